@@ -1,0 +1,246 @@
+// Package api holds the JSON types of Tailscope's HTTP API: what the page, the
+// command line and the Go client exchange with the server. Times are Unix
+// seconds, durations are seconds, NaN is null.
+package api
+
+import "encoding/json"
+
+// Float is a number whose NaN and infinities are null in JSON.
+type Float float64
+
+// Labels maps label names to values.
+type Labels map[string]string
+
+// Error is the body of every 4xx and 5xx under /api/v1.
+type Error struct {
+	Error ErrorDetail `json:"error"`
+}
+
+type ErrorDetail struct {
+	Code    string `json:"code"`            // invalid, not_found, too_many, unavailable, internal
+	Message string `json:"message"`         // one sentence that says what to write instead
+	Field   string `json:"field,omitempty"` // the parameter at fault
+}
+
+// Range is the time really covered, which may be wider than asked.
+type Range struct {
+	Start int64 `json:"start"` // Unix seconds, inclusive
+	End   int64 `json:"end"`   // exclusive
+}
+
+// ServicesResponse answers GET /api/v1/services?start&end&step.
+// Requests are spans of kind server or consumer (all kinds when a service has neither).
+type ServicesResponse struct {
+	Range
+	Step     int64     `json:"step"`
+	Services []Service `json:"services"`
+}
+
+type Service struct {
+	Name      string           `json:"name"`
+	Requests  uint64           `json:"requests"`
+	Rate      Float            `json:"rate"` // per second
+	Errors    uint64           `json:"errors"`
+	ErrorRate Float            `json:"error_ratio"` // 0..1
+	Apdex     Float            `json:"apdex"`
+	ApdexT    Float            `json:"apdex_t"` // seconds
+	Mean      Float            `json:"mean"`
+	Quantiles map[string]Float `json:"quantiles"`
+	Error     Float            `json:"error"` // relative error of the quantiles
+	Sparkline Sparkline        `json:"sparkline"`
+	Weighted  bool             `json:"weighted,omitempty"`
+}
+
+// Sparkline has one entry per step, oldest first; null where nothing happened.
+type Sparkline struct {
+	Rate []Float `json:"rate"`
+	P95  []Float `json:"p95"`
+}
+
+// DistributionResponse answers GET /api/v1/distribution?family&match&start&end&by&q&at&buckets.
+type DistributionResponse struct {
+	Range
+	Family string              `json:"family"`
+	Slot   int64               `json:"slot"` // seconds: the coarsest resolution read
+	Groups []DistributionGroup `json:"groups"`
+}
+
+type DistributionGroup struct {
+	Labels    Labels           `json:"labels"`
+	Count     uint64           `json:"count"`
+	Sum       Float            `json:"sum"`
+	Mean      Float            `json:"mean"`
+	Min       Float            `json:"min"`
+	Max       Float            `json:"max"`
+	Quantiles map[string]Float `json:"quantiles"`
+	Error     Float            `json:"error"`
+	At        []At             `json:"at,omitempty"`
+	Buckets   []Bucket         `json:"buckets,omitempty"` // with buckets=true
+	Weighted  bool             `json:"weighted,omitempty"`
+}
+
+// At says where a value lies: shares below its bucket, in it, above it.
+type At struct {
+	Value Float `json:"value"`
+	Below Float `json:"below"`
+	Same  Float `json:"same"`
+	Above Float `json:"above"`
+	Low   Float `json:"low"` // bounds of the value's bucket
+	High  Float `json:"high"`
+}
+
+type Bucket struct {
+	Low   Float  `json:"low"`
+	High  Float  `json:"high"`
+	Count uint64 `json:"count"`
+}
+
+// HeatmapResponse answers GET /api/v1/heatmap?family&match&start&end&step&width&rows.
+// Rows are ascending, shared by all columns; row i covers (bounds[i], bounds[i+1]].
+// Row 0 starts at 0 when the zero bucket is occupied.
+type HeatmapResponse struct {
+	Range
+	Family  string          `json:"family"`
+	Step    int64           `json:"step"`
+	Slot    int64           `json:"slot"`
+	Error   Float           `json:"error"`
+	Bounds  []Float         `json:"bounds"`
+	Columns []HeatmapColumn `json:"columns"` // ascending; empty ones left out
+	Count   uint64          `json:"count"`
+	MaxCell uint64          `json:"max_cell"`
+}
+
+// HeatmapColumn is one step. Rows and Counts run in parallel, sparse, rows ascending.
+type HeatmapColumn struct {
+	Start  int64    `json:"start"`
+	Count  uint64   `json:"count"`
+	Sum    Float    `json:"sum"`
+	Min    Float    `json:"min"`
+	Max    Float    `json:"max"`
+	Rows   []int    `json:"rows"`
+	Counts []uint64 `json:"counts"`
+}
+
+// TimelineResponse answers GET /api/v1/timeline?family&match&start&end&step&width&by&q&offset.
+// Arrays of a group run in parallel with Times; null where nothing happened.
+type TimelineResponse struct {
+	Range
+	Family string          `json:"family"`
+	Step   int64           `json:"step"`
+	Slot   int64           `json:"slot"`
+	Offset int64           `json:"offset,omitempty"` // seconds the data was shifted forward by
+	Times  []int64         `json:"times"`            // start of each step, shifted by Offset
+	Groups []TimelineGroup `json:"groups"`
+}
+
+type TimelineGroup struct {
+	Labels    Labels             `json:"labels"`
+	Count     []uint64           `json:"count"`
+	Rate      []Float            `json:"rate"`
+	Mean      []Float            `json:"mean"`
+	ErrorRate []Float            `json:"error_ratio"` // status="error" over all; span families only
+	Quantiles map[string][]Float `json:"quantiles"`
+	Error     Float              `json:"error"`
+	// Number series only:
+	Value []Float `json:"value,omitempty"` // last value in the step (gauges), per-second increase (counters)
+}
+
+// LabelsResponse answers GET /api/v1/labels?family&match&start&end: every label
+// with its most frequent values (by count), at most limit each.
+type LabelsResponse struct {
+	Labels []LabelValues `json:"labels"`
+}
+
+type LabelValues struct {
+	Name   string       `json:"name"`
+	Total  int          `json:"total"` // how many distinct values there are
+	Values []LabelValue `json:"values"`
+}
+
+type LabelValue struct {
+	Value string `json:"value"`
+	Count uint64 `json:"count"`
+}
+
+// FamiliesResponse answers GET /api/v1/families.
+type FamiliesResponse struct {
+	Families []Family `json:"families"`
+}
+
+type Family struct {
+	Name     string `json:"name"`
+	Kind     string `json:"kind"`               // distribution, gauge, counter
+	Interval int64  `json:"interval,omitempty"` // export interval in seconds, 0 if not known
+	Unit     string `json:"unit,omitempty"`     // seconds, bytes, or empty
+}
+
+// NearestResponse answers GET /api/v1/nearest?family&match&time: per series the
+// sample (number series) or the slot (distributions) closest to the moment.
+type NearestResponse struct {
+	Series []NearestSeries `json:"series"`
+}
+
+type NearestSeries struct {
+	Labels Labels `json:"labels"`
+	Time   Float  `json:"time"`
+	Value  Float  `json:"value,omitempty"` // number series
+	// Distributions: the slot closest to the moment.
+	Distribution *DistributionGroup `json:"distribution,omitempty"`
+}
+
+// TenantsResponse answers GET /api/v1/tenants?family&match&start&end&sort&search&offset&limit.
+type TenantsResponse struct {
+	Range
+	Total   int      `json:"total"` // tenants that match the search
+	Tenants []Tenant `json:"tenants"`
+}
+
+type Tenant struct {
+	Name      string           `json:"name"`
+	Requests  uint64           `json:"requests"`
+	Share     Float            `json:"share"` // of all requests
+	Errors    uint64           `json:"errors"`
+	Mean      Float            `json:"mean"`
+	Quantiles map[string]Float `json:"quantiles"`
+	Error     Float            `json:"error"`
+}
+
+// Mark is a named moment. POST /api/v1/marks takes one (time defaults to now,
+// id is given by the server) and answers it; GET /api/v1/marks?start&end lists
+// them; DELETE /api/v1/marks/{id} removes one.
+type Mark struct {
+	ID          string `json:"id,omitempty"`
+	Time        Float  `json:"time,omitempty"` // Unix seconds
+	Name        string `json:"name"`
+	Service     string `json:"service,omitempty"`
+	Revision    string `json:"revision,omitempty"`
+	User        string `json:"user,omitempty"`
+	Description string `json:"description,omitempty"`
+	Link        string `json:"link,omitempty"`
+}
+
+type MarksResponse struct {
+	Marks []Mark `json:"marks"`
+}
+
+// StatusResponse answers GET /api/v1/status: what the page needs to greet a
+// reader who has no data yet.
+type StatusResponse struct {
+	Version      string `json:"version"`
+	OTLPGRPC     string `json:"otlp_grpc"` // addresses that listen, empty if off
+	OTLPHTTP     string `json:"otlp_http"`
+	Now          Float  `json:"now"`
+	HasData      bool   `json:"has_data"`
+	FlushSeconds Float  `json:"flush_seconds"` // how long until an observation is visible, at most
+}
+
+// MarshalJSON writes null for NaN and infinities.
+func (f Float) MarshalJSON() ([]byte, error) {
+	v := float64(f)
+	if v != v || v > maxFloat || v < -maxFloat {
+		return []byte("null"), nil
+	}
+	return json.Marshal(v)
+}
+
+const maxFloat = 1.79769313486231570814527423731704356798070e+308

@@ -1,0 +1,32 @@
+// Package deps holds the dependencies in go.mod until each has its importer; it goes before the first release.
+package deps
+
+import (
+	_ "github.com/VictoriaMetrics/easyproto"
+	_ "github.com/XSAM/otelsql"
+	_ "github.com/cockroachdb/pebble/v2"
+	_ "github.com/danielgtaylor/huma/v2"
+	_ "github.com/goccy/go-yaml"
+	_ "github.com/klauspost/compress/zstd"
+	_ "github.com/prometheus/prometheus/promql"
+	_ "github.com/prometheus/prometheus/promql/promqltest"
+	_ "github.com/prometheus/prometheus/tsdb"
+	_ "github.com/spf13/cobra"
+	_ "github.com/zeebo/xxh3"
+	_ "go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
+	_ "go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	_ "go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
+	_ "go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
+	_ "go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	_ "go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	_ "go.opentelemetry.io/otel/sdk/metric"
+	_ "go.opentelemetry.io/otel/sdk/trace"
+	_ "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
+	_ "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	_ "go.uber.org/goleak"
+	_ "golang.org/x/sync/errgroup"
+	_ "golang.org/x/sys/unix"
+	_ "google.golang.org/grpc"
+	_ "modernc.org/sqlite"
+	_ "pgregory.net/rapid"
+)

@@ -1,0 +1,155 @@
+// Package series holds the words the whole program shares: what a series is,
+// how it is told from every other one, how time is cut into slots, and what
+// one series holds in one slot.
+//
+// Label sets and matchers are Prometheus' own types, so that the query engine
+// and the store speak of the same thing without conversion.
+package series
+
+import (
+	"encoding/binary"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/zeebo/xxh3"
+)
+
+// Families that Tailscope itself computes. Incoming metrics keep their own
+// (Prometheus-normalised) names.
+const (
+	SpanDuration = "span_duration_seconds"
+	SpanSelf     = "span_self_seconds"
+)
+
+// Labels of span families. Instance exists on marginals only.
+const (
+	LabelService   = "service"
+	LabelOperation = "operation"
+	LabelComponent = "component"
+	LabelKind      = "kind"
+	LabelStatus    = "status"
+	LabelTenant    = "tenant"
+	LabelVersion   = "version"
+	LabelVariant   = "variant"
+	LabelInstance  = "instance"
+)
+
+// Other is the label value that stands for everything folded to keep
+// cardinality bounded.
+const Other = "_other"
+
+// Kind says what the points of a series are.
+type Kind uint8
+
+const (
+	Distribution Kind = iota // a hist.Histogram per slot: what happened in it
+	Gauge                    // a Number per slot, and raw samples
+	Counter                  // likewise; samples are running totals that may reset
+)
+
+// View tells apart the copies of a span family that are kept at different
+// detail, so that a question reads no more series than it needs. Every
+// observation is in each view once; a query reads exactly one view.
+//
+// Families other than span families have only the Full view.
+type View uint8
+
+const (
+	Full     View = iota // all labels but instance
+	Marginal             // without tenant, with instance
+	Total                // without tenant, operation and instance; made from Marginal when a generation is flushed
+)
+
+// Series is one family and one set of labels in one view. Labels never hold
+// the metric name and never an empty value.
+type Series struct {
+	Family string
+	View   View
+	Kind   Kind
+	Labels labels.Labels
+}
+
+// ID identifies a series across processes, restarts and stores: the 128-bit
+// XXH3 of its family, view and sorted labels. Kind is not part of it.
+type ID struct{ Hi, Lo uint64 }
+
+// ID computes the series' identity. buf is scratch space that may be nil; the
+// possibly grown buffer is returned for reuse.
+func (s *Series) ID(buf []byte) (ID, []byte) {
+	buf = s.AppendKey(buf[:0])
+	h := xxh3.Hash128(buf)
+	return ID{h.Hi, h.Lo}, buf
+}
+
+// AppendKey appends the series' canonical bytes: length-prefixed family, view,
+// then length-prefixed label names and values in name order.
+func (s *Series) AppendKey(dst []byte) []byte {
+	dst = appendString(dst, s.Family)
+	dst = append(dst, byte(s.View))
+	s.Labels.Range(func(l labels.Label) {
+		dst = appendString(dst, l.Name)
+		dst = appendString(dst, l.Value)
+	})
+	return dst
+}
+
+func appendString(dst []byte, s string) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(s)))
+	return append(dst, s...)
+}
+
+// Resolution is the length of a slot in seconds.
+type Resolution int64
+
+// The resolutions kept, finest first. Each divides the next.
+const (
+	Base   Resolution = 10
+	Minute Resolution = 60
+	TenMin Resolution = 600
+	Hour   Resolution = 3600
+)
+
+// Resolutions lists the kept resolutions, finest first.
+var Resolutions = [...]Resolution{Base, Minute, TenMin, Hour}
+
+// Slot returns the start, in Unix seconds, of the slot of resolution r that
+// holds the moment t (Unix seconds). A slot is closed below, open above.
+func (r Resolution) Slot(t int64) int64 {
+	m := t % int64(r)
+	if m < 0 {
+		m += int64(r)
+	}
+	return t - m
+}
+
+// Number is what a gauge or counter series holds in one slot: statistics of
+// the samples that fell in it. Last is the latest by time.
+type Number struct {
+	Count          uint64
+	Sum, Min, Max  float64
+	Last           float64
+	LastTimeMillis int64
+}
+
+// Merge folds o into n. Order does not matter; equal times keep the larger Last.
+func (n *Number) Merge(o Number) {
+	if o.Count == 0 {
+		return
+	}
+	if n.Count == 0 {
+		*n = o
+		return
+	}
+	n.Count += o.Count
+	n.Sum += o.Sum
+	n.Min = min(n.Min, o.Min)
+	n.Max = max(n.Max, o.Max)
+	if o.LastTimeMillis > n.LastTimeMillis || (o.LastTimeMillis == n.LastTimeMillis && o.Last > n.Last) {
+		n.Last, n.LastTimeMillis = o.Last, o.LastTimeMillis
+	}
+}
+
+// Sample is one raw value of a number series.
+type Sample struct {
+	TimeMillis int64
+	Value      float64
+}

@@ -1,0 +1,190 @@
+// Package store declares what every store promises; package storetest is the
+// suite that every store passes.
+//
+// A store keeps points: what one series held in one slot. Each point is
+// addressed by (series, resolution, slot, writer, generation). Putting the
+// same address again replaces it; different addresses of one series and slot
+// add up when read. So every write may be retried, several writers may share
+// a store, and late data is simply another address.
+//
+// Queries are data, not callbacks, so that a store can do the work where the
+// data lies. Once Put has returned, new queries see what was put.
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/hist"
+	"tailscope/internal/series"
+)
+
+// Errors a caller may act on; stores wrap them with the name of the thing.
+var (
+	// ErrLocked says another process has the store open.
+	ErrLocked = errors.New("in use by another process")
+	// ErrFull says the disk or the configured bound leaves no room to write;
+	// a later retry may succeed.
+	ErrFull = errors.New("no space left")
+	// ErrCorrupt says stored bytes do not decode or fail their checksum.
+	ErrCorrupt = errors.New("corrupt")
+	// ErrVersion says the store was written in a format this program does not know.
+	ErrVersion = errors.New("unknown format version")
+	// ErrTooMany says a query would return more than its limit.
+	ErrTooMany = errors.New("too many series")
+)
+
+// Point is one series in one slot.
+type Point struct {
+	Series uint32 // index into Batch.Series
+	Slot   int64  // start of the slot, Unix seconds, a multiple of the resolution
+	Data   []byte // hist binary encoding for distributions, AppendNumber's for numbers
+}
+
+// Samples are raw values of one number series in ascending time.
+type Samples struct {
+	Series  uint32 // index into Batch.Series
+	Samples []series.Sample
+}
+
+// Record is an opaque key and value that a writer keeps with its generation.
+// An empty value deletes the key. Keys of different writers do not meet.
+type Record struct {
+	Key, Value []byte
+}
+
+// Batch is what one writer accepted between two flushes. Put takes it whole
+// or not at all. The store does not keep references to it.
+type Batch struct {
+	Writer     string // non-empty
+	Generation uint64 // rising per writer, from 1; a repeated one replaces
+	Resolution series.Resolution
+	Series     []series.Series
+	Points     []Point   // sorted by slot, then by order of series in Less
+	Samples    []Samples // at most one entry per series
+	State      []Record
+	// Families declares kinds and export intervals; the longest interval is kept.
+	Families []FamilyInfo
+}
+
+// Measure says how much of each point a query needs.
+type Measure uint8
+
+const (
+	Buckets Measure = iota // everything
+	Moments                // count, sum, min and max only: the histogram comes back without buckets
+)
+
+// Query selects points of one family and view, merges them by group and step.
+type Query struct {
+	Family    string
+	View      series.View
+	Matchers  []*labels.Matcher // on labels, Prometheus semantics: a missing label is empty
+	Start     int64             // Unix seconds, inclusive: slots that start at or after it
+	End       int64             // Unix seconds, exclusive
+	Step      int64             // seconds; 0 merges the whole range into one point at Start
+	By        []string          // group by these labels, in any order; none is one group
+	Each      bool              // every series is a group of its own, By is ignored
+	Measure   Measure
+	Schema    int8 // distributions are reduced to at most this schema; 0 value means schema 0, use hist.DefaultSchema
+	TopK      int  // > 0 keeps the k groups with the greatest count over the whole range
+	MaxSeries int  // > 0 refuses with ErrTooMany when more series match
+}
+
+// Result is the answer to a Query. Groups are sorted by labels, or by falling
+// count when TopK was asked. Points are sorted by start; empty steps are absent.
+type Result struct {
+	// Start and End are the range really covered: the asked one widened to the
+	// finest slots still kept. Resolution is that of the coarsest tier read.
+	Start, End int64
+	Resolution series.Resolution
+	Groups     []Group
+	Series     int // how many series were merged
+	PointsRead int
+}
+
+// Group is one set of label values and its merged points.
+type Group struct {
+	Labels labels.Labels
+	Kind   series.Kind
+	Points []MergedPoint
+}
+
+// MergedPoint is everything of a group in one step. Hist is nil for numbers.
+type MergedPoint struct {
+	Start  int64 // Unix seconds: Query.Start plus a multiple of the step
+	Hist   *hist.Histogram
+	Number series.Number
+}
+
+// SampleQuery selects raw samples of number series in [StartMillis, EndMillis].
+type SampleQuery struct {
+	Family                 string
+	Matchers               []*labels.Matcher
+	StartMillis, EndMillis int64
+	MaxSeries              int
+}
+
+// SampleSeries is one number series with its raw samples, ascending in time.
+type SampleSeries struct {
+	Labels  labels.Labels
+	Kind    series.Kind
+	Samples []series.Sample
+}
+
+// Mark is a named moment.
+type Mark struct {
+	ID          string
+	Time        time.Time
+	Name        string
+	Service     string // empty: concerns every service
+	Revision    string
+	User        string
+	Description string
+	Link        string
+}
+
+// FamilyInfo describes a stored family.
+type FamilyInfo struct {
+	Name string
+	Kind series.Kind
+	// IntervalSeconds is the longest export interval seen, 0 for spans: charts
+	// never draw finer.
+	IntervalSeconds int64
+}
+
+// Store is what both implementations promise. All methods are safe for
+// concurrent use and return ctx's error once it is done.
+type Store interface {
+	// Put stores a batch durably: when it returns nil the batch survives a
+	// crash of the machine.
+	Put(ctx context.Context, b *Batch) error
+	// Flushed returns the highest generation this writer has put, 0 if none.
+	Flushed(ctx context.Context, writer string) (uint64, error)
+	// State calls yield with every record of the writer whose key has the
+	// prefix, in key order. The slices are valid only during the call.
+	State(ctx context.Context, writer string, prefix []byte, yield func(key, value []byte) error) error
+
+	Query(ctx context.Context, q Query) (*Result, error)
+	Samples(ctx context.Context, q SampleQuery) ([]SampleSeries, error)
+	// Nearest returns, per matching series, the sample whose time is closest
+	// to the moment (ties: the earlier), in O(log n) of the stored samples.
+	Nearest(ctx context.Context, family string, matchers []*labels.Matcher, timeMillis int64) ([]SampleSeries, error)
+
+	Families(ctx context.Context) ([]FamilyInfo, error)
+	// LabelNames and LabelValues list, sorted, what exists in [start, end).
+	LabelNames(ctx context.Context, family string, view series.View, matchers []*labels.Matcher, start, end int64) ([]string, error)
+	LabelValues(ctx context.Context, family string, view series.View, name string, matchers []*labels.Matcher, start, end int64) ([]string, error)
+
+	PutMark(ctx context.Context, m Mark) error
+	DeleteMark(ctx context.Context, id string) error // no error if absent
+	Marks(ctx context.Context, start, end time.Time) ([]Mark, error)
+
+	// Maintain settles, rolls up and expires what is due at now. It returns
+	// when nothing is due; the caller repeats it.
+	Maintain(ctx context.Context, now time.Time) error
+	Close() error
+}
