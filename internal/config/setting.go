@@ -1,0 +1,129 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Setting is one thing an operator may say, wherever they say it.
+type Setting struct {
+	Key   string // in the file, sections joined by dots
+	Doc   string // one sentence
+	Value func(*Config) Value
+}
+
+// Env is the setting's environment variable.
+func (s Setting) Env() string {
+	return "TAILSCOPE_" + strings.ToUpper(strings.ReplaceAll(s.Key, ".", "_"))
+}
+
+// Flag is the setting's flag, without the dashes.
+func (s Setting) Flag() string {
+	return strings.NewReplacer(".", "-", "_", "-").Replace(s.Key)
+}
+
+// Settings lists every setting, in the order in which they are documented.
+var Settings = []Setting{
+	{"data", "Directory of the store and the journal; made if absent. One process at a time.",
+		func(c *Config) Value { return text{&c.Data} }},
+	{"listen", "Address of the page and the API.",
+		func(c *Config) Value { return text{&c.Listen} }},
+
+	{"otlp.grpc", "Address that takes OTLP over gRPC; empty turns it off.",
+		func(c *Config) Value { return text{&c.OTLPGRPC} }},
+	{"otlp.http", "Address that takes OTLP over HTTP; empty turns it off.",
+		func(c *Config) Value { return text{&c.OTLPHTTP} }},
+	{"otlp.max_request", "Largest OTLP request taken, after decompression.",
+		func(c *Config) Value { return size{&c.MaxRequest} }},
+
+	{"retention.10s", "How long slots of ten seconds are kept.",
+		func(c *Config) Value { return duration{&c.Retain.Base} }},
+	{"retention.1m", "How long slots of one minute are kept.",
+		func(c *Config) Value { return duration{&c.Retain.Minute} }},
+	{"retention.10m", "How long slots of ten minutes are kept.",
+		func(c *Config) Value { return duration{&c.Retain.TenMin} }},
+	{"retention.1h", "How long slots of one hour are kept.",
+		func(c *Config) Value { return duration{&c.Retain.Hour} }},
+	{"retention.max_bytes", "What the store may take on disk; the oldest, finest slots go first. 0 is no bound.",
+		func(c *Config) Value { return size{&c.Retain.MaxBytes} }},
+
+	{"labels.tenant", "Attributes of span or resource that name the tenant; the first present wins.",
+		func(c *Config) Value { return list{&c.TenantKeys} }},
+	{"labels.extra", "Further attributes to keep as labels: `attribute`, or `attribute=label`. Each multiplies the series; keep them few and low in cardinality.",
+		func(c *Config) Value { return list{&c.ExtraLabels} }},
+
+	{"limits.memory", "Bound on what has arrived and is not yet flushed, and its tables. Beyond it senders are told to retry.",
+		func(c *Config) Value { return size{&c.Memory} }},
+	{"limits.tenants", "Tenants named per service; the heaviest keep their names, the rest are counted as `_other`.",
+		func(c *Config) Value { return number{&c.MaxTenants} }},
+	{"limits.operations", "Operations named per service; later ones are counted as `_other`.",
+		func(c *Config) Value { return number{&c.MaxOperations} }},
+	{"limits.samples", "Raw samples kept per gauge or counter series.",
+		func(c *Config) Value { return number{&c.MaxSamples} }},
+	{"limits.sample_age", "Age at which raw samples of gauges and counters go.",
+		func(c *Config) Value { return duration{&c.MaxSampleAge} }},
+
+	{"ingest.flush", "How often what has arrived becomes visible to questions.",
+		func(c *Config) Value { return duration{&c.Flush} }},
+	{"ingest.sync", "How often the journal is synced: what a power loss may cost. A crash of the process costs nothing.",
+		func(c *Config) Value { return duration{&c.Sync} }},
+
+	{"log.level", "debug, info, warn or error.",
+		func(c *Config) Value { return text{&c.LogLevel} }},
+	{"log.format", "text or json.",
+		func(c *Config) Value { return text{&c.LogFormat} }},
+	{"debug.listen", "Address of Go's pprof, for finding out what the server itself does; empty is off.",
+		func(c *Config) Value { return text{&c.DebugListen} }},
+}
+
+func settingByKey(key string) (Setting, bool) {
+	for _, s := range Settings {
+		if s.Key == key {
+			return s, true
+		}
+	}
+	return Setting{}, false
+}
+
+// Environ sets c from TAILSCOPE_* variables, given as os.Environ gives them.
+// Variables that are no setting are left alone: orchestrators invent some
+// (TAILSCOPE_PORT for a service of that name), and clients have their own.
+func (c *Config) Environ(environ []string) []error {
+	vars := map[string]string{}
+	for _, kv := range environ {
+		if k, v, ok := strings.Cut(kv, "="); ok {
+			vars[k] = v
+		}
+	}
+	var errs []error
+	for _, s := range Settings {
+		v, ok := vars[s.Env()]
+		if !ok {
+			continue
+		}
+		if err := s.Value(c).Set(v); err != nil {
+			errs = append(errs, fmt.Errorf("environment: %s: %w", s.Env(), err))
+		}
+	}
+	return errs
+}
+
+// YAML writes every setting as a file that would say the same.
+func (c *Config) YAML() string {
+	var b strings.Builder
+	section := ""
+	for _, s := range Settings {
+		sec, leaf, nested := strings.Cut(s.Key, ".")
+		indent := ""
+		if nested {
+			if sec != section {
+				fmt.Fprintf(&b, "%s:\n", sec)
+			}
+			section, indent = sec, "  "
+		} else {
+			leaf = sec
+		}
+		fmt.Fprintf(&b, "%s%s: %s\n", indent, leaf, s.Value(c).YAML())
+	}
+	return b.String()
+}
