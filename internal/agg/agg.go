@@ -59,6 +59,10 @@ func (a *Aggregator) Flush(ctx context.Context) error { return nil }
 // of named tenants changed, or idle series were dropped).
 func (a *Aggregator) Epoch() uint32 { return 0 }
 
+// Overloaded says that Commit would refuse now, so that a request can be
+// turned away before it is decoded.
+func (a *Aggregator) Overloaded() bool { return false }
+
 // SpanTarget resolves a span's identity in family span_duration_seconds.
 func (a *Aggregator) SpanTarget(id *SpanIdentity) Target { return 0 }
 
@@ -99,10 +103,27 @@ func (b *Batch) DeltaNumber(t Target, id StreamID, timeNanos int64, v float64) {
 func (b *Batch) Cumulative(t Target, id StreamID, resource uint64, startNanos, timeNanos int64, h *hist.Histogram) {
 }
 
+// Rejects counts the observations of one batch that were refused, by reason.
+// The others of the batch were accepted.
+type Rejects struct {
+	TooOld     int // older than what the base slots are kept
+	TooNew     int // more than ten minutes ahead of our clock
+	OutOfOrder int // a cumulative stream's time did not advance
+	Invalid    int // negative duration, not a number, or of another kind than its series
+}
+
+// Total is the number of refused observations.
+func (r Rejects) Total() int { return r.TooOld + r.TooNew + r.OutOfOrder + r.Invalid }
+
 // Commit journals the batch and applies it. When it returns nil the batch
-// survives a crash of the process. It returns ErrOverloaded, or the journal's
-// error; then nothing was accepted.
-func (b *Batch) Commit(ctx context.Context) error { return nil }
+// survives a crash of the process; Rejects says what of it was refused. It
+// returns ErrOverloaded, or the journal's error; then nothing was accepted and
+// the request may be retried. The batch must not be used afterwards.
+func (b *Batch) Commit(ctx context.Context) (Rejects, error) { return Rejects{}, nil }
+
+// Epoch is the epoch the batch is pinned to: targets resolved in it or later
+// are safe to use in the batch.
+func (b *Batch) Epoch() uint32 { return 0 }
 
 // Discard gives the batch back without accepting anything.
 func (b *Batch) Discard() {}
