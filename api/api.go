@@ -3,8 +3,6 @@
 // seconds, durations are seconds, NaN is null.
 package api
 
-import "encoding/json"
-
 // Float is a number whose NaN and infinities are null in JSON.
 type Float float64
 
@@ -121,7 +119,7 @@ type HeatmapColumn struct {
 	Counts []uint64 `json:"counts"`
 }
 
-// TimelineResponse answers GET /api/v1/timeline?family&match&start&end&step&width&by&q&offset.
+// TimelineResponse answers GET /api/v1/timeline?family&match&start&end&step&width&by&q&offset&limit.
 // Arrays of a group run in parallel with Times; null where nothing happened.
 type TimelineResponse struct {
 	Range
@@ -142,7 +140,7 @@ type TimelineGroup struct {
 	Quantiles map[string][]Float `json:"quantiles"`
 	Error     Float              `json:"error"`
 	// Number series only:
-	Value []Float `json:"value,omitempty"` // last value in the step (gauges), per-second increase (counters)
+	Value []Float `json:"value,omitempty"` // gauges: last value in the step, averaged over the group's series; counters: increase per second, summed
 }
 
 // LabelsResponse answers GET /api/v1/labels?family&match&start&end: every label
@@ -183,7 +181,7 @@ type NearestResponse struct {
 type NearestSeries struct {
 	Labels Labels `json:"labels"`
 	Time   Float  `json:"time"`
-	Value  Float  `json:"value,omitempty"` // number series
+	Value  *Float `json:"value,omitempty"` // number series
 	// Distributions: the slot closest to the moment.
 	Distribution *DistributionGroup `json:"distribution,omitempty"`
 }
@@ -233,14 +231,3 @@ type StatusResponse struct {
 	HasData      bool   `json:"has_data"`
 	FlushSeconds Float  `json:"flush_seconds"` // how long until an observation is visible, at most
 }
-
-// MarshalJSON writes null for NaN and infinities.
-func (f Float) MarshalJSON() ([]byte, error) {
-	v := float64(f)
-	if v != v || v > maxFloat || v < -maxFloat {
-		return []byte("null"), nil
-	}
-	return json.Marshal(v)
-}
-
-const maxFloat = 1.79769313486231570814527423731704356798070e+308

@@ -1,0 +1,205 @@
+package api
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+)
+
+// MarshalJSON writes null for NaN and infinities.
+func (f Float) MarshalJSON() ([]byte, error) { return appendFloat(nil, f), nil }
+
+// UnmarshalJSON reads null as NaN.
+func (f *Float) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		*f = Float(math.NaN())
+		return nil
+	}
+	return json.Unmarshal(b, (*float64)(f))
+}
+
+// AppendJSON appends the response as encoding/json would write it, an order of
+// magnitude faster: a heatmap holds some 100,000 numbers.
+func (r *HeatmapResponse) AppendJSON(b []byte) []byte {
+	b = append(b, `{"start":`...)
+	b = strconv.AppendInt(b, r.Start, 10)
+	b = append(b, `,"end":`...)
+	b = strconv.AppendInt(b, r.End, 10)
+	b = append(b, `,"family":`...)
+	b = appendString(b, r.Family)
+	b = append(b, `,"step":`...)
+	b = strconv.AppendInt(b, r.Step, 10)
+	b = append(b, `,"slot":`...)
+	b = strconv.AppendInt(b, r.Slot, 10)
+	b = append(b, `,"error":`...)
+	b = appendFloat(b, r.Error)
+	b = append(b, `,"bounds":`...)
+	b = appendFloats(b, r.Bounds)
+	b = append(b, `,"columns":[`...)
+	for i := range r.Columns {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = r.Columns[i].appendJSON(b)
+	}
+	b = append(b, `],"count":`...)
+	b = strconv.AppendUint(b, r.Count, 10)
+	b = append(b, `,"max_cell":`...)
+	b = strconv.AppendUint(b, r.MaxCell, 10)
+	return append(b, '}')
+}
+
+func (c *HeatmapColumn) appendJSON(b []byte) []byte {
+	b = append(b, `{"start":`...)
+	b = strconv.AppendInt(b, c.Start, 10)
+	b = append(b, `,"count":`...)
+	b = strconv.AppendUint(b, c.Count, 10)
+	b = append(b, `,"sum":`...)
+	b = appendFloat(b, c.Sum)
+	b = append(b, `,"min":`...)
+	b = appendFloat(b, c.Min)
+	b = append(b, `,"max":`...)
+	b = appendFloat(b, c.Max)
+	b = append(b, `,"rows":[`...)
+	for i, v := range c.Rows {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, int64(v), 10)
+	}
+	b = append(b, `],"counts":[`...)
+	b = appendUints(b, c.Counts)
+	return append(b, ']', '}')
+}
+
+// AppendJSON appends the response as encoding/json would write it.
+func (r *TimelineResponse) AppendJSON(b []byte) []byte {
+	b = append(b, `{"start":`...)
+	b = strconv.AppendInt(b, r.Start, 10)
+	b = append(b, `,"end":`...)
+	b = strconv.AppendInt(b, r.End, 10)
+	b = append(b, `,"family":`...)
+	b = appendString(b, r.Family)
+	b = append(b, `,"step":`...)
+	b = strconv.AppendInt(b, r.Step, 10)
+	b = append(b, `,"slot":`...)
+	b = strconv.AppendInt(b, r.Slot, 10)
+	if r.Offset != 0 {
+		b = append(b, `,"offset":`...)
+		b = strconv.AppendInt(b, r.Offset, 10)
+	}
+	b = append(b, `,"times":[`...)
+	for i, t := range r.Times {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, t, 10)
+	}
+	b = append(b, `],"groups":[`...)
+	for i := range r.Groups {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = r.Groups[i].appendJSON(b)
+	}
+	return append(b, ']', '}')
+}
+
+func (g *TimelineGroup) appendJSON(b []byte) []byte {
+	b = append(b, `{"labels":{`...)
+	for i, k := range sortedKeys(g.Labels) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendString(b, k), ':')
+		b = appendString(b, g.Labels[k])
+	}
+	b = append(b, `},"count":[`...)
+	b = appendUints(b, g.Count)
+	b = append(b, `],"rate":`...)
+	b = appendFloats(b, g.Rate)
+	b = append(b, `,"mean":`...)
+	b = appendFloats(b, g.Mean)
+	b = append(b, `,"error_ratio":`...)
+	b = appendFloats(b, g.ErrorRate)
+	b = append(b, `,"quantiles":{`...)
+	for i, k := range sortedKeys(g.Quantiles) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendString(b, k), ':')
+		b = appendFloats(b, g.Quantiles[k])
+	}
+	b = append(b, `},"error":`...)
+	b = appendFloat(b, g.Error)
+	if len(g.Value) > 0 {
+		b = append(b, `,"value":`...)
+		b = appendFloats(b, g.Value)
+	}
+	return append(b, '}')
+}
+
+func appendFloats(b []byte, fs []Float) []byte {
+	b = append(b, '[')
+	for i, f := range fs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendFloat(b, f)
+	}
+	return append(b, ']')
+}
+
+func appendUints(b []byte, ns []uint64) []byte {
+	for i, n := range ns {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendUint(b, n, 10)
+	}
+	return b
+}
+
+// appendFloat writes numbers as ECMAScript does, which is what encoding/json writes.
+func appendFloat(b []byte, f Float) []byte {
+	v := float64(f)
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return append(b, "null"...)
+	}
+	if abs := math.Abs(v); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
+		b = strconv.AppendFloat(b, v, 'e', -1, 64)
+		if n := len(b); n >= 4 && b[n-4] == 'e' && (b[n-3] == '-' || b[n-3] == '+') && b[n-2] == '0' {
+			b[n-2] = b[n-1] // e-09 is written e-9
+			b = b[:n-1]
+		}
+		return b
+	}
+	return strconv.AppendFloat(b, v, 'f', -1, 64)
+}
+
+// appendString writes plain strings itself and leaves the rest to encoding/json.
+func appendString(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < 0x20 || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' || c >= utf8.RuneSelf {
+			q, err := json.Marshal(s)
+			if err != nil { // a string always marshals
+				return append(b, `""`...)
+			}
+			return append(b, q...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

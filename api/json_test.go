@@ -1,0 +1,77 @@
+package api
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// The fast encoders must write what encoding/json writes, byte for byte.
+func TestAppendJSONMatchesEncodingJSON(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		floats := rapid.SliceOfN(rapid.Map(rapid.Float64(), func(f float64) Float { return Float(f) }), 0, 5)
+		ints := rapid.SliceOfN(rapid.Uint64(), 0, 5)
+		h := &HeatmapResponse{
+			Range: Range{rapid.Int64().Draw(t, "start"), rapid.Int64().Draw(t, "end")}, Family: rapid.String().Draw(t, "family"),
+			Step: 10, Slot: 60, Error: floatOf(t), Bounds: append([]Float{}, floats.Draw(t, "bounds")...), Columns: []HeatmapColumn{}, Count: 3, MaxCell: 2,
+		}
+		for range rapid.IntRange(0, 3).Draw(t, "columns") {
+			h.Columns = append(h.Columns, HeatmapColumn{
+				Start: rapid.Int64().Draw(t, "at"), Count: rapid.Uint64().Draw(t, "count"), Sum: floatOf(t), Min: floatOf(t), Max: floatOf(t),
+				Rows: append([]int{}, rapid.SliceOfN(rapid.Int(), 0, 4).Draw(t, "rows")...), Counts: append([]uint64{}, ints.Draw(t, "counts")...),
+			})
+		}
+		same(t, h, h.AppendJSON(nil))
+
+		tl := &TimelineResponse{Family: "f", Step: 1, Slot: 2, Offset: rapid.Int64Range(0, 1).Draw(t, "offset"), Times: append([]int64{}, rapid.SliceOf(rapid.Int64()).Draw(t, "times")...), Groups: []TimelineGroup{}}
+		for range rapid.IntRange(0, 3).Draw(t, "groups") {
+			tl.Groups = append(tl.Groups, TimelineGroup{
+				Labels: append2(rapid.MapOfN(rapid.String(), rapid.String(), 0, 3).Draw(t, "labels")),
+				Count:  append([]uint64{}, ints.Draw(t, "counts")...), Rate: append([]Float{}, floats.Draw(t, "rate")...), Mean: append([]Float{}, floats.Draw(t, "mean")...),
+				ErrorRate: append([]Float{}, floats.Draw(t, "errors")...), Quantiles: map[string][]Float{"0.5": append([]Float{}, floats.Draw(t, "q")...), "0.99": {}},
+				Error: floatOf(t), Value: floats.Draw(t, "value"),
+			})
+		}
+		same(t, tl, tl.AppendJSON(nil))
+	})
+}
+
+func append2(m map[string]string) Labels {
+	if m == nil {
+		return Labels{}
+	}
+	return m
+}
+
+func floatOf(t *rapid.T) Float { return Float(rapid.Float64().Draw(t, "float")) }
+
+func same(t *rapid.T, v any, got []byte) {
+	t.Helper()
+	want, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != string(want) {
+		t.Fatalf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestFloatNull(t *testing.T) {
+	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		if b, err := json.Marshal(Float(v)); err != nil || string(b) != "null" {
+			t.Errorf("Float(%v): got %s, %v; want null", v, b, err)
+		}
+	}
+	f := Float(1)
+	if err := json.Unmarshal([]byte("null"), &f); err != nil || !math.IsNaN(float64(f)) {
+		t.Errorf("null: got %v, %v; want NaN", f, err)
+	}
+	if err := json.Unmarshal([]byte("2.5e-9"), &f); err != nil || f != 2.5e-9 {
+		t.Errorf("2.5e-9: got %v, %v", f, err)
+	}
+	if err := json.Unmarshal([]byte(`"x"`), &f); err == nil {
+		t.Error("a string was read as a number")
+	}
+}
