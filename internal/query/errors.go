@@ -1,0 +1,63 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"tailscope/hist"
+	"tailscope/internal/store"
+)
+
+// Codes of errors, as the API's clients see them.
+const (
+	CodeInvalid     = "invalid"     // the question is wrong; asking again is no use
+	CodeNotFound    = "not_found"   // what the question names does not exist
+	CodeTooMany     = "too_many"    // the answer would be too large; narrow the question
+	CodeUnavailable = "unavailable" // try again later
+	CodeInternal    = "internal"
+)
+
+// Error is a failed question: Code says whether asking again is any use,
+// Message what to ask instead, Field which parameter is at fault.
+type Error struct {
+	Code    string
+	Message string
+	Field   string
+	Err     error // the cause, for the operator's log; may be nil
+}
+
+func (e *Error) Error() string {
+	if e.Field != "" {
+		return e.Field + ": " + e.Message
+	}
+	return e.Message
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Invalid says that the parameter field is wrong; the message should end in
+// what to write instead.
+func Invalid(field, format string, args ...any) *Error {
+	return &Error{Code: CodeInvalid, Field: field, Message: fmt.Sprintf(format, args...)}
+}
+
+// AsError sorts any error into an *Error; nil stays nil.
+func AsError(err error) *Error {
+	var e *Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, store.ErrTooMany):
+		return &Error{Code: CodeTooMany, Field: "match", Message: "the question matches too many series; add a label to match or shorten the range", Err: err}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &Error{Code: CodeUnavailable, Message: "the question took too long; shorten the range or add a label to match", Err: err}
+	case errors.Is(err, context.Canceled):
+		return &Error{Code: CodeUnavailable, Message: "the request was cancelled", Err: err}
+	case errors.Is(err, hist.ErrInvalid):
+		return &Error{Code: CodeInvalid, Field: "match", Message: "the matched histograms cannot be merged (" + err.Error() + "); match those of one kind", Err: err}
+	}
+	return &Error{Code: CodeInternal, Message: "internal error; the server's log says more", Err: err}
+}

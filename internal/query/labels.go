@@ -1,0 +1,186 @@
+package query
+
+import (
+	"context"
+	"slices"
+	"sort"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/api"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// LabelsRequest asks what there is to filter by.
+type LabelsRequest struct {
+	Selection
+	Names []string // only these labels; empty means all
+	Limit int      // values per label, default 100
+}
+
+// Labels lists every label of the selection with its most frequent values. A
+// matcher on a label does not narrow that label's own values, so that a filter
+// can offer what it does not show.
+func Labels(ctx context.Context, st store.Store, r LabelsRequest) (*api.LabelsResponse, error) {
+	if r.Limit == 0 {
+		r.Limit = 100
+	}
+	if r.Limit < 0 || r.Limit > MaxGroups {
+		return nil, Invalid("limit", "limit %d is not between 1 and %d", r.Limit, MaxGroups)
+	}
+	sel, err := resolve(ctx, st, r.Selection, nil)
+	if err != nil {
+		return nil, err
+	}
+	names, err := labelNames(ctx, st, sel)
+	if err != nil {
+		return nil, err
+	}
+	if len(r.Names) > 0 {
+		names = slices.DeleteFunc(names, func(n string) bool { return !slices.Contains(r.Names, n) })
+	}
+	out := &api.LabelsResponse{Labels: make([]api.LabelValues, 0, len(names))}
+	tallies := map[series.View]map[string]tally{}
+	for _, name := range names {
+		q := sel.q
+		q.Measure = store.Moments
+		q.Matchers = without(sel.q.Matchers, name)
+		view, ok := ViewOf(q.Family, append(matcherNames(q.Matchers), name)...)
+		if !ok {
+			continue // instance beside a selected tenant
+		}
+		q.View = view
+		var values tally
+		if len(q.Matchers) == len(sel.q.Matchers) && view != series.Full {
+			// One pass over a small view counts all its labels.
+			if tallies[view] == nil {
+				if tallies[view], err = tallyAll(ctx, st, q); err != nil {
+					return nil, err
+				}
+			}
+			values = tallies[view][name]
+		} else if values, err = tallyOne(ctx, st, q, name); err != nil {
+			return nil, err
+		}
+		if len(values) > 0 {
+			out.Labels = append(out.Labels, values.render(name, r.Limit))
+		}
+	}
+	return out, nil
+}
+
+// labelNames lists the labels of the selected series, those of every view of a span family.
+func labelNames(ctx context.Context, st store.Store, sel *resolved) ([]string, error) {
+	views := []series.View{series.Full}
+	if sel.span {
+		views = append(views, series.Marginal)
+	}
+	var names []string
+	for _, v := range views {
+		if v == series.Marginal && named(sel.q.Matchers, series.LabelTenant) || v == series.Full && sel.span && named(sel.q.Matchers, series.LabelInstance) {
+			continue
+		}
+		n, err := st.LabelNames(ctx, sel.info.Name, v, sel.q.Matchers, sel.q.Start, sel.q.End)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, n...)
+	}
+	for _, m := range sel.q.Matchers {
+		names = append(names, m.Name)
+	}
+	sort.Strings(names)
+	return slices.Compact(names), nil
+}
+
+func matcherNames(ms []*labels.Matcher) []string {
+	out := make([]string, 0, len(ms)+1)
+	for _, m := range ms {
+		out = append(out, m.Name)
+	}
+	return out
+}
+
+func without(ms []*labels.Matcher, label string) []*labels.Matcher {
+	return slices.DeleteFunc(slices.Clone(ms), func(m *labels.Matcher) bool { return m.Name == label })
+}
+
+// tally counts observations per value of one label.
+type tally map[string]uint64
+
+func tallyAll(ctx context.Context, st store.Store, q store.Query) (map[string]tally, error) {
+	q.Each = true
+	res, err := st.Query(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]tally{}
+	for _, g := range res.Groups {
+		n := groupCount(g)
+		g.Labels.Range(func(l labels.Label) {
+			if out[l.Name] == nil {
+				out[l.Name] = tally{}
+			}
+			out[l.Name][l.Value] += n
+		})
+	}
+	return out, nil
+}
+
+func tallyOne(ctx context.Context, st store.Store, q store.Query, name string) (tally, error) {
+	q.By = []string{name}
+	res, err := st.Query(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	out := make(tally, len(res.Groups))
+	for _, g := range res.Groups {
+		if v := g.Labels.Get(name); v != "" {
+			out[v] += groupCount(g)
+		}
+	}
+	return out, nil
+}
+
+func groupCount(g store.Group) uint64 {
+	var n uint64
+	for _, p := range g.Points {
+		if p.Hist != nil {
+			n += p.Hist.Count
+		} else {
+			n += p.Number.Count
+		}
+	}
+	return n
+}
+
+func (t tally) render(name string, limit int) api.LabelValues {
+	out := api.LabelValues{Name: name, Total: len(t), Values: make([]api.LabelValue, 0, len(t))}
+	for v, n := range t {
+		out.Values = append(out.Values, api.LabelValue{Value: v, Count: n})
+	}
+	sort.Slice(out.Values, func(i, j int) bool {
+		a, b := out.Values[i], out.Values[j]
+		if a.Count != b.Count {
+			return a.Count > b.Count
+		}
+		return a.Value < b.Value
+	})
+	out.Values = out.Values[:min(len(out.Values), limit)]
+	return out
+}
+
+// Families lists what is measured, by name.
+func Families(ctx context.Context, st store.Store) (*api.FamiliesResponse, error) {
+	all, err := st.Families(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &api.FamiliesResponse{Families: make([]api.Family, 0, len(all))}
+	for _, f := range all {
+		out.Families = append(out.Families, api.Family{Name: f.Name, Kind: KindName(f.Kind), Interval: f.IntervalSeconds, Unit: unitOf(f.Name)})
+	}
+	sort.Slice(out.Families, func(i, j int) bool { return out.Families[i].Name < out.Families[j].Name })
+	return out, nil
+}

@@ -1,0 +1,252 @@
+// Package query answers the questions of the API over a store: it chooses the
+// view that is just detailed enough, the step that is just fine enough, and
+// turns merged histograms into quantiles, heatmaps and timelines.
+//
+// The layer is thin on purpose. A store merges where the data lies; what is
+// left here is arithmetic over a few thousand dense histograms.
+//
+// Ranges are half open, [Start, End), and are widened to whole slots; answers
+// carry the range that was really covered.
+package query
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/hist"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// MaxGroups bounds the groups of one answer.
+const MaxGroups = 20000
+
+// Selection says which observations a question is about.
+type Selection struct {
+	Family     string // default series.SpanDuration
+	Matchers   []*labels.Matcher
+	Start, End time.Time // half open
+}
+
+// resolved is a selection after its family, view and labels were found.
+type resolved struct {
+	info store.FamilyInfo
+	span bool // a span family: has views and a status
+	q    store.Query
+}
+
+// resolve checks the selection and fills a store query with everything but the
+// step. by are the labels that the answer is grouped by.
+func resolve(ctx context.Context, st store.Store, sel Selection, by []string) (*resolved, error) {
+	if sel.Family == "" {
+		sel.Family = series.SpanDuration
+	}
+	if err := checkRange(sel.Start, sel.End); err != nil {
+		return nil, err
+	}
+	info, err := family(ctx, st, sel.Family)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range sel.Matchers {
+		if m.Name == labels.MetricName {
+			return nil, Invalid("match", "name the family in the family parameter, not in match")
+		}
+	}
+	r := &resolved{info: info, span: IsSpanFamily(info.Name)}
+	view, err := viewFor(info.Name, sel.Matchers, by)
+	if err != nil {
+		return nil, err
+	}
+	start, end := Base(sel.Start, sel.End)
+	if err := checkLabels(ctx, st, info.Name, view, sel.Matchers, by, start, end); err != nil {
+		return nil, err
+	}
+	r.q = store.Query{
+		Family: info.Name, View: view, Matchers: sel.Matchers,
+		Start: start, End: end, By: by, Schema: hist.MaxSchema,
+	}
+	return r, nil
+}
+
+// wantDistribution refuses number families for questions about distributions.
+func (r *resolved) wantDistribution(question string) error {
+	if r.info.Kind == series.Distribution {
+		return nil
+	}
+	return Invalid("family", "%s is a %s, which has no %s; ask for its timeline, or name a distribution such as %s",
+		r.info.Name, KindName(r.info.Kind), question, series.SpanDuration)
+}
+
+// IsSpanFamily says whether the family is computed from spans, and so is kept
+// in three views.
+func IsSpanFamily(name string) bool {
+	return name == series.SpanDuration || name == series.SpanSelf
+}
+
+// KindName is a kind as the API spells it.
+func KindName(k series.Kind) string {
+	switch k {
+	case series.Distribution:
+		return "distribution"
+	case series.Gauge:
+		return "gauge"
+	case series.Counter:
+		return "counter"
+	}
+	return "unknown"
+}
+
+// family looks a family up. The span families exist before their first span.
+func family(ctx context.Context, st store.Store, name string) (store.FamilyInfo, error) {
+	all, err := st.Families(ctx)
+	if err != nil {
+		return store.FamilyInfo{}, err
+	}
+	names := make([]string, 0, len(all))
+	for _, f := range all {
+		if f.Name == name {
+			return f, nil
+		}
+		names = append(names, f.Name)
+	}
+	if IsSpanFamily(name) {
+		return store.FamilyInfo{Name: name, Kind: series.Distribution}, nil
+	}
+	if len(names) == 0 {
+		names = append(names, series.SpanDuration)
+	}
+	return store.FamilyInfo{}, &Error{Code: CodeNotFound, Field: "family",
+		Message: "there is no family " + quote(name) + "; did you mean " + quote(nearestName(name, names)) + "?"}
+}
+
+// ViewOf returns the coarsest view of a span family that has every one of the
+// labels; other families have only the full view. ok is false when no view has
+// them all: instance is kept without tenant.
+func ViewOf(family string, names ...string) (v series.View, ok bool) {
+	if !IsSpanFamily(family) {
+		return series.Full, true
+	}
+	v, ok = series.Total, true
+	var tenant, instance bool
+	for _, n := range names {
+		switch n {
+		case series.LabelTenant:
+			tenant = true
+		case series.LabelInstance:
+			instance = true
+		case series.LabelOperation:
+			v = series.Marginal
+		}
+	}
+	switch {
+	case tenant && instance:
+		return series.Full, false
+	case tenant:
+		return series.Full, true
+	case instance:
+		return series.Marginal, true
+	}
+	return v, true
+}
+
+func viewFor(family string, matchers []*labels.Matcher, by []string) (series.View, error) {
+	names := slices.Clone(by)
+	for _, m := range matchers {
+		names = append(names, m.Name)
+	}
+	v, ok := ViewOf(family, names...)
+	if !ok {
+		field := "match"
+		if slices.Contains(by, series.LabelInstance) || slices.Contains(by, series.LabelTenant) {
+			field = "by"
+		}
+		return v, Invalid(field, "tenant and instance are not kept together; name one of the two")
+	}
+	return v, nil
+}
+
+// spanLabels are known without asking the store.
+var spanLabels = []string{
+	series.LabelService, series.LabelOperation, series.LabelComponent, series.LabelKind, series.LabelStatus,
+	series.LabelTenant, series.LabelVersion, series.LabelVariant, series.LabelInstance,
+}
+
+// checkLabels refuses labels that no series of the family has, naming the
+// nearest that one has. A family without any series accepts every label.
+func checkLabels(ctx context.Context, st store.Store, family string, view series.View, matchers []*labels.Matcher, by []string, start, end int64) error {
+	span := IsSpanFamily(family)
+	unknown := func(known []string) (field, name string) {
+		for _, m := range matchers {
+			if !slices.Contains(known, m.Name) && !(span && slices.Contains(spanLabels, m.Name)) {
+				return "match", m.Name
+			}
+		}
+		for _, n := range by {
+			if !slices.Contains(known, n) && !(span && slices.Contains(spanLabels, n)) {
+				return "by", n
+			}
+		}
+		return "", ""
+	}
+	if f, _ := unknown(nil); f == "" {
+		return nil
+	}
+	known, err := st.LabelNames(ctx, family, view, nil, start, end)
+	if err != nil {
+		return err
+	}
+	field, name := unknown(known)
+	if field == "" {
+		return nil
+	}
+	// Perhaps the label existed at another time.
+	if known, err = st.LabelNames(ctx, family, view, nil, 0, farFuture); err != nil {
+		return err
+	}
+	if field, name = unknown(known); field == "" || len(known) == 0 {
+		return nil
+	}
+	if span {
+		known = append(slices.Clone(known), spanLabels...)
+	}
+	return Invalid(field, "no series of %s has the label %s; did you mean %s?", family, quote(name), quote(nearestName(name, known)))
+}
+
+func quote(s string) string { return `"` + strings.ReplaceAll(s, `"`, `\"`) + `"` }
+
+// nearestName returns the candidate with the smallest edit distance to name,
+// the first in order among equals.
+func nearestName(name string, candidates []string) string {
+	best, bestD := "", 1<<30
+	for _, c := range candidates {
+		if d := distance(name, c); d < bestD || d == bestD && c < best {
+			best, bestD = c, d
+		}
+	}
+	return best
+}
+
+// distance is Levenshtein's edit distance in bytes.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		prev := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := prev
+			if a[i] != b[j] {
+				cost = 1 + min(prev, row[j], row[j+1])
+			}
+			prev, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}

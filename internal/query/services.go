@@ -1,0 +1,195 @@
+package query
+
+import (
+	"context"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/api"
+	"tailscope/hist"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// DefaultApdexT is the response time, in seconds, that satisfies a user.
+const DefaultApdexT = 0.5
+
+// requestKinds are the span kinds that are requests of a service.
+var requestKinds = []string{"server", "consumer"}
+
+// ServicesRequest asks for every service at a glance.
+type ServicesRequest struct {
+	Selection
+	Grid      // of the sparklines
+	Quantiles []Quantile
+	ApdexT    float64 // seconds; 0 means DefaultApdexT
+}
+
+// Services lists every service by name. Its requests are its spans of kind
+// server or consumer, or all of them when it has neither. Failed requests
+// satisfy nobody: they count as frustrated in Apdex.
+func Services(ctx context.Context, st store.Store, r ServicesRequest) (*api.ServicesResponse, error) {
+	if r.ApdexT == 0 {
+		r.ApdexT = DefaultApdexT
+	}
+	if !(r.ApdexT > 0) || math.IsInf(r.ApdexT, 1) {
+		return nil, Invalid("apdex_t", "apdex_t must be a positive number of seconds, such as 0.5")
+	}
+	by := []string{series.LabelService, series.LabelKind, series.LabelStatus}
+	sel, err := resolve(ctx, st, r.Selection, by)
+	if err != nil {
+		return nil, err
+	}
+	if err := sel.wantDistribution("services"); err != nil {
+		return nil, err
+	}
+	if r.Width == 0 && r.Step == 0 {
+		r.Width = 60
+	}
+	res, q, err := stepped(ctx, st, sel.q, r.Start, r.End, r.Grid, 0)
+	if err != nil {
+		return nil, err
+	}
+	out := &api.ServicesResponse{Range: api.Range{Start: q.Start, End: q.End}, Step: q.Step, Services: []api.Service{}}
+	n := int((q.End - q.Start) / q.Step)
+	byName := map[string][]store.Group{}
+	for _, g := range res.Groups {
+		name := g.Labels.Get(series.LabelService)
+		byName[name] = append(byName[name], g)
+	}
+	for name, groups := range byName {
+		s, err := service(name, groups, q, n, r)
+		if err != nil {
+			return nil, err
+		}
+		out.Services = append(out.Services, s)
+	}
+	sort.Slice(out.Services, func(i, j int) bool { return out.Services[i].Name < out.Services[j].Name })
+	return out, nil
+}
+
+func service(name string, groups []store.Group, q store.Query, n int, r ServicesRequest) (api.Service, error) {
+	isRequest := func(g store.Group) bool { return slices.Contains(requestKinds, g.Labels.Get(series.LabelKind)) }
+	if slices.ContainsFunc(groups, isRequest) {
+		groups = slices.DeleteFunc(groups, func(g store.Group) bool { return !isRequest(g) })
+	}
+	s := api.Service{Name: name, ApdexT: api.Float(r.ApdexT), Sparkline: api.Sparkline{Rate: nans(n), P95: nans(n)}}
+	all, good := hist.New(hist.MaxSchema), hist.New(hist.MaxSchema)
+	t := &timeline{start: q.Start, step: q.Step, n: n, groups: map[string]*timelineGroup{}}
+	for _, g := range groups {
+		failed := g.Labels.Get(series.LabelStatus) == statusError
+		for _, p := range g.Points {
+			if p.Hist == nil {
+				continue
+			}
+			if failed {
+				s.Errors += p.Hist.Count
+				if err := all.Merge(p.Hist); err != nil {
+					return s, err
+				}
+			} else if err := good.Merge(p.Hist); err != nil {
+				return s, err
+			}
+		}
+	}
+	if err := all.Merge(good); err != nil {
+		return s, err
+	}
+	if err := t.distributions(&store.Result{Groups: groups}); err != nil {
+		return s, err
+	}
+	for _, g := range t.order {
+		for i, c := range g.cells {
+			if c.hist != nil {
+				s.Sparkline.Rate[i] = api.Float(float64(c.hist.Count) / float64(q.Step))
+				s.Sparkline.P95[i] = api.Float(c.hist.Quantile(0.95))
+			}
+		}
+	}
+	s.Requests = all.Count
+	s.Rate = api.Float(float64(all.Count) / float64(q.End-q.Start))
+	s.ErrorRate = api.Float(float64(s.Errors) / float64(all.Count))
+	s.Apdex = api.Float(apdex(good, all.Count, r.ApdexT))
+	s.Mean = api.Float(all.Mean())
+	s.Quantiles = quantiles(all, r.Quantiles)
+	s.Error = api.Float(all.RelativeError())
+	s.Weighted = all.Weighted
+	return s, nil
+}
+
+// apdex is (satisfied + tolerating/2) / total, where requests of at most t
+// seconds satisfy and those of at most 4t are tolerated.
+// https://www.apdex.org/wp-content/uploads/2020/09/ApdexTechnicalSpecificationV11_000.pdf
+func apdex(good *hist.Histogram, total uint64, t float64) float64 {
+	if total == 0 {
+		return math.NaN()
+	}
+	if good.Count == 0 {
+		return 0
+	}
+	within, tolerated := shareAtMost(good, t), shareAtMost(good, 4*t)
+	return (within + tolerated) / 2 * float64(good.Count) / float64(total)
+}
+
+// TenantsRequest asks who sends the traffic and what they see.
+type TenantsRequest struct {
+	Selection
+	Quantiles []Quantile
+	Sort      string // requests (default), errors, mean, name, or a quantile's key; a leading - turns it round
+	Search    string // part of a tenant's name, in any case
+	Offset    int
+	Limit     int // default 50
+}
+
+// Tenants lists tenants by their requests, a page at a time. Requests are
+// spans of kind server or consumer, or all when the selection has neither.
+func Tenants(ctx context.Context, st store.Store, r TenantsRequest) (*api.TenantsResponse, error) {
+	if r.Limit == 0 {
+		r.Limit = 50
+	}
+	if r.Limit < 0 || r.Limit > 1000 {
+		return nil, Invalid("limit", "limit %d is not between 1 and 1000", r.Limit)
+	}
+	if r.Offset < 0 {
+		return nil, Invalid("offset", "offset %d is negative; write 0 or more", r.Offset)
+	}
+	order, byQuantile, err := tenantOrder(r)
+	if err != nil {
+		return nil, err
+	}
+	by := []string{series.LabelTenant}
+	sel, err := resolve(ctx, st, r.Selection, by)
+	if err != nil {
+		return nil, err
+	}
+	if err := sel.wantDistribution("tenants"); err != nil {
+		return nil, err
+	}
+	if !sel.span {
+		// Metrics may carry a tenant, but neither kind nor status of a span.
+		out, _, err := tenantsOf(ctx, st, sel, r, order, byQuantile, by)
+		return out, err
+	}
+	by = append(by, series.LabelStatus)
+	if !named(sel.q.Matchers, series.LabelKind) {
+		m, err := labels.NewMatcher(labels.MatchRegexp, series.LabelKind, "server|consumer")
+		if err != nil {
+			return nil, err
+		}
+		narrowed := *sel
+		narrowed.q.Matchers = append(slices.Clone(sel.q.Matchers), m)
+		out, found, err := tenantsOf(ctx, st, &narrowed, r, order, byQuantile, by)
+		if err != nil || found > 0 {
+			return out, err
+		}
+	}
+	out, _, err := tenantsOf(ctx, st, sel, r, order, byQuantile, by)
+	return out, err
+}
+
+func named(ms []*labels.Matcher, label string) bool {
+	return slices.ContainsFunc(ms, func(m *labels.Matcher) bool { return m.Name == label })
+}

@@ -1,0 +1,303 @@
+package query
+
+import (
+	"context"
+	"math"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/api"
+	"tailscope/hist"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// TimelineRequest asks for figures per step.
+type TimelineRequest struct {
+	Selection
+	Grid
+	By        []string
+	Quantiles []Quantile
+	// Offset reads the data that much earlier and moves it forward, to lay
+	// yesterday over today. Whole seconds.
+	Offset time.Duration
+	Limit  int // > 0 keeps the groups with the most observations
+}
+
+const statusError = "error"
+
+// Timeline answers quantiles, mean, rate and error ratio per step and group;
+// for number families their value.
+func Timeline(ctx context.Context, st store.Store, r TimelineRequest) (*api.TimelineResponse, error) {
+	if r.Offset%time.Second != 0 {
+		return nil, Invalid("offset", "offset %s is not whole seconds; write 1d or 90s", r.Offset)
+	}
+	r.Start, r.End = r.Start.Add(-r.Offset), r.End.Add(-r.Offset)
+	sel, err := resolve(ctx, st, r.Selection, r.By)
+	if err != nil {
+		return nil, err
+	}
+	q := sel.q
+	number := sel.info.Kind != series.Distribution
+	// A span's status is read along with its time, so that one pass answers both.
+	split := sel.span && !slices.Contains(r.By, series.LabelStatus)
+	switch {
+	case number:
+		q.Each = true
+	case split:
+		q.By = append(slices.Clone(r.By), series.LabelStatus)
+	case r.Limit > 0:
+		q.TopK = r.Limit
+	}
+	if len(r.Quantiles) == 0 {
+		q.Measure = store.Moments
+	}
+	res, q, err := stepped(ctx, st, q, r.Start, r.End, r.Grid, sel.info.IntervalSeconds)
+	if err != nil {
+		return nil, err
+	}
+	t := &timeline{
+		start: q.Start, step: q.Step, n: int((q.End - q.Start) / q.Step), kind: sel.info.Kind,
+		span: sel.span, by: r.By, groups: map[string]*timelineGroup{},
+	}
+	if number {
+		if err := t.numbers(ctx, st, res, q); err != nil {
+			return nil, err
+		}
+	} else if err := t.distributions(res); err != nil {
+		return nil, err
+	}
+	if err := checkGroups(len(t.order)); err != nil {
+		return nil, err
+	}
+	off := int64(r.Offset / time.Second)
+	out := &api.TimelineResponse{
+		Range: api.Range{Start: q.Start + off, End: q.End + off}, Family: sel.info.Name, Step: q.Step, Slot: slotOf(res),
+		Offset: off, Times: make([]int64, t.n), Groups: make([]api.TimelineGroup, 0, len(t.order)),
+	}
+	for i := range out.Times {
+		out.Times[i] = q.Start + off + int64(i)*q.Step
+	}
+	if r.Limit > 0 {
+		sort.SliceStable(t.order, func(i, j int) bool { return t.order[i].total > t.order[j].total })
+		t.order = t.order[:min(len(t.order), r.Limit)]
+	}
+	for _, g := range t.order {
+		out.Groups = append(out.Groups, t.render(g, r.Quantiles))
+	}
+	return out, nil
+}
+
+// timeline gathers merged points into one cell per group and step.
+type timeline struct {
+	start, step int64
+	n           int
+	kind        series.Kind
+	span        bool
+	by          []string
+	groups      map[string]*timelineGroup
+	order       []*timelineGroup
+}
+
+type timelineGroup struct {
+	labels labels.Labels
+	total  uint64
+	cells  []timelineCell
+}
+
+type timelineCell struct {
+	hist   *hist.Histogram // nil where nothing happened
+	owned  bool            // hist may be merged into
+	errors uint64
+	number series.Number
+	value  float64 // number series: summed over series
+	series int     // how many series gave value
+}
+
+func (t *timeline) group(l labels.Labels) *timelineGroup {
+	key := groupKey(l, t.by)
+	g := t.groups[key]
+	if g == nil {
+		g = &timelineGroup{labels: pick(l, t.by), cells: make([]timelineCell, t.n)}
+		t.groups[key] = g
+		t.order = append(t.order, g)
+	}
+	return g
+}
+
+func groupKey(l labels.Labels, by []string) string {
+	if len(by) == 1 {
+		return l.Get(by[0])
+	}
+	var b strings.Builder
+	for _, n := range by {
+		b.WriteString(l.Get(n))
+		b.WriteByte(0xff)
+	}
+	return b.String()
+}
+
+func pick(l labels.Labels, by []string) labels.Labels {
+	b := labels.NewScratchBuilder(len(by))
+	for _, n := range by {
+		if v := l.Get(n); v != "" {
+			b.Add(n, v)
+		}
+	}
+	b.Sort()
+	return b.Labels()
+}
+
+// index returns the cell of a slot's start, -1 outside the range.
+func (t *timeline) index(slot int64) int {
+	i := (slot - t.start) / t.step
+	if slot < t.start || i >= int64(t.n) {
+		return -1
+	}
+	return int(i)
+}
+
+func (t *timeline) distributions(res *store.Result) error {
+	for _, sg := range res.Groups {
+		g := t.group(sg.Labels)
+		failed := sg.Labels.Get(series.LabelStatus) == statusError
+		for _, p := range sg.Points {
+			i := t.index(p.Start)
+			if i < 0 || p.Hist == nil || p.Hist.Count == 0 {
+				continue
+			}
+			c := &g.cells[i]
+			g.total += p.Hist.Count
+			if failed {
+				c.errors += p.Hist.Count
+			}
+			switch {
+			case c.hist == nil:
+				c.hist = p.Hist
+			default:
+				if !c.owned {
+					c.hist, c.owned = c.hist.Clone(), true
+				}
+				if err := c.hist.Merge(p.Hist); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// numbers fills values: a gauge's last, averaged over the group's series; a
+// counter's increase per second, summed over them. An increase needs the point
+// before the range, which is read first.
+func (t *timeline) numbers(ctx context.Context, st store.Store, res *store.Result, q store.Query) error {
+	before := map[string]float64{}
+	if t.kind == series.Counter {
+		prev := q
+		prev.Start, prev.End = q.Start-q.Step, q.Start
+		pres, err := st.Query(ctx, prev)
+		if err != nil {
+			return err
+		}
+		for _, g := range pres.Groups {
+			if n := len(g.Points); n > 0 {
+				before[g.Labels.String()] = g.Points[n-1].Number.Last
+			}
+		}
+	}
+	for _, sg := range res.Groups {
+		g := t.group(sg.Labels)
+		last, known := before[sg.Labels.String()]
+		for _, p := range sg.Points {
+			i := t.index(p.Start)
+			if i < 0 || p.Number.Count == 0 {
+				continue
+			}
+			c := &g.cells[i]
+			c.number.Merge(p.Number)
+			g.total += p.Number.Count
+			switch {
+			case t.kind == series.Gauge:
+				c.value += p.Number.Last
+				c.series++
+			case known:
+				inc := p.Number.Last - last
+				if inc < 0 { // the counter began again from zero
+					inc = p.Number.Last
+				}
+				c.value += inc / float64(t.step)
+				c.series++
+			}
+			last, known = p.Number.Last, true
+		}
+	}
+	return nil
+}
+
+func (t *timeline) render(g *timelineGroup, qs []Quantile) api.TimelineGroup {
+	out := api.TimelineGroup{
+		Labels: labelMap(g.labels), Count: make([]uint64, t.n), Rate: nans(t.n), Mean: nans(t.n),
+		Quantiles: make(map[string][]api.Float, len(qs)),
+	}
+	number := t.kind != series.Distribution
+	if number {
+		out.Value = nans(t.n)
+	}
+	out.ErrorRate = nans(t.n)
+	cols := make([][]api.Float, len(qs))
+	if !number {
+		for i, q := range qs {
+			cols[i] = nans(t.n)
+			out.Quantiles[q.Key] = cols[i]
+		}
+	}
+	worst := 0.0
+	for i := range g.cells {
+		c := &g.cells[i]
+		if number {
+			if n := c.number; n.Count > 0 {
+				out.Count[i] = n.Count
+				out.Rate[i] = api.Float(float64(n.Count) / float64(t.step))
+				out.Mean[i] = api.Float(n.Sum / float64(n.Count))
+			}
+			if c.series > 0 {
+				v := c.value
+				if t.kind == series.Gauge {
+					v /= float64(c.series)
+				}
+				out.Value[i] = api.Float(v)
+			}
+			continue
+		}
+		h := c.hist
+		if h == nil {
+			continue
+		}
+		out.Count[i] = h.Count
+		out.Rate[i] = api.Float(float64(h.Count) / float64(t.step))
+		out.Mean[i] = api.Float(h.Mean())
+		if t.span {
+			out.ErrorRate[i] = api.Float(float64(c.errors) / float64(h.Count))
+		}
+		for j, q := range qs {
+			cols[j][i] = api.Float(h.Quantile(q.Q))
+		}
+		if len(qs) > 0 {
+			worst = max(worst, h.RelativeError())
+		}
+	}
+	out.Error = api.Float(worst)
+	return out
+}
+
+func nans(n int) []api.Float {
+	s := make([]api.Float, n)
+	for i := range s {
+		s[i] = api.Float(math.NaN())
+	}
+	return s
+}
