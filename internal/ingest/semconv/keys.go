@@ -1,0 +1,218 @@
+package semconv
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Slot is the place of one meaning in Attrs. Several attribute names, old and
+// new, may carry the same meaning.
+type Slot uint8
+
+const (
+	Name Slot = iota // the span's name; no attribute
+	HTTPMethod
+	HTTPRoute
+	URLTemplate
+	URL // only its host is used
+	RPCSystem
+	RPCService
+	RPCMethod
+	DBSystem
+	DBOperation
+	DBCollection
+	DBSummary
+	DBText
+	MessagingSystem
+	MessagingOperation
+	MessagingDestination
+	MessagingAnonymous
+	Task
+	TaskAction
+	FaasTrigger
+	FaasName
+	GraphQLType
+	GraphQLName
+	PeerService
+	ServerAddress
+	Tenant
+	Variant
+	HTTPStatus // looked at for the span's status, never part of its identity
+	Service    // of resources, from here to Instance
+	Version
+	Instance
+	Extra // the first configured extra label
+
+	// MaxExtra is how many extra labels may be configured.
+	MaxExtra = 16
+	NumSlots = int(Extra) + MaxExtra
+)
+
+// Mask is a set of slots.
+type Mask uint64
+
+func (m Mask) Has(s Slot) bool { return m>>s&1 != 0 }
+
+func of(slots ...Slot) (m Mask) {
+	for _, s := range slots {
+		m |= 1 << s
+	}
+	return m
+}
+
+// names lists the attributes of each slot, the preferred first. The new names
+// are those of the semantic conventions 1.37, the old ones go back to 1.0.
+var names = [Extra][]string{
+	HTTPMethod:           {"http.request.method", "http.method"},
+	HTTPRoute:            {"http.route"},
+	URLTemplate:          {"url.template"},
+	URL:                  {"url.full", "http.url"},
+	RPCSystem:            {"rpc.system.name", "rpc.system"},
+	RPCService:           {"rpc.service"},
+	RPCMethod:            {"rpc.method"},
+	DBSystem:             {"db.system.name", "db.system"},
+	DBOperation:          {"db.operation.name", "db.operation"},
+	DBCollection:         {"db.collection.name", "db.sql.table", "db.mongodb.collection", "db.cassandra.table", "db.cosmosdb.container", "aws.dynamodb.table_names"},
+	DBSummary:            {"db.query.summary"},
+	DBText:               {"db.query.text", "db.statement"},
+	MessagingSystem:      {"messaging.system"},
+	MessagingOperation:   {"messaging.operation.name", "messaging.operation.type", "messaging.operation"},
+	MessagingDestination: {"messaging.destination.template", "messaging.destination.name", "messaging.destination"},
+	MessagingAnonymous:   {"messaging.destination.temporary", "messaging.destination.anonymous", "messaging.temp_destination"},
+	Task:                 {"celery.task_name", "messaging.sidekiq.job_class", "messaging.message.job_class"},
+	TaskAction:           {"celery.action"},
+	FaasTrigger:          {"faas.trigger"},
+	FaasName:             {"faas.invoked_name", "faas.name"},
+	GraphQLType:          {"graphql.operation.type"},
+	GraphQLName:          {"graphql.operation.name"},
+	PeerService:          {"service.peer.name", "peer.service"},
+	ServerAddress:        {"server.address", "net.peer.name", "http.host", "net.peer.ip"},
+	Variant:              {"variant", "deployment.variant"},
+	HTTPStatus:           {"http.response.status_code", "http.status_code"},
+	Service:              {"service.name"},
+	Version:              {"service.version"},
+	Instance:             {"service.instance.id", "k8s.pod.name", "host.name", "host.id"},
+}
+
+// DefaultTenantKeys are the attributes that name the tenant unless configured.
+var DefaultTenantKeys = []string{"tenant.id", "tenant", "customer.id", "org.id"}
+
+// Keys finds the slot of an attribute by its name. It is read-only once made.
+type Keys struct {
+	table  [tableSize]entry
+	Extras []string // label names of the slots from Extra on
+}
+
+const tableSize = 512
+
+type entry struct {
+	key  string
+	slot Slot
+	rank uint8 // 1 is the preferred name
+}
+
+// NewKeys builds the table. tenant lists the attributes that name the tenant
+// (nil: DefaultTenantKeys), the preferred first. Each extra is `attribute` or
+// `attribute=label`.
+func NewKeys(tenant, extra []string) (*Keys, error) {
+	k := &Keys{}
+	if tenant == nil {
+		tenant = DefaultTenantKeys
+	}
+	if len(extra) > MaxExtra {
+		return nil, fmt.Errorf("%d extra labels: at most %d can be kept", len(extra), MaxExtra)
+	}
+	if len(tenant) > 64 {
+		return nil, fmt.Errorf("%d tenant attributes: at most 64 can be looked for", len(tenant))
+	}
+	for s, list := range names {
+		for i, key := range list {
+			k.add(key, Slot(s), i)
+		}
+	}
+	for i, key := range tenant {
+		if err := k.add(key, Tenant, i); err != nil {
+			return nil, fmt.Errorf("tenant attribute %q: %w", key, err)
+		}
+	}
+	for i, e := range extra {
+		key, label, found := strings.Cut(e, "=")
+		if !found {
+			label = LabelName(key)
+		}
+		if label == "" || label != LabelName(label) {
+			return nil, fmt.Errorf("extra label %q: %q cannot be a label's name; write attribute=name with letters, digits and _", e, label)
+		}
+		for _, taken := range []string{"service", "operation", "component", "kind", "status", "tenant", "version", "variant", "instance", "le", "quantile"} {
+			if label == taken {
+				return nil, fmt.Errorf("extra label %q: %q is taken; write attribute=name with another name", e, label)
+			}
+		}
+		if err := k.add(key, Extra+Slot(i), 0); err != nil {
+			return nil, fmt.Errorf("extra label %q: %w", e, err)
+		}
+		k.Extras = append(k.Extras, label)
+	}
+	return k, nil
+}
+
+func (k *Keys) add(key string, s Slot, rank int) error {
+	if key == "" {
+		return fmt.Errorf("the attribute's name is empty")
+	}
+	i := place(key)
+	for ; k.table[i].key != ""; i = (i + 1) % tableSize {
+		if k.table[i].key == key {
+			return fmt.Errorf("the attribute already has a use of its own")
+		}
+	}
+	k.table[i] = entry{key, s, uint8(rank + 1)}
+	return nil
+}
+
+func place(key string) uint32 {
+	n := uint32(len(key))
+	h := n*0x9e37 + uint32(key[0])*0x85eb + uint32(key[n/2])*0xc2b2 + uint32(key[n-1])*0x27d4 + uint32(key[n/3])*0x1656 + uint32(key[n*3/4])*0x9e3b
+	return (h ^ h>>9) % tableSize
+}
+
+// Find returns the slot of an attribute and the rank of this name of it, 1
+// being preferred; rank 0 says that nobody looks at the attribute.
+func (k *Keys) Find(key string) (Slot, uint8) {
+	if key == "" {
+		return 0, 0
+	}
+	for i := place(key); ; i = (i + 1) % tableSize {
+		e := &k.table[i]
+		if e.key == key {
+			return e.slot, e.rank
+		}
+		if e.key == "" {
+			return 0, 0
+		}
+	}
+}
+
+// LabelName makes an attribute's name fit to be a label's: what is not a
+// letter, digit or _ becomes _, and a leading digit gets key_ before it, as
+// OpenTelemetry's translation to Prometheus has it.
+func LabelName(attribute string) string {
+	b := make([]byte, 0, len(attribute)+4)
+	for i := 0; i < len(attribute); i++ {
+		c := attribute[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', c == '_':
+			b = append(b, c)
+		case '0' <= c && c <= '9':
+			if len(b) == 0 {
+				b = append(b, "key_"...)
+			}
+			b = append(b, c)
+		default:
+			if c < 0x80 || c >= 0xC0 { // one _ for a character of several bytes
+				b = append(b, '_')
+			}
+		}
+	}
+	return string(b)
+}
