@@ -1,8 +1,32 @@
 // Package hist keeps whole distributions: base-2 exponential histograms as
 // OTLP ExponentialHistogram and Prometheus native histograms define them.
+//
+// Bucket bounds grow by 2^(2^-schema), so a value is known to within one
+// bucket however many observations are added, and histograms of any origin
+// merge by adding counts: merging is commutative and associative, and a finer
+// schema becomes a coarser one exactly, by halving. A Histogram is an
+// accumulator; its compact binary form is what is stored, and MergeEncoded
+// adds that form to an accumulator without building anything in between.
+//
+// Buckets are numbered as Prometheus does: bucket k of schema s covers
+// (2^((k-1)/2^s), 2^(k/2^s)], open below and closed above. OTLP's bucket i,
+// (base^i, base^(i+1)], is bucket i+1 here. Negative values mirror this.
+//
+// What becomes of unusual input: NaN and infinities are refused (ErrInvalid);
+// values no greater in magnitude than the zero threshold, 2^-128 unless set
+// otherwise, count in the zero bucket, so subnormal numbers do too; the largest
+// finite number has a bucket of its own kind like any other; negative values
+// go to negative buckets.
+//
+// Nothing here reads a clock, does I/O or locks: a Histogram belongs to one
+// goroutine at a time.
 package hist
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"math"
+)
 
 const (
 	MinSchema     = -4
@@ -11,6 +35,8 @@ const (
 	// Explicit is the schema of histograms with explicit bounds (le buckets);
 	// it is Prometheus' number for custom buckets.
 	Explicit = -53
+	// DefaultZeroThreshold is 2^-128, as Prometheus' client has it.
+	DefaultZeroThreshold = 0x1p-128
 )
 
 // Errors of decoding and merging; wrapped with what was wrong.
@@ -22,82 +48,127 @@ var (
 // Buckets is a dense window of bucket counts. Counts[i] belongs to the bucket
 // with index Offset+i in Prometheus' numbering: bucket k of schema s covers
 // (2^((k-1)/2^s), 2^(k/2^s)], open below, closed above. OTLP's bucket i is
-// Prometheus' bucket i+1.
+// Prometheus' bucket i+1. Leading and trailing zeros mean nothing.
 type Buckets struct {
 	Offset int32
 	Counts []uint64
 }
 
-// Histogram is a distribution. The zero value is not ready: use New.
+// Histogram is a distribution. Use New, or fill every exported field yourself
+// (as a decoder of foreign histograms does) and call Validate. The exported
+// fields are the whole content: what is unexported only helps to keep Sum exact.
 type Histogram struct {
 	Schema        int8
-	ZeroThreshold float64 // values in [-t, t] are in the zero bucket
+	ZeroThreshold float64 // values in [-t, t] are in the zero bucket; 0 or a power of two, see RoundZeroThreshold
 	ZeroCount     uint64
 	Positive      Buckets
 	Negative      Buckets
-	Bounds        []float64 // explicit upper bounds, ascending, +Inf left out; only if Schema is Explicit; Positive.Counts has one more, Offset 0
-	Count         uint64
-	Sum           float64
-	Min, Max      float64 // NaN when Count is 0 or unknown
-	Weighted      bool    // holds observations that stood for several (sampling)
-	Error         float64 // relative error inherited from coarser inputs; 0 if none
+	Bounds        []float64 // explicit upper bounds, ascending, +Inf left out; only if Schema is Explicit; Positive.Counts has one more, Offset 0. Shared between histograms, never written to
+	Count         uint64    // all buckets together
+	Sum           float64   // NaN when unknown
+	Min, Max      float64   // NaN when Count is 0 or unknown
+	Weighted      bool      // holds observations that stood for several (sampling)
+	Error         float64   // relative error inherited from coarser inputs; 0 if none, +Inf if unbounded
+
+	exact   exactSum
+	scratch []uint64
 }
 
-// New returns an empty histogram.
-func New(schema int8) *Histogram { panic("todo") }
-
-// Reset empties h, keeping its memory.
-func (h *Histogram) Reset(schema int8) {}
-
-// Record adds one observation; RecordN adds one that stands for n.
-func (h *Histogram) Record(v float64) error            { return h.RecordN(v, 1) }
-func (h *Histogram) RecordN(v float64, n uint64) error { return nil }
-
-// Merge adds o to h; h may become coarser. o is not changed.
-func (h *Histogram) Merge(o *Histogram) error { return nil }
-
-// MergeEncoded adds a histogram in its binary form without building it.
-func (h *Histogram) MergeEncoded(b []byte) error { return nil }
-
-// Subtract removes o, which must be contained in h.
-func (h *Histogram) Subtract(o *Histogram) error { return nil }
-
-// Reduce makes h no finer than schema, exactly.
-func (h *Histogram) Reduce(schema int8) {}
-
-// Quantile returns an estimate of the q-quantile; relative error at most RelativeError.
-func (h *Histogram) Quantile(q float64) float64 { return 0 }
-
-// RelativeError is the bound on |estimate-truth|/|truth| of a quantile.
-func (h *Histogram) RelativeError() float64 { return 0 }
-
-func (h *Histogram) Mean() float64 { return 0 }
-
-// Rank gives the shares of observations in buckets below that of v, in the same
-// bucket, and above. They sum to 1. lo and hi bound v's bucket.
-func (h *Histogram) Rank(v float64) (r Rank) { return }
-
-type Rank struct {
-	Below, Same, Above float64
-	Low, High          float64 // bounds of the bucket that holds the value
+// New returns an empty histogram of a schema in [MinSchema, MaxSchema]; other
+// schemas are replaced by the nearest of these. For explicit bounds see
+// NewExplicit.
+func New(schema int8) *Histogram {
+	h := &Histogram{}
+	h.Reset(schema)
+	return h
 }
 
-func (h *Histogram) Clone() *Histogram { return nil }
-func (h *Histogram) Validate() error   { return nil }
-
-// AppendBinary appends the compact form; UnmarshalBinary replaces h by one.
-func (h *Histogram) AppendBinary(dst []byte) ([]byte, error) { return dst, nil }
-func (h *Histogram) UnmarshalBinary(b []byte) error          { return nil }
-
-// Moments reads count, sum, min and max from the compact form alone.
-func Moments(b []byte) (m Moment, err error) { return }
-
-type Moment struct {
-	Count         uint64
-	Sum, Min, Max float64
-	Weighted      bool
+// Reset empties h, keeping its memory. The schema is treated as by New.
+func (h *Histogram) Reset(schema int8) {
+	h.Schema = min(max(schema, MinSchema), MaxSchema)
+	h.ZeroThreshold = DefaultZeroThreshold
+	h.ZeroCount = 0
+	h.Positive = Buckets{Counts: h.Positive.Counts[:0]}
+	h.Negative = Buckets{Counts: h.Negative.Counts[:0]}
+	h.Bounds = nil
+	h.Count = 0
+	h.Sum = 0
+	h.Min, h.Max = math.NaN(), math.NaN()
+	h.Weighted = false
+	h.Error = 0
+	h.exact = exactSum{ok: true}
 }
 
-// BucketIndex returns the bucket of v > 0 at the schema; UpperBound its inclusive upper bound.
-func BucketIndex(v float64, schema int8) int32    { return 0 }
-func UpperBound(index int32, schema int8) float64 { return 0 }
+// Clone returns an independent copy of h. Bounds are shared.
+func (h *Histogram) Clone() *Histogram {
+	c := *h
+	c.Positive.Counts = append([]uint64(nil), h.Positive.Counts...)
+	c.Negative.Counts = append([]uint64(nil), h.Negative.Counts...)
+	c.scratch = nil
+	return &c
+}
+
+// Mean returns the arithmetic mean, NaN if h is empty or its sum unknown.
+func (h *Histogram) Mean() float64 {
+	if h.Count == 0 {
+		return math.NaN()
+	}
+	return h.Sum / float64(h.Count)
+}
+
+// Validate reports the first broken rule of a histogram that was filled by
+// hand, wrapping ErrInvalid: schema, zero threshold, bounds, bucket indexes
+// beyond what a float64 can hold, counts that do not add up, a minimum above
+// the maximum, infinite or NaN values where a number must be.
+func (h *Histogram) Validate() error {
+	if math.IsInf(h.Sum, 0) && h.Count == 0 {
+		return invalid("sum %v of no observations", h.Sum)
+	}
+	if math.IsInf(h.Min, 0) || math.IsInf(h.Max, 0) || h.Min > h.Max {
+		return invalid("minimum %v, maximum %v", h.Min, h.Max)
+	}
+	if !(h.Error >= 0) {
+		return invalid("relative error %v", h.Error)
+	}
+	if h.Schema == Explicit {
+		return h.validateExplicit()
+	}
+	if h.Schema < MinSchema || h.Schema > MaxSchema {
+		return invalid("schema %d, want %d to %d", h.Schema, MinSchema, MaxSchema)
+	}
+	if h.Bounds != nil {
+		return invalid("explicit bounds in a histogram of schema %d", h.Schema)
+	}
+	if t, err := RoundZeroThreshold(h.ZeroThreshold, h.Schema); err != nil {
+		return err
+	} else if t != h.ZeroThreshold {
+		return invalid("zero threshold %v, want %v", h.ZeroThreshold, t)
+	}
+	total := h.ZeroCount
+	for _, b := range [...]*Buckets{&h.Positive, &h.Negative} {
+		for i, c := range b.Counts {
+			if c == 0 {
+				continue
+			}
+			if k := int64(b.Offset) + int64(i); k < int64(minIndex(h.Schema)) || k > int64(maxIndex(h.Schema)) {
+				return invalid("bucket %d is outside of schema %d", k, h.Schema)
+			}
+			if total+c < total {
+				return invalid("counts overflow")
+			}
+			total += c
+		}
+	}
+	if total != h.Count {
+		return invalid("count %d, but buckets hold %d", h.Count, total)
+	}
+	return nil
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf(format+": %w", append(args, ErrInvalid)...)
+}
+
+func corrupt(format string, args ...any) error {
+	return fmt.Errorf(format+": %w", append(args, ErrCorrupt)...)
+}
