@@ -1,0 +1,188 @@
+package demo
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+)
+
+// testShop is a small shop whose spans are kept.
+func testShop(t *testing.T, orders int) (*sql.DB, []tenant, *httptest.Server, *tracetest.SpanRecorder) {
+	t.Helper()
+	rec := tracetest.NewSpanRecorder()
+	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(rec))
+	db, err := openDatabase(filepath.Join(t.TempDir(), "shop.db"), tp, metricnoop.NewMeterProvider())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	ts := makeTenants(orders)
+	if err := seed(t.Context(), db, ts, orders, time.Unix(1_700_000_000, 0)); err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(newShop(db, ts, time.Now).handler(tp, metricnoop.NewMeterProvider()))
+	t.Cleanup(srv.Close)
+	return db, ts, srv, rec
+}
+
+func call(t *testing.T, method, url, tenant string, into any) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set(tenantHeader, tenant)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if into != nil {
+		if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return resp.StatusCode
+}
+
+func TestShop(t *testing.T) {
+	db, ts, srv, rec := testShop(t, 2000)
+	first := productID(&ts[0], 3)
+
+	if got := call(t, "POST", srv.URL+"/orders?customer=1", "globex", nil); got != http.StatusConflict {
+		t.Errorf("checkout of an empty cart: got %d, want 409", got)
+	}
+	for range 2 {
+		if got := call(t, "PUT", fmt.Sprintf("%s/cart/%d?customer=1", srv.URL, first), "globex", nil); got != http.StatusOK {
+			t.Fatalf("add to cart: got %d", got)
+		}
+	}
+	var placed order
+	if got := call(t, "POST", srv.URL+"/orders?customer=1", "globex", &placed); got != http.StatusCreated {
+		t.Fatalf("checkout: got %d", got)
+	}
+	var price, stock int
+	if err := db.QueryRow("SELECT price_cents, stock FROM products WHERE id = ?", first).Scan(&price, &stock); err != nil {
+		t.Fatal(err)
+	}
+	if placed.Total != 2*price || stock != 1_000_000-2 {
+		t.Errorf("got total %d and stock %d, want %d and %d", placed.Total, stock, 2*price, 1_000_000-2)
+	}
+	var orders []order
+	call(t, "GET", srv.URL+"/orders?customer=1", "globex", &orders)
+	if len(orders) == 0 || orders[0].ID != placed.ID {
+		t.Errorf("the placed order is not the customer's latest: %+v", orders)
+	}
+	if got := call(t, "GET", srv.URL+"/products/1", "globex", nil); got != http.StatusNotFound {
+		t.Errorf("missing product: got %d, want 404", got)
+	}
+	if got := call(t, "GET", srv.URL+"/orders?customer=x", "globex", nil); got != http.StatusBadRequest {
+		t.Errorf("bad customer: got %d, want 400", got)
+	}
+	if got := call(t, "GET", srv.URL+"/products?category=1", "nobody", nil); got != http.StatusForbidden {
+		t.Errorf("unknown tenant: got %d, want 403", got)
+	}
+
+	var lines []string
+	for _, s := range rec.Ended() {
+		if attrs := attribute.NewSet(s.Attributes()...); s.Parent().IsValid() || s.Name() == "GET /orders" {
+			tenant, _ := attrs.Value(tenantKey)
+			lines = append(lines, s.SpanKind().String()+" "+s.Name()+" "+tenant.AsString())
+		}
+	}
+	slices.Sort(lines)
+	lines = slices.Compact(lines)
+	want := []string{
+		"client DELETE cart_lines globex", "client INSERT cart_lines globex", "client INSERT order_lines globex",
+		"client INSERT orders globex", "client SELECT cart_lines globex", "client SELECT orders globex", "client SELECT products globex",
+		"client UPDATE products globex", "client sql.conn.begin_tx globex", "client sql.tx.commit globex", "client sql.tx.rollback globex",
+		"server GET /orders globex",
+	}
+	if strings.Join(lines, "\n") != strings.Join(want, "\n") {
+		t.Errorf("spans:\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// plan asks SQLite itself how it would find a customer's orders.
+func plan(t *testing.T, db *sql.DB) string {
+	t.Helper()
+	var id, parent, unused int
+	var detail string
+	row := db.QueryRow("EXPLAIN QUERY PLAN SELECT id FROM orders WHERE tenant = 1 AND customer = 1 ORDER BY created_at DESC LIMIT 20")
+	if err := row.Scan(&id, &parent, &unused, &detail); err != nil {
+		t.Fatal(err)
+	}
+	return detail
+}
+
+func TestTheChangeIsReal(t *testing.T) {
+	db, _, _, _ := testShop(t, 2000)
+	if got := plan(t, db); !strings.Contains(got, "orders_by_tenant (tenant=?)") {
+		t.Errorf("before: %s", got)
+	}
+	if _, err := db.Exec(theChange); err != nil {
+		t.Fatal(err)
+	}
+	if got := plan(t, db); !strings.Contains(got, "orders_by_customer (tenant=? AND customer=?)") {
+		t.Errorf("after: %s", got)
+	}
+}
+
+func TestBackupKeepsEveryOrder(t *testing.T) {
+	db, ts, _, _ := testShop(t, 500)
+	dir := t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := backup(ctx, db, dir, ts, tracenoop.NewTracerProvider().Tracer("")); err != nil {
+		t.Fatal(err)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got int
+	if err := db.QueryRow("SELECT count(*) FROM order_lines").Scan(&want); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		got += countLines(t, filepath.Join(dir, f.Name()))
+	}
+	if len(files) != len(ts) || got != want {
+		t.Errorf("%d files with %d lines, want %d with %d", len(files), got, len(ts), want)
+	}
+}
+
+func TestTenantsFollowZipf(t *testing.T) {
+	ts := makeTenants(1000)
+	sum := 0.0
+	for i, x := range ts {
+		sum += x.share
+		if i > 0 && x.share >= ts[i-1].share {
+			t.Errorf("%s is not smaller than the one before", x.name)
+		}
+	}
+	if sum < 0.999 || sum > 1.001 {
+		t.Errorf("shares sum to %v", sum)
+	}
+	if got := pick(ts, 0); got != &ts[0] {
+		t.Errorf("the first of the traffic belongs to %s", got.name)
+	}
+	if got := pick(ts, 0.999999); got != &ts[len(ts)-1] {
+		t.Errorf("the last of the traffic belongs to %s", got.name)
+	}
+}
