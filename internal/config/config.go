@@ -64,7 +64,7 @@ func Default() Config {
 		OTLPHTTP:   "127.0.0.1:4318",
 		MaxRequest: 64 << 20,
 		Retain: Retention{
-			Base: 48 * time.Hour, Minute: 35 * day, TenMin: 120 * day, Hour: 400 * day,
+			Base: 48 * time.Hour, Minute: 35 * day, TenMin: 100 * day, Hour: 400 * day,
 		},
 		TenantKeys:    []string{"tenant.id", "tenant", "customer.id", "org.id"},
 		Memory:        256 << 20,
