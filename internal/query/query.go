@@ -121,7 +121,7 @@ func family(ctx context.Context, st store.Store, name string) (store.FamilyInfo,
 		names = append(names, series.SpanDuration)
 	}
 	return store.FamilyInfo{}, &Error{Code: CodeNotFound, Field: "family",
-		Message: "there is no family " + quote(name) + "; did you mean " + quote(nearestName(name, names)) + "?"}
+		Message: "there is no family " + quote(name) + "; did you mean " + quote(NearestName(name, names)) + "?"}
 }
 
 // ViewOf returns the coarsest view of a span family that has every one of the
@@ -214,14 +214,14 @@ func checkLabels(ctx context.Context, st store.Store, family string, view series
 	if span {
 		known = append(slices.Clone(known), spanLabels...)
 	}
-	return Invalid(field, "no series of %s has the label %s; did you mean %s?", family, quote(name), quote(nearestName(name, known)))
+	return Invalid(field, "no series of %s has the label %s; did you mean %s?", family, quote(name), quote(NearestName(name, known)))
 }
 
 func quote(s string) string { return `"` + strings.ReplaceAll(s, `"`, `\"`) + `"` }
 
-// nearestName returns the candidate with the smallest edit distance to name,
+// NearestName returns the candidate with the smallest edit distance to name,
 // the first in order among equals.
-func nearestName(name string, candidates []string) string {
+func NearestName(name string, candidates []string) string {
 	best, bestD := "", 1<<30
 	for _, c := range candidates {
 		if d := distance(name, c); d < bestD || d == bestD && c < best {

@@ -1,0 +1,238 @@
+// Package httpapi is the door for questions: the JSON API under /api/v1, its
+// OpenAPI document at /openapi.json and Prometheus' query API under /prometheus.
+//
+// huma serves /api/v1 and nothing else, without its default hooks. Every error
+// of it is {"error": {"code", "message", "field"}}; Prometheus' API speaks
+// Prometheus' own envelope. Requests have a deadline, and no more than
+// MaxConcurrent are worked on at once: further ones wait a moment, then are
+// told when to come back.
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/gzhttp"
+
+	"tailscope/api"
+	"tailscope/internal/query"
+	"tailscope/internal/store"
+)
+
+// Options configures the API. Store is required; the zero value of every other
+// field means its default.
+type Options struct {
+	Store store.Store
+	Now   func() time.Time // default time.Now
+	// Status is what /api/v1/status answers; Now and HasData are filled in per request.
+	Status        api.StatusResponse
+	Logger        *slog.Logger  // default discards
+	Timeout       time.Duration // deadline of a request; default 30 s
+	MaxConcurrent int           // questions worked on at once; default 4 per CPU, at least 8
+	MaxWait       time.Duration // how long a question waits for its turn; default 5 s
+	MaxSamples    int           // samples one PromQL query may load; default 50 million, as Prometheus
+}
+
+func (o *Options) ensureDefaults() {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 30 * time.Second
+	}
+	if o.MaxConcurrent <= 0 {
+		o.MaxConcurrent = max(8, 4*runtime.GOMAXPROCS(0))
+	}
+	if o.MaxWait <= 0 {
+		o.MaxWait = 5 * time.Second
+	}
+	if o.MaxSamples <= 0 {
+		o.MaxSamples = 50_000_000
+	}
+}
+
+// maxBody bounds the body of a request: marks and PromQL forms are small.
+const maxBody = 1 << 20
+
+// New returns the handler of /api/v1/, /openapi.json and /prometheus/.
+func New(o Options) http.Handler {
+	o.ensureDefaults()
+	s := &server{Options: o, turns: make(chan struct{}, o.MaxConcurrent)}
+	s.routes = newRoutes()
+	mux := http.NewServeMux()
+	s.register(mux)
+	outer := http.NewServeMux()
+	outer.Handle("/api/", s.guardJSON(mux))
+	outer.Handle("/openapi.json", mux)
+	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(1400), gzhttp.CompressionLevel(1))
+	if err != nil { // the options are constants
+		panic(err)
+	}
+	return s.recoverPanics(compress(outer))
+}
+
+type server struct {
+	Options
+	turns  chan struct{}
+	routes *routes
+}
+
+var errBusy = &query.Error{Code: query.CodeUnavailable, Message: "too many questions are being worked on; try again in a moment"}
+
+// turn waits for a question's turn; the caller gives it back by calling done.
+func (s *server) turn(ctx context.Context) (done func(), err error) {
+	select {
+	case s.turns <- struct{}{}:
+	default:
+		t := time.NewTimer(s.MaxWait)
+		defer t.Stop()
+		select {
+		case s.turns <- struct{}{}:
+		case <-t.C:
+			return nil, errBusy
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return func() { <-s.turns }, nil
+}
+
+// guardJSON refuses what huma would answer in words of its own: unknown paths,
+// methods and parameters, parameters given twice, bodies that are too large.
+func (s *server) guardJSON(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), s.Timeout)
+		defer cancel()
+		r = r.WithContext(ctx)
+		if e := s.routes.check(r); e != nil {
+			e.write(w)
+			return
+		}
+		if r.Method == http.MethodPost {
+			body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+			var tooLarge *http.MaxBytesError
+			switch {
+			case errors.As(err, &tooLarge):
+				e := fail(query.Invalid("body", "the body is larger than 1 MB"))
+				e.status = http.StatusRequestEntityTooLarge
+				e.write(w)
+				return
+			case err != nil:
+				fail(query.Invalid("body", "the body could not be read: %v", err)).write(w)
+				return
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+		}
+		done, err := s.turn(ctx)
+		if err != nil {
+			fail(err).write(w)
+			return
+		}
+		defer done()
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *server) recoverPanics(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			v := recover()
+			if v == nil {
+				return
+			}
+			if v == http.ErrAbortHandler {
+				panic(v)
+			}
+			s.Logger.Error("request panicked", "path", r.URL.Path, "query", r.URL.RawQuery, "panic", v, "stack", string(debug.Stack()))
+			fail(&query.Error{Code: query.CodeInternal, Message: "internal error; the server's log says more"}).write(w)
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// routes knows which methods and parameters each path takes.
+type routes struct {
+	params map[string]map[string][]string // path, method, names of query parameters
+}
+
+func newRoutes() *routes { return &routes{params: map[string]map[string][]string{}} }
+
+func (rs *routes) add(method, path string, params []string) {
+	path, _, _ = strings.Cut(path, "{")
+	if rs.params[path] == nil {
+		rs.params[path] = map[string][]string{}
+	}
+	rs.params[path][method] = params
+}
+
+func (rs *routes) check(r *http.Request) *apiError {
+	path := r.URL.Path
+	methods := rs.params[path]
+	if methods == nil { // perhaps a path that ends in an id
+		if i := strings.LastIndexByte(path, '/'); i >= 0 && i+1 < len(path) {
+			methods = rs.params[path[:i+1]]
+		}
+	}
+	if methods == nil {
+		var known []string
+		for p := range rs.params {
+			known = append(known, p)
+		}
+		return fail(&query.Error{Code: query.CodeNotFound, Message: "there is no " + path + "; did you mean " + query.NearestName(path, known) + "?"})
+	}
+	method := r.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	known, ok := methods[method]
+	if !ok {
+		var allowed []string
+		for m := range methods {
+			allowed = append(allowed, m)
+		}
+		slices.Sort(allowed)
+		e := fail(query.Invalid("", "%s takes %s, not %s", path, strings.Join(allowed, " or "), r.Method))
+		e.status = http.StatusMethodNotAllowed
+		return e
+	}
+	values, err := parseQuery(r.URL.RawQuery)
+	if err != nil {
+		return fail(err)
+	}
+	for name, vs := range values {
+		if !slices.Contains(known, name) {
+			if len(known) == 0 {
+				return fail(query.Invalid(name, "%s takes no parameters", path))
+			}
+			return fail(query.Invalid(name, "there is no parameter %q; did you mean %s?", name, query.NearestName(name, known)))
+		}
+		if len(vs) > 1 {
+			return fail(query.Invalid(name, "%s is given %d times; give it once", name, len(vs)))
+		}
+	}
+	return nil
+}
+
+// encoder is a response that writes itself faster than encoding/json does.
+type encoder interface{ AppendJSON([]byte) []byte }
+
+func marshal(w io.Writer, v any) error {
+	if e, ok := v.(encoder); ok {
+		_, err := w.Write(append(e.AppendJSON(nil), '\n'))
+		return err
+	}
+	return json.NewEncoder(w).Encode(v)
+}

@@ -1,0 +1,175 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"tailscope/api"
+	"tailscope/internal/query"
+	"tailscope/internal/store"
+)
+
+var errorType = reflect.TypeFor[api.Error]()
+
+type marksInput struct {
+	Start   Time   `query:"start" doc:"inclusive; all marks unless given"`
+	End     Time   `query:"end" doc:"exclusive"`
+	Service string `query:"service" doc:"marks of this service and those that concern every service"`
+}
+
+type putMarkInput struct {
+	RawBody []byte `contentType:"application/json"`
+}
+
+type deleteMarkInput struct {
+	ID string `path:"id"`
+}
+
+func (s *server) registerMarks(a huma.API) {
+	get(s, a, "marks", "Named moments", s.marks)
+	register(s, a, http.MethodPost, "/api/v1/marks", "post-mark", "Name a moment", http.StatusCreated,
+		func(ctx context.Context, in *putMarkInput) (*body[api.Mark], error) {
+			m, err := s.putMark(ctx, in.RawBody)
+			if err != nil {
+				return nil, s.failed(ctx, "marks", err)
+			}
+			return &body[api.Mark]{m}, nil
+		})
+	a.OpenAPI().Paths["/api/v1/marks"].Post.RequestBody.Content["application/json"].Schema =
+		a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.Mark](), true, "Mark")
+	register(s, a, http.MethodDelete, "/api/v1/marks/{id}", "delete-mark", "Forget a mark", http.StatusNoContent,
+		func(ctx context.Context, in *deleteMarkInput) (*nothing, error) {
+			if err := s.Store.DeleteMark(ctx, in.ID); err != nil {
+				return nil, s.failed(ctx, "marks", err)
+			}
+			return &nothing{}, nil
+		})
+}
+
+func (s *server) marks(ctx context.Context, in *marksInput) (*api.MarksResponse, error) {
+	now := s.Now()
+	start, err := in.Start.Parse("start", now, time.Unix(0, 0))
+	if err != nil {
+		return nil, err
+	}
+	end, err := in.End.Parse("end", now, time.Unix(1<<40, 0))
+	if err != nil {
+		return nil, err
+	}
+	if !end.After(start) {
+		return nil, query.Invalid("end", "end is not after start; write a later end or an earlier start")
+	}
+	found, err := s.Store.Marks(ctx, start, end)
+	if err != nil {
+		return nil, err
+	}
+	out := &api.MarksResponse{Marks: make([]api.Mark, 0, len(found))}
+	for _, m := range found {
+		if in.Service == "" || m.Service == "" || m.Service == in.Service {
+			out.Marks = append(out.Marks, apiMark(m))
+		}
+	}
+	return out, nil
+}
+
+func apiMark(m store.Mark) api.Mark {
+	return api.Mark{
+		ID: m.ID, Time: api.Float(float64(m.Time.UnixMilli()) / 1e3), Name: m.Name, Service: m.Service,
+		Revision: m.Revision, User: m.User, Description: m.Description, Link: m.Link,
+	}
+}
+
+// markBody is api.Mark as it is posted: its time may be written as in a parameter.
+type markBody struct {
+	ID          string          `json:"id"`
+	Time        json.RawMessage `json:"time"`
+	Name        string          `json:"name"`
+	Service     string          `json:"service"`
+	Revision    string          `json:"revision"`
+	User        string          `json:"user"`
+	Description string          `json:"description"`
+	Link        string          `json:"link"`
+}
+
+const maxMarkText = 4096
+
+func (s *server) putMark(ctx context.Context, raw []byte) (*api.Mark, error) {
+	var b markBody
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&b); err != nil {
+		return nil, markBodyError(err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, query.Invalid("body", "the body goes on after the mark; send one JSON object")
+	}
+	if strings.TrimSpace(b.Name) == "" {
+		return nil, query.Invalid("name", `a mark needs a name; write {"name": "deploy 1.2"}`)
+	}
+	if b.ID != "" {
+		return nil, query.Invalid("id", "the server gives a mark its id; leave it out")
+	}
+	for field, v := range map[string]string{"name": b.Name, "service": b.Service, "revision": b.Revision, "user": b.User, "description": b.Description, "link": b.Link} {
+		if len(v) > maxMarkText {
+			return nil, query.Invalid(field, "%s is longer than %d bytes", field, maxMarkText)
+		}
+	}
+	if b.Link != "" {
+		if u, err := url.Parse(b.Link); err != nil || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, query.Invalid("link", "link is not an address; write one that begins with https://")
+		}
+	}
+	text := strings.TrimSpace(string(b.Time))
+	if text == "null" {
+		text = ""
+	}
+	if strings.HasPrefix(text, `"`) {
+		if err := json.Unmarshal(b.Time, &text); err != nil {
+			return nil, query.Invalid("time", "time cannot be read; %s", timeHint)
+		}
+	}
+	now := s.Now()
+	at, err := Time(text).Parse("time", now, now)
+	if err != nil {
+		return nil, err
+	}
+	if at.Unix() < 0 {
+		return nil, query.Invalid("time", "time is before 1970; %s", timeHint)
+	}
+	var id [8]byte
+	rand.Read(id[:]) //nolint:errcheck // never fails
+	m := store.Mark{
+		ID: hex.EncodeToString(id[:]), Time: at.Truncate(time.Millisecond), Name: strings.TrimSpace(b.Name), Service: b.Service,
+		Revision: b.Revision, User: b.User, Description: b.Description, Link: b.Link,
+	}
+	if err := s.Store.PutMark(ctx, m); err != nil {
+		return nil, err
+	}
+	out := apiMark(m)
+	return &out, nil
+}
+
+func markBodyError(err error) error {
+	var wrongType *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &wrongType):
+		return query.Invalid(wrongType.Field, "%s is a %s; write a string", wrongType.Field, wrongType.Value)
+	case strings.HasPrefix(err.Error(), "json: unknown field "):
+		name := strings.Trim(strings.TrimPrefix(err.Error(), "json: unknown field "), `"`)
+		return query.Invalid(name, "a mark has no %q; did you mean %q?", name,
+			query.NearestName(name, []string{"time", "name", "service", "revision", "user", "description", "link"}))
+	}
+	return query.Invalid("body", `the body is not JSON (%v); write {"name": "deploy 1.2"}`, err)
+}
