@@ -1,0 +1,143 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"tailscope/api"
+)
+
+// answer serves one canned answer and remembers the request.
+func answer(t *testing.T, status int, body string) (*Client, *http.Request) {
+	t.Helper()
+	got := new(http.Request)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		*got = *r.Clone(context.Background())
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		got.Header.Set("X-Body", string(b))
+		if status == http.StatusServiceUnavailable {
+			w.Header().Set("Retry-After", "2")
+		}
+		w.WriteHeader(status)
+		io.WriteString(w, body)
+	}))
+	t.Cleanup(srv.Close)
+	return &Client{Address: srv.URL + "/"}, got
+}
+
+func TestRequests(t *testing.T) {
+	ctx := context.Background()
+	sel := Selection{Family: "f", Match: `{a="b"}`, Start: "now-1h", End: "now"}
+	const selected = "end=now&family=f&match=%7Ba%3D%22b%22%7D"
+	for _, c := range []struct {
+		want string
+		do   func(c *Client) error
+	}{
+		{"/api/v1/services?apdex_t=0.25&" + selected + "&q=0.5&start=now-1h&step=1m", func(c *Client) error {
+			_, err := c.Services(ctx, ServicesQuery{sel, Grid{Step: "1m"}, []string{"0.5"}, 0.25})
+			return err
+		}},
+		{"/api/v1/distribution?at=0.2%2C1&buckets=true&by=a%2Cb&end=now&family=f&limit=3&match=%7Ba%3D%22b%22%7D&q=0.5%2C0.9&start=now-1h", func(c *Client) error {
+			_, err := c.Distribution(ctx, DistributionQuery{sel, []string{"a", "b"}, []string{"0.5", "0.9"}, []float64{0.2, 1}, true, 3})
+			return err
+		}},
+		{"/api/v1/heatmap?" + selected + "&rows=40&start=now-1h&width=80", func(c *Client) error {
+			_, err := c.Heatmap(ctx, HeatmapQuery{sel, Grid{Width: 80}, 40})
+			return err
+		}},
+		{"/api/v1/timeline?by=a&" + selected + "&offset=1d&start=now-1h", func(c *Client) error {
+			_, err := c.Timeline(ctx, TimelineQuery{Selection: sel, By: []string{"a"}, Offset: "1d"})
+			return err
+		}},
+		{"/api/v1/labels?" + selected + "&names=a&start=now-1h", func(c *Client) error {
+			_, err := c.Labels(ctx, LabelsQuery{Selection: sel, Names: []string{"a"}})
+			return err
+		}},
+		{"/api/v1/tenants?end=now&family=f&limit=5&match=%7Ba%3D%22b%22%7D&offset=10&search=x&sort=-name&start=now-1h", func(c *Client) error {
+			_, err := c.Tenants(ctx, TenantsQuery{Selection: sel, Sort: "-name", Search: "x", Offset: 10, Limit: 5})
+			return err
+		}},
+		{"/api/v1/nearest?by=a&time=now-5m", func(c *Client) error {
+			_, err := c.Nearest(ctx, NearestQuery{Time: "now-5m", By: []string{"a"}})
+			return err
+		}},
+		{"/api/v1/families", func(c *Client) error { _, err := c.Families(ctx); return err }},
+		{"/api/v1/status", func(c *Client) error { _, err := c.Status(ctx); return err }},
+		{"/api/v1/marks?service=s", func(c *Client) error { _, err := c.Marks(ctx, MarksQuery{Service: "s"}); return err }},
+		{"/api/v1/marks/a%2Fb", func(c *Client) error { return c.DeleteMark(ctx, "a/b") }},
+	} {
+		cl, got := answer(t, 200, "{}")
+		if err := c.do(cl); err != nil {
+			t.Errorf("%s: %v", c.want, err)
+		}
+		if got.URL.RequestURI() != c.want {
+			t.Errorf("asked %s, want %s", got.URL.RequestURI(), c.want)
+		}
+	}
+}
+
+func TestPutMark(t *testing.T) {
+	cl, got := answer(t, 201, `{"id":"7","name":"deploy","time":12}`)
+	m, err := cl.PutMark(context.Background(), api.Mark{Name: "deploy"})
+	if err != nil || m.ID != "7" || m.Time != 12 {
+		t.Fatalf("got %+v, %v", m, err)
+	}
+	var sent map[string]any
+	if err := json.Unmarshal([]byte(got.Header.Get("X-Body")), &sent); err != nil || len(sent) != 1 || sent["name"] != "deploy" {
+		t.Errorf("sent %v, %v; want the name only", sent, err)
+	}
+	if got.Method != http.MethodPost || got.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("sent %s %s", got.Method, got.Header.Get("Content-Type"))
+	}
+}
+
+func TestErrors(t *testing.T) {
+	ctx := context.Background()
+	cl, _ := answer(t, 400, `{"error":{"code":"invalid","message":"quantile 99 is not between 0 and 1; write 0.99","field":"q"}}`)
+	_, err := cl.Status(ctx)
+	var e *Error
+	if !errors.As(err, &e) || e.Status != 400 || e.Code != "invalid" || e.Field != "q" || err.Error() != "q: quantile 99 is not between 0 and 1; write 0.99" {
+		t.Errorf("got %#v", err)
+	}
+	cl, _ = answer(t, 503, `{"error":{"code":"unavailable","message":"busy"}}`)
+	if _, err = cl.Status(ctx); !errors.As(err, &e) || e.RetryAfter != 2*time.Second {
+		t.Errorf("got %#v", err)
+	}
+	cl, _ = answer(t, 502, "<html>bad gateway")
+	if _, err = cl.Status(ctx); !errors.As(err, &e) || e.Message != "the server answered 502 Bad Gateway <html>bad gateway" {
+		t.Errorf("got %v", err)
+	}
+	cl, _ = answer(t, 200, "hello")
+	if _, err = cl.Status(ctx); err == nil {
+		t.Error("an answer that is not JSON was taken")
+	}
+	if _, err = (&Client{Address: "127.0.0.1:1"}).Status(ctx); !errors.Is(err, ErrUnreachable) {
+		t.Errorf("got %v, want ErrUnreachable", err)
+	}
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err = (&Client{Address: "127.0.0.1:1"}).Status(gone); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context.Canceled", err)
+	}
+}
+
+func TestNullIsNaN(t *testing.T) {
+	cl, _ := answer(t, 200, `{"groups":[{"mean":null,"quantiles":{"0.5":null}}]}`)
+	r, err := cl.Distribution(context.Background(), DistributionQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g := r.Groups[0]; !math.IsNaN(float64(g.Mean)) || !math.IsNaN(float64(g.Quantiles["0.5"])) {
+		t.Errorf("got %+v", g)
+	}
+}
