@@ -1,0 +1,181 @@
+// Package program builds and runs real programs: Tailscope itself and its
+// peers (benchmarks/peers), each a process of its own, so that what a
+// benchmark or a test sees is what an operator would see.
+//
+// A Process is started ready to be talked to and tells, while it lives and
+// after it ended, what it has cost: CPU time and peak memory, as the kernel
+// counts them.
+package program
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Usage is what a process has cost so far.
+type Usage struct {
+	User, System time.Duration // CPU time of all its threads
+	PeakBytes    int64         // high-water mark of resident memory
+	ResidentNow  int64         // resident memory when asked; 0 once it ended
+}
+
+// CPU is user and system time together.
+func (u Usage) CPU() time.Duration { return u.User + u.System }
+
+// Process is a running program. Its methods are safe for concurrent use.
+type Process struct {
+	Name string
+	Pid  int
+
+	cmd  *exec.Cmd
+	log  *os.File
+	done chan struct{} // closed once the process ended and was waited for
+	err  error         // of Wait; read after done
+
+	mu   sync.Mutex
+	peak int64
+}
+
+// Start runs a program whose output, both streams, goes to the file logPath.
+// env is added to this process's own environment.
+func Start(logPath string, env []string, path string, args ...string) (*Process, error) {
+	f, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = f, f
+	// Whoever started it may be killed; it must not outlive them.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := startOnLivingThread(cmd); err != nil {
+		return nil, errors.Join(fmt.Errorf("start %s: %w", path, err), f.Close())
+	}
+	p := &Process{Name: cmd.Path, Pid: cmd.Process.Pid, cmd: cmd, log: f, done: make(chan struct{})}
+	go p.wait()
+	return p, nil
+}
+
+// wait reaps the process and, until then, remembers its peak memory: once it
+// is gone the kernel only tells a figure that the parent's own size distorts.
+func (p *Process) wait() {
+	stop := make(chan struct{})
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			p.sample()
+			select {
+			case <-tick.C:
+			case <-stop:
+				return
+			}
+		}
+	}()
+	p.err = p.cmd.Wait()
+	close(stop)
+	<-watched
+	_ = p.log.Close()
+	close(p.done)
+}
+
+// sample reads the process's memory from the kernel.
+func (p *Process) sample() (now int64) {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/status", p.Pid))
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	var peak int64
+	for s := bufio.NewScanner(f); s.Scan(); {
+		k, v, _ := strings.Cut(s.Text(), ":")
+		if k != "VmHWM" && k != "VmRSS" {
+			continue
+		}
+		kib, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(v), " kB"), 10, 64)
+		if k == "VmHWM" {
+			peak = kib << 10
+		} else {
+			now = kib << 10
+		}
+	}
+	p.mu.Lock()
+	p.peak = max(p.peak, peak)
+	p.mu.Unlock()
+	return now
+}
+
+// Usage tells what the process has cost until now, or in all once it ended.
+func (p *Process) Usage() (Usage, error) {
+	select {
+	case <-p.done:
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return Usage{User: p.cmd.ProcessState.UserTime(), System: p.cmd.ProcessState.SystemTime(), PeakBytes: p.peak}, nil
+	default:
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Pid))
+	if err != nil {
+		return Usage{}, fmt.Errorf("usage of %s: %w", p.Name, err)
+	}
+	// The second field, the name in parentheses, may hold spaces.
+	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+	if len(fields) < 13 {
+		return Usage{}, fmt.Errorf("usage of %s: short stat line", p.Name)
+	}
+	ticks := func(s string) time.Duration {
+		n, _ := strconv.ParseInt(s, 10, 64)
+		return time.Duration(n) * (time.Second / 100) // USER_HZ is 100 on every Linux that Go runs on
+	}
+	u := Usage{User: ticks(fields[11]), System: ticks(fields[12]), ResidentNow: p.sample()}
+	p.mu.Lock()
+	u.PeakBytes = p.peak
+	p.mu.Unlock()
+	return u, nil
+}
+
+// Done is closed once the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Stop asks the process to end (SIGTERM), waits for it, and returns what it
+// cost in all. When ctx is done first the process is killed and that is an
+// error; so is an exit code other than 0.
+func (p *Process) Stop(ctx context.Context) (Usage, error) {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return Usage{}, fmt.Errorf("stop %s: %w", p.Name, err)
+	}
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		p.Kill()
+		return Usage{}, fmt.Errorf("stop %s: %w", p.Name, ctx.Err())
+	}
+	u, err := p.Usage()
+	if err == nil && p.err != nil {
+		err = fmt.Errorf("%s ended: %w", p.Name, p.err)
+	}
+	return u, err
+}
+
+// Kill ends the process as a crash would (SIGKILL) and waits until it is gone.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
+// Log returns what the process has written so far.
+func (p *Process) Log() string {
+	b, _ := os.ReadFile(p.log.Name())
+	return string(b)
+}
