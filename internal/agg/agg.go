@@ -1,16 +1,34 @@
 // Package agg turns observations into points: it keeps the open slots of every
 // active series in memory, journals what it accepts before it is acknowledged,
 // and flushes a generation at a time to the store.
+//
+// A generation is everything accepted between two flushes, whatever slots it
+// fell in. Merging the same thing twice would count it twice, so exactly-once
+// hangs on generations: one synced Put stores generation G with the fact that
+// G is stored, only then is G's journal deleted, and after a crash the journals
+// above the store's last generation are played again. A batch is wholly in one
+// generation.
+//
+// An observation of a span updates two series: the Full one, with its tenant,
+// and the Marginal, without. Total is made from Marginal cells when a
+// generation is flushed. How many names a service may bring is bounded; what
+// is beyond folds into series.Other and is counted, so totals stay whole.
 package agg
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 
-	"tailscope/hist"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
@@ -19,17 +37,62 @@ import (
 // should retry after Options.RetryAfter. Nothing of the batch was accepted.
 var ErrOverloaded = errors.New("overloaded")
 
+// ErrClosed says that the Aggregator accepts nothing any more.
+var ErrClosed = errors.New("aggregator is closed")
+
 // Options configures an Aggregator; the zero value of each field means its default.
 type Options struct {
-	Dir           string        // journal directory
+	Dir           string        // journal directory; made if absent
 	Writer        string        // name of this writer in the store; default "local"
 	FlushInterval time.Duration // default 10 s: generations are cut just after a base slot ends
 	SyncInterval  time.Duration // default 1 s: journal fsync; what a power loss may cost
 	MemoryBytes   int64         // bound on open slots and tables; default 256 MiB
 	MaxTenants    int           // tenants named per service; default 20,000
 	MaxOperations int           // operations named per service; default 2,000
+	MaxInstances  int           // instances named per service; default 200
+	MaxValues     int           // values of version, variant, component and each extra label per service; default 200
 	RetryAfter    time.Duration // default 5 s
+	Retention     time.Duration // how far back observations are accepted; default 48 h
+	MaxAhead      time.Duration // how far ahead of our clock; default 10 min
+	IdleAfter     time.Duration // series not observed for so long leave memory; default 10 min
 	Now           func() time.Time
+	Logger        *slog.Logger // failures of the background work; default discards
+}
+
+// EnsureDefaults fills in what is zero.
+func (o *Options) EnsureDefaults() {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	count := func(n *int, v int) {
+		if *n == 0 {
+			*n = v
+		}
+	}
+	if o.Writer == "" {
+		o.Writer = "local"
+	}
+	if o.MemoryBytes == 0 {
+		o.MemoryBytes = 256 << 20
+	}
+	def(&o.FlushInterval, 10*time.Second)
+	def(&o.SyncInterval, time.Second)
+	def(&o.RetryAfter, 5*time.Second)
+	def(&o.Retention, 48*time.Hour)
+	def(&o.MaxAhead, 10*time.Minute)
+	def(&o.IdleAfter, 10*time.Minute)
+	count(&o.MaxTenants, 20_000)
+	count(&o.MaxOperations, 2_000)
+	count(&o.MaxInstances, 200)
+	count(&o.MaxValues, 200)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
 }
 
 // SpanIdentity is what a span is counted under. Strings are not retained
@@ -40,98 +103,347 @@ type SpanIdentity struct {
 }
 
 // Target is what one kind of observation updates (for spans: the full series,
-// the marginal, the tenant's weight). It is valid while Epoch is unchanged.
+// the marginal, the tenant's weight). It is valid while Epoch is unchanged,
+// and in batches begun before it changed. Zero is no target: what is observed
+// on it is refused as invalid.
 type Target uint64
 
 // Aggregator is safe for concurrent use.
-type Aggregator struct{}
+type Aggregator struct {
+	o     Options
+	st    store.Store
+	slabs slabs
 
-// Open replays the journal above the store's flushed generation and starts the flusher.
-func Open(ctx context.Context, st store.Store, o Options) (*Aggregator, error) { return nil, nil }
+	epoch atomic.Uint32
+	full  atomic.Bool // memory is at its bound
 
-// Close flushes what is open and stops; afterwards nothing is accepted.
-func (a *Aggregator) Close(ctx context.Context) error { return nil }
+	mu       sync.Mutex
+	reg      *registry
+	streams  *streams
+	families map[string]store.FamilyInfo
+	declared map[string]store.FamilyInfo // since the last cut
+	open     *generation
+	frozen   []*generation // cut but not stored, oldest first
+	closed   bool
+	newFiles bool // journals made since the directory was synced
+	defs     []byte
+	stats    Stats
 
-// Flush cuts the generation now and puts it; used by tests, shutdown and imports.
-func (a *Aggregator) Flush(ctx context.Context) error { return nil }
+	pinMu sync.Mutex
+	pins  map[uint32]int // batches under way, by epoch
+
+	putMu  sync.Mutex // one Put at a time; guards what follows
+	build  builder
+	hour   int64
+	swept  time.Time
+	expiry time.Time
+	stored time.Time // of the tenants' tables
+	began  []generationTime
+
+	batches sync.Pool
+	kick    chan struct{}
+	stop    context.CancelFunc
+	done    sync.WaitGroup
+}
+
+type generationTime struct {
+	number uint32
+	at     time.Time
+}
+
+// generation is everything accepted between two flushes.
+type generation struct {
+	number  uint64
+	began   time.Time
+	cells   *cells
+	journal *journal // nil until the first commit
+	entries uint64
+	records []store.Record
+	infos   []store.FamilyInfo
+	totals  bool // Total cells have been made
+}
+
+// Open replays the journal above the store's flushed generation and starts the
+// flusher. A damaged journal is a *DamageError.
+func Open(ctx context.Context, st store.Store, o Options) (*Aggregator, error) {
+	o.EnsureDefaults()
+	if o.Dir == "" {
+		return nil, errors.New("aggregator needs a journal directory")
+	}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("journal directory: %w", err)
+	}
+	a := &Aggregator{
+		o: o, st: st,
+		streams:  newStreams(),
+		families: map[string]store.FamilyInfo{},
+		declared: map[string]store.FamilyInfo{},
+		pins:     map[uint32]int{},
+		kick:     make(chan struct{}, 1),
+	}
+	a.reg = newRegistry(&a.o)
+	a.epoch.Store(1)
+	a.reg.epoch = 1
+	now := a.o.Now()
+	a.hour = now.Unix() / 3600
+	a.swept, a.expiry, a.stored = now, now, now
+	if err := a.recover(ctx, now); err != nil {
+		for _, g := range a.frozen {
+			g.journal.f.Close()
+		}
+		return nil, err
+	}
+	run, stop := context.WithCancel(context.Background())
+	a.stop = stop
+	a.done.Add(2)
+	go func() { defer a.done.Done(); a.runFlusher(run) }()
+	go func() { defer a.done.Done(); a.runSyncer(run) }()
+	return a, nil
+}
+
+// recover loads the writer's records, replays journals and opens the next generation.
+func (a *Aggregator) recover(ctx context.Context, now time.Time) error {
+	flushed, err := a.st.Flushed(ctx, a.o.Writer)
+	if err != nil {
+		return fmt.Errorf("last stored generation: %w", err)
+	}
+	err = a.st.State(ctx, a.o.Writer, nil, func(key, value []byte) error {
+		if len(key) > 0 && key[0] == keyTenants {
+			svc, _ := a.reg.service(string(key[1:]))
+			return svc.tenants.decode(value)
+		}
+		return a.streams.restore(key, value)
+	})
+	if err != nil {
+		return fmt.Errorf("streams of the last run: %w", err)
+	}
+	numbers, err := journalFiles(a.o.Dir)
+	if err != nil {
+		return fmt.Errorf("journals: %w", err)
+	}
+	last := flushed
+	for _, n := range numbers {
+		path := journalPath(a.o.Dir, n)
+		if n <= flushed {
+			if err := os.Remove(path); err != nil {
+				return fmt.Errorf("journal already stored: %w", err)
+			}
+			continue
+		}
+		g := &generation{number: n, began: now, cells: newCells(&a.slabs, 0)}
+		a.reg.generation = uint32(n)
+		p := &replayer{a: a, g: g}
+		_, torn, err := readJournal(path, n, p)
+		if err != nil {
+			return err
+		}
+		if torn > 0 {
+			a.stats.TornTails++
+			a.o.Logger.Warn("journal ends in a request that was not acknowledged", "journal", path, "bytes", torn)
+		}
+		a.stats.Replayed += g.entries
+		last = n
+		if g.entries == 0 {
+			g.cells.release()
+			if err := os.Remove(path); err != nil {
+				return fmt.Errorf("empty journal: %w", err)
+			}
+			continue
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		g.journal = &journal{path: path, f: f}
+		g.records = a.streams.cut()
+		a.frozen = append(a.frozen, g)
+		if err := a.putFrozen(ctx); err != nil && !errors.Is(err, store.ErrFull) {
+			return fmt.Errorf("store what journal %s holds: %w", path, err)
+		}
+	}
+	a.openGeneration(last+1, now)
+	return nil
+}
+
+func (a *Aggregator) openGeneration(number uint64, now time.Time) {
+	a.open = &generation{number: number, began: now, cells: newCells(&a.slabs, len(a.reg.series))}
+	a.reg.generation = uint32(number)
+	a.began = append(a.began, generationTime{uint32(number), now})
+}
+
+// Close flushes what is open and stops; afterwards nothing is accepted. If the
+// store refuses, the journal keeps what was accepted for the next Open.
+func (a *Aggregator) Close(ctx context.Context) error {
+	a.mu.Lock()
+	if a.closed {
+		a.mu.Unlock()
+		return nil
+	}
+	a.closed = true
+	a.mu.Unlock()
+	a.stop()
+	a.done.Wait()
+	a.mu.Lock()
+	a.saveTenants()
+	a.mu.Unlock()
+	err := a.Flush(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, g := range append(a.frozen, a.open) {
+		if g.journal != nil {
+			if serr := g.journal.f.Sync(); serr != nil && g.journal.dirty {
+				err = errors.Join(err, fmt.Errorf("journal: %w", serr))
+			}
+			g.journal.f.Close()
+		}
+		g.cells.release()
+	}
+	a.frozen = nil
+	return err
+}
 
 // Epoch changes when targets handed out earlier must be resolved anew (the set
 // of named tenants changed, or idle series were dropped).
-func (a *Aggregator) Epoch() uint32 { return 0 }
+func (a *Aggregator) Epoch() uint32 { return a.epoch.Load() }
 
 // Overloaded says that Commit would refuse now, so that a request can be
 // turned away before it is decoded.
-func (a *Aggregator) Overloaded() bool { return false }
+func (a *Aggregator) Overloaded() bool { return a.full.Load() }
+
+// RetryAfter is what to tell a sender that was turned away.
+func (a *Aggregator) RetryAfter() time.Duration { return a.o.RetryAfter }
 
 // SpanTarget resolves a span's identity in family span_duration_seconds.
-func (a *Aggregator) SpanTarget(id *SpanIdentity) Target { return 0 }
+func (a *Aggregator) SpanTarget(id *SpanIdentity) Target {
+	key := identityKey(id, id.Tenant)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.target(a.reg.span(id, key, a.memory() > a.o.MemoryBytes*3/4))
+}
 
-// SeriesTarget resolves one series of an incoming metric.
-func (a *Aggregator) SeriesTarget(s series.Series) Target { return 0 }
+// SeriesTarget resolves one series of an incoming metric; its labels are kept.
+// It returns 0 if the series is in use with another kind.
+func (a *Aggregator) SeriesTarget(s series.Series) Target {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.target(a.reg.metric(s))
+}
+
+func (a *Aggregator) target(n uint32) Target {
+	if n == 0 {
+		return 0
+	}
+	t := &a.reg.targets[n]
+	return makeTarget(n, t.incarnation, a.reg.meta[t.full].Kind)
+}
 
 // DeclareFamily records a family's kind and export interval.
-func (a *Aggregator) DeclareFamily(f store.FamilyInfo) {}
-
-// StreamID identifies a cumulative or delta metric stream before mapping: a
-// 128-bit hash of resource, scope, metric name, unit, temporality and attributes.
-type StreamID [2]uint64
-
-// Batch collects the observations of one request. Get it from NewBatch, fill
-// it, then Commit or Discard it exactly once. Not safe for concurrent use.
-type Batch struct{}
-
-// NewBatch takes a batch from a pool, pinned to the current epoch.
-func (a *Aggregator) NewBatch() *Batch { return nil }
-
-// Observe adds one duration in nanoseconds that ended at endNanos (Unix), standing
-// for weight observations (1 unless sampled). durationNanos must be >= 0.
-func (b *Batch) Observe(t Target, endNanos, durationNanos int64, weight uint32) {}
-
-// Distribution adds a histogram of what happened, to the slot that holds timeNanos
-// (delta temporality). h is not retained.
-func (b *Batch) Distribution(t Target, timeNanos int64, h *hist.Histogram) {}
-
-// Number adds one sample of a gauge, or of a counter that is a running total.
-func (b *Batch) Number(t Target, timeNanos int64, v float64) {}
-
-// DeltaNumber adds an increment of a delta-temporality sum; the series' sample is the
-// stream's running total.
-func (b *Batch) DeltaNumber(t Target, id StreamID, timeNanos int64, v float64) {}
-
-// Cumulative adds a cumulative histogram; what is added is its difference from
-// the stream's last (ENGINE 8). resourceFirstSeenNanos is kept by the aggregator per resource hash.
-func (b *Batch) Cumulative(t Target, id StreamID, resource uint64, startNanos, timeNanos int64, h *hist.Histogram) {
+func (a *Aggregator) DeclareFamily(f store.FamilyInfo) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if old, ok := a.families[f.Name]; ok && old.Kind == f.Kind && old.IntervalSeconds >= f.IntervalSeconds {
+		return
+	}
+	a.families[f.Name] = f
+	a.declared[f.Name] = f
 }
 
-// Rejects counts the observations of one batch that were refused, by reason.
-// The others of the batch were accepted.
-type Rejects struct {
-	TooOld     int // older than what the base slots are kept
-	TooNew     int // more than ten minutes ahead of our clock
-	OutOfOrder int // a cumulative stream's time did not advance
-	Invalid    int // negative duration, not a number, or of another kind than its series
+// memory is what the bound is compared with. Needs mu.
+func (a *Aggregator) memory() int64 {
+	return a.slabs.used.Load() + a.reg.bytes() + a.streams.size
 }
 
-// Total is the number of refused observations.
-func (r Rejects) Total() int { return r.TooOld + r.TooNew + r.OutOfOrder + r.Invalid }
-
-// Commit journals the batch and applies it. When it returns nil the batch
-// survives a crash of the process; Rejects says what of it was refused. It
-// returns ErrOverloaded, or the journal's error; then nothing was accepted and
-// the request may be retried. The batch must not be used afterwards.
-func (b *Batch) Commit(ctx context.Context) (Rejects, error) { return Rejects{}, nil }
-
-// Epoch is the epoch the batch is pinned to: targets resolved in it or later
-// are safe to use in the batch.
-func (b *Batch) Epoch() uint32 { return 0 }
-
-// Discard gives the batch back without accepting anything.
-func (b *Batch) Discard() {}
+// saveTenants puts changed tables of named tenants into the open generation. Needs mu.
+func (a *Aggregator) saveTenants() {
+	for _, s := range a.reg.services[1:] {
+		if s.tenants.dirty {
+			s.tenants.dirty = false
+			key := append([]byte{keyTenants}, s.name...)
+			for i, r := range a.open.records {
+				if bytes.Equal(r.Key, key) {
+					a.open.records = append(a.open.records[:i], a.open.records[i+1:]...)
+					break
+				}
+			}
+			a.open.records = append(a.open.records, store.Record{Key: key, Value: s.tenants.appendBinary(nil)})
+		}
+	}
+}
 
 // Stats are running totals for /metrics and tests.
 type Stats struct {
 	Observations, Late, DroppedOld, Overloads, Generations, ActiveSeries, JournalBytes, FoldedTenants, FoldedOperations uint64
-	MemoryBytes                                                                                                         int64
+
+	DroppedNew   uint64 // too far ahead of our clock
+	OutOfOrder   uint64 // cumulative points whose time did not advance
+	Invalid      uint64 // other refused observations
+	Unmergeable  uint64 // histograms of one series and slot with incompatible bounds, left out
+	Resets       uint64 // of cumulative streams
+	FoldedValues uint64 // of versions, variants, instances, extra labels and services
+	FlushErrors  uint64 // Puts that failed and will be retried
+	SyncErrors   uint64
+	TornTails    uint64 // journals that ended in an unacknowledged request
+	Replayed     uint64 // entries replayed from journals
+	Streams      uint64 // cumulative and delta streams remembered
+	Pending      uint64 // generations cut and not yet stored
+	MemoryBytes  int64
 }
 
-func (a *Aggregator) Stats() Stats { return Stats{} }
+// Stats returns the totals since Open. The Folded counts are of resolutions, not of observations.
+func (a *Aggregator) Stats() Stats {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.stats
+	s.ActiveSeries = uint64(len(a.reg.byID))
+	s.FoldedTenants, s.FoldedOperations, s.FoldedValues = a.reg.foldedTens, a.reg.foldedOps, a.reg.foldedVals
+	s.Resets = a.streams.resets
+	s.Streams = uint64(len(a.streams.byID))
+	s.Pending = uint64(len(a.frozen))
+	s.MemoryBytes = a.memory()
+	return s
+}
+
+// pin holds the current epoch for a batch.
+func (a *Aggregator) pin() uint32 {
+	a.pinMu.Lock()
+	defer a.pinMu.Unlock()
+	e := a.epoch.Load()
+	a.pins[e]++
+	return e
+}
+
+func (a *Aggregator) unpin(e uint32) {
+	a.pinMu.Lock()
+	defer a.pinMu.Unlock()
+	if a.pins[e]--; a.pins[e] == 0 {
+		delete(a.pins, e)
+	}
+}
+
+// advance begins a new epoch. Needs mu.
+func (a *Aggregator) advance() {
+	a.pinMu.Lock()
+	defer a.pinMu.Unlock()
+	a.reg.epoch++
+	a.epoch.Store(a.reg.epoch)
+}
+
+// oldestPin is the oldest epoch a batch is pinned to, or the current one.
+func (a *Aggregator) oldestPin() uint32 {
+	a.pinMu.Lock()
+	defer a.pinMu.Unlock()
+	oldest := a.epoch.Load()
+	for e := range a.pins {
+		oldest = min(oldest, e)
+	}
+	return oldest
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(filepath.Clean(dir))
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

@@ -1,0 +1,554 @@
+package agg
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"time"
+
+	"tailscope/hist"
+	"tailscope/internal/series"
+)
+
+// Batch collects the observations of one request. Get it from NewBatch, fill
+// it, then Commit or Discard it exactly once. Not safe for concurrent use.
+type Batch struct {
+	a        *Aggregator
+	epoch    uint32
+	base     int64 // slot number the journal's slots are relative to
+	now      int64 // Unix nanoseconds
+	from, to int64 // accepted ends, Unix nanoseconds: [from, to]
+	late     int64 // what ends before is late
+	lates    int
+	rejects  Rejects
+
+	buf   []byte // the journal's frame of entries
+	first int    // length of buf before any entry
+	seen  []observation
+	ops   []operation
+	hist  []byte
+}
+
+// observation is one duration, in the order it came.
+type observation struct {
+	target Target
+	slot   uint32 // slot number
+	weight uint32
+	nanos  int64
+}
+
+// operation is anything else.
+type operation struct {
+	op       uint8
+	target   Target
+	slot     uint32
+	millis   int64
+	value    float64
+	stream   StreamID
+	resource uint64
+	start    int64
+	time     int64
+	at, end  int // of the encoded histogram in buf
+}
+
+const slotNanos = int64(series.Base) * 1e9
+
+// NewBatch takes a batch from a pool, pinned to the current epoch.
+func (a *Aggregator) NewBatch() *Batch {
+	b, _ := a.batches.Get().(*Batch)
+	if b == nil {
+		b = &Batch{a: a}
+	}
+	b.epoch = a.pin()
+	now := a.o.Now()
+	b.now = now.UnixNano()
+	b.base = b.now / slotNanos
+	b.from = max(b.now-int64(a.o.Retention), 0)
+	b.to = b.now + int64(a.o.MaxAhead)
+	b.late = b.now - b.now%slotNanos - 2*int64(a.o.FlushInterval)
+	b.lates, b.rejects = 0, Rejects{}
+	b.buf = append(b.buf[:0], 0, 0, 0, 0, 0, 0, 0, 0, frameEntries)
+	b.buf = binary.AppendUvarint(b.buf, uint64(max(b.now/1e6, 0)))
+	b.buf = binary.AppendVarint(b.buf, b.base)
+	b.first = len(b.buf)
+	b.seen, b.ops = b.seen[:0], b.ops[:0]
+	return b
+}
+
+// Epoch is the epoch the batch is pinned to: targets resolved in it or later
+// are safe to use in the batch.
+func (b *Batch) Epoch() uint32 { return b.epoch }
+
+// due says whether a moment is in the accepted range, and counts it if not.
+func (b *Batch) due(nanos int64) bool {
+	if nanos < b.from {
+		b.rejects.TooOld++
+		return false
+	}
+	if nanos > b.to {
+		b.rejects.TooNew++
+		return false
+	}
+	if nanos < b.late {
+		b.lates++
+	}
+	return true
+}
+
+// Observe adds one duration in nanoseconds that ended at endNanos (Unix), standing
+// for weight observations (1 unless sampled; 0 means 1). A negative duration is refused.
+func (b *Batch) Observe(t Target, endNanos, durationNanos int64, weight uint32) {
+	if durationNanos < 0 || t == 0 || t.kind() != series.Distribution {
+		b.rejects.Invalid++
+		return
+	}
+	if !b.due(endNanos) {
+		return
+	}
+	slot := endNanos / slotNanos
+	delta := slot - b.base
+	buf := b.buf
+	if weight <= 1 {
+		weight = 1
+		buf = binary.AppendUvarint(buf, uint64(t.index())<<3|opObserve)
+		buf = binary.AppendVarint(buf, delta)
+		buf = binary.AppendUvarint(buf, uint64(durationNanos))
+	} else {
+		buf = binary.AppendUvarint(buf, uint64(t.index())<<3|opWeighted)
+		buf = binary.AppendVarint(buf, delta)
+		buf = binary.AppendUvarint(buf, uint64(durationNanos))
+		buf = binary.AppendUvarint(buf, uint64(weight))
+	}
+	b.buf = buf
+	b.seen = append(b.seen, observation{t, uint32(slot), weight, durationNanos})
+}
+
+// Distribution adds a histogram of what happened, to the slot that holds timeNanos
+// (delta temporality). h is not retained.
+func (b *Batch) Distribution(t Target, timeNanos int64, h *hist.Histogram) {
+	if t == 0 || t.kind() != series.Distribution || !b.encode(h) {
+		b.rejects.Invalid++
+		return
+	}
+	if !b.due(timeNanos) {
+		return
+	}
+	if h.Count == 0 {
+		return
+	}
+	slot := timeNanos / slotNanos
+	b.buf = binary.AppendUvarint(b.buf, uint64(t.index())<<3|opDistribution)
+	b.buf = binary.AppendVarint(b.buf, slot-b.base)
+	at, end := b.appendHist()
+	b.ops = append(b.ops, operation{op: opDistribution, target: t, slot: uint32(slot), at: at, end: end})
+}
+
+// encode puts h's binary form into b.hist.
+func (b *Batch) encode(h *hist.Histogram) bool {
+	var err error
+	b.hist, err = h.AppendBinary(b.hist[:0])
+	return err == nil
+}
+
+func (b *Batch) appendHist() (at, end int) {
+	b.buf = binary.AppendUvarint(b.buf, uint64(len(b.hist)))
+	at = len(b.buf)
+	b.buf = append(b.buf, b.hist...)
+	return at, len(b.buf)
+}
+
+// Number adds one sample of a gauge, or of a counter that is a running total.
+func (b *Batch) Number(t Target, timeNanos int64, v float64) {
+	if t == 0 || t.kind() == series.Distribution || math.IsNaN(v) {
+		b.rejects.Invalid++
+		return
+	}
+	if !b.due(timeNanos) {
+		return
+	}
+	millis := timeNanos / 1e6
+	b.buf = binary.AppendUvarint(b.buf, uint64(t.index())<<3|opNumber)
+	b.buf = binary.AppendVarint(b.buf, millis)
+	b.buf = binary.LittleEndian.AppendUint64(b.buf, math.Float64bits(v))
+	b.ops = append(b.ops, operation{op: opNumber, target: t, millis: millis, value: v})
+}
+
+// DeltaNumber adds an increment of a delta-temporality sum; the series' sample is the
+// stream's running total. An increment older than the stream's last counts at that time.
+func (b *Batch) DeltaNumber(t Target, id StreamID, timeNanos int64, v float64) {
+	if t == 0 || t.kind() == series.Distribution || math.IsNaN(v) || math.IsInf(v, 0) {
+		b.rejects.Invalid++
+		return
+	}
+	if !b.due(timeNanos) {
+		return
+	}
+	millis := timeNanos / 1e6
+	b.buf = binary.AppendUvarint(b.buf, uint64(t.index())<<3|opDeltaNumber)
+	b.buf = binary.LittleEndian.AppendUint64(b.buf, id[0])
+	b.buf = binary.LittleEndian.AppendUint64(b.buf, id[1])
+	b.buf = binary.AppendVarint(b.buf, millis)
+	b.buf = binary.LittleEndian.AppendUint64(b.buf, math.Float64bits(v))
+	b.ops = append(b.ops, operation{op: opDeltaNumber, target: t, stream: id, millis: millis, value: v})
+}
+
+// Cumulative adds a cumulative histogram; what is added, to the slot that
+// holds timeNanos, is its difference from the stream's last (ENGINE 8). The
+// first of a stream counts whole only if startNanos is after the aggregator
+// first saw the resource (a hash). startNanos is 0 if unknown.
+func (b *Batch) Cumulative(t Target, id StreamID, resource uint64, startNanos, timeNanos int64, h *hist.Histogram) {
+	if t == 0 || t.kind() != series.Distribution || !b.encode(h) {
+		b.rejects.Invalid++
+		return
+	}
+	if !b.due(timeNanos) {
+		return
+	}
+	b.buf = binary.AppendUvarint(b.buf, uint64(t.index())<<3|opCumulative)
+	b.buf = binary.LittleEndian.AppendUint64(b.buf, id[0])
+	b.buf = binary.LittleEndian.AppendUint64(b.buf, id[1])
+	b.buf = binary.LittleEndian.AppendUint64(b.buf, resource)
+	b.buf = binary.AppendVarint(b.buf, startNanos)
+	b.buf = binary.AppendVarint(b.buf, timeNanos)
+	at, end := b.appendHist()
+	b.ops = append(b.ops, operation{op: opCumulative, target: t, stream: id, resource: resource, start: startNanos, time: timeNanos, at: at, end: end})
+}
+
+// Rejects counts the observations of one batch that were refused, by reason.
+// The others of the batch were accepted.
+type Rejects struct {
+	TooOld     int // older than what the base slots are kept
+	TooNew     int // more than ten minutes ahead of our clock
+	OutOfOrder int // a cumulative stream's time did not advance
+	Invalid    int // negative duration, not a number, or of another kind than its series
+}
+
+// Total is the number of refused observations.
+func (r Rejects) Total() int { return r.TooOld + r.TooNew + r.OutOfOrder + r.Invalid }
+
+// Commit journals the batch and applies it. When it returns nil the batch
+// survives a crash of the process; Rejects says what of it was refused. It
+// returns ErrOverloaded, or the journal's error; then nothing was accepted and
+// the request may be retried. The batch must not be used afterwards.
+func (b *Batch) Commit(ctx context.Context) (Rejects, error) {
+	defer b.Discard()
+	if err := ctx.Err(); err != nil {
+		return b.rejects, err
+	}
+	if len(b.buf) > maxFrame {
+		return b.rejects, fmt.Errorf("a request of %d journal bytes, at most %d are possible: send smaller ones", len(b.buf), maxFrame)
+	}
+	if len(b.buf) > b.first {
+		sealFrame(b.buf, 0)
+	}
+	a := b.a
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	refused, err := a.commit(b)
+	if err != nil {
+		return b.rejects, err
+	}
+	s := &a.stats
+	s.Observations += uint64(len(b.seen) + len(b.ops) - refused)
+	s.Late += uint64(b.lates)
+	s.DroppedOld += uint64(b.rejects.TooOld)
+	s.DroppedNew += uint64(b.rejects.TooNew)
+	s.OutOfOrder += uint64(b.rejects.OutOfOrder)
+	s.Invalid += uint64(b.rejects.Invalid)
+	return b.rejects, nil
+}
+
+// Discard gives the batch back without accepting anything.
+func (b *Batch) Discard() {
+	b.a.unpin(b.epoch)
+	if cap(b.buf) > 8<<20 || cap(b.seen) > 1<<18 || cap(b.ops) > 1<<16 {
+		return // a giant is not worth keeping
+	}
+	b.a.batches.Put(b)
+}
+
+// commit does the work of Commit under mu. refused were journalled, but found
+// wanting when they were applied, as they will be when they are replayed.
+func (a *Aggregator) commit(b *Batch) (refused int, err error) {
+	if a.closed {
+		return 0, ErrClosed
+	}
+	if len(b.seen)+len(b.ops) == 0 {
+		return 0, nil
+	}
+	if used := a.memory() + int64(len(b.buf)); used > a.o.MemoryBytes {
+		a.full.Store(true)
+		a.stats.Overloads++
+		a.nudge()
+		return 0, fmt.Errorf("%w: %d MiB of open slots, at most %d MiB are allowed", ErrOverloaded, used>>20, a.o.MemoryBytes>>20)
+	}
+	g := a.open
+	if g.journal == nil {
+		j, err := createJournal(a.o.Dir, g.number)
+		if err != nil {
+			return 0, a.journalFailed(err)
+		}
+		g.journal = j
+		a.newFiles = true
+	}
+	// Definitions this batch is the first to need go before it.
+	a.defs = append(a.defs[:0], 0, 0, 0, 0, 0, 0, 0, 0, frameDefinitions)
+	empty := len(a.defs)
+	targets, gen := a.reg.targets, uint32(g.number)
+	for i := range b.seen {
+		t := b.seen[i].target
+		if r := &targets[t.index()]; r.generation != gen || r.incarnation != t.incarnation() {
+			if err := a.define(t, gen); err != nil {
+				a.undefine(b)
+				return 0, err
+			}
+		}
+	}
+	for i := range b.ops {
+		t := b.ops[i].target
+		if r := &targets[t.index()]; r.generation != gen || r.incarnation != t.incarnation() {
+			if err := a.define(t, gen); err != nil {
+				a.undefine(b)
+				return 0, err
+			}
+		}
+	}
+	out := b.buf
+	if len(a.defs) > empty {
+		sealFrame(a.defs, 0)
+		a.defs = append(a.defs, b.buf...)
+		out = a.defs
+	}
+	if err := g.journal.write(out); err != nil {
+		if len(a.defs) > empty {
+			a.undefine(b)
+		}
+		return 0, a.journalFailed(err)
+	}
+	a.stats.JournalBytes += uint64(len(out))
+	g.entries += uint64(len(b.seen) + len(b.ops))
+	for i := range b.seen {
+		s := &b.seen[i]
+		t := &targets[s.target.index()]
+		if h := uint64(t.hits) + uint64(s.weight); h <= math.MaxUint32 {
+			t.hits = uint32(h)
+		}
+		a.observe(g, t.full, t.marginal, s.slot, s.nanos, s.weight)
+	}
+	for i := range b.ops {
+		op := &b.ops[i]
+		t := &targets[op.target.index()]
+		switch a.apply(g, t.full, t.marginal, op, b.buf[op.at:op.end], b.now/1e6) {
+		case outOfOrder:
+			b.rejects.OutOfOrder++
+			refused++
+		case malformed:
+			b.rejects.Invalid++
+			refused++
+		}
+	}
+	if g.cells.size > a.o.MemoryBytes/4 {
+		a.nudge()
+	}
+	return refused, nil
+}
+
+func (a *Aggregator) journalFailed(err error) error {
+	a.stats.Overloads++
+	if g := a.open; g.journal != nil && g.journal.torn {
+		a.nudge() // a new generation has a new file
+	}
+	return fmt.Errorf("%w: %w", ErrOverloaded, err)
+}
+
+// nudge asks the flusher to cut and store now.
+func (a *Aggregator) nudge() {
+	select {
+	case a.kick <- struct{}{}:
+	default:
+	}
+}
+
+// define adds the definitions of a target to a.defs.
+func (a *Aggregator) define(t Target, gen uint32) error {
+	n := t.index()
+	if n == 0 || int(n) >= len(a.reg.targets) {
+		return fmt.Errorf("target %d does not exist", n)
+	}
+	r := &a.reg.targets[n]
+	if r.incarnation != t.incarnation() || r.state == targetFree {
+		return fmt.Errorf("target %d is of an earlier epoch: resolve targets anew when Batch.Epoch changes", n)
+	}
+	for _, s := range [...]uint32{r.full, r.marginal} {
+		if s != 0 && a.reg.series[s].defined != gen {
+			a.defs = appendSeriesDefinition(a.defs, s, &a.reg.meta[s])
+			a.reg.series[s].defined = gen
+		}
+	}
+	a.defs = appendTargetDefinition(a.defs, n, r.full, r.marginal)
+	r.generation = gen
+	return nil
+}
+
+// undefine takes back the marks of define when the definitions were not written.
+func (a *Aggregator) undefine(b *Batch) {
+	undo := func(t Target) {
+		if int(t.index()) >= len(a.reg.targets) {
+			return
+		}
+		r := &a.reg.targets[t.index()]
+		r.generation = 0
+		a.reg.series[r.full].defined = 0
+		a.reg.series[r.marginal].defined = 0
+	}
+	for i := range b.seen {
+		undo(b.seen[i].target)
+	}
+	for i := range b.ops {
+		undo(b.ops[i].target)
+	}
+}
+
+// observe adds a duration to both views.
+func (a *Aggregator) observe(g *generation, full, marginal, slot uint32, nanos int64, weight uint32) {
+	key := slot<<2 | modeDurations
+	c, fresh := g.cells.cell(full, key)
+	if fresh {
+		a.reg.series[full].generation = uint32(g.number)
+	}
+	g.cells.observe(c, nanos, weight)
+	if marginal == 0 {
+		return
+	}
+	c, fresh = g.cells.cell(marginal, key)
+	if fresh {
+		a.reg.series[marginal].generation = uint32(g.number)
+	}
+	g.cells.observe(c, nanos, weight)
+}
+
+// apply does an operation; replay takes the same path.
+func (a *Aggregator) apply(g *generation, full, marginal uint32, op *operation, encoded []byte, nowMillis int64) verdict {
+	switch op.op {
+	case opDistribution:
+		return a.addHist(g, full, marginal, op.slot, encoded)
+	case opNumber:
+		a.addNumber(g, full, op.millis, op.value)
+	case opDeltaNumber:
+		millis, total := a.streams.delta(op.stream, op.millis, op.value, nowMillis)
+		a.addNumber(g, full, millis, total)
+	case opCumulative:
+		delta, v := a.streams.cumulative(op.stream, op.resource, op.start, op.time, encoded, nowMillis)
+		if v != countDelta {
+			return v
+		}
+		return a.addHist(g, full, marginal, uint32(op.time/slotNanos), delta)
+	}
+	return countDelta
+}
+
+func (a *Aggregator) addHist(g *generation, full, marginal, slot uint32, encoded []byte) verdict {
+	for _, s := range [...]uint32{full, marginal} {
+		if s == 0 {
+			continue
+		}
+		c, fresh := g.cells.cell(s, slot<<2|modeBlobs)
+		if fresh {
+			a.reg.series[s].generation = uint32(g.number)
+		}
+		if err := g.cells.encoded(c, encoded); err != nil {
+			return malformed // of bounds that do not go with those already there
+		}
+	}
+	return countDelta
+}
+
+func (a *Aggregator) addNumber(g *generation, s uint32, millis int64, v float64) {
+	slot := uint32(millis / (1000 * int64(series.Base)))
+	c, fresh := g.cells.cell(s, slot<<2|modeNumber)
+	if fresh {
+		a.reg.series[s].generation = uint32(g.number)
+	}
+	g.cells.number(c, millis, v)
+	g.cells.sample(s, millis, v)
+}
+
+// replayer applies a journal to a generation.
+type replayer struct {
+	a       *Aggregator
+	g       *generation
+	series  map[uint32]uint32
+	targets map[uint32][2]uint32
+}
+
+func (p *replayer) defineSeries(number uint32, s series.Series) error {
+	if p.series == nil {
+		p.series, p.targets = map[uint32]uint32{}, map[uint32][2]uint32{}
+	}
+	reg := p.a.reg
+	n := reg.intern(s)
+	if reg.meta[n].Kind != s.Kind {
+		return fmt.Errorf("series %s is of two kinds", s.Labels)
+	}
+	reg.series[n].generation = uint32(p.g.number)
+	if s.View == series.Marginal && reg.series[n].total == 0 {
+		total := reg.intern(totalOf(s))
+		reg.series[n].total = total
+		reg.series[total].refs++
+		if svc, _ := reg.service(s.Labels.Get(series.LabelService)); svc != nil {
+			svc.marginals++
+		}
+	}
+	if reg.series[n].refs == 0 {
+		reg.orphans = append(reg.orphans, n)
+	}
+	p.series[number] = n
+	return nil
+}
+
+func (p *replayer) defineTarget(number, full, marginal uint32) error {
+	f, ok := p.series[full]
+	if !ok {
+		return fmt.Errorf("target %d has undefined series %d", number, full)
+	}
+	m := uint32(0)
+	if marginal != 0 {
+		if m, ok = p.series[marginal]; !ok {
+			return fmt.Errorf("target %d has undefined series %d", number, marginal)
+		}
+	}
+	p.targets[number] = [2]uint32{f, m}
+	return nil
+}
+
+func (p *replayer) entries(commitMillis int64, e *entryReader) error {
+	for e.next() {
+		t, ok := p.targets[e.target]
+		if !ok {
+			return fmt.Errorf("entry of undefined target %d", e.target)
+		}
+		kind := p.a.reg.meta[t[0]].Kind
+		number := e.op == opNumber || e.op == opDeltaNumber
+		if number != (kind != series.Distribution) {
+			return fmt.Errorf("entry of target %d is of another kind than its series", e.target)
+		}
+		p.g.entries++
+		if e.op == opObserve || e.op == opWeighted {
+			p.a.observe(p.g, t[0], t[1], uint32(e.entrySlot), e.nanos, e.weight)
+			continue
+		}
+		op := operation{op: uint8(e.op), slot: uint32(e.entrySlot), millis: e.millis, value: e.value,
+			stream: e.stream, resource: e.resource, start: e.start, time: e.time}
+		p.a.apply(p.g, t[0], t[1], &op, e.hist, commitMillis)
+	}
+	return e.err()
+}
+
+// nextCut is when the generation that is open at now should be cut: a little
+// after the next boundary of the interval, so that what ended in the slot just
+// before it and was on its way is in.
+func nextCut(now time.Time, interval time.Duration) time.Time {
+	const grace = 250 * time.Millisecond
+	return now.Add(-grace).Truncate(interval).Add(interval + grace)
+}

@@ -1,0 +1,430 @@
+package agg
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"tailscope/hist"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// Flush cuts the generation now and puts it; used by tests, shutdown and imports.
+func (a *Aggregator) Flush(ctx context.Context) error {
+	a.putMu.Lock()
+	defer a.putMu.Unlock()
+	a.cut(a.o.Now())
+	err := a.putFrozen(ctx)
+	a.tidy(a.o.Now())
+	return err
+}
+
+// runFlusher cuts and stores generations until ctx is done.
+func (a *Aggregator) runFlusher(ctx context.Context) {
+	var backoff time.Duration
+	at := nextCut(a.o.Now(), a.o.FlushInterval)
+	for {
+		timer := time.NewTimer(at.Sub(a.o.Now()))
+		var kick <-chan struct{}
+		if backoff == 0 {
+			kick = a.kick // while the store refuses, only time helps
+		}
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		case <-kick:
+			timer.Stop()
+		}
+		err := a.Flush(ctx)
+		now := a.o.Now()
+		at = nextCut(now, a.o.FlushInterval)
+		if err == nil || ctx.Err() != nil {
+			backoff = 0
+			continue
+		}
+		a.o.Logger.Error("generation not stored, will retry", "err", err)
+		backoff = min(max(2*backoff, time.Second), 30*time.Second)
+		if retry := now.Add(backoff); retry.Before(at) || backoff > a.o.FlushInterval {
+			at = retry
+		}
+	}
+}
+
+// cut freezes the open generation and opens the next, if it holds anything.
+func (a *Aggregator) cut(now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	g := a.open
+	if hour := now.Unix() / 3600; hour != a.hour {
+		a.hour = hour
+		a.reg.tell()
+		if a.reg.turn() {
+			a.advance()
+		}
+		a.saveTenants()
+		a.stored = now
+	} else if now.Sub(a.stored) >= 5*time.Minute {
+		a.saveTenants()
+		a.stored = now
+	}
+	if now.Sub(a.expiry) >= time.Hour {
+		a.expiry = now
+		a.streams.expire(now.Add(-24 * time.Hour).UnixMilli())
+	}
+	if g.entries == 0 && len(g.records) == 0 && len(a.declared) == 0 && len(a.streams.gone) == 0 {
+		if g.journal != nil && g.journal.torn { // a fresh file under a fresh number
+			a.frozen = append(a.frozen, g)
+			a.openGeneration(g.number+1, now)
+		}
+		return
+	}
+	g.records = append(g.records, a.streams.cut()...)
+	for _, f := range a.declared {
+		g.infos = append(g.infos, f)
+	}
+	clear(a.declared)
+	a.frozen = append(a.frozen, g)
+	a.openGeneration(g.number+1, now)
+}
+
+// putFrozen stores what is frozen, oldest first, and deletes the journals.
+func (a *Aggregator) putFrozen(ctx context.Context) error {
+	for {
+		a.mu.Lock()
+		if len(a.frozen) == 0 {
+			a.mu.Unlock()
+			return nil
+		}
+		g := a.frozen[0]
+		recs, meta := a.reg.series, a.reg.meta
+		a.mu.Unlock()
+
+		// What this generation holds of both does not change until it is stored.
+		lost := makeTotals(g, recs)
+		batch := a.build.batch(g, meta)
+		batch.Writer, batch.Generation, batch.Resolution = a.o.Writer, g.number, series.Base
+		if lost += a.build.lost; lost > 0 {
+			a.o.Logger.Error("histograms that cannot be merged were left out", "generation", g.number, "cells", lost, "err", a.build.err)
+		}
+		err := a.st.Put(ctx, batch)
+		a.mu.Lock()
+		a.stats.Unmergeable += uint64(lost)
+		if err != nil {
+			a.stats.FlushErrors++
+			a.mu.Unlock()
+			return fmt.Errorf("store generation %d: %w", g.number, err)
+		}
+		a.frozen = slices.Delete(a.frozen, 0, 1)
+		a.stats.Generations++
+		g.cells.release()
+		a.full.Store(a.memory() > a.o.MemoryBytes)
+		a.mu.Unlock()
+		if g.journal != nil {
+			if err := g.journal.remove(); err != nil {
+				a.o.Logger.Warn("stored journal not deleted; the next start deletes it", "err", err)
+			}
+		}
+	}
+}
+
+// makeTotals adds the Total cells of a frozen generation, from its Marginals.
+// It says how many could not be added.
+func makeTotals(g *generation, recs []seriesRec) (lost int) {
+	if g.totals {
+		return 0
+	}
+	g.totals = true
+	c := g.cells
+	n := c.count
+	for i := uint32(1); i < n; i++ {
+		m := c.at(i)
+		t := recs[m.series].total
+		if t == 0 {
+			continue
+		}
+		total, _ := c.cell(t, m.key)
+		if err := c.absorb(total, m); err != nil {
+			lost++
+		}
+	}
+	return lost
+}
+
+// tidy lets idle series go. Needs putMu.
+func (a *Aggregator) tidy(now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	used := a.memory()
+	pressed := used > a.o.MemoryBytes/2
+	if now.Sub(a.swept) < time.Minute && !pressed {
+		return
+	}
+	a.swept = now
+	a.reg.tell()
+	idle := a.o.IdleAfter
+	switch {
+	case used > a.o.MemoryBytes*7/8:
+		idle = 0
+	case pressed:
+		idle = min(idle, 2*time.Minute)
+	}
+	// The first generation that began after the moment: who was last used before it is idle.
+	since := uint32(a.open.number)
+	for i := len(a.began) - 1; i >= 0 && a.began[i].at.After(now.Add(-idle)); i-- {
+		since = a.began[i].number
+	}
+	if since > 0 {
+		since-- // the generation before may have been open until a moment ago
+	}
+	for len(a.began) > 1 && a.began[1].number < since {
+		a.began = a.began[1:]
+	}
+	if a.reg.retire(since, used > a.o.MemoryBytes*7/8) > 0 {
+		a.advance()
+	}
+	oldest := uint32(a.open.number)
+	if len(a.frozen) > 0 {
+		oldest = uint32(a.frozen[0].number)
+	}
+	a.reg.reclaim(a.oldestPin(), oldest)
+	a.full.Store(a.memory() > a.o.MemoryBytes)
+}
+
+// builder makes store batches, keeping its memory.
+type builder struct {
+	b       store.Batch
+	refs    []cellRef
+	sorted  []cellRef
+	offsets []uint32
+	number  []uint32 // by series: index in the batch plus one
+	data    []byte
+	ends    []int
+	samples []series.Sample
+	h, h2   hist.Histogram
+	lost    int   // cells left out of the last batch
+	err     error // why the last of them was
+}
+
+type cellRef struct {
+	slot   uint32
+	series uint32 // index in the batch
+	cell   uint32
+}
+
+// batch makes what Put takes of a frozen generation. The result is valid until the next call.
+func (w *builder) batch(g *generation, meta []series.Series) *store.Batch {
+	b := &w.b
+	clear(b.Series)
+	*b = store.Batch{Series: b.Series[:0], Points: b.Points[:0], Samples: b.Samples[:0], State: g.records, Families: b.Families[:0]}
+	c := g.cells
+	w.refs = w.refs[:0]
+	if len(w.number) < len(c.heads) {
+		w.number = make([]uint32, len(c.heads)+len(c.heads)/4)
+	}
+	clear(w.number)
+	least, most := ^uint32(0), uint32(0)
+	for s, h := range c.heads {
+		if h == 0 {
+			continue
+		}
+		n := uint32(len(b.Series))
+		w.number[s] = n + 1
+		b.Series = append(b.Series, meta[s])
+		for ; h != 0; h = c.at(h).next {
+			slot := c.at(h).key >> 2
+			least, most = min(least, slot), max(most, slot)
+			w.refs = append(w.refs, cellRef{slot, n, h})
+		}
+	}
+	w.sortBySlot(least, most)
+	w.points(b, c)
+	w.rawSamples(b, c)
+	w.families(b, g)
+	return b
+}
+
+// sortBySlot puts refs in order of slot into sorted, those of a slot as they were.
+func (w *builder) sortBySlot(least, most uint32) {
+	w.sorted = slices.Grow(w.sorted[:0], len(w.refs))[:len(w.refs)]
+	if len(w.refs) == 0 {
+		return
+	}
+	span := int(most-least) + 1
+	if span > 1<<20 {
+		copy(w.sorted, w.refs)
+		slices.SortStableFunc(w.sorted, func(a, b cellRef) int { return cmp.Compare(a.slot, b.slot) })
+		return
+	}
+	w.offsets = slices.Grow(w.offsets[:0], span+1)[:span+1]
+	clear(w.offsets)
+	for _, r := range w.refs {
+		w.offsets[r.slot-least+1]++
+	}
+	for i := 1; i <= span; i++ {
+		w.offsets[i] += w.offsets[i-1]
+	}
+	for _, r := range w.refs {
+		p := &w.offsets[r.slot-least]
+		w.sorted[*p] = r
+		*p++
+	}
+}
+
+// points encodes the cells in order. A cell that cannot be encoded, which takes
+// a histogram at odds with itself or its neighbours, must not keep the others
+// from being stored: it is left out and counted.
+func (w *builder) points(b *store.Batch, c *cells) {
+	w.data, w.ends, w.lost = w.data[:0], w.ends[:0], 0
+	for i := 0; i < len(w.sorted); {
+		r := w.sorted[i]
+		// A series may hold durations, histograms and both in one slot.
+		j := i + 1
+		for j < len(w.sorted) && w.sorted[j].slot == r.slot && w.sorted[j].series == r.series {
+			j++
+		}
+		cells := w.sorted[i:j]
+		i = j
+		first, from := c.at(r.cell), len(w.data)
+		ok := true
+		switch {
+		case first.mode() == modeNumber:
+			w.data = store.AppendNumber(w.data, first.asNumber())
+		case len(cells) == 1 && first.mode() == modeBlobs && first.n == 1:
+			w.data = append(w.data, c.blobBytes(first.w[0])...)
+		case len(cells) == 1 && first.mode() == modeDurations:
+			ok = w.keep(c.appendDurations(w.data, first, &w.h))
+		default:
+			w.merge(c, cells)
+			ok = w.h2.Count > 0 && w.keep(w.h2.AppendBinary(w.data))
+		}
+		if !ok {
+			w.data = w.data[:from]
+			continue
+		}
+		b.Points = append(b.Points, store.Point{Series: r.series, Slot: int64(r.slot) * int64(series.Base)})
+		w.ends = append(w.ends, len(w.data))
+	}
+	from := 0
+	for i, end := range w.ends {
+		b.Points[i].Data = w.data[from:end:end]
+		from = end
+	}
+}
+
+func (w *builder) keep(data []byte, err error) bool {
+	if err != nil {
+		w.lost, w.err = w.lost+1, err
+		return false
+	}
+	w.data = data
+	return true
+}
+
+// merge puts several cells of one series and slot, or one of several blobs, into h2.
+func (w *builder) merge(c *cells, refs []cellRef) {
+	w.h2.Reset(cellSchema)
+	for _, r := range refs {
+		x := c.at(r.cell)
+		if x.mode() == modeDurations {
+			c.histogram(&w.h, x)
+			if err := w.h2.Merge(&w.h); err != nil {
+				w.lost, w.err = w.lost+1, err
+			}
+			continue
+		}
+		for k := range int(x.n) {
+			if err := mergeInto(&w.h2, c.blobBytes(x.w[k])); err != nil {
+				w.lost, w.err = w.lost+1, err
+			}
+		}
+	}
+}
+
+// rawSamples groups the samples by series, in order of time; of equal times
+// the last to come is kept.
+func (w *builder) rawSamples(b *store.Batch, c *cells) {
+	raw := c.samples
+	slices.SortStableFunc(raw, func(a, b rawSample) int {
+		return cmp.Or(cmp.Compare(a.series, b.series), cmp.Compare(a.millis, b.millis))
+	})
+	w.samples = slices.Grow(w.samples[:0], len(raw))
+	for i := 0; i < len(raw); {
+		s, from := raw[i].series, len(w.samples)
+		for ; i < len(raw) && raw[i].series == s; i++ {
+			v := series.Sample{TimeMillis: raw[i].millis, Value: raw[i].value}
+			if k := len(w.samples); k > from && w.samples[k-1].TimeMillis == v.TimeMillis {
+				w.samples[k-1] = v
+				continue
+			}
+			w.samples = append(w.samples, v)
+		}
+		b.Samples = append(b.Samples, store.Samples{Series: w.number[s] - 1, Samples: w.samples[from:len(w.samples):len(w.samples)]})
+	}
+}
+
+// families declares every family of the batch, with the interval where it is known.
+func (w *builder) families(b *store.Batch, g *generation) {
+	b.Families = append(b.Families, g.infos...)
+	slices.SortFunc(b.Families, func(x, y store.FamilyInfo) int { return cmp.Compare(x.Name, y.Name) })
+	last := ""
+	for i := range b.Series {
+		s := &b.Series[i]
+		if s.Family == last {
+			continue
+		}
+		last = s.Family
+		if !slices.ContainsFunc(b.Families, func(f store.FamilyInfo) bool { return f.Name == last }) {
+			b.Families = append(b.Families, store.FamilyInfo{Name: s.Family, Kind: s.Kind})
+		}
+	}
+}
+
+// runSyncer forces the journals to disk every sync interval until ctx is done.
+func (a *Aggregator) runSyncer(ctx context.Context) {
+	tick := time.NewTicker(a.o.SyncInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := a.syncJournals(); err != nil {
+			a.mu.Lock()
+			a.stats.SyncErrors++
+			a.mu.Unlock()
+			a.o.Logger.Error("journal not synced", "err", err)
+		}
+	}
+}
+
+func (a *Aggregator) syncJournals() error {
+	a.mu.Lock()
+	var list []*journal
+	for _, g := range append(a.frozen[:len(a.frozen):len(a.frozen)], a.open) {
+		if g.journal != nil && g.journal.dirty {
+			g.journal.dirty = false
+			list = append(list, g.journal)
+		}
+	}
+	dir := a.newFiles
+	a.newFiles = false
+	a.mu.Unlock()
+	var err error
+	for _, j := range list {
+		if serr := j.f.Sync(); serr != nil && !errors.Is(serr, os.ErrClosed) {
+			err = errors.Join(err, serr)
+		}
+	}
+	if dir {
+		err = errors.Join(err, syncDir(a.o.Dir))
+	}
+	return err
+}

@@ -1,0 +1,299 @@
+package agg
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"tailscope/hist"
+	"tailscope/internal/store"
+)
+
+// StreamID identifies a cumulative or delta metric stream before mapping: a
+// 128-bit hash of resource, scope, metric name, unit, temporality and attributes.
+type StreamID [2]uint64
+
+// streams remembers the last value of each incoming stream, so that what
+// happened since can be told from the next (ENGINE 8). It is part of what a
+// generation stores, and a journal replays into it by the same path, so that
+// no difference is counted twice or lost over a crash. Guarded by Aggregator.mu.
+type streams struct {
+	byID      map[StreamID]*stream
+	resources map[uint64]*resource
+	dirty     []StreamID // changed since the last cut
+	seen      []uint64   // resources changed since the last cut
+	gone      [][]byte   // keys to delete with the next cut
+	size      int64
+	resets    uint64
+
+	current, last hist.Histogram // scratch
+	out           []byte
+}
+
+type stream struct {
+	start, time int64 // Unix nanoseconds, as the sender gave them
+	seen        int64 // our clock, Unix milliseconds
+	total       float64
+	last        []byte // the last cumulative histogram; nil for numbers
+	changed     bool
+}
+
+type resource struct {
+	first, seen int64 // our clock, Unix milliseconds
+	changed     bool
+}
+
+const streamBytes = 136 // of a stream without its histogram, map entry included
+
+func newStreams() *streams {
+	return &streams{byID: map[StreamID]*stream{}, resources: map[uint64]*resource{}}
+}
+
+func (s *streams) touch(id StreamID, v *stream, nowMillis int64) {
+	v.seen = max(v.seen, nowMillis)
+	if !v.changed {
+		v.changed = true
+		s.dirty = append(s.dirty, id)
+	}
+}
+
+// firstSight returns when the resource was first seen, which may be now.
+func (s *streams) firstSight(id uint64, nowMillis int64) int64 {
+	r, ok := s.resources[id]
+	if !ok {
+		r = &resource{first: nowMillis}
+		s.resources[id] = r
+		s.size += 72
+	}
+	if nowMillis-r.seen > time.Hour.Milliseconds() || !ok {
+		r.seen = nowMillis
+		if !r.changed {
+			r.changed = true
+			s.seen = append(s.seen, id)
+		}
+	}
+	return r.first
+}
+
+type verdict uint8
+
+const (
+	countDelta verdict = iota
+	nothing            // a baseline, or nothing happened since
+	outOfOrder
+	malformed
+)
+
+// cumulative takes a stream's next value and returns the histogram to add, in
+// its binary form, valid until the next call.
+func (s *streams) cumulative(id StreamID, res uint64, start, at int64, encoded []byte, nowMillis int64) ([]byte, verdict) {
+	first := s.firstSight(res, nowMillis)
+	v, known := s.byID[id]
+	if !known {
+		v = &stream{}
+		s.byID[id] = v
+		s.size += streamBytes
+	} else if at <= v.time {
+		return nil, outOfOrder
+	}
+	whole, anew := false, false
+	if known && start != 0 && start < v.start {
+		// From an incarnation that has ended, or a second sender under the same
+		// identity. If the newer one is silent, a clock was set back: begin anew.
+		if nowMillis-v.seen < (5 * time.Minute).Milliseconds() {
+			return nil, outOfOrder
+		}
+		anew = true
+		s.resets++
+	}
+	switch {
+	case anew:
+	case !known:
+		whole = start != 0 && start > first*1e6
+	case v.last == nil || (start != 0 && v.start != 0 && start != v.start):
+		whole = v.last != nil
+		s.resets++
+	}
+	var out []byte
+	result := nothing
+	switch {
+	case whole:
+		out, result = encoded, countDelta
+	case known && !anew && v.last != nil && !bytes.Equal(encoded, v.last):
+		var reset bool
+		var err error
+		out, reset, err = s.difference(encoded, v.last)
+		if err != nil {
+			return nil, malformed
+		}
+		if reset {
+			s.resets++
+			out = encoded
+		}
+		if len(out) > 0 {
+			result = countDelta
+		}
+	}
+	if result == countDelta {
+		if m, err := hist.Moments(out); err != nil {
+			return nil, malformed
+		} else if m.Count == 0 {
+			result = nothing
+		}
+	}
+	s.size += int64(len(encoded) - len(v.last))
+	v.last = append(v.last[:0], encoded...)
+	v.start, v.time = start, at
+	s.touch(id, v, nowMillis)
+	return out, result
+}
+
+// difference returns current - last; reset says that last is not contained in
+// current. The schema may have become coarser or finer in between.
+func (s *streams) difference(current, last []byte) (out []byte, reset bool, err error) {
+	if err := s.current.UnmarshalBinary(current); err != nil {
+		return nil, false, err
+	}
+	if err := s.last.UnmarshalBinary(last); err != nil {
+		return nil, false, err
+	}
+	c, l := &s.current, &s.last
+	if (c.Schema == hist.Explicit) != (l.Schema == hist.Explicit) || !slices.Equal(c.Bounds, l.Bounds) || c.Count < l.Count {
+		return nil, true, nil
+	}
+	if err := c.Subtract(l); err != nil { // at the coarser schema of the two
+		return nil, true, nil
+	}
+	s.out, err = c.AppendBinary(s.out[:0])
+	return s.out, false, err
+}
+
+// delta adds an increment to a stream's running total and returns the total
+// with the time of its sample, which never goes backwards.
+func (s *streams) delta(id StreamID, millis int64, inc float64, nowMillis int64) (int64, float64) {
+	v, ok := s.byID[id]
+	if !ok {
+		v = &stream{}
+		s.byID[id] = v
+		s.size += streamBytes
+	}
+	v.total += inc
+	v.time = max(v.time, millis*1e6)
+	s.touch(id, v, nowMillis)
+	return v.time / 1e6, v.total
+}
+
+// expire forgets streams and resources not seen since the moment.
+func (s *streams) expire(beforeMillis int64) {
+	for id, v := range s.byID {
+		if v.seen < beforeMillis {
+			s.gone = append(s.gone, streamKey(id))
+			s.size -= streamBytes + int64(len(v.last))
+			delete(s.byID, id)
+		}
+	}
+	for id, r := range s.resources {
+		if r.seen < beforeMillis {
+			s.gone = append(s.gone, resourceKey(id))
+			s.size -= 72
+			delete(s.resources, id)
+		}
+	}
+}
+
+// Keys of a writer's records.
+const (
+	keyStream   = 's'
+	keyResource = 'r'
+	keyTenants  = 't'
+)
+
+func streamKey(id StreamID) []byte {
+	k := binary.BigEndian.AppendUint64([]byte{keyStream}, id[0])
+	return binary.BigEndian.AppendUint64(k, id[1])
+}
+
+func resourceKey(id uint64) []byte { return binary.BigEndian.AppendUint64([]byte{keyResource}, id) }
+
+// cut returns the records that changed since the last cut.
+func (s *streams) cut() []store.Record {
+	n := len(s.dirty) + len(s.seen) + len(s.gone)
+	if n == 0 {
+		return nil
+	}
+	out := make([]store.Record, 0, n)
+	for _, k := range s.gone {
+		if !s.known(k) { // it may have come back
+			out = append(out, store.Record{Key: k})
+		}
+	}
+	for _, id := range s.dirty {
+		if v, ok := s.byID[id]; ok {
+			v.changed = false
+			out = append(out, store.Record{Key: streamKey(id), Value: v.append(make([]byte, 0, 40+len(v.last)))})
+		}
+	}
+	for _, id := range s.seen {
+		if r, ok := s.resources[id]; ok {
+			r.changed = false
+			b := binary.AppendVarint([]byte{1}, r.first)
+			out = append(out, store.Record{Key: resourceKey(id), Value: binary.AppendVarint(b, r.seen)})
+		}
+	}
+	s.dirty, s.seen, s.gone = s.dirty[:0], s.seen[:0], nil
+	return out
+}
+
+func (s *streams) known(key []byte) (ok bool) {
+	if key[0] == keyResource {
+		_, ok = s.resources[binary.BigEndian.Uint64(key[1:])]
+		return ok
+	}
+	_, ok = s.byID[streamID(key)]
+	return ok
+}
+
+func streamID(key []byte) StreamID {
+	return StreamID{binary.BigEndian.Uint64(key[1:]), binary.BigEndian.Uint64(key[9:])}
+}
+
+func (v *stream) append(b []byte) []byte {
+	b = append(b, 1)
+	b = binary.AppendVarint(b, v.start)
+	b = binary.AppendVarint(b, v.time)
+	b = binary.AppendVarint(b, v.seen)
+	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v.total))
+	return append(b, v.last...)
+}
+
+var errRecord = errors.New("malformed record")
+
+// restore takes a record written by cut.
+func (s *streams) restore(key, value []byte) error {
+	r := reader{b: value}
+	if r.byte() != 1 {
+		return fmt.Errorf("record %x: %w", key, store.ErrVersion)
+	}
+	switch {
+	case len(key) == 17 && key[0] == keyStream:
+		v := &stream{start: r.varint(), time: r.varint(), seen: r.varint(), total: r.float()}
+		if len(r.b) > 0 {
+			v.last = append([]byte(nil), r.b...)
+		}
+		s.byID[streamID(key)] = v
+		s.size += streamBytes + int64(len(v.last))
+	case len(key) == 9 && key[0] == keyResource:
+		s.resources[binary.BigEndian.Uint64(key[1:])] = &resource{first: r.varint(), seen: r.varint()}
+		s.size += 72
+	default:
+		r.bad = true
+	}
+	if r.bad {
+		return fmt.Errorf("record %x: %w: %w", key, errRecord, store.ErrCorrupt)
+	}
+	return nil
+}

@@ -1,0 +1,533 @@
+package agg
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/zeebo/xxh3"
+
+	"tailscope/internal/series"
+)
+
+// A Target's low 32 bits number an entry of registry.targets; the 30 above are
+// its incarnation, which changes when the entry is reused; the top two are the
+// kind of its series plus one.
+func makeTarget(index, incarnation uint32, k series.Kind) Target {
+	return Target(index) | Target(incarnation&(1<<30-1))<<32 | Target(k+1)<<62
+}
+
+func (t Target) index() uint32       { return uint32(t) }
+func (t Target) incarnation() uint32 { return uint32(t>>32) & (1<<30 - 1) }
+func (t Target) kind() series.Kind   { return series.Kind(t>>62) - 1 }
+
+// target is what one identity updates. 40 bytes, no pointers.
+type target struct {
+	full, marginal uint32 // series; marginal is 0 if there is none
+	incarnation    uint32
+	generation     uint32 // the last that used it, and in whose journal it is defined
+	hits           uint32 // weight since it was last told to the sketch
+	service        uint32 // index into registry.services
+	tenant         uint64 // 0: none
+	born           uint32 // the generation that was open when it was made
+	state          uint8
+	folded         bool // its tenant is not named
+}
+
+const (
+	targetFree = iota
+	targetLive
+	targetGone // no longer found, but batches begun earlier may still hold it
+)
+
+// seriesRec is what the registry knows of a series beside its labels.
+type seriesRec struct {
+	defined    uint32 // the last generation whose journal defines it
+	generation uint32 // the last generation that has a cell of it
+	refs       uint32 // targets and marginals that lead to it
+	total      uint32 // for a marginal: its Total series
+	live       bool
+}
+
+type hashKey128 = [2]uint64
+
+// registry numbers the active series and targets. Guarded by Aggregator.mu.
+type registry struct {
+	o *Options
+
+	targets []target // number 0 is none
+	keys    []hashKey128
+	lookup  map[hashKey128]uint32
+	unused  []uint32
+	graves  []grave
+
+	series     []seriesRec // number 0 is none
+	meta       []series.Series
+	byID       map[series.ID]uint32
+	idle       []uint32 // numbers free for reuse
+	orphans    []uint32 // series without references, waiting for their last flush
+	labelBytes int64
+
+	services   []*service // number 0 is none
+	serviceOf  map[string]uint32
+	families   map[string]string // interns names
+	foldedTens uint64
+	foldedOps  uint64
+	foldedVals uint64
+
+	builder labels.ScratchBuilder
+	idBuf   []byte
+	epoch   uint32
+
+	generation uint32 // the open one
+}
+
+type grave struct{ target, epoch uint32 }
+
+// service bounds the values of labels within one service.
+type service struct {
+	name      string
+	tenants   *tenants
+	values    [boundDims]map[string]struct{}
+	extra     map[string]map[string]struct{}
+	marginals int
+}
+
+// Label values bounded by arrival; forgotten when no active series has them.
+const (
+	dimOperation = iota
+	dimVersion
+	dimVariant
+	dimInstance
+	dimComponent
+	boundDims
+)
+
+var dimLabels = [boundDims]string{series.LabelOperation, series.LabelVersion, series.LabelVariant, series.LabelInstance, series.LabelComponent}
+
+const (
+	maxServices  = 5000
+	maxMarginals = 50_000 // per service; beyond it instance and operation fold
+)
+
+func newRegistry(o *Options) *registry {
+	return &registry{
+		o:         o,
+		targets:   make([]target, 1),
+		keys:      make([]hashKey128, 1),
+		lookup:    map[hashKey128]uint32{},
+		series:    make([]seriesRec, 1),
+		meta:      make([]series.Series, 1),
+		byID:      map[series.ID]uint32{},
+		services:  make([]*service, 1),
+		serviceOf: map[string]uint32{},
+		families:  map[string]string{},
+		builder:   labels.NewScratchBuilder(12),
+	}
+}
+
+func appendPart(b []byte, s string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(s)))
+	return append(b, s...)
+}
+
+// identityKey hashes an identity; tenant replaces id.Tenant.
+func identityKey(id *SpanIdentity, tenant string) hashKey128 {
+	var stack [512]byte
+	b := append(stack[:0], 'S')
+	for _, s := range [...]string{id.Service, id.Operation, id.Component, id.Kind, id.Status, tenant, id.Version, id.Variant, id.Instance} {
+		b = appendPart(b, s)
+	}
+	for _, l := range id.Extra {
+		b = appendPart(b, l.Name)
+		b = appendPart(b, l.Value)
+	}
+	h := xxh3.Hash128(b)
+	return hashKey128{h.Hi, h.Lo}
+}
+
+func (r *registry) service(name string) (*service, uint32) {
+	n, ok := r.serviceOf[name]
+	if !ok {
+		if len(r.services) > maxServices && name != series.Other {
+			r.foldedVals++
+			return r.service(series.Other)
+		}
+		s := &service{name: string(append([]byte(nil), name...)), tenants: newTenants(r.o.MaxTenants)}
+		n = uint32(len(r.services))
+		r.services = append(r.services, s)
+		r.serviceOf[s.name] = n
+	}
+	return r.services[n], n
+}
+
+// bounded returns v, or Other if the set is full and does not know it.
+func bounded(set *map[string]struct{}, v string, limit int, folded *uint64) string {
+	if v == "" || v == series.Other {
+		return v
+	}
+	if _, ok := (*set)[v]; ok {
+		return v
+	}
+	if len(*set) >= limit {
+		*folded++
+		return series.Other
+	}
+	if *set == nil {
+		*set = map[string]struct{}{}
+	}
+	(*set)[string(append([]byte(nil), v...))] = struct{}{}
+	return v
+}
+
+// span resolves an identity. pressed says that memory is short: tenants not
+// seen yet are then counted under Other.
+func (r *registry) span(id *SpanIdentity, key hashKey128, pressed bool) uint32 {
+	if t, ok := r.lookup[key]; ok {
+		return t
+	}
+	svc, number := r.service(id.Service)
+	hash := tenantHash(id.Tenant)
+	fold := id.Tenant == series.Other
+	switch {
+	case hash == 0 || fold:
+		hash = 0
+	case pressed:
+		// No entry per tenant, which would take memory too.
+		r.foldedTens++
+		if t, ok := r.lookup[identityKey(id, series.Other)]; ok {
+			return t
+		}
+		key, hash, fold = identityKey(id, series.Other), 0, true
+	case !svc.tenants.admit(hash):
+		r.foldedTens++
+		fold = true
+	}
+
+	limits := [boundDims]int{r.o.MaxOperations, r.o.MaxValues, r.o.MaxValues, r.o.MaxInstances, r.o.MaxValues}
+	values := [boundDims]string{id.Operation, id.Version, id.Variant, id.Instance, id.Component}
+	if svc.marginals >= maxMarginals && values[dimInstance] != "" {
+		values[dimInstance] = series.Other
+		r.foldedVals++
+	}
+	if svc.marginals >= 2*maxMarginals {
+		values[dimOperation] = series.Other
+		r.foldedOps++
+	}
+	for d := range values {
+		count := &r.foldedVals
+		if d == dimOperation {
+			count = &r.foldedOps
+		}
+		values[d] = bounded(&svc.values[d], values[d], limits[d], count)
+	}
+	extra := make([]labels.Label, 0, 8)
+	for _, l := range id.Extra {
+		if l.Value == "" || ownLabel(l.Name) {
+			continue
+		}
+		if svc.extra == nil {
+			svc.extra = map[string]map[string]struct{}{}
+		}
+		set := svc.extra[l.Name]
+		l.Value = bounded(&set, l.Value, r.o.MaxValues, &r.foldedVals)
+		svc.extra[string(append([]byte(nil), l.Name...))] = set
+		extra = append(extra, l)
+	}
+
+	add := func(name, value string) {
+		if value != "" {
+			r.builder.Add(name, value)
+		}
+	}
+	build := func(view series.View) series.Series {
+		r.builder.Reset()
+		add(series.LabelService, svc.name)
+		add(series.LabelKind, id.Kind)
+		add(series.LabelStatus, id.Status)
+		if view == series.Full && fold {
+			add(series.LabelTenant, series.Other)
+		} else {
+			add(series.LabelComponent, values[dimComponent])
+			add(series.LabelVersion, values[dimVersion])
+			add(series.LabelVariant, values[dimVariant])
+			for _, l := range extra {
+				add(l.Name, l.Value)
+			}
+			switch view {
+			case series.Full:
+				add(series.LabelOperation, values[dimOperation])
+				add(series.LabelTenant, id.Tenant)
+			case series.Marginal:
+				add(series.LabelOperation, values[dimOperation])
+				add(series.LabelInstance, values[dimInstance])
+			}
+		}
+		r.builder.Sort()
+		return series.Series{Family: series.SpanDuration, View: view, Kind: series.Distribution, Labels: r.builder.Labels()}
+	}
+	full := r.intern(build(series.Full))
+	marginal := r.intern(build(series.Marginal))
+	if m := &r.series[marginal]; m.total == 0 {
+		total := r.intern(build(series.Total))
+		r.series[marginal].total = total
+		r.series[total].refs++
+		svc.marginals++
+	}
+	t := r.newTarget(key, full, marginal)
+	r.targets[t].service, r.targets[t].tenant, r.targets[t].folded = number, hash, fold && hash != 0
+	return t
+}
+
+func ownLabel(name string) bool {
+	switch name {
+	case series.LabelService, series.LabelOperation, series.LabelComponent, series.LabelKind, series.LabelStatus,
+		series.LabelTenant, series.LabelVersion, series.LabelVariant, series.LabelInstance:
+		return true
+	}
+	return false
+}
+
+// metric resolves one series that is not a span's. It returns 0 if the series
+// is active with another kind.
+func (r *registry) metric(s series.Series) uint32 {
+	var id series.ID
+	id, r.idBuf = s.ID(r.idBuf)
+	key := hashKey128{id.Hi, id.Lo}
+	if t, ok := r.lookup[key]; ok {
+		if r.meta[r.targets[t].full].Kind != s.Kind {
+			return 0
+		}
+		return t
+	}
+	n := r.internID(s, id)
+	if r.meta[n].Kind != s.Kind {
+		return 0
+	}
+	return r.newTarget(key, n, 0)
+}
+
+func (r *registry) newTarget(key hashKey128, full, marginal uint32) uint32 {
+	var n uint32
+	if k := len(r.unused); k > 0 {
+		n = r.unused[k-1]
+		r.unused = r.unused[:k-1]
+	} else {
+		n = uint32(len(r.targets))
+		r.targets = append(r.targets, target{})
+		r.keys = append(r.keys, hashKey128{})
+	}
+	inc := r.targets[n].incarnation
+	r.targets[n] = target{full: full, marginal: marginal, incarnation: inc, born: r.generation, state: targetLive}
+	r.keys[n] = key
+	r.lookup[key] = n
+	r.series[full].refs++
+	if marginal != 0 {
+		r.series[marginal].refs++
+	}
+	return n
+}
+
+func (r *registry) intern(s series.Series) uint32 {
+	var id series.ID
+	id, r.idBuf = s.ID(r.idBuf)
+	return r.internID(s, id)
+}
+
+// internID numbers a series; the labels are kept.
+func (r *registry) internID(s series.Series, id series.ID) uint32 {
+	if n, ok := r.byID[id]; ok {
+		return n
+	}
+	family, ok := r.families[s.Family]
+	if !ok {
+		family = string(append([]byte(nil), s.Family...))
+		r.families[family] = family
+	}
+	s.Family = family
+	var n uint32
+	if k := len(r.idle); k > 0 {
+		n = r.idle[k-1]
+		r.idle = r.idle[:k-1]
+	} else {
+		n = uint32(len(r.series))
+		r.series = append(r.series, seriesRec{})
+		r.meta = append(r.meta, series.Series{})
+	}
+	r.series[n] = seriesRec{live: true}
+	r.meta[n] = s
+	r.byID[id] = n
+	r.labelBytes += labelSize(s.Labels)
+	return n
+}
+
+func labelSize(l labels.Labels) int64 { return int64(l.ByteSize()) + 16 }
+
+// bytes estimates the memory of the tables.
+func (r *registry) bytes() int64 {
+	n := int64(cap(r.targets))*40 + int64(cap(r.keys))*16 + int64(len(r.lookup))*36 +
+		int64(cap(r.series))*20 + int64(cap(r.meta))*40 + int64(len(r.byID))*36 + r.labelBytes
+	return n
+}
+
+// bury makes a target unfindable; its number is reused once no batch can hold it.
+func (r *registry) bury(t uint32) {
+	r.targets[t].state = targetGone
+	delete(r.lookup, r.keys[t])
+	r.graves = append(r.graves, grave{t, r.epoch})
+}
+
+// retire buries the targets that no generation from since on has used, if they
+// are many or must go: all who hold targets resolve theirs anew.
+func (r *registry) retire(since uint32, must bool) (buried int) {
+	if !must {
+		idle := 0
+		for i := range r.targets {
+			if t := &r.targets[i]; t.state == targetLive && max(t.generation, t.born) < since {
+				idle++
+			}
+		}
+		if idle <= len(r.lookup)/8 {
+			return 0
+		}
+	}
+	for i := 1; i < len(r.targets); i++ {
+		if t := &r.targets[i]; t.state == targetLive && max(t.generation, t.born) < since {
+			r.bury(uint32(i))
+			buried++
+		}
+	}
+	return buried
+}
+
+// reclaim frees targets buried before the oldest epoch that a batch is pinned
+// to, and series that nothing leads to and that no unflushed generation, the
+// oldest of which is given, holds.
+func (r *registry) reclaim(pinned, oldest uint32) {
+	keep := r.graves[:0]
+	for _, g := range r.graves {
+		if g.epoch >= pinned {
+			keep = append(keep, g)
+			continue
+		}
+		t := &r.targets[g.target]
+		r.release(t.full)
+		if t.marginal != 0 {
+			r.release(t.marginal)
+		}
+		*t = target{incarnation: (t.incarnation + 1) & (1<<30 - 1)}
+		r.unused = append(r.unused, g.target)
+	}
+	r.graves = keep
+	for i := 0; i < len(r.orphans); i++ { // grows while it runs
+		n := r.orphans[i]
+		s := &r.series[n]
+		if !s.live || s.refs > 0 || s.generation >= oldest {
+			continue
+		}
+		var id series.ID
+		id, r.idBuf = r.meta[n].ID(r.idBuf)
+		delete(r.byID, id)
+		r.labelBytes -= labelSize(r.meta[n].Labels)
+		if total := s.total; total != 0 {
+			if svc := r.serviceOf[r.meta[n].Labels.Get(series.LabelService)]; svc != 0 {
+				r.services[svc].marginals--
+			}
+			r.release(total)
+		}
+		r.series[n] = seriesRec{}
+		r.meta[n] = series.Series{}
+		r.idle = append(r.idle, n)
+	}
+	wait := r.orphans[:0]
+	for _, n := range r.orphans {
+		if s := &r.series[n]; s.live && s.refs == 0 {
+			wait = append(wait, n)
+		}
+	}
+	r.orphans = wait
+}
+
+func (r *registry) release(n uint32) {
+	s := &r.series[n]
+	if s.refs--; s.refs == 0 {
+		r.orphans = append(r.orphans, n)
+	}
+}
+
+// tell feeds the sketches what the targets counted since last time. A service
+// far from its bound needs no sketch.
+func (r *registry) tell() {
+	near := make([]bool, len(r.services))
+	any := false
+	for i, s := range r.services[1:] {
+		near[i+1] = s.tenants.crowded()
+		any = any || near[i+1]
+	}
+	if !any {
+		return
+	}
+	for i := 1; i < len(r.targets); i++ {
+		t := &r.targets[i]
+		if t.hits != 0 && t.tenant != 0 && near[t.service] {
+			r.services[t.service].tenants.sketch.add(t.tenant, uint64(t.hits))
+			t.hits = 0
+		}
+	}
+}
+
+// turn begins a new hour. It says whether targets were buried because tenants
+// won or lost their names.
+func (r *registry) turn() (changed bool) {
+	moved := make([]bool, len(r.services))
+	for i, s := range r.services {
+		if s != nil && s.tenants.crowded() && s.tenants.turn() {
+			moved[i], changed = true, true
+		}
+	}
+	if changed {
+		for i := 1; i < len(r.targets); i++ {
+			t := &r.targets[i]
+			if t.state != targetLive || t.tenant == 0 || !moved[t.service] {
+				continue
+			}
+			if _, named := r.services[t.service].tenants.named[t.tenant]; named == t.folded {
+				r.bury(uint32(i))
+			}
+		}
+	}
+	// Values that no active series has make room for others.
+	for _, s := range r.services[1:] {
+		s.values = [boundDims]map[string]struct{}{}
+		for name := range s.extra {
+			s.extra[name] = nil
+		}
+	}
+	var none uint64
+	for i := 1; i < len(r.series); i++ {
+		m := &r.meta[i]
+		if !r.series[i].live || m.View != series.Marginal {
+			continue
+		}
+		n := r.serviceOf[m.Labels.Get(series.LabelService)]
+		if n == 0 {
+			continue
+		}
+		s := r.services[n]
+		for d, name := range dimLabels {
+			bounded(&s.values[d], m.Labels.Get(name), math.MaxInt, &none)
+		}
+		for name, set := range s.extra {
+			bounded(&set, m.Labels.Get(name), math.MaxInt, &none)
+			s.extra[name] = set
+		}
+	}
+	return changed
+}
+
+// totalOf is the Total series of a Marginal one.
+func totalOf(m series.Series) series.Series {
+	b := labels.NewBuilder(m.Labels)
+	b.Del(series.LabelOperation, series.LabelInstance)
+	return series.Series{Family: m.Family, View: series.Total, Kind: m.Kind, Labels: b.Labels()}
+}

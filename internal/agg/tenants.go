@@ -1,0 +1,219 @@
+package agg
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"github.com/zeebo/xxh3"
+)
+
+// tenants decides which tenants of one service keep their names. A Space-Saving
+// sketch (Metwally, Agrawal, El Abbadi 2005) counts the heaviest; who is named
+// is fixed for an hour, and carried over into the next unless the sketch knows
+// heavier ones. While there is room, whoever comes is named.
+//
+// Tenants are known by the 64-bit hash of their name.
+type tenants struct {
+	cap    int
+	named  map[uint64]struct{}
+	sketch spaceSaving
+	folded bool // somebody was turned away since the last turn
+	dirty  bool // named changed since it was last stored
+}
+
+func newTenants(limit int) *tenants {
+	return &tenants{cap: limit, named: map[uint64]struct{}{}, sketch: spaceSaving{cap: limit + limit/4 + 1}}
+}
+
+func tenantHash(name string) uint64 {
+	if name == "" {
+		return 0
+	}
+	return max(xxh3.HashString(name), 1)
+}
+
+// admit says whether a tenant keeps its name.
+func (t *tenants) admit(h uint64) bool {
+	if _, ok := t.named[h]; ok {
+		return true
+	}
+	if len(t.named) < t.cap {
+		t.named[h] = struct{}{}
+		t.dirty = true
+		return true
+	}
+	t.folded = true
+	return false
+}
+
+// crowded says that the bound is near, so that weights matter.
+func (t *tenants) crowded() bool { return t.folded || len(t.named) >= t.cap-t.cap/4 }
+
+// turn begins a new hour: the heaviest are named, and counts fade by half so
+// that who was heavy yesterday makes room. It says whether a name was won or lost.
+func (t *tenants) turn() (changed bool) {
+	top := t.sketch.top(t.cap)
+	next := make(map[uint64]struct{}, len(top))
+	for _, h := range top {
+		next[h] = struct{}{}
+		if _, ok := t.named[h]; !ok {
+			changed = true
+		}
+	}
+	if !t.folded {
+		// Everybody has room: only the silent lose theirs, and nobody notices.
+		changed = false
+	} else if len(next) != len(t.named) {
+		changed = true
+	}
+	t.named, t.folded, t.dirty = next, false, true
+	t.sketch.fade()
+	return changed
+}
+
+func (t *tenants) bytes() int64 { return int64(len(t.named))*24 + int64(len(t.sketch.heap))*56 }
+
+// AppendBinary appends the named tenants and their counts.
+func (t *tenants) appendBinary(dst []byte) []byte {
+	dst = append(dst, 1)
+	dst = binary.AppendUvarint(dst, uint64(len(t.named)))
+	list := make([]uint64, 0, len(t.named))
+	for h := range t.named {
+		list = append(list, h)
+	}
+	slices.Sort(list)
+	for _, h := range list {
+		dst = binary.LittleEndian.AppendUint64(dst, h)
+		var n uint64
+		if i, ok := t.sketch.index[h]; ok {
+			n = t.sketch.heap[i].count
+		}
+		dst = binary.AppendUvarint(dst, n)
+	}
+	return dst
+}
+
+var errTenants = errors.New("malformed table of named tenants")
+
+func (t *tenants) decode(b []byte) error {
+	if len(b) < 2 || b[0] != 1 {
+		return errTenants
+	}
+	n, k := binary.Uvarint(b[1:])
+	if k <= 0 || n > uint64(len(b)) {
+		return errTenants
+	}
+	b = b[1+k:]
+	for range n {
+		if len(b) < 9 {
+			return errTenants
+		}
+		h := binary.LittleEndian.Uint64(b)
+		c, k := binary.Uvarint(b[8:])
+		if k <= 0 {
+			return errTenants
+		}
+		b = b[8+k:]
+		if len(t.named) < t.cap {
+			t.named[h] = struct{}{}
+			if c > 0 {
+				t.sketch.add(h, c)
+			}
+		}
+	}
+	return nil
+}
+
+// spaceSaving counts the heaviest of a stream of keys with cap counters: an
+// unknown key takes over the smallest counter and adds to it, so a count is at
+// most the smallest counter too high, and no key heavier than that is missed.
+type spaceSaving struct {
+	cap   int
+	index map[uint64]int32 // position in heap
+	heap  []counter        // smallest count first
+}
+
+type counter struct{ key, count uint64 }
+
+func (s *spaceSaving) add(key, n uint64) {
+	if s.index == nil {
+		s.index = map[uint64]int32{}
+	}
+	if i, ok := s.index[key]; ok {
+		s.heap[i].count += n
+		s.down(int(i))
+		return
+	}
+	if len(s.heap) < s.cap {
+		s.heap = append(s.heap, counter{key, n})
+		s.index[key] = int32(len(s.heap) - 1)
+		s.up(len(s.heap) - 1)
+		return
+	}
+	least := &s.heap[0]
+	delete(s.index, least.key)
+	least.key = key
+	least.count += n
+	s.index[key] = 0
+	s.down(0)
+}
+
+func (s *spaceSaving) swap(i, j int) {
+	s.heap[i], s.heap[j] = s.heap[j], s.heap[i]
+	s.index[s.heap[i].key], s.index[s.heap[j].key] = int32(i), int32(j)
+}
+
+func (s *spaceSaving) up(i int) {
+	for i > 0 {
+		p := (i - 1) / 2
+		if s.heap[p].count <= s.heap[i].count {
+			return
+		}
+		s.swap(p, i)
+		i = p
+	}
+}
+
+func (s *spaceSaving) down(i int) {
+	for {
+		c := 2*i + 1
+		if c >= len(s.heap) {
+			return
+		}
+		if c+1 < len(s.heap) && s.heap[c+1].count < s.heap[c].count {
+			c++
+		}
+		if s.heap[i].count <= s.heap[c].count {
+			return
+		}
+		s.swap(i, c)
+		i = c
+	}
+}
+
+// top returns the keys with the n greatest counts.
+func (s *spaceSaving) top(n int) []uint64 {
+	list := slices.Clone(s.heap)
+	slices.SortFunc(list, func(a, b counter) int {
+		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.key, b.key))
+	})
+	keys := make([]uint64, 0, min(n, len(list)))
+	for _, c := range list[:min(n, len(list))] {
+		keys = append(keys, c.key)
+	}
+	return keys
+}
+
+// fade halves every count and forgets those that reach zero.
+func (s *spaceSaving) fade() {
+	old := s.heap
+	s.heap = make([]counter, 0, len(old))
+	s.index = make(map[uint64]int32, len(old))
+	for _, c := range old {
+		if c.count /= 2; c.count > 0 {
+			s.add(c.key, c.count)
+		}
+	}
+}
