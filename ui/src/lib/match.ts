@@ -1,0 +1,51 @@
+// PromQL matchers from the page's filters.
+
+export type Filters = Record<string, string[]>;
+
+function quote(s: string): string {
+  return `"${s.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')}"`;
+}
+
+function literal(s: string): string {
+  return s.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&');
+}
+
+/** One matcher: one value is equal to it, several match any of them. */
+export function matcher(name: string, values: string[]): string {
+  if (values.length === 1) return `${name}=${quote(values[0])}`;
+  return `${name}=~${quote(values.map(literal).join('|'))}`;
+}
+
+/** A selection, in a stable order; a label with no values selects nothing away. */
+export function selection(filters: Filters): string {
+  const parts = Object.keys(filters)
+    .filter((name) => filters[name].length > 0)
+    .sort((a, b) => rank(a) - rank(b) || a.localeCompare(b))
+    .map((name) => matcher(name, filters[name]));
+  return parts.length ? `{${parts.join(',')}}` : '';
+}
+
+const order = ['service', 'operation', 'component', 'kind', 'tenant', 'status', 'version', 'variant', 'instance'];
+
+function rank(name: string): number {
+  const i = order.indexOf(name);
+  return i < 0 ? order.length : i;
+}
+
+export { order as labelOrder };
+
+/** What counts as a request where a service has spans of both kinds. */
+export const requestKinds = ['server', 'consumer'];
+
+/**
+ * The kinds that count as requests of a service, among those it has: server and
+ * consumer spans; all of them when it has neither.
+ */
+export function defaultKinds(present: string[]): string[] {
+  return requestKinds.filter((k) => present.includes(k));
+}
+
+/** A word safe in a POSIX shell. */
+export function shellQuote(s: string): string {
+  return /^[A-Za-z0-9_./:=@%+,-]+$/.test(s) ? s : `'${s.replaceAll("'", "'\\''")}'`;
+}

@@ -1,0 +1,157 @@
+// What the page shows (the view, which is the address), what the server said
+// last, and how one becomes the other.
+
+import { ApiError, api } from './api';
+import type { Theme } from './ramp';
+import type { Status } from './types';
+import { decode, encode, home, type View } from './url';
+
+interface Step {
+  /** How many zooms lead here, so that zooming out goes back through them. */
+  zooms: number;
+}
+
+class App {
+  view = $state.raw<View>(decode(location.pathname, location.search));
+  zooms = $state((history.state as Step | null)?.zooms ?? 0);
+  status = $state.raw<Status | undefined>();
+  /** The server's clock minus ours, in seconds. */
+  skew = 0;
+  themeChoice = $state<'auto' | Theme>(storedTheme());
+  systemDark = $state(matchMedia('(prefers-color-scheme: dark)').matches);
+  theme = $derived<Theme>(this.themeChoice === 'auto' ? (this.systemDark ? 'dark' : 'light') : this.themeChoice);
+  /** The moment a relative range ends at; live refresh advances it. */
+  now = $state(Date.now() / 1000);
+  /** What holds live refresh back: the reader points at something. */
+  held = $state(false);
+
+  constructor() {
+    addEventListener('popstate', (e) => {
+      this.zooms = (e.state as Step | null)?.zooms ?? 0;
+      this.view = decode(location.pathname, location.search);
+      this.touch();
+    });
+    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', (e) => (this.systemDark = e.matches));
+  }
+
+  /** The server's clock, Unix seconds. */
+  clock(): number {
+    return Date.now() / 1000 + this.skew;
+  }
+
+  /** Moves the end of a relative range to the present. */
+  touch(): void {
+    this.now = this.clock();
+  }
+
+  /** Changes the view. A new entry in the history unless told otherwise. */
+  go(patch: Partial<View>, how: 'push' | 'replace' | 'zoom' = 'push'): void {
+    const next = { ...this.view, ...patch };
+    const address = encode(next);
+    const moved = patch.range !== undefined || patch.page !== undefined || patch.name !== undefined;
+    if (address !== location.pathname + location.search) {
+      if (how === 'zoom') this.zooms++;
+      else if (how === 'push' && moved) this.zooms = 0;
+      const step: Step = { zooms: this.zooms };
+      if (how === 'replace') history.replaceState(step, '', address);
+      else history.pushState(step, '', address);
+    }
+    this.view = next;
+    if (moved) this.touch();
+  }
+
+  /** Opens another page, keeping only what makes sense there: range and liveness. */
+  open(address: string): void {
+    const u = new URL(address, location.href);
+    const v = decode(u.pathname, u.search);
+    const changedPage = v.page !== this.view.page || v.name !== this.view.name;
+    this.go(v);
+    if (changedPage) scrollTo(0, 0);
+  }
+
+  /** The address of another page in the same range. */
+  link(patch: Partial<View>): string {
+    const v = this.view;
+    return encode({ ...home(), range: v.range, live: v.live, ...patch });
+  }
+
+  setTheme(choice: 'auto' | Theme): void {
+    this.themeChoice = choice;
+    if (choice === 'auto') delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = choice;
+    try {
+      if (choice === 'auto') localStorage.removeItem('tailscope.theme');
+      else localStorage.setItem('tailscope.theme', choice);
+    } catch {
+      // Private windows may have no storage; the choice then lasts as long as the page.
+    }
+  }
+
+  async readStatus(signal?: AbortSignal): Promise<Status> {
+    const before = Date.now() / 1000;
+    const s = await api.status(signal);
+    if (s.now != null) {
+      const ours = (before + Date.now() / 1000) / 2;
+      // Below two seconds the difference is the network's.
+      this.skew = Math.abs(s.now - ours) > 2 ? s.now - ours : 0;
+    }
+    this.status = s;
+    return s;
+  }
+}
+
+function storedTheme(): 'auto' | Theme {
+  const t = document.documentElement.dataset.theme;
+  return t === 'light' || t === 'dark' ? t : 'auto';
+}
+
+export const app = new App();
+
+/**
+ * One question to the server. A newer question cancels the older one; the old
+ * answer stays until the new one is there, so that the picture never blinks.
+ */
+export class Query<T> {
+  data = $state.raw<T | undefined>();
+  error = $state.raw<ApiError | undefined>();
+  pending = $state(false);
+  /** The question changed and its answer is not here yet: the picture is dimmed. */
+  stale = $state(false);
+  /** Waiting for more than a second. */
+  slow = $state(false);
+  private abort: AbortController | undefined;
+
+  /** Asks. quiet is for the same question asked again: nothing is dimmed. */
+  async ask(question: (signal: AbortSignal) => Promise<T>, quiet = false): Promise<void> {
+    this.abort?.abort();
+    const abort = new AbortController();
+    this.abort = abort;
+    this.pending = true;
+    this.stale = !quiet && this.data !== undefined;
+    this.slow = false;
+    const timer = setTimeout(() => {
+      if (this.abort === abort && !quiet) this.slow = true;
+    }, 1000);
+    try {
+      const data = await question(abort.signal);
+      if (this.abort !== abort) return;
+      this.data = data;
+      this.error = undefined;
+    } catch (e) {
+      if (this.abort !== abort || abort.signal.aborted) return;
+      this.error = e instanceof ApiError ? e : new ApiError(String(e), 0, 'page', undefined, location.pathname);
+    } finally {
+      clearTimeout(timer);
+      if (this.abort === abort) {
+        this.pending = this.stale = this.slow = false;
+        this.abort = undefined;
+      }
+    }
+  }
+
+  cancel(): void {
+    this.abort?.abort();
+    this.abort = undefined;
+    this.pending = this.stale = this.slow = false;
+  }
+}

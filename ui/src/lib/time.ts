@@ -1,0 +1,141 @@
+// Moments and ranges. Everything is Unix seconds; only what is shown is in the
+// reader's own zone, and the zone is named.
+
+export type TimeRange = { last: number } | { start: number; end: number };
+
+export const presets: { seconds: number; name: string }[] = [
+  { seconds: 900, name: '15 min' },
+  { seconds: 3600, name: '1 h' },
+  { seconds: 3 * 3600, name: '3 h' },
+  { seconds: 6 * 3600, name: '6 h' },
+  { seconds: 12 * 3600, name: '12 h' },
+  { seconds: 86400, name: '24 h' },
+  { seconds: 2 * 86400, name: '2 d' },
+  { seconds: 7 * 86400, name: '7 d' },
+  { seconds: 30 * 86400, name: '30 d' },
+];
+
+/** 21600 is "6 h"; what is no whole number of a unit keeps the smaller one. */
+export function spanName(seconds: number): string {
+  const s = Math.round(seconds);
+  const units: [number, string][] = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
+  if (s === 86400) return '24 h';
+  for (const [size, unit] of units) {
+    if (s >= size && s % size === 0) return `${s / size} ${unit}`;
+  }
+  for (const [size, unit] of units) {
+    if (s >= 2 * size) return `${Number((s / size).toFixed(1))} ${unit}`;
+  }
+  return `${s} s`;
+}
+
+/** "6h", "15m", "30d" as in the address; undefined when it is not one. */
+export function parseSpan(text: string): number | undefined {
+  const m = /^(\d+)\s*(s|m|min|h|d|w)$/.exec(text.trim());
+  if (!m) return undefined;
+  const size = { s: 1, m: 60, min: 60, h: 3600, d: 86400, w: 7 * 86400 }[m[2]] as number;
+  const n = Number(m[1]) * size;
+  return n > 0 && n <= 400 * 86400 ? n : undefined;
+}
+
+export function spanCode(seconds: number): string {
+  for (const [size, unit] of [[86400, 'd'], [3600, 'h'], [60, 'm']] as const) {
+    if (seconds % size === 0) return `${seconds / size}${unit}`;
+  }
+  return `${seconds}s`;
+}
+
+/**
+ * The start and end to ask for. A relative range ends at the last slot that
+ * ended, so that two questions asked within a slot are the same question.
+ */
+export function resolve(range: TimeRange, now: number, slot = 10): { start: number; end: number } {
+  if ('last' in range) {
+    const end = Math.floor(now / slot) * slot;
+    return { start: end - range.last, end };
+  }
+  return range;
+}
+
+function part(t: number, options: Intl.DateTimeFormatOptions, zone?: string): string {
+  return new Intl.DateTimeFormat('en-GB', { ...options, timeZone: zone }).format(t * 1000);
+}
+
+/** The reader's zone at a moment, by name: CET, UTC, GMT+5:30. */
+export function zoneName(t: number, zone?: string): string {
+  const parts = new Intl.DateTimeFormat('en-GB', { timeZoneName: 'short', timeZone: zone }).formatToParts(t * 1000);
+  return parts.find((p) => p.type === 'timeZoneName')?.value ?? 'local time';
+}
+
+function sameDay(a: number, b: number, zone?: string): boolean {
+  const f: Intl.DateTimeFormatOptions = { year: 'numeric', month: '2-digit', day: '2-digit' };
+  return part(a, f, zone) === part(b, f, zone);
+}
+
+const clock: Intl.DateTimeFormatOptions = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' };
+const exactClock: Intl.DateTimeFormatOptions = { ...clock, second: '2-digit' };
+const day: Intl.DateTimeFormatOptions = { weekday: 'short', day: 'numeric', month: 'short' };
+
+/** A slot of time: "Fri 20 Nov 14:20–14:21 CET"; seconds only where they matter. */
+export function slotName(start: number, end: number, zone?: string): string {
+  const c = start % 60 || end % 60 ? exactClock : clock;
+  const d = part(start, day, zone).replace(',', '');
+  if (sameDay(start, end - 1, zone)) return `${d} ${part(start, c, zone)}–${part(end, c, zone)} ${zoneName(start, zone)}`;
+  const e = part(end, day, zone).replace(',', '');
+  return `${d} ${part(start, c, zone)} – ${e} ${part(end, c, zone)} ${zoneName(start, zone)}`;
+}
+
+/** A moment: "Fri 20 Nov 14:20:30 CET". */
+export function momentName(t: number, zone?: string): string {
+  return `${part(t, day, zone).replace(',', '')} ${part(t, exactClock, zone)} ${zoneName(t, zone)}`;
+}
+
+const steps = [10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 2 * 86400, 7 * 86400, 14 * 86400, 28 * 86400];
+
+/** How far the zone's clock is ahead of UTC at t, in seconds. */
+function zoneOffset(t: number, zone?: string): number {
+  if (!zone) return -new Date(t * 1000).getTimezoneOffset() * 60;
+  const p = Object.fromEntries(
+    new Intl.DateTimeFormat('en-GB', {
+      timeZone: zone, year: 'numeric', month: 'numeric', day: 'numeric', hour: 'numeric', minute: 'numeric', second: 'numeric', hourCycle: 'h23',
+    }).formatToParts(t * 1000).map((x) => [x.type, Number(x.value)]),
+  );
+  return Date.UTC(p.year, p.month - 1, p.day, p.hour, p.minute, p.second) / 1000 - Math.floor(t);
+}
+
+/**
+ * Where to draw lines on a time axis, on whole hours and days of the reader's
+ * clock, and what to write there: the time, or the day at midnight.
+ */
+export function timeTicks(start: number, end: number, most: number, zone?: string): { t: number; text: string; major: boolean }[] {
+  const span = Math.max(1, end - start);
+  const step = steps.find((s) => span / s <= most) ?? steps[steps.length - 1];
+  const out: { t: number; text: string; major: boolean }[] = [];
+  const offset = zoneOffset(start, zone);
+  for (let local = Math.ceil((start + offset) / step) * step; ; local += step) {
+    // A change of the clock inside the range shifts what follows it.
+    let t = local - offset;
+    if (step >= 3600) t = local - zoneOffset(t, zone);
+    if (t >= end) break;
+    if (t < start) continue;
+    const midnight = part(t, clock, zone) === '00:00';
+    out.push({
+      t,
+      major: midnight,
+      text: midnight || step >= 86400 ? part(t, { day: 'numeric', month: 'short' }, zone) : part(t, step < 60 ? exactClock : clock, zone),
+    });
+  }
+  return out;
+}
+
+/** A moment as <input type="datetime-local"> wants it, in the reader's zone. */
+export function toInput(t: number): string {
+  const d = new Date((t + zoneOffset(t)) * 1000);
+  return d.toISOString().slice(0, 19);
+}
+
+/** The reverse; undefined when empty or not a moment. */
+export function fromInput(text: string): number | undefined {
+  const ms = new Date(text).getTime();
+  return text && Number.isFinite(ms) ? Math.floor(ms / 1000) : undefined;
+}

@@ -1,0 +1,159 @@
+// The JSON of the HTTP API, as api/api.go declares it. Times are Unix seconds,
+// durations seconds; null stands for NaN.
+
+export type Num = number | null;
+export type Labels = Record<string, string>;
+
+export interface Range {
+  start: number; // inclusive
+  end: number; // exclusive
+}
+
+export interface Service {
+  name: string;
+  requests: number;
+  rate: Num; // per second
+  errors: number;
+  error_ratio: Num; // 0..1
+  apdex: Num;
+  apdex_t: Num;
+  mean: Num;
+  quantiles: Record<string, Num>;
+  error: Num; // relative error of the quantiles
+  sparkline: { rate: Num[]; p95: Num[] };
+  weighted?: boolean;
+}
+
+export interface ServicesResponse extends Range {
+  step: number;
+  services: Service[] | null;
+}
+
+export interface At {
+  value: Num;
+  below: Num;
+  same: Num;
+  above: Num;
+  low: Num;
+  high: Num;
+}
+
+export interface Bucket {
+  low: Num;
+  high: Num;
+  count: number;
+}
+
+export interface DistributionGroup {
+  labels: Labels;
+  count: number;
+  sum: Num;
+  mean: Num;
+  min: Num;
+  max: Num;
+  quantiles: Record<string, Num> | null;
+  error: Num;
+  at?: At[];
+  buckets?: Bucket[];
+  weighted?: boolean;
+}
+
+export interface DistributionResponse extends Range {
+  family: string;
+  slot: number;
+  groups: DistributionGroup[] | null;
+}
+
+export interface HeatmapColumn {
+  start: number;
+  count: number;
+  sum: Num;
+  min: Num;
+  max: Num;
+  rows: number[] | null;
+  counts: number[] | null;
+}
+
+/** Row i covers (bounds[i], bounds[i+1]]; empty columns are left out. */
+export interface HeatmapResponse extends Range {
+  family: string;
+  step: number;
+  slot: number;
+  error: Num;
+  bounds: Num[] | null;
+  columns: HeatmapColumn[] | null;
+  count: number;
+  max_cell: number;
+}
+
+export interface TimelineGroup {
+  labels: Labels;
+  count: number[] | null;
+  rate: Num[] | null;
+  mean: Num[] | null;
+  error_ratio: Num[] | null;
+  quantiles: Record<string, Num[]> | null;
+  error: Num;
+  value?: Num[];
+}
+
+export interface TimelineResponse extends Range {
+  family: string;
+  step: number;
+  slot: number;
+  offset?: number;
+  times: number[] | null;
+  groups: TimelineGroup[] | null;
+}
+
+export interface LabelValues {
+  name: string;
+  total: number;
+  values: { value: string; count: number }[] | null;
+}
+
+export interface LabelsResponse {
+  labels: LabelValues[] | null;
+}
+
+export interface Family {
+  name: string;
+  kind: 'distribution' | 'gauge' | 'counter';
+  interval?: number;
+  unit?: string;
+}
+
+export interface Tenant {
+  name: string;
+  requests: number;
+  share: Num;
+  errors: number;
+  mean: Num;
+  quantiles: Record<string, Num>;
+  error: Num;
+}
+
+export interface TenantsResponse extends Range {
+  total: number;
+  tenants: Tenant[] | null;
+}
+
+export interface Mark {
+  id?: string;
+  time?: Num;
+  name: string;
+  service?: string;
+  revision?: string;
+  user?: string;
+  description?: string;
+  link?: string;
+}
+
+export interface Status {
+  version: string;
+  otlp_grpc: string;
+  otlp_http: string;
+  now: Num;
+  has_data: boolean;
+  flush_seconds: Num;
+}

@@ -1,0 +1,142 @@
+// Every view is a link: what the page shows, as an address and back. Pure, so
+// that the round trip is tested. What is left at its default is left out.
+
+import type { AxisKind } from './heat';
+import type { Filters } from './match';
+import type { CountScale } from './ramp';
+import { parseSpan, spanCode, type TimeRange } from './time';
+
+export const spanFamily = 'span_duration_seconds';
+
+export type Page = 'services' | 'service' | 'tenants' | 'families' | 'family';
+export type Overlay = 'mean' | 'p50' | 'p95' | 'p99' | 'yesterday';
+
+export const overlays: Overlay[] = ['mean', 'p50', 'p95', 'p99', 'yesterday'];
+export const defaultOverlays: Overlay[] = ['mean', 'p95', 'p99'];
+
+export interface View {
+  page: Page;
+  /** The service's or the family's name; empty elsewhere. */
+  name: string;
+  range: TimeRange;
+  live: boolean;
+  /** Label filters. kind absent means the service's requests, kind: [] all kinds. */
+  filters: Filters;
+  axis: AxisKind;
+  lo: number | null; // seconds, or the family's unit
+  cap: number | null;
+  scale: CountScale;
+  show: Overlay[];
+  /** A pinned moment, Unix seconds, and the value pointed at. */
+  pin: number | null;
+  at: number | null;
+  /** Tables. */
+  search: string;
+  sort: string;
+  offset: number;
+}
+
+export const defaultRange: TimeRange = { last: 6 * 3600 };
+
+export function home(): View {
+  return {
+    page: 'services', name: '', range: defaultRange, live: true, filters: {}, axis: 'log', lo: null, cap: null,
+    scale: 'sqrt', show: [...defaultOverlays], pin: null, at: null, search: '', sort: '', offset: 0,
+  };
+}
+
+const paths: Record<Page, string> = { services: '/', service: '/services/', tenants: '/tenants', families: '/families', family: '/families/' };
+
+/** The address of a view: path and query, no host. */
+export function encode(v: View): string {
+  const d = home();
+  const q: string[] = [];
+  const put = (key: string, val: string) => q.push(`${key}=${component(val)}`);
+  if ('last' in v.range) {
+    if (!('last' in d.range) || v.range.last !== d.range.last) put('range', spanCode(v.range.last));
+  } else {
+    put('start', String(v.range.start));
+    put('end', String(v.range.end));
+  }
+  if (!v.live) put('live', '0');
+  for (const name of Object.keys(v.filters).sort()) {
+    if (v.filters[name].length === 0) put(`l.${name}`, '');
+    for (const val of v.filters[name]) put(`l.${name}`, `=${val}`);
+  }
+  if (v.axis !== d.axis) put('axis', v.axis);
+  if (v.lo != null) put('lo', String(v.lo));
+  if (v.cap != null) put('cap', String(v.cap));
+  if (v.scale !== d.scale) put('scale', v.scale);
+  if (v.show.join() !== d.show.join()) put('show', v.show.join(',') || 'none');
+  if (v.pin != null) put('pin', String(v.pin));
+  if (v.at != null) put('at', String(v.at));
+  if (v.search) put('q', v.search);
+  if (v.sort) put('sort', v.sort);
+  if (v.offset) put('offset', String(v.offset));
+  const named = v.page === 'service' || v.page === 'family';
+  const path = named ? paths[v.page] + encodeURIComponent(v.name) : paths[v.page];
+  return q.length ? `${path}?${q.join('&')}` : path;
+}
+
+// Readable where an address allows it: {, / and : need no escaping in a query.
+function component(s: string): string {
+  return encodeURIComponent(s).replaceAll('%2F', '/').replaceAll('%3A', ':').replaceAll('%2C', ',').replaceAll('%3D', '=').replaceAll('%20', '+');
+}
+
+/** The view of an address. What cannot be understood is left at its default. */
+export function decode(pathname: string, search: string): View {
+  const v = home();
+  const q = new URLSearchParams(search);
+  const segments = pathname.split('/').filter(Boolean);
+  if (segments[0] === 'services' && segments.length > 1) {
+    v.page = 'service';
+    v.name = unescapePath(segments.slice(1).join('/'));
+  } else if (segments[0] === 'families') {
+    v.page = segments.length > 1 ? 'family' : 'families';
+    v.name = unescapePath(segments.slice(1).join('/'));
+  } else if (segments[0] === 'tenants') {
+    v.page = 'tenants';
+  }
+  const last = parseSpan(q.get('range') ?? '');
+  const start = moment(q.get('start'));
+  const end = moment(q.get('end'));
+  if (start != null && end != null && end > start) v.range = { start, end };
+  else if (last != null) v.range = { last };
+  v.live = q.get('live') !== '0';
+  for (const key of new Set(q.keys())) {
+    if (!key.startsWith('l.') || key.length < 3) continue;
+    v.filters[key.slice(2)] = q.getAll(key).filter((s) => s.startsWith('=')).map((s) => s.slice(1));
+  }
+  if (q.get('axis') === 'linear') v.axis = 'linear';
+  if (q.get('scale') === 'log') v.scale = 'log';
+  v.lo = positive(q.get('lo'));
+  v.cap = positive(q.get('cap'));
+  if (v.lo != null && v.cap != null && v.lo >= v.cap) v.lo = null;
+  const show = q.get('show');
+  if (show != null) v.show = overlays.filter((o) => show.split(',').includes(o));
+  v.pin = moment(q.get('pin'));
+  v.at = positive(q.get('at'));
+  v.search = q.get('q') ?? '';
+  v.sort = q.get('sort') ?? '';
+  const offset = Number(q.get('offset') ?? 0);
+  v.offset = Number.isInteger(offset) && offset > 0 ? offset : 0;
+  return v;
+}
+
+function unescapePath(s: string): string {
+  try {
+    return decodeURIComponent(s);
+  } catch {
+    return s;
+  }
+}
+
+function positive(s: string | null): number | null {
+  const n = Number(s ?? NaN);
+  return s && Number.isFinite(n) && n > 0 ? n : null;
+}
+
+function moment(s: string | null): number | null {
+  const n = positive(s);
+  return n != null && n < 1e11 ? Math.floor(n) : null;
+}
