@@ -1,0 +1,313 @@
+package runcodec
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"tailscope/hist"
+)
+
+// ErrCorrupt says that a run does not decode.
+var ErrCorrupt = errors.New("corrupt run")
+
+// Decoder reads runs. The zero value must be Reset before use. Not safe for
+// concurrent use.
+type Decoder struct {
+	m      model
+	c      decoder
+	r      bitReader
+	spans  *[buckets + 1]int64
+	p      point
+	class  int
+	window [buckets]uint64
+	buf    []byte         // a raw point, or a few values in compact form
+	view   hist.Histogram // of a dense point; its counts are the window's
+	err    error
+}
+
+// Reset starts reading a run, keeping memory. b must not change while it is read.
+func (d *Decoder) Reset(b []byte) error {
+	d.err = nil
+	if len(b) == 0 || b[0] != version {
+		return d.fail("not a run of version %d", version)
+	}
+	n, k := binary.Uvarint(b[1:])
+	if k <= 0 || n > uint64(len(b)-1-k) {
+		return d.fail("length of coded bytes")
+	}
+	b = b[1+k:]
+	d.c.reset(b[:n:n])
+	d.r.reset(b[n:])
+	d.m.reset()
+	d.spans = spans()
+	return nil
+}
+
+// Group repeats what the encoder was told, at the same place.
+func (d *Decoder) Group() { d.m.group() }
+
+// Series starts the next series. The points of the one before must all have
+// been read, up to More's false.
+func (d *Decoder) Series() { d.m.series() }
+
+// More reads whether the current series has another point, and its slot. After
+// true, read the point with exactly one of Next, Merge, Append and Skip. The
+// error, here and there, is ErrCorrupt and stays until Reset.
+func (d *Decoder) More() (slot uint32, ok bool, err error) {
+	if d.err != nil {
+		return 0, false, d.err
+	}
+	m := &d.m
+	symbol := d.c.tree(m.gap[m.where][:], 6)
+	var gap uint64
+	switch {
+	case symbol == 0:
+		return 0, false, d.check()
+	case symbol < slotSymbols:
+		gap = uint64(symbol)
+	case symbol == symbols-1:
+		gap = d.r.gamma()
+	default:
+		n := uint(symbol-slotSymbols)/4 + 6
+		gap = (4|uint64(symbol)&3)<<(n-3) | d.r.bits(n-3)
+	}
+	if gap > math.MaxUint32+1 || gap == 0 || m.slot+int64(gap) > math.MaxUint32 {
+		return 0, false, d.fail("slot")
+	}
+	m.slot += int64(gap)
+	m.where = 1
+	if gap > 1 {
+		m.where = 2
+	}
+	return uint32(m.slot), true, d.check()
+}
+
+// Next replaces h by the point.
+func (d *Decoder) Next(h *hist.Histogram) error {
+	if err := d.read(); err != nil {
+		return err
+	}
+	if d.class == dense {
+		h.Reset(hist.DefaultSchema)
+		d.describe(h)
+		h.Positive.Counts = append(h.Positive.Counts[:0], d.p.counts...)
+		return nil
+	}
+	return d.wrap(h.UnmarshalBinary(d.buf))
+}
+
+// Merge adds the point to h, as h.Merge does.
+func (d *Decoder) Merge(h *hist.Histogram) error {
+	if err := d.read(); err != nil {
+		return err
+	}
+	if d.class == dense {
+		d.see()
+		return h.Merge(&d.view)
+	}
+	return d.wrap(h.MergeEncoded(d.buf))
+}
+
+// Append appends the point in hist's compact form, as Add was given it.
+func (d *Decoder) Append(dst []byte) ([]byte, error) {
+	if err := d.read(); err != nil {
+		return dst, err
+	}
+	if d.class == dense {
+		d.see()
+		dst, err := d.view.AppendBinary(dst)
+		return dst, d.wrap(err)
+	}
+	return append(dst, d.buf...), nil
+}
+
+// Skip passes over the point. That takes about as long as reading it.
+func (d *Decoder) Skip() error { return d.read() }
+
+func (d *Decoder) see() {
+	d.view.Reset(hist.DefaultSchema)
+	d.describe(&d.view)
+	d.view.Positive.Counts = d.p.counts
+}
+
+// describe sets all of a dense point but its counts.
+func (d *Decoder) describe(h *hist.Histogram) {
+	p := &d.p
+	h.Count = p.count
+	h.SetSumNanos(p.sum)
+	h.Min, h.Max = hist.Seconds(p.min), hist.Seconds(p.max)
+	h.Positive.Offset = int32(p.lo + first)
+}
+
+func (d *Decoder) fail(format string, args ...any) error {
+	d.err = fmt.Errorf(format+": %w", append(args, ErrCorrupt)...)
+	return d.err
+}
+
+func (d *Decoder) wrap(err error) error {
+	if err != nil {
+		return d.fail("%v", err)
+	}
+	return nil
+}
+
+func (d *Decoder) check() error {
+	if d.c.beyond() || d.r.bad {
+		return d.fail("truncated")
+	}
+	return nil
+}
+
+// read reads a point.
+func (d *Decoder) read() error {
+	if d.err != nil {
+		return d.err
+	}
+	m := &d.m
+	d.class = int(d.c.tree(m.class[m.last][:], 3))
+	switch d.class {
+	case dense:
+		d.dense()
+	case 1, 2, 3:
+		d.few(d.class)
+	case raw:
+		d.raw()
+	default:
+		d.fail("class %d", d.class)
+	}
+	m.last = d.class
+	if d.err != nil {
+		return d.err
+	}
+	return d.check()
+}
+
+func (d *Decoder) raw() {
+	n := d.r.gamma()
+	d.buf = d.buf[:0]
+	for ; n > 0; n-- {
+		d.buf = append(d.buf, byte(d.c.tree(d.m.other[:], 8)))
+		if d.check() != nil {
+			return
+		}
+	}
+}
+
+func (d *Decoder) few(n int) {
+	p := &d.p
+	last, from := 0, int64(0)
+	for i := range n {
+		k := last + int(d.c.tree(d.m.value[i][:], 11))
+		if k >= buckets {
+			d.fail("bucket %d", k)
+			return
+		}
+		start := d.spans[k]
+		if i > 0 && k == last {
+			start = from
+		}
+		if d.spans[k+1] <= start || start >= maxNanos {
+			d.fail("bucket %d", k)
+			return
+		}
+		v := start + int64(d.r.below(uint64(d.spans[k+1]-start)))
+		p.values[i] = v
+		last, from = k, v
+	}
+	var err error
+	d.buf, err = hist.AppendNanos(d.buf[:0], hist.DefaultSchema, p.values[:n], nil)
+	_ = d.wrap(err)
+}
+
+func (d *Decoder) dense() {
+	m, p := &d.m, &d.p
+	m.begin()
+	unit, r := m.countUnit()
+	p.count = uint64(m.meanCount>>8 + d.residue(r, unit))
+	lo := m.meanLow>>8 + d.residue(&m.low, 0)
+	hi := m.meanHigh>>8 + d.residue(&m.high, 0)
+	s := d.spans
+	if p.count < 2 || p.count > math.MaxInt64 || lo < 0 || hi < lo || hi >= buckets || s[hi] >= maxNanos ||
+		s[lo+1] == s[lo] || s[hi+1] == s[hi] {
+		d.fail("%d observations in buckets %d to %d", p.count, lo, hi)
+		return
+	}
+	p.lo, p.hi = int(lo), int(hi)
+	p.min = s[lo] + int64(d.r.below(uint64(s[lo+1]-s[lo])))
+	start := s[hi]
+	if lo == hi {
+		start = p.min
+	}
+	p.max = start + int64(d.r.below(uint64(s[hi+1]-start)))
+	if !d.counts() {
+		d.fail("counts of %d observations", p.count)
+		return
+	}
+	estimate, unit, r := m.sumUnit(s, p)
+	p.sum = estimate + d.residue(r, unit)
+	m.learnShape(p.lo, p.hi, p.counts)
+	m.learnMeans(p.count, p.lo, p.hi)
+}
+
+func (d *Decoder) counts() bool {
+	p := &d.p
+	weights, total := d.m.expect(p.lo, p.hi)
+	rest := p.count - 2
+	end := p.hi - p.lo
+	p.counts = d.window[:end+1]
+	i := 0
+	for ; i < end && rest > 0; i++ {
+		lv := level(weights[i], log2(rest)-log2(total))
+		c := d.bucket(lv)
+		if c > rest {
+			return false
+		}
+		p.counts[i] = c
+		rest -= c
+		total -= uint64(weights[i])
+	}
+	clear(p.counts[i:])
+	p.counts[0]++
+	p.counts[end] += rest + 1
+	return true
+}
+
+func (d *Decoder) bucket(lv int32) uint64 {
+	s := &d.m.steps[lv]
+	want, unit := expected[lv].count, expected[lv].unit
+	cells := &s.up
+	down := want > 0 && d.c.bit(&s.reach) == 0
+	if down {
+		cells = &s.down
+	}
+	var far uint64
+	for far < steps && d.c.bit(&cells[far]) == 1 {
+		far++
+	}
+	if far == steps {
+		far += d.r.gamma()
+	}
+	off := far
+	if unit > 0 {
+		off = far<<unit | d.r.bits(unit)
+	}
+	if !down {
+		return want + off
+	}
+	return want - 1 - off // wraps if corrupt: more than the rest
+}
+
+func (d *Decoder) residue(r *residue, unit uint) int64 {
+	negative := d.c.bit(&r.sign) == 1
+	far := uint64(d.c.tree(r.tree[:], 6))
+	if far == symbols-1 {
+		far += d.r.gamma()
+	}
+	u := far<<unit | d.r.bits(unit)
+	if negative {
+		u = -u
+	}
+	return int64(u)
+}

@@ -1,0 +1,205 @@
+package runcodec
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"tailscope/hist"
+)
+
+type entry struct {
+	slot uint32
+	data []byte
+}
+
+// pack packs series; a group begins where groups says so.
+func pack(t testing.TB, series [][]entry, groups map[int]bool) []byte {
+	var e Encoder
+	e.Reset()
+	for i, s := range series {
+		if groups[i] {
+			e.Group()
+		}
+		e.Series()
+		for _, p := range s {
+			if err := e.Add(p.slot, p.data); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return e.AppendTo(nil)
+}
+
+// unpack reads a run back, in three ways, and compares.
+func unpack(t interface{ Fatalf(string, ...any) }, run []byte, series [][]entry, groups map[int]bool) {
+	var byBytes, byHist, byMerge Decoder
+	for _, d := range [...]*Decoder{&byBytes, &byHist, &byMerge} {
+		if err := d.Reset(run); err != nil {
+			t.Fatalf("%v", err)
+		}
+	}
+	h, acc := hist.New(5), hist.New(5)
+	for i, s := range series {
+		for _, d := range [...]*Decoder{&byBytes, &byHist, &byMerge} {
+			if groups[i] {
+				d.Group()
+			}
+			d.Series()
+		}
+		for _, p := range append(s, entry{slot: math.MaxUint32}) {
+			for _, d := range [...]*Decoder{&byBytes, &byHist, &byMerge} {
+				slot, ok, err := d.More()
+				if err != nil || ok != (p.data != nil) || ok && slot != p.slot {
+					t.Fatalf("series %d: slot %d, %v, %v, want %d", i, slot, ok, err, p.slot)
+				}
+			}
+			if p.data == nil {
+				continue
+			}
+			if b, err := byBytes.Append(nil); err != nil || !bytes.Equal(b, p.data) {
+				t.Fatalf("got %x, %v, want %x", b, err, p.data)
+			}
+			if err := byHist.Next(h); err != nil {
+				t.Fatalf("%v", err)
+			}
+			if b, err := h.AppendBinary(nil); err == nil && !bytes.Equal(b, p.data) {
+				var g hist.Histogram
+				_ = g.UnmarshalBinary(p.data)
+				if c, _ := g.AppendBinary(nil); !bytes.Equal(b, c) {
+					t.Fatalf("histogram %x, want %x", b, p.data)
+				}
+			}
+			acc.Reset(5)
+			if err := byMerge.Merge(acc); err != nil {
+				t.Fatalf("%v", err)
+			}
+			if acc.Count != h.Count {
+				t.Fatalf("merged %d observations, want %d", acc.Count, h.Count)
+			}
+		}
+	}
+}
+
+// workload draws series × slots points of log-normal durations, about n each.
+func workload(seed uint64, series, slots, n int) [][]entry {
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	out := make([][]entry, series)
+	h := hist.New(hist.DefaultSchema)
+	for i := range out {
+		mu, sigma := math.Log(0.025)+0.5*rnd.NormFloat64(), 0.4+0.3*rnd.Float64()
+		for slot := range slots {
+			h.Reset(hist.DefaultSchema)
+			m := int(float64(n) * (0.75 + 0.5*rnd.Float64()))
+			for range max(1, m) {
+				_ = h.RecordNanos(int64(1e9*math.Exp(mu+sigma*rnd.NormFloat64())), 1)
+			}
+			b, _ := h.AppendBinary(nil)
+			out[i] = append(out[i], entry{uint32(slot), b})
+		}
+	}
+	return out
+}
+
+func sizes(series [][]entry) (points, compact int) {
+	for _, s := range series {
+		points += len(s)
+		for _, p := range s {
+			compact += len(p.data)
+		}
+	}
+	return points, compact
+}
+
+func TestSizes(t *testing.T) {
+	for _, c := range []struct {
+		series, slots, n int
+		most             float64
+	}{
+		{1, 360, 200, 47},
+		{20, 360, 200, 45},
+		{400, 10, 200, 50},
+		{2000, 3, 2, 10},
+		{20, 60, 1200, 75},
+		{20, 60, 12, 45},
+	} {
+		w := workload(7, c.series, c.slots, c.n)
+		run := pack(t, w, nil)
+		points, compact := sizes(w)
+		per := float64(len(run)) / float64(points)
+		t.Logf("series=%d slots=%d n=%d: %.2f B/point, compact %.2f", c.series, c.slots, c.n, per, float64(compact)/float64(points))
+		if per > c.most {
+			t.Errorf("series=%d slots=%d n=%d: %.1f bytes a point, want at most %v", c.series, c.slots, c.n, per, c.most)
+		}
+		unpack(t, run, w, nil)
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(0, 5).Draw(t, "series")
+		series := make([][]entry, n)
+		groups := map[int]bool{}
+		for i := range series {
+			groups[i] = rapid.IntRange(0, 3).Draw(t, "group") == 0
+			slot := uint32(0)
+			for range rapid.IntRange(0, 12).Draw(t, "points") {
+				slot += rapid.OneOf(rapid.Uint32Range(0, 2), rapid.Uint32Range(0, 5000), rapid.Uint32Range(0, 1<<28)).Draw(t, "gap")
+				series[i] = append(series[i], entry{slot, genPoint(t)})
+				slot++
+			}
+		}
+		var e Encoder
+		e.Reset()
+		for i, s := range series {
+			if groups[i] {
+				e.Group()
+			}
+			e.Series()
+			for _, p := range s {
+				if err := e.Add(p.slot, p.data); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		unpack(t, e.AppendTo(nil), series, groups)
+	})
+}
+
+func genPoint(t *rapid.T) []byte {
+	h := hist.New(hist.DefaultSchema)
+	if rapid.IntRange(0, 5).Draw(t, "schema?") == 0 {
+		h = hist.New(int8(rapid.IntRange(hist.MinSchema, hist.MaxSchema).Draw(t, "schema")))
+	}
+	most := rapid.SampledFrom([]int64{3, 1e6, 1e9, 1 << 52, math.MaxInt64 / 1000}).Draw(t, "most")
+	weights := rapid.SampledFrom([]uint64{1, 1, 1, 1000, 1 << 40}).Draw(t, "weights")
+	for range rapid.SampledFrom([]int{0, 1, 2, 3, 4, 10, 60}).Draw(t, "n") {
+		if err := h.RecordNanos(rapid.Int64Range(0, most).Draw(t, "ns"), rapid.Uint64Range(1, weights).Draw(t, "w")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	switch rapid.IntRange(0, 8).Draw(t, "odd") {
+	case 0:
+		h.Weighted = false // many in few buckets
+	case 1:
+		h.Sum = rapid.Float64().Draw(t, "sum")
+	case 2:
+		if h.Count > 0 {
+			_ = h.Record(-1.5)
+		}
+	case 3:
+		h, _ = hist.NewExplicit([]float64{0.1, 1, 5})
+		_ = h.Record(rapid.Float64Range(0, 9).Draw(t, "v"))
+	}
+	if math.IsInf(h.Sum, 0) && h.Count == 0 || math.IsNaN(h.Sum) {
+		h.Sum = 0
+	}
+	b, err := h.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
