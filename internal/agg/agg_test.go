@@ -17,9 +17,15 @@ import (
 	"tailscope/internal/store"
 )
 
+// ChildEnv names a data directory to the child process of TestKill, and
+// ChildMain is what it runs.
+const ChildEnv = "TAILSCOPE_AGG_CHILD"
+
+var ChildMain func(dir string)
+
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(childEnv); dir != "" {
-		child(dir)
+	if dir := os.Getenv(ChildEnv); dir != "" {
+		ChildMain(dir)
 		return
 	}
 	goleak.VerifyTestMain(m)

@@ -223,8 +223,10 @@ func decodeJournal(r *bufio.Reader, size int64, path string, generation uint64, 
 		return 0, err
 	}
 	if string(head[:len(journalMagic)]) != journalMagic {
-		if size == journalHeader || allZero(head[:]) {
-			return 0, nil
+		if head[7] <= 1 { // cut short, then lengthened by zeros
+			if zeros, err := restIsZero(r); err != nil || zeros {
+				return 0, err
+			}
 		}
 		if string(head[:7]) == journalMagic[:7] {
 			return 0, fmt.Errorf("journal %s has format %d, this program knows 1: start the version that wrote it and stop it cleanly: %w", path, head[7], store.ErrVersion)
@@ -232,6 +234,9 @@ func decodeJournal(r *bufio.Reader, size int64, path string, generation uint64, 
 		return 0, damaged("not a journal")
 	}
 	if binary.LittleEndian.Uint32(head[16:]) != crc32.Checksum(head[:16], crcTable) {
+		if zeros, err := restIsZero(r); err != nil || zeros {
+			return 0, err
+		}
 		return 0, damaged("the header's checksum does not match")
 	}
 	if g := binary.LittleEndian.Uint64(head[8:]); g != generation {
@@ -252,7 +257,7 @@ func decodeJournal(r *bufio.Reader, size int64, path string, generation uint64, 
 		n := int64(binary.LittleEndian.Uint32(frame[:]))
 		if n == 0 {
 			// A file system may lengthen a file before its data is there.
-			if zeros, err := restIsZero(r); err != nil || zeros && allZero(frame[:]) {
+			if zeros, err := restIsZero(r); err != nil || zeros {
 				return whole, err
 			}
 			return whole, damaged("an empty frame")
@@ -282,15 +287,6 @@ func decodeJournal(r *bufio.Reader, size int64, path string, generation uint64, 
 		whole += frameHeader + n
 	}
 	return whole, nil
-}
-
-func allZero(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
 }
 
 func restIsZero(r *bufio.Reader) (bool, error) {

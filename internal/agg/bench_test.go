@@ -1,0 +1,235 @@
+package agg
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"tailscope/internal/store"
+)
+
+// nullStore takes everything.
+type nullStore struct {
+	store.Store
+	points, bytes int
+	last          uint64
+}
+
+func (n *nullStore) Put(_ context.Context, b *store.Batch) error {
+	n.points += len(b.Points)
+	for i := range b.Points {
+		n.bytes += len(b.Points[i].Data)
+	}
+	n.last = b.Generation
+	return nil
+}
+func (n *nullStore) Flushed(context.Context, string) (uint64, error) { return n.last, nil }
+func (n *nullStore) State(context.Context, string, []byte, func(key, value []byte) error) error {
+	return nil
+}
+
+// load is spans of tenants by Zipf over a few dozen operations: draws of
+// (tenant, operation) until the wanted number of distinct series was seen.
+type load struct {
+	ids   []SpanIdentity
+	draws []uint32 // indices into ids, as traffic comes
+}
+
+func newLoad(distinct, draws int) *load {
+	r := rand.New(rand.NewPCG(1, 2))
+	z := rand.NewZipf(r, 1.1, 4, 9_999)
+	l := &load{}
+	index := map[[2]uint32]uint32{}
+	kinds := []string{"server", "client", "client", "client"}
+	for len(l.draws) < draws || len(l.ids) < distinct {
+		k := [2]uint32{uint32(z.Uint64()), uint32(r.IntN(40))}
+		n, ok := index[k]
+		if !ok {
+			if len(l.ids) >= distinct {
+				continue
+			}
+			n = uint32(len(l.ids))
+			index[k] = n
+			l.ids = append(l.ids, SpanIdentity{Service: "checkout", Operation: fmt.Sprintf("GET /api/v1/resource-%d/{id}", k[1]), Component: "app",
+				Kind: kinds[k[1]%4], Status: "ok", Tenant: fmt.Sprintf("tenant-%05d", k[0]), Version: "1.4.2", Instance: fmt.Sprint("pod-", k[0]%8)})
+		}
+		l.draws = append(l.draws, n)
+	}
+	return l
+}
+
+func durations(n int) []int64 {
+	r := rand.New(rand.NewPCG(3, 4))
+	out := make([]int64, n)
+	for i := range out {
+		out[i] = int64(math.Exp(r.NormFloat64()*0.7) * 25e6)
+	}
+	return out
+}
+
+// BenchmarkCommit is Observe and Commit, the journal's write included, of
+// batches of 200 spans into both views; a flush every million spans is outside
+// of the clock.
+func BenchmarkCommit(b *testing.B) {
+	for _, distinct := range []int{1_000, 146_000} {
+		b.Run(fmt.Sprint("series=", distinct), func(b *testing.B) {
+			a, targets, l, ns := prepare(b, distinct)
+			const batch = 200
+			end := time.Now().UnixNano()
+			i := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				bt := a.NewBatch()
+				for range batch {
+					bt.Observe(targets[l.draws[i%len(l.draws)]], end, ns[i%len(ns)], 1)
+					i++
+				}
+				if _, err := bt.Commit(context.Background()); err != nil {
+					b.Fatal(err)
+				}
+				if i%1_000_000 == 0 {
+					b.StopTimer()
+					a.Flush(context.Background())
+					b.StartTimer()
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(i), "ns/span")
+			b.ReportMetric(float64(a.Stats().JournalBytes)/float64(i), "journal-B/span")
+		})
+	}
+}
+
+func prepare(b testing.TB, distinct int) (*Aggregator, []Target, *load, []int64) {
+	a, err := Open(context.Background(), &nullStore{}, Options{Dir: b.TempDir(), FlushInterval: time.Hour, MemoryBytes: 2 << 30})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { a.Close(context.Background()) })
+	l := newLoad(distinct, 1_000_000)
+	targets := make([]Target, len(l.ids))
+	for i := range l.ids {
+		targets[i] = a.SpanTarget(&l.ids[i])
+	}
+	return a, targets, l, durations(1 << 16)
+}
+
+// BenchmarkFlush is a flush, by cell, of as many series as given with one to
+// three observations each, into a store that takes everything.
+func BenchmarkFlush(b *testing.B) {
+	for _, each := range []int{1, 3, 6, 200} {
+		b.Run(fmt.Sprint("observations=", each), func(b *testing.B) {
+			n := 23_500
+			if each > 10 {
+				n = 1000
+			}
+			a, targets, _, ns := prepare(b, n)
+			end := time.Now().UnixNano()
+			b.ReportAllocs()
+			cells := 0
+			for b.Loop() {
+				b.StopTimer()
+				bt := a.NewBatch()
+				for i, t := range targets {
+					for k := range each {
+						bt.Observe(t, end, ns[(i*7+k)%len(ns)], 1)
+					}
+				}
+				if _, err := bt.Commit(context.Background()); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+				if err := a.Flush(context.Background()); err != nil {
+					b.Fatal(err)
+				}
+				cells += len(targets)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(cells), "ns/cell")
+		})
+	}
+}
+
+// BenchmarkResolve is the first resolution of identities, and the repeated one.
+func BenchmarkResolve(b *testing.B) {
+	for _, known := range []bool{false, true} {
+		b.Run(fmt.Sprint("known=", known), func(b *testing.B) {
+			l := newLoad(100_000, 0)
+			n := 0
+			var a *Aggregator
+			b.ReportAllocs()
+			for b.Loop() {
+				if n%len(l.ids) == 0 && (!known || a == nil) {
+					b.StopTimer()
+					var err error
+					if a != nil {
+						a.Close(context.Background())
+					}
+					a, err = Open(context.Background(), &nullStore{}, Options{Dir: b.TempDir(), FlushInterval: time.Hour, MemoryBytes: 2 << 30})
+					if err != nil {
+						b.Fatal(err)
+					}
+					if known {
+						for i := range l.ids {
+							a.SpanTarget(&l.ids[i])
+						}
+					}
+					b.StartTimer()
+				}
+				a.SpanTarget(&l.ids[n%len(l.ids)])
+				n++
+			}
+			a.Close(context.Background())
+		})
+	}
+}
+
+// BenchmarkMemory is the heap that active series take, with one to a few
+// observations each in the open slot, before and after a flush.
+func BenchmarkMemory(b *testing.B) {
+	for _, distinct := range []int{100_000, 146_000} {
+		b.Run(fmt.Sprint("series=", distinct), func(b *testing.B) {
+			for b.Loop() {
+				l := newLoad(distinct, 1_000_000)
+				ns := durations(1 << 16)
+				before := heap()
+				a, err := Open(context.Background(), &nullStore{}, Options{Dir: b.TempDir(), FlushInterval: time.Hour, MemoryBytes: 1 << 30})
+				if err != nil {
+					b.Fatal(err)
+				}
+				end := time.Now().UnixNano()
+				for i := 0; i < len(l.draws); {
+					bt := a.NewBatch()
+					for range min(200, len(l.draws)-i) {
+						bt.Observe(a.SpanTarget(&l.ids[l.draws[i]]), end, ns[i%len(ns)], 1)
+						i++
+					}
+					if _, err := bt.Commit(context.Background()); err != nil {
+						b.Fatal(err)
+					}
+				}
+				open, accounted := heap()-before, a.Stats().MemoryBytes
+				if err := a.Flush(context.Background()); err != nil {
+					b.Fatal(err)
+				}
+				after := heap() - before
+				b.ReportMetric(float64(open)/1e6, "open-MB")
+				b.ReportMetric(float64(accounted)/1e6, "accounted-MB")
+				b.ReportMetric(float64(after)/1e6, "flushed-MB")
+				b.ReportMetric(float64(open)/float64(distinct), "B/series")
+				runtime.KeepAlive(l)
+				a.Close(context.Background())
+			}
+		})
+	}
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

@@ -1,0 +1,217 @@
+package agg
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+func someSpans(t *testing.T, a *Aggregator, c *clock, n int) {
+	t.Helper()
+	b := a.NewBatch()
+	for i := range n {
+		b.Observe(a.SpanTarget(&SpanIdentity{Service: "s", Operation: fmt.Sprint("op", i%3), Tenant: fmt.Sprint("t", i%5), Instance: "x"}),
+			c.now().UnixNano()-int64(i%4)*slotNanos, int64(i)*1e6, uint32(1+i%2))
+	}
+	commit(t, b)
+}
+
+const weightOf10 = 15 // of someSpans(10)
+
+func views(t *testing.T, st *memStore, want uint64) {
+	t.Helper()
+	for _, v := range []series.View{series.Full, series.Marginal, series.Total} {
+		if got := st.count(t, series.SpanDuration, v); got != want {
+			t.Errorf("view %d holds %d, want %d", v, got, want)
+		}
+	}
+}
+
+func TestCrashBeforePut(t *testing.T) {
+	st, c, dir := newMemStore(), newClock(), t.TempDir()
+	a := open(t, st, c, dir)
+	someSpans(t, a, c, 10)
+	flush(t, a)
+	someSpans(t, a, c, 10)
+	someSpans(t, a, c, 10)
+	crash(a)
+	views(t, st, weightOf10)
+	a = open(t, st, c, dir)
+	views(t, st, 3*weightOf10)
+	if n, _ := journalFiles(dir); len(n) != 0 {
+		t.Errorf("journals left: %v", n)
+	}
+	if got := a.Stats().Replayed; got != 20 {
+		t.Errorf("replayed %d, want 20", got)
+	}
+}
+
+// The store has the generation, but the program dies, or thinks Put failed,
+// before it deletes the journal.
+func TestCrashAfterPut(t *testing.T) {
+	for _, retried := range []bool{false, true} {
+		t.Run(fmt.Sprint("retried=", retried), func(t *testing.T) {
+			st, c, dir := newMemStore(), newClock(), t.TempDir()
+			a := open(t, st, c, dir)
+			someSpans(t, a, c, 10)
+			st.after = errors.New("connection lost after commit")
+			if err := a.Flush(context.Background()); err == nil {
+				t.Fatal("flush succeeded")
+			}
+			if retried {
+				someSpans(t, a, c, 10)
+				if err := a.Flush(context.Background()); err == nil {
+					t.Fatal("flush succeeded")
+				}
+				st.after = nil
+				st.flushed["local"] = 0
+				flush(t, a)
+				views(t, st, 2*weightOf10)
+				return
+			}
+			if n, _ := journalFiles(dir); len(n) != 1 {
+				t.Fatalf("journals %v", n)
+			}
+			st.after = nil
+			crash(a)
+			open(t, st, c, dir)
+			views(t, st, weightOf10)
+			if n, _ := journalFiles(dir); len(n) != 0 {
+				t.Errorf("journals left: %v", n)
+			}
+		})
+	}
+}
+
+func TestPutIsRetriedInOrder(t *testing.T) {
+	st, c := newMemStore(), newClock()
+	a := open(t, st, c, t.TempDir())
+	st.fail = fmt.Errorf("disk: %w", store.ErrFull)
+	for range 3 {
+		someSpans(t, a, c, 10)
+		if err := a.Flush(context.Background()); !errors.Is(err, store.ErrFull) {
+			t.Fatal(err)
+		}
+	}
+	if s := a.Stats(); s.Pending != 3 || s.FlushErrors != 3 {
+		t.Errorf("%+v", s)
+	}
+	st.fail = nil
+	flush(t, a)
+	views(t, st, 3*weightOf10)
+	if st.puts != 3 {
+		t.Errorf("%d puts, want 3", st.puts)
+	}
+}
+
+// Whatever byte the journal ends at, what was whole is replayed.
+func TestTornTail(t *testing.T) {
+	st, c, dir := newMemStore(), newClock(), t.TempDir()
+	a := open(t, st, c, dir)
+	var ends []int64
+	for range 3 {
+		someSpans(t, a, c, 10)
+		ends = append(ends, a.open.journal.size)
+	}
+	path := a.open.journal.path
+	crash(a)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cuts := []int64{0, 5, journalHeader, ends[0], ends[1], ends[2]}
+	for range 40 {
+		cuts = append(cuts, rand.Int64N(int64(len(whole))))
+	}
+	for _, cut := range cuts {
+		for _, tail := range []string{"", "zeros", "flipped"} {
+			dir, st := t.TempDir(), newMemStore()
+			b := append([]byte(nil), whole[:cut]...)
+			switch tail {
+			case "zeros":
+				b = append(b, make([]byte, 300)...)
+			case "flipped":
+				if cut < ends[2] {
+					continue
+				}
+				b[len(b)-1] ^= 0x40
+			}
+			if err := os.WriteFile(filepath.Join(dir, filepath.Base(path)), b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			a, err := Open(context.Background(), st, Options{Dir: dir, Now: c.now})
+			if err != nil {
+				t.Fatalf("cut at %d, tail %q: %v", cut, tail, err)
+			}
+			want := uint64(0)
+			for i, e := range ends {
+				if cut >= e && !(tail == "flipped" && i == 2) {
+					want += weightOf10
+				}
+			}
+			views(t, st, want)
+			if got, torn := a.Stats().TornTails > 0, int64(len(b)) != journalHeader && (len(b) > int(cut) || tail == "flipped" || cut != 0 && cut != ends[0] && cut != ends[1] && cut != ends[2]); got != torn {
+				t.Errorf("cut at %d, tail %q: torn %v, want %v", cut, tail, got, torn)
+			}
+			if err := a.Close(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestDamagedMiddle(t *testing.T) {
+	st, c, dir := newMemStore(), newClock(), t.TempDir()
+	a := open(t, st, c, dir)
+	someSpans(t, a, c, 10)
+	first := a.open.journal.size
+	someSpans(t, a, c, 10)
+	path := a.open.journal.path
+	someSpans(t, a, c, 10)
+	crash(a)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[first+frameHeader+3] ^= 1
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(context.Background(), st, Options{Dir: dir, Now: c.now})
+	var damage *DamageError
+	if !errors.As(err, &damage) || damage.Offset != first || !errors.Is(err, store.ErrCorrupt) {
+		t.Fatalf("got %v, want damage at %d", err, first)
+	}
+	if want := fmt.Sprintf("truncate -s %d %s", first, path); !strings.Contains(err.Error(), want) {
+		t.Errorf("%q does not say %q", err, want)
+	}
+	// Doing what it says works.
+	if err := os.Truncate(path, damage.Offset); err != nil {
+		t.Fatal(err)
+	}
+	open(t, st, c, dir)
+	views(t, st, weightOf10)
+}
+
+func TestNewerJournalIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	h := appendHeader(nil, 1)
+	h[7] = 9
+	binary.LittleEndian.PutUint32(h[16:], 0)
+	if err := os.WriteFile(journalPath(dir, 1), append(h, 1, 2, 3), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(context.Background(), newMemStore(), Options{Dir: dir})
+	if !errors.Is(err, store.ErrVersion) {
+		t.Errorf("got %v, want ErrVersion", err)
+	}
+}
