@@ -5,7 +5,9 @@
 // addressed by (series, resolution, slot, writer, generation). Putting the
 // same address again replaces it; different addresses of one series and slot
 // add up when read. So every write may be retried, several writers may share
-// a store, and late data is simply another address.
+// a store, and late data is simply another address. An address becomes final
+// once its slot has been rolled up or settled (Maintain): from then on putting
+// it again changes nothing.
 //
 // Queries are data, not callbacks, so that a store can do the work where the
 // data lies. Once Put has returned, new queries see what was put.
@@ -63,7 +65,7 @@ type Batch struct {
 	Generation uint64 // rising per writer, from 1; a repeated one replaces
 	Resolution series.Resolution
 	Series     []series.Series
-	Points     []Point   // sorted by slot, then by order of series in Less
+	Points     []Point   // in any order, a series once per slot; by slot is quickest
 	Samples    []Samples // at most one entry per series
 	State      []Record
 	// Families declares kinds and export intervals; the longest interval is kept.
@@ -102,8 +104,8 @@ type Result struct {
 	Start, End int64
 	Resolution series.Resolution
 	Groups     []Group
-	Series     int // how many series were merged
-	PointsRead int
+	Series     int // how many series matched; over several days without Each, the most on one of them
+	PointsRead int // stored points merged
 }
 
 // Group is one set of label values and its merged points.
@@ -175,7 +177,8 @@ type Store interface {
 	Nearest(ctx context.Context, family string, matchers []*labels.Matcher, timeMillis int64) ([]SampleSeries, error)
 
 	Families(ctx context.Context) ([]FamilyInfo, error)
-	// LabelNames and LabelValues list, sorted, what exists in [start, end).
+	// LabelNames and LabelValues list, sorted, what exists on the days (UTC)
+	// that [start, end) touches. An empty family stands for all of them.
 	LabelNames(ctx context.Context, family string, view series.View, matchers []*labels.Matcher, start, end int64) ([]string, error)
 	LabelValues(ctx context.Context, family string, view series.View, name string, matchers []*labels.Matcher, start, end int64) ([]string, error)
 

@@ -1,0 +1,38 @@
+// Package pebblestore keeps points in an embedded Pebble LSM: the default store.
+//
+// The idea: what is written together, what is read together and what expires
+// together must each lie together, and these are three different orders.
+//
+//   - Fresh points arrive slot by slot, so they are written slot-major, in
+//     chunks of about a hundred series (chunk.go).
+//   - Questions are about one family in one view, so that pair, a scope, comes
+//     before the slot in the key, and a question about a service's totals never
+//     walks over its tenants. When a partition (an hour of base slots) is over,
+//     its scopes are settled: rewritten into runs that are series-major and in
+//     order of labels (run.go).
+//   - Data expires by tier and age, so tier and partition come first, and
+//     retention is a range delete (retain.go).
+//
+// Series are numbered per scope and day by a columnar label index (index.go)
+// that all tiers of the day share.
+//
+// # Tiers
+//
+// Slots of 10 s are rolled up to 1 min, 10 min and 1 h as soon as the longer
+// slot is over. Each tier has a watermark: the slots before it have been made
+// from the finer tier, once. What arrives later is put in its own slot and, in
+// the same batch, added to every tier that has passed it, as a chunk of its
+// own; since merging does not depend on order nothing is ever recomputed, and
+// it does not matter whether the finer slots still exist.
+//
+// # Addresses
+//
+// A repeated (series, slot, writer, generation) replaces what it put before
+// until the slot has been rolled up or settled. From then on an address is
+// final: putting it again changes nothing.
+//
+// # Locks
+//
+// One mutex orders everything that writes: Put, and the commits of Maintain.
+// Queries take no part: each reads from one Pebble snapshot.
+package pebblestore

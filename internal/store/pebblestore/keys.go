@@ -1,0 +1,185 @@
+package pebblestore
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// Tables: the first byte of every key. Integers in keys are big-endian, so that
+// keys sort as they count.
+const (
+	tableMeta   = 0x01 // name -> value
+	tableFamily = 0x02 // name -> number, kind, interval
+	tableWriter = 0x03 // name -> number, flushed generation
+	tableState  = 0x04 // writer(4) key -> value
+	tableMark   = 0x05 // time(8) id -> mark
+	tableMarkID = 0x06 // id -> key in tableMark
+	tableIndex  = 0x10 // day(4) scope(4) first number(4) -> index block
+	tableDirect = 0x11 // tier(1) part(4) -> "": a coarse tier was put to directly
+	tablePoints = 0x20 // tier(1) part(4) scope(4) class(1) ...
+)
+
+// Classes of keys below one (tier, part, scope).
+const (
+	classChunk     = 0x01 // slot(2) origin(1) writer(4) generation(8) first number(4) -> chunk
+	classDirectory = 0x02 // first block(4) -> which series the blocks of the run hold
+	classBlock     = 0x03 // block(4) -> series-major points
+	classFolded    = 0x04 // -> the generations that the run has taken in
+)
+
+// Origins of a chunk.
+const (
+	originPut    = 0 // what a writer put
+	originLate   = 1 // the same, added to a coarser tier that had already passed the slot
+	originRollup = 2 // the sum of the finer tier when its slots were over
+)
+
+// A tier is a resolution that is kept, or the raw samples of number series,
+// whose "slot" is an hour.
+const (
+	tierSamples = len(series.Resolutions)
+	numTiers    = tierSamples + 1
+)
+
+var tierSlot = [numTiers]int64{
+	int64(series.Base), int64(series.Minute), int64(series.TenMin), int64(series.Hour), 3600,
+}
+
+// tierPart is the length of a partition: what settles into one run and expires
+// at once. Each lies within a day, because days own the label index.
+var tierPart = [numTiers]int64{3600, 3600, 6 * 3600, 24 * 3600, 3600}
+
+const secondsPerDay = 24 * 3600
+
+func tierOf(r series.Resolution) (int, error) {
+	for i, k := range series.Resolutions {
+		if k == r {
+			return i, nil
+		}
+	}
+	return 0, fmt.Errorf("resolution of %d s is not kept: use one of %v", r, series.Resolutions)
+}
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+// floorTo rounds t down to a multiple of n.
+func floorTo(t, n int64) int64 { return floorDiv(t, n) * n }
+
+// ceilTo rounds t up to a multiple of n.
+func ceilTo(t, n int64) int64 { return -floorDiv(-t, n) * n }
+
+// partOf is the start of the tier's partition that holds the moment t.
+func partOf(tier int, t int64) int64 { return floorTo(t, tierPart[tier]) }
+
+// dayOf is the start of the day that holds the moment t.
+func dayOf(t int64) int64 { return floorTo(t, secondsPerDay) }
+
+// Hours since the epoch, biased so that times before it sort first. It covers
+// a quarter of a million years either way.
+func appendHours(dst []byte, t int64) []byte {
+	return binary.BigEndian.AppendUint32(dst, uint32(floorDiv(t, 3600)+1<<31))
+}
+
+func readHours(b []byte) int64 {
+	return (int64(binary.BigEndian.Uint32(b)) - 1<<31) * 3600
+}
+
+// inRange says whether a moment can be a key.
+func inRange(t int64) bool {
+	h := floorDiv(t, 3600)
+	return h >= -1<<31+48 && h < 1<<31-48
+}
+
+// A scope is a family in a view: what one query reads. It is the unit of the
+// label index and of settling.
+type scope uint32
+
+func makeScope(family uint32, v series.View) scope { return scope(family<<2 | uint32(v)) }
+func (s scope) family() uint32                     { return uint32(s) >> 2 }
+func (s scope) view() series.View                  { return series.View(s & 3) }
+
+func indexPrefix(dst []byte, day int64) []byte {
+	return appendHours(append(dst, tableIndex), day)
+}
+
+func indexScopePrefix(dst []byte, day int64, sc scope) []byte {
+	return binary.BigEndian.AppendUint32(indexPrefix(dst, day), uint32(sc))
+}
+
+func directKey(dst []byte, tier int, part int64) []byte {
+	return appendHours(append(dst, tableDirect, byte(tier)), part)
+}
+
+func tierPrefix(dst []byte, tier int) []byte {
+	return append(dst, tablePoints, byte(tier))
+}
+
+func partPrefix(dst []byte, tier int, part int64) []byte {
+	return appendHours(tierPrefix(dst, tier), part)
+}
+
+const scopePrefixLen = 10
+
+func scopePrefix(dst []byte, tier int, part int64, sc scope) []byte {
+	return binary.BigEndian.AppendUint32(partPrefix(dst, tier, part), uint32(sc))
+}
+
+func classPrefix(dst []byte, tier int, part int64, sc scope, class byte) []byte {
+	return append(scopePrefix(dst, tier, part, sc), class)
+}
+
+// slotPrefix is where the chunks of one slot start; slot is an index in the partition.
+func slotPrefix(dst []byte, tier int, part int64, sc scope, slot int) []byte {
+	return binary.BigEndian.AppendUint16(classPrefix(dst, tier, part, sc, classChunk), uint16(slot))
+}
+
+func generationPrefix(dst []byte, tier int, part int64, sc scope, slot int, origin byte, writer uint32, gen uint64) []byte {
+	dst = append(slotPrefix(dst, tier, part, sc, slot), origin)
+	dst = binary.BigEndian.AppendUint32(dst, writer)
+	return binary.BigEndian.AppendUint64(dst, gen)
+}
+
+// chunkKey is the parsed tail of a chunk's key.
+type chunkKey struct {
+	slot   int
+	origin byte
+	writer uint32
+	gen    uint64
+	first  uint32
+}
+
+const chunkKeyLen = scopePrefixLen + 1 + 2 + 1 + 4 + 8 + 4
+
+func parseChunkKey(key []byte) (chunkKey, error) {
+	if len(key) != chunkKeyLen {
+		return chunkKey{}, fmt.Errorf("chunk key %x: %w", key, store.ErrCorrupt)
+	}
+	b := key[scopePrefixLen+1:]
+	return chunkKey{
+		slot:   int(binary.BigEndian.Uint16(b)),
+		origin: b[2],
+		writer: binary.BigEndian.Uint32(b[3:]),
+		gen:    binary.BigEndian.Uint64(b[7:]),
+		first:  binary.BigEndian.Uint32(b[15:]),
+	}, nil
+}
+
+// prefixEnd returns the first key after every key with the prefix.
+func prefixEnd(prefix []byte) []byte {
+	end := append([]byte(nil), prefix...)
+	for i := len(end) - 1; i >= 0; i-- {
+		if end[i]++; end[i] != 0 {
+			return end[:i+1]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,466 @@
+package pebblestore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"math"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable/block"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// Options configures a Store. Of all but Dir the zero value means the default.
+type Options struct {
+	Dir string // created if it does not exist
+	FS  vfs.FS // default: the machine's file system
+
+	// Retention is how long the slots of each resolution are kept, finest
+	// first; defaults 48 h, 35 days, 100 days, 400 days. Each must be at least
+	// as long as the one before, and the first at least 2 h.
+	Retention [len(series.Resolutions)]time.Duration
+	// SampleAge and SampleCount bound the raw samples of a number series;
+	// defaults 35 days and 15,000. Whole hours are dropped, so a little more
+	// than SampleCount is kept.
+	SampleAge   time.Duration
+	SampleCount int
+	// MaxBytes bounds the data directory; the oldest slots of the finest
+	// resolution go first. 0 is no bound.
+	MaxBytes int64
+	// MinFreeBytes is what must stay free on the disk: below it Put answers
+	// store.ErrFull while reads go on. Default 256 MiB, negative for none.
+	MinFreeBytes int64
+
+	CacheBytes    int64 // block cache; default 48 MiB
+	MemtableBytes int64 // default 16 MiB
+	IndexBytes    int64 // label index and run directories held in memory; default 96 MiB
+
+	// Settle is how long after the end of a partition its points are settled;
+	// default 10 min. Rollup is how long after its end a slot is rolled up;
+	// default 20 s.
+	Settle, Rollup time.Duration
+
+	// Parallelism is how many goroutines one query may use; default GOMAXPROCS.
+	Parallelism int
+
+	Logger *slog.Logger // default: discards
+}
+
+func (o *Options) ensureDefaults() error {
+	if o.Dir == "" {
+		return errors.New("pebblestore: no directory given")
+	}
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	defaults := [...]time.Duration{48 * time.Hour, 35 * 24 * time.Hour, 100 * 24 * time.Hour, 400 * 24 * time.Hour}
+	for i := range o.Retention {
+		if o.Retention[i] == 0 {
+			o.Retention[i] = defaults[i]
+			if i > 0 {
+				o.Retention[i] = max(o.Retention[i], o.Retention[i-1])
+			}
+		}
+		if i == 0 && o.Retention[i] < 2*time.Hour {
+			return fmt.Errorf("pebblestore: retention of %v slots is %v, must be at least 2h", series.Resolutions[i], o.Retention[i])
+		}
+		if i > 0 && o.Retention[i] < o.Retention[i-1] {
+			return fmt.Errorf("pebblestore: retention of %d s slots is %v, shorter than that of the finer ones, %v",
+				series.Resolutions[i], o.Retention[i], o.Retention[i-1])
+		}
+	}
+	setDefault(&o.SampleAge, 35*24*time.Hour)
+	setDefault(&o.SampleCount, 15000)
+	setDefault(&o.MinFreeBytes, 256<<20)
+	setDefault(&o.CacheBytes, 48<<20)
+	setDefault(&o.MemtableBytes, 16<<20)
+	setDefault(&o.IndexBytes, 96<<20)
+	setDefault(&o.Settle, 10*time.Minute)
+	setDefault(&o.Rollup, 20*time.Second)
+	setDefault(&o.Parallelism, runtime.GOMAXPROCS(0))
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+func setDefault[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
+	}
+}
+
+// Store is a store.Store in a directory.
+type Store struct {
+	opts   Options
+	db     *pebble.DB
+	lock   *pebble.Lock
+	cache  *pebble.Cache
+	closed atomic.Bool
+	users  sync.WaitGroup // calls under way; Close waits for them
+	userMu sync.RWMutex
+
+	// write orders Put and the commits of Maintain. maintain keeps Maintain
+	// from running twice at once; it is taken before write.
+	write, maintain sync.Mutex
+
+	mu       sync.RWMutex // guards what follows; taken after write
+	families map[string]*family
+	byNumber []*family
+	writers  map[string]*writer
+	ready    [numTiers]int64 // watermark: slots before it have been rolled up into this tier
+	floor    [numTiers]int64 // what starts before it has expired
+	direct   map[partID]bool // coarse partitions that were put to directly
+
+	units *unitCache
+	dirs  *dirCache
+
+	fresh     map[scopeID]*freshState // chunks that are not settled yet; guarded by write
+	freshRead bool                    // fresh holds what was there before Open
+
+	stats statCounters
+}
+
+type family struct {
+	number   uint32
+	name     string
+	kind     series.Kind
+	interval int64
+}
+
+type writer struct {
+	number  uint32
+	flushed uint64
+}
+
+type partID struct {
+	tier int
+	part int64
+}
+
+type scopeID struct {
+	partID
+	scope scope
+}
+
+type freshState struct {
+	chunks int
+	bytes  int64
+}
+
+const (
+	formatFile    = "FORMAT"
+	formatContent = "tailscope pebblestore 1\n"
+)
+
+// Open opens the store in o.Dir and creates it if there is none. Errors wrap
+// store.ErrLocked, store.ErrVersion, store.ErrFull or store.ErrCorrupt where
+// that is the cause.
+func Open(ctx context.Context, o Options) (_ *Store, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := o.ensureDefaults(); err != nil {
+		return nil, err
+	}
+	if err := o.FS.MkdirAll(o.Dir, 0o755); err != nil {
+		return nil, fmt.Errorf("create data directory %s: %w", o.Dir, classify(err))
+	}
+	lock, err := pebble.LockDirectory(o.Dir, o.FS)
+	if err != nil {
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EROFS) {
+			return nil, fmt.Errorf("lock data directory %s: %w", o.Dir, classify(err))
+		}
+		return nil, fmt.Errorf("data directory %s: %w (stop the other tailscope, or give this one another directory): %v", o.Dir, store.ErrLocked, err)
+	}
+	s := &Store{
+		opts: o, lock: lock,
+		families: map[string]*family{}, writers: map[string]*writer{},
+		direct: map[partID]bool{}, fresh: map[scopeID]*freshState{},
+	}
+	defer func() {
+		if err != nil {
+			if s.db != nil {
+				s.db.Close()
+			}
+			if s.cache != nil {
+				s.cache.Unref()
+			}
+			lock.Close()
+		}
+	}()
+	if err := checkFormat(o.FS, o.Dir); err != nil {
+		return nil, err
+	}
+	s.cache = pebble.NewCache(o.CacheBytes)
+	db, err := pebble.Open(o.Dir, pebbleOptions(&o, lock, s.cache))
+	if err != nil {
+		return nil, fmt.Errorf("open data directory %s: %w", o.Dir, classify(err))
+	}
+	s.db = db
+	s.units = newUnitCache(s, o.IndexBytes*3/4)
+	s.dirs = newDirCache(o.IndexBytes / 4)
+	if err := s.load(); err != nil {
+		return nil, fmt.Errorf("open data directory %s: %w", o.Dir, err)
+	}
+	return s, nil
+}
+
+// checkFormat reads the format file, or makes it in an empty directory.
+func checkFormat(fsys vfs.FS, dir string) error {
+	path := fsys.PathJoin(dir, formatFile)
+	f, err := fsys.Open(path)
+	if err == nil {
+		defer f.Close()
+		b, err := io.ReadAll(io.LimitReader(f, 200))
+		if err != nil {
+			return fmt.Errorf("read %s: %w", path, err)
+		}
+		if string(b) != formatContent {
+			return fmt.Errorf("%s says %q, this program writes %q: %w (use the tailscope that wrote it, or another directory)",
+				path, strings.TrimSpace(string(b)), strings.TrimSpace(formatContent), store.ErrVersion)
+		}
+		return nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read %s: %w", path, classify(err))
+	}
+	names, err := fsys.List(dir)
+	if err != nil {
+		return fmt.Errorf("list data directory %s: %w", dir, err)
+	}
+	for _, n := range names {
+		if strings.HasPrefix(n, "MANIFEST-") {
+			return fmt.Errorf("data directory %s holds a database without a %s file: %w (give an empty directory)", dir, formatFile, store.ErrVersion)
+		}
+	}
+	// The file appears whole or not at all: a crash in between must not leave
+	// one that reads as an unknown version.
+	tmp := path + ".tmp"
+	w, err := fsys.Create(tmp, vfs.WriteCategoryUnspecified)
+	if err == nil {
+		_, err = w.Write([]byte(formatContent))
+		if err == nil {
+			err = w.Sync()
+		}
+		err = errors.Join(err, w.Close())
+	}
+	if err == nil {
+		err = fsys.Rename(tmp, path)
+	}
+	if err == nil {
+		var d vfs.File
+		if d, err = fsys.OpenDir(dir); err == nil {
+			err = errors.Join(d.Sync(), d.Close())
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, classify(err))
+	}
+	return nil
+}
+
+func pebbleOptions(o *Options, lock *pebble.Lock, cache *pebble.Cache) *pebble.Options {
+	po := &pebble.Options{
+		FS:                 o.FS,
+		Lock:               lock,
+		Cache:              cache,
+		FormatMajorVersion: pebble.FormatNewest,
+		MemTableSize:       uint64(o.MemtableBytes),
+		// Put waits when this many memtables are full; more would hold more memory.
+		MemTableStopWritesThreshold: 3,
+		L0CompactionThreshold:       4,
+		L0StopWritesThreshold:       24,
+		LBaseMaxBytes:               64 << 20,
+		MaxOpenFiles:                512,
+		Logger:                      pebbleLogger{o.Logger},
+		// A lost write to the WAL must not be taken for its end.
+		WALBytesPerSync: 0,
+	}
+	po.CompactionConcurrencyRange = func() (int, int) { return 1, 2 }
+	// Points are compact already: what compresses is the index and the keys.
+	// zstd on the lower levels costs little because settled data moves there once.
+	po.ApplyCompressionSettings(func() pebble.DBCompressionSettings {
+		cs := pebble.UniformDBCompressionSettings(block.FastCompression)
+		for i := 4; i < len(cs.Levels); i++ {
+			cs.Levels[i] = block.BalancedCompression
+		}
+		cs.Name = "tailscope"
+		return cs
+	})
+	for i := range po.Levels {
+		po.Levels[i].BlockSize = 32 << 10
+		po.Levels[i].IndexBlockSize = 64 << 10
+		po.TargetFileSizes[i] = 8 << 20 << min(i, 3)
+	}
+	po.EnsureDefaults()
+	return po
+}
+
+// classify adds the store's error to an error of Pebble or the file system.
+func classify(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fmt.Errorf("%w: %w", store.ErrFull, err)
+	case pebble.IsCorruptionError(err):
+		return fmt.Errorf("%w: %w", store.ErrCorrupt, err)
+	case strings.Contains(err.Error(), "format major version"):
+		return fmt.Errorf("%w: %w", store.ErrVersion, err)
+	}
+	return err
+}
+
+// load reads what is held in memory all the time.
+func (s *Store) load() error {
+	for t := range s.floor {
+		s.floor[t], s.ready[t] = math.MinInt64/4, math.MinInt64/4
+	}
+	err := s.each([]byte{tableMeta}, func(k, v []byte) error {
+		if len(k) != 3 || len(v) != 8 || int(k[2]) >= numTiers {
+			return fmt.Errorf("meta key %x: %w", k, store.ErrCorrupt)
+		}
+		t := int64(binary.BigEndian.Uint64(v))
+		switch k[1] {
+		case metaReady:
+			s.ready[k[2]] = t
+		case metaFloor:
+			s.floor[k[2]] = t
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = s.each([]byte{tableFamily}, func(k, v []byte) error {
+		r := reader{b: v}
+		f := &family{name: string(k[1:]), number: uint32(r.uvarint()), kind: series.Kind(r.byte()), interval: r.varint()}
+		if r.err != nil {
+			return fmt.Errorf("family %s: %w", k[1:], r.err)
+		}
+		s.addFamily(f)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = s.each([]byte{tableWriter}, func(k, v []byte) error {
+		r := reader{b: v}
+		w := &writer{number: uint32(r.uvarint()), flushed: r.uvarint()}
+		if r.err != nil {
+			return fmt.Errorf("writer %s: %w", k[1:], r.err)
+		}
+		s.writers[string(k[1:])] = w
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return s.each([]byte{tableDirect}, func(k, v []byte) error {
+		if len(k) != 6 {
+			return fmt.Errorf("key %x: %w", k, store.ErrCorrupt)
+		}
+		s.direct[partID{int(k[1]), readHours(k[2:])}] = true
+		return nil
+	})
+}
+
+func (s *Store) addFamily(f *family) {
+	s.families[f.name] = f
+	for len(s.byNumber) <= int(f.number) {
+		s.byNumber = append(s.byNumber, nil)
+	}
+	s.byNumber[f.number] = f
+}
+
+const (
+	metaReady = 'r'
+	metaFloor = 'f'
+)
+
+func metaKey(what byte, tier int) []byte { return []byte{tableMeta, what, byte(tier)} }
+func metaTime(t int64) []byte            { return binary.BigEndian.AppendUint64(nil, uint64(t)) }
+
+// each calls fn for every key with the prefix, in order.
+func (s *Store) each(prefix []byte, fn func(k, v []byte) error) error {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
+	if err != nil {
+		return classify(err)
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		v, err := it.ValueAndErr()
+		if err != nil {
+			return classify(err)
+		}
+		if err := fn(it.Key(), v); err != nil {
+			return err
+		}
+	}
+	return classify(it.Error())
+}
+
+var errClosed = errors.New("pebblestore: store is closed")
+
+// enter begins a call; the returned function ends it.
+func (s *Store) enter(ctx context.Context) (func(), error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.userMu.RLock()
+	defer s.userMu.RUnlock()
+	if s.closed.Load() {
+		return nil, errClosed
+	}
+	s.users.Add(1)
+	return s.users.Done, nil
+}
+
+// Close waits for the calls under way and closes the store. Later calls fail.
+func (s *Store) Close() error {
+	s.userMu.Lock()
+	was := s.closed.Swap(true)
+	s.userMu.Unlock()
+	if was {
+		return nil
+	}
+	s.users.Wait()
+	err := s.db.Close()
+	s.cache.Unref()
+	err = errors.Join(err, s.lock.Close())
+	if err != nil {
+		return fmt.Errorf("close data directory %s: %w", s.opts.Dir, classify(err))
+	}
+	return nil
+}
+
+// pebbleLogger passes Pebble's messages on. Its fatal errors are those after
+// which it cannot go on safely; they reach the caller as a failed write.
+type pebbleLogger struct{ l *slog.Logger }
+
+func (p pebbleLogger) Infof(format string, args ...any) {
+	p.l.Debug("pebble: " + fmt.Sprintf(format, args...))
+}
+func (p pebbleLogger) Errorf(format string, args ...any) {
+	p.l.Error("pebble: " + fmt.Sprintf(format, args...))
+}
+func (p pebbleLogger) Fatalf(format string, args ...any) {
+	p.l.Error("pebble: " + fmt.Sprintf(format, args...))
+	panic(fmt.Sprintf(format, args...))
+}

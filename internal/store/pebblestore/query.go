@@ -1,0 +1,666 @@
+package pebblestore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/prometheus/prometheus/model/labels"
+	"golang.org/x/sync/errgroup"
+
+	"tailscope/hist"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// view is what a call sees: one snapshot and the horizon that fits it.
+type view struct {
+	s    *Store
+	snap *pebble.Snapshot
+	horizon
+}
+
+// look opens a view. Retention raises the floors before it deletes, under the
+// same lock, so a snapshot holds all that its horizon promises.
+func (s *Store) look() *view {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	v := &view{s: s, snap: s.db.NewSnapshot()}
+	v.floor, v.ready = s.floor, s.ready
+	v.direct = make(map[partID]bool, len(s.direct))
+	for id := range s.direct {
+		v.direct[id] = true
+	}
+	return v
+}
+
+func (v *view) close() { v.snap.Close() }
+
+// extent returns the partitions' bounds within which there are points, first >=
+// last if there are none.
+func (v *view) extent() (first, last int64, err error) {
+	it, err := v.snap.NewIter(&pebble.IterOptions{})
+	if err != nil {
+		return 0, 0, classify(err)
+	}
+	defer it.Close()
+	first, last = math.MaxInt64, math.MinInt64
+	for tier := range tierSamples {
+		prefix := tierPrefix(nil, tier)
+		it.SetBounds(prefix, prefixEnd(prefix))
+		if it.First() && len(it.Key()) >= 6 {
+			first = min(first, dayOf(readHours(it.Key()[2:])))
+		}
+		if it.Last() && len(it.Key()) >= 6 {
+			last = max(last, readHours(it.Key()[2:])+tierPart[tier])
+		}
+	}
+	return first, last, classify(it.Error())
+}
+
+func (s *Store) family(name string) *family {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.families[name]
+}
+
+// Query answers from the coarsest slots that fit. See store.Store.
+func (s *Store) Query(ctx context.Context, q store.Query) (*store.Result, error) {
+	done, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if q.Step < 0 {
+		return nil, fmt.Errorf("query %s: step %d s is negative", q.Family, q.Step)
+	}
+	if !inRange(q.Start) || !inRange(q.End) {
+		return nil, fmt.Errorf("query %s: range [%d, %d) is beyond what can be stored", q.Family, q.Start, q.End)
+	}
+	res := &store.Result{Start: q.Start, End: q.End, Resolution: series.Base}
+	f := s.family(q.Family)
+	if f == nil || q.End <= q.Start {
+		return res, nil
+	}
+	v := s.look()
+	defer v.close()
+	x := &execution{view: v, ctx: ctx, q: &q, scope: makeScope(f.number, q.View), selections: map[int64]*daySelection{}}
+	if err := x.run(res); err != nil {
+		return nil, fmt.Errorf("query %s: %w", q.Family, err)
+	}
+	return res, nil
+}
+
+// execution is one query under way.
+type execution struct {
+	*view
+	ctx   context.Context
+	q     *store.Query
+	scope scope
+
+	selections map[int64]*daySelection // by day
+	grouping   grouping
+	steps      int
+}
+
+type daySelection struct {
+	selection
+	kinds []series.Kind
+}
+
+func (x *execution) run(res *store.Result) error {
+	first, last, err := x.extent()
+	if err != nil || first >= last {
+		return err
+	}
+	spans, from, to := x.cover(x.q.Start, x.q.End, x.q.Step, first, last)
+	res.Start, res.End = from, to
+	x.steps = 1
+	if x.q.Step > 0 {
+		x.steps = int((x.q.End - x.q.Start + x.q.Step - 1) / x.q.Step)
+	}
+	areas := x.areas(spans)
+	for _, a := range areas {
+		if r := series.Resolutions[a.tier]; r > res.Resolution {
+			res.Resolution = r
+		}
+	}
+	for _, a := range areas {
+		if err := x.choose(dayOf(a.part)); err != nil {
+			return err
+		}
+		res.Series = max(res.Series, len(x.selections[dayOf(a.part)].numbers))
+	}
+	if x.q.Each {
+		res.Series = len(x.grouping.groups)
+	}
+	if x.q.MaxSeries > 0 && res.Series > x.q.MaxSeries {
+		return fmt.Errorf("%d series match, the limit is %d: %w", res.Series, x.q.MaxSeries, store.ErrTooMany)
+	}
+	measure := x.q.Measure
+	if x.q.TopK > 0 && len(x.grouping.groups) > x.q.TopK && measure != store.Moments {
+		// Counts are cheap: find the heaviest groups first, then read the
+		// buckets of those alone.
+		counts, err := x.accumulate(areas, store.Moments, true)
+		if err != nil {
+			return err
+		}
+		x.keepHeaviest(counts)
+	}
+	acc, err := x.accumulate(areas, measure, false)
+	if err != nil {
+		return err
+	}
+	res.PointsRead = acc.points
+	return x.finish(res, acc)
+}
+
+// areas cuts spans into partitions.
+func (x *execution) areas(spans []span) []area {
+	var out []area
+	add := func(tier int, from, to int64, directOnly bool) {
+		for part := partOf(tier, from); part < to; part += tierPart[tier] {
+			lo := max(from, part) - part
+			hi := min(to, part+tierPart[tier]) - part
+			out = append(out, area{tier: tier, part: part, directOnly: directOnly,
+				lo: int(lo / tierSlot[tier]), hi: int((hi + tierSlot[tier] - 1) / tierSlot[tier])})
+		}
+	}
+	for _, sp := range spans {
+		add(sp.tier, sp.from, sp.to, false)
+		// Slots put directly to coarser tiers that have not been rolled up to
+		// yet are part of no other answer.
+		for t := sp.tier + 1; t < tierSamples; t++ {
+			for part := partOf(t, sp.from); part < sp.to; part += tierPart[t] {
+				if !x.direct[partID{t, part}] {
+					continue
+				}
+				from := max(ceilTo(sp.from, tierSlot[t]), part, x.ready[t])
+				if to := min(ceilTo(sp.to, tierSlot[t]), part+tierPart[t]); from < to {
+					add(t, from, to, true)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// choose evaluates the matchers on a day's index.
+func (x *execution) choose(day int64) error {
+	if x.selections[day] != nil {
+		return nil
+	}
+	if err := x.ctx.Err(); err != nil {
+		return err
+	}
+	u, err := x.s.units.get(day, x.scope)
+	if err != nil {
+		return err
+	}
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	sel := u.match(x.q.Matchers)
+	d := &daySelection{kinds: u.kinds[:len(u.kinds):len(u.kinds)]}
+	d.group = make([]int32, len(sel))
+	n := 0
+	for _, ok := range sel {
+		if ok {
+			n++
+		}
+	}
+	d.numbers = make([]uint32, 0, n)
+	for i, ok := range sel {
+		d.group[i] = -1
+		if ok {
+			d.numbers = append(d.numbers, uint32(i))
+		}
+	}
+	x.grouping.assign(u, x.q, d)
+	x.selections[day] = d
+	return nil
+}
+
+// grouping numbers the groups of a query, the same in every unit.
+type grouping struct {
+	byKey  map[string]int32
+	groups []groupInfo
+}
+
+type groupInfo struct {
+	labels labels.Labels
+	kind   series.Kind
+	drop   bool // not among the heaviest
+}
+
+func (g *grouping) id(kind series.Kind, ls labels.Labels, buf []byte) (int32, []byte) {
+	if g.byKey == nil {
+		g.byKey = map[string]int32{}
+	}
+	buf = append(ls.Bytes(buf), byte(kind))
+	id, ok := g.byKey[string(buf)]
+	if !ok {
+		id = int32(len(g.groups))
+		g.groups = append(g.groups, groupInfo{labels: ls, kind: kind})
+		g.byKey[string(buf)] = id
+	}
+	return id, buf
+}
+
+// assign gives each selected series its group. The unit is locked for reading.
+func (g *grouping) assign(u *unit, q *store.Query, d *daySelection) {
+	var b labels.ScratchBuilder
+	var buf []byte
+	if q.Each {
+		for _, n := range d.numbers {
+			d.group[n], buf = g.id(u.kinds[n], u.labels(n, &b), buf)
+		}
+		return
+	}
+	var cols []*column
+	by := slices.Compact(slices.Sorted(slices.Values(q.By)))
+	for _, name := range by {
+		if c := u.find(name); c != nil {
+			cols = append(cols, c)
+		}
+	}
+	name := func(n uint32) labels.Labels {
+		b.Reset()
+		for _, c := range cols {
+			if code := c.code(n); code != 0 {
+				b.Add(c.name, c.values[code])
+			}
+		}
+		return b.Labels()
+	}
+	if len(cols) <= 1 {
+		// By nothing or one label: a table by code.
+		size := 1
+		if len(cols) == 1 {
+			size = len(cols[0].values)
+		}
+		var table [series.Counter + 1][]int32
+		for _, n := range d.numbers {
+			k := u.kinds[n]
+			if table[k] == nil {
+				table[k] = make([]int32, size)
+			}
+			code := uint32(0)
+			if len(cols) == 1 {
+				code = cols[0].code(n)
+			}
+			if table[k][code] == 0 {
+				var id int32
+				id, buf = g.id(k, name(n), buf)
+				table[k][code] = id + 1
+			}
+			d.group[n] = table[k][code] - 1
+		}
+		return
+	}
+	seen := map[string]int32{}
+	var key []byte
+	for _, n := range d.numbers {
+		key = append(key[:0], byte(u.kinds[n]))
+		for _, c := range cols {
+			code := c.code(n)
+			key = append(key, byte(code), byte(code>>8), byte(code>>16), byte(code>>24))
+		}
+		id, ok := seen[string(key)]
+		if !ok {
+			id, buf = g.id(u.kinds[n], name(n), buf)
+			seen[string(key)] = id
+		}
+		d.group[n] = id
+	}
+}
+
+// keepHeaviest drops the series of all but the k groups with the greatest counts.
+func (x *execution) keepHeaviest(acc *sums) {
+	counts := acc.counts(x.grouping.groups)
+	order := x.heaviest(counts)
+	for _, g := range order[x.q.TopK:] {
+		x.grouping.groups[g].drop = true
+	}
+	for _, d := range x.selections {
+		kept := d.numbers[:0]
+		for _, n := range d.numbers {
+			if x.grouping.groups[d.group[n]].drop {
+				d.group[n] = -1
+			} else {
+				kept = append(kept, n)
+			}
+		}
+		d.numbers = kept
+	}
+}
+
+// heaviest orders groups by falling count, then by labels.
+func (x *execution) heaviest(counts []uint64) []int {
+	order := make([]int, len(counts))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), compareGroups(&x.grouping.groups[a], &x.grouping.groups[b]))
+	})
+	return order
+}
+
+func compareGroups(a, b *groupInfo) int {
+	return cmp.Or(labels.Compare(a.labels, b.labels), cmp.Compare(a.kind, b.kind))
+}
+
+// accumulate reads the areas with as many goroutines as pay. whole merges all steps into one.
+func (x *execution) accumulate(areas []area, measure store.Measure, whole bool) (*sums, error) {
+	steps := x.steps
+	if whole {
+		steps = 1
+	}
+	workers := x.s.opts.Parallelism
+	weight := 0
+	for _, a := range areas {
+		weight += len(x.selections[dayOf(a.part)].numbers) * (a.hi - a.lo)
+	}
+	if weight < 2000 {
+		workers = 1
+	}
+	tasks := areas
+	if workers > 1 {
+		// Few, large areas are read by everybody.
+		tasks = nil
+		for _, a := range areas {
+			n := len(x.selections[dayOf(a.part)].numbers) * (a.hi - a.lo)
+			a.shards = 1
+			if n > weight/(2*workers) && n > 2000 {
+				a.shards = workers
+			}
+			for a.shard = 0; a.shard < a.shards; a.shard++ {
+				tasks = append(tasks, a)
+			}
+		}
+	}
+	workers = max(1, min(workers, len(tasks)))
+	all := make([]*sums, workers)
+	var next atomic.Int64
+	work := func(ctx context.Context, w int) error {
+		acc := newSums(len(x.grouping.groups), steps, measure, x.q.Schema)
+		all[w] = acc
+		c, err := x.s.newScanner(ctx, x.snap)
+		if err != nil {
+			return err
+		}
+		defer c.close()
+		for {
+			i := int(next.Add(1)) - 1
+			if i >= len(tasks) {
+				return nil
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := x.read(ctx, c, tasks[i], acc, steps); err != nil {
+				return err
+			}
+		}
+	}
+	if workers == 1 {
+		if err := work(x.ctx, 0); err != nil {
+			return nil, err
+		}
+		return all[0], nil
+	}
+	g, ctx := errgroup.WithContext(x.ctx)
+	for w := range workers {
+		g.Go(func() error { return work(ctx, w) })
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	for _, o := range all[1:] {
+		if err := all[0].merge(o); err != nil {
+			return nil, err
+		}
+	}
+	return all[0], nil
+}
+
+// read adds the points of one area up.
+func (x *execution) read(ctx context.Context, c *scanner, a area, acc *sums, steps int) error {
+	d := x.selections[dayOf(a.part)]
+	stepOf := make([]int32, a.hi)
+	if steps > 1 {
+		for slot := a.lo; slot < a.hi; slot++ {
+			t := a.part + int64(slot)*tierSlot[a.tier]
+			stepOf[slot] = int32(min(max((t-x.q.Start)/x.q.Step, 0), int64(steps-1)))
+		}
+	}
+	n := 0
+	return c.scan(a, x.scope, &d.selection, func(number uint32, slot int, data []byte) error {
+		if n++; n%4096 == 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		return acc.add(int(d.group[number])*steps+int(stepOf[slot]), d.kinds[number], data)
+	})
+}
+
+// sums are the merged points of a query, by cell: group × steps + step.
+type sums struct {
+	measure store.Measure
+	schema  int8
+	steps   int
+	points  int
+	dense   []*cell
+	sparse  map[int]*cell
+	slab    []cell
+}
+
+type cell struct {
+	hist   *hist.Histogram
+	moment hist.Moment
+	number series.Number
+}
+
+const denseCells = 1 << 20
+
+func newSums(groups, steps int, measure store.Measure, schema int8) *sums {
+	s := &sums{measure: measure, schema: schema, steps: steps}
+	if groups*steps <= denseCells {
+		s.dense = make([]*cell, groups*steps)
+	} else {
+		s.sparse = map[int]*cell{}
+	}
+	return s
+}
+
+func (s *sums) cell(i int) *cell {
+	if s.dense != nil {
+		if c := s.dense[i]; c != nil {
+			return c
+		}
+	} else if c := s.sparse[i]; c != nil {
+		return c
+	}
+	if len(s.slab) == 0 {
+		s.slab = make([]cell, 64)
+	}
+	c := &s.slab[0]
+	s.slab = s.slab[1:]
+	c.moment.Min, c.moment.Max = math.NaN(), math.NaN()
+	s.set(i, c)
+	return c
+}
+
+func (s *sums) set(i int, c *cell) {
+	if s.dense != nil {
+		s.dense[i] = c
+	} else {
+		s.sparse[i] = c
+	}
+}
+
+func (s *sums) add(i int, kind series.Kind, data []byte) error {
+	c := s.cell(i)
+	s.points++
+	if kind != series.Distribution {
+		n, err := store.DecodeNumber(data)
+		if err != nil {
+			return err
+		}
+		c.number.Merge(n)
+		return nil
+	}
+	if s.measure == store.Moments {
+		m, err := hist.Moments(data)
+		if err != nil {
+			return corruptPoint(err)
+		}
+		addMoment(&c.moment, m)
+		return nil
+	}
+	if c.hist == nil {
+		c.hist = hist.New(s.schema)
+	}
+	if err := c.hist.MergeEncoded(data); err != nil {
+		return corruptPoint(err)
+	}
+	return nil
+}
+
+func addMoment(a *hist.Moment, b hist.Moment) {
+	if b.Count == 0 {
+		return
+	}
+	if a.Count == 0 {
+		*a = b
+		return
+	}
+	a.Count += b.Count
+	a.Sum += b.Sum
+	a.Min = min(a.Min, b.Min) // NaN, that is unknown, wins
+	a.Max = max(a.Max, b.Max)
+	a.Weighted = a.Weighted || b.Weighted
+}
+
+func (s *sums) each(fn func(i int, c *cell) error) error {
+	if s.sparse != nil {
+		for i, c := range s.sparse {
+			if err := fn(i, c); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for i, c := range s.dense {
+		if c != nil {
+			if err := fn(i, c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *sums) merge(o *sums) error {
+	s.points += o.points
+	return o.each(func(i int, c *cell) error {
+		to := (*cell)(nil)
+		if s.dense != nil {
+			to = s.dense[i]
+		} else {
+			to = s.sparse[i]
+		}
+		if to == nil {
+			s.set(i, c)
+			return nil
+		}
+		to.number.Merge(c.number)
+		addMoment(&to.moment, c.moment)
+		switch {
+		case c.hist == nil:
+		case to.hist == nil:
+			to.hist = c.hist
+		default:
+			return to.hist.Merge(c.hist)
+		}
+		return nil
+	})
+}
+
+// count is how many observations or samples a cell holds.
+func (c *cell) count(kind series.Kind) uint64 {
+	switch {
+	case kind != series.Distribution:
+		return c.number.Count
+	case c.hist != nil:
+		return c.hist.Count
+	}
+	return c.moment.Count
+}
+
+// counts adds up the cells of each group.
+func (s *sums) counts(groups []groupInfo) []uint64 {
+	out := make([]uint64, len(groups))
+	s.each(func(i int, c *cell) error {
+		out[i/s.steps] += c.count(groups[i/s.steps].kind)
+		return nil
+	})
+	return out
+}
+
+// finish turns sums into groups in the order that was asked.
+func (x *execution) finish(res *store.Result, acc *sums) error {
+	groups := x.grouping.groups
+	points := make([][]store.MergedPoint, len(groups))
+	type at struct {
+		i int
+		c *cell
+	}
+	var cells []at
+	acc.each(func(i int, c *cell) error {
+		cells = append(cells, at{i, c})
+		return nil
+	})
+	if acc.sparse != nil {
+		slices.SortFunc(cells, func(a, b at) int { return cmp.Compare(a.i, b.i) })
+	}
+	for _, a := range cells {
+		g := a.i / x.steps
+		p := store.MergedPoint{Start: x.q.Start + int64(a.i%x.steps)*x.q.Step}
+		switch {
+		case groups[g].kind != series.Distribution:
+			p.Number = a.c.number
+		case acc.measure == store.Moments:
+			p.Hist = &hist.Histogram{Schema: x.q.Schema, Count: a.c.moment.Count, Sum: a.c.moment.Sum,
+				Min: a.c.moment.Min, Max: a.c.moment.Max, Weighted: a.c.moment.Weighted}
+		default:
+			p.Hist = a.c.hist
+		}
+		points[g] = append(points[g], p)
+	}
+	var order []int
+	if x.q.TopK > 0 {
+		order = x.heaviest(acc.counts(groups))
+	} else {
+		order = make([]int, len(groups))
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortFunc(order, func(a, b int) int { return compareGroups(&groups[a], &groups[b]) })
+	}
+	for _, g := range order {
+		if len(points[g]) == 0 {
+			continue
+		}
+		if x.q.TopK > 0 && len(res.Groups) == x.q.TopK {
+			break
+		}
+		res.Groups = append(res.Groups, store.Group{Labels: groups[g].labels, Kind: groups[g].kind, Points: points[g]})
+	}
+	return nil
+}

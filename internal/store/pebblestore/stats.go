@@ -1,0 +1,51 @@
+package pebblestore
+
+import "sync/atomic"
+
+// Stats are running totals since Open, and the state of the directory.
+type Stats struct {
+	Puts     uint64 // batches stored
+	Points   uint64 // points in them
+	Late     uint64 // points added to a tier that had passed their slot
+	Expired  uint64 // points and samples older than every retention, dropped
+	RolledUp uint64 // points made for coarser tiers
+	Settled  uint64 // points rewritten into runs
+
+	DiskBytes, CacheBytes, MemtableBytes, IndexBytes int64
+}
+
+type statCounters struct {
+	puts, points, late, expired, rolledUp, settled atomic.Uint64
+}
+
+// Stats may be called at any time before Close.
+func (s *Store) Stats() Stats {
+	m := s.db.Metrics()
+	st := Stats{
+		Puts: s.stats.puts.Load(), Points: s.stats.points.Load(), Late: s.stats.late.Load(),
+		Expired: s.stats.expired.Load(), RolledUp: s.stats.rolledUp.Load(), Settled: s.stats.settled.Load(),
+		DiskBytes: int64(m.DiskSpaceUsage()), CacheBytes: m.BlockCache.Size, MemtableBytes: int64(m.MemTable.Size),
+	}
+	st.IndexBytes = s.units.size() + s.dirs.size()
+	return st
+}
+
+func (c *unitCache) size() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var sum int64
+	for e := c.lru.Front(); e != nil; e = e.Next() {
+		if u := e.Value.(*unitSlot).loaded(); u != nil {
+			u.mu.RLock()
+			sum += u.bytes
+			u.mu.RUnlock()
+		}
+	}
+	return sum
+}
+
+func (c *dirCache) size() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bytes
+}
