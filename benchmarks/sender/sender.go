@@ -47,6 +47,12 @@ func (e *StatusError) Error() string {
 // wrapped with the answer.
 var ErrPartial = errors.New("partial success")
 
+// inFull says whether a response is success in full: empty, or with an empty
+// partial_success as the Collector writes it.
+func inFull(response []byte) bool {
+	return len(response) == 0 || string(response) == "\x0a\x00"
+}
+
 type grpcSender struct {
 	conn   *grpc.ClientConn
 	method string
@@ -67,7 +73,7 @@ func (s *grpcSender) Send(ctx context.Context, payload []byte) error {
 	if err := s.conn.Invoke(ctx, s.method, &payload, &answer); err != nil {
 		return err
 	}
-	if len(answer) > 0 { // an empty response is success in full
+	if !inFull(answer) {
 		return fmt.Errorf("%w: %q", ErrPartial, answer)
 	}
 	return nil
@@ -121,7 +127,7 @@ func (s *httpSender) Send(ctx context.Context, payload []byte) error {
 	if resp.StatusCode != http.StatusOK {
 		return &StatusError{resp.StatusCode, resp.Header, body}
 	}
-	if len(body) > 0 {
+	if !inFull(body) {
 		return fmt.Errorf("%w: %q", ErrPartial, body)
 	}
 	return nil
@@ -135,20 +141,18 @@ func (s *httpSender) Close() error {
 // All sends every payload once, by so many goroutines, and returns how long
 // that took and how often a request was sent again after the receiver asked
 // for it (retry says whether an error is such a wish, and how long to wait).
-// The first other error ends it.
+// Goroutine w sends payloads w, w+workers, … one after the other, so what has
+// to arrive in order should lie a multiple of workers apart. The first other
+// error ends it.
 func All(ctx context.Context, s Sender, payloads [][]byte, workers int, retry func(error) (time.Duration, bool)) (took time.Duration, retries int64, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var next, again atomic.Int64
+	var again atomic.Int64
 	var wg sync.WaitGroup
 	begin := time.Now()
-	for range workers {
+	for w := range workers {
 		wg.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= len(payloads) {
-					return
-				}
+			for i := w; i < len(payloads) && ctx.Err() == nil; i += workers {
 				for {
 					err := s.Send(ctx, payloads[i])
 					if err == nil {

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"tailscope/benchmarks/payload"
+	"tailscope/benchmarks/report"
+	"tailscope/benchmarks/sender"
+)
+
+// histogramSenders divides the number of services, so that the points of one
+// stream come from one sender, in order.
+const histogramSenders = 5
+
+// histograms measures histograms that arrive as metrics.
+func histograms(ctx context.Context, o *options, r *report.Report) error {
+	slots := 500
+	if o.quick {
+		slots /= 10
+	}
+	requests := slots * payload.HistogramServices
+	points := requests * payload.PointsPerRequest
+	lasts := time.Duration(slots) * payload.HistogramInterval
+	now := time.Now()
+	start := now.Add(-lasts - time.Minute).Truncate(payload.HistogramInterval)
+	sec := r.Section("Histograms that arrive as metrics", fmt.Sprintf(
+		"%d requests of %d histograms of about %d log-normal observations (%d series over %s) from %d concurrent senders, by HTTP to both. "+
+			"CPU is of the whole process, from its start to its end. Prometheus is its database behind its own OTLP handler; it writes its log, "+
+			"but no block before two hours are over, while Tailscope has flushed everything into its store.",
+		requests, payload.PointsPerRequest, payload.ObservationsPerPoint, payload.HistogramSeries, lasts, histogramSenders))
+	for _, form := range []payload.HistogramForm{{Cumulative: true}, {Explicit: true, Cumulative: true}, {}} {
+		if !o.wants(form.String()) {
+			continue
+		}
+		o.logf("making %d requests of %s histograms", requests, form)
+		l := &load{method: sender.Metrics, path: "/v1/metrics", items: points, workers: histogramSenders, payloads: payload.Histograms(1, requests, start, form)}
+		for rep := range o.reps {
+			for _, e := range []struct {
+				name, protocol string
+				start          func(string) (*target, error)
+			}{
+				{"tailscope", "gRPC", startTailscope(ctx)},
+				{"tailscope", "HTTP", startTailscope(ctx)},
+				{"prometheus", "HTTP", startPrometheus(ctx)},
+			} {
+				ours := e.name == "tailscope"
+				if !ours && !o.peers {
+					continue
+				}
+				if ours && e.protocol == "gRPC" && form.String() != "exponential cumulative" {
+					continue
+				}
+				c, dir, err := spend(ctx, o, e.start, e.protocol, l, 0)
+				if err != nil {
+					return fmt.Errorf("%s, %s by %s: %w", e.name, form, e.protocol, err)
+				}
+				if ours {
+					if err := keptPoints(ctx, dir, l, form, start, now); err != nil {
+						return err
+					}
+				}
+				if err := os.RemoveAll(dir); err != nil {
+					return err
+				}
+				perMillion := c.cpu.Seconds() / float64(points) * 1e6
+				o.logf("%d/%d %-24s %-10s %-5s %6.3f CPU-s per million points, %5.2f s, peak %4d MiB", rep+1, o.reps, form, e.name, e.protocol, perMillion, c.wall.Seconds(), c.peak>>20)
+				target := 0.0
+				if ours {
+					target = 2
+				}
+				sec.Add(form.String()+" by "+e.protocol+", CPU", e.name, "CPU-s per million points", target, perMillion)
+				sec.Add(form.String()+" by "+e.protocol+", peak memory", e.name, "MB", 0, float64(c.peak)/1e6)
+			}
+		}
+	}
+	ratios(sec, "CPU-s per million points")
+	return nil
+}
+
+// keptPoints holds what was stored against what was sent.
+func keptPoints(ctx context.Context, dir string, l *load, form payload.HistogramForm, start, end time.Time) error {
+	n, err := stored(ctx, dir, "http_server_request_duration_seconds", start, end)
+	if err != nil {
+		return err
+	}
+	want := uint64(l.items) * payload.ObservationsPerPoint
+	least := want / 100 * 99
+	if form.Cumulative { // each stream's first point is a baseline
+		least -= payload.HistogramSeries * payload.ObservationsPerPoint * 2
+	}
+	if n < least || n > want/100*101 {
+		return fmt.Errorf("tailscope stored %d observations of about %d", n, want)
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+
+	"tailscope/benchmarks/payload"
+	"tailscope/benchmarks/report"
+	"tailscope/benchmarks/sender"
+	"tailscope/internal/series"
+)
+
+// A spanmetrics connector emits every ten seconds; a run shorter than that
+// would measure it without ever emitting.
+const emitsWithin = 12 * time.Second
+
+// ingest measures spans into distributions.
+func ingest(ctx context.Context, o *options, r *report.Report) error {
+	requests := 10_000
+	if o.quick {
+		requests /= 10
+	}
+	spans := requests * payload.SpansPerRequest
+	lasts := time.Duration(spans) * time.Second / payload.SpansPerSecond
+	now := time.Now()
+	o.logf("making %d requests of %d spans", requests, payload.SpansPerRequest)
+	l := &load{method: sender.Traces, path: "/v1/traces", items: spans, workers: 4,
+		payloads: payload.TracesAt(1, requests, now.Add(-lasts-time.Minute))}
+	size := 0
+	for _, p := range l.payloads {
+		size += len(p)
+	}
+	l.gzipped = compress(l.payloads)
+
+	sec := r.Section("Spans into distributions", fmt.Sprintf(
+		"%d requests of %d spans (%.0f bytes a span; %s of traffic at %d spans/s) from %d concurrent senders to a process of its own. "+
+			"CPU is user and system time of the whole process, from its start to its end: for Tailscope with the journal of every request, "+
+			"the flush of everything into the store, and the shutdown. The Collector keeps nothing; with spanmetrics it makes histograms of at most 160 buckets "+
+			"by service, span name, kind, status and tenant, and emits them every 10 s into nothing; bare it decodes and drops.",
+		requests, payload.SpansPerRequest, float64(size)/float64(spans), lasts, payload.SpansPerSecond, l.workers))
+	type entrant struct {
+		name  string
+		start func(string) (*target, error)
+		alive time.Duration
+	}
+	entrants := []entrant{
+		{"tailscope", startTailscope(ctx), 0},
+		{"collector spanmetrics", startCollector(ctx, "spanmetrics"), emitsWithin},
+		{"collector bare", startCollector(ctx, "bare"), 0},
+	}
+	targets := map[string]float64{"gRPC": 0.5, "HTTP": 0.6, "HTTP gzip": 0.9}
+	for rep := range o.reps {
+		for _, protocol := range []string{"gRPC", "HTTP", "HTTP gzip"} {
+			for _, e := range entrants {
+				ours := e.name == "tailscope"
+				if !o.wants(e.name+" "+protocol) || (!ours && !o.peers) {
+					continue
+				}
+				c, dir, err := spend(ctx, o, e.start, protocol, l, e.alive)
+				if err != nil {
+					return fmt.Errorf("%s by %s: %w", e.name, protocol, err)
+				}
+				if ours {
+					n, err := stored(ctx, dir, series.SpanDuration, now.Add(-lasts-2*time.Minute), now.Add(time.Minute))
+					if err != nil {
+						return err
+					}
+					if n != uint64(spans) {
+						return fmt.Errorf("tailscope stored %d spans of %d", n, spans)
+					}
+				}
+				if err := os.RemoveAll(dir); err != nil {
+					return err
+				}
+				perMillion := c.cpu.Seconds() / float64(spans) * 1e6
+				o.logf("%d/%d %-22s %-9s %6.3f CPU-s per million spans, %5.2f s, peak %4d MiB, %d retries", rep+1, o.reps, e.name, protocol, perMillion, c.wall.Seconds(), c.peak>>20, c.retries)
+				target, peak := 0.0, 0.0
+				if ours {
+					target, peak = targets[protocol], 300
+				}
+				sec.Add(protocol+", CPU", e.name, "CPU-s per million spans", target, perMillion)
+				sec.Add(protocol+", peak memory", e.name, "MB", peak, float64(c.peak)/1e6)
+				sec.Add(protocol+", throughput", e.name, "spans/s", 0, float64(spans)/c.wall.Seconds())
+			}
+		}
+	}
+	ratios(sec, "CPU-s per million spans")
+	return nil
+}
+
+// ratios notes how many times as much each peer spends as Tailscope.
+func ratios(sec *report.Section, unit string) {
+	for _, f := range sec.Figures {
+		if f.Unit != unit || f.Who != "tailscope" {
+			continue
+		}
+		var parts []string
+		for _, p := range sec.Figures {
+			if p.What == f.What && p.Unit == unit && p != f {
+				parts = append(parts, fmt.Sprintf("%s spends %.1f times as much", p.Who, p.Median()/f.Median()))
+			}
+		}
+		f.Note = strings.Join(parts, "; ")
+	}
+}
+
+// compress packs payloads as an SDK would.
+func compress(payloads [][]byte) [][]byte {
+	out := make([][]byte, len(payloads))
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range runtime.NumCPU() {
+		wg.Go(func() {
+			var buf bytes.Buffer
+			w := gzip.NewWriter(&buf)
+			for i := range next {
+				buf.Reset()
+				w.Reset(&buf)
+				_, _ = w.Write(payloads[i]) // a bytes.Buffer takes everything
+				_ = w.Close()
+				out[i] = bytes.Clone(buf.Bytes())
+			}
+		})
+	}
+	for i := range payloads {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	return out
+}

@@ -1,0 +1,127 @@
+// Command bench measures Tailscope beside its peers and writes what it found
+// to benchmarks/results, with the targets beside the figures.
+//
+//	go run ./benchmarks/cmd/bench ingest       spans by gRPC, HTTP, HTTP with gzip
+//	go run ./benchmarks/cmd/bench histograms   histograms that arrive as metrics
+//	go run ./benchmarks/cmd/bench memory       memory at 100,000 active series
+//	go run ./benchmarks/cmd/bench store        bytes per point and queries, 1,000 series × 6 h
+//	go run ./benchmarks/cmd/bench page         the service page on a week of the ingest load
+//	go run ./benchmarks/cmd/bench micro        recording, merging, encoding, decoding
+//	go run ./benchmarks/cmd/bench all          all of them
+//
+// Programs are measured as processes of their own, by the CPU time and the
+// peak memory that the kernel counts; peers take turns with Tailscope in the
+// same run, so that ratios hold even where the machine is slower than yours.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"tailscope/benchmarks/report"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// options are the flags that measurements share.
+type options struct {
+	out   string // where results go
+	reps  int
+	quick bool
+	only  string // cases whose name contains this
+	peers bool
+	log   io.Writer
+	tmp   string
+}
+
+type measurement struct {
+	name, title string
+	run         func(context.Context, *options, *report.Report) error
+}
+
+var measurements = []measurement{
+	{"ingest", "Ingest of spans", ingest},
+	{"histograms", "Ingest of histograms", histograms},
+	{"memory", "Memory of active series", memory},
+	{"store", "Storage and queries", storeBench},
+	{"page", "The service page", page},
+	{"micro", "Hot paths", micro},
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	names := make([]string, len(measurements))
+	for i, m := range measurements {
+		names[i] = m.name
+	}
+	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	o := &options{log: stderr}
+	fs.StringVar(&o.out, "o", "benchmarks/results", "directory of the results; empty prints only")
+	fs.IntVar(&o.reps, "reps", 5, "how often each case is measured; peers take turns")
+	fs.BoolVar(&o.quick, "quick", false, "a tenth of the work, once: to see that everything runs")
+	fs.StringVar(&o.only, "only", "", "only cases whose name contains this")
+	fs.BoolVar(&o.peers, "peers", true, "measure the peers too")
+	fs.Usage = func() {
+		fmt.Fprintf(stderr, "usage: bench [%s|all] [flags]\n", strings.Join(names, "|"))
+		fs.PrintDefaults()
+	}
+	if len(args) == 0 {
+		fs.Usage()
+		return errors.New("say what to measure, or all")
+	}
+	what := args[0]
+	if err := fs.Parse(args[1:]); err != nil {
+		return err
+	}
+	if what != "all" && !slices.Contains(names, what) {
+		return fmt.Errorf("nothing called %q can be measured: write one of %s, or all", what, strings.Join(names, ", "))
+	}
+	if o.quick {
+		o.reps = 1
+	}
+	var err error
+	if o.tmp, err = os.MkdirTemp("", "tailscope-bench-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(o.tmp)
+	for _, m := range measurements {
+		if what != "all" && what != m.name {
+			continue
+		}
+		r := report.New(m.title, time.Now())
+		if err := m.run(ctx, o, r); err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+		fmt.Fprintln(stdout, r.Markdown())
+		if o.out == "" {
+			continue
+		}
+		path, err := r.Write(o.out, m.name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(stderr, "wrote %s\n", path)
+	}
+	return nil
+}
+
+func (o *options) logf(format string, args ...any) { fmt.Fprintf(o.log, format+"\n", args...) }
+
+// wants says whether a case was asked for.
+func (o *options) wants(name string) bool { return strings.Contains(name, o.only) }
