@@ -1,0 +1,420 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/annotations"
+
+	"tailscope/hist"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// flushDelay is how long after a slot's end the store may not yet have it.
+const flushDelay = 20 * time.Second
+
+// promQueryable shows a store to Prometheus' engine: each distribution is a
+// series of gauge histograms, one per slot in which something happened, at the
+// slot's end; counters and gauges are their raw samples.
+type promQueryable struct {
+	store     store.Store
+	now       func() time.Time
+	maxSeries int
+	shift     int64 // seconds that the store's time is ahead of the engine's; only tests have any
+}
+
+func (q *promQueryable) Querier(mint, maxt int64) (storage.Querier, error) {
+	return &promQuerier{q, mint, maxt}, nil
+}
+
+type promQuerier struct {
+	*promQueryable
+	mint, maxt int64
+}
+
+func (q *promQuerier) Close() error { return nil }
+
+func (q *promQuerier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
+	if hints == nil {
+		hints = &storage.SelectHints{Start: q.mint, End: q.maxt}
+	}
+	set := &promSet{}
+	if err := q.selectInto(ctx, set, hints, ms); err != nil {
+		return storage.ErrSeriesSet(err)
+	}
+	if sorted {
+		sort.Slice(set.series, func(i, j int) bool { return labels.Compare(set.series[i].labels, set.series[j].labels) < 0 })
+	}
+	return set
+}
+
+func (q *promQuerier) selectInto(ctx context.Context, set *promSet, hints *storage.SelectHints, ms []*labels.Matcher) error {
+	families, err := familiesByName(ctx, q.store)
+	if err != nil {
+		return err
+	}
+	var m marker
+	var rest []*labels.Matcher
+	marked := false
+	for _, lm := range ms {
+		switch lm.Name {
+		case markerName:
+			if m, err = parseMarker(lm.Value); err != nil {
+				return err
+			}
+			marked = true
+		case labels.MetricName:
+		default:
+			rest = append(rest, lm)
+		}
+	}
+	if !marked {
+		// Not through the rewriter, or a selector whose matchers must stay as they are.
+		names := append(matcherNames(rest), series.LabelOperation)
+		var ok bool
+		if m.view, ok = ViewOf(series.SpanDuration, names...); !ok {
+			return Invalid("query", "tenant and instance are not kept together; name one of the two")
+		}
+	}
+	selected := selectFamilies(families, ms)
+	if len(selected) == 0 {
+		q.adviseClassic(set, families, ms)
+	}
+	for _, f := range selected {
+		if hints.Func == seriesHint {
+			if err := q.labelSets(ctx, set, f, m.view, rest); err != nil {
+				return err
+			}
+			continue
+		}
+		if f.Kind == series.Distribution {
+			err = q.distributions(ctx, set, f, m, hints, rest)
+		} else {
+			err = q.numbers(ctx, set, f, hints, rest)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// labelSets lists series without their samples.
+func (q *promQuerier) labelSets(ctx context.Context, set *promSet, f store.FamilyInfo, view series.View, ms []*labels.Matcher) error {
+	if !IsSpanFamily(f.Name) {
+		view = series.Full
+	}
+	start, end := q.slots()
+	res, err := q.store.Query(ctx, store.Query{
+		Family: f.Name, View: view, Matchers: ms, Start: start, End: end, Each: true, Measure: store.Moments, MaxSeries: q.maxSeries,
+	})
+	if err != nil {
+		return AsError(err)
+	}
+	for _, g := range res.Groups {
+		set.add(f.Name, g.Labels, []promSample{{}})
+	}
+	return nil
+}
+
+// adviseClassic warns those who ask for the classic series of a histogram.
+func (q *promQuerier) adviseClassic(set *promSet, families map[string]store.FamilyInfo, ms []*labels.Matcher) {
+	for _, m := range ms {
+		if m.Name != labels.MetricName || m.Type != labels.MatchEqual {
+			continue
+		}
+		for suffix, hint := range map[string]string{
+			"_bucket": "histogram_quantile(0.99, sum(rate(%s[5m]))), without le",
+			"_count":  "histogram_count(rate(%s[5m]))",
+			"_sum":    "histogram_sum(rate(%s[5m]))",
+		} {
+			name, ok := strings.CutSuffix(m.Value, suffix)
+			if ok && families[name].Name != "" && families[name].Kind == series.Distribution {
+				set.warn("%s is a native histogram and has no series %s; write %s", name, m.Value, fmt.Sprintf(hint, name))
+			}
+		}
+	}
+}
+
+// distributions reads blocks of slots, one sample at each block's end.
+func (q *promQuerier) distributions(ctx context.Context, set *promSet, f store.FamilyInfo, m marker, hints *storage.SelectHints, ms []*labels.Matcher) error {
+	block := m.block
+	if block == 0 {
+		block = int64(series.Base)
+	}
+	// The first and last block ends in [hints.Start, hints.End].
+	first := floorTo(ceilDiv(hints.Start, 1000)-m.phase+block-1, block) + m.phase
+	last := floorTo(floorTo(hints.End, 1000)/1000-m.phase, block) + m.phase
+	if first > last {
+		return nil
+	}
+	sq := store.Query{
+		Family: f.Name, Matchers: ms, Start: first - block + q.shift, End: last + q.shift, Step: block,
+		By: m.by, Each: !m.sum, Schema: hist.MaxSchema, MaxSeries: q.maxSeries,
+	}
+	if IsSpanFamily(f.Name) {
+		sq.View = m.view
+	}
+	convert := FloatHistogram
+	if m.moments {
+		sq.Measure, convert = store.Moments, momentsOnly
+	}
+	res, err := q.store.Query(ctx, sq)
+	if err != nil {
+		return AsError(err)
+	}
+	if kept := int64(res.Resolution); kept > block {
+		return q.coarse(ctx, set, f, sq, kept, m, hints, convert)
+	}
+	if m.increments && res.Start < sq.Start {
+		set.warn("slots this old are kept longer than %d s; the window was widened to whole ones", block)
+	}
+	gap := block
+	if hints.Range == 0 && f.IntervalSeconds > 0 {
+		gap = max(gap, (f.IntervalSeconds+block-1)/block*block+block)
+	}
+	for _, g := range res.Groups {
+		samples := make([]promSample, 0, len(g.Points)+1)
+		for _, p := range g.Points {
+			if p.Hist == nil || p.Hist.Count == 0 {
+				continue
+			}
+			samples = append(samples, promSample{t: (p.Start - q.shift + block) * 1000, h: convert(p.Hist)})
+		}
+		if hints.Range == 0 {
+			samples = q.endings(samples, gap*1000)
+		}
+		set.add(f.Name, g.Labels, samples)
+	}
+	return nil
+}
+
+// coarse reads a range whose slots are longer than the blocks asked for. Blocks
+// to be added up get their share of the slot, as if it had happened evenly;
+// otherwise a slot is one sample at its end.
+func (q *promQuerier) coarse(ctx context.Context, set *promSet, f store.FamilyInfo, sq store.Query, kept int64, m marker, hints *storage.SelectHints, convert func(*hist.Histogram) *histogram.FloatHistogram) error {
+	set.warn("%s is kept only by %s this far back; shorter windows are shares of those", f.Name, durationText(time.Duration(kept)*time.Second))
+	block, first, last := sq.Step, sq.Start+sq.Step, sq.End
+	sq.Step = kept
+	sq.Start, sq.End = series.Resolution(kept).Slot(sq.Start), series.Resolution(kept).Slot(sq.End+kept-1)
+	res, err := q.store.Query(ctx, sq)
+	if err != nil {
+		return AsError(err)
+	}
+	for _, g := range res.Groups {
+		var samples []promSample
+		for _, p := range g.Points {
+			if p.Hist == nil || p.Hist.Count == 0 {
+				continue
+			}
+			whole := convert(p.Hist)
+			if !m.increments {
+				samples = append(samples, promSample{t: (p.Start - q.shift + kept) * 1000, h: whole})
+				continue
+			}
+			// Block ends from the first that reaches into the slot.
+			e := first + floorTo(max(p.Start-first, -block), block) + block
+			for ; e-block < p.Start+kept && e <= last; e += block {
+				share := float64(min(e, p.Start+kept)-max(e-block, p.Start)) / float64(kept)
+				if share <= 0 {
+					continue
+				}
+				part := whole.Copy().Mul(share)
+				t := (e - q.shift) * 1000
+				if n := len(samples); n > 0 && samples[n-1].t == t {
+					if part, _, _, err = part.Add(samples[n-1].h); err != nil {
+						return err
+					}
+					samples[n-1].h = part
+					continue
+				}
+				samples = append(samples, promSample{t: t, h: part})
+			}
+		}
+		if hints.Range == 0 {
+			samples = q.endings(samples, kept*1000)
+		}
+		set.add(f.Name, g.Labels, samples)
+	}
+	return nil
+}
+
+// endings puts a stale marker where the first slot is empty, so that an
+// instant selector does not show what is long past. The end of the data is an
+// ending only once a further slot would have been flushed.
+func (q *promQuerier) endings(samples []promSample, gap int64) []promSample {
+	if len(samples) == 0 {
+		return samples
+	}
+	out := make([]promSample, 0, len(samples)+4)
+	for i, s := range samples {
+		out = append(out, s)
+		next := s.t + gap
+		ended := false
+		if i+1 < len(samples) {
+			ended = samples[i+1].t > next
+		} else {
+			ended = next+flushDelay.Milliseconds()+q.shift*1000 <= q.now().UnixMilli()
+		}
+		if ended {
+			out = append(out, promSample{t: next, h: staleHistogram})
+		}
+	}
+	return out
+}
+
+var staleHistogram = &histogram.FloatHistogram{Sum: math.Float64frombits(value.StaleNaN)}
+
+// numbers reads raw samples; before the oldest of them, the last value of each slot.
+func (q *promQuerier) numbers(ctx context.Context, set *promSet, f store.FamilyInfo, hints *storage.SelectHints, ms []*labels.Matcher) error {
+	shift := q.shift * 1000
+	raw, err := q.store.Samples(ctx, store.SampleQuery{
+		Family: f.Name, Matchers: ms, StartMillis: hints.Start + shift, EndMillis: hints.End + shift, MaxSeries: q.maxSeries,
+	})
+	if err != nil {
+		return AsError(err)
+	}
+	oldest := make(map[string]int, len(raw)) // by labels, index into raw
+	late := len(raw) == 0
+	for i, s := range raw {
+		oldest[string(s.Labels.Bytes(nil))] = i
+		late = late || len(s.Samples) == 0 || s.Samples[0].TimeMillis > hints.Start+shift+60_000
+	}
+	older := map[string][]promSample{}
+	var alone []store.Group
+	if late {
+		a, b := floorTo(hints.Start+shift, 10_000)/1000, ceilDiv(hints.End+shift+1, 10_000)*10
+		res, err := q.store.Query(ctx, store.Query{Family: f.Name, Matchers: ms, Start: a, End: b, Step: int64(series.Base), Each: true, MaxSeries: q.maxSeries})
+		if err != nil {
+			return AsError(err)
+		}
+		for _, g := range res.Groups {
+			key := string(g.Labels.Bytes(nil))
+			until := int64(math.MaxInt64)
+			i, ok := oldest[key]
+			if ok && len(raw[i].Samples) > 0 {
+				until = raw[i].Samples[0].TimeMillis
+			}
+			samples := make([]promSample, 0, len(g.Points))
+			for _, p := range g.Points {
+				if t := p.Number.LastTimeMillis; p.Number.Count > 0 && t < until && t >= hints.Start+shift && t <= hints.End+shift {
+					samples = append(samples, promSample{t: t - shift, v: p.Number.Last})
+				}
+			}
+			older[key] = samples
+			if !ok {
+				alone = append(alone, g)
+			}
+		}
+	}
+	for _, s := range raw {
+		samples := older[string(s.Labels.Bytes(nil))]
+		samples = slices.Grow(samples, len(s.Samples))
+		for _, v := range s.Samples {
+			samples = append(samples, promSample{t: v.TimeMillis - shift, v: v.Value})
+		}
+		set.add(f.Name, s.Labels, samples)
+	}
+	for _, g := range alone {
+		set.add(f.Name, g.Labels, older[string(g.Labels.Bytes(nil))])
+	}
+	return nil
+}
+
+func ceilDiv(a, b int64) int64 { return -(floorTo(-a, b) / b) }
+
+// LabelValues lists the values of a label among the families and series the matchers select.
+func (q *promQuerier) LabelValues(ctx context.Context, name string, hints *storage.LabelHints, ms ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	families, err := familiesByName(ctx, q.store)
+	if err != nil {
+		return nil, nil, err
+	}
+	rest := without(without(ms, labels.MetricName), markerName)
+	start, end := q.slots()
+	var out []string
+	for _, f := range selectFamilies(families, ms) {
+		if name == labels.MetricName && len(rest) == 0 {
+			out = append(out, f.Name)
+			continue
+		}
+		for _, v := range labelViews(f.Name, append(matcherNames(rest), name)) {
+			if name == labels.MetricName {
+				names, err := q.store.LabelNames(ctx, f.Name, v, rest, start, end)
+				if err != nil {
+					return nil, nil, err
+				}
+				if len(names) > 0 {
+					out = append(out, f.Name)
+				}
+				continue
+			}
+			values, err := q.store.LabelValues(ctx, f.Name, v, name, rest, start, end)
+			if err != nil {
+				return nil, nil, err
+			}
+			out = append(out, values...)
+		}
+	}
+	sort.Strings(out)
+	return limited(slices.Compact(out), hints), nil, nil
+}
+
+// LabelNames lists the labels of the families and series the matchers select.
+func (q *promQuerier) LabelNames(ctx context.Context, hints *storage.LabelHints, ms ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	families, err := familiesByName(ctx, q.store)
+	if err != nil {
+		return nil, nil, err
+	}
+	rest := without(without(ms, labels.MetricName), markerName)
+	start, end := q.slots()
+	var out []string
+	for _, f := range selectFamilies(families, ms) {
+		views := labelViews(f.Name, matcherNames(rest))
+		if IsSpanFamily(f.Name) && !named(rest, series.LabelTenant) && !named(rest, series.LabelInstance) {
+			views = []series.View{series.Full, series.Marginal}
+		}
+		for _, v := range views {
+			names, err := q.store.LabelNames(ctx, f.Name, v, rest, start, end)
+			if err != nil {
+				return nil, nil, err
+			}
+			if len(names) > 0 {
+				out = append(append(out, labels.MetricName), names...)
+			}
+		}
+	}
+	sort.Strings(out)
+	return limited(slices.Compact(out), hints), nil, nil
+}
+
+// labelViews returns the view that has the labels, none if no view has them all.
+func labelViews(family string, names []string) []series.View {
+	v, ok := ViewOf(family, names...)
+	if !ok {
+		return nil
+	}
+	return []series.View{v}
+}
+
+func limited(s []string, hints *storage.LabelHints) []string {
+	if hints != nil && hints.Limit > 0 && len(s) > hints.Limit {
+		return s[:hints.Limit]
+	}
+	return s
+}
+
+// slots returns the querier's range in the store's time, widened to base slots.
+func (q *promQuerier) slots() (start, end int64) {
+	start = max(floorTo(q.mint, 10_000)/1000+q.shift, 0)
+	return start, max(min(floorTo(q.maxt, 10_000)/1000+q.shift+10, farFuture), start+10)
+}

@@ -1,0 +1,292 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"pgregory.net/rapid"
+
+	"tailscope/hist"
+	"tailscope/internal/query/querytest"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+const epoch = querytest.Epoch
+
+func at(sec int64) time.Time { return time.Unix(sec, 0).UTC() }
+
+// engineOver returns an engine whose clock stands an hour after the data.
+func engineOver(st store.Store) *PromEngine {
+	return NewPromEngine(st, PromOptions{Now: func() time.Time { return at(epoch + 7200) }})
+}
+
+func instant(t testing.TB, e *PromEngine, q string, when time.Time) promql.Vector {
+	t.Helper()
+	res := run(t, e, q, when)
+	if res.Err != nil {
+		t.Fatalf("%s: %v", q, res.Err)
+	}
+	v, err := res.Vector()
+	if err != nil {
+		t.Fatalf("%s: %v", q, err)
+	}
+	return v
+}
+
+func run(t testing.TB, e *PromEngine, q string, when time.Time) *promql.Result {
+	t.Helper()
+	pq, err := e.Instant(context.Background(), nil, q, when)
+	if err != nil {
+		return &promql.Result{Err: err}
+	}
+	t.Cleanup(pq.Close)
+	return pq.Exec(context.Background())
+}
+
+// The acceptance rule: PromQL's quantile of a rate lies in the bucket of the
+// distribution over the same window, for dense, sparse and one-slot series,
+// at any moment, for ranges and subqueries alike.
+func TestRateQuantileIsTheDistributions(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		ctx := context.Background()
+		st, w := querytest.NewTwin(), querytest.NewWriter()
+		tenants := []string{"dense", "sparse", "once"}
+		for _, tenant := range tenants {
+			l := labels.FromStrings(series.LabelService, "s", series.LabelOperation, "o", series.LabelTenant, tenant, series.LabelInstance, "i")
+			slots := []int64{rapid.Int64Range(0, 119).Draw(rt, "slot")}
+			switch tenant {
+			case "dense":
+				slots = nil
+				for i := range int64(120) {
+					slots = append(slots, i)
+				}
+			case "sparse":
+				slots = rapid.SliceOfNDistinct(rapid.Int64Range(0, 119), 1, 12, rapid.ID[int64]).Draw(rt, "slots")
+			}
+			for _, s := range slots {
+				for range rapid.IntRange(1, 4).Draw(rt, "spans") {
+					w.Span(epoch+s*10, l, math.Exp(rapid.Float64Range(-9, 3).Draw(rt, "log")))
+				}
+			}
+		}
+		if err := w.Put(ctx, st, 1); err != nil {
+			rt.Fatal(err)
+		}
+		e := engineOver(st)
+		window := rapid.SampledFrom([]int64{10, 60, 300, 600}).Draw(rt, "window")
+		end := epoch + rapid.Int64Range(10, 1300).Draw(rt, "end")
+		millis := rapid.Int64Range(0, 999).Draw(rt, "millis")
+		lastEnd := floorTo(end, 10) // the window holds the slots that end in (end-window, end]
+		want := map[string]*hist.Histogram{}
+		res, err := st.Query(ctx, store.Query{Family: series.SpanDuration, Start: lastEnd - window, End: lastEnd, By: []string{series.LabelTenant}, Schema: hist.MaxSchema})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		for _, g := range res.Groups {
+			want[g.Labels.Get(series.LabelTenant)] = g.Points[0].Hist
+		}
+		rate := fmt.Sprintf("sum by (tenant) (rate(span_duration_seconds[%ds]))", window)
+		q := rapid.SampledFrom([]float64{0.01, 0.5, 0.9, 0.99}).Draw(rt, "q")
+		when := time.UnixMilli(end*1000 + millis)
+
+		check := func(query string, when time.Time) {
+			got := instant(t, e, query, when)
+			if len(got) != len(want) {
+				rt.Fatalf("%s at %s: %d tenants, want %d", query, when, len(got), len(want))
+			}
+			for _, s := range got {
+				h := want[s.Metric.Get(series.LabelTenant)]
+				if h == nil {
+					rt.Fatalf("%s: unexpected %s", query, s.Metric)
+				}
+				if a, b := hist.BucketIndex(s.F, h.Schema), hist.BucketIndex(h.Quantile(q), h.Schema); a != b && !onBound(s.F, h) {
+					rt.Fatalf("%s of %s: %v is in bucket %d, the distribution's %v in %d", query, s.Metric, s.F, a, h.Quantile(q), b)
+				}
+			}
+		}
+		check(fmt.Sprintf("histogram_quantile(%v, %s)", q, rate), when)
+		check(fmt.Sprintf("histogram_quantile(%v, sum by (tenant) (rate(span_duration_seconds[%ds] offset 7m)))", q, window), when.Add(7*time.Minute))
+		check(fmt.Sprintf("histogram_quantile(%v, sum by (tenant) (rate(span_duration_seconds[%ds] @ %d.%03d)))", q, window, end, millis), at(epoch+99))
+		// Without the sum the engine adds the slots up itself.
+		check(fmt.Sprintf("histogram_quantile(%v, avg by (tenant) (increase(span_duration_seconds[%ds])))", q, window), when)
+
+		for _, s := range instant(t, e, fmt.Sprintf("histogram_count(sum by (tenant) (increase(span_duration_seconds[%ds])))", window), when) {
+			if h := want[s.Metric.Get(series.LabelTenant)]; s.F != float64(h.Count) {
+				rt.Fatalf("count of %s: %v, want %d", s.Metric, s.F, h.Count)
+			}
+		}
+		for _, s := range instant(t, e, "histogram_sum("+rate+")", when) {
+			h := want[s.Metric.Get(series.LabelTenant)]
+			if got := s.F * float64(window); math.Abs(got-h.Sum) > 1e-9*math.Abs(h.Sum) {
+				rt.Fatalf("sum of %s: %v, want %v", s.Metric, got, h.Sum)
+			}
+		}
+	})
+}
+
+// onBound says whether v is a bucket's bound but for rounding: interpolation
+// may end there from either side.
+func onBound(v float64, h *hist.Histogram) bool {
+	k := hist.BucketIndex(v, h.Schema)
+	for _, b := range []float64{hist.UpperBound(k-1, h.Schema), hist.UpperBound(k, h.Schema)} {
+		if math.Abs(v-b) < 1e-12*b {
+			return true
+		}
+	}
+	return false
+}
+
+// Every step of a range query must be what an instant query at that moment is.
+func TestRangeQueryIsItsInstants(t *testing.T) {
+	st, w := querytest.NewTwin(), querytest.NewWriter()
+	querytest.Shop(w)
+	if err := w.Put(context.Background(), st, 1); err != nil {
+		t.Fatal(err)
+	}
+	e := engineOver(st)
+	for _, q := range []string{
+		`histogram_quantile(0.9, sum by (service) (rate(span_duration_seconds[5m])))`,
+		`sum(histogram_count(increase(span_duration_seconds{service="checkout"}[90s])))`,
+		`histogram_quantile(0.9, sum(rate(span_duration_seconds[5m] offset 1m)))`,
+		`max_over_time(histogram_quantile(0.9, sum(rate(span_duration_seconds[2m])))[10m:1m])`,
+		`histogram_avg(sum(rate(span_duration_seconds[7m:30s])))`,
+		`histogram_count(sum(increase(span_duration_seconds[10m] @ end())))`,
+		`histogram_fraction(0, 0.01, sum by (tenant) (rate(span_duration_seconds[1m])))`,
+	} {
+		for _, step := range []time.Duration{15 * time.Second, time.Minute, 7 * time.Minute} {
+			for _, phase := range []time.Duration{0, 3 * time.Second, 10 * time.Second} {
+				start := at(epoch + 1200).Add(phase)
+				end := start.Add(4 * step)
+				pq, err := e.Range(context.Background(), nil, q, start, end, step)
+				if err != nil {
+					t.Fatal(err)
+				}
+				m, err := pq.Exec(context.Background()).Matrix()
+				if err != nil {
+					t.Fatalf("%s: %v", q, err)
+				}
+				if len(m) == 0 {
+					t.Fatalf("%s: no series", q)
+				}
+				for _, s := range m {
+					if len(s.Floats) != 5 {
+						t.Errorf("%s by %s from +%s: %d steps, want 5", q, step, phase, len(s.Floats))
+					}
+					for _, p := range s.Floats {
+						iq := strings.ReplaceAll(q, "@ end()", fmt.Sprintf("@ %d", end.Unix()))
+						for _, v := range instant(t, e, iq, time.UnixMilli(p.T)) {
+							if labels.Equal(v.Metric, s.Metric) && math.Abs(v.F-p.F) > 1e-12*math.Abs(p.F) {
+								t.Errorf("%s by %s at %d: %v in the range, %v alone", q, step, p.T, p.F, v.F)
+							}
+						}
+					}
+				}
+				pq.Close()
+			}
+		}
+	}
+}
+
+func TestRewrite(t *testing.T) {
+	families := map[string]store.FamilyInfo{
+		series.SpanDuration: {Name: series.SpanDuration, Kind: series.Distribution},
+		"latency_seconds":   {Name: "latency_seconds", Kind: series.Distribution},
+		"requests_total":    {Name: "requests_total", Kind: series.Counter},
+		"heap_bytes":        {Name: "heap_bytes", Kind: series.Gauge},
+	}
+	for _, c := range []struct{ in, want string }{
+		{`rate(requests_total[5m])`, `rate(requests_total[5m])`},
+		{`rate(nothing[5m])`, `rate(nothing[5m])`},
+		{`span_duration_seconds`, `span_duration_seconds{M="/1/0/0/"}`},
+		{`span_duration_seconds{tenant="a"}`, `span_duration_seconds{M="/0/0/0/",tenant="a"}`},
+		{`rate(span_duration_seconds[5m])`, `(sum_over_time(span_duration_seconds{M="i/1/60/0/"}[5m]) / 300)`},
+		{`sum(rate(span_duration_seconds[5m]))`, `sum((sum_over_time(span_duration_seconds{M="is/2/60/0/"}[5m]) / 300))`},
+		{`sum by (operation) (increase(span_duration_seconds[1h]))`, `sum by (operation) (sum_over_time(span_duration_seconds{M="is/1/60/0/operation"}[1h]))`},
+		{`sum by (tenant, service) (rate(span_duration_seconds[5m]))`, `sum by (tenant, service) ((sum_over_time(span_duration_seconds{M="is/0/60/0/tenant,service"}[5m]) / 300))`},
+		{`sum without (tenant) (rate(span_duration_seconds[5m]))`, `sum without (tenant) ((sum_over_time(span_duration_seconds{M="i/0/60/0/"}[5m]) / 300))`},
+		{`sum(rate(latency_seconds[5m]))`, `sum((sum_over_time(latency_seconds{M="is/2/60/0/"}[5m]) / 300))`},
+		// Ranges that the step does not divide are read slot by slot when they must be.
+		{`rate(latency_seconds[90s])`, `(sum_over_time(latency_seconds{M="i/1/30/0/"}[1m30s]) / 90)`},
+		{`rate(latency_seconds[25s])`, `(sum_over_time(latency_seconds{M="i/1/10/0/"}[25s]) / 25)`},
+		{`rate(latency_seconds[5m] offset 10s)`, `(sum_over_time(latency_seconds{M="i/1/60/50/"}[5m] offset 10s) / 300)`},
+		// Pinned to one moment the window is one block.
+		{`rate(latency_seconds[5m] @ 1000)`, `(sum_over_time(latency_seconds{M="i/1/300/100/"}[5m] @ 1000.000) / 300)`},
+		{`max_over_time(histogram_quantile(0.9, rate(latency_seconds[5m]))[1h:30s])`, `max_over_time(histogram_quantile(0.9, (sum_over_time(latency_seconds{M="i/1/30/0/"}[5m]) / 300))[1h:30s])`},
+		{`rate(latency_seconds[5m:30s] offset 1m)`, `(sum_over_time(latency_seconds{M="i/1/60/0/"}[5m] offset 1m) / 300)`},
+		{`histogram_count(sum(rate(latency_seconds[5m])))`, `histogram_count(sum((sum_over_time(latency_seconds{M="ims/2/60/0/"}[5m]) / 300)))`},
+		{`histogram_quantile(0.9, latency_seconds) / histogram_avg(latency_seconds)`, `histogram_quantile(0.9, latency_seconds{M="/1/0/0/"}) / histogram_avg(latency_seconds{M="m/1/0/0/"})`},
+		{`absent(latency_seconds{a="b"})`, `absent(latency_seconds{a="b"})`},
+		{`rate({__name__=~"latency.*"}[5m])`, `(sum_over_time({__name__=~"latency.*",M="i/1/60/0/"}[5m]) / 300)`},
+		{`rate({__name__=~"req.*"}[5m])`, `rate({__name__=~"req.*"}[5m])`},
+		{`2 * rate(latency_seconds[5m])`, `2 * (sum_over_time(latency_seconds{M="i/1/60/0/"}[5m]) / 300)`},
+		{`avg_over_time(latency_seconds[5m])`, `avg_over_time(latency_seconds{M="/1/0/0/"}[5m])`},
+		{`changes(heap_bytes[5m])`, `changes(heap_bytes[5m])`},
+	} {
+		e := &PromEngine{parser: NewPromEngine(nil, PromOptions{}).parser}
+		expr, err := e.parser.ParseExpr(c.in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &rewriter{families: families, start: 0, end: 3600_000, interval: 60_000, noStep: noStep}
+		out, err := r.rewrite(expr)
+		if err != nil {
+			t.Errorf("%s: %v", c.in, err)
+			continue
+		}
+		want, err := e.parser.ParseExpr(strings.ReplaceAll(c.want, "M=", markerName+"="))
+		if err != nil {
+			t.Fatalf("%s: %v", c.want, err)
+		}
+		if out.String() != want.String() {
+			t.Errorf("%s\n got %s\nwant %s", c.in, out, want)
+		}
+		if _, err := e.parser.ParseExpr(out.String()); err != nil {
+			t.Errorf("%s: what it became does not parse: %v", c.in, err)
+		}
+	}
+	for _, c := range []struct{ in, want string }{
+		{`irate(latency_seconds[5m])`, "irate() needs a running total, but latency_seconds holds what happened in each slot"},
+		{`delta(latency_seconds[5m])`, "delta() needs a running total"},
+		{`resets(sum(latency_seconds)[5m:])`, "resets() needs a running total"},
+		{`idelta({__name__=~".+"}[5m])`, "idelta() needs a running total"},
+		{`changes(latency_seconds[5m])`, "count_over_time"},
+		{`rate({__name__=~".+"}[5m])`, "names both distributions (latency_seconds) and numbers (heap_bytes)"},
+		{`rate(sum(latency_seconds)[5m:])`, "write rate(x[5m]) inside"},
+		{`sum by (tenant, instance) (rate(span_duration_seconds[5m]))`, "not kept together"},
+		{`span_duration_seconds{__tailscope_read__="x"}`, "server's own"},
+	} {
+		e := NewPromEngine(nil, PromOptions{})
+		expr, err := e.parser.ParseExpr(c.in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &rewriter{families: families, interval: 60_000, noStep: noStep}
+		if _, err := r.rewrite(expr); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.in, err, c.want)
+		}
+	}
+}
+
+func TestMarkerRoundTrip(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := marker{
+			increments: rapid.Bool().Draw(rt, "i"), moments: rapid.Bool().Draw(rt, "m"), sum: rapid.Bool().Draw(rt, "s"),
+			view: series.View(rapid.Uint8Range(0, 2).Draw(rt, "view")), block: rapid.Int64().Draw(rt, "block"), phase: rapid.Int64().Draw(rt, "phase"),
+			by: rapid.SliceOfN(rapid.StringN(1, 10, -1), 0, 3).Draw(rt, "by"),
+		}
+		got, err := parseMarker(m.String())
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(m) {
+			rt.Fatalf("got %+v, want %+v", got, m)
+		}
+	})
+}
