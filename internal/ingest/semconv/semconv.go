@@ -70,8 +70,8 @@ func (a *Attrs) Get(s Slot) string {
 // MaxValue is the length in bytes to which a label's value is cut.
 const MaxValue = 256
 
-// always are the slots that are labels themselves.
-var always = of(Tenant, Variant) | (1<<NumSlots-1)&^(1<<Extra-1)
+// Always are the slots that are labels themselves.
+var Always = of(Tenant, Variant) | (1<<NumSlots-1)&^(1<<Extra-1)
 
 var (
 	maskHTTP      = of(HTTPMethod, HTTPRoute, Name)
@@ -90,7 +90,7 @@ var (
 // Select returns the slots of which the labels of a span of this kind depend,
 // out of those present.
 func Select(k Kind, present Mask) Mask {
-	m := always
+	m := Always
 	switch {
 	case k != Server && present.Has(DBSystem):
 		switch {
@@ -225,7 +225,7 @@ func cut(dst []byte, start int) []byte {
 		return dst
 	}
 	end := start + MaxValue
-	for end > start && !utf8.RuneStart(dst[end]) {
+	for end > start+MaxValue-utf8.UTFMax && !utf8.RuneStart(dst[end]) {
 		end--
 	}
 	return dst[:end]

@@ -1,0 +1,155 @@
+package otlp
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/zeebo/xxh3"
+
+	"tailscope/internal/agg"
+)
+
+// cache remembers which target a span or a stream was resolved to, by the
+// 128-bit hash of what decides it. Reading takes no lock: tables only ever
+// gain entries, an entry's first word being written last, and are replaced
+// whole. When the young table is full it becomes the old one, whose entries
+// move over as they are used; the rest is forgotten. It holds no pointers for
+// the garbage collector to follow.
+type cache struct {
+	limit int // entries of one table
+	mu    sync.Mutex
+	now   atomic.Pointer[tables]
+}
+
+// tables are those of one epoch of the aggregator.
+type tables struct {
+	epoch      uint32
+	young, old *table
+}
+
+type table struct {
+	mask uint64
+	used int // guarded by cache.mu
+	slot []slot
+}
+
+type slot struct{ hi, lo, target atomic.Uint64 }
+
+const smallest = 1 << 10
+
+func newCache(limit int) *cache {
+	c := &cache{limit: max(limit, smallest)}
+	c.now.Store(&tables{young: newTable(smallest)})
+	return c
+}
+
+// newTable makes a table of n slots, a power of two.
+func newTable(n int) *table { return &table{mask: uint64(n) - 1, slot: make([]slot, n)} }
+
+func (t *table) find(hi, lo uint64) (agg.Target, bool) {
+	for i := lo & t.mask; ; i = (i + 1) & t.mask {
+		s := &t.slot[i]
+		switch h := s.hi.Load(); {
+		case h == hi && s.lo.Load() == lo:
+			return agg.Target(s.target.Load()), true
+		case h == 0:
+			return 0, false
+		}
+	}
+}
+
+// put adds an entry unless it is there; the table must have room.
+func (t *table) put(hi, lo uint64, target agg.Target) {
+	for i := lo & t.mask; ; i = (i + 1) & t.mask {
+		s := &t.slot[i]
+		switch h := s.hi.Load(); {
+		case h == 0:
+			s.lo.Store(lo)
+			s.target.Store(uint64(target))
+			s.hi.Store(hi)
+			t.used++
+			return
+		case h == hi && s.lo.Load() == lo:
+			return
+		}
+	}
+}
+
+// at returns the tables that hold targets of the epoch or a later one.
+func (c *cache) at(epoch uint32) *tables {
+	t := c.now.Load()
+	if int32(epoch-t.epoch) <= 0 {
+		return t
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t = c.now.Load()
+	if int32(epoch-t.epoch) > 0 {
+		t = &tables{epoch: epoch, young: newTable(len(t.young.slot))}
+		c.now.Store(t)
+	}
+	return t
+}
+
+// get looks h up. t is what at returned at the beginning of the request.
+func (c *cache) get(t *tables, h xxh3.Uint128) (agg.Target, bool) {
+	h.Hi = max(h.Hi, 1) // 0 is an empty slot
+	target, ok := t.young.find(h.Hi, h.Lo)
+	if !ok {
+		if now := c.now.Load(); now != t {
+			if now.epoch != t.epoch {
+				return 0, false
+			}
+			if target, ok = now.young.find(h.Hi, h.Lo); ok {
+				return target, true
+			}
+			t = now
+		}
+		if t.old == nil {
+			return 0, false
+		}
+		if target, ok = t.old.find(h.Hi, h.Lo); ok {
+			c.put(t.epoch, h, target)
+		}
+	}
+	return target, ok
+}
+
+// put remembers a target that was resolved in the epoch or later.
+func (c *cache) put(epoch uint32, h xxh3.Uint128, target agg.Target) {
+	h.Hi = max(h.Hi, 1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.now.Load()
+	if t.epoch != epoch {
+		return
+	}
+	if y := t.young; y.used >= len(y.slot)*5/8 {
+		next := &tables{epoch: t.epoch, old: t.old}
+		if y.used >= c.limit {
+			next.old, next.young = y, newTable(len(y.slot))
+		} else {
+			next.young = newTable(2 * len(y.slot))
+			for i := range y.slot {
+				if hi := y.slot[i].hi.Load(); hi != 0 {
+					next.young.put(hi, y.slot[i].lo.Load(), agg.Target(y.slot[i].target.Load()))
+				}
+			}
+		}
+		c.now.Store(next)
+		t = next
+	}
+	t.young.put(h.Hi, h.Lo, target)
+}
+
+// entries is how many are remembered now.
+func (c *cache) entries() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.now.Load()
+	n := t.young.used
+	if t.old != nil {
+		n += t.old.used
+	}
+	return n
+}

@@ -1,0 +1,149 @@
+package otlp
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"google.golang.org/grpc/encoding"
+	_ "google.golang.org/grpc/encoding/gzip" // registered before ours, which replaces it
+)
+
+// decompressor unpacks one format. Readers are pooled.
+type decompressor struct {
+	name string
+	new  func(io.Reader) (resetter, error)
+	pool *sync.Pool
+}
+
+type resetter interface {
+	io.Reader
+	Reset(io.Reader) error
+}
+
+var (
+	gzipFormat = &decompressor{name: "gzip", pool: &sync.Pool{}, new: func(r io.Reader) (resetter, error) { return gzip.NewReader(r) }}
+	zstdFormat = &decompressor{name: "zstd", pool: &sync.Pool{}, new: func(r io.Reader) (resetter, error) {
+		return zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(8<<20))
+	}}
+)
+
+// open returns a reader of what r unpacks to; close gives it back.
+func (d *decompressor) open(r io.Reader) (resetter, error) {
+	if z, ok := d.pool.Get().(resetter); ok {
+		if err := z.Reset(r); err != nil {
+			d.pool.Put(z)
+			return nil, err
+		}
+		return z, nil
+	}
+	return d.new(r)
+}
+
+// empty is what pooled readers point to, so that they keep no payload alive.
+func (d *decompressor) close(z resetter) {
+	if zr, ok := z.(*zstd.Decoder); ok {
+		_ = zr.Reset(nil)
+	}
+	d.pool.Put(z)
+}
+
+// unpack appends what b unpacks to, at most limit bytes of it: more is
+// errTooLarge.
+func (d *decompressor) unpack(dst, b []byte, limit int) ([]byte, error) {
+	z, err := d.open(bytes.NewReader(b))
+	if err != nil {
+		return dst, malformed("%s: %v", d.name, err)
+	}
+	defer d.close(z)
+	return readAll(dst, z, limit, func(err error) error { return malformed("%s: %v", d.name, err) })
+}
+
+// readAll appends r to dst, at most limit bytes.
+func readAll(dst []byte, r io.Reader, limit int, wrap func(error) error) ([]byte, error) {
+	for {
+		if len(dst) == cap(dst) {
+			dst = append(dst, 0)[:len(dst)]
+		}
+		n, err := r.Read(dst[len(dst):min(cap(dst), limit+1)])
+		dst = dst[:len(dst)+n]
+		if len(dst) > limit {
+			return dst, errTooLarge
+		}
+		switch err {
+		case nil:
+		case io.EOF:
+			return dst, nil
+		default:
+			return dst, wrap(err)
+		}
+	}
+}
+
+// gRPC finds compressors by name in a table of the whole process, which may
+// only be changed by init functions.
+func init() {
+	encoding.RegisterCompressor(&compressor{gzipFormat, &sync.Pool{New: func() any { return gzip.NewWriter(nil) }}})
+	encoding.RegisterCompressor(&compressor{zstdFormat, &sync.Pool{New: func() any {
+		w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
+		if err != nil {
+			panic(fmt.Sprintf("zstd: %v", err)) // of its options alone
+		}
+		return w
+	}}})
+}
+
+// compressor is both directions of a format for gRPC.
+type compressor struct {
+	*decompressor
+	writers *sync.Pool
+}
+
+func (c *compressor) Name() string { return c.name }
+
+func (c *compressor) Decompress(r io.Reader) (io.Reader, error) {
+	z, err := c.open(r)
+	if err != nil {
+		return nil, err
+	}
+	return &pooledReader{z, c.decompressor}, nil
+}
+
+type pooledReader struct {
+	resetter
+	d *decompressor
+}
+
+// Close is called by gRPC when the message has been read.
+func (r *pooledReader) Close() error {
+	if r.resetter != nil {
+		r.d.close(r.resetter)
+		r.resetter = nil
+	}
+	return nil
+}
+
+type resetWriter interface {
+	io.WriteCloser
+	Reset(io.Writer)
+}
+
+func (c *compressor) Compress(w io.Writer) (io.WriteCloser, error) {
+	z := c.writers.Get().(resetWriter)
+	z.Reset(w)
+	return &pooledWriter{z, c.writers}, nil
+}
+
+type pooledWriter struct {
+	resetWriter
+	pool *sync.Pool
+}
+
+func (w *pooledWriter) Close() error {
+	err := w.resetWriter.Close()
+	w.pool.Put(w.resetWriter)
+	return err
+}

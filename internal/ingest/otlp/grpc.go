@@ -1,0 +1,196 @@
+package otlp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"tailscope/internal/agg"
+)
+
+// message is a request or response as gRPC hands it to the codec: bytes.
+type message struct {
+	data []byte
+	hold mem.Buffer // what data is a view into, or nil
+	pool *[]byte    // what data was copied into, or nil
+}
+
+func (m *message) free() {
+	if m.hold != nil {
+		m.hold.Free()
+	}
+	if m.pool != nil {
+		*m.pool = m.data[:0]
+		putBuffer(m.pool)
+	}
+	*m = message{}
+}
+
+// rawCodec leaves messages as they are.
+type rawCodec struct{}
+
+func (rawCodec) Name() string { return "proto" }
+
+func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
+	m, ok := v.(*message)
+	if !ok {
+		return nil, fmt.Errorf("%T is not a message", v)
+	}
+	return mem.BufferSlice{mem.SliceBuffer(m.data)}, nil
+}
+
+func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	m, ok := v.(*message)
+	if !ok {
+		return fmt.Errorf("%T is not a message", v)
+	}
+	if len(data) == 1 {
+		data[0].Ref()
+		m.hold = data[0]
+		m.data = data[0].ReadOnlyData()
+		return nil
+	}
+	m.pool = getBuffer(data.Len())
+	m.data = (*m.pool)[:data.Len()]
+	data.CopyTo(m.data)
+	return nil
+}
+
+// exporter is what the service descriptions below call.
+type exporter interface {
+	export(ctx context.Context, s signal, dec func(any) error) (any, error)
+}
+
+func service(name string, s signal) *grpc.ServiceDesc {
+	return &grpc.ServiceDesc{
+		ServiceName: name,
+		HandlerType: (*exporter)(nil),
+		Methods: []grpc.MethodDesc{{
+			MethodName: "Export",
+			Handler: func(srv any, ctx context.Context, dec func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+				return srv.(exporter).export(ctx, s, dec)
+			},
+		}},
+		Metadata: strings.ToLower(name),
+	}
+}
+
+func (s *Server) newGRPC() *grpc.Server {
+	g := grpc.NewServer(
+		grpc.ForceServerCodecV2(rawCodec{}),
+		grpc.MaxRecvMsgSize(s.o.MaxRequestBytes),
+		// Windows that hold a usual request whole, so that its sender need not
+		// wait; setting them also spares the estimator's pings.
+		grpc.InitialWindowSize(1<<20),
+		grpc.InitialConnWindowSize(4<<20),
+		grpc.MaxConcurrentStreams(256),
+		grpc.ReadBufferSize(64<<10),
+		grpc.WriteBufferSize(4<<10),
+		grpc.SharedWriteBuffer(true),
+		grpc.NumStreamWorkers(uint32(2*runtime.GOMAXPROCS(0))),
+		grpc.ConnectionTimeout(20*time.Second),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 30 * time.Minute}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+		grpc.WaitForHandlers(true),
+		grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+			name, _ := grpc.MethodFromServerStream(stream)
+			return status.Errorf(codes.Unimplemented, "%s is not served here: tailscope takes traces and metrics; turn the exporter for anything else off", strings.TrimPrefix(name, "/"))
+		}),
+	)
+	g.RegisterService(service("opentelemetry.proto.collector.trace.v1.TraceService", traces), s)
+	g.RegisterService(service("opentelemetry.proto.collector.metrics.v1.MetricsService", metrics), s)
+	return g
+}
+
+// export serves one call.
+func (s *Server) export(ctx context.Context, sig signal, dec func(any) error) (any, error) {
+	c := &s.counters[overGRPC]
+	c.requests.Add(1)
+	if !s.limit.enter() {
+		return nil, s.grpcError(c, agg.ErrOverloaded)
+	}
+	defer s.limit.leave()
+	var m message
+	if err := dec(&m); err != nil {
+		st := status.Convert(err)
+		switch st.Code() {
+		case codes.Internal: // it did not unpack
+			return nil, s.grpcError(c, malformed("%s", strings.TrimPrefix(st.Message(), "grpc: ")))
+		case codes.ResourceExhausted:
+			return nil, s.grpcError(c, errTooLarge)
+		}
+		c.broken.Add(1)
+		return nil, err
+	}
+	defer m.free()
+	if !s.limit.hold(len(m.data)) {
+		return nil, s.grpcError(c, agg.ErrOverloaded)
+	}
+	defer s.limit.release(len(m.data))
+	c.bytes.Add(uint64(len(m.data)))
+	p, err := s.receive(ctx, sig, m.data)
+	if err != nil {
+		return nil, s.grpcError(c, err)
+	}
+	return &message{data: appendResponse(nil, p)}, nil
+}
+
+// grpcError answers one question: is a retry any use? Only with RetryInfo does
+// OTLP take RESOURCE_EXHAUSTED for one.
+func (s *Server) grpcError(c *counters, err error) error {
+	return s.status(c, err).Err()
+}
+
+// status turns an error into the Status of both protocols, and counts it.
+func (s *Server) status(c *counters, err error) *status.Status {
+	var bad *MalformedError
+	switch {
+	case errors.As(err, &bad):
+		c.malformed.Add(1)
+		return status.New(codes.InvalidArgument, bad.Error()+": nothing of it was accepted; send an OTLP export request")
+	case errors.Is(err, errTooLarge):
+		c.tooLarge.Add(1)
+		return status.New(codes.ResourceExhausted, fmt.Sprintf("request over %d bytes: send smaller batches, or raise otlp.max_request", s.o.MaxRequestBytes))
+	case errors.Is(err, agg.ErrOverloaded):
+		c.overloaded.Add(1)
+		return s.retry(codes.ResourceExhausted, "overloaded: nothing of the request was accepted; retry later")
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		c.broken.Add(1)
+		return status.FromContextError(err)
+	}
+	c.unavailable.Add(1)
+	s.o.Log.Error("observations cannot be kept", "err", err)
+	return s.retry(codes.Unavailable, "what was sent cannot be kept now: retry later; the server's log says why")
+}
+
+func (s *Server) retry(code codes.Code, text string) *status.Status {
+	st := status.New(code, text)
+	if with, err := st.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(s.o.RetryAfter)}); err == nil {
+		return with
+	}
+	return st
+}
+
+// appendResponse appends an ExportTraceServiceResponse or
+// ExportMetricsServiceResponse: partial_success (1) with the number rejected
+// (1) and a message (2). It is empty if all was accepted.
+func appendResponse(dst []byte, p Partial) []byte {
+	if p.Rejected == 0 && p.Message == "" {
+		return dst
+	}
+	inner := protowireAppend(nil, p)
+	dst = append(dst, 1<<3|bytesT)
+	dst = appendUvarint(dst, uint64(len(inner)))
+	return append(dst, inner...)
+}

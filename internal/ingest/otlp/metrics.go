@@ -1,0 +1,754 @@
+package otlp
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/zeebo/xxh3"
+
+	"tailscope/hist"
+	"tailscope/internal/agg"
+	"tailscope/internal/series"
+)
+
+// metrics walks an ExportMetricsServiceRequest and puts its points into the batch.
+func (d *decoder) metrics(b []byte) error {
+	var f field
+	for i := 0; i < len(b); {
+		var err error
+		if i, err = f.next(b, i); err != nil {
+			return err
+		}
+		if f.number == 1 && f.wire == bytesT {
+			if err := d.resourceMetrics(f.data); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (d *decoder) resourceMetrics(b []byte) error {
+	res, err := d.resource(b)
+	if err != nil {
+		return err
+	}
+	d.res = res
+	var f field
+	for i := 0; i < len(b); {
+		if i, err = f.next(b, i); err != nil {
+			return err
+		}
+		if f.number == 2 && f.wire == bytesT {
+			if err := d.scopeMetrics(f.data); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (d *decoder) scopeMetrics(b []byte) error {
+	var f field
+	var err error
+	d.scope = xxh3.Uint128{}
+	for i := 0; i < len(b); {
+		if i, err = f.next(b, i); err != nil {
+			return err
+		}
+		if f.number == 1 && f.wire == bytesT {
+			if err := d.hashScope(f.data); err != nil {
+				return err
+			}
+		}
+	}
+	for i := 0; i < len(b); {
+		if i, err = f.next(b, i); err != nil {
+			return err
+		}
+		if f.number == 2 && f.wire == bytesT {
+			if err := d.metric(f.data); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// hashScope adds the hash of an InstrumentationScope, whatever the order of
+// its attributes, to d.scope.
+func (d *decoder) hashScope(b []byte) error {
+	var f field
+	for i := 0; i < len(b); {
+		var err error
+		if i, err = f.next(b, i); err != nil {
+			return err
+		}
+		if f.wire == bytesT {
+			h := xxh3.Hash128Seed(f.data, uint64(f.number))
+			d.scope = add(d.scope, h)
+		}
+	}
+	return nil
+}
+
+// Temporalities.
+const (
+	delta      = 1
+	cumulative = 2
+)
+
+// metric is what the points of one Metric message have in common.
+type metric struct {
+	*family
+	shape       shape
+	temporality uint64
+	monotonic   bool
+	id          xxh3.Uint128 // with resource and scope
+}
+
+// metric reads one Metric message: first what it is, then its points.
+func (d *decoder) metric(b []byte) error {
+	var f field
+	var name, unitText, data []byte
+	var s shape
+	var err error
+	for i := 0; i < len(b); {
+		if i, err = f.next(b, i); err != nil {
+			return err
+		}
+		if f.wire != bytesT {
+			continue
+		}
+		switch f.number {
+		case 1:
+			name = f.data
+		case 3:
+			unitText = f.data
+		case 5, 7, 9, 10, 11:
+			s, data = shape(f.number), f.data // a oneof: the last wins
+		}
+	}
+	if s == 0 {
+		return nil // no data, no points
+	}
+	points := int32(1)
+	var temporality, monotonic uint64
+	count := 0
+	for i := 0; i < len(data); {
+		if i, err = f.next(data, i); err != nil {
+			return err
+		}
+		switch {
+		case f.number == points && f.wire == bytesT:
+			count++
+		case f.number == 2 && f.wire == varint:
+			temporality = f.num
+		case f.number == 3 && f.wire == varint:
+			monotonic = f.num
+		}
+	}
+	m := &d.m
+	*m = metric{shape: s, temporality: temporality, monotonic: s == sum && monotonic != 0}
+	reason := OK
+	switch {
+	case len(name) == 0:
+		reason = NoName
+	case s != gauge && s != summary && temporality != delta && temporality != cumulative:
+		reason = NoTemporality
+	default:
+		if m.family, err = d.family(s, m.monotonic, name, unitText); err != nil {
+			reason = NoName
+		}
+	}
+	if reason == OK {
+		key := append(d.key[:0], byte(s), byte(temporality), byte(monotonic))
+		key = appendHash(key, d.res.raw)
+		key = appendHash(key, d.scope)
+		key = binary.AppendUvarint(key, uint64(len(name)))
+		key = append(key, name...)
+		key = append(key, unitText...)
+		m.id = xxh3.Hash128(key)
+		d.key = key
+	}
+	for i := 0; i < len(data); {
+		if i, err = f.next(data, i); err != nil {
+			return err
+		}
+		if f.number != points || f.wire != bytesT {
+			continue
+		}
+		d.items++
+		r := reason
+		if r == OK {
+			switch s {
+			case gauge, sum:
+				r, err = d.numberPoint(m, f.data)
+			case histogram:
+				r, err = d.histogramPoint(m, f.data)
+			case exponential:
+				r, err = d.exponentialPoint(m, f.data)
+			case summary:
+				r, err = d.summaryPoint(m, f.data)
+			}
+		} else {
+			err = walk(f.data)
+		}
+		if err != nil {
+			return err
+		}
+		switch r {
+		case OK:
+		case noValue:
+			d.noValue++
+		default:
+			d.refuse(r)
+		}
+	}
+	return nil
+}
+
+func appendHash(b []byte, h xxh3.Uint128) []byte {
+	b = binary.LittleEndian.AppendUint64(b, h.Hi)
+	return binary.LittleEndian.AppendUint64(b, h.Lo)
+}
+
+// walk checks that b is a message.
+func walk(b []byte) error {
+	var f field
+	for i := 0; i < len(b); {
+		var err error
+		if i, err = f.next(b, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// family translates name and unit, or remembers having done so.
+func (d *decoder) family(s shape, monotonic bool, name, unitText []byte) (*family, error) {
+	key := append(d.key[:0], byte(s), 0)
+	if monotonic {
+		key[1] = 1
+	}
+	key = binary.AppendUvarint(key, uint64(len(name)))
+	key = append(key, name...)
+	key = append(key, unitText...)
+	d.key = key
+	if f := d.r.families.get(key); f != nil {
+		return f, nil
+	}
+	f, err := newFamily(s, monotonic, string(name), string(unitText))
+	if err != nil {
+		return nil, err
+	}
+	return d.r.families.put(key, f), nil
+}
+
+// point is what points of every shape have in common.
+type point struct {
+	start, time uint64
+	flags       uint64
+	attributes  xxh3.Uint128 // whatever their order
+}
+
+// check says why a point cannot be taken, or OK.
+func (p *point) check() Reason {
+	switch {
+	case p.flags&1 != 0:
+		return noValue
+	case p.time == 0:
+		return NoTime
+	case p.time > math.MaxInt64 || p.start > math.MaxInt64:
+		return TooNew
+	}
+	return OK
+}
+
+// stream is the identity of what a point belongs to.
+func (d *decoder) stream(m *metric, p *point, suffix byte, bits uint64) xxh3.Uint128 {
+	key := appendHash(d.key[:0], m.id)
+	key = appendHash(key, p.attributes)
+	if suffix != 0 {
+		key = append(key, suffix)
+		key = binary.LittleEndian.AppendUint64(key, bits)
+	}
+	d.key = key
+	return xxh3.Hash128(key)
+}
+
+// target finds the series of a stream; b is the point, whose attributes have
+// the given field number.
+func (d *decoder) target(m *metric, id xxh3.Uint128, name string, kind series.Kind, b []byte, attributes int32, quantile float64) (agg.Target, error) {
+	if t, ok := d.r.cache.get(d.tables, id); ok {
+		return t, nil
+	}
+	ls, err := d.pointLabels(b, attributes, quantile)
+	if err != nil {
+		return 0, err
+	}
+	t := d.r.sink.SeriesTarget(series.Series{Family: name, View: series.Full, Kind: kind, Labels: ls})
+	d.r.cache.put(d.tables.epoch, id, t)
+	return t, nil
+}
+
+// numberPoint is a NumberDataPoint: attributes 7, start 2, time 3, as_double
+// 4, as_int 6, flags 8.
+func (d *decoder) numberPoint(m *metric, b []byte) (Reason, error) {
+	var f field
+	var p point
+	var v float64
+	has := false
+	for i := 0; i < len(b); {
+		var err error
+		if i, err = f.next(b, i); err != nil {
+			return OK, err
+		}
+		switch {
+		case f.number == 7 && f.wire == bytesT:
+			p.attributes = add(p.attributes, xxh3.Hash128(f.data))
+		case f.number == 2 && f.wire == fixed64:
+			p.start = f.num
+		case f.number == 3 && f.wire == fixed64:
+			p.time = f.num
+		case f.number == 4 && f.wire == fixed64:
+			v, has = math.Float64frombits(f.num), true
+		case f.number == 6 && f.wire == fixed64:
+			v, has = float64(int64(f.num)), true
+		case f.number == 8 && f.wire == varint:
+			p.flags = f.num
+		}
+	}
+	if r := p.check(); r != OK {
+		return r, nil
+	}
+	switch v = m.unit.convert(v); {
+	case !has:
+		return noValue, nil
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return NotANumber, nil
+	case m.monotonic && v < 0:
+		return NegativeCounter, nil
+	}
+	id := d.stream(m, &p, 0, 0)
+	t, err := d.target(m, id, m.name, m.kind, b, 7, math.NaN())
+	if err != nil {
+		return OK, err
+	}
+	m.saw([2]uint64{id.Hi, id.Lo}, int64(p.time), d.r.sink)
+	if m.shape == sum && m.temporality == delta {
+		d.batch.DeltaNumber(t, agg.StreamID{id.Hi, id.Lo}, int64(p.time), v)
+	} else {
+		d.batch.Number(t, int64(p.time), v)
+	}
+	return OK, nil
+}
+
+// histogramPoint is a HistogramDataPoint: attributes 9, start 2, time 3, count
+// 4, sum 5, bucket_counts 6, explicit_bounds 7, flags 10, min 11, max 12.
+func (d *decoder) histogramPoint(m *metric, b []byte) (Reason, error) {
+	var f field
+	var p point
+	h := &d.h
+	h.Reset(hist.MaxSchema)
+	h.Schema, h.ZeroThreshold, h.Sum = hist.Explicit, 0, math.NaN()
+	d.bounds = d.bounds[:0]
+	for i := 0; i < len(b); {
+		var err error
+		if i, err = f.next(b, i); err != nil {
+			return OK, err
+		}
+		switch {
+		case f.number == 9 && f.wire == bytesT:
+			p.attributes = add(p.attributes, xxh3.Hash128(f.data))
+		case f.number == 6 && f.wire == bytesT:
+			if len(f.data)%8 != 0 {
+				return OK, malformed("bucket counts of %d bytes", len(f.data))
+			}
+			for c := f.data; len(c) > 0; c = c[8:] {
+				h.Positive.Counts = append(h.Positive.Counts, binary.LittleEndian.Uint64(c))
+			}
+		case f.number == 7 && f.wire == bytesT:
+			if len(f.data)%8 != 0 {
+				return OK, malformed("bounds of %d bytes", len(f.data))
+			}
+			for c := f.data; len(c) > 0; c = c[8:] {
+				d.bounds = append(d.bounds, m.unit.convert(math.Float64frombits(binary.LittleEndian.Uint64(c))))
+			}
+		case f.wire == fixed64:
+			switch v := math.Float64frombits(f.num); f.number {
+			case 2:
+				p.start = f.num
+			case 3:
+				p.time = f.num
+			case 4:
+				h.Count = f.num
+			case 5:
+				h.Sum = m.unit.convert(v)
+			case 6: // not packed
+				h.Positive.Counts = append(h.Positive.Counts, f.num)
+			case 7:
+				d.bounds = append(d.bounds, m.unit.convert(v))
+			case 11:
+				h.Min = m.unit.convert(v)
+			case 12:
+				h.Max = m.unit.convert(v)
+			}
+		case f.number == 10 && f.wire == varint:
+			p.flags = f.num
+		}
+	}
+	if r := p.check(); r != OK {
+		return r, nil
+	}
+	if len(h.Positive.Counts) == 0 && len(d.bounds) == 0 {
+		h.Positive.Counts = append(h.Positive.Counts, h.Count) // only count and sum are known
+	}
+	switch {
+	case len(h.Positive.Counts) != len(d.bounds)+1:
+		return BucketNumber, nil
+	case len(d.bounds) > maxBuckets:
+		return TooManyBuckets, nil
+	case !ascending(d.bounds):
+		return BoundsOrder, nil
+	}
+	h.Bounds = d.internBounds()
+	return d.distribution(m, &p, b, 9)
+}
+
+// exponentialPoint is an ExponentialHistogramDataPoint: attributes 1, start 2,
+// time 3, count 4, sum 5, scale 6, zero_count 7, positive 8, negative 9, flags
+// 10, min 12, max 13, zero_threshold 14.
+func (d *decoder) exponentialPoint(m *metric, b []byte) (Reason, error) {
+	var f field
+	var p point
+	h := &d.h
+	h.Reset(hist.MaxSchema)
+	h.ZeroThreshold, h.Sum = 0, math.NaN()
+	var scale int64
+	var positive, negative int64
+	for i := 0; i < len(b); {
+		var err error
+		if i, err = f.next(b, i); err != nil {
+			return OK, err
+		}
+		switch f.wire {
+		case bytesT:
+			switch f.number {
+			case 1:
+				p.attributes = add(p.attributes, xxh3.Hash128(f.data))
+			case 8:
+				if h.Positive.Counts, positive, err = exponentialBuckets(h.Positive.Counts, positive, f.data); err != nil {
+					return OK, err
+				}
+			case 9:
+				if h.Negative.Counts, negative, err = exponentialBuckets(h.Negative.Counts, negative, f.data); err != nil {
+					return OK, err
+				}
+			}
+		case fixed64:
+			switch v := math.Float64frombits(f.num); f.number {
+			case 2:
+				p.start = f.num
+			case 3:
+				p.time = f.num
+			case 4:
+				h.Count = f.num
+			case 5:
+				h.Sum = m.unit.convert(v)
+			case 7:
+				h.ZeroCount = f.num
+			case 12:
+				h.Min = m.unit.convert(v)
+			case 13:
+				h.Max = m.unit.convert(v)
+			case 14:
+				h.ZeroThreshold = m.unit.convert(v)
+			}
+		case varint:
+			switch f.number {
+			case 6:
+				scale = zigzag(f.num)
+			case 10:
+				p.flags = f.num
+			}
+		}
+	}
+	if r := p.check(); r != OK {
+		return r, nil
+	}
+	switch {
+	case scale < hist.MinSchema:
+		return TooCoarse, nil
+	case scale > 64:
+		return BrokenHistogram, nil
+	case len(h.Positive.Counts) > maxBuckets || len(h.Negative.Counts) > maxBuckets:
+		return TooManyBuckets, nil
+	case !(h.ZeroThreshold >= 0):
+		return NotANumber, nil
+	}
+	h.Schema = int8(min(scale, hist.MaxSchema))
+	move, widening := 0, 1.0
+	if m.unit.times != 1 || m.unit.by != 1 {
+		move, widening = m.unit.shift(h.Schema)
+	}
+	for _, side := range []struct {
+		b      *hist.Buckets
+		offset int64
+	}{{&h.Positive, positive}, {&h.Negative, negative}} {
+		if !place(side.b, side.offset, uint(max(0, scale-hist.MaxSchema)), move) {
+			return BrokenHistogram, nil
+		}
+	}
+	if widening > 1 {
+		h.Error = math.Exp2(math.Ldexp(1, -int(h.Schema)))*widening - 1
+	}
+	var err error
+	if h.ZeroThreshold, err = hist.RoundZeroThreshold(h.ZeroThreshold, h.Schema); err != nil {
+		return BrokenHistogram, nil
+	}
+	return d.distribution(m, &p, b, 1)
+}
+
+// place gives dense OTLP buckets from offset on their place in our numbering,
+// 2^finer of them becoming one, and moves them by the unit's shift. It reports
+// whether all indexes are numbers that a float64's buckets can have.
+func place(b *hist.Buckets, offset int64, finer uint, move int) bool {
+	counts := b.Counts
+	for len(counts) > 0 && counts[len(counts)-1] == 0 {
+		counts = counts[:len(counts)-1]
+	}
+	skip := 0
+	for skip < len(counts) && counts[skip] == 0 {
+		skip++
+	}
+	n := copy(counts, counts[skip:])
+	counts = counts[:n]
+	offset += int64(skip)
+	if n == 0 {
+		b.Counts, b.Offset = counts, 0
+		return true
+	}
+	if finer > 0 {
+		first := offset >> finer
+		for i := range counts {
+			k := (offset+int64(i))>>finer - first
+			c := counts[i]
+			if int(k) < i {
+				counts[i] = 0
+				counts[k] += c
+				if counts[k] < c {
+					return false
+				}
+			}
+		}
+		counts = counts[:(offset+int64(n)-1)>>finer-first+1]
+		offset = first
+	}
+	offset += int64(move) + 1 // OTLP's bucket i is (base^i, base^(i+1)], ours is named after its upper bound
+	if offset < math.MinInt32/2 || offset+int64(len(counts)) > math.MaxInt32/2 {
+		return false
+	}
+	b.Counts, b.Offset = counts, int32(offset)
+	return true
+}
+
+// exponentialBuckets reads a Buckets message: offset 1 (zig-zag), bucket_counts 2.
+func exponentialBuckets(counts []uint64, offset int64, b []byte) ([]uint64, int64, error) {
+	var f field
+	for i := 0; i < len(b); {
+		var err error
+		if i, err = f.next(b, i); err != nil {
+			return counts, offset, err
+		}
+		switch {
+		case f.number == 1 && f.wire == varint:
+			offset = int64(int32(zigzag(f.num & math.MaxUint32)))
+		case f.number == 2 && f.wire == varint: // not packed
+			counts = append(counts, f.num)
+		case f.number == 2 && f.wire == bytesT:
+			for c := f.data; len(c) > 0; {
+				if c[0] < 0x80 {
+					counts = append(counts, uint64(c[0]))
+					c = c[1:]
+					continue
+				}
+				v, n := binary.Uvarint(c)
+				if n <= 0 {
+					return counts, offset, malformed("a bucket's count is cut off or too long")
+				}
+				counts = append(counts, v)
+				c = c[n:]
+			}
+		}
+	}
+	return counts, offset, nil
+}
+
+// distribution checks d.h and hands it over.
+func (d *decoder) distribution(m *metric, p *point, b []byte, attributes int32) (Reason, error) {
+	h := &d.h
+	total := h.ZeroCount
+	for _, side := range [...][]uint64{h.Positive.Counts, h.Negative.Counts} {
+		for _, c := range side {
+			if total+c < total {
+				return CountMismatch, nil
+			}
+			total += c
+		}
+	}
+	if total != h.Count {
+		return CountMismatch, nil
+	}
+	if math.IsNaN(h.Sum) && h.Count == 0 {
+		h.Sum = 0
+	}
+	if h.Count == 0 {
+		h.Min, h.Max = math.NaN(), math.NaN()
+	}
+	if math.IsInf(h.Sum, 0) || math.IsInf(h.Min, 0) || math.IsInf(h.Max, 0) {
+		return NotANumber, nil
+	}
+	if h.Validate() != nil {
+		return BrokenHistogram, nil
+	}
+	id := d.stream(m, p, 0, 0)
+	t, err := d.target(m, id, m.name, series.Distribution, b, attributes, math.NaN())
+	if err != nil {
+		return OK, err
+	}
+	m.saw([2]uint64{id.Hi, id.Lo}, int64(p.time), d.r.sink)
+	if m.temporality == delta {
+		d.batch.Distribution(t, int64(p.time), h)
+	} else {
+		d.batch.Cumulative(t, agg.StreamID{id.Hi, id.Lo}, d.res.raw.Hi^d.res.raw.Lo, int64(p.start), int64(p.time), h)
+	}
+	return OK, nil
+}
+
+// summaryPoint is a SummaryDataPoint: attributes 7, start 2, time 3, count 4,
+// sum 5, quantile_values 6, flags 8. As in Prometheus it becomes a gauge per
+// quantile and the counters _sum and _count.
+func (d *decoder) summaryPoint(m *metric, b []byte) (Reason, error) {
+	var f field
+	var p point
+	var count uint64
+	var total float64
+	d.quantiles = d.quantiles[:0]
+	for i := 0; i < len(b); {
+		var err error
+		if i, err = f.next(b, i); err != nil {
+			return OK, err
+		}
+		switch {
+		case f.number == 7 && f.wire == bytesT:
+			p.attributes = add(p.attributes, xxh3.Hash128(f.data))
+		case f.number == 6 && f.wire == bytesT:
+			q, err := quantileValue(f.data)
+			if err != nil {
+				return OK, err
+			}
+			d.quantiles = append(d.quantiles, q)
+		case f.number == 8 && f.wire == varint:
+			p.flags = f.num
+		case f.wire == fixed64:
+			switch f.number {
+			case 2:
+				p.start = f.num
+			case 3:
+				p.time = f.num
+			case 4:
+				count = f.num
+			case 5:
+				total = m.unit.convert(math.Float64frombits(f.num))
+			}
+		}
+	}
+	if r := p.check(); r != OK {
+		return r, nil
+	}
+	if math.IsNaN(total) || math.IsInf(total, 0) {
+		return NotANumber, nil
+	}
+	for _, q := range d.quantiles {
+		if !(q.quantile >= 0 && q.quantile <= 1) {
+			return NotANumber, nil
+		}
+	}
+	for _, q := range d.quantiles {
+		if math.IsNaN(q.value) || math.IsInf(q.value, 0) {
+			continue // no observations in the window
+		}
+		id := d.stream(m, &p, 'q', math.Float64bits(q.quantile))
+		t, err := d.target(m, id, m.name, series.Gauge, b, 7, q.quantile)
+		if err != nil {
+			return OK, err
+		}
+		m.saw([2]uint64{id.Hi, id.Lo}, int64(p.time), d.r.sink)
+		d.batch.Number(t, int64(p.time), m.unit.convert(q.value))
+	}
+	for _, c := range [...]struct {
+		f *family
+		v float64
+	}{{m.sum, total}, {m.count, float64(count)}} {
+		id := d.stream(m, &p, c.f.name[len(c.f.name)-1], 0)
+		t, err := d.target(m, id, c.f.name, c.f.kind, b, 7, math.NaN())
+		if err != nil {
+			return OK, err
+		}
+		c.f.saw([2]uint64{id.Hi, id.Lo}, int64(p.time), d.r.sink)
+		d.batch.Number(t, int64(p.time), c.v)
+	}
+	return OK, nil
+}
+
+type quantile struct{ quantile, value float64 }
+
+// quantileValue reads a ValueAtQuantile message: quantile 1, value 2.
+func quantileValue(b []byte) (quantile, error) {
+	var f field
+	var q quantile
+	for i := 0; i < len(b); {
+		var err error
+		if i, err = f.next(b, i); err != nil {
+			return q, err
+		}
+		if f.wire == fixed64 {
+			switch f.number {
+			case 1:
+				q.quantile = math.Float64frombits(f.num)
+			case 2:
+				q.value = math.Float64frombits(f.num)
+			}
+		}
+	}
+	return q, nil
+}
+
+// maxBuckets bounds what one point may hold: SDKs keep at most 160 a side.
+const maxBuckets = 4096
+
+func ascending(bounds []float64) bool {
+	for i, b := range bounds {
+		if math.IsNaN(b) || math.IsInf(b, 0) || i > 0 && b <= bounds[i-1] {
+			return false
+		}
+	}
+	return true
+}
+
+// internBounds returns d.bounds in memory that is never written to again, the
+// same for equal bounds: histograms share it.
+func (d *decoder) internBounds() []float64 {
+	if d.lastBounds != nil && slices.Equal(d.lastBounds, d.bounds) {
+		return d.lastBounds
+	}
+	key := d.key[:0]
+	for _, b := range d.bounds {
+		key = binary.LittleEndian.AppendUint64(key, math.Float64bits(b))
+	}
+	d.key = key
+	d.lastBounds = d.r.bounds.get(key, d.bounds)
+	return d.lastBounds
+}

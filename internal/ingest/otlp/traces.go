@@ -1,0 +1,241 @@
+package otlp
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/zeebo/xxh3"
+
+	"tailscope/internal/agg"
+	"tailscope/internal/ingest/semconv"
+)
+
+// traces walks an ExportTraceServiceRequest and puts its spans into the batch.
+func (d *decoder) traces(b []byte) error {
+	var f field
+	for i := 0; i < len(b); {
+		var err error
+		if i, err = f.next(b, i); err != nil {
+			return err
+		}
+		if f.number == 1 && f.wire == bytesT {
+			if err := d.resourceSpans(f.data); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (d *decoder) resourceSpans(b []byte) error {
+	res, err := d.resource(b)
+	if err != nil {
+		return err
+	}
+	d.res = res
+	d.key = append(d.key[:0], res.key[:]...)
+	var f field
+	for i := 0; i < len(b); {
+		if i, err = f.next(b, i); err != nil {
+			return err
+		}
+		if f.number == 2 && f.wire == bytesT {
+			if err := d.scopeSpans(f.data); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (d *decoder) scopeSpans(b []byte) error {
+	var f field
+	for i := 0; i < len(b); {
+		var err error
+		if i, err = f.next(b, i); err != nil {
+			return err
+		}
+		if f.number == 2 && f.wire == bytesT {
+			if err := d.span(f.data); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// span reads one Span message.
+func (d *decoder) span(b []byte) error {
+	var (
+		start, end, kind, code uint64
+		traceID, state, name   []byte
+		f                      field
+		err                    error
+	)
+	d.attrs.Mask = 0
+	d.httpStatus = 0
+	d.arena = d.arena[:0]
+	for i := 0; i < len(b); {
+		if i, err = f.next(b, i); err != nil {
+			return err
+		}
+		switch f.wire {
+		case bytesT:
+			switch f.number {
+			case 1:
+				traceID = f.data
+			case 3:
+				state = f.data
+			case 5:
+				name = f.data
+			case 9:
+				if err := d.attribute(f.data); err != nil {
+					return err
+				}
+			case 15:
+				if code, err = statusCode(f.data, code); err != nil {
+					return err
+				}
+			}
+		case fixed64:
+			switch f.number {
+			case 7:
+				start = f.num
+			case 8:
+				end = f.num
+			}
+		case varint:
+			if f.number == 6 {
+				kind = f.num
+			}
+		}
+	}
+	d.items++
+	switch {
+	case start == 0:
+		d.refuse(NoStart)
+		return nil
+	case end == 0:
+		d.refuse(NoEnd)
+		return nil
+	case start > math.MaxInt64 || end > math.MaxInt64:
+		d.refuse(TooNew)
+		return nil
+	case end < start:
+		d.refuse(EndsBeforeStart)
+		return nil
+	}
+	if len(name) > 0 {
+		d.attrs.Mask |= 1 << semconv.Name
+		d.attrs.V[semconv.Name] = view(name)
+	}
+	if kind > uint64(semconv.Consumer) {
+		kind = 0
+	}
+	failed := code == 2 || code == 0 && d.httpStatus >= 500
+	w := uint32(1)
+	if len(state) > 0 {
+		w = weight(view(state), traceID)
+	}
+	d.batch.Observe(d.spanTarget(semconv.Kind(kind), failed), int64(end), int64(end-start), w)
+	return nil
+}
+
+// statusCode reads the code (field 3) of a Status message.
+func statusCode(b []byte, code uint64) (uint64, error) {
+	var f field
+	for i := 0; i < len(b); {
+		var err error
+		if i, err = f.next(b, i); err != nil {
+			return 0, err
+		}
+		if f.number == 3 && f.wire == varint {
+			code = f.num
+		}
+	}
+	return code, nil
+}
+
+// spanTarget finds what the span in d.attrs is counted under.
+func (d *decoder) spanTarget(k semconv.Kind, failed bool) agg.Target {
+	a := &d.attrs
+	a.Mask = semconv.Select(k, a.Mask)
+	key := d.key[:16]
+	flags := byte(k) << 2
+	if failed {
+		flags |= 1
+	}
+	mask := a.Mask
+	var component string
+	mapped := a.Volatile()
+	if mapped {
+		d.operation, component = semconv.Operation(d.operation[:0], k, a)
+		key = append(key, flags|2)
+		key = append(key, component...)
+		key = append(key, 0)
+		key = binary.AppendUvarint(key, uint64(len(d.operation)))
+		key = append(key, d.operation...)
+		mask &= semconv.Always
+	} else {
+		key = append(key, flags)
+	}
+	for ; mask != 0; mask &= mask - 1 {
+		s := bits.TrailingZeros64(uint64(mask))
+		v := a.V[s]
+		if n := uint(len(v)); n < 0x80 {
+			key = append(key, byte(s), byte(n))
+		} else {
+			key = append(key, byte(s))
+			key = binary.AppendUvarint(key, uint64(n))
+		}
+		key = append(key, v...)
+	}
+	d.key = key
+	h := xxh3.Hash128Seed(key, d.r.seed)
+	if t, ok := d.r.cache.get(d.tables, h); ok {
+		return t
+	}
+	if !mapped {
+		d.operation, component = semconv.Operation(d.operation[:0], k, a)
+	}
+	t := d.resolveSpan(k, failed, component)
+	d.r.cache.put(d.tables.epoch, h, t)
+	return t
+}
+
+// resolveSpan asks the aggregator; d.operation is the span's operation.
+func (d *decoder) resolveSpan(k semconv.Kind, failed bool, component string) agg.Target {
+	r := d.res
+	id := agg.SpanIdentity{
+		Service:   r.service(),
+		Operation: label(view(d.operation)),
+		Component: component,
+		Kind:      k.String(),
+		Status:    "ok",
+		Tenant:    d.either(semconv.Tenant),
+		Version:   r.attrs.Get(semconv.Version),
+		Variant:   d.either(semconv.Variant),
+		Instance:  r.attrs.Get(semconv.Instance),
+	}
+	if failed {
+		id.Status = "error"
+	}
+	d.extra = d.extra[:0]
+	for _, i := range d.r.extraOrder {
+		if v := d.either(semconv.Extra + semconv.Slot(i)); v != "" {
+			d.extra = append(d.extra, labels.Label{Name: d.r.keys.Extras[i], Value: v})
+		}
+	}
+	id.Extra = d.extra
+	return d.r.sink.SpanTarget(&id)
+}
+
+// either returns the value in the span, or else in its resource.
+func (d *decoder) either(s semconv.Slot) string {
+	if v := d.attrs.Get(s); v != "" {
+		return label(v)
+	}
+	return d.res.attrs.Get(s)
+}
