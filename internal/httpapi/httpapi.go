@@ -72,11 +72,13 @@ func New(o Options) http.Handler {
 	o.ensureDefaults()
 	s := &server{Options: o, turns: make(chan struct{}, o.MaxConcurrent)}
 	s.routes = newRoutes()
+	s.prom = query.NewPromEngine(o.Store, query.PromOptions{Now: o.Now, Logger: o.Logger, Timeout: o.Timeout, MaxSamples: o.MaxSamples})
 	mux := http.NewServeMux()
 	s.register(mux)
 	outer := http.NewServeMux()
 	outer.Handle("/api/", s.guardJSON(mux))
 	outer.Handle("/openapi.json", mux)
+	s.promRoutes(outer)
 	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(1400), gzhttp.CompressionLevel(1))
 	if err != nil { // the options are constants
 		panic(err)
@@ -87,6 +89,7 @@ func New(o Options) http.Handler {
 type server struct {
 	Options
 	turns  chan struct{}
+	prom   *query.PromEngine
 	routes *routes
 }
 
