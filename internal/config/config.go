@@ -62,7 +62,7 @@ func Default() Config {
 		Listen:     "127.0.0.1:7099",
 		OTLPGRPC:   "127.0.0.1:4317",
 		OTLPHTTP:   "127.0.0.1:4318",
-		MaxRequest: 64 << 20,
+		MaxRequest: 16 << 20,
 		Retain: Retention{
 			Base: 48 * time.Hour, Minute: 35 * day, TenMin: 100 * day, Hour: 400 * day,
 		},

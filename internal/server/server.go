@@ -1,0 +1,201 @@
+// Package server turns a Config into a running Tailscope and back into
+// nothing.
+//
+// Start means ready: when it returns, every address listens, the journal is
+// replayed and questions are answered. Close means gone: it stops taking in
+// data, answers what is being asked, flushes what has arrived, and closes the
+// store, in that order, so that nothing accepted is lost; the errors of all
+// steps are joined.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"tailscope/internal/agg"
+	"tailscope/internal/config"
+	"tailscope/internal/store/pebblestore"
+)
+
+// ErrListen says an address cannot be listened on.
+var ErrListen = errors.New("cannot listen")
+
+// Settings is what the program passes beside the operator's Config.
+type Settings struct {
+	Config  config.Config
+	Log     *slog.Logger
+	Version string
+}
+
+// Server is a running Tailscope. Its methods are safe for concurrent use.
+type Server struct {
+	cfg     config.Config
+	log     *slog.Logger
+	version string
+
+	store   *pebblestore.Store
+	agg     *agg.Aggregator
+	ready   atomic.Bool
+	metrics *metrics
+
+	http, otlpGRPC, otlpHTTP net.Listener
+	parts                    []part // in order of start; stopped in reverse
+	failed                   chan error
+	closing                  sync.Once
+	closed                   error
+}
+
+// part is something that runs until it is stopped.
+type part struct {
+	name string
+	stop func(context.Context) error
+}
+
+// Start returns a server that is ready, or an error and nothing left behind.
+func Start(ctx context.Context, set Settings) (_ *Server, err error) {
+	if set.Log == nil {
+		set.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{cfg: set.Config, log: set.Log, version: set.Version, failed: make(chan error, 8), metrics: newMetrics(set.Version)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close(context.WithoutCancel(ctx)))
+		}
+	}()
+
+	// Addresses first: a wrong one is known at once, and callers that connect
+	// meanwhile wait instead of being refused.
+	if s.http, err = s.listen(ctx, "page and API", s.cfg.Listen); err != nil {
+		return nil, err
+	}
+	if s.otlpGRPC, err = s.listen(ctx, "OTLP over gRPC", s.cfg.OTLPGRPC); err != nil {
+		return nil, err
+	}
+	if s.otlpHTTP, err = s.listen(ctx, "OTLP over HTTP", s.cfg.OTLPHTTP); err != nil {
+		return nil, err
+	}
+	if s.cfg.DebugListen != "" {
+		l, err := s.listen(ctx, "pprof", s.cfg.DebugListen)
+		if err != nil {
+			return nil, err
+		}
+		s.serveHTTP("pprof", l, debugHandler())
+	}
+	if err := s.openStore(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.openAggregator(ctx); err != nil {
+		return nil, err
+	}
+	s.startMaintenance()
+	if err := s.startDoors(ctx); err != nil {
+		return nil, err
+	}
+	s.ready.Store(true)
+	s.log.Info("ready", "listen", s.Addr(), "otlp_grpc", s.OTLPGRPC(), "otlp_http", s.OTLPHTTP(), "data", s.cfg.Data, "version", s.version)
+	return s, nil
+}
+
+// Addr is the address of the page and the API, with the port that was chosen
+// if the configured one was 0.
+func (s *Server) Addr() string { return address(s.http) }
+
+// OTLPGRPC and OTLPHTTP are the addresses that take OTLP, empty if off.
+func (s *Server) OTLPGRPC() string { return address(s.otlpGRPC) }
+func (s *Server) OTLPHTTP() string { return address(s.otlpHTTP) }
+
+// Failed delivers the error of a part that ended by itself. The server is then
+// of no more use and should be closed.
+func (s *Server) Failed() <-chan error { return s.failed }
+
+// Flush makes everything accepted so far visible to questions.
+func (s *Server) Flush(ctx context.Context) error { return s.agg.Flush(ctx) }
+
+// Close stops the server. Once ctx is done it no longer waits for callers, but
+// still keeps what was accepted. Closing again returns the same error.
+func (s *Server) Close(ctx context.Context) error {
+	s.closing.Do(func() {
+		s.ready.Store(false)
+		var errs []error
+		for _, p := range slices.Backward(s.parts) {
+			begin := time.Now()
+			if err := p.stop(ctx); err != nil {
+				errs = append(errs, fmt.Errorf("stop %s: %w", p.name, err))
+			}
+			s.log.Debug("stopped", "part", p.name, "took", time.Since(begin))
+		}
+		s.closed = errors.Join(errs...)
+	})
+	return s.closed
+}
+
+func (s *Server) started(name string, stop func(context.Context) error) {
+	s.parts = append(s.parts, part{name, stop})
+}
+
+func (s *Server) fail(name string, err error) {
+	select {
+	case s.failed <- fmt.Errorf("%s: %w", name, err):
+	default: // the first few say enough
+	}
+}
+
+// listen opens an address, or returns nil for an empty one.
+func (s *Server) listen(ctx context.Context, what, addr string) (net.Listener, error) {
+	if addr == "" {
+		return nil, nil
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", what, ErrListen, err)
+	}
+	// Whoever serves the listener closes it; this is for a start that fails.
+	s.started("listener of "+what, func(context.Context) error {
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil
+	})
+	return l, nil
+}
+
+// serveHTTP answers requests on l until the server is closed.
+func (s *Server) serveHTTP(name string, l net.Listener, h http.Handler) {
+	srv := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.fail(name, err)
+		}
+	}()
+	s.started(name, func(ctx context.Context) error {
+		err := srv.Shutdown(ctx)
+		if err != nil { // callers that will not finish are cut off
+			err = errors.Join(err, srv.Close())
+		}
+		<-done
+		return err
+	})
+}
+
+func address(l net.Listener) string {
+	if l == nil {
+		return ""
+	}
+	return l.Addr().String()
+}
