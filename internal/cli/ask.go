@@ -1,0 +1,432 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tailscope/api"
+	"tailscope/client"
+)
+
+func newQueryServices(io streams) *cobra.Command {
+	q := newQuestion(io, "table", "json", "csv")
+	cmd := &cobra.Command{
+		Use:   "services",
+		Short: "every service: requests, rate, errors, Apdex, quantiles",
+		Args:  exactArgs(0, ""),
+	}
+	q.serverFlag.register(cmd.Flags())
+	q.registerRange(cmd.Flags(), "1h")
+	q.registerFormat(cmd.Flags())
+	cmd.RunE = q.run(func(ctx context.Context) error {
+		start, end, err := q.timeRange()
+		if err != nil {
+			return err
+		}
+		r, err := q.client().Services(ctx, client.ServicesQuery{Selection: client.Selection{Start: start, End: end}})
+		if err != nil {
+			return q.failed(err)
+		}
+		if q.format == "json" {
+			return writeJSON(io.out, r)
+		}
+		if len(r.Services) == 0 && q.format == "table" {
+			return withHint(fmt.Errorf("no service has sent anything in that range"),
+				"point an OpenTelemetry SDK at the server with OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4317")
+		}
+		t := &table{}
+		t.column("service", false)
+		for _, h := range []string{"requests", "rate", "errors", "apdex", "mean"} {
+			t.column(h, true)
+		}
+		var qs []string
+		if len(r.Services) > 0 {
+			qs = sortedQuantiles(r.Services[0].Quantiles)
+		}
+		for _, name := range qs {
+			t.column(quantileName(name), true)
+		}
+		var plainRows [][]string
+		for _, s := range r.Services {
+			row := []string{s.Name, count(s.Requests), digits(float64(s.Rate)) + "/s", percent(s.ErrorRate), ratio(s.Apdex), secondsUnit.value(s.Mean)}
+			plainRow := []string{s.Name, strconv.FormatUint(s.Requests, 10), raw(s.Rate), raw(s.ErrorRate), raw(s.Apdex), raw(s.Mean)}
+			for _, name := range qs {
+				row = append(row, secondsUnit.value(s.Quantiles[name]))
+				plainRow = append(plainRow, raw(s.Quantiles[name]))
+			}
+			t.rows, plainRows = append(t.rows, row), append(plainRows, plainRow)
+		}
+		if q.format == "csv" {
+			return writeCSV(io.out, append([]string{"service", "requests", "rate", "error_ratio", "apdex", "mean"}, qs...), plainRows)
+		}
+		return t.write(io.out)
+	})
+	return cmd
+}
+
+func newQueryDistribution(io streams) *cobra.Command {
+	q := newQuestion(io, "table", "json", "csv")
+	var by, quantiles, at string
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "distribution",
+		Short: "quantiles of a range, and the shares below, at and above a value",
+		Example: `  tailscope query distribution --service shop --q 0.5,0.99 --at 200ms
+  tailscope query distribution --service shop --by tenant --since 15m`,
+		Args: exactArgs(0, ""),
+	}
+	q.register(cmd.Flags())
+	cmd.Flags().StringVar(&by, "by", "", "group by these `labels`, such as operation,tenant")
+	cmd.Flags().StringVar(&quantiles, "q", "0.5,0.95,0.99", "`quantiles` between 0 and 1")
+	cmd.Flags().StringVar(&at, "at", "", "`values` to rank, such as 200ms,1s")
+	cmd.Flags().IntVar(&limit, "limit", 0, "keep only so many groups, those with the most observations")
+	cmd.RunE = q.run(func(ctx context.Context) error {
+		values, err := parseValues(at)
+		if err != nil {
+			return err
+		}
+		r, err := ask(q, func(sel client.Selection) (*api.DistributionResponse, error) {
+			return q.client().Distribution(ctx, client.DistributionQuery{
+				Selection: sel, By: splitList(by), Quantiles: splitList(quantiles), At: values, Limit: limit})
+		}, func(r *api.DistributionResponse) bool { return len(r.Groups) == 0 })
+		if err != nil {
+			return err
+		}
+		switch q.format {
+		case "json":
+			return writeJSON(io.out, r)
+		case "csv":
+			return distributionCSV(io, r, splitList(by))
+		}
+		return distributionTable(io, r, splitList(by))
+	})
+	return cmd
+}
+
+func distributionTable(io streams, r *api.DistributionResponse, by []string) error {
+	u := unitOf(r.Family)
+	t := &table{}
+	for _, name := range by {
+		t.column(name, false)
+	}
+	qs := sortedQuantiles(r.Groups[0].Quantiles)
+	for _, h := range []string{"count", "mean", "min"} {
+		t.column(h, true)
+	}
+	for _, name := range qs {
+		t.column(quantileName(name), true)
+	}
+	t.column("max", true)
+	t.column("error", true)
+	for _, a := range r.Groups[0].At {
+		t.column("below "+u.value(a.Value), true)
+		t.column("same", true)
+		t.column("above", true)
+	}
+	for _, g := range r.Groups {
+		var row []string
+		for _, name := range by {
+			row = append(row, orNone(g.Labels[name]))
+		}
+		row = append(row, count(g.Count), u.value(g.Mean), u.value(g.Min))
+		for _, name := range qs {
+			row = append(row, u.value(g.Quantiles[name]))
+		}
+		row = append(row, u.value(g.Max), "±"+percent(g.Error))
+		for _, a := range g.At {
+			row = append(row, percent(a.Below), percent(a.Same), percent(a.Above))
+		}
+		t.rows = append(t.rows, row)
+	}
+	return t.write(io.out)
+}
+
+func distributionCSV(io streams, r *api.DistributionResponse, by []string) error {
+	qs := sortedQuantiles(r.Groups[0].Quantiles)
+	header := slices.Concat(by, []string{"count", "sum", "mean", "min", "max", "error"}, qs)
+	for _, a := range r.Groups[0].At {
+		v := raw(a.Value)
+		header = append(header, "below_"+v, "same_"+v, "above_"+v)
+	}
+	var rows [][]string
+	for _, g := range r.Groups {
+		var row []string
+		for _, name := range by {
+			row = append(row, g.Labels[name])
+		}
+		row = append(row, strconv.FormatUint(g.Count, 10), raw(g.Sum), raw(g.Mean), raw(g.Min), raw(g.Max), raw(g.Error))
+		for _, name := range qs {
+			row = append(row, raw(g.Quantiles[name]))
+		}
+		for _, a := range g.At {
+			row = append(row, raw(a.Below), raw(a.Same), raw(a.Above))
+		}
+		rows = append(rows, row)
+	}
+	return writeCSV(io.out, header, rows)
+}
+
+func newQueryHeatmap(io streams) *cobra.Command {
+	q := newQuestion(io, "picture", "json", "csv")
+	var step string
+	var height int
+	cmd := &cobra.Command{
+		Use:     "heatmap",
+		Short:   "a picture of the whole distribution over time",
+		Example: `  tailscope query heatmap --service shop --since 30m`,
+		Args:    exactArgs(0, ""),
+	}
+	q.register(cmd.Flags())
+	q.registerPicture(cmd.Flags())
+	cmd.Flags().StringVar(&step, "step", "", "`length` of a column; chosen by the width unless given")
+	cmd.Flags().IntVar(&height, "height", 20, "lines of the picture")
+	cmd.RunE = q.run(func(ctx context.Context) error {
+		if height < 4 || height > 200 {
+			return usage{fmt.Errorf("--height %d: write a number from 4 to 200", height)}
+		}
+		p := picture{width: q.columns(), height: height, colors: q.colors(), zone: q.now().Location()}
+		if q.format != "picture" {
+			p.colors = true // as fine as a picture can be
+		}
+		var used client.Selection
+		h, err := ask(q, func(sel client.Selection) (*api.HeatmapResponse, error) {
+			used = sel
+			return q.client().Heatmap(ctx, client.HeatmapQuery{Selection: sel, Grid: client.Grid{Step: step, Width: p.columns()}, Rows: p.rows()})
+		}, func(h *api.HeatmapResponse) bool { return h.Count == 0 })
+		if err != nil {
+			return err
+		}
+		switch q.format {
+		case "json":
+			return writeJSON(io.out, h)
+		case "csv":
+			return heatmapCSV(io, h)
+		}
+		p.unit = unitOf(h.Family)
+		marks, err := q.client().Marks(ctx, client.MarksQuery{Start: unix(h.Start), End: unix(h.End), Service: q.service})
+		if err != nil {
+			return q.failed(err)
+		}
+		d, err := q.client().Distribution(ctx, client.DistributionQuery{Selection: used, Quantiles: []string{"0.5", "0.95", "0.99", "0.999"}})
+		if err != nil {
+			return q.failed(err)
+		}
+		if err := p.draw(io.out, h, marks.Marks); err != nil {
+			return err
+		}
+		if len(d.Groups) == 0 {
+			return nil
+		}
+		_, err = fmt.Fprintln(io.out, strings.Repeat(" ", axisWidth)+summary(d.Groups[0], p.unit))
+		return err
+	})
+	return cmd
+}
+
+// summary is a distribution in one line.
+func summary(g api.DistributionGroup, u unit) string {
+	parts := []string{count(g.Count) + " observations", "mean " + u.value(g.Mean)}
+	for _, name := range sortedQuantiles(g.Quantiles) {
+		parts = append(parts, quantileName(name)+" "+u.value(g.Quantiles[name]))
+	}
+	return strings.Join(append(parts, "max "+u.value(g.Max)), "  ")
+}
+
+// heatmapCSV writes a line per occupied cell.
+func heatmapCSV(io streams, h *api.HeatmapResponse) error {
+	var rows [][]string
+	for _, c := range h.Columns {
+		for i, row := range c.Rows {
+			if row+1 < len(h.Bounds) {
+				rows = append(rows, []string{unix(c.Start), raw(h.Bounds[row]), raw(h.Bounds[row+1]), strconv.FormatUint(c.Counts[i], 10)})
+			}
+		}
+	}
+	return writeCSV(io.out, []string{"start", "low", "high", "count"}, rows)
+}
+
+func newQueryTimeline(io streams) *cobra.Command {
+	q := newQuestion(io, "table", "json", "csv")
+	var by, quantiles, step, offset string
+	var limit int
+	cmd := &cobra.Command{
+		Use:     "timeline",
+		Short:   "rate, errors, mean and quantiles over time",
+		Example: `  tailscope query timeline --service shop --step 1m --by operation`,
+		Args:    exactArgs(0, ""),
+	}
+	q.register(cmd.Flags())
+	cmd.Flags().StringVar(&by, "by", "", "group by these `labels`")
+	cmd.Flags().StringVar(&quantiles, "q", "0.5,0.95,0.99", "`quantiles` between 0 and 1")
+	cmd.Flags().StringVar(&step, "step", "", "`length` of a step; chosen to give about 30 unless given")
+	cmd.Flags().StringVar(&offset, "offset", "", "look that much `earlier`, such as 1d")
+	cmd.Flags().IntVar(&limit, "limit", 0, "keep only so many groups, those with the most observations")
+	cmd.RunE = q.run(func(ctx context.Context) error {
+		g := client.Grid{Step: step}
+		if step == "" {
+			g.Width = 30
+		}
+		r, err := ask(q, func(sel client.Selection) (*api.TimelineResponse, error) {
+			return q.client().Timeline(ctx, client.TimelineQuery{
+				Selection: sel, Grid: g, By: splitList(by), Quantiles: splitList(quantiles), Offset: offset, Limit: limit})
+		}, func(r *api.TimelineResponse) bool { return len(r.Groups) == 0 })
+		if err != nil {
+			return err
+		}
+		if q.format == "json" {
+			return writeJSON(io.out, r)
+		}
+		return timelineRows(io, r, splitList(by), q.format == "csv", q.now().Location())
+	})
+	return cmd
+}
+
+// timelineRows prints a line per step and group. Number families have a value
+// instead of a distribution.
+func timelineRows(io streams, r *api.TimelineResponse, by []string, asCSV bool, zone *time.Location) error {
+	u := unitOf(r.Family)
+	numbers := len(r.Groups[0].Value) > 0
+	t := &table{}
+	t.column("time", false)
+	for _, name := range by {
+		t.column(name, false)
+	}
+	header := append([]string{"time"}, by...)
+	qs := sortedQuantiles(r.Groups[0].Quantiles)
+	if numbers {
+		t.column("value", true)
+		header = append(header, "value")
+	} else {
+		for _, h := range []string{"count", "rate", "errors", "mean"} {
+			t.column(h, true)
+		}
+		header = append(header, "count", "rate", "error_ratio", "mean")
+		for _, name := range qs {
+			t.column(quantileName(name), true)
+		}
+		header = append(header, qs...)
+	}
+	var plainRows [][]string
+	for _, g := range r.Groups {
+		for i, at := range r.Times {
+			row := []string{time.Unix(at, 0).In(zone).Format("Jan 02 15:04:05")}
+			plainRow := []string{unix(at)}
+			for _, name := range by {
+				row, plainRow = append(row, orNone(g.Labels[name])), append(plainRow, g.Labels[name])
+			}
+			if numbers {
+				if math.IsNaN(float64(g.Value[i])) {
+					continue
+				}
+				row, plainRow = append(row, u.value(g.Value[i])), append(plainRow, raw(g.Value[i]))
+			} else {
+				if g.Count[i] == 0 {
+					continue
+				}
+				errors := api.Float(math.NaN())
+				if i < len(g.ErrorRate) {
+					errors = g.ErrorRate[i]
+				}
+				row = append(row, count(g.Count[i]), digits(float64(g.Rate[i]))+"/s", percent(errors), u.value(g.Mean[i]))
+				plainRow = append(plainRow, strconv.FormatUint(g.Count[i], 10), raw(g.Rate[i]), raw(errors), raw(g.Mean[i]))
+				for _, name := range qs {
+					row, plainRow = append(row, u.value(g.Quantiles[name][i])), append(plainRow, raw(g.Quantiles[name][i]))
+				}
+			}
+			t.rows, plainRows = append(t.rows, row), append(plainRows, plainRow)
+		}
+	}
+	if asCSV {
+		return writeCSV(io.out, header, plainRows)
+	}
+	return t.write(io.out)
+}
+
+func newQueryTenants(io streams) *cobra.Command {
+	q := newQuestion(io, "table", "json", "csv")
+	var quantiles, sort, search string
+	var limit int
+	cmd := &cobra.Command{
+		Use:     "tenants",
+		Short:   "who sends the traffic and how each fares",
+		Example: `  tailscope query tenants --service shop --sort -0.99`,
+		Args:    exactArgs(0, ""),
+	}
+	q.register(cmd.Flags())
+	cmd.Flags().StringVar(&quantiles, "q", "0.5,0.95,0.99", "`quantiles` between 0 and 1")
+	cmd.Flags().StringVar(&sort, "sort", "", "requests, errors, mean, name or a quantile; a leading minus turns it round")
+	cmd.Flags().StringVar(&search, "search", "", "part of a tenant's `name`")
+	cmd.Flags().IntVar(&limit, "limit", 25, "how many tenants")
+	cmd.RunE = q.run(func(ctx context.Context) error {
+		r, err := ask(q, func(sel client.Selection) (*api.TenantsResponse, error) {
+			return q.client().Tenants(ctx, client.TenantsQuery{
+				Selection: sel, Quantiles: splitList(quantiles), Sort: sort, Search: search, Limit: limit})
+		}, func(r *api.TenantsResponse) bool { return len(r.Tenants) == 0 })
+		if err != nil {
+			return err
+		}
+		if q.format == "json" {
+			return writeJSON(io.out, r)
+		}
+		u := unitOf(orSpans(q.family))
+		t := &table{}
+		t.column("tenant", false)
+		for _, h := range []string{"requests", "share", "errors", "mean"} {
+			t.column(h, true)
+		}
+		qs := sortedQuantiles(r.Tenants[0].Quantiles)
+		for _, name := range qs {
+			t.column(quantileName(name), true)
+		}
+		var plainRows [][]string
+		for _, x := range r.Tenants {
+			row := []string{orNone(x.Name), count(x.Requests), percent(x.Share), count(x.Errors), u.value(x.Mean)}
+			plainRow := []string{x.Name, strconv.FormatUint(x.Requests, 10), raw(x.Share), strconv.FormatUint(x.Errors, 10), raw(x.Mean)}
+			for _, name := range qs {
+				row, plainRow = append(row, u.value(x.Quantiles[name])), append(plainRow, raw(x.Quantiles[name]))
+			}
+			t.rows, plainRows = append(t.rows, row), append(plainRows, plainRow)
+		}
+		if q.format == "csv" {
+			return writeCSV(io.out, append([]string{"tenant", "requests", "share", "errors", "mean"}, qs...), plainRows)
+		}
+		if err := t.write(io.out); err != nil {
+			return err
+		}
+		if more := r.Total - len(r.Tenants); more > 0 {
+			_, err = fmt.Fprintf(io.out, "and %d more: --limit %d shows them\n", more, r.Total)
+		}
+		return err
+	})
+	return cmd
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "(none)"
+	}
+	return s
+}
+
+func orSpans(family string) string {
+	if family == "" {
+		return spanFamily
+	}
+	return family
+}
+
+func ratio(f api.Float) string {
+	if math.IsNaN(float64(f)) {
+		return "-"
+	}
+	return strconv.FormatFloat(float64(f), 'f', 2, 64)
+}
+
+func unix(t int64) string { return strconv.FormatInt(t, 10) }

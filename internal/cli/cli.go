@@ -1,0 +1,148 @@
+// Package cli is the command line: each command is a function of its
+// arguments and streams, and says on stderr, in lower case, what went wrong
+// and what to do next.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Version is what `tailscope version` prints; the Makefile sets it.
+var version = ""
+
+// Version returns the version the program was built as.
+func Version() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+				return "devel-" + s.Value[:12]
+			}
+		}
+	}
+	return "devel"
+}
+
+// The exit codes: 0 done, 1 failed, 2 wrong use.
+const (
+	exitOK = iota
+	exitFailed
+	exitUsage
+)
+
+// streams are where a command reads and writes.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// hinted is an error with the reader's next step.
+type hinted struct {
+	error
+	hint string
+}
+
+func (h hinted) Unwrap() error { return h.error }
+
+func withHint(err error, format string, args ...any) error {
+	return hinted{err, fmt.Sprintf(format, args...)}
+}
+
+// usage marks an error as wrong use rather than failure.
+type usage struct{ error }
+
+func (u usage) Unwrap() error { return u.error }
+
+// Run executes one command line and returns the exit code. It ends when the
+// command does, or soon after ctx is done.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := newRoot(streams{stdin, stdout, stderr})
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		fmt.Fprintf(stderr, "tailscope: %s\n", line)
+	}
+	var h hinted
+	if errors.As(err, &h) {
+		fmt.Fprintf(stderr, "hint: %s\n", h.hint)
+	}
+	var u usage
+	if errors.As(err, &u) {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+func newRoot(io streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "tailscope",
+		Short: "measure every request, keep the whole distribution",
+		Long: `Tailscope takes spans and metrics by OTLP, keeps every timing in mergeable
+histograms, and shows the whole distribution: in the browser, in the
+terminal, or through its API.
+
+  tailscope demo     the server and a small real shop under load, to look at
+  tailscope serve    the server`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			err := fmt.Errorf("unknown command %q", args[0])
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				return usage{withHint(err, "did you mean tailscope %s?", near[0])}
+			}
+			return usage{withHint(err, "tailscope --help lists the commands")}
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SuggestionsMinimumDistance = 2
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage{withHint(err, "%s --help lists the flags", cmd.CommandPath())}
+	})
+	root.AddCommand(newServe(io), newDemo(io), newQuery(io), newMark(io), newVersion(io))
+	return root
+}
+
+// exactArgs is cobra.ExactArgs with a sentence that says what to write.
+func exactArgs(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == n {
+			return nil
+		}
+		if n == 0 {
+			return usage{withHint(fmt.Errorf("%s takes no arguments, got %q", cmd.CommandPath(), args[0]),
+				"%s --help shows how it is used", cmd.CommandPath())}
+		}
+		return usage{withHint(fmt.Errorf("%s needs %s", cmd.CommandPath(), what), "write %s", cmd.UseLine())}
+	}
+}
+
+func newVersion(io streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "print the version",
+		Args:  exactArgs(0, ""),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintf(io.out, "tailscope %s\n", Version())
+			return err
+		},
+	}
+}

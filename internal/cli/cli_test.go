@@ -1,0 +1,355 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tailscope/api"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata")
+
+// begin is when everything in these tests happens: 2026-03-01 12:00:00 UTC.
+const begin = 1772366400
+
+// fakeServer answers every question with what the API would, and remembers
+// what was asked.
+type fakeServer struct {
+	*httptest.Server
+	asked  []string
+	empty  bool // of requests, not of other spans
+	posted api.Mark
+}
+
+func newFakeServer(t *testing.T) *fakeServer {
+	t.Helper()
+	s := &fakeServer{}
+	s.Server = httptest.NewServer(http.HandlerFunc(s.answer))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *fakeServer) answer(w http.ResponseWriter, r *http.Request) {
+	line := r.Method + " " + r.URL.Path
+	if v := r.URL.Query(); len(v) > 0 {
+		for _, k := range labelNames(map[string]string{"match": v.Get("match"), "start": v.Get("start"), "by": v.Get("by"), "q": v.Get("q"), "at": v.Get("at"), "query": v.Get("query")}) {
+			if v.Get(k) != "" {
+				line += " " + k + "=" + v.Get(k)
+			}
+		}
+	}
+	s.asked = append(s.asked, line)
+	var body any
+	none := s.empty && strings.Contains(r.URL.Query().Get("match"), "kind=~")
+	qs := func(v ...float64) map[string]api.Float {
+		m := map[string]api.Float{}
+		for i, q := range []string{"0.5", "0.95", "0.99"} {
+			m[q] = api.Float(v[i])
+		}
+		return m
+	}
+	switch r.URL.Path {
+	case "/api/v1/services":
+		body = api.ServicesResponse{Services: []api.Service{
+			{Name: "shop", Requests: 122814, Rate: 34.115, ErrorRate: 0.0013, Apdex: 0.987, Mean: 0.025, Quantiles: qs(0.0093, 0.048, 0.21), Error: 0.022},
+			{Name: "shop-jobs", Requests: 3, Rate: 0.0008, Apdex: api.Float(math.NaN()), Mean: 71.2, Quantiles: qs(70, 75, 75)},
+		}}
+	case "/api/v1/distribution":
+		groups := []api.DistributionGroup{
+			{Labels: api.Labels{"tenant": "acme"}, Count: 122814, Sum: 3071.2, Mean: 0.025, Min: 0.0009, Max: 1.02, Quantiles: qs(0.012, 0.047, 0.21), Error: 0.0219,
+				At: []api.At{{Value: 0.2, Below: 0.98, Same: 0.01, Above: 0.01}}},
+			{Labels: api.Labels{}, Count: 7, Mean: 0.0000021, Min: 0.000001, Max: 130, Quantiles: qs(0.0000015, 0.3, 100), Error: 0.0219,
+				At: []api.At{{Value: 0.2, Below: 0.0001, Same: 0, Above: 0.9999}}},
+		}
+		if r.URL.Query().Get("by") == "" {
+			groups = groups[:1]
+		}
+		if none {
+			groups = nil
+		}
+		body = api.DistributionResponse{Family: "span_duration_seconds", Groups: groups}
+	case "/api/v1/heatmap":
+		body = heatmapFixture()
+	case "/api/v1/timeline":
+		nan := api.Float(math.NaN())
+		body = api.TimelineResponse{Family: "span_duration_seconds", Step: 60, Times: []int64{begin, begin + 60, begin + 120}, Groups: []api.TimelineGroup{{
+			Labels: api.Labels{"operation": "GET /orders"}, Count: []uint64{600, 0, 1200}, Rate: []api.Float{10, nan, 20}, Mean: []api.Float{0.02, nan, 0.004},
+			ErrorRate: []api.Float{0, nan, 0.05}, Quantiles: map[string][]api.Float{"0.5": {0.01, nan, 0.003}, "0.99": {0.05, nan, 0.009}}, Error: 0.022}}}
+	case "/api/v1/tenants":
+		body = api.TenantsResponse{Total: 3, Tenants: []api.Tenant{
+			{Name: "globex", Requests: 5000, Share: 0.5, Errors: 12, Mean: 0.03, Quantiles: qs(0.02, 0.06, 0.3)},
+			{Name: "_other", Requests: 10, Share: 0.001, Mean: 0.001, Quantiles: qs(0.001, 0.001, 0.002)},
+		}}
+	case "/api/v1/marks":
+		if r.Method == http.MethodPost {
+			_ = json.NewDecoder(r.Body).Decode(&s.posted)
+			s.posted.ID = "m-7"
+			w.WriteHeader(http.StatusCreated)
+			body = s.posted
+			break
+		}
+		body = api.MarksResponse{Marks: []api.Mark{
+			{ID: "m-2", Time: begin + 1500, Name: "index added", Service: "shop", User: "demo"},
+			{ID: "m-1", Time: begin + 300, Name: "deploy 1.4", Revision: "5f1c0de"},
+		}}
+	case "/prometheus/api/v1/query":
+		_, _ = w.Write([]byte(`{"status":"success","warnings":["look out"],"data":{"resultType":"vector","result":[
+			{"metric":{"__name__":"go_goroutine_count","service":"shop"},"value":[1772366400,"42"]},
+			{"metric":{"tenant":"acme"},"histogram":[1772366400,{"count":"10","sum":"1.5","buckets":[]}]}]}}`))
+		return
+	case "/prometheus/api/v1/query_range":
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = w.Write([]byte(`{"status":"error","errorType":"bad_data","error":"1:5: parse error: unclosed left parenthesis"}`))
+		return
+	default:
+		w.WriteHeader(http.StatusBadRequest)
+		body = api.Error{Error: api.ErrorDetail{Code: "invalid", Field: "match", Message: "unknown label servce; did you mean service?"}}
+	}
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+// heatmapFixture is half an hour with two populations, one of which goes away,
+// and a slow request now and then.
+func heatmapFixture() api.HeatmapResponse {
+	h := api.HeatmapResponse{Range: api.Range{Start: begin, End: begin + 1800}, Family: "span_duration_seconds", Step: 30, Slot: 10, MaxCell: 900}
+	for i := range 25 {
+		h.Bounds = append(h.Bounds, api.Float(0.001*math.Pow(2, float64(i)/2)))
+	}
+	for x := range int64(60) {
+		if x == 40 {
+			continue // a gap: nothing came in
+		}
+		c := api.HeatmapColumn{Start: begin + 30*x, Count: 1400}
+		add := func(row int, n uint64) {
+			c.Rows, c.Counts = append(c.Rows, row), append(c.Counts, n)
+			h.Count += n
+		}
+		add(2, 100)
+		add(3, 900)
+		add(4, 300+uint64(x))
+		if x < 50 {
+			add(10, 90)
+			add(11, 40)
+		}
+		if x%11 == 0 {
+			add(19, 1)
+		}
+		h.Columns = append(h.Columns, c)
+	}
+	return h
+}
+
+// run executes a command line and returns its streams and exit code.
+func run(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, err bytes.Buffer
+	code = Run(t.Context(), args, strings.NewReader(""), &out, &err)
+	return out.String(), err.String(), code
+}
+
+// golden compares got with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s: got\n%s\nwant\n%s", file, got, want)
+	}
+}
+
+func TestQueryOutput(t *testing.T) {
+	t.Setenv("NO_COLOR", "")
+	local := time.Local
+	time.Local = time.UTC
+	t.Cleanup(func() { time.Local = local })
+	for _, tc := range []struct{ name, args string }{
+		{"services.txt", "query services"},
+		{"services.csv", "query services --format csv"},
+		{"distribution.txt", "query distribution --service shop --at 200ms"},
+		{"distribution-by-tenant.txt", "query distribution --by tenant --at 0.2"},
+		{"distribution-by-tenant.csv", "query distribution --by tenant --at 0.2 --format csv"},
+		{"distribution.json", "query distribution --service shop --format json"},
+		{"timeline.txt", "query timeline --by operation --step 1m"},
+		{"timeline.csv", "query timeline --by operation --step 1m --format csv"},
+		{"tenants.txt", "query tenants --service shop"},
+		{"heatmap.txt", "query heatmap --service shop --since 30m --width 80 --height 26"},
+		{"heatmap-low.txt", "query heatmap --service shop --since 30m --width 70 --height 8"},
+		{"heatmap-wide.txt", "query heatmap --service shop --since 30m --width 140 --height 8"},
+		{"heatmap-colors.txt", "query heatmap --service shop --since 30m --width 80 --height 13 --color always"},
+		{"heatmap.csv", "query heatmap --service shop --format csv"},
+		{"marks.txt", "mark list"},
+		{"promql.txt", "query promql go_goroutine_count"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			srv := newFakeServer(t)
+			out, stderr, code := run(t, append(strings.Fields(tc.args), "--server", srv.URL)...)
+			if code != exitOK {
+				t.Fatalf("exit code %d: %s", code, stderr)
+			}
+			golden(t, tc.name, out)
+		})
+	}
+}
+
+func TestQueryAsks(t *testing.T) {
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"query", "distribution", "--service", "shop"},
+			`GET /api/v1/distribution match={service="shop",kind=~"server|consumer"} q=0.5,0.95,0.99 start=now-1h`},
+		{[]string{"query", "distribution", "--service", `a"b`, "--kind", "all", "--since", "6h", "--by", "tenant,status"},
+			`GET /api/v1/distribution by=tenant,status match={service="a\"b"} q=0.5,0.95,0.99 start=now-6h`},
+		{[]string{"query", "distribution", "--match", `{kind="client",tenant=~"a|b"}`, "--q", "0.9", "--at", "200ms,1"},
+			`GET /api/v1/distribution at=0.2,1 match={kind="client",tenant=~"a|b"} q=0.9 start=now-1h`},
+		{[]string{"query", "distribution", "--family", "http_server_request_duration_seconds", "--start", "2026-03-01T12:00:00Z"},
+			`GET /api/v1/distribution match={} q=0.5,0.95,0.99 start=2026-03-01T12:00:00Z`},
+		{[]string{"query", "distribution", "--end", "1772366400", "--since", "1h"},
+			`GET /api/v1/distribution match={kind=~"server|consumer"} q=0.5,0.95,0.99 start=1772362800`},
+		{[]string{"mark", "rm", "a/b"}, `DELETE /api/v1/marks/a/b`},
+	} {
+		srv := newFakeServer(t)
+		run(t, append(tc.args, "--server", srv.URL)...)
+		if len(srv.asked) == 0 || srv.asked[0] != tc.want {
+			t.Errorf("%q asked\n%q, want\n%q", tc.args, srv.asked, tc.want)
+		}
+	}
+}
+
+func TestNoRequestsFallsBackToAllSpans(t *testing.T) {
+	srv := newFakeServer(t)
+	srv.empty = true
+	out, stderr, code := run(t, "query", "distribution", "--service", "jobs", "--server", srv.URL)
+	if code != exitOK || !strings.Contains(out, "122,814") {
+		t.Errorf("exit code %d, %s", code, out)
+	}
+	if want := "tailscope: there are no requests, so these are spans of every kind\n"; stderr != want {
+		t.Errorf("got %q, want %q", stderr, want)
+	}
+}
+
+func TestMarkAdd(t *testing.T) {
+	srv := newFakeServer(t)
+	out, _, code := run(t, "mark", "add", "deploy 1.4", "--service", "shop", "--revision", "5f1c0de", "--at", "2026-03-01T12:00:00Z", "--server", srv.URL)
+	if code != exitOK || out != "m-7\n" {
+		t.Errorf("exit code %d, %q", code, out)
+	}
+	if want := (api.Mark{ID: "m-7", Name: "deploy 1.4", Service: "shop", Revision: "5f1c0de", Time: begin}); srv.posted != want {
+		t.Errorf("posted %+v, want %+v", srv.posted, want)
+	}
+}
+
+// What goes wrong is said in lower case, with the next step, and the exit code
+// tells wrong use from failure.
+func TestErrors(t *testing.T) {
+	srv := newFakeServer(t)
+	bad := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(bad, []byte("lisen: :1\nlimits:\n  memory: much\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"sreve", exitUsage, "tailscope: unknown command \"sreve\"\nhint: did you mean tailscope serve?\n"},
+		{"serve --lissten :1", exitUsage, "tailscope: unknown flag: --lissten\nhint: tailscope serve --help lists the flags\n"},
+		{"serve --ingest-flush soon", exitUsage, "tailscope: invalid argument \"soon\" for \"--ingest-flush\" flag: \"soon\" is no duration: write one such as 48h, 35d or 500ms\nhint: tailscope serve --help lists the flags\n"},
+		{"serve --config " + bad, exitUsage, "tailscope: " + bad + ":1: unknown key lisen: did you mean listen?\ntailscope: " + bad + ":3: limits.memory: \"much\" is no size: write one such as 256MiB, 10GB or 0\nhint: docs/configuration.md lists every setting\n"},
+		{"serve --listen nowhere", exitUsage, "tailscope: listen: \"nowhere\" is no address: write host:port, such as 127.0.0.1:7099 or :7099 for every interface\nhint: docs/configuration.md lists every setting\n"},
+		{"serve now", exitUsage, "tailscope: tailscope serve takes no arguments, got \"now\"\nhint: tailscope serve --help shows how it is used\n"},
+		{"mark add --server " + srv.URL, exitUsage, "tailscope: tailscope mark add needs a name\nhint: write tailscope mark add NAME [flags]\n"},
+		{"mark deploy", exitUsage, "tailscope: unknown command \"deploy\"\nhint: to name this moment, write tailscope mark add \"deploy\"\n"},
+		{"mark add x --at yesterday --server " + srv.URL, exitUsage, "tailscope: --at \"yesterday\" is no moment: write RFC 3339, Unix seconds, 2006-01-02 15:04, now or now-6h\n"},
+		{"query distribution --format xml", exitUsage, "tailscope: --format xml: write one of table, json, csv\n"},
+		{"query distribution --since 1h --start 5", exitUsage, "tailscope: --start and --since both say where to begin: write one of them\n"},
+		{"query distribution --at fast --server " + srv.URL, exitUsage, "tailscope: --at \"fast\": write values such as 200ms or 0.2\n"},
+		{"query services --server 127.0.0.1:1", exitFailed, "tailscope: cannot reach the server at http://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused\nhint: start one with tailscope serve, or name another with --server or TAILSCOPE_SERVER\n"},
+		{"query promql sum( --since 5m --server " + srv.URL, exitFailed, "tailscope: 1:5: parse error: unclosed left parenthesis\n"},
+		{"demo --rate 0", exitUsage, "tailscope: --rate and --orders must be positive\n"},
+		{"demo --otlp-http= ", exitUsage, "tailscope: the demo needs both --otlp-grpc and --otlp-http: the shop sends spans by one and metrics by the other\n"},
+	} {
+		t.Run(tc.args, func(t *testing.T) {
+			out, stderr, code := run(t, strings.Fields(tc.args)...)
+			if code != tc.code || stderr != tc.want || out != "" {
+				t.Errorf("exit code %d, stdout %q, stderr\n%s\nwant %d,\n%s", code, out, stderr, tc.code, tc.want)
+			}
+		})
+	}
+}
+
+func TestPrintConfigCanBeReadBack(t *testing.T) {
+	out, stderr, code := run(t, "serve", "--print-config", "--listen", ":8080", "--retention-10s", "3d", "--labels-extra", "cloud.region=region")
+	if code != exitOK {
+		t.Fatal(stderr)
+	}
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(file, []byte(out), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	again, stderr, code := run(t, "serve", "--print-config", "--config", file)
+	if code != exitOK || again != out {
+		t.Errorf("exit code %d, %s\ngot\n%s\nwant\n%s", code, stderr, again, out)
+	}
+	if !strings.Contains(out, `listen: ":8080"`) || !strings.Contains(out, "10s: 3d") || !strings.Contains(out, "extra: [cloud.region=region]") {
+		t.Errorf("got\n%s", out)
+	}
+}
+
+func TestHelpNamesEveryCommand(t *testing.T) {
+	out, _, code := run(t, "--help")
+	if code != exitOK {
+		t.Fatalf("exit code %d", code)
+	}
+	for _, name := range []string{"serve", "demo", "query", "mark", "version"} {
+		if !strings.Contains(out, "\n  "+name) {
+			t.Errorf("help does not name %s:\n%s", name, out)
+		}
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	for _, tc := range []struct{ got, want string }{
+		{formatSeconds(0), "0s"}, {formatSeconds(0.00000085), "850ns"}, {formatSeconds(0.00085), "850µs"},
+		{formatSeconds(0.0123), "12.3ms"}, {formatSeconds(0.9996), "1s"}, {formatSeconds(1.234), "1.23s"},
+		{formatSeconds(100), "100s"}, {formatSeconds(125), "2m5s"}, {formatSeconds(3600), "1h"}, {formatSeconds(-0.5), "-500ms"},
+		{count(0), "0"}, {count(999), "999"}, {count(1000), "1,000"}, {count(1234567), "1,234,567"},
+		{percent(0.98), "98.0%"}, {percent(0.0123), "1.23%"}, {percent(0.00001), "0.001%"}, {percent(api.Float(math.NaN())), "-"},
+		{quantileName("0.99"), "p99"}, {quantileName("0.999"), "p99.9"}, {quantileName("0.07"), "p7"}, {quantileName("1"), "p100"},
+		{bytesUnit.value(1536), "1.5KiB"}, {plain.value(1234567), "1234567"}, {plain.value(0.5), "0.5"},
+	} {
+		if tc.got != tc.want {
+			t.Errorf("got %s, want %s", tc.got, tc.want)
+		}
+	}
+}
+
+func TestLevel(t *testing.T) {
+	if got := level(1, 1_000_000, 10); got != 0 {
+		t.Errorf("one of a million: level %d, want 0", got)
+	}
+	if got := level(1_000_000, 1_000_000, 10); got != 9 {
+		t.Errorf("all of a million: level %d, want 9", got)
+	}
+	if got := level(1, 1, 10); got != 9 {
+		t.Errorf("the only one: level %d, want 9", got)
+	}
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tailscope/internal/config"
+	"tailscope/internal/demo"
+	"tailscope/internal/server"
+)
+
+func newDemo(io streams) *cobra.Command {
+	def := config.Default()
+	cfg := def
+	cfg.Data = ""
+	var rate float64
+	var orders int
+	var duration, changeAfter, backupEvery string
+	var noOpen, verbose bool
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "the server and a small real shop under load, to look at",
+		Long: `Demo runs the server and a small shop that serves two dozen tenants over HTTP
+and SQLite, some far larger than others, under load that does not wait for it.
+After a minute it makes an index that the shop's hot query lacked, with a mark,
+and every few minutes a backup gets in the way of orders. Everything shown is
+measured; the shop is instrumented with the OpenTelemetry SDK as any
+application would be.`,
+		Args: exactArgs(0, ""),
+	}
+	f := cmd.Flags()
+	f.StringVar(&cfg.Data, "data", "", "keep the measurements in this `directory`; a temporary one unless given")
+	f.StringVar(&cfg.Listen, "listen", def.Listen, "address of the page and the API; a free port if taken")
+	f.StringVar(&cfg.OTLPGRPC, "otlp-grpc", def.OTLPGRPC, "address that takes OTLP over gRPC; a free port if taken")
+	f.StringVar(&cfg.OTLPHTTP, "otlp-http", def.OTLPHTTP, "address that takes OTLP over HTTP; a free port if taken")
+	f.Float64Var(&rate, "rate", 80, "requests per second, due whether or not the shop keeps up")
+	f.IntVar(&orders, "orders", 160_000, "orders in the shop's history: more make the hot query slower")
+	f.StringVar(&duration, "duration", "0", "how long to run; until interrupted if 0")
+	f.StringVar(&changeAfter, "change-after", "1m", "when to make the index")
+	f.StringVar(&backupEvery, "backup-every", "4m", "how often to back up")
+	f.BoolVar(&noOpen, "no-open", false, "do not open the page in a browser")
+	f.BoolVar(&verbose, "verbose", false, "say what the server does")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		o := demo.Options{Server: cfg, Version: Version(), Out: io.out, Rate: rate, Orders: orders}
+		for _, d := range []struct {
+			flag, text string
+			into       *time.Duration
+		}{{"duration", duration, &o.Duration}, {"change-after", changeAfter, &o.ChangeAfter}, {"backup-every", backupEvery, &o.BackupEvery}} {
+			v, err := config.ParseDuration(d.text)
+			if err != nil {
+				return usage{fmt.Errorf("--%s %w", d.flag, err)}
+			}
+			*d.into = v
+		}
+		if !(rate > 0) || orders < 1 {
+			return usage{errors.New("--rate and --orders must be positive")}
+		}
+		check := cfg
+		if check.Data == "" {
+			check.Data = "temporary"
+		}
+		if err := check.Validate(); err != nil {
+			return usage{err}
+		}
+		if cfg.OTLPGRPC == "" || cfg.OTLPHTTP == "" {
+			return usage{errors.New("the demo needs both --otlp-grpc and --otlp-http: the shop sends spans by one and metrics by the other")}
+		}
+		cfg.LogLevel = "warn"
+		if verbose {
+			cfg.LogLevel = "debug"
+		}
+		o.Log = newLogger(cfg, io.err)
+		o.Ready = func(s *server.Server) {
+			if !noOpen && isTerminal(io.out) {
+				openBrowser("http://" + s.Addr())
+			}
+		}
+		if err := demo.Run(cmd.Context(), o); err != nil {
+			return startHint(err, cfg)
+		}
+		return nil
+	}
+	return cmd
+}
+
+// openBrowser shows a page where there is a desktop to show it on. That it
+// cannot is no failure: the address has been printed.
+func openBrowser(url string) {
+	var cmd *exec.Cmd
+	switch {
+	case runtime.GOOS == "darwin":
+		cmd = exec.Command("open", url)
+	case os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != "":
+		cmd = exec.Command("xdg-open", url)
+	default:
+		return
+	}
+	if cmd.Start() == nil {
+		go func() { _ = cmd.Wait() }() // reaps it; it ends with the program at the latest
+	}
+}

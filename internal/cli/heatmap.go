@@ -1,0 +1,244 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"tailscope/api"
+)
+
+// picture draws a heatmap in a terminal: time from left to right, values from
+// below to above, by the logarithm as the buckets are. With colours a line
+// holds two rows (the upper and the lower half of a block); without, one row
+// of characters that darken.
+type picture struct {
+	width, height int // of the whole picture in characters, without the legend
+	colors        bool
+	unit          unit
+	zone          *time.Location
+}
+
+// ramp goes from few to many in the 256-colour palette; it climbs in
+// lightness all the way, so that it also reads without colour vision.
+var ramp = []int{60, 61, 97, 133, 169, 168, 204, 203, 209, 215, 221, 227}
+
+// shades are the same without colours.
+const shades = ".:-=+*#%@"
+
+const axisWidth = 9 // "1234.5ms " before each line
+
+// columns is how many steps fit beside the axis.
+func (p picture) columns() int { return max(p.width-axisWidth, 10) }
+
+// rows is how many rows of buckets can be told apart.
+func (p picture) rows() int {
+	if p.colors {
+		return 2 * p.height
+	}
+	return p.height
+}
+
+// draw writes the heatmap with its axes, the marks below and a legend.
+func (p picture) draw(w io.Writer, h *api.HeatmapResponse, marks []api.Mark) error {
+	var b strings.Builder
+	grid, low, high := p.grid(h)
+	// Lines end where their content does.
+	endLine := func(line string) { b.WriteString(strings.TrimRight(line, " ") + "\n") }
+	lines := len(grid)
+	if p.colors {
+		lines = (len(grid) + 1) / 2
+	}
+	for line := range lines {
+		// The topmost line comes first; row 0 is the lowest.
+		var upper, lower []uint64
+		var bound api.Float
+		if p.colors {
+			top := 2*(lines-1-line) + 1
+			lower = grid[top-1]
+			bound = high[top-1]
+			if top < len(grid) {
+				upper, bound = grid[top], high[top]
+			}
+		} else {
+			lower = grid[lines-1-line]
+			bound = high[lines-1-line]
+		}
+		label := ""
+		if line%4 == 0 || line == lines-1 {
+			label = p.unit.value(bound)
+		}
+		endLine(pad(label, axisWidth-1) + " " + p.line(upper, lower, h.MaxCell))
+	}
+	b.WriteString(pad(p.unit.value(low), axisWidth-1) + " ")
+	p.timeAxis(&b, h, marks)
+	p.legend(&b, h)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// grid sorts the cells into rows of equal bucket counts, lowest first. It
+// returns the lower bound of the lowest and the upper bound of each.
+func (p picture) grid(h *api.HeatmapResponse) (grid [][]uint64, low api.Float, high []api.Float) {
+	buckets := max(len(h.Bounds)-1, 1)
+	per := (buckets + p.rows() - 1) / p.rows()
+	n := (buckets + per - 1) / per
+	grid = make([][]uint64, n)
+	high = make([]api.Float, n)
+	cols, stretch := p.steps(h), p.stretch(h)
+	for i := range grid {
+		grid[i] = make([]uint64, cols*stretch)
+		if len(h.Bounds) > 0 {
+			high[i] = h.Bounds[min((i+1)*per, len(h.Bounds)-1)]
+		}
+	}
+	for _, c := range h.Columns {
+		x := int((c.Start - h.Start) / h.Step)
+		if x < 0 || x >= cols {
+			continue
+		}
+		for i, row := range c.Rows {
+			for k := range stretch {
+				grid[row/per][x*stretch+k] += c.Counts[i]
+			}
+		}
+	}
+	if len(h.Bounds) > 0 {
+		low = h.Bounds[0]
+	}
+	return grid, low, high
+}
+
+func (p picture) steps(h *api.HeatmapResponse) int {
+	if h.Step <= 0 {
+		return 0
+	}
+	return int((h.End - h.Start + h.Step - 1) / h.Step)
+}
+
+// stretch is how many characters a step takes: more than one when slots are too
+// long to fill the width with.
+func (p picture) stretch(h *api.HeatmapResponse) int { return max(p.columns()/max(p.steps(h), 1), 1) }
+
+// line draws two rows, or without colours one.
+func (p picture) line(upper, lower []uint64, most uint64) string {
+	var b strings.Builder
+	if !p.colors {
+		text := make([]byte, len(lower))
+		for x, n := range lower {
+			text[x] = ' '
+			if n > 0 {
+				text[x] = shades[level(n, most, len(shades))]
+			}
+		}
+		return string(text)
+	}
+	fg, bg := -1, -1 // colours in force; -1 is the terminal's own
+	for x := range lower {
+		up, down := -1, -1
+		if upper != nil && upper[x] > 0 {
+			up = ramp[level(upper[x], most, len(ramp))]
+		}
+		if lower[x] > 0 {
+			down = ramp[level(lower[x], most, len(ramp))]
+		}
+		// A half that is empty shows the terminal's own background, so the
+		// other is drawn by the block that leaves it free.
+		glyph, wantFG, wantBG := " ", -1, -1
+		switch {
+		case up >= 0 && down >= 0:
+			glyph, wantFG, wantBG = "▀", up, down
+		case up >= 0:
+			glyph, wantFG = "▀", up
+		case down >= 0:
+			glyph, wantFG = "▄", down
+		}
+		if wantBG != bg {
+			if wantBG < 0 {
+				b.WriteString("\x1b[49m")
+			} else {
+				fmt.Fprintf(&b, "\x1b[48;5;%dm", wantBG)
+			}
+			bg = wantBG
+		}
+		if wantFG >= 0 && wantFG != fg {
+			fmt.Fprintf(&b, "\x1b[38;5;%dm", wantFG)
+			fg = wantFG
+		}
+		b.WriteString(glyph)
+	}
+	if fg >= 0 || bg >= 0 {
+		b.WriteString("\x1b[0m")
+	}
+	return b.String()
+}
+
+// level places n in [1, most] on a scale of so many levels, by the logarithm:
+// a lone slow request must not vanish beside ten thousand quick ones.
+func level(n, most uint64, levels int) int {
+	if most <= 1 {
+		return levels - 1
+	}
+	share := math.Log1p(float64(n-1)) / math.Log(float64(most))
+	return min(int(share*float64(levels)), levels-1)
+}
+
+func (p picture) timeAxis(b *strings.Builder, h *api.HeatmapResponse, marks []api.Mark) {
+	stretch := p.stretch(h)
+	cols := p.steps(h) * stretch
+	at := func(x int) int64 { return h.Start + int64(x)*h.Step/int64(stretch) }
+	layout, every := "15:04", 12
+	switch span := h.End - h.Start; {
+	case span <= 20*60:
+		layout, every = "15:04:05", 14
+	case span > 36*3600:
+		layout, every = "Jan 2 15:04", 18
+	}
+	axis := []rune(strings.Repeat("─", cols))
+	labels := []rune(strings.Repeat(" ", cols+len(layout)))
+	for x := 0; x+len(layout) <= cols; x += every {
+		axis[x] = '┴'
+		copy(labels[x:], []rune(time.Unix(at(x), 0).In(p.zone).Format(layout)))
+	}
+	b.WriteString(string(axis) + "\n")
+	indent := strings.Repeat(" ", axisWidth)
+	b.WriteString(strings.TrimRight(indent+string(labels), " ") + "\n")
+
+	slices.SortFunc(marks, func(x, y api.Mark) int { return int(float64(x.Time) - float64(y.Time)) })
+	for _, m := range marks {
+		x := int((int64(m.Time) - h.Start) * int64(stretch) / max(h.Step, 1))
+		if int64(m.Time) < h.Start || x >= cols {
+			continue
+		}
+		text := m.Name + " " + time.Unix(int64(m.Time), 0).In(p.zone).Format("15:04:05")
+		// The text stands on the side that has room for it.
+		if n := utf8.RuneCountInString(text) + 1; x+1+n > cols && x >= n {
+			b.WriteString(indent + strings.Repeat(" ", x-n) + text + " ▲\n")
+		} else {
+			b.WriteString(indent + strings.Repeat(" ", x) + "▲ " + text + "\n")
+		}
+	}
+}
+
+func (p picture) legend(b *strings.Builder, h *api.HeatmapResponse) {
+	indent := strings.Repeat(" ", axisWidth)
+	fmt.Fprintf(b, "%s1 ", indent)
+	if p.colors {
+		for _, c := range ramp {
+			fmt.Fprintf(b, "\x1b[48;5;%dm ", c)
+		}
+		b.WriteString("\x1b[0m")
+	} else {
+		b.WriteString(shades)
+	}
+	fmt.Fprintf(b, " %s per cell of %s\n", count(h.MaxCell), formatSeconds(float64(h.Step)))
+}
+
+// pad right-aligns s in n characters.
+func pad(s string, n int) string {
+	return strings.Repeat(" ", max(n-utf8.RuneCountInString(s), 0)) + s
+}

@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tailscope/api"
+	"tailscope/client"
+)
+
+func newMark(io streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "mark",
+		Short: "name a moment: a deploy, a change, a backup",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage{withHint(fmt.Errorf("unknown command %q", args[0]), "to name this moment, write tailscope mark add %q", strings.Join(args, " "))}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newMarkAdd(io), newMarkList(io), newMarkRemove(io))
+	return cmd
+}
+
+func newMarkAdd(io streams) *cobra.Command {
+	var m api.Mark
+	var at string
+	q := newQuestion(io, "table")
+	cmd := &cobra.Command{
+		Use:     "add NAME",
+		Short:   "name a moment, now unless --at says otherwise",
+		Example: `  tailscope mark add "deploy 1.4" --service checkout --revision 5f1c0de`,
+		Args:    exactArgs(1, "a name"),
+	}
+	q.serverFlag.register(cmd.Flags())
+	f := cmd.Flags()
+	f.StringVar(&at, "at", "now", "the `moment`: RFC 3339, Unix seconds, 2006-01-02 15:04, now-10m")
+	f.StringVar(&m.Service, "service", "", "the service it concerns; every service unless given")
+	f.StringVar(&m.Revision, "revision", "", "the version or commit")
+	f.StringVar(&m.User, "user", "", "who did it")
+	f.StringVar(&m.Description, "description", "", "what was done")
+	f.StringVar(&m.Link, "link", "", "`url` where more is to be read")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		m.Name = args[0]
+		if at != "now" {
+			t, err := parseMoment(at, q.now())
+			if err != nil {
+				return usage{fmt.Errorf("--at %w", err)}
+			}
+			m.Time = api.Float(float64(t.UnixMilli()) / 1e3)
+		}
+		saved, err := q.client().PutMark(cmd.Context(), m)
+		if err != nil {
+			return q.failed(err)
+		}
+		_, err = fmt.Fprintln(io.out, saved.ID)
+		return err
+	}
+	return cmd
+}
+
+func newMarkList(io streams) *cobra.Command {
+	q := newQuestion(io, "table", "json", "csv")
+	var service string
+	cmd := &cobra.Command{Use: "list", Short: "the marks of a range", Args: exactArgs(0, "")}
+	q.serverFlag.register(cmd.Flags())
+	q.registerRange(cmd.Flags(), "30d")
+	q.registerFormat(cmd.Flags())
+	cmd.Flags().StringVar(&service, "service", "", "those that concern this service")
+	cmd.RunE = q.run(func(ctx context.Context) error {
+		start, end, err := q.timeRange()
+		if err != nil {
+			return err
+		}
+		r, err := q.client().Marks(ctx, client.MarksQuery{Start: start, End: end, Service: service})
+		if err != nil {
+			return q.failed(err)
+		}
+		if q.format == "json" {
+			return writeJSON(io.out, r)
+		}
+		slices.SortFunc(r.Marks, func(a, b api.Mark) int {
+			switch {
+			case a.Time < b.Time:
+				return -1
+			case a.Time > b.Time:
+				return 1
+			}
+			return strings.Compare(a.ID, b.ID)
+		})
+		t := &table{}
+		header := []string{"time", "name", "service", "revision", "user", "id"}
+		for _, h := range header {
+			t.column(h, false)
+		}
+		var plainRows [][]string
+		for _, m := range r.Marks {
+			rest := []string{m.Name, m.Service, m.Revision, m.User, m.ID}
+			t.rows = append(t.rows, append([]string{time.UnixMilli(int64(m.Time * 1e3)).In(q.now().Location()).Format("2006-01-02 15:04:05")}, rest...))
+			plainRows = append(plainRows, append([]string{raw(m.Time)}, rest...))
+		}
+		if q.format == "csv" {
+			return writeCSV(io.out, header, plainRows)
+		}
+		return t.write(io.out)
+	})
+	return cmd
+}
+
+func newMarkRemove(io streams) *cobra.Command {
+	q := newQuestion(io, "table")
+	cmd := &cobra.Command{Use: "rm ID", Short: "remove a mark", Args: exactArgs(1, "the id of a mark, as tailscope mark list shows it")}
+	q.serverFlag.register(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := q.client().DeleteMark(cmd.Context(), args[0]); err != nil {
+			return q.failed(err)
+		}
+		return nil
+	}
+	return cmd
+}

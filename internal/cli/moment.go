@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"tailscope/internal/config"
+)
+
+func parseSince(s string) (time.Duration, error) {
+	d, err := config.ParseDuration(s)
+	if err == nil && d <= 0 {
+		err = fmt.Errorf("%q is no time at all: write one such as 15m or 6h", s)
+	}
+	return d, err
+}
+
+// parseMoment reads what the server reads: RFC 3339, Unix seconds, now, now-6h;
+// and a date or a date and time in the reader's own zone.
+func parseMoment(s string, now time.Time) (time.Time, error) {
+	if rest, ok := strings.CutPrefix(s, "now"); ok {
+		if rest == "" {
+			return now, nil
+		}
+		sign := rest[0]
+		if d, err := config.ParseDuration(rest[1:]); err == nil && (sign == '-' || sign == '+') {
+			if sign == '-' {
+				d = -d
+			}
+			return now.Add(d), nil
+		}
+	}
+	if sec, err := strconv.ParseFloat(s, 64); err == nil && sec > 0 && sec < 1e11 {
+		return time.UnixMilli(int64(sec * 1e3)), nil
+	}
+	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
+		return t, nil
+	}
+	for _, layout := range []string{"2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04", "2006-01-02"} {
+		if t, err := time.ParseInLocation(layout, s, now.Location()); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is no moment: write RFC 3339, Unix seconds, 2006-01-02 15:04, now or now-6h", s)
+}

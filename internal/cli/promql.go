@@ -1,0 +1,253 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tailscope/client"
+)
+
+func newQueryPromQL(io streams) *cobra.Command {
+	q := newQuestion(io, "table", "json", "csv")
+	var at, step string
+	cmd := &cobra.Command{
+		Use:   "promql EXPRESSION",
+		Short: "evaluate PromQL, at a moment or over a range",
+		Example: `  tailscope query promql 'histogram_quantile(0.99, sum by (tenant) (rate(span_duration_seconds[5m])))'
+  tailscope query promql 'go_goroutine_count' --since 10m --step 30s`,
+		Args: exactArgs(1, "an expression, in quotes"),
+	}
+	q.serverFlag.register(cmd.Flags())
+	q.registerFormat(cmd.Flags())
+	f := cmd.Flags()
+	f.StringVar(&at, "at", "now", "evaluate at this `moment`")
+	f.StringVar(&q.since, "since", "", "evaluate over a range that begins so `long` ago")
+	f.StringVar(&q.start, "start", "", "evaluate over a range that begins at this `moment`")
+	f.StringVar(&q.end, "end", "now", "end of the range")
+	f.StringVar(&step, "step", "", "step of a range; a thirtieth of it unless given")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := q.check(cmd.Flags()); err != nil {
+			return err
+		}
+		path, v, err := promRequest(q, args[0], at, step)
+		if err != nil {
+			return usage{err}
+		}
+		body, err := askPrometheus(cmd.Context(), q.url, path, v)
+		if err != nil {
+			return q.failed(err)
+		}
+		var r promResponse
+		if err := json.Unmarshal(body, &r); err != nil {
+			return fmt.Errorf("%s does not answer like Prometheus: %w", q.url, err)
+		}
+		for _, w := range slices.Concat(r.Warnings, r.Infos) {
+			fmt.Fprintln(io.err, "tailscope: "+w)
+		}
+		if q.format == "json" {
+			_, err := fmt.Fprintf(io.out, "%s\n", r.Data)
+			return err
+		}
+		return r.print(io.out, q.format == "csv", q.now().Location())
+	}
+	return cmd
+}
+
+// promRequest is an instant query, or a range query if a beginning is given.
+func promRequest(q *question, expression, at, step string) (path string, v url.Values, err error) {
+	v = url.Values{"query": {expression}}
+	now := q.now()
+	stamp := func(t time.Time) string { return strconv.FormatFloat(float64(t.UnixMilli())/1e3, 'f', -1, 64) }
+	if q.since == "" && q.start == "" {
+		t, err := parseMoment(at, now)
+		if err != nil {
+			return "", nil, fmt.Errorf("--at %w", err)
+		}
+		v.Set("time", stamp(t))
+		return "/prometheus/api/v1/query", v, nil
+	}
+	end, err := parseMoment(q.end, now)
+	if err != nil {
+		return "", nil, fmt.Errorf("--end %w", err)
+	}
+	var start time.Time
+	if q.start != "" {
+		if start, err = parseMoment(q.start, now); err != nil {
+			return "", nil, fmt.Errorf("--start %w", err)
+		}
+	} else {
+		back, err := parseSince(q.since)
+		if err != nil {
+			return "", nil, fmt.Errorf("--since %w", err)
+		}
+		start = end.Add(-back)
+	}
+	if !start.Before(end) {
+		return "", nil, errors.New("the range ends before it begins")
+	}
+	every := max((end.Sub(start) / 30).Round(time.Second), time.Second)
+	if step != "" {
+		if every, err = parseSince(step); err != nil {
+			return "", nil, fmt.Errorf("--step %w", err)
+		}
+	}
+	v.Set("start", stamp(start))
+	v.Set("end", stamp(end))
+	v.Set("step", strconv.FormatFloat(every.Seconds(), 'f', -1, 64))
+	return "/prometheus/api/v1/query_range", v, nil
+}
+
+// promResponse is Prometheus' envelope.
+type promResponse struct {
+	Status   string          `json:"status"`
+	Error    string          `json:"error"`
+	Warnings []string        `json:"warnings"`
+	Infos    []string        `json:"infos"`
+	Data     json.RawMessage `json:"data"`
+}
+
+func askPrometheus(ctx context.Context, server, path string, v url.Values) ([]byte, error) {
+	base := strings.TrimRight(server, "/")
+	if !strings.Contains(base, "://") {
+		base = "http://" + base
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path+"?"+v.Encode(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("address %s: %w", base, err)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		var u *url.Error
+		if errors.As(err, &u) {
+			err = u.Err
+		}
+		return nil, fmt.Errorf("%w at %s: %w", client.ErrUnreachable, base, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read answer of %s: %w", base, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		var r promResponse
+		if json.Unmarshal(body, &r) == nil && r.Error != "" {
+			return nil, errors.New(r.Error)
+		}
+		return nil, fmt.Errorf("%s answered %s", base, resp.Status)
+	}
+	return body, nil
+}
+
+// promValue is [time, "value"].
+type promValue struct {
+	at    float64
+	value string
+}
+
+func (p *promValue) UnmarshalJSON(b []byte) error {
+	return json.Unmarshal(b, &[]any{&p.at, &p.value})
+}
+
+// promHistogram is [time, {count, sum, buckets}].
+type promHistogram struct {
+	at   float64
+	body struct {
+		Count string `json:"count"`
+		Sum   string `json:"sum"`
+	}
+}
+
+func (p *promHistogram) UnmarshalJSON(b []byte) error {
+	return json.Unmarshal(b, &[]any{&p.at, &p.body})
+}
+
+// print writes a line per series and moment.
+func (r *promResponse) print(w io.Writer, asCSV bool, zone *time.Location) error {
+	var data struct {
+		Type   string          `json:"resultType"`
+		Result json.RawMessage `json:"result"`
+	}
+	if err := json.Unmarshal(r.Data, &data); err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	type series struct {
+		Metric     map[string]string `json:"metric"`
+		Value      *promValue        `json:"value"`
+		Values     []promValue       `json:"values"`
+		Histogram  *promHistogram    `json:"histogram"`
+		Histograms []promHistogram   `json:"histograms"`
+	}
+	var all []series
+	switch data.Type {
+	case "scalar", "string":
+		var v promValue
+		if err := json.Unmarshal(data.Result, &v); err != nil {
+			return fmt.Errorf("read the answer: %w", err)
+		}
+		all = []series{{Value: &v}}
+	default:
+		if err := json.Unmarshal(data.Result, &all); err != nil {
+			return fmt.Errorf("read the answer: %w", err)
+		}
+	}
+	t := &table{}
+	header := []string{"time", "series", "value"}
+	t.column("time", false)
+	t.column("series", false)
+	t.column("value", true)
+	var plainRows [][]string
+	add := func(at float64, name, value string) {
+		moment := time.UnixMilli(int64(at * 1e3)).In(zone).Format("Jan 02 15:04:05")
+		t.rows = append(t.rows, []string{moment, name, value})
+		plainRows = append(plainRows, []string{strconv.FormatFloat(at, 'f', -1, 64), name, value})
+	}
+	for _, s := range all {
+		name := promName(s.Metric)
+		if s.Value != nil {
+			add(s.Value.at, name, s.Value.value)
+		}
+		for _, v := range s.Values {
+			add(v.at, name, v.value)
+		}
+		if s.Histogram != nil {
+			s.Histograms = append(s.Histograms, *s.Histogram)
+		}
+		for _, h := range s.Histograms {
+			add(h.at, name, "count "+h.body.Count+" sum "+h.body.Sum)
+		}
+	}
+	if asCSV {
+		return writeCSV(w, header, plainRows)
+	}
+	if len(t.rows) == 0 {
+		_, err := fmt.Fprintln(w, "no series")
+		return err
+	}
+	return t.write(w)
+}
+
+// promName writes a series as PromQL would select it.
+func promName(metric map[string]string) string {
+	name := metric["__name__"]
+	var labels []string
+	for _, l := range labelNames(metric) {
+		if l != "__name__" {
+			labels = append(labels, l+"="+strconv.Quote(metric[l]))
+		}
+	}
+	if len(labels) == 0 && name != "" {
+		return name
+	}
+	return name + "{" + strings.Join(labels, ",") + "}"
+}

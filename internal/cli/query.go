@@ -1,0 +1,308 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"tailscope/client"
+)
+
+// serverFlag is where questions go: --server, else TAILSCOPE_SERVER.
+type serverFlag struct{ url string }
+
+func (f *serverFlag) register(fs *pflag.FlagSet) {
+	def := client.DefaultAddress
+	if env := os.Getenv("TAILSCOPE_SERVER"); env != "" {
+		def = env
+	}
+	fs.StringVar(&f.url, "server", def, "`url` of the server to ask; TAILSCOPE_SERVER in the environment")
+}
+
+func (f *serverFlag) client() *client.Client { return &client.Client{Address: f.url} }
+
+// question is what every query command has in common: which observations are
+// meant and how the answer is printed.
+type question struct {
+	serverFlag
+	family, service, operation, tenant, kind, match string
+	since, start, end                               string
+	format, color                                   string
+	width                                           int
+	formats                                         []string // that the command knows, the default first
+	streams                                         streams
+	now                                             func() time.Time
+}
+
+const spanFamily = "span_duration_seconds"
+
+func (q *question) register(fs *pflag.FlagSet) {
+	q.serverFlag.register(fs)
+	fs.StringVar(&q.family, "family", "", "what is measured; "+spanFamily+" unless said otherwise")
+	fs.StringVar(&q.service, "service", "", "only this service")
+	fs.StringVar(&q.operation, "operation", "", "only this operation, such as 'GET /cart/{id}'")
+	fs.StringVar(&q.tenant, "tenant", "", "only this tenant")
+	fs.StringVar(&q.kind, "kind", "", "only spans of this kind: server, client, producer, consumer, internal, all; requests (server and consumer) unless said otherwise")
+	fs.StringVar(&q.match, "match", "", "further PromQL matchers, such as '{status=\"error\",tenant=~\"acme|globex\"}'")
+	q.registerRange(fs, "1h")
+	q.registerFormat(fs)
+}
+
+func (q *question) registerRange(fs *pflag.FlagSet, since string) {
+	fs.StringVar(&q.since, "since", since, "how far back to look from --end, such as 15m, 6h or 7d")
+	fs.StringVar(&q.start, "start", "", "beginning, instead of --since: RFC 3339, Unix seconds, or now-6h")
+	fs.StringVar(&q.end, "end", "now", "end: RFC 3339, Unix seconds, or now-6h")
+}
+
+func (q *question) registerFormat(fs *pflag.FlagSet) {
+	fs.StringVar(&q.format, "format", q.formats[0], strings.Join(q.formats, ", "))
+}
+
+func (q *question) registerPicture(fs *pflag.FlagSet) {
+	fs.StringVar(&q.color, "color", "auto", "auto, always or never")
+	fs.IntVar(&q.width, "width", 0, "characters across; that of the terminal unless given")
+}
+
+// check refuses what the server would not understand, before it is asked.
+func (q *question) check(fs *pflag.FlagSet) error {
+	if !slices.Contains(q.formats, q.format) {
+		return usage{fmt.Errorf("--format %s: write one of %s", q.format, strings.Join(q.formats, ", "))}
+	}
+	if q.start != "" && fs.Changed("since") {
+		return usage{errors.New("--start and --since both say where to begin: write one of them")}
+	}
+	if q.color != "" && !slices.Contains([]string{"auto", "always", "never"}, q.color) {
+		return usage{fmt.Errorf("--color %s: write auto, always or never", q.color)}
+	}
+	return nil
+}
+
+// timeRange returns start and end as the server reads them.
+func (q *question) timeRange() (start, end string, err error) {
+	if q.start != "" {
+		return q.start, q.end, nil
+	}
+	if q.end == "now" {
+		return "now-" + q.since, q.end, nil
+	}
+	end = q.end
+	back, err := parseSince(q.since)
+	if err != nil {
+		return "", "", usage{fmt.Errorf("--since %w", err)}
+	}
+	at, err := parseMoment(end, q.now())
+	if err != nil {
+		return "", "", usage{fmt.Errorf("--end %w", err)}
+	}
+	return strconv.FormatInt(at.Add(-back).Unix(), 10), end, nil
+}
+
+// selections returns what to ask for, most wanted first: without --kind a
+// service's requests, and all its spans if it has no requests.
+func (q *question) selections() ([]client.Selection, error) {
+	start, end, err := q.timeRange()
+	if err != nil {
+		return nil, err
+	}
+	var ms []string
+	equal := func(label, value string) {
+		if value != "" {
+			ms = append(ms, label+"="+strconv.Quote(value))
+		}
+	}
+	equal("service", q.service)
+	equal("operation", q.operation)
+	equal("tenant", q.tenant)
+	rest := strings.TrimSpace(q.match)
+	if strings.HasPrefix(rest, "{") && strings.HasSuffix(rest, "}") {
+		rest = strings.TrimSpace(rest[1 : len(rest)-1])
+	}
+	if rest = strings.TrimSuffix(rest, ","); rest != "" {
+		ms = append(ms, rest)
+	}
+	of := func(more ...string) client.Selection {
+		return client.Selection{Family: q.family, Start: start, End: end,
+			Match: "{" + strings.Join(slices.Concat(ms, more), ",") + "}"}
+	}
+	spans := q.family == "" || q.family == spanFamily
+	switch {
+	case q.kind == "all", !spans && q.kind == "":
+		return []client.Selection{of()}, nil
+	case q.kind == "requests":
+		return []client.Selection{of(`kind=~"server|consumer"`)}, nil
+	case q.kind != "":
+		return []client.Selection{of("kind=" + strconv.Quote(q.kind))}, nil
+	case strings.Contains(rest, "kind") || strings.Contains(rest, "component"):
+		return []client.Selection{of()}, nil // the reader has chosen
+	}
+	return []client.Selection{of(`kind=~"server|consumer"`), of()}, nil
+}
+
+// ask tries the selections until one has an answer that is not empty, and says
+// so when it was not the first.
+func ask[T any](q *question, question func(client.Selection) (T, error), empty func(T) bool) (T, error) {
+	var answer T
+	all, err := q.selections()
+	if err != nil {
+		return answer, err
+	}
+	for i, sel := range all {
+		if answer, err = question(sel); err != nil {
+			return answer, q.failed(err)
+		}
+		if !empty(answer) {
+			if i > 0 {
+				fmt.Fprintln(q.streams.err, "tailscope: there are no requests, so these are spans of every kind")
+			}
+			return answer, nil
+		}
+	}
+	return answer, withHint(fmt.Errorf("nothing was observed in that range"),
+		"tailscope query services --since %s shows what there is; a wider --since may help", q.since)
+}
+
+// failed adds the next step to an error of the client.
+func (q *question) failed(err error) error {
+	var said *client.Error
+	switch {
+	case errors.Is(err, client.ErrUnreachable):
+		return withHint(err, "start one with tailscope serve, or name another with --server or TAILSCOPE_SERVER")
+	case errors.As(err, &said) && said.RetryAfter > 0:
+		return withHint(err, "ask again in %s", said.RetryAfter)
+	}
+	return err
+}
+
+// colors says whether the picture may use escape sequences.
+func (q *question) colors() bool {
+	switch q.color {
+	case "always":
+		return true
+	case "never":
+		return false
+	}
+	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(q.streams.out)
+}
+
+// columns is how wide the picture may be.
+func (q *question) columns() int {
+	if q.width > 0 {
+		return q.width
+	}
+	if f, ok := q.streams.out.(*os.File); ok {
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+			return min(w, 400)
+		}
+	}
+	if w, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && w > 0 {
+		return min(w, 400)
+	}
+	return 80
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+func newQuery(io streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "query",
+		Short: "ask: distribution, heatmap, timeline, tenants, services, PromQL",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage{withHint(fmt.Errorf("unknown question %q", args[0]), "tailscope query --help lists them")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newQueryServices(io), newQueryDistribution(io), newQueryHeatmap(io),
+		newQueryTimeline(io), newQueryTenants(io), newQueryPromQL(io))
+	return cmd
+}
+
+// newQuestion returns a question printed in one of the formats, the first of
+// which is the default.
+func newQuestion(io streams, formats ...string) *question {
+	return &question{streams: io, formats: formats, now: time.Now}
+}
+
+// run wraps a command's work with the checks that all share.
+func (q *question) run(do func(ctx context.Context) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		if err := q.check(cmd.Flags()); err != nil {
+			return err
+		}
+		return do(cmd.Context())
+	}
+}
+
+// splitList reads a,b,c.
+func splitList(s string) []string {
+	var out []string
+	for item := range strings.SplitSeq(s, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			out = append(out, item)
+		}
+	}
+	return out
+}
+
+// parseValues reads values to rank: plain seconds, or durations as people
+// write them: 200ms.
+func parseValues(s string) ([]float64, error) {
+	var out []float64
+	for _, item := range splitList(s) {
+		if f, err := strconv.ParseFloat(item, 64); err == nil {
+			out = append(out, f)
+			continue
+		}
+		d, err := time.ParseDuration(item)
+		if err != nil {
+			return nil, usage{fmt.Errorf("--at %q: write values such as 200ms or 0.2", item)}
+		}
+		out = append(out, d.Seconds())
+	}
+	return out, nil
+}
+
+// sortedQuantiles returns the keys of a quantile map in rising order.
+func sortedQuantiles[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b string) int {
+		x, _ := strconv.ParseFloat(a, 64)
+		y, _ := strconv.ParseFloat(b, 64)
+		switch {
+		case x < y:
+			return -1
+		case x > y:
+			return 1
+		}
+		return 0
+	})
+	return keys
+}
+
+// labelNames returns the names of a label set, sorted.
+func labelNames[M ~map[string]string](l M) []string {
+	names := make([]string, 0, len(l))
+	for name := range l {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,170 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"tailscope/internal/config"
+	"tailscope/internal/server"
+	"tailscope/internal/store"
+)
+
+// stopWithin is how long a server may take to flush and close once asked to.
+const stopWithin = 30 * time.Second
+
+func newServe(io streams) *cobra.Command {
+	var file string
+	var printConfig bool
+	flags := &overrides{}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "the server: takes OTLP, keeps distributions, answers the page and the API",
+		Long: `Serve listens for spans and metrics by OTLP, and answers the page and the API.
+
+Settings come from a file (--config), then TAILSCOPE_* in the environment,
+then flags; docs/configuration.md lists them.`,
+		Args: exactArgs(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := loadConfig(file, os.Environ(), flags)
+			if err != nil {
+				return usage{err}
+			}
+			if printConfig {
+				_, err := fmt.Fprint(io.out, cfg.YAML())
+				return err
+			}
+			return serve(cmd.Context(), cfg, io)
+		},
+	}
+	cmd.Flags().StringVar(&file, "config", "", "read settings from this YAML `file`")
+	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print the settings that result, as a file, and stop")
+	flags.register(cmd.Flags())
+	return cmd
+}
+
+// overrides collects settings given as flags, to be applied over the file and
+// the environment once those are read.
+type overrides struct {
+	set []override
+}
+
+type override struct {
+	setting config.Setting
+	text    string
+}
+
+// register adds a flag for every setting. A flag's text is checked when it is
+// parsed, so that a bad one is named by its flag.
+func (o *overrides) register(fs *pflag.FlagSet) {
+	def := config.Default()
+	for _, s := range config.Settings {
+		fs.Var(&overrideFlag{o, s, s.Value(&def).String(), s.Value(&def).Type()}, s.Flag(), s.Doc)
+	}
+}
+
+func (o *overrides) apply(c *config.Config) {
+	for _, s := range o.set {
+		_ = s.setting.Value(c).Set(s.text) // parsed once already
+	}
+}
+
+type overrideFlag struct {
+	all       *overrides
+	setting   config.Setting
+	text, typ string
+}
+
+func (f *overrideFlag) Set(text string) error {
+	var scratch config.Config
+	if err := f.setting.Value(&scratch).Set(text); err != nil {
+		return err
+	}
+	f.text = text
+	f.all.set = append(f.all.set, override{f.setting, text})
+	return nil
+}
+func (f *overrideFlag) String() string { return f.text }
+func (f *overrideFlag) Type() string   { return f.typ }
+
+// loadConfig applies file, environment and flags over the defaults and
+// returns every problem at once.
+func loadConfig(file string, environ []string, flags *overrides) (config.Config, error) {
+	c := config.Default()
+	var errs []error
+	if file != "" {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return c, withHint(fmt.Errorf("read config: %w", err), "tailscope serve --print-config prints a file to start from")
+		}
+		errs = append(errs, c.File(file, content)...)
+	}
+	errs = append(errs, c.Environ(environ)...)
+	flags.apply(&c)
+	if len(errs) == 0 {
+		if err := c.Validate(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) > 0 {
+		return c, withHint(errors.Join(errs...), "docs/configuration.md lists every setting")
+	}
+	return c, nil
+}
+
+func newLogger(cfg config.Config, w io.Writer) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(cfg.LogLevel)) // validated
+	o := &slog.HandlerOptions{Level: level}
+	if cfg.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}
+
+// serve runs a server until ctx is done or a part of it fails.
+func serve(ctx context.Context, cfg config.Config, io streams) error {
+	log := newLogger(cfg, io.err)
+	srv, err := server.Start(ctx, server.Settings{Config: cfg, Log: log, Version: Version()})
+	if err != nil {
+		return startHint(err, cfg)
+	}
+	fmt.Fprintf(io.out, "tailscope is ready: http://%s\n", srv.Addr())
+	if a := srv.OTLPGRPC(); a != "" {
+		fmt.Fprintf(io.out, "  OTLP over gRPC on %s\n", a)
+	}
+	if a := srv.OTLPHTTP(); a != "" {
+		fmt.Fprintf(io.out, "  OTLP over HTTP on %s\n", a)
+	}
+	var failed error
+	select {
+	case <-ctx.Done():
+		log.Info("stopping")
+	case failed = <-srv.Failed():
+	}
+	// The caller's context is done; what was accepted still has to be kept.
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	defer cancel()
+	return errors.Join(failed, srv.Close(closing))
+}
+
+func startHint(err error, cfg config.Config) error {
+	switch {
+	case errors.Is(err, store.ErrLocked):
+		return withHint(err, "another tailscope has %s open: stop it, or give this one a directory of its own with --data", cfg.Data)
+	case errors.Is(err, store.ErrVersion):
+		return withHint(err, "%s was written by another version of tailscope: use that version, or another directory with --data", cfg.Data)
+	case errors.Is(err, store.ErrFull):
+		return withHint(err, "free some space, or bound the store with --retention-max-bytes")
+	case errors.Is(err, server.ErrListen):
+		return withHint(err, "choose another address with --listen, --otlp-grpc or --otlp-http")
+	}
+	return err
+}

@@ -1,0 +1,302 @@
+// Package demo runs the server and something real to look at: a small shop
+// that serves many tenants over HTTP and SQLite, load that does not wait for
+// it, a backup that gets in its way, and after a while a change that helps.
+//
+// Nothing shown is made up. The shop is slow where it is slow because a query
+// reads every order of a large tenant, and gets fast because an index is made.
+// It reaches the server as any application would: by the OpenTelemetry SDK
+// over OTLP.
+package demo
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"golang.org/x/sync/errgroup"
+
+	"tailscope/api"
+	"tailscope/client"
+	"tailscope/internal/bench"
+	"tailscope/internal/config"
+	"tailscope/internal/server"
+)
+
+// Options configures Run; the zero value of each field but Server, Out and
+// Log means its default.
+type Options struct {
+	Server  config.Config // the server's settings; an empty Data means a temporary directory
+	Version string
+	Out     io.Writer // what happens, a line each
+	Log     *slog.Logger
+
+	Rate        float64       // requests per second; default 80
+	Orders      int           // in the shop's history; default 160,000
+	Duration    time.Duration // 0: until the context is done
+	ChangeAfter time.Duration // when the index is made; default 1 min
+	BackupEvery time.Duration // the first comes a minute after the change; default 4 min
+
+	Ready func(*server.Server) // called once everything runs
+}
+
+func (o *Options) ensureDefaults() {
+	if o.Rate == 0 {
+		o.Rate = 80
+	}
+	if o.Orders == 0 {
+		o.Orders = 160_000
+	}
+	if o.ChangeAfter == 0 {
+		o.ChangeAfter = time.Minute
+	}
+	if o.BackupEvery == 0 {
+		o.BackupEvery = 4 * time.Minute
+	}
+}
+
+// demo is a run.
+type demo struct {
+	Options
+	srv     *server.Server
+	api     *client.Client
+	dir     string // the shop's database and backups
+	db      *sql.DB
+	tenants []tenant
+
+	shop, shoppers, jobs *telemetry
+
+	outMu sync.Mutex
+}
+
+// workers bounds the requests under way at once.
+const workers = 64
+
+// Run runs the demo until ctx is done or the duration is over.
+func Run(ctx context.Context, o Options) (err error) {
+	o.ensureDefaults()
+	d := &demo{Options: o, tenants: makeTenants(o.Orders)}
+	// The SDK reports failed exports to a handler of the process; they belong
+	// in the demo's log, and at the end they are expected.
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { o.Log.Debug("telemetry", "error", err) }))
+
+	d.dir, err = os.MkdirTemp("", "tailscope-demo-")
+	if err != nil {
+		return fmt.Errorf("make a directory for the shop: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(d.dir)) }()
+	if d.Server.Data == "" {
+		d.Server.Data = filepath.Join(d.dir, "data")
+	}
+	d.freePorts()
+
+	d.srv, err = server.Start(ctx, server.Settings{Config: d.Server, Log: o.Log, Version: o.Version})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+		defer cancel()
+		err = errors.Join(err, d.srv.Close(closing))
+	}()
+	d.api = &client.Client{Address: "http://" + d.srv.Addr()}
+	d.say("tailscope is at http://%s", d.srv.Addr())
+	return d.runShop(ctx)
+}
+
+// runShop sets up the shop, drives it, and takes it down.
+func (d *demo) runShop(ctx context.Context) (err error) {
+	for _, service := range []struct {
+		name string
+		t    **telemetry
+	}{{"shop", &d.shop}, {"shoppers", &d.shoppers}, {"shop-jobs", &d.jobs}} {
+		t, err := newTelemetry(ctx, service.name, d.srv.OTLPGRPC(), d.srv.OTLPHTTP())
+		if err != nil {
+			return err
+		}
+		*service.t = t
+		defer func() {
+			// The server is still there to take what is left.
+			sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			defer cancel()
+			if err := t.close(sending); err != nil {
+				d.Log.Warn("send the last telemetry", "service", service.name, "error", err)
+			}
+		}()
+	}
+	if err := d.shop.measureRuntime(); err != nil {
+		return fmt.Errorf("measure Go's runtime: %w", err)
+	}
+
+	d.say("filling the shop with %d orders of %d tenants", d.Orders, len(d.tenants))
+	d.db, err = openDatabase(filepath.Join(d.dir, "shop.db"), d.shop.traces, d.shop.metrics)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.db.Close()) }()
+	if err := seed(ctx, d.db, d.tenants, d.Orders, time.Now()); err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("open the shop: %w", err)
+	}
+	shop := &http.Server{
+		Handler:           newShop(d.db, d.tenants, time.Now).handler(d.shop.traces, d.shop.metrics),
+		ReadHeaderTimeout: 10 * time.Second,
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		if err := shop.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("the shop: %w", err)
+		}
+		return nil
+	})
+	group.Go(func() error {
+		defer shop.Close()
+		return d.drive(ctx, "http://"+l.Addr().String())
+	})
+	return group.Wait()
+}
+
+// drive sends the load and lets things happen, until the end of the demo.
+func (d *demo) drive(ctx context.Context, base string) error {
+	schedule, err := bench.NewSchedule(bench.Poisson, d.Rate, 1)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var events sync.WaitGroup
+	events.Go(func() { d.events(ctx) })
+	events.Go(func() {
+		select {
+		case err := <-d.srv.Failed():
+			stop(fmt.Errorf("the server failed: %w", err))
+		case <-ctx.Done():
+		}
+	})
+
+	people := newShoppers(base, d.tenants, d.shoppers.traces, workers)
+	defer people.http.CloseIdleConnections()
+	d.say("the shop is under load: %g requests a second, due whether or not it keeps up", d.Rate)
+	if d.Ready != nil {
+		d.Ready(d.srv)
+	}
+	sum, err := bench.Run(ctx, bench.Options{Schedule: schedule, Do: people.do, Duration: d.Duration, Workers: workers})
+	if err == nil && context.Cause(ctx) != context.Canceled {
+		err = context.Cause(ctx)
+	}
+	stop(nil)
+	events.Wait()
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		err = nil
+	}
+	d.say("%d requests were due: %d answered, %d of them failed; %d dropped, %d not started; median %s, p99 %s; the load was late by %s at p99",
+		sum.Scheduled, sum.Completed, sum.Failed, sum.Dropped, sum.Unstarted,
+		took(sum.Latency.Quantile(0.5)), took(sum.Latency.Quantile(0.99)), took(sum.Lateness.Quantile(0.99)))
+	return err
+}
+
+// events makes the change, and a backup now and then.
+func (d *demo) events(ctx context.Context) {
+	change := time.After(d.ChangeAfter)
+	backup := time.After(d.ChangeAfter + min(time.Minute, d.BackupEvery))
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-change:
+			d.mark(ctx, api.Mark{
+				Name: "index added", Service: "shop", User: "demo",
+				Description: theChange + ": a customer's orders are found without reading all of the tenant's",
+			})
+			d.step(ctx, "made the index orders_by_customer", func() error {
+				_, err := d.db.ExecContext(ctx, theChange)
+				return err
+			})
+		case <-backup:
+			d.mark(ctx, api.Mark{
+				Name: "backup started", Service: "shop", User: "demo",
+				Description: "it takes the write lock while it copies a tenant, and orders wait",
+			})
+			d.step(ctx, "backed up every tenant", func() error {
+				return d.backup(ctx)
+			})
+			backup = time.After(d.BackupEvery)
+		}
+	}
+}
+
+func (d *demo) backup(ctx context.Context) error {
+	dir := filepath.Join(d.dir, "backup")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return backup(ctx, d.db, dir, d.tenants, d.jobs.traces.Tracer("tailscope/demo/jobs"))
+}
+
+// step does one thing and says how long it took.
+func (d *demo) step(ctx context.Context, done string, do func() error) {
+	begin := time.Now()
+	err := do()
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		d.say("not %s: %v", done, err)
+	default:
+		d.say("%s, which took %s", done, took(time.Since(begin).Seconds()))
+	}
+}
+
+func (d *demo) mark(ctx context.Context, m api.Mark) {
+	if _, err := d.api.PutMark(ctx, m); err != nil && ctx.Err() == nil {
+		d.say("the mark %q could not be set: %v", m.Name, err)
+	}
+}
+
+func (d *demo) say(format string, args ...any) {
+	d.outMu.Lock()
+	defer d.outMu.Unlock()
+	fmt.Fprintf(d.Out, "%s  %s\n", time.Now().Format("15:04:05"), fmt.Sprintf(format, args...))
+}
+
+// took writes seconds with three significant digits.
+func took(seconds float64) string {
+	if seconds < 1 {
+		return fmt.Sprintf("%.3g ms", seconds*1e3)
+	}
+	return fmt.Sprintf("%.3g s", seconds)
+}
+
+// freePorts replaces addresses that are taken by free ones, and says so: the
+// demo should run beside a server.
+func (d *demo) freePorts() {
+	for _, a := range []struct {
+		what string
+		addr *string
+	}{
+		{"the page", &d.Server.Listen}, {"OTLP over gRPC", &d.Server.OTLPGRPC}, {"OTLP over HTTP", &d.Server.OTLPHTTP},
+	} {
+		host, port, err := net.SplitHostPort(*a.addr)
+		if err != nil || port == "0" {
+			continue
+		}
+		l, err := net.Listen("tcp", *a.addr)
+		if err == nil {
+			_ = l.Close()
+			continue
+		}
+		d.say("%s is taken: %s gets a free port", *a.addr, a.what)
+		*a.addr = net.JoinHostPort(host, "0")
+	}
+}
