@@ -1,0 +1,68 @@
+# make build      bin/tailscope, with the page in it
+# make demo       build it and run the demo
+# make test       every test that needs nothing but Go and Node
+# make test-all   those, and the ones with real servers and a browser
+# make lint       gofmt, vet, staticcheck
+# make fuzz-short every fuzzer for ten seconds
+# make bench      the benchmarks, in minutes
+# make campaign   what takes hours; writes benchmarks/results
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+
+VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.1
+PAGE        := $(shell find ui/src ui/public ui/index.html ui/package.json ui/package-lock.json ui/*.config.* ui/tsconfig.json -type f 2>/dev/null)
+FUZZTIME    ?= 10s
+
+.PHONY: build demo test test-go test-page test-all lint fuzz-short bench campaign clean
+
+build: ui/dist/index.html
+	go build -trimpath -ldflags '-X tailscope/internal/cli.version=$(VERSION)' -o bin/tailscope ./cmd/tailscope
+
+ui/node_modules/.package-lock.json: ui/package.json ui/package-lock.json
+	cd ui && npm ci --no-audit --no-fund
+	touch $@
+
+ui/dist/index.html: ui/node_modules/.package-lock.json $(PAGE)
+	cd ui && npm run build
+	touch $@
+
+demo: build
+	bin/tailscope demo
+
+test: test-go test-page
+
+test-go:
+	go build ./...
+	go test ./...
+
+test-page: ui/node_modules/.package-lock.json
+	cd ui && npm run check && npm test
+
+# The page is built first, for the browser to find it; -race covers the
+# packages that have goroutines of their own.
+test-all: lint build
+	scripts/install-servers
+	go test -race -timeout 20m $$(scripts/concurrent-packages)
+	go test -tags servers -timeout 30m ./...
+	scripts/browser-tests
+
+lint:
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'hint: gofmt -w the files above' >&2; exit 1; }
+	go vet ./...
+	go run $(STATICCHECK) ./...
+
+fuzz-short:
+	FUZZTIME=$(FUZZTIME) scripts/fuzz
+
+bench:
+	go test -run '^$$' -bench . -benchmem ./...
+
+campaign:
+	FUZZTIME=10m scripts/fuzz
+	go test -run '^$$' -bench . -benchmem -count 10 -timeout 4h ./...
+
+clean:
+	rm -rf bin ui/dist/assets ui/dist/index.html
