@@ -70,8 +70,8 @@ func (h *Histogram) AppendBinary(dst []byte) ([]byte, error) {
 	if h.Schema == Explicit {
 		return h.appendExplicit(dst)
 	}
-	if h.Schema < MinSchema || h.Schema > MaxSchema {
-		return dst, invalid("schema %d", h.Schema)
+	if h.Schema < MinSchema || h.Schema > MaxSchema || h.Bounds != nil {
+		return dst, invalid("schema %d, %d explicit bounds", h.Schema, len(h.Bounds))
 	}
 	c := Cell{
 		Schema: h.Schema, Zero: h.ZeroCount, Count: h.Count, Weighted: h.Weighted,

@@ -152,6 +152,8 @@ func (h *Histogram) Validate() error {
 			}
 			if k := int64(b.Offset) + int64(i); k < int64(minIndex(h.Schema)) || k > int64(maxIndex(h.Schema)) {
 				return invalid("bucket %d is outside of schema %d", k, h.Schema)
+			} else if k <= int64(thresholdIndex(h.ZeroThreshold, h.Schema)) {
+				return invalid("bucket %d is within the zero threshold %v", k, h.ZeroThreshold)
 			}
 			if total+c < total {
 				return invalid("counts overflow")
