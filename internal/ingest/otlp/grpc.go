@@ -55,6 +55,7 @@ func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	if !ok {
 		return fmt.Errorf("%T is not a message", v)
 	}
+	m.free()
 	if len(data) == 1 {
 		data[0].Ref()
 		m.hold = data[0]
@@ -122,18 +123,20 @@ func (s *Server) export(ctx context.Context, sig signal, dec func(any) error) (a
 	}
 	defer s.limit.leave()
 	var m message
+	defer m.free()
 	if err := dec(&m); err != nil {
-		st := status.Convert(err)
-		switch st.Code() {
-		case codes.Internal: // it did not unpack
-			return nil, s.grpcError(c, malformed("%s", strings.TrimPrefix(st.Message(), "grpc: ")))
+		// gRPC has answered already: INTERNAL for what does not unpack,
+		// RESOURCE_EXHAUSTED without a retry for what is too large.
+		switch status.Code(err) {
+		case codes.Internal:
+			c.malformed.Add(1)
 		case codes.ResourceExhausted:
-			return nil, s.grpcError(c, errTooLarge)
+			c.tooLarge.Add(1)
+		default:
+			c.broken.Add(1)
 		}
-		c.broken.Add(1)
 		return nil, err
 	}
-	defer m.free()
 	if !s.limit.hold(len(m.data)) {
 		return nil, s.grpcError(c, agg.ErrOverloaded)
 	}
