@@ -180,3 +180,13 @@ func Shop(w *Writer) map[[2]string]int {
 	}
 	return counts
 }
+
+// Kind returns the kind a family was written with so far.
+func (w *Writer) Kind(family string) (series.Kind, bool) {
+	for _, s := range w.list {
+		if s.Family == family {
+			return s.Kind, true
+		}
+	}
+	return 0, false
+}
