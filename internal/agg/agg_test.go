@@ -147,12 +147,12 @@ func equal(t interface {
 		got.Weighted != want.Weighted || !relative(got.Sum, want.Sum) {
 		t.Fatalf("%s: got %+v\nwant %+v", what, got, want)
 	}
-	if g, w := buckets1(got), buckets1(want); !slices.Equal(g, w) {
+	if g, w := bucketList(got), bucketList(want); !slices.Equal(g, w) {
 		t.Fatalf("%s: got buckets %v\nwant %v", what, g, w)
 	}
 }
 
-func buckets1(h *hist.Histogram) (out []hist.Bucket) {
+func bucketList(h *hist.Histogram) (out []hist.Bucket) {
 	for b := range h.All() {
 		if b.Count > 0 {
 			out = append(out, b)

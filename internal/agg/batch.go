@@ -15,6 +15,7 @@ import (
 // it, then Commit or Discard it exactly once. Not safe for concurrent use.
 type Batch struct {
 	a        *Aggregator
+	tab      *bucketTable
 	epoch    uint32
 	base     int64 // slot number the journal's slots are relative to
 	now      int64 // Unix nanoseconds
@@ -28,6 +29,8 @@ type Batch struct {
 	seen  []observation
 	ops   []operation
 	hist  []byte
+
+	touched uint64 // keeps the compiler from dropping loads
 }
 
 // observation is one duration, in the order it came.
@@ -36,6 +39,7 @@ type observation struct {
 	slot   uint32 // slot number
 	weight uint32
 	nanos  int64
+	bucket int32
 }
 
 // operation is anything else.
@@ -58,7 +62,7 @@ const slotNanos = int64(series.Base) * 1e9
 func (a *Aggregator) NewBatch() *Batch {
 	b, _ := a.batches.Get().(*Batch)
 	if b == nil {
-		b = &Batch{a: a}
+		b = &Batch{a: a, tab: buckets()}
 	}
 	b.epoch = a.pin()
 	now := a.o.Now()
@@ -121,7 +125,7 @@ func (b *Batch) Observe(t Target, endNanos, durationNanos int64, weight uint32) 
 		buf = binary.AppendUvarint(buf, uint64(weight))
 	}
 	b.buf = buf
-	b.seen = append(b.seen, observation{t, uint32(slot), weight, durationNanos})
+	b.seen = append(b.seen, observation{t, uint32(slot), weight, durationNanos, int32(b.tab.bucket(durationNanos))})
 }
 
 // Distribution adds a histogram of what happened, to the slot that holds timeNanos
@@ -298,12 +302,16 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 	targets, gen := a.reg.targets, uint32(g.number)
 	for i := range b.seen {
 		t := b.seen[i].target
-		if r := &targets[t.index()]; r.generation != gen || r.incarnation != t.incarnation() {
+		r := &targets[t.index()]
+		if r.generation != gen || r.incarnation != t.incarnation() {
 			if err := a.define(t, gen); err != nil {
 				a.undefine(b)
 				return 0, err
 			}
 		}
+		// Memory is slow and these loads do not wait for one another: fetch
+		// here what the second pass needs.
+		b.touched += g.cells.touch(r.full, int(b.seen[i].bucket))
 	}
 	for i := range b.ops {
 		t := b.ops[i].target
@@ -334,7 +342,7 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 		if h := uint64(t.hits) + uint64(s.weight); h <= math.MaxUint32 {
 			t.hits = uint32(h)
 		}
-		a.observe(g, t.full, t.marginal, s.slot, s.nanos, s.weight)
+		a.observe(g, t.full, t.marginal, s.slot, s.nanos, s.weight, int(s.bucket))
 	}
 	for i := range b.ops {
 		op := &b.ops[i]
@@ -411,13 +419,13 @@ func (a *Aggregator) undefine(b *Batch) {
 }
 
 // observe adds a duration to both views.
-func (a *Aggregator) observe(g *generation, full, marginal, slot uint32, nanos int64, weight uint32) {
+func (a *Aggregator) observe(g *generation, full, marginal, slot uint32, nanos int64, weight uint32, bucket int) {
 	key := slot<<2 | modeDurations
 	c, fresh := g.cells.cell(full, key)
 	if fresh {
 		a.reg.series[full].generation = uint32(g.number)
 	}
-	g.cells.observe(c, nanos, weight)
+	g.cells.observe(c, nanos, weight, bucket)
 	if marginal == 0 {
 		return
 	}
@@ -425,7 +433,7 @@ func (a *Aggregator) observe(g *generation, full, marginal, slot uint32, nanos i
 	if fresh {
 		a.reg.series[marginal].generation = uint32(g.number)
 	}
-	g.cells.observe(c, nanos, weight)
+	g.cells.observe(c, nanos, weight, bucket)
 }
 
 // apply does an operation; replay takes the same path.
@@ -535,7 +543,7 @@ func (p *replayer) entries(commitMillis int64, e *entryReader) error {
 		}
 		p.g.entries++
 		if e.op == opObserve || e.op == opWeighted {
-			p.a.observe(p.g, t[0], t[1], uint32(e.entrySlot), e.nanos, e.weight)
+			p.a.observe(p.g, t[0], t[1], uint32(e.entrySlot), e.nanos, e.weight, p.g.cells.tab.bucket(e.nanos))
 			continue
 		}
 		op := operation{op: uint8(e.op), slot: uint32(e.entrySlot), millis: e.millis, value: e.value,

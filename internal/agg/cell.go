@@ -169,6 +169,19 @@ func (g *cells) release() {
 
 func (g *cells) at(i uint32) *cell { return &g.slab[i>>12][i&(cellSlab-1)] }
 
+// touch loads what observe will need of the latest cell of a series.
+func (g *cells) touch(s uint32, bucket int) uint64 {
+	if int(s) < len(g.heads) {
+		if h := g.heads[s]; h != 0 {
+			c := g.at(h)
+			if i := bucket - c.base(); c.n == paged && uint(i) < uint(pageUnit<<c.class) {
+				return uint64(g.counts(c)[i])
+			}
+		}
+	}
+	return 0
+}
+
 // cell returns the cell of a series and key, made if there is none. fresh says it was made.
 func (g *cells) cell(s, key uint32) (c *cell, fresh bool) {
 	if int(s) >= len(g.heads) {
@@ -261,8 +274,20 @@ func (g *cells) place(i uint32) {
 	g.table[p] = i
 }
 
-// observe adds a duration ns >= 0 that stands for w >= 1 observations.
-func (g *cells) observe(c *cell, ns int64, w uint32) {
+// noBucket is the bucket of a duration of zero.
+const noBucket = math.MinInt16
+
+// bucket returns the bucket of a duration, noBucket of zero.
+func (t *bucketTable) bucket(ns int64) int {
+	if ns == 0 {
+		return noBucket
+	}
+	return t.of(ns)
+}
+
+// observe adds a duration ns >= 0, in the bucket given, that stands for w >= 1
+// observations.
+func (g *cells) observe(c *cell, ns int64, w uint32, bucket int) {
 	if c.n != paged {
 		if w == 1 && c.n < inlineWords {
 			c.w[c.n] = uint64(ns)
@@ -284,8 +309,8 @@ func (g *cells) observe(c *cell, ns int64, w uint32) {
 	}
 	hi, lo := bits.Mul64(uint64(ns), uint64(w))
 	g.moments(c, uint64(w), lo, hi, uint64(ns), uint64(ns))
-	if ns > 0 {
-		g.add(c, g.tab.of(ns), uint64(w))
+	if bucket != noBucket {
+		g.add(c, bucket, uint64(w))
 	}
 }
 
@@ -353,7 +378,7 @@ func (g *cells) toPage(c *cell) {
 			i++
 			w = uint32(old[i])
 		}
-		g.observe(c, ns, w)
+		g.observe(c, ns, w, g.tab.bucket(ns))
 	}
 }
 
@@ -505,7 +530,7 @@ func (g *cells) absorb(c, o *cell) error {
 				i++
 				w = uint32(o.w[i])
 			}
-			g.observe(c, ns, w)
+			g.observe(c, ns, w, g.tab.bucket(ns))
 		}
 		return nil
 	}

@@ -175,13 +175,11 @@ func (a *Aggregator) tidy(now time.Time) {
 	case pressed:
 		idle = min(idle, 2*time.Minute)
 	}
-	// The first generation that began after the moment: who was last used before it is idle.
+	// Who was last used in a generation that ended before the moment is idle:
+	// one before the last that began by then.
 	since := uint32(a.open.number)
-	for i := len(a.began) - 1; i >= 0 && a.began[i].at.After(now.Add(-idle)); i-- {
-		since = a.began[i].number
-	}
-	if since > 0 {
-		since-- // the generation before may have been open until a moment ago
+	for i := len(a.began) - 1; i > 0 && a.began[i].at.After(now.Add(-idle)); i-- {
+		since = a.began[i-1].number
 	}
 	for len(a.began) > 1 && a.began[1].number < since {
 		a.began = a.began[1:]

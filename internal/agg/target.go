@@ -75,7 +75,12 @@ type registry struct {
 	foldedOps  uint64
 	foldedVals uint64
 
+	// marginals finds the marginal of an identity whose tenant is left out;
+	// emptied whenever folding may come out differently.
+	marginals map[hashKey128]uint32
+
 	builder labels.ScratchBuilder
+	extra   []labels.Label
 	idBuf   []byte
 	epoch   uint32
 
@@ -122,6 +127,7 @@ func newRegistry(o *Options) *registry {
 		services:  make([]*service, 1),
 		serviceOf: map[string]uint32{},
 		families:  map[string]string{},
+		marginals: map[hashKey128]uint32{},
 		builder:   labels.NewScratchBuilder(12),
 	}
 }
@@ -221,7 +227,7 @@ func (r *registry) span(id *SpanIdentity, key hashKey128, pressed bool) uint32 {
 		}
 		values[d] = bounded(&svc.values[d], values[d], limits[d], count)
 	}
-	extra := make([]labels.Label, 0, 8)
+	extra := r.extra[:0]
 	for _, l := range id.Extra {
 		if l.Value == "" || ownLabel(l.Name) {
 			continue
@@ -234,49 +240,75 @@ func (r *registry) span(id *SpanIdentity, key hashKey128, pressed bool) uint32 {
 		svc.extra[string(append([]byte(nil), l.Name...))] = set
 		extra = append(extra, l)
 	}
+	r.extra = extra
 
+	n := names{svc.name, values, id.Kind, id.Status, id.Tenant, extra}
+	full := r.intern(r.build(&n, series.Full, fold))
+	withoutTenant := identityKey(id, "\x00")
+	marginal, ok := r.marginals[withoutTenant]
+	if !ok {
+		marginal = r.intern(r.build(&n, series.Marginal, false))
+		r.marginals[withoutTenant] = marginal
+		if r.series[marginal].total == 0 {
+			total := r.intern(r.build(&n, series.Total, false))
+			r.series[marginal].total = total
+			r.series[total].refs++
+			svc.marginals++
+		}
+	}
+	t := r.newTarget(key, full, marginal)
+	r.targets[t].service, r.targets[t].tenant, r.targets[t].folded = number, hash, fold && hash != 0
+	return t
+}
+
+// names are the label values of a span, bounded.
+type names struct {
+	service              string
+	values               [boundDims]string
+	kind, status, tenant string
+	extra                []labels.Label
+}
+
+// build makes the labels of one view. In the Full view fold leaves only what
+// the one series per service of all folded tenants has.
+func (r *registry) build(n *names, view series.View, fold bool) series.Series {
+	r.builder.Reset()
 	add := func(name, value string) {
 		if value != "" {
 			r.builder.Add(name, value)
 		}
 	}
-	build := func(view series.View) series.Series {
-		r.builder.Reset()
-		add(series.LabelService, svc.name)
-		add(series.LabelKind, id.Kind)
-		add(series.LabelStatus, id.Status)
-		if view == series.Full && fold {
+	// In order of name, so that only extra labels need a sort.
+	if !fold {
+		add(series.LabelComponent, n.values[dimComponent])
+	}
+	if view == series.Marginal {
+		add(series.LabelInstance, n.values[dimInstance])
+	}
+	add(series.LabelKind, n.kind)
+	if !fold && view != series.Total {
+		add(series.LabelOperation, n.values[dimOperation])
+	}
+	add(series.LabelService, n.service)
+	add(series.LabelStatus, n.status)
+	if view == series.Full {
+		if fold {
 			add(series.LabelTenant, series.Other)
 		} else {
-			add(series.LabelComponent, values[dimComponent])
-			add(series.LabelVersion, values[dimVersion])
-			add(series.LabelVariant, values[dimVariant])
-			for _, l := range extra {
-				add(l.Name, l.Value)
-			}
-			switch view {
-			case series.Full:
-				add(series.LabelOperation, values[dimOperation])
-				add(series.LabelTenant, id.Tenant)
-			case series.Marginal:
-				add(series.LabelOperation, values[dimOperation])
-				add(series.LabelInstance, values[dimInstance])
-			}
+			add(series.LabelTenant, n.tenant)
 		}
-		r.builder.Sort()
-		return series.Series{Family: series.SpanDuration, View: view, Kind: series.Distribution, Labels: r.builder.Labels()}
 	}
-	full := r.intern(build(series.Full))
-	marginal := r.intern(build(series.Marginal))
-	if m := &r.series[marginal]; m.total == 0 {
-		total := r.intern(build(series.Total))
-		r.series[marginal].total = total
-		r.series[total].refs++
-		svc.marginals++
+	if !fold {
+		add(series.LabelVariant, n.values[dimVariant])
+		add(series.LabelVersion, n.values[dimVersion])
+		for _, l := range n.extra {
+			add(l.Name, l.Value)
+		}
+		if len(n.extra) > 0 {
+			r.builder.Sort()
+		}
 	}
-	t := r.newTarget(key, full, marginal)
-	r.targets[t].service, r.targets[t].tenant, r.targets[t].folded = number, hash, fold && hash != 0
-	return t
+	return series.Series{Family: series.SpanDuration, View: view, Kind: series.Distribution, Labels: r.builder.Labels()}
 }
 
 func ownLabel(name string) bool {
@@ -366,7 +398,7 @@ func labelSize(l labels.Labels) int64 { return int64(l.ByteSize()) + 16 }
 // bytes estimates the memory of the tables.
 func (r *registry) bytes() int64 {
 	n := int64(cap(r.targets))*40 + int64(cap(r.keys))*16 + int64(len(r.lookup))*36 +
-		int64(cap(r.series))*20 + int64(cap(r.meta))*40 + int64(len(r.byID))*36 + r.labelBytes
+		int64(cap(r.series))*20 + int64(cap(r.meta))*40 + int64(len(r.byID))*36 + r.labelBytes + int64(len(r.marginals))*36
 	return n
 }
 
@@ -434,6 +466,7 @@ func (r *registry) reclaim(pinned, oldest uint32) {
 				r.services[svc].marginals--
 			}
 			r.release(total)
+			clear(r.marginals)
 		}
 		r.series[n] = seriesRec{}
 		r.meta[n] = series.Series{}
@@ -496,6 +529,7 @@ func (r *registry) turn() (changed bool) {
 			}
 		}
 	}
+	clear(r.marginals)
 	// Values that no active series has make room for others.
 	for _, s := range r.services[1:] {
 		s.values = [boundDims]map[string]struct{}{}

@@ -1,5 +1,0 @@
-package agg
-
-const childEnv = "TAILSCOPE_AGG_CHILD"
-
-func child(dir string) {}

@@ -1,0 +1,5 @@
+//go:build !servers
+
+package agg_test
+
+const killRounds = 5

@@ -1,0 +1,217 @@
+package agg
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"pgregory.net/rapid"
+
+	"tailscope/hist"
+	"tailscope/internal/series"
+)
+
+// cum is one cumulative point: times in seconds around the test's start, which
+// is also when the resource is first seen; values are recorded durations.
+type cum struct {
+	start, at int
+	values    []float64
+	schema    int8
+	bounds    []float64
+	after     int // our clock's seconds since the point before
+}
+
+func (p cum) hist(t *testing.T) *hist.Histogram {
+	t.Helper()
+	var h *hist.Histogram
+	if p.bounds != nil {
+		var err error
+		if h, err = hist.NewExplicit(p.bounds); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		h = hist.New(p.schema)
+	}
+	for _, v := range p.values {
+		if err := h.Record(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return h
+}
+
+// ENGINE 8, case by case. want is what is counted of each point: a count, or
+// "old" for one that was refused as out of order.
+func TestCumulative(t *testing.T) {
+	seq := func(n int) (v []float64) {
+		for i := range n {
+			v = append(v, 0.01*float64(1+i))
+		}
+		return v
+	}
+	cases := []struct {
+		name   string
+		points []cum
+		want   string
+		resets uint64
+	}{
+		{"the first is a baseline if its stream is older than our sight of the resource",
+			[]cum{{start: -60, at: 0, values: seq(5)}, {start: -60, at: 10, values: seq(8)}}, "0 3", 0},
+		{"the first counts whole if its stream began after we first saw the resource",
+			[]cum{{start: 1, at: 5, values: seq(5), after: 5}, {start: 1, at: 15, values: seq(9)}}, "5 4", 0},
+		{"an unknown start makes a baseline",
+			[]cum{{at: 1, values: seq(5)}, {at: 11, values: seq(6)}}, "0 1", 0},
+		{"older and equal times are refused",
+			[]cum{{start: -9, at: 0, values: seq(5)}, {start: -9, at: 20, values: seq(7)}, {start: -9, at: 20, values: seq(9)}, {start: -9, at: 10, values: seq(6)}, {start: -9, at: 30, values: seq(9)}},
+			"0 2 old old 2", 0},
+		{"a new start time is a restart: all of it is new",
+			[]cum{{start: -9, at: 0, values: seq(5)}, {start: 12, at: 20, values: seq(7)}, {start: 12, at: 30, values: seq(8)}}, "0 7 1", 1},
+		{"a falling count is a restart",
+			[]cum{{at: 0, values: seq(5)}, {at: 10, values: seq(2)}, {at: 20, values: seq(4)}}, "0 2 2", 1},
+		{"a falling bucket is a restart, even as the count rises",
+			[]cum{{at: 0, values: []float64{1, 1, 1}}, {at: 10, values: []float64{2, 2, 2, 2}}}, "0 4", 1},
+		{"nothing new counts nothing",
+			[]cum{{at: 0, values: seq(5)}, {at: 10, values: seq(5)}, {at: 20, values: seq(6)}}, "0 0 1", 0},
+		{"a coarser schema is no restart",
+			[]cum{{at: 0, values: seq(50), schema: 5}, {at: 10, values: seq(60), schema: 2}, {at: 20, values: seq(61), schema: 2}}, "0 10 1", 0},
+		{"nor is a finer one",
+			[]cum{{at: 0, values: seq(50), schema: 2}, {at: 10, values: seq(60), schema: 5}}, "0 10", 0},
+		{"explicit bounds",
+			[]cum{{at: 0, values: seq(5), bounds: []float64{0.02, 1}}, {at: 10, values: seq(9), bounds: []float64{0.02, 1}}}, "0 4", 0},
+		{"other bounds are a restart",
+			[]cum{{at: 0, values: seq(5), bounds: []float64{0.02, 1}}, {at: 10, values: seq(9), bounds: []float64{0.03, 1}}}, "0 9", 1},
+		{"from explicit to exponential is a restart",
+			[]cum{{at: 0, values: seq(5), bounds: []float64{0.02, 1}}, {at: 10, values: seq(9)}}, "0 9", 1},
+		{"an incarnation that has ended is refused",
+			[]cum{{start: -9, at: 0, values: seq(5)}, {start: 5, at: 20, values: seq(2)}, {start: -9, at: 30, values: seq(9)}, {start: 5, at: 40, values: seq(3)}}, "0 2 old 1", 1},
+		{"unless the newer one is silent: a clock was set back",
+			[]cum{{start: 5, at: 20, values: seq(2)}, {start: -9, at: 400, values: seq(9), after: 400}, {start: -9, at: 410, values: seq(12)}}, "2 0 3", 1},
+		{"an empty first point is a baseline too",
+			[]cum{{start: -60, at: 0}, {start: -60, at: 10, values: seq(3)}}, "0 3", 0},
+	}
+	for _, replay := range []bool{false, true} {
+		for _, c := range cases {
+			t.Run(fmt.Sprint(c.name, " replay=", replay), func(t *testing.T) {
+				st, clk, dir := newMemStore(), newClock(), t.TempDir()
+				a := open(t, st, clk, dir)
+				t0 := clk.now()
+				s := series.Series{Family: "rpc_seconds", Labels: labels.FromStrings("service", "s")}
+				// The resource is first seen by another stream of its.
+				other := series.Series{Family: "other_seconds", Labels: labels.FromStrings("service", "s")}
+				b := a.NewBatch()
+				b.Cumulative(a.SeriesTarget(other), StreamID{9, 9}, 77, 0, t0.UnixNano(), hist.New(cellSchema))
+				commit(t, b)
+				got := ""
+				before := uint64(0)
+				for _, p := range c.points {
+					clk.advance(time.Duration(p.after) * time.Second)
+					b := a.NewBatch()
+					start := int64(0)
+					if p.start != 0 {
+						start = t0.Add(time.Duration(p.start) * time.Second).UnixNano()
+					}
+					b.Cumulative(a.SeriesTarget(s), StreamID{1, 2}, 77, start, t0.Add(time.Duration(p.at)*time.Second).UnixNano(), p.hist(t))
+					r := commit(t, b)
+					if replay { // half the time over a flush, half over the journal
+						if before%2 == 0 {
+							crash(a)
+						} else if err := a.Close(context.Background()); err != nil {
+							t.Fatal(err)
+						}
+						a = open(t, st, clk, dir)
+					}
+					flush(t, a)
+					n := st.count(t, "rpc_seconds", series.Full)
+					if r.OutOfOrder == 1 {
+						got += " old"
+					} else {
+						got += fmt.Sprint(" ", n-before)
+					}
+					before = n
+				}
+				if got[1:] != c.want {
+					t.Errorf("counted %s, want %s", got[1:], c.want)
+				}
+				if n := a.Stats().Resets; n != c.resets && !replay {
+					t.Errorf("%d resets, want %d", n, c.resets)
+				}
+			})
+		}
+	}
+}
+
+// Whatever the crashes, flushes and lost acknowledgements, differences add up
+// to the last value less the first.
+func TestCumulativeAddsUp(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		st, c, dir := newMemStore(), newClock(), t.TempDir()
+		a := open(t, st, c, dir)
+		s := series.Series{Family: "rpc_seconds", Labels: labels.FromStrings("service", "s")}
+		h := hist.New(cellSchema)
+		h.Record(1)
+		first := h.Clone()
+		for i := range rapid.IntRange(2, 12).Draw(rt, "points") {
+			if i > 0 {
+				for range rapid.IntRange(0, 5).Draw(rt, "more") {
+					h.Record(rapid.Float64Range(1e-3, 1e3).Draw(rt, "v"))
+				}
+			}
+			c.advance(3 * time.Second)
+			now := c.now().UnixNano()
+			b := a.NewBatch()
+			b.Cumulative(a.SeriesTarget(s), StreamID{1, 2}, 7, 0, now, h)
+			commit(t, b)
+			if rapid.Bool().Draw(rt, "retry") {
+				b := a.NewBatch()
+				b.Cumulative(a.SeriesTarget(s), StreamID{1, 2}, 7, 0, now, h)
+				if r := commit(t, b); r.OutOfOrder != 1 {
+					rt.Fatal("a retry was counted again")
+				}
+			}
+			switch rapid.IntRange(0, 3).Draw(rt, "then") {
+			case 0:
+				flush(t, a)
+			case 1:
+				crash(a)
+				a = open(t, st, c, dir)
+			}
+		}
+		flush(t, a)
+		want := h.Clone()
+		if err := want.Subtract(first); err != nil {
+			rt.Fatal(err)
+		}
+		got := hist.New(hist.MaxSchema)
+		for _, slots := range st.slots(t, "rpc_seconds", series.Full) {
+			for _, x := range slots {
+				if err := got.Merge(x); err != nil {
+					rt.Fatal(err)
+				}
+			}
+		}
+		if got.Count != want.Count || fmt.Sprint(bucketList(got)) != fmt.Sprint(bucketList(want)) {
+			rt.Fatalf("got %v\nwant %v", bucketList(got), bucketList(want))
+		}
+		a.Close(context.Background())
+	})
+}
+
+func TestIdleStreamsAreForgotten(t *testing.T) {
+	st, c, dir := newMemStore(), newClock(), t.TempDir()
+	a := open(t, st, c, dir)
+	s := series.Series{Family: "hits_total", Kind: series.Counter, Labels: labels.FromStrings("service", "s")}
+	b := a.NewBatch()
+	b.DeltaNumber(a.SeriesTarget(s), StreamID{1, 2}, c.now().UnixNano(), 5)
+	commit(t, b)
+	flush(t, a)
+	if len(st.state) != 1 || a.Stats().Streams != 1 {
+		t.Fatalf("state %v", st.state)
+	}
+	c.advance(25 * time.Hour)
+	flush(t, a)
+	if len(st.state) != 0 || a.Stats().Streams != 0 {
+		t.Errorf("state %v, %d streams", st.state, a.Stats().Streams)
+	}
+}
