@@ -251,52 +251,96 @@ func (d *Decoder) dense() {
 	m.learnMeans(p.count, p.lo, p.hi)
 }
 
+// counts reads the buckets' counts. It is where the time goes, so the range
+// decoder's state is kept in registers and decoder.bit is written out.
 func (d *Decoder) counts() bool {
 	p := &d.p
 	weights, total := d.m.expect(p.lo, p.hi)
 	rest := p.count - 2
 	end := p.hi - p.lo
-	p.counts = d.window[:end+1]
+	window := d.window[:end+1]
+	p.counts = window
+	code, size := d.c.code, d.c.size
 	i := 0
 	for ; i < end && rest > 0; i++ {
-		lv := level(weights[i], log2(rest)-log2(total))
-		c := d.bucket(lv)
+		weight := uint64(weights[i])
+		log := log2(weight) + log2(rest) - log2(total)
+		lv := level(log)
+		s := &d.m.steps[lv]
+		want, unit := wanted(log, weight, rest, total), units[lv]
+		cells := &s.up
+		up := true
+		if want > 0 {
+			c := s.reach
+			bound := size >> 16 * uint64(c>>16|1)
+			n := c & 1023
+			r := rate[n&255]
+			if n < limit {
+				c++
+			}
+			if code < bound {
+				size = bound
+				s.reach = c + cell((1<<22-int32(c>>10))>>3*r)&^1023
+			} else {
+				code -= bound
+				size -= bound
+				s.reach = c + cell((-int32(c>>10))>>3*r)&^1023
+				cells, up = &s.down, false
+			}
+			if size < 1<<32 {
+				code = code<<32 | uint64(d.c.word())
+				size <<= 32
+			}
+		}
+		far := uint64(0)
+		for far < steps {
+			c := cells[far]
+			bound := size >> 16 * uint64(c>>16|1)
+			n := c & 1023
+			r := rate[n&255]
+			if n < limit {
+				c++
+			}
+			if code >= bound {
+				code -= bound
+				size -= bound
+				cells[far] = c + cell((-int32(c>>10))>>3*r)&^1023
+				if size < 1<<32 {
+					code = code<<32 | uint64(d.c.word())
+					size <<= 32
+				}
+				break
+			}
+			size = bound
+			cells[far] = c + cell((1<<22-int32(c>>10))>>3*r)&^1023
+			far++
+			if size < 1<<32 {
+				code = code<<32 | uint64(d.c.word())
+				size <<= 32
+			}
+		}
+		if far == steps {
+			far += d.r.gamma()
+		}
+		if unit > 0 {
+			far = far<<unit | d.r.bits(unit)
+		}
+		c := want + far
+		if !up {
+			c = want - 1 - far // wraps if corrupt: more than the rest
+		}
 		if c > rest {
 			return false
 		}
-		p.counts[i] = c
+		window[i] = c
 		rest -= c
-		total -= uint64(weights[i])
+		total -= weight
 	}
-	clear(p.counts[i:])
-	p.counts[0]++
-	p.counts[end] += rest + 1
+	d.c.code, d.c.size = code, size
+	clear(window[i:])
+	window[0]++
+	window[end] += rest + 1
 	return true
-}
-
-func (d *Decoder) bucket(lv int32) uint64 {
-	s := &d.m.steps[lv]
-	want, unit := expected[lv].count, expected[lv].unit
-	cells := &s.up
-	down := want > 0 && d.c.bit(&s.reach) == 0
-	if down {
-		cells = &s.down
-	}
-	var far uint64
-	for far < steps && d.c.bit(&cells[far]) == 1 {
-		far++
-	}
-	if far == steps {
-		far += d.r.gamma()
-	}
-	off := far
-	if unit > 0 {
-		off = far<<unit | d.r.bits(unit)
-	}
-	if !down {
-		return want + off
-	}
-	return want - 1 - off // wraps if corrupt: more than the rest
 }
 
 func (d *Decoder) residue(r *residue, unit uint) int64 {

@@ -232,16 +232,19 @@ func (e *Encoder) counts(p *point) {
 		if i == 0 {
 			c--
 		}
-		lv := level(weights[i], log2(rest)-log2(total))
-		e.bucket(lv, c)
+		weight := uint64(weights[i])
+		log := log2(weight) + log2(rest) - log2(total)
+		e.bucket(level(log), wanted(log, weight, rest, total), c)
 		rest -= c
-		total -= uint64(weights[i])
+		total -= weight
 	}
 }
 
-func (e *Encoder) bucket(lv int32, c uint64) {
+// bucket codes a count at a level, where want was expected: whether it is
+// reached, and how far off it is.
+func (e *Encoder) bucket(lv int32, want, c uint64) {
 	s := &e.m.steps[lv]
-	want, unit := expected[lv].count, expected[lv].unit
+	unit := units[lv]
 	cells := &s.up
 	off := c - want
 	if want > 0 {

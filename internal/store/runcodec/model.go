@@ -265,33 +265,51 @@ func log2(x uint64) int32 {
 	return int32(63-n)<<4 + logs[x<<uint(n)>>58&31]
 }
 
-// level returns the level of a bucket that has weight of the total and shares
-// in rest observations; ratio is log2(rest)-log2(total).
-func level(weight uint32, ratio int32) int32 {
-	return max(0, min(levels-1, (log2(uint64(weight))+ratio+2)>>2+oneLevel))
+// level returns the level of an expected count, given its logarithm.
+func level(log int32) int32 {
+	return max(0, min(levels-1, (log+2)>>2+oneLevel))
 }
 
-// expected is the count a level stands for, and the unit deviations from it
-// are measured in (a power of two, about a quarter of its standard deviation).
-var expected = func() (e [levels]struct {
-	count uint64
-	unit  uint
-}) {
-	quarter := [4]uint64{1 << 32, 5107605667, 6074000999, 7223244798} // 2^(i/4) in 32 bits of fraction
-	for i := range e {
-		k := i - oneLevel
+// wanted is the count expected of a bucket that has weight of the total and
+// shares in rest observations; log is its logarithm.
+func wanted(log int32, weight, rest, total uint64) uint64 {
+	if log < sure {
+		return uint64(counts16[max(0, log+16)])
+	}
+	hi, lo := bits.Mul64(weight, rest)
+	n, _ := bits.Div64(hi, lo, total) // less than rest, as weight is less than total
+	return n
+}
+
+// sure is the logarithm from which on expected counts are computed: 256.
+const sure = 8 * 16
+
+// counts16 are the counts whose logarithms in sixteenths are -16 and up.
+var counts16 = func() (t [sure + 16]uint16) {
+	// 2^(i/16) in 32 bits of fraction.
+	roots := [16]uint64{4294967296, 4485121744, 4683695048, 4891059943, 5107605667, 5333738689, 5569883475, 5816483285, 6074001000, 6342919999, 6623745059, 6917003306, 7223245206, 7543045592, 7877004752, 8225749546}
+	for i := range t {
+		k := i - 16
 		if k < 0 {
-			if k >= -2 { // 0.7 and more
-				e[i].count = 1
+			if k >= -8 { // 0.7 and more
+				t[i] = 1
 			}
 			continue
 		}
-		e[i].count = (quarter[k&3]<<uint(k>>2)>>31 + 1) >> 1
-		if n := uint(k / 8); n > 2 {
-			e[i].unit = n - 2
+		t[i] = uint16((roots[k&15]<<uint(k>>4)>>31 + 1) >> 1)
+	}
+	return t
+}()
+
+// units are what deviations from the expected counts of levels are measured
+// in: a power of two, about a quarter of the standard deviation.
+var units = func() (u [levels]uint) {
+	for i := range u {
+		if n := uint(max(0, i-oneLevel)) / 8; n > 2 {
+			u[i] = n - 2
 		}
 	}
-	return e
+	return u
 }()
 
 // poisson returns the cells of the counts as they are at first: those of
@@ -313,8 +331,11 @@ var poisson = sync.OnceValue(func() *[levels]step {
 			continue
 		}
 		// Terms relative to the one at the expected count, up and down.
-		m := int(expected[i].count)
-		unit := 1 << expected[i].unit
+		m := int(lambda + 0.5)
+		if i < oneLevel {
+			m = int(counts16[max(0, (i-oneLevel)*4+16)])
+		}
+		unit := 1 << units[i]
 		up := []float64{1}
 		for j := m + 1; len(up) < 600; j++ {
 			up = append(up, float64(up[len(up)-1]*lambda/float64(j)))
