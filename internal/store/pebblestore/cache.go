@@ -123,7 +123,7 @@ func (s *Store) readUnit(day int64, sc scope) (*unit, error) {
 }
 
 // dirCache holds decoded run directories. They never change: settling again
-// writes a new one under a new version, and the version is part of the key.
+// writes a new one with a new version, drawn at random, which is part of the key.
 type dirCache struct {
 	limit int64
 

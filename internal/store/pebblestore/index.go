@@ -228,6 +228,28 @@ func (u *unit) order() []uint32 {
 	return order
 }
 
+// groups gives, for the series in the given order, a number that changes where
+// the next operation begins. Callers hold mu.
+func (u *unit) groups(order []uint32) []uint32 {
+	var cols []*column
+	for _, name := range []string{series.LabelService, series.LabelComponent, series.LabelKind, series.LabelOperation} {
+		if c := u.find(name); c != nil {
+			cols = append(cols, c)
+		}
+	}
+	out := make([]uint32, len(order))
+	for i := 1; i < len(order); i++ {
+		out[i] = out[i-1]
+		for _, c := range cols {
+			if c.code(order[i]) != c.code(order[i-1]) {
+				out[i]++
+				break
+			}
+		}
+	}
+	return out
+}
+
 // An index block holds series that came together:
 //
 //	format byte | count uvarint | kinds: count bytes, or 0xff and one for all

@@ -93,6 +93,8 @@ func readHours(b []byte) int64 {
 	return (int64(binary.BigEndian.Uint32(b)) - 1<<31) * 3600
 }
 
+func readUint32(b []byte) uint32 { return binary.BigEndian.Uint32(b) }
+
 // inRange says whether a moment can be a key.
 func inRange(t int64) bool {
 	h := floorDiv(t, 3600)

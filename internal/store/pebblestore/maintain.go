@@ -2,10 +2,17 @@ package pebblestore
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"math"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2"
 )
 
-// Maintain rolls up, settles and expires what is due at now.
+// Maintain rolls up the slots that are over, settles the partitions that are,
+// and drops what has expired at now. It returns when nothing more is due. Puts
+// wait for one slot's rollup at a time, queries for nothing.
 func (s *Store) Maintain(ctx context.Context, now time.Time) error {
 	done, err := s.enter(ctx)
 	if err != nil {
@@ -14,5 +21,427 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) error {
 	defer done()
 	s.maintain.Lock()
 	defer s.maintain.Unlock()
+	for tier := 1; tier < tierSamples; tier++ {
+		if err := s.rollUp(ctx, tier, now); err != nil {
+			return fmt.Errorf("roll up to %d s: %w", tierSlot[tier], err)
+		}
+	}
+	samples, err := s.settle(ctx, now)
+	if err != nil {
+		return fmt.Errorf("settle: %w", err)
+	}
+	if samples {
+		if err := s.boundSamples(ctx); err != nil {
+			return fmt.Errorf("bound samples: %w", err)
+		}
+	}
+	if err := s.expire(ctx, now); err != nil {
+		return fmt.Errorf("expire: %w", err)
+	}
+	s.write.Lock()
+	defer s.write.Unlock()
+	s.units.evict()
 	return nil
+}
+
+// rollUp makes the tier's slots that are over from the finer tier.
+func (s *Store) rollUp(ctx context.Context, tier int, now time.Time) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		more, err := s.rollNext(ctx, tier, now)
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// rollNext rolls up the next slot that holds something, and says whether there
+// may be another.
+func (s *Store) rollNext(ctx context.Context, tier int, now time.Time) (more bool, err error) {
+	s.write.Lock()
+	defer s.write.Unlock()
+	s.mu.RLock()
+	ready := s.ready
+	s.mu.RUnlock()
+	target := now.Add(-s.opts.Rollup).Unix()
+	if tier > 1 {
+		target = ready[tier-1]
+	}
+	target = floorTo(target, tierSlot[tier])
+	if target <= ready[tier] {
+		return false, nil
+	}
+	c, err := s.newScanner(ctx, s.db)
+	if err != nil {
+		return false, err
+	}
+	defer c.close()
+	slot, scopes, err := c.nextSlot(tier, ready[tier], target)
+	if err != nil {
+		return false, err
+	}
+	wb := s.db.NewBatch()
+	defer wb.Close()
+	fresh := map[scopeID]freshState{}
+	points := 0
+	until := target
+	if len(scopes) > 0 {
+		until = slot + tierSlot[tier]
+		r := roller{s: s, scanner: c, wb: wb, merger: newMerger()}
+		for _, sc := range scopes {
+			added, n, err := r.roll(tier, slot, sc)
+			if err != nil {
+				return false, err
+			}
+			points += n
+			fresh[scopeID{partID{tier, partOf(tier, slot)}, sc}] = added
+		}
+	}
+	if err := wb.Set(metaKey(metaReady, tier), metaTime(until), nil); err != nil {
+		return false, err
+	}
+	// No sync: a rollup that a crash takes back is made again, and a later
+	// synced Put, which counts on it, cannot be kept without it.
+	if err := s.commit(wb, pebble.NoSync); err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	s.ready[tier] = until
+	s.mu.Unlock()
+	for id, a := range fresh {
+		s.addFresh(id, a)
+	}
+	s.stats.rolledUp.Add(uint64(points))
+	return until < target, nil
+}
+
+func (s *Store) addFresh(id scopeID, a freshState) {
+	f := s.fresh[id]
+	if f == nil {
+		f = &freshState{}
+		s.fresh[id] = f
+	}
+	f.chunks += a.chunks
+	f.bytes += a.bytes
+	f.changes++
+}
+
+// nextSlot finds the first slot of the tier in [from, to) for which the finer
+// tier holds something, and for which scopes it does.
+func (c *scanner) nextSlot(tier int, from, to int64) (slot int64, scopes []scope, err error) {
+	fine := tier - 1
+	prefix := tierPrefix(nil, fine)
+	c.it.SetBounds(prefix, prefixEnd(prefix))
+	slot = math.MaxInt64
+	from = max(from, -1<<42)
+	for ok := c.it.SeekGE(partPrefix(nil, fine, partOf(fine, from))); ok; {
+		key := c.it.Key()
+		part, sc := readHours(key[2:]), scope(readUint32(key[6:]))
+		if part >= to || part > slot {
+			break
+		}
+		lo := 0
+		if from > part {
+			lo = int((from - part) / tierSlot[fine])
+		}
+		first := slotPrefix(nil, fine, part, sc, lo)
+		if c.it.SeekGE(first) {
+			key = c.it.Key()
+			if len(key) == chunkKeyLen && string(key[:scopePrefixLen+1]) == string(first[:scopePrefixLen+1]) {
+				ck, err := parseChunkKey(key)
+				if err != nil {
+					return 0, nil, err
+				}
+				at := floorTo(part+int64(ck.slot)*tierSlot[fine], tierSlot[tier])
+				switch {
+				case at >= to:
+				case at < slot:
+					slot, scopes = at, append(scopes[:0], sc)
+				case at == slot && (len(scopes) == 0 || scopes[len(scopes)-1] != sc):
+					scopes = append(scopes, sc)
+				}
+			}
+		}
+		ok = c.it.SeekGE(scopePrefix(nil, fine, part, sc+1))
+	}
+	return slot, scopes, classify(c.it.Error())
+}
+
+// roller adds the points of finer slots up.
+type roller struct {
+	s       *Store
+	scanner *scanner
+	wb      *pebble.Batch
+	merger  *merger
+
+	arena    []byte
+	points   []located
+	sorted   []located
+	entries  []entry
+	parts    [][]byte
+	key, val []byte
+}
+
+// located is a point by where its bytes lie in an arena.
+type located struct {
+	number uint32
+	slot   uint16
+	size   uint32
+	off    int
+}
+
+// sortByNumber sorts stably, by counting: numbers are dense.
+func sortByNumber(dst, src []located, numbers int) []located {
+	at := make([]uint32, numbers+1)
+	for i := range src {
+		at[src[i].number+1]++
+	}
+	for i := 1; i < len(at); i++ {
+		at[i] += at[i-1]
+	}
+	if cap(dst) < len(src) {
+		dst = make([]located, len(src))
+	}
+	dst = dst[:len(src)]
+	for i := range src {
+		n := src[i].number
+		dst[at[n]] = src[i]
+		at[n]++
+	}
+	return dst
+}
+
+func (r *roller) roll(tier int, slot int64, sc scope) (freshState, int, error) {
+	fine := tier - 1
+	part := partOf(fine, slot)
+	u, err := r.s.units.get(dayOf(slot), sc)
+	if err != nil {
+		return freshState{}, 0, err
+	}
+	a := area{tier: fine, part: part, lo: int((slot - part) / tierSlot[fine]), shards: 1}
+	a.hi = a.lo + int(tierSlot[tier]/tierSlot[fine])
+	r.arena, r.points = r.arena[:0], r.points[:0]
+	sel := everything(len(u.kinds))
+	err = r.scanner.chunks(a, sc, sel, func(number uint32, slot int, data []byte) error {
+		r.points = append(r.points, located{number, uint16(slot), uint32(len(data)), len(r.arena)})
+		r.arena = append(r.arena, data...)
+		return nil
+	})
+	if err != nil {
+		return freshState{}, 0, err
+	}
+	r.sorted = sortByNumber(r.sorted, r.points, len(u.kinds))
+	r.entries = r.entries[:0]
+	out := make([]byte, 0, len(r.arena)/2)
+	for l := r.sorted; len(l) > 0; {
+		number := l[0].number
+		r.parts = r.parts[:0]
+		for len(l) > 0 && l[0].number == number {
+			r.parts = append(r.parts, r.arena[l[0].off:l[0].off+int(l[0].size)])
+			l = l[1:]
+		}
+		data, err := r.merger.merge(u.kinds[number], r.parts)
+		if err != nil {
+			return freshState{}, 0, fmt.Errorf("series %d of scope %d in slot %d: %w", number, sc, slot, err)
+		}
+		if len(r.parts) > 1 {
+			n := len(out)
+			out = append(out, data...)
+			data = out[n:]
+		}
+		r.entries = append(r.entries, entry{number, data})
+	}
+	added, err := writeChunks(r.wb, tier, slot, sc, originRollup, 0, 0, r.entries, &r.key, &r.val)
+	return added, len(r.entries), err
+}
+
+// everything selects all n series of a unit.
+func everything(n int) *selection {
+	sel := &selection{group: make([]int32, n), numbers: make([]uint32, n)}
+	for i := range sel.numbers {
+		sel.numbers[i] = uint32(i)
+	}
+	return sel
+}
+
+// readFresh finds the partitions that were not settled when the store was opened.
+func (s *Store) readFresh(ctx context.Context) error {
+	if s.freshRead {
+		return nil
+	}
+	c, err := s.newScanner(ctx, s.db)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	for tier := range numTiers {
+		prefix := tierPrefix(nil, tier)
+		c.it.SetBounds(prefix, prefixEnd(prefix))
+		for ok := c.it.First(); ok; {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			key := c.it.Key()
+			part, sc := readHours(key[2:]), scope(readUint32(key[6:]))
+			if key[scopePrefixLen] == classChunk {
+				if id := (scopeID{partID{tier, part}, sc}); s.fresh[id] == nil {
+					// How much there is, is not known; enough to settle.
+					s.fresh[id] = &freshState{chunks: math.MaxInt32}
+				}
+			}
+			ok = c.it.SeekGE(scopePrefix(nil, tier, part, sc+1))
+		}
+		if err := c.it.Error(); err != nil {
+			return classify(err)
+		}
+	}
+	s.freshRead = true
+	return nil
+}
+
+// expire drops what is older than its tier's retention, and the oldest slots
+// of the finest tiers while the store is larger than its bound.
+func (s *Store) expire(ctx context.Context, now time.Time) error {
+	raised, err := s.raise(now)
+	if err != nil || !raised || s.opts.MaxBytes == 0 {
+		return err
+	}
+	// A range deletion frees space when it is compacted, which Pebble does at
+	// its leisure; where there is a bound the space is wanted now.
+	for tier := range numTiers {
+		if used := s.db.Metrics().DiskSpaceUsage(); used <= uint64(s.opts.MaxBytes) {
+			return nil
+		}
+		if err := s.db.Compact(ctx, tierPrefix(nil, tier), partPrefix(nil, tier, max(s.floorOf(tier), -1<<42)), false); err != nil {
+			return classify(err)
+		}
+	}
+	return nil
+}
+
+func (s *Store) floorOf(tier int) int64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.floor[tier]
+}
+
+// raise moves the floors to where they belong at now and says whether any has moved.
+func (s *Store) raise(now time.Time) (bool, error) {
+	s.write.Lock()
+	defer s.write.Unlock()
+	s.mu.RLock()
+	floor, ready := s.floor, s.ready
+	s.mu.RUnlock()
+	// What has not been rolled up yet stays, whatever its age.
+	limit := func(tier int, t int64) int64 {
+		if tier+1 < tierSamples {
+			t = min(t, ready[tier+1])
+		}
+		return partOf(tier, max(t, -1<<42))
+	}
+	for tier := range numTiers {
+		age := s.opts.SampleAge
+		if tier < tierSamples {
+			age = s.opts.Retention[tier]
+		}
+		floor[tier] = max(floor[tier], limit(tier, now.Add(-age).Unix()))
+	}
+	if s.opts.MaxBytes > 0 {
+		if err := s.shrink(now, &floor, limit); err != nil {
+			return false, err
+		}
+	}
+	if floor == s.floor {
+		return false, nil
+	}
+	return true, s.raiseFloors(floor)
+}
+
+// shrink raises floors until what is left fits the bound.
+func (s *Store) shrink(now time.Time, floor *[numTiers]int64, limit func(int, int64) int64) error {
+	used, err := s.db.EstimateDiskUsage([]byte{0}, []byte{tablePoints})
+	if err != nil {
+		return classify(err)
+	}
+	for tier := range numTiers {
+		n, err := s.db.EstimateDiskUsage(partPrefix(nil, tier, max(floor[tier], -1<<42)), prefixEnd(tierPrefix(nil, tier)))
+		if err != nil {
+			return classify(err)
+		}
+		used += n
+	}
+	c, err := s.newScanner(context.Background(), s.db)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	for tier := 0; tier < tierSamples && used > uint64(s.opts.MaxBytes); tier++ {
+		// The last two partitions of each tier stay.
+		stop := limit(tier, partOf(tier, now.Unix())-tierPart[tier])
+		for used > uint64(s.opts.MaxBytes) {
+			prefix := tierPrefix(nil, tier)
+			c.it.SetBounds(prefix, prefixEnd(prefix))
+			if !c.it.SeekGE(partPrefix(nil, tier, max(floor[tier], -1<<42))) {
+				break
+			}
+			part := readHours(c.it.Key()[2:])
+			if part >= stop {
+				break
+			}
+			floor[tier] = part + tierPart[tier]
+			n, err := s.db.EstimateDiskUsage(partPrefix(nil, tier, part), partPrefix(nil, tier, floor[tier]))
+			if err != nil {
+				return classify(err)
+			}
+			used -= min(n, used)
+			s.opts.Logger.Info("dropped slots to keep the store within its bound", "resolution", tierSlot[tier],
+				"until", time.Unix(floor[tier], 0).UTC(), "bound", s.opts.MaxBytes)
+		}
+	}
+	return nil
+}
+
+// raiseFloors deletes what lies below the floors. The caller holds write.
+func (s *Store) raiseFloors(floor [numTiers]int64) error {
+	wb := s.db.NewBatch()
+	defer wb.Close()
+	var errs []error
+	oldest := floor[0]
+	s.mu.RLock()
+	old := s.floor
+	s.mu.RUnlock()
+	for tier := range numTiers {
+		oldest = min(oldest, floor[tier])
+		if floor[tier] == old[tier] {
+			continue
+		}
+		errs = append(errs,
+			wb.DeleteRange(tierPrefix(nil, tier), partPrefix(nil, tier, floor[tier]), nil),
+			wb.DeleteRange([]byte{tableDirect, byte(tier)}, directKey(nil, tier, floor[tier]), nil),
+			wb.Set(metaKey(metaFloor, tier), metaTime(floor[tier]), nil))
+	}
+	day := dayOf(max(oldest, -1<<42))
+	errs = append(errs, wb.DeleteRange([]byte{tableIndex}, indexPrefix(nil, day), nil))
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	// First the floors, then the deletion: a query that still sees the old
+	// floors has its snapshot from before.
+	s.mu.Lock()
+	s.floor = floor
+	for id := range s.direct {
+		if id.part < floor[id.tier] {
+			delete(s.direct, id)
+		}
+	}
+	s.mu.Unlock()
+	for id := range s.fresh {
+		if id.part < floor[id.tier] {
+			delete(s.fresh, id)
+		}
+	}
+	s.units.dropBefore(day)
+	return s.commit(wb, pebble.NoSync)
 }

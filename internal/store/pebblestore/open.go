@@ -158,9 +158,11 @@ type scopeID struct {
 	scope scope
 }
 
+// freshState is what lies beside the run of a scope.
 type freshState struct {
-	chunks int
-	bytes  int64
+	chunks  int
+	bytes   int64
+	changes int // any write changes it
 }
 
 const (

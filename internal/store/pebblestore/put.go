@@ -116,9 +116,10 @@ func (s *Store) room() error {
 	}
 	if s.opts.MaxBytes > 0 {
 		// Expired data leaves with a later compaction, so the bound is firm
-		// only some way beyond.
+		// only some way beyond. Files about to be deleted do not count.
 		limit := s.opts.MaxBytes + s.opts.MaxBytes/4 + 4*s.opts.MemtableBytes
-		if used := int64(s.db.Metrics().DiskSpaceUsage()); used > limit {
+		m := s.db.Metrics()
+		if used := int64(m.DiskSpaceUsage() - m.WAL.ObsoletePhysicalSize - m.Table.Local.ObsoleteSize); used > limit {
 			return fmt.Errorf("%w: %s holds %d MiB, its bound is %d MiB", store.ErrFull, s.opts.Dir, used>>20, s.opts.MaxBytes>>20)
 		}
 	}
@@ -281,13 +282,7 @@ func (p *putter) publish() {
 	w := p.w
 	s.writers[p.b.Writer] = &w
 	for id, a := range p.fresh {
-		f := s.fresh[id]
-		if f == nil {
-			f = &freshState{}
-			s.fresh[id] = f
-		}
-		f.chunks += a.chunks
-		f.bytes += a.bytes
+		s.addFresh(id, a)
 	}
 }
 
@@ -582,6 +577,8 @@ func (p *putter) before(tier int, slot int64, sc scope, origin byte) ([]entry, e
 func (p *putter) forget(tier int, slot int64, sc scope, origin byte) error {
 	part := partOf(tier, slot)
 	prefix := generationPrefix(nil, tier, part, sc, int((slot-part)/tierSlot[tier]), origin, p.w.number, p.b.Generation)
+	id := scopeID{partID{tier, part}, sc}
+	p.fresh[id] = p.fresh[id] // the scope changes, even if nothing is added
 	return p.wb.DeleteRange(prefix, prefixEnd(prefix), nil)
 }
 

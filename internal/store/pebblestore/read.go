@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"tailscope/internal/store"
+	"tailscope/internal/store/runcodec"
 )
 
 // selection is the series of one unit that a query wants.
@@ -38,7 +39,8 @@ type scanner struct {
 
 	key, end []byte
 	segs     [][]byte
-	cells    []int
+	dec      runcodec.Decoder
+	point    []byte
 }
 
 func (s *Store) newScanner(ctx context.Context, snap pebble.Reader) (*scanner, error) {
@@ -156,6 +158,12 @@ func (c *scanner) run(a area, sc scope, sel *selection, fn func(number uint32, s
 		if err != nil {
 			return classify(err)
 		}
+		if len(v) > 0 && v[0] == packedFormat {
+			if err := c.packed(v, a, numbers, sel, fn); err != nil {
+				return err
+			}
+			continue
+		}
 		if c.segs, err = segments(c.segs, v, len(numbers)); err != nil {
 			return err
 		}
@@ -170,6 +178,47 @@ func (c *scanner) run(a area, sc scope, sel *selection, fn func(number uint32, s
 		}
 	}
 	return classify(c.it.Error())
+}
+
+// packed reads a packed block.
+func (c *scanner) packed(v []byte, a area, numbers []uint32, sel *selection, fn func(number uint32, slot int, data []byte) error) error {
+	starts, err := openPacked(&c.dec, v, len(numbers))
+	if err != nil {
+		return err
+	}
+	last := len(numbers) - 1
+	for last >= 0 && !sel.has(numbers[last]) {
+		last--
+	}
+	for i, number := range numbers[:last+1] {
+		if starts[i/8]&(1<<(i%8)) != 0 {
+			c.dec.Group()
+		}
+		c.dec.Series()
+		wanted := sel.has(number)
+		for {
+			slot, ok, err := c.dec.More()
+			if err != nil {
+				return corruptPoint(err)
+			}
+			if !ok {
+				break
+			}
+			if !wanted || int(slot) < a.lo || int(slot) >= a.hi {
+				if err := c.dec.Skip(); err != nil {
+					return corruptPoint(err)
+				}
+				continue
+			}
+			if c.point, err = c.dec.Append(c.point[:0]); err != nil {
+				return corruptPoint(err)
+			}
+			if err := fn(number, int(slot), c.point); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // readDirectory returns the directory of a run, nil if there is none.

@@ -18,7 +18,7 @@ import (
 //	format byte | version uvarint | blocks uvarint | blocks × count uvarint
 //	per series: number - previous, zig-zag varint
 //
-// Block:
+// Block, byte-aligned (block.go has the packed kind):
 //
 //	format byte | count uvarint | count × segment length uvarint | segments
 //
@@ -26,11 +26,7 @@ import (
 //
 //	intervals uvarint | intervals × (gap uvarint, length uvarint)
 //	length uvarint per point | the points' bytes
-const (
-	runFormat      = 1
-	runBlockBytes  = 24 << 10
-	runBlockSeries = 4096
-)
+const runFormat = 1
 
 // directory is a decoded run directory.
 type directory struct {
@@ -199,19 +195,6 @@ func segment(b []byte, slots, lo, hi int, fn func(slot int, data []byte) error) 
 		}
 	}
 	return nil
-}
-
-// appendBlock encodes a block of segments.
-func appendBlock(dst []byte, segments [][]byte) []byte {
-	dst = append(dst, runFormat)
-	dst = binary.AppendUvarint(dst, uint64(len(segments)))
-	for _, s := range segments {
-		dst = binary.AppendUvarint(dst, uint64(len(s)))
-	}
-	for _, s := range segments {
-		dst = append(dst, s...)
-	}
-	return dst
 }
 
 // segments returns the segments of a block of n series.

@@ -1,0 +1,311 @@
+package pebblestore
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"tailscope/internal/series"
+)
+
+// settle rewrites what is due into runs. It says whether samples were among it.
+func (s *Store) settle(ctx context.Context, now time.Time) (samples bool, err error) {
+	s.write.Lock()
+	err = s.readFresh(ctx)
+	var due []scopeID
+	if err == nil {
+		s.mu.RLock()
+		ready := s.ready
+		s.mu.RUnlock()
+		for id, f := range s.fresh {
+			end := id.part + tierPart[id.tier]
+			if f.chunks == 0 || now.Unix() < end+int64(s.opts.Settle/time.Second) {
+				continue
+			}
+			if id.tier+1 < tierSamples && ready[id.tier+1] < end || id.tier > 0 && id.tier < tierSamples && ready[id.tier] < end {
+				continue
+			}
+			due = append(due, id)
+		}
+	}
+	s.write.Unlock()
+	if err != nil {
+		return false, err
+	}
+	slices.SortFunc(due, func(a, b scopeID) int {
+		return cmp.Or(cmp.Compare(a.part, b.part), cmp.Compare(a.tier, b.tier), cmp.Compare(a.scope, b.scope))
+	})
+	for _, id := range due {
+		if err := ctx.Err(); err != nil {
+			return samples, err
+		}
+		done, err := s.settleScope(ctx, id)
+		if err != nil {
+			return samples, fmt.Errorf("scope %d of %d s slots from %d: %w", id.scope, tierSlot[id.tier], id.part, err)
+		}
+		samples = samples || done && id.tier == tierSamples
+	}
+	return samples, nil
+}
+
+// worthwhile says whether so many chunks beside a run are worth writing it anew.
+func worthwhile(chunks, blocks int) bool { return chunks > 16+2*blocks }
+
+// settleScope writes a run from the chunks of a partition and scope, and the
+// run that it already may have. Puts go on meanwhile; if one touches the same
+// scope the work is dropped and done again another time.
+func (s *Store) settleScope(ctx context.Context, id scopeID) (done bool, err error) {
+	s.write.Lock()
+	snap := s.db.NewSnapshot()
+	defer snap.Close()
+	f := s.fresh[id]
+	if f == nil {
+		s.write.Unlock()
+		return false, nil
+	}
+	before := *f
+	s.write.Unlock()
+
+	old, err := s.readDirectory(snap, id.tier, id.part, id.scope)
+	if err != nil {
+		return false, err
+	}
+	if old != nil && !worthwhile(before.chunks, old.blocks()) {
+		return false, nil
+	}
+	u, err := s.units.get(dayOf(id.part), id.scope)
+	if err != nil {
+		return false, err
+	}
+	w := &settler{s: s, id: id, u: u, wb: s.db.NewBatch(), merger: newMerger(), dir: &directory{version: rand.Uint64(), starts: []uint32{0}}}
+	defer w.wb.Close()
+	if w.scanner, err = s.newScanner(ctx, snap); err != nil {
+		return false, err
+	}
+	defer w.scanner.close()
+	start := scopePrefix(nil, id.tier, id.part, id.scope)
+	if err := w.wb.DeleteRange(start, prefixEnd(start), nil); err != nil {
+		return false, err
+	}
+	if err := w.run(ctx); err != nil {
+		return false, err
+	}
+
+	s.write.Lock()
+	defer s.write.Unlock()
+	if f := s.fresh[id]; f == nil || *f != before {
+		return false, nil
+	}
+	if err := s.commit(w.wb, pebble.NoSync); err != nil {
+		return false, err
+	}
+	delete(s.fresh, id)
+	s.stats.settled.Add(uint64(w.points))
+	return true, nil
+}
+
+// settleBatch is how many points are sorted at once: it bounds memory.
+const settleBatch = 400_000
+
+type settler struct {
+	s       *Store
+	id      scopeID
+	u       *unit
+	scanner *scanner
+	wb      *pebble.Batch
+	merger  *merger
+	dir     *directory
+	points  int
+
+	kinds  []series.Kind
+	arena  []byte
+	found  []located
+	sorted []located
+
+	block blockWriter
+	key   []byte
+	value []byte
+}
+
+func (w *settler) run(ctx context.Context) error {
+	order := w.u.order()
+	w.u.mu.RLock()
+	w.kinds = w.u.kinds[:len(order):len(order)]
+	group := w.u.groups(order)
+	w.u.mu.RUnlock()
+	if err := w.fold(); err != nil {
+		return err
+	}
+	all := area{tier: w.id.tier, part: w.id.part, shards: 1}
+	all.hi = all.slots()
+	// How many points each series has, to cut the order into batches.
+	counts := make([]uint32, len(order))
+	err := w.scanner.scan(all, w.id.scope, everything(len(order)), func(number uint32, _ int, _ []byte) error {
+		counts[number]++
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	rank := make([]uint32, len(order)) // within the batch
+	for len(order) > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, sum := 0, 0
+		for n < len(order) && (n == 0 || sum+int(counts[order[n]]) <= settleBatch) {
+			sum += int(counts[order[n]])
+			n++
+		}
+		batch, groups := order[:n], group[:n]
+		order, group = order[n:], group[n:]
+		if sum == 0 {
+			continue
+		}
+		sel := &selection{group: make([]int32, len(counts))}
+		for i := range sel.group {
+			sel.group[i] = -1
+		}
+		for i, number := range batch {
+			if counts[number] > 0 {
+				sel.group[number] = 0
+				sel.numbers = append(sel.numbers, number)
+				rank[number] = uint32(i)
+			}
+		}
+		slices.Sort(sel.numbers)
+		w.arena, w.found = w.arena[:0], w.found[:0]
+		err := w.scanner.scan(all, w.id.scope, sel, func(number uint32, slot int, data []byte) error {
+			w.found = append(w.found, located{rank[number], uint16(slot), uint32(len(data)), len(w.arena)})
+			w.arena = append(w.arena, data...)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		w.sorted = sortByNumber(w.sorted, w.found, n)
+		if err := w.write(batch, groups); err != nil {
+			return err
+		}
+	}
+	return w.finish()
+}
+
+// fold records which generations the run takes in.
+func (w *settler) fold() error {
+	f, err := w.s.readFolded(w.scanner.snap, w.id.tier, w.id.part, w.id.scope)
+	if err != nil {
+		return err
+	}
+	if f == nil {
+		f = &folded{}
+	}
+	gens := map[uint32]map[uint64]bool{}
+	start := classPrefix(nil, w.id.tier, w.id.part, w.id.scope, classChunk)
+	it := w.scanner.it
+	it.SetBounds(start, prefixEnd(start))
+	for ok := it.First(); ok; ok = it.Next() {
+		ck, err := parseChunkKey(it.Key())
+		if err != nil {
+			return err
+		}
+		if ck.origin != originRollup {
+			if gens[ck.writer] == nil {
+				gens[ck.writer] = map[uint64]bool{}
+			}
+			gens[ck.writer][ck.gen] = true
+		}
+	}
+	if err := it.Error(); err != nil {
+		return classify(err)
+	}
+	for writer, set := range gens {
+		f.add(writer, slices.Collect(maps.Keys(set)))
+	}
+	return w.wb.Set(classPrefix(nil, w.id.tier, w.id.part, w.id.scope, classFolded), appendFolded(nil, f), nil)
+}
+
+// write appends the series of a batch to the run. sorted is by rank.
+func (w *settler) write(batch, groups []uint32) error {
+	var pts []slotPoint
+	var parts [][]byte
+	var merged []byte
+	packed := w.id.tier == 0 && w.id.scope.view() != series.Total
+	for l := w.sorted; len(l) > 0; {
+		rank := l[0].number
+		n := 1
+		for n < len(l) && l[n].number == rank {
+			n++
+		}
+		own := l[:n]
+		l = l[n:]
+		slices.SortStableFunc(own, func(a, b located) int { return int(a.slot) - int(b.slot) })
+		number := batch[rank]
+		pts, merged = pts[:0], merged[:0]
+		for len(own) > 0 {
+			slot := own[0].slot
+			parts = parts[:0]
+			for len(own) > 0 && own[0].slot == slot {
+				parts = append(parts, w.arena[own[0].off:own[0].off+int(own[0].size)])
+				own = own[1:]
+			}
+			data := parts[0]
+			if len(parts) > 1 {
+				var err error
+				if w.id.tier == tierSamples {
+					data, err = mergeSampleData(parts)
+				} else {
+					data, err = w.merger.merge(w.kinds[number], parts)
+				}
+				if err != nil {
+					return fmt.Errorf("series %d, slot %d: %w", number, slot, err)
+				}
+				k := len(merged)
+				merged = append(merged, data...)
+				data = merged[k:len(merged):len(merged)]
+			}
+			pts = append(pts, slotPoint{int(slot), data})
+		}
+		w.points += len(pts)
+		if w.block.full(packed && w.kinds[number] == series.Distribution) {
+			if err := w.flush(); err != nil {
+				return err
+			}
+		}
+		if err := w.block.add(number, groups[rank], pts, packed && w.kinds[number] == series.Distribution); err != nil {
+			return fmt.Errorf("series %d: %w", number, err)
+		}
+	}
+	return nil
+}
+
+// flush writes the block under way.
+func (w *settler) flush() error {
+	if len(w.block.numbers) == 0 {
+		return nil
+	}
+	w.key = classPrefix(w.key[:0], w.id.tier, w.id.part, w.id.scope, classBlock)
+	w.key = binary.BigEndian.AppendUint32(w.key, uint32(w.dir.blocks()))
+	w.value = w.block.appendTo(w.value[:0])
+	if err := w.wb.Set(w.key, w.value, nil); err != nil {
+		return err
+	}
+	w.dir.numbers = append(w.dir.numbers, w.block.numbers...)
+	w.dir.starts = append(w.dir.starts, uint32(len(w.dir.numbers)))
+	w.block.reset()
+	return nil
+}
+
+func (w *settler) finish() error {
+	if err := w.flush(); err != nil {
+		return err
+	}
+	return w.wb.Set(classPrefix(nil, w.id.tier, w.id.part, w.id.scope, classDirectory), appendDirectory(nil, w.dir), nil)
+}
