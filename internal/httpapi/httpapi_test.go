@@ -15,14 +15,15 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/query/querytest"
+	"tailscope/internal/store/storetest"
 )
 
 var now = time.Unix(querytest.Epoch+3600, 0).UTC()
 
 // shop serves the API over an hour of the shop's data.
-func shop(t *testing.T, o Options) (*httptest.Server, *querytest.Twin) {
+func shop(t *testing.T, o Options) (*httptest.Server, *storetest.Twin) {
 	t.Helper()
-	st := querytest.NewTwin()
+	st := storetest.NewTwin()
 	w := querytest.NewWriter()
 	querytest.Shop(w)
 	if err := w.Put(context.Background(), st, 1); err != nil {

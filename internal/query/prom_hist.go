@@ -23,7 +23,10 @@ func FloatHistogram(h *hist.Histogram) *histogram.FloatHistogram {
 		return f
 	}
 	f.NegativeSpans, f.NegativeBuckets = spans(h.Negative)
-	f.ZeroThreshold, f.ZeroCount = h.ZeroThreshold, float64(h.ZeroCount)
+	if h.ZeroCount > 0 || h.ZeroThreshold != hist.DefaultZeroThreshold {
+		// An empty zero bucket of the default width says nothing.
+		f.ZeroThreshold, f.ZeroCount = h.ZeroThreshold, float64(h.ZeroCount)
+	}
 	return f
 }
 

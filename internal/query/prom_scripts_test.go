@@ -27,6 +27,7 @@ import (
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
+	"tailscope/internal/store/storetest"
 )
 
 // Prometheus' own test scripts run over our Queryable, evaluation by
@@ -325,7 +326,7 @@ type scriptStorage struct {
 }
 
 func newScriptStorage() *scriptStorage {
-	s := &scriptStorage{store: querytest.NewTwin(), refused: map[string]string{}, empty: map[string]string{}, rounded: map[string]string{}, last: map[string]*histogram.FloatHistogram{}}
+	s := &scriptStorage{store: storetest.NewTwin(), refused: map[string]string{}, empty: map[string]string{}, rounded: map[string]string{}, last: map[string]*histogram.FloatHistogram{}}
 	s.engine = NewPromEngine(s.store, PromOptions{Now: func() time.Time { return time.Unix(scriptShift+1<<33, 0) }})
 	s.engine.parser = parser.NewParser(promqltest.TestParserOpts)
 	s.engine.engine = promql.NewEngine(promql.EngineOpts{

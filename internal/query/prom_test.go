@@ -16,6 +16,7 @@ import (
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
+	"tailscope/internal/store/storetest"
 )
 
 const epoch = querytest.Epoch
@@ -56,7 +57,7 @@ func run(t testing.TB, e *PromEngine, q string, when time.Time) *promql.Result {
 func TestRateQuantileIsTheDistributions(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		ctx := context.Background()
-		st, w := querytest.NewTwin(), querytest.NewWriter()
+		st, w := storetest.NewTwin(), querytest.NewWriter()
 		tenants := []string{"dense", "sparse", "once"}
 		for _, tenant := range tenants {
 			l := labels.FromStrings(series.LabelService, "s", series.LabelOperation, "o", series.LabelTenant, tenant, series.LabelInstance, "i")
@@ -145,7 +146,7 @@ func onBound(v float64, h *hist.Histogram) bool {
 
 // Every step of a range query must be what an instant query at that moment is.
 func TestRangeQueryIsItsInstants(t *testing.T) {
-	st, w := querytest.NewTwin(), querytest.NewWriter()
+	st, w := storetest.NewTwin(), querytest.NewWriter()
 	querytest.Shop(w)
 	if err := w.Put(context.Background(), st, 1); err != nil {
 		t.Fatal(err)

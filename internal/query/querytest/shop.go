@@ -1,3 +1,4 @@
+// Package querytest makes the data that tests of questions are asked over.
 package querytest
 
 import (
