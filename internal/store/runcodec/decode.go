@@ -261,10 +261,13 @@ func (d *Decoder) counts() bool {
 	window := d.window[:end+1]
 	p.counts = window
 	code, size := d.c.code, d.c.size
-	i := 0
+	i, ratio := 0, int32(0)
 	for ; i < end && rest > 0; i++ {
 		weight := uint64(weights[i])
-		log := log2(weight) + log2(rest) - log2(total)
+		if i&3 == 0 {
+			ratio = log2(rest) - log2(total)
+		}
+		log := log2(weight) + ratio
 		lv := level(log)
 		s := &d.m.steps[lv]
 		want, unit := wanted(log, weight, rest, total), units[lv]

@@ -225,6 +225,7 @@ func (e *Encoder) counts(p *point) {
 	weights, total := e.m.expect(p.lo, p.hi)
 	rest := p.count - 2
 	end := len(p.counts) - 1
+	ratio := int32(0) // renewed now and then: it changes slowly
 	for i, c := range p.counts[:end] {
 		if rest == 0 {
 			return
@@ -233,7 +234,10 @@ func (e *Encoder) counts(p *point) {
 			c--
 		}
 		weight := uint64(weights[i])
-		log := log2(weight) + log2(rest) - log2(total)
+		if i&3 == 0 {
+			ratio = log2(rest) - log2(total)
+		}
+		log := log2(weight) + ratio
 		e.bucket(level(log), wanted(log, weight, rest, total), c)
 		rest -= c
 		total -= weight
