@@ -26,7 +26,7 @@ const flushFlag = "--ingest-flush=200ms"
 
 // visibleWithin bounds how long acknowledged data may take to become visible;
 // generous, since the machine may be busy.
-const visibleWithin = 60 * time.Second
+const visibleWithin = 15 * time.Second
 
 // server is a running Tailscope and the test that owns it.
 type server struct {

@@ -150,7 +150,7 @@ func goMetrics(t *testing.T, s *server, protocol string, res *resource.Resource,
 	}
 	meter := provider.Meter("e2e")
 	// See send.py: running totals begin with the first export.
-	hello, err := meter.Int64Gauge(name + ".hello")
+	hello, err := meter.Int64Histogram(name + ".hello")
 	must(err)
 	hello.Record(ctx, 1)
 	must(provider.ForceFlush(ctx))

@@ -416,5 +416,7 @@ func strAttrs(k, v string) []*commonpb.KeyValue {
 
 // refusedRequests and refusedItems are what /metrics counts of requests
 // refused whole, and of spans and data points refused alone.
-func (s *server) refusedRequests() float64 { return s.metric("tailscope_otlp_bad_requests_total") }
-func (s *server) refusedItems() float64    { return s.metric("tailscope_otlp_rejected_total") }
+func (s *server) refusedRequests() float64 {
+	return s.metric("tailscope_ingest_requests_refused_total")
+}
+func (s *server) refusedItems() float64 { return s.metric("tailscope_ingest_rejected_total") }

@@ -144,7 +144,7 @@ func TestTelemetrygen(t *testing.T) {
 			}
 			s.awaitValue("gen_sum_total", sel, wantSum)
 			s.awaitValue("gen_gauge", sel, each-1)
-			refused := s.metric("tailscope_otlp_rejected_total") + s.metric("tailscope_otlp_errors_total")
+			refused := s.metric("tailscope_ingest_rejected_total") + s.metric("tailscope_ingest_requests_refused_total")
 			if refused > 0 {
 				t.Errorf("%v items were refused", refused)
 			}

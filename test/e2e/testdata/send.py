@@ -114,8 +114,9 @@ for temporality in ("delta", "cumulative"):
     )
     meter = meters.get_meter("e2e")
     # What a process counted before Tailscope first heard of it cannot be told
-    # from a restart of Tailscope, so running totals begin with this export.
-    meter.create_gauge(name + ".hello").set(1)
+    # from what another server has counted already, so running totals begin
+    # with this export.
+    meter.create_histogram(name + ".hello").record(1)
     assert meters.force_flush()
     time.sleep(0.05)
 
