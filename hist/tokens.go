@@ -145,8 +145,24 @@ func appendByteToken(dst []byte, gap int, c uint64) []byte {
 func addNibbles(w []uint64, b []byte) (total uint64, used int) {
 	i, p := 0, 0
 	for i < len(w) {
+		// Eight bytes, sixteen buckets at a time, while none is above EF.
+		for p+8 <= len(b) && i+16 <= len(w) {
+			x := binary.LittleEndian.Uint64(b[p:])
+			if x&(x<<1)&(x<<2)&(x<<3)&0x8080808080808080 != 0 {
+				break
+			}
+			const digits = 0x0f0f0f0f0f0f0f0f
+			total += (x&digits + x>>4&digits) * 0x0101010101010101 >> 56
+			v := (*[16]uint64)(w[i:])
+			for j := range v {
+				v[j] += x & 15
+				x >>= 4
+			}
+			p += 8
+			i += 16
+		}
 		if p >= len(b) {
-			return 0, -1
+			break
 		}
 		c := b[p]
 		p++
@@ -197,7 +213,7 @@ func addNibbles(w []uint64, b []byte) (total uint64, used int) {
 			i++
 		}
 	}
-	if i > len(w) {
+	if i != len(w) {
 		return 0, -1
 	}
 	return total, p
@@ -207,8 +223,24 @@ func addNibbles(w []uint64, b []byte) (total uint64, used int) {
 func addBytes(w []uint64, b []byte) (total uint64, used int) {
 	i, p := 0, 0
 	for i < len(w) {
+		// Eight at a time, while none is above CF.
+		for p+8 <= len(b) && i+8 <= len(w) {
+			x := binary.LittleEndian.Uint64(b[p:])
+			if x&(x<<1)&(x<<2|x<<3)&0x8080808080808080 != 0 {
+				break
+			}
+			const halves = 0x00ff00ff00ff00ff
+			total += (x&halves + x>>8&halves) * 0x0001000100010001 >> 48
+			v := (*[8]uint64)(w[i:])
+			for j := range v {
+				v[j] += x & 255
+				x >>= 8
+			}
+			p += 8
+			i += 8
+		}
 		if p >= len(b) {
-			return 0, -1
+			break
 		}
 		c := b[p]
 		p++
@@ -256,7 +288,7 @@ func addBytes(w []uint64, b []byte) (total uint64, used int) {
 		}
 		i++
 	}
-	if i > len(w) {
+	if i != len(w) {
 		return 0, -1
 	}
 	return total, p
