@@ -239,8 +239,7 @@ func (r *exponentialRows) relativeError() float64 { return max(widthError(r.sche
 // explicitRows are cut at the bounds that all explicit histograms share.
 // Exponential ones among them are placed by the middle of each bucket.
 type explicitRows struct {
-	cuts  []float64
-	worst float64
+	cuts []float64
 }
 
 func newExplicitRows(points []store.MergedPoint, limit int) *explicitRows {
@@ -260,7 +259,6 @@ func newExplicitRows(points []store.MergedPoint, limit int) *explicitRows {
 		eachBucket(h, func(lo, hi float64, _ uint64) {
 			low, high = min(low, lo), max(high, hi)
 		})
-		r.worst = max(r.worst, h.RelativeError())
 	}
 	for len(inner)+1 > limit && len(inner) > 1 { // drop every other bound
 		for i := 1; i < len(inner); i++ {
@@ -300,4 +298,18 @@ func (r *explicitRows) add(h *hist.Histogram, dense []uint64) {
 	})
 }
 
-func (r *explicitRows) relativeError() float64 { return r.worst }
+// relativeError is that of the widest row; a row that begins at 0 has no bound.
+func (r *explicitRows) relativeError() float64 {
+	worst := 0.0
+	for i := 1; i < len(r.cuts); i++ {
+		low, high := r.cuts[i-1], r.cuts[i]
+		if low < 0 {
+			low, high = -high, -low
+		}
+		if low <= 0 {
+			return math.Inf(1)
+		}
+		worst = max(worst, (high-low)/low)
+	}
+	return worst
+}

@@ -126,6 +126,7 @@ func tenantsOf(ctx context.Context, st store.Store, sel *resolved, r TenantsRequ
 		}
 		if t.hist != nil {
 			at.Quantiles, at.Error = quantiles(t.hist, r.Quantiles), api.Float(t.hist.RelativeError())
+			at.Mean = api.Float(t.hist.Mean())
 		}
 		out.Tenants = append(out.Tenants, at)
 	}
