@@ -78,7 +78,7 @@ func durations(n int) []int64 {
 func BenchmarkCommit(b *testing.B) {
 	for _, distinct := range []int{1_000, 146_000} {
 		b.Run(fmt.Sprint("series=", distinct), func(b *testing.B) {
-			a, targets, l, ns := prepare(b, distinct)
+			a, targets, l, ns := prepare(b, distinct, 1_000_000)
 			const batch = 200
 			end := time.Now().UnixNano()
 			i := 0
@@ -108,13 +108,13 @@ func BenchmarkCommit(b *testing.B) {
 	}
 }
 
-func prepare(b testing.TB, distinct int) (*Aggregator, []Target, *load, []int64) {
+func prepare(b testing.TB, distinct, draws int) (*Aggregator, []Target, *load, []int64) {
 	a, err := Open(context.Background(), &nullStore{}, Options{Dir: b.TempDir(), FlushInterval: time.Hour, MemoryBytes: 2 << 30})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { a.Close(context.Background()) })
-	l := newLoad(distinct, 1_000_000)
+	l := newLoad(distinct, draws)
 	targets := make([]Target, len(l.ids))
 	for i := range l.ids {
 		targets[i] = a.SpanTarget(&l.ids[i])
@@ -131,7 +131,7 @@ func BenchmarkFlush(b *testing.B) {
 			if each > 10 {
 				n = 1000
 			}
-			a, targets, _, ns := prepare(b, n)
+			a, targets, _, ns := prepare(b, n, n)
 			end := time.Now().UnixNano()
 			b.ReportAllocs()
 			cells := 0

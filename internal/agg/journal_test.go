@@ -1,0 +1,177 @@
+package agg
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/hist"
+	"tailscope/internal/series"
+)
+
+// written commits one of everything and returns the journal.
+func written(t testing.TB) []byte {
+	t.Helper()
+	c := newClock()
+	a := open(t, newMemStore(), c, t.TempDir())
+	now := c.now().UnixNano()
+	b := a.NewBatch()
+	span := a.SpanTarget(&SpanIdentity{Service: "s", Operation: "o", Tenant: "t", Instance: "i"})
+	gauge := a.SeriesTarget(series.Series{Family: "g", Kind: series.Gauge, Labels: labels.FromStrings("service", "s")})
+	dist := a.SeriesTarget(series.Series{Family: "d", Labels: labels.FromStrings("service", "s")})
+	h := hist.New(cellSchema)
+	h.Record(0.25)
+	b.Observe(span, now, 25_000_000, 1)
+	b.Observe(span, now-3*slotNanos, 300, 7)
+	b.Distribution(dist, now, h)
+	b.Number(gauge, now, 1.5)
+	b.DeltaNumber(gauge, StreamID{1, 2}, now, 2)
+	b.Cumulative(dist, StreamID{3, 4}, 5, now-1e9, now, h)
+	commit(t, b)
+	b = a.NewBatch()
+	b.Observe(span, now, 1, 1)
+	commit(t, b)
+	raw, err := os.ReadFile(a.open.journal.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// The bytes of format 1. A change here needs a new version in journalMagic.
+const golden = `
+54534a524e4c00010100000000000000ade508c8a50000004d957d05010101157370616e5f6475726174696f6e5f7365636f
+6e6473000003096f7065726174696f6e016f077365727669636501730674656e616e7401740102157370616e5f6475726174
+696f6e5f7365636f6e647301000308696e7374616e63650169096f7065726174696f6e016f07736572766963650173020101
+020105016400000107736572766963650173020305000104016700010107736572766963650173020204007e0000000bc722
+bd0288bb94caca33c0aa83a9010800c0f0f50b0905ac02071a00051180e59a771390f6a8949567000000000000f83f140100
+000000000000020000000000000090f6a894956700000000000000401d030000000000000004000000000000000500000000
+00000080a08da4d4f6da983180c8e3dddbf6da9831051180e59a770f000000f95817bf0288bb94caca33c0aa83a901080001
+`
+
+func TestJournalGolden(t *testing.T) {
+	got := hex.EncodeToString(written(t))
+	want := strings.Join(strings.Fields(golden), "")
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// script writes down what a journal says.
+type script struct{ b strings.Builder }
+
+func (s *script) defineSeries(n uint32, x series.Series) error {
+	fmt.Fprintf(&s.b, "series %d %s view=%d kind=%d %s\n", n, x.Family, x.View, x.Kind, x.Labels)
+	return nil
+}
+
+func (s *script) defineTarget(n, full, marginal uint32) error {
+	fmt.Fprintf(&s.b, "target %d full=%d marginal=%d\n", n, full, marginal)
+	return nil
+}
+
+func (s *script) entries(millis int64, e *entryReader) error {
+	fmt.Fprintf(&s.b, "entries at %d\n", millis)
+	for e.next() {
+		switch e.op {
+		case opObserve, opWeighted:
+			fmt.Fprintf(&s.b, "  target %d slot %d: %d ns, weight %d\n", e.target, e.entrySlot*10, e.nanos, e.weight)
+		case opDistribution:
+			fmt.Fprintf(&s.b, "  target %d slot %d: histogram %x\n", e.target, e.entrySlot*10, e.hist)
+		case opNumber:
+			fmt.Fprintf(&s.b, "  target %d at %d: %v\n", e.target, e.millis, e.value)
+		case opDeltaNumber:
+			fmt.Fprintf(&s.b, "  target %d stream %v at %d: +%v\n", e.target, e.stream, e.millis, e.value)
+		case opCumulative:
+			fmt.Fprintf(&s.b, "  target %d stream %v resource %d from %d to %d: histogram %x\n", e.target, e.stream, e.resource, e.start, e.time, e.hist)
+		}
+	}
+	return e.err()
+}
+
+const told = `series 1 span_duration_seconds view=0 kind=0 {operation="o", service="s", tenant="t"}
+series 2 span_duration_seconds view=1 kind=0 {instance="i", operation="o", service="s"}
+target 1 full=1 marginal=2
+series 5 d view=0 kind=0 {service="s"}
+target 3 full=5 marginal=0
+series 4 g view=0 kind=1 {service="s"}
+target 2 full=4 marginal=0
+entries at 1772366405000
+  target 1 slot 1772366400: 25000000 ns, weight 1
+  target 1 slot 1772366370: 300 ns, weight 7
+  target 3 slot 1772366400: histogram 1180e59a77
+  target 2 at 1772366405000: 1.5
+  target 2 stream [1 2] at 1772366405000: +2
+  target 3 stream [3 4] resource 5 from 1772366404000000000 to 1772366405000000000: histogram 1180e59a77
+entries at 1772366405000
+  target 1 slot 1772366400: 1 ns, weight 1
+`
+
+func TestJournalSaysWhatWasWritten(t *testing.T) {
+	raw := written(t)
+	var s script
+	whole, err := decodeJournal(bufio.NewReader(bytes.NewReader(raw)), int64(len(raw)), "j", 1, &s)
+	if err != nil || whole != int64(len(raw)) {
+		t.Fatalf("%d of %d bytes, %v", whole, len(raw), err)
+	}
+	if got := s.b.String(); got != told {
+		t.Errorf("got\n%s\nwant\n%s", got, told)
+	}
+}
+
+// Any bytes are replayed, refused or taken for torn; never a panic, and what
+// was accepted can be flushed.
+func FuzzJournal(f *testing.F) {
+	raw := written(f)
+	f.Add(raw)
+	f.Add(raw[:len(raw)-5])
+	f.Add(raw[:journalHeader])
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		// Frames with a true checksum get further.
+		b = bytes.Clone(b)
+		if len(b) >= journalHeader {
+			copy(b, appendHeader(nil, 1))
+			for at := journalHeader; at+frameHeader <= len(b); {
+				n := int(binary.LittleEndian.Uint32(b[at:])) & 0xffff
+				if n == 0 || at+frameHeader+n > len(b) {
+					break
+				}
+				sealFrame(b[:at+frameHeader+n], at)
+				at += frameHeader + n
+			}
+		}
+		dir := t.TempDir()
+		if err := os.WriteFile(journalPath(dir, 1), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		st := newMemStore()
+		a, err := Open(context.Background(), st, Options{Dir: dir, Now: newClock().now})
+		if err != nil {
+			return
+		}
+		if n, _ := journalFiles(dir); len(n) > 0 {
+			t.Fatalf("journals left: %v", n)
+		}
+		for at, data := range st.points {
+			if st.series[at.id].Kind != series.Distribution {
+				continue
+			}
+			var h hist.Histogram
+			if err := h.UnmarshalBinary(data); err != nil && len(data) > 0 && !bytes.Contains(b, data) {
+				t.Fatalf("stored %x: %v", data, err)
+			}
+		}
+		if err := a.Close(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
