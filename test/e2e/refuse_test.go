@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	collectormetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	collectortrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
@@ -35,7 +36,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"tailscope/api"
-	"tailscope/benchmarks/payload"
 	"tailscope/benchmarks/program"
 	"tailscope/benchmarks/sender"
 )
@@ -286,8 +286,19 @@ func TestSecondProcess(t *testing.T) {
 // says so in the protocol's own words, and an SDK that listens gets
 // everything in.
 func TestOverload(t *testing.T) {
+	const (
+		floods    = 8
+		spansEach = 200 // of a request, every one a series of its own
+		traces    = 12_000
+	)
 	s := start(t, "--limits-memory", "16MiB", "--ingest-flush", "3s")
-	// Raw requests first, without patience, until one is refused.
+	var acked, refused atomic.Int64
+	var mu sync.Mutex
+	said := map[string]error{} // what was refused, by protocol
+
+	// A flood without patience, by gRPC and HTTP, until it is told to stop.
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
 	g, err := sender.GRPC(s.OTLPGRPC, sender.Traces)
 	if err != nil {
 		t.Fatal(err)
@@ -295,94 +306,94 @@ func TestOverload(t *testing.T) {
 	defer g.Close()
 	h := sender.HTTP("http://"+s.OTLPHTTP+"/v1/traces", "")
 	defer h.Close()
-	payloads := payload.TracesAt(3, 3000, time.Now().Add(-3000*payload.SpansPerRequest*time.Second/payload.SpansPerSecond))
-	var acked, refused atomic.Int64
-	var byGRPC, byHTTP error
-	var mu sync.Mutex
 	var wg sync.WaitGroup
 	var next atomic.Int64
-	for w := range 4 {
+	for w := range floods {
+		protocol, snd := "gRPC", g
+		if w%2 == 1 {
+			protocol, snd = "HTTP", h
+		}
 		wg.Go(func() {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(payloads) {
-					return
-				}
-				snd := g
-				if w%2 == 1 {
-					snd = h
-				}
-				err := snd.Send(t.Context(), payloads[i])
-				if err == nil {
-					acked.Add(1)
+			for ctx.Err() == nil {
+				p := crashPayload(t, fmt.Sprintf("flood-%d", next.Add(1)), spansEach, spansEach)
+				// Not ctx: a request cut off half-way is neither taken nor refused.
+				if err := snd.Send(t.Context(), p); err != nil {
+					refused.Add(1)
+					mu.Lock()
+					said[protocol] = err
+					mu.Unlock()
+					pause(t, 20*time.Millisecond)
 					continue
 				}
-				refused.Add(1)
-				mu.Lock()
-				if w%2 == 1 {
-					byHTTP = err
-				} else {
-					byGRPC = err
-				}
-				enough := byGRPC != nil && byHTTP != nil
-				mu.Unlock()
-				if enough {
-					return
-				}
+				acked.Add(1)
 			}
 		})
 	}
+
+	// An SDK in the middle of it is told the same and tries again by itself.
+	var patient, wished atomic.Int64
+	exp, err := otlptracegrpc.New(t.Context(), otlptracegrpc.WithInsecure(), otlptracegrpc.WithEndpoint(s.OTLPGRPC),
+		otlptracegrpc.WithDialOption(grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			err := invoke(ctx, method, req, reply, cc, opts...)
+			if status.Code(err) == codes.ResourceExhausted && wished.Add(1) == 1 {
+				stop() // that will do
+			}
+			return err
+		})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider := sdktrace.NewTracerProvider(
+		sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "patient"))),
+		sdktrace.WithBatcher(exp, sdktrace.WithBlocking()))
+	tracer := provider.Tracer("e2e")
+	begin := time.Now()
+	for ctx.Err() == nil || patient.Load() < traces {
+		_, sp := tracer.Start(t.Context(), "GET /", trace.WithSpanKind(trace.SpanKindServer),
+			trace.WithAttributes(attribute.String("tenant.id", fmt.Sprintf("tenant-%d", patient.Add(1)))))
+		sp.End()
+		if patient.Load()%512 == 0 { // a batch is full: one export every few milliseconds
+			pause(t, 2*time.Millisecond)
+		}
+	}
 	wg.Wait()
-	if byGRPC == nil || byHTTP == nil {
-		t.Fatalf("%d requests of many series were all taken within 16 MiB: %v, %v", acked.Load(), byGRPC, byHTTP)
+	if err := provider.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	st, _ := status.FromError(byGRPC)
-	if st.Code() != codes.ResourceExhausted {
-		t.Errorf("gRPC: %v, want ResourceExhausted", byGRPC)
+	took := time.Since(begin)
+
+	if said["gRPC"] == nil || said["HTTP"] == nil || wished.Load() == 0 {
+		t.Fatalf("%d requests of %d series each were taken within 16 MiB; refused: %v; the SDK was refused %d times", acked.Load(), spansEach, said, wished.Load())
 	}
+	st, _ := status.FromError(said["gRPC"])
 	var wait time.Duration
 	for _, d := range st.Details() {
 		if r, ok := d.(*errdetails.RetryInfo); ok {
 			wait = r.RetryDelay.AsDuration()
 		}
 	}
-	if wait <= 0 {
-		t.Errorf("gRPC: no RetryInfo in %v", st)
+	if st.Code() != codes.ResourceExhausted || wait <= 0 {
+		t.Errorf("gRPC: %v with RetryInfo %v, want ResourceExhausted and a delay", st, wait)
 	}
+	t.Logf("gRPC: %v, retry after %v", st, wait)
 	var se *sender.StatusError
-	if !errors.As(byHTTP, &se) || se.Status != http.StatusTooManyRequests || se.Header.Get("Retry-After") == "" {
-		t.Errorf("HTTP: %v, want 429 with Retry-After", byHTTP)
+	if !errors.As(said["HTTP"], &se) || se.Status != http.StatusTooManyRequests || se.Header.Get("Retry-After") == "" {
+		t.Errorf("HTTP: %v, want 429 with Retry-After", said["HTTP"])
 	} else {
-		t.Logf("HTTP: %v, Retry-After %s", se, se.Header.Get("Retry-After"))
+		t.Logf("HTTP: %d, Retry-After %s", se.Status, se.Header.Get("Retry-After"))
 	}
-	t.Logf("gRPC: %v, retry after %v", byGRPC, wait)
-	if n := s.metric("tailscope_overloads_total"); n == 0 {
-		t.Errorf("/metrics counts no overload")
+	counted := s.metric("tailscope_ingest_requests_refused_total", "reason", "overloaded")
+	if want := float64(refused.Load() + wished.Load()); counted != want {
+		t.Errorf("/metrics counts %v refused requests, %v were", counted, want)
 	}
-
-	// The SDK is told the same and tries again by itself.
-	begin := time.Now()
-	const traces = 12_000
-	provider := sdktrace.NewTracerProvider(
-		sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "patient"))),
-		sdktrace.WithBatcher(traceExporter(t, s, "grpc"), sdktrace.WithBlocking()))
-	tracer := provider.Tracer("e2e")
-	for i := range traces {
-		_, sp := tracer.Start(t.Context(), "GET /", trace.WithSpanKind(trace.SpanKindServer),
-			trace.WithAttributes(attribute.String("tenant.id", fmt.Sprintf("tenant-%d", i))))
-		sp.End()
-	}
-	if err := provider.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	s.awaitCount("span_duration_seconds", `{service="patient"}`, traces)
-	s.awaitCount("span_duration_seconds", `{service!="patient"}`, uint64(acked.Load())*payload.SpansPerRequest)
+	s.awaitCount("span_duration_seconds", `{service="patient"}`, uint64(patient.Load()))
+	s.awaitCount("span_duration_seconds", `{service!="patient"}`, uint64(acked.Load())*spansEach)
 	u, err := s.Usage()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d requests of 200 spans taken, %d refused; the SDK's %d spans took %v; %v overloads; resident at most %d MiB",
-		acked.Load(), refused.Load(), traces, time.Since(begin).Round(time.Millisecond), s.metric("tailscope_overloads_total"), u.PeakBytes>>20)
+	t.Logf("%d requests of %d spans taken, %d refused; the SDK's %d spans took %v, refused %d times; resident at most %d MiB",
+		acked.Load(), spansEach, refused.Load(), patient.Load(), took.Round(time.Millisecond), wished.Load(), u.PeakBytes>>20)
 	if u.PeakBytes > 400<<20 {
 		t.Errorf("resident memory reached %d MiB", u.PeakBytes>>20)
 	}
