@@ -3,7 +3,6 @@ module tailscope
 go 1.26.8
 
 require (
-	github.com/VictoriaMetrics/easyproto v1.1.3
 	github.com/XSAM/otelsql v0.44.0
 	github.com/cockroachdb/pebble/v2 v2.1.7
 	github.com/danielgtaylor/huma/v2 v2.37.2
