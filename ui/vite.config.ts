@@ -36,4 +36,5 @@ export default defineConfig({
   plugins: [svelte(), fontLicence(), keepDist()],
   build: { target: 'es2022', outDir: 'dist', emptyOutDir: true, assetsInlineLimit: 0, reportCompressedSize: true },
   server: { proxy: { '/api': server, '/prometheus': server } },
+  preview: { proxy: { '/api': server, '/prometheus': server } },
 });

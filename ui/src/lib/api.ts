@@ -1,5 +1,6 @@
 // The client of the HTTP API.
 
+import { measured } from './measure';
 import type {
   DistributionResponse, Family, HeatmapResponse, LabelsResponse, Mark, ServicesResponse, Status, TenantsResponse, TimelineResponse,
 } from './types';
@@ -50,8 +51,11 @@ async function request<T>(method: string, path: string, signal?: AbortSignal, bo
   }
   if (res.status === 204) return undefined as T;
   const text = await res.text();
-  performance.mark('tailscope:received');
-  return (text ? JSON.parse(text) : undefined) as T;
+  const began = performance.now();
+  const answer = (text ? JSON.parse(text) : undefined) as T;
+  // Only answers large enough to matter.
+  if (text.length > 1e5) measured('parse', began);
+  return answer;
 }
 
 const get = <T>(path: string, params: Params, signal?: AbortSignal) => request<T>('GET', `/api/v1/${path}${query(params)}`, signal);

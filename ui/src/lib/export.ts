@@ -4,10 +4,11 @@
 import type { Heat } from './heat';
 import { shellQuote } from './match';
 
-/** The heatmap in the terminal. Times are Unix seconds, so the command means the same tomorrow. */
-export function cliCommand(kind: string, family: string, spanFamily: string, match: string, start: number, end: number, server: string): string {
+/** The heatmap in the terminal. Without kinds the command would mean requests. Times are Unix seconds, so the command means the same tomorrow. */
+export function cliCommand(kind: string, family: string, spanFamily: string, match: string, allKinds: boolean, start: number, end: number, server: string): string {
   const parts = ['tailscope', 'query', kind];
   if (match) parts.push('--match', shellQuote(match));
+  if (allKinds) parts.push('--kind', 'all');
   if (family !== spanFamily) parts.push('--family', shellQuote(family));
   parts.push('--start', String(start), '--end', String(end));
   if (server && server !== 'http://127.0.0.1:7099') parts.push('--server', shellQuote(server));

@@ -124,6 +124,16 @@ export function tick(v: number, unit: Unit = 'seconds'): string {
   return `${trim(inScale(v, s))} ${s.unit}`;
 }
 
+/** A rate for an axis: 0, 50/s, 0.5/s. */
+export function rateTick(v: number): string {
+  return v === 0 ? '0' : `${Math.abs(v) >= 1e4 ? shortCount(v) : trim(digits(v))}/s`;
+}
+
+/** A share for an axis: 0, 0.5 %, 10 %. */
+export function percentTick(v: number): string {
+  return v === 0 ? '0' : `${trim(digits(v * 100))} %`;
+}
+
 /** Two bounds that share a unit name it once: 198–202 ms, 998 ms–1.02 s. */
 export function interval(low: Num | undefined, high: Num | undefined, unit: Unit = 'seconds'): string {
   if (low == null || high == null) return missing;
@@ -136,8 +146,9 @@ export function interval(low: Num | undefined, high: Num | undefined, unit: Unit
   return `${inScale(low, a)}–${inScale(high, b)} ${a.unit}`;
 }
 
-/** Events per second: 1,204 req/s · 4.20 req/s. */
+/** Events per second, per hour when they are rare: 1,204 req/s · 4.20 req/s · 2.00 req/h. */
 export function rate(perSecond: Num | undefined, what = 'req'): string {
+  if (perSecond != null && perSecond > 0 && perSecond < 0.01) return `${digits(perSecond * 3600)} ${what}/h`;
   return perSecond == null || !Number.isFinite(perSecond) ? missing : `${digits(perSecond)} ${what}/s`;
 }
 

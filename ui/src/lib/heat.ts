@@ -164,6 +164,11 @@ export interface Cells {
   bottom: Int32Array; // exclusive
   lowRow: Int32Array;
   highRow: Int32Array; // inclusive
+  /**
+   * One over the rows in the cell. Ink shows the mean count per row, so that a
+   * cell of two rows between cells of one is no stripe.
+   */
+  weight: Float64Array;
   /** The cell of each row; under when below the axis, count when beyond it. */
   ofRow: Int16Array;
   /** The last row in the band below and the first in the band above. */
@@ -217,7 +222,10 @@ export function layout(h: Heat, a: Axis, height: number, bandPx: number, gapPx: 
       overRow = Math.min(overRow, r);
       continue;
     }
-    if (open < 0) open = r;
+    if (open < 0) {
+      open = r;
+      if (!top.length) edge = y(h.bounds[r]);
+    }
     const e = y(h.bounds[r + 1]);
     if (e >= edge) continue;
     const cell = top.length;
@@ -243,6 +251,7 @@ export function layout(h: Heat, a: Axis, height: number, bandPx: number, gapPx: 
     bottom: Int32Array.from(bottom),
     lowRow: Int32Array.from(lowRow),
     highRow: Int32Array.from(highRow),
+    weight: Float64Array.from(top, (_, i) => 1 / (highRow[i] - lowRow[i] + 1)),
     ofRow,
     underRow,
     overRow,
@@ -260,14 +269,17 @@ export function columnCells(h: Heat, cells: Cells, column: number, into: Float64
   return into;
 }
 
-/** The largest count of any cell on the axis, bands left out: the ramp's top end. */
+/** The largest count per row of any cell on the axis, bands left out: the ramp's top end. */
 export function maxCell(h: Heat, cells: Cells): number {
   const sums = new Float64Array(cells.count + 2);
   let max = 0;
   for (let c = 0; c < h.columns; c++) {
     if (h.first[c] === h.first[c + 1]) continue;
     columnCells(h, cells, c, sums);
-    for (let i = 1; i <= cells.count; i++) if (sums[i] > max) max = sums[i];
+    for (let i = 1; i <= cells.count; i++) {
+      const n = sums[i] * cells.weight[i - 1];
+      if (n > max) max = n;
+    }
   }
   return max;
 }
@@ -303,9 +315,9 @@ export function paint(out: Uint32Array, h: Heat, cells: Cells, p: Paint): void {
     const x1 = Math.max(edges[c + 1], Math.min(x0 + 1, p.width));
     columnCells(h, cells, c, sums);
     for (let i = 0; i < sums.length; i++) {
-      const n = sums[i];
-      if (n === 0) continue;
-      const colour = n < small.length ? small[n] : p.ramp[Math.round(intensity(n, p.max, p.scale) * last)];
+      if (sums[i] === 0) continue;
+      const n = i > 0 && i <= cells.count ? sums[i] * cells.weight[i - 1] : sums[i];
+      const colour = n < small.length && Number.isInteger(n) ? small[n] : p.ramp[Math.round(intensity(n, p.max, p.scale) * last)];
       let y0: number, y1: number;
       if (i === 0) {
         y0 = p.height - cells.underPx;
@@ -376,10 +388,10 @@ export function columnAt(h: Heat, x: number, width: number): number {
   return lo;
 }
 
-/** The cell under a pixel; the gaps beside the bands belong to the nearest cell. */
+/** The cell under a pixel; ground that belongs to no cell is that of the nearest one. */
 export function cellAt(cells: Cells, y: number): number {
   if (cells.overPx && y < cells.overPx) return cells.count;
-  if (cells.underPx && y >= cells.plotBottom + (cells.plotTop > cells.overPx ? cells.plotTop - cells.overPx : 0)) return under;
+  if (cells.underPx && y >= cells.plotBottom) return under;
   for (let i = 0; i < cells.count; i++) if (y >= cells.top[i]) return i;
   return Math.max(0, cells.count - 1);
 }

@@ -49,7 +49,7 @@ export const rampSize = 256;
 export function rampColor(theme: Theme, t: number): RGB {
   // Chroma rises and falls inside the gamut; lightness is a straight line.
   if (theme === 'light') return oklch(0.905 - 0.665 * t, 0.04 + 0.13 * Math.sin(Math.PI * Math.min(1, 0.12 + 0.78 * t)), 264);
-  return oklch(0.3 + 0.67 * t, 0.055 + 0.1 * Math.sin(Math.PI * (0.1 + 0.82 * t)) - 0.03 * t, 258);
+  return oklch(0.33 + 0.64 * t, 0.06 + 0.1 * Math.sin(Math.PI * (0.1 + 0.82 * t)) - 0.03 * t, 258);
 }
 
 /** The ramp as little-endian RGBA words for an ImageData. */
@@ -71,13 +71,14 @@ export type CountScale = 'sqrt' | 'log';
 
 /** Where on the ramp a count lies, in [0, 1]: 1 is at the bottom, max at the top. */
 export function intensity(n: number, max: number, scale: CountScale): number {
-  if (max <= 1) return n > 0 ? 1 : 0;
+  if (max <= 1) return n >= max ? 1 : 0;
   const t = scale === 'log' ? Math.log(n) / Math.log(max) : (Math.sqrt(n) - 1) / (Math.sqrt(max) - 1);
   return Math.min(1, Math.max(0, t));
 }
 
 /** The counts a legend names: 1, some round ones, and the largest. */
-export function legendTicks(max: number, scale: CountScale): number[] {
+export function legendTicks(largest: number, scale: CountScale): number[] {
+  const max = Math.round(largest);
   if (max <= 1) return [1];
   const out = [1];
   for (let p = 1; p <= max; p *= 10) {

@@ -3,17 +3,18 @@
 
 import { ApiError, api } from './api';
 import type { Theme } from './ramp';
+import { fittingRange, type TimeRange } from './time';
 import type { Status } from './types';
 import { decode, encode, home, type View } from './url';
 
 interface Step {
-  /** How many zooms lead here, so that zooming out goes back through them. */
-  zooms: number;
+  /** The ranges that zooms left behind, so that zooming out goes back through them. */
+  zooms: TimeRange[];
 }
 
 class App {
   view = $state.raw<View>(decode(location.pathname, location.search));
-  zooms = $state((history.state as Step | null)?.zooms ?? 0);
+  zooms = $state.raw<TimeRange[]>((history.state as Step | null)?.zooms ?? []);
   status = $state.raw<Status | undefined>();
   /** The server's clock minus ours, in seconds. */
   skew = 0;
@@ -22,16 +23,30 @@ class App {
   theme = $derived<Theme>(this.themeChoice === 'auto' ? (this.systemDark ? 'dark' : 'light') : this.themeChoice);
   /** The moment a relative range ends at; live refresh advances it. */
   now = $state(Date.now() / 1000);
+  /** Counts the reader's demands to ask again. */
+  attempt = $state(0);
   /** What holds live refresh back: the reader points at something. */
   held = $state(false);
 
   constructor() {
     addEventListener('popstate', (e) => {
-      this.zooms = (e.state as Step | null)?.zooms ?? 0;
+      this.zooms = (e.state as Step | null)?.zooms ?? [];
       this.view = decode(location.pathname, location.search);
       this.touch();
     });
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', (e) => (this.systemDark = e.matches));
+  }
+
+  /** Whether the reader, or a link, chose a range; if not, the first answer may. */
+  private rangeChosen = /[?&](range|start)=/.test(location.search);
+
+  /** Narrows an unchosen range to the data there is. */
+  fit(first: number | undefined): void {
+    if (this.rangeChosen || first === undefined || !('last' in this.view.range)) return;
+    const last = fittingRange(first, this.now, this.view.range.last);
+    if (last !== undefined) this.go({ range: { last } }, 'replace');
+    // A narrower range has finer columns and may fit closer still.
+    this.rangeChosen = last === undefined;
   }
 
   /** The server's clock, Unix seconds. */
@@ -44,14 +59,22 @@ class App {
     this.now = this.clock();
   }
 
+  /** Asks again what failed, also for a range that does not move. */
+  retry(): void {
+    this.attempt++;
+    this.touch();
+  }
+
   /** Changes the view. A new entry in the history unless told otherwise. */
-  go(patch: Partial<View>, how: 'push' | 'replace' | 'zoom' = 'push'): void {
+  go(patch: Partial<View>, how: 'push' | 'replace' | 'zoom' | 'out' = 'push'): void {
+    if (patch.range !== undefined) this.rangeChosen = true;
     const next = { ...this.view, ...patch };
     const address = encode(next);
     const moved = patch.range !== undefined || patch.page !== undefined || patch.name !== undefined;
     if (address !== location.pathname + location.search) {
-      if (how === 'zoom') this.zooms++;
-      else if (how === 'push' && moved) this.zooms = 0;
+      if (how === 'zoom') this.zooms = [...this.zooms, this.view.range];
+      else if (how === 'out') this.zooms = this.zooms.slice(0, -1);
+      else if (how === 'push' && moved) this.zooms = [];
       const step: Step = { zooms: this.zooms };
       if (how === 'replace') history.replaceState(step, '', address);
       else history.pushState(step, '', address);
@@ -93,7 +116,10 @@ class App {
     if (s.now != null) {
       const ours = (before + Date.now() / 1000) / 2;
       // Below two seconds the difference is the network's.
-      this.skew = Math.abs(s.now - ours) > 2 ? s.now - ours : 0;
+      const skew = Math.abs(s.now - ours) > 2 ? s.now - ours : 0;
+      const moved = Math.abs(skew - this.skew) > 2;
+      this.skew = skew;
+      if (moved) this.touch();
     }
     this.status = s;
     return s;

@@ -4,13 +4,13 @@
 export type TimeRange = { last: number } | { start: number; end: number };
 
 export const presets: { seconds: number; name: string }[] = [
+  { seconds: 300, name: '5 min' },
   { seconds: 900, name: '15 min' },
   { seconds: 3600, name: '1 h' },
   { seconds: 3 * 3600, name: '3 h' },
   { seconds: 6 * 3600, name: '6 h' },
   { seconds: 12 * 3600, name: '12 h' },
   { seconds: 86400, name: '24 h' },
-  { seconds: 2 * 86400, name: '2 d' },
   { seconds: 7 * 86400, name: '7 d' },
   { seconds: 30 * 86400, name: '30 d' },
 ];
@@ -43,6 +43,18 @@ export function spanCode(seconds: number): string {
     if (seconds % size === 0) return `${seconds / size}${unit}`;
   }
   return `${seconds}s`;
+}
+
+/**
+ * The range to open with when the address names none and data began only at
+ * first: the shortest preset that holds it, so that a young system is not a
+ * sliver at the right edge. Undefined when the asked range is filled well.
+ */
+export function fittingRange(first: number, now: number, asked: number): number | undefined {
+  const age = now - first;
+  if (age > asked / 3) return undefined;
+  const fit = presets.find((p) => p.seconds >= age * 1.5) ?? presets[presets.length - 1];
+  return fit.seconds < asked ? fit.seconds : undefined;
 }
 
 /**

@@ -1,0 +1,166 @@
+// What the page does when there is no data, when the server fails, in the dark,
+// on a phone, on paper, live, and with a week of data.
+import { expect, test, type Page } from '@playwright/test';
+import { known, openService, pointAt, reading, servicePath, settled } from './page';
+
+async function backgroundLightness(page: Page): Promise<number> {
+  return page.evaluate(() => {
+    const c = document.createElement('canvas').getContext('2d', { willReadFrequently: true })!;
+    c.fillStyle = getComputedStyle(document.body).backgroundColor;
+    c.fillRect(0, 0, 1, 1);
+    return c.getImageData(0, 0, 1, 1).data[0];
+  });
+}
+
+test('without data the page says how to send some, and opens by itself when it comes', async ({ page }) => {
+  let empty = true;
+  await page.route('**/api/v1/status', async (route) => {
+    const res = await route.fetch();
+    await route.fulfill({ response: res, json: { ...(await res.json()), has_data: !empty } });
+  });
+  const status = await (await page.request.get('/api/v1/status')).json();
+  await page.goto('/');
+  await expect(page.getByRole('heading', { name: 'No data yet' })).toBeVisible();
+  await expect(page.getByText(`OTEL_EXPORTER_OTLP_ENDPOINT=http://${status.otlp_http}`)).toBeVisible();
+  for (const [language, what] of [['Python', 'opentelemetry-instrument'], ['Go', 'otlptracehttp'], ['Java', '-javaagent'], ['Node', 'auto-instrumentations-node']]) {
+    await page.getByRole('tab', { name: language }).click();
+    await expect(page.locator('pre').nth(1)).toContainText(what);
+  }
+  empty = false;
+  await expect(page.getByTestId('services')).toBeVisible();
+});
+
+test('a range without requests says so', async ({ page }) => {
+  const s = known();
+  await page.goto(`/services/${s.service}?start=${s.start - 7200}&end=${s.start - 3600}`);
+  await expect(page.getByText('Nothing was measured here.')).toBeVisible();
+});
+
+test('an error says what failed and what to try, keeps the picture, and goes away', async ({ page }) => {
+  await openService(page);
+  await page.route('**/api/v1/heatmap?*', (route) =>
+    route.fulfill({ status: 503, json: { error: { code: 'unavailable', message: 'the disk is full; free some space' } } }));
+  await page.getByTestId('operations').getByRole('button', { name: 'POST /items' }).click();
+  const alert = page.getByRole('alert');
+  await expect(alert).toContainText('This service could not be read. the disk is full; free some space.');
+  await expect(alert).toContainText('What you see is the last answer.');
+  await expect(page.getByTestId('heatmap')).toBeVisible();
+  await page.unroute('**/api/v1/heatmap?*');
+  await alert.getByRole('button', { name: 'Try again' }).click();
+  await expect(alert).toBeHidden();
+});
+
+test('a server that is gone is named, with what to check', async ({ page }) => {
+  await page.goto('/');
+  await expect(page.getByTestId('services')).toBeVisible();
+  await page.route('**/api/v1/**', (route) => route.abort());
+  await page.getByRole('link', { name: 'Tenants' }).click();
+  await expect(page.getByRole('alert')).toContainText('no answer from');
+  await expect(page.getByRole('alert')).toContainText('tailscope serve');
+});
+
+test('a question the server refuses is explained in its words', async ({ page }) => {
+  const s = known();
+  const refused = await page.request.get(`/api/v1/heatmap?match=${encodeURIComponent('{servce="x"')}&start=${s.start}&end=${s.end}`);
+  expect(refused.status()).toBe(400);
+  const { error } = await refused.json();
+  await page.route('**/api/v1/heatmap?*', (route) => route.fulfill({ status: 400, json: { error } }));
+  await page.goto(servicePath());
+  await expect(page.getByRole('alert')).toContainText(error.message.slice(0, 40));
+});
+
+test('dark follows the system and can be chosen for good', async ({ page }) => {
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await openService(page);
+  expect(await backgroundLightness(page)).toBeLessThan(40);
+  const dark = await corner(page);
+  await page.getByRole('button', { name: 'Appearance' }).click();
+  await page.getByRole('button', { name: 'Light', exact: true }).click();
+  expect(await backgroundLightness(page)).toBeGreaterThan(220);
+  await expect.poll(() => corner(page)).toBeGreaterThan(dark);
+  await page.reload();
+  await settled(page);
+  expect(await backgroundLightness(page)).toBeGreaterThan(220);
+});
+
+/** The red of the picture's first pixel: the ground. */
+async function corner(page: Page): Promise<number> {
+  return page.locator('canvas').first().evaluate((c: HTMLCanvasElement) => c.getContext('2d')!.getImageData(0, 0, 1, 1).data[0]);
+}
+
+test('a phone gets one column, the heatmap first, and no sideways scrolling', async ({ page }) => {
+  await page.setViewportSize({ width: 390, height: 844 });
+  const s = known();
+  for (const path of [servicePath(), `/?start=${s.start}&end=${s.end}`, '/tenants', '/families']) {
+    await page.goto(path);
+    await expect(page.locator('main table, main canvas').first()).toBeVisible();
+    expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth), path).toBeLessThanOrEqual(0);
+  }
+  await page.goto(servicePath());
+  await settled(page);
+  const map = await page.getByTestId('heatmap').boundingBox();
+  const filter = await page.locator('[data-popover="filter-operation"]').boundingBox();
+  const readout = await page.getByTestId('readout').boundingBox();
+  expect(map!.y + map!.height).toBeLessThan(844);
+  expect(readout!.y).toBeGreaterThan(map!.y + map!.height);
+  expect(filter!.y).toBeGreaterThan(readout!.y);
+  await pointAt(page, 0.5, 0.5);
+  expect((await reading(page)).state).toBe('reading');
+});
+
+test('live refresh waits while the reader points at something', async ({ page }) => {
+  const s = known();
+  await page.goto(`/services/${s.service}?range=3h`);
+  await settled(page);
+  let asked = 0;
+  page.on('request', (r) => { if (r.url().includes('/api/v1/heatmap')) asked++; });
+  await pointAt(page, 0.5, 0.5);
+  await expect(page.getByRole('button', { name: 'held' })).toBeVisible();
+  await page.waitForTimeout(11_000);
+  expect(asked).toBe(0);
+  await page.mouse.move(2, 2);
+  await expect(page.getByRole('button', { name: 'live' })).toBeVisible();
+  await expect.poll(() => asked, { timeout: 15_000 }).toBeGreaterThan(0);
+});
+
+test('paper gets the picture and the numbers without the controls', async ({ page }) => {
+  await openService(page);
+  await page.emulateMedia({ media: 'print' });
+  await expect(page.getByTestId('heatmap')).toBeVisible();
+  await expect(page.getByTestId('facts')).toBeVisible();
+  await expect(page.getByRole('navigation')).toBeHidden();
+  await expect(page.locator('[data-popover="filter-operation"]')).toBeHidden();
+});
+
+test('a week of one service draws in well under 100 ms of script time', async ({ page }, info) => {
+  const step = 600;
+  const columns = 1008;
+  const bounds = Array.from({ length: 321 }, (_, i) => 0.001 * 2 ** (i / 32));
+  const start = Math.floor(known().start / step) * step - columns * step;
+  const body = JSON.stringify({
+    start, end: start + columns * step, family: 'span_duration_seconds', step, slot: 600, error: 0.022, bounds, count: columns * 150 * 500, max_cell: 999,
+    columns: Array.from({ length: columns }, (_, c) => ({
+      start: start + c * step, count: 75000, sum: 3000, min: 0.001, max: 1, rows: Array.from({ length: 150 }, (_, k) => 40 + k), counts: Array.from({ length: 150 }, (_, k) => 1 + ((k * 37 + c * 11) % 998)),
+    })),
+  });
+  await page.setViewportSize({ width: 1600, height: 900 });
+  await openService(page);
+  await page.route('**/api/v1/heatmap?*', (route) => route.fulfill({ contentType: 'application/json', body }));
+  await page.evaluate(() => performance.clearMeasures());
+  const cdp = await page.context().newCDPSession(page);
+  await cdp.send('Performance.enable');
+  const script = async () => (await cdp.send('Performance.getMetrics')).metrics.find((m) => m.name === 'ScriptDuration')?.value ?? 0;
+  const before = await script();
+  await page.getByTestId('operations').getByRole('button', { name: 'POST /items' }).click();
+  await expect(page.getByTestId('heatmap')).toHaveAttribute('data-columns', String(columns));
+  await settled(page);
+  const all = ((await script()) - before) * 1000;
+  const measured = await page.evaluate(() => performance.getEntriesByType('measure').filter((m) => m.name.startsWith('tailscope:')).map((m) => [m.name, m.duration] as const));
+  const total = (name: string) => Math.max(0, ...measured.filter(([n]) => n === `tailscope:${name}`).map(([, d]) => d));
+  const drawing = total('parse') + total('prepare') + total('paint');
+  const said = `parse ${total('parse').toFixed(1)} ms, prepare ${total('prepare').toFixed(1)} ms, paint ${total('paint').toFixed(1)} ms; all script of the change, charts and tables too, ${all.toFixed(0)} ms`;
+  info.annotations.push({ type: 'script time', description: said });
+  console.log(`    ${said}`);
+  expect(total('paint')).toBeGreaterThan(0);
+  expect(drawing).toBeLessThan(100);
+});

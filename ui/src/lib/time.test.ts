@@ -1,0 +1,55 @@
+import { describe, expect, it } from 'vitest';
+import { fittingRange, parseSpan, presets, resolve, slotName, spanCode, spanName, timeTicks, zoneName } from './time';
+
+const noon = Date.UTC(2026, 10, 20, 12, 0, 0) / 1000; // a Friday
+
+it('names slots with their zone, and seconds only where they matter', () => {
+  expect(slotName(noon, noon + 60, 'Europe/Berlin')).toBe('Fri 20 Nov 13:00–13:01 CET');
+  expect(slotName(noon, noon + 10, 'UTC')).toBe('Fri 20 Nov 12:00:00–12:00:10 UTC');
+  expect(slotName(noon, noon + 86400, 'UTC')).toBe('Fri 20 Nov 12:00 – Sat 21 Nov 12:00 UTC');
+  expect(zoneName(noon, 'Asia/Kolkata')).toBe('GMT+5:30');
+});
+
+it('names spans', () => {
+  expect([10, 90, 600, 3600, 86400, 604800, 5400].map(spanName)).toEqual(['10 s', '90 s', '10 min', '1 h', '24 h', '7 d', '90 min']);
+});
+
+it('reads and writes spans in addresses', () => {
+  for (const p of presets) expect(parseSpan(spanCode(p.seconds))).toBe(p.seconds);
+  expect(parseSpan('90s')).toBe(90);
+  for (const bad of ['', '6', 'h', '-1h', '0m', '9999d', '1.5h']) expect(parseSpan(bad)).toBeUndefined();
+});
+
+it('ends relative ranges on a whole slot', () => {
+  expect(resolve({ last: 900 }, noon + 7.3)).toEqual({ start: noon - 900, end: noon });
+  expect(resolve({ start: 5, end: 7 }, noon)).toEqual({ start: 5, end: 7 });
+});
+
+describe('timeTicks', () => {
+  it('fall on whole hours of the reader’s clock, with days at midnight', () => {
+    const t = timeTicks(noon, noon + 86400, 8, 'Asia/Kolkata');
+    expect(t.map((x) => x.text)).toEqual(['18:00', '21:00', '21 Nov', '03:00', '06:00', '09:00', '12:00', '15:00']);
+    expect(t.filter((x) => x.major)).toHaveLength(1);
+  });
+  it('survive a change of the clock', () => {
+    // Berlin goes from CEST to CET on 25 October 2026 at 01:00 UTC.
+    const start = Date.UTC(2026, 9, 24, 22) / 1000;
+    const t = timeTicks(start, start + 24 * 3600, 8, 'Europe/Berlin');
+expect(t.map((x) => x.text)).toEqual(['25 Oct', '03:00', '06:00', '09:00', '12:00', '15:00', '18:00', '21:00']);
+  });
+  it('are never more than asked for, give or take the ends', () => {
+    for (const p of presets) {
+      for (const most of [2, 5, 12]) {
+        const t = timeTicks(noon, noon + p.seconds, most, 'UTC');
+        expect(t.length).toBeLessThanOrEqual(most + 1);
+      }
+    }
+  });
+});
+
+it('fits an unchosen range to a young system', () => {
+  expect(fittingRange(noon - 90, noon, 6 * 3600)).toBe(300);
+  expect(fittingRange(noon - 1800, noon, 6 * 3600)).toBe(3600);
+  expect(fittingRange(noon - 5 * 3600, noon, 6 * 3600)).toBeUndefined();
+  expect(fittingRange(noon - 90, noon, 300)).toBeUndefined();
+});

@@ -1,0 +1,67 @@
+import { describe, expect, it } from 'vitest';
+import { decode, encode, home, type View } from './url';
+
+function trip(v: View): View {
+  const u = new URL(encode(v), 'http://x');
+  return decode(u.pathname, u.search);
+}
+
+describe('encode and decode', () => {
+  it('leave defaults out', () => {
+    expect(encode(home())).toBe('/');
+    expect(encode({ ...home(), page: 'service', name: 'checkout' })).toBe('/services/checkout');
+  });
+
+  it('keep everything a view has', () => {
+    const v: View = {
+      page: 'service',
+      name: 'a/b c?d&e%',
+      range: { start: 1795150000, end: 1795153600 },
+      live: false,
+      filters: { tenant: ['acme & sons', 'a=b', ''], kind: [], operation: ['GET /cart/{id}?x=1+2'] },
+      axis: 'linear',
+      lo: 0.001,
+      cap: 0.2,
+      scale: 'log',
+      show: ['p50', 'p99'],
+      pin: 1795151234,
+      at: 0.0447,
+      search: 'a b+c',
+      sort: '-0.99',
+      offset: 50,
+    };
+    expect(trip(v)).toEqual(v);
+  });
+
+  it('round-trip every small change from the default', () => {
+    const changes: Partial<View>[] = [
+      { page: 'tenants' }, { page: 'families' }, { page: 'family', name: 'http_server_request_duration_seconds' },
+      { range: { last: 900 } }, { range: { last: 30 * 86400 } }, { range: { last: 90 } }, { live: false }, { filters: { kind: [] } },
+      { filters: { status: [''] } }, { axis: 'linear' }, { cap: 0.2 }, { lo: 1e-5 }, { scale: 'log' }, { show: [] }, { show: ['yesterday'] },
+      { pin: 1795151234, at: 0.2 }, { search: 'x' }, { sort: 'name' }, { offset: 100 },
+    ];
+    for (const c of changes) {
+      const v = { ...home(), ...c };
+      expect(trip(v)).toEqual(v);
+    }
+  });
+
+  it('are stable: the same view has one address', () => {
+    const a = encode({ ...home(), filters: { b: ['1'], a: ['2'] } });
+    const b = encode({ ...home(), filters: { a: ['2'], b: ['1'] } });
+    expect(a).toBe(b);
+  });
+
+  it('read an address a person might type', () => {
+    expect(decode('/services/checkout', '?range=7d&cap=0.2&l.tenant==acme').filters).toEqual({ tenant: ['acme'] });
+    expect(decode('/services/checkout/', '').name).toBe('checkout');
+  });
+
+  it('fall back to the default for what cannot be understood', () => {
+    const d = home();
+    expect(decode('/nowhere', '?range=fortnight&cap=-1&lo=x&axis=polar&show=p42&pin=yesterday&offset=-3&start=5')).toEqual({ ...d, show: [] });
+    expect(decode('/', '?start=20&end=10').range).toEqual(d.range);
+    expect(decode('/services/x', '?lo=2&cap=1').lo).toBeNull();
+    expect(decode('/services/%E0%A4%A', '').name).toBe('%E0%A4%A');
+  });
+});
