@@ -374,22 +374,25 @@ func (a *Aggregator) saveTenants() {
 type Stats struct {
 	Observations, Late, DroppedOld, Overloads, Generations, ActiveSeries, JournalBytes, FoldedTenants, FoldedOperations uint64
 
-	DroppedNew   uint64 // too far ahead of our clock
-	OutOfOrder   uint64 // cumulative points whose time did not advance
-	Invalid      uint64 // other refused observations
-	Unmergeable  uint64 // histograms of one series and slot with incompatible bounds, left out
-	Resets       uint64 // of cumulative streams
-	FoldedValues uint64 // of versions, variants, instances, extra labels and services
-	FlushErrors  uint64 // Puts that failed and will be retried
-	SyncErrors   uint64
-	TornTails    uint64 // journals that ended in an unacknowledged request
-	Replayed     uint64 // entries replayed from journals
-	Streams      uint64 // cumulative and delta streams remembered
-	Pending      uint64 // generations cut and not yet stored
-	MemoryBytes  int64
+	DroppedNew  uint64 // too far ahead of our clock
+	OutOfOrder  uint64 // cumulative points whose time did not advance
+	Invalid     uint64 // other refused observations
+	Unmergeable uint64 // histograms of one series and slot with incompatible bounds, left out
+	Resets      uint64 // of cumulative streams
+	// FoldedObservations are those counted under tenant="_other" though they
+	// named one. The other Folded counts are of resolutions, not observations.
+	FoldedObservations uint64
+	FoldedValues       uint64 // of versions, variants, instances, extra labels and services
+	FlushErrors        uint64 // Puts that failed and will be retried
+	SyncErrors         uint64
+	TornTails          uint64 // journals that ended in an unacknowledged request
+	Replayed           uint64 // entries replayed from journals
+	Streams            uint64 // cumulative and delta streams remembered
+	Pending            uint64 // generations cut and not yet stored
+	MemoryBytes        int64
 }
 
-// Stats returns the totals since Open. The Folded counts are of resolutions, not of observations.
+// Stats returns the totals since Open.
 func (a *Aggregator) Stats() Stats {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -336,11 +336,15 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 	}
 	a.stats.JournalBytes += uint64(len(out))
 	g.entries += uint64(len(b.seen) + len(b.ops))
+	folded := uint64(0)
 	for i := range b.seen {
 		s := &b.seen[i]
 		t := &targets[s.target.index()]
 		if h := uint64(t.hits) + uint64(s.weight); h <= math.MaxUint32 {
 			t.hits = uint32(h)
+		}
+		if t.folded {
+			folded++
 		}
 		a.observe(g, t.full, t.marginal, s.slot, s.nanos, s.weight, int(s.bucket))
 	}
@@ -356,6 +360,7 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 			refused++
 		}
 	}
+	a.stats.FoldedObservations += folded
 	if g.cells.size > a.o.MemoryBytes/4 {
 		a.nudge()
 	}

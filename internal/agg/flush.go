@@ -86,6 +86,11 @@ func (a *Aggregator) cut(now time.Time) {
 		return
 	}
 	g.records = append(g.records, a.streams.cut()...)
+	size := 0
+	for _, r := range g.records {
+		size += 48 + len(r.Key) + len(r.Value)
+	}
+	g.cells.grew(int64(size))
 	for _, f := range a.declared {
 		g.infos = append(g.infos, f)
 	}
@@ -184,7 +189,8 @@ func (a *Aggregator) tidy(now time.Time) {
 	for len(a.began) > 1 && a.began[1].number < since {
 		a.began = a.began[1:]
 	}
-	if a.reg.retire(since, used > a.o.MemoryBytes*7/8) > 0 {
+	if a.reg.retire(since, used > a.o.MemoryBytes*7/8) > 0 || a.reg.pressed && !pressed {
+		a.reg.pressed = false // there is room again for names
 		a.advance()
 	}
 	oldest := uint32(a.open.number)

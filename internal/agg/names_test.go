@@ -65,8 +65,8 @@ func TestTenantsAreNamedByWeight(t *testing.T) {
 	if got := st.slots(t, series.SpanDuration, series.Full)[labels.FromStrings("service", "s", "kind", "server", "status", "ok", "tenant", "_other").String()]; len(got) != 1 {
 		t.Errorf("folded tenants are not one series: %v", got)
 	}
-	if s := a.Stats(); s.FoldedTenants != 2 {
-		t.Errorf("folded %d, want 2", s.FoldedTenants)
+	if s := a.Stats(); s.FoldedTenants != 2 || s.FoldedObservations != 2000 {
+		t.Errorf("folded %d tenants and %d observations, want 2 and 2000", s.FoldedTenants, s.FoldedObservations)
 	}
 	// The next hour names the heaviest.
 	epoch := a.Epoch()

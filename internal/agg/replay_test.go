@@ -215,3 +215,27 @@ func TestNewerJournalIsRefused(t *testing.T) {
 		t.Errorf("got %v, want ErrVersion", err)
 	}
 }
+
+// A journal that cannot be written refuses the batch, and nothing of it is
+// kept; definitions that were not written are written with the next.
+func TestJournalWriteFails(t *testing.T) {
+	st, c, dir := newMemStore(), newClock(), t.TempDir()
+	a := open(t, st, c, dir)
+	observe(t, a, c, SpanIdentity{Service: "s", Tenant: "first"}, 1)
+	j := a.open.journal
+	j.f.Close()
+	b := a.NewBatch()
+	target := a.SpanTarget(&SpanIdentity{Service: "s", Tenant: "new"})
+	b.Observe(target, c.now().UnixNano(), 1, 1)
+	if _, err := b.Commit(context.Background()); !errors.Is(err, ErrOverloaded) {
+		t.Fatalf("got %v", err)
+	}
+	var err error
+	if j.f, err = os.OpenFile(j.path, os.O_WRONLY|os.O_APPEND, 0); err != nil {
+		t.Fatal(err)
+	}
+	observe(t, a, c, SpanIdentity{Service: "s", Tenant: "new"}, 5)
+	crash(a)
+	open(t, st, c, dir)
+	views(t, st, 6)
+}

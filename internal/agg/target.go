@@ -3,6 +3,7 @@ package agg
 import (
 	"encoding/binary"
 	"math"
+	"strings"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/zeebo/xxh3"
@@ -31,7 +32,7 @@ type target struct {
 	tenant         uint64 // 0: none
 	born           uint32 // the generation that was open when it was made
 	state          uint8
-	folded         bool // its tenant is not named
+	folded         bool // its tenant has a name, which is not kept
 }
 
 const (
@@ -83,6 +84,9 @@ type registry struct {
 	extra   []labels.Label
 	idBuf   []byte
 	epoch   uint32
+	pressed bool // tenants were folded for want of memory since the epoch began
+
+	tenantBytes int64 // of the services' tables, as of the last sweep
 
 	generation uint32 // the open one
 }
@@ -159,7 +163,7 @@ func (r *registry) service(name string) (*service, uint32) {
 			r.foldedVals++
 			return r.service(series.Other)
 		}
-		s := &service{name: string(append([]byte(nil), name...)), tenants: newTenants(r.o.MaxTenants)}
+		s := &service{name: strings.Clone(name), tenants: newTenants(r.o.MaxTenants)}
 		n = uint32(len(r.services))
 		r.services = append(r.services, s)
 		r.serviceOf[s.name] = n
@@ -182,7 +186,7 @@ func bounded(set *map[string]struct{}, v string, limit int, folded *uint64) stri
 	if *set == nil {
 		*set = map[string]struct{}{}
 	}
-	(*set)[string(append([]byte(nil), v...))] = struct{}{}
+	(*set)[strings.Clone(v)] = struct{}{}
 	return v
 }
 
@@ -201,6 +205,7 @@ func (r *registry) span(id *SpanIdentity, key hashKey128, pressed bool) uint32 {
 	case pressed:
 		// No entry per tenant, which would take memory too.
 		r.foldedTens++
+		r.pressed = true
 		if t, ok := r.lookup[identityKey(id, series.Other)]; ok {
 			return t
 		}
@@ -237,7 +242,11 @@ func (r *registry) span(id *SpanIdentity, key hashKey128, pressed bool) uint32 {
 		}
 		set := svc.extra[l.Name]
 		l.Value = bounded(&set, l.Value, r.o.MaxValues, &r.foldedVals)
-		svc.extra[string(append([]byte(nil), l.Name...))] = set
+		if _, ok := svc.extra[l.Name]; ok {
+			svc.extra[l.Name] = set
+		} else {
+			svc.extra[strings.Clone(l.Name)] = set
+		}
 		extra = append(extra, l)
 	}
 	r.extra = extra
@@ -257,7 +266,7 @@ func (r *registry) span(id *SpanIdentity, key hashKey128, pressed bool) uint32 {
 		}
 	}
 	t := r.newTarget(key, full, marginal)
-	r.targets[t].service, r.targets[t].tenant, r.targets[t].folded = number, hash, fold && hash != 0
+	r.targets[t].service, r.targets[t].tenant, r.targets[t].folded = number, hash, fold && id.Tenant != series.Other
 	return t
 }
 
@@ -373,7 +382,7 @@ func (r *registry) internID(s series.Series, id series.ID) uint32 {
 	}
 	family, ok := r.families[s.Family]
 	if !ok {
-		family = string(append([]byte(nil), s.Family...))
+		family = strings.Clone(s.Family)
 		r.families[family] = family
 	}
 	s.Family = family
@@ -398,7 +407,7 @@ func labelSize(l labels.Labels) int64 { return int64(l.ByteSize()) + 16 }
 // bytes estimates the memory of the tables.
 func (r *registry) bytes() int64 {
 	n := int64(cap(r.targets))*40 + int64(cap(r.keys))*16 + int64(len(r.lookup))*36 +
-		int64(cap(r.series))*20 + int64(cap(r.meta))*40 + int64(len(r.byID))*36 + r.labelBytes + int64(len(r.marginals))*36
+		int64(cap(r.series))*20 + int64(cap(r.meta))*40 + int64(len(r.byID))*36 + r.labelBytes + int64(len(r.marginals))*36 + r.tenantBytes
 	return n
 }
 
@@ -493,7 +502,9 @@ func (r *registry) release(n uint32) {
 func (r *registry) tell() {
 	near := make([]bool, len(r.services))
 	any := false
+	r.tenantBytes = 0
 	for i, s := range r.services[1:] {
+		r.tenantBytes += s.tenants.bytes()
 		near[i+1] = s.tenants.crowded()
 		any = any || near[i+1]
 	}
