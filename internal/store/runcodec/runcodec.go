@@ -14,7 +14,7 @@
 //	}
 //	run = enc.AppendTo(nil)
 //
-//	dec.Reset(run)
+//	dec.Reset(run)              // a Decoder is some 80 kB: keep it
 //	for each series {
 //		dec.Series()            // and dec.Group(), as the encoder was told
 //		for {
@@ -23,6 +23,12 @@
 //			dec.Merge(&acc)     // or Next, Append, Skip
 //		}
 //	}
+//
+// Models start as Poisson distributions and sharpen over some thousand points,
+// so a run had better hold a few thousand; a few hundred cost a few percent
+// more. A point of about 200 log-normal observations at schema 5 (buckets 2.2 %
+// wide) takes 40 bytes, of which 8 are the exact sum, minimum and maximum; one
+// of a single observation takes 4.
 //
 // How many series a run has, which they are and where groups begin is the
 // caller's to keep, and so is a checksum. Every point comes back exactly: what

@@ -1,0 +1,57 @@
+package runcodec
+
+import (
+	"encoding/hex"
+	"hash/fnv"
+	"testing"
+
+	"tailscope/hist"
+)
+
+// golden builds a run from integers alone, so that it is the same everywhere.
+func golden(t *testing.T, series, slots, n int) []byte {
+	var e Encoder
+	e.Reset()
+	x := uint64(1)
+	for s := range series {
+		if s == 2 {
+			e.Group()
+		}
+		e.Series()
+		for slot := range slots {
+			h := hist.New(hist.DefaultSchema)
+			for range n {
+				v := int64(1e6)
+				for range 12 { // a sum of many: bell-shaped
+					x = x*6364136223846793005 + 1442695040888963407
+					v += int64(x >> 40)
+				}
+				if err := h.RecordNanos(v, 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b, err := h.AppendBinary(nil)
+			if err == nil {
+				err = e.Add(uint32(slot*slot), b)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return e.AppendTo(nil)
+}
+
+// Stored runs must stay readable: another result here is another format, which
+// needs another version byte and a decoder for this one.
+func TestGoldenRuns(t *testing.T) {
+	if got, want := hex.EncodeToString(golden(t, 1, 2, 2)), "0108facafeb1c1a047e7d0233f3cbbd8a12f4adc0b"; got != want {
+		t.Errorf("small run: got %s, want %s", got, want)
+	}
+	run := golden(t, 4, 30, 150)
+	f := fnv.New64a()
+	_, _ = f.Write(run)
+	if got, want := f.Sum64(), uint64(0xd6ca4f86d1d3f52d); got != want || len(run) != 3036 {
+		t.Errorf("large run: %d bytes that hash to %#x, want %#x", len(run), got, want)
+	}
+}
