@@ -1,0 +1,133 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"tailscope/client"
+	"tailscope/internal/config"
+	"tailscope/internal/server"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	http.DefaultClient.CloseIdleConnections()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// The whole demo in a few seconds: shop, load, change, backup and marks, on
+// free ports although the configured ones are taken, and all of it is found in
+// the data directory afterwards.
+func TestDemo(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	cfg := config.Default()
+	cfg.Data = t.TempDir()
+	cfg.Listen, cfg.OTLPGRPC, cfg.OTLPHTTP = taken.Addr().String(), "127.0.0.1:0", "127.0.0.1:0"
+	var out bytes.Buffer
+	ready := false
+	err = Run(t.Context(), Options{
+		Server: cfg, Out: &out, Log: slog.New(slog.DiscardHandler),
+		Rate: 150, Orders: 2000, Duration: 2 * time.Second, ChangeAfter: 500 * time.Millisecond, BackupEvery: 300 * time.Millisecond,
+		Ready: func(*server.Server) { ready = true },
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	for _, want := range []string{
+		taken.Addr().String() + " is taken: the page gets a free port", "made the index", "backed up every tenant", "0 of them failed; 0 dropped",
+	} {
+		if !ready || !strings.Contains(out.String(), want) {
+			t.Errorf("output lacks %q:\n%s", want, out.String())
+		}
+	}
+
+	cfg.Listen = "127.0.0.1:0"
+	srv, err := server.Start(t.Context(), server.Settings{Config: cfg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := srv.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	c := &client.Client{Address: srv.Addr()}
+	said := regexp.MustCompile(`(\d+) requests were due: (\d+) answered`).FindStringSubmatch(out.String())
+	if said == nil {
+		t.Fatalf("no account at the end:\n%s", out.String())
+	}
+	due, _ := strconv.Atoi(said[1])
+	answered, _ := strconv.Atoi(said[2])
+	s, err := c.Services(t.Context(), client.ServicesQuery{Selection: client.Selection{Start: "now-1h", End: "now+1m"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := map[string]uint64{}
+	for _, x := range s.Services {
+		requests[x.Name] = x.Requests
+	}
+	// Every request is in the shop's own spans and in those of its shoppers.
+	if answered == 0 || due != answered || requests["shop"] != uint64(answered) || requests["shoppers"] != uint64(answered) {
+		t.Errorf("%d due, %d answered, the services say %v", due, answered, requests)
+	}
+	marks, err := c.Marks(t.Context(), client.MarksQuery{Start: "now-1h", End: "now+1m", Service: "shop"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]int{}
+	for _, m := range marks.Marks {
+		names[m.Name]++
+	}
+	if names["index added"] != 1 || names["backup started"] < 1 {
+		t.Errorf("marks: %v", names)
+	}
+	labels, err := c.Labels(t.Context(), client.LabelsQuery{
+		Selection: client.Selection{Match: `{service="shop",component="db"}`, Start: "now-1h", End: "now+1m"}, Names: []string{"operation"}, Limit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var operations []string
+	for _, l := range labels.Labels {
+		for _, v := range l.Values {
+			operations = append(operations, v.Value)
+		}
+	}
+	if !strings.Contains(strings.Join(operations, ","), "SELECT orders") {
+		t.Errorf("the database's operations are %q, want SELECT orders among them", operations)
+	}
+	families, err := c.Families(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, f := range families.Families {
+		kinds = append(kinds, f.Name+" "+f.Kind)
+	}
+	for _, want := range []string{"span_duration_seconds distribution", "http_server_request_duration_seconds distribution", "go_goroutine_count gauge"} {
+		if !strings.Contains(strings.Join(kinds, ","), want) {
+			t.Errorf("families are %q, want %q among them", kinds, want)
+		}
+	}
+}
