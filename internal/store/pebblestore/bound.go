@@ -24,7 +24,7 @@ func (s *Store) boundSamples(ctx context.Context) error {
 	prefix := tierPrefix(nil, tierSamples)
 	c.it.SetBounds(prefix, prefixEnd(prefix))
 	for ok := c.it.First(); ok; {
-		part, sc := readHours(c.it.Key()[2:]), scope(readUint32(c.it.Key()[6:]))
+		part, sc := readTime(c.it.Key()[2:]), scope(readUint32(c.it.Key()[6:]))
 		hours[sc] = append(hours[sc], part)
 		ok = c.it.SeekGE(scopePrefix(nil, tierSamples, part, sc+1))
 	}

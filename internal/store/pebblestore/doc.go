@@ -7,7 +7,7 @@
 //     chunks of about a hundred series (chunk.go).
 //   - Questions are about one family in one view, so that pair, a scope, comes
 //     before the slot in the key, and a question about a service's totals never
-//     walks over its tenants. When a partition (an hour of base slots) is over,
+//     walks over its tenants. When a partition (ten minutes of base slots) is over,
 //     its scopes are settled: rewritten into runs that are series-major and in
 //     order of labels (run.go).
 //   - Data expires by tier and age, so tier and partition come first, and

@@ -49,8 +49,10 @@ var tierSlot = [numTiers]int64{
 }
 
 // tierPart is the length of a partition: what settles into one run and expires
-// at once. Each lies within a day, because days own the label index.
-var tierPart = [numTiers]int64{3600, 3600, 6 * 3600, 24 * 3600, 3600}
+// at once. Each lies within a day, because days own the label index. That of
+// base slots is short because reading a few packed slots means decoding the
+// partition: an hour made a range that begins at an odd second cost seconds.
+var tierPart = [numTiers]int64{600, 3600, 6 * 3600, 24 * 3600, 3600}
 
 const secondsPerDay = 24 * 3600
 
@@ -83,23 +85,28 @@ func partOf(tier int, t int64) int64 { return floorTo(t, tierPart[tier]) }
 // dayOf is the start of the day that holds the moment t.
 func dayOf(t int64) int64 { return floorTo(t, secondsPerDay) }
 
-// Hours since the epoch, biased so that times before it sort first. It covers
-// a quarter of a million years either way.
-func appendHours(dst []byte, t int64) []byte {
-	return binary.BigEndian.AppendUint32(dst, uint32(floorDiv(t, 3600)+1<<31))
+// Times in keys count units of ten minutes from the epoch, biased so that times
+// before it sort first. They reach 40,000 years either way.
+const keyUnit = 600
+
+func appendTime(dst []byte, t int64) []byte {
+	return binary.BigEndian.AppendUint32(dst, uint32(floorDiv(t, keyUnit)+1<<31))
 }
 
-func readHours(b []byte) int64 {
-	return (int64(binary.BigEndian.Uint32(b)) - 1<<31) * 3600
+func readTime(b []byte) int64 {
+	return (int64(binary.BigEndian.Uint32(b)) - 1<<31) * keyUnit
 }
 
 func readUint32(b []byte) uint32 { return binary.BigEndian.Uint32(b) }
 
+// farPast and farFuture are the bounds of what can be stored.
+const (
+	farPast   = -1 << 40
+	farFuture = 1 << 40
+)
+
 // inRange says whether a moment can be a key.
-func inRange(t int64) bool {
-	h := floorDiv(t, 3600)
-	return h >= -1<<31+48 && h < 1<<31-48
-}
+func inRange(t int64) bool { return t >= farPast && t < farFuture }
 
 // A scope is a family in a view: what one query reads. It is the unit of the
 // label index and of settling.
@@ -110,7 +117,7 @@ func (s scope) family() uint32                     { return uint32(s) >> 2 }
 func (s scope) view() series.View                  { return series.View(s & 3) }
 
 func indexPrefix(dst []byte, day int64) []byte {
-	return appendHours(append(dst, tableIndex), day)
+	return appendTime(append(dst, tableIndex), day)
 }
 
 func indexScopePrefix(dst []byte, day int64, sc scope) []byte {
@@ -118,7 +125,7 @@ func indexScopePrefix(dst []byte, day int64, sc scope) []byte {
 }
 
 func directKey(dst []byte, tier int, part int64) []byte {
-	return appendHours(append(dst, tableDirect, byte(tier)), part)
+	return appendTime(append(dst, tableDirect, byte(tier)), part)
 }
 
 func tierPrefix(dst []byte, tier int) []byte {
@@ -126,7 +133,7 @@ func tierPrefix(dst []byte, tier int) []byte {
 }
 
 func partPrefix(dst []byte, tier int, part int64) []byte {
-	return appendHours(tierPrefix(dst, tier), part)
+	return appendTime(tierPrefix(dst, tier), part)
 }
 
 const scopePrefixLen = 10

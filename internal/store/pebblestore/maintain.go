@@ -135,10 +135,10 @@ func (c *scanner) nextSlot(tier int, from, to int64) (slot int64, scopes []scope
 	prefix := tierPrefix(nil, fine)
 	c.it.SetBounds(prefix, prefixEnd(prefix))
 	slot = math.MaxInt64
-	from = max(from, -1<<42)
+	from = max(from, farPast)
 	for ok := c.it.SeekGE(partPrefix(nil, fine, partOf(fine, from))); ok; {
 		key := c.it.Key()
-		part, sc := readHours(key[2:]), scope(readUint32(key[6:]))
+		part, sc := readTime(key[2:]), scope(readUint32(key[6:]))
 		if part >= to || part > slot {
 			break
 		}
@@ -284,7 +284,7 @@ func (s *Store) readFresh(ctx context.Context) error {
 				return err
 			}
 			key := c.it.Key()
-			part, sc := readHours(key[2:]), scope(readUint32(key[6:]))
+			part, sc := readTime(key[2:]), scope(readUint32(key[6:]))
 			if key[scopePrefixLen] == classChunk {
 				if id := (scopeID{partID{tier, part}, sc}); s.fresh[id] == nil {
 					// How much there is, is not known; enough to settle.
@@ -314,7 +314,7 @@ func (s *Store) expire(ctx context.Context, now time.Time) error {
 		if used := s.db.Metrics().DiskSpaceUsage(); used <= uint64(s.opts.MaxBytes) {
 			return nil
 		}
-		if err := s.db.Compact(ctx, tierPrefix(nil, tier), partPrefix(nil, tier, max(s.floorOf(tier), -1<<42)), false); err != nil {
+		if err := s.db.Compact(ctx, tierPrefix(nil, tier), partPrefix(nil, tier, max(s.floorOf(tier), farPast)), false); err != nil {
 			return classify(err)
 		}
 	}
@@ -339,7 +339,7 @@ func (s *Store) raise(now time.Time) (bool, error) {
 		if tier+1 < tierSamples {
 			t = min(t, ready[tier+1])
 		}
-		return partOf(tier, max(t, -1<<42))
+		return partOf(tier, max(t, farPast))
 	}
 	for tier := range numTiers {
 		age := s.opts.SampleAge
@@ -366,7 +366,7 @@ func (s *Store) shrink(now time.Time, floor *[numTiers]int64, limit func(int, in
 		return classify(err)
 	}
 	for tier := range numTiers {
-		n, err := s.db.EstimateDiskUsage(partPrefix(nil, tier, max(floor[tier], -1<<42)), prefixEnd(tierPrefix(nil, tier)))
+		n, err := s.db.EstimateDiskUsage(partPrefix(nil, tier, max(floor[tier], farPast)), prefixEnd(tierPrefix(nil, tier)))
 		if err != nil {
 			return classify(err)
 		}
@@ -383,10 +383,10 @@ func (s *Store) shrink(now time.Time, floor *[numTiers]int64, limit func(int, in
 		for used > uint64(s.opts.MaxBytes) {
 			prefix := tierPrefix(nil, tier)
 			c.it.SetBounds(prefix, prefixEnd(prefix))
-			if !c.it.SeekGE(partPrefix(nil, tier, max(floor[tier], -1<<42))) {
+			if !c.it.SeekGE(partPrefix(nil, tier, max(floor[tier], farPast))) {
 				break
 			}
-			part := readHours(c.it.Key()[2:])
+			part := readTime(c.it.Key()[2:])
 			if part >= stop {
 				break
 			}
@@ -422,7 +422,7 @@ func (s *Store) raiseFloors(floor [numTiers]int64) error {
 			wb.DeleteRange([]byte{tableDirect, byte(tier)}, directKey(nil, tier, floor[tier]), nil),
 			wb.Set(metaKey(metaFloor, tier), metaTime(floor[tier]), nil))
 	}
-	day := dayOf(max(oldest, -1<<42))
+	day := dayOf(max(oldest, farPast))
 	errs = append(errs, wb.DeleteRange([]byte{tableIndex}, indexPrefix(nil, day), nil))
 	if err := errors.Join(errs...); err != nil {
 		return err

@@ -137,8 +137,7 @@ func (s *Store) eachUnit(ctx context.Context, name string, view series.View, sta
 		return err
 	}
 	defer done()
-	const edge = 1 << 42 // beyond what keys hold, well within int64
-	start, end = min(max(start, -edge), edge), min(max(end, -edge), edge)
+	start, end = min(max(start, farPast), farFuture), min(max(end, farPast), farFuture)
 	if end <= start {
 		return nil
 	}
@@ -186,7 +185,7 @@ func (s *Store) days(from, to int64) ([]int64, error) {
 	defer it.Close()
 	var out []int64
 	for ok := it.First(); ok; {
-		day := readHours(it.Key()[1:])
+		day := readTime(it.Key()[1:])
 		if day >= to {
 			break
 		}

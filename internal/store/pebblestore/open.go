@@ -378,7 +378,7 @@ func (s *Store) load() error {
 		if len(k) != 6 {
 			return fmt.Errorf("key %x: %w", k, store.ErrCorrupt)
 		}
-		s.direct[partID{int(k[1]), readHours(k[2:])}] = true
+		s.direct[partID{int(k[1]), readTime(k[2:])}] = true
 		return nil
 	})
 }

@@ -53,10 +53,10 @@ func (v *view) extent() (first, last int64, err error) {
 		prefix := tierPrefix(nil, tier)
 		it.SetBounds(prefix, prefixEnd(prefix))
 		if it.First() && len(it.Key()) >= 6 {
-			first = min(first, dayOf(readHours(it.Key()[2:])))
+			first = min(first, dayOf(readTime(it.Key()[2:])))
 		}
 		if it.Last() && len(it.Key()) >= 6 {
-			last = max(last, readHours(it.Key()[2:])+tierPart[tier])
+			last = max(last, readTime(it.Key()[2:])+tierPart[tier])
 		}
 	}
 	return first, last, classify(it.Error())

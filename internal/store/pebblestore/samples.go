@@ -106,11 +106,11 @@ func (r *sampleReader) bounds() (first, last int64, ok bool) {
 	if !it.First() || len(it.Key()) < 6 {
 		return 0, 0, false
 	}
-	first = readHours(it.Key()[2:])
+	first = readTime(it.Key()[2:])
 	if !it.Last() || len(it.Key()) < 6 {
 		return 0, 0, false
 	}
-	return max(first, partOf(tierSamples, r.floor[tierSamples])), readHours(it.Key()[2:]), true
+	return max(first, partOf(tierSamples, r.floor[tierSamples])), readTime(it.Key()[2:]), true
 }
 
 // Samples returns the raw samples in [StartMillis, EndMillis], series in order

@@ -11,7 +11,18 @@ import (
 	"tailscope/internal/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// closing closes what benchmarks share before leaks are looked for.
+type closing struct{ *testing.M }
+
+func (c closing) Run() int {
+	code := c.M.Run()
+	for _, f := range fixtures {
+		f.s.Close()
+	}
+	return code
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(closing{m}) }
 
 func open(t testing.TB, o Options) *Store {
 	t.Helper()
