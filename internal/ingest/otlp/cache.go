@@ -4,14 +4,12 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/zeebo/xxh3"
-
 	"tailscope/internal/agg"
 )
 
 // cache remembers which target a span or a stream was resolved to, by the
-// 128-bit hash of what decides it. Reading takes no lock: tables only ever
-// gain entries, an entry's first word being written last, and are replaced
+// 64-bit hash of what decides it. Reading takes no lock: tables only ever
+// gain entries, an entry's hash being written last, and are replaced
 // whole. When the young table is full it becomes the old one, whose entries
 // move over as they are used; the rest is forgotten. It holds no pointers for
 // the garbage collector to follow.
@@ -33,7 +31,10 @@ type table struct {
 	slot []slot
 }
 
-type slot struct{ hi, lo, target atomic.Uint64 }
+// slot is empty while hash is 0. That any two of half a million keys meet in 64
+// bits has a probability of 1e-8, and the seed of each process keeps anybody
+// from looking for such keys.
+type slot struct{ hash, target atomic.Uint64 }
 
 const smallest = 1 << 10
 
@@ -46,30 +47,29 @@ func newCache(limit int) *cache {
 // newTable makes a table of n slots, a power of two.
 func newTable(n int) *table { return &table{mask: uint64(n) - 1, slot: make([]slot, n)} }
 
-func (t *table) find(hi, lo uint64) (agg.Target, bool) {
-	for i := lo & t.mask; ; i = (i + 1) & t.mask {
+func (t *table) find(h uint64) (agg.Target, bool) {
+	for i := h & t.mask; ; i = (i + 1) & t.mask {
 		s := &t.slot[i]
-		switch h := s.hi.Load(); {
-		case h == hi && s.lo.Load() == lo:
+		switch s.hash.Load() {
+		case h:
 			return agg.Target(s.target.Load()), true
-		case h == 0:
+		case 0:
 			return 0, false
 		}
 	}
 }
 
 // put adds an entry unless it is there; the table must have room.
-func (t *table) put(hi, lo uint64, target agg.Target) {
-	for i := lo & t.mask; ; i = (i + 1) & t.mask {
+func (t *table) put(h uint64, target agg.Target) {
+	for i := h & t.mask; ; i = (i + 1) & t.mask {
 		s := &t.slot[i]
-		switch h := s.hi.Load(); {
-		case h == 0:
-			s.lo.Store(lo)
+		switch s.hash.Load() {
+		case 0:
 			s.target.Store(uint64(target))
-			s.hi.Store(hi)
+			s.hash.Store(h)
 			t.used++
 			return
-		case h == hi && s.lo.Load() == lo:
+		case h:
 			return
 		}
 	}
@@ -92,15 +92,15 @@ func (c *cache) at(epoch uint32) *tables {
 }
 
 // get looks h up. t is what at returned at the beginning of the request.
-func (c *cache) get(t *tables, h xxh3.Uint128) (agg.Target, bool) {
-	h.Hi = max(h.Hi, 1) // 0 is an empty slot
-	target, ok := t.young.find(h.Hi, h.Lo)
+func (c *cache) get(t *tables, h uint64) (agg.Target, bool) {
+	h = max(h, 1) // 0 is an empty slot
+	target, ok := t.young.find(h)
 	if !ok {
 		if now := c.now.Load(); now != t {
 			if now.epoch != t.epoch {
 				return 0, false
 			}
-			if target, ok = now.young.find(h.Hi, h.Lo); ok {
+			if target, ok = now.young.find(h); ok {
 				return target, true
 			}
 			t = now
@@ -108,7 +108,7 @@ func (c *cache) get(t *tables, h xxh3.Uint128) (agg.Target, bool) {
 		if t.old == nil {
 			return 0, false
 		}
-		if target, ok = t.old.find(h.Hi, h.Lo); ok {
+		if target, ok = t.old.find(h); ok {
 			c.put(t.epoch, h, target)
 		}
 	}
@@ -116,8 +116,8 @@ func (c *cache) get(t *tables, h xxh3.Uint128) (agg.Target, bool) {
 }
 
 // put remembers a target that was resolved in the epoch or later.
-func (c *cache) put(epoch uint32, h xxh3.Uint128, target agg.Target) {
-	h.Hi = max(h.Hi, 1)
+func (c *cache) put(epoch uint32, h uint64, target agg.Target) {
+	h = max(h, 1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.now.Load()
@@ -131,15 +131,15 @@ func (c *cache) put(epoch uint32, h xxh3.Uint128, target agg.Target) {
 		} else {
 			next.young = newTable(2 * len(y.slot))
 			for i := range y.slot {
-				if hi := y.slot[i].hi.Load(); hi != 0 {
-					next.young.put(hi, y.slot[i].lo.Load(), agg.Target(y.slot[i].target.Load()))
+				if h := y.slot[i].hash.Load(); h != 0 {
+					next.young.put(h, agg.Target(y.slot[i].target.Load()))
 				}
 			}
 		}
 		c.now.Store(next)
 		t = next
 	}
-	t.young.put(h.Hi, h.Lo, target)
+	t.young.put(h, target)
 }
 
 // entries is how many are remembered now.

@@ -56,6 +56,9 @@ func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
 		return fmt.Errorf("%T is not a message", v)
 	}
 	m.free()
+	if len(data) == 0 {
+		return nil
+	}
 	if len(data) == 1 {
 		data[0].Ref()
 		m.hold = data[0]

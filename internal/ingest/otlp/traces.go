@@ -78,8 +78,20 @@ func (d *decoder) span(b []byte) error {
 	d.httpStatus = 0
 	d.arena = d.arena[:0]
 	for i := 0; i < len(b); {
-		if i, err = f.next(b, i); err != nil {
-			return err
+		// The usual forms of a field read in place: less than 128 bytes, or
+		// fixed 64 bits, under a tag of one byte. next reads the others.
+		switch tag := b[i]; {
+		case tag < 0x80 && tag&7 == bytesT && i+1 < len(b) && int(b[i+1]) < min(0x80, len(b)-i-1):
+			n := int(b[i+1])
+			f.number, f.wire, f.data = int32(tag>>3), bytesT, b[i+2:i+2+n:i+2+n]
+			i += 2 + n
+		case tag < 0x80 && tag&7 == fixed64 && len(b)-i > 8:
+			f.number, f.wire, f.num = int32(tag>>3), fixed64, binary.LittleEndian.Uint64(b[i+1:])
+			i += 9
+		default:
+			if i, err = f.next(b, i); err != nil {
+				return err
+			}
 		}
 		switch f.wire {
 		case bytesT:
@@ -193,7 +205,7 @@ func (d *decoder) spanTarget(k semconv.Kind, failed bool) agg.Target {
 		key = append(key, v...)
 	}
 	d.key = key
-	h := xxh3.Hash128Seed(key, d.r.seed)
+	h := xxh3.HashSeed(key, d.r.seed)
 	if t, ok := d.r.cache.get(d.tables, h); ok {
 		return t
 	}

@@ -2,6 +2,7 @@ package semconv
 
 import (
 	"fmt"
+	"math/bits"
 	"strings"
 )
 
@@ -103,7 +104,10 @@ type Keys struct {
 	Extras []string // label names of the slots from Extra on
 }
 
-const tableSize = 512
+const (
+	tableBits = 9
+	tableSize = 1 << tableBits
+)
 
 type entry struct {
 	key  string
@@ -170,10 +174,22 @@ func (k *Keys) add(key string, s Slot, rank int) error {
 	return nil
 }
 
+// place hashes the key's ends, which is where attributes differ.
 func place(key string) uint32 {
-	n := uint32(len(key))
-	h := n*0x9e37 + uint32(key[0])*0x85eb + uint32(key[n/2])*0xc2b2 + uint32(key[n-1])*0x27d4 + uint32(key[n/3])*0x1656 + uint32(key[n*3/4])*0x9e3b
-	return (h ^ h>>9) % tableSize
+	n := len(key)
+	x := uint64(n)
+	if n >= 8 {
+		x += load(key[:8]) ^ bits.RotateLeft64(load(key[n-8:]), 23)
+	} else {
+		for i := range n {
+			x = x<<8 | uint64(key[i])
+		}
+	}
+	return uint32(x * 0x9E3779B97F4A7C15 >> (64 - tableBits))
+}
+
+func load(s string) uint64 {
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }
 
 // Find returns the slot of an attribute and the rank of this name of it, 1
