@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -82,9 +83,10 @@ func dense(b *testing.B) *fixture {
 
 // sparse is 10,000 tenants by Zipf and 15 operations, 40,000 observations a
 // slot, so that most points hold one to three of them; some 140,000 series in
-// all. The marginals and totals without tenants are kept beside them.
+// all. The marginals and totals without tenants are kept beside them. One slot
+// a minute is filled, which is what the rollups that queries read depend on.
 func sparse(b *testing.B, hours int) *fixture {
-	return loaded(b, fmt.Sprint("sparse", hours), hours*360, func(rng *rand.Rand) func(int) *store.Batch {
+	return loaded(b, fmt.Sprint("sparse", hours), hours*60, func(rng *rand.Rand) func(int) *store.Batch {
 		const tenants, operations = 10000, 15
 		zipf := rand.NewZipf(rng, 1.1, 4, tenants-1)
 		var ss []series.Series
@@ -163,8 +165,11 @@ func loaded(b *testing.B, name string, puts int, source func(*rand.Rand) func(in
 	s, err := Open(context.Background(), o)
 	check(b, err)
 	every := int64(10) // seconds between puts
-	if name == "week" {
+	switch {
+	case name == "week":
 		every = 600
+	case strings.HasPrefix(name, "sparse"):
+		every = 60
 	}
 	f := &fixture{s: s, dir: dir, end: t0 + int64(puts)*every}
 	fixtures[name] = f
