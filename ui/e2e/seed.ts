@@ -80,8 +80,36 @@ export async function seed(base: string): Promise<Seed> {
     const res = await fetch(`http://${status.otlp_http}/v1/traces`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
     if (!res.ok) throw new Error(`sending spans: ${res.status} ${await res.text()}`);
   }
+  await sendMetrics(`http://${status.otlp_http}/v1/metrics`, out);
   await visible(base, out);
   return out;
+}
+
+/** The gauge and the histogram that are sent beside the spans; a histogram point has these counts. */
+export const gaugeFamily = 'page_test_room_celsius';
+export const histogramFamily = 'page_test_wait_seconds';
+export const histogramCounts = [10, 60, 25, 5];
+
+async function sendMetrics(url: string, s: Seed): Promise<void> {
+  const gauge = [];
+  const histogram = [];
+  for (let minute = 0; minute < minutes; minute++) {
+    const startTimeUnixNano = String(BigInt(s.start + minute * 60) * 1_000_000_000n);
+    const timeUnixNano = String(BigInt(s.start + minute * 60 + 55) * 1_000_000_000n);
+    gauge.push({ timeUnixNano, asDouble: 20 + minute / 10 });
+    histogram.push({ startTimeUnixNano, timeUnixNano, count: '100', sum: 2.5, bucketCounts: histogramCounts.map(String), explicitBounds: [0.01, 0.05, 0.2] });
+  }
+  const body = {
+    resourceMetrics: [{
+      resource: { attributes: [attribute('service.name', s.service)] },
+      scopeMetrics: [{ metrics: [
+        { name: 'page_test.room', unit: 'Cel', gauge: { dataPoints: gauge } },
+        { name: 'page_test.wait', unit: 's', histogram: { aggregationTemporality: 1, dataPoints: histogram } },
+      ] }],
+    }],
+  };
+  const res = await fetch(url, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
+  if (!res.ok) throw new Error(`sending metrics: ${res.status} ${await res.text()}`);
 }
 
 async function visible(base: string, s: Seed): Promise<void> {

@@ -42,7 +42,7 @@ test('an error says what failed and what to try, keeps the picture, and goes awa
     route.fulfill({ status: 503, json: { error: { code: 'unavailable', message: 'the disk is full; free some space' } } }));
   await page.getByTestId('operations').getByRole('button', { name: 'POST /items' }).click();
   const alert = page.getByRole('alert');
-  await expect(alert).toContainText('This service could not be read. the disk is full; free some space.');
+  await expect(alert).toContainText('This service could not be read: the disk is full; free some space.');
   await expect(alert).toContainText('What you see is the last answer.');
   await expect(page.getByTestId('heatmap')).toBeVisible();
   await page.unroute('**/api/v1/heatmap?*');

@@ -51,5 +51,5 @@ it('fits an unchosen range to a young system', () => {
   expect(fittingRange(noon - 90, noon, 6 * 3600)).toBe(300);
   expect(fittingRange(noon - 1800, noon, 6 * 3600)).toBe(3600);
   expect(fittingRange(noon - 5 * 3600, noon, 6 * 3600)).toBeUndefined();
-  expect(fittingRange(noon - 90, noon, 300)).toBeUndefined();
+  expect(fittingRange(noon - 280, noon, 300)).toBeUndefined();
 });

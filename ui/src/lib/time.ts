@@ -6,10 +6,10 @@ export type TimeRange = { last: number } | { start: number; end: number };
 export const presets: { seconds: number; name: string }[] = [
   { seconds: 300, name: '5 min' },
   { seconds: 900, name: '15 min' },
+  { seconds: 1800, name: '30 min' },
   { seconds: 3600, name: '1 h' },
   { seconds: 3 * 3600, name: '3 h' },
   { seconds: 6 * 3600, name: '6 h' },
-  { seconds: 12 * 3600, name: '12 h' },
   { seconds: 86400, name: '24 h' },
   { seconds: 7 * 86400, name: '7 d' },
   { seconds: 30 * 86400, name: '30 d' },
@@ -53,7 +53,7 @@ export function spanCode(seconds: number): string {
 export function fittingRange(first: number, now: number, asked: number): number | undefined {
   const age = now - first;
   if (age > asked / 3) return undefined;
-  const fit = presets.find((p) => p.seconds >= age * 1.5) ?? presets[presets.length - 1];
+  const fit = presets.find((p) => p.seconds >= age * 1.2) ?? presets[presets.length - 1];
   return fit.seconds < asked ? fit.seconds : undefined;
 }
 
