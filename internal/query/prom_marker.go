@@ -15,13 +15,13 @@ const markerName = "__tailscope_read__"
 
 // marker says how a selector of a distribution is to be read.
 type marker struct {
-	increments bool        // samples will be added up over windows
-	view       series.View // of span families
-	block      int64       // seconds of slots to merge into one sample; 0 means a base slot
-	phase      int64       // blocks end at phase plus multiples of block
-	moments    bool        // buckets will not be looked at
-	sum        bool        // series will be summed by the labels of by
-	by         []string
+	view    series.View // of span families
+	window  int64       // > 0: each sample is the sum of a window so many milliseconds long
+	period  int64       // windows end at phase plus multiples of period, in milliseconds
+	phase   int64
+	moments bool // buckets will not be looked at
+	sum     bool // series will be summed by the labels of by
+	by      []string
 }
 
 // String encodes the marker as a label value.
@@ -30,7 +30,7 @@ func (m marker) String() string {
 	for _, f := range []struct {
 		set  bool
 		name string
-	}{{m.increments, "i"}, {m.moments, "m"}, {m.sum, "s"}} {
+	}{{m.moments, "m"}, {m.sum, "s"}} {
 		if f.set {
 			flags += f.name
 		}
@@ -39,17 +39,16 @@ func (m marker) String() string {
 	for i, n := range m.by {
 		by[i] = url.QueryEscape(n)
 	}
-	return fmt.Sprintf("%s/%d/%d/%d/%s", flags, m.view, m.block, m.phase, strings.Join(by, ","))
+	return fmt.Sprintf("%s/%d/%d/%d/%d/%s", flags, m.view, m.window, m.period, m.phase, strings.Join(by, ","))
 }
 
 // parseMarker reads what String wrote.
 func parseMarker(s string) (marker, error) {
 	var m marker
 	parts := strings.Split(s, "/")
-	if len(parts) != 5 {
+	if len(parts) != 6 {
 		return m, fmt.Errorf("marker %q: %d parts", s, len(parts))
 	}
-	m.increments = strings.Contains(parts[0], "i")
 	m.moments = strings.Contains(parts[0], "m")
 	m.sum = strings.Contains(parts[0], "s")
 	view, err := strconv.ParseUint(parts[1], 10, 8)
@@ -57,13 +56,13 @@ func parseMarker(s string) (marker, error) {
 		return m, fmt.Errorf("marker %q: %w", s, err)
 	}
 	m.view = series.View(view)
-	for i, p := range [...]*int64{&m.block, &m.phase} {
+	for i, p := range [...]*int64{&m.window, &m.period, &m.phase} {
 		if *p, err = strconv.ParseInt(parts[2+i], 10, 64); err != nil {
 			return m, fmt.Errorf("marker %q: %w", s, err)
 		}
 	}
-	if parts[4] != "" {
-		for n := range strings.SplitSeq(parts[4], ",") {
+	if parts[5] != "" {
+		for n := range strings.SplitSeq(parts[5], ",") {
 			name, err := url.QueryUnescape(n)
 			if err != nil {
 				return m, fmt.Errorf("marker %q: %w", s, err)

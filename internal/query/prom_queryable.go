@@ -146,103 +146,50 @@ func (q *promQuerier) adviseClassic(set *promSet, families map[string]store.Fami
 	}
 }
 
-// distributions reads blocks of slots, one sample at each block's end.
+// distributions reads a distribution: its slots, one sample at each one's end,
+// or the sums of windows if the marker says so.
 func (q *promQuerier) distributions(ctx context.Context, set *promSet, f store.FamilyInfo, m marker, hints *storage.SelectHints, ms []*labels.Matcher) error {
-	block := m.block
-	if block == 0 {
-		block = int64(series.Base)
-	}
-	// The first and last block ends in [hints.Start, hints.End].
-	first := floorTo(ceilDiv(hints.Start, 1000)-m.phase+block-1, block) + m.phase
-	last := floorTo(floorTo(hints.End, 1000)/1000-m.phase, block) + m.phase
-	if first > last {
-		return nil
-	}
-	sq := store.Query{
-		Family: f.Name, Matchers: ms, Start: first - block + q.shift, End: last + q.shift, Step: block,
-		By: m.by, Each: !m.sum, Schema: hist.MaxSchema, MaxSeries: q.maxSeries,
-	}
+	sq := store.Query{Family: f.Name, Matchers: ms, By: m.by, Each: !m.sum, Schema: hist.MaxSchema, MaxSeries: q.maxSeries}
 	if IsSpanFamily(f.Name) {
 		sq.View = m.view
 	}
-	convert := FloatHistogram
 	if m.moments {
-		sq.Measure, convert = store.Moments, momentsOnly
+		sq.Measure = store.Moments
 	}
+	if m.window > 0 {
+		return q.windows(ctx, set, f, m, hints, sq)
+	}
+	step := int64(series.Base)
+	sq.Start, sq.End = floorTo(ceilDiv(hints.Start, 1000)-1, step)+q.shift, floorTo(hints.End, 1000*step)/1000+q.shift
+	if sq.Start >= sq.End {
+		return nil
+	}
+	sq.Step = step
 	res, err := q.store.Query(ctx, sq)
 	if err != nil {
 		return AsError(err)
 	}
-	if kept := int64(res.Resolution); kept > block {
-		return q.coarse(ctx, set, f, sq, kept, m, hints, convert)
+	if kept := int64(res.Resolution); kept > step {
+		step, sq.Step = kept, kept
+		sq.Start, sq.End = series.Resolution(kept).Slot(sq.Start), series.Resolution(kept).Slot(sq.End+kept-1)
+		if res, err = q.store.Query(ctx, sq); err != nil {
+			return AsError(err)
+		}
+		set.warn("%s is kept only by %s this far back", f.Name, durationText(time.Duration(kept)*time.Second))
 	}
-	if m.increments && res.Start < sq.Start {
-		set.warn("slots this old are kept longer than %d s; the window was widened to whole ones", block)
-	}
-	gap := block
-	if hints.Range == 0 && f.IntervalSeconds > 0 {
-		gap = max(gap, (f.IntervalSeconds+block-1)/block*block+block)
+	gap := step
+	if f.IntervalSeconds > 0 {
+		gap = max(gap, (f.IntervalSeconds+step-1)/step*step+step)
 	}
 	for _, g := range res.Groups {
 		samples := make([]promSample, 0, len(g.Points)+1)
 		for _, p := range g.Points {
-			if p.Hist == nil || p.Hist.Count == 0 {
-				continue
+			if p.Hist != nil && p.Hist.Count > 0 {
+				samples = append(samples, promSample{t: (p.Start - q.shift + step) * 1000, h: m.convert(p.Hist)})
 			}
-			samples = append(samples, promSample{t: (p.Start - q.shift + block) * 1000, h: convert(p.Hist)})
 		}
 		if hints.Range == 0 {
 			samples = q.endings(samples, gap*1000)
-		}
-		set.add(f.Name, g.Labels, samples)
-	}
-	return nil
-}
-
-// coarse reads a range whose slots are longer than the blocks asked for. Blocks
-// to be added up get their share of the slot, as if it had happened evenly;
-// otherwise a slot is one sample at its end.
-func (q *promQuerier) coarse(ctx context.Context, set *promSet, f store.FamilyInfo, sq store.Query, kept int64, m marker, hints *storage.SelectHints, convert func(*hist.Histogram) *histogram.FloatHistogram) error {
-	set.warn("%s is kept only by %s this far back; shorter windows are shares of those", f.Name, durationText(time.Duration(kept)*time.Second))
-	block, first, last := sq.Step, sq.Start+sq.Step, sq.End
-	sq.Step = kept
-	sq.Start, sq.End = series.Resolution(kept).Slot(sq.Start), series.Resolution(kept).Slot(sq.End+kept-1)
-	res, err := q.store.Query(ctx, sq)
-	if err != nil {
-		return AsError(err)
-	}
-	for _, g := range res.Groups {
-		var samples []promSample
-		for _, p := range g.Points {
-			if p.Hist == nil || p.Hist.Count == 0 {
-				continue
-			}
-			whole := convert(p.Hist)
-			if !m.increments {
-				samples = append(samples, promSample{t: (p.Start - q.shift + kept) * 1000, h: whole})
-				continue
-			}
-			// Block ends from the first that reaches into the slot.
-			e := first + floorTo(max(p.Start-first, -block), block) + block
-			for ; e-block < p.Start+kept && e <= last; e += block {
-				share := float64(min(e, p.Start+kept)-max(e-block, p.Start)) / float64(kept)
-				if share <= 0 {
-					continue
-				}
-				part := whole.Copy().Mul(share)
-				t := (e - q.shift) * 1000
-				if n := len(samples); n > 0 && samples[n-1].t == t {
-					if part, _, _, err = part.Add(samples[n-1].h); err != nil {
-						return err
-					}
-					samples[n-1].h = part
-					continue
-				}
-				samples = append(samples, promSample{t: t, h: part})
-			}
-		}
-		if hints.Range == 0 {
-			samples = q.endings(samples, kept*1000)
 		}
 		set.add(f.Name, g.Labels, samples)
 	}

@@ -24,9 +24,11 @@ import (
 // end in it. Counters and gauges are left as they are.
 //
 // Every selector of a distribution gets a private matcher, the marker, which
-// tells the Queryable what the engine's hints do not: which view to read, how
-// many slots may be merged into one block without changing any window, and
-// by which labels they will be summed anyway, so that the store can do it.
+// tells the Queryable what the engine's hints do not: which view to read, by
+// which labels series will be summed anyway, so that the store can do it, and
+// which windows will be summed. The Queryable slides over those in integers
+// and hands out one sample per window, at the moment the window ends; so what
+// the engine really runs is sum_over_time(x[1ms]).
 
 // rewriter rewrites one query.
 type rewriter struct {
@@ -228,25 +230,28 @@ func (r *rewriter) increments(n *parser.Call, a around) (out parser.Expr, done b
 	if ms.RangeExpr != nil || vs.OriginalOffsetExpr != nil {
 		return nil, false, Invalid("query", "durations that are computed cannot be used with distributions; write the duration out")
 	}
-	m := marker{increments: true, moments: a.moments, sum: a.sum, by: a.by}
-	m.block, m.phase = r.blocks(vs, ms.Range, a.times)
+	if len(numbers) > 0 {
+		return nil, false, nil // the engine sums slots and samples alike
+	}
+	m := marker{window: ms.Range.Milliseconds(), moments: a.moments, sum: a.sum, by: a.by}
+	m.period, m.phase = r.ends(vs, a.times)
 	if err := r.mark(vs, a, m); err != nil {
 		return nil, false, err
 	}
+	seconds := ms.Range.Seconds()
+	ms.Range = time.Millisecond
 	sum := &parser.Call{Func: parser.Functions["sum_over_time"], Args: parser.Expressions{ms}, PosRange: n.PosRange}
 	if n.Func.Name != "rate" {
 		return sum, true, nil
 	}
 	return &parser.ParenExpr{Expr: &parser.BinaryExpr{
-		Op: parser.DIV, LHS: sum, RHS: &parser.NumberLiteral{Val: ms.Range.Seconds()},
+		Op: parser.DIV, LHS: sum, RHS: &parser.NumberLiteral{Val: seconds},
 	}, PosRange: n.PosRange}, true, nil
 }
 
-// blocks returns the longest blocks of slots, in seconds, that make up every
-// window exactly, and where they end: phase plus multiples of block. Windows
-// end at the moments of t; a window (t-R, t] holds the slots that end in it.
-func (r *rewriter) blocks(vs *parser.VectorSelector, window time.Duration, t times) (block, phase int64) {
-	const base = int64(series.Base) * 1000
+// ends returns the moments at which the windows of a selector end, in
+// milliseconds: phase plus multiples of period, or only one if period is 0.
+func (r *rewriter) ends(vs *parser.VectorSelector, t times) (period, phase int64) {
 	switch {
 	case vs.Timestamp != nil:
 		t = times{at: *vs.Timestamp}
@@ -255,14 +260,11 @@ func (r *rewriter) blocks(vs *parser.VectorSelector, window time.Duration, t tim
 	case vs.StartOrEnd == parser.END:
 		t = times{at: r.end}
 	}
-	rng := window.Milliseconds()
-	g := gcd(rng, t.period)
-	if g%base != 0 || g == 0 {
-		return int64(series.Base), 0
+	phase = t.at - vs.OriginalOffset.Milliseconds()
+	if t.period > 0 {
+		phase = mod(phase, t.period)
 	}
-	end := t.at - vs.OriginalOffset.Milliseconds()
-	last := floorTo(end, base) // the last slot end in the window of end
-	return g / 1000, mod(last/1000, g/1000)
+	return t.period, phase
 }
 
 func gcd(a, b int64) int64 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"pgregory.net/rapid"
@@ -16,6 +17,7 @@ import (
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
+	"tailscope/internal/store/pebblestore"
 	"tailscope/internal/store/storetest"
 )
 
@@ -81,7 +83,7 @@ func TestRateQuantileIsTheDistributions(t *testing.T) {
 			rt.Fatal(err)
 		}
 		e := engineOver(st)
-		window := rapid.SampledFrom([]int64{10, 60, 300, 600}).Draw(rt, "window")
+		window := rapid.SampledFrom([]int64{10, 60, 90, 300, 600}).Draw(rt, "window")
 		end := epoch + rapid.Int64Range(10, 1300).Draw(rt, "end")
 		millis := rapid.Int64Range(0, 999).Draw(rt, "millis")
 		lastEnd := floorTo(end, 10) // the window holds the slots that end in (end-window, end]
@@ -205,29 +207,27 @@ func TestRewrite(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{`rate(requests_total[5m])`, `rate(requests_total[5m])`},
 		{`rate(nothing[5m])`, `rate(nothing[5m])`},
-		{`span_duration_seconds`, `span_duration_seconds{M="/1/0/0/"}`},
-		{`span_duration_seconds{tenant="a"}`, `span_duration_seconds{M="/0/0/0/",tenant="a"}`},
-		{`rate(span_duration_seconds[5m])`, `(sum_over_time(span_duration_seconds{M="i/1/60/0/"}[5m]) / 300)`},
-		{`sum(rate(span_duration_seconds[5m]))`, `sum((sum_over_time(span_duration_seconds{M="is/2/60/0/"}[5m]) / 300))`},
-		{`sum by (operation) (increase(span_duration_seconds[1h]))`, `sum by (operation) (sum_over_time(span_duration_seconds{M="is/1/60/0/operation"}[1h]))`},
-		{`sum by (tenant, service) (rate(span_duration_seconds[5m]))`, `sum by (tenant, service) ((sum_over_time(span_duration_seconds{M="is/0/60/0/tenant,service"}[5m]) / 300))`},
-		{`sum without (tenant) (rate(span_duration_seconds[5m]))`, `sum without (tenant) ((sum_over_time(span_duration_seconds{M="i/0/60/0/"}[5m]) / 300))`},
-		{`sum(rate(latency_seconds[5m]))`, `sum((sum_over_time(latency_seconds{M="is/2/60/0/"}[5m]) / 300))`},
-		// Ranges that the step does not divide are read slot by slot when they must be.
-		{`rate(latency_seconds[90s])`, `(sum_over_time(latency_seconds{M="i/1/30/0/"}[1m30s]) / 90)`},
-		{`rate(latency_seconds[25s])`, `(sum_over_time(latency_seconds{M="i/1/10/0/"}[25s]) / 25)`},
-		{`rate(latency_seconds[5m] offset 10s)`, `(sum_over_time(latency_seconds{M="i/1/60/50/"}[5m] offset 10s) / 300)`},
-		// Pinned to one moment the window is one block.
-		{`rate(latency_seconds[5m] @ 1000)`, `(sum_over_time(latency_seconds{M="i/1/300/100/"}[5m] @ 1000.000) / 300)`},
-		{`max_over_time(histogram_quantile(0.9, rate(latency_seconds[5m]))[1h:30s])`, `max_over_time(histogram_quantile(0.9, (sum_over_time(latency_seconds{M="i/1/30/0/"}[5m]) / 300))[1h:30s])`},
-		{`rate(latency_seconds[5m:30s] offset 1m)`, `(sum_over_time(latency_seconds{M="i/1/60/0/"}[5m] offset 1m) / 300)`},
-		{`histogram_count(sum(rate(latency_seconds[5m])))`, `histogram_count(sum((sum_over_time(latency_seconds{M="ims/2/60/0/"}[5m]) / 300)))`},
-		{`histogram_quantile(0.9, latency_seconds) / histogram_avg(latency_seconds)`, `histogram_quantile(0.9, latency_seconds{M="/1/0/0/"}) / histogram_avg(latency_seconds{M="m/1/0/0/"})`},
+		{`span_duration_seconds`, `span_duration_seconds{M="/1/0/0/0/"}`},
+		{`span_duration_seconds{tenant="a"}`, `span_duration_seconds{M="/0/0/0/0/",tenant="a"}`},
+		{`rate(span_duration_seconds[5m])`, `(sum_over_time(span_duration_seconds{M="/1/300000/60000/1000/"}[1ms]) / 300)`},
+		{`sum(rate(span_duration_seconds[5m]))`, `sum((sum_over_time(span_duration_seconds{M="s/2/300000/60000/1000/"}[1ms]) / 300))`},
+		{`sum by (operation) (increase(span_duration_seconds[1h]))`, `sum by (operation) (sum_over_time(span_duration_seconds{M="s/1/3600000/60000/1000/operation"}[1ms]))`},
+		{`sum by (tenant, service) (rate(span_duration_seconds[5m]))`, `sum by (tenant, service) ((sum_over_time(span_duration_seconds{M="s/0/300000/60000/1000/tenant,service"}[1ms]) / 300))`},
+		{`sum without (tenant) (rate(span_duration_seconds[5m]))`, `sum without (tenant) ((sum_over_time(span_duration_seconds{M="/0/300000/60000/1000/"}[1ms]) / 300))`},
+		{`sum(rate(latency_seconds[5m]))`, `sum((sum_over_time(latency_seconds{M="s/2/300000/60000/1000/"}[1ms]) / 300))`},
+		{`rate(latency_seconds[5m] offset 10s)`, `(sum_over_time(latency_seconds{M="/1/300000/60000/51000/"}[1ms] offset 10s) / 300)`},
+		{`rate(latency_seconds[5m] @ 1000)`, `(sum_over_time(latency_seconds{M="/1/300000/0/1000000/"}[1ms] @ 1000.000) / 300)`},
+		{`rate(latency_seconds[5m] @ end() offset 1s)`, `(sum_over_time(latency_seconds{M="/1/300000/0/3600000/"}[1ms] @ end() offset 1s) / 300)`},
+		{`max_over_time(histogram_quantile(0.9, rate(latency_seconds[5m]))[1h:30s])`, `max_over_time(histogram_quantile(0.9, (sum_over_time(latency_seconds{M="/1/300000/30000/0/"}[1ms]) / 300))[1h:30s])`},
+		{`rate(latency_seconds[5m:30s] offset 1m)`, `(sum_over_time(latency_seconds{M="/1/300000/60000/1000/"}[1ms] offset 1m) / 300)`},
+		{`histogram_count(sum(rate(latency_seconds[5m])))`, `histogram_count(sum((sum_over_time(latency_seconds{M="ms/2/300000/60000/1000/"}[1ms]) / 300)))`},
+		{`histogram_quantile(0.9, latency_seconds) / histogram_avg(latency_seconds)`, `histogram_quantile(0.9, latency_seconds{M="/1/0/0/0/"}) / histogram_avg(latency_seconds{M="m/1/0/0/0/"})`},
 		{`absent(latency_seconds{a="b"})`, `absent(latency_seconds{a="b"})`},
-		{`rate({__name__=~"latency.*"}[5m])`, `(sum_over_time({__name__=~"latency.*",M="i/1/60/0/"}[5m]) / 300)`},
+		{`rate({__name__=~"latency.*"}[5m])`, `(sum_over_time({__name__=~"latency.*",M="/1/300000/60000/1000/"}[1ms]) / 300)`},
 		{`rate({__name__=~"req.*"}[5m])`, `rate({__name__=~"req.*"}[5m])`},
-		{`2 * rate(latency_seconds[5m])`, `2 * (sum_over_time(latency_seconds{M="i/1/60/0/"}[5m]) / 300)`},
-		{`avg_over_time(latency_seconds[5m])`, `avg_over_time(latency_seconds{M="/1/0/0/"}[5m])`},
+		{`2 * rate(latency_seconds[5m])`, `2 * (sum_over_time(latency_seconds{M="/1/300000/60000/1000/"}[1ms]) / 300)`},
+		{`avg_over_time(latency_seconds[5m])`, `avg_over_time(latency_seconds{M="/1/0/0/0/"}[5m])`},
+		{`sum_over_time({a="b"}[5m])`, `sum_over_time({a="b",M="/1/0/0/0/"}[5m])`},
 		{`changes(heap_bytes[5m])`, `changes(heap_bytes[5m])`},
 	} {
 		e := &PromEngine{parser: NewPromEngine(nil, PromOptions{}).parser}
@@ -235,7 +235,7 @@ func TestRewrite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &rewriter{families: families, start: 0, end: 3600_000, interval: 60_000, noStep: noStep}
+		r := &rewriter{families: families, start: 1000, end: 3601_000, interval: 60_000, noStep: noStep}
 		out, err := r.rewrite(expr)
 		if err != nil {
 			t.Errorf("%s: %v", c.in, err)
@@ -278,8 +278,8 @@ func TestRewrite(t *testing.T) {
 func TestMarkerRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := marker{
-			increments: rapid.Bool().Draw(rt, "i"), moments: rapid.Bool().Draw(rt, "m"), sum: rapid.Bool().Draw(rt, "s"),
-			view: series.View(rapid.Uint8Range(0, 2).Draw(rt, "view")), block: rapid.Int64().Draw(rt, "block"), phase: rapid.Int64().Draw(rt, "phase"),
+			moments: rapid.Bool().Draw(rt, "m"), sum: rapid.Bool().Draw(rt, "s"),
+			view: series.View(rapid.Uint8Range(0, 2).Draw(rt, "view")), window: rapid.Int64().Draw(rt, "window"), period: rapid.Int64().Draw(rt, "period"), phase: rapid.Int64().Draw(rt, "phase"),
 			by: rapid.SliceOfN(rapid.StringN(1, 10, -1), 0, 3).Draw(rt, "by"),
 		}
 		got, err := parseMarker(m.String())
@@ -290,4 +290,122 @@ func TestMarkerRoundTrip(t *testing.T) {
 			rt.Fatalf("got %+v, want %+v", got, m)
 		}
 	})
+}
+
+// Windows of any length, at any moment, hold the slots that end in them.
+func TestWindowsHoldTheSlotsThatEndInThem(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		st, w := storetest.NewTwin(), querytest.NewWriter()
+		s := series.Series{Family: "x_seconds", Labels: labels.FromStrings("a", "b")}
+		slots := rapid.SliceOfNDistinct(rapid.Int64Range(0, 60), 1, 30, rapid.ID[int64]).Draw(rt, "slots")
+		var mixed bool
+		for i, k := range slots {
+			h := hist.New(hist.DefaultSchema)
+			if rapid.IntRange(0, 20).Draw(rt, "coarse") == 0 {
+				h, mixed = hist.New(2), true
+			}
+			if err := h.RecordN(float64(i)-3, uint64(i+1)); err != nil {
+				rt.Fatal(err)
+			}
+			if err := w.Merge(epoch+k*10, s, h); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		if err := w.Put(context.Background(), st, 1); err != nil {
+			rt.Fatal(err)
+		}
+		e := engineOver(st)
+		window := rapid.Int64Range(1, 700_000).Draw(rt, "window")
+		step := time.Duration(rapid.Int64Range(1, 100_000).Draw(rt, "step")) * time.Millisecond
+		if rapid.Bool().Draw(rt, "round") {
+			window, step = ceilTo(window, 10_000), time.Duration(ceilTo(step.Milliseconds(), 10_000))*time.Millisecond
+		}
+		start := time.UnixMilli(epoch*1000 + rapid.Int64Range(-20_000, 600_000).Draw(rt, "start"))
+		for _, c := range []struct {
+			query string
+			value func(slot int) float64
+		}{
+			{"histogram_count(increase(x_seconds[%dms]))", func(i int) float64 { return float64(i + 1) }},
+			{"histogram_count(sum(increase(x_seconds[%dms]) * 1))", func(i int) float64 { return float64(i + 1) }},
+			{"histogram_sum(increase(x_seconds[%dms]))", func(i int) float64 { return float64(i+1) * (float64(i) - 3) }},
+			{"histogram_fraction(-inf, +inf, increase(x_seconds[%dms])) * histogram_count(increase(x_seconds[%[1]dms]))", func(i int) float64 { return float64(i + 1) }},
+		} {
+			pq, err := e.Range(context.Background(), nil, fmt.Sprintf(c.query, window), start, start.Add(9*step), step)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			m, err := pq.Exec(context.Background()).Matrix()
+			if err != nil {
+				rt.Fatal(err)
+			}
+			got := map[int64]float64{}
+			for _, s := range m {
+				for _, p := range s.Floats {
+					got[p.T] = p.F
+				}
+			}
+			pq.Close()
+			for i := range 10 {
+				at := start.Add(time.Duration(i) * step).UnixMilli()
+				want, any := 0.0, false
+				for i, k := range slots {
+					if end := (epoch + k*10 + 10) * 1000; end > at-window && end <= at {
+						want, any = want+c.value(i), true
+					}
+				}
+				v, ok := got[at]
+				if ok != any || math.Abs(v-want) > 1e-9*math.Max(1, math.Abs(want)) {
+					rt.Fatalf("%s (window %d ms, mixed schemas %v) at %d: got %v, %v; want %v, %v", c.query, window, mixed, at-epoch*1000, v, ok, want, any)
+				}
+			}
+		}
+	})
+}
+
+// Where only hours are left, shorter windows get their share and a warning.
+func TestCoarseSlotsAreShared(t *testing.T) {
+	ctx := context.Background()
+	st, err := pebblestore.Open(ctx, pebblestore.Options{Dir: "data", FS: vfs.NewMem(), MinFreeBytes: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	h := hist.New(hist.DefaultSchema)
+	if err := h.RecordN(0.5, 3600); err != nil {
+		t.Fatal(err)
+	}
+	data, err := h.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hour := epoch - epoch%3600
+	err = st.Put(ctx, &store.Batch{Writer: "w", Generation: 1, Resolution: series.Hour, Series: []series.Series{{Family: "x_seconds", Labels: labels.FromStrings("a", "b")}},
+		Points: []store.Point{{Slot: hour, Data: data}, {Slot: hour + 3600, Data: data}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Maintain(ctx, at(hour+50*24*3600)); err != nil {
+		t.Fatal(err)
+	}
+	e := engineOver(st)
+	for _, c := range []struct {
+		query string
+		at    int64
+		want  float64
+		warns bool
+	}{
+		{"histogram_count(rate(x_seconds[5m]))", hour + 1800, 1, true},
+		{"histogram_count(increase(x_seconds[2h]))", hour + 7200, 7200, false},
+		{"histogram_count(increase(x_seconds[30m]))", hour + 3600 + 900, 1800, true},
+		{"histogram_count(x_seconds)", hour + 3600 + 60, 3600, true},
+	} {
+		res := run(t, e, c.query, at(c.at))
+		v, err := res.Vector()
+		if err != nil || len(v) != 1 || math.Abs(v[0].F-c.want) > 1e-9 {
+			t.Errorf("%s: got %v, %v; want %v", c.query, v, err, c.want)
+		}
+		if got := len(res.Warnings) > 0; got != c.warns {
+			t.Errorf("%s: warnings %v, want some: %v", c.query, res.Warnings, c.warns)
+		}
+	}
 }

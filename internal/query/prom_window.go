@@ -1,0 +1,299 @@
+package query
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/storage"
+
+	"tailscope/hist"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+func (m marker) convert(h *hist.Histogram) *histogram.FloatHistogram {
+	if m.moments {
+		return momentsOnly(h)
+	}
+	return FloatHistogram(h)
+}
+
+// windows answers one sample per window that ends in [hints.Start, hints.End],
+// at its end: the sum of the slots that end in (end - window, end].
+func (q *promQuerier) windows(ctx context.Context, set *promSet, f store.FamilyInfo, m marker, hints *storage.SelectHints, sq store.Query) error {
+	const base = int64(series.Base) * 1000
+	first, count := hints.Start, int64(1)
+	if m.period > 0 {
+		first = ceilTo(hints.Start-m.phase, m.period) + m.phase
+		if first > hints.End {
+			return nil
+		}
+		count = (hints.End-first)/m.period + 1
+	}
+	// Slots are merged into the longest blocks that every window takes whole.
+	// The last slot of a window is the one that ended last.
+	block := gcd(m.window, m.period)
+	if block%base != 0 {
+		block = base
+	}
+	w := windowing{
+		first: first, period: m.period, window: m.window, count: int(count), block: block / 1000,
+		start: floorTo(first-m.window, base) / 1000, // of the first slot that ends after first - window
+		end:   floorTo(first+(count-1)*m.period, base) / 1000,
+	}
+	sq.Start, sq.End, sq.Step = w.start+q.shift, w.end+q.shift, w.block
+	if sq.Start >= sq.End {
+		return nil
+	}
+	res, err := q.store.Query(ctx, sq)
+	if err != nil {
+		return AsError(err)
+	}
+	if kept := int64(res.Resolution); kept > w.block {
+		set.warn("%s is kept only by %s this far back; shorter windows are shares of those", f.Name, durationText(time.Duration(kept)*time.Second))
+		sq.Step = kept
+		sq.Start, sq.End = series.Resolution(kept).Slot(sq.Start), series.Resolution(kept).Slot(sq.End+kept-1)
+		if res, err = q.store.Query(ctx, sq); err != nil {
+			return AsError(err)
+		}
+		for _, g := range res.Groups {
+			samples, err := w.shares(g.Points, kept, q.shift, m)
+			if err != nil {
+				return AsError(err)
+			}
+			set.add(f.Name, g.Labels, samples)
+		}
+		return nil
+	}
+	if res.Start < sq.Start || res.End > sq.End {
+		set.warn("slots of %s this old are longer than 10 s; the window was widened to whole ones", f.Name)
+	}
+	for _, g := range res.Groups {
+		samples, err := w.sums(g.Points, q.shift, m)
+		if err != nil {
+			return AsError(err)
+		}
+		set.add(f.Name, g.Labels, samples)
+	}
+	return nil
+}
+
+func ceilTo(a, b int64) int64 { return -floorTo(-a, b) }
+
+// windowing says which windows are wanted, in milliseconds, and which blocks
+// of slots were read, in seconds.
+type windowing struct {
+	first, period, window int64
+	count                 int
+	block, start, end     int64
+}
+
+// sums slides over the blocks. Counts are integers, so that what leaves a
+// window is taken away exactly.
+func (w *windowing) sums(points []store.MergedPoint, shift int64, m marker) ([]promSample, error) {
+	var sum slider = &merging{m: m}
+	if w.count > 1 && !m.moments && uniform(points) {
+		sum = newDense(points)
+	}
+	out := make([]promSample, 0, min(w.count, 16+len(points)*int(1+w.window/max(w.period, 1))))
+	from, to := 0, 0 // points in the window
+	for i := range w.count {
+		t := w.first + int64(i)*w.period
+		for to < len(points) && (points[to].Start-shift+w.block)*1000 <= t {
+			sum.enter(points[to].Hist)
+			to++
+		}
+		for from < to && (points[from].Start-shift+w.block)*1000 <= t-w.window {
+			sum.leave(points[from].Hist)
+			from++
+		}
+		if from == to {
+			if to == len(points) {
+				break
+			}
+			continue
+		}
+		h, err := sum.total(points[from:to])
+		if err != nil {
+			return nil, err
+		}
+		if h != nil {
+			out = append(out, promSample{t: t, h: h})
+		}
+	}
+	return out, nil
+}
+
+// shares sums windows over slots that are longer than the blocks, taking of
+// each slot the share that lies in the window, as if it had happened evenly.
+func (w *windowing) shares(points []store.MergedPoint, kept, shift int64, m marker) ([]promSample, error) {
+	var out []promSample
+	from := 0
+	for i := range w.count {
+		t := w.first + int64(i)*w.period
+		end := floorTo(t, 10_000)/1000 + shift
+		begin := end - ceilDiv(w.window, 1000)
+		for from < len(points) && points[from].Start+kept <= begin {
+			from++
+		}
+		var sum *histogram.FloatHistogram
+		for k := from; k < len(points) && points[k].Start < end; k++ {
+			if points[k].Hist == nil || points[k].Hist.Count == 0 {
+				continue
+			}
+			overlap := min(end, points[k].Start+kept) - max(begin, points[k].Start)
+			part := m.convert(points[k].Hist).Mul(float64(overlap) / float64(kept))
+			if sum == nil {
+				sum = part
+				continue
+			}
+			var err error
+			if sum, _, _, err = sum.Add(part); err != nil {
+				return nil, err
+			}
+		}
+		if sum != nil {
+			out = append(out, promSample{t: t, h: sum})
+		}
+	}
+	return out, nil
+}
+
+// slider keeps the sum of the points in a window.
+type slider interface {
+	enter(h *hist.Histogram)
+	leave(h *hist.Histogram)
+	// total returns the sum; in are the points in the window.
+	total(in []store.MergedPoint) (*histogram.FloatHistogram, error)
+}
+
+// merging merges each window anew: it takes histograms of any kind.
+type merging struct{ m marker }
+
+func (*merging) enter(*hist.Histogram) {}
+func (*merging) leave(*hist.Histogram) {}
+
+func (s *merging) total(in []store.MergedPoint) (*histogram.FloatHistogram, error) {
+	if s.m.moments {
+		f := &histogram.FloatHistogram{CounterResetHint: histogram.GaugeType}
+		for _, p := range in {
+			if p.Hist != nil {
+				f.Count += float64(p.Hist.Count)
+				f.Sum += p.Hist.Sum
+			}
+		}
+		if f.Count == 0 {
+			return nil, nil
+		}
+		return f, nil
+	}
+	var h *hist.Histogram
+	for _, p := range in {
+		switch {
+		case p.Hist == nil || p.Hist.Count == 0:
+		case h == nil:
+			h = p.Hist.Clone()
+		default:
+			if err := h.Merge(p.Hist); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if h == nil {
+		return nil, nil
+	}
+	return FloatHistogram(h), nil
+}
+
+// uniform says whether all histograms have the same exponential buckets.
+func uniform(points []store.MergedPoint) bool {
+	var like *hist.Histogram
+	for _, p := range points {
+		h := p.Hist
+		if h == nil || h.Count == 0 {
+			continue
+		}
+		if like == nil {
+			like = h
+		}
+		if h.Schema == hist.Explicit || h.Schema != like.Schema || h.ZeroThreshold != like.ZeroThreshold {
+			return false
+		}
+	}
+	return like != nil
+}
+
+// dense keeps a window's counts over all the buckets that occur.
+type dense struct {
+	sum                hist.Histogram
+	positive, negative hist.Buckets
+}
+
+func newDense(points []store.MergedPoint) *dense {
+	d := &dense{}
+	span := func(side func(*hist.Histogram) hist.Buckets) hist.Buckets {
+		low, high := int32(math.MaxInt32), int32(math.MinInt32)
+		for _, p := range points {
+			if p.Hist == nil {
+				continue
+			}
+			if lo, hi, ok := occupied(side(p.Hist)); ok {
+				low, high = min(low, lo), max(high, hi)
+			}
+		}
+		if low > high {
+			return hist.Buckets{}
+		}
+		return hist.Buckets{Offset: low, Counts: make([]uint64, high-low+1)}
+	}
+	d.positive = span(func(h *hist.Histogram) hist.Buckets { return h.Positive })
+	d.negative = span(func(h *hist.Histogram) hist.Buckets { return h.Negative })
+	for _, p := range points {
+		if p.Hist != nil && p.Hist.Count > 0 {
+			d.sum.Schema, d.sum.ZeroThreshold = p.Hist.Schema, p.Hist.ZeroThreshold
+			break
+		}
+	}
+	return d
+}
+
+func (d *dense) enter(h *hist.Histogram) { d.apply(h, 1) }
+func (d *dense) leave(h *hist.Histogram) { d.apply(h, ^uint64(0)) } // minus one
+
+func (d *dense) apply(h *hist.Histogram, sign uint64) {
+	if h == nil || h.Count == 0 {
+		return
+	}
+	d.sum.Count += sign * h.Count
+	d.sum.ZeroCount += sign * h.ZeroCount
+	for _, side := range [...]struct {
+		to   hist.Buckets
+		from hist.Buckets
+	}{{d.positive, h.Positive}, {d.negative, h.Negative}} {
+		lo, hi, ok := occupied(side.from)
+		if !ok {
+			continue
+		}
+		from := side.from.Counts[lo-side.from.Offset : hi-side.from.Offset+1]
+		to := side.to.Counts[lo-side.to.Offset:]
+		for i, n := range from {
+			to[i] += sign * n
+		}
+	}
+}
+
+func (d *dense) total(in []store.MergedPoint) (*histogram.FloatHistogram, error) {
+	if d.sum.Count == 0 {
+		return nil, nil
+	}
+	d.sum.Sum = 0
+	for _, p := range in { // floats are added anew, since taking away would leave dust
+		if p.Hist != nil && p.Hist.Count > 0 {
+			d.sum.Sum += p.Hist.Sum
+		}
+	}
+	d.sum.Positive, d.sum.Negative = d.positive, d.negative
+	return FloatHistogram(&d.sum), nil
+}
