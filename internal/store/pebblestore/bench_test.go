@@ -384,3 +384,36 @@ func BenchmarkSettle(b *testing.B) {
 	}
 	b.ReportMetric((cpu()-start).Seconds()/float64(n*points)*1e6, "CPU-s/Mpoint")
 }
+
+// BenchmarkPut stores a slot of 23,500 points, most of one to three observations.
+func BenchmarkPut(b *testing.B) {
+	ctx := context.Background()
+	s := open(b, Options{Dir: b.TempDir(), FS: vfs.Default})
+	defer s.Close()
+	rng := rand.New(rand.NewPCG(7, 7))
+	h := hist.New(hist.DefaultSchema)
+	batch := &store.Batch{Writer: "w", Resolution: series.Base}
+	for i := range 60000 {
+		batch.Series = append(batch.Series, storetest.Span(series.Full, "service", "shop", "operation", fmt.Sprintf("GET /things/%02d/{id}", i%15),
+			"component", "app", "kind", "server", "status", "ok", "tenant", fmt.Sprintf("tenant-%05d", i/15)))
+	}
+	var pool [][]byte
+	for range 5000 {
+		pool = append(pool, logNormal(rng, h, 1+rng.IntN(3), 0.01, 1))
+	}
+	const points = 23500
+	start, n := cpu(), 0
+	for b.Loop() {
+		b.StopTimer()
+		batch.Generation++
+		batch.Points = batch.Points[:0]
+		first := rng.IntN(3)
+		for i := range points {
+			batch.Points = append(batch.Points, store.Point{Series: uint32(i*5/2 + first), Slot: t0 + int64(batch.Generation)*10, Data: pool[rng.IntN(len(pool))]})
+		}
+		b.StartTimer()
+		check(b, s.Put(ctx, batch))
+		n += points
+	}
+	b.ReportMetric((cpu()-start).Seconds()/float64(n)*1e6, "CPU-s/Mpoint")
+}

@@ -266,6 +266,10 @@ func everything(n int) *selection {
 	return sel
 }
 
+// freshCounted is how many chunks of a scope are counted when the store is
+// opened: enough to tell a little late data from a partition never settled.
+const freshCounted = 200
+
 // readFresh finds the partitions that were not settled when the store was opened.
 func (s *Store) readFresh(ctx context.Context) error {
 	if s.freshRead {
@@ -285,11 +289,14 @@ func (s *Store) readFresh(ctx context.Context) error {
 			}
 			key := c.it.Key()
 			part, sc := readTime(key[2:]), scope(readUint32(key[6:]))
-			if key[scopePrefixLen] == classChunk {
-				if id := (scopeID{partID{tier, part}, sc}); s.fresh[id] == nil {
-					// How much there is, is not known; enough to settle.
-					s.fresh[id] = &freshState{chunks: math.MaxInt32}
-				}
+			n := 0
+			for n < freshCounted && ok && c.it.Key()[scopePrefixLen] == classChunk &&
+				readTime(c.it.Key()[2:]) == part && scope(readUint32(c.it.Key()[6:])) == sc {
+				n++
+				ok = c.it.Next()
+			}
+			if id := (scopeID{partID{tier, part}, sc}); n > 0 && s.fresh[id] == nil {
+				s.fresh[id] = &freshState{chunks: n}
 			}
 			ok = c.it.SeekGE(scopePrefix(nil, tier, part, sc+1))
 		}
