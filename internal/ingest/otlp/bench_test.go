@@ -206,7 +206,7 @@ func BenchmarkGunzip(b *testing.B) {
 	before := cpu()
 	for b.Loop() {
 		var err error
-		if out, err = gzipFormat.unpack(out[:0], z, 1<<20); err != nil {
+		if out, err = gzipFormat.unpack(out[:0], z, 1<<20, func(int) bool { return true }); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/gzip" // registered before ours, which replaces it
+
+	"tailscope/internal/agg"
 )
 
 // decompressor unpacks one format. Readers are pooled.
@@ -52,21 +54,26 @@ func (d *decompressor) close(z resetter) {
 }
 
 // unpack appends what b unpacks to, at most limit bytes of it: more is
-// errTooLarge.
-func (d *decompressor) unpack(dst, b []byte, limit int) ([]byte, error) {
+// errTooLarge. hold is asked before the memory grows, see readAll.
+func (d *decompressor) unpack(dst, b []byte, limit int, hold func(int) bool) ([]byte, error) {
 	z, err := d.open(bytes.NewReader(b))
 	if err != nil {
 		return dst, malformed("%s: %v", d.name, err)
 	}
 	defer d.close(z)
-	return readAll(dst, z, limit, func(err error) error { return malformed("%s: %v", d.name, err) })
+	return readAll(dst, z, limit, hold, func(err error) error { return malformed("%s: %v", d.name, err) })
 }
 
-// readAll appends r to dst, at most limit bytes.
-func readAll(dst []byte, r io.Reader, limit int, wrap func(error) error) ([]byte, error) {
+// readAll appends r to dst, at most limit bytes. Before dst grows, hold is
+// asked for its new capacity; if it refuses, the error is agg.ErrOverloaded.
+func readAll(dst []byte, r io.Reader, limit int, hold func(capacity int) bool, wrap func(error) error) ([]byte, error) {
 	for {
 		if len(dst) == cap(dst) {
-			dst = append(dst, 0)[:len(dst)]
+			n := min(max(2*cap(dst), 64<<10), limit+1)
+			if !hold(n) {
+				return dst, agg.ErrOverloaded
+			}
+			dst = append(make([]byte, 0, n), dst...)
 		}
 		n, err := r.Read(dst[len(dst):min(cap(dst), limit+1)])
 		dst = dst[:len(dst)+n]

@@ -102,44 +102,42 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request, c *counters, sig s
 	if r.ContentLength > int64(limit) {
 		return Partial{}, errTooLarge
 	}
-	var held int
-	defer func() { s.limit.release(held) }()
-	hold := func(n int) bool {
-		if n <= held {
+	// What each buffer holds is reserved before it is made.
+	var packed, unpacked int
+	defer func() { s.limit.release(packed + unpacked) }()
+	reserve := func(held *int) func(int) bool {
+		return func(n int) bool {
+			if n > *held {
+				if !s.limit.hold(n - *held) {
+					return false
+				}
+				*held = n
+			}
 			return true
 		}
-		if !s.limit.hold(n - held) {
-			return false
-		}
-		held = n
-		return true
 	}
-	size := int(r.ContentLength)
-	if size < 0 {
-		size = limit // not known: the most it can be
-	}
-	if !hold(size) {
+	size := int(r.ContentLength) + 1 // and one to see the end
+	if !reserve(&packed)(size) {
 		return Partial{}, agg.ErrOverloaded
 	}
-	buf := getBuffer(max(0, min(int(r.ContentLength)+1, limit+1)))
+	buf := getBuffer(size)
 	defer func() { putBuffer(buf) }()
 	var err error
-	*buf, err = readAll(*buf, r.Body, limit, func(err error) error { return &brokenError{err} })
+	*buf, err = readAll(*buf, r.Body, limit, reserve(&packed), func(err error) error { return &brokenError{err} })
 	if err != nil {
 		return Partial{}, err
 	}
 	c.bytes.Add(uint64(len(*buf)))
 	if unpack != nil {
-		if !hold(size + limit) { // until it is known what it unpacks to
+		guess := min(8*len(*buf), limit+1)
+		if !reserve(&unpacked)(guess) {
 			return Partial{}, agg.ErrOverloaded
 		}
-		out := getBuffer(min(8*len(*buf), limit+1))
+		out := getBuffer(guess)
 		defer func() { putBuffer(out) }()
-		if *out, err = unpack.unpack(*out, *buf, limit); err != nil {
+		if *out, err = unpack.unpack(*out, *buf, limit, reserve(&unpacked)); err != nil {
 			return Partial{}, err
 		}
-		s.limit.release(held - size - len(*out))
-		held = size + len(*out)
 		buf, out = out, buf
 	}
 	payload := *buf
@@ -147,7 +145,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request, c *counters, sig s
 		if payload, err = fromJSON(sig, payload); err != nil {
 			return Partial{}, err
 		}
-		if !hold(held + len(payload)) {
+		if !reserve(&unpacked)(unpacked + len(payload)) {
 			return Partial{}, agg.ErrOverloaded
 		}
 	}

@@ -373,6 +373,43 @@ func TestInFlightBytes(t *testing.T) {
 	}
 }
 
+// TestChunked: a body of unknown length.
+func TestChunked(t *testing.T) {
+	l := newLedger()
+	s := start(t, Options{Sink: l})
+	reqs := payload.Traces(1, 10)
+	var all []byte // requests concatenate
+	for _, r := range reqs {
+		all = append(all, r...)
+	}
+	for _, encoding := range []string{"identity", "gzip"} {
+		b := all
+		if encoding == "gzip" {
+			b = zip(all)
+		}
+		l.entries = nil
+		req, err := http.NewRequest(http.MethodPost, "http://"+s.HTTPAddr().String()+"/v1/traces", io.MultiReader(bytes.NewReader(b)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/x-protobuf")
+		req.Header.Set("Content-Encoding", encoding)
+		tr := &http.Transport{}
+		resp, err := tr.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		tr.CloseIdleConnections()
+		if resp.StatusCode != 200 || l.len() != 10*payload.SpansPerRequest {
+			t.Errorf("%s: %s, %d spans", encoding, resp.Status, l.len())
+		}
+		if n := s.Stats().InFlightBytes; n != 0 {
+			t.Errorf("%s: %d bytes still held", encoding, n)
+		}
+	}
+}
+
 func TestStart(t *testing.T) {
 	if _, err := Start(context.Background(), Options{}); err == nil || !strings.Contains(err.Error(), "no sink") {
 		t.Errorf("without a sink: %v", err)
