@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"tailscope/benchmarks/payload"
+	"tailscope/benchmarks/program"
+	"tailscope/benchmarks/report"
+	"tailscope/benchmarks/sender"
+	"tailscope/hist"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+	"tailscope/internal/store/pebblestore"
+)
+
+// templateSlots is how many slots of the load are really ingested; time is
+// then filled with them, one after the other.
+const templateSlots = 10
+
+// template is what one ingested slot left in the store.
+type template struct {
+	series []series.Series
+	points []store.Point // their slots are to be set
+	full   int           // points of the Full view come first
+}
+
+// page measures the questions of the service page on a week of the load that
+// ingest is measured with.
+func page(ctx context.Context, o *options, r *report.Report) error {
+	week, recent := 7*24*time.Hour, 6*time.Hour
+	if o.quick {
+		week, recent = 26*time.Hour, time.Hour
+	}
+	dir, err := os.MkdirTemp(o.tmp, "page-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	templates, err := ingestTemplates(ctx, o, filepath.Join(dir, "template"))
+	if err != nil {
+		return err
+	}
+
+	data := filepath.Join(dir, "data")
+	st, err := pebblestore.Open(ctx, pebblestore.Options{Dir: filepath.Join(data, "store")})
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	end := time.Now().Truncate(time.Minute).Add(-time.Minute)
+	start := end.Add(-week)
+	generation, points, observations := uint64(0), 0, 0
+	o.logf("filling a week, the last %s of it with every tenant", recent)
+	filled := time.Now()
+	for at := start; at.Before(end); at = at.Add(10 * time.Second) {
+		generation++
+		t := templates[generation%templateSlots]
+		b := &store.Batch{Writer: "bench", Generation: generation, Resolution: series.Base, Series: t.series,
+			Families: []store.FamilyInfo{{Name: series.SpanDuration, Kind: series.Distribution}}}
+		b.Points = t.points
+		if end.Sub(at) > recent {
+			b.Points = t.points[t.full:]
+		} else {
+			points += len(t.points)
+			observations += 10 * payload.SpansPerSecond
+		}
+		for i := range b.Points {
+			b.Points[i].Slot = at.Unix()
+		}
+		if err := st.Put(ctx, b); err != nil {
+			return err
+		}
+		if at.Unix()%3600 == 0 {
+			if err := st.Maintain(ctx, at); err != nil {
+				return err
+			}
+		}
+	}
+	if err := st.Maintain(ctx, end.Add(time.Minute)); err != nil {
+		return err
+	}
+	o.logf("filled in %s", time.Since(filled).Round(time.Second))
+	if err := st.Close(); err != nil {
+		return err
+	}
+
+	sec := r.Section("The service page on the ingest load", fmt.Sprintf(
+		"%d ingested slots of the load of the ingest benchmark (%d spans/s, %d distinct series in them, %d points of every view in a slot) fill a week, one after the other: "+
+			"the last %s whole (%d observations, %d points), before that without tenants. A client's wall time for `tailscope serve` to answer over HTTP, JSON included. "+
+			"The end is now, so the last hour is not settled.",
+		templateSlots, payload.SpansPerSecond, len(templates[0].series), points/max(1, int(recent/(10*time.Second))), recent, observations, points))
+	// Retention stays as it is by default: what it would drop meanwhile is not asked for.
+	p, err := program.StartTailscope(ctx, data)
+	if err != nil {
+		return err
+	}
+	defer p.Kill()
+	unix := func(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
+	q := func(from time.Time, kv ...string) url.Values {
+		v := url.Values{"family": {series.SpanDuration}, "start": {unix(from)}, "end": {unix(end)}}
+		for i := 0; i < len(kv); i += 2 {
+			v.Set(kv[i], kv[i+1])
+		}
+		return v
+	}
+	const checkout = `{service="checkout"}`
+	six := end.Add(-recent)
+	for _, c := range []struct {
+		name   string
+		target float64
+		path   string
+		params url.Values
+	}{
+		{"services of 6 h", 0, "/api/v1/services", q(six)},
+		{"heatmap of 6 h at 1,280 columns", 20, "/api/v1/heatmap", q(six, "match", checkout, "width", "1280")},
+		{"heatmap of 6 h, server spans only", 0, "/api/v1/heatmap", q(six, "match", `{service="checkout",kind="server"}`, "width", "1280")},
+		{"heatmap of 6 h, one operation", 0, "/api/v1/heatmap", q(six, "match", `{service="checkout",operation="GET /api/cart/{id}"}`, "width", "1280")},
+		{"heatmap of 6 h, one tenant", 0, "/api/v1/heatmap", q(six, "match", `{service="checkout",tenant="tenant-00000"}`, "width", "1280")},
+		{"heatmap of a week at 1,280 columns", 50, "/api/v1/heatmap", q(start, "match", checkout, "width", "1280")},
+		{"timeline of 6 h at 1,280 columns: mean, p50, p95, p99", 0, "/api/v1/timeline", q(six, "match", checkout, "width", "1280", "q", "0.5,0.95,0.99")},
+		{"top tenants of 6 h", 100, "/api/v1/tenants", q(six, "match", checkout, "limit", "50")},
+		{"labels of 6 h", 0, "/api/v1/labels", q(six, "match", checkout)},
+		{"p99 by operation of 6 h", 0, "/api/v1/distribution", q(six, "match", checkout, "by", "operation", "q", "0.99")},
+		{"p99 by tenant of 6 h", 0, "/api/v1/distribution", q(six, "match", checkout, "by", "tenant", "q", "0.99")},
+	} {
+		if !o.wants(c.name) {
+			continue
+		}
+		if err := askTimes(ctx, sec, p, c.name, c.target, 4*o.reps, c.path, c.params, nil); err != nil {
+			return err
+		}
+	}
+	u, err := p.Usage()
+	if err != nil {
+		return err
+	}
+	sec.Add("peak memory of the server that answers", "tailscope", "MB", 0, float64(u.PeakBytes)/1e6)
+	size, err := dirSize(filepath.Join(data, "store"))
+	if err != nil {
+		return err
+	}
+	sec.Add("store on disk", "tailscope", "MB", 0, float64(size)/1e6)
+	return nil
+}
+
+// ingestTemplates sends some slots of the load to a server, as the ingest
+// benchmark does, and reads back what it has stored of each.
+func ingestTemplates(ctx context.Context, o *options, dir string) ([]template, error) {
+	const perSlot = 10 * payload.SpansPerSecond / payload.SpansPerRequest
+	o.logf("ingesting %d slots", templateSlots)
+	first := time.Now().Add(-time.Hour).Truncate(10 * time.Second)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	p, err := program.StartTailscope(ctx, filepath.Join(dir, "data"))
+	if err != nil {
+		return nil, err
+	}
+	defer p.Kill()
+	s, err := sender.GRPC(p.OTLPGRPC, sender.Traces)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	payloads := payload.TracesAt(1, templateSlots*perSlot, first)
+	if _, _, err := sender.All(ctx, s, payloads, 4, wishesRetry); err != nil {
+		return nil, err
+	}
+	if _, err := p.Stop(ctx); err != nil {
+		return nil, err
+	}
+
+	st, err := pebblestore.Open(ctx, pebblestore.Options{Dir: filepath.Join(dir, "data", "store")})
+	if err != nil {
+		return nil, err
+	}
+	defer st.Close()
+	var all []series.Series
+	numbers := map[series.ID]uint32{}
+	out := make([]template, templateSlots)
+	var buf []byte
+	for i := range out {
+		t := &out[i]
+		for _, view := range []series.View{series.Full, series.Marginal, series.Total} {
+			slot := first.Unix() + int64(i)*10
+			res, err := st.Query(ctx, store.Query{Family: series.SpanDuration, View: view, Start: slot, End: slot + 10, Step: 10, Each: true, Schema: hist.DefaultSchema})
+			if err != nil {
+				return nil, err
+			}
+			for _, g := range res.Groups {
+				one := series.Series{Family: series.SpanDuration, View: view, Kind: g.Kind, Labels: g.Labels}
+				var id series.ID
+				id, buf = one.ID(buf)
+				n, ok := numbers[id]
+				if !ok {
+					n = uint32(len(all))
+					numbers[id] = n
+					all = append(all, one)
+				}
+				data, err := g.Points[0].Hist.AppendBinary(nil)
+				if err != nil {
+					return nil, err
+				}
+				t.points = append(t.points, store.Point{Series: n, Data: data})
+			}
+			if view == series.Full {
+				t.full = len(t.points)
+			}
+		}
+	}
+	for i := range out {
+		out[i].series = all
+	}
+	return out, nil
+}
