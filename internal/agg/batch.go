@@ -30,7 +30,8 @@ type Batch struct {
 	ops   []operation
 	hist  []byte
 
-	touched uint64 // keeps the compiler from dropping loads
+	heads   []uint32 // of fetch
+	fetched uint64   // keeps the compiler from dropping the loads
 }
 
 // observation is one duration, in the order it came.
@@ -309,10 +310,8 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 				return 0, err
 			}
 		}
-		// Memory is slow and these loads do not wait for one another: fetch
-		// here what the second pass needs.
-		b.touched += g.cells.touch(r.full, int(b.seen[i].bucket))
 	}
+	b.fetch(targets, g.cells)
 	for i := range b.ops {
 		t := b.ops[i].target
 		if r := &targets[t.index()]; r.generation != gen || r.incarnation != t.incarnation() {
@@ -365,6 +364,36 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 		a.nudge()
 	}
 	return refused, nil
+}
+
+// fetch loads what applying the observations will need. Memory is slow: most of
+// a commit's time would be one load waiting for the one before it, the target's
+// for the cell's for the page's. Here each loop's loads are independent, so
+// the processor has many under way at once.
+func (b *Batch) fetch(targets []target, g *cells) {
+	b.heads = b.heads[:0]
+	for i := range b.seen {
+		s, h := targets[b.seen[i].target.index()].full, uint32(0)
+		if int(s) < len(g.heads) {
+			h = g.heads[s]
+		}
+		b.heads = append(b.heads, h)
+	}
+	if len(g.slab) == 0 {
+		return
+	}
+	sum := uint64(0)
+	for _, h := range b.heads {
+		sum += g.at(h).w[5] // of cell 0, which is nobody's, if there is none
+	}
+	for i, h := range b.heads {
+		if c := g.at(h); c.n == paged {
+			if k := int(b.seen[i].bucket) - c.base(); uint(k) < uint(pageUnit<<c.class) {
+				sum += uint64(g.counts(c)[k])
+			}
+		}
+	}
+	b.fetched = sum
 }
 
 func (a *Aggregator) journalFailed(err error) error {

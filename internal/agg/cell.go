@@ -169,19 +169,6 @@ func (g *cells) release() {
 
 func (g *cells) at(i uint32) *cell { return &g.slab[i>>12][i&(cellSlab-1)] }
 
-// touch loads what observe will need of the latest cell of a series.
-func (g *cells) touch(s uint32, bucket int) uint64 {
-	if int(s) < len(g.heads) {
-		if h := g.heads[s]; h != 0 {
-			c := g.at(h)
-			if i := bucket - c.base(); c.n == paged && uint(i) < uint(pageUnit<<c.class) {
-				return uint64(g.counts(c)[i])
-			}
-		}
-	}
-	return 0
-}
-
 // cell returns the cell of a series and key, made if there is none. fresh says it was made.
 func (g *cells) cell(s, key uint32) (c *cell, fresh bool) {
 	if int(s) >= len(g.heads) {
