@@ -200,15 +200,15 @@ func checkLabels(ctx context.Context, st store.Store, family string, view series
 	if err != nil {
 		return err
 	}
-	field, name := unknown(known)
-	if field == "" {
+	if field, _ := unknown(known); field == "" {
 		return nil
 	}
 	// Perhaps the label existed at another time.
 	if known, err = st.LabelNames(ctx, family, view, nil, 0, farFuture); err != nil {
 		return err
 	}
-	if field, name = unknown(known); field == "" || len(known) == 0 {
+	field, name := unknown(known)
+	if field == "" || len(known) == 0 {
 		return nil
 	}
 	if span {

@@ -271,7 +271,6 @@ func (s *scanner) from() (table string, found bool) {
 		}
 		t = s.next()
 		for t.char == '(' {
-			depth = s.depth
 			t = s.next()
 			if t.is("SELECT") {
 				return first(s.from()), true

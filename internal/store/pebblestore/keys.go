@@ -113,7 +113,6 @@ func inRange(t int64) bool { return t >= farPast && t < farFuture }
 type scope uint32
 
 func makeScope(family uint32, v series.View) scope { return scope(family<<2 | uint32(v)) }
-func (s scope) family() uint32                     { return uint32(s) >> 2 }
 func (s scope) view() series.View                  { return series.View(s & 3) }
 
 func indexPrefix(dst []byte, day int64) []byte {

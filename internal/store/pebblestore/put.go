@@ -163,7 +163,6 @@ type dayPut struct {
 // unitPut is a unit with the series that this batch adds to it.
 type unitPut struct {
 	u       *unit
-	family  string
 	base    uint32 // how many series it has
 	series  []*series.Series
 	ids     []series.ID
@@ -578,7 +577,9 @@ func (p *putter) forget(tier int, slot int64, sc scope, origin byte) error {
 	part := partOf(tier, slot)
 	prefix := generationPrefix(nil, tier, part, sc, int((slot-part)/tierSlot[tier]), origin, p.w.number, p.b.Generation)
 	id := scopeID{partID{tier, part}, sc}
-	p.fresh[id] = p.fresh[id] // the scope changes, even if nothing is added
+	if _, ok := p.fresh[id]; !ok {
+		p.fresh[id] = freshState{} // the scope changes, even if nothing is added
+	}
 	return p.wb.DeleteRange(prefix, prefixEnd(prefix), nil)
 }
 

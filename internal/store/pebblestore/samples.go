@@ -25,7 +25,6 @@ type sampleReader struct {
 
 type sampleDay struct {
 	selection
-	empty bool
 }
 
 func (s *Store) newSampleReader(ctx context.Context, f *family, matchers []*labels.Matcher) (*sampleReader, error) {

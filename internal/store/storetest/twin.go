@@ -223,8 +223,7 @@ func (w *Twin) Query(ctx context.Context, q store.Query) (*store.Result, error) 
 			g.count += n.Count
 			continue
 		}
-		var h hist.Histogram
-		h = *hist.New(hist.MaxSchema)
+		h := *hist.New(hist.MaxSchema)
 		if err := h.UnmarshalBinary(p.data); err != nil {
 			return nil, fmt.Errorf("%w: %w", store.ErrCorrupt, err)
 		}
