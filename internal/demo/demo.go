@@ -40,8 +40,8 @@ type Options struct {
 	Out     io.Writer // what happens, a line each
 	Log     *slog.Logger
 
-	Rate        float64       // requests per second; default 80
-	Orders      int           // in the shop's history; default 160,000
+	Rate        float64       // requests per second; default 60
+	Orders      int           // in the shop's history; default 140,000
 	Duration    time.Duration // 0: until the context is done
 	ChangeAfter time.Duration // when the index is made; default 1 min
 	BackupEvery time.Duration // the first comes a minute after the change; default 4 min
@@ -51,10 +51,10 @@ type Options struct {
 
 func (o *Options) ensureDefaults() {
 	if o.Rate == 0 {
-		o.Rate = 80
+		o.Rate = 60
 	}
 	if o.Orders == 0 {
-		o.Orders = 160_000
+		o.Orders = 140_000
 	}
 	if o.ChangeAfter == 0 {
 		o.ChangeAfter = time.Minute
