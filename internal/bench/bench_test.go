@@ -122,8 +122,8 @@ func TestWhatCannotBeSentIsCounted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if sum.Scheduled != 10 || sum.Completed != 2 || sum.Failed != 2 || sum.Unstarted != 3 || sum.Dropped != 5 {
-			t.Errorf("got %+v, want 10 scheduled = 2 completed (failed) + 3 unstarted + 5 dropped", sum)
+		if sum.Scheduled != 10 || sum.Completed != 0 || sum.Interrupted != 2 || sum.Unstarted != 3 || sum.Dropped != 5 {
+			t.Errorf("got %+v, want 10 scheduled = 2 interrupted + 3 unstarted + 5 dropped", sum)
 		}
 	})
 }

@@ -35,19 +35,21 @@ type Options struct {
 	Duration time.Duration // requests due before it are sent; 0: until the context is done
 	Workers  int           // requests under way at once, at most; default 64
 	Queue    int           // due requests that may wait for a worker; default 16 per worker
-	// Done, if set, is called with each result, from the workers, concurrently.
+	// Done, if set, is called with each completed request, from the workers, concurrently.
 	Done func(Result)
 
 	sleep func(context.Context, time.Duration) // default: on a locked thread
 }
 
-// Summary is the account of a run: Scheduled = Completed + Dropped + Unstarted.
+// Summary is the account of a run:
+// Scheduled = Completed + Interrupted + Dropped + Unstarted.
 type Summary struct {
-	Scheduled uint64 // requests that were due
-	Completed uint64 // started and ended, failed ones included
-	Failed    uint64 // of Completed
-	Dropped   uint64 // due while every worker was busy and the queue full
-	Unstarted uint64 // still queued when the context was done
+	Scheduled   uint64 // requests that were due
+	Completed   uint64 // started and ended, failed ones included
+	Failed      uint64 // of Completed
+	Interrupted uint64 // cut off by the end of the context; they have no latency
+	Dropped     uint64 // due while every worker was busy and the queue full
+	Unstarted   uint64 // still queued when the context was done
 
 	Elapsed time.Duration
 	// Latency, in seconds, of completed requests from their intended start.
@@ -90,6 +92,11 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 				res.Err = o.Do(ctx, r)
 				res.Ended = time.Now()
 				mu.Lock()
+				if res.Err != nil && ctx.Err() != nil {
+					s.Interrupted++
+					mu.Unlock()
+					continue
+				}
 				s.Completed++
 				if res.Err != nil {
 					s.Failed++

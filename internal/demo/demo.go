@@ -201,8 +201,8 @@ func (d *demo) drive(ctx context.Context, base string) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		err = nil
 	}
-	d.say("%d requests were due: %d answered, %d of them failed; %d dropped, %d not started; median %s, p99 %s; the load was late by %s at p99",
-		sum.Scheduled, sum.Completed, sum.Failed, sum.Dropped, sum.Unstarted,
+	d.say("%d requests were due: %d answered, %d of them failed; %d dropped, %d cut off at the end; median %s, p99 %s; the load was late by %s at p99",
+		sum.Scheduled, sum.Completed, sum.Failed, sum.Dropped, sum.Interrupted+sum.Unstarted,
 		took(sum.Latency.Quantile(0.5)), took(sum.Latency.Quantile(0.99)), took(sum.Lateness.Quantile(0.99)))
 	return err
 }
