@@ -4,7 +4,7 @@
 # make test-all   those, and the ones with real servers and a browser
 # make lint       gofmt, vet, staticcheck
 # make fuzz-short every fuzzer for ten seconds
-# make bench      the benchmarks, in minutes
+# make bench      the benchmarks beside their peers, in minutes
 # make campaign   what takes hours; writes benchmarks/results
 
 SHELL       := /bin/bash
@@ -58,11 +58,12 @@ fuzz-short:
 	FUZZTIME=$(FUZZTIME) scripts/fuzz
 
 bench:
-	go test -run '^$$' -bench . -benchmem ./...
+	go run ./benchmarks/cmd/bench all -quick -o ''
 
 campaign:
+	go run ./benchmarks/cmd/bench all
+	go test -tags servers -count 1 -timeout 2h ./test/e2e ./internal/agg
 	FUZZTIME=10m scripts/fuzz
-	go test -run '^$$' -bench . -benchmem -count 10 -timeout 4h ./...
 
 clean:
 	rm -rf bin ui/dist/assets ui/dist/index.html

@@ -260,6 +260,27 @@ func TestDocumentedTargetsExist(t *testing.T) {
 	}
 }
 
+var relativeLink = regexp.MustCompile(`\]\(([^):#]+)\)`)
+
+// Links between files of the tree lead somewhere.
+func TestLinksLeadSomewhere(t *testing.T) {
+	documents, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(documents, "../../README.md") {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range relativeLink.FindAllStringSubmatch(string(text), -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(name), m[1])); err != nil {
+				t.Errorf("%s links to %s: %v", filepath.Base(name), m[1], err)
+			}
+		}
+	}
+}
+
 // codeIn returns what stands in backquotes and in fenced blocks.
 func codeIn(markdown string) []string {
 	var code []string

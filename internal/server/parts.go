@@ -65,6 +65,9 @@ func (s *Server) startDoors(ctx context.Context) error {
 			FlushSeconds: api.Float(s.cfg.Flush.Seconds() + 1),
 		},
 	})
+	if !ui.Built() {
+		s.log.Warn("this binary was built without the page: make build makes one with it; the API is complete")
+	}
 	s.serveHTTP("page and API", s.http, s.routes(questions, ui.Handler()))
 
 	door, err := otlp.Start(ctx, otlp.Options{
