@@ -5,6 +5,7 @@ import { known, servicePath, settled } from './page';
 
 for (const scheme of ['light', 'dark'] as const) {
   test(`no page breaks WCAG AA, ${scheme}`, async ({ page }) => {
+    test.setTimeout(180_000); // axe is slow on a busy machine
     const s = known();
     const range = `start=${s.start}&end=${s.end}`;
     await page.emulateMedia({ colorScheme: scheme });

@@ -217,6 +217,21 @@ test('filters narrow everything and are in the address', async ({ page }) => {
   await expect(page.getByTestId('heatmap')).toHaveAttribute('aria-label', new RegExp(`${count(2 * s.requests)} requests`));
 });
 
+test('the charts below share the moment that is pointed at', async ({ page }) => {
+  await openService(page);
+  const rate = page.getByRole('img', { name: /^Rate\./ });
+  const quantiles = page.locator('figcaption').filter({ hasText: 'Quantiles' });
+  await expect(quantiles).not.toContainText('ms');
+  const box = await rate.boundingBox();
+  await page.mouse.move(box!.x + box!.width / 2, box!.y + box!.height / 2);
+  await expect(quantiles).toContainText(/p95 ?\d+(\.\d+)? ms/);
+  const x = await page.locator('svg .moment').evaluate((e) => e.getBoundingClientRect().x);
+  expect(Math.abs(x - (box!.x + box!.width / 2))).toBeLessThan(3);
+  await pointAt(page, 0.25, 0.5);
+  await expect(page.locator('svg .moment')).toHaveCount(0);
+  await expect(page.locator('figcaption').filter({ hasText: 'Rate' })).toContainText(/req\/s/);
+});
+
 test('a mark is added on the page, drawn, and deleted', async ({ page }) => {
   const s = known();
   const name = `deploy ${s.service.slice(-6)}`;

@@ -205,6 +205,16 @@ describe('paint', () => {
     expect(out[18 * 10 + 5]).toBe(ground); // the gap below the band
   });
 
+  it('scales to device pixels without gaps', () => {
+    const h = fromResponse(answer(0.01, 0.08, [Array.from({ length: 97 }, (_, r) => [r, 5] as [number, number])]));
+    const c = layout(h, chooseAxis(h, 'log', h.bounds[0], h.bounds[h.rows]), 200, 0, 0);
+    for (const ratio of [1.25, 1.5, 2]) {
+      const out = new Uint32Array(10 * 200 * ratio);
+      paint(out, h, c, { width: 10, height: 200 * ratio, ratio, ramp, ground, scale: 'sqrt', max: 10 });
+      expect(out.includes(ground)).toBe(false);
+    }
+  });
+
   it('draws a week of one service in well under 100 ms', () => {
     const r = random(3);
     const columns = Array.from({ length: 1008 }, () => Array.from({ length: 150 }, (_, k) => [k + 20, 1 + Math.floor(r() * 5000)] as [number, number]));

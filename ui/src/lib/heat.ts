@@ -292,8 +292,11 @@ export function columnEdges(columns: number, width: number): Int32Array {
 }
 
 export interface Paint {
+  /** Of the image, in device pixels. */
   width: number;
   height: number;
+  /** Device pixels per pixel of the layout. */
+  ratio?: number;
   ramp: Uint32Array;
   ground: number;
   scale: CountScale;
@@ -303,6 +306,7 @@ export interface Paint {
 /** Paints the whole picture into RGBA words, row by row from the top left. */
 export function paint(out: Uint32Array, h: Heat, cells: Cells, p: Paint): void {
   out.fill(p.ground);
+  const ratio = p.ratio ?? 1;
   const edges = columnEdges(h.columns, p.width);
   const sums = new Float64Array(cells.count + 2);
   const last = rampSize - 1;
@@ -320,14 +324,14 @@ export function paint(out: Uint32Array, h: Heat, cells: Cells, p: Paint): void {
       const colour = n < small.length && Number.isInteger(n) ? small[n] : p.ramp[Math.round(intensity(n, p.max, p.scale) * last)];
       let y0: number, y1: number;
       if (i === 0) {
-        y0 = p.height - cells.underPx;
+        y0 = p.height - Math.round(cells.underPx * ratio);
         y1 = p.height;
       } else if (i > cells.count) {
         y0 = 0;
-        y1 = cells.overPx;
+        y1 = Math.round(cells.overPx * ratio);
       } else {
-        y0 = cells.top[i - 1];
-        y1 = cells.bottom[i - 1];
+        y0 = Math.round(cells.top[i - 1] * ratio);
+        y1 = Math.min(p.height, Math.round(cells.bottom[i - 1] * ratio));
       }
       for (let y = y0; y < y1; y++) {
         const line = y * p.width;

@@ -53,7 +53,7 @@ export function spanCode(seconds: number): string {
 export function fittingRange(first: number, now: number, asked: number): number | undefined {
   const age = now - first;
   if (age > asked / 3) return undefined;
-  const fit = presets.find((p) => p.seconds >= age * 1.2) ?? presets[presets.length - 1];
+  const fit = presets.find((p) => p.seconds >= age * 1.1) ?? presets[presets.length - 1];
   return fit.seconds < asked ? fit.seconds : undefined;
 }
 
@@ -69,13 +69,26 @@ export function resolve(range: TimeRange, now: number, slot = 10): { start: numb
   return range;
 }
 
+// Making a formatter costs a hundred times more than using it.
+const formatters = new Map<string, Intl.DateTimeFormat>();
+
+function formatter(options: Intl.DateTimeFormatOptions, zone?: string): Intl.DateTimeFormat {
+  const key = JSON.stringify([options, zone]);
+  let f = formatters.get(key);
+  if (!f) {
+    f = new Intl.DateTimeFormat('en-GB', { ...options, timeZone: zone });
+    formatters.set(key, f);
+  }
+  return f;
+}
+
 function part(t: number, options: Intl.DateTimeFormatOptions, zone?: string): string {
-  return new Intl.DateTimeFormat('en-GB', { ...options, timeZone: zone }).format(t * 1000);
+  return formatter(options, zone).format(t * 1000);
 }
 
 /** The reader's zone at a moment, by name: CET, UTC, GMT+5:30. */
 export function zoneName(t: number, zone?: string): string {
-  const parts = new Intl.DateTimeFormat('en-GB', { timeZoneName: 'short', timeZone: zone }).formatToParts(t * 1000);
+  const parts = formatter({ timeZoneName: 'short' }, zone).formatToParts(t * 1000);
   return parts.find((p) => p.type === 'timeZoneName')?.value ?? 'local time';
 }
 
@@ -108,9 +121,9 @@ const steps = [10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 4
 function zoneOffset(t: number, zone?: string): number {
   if (!zone) return -new Date(t * 1000).getTimezoneOffset() * 60;
   const p = Object.fromEntries(
-    new Intl.DateTimeFormat('en-GB', {
-      timeZone: zone, year: 'numeric', month: 'numeric', day: 'numeric', hour: 'numeric', minute: 'numeric', second: 'numeric', hourCycle: 'h23',
-    }).formatToParts(t * 1000).map((x) => [x.type, Number(x.value)]),
+    formatter({
+      year: 'numeric', month: 'numeric', day: 'numeric', hour: 'numeric', minute: 'numeric', second: 'numeric', hourCycle: 'h23',
+    }, zone).formatToParts(t * 1000).map((x) => [x.type, Number(x.value)]),
   );
   return Date.UTC(p.year, p.month - 1, p.day, p.hour, p.minute, p.second) / 1000 - Math.floor(t);
 }
