@@ -39,7 +39,7 @@ test-go:
 	go test ./...
 
 test-page: ui/node_modules/.package-lock.json
-	cd ui && npm run check && npm test
+	cd ui && npm run check && npm test -- --testTimeout 60000
 
 # The page is built first, for the browser to find it; -race covers the
 # packages that have goroutines of their own.
