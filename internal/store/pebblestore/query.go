@@ -15,6 +15,7 @@ import (
 	"tailscope/hist"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
+	"tailscope/internal/store/runcodec"
 )
 
 // view is what a call sees: one snapshot and the horizon that fits it.
@@ -439,8 +440,16 @@ func (x *execution) read(ctx context.Context, c *scanner, a area, acc *sums, ste
 		}
 	}
 	n := 0
+	c.direct = func(number uint32, slot int, dec *runcodec.Decoder) error {
+		if n++; n%1024 == 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		return acc.addPacked(int(d.group[number])*steps+int(stepOf[slot]), dec)
+	}
 	return c.scan(a, x.scope, &d.selection, func(number uint32, slot int, data []byte) error {
-		if n++; n%4096 == 0 {
+		if n++; n%1024 == 0 {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -458,6 +467,7 @@ type sums struct {
 	dense   []*cell
 	sparse  map[int]*cell
 	slab    []cell
+	scratch *hist.Histogram
 }
 
 type cell struct {
@@ -527,6 +537,30 @@ func (s *sums) add(i int, kind series.Kind, data []byte) error {
 		c.hist = hist.New(s.schema)
 	}
 	if err := c.hist.MergeEncoded(data); err != nil {
+		return corruptPoint(err)
+	}
+	return nil
+}
+
+// addPacked adds a distribution that a decoder stands before.
+func (s *sums) addPacked(i int, dec *runcodec.Decoder) error {
+	c := s.cell(i)
+	s.points++
+	if s.measure == store.Moments {
+		if s.scratch == nil {
+			s.scratch = hist.New(hist.DefaultSchema)
+		}
+		if err := dec.Next(s.scratch); err != nil {
+			return corruptPoint(err)
+		}
+		h := s.scratch
+		addMoment(&c.moment, hist.Moment{Count: h.Count, Sum: h.Sum, Min: h.Min, Max: h.Max, Weighted: h.Weighted})
+		return nil
+	}
+	if c.hist == nil {
+		c.hist = hist.New(s.schema)
+	}
+	if err := dec.Merge(c.hist); err != nil {
 		return corruptPoint(err)
 	}
 	return nil

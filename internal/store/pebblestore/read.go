@@ -41,6 +41,9 @@ type scanner struct {
 	segs     [][]byte
 	dec      runcodec.Decoder
 	point    []byte
+	// direct, if set, is given the points of packed blocks in place of fn: it
+	// must read the point from the decoder, once, and saves encoding it.
+	direct func(number uint32, slot int, dec *runcodec.Decoder) error
 }
 
 func (s *Store) newScanner(ctx context.Context, snap pebble.Reader) (*scanner, error) {
@@ -207,6 +210,12 @@ func (c *scanner) packed(v []byte, a area, numbers []uint32, sel *selection, fn 
 			if !wanted || int(slot) < a.lo || int(slot) >= a.hi {
 				if err := c.dec.Skip(); err != nil {
 					return corruptPoint(err)
+				}
+				continue
+			}
+			if c.direct != nil {
+				if err := c.direct(number, int(slot), &c.dec); err != nil {
+					return err
 				}
 				continue
 			}
