@@ -85,7 +85,7 @@ func loadBench(b *testing.B) http.Handler {
 		}
 	}
 	// A week of totals before it, as its rollups leave it.
-	for slot := benchStart - 7*86400; slot < benchStart; slot += 600 {
+	for slot := benchStart - 7*86400; slot < benchStart-3600; slot += 600 {
 		generation++
 		batch := &store.Batch{Writer: "bench", Generation: generation, Resolution: series.TenMin, Series: all}
 		for i, s := range all {

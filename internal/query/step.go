@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -121,12 +122,34 @@ func niceAtLeast(sec int64) int64 {
 	return sec
 }
 
+// basePoints is how many points of base slots a question whose step is ours to
+// choose may read; base slots are kept small, not fast. Beyond it a column is a
+// minute, unless the range is so short that minutes would be few.
+const (
+	basePoints  = 40_000
+	fewestSteps = 120
+)
+
 // stepped runs q over whole steps of the grid. When the range reaches back to
 // where only coarser slots are kept, the step grows to theirs.
 func stepped(ctx context.Context, st store.Store, q store.Query, start, end time.Time, g Grid, interval int64) (*store.Result, store.Query, error) {
 	step, err := g.choose(start, end, interval)
 	if err != nil {
 		return nil, q, err
+	}
+	const minute = int64(series.Minute)
+	if a, b := align(start, end, step); g.Step == 0 && step < minute && (b-a)/minute >= fewestSteps {
+		q.Start, q.End, q.Step = a, b, step
+		q.MaxSeries = int(max(1, basePoints*int64(series.Base)/(b-a)))
+		if res, err := st.Query(ctx, q); err == nil && int64(res.Resolution) <= step {
+			return res, q, nil
+		} else if err != nil && !errors.Is(err, store.ErrTooMany) {
+			return nil, q, err
+		}
+		q.MaxSeries = 0
+		if step, err = g.choose(start, end, max(interval, minute)); err != nil {
+			return nil, q, err
+		}
 	}
 	for {
 		q.Step = step
