@@ -181,16 +181,19 @@ type roller struct {
 	sorted   []located
 	entries  []entry
 	parts    [][]byte
+	out      []byte
 	key, val []byte
 }
 
 // located is a point by where its bytes lie in an arena.
 type located struct {
-	number uint32
-	slot   uint16
-	size   uint32
-	off    int
+	number    uint32
+	off, size uint32
+	slot      uint16
 }
+
+// of returns the point's bytes.
+func (l *located) of(arena []byte) []byte { return arena[l.off : l.off+l.size : l.off+l.size] }
 
 // sortByNumber sorts stably, by counting: numbers are dense.
 func sortByNumber(dst, src []located, numbers int) []located {
@@ -213,55 +216,77 @@ func sortByNumber(dst, src []located, numbers int) []located {
 	return dst
 }
 
-func (r *roller) roll(tier int, slot int64, sc scope) (freshState, int, error) {
-	fine := tier - 1
-	part := partOf(fine, slot)
+// defaultRollSeries is how many series are added up at once: it bounds memory.
+const defaultRollSeries = 1 << 16
+
+func (r *roller) roll(tier int, slot int64, sc scope) (added freshState, points int, err error) {
 	u, err := r.s.units.get(dayOf(slot), sc)
 	if err != nil {
-		return freshState{}, 0, err
+		return added, 0, err
 	}
+	for first := 0; first < len(u.kinds); first += r.s.rollSeries {
+		a, n, err := r.rollRange(tier, slot, u, first, min(first+r.s.rollSeries, len(u.kinds)))
+		if err != nil {
+			return added, points, err
+		}
+		points += n
+		added.chunks += a.chunks
+		added.bytes += a.bytes
+	}
+	return added, points, nil
+}
+
+// rollRange rolls up the series with the numbers [first, until).
+func (r *roller) rollRange(tier int, slot int64, u *unit, first, until int) (freshState, int, error) {
+	fine := tier - 1
+	part := partOf(fine, slot)
 	a := area{tier: fine, part: part, lo: int((slot - part) / tierSlot[fine]), shards: 1}
 	a.hi = a.lo + int(tierSlot[tier]/tierSlot[fine])
 	r.arena, r.points = r.arena[:0], r.points[:0]
-	sel := everything(len(u.kinds))
-	err = r.scanner.chunks(a, sc, sel, func(number uint32, slot int, data []byte) error {
-		r.points = append(r.points, located{number, uint16(slot), uint32(len(data)), len(r.arena)})
+	err := r.scanner.chunks(a, u.scope, someSeries(first, until), func(number uint32, slot int, data []byte) error {
+		r.points = append(r.points, located{number: number - uint32(first), slot: uint16(slot), size: uint32(len(data)), off: uint32(len(r.arena))})
 		r.arena = append(r.arena, data...)
 		return nil
 	})
-	if err != nil {
+	if err != nil || len(r.points) == 0 {
 		return freshState{}, 0, err
 	}
-	r.sorted = sortByNumber(r.sorted, r.points, len(u.kinds))
-	r.entries = r.entries[:0]
-	out := make([]byte, 0, len(r.arena)/2)
+	r.sorted = sortByNumber(r.sorted, r.points, until-first)
+	r.entries, r.out = r.entries[:0], r.out[:0]
 	for l := r.sorted; len(l) > 0; {
 		number := l[0].number
 		r.parts = r.parts[:0]
 		for len(l) > 0 && l[0].number == number {
-			r.parts = append(r.parts, r.arena[l[0].off:l[0].off+int(l[0].size)])
+			r.parts = append(r.parts, l[0].of(r.arena))
 			l = l[1:]
 		}
+		number += uint32(first)
 		data, err := r.merger.merge(u.kinds[number], r.parts)
 		if err != nil {
-			return freshState{}, 0, fmt.Errorf("series %d of scope %d in slot %d: %w", number, sc, slot, err)
+			return freshState{}, 0, fmt.Errorf("series %d of scope %d in slot %d: %w", number, u.scope, slot, err)
 		}
 		if len(r.parts) > 1 {
-			n := len(out)
-			out = append(out, data...)
-			data = out[n:]
+			n := len(r.out)
+			r.out = append(r.out, data...)
+			data = r.out[n:] // stays valid if out grows: the old array is not written to any more
 		}
 		r.entries = append(r.entries, entry{number, data})
 	}
-	added, err := writeChunks(r.wb, tier, slot, sc, originRollup, 0, 0, r.entries, &r.key, &r.val)
+	added, err := writeChunks(r.wb, tier, slot, u.scope, originRollup, 0, 0, r.entries, &r.key, &r.val)
 	return added, len(r.entries), err
 }
 
 // everything selects all n series of a unit.
-func everything(n int) *selection {
-	sel := &selection{group: make([]int32, n), numbers: make([]uint32, n)}
+func everything(n int) *selection { return someSeries(0, n) }
+
+// someSeries selects the series with the numbers [first, until).
+func someSeries(first, until int) *selection {
+	sel := &selection{group: make([]int32, until), numbers: make([]uint32, until-first)}
+	for i := range sel.group[:first] {
+		sel.group[i] = -1
+	}
 	for i := range sel.numbers {
-		sel.numbers[i] = uint32(i)
+		sel.numbers[i] = uint32(first + i)
 	}
 	return sel
 }

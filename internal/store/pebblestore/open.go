@@ -134,6 +134,8 @@ type Store struct {
 	freshRead bool                    // fresh holds what was there before Open
 
 	stats statCounters
+
+	rollSeries, settleBatch int // tests lower them
 }
 
 type family struct {
@@ -194,6 +196,7 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 		opts: o, lock: lock,
 		families: map[string]*family{}, writers: map[string]*writer{},
 		direct: map[partID]bool{}, fresh: map[scopeID]*freshState{},
+		rollSeries: defaultRollSeries, settleBatch: defaultSettleBatch,
 	}
 	defer func() {
 		if err != nil {

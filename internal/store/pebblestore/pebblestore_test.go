@@ -442,6 +442,59 @@ func TestSampleCount(t *testing.T) {
 	}
 }
 
+// Enough series and points for several chunks, blocks and batches of each kind.
+func TestManySeries(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, Options{})
+	defer s.Close()
+	s.rollSeries, s.settleBatch = 100, 700
+	twin := storetest.NewTwin()
+	rng := rand.New(rand.NewPCG(3, 3))
+	var ss []series.Series
+	for i := range 700 {
+		ss = append(ss, storetest.Span(series.View(i%2)*series.Total, "service", fmt.Sprint(i%3), "operation", fmt.Sprint(i%7), "tenant", fmt.Sprint(i)))
+	}
+	long := make([]float64, 400)
+	for at := int64(0); at < 2*3600; at += 200 {
+		b := &store.Batch{Writer: "w", Generation: uint64(at/10 + 1), Resolution: series.Base, Series: ss}
+		for i := range ss {
+			if rng.IntN(3) == 0 {
+				continue
+			}
+			data := storetest.Dist(rng.ExpFloat64(), float64(rng.IntN(1e9))/1e9)
+			if rng.IntN(50) == 0 {
+				for k := range long {
+					long[k] = rng.ExpFloat64()
+				}
+				data = storetest.Dist(long...)
+			}
+			b.Points = append(b.Points, store.Point{Series: uint32(i), Slot: t0 + at, Data: data})
+		}
+		check(t, errors.Join(s.Put(ctx, b), twin.Put(ctx, b)))
+		check(t, s.Maintain(ctx, time.Unix(t0+at, 0)))
+	}
+	for _, now := range []int64{7300, 86400 * 2} {
+		check(t, s.Maintain(ctx, time.Unix(t0+now, 0)))
+		for _, step := range []int64{0, 10, 60, 600, 3600} {
+			for _, measure := range []store.Measure{store.Buckets, store.Moments} {
+				for view := series.Full; view <= series.Total; view += series.Total {
+					q := store.Query{Family: series.SpanDuration, View: view, Start: t0 + 400, End: t0 + 7000, Step: step, Schema: 5, Measure: measure, By: []string{"operation"},
+						Matchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, "tenant", ".*[1-4]")}}
+					got, err := s.Query(ctx, q)
+					check(t, err)
+					want, _ := twin.Query(ctx, q)
+					if d := storetest.Diff(got, want); d != "" {
+						t.Fatalf("at %d, step %d, view %d: %s", now, step, view, d)
+					}
+				}
+			}
+		}
+	}
+	if blocks := s.Stats().Settled; blocks == 0 {
+		t.Error("nothing was settled")
+	}
+}
+
 func TestDirect(t *testing.T) {
 	ctx := context.Background()
 	s := open(t, Options{})

@@ -111,8 +111,8 @@ func (s *Store) settleScope(ctx context.Context, id scopeID) (done bool, err err
 	return true, nil
 }
 
-// settleBatch is how many points are sorted at once: it bounds memory.
-const settleBatch = 400_000
+// defaultSettleBatch is how many points are sorted at once: it bounds memory.
+const defaultSettleBatch = 400_000
 
 type settler struct {
 	s       *Store
@@ -160,7 +160,7 @@ func (w *settler) run(ctx context.Context) error {
 			return err
 		}
 		n, sum := 0, 0
-		for n < len(order) && (n == 0 || sum+int(counts[order[n]]) <= settleBatch) {
+		for n < len(order) && (n == 0 || sum+int(counts[order[n]]) <= w.s.settleBatch) {
 			sum += int(counts[order[n]])
 			n++
 		}
@@ -183,7 +183,7 @@ func (w *settler) run(ctx context.Context) error {
 		slices.Sort(sel.numbers)
 		w.arena, w.found = w.arena[:0], w.found[:0]
 		err := w.scanner.scan(all, w.id.scope, sel, func(number uint32, slot int, data []byte) error {
-			w.found = append(w.found, located{rank[number], uint16(slot), uint32(len(data)), len(w.arena)})
+			w.found = append(w.found, located{number: rank[number], slot: uint16(slot), size: uint32(len(data)), off: uint32(len(w.arena))})
 			w.arena = append(w.arena, data...)
 			return nil
 		})
@@ -253,7 +253,7 @@ func (w *settler) write(batch, groups []uint32) error {
 			slot := own[0].slot
 			parts = parts[:0]
 			for len(own) > 0 && own[0].slot == slot {
-				parts = append(parts, w.arena[own[0].off:own[0].off+int(own[0].size)])
+				parts = append(parts, own[0].of(w.arena))
 				own = own[1:]
 			}
 			data := parts[0]
