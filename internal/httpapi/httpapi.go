@@ -22,6 +22,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/klauspost/compress/gzhttp"
 
 	"tailscope/api"
@@ -238,4 +239,19 @@ func marshal(w io.Writer, v any) error {
 		return err
 	}
 	return json.NewEncoder(w).Encode(v)
+}
+
+// marshalProblem writes an error of huma's in the one form that is ours.
+func marshalProblem(w io.Writer, v any) error {
+	e := &query.Error{Code: query.CodeInvalid, Message: "the request cannot be read"}
+	if m, ok := v.(*huma.ErrorModel); ok {
+		if m.Status >= http.StatusInternalServerError {
+			e.Code = query.CodeInternal
+		}
+		e.Message = m.Detail
+		for _, d := range m.Errors {
+			e.Message += ": " + d.Error()
+		}
+	}
+	return json.NewEncoder(w).Encode(fail(e))
 }

@@ -97,6 +97,12 @@ func filled(t testing.TB, st store.Store) store.Store {
 	return st
 }
 
+func shop(t *testing.T, o Options) *httptest.Server {
+	t.Helper()
+	o.Store = filled(t, storetest.NewTwin())
+	return serve(t, o)
+}
+
 func fetch(t *testing.T, srv *httptest.Server, path string, params ...string) (int, string) {
 	t.Helper()
 	q := url.Values{}

@@ -139,7 +139,11 @@ func (s *server) register(mux *http.ServeMux) {
 	cfg.DocsPath, cfg.SchemasPath = "", ""
 	cfg.OpenAPIPath = "/openapi"
 	cfg.Info.Description = "Whole distributions over time. Times are Unix seconds, durations are seconds, NaN is null."
-	cfg.Formats = map[string]huma.Format{"application/json": {Marshal: marshal, Unmarshal: huma.DefaultJSONFormat.Unmarshal}}
+	cfg.Formats = map[string]huma.Format{
+		"application/json": {Marshal: marshal, Unmarshal: huma.DefaultJSONFormat.Unmarshal},
+		// Only huma's own errors want this one, should it ever find a reason.
+		"application/problem+json": {Marshal: marshalProblem},
+	}
 	a := humago.New(mux, cfg)
 
 	get(s, a, "services", "Every service at a glance", s.services)
