@@ -320,7 +320,11 @@ func TestWindowsHoldTheSlotsThatEndInThem(t *testing.T) {
 		if rapid.Bool().Draw(rt, "round") {
 			window, step = ceilTo(window, 10_000), time.Duration(ceilTo(step.Milliseconds(), 10_000))*time.Millisecond
 		}
-		start := time.UnixMilli(epoch*1000 + rapid.Int64Range(-20_000, 600_000).Draw(rt, "start"))
+		from := rapid.Int64Range(-20_000, 600_000).Draw(rt, "start")
+		if rapid.Bool().Draw(rt, "aligned") {
+			from = ceilTo(from, 10_000)
+		}
+		start := time.UnixMilli(epoch*1000 + from)
 		for _, c := range []struct {
 			query string
 			value func(slot int) float64
