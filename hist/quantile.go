@@ -103,7 +103,6 @@ func (h *Histogram) fromBelow(rank float64) (b Bucket, count float64) {
 			if n += c; float64(n) >= rank {
 				return h.negative(i), float64(n)
 			}
-			b = Bucket{Index: int32(i)}
 		}
 	}
 	if h.ZeroCount > 0 {

@@ -54,11 +54,6 @@ type cell struct {
 
 const flagWeighted = 1
 
-func slotKey(slot int64, mode uint32) uint32 {
-	return uint32(slot/int64(series.Base))<<2 | mode
-}
-
-func (c *cell) slot() int64  { return int64(c.key>>2) * int64(series.Base) }
 func (c *cell) mode() uint32 { return c.key & 3 }
 
 func (c *cell) base() int { return int(int16(c.w[5] >> 32)) }
