@@ -10,13 +10,15 @@ import (
 
 // A packed block goes through runcodec's entropy coder, whose models learn
 // along the block; it is read from its start, so a block is the price of one
-// series in it. Base slots are packed: they are most of the bytes and seldom
-// read. Everything else stays byte-aligned.
+// series in it. A thousand points are enough to learn from: four thousand save
+// 0.3 %. Base slots of the full view are packed, since they are most of the
+// bytes and seldom read; the views without tenants, which every page reads, and
+// the rollups stay byte-aligned.
 //
 //	format byte | count uvarint | count × group started bit, as bytes | run
 const (
 	packedFormat = 2
-	packedPoints = 4096
+	packedPoints = 1024
 	plainBytes   = 24 << 10
 	plainSeries  = 2048
 )

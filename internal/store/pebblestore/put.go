@@ -145,6 +145,10 @@ type putter struct {
 	idBuf  []byte
 
 	days     map[int64]*dayPut
+	at       int64    // the day of day
+	day      *dayPut  // the last one used
+	unit     *unitPut // likewise, of the day
+	entries  []entry
 	families map[string]*family // new or changed
 	nextFam  uint32
 	fresh    map[scopeID]freshState
@@ -202,9 +206,13 @@ func (p *putter) put() error {
 		f := &p.b.Families[i]
 		p.family(f.Name, f.Kind, f.IntervalSeconds)
 	}
+	var f *family
 	for i := range p.b.Series {
 		sr := &p.b.Series[i]
-		p.scopes[i] = makeScope(p.family(sr.Family, sr.Kind, 0).number, sr.View)
+		if f == nil || f.name != sr.Family {
+			f = p.family(sr.Family, sr.Kind, 0)
+		}
+		p.scopes[i] = makeScope(f.number, sr.View)
 	}
 	if err := p.points(); err != nil {
 		return err
@@ -310,25 +318,31 @@ func (p *putter) family(name string, kind series.Kind, interval int64) *family {
 
 // resolve returns the number of the batch's series in the unit of the day.
 func (p *putter) resolve(day int64, si uint32) (uint32, error) {
-	d := p.days[day]
-	if d == nil {
-		d = &dayPut{numbers: make([]uint32, len(p.b.Series)), units: map[scope]*unitPut{}}
-		p.days[day] = d
+	if p.day == nil || p.at != day {
+		p.at, p.day, p.unit = day, p.days[day], nil
+		if p.day == nil {
+			p.day = &dayPut{numbers: make([]uint32, len(p.b.Series)), units: map[scope]*unitPut{}}
+			p.days[day] = p.day
+		}
 	}
+	d := p.day
 	if n := d.numbers[si]; n != 0 {
 		return n - 1, nil
 	}
 	sr := &p.b.Series[si]
 	sc := p.scopes[si]
-	up := d.units[sc]
-	if up == nil {
-		u, err := p.s.units.get(day, sc)
-		if err != nil {
-			return 0, err
+	up := p.unit
+	if up == nil || up.u.scope != sc {
+		if up = d.units[sc]; up == nil {
+			u, err := p.s.units.get(day, sc)
+			if err != nil {
+				return 0, err
+			}
+			u.writable(sr.Family)
+			up = &unitPut{u: u, base: uint32(len(u.kinds)), pending: map[series.ID]uint32{}}
+			d.units[sc] = up
 		}
-		u.writable(sr.Family)
-		up = &unitPut{u: u, base: uint32(len(u.kinds)), pending: map[series.ID]uint32{}}
-		d.units[sc] = up
+		p.unit = up
 	}
 	if !p.hashed[si] {
 		p.ids[si], p.idBuf = idOf(sr, p.idBuf)
@@ -336,7 +350,7 @@ func (p *putter) resolve(day int64, si uint32) (uint32, error) {
 	}
 	id := p.ids[si]
 	n, ok := up.u.ids[id]
-	if !ok {
+	if !ok && len(up.pending) > 0 {
 		n, ok = up.pending[id]
 	}
 	if !ok {
@@ -373,7 +387,7 @@ func (p *putter) points() error {
 		pts = slices.Clone(pts)
 		slices.SortStableFunc(pts, func(a, b store.Point) int { return cmp.Compare(a.Slot, b.Slot) })
 	}
-	var recs []placed
+	recs := make([]placed, 0, min(len(pts), len(p.b.Series)))
 	for len(pts) > 0 {
 		slot, n := pts[0].Slot, 1
 		for n < len(pts) && pts[n].Slot == slot {
@@ -455,11 +469,13 @@ func (p *putter) slot(tier int, slot int64, recs []placed) error {
 	if !slices.IsSortedFunc(recs, byKey) {
 		slices.SortFunc(recs, byKey)
 	}
-	var entries []entry
+	if cap(p.entries) < len(recs) {
+		p.entries = make([]entry, 0, len(recs))
+	}
 	for len(recs) > 0 {
 		sc := scope(recs[0].key >> 32)
 		n := 0
-		entries = entries[:0]
+		entries := p.entries[:0]
 		for n < len(recs) && scope(recs[n].key>>32) == sc {
 			entries = append(entries, entry{uint32(recs[n].key), recs[n].data})
 			if n > 0 && entries[n].number == entries[n-1].number {

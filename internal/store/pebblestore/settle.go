@@ -237,7 +237,7 @@ func (w *settler) write(batch, groups []uint32) error {
 	var pts []slotPoint
 	var parts [][]byte
 	var merged []byte
-	packed := w.id.tier == 0 && w.id.scope.view() != series.Total
+	packed := w.id.tier == 0 && w.id.scope.view() == series.Full
 	for l := w.sorted; len(l) > 0; {
 		rank := l[0].number
 		n := 1
