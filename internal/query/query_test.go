@@ -363,3 +363,30 @@ func TestNearestName(t *testing.T) {
 		}
 	}
 }
+
+// The last step of a range that ends in its middle is not over: its rate is
+// over what there was of it.
+func TestRateOfAnUnfinishedStep(t *testing.T) {
+	st, w := storetest.NewTwin(), querytest.NewWriter()
+	for i := range int64(90) {
+		w.Span(epoch+i, labels.FromStrings("service", "s", "kind", "server"), 0.01)
+	}
+	if err := w.Put(context.Background(), st, 1); err != nil {
+		t.Fatal(err)
+	}
+	sel := Selection{Start: at(epoch), End: at(epoch + 90)}
+	tl, err := Timeline(context.Background(), st, TimelineRequest{Selection: sel, Grid: Grid{Step: 60}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(tl.Groups[0].Rate); got != "[1 1]" {
+		t.Errorf("rates %s, want [1 1]", got)
+	}
+	sv, err := Services(context.Background(), st, ServicesRequest{Selection: sel, Grid: Grid{Step: 60}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := sv.Services[0]; s.Rate != 1 || fmt.Sprint(s.Sparkline.Rate) != "[1 1]" {
+		t.Errorf("rate %v, sparkline %v; want 1 throughout", s.Rate, s.Sparkline.Rate)
+	}
+}

@@ -78,7 +78,7 @@ func service(name string, groups []store.Group, q store.Query, n int, r Services
 	}
 	s := api.Service{Name: name, ApdexT: api.Float(r.ApdexT), Sparkline: api.Sparkline{Rate: nans(n), P95: nans(n)}}
 	all, good := hist.New(hist.MaxSchema), hist.New(hist.MaxSchema)
-	t := &timeline{start: q.Start, step: q.Step, n: n, groups: map[string]*timelineGroup{}}
+	t := &timeline{start: q.Start, step: q.Step, n: n, until: lastBase(r.End), groups: map[string]*timelineGroup{}}
 	for _, g := range groups {
 		failed := g.Labels.Get(series.LabelStatus) == statusError
 		for _, p := range g.Points {
@@ -104,13 +104,13 @@ func service(name string, groups []store.Group, q store.Query, n int, r Services
 	for _, g := range t.order {
 		for i, c := range g.cells {
 			if c.hist != nil {
-				s.Sparkline.Rate[i] = api.Float(float64(c.hist.Count) / float64(q.Step))
+				s.Sparkline.Rate[i] = api.Float(float64(c.hist.Count) / t.seconds(i))
 				s.Sparkline.P95[i] = api.Float(c.hist.Quantile(0.95))
 			}
 		}
 	}
 	s.Requests = all.Count
-	s.Rate = api.Float(float64(all.Count) / float64(q.End-q.Start))
+	s.Rate = api.Float(float64(all.Count) / float64(min(q.End, t.until)-q.Start))
 	s.ErrorRate = api.Float(float64(s.Errors) / float64(all.Count))
 	s.Apdex = api.Float(apdex(good, all.Count, r.ApdexT))
 	s.Mean = api.Float(all.Mean())

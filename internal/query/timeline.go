@@ -61,7 +61,7 @@ func Timeline(ctx context.Context, st store.Store, r TimelineRequest) (*api.Time
 		return nil, err
 	}
 	t := &timeline{
-		start: q.Start, step: q.Step, n: int((q.End - q.Start) / q.Step), kind: sel.info.Kind,
+		start: q.Start, step: q.Step, n: int((q.End - q.Start) / q.Step), until: lastBase(r.End), kind: sel.info.Kind,
 		span: sel.span, by: r.By, groups: map[string]*timelineGroup{},
 	}
 	if number {
@@ -96,6 +96,7 @@ func Timeline(ctx context.Context, st store.Store, r TimelineRequest) (*api.Time
 type timeline struct {
 	start, step int64
 	n           int
+	until       int64 // end of the range asked for, where the last step may not have ended
 	kind        series.Kind
 	span        bool
 	by          []string
@@ -150,6 +151,21 @@ func pick(l labels.Labels, by []string) labels.Labels {
 	}
 	b.Sort()
 	return b.Labels()
+}
+
+// lastBase is the end of the base slot that holds the last moment before end.
+func lastBase(end time.Time) int64 {
+	_, b := Base(end.Add(-1), end)
+	return b
+}
+
+// seconds is how much of step i lies before the end of the range.
+func (t *timeline) seconds(i int) float64 {
+	from := t.start + int64(i)*t.step
+	if d := t.until - from; d > 0 && d < t.step {
+		return float64(d)
+	}
+	return float64(t.step)
 }
 
 // index returns the cell of a slot's start, -1 outside the range.
@@ -229,7 +245,7 @@ func (t *timeline) numbers(ctx context.Context, st store.Store, res *store.Resul
 				if inc < 0 { // the counter began again from zero
 					inc = p.Number.Last
 				}
-				c.value += inc / float64(t.step)
+				c.value += inc / t.seconds(i)
 				c.series++
 			}
 			last, known = p.Number.Last, true
@@ -261,7 +277,7 @@ func (t *timeline) render(g *timelineGroup, qs []Quantile) api.TimelineGroup {
 		if number {
 			if n := c.number; n.Count > 0 {
 				out.Count[i] = n.Count
-				out.Rate[i] = api.Float(float64(n.Count) / float64(t.step))
+				out.Rate[i] = api.Float(float64(n.Count) / t.seconds(i))
 				out.Mean[i] = api.Float(n.Sum / float64(n.Count))
 			}
 			if c.series > 0 {
@@ -278,7 +294,7 @@ func (t *timeline) render(g *timelineGroup, qs []Quantile) api.TimelineGroup {
 			continue
 		}
 		out.Count[i] = h.Count
-		out.Rate[i] = api.Float(float64(h.Count) / float64(t.step))
+		out.Rate[i] = api.Float(float64(h.Count) / t.seconds(i))
 		out.Mean[i] = api.Float(h.Mean())
 		if t.span {
 			out.ErrorRate[i] = api.Float(float64(c.errors) / float64(h.Count))
