@@ -66,14 +66,14 @@ func (in *Grid) parse() (query.Grid, error) {
 type servicesInput struct {
 	Selection
 	Grid
-	Q      List `query:"q" doc:"quantiles"`
+	Q      List `query:"q" doc:"quantiles between 0 and 1, parted by commas; 0.5,0.95,0.99 unless said otherwise"`
 	ApdexT List `query:"apdex_t" doc:"seconds that satisfy a user; 0.5 unless said otherwise"`
 }
 
 type distributionInput struct {
 	Selection
-	By      List `query:"by" doc:"labels to group by"`
-	Q       List `query:"q" doc:"quantiles between 0 and 1"`
+	By      List `query:"by" doc:"labels to group by, parted by commas"`
+	Q       List `query:"q" doc:"quantiles between 0 and 1, parted by commas; 0.5,0.95,0.99 unless said otherwise"`
 	At      List `query:"at" doc:"values to rank"`
 	Buckets Bool `query:"buckets" doc:"answer the buckets too"`
 	Limit   Int  `query:"limit" doc:"keep only so many groups, those with the most observations"`
@@ -88,8 +88,8 @@ type heatmapInput struct {
 type timelineInput struct {
 	Selection
 	Grid
-	By     List     `query:"by" doc:"labels to group by"`
-	Q      List     `query:"q" doc:"quantiles between 0 and 1"`
+	By     List     `query:"by" doc:"labels to group by, parted by commas"`
+	Q      List     `query:"q" doc:"quantiles between 0 and 1, parted by commas; 0.5,0.95,0.99 unless said otherwise"`
 	Offset Duration `query:"offset" doc:"read the data that much earlier and move it forward"`
 	Limit  Int      `query:"limit" doc:"keep only so many groups, those with the most observations"`
 }
@@ -102,7 +102,7 @@ type labelsInput struct {
 
 type tenantsInput struct {
 	Selection
-	Q      List   `query:"q" doc:"quantiles between 0 and 1"`
+	Q      List   `query:"q" doc:"quantiles between 0 and 1, parted by commas; 0.5,0.95,0.99 unless said otherwise"`
 	Sort   string `query:"sort" doc:"requests, errors, mean, name or one of the quantiles; a leading minus turns it round"`
 	Search string `query:"search" doc:"part of a tenant's name"`
 	Offset Int    `query:"offset" doc:"tenants to pass over"`
@@ -110,11 +110,11 @@ type tenantsInput struct {
 }
 
 type nearestInput struct {
-	Family string   `query:"family"`
+	Family string   `query:"family" doc:"what is measured; span_duration_seconds unless said otherwise"`
 	Match  Selector `query:"match"`
 	Time   Time     `query:"time" doc:"the moment; now unless said otherwise"`
-	By     List     `query:"by" doc:"labels to group distributions by"`
-	Q      List     `query:"q" doc:"quantiles between 0 and 1"`
+	By     List     `query:"by" doc:"labels to group by, parted by commas"`
+	Q      List     `query:"q" doc:"quantiles between 0 and 1, parted by commas; 0.5,0.95,0.99 unless said otherwise"`
 }
 
 type nothing struct{}
