@@ -315,10 +315,10 @@ func (a *Aggregator) RetryAfter() time.Duration { return a.o.RetryAfter }
 
 // SpanTarget resolves a span's identity in family span_duration_seconds.
 func (a *Aggregator) SpanTarget(id *SpanIdentity) Target {
-	key := identityKey(id, id.Tenant)
+	key := keyOf(id)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.target(a.reg.span(id, key, a.memory() > a.o.MemoryBytes*3/4))
+	return a.target(a.reg.span(id, &key, a.memory() > a.o.MemoryBytes*3/4))
 }
 
 // SeriesTarget resolves one series of an incoming metric; its labels are kept.
@@ -397,7 +397,7 @@ func (a *Aggregator) Stats() Stats {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.stats
-	s.ActiveSeries = uint64(len(a.reg.byID))
+	s.ActiveSeries = uint64(a.reg.byID.Len())
 	s.FoldedTenants, s.FoldedOperations, s.FoldedValues = a.reg.foldedTens, a.reg.foldedOps, a.reg.foldedVals
 	s.Resets = a.streams.resets
 	s.Streams = uint64(len(a.streams.byID))

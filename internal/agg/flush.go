@@ -108,12 +108,12 @@ func (a *Aggregator) putFrozen(ctx context.Context) error {
 			return nil
 		}
 		g := a.frozen[0]
-		recs, meta := a.reg.series, a.reg.meta
+		recs, meta, ids := a.reg.series, a.reg.meta, a.reg.ids
 		a.mu.Unlock()
 
-		// What this generation holds of both does not change until it is stored.
+		// What this generation holds of them does not change until it is stored.
 		lost := makeTotals(g, recs)
-		batch := a.build.batch(g, meta)
+		batch := a.build.batch(g, meta, ids)
 		batch.Writer, batch.Generation, batch.Resolution = a.o.Writer, g.number, series.Base
 		if lost += a.build.lost; lost > 0 {
 			a.o.Logger.Error("histograms that cannot be merged were left out", "generation", g.number, "cells", lost, "err", a.build.err)
@@ -223,10 +223,10 @@ type cellRef struct {
 }
 
 // batch makes what Put takes of a frozen generation. The result is valid until the next call.
-func (w *builder) batch(g *generation, meta []series.Series) *store.Batch {
+func (w *builder) batch(g *generation, meta []series.Series, ids []series.ID) *store.Batch {
 	b := &w.b
 	clear(b.Series)
-	*b = store.Batch{Series: b.Series[:0], Points: b.Points[:0], Samples: b.Samples[:0], State: g.records, Families: b.Families[:0]}
+	*b = store.Batch{Series: b.Series[:0], IDs: b.IDs[:0], Points: b.Points[:0], Samples: b.Samples[:0], State: g.records, Families: b.Families[:0]}
 	c := g.cells
 	w.refs = w.refs[:0]
 	if len(w.number) < len(c.heads) {
@@ -241,6 +241,7 @@ func (w *builder) batch(g *generation, meta []series.Series) *store.Batch {
 		n := uint32(len(b.Series))
 		w.number[s] = n + 1
 		b.Series = append(b.Series, meta[s])
+		b.IDs = append(b.IDs, ids[s])
 		for ; h != 0; h = c.at(h).next {
 			slot := c.at(h).key >> 2
 			least, most = min(least, slot), max(most, slot)

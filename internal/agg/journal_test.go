@@ -158,7 +158,7 @@ func FuzzJournal(f *testing.F) {
 			t.Fatalf("%d of %d bytes", whole, len(b))
 		}
 		makeTotals(g, a.reg.series)
-		batch := a.build.batch(g, a.reg.meta)
+		batch := a.build.batch(g, a.reg.meta, a.reg.ids)
 		last := int64(0)
 		for _, p := range batch.Points {
 			if int(p.Series) >= len(batch.Series) || p.Slot < last || len(p.Data) == 0 && batch.Series[p.Series].Kind != series.Distribution {

@@ -50,23 +50,22 @@ type seriesRec struct {
 	live       bool
 }
 
-type hashKey128 = [2]uint64
-
 // registry numbers the active series and targets. Guarded by Aggregator.mu.
 type registry struct {
 	o *Options
 
 	targets []target // number 0 is none
-	keys    []hashKey128
-	lookup  map[hashKey128]uint32
+	keys    []series.ID
+	lookup  series.Table // targets by key
 	unused  []uint32
 	graves  []grave
 
 	series     []seriesRec // number 0 is none
 	meta       []series.Series
-	byID       map[series.ID]uint32
-	idle       []uint32 // numbers free for reuse
-	orphans    []uint32 // series without references, waiting for their last flush
+	ids        []series.ID
+	byID       series.Table // series by identity
+	idle       []uint32     // numbers free for reuse
+	orphans    []uint32     // series without references, waiting for their last flush
 	labelBytes int64
 
 	services   []*service // number 0 is none
@@ -76,12 +75,11 @@ type registry struct {
 	foldedOps  uint64
 	foldedVals uint64
 
-	// marginals finds the marginal of an identity whose tenant is left out;
-	// emptied whenever folding may come out differently.
-	marginals map[hashKey128]uint32
+	// groups finds what the identities that differ in nothing but the tenant
+	// have in common; emptied whenever folding may come out differently.
+	groups map[series.ID]*group
 
 	builder labels.ScratchBuilder
-	extra   []labels.Label
 	idBuf   []byte
 	epoch   uint32
 	pressed bool // tenants were folded for want of memory since the epoch began
@@ -92,6 +90,27 @@ type registry struct {
 }
 
 type grave struct{ target, epoch uint32 }
+
+// group is an identity without its tenant, its values bounded. A tenant that
+// is new to a group costs two entries in tables and its labels.
+type group struct {
+	service  uint32
+	marginal uint32
+	full     series.ID // of the Full series, but for the tenant
+	folded   series.ID // of the Full series of folded tenants
+	names    names
+	ops      uint64 // its operations and other values that were folded
+	vals     uint64
+}
+
+const maxGroups = 1 << 17
+
+// spanKey is what an identity is looked up by.
+type spanKey struct {
+	group, target series.ID
+	label         series.ID // what the tenant adds to the identity of a series
+	tenant        uint64    // see tenantHash
+}
 
 // service bounds the values of labels within one service.
 type service struct {
@@ -123,15 +142,14 @@ func newRegistry(o *Options) *registry {
 	return &registry{
 		o:         o,
 		targets:   make([]target, 1),
-		keys:      make([]hashKey128, 1),
-		lookup:    map[hashKey128]uint32{},
+		keys:      make([]series.ID, 1),
 		series:    make([]seriesRec, 1),
 		meta:      make([]series.Series, 1),
-		byID:      map[series.ID]uint32{},
+		ids:       make([]series.ID, 1),
 		services:  make([]*service, 1),
 		serviceOf: map[string]uint32{},
 		families:  map[string]string{},
-		marginals: map[hashKey128]uint32{},
+		groups:    map[series.ID]*group{},
 		builder:   labels.NewScratchBuilder(12),
 	}
 }
@@ -141,11 +159,11 @@ func appendPart(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
-// identityKey hashes an identity; tenant replaces id.Tenant.
-func identityKey(id *SpanIdentity, tenant string) hashKey128 {
+// keyOf hashes an identity.
+func keyOf(id *SpanIdentity) spanKey {
 	var stack [512]byte
 	b := append(stack[:0], 'S')
-	for _, s := range [...]string{id.Service, id.Operation, id.Component, id.Kind, id.Status, tenant, id.Version, id.Variant, id.Instance} {
+	for _, s := range [...]string{id.Service, id.Operation, id.Component, id.Kind, id.Status, id.Version, id.Variant, id.Instance} {
 		b = appendPart(b, s)
 	}
 	for _, l := range id.Extra {
@@ -153,8 +171,13 @@ func identityKey(id *SpanIdentity, tenant string) hashKey128 {
 		b = appendPart(b, l.Value)
 	}
 	h := xxh3.Hash128(b)
-	return hashKey128{h.Hi, h.Lo}
+	k := spanKey{group: series.ID{Hi: h.Hi, Lo: h.Lo}, tenant: tenantHash(id.Tenant)}
+	k.label = series.ID{}.With(series.LabelTenant, id.Tenant)
+	k.target = k.group.Plus(k.label)
+	return k
 }
+
+var otherTenant = series.ID{}.With(series.LabelTenant, series.Other)
 
 func (r *registry) service(name string) (*service, uint32) {
 	n, ok := r.serviceOf[name]
@@ -192,12 +215,21 @@ func bounded(set *map[string]struct{}, v string, limit int, folded *uint64) stri
 
 // span resolves an identity. pressed says that memory is short: tenants not
 // seen yet are then counted under Other.
-func (r *registry) span(id *SpanIdentity, key hashKey128, pressed bool) uint32 {
-	if t, ok := r.lookup[key]; ok {
+func (r *registry) span(id *SpanIdentity, k *spanKey, pressed bool) uint32 {
+	if t := r.lookup.Find(r.keys, k.target); t != 0 {
 		return t
 	}
-	svc, number := r.service(id.Service)
-	hash := tenantHash(id.Tenant)
+	g := r.groups[k.group]
+	if g == nil {
+		g = r.newGroup(id)
+		if len(r.groups) >= maxGroups {
+			clear(r.groups)
+		}
+		r.groups[k.group] = g
+	}
+	r.foldedOps += g.ops
+	r.foldedVals += g.vals
+	hash, key := k.tenant, k.target
 	fold := id.Tenant == series.Other
 	switch {
 	case hash == 0 || fold:
@@ -206,33 +238,58 @@ func (r *registry) span(id *SpanIdentity, key hashKey128, pressed bool) uint32 {
 		// No entry per tenant, which would take memory too.
 		r.foldedTens++
 		r.pressed = true
-		if t, ok := r.lookup[identityKey(id, series.Other)]; ok {
+		key = k.group.Plus(otherTenant)
+		if t := r.lookup.Find(r.keys, key); t != 0 {
 			return t
 		}
-		key, hash, fold = identityKey(id, series.Other), 0, true
-	case !svc.tenants.admit(hash):
+		hash, fold = 0, true
+	case !r.services[g.service].tenants.admit(hash):
 		r.foldedTens++
 		fold = true
 	}
+	of := g.folded
+	if !fold {
+		of = g.full
+		if id.Tenant != "" {
+			of = of.Plus(k.label)
+		}
+	}
+	full := r.byID.Find(r.ids, of)
+	if full == 0 {
+		g.names.tenant = id.Tenant
+		full = r.add(r.build(&g.names, series.Full, fold), of)
+		g.names.tenant = ""
+	}
+	if g.marginal == 0 {
+		r.joinMarginal(g)
+	}
+	t := r.newTarget(key, full, g.marginal)
+	r.targets[t].service, r.targets[t].tenant, r.targets[t].folded = g.service, hash, fold && id.Tenant != series.Other
+	return t
+}
 
+// newGroup bounds the values of an identity.
+func (r *registry) newGroup(id *SpanIdentity) *group {
+	g := &group{}
+	svc, number := r.service(id.Service)
 	limits := [boundDims]int{r.o.MaxOperations, r.o.MaxValues, r.o.MaxValues, r.o.MaxInstances, r.o.MaxValues}
 	values := [boundDims]string{id.Operation, id.Version, id.Variant, id.Instance, id.Component}
 	if svc.marginals >= maxMarginals && values[dimInstance] != "" {
 		values[dimInstance] = series.Other
-		r.foldedVals++
+		g.vals++
 	}
 	if svc.marginals >= 2*maxMarginals {
 		values[dimOperation] = series.Other
-		r.foldedOps++
+		g.ops++
 	}
 	for d := range values {
-		count := &r.foldedVals
+		count := &g.vals
 		if d == dimOperation {
-			count = &r.foldedOps
+			count = &g.ops
 		}
-		values[d] = bounded(&svc.values[d], values[d], limits[d], count)
+		values[d] = strings.Clone(bounded(&svc.values[d], values[d], limits[d], count))
 	}
-	extra := r.extra[:0]
+	var extra []labels.Label
 	for _, l := range id.Extra {
 		if l.Value == "" || ownLabel(l.Name) {
 			continue
@@ -240,34 +297,30 @@ func (r *registry) span(id *SpanIdentity, key hashKey128, pressed bool) uint32 {
 		if svc.extra == nil {
 			svc.extra = map[string]map[string]struct{}{}
 		}
-		set := svc.extra[l.Name]
-		l.Value = bounded(&set, l.Value, r.o.MaxValues, &r.foldedVals)
-		if _, ok := svc.extra[l.Name]; ok {
-			svc.extra[l.Name] = set
-		} else {
-			svc.extra[strings.Clone(l.Name)] = set
-		}
-		extra = append(extra, l)
+		name := strings.Clone(l.Name)
+		set := svc.extra[name]
+		value := strings.Clone(bounded(&set, l.Value, r.o.MaxValues, &g.vals))
+		svc.extra[name] = set
+		extra = append(extra, labels.Label{Name: name, Value: value})
 	}
-	r.extra = extra
+	g.service = number
+	g.names = names{svc.name, values, strings.Clone(id.Kind), strings.Clone(id.Status), "", extra}
+	s := r.build(&g.names, series.Full, false)
+	g.full, r.idBuf = s.ID(r.idBuf)
+	s = r.build(&g.names, series.Full, true)
+	g.folded, r.idBuf = s.ID(r.idBuf)
+	return g
+}
 
-	n := names{svc.name, values, id.Kind, id.Status, id.Tenant, extra}
-	full := r.intern(r.build(&n, series.Full, fold))
-	withoutTenant := identityKey(id, "\x00")
-	marginal, ok := r.marginals[withoutTenant]
-	if !ok {
-		marginal = r.intern(r.build(&n, series.Marginal, false))
-		r.marginals[withoutTenant] = marginal
-		if r.series[marginal].total == 0 {
-			total := r.intern(r.build(&n, series.Total, false))
-			r.series[marginal].total = total
-			r.series[total].refs++
-			svc.marginals++
-		}
+// joinMarginal gives the group its marginal.
+func (r *registry) joinMarginal(g *group) {
+	g.marginal = r.intern(r.build(&g.names, series.Marginal, false))
+	if r.series[g.marginal].total == 0 {
+		total := r.intern(r.build(&g.names, series.Total, false))
+		r.series[g.marginal].total = total
+		r.series[total].refs++
+		r.services[g.service].marginals++
 	}
-	t := r.newTarget(key, full, marginal)
-	r.targets[t].service, r.targets[t].tenant, r.targets[t].folded = number, hash, fold && id.Tenant != series.Other
-	return t
 }
 
 // names are the label values of a span, bounded.
@@ -334,8 +387,7 @@ func ownLabel(name string) bool {
 func (r *registry) metric(s series.Series) uint32 {
 	var id series.ID
 	id, r.idBuf = s.ID(r.idBuf)
-	key := hashKey128{id.Hi, id.Lo}
-	if t, ok := r.lookup[key]; ok {
+	if t := r.lookup.Find(r.keys, id); t != 0 {
 		if r.meta[r.targets[t].full].Kind != s.Kind {
 			return 0
 		}
@@ -345,23 +397,32 @@ func (r *registry) metric(s series.Series) uint32 {
 	if r.meta[n].Kind != s.Kind {
 		return 0
 	}
-	return r.newTarget(key, n, 0)
+	return r.newTarget(id, n, 0)
 }
 
-func (r *registry) newTarget(key hashKey128, full, marginal uint32) uint32 {
+// push appends and doubles, where append grows large slices by a quarter and
+// copies each element some four times.
+func push[T any](s []T, v T) []T {
+	if len(s) == cap(s) {
+		s = append(make([]T, 0, max(2*cap(s), 64)), s...)
+	}
+	return append(s, v)
+}
+
+func (r *registry) newTarget(key series.ID, full, marginal uint32) uint32 {
 	var n uint32
 	if k := len(r.unused); k > 0 {
 		n = r.unused[k-1]
 		r.unused = r.unused[:k-1]
 	} else {
 		n = uint32(len(r.targets))
-		r.targets = append(r.targets, target{})
-		r.keys = append(r.keys, hashKey128{})
+		r.targets = push(r.targets, target{})
+		r.keys = push(r.keys, series.ID{})
 	}
 	inc := r.targets[n].incarnation
 	r.targets[n] = target{full: full, marginal: marginal, incarnation: inc, born: r.generation, state: targetLive}
 	r.keys[n] = key
-	r.lookup[key] = n
+	r.lookup.Add(key, n)
 	r.series[full].refs++
 	if marginal != 0 {
 		r.series[marginal].refs++
@@ -377,9 +438,14 @@ func (r *registry) intern(s series.Series) uint32 {
 
 // internID numbers a series; the labels are kept.
 func (r *registry) internID(s series.Series, id series.ID) uint32 {
-	if n, ok := r.byID[id]; ok {
+	if n := r.byID.Find(r.ids, id); n != 0 {
 		return n
 	}
+	return r.add(s, id)
+}
+
+// add numbers a series that has none; the labels are kept.
+func (r *registry) add(s series.Series, id series.ID) uint32 {
 	family, ok := r.families[s.Family]
 	if !ok {
 		family = strings.Clone(s.Family)
@@ -392,12 +458,14 @@ func (r *registry) internID(s series.Series, id series.ID) uint32 {
 		r.idle = r.idle[:k-1]
 	} else {
 		n = uint32(len(r.series))
-		r.series = append(r.series, seriesRec{})
-		r.meta = append(r.meta, series.Series{})
+		r.series = push(r.series, seriesRec{})
+		r.meta = push(r.meta, series.Series{})
+		r.ids = push(r.ids, series.ID{})
 	}
 	r.series[n] = seriesRec{live: true}
 	r.meta[n] = s
-	r.byID[id] = n
+	r.ids[n] = id
+	r.byID.Add(id, n)
 	r.labelBytes += labelSize(s.Labels)
 	return n
 }
@@ -406,15 +474,16 @@ func labelSize(l labels.Labels) int64 { return int64(l.ByteSize()) + 16 }
 
 // bytes estimates the memory of the tables.
 func (r *registry) bytes() int64 {
-	n := int64(cap(r.targets))*40 + int64(cap(r.keys))*16 + int64(len(r.lookup))*36 +
-		int64(cap(r.series))*20 + int64(cap(r.meta))*40 + int64(len(r.byID))*36 + r.labelBytes + int64(len(r.marginals))*36 + r.tenantBytes
+	n := int64(cap(r.targets))*40 + int64(cap(r.keys))*16 + r.lookup.Bytes() +
+		int64(cap(r.series))*20 + int64(cap(r.meta))*40 + int64(cap(r.ids))*16 + r.byID.Bytes() +
+		r.labelBytes + int64(len(r.groups))*400 + r.tenantBytes
 	return n
 }
 
 // bury makes a target unfindable; its number is reused once no batch can hold it.
 func (r *registry) bury(t uint32) {
 	r.targets[t].state = targetGone
-	delete(r.lookup, r.keys[t])
+	r.lookup.Delete(r.keys[t], t)
 	r.graves = append(r.graves, grave{t, r.epoch})
 }
 
@@ -428,7 +497,7 @@ func (r *registry) retire(since uint32, must bool) (buried int) {
 				idle++
 			}
 		}
-		if idle <= len(r.lookup)/8 {
+		if idle <= r.lookup.Len()/8 {
 			return 0
 		}
 	}
@@ -466,16 +535,14 @@ func (r *registry) reclaim(pinned, oldest uint32) {
 		if !s.live || s.refs > 0 || s.generation >= oldest {
 			continue
 		}
-		var id series.ID
-		id, r.idBuf = r.meta[n].ID(r.idBuf)
-		delete(r.byID, id)
+		r.byID.Delete(r.ids[n], n)
 		r.labelBytes -= labelSize(r.meta[n].Labels)
 		if total := s.total; total != 0 {
 			if svc := r.serviceOf[r.meta[n].Labels.Get(series.LabelService)]; svc != 0 {
 				r.services[svc].marginals--
 			}
 			r.release(total)
-			clear(r.marginals)
+			clear(r.groups)
 		}
 		r.series[n] = seriesRec{}
 		r.meta[n] = series.Series{}
@@ -540,7 +607,7 @@ func (r *registry) turn() (changed bool) {
 			}
 		}
 	}
-	clear(r.marginals)
+	clear(r.groups)
 	// Values that no active series has make room for others.
 	for _, s := range r.services[1:] {
 		s.values = [boundDims]map[string]struct{}{}

@@ -68,17 +68,42 @@ type Series struct {
 	Labels labels.Labels
 }
 
-// ID identifies a series across processes, restarts and stores: the 128-bit
-// XXH3 of its family, view and sorted labels. Kind is not part of it.
+// ID identifies a series across processes, restarts and stores. It is a sum
+// modulo 2^64, in each half, of 128-bit XXH3 hashes: that of family and view,
+// and that of each label. So the identity of a series with one more label
+// costs one hash, see With. Kind is not part of it.
 type ID struct{ Hi, Lo uint64 }
+
+// Seeds of what an ID is the sum of.
+const (
+	seedFamily = 1
+	seedLabel  = 2
+)
 
 // ID computes the series' identity. buf is scratch space that may be nil; the
 // possibly grown buffer is returned for reuse.
 func (s *Series) ID(buf []byte) (ID, []byte) {
-	buf = s.AppendKey(buf[:0])
-	h := xxh3.Hash128(buf)
-	return ID{h.Hi, h.Lo}, buf
+	buf = append(appendString(buf[:0], s.Family), byte(s.View))
+	h := xxh3.Hash128Seed(buf, seedFamily)
+	id := ID{h.Hi, h.Lo}
+	s.Labels.Range(func(l labels.Label) {
+		buf = appendString(appendString(buf[:0], l.Name), l.Value)
+		h := xxh3.Hash128Seed(buf, seedLabel)
+		id = id.Plus(ID{h.Hi, h.Lo})
+	})
+	return id, buf
 }
+
+// With returns the identity of the series with one more label.
+func (id ID) With(name, value string) ID {
+	var stack [320]byte
+	b := appendString(appendString(stack[:0], name), value)
+	h := xxh3.Hash128Seed(b, seedLabel)
+	return id.Plus(ID{h.Hi, h.Lo})
+}
+
+// Plus adds each half.
+func (id ID) Plus(o ID) ID { return ID{id.Hi + o.Hi, id.Lo + o.Lo} }
 
 // AppendKey appends the series' canonical bytes: length-prefixed family, view,
 // then length-prefixed label names and values in name order.

@@ -65,8 +65,9 @@ type Batch struct {
 	Generation uint64 // rising per writer, from 1; a repeated one replaces
 	Resolution series.Resolution
 	Series     []series.Series
-	Points     []Point   // in any order, a series once per slot; by slot is quickest
-	Samples    []Samples // at most one entry per series
+	IDs        []series.ID // of Series, where the writer knows them; nil: Put computes them
+	Points     []Point     // in any order, a series once per slot; by slot is quickest
+	Samples    []Samples   // at most one entry per series
 	State      []Record
 	// Families declares kinds and export intervals; the longest interval is kept.
 	Families []FamilyInfo

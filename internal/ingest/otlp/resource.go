@@ -119,7 +119,10 @@ func (d *decoder) parseResource(messages [][]byte) (*resource, error) {
 
 // label makes a value fit for a label: valid UTF-8 of bounded length. The
 // result is a copy.
-func label(s string) string {
+func label(s string) string { return strings.Clone(fit(s)) }
+
+// fit is label without the copy.
+func fit(s string) string {
 	if len(s) > semconv.MaxValue {
 		s = s[:semconv.MaxValue]
 		for i := 1; i < 4; i++ { // not in the middle of a character
@@ -131,7 +134,7 @@ func label(s string) string {
 			}
 		}
 	}
-	return strings.Clone(strings.ToValidUTF8(s, "\uFFFD"))
+	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
 func add(a, b xxh3.Uint128) xxh3.Uint128 {

@@ -222,7 +222,7 @@ func (d *decoder) resolveSpan(k semconv.Kind, failed bool, component string) agg
 	r := d.res
 	id := agg.SpanIdentity{
 		Service:   r.service(),
-		Operation: label(view(d.operation)),
+		Operation: fit(view(d.operation)),
 		Component: component,
 		Kind:      k.String(),
 		Status:    "ok",
@@ -244,10 +244,11 @@ func (d *decoder) resolveSpan(k semconv.Kind, failed bool, component string) agg
 	return d.r.sink.SpanTarget(&id)
 }
 
-// either returns the value in the span, or else in its resource.
+// either returns the value in the span, valid as long as the payload, or else
+// in its resource.
 func (d *decoder) either(s semconv.Slot) string {
 	if v := d.attrs.Get(s); v != "" {
-		return label(v)
+		return fit(v)
 	}
 	return d.res.attrs.Get(s)
 }

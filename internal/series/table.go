@@ -1,0 +1,97 @@
+package series
+
+// A Table finds numbers, which are not 0, by identity. The identities
+// themselves are the caller's, by number, and handed to each call, so that a
+// table is eight bytes a slot, without pointers, and finding what is there
+// costs two loads from memory. The zero Table is empty.
+type Table struct {
+	slots []uint64 // low half of ID.Lo above bit 32, number below; 0 is empty
+	n     int
+}
+
+// Len is how many numbers the table holds.
+func (t *Table) Len() int { return t.n }
+
+// Bytes is the memory the table takes.
+func (t *Table) Bytes() int64 { return int64(len(t.slots)) * 8 }
+
+// Find returns the number of id, 0 if there is none. ids are those of all
+// numbers of the table.
+func (t *Table) Find(ids []ID, id ID) uint32 {
+	if t.n == 0 {
+		return 0
+	}
+	mask := uint32(len(t.slots) - 1)
+	tag := uint32(id.Lo)
+	for p := tag & mask; ; p = (p + 1) & mask {
+		s := t.slots[p]
+		if s == 0 {
+			return 0
+		}
+		if uint32(s>>32) == tag && ids[uint32(s)] == id {
+			return uint32(s)
+		}
+	}
+}
+
+// Add enters a number, greater than 0, of an identity that the table lacks.
+func (t *Table) Add(id ID, number uint32) {
+	if 3*t.n >= 2*len(t.slots) {
+		t.Grow(max(t.n, 512))
+	}
+	t.place(uint64(uint32(id.Lo))<<32 | uint64(number))
+	t.n++
+}
+
+// Grow makes room for n more.
+func (t *Table) Grow(n int) {
+	size := max(1024, len(t.slots))
+	for 3*(t.n+n) > 2*size {
+		size *= 2
+	}
+	if size == len(t.slots) {
+		return
+	}
+	old := t.slots
+	t.slots = make([]uint64, size)
+	for _, s := range old {
+		if s != 0 {
+			t.place(s)
+		}
+	}
+}
+
+func (t *Table) place(s uint64) {
+	mask := uint32(len(t.slots) - 1)
+	p := uint32(s>>32) & mask
+	for t.slots[p] != 0 {
+		p = (p + 1) & mask
+	}
+	t.slots[p] = s
+}
+
+// Delete takes out the number of id, if it is that of the table.
+func (t *Table) Delete(id ID, number uint32) {
+	if t.n == 0 {
+		return
+	}
+	mask := uint32(len(t.slots) - 1)
+	want := uint64(uint32(id.Lo))<<32 | uint64(number)
+	p := uint32(id.Lo) & mask
+	for t.slots[p] != want {
+		if t.slots[p] == 0 {
+			return
+		}
+		p = (p + 1) & mask
+	}
+	t.n--
+	// Those behind move up if that does not take them before where they belong.
+	for q := (p + 1) & mask; t.slots[q] != 0; q = (q + 1) & mask {
+		home := uint32(t.slots[q]>>32) & mask
+		if (q-home)&mask >= (q-p)&mask {
+			t.slots[p] = t.slots[q]
+			p = q
+		}
+	}
+	t.slots[p] = 0
+}
