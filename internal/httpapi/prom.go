@@ -422,9 +422,18 @@ func (s *server) promNames(r *http.Request, list func([]*labels.Matcher, promLab
 }
 
 func (s *server) promMetadata(r *http.Request) (promAnswer, error) {
+	limit, err := promLimit(r)
+	if err != nil {
+		return promAnswer{}, err
+	}
 	m, err := s.prom.Metadata(r.Context(), r.Form.Get("metric"))
 	if err != nil {
 		return promAnswer{}, err
+	}
+	for name := range m {
+		if limit > 0 && len(m) > limit {
+			delete(m, name)
+		}
 	}
 	b, err := json.Marshal(m)
 	return promAnswer{data: b}, err

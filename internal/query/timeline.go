@@ -53,9 +53,6 @@ func Timeline(ctx context.Context, st store.Store, r TimelineRequest) (*api.Time
 	case r.Limit > 0:
 		q.TopK = r.Limit
 	}
-	if len(r.Quantiles) == 0 {
-		q.Measure = store.Moments
-	}
 	res, q, err := stepped(ctx, st, q, r.Start, r.End, r.Grid, sel.info.IntervalSeconds)
 	if err != nil {
 		return nil, err
