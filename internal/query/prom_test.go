@@ -53,13 +53,35 @@ func run(t testing.TB, e *PromEngine, q string, when time.Time) *promql.Result {
 	return pq.Exec(context.Background())
 }
 
+// anyStore is a naive store, or a real one that settle rolls up.
+func anyStore(t *testing.T, rt *rapid.T) (st store.Store, settle func()) {
+	if rapid.IntRange(0, 3).Draw(rt, "store") > 0 {
+		return storetest.NewTwin(), func() {}
+	}
+	p, err := pebblestore.Open(context.Background(), pebblestore.Options{Dir: "data", FS: vfs.NewMem(), MinFreeBytes: -1})
+	if err != nil {
+		rt.Fatal(err)
+	}
+	rt.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p, func() {
+		if err := p.Maintain(context.Background(), at(epoch+rapid.SampledFrom([]int64{0, 700, 7200}).Draw(rt, "maintained"))); err != nil {
+			rt.Fatal(err)
+		}
+	}
+}
+
 // The acceptance rule: PromQL's quantile of a rate lies in the bucket of the
 // distribution over the same window, for dense, sparse and one-slot series,
 // at any moment, for ranges and subqueries alike.
 func TestRateQuantileIsTheDistributions(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		ctx := context.Background()
-		st, w := storetest.NewTwin(), querytest.NewWriter()
+		st, settle := anyStore(t, rt)
+		w := querytest.NewWriter()
 		tenants := []string{"dense", "sparse", "once"}
 		for _, tenant := range tenants {
 			l := labels.FromStrings(series.LabelService, "s", series.LabelOperation, "o", series.LabelTenant, tenant, series.LabelInstance, "i")
@@ -82,6 +104,7 @@ func TestRateQuantileIsTheDistributions(t *testing.T) {
 		if err := w.Put(ctx, st, 1); err != nil {
 			rt.Fatal(err)
 		}
+		settle()
 		e := engineOver(st)
 		window := rapid.SampledFrom([]int64{10, 60, 90, 300, 600}).Draw(rt, "window")
 		end := epoch + rapid.Int64Range(10, 1300).Draw(rt, "end")
@@ -295,7 +318,8 @@ func TestMarkerRoundTrip(t *testing.T) {
 // Windows of any length, at any moment, hold the slots that end in them.
 func TestWindowsHoldTheSlotsThatEndInThem(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		st, w := storetest.NewTwin(), querytest.NewWriter()
+		st, settle := anyStore(t, rt)
+		w := querytest.NewWriter()
 		s := series.Series{Family: "x_seconds", Labels: labels.FromStrings("a", "b")}
 		slots := rapid.SliceOfNDistinct(rapid.Int64Range(0, 60), 1, 30, rapid.ID[int64]).Draw(rt, "slots")
 		var mixed bool
@@ -314,6 +338,7 @@ func TestWindowsHoldTheSlotsThatEndInThem(t *testing.T) {
 		if err := w.Put(context.Background(), st, 1); err != nil {
 			rt.Fatal(err)
 		}
+		settle()
 		e := engineOver(st)
 		window := rapid.Int64Range(1, 700_000).Draw(rt, "window")
 		step := time.Duration(rapid.Int64Range(1, 100_000).Draw(rt, "step")) * time.Millisecond
