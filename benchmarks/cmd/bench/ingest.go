@@ -87,6 +87,8 @@ func ingest(ctx context.Context, o *options, r *report.Report) error {
 					target, peak = targets[protocol], 300
 				}
 				sec.Add(protocol+", CPU", e.name, "CPU-s per million spans", target, perMillion)
+				sec.Add(protocol+", of which at start", e.name, "CPU-s", 0, c.start.Seconds())
+				sec.Add(protocol+", of which after the last span", e.name, "CPU-s", 0, c.stop.Seconds())
 				sec.Add(protocol+", peak memory", e.name, "MB", peak, float64(c.peak)/1e6)
 				sec.Add(protocol+", throughput", e.name, "spans/s", 0, float64(spans)/c.wall.Seconds())
 			}

@@ -40,6 +40,8 @@ type load struct {
 // cost is what a program spent on a load.
 type cost struct {
 	cpu     time.Duration // from start to end of the process, the last flush included
+	start   time.Duration // of that, until it was ready
+	stop    time.Duration // of that, after everything was sent: the last flush and the shutdown
 	wall    time.Duration // of the sending
 	peak    int64
 	retries int64
@@ -71,6 +73,10 @@ func spend(ctx context.Context, o *options, start func(dir string) (*target, err
 		s, payloads = sender.HTTP(t.http+l.path, "gzip"), l.gzipped
 	}
 	defer s.Close()
+	ready, err := t.proc.Usage()
+	if err != nil {
+		return cost{}, "", err
+	}
 	var c cost
 	if c.wall, c.retries, err = sender.All(ctx, s, payloads, l.workers, wishesRetry); err != nil {
 		return cost{}, "", fmt.Errorf("send by %s: %w\n%s", protocol, err, t.proc.Log())
@@ -82,6 +88,10 @@ func spend(ctx context.Context, o *options, start func(dir string) (*target, err
 			return cost{}, "", ctx.Err()
 		}
 	}
+	sent, err := t.proc.Usage()
+	if err != nil {
+		return cost{}, "", err
+	}
 	stopping, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	u, err := t.proc.Stop(stopping)
@@ -89,6 +99,7 @@ func spend(ctx context.Context, o *options, start func(dir string) (*target, err
 		return cost{}, "", fmt.Errorf("%w\n%s", err, t.proc.Log())
 	}
 	c.cpu, c.peak = u.CPU(), u.PeakBytes
+	c.start, c.stop = ready.CPU(), u.CPU()-sent.CPU()
 	return c, dir, nil
 }
 
