@@ -30,9 +30,14 @@ type unit struct {
 	cols  []*column     // in order of name
 	bytes int64         // estimate of the memory held
 
-	// ids finds numbers when writing; nil until the first Put into the unit.
-	ids map[series.ID]uint32
+	// ids, by number plus one, and table find numbers when writing; nil until
+	// the first Put into the unit.
+	ids   []series.ID
+	table series.Table // of numbers plus one
 }
+
+// idBytes is what a series takes of ids and table.
+const idBytes = 32
 
 // column holds one label of every series.
 type column struct {
@@ -40,6 +45,7 @@ type column struct {
 	values []string // by code; code 0 is the missing, empty value
 	of     []uint32 // code by number; series beyond its end lack the label
 	codes  map[string]uint32
+	last   uint32 // the code set last: neighbours often have it too
 }
 
 func newUnit(day int64, sc scope) *unit { return &unit{day: day, scope: sc} }
@@ -55,18 +61,24 @@ func (c *column) code(number uint32) uint32 {
 // tells kinds apart, so that bytes of one kind are never read as another.
 func idOf(s *series.Series, buf []byte) (series.ID, []byte) {
 	id, buf := s.ID(buf)
-	id.Lo ^= uint64(s.Kind) * 0x9e3779b97f4a7c15
-	return id, buf
+	return withKind(id, s.Kind), buf
+}
+
+func withKind(id series.ID, k series.Kind) series.ID {
+	id.Lo ^= uint64(k) * 0x9e3779b97f4a7c15
+	return id
 }
 
 // column finds or makes the column of a label. Callers hold mu for writing.
-func (u *unit) column(name string) *column {
+func (u *unit) column(name string) *column { return u.cols[u.columnAt(name)] }
+
+func (u *unit) columnAt(name string) int {
 	i, ok := slices.BinarySearchFunc(u.cols, name, func(c *column, n string) int { return strings.Compare(c.name, n) })
 	if !ok {
 		u.cols = slices.Insert(u.cols, i, &column{name: strings.Clone(name), values: []string{""}, codes: map[string]uint32{"": 0}})
 		u.bytes += 200
 	}
-	return u.cols[i]
+	return i
 }
 
 func (u *unit) find(name string) *column {
@@ -79,13 +91,17 @@ func (u *unit) find(name string) *column {
 
 // set gives the series the label. Callers hold mu for writing.
 func (u *unit) set(c *column, number uint32, value string) {
-	code, ok := c.codes[value]
-	if !ok {
-		value = strings.Clone(value)
-		code = uint32(len(c.values))
-		c.values = append(c.values, value)
-		c.codes[value] = code
-		u.bytes += int64(len(value)) + 16 + 40
+	code := c.last
+	if c.values[code] != value {
+		var ok bool
+		if code, ok = c.codes[value]; !ok {
+			value = strings.Clone(value)
+			code = uint32(len(c.values))
+			c.values = append(c.values, value)
+			c.codes[value] = code
+			u.bytes += int64(len(value)) + 16 + 40
+		}
+		c.last = code
 	}
 	for len(c.of) <= int(number) {
 		c.of = append(c.of, 0)
@@ -98,18 +114,29 @@ func (u *unit) set(c *column, number uint32, value string) {
 func (u *unit) add(ss []*series.Series, ids []series.ID) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if u.ids != nil {
+		u.ids = slices.Grow(u.ids, len(ids))
+		u.table.Grow(len(ids))
+	}
+	u.kinds = slices.Grow(u.kinds, len(ss))
 	for i, s := range ss {
 		number := uint32(len(u.kinds))
 		u.kinds = append(u.kinds, s.Kind)
 		u.bytes++
+		at := 0 // the column of a label is often that after the one before it
 		s.Labels.Range(func(l labels.Label) {
 			if l.Value != "" {
-				u.set(u.column(l.Name), number, l.Value)
+				if at >= len(u.cols) || u.cols[at].name != l.Name {
+					at = u.columnAt(l.Name)
+				}
+				u.set(u.cols[at], number, l.Value)
+				at++
 			}
 		})
 		if u.ids != nil {
-			u.ids[ids[i]] = number
-			u.bytes += 40
+			u.ids = append(u.ids, ids[i])
+			u.table.Add(ids[i], number+1)
+			u.bytes += idBytes
 		}
 	}
 }
@@ -119,18 +146,20 @@ func (u *unit) writable(family string) {
 	if u.ids != nil {
 		return
 	}
-	ids := make(map[series.ID]uint32, len(u.kinds))
+	ids := make([]series.ID, 1, len(u.kinds)+1)
+	u.table.Grow(len(u.kinds))
 	var buf []byte
 	var b labels.ScratchBuilder
 	for n := range u.kinds {
 		s := series.Series{Family: family, View: u.scope.view(), Kind: u.kinds[n], Labels: u.labels(uint32(n), &b)}
 		var id series.ID
 		id, buf = idOf(&s, buf)
-		ids[id] = uint32(n)
+		ids = append(ids, id)
+		u.table.Add(id, uint32(n)+1)
 	}
 	u.mu.Lock()
 	u.ids = ids
-	u.bytes += int64(len(ids)) * 40
+	u.bytes += int64(len(ids)) * idBytes
 	u.mu.Unlock()
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -40,9 +41,9 @@ func (s *Store) Put(ctx context.Context, b *store.Batch) error {
 	}
 	p := putter{
 		s: s, b: b, tier: tier, wb: s.db.NewBatch(),
-		scopes: make([]scope, len(b.Series)), ids: make([]series.ID, len(b.Series)), hashed: make([]bool, len(b.Series)),
-		days: map[int64]*dayPut{}, families: map[string]*family{}, fresh: map[scopeID]freshState{},
-		direct: map[partID]bool{}, merger: newMerger(),
+		scopes: make([]scope, len(b.Series)),
+		days:   map[int64]*dayPut{}, families: map[string]*family{}, fresh: map[scopeID]freshState{},
+		direct: map[partID]bool{}, late: map[lateKey]*[]placed{}, merger: newMerger(),
 	}
 	defer p.wb.Close()
 	if err := p.put(); err != nil {
@@ -93,6 +94,9 @@ func checkBatch(b *store.Batch) (tier int, err error) {
 			}
 		}
 	}
+	if b.IDs != nil && len(b.IDs) != len(b.Series) {
+		return 0, fmt.Errorf("%d identities of %d series", len(b.IDs), len(b.Series))
+	}
 	for i := range b.Series {
 		if b.Series[i].Family == "" || b.Series[i].Kind > series.Counter || b.Series[i].View > series.Total {
 			return 0, fmt.Errorf("series %d has no family, or an unknown kind or view", i)
@@ -140,8 +144,6 @@ type putter struct {
 	ready, floor [numTiers]int64
 
 	scopes []scope // by index into b.Series
-	ids    []series.ID
-	hashed []bool
 	idBuf  []byte
 
 	days     map[int64]*dayPut
@@ -153,8 +155,13 @@ type putter struct {
 	nextFam  uint32
 	fresh    map[scopeID]freshState
 	direct   map[partID]bool
-	late     []latePoint
+	late     map[lateKey]*[]placed
+	spare    []*[]placed // of late, written
 	merger   *merger
+	ordered  []placed
+	merged   []byte // of addLate
+	parts    [][]byte
+	refs     [2][]uint64
 
 	keyBuf, valBuf []byte
 }
@@ -169,24 +176,23 @@ type unitPut struct {
 	u       *unit
 	base    uint32 // how many series it has
 	series  []*series.Series
-	ids     []series.ID
-	pending map[series.ID]uint32
+	ids     []series.ID  // by place in series plus one
+	pending series.Table // of places in series plus one
+	recs    []placed     // what the slot being written holds
 }
 
-type latePoint struct {
-	tier   int
-	slot   int64
-	scope  scope
+// lateKey is where late points are added up.
+type lateKey struct {
+	tier  int
+	slot  int64
+	scope scope
+}
+
+// placed is a point with its number in the unit.
+type placed struct {
 	number uint32
 	kind   series.Kind
 	data   []byte
-}
-
-// placed is a point with its place in the index.
-type placed struct {
-	key  uint64 // scope, number
-	kind series.Kind
-	data []byte
 }
 
 func (p *putter) put() error {
@@ -220,7 +226,7 @@ func (p *putter) put() error {
 	if err := p.samples(); err != nil {
 		return err
 	}
-	if err := p.writeLate(); err != nil {
+	if err := p.writeLate(math.MaxInt64); err != nil {
 		return err
 	}
 	if err := p.writeIndex(); err != nil {
@@ -273,7 +279,7 @@ func (p *putter) publish() {
 	for _, d := range p.days {
 		for _, up := range d.units {
 			if len(up.series) > 0 {
-				up.u.add(up.series, up.ids)
+				up.u.add(up.series, up.ids[1:])
 			}
 		}
 	}
@@ -317,7 +323,7 @@ func (p *putter) family(name string, kind series.Kind, interval int64) *family {
 }
 
 // resolve returns the number of the batch's series in the unit of the day.
-func (p *putter) resolve(day int64, si uint32) (uint32, error) {
+func (p *putter) resolve(day int64, si uint32) (uint32, *unitPut, error) {
 	if p.day == nil || p.at != day {
 		p.at, p.day, p.unit = day, p.days[day], nil
 		if p.day == nil {
@@ -326,41 +332,43 @@ func (p *putter) resolve(day int64, si uint32) (uint32, error) {
 		}
 	}
 	d := p.day
-	if n := d.numbers[si]; n != 0 {
-		return n - 1, nil
-	}
-	sr := &p.b.Series[si]
 	sc := p.scopes[si]
 	up := p.unit
 	if up == nil || up.u.scope != sc {
 		if up = d.units[sc]; up == nil {
 			u, err := p.s.units.get(day, sc)
 			if err != nil {
-				return 0, err
+				return 0, nil, err
 			}
-			u.writable(sr.Family)
-			up = &unitPut{u: u, base: uint32(len(u.kinds)), pending: map[series.ID]uint32{}}
+			u.writable(p.b.Series[si].Family)
+			up = &unitPut{u: u, base: uint32(len(u.kinds)), ids: make([]series.ID, 1)}
 			d.units[sc] = up
 		}
 		p.unit = up
 	}
-	if !p.hashed[si] {
-		p.ids[si], p.idBuf = idOf(sr, p.idBuf)
-		p.hashed[si] = true
+	if n := d.numbers[si]; n != 0 {
+		return n - 1, up, nil
 	}
-	id := p.ids[si]
-	n, ok := up.u.ids[id]
-	if !ok && len(up.pending) > 0 {
-		n, ok = up.pending[id]
+	sr := &p.b.Series[si]
+	var id series.ID
+	if p.b.IDs != nil {
+		id = withKind(p.b.IDs[si], sr.Kind)
+	} else {
+		id, p.idBuf = idOf(sr, p.idBuf)
 	}
-	if !ok {
-		n = up.base + uint32(len(up.series))
-		up.series = append(up.series, sr)
-		up.ids = append(up.ids, id)
-		up.pending[id] = n
+	n := up.u.table.Find(up.u.ids, id)
+	if n == 0 {
+		place := up.pending.Find(up.ids, id)
+		if place == 0 {
+			up.series = append(up.series, sr)
+			up.ids = append(up.ids, id)
+			place = uint32(len(up.series))
+			up.pending.Add(id, place)
+		}
+		n = up.base + place
 	}
-	d.numbers[si] = n + 1
-	return n, nil
+	d.numbers[si] = n
+	return n - 1, up, nil
 }
 
 const indexBlockSeries = 1024
@@ -387,32 +395,96 @@ func (p *putter) points() error {
 		pts = slices.Clone(pts)
 		slices.SortStableFunc(pts, func(a, b store.Point) int { return cmp.Compare(a.Slot, b.Slot) })
 	}
-	recs := make([]placed, 0, min(len(pts), len(p.b.Series)))
+	var units []*unitPut
 	for len(pts) > 0 {
 		slot, n := pts[0].Slot, 1
 		for n < len(pts) && pts[n].Slot == slot {
 			n++
 		}
-		recs = recs[:0]
+		// What earlier slots alone add to is complete.
+		if err := p.writeLate(slot); err != nil {
+			return err
+		}
 		if p.expired(p.tier, slot) {
 			p.s.stats.expired.Add(uint64(n))
 		} else {
 			day := dayOf(slot)
+			units = units[:0]
 			for i := range pts[:n] {
-				number, err := p.resolve(day, pts[i].Series)
+				si := pts[i].Series
+				number, up, err := p.resolve(day, si)
 				if err != nil {
 					return err
 				}
-				si := pts[i].Series
-				recs = append(recs, placed{uint64(p.scopes[si])<<32 | uint64(number), p.b.Series[si].Kind, pts[i].Data})
+				if len(up.recs) == 0 {
+					units = append(units, up)
+				}
+				up.recs = append(up.recs, placed{number, p.b.Series[si].Kind, pts[i].Data})
 			}
-			if err := p.slot(p.tier, slot, recs); err != nil {
-				return err
+			for _, up := range units {
+				if err := p.slot(p.tier, slot, up.u.scope, up.recs); err != nil {
+					return err
+				}
+				up.recs = up.recs[:0]
 			}
 		}
 		pts = pts[n:]
 	}
 	return nil
+}
+
+// inOrder returns the points in order of number, points of one number as they
+// were. The result is valid until the next call.
+func (p *putter) inOrder(recs []placed) []placed {
+	most, sorted := uint32(0), true
+	for i := range recs {
+		n := recs[i].number
+		sorted = sorted && n >= most
+		most = max(most, n)
+	}
+	if sorted {
+		return recs
+	}
+	refs := p.refs[0][:0]
+	for i := range recs {
+		refs = append(refs, uint64(recs[i].number)<<32|uint64(i))
+	}
+	p.refs[0] = refs
+	if len(refs) < 256 {
+		slices.Sort(refs)
+	} else {
+		p.refs[1] = slices.Grow(p.refs[1][:0], len(refs))
+		to := p.refs[1][:len(refs)]
+		for shift := 0; most>>shift != 0; shift += radixBits {
+			radixPass(refs, to, 32+shift)
+			refs, to = to, refs
+		}
+	}
+	p.ordered = p.ordered[:0]
+	for _, ref := range refs {
+		p.ordered = append(p.ordered, recs[uint32(ref)])
+	}
+	return p.ordered
+}
+
+const radixBits = 11
+
+// radixPass puts from into to in order of the bits at shift, equal ones as they were.
+func radixPass(from, to []uint64, shift int) {
+	var at [1 << radixBits]uint32
+	for _, v := range from {
+		at[v>>shift&(1<<radixBits-1)]++
+	}
+	sum := uint32(0)
+	for i, n := range at {
+		at[i] = sum
+		sum += n
+	}
+	for _, v := range from {
+		d := v >> shift & (1<<radixBits - 1)
+		to[at[d]] = v
+		at[d]++
+	}
 }
 
 // expired says whether no tier keeps the slot any more.
@@ -429,7 +501,11 @@ func (p *putter) expired(tier int, slot int64) bool {
 }
 
 func (p *putter) samples() error {
-	bySlot := map[int64][]placed{}
+	type place struct {
+		slot int64
+		sc   scope
+	}
+	bySlot := map[place][]placed{}
 	for i := range p.b.Samples {
 		si := p.b.Samples[i].Series
 		ss := p.b.Samples[i].Samples
@@ -445,82 +521,88 @@ func (p *putter) samples() error {
 			if p.expired(tierSamples, slot) {
 				p.s.stats.expired.Add(uint64(n))
 			} else {
-				number, err := p.resolve(dayOf(slot), si)
+				number, _, err := p.resolve(dayOf(slot), si)
 				if err != nil {
 					return err
 				}
-				bySlot[slot] = append(bySlot[slot], placed{uint64(p.scopes[si])<<32 | uint64(number), p.b.Series[si].Kind,
-					appendSamples(nil, mergeSamples(slices.Clone(ss[:n])))})
+				at := place{slot, p.scopes[si]}
+				bySlot[at] = append(bySlot[at], placed{number, p.b.Series[si].Kind, appendSamples(nil, mergeSamples(slices.Clone(ss[:n])))})
 			}
 			ss = ss[n:]
 		}
 	}
-	for slot, recs := range bySlot {
-		if err := p.slot(tierSamples, slot, recs); err != nil {
+	for at, recs := range bySlot {
+		if err := p.slot(tierSamples, at.slot, at.sc, recs); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// slot writes what the batch holds in one slot.
-func (p *putter) slot(tier int, slot int64, recs []placed) error {
-	byKey := func(a, b placed) int { return cmp.Compare(a.key, b.key) }
-	if !slices.IsSortedFunc(recs, byKey) {
-		slices.SortFunc(recs, byKey)
+// slot writes what the batch holds in one slot and scope.
+func (p *putter) slot(tier int, slot int64, sc scope, recs []placed) error {
+	recs = p.inOrder(recs)
+	entries := slices.Grow(p.entries[:0], len(recs))
+	for i := range recs {
+		if i > 0 && recs[i].number == recs[i-1].number {
+			return fmt.Errorf("one series twice in slot %d", slot)
+		}
+		entries = append(entries, entry{recs[i].number, recs[i].data})
 	}
-	if cap(p.entries) < len(recs) {
-		p.entries = make([]entry, 0, len(recs))
+	p.entries = entries
+	write, isNew := entries, func(uint32) bool { return true }
+	if p.retry {
+		var err error
+		if write, isNew, err = p.again(tier, slot, sc, entries); err != nil {
+			return err
+		}
 	}
-	for len(recs) > 0 {
-		sc := scope(recs[0].key >> 32)
-		n := 0
-		entries := p.entries[:0]
-		for n < len(recs) && scope(recs[n].key>>32) == sc {
-			entries = append(entries, entry{uint32(recs[n].key), recs[n].data})
-			if n > 0 && entries[n].number == entries[n-1].number {
-				return fmt.Errorf("one series twice in slot %d", slot)
-			}
-			n++
+	if slot >= p.floor[tier] && len(write) > 0 {
+		if err := p.chunks(tier, slot, sc, originPut, write); err != nil {
+			return err
 		}
-		group := recs[:n]
-		recs = recs[n:]
-		write, isNew := entries, func(uint32) bool { return true }
-		if p.retry {
-			var err error
-			if write, isNew, err = p.again(tier, slot, sc, entries); err != nil {
-				return err
+		if id := (partID{tier, partOf(tier, slot)}); tier > 0 && tier < tierSamples {
+			p.s.mu.RLock()
+			known := p.s.direct[id]
+			p.s.mu.RUnlock()
+			if !known {
+				p.direct[id] = true
 			}
 		}
-		if slot >= p.floor[tier] && len(write) > 0 {
-			if err := p.chunks(tier, slot, sc, originPut, write); err != nil {
-				return err
-			}
-			if id := (partID{tier, partOf(tier, slot)}); tier > 0 && tier < tierSamples {
-				p.s.mu.RLock()
-				known := p.s.direct[id]
-				p.s.mu.RUnlock()
-				if !known {
-					p.direct[id] = true
-				}
-			}
-		}
-		if tier == tierSamples {
+	}
+	if tier == tierSamples {
+		return nil
+	}
+	for t := tier + 1; t < tierSamples; t++ {
+		up := floorTo(slot, tierSlot[t])
+		if up >= p.ready[t] || up < p.floor[t] {
 			continue
 		}
-		for t := tier + 1; t < tierSamples; t++ {
-			up := floorTo(slot, tierSlot[t])
-			if up >= p.ready[t] || up < p.floor[t] {
-				continue
-			}
-			for i := range group {
-				if number := uint32(group[i].key); isNew(number) {
-					p.late = append(p.late, latePoint{t, up, sc, number, group[i].kind, group[i].data})
-				}
+		l := p.lateList(lateKey{t, up, sc})
+		if !p.retry {
+			*l = append(*l, recs...)
+			continue
+		}
+		for i := range recs {
+			if isNew(recs[i].number) {
+				*l = append(*l, recs[i])
 			}
 		}
 	}
 	return nil
+}
+
+func (p *putter) lateList(k lateKey) *[]placed {
+	l := p.late[k]
+	if l == nil {
+		if n := len(p.spare); n > 0 {
+			l, p.spare = p.spare[n-1], p.spare[:n-1]
+		} else {
+			l = &[]placed{}
+		}
+		p.late[k] = l
+	}
+	return l
 }
 
 // again settles what a repeated generation changes: the entries to write in
@@ -633,53 +715,92 @@ func writeChunks(wb *pebble.Batch, tier int, slot int64, sc scope, origin byte, 
 	return added, nil
 }
 
-// writeLate adds late points to the tiers that had passed their slots.
-func (p *putter) writeLate() error {
-	slices.SortStableFunc(p.late, func(a, b latePoint) int {
-		return cmp.Or(cmp.Compare(a.tier, b.tier), cmp.Compare(a.slot, b.slot), cmp.Compare(a.scope, b.scope), cmp.Compare(a.number, b.number))
+// writeLate adds late points to the tiers that had passed their slots, as far
+// as these end by the moment.
+func (p *putter) writeLate(by int64) error {
+	var due []lateKey
+	for k := range p.late {
+		if by == math.MaxInt64 || k.slot+tierSlot[k.tier] <= by {
+			due = append(due, k)
+		}
+	}
+	slices.SortFunc(due, func(a, b lateKey) int {
+		return cmp.Or(cmp.Compare(a.tier, b.tier), cmp.Compare(a.slot, b.slot), cmp.Compare(a.scope, b.scope))
 	})
-	l := p.late
-	for len(l) > 0 {
-		tier, slot, sc := l[0].tier, l[0].slot, l[0].scope
-		var entries []entry
-		kinds := map[uint32]series.Kind{}
-		for len(l) > 0 && l[0].tier == tier && l[0].slot == slot && l[0].scope == sc {
-			var parts [][]byte
-			number, kind := l[0].number, l[0].kind
-			for len(l) > 0 && l[0].tier == tier && l[0].slot == slot && l[0].scope == sc && l[0].number == number {
-				parts = append(parts, l[0].data)
-				l = l[1:]
-			}
-			data, err := p.merger.merge(kind, parts)
-			if err != nil {
-				return err
-			}
-			if len(parts) > 1 {
-				data = bytes.Clone(data)
-			}
-			entries = append(entries, entry{number, data})
-			kinds[number] = kind
-		}
-		if p.retry {
-			old, err := p.before(tier, slot, sc, originLate)
-			if err != nil {
-				return err
-			}
-			entries, err = unite(old, entries, func(a, b entry) (entry, error) {
-				data, err := p.merger.merge(kinds[a.number], [][]byte{a.data, b.data})
-				return entry{a.number, bytes.Clone(data)}, err
-			})
-			if err != nil {
-				return err
-			}
-			if err := p.forget(tier, slot, sc, originLate); err != nil {
-				return err
-			}
-		}
-		if err := p.chunks(tier, slot, sc, originLate, entries); err != nil {
+	for _, k := range due {
+		l := p.late[k]
+		if err := p.addLate(k, p.inOrder(*l)); err != nil {
 			return err
 		}
-		p.s.stats.late.Add(uint64(len(entries)))
+		clear(*l)
+		*l = (*l)[:0]
+		p.spare = append(p.spare, l)
+		delete(p.late, k)
 	}
 	return nil
+}
+
+// addLate writes points in order of number, those of one series added up.
+func (p *putter) addLate(k lateKey, l []placed) error {
+	entries := p.entries[:0]
+	var kinds map[uint32]series.Kind
+	if p.retry {
+		kinds = map[uint32]series.Kind{}
+	}
+	p.merged = p.merged[:0]
+	for len(l) > 0 {
+		n, number := 1, l[0].number
+		for n < len(l) && l[n].number == number {
+			n++
+		}
+		data := l[0].data
+		if n > 1 {
+			p.parts = p.parts[:0]
+			for i := range l[:n] {
+				p.parts = append(p.parts, l[i].data)
+			}
+			sum, err := p.merger.merge(l[0].kind, p.parts)
+			if err != nil {
+				return err
+			}
+			data = p.keep(sum)
+		}
+		entries = append(entries, entry{number, data})
+		if p.retry {
+			kinds[number] = l[0].kind
+		}
+		l = l[n:]
+	}
+	p.entries = entries
+	if p.retry {
+		old, err := p.before(k.tier, k.slot, k.scope, originLate)
+		if err != nil {
+			return err
+		}
+		entries, err = unite(old, entries, func(a, b entry) (entry, error) {
+			data, err := p.merger.merge(kinds[a.number], [][]byte{a.data, b.data})
+			return entry{a.number, bytes.Clone(data)}, err
+		})
+		if err != nil {
+			return err
+		}
+		if err := p.forget(k.tier, k.slot, k.scope, originLate); err != nil {
+			return err
+		}
+	}
+	if err := p.chunks(k.tier, k.slot, k.scope, originLate, entries); err != nil {
+		return err
+	}
+	p.s.stats.late.Add(uint64(len(entries)))
+	return nil
+}
+
+// keep copies b into merged, or the block that follows it.
+func (p *putter) keep(b []byte) []byte {
+	if cap(p.merged)-len(p.merged) < len(b) {
+		p.merged = make([]byte, 0, max(256<<10, len(b)))
+	}
+	at := len(p.merged)
+	p.merged = append(p.merged, b...)
+	return p.merged[at:len(p.merged):len(p.merged)]
 }
