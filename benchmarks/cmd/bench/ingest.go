@@ -24,7 +24,7 @@ const emitsWithin = 12 * time.Second
 
 // ingest measures spans into distributions.
 func ingest(ctx context.Context, o *options, r *report.Report) error {
-	requests := 10_000
+	requests := 5_000
 	if o.quick {
 		requests /= 10
 	}
