@@ -204,12 +204,11 @@ func (a *Aggregator) tidy(now time.Time) {
 // builder makes store batches, keeping its memory.
 type builder struct {
 	b       store.Batch
-	refs    []cellRef
 	sorted  []cellRef
 	offsets []uint32
 	number  []uint32 // by series: index in the batch plus one
-	data    []byte
-	ends    []int
+	data    [][]byte // blocks of the points' data
+	block   int      // the one being filled
 	samples []series.Sample
 	h, h2   hist.Histogram
 	lost    int   // cells left out of the last batch
@@ -226,67 +225,102 @@ type cellRef struct {
 func (w *builder) batch(g *generation, meta []series.Series, ids []series.ID) *store.Batch {
 	b := &w.b
 	clear(b.Series)
+	clear(b.Points)
 	*b = store.Batch{Series: b.Series[:0], IDs: b.IDs[:0], Points: b.Points[:0], Samples: b.Samples[:0], State: g.records, Families: b.Families[:0]}
 	c := g.cells
-	w.refs = w.refs[:0]
 	if len(w.number) < len(c.heads) {
 		w.number = make([]uint32, len(c.heads)+len(c.heads)/4)
 	}
 	clear(w.number)
-	least, most := ^uint32(0), uint32(0)
-	for s, h := range c.heads {
-		if h == 0 {
-			continue
-		}
-		n := uint32(len(b.Series))
-		w.number[s] = n + 1
-		b.Series = append(b.Series, meta[s])
-		b.IDs = append(b.IDs, ids[s])
-		for ; h != 0; h = c.at(h).next {
-			slot := c.at(h).key >> 2
-			least, most = min(least, slot), max(most, slot)
-			w.refs = append(w.refs, cellRef{slot, n, h})
+	n := 0
+	for _, h := range c.heads {
+		if h != 0 {
+			n++
 		}
 	}
-	w.sortBySlot(least, most)
+	b.Series, b.IDs = slices.Grow(b.Series, n), slices.Grow(b.IDs, n)
+	for s, h := range c.heads {
+		if h != 0 {
+			b.Series = append(b.Series, meta[s])
+			b.IDs = append(b.IDs, ids[s])
+			w.number[s] = uint32(len(b.Series))
+		}
+	}
+	w.sortBySlot(c)
 	w.points(b, c)
 	w.rawSamples(b, c)
 	w.families(b, g)
 	return b
 }
 
-// sortBySlot puts refs in order of slot into sorted, those of a slot as they were.
-func (w *builder) sortBySlot(least, most uint32) {
-	w.sorted = slices.Grow(w.sorted[:0], len(w.refs))[:len(w.refs)]
-	if len(w.refs) == 0 {
+// sortBySlot puts the cells in order of slot into sorted, those of a slot in
+// order of series.
+func (w *builder) sortBySlot(c *cells) {
+	count := int(c.count) - 1
+	w.sorted = slices.Grow(w.sorted[:0], count)[:count]
+	if count == 0 {
 		return
+	}
+	least, most := ^uint32(0), uint32(0)
+	for i := uint32(1); i < c.count; i++ {
+		slot := c.at(i).key >> 2
+		least, most = min(least, slot), max(most, slot)
 	}
 	span := int(most-least) + 1
 	if span > 1<<20 {
-		copy(w.sorted, w.refs)
+		i := 0
+		w.eachCell(c, func(r cellRef) { w.sorted[i] = r; i++ })
 		slices.SortStableFunc(w.sorted, func(a, b cellRef) int { return cmp.Compare(a.slot, b.slot) })
 		return
 	}
 	w.offsets = slices.Grow(w.offsets[:0], span+1)[:span+1]
 	clear(w.offsets)
-	for _, r := range w.refs {
-		w.offsets[r.slot-least+1]++
+	for i := uint32(1); i < c.count; i++ {
+		w.offsets[c.at(i).key>>2-least+1]++
 	}
 	for i := 1; i <= span; i++ {
 		w.offsets[i] += w.offsets[i-1]
 	}
-	for _, r := range w.refs {
+	w.eachCell(c, func(r cellRef) {
 		p := &w.offsets[r.slot-least]
 		w.sorted[*p] = r
 		*p++
+	})
+}
+
+// eachCell calls yield with the cells by series, as they hang together.
+func (w *builder) eachCell(c *cells, yield func(cellRef)) {
+	for s, h := range c.heads {
+		for ; h != 0; h = c.at(h).next {
+			yield(cellRef{c.at(h).key >> 2, w.number[s] - 1, h})
+		}
 	}
+}
+
+// dataBlock is what the points' data grows by.
+const dataBlock = 256 << 10
+
+// room returns the block to append a point's data to.
+func (w *builder) room() []byte {
+	const most = 16 << 10 // what a point should fit
+	for ; w.block < len(w.data); w.block++ {
+		if b := w.data[w.block]; cap(b)-len(b) >= most {
+			return b
+		}
+	}
+	w.data = append(w.data, make([]byte, 0, dataBlock))
+	return w.data[w.block]
 }
 
 // points encodes the cells in order. A cell that cannot be encoded, which takes
 // a histogram at odds with itself or its neighbours, must not keep the others
 // from being stored: it is left out and counted.
 func (w *builder) points(b *store.Batch, c *cells) {
-	w.data, w.ends, w.lost = w.data[:0], w.ends[:0], 0
+	for i := range w.data {
+		w.data[i] = w.data[i][:0]
+	}
+	w.block, w.lost = 0, 0
+	b.Points = slices.Grow(b.Points, len(w.sorted))
 	for i := 0; i < len(w.sorted); {
 		r := w.sorted[i]
 		// A series may hold durations, histograms and both in one slot.
@@ -296,40 +330,35 @@ func (w *builder) points(b *store.Batch, c *cells) {
 		}
 		cells := w.sorted[i:j]
 		i = j
-		first, from := c.at(r.cell), len(w.data)
-		ok := true
+		first, data := c.at(r.cell), w.room()
+		from := len(data)
+		var err error
 		switch {
 		case first.mode() == modeNumber:
-			w.data = store.AppendNumber(w.data, first.asNumber())
+			data = store.AppendNumber(data, first.asNumber())
 		case len(cells) == 1 && first.mode() == modeBlobs && first.n == 1:
-			w.data = append(w.data, c.blobBytes(first.w[0])...)
+			data = append(data, c.blobBytes(first.w[0])...)
 		case len(cells) == 1 && first.mode() == modeDurations:
-			ok = w.keep(c.appendDurations(w.data, first, &w.h))
+			data, err = c.appendDurations(data, first, &w.h)
 		default:
 			w.merge(c, cells)
-			ok = w.h2.Count > 0 && w.keep(w.h2.AppendBinary(w.data))
+			if w.h2.Count == 0 {
+				continue
+			}
+			data, err = w.h2.AppendBinary(data)
 		}
-		if !ok {
-			w.data = w.data[:from]
+		if err != nil {
+			w.lost, w.err = w.lost+1, err
 			continue
 		}
-		b.Points = append(b.Points, store.Point{Series: r.series, Slot: int64(r.slot) * int64(series.Base)})
-		w.ends = append(w.ends, len(w.data))
+		w.data[w.block] = data // perhaps of a giant, who moved it
+		b.Points = append(b.Points, store.Point{Series: r.series, Slot: int64(r.slot) * int64(series.Base), Data: data[from:len(data):len(data)]})
 	}
-	from := 0
-	for i, end := range w.ends {
-		b.Points[i].Data = w.data[from:end:end]
-		from = end
+	for i := range w.data {
+		if cap(w.data[i]) > 2*dataBlock {
+			w.data[i] = make([]byte, 0, dataBlock)
+		}
 	}
-}
-
-func (w *builder) keep(data []byte, err error) bool {
-	if err != nil {
-		w.lost, w.err = w.lost+1, err
-		return false
-	}
-	w.data = data
-	return true
 }
 
 // merge puts several cells of one series and slot, or one of several blobs, into h2.

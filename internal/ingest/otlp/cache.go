@@ -115,6 +115,28 @@ func (c *cache) get(t *tables, h uint64) (agg.Target, bool) {
 	return target, ok
 }
 
+// find appends the targets of the pending spans, 0 for those not found. sum
+// means nothing: it keeps the compiler from dropping loads.
+func (c *cache) find(out []agg.Target, t *tables, list []pending) (_ []agg.Target, sum uint64) {
+	if now := c.now.Load(); now.epoch == t.epoch {
+		t = now
+	}
+	// The first loop's loads are independent of each other, so that the
+	// processor has many under way at once; the second finds them done.
+	young := t.young
+	for i := range list {
+		sum += young.slot[list[i].hash&young.mask].hash.Load()
+	}
+	for i := range list {
+		target, ok := young.find(list[i].hash)
+		if !ok && t.old != nil {
+			target, _ = c.get(t, list[i].hash)
+		}
+		out = append(out, target)
+	}
+	return out, sum
+}
+
 // put remembers a target that was resolved in the epoch or later.
 func (c *cache) put(epoch uint32, h uint64, target agg.Target) {
 	h = max(h, 1)

@@ -105,6 +105,10 @@ type decoder struct {
 	key        []byte
 	operation  []byte
 	extra      []labels.Label
+	id         agg.SpanIdentity
+	pending    []pending
+	targets    []agg.Target // of pending; 0 is not found
+	fetched    uint64       // see cache.find
 
 	scope      xxh3.Uint128
 	m          metric
@@ -183,6 +187,9 @@ func (r *receiver) take(ctx context.Context, s signal, payload []byte) (Partial,
 func (d *decoder) forget() {
 	d.batch, d.tables, d.res = nil, nil, nil
 	d.m = metric{}
+	d.id = agg.SpanIdentity{}
+	clear(d.pending)
+	d.pending = d.pending[:0]
 	d.h.Bounds = nil
 	d.attrs.Mask = 0
 }

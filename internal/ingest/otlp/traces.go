@@ -47,7 +47,7 @@ func (d *decoder) resourceSpans(b []byte) error {
 			}
 		}
 	}
-	return nil
+	return d.settle()
 }
 
 func (d *decoder) scopeSpans(b []byte) error {
@@ -66,13 +66,104 @@ func (d *decoder) scopeSpans(b []byte) error {
 	return nil
 }
 
+// pending is a span whose target has not been looked up yet.
+type pending struct {
+	hash     uint64 // of what decides the target
+	end      int64
+	duration int64
+	weight   uint32
+	message  []byte
+}
+
+// settleEvery bounds the spans that are pending.
+const settleEvery = 512
+
+// settle looks the targets of the pending spans up and puts them into the
+// batch. Most of a look-up is waiting for memory; done for many spans in a row
+// with nothing between, the waits overlap.
+func (d *decoder) settle() error {
+	d.targets, d.fetched = d.r.cache.find(d.targets[:0], d.tables, d.pending)
+	for i := range d.pending {
+		p := &d.pending[i]
+		t := d.targets[i]
+		if t == 0 {
+			var err error
+			if t, err = d.newTarget(p); err != nil {
+				return err
+			}
+		}
+		d.batch.Observe(t, p.end, p.duration, p.weight)
+	}
+	clear(d.pending) // of references to the payload
+	d.pending = d.pending[:0]
+	return nil
+}
+
+// newTarget resolves a span that was not found; one like it may have been
+// resolved since.
+func (d *decoder) newTarget(p *pending) (agg.Target, error) {
+	if t, ok := d.r.cache.get(d.tables, p.hash); ok {
+		return t, nil
+	}
+	var s spanFields
+	if err := d.read(p.message, &s); err != nil {
+		return 0, err
+	}
+	d.attrs.Mask = semconv.Select(s.of, d.attrs.Mask)
+	var component string
+	d.operation, component = semconv.Operation(d.operation[:0], s.of, &d.attrs)
+	t := d.resolveSpan(s.of, s.failed, component)
+	d.r.cache.put(d.tables.epoch, p.hash, t)
+	return t, nil
+}
+
 // span reads one Span message.
 func (d *decoder) span(b []byte) error {
+	var s spanFields
+	if err := d.read(b, &s); err != nil {
+		return err
+	}
+	d.items++
+	switch {
+	case s.start == 0:
+		d.refuse(NoStart)
+		return nil
+	case s.end == 0:
+		d.refuse(NoEnd)
+		return nil
+	case s.start > math.MaxInt64 || s.end > math.MaxInt64:
+		d.refuse(TooNew)
+		return nil
+	case s.end < s.start:
+		d.refuse(EndsBeforeStart)
+		return nil
+	}
+	w := uint32(1)
+	if len(s.state) > 0 {
+		w = weight(view(s.state), s.traceID)
+	}
+	d.pending = append(d.pending, pending{d.spanHash(s.of, s.failed), int64(s.end), int64(s.end - s.start), w, b})
+	if len(d.pending) >= settleEvery {
+		return d.settle()
+	}
+	return nil
+}
+
+// spanFields are what is read of a span beside its attributes.
+type spanFields struct {
+	start, end     uint64
+	traceID, state []byte
+	of             semconv.Kind
+	failed         bool
+}
+
+// read takes a Span message apart; d.attrs are its attributes.
+func (d *decoder) read(b []byte, s *spanFields) error {
 	var (
-		start, end, kind, code uint64
-		traceID, state, name   []byte
-		f                      field
-		err                    error
+		kind, code uint64
+		name       []byte
+		f          field
+		err        error
 	)
 	d.attrs.Mask = 0
 	d.httpStatus = 0
@@ -97,9 +188,9 @@ func (d *decoder) span(b []byte) error {
 		case bytesT:
 			switch f.number {
 			case 1:
-				traceID = f.data
+				s.traceID = f.data
 			case 3:
-				state = f.data
+				s.state = f.data
 			case 5:
 				name = f.data
 			case 9:
@@ -114,9 +205,9 @@ func (d *decoder) span(b []byte) error {
 		case fixed64:
 			switch f.number {
 			case 7:
-				start = f.num
+				s.start = f.num
 			case 8:
-				end = f.num
+				s.end = f.num
 			}
 		case varint:
 			if f.number == 6 {
@@ -124,34 +215,14 @@ func (d *decoder) span(b []byte) error {
 			}
 		}
 	}
-	d.items++
-	switch {
-	case start == 0:
-		d.refuse(NoStart)
-		return nil
-	case end == 0:
-		d.refuse(NoEnd)
-		return nil
-	case start > math.MaxInt64 || end > math.MaxInt64:
-		d.refuse(TooNew)
-		return nil
-	case end < start:
-		d.refuse(EndsBeforeStart)
-		return nil
-	}
 	if len(name) > 0 {
 		d.attrs.Mask |= 1 << semconv.Name
 		d.attrs.V[semconv.Name] = view(name)
 	}
-	if kind > uint64(semconv.Consumer) {
-		kind = 0
+	if kind <= uint64(semconv.Consumer) {
+		s.of = semconv.Kind(kind)
 	}
-	failed := code == 2 || code == 0 && d.httpStatus >= 500
-	w := uint32(1)
-	if len(state) > 0 {
-		w = weight(view(state), traceID)
-	}
-	d.batch.Observe(d.spanTarget(semconv.Kind(kind), failed), int64(end), int64(end-start), w)
+	s.failed = code == 2 || code == 0 && d.httpStatus >= 500
 	return nil
 }
 
@@ -170,8 +241,8 @@ func statusCode(b []byte, code uint64) (uint64, error) {
 	return code, nil
 }
 
-// spanTarget finds what the span in d.attrs is counted under.
-func (d *decoder) spanTarget(k semconv.Kind, failed bool) agg.Target {
+// spanHash hashes what decides what the span in d.attrs is counted under.
+func (d *decoder) spanHash(k semconv.Kind, failed bool) uint64 {
 	a := &d.attrs
 	a.Mask = semconv.Select(k, a.Mask)
 	key := d.key[:16]
@@ -180,9 +251,8 @@ func (d *decoder) spanTarget(k semconv.Kind, failed bool) agg.Target {
 		flags |= 1
 	}
 	mask := a.Mask
-	var component string
-	mapped := a.Volatile()
-	if mapped {
+	if a.Volatile() {
+		var component string
 		d.operation, component = semconv.Operation(d.operation[:0], k, a)
 		key = append(key, flags|2)
 		key = append(key, component...)
@@ -205,22 +275,13 @@ func (d *decoder) spanTarget(k semconv.Kind, failed bool) agg.Target {
 		key = append(key, v...)
 	}
 	d.key = key
-	h := xxh3.HashSeed(key, d.r.seed)
-	if t, ok := d.r.cache.get(d.tables, h); ok {
-		return t
-	}
-	if !mapped {
-		d.operation, component = semconv.Operation(d.operation[:0], k, a)
-	}
-	t := d.resolveSpan(k, failed, component)
-	d.r.cache.put(d.tables.epoch, h, t)
-	return t
+	return max(xxh3.HashSeed(key, d.r.seed), 1) // 0 is an empty slot of the cache
 }
 
 // resolveSpan asks the aggregator; d.operation is the span's operation.
 func (d *decoder) resolveSpan(k semconv.Kind, failed bool, component string) agg.Target {
 	r := d.res
-	id := agg.SpanIdentity{
+	d.id = agg.SpanIdentity{
 		Service:   r.service(),
 		Operation: fit(view(d.operation)),
 		Component: component,
@@ -232,7 +293,7 @@ func (d *decoder) resolveSpan(k semconv.Kind, failed bool, component string) agg
 		Instance:  r.attrs.Get(semconv.Instance),
 	}
 	if failed {
-		id.Status = "error"
+		d.id.Status = "error"
 	}
 	d.extra = d.extra[:0]
 	for _, i := range d.r.extraOrder {
@@ -240,8 +301,8 @@ func (d *decoder) resolveSpan(k semconv.Kind, failed bool, component string) agg
 			d.extra = append(d.extra, labels.Label{Name: d.r.keys.Extras[i], Value: v})
 		}
 	}
-	id.Extra = d.extra
-	return d.r.sink.SpanTarget(&id)
+	d.id.Extra = d.extra
+	return d.r.sink.SpanTarget(&d.id)
 }
 
 // either returns the value in the span, valid as long as the payload, or else
