@@ -10,7 +10,7 @@ import (
 // digit, 1, and one of the forms below in the low one. Integers are uvarints
 // unless noted, "zigzag" marks signed varints, times are whole nanoseconds. The
 // writer takes the first form that can hold the histogram, so that equal
-// histograms have equal bytes. Forms up to bytesForm and oneWeighted are for
+// histograms have equal bytes. Forms up to wideForm and oneWeighted are for
 // schema 5 with the default zero threshold, no inherited error, no negative
 // buckets; the buckets of the extremes, and of all of up to three
 // observations, follow from the values.
@@ -20,7 +20,7 @@ import (
 //	two         min, max-min
 //	three       min, middle-min, max-middle
 //	nibbles     count, sum, min, max-min, counts from min's bucket to max's
-//	bytes       the same in the other alphabet, see tokens
+//	wide        the same for large counts, see planes.go
 //	general     flags, schema (int8), count, moments, [threshold exponent,
 //	            zigzag], [zero count], [error, float64], positive side,
 //	            [negative side]
@@ -31,7 +31,7 @@ import (
 // Moments are sum, min and max: zigzag nanoseconds if all three are whole,
 // else float64, little-endian; the extremes are left out if neither is known.
 // A side is 2n+alphabet and, if n > 0, the first bucket (zigzag) and the counts
-// of n buckets. A threshold of 0 is written as exponent 1024. Bounds are their
+// of n buckets; the alphabet is 0 for nibbles (tokens.go) and 1 for planes. A threshold of 0 is written as exponent 1024. Bounds are their
 // number, then each as nanoseconds (the first zigzag, then differences) if
 // flagged whole, else as float64; counts are the alphabet (one byte), then n+1
 // buckets, led by the number of empty ones before the first that is not.
@@ -43,7 +43,7 @@ const (
 	twoForm         = version | 2
 	threeForm       = version | 3
 	nibblesForm     = version | 4
-	bytesForm       = version | 5
+	wideForm        = version | 5
 	generalForm     = version | 6
 	explicitForm    = version | 7
 	oneFloatForm    = version | 8
@@ -199,8 +199,8 @@ func appendSide(dst []byte, offset int32, counts []uint64) []byte {
 	head := len(dst)
 	dst = binary.AppendUvarint(dst, uint64(len(counts))<<1)
 	dst = binary.AppendVarint(dst, int64(offset))
-	dst, bytes := appendCounts(dst, counts)
-	if bytes {
+	dst, planes := appendCounts(dst, counts)
+	if planes {
 		dst[head] |= 1
 	}
 	return dst
@@ -303,6 +303,9 @@ func appendShort[C count](dst []byte, c *Cell, counts []C) ([]byte, bool) {
 			return dst, true
 		}
 	}
+	if fitsWide(c, len(counts)) && wantsPlanes(counts) {
+		return appendWide(dst, c, counts), true
+	}
 	if c.Zero != 0 || len(counts) == 0 || c.MinNanos == 0 {
 		return dst, false
 	}
@@ -310,13 +313,10 @@ func appendShort[C count](dst []byte, c *Cell, counts []C) ([]byte, bool) {
 		BucketIndex(Seconds(c.MaxNanos), DefaultSchema) != c.Offset+int32(len(counts))-1 {
 		return dst, false
 	}
-	head := len(dst)
-	dst = appendHead(dst, c)
-	dst, bytes := appendCounts(dst, counts)
-	if bytes {
-		dst[head] = bytesForm
+	if wantsPlanes(counts) {
+		return dst, false
 	}
-	return dst, true
+	return appendNibbles(appendHead(dst, c), counts), true
 }
 
 func appendHead(dst []byte, c *Cell) []byte {
@@ -454,18 +454,20 @@ func appendFew(dst []byte, ns []int64, weights []uint32) ([]byte, bool) {
 	k := BucketIndex(Seconds(s[0]), DefaultSchema)
 	last := k - 1
 	n := uint64(0)
+	occupied, large := 0, 0
 	for _, v := range s {
 		next := BucketIndex(Seconds(v), DefaultSchema)
 		if next != k {
 			t.add(int(k-last)-1, n)
+			occupied++
+			large += int((14 - n) >> 63)
 			last, k, n = k, next, 0
 		}
 		n++
 	}
 	t.add(int(k-last)-1, n)
-	out := t.flush()
-	if t.large { // rare: let the dense writer choose the alphabet
+	if mostlyLarge(occupied+1, large+int((14-n)>>63)) { // rare: let the dense writer do it
 		return dst, false
 	}
-	return out, true
+	return t.flush(), true
 }

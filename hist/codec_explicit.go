@@ -48,8 +48,8 @@ func (h *Histogram) appendExplicit(dst []byte) ([]byte, error) {
 	dst = append(dst, 0)
 	dst = binary.AppendUvarint(dst, uint64(lo))
 	dst = binary.AppendUvarint(dst, uint64(hi-lo))
-	dst, bytes := appendCounts(dst, h.Positive.Counts[lo:hi])
-	if bytes {
+	dst, planes := appendCounts(dst, h.Positive.Counts[lo:hi])
+	if planes {
 		dst[head] = 1
 	}
 	return dst, nil
@@ -145,7 +145,7 @@ func (h *Histogram) addExplicit(p *point, b []byte) error {
 	if len(b) == 0 || b[0] > 1 {
 		return corrupt("counts of explicit buckets")
 	}
-	bytes := b[0] == 1
+	planes := b[0] == 1
 	first, b, ok := uvarint(b[1:])
 	if !ok {
 		return corrupt("counts of explicit buckets")
@@ -157,8 +157,8 @@ func (h *Histogram) addExplicit(p *point, b []byte) error {
 	w := h.Positive.Counts[first : first+n]
 	var total uint64
 	var used int
-	if bytes {
-		total, used = addBytes(w, b)
+	if planes {
+		total, used = addPlanes(w, b)
 	} else {
 		total, used = addNibbles(w, b)
 	}

@@ -52,6 +52,9 @@ func (h *Histogram) UnmarshalBinary(b []byte) error {
 // ones). After ErrCorrupt h's content is undefined; after ErrInvalid (the
 // count overflows) it is unchanged.
 func (h *Histogram) MergeEncoded(b []byte) error {
+	if len(b) > 0 && b[0] == wideForm && h.Schema == DefaultSchema && h.ZeroThreshold == DefaultZeroThreshold {
+		return h.mergeWide(b[1:])
+	}
 	var p point
 	if err := p.read(b); err != nil {
 		return err
@@ -66,6 +69,36 @@ func (h *Histogram) MergeEncoded(b []byte) error {
 		return h.mergeUnlike(b, &p)
 	}
 	return h.mergePoint(&p)
+}
+
+// mergeWide adds a wide form to a histogram like it.
+func (h *Histogram) mergeWide(b []byte) error {
+	var p wide
+	if !p.read(b) {
+		return corrupt("head")
+	}
+	if h.Count+p.count < h.Count {
+		return invalid("count overflows: %d and %d more", h.Count, p.count)
+	}
+	total, used := addPlanes(h.Positive.window(p.first, p.first+p.n-1), p.planes)
+	if used != len(p.planes) || total != p.count {
+		return corrupt("counts of %d observations", p.count)
+	}
+	lo, hi := Seconds(p.min), Seconds(p.max)
+	if h.Count == 0 {
+		h.Min, h.Max = lo, hi
+	} else {
+		// Comparisons are false for an unknown (NaN) extreme: it stays unknown.
+		if lo < h.Min {
+			h.Min = lo
+		}
+		if hi > h.Max {
+			h.Max = hi
+		}
+	}
+	h.Count += p.count
+	h.addNanos(p.sum)
+	return nil
 }
 
 // mergeUnlike merges where explicit buckets are involved.
@@ -101,6 +134,7 @@ type point struct {
 	sum, min, max                float64
 
 	rest []byte // what follows
+	wide wide   // if that is the form
 }
 
 func (p *point) Sum() float64 {
@@ -140,8 +174,14 @@ func (p *point) read(b []byte) error {
 	p.whole = true
 	b = b[1:]
 	switch p.form {
-	case nibblesForm, bytesForm:
+	case nibblesForm:
 		return p.readHead(b)
+	case wideForm:
+		if !p.wide.read(b) {
+			return corrupt("head")
+		}
+		p.count, p.sumNanos, p.minNanos, p.maxNanos = p.wide.count, p.wide.sum, p.wide.min, p.wide.max
+		return nil
 	case emptyForm:
 		p.unknown = true
 		if len(b) != 0 {
@@ -345,10 +385,16 @@ func (h *Histogram) mergePoint(p *point) error {
 		h.coarsenTo(p.schema, p.threshold)
 	}
 	switch p.form {
-	case nibblesForm, bytesForm:
+	case wideForm:
+		w := &p.wide
+		total, used := h.addSide(&h.Positive, w.first, w.first+w.n-1, true, p.schema, w.planes)
+		if used != len(w.planes) || total != p.count {
+			return corrupt("counts of %d observations", p.count)
+		}
+	case nibblesForm:
 		first := BucketIndex(Seconds(p.minNanos), DefaultSchema)
 		last := BucketIndex(Seconds(p.maxNanos), DefaultSchema)
-		total, used := h.addSide(&h.Positive, first, last, p.form == bytesForm, p.schema, p.rest)
+		total, used := h.addSide(&h.Positive, first, last, false, p.schema, p.rest)
 		if used != len(p.rest) || total != p.count {
 			return corrupt("counts of %d observations", p.count)
 		}
@@ -451,11 +497,11 @@ func (h *Histogram) mergeSides(p *point) error {
 
 // addSide adds the encoded counts of buckets first to last of a schema to one
 // side of h, which is no finer.
-func (h *Histogram) addSide(to *Buckets, first, last int32, bytes bool, schema int8, b []byte) (total uint64, used int) {
+func (h *Histogram) addSide(to *Buckets, first, last int32, planes bool, schema int8, b []byte) (total uint64, used int) {
 	if schema == h.Schema && first > thresholdIndex(h.ZeroThreshold, schema) {
 		w := to.window(first, last)
-		if bytes {
-			return addBytes(w, b)
+		if planes {
+			return addPlanes(w, b)
 		}
 		return addNibbles(w, b)
 	}
@@ -465,8 +511,8 @@ func (h *Histogram) addSide(to *Buckets, first, last int32, bytes bool, schema i
 	}
 	w := h.scratch[:n]
 	clear(w)
-	if bytes {
-		total, used = addBytes(w, b)
+	if planes {
+		total, used = addPlanes(w, b)
 	} else {
 		total, used = addNibbles(w, b)
 	}

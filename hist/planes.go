@@ -1,0 +1,226 @@
+package hist
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+)
+
+// Large counts are written in planes: the low bytes of all counts one after
+// the other, then their second bytes where there are any, and so on, so that
+// adding them is a loop without a decision per bucket. A plane is cut into
+// segments where it has eight zeros or more.
+//
+//	segment  zeros before it uvarint | 4×length + what follows, uvarint | length bytes
+//
+// What follows is nothing (0), another segment of the plane (1), or the first
+// segment of the next plane (2), whose buckets start anew.
+const (
+	lastSegment = 0
+	sameplane   = 1
+	nextPlane   = 2
+
+	cutZeros = 8
+)
+
+// appendPlanes writes counts, whose first and last are not zero.
+func appendPlanes[C count](dst []byte, counts []C) []byte {
+	for shift := uint(0); ; shift += 8 {
+		var high C
+		head, gap := -1, 0 // the segment under way
+		start := len(dst)
+		for i := 0; i < len(counts); {
+			// The end of a segment: the last byte before cutZeros zeros.
+			begin := i
+			for begin < len(counts) && byte(counts[begin]>>shift) == 0 {
+				high |= counts[begin]
+				begin++
+			}
+			if begin == len(counts) {
+				break
+			}
+			end, zeros := begin, 0
+			for j := begin; j < len(counts) && zeros < cutZeros; j++ {
+				c := counts[j]
+				high |= c
+				if byte(c>>shift) == 0 {
+					zeros++
+				} else {
+					zeros, end = 0, j+1
+				}
+			}
+			gap += begin - i
+			if head >= 0 {
+				dst[head] |= sameplane
+			}
+			dst = binary.AppendUvarint(dst, uint64(gap))
+			head = len(dst)
+			dst = binary.AppendUvarint(dst, uint64(end-begin)<<2)
+			for _, c := range counts[begin:end] {
+				dst = append(dst, byte(c>>shift))
+			}
+			i, gap = end, 0
+		}
+		if shift += 8; high>>(shift-1)>>1 == 0 {
+			return dst
+		}
+		shift -= 8
+		if len(dst) == start { // a plane of zeros below a higher one
+			dst = append(dst, 0)
+			head = len(dst)
+			dst = append(dst, 0)
+		}
+		dst[head] |= nextPlane
+	}
+}
+
+// addPlanes adds counts in planes to w. It returns their total and how many
+// bytes it read, or -1 if they do not fit.
+func addPlanes(w []uint64, b []byte) (total uint64, used int) {
+	p, at, shift := 0, 0, uint(0)
+	for {
+		var gap, n uint64
+		if p+1 < len(b) && b[p] < 0x80 && b[p+1] < 0x80 {
+			gap, n = uint64(b[p]), uint64(b[p+1])
+			p += 2
+		} else {
+			var k int
+			if gap, k = binary.Uvarint(b[p:]); k <= 0 {
+				return 0, -1
+			}
+			p += k
+			if n, k = binary.Uvarint(b[p:]); k <= 0 {
+				return 0, -1
+			}
+			p += k
+		}
+		follows := n & 3
+		n >>= 2
+		if follows == 3 || gap > uint64(len(w)-at) || n > uint64(len(w)-at)-gap || n > uint64(len(b)-p) {
+			return 0, -1
+		}
+		at += int(gap)
+		sum := addPlane(w[at:at+int(n)], b[p:p+int(n)], shift)
+		if sum > (math.MaxInt64-total)>>shift {
+			return 0, -1
+		}
+		total += sum << shift
+		at += int(n)
+		p += int(n)
+		switch follows {
+		case lastSegment:
+			return total, p
+		case nextPlane:
+			at = 0
+			if shift += 8; shift == 64 {
+				return 0, -1
+			}
+		}
+	}
+}
+
+// addPlane adds the bytes of one segment, shifted, and returns their sum.
+func addPlane(w []uint64, b []byte, shift uint) (sum uint64) {
+	for len(b) >= 8 && len(w) >= 8 {
+		x := binary.LittleEndian.Uint64(b)
+		const halves = 0x00ff00ff00ff00ff
+		sum += (x&halves + x>>8&halves) * 0x0001000100010001 >> 48
+		v := (*[8]uint64)(w)
+		if shift == 0 {
+			v[0] += x & 255
+			v[1] += x >> 8 & 255
+			v[2] += x >> 16 & 255
+			v[3] += x >> 24 & 255
+			v[4] += x >> 32 & 255
+			v[5] += x >> 40 & 255
+			v[6] += x >> 48 & 255
+			v[7] += x >> 56
+		} else {
+			s := shift & 63
+			v[0] += x & 255 << s
+			v[1] += x >> 8 & 255 << s
+			v[2] += x >> 16 & 255 << s
+			v[3] += x >> 24 & 255 << s
+			v[4] += x >> 32 & 255 << s
+			v[5] += x >> 40 & 255 << s
+			v[6] += x >> 48 & 255 << s
+			v[7] += x >> 56 << s
+		}
+		w, b = w[8:], b[8:]
+	}
+	for i, c := range b {
+		sum += uint64(c)
+		w[i] += uint64(c) << (shift & 63)
+	}
+	return sum
+}
+
+// The wide form, for histograms as the short ones hold them but with large
+// counts, says all that is needed to add it where that can be read at once:
+//
+//	widths uint16: four digits, the bytes of each value less one
+//	count | sum | min | max-min, of those widths
+//	first bucket int16 | buckets-1 uint16 | planes
+//
+// Integers are little-endian. At least three bytes of planes follow, so eight
+// can be read at each value.
+type wide struct {
+	count         uint64
+	sum, min, max int64
+	first, n      int32
+	planes        []byte
+}
+
+func appendWide[C count](dst []byte, c *Cell, counts []C) []byte {
+	dst = append(dst, wideForm, 0, 0)
+	at := len(dst) - 2
+	widths := uint16(0)
+	for i, v := range [...]uint64{c.Count, uint64(c.SumNanos), uint64(c.MinNanos), uint64(c.MaxNanos - c.MinNanos)} {
+		n := (bits.Len64(v|1) + 7) / 8
+		widths |= uint16(n-1) << (4 * i)
+		dst = binary.LittleEndian.AppendUint64(dst, v)
+		dst = dst[:len(dst)-8+n]
+	}
+	binary.LittleEndian.PutUint16(dst[at:], widths)
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(c.Offset))
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(counts)-1))
+	return appendPlanes(dst, counts)
+}
+
+// read reads what follows the form's byte. The planes are not checked.
+func (w *wide) read(b []byte) bool {
+	if len(b) < 2 {
+		return false
+	}
+	widths := uint(b[0]) | uint(b[1])<<8
+	if widths&0x8888 != 0 {
+		return false
+	}
+	b = b[2:]
+	end := widths&7 + widths>>4&7 + widths>>8&7 + widths>>12 + 4
+	if uint(len(b)) < end+7 {
+		return false
+	}
+	take := func() uint64 {
+		n := widths & 7
+		v := binary.LittleEndian.Uint64(b) << (56 - 8*n) >> (56 - 8*n)
+		b = b[n+1:]
+		widths >>= 4
+		return v
+	}
+	w.count = take()
+	w.sum, w.min = int64(take()), int64(take())
+	spread := int64(take())
+	w.max = w.min + spread
+	w.first = int32(int16(binary.LittleEndian.Uint16(b)))
+	w.n = int32(binary.LittleEndian.Uint16(b[2:])) + 1
+	w.planes = b[4:]
+	last := w.first + w.n - 1
+	return int64(w.count) > 0 && w.sum >= 0 && w.min >= 0 && spread >= 0 && w.max >= 0 &&
+		w.first > -128<<DefaultSchema && last <= 1024<<DefaultSchema
+}
+
+// fits reports whether a cell can be written in the wide form.
+func fitsWide(c *Cell, n int) bool {
+	return c.Zero == 0 && n > 0 && c.Offset > -128<<DefaultSchema && int(c.Offset)+n-1 <= 1024<<DefaultSchema
+}
