@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
+	"slices"
 )
 
 // Large counts are written in planes: the low bytes of all counts one after
@@ -26,52 +27,81 @@ const (
 // appendPlanes writes counts, whose first and last are not zero.
 func appendPlanes[C count](dst []byte, counts []C) []byte {
 	for shift := uint(0); ; shift += 8 {
-		var high C
-		head, gap := -1, 0 // the segment under way
+		// The plane as it is, and whether there is a higher one.
+		dst = slices.Grow(dst, len(counts)+len(counts)/cutZeros+16)
 		start := len(dst)
-		for i := 0; i < len(counts); {
-			// The end of a segment: the last byte before cutZeros zeros.
-			begin := i
-			for begin < len(counts) && byte(counts[begin]>>shift) == 0 {
-				high |= counts[begin]
-				begin++
-			}
-			if begin == len(counts) {
-				break
-			}
-			end, zeros := begin, 0
-			for j := begin; j < len(counts) && zeros < cutZeros; j++ {
-				c := counts[j]
-				high |= c
-				if byte(c>>shift) == 0 {
-					zeros++
-				} else {
-					zeros, end = 0, j+1
-				}
-			}
-			gap += begin - i
-			if head >= 0 {
-				dst[head] |= sameplane
-			}
-			dst = binary.AppendUvarint(dst, uint64(gap))
-			head = len(dst)
-			dst = binary.AppendUvarint(dst, uint64(end-begin)<<2)
-			for _, c := range counts[begin:end] {
-				dst = append(dst, byte(c>>shift))
-			}
-			i, gap = end, 0
+		plane := dst[start+8 : start+8+len(counts)]
+		var all C
+		for i, c := range counts {
+			plane[i] = byte(c >> (shift & 63))
+			all |= c
 		}
-		if shift += 8; high>>(shift-1)>>1 == 0 {
+		higher := byte(lastSegment)
+		if uint64(all)>>shift>>8 != 0 {
+			higher = nextPlane
+		}
+		dst = appendSegments(dst, plane, higher)
+		if higher == lastSegment {
 			return dst
 		}
-		shift -= 8
-		if len(dst) == start { // a plane of zeros below a higher one
-			dst = append(dst, 0)
-			head = len(dst)
-			dst = append(dst, 0)
-		}
-		dst[head] |= nextPlane
 	}
+}
+
+// appendSegments writes a plane that lies within dst's memory, from eight bytes
+// beyond its end on. What is written never overtakes what is still to be read:
+// a segment's head takes more than its zeros only by the eight bytes before.
+func appendSegments(dst, plane []byte, follows byte) []byte {
+	gap := 0
+	for len(plane) > 0 && plane[0] == 0 {
+		plane = plane[1:]
+		gap++
+	}
+	for {
+		end := cut(plane)
+		next := end
+		for next < len(plane) && plane[next] == 0 {
+			next++
+		}
+		dst = binary.AppendUvarint(dst, uint64(gap))
+		head := byte(sameplane)
+		if next == len(plane) {
+			head = follows
+		}
+		dst = binary.AppendUvarint(dst, uint64(end)<<2|uint64(head))
+		dst = append(dst, plane[:end]...)
+		if next == len(plane) {
+			return dst
+		}
+		gap = next - end
+		plane = plane[next:]
+	}
+}
+
+// cut returns where the segment that plane begins with ends.
+func cut(plane []byte) int {
+	end := 0 // behind the last byte seen that is not zero
+	for i := 0; i < len(plane); {
+		if i+8 <= len(plane) {
+			// Where the last of eight is not zero, no cut ends here.
+			if x := binary.LittleEndian.Uint64(plane[i:]); x != 0 {
+				if first := i + bits.TrailingZeros64(x)>>3; first-end >= cutZeros {
+					return end
+				}
+				i += 8
+				end = i - bits.LeadingZeros64(x)>>3
+				continue
+			}
+			return end // cutZeros zeros, or the end after fewer
+		}
+		if plane[i] != 0 {
+			if i-end >= cutZeros {
+				return end
+			}
+			end = i + 1
+		}
+		i++
+	}
+	return end
 }
 
 // addPlanes adds counts in planes to w. It returns their total and how many

@@ -22,32 +22,41 @@ type tokens struct {
 	pending int // a low digit that waits for its high one, -1 if none
 }
 
-// add writes gap empty buckets and one that holds c > 0.
+// add writes gap empty buckets and one that holds c > 0. Up to fewZeros empty
+// ones are digits like others: cheaper to read than an escape.
 func (t *tokens) add(gap int, c uint64) {
+	if gap > 0 && t.pending >= 0 {
+		t.dst = append(t.dst, byte(t.pending))
+		t.pending = -1
+		gap--
+	}
+	if gap > fewZeros {
+		if gap <= 12 {
+			t.dst = append(t.dst, 0xf0+byte(gap-1))
+		} else {
+			t.dst = append(t.dst, 0xfc)
+			t.dst = binary.AppendUvarint(t.dst, uint64(gap-13))
+		}
+		gap = 0
+	}
+	for ; gap >= 2; gap -= 2 {
+		t.dst = append(t.dst, 0)
+	}
+	if gap == 1 {
+		t.pending = 0
+	}
 	if t.pending >= 0 {
-		switch {
-		case gap > 0:
-			t.dst = append(t.dst, byte(t.pending))
-			gap--
-		case c <= 14:
+		if c <= 14 {
 			t.dst = append(t.dst, byte(t.pending)|byte(c)<<4)
 			t.pending = -1
 			return
-		default:
+		}
+		if gap == 1 {
+			t.dst = append(t.dst, 0xf0)
+		} else {
 			t.dst = append(t.dst, 0xfd, byte(t.pending))
 		}
 		t.pending = -1
-	}
-	switch {
-	case gap == 0:
-	case gap == 1 && c <= 14:
-		t.dst = append(t.dst, byte(c)<<4)
-		return
-	case gap <= 12:
-		t.dst = append(t.dst, 0xf0+byte(gap-1))
-	default:
-		t.dst = append(t.dst, 0xfc)
-		t.dst = binary.AppendUvarint(t.dst, uint64(gap-13))
 	}
 	switch {
 	case c <= 15:
@@ -72,6 +81,8 @@ func (t *tokens) flush() []byte {
 type count interface {
 	~uint8 | ~uint16 | ~uint32 | ~uint64
 }
+
+const fewZeros = 4
 
 // mostlyLarge decides for planes: of the occupied buckets, more than one in
 // eight holds more than fits a digit of either place.
@@ -123,10 +134,22 @@ func addNibbles(w []uint64, b []byte) (total uint64, used int) {
 			const digits = 0x0f0f0f0f0f0f0f0f
 			total += (x&digits + x>>4&digits) * 0x0101010101010101 >> 56
 			v := (*[16]uint64)(w[i:])
-			for j := range v {
-				v[j] += x & 15
-				x >>= 4
-			}
+			v[0] += x & 15
+			v[1] += x >> 4 & 15
+			v[2] += x >> 8 & 15
+			v[3] += x >> 12 & 15
+			v[4] += x >> 16 & 15
+			v[5] += x >> 20 & 15
+			v[6] += x >> 24 & 15
+			v[7] += x >> 28 & 15
+			v[8] += x >> 32 & 15
+			v[9] += x >> 36 & 15
+			v[10] += x >> 40 & 15
+			v[11] += x >> 44 & 15
+			v[12] += x >> 48 & 15
+			v[13] += x >> 52 & 15
+			v[14] += x >> 56 & 15
+			v[15] += x >> 60
 			p += 8
 			i += 16
 		}
