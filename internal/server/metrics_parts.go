@@ -64,7 +64,7 @@ var aggregatorReadings = []reading[agg.Stats]{
 	{"tailscope_active_series", "Series held in memory.", level, func(s agg.Stats) float64 { return float64(s.ActiveSeries) }},
 	{"tailscope_streams", "Cumulative and delta streams remembered.", level, func(s agg.Stats) float64 { return float64(s.Streams) }},
 	{"tailscope_pending_generations", "Generations cut and not yet stored.", level, func(s agg.Stats) float64 { return float64(s.Pending) }},
-	{"tailscope_journal_bytes", "Bytes in the journal that are not flushed yet.", level, func(s agg.Stats) float64 { return float64(s.JournalBytes) }},
+	{"tailscope_journal_bytes_total", "Bytes written to the journal.", counts, func(s agg.Stats) float64 { return float64(s.JournalBytes) }},
 	{"tailscope_open_bytes", "Bytes of open slots and tables, bounded by limits.memory.", level, func(s agg.Stats) float64 { return float64(s.MemoryBytes) }},
 }
 
@@ -74,6 +74,7 @@ var storeReadings = []reading[pebblestore.Stats]{
 	{"tailscope_store_points_expired_total", "Points and samples that came too late for every resolution.", counts, func(s pebblestore.Stats) float64 { return float64(s.Expired) }},
 	{"tailscope_store_points_rolled_up_total", "Points made for coarser resolutions.", counts, func(s pebblestore.Stats) float64 { return float64(s.RolledUp) }},
 	{"tailscope_store_points_settled_total", "Points rewritten in their final order.", counts, func(s pebblestore.Stats) float64 { return float64(s.Settled) }},
+	{"tailscope_store_points_left_out_total", "Points left out of a sum because their counts were beyond what can be counted.", counts, func(s pebblestore.Stats) float64 { return float64(s.LeftOut) }},
 	{"tailscope_store_disk_bytes", "Bytes on disk.", level, func(s pebblestore.Stats) float64 { return float64(s.DiskBytes) }},
 	{"tailscope_store_cache_bytes", "Bytes of blocks held in memory.", level, func(s pebblestore.Stats) float64 { return float64(s.CacheBytes) }},
 	{"tailscope_store_memtable_bytes", "Bytes written and not yet sorted onto disk.", level, func(s pebblestore.Stats) float64 { return float64(s.MemtableBytes) }},

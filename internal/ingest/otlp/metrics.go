@@ -601,6 +601,9 @@ func (d *decoder) distribution(m *metric, p *point, b []byte, attributes int32) 
 	if total != h.Count {
 		return CountMismatch, nil
 	}
+	if total > maxObservations {
+		return TooManyObservations, nil
+	}
 	if math.IsNaN(h.Sum) && h.Count == 0 {
 		h.Sum = 0
 	}
@@ -728,6 +731,11 @@ func quantileValue(b []byte) (quantile, error) {
 
 // maxBuckets bounds what one point may hold: SDKs keep at most 160 a side.
 const maxBuckets = 4096
+
+// maxObservations bounds what one point may count: nine years of a million a
+// second. Larger numbers are mistakes, and a few of them would add up to more
+// than can be counted.
+const maxObservations = 1 << 48
 
 func ascending(bounds []float64) bool {
 	for i, b := range bounds {

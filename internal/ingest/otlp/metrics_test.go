@@ -148,7 +148,7 @@ func TestMetrics(t *testing.T) {
 	f("exponential, zero bucket and negative values", exponentialOf("d", "", cumulativeT, zero))
 	short := e(3, 0, 1)
 	short.Count = 3
-	f("exponential, broken", exponentialOf("d", "", deltaT, e(-5, 0, 1), short, e(5, math.MaxInt32, 1), e(8, 300_000, 1), e(5, 0, make([]uint64, 5000)...), e(100, 0, 1)))
+	f("exponential, broken", exponentialOf("d", "", deltaT, e(-5, 0, 1), short, e(5, math.MaxInt32, 1), e(8, 300_000, 1), e(5, 0, make([]uint64, 5000)...), e(100, 0, 1), e(5, 0, 1<<48, 1)))
 
 	f("summary", &metricspb.Metric{Name: "rpc.duration", Unit: "ms", Data: &metricspb.Metric_Summary{Summary: &metricspb.Summary{DataPoints: []*metricspb.SummaryDataPoint{
 		{TimeUnixNano: 5, Count: 10, Sum: 1000, QuantileValues: []*metricspb.SummaryDataPoint_ValueAtQuantile{{Quantile: 0.5, Value: 10}, {Quantile: 0.99, Value: 90}, {Quantile: 1, Value: math.NaN()}}},

@@ -28,6 +28,7 @@ const (
 	CountMismatch
 	TooCoarse
 	TooManyBuckets
+	TooManyObservations
 	BrokenHistogram
 	noValue // not refused: the sender says that there is no value
 	reasons
@@ -37,25 +38,26 @@ const (
 func (r Reason) String() string { return reasonTexts[r].name }
 
 var reasonTexts = [reasons]struct{ name, text string }{
-	NoStart:         {"no_start", "without a start time"},
-	NoEnd:           {"no_end", "without an end time: send spans when they have ended"},
-	EndsBeforeStart: {"ends_before_start", "that end before they start: check the clocks of the hosts"},
-	TooOld:          {"too_old", "older than what is kept at full resolution"},
-	TooNew:          {"too_new", "too far in the future: check the clocks of the hosts"},
-	OutOfOrder:      {"out_of_order", "not newer than the stream's last: send each stream from one place, with its own service.instance.id"},
-	Invalid:         {"invalid", "of another kind than their series, or not a number"},
-	NoTime:          {"no_time", "without a time"},
-	NoName:          {"no_name", "of metrics without a usable name"},
-	NoTemporality:   {"no_temporality", "without temporality: set it to delta or cumulative"},
-	NotANumber:      {"not_a_number", "with NaN or infinite values"},
-	NegativeCounter: {"negative_counter", "below zero in a monotonic sum: use an up-down counter"},
-	BucketNumber:    {"bucket_number", "whose bucket counts are not one more than their bounds"},
-	BoundsOrder:     {"bounds_order", "whose bucket bounds do not ascend"},
-	CountMismatch:   {"count_mismatch", "whose buckets do not add up to their count"},
-	TooCoarse:       {"too_coarse", "of a scale below -4: raise the histogram's maximum number of buckets"},
-	TooManyBuckets:  {"too_many_buckets", fmt.Sprintf("of more than %d buckets", maxBuckets)},
-	BrokenHistogram: {"broken_histogram", "whose buckets no number can be in, or whose minimum is above their maximum"},
-	noValue:         {"no_value", ""},
+	NoStart:             {"no_start", "without a start time"},
+	NoEnd:               {"no_end", "without an end time: send spans when they have ended"},
+	EndsBeforeStart:     {"ends_before_start", "that end before they start: check the clocks of the hosts"},
+	TooOld:              {"too_old", "older than what is kept at full resolution"},
+	TooNew:              {"too_new", "too far in the future: check the clocks of the hosts"},
+	OutOfOrder:          {"out_of_order", "not newer than the stream's last: send each stream from one place, with its own service.instance.id"},
+	Invalid:             {"invalid", "of another kind than their series, or not a number"},
+	NoTime:              {"no_time", "without a time"},
+	NoName:              {"no_name", "of metrics without a usable name"},
+	NoTemporality:       {"no_temporality", "without temporality: set it to delta or cumulative"},
+	NotANumber:          {"not_a_number", "with NaN or infinite values"},
+	NegativeCounter:     {"negative_counter", "below zero in a monotonic sum: use an up-down counter"},
+	BucketNumber:        {"bucket_number", "whose bucket counts are not one more than their bounds"},
+	BoundsOrder:         {"bounds_order", "whose bucket bounds do not ascend"},
+	CountMismatch:       {"count_mismatch", "whose buckets do not add up to their count"},
+	TooCoarse:           {"too_coarse", "of a scale below -4: raise the histogram's maximum number of buckets"},
+	TooManyBuckets:      {"too_many_buckets", fmt.Sprintf("of more than %d buckets", maxBuckets)},
+	TooManyObservations: {"too_many_observations", "of more than 2^48 observations, which nobody can have made"},
+	BrokenHistogram:     {"broken_histogram", "whose buckets no number can be in, or whose minimum is above their maximum"},
+	noValue:             {"no_value", ""},
 }
 
 // Partial says what of an accepted request was refused, as OTLP's partial

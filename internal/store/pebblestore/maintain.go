@@ -89,7 +89,7 @@ func (s *Store) rollNext(ctx context.Context, tier int, now time.Time) (more boo
 	until := target
 	if len(scopes) > 0 {
 		until = slot + tierSlot[tier]
-		r := roller{s: s, scanner: c, wb: wb, merger: newMerger()}
+		r := roller{s: s, scanner: c, wb: wb, merger: s.newMerger()}
 		for _, sc := range scopes {
 			added, n, err := r.roll(tier, slot, sc)
 			if err != nil {

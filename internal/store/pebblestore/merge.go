@@ -1,8 +1,11 @@
 package pebblestore
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"sync/atomic"
 
 	"tailscope/hist"
 	"tailscope/internal/series"
@@ -11,11 +14,14 @@ import (
 
 // merger adds stored points of one series up into one stored point.
 type merger struct {
-	h   *hist.Histogram
-	buf []byte
+	h       *hist.Histogram
+	buf     []byte
+	leftOut *atomic.Uint64 // see within
 }
 
-func newMerger() *merger { return &merger{h: hist.New(hist.DefaultSchema)} }
+func (s *Store) newMerger() *merger {
+	return &merger{h: hist.New(hist.DefaultSchema), leftOut: &s.stats.leftOut}
+}
 
 // merge returns the sum of the points. It may alias the only one; otherwise it
 // is valid until the next call.
@@ -24,19 +30,11 @@ func (m *merger) merge(kind series.Kind, points [][]byte) ([]byte, error) {
 		return points[0], nil
 	}
 	if kind == series.Distribution {
-		if err := m.h.UnmarshalBinary(points[0]); err != nil {
-			return nil, corruptPoint(err)
+		sum, err := m.distributions(points)
+		if errors.Is(err, hist.ErrInvalid) {
+			return m.within(points)
 		}
-		for _, p := range points[1:] {
-			if err := m.h.MergeEncoded(p); err != nil {
-				return nil, corruptPoint(err)
-			}
-		}
-		var err error
-		if m.buf, err = m.h.AppendBinary(m.buf[:0]); err != nil {
-			return nil, fmt.Errorf("encode point: %w", err)
-		}
-		return m.buf, nil
+		return sum, err
 	}
 	var n series.Number
 	for _, p := range points {
@@ -48,6 +46,46 @@ func (m *merger) merge(kind series.Kind, points [][]byte) ([]byte, error) {
 	}
 	m.buf = store.AppendNumber(m.buf[:0], n)
 	return m.buf, nil
+}
+
+func (m *merger) distributions(points [][]byte) ([]byte, error) {
+	if err := m.h.UnmarshalBinary(points[0]); err != nil {
+		return nil, corruptPoint(err)
+	}
+	for _, p := range points[1:] {
+		if err := m.h.MergeEncoded(p); err != nil {
+			return nil, corruptPoint(err)
+		}
+	}
+	return m.encode()
+}
+
+func (m *merger) encode() (_ []byte, err error) {
+	if m.buf, err = m.h.AppendBinary(m.buf[:0]); err != nil {
+		return nil, fmt.Errorf("encode point: %w", err)
+	}
+	return m.buf, nil
+}
+
+// within adds up what together is more than a point can count. Those that do
+// not fit are left out and counted: numbers that nobody can have measured must
+// not keep all other series from being stored, rolled up and settled.
+func (m *merger) within(points [][]byte) ([]byte, error) {
+	m.h.Reset(hist.MaxSchema)
+	for _, p := range points {
+		o, err := hist.Moments(p)
+		if err != nil {
+			return nil, corruptPoint(err)
+		}
+		if o.Count > math.MaxInt64-m.h.Count {
+			m.leftOut.Add(1)
+			continue
+		}
+		if err := m.h.MergeEncoded(p); err != nil {
+			return nil, corruptPoint(err)
+		}
+	}
+	return m.encode()
 }
 
 // mergeSampleData unites encoded samples; later arguments win equal times.

@@ -43,7 +43,7 @@ func (s *Store) Put(ctx context.Context, b *store.Batch) error {
 		s: s, b: b, tier: tier, wb: s.db.NewBatch(),
 		scopes: make([]scope, len(b.Series)),
 		days:   map[int64]*dayPut{}, families: map[string]*family{}, fresh: map[scopeID]freshState{},
-		direct: map[partID]bool{}, late: map[lateKey]*[]placed{}, merger: newMerger(),
+		direct: map[partID]bool{}, late: map[lateKey]*[]placed{}, merger: s.newMerger(),
 	}
 	defer p.wb.Close()
 	if err := p.put(); err != nil {

@@ -84,7 +84,7 @@ func (s *Store) settleScope(ctx context.Context, id scopeID) (done bool, err err
 	if err != nil {
 		return false, err
 	}
-	w := &settler{s: s, id: id, u: u, wb: s.db.NewBatch(), merger: newMerger(), dir: &directory{version: rand.Uint64(), starts: []uint32{0}}}
+	w := &settler{s: s, id: id, u: u, wb: s.db.NewBatch(), merger: s.newMerger(), dir: &directory{version: rand.Uint64(), starts: []uint32{0}}}
 	defer w.wb.Close()
 	if w.scanner, err = s.newScanner(ctx, snap); err != nil {
 		return false, err

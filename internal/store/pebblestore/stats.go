@@ -10,12 +10,13 @@ type Stats struct {
 	Expired  uint64 // points and samples older than every retention, dropped
 	RolledUp uint64 // points made for coarser tiers
 	Settled  uint64 // points rewritten into runs
+	LeftOut  uint64 // points that would have taken a sum beyond what can be counted
 
 	DiskBytes, CacheBytes, MemtableBytes, IndexBytes int64
 }
 
 type statCounters struct {
-	puts, points, late, expired, rolledUp, settled atomic.Uint64
+	puts, points, late, expired, rolledUp, settled, leftOut atomic.Uint64
 }
 
 // Stats may be called at any time before Close.
@@ -23,7 +24,7 @@ func (s *Store) Stats() Stats {
 	m := s.db.Metrics()
 	st := Stats{
 		Puts: s.stats.puts.Load(), Points: s.stats.points.Load(), Late: s.stats.late.Load(),
-		Expired: s.stats.expired.Load(), RolledUp: s.stats.rolledUp.Load(), Settled: s.stats.settled.Load(),
+		Expired: s.stats.expired.Load(), RolledUp: s.stats.rolledUp.Load(), Settled: s.stats.settled.Load(), LeftOut: s.stats.leftOut.Load(),
 		DiskBytes: int64(m.DiskSpaceUsage()), CacheBytes: m.BlockCache.Size, MemtableBytes: int64(m.MemTable.Size),
 	}
 	st.IndexBytes = s.units.size() + s.dirs.size()
