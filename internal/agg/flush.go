@@ -119,6 +119,7 @@ func (a *Aggregator) putFrozen(ctx context.Context) error {
 			a.o.Logger.Error("histograms that cannot be merged were left out", "generation", g.number, "cells", lost, "err", a.build.err)
 		}
 		err := a.st.Put(ctx, batch)
+		a.build.forget()
 		a.mu.Lock()
 		a.stats.Unmergeable += uint64(lost)
 		if err != nil {
@@ -219,6 +220,13 @@ type cellRef struct {
 	slot   uint32
 	series uint32 // index in the batch
 	cell   uint32
+}
+
+// forget drops the last batch, and its memory if that was much.
+func (w *builder) forget() {
+	if cap(w.b.Points) > 1<<16 || cap(w.b.Series) > 1<<16 || len(w.data) > 16 {
+		*w = builder{lost: w.lost, err: w.err}
+	}
 }
 
 // batch makes what Put takes of a frozen generation. The result is valid until the next call.

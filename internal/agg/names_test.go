@@ -243,6 +243,34 @@ func TestIdleSeriesLeaveMemory(t *testing.T) {
 	}
 }
 
+// After a flood of names the memory that they took comes back, so that the
+// bound does not stay reached.
+func TestMemoryComesBack(t *testing.T) {
+	st, c := newMemStore(), newClock()
+	a := open(t, st, c, t.TempDir(), func(o *Options) { o.MemoryBytes = 16 << 20 })
+	var refused error
+	for i := 0; refused == nil && i < 100; i++ {
+		b := a.NewBatch()
+		for k := range 5000 {
+			b.Observe(a.SpanTarget(&SpanIdentity{Service: "s", Operation: fmt.Sprint(i), Instance: fmt.Sprint(k)}), c.now().UnixNano(), 1e6, 1)
+		}
+		_, refused = b.Commit(context.Background())
+	}
+	if !errors.Is(refused, ErrOverloaded) {
+		t.Fatalf("got %v", refused)
+	}
+	most := a.Stats().MemoryBytes
+	for range 4 {
+		c.advance(time.Minute)
+		flush(t, a)
+	}
+	if left := a.Stats().MemoryBytes; a.Overloaded() || left > most/4 {
+		t.Errorf("%d bytes of %d are left, overloaded %v", left, most, a.Overloaded())
+	}
+	views(t, st, st.count(t, series.SpanDuration, series.Full))
+	observe(t, a, c, SpanIdentity{Service: "s", Tenant: "again"}, 1)
+}
+
 func TestMemoryIsBounded(t *testing.T) {
 	st, c := newMemStore(), newClock()
 	a := open(t, st, c, t.TempDir(), func(o *Options) { o.MemoryBytes = 4 << 20 })

@@ -3,6 +3,7 @@ package agg
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -58,7 +59,10 @@ type registry struct {
 	keys    []series.ID
 	lookup  series.Table // targets by key
 	unused  []uint32
-	graves  []grave
+
+	incarnation uint32 // at least that of any target whose entry was given back
+
+	graves []grave
 
 	series     []seriesRec // number 0 is none
 	meta       []series.Series
@@ -400,11 +404,11 @@ func (r *registry) metric(s series.Series) uint32 {
 	return r.newTarget(id, n, 0)
 }
 
-// push appends and doubles, where append grows large slices by a quarter and
-// copies each element some four times.
+// push appends and grows by half, where append grows large slices by a quarter
+// and copies each element some four times.
 func push[T any](s []T, v T) []T {
 	if len(s) == cap(s) {
-		s = append(make([]T, 0, max(2*cap(s), 64)), s...)
+		s = append(make([]T, 0, max(cap(s)+cap(s)/2, 64)), s...)
 	}
 	return append(s, v)
 }
@@ -419,7 +423,7 @@ func (r *registry) newTarget(key series.ID, full, marginal uint32) uint32 {
 		r.targets = push(r.targets, target{})
 		r.keys = push(r.keys, series.ID{})
 	}
-	inc := r.targets[n].incarnation
+	inc := max(r.targets[n].incarnation, r.incarnation)
 	r.targets[n] = target{full: full, marginal: marginal, incarnation: inc, born: r.generation, state: targetLive}
 	r.keys[n] = key
 	r.lookup.Add(key, n)
@@ -555,6 +559,48 @@ func (r *registry) reclaim(pinned, oldest uint32) {
 		}
 	}
 	r.orphans = wait
+	r.shrink()
+}
+
+// shrink gives memory back after a flood: free numbers at the end of the
+// tables go once they are most of them. A number that comes again is of a
+// later incarnation than any it had.
+func (r *registry) shrink() {
+	const least = 1 << 12
+	if n := len(r.targets); n > least && len(r.unused) > n/2 {
+		end := n
+		for end > 1 && r.targets[end-1].state == targetFree {
+			end--
+			r.incarnation = max(r.incarnation, r.targets[end].incarnation)
+		}
+		if end <= n/2 {
+			r.targets, r.keys = slices.Clone(r.targets[:end]), slices.Clone(r.keys[:end])
+			r.unused = below(r.unused, end)
+		}
+	}
+	if n := len(r.series); n > least && len(r.idle) > n/2 {
+		end := n
+		for end > 1 && !r.series[end-1].live {
+			end--
+		}
+		if end <= n/2 {
+			r.series, r.meta, r.ids = slices.Clone(r.series[:end]), slices.Clone(r.meta[:end]), slices.Clone(r.ids[:end])
+			r.idle = below(r.idle, end)
+		}
+	}
+	r.lookup.Shrink()
+	r.byID.Shrink()
+}
+
+// below copies the numbers less than end.
+func below(list []uint32, end int) []uint32 {
+	var out []uint32
+	for _, n := range list {
+		if int(n) < end {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 func (r *registry) release(n uint32) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,10 @@ import (
 	"tailscope/internal/server"
 	"tailscope/internal/store"
 )
+
+// gcPercent is how much the heap may grow before it is collected, unless the
+// environment says so by GOGC.
+const gcPercent = 50
 
 // stopWithin is how long a server may take to flush and close once asked to.
 const stopWithin = 30 * time.Second
@@ -131,6 +136,11 @@ func newLogger(cfg config.Config, w io.Writer) *slog.Logger {
 
 // serve runs a server until ctx is done or a part of it fails.
 func serve(ctx context.Context, cfg config.Config, io streams) error {
+	if os.Getenv("GOGC") == "" {
+		// Most of the memory is tables without pointers, which cost the
+		// collector little: it can run often, and leave little to collect.
+		debug.SetGCPercent(gcPercent)
+	}
 	log := newLogger(cfg, io.err)
 	srv, err := server.Start(ctx, server.Settings{Config: cfg, Log: log, Version: Version()})
 	if err != nil {

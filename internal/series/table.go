@@ -61,6 +61,21 @@ func (t *Table) Grow(n int) {
 	}
 }
 
+// Shrink gives memory back if most of it is empty.
+func (t *Table) Shrink() {
+	if len(t.slots) <= 1024 || 8*t.n > len(t.slots) {
+		return
+	}
+	old := t.slots
+	t.slots = nil
+	t.Grow(t.n)
+	for _, s := range old {
+		if s != 0 {
+			t.place(s)
+		}
+	}
+}
+
 func (t *Table) place(s uint64) {
 	mask := uint32(len(t.slots) - 1)
 	p := uint32(s>>32) & mask

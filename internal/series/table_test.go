@@ -57,6 +57,23 @@ func TestTableGrows(t *testing.T) {
 			t.Fatalf("found %d, want %d", got, n+1)
 		}
 	}
+	for n := 20_000; n > 100; n-- {
+		table.Delete(ids[n], uint32(n))
+	}
+	before := table.Bytes()
+	table.Shrink()
+	if after := table.Bytes(); after > before/32 {
+		t.Errorf("%d bytes of %d are left for 100 of 20,000", after, before)
+	}
+	for n, id := range ids[1:] {
+		want := uint32(n + 1)
+		if n >= 100 {
+			want = 0
+		}
+		if got := table.Find(ids, id); got != want {
+			t.Fatalf("found %d, want %d", got, want)
+		}
+	}
 	if got := table.Find(ids, ID{Lo: 1}); got != 0 {
 		t.Fatalf("found %d, want nothing", got)
 	}

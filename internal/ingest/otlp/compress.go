@@ -2,8 +2,10 @@ package otlp
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
@@ -111,17 +113,41 @@ type compressor struct {
 
 func (c *compressor) Name() string { return c.name }
 
+// damaged ends a message that does not unpack. gRPC would answer INTERNAL
+// before we are asked; so it is given what there is and these bytes, which
+// nobody can know, and the handler answers.
+var damaged = func() (mark [16]byte) {
+	binary.LittleEndian.PutUint64(mark[:], rand.Uint64())
+	binary.LittleEndian.PutUint64(mark[8:], rand.Uint64())
+	return mark
+}()
+
 func (c *compressor) Decompress(r io.Reader) (io.Reader, error) {
 	z, err := c.open(r)
 	if err != nil {
-		return nil, err
+		return bytes.NewReader(damaged[:]), nil
 	}
-	return &pooledReader{z, c.decompressor}, nil
+	return &pooledReader{resetter: z, d: c.decompressor}, nil
 }
 
 type pooledReader struct {
 	resetter
-	d *decompressor
+	d    *decompressor
+	mark *bytes.Reader // what is left of damaged
+}
+
+func (r *pooledReader) Read(b []byte) (int, error) {
+	if r.mark == nil {
+		n, err := r.resetter.Read(b)
+		if err == nil || err == io.EOF {
+			return n, err
+		}
+		r.mark = bytes.NewReader(damaged[:])
+		if n > 0 {
+			return n, nil
+		}
+	}
+	return r.mark.Read(b)
 }
 
 // Close is called by gRPC when the message has been read.

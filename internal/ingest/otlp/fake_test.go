@@ -30,6 +30,7 @@ type ledger struct {
 	full      bool
 	commitErr error
 	commit    chan struct{} // if not nil, Commit waits for it
+	waiting   chan struct{} // if not nil, Commit says here that it waits
 	discarded int
 }
 
@@ -143,6 +144,9 @@ func (b *ledgerBatch) Commit(ctx context.Context) (agg.Rejects, error) {
 	wait, err := b.l.commit, b.l.commitErr
 	b.l.mu.Unlock()
 	if wait != nil {
+		if b.l.waiting != nil {
+			b.l.waiting <- struct{}{}
+		}
 		select {
 		case <-wait:
 		case <-ctx.Done():

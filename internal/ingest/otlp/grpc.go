@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -128,8 +129,8 @@ func (s *Server) export(ctx context.Context, sig signal, dec func(any) error) (a
 	var m message
 	defer m.free()
 	if err := dec(&m); err != nil {
-		// gRPC has answered already: INTERNAL for what does not unpack,
-		// RESOURCE_EXHAUSTED without a retry for what is too large.
+		// gRPC has answered already: RESOURCE_EXHAUSTED without a retry for
+		// what is too large, INTERNAL for an unknown compression.
 		switch status.Code(err) {
 		case codes.Internal:
 			c.malformed.Add(1)
@@ -145,6 +146,9 @@ func (s *Server) export(ctx context.Context, sig signal, dec func(any) error) (a
 	}
 	defer s.limit.release(len(m.data))
 	c.bytes.Add(uint64(len(m.data)))
+	if bytes.HasSuffix(m.data, damaged[:]) {
+		return nil, s.grpcError(c, malformed("the compressed message does not unpack"))
+	}
 	p, err := s.receive(ctx, sig, m.data)
 	if err != nil {
 		return nil, s.grpcError(c, err)

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -153,6 +155,55 @@ func TestGRPCErrors(t *testing.T) {
 	st := s.Stats().GRPC
 	if st.Malformed != 2 || st.TooLarge != 3 || st.Overloaded != 2 || st.Unavailable != 1 {
 		t.Errorf("stats %+v", st)
+	}
+}
+
+// TestGRPCDamaged: a message that does not unpack is the sender's fault, like
+// one that does not decode.
+func TestGRPCDamaged(t *testing.T) {
+	l := newLedger()
+	s := start(t, Options{Sink: l, MaxRequestBytes: 1 << 20})
+	tr := &http.Transport{Protocols: new(http.Protocols), DisableCompression: true}
+	tr.Protocols.SetUnencryptedHTTP2(true)
+	defer tr.CloseIdleConnections()
+	var whole bytes.Buffer
+	w := gzip.NewWriter(&whole)
+	_, _ = w.Write(payload.Traces(1, 1)[0])
+	_ = w.Close()
+	wrong := bytes.Clone(whole.Bytes())
+	wrong[len(wrong)-5]++ // of the checksum
+	for _, tt := range []struct {
+		name, encoding string
+		message        []byte
+		want           codes.Code
+	}{
+		{"whole", "gzip", whole.Bytes(), codes.OK},
+		{"not packed", "gzip", []byte("hello"), codes.InvalidArgument},
+		{"cut short", "gzip", whole.Bytes()[:whole.Len()/2], codes.InvalidArgument},
+		{"wrong checksum", "gzip", wrong, codes.InvalidArgument},
+		{"not packed", "zstd", []byte("hello"), codes.InvalidArgument},
+	} {
+		body := append(binary.BigEndian.AppendUint32([]byte{1}, uint32(len(tt.message))), tt.message...)
+		req, err := http.NewRequest(http.MethodPost, "http://"+s.GRPCAddr().String()+exportTraces, bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/grpc")
+		req.Header.Set("Grpc-Encoding", tt.encoding)
+		req.Header.Set("Te", "trailers")
+		resp, err := tr.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		got := resp.Trailer.Get("Grpc-Status") + resp.Header.Get("Grpc-Status")
+		if want := strconv.Itoa(int(tt.want)); err != nil || got != want {
+			t.Errorf("%s %s: status %s, want %s, %v", tt.encoding, tt.name, got, want, err)
+		}
+	}
+	if st := s.Stats().GRPC; st.Malformed != 4 || st.Requests != 5 || l.len() != payload.SpansPerRequest {
+		t.Errorf("stats %+v and %d spans", st, l.len())
 	}
 }
 
@@ -439,7 +490,7 @@ func TestStart(t *testing.T) {
 // TestShutdownCutsOff: a request that does not end is not waited for forever.
 func TestShutdownCutsOff(t *testing.T) {
 	l := newLedger()
-	l.commit = make(chan struct{})
+	l.commit, l.waiting = make(chan struct{}), make(chan struct{}, 1)
 	s, err := Start(context.Background(), Options{Sink: l, GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
@@ -447,9 +498,7 @@ func TestShutdownCutsOff(t *testing.T) {
 	conn := dial(t, s)
 	done := make(chan error, 1)
 	go func() { done <- sendRaw(conn, exportTraces, payload.Traces(1, 1)[0]) }()
-	for s.Stats().InFlightRequests == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	<-l.waiting
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := s.Shutdown(ctx); !errors.Is(err, context.Canceled) {
