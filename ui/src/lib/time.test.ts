@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { fittingRange, parseSpan, presets, resolve, slotName, spanCode, spanName, timeTicks, zoneName } from './time';
+import { fittingRange, lone, parseSpan, presets, resolve, slotName, spanCode, spanName, timeTicks, zoneName } from './time';
 
 const noon = Date.UTC(2026, 10, 20, 12, 0, 0) / 1000; // a Friday
 
@@ -52,4 +52,13 @@ it('fits an unchosen range to a young system', () => {
   expect(fittingRange(noon - 1800, noon, 6 * 3600)).toBe(3600);
   expect(fittingRange(noon - 5 * 3600, noon, 6 * 3600)).toBeUndefined();
   expect(fittingRange(noon - 280, noon, 300)).toBeUndefined();
+});
+
+describe('lone', () => {
+  it.each<[(number | null)[], number[] | null]>([
+    [[], null],
+    [[1], [0]],
+    [[1, 2], null],
+    [[null, 0, null, null, 3, 4, null, 5], [1, 7]],
+  ])('of %j is %j', (values, want) => expect(lone(values)).toEqual(want));
 });

@@ -164,3 +164,12 @@ export function fromInput(text: string): number | undefined {
   const ms = new Date(text).getTime();
   return text && Number.isFinite(ms) ? Math.floor(ms / 1000) : undefined;
 }
+
+/** The places of values that have no value beside them, which a line would not show; null if there are none. */
+export function lone(values: ArrayLike<number | null | undefined>): number[] | null {
+  const out: number[] = [];
+  for (let i = 0; i < values.length; i++) {
+    if (values[i] != null && values[i - 1] == null && values[i + 1] == null) out.push(i);
+  }
+  return out.length ? out : null;
+}
