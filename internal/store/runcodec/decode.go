@@ -60,6 +60,14 @@ func (d *Decoder) More() (slot uint32, ok bool, err error) {
 		return 0, false, d.err
 	}
 	m := &d.m
+	if d.c.bit(&m.next[m.where]) == 1 {
+		if m.slot == math.MaxUint32 {
+			return 0, false, d.fail("slot")
+		}
+		m.slot++
+		m.where = 1
+		return uint32(m.slot), true, nil
+	}
 	symbol := d.c.tree(m.gap[m.where][:], 6)
 	var gap uint64
 	switch {
@@ -95,6 +103,9 @@ func (d *Decoder) Next(h *hist.Histogram) error {
 		h.Positive.Counts = append(h.Positive.Counts[:0], d.p.counts...)
 		return nil
 	}
+	if err := d.encode(); err != nil {
+		return err
+	}
 	return d.wrap(h.UnmarshalBinary(d.buf))
 }
 
@@ -106,6 +117,17 @@ func (d *Decoder) Merge(h *hist.Histogram) error {
 	if d.class == dense {
 		d.see()
 		return h.Merge(&d.view)
+	}
+	if d.class != raw && h.Schema != hist.Explicit {
+		for _, v := range d.p.values[:d.class] {
+			if err := h.RecordNanos(v, 1); err != nil {
+				return d.wrap(err)
+			}
+		}
+		return nil
+	}
+	if err := d.encode(); err != nil {
+		return err
 	}
 	return d.wrap(h.MergeEncoded(d.buf))
 }
@@ -120,7 +142,21 @@ func (d *Decoder) Append(dst []byte) ([]byte, error) {
 		dst, err := d.view.AppendBinary(dst)
 		return dst, d.wrap(err)
 	}
-	return append(dst, d.buf...), nil
+	if d.class == raw {
+		return append(dst, d.buf...), nil
+	}
+	dst, err := hist.AppendNanos(dst, hist.DefaultSchema, d.p.values[:d.class], nil)
+	return dst, d.wrap(err)
+}
+
+// encode leaves a point that is not dense in buf, in compact form.
+func (d *Decoder) encode() error {
+	if d.class == raw {
+		return nil
+	}
+	var err error
+	d.buf, err = hist.AppendNanos(d.buf[:0], hist.DefaultSchema, d.p.values[:d.class], nil)
+	return d.wrap(err)
 }
 
 // Skip passes over the point. That takes about as long as reading it.
@@ -199,26 +235,23 @@ func (d *Decoder) few(n int) {
 	p := &d.p
 	last, from := 0, int64(0)
 	for i := range n {
-		k := last + int(d.c.tree(d.m.value[i][:], 11))
-		if k >= buckets {
-			d.fail("bucket %d", k)
+		k := last + int(d.c.tree(d.m.value[i][:], 8))
+		if k >= octets {
+			d.fail("octet %d", k)
 			return
 		}
-		start := d.spans[k]
+		start, end := d.spans[k*8], d.spans[k*8+8]
 		if i > 0 && k == last {
 			start = from
 		}
-		if d.spans[k+1] <= start || start >= maxNanos {
-			d.fail("bucket %d", k)
+		if end <= start || start >= maxNanos {
+			d.fail("octet %d", k)
 			return
 		}
-		v := start + int64(d.r.below(uint64(d.spans[k+1]-start)))
+		v := start + int64(d.r.below(uint64(end-start)))
 		p.values[i] = v
 		last, from = k, v
 	}
-	var err error
-	d.buf, err = hist.AppendNanos(d.buf[:0], hist.DefaultSchema, p.values[:n], nil)
-	_ = d.wrap(err)
 }
 
 func (d *Decoder) dense() {

@@ -51,7 +51,7 @@ func (e *Encoder) Series() {
 
 func (e *Encoder) end() {
 	if e.inside {
-		e.c.tree(e.m.gap[e.m.where][:], 6, 0)
+		e.gap(0)
 		e.inside = false
 	}
 }
@@ -110,8 +110,14 @@ func (e *Encoder) AppendTo(dst []byte) []byte {
 	return append(dst, e.w.finish()...)
 }
 
-// gap codes how far the slot lies beyond the last, 1 if it follows it.
+// gap codes how far the slot lies beyond the last, 1 if it follows it, 0 if
+// there is none.
 func (e *Encoder) gap(gap uint64) {
+	if gap == 1 {
+		e.c.bit(&e.m.next[e.m.where], 1)
+		return
+	}
+	e.c.bit(&e.m.next[e.m.where], 0)
 	t := e.m.gap[e.m.where][:]
 	if gap < slotSymbols {
 		e.c.tree(t, 6, uint32(gap))
@@ -183,18 +189,18 @@ func (e *Encoder) classify(data []byte, canonical bool) (p point, class int) {
 	return p, dense
 }
 
-// few codes one to three values in ascending order, each by its bucket's
+// few codes one to three values in ascending order, each by its octet's
 // distance from the one before and its place within.
 func (e *Encoder) few(values []int64) {
 	last, from := 0, int64(0)
 	for i, v := range values {
-		k := bucketOf(v)
-		e.c.tree(e.m.value[i][:], 11, uint32(k-last))
-		start := e.spans[k]
+		k := bucketOf(v) / 8
+		e.c.tree(e.m.value[i][:], 8, uint32(k-last))
+		start := e.spans[k*8]
 		if i > 0 && k == last {
 			start = from
 		}
-		e.w.below(uint64(v-start), uint64(e.spans[k+1]-start))
+		e.w.below(uint64(v-start), uint64(e.spans[k*8+8]-start))
 		last, from = k, v
 	}
 }

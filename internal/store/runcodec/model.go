@@ -19,6 +19,7 @@ const (
 	learned     = 48                   // a series' weights average over so many points
 	carried     = 2                    // what a prior is worth, in points
 	buckets     = 2048                 // of schema 5, from that of one nanosecond
+	octets      = buckets / 8          // single values are placed by eight buckets: their density hardly changes within
 	symbols     = 64                   // of the trees for gaps and residues
 	maxNanos    = 1 << 51              // durations beyond are kept as they are
 	first       = -956                 // bucket of one nanosecond
@@ -63,7 +64,8 @@ const (
 type model struct {
 	gap   [3][symbols]cell
 	class [none + 1][8]cell
-	value [3][buckets]cell
+	next  [3]cell // whether the gap is 1
+	value [3][octets]cell
 	other [256]cell // bytes of raw points
 	count [40]residue
 	low   residue
@@ -94,6 +96,7 @@ func (m *model) reset() {
 	for i := range m.gap {
 		fill(m.gap[i][:])
 	}
+	fill(m.next[:])
 	for i := range m.class {
 		fill(m.class[i][:])
 	}
