@@ -266,7 +266,7 @@ func newQueryTimeline(io streams) *cobra.Command {
 	cmd.Flags().StringVar(&by, "by", "", "group by these `labels`")
 	cmd.Flags().StringVar(&quantiles, "q", "0.5,0.95,0.99", "`quantiles` between 0 and 1")
 	cmd.Flags().StringVar(&step, "step", "", "`length` of a step; chosen to give about 30 unless given")
-	cmd.Flags().StringVar(&offset, "offset", "", "look that much `earlier`, such as 1d")
+	cmd.Flags().StringVar(&offset, "offset", "", "look that much earlier, such as `1d`")
 	cmd.Flags().IntVar(&limit, "limit", 0, "keep only so many groups, those with the most observations")
 	cmd.RunE = q.run(func(ctx context.Context) error {
 		g := client.Grid{Step: step}
@@ -356,7 +356,7 @@ func newQueryTenants(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "tenants",
 		Short:   "who sends the traffic and how each fares",
-		Example: `  tailscope query tenants --service shop --sort -0.99`,
+		Example: `  tailscope query tenants --service shop --sort 0.99`,
 		Args:    exactArgs(0, ""),
 	}
 	q.register(cmd.Flags())

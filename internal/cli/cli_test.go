@@ -220,6 +220,10 @@ func TestQueryAsks(t *testing.T) {
 			`GET /api/v1/distribution by=tenant,status match={service="a\"b"} q=0.5,0.95,0.99 start=now-6h`},
 		{[]string{"query", "distribution", "--match", `{kind="client",tenant=~"a|b"}`, "--q", "0.9", "--at", "200ms,1"},
 			`GET /api/v1/distribution at=0.2,1 match={kind="client",tenant=~"a|b"} q=0.9 start=now-1h`},
+		{[]string{"query", "distribution", "--match", `tenant="kindly",component!="db"`},
+			`GET /api/v1/distribution match={tenant="kindly",component!="db"} q=0.5,0.95,0.99 start=now-1h`},
+		{[]string{"query", "distribution", "--match", `tenant="kindly"`},
+			`GET /api/v1/distribution match={tenant="kindly",kind=~"server|consumer"} q=0.5,0.95,0.99 start=now-1h`},
 		{[]string{"query", "distribution", "--family", "http_server_request_duration_seconds", "--start", "2026-03-01T12:00:00Z"},
 			`GET /api/v1/distribution match={} q=0.5,0.95,0.99 start=2026-03-01T12:00:00Z`},
 		{[]string{"query", "distribution", "--end", "1772366400", "--since", "1h"},
@@ -262,7 +266,7 @@ func TestMarkAdd(t *testing.T) {
 func TestErrors(t *testing.T) {
 	srv := newFakeServer(t)
 	bad := filepath.Join(t.TempDir(), "c.yaml")
-	if err := os.WriteFile(bad, []byte("lisen: :1\nlimits:\n  memory: much\n"), 0o644); err != nil {
+	if err := os.WriteFile(bad, []byte("lisen: :1\nlimits:\n  memory: much\n  tenants: 0\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct {
@@ -273,13 +277,15 @@ func TestErrors(t *testing.T) {
 		{"sreve", exitUsage, "tailscope: unknown command \"sreve\"\nhint: did you mean tailscope serve?\n"},
 		{"serve --lissten :1", exitUsage, "tailscope: unknown flag: --lissten\nhint: tailscope serve --help lists the flags\n"},
 		{"serve --ingest-flush soon", exitUsage, "tailscope: invalid argument \"soon\" for \"--ingest-flush\" flag: \"soon\" is no duration: write one such as 48h, 35d or 500ms\nhint: tailscope serve --help lists the flags\n"},
-		{"serve --config " + bad, exitUsage, "tailscope: " + bad + ":1: unknown key lisen: did you mean listen?\ntailscope: " + bad + ":3: limits.memory: \"much\" is no size: write one such as 256MiB, 10GB or 0\nhint: docs/configuration.md lists every setting\n"},
+		{"serve --config " + bad, exitUsage, "tailscope: " + bad + ":1: unknown key lisen: did you mean listen?\ntailscope: " + bad + ":3: limits.memory: \"much\" is no size: write one such as 256MiB, 10GB or 0\ntailscope: limits.tenants: 0 is too little: at least 1\nhint: docs/configuration.md lists every setting\n"},
 		{"serve --listen nowhere", exitUsage, "tailscope: listen: \"nowhere\" is no address: write host:port, such as 127.0.0.1:7099 or :7099 for every interface\nhint: docs/configuration.md lists every setting\n"},
 		{"serve now", exitUsage, "tailscope: tailscope serve takes no arguments, got \"now\"\nhint: tailscope serve --help shows how it is used\n"},
 		{"mark add --server " + srv.URL, exitUsage, "tailscope: tailscope mark add needs a name\nhint: write tailscope mark add NAME [flags]\n"},
 		{"mark deploy", exitUsage, "tailscope: unknown command \"deploy\"\nhint: to name this moment, write tailscope mark add \"deploy\"\n"},
 		{"mark add x --at yesterday --server " + srv.URL, exitUsage, "tailscope: --at \"yesterday\" is no moment: write RFC 3339, Unix seconds, 2006-01-02 15:04, now or now-6h\n"},
 		{"query distribution --format xml", exitUsage, "tailscope: --format xml: write one of table, json, csv\n"},
+		{"query distribution --since soon --server " + srv.URL, exitUsage, "tailscope: --since \"soon\" is no duration: write one such as 48h, 35d or 500ms\n"},
+		{"query distribution --kind sever", exitUsage, "tailscope: --kind sever: write one of all, requests, server, client, producer, consumer, internal\n"},
 		{"query distribution --since 1h --start 5", exitUsage, "tailscope: --start and --since both say where to begin: write one of them\n"},
 		{"query distribution --at fast --server " + srv.URL, exitUsage, "tailscope: --at \"fast\": write values such as 200ms or 0.2\n"},
 		{"query services --server 127.0.0.1:1", exitFailed, "tailscope: cannot reach the server at http://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused\nhint: start one with tailscope serve, or name another with --server or TAILSCOPE_SERVER\n"},
@@ -311,6 +317,16 @@ func TestPrintConfigCanBeReadBack(t *testing.T) {
 	}
 	if !strings.Contains(out, `listen: ":8080"`) || !strings.Contains(out, "10s: 3d") || !strings.Contains(out, "extra: [cloud.region=region]") {
 		t.Errorf("got\n%s", out)
+	}
+}
+
+// A flag's value is named by what it is, whatever is quoted in its text.
+func TestHelpNamesValues(t *testing.T) {
+	out, _, code := run(t, "serve", "--help")
+	for _, want := range []string{"--limits-tenants number", "--limits-operations number", "--labels-extra list"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("exit code %d, help lacks %q:\n%s", code, want, out)
+		}
 	}
 }
 

@@ -32,7 +32,7 @@ func newQueryPromQL(io streams) *cobra.Command {
 	q.registerFormat(cmd.Flags())
 	f := cmd.Flags()
 	f.StringVar(&at, "at", "now", "evaluate at this `moment`")
-	f.StringVar(&q.since, "since", "", "evaluate over a range that begins so `long` ago")
+	f.StringVar(&q.since, "since", "", "evaluate over a range that begins so long ago, such as `15m`")
 	f.StringVar(&q.start, "start", "", "evaluate over a range that begins at this `moment`")
 	f.StringVar(&q.end, "end", "now", "end of the range")
 	f.StringVar(&step, "step", "", "step of a range; a thirtieth of it unless given")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,6 +74,10 @@ func (q *question) registerPicture(fs *pflag.FlagSet) {
 	fs.IntVar(&q.width, "width", 0, "characters across; that of the terminal unless given")
 }
 
+// namesKind finds a matcher that chooses among kinds of spans. A value that
+// looks like one costs no more than that every kind is asked for.
+var namesKind = regexp.MustCompile(`(^|,)\s*(kind|component)\s*[=!]`)
+
 // check refuses what the server would not understand, before it is asked.
 func (q *question) check(fs *pflag.FlagSet) error {
 	if !slices.Contains(q.formats, q.format) {
@@ -80,6 +85,9 @@ func (q *question) check(fs *pflag.FlagSet) error {
 	}
 	if q.start != "" && fs.Changed("since") {
 		return usage{errors.New("--start and --since both say where to begin: write one of them")}
+	}
+	if kinds := []string{"", "all", "requests", "server", "client", "producer", "consumer", "internal"}; !slices.Contains(kinds, q.kind) {
+		return usage{fmt.Errorf("--kind %s: write one of %s", q.kind, strings.Join(kinds[1:], ", "))}
 	}
 	if q.color != "" && !slices.Contains([]string{"auto", "always", "never"}, q.color) {
 		return usage{fmt.Errorf("--color %s: write auto, always or never", q.color)}
@@ -92,13 +100,13 @@ func (q *question) timeRange() (start, end string, err error) {
 	if q.start != "" {
 		return q.start, q.end, nil
 	}
-	if q.end == "now" {
-		return "now-" + q.since, q.end, nil
-	}
-	end = q.end
 	back, err := parseSince(q.since)
 	if err != nil {
 		return "", "", usage{fmt.Errorf("--since %w", err)}
+	}
+	end = q.end
+	if end == "now" {
+		return "now-" + q.since, end, nil
 	}
 	at, err := parseMoment(end, q.now())
 	if err != nil {
@@ -142,7 +150,7 @@ func (q *question) selections() ([]client.Selection, error) {
 		return []client.Selection{of(`kind=~"server|consumer"`)}, nil
 	case q.kind != "":
 		return []client.Selection{of("kind=" + strconv.Quote(q.kind))}, nil
-	case strings.Contains(rest, "kind") || strings.Contains(rest, "component"):
+	case namesKind.MatchString(rest):
 		return []client.Selection{of()}, nil // the reader has chosen
 	}
 	return []client.Selection{of(`kind=~"server|consumer"`), of()}, nil

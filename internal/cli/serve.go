@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -71,9 +72,13 @@ type override struct {
 func (o *overrides) register(fs *pflag.FlagSet) {
 	def := config.Default()
 	for _, s := range config.Settings {
-		fs.Var(&overrideFlag{o, s, s.Value(&def).String(), s.Value(&def).Type()}, s.Flag(), s.Doc)
+		fs.Var(&overrideFlag{o, s, s.Value(&def).String(), s.Value(&def).Type()}, s.Flag(), usageOf(s))
 	}
 }
+
+// usageOf is what a setting does, without the backquotes of its documentation,
+// which pflag would take for the name of the flag's value.
+func usageOf(s config.Setting) string { return strings.ReplaceAll(s.Doc, "`", "") }
 
 func (o *overrides) apply(c *config.Config) {
 	for _, s := range o.set {
@@ -113,10 +118,9 @@ func loadConfig(file string, environ []string, flags *overrides) (config.Config,
 	}
 	errs = append(errs, c.Environ(environ)...)
 	flags.apply(&c)
-	if len(errs) == 0 {
-		if err := c.Validate(); err != nil {
-			errs = append(errs, err)
-		}
+	// What could not be read has its default, which is no problem of its own.
+	if err := c.Validate(); err != nil {
+		errs = append(errs, err)
 	}
 	if len(errs) > 0 {
 		return c, withHint(errors.Join(errs...), "docs/configuration.md lists every setting")
