@@ -119,6 +119,7 @@ func (d *Decoder) Merge(h *hist.Histogram) error {
 		return h.Merge(&d.view)
 	}
 	if d.class != raw && h.Schema != hist.Explicit {
+		h.Reduce(hist.DefaultSchema)
 		for _, v := range d.p.values[:d.class] {
 			if err := h.RecordNanos(v, 1); err != nil {
 				return d.wrap(err)

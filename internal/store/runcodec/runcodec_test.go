@@ -73,12 +73,19 @@ func unpack(t interface{ Fatalf(string, ...any) }, run []byte, series [][]entry,
 					t.Fatalf("histogram %x, want %x", b, p.data)
 				}
 			}
-			acc.Reset(5)
+			schema := int8(3 + len(p.data)%6) // finer ones, coarser ones
+			acc.Reset(schema)
 			if err := byMerge.Merge(acc); err != nil {
 				t.Fatalf("%v", err)
 			}
-			if acc.Count != h.Count {
-				t.Fatalf("merged %d observations, want %d", acc.Count, h.Count)
+			sum := hist.New(schema)
+			if err := sum.Merge(h); err != nil {
+				t.Fatalf("%v", err)
+			}
+			got, err := acc.AppendBinary(nil)
+			want, werr := sum.AppendBinary(nil)
+			if !bytes.Equal(got, want) || (err == nil) != (werr == nil) {
+				t.Fatalf("merged at schema %d: %x, %v; want %x, %v", schema, got, err, want, werr)
 			}
 		}
 	}
