@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"tailscope/internal/agg"
+	"tailscope/internal/store"
 )
 
 // message is a request or response as gRPC hands it to the codec: bytes.
@@ -174,6 +175,9 @@ func (s *Server) status(c *counters, err error) *status.Status {
 		return status.New(codes.ResourceExhausted, fmt.Sprintf("request over %d bytes: send smaller batches, or raise otlp.max_request", s.o.MaxRequestBytes))
 	case errors.Is(err, agg.ErrOverloaded):
 		c.overloaded.Add(1)
+		if errors.Is(err, store.ErrFull) {
+			return s.retry(codes.ResourceExhausted, "the server's disk is full: nothing of the request was accepted; retry later")
+		}
 		return s.retry(codes.ResourceExhausted, "overloaded: nothing of the request was accepted; retry later")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		c.broken.Add(1)

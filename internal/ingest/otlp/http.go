@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"mime"
 	"net/http"
@@ -84,6 +85,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, sig signal) {
 	defer s.limit.leave()
 	p, err := s.body(w, r, c, sig, t, unpack)
 	if err != nil {
+		if errors.Is(err, errTooLarge) {
+			// Many clients send everything before they read the answer. To
+			// be cut off instead would have them send the same again.
+			_, _ = io.CopyN(io.Discard, r.Body, patience*int64(s.o.MaxRequestBytes))
+		}
 		s.fail(w, c, t, err)
 		return
 	}
@@ -94,6 +100,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, sig signal) {
 	}
 	_, _ = w.Write(appendResponse(nil, p))
 }
+
+// patience is how many times the largest request is read of one that is larger,
+// only to be heard when it is refused.
+const patience = 4
 
 // body reads, unpacks and takes a request's body. What it holds in memory
 // counts against the limit as it grows.
@@ -208,11 +218,13 @@ func (s *Server) fail(w http.ResponseWriter, c *counters, t string, err error) {
 func (s *Server) refuse(w http.ResponseWriter, t string, code int, st *status.Status) {
 	var body []byte
 	var err error
+	p := st.Proto()
+	p.Message = strings.ToValidUTF8(p.Message, "\ufffd") // it may quote what was sent
 	if t == protobufType {
-		body, err = proto.Marshal(st.Proto())
+		body, err = proto.Marshal(p)
 	} else {
 		t = jsonType
-		body, err = protojson.Marshal(st.Proto())
+		body, err = protojson.Marshal(p)
 	}
 	if err != nil {
 		http.Error(w, st.Message(), code)

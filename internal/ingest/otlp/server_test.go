@@ -1,12 +1,14 @@
 package otlp
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -40,6 +42,7 @@ import (
 
 	"tailscope/benchmarks/payload"
 	"tailscope/internal/agg"
+	"tailscope/internal/store"
 )
 
 func start(t testing.TB, o Options) *Server {
@@ -337,6 +340,8 @@ func TestHTTPErrors(t *testing.T) {
 	f("/v1/traces", pb, "", good[:len(good)-1], 400, "malformed")
 	f("/v1/traces", js, "", []byte(`{"resourceSpans": 3}`), 400, "malformed")
 	f("/v1/metrics", js, "", []byte(`{`), 400, "malformed")
+	f("/v1/traces", js, "", []byte(`{"resourceSpans":[{"scopeSpans":[{"spans":[{"startTimeUnixNano": -1}]}]}]}`), 400, "malformed")
+	f("/v1/traces", js, "", []byte("{\"resourceSpans\":\xff\xfe}"), 400, "malformed")
 	f("/v1/traces", pb, "gzip", good, 400, "gzip")
 	f("/v1/traces", pb, "gzip", zip(good)[:100], 400, "gzip")
 	f("/v1/traces", pb, "zstd", good, 400, "zstd")
@@ -349,7 +354,9 @@ func TestHTTPErrors(t *testing.T) {
 	f("/x", js, "", nil, 404, "/v1/traces")
 	l.full = true
 	f("/v1/traces", pb, "", good, 429, "retry later")
-	l.full, l.commitErr = false, errors.New("disk gone")
+	l.full, l.commitErr = false, fmt.Errorf("%w: journal: %w", agg.ErrOverloaded, store.ErrFull)
+	f("/v1/traces", pb, "", good, 429, "disk is full")
+	l.commitErr = errors.New("disk gone")
 	f("/v1/traces", js, "", jsonOf(t, good), 503, "retry later")
 	l.commitErr = nil
 	r, err := http.Get("http://" + s.HTTPAddr().String() + "/v1/traces")
@@ -371,8 +378,32 @@ func TestHTTPErrors(t *testing.T) {
 	if err := json.Unmarshal(body(t, p), &answer); err != nil || answer.PartialSuccess.RejectedSpans != "1" || answer.PartialSuccess.ErrorMessage == "" {
 		t.Errorf("partial success %+v, %v", answer, err)
 	}
-	if st := s.Stats(); st.InFlightBytes != 0 || st.InFlightRequests != 0 || st.HTTP.TooLarge != 3 || st.HTTP.Overloaded != 1 || st.HTTP.Unavailable != 1 {
+	if st := s.Stats(); st.InFlightBytes != 0 || st.InFlightRequests != 0 || st.HTTP.TooLarge != 3 || st.HTTP.Overloaded != 2 || st.HTTP.Unavailable != 1 {
 		t.Errorf("stats %+v", st)
+	}
+}
+
+// TestTooLargeIsHeard: a client that reads nothing until it has sent
+// everything is told why it is refused.
+func TestTooLargeIsHeard(t *testing.T) {
+	s := start(t, Options{Sink: newLedger(), MaxRequestBytes: 8 << 20})
+	conn, err := net.Dial("tcp", s.HTTPAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	const size = 24 << 20
+	fmt.Fprintf(conn, "POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\nContent-Length: %d\r\n\r\n", size)
+	if _, err := conn.Write(make([]byte, size)); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("%s", resp.Status)
 	}
 }
 
