@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -13,6 +14,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/query"
+	"tailscope/internal/store"
 )
 
 // Selection are the parameters that say which observations are meant.
@@ -219,7 +221,7 @@ func register[I, O any](s *server, a huma.API, method, path, id, summary string,
 // failed turns an error into the API's, and logs what the server is to blame for.
 func (s *server) failed(ctx context.Context, name string, err error) error {
 	e := fail(err)
-	if e.status == http.StatusInternalServerError {
+	if e.status == http.StatusInternalServerError || errors.Is(err, store.ErrFull) {
 		s.Logger.ErrorContext(ctx, "question failed", "question", name, "err", err)
 	}
 	return e

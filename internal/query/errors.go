@@ -51,7 +51,9 @@ func AsError(err error) *Error {
 	case errors.As(err, &e):
 		return e
 	case errors.Is(err, store.ErrTooMany):
-		return &Error{Code: CodeTooMany, Field: "match", Message: "the question matches too many series; add a label to match or shorten the range", Err: err}
+		return &Error{Code: CodeTooMany, Field: "match", Message: "the answer would be too large; add a label to match, shorten the range or lengthen the step", Err: err}
+	case errors.Is(err, store.ErrFull):
+		return &Error{Code: CodeUnavailable, Message: "the server has no space left to write; its log says how much is missing", Err: err}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &Error{Code: CodeUnavailable, Message: "the question took too long; shorten the range or add a label to match", Err: err}
 	case errors.Is(err, context.Canceled):
