@@ -18,6 +18,8 @@ type Decoder struct {
 	m      model
 	c      decoder
 	r      bitReader
+	a      ansReader
+	tables *[tables]ansTable
 	spans  *[buckets + 1]int64
 	p      point
 	class  int
@@ -33,13 +35,22 @@ func (d *Decoder) Reset(b []byte) error {
 	if len(b) == 0 || b[0] != version {
 		return d.fail("not a run of version %d", version)
 	}
-	n, k := binary.Uvarint(b[1:])
-	if k <= 0 || n > uint64(len(b)-1-k) {
+	b = b[1:]
+	var lengths [2]uint64
+	for i := range lengths {
+		n, k := binary.Uvarint(b)
+		if k <= 0 {
+			return d.fail("length of coded bytes")
+		}
+		lengths[i], b = n, b[k:]
+	}
+	n, m := lengths[0], lengths[1]
+	if n > uint64(len(b)) || m > uint64(len(b))-n || !d.a.reset(b[n:n+m:n+m]) {
 		return d.fail("length of coded bytes")
 	}
-	b = b[1+k:]
 	d.c.reset(b[:n:n])
-	d.r.reset(b[n:])
+	d.r.reset(b[n+m:])
+	d.tables = ansTables()
 	d.m.reset()
 	d.spans = spans()
 	return nil
@@ -191,7 +202,7 @@ func (d *Decoder) wrap(err error) error {
 }
 
 func (d *Decoder) check() error {
-	if d.c.beyond() || d.r.bad {
+	if d.c.beyond() || d.a.beyond() || d.r.bad {
 		return d.fail("truncated")
 	}
 	return nil
@@ -295,13 +306,43 @@ func (d *Decoder) counts() bool {
 	window := d.window[:end+1]
 	p.counts = window
 	code, size := d.c.code, d.c.size
+	x, y := d.a.x[0], d.a.x[1] // x is that of the bucket at hand
+	in, at := d.a.in, d.a.at
 	i, ratio := 0, int32(0)
-	for ; i < end && rest > 0; i++ {
-		weight := uint64(weights[i])
+	weights = weights[:len(window)]
+	for ; i < end; i++ {
 		if i&3 == 0 {
+			if rest == 0 {
+				break
+			}
 			ratio = log2(rest) - log2(total)
 		}
+		weight := uint64(weights[i])
 		log := log2(weight) + ratio
+		if k := tableOf(log); k < tables {
+			t := &d.tables[k]
+			s := t.slots[x&(1<<ansBits-1)]
+			x = uint32(s>>12&0xfff)*(x>>ansBits) + uint32(s&0xfff)
+			if x < ansLow {
+				x <<= 16
+				if at+2 <= len(in) {
+					x |= uint32(binary.LittleEndian.Uint16(in[at:]))
+				}
+				at += 2
+			}
+			c := uint64(s >> 24)
+			if c == uint64(t.escape) {
+				c += d.r.gamma()
+			}
+			if c > rest {
+				return false
+			}
+			window[i] = c
+			rest -= c
+			total -= weight
+			x, y = y, x
+			continue
+		}
 		lv := level(log)
 		s := &d.m.steps[lv]
 		want, unit := wanted(log, weight, rest, total), units[lv]
@@ -372,7 +413,12 @@ func (d *Decoder) counts() bool {
 		window[i] = c
 		rest -= c
 		total -= weight
+		x, y = y, x
 	}
+	if i&1 != 0 {
+		x, y = y, x
+	}
+	d.a.x, d.a.at = [2]uint32{x, y}, at
 	d.c.code, d.c.size = code, size
 	clear(window[i:])
 	window[0]++

@@ -8,8 +8,8 @@ import (
 	"tailscope/hist"
 )
 
-// A run is the version byte, the length of the coded bytes (uvarint), those,
-// and the plain bits.
+// A run is the version byte, the lengths (uvarints) of what went through the
+// range coder and through tables, those, and the plain bits.
 const version = 1
 
 // Encoder makes runs. The zero value must be Reset before use. Not safe for
@@ -18,10 +18,13 @@ type Encoder struct {
 	m      model
 	c      coder
 	w      bitWriter
+	a      ansWriter
 	spans  *[buckets + 1]int64
+	tables *[tables]ansTable
 	h      hist.Histogram
 	buf    []byte
 	coded  []byte
+	table  []byte
 	inside bool // a series has begun
 }
 
@@ -30,7 +33,9 @@ func (e *Encoder) Reset() {
 	e.m.reset()
 	e.c.reset(e.coded[:0])
 	e.w.reset()
+	e.a.symbols = e.a.symbols[:0]
 	e.spans = spans()
+	e.tables = ansTables()
 	e.inside = false
 }
 
@@ -105,8 +110,11 @@ func (e *Encoder) AppendTo(dst []byte) []byte {
 	e.end()
 	e.coded = e.c.finish()
 	dst = append(dst, version)
+	e.table = e.a.appendTo(e.table[:0])
 	dst = binary.AppendUvarint(dst, uint64(len(e.coded)))
+	dst = binary.AppendUvarint(dst, uint64(len(e.table)))
 	dst = append(dst, e.coded...)
+	dst = append(dst, e.table...)
 	return append(dst, e.w.finish()...)
 }
 
@@ -233,17 +241,29 @@ func (e *Encoder) counts(p *point) {
 	end := len(p.counts) - 1
 	ratio := int32(0) // renewed now and then: it changes slowly
 	for i, c := range p.counts[:end] {
-		if rest == 0 {
-			return
+		if i&3 == 0 {
+			if rest == 0 {
+				return
+			}
+			ratio = log2(rest) - log2(total)
 		}
 		if i == 0 {
 			c--
 		}
 		weight := uint64(weights[i])
-		if i&3 == 0 {
-			ratio = log2(rest) - log2(total)
-		}
 		log := log2(weight) + ratio
+		if k := tableOf(log); k < tables {
+			t := &e.tables[k]
+			if c < uint64(t.escape) {
+				e.a.put(t, uint32(c), i&1)
+			} else {
+				e.a.put(t, t.escape, i&1)
+				e.w.gamma(c - uint64(t.escape))
+			}
+			rest -= c
+			total -= weight
+			continue
+		}
 		e.bucket(level(log), wanted(log, weight, rest, total), c)
 		rest -= c
 		total -= weight
