@@ -35,7 +35,8 @@ var (
 	ErrCorrupt = errors.New("corrupt")
 	// ErrVersion says the store was written in a format this program does not know.
 	ErrVersion = errors.New("unknown format version")
-	// ErrTooMany says a query would return more than its limit.
+	// ErrTooMany says a query would return more than its limit, or more than
+	// the store would hold in memory for one answer.
 	ErrTooMany = errors.New("too many series")
 )
 

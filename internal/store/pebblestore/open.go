@@ -49,6 +49,10 @@ type Options struct {
 	MemtableBytes int64 // default 16 MiB
 	IndexBytes    int64 // label index and run directories held in memory; default 96 MiB
 
+	// AnswerBytes bounds what one answer holds in memory, about; beyond it a
+	// query is refused with store.ErrTooMany. Default 1 GiB.
+	AnswerBytes int64
+
 	// Settle is how long after the end of a partition its points are settled;
 	// default 10 min. Rollup is how long after its end a slot is rolled up;
 	// default 20 s.
@@ -89,6 +93,7 @@ func (o *Options) ensureDefaults() error {
 	setDefault(&o.CacheBytes, 48<<20)
 	setDefault(&o.MemtableBytes, 16<<20)
 	setDefault(&o.IndexBytes, 96<<20)
+	setDefault(&o.AnswerBytes, 1<<30)
 	setDefault(&o.Settle, 10*time.Minute)
 	setDefault(&o.Rollup, 20*time.Second)
 	setDefault(&o.Parallelism, runtime.GOMAXPROCS(0))

@@ -495,6 +495,42 @@ func TestManySeries(t *testing.T) {
 	}
 }
 
+// A question for more than one answer may hold is refused; the same data in
+// fewer steps is answered.
+func TestAnswersAreBounded(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, Options{AnswerBytes: 1 << 20})
+	defer s.Close()
+	b := &store.Batch{Writer: "w", Generation: 1, Resolution: series.Base}
+	for i := range uint32(50) {
+		b.Series = append(b.Series, storetest.Span(series.Full, "service", fmt.Sprint(i)), series.Series{Family: "queue", Kind: series.Gauge, Labels: labels.FromStrings("q", fmt.Sprint(i))})
+		samples := make([]series.Sample, 2000)
+		for k := range samples {
+			samples[k].TimeMillis = (t0 + int64(k)) * 1000
+		}
+		b.Samples = append(b.Samples, store.Samples{Series: 2*i + 1, Samples: samples})
+		for k := range int64(100) {
+			b.Points = append(b.Points, store.Point{Series: 2 * i, Slot: t0 + 10*k, Data: storetest.Dist(0.1)})
+		}
+	}
+	check(t, s.Put(ctx, b))
+	for _, measure := range []store.Measure{store.Buckets, store.Moments} {
+		q := store.Query{Family: series.SpanDuration, Start: t0, End: t0 + 3600, Step: 10, Each: true, Schema: 5, Measure: measure}
+		// Moments take less than half of what buckets do.
+		if _, err := s.Query(ctx, q); errors.Is(err, store.ErrTooMany) != (measure == store.Buckets) {
+			t.Errorf("measure %d: %v", measure, err)
+		}
+		q.Step = 600
+		_, err := s.Query(ctx, q)
+		check(t, err)
+	}
+	if _, err := s.Samples(ctx, store.SampleQuery{Family: "queue", StartMillis: t0 * 1000, EndMillis: (t0 + 3600) * 1000}); !errors.Is(err, store.ErrTooMany) {
+		t.Errorf("samples: %v", err)
+	}
+	_, err := s.Samples(ctx, store.SampleQuery{Family: "queue", StartMillis: t0 * 1000, EndMillis: (t0 + 100) * 1000})
+	check(t, err)
+}
+
 func TestDirect(t *testing.T) {
 	ctx := context.Background()
 	s := open(t, Options{})

@@ -106,6 +106,7 @@ type execution struct {
 	selections map[int64]*daySelection // by day
 	grouping   grouping
 	steps      int
+	held       atomic.Int64 // bytes of the answer so far, see sums.hold
 }
 
 type daySelection struct {
@@ -361,6 +362,7 @@ func (x *execution) accumulate(areas []area, measure store.Measure, whole bool) 
 	if whole {
 		steps = 1
 	}
+	x.held.Store(0)
 	workers := x.s.opts.Parallelism
 	weight := 0
 	for _, a := range areas {
@@ -389,6 +391,7 @@ func (x *execution) accumulate(areas []area, measure store.Measure, whole bool) 
 	var next atomic.Int64
 	work := func(ctx context.Context, w int) error {
 		acc := newSums(len(x.grouping.groups), steps, measure, x.q.Schema)
+		acc.held, acc.limit = &x.held, x.s.opts.AnswerBytes
 		all[w] = acc
 		c, err := x.s.newScanner(ctx, x.snap)
 		if err != nil {
@@ -468,6 +471,9 @@ type sums struct {
 	sparse  map[int]*cell
 	slab    []cell
 	scratch *hist.Histogram
+
+	held  *atomic.Int64 // by all who sum for the query
+	limit int64
 }
 
 type cell struct {
@@ -488,13 +494,28 @@ func newSums(groups, steps int, measure store.Measure, schema int8) *sums {
 	return s
 }
 
-func (s *sums) cell(i int) *cell {
+// cellBytes is about what a cell takes, and histBytes a histogram beside its counts.
+const (
+	cellBytes = 160
+	histBytes = 256
+)
+
+// hold counts memory that the answer takes and refuses what is beyond the bound:
+// a question for every slot of every series may well be one.
+func (s *sums) hold(bytes int) error {
+	if s.held.Add(int64(bytes)) > s.limit {
+		return fmt.Errorf("the answer takes more than %d MiB: %w", s.limit>>20, store.ErrTooMany)
+	}
+	return nil
+}
+
+func (s *sums) cell(i int) (*cell, error) {
 	if s.dense != nil {
 		if c := s.dense[i]; c != nil {
-			return c
+			return c, nil
 		}
 	} else if c := s.sparse[i]; c != nil {
-		return c
+		return c, nil
 	}
 	if len(s.slab) == 0 {
 		s.slab = make([]cell, 64)
@@ -503,7 +524,7 @@ func (s *sums) cell(i int) *cell {
 	s.slab = s.slab[1:]
 	c.moment.Min, c.moment.Max = math.NaN(), math.NaN()
 	s.set(i, c)
-	return c
+	return c, s.hold(cellBytes)
 }
 
 func (s *sums) set(i int, c *cell) {
@@ -515,7 +536,10 @@ func (s *sums) set(i int, c *cell) {
 }
 
 func (s *sums) add(i int, kind series.Kind, data []byte) error {
-	c := s.cell(i)
+	c, err := s.cell(i)
+	if err != nil {
+		return err
+	}
 	s.points++
 	if kind != series.Distribution {
 		n, err := store.DecodeNumber(data)
@@ -533,18 +557,29 @@ func (s *sums) add(i int, kind series.Kind, data []byte) error {
 		addMoment(&c.moment, m)
 		return nil
 	}
-	if c.hist == nil {
+	fresh := c.hist == nil
+	if fresh {
 		c.hist = hist.New(s.schema)
 	}
 	if err := c.hist.MergeEncoded(data); err != nil {
 		return corruptPoint(err)
 	}
+	if fresh {
+		return s.hold(sizeOf(c.hist))
+	}
 	return nil
+}
+
+func sizeOf(h *hist.Histogram) int {
+	return histBytes + 8*(cap(h.Positive.Counts)+cap(h.Negative.Counts))
 }
 
 // addPacked adds a distribution that a decoder stands before.
 func (s *sums) addPacked(i int, dec *runcodec.Decoder) error {
-	c := s.cell(i)
+	c, err := s.cell(i)
+	if err != nil {
+		return err
+	}
 	s.points++
 	if s.measure == store.Moments {
 		if s.scratch == nil {
@@ -557,11 +592,15 @@ func (s *sums) addPacked(i int, dec *runcodec.Decoder) error {
 		addMoment(&c.moment, hist.Moment{Count: h.Count, Sum: h.Sum, Min: h.Min, Max: h.Max, Weighted: h.Weighted})
 		return nil
 	}
-	if c.hist == nil {
+	fresh := c.hist == nil
+	if fresh {
 		c.hist = hist.New(s.schema)
 	}
 	if err := dec.Merge(c.hist); err != nil {
 		return corruptPoint(err)
+	}
+	if fresh {
+		return s.hold(sizeOf(c.hist))
 	}
 	return nil
 }

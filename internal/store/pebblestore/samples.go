@@ -112,6 +112,9 @@ func (r *sampleReader) bounds() (first, last int64, ok bool) {
 	return max(first, partOf(tierSamples, r.floor[tierSamples])), readTime(it.Key()[2:]), true
 }
 
+// sampleBytes is what a sample takes in an answer.
+const sampleBytes = 16
+
 // Samples returns the raw samples in [StartMillis, EndMillis], series in order
 // of labels; series without any are left out.
 func (s *Store) Samples(ctx context.Context, q store.SampleQuery) (out []store.SampleSeries, err error) {
@@ -135,6 +138,7 @@ func (s *Store) Samples(ctx context.Context, q store.SampleQuery) (out []store.S
 	}
 	from := max(first, partOf(tierSamples, floorDiv(q.StartMillis, 1000)))
 	to := min(last, partOf(tierSamples, floorDiv(q.EndMillis, 1000)))
+	held := int64(0)
 	for part := from; part <= to; part += tierPart[tierSamples] {
 		d, err := r.day(dayOf(part))
 		if err != nil {
@@ -147,11 +151,15 @@ func (s *Store) Samples(ctx context.Context, q store.SampleQuery) (out []store.S
 			for _, v := range ss {
 				if v.TimeMillis >= q.StartMillis && v.TimeMillis <= q.EndMillis {
 					r.series[i].Samples = append(r.series[i].Samples, v)
+					held += sampleBytes
 				}
 			}
 		})
 		if err != nil {
 			return nil, fmt.Errorf("samples of %s: %w", q.Family, err)
+		}
+		if held > s.opts.AnswerBytes {
+			return nil, fmt.Errorf("samples of %s: the answer takes more than %d MiB: %w", q.Family, s.opts.AnswerBytes>>20, store.ErrTooMany)
 		}
 	}
 	for i := range r.series {
