@@ -266,7 +266,7 @@ func (a *Aggregator) recover(ctx context.Context, now time.Time) error {
 }
 
 func (a *Aggregator) openGeneration(number uint64, now time.Time) {
-	a.open = &generation{number: number, began: now, cells: newCells(&a.slabs, len(a.reg.series))}
+	a.open = &generation{number: number, began: now, cells: newCells(&a.slabs, a.reg.series.n)}
 	a.reg.generation = uint32(number)
 	a.began = append(a.began, generationTime{uint32(number), now})
 }
@@ -333,8 +333,8 @@ func (a *Aggregator) target(n uint32) Target {
 	if n == 0 {
 		return 0
 	}
-	t := &a.reg.targets[n]
-	return makeTarget(n, t.incarnation, a.reg.meta[t.full].Kind)
+	t := a.reg.targets.at(n)
+	return makeTarget(n, t.incarnation, a.reg.meta.at(t.full).Kind)
 }
 
 // DeclareFamily records a family's kind and export interval.

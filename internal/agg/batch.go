@@ -300,10 +300,10 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 	// Definitions this batch is the first to need go before it.
 	a.defs = append(a.defs[:0], 0, 0, 0, 0, 0, 0, 0, 0, frameDefinitions)
 	empty := len(a.defs)
-	targets, gen := a.reg.targets, uint32(g.number)
+	targets, gen := &a.reg.targets, uint32(g.number)
 	for i := range b.seen {
 		t := b.seen[i].target
-		r := &targets[t.index()]
+		r := targets.get(t.index())
 		if r.generation != gen || r.incarnation != t.incarnation() {
 			if err := a.define(t, gen); err != nil {
 				a.undefine(b)
@@ -314,7 +314,7 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 	b.fetch(targets, g.cells)
 	for i := range b.ops {
 		t := b.ops[i].target
-		if r := &targets[t.index()]; r.generation != gen || r.incarnation != t.incarnation() {
+		if r := targets.get(t.index()); r.generation != gen || r.incarnation != t.incarnation() {
 			if err := a.define(t, gen); err != nil {
 				a.undefine(b)
 				return 0, err
@@ -338,7 +338,7 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 	folded := uint64(0)
 	for i := range b.seen {
 		s := &b.seen[i]
-		t := &targets[s.target.index()]
+		t := targets.at(s.target.index())
 		if h := uint64(t.hits) + uint64(s.weight); h <= math.MaxUint32 {
 			t.hits = uint32(h)
 		}
@@ -349,7 +349,7 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 	}
 	for i := range b.ops {
 		op := &b.ops[i]
-		t := &targets[op.target.index()]
+		t := targets.at(op.target.index())
 		switch a.apply(g, t.full, t.marginal, op, b.buf[op.at:op.end], b.now/1e6) {
 		case outOfOrder:
 			b.rejects.OutOfOrder++
@@ -370,10 +370,10 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 // a commit's time would be one load waiting for the one before it, the target's
 // for the cell's for the page's. Here each loop's loads are independent, so
 // the processor has many under way at once.
-func (b *Batch) fetch(targets []target, g *cells) {
+func (b *Batch) fetch(targets *list[target], g *cells) {
 	b.heads = b.heads[:0]
 	for i := range b.seen {
-		s, h := targets[b.seen[i].target.index()].full, uint32(0)
+		s, h := targets.at(b.seen[i].target.index()).full, uint32(0)
 		if int(s) < len(g.heads) {
 			h = g.heads[s]
 		}
@@ -415,17 +415,17 @@ func (a *Aggregator) nudge() {
 // define adds the definitions of a target to a.defs.
 func (a *Aggregator) define(t Target, gen uint32) error {
 	n := t.index()
-	if n == 0 || int(n) >= len(a.reg.targets) {
+	if n == 0 || int(n) >= a.reg.targets.n {
 		return fmt.Errorf("target %d does not exist", n)
 	}
-	r := &a.reg.targets[n]
+	r := a.reg.targets.at(n)
 	if r.incarnation != t.incarnation() || r.state == targetFree {
 		return fmt.Errorf("target %d is of an earlier epoch: resolve targets anew when Batch.Epoch changes", n)
 	}
 	for _, s := range [...]uint32{r.full, r.marginal} {
-		if s != 0 && a.reg.series[s].defined != gen {
-			a.defs = appendSeriesDefinition(a.defs, s, &a.reg.meta[s])
-			a.reg.series[s].defined = gen
+		if s != 0 && a.reg.series.at(s).defined != gen {
+			a.defs = appendSeriesDefinition(a.defs, s, a.reg.meta.at(s))
+			a.reg.series.at(s).defined = gen
 		}
 	}
 	a.defs = appendTargetDefinition(a.defs, n, r.full, r.marginal)
@@ -436,13 +436,13 @@ func (a *Aggregator) define(t Target, gen uint32) error {
 // undefine takes back the marks of define when the definitions were not written.
 func (a *Aggregator) undefine(b *Batch) {
 	undo := func(t Target) {
-		if int(t.index()) >= len(a.reg.targets) {
+		if int(t.index()) >= a.reg.targets.n {
 			return
 		}
-		r := &a.reg.targets[t.index()]
+		r := a.reg.targets.at(t.index())
 		r.generation = 0
-		a.reg.series[r.full].defined = 0
-		a.reg.series[r.marginal].defined = 0
+		a.reg.series.at(r.full).defined = 0
+		a.reg.series.at(r.marginal).defined = 0
 	}
 	for i := range b.seen {
 		undo(b.seen[i].target)
@@ -457,7 +457,7 @@ func (a *Aggregator) observe(g *generation, full, marginal, slot uint32, nanos i
 	key := slot<<2 | modeDurations
 	c, fresh := g.cells.cell(full, key)
 	if fresh {
-		a.reg.series[full].generation = uint32(g.number)
+		a.reg.series.at(full).generation = uint32(g.number)
 	}
 	g.cells.observe(c, nanos, weight, bucket)
 	if marginal == 0 {
@@ -465,7 +465,7 @@ func (a *Aggregator) observe(g *generation, full, marginal, slot uint32, nanos i
 	}
 	c, fresh = g.cells.cell(marginal, key)
 	if fresh {
-		a.reg.series[marginal].generation = uint32(g.number)
+		a.reg.series.at(marginal).generation = uint32(g.number)
 	}
 	g.cells.observe(c, nanos, weight, bucket)
 }
@@ -497,7 +497,7 @@ func (a *Aggregator) addHist(g *generation, full, marginal, slot uint32, encoded
 		}
 		c, fresh := g.cells.cell(s, slot<<2|modeBlobs)
 		if fresh {
-			a.reg.series[s].generation = uint32(g.number)
+			a.reg.series.at(s).generation = uint32(g.number)
 		}
 		if err := g.cells.encoded(c, encoded); err != nil {
 			return malformed // of bounds that do not go with those already there
@@ -510,7 +510,7 @@ func (a *Aggregator) addNumber(g *generation, s uint32, millis int64, v float64)
 	slot := uint32(millis / (1000 * int64(series.Base)))
 	c, fresh := g.cells.cell(s, slot<<2|modeNumber)
 	if fresh {
-		a.reg.series[s].generation = uint32(g.number)
+		a.reg.series.at(s).generation = uint32(g.number)
 	}
 	g.cells.number(c, millis, v)
 	g.cells.sample(s, millis, v)
@@ -530,19 +530,19 @@ func (p *replayer) defineSeries(number uint32, s series.Series) error {
 	}
 	reg := p.a.reg
 	n := reg.intern(s)
-	if reg.meta[n].Kind != s.Kind {
+	if reg.meta.at(n).Kind != s.Kind {
 		return fmt.Errorf("series %s is of two kinds", s.Labels)
 	}
-	reg.series[n].generation = uint32(p.g.number)
-	if s.View == series.Marginal && reg.series[n].total == 0 {
+	reg.series.at(n).generation = uint32(p.g.number)
+	if s.View == series.Marginal && reg.series.at(n).total == 0 {
 		total := reg.intern(totalOf(s))
-		reg.series[n].total = total
-		reg.series[total].refs++
+		reg.series.at(n).total = total
+		reg.series.at(total).refs++
 		if svc, _ := reg.service(s.Labels.Get(series.LabelService)); svc != nil {
 			svc.marginals++
 		}
 	}
-	if reg.series[n].refs == 0 {
+	if reg.series.at(n).refs == 0 {
 		reg.orphans = append(reg.orphans, n)
 	}
 	p.series[number] = n
@@ -570,7 +570,7 @@ func (p *replayer) entries(commitMillis int64, e *entryReader) error {
 		if !ok {
 			return fmt.Errorf("entry of undefined target %d", e.target)
 		}
-		kind := p.a.reg.meta[t[0]].Kind
+		kind := p.a.reg.meta.at(t[0]).Kind
 		number := e.op == opNumber || e.op == opDeltaNumber
 		if number != (kind != series.Distribution) {
 			return fmt.Errorf("entry of target %d is of another kind than its series", e.target)

@@ -142,7 +142,7 @@ func (a *Aggregator) putFrozen(ctx context.Context) error {
 
 // makeTotals adds the Total cells of a frozen generation, from its Marginals.
 // It says how many could not be added.
-func makeTotals(g *generation, recs []seriesRec) (lost int) {
+func makeTotals(g *generation, recs list[seriesRec]) (lost int) {
 	if g.totals {
 		return 0
 	}
@@ -151,7 +151,7 @@ func makeTotals(g *generation, recs []seriesRec) (lost int) {
 	n := c.count
 	for i := uint32(1); i < n; i++ {
 		m := c.at(i)
-		t := recs[m.series].total
+		t := recs.at(m.series).total
 		if t == 0 {
 			continue
 		}
@@ -230,7 +230,7 @@ func (w *builder) forget() {
 }
 
 // batch makes what Put takes of a frozen generation. The result is valid until the next call.
-func (w *builder) batch(g *generation, meta []series.Series, ids []series.ID) *store.Batch {
+func (w *builder) batch(g *generation, meta list[series.Series], ids []series.ID) *store.Batch {
 	b := &w.b
 	clear(b.Series)
 	clear(b.Points)
@@ -249,7 +249,7 @@ func (w *builder) batch(g *generation, meta []series.Series, ids []series.ID) *s
 	b.Series, b.IDs = slices.Grow(b.Series, n), slices.Grow(b.IDs, n)
 	for s, h := range c.heads {
 		if h != 0 {
-			b.Series = append(b.Series, meta[s])
+			b.Series = append(b.Series, *meta.at(uint32(s)))
 			b.IDs = append(b.IDs, ids[s])
 			w.number[s] = uint32(len(b.Series))
 		}

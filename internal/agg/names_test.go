@@ -238,7 +238,7 @@ func TestIdleSeriesLeaveMemory(t *testing.T) {
 	}
 	flush(t, a)
 	views(t, st, 213)
-	if n := len(a.reg.targets); n > 110 {
+	if n := a.reg.targets.n; n > 110 {
 		t.Errorf("%d target entries for 100 targets", n)
 	}
 }

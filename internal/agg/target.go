@@ -55,7 +55,7 @@ type seriesRec struct {
 type registry struct {
 	o *Options
 
-	targets []target // number 0 is none
+	targets list[target] // number 0 is none
 	keys    []series.ID
 	lookup  series.Table // targets by key
 	unused  []uint32
@@ -64,8 +64,8 @@ type registry struct {
 
 	graves []grave
 
-	series     []seriesRec // number 0 is none
-	meta       []series.Series
+	series     list[seriesRec] // number 0 is none
+	meta       list[series.Series]
 	ids        []series.ID
 	byID       series.Table // series by identity
 	idle       []uint32     // numbers free for reuse
@@ -145,10 +145,10 @@ const (
 func newRegistry(o *Options) *registry {
 	return &registry{
 		o:         o,
-		targets:   make([]target, 1),
+		targets:   newList[target](1),
 		keys:      make([]series.ID, 1),
-		series:    make([]seriesRec, 1),
-		meta:      make([]series.Series, 1),
+		series:    newList[seriesRec](1),
+		meta:      newList[series.Series](1),
 		ids:       make([]series.ID, 1),
 		services:  make([]*service, 1),
 		serviceOf: map[string]uint32{},
@@ -268,7 +268,7 @@ func (r *registry) span(id *SpanIdentity, k *spanKey, pressed bool) uint32 {
 		r.joinMarginal(g)
 	}
 	t := r.newTarget(key, full, g.marginal)
-	r.targets[t].service, r.targets[t].tenant, r.targets[t].folded = g.service, hash, fold && id.Tenant != series.Other
+	r.targets.at(t).service, r.targets.at(t).tenant, r.targets.at(t).folded = g.service, hash, fold && id.Tenant != series.Other
 	return t
 }
 
@@ -319,10 +319,10 @@ func (r *registry) newGroup(id *SpanIdentity) *group {
 // joinMarginal gives the group its marginal.
 func (r *registry) joinMarginal(g *group) {
 	g.marginal = r.intern(r.build(&g.names, series.Marginal, false))
-	if r.series[g.marginal].total == 0 {
+	if r.series.at(g.marginal).total == 0 {
 		total := r.intern(r.build(&g.names, series.Total, false))
-		r.series[g.marginal].total = total
-		r.series[total].refs++
+		r.series.at(g.marginal).total = total
+		r.series.at(total).refs++
 		r.services[g.service].marginals++
 	}
 }
@@ -392,13 +392,13 @@ func (r *registry) metric(s series.Series) uint32 {
 	var id series.ID
 	id, r.idBuf = s.ID(r.idBuf)
 	if t := r.lookup.Find(r.keys, id); t != 0 {
-		if r.meta[r.targets[t].full].Kind != s.Kind {
+		if r.meta.at(r.targets.at(t).full).Kind != s.Kind {
 			return 0
 		}
 		return t
 	}
 	n := r.internID(s, id)
-	if r.meta[n].Kind != s.Kind {
+	if r.meta.at(n).Kind != s.Kind {
 		return 0
 	}
 	return r.newTarget(id, n, 0)
@@ -419,17 +419,17 @@ func (r *registry) newTarget(key series.ID, full, marginal uint32) uint32 {
 		n = r.unused[k-1]
 		r.unused = r.unused[:k-1]
 	} else {
-		n = uint32(len(r.targets))
-		r.targets = push(r.targets, target{})
+		n = uint32(r.targets.n)
+		r.targets.push(target{})
 		r.keys = push(r.keys, series.ID{})
 	}
-	inc := max(r.targets[n].incarnation, r.incarnation)
-	r.targets[n] = target{full: full, marginal: marginal, incarnation: inc, born: r.generation, state: targetLive}
+	inc := max(r.targets.at(n).incarnation, r.incarnation)
+	*r.targets.at(n) = target{full: full, marginal: marginal, incarnation: inc, born: r.generation, state: targetLive}
 	r.keys[n] = key
 	r.lookup.Add(key, n)
-	r.series[full].refs++
+	r.series.at(full).refs++
 	if marginal != 0 {
-		r.series[marginal].refs++
+		r.series.at(marginal).refs++
 	}
 	return n
 }
@@ -461,13 +461,13 @@ func (r *registry) add(s series.Series, id series.ID) uint32 {
 		n = r.idle[k-1]
 		r.idle = r.idle[:k-1]
 	} else {
-		n = uint32(len(r.series))
-		r.series = push(r.series, seriesRec{})
-		r.meta = push(r.meta, series.Series{})
+		n = uint32(r.series.n)
+		r.series.push(seriesRec{})
+		r.meta.push(series.Series{})
 		r.ids = push(r.ids, series.ID{})
 	}
-	r.series[n] = seriesRec{live: true}
-	r.meta[n] = s
+	*r.series.at(n) = seriesRec{live: true}
+	*r.meta.at(n) = s
 	r.ids[n] = id
 	r.byID.Add(id, n)
 	r.labelBytes += labelSize(s.Labels)
@@ -478,15 +478,15 @@ func labelSize(l labels.Labels) int64 { return int64(l.ByteSize()) + 16 }
 
 // bytes estimates the memory of the tables.
 func (r *registry) bytes() int64 {
-	n := int64(cap(r.targets))*40 + int64(cap(r.keys))*16 + r.lookup.Bytes() +
-		int64(cap(r.series))*20 + int64(cap(r.meta))*40 + int64(cap(r.ids))*16 + r.byID.Bytes() +
+	n := r.targets.room()*40 + int64(cap(r.keys))*16 + r.lookup.Bytes() +
+		r.series.room()*20 + r.meta.room()*40 + int64(cap(r.ids))*16 + r.byID.Bytes() +
 		r.labelBytes + int64(len(r.groups))*400 + r.tenantBytes
 	return n
 }
 
 // bury makes a target unfindable; its number is reused once no batch can hold it.
 func (r *registry) bury(t uint32) {
-	r.targets[t].state = targetGone
+	r.targets.at(t).state = targetGone
 	r.lookup.Delete(r.keys[t], t)
 	r.graves = append(r.graves, grave{t, r.epoch})
 }
@@ -496,8 +496,8 @@ func (r *registry) bury(t uint32) {
 func (r *registry) retire(since uint32, must bool) (buried int) {
 	if !must {
 		idle := 0
-		for i := range r.targets {
-			if t := &r.targets[i]; t.state == targetLive && max(t.generation, t.born) < since {
+		for i := range r.targets.n {
+			if t := r.targets.at(uint32(i)); t.state == targetLive && max(t.generation, t.born) < since {
 				idle++
 			}
 		}
@@ -505,8 +505,8 @@ func (r *registry) retire(since uint32, must bool) (buried int) {
 			return 0
 		}
 	}
-	for i := 1; i < len(r.targets); i++ {
-		if t := &r.targets[i]; t.state == targetLive && max(t.generation, t.born) < since {
+	for i := 1; i < r.targets.n; i++ {
+		if t := r.targets.at(uint32(i)); t.state == targetLive && max(t.generation, t.born) < since {
 			r.bury(uint32(i))
 			buried++
 		}
@@ -524,7 +524,7 @@ func (r *registry) reclaim(pinned, oldest uint32) {
 			keep = append(keep, g)
 			continue
 		}
-		t := &r.targets[g.target]
+		t := r.targets.at(g.target)
 		r.release(t.full)
 		if t.marginal != 0 {
 			r.release(t.marginal)
@@ -535,26 +535,26 @@ func (r *registry) reclaim(pinned, oldest uint32) {
 	r.graves = keep
 	for i := 0; i < len(r.orphans); i++ { // grows while it runs
 		n := r.orphans[i]
-		s := &r.series[n]
+		s := r.series.at(n)
 		if !s.live || s.refs > 0 || s.generation >= oldest {
 			continue
 		}
 		r.byID.Delete(r.ids[n], n)
-		r.labelBytes -= labelSize(r.meta[n].Labels)
+		r.labelBytes -= labelSize(r.meta.at(n).Labels)
 		if total := s.total; total != 0 {
-			if svc := r.serviceOf[r.meta[n].Labels.Get(series.LabelService)]; svc != 0 {
+			if svc := r.serviceOf[r.meta.at(n).Labels.Get(series.LabelService)]; svc != 0 {
 				r.services[svc].marginals--
 			}
 			r.release(total)
 			clear(r.groups)
 		}
-		r.series[n] = seriesRec{}
-		r.meta[n] = series.Series{}
+		*r.series.at(n) = seriesRec{}
+		*r.meta.at(n) = series.Series{}
 		r.idle = append(r.idle, n)
 	}
 	wait := r.orphans[:0]
 	for _, n := range r.orphans {
-		if s := &r.series[n]; s.live && s.refs == 0 {
+		if s := r.series.at(n); s.live && s.refs == 0 {
 			wait = append(wait, n)
 		}
 	}
@@ -567,24 +567,27 @@ func (r *registry) reclaim(pinned, oldest uint32) {
 // later incarnation than any it had.
 func (r *registry) shrink() {
 	const least = 1 << 12
-	if n := len(r.targets); n > least && len(r.unused) > n/2 {
+	if n := r.targets.n; n > least && len(r.unused) > n/2 {
 		end := n
-		for end > 1 && r.targets[end-1].state == targetFree {
+		for end > 1 && r.targets.at(uint32(end-1)).state == targetFree {
 			end--
-			r.incarnation = max(r.incarnation, r.targets[end].incarnation)
+			r.incarnation = max(r.incarnation, r.targets.at(uint32(end)).incarnation)
 		}
 		if end <= n/2 {
-			r.targets, r.keys = slices.Clone(r.targets[:end]), slices.Clone(r.keys[:end])
+			r.targets.trim(end)
+			r.keys = slices.Clone(r.keys[:end])
 			r.unused = below(r.unused, end)
 		}
 	}
-	if n := len(r.series); n > least && len(r.idle) > n/2 {
+	if n := r.series.n; n > least && len(r.idle) > n/2 {
 		end := n
-		for end > 1 && !r.series[end-1].live {
+		for end > 1 && !r.series.at(uint32(end-1)).live {
 			end--
 		}
 		if end <= n/2 {
-			r.series, r.meta, r.ids = slices.Clone(r.series[:end]), slices.Clone(r.meta[:end]), slices.Clone(r.ids[:end])
+			r.series.trim(end)
+			r.meta.trim(end)
+			r.ids = slices.Clone(r.ids[:end])
 			r.idle = below(r.idle, end)
 		}
 	}
@@ -604,7 +607,7 @@ func below(list []uint32, end int) []uint32 {
 }
 
 func (r *registry) release(n uint32) {
-	s := &r.series[n]
+	s := r.series.at(n)
 	if s.refs--; s.refs == 0 {
 		r.orphans = append(r.orphans, n)
 	}
@@ -624,8 +627,8 @@ func (r *registry) tell() {
 	if !any {
 		return
 	}
-	for i := 1; i < len(r.targets); i++ {
-		t := &r.targets[i]
+	for i := 1; i < r.targets.n; i++ {
+		t := r.targets.at(uint32(i))
 		if t.hits != 0 && t.tenant != 0 && near[t.service] {
 			r.services[t.service].tenants.sketch.add(t.tenant, uint64(t.hits))
 			t.hits = 0
@@ -643,8 +646,8 @@ func (r *registry) turn() (changed bool) {
 		}
 	}
 	if changed {
-		for i := 1; i < len(r.targets); i++ {
-			t := &r.targets[i]
+		for i := 1; i < r.targets.n; i++ {
+			t := r.targets.at(uint32(i))
 			if t.state != targetLive || t.tenant == 0 || !moved[t.service] {
 				continue
 			}
@@ -662,9 +665,9 @@ func (r *registry) turn() (changed bool) {
 		}
 	}
 	var none uint64
-	for i := 1; i < len(r.series); i++ {
-		m := &r.meta[i]
-		if !r.series[i].live || m.View != series.Marginal {
+	for i := 1; i < r.series.n; i++ {
+		m := r.meta.at(uint32(i))
+		if !r.series.at(uint32(i)).live || m.View != series.Marginal {
 			continue
 		}
 		n := r.serviceOf[m.Labels.Get(series.LabelService)]

@@ -1,0 +1,56 @@
+package agg
+
+// list is a slice that grows without moving what it holds: nothing is copied,
+// and whoever has a copy of the list sees what it held then.
+type list[T any] struct {
+	pages [][]T
+	n     int
+}
+
+const (
+	pageBits = 12
+	pageLen  = 1 << pageBits
+)
+
+// newList returns a list of n zero values.
+func newList[T any](n int) list[T] {
+	var p list[T]
+	for range n {
+		var zero T
+		p.push(zero)
+	}
+	return p
+}
+
+func (p *list[T]) at(i uint32) *T { return &p.pages[i>>pageBits][i&(pageLen-1)] }
+
+// get is at of any number; what is not there is as number 0.
+func (p *list[T]) get(i uint32) *T {
+	if int(i) >= p.n {
+		i = 0
+	}
+	return p.at(i)
+}
+
+func (p *list[T]) push(v T) {
+	if p.n == len(p.pages)<<pageBits {
+		p.pages = append(p.pages, make([]T, pageLen))
+	}
+	p.n++
+	*p.at(uint32(p.n - 1)) = v
+}
+
+// trim leaves the first n values.
+func (p *list[T]) trim(n int) {
+	for p.n > n {
+		p.n--
+		var zero T
+		*p.at(uint32(p.n)) = zero
+	}
+	keep := (n + pageLen - 1) >> pageBits
+	clear(p.pages[keep:])
+	p.pages = p.pages[:keep]
+}
+
+// room is for how many values there is memory.
+func (p *list[T]) room() int64 { return int64(len(p.pages)) << pageBits }
