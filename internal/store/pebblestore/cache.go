@@ -59,9 +59,11 @@ func (c *unitCache) get(day int64, sc scope) (*unit, error) {
 	}
 	slot := e.Value.(*unitSlot)
 	c.mu.Unlock()
+	grown := false
 	slot.once.Do(func() {
 		slot.u, slot.err = c.s.readUnit(day, sc)
 		slot.done.Store(true)
+		grown = true
 	})
 	if slot.err != nil {
 		c.mu.Lock()
@@ -70,6 +72,12 @@ func (c *unitCache) get(day int64, sc scope) (*unit, error) {
 			c.lru.Remove(e)
 		}
 		c.mu.Unlock()
+	}
+	// A question about a year loads hundreds of units. Who cannot have the
+	// lock at once leaves it to the next, or to Maintain.
+	if grown && c.s.write.TryLock() {
+		c.evict()
+		c.s.write.Unlock()
 	}
 	return slot.u, slot.err
 }

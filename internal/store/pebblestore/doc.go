@@ -11,7 +11,7 @@
 //     its scopes are settled: rewritten into runs that are series-major and in
 //     order of labels (run.go).
 //   - Data expires by tier and age, so tier and partition come first, and
-//     retention is a range delete (retain.go).
+//     retention is a range delete (maintain.go).
 //
 // Series are numbered per scope and day by a columnar label index (index.go)
 // that all tiers of the day share.

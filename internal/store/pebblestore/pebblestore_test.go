@@ -531,6 +531,34 @@ func TestAnswersAreBounded(t *testing.T) {
 	check(t, err)
 }
 
+// A question about many days holds no more of their indexes than the bound,
+// and none is missed.
+func TestIndexesAreBounded(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, Options{IndexBytes: 256 << 10})
+	defer s.Close()
+	const days = 30
+	for day := range int64(days) {
+		b := &store.Batch{Writer: "w", Generation: uint64(day + 1), Resolution: series.Base}
+		for i := range uint32(500) {
+			b.Series = append(b.Series, storetest.Span(series.Full, "service", "a", "tenant", fmt.Sprint(day, "-", i)))
+			b.Points = append(b.Points, store.Point{Series: i, Slot: t0 + day*secondsPerDay, Data: storetest.Dist(0.1)})
+		}
+		check(t, s.Put(ctx, b))
+	}
+	check(t, s.Maintain(ctx, time.Unix(t0, 0))) // lets go of what Put held
+	for range 3 {
+		tenants, err := s.LabelValues(ctx, series.SpanDuration, series.Full, "tenant", nil, t0, t0+days*secondsPerDay)
+		check(t, err)
+		if len(tenants) != 500*days {
+			t.Errorf("%d tenants, want %d", len(tenants), 500*days)
+		}
+		if n := s.Stats().IndexBytes; n > 256<<10 {
+			t.Errorf("%d bytes of indexes are held", n)
+		}
+	}
+}
+
 func TestDirect(t *testing.T) {
 	ctx := context.Background()
 	s := open(t, Options{})
