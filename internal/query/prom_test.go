@@ -391,6 +391,30 @@ func TestWindowsHoldTheSlotsThatEndInThem(t *testing.T) {
 	})
 }
 
+// A window shorter than a slot holds none of them or one too many.
+func TestShortWindowsAreWarnedOf(t *testing.T) {
+	tw := storetest.NewTwin()
+	h := hist.New(hist.DefaultSchema)
+	if err := h.RecordN(0.5, 100); err != nil {
+		t.Fatal(err)
+	}
+	data, err := h.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = tw.Put(context.Background(), &store.Batch{Writer: "w", Generation: 1, Resolution: series.Base,
+		Series: []series.Series{{Family: "x_seconds", Labels: labels.FromStrings("a", "b")}}, Points: []store.Point{{Slot: epoch, Data: data}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string]int{"rate(x_seconds[5s])": 1, "rate(x_seconds[10s])": 0, "rate(x_seconds[25s])": 0} {
+		res := run(t, engineOver(tw), query, at(epoch+10))
+		if got := res.Warnings; len(got) != want || want > 0 && !strings.Contains(fmt.Sprint(got.AsErrors()), "shorter than the slots") {
+			t.Errorf("%s: warnings %v, want %d", query, got.AsErrors(), want)
+		}
+	}
+}
+
 // Where only hours are left, shorter windows get their share and a warning.
 func TestCoarseSlotsAreShared(t *testing.T) {
 	ctx := context.Background()

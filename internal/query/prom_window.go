@@ -24,6 +24,10 @@ func (m marker) convert(h *hist.Histogram) *histogram.FloatHistogram {
 // at its end: the sum of the slots that end in (end - window, end].
 func (q *promQuerier) windows(ctx context.Context, set *promSet, f store.FamilyInfo, m marker, hints *storage.SelectHints, sq store.Query) error {
 	const base = int64(series.Base) * 1000
+	if m.window < base {
+		// No answer between the ends of slots, and too high a rate at them.
+		set.warn("a window of %s is shorter than the slots of %s; write at least [10s]", durationText(time.Duration(m.window)*time.Millisecond), f.Name)
+	}
 	first, count := hints.Start, int64(1)
 	if m.period > 0 {
 		first = ceilTo(hints.Start-m.phase, m.period) + m.phase
