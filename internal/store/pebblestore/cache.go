@@ -82,9 +82,14 @@ func (c *unitCache) get(day int64, sc scope) (*unit, error) {
 	return slot.u, slot.err
 }
 
+// recentPuts is how many of the last Puts keep their units in memory, whatever
+// the limit: they, or the next ones, would only load them again.
+const recentPuts = 3
+
 // evict drops the least recently used units beyond the limit. The caller holds
 // the store's write lock.
 func (c *unitCache) evict() {
+	puts := c.s.stats.puts.Load()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var sum int64
@@ -99,7 +104,7 @@ func (c *unitCache) evict() {
 		u.mu.RLock()
 		sum += u.bytes + 300
 		u.mu.RUnlock()
-		if sum > c.limit && e != c.lru.Front() {
+		if sum > c.limit && e != c.lru.Front() && (u.ids == nil || puts-u.lastPut > recentPuts) {
 			delete(c.m, slot.key)
 			c.lru.Remove(e)
 		}

@@ -34,6 +34,8 @@ type unit struct {
 	// the first Put into the unit.
 	ids   []series.ID
 	table series.Table // of numbers plus one
+
+	lastPut uint64 // how many Puts there were before the last one of the unit; guarded by the store's write lock
 }
 
 // idBytes is what a series takes of ids and table.

@@ -47,7 +47,9 @@ type Options struct {
 
 	CacheBytes    int64 // block cache; default 48 MiB
 	MemtableBytes int64 // default 16 MiB
-	IndexBytes    int64 // label index and run directories held in memory; default 96 MiB
+	// IndexBytes bounds the label index and run directories held in memory;
+	// what the last few Puts wrote to is held in any case. Default 96 MiB.
+	IndexBytes int64
 
 	// AnswerBytes bounds what one answer holds in memory, about; beyond it a
 	// query is refused with store.ErrTooMany. Default 1 GiB.
@@ -460,8 +462,10 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// pebbleLogger passes Pebble's messages on. Its fatal errors are those after
-// which it cannot go on safely; they reach the caller as a failed write.
+// pebbleLogger passes Pebble's messages on. After a fatal one, such as a log
+// that cannot be written, Pebble must not go on: the process ends, and what was
+// acknowledged is there when it is started again. Store.room is there to stop
+// before that on a disk that fills up.
 type pebbleLogger struct{ l *slog.Logger }
 
 func (p pebbleLogger) Infof(format string, args ...any) {

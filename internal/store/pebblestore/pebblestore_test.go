@@ -546,7 +546,15 @@ func TestIndexesAreBounded(t *testing.T) {
 		}
 		check(t, s.Put(ctx, b))
 	}
-	check(t, s.Maintain(ctx, time.Unix(t0, 0))) // lets go of what Put held
+	held := func() int { s.write.Lock(); defer s.write.Unlock(); return len(s.units.m) }
+	check(t, s.Maintain(ctx, time.Unix(t0, 0)))
+	before := held()
+	if before < recentPuts || before > 2*recentPuts {
+		t.Errorf("%d units are held after Puts to one each", before)
+	}
+	for gen := range uint64(2 * recentPuts) { // of nothing
+		check(t, s.Put(ctx, &store.Batch{Writer: "w", Generation: days + 1 + gen}))
+	}
 	for range 3 {
 		tenants, err := s.LabelValues(ctx, series.SpanDuration, series.Full, "tenant", nil, t0, t0+days*secondsPerDay)
 		check(t, err)

@@ -43,7 +43,7 @@ func (s *Store) Put(ctx context.Context, b *store.Batch) error {
 		s: s, b: b, tier: tier, wb: s.db.NewBatch(),
 		scopes: make([]scope, len(b.Series)),
 		days:   map[int64]*dayPut{}, families: map[string]*family{}, fresh: map[scopeID]freshState{},
-		direct: map[partID]bool{}, late: map[lateKey]*[]placed{}, merger: s.newMerger(),
+		direct: map[partID]bool{}, late: map[lateKey]*[]placed{}, perScope: map[scope]int{}, merger: s.newMerger(),
 	}
 	defer p.wb.Close()
 	if err := p.put(); err != nil {
@@ -155,13 +155,14 @@ type putter struct {
 	nextFam  uint32
 	fresh    map[scopeID]freshState
 	direct   map[partID]bool
+	pts      []store.Point // in order of slot
 	late     map[lateKey]*[]placed
-	spare    []*[]placed // of late, written
+	spare    []*[]placed   // of late, written
+	perScope map[scope]int // series of the batch
 	merger   *merger
-	ordered  []placed
 	merged   []byte // of addLate
 	parts    [][]byte
-	refs     [2][]uint64
+	sorting  []placed
 
 	keyBuf, valBuf []byte
 }
@@ -188,12 +189,11 @@ type lateKey struct {
 	scope scope
 }
 
-// placed is a point with its number in the unit.
-type placed struct {
-	number uint32
-	kind   series.Kind
-	data   []byte
-}
+// placed is a point by its number in the unit, above bit 32, and its place in
+// the list of points.
+type placed uint64
+
+func (r placed) number() uint32 { return uint32(r >> 32) }
 
 func (p *putter) put() error {
 	s := p.s
@@ -218,7 +218,9 @@ func (p *putter) put() error {
 		if f == nil || f.name != sr.Family {
 			f = p.family(sr.Family, sr.Kind, 0)
 		}
-		p.scopes[i] = makeScope(f.number, sr.View)
+		sc := makeScope(f.number, sr.View)
+		p.scopes[i] = sc
+		p.perScope[sc]++
 	}
 	if err := p.points(); err != nil {
 		return err
@@ -341,7 +343,12 @@ func (p *putter) resolve(day int64, si uint32) (uint32, *unitPut, error) {
 				return 0, nil, err
 			}
 			u.writable(p.b.Series[si].Family)
+			u.lastPut = p.s.stats.puts.Load()
 			up = &unitPut{u: u, base: uint32(len(u.kinds)), ids: make([]series.ID, 1)}
+			if up.base == 0 { // all are new
+				up.series = make([]*series.Series, 0, p.perScope[sc])
+				up.ids = slices.Grow(up.ids, p.perScope[sc])
+			}
 			d.units[sc] = up
 		}
 		p.unit = up
@@ -395,82 +402,74 @@ func (p *putter) points() error {
 		pts = slices.Clone(pts)
 		slices.SortStableFunc(pts, func(a, b store.Point) int { return cmp.Compare(a.Slot, b.Slot) })
 	}
+	p.pts = pts
 	var units []*unitPut
-	for len(pts) > 0 {
-		slot, n := pts[0].Slot, 1
-		for n < len(pts) && pts[n].Slot == slot {
-			n++
+	for i := 0; i < len(pts); {
+		slot, end := pts[i].Slot, i+1
+		for end < len(pts) && pts[end].Slot == slot {
+			end++
 		}
 		// What earlier slots alone add to is complete.
 		if err := p.writeLate(slot); err != nil {
 			return err
 		}
 		if p.expired(p.tier, slot) {
-			p.s.stats.expired.Add(uint64(n))
+			p.s.stats.expired.Add(uint64(end - i))
 		} else {
 			day := dayOf(slot)
 			units = units[:0]
-			for i := range pts[:n] {
-				si := pts[i].Series
-				number, up, err := p.resolve(day, si)
+			for k := i; k < end; k++ {
+				number, up, err := p.resolve(day, pts[k].Series)
 				if err != nil {
 					return err
 				}
 				if len(up.recs) == 0 {
 					units = append(units, up)
 				}
-				up.recs = append(up.recs, placed{number, p.b.Series[si].Kind, pts[i].Data})
+				up.recs = append(up.recs, placed(number)<<32|placed(k))
 			}
 			for _, up := range units {
-				if err := p.slot(p.tier, slot, up.u.scope, up.recs); err != nil {
+				if err := p.slot(p.tier, slot, up.u.scope, pts, up.recs); err != nil {
 					return err
 				}
 				up.recs = up.recs[:0]
 			}
 		}
-		pts = pts[n:]
+		i = end
 	}
 	return nil
 }
 
-// inOrder returns the points in order of number, points of one number as they
-// were. The result is valid until the next call.
-func (p *putter) inOrder(recs []placed) []placed {
-	most, sorted := uint32(0), true
-	for i := range recs {
-		n := recs[i].number
-		sorted = sorted && n >= most
-		most = max(most, n)
+// inOrder sorts the points by number, points of one number by place.
+func (p *putter) inOrder(recs []placed) {
+	most, sorted := placed(0), true
+	for _, r := range recs {
+		sorted = sorted && r >= most
+		most = max(most, r)
 	}
 	if sorted {
-		return recs
+		return
 	}
-	refs := p.refs[0][:0]
-	for i := range recs {
-		refs = append(refs, uint64(recs[i].number)<<32|uint64(i))
+	if len(recs) < 256 {
+		slices.Sort(recs)
+		return
 	}
-	p.refs[0] = refs
-	if len(refs) < 256 {
-		slices.Sort(refs)
-	} else {
-		p.refs[1] = slices.Grow(p.refs[1][:0], len(refs))
-		to := p.refs[1][:len(refs)]
-		for shift := 0; most>>shift != 0; shift += radixBits {
-			radixPass(refs, to, 32+shift)
-			refs, to = to, refs
-		}
+	// The points come in order of place, and a pass leaves equal ones alone.
+	p.sorting = slices.Grow(p.sorting[:0], len(recs))
+	from, to := recs, p.sorting[:len(recs)]
+	for shift := 32; most>>shift != 0; shift += radixBits {
+		radixPass(from, to, shift)
+		from, to = to, from
 	}
-	p.ordered = p.ordered[:0]
-	for _, ref := range refs {
-		p.ordered = append(p.ordered, recs[uint32(ref)])
+	if &from[0] != &recs[0] {
+		copy(recs, from)
 	}
-	return p.ordered
 }
 
 const radixBits = 11
 
 // radixPass puts from into to in order of the bits at shift, equal ones as they were.
-func radixPass(from, to []uint64, shift int) {
+func radixPass(from, to []placed, shift int) {
 	var at [1 << radixBits]uint32
 	for _, v := range from {
 		at[v>>shift&(1<<radixBits-1)]++
@@ -506,6 +505,7 @@ func (p *putter) samples() error {
 		sc   scope
 	}
 	bySlot := map[place][]placed{}
+	var pts []store.Point
 	for i := range p.b.Samples {
 		si := p.b.Samples[i].Series
 		ss := p.b.Samples[i].Samples
@@ -526,28 +526,29 @@ func (p *putter) samples() error {
 					return err
 				}
 				at := place{slot, p.scopes[si]}
-				bySlot[at] = append(bySlot[at], placed{number, p.b.Series[si].Kind, appendSamples(nil, mergeSamples(slices.Clone(ss[:n])))})
+				bySlot[at] = append(bySlot[at], placed(number)<<32|placed(len(pts)))
+				pts = append(pts, store.Point{Series: si, Data: appendSamples(nil, mergeSamples(slices.Clone(ss[:n])))})
 			}
 			ss = ss[n:]
 		}
 	}
 	for at, recs := range bySlot {
-		if err := p.slot(tierSamples, at.slot, at.sc, recs); err != nil {
+		if err := p.slot(tierSamples, at.slot, at.sc, pts, recs); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// slot writes what the batch holds in one slot and scope.
-func (p *putter) slot(tier int, slot int64, sc scope, recs []placed) error {
-	recs = p.inOrder(recs)
+// slot writes what the batch holds in one slot and scope: recs, of pts.
+func (p *putter) slot(tier int, slot int64, sc scope, pts []store.Point, recs []placed) error {
+	p.inOrder(recs)
 	entries := slices.Grow(p.entries[:0], len(recs))
-	for i := range recs {
-		if i > 0 && recs[i].number == recs[i-1].number {
+	for i, r := range recs {
+		if i > 0 && r.number() == recs[i-1].number() {
 			return fmt.Errorf("one series twice in slot %d", slot)
 		}
-		entries = append(entries, entry{recs[i].number, recs[i].data})
+		entries = append(entries, entry{r.number(), pts[uint32(r)].Data})
 	}
 	p.entries = entries
 	write, isNew := entries, func(uint32) bool { return true }
@@ -583,9 +584,9 @@ func (p *putter) slot(tier int, slot int64, sc scope, recs []placed) error {
 			*l = append(*l, recs...)
 			continue
 		}
-		for i := range recs {
-			if isNew(recs[i].number) {
-				*l = append(*l, recs[i])
+		for _, r := range recs {
+			if isNew(r.number()) {
+				*l = append(*l, r)
 			}
 		}
 	}
@@ -729,10 +730,10 @@ func (p *putter) writeLate(by int64) error {
 	})
 	for _, k := range due {
 		l := p.late[k]
-		if err := p.addLate(k, p.inOrder(*l)); err != nil {
+		p.inOrder(*l)
+		if err := p.addLate(k, *l); err != nil {
 			return err
 		}
-		clear(*l)
 		*l = (*l)[:0]
 		p.spare = append(p.spare, l)
 		delete(p.late, k)
@@ -742,24 +743,25 @@ func (p *putter) writeLate(by int64) error {
 
 // addLate writes points in order of number, those of one series added up.
 func (p *putter) addLate(k lateKey, l []placed) error {
-	entries := p.entries[:0]
+	entries := slices.Grow(p.entries[:0], len(l))
 	var kinds map[uint32]series.Kind
 	if p.retry {
 		kinds = map[uint32]series.Kind{}
 	}
 	p.merged = p.merged[:0]
 	for len(l) > 0 {
-		n, number := 1, l[0].number
-		for n < len(l) && l[n].number == number {
+		n, number := 1, l[0].number()
+		for n < len(l) && l[n].number() == number {
 			n++
 		}
-		data := l[0].data
+		first := &p.pts[uint32(l[0])]
+		kind, data := p.b.Series[first.Series].Kind, first.Data
 		if n > 1 {
 			p.parts = p.parts[:0]
-			for i := range l[:n] {
-				p.parts = append(p.parts, l[i].data)
+			for _, r := range l[:n] {
+				p.parts = append(p.parts, p.pts[uint32(r)].Data)
 			}
-			sum, err := p.merger.merge(l[0].kind, p.parts)
+			sum, err := p.merger.merge(kind, p.parts)
 			if err != nil {
 				return err
 			}
@@ -767,7 +769,7 @@ func (p *putter) addLate(k lateKey, l []placed) error {
 		}
 		entries = append(entries, entry{number, data})
 		if p.retry {
-			kinds[number] = l[0].kind
+			kinds[number] = kind
 		}
 		l = l[n:]
 	}
