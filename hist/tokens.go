@@ -7,7 +7,7 @@ import (
 
 // Small counts are written as nibbles, which take the fewest bytes; the writer
 // changes to planes (planes.go), which read faster, where more than one in
-// eight of the occupied buckets would need an escape.
+// twenty of the occupied buckets would need an escape.
 //
 //	00-EF  two buckets: the low digit, then the high one
 //	F0-FB  1 to 12 empty buckets
@@ -85,8 +85,9 @@ type count interface {
 const fewZeros = 4
 
 // mostlyLarge decides for planes: of the occupied buckets, more than one in
-// eight holds more than fits a digit of either place.
-func mostlyLarge(occupied, large int) bool { return 8*large > occupied }
+// twenty holds more than fits a digit of either place. An escape costs as much
+// time as twenty digits.
+func mostlyLarge(occupied, large int) bool { return 20*large > occupied }
 
 // appendCounts writes counts, whose first and last are not zero.
 func appendCounts[C count](dst []byte, counts []C) (_ []byte, planes bool) {
