@@ -40,7 +40,7 @@ func TestBadInput(t *testing.T) {
 		{"services", "start=now&end=now", 400, "end", "is not after start"},
 		{"services", "apdex_t=-1", 400, "apdex_t", "positive number of seconds"},
 		{"services", "apdex_t=fast", 400, "apdex_t", "not a number"},
-		{"services", "strat=now-1h", 400, "strat", "did you mean start?"},
+		{"services", "strat=now-1h", 400, "strat", `did you mean "start"?`},
 		{"services", "start=now-1h&start=now-2h", 400, "start", "given 2 times"},
 		{"services", "start=%zz", 400, "", "percent-encode"},
 		{"heatmap", "width=0", 400, "width", "not positive"},
@@ -55,6 +55,8 @@ func TestBadInput(t *testing.T) {
 		{"heatmap", "step=10s&start=now-30d", 400, "step", "write 300s or more"},
 		{"heatmap", "family=heap_bytes", 400, "family", "heap_bytes is a gauge, which has no heatmap; ask for its timeline"},
 		{"heatmap", "family=span_duration_second", 404, "family", `did you mean "span_duration_seconds"?`},
+		{"heatmap", "family=nope", 404, "family", `there is no family "nope"; write one of heap_bytes, `},
+		{"distribution", "by=colour", 400, "by", "write one of component, instance, kind, "},
 		{"distribution", "q=99", 400, "q", "write 0.99"},
 		{"distribution", "q=0.5,half", 400, "q", `"half" is not a quantile`},
 		{"distribution", "q=-0.1", 400, "q", "not between 0 and 1"},
@@ -86,7 +88,7 @@ func TestBadInput(t *testing.T) {
 		{"nearest", "time=-5", 400, "time", "before 1970"},
 		{"marks", "start=now&end=now-1h", 400, "end", "not after start"},
 		{"status", "x=1", 400, "x", "takes no parameters"},
-		{"servces", "", 404, "", "did you mean /api/v1/services?"},
+		{"servces", "", 404, "", `did you mean "/api/v1/services"?`},
 	} {
 		status, body := fetch(t, srv, "/api/v1/"+c.path+"?"+c.query)
 		check(t, c.path+"?"+c.query, status, body, c.status, c.field, c.words)

@@ -195,7 +195,7 @@ func (rs *routes) check(r *http.Request) *apiError {
 		for p := range rs.params {
 			known = append(known, p)
 		}
-		return fail(&query.Error{Code: query.CodeNotFound, Message: "there is no " + path + "; did you mean " + query.NearestName(path, known) + "?"})
+		return fail(&query.Error{Code: query.CodeNotFound, Message: "there is no " + path + "; " + query.Suggest(path, known)})
 	}
 	method := r.Method
 	if method == http.MethodHead {
@@ -221,7 +221,7 @@ func (rs *routes) check(r *http.Request) *apiError {
 			if len(known) == 0 {
 				return fail(query.Invalid(name, "%s takes no parameters", path))
 			}
-			return fail(query.Invalid(name, "there is no parameter %q; did you mean %s?", name, query.NearestName(name, known)))
+			return fail(query.Invalid(name, "there is no parameter %q; %s", name, query.Suggest(name, known)))
 		}
 		if len(vs) > 1 {
 			return fail(query.Invalid(name, "%s is given %d times; give it once", name, len(vs)))

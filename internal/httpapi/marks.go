@@ -169,8 +169,8 @@ func markBodyError(err error) error {
 		return query.Invalid(wrongType.Field, "%s is a %s; write a string", wrongType.Field, wrongType.Value)
 	case strings.HasPrefix(err.Error(), "json: unknown field "):
 		name := strings.Trim(strings.TrimPrefix(err.Error(), "json: unknown field "), `"`)
-		return query.Invalid(name, "a mark has no %q; did you mean %q?", name,
-			query.NearestName(name, []string{"time", "name", "service", "revision", "user", "description", "link"}))
+		return query.Invalid(name, "a mark has no %q; %s", name,
+			query.Suggest(name, []string{"time", "name", "service", "revision", "user", "description", "link"}))
 	}
 	return query.Invalid("body", `the body is not JSON (%v); write {"name": "deploy 1.2"}`, err)
 }

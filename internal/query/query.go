@@ -11,6 +11,7 @@ package query
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -121,7 +122,7 @@ func family(ctx context.Context, st store.Store, name string) (store.FamilyInfo,
 		names = append(names, series.SpanDuration)
 	}
 	return store.FamilyInfo{}, &Error{Code: CodeNotFound, Field: "family",
-		Message: "there is no family " + quote(name) + "; did you mean " + quote(NearestName(name, names)) + "?"}
+		Message: "there is no family " + quote(name) + "; " + Suggest(name, names)}
 }
 
 // ViewOf returns the coarsest view of a span family that has every one of the
@@ -214,10 +215,26 @@ func checkLabels(ctx context.Context, st store.Store, family string, view series
 	if span {
 		known = append(slices.Clone(known), spanLabels...)
 	}
-	return Invalid(field, "no series of %s has the label %s; did you mean %s?", family, quote(name), quote(NearestName(name, known)))
+	return Invalid(field, "no series of %s has the label %s; %s", family, quote(name), Suggest(name, known))
 }
 
 func quote(s string) string { return `"` + strings.ReplaceAll(s, `"`, `\"`) + `"` }
+
+// Suggest says what to write instead of an unknown name: the candidate it may
+// be a slip of, or, where none is like it, some of those there are.
+func Suggest(name string, candidates []string) string {
+	if near := NearestName(name, candidates); distance(name, near) <= max(len(name), len(near))/2 {
+		return "did you mean " + quote(near) + "?"
+	}
+	all := slices.Clone(candidates)
+	slices.Sort(all)
+	all = slices.Compact(all)
+	const few = 10
+	if len(all) <= few {
+		return "write one of " + strings.Join(all, ", ")
+	}
+	return fmt.Sprintf("write one of %s and %d more", strings.Join(all[:few], ", "), len(all)-few)
+}
 
 // NearestName returns the candidate with the smallest edit distance to name,
 // the first in order among equals.
