@@ -109,6 +109,10 @@ func newFamily(s shape, monotonic bool, name, unitText string) (*family, error) 
 	namer := otlptranslator.MetricNamer{WithMetricSuffixes: true}
 	var err error
 	f.name, err = namer.Build(m)
+	if f.name == series.SpanDuration || f.name == series.SpanSelf {
+		// What spans measure has views of its own, which this would not be in.
+		f.name = "exported_" + f.name
+	}
 	if s == summary {
 		f.sum = &family{name: f.name + "_sum", kind: series.Counter, unit: f.unit}
 		f.count = &family{name: f.name + "_count", kind: series.Counter, unit: unit{1, 1}}

@@ -232,6 +232,27 @@ func (b *idBatch) DeltaNumber(t agg.Target, id agg.StreamID, nanos int64, v floa
 	b.Batch.DeltaNumber(t, id, nanos, v)
 }
 
+// A metric does not mix with what spans measure, whatever it is called.
+func TestFamilyNames(t *testing.T) {
+	for _, c := range []struct {
+		shape      shape
+		monotonic  bool
+		name, unit string
+		want       string
+	}{
+		{histogram, false, "http.server.request.duration", "s", "http_server_request_duration_seconds"},
+		{histogram, false, "rpc.server.duration_ms", "ms", "rpc_server_duration_seconds"},
+		{sum, true, "jobs", "{job}", "jobs_total"},
+		{histogram, false, "span.duration", "ms", "exported_span_duration_seconds"},
+		{exponential, false, "span_self_seconds", "", "exported_span_self_seconds"},
+	} {
+		f, err := newFamily(c.shape, c.monotonic, c.name, c.unit)
+		if err != nil || f.name != c.want {
+			t.Errorf("%s in %q: got %q, %v; want %q", c.name, c.unit, f.name, err, c.want)
+		}
+	}
+}
+
 // TestInterval: the export interval is learnt from a stream's points, and one
 // outage does not change it.
 func TestInterval(t *testing.T) {
