@@ -42,6 +42,7 @@ func (s *Store) settle(ctx context.Context, now time.Time) (samples bool, err er
 	slices.SortFunc(due, func(a, b scopeID) int {
 		return cmp.Or(cmp.Compare(a.part, b.part), cmp.Compare(a.tier, b.tier), cmp.Compare(a.scope, b.scope))
 	})
+	var rewritten [numTiers]bool
 	for _, id := range due {
 		if err := ctx.Err(); err != nil {
 			return samples, err
@@ -51,8 +52,36 @@ func (s *Store) settle(ctx context.Context, now time.Time) (samples bool, err er
 			return samples, fmt.Errorf("scope %d of %d s slots from %d: %w", id.scope, tierSlot[id.tier], id.part, err)
 		}
 		samples = samples || done && id.tier == tierSamples
+		rewritten[id.tier] = rewritten[id.tier] || done
 	}
-	return samples, nil
+	return samples, s.reclaim(ctx, due, rewritten)
+}
+
+// reclaim frees the space of the chunks that settling has replaced. Pebble
+// drops what a range deletion covers only when it compacts there, which for
+// keys that are never written again may be never: unreclaimed, they are more
+// bytes than the runs. due is sorted by partition.
+func (s *Store) reclaim(ctx context.Context, due []scopeID, rewritten [numTiers]bool) error {
+	for tier := range rewritten {
+		if !rewritten[tier] {
+			continue
+		}
+		var first, last int64
+		found := false
+		for _, id := range due {
+			if id.tier == tier {
+				if !found {
+					first, found = id.part, true
+				}
+				last = id.part
+			}
+		}
+		from, to := partPrefix(nil, tier, first), partPrefix(nil, tier, last+tierPart[tier])
+		if err := s.db.Compact(ctx, from, to, false); err != nil {
+			return fmt.Errorf("reclaim the space of settled slots: %w", classify(err))
+		}
+	}
+	return nil
 }
 
 // worthwhile says whether so many chunks beside a run are worth writing it anew.

@@ -1,0 +1,43 @@
+package pebblestore
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"tailscope/hist"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// Settling must give back the space of the chunks it replaces, without anybody
+// compacting by hand: a settled point is far smaller than the chunk's form.
+func TestSettlingFreesSpace(t *testing.T) {
+	ctx := context.Background()
+	s, err := Open(ctx, Options{Dir: "data", FS: vfs.NewMem()})
+	check(t, err)
+	defer s.Close()
+	const n, slots = 50, 360
+	rng := rand.New(rand.NewPCG(1, 2))
+	h := hist.New(hist.DefaultSchema)
+	all := denseSeries(n)
+	points := 0
+	for slot := range int64(slots) {
+		b := &store.Batch{Writer: "w", Generation: uint64(slot + 1), Resolution: series.Base, Series: all}
+		for i := range all {
+			b.Points = append(b.Points, store.Point{Series: uint32(i), Slot: t0 + slot*10, Data: logNormal(rng, h, 200, 0.01, 0.5)})
+			points++
+		}
+		check(t, s.Put(ctx, b))
+	}
+	check(t, s.Maintain(ctx, time.Unix(t0+slots*10+3600, 0)))
+	used, _, err := s.Usage(series.Base)
+	check(t, err)
+	t.Logf("%.1f B per settled point", float64(used)/float64(points))
+	if got := float64(used) / float64(points); got < 20 || got > 55 {
+		t.Errorf("a settled point takes %.1f B on disk, want 20 to 55", got)
+	}
+}
