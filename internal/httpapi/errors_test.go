@@ -150,6 +150,7 @@ func TestMarks(t *testing.T) {
 		{"POST", "/api/v1/marks", `{"name":7}`, 400, "name", "write a string"},
 		{"POST", "/api/v1/marks", `{"name":"a","time":"whenever"}`, 400, "time", "is not a time"},
 		{"POST", "/api/v1/marks", `{"name":"a","time":-4}`, 400, "time", "before 1970"},
+		{"POST", "/api/v1/marks", `{"name":"a","time":"2300-01-01T00:00:00Z"}`, 400, "time", "too far away"},
 		{"POST", "/api/v1/marks", `{"name":"a","id":"7"}`, 400, "id", "leave it out"},
 		{"POST", "/api/v1/marks", `{"name":"a","link":"javascript:alert(1)"}`, 400, "link", "https://"},
 		{"POST", "/api/v1/marks", `{"name":"` + strings.Repeat("x", 5000) + `"}`, 400, "name", "longer than 4096"},

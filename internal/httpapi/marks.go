@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -106,6 +107,10 @@ type markBody struct {
 
 const maxMarkText = 4096
 
+// latestMark is when, in Unix seconds, nanoseconds can no longer count the time:
+// in the year 2262.
+const latestMark = math.MaxInt64 / 1_000_000_000
+
 func (s *server) putMark(ctx context.Context, raw []byte) (*api.Mark, error) {
 	var b markBody
 	dec := json.NewDecoder(bytes.NewReader(raw))
@@ -148,6 +153,9 @@ func (s *server) putMark(ctx context.Context, raw []byte) (*api.Mark, error) {
 	}
 	if at.Unix() < 0 {
 		return nil, query.Invalid("time", "time is before 1970; %s", timeHint)
+	}
+	if at.Unix() >= latestMark {
+		return nil, query.Invalid("time", "time is too far away; %s", timeHint)
 	}
 	var id [8]byte
 	rand.Read(id[:]) //nolint:errcheck // never fails
