@@ -121,6 +121,9 @@ func (u *unit) add(ss []*series.Series, ids []series.ID) {
 		u.table.Grow(len(ids))
 	}
 	u.kinds = slices.Grow(u.kinds, len(ss))
+	for _, c := range u.cols {
+		c.of = slices.Grow(c.of, len(ss))
+	}
 	for i, s := range ss {
 		number := uint32(len(u.kinds))
 		u.kinds = append(u.kinds, s.Kind)

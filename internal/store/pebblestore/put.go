@@ -40,7 +40,7 @@ func (s *Store) Put(ctx context.Context, b *store.Batch) error {
 		return fmt.Errorf("put generation %d of %s: %w", b.Generation, b.Writer, err)
 	}
 	p := putter{
-		s: s, b: b, tier: tier, wb: s.db.NewBatch(),
+		s: s, b: b, tier: tier, wb: s.db.NewBatchWithSize(sizeHint(b)),
 		scopes: make([]scope, len(b.Series)),
 		days:   map[int64]*dayPut{}, families: map[string]*family{}, fresh: map[scopeID]freshState{},
 		direct: map[partID]bool{}, late: map[lateKey]*[]placed{}, perScope: map[scope]int{}, merger: s.newMerger(),
@@ -52,6 +52,16 @@ func (s *Store) Put(ctx context.Context, b *store.Batch) error {
 	s.stats.puts.Add(1)
 	s.stats.points.Add(uint64(len(b.Points)))
 	return nil
+}
+
+// sizeHint is about what a batch takes when it is written, so that large ones
+// are not copied from one buffer to the next.
+func sizeHint(b *store.Batch) int {
+	n := 1<<10 + 16*len(b.Series)
+	for i := range b.Points {
+		n += len(b.Points[i].Data) + 2
+	}
+	return n
 }
 
 func checkBatch(b *store.Batch) (tier int, err error) {
