@@ -109,16 +109,46 @@ func wantsPlanes[C count](counts []C) bool {
 
 func appendNibbles[C count](dst []byte, counts []C) []byte {
 	t := tokens{dst: dst, pending: -1}
-	gap := 0
+	// Digits gather in a word; what is no digit goes through add.
+	var word uint64
+	n, gap := 0, 0
 	for _, c := range counts {
 		if c == 0 {
 			gap++
 			continue
 		}
+		if c <= 14 && gap <= fewZeros {
+			word |= uint64(c) << (4 * uint(n+gap) & 63)
+			n += gap + 1
+			gap = 0
+			if n >= 8 {
+				t.dst = binary.LittleEndian.AppendUint32(t.dst, uint32(word))
+				word >>= 32
+				n -= 8
+			}
+			continue
+		}
+		t.digits(word, n)
 		t.add(gap, uint64(c))
-		gap = 0
+		word, n, gap = 0, 0, 0
+		if t.pending >= 0 {
+			word, n = uint64(t.pending), 1
+			t.pending = -1
+		}
 	}
+	t.digits(word, n)
 	return t.flush()
+}
+
+// digits writes the n lowest of a word.
+func (t *tokens) digits(word uint64, n int) {
+	for ; n >= 2; n -= 2 {
+		t.dst = append(t.dst, byte(word))
+		word >>= 8
+	}
+	if n == 1 {
+		t.pending = int(word & 15)
+	}
 }
 
 // addNibbles adds counts in nibbles to w. It returns their total and
