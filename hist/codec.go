@@ -97,10 +97,21 @@ func (h *Histogram) AppendBinary(dst []byte) ([]byte, error) {
 		if first <= zero {
 			return dst, invalid("bucket %d within the zero threshold %v", first, h.ZeroThreshold)
 		}
+		sum, any := uint64(0), uint64(0)
 		for _, n := range side {
-			if total += n; total > h.Count || n > h.Count {
-				return dst, invalid("count %d, but buckets hold more", h.Count)
+			sum += n
+			any |= n
+		}
+		if any >= 1<<43 { // a side has fewer than 2^20 buckets: only now can it overflow
+			sum = 0
+			for _, n := range side {
+				if sum += n; sum > h.Count || n > h.Count {
+					return dst, invalid("count %d, but buckets hold more", h.Count)
+				}
 			}
+		}
+		if total += sum; sum > h.Count || total > h.Count {
+			return dst, invalid("count %d, but buckets hold more", h.Count)
 		}
 	}
 	if total != h.Count {

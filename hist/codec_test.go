@@ -277,3 +277,14 @@ func TestGoldenBytes(t *testing.T) {
 		}
 	}
 }
+
+// Counts that add up only where they overflow are refused.
+func TestAppendOverflow(t *testing.T) {
+	for _, counts := range [][]uint64{{1 << 63, 1 << 63, 5}, {math.MaxUint64, 6}, {1 << 62, 1 << 62, 1 << 62, 1 << 62, 5}, {1<<63 + 5, 1 << 63}} {
+		h := New(DefaultSchema)
+		h.Positive.Counts, h.Count, h.Min, h.Max = counts, 5, 1, 1
+		if b, err := h.AppendBinary(nil); !errors.Is(err, ErrInvalid) || b != nil {
+			t.Errorf("%d: got %x, %v", counts, b, err)
+		}
+	}
+}
