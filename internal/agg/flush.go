@@ -178,6 +178,7 @@ func (a *Aggregator) tidy(now time.Time) {
 	switch {
 	case used > a.o.MemoryBytes*7/8:
 		idle = 0
+		a.reg.groups = map[series.ID]*group{} // made again as they are met
 	case pressed:
 		idle = min(idle, 2*time.Minute)
 	}

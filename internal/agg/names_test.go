@@ -271,6 +271,27 @@ func TestMemoryComesBack(t *testing.T) {
 	observe(t, a, c, SpanIdentity{Service: "s", Tenant: "again"}, 1)
 }
 
+// What was folded leaves no series behind, but is remembered too.
+func TestFoldedNamesLeaveMemory(t *testing.T) {
+	st, c := newMemStore(), newClock()
+	a := open(t, st, c, t.TempDir(), func(o *Options) { o.MemoryBytes = 16 << 20 })
+	b := a.NewBatch() // one request, so that nothing makes room meanwhile
+	for k := range 100_000 {
+		b.Observe(a.SpanTarget(&SpanIdentity{Service: "s", Operation: fmt.Sprint(k)}), c.now().UnixNano(), 1e6, 1)
+	}
+	if _, err := b.Commit(context.Background()); !errors.Is(err, ErrOverloaded) {
+		t.Fatalf("got %v", err)
+	}
+	for range 4 {
+		c.advance(time.Minute)
+		flush(t, a)
+	}
+	if a.Overloaded() {
+		t.Errorf("still overloaded: %+v", a.Stats())
+	}
+	observe(t, a, c, SpanIdentity{Service: "s", Operation: "again"}, 1)
+}
+
 func TestMemoryIsBounded(t *testing.T) {
 	st, c := newMemStore(), newClock()
 	a := open(t, st, c, t.TempDir(), func(o *Options) { o.MemoryBytes = 4 << 20 })
