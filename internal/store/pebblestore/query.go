@@ -470,7 +470,6 @@ type sums struct {
 	dense   []*cell
 	sparse  map[int]*cell
 	slab    []cell
-	scratch *hist.Histogram
 
 	held  *atomic.Int64 // by all who sum for the query
 	limit int64
@@ -582,14 +581,11 @@ func (s *sums) addPacked(i int, dec *runcodec.Decoder) error {
 	}
 	s.points++
 	if s.measure == store.Moments {
-		if s.scratch == nil {
-			s.scratch = hist.New(hist.DefaultSchema)
-		}
-		if err := dec.Next(s.scratch); err != nil {
+		m, err := dec.Moment()
+		if err != nil {
 			return corruptPoint(err)
 		}
-		h := s.scratch
-		addMoment(&c.moment, hist.Moment{Count: h.Count, Sum: h.Sum, Min: h.Min, Max: h.Max, Weighted: h.Weighted})
+		addMoment(&c.moment, m)
 		return nil
 	}
 	fresh := c.hist == nil

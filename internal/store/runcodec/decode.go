@@ -64,8 +64,8 @@ func (d *Decoder) Group() { d.m.group() }
 func (d *Decoder) Series() { d.m.series() }
 
 // More reads whether the current series has another point, and its slot. After
-// true, read the point with exactly one of Next, Merge, Append and Skip. The
-// error, here and there, is ErrCorrupt and stays until Reset.
+// true, read the point with exactly one of Next, Merge, Moment, Append and
+// Skip. The error, here and there, is ErrCorrupt and stays until Reset.
 func (d *Decoder) More() (slot uint32, ok bool, err error) {
 	if d.err != nil {
 		return 0, false, d.err
@@ -142,6 +142,27 @@ func (d *Decoder) Merge(h *hist.Histogram) error {
 		return err
 	}
 	return d.wrap(h.MergeEncoded(d.buf))
+}
+
+// Moment returns what is known of the point without its buckets.
+func (d *Decoder) Moment() (hist.Moment, error) {
+	if err := d.read(); err != nil {
+		return hist.Moment{}, err
+	}
+	p := &d.p
+	switch d.class {
+	case raw:
+		m, err := hist.Moments(d.buf)
+		return m, d.wrap(err)
+	case dense:
+		return hist.Moment{Count: p.count, Sum: hist.Seconds(p.sum), Min: hist.Seconds(p.min), Max: hist.Seconds(p.max)}, nil
+	}
+	v := p.values[:d.class]
+	sum := int64(0)
+	for _, ns := range v {
+		sum += ns // each is below 2^60
+	}
+	return hist.Moment{Count: uint64(len(v)), Sum: hist.Seconds(sum), Min: hist.Seconds(v[0]), Max: hist.Seconds(v[len(v)-1])}, nil
 }
 
 // Append appends the point in hist's compact form, as Add was given it.

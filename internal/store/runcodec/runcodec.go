@@ -1,6 +1,6 @@
 // Package runcodec packs settled points: a run of distributions, in order of
-// series and then of slot, through an adaptive range coder whose models learn
-// along the run what its distributions look like.
+// series and then of slot, through entropy coders whose models learn along the
+// run what its distributions look like.
 //
 // A run is made with an Encoder and read with a Decoder, in the same order,
 // from the start:
@@ -20,15 +20,17 @@
 //		for {
 //			slot, ok, err := dec.More()
 //			if !ok { break }
-//			dec.Merge(&acc)     // or Next, Append, Skip
+//			dec.Merge(&acc)     // or Next, Moment, Append, Skip
 //		}
 //	}
 //
-// Models start as Poisson distributions and sharpen over some thousand points,
-// so a run had better hold a few thousand; a few hundred cost a few percent
-// more. A point of about 200 log-normal observations at schema 5 (buckets 2.2 %
-// wide) takes 40 bytes, of which 8 are the exact sum, minimum and maximum; one
-// of a single observation takes 4.
+// Small counts, which are nearly all, are taken to be Poisson around what the
+// series' shape lets expect and go through fixed tables; models of larger ones
+// start as such and sharpen over some thousand points, so a run had better hold
+// a few thousand; a few hundred cost a few percent more. A point of about 200
+// log-normal observations at schema 5 (buckets 2.2 % wide) takes 41 bytes, of
+// which 8 are the exact sum, minimum and maximum; one of a single observation
+// takes 3.
 //
 // How many series a run has, which they are and where groups begin is the
 // caller's to keep, and so is a checksum. Every point comes back exactly: what

@@ -2,6 +2,7 @@ package runcodec
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -34,24 +35,24 @@ func pack(t testing.TB, series [][]entry, groups map[int]bool) []byte {
 	return e.AppendTo(nil)
 }
 
-// unpack reads a run back, in three ways, and compares.
+// unpack reads a run back, in four ways, and compares.
 func unpack(t interface{ Fatalf(string, ...any) }, run []byte, series [][]entry, groups map[int]bool) {
-	var byBytes, byHist, byMerge Decoder
-	for _, d := range [...]*Decoder{&byBytes, &byHist, &byMerge} {
+	var byBytes, byHist, byMerge, byMoment Decoder
+	for _, d := range [...]*Decoder{&byBytes, &byHist, &byMerge, &byMoment} {
 		if err := d.Reset(run); err != nil {
 			t.Fatalf("%v", err)
 		}
 	}
 	h, acc := hist.New(5), hist.New(5)
 	for i, s := range series {
-		for _, d := range [...]*Decoder{&byBytes, &byHist, &byMerge} {
+		for _, d := range [...]*Decoder{&byBytes, &byHist, &byMerge, &byMoment} {
 			if groups[i] {
 				d.Group()
 			}
 			d.Series()
 		}
 		for _, p := range append(s, entry{slot: math.MaxUint32}) {
-			for _, d := range [...]*Decoder{&byBytes, &byHist, &byMerge} {
+			for _, d := range [...]*Decoder{&byBytes, &byHist, &byMerge, &byMoment} {
 				slot, ok, err := d.More()
 				if err != nil || ok != (p.data != nil) || ok && slot != p.slot {
 					t.Fatalf("series %d: slot %d, %v, %v, want %d", i, slot, ok, err, p.slot)
@@ -65,6 +66,10 @@ func unpack(t interface{ Fatalf(string, ...any) }, run []byte, series [][]entry,
 			}
 			if err := byHist.Next(h); err != nil {
 				t.Fatalf("%v", err)
+			}
+			m, err := byMoment.Moment()
+			if want, _ := hist.Moments(p.data); err != nil || fmt.Sprint(m) != fmt.Sprint(want) {
+				t.Fatalf("moments %+v, %v, want %+v", m, err, want)
 			}
 			if b, err := h.AppendBinary(nil); err == nil && !bytes.Equal(b, p.data) {
 				var g hist.Histogram
