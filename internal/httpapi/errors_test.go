@@ -212,6 +212,40 @@ func TestMarks(t *testing.T) {
 }
 
 // Prometheus' API answers errors in Prometheus' words and with its statuses.
+// A browser posts to any address for any page; its own page is told from others.
+func TestOtherSites(t *testing.T) {
+	srv := shop(t, Options{})
+	for _, c := range []struct {
+		header, value string
+		status        int
+	}{
+		{"Origin", "http://evil.example", 403},
+		{"Sec-Fetch-Site", "cross-site", 403},
+		{"Origin", srv.URL, 201},
+		{"Sec-Fetch-Site", "same-origin", 201},
+		{"User-Agent", "curl", 201},
+	} {
+		r, err := http.NewRequest(http.MethodPost, srv.URL+"/api/v1/marks", strings.NewReader(`{"name":"x"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "text/plain")
+		r.Header.Set(c.header, c.value)
+		resp, err := srv.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.StatusCode != c.status || c.status == 403 && !strings.Contains(string(body), "another site") {
+			t.Errorf("%s: %s: got %s %s, want %d", c.header, c.value, resp.Status, body, c.status)
+		}
+	}
+}
+
 func TestPrometheusErrors(t *testing.T) {
 	srv := shop(t, Options{})
 	for _, c := range []struct {

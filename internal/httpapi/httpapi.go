@@ -116,12 +116,22 @@ func (s *server) turn(ctx context.Context) (done func(), err error) {
 
 // guardJSON refuses what huma would answer in words of its own: unknown paths,
 // methods and parameters, parameters given twice, bodies that are too large.
+//
+// It also refuses changes that a page of another site asks for: the server has
+// no passwords, and a browser lets any page post to it.
 func (s *server) guardJSON(next http.Handler) http.Handler {
+	origin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), s.Timeout)
 		defer cancel()
 		r = r.WithContext(ctx)
 		if e := s.routes.check(r); e != nil {
+			e.write(w)
+			return
+		}
+		if err := origin.Check(r); err != nil {
+			e := fail(query.Invalid("", "a page of another site asked for this; use the server's own page, tailscope mark, or another client"))
+			e.status = http.StatusForbidden
 			e.write(w)
 			return
 		}
