@@ -113,14 +113,21 @@ type compressor struct {
 
 func (c *compressor) Name() string { return c.name }
 
-// damaged ends a message that does not unpack. gRPC would answer INTERNAL
-// before we are asked; so it is given what there is and these bytes, which
-// nobody can know, and the handler answers.
-var damaged = func() (mark [16]byte) {
+// damaged ends a message that does not unpack, crowded one that was given up
+// because all that are being unpacked take too much memory. gRPC would answer
+// INTERNAL before we are asked; so it is given what there is and these bytes,
+// which nobody can know, and the handler answers.
+var damaged, crowded = newMark(), newMark()
+
+func newMark() (mark [16]byte) {
 	binary.LittleEndian.PutUint64(mark[:], rand.Uint64())
 	binary.LittleEndian.PutUint64(mark[8:], rand.Uint64())
 	return mark
-}()
+}
+
+// unpacking bounds what gRPC's messages unpack to until their servers, which
+// gRPC asks afterwards, can count them: a small message may become a large one.
+var unpacking = limiter{maxBytes: 128 << 20}
 
 func (c *compressor) Decompress(r io.Reader) (io.Reader, error) {
 	z, err := c.open(r)
@@ -133,15 +140,22 @@ func (c *compressor) Decompress(r io.Reader) (io.Reader, error) {
 type pooledReader struct {
 	resetter
 	d    *decompressor
-	mark *bytes.Reader // what is left of damaged
+	mark *bytes.Reader // what is left of damaged or crowded
+	held int           // of unpacking
 }
 
 func (r *pooledReader) Read(b []byte) (int, error) {
 	if r.mark == nil {
 		n, err := r.resetter.Read(b)
-		if err == nil || err == io.EOF {
+		switch {
+		case !unpacking.hold(n):
+			r.mark = bytes.NewReader(crowded[:])
+			return r.mark.Read(b)
+		case err == nil || err == io.EOF:
+			r.held += n
 			return n, err
 		}
+		r.held += n
 		r.mark = bytes.NewReader(damaged[:])
 		if n > 0 {
 			return n, nil
@@ -155,6 +169,7 @@ func (r *pooledReader) Close() error {
 	if r.resetter != nil {
 		r.d.close(r.resetter)
 		r.resetter = nil
+		unpacking.release(r.held)
 	}
 	return nil
 }

@@ -147,6 +147,9 @@ func (s *Server) export(ctx context.Context, sig signal, dec func(any) error) (a
 	}
 	defer s.limit.release(len(m.data))
 	c.bytes.Add(uint64(len(m.data)))
+	if bytes.HasSuffix(m.data, crowded[:]) {
+		return nil, s.grpcError(c, agg.ErrOverloaded)
+	}
 	if bytes.HasSuffix(m.data, damaged[:]) {
 		return nil, s.grpcError(c, malformed("the compressed message does not unpack"))
 	}

@@ -210,6 +210,34 @@ func TestGRPCDamaged(t *testing.T) {
 	}
 }
 
+// Compressed messages are refused, to be sent again, while those being unpacked
+// take all the memory they may; what was held is given back.
+func TestGRPCUnpackingIsBounded(t *testing.T) {
+	l := newLedger()
+	s := start(t, Options{Sink: l, RetryAfter: 3 * time.Second})
+	conn := dial(t, s)
+	good := payload.Traces(1, 1)[0]
+	for _, compression := range []string{"gzip", "zstd"} {
+		if !unpacking.hold(int(unpacking.maxBytes) - len(good)/2) {
+			t.Fatal("memory is held by nobody")
+		}
+		err := sendRaw(conn, exportTraces, good, grpc.UseCompressor(compression))
+		unpacking.release(int(unpacking.maxBytes) - len(good)/2)
+		if st := status.Convert(err); st.Code() != codes.ResourceExhausted || len(st.Details()) != 1 {
+			t.Errorf("%s: got %v, want RESOURCE_EXHAUSTED with a retry", compression, err)
+		}
+		if err := sendRaw(conn, exportTraces, good, grpc.UseCompressor(compression)); err != nil {
+			t.Errorf("%s: %v", compression, err)
+		}
+	}
+	if n := unpacking.bytes.Load(); n != 0 {
+		t.Errorf("%d bytes are still held", n)
+	}
+	if st := s.Stats().GRPC; st.Overloaded != 2 || st.Malformed != 0 || l.len() != 2*payload.SpansPerRequest {
+		t.Errorf("stats %+v and %d spans", st, l.len())
+	}
+}
+
 func post(t testing.TB, s *Server, path, contentType, contentEncoding string, body []byte) *http.Response {
 	t.Helper()
 	req, err := http.NewRequest(http.MethodPost, "http://"+s.HTTPAddr().String()+path, bytes.NewReader(body))
