@@ -19,6 +19,7 @@ func seeds(f *testing.F) {
 		"1701018094ebdc038094ebdc038094ebdc0301555555555555d53f00010101",
 		"16790502bfcbeff20effcfacf30ec0843d1101000000000000e03f00024001",
 		"20", "19ffffffffffffffffff01", "1601080100000000ffff3f0000", "14ffffffffffffffff7f010101fe",
+		"1430305a23303030303030303030", // sixteen digits are all, but not all bytes
 	} {
 		b, err := hex.DecodeString(s)
 		if err != nil {

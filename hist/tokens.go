@@ -184,7 +184,7 @@ func addNibbles(w []uint64, b []byte) (total uint64, used int) {
 			p += 8
 			i += 16
 		}
-		if p >= len(b) {
+		if p >= len(b) || i >= len(w) {
 			break
 		}
 		c := b[p]
