@@ -472,9 +472,17 @@ func (p pebbleLogger) Infof(format string, args ...any) {
 	p.l.Debug("pebble: " + fmt.Sprintf(format, args...))
 }
 func (p pebbleLogger) Errorf(format string, args ...any) {
-	p.l.Error("pebble: " + fmt.Sprintf(format, args...))
+	p.l.Error("pebble: " + message(format, args))
 }
 func (p pebbleLogger) Fatalf(format string, args ...any) {
-	p.l.Error("pebble: " + fmt.Sprintf(format, args...))
-	panic(fmt.Sprintf(format, args...))
+	m := "pebble: " + message(format, args)
+	p.l.Error(m)
+	panic(m)
+}
+
+// message is the text without the account of its errors, stacks and all, that
+// Pebble's errors append in full.
+func message(format string, args []any) string {
+	m, _, _ := strings.Cut(fmt.Sprintf(format, args...), "\n(1)")
+	return m
 }
