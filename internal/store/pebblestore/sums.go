@@ -1,0 +1,233 @@
+package pebblestore
+
+import (
+	"fmt"
+	"math"
+	"sync/atomic"
+
+	"tailscope/hist"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+	"tailscope/internal/store/runcodec"
+)
+
+// sums are the merged points of a query, by cell: group × steps + step.
+type sums struct {
+	measure store.Measure
+	schema  int8
+	steps   int
+	points  int
+	dense   []*cell
+	sparse  map[int]*cell
+	slab    []cell
+
+	held  *atomic.Int64 // by all who sum for the query
+	limit int64
+}
+
+type cell struct {
+	hist   *hist.Histogram
+	moment hist.Moment
+	number series.Number
+}
+
+const denseCells = 1 << 20
+
+func newSums(groups, steps int, measure store.Measure, schema int8) *sums {
+	s := &sums{measure: measure, schema: schema, steps: steps}
+	if groups*steps <= denseCells {
+		s.dense = make([]*cell, groups*steps)
+	} else {
+		s.sparse = map[int]*cell{}
+	}
+	return s
+}
+
+// cellBytes is about what a cell takes, and histBytes a histogram beside its counts.
+const (
+	cellBytes = 160
+	histBytes = 256
+)
+
+// hold counts memory that the answer takes and refuses what is beyond the bound:
+// a question for every slot of every series may well be one.
+func (s *sums) hold(bytes int) error {
+	if s.held.Add(int64(bytes)) > s.limit {
+		return fmt.Errorf("the answer takes more than %d MiB: %w", s.limit>>20, store.ErrTooMany)
+	}
+	return nil
+}
+
+func (s *sums) cell(i int) (*cell, error) {
+	if s.dense != nil {
+		if c := s.dense[i]; c != nil {
+			return c, nil
+		}
+	} else if c := s.sparse[i]; c != nil {
+		return c, nil
+	}
+	if len(s.slab) == 0 {
+		s.slab = make([]cell, 64)
+	}
+	c := &s.slab[0]
+	s.slab = s.slab[1:]
+	c.moment.Min, c.moment.Max = math.NaN(), math.NaN()
+	s.set(i, c)
+	return c, s.hold(cellBytes)
+}
+
+func (s *sums) set(i int, c *cell) {
+	if s.dense != nil {
+		s.dense[i] = c
+	} else {
+		s.sparse[i] = c
+	}
+}
+
+func (s *sums) add(i int, kind series.Kind, data []byte) error {
+	c, err := s.cell(i)
+	if err != nil {
+		return err
+	}
+	s.points++
+	if kind != series.Distribution {
+		n, err := store.DecodeNumber(data)
+		if err != nil {
+			return err
+		}
+		c.number.Merge(n)
+		return nil
+	}
+	if s.measure == store.Moments {
+		m, err := hist.Moments(data)
+		if err != nil {
+			return corruptPoint(err)
+		}
+		addMoment(&c.moment, m)
+		return nil
+	}
+	fresh := c.hist == nil
+	if fresh {
+		c.hist = hist.New(s.schema)
+	}
+	if err := c.hist.MergeEncoded(data); err != nil {
+		return corruptPoint(err)
+	}
+	if fresh {
+		return s.hold(sizeOf(c.hist))
+	}
+	return nil
+}
+
+func sizeOf(h *hist.Histogram) int {
+	return histBytes + 8*(cap(h.Positive.Counts)+cap(h.Negative.Counts))
+}
+
+// addPacked adds a distribution that a decoder stands before.
+func (s *sums) addPacked(i int, dec *runcodec.Decoder) error {
+	c, err := s.cell(i)
+	if err != nil {
+		return err
+	}
+	s.points++
+	if s.measure == store.Moments {
+		m, err := dec.Moment()
+		if err != nil {
+			return corruptPoint(err)
+		}
+		addMoment(&c.moment, m)
+		return nil
+	}
+	fresh := c.hist == nil
+	if fresh {
+		c.hist = hist.New(s.schema)
+	}
+	if err := dec.Merge(c.hist); err != nil {
+		return corruptPoint(err)
+	}
+	if fresh {
+		return s.hold(sizeOf(c.hist))
+	}
+	return nil
+}
+
+func addMoment(a *hist.Moment, b hist.Moment) {
+	if b.Count == 0 {
+		return
+	}
+	if a.Count == 0 {
+		*a = b
+		return
+	}
+	a.Count += b.Count
+	a.Sum += b.Sum
+	a.Min = min(a.Min, b.Min) // NaN, that is unknown, wins
+	a.Max = max(a.Max, b.Max)
+	a.Weighted = a.Weighted || b.Weighted
+}
+
+func (s *sums) each(fn func(i int, c *cell) error) error {
+	if s.sparse != nil {
+		for i, c := range s.sparse {
+			if err := fn(i, c); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for i, c := range s.dense {
+		if c != nil {
+			if err := fn(i, c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *sums) merge(o *sums) error {
+	s.points += o.points
+	return o.each(func(i int, c *cell) error {
+		to := (*cell)(nil)
+		if s.dense != nil {
+			to = s.dense[i]
+		} else {
+			to = s.sparse[i]
+		}
+		if to == nil {
+			s.set(i, c)
+			return nil
+		}
+		to.number.Merge(c.number)
+		addMoment(&to.moment, c.moment)
+		switch {
+		case c.hist == nil:
+		case to.hist == nil:
+			to.hist = c.hist
+		default:
+			return to.hist.Merge(c.hist)
+		}
+		return nil
+	})
+}
+
+// count is how many observations or samples a cell holds.
+func (c *cell) count(kind series.Kind) uint64 {
+	switch {
+	case kind != series.Distribution:
+		return c.number.Count
+	case c.hist != nil:
+		return c.hist.Count
+	}
+	return c.moment.Count
+}
+
+// counts adds up the cells of each group.
+func (s *sums) counts(groups []groupInfo) []uint64 {
+	out := make([]uint64, len(groups))
+	s.each(func(i int, c *cell) error {
+		out[i/s.steps] += c.count(groups[i/s.steps].kind)
+		return nil
+	})
+	return out
+}
