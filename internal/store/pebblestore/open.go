@@ -33,9 +33,9 @@ type Options struct {
 	// first; defaults 48 h, 35 days, 100 days, 400 days. Each must be at least
 	// as long as the one before, and the first at least 2 h.
 	Retention [len(series.Resolutions)]time.Duration
-	// SampleAge and SampleCount bound the raw samples of a number series;
-	// defaults 35 days and 15,000. Whole hours are dropped, so a little more
-	// than SampleCount is kept.
+	// SampleAge and SampleCount bound the raw samples of each number family;
+	// defaults 35 days and 15,000. An hour is dropped once all series of the
+	// family have SampleCount newer samples: the slowest of them decides.
 	SampleAge   time.Duration
 	SampleCount int
 	// MaxBytes bounds the data directory; the oldest slots of the finest
