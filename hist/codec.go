@@ -314,7 +314,10 @@ func appendShort[C count](dst []byte, c *Cell, counts []C) ([]byte, bool) {
 			return dst, true
 		}
 	}
-	if fitsWide(c, len(counts)) && wantsPlanes(counts) {
+	if c.Count > 14 && wantsPlanes(counts) {
+		if !fitsWide(c, len(counts)) {
+			return dst, false
+		}
 		return appendWide(dst, c, counts), true
 	}
 	if c.Zero != 0 || len(counts) == 0 || c.MinNanos == 0 {
@@ -322,9 +325,6 @@ func appendShort[C count](dst []byte, c *Cell, counts []C) ([]byte, bool) {
 	}
 	if BucketIndex(Seconds(c.MinNanos), DefaultSchema) != c.Offset ||
 		BucketIndex(Seconds(c.MaxNanos), DefaultSchema) != c.Offset+int32(len(counts))-1 {
-		return dst, false
-	}
-	if wantsPlanes(counts) {
 		return dst, false
 	}
 	return appendNibbles(appendHead(dst, c), counts), true

@@ -56,7 +56,9 @@ func (h *Histogram) zero() Bucket {
 // Quantile returns an estimate of the q-quantile for q in [0, 1], in the unit
 // of the observations. It is PromQL's: the bucket that holds the observation
 // of rank q·Count, exponentially interpolated (linearly within the zero bucket
-// and explicit ones), and then cut to [Min, Max] where those are known.
+// and explicit ones), and then cut to [Min, Max] where those are known. The
+// outermost explicit buckets, which PromQL answers with their one bound, end at
+// Min and Max where those are known.
 //
 // The relative error is at most RelativeError, except that in a zero bucket
 // wider than the default the absolute error is at most ZeroThreshold. It
@@ -153,6 +155,13 @@ func (h *Histogram) fromAbove(rank float64) (b Bucket, count float64) {
 func (h *Histogram) interpolate(b Bucket, fraction float64) float64 {
 	lo, hi := b.Lower, b.Upper
 	if h.Schema == Explicit {
+		// PromQL knows no extremes; where we do, they bound the outer buckets.
+		if math.IsInf(lo, -1) && h.Min <= hi {
+			lo = h.Min
+		}
+		if math.IsInf(hi, 1) && h.Max >= lo {
+			hi = h.Max
+		}
 		switch {
 		case math.IsInf(lo, -1) && hi <= 0:
 			return hi
