@@ -14,13 +14,14 @@ import (
 )
 
 const (
-	// HistogramSeries series of HistogramServices services are exported every
-	// HistogramInterval, PointsPerRequest data points to a request: each
-	// process of a service exports its own.
-	HistogramSeries   = 1000
-	HistogramServices = 10
-	PointsPerRequest  = HistogramSeries / HistogramServices
-	HistogramInterval = 10 * time.Second
+	// HistogramServices services of HistogramInstances processes each export
+	// PointsPerRequest series every HistogramInterval, a process to a request.
+	HistogramServices  = 10
+	HistogramInstances = 10
+	PointsPerRequest   = 100
+	HistogramProcesses = HistogramServices * HistogramInstances
+	HistogramSeries    = HistogramProcesses * PointsPerRequest
+	HistogramInterval  = 10 * time.Second
 
 	// ObservationsPerPoint log-normal observations, about, fall into one
 	// interval of one series.
@@ -54,14 +55,19 @@ func Histograms(seed uint64, n int, start time.Time, form HistogramForm) [][]byt
 	rng := rand.New(rand.NewPCG(seed, 0x4157))
 	series := make([]running, HistogramSeries)
 	for i := range series {
-		series[i].median = 0.002 * math.Exp(1.2*rng.NormFloat64())
+		series[i].median = math.Log2(0.002) + 1.2*math.Log2E*rng.NormFloat64()
+	}
+	pool := make([]factor, 1<<18)
+	for i := range pool {
+		f := math.Exp(0.5 * rng.NormFloat64())
+		pool[i] = factor{f, math.Log2(f)}
 	}
 	out := make([][]byte, n)
 	for i := range out {
-		service := i % HistogramServices
-		end := start.Add(time.Duration(i/HistogramServices+1) * HistogramInterval)
-		points := series[service*PointsPerRequest:][:PointsPerRequest]
-		req := histogramRequest(rng, service, points, start, end, form)
+		process := i % HistogramProcesses
+		end := start.Add(time.Duration(i/HistogramProcesses+1) * HistogramInterval)
+		points := series[process*PointsPerRequest:][:PointsPerRequest]
+		req := histogramRequest(rng, pool, process, points, start, end, form)
 		b, err := proto.MarshalOptions{Deterministic: true}.Marshal(req)
 		if err != nil {
 			panic(err) // cannot happen: every string is ASCII
@@ -71,9 +77,12 @@ func Histograms(seed uint64, n int, start time.Time, form HistogramForm) [][]byt
 	return out
 }
 
+// factor is what one observation is of its series' median, drawn beforehand.
+type factor struct{ times, log2 float64 }
+
 // running is one series and, if it is cumulative, what it has counted.
 type running struct {
-	median   float64
+	median   float64 // log2 of seconds
 	count    uint64
 	sum      float64
 	offset   int32 // OTLP's index of counts[0]
@@ -81,7 +90,7 @@ type running struct {
 	explicit []uint64
 }
 
-func histogramRequest(rng *rand.Rand, service int, series []running, start, end time.Time, form HistogramForm) *collectormetrics.ExportMetricsServiceRequest {
+func histogramRequest(rng *rand.Rand, pool []factor, process int, series []running, start, end time.Time, form HistogramForm) *collectormetrics.ExportMetricsServiceRequest {
 	m := &metrics.Metric{Name: "http.server.request.duration", Unit: "s", Description: "Duration of HTTP server requests."}
 	temporality := metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_DELTA
 	from := end.Add(-HistogramInterval)
@@ -96,7 +105,7 @@ func histogramRequest(rng *rand.Rand, service int, series []running, start, end 
 			*s = running{median: s.median, counts: s.counts[:0], explicit: s.explicit}
 			clear(s.explicit)
 		}
-		s.observe(rng)
+		s.observe(rng, pool)
 		attrs := []*common.KeyValue{
 			text("http.request.method", "GET"),
 			text("http.route", fmt.Sprintf("/api/v1/resource-%d", i/20)),
@@ -121,10 +130,10 @@ func histogramRequest(rng *rand.Rand, service int, series []running, start, end 
 	} else {
 		m.Data = &metrics.Metric_ExponentialHistogram{ExponentialHistogram: &metrics.ExponentialHistogram{AggregationTemporality: temporality, DataPoints: expo}}
 	}
-	name := fmt.Sprintf("service-%d", service)
+	name := fmt.Sprintf("service-%d", process%HistogramServices)
 	return &collectormetrics.ExportMetricsServiceRequest{ResourceMetrics: []*metrics.ResourceMetrics{{
 		Resource: &resource.Resource{Attributes: []*common.KeyValue{
-			text("service.name", name), text("service.version", "1.4.2"), text("service.instance.id", name+"-0"),
+			text("service.name", name), text("service.version", "1.4.2"), text("service.instance.id", fmt.Sprintf("%s-%d", name, process/HistogramServices)),
 		}},
 		ScopeMetrics: []*metrics.ScopeMetrics{{
 			Scope:   &common.InstrumentationScope{Name: "go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp", Version: "0.63.0"},
@@ -134,12 +143,14 @@ func histogramRequest(rng *rand.Rand, service int, series []running, start, end 
 }
 
 // observe adds one interval's observations.
-func (s *running) observe(rng *rand.Rand) {
+func (s *running) observe(rng *rand.Rand, pool []factor) {
 	if s.explicit == nil {
 		s.explicit = make([]uint64, len(Bounds)+1)
 	}
-	for range ObservationsPerPoint*3/4 + rng.IntN(ObservationsPerPoint/2) {
-		v := s.median * math.Exp(0.5*rng.NormFloat64())
+	median, at := math.Exp2(s.median), rng.IntN(len(pool))
+	for i := range ObservationsPerPoint*3/4 + rng.IntN(ObservationsPerPoint/2) {
+		f := pool[(at+i)%len(pool)]
+		v := median * f.times
 		s.count++
 		s.sum += v
 		b := 0
@@ -147,7 +158,7 @@ func (s *running) observe(rng *rand.Rand) {
 			b++
 		}
 		s.explicit[b]++
-		s.add(int32(math.Ceil(math.Log2(v)*32)) - 1)
+		s.add(int32(math.Ceil((s.median+f.log2)*32)) - 1)
 	}
 }
 

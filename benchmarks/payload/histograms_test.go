@@ -16,7 +16,7 @@ func TestHistograms(t *testing.T) {
 			start := time.Unix(1_788_000_000, 0)
 			last := map[string]uint64{}
 			points, observations, size := 0, uint64(0), 0
-			for _, b := range Histograms(1, 3*HistogramServices, start, form) {
+			for _, b := range Histograms(1, 3*HistogramProcesses, start, form) {
 				size += len(b)
 				var req collectormetrics.ExportMetricsServiceRequest
 				if err := proto.Unmarshal(b, &req); err != nil {
@@ -33,7 +33,7 @@ func TestHistograms(t *testing.T) {
 					if sum != count {
 						t.Fatalf("buckets hold %d, count says %d", sum, count)
 					}
-					key := rm.Resource.Attributes[0].Value.GetStringValue() + tenant
+					key := rm.Resource.Attributes[2].Value.GetStringValue() + tenant
 					if form.Cumulative {
 						count -= last[key]
 					}

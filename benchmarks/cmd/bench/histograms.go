@@ -11,21 +11,19 @@ import (
 	"tailscope/benchmarks/sender"
 )
 
-// histogramSenders divides the number of services, so that the points of one
+// histogramSenders divides the number of processes, so that the points of one
 // stream come from one sender, in order.
 const histogramSenders = 5
 
 // histograms measures histograms that arrive as metrics.
 func histograms(ctx context.Context, o *options, r *report.Report) error {
-	slots := 500
+	slots := 50
 	if o.quick {
 		slots /= 10
 	}
-	requests := slots * payload.HistogramServices
+	requests := slots * payload.HistogramProcesses
 	points := requests * payload.PointsPerRequest
 	lasts := time.Duration(slots) * payload.HistogramInterval
-	now := time.Now()
-	start := now.Add(-lasts - time.Minute).Truncate(payload.HistogramInterval)
 	sec := r.Section("Histograms that arrive as metrics", fmt.Sprintf(
 		"%d requests of %d histograms of about %d log-normal observations (%d series over %s) from %d concurrent senders, by HTTP to both. "+
 			"CPU is of the whole process, from its start to its end. Prometheus is its database behind its own OTLP handler; it writes its log, "+
@@ -35,9 +33,12 @@ func histograms(ctx context.Context, o *options, r *report.Report) error {
 		if !o.wants(form.String()) {
 			continue
 		}
-		o.logf("making %d requests of %s histograms", requests, form)
-		l := &load{method: sender.Metrics, path: "/v1/metrics", items: points, workers: histogramSenders, payloads: payload.Histograms(1, requests, start, form)}
+		l := &load{method: sender.Metrics, path: "/v1/metrics", items: points, workers: histogramSenders}
 		for rep := range o.reps {
+			// From now on, for both: what lies back would be late.
+			o.logf("making %d requests of %s histograms", requests, form)
+			start := time.Now().Truncate(payload.HistogramInterval)
+			l.payloads = payload.Histograms(1, requests, start, form)
 			for _, e := range []struct {
 				name, protocol string
 				start          func(string) (*target, error)
@@ -58,7 +59,7 @@ func histograms(ctx context.Context, o *options, r *report.Report) error {
 					return fmt.Errorf("%s, %s by %s: %w", e.name, form, e.protocol, err)
 				}
 				if ours {
-					if err := keptPoints(ctx, dir, l, form, start, now); err != nil {
+					if err := keptPoints(ctx, dir, l, form, start, start.Add(lasts+time.Minute)); err != nil {
 						return err
 					}
 				}
