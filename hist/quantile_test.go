@@ -187,3 +187,37 @@ func TestAll(t *testing.T) {
 		}
 	})
 }
+
+// The outermost explicit buckets have no bounds of their own, but extremes
+// that came with the counts bound them.
+func TestQuantileOfOuterBuckets(t *testing.T) {
+	for _, c := range []struct {
+		bounds   []float64
+		counts   []uint64
+		min, max float64
+		q, want  float64
+	}{
+		{[]float64{0.1, 0.5}, []uint64{0, 0, 10}, math.NaN(), math.NaN(), 0.9, 0.5},
+		{[]float64{0.1, 0.5}, []uint64{0, 0, 10}, 0.6, 1.5, 0.9, 1.4},
+		{[]float64{0.1, 0.5}, []uint64{10, 0, 0}, math.NaN(), math.NaN(), 0.4, 0.04},
+		{[]float64{0.1, 0.5}, []uint64{10, 0, 0}, 0.05, 0.09, 0.4, 0.07},
+		{nil, []uint64{10}, math.NaN(), math.NaN(), 0.4, math.NaN()},
+		{nil, []uint64{10}, 2, 12, 0.4, 6},
+	} {
+		h, err := NewExplicit(c.bounds)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, n := range c.counts {
+			h.Positive.Counts[i] = n
+			h.Count += n
+		}
+		h.Min, h.Max = c.min, c.max
+		if err := h.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		if got := h.Quantile(c.q); !(math.Abs(got-c.want) < 1e-12) && !(math.IsNaN(got) && math.IsNaN(c.want)) {
+			t.Errorf("%v %v in [%v, %v]: q%v is %v, want %v", c.bounds, c.counts, c.min, c.max, c.q, got, c.want)
+		}
+	}
+}
