@@ -165,36 +165,35 @@ func measureStore(ctx context.Context, o *options, r *report.Report, sh shape, e
 		return err
 	}
 	closed = false
-	tiers, index := int64(0), int64(0)
-	var base int64
-	for _, res := range series.Resolutions {
-		n, i, err := st.Usage(res)
-		if err != nil {
-			return err
-		}
-		if res == series.Base {
-			base = n
-		} else {
-			tiers += n
-		}
-		index = i
+	settled, err := measureUsage(st)
+	if err != nil {
+		return err
 	}
-
+	spent.time(&spent.compact, func() { err = st.Compact(ctx) })
+	if err != nil {
+		return err
+	}
+	compacted, err := measureUsage(st)
+	if err != nil {
+		return err
+	}
 	width := fmt.Sprintf("%.1f %%", 100*(math.Exp2(1.0/32)-1))
 	sec := r.Section("Bytes on disk: points of "+sh.what, fmt.Sprintf(
 		"%d series, %d slots of 10 s, %d points at schema 5 (buckets %s wide) of log-normal observations, with true sums, minima and maxima in nanoseconds; "+
-			"settled. Prometheus: the same counts as native histograms of schema 5, as counters, compacted into blocks; it keeps no minima and maxima.",
+			"settled, and what settling has replaced compacted away; just settled, some of it is still there. Prometheus: the same counts as native histograms of schema 5, as counters, compacted into blocks; it keeps no minima and maxima.",
 		sh.series, sh.slots, points, width))
 	target := 45.0
 	if sh.most <= 3 {
 		target = 10
 	}
 	per := func(n int64) float64 { return float64(n) / float64(points) }
-	sec.Add("10 s points and label index", "tailscope", "B per point", target, per(base+index))
-	sec.Add("10 s points alone", "tailscope", "B per point", 0, per(base))
-	sec.Add("rollups to 1 min, 10 min, 1 h", "tailscope", "B per 10 s point", 0, per(tiers))
-	sec.Add("whole directory", "tailscope", "B per 10 s point", 0, per(onDisk))
+	sec.Add("10 s points and label index", "tailscope", "B per point", target, per(compacted.base+compacted.index))
+	sec.Add("10 s points alone", "tailscope", "B per point", 0, per(compacted.base))
+	sec.Add("rollups to 1 min, 10 min, 1 h", "tailscope", "B per 10 s point", 0, per(compacted.rollups))
+	sec.Add("10 s points and label index, just settled", "tailscope", "B per point", 0, per(settled.base+settled.index))
+	sec.Add("whole directory, just settled", "tailscope", "B per 10 s point", 0, per(onDisk))
 	sec.Add("Put", "tailscope", "CPU-s per million points", 0, spent.put.Seconds()/float64(points)*1e6)
+	sec.Add("compaction", "tailscope", "CPU-s per million points", 0, spent.compact.Seconds()/float64(points)*1e6)
 	sec.Add("rollups and settling", "tailscope", "CPU-s per million points", 0, spent.settle.Seconds()/float64(points)*1e6)
 	if prom != nil {
 		spent.time(&spent.promCompact, func() { err = prom.compact(ctx, start, end) })
@@ -373,12 +372,30 @@ func repeat(ctx context.Context, n int, do func() error, took func(first bool, d
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // cpuTimes is this process's CPU time by what it was spent on.
-type cpuTimes struct{ put, settle, promAppend, promCompact time.Duration }
+type cpuTimes struct{ put, settle, compact, promAppend, promCompact time.Duration }
 
 func (c *cpuTimes) time(into *time.Duration, do func()) {
 	before := ownCPU()
 	do()
 	*into += ownCPU() - before
+}
+
+// usage is what a store takes on disk, in bytes.
+type usage struct{ base, rollups, index int64 }
+
+func measureUsage(st *pebblestore.Store) (u usage, err error) {
+	for _, res := range series.Resolutions {
+		n, index, err := st.Usage(res)
+		if err != nil {
+			return u, err
+		}
+		if u.index = index; res == series.Base {
+			u.base = n
+		} else {
+			u.rollups += n
+		}
+	}
+	return u, nil
 }
 
 func dirSize(dir string) (int64, error) {
