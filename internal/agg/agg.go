@@ -175,7 +175,7 @@ func Open(ctx context.Context, st store.Store, o Options) (*Aggregator, error) {
 	}
 	a := &Aggregator{
 		o: o, st: st,
-		streams:  newStreams(),
+		streams:  newStreams(o.MemoryBytes / 8),
 		families: map[string]store.FamilyInfo{},
 		declared: map[string]store.FamilyInfo{},
 		pins:     map[uint32]int{},

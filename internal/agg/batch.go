@@ -30,6 +30,9 @@ type Batch struct {
 	ops   []operation
 	hist  []byte
 
+	handed []hist.Histogram // cumulative ones as they came, so that commit need not decode them
+	counts []uint64         // theirs
+
 	heads   []uint32 // of fetch
 	fetched uint64   // keeps the compiler from dropping the loads
 }
@@ -55,6 +58,7 @@ type operation struct {
 	start    int64
 	time     int64
 	at, end  int // of the encoded histogram in buf
+	handed   int // one more than its index in handed, 0 if it is not there
 }
 
 const slotNanos = int64(series.Base) * 1e9
@@ -78,6 +82,8 @@ func (a *Aggregator) NewBatch() *Batch {
 	b.buf = binary.AppendVarint(b.buf, b.base)
 	b.first = len(b.buf)
 	b.seen, b.ops = b.seen[:0], b.ops[:0]
+	clear(b.handed)
+	b.handed, b.counts = b.handed[:0], b.counts[:0]
 	return b
 }
 
@@ -217,7 +223,31 @@ func (b *Batch) Cumulative(t Target, id StreamID, resource uint64, startNanos, t
 	b.buf = binary.AppendVarint(b.buf, startNanos)
 	b.buf = binary.AppendVarint(b.buf, timeNanos)
 	at, end := b.appendHist()
-	b.ops = append(b.ops, operation{op: opCumulative, target: t, stream: id, resource: resource, start: startNanos, time: timeNanos, at: at, end: end})
+	b.ops = append(b.ops, operation{op: opCumulative, target: t, stream: id, resource: resource, start: startNanos, time: timeNanos, at: at, end: end, handed: b.hand(h)})
+}
+
+// maxHanded bounds the counts that a batch hands over to its commit.
+const maxHanded = 1 << 17
+
+// hand keeps a copy of h for the commit and returns one more than its index,
+// or 0 if too much is kept already.
+func (b *Batch) hand(h *hist.Histogram) int {
+	need := len(h.Positive.Counts) + len(h.Negative.Counts)
+	if len(b.counts)+need > cap(b.counts) {
+		if cap(b.counts) == maxHanded || need > maxHanded {
+			return 0
+		}
+		// Those handed over before stay where they are.
+		b.counts = make([]uint64, 0, min(max(1<<12, 2*cap(b.counts), need), maxHanded))
+	}
+	n := len(b.counts)
+	p := n + len(h.Positive.Counts)
+	b.counts = b.counts[:n+need]
+	to := hist.Histogram{}
+	to.Positive.Counts, to.Negative.Counts = b.counts[n:n:p], b.counts[p:p:n+need]
+	assign(&to, h)
+	b.handed = append(b.handed, to)
+	return len(b.handed)
 }
 
 // Rejects counts the observations of one batch that were refused, by reason.
@@ -267,7 +297,7 @@ func (b *Batch) Commit(ctx context.Context) (Rejects, error) {
 // Discard gives the batch back without accepting anything.
 func (b *Batch) Discard() {
 	b.a.unpin(b.epoch)
-	if cap(b.buf) > 8<<20 || cap(b.seen) > 1<<18 || cap(b.ops) > 1<<16 {
+	if cap(b.buf) > 8<<20 || cap(b.seen) > 1<<18 || cap(b.ops) > 1<<16 || cap(b.handed) > 1<<14 {
 		return // a giant is not worth keeping
 	}
 	b.a.batches.Put(b)
@@ -350,7 +380,11 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 	for i := range b.ops {
 		op := &b.ops[i]
 		t := targets.at(op.target.index())
-		switch a.apply(g, t.full, t.marginal, op, b.buf[op.at:op.end], b.now/1e6) {
+		var h *hist.Histogram
+		if op.handed > 0 {
+			h = &b.handed[op.handed-1]
+		}
+		switch a.apply(g, t.full, t.marginal, op, b.buf[op.at:op.end], h, b.now/1e6) {
 		case outOfOrder:
 			b.rejects.OutOfOrder++
 			refused++
@@ -470,8 +504,9 @@ func (a *Aggregator) observe(g *generation, full, marginal, slot uint32, nanos i
 	g.cells.observe(c, nanos, weight, bucket)
 }
 
-// apply does an operation; replay takes the same path.
-func (a *Aggregator) apply(g *generation, full, marginal uint32, op *operation, encoded []byte, nowMillis int64) verdict {
+// apply does an operation; replay takes the same path. The histogram of a
+// cumulative one comes encoded and, if h is not nil, also as it was before.
+func (a *Aggregator) apply(g *generation, full, marginal uint32, op *operation, encoded []byte, h *hist.Histogram, nowMillis int64) verdict {
 	switch op.op {
 	case opDistribution:
 		return a.addHist(g, full, marginal, op.slot, encoded)
@@ -481,7 +516,7 @@ func (a *Aggregator) apply(g *generation, full, marginal uint32, op *operation, 
 		millis, total := a.streams.delta(op.stream, op.millis, op.value, nowMillis)
 		a.addNumber(g, full, millis, total)
 	case opCumulative:
-		delta, v := a.streams.cumulative(op.stream, op.resource, op.start, op.time, encoded, nowMillis)
+		delta, v := a.streams.cumulative(op.stream, op.resource, op.start, op.time, encoded, h, nowMillis)
 		if v != countDelta {
 			return v
 		}
@@ -582,7 +617,7 @@ func (p *replayer) entries(commitMillis int64, e *entryReader) error {
 		}
 		op := operation{op: uint8(e.op), slot: uint32(e.entrySlot), millis: e.millis, value: e.value,
 			stream: e.stream, resource: e.resource, start: e.start, time: e.time}
-		p.a.apply(p.g, t[0], t[1], &op, e.hist, commitMillis)
+		p.a.apply(p.g, t[0], t[1], &op, e.hist, nil, commitMillis)
 	}
 	return e.err()
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"time"
+	"unsafe"
 
 	"tailscope/hist"
 	"tailscope/internal/store"
@@ -30,6 +31,7 @@ type streams struct {
 	size      int64
 	resets    uint64
 
+	room          int64          // bytes that decoded lasts may yet take
 	current, last hist.Histogram // scratch
 	out           []byte
 }
@@ -38,7 +40,8 @@ type stream struct {
 	start, time int64 // Unix nanoseconds, as the sender gave them
 	seen        int64 // our clock, Unix milliseconds
 	total       float64
-	last        []byte // the last cumulative histogram; nil for numbers
+	last        []byte          // the last cumulative histogram; nil for numbers
+	decoded     *hist.Histogram // the same, if there is room for it; see assign
 	changed     bool
 }
 
@@ -49,8 +52,9 @@ type resource struct {
 
 const streamBytes = 136 // of a stream without its histogram, map entry included
 
-func newStreams() *streams {
-	return &streams{byID: map[StreamID]*stream{}, resources: map[uint64]*resource{}}
+// newStreams remembers the last histograms decoded as far as they fit into room bytes.
+func newStreams(room int64) *streams {
+	return &streams{byID: map[StreamID]*stream{}, resources: map[uint64]*resource{}, room: room}
 }
 
 func (s *streams) touch(id StreamID, v *stream, nowMillis int64) {
@@ -89,8 +93,9 @@ const (
 )
 
 // cumulative takes a stream's next value and returns the histogram to add, in
-// its binary form, valid until the next call.
-func (s *streams) cumulative(id StreamID, res uint64, start, at int64, encoded []byte, nowMillis int64) ([]byte, verdict) {
+// its binary form, valid until the next call. The value comes encoded and, if
+// current is not nil, as it was before; current is not retained.
+func (s *streams) cumulative(id StreamID, res uint64, start, at int64, encoded []byte, current *hist.Histogram, nowMillis int64) ([]byte, verdict) {
 	first := s.firstSight(res, nowMillis)
 	v, known := s.byID[id]
 	if !known {
@@ -126,7 +131,7 @@ func (s *streams) cumulative(id StreamID, res uint64, start, at int64, encoded [
 	case known && !anew && v.last != nil && !bytes.Equal(encoded, v.last):
 		var reset bool
 		var err error
-		out, reset, err = s.difference(encoded, v.last)
+		out, reset, err = s.difference(v, encoded, current)
 		if err != nil {
 			return nil, malformed
 		}
@@ -147,21 +152,31 @@ func (s *streams) cumulative(id StreamID, res uint64, start, at int64, encoded [
 	}
 	s.size += int64(len(encoded) - len(v.last))
 	v.last = append(v.last[:0], encoded...)
+	s.keep(v, current)
 	v.start, v.time = start, at
 	s.touch(id, v, nowMillis)
 	return out, result
 }
 
-// difference returns current - last; reset says that last is not contained in
-// current. The schema may have become coarser or finer in between.
-func (s *streams) difference(current, last []byte) (out []byte, reset bool, err error) {
-	if err := s.current.UnmarshalBinary(current); err != nil {
+// difference returns the value that came less the last of v; reset says that
+// the last is not contained in it. The schema may have become coarser or finer
+// in between.
+func (s *streams) difference(v *stream, encoded []byte, current *hist.Histogram) (out []byte, reset bool, err error) {
+	c, l := &s.current, v.decoded
+	if current != nil {
+		assign(c, current)
+	} else if err := c.UnmarshalBinary(encoded); err != nil {
 		return nil, false, err
+	} else {
+		assign(c, c)
 	}
-	if err := s.last.UnmarshalBinary(last); err != nil {
-		return nil, false, err
+	if l == nil {
+		l = &s.last
+		if err := l.UnmarshalBinary(v.last); err != nil {
+			return nil, false, err
+		}
+		assign(l, l)
 	}
-	c, l := &s.current, &s.last
 	if (c.Schema == hist.Explicit) != (l.Schema == hist.Explicit) || !slices.Equal(c.Bounds, l.Bounds) || c.Count < l.Count {
 		return nil, true, nil
 	}
@@ -170,6 +185,45 @@ func (s *streams) difference(current, last []byte) (out []byte, reset bool, err 
 	}
 	s.out, err = c.AppendBinary(s.out[:0])
 	return s.out, false, err
+}
+
+// assign makes to equal to from in what a histogram's fields say, keeping to's
+// memory. What a histogram knows of its sum beyond Sum is left out, so that a
+// difference is the same whether its parts were handed over or decoded.
+func assign(to, from *hist.Histogram) {
+	positive := append(to.Positive.Counts[:0], from.Positive.Counts...)
+	negative := append(to.Negative.Counts[:0], from.Negative.Counts...)
+	*to = hist.Histogram{
+		Schema: from.Schema, ZeroThreshold: from.ZeroThreshold, ZeroCount: from.ZeroCount,
+		Positive: hist.Buckets{Offset: from.Positive.Offset, Counts: positive},
+		Negative: hist.Buckets{Offset: from.Negative.Offset, Counts: negative},
+		Bounds:   from.Bounds, Count: from.Count, Sum: from.Sum, Min: from.Min, Max: from.Max,
+		Weighted: from.Weighted, Error: from.Error,
+	}
+}
+
+// keep remembers the value decoded, if it came so and there is room.
+func (s *streams) keep(v *stream, current *hist.Histogram) {
+	had := decodedBytes(v.decoded)
+	if current == nil || s.room+had < decodedBytes(current) {
+		v.decoded = nil
+	} else {
+		if v.decoded == nil {
+			v.decoded = &hist.Histogram{}
+		}
+		assign(v.decoded, current)
+	}
+	grown := decodedBytes(v.decoded) - had
+	s.size += grown
+	s.room -= grown
+}
+
+// decodedBytes is the memory of a histogram, as if its bounds were its own.
+func decodedBytes(h *hist.Histogram) int64 {
+	if h == nil {
+		return 0
+	}
+	return int64(unsafe.Sizeof(*h)) + 8*int64(cap(h.Positive.Counts)+cap(h.Negative.Counts)+cap(h.Bounds))
 }
 
 // delta adds an increment to a stream's running total and returns the total
@@ -192,6 +246,7 @@ func (s *streams) expire(beforeMillis int64) {
 	for id, v := range s.byID {
 		if v.seen < beforeMillis {
 			s.gone = append(s.gone, streamKey(id))
+			s.keep(v, nil)
 			s.size -= streamBytes + int64(len(v.last))
 			delete(s.byID, id)
 		}

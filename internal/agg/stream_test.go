@@ -1,8 +1,10 @@
 package agg
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -213,5 +215,96 @@ func TestIdleStreamsAreForgotten(t *testing.T) {
 	flush(t, a)
 	if len(st.state) != 0 || a.Stats().Streams != 0 {
 		t.Errorf("state %v, %d streams", st.state, a.Stats().Streams)
+	}
+}
+
+// Whether a value is handed over or decoded, and whether the one before it is
+// still at hand, is not to be seen in the difference.
+func TestCumulativeHandedOver(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		// What came before is kept by one always, by one never, by one as room allows.
+		all := []*streams{newStreams(1 << 20), newStreams(0), newStreams(700)}
+		h := hist.New(cellSchema)
+		for i := range rapid.IntRange(2, 12).Draw(rt, "points") {
+			for range rapid.IntRange(0, 20).Draw(rt, "more") {
+				if err := h.Record(rapid.Float64Range(-1, 100).Draw(rt, "v")); err != nil {
+					rt.Fatal(err)
+				}
+			}
+			switch rapid.IntRange(0, 8).Draw(rt, "then") {
+			case 0:
+				h.Reduce(h.Schema - 1)
+			case 1:
+				h.Reset(cellSchema)
+			}
+			encoded, err := h.AppendBinary(nil)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			var want []byte
+			var verdicts [3]verdict
+			for k, s := range all {
+				handed := h
+				if k == 1 || rapid.IntRange(0, 3).Draw(rt, "decode") == 0 {
+					handed = nil
+				}
+				got, v := s.cumulative(StreamID{1, 2}, 7, 0, int64(i+1), encoded, handed, 0)
+				if verdicts[k] = v; verdicts[k] != verdicts[0] {
+					rt.Fatalf("verdicts %v", verdicts)
+				}
+				if k == 0 {
+					want = slices.Clone(got)
+				} else if v == countDelta && !bytes.Equal(got, want) {
+					rt.Fatalf("point %d: difference %x, want %x", i, got, want)
+				}
+				kept := decodedBytes(s.byID[StreamID{1, 2}].decoded)
+				if kept > 0 && handed == nil || kept+s.room != []int64{1 << 20, 0, 700}[k] {
+					rt.Fatalf("%d bytes of a decoded histogram, room for %d more", kept, s.room)
+				}
+				if n := s.size - kept; n != 72+streamBytes+int64(len(encoded)) {
+					rt.Fatalf("%d bytes beside a decoded histogram", n)
+				}
+			}
+		}
+		for _, s := range all {
+			s.expire(1)
+			if s.size != 0 {
+				rt.Fatalf("%d bytes when all is forgotten", s.size)
+			}
+		}
+	})
+}
+
+// A batch hands over what fits; what does not is decoded by its commit.
+func TestBatchHandsOverWhatFits(t *testing.T) {
+	a := open(t, newMemStore(), newClock(), t.TempDir())
+	s := series.Series{Family: "rpc_seconds", Labels: labels.FromStrings("service", "s")}
+	h := hist.New(hist.MaxSchema)
+	for v := 1e-9; v < 1e9; v *= 1.001 {
+		h.Record(v)
+	}
+	const n = 40
+	send := func() (handed int) {
+		b := a.NewBatch()
+		for i := range uint64(n) {
+			b.Cumulative(a.SeriesTarget(s), StreamID{1, i}, 7, 0, a.o.Now().UnixNano(), h)
+		}
+		if len(b.counts) > maxHanded || len(b.ops) != n {
+			t.Fatalf("%d counts of %d operations", len(b.counts), len(b.ops))
+		}
+		for i, o := range b.ops {
+			if o.handed == 0 {
+				continue
+			}
+			handed++
+			if got := b.handed[o.handed-1]; !slices.Equal(got.Positive.Counts, h.Positive.Counts) {
+				t.Fatalf("operation %d hands over other counts", i)
+			}
+		}
+		commit(t, b)
+		return handed
+	}
+	if k := send(); k == 0 || k == n {
+		t.Errorf("%d of %d handed over", k, n)
 	}
 }
