@@ -60,6 +60,33 @@ func BenchmarkTraces(b *testing.B) {
 	b.Logf("%+v", a.Stats())
 }
 
+// BenchmarkHistograms puts requests of 100 histograms into an aggregator that
+// journals to a file, over ten slots, and flushes it into a store that drops
+// what it is given.
+func BenchmarkHistograms(b *testing.B) {
+	for _, form := range []payload.HistogramForm{{Cumulative: true}, {Explicit: true, Cumulative: true}, {}} {
+		reqs := payload.Histograms(1, 10*payload.HistogramProcesses, time.Now().Add(-5*time.Minute), form)
+		b.Run(form.String(), func(b *testing.B) {
+			b.ReportAllocs()
+			before := cpu()
+			for b.Loop() {
+				a := openAgg(b)
+				r := testReceiver(b, Into(a))
+				for _, p := range reqs {
+					if _, err := r.take(context.Background(), metrics, p); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if err := a.Flush(context.Background()); err != nil {
+					b.Fatal(err)
+				}
+			}
+			points := float64(len(reqs)) * payload.PointsPerRequest * float64(b.N)
+			b.ReportMetric(float64((cpu()-before).Nanoseconds())/points, "cpu-ns/point")
+		})
+	}
+}
+
 // walkOnly reads as traces does, up to the key by which a span is recognised.
 func (d *decoder) walkOnly(b []byte) error {
 	sel := 0
