@@ -144,22 +144,41 @@ func (h *Histogram) Validate() error {
 	} else if t != h.ZeroThreshold {
 		return invalid("zero threshold %v, want %v", h.ZeroThreshold, t)
 	}
+	least, most := int64(minIndex(h.Schema)), int64(maxIndex(h.Schema))
+	zero := int64(thresholdIndex(h.ZeroThreshold, h.Schema))
 	total := h.ZeroCount
 	for _, b := range [...]*Buckets{&h.Positive, &h.Negative} {
-		for i, c := range b.Counts {
-			if c == 0 {
-				continue
-			}
-			if k := int64(b.Offset) + int64(i); k < int64(minIndex(h.Schema)) || k > int64(maxIndex(h.Schema)) {
-				return invalid("bucket %d is outside of schema %d", k, h.Schema)
-			} else if k <= int64(thresholdIndex(h.ZeroThreshold, h.Schema)) {
-				return invalid("bucket %d is within the zero threshold %v", k, h.ZeroThreshold)
-			}
-			if total+c < total {
-				return invalid("counts overflow")
-			}
-			total += c
+		lo, hi := trimmed(b.Counts)
+		if lo == hi {
+			continue
 		}
+		first, last := int64(b.Offset)+int64(lo), int64(b.Offset)+int64(hi)-1
+		switch {
+		case first < least || first > most:
+			return invalid("bucket %d is outside of schema %d", first, h.Schema)
+		case last > most:
+			return invalid("bucket %d is outside of schema %d", last, h.Schema)
+		case first <= zero:
+			return invalid("bucket %d is within the zero threshold %v", first, h.ZeroThreshold)
+		}
+		sum, any := uint64(0), uint64(0)
+		for _, c := range b.Counts[lo:hi] {
+			sum += c
+			any |= c
+		}
+		if any >= 1<<43 { // there are fewer than 2^20 buckets: only now can it overflow
+			sum = 0
+			for _, c := range b.Counts[lo:hi] {
+				if sum+c < sum {
+					return invalid("counts overflow")
+				}
+				sum += c
+			}
+		}
+		if total+sum < total {
+			return invalid("counts overflow")
+		}
+		total += sum
 	}
 	if total != h.Count {
 		return invalid("count %d, but buckets hold %d", h.Count, total)

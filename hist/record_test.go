@@ -110,6 +110,9 @@ func TestValidate(t *testing.T) {
 		{"infinite", Histogram{Schema: 0, Count: 1, Positive: Buckets{0, []uint64{1}}, Min: 2, Max: math.Inf(1)}},
 		{"error", Histogram{Schema: 0, Error: nan}},
 		{"overflow", Histogram{Schema: 0, Count: 1, Positive: Buckets{0, []uint64{math.MaxUint64, 2}}}},
+		{"index of the last", Histogram{Schema: 0, Count: 2, Positive: Buckets{1024, []uint64{1, 1}}}},
+		{"overflow over the sides", Histogram{Schema: 0, Count: 1, Positive: Buckets{0, []uint64{math.MaxUint64}}, Negative: Buckets{0, []uint64{2}}}},
+		{"overflow with zeros", Histogram{Schema: 0, Count: 1, ZeroCount: 2, Positive: Buckets{0, []uint64{math.MaxUint64}}}},
 		{"bounds", Histogram{Schema: Explicit, Bounds: []float64{1, 1}, Positive: Buckets{0, make([]uint64, 3)}}},
 		{"NaN bound", Histogram{Schema: Explicit, Bounds: []float64{nan}, Positive: Buckets{0, make([]uint64, 2)}}},
 		{"too few buckets", Histogram{Schema: Explicit, Bounds: []float64{1}, Positive: Buckets{0, make([]uint64, 1)}}},
@@ -121,5 +124,11 @@ func TestValidate(t *testing.T) {
 		if _, err := c.h.AppendBinary(nil); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: encoded, %v", c.name, err)
 		}
+	}
+	// Zeros around the window mean nothing, wherever they are.
+	h := Histogram{Schema: 0, ZeroThreshold: 0.5, Count: 2, Positive: Buckets{-2, make([]uint64, 1100)}}
+	h.Positive.Counts[2], h.Positive.Counts[1026] = 1, 1
+	if err := h.Validate(); err != nil {
+		t.Error(err)
 	}
 }
