@@ -233,6 +233,22 @@ describe('paint', () => {
 });
 
 describe('axes', () => {
+  it('ends at finite numbers where buckets reach to infinity', () => {
+    const whole = { ...answer(0.01, 0.1, [[[0, 6]]]), bounds: [null, null] };
+    const half = { ...answer(0.01, 0.1, [[[0, 6], [1, 2]]]), bounds: [null, 0.2, null] };
+    const below = { ...answer(0.01, 0.1, [[[0, 6], [1, 2]]]), bounds: [null, -3, 4] };
+    for (const r of [whole, half, below]) {
+      for (const kind of ['log', 'linear'] as const) {
+        const h = fromResponse(r);
+        const a = chooseAxis(h, kind, null, null);
+        expect([Number.isFinite(a.lo), Number.isFinite(a.hi), a.lo < a.hi]).toEqual([true, true, true]);
+        expect(axisTicks(a, 8).length).toBeLessThan(30);
+        const cells = layout(h, a, 200, 14, 4);
+        expect(columnCells(h, cells, 0, new Float64Array(cells.count + 2)).reduce((x, y) => x + y, 0)).toBe(r.count);
+      }
+    }
+  });
+
   it('position and valueAt are inverse', () => {
     for (const kind of ['log', 'linear'] as const) {
       const a: Axis = { kind, lo: 0.001, hi: 5, capped: false, floored: false };
@@ -275,4 +291,20 @@ it('columns cover the width exactly', () => {
     const c = columnAt(h, x, 100);
     expect(e[c] <= x && x < e[c + 1]).toBe(true);
   }
+});
+
+// Explicit buckets may lack a bound on either side, or on both.
+describe('open-ended buckets', () => {
+  it.each<[(number | null)[]]>([[[null, null]], [[null, 0.5]], [[null, -1, 5, null]], [[null, -1]], [[0.5, null]], [[null, 0.1, 0.5, null]]])('%j have a finite axis and ticks', (bounds) => {
+    const rows = bounds.slice(1).map((_, i) => i);
+    const h = fromResponse({
+      start: 0, end: 10, step: 10, slot: 10, family: 'f', error: null, bounds, count: rows.length, max_cell: 1,
+      columns: [{ start: 0, count: rows.length, sum: 1, min: null, max: null, rows, counts: rows.map(() => 1) }],
+    });
+    for (const kind of ['log', 'linear'] as const) {
+      const a = chooseAxis(h, kind, null, null);
+      expect(Number.isFinite(a.lo) && Number.isFinite(a.hi) && a.lo < a.hi).toBe(true);
+      expect(axisTicks(a, 8).length).toBeLessThan(100);
+    }
+  });
 });

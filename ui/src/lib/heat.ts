@@ -36,7 +36,7 @@ export interface Heat {
 
 /** Reads the answer once; columns outside its range are left out. */
 export function fromResponse(r: HeatmapResponse): Heat {
-  const bounds = Float64Array.from(r.bounds ?? [], (b) => b ?? Infinity);
+  const bounds = Float64Array.from(r.bounds ?? [], (b, i) => b ?? (i ? Infinity : -Infinity));
   const rows = Math.max(0, bounds.length - 1);
   const columns = r.step > 0 ? Math.max(0, Math.round((r.end - r.start) / r.step)) : 0;
   let size = 0;
@@ -102,11 +102,14 @@ export function chooseAxis(h: Heat, kind: AxisKind, lo: number | null, hi: numbe
   let firstRow = h.rowCount.findIndex((n) => n > 0);
   let lastRow = h.rowCount.findLastIndex((n) => n > 0);
   if (firstRow < 0) firstRow = lastRow = -1;
-  const linear = kind === 'linear' || (firstRow >= 0 && h.bounds[firstRow] < 0);
+  // A bucket without a lower bound is drawn from zero, or from its upper bound if that is below.
+  let low = firstRow < 0 ? 0 : h.bounds[firstRow];
+  if (!Number.isFinite(low)) low = Math.min(0, Number.isFinite(h.bounds[firstRow + 1]) ? h.bounds[firstRow + 1] : 0);
+  const linear = kind === 'linear' || low < 0;
   let dataHi = lastRow < 0 ? 1 : h.bounds[lastRow + 1];
-  if (!Number.isFinite(dataHi)) dataHi = lastRow > 0 ? h.bounds[lastRow] : 1;
+  if (!Number.isFinite(dataHi)) dataHi = Number.isFinite(h.bounds[lastRow]) && h.bounds[lastRow] > 0 ? h.bounds[lastRow] : 1;
   if (linear) {
-    const dataLo = firstRow < 0 ? 0 : Math.min(0, h.bounds[firstRow]);
+    const dataLo = Math.min(0, low);
     const bottom = lo ?? (dataLo < 0 ? -roundUp(-dataLo) : 0);
     const top = hi ?? roundUp(Math.max(dataHi, 1e-9));
     return { kind: 'linear', lo: Math.min(bottom, top - Number.MIN_VALUE), hi: top, capped: hi != null, floored: lo != null };
