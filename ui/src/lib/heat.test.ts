@@ -298,7 +298,7 @@ describe('open-ended buckets', () => {
   it.each<[(number | null)[]]>([[[null, null]], [[null, 0.5]], [[null, -1, 5, null]], [[null, -1]], [[0.5, null]], [[null, 0.1, 0.5, null]]])('%j have a finite axis and ticks', (bounds) => {
     const rows = bounds.slice(1).map((_, i) => i);
     const h = fromResponse({
-      start: 0, end: 10, step: 10, slot: 10, family: 'f', error: null, bounds, count: rows.length, max_cell: 1,
+      start: 0, end: 10, step: 10, slot: 10, family: 'f', error: null, bounds: bounds as number[], count: rows.length, max_cell: 1,
       columns: [{ start: 0, count: rows.length, sum: 1, min: null, max: null, rows, counts: rows.map(() => 1) }],
     });
     for (const kind of ['log', 'linear'] as const) {
