@@ -17,7 +17,7 @@ import (
 	"tailscope/benchmarks/program"
 )
 
-var generateFor = flag.Duration("generate", 20*time.Second, "how long telemetrygen sends, to each of: directly, through a Collector")
+var generateFor = flag.Duration("generate", time.Minute, "how long telemetrygen sends, to each of: directly, through a Collector")
 
 const (
 	genWorkers  = 2
@@ -60,6 +60,7 @@ var generated = regexp.MustCompile(`(?:traces|metrics) generated\s.*"(?:traces|m
 func TestTelemetrygen(t *testing.T) {
 	for _, way := range []string{"direct", "collector"} {
 		t.Run(way, func(t *testing.T) {
+			t.Parallel()
 			s := start(t)
 			endpoint := s.OTLPGRPC
 			var c *program.Collector
