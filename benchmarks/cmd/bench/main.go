@@ -46,6 +46,7 @@ type options struct {
 	quick bool
 	only  string // cases whose name contains this
 	peers bool
+	keep  string // directory of the store that page fills and asks
 	log   io.Writer
 	tmp   string
 }
@@ -77,6 +78,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	fs.BoolVar(&o.quick, "quick", false, "a tenth of the work, once: to see that everything runs")
 	fs.StringVar(&o.only, "only", "", "only cases whose name contains this")
 	fs.BoolVar(&o.peers, "peers", true, "measure the peers too")
+	fs.StringVar(&o.keep, "keep", "", "keep the store that page fills in this directory, and ask it again if it is there")
 	fs.Usage = func() {
 		fmt.Fprintf(stderr, "usage: bench [%s|all] [flags]\n", strings.Join(names, "|"))
 		fs.PrintDefaults()

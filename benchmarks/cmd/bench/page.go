@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -34,74 +37,31 @@ func page(ctx context.Context, o *options, r *report.Report) error {
 	if o.quick {
 		week, recent = 26*time.Hour, time.Hour
 	}
-	dir, err := os.MkdirTemp(o.tmp, "page-")
-	if err != nil {
-		return err
+	dir := o.keep
+	if dir == "" {
+		dir = filepath.Join(o.tmp, "page")
 	}
-	defer os.RemoveAll(dir)
-	templates, err := ingestTemplates(ctx, o, filepath.Join(dir, "template"))
-	if err != nil {
-		return err
-	}
-
 	data := filepath.Join(dir, "data")
-	st, err := pebblestore.Open(ctx, pebblestore.Options{Dir: filepath.Join(data, "store")})
+	f, err := readFilled(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		var templates []template
+		if templates, err = ingestTemplates(ctx, o, filepath.Join(dir, "template")); err == nil {
+			f, err = fillWeek(ctx, o, filepath.Join(data, "store"), templates, week, recent)
+		}
+		if err == nil {
+			err = f.write(dir)
+		}
+	}
 	if err != nil {
 		return err
 	}
-	defer st.Close()
-	end := time.Now().Truncate(time.Minute).Add(-time.Minute)
-	start := end.Add(-week)
-	generation, points, observations := uint64(0), 0, 0
-	o.logf("filling a week, the last %s of it with every tenant", recent)
-	filled := time.Now()
-	for at := start; at.Before(end); at = at.Add(10 * time.Second) {
-		if end.Sub(at) > recent && at.Unix()%60 != 0 {
-			continue // rollups of this time are read, not its base slots
-		}
-		t := &templates[int(at.Unix()/10)%templateSlots]
-		put := []*store.Batch{&t.others}
-		if end.Sub(at) <= recent {
-			put = append(put, &t.full)
-			points += len(t.others.Points) + len(t.full.Points)
-			observations += 10 * payload.SpansPerSecond
-		}
-		for _, b := range put {
-			generation++
-			b.Generation = generation
-			for i := range b.Points {
-				b.Points[i].Slot = at.Unix()
-			}
-			if err := st.Put(ctx, b); err != nil {
-				return err
-			}
-		}
-		if at.Unix()%3600 == 0 {
-			if err := st.Maintain(ctx, at); err != nil {
-				return err
-			}
-		}
-	}
-	if err := st.Maintain(ctx, end.Add(time.Minute)); err != nil {
-		return err
-	}
-	o.logf("filled in %s", time.Since(filled).Round(time.Second))
-	if err := st.Close(); err != nil {
-		return err
-	}
+	start, end := time.Unix(f.Start, 0), time.Unix(f.End, 0)
 
-	distinct := map[series.ID]bool{}
-	for i := range templates {
-		for _, one := range templates[i].full.Series {
-			id, _ := one.ID(nil)
-			distinct[id] = true
-		}
-	}
 	sec := r.Section("The service page on the ingest load", fmt.Sprintf(
 		"%d ingested slots of the load of the ingest benchmark (%d spans/s, %d distinct series in them, %d points of every view in a slot) fill a week, one after the other: "+
-			"the last %s whole (%d observations, %d points), before that without tenants and one slot a minute. A client's wall time for `tailscope serve` to answer over HTTP, JSON included. "+
+			"the last %s whole (%d points), before that without tenants and one slot a minute. A client's wall time for `tailscope serve` to answer over HTTP, JSON included. "+
 			"The end is now, so the last hour is not settled.",
-		templateSlots, payload.SpansPerSecond, len(distinct), points/max(1, int(recent/(10*time.Second))), recent, observations, points))
+		templateSlots, payload.SpansPerSecond, f.Series, f.Points/max(1, int(recent/(10*time.Second))), recent, f.Points))
 	// Retention stays as it is by default: what it would drop meanwhile is not asked for.
 	p, err := program.StartTailscope(ctx, data)
 	if err != nil {
@@ -154,6 +114,82 @@ func page(ctx context.Context, o *options, r *report.Report) error {
 	}
 	sec.Add("store on disk", "tailscope", "MB", 0, float64(size)/1e6)
 	return nil
+}
+
+// filled says what a store was filled with.
+type filled struct {
+	Start, End     int64 // Unix seconds
+	Series, Points int   // of the part that has every tenant
+}
+
+func readFilled(dir string) (f filled, err error) {
+	b, err := os.ReadFile(filepath.Join(dir, "filled.json"))
+	if err != nil {
+		return f, err
+	}
+	return f, json.Unmarshal(b, &f)
+}
+
+func (f filled) write(dir string) error {
+	b, err := json.Marshal(f)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "filled.json"), b, 0o644)
+}
+
+// fillWeek puts a week that ends now into a store, settling as it goes: the
+// recent part whole, what is older without tenants and one slot a minute.
+func fillWeek(ctx context.Context, o *options, dir string, templates []template, week, recent time.Duration) (f filled, err error) {
+	st, err := pebblestore.Open(ctx, pebblestore.Options{Dir: dir})
+	if err != nil {
+		return f, err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	distinct := map[series.ID]bool{}
+	for i := range templates {
+		for _, one := range templates[i].full.Series {
+			id, _ := one.ID(nil)
+			distinct[id] = true
+		}
+	}
+	end := time.Now().Truncate(time.Minute).Add(-time.Minute)
+	f = filled{Start: end.Add(-week).Unix(), End: end.Unix(), Series: len(distinct)}
+	generation := uint64(0)
+	o.logf("filling a week, the last %s of it with every tenant", recent)
+	began, cpu := time.Now(), ownCPU()
+	for at := f.Start; at < f.End; at += 10 {
+		whole := f.End-at <= int64(recent/time.Second)
+		if !whole && at%60 != 0 {
+			continue // rollups of this time are read, not its base slots
+		}
+		t := &templates[int(at/10)%templateSlots]
+		put := []*store.Batch{&t.others}
+		if whole {
+			put = append(put, &t.full)
+			f.Points += len(t.others.Points) + len(t.full.Points)
+		}
+		for _, b := range put {
+			generation++
+			b.Generation = generation
+			for i := range b.Points {
+				b.Points[i].Slot = at
+			}
+			if err := st.Put(ctx, b); err != nil {
+				return f, err
+			}
+		}
+		if at%600 == 0 {
+			if err := st.Maintain(ctx, time.Unix(at, 0)); err != nil {
+				return f, err
+			}
+		}
+	}
+	if err := st.Maintain(ctx, end.Add(time.Minute)); err != nil {
+		return f, err
+	}
+	o.logf("filled in %s, %.0f CPU-s", time.Since(began).Round(time.Second), (ownCPU() - cpu).Seconds())
+	return f, nil
 }
 
 // ingestTemplates sends some slots of the load to a server, as the ingest
