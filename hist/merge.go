@@ -251,19 +251,38 @@ func (b *Buckets) at(k int64) uint64 {
 	return 0
 }
 
+// contains reports whether no bucket of o holds more than the same one of b.
 func (b *Buckets) contains(o *Buckets) bool {
-	for i, c := range o.Counts {
-		if c > b.at(int64(o.Offset)+int64(i)) {
+	w, counts, ok := b.under(o)
+	if !ok {
+		return false
+	}
+	for i, c := range counts {
+		if c > w[i] {
 			return false
 		}
 	}
 	return true
 }
 
+// subtract takes away o, which b contains.
 func (b *Buckets) subtract(o *Buckets) {
-	for i, c := range o.Counts {
-		if c > 0 {
-			b.Counts[int64(o.Offset)+int64(i)-int64(b.Offset)] -= c
-		}
+	w, counts, _ := b.under(o)
+	for i, c := range counts {
+		w[i] -= c
 	}
+}
+
+// under returns the occupied part of o and b's counts of the same buckets, if
+// b's window has them all.
+func (b *Buckets) under(o *Buckets) (mine, counts []uint64, ok bool) {
+	lo, hi := trimmed(o.Counts)
+	if lo == hi {
+		return nil, nil, true
+	}
+	at := int64(o.Offset) + int64(lo) - int64(b.Offset)
+	if at < 0 || at+int64(hi-lo) > int64(len(b.Counts)) {
+		return nil, nil, false
+	}
+	return b.Counts[at : at+int64(hi-lo)], o.Counts[lo:hi], true
 }
