@@ -396,18 +396,37 @@ func TestServerFaults(t *testing.T) {
 
 func TestGzip(t *testing.T) {
 	srv := shop(t, Options{})
-	req, err := http.NewRequest("GET", srv.URL+"/api/v1/heatmap?start=now-1h", nil)
-	if err != nil {
-		t.Fatal(err)
+	for _, c := range []struct{ forwarded, want string }{
+		{"", ""}, // loopback is faster than compression
+		{"203.0.113.7", "gzip"},
+	} {
+		req, err := http.NewRequest("GET", srv.URL+"/api/v1/heatmap?start=now-1h", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Accept-Encoding", "gzip")
+		if c.forwarded != "" {
+			req.Header.Set("X-Forwarded-For", c.forwarded)
+		}
+		res, err := srv.Client().Transport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.Header.Get("Content-Encoding") != c.want || res.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("forwarded for %q: headers %v, want encoding %q", c.forwarded, res.Header, c.want)
+		}
 	}
-	req.Header.Set("Accept-Encoding", "gzip")
-	res, err := srv.Client().Transport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res.Body.Close()
-	if res.Header.Get("Content-Encoding") != "gzip" || res.Header.Get("Content-Type") != "application/json" {
-		t.Errorf("headers %v", res.Header)
+}
+
+func TestIsLocal(t *testing.T) {
+	for addr, want := range map[string]bool{
+		"127.0.0.1:5000": true, "[::1]:5000": true, "[::ffff:127.0.0.1]:5000": true,
+		"192.0.2.1:5000": false, "[2001:db8::1]:5000": false, "@": false, "": false,
+	} {
+		if got := isLocal(&http.Request{RemoteAddr: addr}); got != want {
+			t.Errorf("%q: got %v, want %v", addr, got, want)
+		}
 	}
 }
 

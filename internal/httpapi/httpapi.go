@@ -84,7 +84,7 @@ func New(o Options) http.Handler {
 	if err != nil { // the options are constants
 		panic(err)
 	}
-	return s.recoverPanics(compress(outer))
+	return s.recoverPanics(compressAfar(compress(outer), outer))
 }
 
 type server struct {
