@@ -20,6 +20,81 @@ const (
 	SpanSelf     = "span_self_seconds"
 )
 
+// Families of the breakdown. Each is a distribution over the *duration of the
+// request* (a service's entry span: kind server or consumer, or a trace's root),
+// so that the requests above a percentile, or in any band of the heatmap, can
+// be told apart afterwards. What is counted in a request's bucket differs:
+//
+//	breakdown_requests   1: the request itself
+//	breakdown_self       its exclusive time in the part, in microseconds
+//	breakdown_critical   its critical-path time in the part, in microseconds
+//	breakdown_calls      how often it called the part
+//	breakdown_with       1 if it called the part at all
+//	breakdown_repeats    1 if it called the part RepeatedCalls times or more
+//	breakdown_fanout     its calls of the part's instance beside others at the same time
+//	breakdown_last       those of them that were the last to end
+//
+// All carry service, operation and cohort of the request. The parts' families
+// add part_service, component and part_operation; the last two part_instance.
+const (
+	BreakdownRequests = "breakdown_requests"
+	BreakdownSelf     = "breakdown_self"
+	BreakdownCritical = "breakdown_critical"
+	BreakdownCalls    = "breakdown_calls"
+	BreakdownWith     = "breakdown_with"
+	BreakdownRepeats  = "breakdown_repeats"
+	BreakdownFanout   = "breakdown_fanout"
+	BreakdownLast     = "breakdown_last"
+
+	// ClockSkew is by how much the clock of service disagreed with that of peer
+	// (or of the header of the queue, peer="queue"), in seconds, one observation
+	// for every call whose times had to be moved. Label direction is ahead or behind.
+	ClockSkew = "clock_skew_seconds"
+)
+
+// RepeatedCalls is how many calls of one part within one request count as repeated.
+const RepeatedCalls = 10
+
+// Labels of the breakdown.
+const (
+	LabelCohort        = "cohort"
+	LabelPartService   = "part_service"
+	LabelPartOperation = "part_operation"
+	LabelPartInstance  = "part_instance"
+)
+
+// Components: where time goes.
+const (
+	ComponentApp       = "app"
+	ComponentDB        = "db"
+	ComponentCache     = "cache"
+	ComponentExternal  = "external"
+	ComponentMessaging = "messaging"
+	ComponentQueue     = "queue"
+)
+
+// Cohorts group tenants by their share of a service's requests.
+const (
+	VeryLarge = "very large"
+	Large     = "large"
+	Medium    = "medium"
+	Small     = "small"
+)
+
+// Cohort names the cohort of a tenant that sends the given share (0 to 1) of a
+// service's requests: very large from 5 %, large from 1 %, medium from 0.1 %.
+func Cohort(share float64) string {
+	switch {
+	case share >= 0.05:
+		return VeryLarge
+	case share >= 0.01:
+		return Large
+	case share >= 0.001:
+		return Medium
+	}
+	return Small
+}
+
 // Labels of span families. Instance exists on marginals only.
 const (
 	LabelService   = "service"

@@ -1,0 +1,191 @@
+package api
+
+// BreakdownResponse answers
+// GET /api/v1/breakdown?match&start&end&step&width&q&above&low&high&limit:
+// where the time of requests goes.
+//
+// match selects requests by service (needed), operation and cohort; or by
+// tenant, version, variant, status too, but then only Components is answered
+// (Parts and Band are kept by cohort, not by tenant; Note says so).
+//
+// A band of requests is chosen by duration: `above=0.95` takes the requests
+// above that quantile, `low` and `high` (seconds) take those between. Without
+// any, above=0.95. All requests of the selection are counted, none is sampled.
+type BreakdownResponse struct {
+	Range
+	Step  int64   `json:"step"`
+	Slot  int64   `json:"slot"`
+	Times []int64 `json:"times"` // start of each step
+	// Requests assembled, per step and in all: Seconds is their summed duration.
+	Requests []uint64 `json:"requests"`
+	Total    uint64   `json:"total"`
+	Seconds  Float    `json:"seconds"`
+	// Components in the fixed order app, db, cache, external, messaging, queue,
+	// others; queue time lies before the request and is not part of Seconds.
+	Components []BreakdownComponent `json:"components"`
+	Parts      []BreakdownPart      `json:"parts,omitempty"` // by falling exclusive time
+	Band       *Band                `json:"band,omitempty"`
+	FanOuts    []FanOut             `json:"fan_outs,omitempty"`
+	Skews      []Skew               `json:"skews,omitempty"`
+	Note       string               `json:"note,omitempty"`
+}
+
+// BreakdownComponent is the time spent in one component. Self and Critical are
+// seconds summed over the requests of each step.
+type BreakdownComponent struct {
+	Component     string  `json:"component"`
+	Self          []Float `json:"self"`
+	Critical      []Float `json:"critical,omitempty"`
+	Seconds       Float   `json:"seconds"`        // exclusive, whole range
+	Share         Float   `json:"share"`          // of the requests' time, 0..1
+	CriticalShare Float   `json:"critical_share"` // of the critical path
+	// Quantiles of the exclusive time per request that spent any here.
+	Quantiles map[string]Float `json:"quantiles,omitempty"`
+	Error     Float            `json:"error"`
+}
+
+// BreakdownPart is one operation of one component and service within the requests.
+type BreakdownPart struct {
+	Service   string `json:"service"` // where it ran; for a call without a span of its callee, the caller
+	Component string `json:"component"`
+	Operation string `json:"operation"`
+
+	Seconds       Float            `json:"seconds"`
+	Share         Float            `json:"share"`
+	CriticalShare Float            `json:"critical_share"`
+	Calls         uint64           `json:"calls"`
+	PerRequest    Float            `json:"per_request"` // calls per request, over all requests
+	Requests      uint64           `json:"requests"`    // that called it at all
+	Repeated      uint64           `json:"repeated"`    // that called it ten times or more
+	NPlusOne      bool             `json:"n_plus_one"`  // many equal calls in one request are the rule, or a good part
+	Mean          Float            `json:"mean"`        // of a call's own duration, as its own series has it
+	Quantiles     map[string]Float `json:"quantiles,omitempty"`
+	Error         Float            `json:"error"`
+	Self          []Float          `json:"self,omitempty"` // per step, of the first `limit` parts
+	// In the chosen band, and in the requests at or below the median, per request.
+	Band    *PartIn `json:"band,omitempty"`
+	Typical *PartIn `json:"typical,omitempty"`
+}
+
+// PartIn is a part within some of the requests.
+type PartIn struct {
+	Seconds  Float `json:"seconds"`  // exclusive, per request
+	Critical Float `json:"critical"` // per request
+	Share    Float `json:"share"`
+	Calls    Float `json:"calls"` // per request
+}
+
+// Band is the requests chosen by duration, and the typical ones they are laid
+// beside: those at or below the median.
+type Band struct {
+	Low      Float  `json:"low"`  // seconds, exclusive; the bucket bound really used
+	High     Float  `json:"high"` // inclusive; null: no bound
+	Above    Float  `json:"above"`
+	Requests uint64 `json:"requests"`
+	Mean     Float  `json:"mean"` // seconds
+	Typical  struct {
+		High     Float  `json:"high"`
+		Requests uint64 `json:"requests"`
+		Mean     Float  `json:"mean"`
+	} `json:"typical"`
+	// By component, per request, in the order of Components.
+	Components []BandComponent `json:"components"`
+}
+
+type BandComponent struct {
+	Component string `json:"component"`
+	Band      PartIn `json:"band"`
+	Typical   PartIn `json:"typical"`
+}
+
+// FanOut is a part called on several instances at once: how often each was the
+// last to end, which is what the request waited for.
+type FanOut struct {
+	Service   string           `json:"service"`
+	Component string           `json:"component"`
+	Operation string           `json:"operation"`
+	Instances []FanOutInstance `json:"instances"` // by falling share
+}
+
+type FanOutInstance struct {
+	Instance  string `json:"instance"`
+	Calls     uint64 `json:"calls"`
+	Last      uint64 `json:"last"`
+	Share     Float  `json:"share"`      // of all lasts; 1/instances would be even
+	BandShare Float  `json:"band_share"` // the same within the chosen band
+}
+
+// Skew is a clock that disagrees with another's.
+type Skew struct {
+	Service   string `json:"service"`
+	Peer      string `json:"peer"`      // the caller's service, or queue for the header of a proxy
+	Direction string `json:"direction"` // ahead or behind
+	Calls     uint64 `json:"calls"`
+	Median    Float  `json:"median"` // seconds
+	Max       Float  `json:"max"`
+}
+
+// OperationsResponse answers
+// GET /api/v1/operations?match&start&end&step&width&sort&search&offset&limit&q&component&kind:
+// operations by total time, one of the quantiles, calls, errors or name. component
+// is one of the components (or a list); kind as the label.
+type OperationsResponse struct {
+	Range
+	Step    int64       `json:"step"`
+	Times   []int64     `json:"times"`
+	Total   int         `json:"total"`   // operations that match
+	Seconds Float       `json:"seconds"` // time of all of them
+	Rows    []Operation `json:"operations"`
+	// Database operations only: the time of reading (find) and writing (save)
+	// per step, seconds summed.
+	Verbs []Verb `json:"verbs,omitempty"`
+}
+
+type Operation struct {
+	Service   string           `json:"service"`
+	Operation string           `json:"operation"`
+	Component string           `json:"component"`
+	Kind      string           `json:"kind"`
+	Verb      string           `json:"verb,omitempty"` // find, save, other: database operations
+	Calls     uint64           `json:"calls"`
+	Rate      Float            `json:"rate"`
+	Errors    uint64           `json:"errors"`
+	ErrorRate Float            `json:"error_ratio"`
+	Seconds   Float            `json:"seconds"` // summed duration
+	Share     Float            `json:"share"`   // of Seconds of all that match
+	Mean      Float            `json:"mean"`
+	Quantiles map[string]Float `json:"quantiles"`
+	Error     Float            `json:"error"`
+	NPlusOne  bool             `json:"n_plus_one"`
+	// Per step: summed duration, calls per second.
+	SecondsOver []Float `json:"seconds_over"`
+	RateOver    []Float `json:"rate_over"`
+}
+
+type Verb struct {
+	Verb        string  `json:"verb"`
+	Seconds     Float   `json:"seconds"`
+	Share       Float   `json:"share"`
+	Calls       uint64  `json:"calls"`
+	SecondsOver []Float `json:"seconds_over"`
+	RateOver    []Float `json:"rate_over"`
+}
+
+// CallersResponse answers GET /api/v1/callers?service&component&operation&start&end:
+// the requests that lead to an operation.
+type CallersResponse struct {
+	Range
+	Callers []Caller `json:"callers"` // by falling time
+}
+
+type Caller struct {
+	Service    string `json:"service"` // of the request
+	Operation  string `json:"operation"`
+	Calls      uint64 `json:"calls"`
+	Requests   uint64 `json:"requests"` // that called it
+	Repeated   uint64 `json:"repeated"` // ten times or more
+	PerRequest Float  `json:"per_request"`
+	Seconds    Float  `json:"seconds"` // exclusive
+	Share      Float  `json:"share"`   // of the operation's time over all callers
+	NPlusOne   bool   `json:"n_plus_one"`
+}

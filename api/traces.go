@@ -1,0 +1,72 @@
+package api
+
+// TracesResponse answers
+// GET /api/v1/traces?match&start&end&min&max&why&sort&at&time&limit: the requests
+// of kept traces. match selects by service, operation, tenant, status. sort is
+// slowest (default), newest, or nearest: to the duration `at` (seconds) and the
+// moment `time`, as the heatmap's cursor asks.
+type TracesResponse struct {
+	Range
+	Traces []TraceRow `json:"traces"`
+	// Link is the configured address of a trace in another system, with
+	// {trace_id} in it; empty if there is none.
+	Link string `json:"link,omitempty"`
+}
+
+type TraceRow struct {
+	TraceID   string   `json:"trace_id"` // 32 hex digits
+	SpanID    string   `json:"span_id"`
+	Service   string   `json:"service"`
+	Operation string   `json:"operation"`
+	Tenant    string   `json:"tenant,omitempty"`
+	Failed    bool     `json:"failed"`
+	Why       []string `json:"why"` // slow, failed, exemplar
+	Start     Float    `json:"start"`
+	Duration  Float    `json:"duration"`
+}
+
+// TraceResponse answers GET /api/v1/traces/{id}: a whole trace, parents before
+// children, siblings by start. Times are relative to Start.
+type TraceResponse struct {
+	TraceID    string           `json:"trace_id"`
+	Start      Float            `json:"start"` // Unix seconds
+	Duration   Float            `json:"duration"`
+	Complete   bool             `json:"complete"`
+	LeftOut    int              `json:"left_out,omitempty"` // spans beyond the bound
+	Spans      []TraceSpan      `json:"spans"`
+	Components []TraceComponent `json:"components"` // of the root request
+	Skews      []Skew           `json:"skews,omitempty"`
+	Link       string           `json:"link,omitempty"` // this trace in another system
+}
+
+type TraceSpan struct {
+	SpanID    string `json:"span_id"`
+	Parent    int    `json:"parent"` // index into Spans, -1 for a root
+	Depth     int    `json:"depth"`
+	Service   string `json:"service"`
+	Operation string `json:"operation"`
+	Component string `json:"component"`
+	Kind      string `json:"kind"`
+	Tenant    string `json:"tenant,omitempty"`
+	Instance  string `json:"instance,omitempty"`
+	Failed    bool   `json:"failed"`
+	Request   bool   `json:"request"` // an entry span
+	Orphan    bool   `json:"orphan"`  // its parent never came
+	Async     bool   `json:"async"`   // outlives its parent
+	Start     Float  `json:"start"`
+	Duration  Float  `json:"duration"`
+	Self      Float  `json:"self"`     // exclusive, within the trace's root
+	Critical  Float  `json:"critical"` // on the critical path of the trace's root
+	// Path lists the stretches [start, end] on the critical path, in pairs.
+	Path    []Float `json:"path,omitempty"`
+	Queue   Float   `json:"queue,omitempty"`   // seconds waited before Start
+	Shifted Float   `json:"shifted,omitempty"` // by how much the clock was off and the span was moved
+	Text    string  `json:"text,omitempty"`    // the statement without its literals
+	Detail  string  `json:"detail,omitempty"`
+}
+
+type TraceComponent struct {
+	Component string `json:"component"`
+	Self      Float  `json:"self"`
+	Critical  Float  `json:"critical"`
+}

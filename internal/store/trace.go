@@ -1,0 +1,79 @@
+package store
+
+import (
+	"context"
+	"errors"
+)
+
+// ErrNoTrace says that no trace of the asked id is kept.
+var ErrNoTrace = errors.New("no such trace")
+
+// TraceID is a trace's 16 bytes as W3C Trace Context orders them.
+type TraceID [16]byte
+
+// Why a trace was kept, as a set.
+type Why uint8
+
+const (
+	WhySlow     Why = 1 << iota // the slowest request of its operation and slot
+	WhyFailed                   // a failed request
+	WhyExemplar                 // stands for its bucket of durations
+)
+
+// TraceEntry is one request (a service's entry span) of a kept trace: what the
+// trace is found by.
+type TraceEntry struct {
+	Span                       [8]byte
+	Service, Operation, Tenant string
+	Failed                     bool
+	Why                        Why // 0: kept only because of another request of the trace
+	StartNanos, DurationNanos  int64
+}
+
+// Trace is a kept trace. Data is opaque to the store (package traces writes it).
+type Trace struct {
+	ID      TraceID
+	Entries []TraceEntry // at least one, at most MaxTraceEntries
+	Data    []byte
+}
+
+// MaxTraceEntries bounds how many requests of one trace are found by.
+const MaxTraceEntries = 64
+
+// TraceQuery selects requests of kept traces that *start* in
+// [StartNanos, EndNanos) and whose duration lies in [MinNanos, MaxNanos].
+type TraceQuery struct {
+	Service, Operation, Tenant string // empty: any
+	Failed                     *bool  // nil: any
+	Why                        Why    // any of these; 0: any
+	StartNanos, EndNanos       int64
+	MinNanos, MaxNanos         int64 // MaxNanos 0: no bound
+	Order                      TraceOrder
+	Limit                      int // at most so many; 0 means 100
+}
+
+// TraceOrder says which come first and so stay within the limit.
+type TraceOrder uint8
+
+const (
+	Slowest TraceOrder = iota
+	Newest
+)
+
+// TraceHit is one request of a kept trace.
+type TraceHit struct {
+	ID TraceID
+	TraceEntry
+}
+
+// Traces is the part of a Store that keeps whole traces, bounded by age and by
+// space: the oldest go first, and are counted.
+type Traces interface {
+	// PutTraces keeps traces; one with an id that is kept already replaces it.
+	// Unlike Put it need not survive a crash of the machine, only of the process.
+	PutTraces(ctx context.Context, traces []Trace) error
+	// Traces returns the requests that match, in the asked order, each once.
+	Traces(ctx context.Context, q TraceQuery) ([]TraceHit, error)
+	// Trace returns a kept trace, or an error that wraps ErrNoTrace.
+	Trace(ctx context.Context, id TraceID) (*Trace, error)
+}
