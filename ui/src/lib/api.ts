@@ -18,7 +18,7 @@ export class ApiError extends Error {
   }
 }
 
-type Params = Record<string, string | number | undefined | null>;
+export type Params = Record<string, string | number | undefined | null>;
 
 function query(params: Params): string {
   const q = new URLSearchParams();
@@ -27,7 +27,7 @@ function query(params: Params): string {
   return s ? `?${s}` : '';
 }
 
-async function request<T>(method: string, path: string, signal?: AbortSignal, body?: unknown): Promise<T> {
+export async function request<T>(method: string, path: string, signal?: AbortSignal, body?: unknown): Promise<T> {
   let res: Response;
   try {
     res = await fetch(path, {
@@ -58,7 +58,7 @@ async function request<T>(method: string, path: string, signal?: AbortSignal, bo
   return answer;
 }
 
-const get = <T>(path: string, params: Params, signal?: AbortSignal) => request<T>('GET', `/api/v1/${path}${query(params)}`, signal);
+export const get = <T>(path: string, params: Params, signal?: AbortSignal) => request<T>('GET', `/api/v1/${path}${query(params)}`, signal);
 
 export interface Select {
   family?: string;

@@ -34,14 +34,19 @@ export interface View {
   search: string;
   sort: string;
   offset: number;
+  /** What single pages keep in the address besides: the keys of moreKeys. */
+  more: Record<string, string[]>;
 }
+
+/** Keys that only some pages read; each page decodes its own. */
+export const moreKeys = ['period', 'tz', 'count', 'objective', 'under', 't', 'why', 'min', 'max', 'zoom', 'span', 'around', 'm'];
 
 export const defaultRange: TimeRange = { last: 6 * 3600 };
 
 export function home(): View {
   return {
     page: 'services', name: '', range: defaultRange, live: true, filters: {}, axis: 'log', lo: null, cap: null,
-    scale: 'sqrt', show: [...defaultOverlays], pin: null, at: null, search: '', sort: '', offset: 0,
+    scale: 'sqrt', show: [...defaultOverlays], pin: null, at: null, search: '', sort: '', offset: 0, more: {},
   };
 }
 
@@ -73,6 +78,7 @@ export function encode(v: View): string {
   if (v.search) put('q', v.search);
   if (v.sort) put('sort', v.sort);
   if (v.offset) put('offset', String(v.offset));
+  for (const key of moreKeys) for (const val of v.more[key] ?? []) put(key, val);
   const named = v.page === 'service' || v.page === 'family';
   const path = named ? paths[v.page] + encodeURIComponent(v.name) : paths[v.page];
   return q.length ? `${path}?${q.join('&')}` : path;
@@ -120,6 +126,7 @@ export function decode(pathname: string, search: string): View {
   v.sort = q.get('sort') ?? '';
   const offset = Number(q.get('offset') ?? 0);
   v.offset = Number.isInteger(offset) && offset > 0 ? offset : 0;
+  for (const key of moreKeys) if (q.has(key)) v.more[key] = q.getAll(key);
   return v;
 }
 
