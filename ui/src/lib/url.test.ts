@@ -29,6 +29,7 @@ describe('encode and decode', () => {
       search: 'a b+c',
       sort: '-0.99',
       offset: 50,
+      more: { period: ['week'], m: ['process_cpu_seconds{a="b c"}', 'x'] },
     };
     expect(trip(v)).toEqual(v);
   });
