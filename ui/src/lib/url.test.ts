@@ -40,6 +40,8 @@ describe('encode and decode', () => {
       { range: { last: 900 } }, { range: { last: 30 * 86400 } }, { range: { last: 90 } }, { live: false }, { filters: { kind: [] } },
       { filters: { status: [''] } }, { axis: 'linear' }, { cap: 0.2 }, { lo: 1e-5 }, { scale: 'log' }, { show: [] }, { show: ['yesterday'] },
       { pin: 1795151234, at: 0.2 }, { search: 'x' }, { sort: 'name' }, { offset: 100 },
+      { page: 'breakdown', name: 'a/b', more: { unit: ['share'], low: ['0.2'], above: ['0.99'] } }, { page: 'operations', name: 'breakdown', more: { open: ['db'] } },
+      { page: 'database', name: 'x' }, { page: 'external', name: 'x', more: { open: ['GET a&b'] } },
     ];
     for (const c of changes) {
       const v = { ...home(), ...c };
@@ -56,6 +58,8 @@ describe('encode and decode', () => {
   it('read an address a person might type', () => {
     expect(decode('/services/checkout', '?range=7d&cap=0.2&l.tenant==acme').filters).toEqual({ tenant: ['acme'] });
     expect(decode('/services/checkout/', '').name).toBe('checkout');
+    expect(decode('/services/checkout/breakdown/', '?unit=share&nonsense=1')).toMatchObject({ page: 'breakdown', name: 'checkout', more: { unit: ['share'] } });
+    expect(decode('/services/breakdown', '')).toMatchObject({ page: 'service', name: 'breakdown' });
   });
 
   it('fall back to the default for what cannot be understood', () => {

@@ -8,7 +8,12 @@ import { parseSpan, spanCode, type TimeRange } from './time';
 
 export const spanFamily = 'span_duration_seconds';
 
-export type Page = 'services' | 'service' | 'tenants' | 'families' | 'family';
+/** The pages of one service beside its heatmap, in the order of their tabs. */
+export const serviceTabs = ['breakdown', 'operations', 'database', 'external'] as const;
+export type ServiceTab = (typeof serviceTabs)[number];
+export const tabNames: Record<ServiceTab, string> = { breakdown: 'Where time goes', operations: 'Operations', database: 'Database', external: 'External' };
+export type Page = 'services' | 'service' | 'tenants' | 'families' | 'family' | ServiceTab;
+
 export type Overlay = 'mean' | 'p50' | 'p95' | 'p99' | 'yesterday';
 
 export const overlays: Overlay[] = ['mean', 'p50', 'p95', 'p99', 'yesterday'];
@@ -38,8 +43,11 @@ export interface View {
   more: Record<string, string[]>;
 }
 
+export const isTab = (page: Page): page is ServiceTab => (serviceTabs as readonly string[]).includes(page);
+
 /** Keys that only some pages read; each page decodes its own. */
-export const moreKeys = ['period', 'tz', 'count', 'objective', 'under', 't', 'why', 'min', 'max', 'zoom', 'span', 'around', 'm'];
+export const moreKeys = ['period', 'tz', 'count', 'objective', 'under', 't', 'why', 'min', 'max', 'zoom', 'span', 'around', 'm',
+  'unit', 'time', 'above', 'low', 'high', 'measure', 'open'];
 
 export const defaultRange: TimeRange = { last: 6 * 3600 };
 
@@ -50,7 +58,7 @@ export function home(): View {
   };
 }
 
-const paths: Record<Page, string> = { services: '/', service: '/services/', tenants: '/tenants', families: '/families', family: '/families/' };
+const paths: Record<Exclude<Page, ServiceTab>, string> = { services: '/', service: '/services/', tenants: '/tenants', families: '/families', family: '/families/' };
 
 /** The address of a view: path and query, no host. */
 export function encode(v: View): string {
@@ -79,8 +87,7 @@ export function encode(v: View): string {
   if (v.sort) put('sort', v.sort);
   if (v.offset) put('offset', String(v.offset));
   for (const key of moreKeys) for (const val of v.more[key] ?? []) put(key, val);
-  const named = v.page === 'service' || v.page === 'family';
-  const path = named ? paths[v.page] + encodeURIComponent(v.name) : paths[v.page];
+  const path = isTab(v.page) ? `${paths.service}${encodeURIComponent(v.name)}/${v.page}` : v.name ? paths[v.page] + encodeURIComponent(v.name) : paths[v.page];
   return q.length ? `${path}?${q.join('&')}` : path;
 }
 
@@ -95,8 +102,10 @@ export function decode(pathname: string, search: string): View {
   const q = new URLSearchParams(search);
   const segments = pathname.split('/').filter(Boolean);
   if (segments[0] === 'services' && segments.length > 1) {
-    v.page = 'service';
-    v.name = unescapePath(segments.slice(1).join('/'));
+    // A slash in a service's name is escaped, so what follows a bare one is a tab.
+    const tab = segments.length > 2 ? (segments[segments.length - 1] as Page) : 'service';
+    v.page = isTab(tab) ? tab : 'service';
+    v.name = unescapePath(segments.slice(1, v.page === 'service' ? undefined : -1).join('/'));
   } else if (segments[0] === 'families') {
     v.page = segments.length > 1 ? 'family' : 'families';
     v.name = unescapePath(segments.slice(1).join('/'));
