@@ -41,7 +41,8 @@ describe('encode and decode', () => {
       { filters: { status: [''] } }, { axis: 'linear' }, { cap: 0.2 }, { lo: 1e-5 }, { scale: 'log' }, { show: [] }, { show: ['yesterday'] },
       { pin: 1795151234, at: 0.2 }, { search: 'x' }, { sort: 'name' }, { offset: 100 },
       { page: 'breakdown', name: 'a/b', more: { unit: ['share'], low: ['0.2'], above: ['0.99'] } }, { page: 'operations', name: 'breakdown', more: { open: ['db'] } },
-      { page: 'database', name: 'x' }, { page: 'external', name: 'x', more: { open: ['GET a&b'] } },
+      { page: 'database', name: 'x' }, { page: 'slow', name: 'x', more: { why: ['failed'], min: ['0.2'] } }, { page: 'sla', name: 'x', more: { period: ['week'], tz: ['Europe/Berlin'] } },
+      { page: 'trace', name: '4bf92f3577b34da6a3ce929d0e0e4736', more: { span: ['7'] } }, { page: 'mark', name: 'a/b', more: { mark: ['0/1'], around: ['1h'] } }, { page: 'external', name: 'x', more: { open: ['GET a&b'] } },
     ];
     for (const c of changes) {
       const v = { ...home(), ...c };

@@ -9,10 +9,10 @@ import { parseSpan, spanCode, type TimeRange } from './time';
 export const spanFamily = 'span_duration_seconds';
 
 /** The pages of one service beside its heatmap, in the order of their tabs. */
-export const serviceTabs = ['breakdown', 'operations', 'database', 'external'] as const;
+export const serviceTabs = ['breakdown', 'operations', 'database', 'external', 'slow', 'sla'] as const;
 export type ServiceTab = (typeof serviceTabs)[number];
-export const tabNames: Record<ServiceTab, string> = { breakdown: 'Where time goes', operations: 'Operations', database: 'Database', external: 'External' };
-export type Page = 'services' | 'service' | 'tenants' | 'families' | 'family' | ServiceTab;
+export const tabNames: Record<ServiceTab, string> = { breakdown: 'Where time goes', operations: 'Operations', database: 'Database', external: 'External', slow: 'Slow requests', sla: 'SLA' };
+export type Page = 'services' | 'service' | 'tenants' | 'families' | 'family' | 'trace' | 'mark' | ServiceTab;
 
 export type Overlay = 'mean' | 'p50' | 'p95' | 'p99' | 'yesterday';
 
@@ -21,7 +21,7 @@ export const defaultOverlays: Overlay[] = ['mean', 'p95', 'p99'];
 
 export interface View {
   page: Page;
-  /** The service's or the family's name; empty elsewhere. */
+  /** The service's or the family's name, a trace's id; empty elsewhere. */
   name: string;
   range: TimeRange;
   live: boolean;
@@ -39,7 +39,7 @@ export interface View {
   search: string;
   sort: string;
   offset: number;
-  /** What single pages keep in the address besides: the keys of moreKeys. */
+  /** What single pages keep in the address besides: the keys of moreKeys; and mark, the id in the path of a mark. */
   more: Record<string, string[]>;
 }
 
@@ -58,7 +58,7 @@ export function home(): View {
   };
 }
 
-const paths: Record<Exclude<Page, ServiceTab>, string> = { services: '/', service: '/services/', tenants: '/tenants', families: '/families', family: '/families/' };
+const paths: Record<Exclude<Page, ServiceTab>, string> = { services: '/', service: '/services/', tenants: '/tenants', families: '/families', family: '/families/', trace: '/traces/', mark: '/services/' };
 
 /** The address of a view: path and query, no host. */
 export function encode(v: View): string {
@@ -88,7 +88,8 @@ export function encode(v: View): string {
   if (v.offset) put('offset', String(v.offset));
   for (const key of moreKeys) for (const val of v.more[key] ?? []) put(key, val);
   const path = isTab(v.page) ? `${paths.service}${encodeURIComponent(v.name)}/${v.page}` : v.name ? paths[v.page] + encodeURIComponent(v.name) : paths[v.page];
-  return q.length ? `${path}?${q.join('&')}` : path;
+  const whole = v.page === 'mark' ? `${path}/marks/${encodeURIComponent(v.more.mark?.[0] ?? '')}` : path;
+  return q.length ? `${whole}?${q.join('&')}` : whole;
 }
 
 // Readable where an address allows it: {, / and : need no escaping in a query.
@@ -105,7 +106,14 @@ export function decode(pathname: string, search: string): View {
     // A slash in a service's name is escaped, so what follows a bare one is a tab.
     const tab = segments.length > 2 ? (segments[segments.length - 1] as Page) : 'service';
     v.page = isTab(tab) ? tab : 'service';
-    v.name = unescapePath(segments.slice(1, v.page === 'service' ? undefined : -1).join('/'));
+    if (segments.length > 3 && segments[segments.length - 2] === 'marks') {
+      v.page = 'mark';
+      v.more.mark = [unescapePath(segments[segments.length - 1])];
+    }
+    v.name = unescapePath(segments.slice(1, v.page === 'service' ? undefined : v.page === 'mark' ? -2 : -1).join('/'));
+  } else if (segments[0] === 'traces' && segments.length > 1) {
+    v.page = 'trace';
+    v.name = unescapePath(segments.slice(1).join('/'));
   } else if (segments[0] === 'families') {
     v.page = segments.length > 1 ? 'family' : 'families';
     v.name = unescapePath(segments.slice(1).join('/'));
