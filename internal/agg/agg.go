@@ -315,10 +315,61 @@ func (a *Aggregator) RetryAfter() time.Duration { return a.o.RetryAfter }
 
 // SpanTarget resolves a span's identity in family span_duration_seconds.
 func (a *Aggregator) SpanTarget(id *SpanIdentity) Target {
-	key := keyOf(id)
+	return a.spanTarget(series.SpanDuration, id)
+}
+
+// SelfTarget resolves a series of span_self_seconds: the identity of a request,
+// and the component that its time was spent in. Names are bounded, and views
+// kept, as they are of span_duration_seconds.
+func (a *Aggregator) SelfTarget(id *SpanIdentity) Target {
+	return a.spanTarget(series.SpanSelf, id)
+}
+
+func (a *Aggregator) spanTarget(family string, id *SpanIdentity) Target {
+	key := keyOf(family, id)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.target(a.reg.span(id, &key, a.memory() > a.o.MemoryBytes*3/4))
+	return a.target(a.reg.span(family, id, &key, a.memory() > a.o.MemoryBytes*3/4))
+}
+
+// Named replaces the values of id, which was resolved to t, by those it is
+// counted under: what was beyond a bound is series.Other. A span of a folded
+// tenant keeps its operation, though the tenants' common series has none. Call
+// it before the batch that t was resolved for ends.
+func (a *Aggregator) Named(t Target, id *SpanIdentity) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.reg.targets.get(t.index())
+	if r.incarnation != t.incarnation() || r.marginal == 0 {
+		return
+	}
+	if id.Tenant != "" && (r.folded || r.tenant == 0) {
+		id.Tenant = series.Other
+	}
+	l := a.reg.meta.at(r.marginal).Labels
+	id.Service, id.Kind, id.Status = l.Get(series.LabelService), l.Get(series.LabelKind), l.Get(series.LabelStatus)
+	id.Operation, id.Component = l.Get(series.LabelOperation), l.Get(series.LabelComponent)
+	id.Version, id.Variant, id.Instance = l.Get(series.LabelVersion), l.Get(series.LabelVariant), l.Get(series.LabelInstance)
+}
+
+// Cohort names the cohort of a tenant by its share of the service's spans, see
+// series.Cohort. It changes with the hour, and while a service is new, as more
+// is known of it. Folded tenants are small; no tenant has no cohort.
+func (a *Aggregator) Cohort(service, tenant string) string {
+	if tenant == "" {
+		return ""
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := a.reg.serviceOf[service]
+	if n == 0 {
+		return series.Small
+	}
+	t := a.reg.services[n].tenants
+	if t.cohorts == nil {
+		a.reg.tell()
+	}
+	return t.cohort(tenantHash(tenant))
 }
 
 // SeriesTarget resolves one series of an incoming metric; its labels are kept.

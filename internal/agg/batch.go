@@ -253,7 +253,7 @@ func (b *Batch) hand(h *hist.Histogram) int {
 // Rejects counts the observations of one batch that were refused, by reason.
 // The others of the batch were accepted.
 type Rejects struct {
-	TooOld     int // older than what the base slots are kept
+	TooOld     int // older than Options.Retention
 	TooNew     int // more than ten minutes ahead of our clock
 	OutOfOrder int // a cumulative stream's time did not advance
 	Invalid    int // negative duration, not a number, or of another kind than its series

@@ -34,6 +34,7 @@ type target struct {
 	born           uint32 // the generation that was open when it was made
 	state          uint8
 	folded         bool // its tenant has a name, which is not kept
+	derived        bool // of SpanSelf: its weight is not the tenant's, whose spans have been counted
 }
 
 const (
@@ -163,10 +164,14 @@ func appendPart(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
-// keyOf hashes an identity.
-func keyOf(id *SpanIdentity) spanKey {
+// keyOf hashes an identity in a span family.
+func keyOf(family string, id *SpanIdentity) spanKey {
 	var stack [512]byte
 	b := append(stack[:0], 'S')
+	if family != series.SpanDuration {
+		b[0] = 'D'
+		b = appendPart(b, family)
+	}
 	for _, s := range [...]string{id.Service, id.Operation, id.Component, id.Kind, id.Status, id.Version, id.Variant, id.Instance} {
 		b = appendPart(b, s)
 	}
@@ -217,15 +222,15 @@ func bounded(set *map[string]struct{}, v string, limit int, folded *uint64) stri
 	return v
 }
 
-// span resolves an identity. pressed says that memory is short: tenants not
-// seen yet are then counted under Other.
-func (r *registry) span(id *SpanIdentity, k *spanKey, pressed bool) uint32 {
+// span resolves an identity in a span family. pressed says that memory is
+// short: tenants not seen yet are then counted under Other.
+func (r *registry) span(family string, id *SpanIdentity, k *spanKey, pressed bool) uint32 {
 	if t := r.lookup.Find(r.keys, k.target); t != 0 {
 		return t
 	}
 	g := r.groups[k.group]
 	if g == nil {
-		g = r.newGroup(id)
+		g = r.newGroup(family, id)
 		if len(r.groups) >= maxGroups {
 			clear(r.groups)
 		}
@@ -267,13 +272,15 @@ func (r *registry) span(id *SpanIdentity, k *spanKey, pressed bool) uint32 {
 	if g.marginal == 0 {
 		r.joinMarginal(g)
 	}
-	t := r.newTarget(key, full, g.marginal)
-	r.targets.at(t).service, r.targets.at(t).tenant, r.targets.at(t).folded = g.service, hash, fold && id.Tenant != series.Other
-	return t
+	n := r.newTarget(key, full, g.marginal)
+	t := r.targets.at(n)
+	t.service, t.tenant, t.folded = g.service, hash, fold && id.Tenant != series.Other
+	t.derived = family != series.SpanDuration
+	return n
 }
 
 // newGroup bounds the values of an identity.
-func (r *registry) newGroup(id *SpanIdentity) *group {
+func (r *registry) newGroup(family string, id *SpanIdentity) *group {
 	g := &group{}
 	svc, number := r.service(id.Service)
 	limits := [boundDims]int{r.o.MaxOperations, r.o.MaxValues, r.o.MaxValues, r.o.MaxInstances, r.o.MaxValues}
@@ -308,7 +315,7 @@ func (r *registry) newGroup(id *SpanIdentity) *group {
 		extra = append(extra, labels.Label{Name: name, Value: value})
 	}
 	g.service = number
-	g.names = names{svc.name, values, strings.Clone(id.Kind), strings.Clone(id.Status), "", extra}
+	g.names = names{family, svc.name, values, strings.Clone(id.Kind), strings.Clone(id.Status), "", extra}
 	s := r.build(&g.names, series.Full, false)
 	g.full, r.idBuf = s.ID(r.idBuf)
 	s = r.build(&g.names, series.Full, true)
@@ -329,6 +336,7 @@ func (r *registry) joinMarginal(g *group) {
 
 // names are the label values of a span, bounded.
 type names struct {
+	family               string
 	service              string
 	values               [boundDims]string
 	kind, status, tenant string
@@ -374,7 +382,7 @@ func (r *registry) build(n *names, view series.View, fold bool) series.Series {
 			r.builder.Sort()
 		}
 	}
-	return series.Series{Family: series.SpanDuration, View: view, Kind: series.Distribution, Labels: r.builder.Labels()}
+	return series.Series{Family: n.family, View: view, Kind: series.Distribution, Labels: r.builder.Labels()}
 }
 
 func ownLabel(name string) bool {
@@ -613,26 +621,20 @@ func (r *registry) release(n uint32) {
 	}
 }
 
-// tell feeds the sketches what the targets counted since last time. A service
-// far from its bound needs no sketch.
+// tell feeds the sketches what the targets counted since last time.
 func (r *registry) tell() {
-	near := make([]bool, len(r.services))
-	any := false
 	r.tenantBytes = 0
-	for i, s := range r.services[1:] {
-		r.tenantBytes += s.tenants.bytes()
-		near[i+1] = s.tenants.crowded()
-		any = any || near[i+1]
-	}
-	if !any {
-		return
-	}
 	for i := 1; i < r.targets.n; i++ {
 		t := r.targets.at(uint32(i))
-		if t.hits != 0 && t.tenant != 0 && near[t.service] {
-			r.services[t.service].tenants.sketch.add(t.tenant, uint64(t.hits))
-			t.hits = 0
+		if t.hits == 0 || t.derived || t.service == 0 {
+			continue
 		}
+		r.services[t.service].tenants.count(t.tenant, uint64(t.hits))
+		t.hits = 0
+	}
+	for _, s := range r.services[1:] {
+		s.tenants.group()
+		r.tenantBytes += s.tenants.bytes()
 	}
 }
 
@@ -641,9 +643,13 @@ func (r *registry) tell() {
 func (r *registry) turn() (changed bool) {
 	moved := make([]bool, len(r.services))
 	for i, s := range r.services {
-		if s != nil && s.tenants.crowded() && s.tenants.turn() {
+		if s == nil {
+			continue
+		}
+		if s.tenants.crowded() && s.tenants.turn() {
 			moved[i], changed = true, true
 		}
+		s.tenants.fade()
 	}
 	if changed {
 		for i := 1; i < r.targets.n; i++ {

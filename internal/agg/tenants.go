@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/zeebo/xxh3"
+
+	"tailscope/internal/series"
 )
 
 // tenants decides which tenants of one service keep their names. A Space-Saving
@@ -19,8 +21,12 @@ type tenants struct {
 	cap    int
 	named  map[uint64]struct{}
 	sketch spaceSaving
-	folded bool // somebody was turned away since the last turn
-	dirty  bool // named changed since it was last stored
+	total  uint64 // weight of all, those without a tenant among them
+	folded bool   // somebody was turned away since the last turn
+	dirty  bool   // named changed since it was last stored
+
+	cohorts map[uint64]string // of those that are not small; see group
+	grouped uint64            // total when cohorts was made
 }
 
 func newTenants(limit int) *tenants {
@@ -69,11 +75,54 @@ func (t *tenants) turn() (changed bool) {
 		changed = true
 	}
 	t.named, t.folded, t.dirty = next, false, true
-	t.sketch.fade()
 	return changed
 }
 
-func (t *tenants) bytes() int64 { return int64(len(t.named))*24 + int64(len(t.sketch.heap))*56 }
+// count adds to a tenant's weight; h is 0 if there is none.
+func (t *tenants) count(h, weight uint64) {
+	t.total += weight
+	if h != 0 {
+		t.sketch.add(h, weight)
+	}
+}
+
+// fade begins a new hour: counts are halved, and cohorts made anew.
+func (t *tenants) fade() {
+	t.regroup()
+	t.sketch.fade()
+	t.total /= 2
+}
+
+// group makes cohorts of tenants if what they were made from has more than
+// doubled: in a service's first hour they settle as more is known, later only
+// a new hour changes them.
+func (t *tenants) group() {
+	if t.cohorts == nil || t.total > 2*t.grouped {
+		t.regroup()
+	}
+}
+
+func (t *tenants) regroup() {
+	t.cohorts = map[uint64]string{}
+	for _, c := range t.sketch.heap {
+		if name := series.Cohort(float64(c.count) / float64(t.total)); name != series.Small {
+			t.cohorts[c.key] = name
+		}
+	}
+	t.grouped = t.total
+}
+
+// cohort names a tenant's cohort.
+func (t *tenants) cohort(h uint64) string {
+	if name, ok := t.cohorts[h]; ok {
+		return name
+	}
+	return series.Small
+}
+
+func (t *tenants) bytes() int64 {
+	return int64(len(t.named))*24 + int64(len(t.sketch.heap))*56 + int64(len(t.cohorts))*48
+}
 
 // AppendBinary appends the named tenants and their counts.
 func (t *tenants) appendBinary(dst []byte) []byte {
@@ -119,7 +168,7 @@ func (t *tenants) decode(b []byte) error {
 		if len(t.named) < t.cap {
 			t.named[h] = struct{}{}
 			if c > 0 {
-				t.sketch.add(h, c)
+				t.count(h, c)
 			}
 		}
 	}
