@@ -2,8 +2,9 @@
 // that serves many tenants over HTTP and SQLite, load that does not wait for
 // it, a backup that gets in its way, and after a while a change that helps.
 //
-// Nothing shown is made up. The shop is slow where it is slow because a query
-// reads every order of a large tenant, and gets fast because an index is made.
+// Nothing shown is made up but the bank's delay. The shop is slow where it is
+// slow because a query reads every order of a large tenant, and gets fast
+// because an index is made.
 // It reaches the server as any application would: by the OpenTelemetry SDK
 // over OTLP.
 package demo
@@ -73,7 +74,7 @@ type demo struct {
 	db      *sql.DB
 	tenants []tenant
 
-	shop, shoppers, jobs *telemetry
+	shop, payments, shoppers, jobs *telemetry
 
 	outMu sync.Mutex
 }
@@ -118,7 +119,7 @@ func (d *demo) runShop(ctx context.Context) (err error) {
 	for _, service := range []struct {
 		name string
 		t    **telemetry
-	}{{"shop", &d.shop}, {"shoppers", &d.shoppers}, {"shop-jobs", &d.jobs}} {
+	}{{"shop", &d.shop}, {"payments", &d.payments}, {"shoppers", &d.shoppers}, {"shop-jobs", &d.jobs}} {
 		t, err := newTelemetry(ctx, service.name, d.srv.OTLPGRPC(), d.srv.OTLPHTTP())
 		if err != nil {
 			return err
@@ -146,23 +147,35 @@ func (d *demo) runShop(ctx context.Context) (err error) {
 	if err := seed(ctx, d.db, d.tenants, d.Orders, time.Now()); err != nil {
 		return err
 	}
+	bank, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("open the payments: %w", err)
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return fmt.Errorf("open the shop: %w", err)
+		return errors.Join(fmt.Errorf("open the shop: %w", err), bank.Close())
 	}
-	shop := &http.Server{
-		Handler:           newShop(d.db, d.tenants, time.Now).handler(d.shop.traces, d.shop.metrics),
-		ReadHeaderTimeout: 10 * time.Second,
-	}
+	cashier := newCashier("http://"+bank.Addr().String(), d.shop.traces, d.shop.metrics)
+	defer cashier.http.CloseIdleConnections()
+	shop := newShop(d.db, d.tenants, cashier, d.shop.traces, time.Now)
+	defer shop.invoices.Wait()
+
 	group, ctx := errgroup.WithContext(ctx)
+	serve := func(what string, l net.Listener, h http.Handler) *http.Server {
+		srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+		group.Go(func() error {
+			if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				return fmt.Errorf("the %s: %w", what, err)
+			}
+			return nil
+		})
+		return srv
+	}
+	payments := serve("payments", bank, payments(d.payments.traces, d.payments.metrics))
+	shops := serve("shop", l, shop.handler(d.shop.traces, d.shop.metrics))
 	group.Go(func() error {
-		if err := shop.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("the shop: %w", err)
-		}
-		return nil
-	})
-	group.Go(func() error {
-		defer shop.Close()
+		defer payments.Close()
+		defer shops.Close()
 		return d.drive(ctx, "http://"+l.Addr().String())
 	})
 	return group.Wait()

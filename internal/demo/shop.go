@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
@@ -19,7 +20,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-const tenantKey = attribute.Key("tenant.id")
+const (
+	tenantKey = attribute.Key("tenant.id")
+	routeKey  = semconv.HTTPRouteKey
+	peerKey   = attribute.Key("peer.service")
+)
 
 // shop is the application under measurement: an HTTP API over SQLite that
 // serves many tenants. It knows nothing of Tailscope; it is instrumented with
@@ -27,14 +32,18 @@ const tenantKey = attribute.Key("tenant.id")
 type shop struct {
 	db      *sql.DB
 	tenants map[string]*tenant
+	cashier *cashier
+	tracer  trace.Tracer
 	now     func() time.Time
+
+	invoices sync.WaitGroup // being written after their orders were answered
 }
 
 // tenantHeader says on whose behalf a request is made.
 const tenantHeader = "X-Shop-Tenant"
 
-func newShop(db *sql.DB, ts []tenant, now func() time.Time) *shop {
-	s := &shop{db: db, tenants: map[string]*tenant{}, now: now}
+func newShop(db *sql.DB, ts []tenant, c *cashier, tp trace.TracerProvider, now func() time.Time) *shop {
+	s := &shop{db: db, tenants: map[string]*tenant{}, cashier: c, tracer: tp.Tracer("tailscope/demo/shop"), now: now}
 	for i := range ts {
 		s.tenants[ts[i].name] = &ts[i]
 	}
@@ -48,7 +57,7 @@ func (s *shop) handler(tp trace.TracerProvider, mp metric.MeterProvider) http.Ha
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			span := trace.SpanFromContext(r.Context())
 			span.SetName(pattern)
-			span.SetAttributes(semconv.HTTPRoute(routeOf(pattern)))
+			span.SetAttributes(routeKey.String(routeOf(pattern)))
 			t, ok := s.tenants[r.Header.Get(tenantHeader)]
 			if !ok {
 				http.Error(w, "no such shop", http.StatusForbidden)
@@ -70,6 +79,7 @@ func (s *shop) handler(tp trace.TracerProvider, mp metric.MeterProvider) http.Ha
 	route("GET /products", s.list)
 	route("GET /products/{id}", s.product)
 	route("GET /search", s.search)
+	route("GET /cart", s.cart)
 	route("PUT /cart/{id}", s.addToCart)
 	route("POST /orders", s.checkout)
 	route("GET /orders", s.orders)
@@ -197,6 +207,45 @@ func (s *shop) orders(w http.ResponseWriter, r *http.Request, t *tenant) error {
 	return answer(w, http.StatusOK, orders)
 }
 
+// cart shows what lies in a customer's cart. It asks for each product by
+// itself, as code that was written for a cart of two does.
+func (s *shop) cart(w http.ResponseWriter, r *http.Request, t *tenant) error {
+	customer, err := number(r, "customer")
+	if err != nil {
+		return err
+	}
+	ids, err := s.cartProducts(r.Context(), t, customer)
+	if err != nil {
+		return err
+	}
+	products := make([]product, len(ids))
+	for i, id := range ids {
+		p := &products[i]
+		err := s.db.QueryRowContext(r.Context(), `SELECT id, name, price_cents FROM products WHERE id = ?`, id).Scan(&p.ID, &p.Name, &p.Price)
+		if err != nil {
+			return err
+		}
+	}
+	return answer(w, http.StatusOK, products)
+}
+
+func (s *shop) cartProducts(ctx context.Context, t *tenant, customer int) ([]int, error) {
+	rows, err := s.db.QueryContext(ctx, `SELECT product FROM cart_lines WHERE tenant = ? AND customer = ?`, t.id, customer)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var ids []int
+	for rows.Next() {
+		var id int
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, rows.Err()
+}
+
 func (s *shop) addToCart(w http.ResponseWriter, r *http.Request, t *tenant) error {
 	customer, err := number(r, "customer")
 	if err != nil {
@@ -211,20 +260,16 @@ func (s *shop) addToCart(w http.ResponseWriter, r *http.Request, t *tenant) erro
 	return answer(w, http.StatusOK, struct{}{})
 }
 
-// checkout turns a customer's cart into an order.
+// checkout turns a customer's cart into an order. Its payment is authorised
+// first; its invoice is written after it was answered.
 func (s *shop) checkout(w http.ResponseWriter, r *http.Request, t *tenant) error {
 	customer, err := number(r, "customer")
 	if err != nil {
 		return err
 	}
 	ctx := r.Context()
-	tx, err := s.db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback()
 	var items, total sql.NullInt64
-	err = tx.QueryRowContext(ctx,
+	err = s.db.QueryRowContext(ctx,
 		`SELECT count(*), sum(quantity * price_cents) FROM cart_lines JOIN products ON products.id = product
 		 WHERE cart_lines.tenant = ? AND customer = ?`, t.id, customer).Scan(&items, &total)
 	if err != nil {
@@ -233,6 +278,14 @@ func (s *shop) checkout(w http.ResponseWriter, r *http.Request, t *tenant) error
 	if items.Int64 == 0 {
 		return refusal{http.StatusConflict, "the cart is empty"}
 	}
+	if err := s.cashier.authorise(ctx, t.name, total.Int64); err != nil {
+		return err
+	}
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
 	res, err := tx.ExecContext(ctx,
 		`INSERT INTO orders (tenant, customer, created_at, status, total_cents, invoice) VALUES (?, ?, ?, 'placed', ?, '')`,
 		t.id, customer, s.now().Unix(), total.Int64)
@@ -257,7 +310,20 @@ func (s *shop) checkout(w http.ResponseWriter, r *http.Request, t *tenant) error
 	if err := tx.Commit(); err != nil {
 		return err
 	}
+	s.invoices.Go(func() { s.writeInvoice(context.WithoutCancel(ctx), id, total.Int64) })
 	return answer(w, http.StatusCreated, order{ID: int(id), Status: "placed", Total: int(total.Int64), Created: s.now().Unix()})
+}
+
+// writeInvoice outlives the request that asked for it. A failure is seen on
+// its span; the order stands.
+func (s *shop) writeInvoice(ctx context.Context, order, cents int64) {
+	ctx, span := s.tracer.Start(ctx, "write invoice", trace.WithAttributes(tenantKey.String(tenantOf(ctx))))
+	defer span.End()
+	text := fmt.Sprintf("Order %d, placed on %s: %d.%02d to be paid within thirty days.", order, s.now().Format(time.DateOnly), cents/100, cents%100)
+	if _, err := s.db.ExecContext(ctx, `UPDATE orders SET invoice = ? WHERE id = ?`, text, order); err != nil {
+		span.RecordError(err)
+		span.SetStatus(codes.Error, "the invoice was not written")
+	}
 }
 
 func answer(w http.ResponseWriter, status int, body any) error {

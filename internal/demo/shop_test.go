@@ -22,7 +22,7 @@ import (
 )
 
 // testShop is a small shop whose spans are kept.
-func testShop(t *testing.T, orders int) (*sql.DB, []tenant, *httptest.Server, *tracetest.SpanRecorder) {
+func testShop(t *testing.T, orders int) (*shop, []tenant, *httptest.Server, *tracetest.SpanRecorder) {
 	t.Helper()
 	rec := tracetest.NewSpanRecorder()
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(rec))
@@ -35,9 +35,15 @@ func testShop(t *testing.T, orders int) (*sql.DB, []tenant, *httptest.Server, *t
 	if err := seed(t.Context(), db, ts, orders, time.Unix(1_700_000_000, 0)); err != nil {
 		t.Fatal(err)
 	}
-	srv := httptest.NewServer(newShop(db, ts, time.Now).handler(tp, metricnoop.NewMeterProvider()))
-	t.Cleanup(srv.Close)
-	return db, ts, srv, rec
+	none := metricnoop.NewMeterProvider()
+	bank := httptest.NewServer(payments(tp, none))
+	t.Cleanup(bank.Close)
+	cashier := newCashier(bank.URL, tp, none)
+	t.Cleanup(cashier.http.CloseIdleConnections)
+	shop := newShop(db, ts, cashier, tp, time.Now)
+	srv := httptest.NewServer(shop.handler(tp, none))
+	t.Cleanup(func() { srv.Close(); shop.invoices.Wait() })
+	return shop, ts, srv, rec
 }
 
 func call(t *testing.T, method, url, tenant string, into any) int {
@@ -61,7 +67,8 @@ func call(t *testing.T, method, url, tenant string, into any) int {
 }
 
 func TestShop(t *testing.T) {
-	db, ts, srv, rec := testShop(t, 2000)
+	shop, ts, srv, rec := testShop(t, 2000)
+	db := shop.db
 	first := productID(&ts[0], 3)
 
 	if got := call(t, "POST", srv.URL+"/orders?customer=1", "globex", nil); got != http.StatusConflict {
@@ -71,6 +78,11 @@ func TestShop(t *testing.T) {
 		if got := call(t, "PUT", fmt.Sprintf("%s/cart/%d?customer=1", srv.URL, first), "globex", nil); got != http.StatusOK {
 			t.Fatalf("add to cart: got %d", got)
 		}
+	}
+	var inCart []product
+	call(t, "GET", srv.URL+"/cart?customer=1", "globex", &inCart)
+	if len(inCart) != 1 || inCart[0].ID != first {
+		t.Errorf("got %+v in the cart, want product %d", inCart, first)
 	}
 	var placed order
 	if got := call(t, "POST", srv.URL+"/orders?customer=1", "globex", &placed); got != http.StatusCreated {
@@ -98,6 +110,11 @@ func TestShop(t *testing.T) {
 		t.Errorf("unknown tenant: got %d, want 403", got)
 	}
 
+	shop.invoices.Wait()
+	var invoice string
+	if err := db.QueryRow("SELECT invoice FROM orders WHERE id = ?", placed.ID).Scan(&invoice); err != nil || !strings.Contains(invoice, "to be paid") {
+		t.Errorf("got invoice %q, %v", invoice, err)
+	}
 	var lines []string
 	for _, s := range rec.Ended() {
 		if attrs := attribute.NewSet(s.Attributes()...); s.Parent().IsValid() || s.Name() == "GET /orders" {
@@ -109,9 +126,10 @@ func TestShop(t *testing.T) {
 	lines = slices.Compact(lines)
 	want := []string{
 		"client DELETE cart_lines globex", "client INSERT cart_lines globex", "client INSERT order_lines globex",
-		"client INSERT orders globex", "client SELECT cart_lines globex", "client SELECT orders globex", "client SELECT products globex",
-		"client UPDATE products globex", "client sql.conn.begin_tx globex", "client sql.tx.commit globex", "client sql.tx.rollback globex",
-		"server GET /orders globex",
+		"client INSERT orders globex", "client POST /authorisations ", "client SELECT cart_lines globex", "client SELECT orders globex", "client SELECT products globex",
+		"client UPDATE orders globex", "client UPDATE products globex", "client authorise ",
+		"client sql.conn.begin_tx globex", "client sql.tx.commit globex",
+		"internal write invoice globex", "server GET /orders globex", "server POST /authorisations globex",
 	}
 	if strings.Join(lines, "\n") != strings.Join(want, "\n") {
 		t.Errorf("spans:\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
@@ -131,7 +149,8 @@ func plan(t *testing.T, db *sql.DB) string {
 }
 
 func TestTheChangeIsReal(t *testing.T) {
-	db, _, _, _ := testShop(t, 2000)
+	shop, _, _, _ := testShop(t, 2000)
+	db := shop.db
 	if got := plan(t, db); !strings.Contains(got, "orders_by_tenant (tenant=?)") {
 		t.Errorf("before: %s", got)
 	}
@@ -144,7 +163,8 @@ func TestTheChangeIsReal(t *testing.T) {
 }
 
 func TestBackupKeepsEveryOrder(t *testing.T) {
-	db, ts, _, _ := testShop(t, 500)
+	shop, ts, _, _ := testShop(t, 500)
+	db := shop.db
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

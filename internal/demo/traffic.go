@@ -35,10 +35,10 @@ var mix = []struct {
 	method, route string
 	fill          func(*tenant, *rand.Rand) (path string, query url.Values)
 }{
-	{28, "GET", "/products", func(t *tenant, r *rand.Rand) (string, url.Values) {
+	{26, "GET", "/products", func(t *tenant, r *rand.Rand) (string, url.Values) {
 		return "/products", url.Values{"category": {strconv.Itoa(r.IntN(categories))}}
 	}},
-	{26, "GET", "/products/{id}", func(t *tenant, r *rand.Rand) (string, url.Values) {
+	{23, "GET", "/products/{id}", func(t *tenant, r *rand.Rand) (string, url.Values) {
 		return "/products/" + strconv.Itoa(productID(t, r.IntN(t.products+t.products/100))), nil // one in a hundred is gone
 	}},
 	{6, "GET", "/search", func(t *tenant, r *rand.Rand) (string, url.Values) {
@@ -46,6 +46,9 @@ var mix = []struct {
 	}},
 	{20, "GET", "/orders", func(t *tenant, r *rand.Rand) (string, url.Values) {
 		return "/orders", customer(t, r)
+	}},
+	{5, "GET", "/cart", func(t *tenant, r *rand.Rand) (string, url.Values) {
+		return "/cart", customer(t, r)
 	}},
 	{13, "PUT", "/cart/{id}", func(t *tenant, r *rand.Rand) (string, url.Values) {
 		return "/cart/" + strconv.Itoa(productID(t, r.IntN(t.products))), customer(t, r)

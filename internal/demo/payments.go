@@ -1,0 +1,80 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// payments is a service of its own that the shop asks before it takes an
+// order. It in turn waits for a bank, which is the demo's one stand-in: it
+// answers after 18 ms, give or take, and one time in fifty after ten times that.
+func payments(tp trace.TracerProvider, mp metric.MeterProvider) http.Handler {
+	tracer := tp.Tracer("tailscope/demo/payments")
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /authorisations", func(w http.ResponseWriter, r *http.Request) {
+		span := trace.SpanFromContext(r.Context())
+		span.SetName("POST /authorisations")
+		span.SetAttributes(routeKey.String("/authorisations"), tenantKey.String(r.Header.Get(tenantHeader)))
+		_, bank := tracer.Start(r.Context(), "authorise", trace.WithSpanKind(trace.SpanKindClient),
+			trace.WithAttributes(peerKey.String("bank")))
+		wait := 0.018 * math.Exp(0.25*rand.NormFloat64())
+		if rand.IntN(50) == 0 {
+			wait *= 10
+		}
+		select {
+		case <-time.After(time.Duration(wait * float64(time.Second))):
+		case <-r.Context().Done():
+		}
+		bank.End()
+		w.WriteHeader(http.StatusCreated)
+	})
+	return otelhttp.NewHandler(mux, "payments",
+		otelhttp.WithTracerProvider(tp), otelhttp.WithMeterProvider(mp), otelhttp.WithPropagators(propagation.TraceContext{}))
+}
+
+// cashier is the shop's side of it.
+type cashier struct {
+	base string // http://host:port of the payments
+	http *http.Client
+}
+
+func newCashier(base string, tp trace.TracerProvider, mp metric.MeterProvider) *cashier {
+	return &cashier{base: base, http: &http.Client{
+		Timeout: 10 * time.Second,
+		Transport: otelhttp.NewTransport(&http.Transport{MaxIdleConnsPerHost: workers},
+			otelhttp.WithTracerProvider(tp), otelhttp.WithMeterProvider(mp), otelhttp.WithPropagators(propagation.TraceContext{}),
+			otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string { return r.Method + " " + r.URL.Path })),
+	}}
+}
+
+func (c *cashier) authorise(ctx context.Context, tenant string, cents int64) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/authorisations?cents="+strconv.FormatInt(cents, 10), nil)
+	if err != nil {
+		return err
+	}
+	r.Header.Set(tenantHeader, tenant)
+	resp, err := c.http.Do(r)
+	if err != nil {
+		return fmt.Errorf("authorise a payment: %w", err)
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		return fmt.Errorf("authorise a payment: %w", err)
+	}
+	if resp.StatusCode != http.StatusCreated {
+		return fmt.Errorf("authorise a payment: %s", resp.Status)
+	}
+	return nil
+}
