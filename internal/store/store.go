@@ -188,6 +188,8 @@ type Store interface {
 	DeleteMark(ctx context.Context, id string) error // no error if absent
 	Marks(ctx context.Context, start, end time.Time) ([]Mark, error)
 
+	Traces
+
 	// Maintain settles, rolls up and expires what is due at now. It returns
 	// when nothing is due; the caller repeats it.
 	Maintain(ctx context.Context, now time.Time) error

@@ -71,8 +71,11 @@ type TraceHit struct {
 type Traces interface {
 	// PutTraces keeps traces; one with an id that is kept already replaces it.
 	// Unlike Put it need not survive a crash of the machine, only of the process.
+	// Of entries of one span the first counts.
 	PutTraces(ctx context.Context, traces []Trace) error
 	// Traces returns the requests that match, in the asked order, each once.
+	// Of equally slow ones the newest come first, of equally new ones the
+	// slowest, then the order is that of trace and span ids.
 	Traces(ctx context.Context, q TraceQuery) ([]TraceHit, error)
 	// Trace returns a kept trace, or an error that wraps ErrNoTrace.
 	Trace(ctx context.Context, id TraceID) (*Trace, error)

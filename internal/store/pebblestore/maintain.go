@@ -38,6 +38,9 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) error {
 	if err := s.expire(ctx, now); err != nil {
 		return fmt.Errorf("expire: %w", err)
 	}
+	if err := s.expireTraces(ctx, now); err != nil {
+		return fmt.Errorf("expire traces: %w", err)
+	}
 	s.write.Lock()
 	defer s.write.Unlock()
 	s.units.evict()
@@ -397,6 +400,11 @@ func (s *Store) shrink(now time.Time, floor *[numTiers]int64, limit func(int, in
 	if err != nil {
 		return classify(err)
 	}
+	traces, err := s.db.EstimateDiskUsage([]byte{tableTrace}, []byte{tableTraceEnd})
+	if err != nil {
+		return classify(err)
+	}
+	used += traces
 	for tier := range numTiers {
 		n, err := s.db.EstimateDiskUsage(partPrefix(nil, tier, max(floor[tier], farPast)), prefixEnd(tierPrefix(nil, tier)))
 		if err != nil {

@@ -38,6 +38,11 @@ type Options struct {
 	// family have SampleCount newer samples: the slowest of them decides.
 	SampleAge   time.Duration
 	SampleCount int
+	// TraceAge is how long kept traces are kept, default 7 days; TraceBytes
+	// bounds their bytes before compression, default 1 GiB and never more than a
+	// quarter of MaxBytes. An hour goes as a whole, the oldest first.
+	TraceAge   time.Duration
+	TraceBytes int64
 	// MaxBytes bounds the data directory; the oldest slots of the finest
 	// resolution go first. 0 is no bound.
 	MaxBytes int64
@@ -91,6 +96,8 @@ func (o *Options) ensureDefaults() error {
 	}
 	setDefault(&o.SampleAge, 35*24*time.Hour)
 	setDefault(&o.SampleCount, 15000)
+	setDefault(&o.TraceAge, 7*24*time.Hour)
+	setDefault(&o.TraceBytes, 1<<30)
 	setDefault(&o.MinFreeBytes, 256<<20)
 	setDefault(&o.CacheBytes, 48<<20)
 	setDefault(&o.MemtableBytes, 16<<20)
@@ -133,6 +140,8 @@ type Store struct {
 	ready    [numTiers]int64 // watermark: slots before it have been rolled up into this tier
 	floor    [numTiers]int64 // what starts before it has expired
 	direct   map[partID]bool // coarse partitions that were put to directly
+
+	traces keptTraces
 
 	units *unitCache
 	dirs  *dirCache
@@ -344,6 +353,7 @@ func (s *Store) load() error {
 	for t := range s.floor {
 		s.floor[t], s.ready[t] = math.MinInt64/4, math.MinInt64/4
 	}
+	s.traces.floor = math.MinInt64 / 4
 	err := s.each([]byte{tableMeta}, func(k, v []byte) error {
 		if len(k) != 3 || len(v) != 8 || int(k[2]) >= numTiers {
 			return fmt.Errorf("meta key %x: %w", k, store.ErrCorrupt)
@@ -354,6 +364,8 @@ func (s *Store) load() error {
 			s.ready[k[2]] = t
 		case metaFloor:
 			s.floor[k[2]] = t
+		case metaTraces:
+			s.traces.floor = t
 		}
 		return nil
 	})
@@ -384,6 +396,9 @@ func (s *Store) load() error {
 	if err != nil {
 		return err
 	}
+	if err := s.loadTraces(); err != nil {
+		return err
+	}
 	return s.each([]byte{tableDirect}, func(k, v []byte) error {
 		if len(k) != 6 {
 			return fmt.Errorf("key %x: %w", k, store.ErrCorrupt)
@@ -402,8 +417,9 @@ func (s *Store) addFamily(f *family) {
 }
 
 const (
-	metaReady = 'r'
-	metaFloor = 'f'
+	metaReady  = 'r'
+	metaFloor  = 'f'
+	metaTraces = 't' // the floor of kept traces
 )
 
 func metaKey(what byte, tier int) []byte { return []byte{tableMeta, what, byte(tier)} }

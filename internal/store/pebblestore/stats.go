@@ -12,11 +12,20 @@ type Stats struct {
 	Settled  uint64 // points rewritten into runs
 	LeftOut  uint64 // points that would have taken a sum beyond what can be counted
 
+	TracesKept    uint64 // traces kept, replaced ones included
+	TracesLate    uint64 // traces not kept: expired already, or far ahead of the clock
+	TracesExpired uint64 // traces dropped by age
+	TracesEvicted uint64 // traces dropped to stay within TraceBytes
+	Traces        int64  // traces kept now
+	TraceBytes    int64  // their bytes, index included, before compression
+
 	DiskBytes, CacheBytes, MemtableBytes, IndexBytes int64
 }
 
 type statCounters struct {
 	puts, points, late, expired, rolledUp, settled, leftOut atomic.Uint64
+
+	tracesKept, tracesLate, tracesExpired, tracesEvicted atomic.Uint64
 }
 
 // Stats may be called at any time before Close.
@@ -27,6 +36,14 @@ func (s *Store) Stats() Stats {
 		Expired: s.stats.expired.Load(), RolledUp: s.stats.rolledUp.Load(), Settled: s.stats.settled.Load(), LeftOut: s.stats.leftOut.Load(),
 		DiskBytes: int64(m.DiskSpaceUsage()), CacheBytes: m.BlockCache.Size, MemtableBytes: int64(m.MemTable.Size),
 	}
+	st.TracesKept, st.TracesLate = s.stats.tracesKept.Load(), s.stats.tracesLate.Load()
+	st.TracesExpired, st.TracesEvicted = s.stats.tracesExpired.Load(), s.stats.tracesEvicted.Load()
+	s.traces.mu.Lock()
+	for _, u := range s.traces.parts {
+		st.Traces += u.traces
+		st.TraceBytes += u.bytes
+	}
+	s.traces.mu.Unlock()
 	st.IndexBytes = s.units.size() + s.dirs.size()
 	return st
 }

@@ -127,6 +127,9 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Cancelled", testCancelled},
 		{"Concurrent", testConcurrent},
 		{"LateData", testLateData},
+		{"Traces", testTraces},
+		{"TraceQueries", testTraceQueries},
+		{"BadTraces", testBadTraces},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -137,6 +140,9 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	}
 	t.Run("Random", func(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) { random(t, rt, open(t)) })
+	})
+	t.Run("RandomTraces", func(t *testing.T) {
+		rapid.Check(t, func(rt *rapid.T) { randomTraces(t, rt, open(t)) })
 	})
 }
 

@@ -33,6 +33,7 @@ type Twin struct {
 	state    map[string]map[string][]byte
 	families map[string]store.FamilyInfo
 	marks    map[string]store.Mark
+	traces   map[store.TraceID]store.Trace
 	closed   bool
 }
 
@@ -52,7 +53,7 @@ type twinPoint struct {
 // NewTwin returns an empty twin.
 func NewTwin() *Twin {
 	return &Twin{points: map[address]twinPoint{}, samples: map[string]map[int64]series.Sample{}, series: map[string]series.Series{},
-		flushed: map[string]uint64{}, state: map[string]map[string][]byte{}, families: map[string]store.FamilyInfo{}, marks: map[string]store.Mark{}}
+		flushed: map[string]uint64{}, state: map[string]map[string][]byte{}, families: map[string]store.FamilyInfo{}, marks: map[string]store.Mark{}, traces: map[store.TraceID]store.Trace{}}
 }
 
 var _ store.Store = (*Twin)(nil)

@@ -1,0 +1,171 @@
+package pebblestore
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"tailscope/internal/store"
+)
+
+// Traces returns the requests that match.
+//
+// No body is read. A list holds the requests of one hour slowest first, so a
+// question for the slowest reads of each hour only what is slower than the
+// slowest found so far, at most q.Limit requests and two more. A question for
+// the newest begins with the last hour and reads its list within the asked
+// durations, and the hour before only while fewer than q.Limit are found. What
+// the lists do not tell apart (tenant, reason, an operation without its
+// service, moments within an hour) is looked at one by one on the way: at
+// worst every request of the list in the range.
+func (s *Store) Traces(ctx context.Context, q store.TraceQuery) ([]store.TraceHit, error) {
+	done, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: []byte{tableTraceEntry}, UpperBound: []byte{tableTraceEntry + 1}})
+	if err != nil {
+		return nil, fmt.Errorf("kept traces: %w", classify(err))
+	}
+	defer it.Close()
+	f := newTraceFinder(it, q)
+	if err := f.run(ctx); err != nil {
+		return nil, fmt.Errorf("kept traces: %w", err)
+	}
+	return f.found, nil
+}
+
+// traceFinder gathers the hits of one query.
+type traceFinder struct {
+	it      *pebble.Iterator
+	q       store.TraceQuery
+	list    traceList
+	failed  []bool // which halves of the lists
+	compare func(a, b *store.TraceHit) int
+
+	found []store.TraceHit // at most q.Limit, in order
+	key   []byte
+	rows  int // looked at
+}
+
+func newTraceFinder(it *pebble.Iterator, q store.TraceQuery) *traceFinder {
+	if q.Limit <= 0 {
+		q.Limit = 100
+	}
+	if q.MaxNanos == 0 {
+		q.MaxNanos = math.MaxInt64
+	}
+	f := &traceFinder{it: it, q: q, failed: []bool{false, true}, compare: slowestFirst}
+	if q.Failed != nil {
+		f.failed = []bool{*q.Failed}
+	}
+	if q.Order == store.Newest {
+		f.compare = newestFirst
+	}
+	if q.Service != "" {
+		f.list = listOf(q.Service, q.Operation)
+	} else {
+		f.list = listOf("", "")
+	}
+	return f
+}
+
+func slowestFirst(a, b *store.TraceHit) int {
+	return cmp.Or(cmp.Compare(b.DurationNanos, a.DurationNanos), cmp.Compare(b.StartNanos, a.StartNanos), byID(a, b))
+}
+
+func newestFirst(a, b *store.TraceHit) int {
+	return cmp.Or(cmp.Compare(b.StartNanos, a.StartNanos), cmp.Compare(b.DurationNanos, a.DurationNanos), byID(a, b))
+}
+
+func byID(a, b *store.TraceHit) int {
+	return cmp.Or(bytes.Compare(a.ID[:], b.ID[:]), bytes.Compare(a.Span[:], b.Span[:]))
+}
+
+// run goes through the hours backwards.
+func (f *traceFinder) run(ctx context.Context) error {
+	if f.q.StartNanos >= f.q.EndNanos || f.q.MaxNanos < f.q.MinNanos {
+		return nil
+	}
+	first, part := tracePartOf(f.q.StartNanos), tracePartOf(f.q.EndNanos-1)
+	for {
+		// The last hour up to part that holds anything.
+		if !f.it.SeekLT(appendTime([]byte{tableTraceEntry}, part+tracePart)) {
+			return classify(f.it.Error())
+		}
+		if part = readTime(f.it.Key()[1:]); part < first {
+			return nil
+		}
+		if f.q.Order == store.Newest && len(f.found) == f.q.Limit {
+			return nil // older ones cannot be among them
+		}
+		for _, failed := range f.failed {
+			if err := f.half(ctx, part, failed); err != nil {
+				return err
+			}
+		}
+		part -= tracePart
+	}
+}
+
+// half reads the failed or the other requests of one hour, slowest first.
+func (f *traceFinder) half(ctx context.Context, part int64, failed bool) error {
+	f.key = listPrefix(f.key[:0], part, f.list, failed)
+	f.key = appendFalling(f.key, f.q.MaxNanos)
+	var hit store.TraceHit
+	for ok := f.it.SeekGE(f.key); ok; ok = f.it.Next() {
+		key := f.it.Key()
+		if len(key) < traceListLen || !bytes.Equal(key[:traceListLen], f.key[:traceListLen]) {
+			return nil
+		}
+		if f.rows++; f.rows%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := readTraceEntry(&hit, key); err != nil {
+			return err
+		}
+		full := len(f.found) == f.q.Limit
+		if hit.DurationNanos < f.q.MinNanos || full && f.q.Order == store.Slowest && f.compare(&hit, &f.found[len(f.found)-1]) > 0 {
+			return nil // and so are all that follow
+		}
+		if hit.StartNanos < f.q.StartNanos || hit.StartNanos >= f.q.EndNanos || full && f.compare(&hit, &f.found[len(f.found)-1]) > 0 {
+			continue
+		}
+		v, err := f.it.ValueAndErr()
+		if err != nil {
+			return classify(err)
+		}
+		n, err := readNames(v)
+		if err != nil {
+			return fmt.Errorf("request %x of trace %x: %w", hit.Span, hit.ID, err)
+		}
+		if f.wants(&n) {
+			hit.Why = n.why
+			hit.Service, hit.Operation, hit.Tenant = string(n.service), string(n.operation), string(n.tenant)
+			f.add(hit)
+		}
+	}
+	return classify(f.it.Error())
+}
+
+func (f *traceFinder) wants(n *names) bool {
+	return (f.q.Service == "" || string(n.service) == f.q.Service) &&
+		(f.q.Operation == "" || string(n.operation) == f.q.Operation) &&
+		(f.q.Tenant == "" || string(n.tenant) == f.q.Tenant) &&
+		(f.q.Why == 0 || n.why&f.q.Why != 0)
+}
+
+// add puts a hit in its place and drops the last beyond the limit.
+func (f *traceFinder) add(hit store.TraceHit) {
+	i, _ := slices.BinarySearchFunc(f.found, &hit, func(a store.TraceHit, b *store.TraceHit) int { return f.compare(&a, b) })
+	if len(f.found) == f.q.Limit {
+		f.found = f.found[:len(f.found)-1]
+	}
+	f.found = slices.Insert(f.found, i, hit)
+}
