@@ -11,6 +11,7 @@
 import { createServer } from 'node:http';
 import { existsSync, readFileSync } from 'node:fs';
 import { extname, join } from 'node:path';
+import { trace, traces } from './mock-traces.mjs';
 
 const port = Number(process.env.PORT ?? 7098);
 const mode = process.env.MOCK ?? '';
@@ -252,6 +253,8 @@ createServer((req, res) => {
     marks = marks.filter((m) => m.id !== decodeURIComponent(path.slice(6)));
     return send(204, '', 'text/plain');
   }
+  if (path === 'traces') return send(200, mode === 'empty' ? { traces: [] } : traces(u.searchParams, now()));
+  if (path.startsWith('traces/')) return path.endsWith('0000') ? send(404, { error: { code: 'not_found', message: 'no such trace is kept' } }) : send(200, trace(path.slice(7), now()));
   const route = routes[path];
   if (!route) return send(404, { error: { code: 'not_found', message: `there is nothing at ${u.pathname}` } });
   try {

@@ -61,6 +61,14 @@ describe('bars', () => {
     expect(onScreen([[0, 4], [20, 21]], 2, 10)).toEqual([{ left: 0, width: 0.25 }]);
     expect(onScreen([[0, 1]], 3, 3)).toEqual([]);
   });
+  it('draw a pixel of many stretches if most of it is covered', () => {
+    const sparse = Array.from({ length: 5000 }, (_, i): [number, number] => [i, i + 0.1]);
+    const dense = Array.from({ length: 5000 }, (_, i): [number, number] => [i, i + 0.9]);
+    expect(onScreen(sparse, 0, 5000, 0.001)).toEqual([]);
+    const d = onScreen(dense, 0, 5000, 0.001);
+    expect(d).toHaveLength(1);
+    expect(d[0].width).toBeCloseTo(1, 9);
+  });
   it('reach from the queue before the first span to the end of the last', () => {
     expect(extent({ trace_id: '', start: 0, duration: 10, complete: true, spans: [span(-1, 0, 10, { queue: 0.5 }), span(0, 9, 4)], components: null })).toEqual({ from: -0.5, to: 13 });
   });
