@@ -120,7 +120,7 @@ func (l *lexer) token(space bool) token {
 			l.torn = true // a word cannot touch a string
 		}
 		return token{kind: word, text: w}
-	case digit(c), c == '.' && digit(l.byteAt(1)) && l.prev.kind != word && l.prev.kind != name:
+	case digit(c), c == '.' && digit(l.byteAt(1)) && l.prev.kind != word && l.prev.kind != name && l.prev.kind != quoted:
 		l.number()
 		return token{kind: literal}
 	case c == '\'':
@@ -134,7 +134,7 @@ func (l *lexer) token(space bool) token {
 		return token{kind: literal}
 	case c == '`':
 		return l.enclosed('`')
-	case c == '[' && (letter(l.byteAt(1)) || l.byteAt(1) == '#') && (space || l.prev.char == '.' || l.prev.char == '(' || l.prev.char == ','):
+	case c == '[' && (space || l.prev.char == '.' || l.prev.char == '(' || l.prev.char == ',') && l.bracketed():
 		return l.enclosed(']')
 	case c == '$':
 		if digit(l.byteAt(1)) {
@@ -167,11 +167,12 @@ func (l *lexer) token(space bool) token {
 		l.at += 2
 		return token{kind: literal}
 	case c == '%' && l.byteAt(1) == '(':
-		if i := strings.IndexByte(l.src[l.at:min(len(l.src), l.at+80)], ')'); i >= 0 {
-			l.at += i + 1
-			if l.byteAt(0) == 's' || l.byteAt(0) == 'd' {
-				l.at++
-			}
+		i := 2
+		for letter(l.byteAt(i)) || digit(l.byteAt(i)) {
+			i++
+		}
+		if l.byteAt(i) == ')' && (l.byteAt(i+1) == 's' || l.byteAt(i+1) == 'd') {
+			l.at += i + 2
 			return token{kind: literal}
 		}
 		l.at++
@@ -188,6 +189,22 @@ func (l *lexer) token(space bool) token {
 		l.at++
 	}
 	return token{kind: punct, char: c, text: l.src[start:l.at]}
+}
+
+// bracketed says that l.at is at a name in brackets rather than at an array or
+// an index.
+func (l *lexer) bracketed() bool {
+	if c := l.byteAt(1); !letter(c) && c != '#' {
+		return false
+	}
+	for i := 1; ; i++ {
+		switch c := l.byteAt(i); {
+		case c == ']':
+			return true
+		case !letter(c) && !digit(c) && c != ' ' && c != '#' && c != '$' && c != '.' && c != '-' || i > 128:
+			return false
+		}
+	}
 }
 
 func (l *lexer) prevChar(c byte) bool { return l.at > 0 && l.src[l.at-1] == c }

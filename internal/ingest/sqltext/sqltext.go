@@ -1,8 +1,8 @@
-// Package sqltext makes SQL fit to be a label: Strip takes its literals out,
-// Summary says what it does to which table.
+// Package sqltext makes SQL fit to be a label or to be looked at: Append takes
+// its literals out, Summary says what it does to which table.
 //
 // Nothing here parses SQL. A lexer that knows the quoting rules of the common
-// dialects cuts the text into tokens in one pass; Strip writes them back with
+// dialects cuts the text into tokens in one pass; Append writes them back with
 // every literal as ?, Summary looks at the first few keywords. Where dialects
 // disagree and a wrong guess could let a literal through (does a backslash
 // escape a quote? is "x" a name or a string?), the reading that keeps less
@@ -10,87 +10,6 @@
 package sqltext
 
 import "strings"
-
-// Strip returns q without comments and literals: strings, numbers and bound
-// parameters become ?, a list of them a single ?, runs of space one space.
-// What cannot be told apart with certainty is dropped together with all that
-// follows it.
-func Strip(q string) string {
-	out, ok := strip(make([]byte, 0, len(q)), q, true)
-	if !ok && strings.IndexByte(q, '\\') >= 0 {
-		if alt, ok := strip(make([]byte, 0, len(q)), q, false); ok {
-			return string(alt)
-		}
-	}
-	if !ok {
-		// Neither reading holds: keep what came before the first quote.
-		i := max(0, strings.IndexAny(q, "'\"$`\\"))
-		out, _ = strip(out[:0], q[:i], true)
-		if len(out) > 0 {
-			out = append(out, ' ')
-		}
-		out = append(out, '?')
-	}
-	return string(out)
-}
-
-// strip appends the stripped text. It reports false if the reading of
-// backslashes cannot be right: a string without end, or one that touches a word.
-func strip(dst []byte, q string, backslash bool) ([]byte, bool) {
-	l := lexer{src: q, backslash: backslash}
-	type mark struct {
-		kind  kind
-		char  byte
-		space bool
-		at    int // length of dst before the token and its space
-	}
-	var few [64]mark
-	written := few[:0]
-	// back returns the i-th token from the end of what was written.
-	back := func(i int) mark {
-		if i >= len(written) {
-			return mark{}
-		}
-		return written[len(written)-1-i]
-	}
-	drop := func(n int) {
-		dst = dst[:back(n-1).at]
-		written = written[:len(written)-n]
-	}
-	for {
-		t := l.next()
-		if t.kind == end {
-			return dst, !l.torn
-		}
-		if t.kind == literal {
-			// "?, ?" is "?".
-			if back(0).char == ',' && back(1).kind == literal {
-				drop(1)
-				continue
-			}
-			// "- 5" after an operator is a literal too.
-			if m := back(0); m.char == '-' && back(1).kind == punct && back(1).char != ')' {
-				t.space = m.space
-				drop(1)
-			}
-		}
-		if t.char == ')' && back(0).kind == literal && back(1).char == '(' && back(2).char == ',' &&
-			back(3).char == ')' && back(4).kind == literal && back(5).char == '(' {
-			// "(?), (?)" is "(?)".
-			drop(3)
-			continue
-		}
-		written = append(written, mark{t.kind, t.char, t.space, len(dst)})
-		if len(dst) > 0 && t.space && t.char != ',' && t.char != ')' && dst[len(dst)-1] != '(' {
-			dst = append(dst, ' ')
-		}
-		if t.kind == literal {
-			dst = append(dst, '?')
-		} else {
-			dst = append(dst, t.text...)
-		}
-	}
-}
 
 // Looks reports whether s reads like an SQL statement rather than a name: a
 // statement's verb, then more.

@@ -131,8 +131,11 @@ func FuzzStrip(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		out := Strip(s)
-		if len(out) > 2*len(s)+2 {
+		if len(out) > 2*len(s)+2 || len(out) > MaxText+len(ellipsis) {
 			t.Errorf("Strip(%q) grew to %q", s, out)
+		}
+		if again := Strip(out); again != out {
+			t.Errorf("Strip(%q)\n is %q,\nthen %q", s, out, again)
 		}
 		Summary(s)
 		Looks(s)

@@ -1,0 +1,139 @@
+package sqltext
+
+import "strings"
+
+// MaxText is the most bytes that Append adds. What is longer ends in " ...".
+const MaxText = 2048
+
+// maxInput is how much of a statement is read: what is behind is rows of an
+// insert, or nobody's to look at.
+const maxInput = 16 << 10
+
+const ellipsis = " ..."
+
+// Append appends q without comments and literals: strings, numbers and bound
+// parameters become ?, a list of them a single ?, runs of space one space. So
+// statements that differ in nothing else come out the same, and what has been
+// through Append comes out as it went in. What cannot be told apart with
+// certainty is dropped together with all that follows it. It allocates nothing
+// beyond dst, unless the text's quotes do not match.
+func Append(dst []byte, q string) []byte {
+	whole := len(q) <= maxInput
+	if !whole {
+		q = q[:maxInput]
+	}
+	escapes := strings.IndexByte(q, '\\') >= 0
+	out, ok := strip(dst, q, true)
+	if !ok && escapes && whole {
+		out, ok = strip(dst, q, false)
+	}
+	// A string that the cut left open says nothing about how to read it, if
+	// there is but one way.
+	if !ok && (whole || escapes) {
+		// Neither reading holds: keep what came before the first quote.
+		i := max(0, strings.IndexAny(q, "'\"$`\\"))
+		out, _ = strip(dst, q[:i]+" ?", true)
+	}
+	if !whole && !strings.HasSuffix(string(out[max(len(dst), len(out)-len(ellipsis)):]), ellipsis) {
+		out = shorten(out, len(dst))
+	}
+	return out
+}
+
+// shorten says that something is missing behind what was appended since start.
+func shorten(dst []byte, start int) []byte {
+	if len(dst) == start {
+		return append(dst, ellipsis[1:]...)
+	}
+	return append(dst, ellipsis...)
+}
+
+// Strip is Append to a new string.
+func Strip(q string) string { return string(Append(make([]byte, 0, min(len(q), MaxText)+8), q)) }
+
+// mark is a token that was written.
+type mark struct {
+	kind  kind
+	char  byte
+	space bool
+	at    int32 // length of dst before the token and its space
+}
+
+// marks are the tokens written last.
+type marks struct {
+	ring [32]mark
+	n    int // written
+	low  int // the first that the ring still has
+}
+
+// back returns the i-th from the end, the zero mark if it is not known.
+func (m *marks) back(i int) mark {
+	if i = m.n - 1 - i; i < m.low {
+		return mark{}
+	}
+	return m.ring[i%len(m.ring)]
+}
+
+func (m *marks) push(x mark) {
+	m.ring[m.n%len(m.ring)] = x
+	m.n++
+	m.low = max(m.low, m.n-len(m.ring))
+}
+
+// drop forgets the last n and returns the length of dst before them.
+func (m *marks) drop(n int) int {
+	at := m.back(n - 1).at
+	m.n -= n
+	return int(at)
+}
+
+// strip appends the stripped text. It reports false if the reading of
+// backslashes cannot be right: a string without end, or one that touches a word.
+func strip(dst []byte, q string, backslash bool) ([]byte, bool) {
+	l := lexer{src: q, backslash: backslash}
+	var written marks
+	start := len(dst)
+	for {
+		t := l.next()
+		if t.kind == end {
+			return dst, !l.torn
+		}
+		if t.kind == literal {
+			// "- 5" after an operator is a literal too.
+			for {
+				m, p := written.back(0), written.back(1)
+				if m.char != '-' || p.kind != punct || p.char == ')' || p.char == ']' || p.char == '#' {
+					break
+				}
+				t.space = m.space
+				dst = dst[:written.drop(1)]
+			}
+			// "?, ?" is "?".
+			if written.back(0).char == ',' && written.back(1).kind == literal {
+				dst = dst[:written.drop(1)]
+				continue
+			}
+		}
+		if t.char == ')' && written.back(0).kind == literal && written.back(1).char == '(' && written.back(2).char == ',' &&
+			written.back(3).char == ')' && written.back(4).kind == literal && written.back(5).char == '(' {
+			// "(?), (?)" is "(?)".
+			dst = dst[:written.drop(3)]
+			continue
+		}
+		if len(dst)-start+1+len(t.text) > MaxText-len(ellipsis) {
+			for written.n > written.low && written.back(0).kind == quoted { // a name only by what followed it
+				dst = dst[:written.drop(1)]
+			}
+			return shorten(dst, start), !l.torn
+		}
+		written.push(mark{t.kind, t.char, t.space, int32(len(dst))})
+		if len(dst) > start && t.space && t.char != ',' && t.char != ')' && dst[len(dst)-1] != '(' {
+			dst = append(dst, ' ')
+		}
+		if t.kind == literal {
+			dst = append(dst, '?')
+		} else {
+			dst = append(dst, t.text...)
+		}
+	}
+}
