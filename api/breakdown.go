@@ -78,9 +78,9 @@ type PartIn struct {
 // Band is the requests chosen by duration, and the typical ones they are laid
 // beside: those at or below the median.
 type Band struct {
-	Low      Float  `json:"low"`  // seconds, exclusive; the bucket bound really used
-	High     Float  `json:"high"` // inclusive; null: no bound
-	Above    Float  `json:"above"`
+	Low      Float  `json:"low"`   // seconds, exclusive; the bucket bound really used
+	High     Float  `json:"high"`  // inclusive; null: no bound
+	Above    Float  `json:"above"` // the quantile asked for; null when bounds were
 	Requests uint64 `json:"requests"`
 	Mean     Float  `json:"mean"` // seconds
 	Typical  struct {
@@ -133,11 +133,11 @@ type OperationsResponse struct {
 	Range
 	Step    int64       `json:"step"`
 	Times   []int64     `json:"times"`
-	Total   int         `json:"total"`   // operations that match
-	Seconds Float       `json:"seconds"` // time of all of them
+	Total   int         `json:"total"`   // operations that match, the search included
+	Seconds Float       `json:"seconds"` // time of all that match, whatever is searched for
 	Rows    []Operation `json:"operations"`
-	// Database operations only: the time of reading (find) and writing (save)
-	// per step, seconds summed.
+	// When only database operations match: the time of reading (find), writing
+	// (save) and other, per step, seconds summed.
 	Verbs []Verb `json:"verbs,omitempty"`
 }
 
@@ -181,11 +181,14 @@ type CallersResponse struct {
 type Caller struct {
 	Service    string `json:"service"` // of the request
 	Operation  string `json:"operation"`
+	Direct     bool   `json:"direct"` // the operation runs in the request's own service, or is called from there
 	Calls      uint64 `json:"calls"`
-	Requests   uint64 `json:"requests"` // that called it
-	Repeated   uint64 `json:"repeated"` // ten times or more
-	PerRequest Float  `json:"per_request"`
-	Seconds    Float  `json:"seconds"` // exclusive
-	Share      Float  `json:"share"`   // of the operation's time over all callers
-	NPlusOne   bool   `json:"n_plus_one"`
+	Requests   uint64 `json:"requests"`    // that called it
+	Repeated   uint64 `json:"repeated"`    // ten times or more
+	PerRequest Float  `json:"per_request"` // calls per request that called it
+	Seconds    Float  `json:"seconds"`     // exclusive
+	// Of the operation's time in all direct requests. Those that are not direct
+	// have direct ones within them, so the direct ones alone add up to 1.
+	Share    Float `json:"share"`
+	NPlusOne bool  `json:"n_plus_one"`
 }

@@ -42,6 +42,12 @@ type Options struct {
 	MaxConcurrent int           // questions worked on at once; default 4 per CPU, at least 8
 	MaxWait       time.Duration // how long a question waits for its turn; default 5 s
 	MaxSamples    int           // samples one PromQL query may load; default 50 million, as Prometheus
+	// TraceLink is the address of a trace in another system, with {trace_id} in
+	// it; empty if there is none.
+	TraceLink string
+	// TraceKept is how long traces are kept, for the answer to who asks for one
+	// that is not; 0 if not known.
+	TraceKept time.Duration
 }
 
 func (o *Options) ensureDefaults() {

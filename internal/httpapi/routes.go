@@ -158,6 +158,8 @@ func (s *server) register(mux *http.ServeMux) {
 	get(s, a, "families", "What is measured", s.families)
 	get(s, a, "status", "The server itself", s.status)
 	s.registerMarks(a)
+	s.registerBreakdown(a)
+	s.registerTraces(a)
 	// huma describes its own errors too, which are never answered.
 	for name := range a.OpenAPI().Components.Schemas.Map() {
 		if strings.HasPrefix(name, humaPrefix) {

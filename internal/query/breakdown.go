@@ -1,0 +1,317 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/api"
+	"tailscope/hist"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// BreakdownRequest asks where the time of a service's requests goes.
+type BreakdownRequest struct {
+	Selection // Family is ignored
+	Grid
+	Band
+	Quantiles []Quantile
+	Limit     int       // parts that are answered per step too; default 10
+	Now       time.Time // to tell what is missing from what is yet to come
+}
+
+// componentOrder is the order in which components are answered; others follow
+// by name.
+var componentOrder = []string{
+	series.ComponentApp, series.ComponentDB, series.ComponentCache, series.ComponentExternal, series.ComponentMessaging, series.ComponentQueue,
+}
+
+func compareComponents(a, b string) int {
+	rank := func(c string) int {
+		if i := slices.Index(componentOrder, c); i >= 0 {
+			return i
+		}
+		return len(componentOrder)
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a, b))
+}
+
+// Labels of requests that the families of the breakdown have, and those that
+// only span_self_seconds has.
+var (
+	breakdownLabels = []string{series.LabelService, series.LabelOperation, series.LabelCohort}
+	selfLabels      = []string{series.LabelTenant, series.LabelVersion, series.LabelVariant, series.LabelStatus, series.LabelKind, series.LabelInstance}
+)
+
+// Breakdown answers the exclusive and critical-path time of a service's
+// requests by component and part, over time and in all, and of a band of them
+// beside the typical ones. Every request counts.
+func Breakdown(ctx context.Context, st store.Store, r BreakdownRequest) (*api.BreakdownResponse, error) {
+	if err := r.Band.check(); err != nil {
+		return nil, err
+	}
+	if r.Limit == 0 {
+		r.Limit = 10
+	}
+	if r.Limit < 0 || r.Limit > 100 {
+		return nil, Invalid("limit", "limit %d is not between 1 and 100", r.Limit)
+	}
+	service, err := oneService(r.Matchers)
+	if err != nil {
+		return nil, err
+	}
+	whole, err := wholeBreakdown(r.Matchers)
+	if err != nil {
+		return nil, err
+	}
+	b := &breakdown{st: st, r: r, service: service}
+	if whole {
+		err = b.fromParts(ctx)
+	} else {
+		err = b.fromSelf(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if b.out.Total == 0 && len(b.out.Components) == 0 {
+		if b.out.Note, err = b.whyEmpty(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return b.out, nil
+}
+
+// oneService finds the service that match names. Requests of two services may
+// lie within one another, so their times do not add up.
+func oneService(ms []*labels.Matcher) (string, error) {
+	for _, m := range ms {
+		if m.Name == series.LabelService && m.Type == labels.MatchEqual && m.Value != "" {
+			return m.Value, nil
+		}
+	}
+	return "", Invalid("match", `the breakdown is of one service's requests; write match={service="checkout"}`)
+}
+
+// wholeBreakdown says whether the families of the breakdown have every label
+// of match, and refuses what no family has.
+func wholeBreakdown(ms []*labels.Matcher) (bool, error) {
+	whole, cohort := true, false
+	for _, m := range ms {
+		switch {
+		case m.Name == series.LabelComponent || strings.HasPrefix(m.Name, "part_"):
+			return false, Invalid("match", "the breakdown answers every component, so %s cannot be matched; leave it out", m.Name)
+		case m.Name == series.LabelCohort:
+			cohort = true
+		case !slices.Contains(breakdownLabels, m.Name):
+			whole = false
+		}
+	}
+	if !whole && cohort {
+		return false, Invalid("match", "cohort is not kept together with %s; leave one of them out", strings.Join(selfLabels, ", "))
+	}
+	return whole, nil
+}
+
+type breakdown struct {
+	st      store.Store
+	r       BreakdownRequest
+	service string
+	q       store.Query // range and step settled
+	n       int         // steps
+	out     *api.BreakdownResponse
+}
+
+// begin settles range and step by the first query and returns its result.
+func (b *breakdown) begin(ctx context.Context, q store.Query) (*store.Result, error) {
+	res, q, err := stepped(ctx, b.st, q, b.r.Start, b.r.End, b.r.Grid, 0)
+	if err != nil {
+		return nil, err
+	}
+	b.q, b.n = q, int((q.End-q.Start)/q.Step)
+	b.out = &api.BreakdownResponse{
+		Range: api.Range{Start: q.Start, End: q.End}, Step: q.Step, Slot: slotOf(res), Times: stepStarts(q),
+		Requests: make([]uint64, b.n), Components: []api.BreakdownComponent{},
+	}
+	return res, nil
+}
+
+func stepStarts(q store.Query) []int64 {
+	out := make([]int64, (q.End-q.Start)/q.Step)
+	for i := range out {
+		out[i] = q.Start + int64(i)*q.Step
+	}
+	return out
+}
+
+// step returns the index of the step that begins at slot, -1 outside the range.
+func (b *breakdown) step(slot int64) int {
+	i := (slot - b.q.Start) / b.q.Step
+	if slot < b.q.Start || i >= int64(b.n) {
+		return -1
+	}
+	return int(i)
+}
+
+// fromParts answers everything, from the families of the breakdown.
+func (b *breakdown) fromParts(ctx context.Context) error {
+	q := store.Query{Family: series.BreakdownRequests, Matchers: b.r.Matchers, Schema: hist.MaxSchema}
+	res, err := b.begin(ctx, q)
+	if err != nil {
+		return err
+	}
+	durations := hist.New(hist.MaxSchema)
+	for _, g := range res.Groups {
+		for _, p := range g.Points {
+			if i := b.step(p.Start); i >= 0 && p.Hist != nil {
+				b.out.Requests[i] += p.Hist.Count
+				if err := durations.Merge(p.Hist); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	b.out.Total = durations.Count
+	if b.out.Total == 0 {
+		return nil
+	}
+	list, err := parts(ctx, b.st, b.q)
+	if err != nil {
+		return err
+	}
+	inBand := b.r.Band.choose(durations)
+	typical, _ := upTo(durations, 0.5)
+
+	byComponent := map[string]*[3]share{} // all, band, typical
+	var micros, criticals [3]uint64
+	for _, p := range list {
+		c := byComponent[p.component]
+		if c == nil {
+			c = new([3]share)
+			byComponent[p.component] = c
+		}
+		for i, s := range [3]share{p.all(), p.in(inBand), p.in(typical)} {
+			c[i].add(s)
+			if p.component != series.ComponentQueue {
+				micros[i] += s.self
+				criticals[i] += s.critical
+			}
+		}
+	}
+	b.out.Seconds = api.Float(float64(micros[0]) * micro)
+	requests := [3]uint64{durations.Count, inBand.count(durations), typical.count(durations)}
+	b.out.Band = b.band(inBand, typical, requests, micros)
+
+	over, err := b.over(ctx, []string{series.LabelComponent}, 0)
+	if err != nil {
+		return err
+	}
+	critical, err := b.counts(ctx, series.BreakdownCritical, []string{series.LabelComponent}, 0)
+	if err != nil {
+		return err
+	}
+	for _, name := range sortedComponents(byComponent) {
+		c := byComponent[name]
+		out := api.BreakdownComponent{
+			Component: name, Self: over[partKey{component: name}], Critical: critical[partKey{component: name}],
+			Seconds: api.Float(float64(c[0].self) * micro), Share: api.Float(float64(c[0].self) / float64(micros[0])),
+			CriticalShare: api.Float(float64(c[0].critical) / float64(criticals[0])),
+		}
+		if out.Self == nil {
+			out.Self = make([]api.Float, b.n)
+		}
+		if out.Critical == nil {
+			out.Critical = make([]api.Float, b.n)
+		}
+		b.out.Components = append(b.out.Components, out)
+		b.out.Band.Components = append(b.out.Band.Components, api.BandComponent{
+			Component: name, Band: c[1].per(requests[1], micros[1]), Typical: c[2].per(requests[2], micros[2]),
+		})
+	}
+	if err := b.selfQuantiles(ctx); err != nil {
+		return err
+	}
+	if err := b.parts(ctx, list, inBand, typical, requests, micros, criticals[0]); err != nil {
+		return err
+	}
+	if b.out.FanOuts, err = fanOuts(ctx, b.st, b.q, inBand); err != nil {
+		return err
+	}
+	b.out.Skews, err = skews(ctx, b.st, b.q, b.service, list)
+	return err
+}
+
+func sortedComponents[T any](m map[string]T) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, compareComponents)
+	return names
+}
+
+func (b *breakdown) band(chosen, typical buckets, requests, micros [3]uint64) *api.Band {
+	low, high := chosen.seconds()
+	out := &api.Band{
+		Low: api.Float(low), High: api.Float(high), Above: api.Float(b.r.Above), Requests: requests[1],
+		Mean: api.Float(float64(micros[1]) * micro / float64(requests[1])), Components: []api.BandComponent{},
+	}
+	if b.r.Above == 0 {
+		out.Above = api.Float(math.NaN())
+	}
+	_, high = typical.seconds()
+	out.Typical.High = api.Float(high)
+	out.Typical.Requests = requests[2]
+	out.Typical.Mean = api.Float(float64(micros[2]) * micro / float64(requests[2]))
+	return out
+}
+
+// over reads exclusive seconds per step of each group; limit > 0 keeps the
+// groups that have most.
+func (b *breakdown) over(ctx context.Context, by []string, limit int) (map[partKey][]api.Float, error) {
+	return b.counts(ctx, series.BreakdownSelf, by, limit)
+}
+
+func (b *breakdown) counts(ctx context.Context, family string, by []string, limit int) (map[partKey][]api.Float, error) {
+	q := b.q
+	q.Family, q.By, q.Measure, q.TopK = family, by, store.Moments, limit
+	res, err := b.st.Query(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[partKey][]api.Float, len(res.Groups))
+	for _, g := range res.Groups {
+		row := make([]api.Float, b.n)
+		for _, p := range g.Points {
+			if i := b.step(p.Start); i >= 0 && p.Hist != nil {
+				row[i] += api.Float(float64(p.Hist.Count) * micro)
+			}
+		}
+		out[partOf(g.Labels)] = row
+	}
+	return out, nil
+}
+
+func (b *breakdown) parts(ctx context.Context, list []*part, inBand, typical buckets, requests, micros [3]uint64, criticals uint64) error {
+	own, err := ownDurations(ctx, b.st, list, b.q.Start, b.q.End)
+	if err != nil {
+		return err
+	}
+	over, err := b.over(ctx, partLabels, b.r.Limit)
+	if err != nil {
+		return err
+	}
+	b.out.Parts = make([]api.BreakdownPart, 0, len(list))
+	for _, p := range list {
+		out := renderPart(p, requests[0], micros[0], criticals, own[p.partKey], b.r.Quantiles)
+		band, usual := p.in(inBand).per(requests[1], micros[1]), p.in(typical).per(requests[2], micros[2])
+		out.Band, out.Typical, out.Self = &band, &usual, over[p.partKey]
+		b.out.Parts = append(b.out.Parts, out)
+	}
+	return nil
+}
