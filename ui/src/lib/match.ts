@@ -25,6 +25,11 @@ export function selection(filters: Filters): string {
   return parts.length ? `{${parts.join(',')}}` : '';
 }
 
+/** Only these labels of a selection. */
+export function pick(filters: Filters, names: string[]): Filters {
+  return Object.fromEntries(names.filter((n) => filters[n]?.length).map((n) => [n, filters[n]]));
+}
+
 const order = ['service', 'operation', 'component', 'kind', 'tenant', 'status', 'version', 'variant', 'instance'];
 
 function rank(name: string): number {

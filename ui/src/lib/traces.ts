@@ -268,3 +268,10 @@ const reasons: Record<string, string> = { slow: 'slowest', failed: 'failed', exe
 export function whyWords(why: string[] | null | undefined): string {
   return (why ?? []).map((w) => reasons[w] ?? w).join(', ');
 }
+
+/** Whether a kept request is what a reader who pointed there meant: about as long, about then. */
+export function isLike(r: { start: number; duration: number }, t: number, v: number, step: number): boolean {
+  const ratio = r.duration > v ? r.duration / v : v / r.duration;
+  const near = Math.max(120, 2 * step);
+  return ratio <= 1.5 && r.start > t - near && r.start < t + near;
+}
