@@ -38,6 +38,7 @@ func answer(t *testing.T, status int, body string) (*Client, *http.Request) {
 func TestRequests(t *testing.T) {
 	ctx := context.Background()
 	sel := Selection{Family: "f", Match: `{a="b"}`, Start: "now-1h", End: "now"}
+	span := Selection{Match: sel.Match, Start: sel.Start, End: sel.End}
 	const selected = "end=now&family=f&match=%7Ba%3D%22b%22%7D"
 	for _, c := range []struct {
 		want string
@@ -69,6 +70,26 @@ func TestRequests(t *testing.T) {
 		}},
 		{"/api/v1/nearest?by=a&time=now-5m", func(c *Client) error {
 			_, err := c.Nearest(ctx, NearestQuery{Time: "now-5m", By: []string{"a"}})
+			return err
+		}},
+		{"/api/v1/breakdown?above=0.99&end=now&high=2&limit=3&low=0.5&match=%7Ba%3D%22b%22%7D&q=0.5&start=now-1h&width=80", func(c *Client) error {
+			_, err := c.Breakdown(ctx, BreakdownQuery{span, Grid{Width: 80}, []string{"0.5"}, 0.99, 0.5, 2, 3})
+			return err
+		}},
+		{"/api/v1/operations?component=db%2Ccache&end=now&kind=client&limit=5&match=%7Ba%3D%22b%22%7D&offset=10&q=0.99&search=x&sort=p99&start=now-1h&step=1m", func(c *Client) error {
+			_, err := c.Operations(ctx, OperationsQuery{span, Grid{Step: "1m"}, []string{"0.99"}, "p99", "x", []string{"db", "cache"}, []string{"client"}, 10, 5})
+			return err
+		}},
+		{"/api/v1/callers?component=db&end=now&operation=SELECT+orders&service=s&start=now-1h", func(c *Client) error {
+			_, err := c.Callers(ctx, CallersQuery{"s", "db", "SELECT orders", "now-1h", "now"})
+			return err
+		}},
+		{"/api/v1/traces?at=0.25&end=now&limit=5&match=%7Ba%3D%22b%22%7D&max=1&min=0.1&sort=nearest&start=now-1h&step=60s&time=now-5m&why=slow%2Cfailed", func(c *Client) error {
+			_, err := c.Traces(ctx, TracesQuery{span, 0.1, 1, []string{"slow", "failed"}, "nearest", 0.25, "now-5m", "60s", 5})
+			return err
+		}},
+		{"/api/v1/traces/0af7651916cd43dd8448eb211c80319c", func(c *Client) error {
+			_, err := c.Trace(ctx, "0af7651916cd43dd8448eb211c80319c")
 			return err
 		}},
 		{"/api/v1/families", func(c *Client) error { _, err := c.Families(ctx); return err }},
