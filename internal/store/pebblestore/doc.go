@@ -31,8 +31,18 @@
 // until the slot has been rolled up or settled. From then on an address is
 // final: putting it again changes nothing.
 //
+// # Kept traces
+//
+// A trace (traces.go) is a body, under its id in the hour of its latest request,
+// and each of its requests is listed three times in the hour it started: under
+// its operation, under its service, and among all, slowest first, the failed
+// apart (tracekeys.go). So the slowest of a week are found from the heads of
+// 168 hours' lists and no body is read. An hour expires as one range deletion;
+// ids are found by the day. Each hour's bytes are counted when they are written.
+//
 // # Locks
 //
-// One mutex orders everything that writes: Put, and the commits of Maintain.
-// Queries take no part: each reads from one Pebble snapshot.
+// One mutex orders everything that writes points: Put, and the commits of
+// Maintain. Another orders what writes traces. Queries take no part: each reads
+// from one Pebble snapshot.
 package pebblestore

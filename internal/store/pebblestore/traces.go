@@ -44,10 +44,11 @@ func (s *Store) loadTraces() error {
 // traceBatchBytes is about how much PutTraces writes at once.
 const traceBatchBytes = 1 << 20
 
-// PutTraces keeps traces. Each is there whole or not at all, and is in the hands
-// of the system when PutTraces returns, though not yet of the disk. Those that
-// have expired already, or lie more than a day ahead of Maintain's clock, are
-// dropped and counted.
+// PutTraces keeps traces, each whole or not at all. It has given them to the
+// log when it returns, and does not wait for the disk: what the log's writer
+// has not passed to the system in the instant of a kill is lost. Those that have
+// expired already, or lie more than a day ahead of Maintain's clock, are dropped
+// and counted.
 func (s *Store) PutTraces(ctx context.Context, traces []store.Trace) error {
 	done, err := s.enter(ctx)
 	if err != nil {
