@@ -65,6 +65,7 @@ type SLAPeriod struct {
 	Range
 	Name       string           `json:"name"`    // 2026-11-16, 2026-W47, 2026-11
 	Partial    bool             `json:"partial"` // not over yet, or reaches back before the data
+	Covered    int64            `json:"covered"` // seconds of it that have passed and lie after the first data
 	Requests   uint64           `json:"requests"`
 	Rate       Float            `json:"rate"` // per second of the covered time
 	Apdex      Float            `json:"apdex"`

@@ -27,6 +27,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/query"
+	"tailscope/internal/sla"
 	"tailscope/internal/store"
 )
 
@@ -77,7 +78,7 @@ const maxBody = 1 << 20
 // New returns the handler of /api/v1/, /openapi.json and /prometheus/.
 func New(o Options) http.Handler {
 	o.ensureDefaults()
-	s := &server{Options: o, turns: make(chan struct{}, o.MaxConcurrent)}
+	s := &server{Options: o, turns: make(chan struct{}, o.MaxConcurrent), targets: sla.NewTargets(o.Store)}
 	s.routes = newRoutes()
 	s.prom = query.NewPromEngine(o.Store, query.PromOptions{Now: o.Now, Logger: o.Logger, Timeout: o.Timeout, MaxSamples: o.MaxSamples})
 	mux := http.NewServeMux()
@@ -98,6 +99,8 @@ type server struct {
 	turns  chan struct{}
 	prom   *query.PromEngine
 	routes *routes
+
+	targets *sla.Targets
 }
 
 var errBusy = &query.Error{Code: query.CodeUnavailable, Message: "too many questions are being worked on; try again in a moment"}
@@ -141,7 +144,7 @@ func (s *server) guardJSON(next http.Handler) http.Handler {
 			e.write(w)
 			return
 		}
-		if r.Method == http.MethodPost {
+		if r.Method == http.MethodPost || r.Method == http.MethodPut {
 			body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 			var tooLarge *http.MaxBytesError
 			switch {

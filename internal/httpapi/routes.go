@@ -69,7 +69,7 @@ type servicesInput struct {
 	Selection
 	Grid
 	Q      List `query:"q" doc:"quantiles between 0 and 1, parted by commas; 0.5,0.95,0.99 unless said otherwise"`
-	ApdexT List `query:"apdex_t" doc:"seconds that satisfy a user; 0.5 unless said otherwise"`
+	ApdexT List `query:"apdex_t" doc:"seconds that satisfy a user, for every service; each service's own target unless given"`
 }
 
 type distributionInput struct {
@@ -160,6 +160,7 @@ func (s *server) register(mux *http.ServeMux) {
 	s.registerMarks(a)
 	s.registerBreakdown(a)
 	s.registerTraces(a)
+	s.registerSLA(a)
 	// huma describes its own errors too, which are never answered.
 	for name := range a.OpenAPI().Components.Schemas.Map() {
 		if strings.HasPrefix(name, humaPrefix) {
@@ -207,7 +208,7 @@ func register[I, O any](s *server, a huma.API, method, path, id, summary string,
 	huma.Register(a, op, h)
 	item := a.OpenAPI().Paths[path]
 	var names []string
-	for _, o := range []*huma.Operation{item.Get, item.Post, item.Delete} {
+	for _, o := range []*huma.Operation{item.Get, item.Post, item.Put, item.Delete} {
 		if o == nil || o.OperationID != id {
 			continue
 		}
@@ -259,6 +260,11 @@ func (s *server) services(ctx context.Context, in *servicesInput) (*api.Services
 	if len(t) == 1 {
 		r.ApdexT = t[0]
 	}
+	set, err := s.targets.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.Target = set.OfService
 	return query.Services(ctx, s.Store, r)
 }
 

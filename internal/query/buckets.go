@@ -60,31 +60,6 @@ func explicitBounds(h *hist.Histogram, i int) (low, high float64) {
 	return low, high
 }
 
-// shareAtMost estimates the share of observations that are at most v,
-// interpolating inside v's bucket as Quantile does. It is NaN for an empty h.
-func shareAtMost(h *hist.Histogram, v float64) float64 {
-	if h.Count == 0 {
-		return math.NaN()
-	}
-	if v >= h.Max {
-		return 1
-	}
-	r := h.Rank(v)
-	if r.Same == 0 {
-		return r.Below
-	}
-	low, high := r.Low, r.High
-	f := 1.0
-	switch {
-	case !finite(low) || !finite(high) || high <= low:
-	case low > 0 && h.Schema != hist.Explicit:
-		f = math.Log(v/low) / math.Log(high/low)
-	default:
-		f = (v - low) / (high - low)
-	}
-	return r.Below + r.Same*min(max(f, 0), 1)
-}
-
 // widthError is the relative error of a value placed anywhere in its bucket at
 // the schema: the bucket's bounds grow by 1 plus it.
 func widthError(schema int8) float64 {

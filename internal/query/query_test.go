@@ -342,16 +342,16 @@ func TestApdex(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, want := apdex(h, 6, 0.5), (3+2/2.0)/6; math.Abs(got-want) > 1e-9 {
+	if got, want := ScoreApdex(h, 0, 0.5).Score, (3+2/2.0)/6; math.Abs(got-want) > 1e-9 {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if got, want := apdex(h, 8, 0.5), (3+2/2.0)/8; math.Abs(got-want) > 1e-9 {
+	if got, want := ScoreApdex(h, 2, 0.5).Score, (3+2/2.0)/8; math.Abs(got-want) > 1e-9 {
 		t.Errorf("with two failed: got %v, want %v", got, want)
 	}
-	if got := apdex(hist.New(5), 3, 0.5); got != 0 {
+	if got := ScoreApdex(hist.New(5), 3, 0.5).Score; got != 0 {
 		t.Errorf("all failed: got %v, want 0", got)
 	}
-	if got := apdex(hist.New(5), 0, 0.5); !math.IsNaN(got) {
+	if got := ScoreApdex(nil, 0, 0.5).Score; !math.IsNaN(got) {
 		t.Errorf("nothing: got %v, want NaN", got)
 	}
 }

@@ -25,17 +25,16 @@ type ServicesRequest struct {
 	Selection
 	Grid      // of the sparklines
 	Quantiles []Quantile
-	ApdexT    float64 // seconds; 0 means DefaultApdexT
+	ApdexT    float64 // seconds, for every service; 0 means each its own
+	// Target gives the T of a service in seconds; nil means DefaultApdexT.
+	Target func(service string) float64
 }
 
 // Services lists every service by name. Its requests are its spans of kind
 // server or consumer, or all of them when it has neither. Failed requests
 // satisfy nobody: they count as frustrated in Apdex.
 func Services(ctx context.Context, st store.Store, r ServicesRequest) (*api.ServicesResponse, error) {
-	if r.ApdexT == 0 {
-		r.ApdexT = DefaultApdexT
-	}
-	if !(r.ApdexT > 0) || math.IsInf(r.ApdexT, 1) {
+	if r.ApdexT < 0 || math.IsNaN(r.ApdexT) || math.IsInf(r.ApdexT, 1) {
 		return nil, Invalid("apdex_t", "apdex_t must be a positive number of seconds, such as 0.5")
 	}
 	by := []string{series.LabelService, series.LabelKind, series.LabelStatus}
@@ -60,8 +59,15 @@ func Services(ctx context.Context, st store.Store, r ServicesRequest) (*api.Serv
 		name := g.Labels.Get(series.LabelService)
 		byName[name] = append(byName[name], g)
 	}
+	t := r.ApdexT
 	for name, groups := range byName {
-		s, err := service(name, groups, q, n, r)
+		if r.ApdexT == 0 {
+			t = DefaultApdexT
+			if r.Target != nil {
+				t = r.Target(name)
+			}
+		}
+		s, err := service(name, groups, q, n, r, t)
 		if err != nil {
 			return nil, err
 		}
@@ -71,12 +77,12 @@ func Services(ctx context.Context, st store.Store, r ServicesRequest) (*api.Serv
 	return out, nil
 }
 
-func service(name string, groups []store.Group, q store.Query, n int, r ServicesRequest) (api.Service, error) {
+func service(name string, groups []store.Group, q store.Query, n int, r ServicesRequest, apdexT float64) (api.Service, error) {
 	isRequest := func(g store.Group) bool { return slices.Contains(requestKinds, g.Labels.Get(series.LabelKind)) }
 	if slices.ContainsFunc(groups, isRequest) {
 		groups = slices.DeleteFunc(groups, func(g store.Group) bool { return !isRequest(g) })
 	}
-	s := api.Service{Name: name, ApdexT: api.Float(r.ApdexT), Sparkline: api.Sparkline{Rate: nans(n), P95: nans(n)}}
+	s := api.Service{Name: name, ApdexT: api.Float(apdexT), Sparkline: api.Sparkline{Rate: nans(n), P95: nans(n)}}
 	all, good := hist.New(hist.MaxSchema), hist.New(hist.MaxSchema)
 	t := &timeline{start: q.Start, step: q.Step, n: n, until: lastBase(r.End), groups: map[string]*timelineGroup{}}
 	for _, g := range groups {
@@ -112,26 +118,12 @@ func service(name string, groups []store.Group, q store.Query, n int, r Services
 	s.Requests = all.Count
 	s.Rate = api.Float(float64(all.Count) / float64(min(q.End, t.until)-q.Start))
 	s.ErrorRate = api.Float(float64(s.Errors) / float64(all.Count))
-	s.Apdex = api.Float(apdex(good, all.Count, r.ApdexT))
+	s.Apdex = api.Float(ScoreApdex(good, s.Errors, apdexT).Score)
 	s.Mean = api.Float(all.Mean())
 	s.Quantiles = quantiles(all, r.Quantiles)
 	s.Error = api.Float(all.RelativeError())
 	s.Weighted = all.Weighted
 	return s, nil
-}
-
-// apdex is (satisfied + tolerating/2) / total, where requests of at most t
-// seconds satisfy and those of at most 4t are tolerated.
-// https://www.apdex.org/wp-content/uploads/2020/09/ApdexTechnicalSpecificationV11_000.pdf
-func apdex(good *hist.Histogram, total uint64, t float64) float64 {
-	if total == 0 {
-		return math.NaN()
-	}
-	if good.Count == 0 {
-		return 0
-	}
-	within, tolerated := shareAtMost(good, t), shareAtMost(good, 4*t)
-	return (within + tolerated) / 2 * float64(good.Count) / float64(total)
 }
 
 // TenantsRequest asks who sends the traffic and what they see.

@@ -1,0 +1,126 @@
+package sla
+
+import (
+	"context"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/api"
+	"tailscope/hist"
+	"tailscope/internal/query"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// ApdexRequest asks for Apdex over time.
+type ApdexRequest struct {
+	query.Selection
+	query.Grid
+	T           float64 // > 0 scores everything by it instead of by the targets
+	ByOperation bool
+}
+
+// maxRows bounds the rows of one answer.
+const maxRows = 2000
+
+// Apdex scores the requests of services, or of their operations, in the range
+// and in each step of it.
+func Apdex(ctx context.Context, st store.Store, targets *Targets, r ApdexRequest) (*api.ApdexResponse, error) {
+	if r.T != 0 {
+		if err := CheckT("t", r.T); err != nil {
+			return nil, err
+		}
+	}
+	if r.Step == 0 && r.Width == 0 {
+		r.Width = 120
+	}
+	set, err := targets.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	by := []string{series.LabelService}
+	if r.ByOperation {
+		by = append(by, series.LabelOperation)
+	}
+	found, err := query.Requests(ctx, st, query.RequestsRequest{Selection: r.Selection, Grid: r.Grid, By: by})
+	if err != nil {
+		return nil, err
+	}
+	if len(found.Groups) > maxRows {
+		return nil, &query.Error{Code: query.CodeTooMany, Field: "match", Message: "the answer would have more than 2000 rows; add a service to match"}
+	}
+	n := int((found.End - found.Start) / found.Step)
+	out := &api.ApdexResponse{Range: api.Range{Start: found.Start, End: found.End}, Step: found.Step, Times: make([]int64, n), Rows: []api.ApdexRow{}}
+	for i := range out.Times {
+		out.Times[i] = found.Start + int64(i)*found.Step
+	}
+	only := soleOperation(r.Selection)
+	for _, g := range found.Groups {
+		row, err := apdexRow(found, &g, r, set, only)
+		if err != nil {
+			return nil, err
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out, nil
+}
+
+// soleOperation is the operation that the selection names, which then has a
+// target of its own even when nobody asked by operation.
+func soleOperation(sel query.Selection) string {
+	v, _ := equals(sel, series.LabelOperation)
+	return v
+}
+
+func apdexRow(found *query.Requested, g *query.RequestGroup, r ApdexRequest, set *Set, only string) (api.ApdexRow, error) {
+	row := api.ApdexRow{Service: g.Labels.Get(series.LabelService)}
+	operation := only
+	if r.ByOperation {
+		operation = g.Labels.Get(series.LabelOperation)
+	}
+	row.Operation = operation
+	t, from := set.T(row.Service, operation)
+	if r.T != 0 {
+		t, from = r.T, FromAsked
+	}
+	row.T, row.From = float(t), from
+	var whole outcomes
+	var seconds, since float64 // of the range; from the first request on
+	for i := range g.Good {
+		if err := whole.add(g.Good[i], g.Failed[i]); err != nil {
+			return row, err
+		}
+		requests := g.Count(i)
+		a := query.ScoreApdex(g.Good[i], count(g.Failed[i]), t)
+		row.Over = append(row.Over, float(a.Score))
+		row.ThinOver = append(row.ThinOver, thin(requests, found.Seconds(i)))
+		seconds += found.Seconds(i)
+		if whole.requests() > 0 {
+			since += found.Seconds(i)
+		}
+	}
+	a := query.ScoreApdex(whole.good, whole.errors(), t)
+	row.Apdex, row.Low, row.High = float(a.Score), float(a.Low), float(a.High)
+	row.Satisfied, row.Tolerating, row.Frustrated = float(a.Satisfied), float(a.Tolerating), float(a.Frustrated)
+	row.Requests = a.Requests
+	row.Rate = float(float64(a.Requests) / seconds)
+	row.Thin = thin(a.Requests, since)
+	return row, nil
+}
+
+func count(h *hist.Histogram) uint64 {
+	if h == nil {
+		return 0
+	}
+	return h.Count
+}
+
+// equals returns the one value that the selection wants a label to have.
+func equals(sel query.Selection, name string) (string, bool) {
+	for _, m := range sel.Matchers {
+		if m.Name == name && m.Type == labels.MatchEqual && m.Value != "" {
+			return m.Value, true
+		}
+	}
+	return "", false
+}

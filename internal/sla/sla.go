@@ -1,0 +1,76 @@
+// Package sla scores requests against what their users expect: Apdex by
+// service and operation, and the report by day, week or month of a time zone.
+//
+// Everything is computed from the kept distributions when it is asked for.
+// Nothing is scored at ingest, so a target that changes re-scores the past.
+// The price is the width of a bucket: a request that took about T lies in a
+// bucket that holds T, and nobody knows on which side it was. So every score
+// comes with the bounds that the buckets holding T and 4T leave, and an
+// objective is met, not met, or unknown when only a bucket's width decides.
+package sla
+
+import (
+	"tailscope/api"
+	"tailscope/hist"
+)
+
+// ThinPerMinute is how many requests a minute Apdex needs to mean something.
+const ThinPerMinute = 100
+
+func thin(requests uint64, seconds float64) bool {
+	return float64(requests)*60 < ThinPerMinute*seconds
+}
+
+// outcomes are requests of one kind or span of time, those that failed apart.
+type outcomes struct {
+	good, failed *hist.Histogram // nil when there are none
+}
+
+func (o *outcomes) add(good, failed *hist.Histogram) error {
+	if err := merge(&o.good, good); err != nil {
+		return err
+	}
+	return merge(&o.failed, failed)
+}
+
+// merge adds h, which it may keep but does not change.
+func merge(to **hist.Histogram, h *hist.Histogram) error {
+	switch {
+	case h == nil || h.Count == 0:
+		return nil
+	case *to == nil:
+		*to = h.Clone()
+		return nil
+	}
+	return (*to).Merge(h)
+}
+
+func (o *outcomes) errors() uint64 {
+	if o.failed == nil {
+		return 0
+	}
+	return o.failed.Count
+}
+
+func (o *outcomes) requests() uint64 {
+	n := o.errors()
+	if o.good != nil {
+		n += o.good.Count
+	}
+	return n
+}
+
+// all merges both.
+func (o *outcomes) all() (*hist.Histogram, error) {
+	h := hist.New(hist.MaxSchema)
+	for _, part := range []*hist.Histogram{o.good, o.failed} {
+		if part != nil {
+			if err := h.Merge(part); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return h, nil
+}
+
+func float(f float64) api.Float { return api.Float(f) }

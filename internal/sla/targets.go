@@ -1,0 +1,188 @@
+package sla
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"tailscope/api"
+	"tailscope/internal/query"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// Targets are the T of services and operations: settings kept in the store,
+// under the writer that settings have. They are few, and read whenever they
+// are needed. Targets are safe for concurrent use.
+type Targets struct {
+	st store.Store
+	mu sync.Mutex // one change at a time: a change is a generation of its writer
+}
+
+// NewTargets returns those kept in st.
+func NewTargets(st store.Store) *Targets { return &Targets{st: st} }
+
+const (
+	settingsWriter = "settings"
+	targetPrefix   = "apdex/"
+
+	maxName    = 1024
+	maxTargets = 10000
+	// MinT and MaxT bound T, in seconds.
+	MinT, MaxT = 1e-6, 3600
+)
+
+// Set is the targets at one moment.
+type Set struct {
+	list    []api.ApdexTarget // by service, then operation
+	of      map[[2]string]float64
+	Default float64
+}
+
+// Where T comes from.
+const (
+	FromAsked     = "asked"
+	FromOperation = "operation"
+	FromService   = "service"
+	FromDefault   = "default"
+)
+
+// T is the target, in seconds, of an operation of a service, or of the service
+// when operation is empty, and where it comes from.
+func (s *Set) T(service, operation string) (t float64, from string) {
+	if operation != "" {
+		if t, ok := s.of[[2]string{service, operation}]; ok {
+			return t, FromOperation
+		}
+	}
+	if t, ok := s.of[[2]string{service, ""}]; ok {
+		return t, FromService
+	}
+	return s.Default, FromDefault
+}
+
+// OfService is T of a service.
+func (s *Set) OfService(service string) float64 {
+	t, _ := s.T(service, "")
+	return t
+}
+
+// Response lists the targets.
+func (s *Set) Response() *api.ApdexTargetsResponse {
+	return &api.ApdexTargetsResponse{Default: float(s.Default), Targets: s.list}
+}
+
+// All reads every target.
+func (t *Targets) All(ctx context.Context) (*Set, error) {
+	s := &Set{list: []api.ApdexTarget{}, of: map[[2]string]float64{}, Default: query.DefaultApdexT}
+	err := t.st.State(ctx, settingsWriter, []byte(targetPrefix), func(key, value []byte) error {
+		var a api.ApdexTarget
+		if err := json.Unmarshal(value, &a); err != nil {
+			return fmt.Errorf("apdex target %q: %w: %w", key, store.ErrCorrupt, err)
+		}
+		s.list = append(s.list, a)
+		s.of[[2]string{a.Service, a.Operation}] = float64(a.T)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(s.list, func(a, b api.ApdexTarget) int {
+		if c := strings.Compare(a.Service, b.Service); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Operation, b.Operation)
+	})
+	return s, nil
+}
+
+// Put sets a target. The service need not be known yet.
+func (t *Targets) Put(ctx context.Context, a api.ApdexTarget) error {
+	if err := checkTarget(a.Service, a.Operation); err != nil {
+		return err
+	}
+	if err := CheckT("t", float64(a.T)); err != nil {
+		return err
+	}
+	value, err := json.Marshal(a)
+	if err != nil {
+		return fmt.Errorf("encode apdex target: %w", err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all, err := t.All(ctx)
+	if err != nil {
+		return err
+	}
+	if _, known := all.of[[2]string{a.Service, a.Operation}]; !known && len(all.list) >= maxTargets {
+		return &query.Error{Code: query.CodeTooMany, Message: fmt.Sprintf("there are %d targets already; remove one first", len(all.list))}
+	}
+	return t.write(ctx, store.Record{Key: targetKey(a.Service, a.Operation), Value: value})
+}
+
+// Delete removes a target, so that the next wider one holds. It is not_found
+// if there is none.
+func (t *Targets) Delete(ctx context.Context, service, operation string) error {
+	if err := checkTarget(service, operation); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all, err := t.All(ctx)
+	if err != nil {
+		return err
+	}
+	if _, ok := all.of[[2]string{service, operation}]; !ok {
+		of := service
+		if operation != "" {
+			of = operation + " of " + service
+		}
+		return &query.Error{Code: query.CodeNotFound, Field: "service", Message: of + " has no target of its own; GET /api/v1/apdex-targets lists those there are"}
+	}
+	return t.write(ctx, store.Record{Key: targetKey(service, operation)})
+}
+
+func (t *Targets) write(ctx context.Context, r store.Record) error {
+	last, err := t.st.Flushed(ctx, settingsWriter)
+	if err != nil {
+		return err
+	}
+	return t.st.Put(ctx, &store.Batch{Writer: settingsWriter, Generation: last + 1, Resolution: series.Base, State: []store.Record{r}})
+}
+
+// targetKey parts service and operation by a byte that neither may hold.
+func targetKey(service, operation string) []byte {
+	return []byte(targetPrefix + service + "\x00" + operation)
+}
+
+func checkTarget(service, operation string) error {
+	if service == "" {
+		return query.Invalid("service", `a target needs a service; write {"service": "checkout", "t": 0.3}`)
+	}
+	for field, v := range map[string]string{"service": service, "operation": operation} {
+		if len(v) > maxName {
+			return query.Invalid(field, "%s is longer than %d bytes", field, maxName)
+		}
+		if !utf8.ValidString(v) || strings.ContainsFunc(v, unicode.IsControl) {
+			return query.Invalid(field, "%s has characters that cannot be printed; write it as /api/v1/labels shows it", field)
+		}
+	}
+	return nil
+}
+
+// CheckT refuses what cannot be a target.
+func CheckT(field string, t float64) error {
+	switch {
+	case math.IsNaN(t) || t <= 0:
+		return query.Invalid(field, "%s must be a positive number of seconds, such as 0.5", field)
+	case t < MinT || t > MaxT:
+		return query.Invalid(field, "%s of %g s is not between 1 µs and 1 h; it is in seconds, such as 0.5", field, t)
+	}
+	return nil
+}

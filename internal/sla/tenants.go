@@ -1,0 +1,183 @@
+package sla
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/api"
+	"tailscope/hist"
+	"tailscope/internal/query"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+const (
+	// fewRequests is how many a tenant needs in a period to be named.
+	fewRequests = 100
+	// heaviest is how many tenants of a period are looked at: of those with
+	// fewer requests none can have many frustrated ones.
+	heaviest = 500
+	// maxTenantSeries bounds what is read for one period.
+	maxTenantSeries = 500_000
+	// sure is by how many standard deviations the frustrated requests of a
+	// tenant must exceed its share: among hundreds one is always unlucky.
+	sure = 4
+)
+
+// tenantSums are the requests of one tenant in one period.
+type tenantSums struct {
+	name string
+	outcomes
+}
+
+func (t *tenantSums) api(target float64) (*api.SLATenant, error) {
+	all, err := t.all()
+	if err != nil {
+		return nil, err
+	}
+	a := query.ScoreApdex(t.good, t.errors(), target)
+	return &api.SLATenant{Name: t.name, Requests: a.Requests, Apdex: float(a.Score), P95: float(all.Quantile(0.95))}, nil
+}
+
+// excess is how many more requests of the tenant were frustrated than its share
+// of the requests would make it; 0 where that may be chance.
+func (t *tenantSums) excess(target, share float64) float64 {
+	a := query.ScoreApdex(t.good, t.errors(), target)
+	if a.Requests < fewRequests {
+		return 0
+	}
+	n := float64(a.Requests)
+	more := a.Frustrated - n*share
+	if more <= sure*math.Sqrt(n*share*(1-share)) {
+		return 0
+	}
+	return more
+}
+
+// worst is the tenant with the greatest excess, nil if none has any.
+func worst(tenants []*tenantSums, of *outcomes, target float64) *tenantSums {
+	a := query.ScoreApdex(of.good, of.errors(), target)
+	share := a.Frustrated / float64(a.Requests)
+	var best *tenantSums
+	most := 0.0
+	for _, t := range tenants {
+		if e := t.excess(target, share); e > most || e == most && e > 0 && t.name < best.name {
+			best, most = t, e
+		}
+	}
+	return best
+}
+
+// tenantBudget is the part of the time left that looking for tenants may take.
+const tenantBudget = 0.6
+
+// findWorst finds each period's worst tenant. It is left out, with a note, when
+// the selection is of one tenant, or there are too many to look at.
+func (x *report) findWorst(ctx context.Context, rows []*row) error {
+	if slices.ContainsFunc(x.Matchers, func(m *labels.Matcher) bool {
+		return m.Name == series.LabelTenant || m.Name == series.LabelInstance
+	}) {
+		return nil
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(tenantBudget*float64(time.Until(deadline))))
+		defer cancel()
+	}
+	// The newest first: they matter most if time runs out.
+	for i := len(rows) - 1; i >= 0; i-- {
+		r := rows[i]
+		if r.requests() < fewRequests {
+			continue
+		}
+		tenants, err := x.tenants(ctx, r)
+		switch {
+		case errors.Is(err, store.ErrTooMany), errors.Is(err, context.DeadlineExceeded):
+			x.note("there are too many tenants to look for the worst before %s; a shorter period or an operation narrows them", rows[min(i+1, len(rows)-1)].name())
+			return nil
+		case err != nil:
+			return err
+		}
+		r.tenants = tenants
+		r.worst = worst(tenants, &r.outcomes, x.t)
+	}
+	return nil
+}
+
+// tenants reads the heaviest tenants of a period in two queries, however many
+// there are.
+func (x *report) tenants(ctx context.Context, r *row) ([]*tenantSums, error) {
+	named, err := labels.NewMatcher(labels.MatchNotRegexp, series.LabelTenant, "|"+series.Other)
+	if err != nil {
+		return nil, err
+	}
+	byName := map[string]*tenantSums{}
+	var list []*tenantSums
+	for _, match := range []labels.MatchType{labels.MatchNotEqual, labels.MatchEqual} {
+		status, err := labels.NewMatcher(match, series.LabelStatus, "error")
+		if err != nil {
+			return nil, err
+		}
+		q := store.Query{
+			Family: series.SpanDuration, View: series.Full, Matchers: append(slices.Clone(x.Matchers), named, status),
+			Start: r.read[0], End: r.read[1], By: []string{series.LabelTenant}, Schema: hist.DefaultSchema,
+			TopK: heaviest, MaxSeries: maxTenantSeries,
+		}
+		res, err := x.st.Query(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range res.Groups {
+			if len(g.Points) == 0 || g.Points[0].Hist == nil {
+				continue
+			}
+			name := g.Labels.Get(series.LabelTenant)
+			t := byName[name]
+			if t == nil {
+				t = &tenantSums{name: name}
+				byName[name] = t
+				list = append(list, t)
+			}
+			if match == labels.MatchEqual {
+				t.failed = g.Points[0].Hist
+			} else {
+				t.good = g.Points[0].Hist
+			}
+		}
+	}
+	return list, nil
+}
+
+// worstOfAll is the worst tenant over every period.
+func (x *report) worstOfAll(rows []*row, all *row) (*api.SLATenant, error) {
+	sums := map[string]*tenantSums{}
+	for _, r := range rows {
+		for _, t := range r.tenants {
+			if sums[t.name] == nil {
+				sums[t.name] = &tenantSums{name: t.name}
+			}
+			if err := sums[t.name].add(t.good, t.failed); err != nil {
+				return nil, err
+			}
+		}
+	}
+	list := make([]*tenantSums, 0, len(sums))
+	for _, t := range sums {
+		list = append(list, t)
+	}
+	slices.SortFunc(list, func(a, b *tenantSums) int {
+		if a.name < b.name {
+			return -1
+		}
+		return 1
+	})
+	if w := worst(list, &all.outcomes, x.t); w != nil {
+		return w.api(x.t)
+	}
+	return nil, nil
+}
