@@ -103,7 +103,8 @@ func total(r *store.Result) (n uint64) {
 }
 
 // Run runs the suite. open returns an empty store that keeps base slots for at
-// least 48 hours; the suite closes it.
+// least 48 hours, hours for at least 400 days and traces for at least 7 days;
+// the suite closes it.
 func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	tests := []struct {
 		name string
@@ -127,6 +128,8 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Cancelled", testCancelled},
 		{"Concurrent", testConcurrent},
 		{"LateData", testLateData},
+		{"OldData", testOldData},
+		{"OldMonth", testOldMonth},
 		{"Traces", testTraces},
 		{"TraceQueries", testTraceQueries},
 		{"BadTraces", testBadTraces},

@@ -334,7 +334,6 @@ func (w *Twin) Families(ctx context.Context) ([]store.FamilyInfo, error) {
 // eachLabels calls fn for the series that have points, or samples, on the days
 // that the range touches.
 func (w *Twin) eachLabels(family string, view series.View, ms []*labels.Matcher, start, end int64, fn func(labels.Labels)) {
-	const day = 24 * 3600
 	start -= ((start % day) + day) % day
 	end += ((-end)%day + day) % day
 	see := func(s series.Series, t int64) {
