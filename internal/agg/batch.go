@@ -91,6 +91,10 @@ func (a *Aggregator) NewBatch() *Batch {
 // are safe to use in the batch.
 func (b *Batch) Epoch() uint32 { return b.epoch }
 
+// Accepts is what may be added: what ended in [from, to], in Unix nanoseconds.
+// The rest is refused as too old or too new.
+func (b *Batch) Accepts() (from, to int64) { return b.from, b.to }
+
 // due says whether a moment is in the accepted range, and counts it if not.
 func (b *Batch) due(nanos int64) bool {
 	if nanos < b.from {

@@ -53,10 +53,10 @@ func BenchmarkTraces(b *testing.B) {
 	r := testReceiver(b, nullSink{})
 	d := &decoder{r: r, batch: nullBatch{}}
 	run("walk", r, func(p []byte) error { return d.walkOnly(p) })
-	run("map", r, func(p []byte) error { _, err := r.take(context.Background(), traces, p); return err })
+	run("map", r, func(p []byte) error { _, err := r.take(context.Background(), traceSignal, p); return err })
 	a := openAgg(b)
 	r = testReceiver(b, Into(a))
-	run("agg", r, func(p []byte) error { _, err := r.take(context.Background(), traces, p); return err })
+	run("agg", r, func(p []byte) error { _, err := r.take(context.Background(), traceSignal, p); return err })
 	b.Logf("%+v", a.Stats())
 }
 
@@ -73,7 +73,7 @@ func BenchmarkHistograms(b *testing.B) {
 				a := openAgg(b)
 				r := testReceiver(b, Into(a))
 				for _, p := range reqs {
-					if _, err := r.take(context.Background(), metrics, p); err != nil {
+					if _, err := r.take(context.Background(), metricSignal, p); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -120,22 +120,6 @@ func (d *decoder) walkOnly(b []byte) error {
 		return fmt.Errorf("%d", sel)
 	}
 	return err
-}
-
-func each(b []byte, number int32, do func([]byte) error) error {
-	var f field
-	for i := 0; i < len(b); {
-		var err error
-		if i, err = f.next(b, i); err != nil {
-			return err
-		}
-		if f.number == number && f.wire == bytesT {
-			if err := do(f.data); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // openAgg opens an aggregator over a store that drops what it is given.

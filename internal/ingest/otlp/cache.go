@@ -5,10 +5,11 @@ import (
 	"sync/atomic"
 
 	"tailscope/internal/agg"
+	"tailscope/internal/traces"
 )
 
-// cache remembers which target a span or a stream was resolved to, by the
-// 64-bit hash of what decides it. Reading takes no lock: tables only ever
+// cache remembers which target a span or a stream was resolved to, and its
+// name in the breakdown, by the 64-bit hash of what decides it. Reading takes no lock: tables only ever
 // gain entries, an entry's hash being written last, and are replaced
 // whole. When the young table is full it becomes the old one, whose entries
 // move over as they are used; the rest is forgotten. It holds no pointers for
@@ -19,7 +20,7 @@ type cache struct {
 	now   atomic.Pointer[tables]
 }
 
-// tables are those of one epoch of the aggregator.
+// tables are those of one epoch of the aggregator and the assembler.
 type tables struct {
 	epoch      uint32
 	young, old *table
@@ -34,7 +35,20 @@ type table struct {
 // slot is empty while hash is 0. That any two of half a million keys meet in 64
 // bits has a probability of 1e-8, and the seed of each process keeps anybody
 // from looking for such keys.
-type slot struct{ hash, target atomic.Uint64 }
+type slot struct {
+	hash, target atomic.Uint64
+	name         atomic.Uint32
+}
+
+// resolved is what a slot holds.
+type resolved struct {
+	target agg.Target
+	name   traces.Name
+}
+
+func (s *slot) load() resolved {
+	return resolved{agg.Target(s.target.Load()), traces.Name(s.name.Load())}
+}
 
 const smallest = 1 << 10
 
@@ -47,25 +61,26 @@ func newCache(limit int) *cache {
 // newTable makes a table of n slots, a power of two.
 func newTable(n int) *table { return &table{mask: uint64(n) - 1, slot: make([]slot, n)} }
 
-func (t *table) find(h uint64) (agg.Target, bool) {
+func (t *table) find(h uint64) (resolved, bool) {
 	for i := h & t.mask; ; i = (i + 1) & t.mask {
 		s := &t.slot[i]
 		switch s.hash.Load() {
 		case h:
-			return agg.Target(s.target.Load()), true
+			return s.load(), true
 		case 0:
-			return 0, false
+			return resolved{}, false
 		}
 	}
 }
 
 // put adds an entry unless it is there; the table must have room.
-func (t *table) put(h uint64, target agg.Target) {
+func (t *table) put(h uint64, to resolved) {
 	for i := h & t.mask; ; i = (i + 1) & t.mask {
 		s := &t.slot[i]
 		switch s.hash.Load() {
 		case 0:
-			s.target.Store(uint64(target))
+			s.target.Store(uint64(to.target))
+			s.name.Store(uint32(to.name))
 			s.hash.Store(h)
 			t.used++
 			return
@@ -92,32 +107,32 @@ func (c *cache) at(epoch uint32) *tables {
 }
 
 // get looks h up. t is what at returned at the beginning of the request.
-func (c *cache) get(t *tables, h uint64) (agg.Target, bool) {
+func (c *cache) get(t *tables, h uint64) (resolved, bool) {
 	h = max(h, 1) // 0 is an empty slot
-	target, ok := t.young.find(h)
+	to, ok := t.young.find(h)
 	if !ok {
 		if now := c.now.Load(); now != t {
 			if now.epoch != t.epoch {
-				return 0, false
+				return to, false
 			}
-			if target, ok = now.young.find(h); ok {
-				return target, true
+			if to, ok = now.young.find(h); ok {
+				return to, true
 			}
 			t = now
 		}
 		if t.old == nil {
-			return 0, false
+			return to, false
 		}
-		if target, ok = t.old.find(h); ok {
-			c.put(t.epoch, h, target)
+		if to, ok = t.old.find(h); ok {
+			c.put(t.epoch, h, to)
 		}
 	}
-	return target, ok
+	return to, ok
 }
 
-// find appends the targets of the pending spans, 0 for those not found. sum
-// means nothing: it keeps the compiler from dropping loads.
-func (c *cache) find(out []agg.Target, t *tables, list []pending) (_ []agg.Target, sum uint64) {
+// find appends what the pending spans were resolved to; of those not found the
+// target is 0. sum means nothing: it keeps the compiler from dropping loads.
+func (c *cache) find(out []resolved, t *tables, list []pending) (_ []resolved, sum uint64) {
 	if now := c.now.Load(); now.epoch == t.epoch {
 		t = now
 	}
@@ -128,17 +143,17 @@ func (c *cache) find(out []agg.Target, t *tables, list []pending) (_ []agg.Targe
 		sum += young.slot[list[i].hash&young.mask].hash.Load()
 	}
 	for i := range list {
-		target, ok := young.find(list[i].hash)
+		to, ok := young.find(list[i].hash)
 		if !ok && t.old != nil {
-			target, _ = c.get(t, list[i].hash)
+			to, _ = c.get(t, list[i].hash)
 		}
-		out = append(out, target)
+		out = append(out, to)
 	}
 	return out, sum
 }
 
-// put remembers a target that was resolved in the epoch or later.
-func (c *cache) put(epoch uint32, h uint64, target agg.Target) {
+// put remembers what was resolved in the epoch or later.
+func (c *cache) put(epoch uint32, h uint64, to resolved) {
 	h = max(h, 1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,14 +169,14 @@ func (c *cache) put(epoch uint32, h uint64, target agg.Target) {
 			next.young = newTable(2 * len(y.slot))
 			for i := range y.slot {
 				if h := y.slot[i].hash.Load(); h != 0 {
-					next.young.put(h, agg.Target(y.slot[i].target.Load()))
+					next.young.put(h, y.slot[i].load())
 				}
 			}
 		}
 		c.now.Store(next)
 		t = next
 	}
-	t.young.put(h, target)
+	t.young.put(h, to)
 }
 
 // entries is how many are remembered now.

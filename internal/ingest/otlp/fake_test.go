@@ -3,6 +3,7 @@ package otlp
 import (
 	"context"
 	"fmt"
+	"math"
 	"sort"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type ledger struct {
 	mu        sync.Mutex
 	epoch     uint32
+	from      int64 // ends before it are refused
 	names     []string
 	byName    map[string]agg.Target
 	resolved  int
@@ -71,6 +73,8 @@ func (l *ledger) target(name string) agg.Target {
 
 func (l *ledger) SpanTarget(id *agg.SpanIdentity) agg.Target { return l.target(spanText(id)) }
 
+func (l *ledger) Named(agg.Target, *agg.SpanIdentity) {}
+
 func (l *ledger) SeriesTarget(s series.Series) agg.Target {
 	kind := [...]string{"distribution", "gauge", "counter"}[s.Kind]
 	return l.target(kind + " " + s.Family + s.Labels.String())
@@ -105,6 +109,9 @@ func (b *ledgerBatch) add(t agg.Target, format string, args ...any) {
 }
 
 func (b *ledgerBatch) Epoch() uint32 { return b.epoch }
+
+// Accepts takes what the tests of reasons call neither too old nor too new.
+func (b *ledgerBatch) Accepts() (from, to int64) { return b.l.from, math.MaxInt64 }
 func (b *ledgerBatch) Observe(t agg.Target, end, duration int64, weight uint32) {
 	b.add(t, "%d at %d weight %d", duration, end, weight)
 }
@@ -180,7 +187,7 @@ func (l *ledger) len() int { l.mu.Lock(); defer l.mu.Unlock(); return len(l.entr
 
 func testReceiver(t testing.TB, l Sink) *receiver {
 	t.Helper()
-	r, err := newReceiver(l, nil, nil)
+	r, err := newReceiver(l, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

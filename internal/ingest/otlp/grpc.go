@@ -114,8 +114,8 @@ func (s *Server) newGRPC() *grpc.Server {
 			return status.Errorf(codes.Unimplemented, "%s is not served here: tailscope takes traces and metrics; turn the exporter for anything else off", strings.TrimPrefix(name, "/"))
 		}),
 	)
-	g.RegisterService(service("opentelemetry.proto.collector.trace.v1.TraceService", traces), s)
-	g.RegisterService(service("opentelemetry.proto.collector.metrics.v1.MetricsService", metrics), s)
+	g.RegisterService(service("opentelemetry.proto.collector.trace.v1.TraceService", traceSignal), s)
+	g.RegisterService(service("opentelemetry.proto.collector.metrics.v1.MetricsService", metricSignal), s)
 	return g
 }
 

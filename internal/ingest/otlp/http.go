@@ -30,8 +30,8 @@ const (
 // Handler serves OTLP over HTTP: POST /v1/traces and /v1/metrics.
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("/v1/traces", func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, traces) })
-	mux.HandleFunc("/v1/metrics", func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, metrics) })
+	mux.HandleFunc("/v1/traces", func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, traceSignal) })
+	mux.HandleFunc("/v1/metrics", func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, metricSignal) })
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		code, st := http.StatusNotFound, codes.NotFound
 		if strings.HasPrefix(r.URL.Path, "/v1") {
@@ -172,7 +172,7 @@ func (e *brokenError) Unwrap() error { return e.err }
 func fromJSON(sig signal, b []byte) ([]byte, error) {
 	var err error
 	var out []byte
-	if sig == traces {
+	if sig == traceSignal {
 		req := ptraceotlp.NewExportRequest()
 		if err = req.UnmarshalJSON(b); err == nil {
 			out, err = req.MarshalProto()
@@ -241,7 +241,7 @@ func appendJSON(dst []byte, sig signal, p Partial) []byte {
 		return append(dst, `{"partialSuccess":{}}`...)
 	}
 	name := "rejectedSpans"
-	if sig == metrics {
+	if sig == metricSignal {
 		name = "rejectedDataPoints"
 	}
 	text, err := json.Marshal(p.Message)

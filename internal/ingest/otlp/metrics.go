@@ -281,15 +281,15 @@ func (d *decoder) stream(m *metric, p *point, suffix byte, bits uint64) xxh3.Uin
 // target finds the series of a stream; b is the point, whose attributes have
 // the given field number.
 func (d *decoder) target(m *metric, id xxh3.Uint128, name string, kind series.Kind, b []byte, attributes int32, quantile float64) (agg.Target, error) {
-	if t, ok := d.r.cache.get(d.tables, id.Hi^d.r.seed); ok {
-		return t, nil
+	if to, ok := d.r.cache.get(d.tables, id.Hi^d.r.seed); ok {
+		return to.target, nil
 	}
 	ls, err := d.pointLabels(b, attributes, quantile)
 	if err != nil {
 		return 0, err
 	}
 	t := d.r.sink.SeriesTarget(series.Series{Family: name, View: series.Full, Kind: kind, Labels: ls})
-	d.r.cache.put(d.tables.epoch, id.Hi^d.r.seed, t)
+	d.r.cache.put(d.tables.epoch, id.Hi^d.r.seed, resolved{target: t})
 	return t, nil
 }
 

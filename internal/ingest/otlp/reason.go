@@ -41,7 +41,7 @@ var reasonTexts = [reasons]struct{ name, text string }{
 	NoStart:             {"no_start", "without a start time"},
 	NoEnd:               {"no_end", "without an end time: send spans when they have ended"},
 	EndsBeforeStart:     {"ends_before_start", "that end before they start: check the clocks of the hosts"},
-	TooOld:              {"too_old", "older than what is kept at full resolution"},
+	TooOld:              {"too_old", "older than anything that is kept: see the retention settings"},
 	TooNew:              {"too_new", "too far in the future: check the clocks of the hosts"},
 	OutOfOrder:          {"out_of_order", "not newer than the stream's last: send each stream from one place, with its own service.instance.id"},
 	Invalid:             {"invalid", "of another kind than their series, or not a number"},

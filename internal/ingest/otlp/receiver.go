@@ -28,12 +28,14 @@ import (
 	"tailscope/internal/ingest/semconv"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
+	"tailscope/internal/traces"
 )
 
 // Sink is where observations go: an aggregator.
 type Sink interface {
 	Overloaded() bool
 	SpanTarget(*agg.SpanIdentity) agg.Target
+	Named(agg.Target, *agg.SpanIdentity)
 	SeriesTarget(series.Series) agg.Target
 	DeclareFamily(store.FamilyInfo)
 	NewBatch() Batch
@@ -42,6 +44,7 @@ type Sink interface {
 // Batch is what a request fills; see agg.Batch.
 type Batch interface {
 	Epoch() uint32
+	Accepts() (from, to int64)
 	Observe(t agg.Target, endNanos, durationNanos int64, weight uint32)
 	Distribution(t agg.Target, timeNanos int64, h *hist.Histogram)
 	Number(t agg.Target, timeNanos int64, v float64)
@@ -61,6 +64,8 @@ func (s sink) NewBatch() Batch { return s.Aggregator.NewBatch() }
 // receiver decodes payloads into a sink. It is safe for concurrent use.
 type receiver struct {
 	sink       Sink
+	assembler  Assembler // nil: no breakdown
+	texts      texts
 	keys       *semconv.Keys
 	extraOrder []int // of keys.Extras, by name
 	seed       uint64
@@ -71,18 +76,19 @@ type receiver struct {
 	decoders   sync.Pool
 
 	spans, points, noValue atomic.Uint64
+	queueImplausible       atomic.Uint64
 	rejected               [2][reasons]atomic.Uint64 // of spans, of points
 }
 
 // cacheEntries bounds each of the two tables of targets: about 20 MB together.
 const cacheEntries = 1 << 18
 
-func newReceiver(s Sink, tenant, extra []string) (*receiver, error) {
+func newReceiver(s Sink, assembler Assembler, tenant, extra []string) (*receiver, error) {
 	keys, err := semconv.NewKeys(tenant, extra)
 	if err != nil {
 		return nil, err
 	}
-	r := &receiver{sink: s, keys: keys, seed: rand.Uint64(), cache: newCache(cacheEntries)}
+	r := &receiver{sink: s, assembler: assembler, keys: keys, seed: rand.Uint64(), cache: newCache(cacheEntries)}
 	for i := range keys.Extras {
 		r.extraOrder = append(r.extraOrder, i)
 	}
@@ -107,8 +113,17 @@ type decoder struct {
 	extra      []labels.Label
 	id         agg.SpanIdentity
 	pending    []pending
-	targets    []agg.Target // of pending; 0 is not found
-	fetched    uint64       // see cache.find
+	targets    []resolved // of pending; target 0 is not found
+	fetched    uint64     // see cache.find
+
+	spans       []traces.Span // of the request, for the breakdown
+	from, to    int64         // ends that the batch accepts
+	present     semconv.Mask  // of the span's attributes, before Select
+	details     []byte
+	statement   []byte
+	queued      int64 // the earliest time a header of the span says, 0 if none does
+	rpcStatus   int8  // -1 if there is none
+	implausible uint64
 
 	scope      xxh3.Uint128
 	m          metric
@@ -128,8 +143,8 @@ func (d *decoder) refuse(r Reason) { d.refused[r]++ }
 type signal uint8
 
 const (
-	traces signal = iota
-	metrics
+	traceSignal signal = iota
+	metricSignal
 )
 
 func (s signal) items() string { return [...]string{"spans", "data points"}[s] }
@@ -142,9 +157,14 @@ func (r *receiver) take(ctx context.Context, s signal, payload []byte) (Partial,
 	d.items, d.noValue = 0, 0
 	clear(d.refused[:])
 	d.batch = r.sink.NewBatch()
-	d.tables = r.cache.at(d.batch.Epoch())
+	epoch := d.batch.Epoch()
+	if r.assembler != nil {
+		epoch += r.assembler.Epoch()
+		d.from, d.to = d.batch.Accepts()
+	}
+	d.tables = r.cache.at(epoch)
 	var err error
-	if s == traces {
+	if s == traceSignal {
 		err = d.traces(payload)
 	} else {
 		err = d.metrics(payload)
@@ -173,8 +193,12 @@ func (r *receiver) take(ctx context.Context, s signal, payload []byte) (Partial,
 	p.Rejected = min(p.Rejected, p.Items) // a summary is several numbers
 	p.Message = describe(s.items(), p.Items, p.Rejected, &d.refused)
 	accepted := uint64(p.Items - p.Rejected - d.noValue)
-	if s == traces {
+	if s == traceSignal {
 		r.spans.Add(accepted)
+		if r.assembler != nil {
+			r.assembler.Add(d.spans)
+			r.queueImplausible.Add(d.implausible)
+		}
 	} else {
 		r.points.Add(accepted)
 		r.noValue.Add(uint64(d.noValue))
@@ -190,6 +214,7 @@ func (d *decoder) forget() {
 	d.id = agg.SpanIdentity{}
 	clear(d.pending)
 	d.pending = d.pending[:0]
+	d.forgetSpans()
 	d.h.Bounds = nil
 	d.attrs.Mask = 0
 }

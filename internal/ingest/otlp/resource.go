@@ -189,6 +189,9 @@ func (d *decoder) value(s semconv.Slot, rank uint8, b []byte) error {
 	if d.attrs.Mask.Has(s) && d.rank[s] < rank {
 		return nil
 	}
+	if s == semconv.Queued {
+		return d.queueHeader(b, 0)
+	}
 	var text string
 	if len(b) >= 2 && b[0] == 1<<3|bytesT && int(b[1]) == len(b)-2 && b[1] < 0x80 {
 		text = view(b[2:])
@@ -221,6 +224,10 @@ func (d *decoder) value(s semconv.Slot, rank uint8, b []byte) error {
 		}
 	}
 	if text == "" {
+		return nil
+	}
+	if s == semconv.RPCStatus {
+		d.rpcStatus = int8(semconv.RPCCode(text))
 		return nil
 	}
 	if s == semconv.HTTPStatus {

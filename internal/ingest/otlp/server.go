@@ -19,7 +19,8 @@ import (
 // Options configures a Server. The zero value of each field but Sink means its
 // default.
 type Options struct {
-	Sink Sink // where observations go; see Into
+	Sink      Sink      // where observations go; see Into
+	Assembler Assembler // where spans go beside; nil: time is not broken down
 
 	GRPC, HTTP                 string       // addresses; empty: not served, unless by a listener
 	GRPCListener, HTTPListener net.Listener // used instead of the addresses; the Server closes them
@@ -89,7 +90,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	if o.Sink == nil {
 		return nil, errors.New("otlp: no sink")
 	}
-	if s.r, err = newReceiver(o.Sink, o.TenantKeys, o.ExtraLabels); err != nil {
+	if s.r, err = newReceiver(o.Sink, o.Assembler, o.TenantKeys, o.ExtraLabels); err != nil {
 		return nil, fmt.Errorf("otlp: %w", err)
 	}
 	var lc net.ListenConfig
@@ -199,12 +200,15 @@ type counters struct {
 
 // Stats are running totals since Start.
 type Stats struct {
-	Spans    uint64 // accepted
-	Points   uint64 // accepted
-	NoValue  uint64 // points that said they hold no value
-	Rejected []Rejected
-	GRPC     ProtocolStats
-	HTTP     ProtocolStats
+	Spans   uint64 // accepted
+	Points  uint64 // accepted
+	NoValue uint64 // points that said they hold no value
+	// QueueImplausible are spans whose header of the queue was more than
+	// queuetime.Most off, and was left out.
+	QueueImplausible uint64
+	Rejected         []Rejected
+	GRPC             ProtocolStats
+	HTTP             ProtocolStats
 
 	InFlightRequests, InFlightBytes int64 // now
 	CachedTargets                   int   // spans and streams recognised without asking the aggregator
@@ -232,16 +236,17 @@ type ProtocolStats struct {
 func (s *Server) Stats() Stats {
 	st := Stats{
 		Spans: s.r.spans.Load(), Points: s.r.points.Load(), NoValue: s.r.noValue.Load(),
-		GRPC: s.counters[overGRPC].load(), HTTP: s.counters[overHTTP].load(),
+		QueueImplausible: s.r.queueImplausible.Load(),
+		GRPC:             s.counters[overGRPC].load(), HTTP: s.counters[overHTTP].load(),
 		InFlightRequests: s.limit.requests.Load(), InFlightBytes: s.limit.bytes.Load(),
 		CachedTargets: s.r.cache.entries(),
 	}
 	for reason := OK + 1; reason < noValue; reason++ {
 		if reason != OutOfOrder && reason < NoTime {
-			st.Rejected = append(st.Rejected, Rejected{"spans", reason.String(), s.r.rejected[traces][reason].Load()})
+			st.Rejected = append(st.Rejected, Rejected{"spans", reason.String(), s.r.rejected[traceSignal][reason].Load()})
 		}
 		if reason >= TooOld {
-			st.Rejected = append(st.Rejected, Rejected{"points", reason.String(), s.r.rejected[metrics][reason].Load()})
+			st.Rejected = append(st.Rejected, Rejected{"points", reason.String(), s.r.rejected[metricSignal][reason].Load()})
 		}
 	}
 	return st

@@ -639,9 +639,9 @@ func FuzzJSON(f *testing.F) {
 	f.Add(false, []byte(`{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"a","kind":2,"startTimeUnixNano":"1","endTimeUnixNano":"2"}]}]}]}`))
 	f.Add(true, []byte(`{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"a","sum":{"aggregationTemporality":2,"isMonotonic":true,"dataPoints":[{"timeUnixNano":"1","asInt":"4"}]}}]}]}]}`))
 	f.Fuzz(func(t *testing.T, m bool, b []byte) {
-		sig := traces
+		sig := traceSignal
 		if m {
-			sig = metrics
+			sig = metricSignal
 		}
 		out, err := fromJSON(sig, b)
 		if err != nil {

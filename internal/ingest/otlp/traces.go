@@ -72,6 +72,7 @@ type pending struct {
 	end      int64
 	duration int64
 	weight   uint32
+	span     int32 // index in decoder.spans, -1 if it is not there
 	message  []byte
 }
 
@@ -85,14 +86,17 @@ func (d *decoder) settle() error {
 	d.targets, d.fetched = d.r.cache.find(d.targets[:0], d.tables, d.pending)
 	for i := range d.pending {
 		p := &d.pending[i]
-		t := d.targets[i]
-		if t == 0 {
+		to := d.targets[i]
+		if to.target == 0 {
 			var err error
-			if t, err = d.newTarget(p); err != nil {
+			if to, err = d.newTarget(p); err != nil {
 				return err
 			}
 		}
-		d.batch.Observe(t, p.end, p.duration, p.weight)
+		d.batch.Observe(to.target, p.end, p.duration, p.weight)
+		if p.span >= 0 {
+			d.spans[p.span].Name = to.name
+		}
 	}
 	clear(d.pending) // of references to the payload
 	d.pending = d.pending[:0]
@@ -101,20 +105,24 @@ func (d *decoder) settle() error {
 
 // newTarget resolves a span that was not found; one like it may have been
 // resolved since.
-func (d *decoder) newTarget(p *pending) (agg.Target, error) {
-	if t, ok := d.r.cache.get(d.tables, p.hash); ok {
-		return t, nil
+func (d *decoder) newTarget(p *pending) (resolved, error) {
+	if to, ok := d.r.cache.get(d.tables, p.hash); ok {
+		return to, nil
 	}
 	var s spanFields
 	if err := d.read(p.message, &s); err != nil {
-		return 0, err
+		return resolved{}, err
 	}
+	d.present = d.attrs.Mask
 	d.attrs.Mask = semconv.Select(s.of, d.attrs.Mask)
 	var component string
 	d.operation, component = semconv.Operation(d.operation[:0], s.of, &d.attrs)
-	t := d.resolveSpan(s.of, s.failed, component)
-	d.r.cache.put(d.tables.epoch, p.hash, t)
-	return t, nil
+	to := resolved{target: d.resolveSpan(s.of, s.failed, component)}
+	if d.r.assembler != nil {
+		to.name = d.name(s.of, to.target)
+	}
+	d.r.cache.put(d.tables.epoch, p.hash, to)
+	return to, nil
 }
 
 // span reads one Span message.
@@ -142,7 +150,13 @@ func (d *decoder) span(b []byte) error {
 	if len(s.state) > 0 {
 		w = weight(view(s.state), s.traceID)
 	}
-	d.pending = append(d.pending, pending{d.spanHash(s.of, s.failed), int64(s.end), int64(s.end - s.start), w, b})
+	d.present = d.attrs.Mask
+	at := int32(-1)
+	if end := int64(s.end); d.r.assembler != nil && d.from <= end && end <= d.to {
+		at = int32(len(d.spans))
+		d.assemble(&s, w, b)
+	}
+	d.pending = append(d.pending, pending{d.spanHash(s.of, s.failed), int64(s.end), int64(s.end - s.start), w, at, b})
 	if len(d.pending) >= settleEvery {
 		return d.settle()
 	}
@@ -153,6 +167,7 @@ func (d *decoder) span(b []byte) error {
 type spanFields struct {
 	start, end     uint64
 	traceID, state []byte
+	id, parent     []byte
 	of             semconv.Kind
 	failed         bool
 }
@@ -166,7 +181,7 @@ func (d *decoder) read(b []byte, s *spanFields) error {
 		err        error
 	)
 	d.attrs.Mask = 0
-	d.httpStatus = 0
+	d.httpStatus, d.rpcStatus, d.queued = 0, -1, 0
 	d.arena = d.arena[:0]
 	for i := 0; i < len(b); {
 		// The usual forms of a field read in place: less than 128 bytes, or
@@ -189,8 +204,12 @@ func (d *decoder) read(b []byte, s *spanFields) error {
 			switch f.number {
 			case 1:
 				s.traceID = f.data
+			case 2:
+				s.id = f.data
 			case 3:
 				s.state = f.data
+			case 4:
+				s.parent = f.data
 			case 5:
 				name = f.data
 			case 9:
@@ -222,7 +241,7 @@ func (d *decoder) read(b []byte, s *spanFields) error {
 	if kind <= uint64(semconv.Consumer) {
 		s.of = semconv.Kind(kind)
 	}
-	s.failed = code == 2 || code == 0 && d.httpStatus >= 500
+	s.failed = code == 2 || code == 0 && (d.httpStatus >= 500 || d.rpcStatus > 0 && semconv.RPCFailed(s.of, int(d.rpcStatus)))
 	return nil
 }
 
@@ -273,6 +292,9 @@ func (d *decoder) spanHash(k semconv.Kind, failed bool) uint64 {
 			key = binary.AppendUvarint(key, uint64(n))
 		}
 		key = append(key, v...)
+	}
+	if d.r.assembler != nil && (k == semconv.Client || k == semconv.Producer) {
+		key = d.appendAddress(append(key, 0xFF))
 	}
 	d.key = key
 	return max(xxh3.HashSeed(key, d.r.seed), 1) // 0 is an empty slot of the cache

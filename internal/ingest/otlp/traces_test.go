@@ -48,7 +48,7 @@ func spansOf(attrs []*common.KeyValue, spans ...*trace.Span) *collectortrace.Exp
 
 func TestTraces(t *testing.T) {
 	l := newLedger()
-	r, err := newReceiver(l, nil, []string{"deployment.environment", "region"})
+	r, err := newReceiver(l, nil, nil, []string{"deployment.environment", "region"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestTraces(t *testing.T) {
 	f := func(req *collectortrace.ExportTraceServiceRequest, want, message string) {
 		t.Helper()
 		l.entries = nil
-		p, err := r.take(context.Background(), traces, marshal(t, req))
+		p, err := r.take(context.Background(), traceSignal, marshal(t, req))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -224,7 +224,7 @@ func TestTracesAsReference(t *testing.T) {
 		var want []string
 		for range 2 { // cold, then from the cache
 			want = append(want, reference(t, r.keys, b)...)
-			if _, err := r.take(context.Background(), traces, b); err != nil {
+			if _, err := r.take(context.Background(), traceSignal, b); err != nil {
 				rt.Fatal(err)
 			}
 		}
@@ -245,7 +245,7 @@ func TestPayload(t *testing.T) {
 	r := testReceiver(t, l)
 	var want []string
 	for _, b := range payload.Traces(3, 20) {
-		if _, err := r.take(context.Background(), traces, b); err != nil {
+		if _, err := r.take(context.Background(), traceSignal, b); err != nil {
 			t.Fatal(err)
 		}
 		want = append(want, reference(t, r.keys, b)...)
@@ -265,7 +265,7 @@ func TestTruncated(t *testing.T) {
 		if n > 3000 && n < len(b)-3000 {
 			continue
 		}
-		_, err := r.take(context.Background(), traces, b[:n])
+		_, err := r.take(context.Background(), traceSignal, b[:n])
 		var bad *MalformedError
 		if n > 0 && !errors.As(err, &bad) {
 			t.Fatalf("cut to %d of %d bytes: %v", n, len(b), err)
@@ -286,7 +286,7 @@ func TestEpoch(t *testing.T) {
 	r := testReceiver(t, l)
 	take := func() int {
 		before := l.resolved
-		if _, err := r.take(context.Background(), traces, b); err != nil {
+		if _, err := r.take(context.Background(), traceSignal, b); err != nil {
 			t.Fatal(err)
 		}
 		return l.resolved - before
@@ -309,7 +309,7 @@ func TestNoAllocation(t *testing.T) {
 	b := payload.Traces(1, 1)[0]
 	r := testReceiver(t, nullSink{})
 	take := func() {
-		if _, err := r.take(context.Background(), traces, b); err != nil {
+		if _, err := r.take(context.Background(), traceSignal, b); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -329,6 +329,7 @@ func (nullSink) NewBatch() Batch                            { return nullBatch{}
 type nullBatch struct{ *ledgerBatch }
 
 func (nullBatch) Epoch() uint32                               { return 0 }
+func (nullBatch) Accepts() (int64, int64)                     { return 0, math.MaxInt64 }
 func (nullBatch) Observe(agg.Target, int64, int64, uint32)    {}
 func (nullBatch) Commit(context.Context) (agg.Rejects, error) { return agg.Rejects{}, nil }
 func (nullBatch) Discard()                                    {}
@@ -390,7 +391,7 @@ func FuzzTraces(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		l := newLedger()
 		r := testReceiver(t, l)
-		p, err := r.take(context.Background(), traces, b)
+		p, err := r.take(context.Background(), traceSignal, b)
 		if err != nil && l.len() != 0 {
 			t.Fatalf("%v, but %d observations", err, l.len())
 		}

@@ -102,4 +102,7 @@ func (f *field) next(b []byte, i int) (int, error) {
 // view returns b as a string without copying: valid as long as the payload.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
+// bytesOf is the reverse of view: the bytes must not be written to.
+func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+
 func zigzag(n uint64) int64 { return int64(n>>1) ^ -int64(n&1) }

@@ -38,8 +38,12 @@ const (
 	ServerAddress
 	Tenant
 	Variant
-	HTTPStatus // looked at for the span's status, never part of its identity
-	Service    // of resources, from here to Instance
+	HTTPStatus // looked at for the span's status, never part of its identity; likewise to Queued
+	RPCStatus
+	URLPath
+	ServerPort
+	Queued
+	Service // of resources, from here to Instance
 	Version
 	Instance
 	Extra // the first configured extra label
@@ -90,10 +94,20 @@ var names = [Extra][]string{
 	ServerAddress:        {"server.address", "net.peer.name", "http.host", "net.peer.ip"},
 	Variant:              {"variant", "deployment.variant"},
 	HTTPStatus:           {"http.response.status_code", "http.status_code"},
-	Service:              {"service.name"},
-	Version:              {"service.version"},
-	Instance:             {"service.instance.id", "k8s.pod.name", "host.name", "host.id"},
+	RPCStatus:            {"rpc.response.status_code", "rpc.grpc.status_code"},
+	URLPath:              {"url.path", "http.target"},
+	ServerPort:           {"server.port", "net.peer.port"},
+	Queued: {
+		"http.request.header.x-request-start", "http.request.header.x_request_start", "x-request-start", "x_request_start",
+		"http.request.header.x-queue-start", "http.request.header.x_queue_start", "x-queue-start", "x_queue_start",
+	},
+	Service:  {"service.name"},
+	Version:  {"service.version"},
+	Instance: {"service.instance.id", "k8s.pod.name", "host.name", "host.id"},
 }
+
+// lookedAt are the slots of attributes that no label depends on and no count.
+var lookedAt = of(RPCStatus, URLPath, ServerPort, Queued)
 
 // DefaultTenantKeys are the attributes that name the tenant unless configured.
 var DefaultTenantKeys = []string{"tenant.id", "tenant", "customer.id", "org.id"}
@@ -166,8 +180,11 @@ func (k *Keys) add(key string, s Slot, rank int) error {
 	}
 	i := place(key)
 	for ; k.table[i].key != ""; i = (i + 1) % tableSize {
-		if k.table[i].key == key {
-			return fmt.Errorf("the attribute already has a use of its own")
+		if old := k.table[i].slot; k.table[i].key == key {
+			if old == s || !lookedAt.Has(old) {
+				return fmt.Errorf("the attribute already has a use of its own")
+			}
+			break // an operator's use goes before ours
 		}
 	}
 	k.table[i] = entry{key, s, uint8(rank + 1)}

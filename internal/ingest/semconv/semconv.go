@@ -246,7 +246,8 @@ func join(dst []byte, a string, sep byte, b string) []byte {
 
 var caches = [...]string{"redis", "memcached", "valkey", "keydb", "dragonfly", "hazelcast", "ehcache", "infinispan", "aerospike.cache", "coherence", "pymemcache"}
 
-func isCache(system string) bool {
+// IsCache reports whether a database system is a cache.
+func IsCache(system string) bool {
 	for _, c := range caches {
 		if strings.EqualFold(c, system) {
 			return true
@@ -259,7 +260,7 @@ func database(dst []byte, a *Attrs) ([]byte, string) {
 	component := DB
 	system := a.V[DBSystem]
 	verb, table := a.Get(DBOperation), a.Get(DBCollection)
-	if isCache(system) {
+	if IsCache(system) {
 		component = Cache
 		if verb == "" {
 			verb = command(a.Get(DBText))

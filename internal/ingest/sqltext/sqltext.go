@@ -11,6 +11,16 @@ package sqltext
 
 import "strings"
 
+// IsStatement reports whether q begins with the verb of some SQL statement.
+func IsStatement(q string) bool {
+	l := lexer{src: q[:min(len(q), maxInput)], backslash: true}
+	t := l.next()
+	for t.char == '(' || t.char == ';' || t.is("EXPLAIN") {
+		t = l.next()
+	}
+	return verbOf(t) != ""
+}
+
 // Looks reports whether s reads like an SQL statement rather than a name: a
 // statement's verb, then more.
 func Looks(s string) bool {
