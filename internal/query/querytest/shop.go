@@ -53,16 +53,7 @@ func (w *Writer) Family(f store.FamilyInfo) { w.infos = append(w.infos, f) }
 
 // Span counts a span in all its views. l holds all its labels.
 func (w *Writer) Span(at int64, l labels.Labels, seconds float64) {
-	for view, without := range map[series.View][]string{
-		series.Full:     {series.LabelInstance},
-		series.Marginal: {series.LabelTenant},
-		series.Total:    {series.LabelTenant, series.LabelOperation, series.LabelInstance},
-	} {
-		h := w.at(at, series.Series{Family: series.SpanDuration, View: view, Labels: drop(l, without...)})
-		if h.RecordNanos(int64(math.Round(seconds*1e9)), 1) != nil {
-			panic("test data is finite")
-		}
-	}
+	w.span(series.SpanDuration, at, l, seconds)
 }
 
 func drop(l labels.Labels, names ...string) labels.Labels {
