@@ -15,6 +15,7 @@ import (
 	"tailscope/internal/agg"
 	"tailscope/internal/ingest/semconv"
 	"tailscope/internal/store"
+	"tailscope/internal/traces"
 )
 
 const benchRequests = 1000 // 200,000 spans
@@ -27,7 +28,8 @@ func perSpan(b *testing.B, before time.Duration) {
 
 // BenchmarkTraces decodes requests of 200 spans: step=walk reads every field
 // that matters and resolves nothing, step=map adds recognising each span among
-// those seen, step=agg puts them into an aggregator that journals to a file.
+// those seen, step=agg puts them into an aggregator that journals to a file,
+// step=assemble is map that also makes what an assembler takes.
 func BenchmarkTraces(b *testing.B) {
 	reqs := payload.TracesAt(1, benchRequests, time.Now())
 	run := func(name string, r *receiver, take func([]byte) error) {
@@ -54,6 +56,12 @@ func BenchmarkTraces(b *testing.B) {
 	d := &decoder{r: r, batch: nullBatch{}}
 	run("walk", r, func(p []byte) error { return d.walkOnly(p) })
 	run("map", r, func(p []byte) error { _, err := r.take(context.Background(), traceSignal, p); return err })
+	withNames := testReceiver(b, nullSink{})
+	withNames.assembler = &nullAssembler{}
+	run("assemble", withNames, func(p []byte) error {
+		_, err := withNames.take(context.Background(), traceSignal, p)
+		return err
+	})
 	a := openAgg(b)
 	r = testReceiver(b, Into(a))
 	run("agg", r, func(p []byte) error { _, err := r.take(context.Background(), traceSignal, p); return err })
@@ -121,6 +129,14 @@ func (d *decoder) walkOnly(b []byte) error {
 	}
 	return err
 }
+
+// nullAssembler numbers identities and drops spans.
+type nullAssembler struct{ names uint32 }
+
+func (*nullAssembler) Epoch() uint32                       { return 1 }
+func (n *nullAssembler) Name(*traces.Identity) traces.Name { n.names++; return traces.Name(n.names) }
+func (*nullAssembler) TextBytes([]byte) traces.Text        { return 1 }
+func (*nullAssembler) Add([]traces.Span)                   {}
 
 // openAgg opens an aggregator over a store that drops what it is given.
 func openAgg(b testing.TB) *agg.Aggregator {
