@@ -21,30 +21,28 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) error {
 	defer done()
 	s.maintain.Lock()
 	defer s.maintain.Unlock()
-	for tier := 1; tier < tierSamples; tier++ {
-		if err := s.rollUp(ctx, tier, now); err != nil {
-			return fmt.Errorf("roll up to %d s: %w", tierSlot[tier], err)
+	// One that fails does not keep the others from their work: a damaged file
+	// must not let the disk fill up.
+	var errs []error
+	failed := func(what string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", what, err))
 		}
+	}
+	for tier := 1; tier < tierSamples; tier++ {
+		failed(fmt.Sprintf("roll up to %d s", tierSlot[tier]), s.rollUp(ctx, tier, now))
 	}
 	samples, err := s.settle(ctx, now)
-	if err != nil {
-		return fmt.Errorf("settle: %w", err)
-	}
+	failed("settle", err)
 	if samples {
-		if err := s.boundSamples(ctx); err != nil {
-			return fmt.Errorf("bound samples: %w", err)
-		}
+		failed("bound samples", s.boundSamples(ctx))
 	}
-	if err := s.expire(ctx, now); err != nil {
-		return fmt.Errorf("expire: %w", err)
-	}
-	if err := s.expireTraces(ctx, now); err != nil {
-		return fmt.Errorf("expire traces: %w", err)
-	}
+	failed("expire", s.expire(ctx, now))
+	failed("expire traces", s.expireTraces(ctx, now))
 	s.write.Lock()
 	defer s.write.Unlock()
 	s.units.evict()
-	return nil
+	return errors.Join(errs...)
 }
 
 // rollUp makes the tier's slots that are over from the finer tier.

@@ -149,6 +149,8 @@ type Store struct {
 	fresh     map[scopeID]*freshState // chunks that are not settled yet; guarded by write
 	freshRead bool                    // fresh holds what was there before Open
 
+	damage damage
+
 	stats statCounters
 
 	rollSeries, settleBatch int // tests lower them
@@ -229,7 +231,8 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 		return nil, err
 	}
 	s.cache = pebble.NewCache(o.CacheBytes)
-	db, err := pebble.Open(o.Dir, pebbleOptions(&o, lock, s.cache))
+	s.damage.log = o.Logger
+	db, err := pebble.Open(o.Dir, pebbleOptions(&o, lock, s.cache, &s.damage))
 	if err != nil {
 		return nil, fmt.Errorf("open data directory %s: %w", o.Dir, classify(err))
 	}
@@ -296,7 +299,7 @@ func checkFormat(fsys vfs.FS, dir string) error {
 	return nil
 }
 
-func pebbleOptions(o *Options, lock *pebble.Lock, cache *pebble.Cache) *pebble.Options {
+func pebbleOptions(o *Options, lock *pebble.Lock, cache *pebble.Cache, damage *damage) *pebble.Options {
 	po := &pebble.Options{
 		FS:                 o.FS,
 		Lock:               lock,
@@ -310,6 +313,7 @@ func pebbleOptions(o *Options, lock *pebble.Lock, cache *pebble.Cache) *pebble.O
 		LBaseMaxBytes:               64 << 20,
 		MaxOpenFiles:                512,
 		Logger:                      pebbleLogger{o.Logger},
+		EventListener:               &pebble.EventListener{DataCorruption: damage.found},
 		// A lost write to the WAL must not be taken for its end.
 		WALBytesPerSync: 0,
 	}
@@ -476,29 +480,4 @@ func (s *Store) Close() error {
 		return fmt.Errorf("close data directory %s: %w", s.opts.Dir, classify(err))
 	}
 	return nil
-}
-
-// pebbleLogger passes Pebble's messages on. After a fatal one, such as a log
-// that cannot be written, Pebble must not go on: the process ends, and what was
-// acknowledged is there when it is started again. Store.room is there to stop
-// before that on a disk that fills up.
-type pebbleLogger struct{ l *slog.Logger }
-
-func (p pebbleLogger) Infof(format string, args ...any) {
-	p.l.Debug("pebble: " + fmt.Sprintf(format, args...))
-}
-func (p pebbleLogger) Errorf(format string, args ...any) {
-	p.l.Error("pebble: " + message(format, args))
-}
-func (p pebbleLogger) Fatalf(format string, args ...any) {
-	m := "pebble: " + message(format, args)
-	p.l.Error(m)
-	panic(m)
-}
-
-// message is the text without the account of its errors, stacks and all, that
-// Pebble's errors append in full.
-func message(format string, args []any) string {
-	m, _, _ := strings.Cut(fmt.Sprintf(format, args...), "\n(1)")
-	return m
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -13,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"tailscope/internal/series"
+	"tailscope/internal/store"
 )
 
 // settle rewrites what is due into runs. It says whether samples were among it.
@@ -43,18 +45,24 @@ func (s *Store) settle(ctx context.Context, now time.Time) (samples bool, err er
 		return cmp.Or(cmp.Compare(a.part, b.part), cmp.Compare(a.tier, b.tier), cmp.Compare(a.scope, b.scope))
 	})
 	var rewritten [numTiers]bool
+	var corrupt []error // the others are settled all the same
 	for _, id := range due {
 		if err := ctx.Err(); err != nil {
 			return samples, err
 		}
 		done, err := s.settleScope(ctx, id)
 		if err != nil {
-			return samples, fmt.Errorf("scope %d of %d s slots from %d: %w", id.scope, tierSlot[id.tier], id.part, err)
+			err = fmt.Errorf("scope %d of %d s slots from %d: %w", id.scope, tierSlot[id.tier], id.part, err)
+			if !errors.Is(err, store.ErrCorrupt) {
+				return samples, err
+			}
+			corrupt = append(corrupt, err)
+			continue
 		}
 		samples = samples || done && id.tier == tierSamples
 		rewritten[id.tier] = rewritten[id.tier] || done
 	}
-	return samples, s.reclaim(ctx, due, rewritten)
+	return samples, errors.Join(append(corrupt, s.reclaim(ctx, due, rewritten))...)
 }
 
 // reclaim frees the space of the chunks that settling has replaced. Pebble

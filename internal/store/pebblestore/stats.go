@@ -12,6 +12,8 @@ type Stats struct {
 	Settled  uint64 // points rewritten into runs
 	LeftOut  uint64 // points that would have taken a sum beyond what can be counted
 
+	DamagedFiles int // found since Open
+
 	TracesKept    uint64 // traces kept, replaced ones included
 	TracesLate    uint64 // traces not kept: expired already, or far ahead of the clock
 	TracesExpired uint64 // traces dropped by age
@@ -38,6 +40,7 @@ func (s *Store) Stats() Stats {
 	}
 	st.TracesKept, st.TracesLate = s.stats.tracesKept.Load(), s.stats.tracesLate.Load()
 	st.TracesExpired, st.TracesEvicted = s.stats.tracesExpired.Load(), s.stats.tracesEvicted.Load()
+	st.DamagedFiles = s.damage.count()
 	s.traces.mu.Lock()
 	for _, u := range s.traces.parts {
 		st.Traces += u.traces
