@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -33,6 +34,8 @@ type Config struct {
 	OTLPGRPC, OTLPHTTP string // addresses, empty is off
 	MaxRequest         int64  // bytes of one decoded OTLP request
 
+	Traces Traces
+
 	Retain        Retention
 	TenantKeys    []string // span or resource attributes that name the tenant, first present wins
 	ExtraLabels   []string // further attributes kept as labels of spans
@@ -44,6 +47,15 @@ type Config struct {
 	Flush, Sync   time.Duration
 
 	LogLevel, LogFormat string
+}
+
+// Traces says how traces are put together and which are kept.
+type Traces struct {
+	Memory      int64         // bytes of open traces and tables; 0 turns the breakdown off
+	Grace, Idle time.Duration // how long a trace is waited for, see the settings
+	Keep        time.Duration // age at which kept traces go
+	MaxBytes    int64         // what kept traces may take on disk
+	Link        string        // URL of a trace in another system, {trace_id} in it; empty is none
 }
 
 // Retention says how long points of each resolution are kept, and how many
@@ -63,6 +75,9 @@ func Default() Config {
 		OTLPGRPC:   "127.0.0.1:4317",
 		OTLPHTTP:   "127.0.0.1:4318",
 		MaxRequest: 16 << 20,
+		Traces: Traces{
+			Memory: 128 << 20, Grace: 10 * time.Second, Idle: time.Minute, Keep: 7 * day, MaxBytes: 1 << 30,
+		},
 		Retain: Retention{
 			Base: 48 * time.Hour, Minute: 35 * day, TenMin: 100 * day, Hour: 400 * day,
 		},
@@ -145,6 +160,19 @@ func (c *Config) Validate() error {
 		bad("retention.max_bytes", "%s is too little: at least 64MiB, or 0 for no bound", FormatSize(b))
 	}
 
+	if m := c.Traces.Memory; m != 0 && m < 8<<20 {
+		bad("traces.memory", "%s is too little: at least 8MiB, or 0 to break nothing down", FormatSize(m))
+	}
+	atLeast("traces.grace", c.Traces.Grace, 100*time.Millisecond)
+	atLeast("traces.idle", c.Traces.Idle, time.Second)
+	atLeast("traces.keep", c.Traces.Keep, time.Hour)
+	if c.Traces.MaxBytes < 16<<20 {
+		bad("traces.max_bytes", "%s is too little: at least 16MiB", FormatSize(c.Traces.MaxBytes))
+	}
+	if err := checkLink(c.Traces.Link); err != nil {
+		bad("traces.link", "%v", err)
+	}
+
 	if c.MaxRequest < 1<<20 {
 		bad("otlp.max_request", "%s is too little: at least 1MiB", FormatSize(c.MaxRequest))
 	}
@@ -189,6 +217,26 @@ func (c *Config) Validate() error {
 	oneOf("log.level", c.LogLevel, "debug", "info", "warn", "error")
 	oneOf("log.format", c.LogFormat, "text", "json")
 	return errors.Join(errs...)
+}
+
+// checkLink says what is wrong with the template of a trace's address.
+func checkLink(link string) error {
+	const example = "write one such as https://jaeger.example/trace/{trace_id}"
+	if link == "" {
+		return nil
+	}
+	if !strings.Contains(link, "{trace_id}") {
+		return fmt.Errorf("%q has no {trace_id} in it: %s", link, example)
+	}
+	filled := strings.ReplaceAll(link, "{trace_id}", "0af7651916cd43dd8448eb211c80319c")
+	if strings.ContainsAny(filled, "{}") {
+		return fmt.Errorf("%q has a placeholder other than {trace_id}: %s", link, example)
+	}
+	u, err := url.Parse(filled)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("%q is no web address: %s", link, example)
+	}
+	return nil
 }
 
 // Extra is one configured extra label: the attribute it is read from and the

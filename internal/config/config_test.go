@@ -88,12 +88,18 @@ func TestValidateReportsEverything(t *testing.T) {
 	c.Retain.Minute = time.Hour
 	c.Memory = 1
 	c.ExtraLabels = []string{"service", "a b", "host.name=host"}
+	c.Traces = Traces{Memory: 1 << 20, Grace: time.Millisecond, Idle: time.Minute, Keep: time.Minute, MaxBytes: 1, Link: "https://jaeger.example/trace/"}
 	c.LogLevel = "loud"
 	got := c.Validate().Error()
 	want := `data: needs a directory
 listen: "nowhere" is no address: write host:port, such as 127.0.0.1:7099 or :7099 for every interface
 otlp.http: :4317 is already the address of otlp.grpc
 retention.1m: 1h is shorter than retention.10s (2d): a coarser resolution is kept at least as long as a finer one
+traces.memory: 1MiB is too little: at least 8MiB, or 0 to break nothing down
+traces.grace: 1ms is too short: at least 100ms
+traces.keep: 1m is too short: at least 1h
+traces.max_bytes: 1B is too little: at least 16MiB
+traces.link: "https://jaeger.example/trace/" has no {trace_id} in it: write one such as https://jaeger.example/trace/{trace_id}
 limits.memory: 1B is too little: at least 16MiB
 labels.extra: "service" would become the label service, which every span has: write service=another_name
 labels.extra: "a b" is neither an attribute key nor attribute=label
@@ -103,11 +109,32 @@ log.level: "loud" is none of debug, info, warn, error`
 	}
 }
 
+func TestLink(t *testing.T) {
+	for link, want := range map[string]string{
+		"": "",
+		"https://jaeger.example/trace/{trace_id}":                        "",
+		"http://localhost:3000/explore?left={trace_id}&again={trace_id}": "",
+		"https://jaeger.example/{service}/{trace_id}":                    "placeholder",
+		"/trace/{trace_id}":                 "no web address",
+		"javascript:alert('{trace_id}')":    "no web address",
+		"https:///{trace_id}":               "no web address",
+		"https://jaeger example/{trace_id}": "no web address",
+	} {
+		c := Default()
+		c.Traces.Link = link
+		err := c.Validate()
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", link, err, want)
+		}
+	}
+}
+
 func TestYAMLRoundTrip(t *testing.T) {
 	c := Default()
 	c.Listen, c.DebugListen = ":7099", "localhost:6060"
 	c.ExtraLabels = []string{"cloud.region=region", "host.name"}
 	c.Flush = 1500 * time.Millisecond
+	c.Traces.Link = "https://jaeger.example/trace/{trace_id}?a=b#c"
 	var back Config
 	if errs := back.File("printed", []byte(c.YAML())); errs != nil {
 		t.Fatal(errs, c.YAML())
