@@ -44,11 +44,10 @@ func (s *Store) loadTraces() error {
 // traceBatchBytes is about how much PutTraces writes at once.
 const traceBatchBytes = 1 << 20
 
-// PutTraces keeps traces, each whole or not at all. It has given them to the
-// log when it returns, and does not wait for the disk: what the log's writer
-// has not passed to the system in the instant of a kill is lost. Those that have
-// expired already, or lie more than a day ahead of Maintain's clock, are dropped
-// and counted.
+// PutTraces keeps traces, each whole or not at all. The last write of a call is
+// synced: Pebble leaves unsynced writes in the memory of the process until a
+// block of its log is full. Traces that have expired already, or lie more than a
+// day ahead of Maintain's clock, are dropped and counted.
 func (s *Store) PutTraces(ctx context.Context, traces []store.Trace) error {
 	done, err := s.enter(ctx)
 	if err != nil {
@@ -82,7 +81,11 @@ func (s *Store) putTraces(ctx context.Context, traces []store.Trace) error {
 			size += len(traces[n].Data)
 			n++
 		}
-		if err := s.putTraceBatch(traces[:n]); err != nil {
+		sync := pebble.NoSync
+		if n == len(traces) {
+			sync = pebble.Sync
+		}
+		if err := s.putTraceBatch(traces[:n], sync); err != nil {
 			return err
 		}
 		traces = traces[n:]
@@ -116,7 +119,7 @@ type tracePutter struct {
 }
 
 // putTraceBatch keeps traces of different ids.
-func (s *Store) putTraceBatch(traces []store.Trace) error {
+func (s *Store) putTraceBatch(traces []store.Trace, sync *pebble.WriteOptions) error {
 	ids, err := s.traceIDs(s.db)
 	if err != nil {
 		return err
@@ -134,7 +137,7 @@ func (s *Store) putTraceBatch(traces []store.Trace) error {
 			return err
 		}
 	}
-	if err := s.commit(p.wb, pebble.NoSync); err != nil {
+	if err := s.commit(p.wb, sync); err != nil {
 		return err
 	}
 	for part, u := range p.parts {
