@@ -1,0 +1,137 @@
+// The JSON of breakdown, operations and callers, as api/breakdown.go declares it.
+
+import type { Num, Range } from './types';
+
+export interface BreakdownComponent {
+  component: string;
+  self: Num[] | null; // seconds per step, over its requests
+  critical?: Num[];
+  seconds: Num;
+  share: Num;
+  critical_share: Num;
+  quantiles?: Record<string, Num>; // per request that spent any here
+  error: Num;
+}
+
+/** A part within some of the requests, per request. */
+export interface PartIn {
+  seconds: Num;
+  critical: Num;
+  share: Num;
+  calls: Num;
+}
+
+export interface BreakdownPart {
+  service: string;
+  component: string;
+  operation: string;
+  seconds: Num;
+  share: Num;
+  critical_share: Num;
+  calls: number;
+  per_request: Num;
+  requests: number;
+  repeated: number;
+  n_plus_one: boolean;
+  mean: Num;
+  quantiles?: Record<string, Num>;
+  error: Num;
+  self?: Num[];
+  band?: PartIn;
+  typical?: PartIn;
+}
+
+export interface Band {
+  low: Num; // exclusive
+  high: Num; // inclusive; null: no bound
+  above: Num;
+  requests: number;
+  mean: Num;
+  typical: { high: Num; requests: number; mean: Num };
+  components: { component: string; band: PartIn; typical: PartIn }[] | null;
+}
+
+export interface FanOut {
+  service: string;
+  component: string;
+  operation: string;
+  instances: { instance: string; calls: number; last: number; share: Num; band_share: Num }[] | null;
+}
+
+export interface Skew {
+  service: string;
+  peer: string;
+  direction: 'ahead' | 'behind';
+  calls: number;
+  median: Num;
+  max: Num;
+}
+
+export interface BreakdownResponse extends Range {
+  step: number;
+  slot: number;
+  times: number[] | null;
+  requests: number[] | null;
+  total: number;
+  seconds: Num;
+  components: BreakdownComponent[] | null;
+  parts?: BreakdownPart[];
+  band?: Band;
+  fan_outs?: FanOut[];
+  skews?: Skew[];
+  note?: string;
+}
+
+export interface Operation {
+  service: string;
+  operation: string;
+  component: string;
+  kind: string;
+  verb?: string;
+  calls: number;
+  rate: Num;
+  errors: number;
+  error_ratio: Num;
+  seconds: Num;
+  share: Num;
+  mean: Num;
+  quantiles: Record<string, Num> | null;
+  error: Num;
+  n_plus_one: boolean;
+  seconds_over: Num[] | null;
+  rate_over: Num[] | null;
+}
+
+export interface Verb {
+  verb: string;
+  seconds: Num;
+  share: Num;
+  calls: number;
+  seconds_over: Num[] | null;
+  rate_over: Num[] | null;
+}
+
+export interface OperationsResponse extends Range {
+  step: number;
+  times: number[] | null;
+  total: number;
+  seconds: Num;
+  operations: Operation[] | null;
+  verbs?: Verb[];
+}
+
+export interface Caller {
+  service: string;
+  operation: string;
+  calls: number;
+  requests: number;
+  repeated: number;
+  per_request: Num;
+  seconds: Num;
+  share: Num;
+  n_plus_one: boolean;
+}
+
+export interface CallersResponse extends Range {
+  callers: Caller[] | null;
+}
