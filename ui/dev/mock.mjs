@@ -11,6 +11,8 @@
 import { createServer } from 'node:http';
 import { existsSync, readFileSync } from 'node:fs';
 import { extname, join } from 'node:path';
+import { breakdownRoutes } from './mock-breakdown.mjs';
+import { apdex, deleteTarget, putTarget, sla, targetsResponse } from './mock-sla.mjs';
 import { trace, traces } from './mock-traces.mjs';
 
 const port = Number(process.env.PORT ?? 7098);
@@ -224,6 +226,8 @@ const routes = {
   },
 };
 
+Object.assign(routes, breakdownRoutes({ grid, now, mode, marks: () => marks }));
+
 createServer((req, res) => {
   const u = new URL(req.url, 'http://x');
   const send = (status, body, type = 'application/json') => setTimeout(() => {
@@ -253,6 +257,15 @@ createServer((req, res) => {
     marks = marks.filter((m) => m.id !== decodeURIComponent(path.slice(6)));
     return send(204, '', 'text/plain');
   }
+  if (path === 'apdex') return send(200, apdex(u.searchParams, grid(u.searchParams)));
+  if (path === 'sla') return send(200, sla(u.searchParams, now()));
+  if (path === 'apdex-targets' && req.method === 'PUT') {
+    let body = '';
+    req.on('data', (d) => (body += d));
+    return req.on('end', () => send(200, putTarget(JSON.parse(body))));
+  }
+  if (path === 'apdex-targets' && req.method === 'DELETE') return deleteTarget(u.searchParams), send(204, '', 'text/plain');
+  if (path === 'apdex-targets') return send(200, targetsResponse());
   if (path === 'traces') return send(200, mode === 'empty' ? { traces: [] } : traces(u.searchParams, now()));
   if (path.startsWith('traces/')) return path.endsWith('0000') ? send(404, { error: { code: 'not_found', message: 'no such trace is kept' } }) : send(200, trace(path.slice(7), now()));
   const route = routes[path];

@@ -12,8 +12,8 @@ function tokens(block: string): Record<string, RGB> {
   return out;
 }
 
-const light = tokens(css.slice(css.indexOf(':root {'), css.indexOf('@media (prefers-color-scheme: dark)')));
-const darkSystem = css.slice(css.indexOf('@media (prefers-color-scheme: dark)'), css.indexOf(":root[data-theme='dark']"));
+const light = tokens(css.slice(css.indexOf(':root {'), css.indexOf('@media screen and (prefers-color-scheme: dark)')));
+const darkSystem = css.slice(css.indexOf('@media screen and (prefers-color-scheme: dark)'), css.indexOf(":root[data-theme='dark']"));
 const darkChosen = css.slice(css.indexOf(":root[data-theme='dark'] {"), css.indexOf('* { box-sizing'));
 
 it('has one dark theme, whether the system or the reader chose it', () => {
