@@ -1,0 +1,213 @@
+package pebblestore
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+func (p *putter) points() error {
+	pts := p.b.Points
+	if !slices.IsSortedFunc(pts, func(a, b store.Point) int { return cmp.Compare(a.Slot, b.Slot) }) {
+		pts = slices.Clone(pts)
+		slices.SortStableFunc(pts, func(a, b store.Point) int { return cmp.Compare(a.Slot, b.Slot) })
+	}
+	p.pts = pts
+	var units []*unitPut
+	for i := 0; i < len(pts); {
+		slot, end := pts[i].Slot, i+1
+		for end < len(pts) && pts[end].Slot == slot {
+			end++
+		}
+		// What earlier slots alone add to is complete.
+		if err := p.writeLate(slot); err != nil {
+			return err
+		}
+		if p.expired(p.tier, slot) {
+			p.s.stats.expired.Add(uint64(end - i))
+		} else {
+			day := dayOf(slot)
+			units = units[:0]
+			for k := i; k < end; k++ {
+				number, up, err := p.resolve(day, pts[k].Series)
+				if err != nil {
+					return err
+				}
+				if len(up.recs) == 0 {
+					units = append(units, up)
+				}
+				up.recs = append(up.recs, placed(number)<<32|placed(k))
+			}
+			for _, up := range units {
+				if err := p.slot(p.tier, slot, up.u.scope, pts, up.recs); err != nil {
+					return err
+				}
+				up.recs = up.recs[:0]
+			}
+		}
+		i = end
+	}
+	return nil
+}
+
+func (p *putter) samples() error {
+	type place struct {
+		slot int64
+		sc   scope
+	}
+	bySlot := map[place][]placed{}
+	var pts []store.Point
+	for i := range p.b.Samples {
+		si := p.b.Samples[i].Series
+		ss := p.b.Samples[i].Samples
+		if !slices.IsSortedFunc(ss, func(a, b series.Sample) int { return cmp.Compare(a.TimeMillis, b.TimeMillis) }) {
+			return fmt.Errorf("samples of series %d are not in order of time", si)
+		}
+		for len(ss) > 0 {
+			slot := floorTo(floorDiv(ss[0].TimeMillis, 1000), 3600)
+			n := 1
+			for n < len(ss) && floorDiv(ss[n].TimeMillis, 1000) < slot+3600 {
+				n++
+			}
+			if p.expired(tierSamples, slot) {
+				p.s.stats.expired.Add(uint64(n))
+			} else {
+				number, _, err := p.resolve(dayOf(slot), si)
+				if err != nil {
+					return err
+				}
+				at := place{slot, p.scopes[si]}
+				bySlot[at] = append(bySlot[at], placed(number)<<32|placed(len(pts)))
+				pts = append(pts, store.Point{Series: si, Data: appendSamples(nil, mergeSamples(slices.Clone(ss[:n])))})
+			}
+			ss = ss[n:]
+		}
+	}
+	for at, recs := range bySlot {
+		if err := p.slot(tierSamples, at.slot, at.sc, pts, recs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// expired says whether no tier keeps the slot any more.
+func (p *putter) expired(tier int, slot int64) bool {
+	if tier == tierSamples {
+		return slot < p.floor[tierSamples]
+	}
+	for t := tier; t < tierSamples; t++ {
+		if slot >= p.floor[t] {
+			return false
+		}
+	}
+	return true
+}
+
+// slot writes what the batch holds in one slot and scope: recs, of pts.
+func (p *putter) slot(tier int, slot int64, sc scope, pts []store.Point, recs []placed) error {
+	p.inOrder(recs)
+	entries := slices.Grow(p.entries[:0], len(recs))
+	for i, r := range recs {
+		if i > 0 && r.number() == recs[i-1].number() {
+			return fmt.Errorf("one series twice in slot %d", slot)
+		}
+		entries = append(entries, entry{r.number(), pts[uint32(r)].Data})
+	}
+	p.entries = entries
+	write, isNew := entries, func(uint32) bool { return true }
+	if p.retry {
+		var err error
+		if write, isNew, err = p.again(tier, slot, sc, entries); err != nil {
+			return err
+		}
+	}
+	if slot >= p.floor[tier] && len(write) > 0 {
+		if err := p.chunks(tier, slot, sc, originPut, write); err != nil {
+			return err
+		}
+		if id := (partID{tier, partOf(tier, slot)}); tier > 0 && tier < tierSamples {
+			p.s.mu.RLock()
+			known := p.s.direct[id]
+			p.s.mu.RUnlock()
+			if !known {
+				p.direct[id] = true
+			}
+		}
+	}
+	if tier == tierSamples {
+		return nil
+	}
+	for t := tier + 1; t < tierSamples; t++ {
+		up := floorTo(slot, tierSlot[t])
+		if up >= p.ready[t] || up < p.floor[t] {
+			continue
+		}
+		l := p.lateList(lateKey{t, up, sc})
+		if !p.retry {
+			*l = append(*l, recs...)
+			continue
+		}
+		for _, r := range recs {
+			if isNew(r.number()) {
+				*l = append(*l, r)
+			}
+		}
+	}
+	return nil
+}
+
+// placed is a point by its number in the unit, above bit 32, and its place in
+// the list of points.
+type placed uint64
+
+func (r placed) number() uint32 { return uint32(r >> 32) }
+
+// inOrder sorts the points by number, points of one number by place.
+func (p *putter) inOrder(recs []placed) {
+	most, sorted := placed(0), true
+	for _, r := range recs {
+		sorted = sorted && r >= most
+		most = max(most, r)
+	}
+	if sorted {
+		return
+	}
+	if len(recs) < 256 {
+		slices.Sort(recs)
+		return
+	}
+	// The points come in order of place, and a pass leaves equal ones alone.
+	p.sorting = slices.Grow(p.sorting[:0], len(recs))
+	from, to := recs, p.sorting[:len(recs)]
+	for shift := 32; most>>shift != 0; shift += radixBits {
+		radixPass(from, to, shift)
+		from, to = to, from
+	}
+	if &from[0] != &recs[0] {
+		copy(recs, from)
+	}
+}
+
+const radixBits = 11
+
+// radixPass puts from into to in order of the bits at shift, equal ones as they were.
+func radixPass(from, to []placed, shift int) {
+	var at [1 << radixBits]uint32
+	for _, v := range from {
+		at[v>>shift&(1<<radixBits-1)]++
+	}
+	sum := uint32(0)
+	for i, n := range at {
+		at[i] = sum
+		sum += n
+	}
+	for _, v := range from {
+		d := v >> shift & (1<<radixBits - 1)
+		to[at[d]] = v
+		at[d]++
+	}
+}
