@@ -1,6 +1,7 @@
 package semconv
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -162,6 +163,15 @@ func TestKeys(t *testing.T) {
 	if got := strings.Join(k.Extras, " "); got != "deployment_environment region" {
 		t.Errorf("extras %q", got)
 	}
+	// An operator's use of what is only looked at goes before ours.
+	if k, err = NewKeys([]string{"x-request-start"}, []string{"server.port=port"}); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]Slot{"x-request-start": Tenant, "x-queue-start": Queued, "server.port": Extra, "net.peer.port": ServerPort} {
+		if s, r := k.Find(key); r == 0 || s != want {
+			t.Errorf("Find(%q) = %d, rank %d; want %d", key, s, r, want)
+		}
+	}
 	for want, extra := range map[string][]string{
 		"is taken":         {"a=service"},
 		"cannot be":        {"a=b-c"},
@@ -185,6 +195,25 @@ func TestLabelName(t *testing.T) {
 	for in, want := range map[string]string{"http.route": "http_route", "1st": "key_1st", "a-b c": "a_b_c", "é": "_", "_x": "_x", "": ""} {
 		if got := LabelName(in); got != want {
 			t.Errorf("LabelName(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestRPCFailed(t *testing.T) {
+	server, client, nobody := "", "", ""
+	for code := -1; code < 18; code++ {
+		for k, to := range map[Kind]*string{Server: &server, Client: &client, Internal: &nobody} {
+			if RPCFailed(k, code) {
+				*to += fmt.Sprint(" ", code)
+			}
+		}
+	}
+	if server != " 2 4 12 13 14 15" || client != " 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17" || nobody != "" {
+		t.Errorf("failed: server%s, client%s, internal%s", server, client, nobody)
+	}
+	for s, want := range map[string]int{"0": 0, "OK": 0, "4": 4, "DEADLINE_EXCEEDED": 4, "UNAUTHENTICATED": 16, "16": 16, "17": -1, "-1": -1, "": -1, "deadline": -1} {
+		if got := RPCCode(s); got != want {
+			t.Errorf("RPCCode(%q) = %d, want %d", s, got, want)
 		}
 	}
 }
