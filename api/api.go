@@ -119,16 +119,26 @@ type HeatmapColumn struct {
 	Counts []uint64 `json:"counts"`
 }
 
-// TimelineResponse answers GET /api/v1/timeline?family&match&start&end&step&width&by&q&offset&limit.
+// TimelineResponse answers GET /api/v1/timeline?family&match&start&end&step&width&by&q&offset&overlay&tz&per&limit.
 // Arrays of a group run in parallel with Times; null where nothing happened.
 type TimelineResponse struct {
 	Range
-	Family string          `json:"family"`
-	Step   int64           `json:"step"`
-	Slot   int64           `json:"slot"`
-	Offset int64           `json:"offset,omitempty"` // seconds the data was shifted forward by
-	Times  []int64         `json:"times"`            // start of each step, shifted by Offset
-	Groups []TimelineGroup `json:"groups"`
+	Family string `json:"family"`
+	Step   int64  `json:"step"`
+	Slot   int64  `json:"slot"`
+	Offset int64  `json:"offset,omitempty"` // seconds the data was shifted forward by
+	// Overlay says which earlier days the data are of; Times are those of the range shown.
+	Overlay *Overlay        `json:"overlay,omitempty"`
+	Per     string          `json:"per,omitempty"` // request: Value is divided by the requests of the service
+	Times   []int64         `json:"times"`         // start of each step, shifted by Offset
+	Groups  []TimelineGroup `json:"groups"`
+}
+
+// Overlay is an earlier day laid over the shown one by wall clock.
+type Overlay struct {
+	Name string `json:"name"` // day, week, like
+	Of   string `json:"of"`   // Fri 13 Nov, or the first and the last of several days
+	Zone string `json:"zone"`
 }
 
 type TimelineGroup struct {
@@ -139,7 +149,8 @@ type TimelineGroup struct {
 	ErrorRate []Float            `json:"error_ratio"` // status="error" over all; span families only
 	Quantiles map[string][]Float `json:"quantiles"`
 	Error     Float              `json:"error"`
-	// Number series only:
+	// Number series, and what is asked for per request: of a counter its
+	// increase, of a distribution its sum, for each request of the service.
 	Value []Float `json:"value,omitempty"` // gauges: last value in the step, averaged over the group's series; counters: increase per second, summed
 }
 

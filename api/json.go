@@ -90,6 +90,14 @@ func (r *TimelineResponse) AppendJSON(b []byte) []byte {
 		b = append(b, `,"offset":`...)
 		b = strconv.AppendInt(b, r.Offset, 10)
 	}
+	if r.Overlay != nil {
+		b = appendString(append(b, `,"overlay":{"name":`...), r.Overlay.Name)
+		b = appendString(append(b, `,"of":`...), r.Overlay.Of)
+		b = append(appendString(append(b, `,"zone":`...), r.Overlay.Zone), '}')
+	}
+	if r.Per != "" {
+		b = appendString(append(b, `,"per":`...), r.Per)
+	}
 	b = append(b, `,"times":[`...)
 	for i, t := range r.Times {
 		if i > 0 {

@@ -128,6 +128,12 @@ func TestBadSLAInput(t *testing.T) {
 		{"GET", "sla?" + one + "count=1000", "", "count", "between 1 and 400"},
 		{"GET", "sla?" + one + "count=400&period=month&end=1000000000", "", "count", "before 1970"},
 		{"GET", "sla?match=span_duration_seconds%7Bservice=%22a%22%7D", "", "match", "requests are spans"},
+		{"GET", "timeline?overlay=yesterday", "", "overlay", "write one of day, like, week"},
+		{"GET", "timeline?overlay=wek", "", "overlay", `did you mean "week"?`},
+		{"GET", "timeline?overlay=day&offset=1d", "", "overlay", "write one of them"},
+		{"GET", "timeline?overlay=day&tz=Berlin", "", "tz", `did you mean "Europe/Berlin"?`},
+		{"GET", "timeline?per=second", "", "per", "write request"},
+		{"GET", "timeline?per=request&family=orders_total", "", "match", `write match={service="checkout"}`},
 		{"GET", "apdex?t=-1", "", "t", "one positive number"},
 		{"GET", "apdex?by=tenant", "", "by", "write operation"},
 		{"PUT", "apdex-targets", "", "body", `write {"service": "checkout", "t": 0.3}`},
@@ -146,5 +152,37 @@ func TestBadSLAInput(t *testing.T) {
 		if want := 400; code != want || e.Field != c.field || !strings.Contains(e.Message, c.words) {
 			t.Errorf("%s %s %s: %d %s %q, want %s %q", c.method, c.path, c.body, code, e.Field, e.Message, c.field, c.words)
 		}
+	}
+}
+
+// An earlier day is answered at the times shown, with its name.
+func TestOverlay(t *testing.T) {
+	srv := shop(t, Options{})
+	code, body := fetch(t, srv, "/api/v1/timeline", "match", `{service="checkout"}`, "start", "2026-05-10T08:00:00Z", "end", "2026-05-10T09:00:00Z",
+		"step", "10m", "overlay", "day", "tz", "Europe/Berlin")
+	r := decodeJSON[api.TimelineResponse](t, body)
+	if code != 200 || r.Overlay == nil || *r.Overlay != (api.Overlay{Name: "day", Of: "Sat 9 May", Zone: "Europe/Berlin"}) || len(r.Groups) != 1 {
+		t.Fatalf("%d %s", code, body)
+	}
+	if r.Times[0] != querytest.Epoch+86400 || r.Groups[0].Count[0] == 0 {
+		t.Errorf("%v %v", r.Times, r.Groups[0].Count)
+	}
+}
+
+// Any histogram that arrives as a metric, such as pauses of garbage collection,
+// is drawn with all its percentiles by the questions of requests.
+func TestHistogramsOfMetrics(t *testing.T) {
+	srv := shop(t, Options{})
+	_, body := fetch(t, srv, "/api/v1/timeline", "family", "job_seconds", "step", "5m", "q", "0.5,0.9,0.99")
+	g := decodeJSON[api.TimelineResponse](t, body).Groups[0]
+	if len(g.Quantiles) != 3 {
+		t.Fatal(body)
+	}
+	at := len(g.Count) - 12
+	if !(g.Quantiles["0.5"][at] > 0.1 && g.Quantiles["0.5"][at] < g.Quantiles["0.9"][at] && g.Quantiles["0.9"][at] <= g.Quantiles["0.99"][at] && g.Quantiles["0.99"][at] <= 1) {
+		t.Errorf("%v", g.Quantiles)
+	}
+	if _, body := fetch(t, srv, "/api/v1/heatmap", "family", "job_seconds"); decodeJSON[api.HeatmapResponse](t, body).Count != 10 {
+		t.Error(body)
 	}
 }

@@ -25,7 +25,10 @@ type TimelineRequest struct {
 	// Offset reads the data that much earlier and moves it forward, to lay
 	// yesterday over today. Whole seconds.
 	Offset time.Duration
-	Limit  int // > 0 keeps the groups with the most observations
+	// Overlay reads the data of an earlier day by wall clock, instead of Offset.
+	Overlay Overlay
+	Per     string // PerRequest, or empty
+	Limit   int    // > 0 keeps the groups with the most observations
 }
 
 const statusError = "error"
@@ -35,6 +38,12 @@ const statusError = "error"
 func Timeline(ctx context.Context, st store.Store, r TimelineRequest) (*api.TimelineResponse, error) {
 	if r.Offset%time.Second != 0 {
 		return nil, Invalid("offset", "offset %s is not whole seconds; write 1d or 90s", r.Offset)
+	}
+	if err := r.Overlay.check(); err != nil {
+		return nil, err
+	}
+	if r.Overlay.Name != "" && r.Offset != 0 {
+		return nil, Invalid("overlay", "overlay and offset both move the data; write one of them")
 	}
 	r.Start, r.End = r.Start.Add(-r.Offset), r.End.Add(-r.Offset)
 	sel, err := resolve(ctx, st, r.Selection, r.By)
@@ -53,31 +62,32 @@ func Timeline(ctx context.Context, st store.Store, r TimelineRequest) (*api.Time
 	case r.Limit > 0:
 		q.TopK = r.Limit
 	}
-	res, q, err := stepped(ctx, st, q, r.Start, r.End, r.Grid, sel.info.IntervalSeconds)
-	if err != nil {
+	t := &timeline{until: lastBase(r.End), kind: sel.info.Kind, span: sel.span, by: r.By}
+	if t.service, err = sel.checkPer(r.Per); err != nil {
 		return nil, err
 	}
-	t := &timeline{
-		start: q.Start, step: q.Step, n: int((q.End - q.Start) / q.Step), until: lastBase(r.End), kind: sel.info.Kind,
-		span: sel.span, by: r.By, groups: map[string]*timelineGroup{},
+	off := int64(r.Offset / time.Second)
+	var slot int64
+	if r.Overlay.Name != "" {
+		slot, err = t.overlay(ctx, st, q, r, sel.info.IntervalSeconds)
+	} else {
+		slot, err = t.shown(ctx, st, q, r, sel.info.IntervalSeconds)
 	}
-	if number {
-		if err := t.numbers(ctx, st, res, q); err != nil {
-			return nil, err
-		}
-	} else if err := t.distributions(res); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	if err := checkGroups(len(t.order)); err != nil {
 		return nil, err
 	}
-	off := int64(r.Offset / time.Second)
 	out := &api.TimelineResponse{
-		Range: api.Range{Start: q.Start + off, End: q.End + off}, Family: sel.info.Name, Step: q.Step, Slot: slotOf(res),
-		Offset: off, Times: make([]int64, t.n), Groups: make([]api.TimelineGroup, 0, len(t.order)),
+		Range: api.Range{Start: t.start + off, End: t.start + int64(t.n)*t.step + off}, Family: sel.info.Name, Step: t.step, Slot: slot,
+		Offset: off, Per: r.Per, Times: make([]int64, t.n), Groups: make([]api.TimelineGroup, 0, len(t.order)),
+	}
+	if r.Overlay.Name != "" {
+		out.Overlay = r.Overlay.describe(r.Start.Unix(), r.End.Unix())
 	}
 	for i := range out.Times {
-		out.Times[i] = q.Start + off + int64(i)*q.Step
+		out.Times[i] = t.start + off + int64(i)*t.step
 	}
 	if r.Limit > 0 {
 		sort.SliceStable(t.order, func(i, j int) bool { return t.order[i].total > t.order[j].total })
@@ -89,9 +99,36 @@ func Timeline(ctx context.Context, st store.Store, r TimelineRequest) (*api.Time
 	return out, nil
 }
 
+// shown fills t with what the range holds.
+func (t *timeline) shown(ctx context.Context, st store.Store, q store.Query, r TimelineRequest, interval int64) (slot int64, err error) {
+	res, q, err := stepped(ctx, st, q, r.Start, r.End, r.Grid, interval)
+	if err != nil {
+		return 0, err
+	}
+	t.reset(q.Start, q.Step, int((q.End-q.Start)/q.Step))
+	if r.Offset > 0 { // earlier data go on beyond the end of the range
+		t.until = max(t.until, min(q.End, t.until+int64(r.Offset/time.Second)))
+	}
+	return slotOf(res), t.fill(ctx, st, res, q)
+}
+
+// fill takes the answer of q in.
+func (t *timeline) fill(ctx context.Context, st store.Store, res *store.Result, q store.Query) error {
+	if t.service != "" {
+		if err := t.countRequests(ctx, st, q); err != nil {
+			return err
+		}
+	}
+	if t.kind != series.Distribution {
+		return t.numbers(ctx, st, res, q)
+	}
+	return t.distributions(res)
+}
+
 // timeline gathers merged points into one cell per group and step.
 type timeline struct {
 	start, step int64
+	shift       int64 // how far slots are moved forward before they are placed
 	n           int
 	until       int64 // end of the range asked for, where the last step may not have ended
 	kind        series.Kind
@@ -99,6 +136,8 @@ type timeline struct {
 	by          []string
 	groups      map[string]*timelineGroup
 	order       []*timelineGroup
+	service     string    // whose requests divide; empty: nothing is divided
+	requests    []float64 // of service, per step
 }
 
 type timelineGroup struct {
@@ -167,6 +206,7 @@ func (t *timeline) seconds(i int) float64 {
 
 // index returns the cell of a slot's start, -1 outside the range.
 func (t *timeline) index(slot int64) int {
+	slot += t.shift
 	i := (slot - t.start) / t.step
 	if slot < t.start || i >= int64(t.n) {
 		return -1
@@ -257,7 +297,7 @@ func (t *timeline) render(g *timelineGroup, qs []Quantile) api.TimelineGroup {
 		Quantiles: make(map[string][]api.Float, len(qs)),
 	}
 	number := t.kind != series.Distribution
-	if number {
+	if number || t.service != "" {
 		out.Value = nans(t.n)
 	}
 	out.ErrorRate = nans(t.n)
@@ -282,6 +322,9 @@ func (t *timeline) render(g *timelineGroup, qs []Quantile) api.TimelineGroup {
 				if t.kind == series.Gauge {
 					v /= float64(c.series)
 				}
+				if t.service != "" {
+					v = t.perRequest(i, v*t.seconds(i))
+				}
 				out.Value[i] = api.Float(v)
 			}
 			continue
@@ -293,6 +336,9 @@ func (t *timeline) render(g *timelineGroup, qs []Quantile) api.TimelineGroup {
 		out.Count[i] = h.Count
 		out.Rate[i] = api.Float(float64(h.Count) / t.seconds(i))
 		out.Mean[i] = api.Float(h.Mean())
+		if t.service != "" {
+			out.Value[i] = api.Float(t.perRequest(i, h.Sum))
+		}
 		if t.span {
 			out.ErrorRate[i] = api.Float(float64(c.errors) / float64(h.Count))
 		}
