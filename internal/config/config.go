@@ -47,6 +47,8 @@ type Config struct {
 	Flush, Sync   time.Duration
 
 	LogLevel, LogFormat string
+
+	AccessLogs []AccessLog // followed as they grow
 }
 
 // Traces says how traces are put together and which are kept.
@@ -216,6 +218,7 @@ func (c *Config) Validate() error {
 	}
 	oneOf("log.level", c.LogLevel, "debug", "info", "warn", "error")
 	oneOf("log.format", c.LogFormat, "text", "json")
+	c.validateAccessLogs(bad)
 	return errors.Join(errs...)
 }
 

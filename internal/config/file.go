@@ -58,6 +58,10 @@ func (r *fileReader) mapping(prefix string, n ast.Node) {
 	}
 	for _, v := range values {
 		key := prefix + keyText(v.Key)
+		if key == accessLogsKey {
+			r.accessLogs(v.Value)
+			continue
+		}
 		if s, ok := settingByKey(key); ok {
 			r.setting(s, v.Value)
 			continue
@@ -155,6 +159,7 @@ func nearest(key string) string {
 			best, bestCost = candidate, cost
 		}
 	}
+	consider(accessLogsKey)
 	for _, s := range Settings {
 		if section, _, ok := strings.Cut(s.Key, "."); ok {
 			consider(section)

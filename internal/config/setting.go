@@ -138,5 +138,6 @@ func (c *Config) YAML() string {
 		}
 		fmt.Fprintf(&b, "%s%s: %s\n", indent, leaf, s.Value(c).YAML())
 	}
+	c.accessLogsYAML(&b)
 	return b.String()
 }

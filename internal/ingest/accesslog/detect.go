@@ -1,0 +1,73 @@
+package accesslog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// detect tells by the first lines of a log which of the known formats it has.
+func detect(first []byte) (string, error) {
+	var lines [][]byte
+	for line := range bytes.Lines(first) {
+		if line = bytes.TrimRight(line, "\r\n"); len(line) > 0 && len(lines) < 20 {
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) == 0 {
+		return "tailscope", nil // nothing to tell by, and nothing to be wrong about
+	}
+	specs := []string{"tailscope"}
+	if lines[0][0] == '{' {
+		specs = []string{"json", "caddy", "traefik", "envoy"}
+	}
+	for _, spec := range specs {
+		f, err := compileFormat(spec, wanted{})
+		if err != nil {
+			return "", err
+		}
+		p := parser{f: f}
+		for _, line := range lines {
+			if p.read(line, &record{}) {
+				return spec, nil
+			}
+		}
+	}
+	if lines[0][0] == '{' {
+		return "", fmt.Errorf("the lines are JSON, but not of nginx, Caddy, Traefik or Envoy: say which fields are meant, "+
+			"as in json:time=ts,duration=took/ms,status=code,method=verb,path=url; the first line is\n%s", shorten(lines[0]))
+	}
+	combined := &Format{name: "combined", unit: 1e9}
+	if err := combined.template(Combined, variables); err != nil {
+		return "", err
+	}
+	p := parser{f: combined}
+	more := false
+	for _, line := range lines {
+		if p.split(line) {
+			return "", ErrNoDuration
+		}
+		more = more || p.problem.detail == "" // it went well until the end of the format
+	}
+	if more {
+		return "", errors.New("the lines begin as nginx's combined format and go on: give the log_format that nginx is configured with " +
+			"(nginx -T | grep -A3 log_format shows it) as the format")
+	}
+	return "", fmt.Errorf("the lines are of no known format: give the log_format that nginx is configured with as the format; the first line is\n%s", shorten(lines[0]))
+}
+
+// shorten makes a line fit to be shown.
+func shorten(line []byte) string {
+	s := strings.ToValidUTF8(string(line[:min(len(line), 200)]), "\uFFFD")
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '.'
+		}
+		return r
+	}, s)
+	if len(line) > 200 {
+		s += "…"
+	}
+	return s
+}

@@ -1,0 +1,490 @@
+package accesslog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Watch is one log to follow.
+type Watch struct {
+	Path   string // of a file, or a pattern as filepath.Match has it
+	Source *Source
+	Whole  bool // read what is there at the first start too, instead of beginning at the end
+}
+
+// FollowOptions configures a Follower.
+type FollowOptions struct {
+	Ingester *Ingester
+	Watches  []Watch
+	Interval time.Duration // between looks at the files; default 1 s
+	Grace    time.Duration // a file that was rotated away is read until nothing came for so long; default 1 min
+	Now      func() time.Time
+	Logger   *slog.Logger
+}
+
+// Follower reads logs as they grow.
+//
+// It looks at the files once an interval. A file that was renamed is read on
+// until nothing comes any more, beside the one that took its place; one that
+// was truncated is read from its beginning, after what its copy has beyond
+// where we were. A file is recognised by its first bytes, whatever its name.
+// Files that are missing are waited for, packed ones are passed over.
+//
+// How far a file was read is saved after every block of lines taken, so that a
+// restart loses nothing that is still there under any name, and repeats
+// nothing. A crash repeats at most the one block that was taken and not yet
+// saved.
+type Follower struct {
+	o      FollowOptions
+	tails  []*tail
+	buf    []byte
+	first  bool // the round under way is the first
+	cancel context.CancelFunc
+	done   chan struct{}
+	stats  struct{ files, lag, rotations, truncations, failures, lost atomic.Int64 }
+}
+
+// FollowStats are levels (Files, LagBytes) and running totals.
+type FollowStats struct {
+	Files, LagBytes, Rotations, Truncations, Failures, Lost int64
+}
+
+// Stats returns the counts so far.
+func (f *Follower) Stats() FollowStats {
+	s := &f.stats
+	return FollowStats{s.files.Load(), s.lag.Load(), s.rotations.Load(), s.truncations.Load(), s.failures.Load(), s.lost.Load()}
+}
+
+// Follow starts to follow. When it returns, it is known from where on each file
+// that is there will be read.
+func Follow(ctx context.Context, o FollowOptions) (*Follower, error) {
+	f := newFollower(o)
+	for _, w := range o.Watches {
+		if _, err := filepath.Match(w.Path, ""); err != nil {
+			return nil, fmt.Errorf("follow %s: %w", w.Path, err)
+		}
+	}
+	if err := f.look(ctx); err != nil {
+		f.closeFiles()
+		return nil, err
+	}
+	ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	f.done = make(chan struct{})
+	go func() {
+		defer close(f.done)
+		tick := time.NewTicker(f.o.Interval)
+		defer tick.Stop()
+		for f.readAll(ctx) == nil {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+			if f.look(ctx) != nil {
+				return
+			}
+		}
+	}()
+	return f, nil
+}
+
+// Close stops following after the block under way.
+func (f *Follower) Close() {
+	f.cancel()
+	<-f.done
+	f.closeFiles()
+}
+
+func newFollower(o FollowOptions) *Follower {
+	if o.Interval <= 0 {
+		o.Interval = time.Second
+	}
+	if o.Grace <= 0 {
+		o.Grace = time.Minute
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Follower{o: o, buf: make([]byte, blockBytes), first: true}
+}
+
+func (f *Follower) closeFiles() {
+	for _, t := range f.tails {
+		t.file.Close()
+	}
+	f.tails = nil
+}
+
+// round looks for files and reads them once.
+func (f *Follower) round(ctx context.Context) error {
+	if err := f.look(ctx); err != nil {
+		return err
+	}
+	return f.readAll(ctx)
+}
+
+// look begins with files that are not being read. It returns only ctx's error:
+// others are logged, and tried again in the next round.
+func (f *Follower) look(ctx context.Context) error {
+	for i := range f.o.Watches {
+		w := &f.o.Watches[i]
+		paths, _ := filepath.Glob(w.Path) // the pattern was looked at before
+		for _, path := range paths {
+			if packed(path) || path != w.Path && rotatedName(path) || slices.ContainsFunc(f.tails, func(t *tail) bool { return t.watch == w && t.path == path && !t.gone }) {
+				continue
+			}
+			if err := f.begin(ctx, w, path); err != nil {
+				f.failed(ctx, path, err)
+			}
+		}
+	}
+	f.first = false
+	return ctx.Err()
+}
+
+// readAll reads what was written to the files. It returns only ctx's error.
+func (f *Follower) readAll(ctx context.Context) error {
+	lag := int64(0)
+	for _, t := range slices.Clone(f.tails) {
+		if err := f.read(ctx, t); err != nil {
+			f.failed(ctx, t.path, err)
+		}
+		if fi, err := t.file.Stat(); err == nil {
+			lag += max(fi.Size()-t.offset, 0)
+		}
+	}
+	f.stats.files.Store(int64(len(f.tails)))
+	f.stats.lag.Store(lag)
+	return ctx.Err()
+}
+
+func (f *Follower) failed(ctx context.Context, path string, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	f.stats.failures.Add(1)
+	f.o.Logger.Error("follow access log", "file", path, "error", err)
+}
+
+func packed(path string) bool {
+	switch filepath.Ext(path) {
+	case ".gz", ".bz2", ".xz", ".zst", ".lz4", ".Z":
+		return true
+	}
+	return false
+}
+
+// rotatedName says whether a file that a pattern finds is an old one, as
+// logrotate names them: access.log.1, access.log-20260301.
+func rotatedName(path string) bool {
+	i := len(path)
+	for i > 0 && path[i-1] >= '0' && path[i-1] <= '9' {
+		i--
+	}
+	digits := len(path) - i
+	return digits > 0 && i > 0 && (path[i-1] == '.' || path[i-1] == '-' && digits >= 8)
+}
+
+// tail is a file that is being read.
+type tail struct {
+	watch  *Watch
+	path   string // it was found by
+	file   *os.File
+	info   fs.FileInfo
+	feed   *feed
+	offset int64 // what is before was taken
+	head   head
+	gone   bool // the path leads to another file, or nowhere
+	quiet  time.Time
+	said   string // the last error about its format
+	key    string // of its record
+}
+
+// begin opens the file at a path that is not being read, and those that were
+// at that path when we last read it.
+func (f *Follower) begin(ctx context.Context, w *Watch, path string) error {
+	known, err := f.o.Ingester.places(ctx, w.Source.Service, path)
+	if err != nil {
+		return err
+	}
+	t, err := f.open(w, path)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // it went in between
+		}
+		return err
+	}
+	found := false
+	for key, k := range known {
+		if t.is(k) {
+			if !found || k.Offset > t.offset {
+				t.offset, t.head, t.key, found = k.Offset, k.head, key, true
+			}
+			continue
+		}
+		if slices.ContainsFunc(f.tails, func(o *tail) bool { return o.key == key }) {
+			continue // it is being read to its end
+		}
+		if err := f.rotated(ctx, w, path, key, k); err != nil {
+			f.failed(ctx, path, err)
+		}
+	}
+	if !found && len(known) == 0 && f.first && !w.Whole {
+		if err := f.toEnd(ctx, t); err != nil {
+			t.file.Close()
+			return err
+		}
+	}
+	if t.key == "" {
+		t.key = placeKey(w.Source.Service, path, t.info)
+	}
+	f.tails = append(f.tails, t)
+	return f.save(ctx, t)
+}
+
+func (f *Follower) open(w *Watch, path string) (*tail, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no regular file", path)
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return &tail{watch: w, path: path, file: file, info: info, quiet: f.o.Now()}, nil
+}
+
+// rotated looks for a file that was at path under the names that rotation
+// gives, and reads it from where we were to its end.
+func (f *Follower) rotated(ctx context.Context, w *Watch, path, key string, k place) error {
+	t, err := f.find(w, path, k)
+	if err != nil {
+		return err
+	}
+	if t == nil {
+		if !k.Gone { // otherwise it was read to what was then its end
+			f.stats.lost.Add(1)
+			f.o.Logger.Warn("what was last written to a rotated access log cannot be read: there is no such file any more, or it is packed; import it to count the rest",
+				"file", path, "read_bytes", k.Offset)
+		}
+		return f.o.Ingester.o.State.Save(ctx, map[string][]byte{key: nil})
+	}
+	t.offset, t.head, t.key, t.gone = k.Offset, k.head, key, true
+	f.tails = append(f.tails, t)
+	return nil
+}
+
+// find opens the file whose beginning is known, among those beside path.
+func (f *Follower) find(w *Watch, path string, k place) (*tail, error) {
+	dir, base := filepath.Split(path)
+	entries, err := os.ReadDir(filepath.Clean(dir + "."))
+	if err != nil {
+		return nil, err
+	}
+	stem := strings.TrimSuffix(base, filepath.Ext(base))
+	for _, e := range entries {
+		if e.Name() == base || packed(e.Name()) || !strings.HasPrefix(e.Name(), stem) {
+			continue
+		}
+		t, err := f.open(w, filepath.Join(dir, e.Name()))
+		if err != nil {
+			continue
+		}
+		if t.is(k) {
+			t.path = path
+			return t, nil
+		}
+		t.file.Close()
+	}
+	return nil, nil
+}
+
+// toEnd begins at the end of what is there, having learned routes from it.
+func (f *Follower) toEnd(ctx context.Context, t *tail) error {
+	end := t.info.Size()
+	from := max(end-int64(len(f.buf)), 0)
+	n, err := t.file.ReadAt(f.buf[:end-from], from)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	lines := f.buf[:n]
+	last := lastNewline(lines) + 1
+	t.offset = from + int64(last)
+	if last == 0 { // one line only, or a part of it
+		t.offset = from
+	}
+	if i := indexNewline(lines[:last]); from > 0 && i >= 0 {
+		lines = lines[i+1 : last] // the first is a part
+	} else {
+		lines = lines[:last]
+	}
+	if len(lines) == 0 || !f.settle(ctx, t, lines) {
+		return nil
+	}
+	t.feed.learn(lines)
+	return nil
+}
+
+// settle makes t ready to take lines. It says once what is wrong.
+func (f *Follower) settle(ctx context.Context, t *tail, lines []byte) bool {
+	if t.feed != nil {
+		return true
+	}
+	src, err := t.watch.Source.ForLines(lines)
+	if err == nil {
+		t.feed, err = f.o.Ingester.feed(ctx, src, t.head.hash(t.file))
+	}
+	if err != nil {
+		if t.said != err.Error() {
+			t.said = err.Error()
+			f.failed(ctx, t.path, fmt.Errorf("%w; the lines wait until the server is started with another format", err))
+		}
+		return false
+	}
+	return true
+}
+
+// read takes what was written to a file since the last time, then looks
+// whether it is still the one at its path.
+func (f *Follower) read(ctx context.Context, t *tail) error {
+	if !t.gone {
+		if err := f.truncated(ctx, t); err != nil {
+			return err
+		}
+	}
+	last, err := f.drain(ctx, t)
+	if err != nil {
+		return err
+	}
+	if last {
+		t.quiet = f.o.Now()
+	}
+	if !t.gone {
+		switch info, err := os.Stat(t.path); {
+		case errors.Is(err, fs.ErrNotExist): // its successor is waited for
+		case err != nil:
+			return err
+		case !os.SameFile(info, t.info):
+			t.gone, t.quiet = true, f.o.Now()
+			f.stats.rotations.Add(1)
+			if err := f.save(ctx, t); err != nil {
+				return err
+			}
+			// The successor is read from its beginning, and in this round.
+			next, err := f.open(t.watch, t.path)
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			next.key = placeKey(t.watch.Source.Service, t.path, next.info)
+			f.tails = append(f.tails, next)
+			if err := f.save(ctx, next); err != nil {
+				return err
+			}
+			_, err = f.drain(ctx, next)
+			return err
+		}
+		return nil
+	}
+	if f.o.Now().Sub(t.quiet) < f.o.Grace {
+		return nil
+	}
+	// Nothing comes any more. A last line without its end is taken as it is.
+	n, err := t.file.ReadAt(f.buf, t.offset)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if n > 0 && f.settle(ctx, t, f.buf[:n]) {
+		if err := t.feed.block(ctx, f.buf[:n], t.offset); err != nil {
+			return err
+		}
+	}
+	t.file.Close()
+	f.tails = slices.DeleteFunc(f.tails, func(o *tail) bool { return o == t })
+	return f.o.Ingester.o.State.Save(ctx, map[string][]byte{t.key: nil})
+}
+
+// drain takes the whole lines from where we are to the end of the file. It
+// says whether there were any.
+func (f *Follower) drain(ctx context.Context, t *tail) (any bool, err error) {
+	for {
+		n, err := t.file.ReadAt(f.buf, t.offset)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return any, err
+		}
+		end := lastNewline(f.buf[:n]) + 1
+		if end == 0 && n == len(f.buf) {
+			end = n // a line that is no line
+		}
+		if end == 0 || !f.settle(ctx, t, f.buf[:end]) {
+			return any, nil
+		}
+		t.feed.tally = Tally{} // nobody asks for it, and it would grow
+		if err := t.feed.block(ctx, f.buf[:end], t.offset); err != nil {
+			return any, err
+		}
+		f.say(t)
+		t.offset += int64(end)
+		any = true
+		if err := f.save(ctx, t); err != nil {
+			return any, err
+		}
+	}
+}
+
+// say logs the first line of a block that could not be used.
+func (f *Follower) say(t *tail) {
+	if t.said != "" || len(t.feed.tally.Problems) == 0 {
+		return
+	}
+	p := t.feed.tally.Problems[0]
+	t.said = p.Message
+	f.o.Logger.Warn("a line of an access log was not used; further ones are counted and not shown",
+		"file", t.path, "column", p.Column, "reason", p.Reason.String(), "problem", p.Message, "line", p.Text)
+}
+
+// truncated begins anew if the file was emptied, after reading what its copy
+// has beyond where we were.
+func (f *Follower) truncated(ctx context.Context, t *tail) error {
+	info, err := t.file.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() >= t.offset && t.head.begins(t.file) {
+		return nil
+	}
+	f.stats.truncations.Add(1)
+	rest, err := f.find(t.watch, t.path, place{head: t.head, Offset: t.offset})
+	if err != nil {
+		return err
+	}
+	if rest != nil {
+		rest.offset, rest.head, rest.feed, rest.gone, rest.key = t.offset, t.head, t.feed, true, t.key+"\x00copy"
+		if _, err := f.drain(ctx, rest); err != nil {
+			rest.file.Close()
+			return err
+		}
+		f.tails = append(f.tails, rest)
+	}
+	t.offset, t.head, t.feed = 0, head{}, nil
+	return f.save(ctx, t)
+}

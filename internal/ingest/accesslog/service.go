@@ -1,0 +1,168 @@
+package accesslog
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+
+	"tailscope/internal/agg"
+	"tailscope/internal/series"
+	"tailscope/internal/traces"
+)
+
+// Bounds of a service's tables; beyond them they begin anew.
+const (
+	maxTargets = 1 << 17
+	maxValues  = 1 << 16
+)
+
+// service is what is known of one: its routes, and under which series its
+// requests are counted. It is shared by all files of the service.
+type service struct {
+	mu     sync.Mutex
+	name   string
+	router *router
+
+	values   map[string]uint32 // tenants, versions, variants and addresses; 0 is none
+	texts    []string
+	upstream map[string]*operation // by method and group
+	scratch  []byte
+
+	epoch, traceEpoch uint32
+	targets           map[targetKey]target
+}
+
+type targetKey struct {
+	op                             *operation
+	tenant, version, variant, addr uint32
+	client, failed                 bool
+}
+
+// target is where an observation goes. It is valid while the epochs last.
+type target struct {
+	span agg.Target
+	name traces.Name
+}
+
+// service returns the service of that name, with what was learned of it before.
+func (in *Ingester) service(ctx context.Context, name string) (*service, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if s := in.services[name]; s != nil {
+		return s, nil
+	}
+	s := &service{
+		name: name, router: newRouter(), values: map[string]uint32{}, texts: []string{""},
+		upstream: map[string]*operation{}, targets: map[targetKey]target{},
+	}
+	err := in.o.State.Load(ctx, routesKey(name), func(_ string, value []byte) error {
+		var vs []variable
+		if err := json.Unmarshal(value, &vs); err != nil {
+			return fmt.Errorf("routes learned of %s: %w", name, err)
+		}
+		s.router.restore(vs)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	in.services[name] = s
+	return s, nil
+}
+
+func routesKey(service string) string { return "routes/" + service + "\x00" }
+
+// learned returns what was learned since it was last asked for, to be saved.
+func (s *service) learned() (value []byte, changed bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.router.changed {
+		return nil, false, nil
+	}
+	if value, err = json.Marshal(s.router.variables()); err != nil {
+		return nil, false, fmt.Errorf("routes learned of %s: %w", s.name, err)
+	}
+	s.router.changed = false
+	return value, true, nil
+}
+
+// settle forgets targets that are no longer valid. Needs mu.
+func (s *service) settle(epoch uint32, t Traces) {
+	traceEpoch := uint32(0)
+	if t != nil {
+		traceEpoch = t.Epoch()
+	}
+	if len(s.values) > maxValues {
+		clear(s.values) // numbers are given anew, so nothing may refer to the old ones
+		clear(s.targets)
+		s.texts = s.texts[:1]
+	}
+	if epoch != s.epoch || traceEpoch != s.traceEpoch || len(s.targets) > maxTargets {
+		clear(s.targets)
+		s.epoch, s.traceEpoch = epoch, traceEpoch
+	}
+}
+
+// value numbers a text. Needs mu.
+func (s *service) value(b []byte) uint32 {
+	if len(b) == 0 {
+		return 0
+	}
+	if n, ok := s.values[string(b)]; ok {
+		return n
+	}
+	text := strings.ToValidUTF8(string(b[:min(len(b), 128)]), "\uFFFD")
+	n := uint32(len(s.texts))
+	s.texts = append(s.texts, text)
+	s.values[string(b)] = n
+	return n
+}
+
+// target resolves a key. Needs mu.
+func (in *Ingester) target(s *service, k targetKey) target {
+	if t, ok := s.targets[k]; ok {
+		return t
+	}
+	id := agg.SpanIdentity{
+		Service: s.name, Operation: k.op.name, Component: series.ComponentApp, Kind: "server", Status: "ok",
+		Tenant: s.texts[k.tenant], Version: s.texts[k.version], Variant: s.texts[k.variant], Instance: s.texts[k.addr],
+	}
+	if k.client {
+		id.Component, id.Kind = series.ComponentExternal, "client"
+	}
+	if k.failed {
+		id.Status = "error"
+	}
+	t := target{span: in.o.Sink.SpanTarget(&id)}
+	if in.o.Traces != nil {
+		t.name = in.o.Traces.Name(&traces.Identity{
+			Service: id.Service, Operation: id.Operation, Component: id.Component, Kind: id.Kind,
+			Tenant: id.Tenant, Version: id.Version, Variant: id.Variant, Instance: id.Instance,
+		})
+	}
+	s.targets[k] = t
+	return t
+}
+
+// call names attempts at a group of upstreams. Needs mu.
+func (s *service) call(method, name, addr []byte) *operation {
+	s.scratch = append(append(s.scratch[:0], methods[methodOf(method)]...), ' ')
+	s.scratch = appendGroup(s.scratch, name, addr)
+	if o := s.upstream[string(s.scratch)]; o != nil {
+		return o
+	}
+	if len(s.upstream) >= maxRules {
+		s.scratch = append(s.scratch[:0], "_other"...)
+		if o := s.upstream["_other"]; o != nil {
+			return o
+		}
+	}
+	o := &operation{name: strings.ToValidUTF8(string(s.scratch), "\uFFFD")}
+	s.upstream[string(s.scratch)] = o
+	return o
+}
+
+func indexNewline(b []byte) int { return bytes.IndexByte(b, '\n') }

@@ -1,0 +1,89 @@
+package accesslog
+
+// attempt is one try at an upstream. Times are nanoseconds; -1 is not known.
+type attempt struct {
+	addr                   []byte
+	total, connect, header int64
+	status                 int  // 0: not known
+	retried                bool // another server of the group was tried after it
+}
+
+// attempts walks nginx's lists in step. Servers tried one after another are
+// parted by ", ", and groups that an internal redirect led to by " : ", as
+// https://nginx.org/en/docs/http/ngx_http_upstream_module.html#var_upstream_addr
+// says. All of them are in sequence. They are appended to dst; the text is not
+// copied. An attempt without a time took none that counts, and is left out.
+func (p *parser) attempts(dst []attempt) []attempt {
+	times := p.values[slotUpTime]
+	if absent(times) {
+		return dst
+	}
+	addrs, connects, headers, statuses := p.values[slotUpAddr], p.values[slotUpConnect], p.values[slotUpHeader], p.values[slotUpStatus]
+	for len(times) > 0 {
+		var t, addr, connect, header, status []byte
+		list := times
+		t, times = item(times)
+		retried := len(times) > 0 && list[len(t)] == ','
+		addr, addrs = item(addrs)
+		connect, connects = item(connects)
+		header, headers = item(headers)
+		status, statuses = item(statuses)
+		total, ok := decimal(t, p.f.unitUp)
+		if !ok {
+			continue
+		}
+		a := attempt{addr: addr, total: total, connect: -1, header: -1, retried: retried}
+		if v, ok := decimal(connect, p.f.unitUp); ok {
+			a.connect = v
+		}
+		if v, ok := decimal(header, p.f.unitUp); ok {
+			a.header = v
+		}
+		if absent(addr) {
+			a.addr = nil
+		}
+		a.status, _ = number(status)
+		dst = append(dst, a)
+	}
+	return dst
+}
+
+// item cuts the first item off a list.
+func item(l []byte) (first, rest []byte) {
+	for i, c := range l {
+		if c == ',' {
+			return trim(l[:i]), trim(l[i+1:])
+		}
+		if c == ':' && i > 0 && l[i-1] == ' ' {
+			return trim(l[:i]), trim(l[i+1:])
+		}
+	}
+	return trim(l), nil
+}
+
+func trim(b []byte) []byte {
+	for len(b) > 0 && b[0] == ' ' {
+		b = b[1:]
+	}
+	for len(b) > 0 && b[len(b)-1] == ' ' {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+// upstreamGroup is what attempts at the same kind of upstream have in common:
+// the name it is configured by if that is logged, or else the port of an
+// address, for the addresses of a group differ in nothing else that is known.
+func appendGroup(dst, name, addr []byte) []byte {
+	if !absent(name) {
+		return append(dst, name...)
+	}
+	dst = append(dst, "upstream"...)
+	if i := lastColon(addr); i >= 0 {
+		return append(dst, addr[i:]...)
+	}
+	if len(addr) > 5 && string(addr[:5]) == "unix:" {
+		return append(append(dst, ' '), addr...)
+	}
+	return dst
+}
