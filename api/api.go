@@ -171,7 +171,7 @@ type LabelValue struct {
 	Count uint64 `json:"count"`
 }
 
-// FamiliesResponse answers GET /api/v1/families.
+// FamiliesResponse answers GET /api/v1/families?service&start&end.
 type FamiliesResponse struct {
 	Families []Family `json:"families"`
 }

@@ -212,6 +212,15 @@ func (c *Client) Nearest(ctx context.Context, q NearestQuery) (*api.NearestRespo
 	return get[api.NearestResponse](ctx, c, "/api/v1/nearest", v)
 }
 
+// FamiliesOf asks what is measured of one service within a range; start and
+// end may be empty.
+func (c *Client) FamiliesOf(ctx context.Context, service, start, end string) (*api.FamiliesResponse, error) {
+	v := url.Values{}
+	set(v, "service", service)
+	Selection{Start: start, End: end}.add(v)
+	return get[api.FamiliesResponse](ctx, c, "/api/v1/families", v)
+}
+
 func (c *Client) Families(ctx context.Context) (*api.FamiliesResponse, error) {
 	return get[api.FamiliesResponse](ctx, c, "/api/v1/families", nil)
 }

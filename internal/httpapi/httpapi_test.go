@@ -125,11 +125,8 @@ func fetch(t *testing.T, srv *httptest.Server, path string, params ...string) (i
 	return res.StatusCode, string(b)
 }
 
-// questions have their answers in testdata.
-var questions = []struct {
-	name, path string
-	params     []string
-}{
+// questions are asked over the shop's hour.
+var questions = []question{
 	{"status", "/api/v1/status", nil},
 	{"families", "/api/v1/families", nil},
 	{"services", "/api/v1/services", []string{"start", "now-1h", "step", "20m"}},
@@ -167,6 +164,17 @@ var questions = []struct {
 // naive store and the real one must answer alike, fresh and rolled up.
 func TestGolden(t *testing.T) {
 	o := Options{Status: api.StatusResponse{Version: "1.2.3", OTLPGRPC: "127.0.0.1:4317", FlushSeconds: 11}}
+	goldens(t, o, func(st store.Store) { filled(t, st) }, indent, questions)
+}
+
+// question has its answer in testdata.
+type question struct {
+	name, path string
+	params     []string
+}
+
+func goldens(t *testing.T, o Options, fill func(store.Store), render func(*testing.T, string) string, questions []question) {
+	t.Helper()
 	for _, name := range []string{"twin", "pebble", "settled"} {
 		t.Run(name, func(t *testing.T) {
 			switch name {
@@ -175,7 +183,7 @@ func TestGolden(t *testing.T) {
 			default:
 				o.Store = pebble(t)
 			}
-			filled(t, o.Store)
+			fill(o.Store)
 			if name == "settled" {
 				if err := o.Store.Maintain(context.Background(), now.Add(3*time.Hour)); err != nil {
 					t.Fatal(err)
@@ -188,7 +196,7 @@ func TestGolden(t *testing.T) {
 					if status != http.StatusOK {
 						t.Fatalf("status %d: %s", status, got)
 					}
-					golden(t, c.name+".json", indent(t, got))
+					golden(t, c.name+".json", render(t, got))
 				})
 			}
 		})

@@ -122,6 +122,12 @@ type nearestInput struct {
 	Q      List     `query:"q" doc:"quantiles between 0 and 1, parted by commas; 0.5,0.95,0.99 unless said otherwise"`
 }
 
+type familiesInput struct {
+	Service string `query:"service" doc:"only families that this service has series of, on the days of the range"`
+	Start   Time   `query:"start" doc:"beginning of the range, inclusive; six hours before end unless said otherwise"`
+	End     Time   `query:"end" doc:"end of the range, exclusive; now unless said otherwise"`
+}
+
 type nothing struct{}
 
 // body wraps a response for huma.
@@ -389,8 +395,12 @@ func (s *server) nearest(ctx context.Context, in *nearestInput) (*api.NearestRes
 	return query.Nearest(ctx, s.Store, r)
 }
 
-func (s *server) families(ctx context.Context, _ *nothing) (*api.FamiliesResponse, error) {
-	return query.Families(ctx, s.Store)
+func (s *server) families(ctx context.Context, in *familiesInput) (*api.FamiliesResponse, error) {
+	sel, err := s.span(Span{Start: in.Start, End: in.End})
+	if err != nil {
+		return nil, err
+	}
+	return query.Families(ctx, s.Store, query.FamiliesRequest{Service: in.Service, Start: sel.Start, End: sel.End})
 }
 
 func (s *server) status(ctx context.Context, _ *nothing) (*api.StatusResponse, error) {

@@ -62,6 +62,9 @@ func Breakdown(ctx context.Context, st store.Store, r BreakdownRequest) (*api.Br
 	if r.Limit < 0 || r.Limit > 100 {
 		return nil, Invalid("limit", "limit %d is not between 1 and 100", r.Limit)
 	}
+	if err := checkRange(r.Start, r.End); err != nil {
+		return nil, err
+	}
 	service, err := oneService(r.Matchers)
 	if err != nil {
 		return nil, err

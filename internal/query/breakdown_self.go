@@ -140,28 +140,40 @@ const assembled = 35 * time.Second
 
 // whyEmpty says why there is no breakdown, and what would bring one.
 func (b *breakdown) whyEmpty(ctx context.Context) (string, error) {
-	q := store.Query{
-		Family: series.SpanDuration, View: series.Total, Start: b.q.Start, End: b.q.End, Step: b.q.Step, Measure: store.Moments, Schema: hist.DefaultSchema,
-		Matchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, series.LabelService, b.service)},
-		By:       []string{series.LabelKind},
+	spans := func(end int64) (entry, some bool, err error) {
+		if end <= b.q.Start {
+			return false, false, nil
+		}
+		res, err := b.st.Query(ctx, store.Query{
+			Family: series.SpanDuration, View: series.Total, Start: b.q.Start, End: end, Measure: store.Moments, Schema: hist.DefaultSchema,
+			Matchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, series.LabelService, b.service)},
+			By:       []string{series.LabelKind},
+		})
+		if err != nil {
+			return false, false, err
+		}
+		for _, g := range res.Groups {
+			entry = entry || slices.Contains(requestKinds, g.Labels.Get(series.LabelKind))
+		}
+		return entry, len(res.Groups) > 0, nil
 	}
-	res, err := b.st.Query(ctx, q)
+	entry, some, err := spans(b.q.End)
 	if err != nil {
 		return "", err
 	}
-	if len(res.Groups) == 0 {
+	if !some {
 		return "the service " + quote(b.service) + " sent no spans in this range; choose another range or service", nil
 	}
-	entry := false
-	first := b.q.End
-	for _, g := range res.Groups {
-		entry = entry || slices.Contains(requestKinds, g.Labels.Get(series.LabelKind))
-		for _, p := range g.Points {
-			first = min(first, p.Start)
-		}
+	settled := b.q.End
+	if !b.r.Now.IsZero() {
+		settled = min(settled, series.Base.Slot(b.r.Now.Add(-assembled).Unix()))
+	}
+	_, before, err := spans(settled)
+	if err != nil {
+		return "", err
 	}
 	switch {
-	case !b.r.Now.IsZero() && first >= b.r.Now.Add(-assembled).Unix()-b.q.Step:
+	case !before:
 		return "traces are broken down about 20 s after their requests ended; ask again in a moment", nil
 	case len(b.r.Matchers) > 1:
 		return "no request that matches was broken down in this range; match fewer labels or choose a longer range", nil

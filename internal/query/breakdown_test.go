@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,14 +21,22 @@ import (
 	"tailscope/internal/store/storetest"
 )
 
+// orders is a store that tests read only.
 func orders(t *testing.T) store.Store {
 	t.Helper()
-	st, w := storetest.NewTwin(), querytest.NewWriter()
-	querytest.Orders(w)
-	if err := w.Put(context.Background(), st, 1); err != nil {
+	st, err := ordersOnce()
+	if err != nil {
 		t.Fatal(err)
 	}
 	return st
+}
+
+var ordersOnce = sync.OnceValues(func() (store.Store, error) { return newOrders() })
+
+func newOrders() (store.Store, error) {
+	st, w := storetest.NewTwin(), querytest.NewWriter()
+	querytest.Orders(w)
+	return st, w.Put(context.Background(), st, 1)
 }
 
 // during selects the half hour of querytest.Orders.
@@ -328,7 +337,10 @@ func TestNPlusOne(t *testing.T) {
 
 // Without a breakdown the answer says why.
 func TestBreakdownNote(t *testing.T) {
-	st := orders(t)
+	st, err := newOrders()
+	if err != nil {
+		t.Fatal(err)
+	}
 	w := querytest.NewWriter()
 	w.Span(querytest.Epoch+3590, labels.FromStrings("service", "fresh", "operation", "GET /", "kind", "server", "status", "ok", "component", "app"), 0.1)
 	w.Span(querytest.Epoch+1800, labels.FromStrings("service", "alone", "operation", "GET /", "kind", "server", "status", "ok", "component", "app"), 0.1)

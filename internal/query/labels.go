@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sort"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -171,11 +172,37 @@ func (t tally) render(name string, limit int) api.LabelValues {
 	return out
 }
 
-// Families lists what is measured, by name.
-func Families(ctx context.Context, st store.Store) (*api.FamiliesResponse, error) {
+// FamiliesRequest asks what is measured.
+type FamiliesRequest struct {
+	Service    string // only families that this service has series of; empty: all
+	Start, End time.Time
+}
+
+// Families lists what is measured, by name. Those of one service are the ones
+// that have a series of it on a day (UTC) that the range touches.
+func Families(ctx context.Context, st store.Store, r FamiliesRequest) (*api.FamiliesResponse, error) {
 	all, err := st.Families(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if r.Service != "" {
+		if err := checkRange(r.Start, r.End); err != nil {
+			return nil, err
+		}
+		start, end := Base(r.Start, r.End)
+		ms := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, series.LabelService, r.Service)}
+		kept := all[:0:0]
+		for _, f := range all {
+			view, _ := ViewOf(f.Name, series.LabelService)
+			found, err := st.LabelValues(ctx, f.Name, view, series.LabelService, ms, start, end)
+			if err != nil {
+				return nil, err
+			}
+			if len(found) > 0 {
+				kept = append(kept, f)
+			}
+		}
+		all = kept
 	}
 	out := &api.FamiliesResponse{Families: make([]api.Family, 0, len(all))}
 	for _, f := range all {

@@ -204,8 +204,9 @@ func compareOps(a, b opKey) int {
 	return 0
 }
 
-// gatherOperations sums every operation; with buckets too if they are sorted by.
-func gatherOperations(ctx context.Context, st store.Store, q store.Query, buckets bool) (map[opKey]*operation, error) {
+// gatherOperations sums every operation, in the order of their labels; with
+// buckets too if they are sorted by.
+func gatherOperations(ctx context.Context, st store.Store, q store.Query, buckets bool) ([]*operation, error) {
 	q.By = append(slices.Clone(opLabels), series.LabelStatus)
 	if !buckets {
 		q.Measure = store.Moments
@@ -217,17 +218,19 @@ func gatherOperations(ctx context.Context, st store.Store, q store.Query, bucket
 	if err := checkGroups(len(res.Groups)); err != nil {
 		return nil, err
 	}
-	all := make(map[opKey]*operation, len(res.Groups))
+	byKey := make(map[opKey]*operation, len(res.Groups))
+	all := make([]*operation, 0, len(res.Groups))
 	for _, g := range res.Groups {
 		if len(g.Points) == 0 || g.Points[0].Hist == nil || g.Points[0].Hist.Count == 0 {
 			continue
 		}
 		h := g.Points[0].Hist
 		k := opOf(g.Labels)
-		o := all[k]
+		o := byKey[k]
 		if o == nil {
 			o = &operation{opKey: k}
-			all[k] = o
+			byKey[k] = o
+			all = append(all, o)
 		}
 		o.calls += h.Count
 		o.sum += h.Sum

@@ -1,0 +1,100 @@
+package httpapi
+
+import (
+	"context"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"tailscope/internal/query/querytest"
+	"tailscope/internal/store"
+	"tailscope/internal/store/storetest"
+)
+
+// fillOrders puts requests with known parts into a store.
+func fillOrders(t testing.TB, st store.Store) store.Store {
+	t.Helper()
+	w := querytest.NewWriter()
+	querytest.Orders(w)
+	if err := w.Put(context.Background(), st, 1); err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+func ordersServer(t *testing.T, o Options) *httptest.Server {
+	t.Helper()
+	o.Store = fillOrders(t, storetest.NewTwin())
+	return serve(t, o)
+}
+
+func TestBreakdownGolden(t *testing.T) {
+	goldens(t, Options{}, func(st store.Store) { fillOrders(t, st) }, rounded, []question{
+		{"breakdown", "/api/v1/breakdown", []string{"start", "now-30m", "step", "15m", "match", `{service="shop",operation="GET /orders"}`, "q", "0.5,0.99", "limit", "2"}},
+		{"breakdown-band", "/api/v1/breakdown", []string{"start", "now-30m", "step", "30m", "match", `{service="shop"}`, "low", "0.15", "high", "300ms", "q", "0.9", "limit", "1"}},
+		{"breakdown-tenant", "/api/v1/breakdown", []string{"start", "now-30m", "step", "30m", "match", `{service="shop",tenant="globex"}`, "q", "0.9"}},
+		{"breakdown-empty", "/api/v1/breakdown", []string{"start", "now-30m", "step", "30m", "match", `{service="job"}`}},
+		{"operations", "/api/v1/operations", []string{"start", "now-30m", "step", "15m", "limit", "3", "sort", "p99", "q", "0.99"}},
+		{"operations-db", "/api/v1/operations", []string{"start", "now-30m", "step", "30m", "component", "db", "search", "orders"}},
+		{"callers", "/api/v1/callers", []string{"start", "now-30m", "service", "stock", "component", "db", "operation", "UPDATE stock"}},
+		{"families-service", "/api/v1/families", []string{"service", "stock"}},
+	})
+}
+
+// rounded is indent for sums that stores may add up in any order.
+func rounded(t *testing.T, s string) string {
+	t.Helper()
+	return regexp.MustCompile(`\d+\.\d+(e-?\d+)?`).ReplaceAllStringFunc(indent(t, s), func(n string) string {
+		f, err := strconv.ParseFloat(n, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strconv.FormatFloat(f, 'g', 10, 64)
+	})
+}
+
+func TestBreakdownBadInput(t *testing.T) {
+	srv := ordersServer(t, Options{})
+	match := "match=" + url.QueryEscape(`{service="shop"}`)
+	for _, c := range []struct {
+		path, query  string
+		status       int
+		field, words string
+	}{
+		{"breakdown", "", 400, "match", `write match={service="checkout"}`},
+		{"breakdown", "match=" + url.QueryEscape(`{service=~"a|b"}`), 400, "match", "one service's requests"},
+		{"breakdown", "match=" + url.QueryEscape(`{service="shop",component="db"}`), 400, "match", "leave it out"},
+		{"breakdown", "match=" + url.QueryEscape(`{service="shop",cohort="small",version="1"}`), 400, "match", "leave one of them out"},
+		{"breakdown", "match=" + url.QueryEscape(`{service="shop",tennant="a"}`), 400, "match", `did you mean "tenant"?`},
+		{"breakdown", "match=" + url.QueryEscape(`span_self_seconds{service="shop"}`), 400, "match", "leave span_self_seconds out"},
+		{"breakdown", match + "&above=95", 400, "above", "such as 0.95"},
+		{"breakdown", match + "&above=1", 400, "above", "such as 0.95"},
+		{"breakdown", match + "&above=0.9&low=1", 400, "above", "leave one of them out"},
+		{"breakdown", match + "&low=2&high=1", 400, "high", "not above low"},
+		{"breakdown", match + "&low=slow", 400, "low", "is not a duration"},
+		{"breakdown", match + "&low=-1", 400, "low", "negative"},
+		{"breakdown", match + "&limit=101", 400, "limit", "not between 1 and 100"},
+		{"breakdown", match + "&start=now&end=now-1h", 400, "end", "is not after start"},
+		{"breakdown", match + "&step=1s&width=9&family=x", 400, "family", "there is no parameter"},
+		{"breakdown", "match=" + url.QueryEscape(`{service="nobody"}`), 200, "", ""},
+		{"operations", "sort=p95&q=0.5", 400, "sort", "write one of total, calls, errors, mean, name, 0.5"},
+		{"operations", "limit=1001", 400, "limit", "not between 1 and 1000"},
+		{"operations", "component=db,,x", 400, "component", "empty name"},
+		{"operations", "match=" + url.QueryEscape(`{tenant="a",instance="b"}`), 400, "match", "not kept together"},
+		{"callers", "service=shop", 400, "operation", "name the operation"},
+		{"callers", "operation=x", 400, "service", "name the service"},
+		{"traces", "sort=nearest", 400, "at", "at=0.25"},
+		{"traces", "sort=nearest&at=250ms", 400, "time", "time=now-5m"},
+		{"traces", "sort=slow", 400, "sort", "write one of slowest, newest, nearest"},
+		{"traces", "why=slow,bad", 400, "why", "write slow, failed or exemplar"},
+		{"traces", "min=1&max=0.5", 400, "max", "write a greater one"},
+		{"traces", "match=" + url.QueryEscape(`{version="1"}`), 400, "match", "not by version"},
+		{"traces", "", 200, "", ""},
+		{"families", "service=shop&start=now&end=now-1h", 400, "end", "is not after start"},
+	} {
+		status, body := fetch(t, srv, "/api/v1/"+c.path+"?"+c.query)
+		check(t, c.path+"?"+c.query, status, body, c.status, c.field, c.words)
+	}
+}
