@@ -123,6 +123,8 @@ export interface OperationsResponse extends Range {
 export interface Caller {
   service: string;
   operation: string;
+  /** The operation runs in the request's own service, or is called from there. */
+  direct?: boolean;
   calls: number;
   requests: number;
   repeated: number;
