@@ -1,0 +1,25 @@
+package accesslog
+
+// Stats are running totals of all files of an Ingester.
+type Stats struct {
+	Lines, Accepted, Bytes uint64
+	Attempts               uint64 // at upstreams
+	Overloads              uint64 // blocks that had to wait
+	Refused                []ReasonCount
+}
+
+// ReasonCount is how many lines were not used, and why.
+type ReasonCount struct {
+	Reason string
+	Count  uint64
+}
+
+// Stats returns the counts so far. Lines is Accepted and all of Refused.
+func (in *Ingester) Stats() Stats {
+	st := &in.stats
+	s := Stats{st.lines.Load(), st.accepted.Load(), st.bytes.Load(), st.attempts.Load(), st.overloads.Load(), nil}
+	for r := range reasons {
+		s.Refused = append(s.Refused, ReasonCount{r.String(), st.refused[r].Load()})
+	}
+	return s
+}
