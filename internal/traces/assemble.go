@@ -1,0 +1,299 @@
+package traces
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/bits"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"time"
+
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// Assembler puts spans together into traces. It is safe for concurrent use.
+type Assembler struct {
+	o      Options
+	names  *names
+	seed   [2]uint64
+	shards []*shard
+	shift  uint // of a hash, to the number of its shard
+	maxAge int64
+	groups sync.Pool // *group
+
+	stop context.CancelFunc
+	done chan struct{}
+
+	closeMu sync.Mutex // guards what follows
+	closer  closer
+}
+
+// EnsureDefaults fills in what is zero.
+func (o *Options) EnsureDefaults() {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	if o.MemoryBytes <= 0 {
+		o.MemoryBytes = 128 << 20
+	}
+	def(&o.Grace, 10*time.Second)
+	def(&o.Idle, 60*time.Second)
+	if o.MaxSpans <= 0 {
+		o.MaxSpans = 20000
+	}
+	if o.MaxParts <= 0 {
+		o.MaxParts = 50000
+	}
+	if o.Slots <= 0 {
+		o.Slots = 10
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+// New starts an Assembler. It must be closed.
+func New(o Options) (*Assembler, error) {
+	if o.Sink == nil {
+		return nil, errors.New("traces: no sink given")
+	}
+	o.EnsureDefaults()
+	a := &Assembler{
+		o: o, names: newNames(o.MemoryBytes / 8), seed: [2]uint64{rand.Uint64(), rand.Uint64()},
+		maxAge: int64(10 * max(o.Idle, time.Minute)), done: make(chan struct{}),
+	}
+	a.groups.New = func() any { return new(group) }
+	n := 1
+	for n < 4*runtime.GOMAXPROCS(0) && n < 64 && o.MemoryBytes/int64(2*n) >= 1<<20 {
+		n *= 2
+	}
+	a.shift = uint(64 - bits.Len(uint(n-1)))
+	for range n {
+		a.shards = append(a.shards, newShard(o.MemoryBytes, n))
+	}
+	a.closer.init(a)
+	ctx, cancel := context.WithCancel(context.Background())
+	a.stop = cancel
+	go a.run(ctx)
+	return a, nil
+}
+
+// newShard gives a shard its part of the memory: five eighths of it is for open
+// traces, a thirty-second to remember closed ones.
+func newShard(memory int64, shards int) *shard {
+	sh := &shard{bound: memory / 8 * 5 / int64(shards), closed: newRecent(memory / 32 / int64(shards))}
+	per := func(size int64) uint {
+		n := uint(4)
+		for n < 8 && size<<(n+1) < sh.bound/32 {
+			n++
+		}
+		return n
+	}
+	sh.traces.per, sh.blocks.per, sh.extras.per = per(openTraceBytes), per(blockBytes), per(extraBytes)
+	return sh
+}
+
+// Name returns the number of an identity. Callers may hold on to it while
+// Epoch is what it was before the call, and resolve it anew when it changed.
+func (a *Assembler) Name(id *Identity) Name { return a.names.name(id, a.o.Now().Unix()) }
+
+// Text returns the number of a normalised statement, 0 for the empty one and
+// for want of memory. It is valid as a Name is.
+func (a *Assembler) Text(statement string) Text { return a.names.text(statement, a.o.Now().Unix()) }
+
+// TextBytes is Text of bytes that are not retained.
+func (a *Assembler) TextBytes(statement []byte) Text {
+	return a.names.textBytes(statement, a.o.Now().Unix())
+}
+
+// Epoch changes when Names and Texts handed out before are to be resolved
+// anew; they stay valid for some more minutes.
+func (a *Assembler) Epoch() uint32 { return a.names.epoch.Load() }
+
+// Add takes ended spans of any traces, in any order. It keeps neither the
+// slice nor the details. It does not fail: what it cannot take is counted. When
+// memory is at its bound it closes the oldest traces itself, and so waits for
+// the sink.
+func (a *Assembler) Add(spans []Span) {
+	if len(spans) == 0 {
+		return
+	}
+	now := a.o.Now().UnixNano()
+	g := a.groups.Get().(*group)
+	g.sort(a, spans)
+	for n, sh := range a.shards {
+		if from, to := g.from[n], g.from[n+1]; from < to {
+			a.addTo(sh, spans, g, g.order[from:to], now)
+		}
+	}
+	a.groups.Put(g)
+}
+
+// group is spans in order of their shards.
+type group struct {
+	keys  []series.ID
+	from  []uint32 // by shard, where its spans begin in order
+	at    []uint32
+	order []uint32
+}
+
+func (g *group) sort(a *Assembler, spans []Span) {
+	if cap(g.keys) < len(spans) {
+		g.keys, g.order = make([]series.ID, len(spans)), make([]uint32, len(spans))
+	}
+	if g.from == nil {
+		g.from, g.at = make([]uint32, len(a.shards)+1), make([]uint32, len(a.shards))
+	}
+	g.keys, g.order = g.keys[:len(spans)], g.order[:len(spans)]
+	clear(g.from)
+	for i := range spans {
+		if i > 0 && spans[i].TraceID == spans[i-1].TraceID {
+			g.keys[i] = g.keys[i-1]
+		} else {
+			g.keys[i] = a.mix(&spans[i].TraceID)
+		}
+		g.from[g.keys[i].Lo>>a.shift+1]++
+	}
+	for n := range g.at {
+		g.from[n+1] += g.from[n]
+		g.at[n] = g.from[n]
+	}
+	for i := range spans {
+		n := g.keys[i].Lo >> a.shift
+		g.order[g.at[n]] = uint32(i)
+		g.at[n]++
+	}
+}
+
+func (a *Assembler) addTo(sh *shard, spans []Span, g *group, order []uint32, now int64) {
+	sh.mu.Lock()
+	sh.stats.Spans += uint64(len(order))
+	var open, last uint32
+	tries := 0
+	for at := 0; at < len(order); at++ {
+		s := &spans[order[at]]
+		if s.Start < 0 || s.End < s.Start || s.End > maxTime || s.TraceID == (store.TraceID{}) {
+			sh.stats.Invalid++
+			continue
+		}
+		late := false
+		if open == 0 || spans[last].TraceID != s.TraceID {
+			open, late = sh.lookup(&s.TraceID, g.keys[order[at]], now)
+			last = order[at]
+		}
+		switch {
+		case late:
+			sh.stats.Late++
+		case open != 0 && sh.add(a, s, open, now):
+			tries = 0
+		case tries == 3:
+			sh.stats.NoRoom++
+			tries = 0
+		default:
+			tries++
+			open = 0
+			sh.mu.Unlock()
+			a.relieve(sh)
+			sh.mu.Lock()
+			at--
+		}
+	}
+	sh.mu.Unlock()
+}
+
+// AddWhole takes the spans of one whole trace, which is closed with the next
+// sweep: nothing else of it is waited for.
+func (a *Assembler) AddWhole(spans []Span) {
+	if len(spans) == 0 {
+		return
+	}
+	now := a.o.Now().UnixNano()
+	sh := a.shards[a.mix(&spans[0].TraceID).Lo>>a.shift]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.stats.Spans += uint64(len(spans))
+	var open uint32
+	tries := 0
+	for at := 0; at < len(spans); at++ {
+		s := &spans[at]
+		if s.Start < 0 || s.End < s.Start || s.End > maxTime {
+			sh.stats.Invalid++
+			continue
+		}
+		if open == 0 {
+			open = sh.newTrace(&s.TraceID, ready, now)
+		}
+		switch {
+		case open != 0 && sh.add(a, s, open, now):
+		case tries == 3:
+			sh.stats.NoRoom++
+			if open != 0 {
+				sh.traces.at(open).left++
+			}
+		default:
+			tries++
+			if open != 0 {
+				// What came so far must not be closed without the rest.
+				sh.unlink(sh.traces.at(open))
+			}
+			sh.mu.Unlock()
+			a.relieve(sh)
+			sh.mu.Lock()
+			if open != 0 {
+				sh.push(open, sh.traces.at(open))
+			}
+			at--
+		}
+	}
+}
+
+// Flush closes every open trace, whatever its age, and hands everything over.
+// It is for tests and for the end: spans of these traces that come later are
+// late. It returns the errors of the sink and the keeper; what could not be
+// handed over is tried again with the next sweep.
+func (a *Assembler) Flush(ctx context.Context) error {
+	return a.sweep(ctx, a.o.Now(), true)
+}
+
+// Close flushes and stops. The Assembler must not be used afterwards.
+func (a *Assembler) Close(ctx context.Context) error {
+	a.stop()
+	<-a.done
+	return a.Flush(ctx)
+}
+
+// Stats returns the counts so far.
+func (a *Assembler) Stats() Stats {
+	a.closeMu.Lock()
+	s := a.closer.stats
+	s.MemoryBytes = a.closer.bytes()
+	a.closeMu.Unlock()
+	for _, sh := range a.shards {
+		sh.mu.Lock()
+		s.Spans += sh.stats.Spans
+		s.Late += sh.stats.Late
+		s.TooMany += sh.stats.TooMany
+		s.Invalid += sh.stats.Invalid
+		s.NoRoom += sh.stats.NoRoom
+		s.OpenTraces += sh.open
+		s.OpenSpans += sh.spans
+		s.MemoryBytes += sh.bytes() + sh.closed.bytes()
+		sh.mu.Unlock()
+	}
+	s.MemoryBytes += a.names.size()
+	s.FoldedNames = a.names.folded.Load()
+	s.LeftOutTexts = a.names.textless.Load()
+	return s
+}
+
+// maxTime is the latest moment a span may end: far enough, and sums of a few
+// times do not overflow.
+const maxTime = 1 << 61

@@ -1,0 +1,257 @@
+package traces
+
+import (
+	"context"
+	"time"
+
+	"tailscope/internal/series"
+)
+
+// maxQueue is the longest time in a queue that is believed; what is longer
+// speaks of a wrong clock.
+const maxQueue = int64(time.Hour)
+
+// maxAttempts is how often a hand-over is tried, once a sweep.
+const maxAttempts = 10
+
+// breakdown gathers what requests come to until it is handed over.
+type breakdown struct {
+	c        *closer
+	cells    cells
+	seen     []selfTime
+	moved    []movedClock
+	fans     map[fanKey]*fanCounts
+	requests uint64 // in cells
+	attempts int
+	handed   int64 // Unix seconds: when distributions were handed over last
+
+	maxCells, maxSeen, maxFans int
+
+	rows targets
+	comp [256]int64 // of one request
+	used []uint8
+}
+
+// selfTime is one observation of span_self_seconds.
+type selfTime struct {
+	end, nanos int64
+	name       Name
+	weight     uint32
+	comp       uint8
+	failed     bool
+}
+
+// movedClock is one observation of clock_skew_seconds.
+type movedClock struct {
+	skewKey
+	at, nanos int64
+	weight    uint32
+}
+
+type skewKey struct {
+	service, peer string
+	ahead         bool
+}
+
+// fanKey is an instance that answered calls beside others, as a cell.
+type fanKey struct {
+	row, at  uint64
+	instance string
+}
+
+type fanCounts struct {
+	cell
+	last uint64
+}
+
+const fanBytes = 260
+
+func (b *breakdown) init(c *closer, bound int64) {
+	b.c = c
+	b.fans = map[fanKey]*fanCounts{}
+	b.maxCells = int(bound / 2 / (cellBytes + 16)) // slices double
+	b.maxSeen = min(int(bound/16/40), 1<<16)
+	b.maxFans = int(bound / 16 / fanBytes)
+	b.rows.init(c.a.o.Sink, min(c.a.o.MaxParts, int(bound/4/rowBytes)))
+}
+
+func (b *breakdown) bytes() int64 {
+	return b.cells.bytes() + int64(cap(b.seen))*40 + int64(cap(b.moved))*64 + int64(len(b.fans))*fanBytes + b.rows.bytes()
+}
+
+func (b *breakdown) empty() bool {
+	return len(b.cells.list) == 0 && len(b.seen) == 0 && len(b.moved) == 0 && len(b.fans) == 0
+}
+
+// forget gives up all that hangs on numbers of names; call it when empty.
+func (b *breakdown) forget() { b.rows.forget() }
+
+// record takes in one request, whose sums are in t.acc. queued is when it was
+// first put into a queue, 0 if that is not known.
+func (b *breakdown) record(t *tree, q *req, queued int64) {
+	nd := &t.nodes[q.node]
+	info := t.infos[nd.name]
+	duration, end := nd.end-nd.start, nd.end-nd.shift
+	at := cellAt(end, duration)
+	row := uint64(b.rows.request(info, b.c.now)) << 32
+	w := uint64(nd.weight)
+	x := b.cells.get(row, at)
+	x.observe(duration, nd.weight)
+	x.counts[withPart] += w
+	b.requests++
+
+	self, critical := int64(0), int64(0) // so far
+	for _, s := range t.touch {
+		sum := &t.acc[s]
+		part := b.c.parts[s]
+		if sum.self > 0 {
+			comp := b.c.part[part].comp
+			if b.comp[comp] == 0 {
+				b.used = append(b.used, comp)
+			}
+			b.comp[comp] += sum.self
+		}
+		x := b.cells.get(row|uint64(part), at)
+		x.observe(duration, nd.weight)
+		// Rounding the running total keeps the sum of all parts right.
+		x.counts[selfMicros] += w * uint64(micros(self+sum.self)-micros(self))
+		x.counts[criticalMicros] += w * uint64(micros(critical+sum.critical)-micros(critical))
+		self += sum.self
+		critical += sum.critical
+		x.counts[partCalls] += w * uint64(sum.calls)
+		x.counts[withPart] += w
+		if sum.calls >= series.RepeatedCalls {
+			x.counts[repeated] += w
+		}
+	}
+	for _, comp := range b.used {
+		b.see(selfTime{end, b.comp[comp], nd.name, nd.weight, comp, nd.flags&failed != 0})
+		b.comp[comp] = 0
+	}
+	b.used = b.used[:0]
+	if queued != 0 {
+		b.queue(nd, info, queued, row, at)
+	}
+}
+
+// micros rounds to microseconds.
+func micros(nanos int64) int64 { return (nanos + 500) / 1000 }
+
+func (b *breakdown) see(s selfTime) {
+	if cap(b.seen) == 0 {
+		b.seen = make([]selfTime, 0, b.maxSeen)
+	}
+	b.seen = append(b.seen, s)
+}
+
+// queue takes in the time before a request, which its duration lacks. The
+// header's clock is that of the proxy: it is compared with the request's start
+// as the service had it.
+func (b *breakdown) queue(nd *node, info *nameInfo, queued int64, row, at uint64) {
+	waited := nd.start - nd.shift - queued
+	if waited < 0 || waited > maxQueue {
+		b.c.stats.QueueSkewed++
+		b.moved = append(b.moved, movedClock{
+			skewKey{info.id.Service, series.ComponentQueue, waited > 0}, nd.end - nd.shift, max(waited, -waited), nd.weight,
+		})
+		return
+	}
+	w := uint64(nd.weight)
+	x := b.cells.get(row|uint64(info.queue), at)
+	x.observe(nd.end-nd.start, nd.weight)
+	x.counts[selfMicros] += w * uint64(micros(waited))
+	x.counts[partCalls] += w
+	x.counts[withPart] += w
+	comp := b.c.part[info.queue].comp
+	b.see(selfTime{nd.end - nd.shift, waited, nd.name, nd.weight, comp, nd.flags&failed != 0})
+}
+
+// skews takes in the calls of a trace whose clocks disagree.
+func (b *breakdown) skews(t *tree) {
+	for _, s := range t.skews {
+		nd := &t.nodes[s.node]
+		b.moved = append(b.moved, movedClock{
+			skewKey{t.infos[nd.name].id.Service, t.infos[t.nodes[nd.parent].name].id.Service, s.nanos < 0},
+			nd.end - nd.shift, max(s.nanos, -s.nanos), nd.weight,
+		})
+	}
+}
+
+// fanOuts takes in the calls of a trace that were made beside others, for each
+// request around them.
+func (b *breakdown) fanOuts(t *tree) {
+	for _, f := range t.fans {
+		instance := t.infos[f.instance].id.Instance
+		if instance == "" {
+			continue
+		}
+		for r := f.req; r != none; r = t.reqs[r].outer {
+			nd := &t.nodes[t.reqs[r].node]
+			row := uint64(b.rows.request(t.infos[nd.name], b.c.now))<<32 | uint64(f.part)
+			k := fanKey{row, cellAt(nd.end-nd.shift, nd.end-nd.start), instance}
+			x := b.fans[k]
+			if x == nil {
+				x = &fanCounts{cell: cell{row: k.row, at: k.at, min: nd.end - nd.start}}
+				b.fans[k] = x
+			}
+			x.observe(nd.end-nd.start, nd.weight)
+			x.counts[0] += uint64(nd.weight)
+			if f.last {
+				x.counts[1] += uint64(nd.weight)
+			}
+		}
+	}
+}
+
+// bound hands over before its time what would grow beyond its bound, and gives
+// it up if that fails. Twice what one more trace may add is left free.
+func (b *breakdown) bound(ctx context.Context) {
+	spare := 2 * b.c.a.o.MaxSpans
+	cells, seen := len(b.cells.list)+min(spare, b.maxCells/2) > b.maxCells, len(b.seen)+min(spare, b.maxSeen/2) > b.maxSeen
+	fans := len(b.fans) > b.maxFans
+	if !cells && !seen && !fans && len(b.moved) < 1<<14 {
+		return
+	}
+	if err := b.commit(ctx, cells || fans); err != nil {
+		b.lose(err)
+	}
+}
+
+// handOver hands over observations, and every five seconds the distributions:
+// just before the aggregator cuts its slots, so that they are seen at once.
+func (b *breakdown) handOver(ctx context.Context, all bool) error {
+	now := b.c.now
+	if b.empty() {
+		return nil
+	}
+	due := all || now%5 == 4 || now-b.handed >= 5 || b.attempts > 0
+	err := b.commit(ctx, due)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	b.attempts++
+	if b.attempts >= maxAttempts {
+		b.lose(err)
+	} else if b.attempts == 1 {
+		b.c.a.o.Logger.Warn("breakdown is not taken, trying again", "err", err)
+	}
+	return err
+}
+
+// lose gives up what waits to be handed over.
+func (b *breakdown) lose(err error) {
+	b.c.stats.LostRequests += b.requests
+	b.c.a.o.Logger.Error("breakdown of requests is lost", "requests", b.requests, "err", err)
+	b.drop(true)
+}
+
+func (b *breakdown) drop(distributions bool) {
+	b.seen, b.moved = b.seen[:0], b.moved[:0]
+	b.attempts = 0
+	if distributions {
+		b.cells.drop()
+		clear(b.fans)
+		b.requests = 0
+		b.handed = b.c.now
+	}
+}

@@ -1,0 +1,181 @@
+package traces
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"slices"
+
+	"tailscope/hist"
+	"tailscope/internal/series"
+)
+
+// cell is what the requests of one key, slot and bucket of durations spent in
+// one part, until it is handed over. Counts are multiplied by weight.
+type cell struct {
+	row      uint64 // request key above bit 32, part below; part 0 is the request itself
+	at       uint64 // slot above bit 16, bucket below
+	min, max int64  // durations of the requests, nanoseconds
+	sum      float64
+	n        uint64 // requests
+	counts   [measures]uint64
+	weighted bool
+}
+
+// What is counted of a part. Of the request itself only withPart is: it is breakdown_requests.
+const (
+	selfMicros = iota
+	criticalMicros
+	partCalls
+	withPart
+	repeated
+	measures
+)
+
+const cellBytes = 104
+
+// zeroBucket is the bucket of requests that took no time.
+const zeroBucket = math.MinInt16
+
+// bucketOf returns the bucket of a duration at the default schema.
+func bucketOf(nanos int64) int16 {
+	if nanos <= 0 {
+		return zeroBucket
+	}
+	return int16(hist.BucketIndex(hist.Seconds(nanos), hist.DefaultSchema))
+}
+
+// slotNanos is the length of a base slot.
+const slotNanos = int64(series.Base) * 1e9
+
+// moment of the breakdown: slot and bucket as cells have it.
+func cellAt(endNanos, duration int64) uint64 {
+	return uint64(endNanos/slotNanos)<<16 | uint64(uint16(bucketOf(duration)))
+}
+
+// cells are all cells not yet handed over, found by row and at.
+type cells struct {
+	list  []cell
+	table []uint32 // index+1
+}
+
+func (c *cells) bytes() int64 { return int64(cap(c.list))*cellBytes + int64(len(c.table))*4 }
+
+// get finds or makes a cell. It is valid until the next get.
+func (c *cells) get(row, at uint64) *cell {
+	if len(c.list)*2 >= len(c.table) {
+		c.grow()
+	}
+	mask := uint64(len(c.table) - 1)
+	for p := cellHash(row, at) & mask; ; p = (p + 1) & mask {
+		e := c.table[p]
+		if e == 0 {
+			c.list = append(c.list, cell{row: row, at: at, min: math.MaxInt64})
+			c.table[p] = uint32(len(c.list))
+			return &c.list[len(c.list)-1]
+		}
+		if x := &c.list[e-1]; x.row == row && x.at == at {
+			return x
+		}
+	}
+}
+
+func cellHash(row, at uint64) uint64 {
+	h, l := bits.Mul64(row^0x9e3779b97f4a7c15, at^0xd1b54a32d192ed03)
+	return h ^ l
+}
+
+func (c *cells) grow() {
+	c.table = make([]uint32, max(1024, 2*len(c.table)))
+	c.index()
+}
+
+// index enters the list anew, after the table was cleared.
+func (c *cells) index() {
+	mask := uint64(len(c.table) - 1)
+	for i := range c.list {
+		p := cellHash(c.list[i].row, c.list[i].at) & mask
+		for c.table[p] != 0 {
+			p = (p + 1) & mask
+		}
+		c.table[p] = uint32(i + 1)
+	}
+}
+
+// sort puts the list in order of row, slot and bucket; the table stays true.
+func (c *cells) sort() {
+	slices.SortFunc(c.list, func(a, b cell) int {
+		if a.row != b.row {
+			return cmp.Compare(a.row, b.row)
+		}
+		if s := cmp.Compare(a.at>>16, b.at>>16); s != 0 {
+			return s
+		}
+		return cmp.Compare(int16(a.at), int16(b.at))
+	})
+	clear(c.table)
+	c.index()
+}
+
+// drop forgets all cells, keeping their memory.
+func (c *cells) drop() {
+	c.list = c.list[:0]
+	clear(c.table)
+}
+
+// observe adds a request to a cell.
+func (c *cell) observe(duration int64, weight uint32) {
+	c.min, c.max = min(c.min, duration), max(c.max, duration)
+	c.sum += float64(duration) * float64(weight)
+	c.n += uint64(weight)
+	c.weighted = c.weighted || weight > 1
+}
+
+// distribution puts one measure of cells of one row and slot, in order of
+// their buckets, into h. It says whether there is anything in it.
+func distribution(h *hist.Histogram, cells []cell, measure int) bool {
+	h.Reset(hist.DefaultSchema)
+	for len(cells) > 0 && cells[0].counts[measure] == 0 {
+		cells = cells[1:]
+	}
+	for len(cells) > 0 && cells[len(cells)-1].counts[measure] == 0 {
+		cells = cells[:len(cells)-1]
+	}
+	if len(cells) == 0 {
+		return false
+	}
+	h.Min, h.Max = hist.Seconds(cells[0].min), hist.Seconds(cells[len(cells)-1].max)
+	sum := 0.0
+	for i := range cells {
+		x := &cells[i]
+		n := x.counts[measure]
+		if n == 0 {
+			continue
+		}
+		h.Count += n
+		if n == x.n {
+			sum += x.sum
+		} else {
+			sum += x.sum / float64(x.n) * float64(n)
+		}
+		h.Weighted = h.Weighted || x.weighted
+		b := int16(x.at)
+		if b == zeroBucket {
+			h.ZeroCount += n
+			continue
+		}
+		if len(h.Positive.Counts) == 0 {
+			h.Positive.Offset = int32(b)
+		}
+		for len(h.Positive.Counts) <= int(b)-int(h.Positive.Offset) {
+			h.Positive.Counts = append(h.Positive.Counts, 0)
+		}
+		h.Positive.Counts[int(b)-int(h.Positive.Offset)] += n
+	}
+	if sum < 1<<53 {
+		h.SetSumNanos(int64(math.Round(sum)))
+	} else {
+		h.Sum = sum / 1e9
+	}
+	return true
+}

@@ -1,0 +1,171 @@
+package traces
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// closer works closed traces out. Assembler.closeMu guards it.
+type closer struct {
+	a     *Assembler
+	now   int64 // Unix seconds
+	stats Stats
+
+	batch []uint32 // traces being closed
+	used  []uint32 // their extras
+	// What batch leads to; a copy, taken while the shard was locked.
+	traces slab[openTrace]
+	blocks slab[block]
+	extras slab[extra]
+	// The names at that time.
+	infos []*nameInfo
+	part  []partInfo
+	texts []*textInfo
+	comps []string
+
+	tree  tree
+	parts []uint32 // of the trace, by slot
+	local []int32  // by part: slot
+	stamp []uint32 // by part: of the trace that local belongs to
+	turn  uint32
+
+	breakdown breakdown
+	keep      keep
+}
+
+func (c *closer) init(a *Assembler) {
+	c.a = a
+	c.tree.seed = a.seed[0]
+	c.breakdown.init(c, a.o.MemoryBytes/32*5)
+	c.keep.init(c, a.o.MemoryBytes/16)
+}
+
+func (c *closer) bytes() int64 { return c.breakdown.bytes() + c.keep.held + c.keep.marks }
+
+func (c *closer) view(sh *shard) {
+	c.traces = slab[openTrace]{chunks: sh.traces.chunks, per: sh.traces.per}
+	c.blocks = slab[block]{chunks: sh.blocks.chunks, per: sh.blocks.per}
+	c.extras = slab[extra]{chunks: sh.extras.chunks, per: sh.extras.per}
+}
+
+func (c *closer) snapshot() {
+	c.now = c.a.o.Now().Unix()
+	n := c.a.names
+	n.mu.RLock()
+	c.infos, c.part, c.texts, c.comps = n.list, n.part, n.texts, n.comps
+	n.mu.RUnlock()
+	if len(c.stamp) < len(c.part) {
+		c.stamp, c.local = make([]uint32, 2*len(c.part)), make([]int32, 2*len(c.part))
+		c.turn = 0
+	}
+}
+
+// close works one trace out.
+func (c *closer) close(ctx context.Context, i uint32) {
+	o := c.traces.at(i)
+	t := &c.tree
+	t.reset(c.infos)
+	c.load(o)
+	c.stats.Duplicates += uint64(t.link())
+	s := &c.stats
+	s.Closed++
+	s.Orphans += uint64(t.orphans)
+	s.Cycles += uint64(t.cycles)
+	s.Nested += uint64(t.nested)
+	s.Skewed += uint64(len(t.skews))
+	if t.root == none {
+		s.Rootless++
+	}
+	if o.early {
+		s.ClosedEarly++
+	}
+	complete := t.root != none && !o.early && o.left == 0 && t.orphans == 0
+	if !complete {
+		s.Incomplete++
+	}
+	c.breakdown.skews(t)
+	if len(t.reqs) > 0 {
+		t.fanOut()
+		for r := range t.reqs {
+			q := &t.reqs[r]
+			t.exclusive(q)
+			t.critical(q, nil)
+			c.breakdown.record(t, q, c.queued(q.node))
+			t.clear()
+		}
+		c.breakdown.fanOuts(t)
+		s.Requests += uint64(len(t.reqs))
+		c.breakdown.bound(ctx)
+	}
+	if c.a.o.Keeper != nil {
+		c.keep.look(ctx, o, complete)
+	}
+}
+
+// load copies the spans of a trace into the tree and numbers its parts.
+func (c *closer) load(o *openTrace) {
+	t := &c.tree
+	c.turn++
+	if c.turn == 0 {
+		clear(c.stamp)
+		c.turn = 1
+	}
+	c.parts = c.parts[:0]
+	left := o.n
+	for b := o.head; b != 0; {
+		blk := c.blocks.at(b)
+		for j := range min(left, blockSpans) {
+			s := &blk.spans[j]
+			name, text := s.name, s.text
+			if int(name) >= len(c.infos) {
+				name = 0
+			}
+			if int(text) >= len(c.texts) {
+				text = 0
+			}
+			info := c.infos[name]
+			if info.used.Load() != c.now {
+				info.used.Store(c.now)
+			}
+			if c.stamp[info.part] != c.turn {
+				c.stamp[info.part] = c.turn
+				c.local[info.part] = int32(len(c.parts))
+				c.parts = append(c.parts, info.part)
+			}
+			nd := node{
+				id: s.id, up: s.parent, start: s.start, end: s.end, name: name, text: text, extra: s.extra,
+				weight: s.weight &^ failedBit, slot: c.local[info.part], kind: info.kind,
+			}
+			if s.weight&failedBit != 0 {
+				nd.flags = failed
+			}
+			if s.extra != 0 {
+				c.used = append(c.used, s.extra)
+			}
+			t.nodes = append(t.nodes, nd)
+		}
+		left -= min(left, blockSpans)
+		b = blk.next
+	}
+	for len(t.acc) < len(c.parts) {
+		t.acc = append(t.acc, sums{})
+	}
+}
+
+// queued returns when a span was first put into a queue, 0 if that is not known.
+func (c *closer) queued(i int32) int64 {
+	return extras(c.extras.chunks).queued(c.tree.nodes[i].extra, c.extras.per)
+}
+
+// handOver hands over what is due, or everything.
+func (c *closer) handOver(ctx context.Context, now time.Time, all bool) error {
+	c.snapshot()
+	c.now = now.Unix()
+	err := errors.Join(c.breakdown.handOver(ctx, all), c.keep.handOver(ctx, now.UnixNano(), all))
+	if c.breakdown.empty() && c.a.names.retire(c.now, c.now-int64(c.a.o.Grace+c.a.o.Idle)/1e9-c.a.maxAge/1e9) {
+		c.breakdown.forget()
+		c.keep.forget()
+	}
+	return err
+}

@@ -1,0 +1,322 @@
+package traces
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/hist"
+	"tailscope/internal/series"
+)
+
+// commit hands over the observations, and the distributions if asked to, in
+// one batch. What was not taken is still there afterwards.
+func (b *breakdown) commit(ctx context.Context, distributions bool) error {
+	batch := b.c.a.o.Sink.NewBatch()
+	epoch := batch.Epoch() + 1 // 0 is never
+	for i := range b.seen {
+		s := &b.seen[i]
+		batch.Observe(b.self(s, epoch), s.end, s.nanos, s.weight)
+	}
+	for i := range b.moved {
+		m := &b.moved[i]
+		batch.Observe(b.rows.skew(m.skewKey, epoch), m.at, m.nanos, m.weight)
+	}
+	if distributions {
+		b.distribute(batch, epoch)
+	}
+	if err := batch.Commit(ctx); err != nil {
+		b.c.stats.CommitErrors++
+		return err
+	}
+	b.drop(distributions)
+	return nil
+}
+
+// selfTarget is a resolved series of span_self_seconds.
+type selfTarget struct {
+	target Target
+	epoch  uint32
+	comp   uint8
+	failed bool
+}
+
+func (b *breakdown) self(s *selfTime, epoch uint32) Target {
+	info := b.c.infos[s.name]
+	for i := range info.targets {
+		t := &info.targets[i]
+		if t.comp == s.comp && t.failed == s.failed {
+			if t.epoch != epoch {
+				t.target, t.epoch = b.c.a.o.Sink.SelfTarget(&info.id, b.c.comps[s.comp], s.failed), epoch
+			}
+			return t.target
+		}
+	}
+	t := selfTarget{b.c.a.o.Sink.SelfTarget(&info.id, b.c.comps[s.comp], s.failed), epoch, s.comp, s.failed}
+	info.targets = append(info.targets, t)
+	return t.target
+}
+
+// distribute adds a distribution for each row, slot and family.
+func (b *breakdown) distribute(batch Batch, epoch uint32) {
+	b.cells.sort()
+	var h hist.Histogram
+	list := b.cells.list
+	for len(list) > 0 {
+		n := 1
+		for n < len(list) && list[n].row == list[0].row && list[n].at>>16 == list[0].at>>16 {
+			n++
+		}
+		row, slot := list[0].row, int64(list[0].at>>16)*slotNanos
+		if uint32(row) == 0 {
+			if distribution(&h, list[:n], withPart) {
+				batch.Distribution(b.rows.ofRequest(uint32(row>>32), epoch), slot, &h)
+			}
+		} else {
+			t := b.rows.ofPart(row, &b.c.part[uint32(row)].partKey, epoch)
+			if t.folded {
+				b.c.stats.FoldedParts++
+			}
+			for m := range measures {
+				if distribution(&h, list[:n], m) {
+					batch.Distribution(t.targets[m], slot, &h)
+				}
+			}
+		}
+		list = list[n:]
+	}
+	b.distributeFans(batch, epoch)
+}
+
+func (b *breakdown) distributeFans(batch Batch, epoch uint32) {
+	if len(b.fans) == 0 {
+		return
+	}
+	keys := make([]fanKey, 0, len(b.fans))
+	for k := range b.fans {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(x, y fanKey) int {
+		return cmp.Or(cmp.Compare(x.row, y.row), cmp.Compare(x.instance, y.instance),
+			cmp.Compare(x.at>>16, y.at>>16), cmp.Compare(int16(x.at), int16(y.at)))
+	})
+	var h hist.Histogram
+	var cells []cell
+	for len(keys) > 0 {
+		k := keys[0]
+		cells = cells[:0]
+		for len(keys) > 0 && keys[0].row == k.row && keys[0].instance == k.instance && keys[0].at>>16 == k.at>>16 {
+			cells = append(cells, b.fans[keys[0]].cell)
+			keys = keys[1:]
+		}
+		t := b.rows.ofInstance(k.row, &b.c.part[uint32(k.row)].partKey, k.instance, epoch)
+		if t.folded {
+			b.c.stats.FoldedParts++
+		}
+		for m := range 2 {
+			if distribution(&h, cells, m) {
+				batch.Distribution(t.targets[m], int64(k.at>>16)*slotNanos, &h)
+			}
+		}
+	}
+}
+
+// targets resolves the series of the breakdown and remembers them, bounded.
+type targets struct {
+	sink     Sink
+	max      int
+	gen      uint32
+	requests []reqRow // [0] is none
+	byKey    map[reqKey]uint32
+	parts    map[uint64]*partRow
+	fans     map[instanceKey]*partRow
+	clocks   map[skewKey]*reqRow
+}
+
+type reqKey struct{ service, operation, cohort string }
+
+type instanceKey struct {
+	row      uint64
+	instance string
+}
+
+type reqRow struct {
+	reqKey
+	target Target
+	epoch  uint32
+}
+
+type partRow struct {
+	targets [measures]Target
+	epoch   uint32
+	folded  bool
+}
+
+const (
+	rowBytes  = 160 // of any row and its place in its map, roughly
+	cohortAge = 60  // seconds for which a tenant's cohort is believed
+)
+
+func (r *targets) init(sink Sink, most int) {
+	r.sink, r.max = sink, max(most, 64)
+	r.forget()
+}
+
+// forget gives up all rows; nobody may hold numbers of them.
+func (r *targets) forget() {
+	r.gen++
+	r.requests = make([]reqRow, 1)
+	r.byKey, r.parts = map[reqKey]uint32{}, map[uint64]*partRow{}
+	r.fans, r.clocks = map[instanceKey]*partRow{}, map[skewKey]*reqRow{}
+}
+
+func (r *targets) len() int { return len(r.requests) + len(r.parts) + len(r.fans) + len(r.clocks) }
+
+func (r *targets) bytes() int64 { return int64(r.len()) * rowBytes }
+
+// request returns the number of a request's key. A quarter of all rows is for these.
+func (r *targets) request(info *nameInfo, now int64) uint32 {
+	if info.rowsGen == r.gen && now-info.asked < cohortAge {
+		return info.row
+	}
+	k := reqKey{info.id.Service, info.id.Operation, r.sink.Cohort(info.id.Service, info.id.Tenant)}
+	info.rowsGen, info.asked = r.gen, now
+	info.row = r.number(k)
+	return info.row
+}
+
+func (r *targets) number(k reqKey) uint32 {
+	for fold := 0; ; fold++ {
+		if n, ok := r.byKey[k]; ok {
+			return n
+		}
+		if len(r.requests) <= r.max/4 || fold == 2 {
+			break
+		}
+		if k.operation = series.Other; fold == 1 {
+			k.service, k.cohort = series.Other, ""
+		}
+	}
+	n := uint32(len(r.requests))
+	r.requests = append(r.requests, reqRow{reqKey: k})
+	r.byKey[k] = n
+	return n
+}
+
+func (k *reqKey) labels(b *labels.ScratchBuilder) {
+	addLabel(b, series.LabelService, k.service)
+	addLabel(b, series.LabelOperation, k.operation)
+	addLabel(b, series.LabelCohort, k.cohort)
+}
+
+func addLabel(b *labels.ScratchBuilder, name, value string) {
+	if value != "" {
+		b.Add(name, value)
+	}
+}
+
+func (r *targets) resolve(family string, b *labels.ScratchBuilder) Target {
+	b.Sort()
+	return r.sink.SeriesTarget(series.Series{Family: family, Kind: series.Distribution, Labels: b.Labels()})
+}
+
+func (r *targets) ofRequest(n, epoch uint32) Target {
+	q := &r.requests[n]
+	if q.epoch != epoch {
+		var b labels.ScratchBuilder
+		q.labels(&b)
+		q.target, q.epoch = r.resolve(series.BreakdownRequests, &b), epoch
+	}
+	return q.target
+}
+
+var partFamilies = [measures]string{
+	selfMicros: series.BreakdownSelf, criticalMicros: series.BreakdownCritical, partCalls: series.BreakdownCalls,
+	withPart: series.BreakdownWith, repeated: series.BreakdownRepeats,
+}
+
+// ofPart resolves the series of a part. Beyond the bound parts fold into one
+// for each component.
+func (r *targets) ofPart(row uint64, part *partKey, epoch uint32) *partRow {
+	t := r.parts[row]
+	folded := false
+	if t == nil {
+		if r.len() >= r.max {
+			// Not remembered: what folds is resolved each time.
+			part = &partKey{series.Other, part.component, series.Other}
+			folded = true
+		}
+		t = &partRow{folded: folded}
+		if !folded {
+			r.parts[row] = t
+		}
+	}
+	if t.epoch != epoch || folded {
+		t.epoch = epoch
+		for m, family := range partFamilies {
+			var b labels.ScratchBuilder
+			r.requests[row>>32].labels(&b)
+			part.labels(&b)
+			t.targets[m] = r.resolve(family, &b)
+		}
+	}
+	return t
+}
+
+func (k *partKey) labels(b *labels.ScratchBuilder) {
+	addLabel(b, series.LabelPartService, k.service)
+	addLabel(b, series.LabelComponent, k.component)
+	addLabel(b, series.LabelPartOperation, k.operation)
+}
+
+func (r *targets) ofInstance(row uint64, part *partKey, instance string, epoch uint32) *partRow {
+	k := instanceKey{row, instance}
+	t := r.fans[k]
+	if t == nil {
+		t = &partRow{folded: r.len() >= r.max}
+		if t.folded {
+			part, instance = &partKey{series.Other, part.component, series.Other}, series.Other
+		} else {
+			r.fans[k] = t
+		}
+	}
+	if t.epoch != epoch || t.folded {
+		t.epoch = epoch
+		for m, family := range [...]string{series.BreakdownFanout, series.BreakdownLast} {
+			var b labels.ScratchBuilder
+			r.requests[row>>32].labels(&b)
+			part.labels(&b)
+			addLabel(&b, series.LabelPartInstance, instance)
+			t.targets[m] = r.resolve(family, &b)
+		}
+	}
+	return t
+}
+
+// skew resolves a series of clock_skew_seconds.
+func (r *targets) skew(k skewKey, epoch uint32) Target {
+	t := r.clocks[k]
+	if t == nil {
+		if len(r.clocks) >= r.max/16 {
+			k.service, k.peer = series.Other, series.Other
+		}
+		if t = r.clocks[k]; t == nil {
+			t = &reqRow{}
+			r.clocks[k] = t
+		}
+	}
+	if t.epoch != epoch {
+		direction := "behind"
+		if k.ahead {
+			direction = "ahead"
+		}
+		b := labels.NewScratchBuilder(3)
+		addLabel(&b, series.LabelService, k.service)
+		addLabel(&b, "peer", k.peer)
+		b.Add("direction", direction)
+		t.target, t.epoch = r.resolve(series.ClockSkew, &b), epoch
+	}
+	return t.target
+}

@@ -1,0 +1,326 @@
+package traces
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"tailscope/hist"
+	"tailscope/internal/store"
+)
+
+// keep chooses the traces worth looking at: of each entry operation and slot
+// the slowest request and a failed one, and of each entry operation, minute and
+// bucket of durations (each √2 as wide as the last) the first. A trace is
+// encoded when it is chosen, waits until its slot is surely over, since a slower
+// one may take its place, and is then handed to the Keeper.
+type keep struct {
+	c       *closer
+	bound   int64 // bytes of held; a third as much again is for marks
+	held    int64 // bytes of waiting
+	marks   int64 // bytes of slots and seen
+	waiting map[store.TraceID]*candidate
+	slots   map[slotKey]*slotBest
+	seen    map[exemplarKey]struct{}
+	pruned  int64 // Unix seconds
+	tries   int
+
+	why     []store.Why // by request of the trace at hand
+	longest []int32
+	e       encoder
+	detail  []byte
+}
+
+// candidate is an encoded trace that waits.
+type candidate struct {
+	trace store.Trace
+	until int64 // Unix nanoseconds: when it is handed over
+	bytes int64
+}
+
+type slotKey struct {
+	entry uint32 // part of the entry operation
+	slot  int64
+}
+
+// slotBest is the slowest request so far and whether there was a failed one.
+type slotBest struct {
+	slowest int64
+	trace   store.TraceID
+	span    [8]byte
+	failed  bool
+}
+
+type exemplarKey struct {
+	entry  uint32
+	minute int64
+	bucket int32
+}
+
+const (
+	slotCost     = 160
+	exemplarCost = 64
+)
+
+func (k *keep) init(c *closer, bound int64) {
+	k.c, k.bound = c, bound/4*3
+	k.waiting = map[store.TraceID]*candidate{}
+	k.forget()
+}
+
+// forget gives up what hangs on numbers of parts.
+func (k *keep) forget() {
+	k.marks = 0
+	k.slots, k.seen = map[slotKey]*slotBest{}, map[exemplarKey]struct{}{}
+}
+
+// look decides about the trace that was just worked out.
+func (k *keep) look(ctx context.Context, o *openTrace, complete bool) {
+	t := &k.c.tree
+	k.why = k.why[:0]
+	any, until := false, int64(0)
+	for r := range t.reqs {
+		w, slot := k.choose(t, &t.nodes[t.reqs[r].node], o.id)
+		k.why = append(k.why, w)
+		if w != 0 {
+			any, until = true, max(until, (slot+1)*k.c.a.o.Slots*1e9+int64(k.c.a.o.Grace)+2e9)
+		}
+	}
+	if !any {
+		return
+	}
+	trace := store.Trace{ID: o.id, Entries: k.entries(t), Data: k.encode(t, o, complete)}
+	x := &candidate{trace: trace, until: until, bytes: int64(cap(trace.Data)) + int64(len(trace.Entries))*160 + 256}
+	if old := k.waiting[o.id]; old != nil {
+		k.held -= old.bytes
+		delete(k.waiting, o.id)
+	}
+	if k.held+x.bytes > k.bound {
+		if k.handAll(ctx, math.MaxInt64) != nil || x.bytes > k.bound {
+			k.c.stats.LeftOutKept++
+			return
+		}
+	}
+	k.waiting[o.id] = x
+	k.held += x.bytes
+}
+
+// choose says why a request is worth keeping, if it is.
+func (k *keep) choose(t *tree, nd *node, id store.TraceID) (w store.Why, slot int64) {
+	duration, end := nd.end-nd.start, nd.end-nd.shift
+	entry := t.infos[nd.name].entry
+	slot = end / 1e9 / k.c.a.o.Slots
+	sk := slotKey{entry, slot}
+	best := k.slots[sk]
+	if best == nil {
+		if k.marks > k.bound/3 {
+			return 0, slot
+		}
+		best = &slotBest{slowest: -1}
+		k.slots[sk] = best
+		k.marks += slotCost
+	}
+	if duration > best.slowest {
+		if best.slowest >= 0 {
+			k.displace(best)
+		}
+		best.slowest, best.trace, best.span = duration, id, bytesOf(nd.id)
+		w |= store.WhySlow
+	}
+	if nd.flags&failed != 0 && !best.failed {
+		best.failed = true
+		w |= store.WhyFailed
+	}
+	ek := exemplarKey{entry, end / 60e9, hist.BucketIndex(max(hist.Seconds(duration), 1e-9), 1)}
+	if _, ok := k.seen[ek]; !ok {
+		k.seen[ek] = struct{}{}
+		k.marks += exemplarCost
+		w |= store.WhyExemplar
+	}
+	return w, slot
+}
+
+func bytesOf(id uint64) (b [8]byte) {
+	binary.LittleEndian.PutUint64(b[:], id)
+	return b
+}
+
+// displace takes from the slowest request so far its reason to be kept.
+func (k *keep) displace(best *slotBest) {
+	x := k.waiting[best.trace]
+	if x == nil {
+		return
+	}
+	any := store.Why(0)
+	for i := range x.trace.Entries {
+		e := &x.trace.Entries[i]
+		if e.Span == best.span {
+			e.Why &^= store.WhySlow
+		}
+		any |= e.Why
+	}
+	if any == 0 {
+		delete(k.waiting, best.trace)
+		k.held -= x.bytes
+	}
+}
+
+// entries lists the requests of a trace, those with a reason first if they are
+// too many.
+func (k *keep) entries(t *tree) []store.TraceEntry {
+	order := make([]int, len(t.reqs))
+	for i := range order {
+		order[i] = i
+	}
+	if len(order) > store.MaxTraceEntries {
+		slices.SortStableFunc(order, func(a, b int) int {
+			return cmp.Or(-cmp.Compare(k.why[a], k.why[b]), cmp.Compare(a, b))
+		})
+		order = order[:store.MaxTraceEntries]
+	}
+	out := make([]store.TraceEntry, 0, len(order))
+	for _, r := range order {
+		nd := &t.nodes[t.reqs[r].node]
+		id := &t.infos[nd.name].id
+		out = append(out, store.TraceEntry{
+			Span: bytesOf(nd.id), Service: id.Service, Operation: id.Operation, Tenant: id.Tenant,
+			Failed: nd.flags&failed != 0, Why: k.why[r],
+			StartNanos: nd.start - nd.shift, DurationNanos: nd.end - nd.start,
+		})
+	}
+	return out
+}
+
+// maxKept is the most spans stored of one trace.
+const maxKept = 2000
+
+// encode writes the trace at hand. Of one with too many spans it keeps the
+// requests, the failed and the longest; those whose parent is left out go
+// under the nearest ancestor that is not.
+func (k *keep) encode(t *tree, o *openTrace, complete bool) []byte {
+	out := 0
+	if len(t.nodes) > maxKept {
+		k.longest = k.longest[:0]
+		for i := range t.nodes {
+			k.longest = append(k.longest, int32(i))
+		}
+		rank := func(i int32) int {
+			switch f := t.nodes[i].flags; {
+			case i == t.root:
+				return 0
+			case f&request != 0:
+				return 1
+			case f&failed != 0:
+				return 2
+			}
+			return 3
+		}
+		slices.SortFunc(k.longest, func(a, b int32) int {
+			x, y := &t.nodes[a], &t.nodes[b]
+			return cmp.Or(rank(a)-rank(b), -cmp.Compare(x.end-x.start, y.end-y.start), int(a-b))
+		})
+		out = len(t.nodes) - maxKept
+		for _, i := range k.longest[maxKept:] {
+			t.nodes[i].flags |= leftOut
+		}
+	}
+	k.c.stats.CutSpans += uint64(out)
+	e := &k.e
+	e.begin(o.id, complete, out+int(o.left), len(t.nodes)-out)
+	for _, i := range t.order { // parents first: their strings lead
+		nd := &t.nodes[i]
+		if nd.flags&leftOut != 0 {
+			continue
+		}
+		up := nd.up
+		if nd.flags&orphan == 0 && nd.parent != none {
+			p := nd.parent
+			for p != none && t.nodes[p].flags&leftOut != 0 {
+				p = t.nodes[p].parent
+			}
+			if p == none {
+				up = 0
+			} else if p != nd.parent {
+				up = t.nodes[p].id
+			}
+		}
+		k.detail = extras(k.c.extras.chunks).appendDetail(k.detail[:0], nd.extra, k.c.extras.per)
+		e.span(&TraceSpan{
+			ID: bytesOf(nd.id), Parent: bytesOf(up), Start: nd.start - nd.shift, End: nd.end - nd.shift, Queued: k.c.queued(i),
+			Identity: t.infos[nd.name].id, Failed: nd.flags&failed != 0, Weight: nd.weight, Text: k.c.texts[nd.text].s,
+		}, k.detail)
+	}
+	return e.end()
+}
+
+// handOver hands over what has waited long enough, or everything.
+func (k *keep) handOver(ctx context.Context, now int64, all bool) error {
+	due := now
+	if all {
+		due = math.MaxInt64
+	}
+	err := k.handAll(ctx, due)
+	if s := now / 1e9; s-k.pruned >= 10 {
+		k.prune(s)
+	}
+	return err
+}
+
+// handAll hands over what was to wait until due at most. What is not taken is
+// tried again a few times.
+func (k *keep) handAll(ctx context.Context, due int64) error {
+	var traces []store.Trace
+	bytes := int64(0)
+	for _, x := range k.waiting {
+		if x.until <= due {
+			traces = append(traces, x.trace)
+			bytes += x.bytes
+		}
+	}
+	if len(traces) == 0 {
+		return nil
+	}
+	slices.SortFunc(traces, func(a, b store.Trace) int {
+		return cmp.Or(cmp.Compare(a.Entries[0].StartNanos, b.Entries[0].StartNanos), slices.Compare(a.ID[:], b.ID[:]))
+	})
+	err := k.c.a.o.Keeper.PutTraces(ctx, traces)
+	if err != nil {
+		k.c.stats.KeepErrors++
+		if k.tries++; k.tries < maxAttempts || ctx.Err() != nil {
+			if k.tries == 1 {
+				k.c.a.o.Logger.Warn("traces are not kept, trying again", "traces", len(traces), "err", err)
+			}
+			return err
+		}
+		k.c.stats.LostKept += uint64(len(traces))
+		k.c.a.o.Logger.Error("traces are lost", "traces", len(traces), "err", err)
+	} else {
+		k.c.stats.Kept += uint64(len(traces))
+	}
+	k.tries = 0
+	k.held -= bytes
+	for i := range traces {
+		delete(k.waiting, traces[i].ID)
+	}
+	return err
+}
+
+// prune forgets what was chosen in slots that are long over.
+func (k *keep) prune(now int64) {
+	k.pruned = now
+	wait := 60 + 2*int64((k.c.a.o.Grace+k.c.a.o.Idle)/1e9)
+	for s := range k.slots {
+		if (s.slot+1)*k.c.a.o.Slots < now-wait {
+			delete(k.slots, s)
+			k.marks -= slotCost
+		}
+	}
+	for s := range k.seen {
+		if (s.minute+1)*60 < now-wait {
+			delete(k.seen, s)
+			k.marks -= exemplarCost
+		}
+	}
+}

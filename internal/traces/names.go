@@ -1,0 +1,340 @@
+package traces
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"tailscope/internal/series"
+)
+
+// maxText is the most bytes kept of a statement.
+const maxText = 4 << 10
+
+// names gives numbers to identities and statements, within a bound on memory.
+// What is beyond the bound folds: an identity loses its instance and tenant,
+// then its operation; a statement is left out. Both are counted.
+//
+// Numbers that no span has used for a while are given up when the tables are
+// half full: first they cannot be found any more and the epoch advances, much
+// later they are handed out again.
+type names struct {
+	mu    sync.RWMutex
+	byID  map[Identity]Name
+	list  []*nameInfo // [0] is none; entries are never nil
+	free  []Name
+	parts map[partKey]uint32
+	part  []partInfo // [0] is none
+	spare []uint32
+	comps []string // by number; [0] is none
+
+	byText    map[string]Text
+	texts     []*textInfo // [0] is none
+	freeTexts []Text
+
+	bytes, bound int64
+	graves       []grave // in order of time
+	retired      int64   // Unix seconds
+	epoch        atomic.Uint32
+	folded       atomic.Uint64
+	textless     atomic.Uint64
+}
+
+// nameInfo is what closing traces needs of an identity. What is below the line
+// belongs to whoever closes traces.
+type nameInfo struct {
+	id    Identity
+	part  uint32
+	entry uint32 // the part of (service, "", operation)
+	queue uint32 // the part of (service, queue, queue)
+	comp  uint8
+	kind  kind
+
+	used    atomic.Int64 // Unix seconds; of interning or of the last close
+	row     uint32       // of the request, in the breakdown's rows
+	rowsGen uint32       // generation of those rows
+	asked   int64        // Unix seconds: when the cohort was asked for
+	targets []selfTarget // few
+}
+
+type textInfo struct {
+	s    string
+	used atomic.Int64
+}
+
+// kind is what matters of a span's kind.
+type kind uint8
+
+const (
+	kindInternal kind = iota
+	kindServer
+	kindConsumer
+	kindClient
+	kindProducer
+)
+
+var kindNames = map[string]kind{"server": kindServer, "consumer": kindConsumer, "client": kindClient, "producer": kindProducer}
+
+func (k kind) entry() bool { return k == kindServer || k == kindConsumer }
+func (k kind) call() bool  { return k == kindClient || k == kindProducer }
+
+// partKey is where time is spent.
+type partKey struct{ service, component, operation string }
+
+type partInfo struct {
+	partKey
+	comp uint8
+	refs int32
+}
+
+// grave is a number that waits to be handed out again.
+type grave struct {
+	at   int64 // Unix seconds
+	name Name
+	text Text
+}
+
+func newNames(bound int64) *names {
+	n := &names{
+		byID: map[Identity]Name{}, list: []*nameInfo{{}},
+		parts: map[partKey]uint32{}, part: make([]partInfo, 1), comps: []string{""},
+		byText: map[string]Text{}, texts: []*textInfo{{}}, bound: bound,
+	}
+	n.epoch.Store(1)
+	return n
+}
+
+// What an entry costs beside its strings, roughly: itself, its place in the
+// list and in the map, its targets.
+const (
+	nameCost = 400
+	partCost = 160
+	textCost = 96
+)
+
+func (n *names) name(id *Identity, now int64) Name {
+	n.mu.RLock()
+	k, ok := n.byID[*id]
+	n.mu.RUnlock()
+	if ok {
+		return k
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if k, ok := n.byID[*id]; ok {
+		return k
+	}
+	want := *id
+	for fold := 0; n.bytes+identitySize(&want)+nameCost+2*partCost > n.bound; fold++ {
+		// The last resort is one identity for all, which always has room.
+		switch fold {
+		case 0:
+			n.folded.Add(1)
+			want.Instance, want.Tenant, want.Version = "", series.Other, ""
+		case 1:
+			want.Operation, want.Variant = series.Other, ""
+		case 2:
+			want = Identity{Service: series.Other, Operation: series.Other, Component: series.Other, Kind: want.Kind}
+			if _, ok := kindNames[want.Kind]; !ok {
+				want.Kind = "internal"
+			}
+		}
+		if k, ok := n.byID[want]; ok {
+			return k
+		}
+		if fold == 2 {
+			break
+		}
+	}
+	return n.add(&want, now)
+}
+
+func (n *names) add(id *Identity, now int64) Name {
+	own := Identity{
+		Service: strings.Clone(id.Service), Operation: strings.Clone(id.Operation), Component: strings.Clone(id.Component),
+		Kind: strings.Clone(id.Kind), Tenant: strings.Clone(id.Tenant), Version: strings.Clone(id.Version),
+		Variant: strings.Clone(id.Variant), Instance: strings.Clone(id.Instance),
+	}
+	info := &nameInfo{id: own, kind: kindNames[own.Kind]}
+	info.used.Store(now)
+	info.part = n.addPart(partKey{own.Service, own.Component, own.Operation})
+	info.entry = n.addPart(partKey{own.Service, "", own.Operation})
+	info.queue = n.addPart(partKey{own.Service, series.ComponentQueue, series.ComponentQueue})
+	info.comp = n.part[info.part].comp
+	n.bytes += identitySize(&own) + nameCost
+	var k Name
+	if last := len(n.free) - 1; last >= 0 {
+		k, n.free = n.free[last], n.free[:last]
+		n.list[k] = info // who closes traces looks at no name that it was not given
+	} else {
+		k = Name(len(n.list))
+		n.list = append(n.list, info)
+	}
+	n.byID[own] = k
+	return k
+}
+
+func identitySize(id *Identity) int64 {
+	return int64(len(id.Service) + len(id.Operation) + len(id.Component) + len(id.Kind) +
+		len(id.Tenant) + len(id.Version) + len(id.Variant) + len(id.Instance))
+}
+
+// addPart finds or makes a part and counts a reference to it.
+func (n *names) addPart(k partKey) uint32 {
+	if p, ok := n.parts[k]; ok {
+		n.part[p].refs++
+		return p
+	}
+	p := uint32(len(n.part))
+	if last := len(n.spare) - 1; last >= 0 {
+		p, n.spare = n.spare[last], n.spare[:last]
+	} else {
+		n.part = append(n.part, partInfo{})
+	}
+	n.part[p] = partInfo{partKey: k, comp: n.component(k.component), refs: 1}
+	n.parts[k] = p
+	n.bytes += partCost
+	return p
+}
+
+// component numbers a component. There are only few: what is beyond 255 is Other.
+func (n *names) component(s string) uint8 {
+	for i, c := range n.comps {
+		if c == s {
+			return uint8(i)
+		}
+	}
+	if len(n.comps) == 255 {
+		s = series.Other
+	}
+	if len(n.comps) == 256 {
+		return 255
+	}
+	n.comps = append(n.comps, s)
+	return uint8(len(n.comps) - 1)
+}
+
+func (n *names) text(s string, now int64) Text {
+	if s == "" {
+		return 0
+	}
+	if len(s) > maxText {
+		s = s[:maxText]
+	}
+	n.mu.RLock()
+	t, ok := n.byText[s]
+	n.mu.RUnlock()
+	if ok {
+		return t
+	}
+	return n.addText(s, now)
+}
+
+func (n *names) textBytes(b []byte, now int64) Text {
+	if len(b) == 0 {
+		return 0
+	}
+	if len(b) > maxText {
+		b = b[:maxText]
+	}
+	n.mu.RLock()
+	t, ok := n.byText[string(b)]
+	n.mu.RUnlock()
+	if ok {
+		return t
+	}
+	return n.addText(string(b), now)
+}
+
+func (n *names) addText(s string, now int64) Text {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if t, ok := n.byText[s]; ok {
+		return t
+	}
+	if n.bytes+int64(len(s))+textCost > n.bound {
+		n.textless.Add(1)
+		return 0
+	}
+	info := &textInfo{s: strings.Clone(s)}
+	info.used.Store(now)
+	n.bytes += int64(len(s)) + textCost
+	t := Text(len(n.texts))
+	if last := len(n.freeTexts) - 1; last >= 0 {
+		t, n.freeTexts = n.freeTexts[last], n.freeTexts[:last]
+		n.texts[t] = info
+	} else {
+		n.texts = append(n.texts, info)
+	}
+	n.byText[info.s] = t
+	return t
+}
+
+// size is the memory the tables take, roughly.
+func (n *names) size() int64 {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.bytes
+}
+
+// idleNames is for how long a name is kept that no closed trace had, in seconds.
+const idleNames = 600
+
+// retire gives up names and statements: those that nobody could find since
+// before are free again, and if the tables are half full those not used lately
+// cannot be found any more. It says whether parts were freed. Nothing may hold
+// numbers of parts while it is called.
+func (n *names) retire(now, before int64) (freed bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for len(n.graves) > 0 && n.graves[0].at < before {
+		freed = n.bury(n.graves[0]) || freed
+		n.graves = n.graves[1:]
+	}
+	if n.bytes <= n.bound/2 || now-n.retired < 60 {
+		return freed
+	}
+	n.retired = now
+	found := len(n.graves)
+	for id, k := range n.byID {
+		if info := n.list[k]; now-info.used.Load() > idleNames {
+			delete(n.byID, id)
+			n.graves = append(n.graves, grave{at: now, name: k})
+		}
+	}
+	for s, t := range n.byText {
+		if now-n.texts[t].used.Load() > idleNames {
+			delete(n.byText, s)
+			n.graves = append(n.graves, grave{at: now, text: t})
+		}
+	}
+	if len(n.graves) > found {
+		n.epoch.Add(1)
+	}
+	return freed
+}
+
+// bury frees what a grave holds.
+func (n *names) bury(g grave) (freed bool) {
+	if g.text != 0 {
+		info := n.texts[g.text]
+		n.bytes -= int64(len(info.s)) + textCost
+		n.texts[g.text] = n.texts[0]
+		n.freeTexts = append(n.freeTexts, g.text)
+		return false
+	}
+	info := n.list[g.name]
+	n.bytes -= identitySize(&info.id) + nameCost
+	for _, p := range [...]uint32{info.part, info.entry, info.queue} {
+		if n.part[p].refs--; n.part[p].refs == 0 {
+			delete(n.parts, n.part[p].partKey)
+			n.part[p] = partInfo{}
+			n.spare = append(n.spare, p)
+			n.bytes -= partCost
+			freed = true
+		}
+	}
+	n.list[g.name] = n.list[0]
+	n.free = append(n.free, g.name)
+	return freed
+}

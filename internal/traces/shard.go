@@ -1,0 +1,295 @@
+package traces
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"sync"
+
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// shard holds the open traces of a part of all trace ids.
+type shard struct {
+	mu     sync.Mutex
+	bound  int64 // bytes
+	table  series.Table
+	keys   []series.ID // by trace
+	traces slab[openTrace]
+	blocks slab[block]
+	extras slab[extra]
+
+	ready    list // given whole, in order of arrival
+	rooted   list // with a root, in order of its arrival
+	rootless list // without, in order of their last spans
+	spans    int
+	open     int
+
+	closed recent
+	stats  Stats
+	_      [64]byte // another shard's lock is on another cache line
+}
+
+// openTrace is a trace that waits for its last spans.
+type openTrace struct {
+	id         store.TraceID
+	since      int64 // Unix nanoseconds: when the root came, or else the last span
+	born       int64
+	head, tail uint32 // blocks
+	n          uint32 // spans
+	left       uint32 // spans beyond MaxSpans
+	prev, next uint32
+	state      traceState
+	early      bool
+}
+
+const openTraceBytes = 72 + 16 // and its key
+
+type traceState uint8
+
+const (
+	rootless traceState = iota
+	rooted
+	ready
+)
+
+// list is a list of traces, oldest first.
+type list struct{ first, last uint32 }
+
+func (sh *shard) list(s traceState) *list {
+	switch s {
+	case rooted:
+		return &sh.rooted
+	case ready:
+		return &sh.ready
+	}
+	return &sh.rootless
+}
+
+func (sh *shard) push(i uint32, t *openTrace) {
+	l := sh.list(t.state)
+	t.prev, t.next = l.last, 0
+	if l.last != 0 {
+		sh.traces.at(l.last).next = i
+	} else {
+		l.first = i
+	}
+	l.last = i
+}
+
+func (sh *shard) unlink(t *openTrace) {
+	l := sh.list(t.state)
+	if t.prev != 0 {
+		sh.traces.at(t.prev).next = t.next
+	} else {
+		l.first = t.next
+	}
+	if t.next != 0 {
+		sh.traces.at(t.next).prev = t.prev
+	} else {
+		l.last = t.prev
+	}
+}
+
+// budget is how many more bytes the shard may take.
+func (sh *shard) budget() int64 { return sh.bound - sh.bytes() }
+
+func (sh *shard) bytes() int64 {
+	return sh.traces.bytes + sh.blocks.bytes + sh.extras.bytes + sh.table.Bytes()
+}
+
+// mix turns a trace id into one that nobody can make collide on purpose.
+func (a *Assembler) mix(id *store.TraceID) series.ID {
+	lo, hi := binary.LittleEndian.Uint64(id[:8]), binary.LittleEndian.Uint64(id[8:])
+	h, l := bits.Mul64(lo^a.seed[0], hi^a.seed[1])
+	return series.ID{Hi: hi, Lo: h ^ l}
+}
+
+// lookup finds an open trace, or opens one. It returns 0 if there is no room,
+// and late if the trace was closed already.
+func (sh *shard) lookup(id *store.TraceID, key series.ID, now int64) (i uint32, late bool) {
+	if i := sh.table.Find(sh.keys, key); i != 0 {
+		return i, false
+	}
+	if sh.closed.has(key.Lo) {
+		return 0, true
+	}
+	if i = sh.newTrace(id, rootless, now); i == 0 {
+		return 0, false
+	}
+	for int(i) >= len(sh.keys) {
+		// As long as the slab: openTraceBytes includes it.
+		sh.keys = append(make([]series.ID, 0, len(sh.traces.chunks)<<sh.traces.per), sh.keys...)
+		sh.keys = sh.keys[:cap(sh.keys)]
+	}
+	sh.keys[i] = key
+	sh.table.Add(key, i)
+	return i, false
+}
+
+func (sh *shard) newTrace(id *store.TraceID, s traceState, now int64) uint32 {
+	// The table doubles: what it would take has to fit too.
+	if n := int64(sh.table.Len()); s != ready && 3*n >= sh.table.Bytes()/8*2 && sh.budget() < max(sh.table.Bytes(), 8<<10) {
+		return 0
+	}
+	i := sh.traces.take(openTraceBytes, sh.budget())
+	if i == 0 {
+		return 0
+	}
+	t := sh.traces.at(i)
+	*t = openTrace{id: *id, since: now, born: now, state: s}
+	sh.push(i, t)
+	sh.open++
+	return i
+}
+
+// append adds a span to an open trace; false says that there is no room.
+func (sh *shard) append(t *openTrace, s *Span) bool {
+	at := t.n % blockSpans
+	if at == 0 {
+		i := sh.blocks.take(blockBytes, sh.budget())
+		if i == 0 {
+			return false
+		}
+		sh.blocks.at(i).next = 0
+		if t.n == 0 {
+			t.head = i
+		} else {
+			sh.blocks.at(t.tail).next = i
+		}
+		t.tail = i
+	}
+	o := &sh.blocks.at(t.tail).spans[at]
+	o.id, o.parent = binary.LittleEndian.Uint64(s.ID[:]), binary.LittleEndian.Uint64(s.Parent[:])
+	o.start, o.end = s.Start, s.End
+	o.name, o.text = s.Name, s.Text
+	o.weight = clampWeight(s.Weight)
+	if s.Failed {
+		o.weight |= failedBit
+	}
+	o.extra = 0
+	if s.Queued != 0 || len(s.Detail) > 0 {
+		o.extra = sh.putExtra(s.Queued, s.Detail)
+	}
+	t.n++
+	sh.spans++
+	return true
+}
+
+// add takes one span; false says that there is no room.
+func (sh *shard) add(a *Assembler, s *Span, i uint32, now int64) bool {
+	t := sh.traces.at(i)
+	if int(t.n) >= a.o.MaxSpans {
+		t.left++
+		sh.stats.TooMany++
+		return true
+	}
+	if !sh.append(t, s) {
+		return false
+	}
+	switch {
+	case t.state != rootless:
+	case s.Parent == [8]byte{}:
+		sh.unlink(t)
+		t.state, t.since = rooted, now
+		sh.push(i, t)
+	case now-t.since >= 1e9 && now-t.born < a.maxAge:
+		sh.unlink(t)
+		t.since = now
+		sh.push(i, t)
+	}
+	return true
+}
+
+// detach takes at most max traces out of the list while due says so. Their
+// records and blocks belong to the caller until free.
+func (sh *shard) detach(out []uint32, s traceState, max int, early bool, due func(t *openTrace) bool) []uint32 {
+	for i := sh.list(s).first; i != 0 && max > 0; max-- {
+		t := sh.traces.at(i)
+		if !due(t) {
+			break
+		}
+		next := t.next
+		sh.unlink(t)
+		if s != ready {
+			key := sh.keys[i]
+			sh.table.Delete(key, i)
+			sh.closed.add(key.Lo)
+			t.early = early
+		}
+		sh.open--
+		sh.spans -= int(t.n)
+		out = append(out, i)
+		i = next
+	}
+	return out
+}
+
+// free gives detached traces back. extras are the first ones of their spans.
+func (sh *shard) release(traces, extras []uint32) {
+	for _, i := range traces {
+		t := sh.traces.at(i)
+		for b := t.head; b != 0; {
+			next := sh.blocks.at(b).next
+			sh.blocks.give(b)
+			b = next
+		}
+		sh.traces.give(i)
+	}
+	for _, x := range extras {
+		for x != 0 {
+			next := sh.extras.at(x).next
+			sh.extras.give(x)
+			x = next
+		}
+	}
+}
+
+// recent remembers about the last n hashes that were added: two tables, of
+// which the older is forgotten when the younger is full.
+type recent struct {
+	tables [2][]uint64
+	n      int
+}
+
+func newRecent(bytes int64) recent {
+	size := int64(256)
+	for size*2*16 <= bytes {
+		size *= 2
+	}
+	return recent{tables: [2][]uint64{make([]uint64, size), make([]uint64, size)}}
+}
+
+func (r *recent) bytes() int64 { return int64(len(r.tables[0])) * 16 }
+
+func place(t []uint64, h uint64) (p int, found bool) {
+	mask := len(t) - 1
+	for p = int(h>>20) & mask; t[p] != 0; p = (p + 1) & mask {
+		if t[p] == h {
+			return p, true
+		}
+	}
+	return p, false
+}
+
+func (r *recent) has(h uint64) bool {
+	h |= 1
+	if _, ok := place(r.tables[0], h); ok {
+		return true
+	}
+	_, ok := place(r.tables[1], h)
+	return ok
+}
+
+func (r *recent) add(h uint64) {
+	h |= 1
+	if r.n*4 >= len(r.tables[0])*3 {
+		r.tables[0], r.tables[1] = r.tables[1], r.tables[0]
+		clear(r.tables[0])
+		r.n = 0
+	}
+	if p, ok := place(r.tables[0], h); !ok {
+		r.tables[0][p] = h
+		r.n++
+	}
+}

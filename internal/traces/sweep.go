@@ -1,0 +1,82 @@
+package traces
+
+import (
+	"context"
+	"time"
+)
+
+// traces closed at a time: their memory is free again after each.
+const sweepTraces = 1024
+
+// run sweeps each second until the Assembler is closed.
+func (a *Assembler) run(ctx context.Context) {
+	defer close(a.done)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			_ = a.sweep(ctx, a.o.Now(), false) // counted, and logged where it costs something
+		}
+	}
+}
+
+// sweep closes what is due, or everything, and hands over.
+func (a *Assembler) sweep(ctx context.Context, now time.Time, all bool) error {
+	nanos := now.UnixNano()
+	for _, sh := range a.shards {
+		for _, s := range [...]traceState{ready, rooted, rootless} {
+			wait := int64(0)
+			switch s {
+			case rooted:
+				wait = int64(a.o.Grace)
+			case rootless:
+				wait = int64(a.o.Idle)
+			}
+			due := func(t *openTrace) bool { return all || nanos-t.since >= wait }
+			for a.closeSome(ctx, sh, sweepTraces, false, due, s) == sweepTraces {
+			}
+		}
+	}
+	a.closeMu.Lock()
+	defer a.closeMu.Unlock()
+	return a.closer.handOver(ctx, now, all)
+}
+
+// relieve closes an eighth of a shard's traces early: those given whole, then
+// those that have their root, then the others, the oldest first.
+func (a *Assembler) relieve(sh *shard) {
+	sh.mu.Lock()
+	n := max(min(sh.open/8, sweepTraces), 1)
+	sh.mu.Unlock()
+	due := func(*openTrace) bool { return true }
+	a.closeSome(context.Background(), sh, n, true, due, ready, rooted, rootless)
+}
+
+// closeSome closes at most n traces of a shard and says how many.
+func (a *Assembler) closeSome(ctx context.Context, sh *shard, n int, early bool, due func(*openTrace) bool, states ...traceState) int {
+	a.closeMu.Lock()
+	defer a.closeMu.Unlock()
+	c := &a.closer
+	sh.mu.Lock()
+	c.batch = c.batch[:0]
+	for _, s := range states {
+		c.batch = sh.detach(c.batch, s, n-len(c.batch), early, due)
+	}
+	c.view(sh)
+	sh.mu.Unlock()
+	if len(c.batch) == 0 {
+		return 0
+	}
+	c.snapshot()
+	for _, i := range c.batch {
+		c.close(ctx, i)
+	}
+	sh.mu.Lock()
+	sh.release(c.batch, c.used)
+	sh.mu.Unlock()
+	c.used = c.used[:0]
+	return len(c.batch)
+}
