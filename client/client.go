@@ -145,6 +145,9 @@ type TimelineQuery struct {
 	By        []string
 	Quantiles []string
 	Offset    string // 1d, 1w
+	Overlay   string // day, week or like: an earlier day instead, by the wall clock of Zone
+	Zone      string // Europe/Berlin
+	Per       string // request: divided by the requests of the service
 	Limit     int
 }
 
@@ -155,6 +158,9 @@ func (c *Client) Timeline(ctx context.Context, q TimelineQuery) (*api.TimelineRe
 	setList(v, "by", q.By)
 	setList(v, "q", q.Quantiles)
 	set(v, "offset", q.Offset)
+	set(v, "overlay", q.Overlay)
+	set(v, "tz", q.Zone)
+	set(v, "per", q.Per)
 	setInt(v, "limit", q.Limit)
 	return get[api.TimelineResponse](ctx, c, "/api/v1/timeline", v)
 }

@@ -76,7 +76,7 @@ func (q *question) registerPicture(fs *pflag.FlagSet) {
 
 // namesKind finds a matcher that chooses among kinds of spans. A value that
 // looks like one costs no more than that every kind is asked for.
-var namesKind = regexp.MustCompile(`(^|,)\s*(kind|component)\s*[=!]`)
+var namesKind = regexp.MustCompile(`(^|[{,])\s*(kind|component)\s*[=!]`)
 
 // check refuses what the server would not understand, before it is asked.
 func (q *question) check(fs *pflag.FlagSet) error {
@@ -115,22 +115,14 @@ func (q *question) timeRange() (start, end string, err error) {
 	return strconv.FormatInt(at.Add(-back).Unix(), 10), end, nil
 }
 
-// selections returns what to ask for, most wanted first: without --kind a
-// service's requests, and all its spans if it has no requests.
-func (q *question) selections() ([]client.Selection, error) {
-	start, end, err := q.timeRange()
-	if err != nil {
-		return nil, err
-	}
+// matchers are those that the flags say.
+func (q *question) matchers() []string {
 	var ms []string
-	equal := func(label, value string) {
-		if value != "" {
-			ms = append(ms, label+"="+strconv.Quote(value))
+	for _, l := range [][2]string{{"service", q.service}, {"operation", q.operation}, {"tenant", q.tenant}} {
+		if l[1] != "" {
+			ms = append(ms, l[0]+"="+strconv.Quote(l[1]))
 		}
 	}
-	equal("service", q.service)
-	equal("operation", q.operation)
-	equal("tenant", q.tenant)
 	rest := strings.TrimSpace(q.match)
 	if strings.HasPrefix(rest, "{") && strings.HasSuffix(rest, "}") {
 		rest = strings.TrimSpace(rest[1 : len(rest)-1])
@@ -138,6 +130,17 @@ func (q *question) selections() ([]client.Selection, error) {
 	if rest = strings.TrimSuffix(rest, ","); rest != "" {
 		ms = append(ms, rest)
 	}
+	return ms
+}
+
+// selections returns what to ask for, most wanted first: without --kind a
+// service's requests, and all its spans if it has no requests.
+func (q *question) selections() ([]client.Selection, error) {
+	start, end, err := q.timeRange()
+	if err != nil {
+		return nil, err
+	}
+	ms := q.matchers()
 	of := func(more ...string) client.Selection {
 		return client.Selection{Family: q.family, Start: start, End: end,
 			Match: "{" + strings.Join(slices.Concat(ms, more), ",") + "}"}
@@ -150,7 +153,7 @@ func (q *question) selections() ([]client.Selection, error) {
 		return []client.Selection{of(`kind=~"server|consumer"`)}, nil
 	case q.kind != "":
 		return []client.Selection{of("kind=" + strconv.Quote(q.kind))}, nil
-	case namesKind.MatchString(rest):
+	case namesKind.MatchString(q.match):
 		return []client.Selection{of()}, nil // the reader has chosen
 	}
 	return []client.Selection{of(`kind=~"server|consumer"`), of()}, nil

@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tailscope/api"
+	"tailscope/client"
+)
+
+func newReport(io streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "report",
+		Short: "write a report: how a service did by day, week or month",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage{withHint(fmt.Errorf("unknown report %q", args[0]), "tailscope report --help lists them")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newReportSLA(io))
+	return cmd
+}
+
+// slaFlags are what `report sla` was asked for.
+type slaFlags struct {
+	*question
+	period, zone, objective, under, t, output string
+	count                                     int
+}
+
+func newReportSLA(io streams) *cobra.Command {
+	f := slaFlags{question: newQuestion(io, "text", "markdown", "html", "csv", "json")}
+	cmd := &cobra.Command{
+		Use:   "sla",
+		Short: "requests, Apdex, quantiles and errors by day, week or month",
+		Example: `  tailscope report sla --service shop --period week --count 8 --tz Europe/Berlin --objective 99% --under 500ms
+  tailscope report sla --service shop --period month --format html --output shop.html`,
+		Args: exactArgs(0, ""),
+	}
+	fs := cmd.Flags()
+	f.serverFlag.register(fs)
+	f.registerFormat(fs)
+	fs.StringVar(&f.service, "service", "", "the service; needed")
+	fs.StringVar(&f.operation, "operation", "", "only this operation, such as 'GET /cart/{id}'")
+	fs.StringVar(&f.tenant, "tenant", "", "only this tenant")
+	fs.StringVar(&f.match, "match", "", "further PromQL matchers, such as '{version=\"1.4\"}'")
+	fs.StringVar(&f.period, "period", "week", "day, week (from Monday) or month")
+	fs.IntVar(&f.count, "count", 0, "how many periods; 7 days, 8 weeks or 6 months unless given")
+	fs.StringVar(&f.zone, "tz", "UTC", "time `zone` in which days begin, such as Europe/Berlin")
+	fs.StringVar(&f.end, "end", "now", "a `moment` in the last period: RFC 3339, a date, or now-7d")
+	fs.StringVar(&f.objective, "objective", "", "`share` of requests that should be good, such as 99% or 0.99; needs --under")
+	fs.StringVar(&f.under, "under", "", "`time` within which a good request is answered, such as 500ms")
+	fs.StringVar(&f.t, "t", "", "`time` that satisfies a user; the service's target unless given")
+	fs.StringVar(&f.output, "output", "", "`file` to write to instead of the terminal")
+	cmd.RunE = f.run(func(ctx context.Context) error {
+		q, err := f.query()
+		if err != nil {
+			return err
+		}
+		r, err := f.client().SLA(ctx, q)
+		if err != nil {
+			return f.failed(err)
+		}
+		if r.All.Requests == 0 && f.format != "json" && f.format != "csv" {
+			return withHint(fmt.Errorf("%s has no requests in those periods", f.service), "tailscope query services --since 30d shows what there is; a larger --count looks further back")
+		}
+		var b bytes.Buffer
+		if err := f.write(&b, r); err != nil {
+			return err
+		}
+		if f.output == "" || f.output == "-" {
+			_, err = io.out.Write(b.Bytes())
+			return err
+		}
+		if err := os.WriteFile(f.output, b.Bytes(), 0o644); err != nil {
+			return fmt.Errorf("write the report: %w", err)
+		}
+		return nil
+	})
+	return cmd
+}
+
+func (f *slaFlags) query() (client.SLAQuery, error) {
+	q := client.SLAQuery{Period: f.period, Count: f.count, Zone: f.zone}
+	if f.service == "" {
+		return q, usage{withHint(errors.New("a report is of one service"), "name it with --service; tailscope query services lists them")}
+	}
+	if f.count < 0 {
+		return q, usage{fmt.Errorf("--count %d: write 1 or more", f.count)}
+	}
+	q.Match = "{" + strings.Join(f.matchers(), ",") + "}"
+	if f.end != "now" {
+		at, err := parseMoment(f.end, f.now())
+		if err != nil {
+			return q, usage{fmt.Errorf("--end %w", err)}
+		}
+		q.End = strconv.FormatInt(at.Unix(), 10)
+	}
+	if (f.objective == "") != (f.under == "") {
+		return q, usage{errors.New("--objective and --under belong together: write --objective 99% --under 500ms")}
+	}
+	var err error
+	if f.objective != "" {
+		if q.Objective, err = parseShare(f.objective); err != nil {
+			return q, usage{fmt.Errorf("--objective %w", err)}
+		}
+		if q.Under, err = parseSeconds(f.under); err != nil {
+			return q, usage{fmt.Errorf("--under %w", err)}
+		}
+	}
+	if f.t != "" {
+		if q.T, err = parseSeconds(f.t); err != nil {
+			return q, usage{fmt.Errorf("--t %w", err)}
+		}
+	}
+	return q, nil
+}
+
+func (f *slaFlags) write(b *bytes.Buffer, r *api.SLAResponse) error {
+	if f.format == "json" {
+		return writeJSON(b, r)
+	}
+	zone, err := time.LoadLocation(r.Zone)
+	if err != nil {
+		return fmt.Errorf("the server answered in the zone %s, which this machine does not know: %w", r.Zone, err)
+	}
+	if f.format == "csv" {
+		header, rows := slaCSV(r, zone)
+		return writeCSV(b, header, rows)
+	}
+	d := newSLADocument(r, zone, f.now())
+	switch f.format {
+	case "markdown":
+		return d.markdown(b)
+	case "html":
+		return d.html(b)
+	}
+	return d.text(b)
+}
+
+// parseShare reads 99%, 99.9 % or 0.99.
+func parseShare(s string) (float64, error) {
+	number, isPercent := strings.CutSuffix(strings.TrimSpace(s), "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if isPercent {
+		v /= 100
+	}
+	switch {
+	case err != nil || math.IsNaN(v):
+	case v > 0 && v < 1:
+		return math.Round(v*1e9) / 1e9, nil
+	case !isPercent && v > 1 && v < 100:
+		return 0, fmt.Errorf("%q is more than everything: write %s%%", s, number)
+	}
+	return 0, fmt.Errorf("%q is no share: write one between 0%% and 100%%, such as 99%%", s)
+}
+
+// parseSeconds reads 500ms, 1.5s or plain seconds.
+func parseSeconds(s string) (float64, error) {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		var d time.Duration
+		if d, err = time.ParseDuration(s); err == nil {
+			v = d.Seconds()
+		}
+	}
+	if err != nil || !(v > 0) || math.IsInf(v, 0) {
+		return 0, fmt.Errorf("%q is no time: write one such as 500ms or 0.5", s)
+	}
+	return v, nil
+}

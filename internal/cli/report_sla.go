@@ -1,0 +1,309 @@
+package cli
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"tailscope/api"
+)
+
+// slaDocument is the report as people read it: the same cells in every format.
+type slaDocument struct {
+	Title     string
+	About     []string // what was asked for
+	Header    []string
+	Right     []bool
+	Rows      []slaRow
+	Legend    []string // of the marks that were used
+	Notes     []string
+	Made      string
+	Objective bool
+}
+
+type slaRow struct {
+	Cells                             []string
+	All                               bool
+	Satisfied, Tolerating, Frustrated float64 // per cent, for the bar; 0 without requests
+	Thin, Saturated                   bool
+	Met                               string
+}
+
+func newSLADocument(r *api.SLAResponse, zone *time.Location, now time.Time) *slaDocument {
+	d := &slaDocument{Title: r.Service, Notes: r.Notes, Made: now.In(zone).Format("2006-01-02 15:04 MST")}
+	if r.Operation != "" {
+		d.Title = r.Operation + " of " + r.Service
+	}
+	d.Title += " by " + r.Period
+	d.Objective = !math.IsNaN(float64(r.Objective)) && r.Objective > 0
+	d.About = append(d.About, fmt.Sprintf("%s to %s, days of %s", time.Unix(r.All.Start, 0).In(zone).Format("2006-01-02"),
+		time.Unix(r.All.End-1, 0).In(zone).Format("2006-01-02"), r.Zone))
+	d.About = append(d.About, fmt.Sprintf("Apdex: satisfied within %s, tolerating within %s, failed is frustrated", secondsUnit.value(r.T), secondsUnit.value(4*r.T)))
+	if d.Objective {
+		d.About = append(d.About, fmt.Sprintf("objective: %s of requests not failed and within %s", trimPercent(r.Objective), secondsUnit.value(r.Under)))
+	}
+	column := func(name string, right bool) { d.Header, d.Right = append(d.Header, name), append(d.Right, right) }
+	column(r.Period, false)
+	for _, name := range []string{"requests", "rate", "apdex", "satisfied", "tolerating", "frustrated", "mean"} {
+		column(name, true)
+	}
+	qs := sortedQuantiles(r.All.Quantiles)
+	for _, q := range qs {
+		column(quantileName(q), true)
+	}
+	column("errors", true)
+	if d.Objective {
+		column("good", true)
+		column("met", false)
+	}
+	column("worst tenant", false)
+	column("rate", true)
+	column("apdex", true)
+	column("p95", true)
+	column("", false)
+	for i := len(d.Header) - 4; i < len(d.Header)-1; i++ {
+		d.Header[i] = "Δ " + d.Header[i]
+	}
+	used := map[string]bool{}
+	for _, p := range r.Rows {
+		d.Rows = append(d.Rows, d.row(p, qs, used))
+	}
+	all := d.row(r.All, qs, used)
+	all.All = true
+	d.Rows = append(d.Rows, all)
+	for _, l := range []struct{ mark, text string }{
+		{"*", "* not over yet, or the data begin in it; the rate is of the time covered"},
+		{"()", "(…) below 100 requests a minute, where Apdex means little"},
+		{"–", "… – … what the width of the buckets that hold T and 4T leaves open"},
+		{"unknown", "unknown: the width of the bucket that holds the bound decides"},
+		{"saturated", "saturated: throughput fell while Apdex fell and p95 rose"},
+		{"Δ", "Δ: against the period before; for one that is not over, against the same part of it"},
+	} {
+		if used[l.mark] {
+			d.Legend = append(d.Legend, l.text)
+		}
+	}
+	return d
+}
+
+func (d *slaDocument) row(p api.SLAPeriod, qs []string, used map[string]bool) slaRow {
+	r := slaRow{Met: p.Met, Thin: p.Thin && p.Requests > 0, Saturated: p.Trend.Saturated}
+	if p.Requests > 0 {
+		r.Satisfied, r.Tolerating, r.Frustrated = 100*float64(p.Satisfied), 100*float64(p.Tolerating), 100*float64(p.Frustrated)
+	}
+	name := p.Name
+	if p.Partial {
+		name += "*"
+		used["*"] = true
+	}
+	score := ratio(p.Apdex)
+	if low, high := ratio(p.ApdexLow), ratio(p.ApdexHigh); low != high {
+		score += " " + low + "–" + high
+		used["–"] = true
+	}
+	if r.Thin {
+		score = "(" + score + ")"
+		used["()"] = true
+	}
+	r.Cells = []string{name, count(p.Requests), perTime(p.Rate), score, share(p.Satisfied), share(p.Tolerating), share(p.Frustrated), secondsUnit.value(p.Mean)}
+	for _, q := range qs {
+		r.Cells = append(r.Cells, secondsUnit.value(p.Quantiles[q]))
+	}
+	r.Cells = append(r.Cells, percent(p.ErrorRate))
+	if d.Objective {
+		met := p.Met
+		if met == "none" {
+			met = "-"
+		}
+		used[met] = true
+		r.Cells = append(r.Cells, floorPercent(p.Good), met)
+	}
+	worst := "-"
+	if p.Worst != nil {
+		worst = fmt.Sprintf("%s %s, p95 %s", p.Worst.Name, ratio(p.Worst.Apdex), secondsUnit.value(p.Worst.P95))
+	}
+	r.Cells = append(r.Cells, worst, change(p.Trend.Rate), difference(p.Trend.Apdex), change(p.Trend.P95), "")
+	if p.Trend.Saturated {
+		r.Cells[len(r.Cells)-1] = "saturated"
+		used["saturated"] = true
+	}
+	if !math.IsNaN(float64(p.Trend.Rate)) {
+		used["Δ"] = true
+	}
+	return r
+}
+
+// perTime writes a rate by the unit of time that keeps it above 1.
+func perTime(f api.Float) string {
+	v := float64(f)
+	switch {
+	case math.IsNaN(v):
+		return "-"
+	case v >= 999.5:
+		return count(uint64(math.Round(v))) + "/s"
+	case v >= 1 || v == 0:
+		return digits(v) + "/s"
+	case v*60 >= 1:
+		return digits(v*60) + "/min"
+	}
+	return digits(v*3600) + "/h"
+}
+
+// share writes a part of the whole with one decimal.
+func share(f api.Float) string {
+	if math.IsNaN(float64(f)) {
+		return "-"
+	}
+	return strconv.FormatFloat(100*float64(f), 'f', 1, 64) + "%"
+}
+
+// floorPercent never rounds up to an objective that was missed.
+func floorPercent(f api.Float) string {
+	if math.IsNaN(float64(f)) {
+		return "-"
+	}
+	return strconv.FormatFloat(math.Floor(float64(f)*1e5+1e-6)/1e3, 'f', 3, 64) + "%"
+}
+
+func trimPercent(f api.Float) string {
+	return strconv.FormatFloat(math.Round(float64(f)*1e8)/1e6, 'f', -1, 64) + "%"
+}
+
+// change writes a ratio as what was added or lost.
+func change(f api.Float) string {
+	v := float64(f)
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return "-"
+	case v >= 10:
+		return "×" + digits(v)
+	}
+	return signed(100*(v-1), 1) + "%"
+}
+
+func difference(f api.Float) string {
+	if math.IsNaN(float64(f)) {
+		return "-"
+	}
+	return signed(float64(f), 3)
+}
+
+func signed(v float64, decimals int) string {
+	s := strconv.FormatFloat(math.Abs(v), 'f', decimals, 64)
+	switch {
+	case strings.Trim(s, "0.") == "":
+		return "±" + s
+	case v < 0:
+		return "−" + s
+	}
+	return "+" + s
+}
+
+func (d *slaDocument) text(w io.Writer) error {
+	t := &table{header: d.Header, right: d.Right}
+	for _, r := range d.Rows {
+		t.rows = append(t.rows, r.Cells)
+	}
+	if _, err := fmt.Fprintf(w, "%s\n%s\n\n", d.Title, strings.Join(d.About, "\n")); err != nil {
+		return err
+	}
+	if err := t.write(w); err != nil {
+		return err
+	}
+	return d.tail(w, "", "")
+}
+
+// tail writes what explains the table, each line behind a bullet.
+func (d *slaDocument) tail(w io.Writer, bullet, end string) error {
+	var b strings.Builder
+	for i, line := range append(append([]string{}, d.Legend...), d.Notes...) {
+		if i == 0 {
+			b.WriteString("\n")
+		}
+		b.WriteString(bullet + line + end + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+var markdownCell = strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;", "*", `\*`, "_", `\_`)
+
+func (d *slaDocument) markdown(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n\n%s.\n\n", markdownCell.Replace(d.Title), markdownCell.Replace(strings.Join(d.About, "; ")))
+	line := func(cells []string) {
+		for _, c := range cells {
+			b.WriteString("| " + c + " ")
+		}
+		b.WriteString("|\n")
+	}
+	line(d.Header)
+	for _, right := range d.Right {
+		if right {
+			b.WriteString("| ---: ")
+		} else {
+			b.WriteString("| --- ")
+		}
+	}
+	b.WriteString("|\n")
+	for _, r := range d.Rows {
+		cells := make([]string, len(r.Cells))
+		for i, c := range r.Cells {
+			cells[i] = markdownCell.Replace(c)
+			if r.All && c != "" {
+				cells[i] = "**" + cells[i] + "**"
+			}
+		}
+		line(cells)
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return err
+	}
+	for i := range d.Legend {
+		d.Legend[i] = markdownCell.Replace(d.Legend[i])
+	}
+	return d.tail(w, "- ", "")
+}
+
+//go:embed report_sla.html
+var slaHTML string
+
+var slaTemplate = template.Must(template.New("sla").Parse(slaHTML))
+
+func (d *slaDocument) html(w io.Writer) error { return slaTemplate.Execute(w, d) }
+
+// slaCSV is every figure in full, with its unit in the header. The periods are
+// not followed by their sum.
+func slaCSV(r *api.SLAResponse, zone *time.Location) (header []string, rows [][]string) {
+	qs := sortedQuantiles(r.All.Quantiles)
+	header = []string{"period", "start", "end", "partial", "covered_seconds", "requests", "rate_per_second", "apdex", "apdex_low", "apdex_high", "thin",
+		"satisfied_ratio", "tolerating_ratio", "frustrated_ratio", "mean_seconds"}
+	for _, q := range qs {
+		header = append(header, quantileName(q)+"_seconds")
+	}
+	header = append(header, "quantile_error_ratio", "errors", "error_ratio", "good_ratio", "good_low_ratio", "good_high_ratio", "objective_met",
+		"worst_tenant", "worst_tenant_requests", "worst_tenant_apdex", "worst_tenant_p95_seconds",
+		"rate_to_before_ratio", "apdex_to_before_difference", "p95_to_before_ratio", "saturated")
+	whole := func(n uint64) string { return strconv.FormatUint(n, 10) }
+	for _, p := range r.Rows {
+		row := []string{p.Name, time.Unix(p.Start, 0).In(zone).Format(time.RFC3339), time.Unix(p.End, 0).In(zone).Format(time.RFC3339),
+			strconv.FormatBool(p.Partial), strconv.FormatInt(p.Covered, 10), whole(p.Requests), raw(p.Rate), raw(p.Apdex), raw(p.ApdexLow), raw(p.ApdexHigh),
+			strconv.FormatBool(p.Thin), raw(p.Satisfied), raw(p.Tolerating), raw(p.Frustrated), raw(p.Mean)}
+		for _, q := range qs {
+			row = append(row, raw(p.Quantiles[q]))
+		}
+		row = append(row, raw(p.Error), whole(p.Errors), raw(p.ErrorRate), raw(p.Good), raw(p.GoodLow), raw(p.GoodHigh), p.Met)
+		if w := p.Worst; w != nil {
+			row = append(row, w.Name, whole(w.Requests), raw(w.Apdex), raw(w.P95))
+		} else {
+			row = append(row, "", "", "", "")
+		}
+		rows = append(rows, append(row, raw(p.Trend.Rate), raw(p.Trend.Apdex), raw(p.Trend.P95), strconv.FormatBool(p.Trend.Saturated)))
+	}
+	return header, rows
+}
