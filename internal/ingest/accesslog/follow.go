@@ -227,19 +227,32 @@ func (f *Follower) begin(ctx context.Context, w *Watch, path string) error {
 		}
 		return err
 	}
+	t.key = placeKey(w.Source.Service, path, t.info)
+	records := map[string]any{} // saved together, so that nothing is read under two names
 	found := false
 	for key, k := range known {
 		if t.is(k) {
 			if !found || k.Offset > t.offset {
-				t.offset, t.head, t.key, found = k.Offset, k.head, key, true
+				t.offset, t.head, found = k.Offset, k.head, true
 			}
+			records[key] = nil // it may have had another inode
 			continue
 		}
 		if slices.ContainsFunc(f.tails, func(o *tail) bool { return o.key == key }) {
 			continue // it is being read to its end
 		}
-		if err := f.rotated(ctx, w, path, key, k); err != nil {
+		old, err := f.rotated(w, path, k)
+		if err != nil {
 			f.failed(ctx, path, err)
+			continue
+		}
+		records[key] = nil
+		if old != nil {
+			if old.key = key; key == t.key {
+				old.key += "\x00copy"
+			}
+			records[old.key] = old.place()
+			f.tails = append(f.tails, old)
 		}
 	}
 	if !found && len(known) == 0 && f.first && !w.Whole {
@@ -248,11 +261,13 @@ func (f *Follower) begin(ctx context.Context, w *Watch, path string) error {
 			return err
 		}
 	}
-	if t.key == "" {
-		t.key = placeKey(w.Source.Service, path, t.info)
+	if err := t.grow(); err != nil {
+		t.file.Close()
+		return err
 	}
 	f.tails = append(f.tails, t)
-	return f.save(ctx, t)
+	records[t.key] = t.place()
+	return f.remember(ctx, w, records)
 }
 
 func (f *Follower) open(w *Watch, path string) (*tail, error) {
@@ -272,11 +287,11 @@ func (f *Follower) open(w *Watch, path string) (*tail, error) {
 }
 
 // rotated looks for a file that was at path under the names that rotation
-// gives, and reads it from where we were to its end.
-func (f *Follower) rotated(ctx context.Context, w *Watch, path, key string, k place) error {
+// gives, to be read from where we were to its end.
+func (f *Follower) rotated(w *Watch, path string, k place) (*tail, error) {
 	t, err := f.find(w, path, k)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if t == nil {
 		if !k.Gone { // otherwise it was read to what was then its end
@@ -284,11 +299,10 @@ func (f *Follower) rotated(ctx context.Context, w *Watch, path, key string, k pl
 			f.o.Logger.Warn("what was last written to a rotated access log cannot be read: there is no such file any more, or it is packed; import it to count the rest",
 				"file", path, "read_bytes", k.Offset)
 		}
-		return f.o.Ingester.o.State.Save(ctx, map[string][]byte{key: nil})
+		return nil, nil
 	}
-	t.offset, t.head, t.key, t.gone = k.Offset, k.head, key, true
-	f.tails = append(f.tails, t)
-	return nil
+	t.offset, t.head, t.gone = k.Offset, k.head, true
+	return t, nil
 }
 
 // find opens the file whose beginning is known, among those beside path.

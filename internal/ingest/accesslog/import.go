@@ -159,6 +159,10 @@ func (in *Ingester) recognise(ctx context.Context, service string, head []byte) 
 func (in *Ingester) remember(ctx context.Context, s *service, records map[string]any) error {
 	out := map[string][]byte{}
 	for k, v := range records {
+		if v == nil { // forget it
+			out[k] = nil
+			continue
+		}
 		if m, ok := v.(imported); ok {
 			m.At = in.o.Now().Unix()
 			v = m

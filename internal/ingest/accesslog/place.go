@@ -90,20 +90,33 @@ func (in *Ingester) places(ctx context.Context, service, path string) (map[strin
 	return out, err
 }
 
+// grow knows the file by more of its beginning, as far as that was read.
+func (t *tail) grow() error {
+	if t.head.Bytes >= fingerprintBytes || t.offset <= int64(t.head.Bytes) {
+		return nil
+	}
+	h, err := headOf(t.file, t.offset)
+	if err == nil {
+		t.head = h
+	}
+	return err
+}
+
+func (t *tail) place() place { return place{t.head, inode(t.info), t.offset, t.gone} }
+
 // save remembers how far a file was read. What was taken is remembered though
 // the server be stopping.
 func (f *Follower) save(ctx context.Context, t *tail) error {
-	if t.head.Bytes < fingerprintBytes && t.offset > int64(t.head.Bytes) {
-		h, err := headOf(t.file, t.offset)
-		if err != nil {
-			return err
-		}
-		t.head = h
+	if err := t.grow(); err != nil {
+		return err
 	}
-	svc, err := f.o.Ingester.service(ctx, t.watch.Source.Service)
+	return f.remember(ctx, t.watch, map[string]any{t.key: t.place()})
+}
+
+func (f *Follower) remember(ctx context.Context, w *Watch, records map[string]any) error {
+	svc, err := f.o.Ingester.service(ctx, w.Source.Service)
 	if err != nil {
 		return err
 	}
-	k := place{t.head, inode(t.info), t.offset, t.gone}
-	return f.o.Ingester.remember(context.WithoutCancel(ctx), svc, map[string]any{t.key: k})
+	return f.o.Ingester.remember(context.WithoutCancel(ctx), svc, records)
 }
