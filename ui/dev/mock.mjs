@@ -179,11 +179,22 @@ const routes = {
     }) };
   },
   timeline: (q) => {
+    const overlay = q.get('overlay');
+    if (overlay) {
+      const back = { day: 1, week: 7, like: 3 }[overlay] * 86400;
+      const day = new Date((Number(q.get('start')) - back) * 1000).toUTCString();
+      q.delete('overlay');
+      q.set('start', String(Number(q.get('start')) - back));
+      q.set('end', String(Number(q.get('end')) - back));
+      const r = routes.timeline(q);
+      return { ...r, start: r.start + back, end: r.end + back, times: r.times.map((t) => t + back), overlay: { name: overlay, of: `${day.slice(0, 3)} ${Number(day.slice(5, 7))} ${day.slice(8, 11)}`, zone: q.get('tz') } };
+    }
     const { start, end, step, cols, svc } = columns(q);
     const at = new Map(cols.map((c) => [c.t, c]));
     const times = [];
     for (let t = start; t < end; t += step) times.push(t);
     const list = qs(q);
+    if (q.get('family')?.includes('cpu')) return { start, end, step, slot: 10, family: q.get('family'), per: q.get('per') ?? undefined, times, groups: (q.get('by') ? ['a', 'b'] : ['']).map((i) => ({ labels: i ? { instance: `shop-${i}` } : {}, count: [], rate: [], mean: [], error_ratio: [], quantiles: {}, error: null, value: times.map((t) => (q.get('per') ? 0.0031 : 1.4) * (1 + 0.3 * Math.sin(t / 9000 + (i === 'a' ? 1 : 0)) + 0.1 * hash(t, i))) })) };
     if (q.get('family')?.includes('memory')) return { start, end, step, slot: 10, family: q.get('family'), times, groups: ['a', 'b'].map((i) => ({ labels: { instance: `shop-${i}` }, count: times.map(() => 1), rate: times.map(() => 0.1), mean: [], error_ratio: [], quantiles: {}, error: null, value: times.map((t) => 3e8 + 4e7 * Math.sin(t / 4000 + (i === 'a' ? 0 : 1)) + 2e7 * hash(t, i)) })) };
     return { start, end, step, slot: 10, family: q.get('family'), times, groups: [{ labels: {}, count: times.map((t) => at.get(t)?.count ?? 0), rate: times.map((t) => (at.get(t) ? at.get(t).count / step : null)), mean: times.map((t) => (at.get(t)?.count ? at.get(t).sum / at.get(t).count : null)), error_ratio: times.map((t) => (at.get(t) ? (hash('e', t) < 0.3 ? (svc.name === 'billing' ? 0.03 : 0.004) * hash('f', t) : 0) : null)), quantiles: Object.fromEntries(list.map((p) => [p, times.map((t) => (at.get(t) ? quantile(at.get(t).buckets, at.get(t).count, Number(p)) : null))])), error: 0.022 }] };
   },
@@ -217,6 +228,8 @@ const routes = {
   families: () => ({ families: mode === 'empty' ? [] : [
     { name: 'span_duration_seconds', kind: 'distribution', unit: 'seconds' },
     { name: 'process_memory_usage_bytes', kind: 'gauge', unit: 'bytes', interval: 10 },
+    { name: 'process_cpu_time_seconds_total', kind: 'counter', unit: 'seconds', interval: 10 },
+    { name: 'go_gc_pause_seconds', kind: 'distribution', unit: 'seconds', interval: 10 },
     { name: 'http_server_request_duration_seconds', kind: 'distribution', unit: 'seconds', interval: 60 },
   ] }),
   tenants: (q) => {

@@ -14,9 +14,9 @@ export type ServiceTab = (typeof serviceTabs)[number];
 export const tabNames: Record<ServiceTab, string> = { breakdown: 'Where time goes', operations: 'Operations', database: 'Database', external: 'External', slow: 'Slow requests', sla: 'SLA' };
 export type Page = 'services' | 'service' | 'tenants' | 'families' | 'family' | 'trace' | 'mark' | ServiceTab;
 
-export type Overlay = 'mean' | 'p50' | 'p95' | 'p99' | 'yesterday';
+export type Overlay = 'mean' | 'p50' | 'p95' | 'p99' | 'apdex' | 'yesterday' | 'week' | 'like';
 
-export const overlays: Overlay[] = ['mean', 'p50', 'p95', 'p99', 'yesterday'];
+export const overlays: Overlay[] = ['mean', 'p50', 'p95', 'p99', 'apdex', 'yesterday', 'week', 'like'];
 export const defaultOverlays: Overlay[] = ['mean', 'p95', 'p99'];
 
 export interface View {
