@@ -95,12 +95,14 @@ var (
 		"Requests refused whole: the sender is to retry overloaded and unavailable ones.", []string{"protocol", "reason"}, nil)
 	ingestBytes = prometheus.NewDesc("tailscope_ingest_bytes_total",
 		"Bytes of request bodies, as received over HTTP and unpacked over gRPC.", []string{"protocol"}, nil)
+	ingestQueueImplausible = prometheus.NewDesc("tailscope_ingest_queue_times_implausible_total",
+		"Spans whose X-Request-Start or X-Queue-Start was more than an hour off and left out.", nil, nil)
 	ingestInFlight = prometheus.NewDesc("tailscope_ingest_in_flight_bytes",
 		"Bytes of requests being worked on.", nil, nil)
 )
 
 func (c ingestCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{ingestItems, ingestRejected, ingestRequests, ingestRefused, ingestBytes, ingestInFlight} {
+	for _, d := range []*prometheus.Desc{ingestItems, ingestRejected, ingestRequests, ingestRefused, ingestBytes, ingestQueueImplausible, ingestInFlight} {
 		ch <- d
 	}
 }
@@ -112,6 +114,7 @@ func (c ingestCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	add(ingestItems, s.Spans, "spans")
 	add(ingestItems, s.Points, "points")
+	add(ingestQueueImplausible, s.QueueImplausible)
 	for _, r := range s.Rejected {
 		add(ingestRejected, r.Count, r.Signal, r.Reason)
 	}

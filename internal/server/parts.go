@@ -20,6 +20,8 @@ func (s *Server) openStore(ctx context.Context) error {
 		SampleAge:   s.cfg.MaxSampleAge,
 		SampleCount: s.cfg.MaxSamples,
 		MaxBytes:    r.MaxBytes,
+		TraceAge:    s.cfg.Traces.Keep,
+		TraceBytes:  s.cfg.Traces.MaxBytes,
 		Logger:      s.log.With("part", "store"),
 	}
 	o.Retention[0], o.Retention[1], o.Retention[2], o.Retention[3] = r.Base, r.Minute, r.TenMin, r.Hour
@@ -41,7 +43,7 @@ func (s *Server) openAggregator(ctx context.Context) error {
 		MemoryBytes:   s.cfg.Memory,
 		MaxTenants:    s.cfg.MaxTenants,
 		MaxOperations: s.cfg.MaxOperations,
-		Retention:     s.cfg.Retain.Base,
+		Retention:     s.cfg.Retain.Hour, // what is older than a tier goes into the next
 		Logger:        s.log.With("part", "aggregator"),
 	})
 	if err != nil {
@@ -58,8 +60,10 @@ func (s *Server) openAggregator(ctx context.Context) error {
 // startDoors lets questions in, then data.
 func (s *Server) startDoors(ctx context.Context) error {
 	questions := httpapi.New(httpapi.Options{
-		Store:  s.store,
-		Logger: s.log.With("part", "api"),
+		Store:     s.store,
+		Logger:    s.log.With("part", "api"),
+		TraceLink: s.cfg.Traces.Link,
+		TraceKept: s.cfg.Traces.Keep,
 		Status: api.StatusResponse{
 			Version: s.version, OTLPGRPC: s.OTLPGRPC(), OTLPHTTP: s.OTLPHTTP(),
 			FlushSeconds: api.Float(s.cfg.Flush.Seconds() + 1),
@@ -72,6 +76,7 @@ func (s *Server) startDoors(ctx context.Context) error {
 
 	door, err := otlp.Start(ctx, otlp.Options{
 		Sink:            otlp.Into(s.agg),
+		Assembler:       s.assembler(),
 		GRPCListener:    s.otlpGRPC,
 		HTTPListener:    s.otlpHTTP,
 		TenantKeys:      s.cfg.TenantKeys,

@@ -3,9 +3,9 @@
 //
 // Start means ready: when it returns, every address listens, the journal is
 // replayed and questions are answered. Close means gone: it stops taking in
-// data, answers what is being asked, flushes what has arrived, and closes the
-// store, in that order, so that nothing accepted is lost; the errors of all
-// steps are joined.
+// data, answers what is being asked, breaks open traces down as they are,
+// flushes what has arrived, and closes the store, in that order, so that
+// nothing accepted is lost; the errors of all steps are joined.
 package server
 
 import (
@@ -23,6 +23,7 @@ import (
 	"tailscope/internal/agg"
 	"tailscope/internal/config"
 	"tailscope/internal/store/pebblestore"
+	"tailscope/internal/traces"
 )
 
 // ErrListen says an address cannot be listened on.
@@ -43,6 +44,7 @@ type Server struct {
 
 	store   *pebblestore.Store
 	agg     *agg.Aggregator
+	traces  *traces.Assembler // nil if nothing is broken down
 	ready   atomic.Bool
 	metrics *metrics
 
@@ -95,6 +97,9 @@ func Start(ctx context.Context, set Settings) (_ *Server, err error) {
 	if err := s.openAggregator(ctx); err != nil {
 		return nil, err
 	}
+	if err := s.openAssembler(); err != nil {
+		return nil, err
+	}
 	s.startMaintenance()
 	if err := s.startDoors(ctx); err != nil {
 		return nil, err
@@ -116,8 +121,15 @@ func (s *Server) OTLPHTTP() string { return address(s.otlpHTTP) }
 // of no more use and should be closed.
 func (s *Server) Failed() <-chan error { return s.failed }
 
-// Flush makes everything accepted so far visible to questions.
-func (s *Server) Flush(ctx context.Context) error { return s.agg.Flush(ctx) }
+// Flush makes everything accepted so far visible to questions. Traces under way
+// are broken down as they are.
+func (s *Server) Flush(ctx context.Context) error {
+	var err error
+	if s.traces != nil {
+		err = s.traces.Flush(ctx)
+	}
+	return errors.Join(err, s.agg.Flush(ctx))
+}
 
 // Close stops the server. Once ctx is done it no longer waits for callers, but
 // still keeps what was accepted. Closing again returns the same error.

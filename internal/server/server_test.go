@@ -328,6 +328,9 @@ func TestBadInputIsCounted(t *testing.T) {
 	if got := post(mixed); got != http.StatusOK {
 		t.Errorf("a request with one bad span answers %d, want 200 with partial success", got)
 	}
+	if n := metric(t, s, "tailscope_observations_total"); n != 2 { // later the breakdown's come to them
+		t.Errorf("%v observations, want 2", n)
+	}
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +339,7 @@ func TestBadInputIsCounted(t *testing.T) {
 		`tailscope_ingest_rejected_total{reason="ends_before_start",signal="spans"}`:  1,
 		`tailscope_ingest_items_total{signal="spans"}`:                                2,
 		`tailscope_ingest_requests_total{protocol="http"}`:                            2,
-		`tailscope_observations_total`:                                                2,
+		`tailscope_trace_requests_total`:                                              1,
 		`tailscope_ingest_requests_refused_total{protocol="grpc",reason="malformed"}`: 0,
 	} {
 		if got := metric(t, s, name); got != want {

@@ -1,0 +1,120 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	"tailscope/hist"
+	"tailscope/internal/agg"
+	"tailscope/internal/ingest/otlp"
+	"tailscope/internal/series"
+	"tailscope/internal/traces"
+)
+
+// openAssembler starts putting traces together. It stands between the doors
+// and the aggregator: when it is closed, what is open is broken down as it is,
+// and the aggregator, which is closed after it, still takes that.
+func (s *Server) openAssembler() error {
+	c := s.cfg.Traces
+	if c.Memory == 0 {
+		return nil
+	}
+	a, err := traces.New(traces.Options{
+		Sink:        traceSink{s.agg},
+		Keeper:      s.store,
+		MemoryBytes: c.Memory,
+		Grace:       c.Grace,
+		Idle:        c.Idle,
+		Logger:      s.log.With("part", "traces"),
+	})
+	if err != nil {
+		return fmt.Errorf("start putting traces together: %w", err)
+	}
+	s.traces = a
+	s.started("traces", func(ctx context.Context) error {
+		before := a.Stats()
+		err := a.Close(context.WithoutCancel(ctx))
+		if after := a.Stats(); after.Incomplete > before.Incomplete {
+			s.log.Info("traces were under way and are broken down as they are", "traces", after.Incomplete-before.Incomplete)
+		}
+		return err
+	})
+	s.metrics.registry.MustRegister(newPartCollector(a.Stats, traceReadings))
+	return nil
+}
+
+// assembler is s.traces as the doors want it: nil if there is none.
+func (s *Server) assembler() otlp.Assembler {
+	if s.traces == nil {
+		return nil
+	}
+	return s.traces
+}
+
+// traceSink puts what becomes of traces into the aggregator.
+type traceSink struct{ *agg.Aggregator }
+
+func (s traceSink) NewBatch() traces.Batch { return traceBatch{s.Aggregator.NewBatch()} }
+
+func (s traceSink) SelfTarget(request *traces.Identity, component string, failed bool) traces.Target {
+	id := agg.SpanIdentity{
+		Service: request.Service, Operation: request.Operation, Component: component, Kind: request.Kind, Status: "ok",
+		Tenant: request.Tenant, Version: request.Version, Variant: request.Variant, Instance: request.Instance,
+	}
+	if failed {
+		id.Status = "error"
+	}
+	if request.Kind == "client" || request.Kind == "producer" {
+		id.Instance = "" // it is whom the span called
+	}
+	return traces.Target(s.Aggregator.SelfTarget(&id))
+}
+
+func (s traceSink) SeriesTarget(x series.Series) traces.Target {
+	return traces.Target(s.Aggregator.SeriesTarget(x))
+}
+
+type traceBatch struct{ *agg.Batch }
+
+func (b traceBatch) Observe(t traces.Target, endNanos, durationNanos int64, weight uint32) {
+	b.Batch.Observe(agg.Target(t), endNanos, durationNanos, weight)
+}
+
+func (b traceBatch) Distribution(t traces.Target, timeNanos int64, h *hist.Histogram) {
+	b.Batch.Distribution(agg.Target(t), timeNanos, h)
+}
+
+// Commit has nothing to tell of what was refused: spans that are too old or
+// too new were so when they came, and are counted there.
+func (b traceBatch) Commit(ctx context.Context) error {
+	_, err := b.Batch.Commit(ctx)
+	return err
+}
+
+var traceReadings = []reading[traces.Stats]{
+	{"tailscope_trace_spans_total", "Spans put into traces.", counts, func(s traces.Stats) float64 { return float64(s.Spans) }},
+	{"tailscope_trace_spans_late_total", "Spans left out because their trace had been closed.", counts, func(s traces.Stats) float64 { return float64(s.Late) }},
+	{"tailscope_trace_spans_too_many_total", "Spans left out because their trace had too many.", counts, func(s traces.Stats) float64 { return float64(s.TooMany) }},
+	{"tailscope_trace_spans_invalid_total", "Spans left out for want of a trace id or because they end before they start.", counts, func(s traces.Stats) float64 { return float64(s.Invalid) }},
+	{"tailscope_trace_spans_no_room_total", "Spans left out for want of memory.", counts, func(s traces.Stats) float64 { return float64(s.NoRoom) }},
+	{"tailscope_trace_spans_duplicate_total", "Spans that came more than once.", counts, func(s traces.Stats) float64 { return float64(s.Duplicates) }},
+	{"tailscope_trace_spans_orphaned_total", "Spans whose parent never came.", counts, func(s traces.Stats) float64 { return float64(s.Orphans) }},
+	{"tailscope_traces_closed_total", "Traces closed.", counts, func(s traces.Stats) float64 { return float64(s.Closed) }},
+	{"tailscope_traces_incomplete_total", "Traces closed without their root, early, or with spans missing.", counts, func(s traces.Stats) float64 { return float64(s.Incomplete) }},
+	{"tailscope_traces_rootless_total", "Traces closed without their root.", counts, func(s traces.Stats) float64 { return float64(s.Rootless) }},
+	{"tailscope_traces_closed_early_total", "Traces closed before their time for want of memory.", counts, func(s traces.Stats) float64 { return float64(s.ClosedEarly) }},
+	{"tailscope_trace_requests_total", "Requests broken down.", counts, func(s traces.Stats) float64 { return float64(s.Requests) }},
+	{"tailscope_trace_requests_lost_total", "Requests whose breakdown was given up because it could not be handed over.", counts, func(s traces.Stats) float64 { return float64(s.LostRequests) }},
+	{"tailscope_trace_calls_skewed_total", "Calls whose times were moved because clocks disagree.", counts, func(s traces.Stats) float64 { return float64(s.Skewed) }},
+	{"tailscope_trace_queues_skewed_total", "Requests that started before they were queued, because clocks disagree.", counts, func(s traces.Stats) float64 { return float64(s.QueueSkewed) }},
+	{"tailscope_trace_names_folded_total", "Identities that lost some of their names for want of memory.", counts, func(s traces.Stats) float64 { return float64(s.FoldedNames) }},
+	{"tailscope_trace_parts_folded_total", "Times a part of the breakdown was counted as _other.", counts, func(s traces.Stats) float64 { return float64(s.FoldedParts) }},
+	{"tailscope_trace_texts_left_out_total", "Statements left out for want of memory.", counts, func(s traces.Stats) float64 { return float64(s.LeftOutTexts) }},
+	{"tailscope_trace_commit_failures_total", "Failed attempts to hand the breakdown over.", counts, func(s traces.Stats) float64 { return float64(s.CommitErrors) }},
+	{"tailscope_traces_kept_total", "Traces kept whole.", counts, func(s traces.Stats) float64 { return float64(s.Kept) }},
+	{"tailscope_traces_keep_failures_total", "Failed attempts to keep traces.", counts, func(s traces.Stats) float64 { return float64(s.KeepErrors) }},
+	{"tailscope_traces_keep_lost_total", "Traces not kept after such failures, or for want of memory.", counts, func(s traces.Stats) float64 { return float64(s.LostKept + s.LeftOutKept) }},
+	{"tailscope_traces_open", "Traces not closed yet.", level, func(s traces.Stats) float64 { return float64(s.OpenTraces) }},
+	{"tailscope_trace_spans_open", "Spans of traces not closed yet.", level, func(s traces.Stats) float64 { return float64(s.OpenSpans) }},
+	{"tailscope_trace_bytes", "Bytes of open traces and their tables, bounded by traces.memory.", level, func(s traces.Stats) float64 { return float64(s.MemoryBytes) }},
+}
