@@ -332,24 +332,16 @@ func (a *Aggregator) spanTarget(family string, id *SpanIdentity) Target {
 	return a.target(a.reg.span(family, id, &key, a.memory() > a.o.MemoryBytes*3/4))
 }
 
-// Named replaces the values of id, which was resolved to t, by those it is
+// NamedTarget is SpanTarget, and replaces the values of id by those it is
 // counted under: what was beyond a bound is series.Other. A span of a folded
-// tenant keeps its operation, though the tenants' common series has none. Call
-// it before the batch that t was resolved for ends.
-func (a *Aggregator) Named(t Target, id *SpanIdentity) {
+// tenant keeps its operation, though the tenants' common series has none.
+func (a *Aggregator) NamedTarget(id *SpanIdentity) Target {
+	key := keyOf(series.SpanDuration, id)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r := a.reg.targets.get(t.index())
-	if r.incarnation != t.incarnation() || r.marginal == 0 {
-		return
-	}
-	if id.Tenant != "" && (r.folded || r.tenant == 0) {
-		id.Tenant = series.Other
-	}
-	l := a.reg.meta.at(r.marginal).Labels
-	id.Service, id.Kind, id.Status = l.Get(series.LabelService), l.Get(series.LabelKind), l.Get(series.LabelStatus)
-	id.Operation, id.Component = l.Get(series.LabelOperation), l.Get(series.LabelComponent)
-	id.Version, id.Variant, id.Instance = l.Get(series.LabelVersion), l.Get(series.LabelVariant), l.Get(series.LabelInstance)
+	n := a.reg.span(series.SpanDuration, id, &key, a.memory() > a.o.MemoryBytes*3/4)
+	a.reg.rename(n, id, &key)
+	return a.target(n)
 }
 
 // Cohort names the cohort of a tenant by its share of the service's spans, see

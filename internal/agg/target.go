@@ -279,6 +279,26 @@ func (r *registry) span(family string, id *SpanIdentity, k *spanKey, pressed boo
 	return n
 }
 
+// rename replaces the values of an identity that was resolved to target n by
+// those it is counted under.
+func (r *registry) rename(n uint32, id *SpanIdentity, k *spanKey) {
+	t := r.targets.at(n)
+	if id.Tenant != "" && (t.folded || t.tenant == 0) {
+		id.Tenant = series.Other
+	}
+	if g := r.groups[k.group]; g != nil {
+		id.Service, id.Kind, id.Status = g.names.service, g.names.kind, g.names.status
+		v := &g.names.values
+		id.Operation, id.Component = v[dimOperation], v[dimComponent]
+		id.Version, id.Variant, id.Instance = v[dimVersion], v[dimVariant], v[dimInstance]
+		return
+	}
+	l := r.meta.at(t.marginal).Labels
+	id.Service, id.Kind, id.Status = l.Get(series.LabelService), l.Get(series.LabelKind), l.Get(series.LabelStatus)
+	id.Operation, id.Component = l.Get(series.LabelOperation), l.Get(series.LabelComponent)
+	id.Version, id.Variant, id.Instance = l.Get(series.LabelVersion), l.Get(series.LabelVariant), l.Get(series.LabelInstance)
+}
+
 // newGroup bounds the values of an identity.
 func (r *registry) newGroup(family string, id *SpanIdentity) *group {
 	g := &group{}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"tailscope/internal/agg"
 	"tailscope/internal/ingest/queuetime"
 	"tailscope/internal/ingest/semconv"
 	"tailscope/internal/ingest/sqltext"
@@ -56,15 +55,18 @@ func (d *decoder) assemble(s *spanFields, weight uint32, message []byte) {
 	x.Detail = d.detail(s, message)
 }
 
-// name gives the span just resolved to t, whose identity is in d.id, its name
-// in the breakdown: the labels that its series have.
-func (d *decoder) name(k semconv.Kind, t agg.Target) traces.Name {
-	d.r.sink.Named(t, &d.id)
+// name gives the span just resolved, whose identity is in d.id as it is counted,
+// its name in the breakdown. Only requests have tenants there: else there would
+// be as many names as combinations of operation and tenant.
+func (d *decoder) name(s *spanFields) traces.Name {
 	id := traces.Identity{
 		Service: d.id.Service, Operation: d.id.Operation, Component: d.id.Component, Kind: d.id.Kind,
 		Tenant: d.id.Tenant, Version: d.id.Version, Variant: d.id.Variant, Instance: d.id.Instance,
 	}
-	if k == semconv.Client || k == semconv.Producer {
+	if !s.entry() {
+		id.Tenant = ""
+	}
+	if s.of == semconv.Client || s.of == semconv.Producer {
 		id.Instance = label(string(d.appendAddress(nil)))
 	}
 	return d.r.assembler.Name(&id)

@@ -73,7 +73,7 @@ func (l *ledger) target(name string) agg.Target {
 
 func (l *ledger) SpanTarget(id *agg.SpanIdentity) agg.Target { return l.target(spanText(id)) }
 
-func (l *ledger) Named(agg.Target, *agg.SpanIdentity) {}
+func (l *ledger) NamedTarget(id *agg.SpanIdentity) agg.Target { return l.SpanTarget(id) }
 
 func (l *ledger) SeriesTarget(s series.Series) agg.Target {
 	kind := [...]string{"distribution", "gauge", "counter"}[s.Kind]

@@ -35,7 +35,7 @@ import (
 type Sink interface {
 	Overloaded() bool
 	SpanTarget(*agg.SpanIdentity) agg.Target
-	Named(agg.Target, *agg.SpanIdentity)
+	NamedTarget(*agg.SpanIdentity) agg.Target
 	SeriesTarget(series.Series) agg.Target
 	DeclareFamily(store.FamilyInfo)
 	NewBatch() Batch

@@ -117,10 +117,7 @@ func (d *decoder) newTarget(p *pending) (resolved, error) {
 	d.attrs.Mask = semconv.Select(s.of, d.attrs.Mask)
 	var component string
 	d.operation, component = semconv.Operation(d.operation[:0], s.of, &d.attrs)
-	to := resolved{target: d.resolveSpan(s.of, s.failed, component)}
-	if d.r.assembler != nil {
-		to.name = d.name(s.of, to.target)
-	}
+	to := d.resolveSpan(&s, component)
 	d.r.cache.put(d.tables.epoch, p.hash, to)
 	return to, nil
 }
@@ -156,7 +153,7 @@ func (d *decoder) span(b []byte) error {
 		at = int32(len(d.spans))
 		d.assemble(&s, w, b)
 	}
-	d.pending = append(d.pending, pending{d.spanHash(s.of, s.failed), int64(s.end), int64(s.end - s.start), w, at, b})
+	d.pending = append(d.pending, pending{d.spanHash(&s), int64(s.end), int64(s.end - s.start), w, at, b})
 	if len(d.pending) >= settleEvery {
 		return d.settle()
 	}
@@ -170,6 +167,11 @@ type spanFields struct {
 	id, parent     []byte
 	of             semconv.Kind
 	failed         bool
+}
+
+// entry says that the span is a request, see traces.
+func (s *spanFields) entry() bool {
+	return s.of == semconv.Server || s.of == semconv.Consumer || len(s.parent) != 8 || [8]byte(s.parent) == [8]byte{}
 }
 
 // read takes a Span message apart; d.attrs are its attributes.
@@ -261,13 +263,16 @@ func statusCode(b []byte, code uint64) (uint64, error) {
 }
 
 // spanHash hashes what decides what the span in d.attrs is counted under.
-func (d *decoder) spanHash(k semconv.Kind, failed bool) uint64 {
-	a := &d.attrs
+func (d *decoder) spanHash(s *spanFields) uint64 {
+	a, k := &d.attrs, s.of
 	a.Mask = semconv.Select(k, a.Mask)
 	key := d.key[:16]
 	flags := byte(k) << 2
-	if failed {
+	if s.failed {
 		flags |= 1
+	}
+	if s.entry() {
+		flags |= 1 << 7
 	}
 	mask := a.Mask
 	if a.Volatile() {
@@ -283,12 +288,12 @@ func (d *decoder) spanHash(k semconv.Kind, failed bool) uint64 {
 		key = append(key, flags)
 	}
 	for ; mask != 0; mask &= mask - 1 {
-		s := bits.TrailingZeros64(uint64(mask))
-		v := a.V[s]
+		slot := bits.TrailingZeros64(uint64(mask))
+		v := a.V[slot]
 		if n := uint(len(v)); n < 0x80 {
-			key = append(key, byte(s), byte(n))
+			key = append(key, byte(slot), byte(n))
 		} else {
-			key = append(key, byte(s))
+			key = append(key, byte(slot))
 			key = binary.AppendUvarint(key, uint64(n))
 		}
 		key = append(key, v...)
@@ -301,20 +306,20 @@ func (d *decoder) spanHash(k semconv.Kind, failed bool) uint64 {
 }
 
 // resolveSpan asks the aggregator; d.operation is the span's operation.
-func (d *decoder) resolveSpan(k semconv.Kind, failed bool, component string) agg.Target {
+func (d *decoder) resolveSpan(s *spanFields, component string) resolved {
 	r := d.res
 	d.id = agg.SpanIdentity{
 		Service:   r.service(),
 		Operation: fit(view(d.operation)),
 		Component: component,
-		Kind:      k.String(),
+		Kind:      s.of.String(),
 		Status:    "ok",
 		Tenant:    d.either(semconv.Tenant),
 		Version:   r.attrs.Get(semconv.Version),
 		Variant:   d.either(semconv.Variant),
 		Instance:  r.attrs.Get(semconv.Instance),
 	}
-	if failed {
+	if s.failed {
 		d.id.Status = "error"
 	}
 	d.extra = d.extra[:0]
@@ -324,7 +329,11 @@ func (d *decoder) resolveSpan(k semconv.Kind, failed bool, component string) agg
 		}
 	}
 	d.id.Extra = d.extra
-	return d.r.sink.SpanTarget(&d.id)
+	if d.r.assembler == nil {
+		return resolved{target: d.r.sink.SpanTarget(&d.id)}
+	}
+	t := d.r.sink.NamedTarget(&d.id)
+	return resolved{t, d.name(s)}
 }
 
 // either returns the value in the span, valid as long as the payload, or else

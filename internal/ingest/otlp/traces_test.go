@@ -322,9 +322,10 @@ func TestNoAllocation(t *testing.T) {
 // nullSink takes everything and keeps nothing.
 type nullSink struct{ *ledger }
 
-func (nullSink) Overloaded() bool                           { return false }
-func (nullSink) SpanTarget(id *agg.SpanIdentity) agg.Target { return agg.Target(len(id.Operation)) }
-func (nullSink) NewBatch() Batch                            { return nullBatch{} }
+func (nullSink) Overloaded() bool                              { return false }
+func (nullSink) SpanTarget(id *agg.SpanIdentity) agg.Target    { return agg.Target(len(id.Operation)) }
+func (n nullSink) NamedTarget(id *agg.SpanIdentity) agg.Target { return n.SpanTarget(id) }
+func (nullSink) NewBatch() Batch                               { return nullBatch{} }
 
 type nullBatch struct{ *ledgerBatch }
 
