@@ -143,6 +143,9 @@ type group struct {
 	from  []uint32 // by shard, where its spans begin in order
 	at    []uint32
 	order []uint32
+
+	open    []uint32 // of one shard's spans: their open traces
+	fetched uint32   // keeps the compiler from dropping the loads
 }
 
 func (g *group) sort(a *Assembler, spans []Span) {
@@ -176,30 +179,32 @@ func (g *group) sort(a *Assembler, spans []Span) {
 func (a *Assembler) addTo(sh *shard, spans []Span, g *group, order []uint32, now int64) {
 	sh.mu.Lock()
 	sh.stats.Spans += uint64(len(order))
-	var open, last uint32
+	open := g.fetch(sh, order)
 	tries := 0
 	for at := 0; at < len(order); at++ {
 		s := &spans[order[at]]
-		if s.Start < 0 || s.End < s.Start || s.End > maxTime || s.TraceID == (store.TraceID{}) {
+		if !s.valid() {
 			sh.stats.Invalid++
 			continue
 		}
-		late := false
-		if open == 0 || spans[last].TraceID != s.TraceID {
-			open, late = sh.lookup(&s.TraceID, g.keys[order[at]], now)
-			last = order[at]
+		i, late := uint32(0), false
+		if at < len(open) {
+			i = open[at]
+		}
+		if i == 0 {
+			i, late = sh.lookup(&s.TraceID, g.keys[order[at]], now)
 		}
 		switch {
 		case late:
 			sh.stats.Late++
-		case open != 0 && sh.add(a, s, open, now):
+		case i != 0 && sh.add(a, s, i, now):
 			tries = 0
 		case tries == 3:
 			sh.stats.NoRoom++
 			tries = 0
 		default:
 			tries++
-			open = 0
+			open = nil // who was found may be closed now
 			sh.mu.Unlock()
 			a.relieve(sh)
 			sh.mu.Lock()
@@ -207,6 +212,34 @@ func (a *Assembler) addTo(sh *shard, spans []Span, g *group, order []uint32, now
 		}
 	}
 	sh.mu.Unlock()
+}
+
+// fetch finds the open traces of spans, 0 for those that are to be opened, and
+// loads what adding to them will need. Memory is slow: here each loop's loads
+// are independent, so that the processor has many under way at once.
+func (g *group) fetch(sh *shard, order []uint32) []uint32 {
+	g.open = g.open[:0]
+	for _, n := range order {
+		g.open = append(g.open, sh.table.Find(sh.keys, g.keys[n]))
+	}
+	sum := uint32(0)
+	for _, t := range g.open {
+		if t != 0 {
+			sum += sh.traces.at(t).tail
+		}
+	}
+	for _, t := range g.open {
+		if t != 0 && sh.traces.at(t).n > 0 {
+			sum += sh.blocks.at(sh.traces.at(t).tail).next
+		}
+	}
+	g.fetched = sum
+	return g.open
+}
+
+// valid says whether a span's times can be reckoned with.
+func (s *Span) valid() bool {
+	return s.Start >= 0 && s.End >= s.Start && s.End <= maxTime && s.TraceID != store.TraceID{}
 }
 
 // AddWhole takes the spans of one whole trace, which is closed with the next
@@ -224,7 +257,7 @@ func (a *Assembler) AddWhole(spans []Span) {
 	tries := 0
 	for at := 0; at < len(spans); at++ {
 		s := &spans[at]
-		if s.Start < 0 || s.End < s.Start || s.End > maxTime {
+		if !s.valid() {
 			sh.stats.Invalid++
 			continue
 		}

@@ -57,12 +57,21 @@ func cellAt(endNanos, duration int64) uint64 {
 type cells struct {
 	list  []cell
 	table []uint32 // index+1
+	hint  int      // the cell after the one that was found last
 }
 
 func (c *cells) bytes() int64 { return int64(cap(c.list))*cellBytes + int64(len(c.table))*4 }
 
-// get finds or makes a cell. It is valid until the next get.
+// get finds or makes a cell. It is valid until the next get. Requests of one
+// operation ask for the same cells one after another, so that they lie in this
+// order too.
 func (c *cells) get(row, at uint64) *cell {
+	if c.hint < len(c.list) {
+		if x := &c.list[c.hint]; x.row == row && x.at == at {
+			c.hint++
+			return x
+		}
+	}
 	if len(c.list)*2 >= len(c.table) {
 		c.grow()
 	}
@@ -72,9 +81,11 @@ func (c *cells) get(row, at uint64) *cell {
 		if e == 0 {
 			c.list = append(c.list, cell{row: row, at: at, min: math.MaxInt64})
 			c.table[p] = uint32(len(c.list))
+			c.hint = len(c.list)
 			return &c.list[len(c.list)-1]
 		}
 		if x := &c.list[e-1]; x.row == row && x.at == at {
+			c.hint = int(e)
 			return x
 		}
 	}

@@ -71,8 +71,12 @@ func (a *Assembler) closeSome(ctx context.Context, sh *shard, n int, early bool,
 		return 0
 	}
 	c.snapshot()
-	for _, i := range c.batch {
-		c.close(ctx, i)
+	for from := 0; from < len(c.batch); from += fetchTraces {
+		some := c.batch[from:min(from+fetchTraces, len(c.batch))]
+		c.fetch(some)
+		for _, i := range some {
+			c.close(ctx, i)
+		}
 	}
 	sh.mu.Lock()
 	sh.release(c.batch, c.used)
