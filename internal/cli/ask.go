@@ -254,19 +254,24 @@ func heatmapCSV(io streams, h *api.HeatmapResponse) error {
 
 func newQueryTimeline(io streams) *cobra.Command {
 	q := newQuestion(io, "table", "json", "csv")
-	var by, quantiles, step, offset string
+	var by, quantiles, step, offset, overlay, zone, per string
 	var limit int
 	cmd := &cobra.Command{
-		Use:     "timeline",
-		Short:   "rate, errors, mean and quantiles over time",
-		Example: `  tailscope query timeline --service shop --step 1m --by operation`,
-		Args:    exactArgs(0, ""),
+		Use:   "timeline",
+		Short: "rate, errors, mean and quantiles over time",
+		Example: `  tailscope query timeline --service shop --step 1m --by operation
+  tailscope query timeline --service shop --overlay like --tz Europe/Berlin
+  tailscope query timeline --service shop --family process_cpu_time_seconds_total --per request`,
+		Args: exactArgs(0, ""),
 	}
 	q.register(cmd.Flags())
 	cmd.Flags().StringVar(&by, "by", "", "group by these `labels`")
 	cmd.Flags().StringVar(&quantiles, "q", "0.5,0.95,0.99", "`quantiles` between 0 and 1")
 	cmd.Flags().StringVar(&step, "step", "", "`length` of a step; chosen to give about 30 unless given")
 	cmd.Flags().StringVar(&offset, "offset", "", "look that much earlier, such as `1d`")
+	cmd.Flags().StringVar(&overlay, "overlay", "", "show an earlier `day` instead, by wall clock: day, week, or like (the last day like it)")
+	cmd.Flags().StringVar(&zone, "tz", "", "time `zone` of the overlay, such as Europe/Berlin; UTC unless given")
+	cmd.Flags().StringVar(&per, "per", "", "request divides a counter's increase by the `requests` of --service")
 	cmd.Flags().IntVar(&limit, "limit", 0, "keep only so many groups, those with the most observations")
 	cmd.RunE = q.run(func(ctx context.Context) error {
 		g := client.Grid{Step: step}
@@ -275,7 +280,8 @@ func newQueryTimeline(io streams) *cobra.Command {
 		}
 		r, err := ask(q, func(sel client.Selection) (*api.TimelineResponse, error) {
 			return q.client().Timeline(ctx, client.TimelineQuery{
-				Selection: sel, Grid: g, By: splitList(by), Quantiles: splitList(quantiles), Offset: offset, Limit: limit})
+				Selection: sel, Grid: g, By: splitList(by), Quantiles: splitList(quantiles), Offset: offset,
+				Overlay: overlay, Zone: zone, Per: per, Limit: limit})
 		}, func(r *api.TimelineResponse) bool { return len(r.Groups) == 0 })
 		if err != nil {
 			return err
@@ -291,8 +297,11 @@ func newQueryTimeline(io streams) *cobra.Command {
 // timelineRows prints a line per step and group. Number families have a value
 // instead of a distribution.
 func timelineRows(io streams, r *api.TimelineResponse, by []string, asCSV bool, zone *time.Location) error {
-	u := unitOf(r.Family)
+	u := unitOf(strings.TrimSuffix(r.Family, "_total"))
 	numbers := len(r.Groups[0].Value) > 0
+	if r.Overlay != nil && !asCSV {
+		fmt.Fprintf(io.err, "tailscope: these are figures of %s, at the times of the range asked for\n", r.Overlay.Of)
+	}
 	t := &table{}
 	t.column("time", false)
 	for _, name := range by {

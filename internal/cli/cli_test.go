@@ -335,7 +335,7 @@ func TestHelpNamesEveryCommand(t *testing.T) {
 	if code != exitOK {
 		t.Fatalf("exit code %d", code)
 	}
-	for _, name := range []string{"serve", "demo", "query", "report", "mark", "version"} {
+	for _, name := range []string{"serve", "demo", "query", "apdex", "report", "mark", "version"} {
 		if !strings.Contains(out, "\n  "+name) {
 			t.Errorf("help does not name %s:\n%s", name, out)
 		}

@@ -100,7 +100,7 @@ func (f *slaFlags) query() (client.SLAQuery, error) {
 	if f.count < 0 {
 		return q, usage{fmt.Errorf("--count %d: write 1 or more", f.count)}
 	}
-	q.Match = "{" + strings.Join(f.matchers(), ",") + "}"
+	q.Match = matchText(f.matchers())
 	if f.end != "now" {
 		at, err := parseMoment(f.end, f.now())
 		if err != nil {

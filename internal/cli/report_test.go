@@ -34,7 +34,9 @@ func answering(t *testing.T, body any) (srv *httptest.Server, asked *[]string) {
 // begin in the first, and the last is not over.
 func slaFixture() *api.SLAResponse {
 	nan := api.Float(math.NaN())
-	qs := func(a, b, c api.Float) map[string]api.Float { return map[string]api.Float{"0.5": a, "0.95": b, "0.99": c} }
+	qs := func(a, b, c api.Float) map[string]api.Float {
+		return map[string]api.Float{"0.5": a, "0.95": b, "0.99": c}
+	}
 	r := &api.SLAResponse{Service: "shop", Period: "week", Zone: "Europe/Berlin", T: 0.5, Objective: 0.99, Under: 0.5}
 	a := api.SLAPeriod{Range: api.Range{Start: 1773615600, End: 1774220400}, Name: "2026-W12", Partial: true, Covered: 3600, Requests: 360, Rate: 0.1,
 		Apdex: 0.9986, ApdexLow: 0.9986, ApdexHigh: 0.9986, Satisfied: 0.9972, Tolerating: 0.0028, Frustrated: 0, Thin: true, Mean: 0.0213,

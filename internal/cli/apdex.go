@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"tailscope/api"
+	"tailscope/client"
+)
+
+func newApdex(io streams) *cobra.Command {
+	q := newQuestion(io, "table", "json", "csv")
+	var by, t string
+	cmd := &cobra.Command{
+		Use:   "apdex",
+		Short: "how satisfied users are, and what satisfies them",
+		Example: `  tailscope apdex --service shop --by operation
+  tailscope apdex set shop 300ms
+  tailscope apdex set shop 2s --operation 'POST /orders'`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage{withHint(fmt.Errorf("unknown command %q", args[0]), "tailscope apdex --help lists set, rm and targets")}
+			}
+			return nil
+		},
+	}
+	q.registerRequests(cmd, "1h")
+	cmd.Flags().StringVar(&by, "by", "", "operation scores every operation by itself")
+	cmd.Flags().StringVar(&t, "t", "", "`time` that satisfies a user, for every row; each row's own target unless given")
+	cmd.RunE = q.run(func(ctx context.Context) error {
+		if by != "" && by != "operation" {
+			return usage{fmt.Errorf("--by %s: write operation, or leave it out", by)}
+		}
+		sel, err := q.requests()
+		if err != nil {
+			return err
+		}
+		ask := client.ApdexQuery{Match: sel.Match, Start: sel.Start, End: sel.End, Grid: client.Grid{Width: 2}, ByOperation: by == "operation"}
+		if ask.T, err = optionalSeconds("--t", t); err != nil {
+			return err
+		}
+		r, err := q.client().Apdex(ctx, ask)
+		if err != nil {
+			return q.failed(err)
+		}
+		if q.format == "json" {
+			return writeJSON(io.out, r)
+		}
+		if len(r.Rows) == 0 && q.format == "table" {
+			return q.nothing("no request came in that range")
+		}
+		return apdexRows(io, r, q.format == "csv")
+	})
+	cmd.AddCommand(newApdexSet(io), newApdexRemove(io), newApdexTargets(io))
+	return cmd
+}
+
+func apdexRows(io streams, r *api.ApdexResponse, asCSV bool) error {
+	t := &table{}
+	t.column("service", false)
+	t.column("operation", false)
+	for _, h := range []string{"T", "apdex"} {
+		t.column(h, true)
+	}
+	t.column("from", false)
+	for _, h := range []string{"satisfied", "tolerating", "frustrated", "requests", "rate"} {
+		t.column(h, true)
+	}
+	var rows [][]string
+	thin := false
+	for _, a := range r.Rows {
+		score := ratio(a.Apdex)
+		if low, high := ratio(a.Low), ratio(a.High); low != high {
+			score += " " + low + "–" + high
+		}
+		if a.Thin {
+			thin = true
+			score = "(" + score + ")"
+		}
+		n := api.Float(a.Requests)
+		t.rows = append(t.rows, []string{a.Service, a.Operation, secondsUnit.value(a.T), score, a.From, share(a.Satisfied / n), share(a.Tolerating / n), share(a.Frustrated / n), count(a.Requests), perTime(a.Rate)})
+		rows = append(rows, []string{a.Service, a.Operation, raw(a.T), a.From, raw(a.Apdex), raw(a.Low), raw(a.High), raw(a.Satisfied), raw(a.Tolerating), raw(a.Frustrated),
+			strconv.FormatUint(a.Requests, 10), raw(a.Rate), strconv.FormatBool(a.Thin)})
+	}
+	if asCSV {
+		return writeCSV(io.out, []string{"service", "operation", "t_seconds", "t_from", "apdex", "apdex_low", "apdex_high", "satisfied", "tolerating", "frustrated", "requests", "rate_per_second", "thin"}, rows)
+	}
+	if err := t.write(io.out); err != nil {
+		return err
+	}
+	if thin {
+		_, err := fmt.Fprintln(io.out, "\n(…) below 100 requests a minute, where Apdex means little")
+		return err
+	}
+	return nil
+}
+
+func newApdexSet(io streams) *cobra.Command {
+	q := newQuestion(io, "table")
+	var operation string
+	cmd := &cobra.Command{
+		Use:   "set SERVICE TIME",
+		Short: "set the time that satisfies a user; what was measured is scored by it anew",
+		Args:  exactArgs(2, "a service and a time, such as 300ms"),
+	}
+	q.serverFlag.register(cmd.Flags())
+	cmd.Flags().StringVar(&operation, "operation", "", "of this operation only")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		t, err := parseSeconds(args[1])
+		if err != nil {
+			return usage{err}
+		}
+		if err := q.client().PutApdexTarget(cmd.Context(), api.ApdexTarget{Service: args[0], Operation: operation, T: api.Float(t)}); err != nil {
+			return q.failed(err)
+		}
+		return nil
+	}
+	return cmd
+}
+
+func newApdexRemove(io streams) *cobra.Command {
+	q := newQuestion(io, "table")
+	var operation string
+	cmd := &cobra.Command{Use: "rm SERVICE", Short: "remove a target, so that the next wider one holds", Args: exactArgs(1, "a service")}
+	q.serverFlag.register(cmd.Flags())
+	cmd.Flags().StringVar(&operation, "operation", "", "of this operation")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := q.client().DeleteApdexTarget(cmd.Context(), args[0], operation); err != nil {
+			var said *client.Error
+			if errors.As(err, &said) && said.Code == "not_found" {
+				return withHint(err, "tailscope apdex targets lists those there are")
+			}
+			return q.failed(err)
+		}
+		return nil
+	}
+	return cmd
+}
+
+func newApdexTargets(io streams) *cobra.Command {
+	q := newQuestion(io, "table", "json", "csv")
+	cmd := &cobra.Command{Use: "targets", Short: "the targets that are set", Args: exactArgs(0, "")}
+	q.serverFlag.register(cmd.Flags())
+	q.registerFormat(cmd.Flags())
+	cmd.RunE = q.run(func(ctx context.Context) error {
+		r, err := q.client().ApdexTargets(ctx)
+		if err != nil {
+			return q.failed(err)
+		}
+		if q.format == "json" {
+			return writeJSON(io.out, r)
+		}
+		t := &table{}
+		t.column("service", false)
+		t.column("operation", false)
+		t.column("T", true)
+		var rows [][]string
+		for _, a := range r.Targets {
+			t.rows = append(t.rows, []string{a.Service, a.Operation, secondsUnit.value(a.T)})
+			rows = append(rows, []string{a.Service, a.Operation, raw(a.T)})
+		}
+		if q.format == "csv" {
+			return writeCSV(io.out, []string{"service", "operation", "t_seconds"}, rows)
+		}
+		if len(t.rows) > 0 {
+			if err := t.write(io.out); err != nil {
+				return err
+			}
+		}
+		_, err = fmt.Fprintf(io.out, "%s unless set\n", secondsUnit.value(r.Default))
+		return err
+	})
+	return cmd
+}

@@ -1,0 +1,25 @@
+package cli
+
+import (
+	"math"
+	"strings"
+
+	"tailscope/api"
+)
+
+// eighths are the left parts of a block, by eighths.
+var eighths = [...]string{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"}
+
+// bar draws a share (0 to 1) within width characters, to an eighth of one.
+// What is more than nothing is seen.
+func bar(share api.Float, width int) string {
+	v := float64(share)
+	if math.IsNaN(v) || v <= 0 {
+		return ""
+	}
+	n := max(1, int(math.Round(min(v, 1)*float64(width)*8)))
+	return strings.Repeat("█", n/8) + eighths[n%8]
+}
+
+// shareWidth is how long the bars of tables are.
+const shareWidth = 20
