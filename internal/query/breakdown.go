@@ -130,44 +130,20 @@ type breakdown struct {
 	out     *api.BreakdownResponse
 }
 
-// begin settles range and step by the first query and returns its result.
-func (b *breakdown) begin(ctx context.Context, q store.Query) (*store.Result, error) {
-	res, q, err := stepped(ctx, b.st, q, b.r.Start, b.r.End, b.r.Grid, 0)
-	if err != nil {
-		return nil, err
-	}
-	b.q, b.n = q, int((q.End-q.Start)/q.Step)
-	b.out = &api.BreakdownResponse{
-		Range: api.Range{Start: q.Start, End: q.End}, Step: q.Step, Slot: slotOf(res), Times: stepStarts(q),
-		Requests: make([]uint64, b.n), Components: []api.BreakdownComponent{},
-	}
-	return res, nil
-}
-
-func stepStarts(q store.Query) []int64 {
-	out := make([]int64, (q.End-q.Start)/q.Step)
-	for i := range out {
-		out[i] = q.Start + int64(i)*q.Step
-	}
-	return out
-}
-
-// step returns the index of the step that begins at slot, -1 outside the range.
-func (b *breakdown) step(slot int64) int {
-	i := (slot - b.q.Start) / b.q.Step
-	if slot < b.q.Start || i >= int64(b.n) {
-		return -1
-	}
-	return int(i)
-}
-
 // fromParts answers everything, from the families of the breakdown.
 func (b *breakdown) fromParts(ctx context.Context) error {
-	q := store.Query{Family: series.BreakdownRequests, Matchers: b.r.Matchers, Schema: hist.MaxSchema}
-	res, err := b.begin(ctx, q)
+	byComponent := []string{series.LabelComponent}
+	selfRes, err := b.begin(ctx, store.Query{Family: series.BreakdownSelf, Matchers: b.r.Matchers, By: byComponent, Measure: store.Moments, Schema: hist.DefaultSchema})
 	if err != nil {
 		return err
 	}
+	q := b.q
+	q.Family, q.By, q.Measure, q.Schema = series.BreakdownRequests, nil, store.Buckets, hist.MaxSchema
+	res, err := b.st.Query(ctx, q)
+	if err != nil {
+		return err
+	}
+	b.q.Schema = hist.MaxSchema
 	durations := hist.New(hist.MaxSchema)
 	for _, g := range res.Groups {
 		for _, p := range g.Points {
@@ -190,13 +166,13 @@ func (b *breakdown) fromParts(ctx context.Context) error {
 	inBand := b.r.Band.choose(durations)
 	typical, _ := upTo(durations, 0.5)
 
-	byComponent := map[string]*[3]share{} // all, band, typical
+	sums := map[string]*[3]share{} // all, band, typical
 	var micros, criticals [3]uint64
 	for _, p := range list {
-		c := byComponent[p.component]
+		c := sums[p.component]
 		if c == nil {
 			c = new([3]share)
-			byComponent[p.component] = c
+			sums[p.component] = c
 		}
 		for i, s := range [3]share{p.all(), p.in(inBand), p.in(typical)} {
 			c[i].add(s)
@@ -210,16 +186,13 @@ func (b *breakdown) fromParts(ctx context.Context) error {
 	requests := [3]uint64{durations.Count, inBand.count(durations), typical.count(durations)}
 	b.out.Band = b.band(inBand, typical, requests, micros)
 
-	over, err := b.over(ctx, []string{series.LabelComponent}, 0)
+	over := b.rows(selfRes)
+	critical, err := b.over(ctx, series.BreakdownCritical, byComponent)
 	if err != nil {
 		return err
 	}
-	critical, err := b.counts(ctx, series.BreakdownCritical, []string{series.LabelComponent}, 0)
-	if err != nil {
-		return err
-	}
-	for _, name := range sortedComponents(byComponent) {
-		c := byComponent[name]
+	for _, name := range sortedComponents(sums) {
+		c := sums[name]
 		out := api.BreakdownComponent{
 			Component: name, Self: over[partKey{component: name}], Critical: critical[partKey{component: name}],
 			Seconds: api.Float(float64(c[0].self) * micro), Share: api.Float(float64(c[0].self) / float64(micros[0])),
@@ -274,19 +247,20 @@ func (b *breakdown) band(chosen, typical buckets, requests, micros [3]uint64) *a
 	return out
 }
 
-// over reads exclusive seconds per step of each group; limit > 0 keeps the
-// groups that have most.
-func (b *breakdown) over(ctx context.Context, by []string, limit int) (map[partKey][]api.Float, error) {
-	return b.counts(ctx, series.BreakdownSelf, by, limit)
-}
-
-func (b *breakdown) counts(ctx context.Context, family string, by []string, limit int) (map[partKey][]api.Float, error) {
+// over reads seconds per step of each group.
+func (b *breakdown) over(ctx context.Context, family string, by []string, more ...*labels.Matcher) (map[partKey][]api.Float, error) {
 	q := b.q
-	q.Family, q.By, q.Measure, q.TopK = family, by, store.Moments, limit
+	q.Family, q.By, q.Measure = family, by, store.Moments
+	q.Matchers = append(slices.Clone(q.Matchers), more...)
 	res, err := b.st.Query(ctx, q)
 	if err != nil {
 		return nil, err
 	}
+	return b.rows(res), nil
+}
+
+// rows turns counts of microseconds into seconds per step.
+func (b *breakdown) rows(res *store.Result) map[partKey][]api.Float {
 	out := make(map[partKey][]api.Float, len(res.Groups))
 	for _, g := range res.Groups {
 		row := make([]api.Float, b.n)
@@ -297,7 +271,7 @@ func (b *breakdown) counts(ctx context.Context, family string, by []string, limi
 		}
 		out[partOf(g.Labels)] = row
 	}
-	return out, nil
+	return out
 }
 
 func (b *breakdown) parts(ctx context.Context, list []*part, inBand, typical buckets, requests, micros [3]uint64, criticals uint64) error {
@@ -305,15 +279,23 @@ func (b *breakdown) parts(ctx context.Context, list []*part, inBand, typical buc
 	if err != nil {
 		return err
 	}
-	over, err := b.over(ctx, partLabels, b.r.Limit)
+	first := list[:min(b.r.Limit, len(list))]
+	services, operations := map[string]bool{}, map[string]bool{}
+	for _, p := range first {
+		services[p.service], operations[p.operation] = true, true
+	}
+	over, err := b.over(ctx, series.BreakdownSelf, partLabels, oneOf(series.LabelPartService, services), oneOf(series.LabelPartOperation, operations))
 	if err != nil {
 		return err
 	}
 	b.out.Parts = make([]api.BreakdownPart, 0, len(list))
-	for _, p := range list {
+	for i, p := range list {
 		out := renderPart(p, requests[0], micros[0], criticals, own[p.partKey], b.r.Quantiles)
 		band, usual := p.in(inBand).per(requests[1], micros[1]), p.in(typical).per(requests[2], micros[2])
-		out.Band, out.Typical, out.Self = &band, &usual, over[p.partKey]
+		out.Band, out.Typical = &band, &usual
+		if i < len(first) {
+			out.Self = over[p.partKey]
+		}
 		b.out.Parts = append(b.out.Parts, out)
 	}
 	return nil
