@@ -63,7 +63,7 @@ describe('elsewhere', () => {
   it('as a command', () => {
     const q = questionOf({}, 'Europe/Berlin');
     expect(slaCommand('check out', undefined, q, undefined, 'http://127.0.0.1:7099')).toBe("tailscope report sla --service 'check out' --period week --count 8 --tz Europe/Berlin --objective 0.99 --under 0.5");
-    expect(slaCommand('a', 'GET /x', { ...q, objective: null, t: 0.3 }, 5, 'http://h:1')).toBe("tailscope report sla --service a --operation 'GET /x' --period week --count 8 --tz Europe/Berlin --t 0.3 --end 5 --server http://h:1");
+    expect(slaCommand('a', 'GET /x', { ...q, objective: null, t: 0.3 }, 1795150000, 'http://h:1')).toBe("tailscope report sla --service a --operation 'GET /x' --period week --count 8 --tz Europe/Berlin --t 0.3 --end 2026-11-20T04:46:40Z --server http://h:1");
   });
   it('knows zones', () => {
     expect(zones('UTC')).toContain('Europe/Berlin');

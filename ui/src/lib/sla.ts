@@ -209,7 +209,7 @@ export function slaCommand(service: string, operation: string | undefined, q: SL
   parts.push('--period', q.period, '--count', String(q.count), '--tz', shellQuote(q.tz));
   if (q.objective != null) parts.push('--objective', String(q.objective), '--under', String(q.under));
   if (q.t != null) parts.push('--t', String(q.t));
-  if (end !== undefined) parts.push('--end', String(end));
+  if (end !== undefined) parts.push('--end', new Date(end * 1000).toISOString().replace('.000', ''));
   if (server && server !== 'http://127.0.0.1:7099') parts.push('--server', shellQuote(server));
   return parts.join(' ');
 }

@@ -1,0 +1,55 @@
+import { describe, expect, it } from 'vitest';
+import { curveOf, curvePath, figures, partsOf, ratioWords, spanOf, windowsAround, type Side } from './sides';
+
+it('windows meet at the mark and end at the present', () => {
+  expect(windowsAround(1000, 600, 5000)).toEqual({ before: { start: 400, end: 1000 }, after: { start: 1000, end: 1600 } });
+  // A mark within a slot: that slot is in neither.
+  expect(windowsAround(1003, 600, 1207)).toEqual({ before: { start: 400, end: 1000 }, after: { start: 1010, end: 1200 } });
+  expect(windowsAround(1000, 600, 900).after).toEqual({ start: 1000, end: 1000 });
+});
+
+it('ratios are said in words', () => {
+  expect([[1, 1.5], [1, 0.62], [1, 3.2], [1, 1], [0, 2], [2, 0], [0, 0], [null, 1]].map(([a, b]) => ratioWords(a, b, 'slower', 'faster'))).toEqual([
+    '50.0 % slower', '38.0 % faster', '× 3.20 slower', 'as before', 'slower from none', 'faster to none', 'as before', '',
+  ]);
+});
+
+it('figures stand beside each other', () => {
+  const side = (count: number, errors: number, p: number): Side => ({ count, errors, seconds: 100, group: { labels: {}, count, sum: 1, mean: p, min: 0, max: 1, quantiles: { '0.5': p, '0.95': 2 * p, '0.99': 3 * p }, error: 0 } });
+  expect(figures(side(1000, 10, 0.01), side(500, 20, 0.02))).toEqual([
+    { name: 'Rate', before: '10.0 req/s', after: '5.00 req/s', change: '50.0 % less' },
+    { name: 'p50', before: '10.0 ms', after: '20.0 ms', change: '× 2.00 slower' },
+    { name: 'p95', before: '20.0 ms', after: '40.0 ms', change: '× 2.00 slower' },
+    { name: 'p99', before: '30.0 ms', after: '60.0 ms', change: '× 2.00 slower' },
+    { name: 'Mean', before: '10.0 ms', after: '20.0 ms', change: '× 2.00 slower' },
+    { name: 'Errors', before: '1.0 %', after: '4.0 %', change: '× 4.00 more' },
+  ]);
+  expect(figures({ count: 0, errors: 0, seconds: 0, group: undefined }, side(1, 0, 1))[0]).toMatchObject({ before: '–', change: '' });
+});
+
+describe('curves', () => {
+  it('are shares, whatever the number of requests', () => {
+    const few = curveOf([{ low: 1, high: 2, count: 3 }, { low: 2, high: 4, count: 1 }], 4);
+    const many = curveOf([{ low: 1, high: 2, count: 300 }, { low: 2, high: 4, count: 100 }], 400);
+    expect(few).toEqual(many);
+    expect(few.steps.map((s) => s.share)).toEqual([0.75, 0.25]);
+    expect(spanOf([few, many])).toMatchObject({ low: 1, high: 4 });
+    expect(spanOf([curveOf([], 0)])).toBeUndefined();
+  });
+  it('of wider buckets are as high as those of two narrow ones', () => {
+    const narrow = curveOf([{ low: 1, high: 2, count: 1 }, { low: 2, high: 4, count: 1 }], 2);
+    const wide = curveOf([{ low: 1, high: 4, count: 2 }], 2);
+    expect(wide.steps[0].density).toBeCloseTo(narrow.steps[0].density, 12);
+  });
+  it('fall to the ground in gaps', () => {
+    const c = curveOf([{ low: 1, high: 2, count: 1 }, { low: 4, high: 8, count: 1 }], 2);
+    expect(curvePath(c, (v) => v, (d) => (d ? 0 : 9))).toBe('M1.0 9.0L1.0 0.0L2.0 0.0L2.0 9.0L4.0 9.0L4.0 0.0L8.0 0.0L8.0 9.0');
+    expect(curvePath({ steps: [] }, (v) => v, (d) => d)).toBe('');
+  });
+});
+
+it('parts are seconds per request', () => {
+  const d = (total: number, app: number, db: number) => ({ total, components: [{ component: 'app', seconds: app }, { component: 'db', seconds: db }, { component: 'cache', seconds: 0 }] }) as never;
+  expect(partsOf(d(10, 1, 5), d(20, 2, 2))).toEqual([{ component: 'app', before: 0.1, after: 0.1 }, { component: 'db', before: 0.5, after: 0.1 }]);
+  expect(partsOf(undefined, d(10, 1, 0))).toEqual([{ component: 'app', before: null, after: 0.1 }]);
+});
