@@ -98,7 +98,7 @@ func (s *fakeServer) answer(w http.ResponseWriter, r *http.Request) {
 			break
 		}
 		body = api.MarksResponse{Marks: []api.Mark{
-			{ID: "m-2", Time: begin + 1500, Name: "index added", Service: "shop", User: "demo"},
+			{ID: "m-2", Time: begin + 1500, Name: "index added", Service: "shop", User: "demo", Description: "CREATE INDEX on orders", Link: "https://ci.example/7"},
 			{ID: "m-1", Time: begin + 300, Name: "deploy 1.4", Revision: "5f1c0de"},
 		}}
 	case "/prometheus/api/v1/query":
@@ -196,6 +196,7 @@ func TestQueryOutput(t *testing.T) {
 		{"heatmap-colors.txt", "query heatmap --service shop --since 30m --width 80 --height 13 --color always"},
 		{"heatmap.csv", "query heatmap --service shop --format csv"},
 		{"marks.txt", "mark list"},
+		{"marks.csv", "mark list --format csv"},
 		{"promql.txt", "query promql go_goroutine_count"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -252,11 +253,13 @@ func TestNoRequestsFallsBackToAllSpans(t *testing.T) {
 
 func TestMarkAdd(t *testing.T) {
 	srv := newFakeServer(t)
-	out, _, code := run(t, "mark", "add", "deploy 1.4", "--service", "shop", "--revision", "5f1c0de", "--at", "2026-03-01T12:00:00Z", "--server", srv.URL)
+	out, _, code := run(t, "mark", "add", "deploy 1.4", "--service", "shop", "--revision", "5f1c0de", "--at", "2026-03-01T12:00:00Z",
+		"--user", "ada", "--description", "the index on orders", "--link", "https://ci.example/7", "--server", srv.URL)
 	if code != exitOK || out != "m-7\n" {
 		t.Errorf("exit code %d, %q", code, out)
 	}
-	if want := (api.Mark{ID: "m-7", Name: "deploy 1.4", Service: "shop", Revision: "5f1c0de", Time: begin}); srv.posted != want {
+	if want := (api.Mark{ID: "m-7", Name: "deploy 1.4", Service: "shop", Revision: "5f1c0de", Time: begin,
+		User: "ada", Description: "the index on orders", Link: "https://ci.example/7"}); srv.posted != want {
 		t.Errorf("posted %+v, want %+v", srv.posted, want)
 	}
 }

@@ -36,7 +36,8 @@ func newMarkAdd(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "add NAME",
 		Short:   "name a moment, now unless --at says otherwise",
-		Example: `  tailscope mark add "deploy 1.4" --service checkout --revision 5f1c0de`,
+		Example: `  tailscope mark add "deploy 1.4" --service checkout --revision 5f1c0de --user ada \
+    --description "the index on orders" --link https://ci.example/builds/1204`,
 		Args:    exactArgs(1, "a name"),
 	}
 	q.serverFlag.register(cmd.Flags())
@@ -96,13 +97,13 @@ func newMarkList(io streams) *cobra.Command {
 			return strings.Compare(a.ID, b.ID)
 		})
 		t := &table{}
-		header := []string{"time", "name", "service", "revision", "user", "id"}
+		header := []string{"time", "name", "service", "revision", "user", "description", "link", "id"}
 		for _, h := range header {
 			t.column(h, false)
 		}
 		var plainRows [][]string
 		for _, m := range r.Marks {
-			rest := []string{m.Name, m.Service, m.Revision, m.User, m.ID}
+			rest := []string{m.Name, m.Service, m.Revision, m.User, m.Description, m.Link, m.ID}
 			t.rows = append(t.rows, append([]string{time.UnixMilli(int64(m.Time * 1e3)).In(q.now().Location()).Format("2006-01-02 15:04:05")}, rest...))
 			plainRows = append(plainRows, append([]string{raw(m.Time)}, rest...))
 		}
