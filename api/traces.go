@@ -51,7 +51,7 @@ type TraceSpan struct {
 	Instance  string `json:"instance,omitempty"`
 	Failed    bool   `json:"failed"`
 	Request   bool   `json:"request"` // an entry span
-	Orphan    bool   `json:"orphan"`  // its parent never came
+	Orphan    bool   `json:"orphan"`  // its parent never came; it hangs below the root
 	Async     bool   `json:"async"`   // outlives its parent
 	Start     Float  `json:"start"`
 	Duration  Float  `json:"duration"`

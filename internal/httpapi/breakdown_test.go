@@ -92,6 +92,10 @@ func TestBreakdownBadInput(t *testing.T) {
 		{"traces", "min=1&max=0.5", 400, "max", "write a greater one"},
 		{"traces", "match=" + url.QueryEscape(`{version="1"}`), 400, "match", "not by version"},
 		{"traces", "", 200, "", ""},
+		{"traces/xyz", "", 400, "id", "32 hex digits"},
+		{"traces/0af7651916cd43dd8448eb211c80319c0", "", 400, "id", "32 hex digits"},
+		{"traces/0af7651916cd43dd8448eb211c80319c", "", 404, "id", "kept are the slowest"},
+		{"traces/0af7651916cd43dd8448eb211c80319c", "x=1", 400, "x", "takes no parameters"},
 		{"families", "service=shop&start=now&end=now-1h", 400, "end", "is not after start"},
 	} {
 		status, body := fetch(t, srv, "/api/v1/"+c.path+"?"+c.query)

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -23,6 +24,14 @@ type tracesInput struct {
 
 func (s *server) registerTraces(a huma.API) {
 	get(s, a, "traces", "Requests of kept traces", s.traces)
+	register(s, a, http.MethodGet, "/api/v1/traces/{id}", "get-trace", "A kept trace, span by span", http.StatusOK,
+		func(ctx context.Context, in *traceInput) (*body[api.TraceResponse], error) {
+			out, err := s.trace(ctx, in)
+			if err != nil {
+				return nil, s.failed(ctx, "trace", err)
+			}
+			return &body[api.TraceResponse]{out}, nil
+		})
 }
 
 func (s *server) traces(ctx context.Context, in *tracesInput) (*api.TracesResponse, error) {
