@@ -117,7 +117,7 @@ terminal, or through its API.
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage{withHint(err, "%s --help lists the flags", cmd.CommandPath())}
 	})
-	root.AddCommand(newServe(io), newDemo(io), newQuery(io), newApdex(io), newReport(io), newMark(io), newVersion(io))
+	root.AddCommand(newServe(io), newDemo(io), newQuery(io), newApdex(io), newReport(io), newMark(io), newImport(io), newVersion(io))
 	return root
 }
 

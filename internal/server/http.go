@@ -4,11 +4,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/pprof"
+
+	"tailscope/internal/ingest/accesslog"
 )
 
 // routes puts the doors on one address: the API, Prometheus' own, the page,
 // and what looks after the server asks for.
-func (s *Server) routes(api, page http.Handler) http.Handler {
+func (s *Server) routes(api, imports, page http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		writeText(w, http.StatusOK, "ok\n")
@@ -23,6 +25,7 @@ func (s *Server) routes(api, page http.Handler) http.Handler {
 	mux.Handle("GET /metrics", s.metrics.handler())
 	measured := s.metrics.measure(api)
 	mux.Handle("/api/", measured)
+	mux.Handle(accesslog.ImportPath, s.metrics.measure(imports))
 	mux.Handle("/prometheus/", measured)
 	mux.Handle("/openapi.json", measured)
 	mux.Handle("/openapi.yaml", measured)

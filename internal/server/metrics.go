@@ -82,7 +82,7 @@ func handlerName(path string) string {
 		}
 		word, _, _ := strings.Cut(rest, "/")
 		switch word {
-		case "services", "distribution", "heatmap", "timeline", "labels", "families", "nearest", "tenants", "marks", "status",
+		case "services", "distribution", "heatmap", "timeline", "labels", "families", "nearest", "tenants", "marks", "status", "import",
 			"query", "query_range", "series", "label", "metadata", "write":
 			return api.name + word
 		}

@@ -59,6 +59,10 @@ func (s *Server) openAggregator(ctx context.Context) error {
 
 // startDoors lets questions in, then data.
 func (s *Server) startDoors(ctx context.Context) error {
+	logs, err := s.openAccessLogs(ctx)
+	if err != nil {
+		return err
+	}
 	questions := httpapi.New(httpapi.Options{
 		Store:     s.store,
 		Logger:    s.log.With("part", "api"),
@@ -72,7 +76,7 @@ func (s *Server) startDoors(ctx context.Context) error {
 	if !ui.Built() {
 		s.log.Warn("this binary was built without the page: make build makes one with it; the API is complete")
 	}
-	s.serveHTTP("page and API", s.http, s.routes(questions, ui.Handler()))
+	s.serveHTTP("page and API", s.http, s.routes(questions, logs.door, ui.Handler()))
 
 	door, err := otlp.Start(ctx, otlp.Options{
 		Sink:            otlp.Into(s.agg),
@@ -104,5 +108,5 @@ func (s *Server) startDoors(ctx context.Context) error {
 		return err
 	})
 	s.metrics.registry.MustRegister(ingestCollector{door.Stats})
-	return nil
+	return s.startAccessLogs(ctx, logs)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // detect tells by the first lines of a log which of the known formats it has.
@@ -70,4 +71,20 @@ func shorten(line []byte) string {
 		s += "…"
 	}
 	return s
+}
+
+// FirstTime is when the first request of lines ended that can be read.
+func (s *Source) FirstTime(lines []byte) (time.Time, bool) {
+	src, err := s.ForLines(lines)
+	if err != nil {
+		return time.Time{}, false
+	}
+	p := parser{f: src.format}
+	var r record
+	for line := range bytes.Lines(lines) {
+		if p.read(bytes.TrimRight(line, "\r\n"), &r) {
+			return time.Unix(0, r.end), true
+		}
+	}
+	return time.Time{}, false
 }

@@ -43,7 +43,8 @@ type FollowOptions struct {
 // How far a file was read is saved after every block of lines taken, so that a
 // restart loses nothing that is still there under any name, and repeats
 // nothing. A crash repeats at most the one block that was taken and not yet
-// saved.
+// saved. What is not seen is a file that came and went between two looks, and
+// what is written to a file between its being copied and truncated.
 type Follower struct {
 	o      FollowOptions
 	tails  []*tail

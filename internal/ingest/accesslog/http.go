@@ -145,6 +145,7 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer leave()
 	body := &paced{ctx: ctx, r: r.Body, w: http.NewResponseController(w)}
+	defer context.AfterFunc(ctx, body.interrupt)()
 	out, err := d.in.Import(ctx, body, Import{Source: src, Since: since, Again: again})
 	_ = body.w.SetWriteDeadline(time.Now().Add(patience))
 	if cause := context.Cause(ctx); err != nil && cause != nil {
@@ -175,14 +176,31 @@ type paced struct {
 	r   io.Reader
 	w   *http.ResponseController
 	err error // other than the end
+	mu  sync.Mutex
 }
 
-func (p *paced) Read(b []byte) (int, error) {
+// interrupt ends a Read under way and all further ones; ctx is done.
+func (p *paced) interrupt() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = p.w.SetReadDeadline(time.Unix(1, 0))
+}
+
+func (p *paced) wait() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if err := p.ctx.Err(); err != nil {
-		return 0, err
+		return err
 	}
 	// Not every writer has deadlines; those without need none.
 	_ = p.w.SetReadDeadline(time.Now().Add(patience))
+	return nil
+}
+
+func (p *paced) Read(b []byte) (int, error) {
+	if err := p.wait(); err != nil {
+		return 0, err
+	}
 	n, err := p.r.Read(b)
 	if err != nil && !errors.Is(err, io.EOF) {
 		p.err = err

@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// progress tells how far the reading of a file has come: as a bar that is
+// drawn over on a terminal, as a line now and then otherwise.
+type progress struct {
+	w        io.Writer
+	terminal bool
+	name     string
+	size     int64 // on disk; 0 is not known
+	file     *logFile
+	now      func() time.Time
+	mu       sync.Mutex
+	begin    time.Time
+	last     time.Time
+	lines    int64
+	bytes    int64
+	drawn    bool
+}
+
+func newProgress(w io.Writer, name string, size int64, now func() time.Time) *progress {
+	t := now()
+	return &progress{w: w, terminal: isTerminal(w) && os.Getenv("TERM") != "dumb", name: name, size: size, now: now, begin: t, last: t}
+}
+
+// How often progress is told.
+const (
+	drawEvery = 200 * time.Millisecond
+	sayEvery  = 10 * time.Second
+)
+
+// watch returns f, watched.
+func (p *progress) watch(f *logFile) io.Reader {
+	p.file = f
+	return p
+}
+
+func (p *progress) Read(b []byte) (int, error) {
+	n, err := p.file.Read(b)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lines += int64(bytes.Count(b[:n], []byte{'\n'}))
+	p.bytes += int64(n)
+	every := sayEvery
+	if p.terminal {
+		every = drawEvery
+	}
+	if t := p.now(); t.Sub(p.last) >= every {
+		p.last = t
+		p.draw(t)
+	}
+	return n, err
+}
+
+func (p *progress) draw(t time.Time) {
+	p.drawn = true
+	if p.terminal {
+		fmt.Fprintf(p.w, "\r\x1b[K%s", p.text(t))
+	} else {
+		fmt.Fprintln(p.w, p.text(t))
+	}
+}
+
+const progressWidth = 24
+
+// text is access.log [======>     ]  41 %  812 MB  310,000 lines/s  12s left.
+func (p *progress) text(t time.Time) string {
+	elapsed := t.Sub(p.begin).Seconds()
+	var b strings.Builder
+	b.WriteString(p.name)
+	share := 0.0
+	if p.size > 0 {
+		share = min(float64(p.file.onDisk.n)/float64(p.size), 1)
+		full := int(share * progressWidth)
+		if p.terminal {
+			fmt.Fprintf(&b, " [%s%s]", strings.Repeat("=", full), strings.Repeat(" ", progressWidth-full))
+		}
+		fmt.Fprintf(&b, " %3.0f %%", 100*share)
+	}
+	fmt.Fprintf(&b, "  %s  %s lines", formatBytes(p.bytes), thousands(uint64(p.lines)))
+	if elapsed > 0 {
+		fmt.Fprintf(&b, "  %s lines/s", thousands(uint64(float64(p.lines)/elapsed)))
+	}
+	if share > 0 && elapsed > 0 {
+		left := time.Duration(elapsed * (1 - share) / share * float64(time.Second))
+		fmt.Fprintf(&b, "  %s left", left.Round(time.Second))
+	}
+	return b.String()
+}
+
+// done takes the bar away.
+func (p *progress) done() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.terminal && p.drawn {
+		fmt.Fprint(p.w, "\r\x1b[K")
+	}
+}
+
+// formatBytes writes 812 MB.
+func formatBytes(n int64) string {
+	f, unit := float64(n), 0
+	for f >= 1000 && unit < 4 {
+		f /= 1000
+		unit++
+	}
+	if unit == 0 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.3g %s", f, [...]string{"B", "kB", "MB", "GB", "TB"}[unit])
+}
