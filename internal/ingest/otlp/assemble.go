@@ -17,6 +17,7 @@ import (
 type Assembler interface {
 	// Epoch changes when names and texts are to be resolved anew.
 	Epoch() uint32
+	// Name keeps none of the identity's strings.
 	Name(*traces.Identity) traces.Name
 	TextBytes(statement []byte) traces.Text
 	// Add keeps nothing of the slice.
@@ -59,17 +60,18 @@ func (d *decoder) assemble(s *spanFields, weight uint32, message []byte) {
 // its name in the breakdown. Only requests have tenants there: else there would
 // be as many names as combinations of operation and tenant.
 func (d *decoder) name(s *spanFields) traces.Name {
-	id := traces.Identity{
+	d.identity = traces.Identity{
 		Service: d.id.Service, Operation: d.id.Operation, Component: d.id.Component, Kind: d.id.Kind,
 		Tenant: d.id.Tenant, Version: d.id.Version, Variant: d.id.Variant, Instance: d.id.Instance,
 	}
 	if !s.entry() {
-		id.Tenant = ""
+		d.identity.Tenant = ""
 	}
 	if s.of == semconv.Client || s.of == semconv.Producer {
-		id.Instance = label(string(d.appendAddress(nil)))
+		d.address = d.appendAddress(d.address[:0])
+		d.identity.Instance = fit(view(d.address))
 	}
-	return d.r.assembler.Name(&id)
+	return d.r.assembler.Name(&d.identity)
 }
 
 // appendAddress appends where a call went: the server's address and port, or

@@ -31,7 +31,7 @@ func (r *roll) Epoch() uint32 { return r.epoch }
 func (r *roll) Name(id *traces.Identity) traces.Name {
 	r.asked++
 	own := *id
-	own.Operation = strings.Clone(id.Operation) // it may be a view of scratch space
+	own.Operation, own.Instance = strings.Clone(id.Operation), strings.Clone(id.Instance) // they may be views of scratch space
 	r.names = append(r.names, own)
 	return traces.Name(len(r.names))
 }

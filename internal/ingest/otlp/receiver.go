@@ -121,6 +121,8 @@ type decoder struct {
 	present     semconv.Mask  // of the span's attributes, before Select
 	details     []byte
 	statement   []byte
+	address     []byte
+	identity    traces.Identity
 	queued      int64 // the earliest time a header of the span says, 0 if none does
 	rpcStatus   int8  // -1 if there is none
 	implausible uint64
@@ -211,7 +213,7 @@ func (r *receiver) take(ctx context.Context, s signal, payload []byte) (Partial,
 func (d *decoder) forget() {
 	d.batch, d.tables, d.res = nil, nil, nil
 	d.m = metric{}
-	d.id = agg.SpanIdentity{}
+	d.id, d.identity = agg.SpanIdentity{}, traces.Identity{}
 	clear(d.pending)
 	d.pending = d.pending[:0]
 	d.forgetSpans()
