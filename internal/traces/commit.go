@@ -176,7 +176,8 @@ func (r *targets) len() int { return len(r.requests) + len(r.parts) + len(r.fans
 
 func (r *targets) bytes() int64 { return int64(r.len()) * rowBytes }
 
-// request returns the number of a request's key. A quarter of all rows is for these.
+// request returns the number of a request's key. A quarter of all rows is for
+// these; beyond it operations fold, and if services are too many, they do.
 func (r *targets) request(info *nameInfo, now int64) uint32 {
 	if info.rowsGen == r.gen && now-info.asked < cohortAge {
 		return info.row
@@ -192,7 +193,7 @@ func (r *targets) number(k reqKey) uint32 {
 		if n, ok := r.byKey[k]; ok {
 			return n
 		}
-		if len(r.requests) <= r.max/4 || fold == 2 {
+		if len(r.requests) <= r.max/4*(1+fold) || fold == 2 {
 			break
 		}
 		if k.operation = series.Other; fold == 1 {

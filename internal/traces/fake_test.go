@@ -297,6 +297,20 @@ func traceID(n uint64) (id store.TraceID) {
 	return id
 }
 
+// diffSet is diff of lines in any order.
+func diffSet(t testing.TB, got, want string) {
+	t.Helper()
+	sorted := func(s string) string {
+		var lines []string
+		for _, l := range strings.Split(s, "\n") {
+			lines = append(lines, strings.TrimSpace(l))
+		}
+		slices.Sort(lines)
+		return strings.Join(lines, "\n")
+	}
+	diff(t, sorted(got), sorted(want))
+}
+
 func diff(t testing.TB, got, want string) {
 	t.Helper()
 	trim := func(s string) string {
