@@ -78,6 +78,12 @@ var storeReadings = []reading[pebblestore.Stats]{
 	{"tailscope_store_disk_bytes", "Bytes on disk.", level, func(s pebblestore.Stats) float64 { return float64(s.DiskBytes) }},
 	{"tailscope_store_cache_bytes", "Bytes of blocks held in memory.", level, func(s pebblestore.Stats) float64 { return float64(s.CacheBytes) }},
 	{"tailscope_store_memtable_bytes", "Bytes written and not yet sorted onto disk.", level, func(s pebblestore.Stats) float64 { return float64(s.MemtableBytes) }},
+	{"tailscope_store_traces", "Traces kept.", level, func(s pebblestore.Stats) float64 { return float64(s.Traces) }},
+	{"tailscope_store_trace_bytes", "Bytes of kept traces before compression, bounded by traces.max_bytes.", level, func(s pebblestore.Stats) float64 { return float64(s.TraceBytes) }},
+	{"tailscope_store_traces_expired_total", "Kept traces dropped by age.", counts, func(s pebblestore.Stats) float64 { return float64(s.TracesExpired) }},
+	{"tailscope_store_traces_evicted_total", "Kept traces dropped for want of room.", counts, func(s pebblestore.Stats) float64 { return float64(s.TracesEvicted) }},
+	{"tailscope_store_traces_late_total", "Traces not kept because they had expired already, or lie far ahead of the clock.", counts, func(s pebblestore.Stats) float64 { return float64(s.TracesLate) }},
+	{"tailscope_store_damaged_files", "Files found damaged since the start.", level, func(s pebblestore.Stats) float64 { return float64(s.DamagedFiles) }},
 	{"tailscope_store_index_bytes", "Bytes of label indexes held in memory.", level, func(s pebblestore.Stats) float64 { return float64(s.IndexBytes) }},
 }
 

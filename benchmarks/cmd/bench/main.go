@@ -3,6 +3,7 @@
 //
 //	go run ./benchmarks/cmd/bench ingest       spans by gRPC, HTTP, HTTP with gzip
 //	go run ./benchmarks/cmd/bench histograms   histograms that arrive as metrics
+//	go run ./benchmarks/cmd/bench traces       traces put together and broken down; 100,000 open
 //	go run ./benchmarks/cmd/bench memory       memory at 100,000 active series
 //	go run ./benchmarks/cmd/bench store        bytes per point and queries, 1,000 series × 6 h
 //	go run ./benchmarks/cmd/bench page         the service page on a week of the ingest load
@@ -59,6 +60,7 @@ type measurement struct {
 var measurements = []measurement{
 	{"ingest", "Ingest of spans", ingest},
 	{"histograms", "Ingest of histograms", histograms},
+	{"traces", "Assembly of traces", assembly},
 	{"memory", "Memory of active series", memory},
 	{"store", "Storage and queries", storeBench},
 	{"page", "The service page", page},

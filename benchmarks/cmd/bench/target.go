@@ -25,6 +25,7 @@ type target struct {
 	dir  string
 	grpc string // host:port
 	http string // base URL of the path the requests go to
+	url  string // of Tailscope's API
 }
 
 // load is one case's work and what it is measured by.
@@ -35,6 +36,8 @@ type load struct {
 	gzipped  [][]byte
 	items    int // spans or points in payloads
 	workers  int // concurrent senders
+	// look, if set, is called before the program is told to end.
+	look func(context.Context, *target) error
 }
 
 // cost is what a program spent on a load.
@@ -88,6 +91,11 @@ func spend(ctx context.Context, o *options, start func(dir string) (*target, err
 			return cost{}, "", ctx.Err()
 		}
 	}
+	if l.look != nil {
+		if err := l.look(ctx, t); err != nil {
+			return cost{}, "", err
+		}
+	}
 	sent, err := t.proc.Usage()
 	if err != nil {
 		return cost{}, "", err
@@ -121,7 +129,7 @@ func startTailscope(ctx context.Context, args ...string) func(string) (*target, 
 		if err != nil {
 			return nil, err
 		}
-		return &target{p.Process, dir, p.OTLPGRPC, "http://" + p.OTLPHTTP}, nil
+		return &target{p.Process, dir, p.OTLPGRPC, "http://" + p.OTLPHTTP, p.URL}, nil
 	}
 }
 
@@ -131,7 +139,7 @@ func startCollector(ctx context.Context, config string) func(string) (*target, e
 		if err != nil {
 			return nil, err
 		}
-		return &target{p.Process, dir, p.OTLPGRPC, "http://" + p.OTLPHTTP}, nil
+		return &target{p.Process, dir, p.OTLPGRPC, "http://" + p.OTLPHTTP, ""}, nil
 	}
 }
 
@@ -141,7 +149,7 @@ func startPrometheus(ctx context.Context) func(string) (*target, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &target{p.Process, dir, "", p.URL + "/api/v1/otlp"}, nil
+		return &target{p.Process, dir, "", p.URL + "/api/v1/otlp", ""}, nil
 	}
 }
 
@@ -153,7 +161,12 @@ func stored(ctx context.Context, dir, family string, start, end time.Time) (uint
 		return 0, err
 	}
 	defer p.Kill()
-	r, err := ask[api.DistributionResponse](ctx, p.URL, "/api/v1/distribution", url.Values{
+	return observations(ctx, p.URL, family, start, end)
+}
+
+// observations counts a family's observations in [start, end].
+func observations(ctx context.Context, base, family string, start, end time.Time) (uint64, error) {
+	r, err := ask[api.DistributionResponse](ctx, base, "/api/v1/distribution", url.Values{
 		"family": {family}, "start": {strconv.FormatInt(start.Unix(), 10)}, "end": {strconv.FormatInt(end.Unix(), 10)}})
 	if err != nil {
 		return 0, err

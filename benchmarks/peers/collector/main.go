@@ -1,6 +1,7 @@
 // Command collector is an OpenTelemetry Collector with just the parts that
 // Tailscope is measured beside and tested behind: the OTLP receiver, the
-// spanmetrics connector, the batch processor, and the OTLP and nop exporters.
+// spanmetrics connector, the batch, groupbytrace and tail sampling processors,
+// and the OTLP and nop exporters.
 // It is the Collector's own code at the versions go.mod pins, put together
 // here so that nothing has to be downloaded or generated.
 package main
@@ -10,6 +11,8 @@ import (
 	"os"
 
 	"github.com/open-telemetry/opentelemetry-collector-contrib/connector/spanmetricsconnector"
+	"github.com/open-telemetry/opentelemetry-collector-contrib/processor/groupbytraceprocessor"
+	"github.com/open-telemetry/opentelemetry-collector-contrib/processor/tailsamplingprocessor"
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/confmap/provider/envprovider"
@@ -53,7 +56,7 @@ func factories() (otelcol.Factories, error) {
 	if f.Receivers, err = otelcol.MakeFactoryMap[receiver.Factory](otlpreceiver.NewFactory()); err != nil {
 		return f, err
 	}
-	if f.Processors, err = otelcol.MakeFactoryMap[processor.Factory](batchprocessor.NewFactory()); err != nil {
+	if f.Processors, err = otelcol.MakeFactoryMap[processor.Factory](batchprocessor.NewFactory(), groupbytraceprocessor.NewFactory(), tailsamplingprocessor.NewFactory()); err != nil {
 		return f, err
 	}
 	if f.Exporters, err = otelcol.MakeFactoryMap[exporter.Factory](nopexporter.NewFactory(), otlpexporter.NewFactory(), otlphttpexporter.NewFactory()); err != nil {
