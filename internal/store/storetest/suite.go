@@ -133,6 +133,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Traces", testTraces},
 		{"TraceQueries", testTraceQueries},
 		{"BadTraces", testBadTraces},
+		{"ConcurrentTraces", testConcurrentTraces},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -147,6 +148,61 @@ func testBadTraces(t *testing.T, st store.Store) {
 			t.Errorf("call %d: got error %v, want context.Canceled", i, err)
 		}
 	}
+}
+
+// testConcurrentTraces replaces traces, here and there in time, while others ask
+// for them: one that is kept is found at every moment.
+func testConcurrentTraces(t *testing.T, st store.Store) {
+	ctx := context.Background()
+	const ids, rounds = 5, 60
+	put := func(id byte, round int) error {
+		start := int64(id)*100 + int64(round%7)*30_000
+		return st.PutTraces(ctx, []store.Trace{trace(id, fmt.Sprint(round), request(1, "shop", "GET /", start, int64(round)), request(2, "stock", "take", start+1, 1))})
+	}
+	for id := range byte(ids) {
+		check(t, put(id, 0))
+	}
+	var writers, readers sync.WaitGroup
+	stop := make(chan struct{})
+	for id := range byte(ids) {
+		writers.Go(func() {
+			for round := range rounds {
+				if err := put(id, round); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for r := range 3 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if r == 0 {
+					if err := st.Maintain(ctx, time.Unix(T0+3*day, 0)); err != nil {
+						t.Error(err)
+					}
+				}
+				for id := range byte(ids) {
+					if _, err := st.Trace(ctx, store.TraceID{id}); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+				hits, err := st.Traces(ctx, store.TraceQuery{StartNanos: T0 * second, EndNanos: (T0 + 7*day) * second})
+				if err != nil || len(hits) != 2*ids {
+					t.Errorf("got %d requests, %v, want %d", len(hits), err, 2*ids)
+					return
+				}
+			}
+		})
+	}
+	writers.Wait()
+	close(stop)
+	readers.Wait()
 }
 
 // randomTraces puts, replaces and asks at random, and compares with the twin.
