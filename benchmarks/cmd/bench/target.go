@@ -57,12 +57,12 @@ func spend(ctx context.Context, o *options, start func(dir string) (*target, err
 	if err != nil {
 		return cost{}, "", err
 	}
-	begin := time.Now()
 	t, err := start(dir)
 	if err != nil {
 		return cost{}, "", err
 	}
 	defer t.proc.Kill()
+	begin := time.Now() // the program may have had to be built first
 	var s sender.Sender
 	payloads := l.payloads
 	switch protocol {
