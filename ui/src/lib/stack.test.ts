@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { BreakdownResponse } from './breakdown-types';
-import { componentLayers, shades, stack, sumOver, topLayers } from './stack';
+import type { BreakdownPart, BreakdownResponse } from './breakdown-types';
+import { componentLayers, partLayers, shades, stack, sumOver, topLayers } from './stack';
 
 describe('stack', () => {
   it('lays layers on each other and closes the last step', () => {
@@ -52,6 +52,21 @@ describe('componentLayers', () => {
   });
   it('takes an answer without arrays', () => {
     expect(componentLayers({ ...b, times: null, components: null, requests: null }, 'share', 'self')).toEqual([]);
+  });
+});
+
+describe('partLayers', () => {
+  const part = (component: string, operation: string, seconds: number, self?: number[]): BreakdownPart => ({
+    service: 's', component, operation, seconds, self, share: 0, critical_share: 0, calls: 0, per_request: 0, requests: 0, repeated: 0, n_plus_one: false, mean: 0, error: 0,
+  });
+  const parts = [part('db', 'SELECT a', 3, [1, 0, 2]), part('app', 'GET /', 2, [1, 0, 1]), part('db', 'SELECT b', 0.9), part('queue', '', 0.9, [0.4, 0, 0.5])];
+  it('keeps parts of a component together and names what is left', () => {
+    const l = partLayers({ ...b, parts }, 'request', 10);
+    expect(l.map((x) => [x.name, x.component, !!x.before])).toEqual([['GET /', 'app', false], ['SELECT a', 'db', false], ['queue', 'queue', true], ['others', '', false]]);
+    expect(l.map((x) => x.values)).toEqual([[0.25, null, 0.2], [0.25, null, 0.4], [0.1, null, 0.1], [0, null, 0.2]]);
+  });
+  it('has no others where the parts are all there is', () => {
+    expect(partLayers({ ...b, parts: [part('db', 'x', 4, [1, 0, 3]), part('app', 'y', 2, [1, 0, 1])] }, 'share', 10).map((x) => x.name)).toEqual(['y', 'x']);
   });
 });
 
