@@ -187,11 +187,12 @@ func promErrorOf(err error) *promError {
 func (s *server) promRoutes(mux *http.ServeMux) {
 	const base = "/prometheus/api/v1/"
 	for name, h := range map[string]func(*http.Request) (promAnswer, error){
-		"query":        s.promInstant,
-		"query_range":  s.promRange,
-		"series":       s.promSeries,
-		"labels":       s.promLabels,
-		"format_query": s.promFormat,
+		"query":           s.promInstant,
+		"query_range":     s.promRange,
+		"query_exemplars": s.promExemplars,
+		"series":          s.promSeries,
+		"labels":          s.promLabels,
+		"format_query":    s.promFormat,
 	} {
 		mux.Handle("GET "+base+name, s.promHandler(h))
 		mux.Handle("POST "+base+name, s.promHandler(h))
@@ -200,19 +201,15 @@ func (s *server) promRoutes(mux *http.ServeMux) {
 		"label/{name}/values": s.promLabelValues,
 		"metadata":            s.promMetadata,
 		"status/buildinfo":    s.promBuildInfo,
-		"query_exemplars":     emptyList,
 		"rules":               emptyGroups,
 		"alerts":              emptyAlerts,
 	} {
 		mux.Handle("GET "+base+name, s.promHandler(h))
 	}
-	mux.Handle("POST "+base+"query_exemplars", s.promHandler(emptyList))
 	mux.HandleFunc("/prometheus/", func(w http.ResponseWriter, r *http.Request) {
 		s.promFail(w, r, &promError{promNotFound, fmt.Errorf("there is no %s %s; the query API is under %s", r.Method, r.URL.Path, base)})
 	})
 }
-
-func emptyList(*http.Request) (promAnswer, error) { return promAnswer{data: []byte("[]")}, nil }
 
 func emptyGroups(*http.Request) (promAnswer, error) {
 	return promAnswer{data: []byte(`{"groups":[]}`)}, nil

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	promapi "github.com/prometheus/client_golang/api"
+	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
+
 	"tailscope/api"
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/store"
@@ -77,6 +80,7 @@ func TestTracesGolden(t *testing.T) {
 		{"traces-failed", "/api/v1/traces", []string{"start", "now-1h", "match", `{service=~"shop|payments",status="error"}`, "why", "failed,slow", "max", "50ms"}},
 		{"traces-nearest", "/api/v1/traces", []string{"sort", "nearest", "at", "0.08", "time", "now-11m", "step", "60s", "limit", "1", "match", `{service="shop"}`}},
 		{"trace", "/api/v1/traces/" + checkoutTrace, nil},
+		{"prom-exemplars", "/prometheus/api/v1/query_exemplars", []string{"query", `histogram_quantile(0.99, sum(rate(span_duration_seconds{service="shop",status!="error"}[5m])))`, "start", "1778313600", "end", "1778317200"}},
 	})
 }
 
@@ -137,4 +141,47 @@ func TestTrace(t *testing.T) {
 	check(t, "a trace that is not kept", status, body, 404, "id", "for 7 days at most; ask /api/v1/traces")
 	status, body = fetch(t, srv, "/api/v1/traces/01000000000000000000000000000000")
 	check(t, "a trace that cannot be read", status, body, 500, "", "internal error")
+}
+
+// Prometheus' own client reads exemplars; a selector of what kept traces do
+// not know selects none.
+func TestExemplars(t *testing.T) {
+	st := storetest.NewTwin()
+	fillTraces(t, st)
+	srv := serve(t, Options{Store: st})
+	c, err := promapi.NewClient(promapi.Config{Address: srv.URL + "/prometheus", Client: srv.Client()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for q, want := range map[string]int{
+		`span_duration_seconds`: 1,
+		`rate(span_duration_seconds{kind=~"server|client",component="app"}[5m])`:       1,
+		`span_duration_seconds{service="shop"} / span_duration_seconds{tenant=~"a.*"}`: 1,
+		`span_duration_seconds{service!="shop"}`:                                       0,
+		`span_duration_seconds{version=""}`:                                            1,
+		`span_duration_seconds{version="2"}`:                                           0,
+		`span_duration_seconds{kind="client"}`:                                         0,
+		`span_duration_seconds{status="error"}`:                                        0,
+		`span_self_seconds`:                                                            0,
+		`{__name__=~"span_.*",operation="POST /checkout"}`:                             1,
+	} {
+		got, err := promv1.NewAPI(c).QueryExemplars(context.Background(), q, now.Add(-time.Hour), now)
+		if err != nil {
+			t.Errorf("%s: %v", q, err)
+			continue
+		}
+		if len(got) != want {
+			t.Errorf("%s: got %v, want %d", q, got, want)
+		}
+		if len(got) > 0 {
+			e := got[0].Exemplars[0]
+			if e.Labels["trace_id"] != checkoutTrace || e.Value != 0.1 || got[0].SeriesLabels["operation"] != "POST /checkout" || e.Timestamp.Unix() != querytest.Epoch+3000 {
+				t.Errorf("%s: got %v", q, got)
+			}
+		}
+	}
+	status, body := fetch(t, srv, "/prometheus/api/v1/query_exemplars", "query", "rate(")
+	if status != http.StatusBadRequest || !strings.Contains(body, "bad_data") {
+		t.Errorf("a broken query: %d %s", status, body)
+	}
 }

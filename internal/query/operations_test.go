@@ -220,6 +220,11 @@ func TestBreakdownInPromQL(t *testing.T) {
 	}{
 		{`histogram_count(sum by (component) (increase(breakdown_self{service="shop",operation="GET /orders",component="db"}[30m]))) / 1e6`, 1620*0.054 + 180*0.954},
 		{`histogram_fraction(0.5, +Inf, sum(increase(breakdown_requests{service="shop",operation="GET /orders"}[30m])))`, 0.1},
+		// The example of docs/api.md.
+		{`histogram_count(sum(increase(breakdown_self{service="shop",component="db"}[1h])))
+  * histogram_fraction(0.5, +Inf, sum(increase(breakdown_self{service="shop",component="db"}[1h])))
+/ (histogram_count(sum(increase(breakdown_self{service="shop",component!="queue"}[1h])))
+  * histogram_fraction(0.5, +Inf, sum(increase(breakdown_self{service="shop",component!="queue"}[1h]))))`, 0.954},
 	} {
 		v := instant(t, e, c.q, at(epoch+3600))
 		if len(v) != 1 {
