@@ -110,6 +110,10 @@ type Tally struct {
 // TotalRefused is the number of lines not used.
 func (t *Tally) TotalRefused() uint64 { return t.Lines - t.Accepted }
 
+// maxWait is how long to wait for an overloaded server before trying again:
+// who reads from a file may ask more often than a sender who was turned away.
+const maxWait = time.Second
+
 // feed reads the lines of one file in order. It is not for concurrent use.
 type feed struct {
 	in      *Ingester
@@ -181,7 +185,7 @@ func (f *feed) block(ctx context.Context, b []byte, offset int64) error {
 			return err
 		}
 		f.in.stats.overloads.Add(1)
-		wait := time.NewTimer(f.in.o.Sink.RetryAfter())
+		wait := time.NewTimer(min(f.in.o.Sink.RetryAfter(), maxWait))
 		select {
 		case <-wait.C:
 		case <-ctx.Done():

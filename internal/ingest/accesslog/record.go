@@ -125,7 +125,7 @@ func (p *parser) request(r *record) bool {
 	if target == nil && !absent(v[slotPath]) {
 		target = v[slotPath]
 	}
-	if target == nil {
+	if len(target) == 0 {
 		return v[slotRequest] != nil || v[slotURI] != nil || v[slotPath] != nil
 	}
 	if target[0] != '/' { // the absolute form, which proxies are asked in
