@@ -55,7 +55,7 @@ export function findFamilies(all: Family[], search: string, most: number): Famil
   const words = search.toLowerCase().split(/[\s_]+/).filter(Boolean);
   const rank = (f: Family) => (/^(process|go|jvm|system|runtime|nodejs|container)_/.test(f.name) ? 0 : 1);
   return all
-    .filter((f) => !f.name.startsWith('span_') && words.every((w) => f.name.toLowerCase().includes(w)))
+    .filter((f) => !/^(span|breakdown)_/.test(f.name) && words.every((w) => f.name.toLowerCase().includes(w)))
     .sort((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name))
     .slice(0, most);
 }

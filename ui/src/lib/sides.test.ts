@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { curveOf, curvePath, figures, partsOf, ratioWords, spanOf, windowsAround, type Side } from './sides';
+import { coveredOf, curveOf, curvePath, figures, partsOf, ratioWords, spanOf, windowsAround, type Side } from './sides';
 
 it('windows meet at the mark and end at the present', () => {
   expect(windowsAround(1000, 600, 5000)).toEqual({ before: { start: 400, end: 1000 }, after: { start: 1000, end: 1600 } });
@@ -52,4 +52,13 @@ it('parts are seconds per request', () => {
   const d = (total: number, app: number, db: number) => ({ total, components: [{ component: 'app', seconds: app }, { component: 'db', seconds: db }, { component: 'cache', seconds: 0 }] }) as never;
   expect(partsOf(d(10, 1, 5), d(20, 2, 2))).toEqual([{ component: 'app', before: 0.1, after: 0.1 }, { component: 'db', before: 0.5, after: 0.1 }]);
   expect(partsOf(undefined, d(10, 1, 0))).toEqual([{ component: 'app', before: null, after: 0.1 }]);
+});
+
+it('a window in which the data begin is as long as they are', () => {
+  const w = { start: 0, end: 600 };
+  const t = (count: number[]) => ({ times: count.map((_, i) => i * 60), groups: [{ count }] });
+  expect(coveredOf(w, t([0, 0, 5, 0, 1, 1, 1, 1, 1, 1]))).toBe(480);
+  expect(coveredOf(w, t([5, 0]))).toBe(600);
+  expect(coveredOf(w, t([0, 0]))).toBe(600);
+  expect(coveredOf(w, undefined)).toBe(600);
 });

@@ -119,3 +119,11 @@ export function partsOf(a: BreakdownResponse | undefined, b: BreakdownResponse |
   const names = [...new Set([...(a?.components ?? []), ...(b?.components ?? [])].map((c) => c.component))];
   return names.map((component) => ({ component, before: per(a, component), after: per(b, component) })).filter((r) => r.before || r.after);
 }
+
+/** How many seconds of a window lie after the first request in it: data that begin within it make a window shorter. */
+export function coveredOf(w: Window, t: { times: number[] | null; groups: { count: number[] | null }[] | null } | undefined): number {
+  const counts = t?.groups?.[0]?.count ?? [];
+  const first = counts.findIndex((n) => n > 0);
+  const from = first > 0 ? (t?.times?.[first] ?? w.start) : w.start;
+  return Math.max(0, w.end - Math.max(w.start, from));
+}
