@@ -63,26 +63,26 @@ func apdexRows(io streams, r *api.ApdexResponse, asCSV bool) error {
 	t := &table{}
 	t.column("service", false)
 	t.column("operation", false)
-	for _, h := range []string{"T", "apdex"} {
-		t.column(h, true)
-	}
+	t.column("T", true)
 	t.column("from", false)
+	t.column("apdex", true)
+	t.column("between", false)
 	for _, h := range []string{"satisfied", "tolerating", "frustrated", "requests", "rate"} {
 		t.column(h, true)
 	}
 	var rows [][]string
 	thin := false
 	for _, a := range r.Rows {
-		score := ratio(a.Apdex)
+		score, between := ratio(a.Apdex), ""
 		if low, high := ratio(a.Low), ratio(a.High); low != high {
-			score += " " + low + "–" + high
+			between = low + "–" + high
 		}
 		if a.Thin {
 			thin = true
 			score = "(" + score + ")"
 		}
 		n := api.Float(a.Requests)
-		t.rows = append(t.rows, []string{a.Service, a.Operation, secondsUnit.value(a.T), score, a.From, share(a.Satisfied / n), share(a.Tolerating / n), share(a.Frustrated / n), count(a.Requests), perTime(a.Rate)})
+		t.rows = append(t.rows, []string{a.Service, a.Operation, secondsUnit.value(a.T), a.From, score, between, share(a.Satisfied / n), share(a.Tolerating / n), share(a.Frustrated / n), count(a.Requests), perTime(a.Rate)})
 		rows = append(rows, []string{a.Service, a.Operation, raw(a.T), a.From, raw(a.Apdex), raw(a.Low), raw(a.High), raw(a.Satisfied), raw(a.Tolerating), raw(a.Frustrated),
 			strconv.FormatUint(a.Requests, 10), raw(a.Rate), strconv.FormatBool(a.Thin)})
 	}

@@ -10,7 +10,9 @@ import (
 )
 
 func breakdownFixture() *api.BreakdownResponse {
-	qs := func(a, b, c api.Float) map[string]api.Float { return map[string]api.Float{"0.5": a, "0.95": b, "0.99": c} }
+	qs := func(a, b, c api.Float) map[string]api.Float {
+		return map[string]api.Float{"0.5": a, "0.95": b, "0.99": c}
+	}
 	r := &api.BreakdownResponse{Total: 122814, Seconds: 3070.35, Note: "a note of the server", Components: []api.BreakdownComponent{
 		{Component: "app", Seconds: 1842.21, Share: 0.6, CriticalShare: 0.55, Quantiles: qs(0.01, 0.03, 0.05)},
 		{Component: "db", Seconds: 1197.4365, Share: 0.39, CriticalShare: 0.449, Quantiles: qs(0.005, 0.02, 0.2)},
@@ -81,7 +83,7 @@ func traceFixture() *api.TraceResponse {
 
 func apdexFixture() *api.ApdexResponse {
 	return &api.ApdexResponse{Rows: []api.ApdexRow{
-		{Service: "shop", T: 0.5, From: "default", Apdex: 0.94, Low: 0.9352, High: 0.9448, Satisfied: 900, Tolerating: 80, Frustrated: 20, Requests: 1000, Rate: 16.7},
+		{Service: "shop", T: 0.5, From: "default", Apdex: 0.94, Low: 0.9352, High: 0.9548, Satisfied: 900, Tolerating: 80, Frustrated: 20, Requests: 1000, Rate: 16.7},
 		{Service: "shop-jobs", T: 2, From: "service", Apdex: 0.5, Low: 0.5, High: 0.5, Satisfied: 1, Tolerating: 0, Frustrated: 1, Requests: 2, Rate: 0.03, Thin: true},
 	}}
 }

@@ -34,11 +34,11 @@ func newMarkAdd(io streams) *cobra.Command {
 	var at string
 	q := newQuestion(io, "table")
 	cmd := &cobra.Command{
-		Use:     "add NAME",
-		Short:   "name a moment, now unless --at says otherwise",
+		Use:   "add NAME",
+		Short: "name a moment, now unless --at says otherwise",
 		Example: `  tailscope mark add "deploy 1.4" --service checkout --revision 5f1c0de --user ada \
     --description "the index on orders" --link https://ci.example/builds/1204`,
-		Args:    exactArgs(1, "a name"),
+		Args: exactArgs(1, "a name"),
 	}
 	q.serverFlag.register(cmd.Flags())
 	f := cmd.Flags()
@@ -105,7 +105,7 @@ func newMarkList(io streams) *cobra.Command {
 		for _, m := range r.Marks {
 			rest := []string{m.Name, m.Service, m.Revision, m.User, m.Description, m.Link, m.ID}
 			t.rows = append(t.rows, append([]string{time.UnixMilli(int64(m.Time * 1e3)).In(q.now().Location()).Format("2006-01-02 15:04:05")}, rest...))
-			plainRows = append(plainRows, append([]string{raw(m.Time)}, rest...))
+			plainRows = append(plainRows, append([]string{rawTime(m.Time)}, rest...))
 		}
 		if q.format == "csv" {
 			return writeCSV(io.out, header, plainRows)

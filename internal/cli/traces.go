@@ -73,7 +73,7 @@ func listTraces(ctx context.Context, io streams, q *question, ask client.TracesQ
 	case q.format == "csv":
 		var rows [][]string
 		for _, t := range r.Traces {
-			rows = append(rows, []string{strconv.FormatFloat(float64(t.Start), 'f', -1, 64), t.Service, t.Operation, t.Tenant, raw(t.Duration), strconv.FormatBool(t.Failed), strings.Join(t.Why, " "), t.TraceID, t.SpanID})
+			rows = append(rows, []string{rawTime(t.Start), t.Service, t.Operation, t.Tenant, raw(t.Duration), strconv.FormatBool(t.Failed), strings.Join(t.Why, " "), t.TraceID, t.SpanID})
 		}
 		return writeCSV(io.out, []string{"start_unix_seconds", "service", "operation", "tenant", "duration_seconds", "failed", "why", "trace_id", "span_id"}, rows)
 	case len(r.Traces) == 0:

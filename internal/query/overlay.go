@@ -55,9 +55,9 @@ func (o Overlay) daysBack(t time.Time) int {
 	return 1
 }
 
-// of returns the moment of the earlier day at which clocks showed what they
+// Of returns the moment of the earlier day at which clocks showed what they
 // show at t (Unix seconds); ok is false if they never did.
-func (o Overlay) of(t int64) (at int64, ok bool) {
+func (o Overlay) Of(t int64) (at int64, ok bool) {
 	shown := time.Unix(t, 0).In(o.Zone)
 	y, m, d := shown.Date()
 	hour, minute, second := shown.Clock()
@@ -87,7 +87,7 @@ type piece struct {
 func (o Overlay) pieces(start, step int64, n int) []piece {
 	var out []piece
 	for i := range n {
-		at, ok := o.of(start + int64(i)*step)
+		at, ok := o.Of(start + int64(i)*step)
 		if !ok {
 			continue
 		}

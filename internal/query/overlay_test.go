@@ -67,7 +67,7 @@ func TestOverlayOf(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := ""
-		if at, ok := overlay(t, c.name, c.zone).of(shown.Unix()); ok {
+		if at, ok := overlay(t, c.name, c.zone).Of(shown.Unix()); ok {
 			got = time.Unix(at, 0).UTC().Format(time.RFC3339)
 		}
 		want := c.want
@@ -90,7 +90,7 @@ func TestOverlayKeepsWallClock(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		o := overlay(t, rapid.SampledFrom([]string{OverlayDay, OverlayWeek, OverlayLike}).Draw(rt, "name"), rapid.SampledFrom(zones).Draw(rt, "zone"))
 		at := rapid.Int64Range(1_000_000_000, 2_000_000_000).Draw(rt, "at")
-		was, ok := o.of(at)
+		was, ok := o.Of(at)
 		if !ok {
 			return
 		}

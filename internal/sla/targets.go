@@ -143,7 +143,7 @@ func (t *Targets) Delete(ctx context.Context, service, operation string) error {
 		if operation != "" {
 			of = operation + " of " + service
 		}
-		return &query.Error{Code: query.CodeNotFound, Field: "service", Message: of + " has no target of its own; GET /api/v1/apdex-targets lists those there are"}
+		return &query.Error{Code: query.CodeNotFound, Field: "service", Message: of + " has no target of its own, so there is none to remove"}
 	}
 	return t.write(ctx, store.Record{Key: targetKey(service, operation)})
 }
