@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,7 +74,7 @@ func newQueryBreakdown(io streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ask := client.BreakdownQuery{Selection: sel, Grid: client.Grid{Width: 2}, Quantiles: splitList(quantiles), Above: above, Limit: max(limit, 1)}
+		ask := client.BreakdownQuery{Selection: sel, Quantiles: splitList(quantiles), Above: above, Limit: max(limit, 1)}
 		if ask.Low, err = optionalSeconds("--low", low); err != nil {
 			return err
 		}
@@ -88,7 +89,7 @@ func newQueryBreakdown(io streams) *cobra.Command {
 			return writeJSON(io.out, r)
 		}
 		if r.Total == 0 {
-			return q.nothing("no request was taken apart in that range")
+			return q.nothing(cmp.Or(r.Note, "no request was taken apart in that range"))
 		}
 		if q.format == "csv" {
 			return breakdownCSV(io.out, r)

@@ -39,7 +39,7 @@ func newQueryOperations(io streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r, err := q.client().Operations(ctx, client.OperationsQuery{Selection: sel, Grid: client.Grid{Width: 2}, Quantiles: splitList(quantiles),
+		r, err := q.client().Operations(ctx, client.OperationsQuery{Selection: sel, Quantiles: splitList(quantiles),
 			Sort: sort, Search: search, Components: splitList(component), Kinds: splitList(kind), Limit: limit})
 		if err != nil {
 			return q.failed(err)
