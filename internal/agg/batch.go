@@ -345,7 +345,6 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 			}
 		}
 	}
-	b.fetch(targets, g.cells)
 	for i := range b.ops {
 		t := b.ops[i].target
 		if r := targets.get(t.index()); r.generation != gen || r.incarnation != t.incarnation() {
@@ -370,16 +369,21 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 	a.stats.JournalBytes += uint64(len(out))
 	g.entries += uint64(len(b.seen) + len(b.ops))
 	folded := uint64(0)
-	for i := range b.seen {
-		s := &b.seen[i]
-		t := targets.at(s.target.index())
-		if h := uint64(t.hits) + uint64(s.weight); h <= math.MaxUint32 {
-			t.hits = uint32(h)
+	for rest := b.seen; len(rest) > 0; {
+		some := rest[:min(len(rest), fetchAhead)]
+		rest = rest[len(some):]
+		b.fetch(some, targets, g.cells)
+		for i := range some {
+			s := &some[i]
+			t := targets.at(s.target.index())
+			if h := uint64(t.hits) + uint64(s.weight); h <= math.MaxUint32 {
+				t.hits = uint32(h)
+			}
+			if t.folded {
+				folded++
+			}
+			a.observe(g, t.full, t.marginal, s.slot, s.nanos, s.weight, int(s.bucket))
 		}
-		if t.folded {
-			folded++
-		}
-		a.observe(g, t.full, t.marginal, s.slot, s.nanos, s.weight, int(s.bucket))
 	}
 	for i := range b.ops {
 		op := &b.ops[i]
@@ -404,14 +408,18 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 	return refused, nil
 }
 
+// fetchAhead is for how many observations fetch is called at once: what it has
+// loaded should still be in the nearer caches when it is needed.
+const fetchAhead = 512
+
 // fetch loads what applying the observations will need. Memory is slow: most of
 // a commit's time would be one load waiting for the one before it, the target's
 // for the cell's for the page's. Here each loop's loads are independent, so
 // the processor has many under way at once.
-func (b *Batch) fetch(targets *list[target], g *cells) {
+func (b *Batch) fetch(seen []observation, targets *list[target], g *cells) {
 	b.heads = b.heads[:0]
-	for i := range b.seen {
-		s, h := targets.at(b.seen[i].target.index()).full, uint32(0)
+	for i := range seen {
+		s, h := targets.at(seen[i].target.index()).full, uint32(0)
 		if int(s) < len(g.heads) {
 			h = g.heads[s]
 		}
@@ -426,7 +434,7 @@ func (b *Batch) fetch(targets *list[target], g *cells) {
 	}
 	for i, h := range b.heads {
 		if c := g.at(h); c.n == paged {
-			if k := int(b.seen[i].bucket) - c.base(); uint(k) < uint(pageUnit<<c.class) {
+			if k := int(seen[i].bucket) - c.base(); uint(k) < uint(pageUnit<<c.class) {
 				sum += uint64(g.counts(c)[k])
 			}
 		}

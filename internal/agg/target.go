@@ -432,11 +432,11 @@ func (r *registry) metric(s series.Series) uint32 {
 	return r.newTarget(id, n, 0)
 }
 
-// push appends and grows by half, where append grows large slices by a quarter
-// and copies each element some four times.
+// push appends and doubles what is full, where append grows large slices by a
+// quarter and copies each element some four times.
 func push[T any](s []T, v T) []T {
 	if len(s) == cap(s) {
-		s = append(make([]T, 0, max(cap(s)+cap(s)/2, 64)), s...)
+		s = append(make([]T, 0, max(2*cap(s), 1<<10)), s...)
 	}
 	return append(s, v)
 }
