@@ -58,7 +58,7 @@ func scoresExample(t *testing.T) string {
 	sel := query.Selection{Start: end.Add(-time.Hour), End: end, Matchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, series.LabelService, checkout)}}
 	var b strings.Builder
 	b.WriteString("| T | Apdex | low | high | satisfied | tolerating | frustrated |\n| --- | --- | --- | --- | --- | --- | --- |\n")
-	for _, target := range []float64{0.5, 0.25, 0.199, 0.1} {
+	for _, target := range []float64{0.5, 0.25, 0.2005, 0.1} {
 		r, err := Apdex(t.Context(), st, NewTargets(st), ApdexRequest{Selection: sel, T: target})
 		if err != nil {
 			t.Fatal(err)

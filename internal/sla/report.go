@@ -199,6 +199,7 @@ func (x *report) findFirst(ctx context.Context, start time.Time) error {
 	for step*10_000 < sel.End.Unix()-sel.Start.Unix() {
 		step *= 2
 	}
+	before := int64(math.MaxInt64)
 	for {
 		found, err := query.Requests(ctx, x.st, query.RequestsRequest{Selection: sel, Grid: query.Grid{Step: step}, Measure: store.Moments})
 		if err != nil {
@@ -222,9 +223,10 @@ func (x *report) findFirst(ctx context.Context, start time.Time) error {
 			sel.Matchers = x.Matchers
 		}
 		x.first = max(found.Start+int64(at)*found.Step, start.Unix())
-		if found.Step <= int64(series.Base) || found.Slot >= found.Step {
-			return nil
+		if found.Step <= int64(series.Base) || found.Step >= before {
+			return nil // as finely as the kept slots allow
 		}
+		before = found.Step
 		// Look again, more closely, at where they begin.
 		sel.Start = time.Unix(found.Start+int64(at)*found.Step, 0)
 		if end := sel.Start.Add(time.Duration(found.Step) * time.Second); end.Before(sel.End) {

@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/prometheus/model/labels"
+	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"tailscope/api"
@@ -16,8 +18,13 @@ import (
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
+	"tailscope/internal/store/pebblestore"
 	"tailscope/internal/store/storetest"
 )
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/cockroachdb/pebble/v2/vfs.(*diskHealthCheckingFS).startTickerLocked.func1"))
+}
 
 func zone(t testing.TB, name string) *time.Location {
 	t.Helper()
@@ -340,11 +347,44 @@ func TestCoveredSinceFirstData(t *testing.T) {
 	for s := int64(0); s < 600; s += 10 {
 		put(w, now.Unix()-600+s, 20, 0.1)
 	}
-	out, _ := ask(t, w, ReportRequest{Selection: query.Selection{End: now}, Period: Week, Count: 2}, 0)
-	r := out.Rows[1]
-	if r.Covered != 600 || r.Rate != 2 || r.Thin || !r.Partial || !out.Rows[0].Partial || out.All.Covered != 600 {
-		t.Errorf("%+v", r)
+	check := func(st string, out *api.SLAResponse) {
+		r := out.Rows[1]
+		if r.Covered != 600 || r.Rate != 2 || r.Thin || !r.Partial || !out.Rows[0].Partial || out.All.Covered != 600 {
+			t.Errorf("%s: %+v", st, r)
+		}
 	}
+	r := ReportRequest{Selection: query.Selection{End: now}, Period: Week, Count: 2}
+	out, _ := ask(t, w, r, 0)
+	check("twin", out)
+	// A store prefers its coarse slots; once they are rolled up too.
+	st := pebble(t)
+	if err := w.Put(t.Context(), st, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Maintain(t.Context(), now.Add(2*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	r.Now, r.Matchers = now, []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, series.LabelService, checkout)}
+	out, err := Report(t.Context(), st, NewTargets(st), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check("pebble", out)
+}
+
+// pebble opens a store in memory.
+func pebble(t testing.TB) *pebblestore.Store {
+	t.Helper()
+	st, err := pebblestore.Open(context.Background(), pebblestore.Options{Dir: "data", FS: vfs.NewMem(), MinFreeBytes: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return st
 }
 
 // Among many equal tenants none is the worst; a small one is never named.
