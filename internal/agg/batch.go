@@ -7,6 +7,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+
 	"tailscope/hist"
 	"tailscope/internal/series"
 )
@@ -468,15 +470,43 @@ func (a *Aggregator) define(t Target, gen uint32) error {
 	if r.incarnation != t.incarnation() || r.state == targetFree {
 		return fmt.Errorf("target %d is of an earlier epoch: resolve targets anew when Batch.Epoch changes", n)
 	}
-	for _, s := range [...]uint32{r.full, r.marginal} {
+	for _, s := range [...]uint32{r.marginal, r.full} {
 		if s != 0 && a.reg.series.at(s).defined != gen {
-			a.defs = appendSeriesDefinition(a.defs, s, a.reg.meta.at(s))
 			a.reg.series.at(s).defined = gen
+			if s == r.full && r.marginal != 0 {
+				if tenant, ok := tenantOf(a.reg.meta.at(s), a.reg.meta.at(r.marginal)); ok {
+					a.defs = appendTenantDefinition(a.defs, s, r.marginal, tenant)
+					continue
+				}
+			}
+			a.defs = appendSeriesDefinition(a.defs, s, a.reg.meta.at(s))
 		}
 	}
 	a.defs = appendTargetDefinition(a.defs, n, r.full, r.marginal)
 	r.generation = gen
 	return nil
+}
+
+// tenantOf returns what a Full series has beyond its marginal, if it lacks
+// nothing but the instance: the series of folded tenants lack more.
+func tenantOf(full, marginal *series.Series) (tenant string, ok bool) {
+	n, has := 0, false
+	full.Labels.Range(func(l labels.Label) {
+		n++
+		if l.Name == series.LabelTenant {
+			tenant, has = l.Value, true
+		}
+	})
+	if has {
+		n--
+	}
+	m := 0
+	marginal.Labels.Range(func(l labels.Label) {
+		if l.Name != series.LabelInstance {
+			m++
+		}
+	})
+	return tenant, n == m
 }
 
 // undefine takes back the marks of define when the definitions were not written.
@@ -594,6 +624,21 @@ func (p *replayer) defineSeries(number uint32, s series.Series) error {
 	}
 	p.series[number] = n
 	return nil
+}
+
+func (p *replayer) defineTenant(number, marginal uint32, tenant []byte) error {
+	m, ok := p.series[marginal]
+	if !ok {
+		return fmt.Errorf("series %d is of undefined series %d", number, marginal)
+	}
+	s := *p.a.reg.meta.at(m)
+	b := labels.NewBuilder(s.Labels)
+	b.Del(series.LabelInstance)
+	if len(tenant) > 0 {
+		b.Set(series.LabelTenant, string(tenant))
+	}
+	s.View, s.Labels = series.Full, b.Labels()
+	return p.defineSeries(number, s)
 }
 
 func (p *replayer) defineTarget(number, full, marginal uint32) error {

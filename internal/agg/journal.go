@@ -22,7 +22,7 @@ import (
 
 // The journal of a generation is one file, named by its number:
 //
-//	header  "TSJRNL" 0 1 | generation u64 | crc32c of the 16 bytes before
+//	header  "TSJRNL" 0 2 | generation u64 | crc32c of the 16 bytes before
 //	frame   length u32 | crc32c of the payload | payload
 //
 // all little-endian. A payload begins with its type. Definitions (1) give
@@ -30,6 +30,9 @@ import (
 //
 //	1 series  number, family, view, kind, labels
 //	2 target  number, full series, marginal series or 0
+//	3 tenant  number, marginal series, tenant: the Full series of the
+//	          marginal's labels but for the instance, and of the tenant unless
+//	          that is empty. Format 1 had none of these.
 //
 // and entries (2) begin with the time of the commit in milliseconds and a base
 // slot, then each is a varint of target<<3|op and what the op needs. A request
@@ -37,7 +40,7 @@ import (
 // first to need. So the same number may be defined again later in the file,
 // and then means something else from there on.
 const (
-	journalMagic  = "TSJRNL\x00\x01"
+	journalMagic  = "TSJRNL\x00\x02"
 	journalHeader = 20
 	frameHeader   = 8
 	maxFrame      = 1 << 30
@@ -47,6 +50,7 @@ const (
 
 	defineSeries = 1
 	defineTarget = 2
+	defineTenant = 3
 
 	opObserve      = 0 // slot, nanoseconds
 	opWeighted     = 1 // slot, nanoseconds, weight
@@ -144,6 +148,13 @@ func appendSeriesDefinition(b []byte, number uint32, s *series.Series) []byte {
 	return b
 }
 
+func appendTenantDefinition(b []byte, number, marginal uint32, tenant string) []byte {
+	b = append(b, defineTenant)
+	b = binary.AppendUvarint(b, uint64(number))
+	b = binary.AppendUvarint(b, uint64(marginal))
+	return appendPart(b, tenant)
+}
+
 func appendTargetDefinition(b []byte, number, full, marginal uint32) []byte {
 	b = append(b, defineTarget)
 	b = binary.AppendUvarint(b, uint64(number))
@@ -192,6 +203,7 @@ func (e *DamageError) Unwrap() error { return store.ErrCorrupt }
 // handler receives a journal's contents in order. Byte slices are valid during the call.
 type handler interface {
 	defineSeries(number uint32, s series.Series) error
+	defineTenant(number, marginal uint32, tenant []byte) error
 	defineTarget(number, full, marginal uint32) error
 	entries(commitMillis int64, e *entryReader) error
 }
@@ -222,14 +234,14 @@ func decodeJournal(r *bufio.Reader, size int64, path string, generation uint64, 
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return 0, err
 	}
-	if string(head[:len(journalMagic)]) != journalMagic {
-		if head[7] <= 1 { // cut short, then lengthened by zeros
+	if v := head[7]; string(head[:7]) != journalMagic[:7] || v != 1 && v != 2 {
+		if v <= 2 { // cut short, then lengthened by zeros
 			if zeros, err := restIsZero(r); err != nil || zeros {
 				return 0, err
 			}
 		}
 		if string(head[:7]) == journalMagic[:7] {
-			return 0, fmt.Errorf("journal %s has format %d, this program knows 1: start the version that wrote it and stop it cleanly: %w", path, head[7], store.ErrVersion)
+			return 0, fmt.Errorf("journal %s has format %d, this program knows 1 and 2: start the version that wrote it and stop it cleanly: %w", path, head[7], store.ErrVersion)
 		}
 		return 0, damaged("not a journal")
 	}
@@ -327,6 +339,14 @@ func decodeFrame(p []byte, h handler, e *entryReader) error {
 				}
 				s.Labels = build.Labels()
 				if err := h.defineSeries(number, s); err != nil {
+					return err
+				}
+			case defineTenant:
+				number, marginal, tenant := d.number(), d.number(), d.part()
+				if d.bad {
+					return errFrame
+				}
+				if err := h.defineTenant(number, marginal, tenant); err != nil {
 					return err
 				}
 			case defineTarget:

@@ -45,8 +45,18 @@ func written(t testing.TB) []byte {
 	return raw
 }
 
-// The bytes of format 1. A change here needs a new version in journalMagic.
+// The bytes of format 2. A change here needs a new version in journalMagic.
 const golden = `
+54534a524e4c0002010000000000000084e9a7d170000000caa7d822010102157370616e5f6475726174696f6e5f7365636f
+6e647301000308696e7374616e63650169096f7065726174696f6e016f077365727669636501730301020174020101020105
+016400000107736572766963650173020305000104016700010107736572766963650173020204007e0000000bc722bd0288
+bb94caca33c0aa83a9010800c0f0f50b0905ac02071a00051180e59a771390f6a8949567000000000000f83f140100000000
+000000020000000000000090f6a894956700000000000000401d030000000000000004000000000000000500000000000000
+80a08da4d4f6da983180c8e3dddbf6da9831051180e59a770f000000f95817bf0288bb94caca33c0aa83a901080001
+`
+
+// What format 1 wrote of the same.
+const golden1 = `
 54534a524e4c00010100000000000000ade508c8a50000004d957d05010101157370616e5f6475726174696f6e5f7365636f
 6e6473000003096f7065726174696f6e016f077365727669636501730674656e616e7401740102157370616e5f6475726174
 696f6e5f7365636f6e647301000308696e7374616e63650169096f7065726174696f6e016f07736572766963650173020101
@@ -69,6 +79,11 @@ type script struct{ b strings.Builder }
 
 func (s *script) defineSeries(n uint32, x series.Series) error {
 	fmt.Fprintf(&s.b, "series %d %s view=%d kind=%d %s\n", n, x.Family, x.View, x.Kind, x.Labels)
+	return nil
+}
+
+func (s *script) defineTenant(n, marginal uint32, tenant []byte) error {
+	fmt.Fprintf(&s.b, "series %d of tenant %q beside series %d\n", n, tenant, marginal)
 	return nil
 }
 
@@ -96,9 +111,17 @@ func (s *script) entries(millis int64, e *entryReader) error {
 	return e.err()
 }
 
-const told = `series 1 span_duration_seconds view=0 kind=0 {operation="o", service="s", tenant="t"}
+// What format 1 said first, and what 2 says instead.
+const (
+	told1 = `series 1 span_duration_seconds view=0 kind=0 {operation="o", service="s", tenant="t"}
 series 2 span_duration_seconds view=1 kind=0 {instance="i", operation="o", service="s"}
-target 1 full=1 marginal=2
+`
+	told2 = `series 2 span_duration_seconds view=1 kind=0 {instance="i", operation="o", service="s"}
+series 1 of tenant "t" beside series 2
+`
+)
+
+const told = `target 1 full=1 marginal=2
 series 5 d view=0 kind=0 {service="s"}
 target 3 full=5 marginal=0
 series 4 g view=0 kind=1 {service="s"}
@@ -121,8 +144,67 @@ func TestJournalSaysWhatWasWritten(t *testing.T) {
 	if err != nil || whole != int64(len(raw)) {
 		t.Fatalf("%d of %d bytes, %v", whole, len(raw), err)
 	}
-	if got := s.b.String(); got != told {
-		t.Errorf("got\n%s\nwant\n%s", got, told)
+	if got := s.b.String(); got != told2+told {
+		t.Errorf("got\n%s\nwant\n%s", got, told2+told)
+	}
+}
+
+// Journals that the version before left behind are played.
+func TestJournalOfFormat1(t *testing.T) {
+	raw, err := hex.DecodeString(strings.Join(strings.Fields(golden1), ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s script
+	if whole, err := decodeJournal(bufio.NewReader(bytes.NewReader(raw)), int64(len(raw)), "j", 1, &s); err != nil || whole != int64(len(raw)) {
+		t.Fatalf("%d of %d bytes, %v", whole, len(raw), err)
+	}
+	if got := s.b.String(); got != told1+told {
+		t.Errorf("got\n%s\nwant\n%s", got, told1+told)
+	}
+	c := newClock()
+	dir := t.TempDir()
+	if err := os.WriteFile(journalPath(dir, 1), raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	st := newMemStore()
+	open(t, st, c, dir)
+	if n := st.count(t, series.SpanDuration, series.Full); n != 9 {
+		t.Errorf("%d observations replayed, want 9", n)
+	}
+}
+
+// The series of folded tenants, of none, and of one that is labelled so are
+// told apart by what the journal says of them.
+func TestTenantsInTheJournal(t *testing.T) {
+	st, c := newMemStore(), newClock()
+	dir := t.TempDir()
+	a := open(t, st, c, dir, func(o *Options) { o.MaxTenants = 1 })
+	for i, id := range []SpanIdentity{
+		{Service: "s", Operation: "o", Kind: "server", Status: "ok", Tenant: "a", Instance: "i"},
+		{Service: "s", Operation: "o", Kind: "server", Status: "ok", Tenant: "b", Instance: "i"},
+		{Service: "s", Operation: "o", Kind: "server", Status: "ok", Instance: "i"},
+		{Service: "s", Kind: "server", Status: "ok", Tenant: "c", Instance: "j"},
+		{Service: "s", Kind: "server", Status: "ok"},
+	} {
+		observe(t, a, c, id, 1<<i)
+	}
+	crash(a)
+	open(t, st, c, dir)
+	got := map[string]uint64{}
+	for name, slots := range st.slots(t, series.SpanDuration, series.Full) {
+		for _, h := range slots {
+			got[name] += h.Count
+		}
+	}
+	want := map[string]uint64{
+		`{kind="server", operation="o", service="s", status="ok", tenant="a"}`: 1,
+		`{kind="server", service="s", status="ok", tenant="_other"}`:           2 + 8,
+		`{kind="server", operation="o", service="s", status="ok"}`:             4,
+		`{kind="server", service="s", status="ok"}`:                            16,
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("replayed %v, want %v", got, want)
 	}
 }
 
