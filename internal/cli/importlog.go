@@ -130,7 +130,6 @@ func (r *importLog) run(ctx context.Context, args []string) error {
 			sum.Accepted += out.Accepted
 		case errors.As(err, &answer) && answer.Code == "conflict":
 			known++
-			fmt.Fprintf(r.io.err, "%s: %v\n", f.name, err)
 			errs = append(errs, fmt.Errorf("%s: %w", f.name, err))
 		default:
 			// What is wrong with one file is likely wrong with the next.
