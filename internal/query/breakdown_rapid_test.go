@@ -133,7 +133,8 @@ func TestBreakdownStepGrowsWithParts(t *testing.T) {
 		{3600, Grid{Width: 1000}, 60},
 		{3600, Grid{Width: 40}, 120},
 		{3600, Grid{Step: 10}, 10},
-		{600, Grid{Width: 1000}, 10},
+		{1740, Grid{Width: 1000}, 10}, // 60 parts are few enough for 29 columns not to be worth it
+		{540, Grid{Width: 1000}, 10},
 	} {
 		r := BreakdownRequest{Selection: during("service", "s"), Grid: c.grid}
 		r.Start, r.End = at(epoch), at(epoch+c.seconds)

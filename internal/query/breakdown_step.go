@@ -12,12 +12,13 @@ import (
 
 // How many points one question per step may read before its step grows: of base
 // slots, which are kept small, not fast, and of others. A service has a series
-// for each part, operation and cohort. Fewer than fewestColumns are not made of
-// coarser slots.
+// for each part, operation and cohort. Where coarser slots would make fewer
+// than fewColumns, ten times as many; fewer than fewestColumns are never made.
 const (
 	breakdownBasePoints = 5_000
 	breakdownPoints     = 300_000
-	fewestColumns       = 30
+	fewColumns          = 30
+	fewestColumns       = 10
 )
 
 // begin settles range and step by the first query, which should be one that
@@ -47,10 +48,17 @@ func (b *breakdown) stepped(ctx context.Context, q store.Query) (*store.Result, 
 			return nil, q, err
 		}
 		q.MaxSeries = 0
-		if i+1 < len(series.Resolutions) && seconds/int64(series.Resolutions[i+1]) >= fewestColumns {
+		coarser := int64(0) // columns
+		if i+1 < len(series.Resolutions) {
+			coarser = seconds / int64(series.Resolutions[i+1])
+		}
+		if coarser >= fewestColumns {
 			points := int64(breakdownPoints)
 			if i == 0 {
 				points = breakdownBasePoints
+			}
+			if coarser < fewColumns {
+				points *= 10
 			}
 			q.MaxSeries = int(max(1, points*int64(slotsFor(step))/seconds))
 		}
