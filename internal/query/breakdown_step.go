@@ -48,16 +48,16 @@ func (b *breakdown) stepped(ctx context.Context, q store.Query) (*store.Result, 
 			return nil, q, err
 		}
 		q.MaxSeries = 0
-		coarser := int64(0) // columns
+		columns := int64(0) // of the next coarser slots
 		if i+1 < len(series.Resolutions) {
-			coarser = seconds / int64(series.Resolutions[i+1])
+			columns = seconds / int64(series.Resolutions[i+1])
 		}
-		if coarser >= fewestColumns {
+		if columns >= fewestColumns {
 			points := int64(breakdownPoints)
 			if i == 0 {
 				points = breakdownBasePoints
 			}
-			if coarser < fewColumns {
+			if columns < fewColumns {
 				points *= 10
 			}
 			q.MaxSeries = int(max(1, points*int64(slotsFor(step))/seconds))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"tailscope/internal/series"
@@ -171,6 +170,3 @@ func stepped(ctx context.Context, st store.Store, q store.Query, start, end time
 		}
 	}
 }
-
-// finite says whether v is a number that JSON can show.
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
