@@ -3,6 +3,7 @@ package query
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -275,6 +276,10 @@ func (b *breakdown) rows(res *store.Result) map[partKey][]api.Float {
 }
 
 func (b *breakdown) parts(ctx context.Context, list []*part, inBand, typical buckets, requests, micros [3]uint64, criticals uint64) error {
+	if len(list) > maxParts {
+		b.out.Note = fmt.Sprintf("the %d parts with the least time are left out; name an operation in match to see fewer parts whole", len(list)-maxParts)
+		list = list[:maxParts]
+	}
 	own, err := ownDurations(ctx, b.st, list, b.q.Start, b.q.End)
 	if err != nil {
 		return err

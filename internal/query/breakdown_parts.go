@@ -3,6 +3,7 @@ package query
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -65,6 +66,9 @@ func NPlusOne(component string, calls, with, repeats uint64) bool {
 	return with > 0 && (float64(repeats) >= repeatedShare*float64(with) || float64(calls) >= repeatedMean*float64(with))
 }
 
+// maxParts is how many parts are answered.
+const maxParts = 1000
+
 // parts reads every part of the requests that q selects, by falling exclusive time.
 func parts(ctx context.Context, st store.Store, q store.Query) ([]*part, error) {
 	byKey := map[partKey]*part{}
@@ -84,8 +88,8 @@ func parts(ctx context.Context, st store.Store, q store.Query) ([]*part, error) 
 		if err != nil {
 			return nil, err
 		}
-		if err := checkGroups(len(res.Groups)); err != nil {
-			return nil, err
+		if len(res.Groups) > MaxGroups {
+			return nil, &Error{Code: CodeTooMany, Field: "match", Message: fmt.Sprintf("the requests have more than %d parts; name an operation in match", MaxGroups)}
 		}
 		for _, g := range res.Groups {
 			if len(g.Points) == 0 || g.Points[0].Hist == nil {

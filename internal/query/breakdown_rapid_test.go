@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -145,5 +146,28 @@ func TestBreakdownStepGrowsWithParts(t *testing.T) {
 		if out.Step != c.want || out.Total != uint64(c.seconds/60) || float64(out.Seconds) != float64(c.seconds/60) {
 			t.Errorf("%d s, %+v: a step of %d s, want %d; %d requests of %v s", c.seconds, c.grid, out.Step, c.want, out.Total, out.Seconds)
 		}
+	}
+}
+
+// The parts with the least time are left out when there are very many; what is
+// answered of components has them still.
+func TestBreakdownOfVeryManyParts(t *testing.T) {
+	st, w := storetest.NewTwin(), querytest.NewWriter()
+	const n = maxParts + 7
+	for i := range n {
+		w.Request(querytest.Request{At: epoch, Service: "s", Operation: "o", Duration: time.Second,
+			Parts: []querytest.Part{{Service: "s", Component: "app", Operation: fmt.Sprint(i), Self: time.Second, Calls: 1}}})
+	}
+	if err := w.Put(context.Background(), st, 1); err != nil {
+		t.Fatal(err)
+	}
+	r := BreakdownRequest{Selection: during("service", "s")}
+	r.Start, r.End = at(epoch), at(epoch+60)
+	out, err := Breakdown(context.Background(), st, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out.Parts) != maxParts || !strings.Contains(out.Note, "the 7 parts") || float64(out.Components[0].Seconds) != n || float64(out.Components[0].Share) != 1 {
+		t.Errorf("%d parts, note %q, %v s in %s", len(out.Parts), out.Note, out.Components[0].Seconds, out.Components[0].Component)
 	}
 }
