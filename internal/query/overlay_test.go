@@ -267,3 +267,34 @@ func TestTimelinePerRequest(t *testing.T) {
 		}
 	}
 }
+
+// coarse is a store that keeps only minutes of what lies before a moment.
+type coarse struct {
+	store.Store
+	before int64
+}
+
+func (c coarse) Query(ctx context.Context, q store.Query) (*store.Result, error) {
+	old := q.Start < c.before
+	if old {
+		q.Start = series.Minute.Slot(q.Start)
+	}
+	res, err := c.Store.Query(ctx, q)
+	if err == nil && old {
+		res.Resolution = series.Minute
+	}
+	return res, err
+}
+
+// Where the earlier day is kept by the minute, so is what is laid over.
+func TestTimelineOverlayOfCoarserSlots(t *testing.T) {
+	day := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+	st := coarse{hours(day.AddDate(0, 0, -1), 24), day.Unix()}
+	r, err := Timeline(context.Background(), st, TimelineRequest{Selection: Selection{Start: day.Add(time.Hour), End: day.Add(2 * time.Hour)}, Grid: Grid{Step: 10}, Overlay: Overlay{OverlayDay, time.UTC}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Step != 60 || r.Slot != 60 || len(r.Times) != 60 || len(r.Groups) != 1 || r.Groups[0].Count[30] != 2 {
+		t.Errorf("step %d, slot %d, %d times, %+v", r.Step, r.Slot, len(r.Times), r.Groups)
+	}
+}

@@ -406,3 +406,56 @@ func TestWorstTenantIsNoChance(t *testing.T) {
 		t.Errorf("%d questions for 60 tenants", st.queries)
 	}
 }
+
+// refusing is a store that will not read so many tenants.
+type refusing struct{ store.Store }
+
+func (r refusing) Query(ctx context.Context, q store.Query) (*store.Result, error) {
+	if q.View == series.Full {
+		return nil, fmt.Errorf("query %s: %w", q.Family, store.ErrTooMany)
+	}
+	return r.Store.Query(ctx, q)
+}
+
+// Too many tenants cost the report their column, not itself.
+func TestTooManyTenants(t *testing.T) {
+	w := querytest.NewWriter()
+	end := at(t, "2026-05-18T00:00:00Z")
+	put(w, end.Unix()-500, 200, 0.1)
+	st := refusing{storetest.NewTwin()}
+	if err := w.Put(t.Context(), st, 1); err != nil {
+		t.Fatal(err)
+	}
+	sel := query.Selection{End: end, Matchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, series.LabelService, checkout)}}
+	out, err := Report(t.Context(), st, NewTargets(st), ReportRequest{Selection: sel, Period: Day, Count: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Rows[1].Requests != 200 || out.Rows[1].Worst != nil || len(out.Notes) != 1 || !strings.Contains(out.Notes[0], "too many tenants") {
+		t.Errorf("%+v %q", out.Rows[1], out.Notes)
+	}
+}
+
+// Each change is a generation of its own: none replaces another.
+func TestTargetsSetAtOnce(t *testing.T) {
+	targets := NewTargets(pebble(t))
+	const n = 16
+	errs := make(chan error, n)
+	for i := range n {
+		go func() {
+			errs <- targets.Put(context.Background(), api.ApdexTarget{Service: fmt.Sprintf("s%02d", i), T: api.Float(i+1) / 10})
+		}()
+	}
+	for range n {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	set, err := targets.All(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(set.list) != n || set.OfService("s15") != 1.6 || set.OfService("s16") != query.DefaultApdexT {
+		t.Errorf("%+v", set.list)
+	}
+}
