@@ -14,7 +14,8 @@ type AccessLogImport struct {
 	// import of the same file had come to. Bytes is what it has come to now.
 	ResumedAt   int64              `json:"resumed_at"`
 	Bytes       int64              `json:"bytes"`
-	Start       Float              `json:"start"` // of the accepted requests' ends
+	Followed    int64              `json:"followed"` // bytes passed over, because the server read them itself as they were written
+	Start       Float              `json:"start"`    // of the accepted requests' ends
 	End         Float              `json:"end"`
 	Routes      []AccessLogShare   `json:"routes"` // the first 50, by falling number
 	RouteCount  int                `json:"route_count"`

@@ -198,6 +198,9 @@ func (r *importLog) tell(name string, o *api.AccessLogImport) {
 	if o.ResumedAt > 0 {
 		fmt.Fprintf(w, ", going on after %s that had been", formatBytes(o.ResumedAt))
 	}
+	if o.Followed > 0 {
+		fmt.Fprintf(w, ", passing over %s that the server followed", formatBytes(o.Followed))
+	}
 	fmt.Fprintln(w)
 	var reasons []string
 	for reason, n := range o.Refused {

@@ -206,6 +206,7 @@ type tail struct {
 	file   *os.File
 	info   fs.FileInfo
 	feed   *feed
+	from   int64 // where the reading began
 	offset int64 // what is before was taken
 	head   head
 	gone   bool // the path leads to another file, or nowhere
@@ -234,7 +235,7 @@ func (f *Follower) begin(ctx context.Context, w *Watch, path string) error {
 	for key, k := range known {
 		if t.is(k) {
 			if !found || k.Offset > t.offset {
-				t.offset, t.head, found = k.Offset, k.head, true
+				t.from, t.offset, t.head, found = k.From, k.Offset, k.head, true
 			}
 			records[key] = nil // it may have had another inode
 			continue
@@ -248,7 +249,9 @@ func (f *Follower) begin(ctx context.Context, w *Watch, path string) error {
 			continue
 		}
 		records[key] = nil
-		if old != nil {
+		if old == nil {
+			k.followed(w.Source.Service, records)
+		} else {
 			if old.key = key; key == t.key {
 				old.key += "\x00copy"
 			}
@@ -302,7 +305,7 @@ func (f *Follower) rotated(w *Watch, path string, k place) (*tail, error) {
 		}
 		return nil, nil
 	}
-	t.offset, t.head, t.gone = k.Offset, k.head, true
+	t.from, t.offset, t.head, t.gone = k.From, k.Offset, k.head, true
 	return t, nil
 }
 
@@ -345,6 +348,7 @@ func (f *Follower) toEnd(ctx context.Context, t *tail) error {
 	if last == 0 { // one line only, or a part of it
 		t.offset = from
 	}
+	t.from = t.offset
 	if i := indexNewline(lines[:last]); from > 0 && i >= 0 {
 		lines = lines[i+1 : last] // the first is a part
 	} else {
@@ -432,10 +436,13 @@ func (f *Follower) read(ctx context.Context, t *tail) error {
 		if err := t.feed.block(ctx, f.buf[:n], t.offset); err != nil {
 			return err
 		}
+		t.offset += int64(n)
 	}
 	t.file.Close()
 	f.tails = slices.DeleteFunc(f.tails, func(o *tail) bool { return o == t })
-	return f.o.Ingester.o.State.Save(ctx, map[string][]byte{t.key: nil})
+	records := map[string]any{t.key: nil}
+	t.place().followed(t.watch.Source.Service, records)
+	return f.remember(ctx, t.watch, records)
 }
 
 // drain takes the whole lines from where we are to the end of the file. It
@@ -492,14 +499,17 @@ func (f *Follower) truncated(ctx context.Context, t *tail) error {
 	if err != nil {
 		return err
 	}
+	records := map[string]any{}
+	t.place().followed(t.watch.Source.Service, records)
 	if rest != nil {
-		rest.offset, rest.head, rest.feed, rest.gone, rest.key = t.offset, t.head, t.feed, true, t.key+"\x00copy"
+		rest.from, rest.offset, rest.head, rest.feed, rest.gone, rest.key = t.from, t.offset, t.head, t.feed, true, t.key+"\x00copy"
 		if _, err := f.drain(ctx, rest); err != nil {
 			rest.file.Close()
 			return err
 		}
 		f.tails = append(f.tails, rest)
 	}
-	t.offset, t.head, t.feed = 0, head{}, nil
-	return f.save(ctx, t)
+	t.from, t.offset, t.head, t.feed = 0, 0, head{}, nil
+	records[t.key] = t.place()
+	return f.remember(ctx, t.watch, records)
 }

@@ -118,6 +118,16 @@ func (w *world) copyTruncate(to string) {
 	}
 }
 
+// places is how many files are remembered to be read.
+func (w *world) places() (n int) {
+	for key := range w.st.records {
+		if strings.HasPrefix(key, "follow/") {
+			n++
+		}
+	}
+	return n
+}
+
 // counted fails the test unless each of the lines after the first skip was
 // counted, once.
 func (w *world) counted(skip int) {
@@ -219,7 +229,7 @@ func TestRotationByRename(t *testing.T) {
 	if n := len(w.f.tails); n != 1 {
 		t.Errorf("%d files are read, want 1", n)
 	}
-	if len(w.st.records) != 1 {
+	if w.places() != 1 {
 		t.Errorf("remembered: %v", w.st.records)
 	}
 	if s := w.f.Stats(); s.Rotations != 1 {
@@ -247,7 +257,7 @@ func TestRotationWhileDown(t *testing.T) {
 			w.append(w.path, 1)
 			w.rounds(70)
 			w.counted(0)
-			if len(w.f.tails) != 1 || len(w.st.records) != 1 {
+			if len(w.f.tails) != 1 || w.places() != 1 {
 				t.Errorf("%d files are read, remembered: %v", len(w.f.tails), w.st.records)
 			}
 		})
@@ -489,4 +499,54 @@ func TestFollowLooksOnceAnInterval(t *testing.T) {
 		w.counted(0)
 		f.Close()
 	})
+}
+
+// What was followed is passed over by an import, what was not is imported:
+// also once the file was rotated away, and while it still grows.
+func TestImportPassesOverWhatWasFollowed(t *testing.T) {
+	for _, how := range []string{"growing", "rename", "copytruncate", "packed while down"} {
+		t.Run(how, func(t *testing.T) {
+			w := newWorld(t, t.TempDir())
+			w.append(w.path, 300) // before anybody followed it
+			w.start()
+			w.append(w.path, 200)
+			w.round()
+			old := w.path + ".1"
+			switch how {
+			case "growing":
+				old = w.path
+			case "rename":
+				w.rename(w.path, old)
+				w.append(w.path, 2)
+				w.rounds(70)
+			case "copytruncate":
+				w.copyTruncate(old)
+				w.append(w.path, 2)
+				w.rounds(70)
+			case "packed while down":
+				w.append(w.path, 20) // which nobody has read
+				old += ".gz"         // as far as a follower can see
+				w.rename(w.path, old)
+				w.append(w.path, 2)
+				w.start()
+				w.round()
+			}
+			b, err := os.ReadFile(old)
+			if err != nil {
+				t.Fatal(err)
+			}
+			in := testIngester(w.l, w.st)
+			out, err := in.Import(t.Context(), strings.NewReader(string(b)), Import{Source: w.watch.Source})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.counted(0)
+			if out.Followed == 0 {
+				t.Errorf("got %+v", out)
+			}
+			if _, err := in.Import(t.Context(), strings.NewReader(string(b)), Import{Source: w.watch.Source}); !errors.Is(err, ErrAlready) {
+				t.Errorf("again: got %v, want ErrAlready", err)
+			}
+		})
+	}
 }

@@ -1,6 +1,7 @@
 package accesslog
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,7 +51,8 @@ func importKey(service string, head []byte) string {
 //
 // How far it came is saved with every block: when r breaks off, or the server
 // stops, the same file given again goes on where it stopped, and a file that
-// has grown goes on where it ended. The error wraps ErrAlready or ErrBusy, is
+// has grown goes on where it ended. What a Follower has read of the file is
+// passed over. The error wraps ErrAlready or ErrBusy, is
 // ctx's or r's, or says what is wrong with the format; the response tells what
 // was taken nevertheless.
 func (in *Ingester) Import(ctx context.Context, r io.Reader, what Import) (*api.AccessLogImport, error) {
@@ -67,14 +69,21 @@ func (in *Ingester) Import(ctx context.Context, r io.Reader, what Import) (*api.
 	if err != nil {
 		return nil, err
 	}
-	if what.Again {
-		mark.Offset, mark.Lines = 0, 0
-	}
 	if !what.Dry {
 		if !in.begin(key) {
 			return nil, ErrBusy
 		}
 		defer in.end(key)
+		// Somebody may have come to its end just before.
+		if _, mark, err = in.recognise(ctx, src.Service, head); err != nil {
+			return nil, err
+		}
+	}
+	var skip span
+	if what.Again {
+		mark.Offset, mark.Lines = 0, 0
+	} else if skip, err = in.followedSpan(ctx, src.Service, head); err != nil {
+		return nil, err
 	}
 	f, err := in.feed(ctx, src, xxh3.Hash(head[:mark.Head]))
 	if err != nil {
@@ -88,7 +97,21 @@ func (in *Ingester) Import(ctx context.Context, r io.Reader, what Import) (*api.
 	if mark.Offset == 0 {
 		f.learn(wholeLines(head))
 	}
-	resumed := mark.Offset
+	resumed, passed := mark.Offset, int64(0)
+	take := func(lines []byte, offset int64) error {
+		if len(lines) == 0 {
+			return nil
+		}
+		if err := f.block(ctx, lines, offset); err != nil {
+			return err
+		}
+		mark.Offset, mark.Lines = offset+int64(len(lines)), f.tally.Lines
+		if what.Dry {
+			return nil
+		}
+		// What was taken is remembered even if nobody waits for the answer.
+		return in.remember(context.WithoutCancel(ctx), f.svc, map[string]any{key: mark})
+	}
 	for {
 		block, offset, ok := b.next()
 		if !ok {
@@ -102,27 +125,33 @@ func (in *Ingester) Import(ctx context.Context, r io.Reader, what Import) (*api.
 		if block[len(block)-1] != '\n' && errors.Is(b.err, io.EOF) {
 			block = f.unfinished(block)
 		}
-		if err = f.block(ctx, block, offset); err != nil {
+		before, within, after := skip.around(block, offset)
+		if err = take(before, offset); err != nil {
 			break
 		}
+		passed += int64(len(within))
+		f.tally.Lines += uint64(bytes.Count(within, newline))
+		if err = take(after, offset+int64(len(before)+len(within))); err != nil {
+			break
+		}
+		// Also what was passed over need not be looked at again.
 		mark.Offset, mark.Lines = offset+int64(len(block)), f.tally.Lines
-		if what.Dry {
-			continue
-		}
-		// What was taken is remembered even if nobody waits for the answer.
-		if err = in.remember(context.WithoutCancel(ctx), f.svc, map[string]any{key: mark}); err != nil {
-			break
-		}
+	}
+	if err == nil && passed > 0 && !what.Dry {
+		err = in.remember(context.WithoutCancel(ctx), f.svc, map[string]any{key: mark})
 	}
 	if err == nil && !errors.Is(b.err, io.EOF) {
 		err = b.err
 	}
 	out := f.report(resumed, mark.Offset)
+	out.Followed = passed
 	if err == nil && resumed > 0 && resumed == mark.Offset {
 		err = fmt.Errorf("%w (on %s, %d lines)", ErrAlready, time.Unix(mark.At, 0).UTC().Format(time.DateTime+" MST"), mark.Lines)
 	}
 	return out, err
 }
+
+var newline = []byte{'\n'}
 
 // unfinished leaves the last line out if it has no end and makes no sense: it
 // is still being written.

@@ -359,3 +359,26 @@ func TestValuesAreBounded(t *testing.T) {
 		t.Errorf("%d requests", l.requests())
 	}
 }
+
+// Of many who import the same file at once, each line is counted once.
+func TestImportsOfOneFileAtOnce(t *testing.T) {
+	l, st := newLedger(), newMemory()
+	in := testIngester(l, st)
+	file := numbered(0, 20_000)
+	src := compile(t, Config{Format: plain})
+	errs := make(chan error)
+	for range 8 {
+		go func() {
+			_, err := in.Import(t.Context(), strings.NewReader(file), Import{Source: src})
+			errs <- err
+		}()
+	}
+	for range 8 {
+		if err := <-errs; err != nil && !errors.Is(err, ErrBusy) && !errors.Is(err, ErrAlready) {
+			t.Error(err)
+		}
+	}
+	if got := l.requests(); got != 20_000 {
+		t.Errorf("%d requests, want 20000", got)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"syscall"
 
@@ -48,8 +49,70 @@ func (h head) hash(file *os.File) uint64 {
 type place struct {
 	head
 	Inode  uint64 `json:"inode"`
+	From   int64  `json:"from,omitempty"` // where the reading began
 	Offset int64  `json:"offset"`
 	Gone   bool   `json:"gone,omitempty"`
+}
+
+// span is a part of a file, [From, To) in bytes, that was followed: an import
+// of the file passes over it.
+type span struct {
+	head
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
+}
+
+func spanKey(service string, h head) string {
+	return fmt.Sprintf("followed/%s\x00%d\x00%x", service, h.Bytes, h.Hash)
+}
+
+// followed remembers that a file was followed, now that its place is given up.
+func (k place) followed(service string, records map[string]any) {
+	if k.Bytes > 0 && k.Offset > k.From {
+		records[spanKey(service, k.head)] = span{k.head, k.From, k.Offset}
+	}
+}
+
+// matches says whether a file that begins with b is this one.
+func (h head) matches(b []byte) bool {
+	return h.Bytes > 0 && h.Bytes <= len(b) && xxh3.Hash(b[:h.Bytes]) == h.Hash
+}
+
+// followedSpan returns what was, or is being, followed of the file that begins
+// with b: an empty span if nothing.
+func (in *Ingester) followedSpan(ctx context.Context, service string, b []byte) (found span, err error) {
+	err = in.o.State.Load(ctx, "followed/"+service+"\x00", func(_ string, value []byte) error {
+		var s span
+		if err := json.Unmarshal(value, &s); err != nil {
+			return fmt.Errorf("what was followed: %w", err)
+		}
+		if s.matches(b) && s.Bytes > found.Bytes {
+			found = s
+		}
+		return nil
+	})
+	if err != nil {
+		return found, err
+	}
+	err = in.o.State.Load(ctx, "follow/"+service+"\x00", func(_ string, value []byte) error {
+		var k place
+		if err := json.Unmarshal(value, &k); err != nil {
+			return fmt.Errorf("how far a log was read: %w", err)
+		}
+		if k.matches(b) && k.Bytes >= found.Bytes {
+			found = span{k.head, k.From, math.MaxInt64}
+		}
+		return nil
+	})
+	return found, err
+}
+
+// around parts a block, which begins at offset, by what is in the span.
+func (s span) around(block []byte, offset int64) (before, within, after []byte) {
+	end := offset + int64(len(block))
+	from := min(max(s.From, offset), end) - offset
+	to := min(max(s.To, offset), end) - offset
+	return block[:from], block[from:max(from, to)], block[max(from, to):]
 }
 
 func inode(info fs.FileInfo) uint64 {
@@ -102,7 +165,7 @@ func (t *tail) grow() error {
 	return err
 }
 
-func (t *tail) place() place { return place{t.head, inode(t.info), t.offset, t.gone} }
+func (t *tail) place() place { return place{t.head, inode(t.info), t.from, t.offset, t.gone} }
 
 // save remembers how far a file was read. What was taken is remembered though
 // the server be stopping.
