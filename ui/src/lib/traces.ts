@@ -275,3 +275,8 @@ export function isLike(r: { start: number; duration: number }, t: number, v: num
   const near = Math.max(120, 2 * step);
   return ratio <= 1.5 && r.start > t - near && r.start < t + near;
 }
+
+/** How long the request itself took: what its spans' own times sum to. What goes on after it is not part of it. */
+export function requestSeconds(t: TraceResponse): number {
+  return t.spans?.find((s) => s.parent < 0)?.duration ?? t.duration;
+}
