@@ -93,8 +93,8 @@ func assembleAll(ctx context.Context, o *options, r *report.Report) error {
 			}
 			if e.ours {
 				requests := 0
-				// Where a trace was closed early its requests may be cut up.
-				if broken && m["tailscope_traces_closed_early_total"] == 0 {
+				// Where a trace was closed too early its requests may be cut up.
+				if broken && m["tailscope_trace_spans_late_total"] == 0 {
 					requests = traces * payload.ShopRequestsPerTrace
 				}
 				kept, err := counted(ctx, dir, first.Add(-time.Minute), first.Add(lasts+time.Minute), spans, requests)
