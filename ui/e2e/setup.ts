@@ -1,6 +1,9 @@
 import { seed } from './seed';
+import { seedParts } from './seed-parts';
 
 export default async function setup(): Promise<void> {
   const base = process.env.TAILSCOPE_URL ?? 'http://127.0.0.1:7099';
-  process.env.TAILSCOPE_SEED = JSON.stringify(await seed(base));
+  const s = await seed(base);
+  process.env.TAILSCOPE_SEED = JSON.stringify(s);
+  process.env.TAILSCOPE_SEED_PARTS = JSON.stringify(await seedParts(base, s));
 }
