@@ -268,6 +268,35 @@ func TestTimelinePerRequest(t *testing.T) {
 	}
 }
 
+// A range that ends within a step has the rate of what lies in it, also when
+// more came later.
+func TestRateOfCutStep(t *testing.T) {
+	start := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+	w := querytest.NewWriter()
+	for s := int64(0); s < 7200; s += 10 {
+		w.Span(start.Unix()+s, labels.FromStrings("service", "a", "kind", "server", "status", "ok"), 0.1)
+	}
+	st := storetest.NewTwin()
+	if err := w.Put(t.Context(), st, 1); err != nil {
+		t.Fatal(err)
+	}
+	sel := Selection{Start: start, End: start.Add(80 * time.Minute)}
+	tl, err := Timeline(t.Context(), st, TimelineRequest{Selection: sel, Grid: Grid{Step: 3600}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sv, err := Services(t.Context(), st, ServicesRequest{Selection: sel, Grid: Grid{Step: 3600}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := tl.Groups[0]; r.Rate[0] != 0.1 || r.Rate[1] != 0.1 || r.Count[1] != 120 {
+		t.Errorf("timeline: %v of %v", r.Rate, r.Count)
+	}
+	if s := sv.Services[0]; s.Rate != 0.1 || s.Requests != 480 || s.Sparkline.Rate[1] != 0.1 {
+		t.Errorf("services: %+v", s)
+	}
+}
+
 // coarse is a store that keeps only minutes of what lies before a moment.
 type coarse struct {
 	store.Store

@@ -73,6 +73,7 @@ func Requests(ctx context.Context, st store.Store, r RequestsRequest) (*Requeste
 		out.Start, out.End = res.Start, res.End
 	} else {
 		var q store.Query
+		r.exact = true
 		if res, q, err = stepped(ctx, st, sel.q, r.Start, r.End, r.Grid, 0); err != nil {
 			return nil, err
 		}

@@ -48,6 +48,7 @@ func Services(ctx context.Context, st store.Store, r ServicesRequest) (*api.Serv
 	if r.Width == 0 && r.Step == 0 {
 		r.Width = 60
 	}
+	r.exact = true
 	res, q, err := stepped(ctx, st, sel.q, r.Start, r.End, r.Grid, 0)
 	if err != nil {
 		return nil, err

@@ -52,6 +52,9 @@ func align(start, end time.Time, step int64) (int64, int64) {
 type Grid struct {
 	Step  int64 // seconds asked for; 0 chooses by Width
 	Width int   // the most columns wanted; 0 means 300 when Step is 0 too
+	// exact reads nothing beyond the end asked for: the last column may be cut,
+	// as rates need that divide by the time before the end.
+	exact bool
 }
 
 // stepFor returns the finest nice step, at least floor, that cuts the range,
@@ -140,7 +143,7 @@ func stepped(ctx context.Context, st store.Store, q store.Query, start, end time
 	if a, b := align(start, end, step); g.Step == 0 && step < minute && (b-a)/minute >= fewestSteps {
 		q.Start, q.End, q.Step = a, b, step
 		q.MaxSeries = int(max(1, basePoints*int64(series.Base)/(b-a)))
-		if res, err := st.Query(ctx, q); err == nil && int64(res.Resolution) <= step {
+		if res, err := st.Query(ctx, g.cut(q, end)); err == nil && int64(res.Resolution) <= step {
 			return res, q, nil
 		} else if err != nil && !errors.Is(err, store.ErrTooMany) {
 			return nil, q, err
@@ -153,7 +156,7 @@ func stepped(ctx context.Context, st store.Store, q store.Query, start, end time
 	for {
 		q.Step = step
 		q.Start, q.End = align(start, end, step)
-		res, err := st.Query(ctx, q)
+		res, err := st.Query(ctx, g.cut(q, end))
 		if err != nil {
 			return nil, q, err
 		}
@@ -169,4 +172,12 @@ func stepped(ctx context.Context, st store.Store, q store.Query, start, end time
 			return nil, q, fmt.Errorf("step %d s is finer than the kept slots of %d s", step, kept)
 		}
 	}
+}
+
+// cut ends q where the range does, if that matters.
+func (g Grid) cut(q store.Query, end time.Time) store.Query {
+	if g.exact {
+		q.End = min(q.End, lastBase(end))
+	}
+	return q
 }

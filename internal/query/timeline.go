@@ -101,15 +101,16 @@ func Timeline(ctx context.Context, st store.Store, r TimelineRequest) (*api.Time
 
 // shown fills t with what the range holds.
 func (t *timeline) shown(ctx context.Context, st store.Store, q store.Query, r TimelineRequest, interval int64) (slot int64, err error) {
+	r.exact = r.Offset == 0 // earlier data go on beyond the end
 	res, q, err := stepped(ctx, st, q, r.Start, r.End, r.Grid, interval)
 	if err != nil {
 		return 0, err
 	}
 	t.reset(q.Start, q.Step, int((q.End-q.Start)/q.Step))
-	if r.Offset > 0 { // earlier data go on beyond the end of the range
+	if r.Offset > 0 {
 		t.until = max(t.until, min(q.End, t.until+int64(r.Offset/time.Second)))
 	}
-	return slotOf(res), t.fill(ctx, st, res, q)
+	return slotOf(res), t.fill(ctx, st, res, r.cut(q, r.End))
 }
 
 // fill takes the answer of q in.
