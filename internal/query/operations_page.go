@@ -109,34 +109,55 @@ func (p *operationPage) render(o *operation, all float64) api.Operation {
 	return out
 }
 
-// repeated says which of the page's operations are called in the N+1 pattern,
-// by the requests of any service and tenant.
+// fewCallers is how many requests of one operation must call a part before
+// what they do counts as a pattern of their own.
+const fewCallers = 10
+
+// repeated says which of the page's operations are called in the N+1 pattern:
+// by the requests of all services together, or by those of any one operation,
+// for a list that is asked for rarely should not hide among other callers.
 func (p *operationPage) repeated(ctx context.Context) (map[partKey]bool, error) {
 	out := map[partKey]bool{}
 	if !slices.ContainsFunc(p.rows, func(o *operation) bool { return NPlusOne(o.component, 1, 1, 1) }) {
 		return out, nil
 	}
-	counts := map[partKey]*[3]uint64{}
+	type caller struct {
+		part               partKey
+		service, operation string
+	}
+	by := map[caller]*[3]uint64{}
+	all := map[partKey]*[3]uint64{}
 	narrow := *p
 	narrow.q.Matchers = nil
 	for i, family := range []string{series.BreakdownCalls, series.BreakdownWith, series.BreakdownRepeats} {
 		res, err := p.st.Query(ctx, store.Query{
 			Family: family, Matchers: narrow.narrowed(series.LabelPartService, series.LabelPartOperation),
-			Start: p.q.Start, End: p.q.End, By: partLabels, Measure: store.Moments, Schema: hist.DefaultSchema,
+			Start: p.q.Start, End: p.q.End, By: append(slices.Clone(partLabels), series.LabelService, series.LabelOperation),
+			Measure: store.Moments, Schema: hist.DefaultSchema,
 		})
 		if err != nil {
 			return nil, err
 		}
 		for _, g := range res.Groups {
-			k := partOf(g.Labels)
-			if counts[k] == nil {
-				counts[k] = new([3]uint64)
+			c := caller{partOf(g.Labels), g.Labels.Get(series.LabelService), g.Labels.Get(series.LabelOperation)}
+			if by[c] == nil {
+				by[c] = new([3]uint64)
 			}
-			counts[k][i] = groupCount(g)
+			if all[c.part] == nil {
+				all[c.part] = new([3]uint64)
+			}
+			n := groupCount(g)
+			by[c][i] += n
+			all[c.part][i] += n
 		}
 	}
-	for k, c := range counts {
-		out[k] = NPlusOne(k.component, c[0], c[1], c[2])
+	for k, n := range all {
+		out[k] = NPlusOne(k.component, n[0], n[1], n[2])
+	}
+	for c, n := range by {
+		if n[1] >= fewCallers && NPlusOne(c.part.component, n[0], n[1], n[2]) {
+			out[c.part] = true
+		}
 	}
 	return out, nil
 }

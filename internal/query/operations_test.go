@@ -154,6 +154,35 @@ func TestVerb(t *testing.T) {
 	}
 }
 
+// A caller with the N+1 pattern is seen among a hundred times as many without,
+// once there are enough of its requests.
+func TestOperationsSeeRareRepetition(t *testing.T) {
+	for n, want := range map[int]bool{9: false, 10: true} {
+		st, w := storetest.NewTwin(), querytest.NewWriter()
+		request := func(operation string, calls int) {
+			w.Request(querytest.Request{At: querytest.Epoch + 1800, Service: "shop", Operation: operation, Duration: 1e9,
+				Parts: []querytest.Part{{Service: "shop", Component: "db", Operation: "SELECT x", Self: 1e9, Calls: calls}}})
+		}
+		for range 1000 {
+			request("GET /", 1)
+		}
+		for range n {
+			request("GET /list", 12)
+		}
+		w.Call(querytest.Epoch+1800, "shop", "db", "SELECT x", "acme", 1e6)
+		if err := w.Put(context.Background(), st, 1); err != nil {
+			t.Fatal(err)
+		}
+		out, err := Operations(context.Background(), st, OperationsRequest{Selection: during(), Components: []string{"db"}})
+		if err != nil || len(out.Rows) != 1 {
+			t.Fatalf("%+v, %v", out, err)
+		}
+		if out.Rows[0].NPlusOne != want {
+			t.Errorf("%d of %d requests repeat their query: got %v", n, 1000+n, out.Rows[0].NPlusOne)
+		}
+	}
+}
+
 // However many operations there are, the store is asked a few questions.
 func TestOperationsAsksFewQuestions(t *testing.T) {
 	twin, w := storetest.NewTwin(), querytest.NewWriter()
