@@ -223,9 +223,11 @@ func (g *group) fetch(sh *shard, order []uint32) []uint32 {
 		g.open = append(g.open, sh.table.Find(sh.keys, g.keys[n]))
 	}
 	sum := uint32(0)
-	for _, t := range g.open {
+	for i, t := range g.open {
 		if t != 0 {
 			sum += sh.traces.at(t).tail
+		} else {
+			sum += uint32(sh.closed.line(g.keys[order[i]].Lo)[0])
 		}
 	}
 	for _, t := range g.open {

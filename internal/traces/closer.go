@@ -12,8 +12,9 @@ type closer struct {
 	now   int64 // Unix seconds
 	stats Stats
 
-	batch []uint32 // traces being closed
-	used  []uint32 // their extras
+	batch      []uint32 // traces being closed
+	usedBlocks []uint32 // theirs
+	usedExtras []uint32 // theirs, the first of each span
 	// What batch leads to; a copy, taken while the shard was locked.
 	traces slab[openTrace]
 	blocks slab[block]
@@ -40,11 +41,13 @@ type closer struct {
 func (c *closer) init(a *Assembler) {
 	c.a = a
 	c.tree.seed = a.seed[0]
-	c.breakdown.init(c, a.o.MemoryBytes/32*5)
+	c.breakdown.init(c, a.o.MemoryBytes/8)
 	c.keep.init(c, a.o.MemoryBytes/16)
 }
 
-func (c *closer) bytes() int64 { return c.breakdown.bytes() + c.keep.held + c.keep.marks }
+func (c *closer) bytes() int64 {
+	return c.breakdown.bytes() + c.keep.held + c.keep.marks + c.tree.bytes()
+}
 
 func (c *closer) view(sh *shard) {
 	c.traces = slab[openTrace]{chunks: sh.traces.chunks, per: sh.traces.per}
@@ -142,6 +145,7 @@ func (c *closer) load(o *openTrace) {
 	left := o.n
 	for b := o.head; b != 0; {
 		blk := c.blocks.at(b)
+		c.usedBlocks = append(c.usedBlocks, b)
 		for j := range min(left, blockSpans) {
 			s := &blk.spans[j]
 			name, text := s.name, s.text
@@ -168,7 +172,7 @@ func (c *closer) load(o *openTrace) {
 				nd.flags = failed
 			}
 			if s.extra != 0 {
-				c.used = append(c.used, s.extra)
+				c.usedExtras = append(c.usedExtras, s.extra)
 			}
 			t.nodes = append(t.nodes, nd)
 		}
@@ -189,6 +193,7 @@ func (c *closer) queued(i int32) int64 {
 func (c *closer) handOver(ctx context.Context, now time.Time, all bool) error {
 	c.snapshot()
 	c.now = now.Unix()
+	c.tree.shrink()
 	err := errors.Join(c.breakdown.handOver(ctx, all), c.keep.handOver(ctx, now.UnixNano(), all))
 	if c.breakdown.empty() && c.a.names.retire(c.now, c.now-int64(c.a.o.Grace+c.a.o.Idle)/1e9-c.a.maxAge/1e9) {
 		c.breakdown.forget()

@@ -225,71 +225,48 @@ func (sh *shard) detach(out []uint32, s traceState, max int, early bool, due fun
 	return out
 }
 
-// free gives detached traces back. extras are the first ones of their spans.
-func (sh *shard) release(traces, extras []uint32) {
-	for _, i := range traces {
-		t := sh.traces.at(i)
-		for b := t.head; b != 0; {
-			next := sh.blocks.at(b).next
-			sh.blocks.give(b)
-			b = next
-		}
-		sh.traces.give(i)
-	}
+// release gives detached traces back, with their blocks. extras are the first
+// ones of their spans.
+func (sh *shard) release(traces, blocks, extras []uint32) {
+	sh.traces.free = append(sh.traces.free, traces...)
+	sh.blocks.free = append(sh.blocks.free, blocks...)
 	for _, x := range extras {
 		for x != 0 {
 			next := sh.extras.at(x).next
-			sh.extras.give(x)
+			sh.extras.free = append(sh.extras.free, x)
 			x = next
 		}
 	}
 }
 
-// recent remembers about the last n hashes that were added: two tables, of
-// which the older is forgotten when the younger is full.
-type recent struct {
-	tables [2][]uint64
-	n      int
-}
+// recent remembers about the last hashes that were added: each line, of as
+// many as the processor loads at once, the last eight that belong in it.
+type recent struct{ lines [][8]uint64 }
 
 func newRecent(bytes int64) recent {
-	size := int64(256)
-	for size*2*16 <= bytes {
+	size := int64(16)
+	for size*2*64 <= bytes {
 		size *= 2
 	}
-	return recent{tables: [2][]uint64{make([]uint64, size), make([]uint64, size)}}
+	return recent{make([][8]uint64, size)}
 }
 
-func (r *recent) bytes() int64 { return int64(len(r.tables[0])) * 16 }
+func (r *recent) bytes() int64 { return int64(len(r.lines)) * 64 }
 
-func place(t []uint64, h uint64) (p int, found bool) {
-	mask := len(t) - 1
-	for p = int(h>>20) & mask; t[p] != 0; p = (p + 1) & mask {
-		if t[p] == h {
-			return p, true
-		}
-	}
-	return p, false
-}
+func (r *recent) line(h uint64) *[8]uint64 { return &r.lines[h>>20&uint64(len(r.lines)-1)] }
 
 func (r *recent) has(h uint64) bool {
-	h |= 1
-	if _, ok := place(r.tables[0], h); ok {
-		return true
+	h |= 1 // 0 is none
+	for _, x := range r.line(h) {
+		if x == h {
+			return true
+		}
 	}
-	_, ok := place(r.tables[1], h)
-	return ok
+	return false
 }
 
 func (r *recent) add(h uint64) {
-	h |= 1
-	if r.n*4 >= len(r.tables[0])*3 {
-		r.tables[0], r.tables[1] = r.tables[1], r.tables[0]
-		clear(r.tables[0])
-		r.n = 0
-	}
-	if p, ok := place(r.tables[0], h); !ok {
-		r.tables[0][p] = h
-		r.n++
-	}
+	l := r.line(h)
+	copy(l[1:], l[:7])
+	l[0] = h | 1
 }

@@ -49,8 +49,8 @@ type slab[T any] struct {
 	chunks [][]T
 	per    uint // binary logarithm of the elements of a chunk
 	next   uint32
-	free   []uint32
-	bytes  int64 // of chunks and free
+	free   []uint32 // who gives elements back appends them
+	bytes  int64    // of chunks and free
 }
 
 func (s *slab[T]) at(i uint32) *T { return &s.chunks[i>>s.per][i&(1<<s.per-1)] }
@@ -82,8 +82,6 @@ func (s *slab[T]) take(size, budget int64) uint32 {
 	s.next++
 	return s.next - 1
 }
-
-func (s *slab[T]) give(i uint32) { s.free = append(s.free, i) }
 
 // putExtra stores when a span was queued and its detail; 0 if there is no room.
 func (sh *shard) putExtra(queued int64, detail []byte) uint32 {

@@ -79,8 +79,8 @@ func (a *Assembler) closeSome(ctx context.Context, sh *shard, n int, early bool,
 		}
 	}
 	sh.mu.Lock()
-	sh.release(c.batch, c.used)
+	sh.release(c.batch, c.usedBlocks, c.usedExtras)
 	sh.mu.Unlock()
-	c.used = c.used[:0]
+	c.usedBlocks, c.usedExtras = c.usedBlocks[:0], c.usedExtras[:0]
 	return len(c.batch)
 }

@@ -96,6 +96,19 @@ func (t *tree) reset(infos []*nameInfo) {
 	t.nodes = t.nodes[:0]
 }
 
+// bytes is the memory it takes, roughly.
+func (t *tree) bytes() int64 {
+	return int64(cap(t.nodes))*96 + int64(cap(t.kids)+cap(t.order)+cap(t.table)+cap(t.events)+cap(t.touch))*4 +
+		int64(cap(t.byEnd)+cap(t.byTime)+cap(t.fans))*16 + int64(cap(t.frames)+cap(t.calls)+cap(t.acc))*24 + int64(cap(t.reqs))*20
+}
+
+// shrink gives memory back after a giant.
+func (t *tree) shrink() {
+	if t.bytes() > 2<<20 {
+		*t = tree{seed: t.seed}
+	}
+}
+
 // link finds parents, requests and clock skew. Spans that were sent twice are
 // taken out and their number is returned.
 func (t *tree) link() (duplicates int) {
