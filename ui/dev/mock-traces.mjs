@@ -14,7 +14,7 @@ function request(seed, big) {
   const root = add(-1, 'POST /order', 'app', 'server', 'checkout', 0, 0.42 * f, { queue: 0.018, detail: '/order?source=cart' });
   add(root, 'GET session', 'cache', 'client', 'checkout', 0.002, 0.0011);
   const cat = add(root, 'GET /products/{id}', 'external', 'client', 'checkout', 0.006, 0.062 * f);
-  const catSrv = add(cat, 'GET /products/{id}', 'app', 'server', 'catalogue', 0.008, 0.057 * f, { shifted: 0.0032 });
+  const catSrv = add(cat, 'GET /products/{id}', 'app', 'server', 'catalogue', 0.008, 0.057 * f, { shifted: -0.0032 });
   add(catSrv, 'SELECT products', 'db', 'client', 'catalogue', 0.011, 0.041 * f, { text: 'SELECT p.id, p.name, p.price\nFROM products p\nWHERE p.id = ? AND p.visible = ?' });
   const n = big ? 4000 : 24;
   const loop = add(root, 'load items', 'app', 'internal', 'checkout', 0.075 * f, 0.19 * f);

@@ -88,8 +88,8 @@ describe('words', () => {
     expect(durationTicks(1, 1, 5)).toEqual([]);
   });
   it('say what a clock did', () => {
-    expect(skewWords(0.0032, (v) => `${v * 1000} ms`)).toBe('clock 3.2 ms ahead, moved');
-    expect(skewWords(-0.0032, (v) => `${v * 1000} ms`)).toBe('clock 3.2 ms behind, moved');
+    expect(skewWords(-0.0032, (v) => `${v * 1000} ms`)).toBe('clock 3.2 ms ahead, moved');
+    expect(skewWords(0.0032, (v) => `${v * 1000} ms`)).toBe('clock 3.2 ms behind, moved');
   });
   it('link to another system only by http', () => {
     expect(traceLink('https://traces.example/t/{trace_id}', 'ab')).toBe('https://traces.example/t/ab');

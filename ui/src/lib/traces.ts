@@ -42,7 +42,7 @@ export interface Span {
   critical: number;
   path?: number[]; // stretches on the critical path, in pairs
   queue?: number;
-  shifted?: number;
+  shifted?: number; // by how much it was moved to where it fits
   text?: string;
   detail?: string;
 }
@@ -252,9 +252,9 @@ export function durationTicks(from: number, to: number, most: number): number[] 
   return out;
 }
 
-/** What the clock did, in words: "clock 3.2 ms ahead, moved". The span was moved against the error. */
+/** What the clock did, in words: "clock 3.2 ms ahead, moved". A span of a clock that is ahead was moved back. */
 export function skewWords(shifted: number, show: (v: number) => string): string {
-  return `clock ${show(Math.abs(shifted))} ${shifted > 0 ? 'ahead' : 'behind'}, moved`;
+  return `clock ${show(Math.abs(shifted))} ${shifted < 0 ? 'ahead' : 'behind'}, moved`;
 }
 
 /** {trace_id} filled in; only http addresses are links. */
