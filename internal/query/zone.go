@@ -47,19 +47,28 @@ func suggestZone(name string) string {
 }
 
 // Midnight is the moment at which the day of t begins in t's zone: usually
-// 00:00, but the first moment after it where clocks skip it.
+// 00:00, the first of two, or where clocks skip it the moment they do.
 func Midnight(t time.Time) time.Time { return startOfDay(t.Year(), t.Month(), t.Day(), t.Location()) }
 
 func startOfDay(year int, month time.Month, day int, loc *time.Location) time.Time {
-	noon := time.Date(year, month, day, 12, 0, 0, 0, loc)
-	t := time.Date(year, month, day, 0, 0, 0, 0, loc)
-	switch before := t.Add(-time.Hour); {
-	case t.Day() != noon.Day(): // midnight was skipped, and this lies before it
-		return time.Date(year, month, day, 1, 0, 0, 0, loc)
-	case before.Day() == noon.Day(): // midnight came twice
-		return before
+	wall := time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+	before, after := offsetAt(wall.Add(-24*time.Hour), loc), offsetAt(wall.Add(24*time.Hour), loc)
+	// The greater offset is the earlier moment.
+	for _, offset := range [...]time.Duration{max(before, after), min(before, after)} {
+		if t := wall.Add(-offset); offsetAt(t, loc) == offset {
+			return t.In(loc)
+		}
 	}
-	return t
+	skipped := wall.Add(-before).In(loc) // in the zone that the skip led to
+	start, _ := skipped.ZoneBounds()
+	return start.In(loc)
+}
+
+// offsetAt is by how much clocks of the zone are ahead of UTC. Within a day of
+// a wall-clock time read as UTC they change once at most.
+func offsetAt(t time.Time, loc *time.Location) time.Duration {
+	_, seconds := t.In(loc).Zone()
+	return time.Duration(seconds) * time.Second
 }
 
 // AddDays is the beginning of the day that lies n days after that of t.

@@ -104,6 +104,24 @@ func TestPeriodsMeet(t *testing.T) {
 	})
 }
 
+// Samoa had no 30 December 2011.
+func TestSkippedDay(t *testing.T) {
+	list, err := periods(Day, time.Date(2012, 1, 2, 12, 0, 0, 0, zone(t, "Pacific/Apia")), 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for i, p := range list {
+		got = append(got, p.name())
+		if p.end.Sub(p.start) != 24*time.Hour || i > 0 && !list[i-1].end.Equal(p.start) {
+			t.Errorf("%s: [%v, %v)", p.name(), p.start, p.end)
+		}
+	}
+	if want := "[2011-12-27 2011-12-28 2011-12-29 2011-12-31 2012-01-01 2012-01-02]"; fmt.Sprint(got) != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 const checkout = "checkout"
 
 // put counts n requests of seconds each.
