@@ -52,7 +52,7 @@ func testOldData(t *testing.T, st store.Store) {
 // testOldMonth puts a month in one generation, as an import of old logs may.
 func testOldMonth(t *testing.T, st store.Store) {
 	ctx := context.Background()
-	const now, days, every = T0 + 40*day, 30, 120
+	const now, days, every = T0 + 40*day, 30, 600
 	check(t, st.Maintain(ctx, time.Unix(now, 0)))
 	b := &store.Batch{Writer: "import", Generation: 1, Resolution: series.Base,
 		Series: []series.Series{Span(series.Full, "service", "web", "tenant", "acme"), Span(series.Full, "service", "web"), Span(series.Total, "service", "web")}}
