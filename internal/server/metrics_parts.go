@@ -102,7 +102,7 @@ var (
 	ingestBytes = prometheus.NewDesc("tailscope_ingest_bytes_total",
 		"Bytes of request bodies, as received over HTTP and unpacked over gRPC.", []string{"protocol"}, nil)
 	ingestQueueImplausible = prometheus.NewDesc("tailscope_ingest_queue_times_implausible_total",
-		"Spans whose X-Request-Start or X-Queue-Start was more than an hour off and left out.", nil, nil)
+		"Spans whose X-Request-Start or X-Queue-Start was more than a day off and left out.", nil, nil)
 	ingestInFlight = prometheus.NewDesc("tailscope_ingest_in_flight_bytes",
 		"Bytes of requests being worked on.", nil, nil)
 )

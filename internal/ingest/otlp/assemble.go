@@ -43,8 +43,7 @@ func (d *decoder) assemble(s *spanFields, weight uint32, message []byte) {
 		x.Parent = [8]byte(s.parent)
 	}
 	if d.queued != 0 {
-		// A clock that is behind is the assembler's to show.
-		if queuetime.Plausible(d.queued, x.Start) || queuetime.Plausible(x.Start, d.queued) {
+		if queuetime.Plausible(d.queued, x.Start) {
 			x.Queued = d.queued
 		} else {
 			d.implausible++

@@ -178,12 +178,13 @@ func TestAssembled(t *testing.T) {
 	f(at(str("x-request-start", "1699999999990"), list("http.request.header.x-queue-start", "t=1699999999.980, t=1699999999.985", "t=1699999999.970")), queued+" queued=30000000")
 	f(at(integer("x-queue-start", 1699999999990)), queued+" queued=10000000")
 	f(at(str("x-request-start", "t=1700000000.010")), queued+" queued=-10000000")
+	f(at(str("x-request-start", "t=1700007200")), queued+" queued=-7200000000000")
 	f(at(str("x-request-start", "yesterday")), queued)
 	if r.queueImplausible.Load() != 0 {
 		t.Errorf("%d implausible before any was", r.queueImplausible.Load())
 	}
 	f(at(str("x-request-start", "t=1690000000")), queued)
-	f(at(str("x-request-start", "t=1700007200")), queued)
+	f(at(str("x-request-start", "t=1700090000")), queued)
 	if n := r.queueImplausible.Load(); n != 4 {
 		t.Errorf("%d implausible times of queues, want 4", n)
 	}

@@ -15,14 +15,16 @@ import (
 	"time"
 )
 
-// Most is the longest wait that is believed, and the most by which the
-// balancer's clock may be ahead before the header is taken for something else.
-const Most = time.Hour
+// Most is how far from a request's start a time may be to say something of that
+// request, be it only that the balancer's clock is wrong.
+const Most = 24 * time.Hour
 
-// Plausible says whether a request that started at start (Unix nanoseconds) may
-// have been queued at queued: at most Most before, and not after it.
+// Plausible says whether queued may be meant for a request that started at
+// start (both Unix nanoseconds, not negative): whether it is at most Most before
+// or after. Nobody waits for hours, and nobody is queued after the start; but
+// that, which speaks of clocks, is for traces to count and to show.
 func Plausible(queued, start int64) bool {
-	return queued <= start && start-queued <= int64(Most)
+	return max(queued-start, start-queued) <= int64(Most)
 }
 
 // Parse returns the earliest time in a header's value, in Unix nanoseconds. It

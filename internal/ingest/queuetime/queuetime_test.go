@@ -48,7 +48,7 @@ func TestPlausible(t *testing.T) {
 	for _, x := range []struct {
 		before time.Duration
 		want   bool
-	}{{0, true}, {time.Millisecond, true}, {Most, true}, {Most + 1, false}, {-1, false}, {math.MaxInt64, false}} {
+	}{{0, true}, {time.Millisecond, true}, {Most, true}, {Most + 1, false}, {-1, true}, {-Most, true}, {-Most - 1, false}, {time.Duration(start), false}} {
 		if got := Plausible(start-int64(x.before), start); got != x.want {
 			t.Errorf("queued %v before: %v, want %v", x.before, got, x.want)
 		}
