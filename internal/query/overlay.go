@@ -61,17 +61,11 @@ func (o Overlay) Of(t int64) (at int64, ok bool) {
 	shown := time.Unix(t, 0).In(o.Zone)
 	y, m, d := shown.Date()
 	hour, minute, second := shown.Clock()
-	wall := time.Date(y, m, d-o.daysBack(shown), hour, minute, second, 0, time.UTC).Unix()
-	_, own := shown.Zone()
-	offset := func(at int64) int64 {
-		_, s := time.Unix(at, 0).In(o.Zone).Zone()
-		return int64(s)
-	}
-	const day = 86400
-	// Clocks differ from UTC by less than a day, and do not change twice in two.
-	for _, s := range [...]int64{int64(own), offset(wall - day), offset(wall + day)} {
-		if at := wall - s; offset(at) == s {
-			return at, true
+	wall := time.Date(y, m, d-o.daysBack(shown), hour, minute, second, 0, time.UTC)
+	const day = 24 * time.Hour
+	for _, offset := range [...]time.Duration{offsetAt(shown, o.Zone), offsetAt(wall.Add(-day), o.Zone), offsetAt(wall.Add(day), o.Zone)} {
+		if at := wall.Add(-offset); offsetAt(at, o.Zone) == offset {
+			return at.Unix(), true
 		}
 	}
 	return 0, false
