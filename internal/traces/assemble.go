@@ -86,10 +86,10 @@ func New(o Options) (*Assembler, error) {
 	return a, nil
 }
 
-// newShard gives a shard its part of the memory: five eighths of it is for open
+// newShard gives a shard its part of the memory: eleven sixteenths of it are for open
 // traces, a thirty-second to remember closed ones.
 func newShard(memory int64, shards int) *shard {
-	sh := &shard{bound: memory / 8 * 5 / int64(shards), closed: newRecent(memory / 32 / int64(shards))}
+	sh := &shard{bound: memory / 32 * 22 / int64(shards), closed: newRecent(memory / 32 / int64(shards))}
 	per := func(size int64) uint {
 		n := uint(4)
 		for n < 8 && size<<(n+1) < sh.bound/32 {

@@ -187,6 +187,7 @@ func fill(names []Name, trace uint64, n int, root bool) []Span {
 	for i := range out {
 		s := &out[i]
 		s.TraceID, s.Name = traceID(trace), names[i%len(names)]
+		s.Detail = []byte("/cart/1234/items?page=2")
 		s.ID = bytesOf(uint64(i) + 1)
 		s.Start, s.End = ms(float64(i)), ms(float64(2*n-i))
 		if i > 0 || !root {
@@ -226,7 +227,7 @@ func TestMemoryBound(t *testing.T) {
 		root   bool
 		early  bool
 	}{
-		{"100,000 open", 64 << 20, 100_000, 2, true, false},
+		{"100,000 open", 128 << 20, 100_000, 9, true, false},
 		{"roots that never end", 48 << 20, 300_000, 3, false, true},
 		{"large ones", 48 << 20, 300, 3000, true, true},
 	} {

@@ -54,6 +54,8 @@ func newStream(a *Assembler, spans int) *stream {
 	return s
 }
 
+var someDetail = []byte("/cart/1234/items?page=2")
+
 const round = 64 // traces that are under way at the same time
 
 // next returns a round of traces, one span of each in turn.
@@ -70,7 +72,7 @@ func (s *stream) next(now int64) []Span {
 			// Spans end in this order: calls of the second service, it, its
 			// client, calls of the first, the root.
 			x := &s.traces[(s.spans-1-j)*round+k]
-			*x = Span{TraceID: id, ID: bytesOf(id0(id) ^ uint64(j+1)), Weight: 1, Start: now + int64(j)*1000, End: now + length - int64(j)*1000}
+			*x = Span{TraceID: id, ID: bytesOf(id0(id) ^ uint64(j+1)), Weight: 1, Detail: someDetail, Start: now + int64(j)*1000, End: now + length - int64(j)*1000}
 			up := 1
 			switch {
 			case j == 0:

@@ -14,7 +14,7 @@ type closer struct {
 
 	batch      []uint32 // traces being closed
 	usedBlocks []uint32 // theirs
-	usedExtras []uint32 // theirs, the first of each span
+	usedExtras []uint32 // theirs
 	// What batch leads to; a copy, taken while the shard was locked.
 	traces slab[openTrace]
 	blocks slab[block]
@@ -25,11 +25,12 @@ type closer struct {
 	texts []*textInfo
 	comps []string
 
-	tree  tree
-	parts []uint32 // of the trace, by slot
-	local []int32  // by part: slot
-	stamp []uint32 // by part: of the trace that local belongs to
-	turn  uint32
+	tree   tree
+	parts  []uint32 // of the trace, by slot
+	local  []int32  // by part: slot
+	stamp  []uint32 // by part: of the trace that local belongs to
+	turn   uint32
+	beside []byte // its extras
 
 	heads   []uint32 // of fetch
 	fetched uint64   // keeps the compiler from dropping the loads
@@ -41,8 +42,8 @@ type closer struct {
 func (c *closer) init(a *Assembler) {
 	c.a = a
 	c.tree.seed = a.seed[0]
-	c.breakdown.init(c, a.o.MemoryBytes/8)
-	c.keep.init(c, a.o.MemoryBytes/16)
+	c.breakdown.init(c, a.o.MemoryBytes/32*3)
+	c.keep.init(c, a.o.MemoryBytes/32)
 }
 
 func (c *closer) bytes() int64 {
@@ -76,7 +77,12 @@ func (c *closer) fetch(traces []uint32) {
 	sum := uint64(0)
 	c.heads = c.heads[:0]
 	for _, i := range traces {
-		c.heads = append(c.heads, c.traces.at(i).head)
+		o := c.traces.at(i)
+		c.heads = append(c.heads, o.head)
+		if o.extraHead != 0 {
+			e := c.extras.at(o.extraHead)
+			sum += uint64(e.next) + uint64(e.b[extraRoom-1])
+		}
 	}
 	for range 2 {
 		for i, b := range c.heads {
@@ -121,7 +127,11 @@ func (c *closer) close(ctx context.Context, i uint32) {
 			q := &t.reqs[r]
 			t.exclusive(q)
 			t.critical(q, nil)
-			c.breakdown.record(t, q, c.queued(q.node))
+			queued := int64(0)
+			if o.queued {
+				queued = c.queued(q.node)
+			}
+			c.breakdown.record(t, q, queued)
 			t.clear()
 		}
 		c.breakdown.fanOuts(t)
@@ -142,6 +152,14 @@ func (c *closer) load(o *openTrace) {
 		c.turn = 1
 	}
 	c.parts = c.parts[:0]
+	c.beside = c.beside[:0]
+	for x, n := o.extraHead, o.extraLen; x != 0; {
+		e := c.extras.at(x)
+		c.usedExtras = append(c.usedExtras, x)
+		c.beside = append(c.beside, e.b[:min(n, extraRoom)]...)
+		n -= min(n, extraRoom)
+		x = e.next
+	}
 	left := o.n
 	for b := o.head; b != 0; {
 		blk := c.blocks.at(b)
@@ -171,9 +189,6 @@ func (c *closer) load(o *openTrace) {
 			if s.weight&failedBit != 0 {
 				nd.flags = failed
 			}
-			if s.extra != 0 {
-				c.usedExtras = append(c.usedExtras, s.extra)
-			}
 			t.nodes = append(t.nodes, nd)
 		}
 		left -= min(left, blockSpans)
@@ -186,7 +201,8 @@ func (c *closer) load(o *openTrace) {
 
 // queued returns when a span was first put into a queue, 0 if that is not known.
 func (c *closer) queued(i int32) int64 {
-	return extras(c.extras.chunks).queued(c.tree.nodes[i].extra, c.extras.per)
+	queued, _ := readExtra(c.beside, c.tree.nodes[i].extra)
+	return queued
 }
 
 // handOver hands over what is due, or everything.
@@ -194,6 +210,9 @@ func (c *closer) handOver(ctx context.Context, now time.Time, all bool) error {
 	c.snapshot()
 	c.now = now.Unix()
 	c.tree.shrink()
+	if cap(c.beside) > 1<<20 {
+		c.beside = nil
+	}
 	err := errors.Join(c.breakdown.handOver(ctx, all), c.keep.handOver(ctx, now.UnixNano(), all))
 	if c.breakdown.empty() && c.a.names.retire(c.now, c.now-int64(c.a.o.Grace+c.a.o.Idle)/1e9-c.a.maxAge/1e9) {
 		c.breakdown.forget()

@@ -30,7 +30,6 @@ type keep struct {
 	why     []store.Why // by request of the trace at hand
 	longest []int32
 	e       encoder
-	detail  []byte
 }
 
 // candidate is an encoded trace that waits.
@@ -246,11 +245,11 @@ func (k *keep) encode(t *tree, o *openTrace, complete bool) []byte {
 				up = t.nodes[p].id
 			}
 		}
-		k.detail = extras(k.c.extras.chunks).appendDetail(k.detail[:0], nd.extra, k.c.extras.per)
+		queued, detail := readExtra(k.c.beside, nd.extra)
 		e.span(&TraceSpan{
-			ID: bytesOf(nd.id), Parent: bytesOf(up), Start: nd.start - nd.shift, End: nd.end - nd.shift, Queued: k.c.queued(i),
+			ID: bytesOf(nd.id), Parent: bytesOf(up), Start: nd.start - nd.shift, End: nd.end - nd.shift, Queued: queued,
 			Identity: t.infos[nd.name].id, Failed: nd.flags&failed != 0, Weight: nd.weight, Text: k.c.texts[nd.text].s,
-		}, k.detail)
+		}, detail)
 	}
 	return e.end()
 }

@@ -176,7 +176,7 @@ func TestKeptMemory(t *testing.T) {
 			most = max(most, a.closer.keep.held)
 		}
 	}
-	if most == 0 || most > 2<<20/16 {
+	if most == 0 || most > 2<<20/32 {
 		t.Errorf("%d bytes held", most)
 	}
 	if st := a.Stats(); st.Kept == 0 {

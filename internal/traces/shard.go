@@ -39,8 +39,13 @@ type openTrace struct {
 	n          uint32 // spans
 	left       uint32 // spans beyond MaxSpans
 	prev, next uint32
-	state      traceState
-	early      bool
+
+	extraHead, extraTail uint32
+	extraLen             uint32 // bytes
+
+	state  traceState
+	early  bool
+	queued bool // some span says when it was queued
 }
 
 const openTraceBytes = 72 + 16 // and its key
@@ -169,7 +174,7 @@ func (sh *shard) append(t *openTrace, s *Span) bool {
 	}
 	o.extra = 0
 	if s.Queued != 0 || len(s.Detail) > 0 {
-		o.extra = sh.putExtra(s.Queued, s.Detail)
+		o.extra = sh.putExtra(t, s.Queued, s.Detail)
 	}
 	t.n++
 	sh.spans++
@@ -225,18 +230,11 @@ func (sh *shard) detach(out []uint32, s traceState, max int, early bool, due fun
 	return out
 }
 
-// release gives detached traces back, with their blocks. extras are the first
-// ones of their spans.
+// release gives detached traces back, with their blocks and extras.
 func (sh *shard) release(traces, blocks, extras []uint32) {
 	sh.traces.free = append(sh.traces.free, traces...)
 	sh.blocks.free = append(sh.blocks.free, blocks...)
-	for _, x := range extras {
-		for x != 0 {
-			next := sh.extras.at(x).next
-			sh.extras.free = append(sh.extras.free, x)
-			x = next
-		}
-	}
+	sh.extras.free = append(sh.extras.free, extras...)
 }
 
 // recent remembers about the last hashes that were added: each line, of as

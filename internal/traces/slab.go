@@ -13,7 +13,7 @@ type span struct {
 	name       Name
 	text       Text
 	weight     uint32 // the highest bit says that it failed
-	extra      uint32 // first of its extras, 0 if there is none
+	extra      uint32 // one more than where its extras begin, 0 if it has none
 }
 
 const failedBit = 1 << 31
@@ -30,16 +30,16 @@ const (
 	blockBytes = 256
 )
 
-// extra holds what few spans have: when it was queued (8 bytes) and its detail.
+// extra is a piece of what some spans of a trace have beside: when they were
+// queued and their details, one after another, see shard.putExtra.
 type extra struct {
 	next uint32
-	n    uint8 // bytes used
 	b    [extraRoom]byte
 }
 
 const (
-	extraRoom  = 59
-	extraBytes = 64
+	extraRoom  = 124
+	extraBytes = 128
 )
 
 // slab hands out elements by number and takes them back. Elements do not move,
@@ -83,52 +83,54 @@ func (s *slab[T]) take(size, budget int64) uint32 {
 	return s.next - 1
 }
 
-// putExtra stores when a span was queued and its detail; 0 if there is no room.
-func (sh *shard) putExtra(queued int64, detail []byte) uint32 {
-	var head [8]byte
-	binary.LittleEndian.PutUint64(head[:], uint64(queued))
+// putExtra appends to the trace's extras when a span was queued (one byte that
+// says whether it was, then 8) and its detail (its length as a uvarint, and its
+// bytes). It returns one more than where that begins, 0 if there is no room.
+func (sh *shard) putExtra(t *openTrace, queued int64, detail []byte) uint32 {
+	var stack [16 + MaxDetail]byte
+	e := append(stack[:0], 0)
+	if queued != 0 {
+		e[0] = 1
+		e = binary.LittleEndian.AppendUint64(e, uint64(queued))
+		t.queued = true
+	}
 	detail = detail[:min(len(detail), MaxDetail)]
-	first := sh.extras.take(extraBytes, sh.budget())
-	if first == 0 {
-		return 0
-	}
-	e := sh.extras.at(first)
-	copy(e.b[:], head[:])
-	n := copy(e.b[8:], detail)
-	e.n, e.next = uint8(8+n), 0
-	for detail = detail[n:]; len(detail) > 0; detail = detail[n:] {
-		more := sh.extras.take(extraBytes, sh.budget())
-		if more == 0 {
-			break // the rest of the detail is left out
+	e = append(binary.AppendUvarint(e, uint64(len(detail))), detail...)
+	at := t.extraLen
+	for len(e) > 0 {
+		from := t.extraLen % extraRoom
+		if from == 0 {
+			i := sh.extras.take(extraBytes, sh.budget())
+			if i == 0 {
+				return 0
+			}
+			sh.extras.at(i).next = 0
+			if t.extraLen == 0 {
+				t.extraHead = i
+			} else {
+				sh.extras.at(t.extraTail).next = i
+			}
+			t.extraTail = i
 		}
-		e.next = more
-		e = sh.extras.at(more)
-		n = copy(e.b[:], detail)
-		e.n, e.next = uint8(n), 0
+		n := copy(sh.extras.at(t.extraTail).b[from:], e)
+		e = e[n:]
+		t.extraLen += uint32(n)
 	}
-	return first
+	return at + 1
 }
 
-// extras reads what putExtra stored.
-type extras [][]extra
-
-func (c extras) at(i uint32, per uint) *extra { return &c[i>>per][i&(1<<per-1)] }
-
-func (c extras) queued(i uint32, per uint) int64 {
-	if i == 0 {
-		return 0
+// readExtra reads what putExtra appended: extras are those of the whole trace.
+func readExtra(extras []byte, at uint32) (queued int64, detail []byte) {
+	if at == 0 {
+		return 0, nil
 	}
-	return int64(binary.LittleEndian.Uint64(c.at(i, per).b[:]))
-}
-
-func (c extras) appendDetail(dst []byte, i uint32, per uint) []byte {
-	skip := 8
-	for i != 0 {
-		e := c.at(i, per)
-		dst = append(dst, e.b[skip:e.n]...)
-		skip, i = 0, e.next
+	e := extras[at-1:]
+	if e[0] != 0 {
+		queued = int64(binary.LittleEndian.Uint64(e[1:]))
+		e = e[8:]
 	}
-	return dst
+	n, used := binary.Uvarint(e[1:])
+	return queued, e[1+used:][:n]
 }
 
 func clampWeight(w uint32) uint32 { return min(max(w, 1), math.MaxInt32) }
