@@ -214,7 +214,8 @@ test('the database page tells find from save, and who calls', async ({ page }) =
 test('copies give a command, PromQL and a table', async ({ page }) => {
   await open(page);
   await page.getByRole('button', { name: 'Copy' }).first().click();
-  await expect(page.locator('pre').first()).toContainText(`tailscope query breakdown --match '{service="${known().service}"}' --start ${known().start}`);
+  await expect(page.locator('pre').first()).toContainText(`tailscope query breakdown --match '{service="${known().service}"}' --start ${known().start} --end ${known().end}`);
+  await expect(page.locator('pre').first()).toContainText('--above 0.95');
   await expect(page.locator('pre').nth(1)).toContainText('histogram_sum(rate(span_self_seconds{');
   const saved = page.waitForEvent('download');
   await page.getByRole('button', { name: 'Save CSV' }).click();

@@ -79,7 +79,7 @@ export async function seedParts(base: string, s: Seed): Promise<Parts> {
       add(own, 'POST', 3, root, 185, 195, text('http.request.method', 'POST'), text('server.address', 'bank.example'), text('url.full', 'https://bank.example/charge'));
       // The call of a shard is covered by the shard's own span, so it has no time of its own.
       [10, 12, 30].forEach((ms, shard) => {
-        const call = add(own, 'GET', 3, root, 195, 195 + ms, text('http.request.method', 'GET'), text('server.address', `shard-${shard + 1}`));
+        const call = add(own, 'GET', 3, root, 195, 195 + ms, text('http.request.method', 'GET'), text('server.address', 'shards.example'));
         add(shards[shard], 'GET /shard', 2, call, 195, 195 + ms, text('http.request.method', 'GET'), text('http.route', '/shard'));
       });
       out.seconds.db += (selects * 8 + 20) / 1e3;

@@ -8,23 +8,34 @@ import type { Mark } from './types';
 export class Charts {
   /** The moment pointed at in any of them; while there is one, live refresh waits. */
   cursor = $state<number | null>(null);
+  /** The pointer is in a table, whose rows must not move away from under it. */
+  reading = $state(false);
   private query = new Query<{ marks: Mark[] | null }>();
   marks = $derived((this.query.data?.marks ?? []).filter((m) => !m.service || m.service === app.view.name));
 
-  /** Call while a component is being set up: it follows the range given. */
-  constructor(range: () => { start: number; end: number }) {
+  /** Call while a component is being set up. Marks are those around the range given. */
+  constructor(range?: () => { start: number; end: number }) {
     $effect(() => {
-      const r = range();
+      const r = range?.();
+      if (!r) return;
       untrack(() => this.query.ask((signal) => api.marks(r.start, r.end, signal), true));
     });
     $effect(() => {
-      app.held = this.cursor != null;
+      app.held = this.cursor != null || this.reading;
       return () => (app.held = false);
     });
   }
 
   point = (t: number | null) => {
     this.cursor = t;
+  };
+
+  enter = (e: PointerEvent) => {
+    if (e.pointerType === 'mouse') this.reading = true;
+  };
+
+  leave = () => {
+    this.reading = false;
   };
 
   zoom = (start: number, end: number) => app.go({ range: { start: Math.round(start), end: Math.round(end) } }, 'zoom');
