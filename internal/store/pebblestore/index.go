@@ -77,7 +77,9 @@ func (u *unit) column(name string) *column { return u.cols[u.columnAt(name)] }
 func (u *unit) columnAt(name string) int {
 	i, ok := slices.BinarySearchFunc(u.cols, name, func(c *column, n string) int { return strings.Compare(c.name, n) })
 	if !ok {
-		u.cols = slices.Insert(u.cols, i, &column{name: strings.Clone(name), values: []string{""}, codes: map[string]uint32{"": 0}})
+		// Room for the series to come, so that a new hour's first ones, which
+		// are many, do not copy each column over and over.
+		u.cols = slices.Insert(u.cols, i, &column{name: strings.Clone(name), values: []string{""}, codes: map[string]uint32{"": 0}, of: make([]uint32, 0, cap(u.kinds))})
 		u.bytes += 200
 	}
 	return i
