@@ -3,6 +3,7 @@ package traces
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/bits"
 	"math/rand/v2"
@@ -301,7 +302,11 @@ func (a *Assembler) Flush(ctx context.Context) error {
 // Close flushes and stops. The Assembler must not be used afterwards.
 func (a *Assembler) Close(ctx context.Context) error {
 	a.stop()
-	<-a.done
+	select {
+	case <-a.done:
+	case <-ctx.Done():
+		return fmt.Errorf("a sweep is still under way: %w", ctx.Err())
+	}
 	return a.Flush(ctx)
 }
 

@@ -9,23 +9,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"tailscope/hist"
-	"tailscope/internal/series"
 )
-
-// idle is a sink that takes everything and costs nothing.
-type idle struct{}
-
-func (idle) NewBatch() Batch                             { return idle{} }
-func (idle) SelfTarget(*Identity, string, bool) Target   { return 1 }
-func (idle) SeriesTarget(series.Series) Target           { return 1 }
-func (idle) Cohort(string, string) string                { return series.Large }
-func (idle) Epoch() uint32                               { return 1 }
-func (idle) Observe(Target, int64, int64, uint32)        {}
-func (idle) Distribution(Target, int64, *hist.Histogram) {}
-func (idle) Commit(context.Context) error                { return nil }
-func (idle) Discard()                                    {}
 
 // stream makes typical traces: a request of the shop with database calls, one
 // call to a second service with database calls of its own, spans inner ones
@@ -118,7 +102,7 @@ func threadTime(b *testing.B) time.Duration {
 // spans; an operation is one span, and only what is asked for is timed.
 func benchmarkAssembler(b *testing.B, spans int, o Options, add, sweep bool) {
 	c := &clock{t: epoch0}
-	o.Sink, o.Now, o.Logger = idle{}, c.now, slog.New(slog.DiscardHandler)
+	o.Sink, o.Now, o.Logger = nothing{}, c.now, slog.New(slog.DiscardHandler)
 	a, err := New(o)
 	if err != nil {
 		b.Fatal(err)

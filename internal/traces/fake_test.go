@@ -326,3 +326,16 @@ func diff(t testing.TB, got, want string) {
 		t.Errorf("got\n%s\nwant\n%s", trim(got), trim(want))
 	}
 }
+
+// nothing is a sink that takes everything and costs nothing.
+type nothing struct{}
+
+func (nothing) NewBatch() Batch                             { return nothing{} }
+func (nothing) SelfTarget(*Identity, string, bool) Target   { return 1 }
+func (nothing) SeriesTarget(series.Series) Target           { return 1 }
+func (nothing) Cohort(string, string) string                { return series.Large }
+func (nothing) Epoch() uint32                               { return 1 }
+func (nothing) Observe(Target, int64, int64, uint32)        {}
+func (nothing) Distribution(Target, int64, *hist.Histogram) {}
+func (nothing) Commit(context.Context) error                { return nil }
+func (nothing) Discard()                                    {}

@@ -2,7 +2,7 @@ package traces
 
 // Stats counts what an Assembler did since it was made, and what it holds now.
 type Stats struct {
-	Spans      uint64 // taken
+	Spans      uint64 // given; those left out are counted below
 	Late       uint64 // came after their trace was closed; left out
 	TooMany    uint64 // beyond MaxSpans of their trace; left out
 	Invalid    uint64 // without a trace id, or ended before they started; left out

@@ -18,7 +18,9 @@ func (a *Assembler) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = a.sweep(ctx, a.o.Now(), false) // counted, and logged where it costs something
+			// A sweep under way ends before Close goes on. Its errors are counted,
+			// and logged where they cost something.
+			_ = a.sweep(context.WithoutCancel(ctx), a.o.Now(), false)
 		}
 	}
 }
