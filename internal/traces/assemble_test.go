@@ -219,6 +219,9 @@ func heap() int64 {
 // With a hundred thousand traces open, and with ten times as many whose roots
 // never end, memory stays under its bound, and what it says it takes is true.
 func TestMemoryBound(t *testing.T) {
+	if raceEnabled {
+		t.Skip("takes a minute under the race detector, and memory of its own")
+	}
 	for _, tc := range []struct {
 		name   string
 		bound  int64
