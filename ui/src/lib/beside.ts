@@ -48,7 +48,9 @@ export function besidesOf(more: Record<string, string[]>): Beside[] {
   return (more.m ?? []).map(decodeBeside).filter((b): b is Beside => b !== undefined).slice(0, 8);
 }
 
-export const readFamilies = (service: string, signal?: AbortSignal) => get<{ families: Family[] | null }>('families', { service }, signal);
+/** What the service measured on the days of the range; everything there is without a service. */
+export const readFamilies = (service: string, start: number, end: number, signal?: AbortSignal) =>
+  get<{ families: Family[] | null }>('families', service ? { service, start, end } : {}, signal);
 
 /** Families to choose from: those that match every word, what runs beside the service first. */
 export function findFamilies(all: Family[], search: string, most: number): Family[] {
