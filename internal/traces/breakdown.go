@@ -69,14 +69,15 @@ const fanBytes = 260
 func (b *breakdown) init(c *closer, bound int64) {
 	b.c = c
 	b.fans = map[fanKey]*fanCounts{}
-	b.maxCells = int(bound / 2 / (cellBytes + 16)) // slices double
-	b.maxSeen = min(int(bound/16/40), 1<<16)
+	b.maxCells = int(bound / 8 * 3 / (cellBytes + 16))
+	b.maxSeen = min(int(bound/8/32), 1<<16)
 	b.maxFans = int(bound / 16 / fanBytes)
-	b.rows.init(c.a.o.Sink, min(c.a.o.MaxParts, int(bound/4/rowBytes)))
+	b.rows.init(c.a.o.Sink, min(c.a.o.MaxParts, int(bound/8*3/rowBytes)))
+	b.rows.began = c.a.o.Now().Unix()
 }
 
 func (b *breakdown) bytes() int64 {
-	return b.cells.bytes() + int64(cap(b.seen))*40 + int64(cap(b.moved))*64 + int64(len(b.fans))*fanBytes + b.rows.bytes()
+	return b.cells.bytes() + int64(cap(b.seen))*32 + int64(cap(b.moved))*64 + int64(len(b.fans))*fanBytes + b.rows.bytes()
 }
 
 func (b *breakdown) empty() bool {
@@ -84,7 +85,10 @@ func (b *breakdown) empty() bool {
 }
 
 // forget gives up all that hangs on numbers of names; call it when empty.
-func (b *breakdown) forget() { b.rows.forget() }
+func (b *breakdown) forget() {
+	b.rows.forget()
+	b.rows.began = b.c.now
+}
 
 // record takes in one request, whose sums are in t.acc. queued is when it was
 // first put into a queue, 0 if that is not known.

@@ -257,6 +257,34 @@ func TestMaxPartsFolds(t *testing.T) {
 	}
 }
 
+// What is folded gets its name again once what filled the rows is out of use.
+func TestRowsAreGivenUp(t *testing.T) {
+	a, s, c := start(t, Options{MaxParts: 100})
+	run := func(n byte, prefix string) string {
+		var text strings.Builder
+		text.WriteString("a - shop server app GET_/ 0-1000\n")
+		for i := range 90 {
+			fmt.Fprintf(&text, "b%d a shop client db %s%d %d-%d\n", i, prefix, i, i, i+1)
+		}
+		a.AddWhole(script(t, a, n, text.String()))
+		if err := a.Flush(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		return s.dump(`component="db", operation="GET /", part_operation="` + prefix + `89"`)
+	}
+	if run(1, "x") == "" {
+		t.Error("folded though there is room")
+	}
+	if run(2, "y") != "" {
+		t.Error("not folded")
+	}
+	c.advance(2 * 3600e9)
+	run(3, "y")
+	if run(4, "y") == "" {
+		t.Error("folded still")
+	}
+}
+
 func TestCohortIsAskedNowAndThen(t *testing.T) {
 	cohort := series.Small
 	s := newSink()

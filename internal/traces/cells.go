@@ -48,10 +48,13 @@ func bucketOf(nanos int64) int16 {
 // slotNanos is the length of a base slot.
 const slotNanos = int64(series.Base) * 1e9
 
-// moment of the breakdown: slot and bucket as cells have it.
+// cellAt returns slot and bucket of a request as cells have them.
 func cellAt(endNanos, duration int64) uint64 {
 	return uint64(endNanos/slotNanos)<<16 | uint64(uint16(bucketOf(duration)))
 }
+
+// momentOf returns the last moment of the slot of a cell, Unix nanoseconds.
+func momentOf(at uint64) int64 { return int64(at>>16+1)*slotNanos - 1 }
 
 // cells are all cells not yet handed over, found by row and at.
 type cells struct {

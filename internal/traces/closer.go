@@ -214,9 +214,14 @@ func (c *closer) handOver(ctx context.Context, now time.Time, all bool) error {
 		c.beside = nil
 	}
 	err := errors.Join(c.breakdown.handOver(ctx, all), c.keep.handOver(ctx, now.UnixNano(), all))
-	if c.breakdown.empty() && c.a.names.retire(c.now, c.now-int64(c.a.o.Grace+c.a.o.Idle)/1e9-c.a.maxAge/1e9) {
-		c.breakdown.forget()
-		c.keep.forget()
+	if c.breakdown.empty() {
+		freed := c.a.names.retire(c.now, c.now-(int64(c.a.o.Grace+c.a.o.Idle)+c.a.maxAge)/1e9)
+		if freed {
+			c.keep.forget()
+		}
+		if freed || c.breakdown.rows.crowded(c.now) {
+			c.breakdown.forget()
+		}
 	}
 	return err
 }

@@ -69,7 +69,7 @@ func (b *breakdown) distribute(batch Batch, epoch uint32) {
 		for n < len(list) && list[n].row == list[0].row && list[n].at>>16 == list[0].at>>16 {
 			n++
 		}
-		row, slot := list[0].row, int64(list[0].at>>16)*slotNanos
+		row, slot := list[0].row, momentOf(list[0].at)
 		if uint32(row) == 0 {
 			if distribution(&h, list[:n], withPart) {
 				batch.Distribution(b.rows.ofRequest(uint32(row>>32), epoch), slot, &h)
@@ -117,7 +117,7 @@ func (b *breakdown) distributeFans(batch Batch, epoch uint32) {
 		}
 		for m := range 2 {
 			if distribution(&h, cells, m) {
-				batch.Distribution(t.targets[m], int64(k.at>>16)*slotNanos, &h)
+				batch.Distribution(t.targets[m], momentOf(k.at), &h)
 			}
 		}
 	}
@@ -128,6 +128,7 @@ type targets struct {
 	sink     Sink
 	max      int
 	gen      uint32
+	began    int64    // Unix seconds: when all rows were given up last
 	requests []reqRow // [0] is none
 	byKey    map[reqKey]uint32
 	parts    map[uint64]*partRow
@@ -155,7 +156,7 @@ type partRow struct {
 }
 
 const (
-	rowBytes  = 160 // of any row and its place in its map, roughly
+	rowBytes  = 112 // of any row and its place in its map, roughly
 	cohortAge = 60  // seconds for which a tenant's cohort is believed
 )
 
@@ -171,6 +172,10 @@ func (r *targets) forget() {
 	r.byKey, r.parts = map[reqKey]uint32{}, map[uint64]*partRow{}
 	r.fans, r.clocks = map[instanceKey]*partRow{}, map[skewKey]*reqRow{}
 }
+
+// crowded says whether rows are nearly as many as they may be, and old enough
+// for some of them to be out of use.
+func (r *targets) crowded(now int64) bool { return 4*r.len() > 3*r.max && now-r.began > 3600 }
 
 func (r *targets) len() int { return len(r.requests) + len(r.parts) + len(r.fans) + len(r.clocks) }
 
