@@ -2,7 +2,7 @@
 // spreadsheets and a command. The page draws them.
 
 import { get } from './api';
-import { digits, percent, value } from './format';
+import { digits, percent, tick, value } from './format';
 import { shellQuote } from './match';
 import type { Num, Range } from './types';
 
@@ -178,7 +178,7 @@ export function verdict(d: SLAResponse): string {
   const open = judged.filter((r) => r.met === 'unknown').length;
   const plural = (n: number) => `${n} ${d.period}${n === 1 ? '' : 's'}`;
   const how = judged.length === 0 ? 'could not be judged' : met === judged.length ? `was met in ${judged.length === 1 ? `the one ${d.period}` : `all ${plural(judged.length)}`}` : met === 0 && !open ? `was missed in ${judged.length === 1 ? `the one ${d.period}` : `all ${plural(judged.length)}`}` : `was met in ${met} of ${plural(judged.length)}`;
-  return `The objective, ${shareWords(d.objective)} good within ${value(d.under)}, ${how}${open ? `; ${open} ${open === 1 ? 'is' : 'are'} open` : ''}.`;
+  return `The objective, ${shareWords(d.objective)} good within ${tick(d.under)}, ${how}${open ? `; ${open} ${open === 1 ? 'is' : 'are'} open` : ''}.`;
 }
 
 const columns = [

@@ -1,0 +1,205 @@
+// Apdex, the SLA page on screen and paper, earlier days, metrics beside, and
+// before and after a mark.
+import AxeBuilder from '@axe-core/playwright';
+import { expect, test, type Page } from '@playwright/test';
+import { readFileSync } from 'node:fs';
+import { value } from '../src/lib/format';
+import { ask, known, settled } from './page';
+import { perMinute, seedTraces, type Traces } from './seed-traces';
+
+let t: Traces;
+test.beforeAll(async ({}, info) => {
+  info.setTimeout(120_000);
+  t = await seedTraces(process.env.TAILSCOPE_URL ?? 'http://127.0.0.1:7099', known());
+});
+
+const range = () => `start=${t.start}&end=${t.end}`;
+const service = (extra = '') => `/services/${t.service}?${range()}${extra}`;
+const sla = (extra = '') => `/services/${t.service}/sla?period=day&count=2${extra}`;
+
+interface Report {
+  rows: { name: string; requests: number; apdex: number; met: string; quantiles: Record<string, number> }[];
+}
+
+async function report(page: Page, more: Record<string, string | number> = {}): Promise<Report> {
+  return ask<Report>(page, 'sla', { match: `{service="${t.service}"}`, period: 'day', count: 2, tz: 'Europe/Berlin', objective: 0.99, under: 0.5, ...more });
+}
+
+test('the SLA page shows the report of the API', async ({ page }) => {
+  await page.goto(sla());
+  const d = await report(page);
+  const rows = page.getByTestId('sla').locator('tbody tr');
+  await expect(rows).toHaveCount(3);
+  for (const [i, r] of d.rows.entries()) {
+    await expect(rows.nth(i)).toContainText(r.name);
+    await expect(rows.nth(i)).toContainText(r.apdex.toFixed(2));
+    await expect(rows.nth(i)).toContainText(value(r.quantiles['0.95']));
+    await expect(rows.nth(i)).toContainText({ yes: '✓ met', no: '✕ missed', unknown: '? open', none: '– no data' }[r.met]!);
+  }
+  await expect(page.getByTestId('sla-verdict')).toContainText('The objective, 99 % good within 500 ms,');
+  await expect(page.getByTestId('sla-chart')).toHaveAttribute('aria-label', new RegExp(`${d.rows[1].name}: .* Apdex ${d.rows[1].apdex.toFixed(2)}`));
+});
+
+test('objective, zone and period are in the address; nonsense is refused in place', async ({ page }) => {
+  await page.goto(sla());
+  await page.getByLabel('objective').fill('99.9');
+  await page.getByLabel('objective').press('Enter');
+  await expect(page).toHaveURL(/objective=0\.999/);
+  await page.getByLabel('under', { exact: true }).fill('50 ms');
+  await page.getByLabel('under', { exact: true }).press('Enter');
+  await expect(page.getByTestId('sla')).toContainText('✕ missed');
+  await expect(page.getByTestId('sla-verdict')).toContainText('99.9 % good within 50 ms, was missed');
+  await page.getByLabel('Time zone').fill('Middle/Earth');
+  await page.getByLabel('Time zone').press('Enter');
+  await expect(page.getByRole('alert')).toContainText('No such zone');
+  await page.getByLabel('Time zone').fill('asia/tokyo');
+  await page.getByLabel('Time zone').press('Enter');
+  await expect(page).toHaveURL(/tz=Asia\/Tokyo/);
+  await expect(page.getByText('Asia/Tokyo. Apdex with T')).toBeVisible();
+  await page.getByRole('button', { name: 'Copy', exact: false }).first().click();
+  await expect(page.getByText(`tailscope report sla --service ${t.service} --period day --count 2 --tz Asia/Tokyo --objective 0.999 --under 0.05`)).toBeVisible();
+  const saved = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'Save CSV' }).click();
+  const csv = readFileSync((await (await saved).path())!, 'utf8').trim().split('\n');
+  expect(csv).toHaveLength(3);
+  expect(csv[0]).toContain('period,start,end,partial,requests');
+  await page.goBack();
+  await expect(page).not.toHaveURL(/Tokyo/);
+});
+
+test('the report is one page of paper, light on a dark screen too', async ({ page }) => {
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await page.goto(`/services/${t.service}/sla?count=8`);
+  await expect(page.getByTestId('sla')).toBeVisible();
+  const pdf = (await page.pdf({ format: 'A4', preferCSSPageSize: true })).toString('latin1');
+  expect(pdf.match(/\/Type\s*\/Page[^s]/g)).toHaveLength(1);
+  await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
+  await expect(page.getByRole('navigation', { name: 'Main' })).toBeHidden();
+  await expect(page.getByRole('button', { name: 'Print' })).toBeHidden();
+  const light = await page.evaluate(() => {
+    const c = document.createElement('canvas').getContext('2d', { willReadFrequently: true })!;
+    c.fillStyle = getComputedStyle(document.body).backgroundColor;
+    c.fillRect(0, 0, 1, 1);
+    return c.getImageData(0, 0, 1, 1).data[0];
+  });
+  expect(light).toBeGreaterThan(240);
+});
+
+test('T is set by a click, and history is scored by it', async ({ page }) => {
+  await page.goto(service('&show=mean,apdex'));
+  await settled(page);
+  const apdex = page.getByTestId('apdex');
+  await expect(apdex).toContainText('(T 500 ms)');
+  await expect(apdex).toHaveAttribute('title', /the default.*fewer than 100 requests a minute/);
+  const before = Number(/Apdex ([\d.]+)/.exec((await apdex.textContent())!.replace(/\s+/g, ' '))![1]);
+  await apdex.click();
+  const form = page.getByRole('dialog');
+  await form.getByRole('textbox').fill('soon');
+  await form.getByRole('button', { name: 'Set' }).click();
+  await expect(form.getByRole('alert')).toContainText('T is a duration');
+  await form.getByRole('textbox').fill('50 ms');
+  await form.getByRole('button', { name: 'Set' }).click();
+  await expect(apdex).toContainText('(T 50 ms)');
+  await expect(apdex).toHaveAttribute('title', /set for this service/);
+  const after = Number(/Apdex ([\d.]+)/.exec((await apdex.textContent())!.replace(/\s+/g, ' '))![1]);
+  expect(before).toBeGreaterThan(0.9);
+  expect(after).toBeLessThan(0.6);
+  await expect(page.getByRole('img', { name: /^Apdex\./ })).toHaveAttribute('aria-label', /below 100 requests a minute: from 0\.\d+/);
+  await form.getByRole('button', { name: /^Back to/ }).click();
+  await expect(apdex).toContainText('(T 500 ms)');
+});
+
+test('yesterday lies over today on every chart, by its day', async ({ page }) => {
+  await page.goto(service());
+  await settled(page);
+  await page.getByRole('checkbox', { name: 'yesterday' }).check();
+  await expect(page).toHaveURL(/show=[^&]*yesterday/);
+  const day = new Intl.DateTimeFormat('en-GB', { weekday: 'short', day: 'numeric', month: 'short', timeZone: 'Europe/Berlin' }).format((t.start - 86400) * 1000).replace(',', '');
+  const quantiles = page.getByRole('img', { name: /^Quantiles\./ });
+  // Yesterday's requests took twice as long.
+  await expect(quantiles).toHaveAttribute('aria-label', new RegExp(`p95 ${day}: from (2|3)\\d\\d ms`));
+  await expect(page.getByRole('img', { name: /^Rate\./ })).toHaveAttribute('aria-label', new RegExp(`${day}: from`));
+  await page.reload();
+  await expect(quantiles).toHaveAttribute('aria-label', new RegExp(`p95 ${day}`));
+});
+
+test('a metric is drawn beside the latency, per request too', async ({ page }) => {
+  await page.goto(service());
+  await settled(page);
+  await page.getByRole('button', { name: 'Add a metric' }).click();
+  await page.getByRole('searchbox', { name: 'Search metrics' }).fill('trace test');
+  await page.getByRole('button', { name: new RegExp(t.counter) }).click();
+  await expect(page).toHaveURL(new RegExp(`m=${t.counter}`));
+  const beside = page.getByTestId('beside');
+  await expect(beside.getByRole('img', { name: new RegExp(`^${t.counter}: seconds each second`) })).toHaveAttribute('aria-label', /to 0\.01/);
+  await beside.getByLabel('per request').check();
+  await expect(page).toHaveURL(/%2Frequest|\/request/);
+  // 0.6 s a minute over the requests of a minute.
+  const per = value(0.6 / perMinute);
+  await expect(beside.getByRole('img', { name: /per request/ })).toHaveAttribute('aria-label', new RegExp(`to ${per}`));
+  await page.reload();
+  await expect(beside.getByRole('img', { name: /per request/ })).toBeVisible();
+  await beside.getByRole('button', { name: /^Remove/ }).click();
+  await expect(beside).toHaveCount(0);
+  await page.goBack();
+  await expect(beside).toHaveCount(1);
+});
+
+test('a mark leads to its before and after', async ({ page }) => {
+  const at = t.start + 600;
+  const res = await page.request.post('/api/v1/marks', { data: { name: 'new index', service: t.service, time: at, revision: '4f2a91c', user: 'ada', description: 'faster, one hopes', link: 'https://changes.example/7' } });
+  const mark = await res.json();
+  await page.goto(service());
+  await settled(page);
+  await page.getByRole('button', { name: 'new index' }).click();
+  await expect(page.getByRole('dialog')).toContainText('ada');
+  await page.getByRole('link', { name: 'Before and after' }).click();
+  await expect(page).toHaveURL(new RegExp(`/services/${t.service}/marks/${mark.id}`));
+  await expect(page.getByRole('heading', { name: 'new index' })).toBeVisible();
+  await expect(page.getByText('4f2a91c')).toBeVisible();
+  await page.getByRole('button', { name: '5 min', exact: true }).click();
+  await expect(page).toHaveURL(/around=5m/);
+  const match = `{service="${t.service}",kind="server"}`;
+  const table = page.getByTestId('before-after');
+  for (const [column, start] of [[1, at - 300], [2, at]]) {
+    const d = await ask<{ groups: { count: number; quantiles: Record<string, number> }[] }>(page, 'distribution', { match, start, end: start + 300, q: '0.5,0.95,0.99' });
+    await expect(table.getByRole('row').filter({ hasText: 'p95' }).getByRole('cell').nth(column - 1)).toHaveText(value(d.groups[0].quantiles['0.95']));
+    await expect(table.getByRole('row').filter({ hasText: 'Requests' }).getByRole('cell').nth(column - 1)).toHaveText(String(d.groups[0].count));
+  }
+  await expect(page.getByText('not yet a verdict with an interval')).toBeVisible();
+  await expect(page.getByTestId('before-after-components')).toContainText('database');
+  await page.getByTestId('two-curves').focus();
+  await page.keyboard.press('ArrowRight');
+  await expect(page.locator('#curves-reading')).toContainText(/Below .*: .* before, .* after/);
+  for (const scheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme: scheme });
+    const found = await new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa']).analyze();
+    expect(found.violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.target.join(' ')).join(', ')}`), scheme).toEqual([]);
+  }
+  await page.request.delete(`/api/v1/marks/${mark.id}`);
+  await page.reload();
+  await expect(page.getByText('There is no such mark.')).toBeVisible();
+});
+
+test('the SLA page and the Apdex form keep WCAG AA; pages fit a phone', async ({ page }) => {
+  test.setTimeout(180_000);
+  for (const scheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme: scheme });
+    for (const path of [sla(), service(`&show=mean,p95,apdex,yesterday&m=${t.counter}`)]) {
+      await page.setViewportSize({ width: 1280, height: 900 });
+      await page.goto(path);
+      if (path.includes('/sla')) await expect(page.getByTestId('sla')).toBeVisible();
+      else {
+        await settled(page);
+        await page.getByTestId('apdex').click();
+        await expect(page.getByTestId('beside').getByRole('img')).toBeVisible();
+      }
+      const found = await new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa']).analyze();
+      expect(found.violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.target.join(' ')).join(', ')}`), path).toEqual([]);
+      await page.keyboard.press('Escape');
+      await page.setViewportSize({ width: 390, height: 844 });
+      await page.waitForTimeout(300);
+      expect(await page.evaluate(() => document.documentElement.scrollWidth), path).toBeLessThanOrEqual(390);
+    }
+  }
+});
