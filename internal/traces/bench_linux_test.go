@@ -20,7 +20,6 @@ type stream struct {
 	spans  int
 	trace  uint64
 	traces []Span // of one round
-	batch  int
 }
 
 func newStream(a *Assembler, spans int) *stream {

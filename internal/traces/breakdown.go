@@ -20,7 +20,7 @@ type breakdown struct {
 	cells    cells
 	seen     []selfTime
 	moved    []movedClock
-	fans     map[fanKey]*fanCounts
+	fans     map[fanKey]*cell
 	requests uint64 // in cells
 	attempts int
 	handed   int64 // Unix seconds: when distributions were handed over last
@@ -59,16 +59,17 @@ type fanKey struct {
 	instance string
 }
 
-type fanCounts struct {
-	cell
-	last uint64
-}
+// What is counted of an instance.
+const (
+	fanned = iota
+	endedLast
+)
 
 const fanBytes = 260
 
 func (b *breakdown) init(c *closer, bound int64) {
 	b.c = c
-	b.fans = map[fanKey]*fanCounts{}
+	b.fans = map[fanKey]*cell{}
 	b.maxCells = int(bound / 8 * 3 / (cellBytes + 16))
 	b.maxSeen = min(int(bound/8/32), 1<<16)
 	b.maxFans = int(bound / 16 / fanBytes)
@@ -195,13 +196,13 @@ func (b *breakdown) fanOuts(t *tree) {
 			k := fanKey{row, cellAt(nd.end-nd.shift, nd.end-nd.start), instance}
 			x := b.fans[k]
 			if x == nil {
-				x = &fanCounts{cell: cell{row: k.row, at: k.at, min: nd.end - nd.start}}
+				x = &cell{row: k.row, at: k.at, min: nd.end - nd.start}
 				b.fans[k] = x
 			}
 			x.observe(nd.end-nd.start, nd.weight)
-			x.counts[0] += uint64(nd.weight)
+			x.counts[fanned] += uint64(nd.weight)
 			if f.last {
-				x.counts[1] += uint64(nd.weight)
+				x.counts[endedLast] += uint64(nd.weight)
 			}
 		}
 	}

@@ -108,7 +108,7 @@ func (b *breakdown) distributeFans(batch Batch, epoch uint32) {
 		k := keys[0]
 		cells = cells[:0]
 		for len(keys) > 0 && keys[0].row == k.row && keys[0].instance == k.instance && keys[0].at>>16 == k.at>>16 {
-			cells = append(cells, b.fans[keys[0]].cell)
+			cells = append(cells, *b.fans[keys[0]])
 			keys = keys[1:]
 		}
 		t := b.rows.ofInstance(k.row, &b.c.part[uint32(k.row)].partKey, k.instance, epoch)
@@ -290,7 +290,7 @@ func (r *targets) ofInstance(row uint64, part *partKey, instance string, epoch u
 	}
 	if t.epoch != epoch || t.folded {
 		t.epoch = epoch
-		for m, family := range [...]string{series.BreakdownFanout, series.BreakdownLast} {
+		for m, family := range [...]string{fanned: series.BreakdownFanout, endedLast: series.BreakdownLast} {
 			var b labels.ScratchBuilder
 			r.requests[row>>32].labels(&b)
 			part.labels(&b)
