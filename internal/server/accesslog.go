@@ -94,11 +94,12 @@ var (
 	accessLogBytes    = prometheus.NewDesc("tailscope_access_log_bytes_total", "Bytes of access logs read.", nil, nil)
 	accessLogAttempts = prometheus.NewDesc("tailscope_access_log_upstream_calls_total", "Calls of upstreams that the lines tell of.", nil, nil)
 	accessLogRefused  = prometheus.NewDesc("tailscope_access_log_refused_total", "Lines of access logs that were not used, by reason.", []string{"reason"}, nil)
+	accessLogQueues   = prometheus.NewDesc("tailscope_access_log_queue_times_implausible_total", "Requests whose X-Request-Start or X-Queue-Start was more than an hour off and left out.", nil, nil)
 	accessLogWaits    = prometheus.NewDesc("tailscope_access_log_overloads_total", "Times reading waited because memory or the journal was at its bound.", nil, nil)
 )
 
 func (c accessLogCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{accessLogLines, accessLogBytes, accessLogAttempts, accessLogRefused, accessLogWaits} {
+	for _, d := range []*prometheus.Desc{accessLogLines, accessLogBytes, accessLogAttempts, accessLogRefused, accessLogQueues, accessLogWaits} {
 		ch <- d
 	}
 }
@@ -112,6 +113,7 @@ func (c accessLogCollector) Collect(ch chan<- prometheus.Metric) {
 	add(accessLogBytes, s.Bytes)
 	add(accessLogAttempts, s.Attempts)
 	add(accessLogWaits, s.Overloads)
+	add(accessLogQueues, s.QueueImplausible)
 	for _, r := range s.Refused {
 		add(accessLogRefused, r.Count, r.Reason)
 	}

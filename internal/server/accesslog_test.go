@@ -97,6 +97,13 @@ func TestImportedLogToAnswers(t *testing.T) {
 	if r := traces.Traces[0]; r.Operation != "GET /cart/{id}" || r.Tenant != "acme" || math.Abs(float64(r.Duration)-0.1) > 1e-9 {
 		t.Errorf("kept %+v", r)
 	}
+	whole, err := c.Trace(t.Context(), traces.Traces[0].TraceID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(whole.Spans) != 2 || whole.Spans[1].Instance != "10.0.0.1:8080" || !strings.HasPrefix(whole.Spans[0].Detail, "/cart/") {
+		t.Errorf("got %+v", whole.Spans)
+	}
 
 	// The same file again is refused, by this server and the next on its data.
 	stop(t, s)

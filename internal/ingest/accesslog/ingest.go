@@ -60,8 +60,8 @@ const maxAhead = 10 * time.Minute
 type Ingester struct {
 	o     Options
 	stats struct {
-		lines, accepted, bytes, attempts, overloads atomic.Uint64
-		refused                                     [reasons]atomic.Uint64
+		lines, accepted, bytes, attempts, overloads, implausible atomic.Uint64
+		refused                                                  [reasons]atomic.Uint64
 	}
 	mu       sync.Mutex
 	services map[string]*service
@@ -129,6 +129,8 @@ type feed struct {
 	sizes   []int // spans of each trace
 	details []byte
 	dry     bool // parse and name only
+
+	implausible uint64 // times of a queue in the block under way that were left out
 }
 
 // entry is a line of the block under way.
@@ -205,6 +207,7 @@ func (f *feed) try(ctx context.Context, b []byte, offset int64) error {
 	defer f.svc.mu.Unlock()
 	var batch Batch
 	attempts := 0
+	f.implausible = 0
 	if f.dry {
 		f.svc.settle(0, nil)
 	} else {
@@ -339,6 +342,7 @@ func (f *feed) account(t *Tally, attempts, size int) {
 	st.accepted.Add(uint64(len(f.entries)))
 	st.bytes.Add(uint64(size))
 	st.attempts.Add(uint64(attempts))
+	st.implausible.Add(f.implausible)
 }
 
 // maxTallied bounds the tenants that a tally names.

@@ -382,3 +382,20 @@ func TestImportsOfOneFileAtOnce(t *testing.T) {
 		t.Errorf("%d requests, want 20000", got)
 	}
 }
+
+// A header that is no time of our days is no queue of years.
+func TestImplausibleQueue(t *testing.T) {
+	l := newLedger()
+	in := testIngester(l, nil)
+	c := Config{Format: plain + " $http_x_request_start"}
+	if err := importText(t, in, c, "1772366370.250 0.100 200 GET /x t=1600000000.000\n1772366370.250 0.100 200 GET /x t=1772366370.200\n"); err != nil {
+		t.Fatal(err)
+	}
+	// The second is later than the start: that is a clock which disagrees, for the assembler to count.
+	if a, b := l.whole[0][0].Queued, l.whole[1][0].Queued; a != 0 || b != 1772366370200e6 {
+		t.Errorf("queued %d and %d", a, b)
+	}
+	if n := in.Stats().QueueImplausible; n != 1 {
+		t.Errorf("%d times are implausible, want 1", n)
+	}
+}

@@ -9,9 +9,8 @@ import (
 // fieldNames says which fields of a JSON log mean what. A field of an object
 // within is named by its path: request.uri.
 type fieldNames struct {
-	slots   map[string]slot
-	inside  map[string]bool // paths of objects that hold such fields
-	deepest int
+	slots  map[string]slot
+	inside map[string]bool // paths of objects that hold such fields
 }
 
 // knownFields are the names of other servers' logs; nginx's variables are
@@ -23,7 +22,7 @@ var knownFields = map[string]struct {
 	"json": {1e9, 1e9, map[string]slot{
 		"time": slotTime, "timestamp": slotTime, "@timestamp": slotTime, "ts": slotTime,
 		"method": slotMethod, "path": slotURI, "url": slotURI,
-		"request_length_seconds": unused, "traceparent": slotParent, "x_request_start": slotQueued,
+		"traceparent": slotParent, "x_request_start": slotQueued,
 	}},
 	// https://caddyserver.com/docs/logging
 	"caddy": {1e9, 1e9, map[string]slot{

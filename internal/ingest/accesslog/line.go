@@ -19,12 +19,11 @@ const (
 	TooOld                    // older than what is kept
 	TooNew                    // ahead of our clock
 	Earlier                   // before what was asked for
-	Refused                   // by the aggregator, for another reason
 	reasons
 )
 
 var reasonNames = [reasons]string{
-	"other_format", "bad_time", "bad_duration", "no_duration", "bad_status", "no_request", "too_long", "too_old", "too_new", "before_since", "refused",
+	"other_format", "bad_time", "bad_duration", "no_duration", "bad_status", "no_request", "too_long", "too_old", "too_new", "before_since",
 }
 
 func (r Reason) String() string { return reasonNames[r] }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"tailscope/internal/ingest/queuetime"
 	"tailscope/internal/store"
 	"tailscope/internal/traces"
 )
@@ -30,6 +31,10 @@ func (f *feed) observe(b Batch, op *operation, tenant uint32, offset int64) {
 		id = f.traceID(offset)
 		root = max(xxh3.HashSeed(id[:], f.seed^uint64(offset)), 1)
 		s := traces.Span{TraceID: id, Start: r.start, End: r.end, Name: t.name, Detail: f.keep(r.path), Failed: k.failed, Queued: r.queued}
+		if d := r.start - r.queued; r.queued != 0 && (d > int64(queuetime.Most) || -d > int64(queuetime.Most)) {
+			s.Queued = 0
+			f.implausible++
+		}
 		binary.BigEndian.PutUint64(s.ID[:], root)
 		f.spans = append(f.spans, s)
 	}
