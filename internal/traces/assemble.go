@@ -231,9 +231,16 @@ func (g *group) fetch(sh *shard, order []uint32) []uint32 {
 			sum += uint32(sh.closed.line(g.keys[order[i]].Lo)[0])
 		}
 	}
-	for _, t := range g.open {
-		if t != 0 && sh.traces.at(t).n > 0 {
-			sum += sh.blocks.at(sh.traces.at(t).tail).next
+	for _, i := range g.open {
+		if i == 0 {
+			continue
+		}
+		t := sh.traces.at(i)
+		if t.n > 0 {
+			sum += uint32(sh.blocks.at(t.tail).spans[t.n%blockSpans].end)
+		}
+		if t.extraLen > 0 {
+			sum += uint32(sh.extras.at(t.extraTail).b[t.extraLen%extraRoom])
 		}
 	}
 	g.fetched = sum
