@@ -138,10 +138,12 @@ export function shades(base: string, n: number, theme: 'light' | 'dark'): string
   const m = /^oklch\(([\d.]+) ([\d.]+) ([\d.]+)\)$/.exec(base);
   if (!m || n < 1) return new Array(Math.max(0, n)).fill(base);
   const [c, h] = [Number(m[2]), Number(m[3])];
-  const [from, to] = theme === 'light' ? [0.38, 0.8] : [0.86, 0.42];
+  const [mid, most] = theme === 'light' ? [0.59, 0.21] : [0.64, -0.22];
+  // Two or three need not lie as far apart as five.
+  const half = most * Math.min(1, 0.05 + 0.2 * n);
   return Array.from({ length: n }, (_, i) => {
     const t = n === 1 ? 0.4 : i / (n - 1);
-    const l = from + (to - from) * t;
+    const l = mid + half * (2 * t - 1);
     // Very light and very dark colours hold less chroma.
     const chroma = c * (1 - 1.6 * Math.max(0, Math.abs(l - 0.6) - 0.12));
     return `oklch(${l.toFixed(3)} ${chroma.toFixed(3)} ${h})`;
