@@ -84,12 +84,15 @@ async function post(url: string, body: object): Promise<void> {
 }
 
 async function kept(base: string, t: Traces): Promise<void> {
-  let missing: string[] = [];
+  const match = encodeURIComponent(`{service="${t.service}"}`);
+  let missing = '';
   for (let i = 0; i < 120; i++) {
     const answers = await Promise.all([t.failed, t.skewed, t.large].map(async (id) => ((await fetch(`${base}/api/v1/traces/${id}`)).ok ? '' : id)));
-    missing = answers.filter(Boolean);
-    if (!missing.length) return;
+    const b = await (await fetch(`${base}/api/v1/breakdown?match=${match}&start=${t.start}&end=${t.end}`)).json();
+    missing = answers.filter(Boolean).map((id) => `trace ${id} is not kept; `).join('');
+    if (!missing && b.total === t.requests) return;
+    missing += `the breakdown has ${b.total} of ${t.requests} requests`;
     await new Promise((r) => setTimeout(r, 500));
   }
-  throw new Error(`traces ${missing.join(', ')} are not kept after a minute`);
+  throw new Error(`after a minute ${missing}`);
 }
