@@ -145,7 +145,8 @@ func TestDemo(t *testing.T) {
 	for _, f := range families.Families {
 		kinds = append(kinds, f.Name+" "+f.Kind)
 	}
-	for _, want := range []string{"span_duration_seconds distribution", "http_server_request_duration_seconds distribution", "go_goroutine_count gauge"} {
+	for _, want := range []string{"span_duration_seconds distribution", "http_server_request_duration_seconds distribution", "go_goroutine_count gauge",
+		"process_cpu_time_seconds_total counter", "go_gc_pause_seconds distribution"} {
 		if !strings.Contains(strings.Join(kinds, ","), want) {
 			t.Errorf("families are %q, want %q among them", kinds, want)
 		}

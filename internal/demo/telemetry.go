@@ -44,7 +44,7 @@ func newTelemetry(ctx context.Context, service, grpcAddr, httpAddr string) (*tel
 		traces: sdktrace.NewTracerProvider(sdktrace.WithResource(res),
 			sdktrace.WithBatcher(spans, sdktrace.WithBatchTimeout(time.Second), sdktrace.WithMaxQueueSize(1<<14))),
 		metrics: sdkmetric.NewMeterProvider(sdkmetric.WithResource(res),
-			sdkmetric.WithReader(sdkmetric.NewPeriodicReader(metrics, sdkmetric.WithInterval(10*time.Second))),
+			sdkmetric.WithReader(sdkmetric.NewPeriodicReader(metrics, readerOptions(service)...)),
 			// Exponential histograms instead of the SDK's fourteen fixed buckets:
 			// they are stored as precisely as they are sent.
 			sdkmetric.WithView(sdkmetric.NewView(
@@ -54,9 +54,19 @@ func newTelemetry(ctx context.Context, service, grpcAddr, httpAddr string) (*tel
 	return t, nil
 }
 
-// measureRuntime adds Go's own memory, scheduler and goroutine metrics.
+// readerOptions: the shop's also reads the pauses of the garbage collector.
+func readerOptions(service string) []sdkmetric.PeriodicReaderOption {
+	o := []sdkmetric.PeriodicReaderOption{sdkmetric.WithInterval(10 * time.Second)}
+	if service == "shop" {
+		o = append(o, sdkmetric.WithProducer(gcPauses{time.Now()}))
+	}
+	return o
+}
+
+// measureRuntime adds Go's own memory, scheduler and goroutine metrics, and
+// the processor time.
 func (t *telemetry) measureRuntime() error {
-	return runtime.Start(runtime.WithMeterProvider(t.metrics))
+	return errors.Join(runtime.Start(runtime.WithMeterProvider(t.metrics)), measureCPU(t.metrics))
 }
 
 // close sends what is left.
