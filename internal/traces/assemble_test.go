@@ -143,6 +143,12 @@ func TestWhatClosesATrace(t *testing.T) {
 			c.advance(10 * time.Second)
 			a.tick(t, c)
 		}, Stats{Spans: 5, TooMany: 2, Closed: 1, Incomplete: 1, Requests: 1}},
+		{"too many spans before the root", Options{MaxSpans: 3}, func(a *Assembler, c *clock) {
+			a.Add(spans(a)[1:])
+			a.Add(spans(a)[:1])
+			c.advance(10 * time.Second)
+			a.tick(t, c)
+		}, Stats{Spans: 5, TooMany: 1, Closed: 1, Incomplete: 1, Requests: 2}},
 		{"whole", Options{}, func(a *Assembler, c *clock) {
 			a.AddWhole(spans(a))
 			a.tick(t, c)

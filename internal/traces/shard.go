@@ -181,10 +181,12 @@ func (sh *shard) append(t *openTrace, s *Span) bool {
 	return true
 }
 
-// add takes one span; false says that there is no room.
+// add takes one span; false says that there is no room. The root is sent last,
+// and nothing is broken down without it: it is taken however many came before.
 func (sh *shard) add(a *Assembler, s *Span, i uint32, now int64) bool {
 	t := sh.traces.at(i)
-	if int(t.n) >= a.o.MaxSpans {
+	root := s.Parent == [8]byte{} && t.state == rootless
+	if int(t.n) >= a.o.MaxSpans && !root {
 		t.left++
 		sh.stats.TooMany++
 		return true
@@ -194,7 +196,7 @@ func (sh *shard) add(a *Assembler, s *Span, i uint32, now int64) bool {
 	}
 	switch {
 	case t.state != rootless:
-	case s.Parent == [8]byte{}:
+	case root:
 		sh.unlink(t)
 		t.state, t.since = rooted, now
 		sh.push(i, t)

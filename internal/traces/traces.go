@@ -97,7 +97,7 @@ type Options struct {
 	MemoryBytes int64
 	Grace       time.Duration // after the root has arrived, for children under way; default 10 s
 	Idle        time.Duration // after the last span, for a trace without a root; default 60 s
-	MaxSpans    int           // of one trace; what is beyond is counted and left out; default 20,000
+	MaxSpans    int           // of one trace; what is beyond is counted and left out, save the root; default 20,000
 	MaxParts    int           // distinct series of the breakdown's parts; what is beyond folds into series.Other; default 50,000
 	Slots       int64         // seconds of the slots in which the slowest and failed requests are chosen; default 10
 	Now         func() time.Time
