@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -105,6 +106,9 @@ func (d *decoder) queueHeader(b []byte, depth int) error {
 		case f.number == 3 && f.wire == varint:
 			var text [20]byte
 			t, ok = queuetime.Parse(string(strconv.AppendInt(text[:0], int64(f.num), 10)))
+		case f.number == 4 && f.wire == fixed64:
+			var text [32]byte
+			t, ok = queuetime.Parse(string(strconv.AppendFloat(text[:0], math.Float64frombits(f.num), 'f', -1, 64)))
 		case f.number == 5 && f.wire == bytesT && depth == 0:
 			err = each(f.data, 1, func(v []byte) error { return d.queueHeader(v, 1) })
 		}

@@ -177,6 +177,7 @@ func TestAssembled(t *testing.T) {
 	f(at(str("http.request.header.x_queue_start", "1699999999990000")), queued+" queued=10000000")
 	f(at(str("x-request-start", "1699999999990"), list("http.request.header.x-queue-start", "t=1699999999.980, t=1699999999.985", "t=1699999999.970")), queued+" queued=30000000")
 	f(at(integer("x-queue-start", 1699999999990)), queued+" queued=10000000")
+	f(at(&common.KeyValue{Key: "x-request-start", Value: &common.AnyValue{Value: &common.AnyValue_DoubleValue{DoubleValue: 1699999999.5}}}), queued+" queued=500000000")
 	f(at(str("x-request-start", "t=1700000000.010")), queued+" queued=-10000000")
 	f(at(str("x-request-start", "t=1700007200")), queued+" queued=-7200000000000")
 	f(at(str("x-request-start", "yesterday")), queued)
