@@ -39,7 +39,8 @@ func newApdex(io streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ask := client.ApdexQuery{Match: sel.Match, Start: sel.Start, End: sel.End, Grid: client.Grid{Width: 2}, ByOperation: by == "operation"}
+		// The range is widened to whole steps: short ones keep it what was asked for.
+		ask := client.ApdexQuery{Match: sel.Match, Start: sel.Start, End: sel.End, Grid: client.Grid{Width: 120}, ByOperation: by == "operation"}
 		if ask.T, err = optionalSeconds("--t", t); err != nil {
 			return err
 		}
