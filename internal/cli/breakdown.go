@@ -273,7 +273,7 @@ func breakdownNotes(w io.Writer, r *api.BreakdownResponse) error {
 		lines = append(lines, r.Note)
 	}
 	for i, l := range lines {
-		if i == 0 {
+		if l = printable(l); i == 0 {
 			l = "\n" + l
 		}
 		if _, err := fmt.Fprintln(w, l); err != nil {

@@ -75,7 +75,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitOK
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
-		fmt.Fprintf(stderr, "tailscope: %s\n", line)
+		fmt.Fprintf(stderr, "tailscope: %s\n", printable(line))
 	}
 	var h hinted
 	if errors.As(err, &h) {

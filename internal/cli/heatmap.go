@@ -214,7 +214,7 @@ func (p picture) timeAxis(b *strings.Builder, h *api.HeatmapResponse, marks []ap
 		if int64(m.Time) < h.Start || x >= cols {
 			continue
 		}
-		text := m.Name + " " + time.Unix(int64(m.Time), 0).In(p.zone).Format("15:04:05")
+		text := printable(m.Name) + " " + time.Unix(int64(m.Time), 0).In(p.zone).Format("15:04:05")
 		// The text stands on the side that has room for it.
 		if n := utf8.RuneCountInString(text) + 1; x+1+n > cols && x >= n {
 			b.WriteString(indent + strings.Repeat(" ", x-n) + text + " ▲\n")

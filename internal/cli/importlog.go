@@ -210,7 +210,7 @@ func (r *importLog) tell(name string, o *api.AccessLogImport) {
 		fmt.Fprintf(w, "  not used: %s\n", strings.Join(reasons, ", "))
 	}
 	for _, p := range o.Problems {
-		fmt.Fprintf(w, "  line %d, column %d: %s\n    %s\n", p.Line, p.Column, p.Message, p.Text)
+		fmt.Fprintf(w, "  line %d, column %d: %s\n    %s\n", p.Line, p.Column, p.Message, printable(p.Text))
 	}
 	if !r.dry {
 		return
@@ -225,7 +225,7 @@ func shares(w io.Writer, what string, rows []api.AccessLogShare, all int, total 
 	}
 	fmt.Fprintf(w, "  %d %s\n", all, what)
 	for _, s := range rows {
-		fmt.Fprintf(w, "    %5.1f %%  %9s  %s\n", 100*float64(s.Requests)/float64(total), thousands(s.Requests), s.Name)
+		fmt.Fprintf(w, "    %5.1f %%  %9s  %s\n", 100*float64(s.Requests)/float64(total), thousands(s.Requests), printable(s.Name))
 	}
 	if all > len(rows) {
 		fmt.Fprintf(w, "    and %d more\n", all-len(rows))

@@ -209,7 +209,7 @@ func (d *slaDocument) text(w io.Writer) error {
 	for _, r := range d.Rows {
 		t.rows = append(t.rows, r.Cells)
 	}
-	if _, err := fmt.Fprintf(w, "%s\n%s\n\n", d.Title, strings.Join(d.About, "\n")); err != nil {
+	if _, err := fmt.Fprintf(w, "%s\n%s\n\n", printable(d.Title), strings.Join(d.About, "\n")); err != nil {
 		return err
 	}
 	if err := t.write(w); err != nil {

@@ -8,10 +8,32 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"tailscope/api"
 )
+
+// printable writes what a terminal would obey or not show as Go would: \x1b, \n.
+// Names come from whoever sends spans.
+func printable(s string) string {
+	plain := func(r rune) bool { return unicode.IsPrint(r) && r != utf8.RuneError }
+	if strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		if plain(r) {
+			b.WriteString(s[:n])
+		} else {
+			q := strconv.Quote(s[:n])
+			b.WriteString(q[1 : len(q)-1])
+		}
+		s = s[n:]
+	}
+	return b.String()
+}
 
 // table is rows of text under a header. Columns named in right are numbers.
 type table struct {
@@ -28,13 +50,21 @@ func (t *table) column(name string, right bool) {
 // write prints the columns two spaces apart.
 func (t *table) write(w io.Writer) error {
 	width := make([]int, len(t.header))
-	for _, row := range append([][]string{t.header}, t.rows...) {
+	lines := [][]string{t.header}
+	for _, row := range t.rows {
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = printable(cell)
+		}
+		lines = append(lines, cells)
+	}
+	for _, row := range lines {
 		for i, cell := range row {
 			width[i] = max(width[i], utf8.RuneCountInString(cell))
 		}
 	}
 	var b strings.Builder
-	for _, row := range append([][]string{t.header}, t.rows...) {
+	for _, row := range lines {
 		var line strings.Builder
 		for i, cell := range row {
 			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))

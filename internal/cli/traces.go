@@ -171,7 +171,7 @@ func waterfall(w io.Writer, r *api.TraceResponse, q *question, text bool) error 
 		fmt.Fprintf(&b, "%s  %s%s%s%s\n", padRight(cut(names[i], nameWidth), nameWidth), spanBar(s, float64(r.Duration), width),
 			pad(secondsUnit.value(s.Duration), 10), pad(secondsUnit.value(s.Self), 10), mark)
 		if text && s.Text != "" {
-			b.WriteString(strings.Repeat(" ", 2*s.Depth+4) + s.Text + "\n")
+			b.WriteString(strings.Repeat(" ", 2*s.Depth+4) + printable(s.Text) + "\n")
 		}
 	}
 	fmt.Fprintf(&b, "\n%c on the critical path  %c elsewhere  %c waited in a queue\n", onPath, offPath, waited)
@@ -201,7 +201,7 @@ func spanName(r *api.TraceResponse, i int, s api.TraceSpan) string {
 	if s.Component != "" && s.Component != "app" {
 		name += " [" + s.Component + "]"
 	}
-	return name
+	return printable(name)
 }
 
 // spanBar draws the span within width characters of total seconds.

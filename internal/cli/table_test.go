@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"tailscope/api"
+)
+
+// Who names a span does not command the terminal of who reads about it.
+func TestPrintable(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                       "",
+		"GET /cart/{id} ümläut☃": "GET /cart/{id} ümläut☃",
+		"\x1b[2Jx":               `\x1b[2Jx`,
+		"a\nb\tc\r":              `a\nb\tc\r`,
+		"\x9b31m\u009b\u202e":    `\x9b31m\u009b\u202e`,
+		"bad\xff":                `bad\xff`,
+		`"q" \`:                  `"q" \`,
+	} {
+		if got := printable(in); got != want {
+			t.Errorf("printable(%q) is %s, want %s", in, got, want)
+		}
+	}
+	const evil = "\x1b]0;owned\a\x1b[2J"
+	for name, write := range map[string]func(*strings.Builder) error{
+		"table": func(b *strings.Builder) error {
+			return (&table{header: []string{"service"}, right: []bool{false}, rows: [][]string{{evil}}}).write(b)
+		},
+		"trace": func(b *strings.Builder) error {
+			_, err := b.WriteString(spanName(&api.TraceResponse{}, 0, api.TraceSpan{Parent: -1, Service: evil, Operation: evil}))
+			return err
+		},
+		"breakdown": func(b *strings.Builder) error {
+			return breakdownNotes(b, &api.BreakdownResponse{Skews: []api.Skew{{Service: evil, Peer: evil}}})
+		},
+		"import": func(b *strings.Builder) error {
+			shares(b, "routes", []api.AccessLogShare{{Name: evil, Requests: 1}}, 1, 1)
+			return nil
+		},
+	} {
+		var b strings.Builder
+		if err := write(&b); err != nil || !strings.Contains(b.String(), `\x1b]0;owned\a\x1b[2J`) || strings.ContainsAny(b.String(), "\x1b\a") {
+			t.Errorf("%s: %q, %v", name, b.String(), err)
+		}
+	}
+}
