@@ -123,6 +123,26 @@ test('yesterday lies over today on every chart, by its day', async ({ page }) =>
   await expect(quantiles).toHaveAttribute('aria-label', new RegExp(`p95 ${day}`));
 });
 
+test('yesterday lies over the stacked charts', async ({ page }) => {
+  const days = { name: 'yesterday' };
+  const dated = new Intl.DateTimeFormat('en-GB', { weekday: 'short', day: 'numeric', month: 'short', timeZone: 'Europe/Berlin' }).format((t.start - 86400) * 1000).replace(',', '');
+  await page.goto(`/services/${t.service}/breakdown?${range()}`);
+  await page.getByRole('checkbox', days).check();
+  const stack = page.getByTestId('stack').getByRole('application');
+  // A request of yesterday took from 200 ms to 398 ms; no step has the shortest alone.
+  await expect(stack).toHaveAttribute('aria-label', new RegExp(`${dated}: from (2|3)\\d\\d ms to (2|3)\\d\\d ms`));
+  await page.getByRole('button', { name: 'per second' }).click();
+  await expect(stack).toHaveAttribute('aria-label', new RegExp(`${dated}: from [\\d.]+ ms/s`));
+  await page.getByRole('button', { name: 'share', exact: true }).click();
+  await expect(page.getByRole('checkbox', days)).toHaveCount(0);
+  await expect(stack).not.toHaveAttribute('aria-label', new RegExp(dated));
+  await page.goto(`/services/${t.service}/database?${range()}&show=yesterday`);
+  await expect(page.getByRole('checkbox', days)).toBeChecked();
+  // One call in ten seconds at most, of 50 ms today and of 100 ms then.
+  const heavy = page.getByTestId('stack').last().getByRole('application');
+  await expect(heavy).toHaveAttribute('aria-label', new RegExp(`${dated}: from [\\d.]+ ms/s to 10.0 ms/s`));
+});
+
 test('a metric is drawn beside the latency, per request too', async ({ page }) => {
   await page.goto(service());
   await settled(page);

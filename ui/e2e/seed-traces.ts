@@ -47,7 +47,9 @@ export async function seedTraces(base: string, s: Seed): Promise<Traces> {
       const t = trace();
       const root = span(own, t, '', 'GET /things/{id}', 2, at, 0, long, get);
       span(own, t, root, 'SELECT things', 3, at, 10, 60, db('SELECT * FROM things WHERE id = 42 AND name = \'secret\''));
-      span(own, trace(), '', 'GET /things/{id}', 2, at - 86_400_000_000_000n, 0, 2 * long, get);
+      const before = trace();
+      const old = span(own, before, '', 'GET /things/{id}', 2, at - 86_400_000_000_000n, 0, 2 * long, get);
+      span(own, before, old, 'SELECT things', 3, at - 86_400_000_000_000n, 20, 120, db('SELECT * FROM things WHERE id = 42'));
     }
   }
   const at = (n: number) => BigInt(start + 300) * 1_000_000_000n + BigInt(n) * 2_000_000_000n + 500_000_000n;

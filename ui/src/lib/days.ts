@@ -7,7 +7,7 @@ import type { Num, TimelineResponse } from './types';
 /** The day overlays as the address names them, and as the API does. */
 export const dayOverlays = ['yesterday', 'week', 'like'] as const;
 export type DayOverlay = (typeof dayOverlays)[number];
-const names: Record<DayOverlay, string> = { yesterday: 'day', week: 'week', like: 'like' };
+export const overlayNames: Record<DayOverlay, string> = { yesterday: 'day', week: 'week', like: 'like' };
 export const dayTitles: Record<DayOverlay, { label: string; title: string }> = {
   yesterday: { label: 'yesterday', title: 'The day before, at the same time of day' },
   week: { label: 'last week', title: 'The same weekday a week before, at the same time of day' },
@@ -20,7 +20,7 @@ export interface DayTimeline extends TimelineResponse {
 
 /** The timeline of an earlier day, on the times of the shown range. */
 export function readDay(day: DayOverlay, s: Select, o: { width: number; q?: string; by?: string; per?: string; limit?: number }, zone: string, signal?: AbortSignal): Promise<DayTimeline> {
-  return get<DayTimeline>('timeline', { family: s.family, match: s.match, start: s.start, end: s.end, ...o, overlay: names[day], tz: zone }, signal);
+  return get<DayTimeline>('timeline', { family: s.family, match: s.match, start: s.start, end: s.end, ...o, overlay: overlayNames[day], tz: zone }, signal);
 }
 
 export const readTimeline = (s: Select, o: { width: number; q?: string; by?: string; per?: string; limit?: number }, signal?: AbortSignal): Promise<TimelineResponse> =>
@@ -52,8 +52,19 @@ export function onSteps(values: Num[] | null | undefined, from: { start: number;
   return out;
 }
 
+/** What a stack of time is as high as: a request's seconds, the seconds of each second, or the calls of each. */
+export type Height = 'request' | 'second' | 'calls';
+
+/** How high the whole stack was in each step of a timeline of durations. */
+export function heights(t: TimelineResponse | undefined, height: Height): Num[] {
+  const g = t?.groups?.[0];
+  if (!g) return [];
+  if (height === 'request') return g.mean ?? [];
+  return (g.rate ?? []).map((r, i): Num => (height === 'calls' ? r : r == null ? null : r === 0 ? 0 : g.mean?.[i] == null ? null : r * g.mean[i]));
+}
+
 /** "Fri 13 Nov", as the server says; the overlay's own name until it has answered. */
-export function dayName(day: DayOverlay, t: DayTimeline | undefined): string {
+export function dayName(day: DayOverlay, t: Pick<DayTimeline, 'overlay'> | undefined): string {
   return t?.overlay?.of || dayTitles[day].label;
 }
 

@@ -15,6 +15,13 @@ export interface Layer {
   before?: boolean;
 }
 
+/** A line over the stack: how high another one was. */
+export interface Line {
+  name: string;
+  dash: number[];
+  values: Num[];
+}
+
 export interface Stacked {
   /** Step edges: the start of each step and the end of the last. */
   edges: number[];
@@ -24,7 +31,7 @@ export interface Stacked {
   total: Num[];
 }
 
-/** Lays layers on each other. The last value is repeated, as a step is drawn from its start to its end. */
+/** Lays layers on each other. */
 export function stack(times: number[], step: number, layers: Layer[]): Stacked {
   const n = times.length;
   const up: Num[] = new Array(n).fill(null);
@@ -42,7 +49,8 @@ export function stack(times: number[], step: number, layers: Layer[]): Stacked {
   return { edges: n ? [...times, times[n - 1] + step] : [], far, total };
 }
 
-function closed(values: Num[]): Num[] {
+/** The last value is repeated, as a step is drawn from its start to its end. */
+export function closed(values: Num[]): Num[] {
   return values.length ? [...values, values[values.length - 1]] : [];
 }
 
