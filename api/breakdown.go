@@ -1,7 +1,7 @@
 package api
 
 // BreakdownResponse answers
-// GET /api/v1/breakdown?match&start&end&step&width&q&above&low&high&limit:
+// GET /api/v1/breakdown?match&start&end&step&width&q&above&low&high&limit&overlay&tz:
 // where the time of requests goes.
 //
 // match selects requests by service (needed), operation and cohort; or by
@@ -16,6 +16,8 @@ type BreakdownResponse struct {
 	Step  int64   `json:"step"`
 	Slot  int64   `json:"slot"`
 	Times []int64 `json:"times"` // start of each step
+	// Overlay says which earlier days all of it is of; Times are those of the range shown.
+	Overlay *Overlay `json:"overlay,omitempty"`
 	// Requests assembled, per step and in all: Seconds is their summed duration.
 	Requests []uint64 `json:"requests"`
 	Total    uint64   `json:"total"`
@@ -126,7 +128,7 @@ type Skew struct {
 }
 
 // OperationsResponse answers
-// GET /api/v1/operations?match&start&end&step&width&sort&search&offset&limit&q&component&kind:
+// GET /api/v1/operations?match&start&end&step&width&sort&search&offset&limit&q&component&kind&overlay&tz:
 // operations by total time, one of the quantiles, calls, errors or name. component
 // is one of the components (or a list); kind as the label.
 type OperationsResponse struct {
@@ -136,6 +138,8 @@ type OperationsResponse struct {
 	Total   int         `json:"total"`   // operations that match, the search included
 	Seconds Float       `json:"seconds"` // time of all that match, whatever is searched for
 	Rows    []Operation `json:"operations"`
+	// Overlay says which earlier days all of it is of; Times are those of the range shown.
+	Overlay *Overlay `json:"overlay,omitempty"`
 	// When only database operations match: the time of reading (find), writing
 	// (save) and other, per step, seconds summed.
 	Verbs []Verb `json:"verbs,omitempty"`

@@ -17,6 +17,8 @@ type BreakdownQuery struct {
 	Above     float64 // the band: requests above this quantile; 0 is the server's default
 	Low, High float64 // the band instead: requests that took so many seconds; 0: no bound
 	Limit     int     // parts that are answered per step too
+	Overlay   string  // day, week or like: an earlier day instead, by the wall clock of Zone
+	Zone      string  // UTC if empty
 }
 
 func (c *Client) Breakdown(ctx context.Context, q BreakdownQuery) (*api.BreakdownResponse, error) {
@@ -28,6 +30,8 @@ func (c *Client) Breakdown(ctx context.Context, q BreakdownQuery) (*api.Breakdow
 	setFloat(v, "low", q.Low)
 	setFloat(v, "high", q.High)
 	setInt(v, "limit", q.Limit)
+	set(v, "overlay", q.Overlay)
+	set(v, "tz", q.Zone)
 	return get[api.BreakdownResponse](ctx, c, "/api/v1/breakdown", v)
 }
 
@@ -41,6 +45,8 @@ type OperationsQuery struct {
 	Components    []string
 	Kinds         []string
 	Offset, Limit int
+	Overlay       string // day, week or like: an earlier day instead, by the wall clock of Zone
+	Zone          string // UTC if empty
 }
 
 func (c *Client) Operations(ctx context.Context, q OperationsQuery) (*api.OperationsResponse, error) {
@@ -54,6 +60,8 @@ func (c *Client) Operations(ctx context.Context, q OperationsQuery) (*api.Operat
 	setList(v, "kind", q.Kinds)
 	setInt(v, "offset", q.Offset)
 	setInt(v, "limit", q.Limit)
+	set(v, "overlay", q.Overlay)
+	set(v, "tz", q.Zone)
 	return get[api.OperationsResponse](ctx, c, "/api/v1/operations", v)
 }
 

@@ -72,12 +72,12 @@ func TestRequests(t *testing.T) {
 			_, err := c.Nearest(ctx, NearestQuery{Time: "now-5m", By: []string{"a"}})
 			return err
 		}},
-		{"/api/v1/breakdown?above=0.99&end=now&high=2&limit=3&low=0.5&match=%7Ba%3D%22b%22%7D&q=0.5&start=now-1h&width=80", func(c *Client) error {
-			_, err := c.Breakdown(ctx, BreakdownQuery{span, Grid{Width: 80}, []string{"0.5"}, 0.99, 0.5, 2, 3})
+		{"/api/v1/breakdown?above=0.99&end=now&high=2&limit=3&low=0.5&match=%7Ba%3D%22b%22%7D&overlay=week&q=0.5&start=now-1h&tz=Asia%2FKolkata&width=80", func(c *Client) error {
+			_, err := c.Breakdown(ctx, BreakdownQuery{span, Grid{Width: 80}, []string{"0.5"}, 0.99, 0.5, 2, 3, "week", "Asia/Kolkata"})
 			return err
 		}},
-		{"/api/v1/operations?component=db%2Ccache&end=now&kind=client&limit=5&match=%7Ba%3D%22b%22%7D&offset=10&q=0.99&search=x&sort=p99&start=now-1h&step=1m", func(c *Client) error {
-			_, err := c.Operations(ctx, OperationsQuery{span, Grid{Step: "1m"}, []string{"0.99"}, "p99", "x", []string{"db", "cache"}, []string{"client"}, 10, 5})
+		{"/api/v1/operations?component=db%2Ccache&end=now&kind=client&limit=5&match=%7Ba%3D%22b%22%7D&offset=10&overlay=day&q=0.99&search=x&sort=p99&start=now-1h&step=1m&tz=UTC", func(c *Client) error {
+			_, err := c.Operations(ctx, OperationsQuery{span, Grid{Step: "1m"}, []string{"0.99"}, "p99", "x", []string{"db", "cache"}, []string{"client"}, 10, 5, "day", "UTC"})
 			return err
 		}},
 		{"/api/v1/callers?component=db&end=now&operation=SELECT+orders&service=s&start=now-1h", func(c *Client) error {

@@ -27,6 +27,7 @@ func (s *server) span(in Span) (query.Selection, error) {
 type breakdownInput struct {
 	Span
 	Grid
+	Overlay
 	Q     List     `query:"q" doc:"quantiles between 0 and 1, parted by commas; 0.5,0.95,0.99 unless said otherwise"`
 	Above List     `query:"above" doc:"the band: requests above this quantile; 0.95 unless said otherwise"`
 	Low   Duration `query:"low" doc:"the band instead: requests that took longer than so many seconds"`
@@ -37,6 +38,7 @@ type breakdownInput struct {
 type operationsInput struct {
 	Span
 	Grid
+	Overlay
 	Sort      string `query:"sort" doc:"total, calls, errors, mean, name or one of the quantiles (0.99 or p99); a leading minus turns it round"`
 	Search    string `query:"search" doc:"part of an operation's name"`
 	Offset    Int    `query:"offset" doc:"operations to pass over"`
@@ -67,6 +69,9 @@ func (s *server) breakdown(ctx context.Context, in *breakdownInput) (*api.Breakd
 	}
 	r := query.BreakdownRequest{Selection: sel, Now: s.Now()}
 	if r.Grid, err = in.Grid.parse(); err != nil {
+		return nil, err
+	}
+	if r.Overlay, err = in.Overlay.parse(); err != nil {
 		return nil, err
 	}
 	if r.Quantiles, err = query.ParseQuantiles(string(in.Q), defaultQuantiles); err != nil {
@@ -107,6 +112,9 @@ func (s *server) operations(ctx context.Context, in *operationsInput) (*api.Oper
 	}
 	r := query.OperationsRequest{Selection: sel, Sort: in.Sort, Search: in.Search}
 	if r.Grid, err = in.Grid.parse(); err != nil {
+		return nil, err
+	}
+	if r.Overlay, err = in.Overlay.parse(); err != nil {
 		return nil, err
 	}
 	if r.Quantiles, err = query.ParseQuantiles(string(in.Q), defaultQuantiles); err != nil {

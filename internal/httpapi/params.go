@@ -246,3 +246,14 @@ func (b Bool) Parse(field string) (bool, error) {
 	}
 	return false, query.Invalid(field, "%s is neither true nor false", quote(string(b)))
 }
+
+// Overlay asks for an earlier day in place of the range shown.
+type Overlay struct {
+	Overlay string `query:"overlay" doc:"show an earlier day instead, by wall clock: day, week, or like (the last day like it)"`
+	TZ      string `query:"tz" doc:"time zone of the overlay's wall clock, such as Europe/Berlin; UTC unless said otherwise"`
+}
+
+func (o Overlay) parse() (query.Overlay, error) {
+	zone, err := query.Zone("tz", o.TZ)
+	return query.Overlay{Name: o.Overlay, Zone: zone}, err
+}

@@ -90,13 +90,12 @@ type heatmapInput struct {
 type timelineInput struct {
 	Selection
 	Grid
-	By      List     `query:"by" doc:"labels to group by, parted by commas"`
-	Q       List     `query:"q" doc:"quantiles between 0 and 1, parted by commas; 0.5,0.95,0.99 unless said otherwise"`
-	Offset  Duration `query:"offset" doc:"read the data that much earlier and move it forward"`
-	Overlay string   `query:"overlay" doc:"show an earlier day instead, by wall clock: day, week, or like (the last day like it)"`
-	TZ      string   `query:"tz" doc:"time zone of the overlay's wall clock, such as Europe/Berlin; UTC unless said otherwise"`
-	Per     string   `query:"per" doc:"request divides the increase of a counter by the requests of the service that match names"`
-	Limit   Int      `query:"limit" doc:"keep only so many groups, those with the most observations"`
+	By     List     `query:"by" doc:"labels to group by, parted by commas"`
+	Q      List     `query:"q" doc:"quantiles between 0 and 1, parted by commas; 0.5,0.95,0.99 unless said otherwise"`
+	Offset Duration `query:"offset" doc:"read the data that much earlier and move it forward"`
+	Overlay
+	Per   string `query:"per" doc:"request divides the increase of a counter by the requests of the service that match names"`
+	Limit Int    `query:"limit" doc:"keep only so many groups, those with the most observations"`
 }
 
 type labelsInput struct {
@@ -334,8 +333,8 @@ func (s *server) timeline(ctx context.Context, in *timelineInput) (*api.Timeline
 	if r.Offset, err = in.Offset.Parse("offset"); err != nil {
 		return nil, err
 	}
-	r.Per, r.Overlay.Name = in.Per, in.Overlay
-	if r.Overlay.Zone, err = query.Zone("tz", in.TZ); err != nil {
+	r.Per = in.Per
+	if r.Overlay, err = in.Overlay.parse(); err != nil {
 		return nil, err
 	}
 	if r.Limit, err = in.Limit.Parse("limit"); err != nil {

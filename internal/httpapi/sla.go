@@ -176,4 +176,3 @@ func (l List) one(field, example string) (float64, error) {
 	}
 	return all[0], nil
 }
-

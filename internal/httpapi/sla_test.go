@@ -167,6 +167,21 @@ func TestOverlay(t *testing.T) {
 	if r.Times[0] != querytest.Epoch+86400 || r.Groups[0].Count[0] == 0 {
 		t.Errorf("%v %v", r.Times, r.Groups[0].Count)
 	}
+	for _, path := range []string{"breakdown", "operations"} {
+		code, body := fetch(t, srv, "/api/v1/"+path, "match", `{service="checkout"}`, "start", "2026-05-11T08:00:00Z", "end", "2026-05-11T09:00:00Z",
+			"step", "10m", "overlay", "week", "tz", "Europe/Berlin")
+		r := decodeJSON[struct {
+			Overlay *api.Overlay
+			Times   []int64
+		}](t, body)
+		if code != 200 || r.Overlay == nil || r.Overlay.Of != "Mon 4 May" || r.Times[0] != querytest.Epoch+2*86400 {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+		code, body = fetch(t, srv, "/api/v1/"+path, "match", `{service="checkout"}`, "overlay", "fortnight")
+		if e := decodeJSON[api.Error](t, body).Error; code != 400 || e.Field != "overlay" {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
 }
 
 // Any histogram that arrives as a metric, such as pauses of garbage collection,

@@ -23,8 +23,10 @@ type BreakdownRequest struct {
 	Grid
 	Band
 	Quantiles []Quantile
-	Limit     int       // parts that are answered per step too; default 10
-	Now       time.Time // to tell what is missing from what is yet to come
+	// Overlay answers an earlier day, at the times of the range.
+	Overlay Overlay
+	Limit   int       // parts that are answered per step too; default 10
+	Now     time.Time // to tell what is missing from what is yet to come
 }
 
 // componentOrder is the order in which components are answered; others follow
@@ -66,6 +68,9 @@ func Breakdown(ctx context.Context, st store.Store, r BreakdownRequest) (*api.Br
 	if err := checkRange(r.Start, r.End); err != nil {
 		return nil, err
 	}
+	if err := r.Overlay.check(); err != nil {
+		return nil, err
+	}
 	service, err := oneService(r.Matchers)
 	if err != nil {
 		return nil, err
@@ -74,7 +79,7 @@ func Breakdown(ctx context.Context, st store.Store, r BreakdownRequest) (*api.Br
 	if err != nil {
 		return nil, err
 	}
-	b := &breakdown{st: st, r: r, service: service}
+	b := &breakdown{st: r.Overlay.over(st, lastBase(r.End)), r: r, service: service}
 	if whole {
 		err = b.fromParts(ctx)
 	} else {
@@ -83,6 +88,7 @@ func Breakdown(ctx context.Context, st store.Store, r BreakdownRequest) (*api.Br
 	if err != nil {
 		return nil, err
 	}
+	b.out.Overlay = r.Overlay.describe(r.Start.Unix(), r.End.Unix())
 	if b.out.Total == 0 && len(b.out.Components) == 0 {
 		if b.out.Note, err = b.whyEmpty(ctx); err != nil {
 			return nil, err

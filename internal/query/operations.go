@@ -22,6 +22,7 @@ type OperationsRequest struct {
 	Search     string   // part of an operation's name, in any case
 	Components []string // only these; empty: all
 	Kinds      []string
+	Overlay    Overlay // an earlier day, at the times of the range
 	Offset     int
 	Limit      int // default 50
 }
@@ -60,6 +61,9 @@ func Operations(ctx context.Context, st store.Store, r OperationsRequest) (*api.
 	if r.Offset < 0 {
 		return nil, Invalid("offset", "offset %d is negative; write 0 or more", r.Offset)
 	}
+	if err := r.Overlay.check(); err != nil {
+		return nil, err
+	}
 	order, byQuantile, err := operationOrder(r)
 	if err != nil {
 		return nil, err
@@ -79,6 +83,7 @@ func Operations(ctx context.Context, st store.Store, r OperationsRequest) (*api.
 	if err != nil {
 		return nil, err
 	}
+	st = r.Overlay.over(st, lastBase(r.End))
 	step, err := r.Grid.choose(r.Start, r.End, 0)
 	if err != nil {
 		return nil, err
@@ -88,7 +93,7 @@ func Operations(ctx context.Context, st store.Store, r OperationsRequest) (*api.
 	if err != nil {
 		return nil, err
 	}
-	out := &api.OperationsResponse{Rows: []api.Operation{}}
+	out := &api.OperationsResponse{Rows: []api.Operation{}, Overlay: r.Overlay.describe(r.Start.Unix(), r.End.Unix())}
 	list := make([]*operation, 0, len(all))
 	onlyDB := len(all) > 0
 	search := strings.ToLower(r.Search)

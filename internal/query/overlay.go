@@ -94,8 +94,11 @@ func (o Overlay) pieces(start, step int64, n int) []piece {
 	return out
 }
 
-// describe names the days that lie under [start, end).
+// describe names the days that lie under [start, end); nil without an overlay.
 func (o Overlay) describe(start, end int64) *api.Overlay {
+	if o.Name == "" {
+		return nil
+	}
 	day := func(t int64) string {
 		shown := time.Unix(t, 0).In(o.Zone)
 		return AddDays(shown, -o.daysBack(shown)).Format("Mon 2 Jan")

@@ -83,9 +83,7 @@ func Timeline(ctx context.Context, st store.Store, r TimelineRequest) (*api.Time
 		Range: api.Range{Start: t.start + off, End: t.start + int64(t.n)*t.step + off}, Family: sel.info.Name, Step: t.step, Slot: slot,
 		Offset: off, Per: r.Per, Times: make([]int64, t.n), Groups: make([]api.TimelineGroup, 0, len(t.order)),
 	}
-	if r.Overlay.Name != "" {
-		out.Overlay = r.Overlay.describe(r.Start.Unix(), r.End.Unix())
-	}
+	out.Overlay = r.Overlay.describe(r.Start.Unix(), r.End.Unix())
 	for i := range out.Times {
 		out.Times[i] = t.start + off + int64(i)*t.step
 	}
