@@ -73,7 +73,7 @@ export const api = {
   status: (signal?: AbortSignal) => get<Status>('status', {}, signal),
   services: (s: Select, width: number, signal?: AbortSignal) => get<ServicesResponse>('services', { match: s.match, start: s.start, end: s.end, width }, signal),
   heatmap: (s: Select, width: number, signal?: AbortSignal) => get<HeatmapResponse>('heatmap', { ...select(s), width }, signal),
-  timeline: (s: Select, o: { width: number; q?: string; by?: string; offset?: string; limit?: number }, signal?: AbortSignal) =>
+  timeline: (s: Select, o: { width?: number; step?: number; q?: string; by?: string; offset?: string; limit?: number }, signal?: AbortSignal) =>
     get<TimelineResponse>('timeline', { ...select(s), ...o }, signal),
   distribution: (s: Select, o: { q?: string; by?: string; at?: string; buckets?: string; limit?: number }, signal?: AbortSignal) =>
     get<DistributionResponse>('distribution', { ...select(s), ...o }, signal),

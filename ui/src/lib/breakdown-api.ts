@@ -8,7 +8,7 @@ const where = (s: Select) => ({ match: s.match, start: s.start, end: s.end });
 /** The requests to look at closely: above a quantile, or between two durations. */
 export type BandChoice = { above: number } | { low: number | null; high: number | null };
 
-export function breakdown(s: Select, o: { width: number; q?: string; limit?: number; band: BandChoice }, signal?: AbortSignal): Promise<BreakdownResponse> {
+export function breakdown(s: Select, o: { width?: number; step?: number; q?: string; limit?: number; band: BandChoice }, signal?: AbortSignal): Promise<BreakdownResponse> {
   const { band, ...rest } = o;
   return get('breakdown', { ...where(s), ...rest, ...band }, signal);
 }

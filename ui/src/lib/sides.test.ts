@@ -2,10 +2,24 @@ import { describe, expect, it } from 'vitest';
 import { coveredOf, curveOf, curvePath, figures, partsOf, ratioWords, spanOf, windowsAround, type Side } from './sides';
 
 it('windows meet at the mark and end at the present', () => {
-  expect(windowsAround(1000, 600, 5000)).toEqual({ before: { start: 400, end: 1000 }, after: { start: 1000, end: 1600 } });
+  expect(windowsAround(1000, 600, 5000)).toEqual({ slot: 10, before: { start: 400, end: 1000 }, after: { start: 1000, end: 1600 } });
   // A mark within a slot: that slot is in neither.
-  expect(windowsAround(1003, 600, 1207)).toEqual({ before: { start: 400, end: 1000 }, after: { start: 1010, end: 1200 } });
+  expect(windowsAround(1003, 600, 1207)).toEqual({ slot: 10, before: { start: 400, end: 1000 }, after: { start: 1010, end: 1200 } });
   expect(windowsAround(1000, 600, 900).after).toEqual({ start: 1000, end: 1000 });
+});
+
+it('windows lie on slots that are kept, and are not cut into too many', () => {
+  const day = 86400;
+  const now = 400 * day;
+  for (const [age, length, slot] of [
+    [60, 1800, 10], [3600, 6 * 3600, 60], [3600, 7 * day, 600], [2 * day, 1800, 60], [2 * day - 3600, 1800, 10], [40 * day, 300, 600], [200 * day, 300, 3600],
+  ] as const) {
+    const w = windowsAround(now - age + 7, length, now);
+    expect([age, length, w.slot]).toEqual([age, length, slot]);
+    for (const t of [w.before.start, w.before.end, w.after.start, w.after.end]) expect(t % slot).toBe(0);
+    expect(w.after.start - w.before.end).toBe(slot);
+    expect(w.before.end - w.before.start).toBe(Math.max(length, slot));
+  }
 });
 
 it('ratios are said in words', () => {

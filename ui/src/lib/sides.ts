@@ -10,12 +10,24 @@ export interface Window {
   end: number;
 }
 
-/** The windows around a moment, on whole slots; what is after ends at the present at the latest. */
-export function windowsAround(t: number, length: number, now: number, slot = 10): { before: Window; after: Window } {
+/** Slots that divide each other, and for how long the store keeps them unless told otherwise. */
+const slots = [{ slot: 10, kept: 2 * 86400 }, { slot: 60, kept: 35 * 86400 }, { slot: 600, kept: 100 * 86400 }, { slot: 3600, kept: Infinity }];
+
+/** The finest slots in which a window of a length can be asked for whole: still kept, and not too many. */
+export function slotOf(start: number, length: number, now: number): number {
+  return slots.find((s) => now - start < s.kept && length / s.slot <= 1500)?.slot ?? 3600;
+}
+
+/**
+ * The windows around a moment, on whole slots, so that no answer is widened to what is on the
+ * other side: the slot that holds the moment is in neither. What is after ends at the present at the latest.
+ */
+export function windowsAround(t: number, length: number, now: number, slot = slotOf(t - length, length, now)): { slot: number; before: Window; after: Window } {
   const mid = Math.floor(t / slot) * slot;
   const from = Math.ceil(t / slot) * slot;
+  length = Math.ceil(length / slot) * slot;
   const end = Math.min(from + length, Math.floor(now / slot) * slot);
-  return { before: { start: mid - length, end: mid }, after: { start: from, end: Math.max(from, end) } };
+  return { slot, before: { start: mid - length, end: mid }, after: { start: from, end: Math.max(from, end) } };
 }
 
 /** How long the windows are: of these, what the address says. */
