@@ -13,12 +13,31 @@ import (
 // expireTraces drops the hours of kept traces that are older than their age, or
 // the oldest while all are more bytes than their bound.
 func (s *Store) expireTraces(ctx context.Context, now time.Time) error {
+	evicted, floor, err := s.expireTraceParts(now)
+	if err != nil || evicted == 0 {
+		return err
+	}
+	s.opts.Logger.Info("dropped kept traces to stay within their bound", "traces", evicted,
+		"until", time.Unix(floor, 0).UTC(), "bound", s.traceBound())
+	// The space is wanted now, not when Pebble finds the time. Who keeps traces
+	// does not wait for that, and what stays is not written anew.
+	for _, r := range droppedTraces(floor) {
+		if err := s.db.Compact(ctx, r[0], r[1], false); err != nil {
+			return classify(err)
+		}
+	}
+	return nil
+}
+
+// expireTraceParts drops what has to go and says how many traces went for want
+// of room, and before which moment.
+func (s *Store) expireTraceParts(now time.Time) (evicted, floor int64, err error) {
 	s.traces.mu.Lock()
 	defer s.traces.mu.Unlock()
 	k := &s.traces
 	k.until = now.Add(24 * time.Hour).Unix()
-	floor := max(k.floor, floorTo(max(now.Add(-s.opts.TraceAge).Unix(), farPast), tracePart))
-	aged, evicted, bytes := int64(0), int64(0), int64(0)
+	floor = max(k.floor, floorTo(max(now.Add(-s.opts.TraceAge).Unix(), farPast), tracePart))
+	aged, bytes := int64(0), int64(0)
 	for part, u := range k.parts {
 		if part < floor {
 			aged += u.traces
@@ -37,20 +56,14 @@ func (s *Store) expireTraces(ctx context.Context, now time.Time) error {
 		}
 	}
 	if floor == k.floor {
-		return nil
+		return 0, floor, nil
 	}
 	if err := s.dropTraces(floor); err != nil {
-		return err
+		return 0, floor, err
 	}
 	s.stats.tracesExpired.Add(uint64(aged))
 	s.stats.tracesEvicted.Add(uint64(evicted))
-	if evicted == 0 {
-		return nil
-	}
-	s.opts.Logger.Info("dropped kept traces to stay within their bound", "traces", evicted,
-		"until", time.Unix(floor, 0).UTC(), "bound", s.traceBound())
-	// The space is wanted now, not when Pebble finds the time.
-	return classify(s.db.Compact(ctx, []byte{tableTrace}, []byte{tableTraceEnd}, false))
+	return evicted, floor, nil
 }
 
 // traceBound is TraceBytes, but no more than a quarter of the directory's bound.
@@ -66,11 +79,10 @@ func (s *Store) dropTraces(floor int64) error {
 	wb := s.db.NewBatch()
 	defer wb.Close()
 	var errs []error
-	for _, table := range []byte{tableTrace, tableTraceEntry, tableTracePart} {
-		errs = append(errs, wb.DeleteRange([]byte{table}, appendTime([]byte{table}, floor), nil))
+	for _, r := range droppedTraces(floor) {
+		errs = append(errs, wb.DeleteRange(r[0], r[1], nil))
 	}
-	errs = append(errs, wb.DeleteRange([]byte{tableTraceID}, appendTime([]byte{tableTraceID}, dayOf(floor)), nil),
-		wb.Set(metaKey(metaTraces, 0), metaTime(floor), nil))
+	errs = append(errs, wb.Set(metaKey(metaTraces, 0), metaTime(floor), nil))
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
@@ -80,4 +92,13 @@ func (s *Store) dropTraces(floor int64) error {
 	s.traces.floor = floor
 	maps.DeleteFunc(s.traces.parts, func(part int64, _ traceUsage) bool { return part < floor })
 	return nil
+}
+
+// droppedTraces are the ranges of keys before the floor.
+func droppedTraces(floor int64) [][2][]byte {
+	var out [][2][]byte
+	for _, table := range []byte{tableTrace, tableTraceEntry, tableTracePart} {
+		out = append(out, [2][]byte{{table}, appendTime([]byte{table}, floor)})
+	}
+	return append(out, [2][]byte{{tableTraceID}, appendTime([]byte{tableTraceID}, dayOf(floor))})
 }
