@@ -256,6 +256,8 @@ func nPlusOne(yes bool) string {
 	return ""
 }
 
+var clockWords = map[string]string{"ahead": "ahead of", "behind": "behind"}
+
 func breakdownNotes(w io.Writer, r *api.BreakdownResponse) error {
 	var lines []string
 	for _, f := range r.FanOuts {
@@ -266,8 +268,13 @@ func breakdownNotes(w io.Writer, r *api.BreakdownResponse) error {
 		}
 	}
 	for _, s := range r.Skews {
+		if s.Peer == "queue" { // the header of a proxy
+			lines = append(lines, fmt.Sprintf("the clock of %s is %s that of the proxy before it by %s (median of %s requests, whose time in the queue is left out)",
+				s.Service, clockWords[s.Direction], secondsUnit.value(s.Median), count(s.Calls)))
+			continue
+		}
 		lines = append(lines, fmt.Sprintf("the clock of %s is %s that of %s by %s (median of %s calls, which were moved)",
-			s.Service, map[string]string{"ahead": "ahead of", "behind": "behind"}[s.Direction], s.Peer, secondsUnit.value(s.Median), count(s.Calls)))
+			s.Service, clockWords[s.Direction], s.Peer, secondsUnit.value(s.Median), count(s.Calls)))
 	}
 	if r.Note != "" {
 		lines = append(lines, r.Note)

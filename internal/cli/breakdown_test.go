@@ -37,7 +37,8 @@ func breakdownFixture() *api.BreakdownResponse {
 	}
 	r.Band = b
 	r.FanOuts = []api.FanOut{{Service: "shop", Component: "external", Operation: "GET shard", Instances: []api.FanOutInstance{{Instance: "shard-3", Share: 0.61}, {Instance: "shard-1", Share: 0.2}, {Instance: "shard-2", Share: 0.19}}}}
-	r.Skews = []api.Skew{{Service: "stock", Peer: "shop", Direction: "behind", Calls: 1204, Median: 0.0042}}
+	r.Skews = []api.Skew{{Service: "stock", Peer: "shop", Direction: "behind", Calls: 1204, Median: 0.0042},
+		{Service: "shop", Peer: "queue", Direction: "behind", Calls: 31, Median: 2.5}}
 	return r
 }
 
