@@ -94,7 +94,7 @@ var (
 	accessLogBytes    = prometheus.NewDesc("tailscope_access_log_bytes_total", "Bytes of access logs read.", nil, nil)
 	accessLogAttempts = prometheus.NewDesc("tailscope_access_log_upstream_calls_total", "Calls of upstreams that the lines tell of.", nil, nil)
 	accessLogRefused  = prometheus.NewDesc("tailscope_access_log_refused_total", "Lines of access logs that were not used, by reason.", []string{"reason"}, nil)
-	accessLogQueues   = prometheus.NewDesc("tailscope_access_log_queue_times_implausible_total", "Requests whose X-Request-Start or X-Queue-Start was more than an hour off and left out.", nil, nil)
+	accessLogQueues   = prometheus.NewDesc("tailscope_access_log_queue_times_implausible_total", "Requests whose X-Request-Start or X-Queue-Start was more than a day off and left out.", nil, nil)
 	accessLogWaits    = prometheus.NewDesc("tailscope_access_log_overloads_total", "Times reading waited because memory or the journal was at its bound.", nil, nil)
 )
 

@@ -68,8 +68,8 @@ func (r *ReportRequest) check() error {
 type row struct {
 	period
 	outcomes
-	from, to int64   // what of it there can be data for
-	cut      int64   // length of the slot kept that its beginning or end lies in; 0 if none
+	from, to int64    // what of it there can be data for
+	cut      int64    // length of the slot kept that its beginning or end lies in; 0 if none
 	read     [2]int64 // the range that was read, which cuts move
 	tenants  []*tenantSums
 	worst    *tenantSums
