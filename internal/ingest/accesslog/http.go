@@ -160,7 +160,7 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, errStopping):
 		w.Header().Set("Retry-After", "10")
 		refuse(w, http.StatusServiceUnavailable, "unavailable", "", err.Error())
-	case out == nil && body.err == nil:
+	case errors.As(err, &formatError{}):
 		refuse(w, http.StatusBadRequest, "invalid", "format", err.Error())
 	case body.err != nil:
 		refuse(w, http.StatusBadRequest, "invalid", "body", fmt.Sprintf("the body could not be read to its end: %v; import the same file again, and it goes on where it was", body.err))

@@ -30,6 +30,11 @@ var ErrAlready = errors.New("this file was imported before, and has not grown si
 // ErrBusy says that the same file is being imported right now.
 var ErrBusy = errors.New("this file is being imported by somebody else right now")
 
+// formatError says what is wrong with the format, which is the sender's to mend.
+type formatError struct{ error }
+
+func (e formatError) Unwrap() error { return e.error }
+
 // fingerprintBytes is how much of a file's beginning it is recognised by.
 const fingerprintBytes = 4 << 10
 
@@ -63,7 +68,7 @@ func (in *Ingester) Import(ctx context.Context, r io.Reader, what Import) (*api.
 	}
 	src, err := what.Source.ForLines(head)
 	if err != nil {
-		return nil, err
+		return nil, formatError{err}
 	}
 	key, mark, err := in.recognise(ctx, src.Service, head)
 	if err != nil {

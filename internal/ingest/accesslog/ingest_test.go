@@ -1,10 +1,14 @@
 package accesslog
 
 import (
+	"context"
 	encodinghex "encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -399,3 +403,38 @@ func TestImplausibleQueue(t *testing.T) {
 		t.Errorf("%d times are implausible, want 1", n)
 	}
 }
+
+// What is wrong with the lines is told to who sent them; what is wrong with the
+// server is not.
+func TestWhoseFaultAnImportIs(t *testing.T) {
+	for _, tc := range []struct {
+		name, body string
+		st         State
+		status     int
+		words      string
+	}{
+		{"lines of no format", "hello\n", newMemory(), http.StatusBadRequest, "no known format"},
+		{"a state that cannot be read", "hello\n", brokenState{}, http.StatusBadRequest, "no known format"},
+		{"the same with good lines", "1772366370.250 0.120 200 GET /\n", brokenState{}, http.StatusInternalServerError, "import the same file again"},
+	} {
+		d := NewDoor(testIngester(newLedger(), tc.st))
+		w := httptest.NewRecorder()
+		query := url.Values{"service": {"shop"}}
+		if tc.status == http.StatusInternalServerError {
+			query.Set("format", plain)
+		}
+		d.ServeHTTP(w, httptest.NewRequest(http.MethodPost, ImportPath+"?"+query.Encode(), strings.NewReader(tc.body)))
+		d.Close()
+		if w.Code != tc.status || !strings.Contains(strings.ToLower(w.Body.String()), tc.words) || strings.Contains(w.Body.String(), "disk") {
+			t.Errorf("%s: %d %s", tc.name, w.Code, w.Body)
+		}
+	}
+}
+
+// brokenState cannot be read or written.
+type brokenState struct{}
+
+var errDisk = errors.New("disk failed")
+
+func (brokenState) Load(context.Context, string, func(string, []byte) error) error { return errDisk }
+func (brokenState) Save(context.Context, map[string][]byte) error                  { return errDisk }
