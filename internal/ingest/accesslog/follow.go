@@ -49,7 +49,8 @@ type Follower struct {
 	o      FollowOptions
 	tails  []*tail
 	buf    []byte
-	first  bool // the round under way is the first
+	first  bool              // the round under way is the first
+	broken map[string]string // by path: the failure that was logged last, until it is over
 	cancel context.CancelFunc
 	done   chan struct{}
 	stats  struct{ files, lag, rotations, truncations, failures, lost atomic.Int64 }
@@ -119,7 +120,7 @@ func newFollower(o FollowOptions) *Follower {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Follower{o: o, buf: make([]byte, blockBytes), first: true}
+	return &Follower{o: o, buf: make([]byte, blockBytes), first: true, broken: map[string]string{}}
 }
 
 func (f *Follower) closeFiles() {
@@ -149,6 +150,8 @@ func (f *Follower) look(ctx context.Context) error {
 			}
 			if err := f.begin(ctx, w, path); err != nil {
 				f.failed(ctx, path, err)
+			} else {
+				delete(f.broken, path)
 			}
 		}
 	}
@@ -160,8 +163,11 @@ func (f *Follower) look(ctx context.Context) error {
 func (f *Follower) readAll(ctx context.Context) error {
 	lag := int64(0)
 	for _, t := range slices.Clone(f.tails) {
+		said := f.stats.failures.Load()
 		if err := f.read(ctx, t); err != nil {
 			f.failed(ctx, t.path, err)
+		} else if f.stats.failures.Load() == said {
+			delete(f.broken, t.path)
 		}
 		if fi, err := t.file.Stat(); err == nil {
 			lag += max(fi.Size()-t.offset, 0)
@@ -177,6 +183,10 @@ func (f *Follower) failed(ctx context.Context, path string, err error) {
 		return
 	}
 	f.stats.failures.Add(1)
+	if f.broken[path] == err.Error() {
+		return // it fails once an interval, and was told
+	}
+	f.broken[path] = err.Error()
 	f.o.Logger.Error("follow access log", "file", path, "error", err)
 }
 

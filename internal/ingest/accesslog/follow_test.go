@@ -359,6 +359,9 @@ func TestFailuresAreTriedAgain(t *testing.T) {
 	if s := w.f.Stats(); s.Failures != 3 {
 		t.Errorf("stats %+v", s)
 	}
+	if n := strings.Count(w.said.String(), "level=ERROR"); n != 2 {
+		t.Errorf("told %d times of two failures, want each once:\n%s", n, w.said.String())
+	}
 }
 
 // Random writing, rotating, and restarting: each line is counted once.
