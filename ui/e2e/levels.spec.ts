@@ -177,8 +177,11 @@ test('a mark leads to its before and after', async ({ page }) => {
   await expect(page).toHaveURL(new RegExp(`/services/${t.service}/marks/${mark.id}`));
   await expect(page.getByRole('heading', { name: 'new index' })).toBeVisible();
   await expect(page.getByText('4f2a91c')).toBeVisible();
+  const cuts = [at - 300, at].map((start) => page.waitForResponse((r) => new RegExp(`/breakdown\\?.*start=${start}&`).test(r.url())));
   await page.getByRole('button', { name: '5 min', exact: true }).click();
   await expect(page).toHaveURL(/around=5m/);
+  // The breakdown is of the very same windows, not widened across the mark.
+  for (const [i, cut] of cuts.entries()) expect(await (await cut).json()).toMatchObject({ start: at - 300 + 300 * i, end: at + 300 * i });
   const match = `{service="${t.service}",kind="server"}`;
   const table = page.getByTestId('before-after');
   for (const [column, start] of [[1, at - 300], [2, at]]) {
