@@ -1,13 +1,15 @@
 package api
 
-// ApdexResponse answers GET /api/v1/apdex?match&start&end&step&width&t&by: Apdex of
-// requests per service, or per service and operation with by=operation. t, if
-// given, re-scores everything with that target; otherwise each row uses its own.
+// ApdexResponse answers GET /api/v1/apdex?match&start&end&step&width&t&by&overlay&tz:
+// Apdex of requests per service, or per service and operation with by=operation.
+// t, if given, re-scores everything with that target; otherwise each row uses its
+// own. With an overlay it is that of earlier days, at the times of the range.
 type ApdexResponse struct {
 	Range
-	Step  int64      `json:"step"`
-	Times []int64    `json:"times"`
-	Rows  []ApdexRow `json:"rows"`
+	Step    int64      `json:"step"`
+	Overlay *Overlay   `json:"overlay,omitempty"`
+	Times   []int64    `json:"times"`
+	Rows    []ApdexRow `json:"rows"`
 }
 
 // ApdexRow: satisfied up to T, tolerating up to 4T, failed is frustrated.

@@ -72,6 +72,10 @@ func TestRequests(t *testing.T) {
 			_, err := c.Nearest(ctx, NearestQuery{Time: "now-5m", By: []string{"a"}})
 			return err
 		}},
+		{"/api/v1/apdex?by=operation&end=now&match=%7Ba%3D%22b%22%7D&overlay=like&start=now-1h&t=0.3&tz=Europe%2FBerlin&width=80", func(c *Client) error {
+			_, err := c.Apdex(ctx, ApdexQuery{Match: `{a="b"}`, Start: "now-1h", End: "now", Grid: Grid{Width: 80}, T: 0.3, ByOperation: true, Overlay: "like", Zone: "Europe/Berlin"})
+			return err
+		}},
 		{"/api/v1/breakdown?above=0.99&end=now&high=2&limit=3&low=0.5&match=%7Ba%3D%22b%22%7D&overlay=week&q=0.5&start=now-1h&tz=Asia%2FKolkata&width=80", func(c *Client) error {
 			_, err := c.Breakdown(ctx, BreakdownQuery{span, Grid{Width: 80}, []string{"0.5"}, 0.99, 0.5, 2, 3, "week", "Asia/Kolkata"})
 			return err

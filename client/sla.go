@@ -17,6 +17,9 @@ type ApdexQuery struct {
 	Grid
 	T           float64 // seconds for every row; 0: each row's own target
 	ByOperation bool
+	// Overlay scores an earlier day instead, by the wall clock of Zone (UTC if
+	// empty): day, week, or like (the last day like it).
+	Overlay, Zone string
 }
 
 func (c *Client) Apdex(ctx context.Context, q ApdexQuery) (*api.ApdexResponse, error) {
@@ -27,6 +30,8 @@ func (c *Client) Apdex(ctx context.Context, q ApdexQuery) (*api.ApdexResponse, e
 	if q.ByOperation {
 		v.Set("by", "operation")
 	}
+	set(v, "overlay", q.Overlay)
+	set(v, "tz", q.Zone)
 	return get[api.ApdexResponse](ctx, c, "/api/v1/apdex", v)
 }
 

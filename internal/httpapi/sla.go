@@ -23,6 +23,7 @@ type apdexInput struct {
 	Start Time     `query:"start" doc:"beginning of the range, inclusive; six hours before end unless said otherwise"`
 	End   Time     `query:"end" doc:"end of the range, exclusive; now unless said otherwise"`
 	Grid
+	Overlay
 	T  List   `query:"t" doc:"seconds that satisfy a user, for every row; each row's own target unless given"`
 	By string `query:"by" doc:"operation scores every operation by itself"`
 }
@@ -122,6 +123,9 @@ func (s *server) apdex(ctx context.Context, in *apdexInput) (*api.ApdexResponse,
 		r.ByOperation = true
 	default:
 		return nil, query.Invalid("by", "cannot score by %s; write operation, or leave by out for services", quote(in.By))
+	}
+	if r.Overlay, err = in.Overlay.parse(); err != nil {
+		return nil, err
 	}
 	return sla.Apdex(ctx, s.Store, s.targets, r)
 }

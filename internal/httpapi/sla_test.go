@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -132,6 +133,8 @@ func TestBadSLAInput(t *testing.T) {
 		{"GET", "timeline?overlay=wek", "", "overlay", `did you mean "week"?`},
 		{"GET", "timeline?overlay=day&offset=1d", "", "overlay", "write one of them"},
 		{"GET", "timeline?overlay=day&tz=Berlin", "", "tz", `did you mean "Europe/Berlin"?`},
+		{"GET", "apdex?overlay=wek", "", "overlay", `did you mean "week"?`},
+		{"GET", "apdex?overlay=day&tz=Berlin", "", "tz", `did you mean "Europe/Berlin"?`},
 		{"GET", "timeline?per=second", "", "per", "write request"},
 		{"GET", "timeline?per=request&family=orders_total", "", "match", `write match={service="checkout"}`},
 		{"GET", "apdex?t=-1", "", "t", "one positive number"},
@@ -181,6 +184,26 @@ func TestOverlay(t *testing.T) {
 		if e := decodeJSON[api.Error](t, body).Error; code != 400 || e.Field != "overlay" {
 			t.Errorf("%s: %d %s", path, code, body)
 		}
+	}
+}
+
+// Apdex of an earlier day is what that day had been scored at.
+func TestApdexOverlay(t *testing.T) {
+	srv := shop(t, Options{})
+	score := func(params ...string) api.ApdexResponse {
+		code, body := fetch(t, srv, "/api/v1/apdex", append([]string{"match", `{service="checkout"}`, "step", "10m", "t", "0.02"}, params...)...)
+		if code != 200 {
+			t.Fatalf("%d %s", code, body)
+		}
+		return decodeJSON[api.ApdexResponse](t, body)
+	}
+	was := score("start", "2026-05-09T08:00:00Z", "end", "2026-05-09T09:00:00Z")
+	laid := score("start", "2026-05-10T08:00:00Z", "end", "2026-05-10T09:00:00Z", "overlay", "day", "tz", "Europe/Berlin")
+	if laid.Overlay == nil || laid.Overlay.Of != "Sat 9 May" || laid.Times[0] != was.Times[0]+86400 || len(laid.Rows) != 1 {
+		t.Fatalf("%+v", laid)
+	}
+	if got, want := laid.Rows[0], was.Rows[0]; !slices.Equal(got.Over, want.Over) || got.Requests != want.Requests || got.Requests == 0 || got.Apdex != want.Apdex {
+		t.Errorf("laid over: %+v\nthat day: %+v", got, want)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"tailscope/api"
 	"tailscope/hist"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
@@ -18,14 +19,16 @@ type RequestsRequest struct {
 	Whole   bool     // one step, cut as finely as the kept slots allow; Grid is ignored
 	By      []string // labels to group by, service is always one
 	Measure store.Measure
+	Overlay Overlay // an earlier day, at the times of the range
 }
 
 // Requested are requests per group and step.
 type Requested struct {
-	Start, End int64 // covered, Unix seconds
-	Step       int64 // 0 when asked for the whole
-	Until      int64 // where the range asked for ends: the last step may reach beyond
-	Slot       int64 // the coarsest slots that were read
+	Start, End int64        // covered, Unix seconds
+	Step       int64        // 0 when asked for the whole
+	Until      int64        // where the range asked for ends: the last step may reach beyond
+	Slot       int64        // the coarsest slots that were read
+	Overlay    *api.Overlay // which earlier days they are of; nil: those asked for
 	// Entry says that spans of kind server or consumer were found, which are
 	// then the only ones counted, at least for one of the services.
 	Entry  bool
@@ -62,8 +65,12 @@ func Requests(ctx context.Context, st store.Store, r RequestsRequest) (*Requeste
 	if err := sel.wantDistribution("requests"); err != nil {
 		return nil, err
 	}
+	if err := r.Overlay.check(); err != nil {
+		return nil, err
+	}
+	st = r.Overlay.over(st, lastBase(r.End))
 	sel.q.Measure = r.Measure
-	out := &Requested{Until: lastBase(r.End)}
+	out := &Requested{Until: lastBase(r.End), Overlay: r.Overlay.describe(r.Start.Unix(), r.End.Unix())}
 	var res *store.Result
 	n := 1
 	if r.Whole {

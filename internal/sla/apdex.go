@@ -18,6 +18,7 @@ type ApdexRequest struct {
 	query.Grid
 	T           float64 // > 0 scores everything by it instead of by the targets
 	ByOperation bool
+	Overlay     query.Overlay // scores earlier days in place of the range
 }
 
 // maxRows bounds the rows of one answer.
@@ -42,7 +43,7 @@ func Apdex(ctx context.Context, st store.Store, targets *Targets, r ApdexRequest
 	if r.ByOperation {
 		by = append(by, series.LabelOperation)
 	}
-	found, err := query.Requests(ctx, st, query.RequestsRequest{Selection: r.Selection, Grid: r.Grid, By: by})
+	found, err := query.Requests(ctx, st, query.RequestsRequest{Selection: r.Selection, Grid: r.Grid, By: by, Overlay: r.Overlay})
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +51,7 @@ func Apdex(ctx context.Context, st store.Store, targets *Targets, r ApdexRequest
 		return nil, &query.Error{Code: query.CodeTooMany, Field: "match", Message: "the answer would have more than 2000 rows; add a service to match"}
 	}
 	n := int((found.End - found.Start) / found.Step)
-	out := &api.ApdexResponse{Range: api.Range{Start: found.Start, End: found.End}, Step: found.Step, Times: make([]int64, n), Rows: []api.ApdexRow{}}
+	out := &api.ApdexResponse{Range: api.Range{Start: found.Start, End: found.End}, Step: found.Step, Overlay: found.Overlay, Times: make([]int64, n), Rows: []api.ApdexRow{}}
 	for i := range out.Times {
 		out.Times[i] = found.Start + int64(i)*found.Step
 	}
