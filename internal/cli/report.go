@@ -92,6 +92,16 @@ func newReportSLA(io streams) *cobra.Command {
 	return cmd
 }
 
+// lastMoment is where the report ends. A date is a whole day of the report's zone.
+func (f *slaFlags) lastMoment() (time.Time, error) {
+	if day, err := time.Parse(time.DateOnly, f.end); err == nil {
+		if zone, err := time.LoadLocation(f.zone); err == nil { // else the server says what is wrong
+			return time.Date(day.Year(), day.Month(), day.Day()+1, 0, 0, 0, 0, zone), nil
+		}
+	}
+	return parseMoment(f.end, f.now())
+}
+
 func (f *slaFlags) query() (client.SLAQuery, error) {
 	q := client.SLAQuery{Period: f.period, Count: f.count, Zone: f.zone}
 	if f.service == "" {
@@ -102,7 +112,7 @@ func (f *slaFlags) query() (client.SLAQuery, error) {
 	}
 	q.Match = matchText(f.matchers())
 	if f.end != "now" {
-		at, err := parseMoment(f.end, f.now())
+		at, err := f.lastMoment()
 		if err != nil {
 			return q, usage{fmt.Errorf("--end %w", err)}
 		}

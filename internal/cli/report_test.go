@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,6 +60,24 @@ func slaFixture() *api.SLAResponse {
 	r.Rows, r.All = []api.SLAPeriod{a, b, c}, all
 	r.Notes = []string{"a note of the server"}
 	return r
+}
+
+// A date is the whole of that day, where the report has its days.
+func TestReportEnd(t *testing.T) {
+	for args, want := range map[string]string{
+		"--end 2026-10-25 --tz Europe/Berlin":           "end=1792969200 Europe/Berlin",
+		"--end 2026-10-25":                              "end=1792972800 UTC",
+		"--end 2026-10-25T12:00:00Z --tz Europe/Berlin": "end=1792929600 Europe/Berlin",
+	} {
+		srv, asked := answering(t, slaFixture())
+		if _, stderr, code := run(t, append(strings.Fields("report sla --service shop --server "+srv.URL), strings.Fields(args)...)...); code != exitOK {
+			t.Fatalf("%s: %s", args, stderr)
+		}
+		end, zone, _ := strings.Cut(want, " ")
+		if got := strings.Join(*asked, "; "); !strings.Contains(got, end+"&") || !strings.HasSuffix(got, "tz="+url.QueryEscape(zone)) {
+			t.Errorf("%s asks %s, want %s", args, got, want)
+		}
+	}
 }
 
 func TestReportSLA(t *testing.T) {

@@ -33,7 +33,7 @@ type slaInput struct {
 	Period    string   `query:"period" doc:"day, week or month; week unless said otherwise"`
 	Count     Int      `query:"count" doc:"periods to answer; 7 days, 8 weeks or 6 months unless said otherwise"`
 	TZ        string   `query:"tz" doc:"time zone in which days begin, such as Europe/Berlin; UTC unless said otherwise"`
-	End       Time     `query:"end" doc:"a moment in the last period; now unless said otherwise"`
+	End       Time     `query:"end" doc:"the last period is the one before this moment, or that holds it; now unless said otherwise"`
 	Objective List     `query:"objective" doc:"share of requests, between 0 and 1, that should be good: not failed, and no slower than under"`
 	Under     List     `query:"under" doc:"seconds within which a good request is answered"`
 	T         List     `query:"t" doc:"seconds that satisfy a user; the target of the service or operation unless given"`

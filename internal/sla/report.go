@@ -16,7 +16,7 @@ import (
 )
 
 // ReportRequest asks for the report. The selection names a service; its start
-// is not used, and its end is where the last period ends or is cut.
+// is not used, and the last period is the one that holds the moment before its end.
 type ReportRequest struct {
 	query.Selection
 	Now       time.Time
@@ -84,7 +84,7 @@ type report struct {
 	t     float64
 	notes []string
 	first int64 // Unix seconds: where the data begin; math.MaxInt64 if there are none
-	until int64 // and where they end: now, or the end asked for
+	until int64 // and where they end: now, or with the last period
 }
 
 // Report answers how a service did by day, week or month of a time zone.
@@ -135,6 +135,7 @@ func Report(ctx context.Context, st store.Store, targets *Targets, r ReportReque
 }
 
 func (x *report) make(ctx context.Context, list []period, out *api.SLAResponse) error {
+	x.End = list[len(list)-1].end
 	x.until = min(x.End.Unix(), x.Now.Unix())
 	if err := x.findFirst(ctx, list[0].start); err != nil {
 		return err

@@ -358,6 +358,22 @@ func TestRunningPeriod(t *testing.T) {
 	}
 }
 
+// A moment in a period of the past asks for the whole of it.
+func TestPastPeriodIsWhole(t *testing.T) {
+	w := querytest.NewWriter()
+	sunday := at(t, "2026-10-24T22:00:00Z") // 25 hours in Berlin
+	for h := range int64(72) {
+		put(w, sunday.Unix()+(h-24)*3600, 1, 0.1)
+	}
+	for _, end := range []time.Time{sunday.Add(time.Second), sunday.Add(12 * time.Hour), sunday.Add(25 * time.Hour)} {
+		r := ReportRequest{Selection: query.Selection{End: end}, Now: sunday.Add(48 * time.Hour), Period: Day, Count: 1, Zone: "Europe/Berlin"}
+		out, _ := ask(t, w, r, 0)
+		if x := out.Rows[0]; x.Name != "2026-10-25" || x.Requests != 25 || x.Partial || x.Covered != 25*3600 {
+			t.Errorf("asked at %s: %+v", end, x)
+		}
+	}
+}
+
 // Throughput is over the time since the data began, not since Monday.
 func TestCoveredSinceFirstData(t *testing.T) {
 	w := querytest.NewWriter()
