@@ -121,6 +121,8 @@ test('yesterday lies over today on every chart, by its day', async ({ page }) =>
   await expect(page.getByRole('img', { name: /^Rate\./ })).toHaveAttribute('aria-label', new RegExp(`${day}: from`));
   await page.reload();
   await expect(quantiles).toHaveAttribute('aria-label', new RegExp(`p95 ${day}`));
+  await page.getByRole('checkbox', { name: 'Apdex', exact: true }).check();
+  await expect(page.getByRole('img', { name: /^Apdex\./ })).toHaveAttribute('aria-label', new RegExp(`${day}: from 1\\.00 to 1\\.00`));
 });
 
 test('yesterday lies over the stacked charts', async ({ page }) => {

@@ -24,6 +24,7 @@ export interface ApdexRow {
 
 export interface ApdexResponse extends Range {
   step: number;
+  overlay?: { name: string; of: string; zone: string } | null;
   times: number[] | null;
   rows: ApdexRow[] | null;
 }
@@ -34,7 +35,7 @@ export interface ApdexTarget {
   t: number;
 }
 
-export const readApdex = (q: { match: string; start: number; end: number; width: number }, signal?: AbortSignal) => get<ApdexResponse>('apdex', { ...q }, signal);
+export const readApdex = (q: { match: string; start: number; end: number; width: number; overlay?: string; tz?: string }, signal?: AbortSignal) => get<ApdexResponse>('apdex', { ...q }, signal);
 export const readTargets = (signal?: AbortSignal) => get<{ default: number; targets: ApdexTarget[] | null }>('apdex-targets', {}, signal);
 export const putTarget = (t: ApdexTarget) => request<ApdexTarget>('PUT', '/api/v1/apdex-targets', undefined, t);
 export const deleteTarget = (t: { service: string; operation?: string }) =>
