@@ -441,6 +441,20 @@ func TestWorstTenantIsNoChance(t *testing.T) {
 	}
 }
 
+// A tenant that sends nearly all requests is measured by the others too.
+func TestWorstTenantMayBeTheLargest(t *testing.T) {
+	w := querytest.NewWriter()
+	end := at(t, "2026-05-18T00:00:00Z")
+	put(w, end.Unix()-500, 8550, 0.1, series.LabelTenant, "large")
+	put(w, end.Unix()-500, 450, 3, series.LabelTenant, "large")
+	put(w, end.Unix()-500, 990, 0.1, series.LabelTenant, "small")
+	put(w, end.Unix()-500, 10, 3, series.LabelTenant, "small")
+	out, _ := ask(t, w, ReportRequest{Selection: query.Selection{End: end}, Period: Day, Count: 1}, 0)
+	if w := out.Rows[0].Worst; w == nil || w.Name != "large" {
+		t.Errorf("the worst is %+v, want large", w)
+	}
+}
+
 // refusing is a store that will not read so many tenants.
 type refusing struct{ store.Store }
 

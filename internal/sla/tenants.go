@@ -45,15 +45,18 @@ func (t *tenantSums) api(target float64) (*api.SLATenant, error) {
 }
 
 // excess is how many more requests of the tenant were frustrated than its share
-// of the requests would make it; 0 where that may be chance.
-func (t *tenantSums) excess(target, share float64) float64 {
+// of the requests would make it; 0 where that may be chance. The tenant's are
+// among all, without which one that sends nearly all could never stand out: it is
+// as if its requests were drawn from all without putting them back.
+func (t *tenantSums) excess(target float64, of query.Apdex) float64 {
 	a := query.ScoreApdex(t.good, t.errors(), target)
 	if a.Requests < fewRequests {
 		return 0
 	}
-	n := float64(a.Requests)
+	n, share := float64(a.Requests), of.Frustrated/float64(of.Requests)
 	more := a.Frustrated - n*share
-	if more <= sure*math.Sqrt(n*share*(1-share)) {
+	others := max(0, 1-n/float64(of.Requests))
+	if more <= sure*math.Sqrt(n*share*(1-share)*others) {
 		return 0
 	}
 	return more
@@ -62,11 +65,10 @@ func (t *tenantSums) excess(target, share float64) float64 {
 // worst is the tenant with the greatest excess, nil if none has any.
 func worst(tenants []*tenantSums, of *outcomes, target float64) *tenantSums {
 	a := query.ScoreApdex(of.good, of.errors(), target)
-	share := a.Frustrated / float64(a.Requests)
 	var best *tenantSums
 	most := 0.0
 	for _, t := range tenants {
-		if e := t.excess(target, share); e > most || e == most && e > 0 && t.name < best.name {
+		if e := t.excess(target, a); e > most || e == most && e > 0 && t.name < best.name {
 			best, most = t, e
 		}
 	}
