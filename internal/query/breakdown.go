@@ -59,11 +59,8 @@ func Breakdown(ctx context.Context, st store.Store, r BreakdownRequest) (*api.Br
 	if err := r.Band.check(); err != nil {
 		return nil, err
 	}
-	if r.Limit == 0 {
-		r.Limit = 10
-	}
-	if r.Limit < 0 || r.Limit > 100 {
-		return nil, Invalid("limit", "limit %d is not between 1 and 100", r.Limit)
+	if err := checkLimit(&r.Limit, 10, 100); err != nil {
+		return nil, err
 	}
 	if err := checkRange(r.Start, r.End); err != nil {
 		return nil, err

@@ -90,12 +90,7 @@ func (b *breakdown) countRequests(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	isRequest := func(g store.Group) bool { return slices.Contains(requestKinds, g.Labels.Get(series.LabelKind)) }
-	some := slices.ContainsFunc(res.Groups, isRequest)
-	for _, g := range res.Groups {
-		if some && !isRequest(g) {
-			continue
-		}
+	for _, g := range onlyRequests(res.Groups) {
 		for _, p := range g.Points {
 			if i := b.step(p.Start); i >= 0 && p.Hist != nil {
 				b.out.Requests[i] += p.Hist.Count
@@ -153,7 +148,7 @@ func (b *breakdown) whyEmpty(ctx context.Context) (string, error) {
 			return false, false, err
 		}
 		for _, g := range res.Groups {
-			entry = entry || slices.Contains(requestKinds, g.Labels.Get(series.LabelKind))
+			entry = entry || isRequest(g)
 		}
 		return entry, len(res.Groups) > 0, nil
 	}

@@ -42,6 +42,18 @@ func Invalid(field, format string, args ...any) *Error {
 	return &Error{Code: CodeInvalid, Field: field, Message: fmt.Sprintf(format, args...)}
 }
 
+// checkLimit settles how many of something are answered: usual where nothing
+// is asked for, and at most most.
+func checkLimit(limit *int, usual, most int) error {
+	if *limit == 0 {
+		*limit = usual
+	}
+	if *limit < 0 || *limit > most {
+		return Invalid("limit", "limit %d is not between 1 and %d", *limit, most)
+	}
+	return nil
+}
+
 // AsError sorts any error into an *Error; nil stays nil.
 func AsError(err error) *Error {
 	var e *Error

@@ -24,11 +24,8 @@ type LabelsRequest struct {
 // matcher on a label does not narrow that label's own values, so that a filter
 // can offer what it does not show.
 func Labels(ctx context.Context, st store.Store, r LabelsRequest) (*api.LabelsResponse, error) {
-	if r.Limit == 0 {
-		r.Limit = 100
-	}
-	if r.Limit < 0 || r.Limit > MaxGroups {
-		return nil, Invalid("limit", "limit %d is not between 1 and %d", r.Limit, MaxGroups)
+	if err := checkLimit(&r.Limit, 100, MaxGroups); err != nil {
+		return nil, err
 	}
 	sel, err := resolve(ctx, st, r.Selection, nil)
 	if err != nil {

@@ -52,11 +52,8 @@ func (o *operation) mean() float64 { return o.sum / float64(o.calls) }
 // the store however many operations there are: the sums of all, then buckets
 // and steps of those on the page.
 func Operations(ctx context.Context, st store.Store, r OperationsRequest) (*api.OperationsResponse, error) {
-	if r.Limit == 0 {
-		r.Limit = 50
-	}
-	if r.Limit < 0 || r.Limit > 1000 {
-		return nil, Invalid("limit", "limit %d is not between 1 and 1000", r.Limit)
+	if err := checkLimit(&r.Limit, 50, 1000); err != nil {
+		return nil, err
 	}
 	if r.Offset < 0 {
 		return nil, Invalid("offset", "offset %d is negative; write 0 or more", r.Offset)

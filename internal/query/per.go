@@ -3,7 +3,6 @@ package query
 import (
 	"context"
 	"math"
-	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -54,12 +53,7 @@ func (t *timeline) countRequests(ctx context.Context, st store.Store, q store.Qu
 	if t.requests == nil {
 		t.requests = make([]float64, t.n)
 	}
-	isRequest := func(g store.Group) bool { return slices.Contains(requestKinds, g.Labels.Get(series.LabelKind)) }
-	entry := slices.ContainsFunc(res.Groups, isRequest)
-	for _, g := range res.Groups {
-		if entry && !isRequest(g) {
-			continue
-		}
+	for _, g := range onlyRequests(res.Groups) {
 		for _, p := range g.Points {
 			if i := t.index(p.Start); i >= 0 && p.Hist != nil {
 				t.requests[i] += float64(p.Hist.Count)

@@ -90,14 +90,14 @@ func Requests(ctx context.Context, st store.Store, r RequestsRequest) (*Requeste
 	out.Slot = slotOf(res)
 	entries := map[string]bool{}
 	for _, g := range res.Groups {
-		if len(g.Points) > 0 && slices.Contains(requestKinds, g.Labels.Get(series.LabelKind)) {
+		if len(g.Points) > 0 && isRequest(g) {
 			entries[g.Labels.Get(series.LabelService)] = true
 			out.Entry = true
 		}
 	}
 	index := map[string]int{}
 	for _, g := range res.Groups {
-		if entries[g.Labels.Get(series.LabelService)] && !slices.Contains(requestKinds, g.Labels.Get(series.LabelKind)) {
+		if entries[g.Labels.Get(series.LabelService)] && !isRequest(g) {
 			continue
 		}
 		key := groupKey(g.Labels, by)

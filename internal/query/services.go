@@ -20,6 +20,19 @@ const DefaultApdexT = 0.5
 // requestKinds are the span kinds that are requests of a service.
 var requestKinds = []string{"server", "consumer"}
 
+func isRequest(g store.Group) bool {
+	return slices.Contains(requestKinds, g.Labels.Get(series.LabelKind))
+}
+
+// onlyRequests leaves those of a service's groups, told apart by kind, that are
+// requests: all when none is. It uses the memory of groups.
+func onlyRequests(groups []store.Group) []store.Group {
+	if slices.ContainsFunc(groups, isRequest) {
+		groups = slices.DeleteFunc(groups, func(g store.Group) bool { return !isRequest(g) })
+	}
+	return groups
+}
+
 // ServicesRequest asks for every service at a glance.
 type ServicesRequest struct {
 	Selection
@@ -79,10 +92,7 @@ func Services(ctx context.Context, st store.Store, r ServicesRequest) (*api.Serv
 }
 
 func service(name string, groups []store.Group, q store.Query, n int, r ServicesRequest, apdexT float64) (api.Service, error) {
-	isRequest := func(g store.Group) bool { return slices.Contains(requestKinds, g.Labels.Get(series.LabelKind)) }
-	if slices.ContainsFunc(groups, isRequest) {
-		groups = slices.DeleteFunc(groups, func(g store.Group) bool { return !isRequest(g) })
-	}
+	groups = onlyRequests(groups)
 	s := api.Service{Name: name, ApdexT: api.Float(apdexT), Sparkline: api.Sparkline{Rate: nans(n), P95: nans(n)}}
 	all, good := hist.New(hist.MaxSchema), hist.New(hist.MaxSchema)
 	t := &timeline{start: q.Start, step: q.Step, n: n, until: lastBase(r.End), groups: map[string]*timelineGroup{}}
@@ -140,11 +150,8 @@ type TenantsRequest struct {
 // Tenants lists tenants by their requests, a page at a time. Requests are
 // spans of kind server or consumer, or all when the selection has neither.
 func Tenants(ctx context.Context, st store.Store, r TenantsRequest) (*api.TenantsResponse, error) {
-	if r.Limit == 0 {
-		r.Limit = 50
-	}
-	if r.Limit < 0 || r.Limit > 1000 {
-		return nil, Invalid("limit", "limit %d is not between 1 and 1000", r.Limit)
+	if err := checkLimit(&r.Limit, 50, 1000); err != nil {
+		return nil, err
 	}
 	if r.Offset < 0 {
 		return nil, Invalid("offset", "offset %d is negative; write 0 or more", r.Offset)

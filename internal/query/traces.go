@@ -44,11 +44,8 @@ var whyNames = []struct {
 
 // Traces lists requests of kept traces.
 func Traces(ctx context.Context, st store.Store, r TracesRequest) (*api.TracesResponse, error) {
-	if r.Limit == 0 {
-		r.Limit = 100
-	}
-	if r.Limit < 0 || r.Limit > 1000 {
-		return nil, Invalid("limit", "limit %d is not between 1 and 1000", r.Limit)
+	if err := checkLimit(&r.Limit, 100, 1000); err != nil {
+		return nil, err
 	}
 	if err := checkRange(r.Start, r.End); err != nil {
 		return nil, err
