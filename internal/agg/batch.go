@@ -473,11 +473,9 @@ func (a *Aggregator) define(t Target, gen uint32) error {
 	for _, s := range [...]uint32{r.marginal, r.full} {
 		if s != 0 && a.reg.series.at(s).defined != gen {
 			a.reg.series.at(s).defined = gen
-			if s == r.full && r.marginal != 0 {
-				if tenant, ok := tenantOf(a.reg.meta.at(s), a.reg.meta.at(r.marginal)); ok {
-					a.defs = appendTenantDefinition(a.defs, s, r.marginal, tenant)
-					continue
-				}
+			if s == r.full && r.marginal != 0 && a.reg.series.at(s).tenant {
+				a.defs = appendTenantDefinition(a.defs, s, r.marginal, a.reg.meta.at(s).Labels.Get(series.LabelTenant))
+				continue
 			}
 			a.defs = appendSeriesDefinition(a.defs, s, a.reg.meta.at(s))
 		}
@@ -485,28 +483,6 @@ func (a *Aggregator) define(t Target, gen uint32) error {
 	a.defs = appendTargetDefinition(a.defs, n, r.full, r.marginal)
 	r.generation = gen
 	return nil
-}
-
-// tenantOf returns what a Full series has beyond its marginal, if it lacks
-// nothing but the instance: the series of folded tenants lack more.
-func tenantOf(full, marginal *series.Series) (tenant string, ok bool) {
-	n, has := 0, false
-	full.Labels.Range(func(l labels.Label) {
-		n++
-		if l.Name == series.LabelTenant {
-			tenant, has = l.Value, true
-		}
-	})
-	if has {
-		n--
-	}
-	m := 0
-	marginal.Labels.Range(func(l labels.Label) {
-		if l.Name != series.LabelInstance {
-			m++
-		}
-	})
-	return tenant, n == m
 }
 
 // undefine takes back the marks of define when the definitions were not written.

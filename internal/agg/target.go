@@ -50,6 +50,7 @@ type seriesRec struct {
 	refs       uint32 // targets and marginals that lead to it
 	total      uint32 // for a marginal: its Total series
 	live       bool
+	tenant     bool // a Full one that differs from its marginals in tenant and instance only
 }
 
 // registry numbers the active series and targets. Guarded by Aggregator.mu.
@@ -267,6 +268,7 @@ func (r *registry) span(family string, id *SpanIdentity, k *spanKey, pressed boo
 	if full == 0 {
 		g.names.tenant = id.Tenant
 		full = r.add(r.build(&g.names, series.Full, fold), of)
+		r.series.at(full).tenant = !fold
 		g.names.tenant = ""
 	}
 	if g.marginal == 0 {
