@@ -27,19 +27,25 @@ type breakdown struct {
 
 	maxCells, maxSeen, maxFans int
 
-	rows targets
-	comp [256]int64 // of one request
-	used []uint8
+	rows     targets
+	epoch    uint32     // of the sink, when the traces at hand began to be closed
+	identity Identity   // what is being resolved
+	comp     [256]int64 // of one request
+	used     []uint8
 }
 
 // selfTime is one observation of span_self_seconds.
 type selfTime struct {
 	end, nanos int64
+	target     Target
+	epoch      uint32 // of target
 	name       Name
 	weight     uint32
 	comp       uint8
 	failed     bool
 }
+
+const selfBytes = 40
 
 // movedClock is one observation of clock_skew_seconds.
 type movedClock struct {
@@ -67,18 +73,22 @@ const (
 
 const fanBytes = 260
 
+// maxSeen is how many observations are handed over at once: few enough that
+// they are still in the processor's caches.
+const maxSeen = 8 << 10
+
 func (b *breakdown) init(c *closer, bound int64) {
 	b.c = c
 	b.fans = map[fanKey]*cell{}
 	b.maxCells = int(bound / 8 * 3 / (cellBytes + 16))
-	b.maxSeen = min(int(bound/8/32), 1<<16)
+	b.maxSeen = min(int(bound/8/selfBytes), maxSeen)
 	b.maxFans = int(bound / 16 / fanBytes)
 	b.rows.init(c.a.o.Sink, min(c.a.o.MaxParts, int(bound/8*3/rowBytes)))
 	b.rows.began = c.a.o.Now().Unix()
 }
 
 func (b *breakdown) bytes() int64 {
-	return b.cells.bytes() + int64(cap(b.seen))*32 + int64(cap(b.moved))*64 + int64(len(b.fans))*fanBytes + b.rows.bytes()
+	return b.cells.bytes() + int64(cap(b.seen))*selfBytes + int64(cap(b.moved))*64 + int64(len(b.fans))*fanBytes + b.rows.bytes()
 }
 
 func (b *breakdown) empty() bool {
@@ -130,7 +140,7 @@ func (b *breakdown) record(t *tree, q *req, queued int64) {
 		}
 	}
 	for _, comp := range b.used {
-		b.see(selfTime{end, b.comp[comp], nd.name, nd.weight, comp, nd.flags&failed != 0})
+		b.see(info, nd, comp, end, b.comp[comp])
 		b.comp[comp] = 0
 	}
 	b.used = b.used[:0]
@@ -142,11 +152,13 @@ func (b *breakdown) record(t *tree, q *req, queued int64) {
 // micros rounds to microseconds.
 func micros(nanos int64) int64 { return (nanos + 500) / 1000 }
 
-func (b *breakdown) see(s selfTime) {
+// see takes in one observation of self time.
+func (b *breakdown) see(info *nameInfo, nd *node, comp uint8, end, nanos int64) {
 	if cap(b.seen) == 0 {
 		b.seen = make([]selfTime, 0, b.maxSeen)
 	}
-	b.seen = append(b.seen, s)
+	failed := nd.flags&failed != 0
+	b.seen = append(b.seen, selfTime{end, nanos, b.self(info, comp, failed, b.epoch), b.epoch, nd.name, nd.weight, comp, failed})
 }
 
 // queue takes in the time before a request, which its duration lacks. The
@@ -168,7 +180,7 @@ func (b *breakdown) queue(nd *node, info *nameInfo, queued int64, row, at uint64
 	x.counts[partCalls] += w
 	x.counts[withPart] += w
 	comp := b.c.part[info.queue].comp
-	b.see(selfTime{nd.end - nd.shift, waited, nd.name, nd.weight, comp, nd.flags&failed != 0})
+	b.see(info, nd, comp, nd.end-nd.shift, waited)
 }
 
 // skews takes in the calls of a trace whose clocks disagree.
@@ -208,13 +220,17 @@ func (b *breakdown) fanOuts(t *tree) {
 	}
 }
 
-// bound hands over before its time what would grow beyond its bound, and gives
-// it up if that fails. Twice what one more trace may add is left free.
-func (b *breakdown) bound(ctx context.Context) {
-	spare := 2 * b.c.a.o.MaxSpans
-	cells, seen := len(b.cells.list)+min(spare, b.maxCells/2) > b.maxCells, len(b.seen)+min(spare, b.maxSeen/2) > b.maxSeen
+// bound hands over before its time what a trace would let grow beyond its
+// bound, and gives it up if that fails. Each request has cells for itself, its
+// queue and its parts, of which there are no more than spans of it.
+func (b *breakdown) bound(ctx context.Context, t *tree) {
+	more := 0
+	for i := range t.reqs {
+		more += int(t.reqs[i].size) + 2
+	}
+	cells, seen := len(b.cells.list)+more > b.maxCells, len(b.seen)+more > b.maxSeen
 	fans := len(b.fans) > b.maxFans
-	if !cells && !seen && !fans && len(b.moved) < 1<<14 {
+	if b.empty() || !cells && !seen && !fans && len(b.moved) < 1<<14 {
 		return
 	}
 	if err := b.commit(ctx, cells || fans); err != nil {

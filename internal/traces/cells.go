@@ -61,9 +61,14 @@ type cells struct {
 	list  []cell
 	table []uint32 // index+1
 	hint  int      // the cell after the one that was found last
+
+	order, swap []uint32 // of sorted
+	count       []uint32
 }
 
-func (c *cells) bytes() int64 { return int64(cap(c.list))*cellBytes + int64(len(c.table))*4 }
+func (c *cells) bytes() int64 {
+	return int64(cap(c.list))*cellBytes + int64(len(c.table)+cap(c.order)+cap(c.swap)+cap(c.count))*4
+}
 
 // get finds or makes a cell. It is valid until the next get. Requests of one
 // operation ask for the same cells one after another, so that they lie in this
@@ -101,11 +106,6 @@ func cellHash(row, at uint64) uint64 {
 
 func (c *cells) grow() {
 	c.table = make([]uint32, max(1024, 2*len(c.table)))
-	c.index()
-}
-
-// index enters the list anew, after the table was cleared.
-func (c *cells) index() {
 	mask := uint64(len(c.table) - 1)
 	for i := range c.list {
 		p := cellHash(c.list[i].row, c.list[i].at) & mask
@@ -116,19 +116,68 @@ func (c *cells) index() {
 	}
 }
 
-// sort puts the list in order of row, slot and bucket; the table stays true.
-func (c *cells) sort() {
-	slices.SortFunc(c.list, func(a, b cell) int {
-		if a.row != b.row {
-			return cmp.Compare(a.row, b.row)
+// sorted returns the numbers of all cells, in order of row, slot and bucket.
+// Each key has few values that lie close together: they are counted, not compared.
+func (c *cells) sorted() []uint32 {
+	n := len(c.list)
+	c.order, c.swap = slices.Grow(c.order[:0], n)[:n], slices.Grow(c.swap[:0], n)[:n]
+	for i := range c.order {
+		c.order[i] = uint32(i)
+	}
+	for _, key := range [...]func(x *cell) uint64{
+		func(x *cell) uint64 { return uint64(int64(int16(x.at)) - zeroBucket) },
+		func(x *cell) uint64 { return x.at >> 16 },
+		func(x *cell) uint64 { return x.row & math.MaxUint32 },
+		func(x *cell) uint64 { return x.row >> 32 },
+	} {
+		if !c.sortBy(key) {
+			slices.SortFunc(c.order, func(i, j uint32) int { return c.list[i].compare(&c.list[j]) })
+			break
 		}
-		if s := cmp.Compare(a.at>>16, b.at>>16); s != 0 {
-			return s
-		}
-		return cmp.Compare(int16(a.at), int16(b.at))
-	})
-	clear(c.table)
-	c.index()
+	}
+	return c.order
+}
+
+// sortBy puts the order in order of one key and leaves it as it is among
+// equals; false says that the key's values are too far apart.
+func (c *cells) sortBy(key func(*cell) uint64) bool {
+	least, most := uint64(math.MaxUint64), uint64(0)
+	for i := range c.list {
+		k := key(&c.list[i])
+		least, most = min(least, k), max(most, k)
+	}
+	if len(c.list) == 0 || most == least {
+		return true
+	}
+	span := most - least + 1
+	if span > uint64(4*len(c.list)+1<<10) {
+		return false
+	}
+	c.count = slices.Grow(c.count[:0], int(span)+1)[:span+1]
+	clear(c.count)
+	for i := range c.list {
+		c.count[key(&c.list[i])-least+1]++
+	}
+	for i := uint64(1); i < span; i++ {
+		c.count[i] += c.count[i-1]
+	}
+	for _, i := range c.order {
+		at := &c.count[key(&c.list[i])-least]
+		c.swap[*at] = i
+		*at++
+	}
+	c.order, c.swap = c.swap, c.order
+	return true
+}
+
+func (c *cell) compare(o *cell) int {
+	if c.row != o.row {
+		return cmp.Compare(c.row, o.row)
+	}
+	if s := cmp.Compare(c.at>>16, o.at>>16); s != 0 {
+		return s
+	}
+	return cmp.Compare(int16(c.at), int16(o.at))
 }
 
 // drop forgets all cells, keeping their memory.
@@ -147,7 +196,7 @@ func (c *cell) observe(duration int64, weight uint32) {
 
 // distribution puts one measure of cells of one row and slot, in order of
 // their buckets, into h. It says whether there is anything in it.
-func distribution(h *hist.Histogram, cells []cell, measure int) bool {
+func distribution(h *hist.Histogram, cells []*cell, measure int) bool {
 	h.Reset(hist.DefaultSchema)
 	for len(cells) > 0 && cells[0].counts[measure] == 0 {
 		cells = cells[1:]
@@ -161,7 +210,7 @@ func distribution(h *hist.Histogram, cells []cell, measure int) bool {
 	h.Min, h.Max = hist.Seconds(cells[0].min), hist.Seconds(cells[len(cells)-1].max)
 	sum := 0.0
 	for i := range cells {
-		x := &cells[i]
+		x := cells[i]
 		n := x.counts[measure]
 		if n == 0 {
 			continue

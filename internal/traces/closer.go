@@ -58,6 +58,7 @@ func (c *closer) view(sh *shard) {
 
 func (c *closer) snapshot() {
 	c.now = c.a.o.Now().Unix()
+	c.breakdown.epoch = c.a.o.Sink.Epoch() + 1
 	n := c.a.names
 	n.mu.RLock()
 	c.infos, c.part, c.texts, c.comps = n.list, n.part, n.texts, n.comps
@@ -90,7 +91,7 @@ func (c *closer) fetch(traces []uint32) {
 				continue
 			}
 			x := c.blocks.at(b)
-			sum += x.spans[0].id + x.spans[1].parent + x.spans[3].id // one on each cache line
+			sum += x.spans[0].id + uint64(x.spans[1].end) + x.spans[3].parent + uint64(x.spans[4].name) // one on each cache line
 			c.heads[i] = x.next
 		}
 	}
@@ -122,6 +123,7 @@ func (c *closer) close(ctx context.Context, i uint32) {
 	}
 	c.breakdown.skews(t)
 	if len(t.reqs) > 0 {
+		c.breakdown.bound(ctx, t)
 		t.fanOut()
 		for r := range t.reqs {
 			q := &t.reqs[r]
@@ -136,7 +138,6 @@ func (c *closer) close(ctx context.Context, i uint32) {
 		}
 		c.breakdown.fanOuts(t)
 		s.Requests += uint64(len(t.reqs))
-		c.breakdown.bound(ctx)
 	}
 	if c.a.o.Keeper != nil {
 		c.keep.look(ctx, o, complete)
@@ -166,12 +167,9 @@ func (c *closer) load(o *openTrace) {
 		c.usedBlocks = append(c.usedBlocks, b)
 		for j := range min(left, blockSpans) {
 			s := &blk.spans[j]
-			name, text := s.name, s.text
+			name := s.name &^ failedBit
 			if int(name) >= len(c.infos) {
 				name = 0
-			}
-			if int(text) >= len(c.texts) {
-				text = 0
 			}
 			info := c.infos[name]
 			if info.used.Load() != c.now {
@@ -183,11 +181,13 @@ func (c *closer) load(o *openTrace) {
 				c.parts = append(c.parts, info.part)
 			}
 			nd := node{
-				id: s.id, up: s.parent, start: s.start, end: s.end, name: name, text: text, extra: s.extra,
-				weight: s.weight &^ failedBit, slot: c.local[info.part], kind: info.kind,
+				id: s.id, up: s.parent, start: s.start, end: s.end, name: name, extra: s.extra, weight: 1, slot: c.local[info.part], kind: info.kind,
 			}
-			if s.weight&failedBit != 0 {
+			if s.name&failedBit != 0 {
 				nd.flags = failed
+			}
+			if o.weighted && s.extra != 0 {
+				nd.weight = readExtra(c.beside, s.extra).weight
 			}
 			t.nodes = append(t.nodes, nd)
 		}
@@ -201,8 +201,7 @@ func (c *closer) load(o *openTrace) {
 
 // queued returns when a span was first put into a queue, 0 if that is not known.
 func (c *closer) queued(i int32) int64 {
-	queued, _ := readExtra(c.beside, c.tree.nodes[i].extra)
-	return queued
+	return readExtra(c.beside, c.tree.nodes[i].extra).queued
 }
 
 // handOver hands over what is due, or everything.

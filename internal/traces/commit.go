@@ -18,7 +18,10 @@ func (b *breakdown) commit(ctx context.Context, distributions bool) error {
 	epoch := batch.Epoch() + 1 // 0 is never
 	for i := range b.seen {
 		s := &b.seen[i]
-		batch.Observe(b.self(s, epoch), s.end, s.nanos, s.weight)
+		if s.epoch != epoch {
+			s.target, s.epoch = b.self(b.c.infos[s.name], s.comp, s.failed, epoch), epoch
+		}
+		batch.Observe(s.target, s.end, s.nanos, s.weight)
 	}
 	for i := range b.moved {
 		m := &b.moved[i]
@@ -43,35 +46,47 @@ type selfTarget struct {
 	failed bool
 }
 
-func (b *breakdown) self(s *selfTime, epoch uint32) Target {
-	info := b.c.infos[s.name]
+// self resolves a series, unless it is remembered.
+func (b *breakdown) self(info *nameInfo, comp uint8, failed bool, epoch uint32) Target {
 	for i := range info.targets {
 		t := &info.targets[i]
-		if t.comp == s.comp && t.failed == s.failed {
+		if t.comp == comp && t.failed == failed {
 			if t.epoch != epoch {
-				t.target, t.epoch = b.c.a.o.Sink.SelfTarget(&info.id, b.c.comps[s.comp], s.failed), epoch
+				t.target, t.epoch = b.resolve(info, comp, failed), epoch
 			}
 			return t.target
 		}
 	}
-	t := selfTarget{b.c.a.o.Sink.SelfTarget(&info.id, b.c.comps[s.comp], s.failed), epoch, s.comp, s.failed}
+	t := selfTarget{b.resolve(info, comp, failed), epoch, comp, failed}
+	if info.targets == nil {
+		info.targets = make([]selfTarget, 0, 4)
+	}
 	info.targets = append(info.targets, t)
 	return t.target
 }
 
+func (b *breakdown) resolve(info *nameInfo, comp uint8, failed bool) Target {
+	b.identity = info.identity()
+	return b.c.a.o.Sink.SelfTarget(&b.identity, b.c.comps[comp], failed)
+}
+
 // distribute adds a distribution for each row, slot and family.
 func (b *breakdown) distribute(batch Batch, epoch uint32) {
-	b.cells.sort()
 	var h hist.Histogram
-	list := b.cells.list
-	for len(list) > 0 {
-		n := 1
-		for n < len(list) && list[n].row == list[0].row && list[n].at>>16 == list[0].at>>16 {
-			n++
+	var list []*cell // of one row and slot
+	for order := b.cells.sorted(); len(order) > 0; order = order[len(list):] {
+		first := &b.cells.list[order[0]]
+		list = append(list[:0], first)
+		for _, i := range order[1:] {
+			x := &b.cells.list[i]
+			if x.row != first.row || x.at>>16 != first.at>>16 {
+				break
+			}
+			list = append(list, x)
 		}
-		row, slot := list[0].row, momentOf(list[0].at)
+		row, slot := first.row, momentOf(first.at)
 		if uint32(row) == 0 {
-			if distribution(&h, list[:n], withPart) {
+			if distribution(&h, list, withPart) {
 				batch.Distribution(b.rows.ofRequest(uint32(row>>32), epoch), slot, &h)
 			}
 		} else {
@@ -80,12 +95,11 @@ func (b *breakdown) distribute(batch Batch, epoch uint32) {
 				b.c.stats.FoldedParts++
 			}
 			for m := range measures {
-				if distribution(&h, list[:n], m) {
+				if distribution(&h, list, m) {
 					batch.Distribution(t.targets[m], slot, &h)
 				}
 			}
 		}
-		list = list[n:]
 	}
 	b.distributeFans(batch, epoch)
 }
@@ -103,12 +117,12 @@ func (b *breakdown) distributeFans(batch Batch, epoch uint32) {
 			cmp.Compare(x.at>>16, y.at>>16), cmp.Compare(int16(x.at), int16(y.at)))
 	})
 	var h hist.Histogram
-	var cells []cell
+	var cells []*cell
 	for len(keys) > 0 {
 		k := keys[0]
 		cells = cells[:0]
 		for len(keys) > 0 && keys[0].row == k.row && keys[0].instance == k.instance && keys[0].at>>16 == k.at>>16 {
-			cells = append(cells, *b.fans[keys[0]])
+			cells = append(cells, b.fans[keys[0]])
 			keys = keys[1:]
 		}
 		t := b.rows.ofInstance(k.row, &b.c.part[uint32(k.row)].partKey, k.instance, epoch)
@@ -187,7 +201,7 @@ func (r *targets) request(info *nameInfo, now int64) uint32 {
 	if info.rowsGen == r.gen && now-info.asked < cohortAge {
 		return info.row
 	}
-	k := reqKey{info.id.Service, info.id.Operation, r.sink.Cohort(info.id.Service, info.id.Tenant)}
+	k := reqKey{info.id.Service, info.id.Operation, r.sink.Cohort(info.id.Service, info.tenant.name)}
 	info.rowsGen, info.asked = r.gen, now
 	info.row = r.number(k)
 	return info.row

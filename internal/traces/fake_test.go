@@ -77,6 +77,8 @@ type fakeBatch struct {
 
 func (s *sink) NewBatch() Batch { return &fakeBatch{s: s} }
 
+func (s *sink) Epoch() uint32 { return s.epoch }
+
 func (b *fakeBatch) Epoch() uint32 { return b.s.epoch }
 
 func (b *fakeBatch) hist(t Target, at int64) *hist.Histogram {

@@ -182,7 +182,7 @@ func (k *keep) entries(t *tree) []store.TraceEntry {
 	out := make([]store.TraceEntry, 0, len(order))
 	for _, r := range order {
 		nd := &t.nodes[t.reqs[r].node]
-		id := &t.infos[nd.name].id
+		id := t.infos[nd.name].identity()
 		out = append(out, store.TraceEntry{
 			Span: bytesOf(nd.id), Service: id.Service, Operation: id.Operation, Tenant: id.Tenant,
 			Failed: nd.flags&failed != 0, Why: k.why[r],
@@ -245,11 +245,14 @@ func (k *keep) encode(t *tree, o *openTrace, complete bool) []byte {
 				up = t.nodes[p].id
 			}
 		}
-		queued, detail := readExtra(k.c.beside, nd.extra)
+		x := readExtra(k.c.beside, nd.extra)
+		if int(x.text) >= len(k.c.texts) {
+			x.text = 0
+		}
 		e.span(&TraceSpan{
-			ID: bytesOf(nd.id), Parent: bytesOf(up), Start: nd.start - nd.shift, End: nd.end - nd.shift, Queued: queued,
-			Identity: t.infos[nd.name].id, Failed: nd.flags&failed != 0, Weight: nd.weight, Text: k.c.texts[nd.text].s,
-		}, detail)
+			ID: bytesOf(nd.id), Parent: bytesOf(up), Start: nd.start - nd.shift, End: nd.end - nd.shift, Queued: x.queued,
+			Identity: t.infos[nd.name].identity(), Failed: nd.flags&failed != 0, Weight: nd.weight, Text: k.c.texts[x.text].s,
+		}, x.detail)
 	}
 	return e.end()
 }

@@ -1,9 +1,13 @@
 package traces
 
 import (
+	"encoding/binary"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/zeebo/xxh3"
 
 	"tailscope/internal/series"
 )
@@ -20,9 +24,12 @@ const maxText = 4 << 10
 // later they are handed out again.
 type names struct {
 	mu    sync.RWMutex
-	byID  map[Identity]Name
-	list  []*nameInfo // [0] is none; entries are never nil
+	seed  uint64
+	byID  map[uint64]Name // by hash, or the next numbers after it if that is taken
+	list  []*nameInfo     // [0] is none; entries are never nil
 	free  []Name
+	rest  map[Identity]*common // without tenants
+	of    map[string]*tenant
 	parts map[partKey]uint32
 	part  []partInfo // [0] is none
 	spare []uint32
@@ -40,21 +47,39 @@ type names struct {
 	textless     atomic.Uint64
 }
 
-// nameInfo is what closing traces needs of an identity. What is below the line
-// belongs to whoever closes traces.
+// nameInfo is what closing traces needs of an identity: many differ only in the
+// tenant. What is below the line belongs to whoever closes traces.
 type nameInfo struct {
-	id    Identity
-	part  uint32
-	entry uint32 // the part of (service, "", operation)
-	queue uint32 // the part of (service, queue, queue)
-	comp  uint8
-	kind  kind
+	*common
+	tenant *tenant
 
 	used    atomic.Int64 // Unix seconds; of interning or of the last close
 	row     uint32       // of the request, in the breakdown's rows
 	rowsGen uint32       // generation of those rows
 	asked   int64        // Unix seconds: when the cohort was asked for
 	targets []selfTarget // few
+}
+
+// common is what identities have in common that differ only in the tenant.
+type common struct {
+	id    Identity // without tenant
+	part  uint32
+	entry uint32 // the part of (service, "", operation)
+	queue uint32 // the part of (service, queue, queue)
+	comp  uint8
+	kind  kind
+	refs  int32
+}
+
+type tenant struct {
+	name string
+	refs int32
+}
+
+func (i *nameInfo) identity() Identity {
+	id := i.id
+	id.Tenant = i.tenant.name
+	return id
 }
 
 type textInfo struct {
@@ -96,7 +121,8 @@ type grave struct {
 
 func newNames(bound int64) *names {
 	n := &names{
-		byID: map[Identity]Name{}, list: []*nameInfo{{}},
+		seed: rand.Uint64(), byID: map[uint64]Name{}, list: []*nameInfo{{common: &common{}, tenant: &tenant{}}},
+		rest: map[Identity]*common{}, of: map[string]*tenant{},
 		parts: map[partKey]uint32{}, part: make([]partInfo, 1), comps: []string{""},
 		byText: map[string]Text{}, texts: []*textInfo{{}}, bound: bound,
 	}
@@ -107,25 +133,54 @@ func newNames(bound int64) *names {
 // What an entry costs beside its strings, roughly: itself, its place in the
 // list and in the map, its targets.
 const (
-	nameCost = 400
-	partCost = 160
-	textCost = 96
+	nameCost   = 224
+	commonCost = 320
+	tenantCost = 96
+	partCost   = 160
+	textCost   = 96
 )
 
+// hash hashes an identity, so that nobody can make two collide on purpose.
+func (n *names) hash(id *Identity) uint64 {
+	var stack [256]byte
+	b := stack[:0]
+	for _, s := range [...]string{id.Service, id.Operation, id.Component, id.Kind, id.Tenant, id.Version, id.Variant, id.Instance} {
+		b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
+	}
+	return xxh3.HashSeed(b, n.seed)
+}
+
+// find returns the number of an identity, 0 if it has none; hash becomes that
+// under which it is, or would be.
+func (n *names) find(id *Identity, hash *uint64) Name {
+	for ; ; *hash++ {
+		k, ok := n.byID[*hash]
+		if !ok {
+			return 0
+		}
+		if i := n.list[k]; i.tenant.name == id.Tenant && i.id.Operation == id.Operation && i.identity() == *id {
+			return k
+		}
+	}
+}
+
 func (n *names) name(id *Identity, now int64) Name {
+	hash := n.hash(id)
+	first := hash
 	n.mu.RLock()
-	k, ok := n.byID[*id]
+	k := n.find(id, &hash)
 	n.mu.RUnlock()
-	if ok {
+	if k != 0 {
 		return k
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if k, ok := n.byID[*id]; ok {
+	if k := n.find(id, &first); k != 0 {
 		return k
 	}
+	hash = first
 	want := *id
-	for fold := 0; n.bytes+identitySize(&want)+nameCost+2*partCost > n.bound; fold++ {
+	for fold := 0; n.bytes+n.cost(&want) > n.bound; fold++ {
 		// The last resort is one identity for all, which always has room.
 		switch fold {
 		case 0:
@@ -139,29 +194,47 @@ func (n *names) name(id *Identity, now int64) Name {
 				want.Kind = "internal"
 			}
 		}
-		if k, ok := n.byID[want]; ok {
+		hash = n.hash(&want)
+		if k := n.find(&want, &hash); k != 0 {
 			return k
 		}
 		if fold == 2 {
 			break
 		}
 	}
-	return n.add(&want, now)
+	return n.add(&want, hash, now)
 }
 
-func (n *names) add(id *Identity, now int64) Name {
-	own := Identity{
-		Service: strings.Clone(id.Service), Operation: strings.Clone(id.Operation), Component: strings.Clone(id.Component),
-		Kind: strings.Clone(id.Kind), Tenant: strings.Clone(id.Tenant), Version: strings.Clone(id.Version),
-		Variant: strings.Clone(id.Variant), Instance: strings.Clone(id.Instance),
+// cost is what an identity takes that has no number.
+func (n *names) cost(id *Identity) int64 {
+	bytes := int64(nameCost)
+	if n.of[id.Tenant] == nil {
+		bytes += tenantCost + int64(len(id.Tenant))
 	}
-	info := &nameInfo{id: own, kind: kindNames[own.Kind]}
+	rest := *id
+	rest.Tenant = ""
+	if n.rest[rest] == nil {
+		bytes += identitySize(&rest) + commonCost + 2*partCost
+	}
+	return bytes
+}
+
+func (n *names) add(id *Identity, hash uint64, now int64) Name {
+	info := &nameInfo{tenant: n.of[id.Tenant]}
 	info.used.Store(now)
-	info.part = n.addPart(partKey{own.Service, own.Component, own.Operation})
-	info.entry = n.addPart(partKey{own.Service, "", own.Operation})
-	info.queue = n.addPart(partKey{own.Service, series.ComponentQueue, series.ComponentQueue})
-	info.comp = n.part[info.part].comp
-	n.bytes += identitySize(&own) + nameCost
+	n.bytes += nameCost
+	if info.tenant == nil {
+		info.tenant = &tenant{name: strings.Clone(id.Tenant)}
+		n.of[info.tenant.name] = info.tenant
+		n.bytes += tenantCost + int64(len(id.Tenant))
+	}
+	info.tenant.refs++
+	rest := *id
+	rest.Tenant = ""
+	if info.common = n.rest[rest]; info.common == nil {
+		info.common = n.addCommon(&rest)
+	}
+	info.common.refs++
 	var k Name
 	if last := len(n.free) - 1; last >= 0 {
 		k, n.free = n.free[last], n.free[:last]
@@ -170,8 +243,25 @@ func (n *names) add(id *Identity, now int64) Name {
 		k = Name(len(n.list))
 		n.list = append(n.list, info)
 	}
-	n.byID[own] = k
+	n.byID[hash] = k
 	return k
+}
+
+func (n *names) addCommon(id *Identity) *common {
+	own := Identity{
+		Service: strings.Clone(id.Service), Operation: strings.Clone(id.Operation), Component: strings.Clone(id.Component),
+		Kind: strings.Clone(id.Kind), Version: strings.Clone(id.Version), Variant: strings.Clone(id.Variant), Instance: strings.Clone(id.Instance),
+	}
+	c := &common{
+		id: own, kind: kindNames[own.Kind],
+		part:  n.addPart(partKey{own.Service, own.Component, own.Operation}),
+		entry: n.addPart(partKey{own.Service, "", own.Operation}),
+		queue: n.addPart(partKey{own.Service, series.ComponentQueue, series.ComponentQueue}),
+	}
+	c.comp = n.part[c.part].comp
+	n.rest[own] = c
+	n.bytes += identitySize(&own) + commonCost
+	return c
 }
 
 func identitySize(id *Identity) int64 {
@@ -296,9 +386,9 @@ func (n *names) retire(now, before int64) (freed bool) {
 	}
 	n.retired = now
 	found := len(n.graves)
-	for id, k := range n.byID {
+	for hash, k := range n.byID {
 		if info := n.list[k]; now-info.used.Load() > idleNames {
-			delete(n.byID, id)
+			delete(n.byID, hash)
 			n.graves = append(n.graves, grave{at: now, name: k})
 		}
 	}
@@ -324,7 +414,18 @@ func (n *names) bury(g grave) (freed bool) {
 		return false
 	}
 	info := n.list[g.name]
-	n.bytes -= identitySize(&info.id) + nameCost
+	n.bytes -= nameCost
+	n.list[g.name] = n.list[0]
+	n.free = append(n.free, g.name)
+	if info.tenant.refs--; info.tenant.refs == 0 {
+		delete(n.of, info.tenant.name)
+		n.bytes -= tenantCost + int64(len(info.tenant.name))
+	}
+	if info.refs--; info.refs > 0 {
+		return false
+	}
+	delete(n.rest, info.id)
+	n.bytes -= identitySize(&info.id) + commonCost
 	for _, p := range [...]uint32{info.part, info.entry, info.queue} {
 		if n.part[p].refs--; n.part[p].refs == 0 {
 			delete(n.parts, n.part[p].partKey)
@@ -334,7 +435,5 @@ func (n *names) bury(g grave) (freed bool) {
 			freed = true
 		}
 	}
-	n.list[g.name] = n.list[0]
-	n.free = append(n.free, g.name)
 	return freed
 }

@@ -43,12 +43,13 @@ type openTrace struct {
 	extraHead, extraTail uint32
 	extraLen             uint32 // bytes
 
-	state  traceState
-	early  bool
-	queued bool // some span says when it was queued
+	state    traceState
+	early    bool
+	queued   bool // some span says when it was queued
+	weighted bool // some span stands for several
 }
 
-const openTraceBytes = 72 + 16 // and its key
+const openTraceBytes = 72
 
 type traceState uint8
 
@@ -100,7 +101,7 @@ func (sh *shard) unlink(t *openTrace) {
 func (sh *shard) budget() int64 { return sh.bound - sh.bytes() }
 
 func (sh *shard) bytes() int64 {
-	return sh.traces.bytes + sh.blocks.bytes + sh.extras.bytes + sh.table.Bytes()
+	return sh.traces.bytes + sh.blocks.bytes + sh.extras.bytes + sh.table.Bytes() + int64(cap(sh.keys))*16
 }
 
 // mix turns a trace id into one that nobody can make collide on purpose.
@@ -122,10 +123,10 @@ func (sh *shard) lookup(id *store.TraceID, key series.ID, now int64) (i uint32, 
 	if i = sh.newTrace(id, rootless, now); i == 0 {
 		return 0, false
 	}
-	for int(i) >= len(sh.keys) {
-		// As long as the slab: openTraceBytes includes it.
-		sh.keys = append(make([]series.ID, 0, len(sh.traces.chunks)<<sh.traces.per), sh.keys...)
-		sh.keys = sh.keys[:cap(sh.keys)]
+	if int(i) >= len(sh.keys) {
+		keys := make([]series.ID, max(int(i)+int(i)/8, 256))
+		copy(keys, sh.keys)
+		sh.keys = keys
 	}
 	sh.keys[i] = key
 	sh.table.Add(key, i)
@@ -150,6 +151,14 @@ func (sh *shard) newTrace(id *store.TraceID, s traceState, now int64) uint32 {
 
 // append adds a span to an open trace; false says that there is no room.
 func (sh *shard) append(t *openTrace, s *Span) bool {
+	extra := uint32(0)
+	weight := clampWeight(s.Weight)
+	if s.Queued != 0 || s.Text != 0 || weight != 1 || len(s.Detail) > 0 {
+		extra = sh.putExtra(t, &beside{s.Queued, s.Text, weight, s.Detail})
+		if extra == 0 && weight != 1 {
+			return false
+		}
+	}
 	at := t.n % blockSpans
 	if at == 0 {
 		i := sh.blocks.take(blockBytes, sh.budget())
@@ -167,14 +176,9 @@ func (sh *shard) append(t *openTrace, s *Span) bool {
 	o := &sh.blocks.at(t.tail).spans[at]
 	o.id, o.parent = binary.LittleEndian.Uint64(s.ID[:]), binary.LittleEndian.Uint64(s.Parent[:])
 	o.start, o.end = s.Start, s.End
-	o.name, o.text = s.Name, s.Text
-	o.weight = clampWeight(s.Weight)
+	o.name, o.extra = s.Name, extra
 	if s.Failed {
-		o.weight |= failedBit
-	}
-	o.extra = 0
-	if s.Queued != 0 || len(s.Detail) > 0 {
-		o.extra = sh.putExtra(t, s.Queued, s.Detail)
+		o.name |= failedBit
 	}
 	t.n++
 	sh.spans++

@@ -5,14 +5,12 @@ import (
 	"math"
 )
 
-// span is an open span: 48 bytes without pointers, so that the garbage
+// span is an open span: 40 bytes without pointers, so that the garbage
 // collector has nothing to look at.
 type span struct {
 	id, parent uint64
 	start, end int64
-	name       Name
-	text       Text
-	weight     uint32 // the highest bit says that it failed
+	name       Name   // the highest bit says that it failed
 	extra      uint32 // one more than where its extras begin, 0 if it has none
 }
 
@@ -22,24 +20,24 @@ const failedBit = 1 << 31
 type block struct {
 	spans [blockSpans]span
 	next  uint32
-	_     [12]byte
+	_     [4]byte
 }
 
 const (
 	blockSpans = 5
-	blockBytes = 256
+	blockBytes = 208
 )
 
-// extra is a piece of what some spans of a trace have beside: when they were
-// queued and their details, one after another, see shard.putExtra.
+// extra is a piece of what some spans of a trace have beside, one after
+// another, see extras.
 type extra struct {
 	next uint32
 	b    [extraRoom]byte
 }
 
 const (
-	extraRoom  = 124
-	extraBytes = 128
+	extraRoom  = 60
+	extraBytes = 64
 )
 
 // slab hands out elements by number and takes them back. Elements do not move,
@@ -83,18 +81,40 @@ func (s *slab[T]) take(size, budget int64) uint32 {
 	return s.next - 1
 }
 
-// putExtra appends to the trace's extras when a span was queued (one byte that
-// says whether it was, then 8) and its detail (its length as a uvarint, and its
-// bytes). It returns one more than where that begins, 0 if there is no room.
-func (sh *shard) putExtra(t *openTrace, queued int64, detail []byte) uint32 {
-	var stack [16 + MaxDetail]byte
+// beside is what few spans have. It is kept as a byte that says which of the
+// others there are, the time as 8 bytes, text and weight as uvarints, and the
+// detail, its length as a uvarint before it.
+type beside struct {
+	queued int64
+	text   Text
+	weight uint32 // at least 1
+	detail []byte
+}
+
+const (
+	hasQueued = 1 << iota
+	hasText
+	hasWeight
+)
+
+// putExtra appends to the trace's extras. It returns one more than where that
+// begins, 0 if there is no room.
+func (sh *shard) putExtra(t *openTrace, x *beside) uint32 {
+	var stack [32 + MaxDetail]byte
 	e := append(stack[:0], 0)
-	if queued != 0 {
-		e[0] = 1
-		e = binary.LittleEndian.AppendUint64(e, uint64(queued))
-		t.queued = true
+	if x.queued != 0 {
+		e[0] |= hasQueued
+		e = binary.LittleEndian.AppendUint64(e, uint64(x.queued))
 	}
-	detail = detail[:min(len(detail), MaxDetail)]
+	if x.text != 0 {
+		e[0] |= hasText
+		e = binary.AppendUvarint(e, uint64(x.text))
+	}
+	if x.weight != 1 {
+		e[0] |= hasWeight
+		e = binary.AppendUvarint(e, uint64(x.weight))
+	}
+	detail := x.detail[:min(len(x.detail), MaxDetail)]
 	e = append(binary.AppendUvarint(e, uint64(len(detail))), detail...)
 	at := t.extraLen
 	for len(e) > 0 {
@@ -116,21 +136,36 @@ func (sh *shard) putExtra(t *openTrace, queued int64, detail []byte) uint32 {
 		e = e[n:]
 		t.extraLen += uint32(n)
 	}
+	t.queued = t.queued || x.queued != 0
+	t.weighted = t.weighted || x.weight != 1
 	return at + 1
 }
 
 // readExtra reads what putExtra appended: extras are those of the whole trace.
-func readExtra(extras []byte, at uint32) (queued int64, detail []byte) {
+func readExtra(extras []byte, at uint32) beside {
+	x := beside{weight: 1}
 	if at == 0 {
-		return 0, nil
+		return x
 	}
-	e := extras[at-1:]
-	if e[0] != 0 {
-		queued = int64(binary.LittleEndian.Uint64(e[1:]))
+	flags, e := extras[at-1], extras[at:]
+	if flags&hasQueued != 0 {
+		x.queued = int64(binary.LittleEndian.Uint64(e))
 		e = e[8:]
 	}
-	n, used := binary.Uvarint(e[1:])
-	return queued, e[1+used:][:n]
+	number := func() uint64 {
+		v, n := binary.Uvarint(e)
+		e = e[n:]
+		return v
+	}
+	if flags&hasText != 0 {
+		x.text = Text(number())
+	}
+	if flags&hasWeight != 0 {
+		x.weight = uint32(number())
+	}
+	n := number()
+	x.detail = e[:n]
+	return x
 }
 
 func clampWeight(w uint32) uint32 { return min(max(w, 1), math.MaxInt32) }

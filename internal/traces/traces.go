@@ -59,6 +59,8 @@ const MaxDetail = 256
 // Sink takes the distributions that requests come to. An aggregator is behind it.
 type Sink interface {
 	NewBatch() Batch
+	// Epoch changes when targets are to be resolved anew.
+	Epoch() uint32
 	// SelfTarget resolves a series of span_self_seconds: service, operation,
 	// tenant, version, variant and kind of the request, its status, and the
 	// component the time was spent in.

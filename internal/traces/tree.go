@@ -19,7 +19,6 @@ type node struct {
 	shift      int64 // by which it was moved: the clocks disagree
 	enter      int64 // sweep: its clock when the span became a leaf
 	name       Name
-	text       Text
 	extra      uint32
 	weight     uint32
 	parent     int32 // none for a top
