@@ -1,0 +1,186 @@
+// Package calibration checks judgements of change against simulated latency
+// whose truth is known: how often they alarm when nothing changed, and how often
+// they find a change, beside the methods that other tools use and beside an
+// oracle that knows the variance.
+//
+// A trial draws two sides of slots. Within a slot requests are independent;
+// slots depend on each other by a first-order autoregression of their median.
+package calibration
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"tailscope/stat"
+)
+
+// perOctave is how many buckets a factor of two has: hist's default schema.
+const perOctave = 32
+
+// Load is how a side's requests are drawn.
+type Load struct {
+	Slots       int
+	Rate        float64 // requests a slot
+	Poisson     bool    // the number of requests varies
+	Correlation float64 // of the medians of neighbouring slots
+	Spread      float64 // standard deviation of the slots' log medians
+	// Season is the amplitude of a daily season of the log medians, 8640 slots
+	// long; Start is where in it the side begins.
+	Season float64
+	Start  int
+	Strata []Stratum
+}
+
+// Stratum is a kind of requests.
+type Stratum struct {
+	Share  float64 // of the requests
+	Median float64 // in seconds
+	Sigma  float64 // of the log; 0.6 unless set
+	Pareto float64 // if not 0, requests are Median times a Pareto variable with this index
+	// Slower multiplies the requests slower than all but a share Tail of their
+	// slot; 0 changes nothing, Tail 1 changes all.
+	Slower, Tail float64
+}
+
+// Plain is one stratum of log-normal requests.
+func Plain() []Stratum { return []Stratum{{Share: 1, Median: 0.1}} }
+
+// Heavy is one stratum with a Pareto tail whose variance is infinite.
+func Heavy() []Stratum { return []Stratum{{Share: 1, Median: 0.1, Pareto: 1.5}} }
+
+// Counts are one stratum's observations, by slot and bucket.
+type Counts struct {
+	Low    int // index of the first bucket: (2^((k-1)/32), 2^(k/32)]
+	Slots  [][]float64
+	Sums   []float64
+	Series *stat.Series
+}
+
+// The buckets of a simulated side reach from 2^-14 s to 2^14 s; what lies
+// beyond is counted in the outermost.
+const lowest, highest = -14 * perOctave, 14 * perOctave
+
+var edges = func() []float64 {
+	e := make([]float64, 0, highest-lowest+2)
+	for k := lowest - 1; k <= highest; k++ {
+		e = append(e, math.Exp2(float64(k)/perOctave))
+	}
+	return e
+}()
+
+// medians draws the log factors of the slots' medians.
+func (l *Load) medians(r *rand.Rand) []float64 {
+	m := make([]float64, l.Slots)
+	x := l.Spread * r.NormFloat64()
+	fresh := l.Spread * math.Sqrt(1-l.Correlation*l.Correlation)
+	for t := range m {
+		if t > 0 {
+			x = l.Correlation*x + fresh*r.NormFloat64()
+		}
+		m[t] = x
+		if l.Season != 0 {
+			m[t] += l.Season * math.Sin(2*math.Pi*float64(l.Start+t)/8640)
+		}
+	}
+	return m
+}
+
+// Draw draws a side, one Series for each stratum.
+func (l *Load) Draw(r *rand.Rand) []*Counts { return l.draw(r, l.medians(r)) }
+
+// DrawPair draws two sides whose slots share their medians, as mirrored traffic
+// does.
+func DrawPair(r *rand.Rand, a, b *Load) (ca, cb []*Counts) {
+	m := a.medians(r)
+	return a.draw(r, m), b.draw(r, m)
+}
+
+func (l *Load) draw(r *rand.Rand, medians []float64) []*Counts {
+	out := make([]*Counts, len(l.Strata))
+	for i := range l.Strata {
+		out[i] = l.Strata[i].draw(r, l, medians)
+	}
+	return out
+}
+
+func (s *Stratum) draw(r *rand.Rand, l *Load, medians []float64) *Counts {
+	c := &Counts{Low: lowest, Slots: make([][]float64, l.Slots), Sums: make([]float64, l.Slots)}
+	flat := make([]float64, l.Slots*(len(edges)-1))
+	sigma := s.Sigma
+	if sigma == 0 {
+		sigma = 0.6
+	}
+	base := math.Log(s.Median)
+	slower := 0.0
+	if s.Slower > 0 {
+		slower = math.Log(s.Slower)
+	}
+	// Beyond bar, in the unit of the draw, a request belongs to the tail.
+	bar := math.Inf(-1)
+	if s.Tail < 1 {
+		bar = math.Sqrt2 * math.Erfinv(1-2*s.Tail)
+		if s.Pareto > 0 {
+			bar = -math.Log(s.Tail)
+		}
+	}
+	for t := range c.Slots {
+		row := flat[:len(edges)-1]
+		flat = flat[len(row):]
+		for range l.requests(r, s.Share) {
+			var u, x float64
+			if s.Pareto > 0 {
+				u = r.ExpFloat64()
+				x = base + medians[t] + u/s.Pareto
+			} else {
+				u = r.NormFloat64()
+				x = base + medians[t] + sigma*u
+			}
+			if u > bar {
+				x += slower
+			}
+			k := int(math.Ceil(x * (perOctave / math.Ln2)))
+			row[min(max(k, lowest), highest)-lowest]++
+			c.Sums[t] += math.Exp(x)
+		}
+		c.Slots[t] = row
+	}
+	return c
+}
+
+// requests is how many requests of a share there are in a slot.
+func (l *Load) requests(r *rand.Rand, share float64) int {
+	n := l.Rate * share
+	if !l.Poisson {
+		whole := math.Floor(n)
+		if r.Float64() < n-whole {
+			whole++
+		}
+		return int(whole)
+	}
+	// Knuth's product, in parts small enough for it.
+	k := 0
+	for n > 0 {
+		part := min(n, 30)
+		n -= part
+		for p := r.Float64(); p > math.Exp(-part); p *= r.Float64() {
+			k++
+		}
+	}
+	return k
+}
+
+// Of makes the series of a side.
+func Of(side []*Counts) (stat.Side, error) {
+	out := make(stat.Side, len(side))
+	for i, c := range side {
+		if c.Series == nil {
+			s, err := stat.NewSeriesOfCounts(edges, c.Slots, c.Sums)
+			if err != nil {
+				return nil, err
+			}
+			c.Series = s
+		}
+		out[i] = c.Series
+	}
+	return out, nil
+}

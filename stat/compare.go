@@ -1,0 +1,203 @@
+package stat
+
+import (
+	"fmt"
+	"math"
+)
+
+// minSlots is how many slots with observations a side needs before anything is
+// said: with fewer, dependence cannot be seen.
+const minSlots = 20
+
+// figure is a figure of one side on the scale its interval is made on.
+type figure struct {
+	value float64 // as reported
+	// at is the estimate on the inner scale, and influence each slot's part in
+	// how far it is off: estimate − truth ≈ Σ influence.
+	at        float64
+	influence []float64
+	// share says that at is a share of observations: its interval is Wilson's.
+	share bool
+	// outer takes a limit from the inner scale to that of the effect.
+	outer func(float64) float64
+
+	slots int
+	count float64
+	err   float64
+	short string
+}
+
+// limits is the interval of the figure on the effect's scale, for a standard
+// error on the inner one.
+func (f *figure) limits(se, crit float64) (low, high float64) {
+	low, high = f.at-crit*se, f.at+crit*se
+	if f.share && f.at > 0 && f.at < 1 && se > 0 {
+		low, high = wilson(f.at, f.at*(1-f.at)/(se*se), crit)
+	} else if f.share && (f.at == 0 || f.at == 1) && f.count > 0 {
+		low, high = wilson(f.at, f.count, crit)
+	}
+	low, high = f.outer(low), f.outer(high)
+	return min(low, high), max(low, high)
+}
+
+// wilson is the score interval of a share seen among n observations.
+func wilson(p, n, crit float64) (low, high float64) {
+	c2 := crit * crit
+	mid := (p + c2/(2*n)) / (1 + c2/n)
+	half := crit / (1 + c2/n) * math.Sqrt(p*(1-p)/n+c2/(4*n*n))
+	return max(0, mid-half), min(1, mid+half)
+}
+
+// judge works out the change of one figure.
+func judge(a, b figure, log bool, sp *spectrum, o Options) Change {
+	c := Change{
+		A: a.value, B: b.value, Log: log, Level: o.level(),
+		SlotsA: a.slots, SlotsB: b.slots, CountA: a.count, CountB: b.count,
+		ErrorA: a.err, ErrorB: b.err,
+		Effect: b.outer(b.at) - a.outer(a.at),
+		CI:     Interval{math.Inf(-1), math.Inf(1)}, SE: math.NaN(), P: 1, Dependence: math.NaN(),
+	}
+	for _, side := range []struct {
+		name string
+		f    *figure
+	}{{"A", &a}, {"B", &b}} {
+		switch {
+		case side.f.short != "":
+			c.Short = "side " + side.name + ": " + side.f.short
+		case side.f.slots < minSlots:
+			c.Short = fmt.Sprintf("side %s: %d slots with observations, at least %d are needed", side.name, side.f.slots, minSlots)
+		}
+		if c.Short != "" {
+			c.Effect = math.NaN()
+			return c
+		}
+	}
+	if o.Paired {
+		c.paired(&a, &b, sp, o)
+	} else {
+		c.apart(&a, &b, sp, o)
+	}
+	if math.IsNaN(c.Effect) || math.IsInf(c.Effect, 0) {
+		c.Effect = math.NaN()
+	}
+	if math.IsInf(c.CI.Low, -1) && math.IsInf(c.CI.High, 1) && c.Short == "" {
+		c.Short = "too few observations beyond this figure"
+	}
+	return c
+}
+
+// apart compares windows that differ in time.
+func (c *Change) apart(a, b *figure, sp *spectrum, o Options) {
+	ta, tb := sp.cosines(a.influence), sp.of(len(b.influence)).cosines(b.influence)
+	var fa, fb fit
+	if len(ta) == len(tb) {
+		fa = sp.fit(ta, tb)
+		fb = fa
+	} else {
+		fa, fb = sp.fit(ta), sp.of(len(tb)).fit(tb)
+	}
+	sa, sb := math.Sqrt(fa.covariance(ta, ta)), math.Sqrt(fb.covariance(tb, tb))
+	c.Cosines = min(fa.cosines, fb.cosines)
+	c.Dependence = (fa.dependence + fb.dependence) / 2
+
+	// On the effect's scale, for the degrees of freedom.
+	width := func(f *figure, se float64) float64 {
+		low, high := f.limits(se, 1)
+		return (high - low) / 2
+	}
+	va, vb := sq(width(a, sa)), sq(width(b, sb))
+	c.DF = welch(va, float64(fa.cosines), vb, float64(fb.cosines))
+	crit := o.critical(c.DF, len(ta), len(tb))
+	al, ah := a.limits(sa, crit)
+	bl, bh := b.limits(sb, crit)
+	va, vb = a.outer(a.at), b.outer(b.at)
+	c.between(math.Hypot(vb-bl, ah-va), math.Hypot(bh-vb, va-al), crit, o)
+}
+
+func welch(va, dfa, vb, dfb float64) float64 {
+	if va+vb == 0 || math.IsInf(va+vb, 0) || math.IsNaN(va+vb) {
+		return dfa + dfb
+	}
+	return sq(va+vb) / (va*va/dfa + vb*vb/dfb)
+}
+
+// paired compares sides measured in the same slots.
+func (c *Change) paired(a, b *figure, sp *spectrum, o Options) {
+	ta, tb := sp.cosines(a.influence), sp.cosines(b.influence)
+	f := sp.fit(ta, tb)
+	slope := func(f0 *figure, se float64) float64 {
+		if se == 0 {
+			return 0
+		}
+		// Over the range that matters, so that no density is needed. The range is
+		// that of the side by itself, wide enough to be smooth.
+		low, high := f0.limits(se, 2)
+		s := (high - low) / (4 * se)
+		if f0.outer(f0.at+se/1000) < f0.outer(f0.at-se/1000) {
+			s = -s
+		}
+		return s
+	}
+	ka := slope(a, math.Sqrt(f.covariance(ta, ta)))
+	kb := slope(b, math.Sqrt(f.covariance(tb, tb)))
+	for j := range tb {
+		tb[j] = kb*tb[j] - ka*ta[j]
+	}
+	f = sp.fit(tb)
+	se := math.Sqrt(f.covariance(tb, tb))
+	c.Cosines, c.Dependence, c.DF = f.cosines, f.dependence, float64(f.cosines)
+	crit := o.critical(c.DF, len(ta), len(ta))
+	c.between(crit*se, crit*se, crit, o)
+}
+
+// between sets the interval from its halves below and above the effect.
+func (c *Change) between(below, above, crit float64, o Options) {
+	limit := func(v float64) float64 {
+		if math.IsNaN(v) {
+			return math.Inf(1)
+		}
+		return v
+	}
+	below, above = limit(below), limit(above)
+	c.CI = Interval{c.Effect - below, c.Effect + above}
+	c.SE = (below + above) / 2 / crit
+	toward := below
+	if c.Effect < 0 {
+		toward = above
+	}
+	switch {
+	case math.IsNaN(c.Effect):
+		c.CI, c.SE = Interval{math.Inf(-1), math.Inf(1)}, math.NaN()
+	case c.Effect == 0 || math.IsInf(toward, 1):
+	default:
+		c.P = o.probability(math.Abs(c.Effect)/toward*crit, c.DF, c.SlotsA, c.SlotsB)
+	}
+}
+
+// critical is how many standard errors the interval reaches to each side.
+func (o Options) critical(df float64, slotsA, slotsB int) float64 {
+	if o.Live != nil {
+		return o.Live.critical(1-o.level(), df, slotsA, slotsB)
+	}
+	return critical((1-o.level())/2, df)
+}
+
+// probability is that of a statistic as far out, to either side.
+func (o Options) probability(t, df float64, slotsA, slotsB int) float64 {
+	if o.Live != nil {
+		return o.Live.probability(t, df, slotsA, slotsB)
+	}
+	return 2 * tail(t, df)
+}
+
+func (s *spectrum) of(slots int) *spectrum {
+	if slots == s.slots {
+		return s
+	}
+	if s.other == nil || s.other.slots != slots {
+		s.other = newSpectrum(slots)
+	}
+	return s.other
+}
+
+func sq(v float64) float64 { return v * v }

@@ -1,0 +1,231 @@
+package stat
+
+import (
+	"fmt"
+	"math"
+)
+
+// Side is what is compared: one Series per stratum (operation × cohort), all of
+// the same slots, in the same order on both sides. A side without strata is one
+// Series.
+type Side []*Series
+
+func (s Side) slots() int {
+	if len(s) == 0 {
+		return 0
+	}
+	return s[0].Slots()
+}
+
+func checkSides(a, b Side, mix []float64, o Options) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	if len(a) == 0 || len(a) != len(b) {
+		return invalidf("%d and %d strata", len(a), len(b))
+	}
+	for i := range a {
+		if a[i] == nil || b[i] == nil {
+			return invalidf("stratum %d is missing", i)
+		}
+		if a[i].Slots() != a.slots() || b[i].Slots() != b.slots() {
+			return invalidf("stratum %d has %d and %d slots, the first has %d and %d", i, a[i].Slots(), b[i].Slots(), a.slots(), b.slots())
+		}
+	}
+	return checkShape(a.slots(), b.slots(), len(a), mix, o)
+}
+
+func checkShape(slotsA, slotsB, strata int, mix []float64, o Options) error {
+	if o.Paired && slotsA != slotsB {
+		return invalidf("paired sides of %d and %d slots", slotsA, slotsB)
+	}
+	if mix == nil {
+		return nil
+	}
+	if len(mix) != strata {
+		return invalidf("a mix of %d strata for %d", len(mix), strata)
+	}
+	sum := 0.0
+	for _, w := range mix {
+		if !(w >= 0) {
+			return invalidf("weight %v in a mix", w)
+		}
+		sum += w
+	}
+	if !(math.Abs(sum-1) < 1e-9) {
+		return invalidf("a mix that sums to %v, want 1", sum)
+	}
+	return nil
+}
+
+// Quantiles compares the p-quantiles, p in (0, 1), by their log ratio. With a
+// nil mix they are those of all requests of a side; else of a mixture in which
+// stratum i has the share mix[i] on both sides, see CommonMix.
+//
+// Slot t's influence is what it adds to the share of requests above the
+// quantile beyond its part (Bahadur 1966); the interval of that share, Wilson's
+// with the long-run variance, is taken back to values through the distribution
+// itself (Woodruff 1952), so no density is estimated; the two sides' intervals
+// combine by Zou & Donner (2008). Paired sides: the influences' differences.
+// Quantiles of 0 or less have no ratio: Effect is NaN.
+func Quantiles(a, b Side, ps []float64, mix []float64, o Options) ([]Change, error) {
+	if err := checkSides(a, b, mix, o); err != nil {
+		return nil, err
+	}
+	sp := newSpectrum(a.slots())
+	out := make([]Change, len(ps))
+	for i, p := range ps {
+		if !(p > 0 && p < 1) {
+			return nil, invalidf("quantile %v, want one between 0 and 1", p)
+		}
+		out[i] = judge(a.quantile(p, mix), b.quantile(p, mix), true, sp, o)
+	}
+	return out, nil
+}
+
+// Quantile is Quantiles for one p.
+func Quantile(a, b Side, p float64, mix []float64, o Options) (Change, error) {
+	c, err := Quantiles(a, b, []float64{p}, mix, o)
+	if err != nil {
+		return Change{}, err
+	}
+	return c[0], nil
+}
+
+func (s Side) quantile(p float64, mix []float64) figure {
+	d := s.mixture(mix)
+	f := figure{value: math.NaN(), at: 1 - p, share: true, count: d.count, slots: d.slots}
+	if !(d.count > 0) {
+		f.short = "no observations"
+		f.outer = func(float64) float64 { return math.NaN() }
+		return f
+	}
+	// A limit that leaves less than one observation beyond it is not known.
+	f.outer = func(share float64) float64 {
+		switch {
+		case share*d.count < 1 && share < 1-p:
+			return math.Inf(1)
+		case (1-share)*d.count < 1 && share > 1-p:
+			return math.Inf(-1)
+		}
+		v := d.quantile(1 - share)
+		if !(v > 0) {
+			if share > 1-p {
+				return math.Inf(-1)
+			}
+			return math.NaN()
+		}
+		return math.Log(v)
+	}
+	f.value = d.quantile(p)
+	if !(f.value > 0) {
+		f.short = fmt.Sprintf("the quantile is %v, which has no ratio", f.value)
+		return f
+	}
+	f.influence = d.above(f.value)
+	f.err = d.err
+	return f
+}
+
+// mixture is the distribution of a side at a mix, or of all its requests.
+type mixture struct {
+	strata []*Series
+	weight []float64
+	raw    bool
+	count  float64 // observations of the strata in it
+	slots  int     // that have observations
+	err    float64
+}
+
+func (s Side) mixture(mix []float64) mixture {
+	d := mixture{raw: mix == nil}
+	total := 0.0
+	for _, x := range s {
+		total += x.total
+	}
+	for i, x := range s {
+		w := 0.0
+		switch {
+		case x.total == 0:
+		case d.raw:
+			w = x.total / total
+		default:
+			w = mix[i]
+		}
+		if w > 0 {
+			d.strata, d.weight = append(d.strata, x), append(d.weight, w)
+			d.count += x.total
+			d.err = max(d.err, x.err)
+		} else if !d.raw && mix[i] > 0 {
+			return mixture{raw: d.raw} // a stratum of the mix has nothing here
+		}
+	}
+	if len(d.strata) == 1 {
+		d.slots = d.strata[0].occupied
+		return d
+	}
+	for t := range s.slots() {
+		for _, x := range d.strata {
+			if x.count(t) > 0 {
+				d.slots++
+				break
+			}
+		}
+	}
+	return d
+}
+
+func (d *mixture) atMost(v float64) float64 {
+	sum := 0.0
+	for i, x := range d.strata {
+		sum += d.weight[i] * x.atMostAll(x.placeOf(v)) / x.total
+	}
+	return sum
+}
+
+// quantile is the value that a share p of the mixture is at or below.
+func (d *mixture) quantile(p float64) float64 {
+	if len(d.strata) == 1 {
+		return d.strata[0].quantile(p)
+	}
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, x := range d.strata {
+		v := x.quantile(p)
+		low, high = min(low, v), max(high, v)
+	}
+	// The mixture's quantile lies between those of its parts.
+	for range 60 {
+		mid := (low + high) / 2
+		if low > 0 && high > 2*low {
+			mid = math.Sqrt(low * high)
+		}
+		if mid <= low || mid >= high {
+			break
+		}
+		if d.atMost(mid) < p {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return high
+}
+
+// above is each slot's influence on the share of the mixture above v.
+func (d *mixture) above(v float64) []float64 {
+	z := make([]float64, d.strata[0].Slots())
+	whole := 1 - d.atMost(v)
+	for i, x := range d.strata {
+		p := x.placeOf(v)
+		scale, centre := d.weight[i]/x.total, 1-x.atMostAll(p)/x.total
+		if d.raw {
+			scale, centre = 1/d.count, whole
+		}
+		for t := range z {
+			if n := x.count(t); n > 0 {
+				z[t] += scale * (n*(1-centre) - x.atMost(t, p))
+			}
+		}
+	}
+	return z
+}

@@ -1,0 +1,258 @@
+package stat
+
+import (
+	"math"
+	"slices"
+	"sort"
+
+	"tailscope/hist"
+)
+
+// Series is one distribution per slot of time, all in the same buckets. It is
+// not changed once made.
+type Series struct {
+	// edges[i], edges[i+1] bound bucket i: open below, closed above. The first
+	// may be -Inf and the last +Inf.
+	edges  []float64
+	linear bool // interpolate evenly within buckets that could be logarithmic
+	// Slot t's buckets first[t], first[t]+1, … have cumulative counts
+	// cum[start[t]:start[t+1]]; below are none, above are none.
+	first []int32
+	start []int32
+	cum   []float64
+
+	sum      []float64 // per slot
+	counts   []float64 // per bucket, over all slots
+	all      []float64 // counts, cumulative
+	total    float64
+	occupied int
+	err      float64 // relative error of a bucket
+	min, max float64 // NaN if unknown
+}
+
+// NewSeries makes a series of slots' histograms; nil and empty ones are slots
+// without observations. The histograms are read, not kept. Histograms of
+// unequal schemas are taken at the coarsest.
+func NewSeries(slots []*hist.Histogram) (*Series, error) {
+	whole := &hist.Histogram{}
+	none := true
+	for _, h := range slots {
+		switch {
+		case h == nil || h.Count == 0:
+		case none:
+			whole, none = h.Clone(), false
+		default:
+			if err := whole.Merge(h); err != nil {
+				return nil, invalidf("slots that do not merge: %v", err)
+			}
+		}
+	}
+	s := &Series{min: math.NaN(), max: math.NaN()}
+	s.begin(len(slots))
+	if none {
+		s.edges = []float64{0, 1}
+		s.counts = []float64{0}
+		for range slots {
+			s.add(0, nil, 0)
+		}
+		return s.finish(), nil
+	}
+	l := layoutOf(whole)
+	s.edges, s.linear = l.edges, whole.Schema == hist.Explicit
+	s.err, s.min, s.max = whole.RelativeError(), whole.Min, whole.Max
+	s.counts = make([]float64, len(s.edges)-1)
+	var scratch *hist.Histogram
+	row := make([]float64, len(s.counts))
+	for _, h := range slots {
+		if h == nil || h.Count == 0 {
+			s.add(0, nil, 0)
+			continue
+		}
+		if h.Schema != whole.Schema || h.ZeroThreshold != whole.ZeroThreshold || !sameBounds(h, whole) {
+			// Merging into an empty one of the same form brings it to that form.
+			if scratch == nil {
+				scratch = whole.Clone()
+			}
+			emptied(scratch, whole)
+			if err := scratch.Merge(h); err != nil {
+				return nil, invalidf("slot that does not merge: %v", err)
+			}
+			h = scratch
+		}
+		lo, hi := l.fill(row, h)
+		s.add(int32(lo), row[lo:hi], h.Sum)
+		clear(row[lo:hi])
+	}
+	return s.finish(), nil
+}
+
+// NewSeriesOfCounts makes a series of counts per bucket: counts[t][i] of slot
+// t lie in (edges[i], edges[i+1]]. Edges ascend; sums are of slots, nil if
+// unknown. Values within a bucket are taken as spread evenly in their logarithm
+// if the bucket is positive, and evenly otherwise. Nothing is kept.
+func NewSeriesOfCounts(edges []float64, counts [][]float64, sums []float64) (*Series, error) {
+	switch {
+	case len(edges) < 2:
+		return nil, invalidf("%d bucket edges, want two or more", len(edges))
+	case sums != nil && len(sums) != len(counts):
+		return nil, invalidf("%d sums of %d slots", len(sums), len(counts))
+	}
+	for i := 1; i < len(edges); i++ {
+		if !(edges[i] > edges[i-1]) {
+			return nil, invalidf("bucket edges %v, %v do not ascend", edges[i-1], edges[i])
+		}
+	}
+	s := &Series{edges: slices.Clone(edges), min: math.NaN(), max: math.NaN()}
+	s.begin(len(counts))
+	s.counts = make([]float64, len(edges)-1)
+	for t, c := range counts {
+		if len(c) != len(s.counts) {
+			return nil, invalidf("slot %d has %d counts of %d buckets", t, len(c), len(s.counts))
+		}
+		lo, hi := 0, len(c)
+		for lo < hi && c[lo] == 0 {
+			lo++
+		}
+		for hi > lo && c[hi-1] == 0 {
+			hi--
+		}
+		for _, n := range c[lo:hi] {
+			if !(n >= 0) || math.IsInf(n, 0) {
+				return nil, invalidf("slot %d has a count of %v", t, n)
+			}
+		}
+		sum := math.NaN()
+		if sums != nil {
+			sum = sums[t]
+		}
+		s.add(int32(lo), c[lo:hi], sum)
+	}
+	for i, n := range s.counts {
+		if n > 0 && edges[i] > 0 {
+			s.err = max(s.err, edges[i+1]/edges[i]-1)
+		} else if n > 0 {
+			s.err = math.Inf(1)
+		}
+	}
+	return s.finish(), nil
+}
+
+func (s *Series) begin(slots int) {
+	s.first = make([]int32, 0, slots)
+	s.start = make([]int32, 1, slots+1)
+	s.sum = make([]float64, 0, slots)
+}
+
+// add appends a slot.
+func (s *Series) add(first int32, counts []float64, sum float64) {
+	n := 0.0
+	for i, c := range counts {
+		n += c
+		s.cum = append(s.cum, n)
+		s.counts[int(first)+i] += c
+	}
+	if n == 0 {
+		sum = 0
+	} else {
+		s.occupied++
+	}
+	s.total += n
+	s.first = append(s.first, first)
+	s.start = append(s.start, int32(len(s.cum)))
+	s.sum = append(s.sum, sum)
+}
+
+// Slots is the number of slots, empty ones included.
+func (s *Series) Slots() int { return len(s.first) }
+
+// Count is the number of observations.
+func (s *Series) Count() float64 { return s.total }
+
+// count is the number of observations of slot t.
+func (s *Series) count(t int) float64 {
+	if lo, hi := s.start[t], s.start[t+1]; hi > lo {
+		return s.cum[hi-1]
+	}
+	return 0
+}
+
+// place is a point of the value axis: within bucket i, at a share of it.
+type place struct {
+	bucket int
+	share  float64 // of the bucket's observations at or below
+}
+
+// atMost is how many of slot t's observations lie at or below a place.
+func (s *Series) atMost(t int, p place) float64 {
+	lo, hi := s.start[t], s.start[t+1]
+	i := int32(p.bucket) - s.first[t]
+	n := hi - lo
+	switch {
+	case i < 0 || n == 0:
+		return 0
+	case i >= n:
+		return s.cum[hi-1]
+	}
+	below := 0.0
+	if i > 0 {
+		below = s.cum[lo+i-1]
+	}
+	return below + p.share*(s.cum[lo+i]-below)
+}
+
+// placeOf finds a value: observations in its bucket are spread as valueAt has it.
+func (s *Series) placeOf(v float64) place {
+	n := len(s.counts)
+	i := sort.SearchFloat64s(s.edges, v) - 1 // edges[i] < v <= edges[i+1]
+	switch {
+	case i < 0:
+		return place{0, 0}
+	case i >= n:
+		return place{n - 1, 1}
+	}
+	lo, hi, log := s.span(i)
+	switch {
+	case v >= hi:
+		return place{i, 1}
+	case v <= lo:
+		return place{i, 0}
+	case log:
+		return place{i, math.Log(v/lo) / math.Log(hi/lo)}
+	}
+	return place{i, (v - lo) / (hi - lo)}
+}
+
+// valueAt is the value at a place, cut to the extremes where they are known.
+func (s *Series) valueAt(p place) float64 {
+	lo, hi, log := s.span(p.bucket)
+	v := lo + (hi-lo)*p.share
+	if log {
+		v = lo * math.Pow(hi/lo, p.share)
+	}
+	if v < s.min {
+		v = s.min
+	}
+	if v > s.max {
+		v = s.max
+	}
+	return v
+}
+
+// span is where bucket i begins and ends, with infinite ends replaced, and
+// whether observations are spread by their logarithm.
+func (s *Series) span(i int) (lo, hi float64, log bool) {
+	lo, hi = s.edges[i], s.edges[i+1]
+	if math.IsInf(lo, -1) {
+		lo = math.Min(hi, 0)
+		if s.min <= hi {
+			lo = s.min
+		}
+	}
+	if math.IsInf(hi, 1) {
+		hi = lo
+		if s.max >= lo {
+			hi = s.max
+		}
+	}
+	return lo, hi, !s.linear && (lo > 0 || hi < 0)
+}
