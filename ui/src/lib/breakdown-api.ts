@@ -2,18 +2,19 @@
 
 import { get, type Select } from './api';
 import type { BreakdownResponse, CallersResponse, OperationsResponse } from './breakdown-types';
+import type { OfDay } from './days';
 
 const where = (s: Select) => ({ match: s.match, start: s.start, end: s.end });
 
 /** The requests to look at closely: above a quantile, or between two durations. */
 export type BandChoice = { above: number } | { low: number | null; high: number | null };
 
-export function breakdown(s: Select, o: { width?: number; step?: number; q?: string; limit?: number; band: BandChoice }, signal?: AbortSignal): Promise<BreakdownResponse> {
+export function breakdown(s: Select, o: { width?: number; step?: number; q?: string; limit?: number; band: BandChoice } & OfDay, signal?: AbortSignal): Promise<BreakdownResponse> {
   const { band, ...rest } = o;
   return get('breakdown', { ...where(s), ...rest, ...band }, signal);
 }
 
-export interface OperationsQuestion {
+export interface OperationsQuestion extends OfDay {
   width: number;
   q?: string;
   sort?: string;

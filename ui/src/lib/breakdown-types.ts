@@ -2,6 +2,13 @@
 
 import type { Num, Range } from './types';
 
+/** Which earlier day an answer is of. */
+export interface DayOf {
+  name: string;
+  of: string;
+  zone: string;
+}
+
 export interface BreakdownComponent {
   component: string;
   self: Num[] | null; // seconds per step, over its requests
@@ -71,6 +78,7 @@ export interface BreakdownResponse extends Range {
   step: number;
   slot: number;
   times: number[] | null;
+  overlay?: DayOf | null;
   requests: number[] | null;
   total: number;
   seconds: Num;
@@ -114,6 +122,7 @@ export interface Verb {
 export interface OperationsResponse extends Range {
   step: number;
   times: number[] | null;
+  overlay?: DayOf | null;
   total: number;
   seconds: Num;
   operations: Operation[] | null;

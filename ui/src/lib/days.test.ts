@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { dayName, heights, onSteps } from './days';
+import { dayName, onSteps } from './days';
 
 describe('values of an earlier day', () => {
   it('stay as they are on the same steps', () => {
@@ -20,17 +20,4 @@ describe('values of an earlier day', () => {
 it('a day is named as the server names it', () => {
   expect(dayName('week', undefined)).toBe('last week');
   expect(dayName('week', { overlay: { name: 'week', of: 'Fri 13 Nov', zone: 'UTC' } } as never)).toBe('Fri 13 Nov');
-});
-
-describe('the height of an earlier stack', () => {
-  const t = { groups: [{ mean: [0.2, null, 0.4], rate: [5, 0, null] }] } as never;
-  it('is what a request took, or all of them each second, or their number', () => {
-    expect(heights(t, 'request')).toEqual([0.2, null, 0.4]);
-    expect(heights(t, 'second')).toEqual([1, 0, null]);
-    expect(heights(t, 'calls')).toEqual([5, 0, null]);
-  });
-  it('is none without an answer', () => {
-    expect(heights(undefined, 'second')).toEqual([]);
-    expect(heights({ groups: [] } as never, 'request')).toEqual([]);
-  });
 });

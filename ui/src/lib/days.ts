@@ -14,6 +14,12 @@ export const dayTitles: Record<DayOverlay, { label: string; title: string }> = {
   like: { label: 'last like day', title: 'The last day like it: for a working day the working day before, for a Saturday or Sunday that of the week before' },
 };
 
+/** What a question is asked with, to be answered of an earlier day. */
+export interface OfDay {
+  overlay?: string;
+  tz?: string;
+}
+
 export interface DayTimeline extends TimelineResponse {
   overlay?: { name: string; of: string; zone: string } | null;
 }
@@ -50,17 +56,6 @@ export function onSteps(values: Num[] | null | undefined, from: { start: number;
     if (n) out[i] = sum / n;
   }
   return out;
-}
-
-/** What a stack of time is as high as: a request's seconds, the seconds of each second, or the calls of each. */
-export type Height = 'request' | 'second' | 'calls';
-
-/** How high the whole stack was in each step of a timeline of durations. */
-export function heights(t: TimelineResponse | undefined, height: Height): Num[] {
-  const g = t?.groups?.[0];
-  if (!g) return [];
-  if (height === 'request') return g.mean ?? [];
-  return (g.rate ?? []).map((r, i): Num => (height === 'calls' ? r : r == null ? null : r === 0 ? 0 : g.mean?.[i] == null ? null : r * g.mean[i]));
 }
 
 /** "Fri 13 Nov", as the server says; the overlay's own name until it has answered. */

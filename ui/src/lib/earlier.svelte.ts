@@ -1,39 +1,57 @@
-// Earlier days laid over the stacked charts of a page: as high as the whole
-// stack was then.
+// Earlier days laid over the stacked charts of a page: how high the whole was
+// then, and what it was made of. The server answers the page's own question of
+// that day, at the times shown.
 
 import { untrack } from 'svelte';
-import type { Select } from './api';
-import { dayDashes, dayName, dayOverlays, heights, onSteps, readDay, type DayOverlay, type DayTimeline, type Height } from './days';
-import type { Line } from './stack';
+import { dayDashes, dayName, dayOverlays, overlayNames, type DayOverlay, type OfDay } from './days';
+import { lineOf, type Layer, type Line } from './stack';
 import { app, Query } from './state.svelte';
 
 /** The reader's own zone, by whose clock days are laid over each other. */
 export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC';
 
-export class Earlier {
-  private queries: Record<DayOverlay, Query<DayTimeline>> = { yesterday: new Query(), week: new Query(), like: new Query() };
+interface Answer {
+  start: number;
+  step: number;
+  times: number[] | null;
+  overlay?: { name: string; of: string; zone: string } | null;
+}
+
+export class Earlier<T extends Answer> {
+  private queries: Record<DayOverlay, Query<T>> = { yesterday: new Query(), week: new Query(), like: new Query() };
   /** Those that the reader chose. */
   days = $derived(dayOverlays.filter((d) => app.view.show.includes(d)));
+  private question: () => ((of: OfDay, signal: AbortSignal) => Promise<T>) | undefined;
 
-  /** Call while a component is being set up. ask says which durations, in how many columns; undefined: none. */
-  constructor(ask: () => { select: Select; width: number } | undefined) {
+  /** Call while a component is being set up. question says what is asked of each day, or nothing yet. */
+  constructor(question: () => ((of: OfDay, signal: AbortSignal) => Promise<T>) | undefined) {
+    this.question = question;
     $effect(() => {
       void app.attempt;
-      const a = ask();
+      const ask = this.question();
       const days = this.days;
-      if (!a) return;
+      if (!ask) return;
       untrack(() => {
-        for (const d of days) this.queries[d].ask((signal) => readDay(d, a.select, { width: a.width, q: '0.5' }, zone, signal), true);
+        for (const d of days) this.queries[d].ask((signal) => ask({ overlay: overlayNames[d], tz: zone }, signal), true);
       });
     });
   }
 
-  /** Their lines on a chart's steps. */
-  lines(to: { start: number; step: number; n: number }, height: Height): Line[] {
+  /** Their lines on a chart's steps; layers says what an answer is made of, and shared that it always adds up to one. */
+  lines(to: { start: number; step: number; n: number }, layers: (t: T) => Layer[], shared = false): Line[] {
     return this.days.flatMap((d): Line[] => {
       const t = this.queries[d].data;
-      const values = t ? onSteps(heights(t, height), t, to) : [];
-      return values.some((v) => v != null) ? [{ name: dayName(d, t), dash: dayDashes[d], values }] : [];
+      const line = t && lineOf(dayName(d, t), dayDashes[d], t, layers(t), to, shared);
+      return line ? [line] : [];
+    });
+  }
+
+  /** Names of the days that were answered and have nothing to show. */
+  missing(lines: Line[]): string[] {
+    return this.days.flatMap((d) => {
+      const t = this.queries[d].data;
+      const name = t && dayName(d, t);
+      return name && !lines.some((l) => l.name === name) ? [name] : [];
     });
   }
 }

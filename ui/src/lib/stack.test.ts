@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { BreakdownPart, BreakdownResponse } from './breakdown-types';
-import { componentLayers, partLayers, shades, stack, sumOver, topLayers } from './stack';
+import { componentLayers, lineOf, partLayers, shades, stack, sumOver, topLayers, type Layer } from './stack';
 
 describe('stack', () => {
   it('lays layers on each other and closes the last step', () => {
@@ -104,4 +104,31 @@ describe('shades', () => {
     expect(shades('oklch(0.5 0.15 45)', 3, 'light').every((s) => s.endsWith(' 45)'))).toBe(true);
   });
   it('leave a colour they cannot read as it is', () => expect(shades('red', 2, 'light')).toEqual(['red', 'red']));
+});
+
+describe('the line of an earlier day', () => {
+  const layers: Layer[] = [
+    { key: 'app', name: 'app', values: [1, 2, null] },
+    { key: 'db', name: 'database', values: [3, 4, null] },
+    { key: 'queue', name: 'queue', values: [9, 9, null], before: true },
+  ];
+  const from = { start: 0, step: 60, times: [0, 60, 120] };
+  it('is as high as its layers together, without what lies before the request', () => {
+    const l = lineOf('Fri 13 Nov', [5, 4], from, layers, { start: 0, step: 60, n: 3 })!;
+    expect(l.values).toEqual([4, 6, null]);
+    expect(l.curves).toEqual([[4, 6, null]]);
+    expect(l.parts.map((p) => p.name)).toEqual(['queue', 'database', 'app']);
+    expect(l.parts[1].values).toEqual([3, 4, null]);
+  });
+  it('is where layers meet if all are as high', () => {
+    expect(lineOf('', [], from, layers, { start: 0, step: 60, n: 3 }, true)!.curves).toEqual([[1, 2, null]]);
+  });
+  it('is laid on the steps shown', () => {
+    expect(lineOf('', [], from, layers, { start: 60, step: 30, n: 3 })!.values).toEqual([6, 6, null]);
+    expect(lineOf('', [], from, layers, { start: 0, step: 120, n: 1 })!.values).toEqual([5]);
+  });
+  it('is none where nothing was measured', () => {
+    expect(lineOf('', [], from, [{ key: 'app', name: 'app', values: [null, null, null] }], { start: 0, step: 60, n: 3 })).toBeUndefined();
+    expect(lineOf('', [], { start: 0, step: 60, times: null }, [], { start: 0, step: 60, n: 3 })).toBeUndefined();
+  });
 });

@@ -5,6 +5,7 @@
 
 import type { BreakdownResponse } from './breakdown-types';
 import { byComponent, componentName } from './components';
+import { onSteps } from './days';
 import type { Num } from './types';
 
 export interface Layer {
@@ -15,11 +16,16 @@ export interface Layer {
   before?: boolean;
 }
 
-/** A line over the stack: how high another one was. */
+/** Another stack laid over this one, as a line. */
 export interface Line {
   name: string;
   dash: number[];
+  /** How high it was. */
   values: Num[];
+  /** What it was made of, the greatest first. */
+  parts: { name: string; values: Num[] }[];
+  /** What is drawn: its height, or where its layers meet if all are as high. */
+  curves: Num[][];
 }
 
 export interface Stacked {
@@ -52,6 +58,19 @@ export function stack(times: number[], step: number, layers: Layer[]): Stacked {
 /** The last value is repeated, as a step is drawn from its start to its end. */
 export function closed(values: Num[]): Num[] {
   return values.length ? [...values, values[values.length - 1]] : [];
+}
+
+/** The line of a stack that was measured on steps of its own; undefined if it has no value. */
+export function lineOf(name: string, dash: number[], from: { start: number; step: number; times: number[] | null }, layers: Layer[], to: { start: number; step: number; n: number }, shared = false): Line | undefined {
+  const times = from.times ?? [];
+  const put = (values: Num[]) => onSteps(values, from, to);
+  const { total, far } = stack(times, from.step, layers);
+  const values = put(total);
+  if (!values.some((v) => v != null)) return undefined;
+  const size = (vs: Num[]) => vs.reduce((s: number, v) => s + (v ?? 0), 0);
+  const parts = layers.map((l) => ({ name: l.name, values: put(l.values) })).sort((a, b) => size(b.values) - size(a.values));
+  const met = far.filter((_, i) => !layers[i].before).slice(0, -1).map((f) => put(f.slice(0, -1)));
+  return { name, dash, values, parts, curves: shared ? met : [values] };
 }
 
 export type Unit = 'request' | 'second' | 'share';
