@@ -25,6 +25,7 @@ func (s *Server) openAssembler() error {
 		MemoryBytes: c.Memory,
 		Grace:       c.Grace,
 		Idle:        c.Idle,
+		KeepAge:     c.Keep,
 		Logger:      s.log.With("part", "traces"),
 	})
 	if err != nil {

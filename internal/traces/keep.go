@@ -25,6 +25,7 @@ type keep struct {
 	slots   map[slotKey]*slotBest
 	seen    map[exemplarKey]struct{}
 	pruned  int64 // Unix seconds
+	full    int64 // Unix seconds: when pruning freed little
 	tries   int
 
 	why     []store.Why // by request of the trace at hand
@@ -111,10 +112,13 @@ func (k *keep) choose(t *tree, nd *node, id store.TraceID) (w store.Why, slot in
 	duration, end := nd.end-nd.start, nd.end-nd.shift
 	entry := t.infos[nd.name].entry
 	slot = end / 1e9 / k.c.a.o.Slots
+	if age := k.c.a.o.KeepAge; age > 0 && end < k.c.now*1e9-int64(age) {
+		return 0, slot
+	}
 	sk := slotKey{entry, slot}
 	best := k.slots[sk]
 	if best == nil {
-		if k.marks > k.bound/3 {
+		if k.marks > k.bound/3 && !k.makeRoom() {
 			return 0, slot
 		}
 		best = &slotBest{slowest: -1}
@@ -307,6 +311,20 @@ func (k *keep) handAll(ctx context.Context, due int64) error {
 		delete(k.waiting, traces[i].ID)
 	}
 	return err
+}
+
+// makeRoom prunes before its time, as what is imported from long ago asks for.
+// It is not tried again within the second if it frees little.
+func (k *keep) makeRoom() bool {
+	if k.full == k.c.now {
+		return false
+	}
+	before := k.marks
+	k.prune(k.c.now)
+	if k.marks > before/4*3 {
+		k.full = k.c.now
+	}
+	return k.marks <= k.bound/3
 }
 
 // prune forgets what was chosen in slots that are long over.

@@ -183,3 +183,37 @@ func TestKeptMemory(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 }
+
+// What is imported from long ago neither fills the marks nor is kept beyond
+// the age at which kept traces go.
+func TestKeepOfImports(t *testing.T) {
+	k := &shelf{}
+	a, _, c := start(t, Options{MemoryBytes: 4 << 20, Keeper: k, KeepAge: 7 * 24 * time.Hour})
+	name := a.Name(&Identity{Service: "s", Operation: "o", Kind: "server", Component: "app"})
+	now, n := c.now().UnixNano(), uint64(0)
+	ending := func(ago time.Duration) {
+		n++
+		at := now - int64(ago)
+		a.AddWhole([]Span{{TraceID: traceID(n), ID: bytesOf(n), Name: name, Start: at - 1e6, End: at}})
+		if n%256 == 0 {
+			a.tick(t, c)
+		}
+	}
+	const each = 4000
+	for i := range each { // months ago, each in a slot of its own
+		ending(90*24*time.Hour - time.Duration(i)*time.Minute)
+	}
+	a.tick(t, c)
+	if kp := &a.closer.keep; kp.marks != 0 || len(kp.waiting) != 0 {
+		t.Errorf("%d bytes of marks, %d traces of long ago", kp.marks, len(kp.waiting))
+	}
+	for i := range each { // days ago
+		ending(3*24*time.Hour - time.Duration(i)*time.Minute)
+	}
+	if err := a.Flush(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if st := a.Stats(); st.Kept != each || st.LeftOutKept != 0 {
+		t.Errorf("kept %d of %d, left out %d", st.Kept, each, st.LeftOutKept)
+	}
+}

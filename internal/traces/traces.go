@@ -102,6 +102,7 @@ type Options struct {
 	MaxSpans    int           // of one trace; what is beyond is counted and left out, save the root; default 20,000
 	MaxParts    int           // distinct series of the breakdown's parts; what is beyond folds into series.Other; default 50,000
 	Slots       int64         // seconds of the slots in which the slowest and failed requests are chosen; default 10
+	KeepAge     time.Duration // requests that ended longer ago are not chosen to be kept; 0 is no limit
 	Now         func() time.Time
 	Logger      *slog.Logger
 }

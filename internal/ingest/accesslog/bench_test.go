@@ -26,7 +26,7 @@ func benchLines(n int) []byte {
 // null takes everything and keeps nothing.
 type null struct{ observations, spans int }
 
-func (*null) SpanTarget(*agg.SpanIdentity) agg.Target     { return 1 }
+func (*null) NamedTarget(*agg.SpanIdentity) agg.Target    { return 1 }
 func (*null) RetryAfter() time.Duration                   { return 0 }
 func (n *null) NewBatch() Batch                           { return n }
 func (*null) Epoch() uint32                               { return 1 }

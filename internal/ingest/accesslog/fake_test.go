@@ -58,7 +58,7 @@ func spanText(id *agg.SpanIdentity) string {
 	return s
 }
 
-func (l *ledger) SpanTarget(id *agg.SpanIdentity) agg.Target {
+func (l *ledger) NamedTarget(id *agg.SpanIdentity) agg.Target {
 	return agg.Target(l.number(spanText(id)))
 }
 func (l *ledger) RetryAfter() time.Duration { return 5 * time.Second }

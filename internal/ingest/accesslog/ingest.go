@@ -15,7 +15,8 @@ import (
 
 // Sink is where durations go: an aggregator.
 type Sink interface {
-	SpanTarget(*agg.SpanIdentity) agg.Target
+	// NamedTarget replaces the values of the identity by those it is counted under.
+	NamedTarget(*agg.SpanIdentity) agg.Target
 	NewBatch() Batch
 	RetryAfter() time.Duration
 }

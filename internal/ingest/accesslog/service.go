@@ -136,7 +136,7 @@ func (in *Ingester) target(s *service, k targetKey) target {
 	if k.failed {
 		id.Status = "error"
 	}
-	t := target{span: in.o.Sink.SpanTarget(&id)}
+	t := target{span: in.o.Sink.NamedTarget(&id)}
 	if in.o.Traces != nil {
 		t.name = in.o.Traces.Name(&traces.Identity{
 			Service: id.Service, Operation: id.Operation, Component: id.Component, Kind: id.Kind,
