@@ -146,6 +146,7 @@ func (s *server) register(mux *http.ServeMux) {
 	cfg := huma.DefaultConfig("Tailscope", version)
 	cfg.CreateHooks = nil
 	cfg.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
+	cfg.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[api.Float](), reflect.TypeFor[numberOrNull]())
 	cfg.DocsPath, cfg.SchemasPath = "", ""
 	cfg.OpenAPIPath = "/openapi"
 	cfg.Info.Description = "Whole distributions over time. Times are Unix seconds, durations are seconds, NaN is null."
@@ -175,6 +176,13 @@ func (s *server) register(mux *http.ServeMux) {
 			delete(a.OpenAPI().Components.Schemas.Map(), name)
 		}
 	}
+}
+
+// numberOrNull describes api.Float, of which what is not a number is null.
+type numberOrNull float64
+
+func (numberOrNull) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeNumber, Format: "double", Nullable: true}
 }
 
 const humaPrefix = "Huma"
