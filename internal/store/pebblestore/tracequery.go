@@ -49,9 +49,11 @@ type traceFinder struct {
 	failed  []bool // which halves of the lists
 	compare func(a, b *store.TraceHit) int
 
-	found []store.TraceHit // at most q.Limit, in order
-	key   []byte
-	rows  int // looked at
+	found  []store.TraceHit // at most q.Limit, or twice that on the way to the newest
+	sorted int              // how many of found are in order, from the first on
+	from   int              // of found, where those of the hour under way begin
+	key    []byte
+	rows   int // looked at
 }
 
 func newTraceFinder(it *pebble.Iterator, q store.TraceQuery) *traceFinder {
@@ -105,10 +107,14 @@ func (f *traceFinder) run(ctx context.Context) error {
 		if f.q.Order == store.Newest && len(f.found) == f.q.Limit {
 			return nil // older ones cannot be among them
 		}
+		f.from = len(f.found)
 		for _, failed := range f.failed {
 			if err := f.half(ctx, part, failed); err != nil {
 				return err
 			}
+		}
+		if f.q.Order == store.Newest {
+			f.cut()
 		}
 		part -= tracePart
 	}
@@ -130,11 +136,11 @@ func (f *traceFinder) half(ctx context.Context, part int64, failed bool) error {
 		if err := readTraceEntry(&hit, key); err != nil {
 			return err
 		}
-		full := len(f.found) == f.q.Limit
-		if hit.DurationNanos < f.q.MinNanos || full && f.q.Order == store.Slowest && f.compare(&hit, &f.found[len(f.found)-1]) > 0 {
+		full := f.sorted == f.q.Limit
+		if hit.DurationNanos < f.q.MinNanos || full && f.q.Order == store.Slowest && f.compare(&hit, &f.found[f.q.Limit-1]) > 0 {
 			return nil // and so are all that follow
 		}
-		if hit.StartNanos < f.q.StartNanos || hit.StartNanos >= f.q.EndNanos || full && f.compare(&hit, &f.found[len(f.found)-1]) > 0 {
+		if hit.StartNanos < f.q.StartNanos || hit.StartNanos >= f.q.EndNanos || full && f.compare(&hit, &f.found[f.q.Limit-1]) > 0 {
 			continue
 		}
 		v, err := f.it.ValueAndErr()
@@ -161,11 +167,28 @@ func (f *traceFinder) wants(n *names) bool {
 		(f.q.Why == 0 || n.why&f.q.Why != 0)
 }
 
-// add puts a hit in its place and drops the last beyond the limit.
+// add puts a hit in its place and drops the last beyond the limit. An hour is
+// read slowest first, so that the slowest come nearly in order; the newest do
+// not, and are put in order from time to time.
 func (f *traceFinder) add(hit store.TraceHit) {
+	if f.q.Order == store.Newest {
+		if f.found = append(f.found, hit); len(f.found) >= 2*f.q.Limit {
+			f.cut()
+		}
+		return
+	}
 	i, _ := slices.BinarySearchFunc(f.found, &hit, func(a store.TraceHit, b *store.TraceHit) int { return f.compare(&a, b) })
 	if len(f.found) == f.q.Limit {
 		f.found = f.found[:len(f.found)-1]
 	}
 	f.found = slices.Insert(f.found, i, hit)
+	f.sorted = len(f.found)
+}
+
+// cut puts the hits of the hour under way, which are older than all before
+// them, in order and drops what is beyond the limit.
+func (f *traceFinder) cut() {
+	slices.SortFunc(f.found[f.from:], func(a, b store.TraceHit) int { return f.compare(&a, &b) })
+	f.found = f.found[:min(len(f.found), f.q.Limit)]
+	f.sorted = len(f.found)
 }

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -93,6 +94,30 @@ func TestTraceRetention(t *testing.T) {
 	check(t, it.Close())
 	if st := s.Stats(); st.Traces != 0 || st.TraceBytes != 0 {
 		t.Errorf("after everything has expired: %+v", st)
+	}
+}
+
+// The newest of an hour are found among many times as many, which lie by their
+// durations.
+func TestNewestOfMany(t *testing.T) {
+	s := open(t, Options{})
+	defer s.Close()
+	rng := rand.New(rand.NewPCG(3, 4))
+	var traces []store.Trace
+	for n := range 3000 {
+		x := keptTrace(n, t0+rng.Int64N(2*3600), time.Duration(rng.Int64N(1e10)))
+		x.Entries[0].Failed = n%5 == 0
+		traces = append(traces, x)
+	}
+	check(t, s.PutTraces(context.Background(), traces))
+	all := traceHits(t, s, store.TraceQuery{Order: store.Newest, Limit: 10_000})
+	if len(all) != 6000 || !slices.IsSortedFunc(all, func(a, b store.TraceHit) int { return newestFirst(&a, &b) }) {
+		t.Fatalf("%d requests, or out of order", len(all))
+	}
+	for _, limit := range []int{1, 10, 700, 2999, 3001, 5999, 6000} {
+		if got := traceHits(t, s, store.TraceQuery{Order: store.Newest, Limit: limit}); !slices.Equal(got, all[:limit]) {
+			t.Errorf("the newest %d differ from the first of all", limit)
+		}
 	}
 }
 
