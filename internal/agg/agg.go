@@ -344,8 +344,8 @@ func (a *Aggregator) NamedTarget(id *SpanIdentity) Target {
 	return a.target(n)
 }
 
-// Cohort names the cohort of a tenant by its share of the service's spans, see
-// series.Cohort. It changes with the hour, and while a service is new, as more
+// Cohort names the cohort of a tenant by its share of the service's requests, or
+// of its spans if it serves none, see series.Cohort. It changes with the hour, and while a service is new, as more
 // is known of it. Folded tenants are small; no tenant has no cohort.
 func (a *Aggregator) Cohort(service, tenant string) string {
 	if tenant == "" {

@@ -147,6 +147,29 @@ func TestCohort(t *testing.T) {
 	check("after a restart", "a very large, b medium, c very large, d very large, _other small, unknown small, ")
 }
 
+// What a request does within the service makes its tenant no larger.
+func TestCohortIsByRequests(t *testing.T) {
+	st, c := newMemStore(), newClock()
+	a := open(t, st, c, t.TempDir())
+	for _, x := range []struct {
+		service, kind, tenant string
+		n                     int
+	}{
+		{"shop", "server", "often", 990}, {"shop", "server", "seldom", 10}, {"shop", "client", "seldom", 5000},
+		{"cron", "internal", "often", 10}, {"cron", "client", "seldom", 990},
+	} {
+		observe(t, a, c, SpanIdentity{Service: x.service, Operation: "o", Kind: x.kind, Status: "ok", Tenant: x.tenant}, x.n)
+	}
+	for _, x := range []struct{ service, tenant, want string }{
+		{"shop", "often", series.VeryLarge}, {"shop", "seldom", series.Large},
+		{"cron", "often", series.Large}, {"cron", "seldom", series.VeryLarge},
+	} {
+		if got := a.Cohort(x.service, x.tenant); got != x.want {
+			t.Errorf("%s of %s is %s, want %s", x.tenant, x.service, got, x.want)
+		}
+	}
+}
+
 // A month late is in time where hours are kept for a year.
 func TestOldObservations(t *testing.T) {
 	st, c := newMemStore(), newClock()

@@ -34,6 +34,7 @@ type target struct {
 	born           uint32 // the generation that was open when it was made
 	state          uint8
 	folded         bool // its tenant has a name, which is not kept
+	request        bool // a span of kind server or consumer
 	derived        bool // of SpanSelf: its weight is not the tenant's, whose spans have been counted
 }
 
@@ -278,6 +279,7 @@ func (r *registry) span(family string, id *SpanIdentity, k *spanKey, pressed boo
 	t := r.targets.at(n)
 	t.service, t.tenant, t.folded = g.service, hash, fold && id.Tenant != series.Other
 	t.derived = family != series.SpanDuration
+	t.request = id.Kind == "server" || id.Kind == "consumer"
 	return n
 }
 
@@ -651,7 +653,7 @@ func (r *registry) tell() {
 		if t.hits == 0 || t.derived || t.service == 0 {
 			continue
 		}
-		r.services[t.service].tenants.count(t.tenant, uint64(t.hits))
+		r.services[t.service].tenants.count(t.tenant, uint64(t.hits), t.request)
 		t.hits = 0
 	}
 	for _, s := range r.services[1:] {

@@ -27,10 +27,19 @@ type tenants struct {
 
 	cohorts map[uint64]string // of those that are not small; see group
 	grouped uint64            // total when cohorts was made
+	// Requests alone, by whose share cohorts are made. A service that sends none
+	// has cohorts by its spans.
+	requests      spaceSaving
+	totalRequests uint64
 }
 
+// maxRequestTenants is for how many tenants requests are counted: shares come
+// out at most a 4,096th too high, a quarter of what makes a cohort.
+const maxRequestTenants = 4096
+
 func newTenants(limit int) *tenants {
-	return &tenants{cap: limit, named: map[uint64]struct{}{}, sketch: spaceSaving{cap: limit + limit/4 + 1}}
+	return &tenants{cap: limit, named: map[uint64]struct{}{}, sketch: spaceSaving{cap: limit + limit/4 + 1},
+		requests: spaceSaving{cap: min(limit+1, maxRequestTenants)}}
 }
 
 func tenantHash(name string) uint64 {
@@ -79,10 +88,17 @@ func (t *tenants) turn() (changed bool) {
 }
 
 // count adds to a tenant's weight; h is 0 if there is none.
-func (t *tenants) count(h, weight uint64) {
+func (t *tenants) count(h, weight uint64, request bool) {
 	t.total += weight
-	if h != 0 {
-		t.sketch.add(h, weight)
+	if request {
+		t.totalRequests += weight
+	}
+	if h == 0 {
+		return
+	}
+	t.sketch.add(h, weight)
+	if request {
+		t.requests.add(h, weight)
 	}
 }
 
@@ -91,6 +107,8 @@ func (t *tenants) fade() {
 	t.regroup()
 	t.sketch.fade()
 	t.total /= 2
+	t.requests.fade()
+	t.totalRequests /= 2
 }
 
 // group makes cohorts of tenants if what they were made from has more than
@@ -104,8 +122,12 @@ func (t *tenants) group() {
 
 func (t *tenants) regroup() {
 	t.cohorts = map[uint64]string{}
-	for _, c := range t.sketch.heap {
-		if name := series.Cohort(float64(c.count) / float64(t.total)); name != series.Small {
+	list, total := t.requests.heap, t.totalRequests
+	if total == 0 {
+		list, total = t.sketch.heap, t.total
+	}
+	for _, c := range list {
+		if name := series.Cohort(float64(c.count) / float64(total)); name != series.Small {
 			t.cohorts[c.key] = name
 		}
 	}
@@ -121,7 +143,7 @@ func (t *tenants) cohort(h uint64) string {
 }
 
 func (t *tenants) bytes() int64 {
-	return int64(len(t.named))*24 + int64(len(t.sketch.heap))*56 + int64(len(t.cohorts))*48
+	return int64(len(t.named))*24 + int64(len(t.sketch.heap)+len(t.requests.heap))*56 + int64(len(t.cohorts))*48
 }
 
 // AppendBinary appends the named tenants and their counts.
@@ -168,7 +190,7 @@ func (t *tenants) decode(b []byte) error {
 		if len(t.named) < t.cap {
 			t.named[h] = struct{}{}
 			if c > 0 {
-				t.count(h, c)
+				t.count(h, c, false)
 			}
 		}
 	}

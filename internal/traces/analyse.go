@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+	"time"
 )
 
 // Analysis is what a reader of one trace wants to know: Spans has one entry
@@ -58,7 +59,7 @@ func Analyse(t *Trace) *Analysis {
 	var x tree
 	names := make([]Name, len(t.Spans))
 	for i := range t.Spans {
-		names[i] = n.name(&t.Spans[i].Identity, 0)
+		names[i] = n.name(&t.Spans[i].Identity, func() (t time.Time) { return })
 	}
 	x.reset(n.list)
 	for i := range t.Spans {

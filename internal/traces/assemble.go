@@ -104,7 +104,7 @@ func newShard(memory int64, shards int) *shard {
 
 // Name returns the number of an identity. Callers may hold on to it while
 // Epoch is what it was before the call, and resolve it anew when it changed.
-func (a *Assembler) Name(id *Identity) Name { return a.names.name(id, a.o.Now().Unix()) }
+func (a *Assembler) Name(id *Identity) Name { return a.names.name(id, a.o.Now) }
 
 // Text returns the number of a normalised statement, 0 for the empty one and
 // for want of memory. It is valid as a Name is.

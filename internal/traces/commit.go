@@ -48,20 +48,22 @@ type selfTarget struct {
 
 // self resolves a series, unless it is remembered.
 func (b *breakdown) self(info *nameInfo, comp uint8, failed bool, epoch uint32) Target {
-	for i := range info.targets {
-		t := &info.targets[i]
-		if t.comp == comp && t.failed == failed {
-			if t.epoch != epoch {
-				t.target, t.epoch = b.resolve(info, comp, failed), epoch
+	for _, list := range [...][]selfTarget{info.few[:], info.more} {
+		for i := range list {
+			t := &list[i]
+			if t.epoch == 0 {
+				*t = selfTarget{comp: comp, failed: failed}
 			}
-			return t.target
+			if t.comp == comp && t.failed == failed {
+				if t.epoch != epoch {
+					t.target, t.epoch = b.resolve(info, comp, failed), epoch
+				}
+				return t.target
+			}
 		}
 	}
 	t := selfTarget{b.resolve(info, comp, failed), epoch, comp, failed}
-	if info.targets == nil {
-		info.targets = make([]selfTarget, 0, 4)
-	}
-	info.targets = append(info.targets, t)
+	info.more = append(info.more, t)
 	return t.target
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -16,7 +17,7 @@ func TestLinkAnything(t *testing.T) {
 		x := &tree{seed: 1}
 		for i := range rapid.IntRange(1, 12).Draw(t, "spans") {
 			kind := rapid.SampledFrom([]string{"internal", "client", "server", "producer", "consumer"}).Draw(t, "kind")
-			k := n.name(&Identity{Service: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "service"), Kind: kind}, 0)
+			k := n.name(&Identity{Service: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "service"), Kind: kind}, time.Now)
 			s := rapid.Int64Range(0, 50).Draw(t, "start")
 			x.nodes = append(x.nodes, node{
 				id: rapid.Uint64Range(0, 8).Draw(t, "id"), up: rapid.Uint64Range(0, 8).Draw(t, "parent"),

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/zeebo/xxh3"
 
@@ -53,11 +54,12 @@ type nameInfo struct {
 	*common
 	tenant *tenant
 
-	used    atomic.Int64 // Unix seconds; of interning or of the last close
-	row     uint32       // of the request, in the breakdown's rows
-	rowsGen uint32       // generation of those rows
-	asked   int64        // Unix seconds: when the cohort was asked for
-	targets []selfTarget // few
+	used    atomic.Int64  // Unix seconds; of interning or of the last close
+	row     uint32        // of the request, in the breakdown's rows
+	rowsGen uint32        // generation of those rows
+	asked   int64         // Unix seconds: when the cohort was asked for
+	few     [4]selfTarget // of self time; most have no more
+	more    []selfTarget
 }
 
 // common is what identities have in common that differ only in the tenant.
@@ -164,7 +166,7 @@ func (n *names) find(id *Identity, hash *uint64) Name {
 	}
 }
 
-func (n *names) name(id *Identity, now int64) Name {
+func (n *names) name(id *Identity, now func() time.Time) Name {
 	hash := n.hash(id)
 	first := hash
 	n.mu.RLock()
@@ -202,7 +204,7 @@ func (n *names) name(id *Identity, now int64) Name {
 			break
 		}
 	}
-	return n.add(&want, hash, now)
+	return n.add(&want, hash, now().Unix())
 }
 
 // cost is what an identity takes that has no number.
