@@ -55,7 +55,8 @@ func judge(a, b figure, log bool, sp *spectrum, o Options) Change {
 		SlotsA: a.slots, SlotsB: b.slots, CountA: a.count, CountB: b.count,
 		ErrorA: a.err, ErrorB: b.err,
 		Effect: b.outer(b.at) - a.outer(a.at),
-		CI:     Interval{math.Inf(-1), math.Inf(1)}, SE: math.NaN(), P: 1, Dependence: math.NaN(),
+		live:   o.Live != nil, ofB: 1,
+		CI: Interval{math.Inf(-1), math.Inf(1)}, SE: math.NaN(), P: 1, Dependence: math.NaN(),
 	}
 	for _, side := range []struct {
 		name string
@@ -106,6 +107,9 @@ func (c *Change) apart(a, b *figure, sp *spectrum, o Options) {
 		return (high - low) / 2
 	}
 	va, vb := sq(width(a, sa)), sq(width(b, sb))
+	if va+vb > 0 {
+		c.ofB = vb / (va + vb)
+	}
 	c.DF = welch(va, float64(fa.cosines), vb, float64(fb.cosines))
 	crit := o.critical(c.DF, len(ta), len(tb))
 	al, ah := a.limits(sa, crit)

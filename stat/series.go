@@ -168,6 +168,27 @@ func (s *Series) Slots() int { return len(s.first) }
 // Count is the number of observations.
 func (s *Series) Count() float64 { return s.total }
 
+// Slice is the part of a series from slot from up to, not including, slot to. It
+// shares memory with s. The bounds must be within it.
+func (s *Series) Slice(from, to int) *Series {
+	p := *s
+	p.first, p.start, p.sum = s.first[from:to], s.start[from:to+1], s.sum[from:to]
+	p.counts = make([]float64, len(s.counts))
+	p.total, p.occupied = 0, 0
+	for t := range p.first {
+		below := 0.0
+		for i, c := range p.cum[p.start[t]:p.start[t+1]] {
+			p.counts[int(p.first[t])+i] += c - below
+			below = c
+		}
+		if below > 0 {
+			p.occupied++
+			p.total += below
+		}
+	}
+	return p.finish()
+}
+
 // count is the number of observations of slot t.
 func (s *Series) count(t int) float64 {
 	if lo, hi := s.start[t], s.start[t+1]; hi > lo {

@@ -105,6 +105,9 @@ type Change struct {
 	ErrorA, ErrorB float64
 	// Short says what data was too few for an interval, empty if it was enough.
 	Short string
+
+	ofB  float64 // the share of the variance that is B's
+	live bool
 }
 
 // Ratio returns B/A with its interval if Log is set, else NaN.

@@ -8,6 +8,7 @@
 //	go run ./benchmarks/cmd/bench store        bytes per point and queries, 1,000 series × 6 h
 //	go run ./benchmarks/cmd/bench page         the service page on a week of the ingest load
 //	go run ./benchmarks/cmd/bench micro        recording, merging, encoding, decoding
+//	go run ./benchmarks/cmd/bench calibrate    false alarms and power of judgements of change
 //	go run ./benchmarks/cmd/bench all          all of them
 //
 // Programs are measured as processes of their own, by the CPU time and the
@@ -65,6 +66,7 @@ var measurements = []measurement{
 	{"store", "Storage and queries", storeBench},
 	{"page", "The service page", page},
 	{"micro", "Hot paths", micro},
+	{"calibrate", "Calibration of judgements", calibrate},
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"tailscope/benchmarks/calibration"
+	"tailscope/benchmarks/report"
+)
+
+// calibrate counts how often judgements alarm without a change and how often
+// they find one. Every figure is a share of trials, so a single value.
+func calibrate(ctx context.Context, o *options, r *report.Report) error {
+	trials := 4000
+	if o.quick {
+		trials = 40
+	}
+	alarms := r.Section("False alarms", fmt.Sprintf("Nothing changes in %d trials a cell (%d for whole distributions, %d for repeated looks); alarms at a nominal 5 %%. "+
+		"Unless the cell says otherwise: 360 slots of 10 s an hour, 100 requests a slot, log standard deviation 0.6 within a slot and 0.15 among the slots' medians, "+
+		"which follow a first-order autoregression. Shares between 3 and 7 %% are as they should be, up to 9 %% for one hour at correlation 0.9; "+
+		"a share over 4000 trials has a standard error of 0.35 points.", trials, trials/2, trials/4))
+	for _, cell := range calibration.Unchanged() {
+		if !o.wants(cell.Name) {
+			continue
+		}
+		o.logf("%s", cell.Name)
+		tallies, err := cell.Run(ctx, trials)
+		if err != nil {
+			return err
+		}
+		for _, t := range tallies {
+			who, what, target := "tailscope", cell.Name+": "+t.Method, cell.Limit
+			for _, peer := range []string{"Mann–Whitney", "bootstrap", "batch means", "looked at as often"} {
+				if strings.Contains(t.Method, peer) {
+					who, what, target = t.Method, cell.Name, 0
+				}
+			}
+			f := alarms.Add(what, who, "% of trials", target, 100*t.Rate())
+			if s := t.StandardError(); target > 0 && (s < 0.93 || s > 1.07) {
+				f.Note = fmt.Sprintf("the standard errors claimed are %.2f of the true one", s)
+			}
+		}
+	}
+	power := r.Section("Changes found", "One hour a side, intervals at 95 %. The oracle makes the same estimate and knows its standard deviation without a change, "+
+		"so it knows the covariance of the slots. Given are the trials in which the change is missed, and by how much the power is below the oracle's.")
+	for _, cell := range calibration.Changed() {
+		if !o.wants(cell.Name) {
+			continue
+		}
+		o.logf("%s", cell.Name)
+		ours, oracle, err := cell.Found(ctx, trials)
+		if err != nil {
+			return err
+		}
+		must := 0.0
+		if cell.Must {
+			must = 10
+		}
+		power.Add(cell.Name+": "+cell.Judged+" missed", "tailscope", "% of trials", must, 100*(1-ours))
+		power.Add(cell.Name+": "+cell.Judged+" missed", "oracle", "% of trials", 0, 100*(1-oracle))
+		if oracle > 0 {
+			power.Add(cell.Name+": "+cell.Judged+", power below the oracle's", "tailscope", "%", 10, 100*(1-ours/oracle))
+		}
+	}
+	return nil
+}

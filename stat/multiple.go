@@ -1,0 +1,35 @@
+package stat
+
+import (
+	"math"
+	"slices"
+)
+
+// BenjaminiHochberg returns adjusted probabilities in the order of p: calling
+// changed what is at most q there keeps the expected share of false ones among
+// them at q or less (Benjamini & Hochberg 1995, J. R. Statist. Soc. B 57). NaN
+// is no test: it stays NaN and does not count.
+func BenjaminiHochberg(p []float64) []float64 {
+	out := slices.Repeat([]float64{math.NaN()}, len(p))
+	order := make([]int, 0, len(p))
+	for i, v := range p {
+		if !math.IsNaN(v) {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		switch {
+		case p[i] < p[j]:
+			return -1
+		case p[i] > p[j]:
+			return 1
+		}
+		return 0
+	})
+	least := 1.0
+	for k := len(order) - 1; k >= 0; k-- {
+		least = min(least, p[order[k]]*float64(len(order))/float64(k+1))
+		out[order[k]] = least
+	}
+	return out
+}

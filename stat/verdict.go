@@ -1,0 +1,124 @@
+package stat
+
+import "math"
+
+// Verdict says what an interval amounts to.
+type Verdict int
+
+const (
+	TooLittle  Verdict = iota // no interval could be made
+	NoEvidence                // of a change, nor of sameness
+	Same                      // within the margin
+	Less                      // B is below A
+	More                      // B is above A
+)
+
+func (v Verdict) String() string {
+	return [...]string{"too little data", "no evidence", "same", "less", "more"}[v]
+}
+
+// Verdict reads the change: Same if Within the margin at the confidence of the
+// interval, else Less or More if the interval leaves out 0, else NoEvidence. A
+// margin of 0 asks for no sameness.
+func (c *Change) Verdict(margin float64) Verdict {
+	switch {
+	case c.Short != "":
+		return TooLittle
+	case margin > 0 && c.Within(margin) < 1-c.Level:
+		return Same
+	case c.CI.High < 0:
+		return Less
+	case c.CI.Low > 0:
+		return More
+	}
+	return NoEvidence
+}
+
+// Within is the probability of data that look as much the same if the two sides
+// differed by the margin or more: two one-sided tests (Schuirmann 1987, J.
+// Pharmacokin. Biopharm. 15). A margin of 0.05 is a ratio from 1/1.05 to 1.05 if
+// Log is set, and a difference of 0.05 otherwise. Below 0.05 exactly when the
+// 90 % interval lies within. While watched live it is 0 if the interval lies
+// within, else 1: no smaller probability holds at every look.
+func (c *Change) Within(margin float64) float64 {
+	if c.Log {
+		margin = math.Log1p(margin)
+	}
+	switch {
+	case c.Short != "" || math.IsNaN(c.Effect) || math.IsNaN(c.SE) || math.IsInf(c.SE, 0) || !(margin > 0):
+		return 1
+	case c.live:
+		if c.CI.Low >= -margin && c.CI.High <= margin {
+			return 0
+		}
+		return 1
+	case c.SE == 0:
+		if math.Abs(c.Effect) < margin {
+			return 0
+		}
+		return 1
+	}
+	return tail((margin-math.Abs(c.Effect))/c.SE, c.DF)
+}
+
+// Detectable is the least effect, on the scale of Effect, that data like these
+// would have shown with the given probability (power).
+func (c *Change) Detectable(power float64) float64 {
+	if c.Short != "" || !(power > 0 && power < 1) {
+		return math.Inf(1)
+	}
+	return c.SE * (critical((1-c.Level)/2, c.DF) + reach(power, c.DF))
+}
+
+// reach is how many standard errors beyond the bound an effect must lie to be
+// found with a probability.
+func reach(power, df float64) float64 {
+	if power < 0.5 {
+		return -critical(power, df)
+	}
+	return critical(1-power, df)
+}
+
+// Needed is how much data there should be, in multiples of what there is, to
+// find an effect with a probability. 1 or less: there is enough. +Inf: no amount
+// will do.
+type Needed struct {
+	Both float64 // if both sides grow
+	B    float64 // if B grows alone, as after a mark
+}
+
+// Needed works out Needed for an effect on the scale of Effect; for a ratio of
+// 1.05 that is ln 1.05. Variances fall as the inverse of the time, degrees of
+// freedom grow with it; the power is that of a shifted t, as Welch's test has it.
+func (c *Change) Needed(effect, power float64) Needed {
+	effect = math.Abs(effect)
+	if c.Short != "" || !(effect > 0) || !(power > 0 && power < 1) || math.IsNaN(c.SE) || math.IsInf(c.SE, 0) {
+		return Needed{math.Inf(1), math.Inf(1)}
+	}
+	enough := func(variance func(times float64) float64) float64 {
+		ok := func(times float64) bool {
+			df := c.DF * max(1, times)
+			return (critical((1-c.Level)/2, df)+reach(power, df))*math.Sqrt(variance(times)) <= effect
+		}
+		low, high := 1e-3, 1e6
+		if ok(low) {
+			return low
+		}
+		if !ok(high) {
+			return math.Inf(1)
+		}
+		for high/low > 1.001 {
+			if mid := math.Sqrt(low * high); ok(mid) {
+				high = mid
+			} else {
+				low = mid
+			}
+		}
+		return high
+	}
+	v := c.SE * c.SE
+	return Needed{
+		Both: enough(func(times float64) float64 { return v / times }),
+		B:    enough(func(times float64) float64 { return v * (1 - c.ofB + c.ofB/times) }),
+	}
+}
