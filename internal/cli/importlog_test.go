@@ -34,6 +34,7 @@ func (s *logSink) SpanTarget(id *agg.SpanIdentity) agg.Target {
 	s.names = append(s.names, strings.TrimSpace(id.Operation+" "+id.Tenant))
 	return agg.Target(len(s.names))
 }
+func (s *logSink) NamedTarget(id *agg.SpanIdentity) agg.Target       { return s.SpanTarget(id) }
 func (s *logSink) NewBatch() accesslog.Batch                         { return s }
 func (s *logSink) Epoch() uint32                                     { return 1 }
 func (s *logSink) Discard()                                          {}
