@@ -339,8 +339,7 @@ func (f fit) blockShortfall(each int) float64 {
 		// Σ_{|k|<n} (1−|k|/n) φ^|k|
 		block := (1+phi)/(1-phi) - 2*phi*(1-math.Pow(phi, n))/(n*sq(1-phi))
 		for _, share := range signal {
-			zero := 1 - share + share*(1+phi)/(1-phi)
-			sum += f.weight[i] * zero / (1 - share + share*block)
+			sum += f.weight[i] * zero(phi, share) / (1 - share + share*block)
 			i++
 		}
 	}

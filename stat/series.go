@@ -105,27 +105,35 @@ func NewSeriesOfCounts(edges []float64, counts [][]float64, sums []float64) (*Se
 	s := &Series{edges: slices.Clone(edges), min: math.NaN(), max: math.NaN()}
 	s.begin(len(counts))
 	s.counts = make([]float64, len(edges)-1)
+	type window struct{ lo, hi int }
+	windows := make([]window, len(counts))
+	kept := 0
 	for t, c := range counts {
 		if len(c) != len(s.counts) {
 			return nil, invalidf("slot %d has %d counts of %d buckets", t, len(c), len(s.counts))
 		}
-		lo, hi := 0, len(c)
-		for lo < hi && c[lo] == 0 {
-			lo++
+		w := window{0, len(c)}
+		for w.lo < w.hi && c[w.lo] == 0 {
+			w.lo++
 		}
-		for hi > lo && c[hi-1] == 0 {
-			hi--
+		for w.hi > w.lo && c[w.hi-1] == 0 {
+			w.hi--
 		}
-		for _, n := range c[lo:hi] {
+		for _, n := range c[w.lo:w.hi] {
 			if !(n >= 0) || math.IsInf(n, 0) {
 				return nil, invalidf("slot %d has a count of %v", t, n)
 			}
 		}
+		windows[t] = w
+		kept += w.hi - w.lo
+	}
+	s.cum = make([]float64, 0, kept)
+	for t, w := range windows {
 		sum := math.NaN()
 		if sums != nil {
 			sum = sums[t]
 		}
-		s.add(int32(lo), c[lo:hi], sum)
+		s.add(int32(w.lo), counts[t][w.lo:w.hi], sum)
 	}
 	for i, n := range s.counts {
 		if n > 0 && edges[i] > 0 {
@@ -224,6 +232,12 @@ func (s *Series) atMost(t int, p place) float64 {
 // placeOf finds a value: observations in its bucket are spread as valueAt has it.
 func (s *Series) placeOf(v float64) place {
 	n := len(s.counts)
+	switch {
+	case v >= s.max:
+		return place{n - 1, 1}
+	case v < s.min:
+		return place{0, 0}
+	}
 	i := sort.SearchFloat64s(s.edges, v) - 1 // edges[i] < v <= edges[i+1]
 	switch {
 	case i < 0:

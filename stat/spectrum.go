@@ -27,22 +27,17 @@ const (
 )
 
 // spectrum knows, for sequences of one length, how the power of a first-order
-// autoregression under noise lies over the frequencies πj/T, j = 1…T−1.
+// autoregression under noise lies over the frequencies πj/T, j = 1…T−1. Models
+// are of unit variance; number 0 is independence, then come all signals for
+// each persistence.
 type spectrum struct {
 	slots int
 	fft   *fourier.FFT
-	edges []int // bin b covers j in [edges[b], edges[b+1])
-	shape []model
-	other *spectrum // for the other side's length, once asked for
-}
-
-// model is one shape, of unit variance.
-type model struct {
-	prior  float64
-	power  []float64 // mean over each bin
-	logs   float64   // Σ over frequencies of ln(power of the bin)
-	zero   float64   // power at frequency 0
-	lowest []float64 // mean over the first K frequencies, by K−1
+	edges []int       // bin b covers j in [edges[b], edges[b+1])
+	power [][]float64 // model, bin: mean
+	logs  []float64   // model: Σ over frequencies of ln(power of the bin)
+	low   [][]float64 // persistence, K−1: mean of the autoregression's first K
+	other *spectrum   // for the other side's length, once asked for
 }
 
 func newSpectrum(slots int) *spectrum {
@@ -51,42 +46,52 @@ func newSpectrum(slots int) *spectrum {
 		e = min(slots, e+max(1, e*3/20))
 		s.edges = append(s.edges, e)
 	}
-	if slots < 2 {
-		return s
-	}
-	cosines := make([]float64, slots)
-	for j := range cosines {
-		cosines[j] = math.Cos(math.Pi * float64(j) / float64(slots))
-	}
-	each := (1 - independent) / float64(len(persistence)*len(signal))
-	s.shape = append(s.shape, s.model(0, 0, independent, cosines))
-	for _, phi := range persistence {
-		for _, share := range signal {
-			s.shape = append(s.shape, s.model(phi, share, each, cosines))
+	bins := len(s.edges) - 1
+	add := func(power []float64) {
+		logs := 0.0
+		for b, v := range power {
+			logs += float64(s.edges[b+1]-s.edges[b]) * math.Log(v)
 		}
+		s.power, s.logs = append(s.power, power), append(s.logs, logs)
+	}
+	white := make([]float64, bins)
+	for b := range white {
+		white[b] = 1
+	}
+	add(white)
+	for _, phi := range persistence {
+		at := func(j float64) float64 {
+			return (1 - phi*phi) / (1 - 2*phi*math.Cos(math.Pi*j/float64(slots)) + phi*phi)
+		}
+		mean := make([]float64, bins)
+		for b := range mean {
+			// Where a bin is wide, the power is smooth within: four points do.
+			from, n := float64(s.edges[b]), float64(s.edges[b+1]-s.edges[b])
+			points := min(n, 4)
+			for i := range int(points) {
+				mean[b] += at(from-0.5+n*(float64(i)+0.5)/points) / points
+			}
+		}
+		for _, share := range signal {
+			power := make([]float64, bins)
+			for b, v := range mean {
+				power[b] = 1 - share + share*v
+			}
+			add(power)
+		}
+		low := make([]float64, min(maxCosines, max(0, slots-1)))
+		sum := 0.0
+		for k := range low {
+			sum += at(float64(k + 1))
+			low[k] = sum / float64(k+1)
+		}
+		s.low = append(s.low, low)
 	}
 	return s
 }
 
-func (s *spectrum) model(phi, share, prior float64, cosines []float64) model {
-	at := func(j int) float64 { return 1 - share + share*(1-phi*phi)/(1-2*phi*cosines[j]+phi*phi) }
-	m := model{prior: math.Log(prior), zero: 1 - share + share*(1+phi)/(1-phi)}
-	for b := 0; b+1 < len(s.edges); b++ {
-		sum := 0.0
-		for j := s.edges[b]; j < s.edges[b+1]; j++ {
-			sum += at(j)
-		}
-		n := float64(s.edges[b+1] - s.edges[b])
-		m.power = append(m.power, sum/n)
-		m.logs += n * math.Log(sum/n)
-	}
-	sum := 0.0
-	for k := 1; k <= min(maxCosines, s.slots-1); k++ {
-		sum += at(k)
-		m.lowest = append(m.lowest, sum/float64(k))
-	}
-	return m
-}
+// zero is the power at frequency 0 of a model.
+func zero(phi, share float64) float64 { return 1 - share + share*(1+phi)/(1-phi) }
 
 // cosines returns the orthonormal cosine transform of z (type II; Makhoul,
 // 1980, IEEE Trans. ASSP 28), z_t = Σ_j c_j cos(πj(t+½)/T)·√(2/T): element 0
@@ -157,15 +162,18 @@ func (s *spectrum) fit(transforms ...[]float64) fit {
 		return f
 	}
 	n := used * float64(s.slots-1)
-	weight := make([]float64, len(s.shape))
+	weight := make([]float64, len(s.power))
 	top := math.Inf(-1)
-	for i := range s.shape {
-		m := &s.shape[i]
+	for i, model := range s.power {
 		q := 0.0
 		for b, p := range power {
-			q += p / m.power[b]
+			q += p / model[b]
 		}
-		weight[i] = m.prior - 0.5*(n*math.Log(q)+used*m.logs)
+		prior := math.Log((1 - independent) / float64(len(s.power)-1))
+		if i == 0 {
+			prior = math.Log(independent)
+		}
+		weight[i] = prior - 0.5*(n*math.Log(q)+used*s.logs[i])
 		top = max(top, weight[i])
 	}
 	sum := 0.0
@@ -173,20 +181,30 @@ func (s *spectrum) fit(transforms ...[]float64) fit {
 		weight[i] = math.Exp(weight[i] - top)
 		sum += weight[i]
 	}
-	f.dependence = 0
-	low := make([]float64, min(maxCosines, s.slots-1))
 	for i := range weight {
 		weight[i] /= sum
-		m := &s.shape[i]
-		f.dependence += weight[i] * m.zero
-		if weight[i] < 1e-4 {
-			continue
+	}
+	f.weight, f.dependence = weight, weight[0]
+	// The mean of the first K over what is at 0, (1−share+share·low)/zero, is
+	// linear in low: constants and factors add up over the shares.
+	low := make([]float64, min(maxCosines, s.slots-1))
+	constant := weight[0]
+	for h, phi := range persistence {
+		factor := 0.0
+		for k, share := range signal {
+			w := weight[1+h*len(signal)+k]
+			z := zero(phi, share)
+			f.dependence += w * z
+			constant += w * (1 - share) / z
+			factor += w * share / z
 		}
-		for k := range low {
-			low[k] += weight[i] * m.lowest[k] / m.zero
+		for k, v := range s.low[h] {
+			low[k] += factor * v
 		}
 	}
-	f.weight = weight
+	for k := range low {
+		low[k] += constant
+	}
 	for f.cosines < len(low) && f.cosines < s.slots/3 && low[f.cosines] >= 1-spectralDrop {
 		f.cosines++
 	}
