@@ -222,7 +222,10 @@ func (b *breakdown) fromParts(ctx context.Context) error {
 	if b.out.FanOuts, err = fanOuts(ctx, b.st, b.q, inBand); err != nil {
 		return err
 	}
-	b.out.Skews, err = skews(ctx, b.st, b.q, b.service, list)
+	if b.out.Skews, err = skews(ctx, b.st, b.q, b.service, list); err != nil || b.out.Note != "" {
+		return err
+	}
+	b.out.Note, err = b.coverage(ctx)
 	return err
 }
 

@@ -367,6 +367,49 @@ func TestBreakdownNote(t *testing.T) {
 	}
 }
 
+// Where requests lack a breakdown the answer says how many, but not of what is
+// too fresh, nor of the few that are always under way.
+func TestBreakdownCoverage(t *testing.T) {
+	const second = time.Second
+	request := func(at int64) querytest.Request {
+		return querytest.Request{At: at, Service: "shop", Operation: "GET /", Cohort: "small", Duration: second,
+			Parts: []querytest.Part{{Service: "shop", Component: "app", Operation: "GET /", Self: second, Critical: second, Calls: 1}}}
+	}
+	for _, c := range []struct {
+		name         string
+		whole, alone int // requests with and without a breakdown
+		aloneAt      int64
+		match        []string
+		note         string
+	}{
+		{"all", 100, 0, 0, nil, ""},
+		{"half", 100, 100, 2000, nil, "of 200 requests 100 were broken down"},
+		{"a few", 100, 2, 2000, nil, ""},
+		{"too fresh", 100, 100, 3590, nil, ""},
+		{"of a cohort", 100, 100, 2000, []string{"cohort", "small"}, ""},
+	} {
+		w := querytest.NewWriter()
+		for i := range c.whole {
+			w.Request(request(querytest.Epoch + 2400 + int64(i)))
+		}
+		for range c.alone {
+			w.Span(querytest.Epoch+c.aloneAt, labels.FromStrings("service", "shop", "operation", "GET /", "kind", "server", "status", "ok", "component", "app"), 1)
+		}
+		st := storetest.NewTwin()
+		if err := w.Put(context.Background(), st, 1); err != nil {
+			t.Fatal(err)
+		}
+		out, err := Breakdown(context.Background(), st, BreakdownRequest{
+			Selection: during(append([]string{"service", "shop"}, c.match...)...), Now: time.Unix(querytest.Epoch+3600, 0)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Total != uint64(c.whole) || (c.note == "") != (out.Note == "") || !strings.Contains(out.Note, c.note) {
+			t.Errorf("%s: %d requests, note %q, want %q", c.name, out.Total, out.Note, c.note)
+		}
+	}
+}
+
 func TestBreakdownRefuses(t *testing.T) {
 	for _, c := range []struct {
 		r     BreakdownRequest
