@@ -48,10 +48,11 @@ export class Earlier<T extends Answer> {
 
   /** Names of the days that were answered and have nothing to show. */
   missing(lines: Line[]): string[] {
-    return this.days.flatMap((d) => {
+    const names = this.days.flatMap((d) => {
       const t = this.queries[d].data;
-      const name = t && dayName(d, t);
-      return name && !lines.some((l) => l.name === name) ? [name] : [];
+      return t ? [dayName(d, t)] : [];
     });
+    // Yesterday may be the last day like today, too.
+    return [...new Set(names)].filter((n) => !lines.some((l) => l.name === n));
   }
 }
