@@ -90,13 +90,14 @@ func judge(a, b figure, log bool, sp *spectrum, o Options) Change {
 // apart compares windows that differ in time.
 func (c *Change) apart(a, b *figure, sp *spectrum, o Options) {
 	ta, tb := sp.cosines(a.influence), sp.of(len(b.influence)).cosines(b.influence)
-	var fa, fb fit
-	if len(ta) == len(tb) {
-		fa = sp.fit(ta, tb)
-		fb = fa
-	} else {
-		fa, fb = sp.fit(ta), sp.of(len(tb)).fit(tb)
-	}
+	// Both sides are thought to depend alike, so that the longer one says how
+	// much the shorter one does.
+	logs := make([]float64, models)
+	other := sp.of(len(tb))
+	sp.likelihood(logs, ta)
+	other.likelihood(logs, tb)
+	weight := posterior(logs)
+	fa, fb := sp.under(weight), other.under(weight)
 	sa, sb := math.Sqrt(fa.covariance(ta, ta)), math.Sqrt(fb.covariance(tb, tb))
 	c.Cosines = min(fa.cosines, fb.cosines)
 	c.Dependence = (fa.dependence + fb.dependence) / 2
@@ -115,7 +116,7 @@ func (c *Change) apart(a, b *figure, sp *spectrum, o Options) {
 	al, ah := a.limits(sa, crit)
 	bl, bh := b.limits(sb, crit)
 	va, vb = a.outer(a.at), b.outer(b.at)
-	c.between(math.Hypot(vb-bl, ah-va), math.Hypot(bh-vb, va-al), crit, o)
+	c.between(math.Hypot(vb-bl, ah-va), math.Hypot(bh-vb, va-al), crit, len(ta), len(tb), o)
 }
 
 func welch(va, dfa, vb, dfb float64) float64 {
@@ -151,11 +152,11 @@ func (c *Change) paired(a, b *figure, sp *spectrum, o Options) {
 	se := math.Sqrt(f.covariance(tb, tb))
 	c.Cosines, c.Dependence, c.DF = f.cosines, f.dependence, float64(f.cosines)
 	crit := o.critical(c.DF, len(ta), len(ta))
-	c.between(crit*se, crit*se, crit, o)
+	c.between(crit*se, crit*se, crit, len(ta), len(tb), o)
 }
 
 // between sets the interval from its halves below and above the effect.
-func (c *Change) between(below, above, crit float64, o Options) {
+func (c *Change) between(below, above, crit float64, slotsA, slotsB int, o Options) {
 	limit := func(v float64) float64 {
 		if math.IsNaN(v) {
 			return math.Inf(1)
@@ -174,7 +175,7 @@ func (c *Change) between(below, above, crit float64, o Options) {
 		c.CI, c.SE = Interval{math.Inf(-1), math.Inf(1)}, math.NaN()
 	case c.Effect == 0 || math.IsInf(toward, 1):
 	default:
-		c.P = o.probability(math.Abs(c.Effect)/toward*crit, c.DF, c.SlotsA, c.SlotsB)
+		c.P = o.probability(math.Abs(c.Effect)/toward*crit, c.DF, slotsA, slotsB)
 	}
 }
 

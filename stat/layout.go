@@ -32,27 +32,25 @@ func layoutOf(h *hist.Histogram) layout {
 	if len(neg.Counts) > 0 {
 		l.edges = append(l.edges, -hist.UpperBound(neg.Offset-1, h.Schema))
 	}
-	// Between lies the zero bucket, or nothing; it reaches to its neighbours so
-	// that edges ascend without gaps.
+	// Between lies the zero bucket; what is left up to its neighbours becomes
+	// buckets that nothing is counted in.
 	l.zero = -1
-	low, high := math.Inf(1), math.Inf(-1)
-	if h.ZeroCount > 0 || len(neg.Counts) > 0 && len(pos.Counts) > 0 {
+	edge := func(v float64) {
+		if len(l.edges) == 0 || v > l.edges[len(l.edges)-1] {
+			l.edges = append(l.edges, v)
+		}
+	}
+	if h.ZeroCount > 0 {
 		if len(neg.Counts) > 0 {
-			low = l.edges[len(l.edges)-1]
+			edge(-h.ZeroThreshold)
 		} else {
-			low = 0
-			l.edges = append(l.edges, low)
+			edge(0)
 		}
 		l.zero = len(l.edges) - 1
-		high = h.ZeroThreshold
-		if len(pos.Counts) > 0 {
-			high = hist.UpperBound(pos.Offset-1, h.Schema)
-		} else if low < 0 {
-			high = 0
-		}
-		l.edges = append(l.edges, max(high, math.Nextafter(low, 1)))
-	} else if len(pos.Counts) > 0 {
-		l.edges = append(l.edges, hist.UpperBound(pos.Offset-1, h.Schema))
+		edge(max(h.ZeroThreshold, math.SmallestNonzeroFloat64))
+	}
+	if len(pos.Counts) > 0 {
+		edge(hist.UpperBound(pos.Offset-1, h.Schema))
 	}
 	l.positive, l.positiveFrom = len(l.edges)-1, pos.Offset
 	for i := range pos.Counts {

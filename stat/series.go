@@ -15,6 +15,7 @@ type Series struct {
 	// may be -Inf and the last +Inf.
 	edges  []float64
 	linear bool // interpolate evenly within buckets that could be logarithmic
+	zero   int  // the bucket of what counts as 0, -1 if there is none
 	// Slot t's buckets first[t], first[t]+1, … have cumulative counts
 	// cum[start[t]:start[t+1]]; below are none, above are none.
 	first []int32
@@ -47,7 +48,7 @@ func NewSeries(slots []*hist.Histogram) (*Series, error) {
 			}
 		}
 	}
-	s := &Series{min: math.NaN(), max: math.NaN()}
+	s := &Series{zero: -1, min: math.NaN(), max: math.NaN()}
 	s.begin(len(slots))
 	if none {
 		s.edges = []float64{0, 1}
@@ -59,6 +60,9 @@ func NewSeries(slots []*hist.Histogram) (*Series, error) {
 	}
 	l := layoutOf(whole)
 	s.edges, s.linear = l.edges, whole.Schema == hist.Explicit
+	if whole.ZeroThreshold <= hist.DefaultZeroThreshold {
+		s.zero = l.zero
+	}
 	s.err, s.min, s.max = whole.RelativeError(), whole.Min, whole.Max
 	s.counts = make([]float64, len(s.edges)-1)
 	var scratch *hist.Histogram
@@ -102,7 +106,7 @@ func NewSeriesOfCounts(edges []float64, counts [][]float64, sums []float64) (*Se
 			return nil, invalidf("bucket edges %v, %v do not ascend", edges[i-1], edges[i])
 		}
 	}
-	s := &Series{edges: slices.Clone(edges), min: math.NaN(), max: math.NaN()}
+	s := &Series{edges: slices.Clone(edges), zero: -1, min: math.NaN(), max: math.NaN()}
 	s.begin(len(counts))
 	s.counts = make([]float64, len(edges)-1)
 	type window struct{ lo, hi int }
@@ -276,6 +280,9 @@ func (s *Series) valueAt(p place) float64 {
 // span is where bucket i begins and ends, with infinite ends replaced, and
 // whether observations are spread by their logarithm.
 func (s *Series) span(i int) (lo, hi float64, log bool) {
+	if i == s.zero {
+		return 0, 0, false
+	}
 	lo, hi = s.edges[i], s.edges[i+1]
 	if math.IsInf(lo, -1) {
 		lo = math.Min(hi, 0)

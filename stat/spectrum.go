@@ -21,7 +21,9 @@ const (
 	// benchmarks/results.
 	spectralDrop = 0.3
 	minCosines   = 8
-	maxCosines   = 80
+	// leastShare bounds what is put back.
+	leastShare = 0.1
+	maxCosines = 80
 	// independent is the prior probability of no dependence at all.
 	independent = 0.5
 )
@@ -134,11 +136,10 @@ type fit struct {
 	weight     []float64 // of each model: its posterior probability
 }
 
-// fit averages the models by their Whittle likelihood; transforms are of
-// sequences thought to depend alike, each in its own unit.
-func (s *spectrum) fit(transforms ...[]float64) fit {
-	bins := len(s.edges) - 1
-	power := make([]float64, bins)
+// likelihood adds to logs, by model, the log of Whittle's likelihood of the
+// transforms, each in a unit of its own.
+func (s *spectrum) likelihood(logs []float64, transforms ...[]float64) {
+	power := make([]float64, len(s.edges)-1)
 	used := 0.0
 	for _, c := range transforms {
 		whole := 0.0
@@ -149,7 +150,7 @@ func (s *spectrum) fit(transforms ...[]float64) fit {
 			continue
 		}
 		used++
-		for b := range bins {
+		for b := range power {
 			sum := 0.0
 			for _, v := range c[s.edges[b]:s.edges[b+1]] {
 				sum += v * v
@@ -157,34 +158,55 @@ func (s *spectrum) fit(transforms ...[]float64) fit {
 			power[b] += sum / whole
 		}
 	}
-	f := fit{cosines: min(minCosines, s.slots-1), missing: 1, dependence: 1}
 	if used == 0 {
-		return f
+		return
 	}
 	n := used * float64(s.slots-1)
-	weight := make([]float64, len(s.power))
-	top := math.Inf(-1)
 	for i, model := range s.power {
 		q := 0.0
 		for b, p := range power {
 			q += p / model[b]
 		}
-		prior := math.Log((1 - independent) / float64(len(s.power)-1))
+		logs[i] -= 0.5 * (n*math.Log(q) + used*s.logs[i])
+	}
+}
+
+// posterior turns the models' log likelihoods into their probabilities.
+func posterior(logs []float64) []float64 {
+	top := math.Inf(-1)
+	for i := range logs {
 		if i == 0 {
-			prior = math.Log(independent)
+			logs[i] += math.Log(independent)
+		} else {
+			logs[i] += math.Log((1 - independent) / float64(len(logs)-1))
 		}
-		weight[i] = prior - 0.5*(n*math.Log(q)+used*s.logs[i])
-		top = max(top, weight[i])
+		top = max(top, logs[i])
 	}
 	sum := 0.0
-	for i := range weight {
-		weight[i] = math.Exp(weight[i] - top)
-		sum += weight[i]
+	for i := range logs {
+		logs[i] = math.Exp(logs[i] - top)
+		sum += logs[i]
 	}
-	for i := range weight {
-		weight[i] /= sum
+	for i := range logs {
+		logs[i] /= sum
 	}
-	f.weight, f.dependence = weight, weight[0]
+	return logs
+}
+
+// models is the number of models.
+const models = 1 + len(persistence)*len(signal)
+
+// fit averages the models; transforms are of sequences of one length thought to
+// depend alike.
+func (s *spectrum) fit(transforms ...[]float64) fit {
+	logs := make([]float64, models)
+	s.likelihood(logs, transforms...)
+	return s.under(posterior(logs))
+}
+
+// under says how to estimate a variance if the models have these probabilities.
+func (s *spectrum) under(weight []float64) fit {
+	f := fit{cosines: min(minCosines, s.slots-1), weight: weight, dependence: weight[0]}
 	// The mean of the first K over what is at 0, (1−share+share·low)/zero, is
 	// linear in low: constants and factors add up over the shares.
 	low := make([]float64, min(maxCosines, s.slots-1))
@@ -209,7 +231,7 @@ func (s *spectrum) fit(transforms ...[]float64) fit {
 		f.cosines++
 	}
 	if f.cosines > 0 {
-		f.missing = 1 / max(0.4, min(1, low[f.cosines-1]))
+		f.missing = 1 / max(leastShare, min(1, low[f.cosines-1]))
 	}
 	return f
 }

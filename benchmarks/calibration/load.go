@@ -50,15 +50,15 @@ func Heavy() []Stratum { return []Stratum{{Share: 1, Median: 0.1, Pareto: 1.5}} 
 
 // Counts are one stratum's observations, by slot and bucket.
 type Counts struct {
-	Low    int // index of the first bucket: (2^((k-1)/32), 2^(k/32)]
 	Slots  [][]float64
+	Used   [][2]int // per slot, the range of buckets outside of which are none
 	Sums   []float64
 	Series *stat.Series
 }
 
-// The buckets of a simulated side reach from 2^-14 s to 2^14 s; what lies
+// The buckets of a simulated side reach from 2^-10 s to 2^12 s; what lies
 // beyond is counted in the outermost.
-const lowest, highest = -14 * perOctave, 14 * perOctave
+const lowest, highest = -10 * perOctave, 12 * perOctave
 
 var edges = func() []float64 {
 	e := make([]float64, 0, highest-lowest+2)
@@ -104,7 +104,7 @@ func (l *Load) draw(r *rand.Rand, medians []float64) []*Counts {
 }
 
 func (s *Stratum) draw(r *rand.Rand, l *Load, medians []float64) *Counts {
-	c := &Counts{Low: lowest, Slots: make([][]float64, l.Slots), Sums: make([]float64, l.Slots)}
+	c := &Counts{Slots: make([][]float64, l.Slots), Used: make([][2]int, l.Slots), Sums: make([]float64, l.Slots)}
 	flat := make([]float64, l.Slots*(len(edges)-1))
 	sigma := s.Sigma
 	if sigma == 0 {
@@ -126,6 +126,7 @@ func (s *Stratum) draw(r *rand.Rand, l *Load, medians []float64) *Counts {
 	for t := range c.Slots {
 		row := flat[:len(edges)-1]
 		flat = flat[len(row):]
+		used := [2]int{len(row), 0}
 		for range l.requests(r, s.Share) {
 			var u, x float64
 			if s.Pareto > 0 {
@@ -139,10 +140,12 @@ func (s *Stratum) draw(r *rand.Rand, l *Load, medians []float64) *Counts {
 				x += slower
 			}
 			k := int(math.Ceil(x * (perOctave / math.Ln2)))
-			row[min(max(k, lowest), highest)-lowest]++
+			k = min(max(k, lowest), highest) - lowest
+			row[k]++
+			used[0], used[1] = min(used[0], k), max(used[1], k+1)
 			c.Sums[t] += math.Exp(x)
 		}
-		c.Slots[t] = row
+		c.Slots[t], c.Used[t] = row, [2]int{min(used[0], used[1]), used[1]}
 	}
 	return c
 }

@@ -14,14 +14,9 @@ const z975 = 1.959963984540054
 // 1947), normal approximation with the correction for ties that buckets make.
 func MannWhitneyRequests(a, b *Counts) bool {
 	var na, nb, rank, ties, below float64
-	for i := range len(edges) - 1 {
-		var ca, cb float64
-		for t := range a.Slots {
-			ca += a.Slots[t][i]
-		}
-		for t := range b.Slots {
-			cb += b.Slots[t][i]
-		}
+	sumA, sumB := a.between(0, len(a.Slots)), b.between(0, len(b.Slots))
+	for i, ca := range sumA {
+		cb := sumB[i]
 		n := ca + cb
 		rank += ca * (below + (n+1)/2)
 		ties += n*n*n - n
@@ -82,8 +77,8 @@ func MannWhitneySlots(a, b *Counts, p float64) bool {
 
 func (c *Counts) slotQuantiles(p float64) []float64 {
 	out := make([]float64, 0, len(c.Slots))
-	for _, row := range c.Slots {
-		if v := quantileOf(row, p); !math.IsNaN(v) {
+	for t, row := range c.Slots {
+		if v := quantileOf(row[:c.Used[t][1]], p); !math.IsNaN(v) {
 			out = append(out, v)
 		}
 	}
@@ -135,12 +130,11 @@ type tail struct {
 }
 
 func newTail(c *Counts, p float64) *tail {
-	all := make([]float64, len(edges)-1)
+	all := c.between(0, len(c.Slots))
 	t := &tail{p: p, n: make([]float64, len(c.Slots)), where: make([][]int, len(c.Slots))}
 	total := 0.0
 	for s, row := range c.Slots {
-		for i, v := range row {
-			all[i] += v
+		for _, v := range row[c.Used[s][0]:c.Used[s][1]] {
 			t.n[s] += v
 		}
 		total += t.n[s]
@@ -156,7 +150,7 @@ func newTail(c *Counts, p float64) *tail {
 	exceed := make([]float64, len(c.Slots))
 	bar := int(math.Ceil(quantileOf(all, p)*perOctave/math.Ln2)) - lowest
 	for s, row := range c.Slots {
-		for i := t.from; i < len(row); i++ {
+		for i := t.from; i < c.Used[s][1]; i++ {
 			for range int(row[i]) {
 				t.where[s] = append(t.where[s], i-t.from)
 				if i > bar {
@@ -251,17 +245,21 @@ func BatchMeans(a, b *Counts, p float64) bool {
 	return math.Abs(mb-ma) > studentQuantile(df)*math.Sqrt(va+vb)
 }
 
+// between adds up slots.
+func (c *Counts) between(from, to int) []float64 {
+	row := make([]float64, len(edges)-1)
+	for t := from; t < to; t++ {
+		for k := c.Used[t][0]; k < c.Used[t][1]; k++ {
+			row[k] += c.Slots[t][k]
+		}
+	}
+	return row
+}
+
 func (c *Counts) batches(p float64, n int) (mean, variance float64) {
 	v := make([]float64, n)
-	row := make([]float64, len(edges)-1)
 	for i := range v {
-		clear(row)
-		for t := i * len(c.Slots) / n; t < (i+1)*len(c.Slots)/n; t++ {
-			for k, x := range c.Slots[t] {
-				row[k] += x
-			}
-		}
-		v[i] = quantileOf(row, p)
+		v[i] = quantileOf(c.between(i*len(c.Slots)/n, (i+1)*len(c.Slots)/n), p)
 		mean += v[i] / float64(n)
 	}
 	for _, x := range v {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 
 	"gonum.org/v1/gonum/stat/distuv"
@@ -55,7 +56,7 @@ func (t *Tally) Beyond(deviation float64) float64 {
 }
 
 // Trials runs n trials, two at a time on two cores, and counts by method in the
-// order in which the first trial names them. Trial i draws from a source of its
+// order in which they are first named; a trial need not try every method. Trial i draws from a source of its
 // own, so results do not depend on who runs it.
 func Trials(ctx context.Context, n int, seed uint64, trial func(*rand.Rand) ([]Outcome, error)) ([]*Tally, error) {
 	outcomes := make([][]Outcome, n)
@@ -92,8 +93,10 @@ func Trials(ctx context.Context, n int, seed uint64, trial func(*rand.Rand) ([]O
 	}
 	var tallies []*Tally
 	for _, out := range outcomes {
-		for j, o := range out {
-			if j == len(tallies) {
+		for _, o := range out {
+			j := slices.IndexFunc(tallies, func(t *Tally) bool { return t.Method == o.Method })
+			if j < 0 {
+				j = len(tallies)
 				tallies = append(tallies, &Tally{Method: o.Method})
 			}
 			t := tallies[j]

@@ -66,22 +66,20 @@ class Spectrum:
 
     def fit(self, *transforms):
         n = np.diff(self.edges)
-        scaled = sum(self.mean(c**2 / (c[1:] ** 2).sum()) for c in transforms)
-        freedom = len(transforms) * (self.slots - 1)
-        logs = np.array(
-            [
-                math.log(prior)
-                - 0.5 * (freedom * math.log((n * scaled / power).sum()) + len(transforms) * (n * np.log(power)).sum())
-                for prior, power, _, _ in self.models
+        logs = np.array([math.log(prior) for prior, _, _, _ in self.models])
+        for c in transforms:
+            scaled = self.mean(c**2)
+            logs -= [
+                0.5 * ((self.slots - 1) * math.log((n * scaled / power).sum()) + (n * np.log(power)).sum())
+                for _, power, _, _ in self.models
             ]
-        )
         weight = np.exp(logs - logs.max())
         weight /= weight.sum()
         low = sum(w * lo / zero for w, (_, _, zero, lo) in zip(weight, self.models))
         k = 8
         while k < len(low) and k < self.slots // 3 and low[k] >= 0.7:
             k += 1
-        return k, 1 / max(0.4, min(1.0, low[k - 1]))
+        return k, 1 / max(0.1, min(1.0, low[k - 1]))
 
 
 def wilson(p, n, crit):

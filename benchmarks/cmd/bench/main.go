@@ -43,14 +43,15 @@ func main() {
 
 // options are the flags that measurements share.
 type options struct {
-	out   string // where results go
-	reps  int
-	quick bool
-	only  string // cases whose name contains this
-	peers bool
-	keep  string // directory of the store that page fills and asks
-	log   io.Writer
-	tmp   string
+	out    string // where results go
+	reps   int
+	quick  bool
+	trials int    // simulated, of each cell of calibrate
+	only   string // cases whose name contains this
+	peers  bool
+	keep   string // directory of the store that page fills and asks
+	log    io.Writer
+	tmp    string
 }
 
 type measurement struct {
@@ -79,6 +80,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	o := &options{log: stderr}
 	fs.StringVar(&o.out, "o", "benchmarks/results", "directory of the results; empty prints only")
 	fs.IntVar(&o.reps, "reps", 5, "how often each case is measured; peers take turns")
+	fs.IntVar(&o.trials, "trials", 4000, "how often each cell of calibrate is simulated")
 	fs.BoolVar(&o.quick, "quick", false, "a tenth of the work, once: to see that everything runs")
 	fs.StringVar(&o.only, "only", "", "only cases whose name contains this")
 	fs.BoolVar(&o.peers, "peers", true, "measure the peers too")
