@@ -6,6 +6,7 @@ describe('metrics beside', () => {
     const all: Beside[] = [
       { family: 'go_gc_pause_seconds', per: false, by: undefined, filters: {} },
       { family: 'process_cpu_time_seconds_total', per: true, by: 'instance', filters: {} },
+      { family: 'go_gc_pause_seconds', per: false, heat: true, by: undefined, filters: { instance: ['a'] } },
       { family: 'x', per: true, by: '', filters: { instance: ['a;b', 'c=d'], 'k@/': ['100 %', ''] } },
     ];
     for (const b of all) expect(decodeBeside(encodeBeside(b))).toEqual(b);

@@ -2,7 +2,7 @@
 //
 //   process_cpu_time_seconds_total/request@instance;region=eu
 //
-// A name, "/request" to divide by the requests, "@label" to split by it, and
+// A name, "/request" to divide by the requests or "/heat" for a heatmap, "@label" to split by it, and
 // filters. Several values of one label are several filters.
 
 import { get } from './api';
@@ -12,6 +12,8 @@ import type { Family } from './types';
 export interface Beside {
   family: string;
   per: boolean;
+  /** A distribution as a heatmap too. */
+  heat?: boolean;
   /** undefined: what suits; empty: nothing. */
   by: string | undefined;
   filters: Filters;
@@ -28,19 +30,19 @@ function unescape(s: string): string {
 
 export function encodeBeside(b: Beside): string {
   const filters = Object.keys(b.filters).sort().flatMap((n) => b.filters[n].map((v) => `;${escape(n)}=${escape(v)}`));
-  return `${escape(b.family)}${b.per ? '/request' : ''}${b.by === undefined ? '' : `@${escape(b.by)}`}${filters.join('')}`;
+  return `${escape(b.family)}${b.per ? '/request' : b.heat ? '/heat' : ''}${b.by === undefined ? '' : `@${escape(b.by)}`}${filters.join('')}`;
 }
 
 export function decodeBeside(text: string): Beside | undefined {
   const [head, ...rest] = text.split(';');
-  const m = /^([^/@]+)(\/request)?(?:@([^/@]*))?$/.exec(head);
+  const m = /^([^/@]+)(\/request|\/heat)?(?:@([^/@]*))?$/.exec(head);
   if (!m) return undefined;
   const filters: Filters = {};
   for (const part of rest) {
     const at = part.indexOf('=');
     if (at > 0) (filters[unescape(part.slice(0, at))] ??= []).push(unescape(part.slice(at + 1)));
   }
-  return { family: unescape(m[1]), per: m[2] !== undefined, by: m[3] === undefined ? undefined : unescape(m[3]), filters };
+  return { family: unescape(m[1]), per: m[2] === '/request', ...(m[2] === '/heat' ? { heat: true } : {}), by: m[3] === undefined ? undefined : unescape(m[3]), filters };
 }
 
 /** All of an address; what cannot be read is left out, more than eight are not drawn. */
