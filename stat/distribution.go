@@ -298,26 +298,28 @@ func blocks(slots, each int) int { return max(1, min(mostBlocks, slots/each)) }
 // the sequence has than independent blocks of that length.
 func blockLength(da, db *mixture, slots int, paired bool) (each int, inflation float64) {
 	sp := newSpectrum(da.strata[0].Slots())
-	var fits []fit
+	var weights [][]float64
 	for _, p := range []float64{0.5, 0.9} {
 		v := (da.quantile(p) + db.quantile(p)) / 2
-		za, zb := da.above(v), db.above(v)
-		ta, tb := sp.cosines(za), sp.of(len(zb)).cosines(zb)
+		ta, tb := da.above(v), db.above(v)
+		logs := make([]float64, models)
 		if paired {
-			for j := range tb {
-				tb[j] -= ta[j]
+			for t := range tb {
+				tb[t] -= ta[t]
 			}
-			fits = append(fits, sp.fit(tb))
-			continue
+			sp.likelihood(logs, sp.cosines(tb))
+		} else {
+			sp.likelihood(logs, sp.cosines(ta))
+			other := sp.of(len(tb))
+			other.likelihood(logs, other.cosines(tb))
 		}
-		fits = append(fits, sp.fit(ta), sp.of(len(zb)).fit(tb))
+		weights = append(weights, posterior(logs))
 	}
-	short := func(each int) float64 {
-		most := 1.0
-		for _, f := range fits {
-			most = max(most, f.blockShortfall(each))
+	short := func(each int) (mean float64) {
+		for _, w := range weights {
+			mean += shortfall(w, each) / float64(len(weights))
 		}
-		return most
+		return mean
 	}
 	longest := max(1, slots/leastBlocks)
 	each = max(1, (slots+mostBlocks-1)/mostBlocks)
@@ -327,19 +329,16 @@ func blockLength(da, db *mixture, slots int, paired bool) (each int, inflation f
 	return each, short(each)
 }
 
-// blockShortfall is the long-run variance of a sequence over that of
-// independent blocks of it.
-func (f fit) blockShortfall(each int) float64 {
-	if f.weight == nil {
-		return 1
-	}
-	sum, i := f.weight[0], 1
+// shortfall is the long-run variance of a sequence over that of independent
+// blocks of it, if the models have these probabilities.
+func shortfall(weight []float64, each int) float64 {
+	sum, i := weight[0], 1
 	n := float64(each)
 	for _, phi := range persistence {
 		// Σ_{|k|<n} (1−|k|/n) φ^|k|
 		block := (1+phi)/(1-phi) - 2*phi*(1-math.Pow(phi, n))/(n*sq(1-phi))
 		for _, share := range signal {
-			sum += f.weight[i] * zero(phi, share) / (1 - share + share*block)
+			sum += weight[i] * zero(phi, share) / (1 - share + share*block)
 			i++
 		}
 	}

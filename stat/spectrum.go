@@ -133,7 +133,6 @@ type fit struct {
 	missing float64
 	// dependence is the power at frequency 0 in units of the variance.
 	dependence float64
-	weight     []float64 // of each model: its posterior probability
 }
 
 // likelihood adds to logs, by model, the log of Whittle's likelihood of the
@@ -206,7 +205,7 @@ func (s *spectrum) fit(transforms ...[]float64) fit {
 
 // under says how to estimate a variance if the models have these probabilities.
 func (s *spectrum) under(weight []float64) fit {
-	f := fit{cosines: min(minCosines, s.slots-1), weight: weight, dependence: weight[0]}
+	f := fit{cosines: min(minCosines, s.slots-1), dependence: weight[0]}
 	// The mean of the first K over what is at 0, (1−share+share·low)/zero, is
 	// linear in low: constants and factors add up over the shares.
 	low := make([]float64, min(maxCosines, s.slots-1))
