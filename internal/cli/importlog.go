@@ -41,6 +41,7 @@ type importLog struct {
 	now     func() time.Time
 	source  *accesslog.Source
 	earlier time.Time
+	noticed bool // that there are no durations
 }
 
 func newImportAccessLog(io streams) *cobra.Command {
@@ -119,9 +120,6 @@ func (r *importLog) run(ctx context.Context, args []string) error {
 	sum := api.AccessLogImport{Refused: map[string]uint64{}}
 	for _, f := range files {
 		out, err := r.one(ctx, f)
-		if errors.Is(err, accesslog.ErrNoDuration) {
-			err = usage{err} // it says what to configure
-		}
 		var answer *client.Error
 		switch {
 		case err == nil:
@@ -211,6 +209,10 @@ func (r *importLog) tell(name string, o *api.AccessLogImport) {
 	}
 	for _, p := range o.Problems {
 		fmt.Fprintf(w, "  line %d, column %d: %s\n    %s\n", p.Line, p.Column, p.Message, printable(p.Text))
+	}
+	if o.Notice != "" && !r.noticed {
+		r.noticed = true // it is the same for the next file
+		fmt.Fprintf(w, "  notice: %s\n", strings.ReplaceAll(o.Notice, "\n", "\n    "))
 	}
 	if !r.dry {
 		return

@@ -17,6 +17,8 @@ import (
 	"tailscope/internal/agg"
 	"tailscope/internal/config"
 	"tailscope/internal/ingest/accesslog"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
 )
 
 // logSink counts what a door takes.
@@ -28,18 +30,25 @@ type logSink struct {
 }
 
 func (s *logSink) RetryAfter() time.Duration { return time.Second }
-func (s *logSink) SpanTarget(id *agg.SpanIdentity) agg.Target {
+func (s *logSink) NamedTarget(id *agg.SpanIdentity) agg.Target {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.names = append(s.names, strings.TrimSpace(id.Operation+" "+id.Tenant))
 	return agg.Target(len(s.names))
 }
-func (s *logSink) NamedTarget(id *agg.SpanIdentity) agg.Target       { return s.SpanTarget(id) }
-func (s *logSink) NewBatch() accesslog.Batch                         { return s }
-func (s *logSink) Epoch() uint32                                     { return 1 }
-func (s *logSink) Discard()                                          {}
-func (s *logSink) Commit(context.Context) (agg.Rejects, error)       { return agg.Rejects{}, nil }
-func (s *logSink) Observe(t agg.Target, end, _ int64, weight uint32) { s.add(s.names[t-1], end) }
+func (s *logSink) SeriesTarget(r series.Series) agg.Target {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.names = append(s.names, r.Family)
+	return agg.Target(len(s.names))
+}
+func (s *logSink) DeclareFamily(store.FamilyInfo)                       {}
+func (s *logSink) DeltaNumber(agg.Target, agg.StreamID, int64, float64) {}
+func (s *logSink) NewBatch() accesslog.Batch                            { return s }
+func (s *logSink) Epoch() uint32                                        { return 1 }
+func (s *logSink) Discard()                                             {}
+func (s *logSink) Commit(context.Context) (agg.Rejects, error)          { return agg.Rejects{}, nil }
+func (s *logSink) Observe(t agg.Target, end, _ int64, weight uint32)    { s.add(s.names[t-1], end) }
 func (s *logSink) add(name string, end int64) {
 	s.requests = append(s.requests, name+" "+time.Unix(0, end).UTC().Format("15:04"))
 }
@@ -148,6 +157,14 @@ access.log: imported 1 requests of 2 lines (` + importFormat + `), 2026-03-01 00
 		t.Errorf("--dry-run: code %d, %s%s", code, out, errs)
 	}
 
+	// A log without durations is counted, and it is said once what to configure.
+	for _, args := range [][]string{{"--service", "x", "--server", url}, {"--dry-run"}} {
+		code, out, errs = run("", append(args, combined, file("other.log", `10.0.0.9 - - [01/Mar/2026:11:59:31 +0000] "GET / HTTP/1.1" 200 512 "-" "curl/8"`+"\n"))...)
+		if code != exitOK || strings.Count(out, accesslog.Directive) != 1 || !strings.Contains(out, "1 requests of 1 lines (combined)") || !strings.Contains(out, "notice: the lines do not say how long") {
+			t.Errorf("%v: code %d, %s%s", args, code, out, errs)
+		}
+	}
+
 	for _, tc := range []struct {
 		args []string
 		code int
@@ -155,8 +172,6 @@ access.log: imported 1 requests of 2 lines (` + importFormat + `), 2026-03-01 00
 	}{
 		{[]string{"--service", "x"}, exitUsage, "needs a file"},
 		{[]string{newest}, exitUsage, "add --service"},
-		{[]string{"--service", "x", "--format", "combined", newest}, exitUsage, "put these two lines into nginx.conf"},
-		{[]string{"--service", "x", "--server", url, combined}, exitUsage, "put these two lines into nginx.conf"},
 		{[]string{"--service", "x", "--tenant-from", "hosts", newest}, exitUsage, "is none of host"},
 		{[]string{"--service", "x", "--route", "(=x", newest}, exitUsage, "error parsing regexp"},
 		{[]string{"--service", "x", "--since", "whenever", newest}, exitUsage, "is no moment"},

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -148,7 +150,7 @@ func TestImportIsRefused(t *testing.T) {
 	for _, tc := range []struct{ query, body, want string }{
 		{"", "x", "service: a name is needed"},
 		{"service=a&servce=b", "x", `there is no parameter "servce"`},
-		{"service=a&format=combined", "x", "do not say how long"},
+		{"service=a&format=$status", "x", "there is no $msec"},
 		{"service=a", "hello\n", "no known format"},
 		{"service=a&since=yesterday", "x", `"yesterday" is no time`},
 		{"service=a&again=yes", "x", "neither true nor false"},
@@ -271,9 +273,134 @@ func TestFollowedLog(t *testing.T) {
 	await(s, 16)
 	wantRequests(t, s, 66)
 
-	cfg.AccessLogs[0].Format = "combined"
+	cfg.AccessLogs[0].Format = "$status"
 	cfg.Data = t.TempDir()
-	if _, err := Start(t.Context(), Settings{Config: cfg}); err == nil || !strings.Contains(err.Error(), "access_logs[0]: format: the lines do not say how long") {
+	if _, err := Start(t.Context(), Settings{Config: cfg}); err == nil || !strings.Contains(err.Error(), "access_logs[0]: format: there is no $msec") {
 		t.Errorf("got %v, want an error that names the entry", err)
 	}
+}
+
+// combinedLines are n lines of nginx's default format, one in five failed.
+func combinedLines(end time.Time, n int) string {
+	var b strings.Builder
+	for i := range n {
+		status := 200
+		if i%5 == 0 {
+			status = 502
+		}
+		fmt.Fprintf(&b, `10.0.0.9 - - [%s] "GET /t/acme/cart/%d HTTP/1.1" %d %d "-" "curl/8"`+"\n", end.Format("02/Jan/2006:15:04:05 -0700"), i, status, 1000+i)
+	}
+	return b.String()
+}
+
+// The default format gives rate, errors and sizes per route, whatever the
+// order in which files are imported, and over a restart.
+func TestLogWithoutDurations(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	path := filepath.Join(t.TempDir(), "access.log")
+	now := time.Now().Truncate(time.Second)
+	if err := os.WriteFile(path, []byte(combinedLines(now.Add(-2*time.Minute), 250)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cfg.AccessLogs = []config.AccessLog{{Path: path, Service: "shop", Tenant: "path:^/t/([a-z]+)/", Whole: true}}
+	s := start(t, cfg)
+	c := &client.Client{Address: s.Addr()}
+	params := url.Values{"service": {"shop"}, "tenant": {"path:^/t/([a-z]+)/"}}
+	for deadline := time.Now().Add(15 * time.Second); metric(t, s, "tailscope_access_log_lines_total") < 250; {
+		if time.Now().After(deadline) {
+			t.Fatal("the log is not followed")
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	// The newer of two older files comes first.
+	for _, old := range []struct {
+		before time.Duration
+		n      int
+	}{{30 * time.Minute, 500}, {50 * time.Minute, 100}} {
+		out, err := c.ImportAccessLog(t.Context(), params, strings.NewReader(combinedLines(now.Add(-old.before), old.n)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if int(out.Untimed) != old.n || !strings.Contains(out.Notice, "log_format tailscope") {
+			t.Errorf("got %+v", out)
+		}
+	}
+	is := func(query string, at time.Time, want, within float64) {
+		t.Helper()
+		q := url.Values{"query": {query}, "time": {fmt.Sprint(at.Unix())}}
+		var got struct {
+			Data struct{ Result []struct{ Value [2]any } }
+		}
+		_, body := get(t, "http://"+s.Addr()+"/prometheus/api/v1/query?"+q.Encode())
+		if err := json.Unmarshal([]byte(body), &got); err != nil || len(got.Data.Result) != 1 {
+			t.Fatalf("%s: %v, %s", query, err, body)
+		}
+		if v, err := strconv.ParseFloat(fmt.Sprint(got.Data.Result[0].Value[1]), 64); err != nil || math.Abs(v-want) > within {
+			t.Errorf("%s: got %v, want %v", query, v, want)
+		}
+	}
+	want := func(n, failed float64) {
+		t.Helper()
+		if err := s.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []string{"10s", "1m"} {
+			tl, err := c.Timeline(t.Context(), client.TimelineQuery{
+				Selection: client.Selection{Family: "access_log_requests_total", Match: `{service="shop"}`, Start: "now-2h", End: "now+1m"},
+				Grid:      client.Grid{Step: step}, By: []string{"operation", "tenant", "status"},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]float64{}
+			for _, g := range tl.Groups {
+				if g.Labels["operation"] != "GET /t/{name}/cart/{id}" && g.Labels["operation"] != "GET /t/acme/cart/{id}" || g.Labels["tenant"] != "acme" {
+					t.Errorf("got %v", g.Labels)
+				}
+				for _, v := range g.Value {
+					if v == v {
+						got[g.Labels["status"]] += float64(v) * float64(tl.Step)
+					}
+				}
+			}
+			if math.Abs(got["ok"]-(n-failed)) > 1e-6 || math.Abs(got["error"]-failed) > 1e-6 {
+				t.Errorf("step %s: got %v, want %v, of them %v failed", step, got, n, failed)
+			}
+		}
+		d, err := c.Distribution(t.Context(), client.DistributionQuery{Selection: client.Selection{
+			Family: "access_log_response_bytes", Match: `{service="shop"}`, Start: "now-2h", End: "now+1m"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(d.Groups) != 1 || float64(d.Groups[0].Count) != n || d.Groups[0].Min < 1000 {
+			t.Errorf("got %+v, want %v sizes", d.Groups, n)
+		}
+		is(`histogram_count(sum(increase(access_log_response_bytes{service="shop"}[2h])))`, now.Add(time.Minute), n, 0)
+	}
+	want(850, 170)
+	stop(t, s)
+	s = start(t, cfg)
+	c.Address = s.Addr()
+	want(850, 170)
+	if _, err := c.ImportAccessLog(t.Context(), params, strings.NewReader(combinedLines(now.Add(-time.Minute), 150))); err != nil {
+		t.Fatal(err)
+	}
+	want(1000, 200)
+	if n := metric(t, s, "tailscope_access_log_lines_total"); n != 150 {
+		t.Errorf("%v lines after the restart, want 150", n)
+	}
+
+	// PromQL's increase of a total, which extrapolates to the ends of the window.
+	var steady strings.Builder
+	for i := range 1800 {
+		steady.WriteString(combinedLines(now.Add(time.Duration(i-1860)*time.Second), 1))
+	}
+	if _, err := c.ImportAccessLog(t.Context(), url.Values{"service": {"steady"}}, strings.NewReader(steady.String())); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	is(`sum(increase(access_log_requests_total{service="steady",status="error"}[10m]))`, now.Add(-5*time.Minute), 600, 1)
+	is(`histogram_count(sum(increase(access_log_response_bytes{service="steady"}[10m])))`, now.Add(-5*time.Minute).Truncate(10*time.Second), 600, 0)
 }

@@ -9,6 +9,8 @@ import (
 	"context"
 
 	"tailscope/internal/agg"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
 	"tailscope/internal/traces"
 )
 
@@ -26,22 +28,25 @@ func benchLines(n int) []byte {
 // null takes everything and keeps nothing.
 type null struct{ observations, spans int }
 
-func (*null) NamedTarget(*agg.SpanIdentity) agg.Target    { return 1 }
-func (*null) RetryAfter() time.Duration                   { return 0 }
-func (n *null) NewBatch() Batch                           { return n }
-func (*null) Epoch() uint32                               { return 1 }
-func (n *null) Observe(agg.Target, int64, int64, uint32)  { n.observations++ }
-func (*null) Commit(context.Context) (agg.Rejects, error) { return agg.Rejects{}, nil }
-func (*null) Discard()                                    {}
-func (*null) Name(*traces.Identity) traces.Name           { return 1 }
-func (n *null) AddWhole(s []traces.Span)                  { n.spans += len(s) }
+func (*null) SeriesTarget(series.Series) agg.Target                { return 2 }
+func (*null) DeclareFamily(store.FamilyInfo)                       {}
+func (*null) DeltaNumber(agg.Target, agg.StreamID, int64, float64) {}
+func (*null) NamedTarget(*agg.SpanIdentity) agg.Target             { return 1 }
+func (*null) RetryAfter() time.Duration                            { return 0 }
+func (n *null) NewBatch() Batch                                    { return n }
+func (*null) Epoch() uint32                                        { return 1 }
+func (n *null) Observe(agg.Target, int64, int64, uint32)           { n.observations++ }
+func (*null) Commit(context.Context) (agg.Rejects, error)          { return agg.Rejects{}, nil }
+func (*null) Discard()                                             {}
+func (*null) Name(*traces.Identity) traces.Name                    { return 1 }
+func (n *null) AddWhole(s []traces.Span)                           { n.spans += len(s) }
 func (n *null) feed(t testing.TB, c Config, lines []byte) (f *feed, block func()) {
 	in := New(Options{Sink: n, Traces: n, Now: func() time.Time { return noon }})
 	src, err := compile(t, c).ForLines(lines)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f, err = in.feed(t.Context(), src, 1); err != nil {
+	if f, err = in.feed(t.Context(), src, 1, "test"); err != nil {
 		t.Fatal(err)
 	}
 	return f, func() {

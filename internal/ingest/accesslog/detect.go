@@ -23,15 +23,21 @@ func detect(first []byte) (string, error) {
 	if lines[0][0] == '{' {
 		specs = []string{"json", "caddy", "traefik", "envoy"}
 	}
-	for _, spec := range specs {
-		f, err := compileFormat(spec, wanted{})
-		if err != nil {
-			return "", err
+	for _, untimed := range [...]bool{false, true} { // what has durations is looked for first
+		if untimed && lines[0][0] != '{' {
+			specs = []string{"combined"}
 		}
-		p := parser{f: f}
-		for _, line := range lines {
-			if p.read(line, &record{}) {
-				return spec, nil
+		for _, spec := range specs {
+			f, err := compileFormat(spec, wanted{})
+			if err != nil {
+				return "", err
+			}
+			f.untimed = untimed
+			p := parser{f: f}
+			for _, line := range lines {
+				if p.read(line, &record{}) {
+					return spec, nil
+				}
 			}
 		}
 	}
@@ -39,17 +45,14 @@ func detect(first []byte) (string, error) {
 		return "", fmt.Errorf("the lines are JSON, but not of nginx, Caddy, Traefik or Envoy: say which fields are meant, "+
 			"as in json:time=ts,duration=took/ms,status=code,method=verb,path=url; the first line is\n%s", shorten(lines[0]))
 	}
-	combined := &Format{name: "combined", unit: 1e9}
-	if err := combined.template(Combined, variables); err != nil {
+	combined, err := compileFormat("combined", wanted{})
+	if err != nil {
 		return "", err
 	}
 	p := parser{f: combined}
 	more := false
 	for _, line := range lines {
-		if p.split(line) {
-			return "", ErrNoDuration
-		}
-		more = more || p.problem.detail == "" // it went well until the end of the format
+		more = more || !p.split(line) && p.problem.detail == "" // it went well until the end of the format
 	}
 	if more {
 		return "", errors.New("the lines begin as nginx's combined format and go on: give the log_format that nginx is configured with " +

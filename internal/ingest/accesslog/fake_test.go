@@ -13,6 +13,8 @@ import (
 	"go.uber.org/goleak"
 
 	"tailscope/internal/agg"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
 	"tailscope/internal/traces"
 )
 
@@ -61,7 +63,12 @@ func spanText(id *agg.SpanIdentity) string {
 func (l *ledger) NamedTarget(id *agg.SpanIdentity) agg.Target {
 	return agg.Target(l.number(spanText(id)))
 }
-func (l *ledger) RetryAfter() time.Duration { return 5 * time.Second }
+
+func (l *ledger) SeriesTarget(s series.Series) agg.Target {
+	return agg.Target(l.number(s.Family + s.Labels.String()))
+}
+func (l *ledger) DeclareFamily(store.FamilyInfo) {}
+func (l *ledger) RetryAfter() time.Duration      { return 5 * time.Second }
 
 func (l *ledger) Name(id *traces.Identity) traces.Name {
 	return traces.Name(l.number(fmt.Sprintf("%s %q %s %s instance=%s tenant=%s", id.Service, id.Operation, id.Component, id.Kind, id.Instance, id.Tenant)))
@@ -88,12 +95,16 @@ type ledgerBatch struct {
 type observed struct {
 	t             agg.Target
 	end, duration int64
+	n             float64 // of a DeltaNumber; -1 otherwise
 }
 
 func (b *ledgerBatch) Epoch() uint32 { return b.epoch }
 func (b *ledgerBatch) Discard()      {}
 func (b *ledgerBatch) Observe(t agg.Target, end, duration int64, _ uint32) {
-	b.obs = append(b.obs, observed{t, end, duration})
+	b.obs = append(b.obs, observed{t, end, duration, -1})
+}
+func (b *ledgerBatch) DeltaNumber(t agg.Target, _ agg.StreamID, at int64, n float64) {
+	b.obs = append(b.obs, observed{t, at, 0, n})
 }
 func (b *ledgerBatch) Commit(ctx context.Context) (agg.Rejects, error) {
 	l := b.l
@@ -112,6 +123,11 @@ func (b *ledgerBatch) Commit(ctx context.Context) (agg.Rejects, error) {
 	l.commits++
 	for _, o := range b.obs {
 		name := l.names[o.t]
+		if o.n >= 0 {
+			l.counts[name] += int(o.n)
+			l.seen = append(l.seen, fmt.Sprintf("%s: %v at %s", name, o.n, time.Unix(0, o.end).UTC().Format("15:04:05.000")))
+			continue
+		}
 		l.counts[name]++
 		l.seen = append(l.seen, fmt.Sprintf("%s: %s at %s", name, time.Duration(o.duration), time.Unix(0, o.end).UTC().Format("15:04:05.000")))
 	}

@@ -222,6 +222,7 @@ type tail struct {
 	gone   bool // the path leads to another file, or nowhere
 	quiet  time.Time
 	said   string // the last error about its format
+	told   bool   // that it has no durations
 	key    string // of its record
 }
 
@@ -378,7 +379,7 @@ func (f *Follower) settle(ctx context.Context, t *tail, lines []byte) bool {
 	}
 	src, err := t.watch.Source.ForLines(lines)
 	if err == nil {
-		t.feed, err = f.o.Ingester.feed(ctx, src, t.head.hash(t.file))
+		t.feed, err = f.o.Ingester.feed(ctx, src, t.head.hash(t.file), "followed "+t.path)
 	}
 	if err != nil {
 		if t.said != err.Error() {
@@ -450,6 +451,9 @@ func (f *Follower) read(ctx context.Context, t *tail) error {
 	}
 	t.file.Close()
 	f.tails = slices.DeleteFunc(f.tails, func(o *tail) bool { return o == t })
+	if t.feed != nil && !slices.ContainsFunc(f.tails, func(o *tail) bool { return o.path == t.path && o.watch == t.watch }) {
+		t.feed.svc.leave(t.feed.holder)
+	}
 	records := map[string]any{t.key: nil}
 	t.place().followed(t.watch.Source.Service, records)
 	return f.remember(ctx, t.watch, records)
@@ -475,6 +479,7 @@ func (f *Follower) drain(ctx context.Context, t *tail) (any bool, err error) {
 			return any, err
 		}
 		f.say(t)
+		f.notice(t)
 		t.offset += int64(end)
 		any = true
 		if err := f.save(ctx, t); err != nil {
@@ -492,6 +497,16 @@ func (f *Follower) say(t *tail) {
 	t.said = p.Message
 	f.o.Logger.Warn("a line of an access log was not used; further ones are counted and not shown",
 		"file", t.path, "column", p.Column, "reason", p.Reason.String(), "problem", p.Message, "line", p.Text)
+}
+
+// notice logs once for a file that it has no durations.
+func (f *Follower) notice(t *tail) {
+	if t.told || t.feed.tally.Untimed == 0 {
+		return
+	}
+	t.told = true
+	f.o.Logger.Warn("an access log has no durations: its requests and their sizes are counted, and nothing else is known of them; log $request_time too",
+		"file", t.path, "service", t.watch.Source.Service, "format", t.feed.src.FormatName(), "log_format", Directive)
 }
 
 // truncated begins anew if the file was emptied, after reading what its copy

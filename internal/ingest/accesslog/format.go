@@ -35,6 +35,7 @@ const (
 	slotTenant         // of the configured names, unless they are one of those above
 	slotVersion        //
 	slotVariant        //
+	slotBytes          // of the response: $body_bytes_sent; $bytes_sent has the headers too
 	numSlots           //
 )
 
@@ -43,6 +44,7 @@ var variables = map[string]slot{
 	"time_local": slotTime, "time_iso8601": slotTime, "msec": slotEpoch,
 	"request_time": slotDuration, "status": slotStatus,
 	"request": slotRequest, "request_method": slotMethod, "request_uri": slotURI, "uri": slotPath,
+	"body_bytes_sent": slotBytes, "bytes_sent": slotBytes,
 	"host": slotHost, "http_host": slotHost, "server_name": slotServer,
 	"upstream_addr": slotUpAddr, "upstream_response_time": slotUpTime, "upstream_connect_time": slotUpConnect,
 	"upstream_header_time": slotUpHeader, "upstream_status": slotUpStatus, "proxy_host": slotUpName,
@@ -53,7 +55,8 @@ var variables = map[string]slot{
 // wanted names the variables or fields that hold tenant, version and variant.
 type wanted struct{ tenant, version, variant string }
 
-// Combined is nginx's default format. It does not say how long a request took.
+// Combined is nginx's default format. It does not say how long a request took,
+// so that requests are only counted.
 const Combined = `$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent"`
 
 // Recommended is the format to configure: combined, then everything that is
@@ -64,8 +67,9 @@ const Recommended = Combined + ` $msec $request_time "$upstream_addr" "$upstream
 const Directive = "log_format tailscope '" + Recommended + "';"
 
 // ErrNoDuration says that a format tells when requests were made, but not how
-// long they took. Its text has the line to configure.
-var ErrNoDuration = errors.New("the lines do not say how long a request took: they would give the number of requests and errors, and no distribution. " +
+// long they took. It is no reason to refuse a log. Its text has the line to
+// configure.
+var ErrNoDuration = errors.New("the lines do not say how long a request took: they give the number of requests and errors (" + Requests + ") and the sizes of responses (" + ResponseBytes + "), but no durations and no breakdown. " +
 	"Log $request_time too: put these two lines into nginx.conf (the first beside, the second in place of what is there), reload nginx, and say format tailscope\n" +
 	Directive + "\naccess_log /var/log/nginx/access.log tailscope;")
 
@@ -102,6 +106,7 @@ type Format struct {
 	parts   []part
 	escape  escape
 	json    *fieldNames // not nil: the log is JSON
+	untimed bool        // lines without a duration are counted
 	bound   [numSlots]bool
 	unit    int64 // nanoseconds of one unit of the request's duration
 	unitUp  int64 // and of the upstreams'
@@ -179,9 +184,7 @@ func (f *Format) complete(w wanted) error {
 	if len(lacks) > 0 {
 		return fmt.Errorf("there is no %s in it: add it, for example\n%s", strings.Join(lacks, " and no "), Directive)
 	}
-	if !b[slotDuration] {
-		return ErrNoDuration
-	}
+	f.untimed = !b[slotDuration]
 	return nil
 }
 

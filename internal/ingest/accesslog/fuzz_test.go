@@ -52,7 +52,7 @@ func FuzzLine(f *testing.F) {
 		src.tenant.of(&r)
 		n := new(null)
 		in := New(Options{Sink: n, Traces: n, Retention: 200 * 366 * 24 * time.Hour, Now: func() time.Time { return time.Unix(0, r.end) }})
-		fd, err := in.feed(t.Context(), src, 1)
+		fd, err := in.feed(t.Context(), src, 1, "test")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -90,10 +90,11 @@ func (in *Ingester) Import(ctx context.Context, r io.Reader, what Import) (*api.
 	} else if skip, err = in.followedSpan(ctx, src.Service, head); err != nil {
 		return nil, err
 	}
-	f, err := in.feed(ctx, src, xxh3.Hash(head[:mark.Head]))
+	f, err := in.feed(ctx, src, xxh3.Hash(head[:mark.Head]), key)
 	if err != nil {
 		return nil, err
 	}
+	defer f.svc.leave(key)
 	f.dry = what.Dry
 	if !what.Since.IsZero() {
 		f.since = what.Since.UnixNano()
@@ -149,6 +150,10 @@ func (in *Ingester) Import(ctx context.Context, r io.Reader, what Import) (*api.
 		err = b.err
 	}
 	out := f.report(resumed, mark.Offset)
+	if out.Untimed > 0 && !what.Dry {
+		in.o.Logger.Warn("an access log without durations was imported: its requests and their sizes were counted, and nothing else is known of them; log $request_time too",
+			"service", src.Service, "format", out.Format, "requests", out.Untimed, "log_format", Directive)
+	}
 	out.Followed = passed
 	if err == nil && resumed > 0 && resumed == mark.Offset {
 		err = fmt.Errorf("%w (on %s, %d lines)", ErrAlready, time.Unix(mark.At, 0).UTC().Format(time.DateTime+" MST"), mark.Lines)
@@ -214,6 +219,13 @@ func (in *Ingester) remember(ctx context.Context, s *service, records map[string
 	if changed {
 		out[routesKey(s.name)] = routes
 	}
+	lanes, err := s.counted()
+	if err != nil {
+		return err
+	}
+	if lanes != nil {
+		out[lanesKey(s.name)] = lanes
+	}
 	return in.o.State.Save(ctx, out)
 }
 
@@ -248,6 +260,9 @@ func (f *feed) report(from, to int64) *api.AccessLogImport {
 		Routes: []api.AccessLogShare{}, Tenants: []api.AccessLogShare{}, Problems: []api.AccessLogProblem{},
 	}
 	out.Lines = t.Accepted
+	if out.Untimed = t.Untimed; t.Untimed > 0 {
+		out.Notice = ErrNoDuration.Error()
+	}
 	for r, n := range t.Refused {
 		if n > 0 {
 			out.Refused[Reason(r).String()] = n

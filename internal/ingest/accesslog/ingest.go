@@ -10,6 +10,7 @@ import (
 
 	"tailscope/internal/agg"
 	"tailscope/internal/series"
+	"tailscope/internal/store"
 	"tailscope/internal/traces"
 )
 
@@ -17,6 +18,8 @@ import (
 type Sink interface {
 	// NamedTarget replaces the values of the identity by those it is counted under.
 	NamedTarget(*agg.SpanIdentity) agg.Target
+	SeriesTarget(series.Series) agg.Target
+	DeclareFamily(store.FamilyInfo)
 	NewBatch() Batch
 	RetryAfter() time.Duration
 }
@@ -25,6 +28,7 @@ type Sink interface {
 type Batch interface {
 	Epoch() uint32
 	Observe(t agg.Target, endNanos, durationNanos int64, weight uint32)
+	DeltaNumber(t agg.Target, id agg.StreamID, timeNanos int64, v float64)
 	Commit(context.Context) (agg.Rejects, error)
 	Discard()
 }
@@ -64,6 +68,7 @@ type Ingester struct {
 		lines, accepted, bytes, attempts, overloads, implausible atomic.Uint64
 		refused                                                  [reasons]atomic.Uint64
 	}
+	declared sync.Once
 	mu       sync.Mutex
 	services map[string]*service
 	imports  map[string]bool // those under way, by key
@@ -101,6 +106,7 @@ const maxProblems = 5
 // Tally is what came of lines.
 type Tally struct {
 	Lines, Accepted uint64
+	Untimed         uint64 // of the accepted: without a duration
 	Refused         [reasons]uint64
 	Problems        []Problem
 	First, Last     int64 // Unix nanoseconds of the accepted lines; 0: none
@@ -131,6 +137,11 @@ type feed struct {
 	details []byte
 	dry     bool // parse and name only
 
+	holder string // names the file to its lane
+	lane   int    // -1: not known yet
+	ticks  []tick
+	tickAt map[tickKey]int
+
 	implausible uint64 // times of a queue in the block under way that were left out
 }
 
@@ -142,12 +153,13 @@ type entry struct {
 }
 
 // feed begins to read a file whose format is settled.
-func (in *Ingester) feed(ctx context.Context, src *Source, seed uint64) (*feed, error) {
+// The holder tells it from other files of the service that are read.
+func (in *Ingester) feed(ctx context.Context, src *Source, seed uint64, holder string) (*feed, error) {
 	svc, err := in.service(ctx, src.Service)
 	if err != nil {
 		return nil, err
 	}
-	return &feed{in: in, src: src, svc: svc, seed: seed, parser: parser{f: src.format}}, nil
+	return &feed{in: in, src: src, svc: svc, seed: seed, holder: holder, lane: -1, tickAt: map[tickKey]int{}, parser: parser{f: src.format}}, nil
 }
 
 // learn looks at lines without counting them, so that routes are known before
@@ -209,6 +221,7 @@ func (f *feed) try(ctx context.Context, b []byte, offset int64) error {
 	var batch Batch
 	attempts := 0
 	f.implausible = 0
+	f.forgetTicks()
 	if f.dry {
 		f.svc.settle(0, nil)
 	} else {
@@ -244,15 +257,23 @@ func (f *feed) try(ctx context.Context, b []byte, offset int64) error {
 		tenant := f.svc.value(f.src.tenant.of(&f.rec))
 		f.entries = append(f.entries, entry{op, tenant, f.rec.end})
 		attempts += len(f.rec.attempts)
-		if !f.dry {
+		switch {
+		case f.rec.untimed:
+			t.Untimed++
+			if !f.dry {
+				f.measure(batch, op, tenant)
+			}
+		case !f.dry:
 			f.observe(batch, op, tenant, offset+int64(begin))
 		}
 	}
 	if !f.dry {
+		f.tell(batch, oldest)
 		rejects, err := batch.Commit(ctx)
 		if err != nil {
 			return err
 		}
+		f.told()
 		if n := rejects.Total(); n > 0 { // none of the lines' times should lead here
 			f.in.o.Logger.Warn("the aggregator refused observations of access log lines", "service", f.src.Service, "observations", n)
 		}
@@ -324,6 +345,7 @@ func (f *feed) account(t *Tally, attempts, size int) {
 	}
 	sum.Problems = append(sum.Problems, t.Problems...)
 	sum.Accepted += uint64(len(f.entries))
+	sum.Untimed += t.Untimed
 	for i := range f.entries {
 		e := &f.entries[i]
 		sum.operations = count(sum.operations, e.op.number)

@@ -301,7 +301,7 @@ func TestEpochsChange(t *testing.T) {
 	l := newLedger()
 	in := testIngester(l, nil)
 	src := compile(t, Config{})
-	f, err := in.feed(t.Context(), src.mustSettle(t), 1)
+	f, err := in.feed(t.Context(), src.mustSettle(t), 1, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +340,7 @@ func TestValuesAreBounded(t *testing.T) {
 	l := newLedger()
 	in := New(Options{Sink: l, Now: func() time.Time { return noon }})
 	src := compile(t, Config{Format: plain + " $http_x", Tenant: "field:http_x"})
-	f, err := in.feed(t.Context(), src, 1)
+	f, err := in.feed(t.Context(), src, 1, "test")
 	if err != nil {
 		t.Fatal(err)
 	}

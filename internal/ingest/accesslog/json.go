@@ -26,20 +26,20 @@ var knownFields = map[string]struct {
 	}},
 	// https://caddyserver.com/docs/logging
 	"caddy": {1e9, 1e9, map[string]slot{
-		"ts": slotTime, "duration": slotDuration, "request.method": slotMethod, "request.uri": slotURI, "request.host": slotHost,
+		"ts": slotTime, "duration": slotDuration, "size": slotBytes, "request.method": slotMethod, "request.uri": slotURI, "request.host": slotHost,
 		"request.headers.X-Request-Start": slotQueued, "request.headers.X-Queue-Start": slotQueued2,
 		"request.headers.X-Request-Id": slotRequestID, "request.headers.Traceparent": slotParent,
 	}},
 	// https://doc.traefik.io/traefik/observability/access-logs/#available-fields
 	"traefik": {1, 1, map[string]slot{
-		"time": slotTime, "StartUTC": slotStart, "Duration": slotDuration, "DownstreamStatus": slotStatus,
+		"time": slotTime, "StartUTC": slotStart, "Duration": slotDuration, "DownstreamStatus": slotStatus, "DownstreamContentSize": slotBytes,
 		"RequestMethod": slotMethod, "RequestPath": slotURI, "RequestHost": slotHost,
 		"OriginDuration": slotUpTime, "OriginStatus": slotUpStatus, "ServiceAddr": slotUpAddr, "ServiceName": slotUpName,
 		"request_X-Request-Start": slotQueued, "request_X-Queue-Start": slotQueued2, "request_X-Request-Id": slotRequestID, "request_Traceparent": slotParent,
 	}},
 	// https://www.envoyproxy.io/docs/envoy/latest/configuration/observability/access_log/usage
 	"envoy": {1e6, 1e6, map[string]slot{
-		"start_time": slotStart, "duration": slotDuration, "response_code": slotStatus, "method": slotMethod, "path": slotURI,
+		"start_time": slotStart, "duration": slotDuration, "response_code": slotStatus, "bytes_sent": slotBytes, "method": slotMethod, "path": slotURI,
 		"authority": slotHost, ":authority": slotHost, "upstream_host": slotUpAddr, "upstream_service_time": slotUpTime,
 		"upstream_cluster": slotUpName, "x_request_start": slotQueued, "request_id": slotRequestID, "x_request_id": slotRequestID, "traceparent": slotParent,
 	}},
@@ -48,7 +48,7 @@ var knownFields = map[string]struct {
 // configurable are the words of json:WORD=FIELD.
 var configurable = map[string]slot{
 	"time": slotTime, "start": slotStart, "duration": slotDuration, "status": slotStatus, "method": slotMethod, "path": slotURI, "request": slotRequest,
-	"host": slotHost, "upstream": slotUpAddr, "upstream_time": slotUpTime, "upstream_name": slotUpName, "queued": slotQueued,
+	"bytes": slotBytes, "host": slotHost, "upstream": slotUpAddr, "upstream_time": slotUpTime, "upstream_name": slotUpName, "queued": slotQueued,
 	"request_id": slotRequestID, "traceparent": slotParent,
 }
 
@@ -61,7 +61,7 @@ func compileJSON(spec string, names map[string]slot, w wanted) (*Format, bool, e
 	if !ok || more && base != "json" || strings.ContainsAny(base, " $") {
 		return nil, false, nil
 	}
-	f := &Format{name: spec, escape: escapeJSON, unit: known.unit, unitUp: known.unitUp}
+	f := &Format{name: spec, escape: escapeJSON, untimed: true, unit: known.unit, unitUp: known.unitUp}
 	for name, s := range known.names {
 		names[name] = s
 	}
@@ -70,7 +70,7 @@ func compileJSON(spec string, names map[string]slot, w wanted) (*Format, bool, e
 			word, field, ok := strings.Cut(strings.TrimSpace(pair), "=")
 			s, is := configurable[word]
 			if !ok || !is || field == "" {
-				return nil, true, fmt.Errorf("%q is not WORD=FIELD, where WORD is one of time, start, duration, status, method, path, request, host, upstream, upstream_time, upstream_name, queued, request_id, traceparent", pair)
+				return nil, true, fmt.Errorf("%q is not WORD=FIELD, where WORD is one of time, start, duration, status, method, path, request, bytes, host, upstream, upstream_time, upstream_name, queued, request_id, traceparent", pair)
 			}
 			if name, unit, ok := strings.Cut(field, "/"); ok && (s == slotDuration || s == slotUpTime) {
 				n, is := units[unit]

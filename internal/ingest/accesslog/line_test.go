@@ -123,8 +123,7 @@ func TestNamedFields(t *testing.T) {
 
 func TestBadFormats(t *testing.T) {
 	for _, tc := range []struct{ format, want string }{
-		{"combined", "put these two lines into nginx.conf"},
-		{`$remote_addr [$time_local] "$request" $status`, "log_format tailscope '"},
+		{`$remote_addr [$time_local] "$request"`, "log_format tailscope '"},
 		{`$request_time`, "there is no $msec and no $request and no $status in it"},
 		{`$msec$request_time $status $request`, "column 6: nothing stands between $msec and $request_time"},
 		{`$msec $ $status`, "column 7: a variable is $name or ${name}"},
@@ -165,7 +164,10 @@ func TestDetect(t *testing.T) {
 		{"caddy", `{"ts":1772366370.25,"request":{"method":"GET","uri":"/"},"duration":0.1,"status":200}`, "caddy", ""},
 		{"traefik", `{"StartUTC":"2026-03-01T11:59:30Z","Duration":1,"DownstreamStatus":200,"RequestMethod":"GET","RequestPath":"/"}`, "traefik", ""},
 		{"envoy", `{"start_time":"2026-03-01T11:59:30.250Z","method":"GET","path":"/x","response_code":503,"duration":25}`, "envoy", ""},
-		{"combined", combined + "\n", "", "do not say how long"},
+		{"combined", combined + "\n", "combined", ""},
+		{"json without durations", `{"msec":1772366370.25,"status":200,"request":"GET / HTTP/1.1"}`, "json", ""},
+		{"json, of which some have durations", `{"msec":1772366370.25,"status":200,"request":"GET / HTTP/1.1"}
+{"ts":1772366370.25,"request":{"method":"GET","uri":"/"},"duration":0.1,"status":200}`, "caddy", ""},
 		{"combined and more", combined + ` "10.0.0.2"` + "\n", "", "give the log_format"},
 		{"something", "hello\n", "", "no known format"},
 		{"other json", `{"a":1}`, "", "say which fields are meant"},
@@ -175,8 +177,20 @@ func TestDetect(t *testing.T) {
 			t.Errorf("%s: got %q, %v; want %q, %q", tc.name, got, err, tc.want, tc.err)
 		}
 	}
-	if _, err := detect([]byte(combined)); !errors.Is(err, ErrNoDuration) {
-		t.Errorf("got %v, want ErrNoDuration", err)
+	for _, tc := range []struct {
+		format, lines string
+		want          error
+	}{
+		{"", combined, ErrNoDuration}, {"combined", "", ErrNoDuration}, {"", example, nil}, {"json", "", nil},
+		{"json", `{"msec":1772366370.25,"status":200,"request":"GET / HTTP/1.1"}`, ErrNoDuration},
+	} {
+		src, err := compile(t, Config{Format: tc.format}).ForLines([]byte(tc.lines))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := src.Notice([]byte(tc.lines)); !errors.Is(got, tc.want) {
+			t.Errorf("notice of %q: got %v, want %v", tc.format, got, tc.want)
+		}
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 type record struct {
 	start, end int64 // Unix nanoseconds
 	status     int
+	untimed    bool  // the line says no duration: end is known, and start is the same
+	bytes      int64 // of the response; -1: not known
 	method     []byte
 	path       []byte // without query; empty if the request could not be read
 	host       []byte
@@ -31,12 +33,14 @@ func (p *parser) read(line []byte, r *record) bool {
 	v := &p.values
 	*r = record{attempts: r.attempts[:0]}
 
-	if absent(v[slotDuration]) {
+	duration, ok := int64(0), true
+	switch r.untimed = absent(v[slotDuration]); {
+	case !r.untimed:
+		if duration, ok = decimal(v[slotDuration], p.f.unit); !ok || duration > 1e9*86400*366 {
+			return p.fail(BadDuration, p.at(line, slotDuration), "")
+		}
+	case !p.f.untimed:
 		return p.fail(NoDuration, 0, "")
-	}
-	duration, ok := decimal(v[slotDuration], p.f.unit)
-	if !ok || duration > 1e9*86400*366 {
-		return p.fail(BadDuration, p.at(line, slotDuration), "")
 	}
 	when := slotEpoch
 	if absent(v[when]) {
@@ -57,6 +61,9 @@ func (p *parser) read(line []byte, r *record) bool {
 	}
 	if r.status, ok = number(v[slotStatus]); !ok || r.status > 999 {
 		return p.fail(BadStatus, p.at(line, slotStatus), "")
+	}
+	if r.bytes, ok = decimal(v[slotBytes], 1); !ok {
+		r.bytes = -1
 	}
 	if !p.request(r) {
 		return p.fail(NoRequest, 0, "")
@@ -81,7 +88,9 @@ func (p *parser) read(line []byte, r *record) bool {
 		r.parent = v[slotParent]
 	}
 	r.upName = v[slotUpName]
-	r.attempts = p.attempts(r.attempts)
+	if !r.untimed { // else nothing is made of them
+		r.attempts = p.attempts(r.attempts)
+	}
 	return true
 }
 

@@ -33,6 +33,8 @@ type service struct {
 
 	epoch, traceEpoch uint32
 	targets           map[targetKey]target
+	counters          map[sizeKey]*counter
+	lanes             []lane
 }
 
 type targetKey struct {
@@ -56,21 +58,22 @@ func (in *Ingester) service(ctx context.Context, name string) (*service, error) 
 	}
 	s := &service{
 		name: name, router: newRouter(), values: map[string]uint32{}, texts: []string{""},
-		upstream: map[string]*operation{}, targets: map[targetKey]target{},
+		upstream: map[string]*operation{}, targets: map[targetKey]target{}, counters: map[sizeKey]*counter{},
 	}
-	err := in.o.State.Load(ctx, routesKey(name), func(_ string, value []byte) error {
-		var vs []variable
-		if err := json.Unmarshal(value, &vs); err != nil {
-			return fmt.Errorf("routes learned of %s: %w", name, err)
-		}
-		s.router.restore(vs)
-		return nil
-	})
-	if err != nil {
+	if err := in.loadService(ctx, s); err != nil {
 		return nil, err
 	}
 	in.services[name] = s
 	return s, nil
+}
+
+func (s *service) restoreRoutes(value []byte) error {
+	var vs []variable
+	if err := json.Unmarshal(value, &vs); err != nil {
+		return fmt.Errorf("routes learned of %s: %w", s.name, err)
+	}
+	s.router.restore(vs)
+	return nil
 }
 
 func routesKey(service string) string { return "routes/" + service + "\x00" }
@@ -98,10 +101,12 @@ func (s *service) settle(epoch uint32, t Traces) {
 	if len(s.values) > maxValues {
 		clear(s.values) // numbers are given anew, so nothing may refer to the old ones
 		clear(s.targets)
+		clear(s.counters)
 		s.texts = s.texts[:1]
 	}
-	if epoch != s.epoch || traceEpoch != s.traceEpoch || len(s.targets) > maxTargets {
+	if epoch != s.epoch || traceEpoch != s.traceEpoch || len(s.targets)+len(s.counters) > maxTargets {
 		clear(s.targets)
+		clear(s.counters)
 		s.epoch, s.traceEpoch = epoch, traceEpoch
 	}
 }

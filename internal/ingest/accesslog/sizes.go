@@ -1,0 +1,276 @@
+package accesslog
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/zeebo/xxh3"
+
+	"tailscope/internal/agg"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// Families of lines that do not say how long the request took. A line has no
+// span then, nor a part in any breakdown.
+const (
+	// Requests counts requests by service, operation, tenant and status.
+	Requests = "access_log_requests_total"
+	// ResponseBytes is the distribution of their sizes, likewise.
+	ResponseBytes = "access_log_response_bytes"
+)
+
+// LabelLane tells series of Requests apart that differ in nothing else. A
+// running total cannot go back in time: lines older than those counted, and
+// files read at the same time, are counted in a lane of their own. The first
+// has no label.
+const LabelLane = "lane"
+
+// maxLanes bounds the lanes of a service. Beyond it lanes are shared, and what
+// is older than the lane's last counts at the time of that.
+const maxLanes = 64
+
+// lane is a sequence of requests in the order of time.
+type lane struct {
+	last   int64  // Unix nanoseconds of the newest request counted
+	holder string // the file that is read into it; empty: none
+}
+
+func lanesKey(service string) string { return "lanes/" + service + "\x00" }
+
+// restoreLanes reads how far each lane had come.
+func (s *service) restoreLanes(value []byte) error {
+	var last []int64
+	if err := json.Unmarshal(value, &last); err != nil {
+		return fmt.Errorf("what was counted of access logs of %s: %w", s.name, err)
+	}
+	for _, t := range last {
+		s.lanes = append(s.lanes, lane{last: t})
+	}
+	return nil
+}
+
+// counted returns how far each lane has come, to be saved; nil if there is
+// none.
+func (s *service) counted() ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.lanes) == 0 {
+		return nil, nil
+	}
+	last := make([]int64, len(s.lanes))
+	for i, l := range s.lanes {
+		last[i] = l.last
+	}
+	return json.Marshal(last)
+}
+
+// enter returns the lane of a file whose next request ended at first: its own,
+// or the free one that came closest to it, or a new one. Needs mu.
+func (s *service) enter(holder string, first int64) int {
+	best := -1
+	for i, l := range s.lanes {
+		switch {
+		case l.holder == holder:
+			return i
+		case l.holder == "" && l.last <= first && (best < 0 || l.last > s.lanes[best].last):
+			best = i
+		}
+	}
+	if best < 0 && len(s.lanes) < maxLanes {
+		best = len(s.lanes)
+		s.lanes = append(s.lanes, lane{})
+	}
+	if best < 0 {
+		return int(xxh3.HashString(holder) % maxLanes)
+	}
+	s.lanes[best].holder = holder
+	return best
+}
+
+// leave frees the lane of a file that was read.
+func (s *service) leave(holder string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.lanes {
+		if s.lanes[i].holder == holder {
+			s.lanes[i].holder = ""
+		}
+	}
+}
+
+// maxSize is the largest response told from larger ones, in bytes.
+const maxSize = math.MaxInt64 / 1_000_000_000
+
+type sizeKey struct {
+	op     *operation
+	tenant uint32
+	lane   int
+	failed bool
+}
+
+// counter is where the requests of one key are counted. Targets are valid
+// while the epoch lasts.
+type counter struct {
+	requests, bytes agg.Target
+	stream          agg.StreamID
+	last            int64 // slot of the last sample, in seconds; 0: not known
+	pending         int64 // the same with what the block under way has
+}
+
+// sizes resolves a key. Needs mu.
+func (in *Ingester) sizes(s *service, k sizeKey) *counter {
+	if c := s.counters[k]; c != nil {
+		return c
+	}
+	in.declared.Do(in.declare)
+	// Names are folded as those of spans are, so that as many are kept.
+	id := agg.SpanIdentity{
+		Service: s.name, Operation: k.op.name, Component: series.ComponentApp, Kind: "server", Status: "ok", Tenant: s.texts[k.tenant],
+	}
+	if k.failed {
+		id.Status = "error"
+	}
+	in.o.Sink.NamedTarget(&id)
+	b := labels.NewBuilder(labels.EmptyLabels())
+	for _, l := range [...]labels.Label{
+		{Name: series.LabelOperation, Value: id.Operation}, {Name: series.LabelService, Value: id.Service},
+		{Name: series.LabelStatus, Value: id.Status}, {Name: series.LabelTenant, Value: id.Tenant},
+	} {
+		b.Set(l.Name, l.Value) // an empty value is no label
+	}
+	c := &counter{bytes: in.o.Sink.SeriesTarget(series.Series{Family: ResponseBytes, Kind: series.Distribution, Labels: b.Labels()})}
+	if k.lane > 0 {
+		b.Set(LabelLane, strconv.Itoa(k.lane+1))
+	}
+	total := series.Series{Family: Requests, Kind: series.Counter, Labels: b.Labels()}
+	c.requests = in.o.Sink.SeriesTarget(total)
+	seriesID, _ := total.ID(nil)
+	c.stream = agg.StreamID{seriesID.Hi, seriesID.Lo}
+	s.counters[k] = c
+	return c
+}
+
+// tick is how many requests of one series ended in one slot of a block.
+type tick struct {
+	c    *counter
+	slot int64 // in seconds
+	end  int64 // Unix nanoseconds of the last of them
+	n    float64
+}
+
+// tickKey finds the tick of a request.
+type tickKey struct {
+	c    *counter
+	slot int64
+}
+
+// measure counts a request that has no duration, and its size. The counts go
+// into the batch with the rest of the block, see tell.
+func (f *feed) measure(b Batch, op *operation, tenant uint32) {
+	r := &f.rec
+	k := sizeKey{op: op, tenant: tenant, failed: r.status >= 500}
+	if f.lane < 0 {
+		f.lane = f.svc.enter(f.holder, r.end)
+	}
+	k.lane = f.lane
+	c := f.in.sizes(f.svc, k)
+	if r.bytes >= 0 {
+		b.Observe(c.bytes, r.end, min(r.bytes, maxSize)*1e9, 1)
+	}
+	key := tickKey{c, series.Base.Slot(r.end / 1e9)}
+	i, ok := f.tickAt[key]
+	if !ok {
+		i = len(f.ticks)
+		f.tickAt[key] = i
+		f.ticks = append(f.ticks, tick{c: c, slot: key.slot})
+	}
+	t := &f.ticks[i]
+	t.end = max(t.end, r.end)
+	t.n++
+}
+
+// steps are the lengths of slots before which a total is said, in seconds.
+var steps = [...]int64{86400, int64(series.Hour), int64(series.TenMin), int64(series.Minute), int64(series.Base)}
+
+// tell adds the counts of a block to the batch, the oldest first. Where
+// nothing was counted in the slot before, of any resolution, the total is said
+// there once more: an increase needs a sample to begin from.
+func (f *feed) tell(b Batch, oldest int64) {
+	for i := range f.ticks {
+		f.ticks[i].c.pending = f.ticks[i].c.last
+	}
+	slices.SortFunc(f.ticks, func(a, b tick) int { return cmp.Compare(a.slot, b.slot) })
+	for i := range f.ticks {
+		t := &f.ticks[i]
+		last := t.c.pending
+		t.c.pending = max(last, t.slot)
+		for _, step := range steps {
+			begin := t.slot - t.slot%step
+			if at := begin*1e9 - 1e6; last < begin-step && at >= oldest {
+				b.DeltaNumber(t.c.requests, t.c.stream, at, 0)
+			}
+		}
+		b.DeltaNumber(t.c.requests, t.c.stream, t.end, t.n)
+	}
+}
+
+// told notes what is counted, now that the block was taken.
+func (f *feed) told() {
+	for i := range f.ticks {
+		t := &f.ticks[i]
+		t.c.last = max(t.c.last, t.slot)
+		f.svc.lanes[f.lane].last = max(f.svc.lanes[f.lane].last, t.end)
+	}
+}
+
+// forgetTicks begins a block.
+func (f *feed) forgetTicks() {
+	f.ticks = f.ticks[:0]
+	clear(f.tickAt)
+}
+
+// declare makes the families known; their samples come as lines do.
+func (in *Ingester) declare() {
+	in.o.Sink.DeclareFamily(store.FamilyInfo{Name: Requests, Kind: series.Counter})
+	in.o.Sink.DeclareFamily(store.FamilyInfo{Name: ResponseBytes, Kind: series.Distribution})
+}
+
+// Notice says what a log lacks that is taken nevertheless; nil if nothing.
+//
+// It is told by the format; a JSON log's by its first lines.
+func (s *Source) Notice(first []byte) error {
+	if s.format == nil || !s.format.untimed {
+		return nil
+	}
+	p := parser{f: s.format}
+	var r record
+	for line := range bytes.Lines(first) {
+		if p.read(bytes.TrimRight(line, "\r\n"), &r) {
+			if r.untimed {
+				return ErrNoDuration
+			}
+			return nil
+		}
+	}
+	if s.format.json == nil {
+		return ErrNoDuration
+	}
+	return nil
+}
+
+// loadService reads what is remembered of a service.
+func (in *Ingester) loadService(ctx context.Context, s *service) error {
+	one := func(key string, restore func([]byte) error) error {
+		return in.o.State.Load(ctx, key, func(_ string, value []byte) error { return restore(value) })
+	}
+	return errors.Join(one(routesKey(s.name), s.restoreRoutes), one(lanesKey(s.name), s.restoreLanes))
+}
