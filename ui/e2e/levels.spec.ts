@@ -136,8 +136,13 @@ test('yesterday lies over the stacked charts', async ({ page }) => {
   await page.getByRole('button', { name: 'per second' }).click();
   await expect(stack).toHaveAttribute('aria-label', new RegExp(`${dated}: from [\\d.]+ ms/s`));
   await page.getByRole('button', { name: 'share', exact: true }).click();
-  await expect(page.getByRole('checkbox', days)).toHaveCount(0);
-  await expect(stack).not.toHaveAttribute('aria-label', new RegExp(dated));
+  // All shares are as high as the others: their layers are told, and where they meet is drawn.
+  await expect(stack).toHaveAttribute('aria-label', new RegExp(`${dated} app: from [\\d.]+ % to [\\d.]+ %; ${dated} database: from`));
+  await page.getByRole('button', { name: 'per request', exact: true }).click();
+  const day = page.getByTestId('day');
+  await expect(day).toContainText(`${dated} how high it was per request`);
+  await stack.hover({ position: { x: 600, y: 100 } });
+  await expect(day).toContainText(new RegExp(`${dated} \\d\\d\\d ms\\s*app [\\d.]+ ms · database 100 ms`));
   await page.goto(`/services/${t.service}/database?${range()}&show=yesterday`);
   await expect(page.getByRole('checkbox', days)).toBeChecked();
   // One call in ten seconds at most, of 50 ms today and of 100 ms then.
@@ -167,6 +172,36 @@ test('a metric is drawn beside the latency, per request too', async ({ page }) =
   await expect(beside).toHaveCount(1);
 });
 
+test('a metric that is split is laid over by its own lines, or it is said why not', async ({ page }) => {
+  await page.goto(service(`&m=${t.gauge}@pool&show=yesterday`));
+  await settled(page);
+  const beside = page.getByTestId('beside');
+  const dated = new Intl.DateTimeFormat('en-GB', { weekday: 'short', day: 'numeric', month: 'short', timeZone: 'Europe/Berlin' }).format((t.start - 86400) * 1000).replace(',', '');
+  await expect(beside.getByRole('img', { name: new RegExp(`^${t.gauge}`) })).toHaveAttribute('aria-label', new RegExp(`a: from 10.*; b: from 20.*; a ${dated}: from 15.*; b ${dated}: from 25`));
+  for (const name of ['last week', 'last like day']) await page.getByRole('checkbox', { name }).check();
+  await expect(beside).toContainText(`Earlier days are not drawn here: 2 lines of ${t.gauge} with 3 other days could not be told apart.`);
+  await beside.getByRole('button', { name: 'by nothing' }).click();
+  await expect(beside.getByRole('img', { name: new RegExp(`^${t.gauge}`) })).toHaveAttribute('aria-label', new RegExp(`${dated}: from 20`));
+  await expect(beside.getByText('could not be told apart')).toHaveCount(0);
+});
+
+test('a distribution beside the latency is a heatmap too', async ({ page }) => {
+  await page.goto(service('&m=span_self_seconds;component=db'));
+  await settled(page);
+  const beside = page.getByTestId('beside');
+  await beside.getByLabel('heatmap').check();
+  await expect(page).toHaveURL(/m=span_self_seconds(\/|%2F)heat/);
+  const map = beside.getByTestId('heatmap');
+  await expect(map).toHaveAttribute('aria-label', new RegExp(`^Heatmap of span_self_seconds, .*: ${t.requests - 2} samples`));
+  await map.focus();
+  await page.keyboard.press('ArrowLeft');
+  await expect(beside.getByTestId('beside-heat')).toContainText(/of \d+ samples at|no samples/);
+  await page.reload();
+  await expect(map).toBeVisible();
+  await beside.getByLabel('per request').check();
+  await expect(map).toHaveCount(0);
+});
+
 test('a mark leads to its before and after', async ({ page }) => {
   const at = t.start + 600;
   const res = await page.request.post('/api/v1/marks', { data: { name: 'new index', service: t.service, time: at, revision: '4f2a91c', user: 'ada', description: 'faster, one hopes', link: 'https://changes.example/7' } });
@@ -193,6 +228,15 @@ test('a mark leads to its before and after', async ({ page }) => {
   }
   await expect(page.getByText('not yet a verdict with an interval')).toBeVisible();
   await expect(page.getByTestId('before-after-components')).toContainText('database');
+  await page.getByRole('button', { name: 'Copy', exact: true }).click();
+  for (const [start, end] of [[at - 300, at], [at, at + 300]]) {
+    await expect(page.getByText(`tailscope query distribution --match '${match}' --start ${start} --end ${end}`)).toBeVisible();
+    await expect(page.getByText(`histogram_quantile(0.95, sum(rate(span_duration_seconds${match}[300s] @ ${end})))`)).toBeVisible();
+  }
+  const saved = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'Save CSV' }).click();
+  expect(readFileSync((await (await saved).path())!, 'utf8')).toMatch(/^figure,before,after\nstart,[^]*\nseconds_per_request_db,0\.05\d*,0\.05\d*\n/);
+  await page.keyboard.press('Escape');
   await page.getByTestId('two-curves').focus();
   await page.keyboard.press('ArrowRight');
   await expect(page.locator('#curves-reading')).toContainText(/Below .*: .* before, .* after/);

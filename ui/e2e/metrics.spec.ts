@@ -10,6 +10,11 @@ test('every family is listed and opens', async ({ page }) => {
   await expect(table.getByRole('row').filter({ hasText: gaugeFamily })).toContainText('gauge');
   await expect(table.getByRole('row').filter({ hasText: histogramFamily })).toContainText('distribution');
   await expect(table.getByRole('row').filter({ hasText: 'span_duration_seconds' })).toBeVisible();
+  // What nobody sent is kept apart.
+  const own = page.getByTestId('own-families');
+  await expect(page.getByRole('heading', { name: 'Made by Tailscope' })).toBeVisible();
+  await expect(own.getByRole('row').filter({ hasText: 'breakdown_self' })).toContainText('microseconds of exclusive time, by part');
+  await expect(table.getByText(/^breakdown_/)).toHaveCount(0);
   await table.getByRole('link', { name: histogramFamily }).click();
   await settled(page);
 });

@@ -16,6 +16,8 @@ export interface Traces {
   large: string;
   spans: number; // of the large one
   counter: string;
+  /** Of pools a and b: 10 and 20, the day before 15 and 25. */
+  gauge: string;
 }
 
 export const perMinute = 4;
@@ -27,7 +29,7 @@ export async function seedTraces(base: string, s: Seed): Promise<Traces> {
   const status = await (await fetch(`${base}/api/v1/status`)).json();
   const tag = hex(Date.now() % 0xffffff, 6);
   const start = s.end - minutes * 60;
-  const out: Traces = { service: `trace-test-${tag}`, peer: `peer-test-${tag}`, start, end: s.end, requests: minutes * perMinute, failed: '', skewed: '', large: '', spans: 3001, counter: 'trace_test_cpu_seconds_total' };
+  const out: Traces = { service: `trace-test-${tag}`, peer: `peer-test-${tag}`, start, end: s.end, requests: minutes * perMinute, failed: '', skewed: '', large: '', spans: 3001, counter: 'trace_test_cpu_seconds_total', gauge: 'trace_test_open' };
   let id = Date.now() % 0xffffffff;
   const own: object[] = [];
   const peer: object[] = [];
@@ -73,8 +75,10 @@ export async function seedTraces(base: string, s: Seed): Promise<Traces> {
   await post(`http://${status.otlp_http}/v1/traces`, { resourceSpans: [resource(out.service, own), resource(out.peer, peer)] });
   // A counter of CPU seconds: 0.6 s each minute.
   const points = Array.from({ length: minutes + 1 }, (_, i) => ({ startTimeUnixNano: String(BigInt(start) * 1_000_000_000n), timeUnixNano: String(BigInt(start + i * 60) * 1_000_000_000n), asDouble: 0.6 * i }));
+  const open = [['a', 10], ['b', 20]].flatMap(([pool, n]) => Array.from({ length: minutes }, (_, i) => start + 30 + i * 60).flatMap((at) => [[at, 0], [at - 86400, 5]].map(([t, more]) => (
+    { timeUnixNano: String(BigInt(t) * 1_000_000_000n), asDouble: Number(n) + more, attributes: [text('pool', String(pool))] }))));
   await post(`http://${status.otlp_http}/v1/metrics`, {
-    resourceMetrics: [{ resource: { attributes: [text('service.name', out.service)] }, scopeMetrics: [{ metrics: [{ name: 'trace_test.cpu', unit: 's', sum: { aggregationTemporality: 2, isMonotonic: true, dataPoints: points } }] }] }],
+    resourceMetrics: [{ resource: { attributes: [text('service.name', out.service)] }, scopeMetrics: [{ metrics: [{ name: 'trace_test.cpu', unit: 's', sum: { aggregationTemporality: 2, isMonotonic: true, dataPoints: points } }, { name: 'trace_test.open', gauge: { dataPoints: open } }] }] }],
   });
   await kept(base, out);
   return out;
