@@ -9,6 +9,9 @@ import (
 // said: with fewer, dependence cannot be seen.
 const minSlots = 20
 
+// minIndependent is how many independent slots would have to say as much.
+const minIndependent = 4
+
 // figure is a figure of one side on the scale its interval is made on.
 type figure struct {
 	value float64 // as reported
@@ -80,6 +83,11 @@ func judge(a, b figure, log bool, sp *spectrum, o Options) Change {
 	}
 	if math.IsNaN(c.Effect) || math.IsInf(c.Effect, 0) {
 		c.Effect = math.NaN()
+	}
+	if n := float64(min(len(a.influence), len(b.influence))); n < minIndependent*c.Dependence {
+		c.CI, c.SE, c.P = Interval{math.Inf(-1), math.Inf(1)}, math.NaN(), 1
+		c.Short = fmt.Sprintf("slots depend on each other so much that %.0f say no more than %.1f independent ones; %d are needed",
+			n, n/c.Dependence, minIndependent)
 	}
 	if math.IsInf(c.CI.Low, -1) && math.IsInf(c.CI.High, 1) && c.Short == "" {
 		c.Short = "too few observations beyond this figure"

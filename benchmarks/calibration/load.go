@@ -10,6 +10,7 @@ package calibration
 import (
 	"math"
 	"math/rand/v2"
+	"sync"
 
 	"tailscope/stat"
 )
@@ -54,6 +55,27 @@ type Counts struct {
 	Used   [][2]int // per slot, the range of buckets outside of which are none
 	Sums   []float64
 	Series *stat.Series
+	flat   []float64
+}
+
+// spare holds the rows of sides that are done with: they are large.
+var spare sync.Pool
+
+func rows(slots int) []float64 {
+	n := slots * (len(edges) - 1)
+	if flat, ok := spare.Get().(*[]float64); ok && cap(*flat) >= n {
+		clear((*flat)[:n])
+		return (*flat)[:n]
+	}
+	return make([]float64, n)
+}
+
+// free gives a side's rows back; it must not be used any more.
+func free(side []*Counts) {
+	for _, c := range side {
+		c.Slots = nil
+		spare.Put(&c.flat)
+	}
 }
 
 // The buckets of a simulated side reach from 2^-10 s to 2^12 s; what lies
@@ -105,7 +127,8 @@ func (l *Load) draw(r *rand.Rand, medians []float64) []*Counts {
 
 func (s *Stratum) draw(r *rand.Rand, l *Load, medians []float64) *Counts {
 	c := &Counts{Slots: make([][]float64, l.Slots), Used: make([][2]int, l.Slots), Sums: make([]float64, l.Slots)}
-	flat := make([]float64, l.Slots*(len(edges)-1))
+	flat := rows(l.Slots)
+	c.flat = flat
 	sigma := s.Sigma
 	if sigma == 0 {
 		sigma = 0.6

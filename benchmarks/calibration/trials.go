@@ -40,12 +40,17 @@ func (t *Tally) Rate() float64 { return float64(t.Alarms) / float64(t.Trials) }
 // the estimates had; NaN for methods that estimate nothing.
 func (t *Tally) StandardError() float64 { return math.Sqrt(t.errors / t.squares) }
 
-// Deviation is the standard deviation of the estimates around no effect.
-func (t *Tally) Deviation() float64 { return math.Sqrt(t.squares / float64(t.Trials)) }
-
-// Beyond is the share of trials whose estimate an oracle would call a change: one
-// that knows the standard deviation of the estimate without a change.
-func (t *Tally) Beyond(deviation float64) float64 {
+// Oracle is the share of trials whose estimate an oracle would call a change:
+// one that knows the standard deviation of the estimates around their mean.
+func (t *Tally) Oracle() float64 {
+	mean, squares := 0.0, 0.0
+	for _, v := range t.effects {
+		mean += v / float64(t.Trials)
+	}
+	for _, v := range t.effects {
+		squares += (v - mean) * (v - mean)
+	}
+	deviation := math.Sqrt(squares / float64(t.Trials-1))
 	n := 0
 	for _, v := range t.effects {
 		if math.Abs(v) > z975*deviation {

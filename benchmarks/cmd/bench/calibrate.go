@@ -24,11 +24,15 @@ func calibrate(ctx context.Context, o *options, r *report.Report) error {
 		if !o.wants(cell.Name) {
 			continue
 		}
-		o.logf("%s", cell.Name)
 		tallies, err := cell.Run(ctx, trials)
 		if err != nil {
 			return err
 		}
+		line := cell.Name + ":"
+		for _, t := range tallies {
+			line += fmt.Sprintf(" %s %.1f %%;", t.Method, 100*t.Rate())
+		}
+		o.logf("%s", strings.TrimSuffix(line, ";"))
 		for _, t := range tallies {
 			who, what, target := "tailscope", cell.Name+": "+t.Method, cell.Limit
 			for _, peer := range []string{"Mann–Whitney", "bootstrap", "batch means", "looked at as often"} {
@@ -42,17 +46,17 @@ func calibrate(ctx context.Context, o *options, r *report.Report) error {
 			}
 		}
 	}
-	power := r.Section("Changes found", "One hour a side, intervals at 95 %. The oracle makes the same estimate and knows its standard deviation without a change, "+
-		"so it knows the covariance of the slots. Given are the trials in which the change is missed, and by how much the power is below the oracle's.")
+	power := r.Section("Changes found", "One hour a side, intervals at 95 %. The oracle makes the same estimate and knows its standard deviation, "+
+		"as if it knew the covariance of the slots. Given are the trials in which the change is missed, and by how much the power is below the oracle's.")
 	for _, cell := range calibration.Changed() {
 		if !o.wants(cell.Name) {
 			continue
 		}
-		o.logf("%s", cell.Name)
 		ours, oracle, err := cell.Found(ctx, trials)
 		if err != nil {
 			return err
 		}
+		o.logf("%s: %s found in %.1f %%, by the oracle in %.1f %%", cell.Name, cell.Judged, 100*ours, 100*oracle)
 		must := 0.0
 		if cell.Must {
 			must = 10
