@@ -9,9 +9,9 @@ type AccessLogImport struct {
 	Format   string            `json:"format"` // what the lines were read as
 	Lines    uint64            `json:"lines"`
 	Accepted uint64            `json:"accepted"`
-	Untimed  uint64            `json:"untimed"` // of the accepted: without a duration, only counted and their sizes
+	Untimed  uint64            `json:"untimed"`          // of the accepted: without a duration, only counted and their sizes
 	Notice   string            `json:"notice,omitempty"` // what the log lacks, and what to configure
-	Refused  map[string]uint64 `json:"refused"` // by reason: other_format, no_duration, too_old, …
+	Refused  map[string]uint64 `json:"refused"`          // by reason: other_format, no_duration, too_old, …
 	// ResumedAt is where in the file the reading began: 0, or what an earlier
 	// import of the same file had come to. Bytes is what it has come to now.
 	ResumedAt   int64              `json:"resumed_at"`

@@ -95,12 +95,22 @@ func (d *Door) Close() {
 	d.under.Wait()
 }
 
-// enter counts an import in; its context ends when the door is closed.
-func (d *Door) enter(ctx context.Context) (context.Context, func(), bool) {
+// maxImports is how many imports may be under way. One alone takes a core and
+// some MiB.
+const maxImports = 4
+
+var errMany = fmt.Errorf("%d imports are under way, and no more are taken at a time; try again when one has ended", maxImports)
+
+// enter counts an import in; its context ends when the door is closed. The
+// error is errStopping or errMany.
+func (d *Door) enter(ctx context.Context) (context.Context, func(), error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return ctx, nil, false
+		return ctx, nil, errStopping
+	}
+	if len(d.cancel) >= maxImports {
+		return ctx, nil, errMany
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	d.cancel[&cancel] = struct{}{}
@@ -111,7 +121,7 @@ func (d *Door) enter(ctx context.Context) (context.Context, func(), bool) {
 		d.mu.Unlock()
 		cancel(nil)
 		d.under.Done()
-	}, true
+	}, nil
 }
 
 // patience is how long a sender may pause.
@@ -138,9 +148,10 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "invalid", "", err.Error())
 		return
 	}
-	ctx, leave, ok := d.enter(r.Context())
-	if !ok {
-		refuse(w, http.StatusServiceUnavailable, "unavailable", "", errStopping.Error())
+	ctx, leave, err := d.enter(r.Context())
+	if err != nil {
+		w.Header().Set("Retry-After", "10")
+		refuse(w, http.StatusServiceUnavailable, "unavailable", "", err.Error())
 		return
 	}
 	defer leave()

@@ -94,6 +94,7 @@ func (in *Ingester) Import(ctx context.Context, r io.Reader, what Import) (*api.
 	if err != nil {
 		return nil, err
 	}
+	defer in.release(f.svc)
 	defer f.svc.leave(key)
 	f.dry = what.Dry
 	if !what.Since.IsZero() {

@@ -70,8 +70,9 @@ type Ingester struct {
 	}
 	declared sync.Once
 	mu       sync.Mutex
-	services map[string]*service
-	imports  map[string]bool // those under way, by key
+	services map[string]*service // see maxServices
+	asked    uint64              // how often for one of them
+	imports  map[string]bool     // those under way, by key
 }
 
 // New returns an Ingester.

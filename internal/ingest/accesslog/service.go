@@ -22,6 +22,8 @@ const (
 // service is what is known of one: its routes, and under which series its
 // requests are counted. It is shared by all files of the service.
 type service struct {
+	feeds, used uint64 // files being read, and when it was last asked for; need the Ingester's mu
+
 	mu     sync.Mutex
 	name   string
 	router *router
@@ -49,19 +51,52 @@ type target struct {
 	name traces.Name
 }
 
+// maxServices is how many services are kept in memory. Those of which a file is
+// being read are kept beyond it: as many as are followed, and maxImports.
+const maxServices = 64
+
+// forget makes room for a service: that which was not asked for the longest
+// goes, if no file of it is being read. What was learned of it is saved. Needs
+// mu.
+func (in *Ingester) forget() {
+	var oldest *service
+	for _, s := range in.services {
+		if s.feeds == 0 && (oldest == nil || s.used < oldest.used) {
+			oldest = s
+		}
+	}
+	if oldest != nil {
+		delete(in.services, oldest.name)
+	}
+}
+
+// release says that a file of the service is no longer read.
+func (in *Ingester) release(s *service) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	s.feeds--
+}
+
 // service returns the service of that name, with what was learned of it before.
+// It is kept until it is released.
 func (in *Ingester) service(ctx context.Context, name string) (*service, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	in.asked++
 	if s := in.services[name]; s != nil {
+		s.feeds, s.used = s.feeds+1, in.asked
 		return s, nil
 	}
 	s := &service{
+		feeds: 1, used: in.asked,
 		name: name, router: newRouter(), values: map[string]uint32{}, texts: []string{""},
 		upstream: map[string]*operation{}, targets: map[targetKey]target{}, counters: map[sizeKey]*counter{},
 	}
 	if err := in.loadService(ctx, s); err != nil {
 		return nil, err
+	}
+	if len(in.services) >= maxServices {
+		in.forget()
 	}
 	in.services[name] = s
 	return s, nil
