@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"golang.org/x/sync/errgroup"
 
 	"tailscope/api"
 	"tailscope/internal/series"
@@ -169,6 +170,50 @@ func (t tally) render(name string, limit int) api.LabelValues {
 	return out
 }
 
+// familiesAtOnce is how many families are looked at at the same time.
+const familiesAtOnce = 4
+
+// familiesOf keeps the families that the service has a series of on a day that
+// [start, end) touches. Most of what a service has it has on the last of them,
+// which is looked at first.
+func familiesOf(ctx context.Context, st store.Store, all []store.FamilyInfo, service string, start, end int64) ([]store.FamilyInfo, error) {
+	const day = 86400
+	ms := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, series.LabelService, service)}
+	last := max(start, (end-1)-((end-1)%day+day)%day)
+	has := make([]bool, len(all))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(familiesAtOnce)
+	for i, f := range all {
+		g.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			view, _ := ViewOf(f.Name, series.LabelService)
+			for _, part := range [...][2]int64{{last, end}, {start, last}} {
+				if part[0] >= part[1] || has[i] {
+					continue
+				}
+				found, err := st.LabelValues(ctx, f.Name, view, series.LabelService, ms, part[0], part[1])
+				if err != nil {
+					return err
+				}
+				has[i] = len(found) > 0
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	kept := all[:0:0]
+	for i, f := range all {
+		if has[i] {
+			kept = append(kept, f)
+		}
+	}
+	return kept, nil
+}
+
 // FamiliesRequest asks what is measured.
 type FamiliesRequest struct {
 	Service    string // only families that this service has series of; empty: all
@@ -187,19 +232,9 @@ func Families(ctx context.Context, st store.Store, r FamiliesRequest) (*api.Fami
 			return nil, err
 		}
 		start, end := Base(r.Start, r.End)
-		ms := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, series.LabelService, r.Service)}
-		kept := all[:0:0]
-		for _, f := range all {
-			view, _ := ViewOf(f.Name, series.LabelService)
-			found, err := st.LabelValues(ctx, f.Name, view, series.LabelService, ms, start, end)
-			if err != nil {
-				return nil, err
-			}
-			if len(found) > 0 {
-				kept = append(kept, f)
-			}
+		if all, err = familiesOf(ctx, st, all, r.Service, start, end); err != nil {
+			return nil, err
 		}
-		all = kept
 	}
 	out := &api.FamiliesResponse{Families: make([]api.Family, 0, len(all))}
 	for _, f := range all {
