@@ -85,8 +85,9 @@ func traceResponse(t *traces.Trace, a *traces.Analysis) *api.TraceResponse {
 		if f.Parent >= 0 {
 			row.Parent = place[f.Parent]
 		}
-		if s.Queued > 0 && s.Queued < s.Start {
-			row.Queue = nanos(s.Start - s.Queued)
+		// What the breakdown takes for the skew of a clock is no queue here either.
+		if waited := s.Start - s.Queued; s.Queued > 0 && waited > 0 && waited <= traces.MaxQueue {
+			row.Queue = nanos(waited)
 		}
 		for _, p := range f.Path {
 			row.Path = append(row.Path, nanos(p[0]-a.Start), nanos(p[1]-a.Start))

@@ -7,9 +7,9 @@ import (
 	"tailscope/internal/series"
 )
 
-// maxQueue is the longest time in a queue that is believed; what is longer
+// MaxQueue is the longest time in a queue that is believed; what is longer
 // speaks of a wrong clock.
-const maxQueue = int64(time.Hour)
+const MaxQueue = int64(time.Hour)
 
 // maxAttempts is how often a hand-over is tried, once a sweep.
 const maxAttempts = 10
@@ -166,7 +166,7 @@ func (b *breakdown) see(info *nameInfo, nd *node, comp uint8, end, nanos int64) 
 // as the service had it.
 func (b *breakdown) queue(nd *node, info *nameInfo, queued int64, row, at uint64) {
 	waited := nd.start - nd.shift - queued
-	if waited < 0 || waited > maxQueue {
+	if waited < 0 || waited > MaxQueue {
 		b.c.stats.QueueSkewed++
 		b.moved = append(b.moved, movedClock{
 			skewKey{info.id.Service, series.ComponentQueue, waited > 0}, nd.end - nd.shift, max(waited, -waited), nd.weight,
