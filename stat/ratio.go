@@ -1,6 +1,13 @@
 package stat
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
+
+// minEvents is how many events (errors) each side needs for a ratio of shares:
+// with fewer, its interval alarms too often. Their difference needs none.
+const minEvents = 10
 
 // Tally is a ratio of two sums over the same slots: errors and requests, time
 // and calls, seconds and slots.
@@ -142,6 +149,9 @@ func ratioOf(strata []Tally, mix []float64, scale Scale, share bool) figure {
 				break
 			}
 		}
+	}
+	if scale == LogRatio && share && num < minEvents {
+		f.short = fmt.Sprintf("%.3g events, at least %d are needed for a ratio", num, minEvents)
 	}
 	if scale == LogRatio && !share {
 		if !(value > 0) {

@@ -98,8 +98,8 @@ func besides(r *rand.Rand, a, b []*Counts) ([]Outcome, error) {
 	return out, err
 }
 
-// shares judges an error ratio of 0.3 % (requests above 1 s of log-normal ones)
-// and Apdex.
+// shares judges an error ratio of 0.4 % (log-normal requests above 0.5 s) and
+// Apdex.
 func shares(_ *rand.Rand, ca, cb []*Counts) ([]Outcome, error) {
 	a, b, err := both(ca, cb)
 	if err != nil {
@@ -109,7 +109,7 @@ func shares(_ *rand.Rand, ca, cb []*Counts) ([]Outcome, error) {
 		t := stat.Apdex(s, 0.1)
 		num := make([]float64, len(c.Slots))
 		for i, row := range c.Slots {
-			for k := 1 - lowest; k < len(row); k++ { // above 2^0
+			for k := 1 - perOctave - lowest; k < len(row); k++ { // above 2^-1
 				num[i] += row[k]
 			}
 		}
@@ -302,7 +302,7 @@ func Changed() (cells []Power) {
 	for _, ch := range []change{
 		{"all requests 5 % slower", "p95", slower(plain, 1.05, 1), Plain(), 100, 0.95},
 		{"all requests 5 % faster", "p95", slower(plain, 0.95, 1), Plain(), 100, 0.95},
-		{"the slowest 1.5 % 20 % slower", "p99", slower(plain, 1.2, 0.015), Plain(), 100, 0.99},
+		{"the slowest 1 % 20 % slower, tapering off to 3 %", "p99", slower(plain, 1.2, 0.01), Plain(), 100, 0.99},
 		{"the largest 1 % of tenants 40 % slower, their cohort", "p50", slower(plain, 1.4, 1), Plain(), 1, 0.5},
 		{"all requests 10 % slower, Pareto 1.5", "p95", slower(Heavy()[0], 1.1, 1), Heavy(), 100, 0.95},
 	} {

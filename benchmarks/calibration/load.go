@@ -38,8 +38,9 @@ type Stratum struct {
 	Median float64 // in seconds
 	Sigma  float64 // of the log; 0.6 unless set
 	Pareto float64 // if not 0, requests are Median times a Pareto variable with this index
-	// Slower multiplies the requests slower than all but a share Tail of their
-	// slot; 0 changes nothing, Tail 1 changes all.
+	// Slower multiplies the slowest requests of each slot, a share Tail of them;
+	// it tapers to nothing, in the logarithm, at three times that share. 0
+	// changes nothing, Tail 1 changes all.
 	Slower, Tail float64
 }
 
@@ -138,13 +139,14 @@ func (s *Stratum) draw(r *rand.Rand, l *Load, medians []float64) *Counts {
 	if s.Slower > 0 {
 		slower = math.Log(s.Slower)
 	}
-	// Beyond bar, in the unit of the draw, a request belongs to the tail.
-	bar := math.Inf(-1)
+	// Between bar and full, in the unit of the draw, the change sets in.
+	bar, full := math.Inf(-1), math.Inf(-1)
 	if s.Tail < 1 {
-		bar = math.Sqrt2 * math.Erfinv(1-2*s.Tail)
+		at := func(tail float64) float64 { return math.Sqrt2 * math.Erfinv(1-2*tail) }
 		if s.Pareto > 0 {
-			bar = -math.Log(s.Tail)
+			at = func(tail float64) float64 { return -math.Log(tail) }
 		}
+		bar, full = at(min(0.99, 3*s.Tail)), at(s.Tail)
 	}
 	for t := range c.Slots {
 		row := flat[:len(edges)-1]
@@ -159,8 +161,10 @@ func (s *Stratum) draw(r *rand.Rand, l *Load, medians []float64) *Counts {
 				u = r.NormFloat64()
 				x = base + medians[t] + sigma*u
 			}
-			if u > bar {
+			if u >= full {
 				x += slower
+			} else if u > bar {
+				x += slower * (u - bar) / (full - bar)
 			}
 			k := int(math.Ceil(x * (perOctave / math.Ln2)))
 			k = min(max(k, lowest), highest) - lowest
