@@ -106,26 +106,20 @@ func Distribution(a, b Side, mix []float64, by Weighting, resamples int, seed ui
 	more := 0
 	bar := w.Distance / inflation * (1 - 1e-9)
 	form := newForm(add, sub, root)
-	members := make([]bool, len(add))
-	order := make([]int, len(add))
+	order := make([]int, len(add)) // A's are the first
 	for i := range order {
 		order[i] = i
 	}
 	for range resamples {
-		if o.Paired {
-			for i := range blocksA {
-				side := r.Uint64()&1 == 0
-				members[i], members[blocksA+i] = side, !side
-			}
-		} else {
-			clear(members)
-			for i := range blocksA {
+		for i := range blocksA {
+			if !o.Paired {
 				j := i + r.IntN(len(order)-i)
 				order[i], order[j] = order[j], order[i]
-				members[order[i]] = true
+			} else if r.Uint64()&1 == 0 {
+				order[i], order[blocksA+i] = order[blocksA+i], order[i]
 			}
 		}
-		if form.at(members) >= bar {
+		if form.at(order[:blocksA]) >= bar {
 			more++
 		}
 	}
@@ -169,21 +163,16 @@ func newForm(add, sub [][]float64, root []float64) *form {
 	return f
 }
 
-func (f *form) at(members []bool) float64 {
-	sum := f.rest
-	for i, in := range members {
-		if !in {
-			continue
-		}
+func (f *form) at(members []int) float64 {
+	sum, pairs := f.rest, 0.0
+	for k, i := range members {
 		row := f.square[i]
 		sum += row[i] - 2*f.linear[i]
-		for j := range i {
-			if members[j] {
-				sum += 2 * row[j]
-			}
+		for _, j := range members[:k] {
+			pairs += row[j]
 		}
 	}
-	return sum
+	return sum + 2*pairs
 }
 
 // axis is the values at which distributions are compared.

@@ -65,6 +65,13 @@ func NewSeries(slots []*hist.Histogram) (*Series, error) {
 	}
 	s.err, s.min, s.max = whole.RelativeError(), whole.Min, whole.Max
 	s.counts = make([]float64, len(s.edges)-1)
+	kept := 0
+	for _, h := range slots {
+		if h != nil {
+			kept += len(h.Positive.Counts) + len(h.Negative.Counts) + 1
+		}
+	}
+	s.cum = make([]float64, 0, kept)
 	var scratch *hist.Histogram
 	row := make([]float64, len(s.counts))
 	for _, h := range slots {

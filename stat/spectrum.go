@@ -35,15 +35,20 @@ const (
 type spectrum struct {
 	slots int
 	fft   *fourier.FFT
-	edges []int       // bin b covers j in [edges[b], edges[b+1])
-	power [][]float64 // model, bin: mean
-	logs  []float64   // model: Σ over frequencies of ln(power of the bin)
-	low   [][]float64 // persistence, K−1: mean of the autoregression's first K
-	other *spectrum   // for the other side's length, once asked for
+	turn  []complex128 // exp(−iπj/2T)·√(2/T), by j
+	edges []int        // bin b covers j in [edges[b], edges[b+1])
+	power [][]float64  // model, bin: mean
+	logs  []float64    // model: Σ over frequencies of ln(power of the bin)
+	low   [][]float64  // persistence, K−1: mean of the autoregression's first K
+	other *spectrum    // for the other side's length, once asked for
 }
 
 func newSpectrum(slots int) *spectrum {
-	s := &spectrum{slots: slots, fft: fourier.NewFFT(max(1, slots)), edges: []int{1}}
+	s := &spectrum{slots: slots, fft: fourier.NewFFT(max(1, slots)), edges: []int{1}, turn: make([]complex128, slots)}
+	for j := range s.turn {
+		sin, cos := math.Sincos(math.Pi * float64(j) / float64(2*slots))
+		s.turn[j] = complex(cos, -sin) * complex(math.Sqrt(2/float64(slots)), 0)
+	}
 	for e := 1; e < slots; {
 		e = min(slots, e+max(1, e*3/20))
 		s.edges = append(s.edges, e)
@@ -109,15 +114,13 @@ func (s *spectrum) cosines(z []float64) []float64 {
 		}
 	}
 	f := s.fft.Coefficients(nil, v)
-	scale := math.Sqrt(2 / float64(n))
-	for j := range v {
-		sin, cos := math.Sincos(math.Pi * float64(j) / float64(2*n))
+	for j, turn := range s.turn {
 		c := f[min(j, n-j)]
-		re, im := real(c), imag(c)
+		im := imag(c)
 		if j > n-j {
 			im = -im
 		}
-		v[j] = scale * (re*cos + im*sin)
+		v[j] = real(c)*real(turn) - im*imag(turn)
 	}
 	if n > 0 {
 		v[0] /= math.Sqrt2
