@@ -138,21 +138,7 @@ func welch(va, dfa, vb, dfb float64) float64 {
 func (c *Change) paired(a, b *figure, sp *spectrum, o Options) {
 	ta, tb := sp.cosines(a.influence), sp.cosines(b.influence)
 	f := sp.fit(ta, tb)
-	slope := func(f0 *figure, se float64) float64 {
-		if se == 0 {
-			return 0
-		}
-		// Over the range that matters, so that no density is needed. The range is
-		// that of the side by itself, wide enough to be smooth.
-		low, high := f0.limits(se, 2)
-		s := (high - low) / (4 * se)
-		if f0.outer(f0.at+se/1000) < f0.outer(f0.at-se/1000) {
-			s = -s
-		}
-		return s
-	}
-	ka := slope(a, math.Sqrt(f.covariance(ta, ta)))
-	kb := slope(b, math.Sqrt(f.covariance(tb, tb)))
+	ka, kb := a.slope(ta, f.cosines), b.slope(tb, f.cosines)
 	for j := range tb {
 		tb[j] = kb*tb[j] - ka*ta[j]
 	}
@@ -191,6 +177,9 @@ func (c *Change) between(below, above, crit float64, slotsA, slotsB int, o Optio
 func (o Options) critical(df float64, slotsA, slotsB int) float64 {
 	if o.Live != nil {
 		return o.Live.critical(1-o.level(), df, slotsA, slotsB)
+	}
+	if o.bound > 0 {
+		return critical(0.5*math.Erfc(o.bound/math.Sqrt2), df)
 	}
 	return critical((1-o.level())/2, df)
 }

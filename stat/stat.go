@@ -61,6 +61,8 @@ type Options struct {
 	// Live, if not nil, makes intervals that hold however often they are
 	// looked at while data comes in.
 	Live *Live
+
+	bound float64 // of a band, in standard errors of a normal variable; 0 if none
 }
 
 func (o Options) level() float64 {

@@ -134,6 +134,26 @@ func shares(_ *rand.Rand, ca, cb []*Counts) ([]Outcome, error) {
 	return out, nil
 }
 
+// band alarms if the band around 19 quantiles leaves out no change anywhere.
+func band(o stat.Options) func(*rand.Rand, []*Counts, []*Counts) ([]Outcome, error) {
+	var ps []float64
+	for p := 5; p < 100; p += 5 {
+		ps = append(ps, float64(p)/100)
+	}
+	return func(_ *rand.Rand, ca, cb []*Counts) ([]Outcome, error) {
+		a, b, err := both(ca, cb)
+		if err != nil {
+			return nil, err
+		}
+		changes, err := stat.Band(a, b, ps, nil, 1, o)
+		alarm := false
+		for _, c := range changes {
+			alarm = alarm || c.Short == "" && !c.CI.Contains(0)
+		}
+		return []Outcome{{"anywhere", alarm, math.NaN(), math.NaN()}}, err
+	}
+}
+
 // wholes tests whole distributions.
 func wholes(o stat.Options) func(*rand.Rand, []*Counts, []*Counts) ([]Outcome, error) {
 	return func(_ *rand.Rand, ca, cb []*Counts) ([]Outcome, error) {
@@ -260,6 +280,12 @@ func Unchanged() (cells []Cell) {
 		add("paired", 1, phi, l, l, Cell{Shared: true, Methods: figures([]float64{0.5, 0.95, 0.99, 0.999}, nil, stat.Options{Paired: true})})
 		add("whole distribution, paired", 1, phi, l, l, Cell{Shared: true, Methods: wholes(stat.Options{Paired: true}), Fewer: 2})
 	}
+	for _, phi := range []float64{0, 0.6, 0.9} {
+		l := load(1, phi, Plain())
+		add("band of 19 quantiles", 1, phi, l, l, Cell{Methods: band(stat.Options{}), Fewer: 2})
+	}
+	l := load(1, 0.9, Plain())
+	add("band of 19 quantiles, paired", 1, 0.9, l, l, Cell{Shared: true, Methods: band(stat.Options{Paired: true}), Fewer: 2})
 	// The same hour of another day, its slots set against those of the same time.
 	for _, phi := range correlations {
 		day := load(1, phi, Plain())
@@ -269,7 +295,7 @@ func Unchanged() (cells []Cell) {
 	for _, phi := range []float64{0, 0.6, 0.9} {
 		add("looked at each minute for two hours after a mark", 1, phi, load(1, phi, Plain()), load(2, phi, Plain()), Cell{Methods: watched(true, 0.95), Fewer: 4})
 	}
-	l := load(2, 0.9, Plain())
+	l = load(2, 0.9, Plain())
 	add("looked at each minute for two hours, paired", 2, 0.9, l, l, Cell{Shared: true, Methods: watched(false, 0.95), Fewer: 4})
 	return cells
 }

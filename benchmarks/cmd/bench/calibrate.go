@@ -16,7 +16,7 @@ func calibrate(ctx context.Context, o *options, r *report.Report) error {
 	if o.quick {
 		trials = max(1, trials/100)
 	}
-	alarms := r.Section("False alarms", fmt.Sprintf("Nothing changes in %d trials a cell (%d for whole distributions, %d for repeated looks and for the bootstrap); alarms at a nominal 5 %%. "+
+	alarms := r.Section("False alarms", fmt.Sprintf("Nothing changes in %d trials a cell (%d for whole distributions and bands, %d for repeated looks and for the bootstrap); alarms at a nominal 5 %%. "+
 		"Unless the cell says otherwise: 360 slots of 10 s an hour, 100 requests a slot, log standard deviation 0.6 within a slot and 0.15 among the slots' medians, "+
 		"which follow a first-order autoregression. Shares between 3 and 7 %% are as they should be, up to 9 %% for one hour at correlation 0.9; "+
 		"a share over 4000 trials has a standard error of 0.35 points.", trials, trials/2, trials/4))
