@@ -93,17 +93,23 @@ func sameBounds(a, b *hist.Histogram) bool {
 	return a.Schema != hist.Explicit || slices.Equal(a.Bounds, b.Bounds)
 }
 
-// emptied makes h an empty histogram of the form of like.
-func emptied(h, like *hist.Histogram) {
-	if like.Schema == hist.Explicit {
-		e, err := hist.NewExplicit(like.Bounds)
-		if err == nil {
-			*h = *e
+// formed returns h's counts and sum in the form of what it was merged into.
+func formed(h, like *hist.Histogram) (*hist.Histogram, error) {
+	if like.Schema != hist.Explicit {
+		c := h.Clone()
+		c.ToExponential(like.Schema)
+		c.Reduce(like.Schema)
+		return c, c.SetZeroThreshold(like.ZeroThreshold)
+	}
+	// Merging leaves the common bounds, so each bucket lies within one of like's.
+	c := &hist.Histogram{Schema: hist.Explicit, Bounds: like.Bounds, Count: h.Count, Sum: h.Sum}
+	c.Positive.Counts = make([]uint64, len(like.Bounds)+1)
+	to := 0
+	for i, n := range h.Positive.Counts {
+		for to < len(like.Bounds) && (i == len(h.Bounds) || h.Bounds[i] > like.Bounds[to]) {
+			to++
 		}
-		return
+		c.Positive.Counts[to] += n
 	}
-	h.Reset(like.Schema)
-	if like.ZeroThreshold > h.ZeroThreshold {
-		_ = h.SetZeroThreshold(like.ZeroThreshold) // it was accepted before
-	}
+	return c, nil
 }

@@ -72,7 +72,6 @@ func NewSeries(slots []*hist.Histogram) (*Series, error) {
 		}
 	}
 	s.cum = make([]float64, 0, kept)
-	var scratch *hist.Histogram
 	row := make([]float64, len(s.counts))
 	for _, h := range slots {
 		if h == nil || h.Count == 0 {
@@ -80,15 +79,10 @@ func NewSeries(slots []*hist.Histogram) (*Series, error) {
 			continue
 		}
 		if h.Schema != whole.Schema || h.ZeroThreshold != whole.ZeroThreshold || !sameBounds(h, whole) {
-			// Merging into an empty one of the same form brings it to that form.
-			if scratch == nil {
-				scratch = whole.Clone()
-			}
-			emptied(scratch, whole)
-			if err := scratch.Merge(h); err != nil {
+			var err error
+			if h, err = formed(h, whole); err != nil {
 				return nil, invalidf("slot that does not merge: %v", err)
 			}
-			h = scratch
 		}
 		lo, hi := l.fill(row, h)
 		s.add(int32(lo), row[lo:hi], h.Sum)
