@@ -201,7 +201,9 @@ func (d *decoder) value(s semconv.Slot, rank uint8, b []byte) error {
 			return err
 		}
 		if s == semconv.HTTPStatus && v.wire == varint && v.number == 3 {
-			d.httpStatus = int(int64(v.num))
+			if v.num != 0 { // there was no answer
+				d.httpStatus = int(int64(v.num))
+			}
 			return nil
 		}
 		at := len(d.arena)
@@ -231,7 +233,7 @@ func (d *decoder) value(s semconv.Slot, rank uint8, b []byte) error {
 		return nil
 	}
 	if s == semconv.HTTPStatus {
-		if n, err := strconv.Atoi(text); err == nil {
+		if n, err := strconv.Atoi(text); err == nil && n != 0 {
 			d.httpStatus = n
 		}
 		return nil
