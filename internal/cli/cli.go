@@ -74,6 +74,13 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil {
 		return exitOK
 	}
+	code := exitFailed
+	var e ended
+	if errors.As(err, &e) {
+		if code = e.code; errors.Is(err, errSilent) {
+			return code
+		}
+	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		fmt.Fprintf(stderr, "tailscope: %s\n", printable(line))
 	}
@@ -82,10 +89,10 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintf(stderr, "hint: %s\n", h.hint)
 	}
 	var u usage
-	if errors.As(err, &u) {
+	if errors.As(err, &u) && code == exitFailed {
 		return exitUsage
 	}
-	return exitFailed
+	return code
 }
 
 func newRoot(io streams) *cobra.Command {
@@ -117,7 +124,7 @@ terminal, or through its API.
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage{withHint(err, "%s --help lists the flags", cmd.CommandPath())}
 	})
-	root.AddCommand(newServe(io), newDemo(io), newQuery(io), newApdex(io), newReport(io), newMark(io), newImport(io), newVersion(io))
+	root.AddCommand(newServe(io), newDemo(io), newQuery(io), newCompare(io), newApdex(io), newReport(io), newMark(io), newImport(io), newVersion(io))
 	return root
 }
 

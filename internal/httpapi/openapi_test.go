@@ -35,6 +35,7 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 	for path, query := range map[string]string{
 		"services": "", "distribution": "q=0.5", "heatmap": "", "timeline": "", "labels": "", "tenants": "", "families": "", "status": "", "marks": "",
 		"apdex": "", "apdex-targets": "", "sla": `match={service="nobody"}`, "breakdown": `match={service="checkout"}`, "operations": "", "traces": "",
+		"compare": "a=now-60m/now-30m&b=now-30m/now",
 	} {
 		path = "/api/v1/" + path
 		status, body := fetch(t, srv, path+"?"+query)

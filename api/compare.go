@@ -1,0 +1,105 @@
+package api
+
+// CompareResponse answers GET /api/v1/compare: two sides of a selection of
+// requests, what differs between them, and how surely. Side A is the one that
+// B is measured against.
+type CompareResponse struct {
+	Family string      `json:"family"`
+	Of     string      `json:"of"` // what is compared, in words
+	A      CompareSide `json:"a"`
+	B      CompareSide `json:"b"`
+	Mark   *Mark       `json:"mark,omitempty"`  // that the sides are before and after
+	Label  string      `json:"label,omitempty"` // that tells the sides apart
+	// Paired says that slots of the same time, or of the same time of another
+	// day, were set against each other.
+	Paired bool  `json:"paired"`
+	Slot   int64 `json:"slot"`  // seconds
+	Level  Float `json:"level"` // confidence of the intervals, 0..1
+	Within Float `json:"within"`
+	// Verdict of all measures together, with the false discovery rate
+	// controlled: regression, improvement, mixed, same, no evidence, too little data.
+	Verdict  string           `json:"verdict"`
+	Sentence string           `json:"sentence"`
+	Measures []CompareMeasure `json:"measures"`
+	// Covered is the lesser of the shares of the two sides' requests that could
+	// be compared like for like, Strata of how many operations.
+	Covered Float `json:"covered"`
+	Strata  int   `json:"strata"`
+	// Operations and Tenants, the most changed first; their probabilities are
+	// adjusted for how many were looked at.
+	Operations []CompareRow     `json:"operations"`
+	Tenants    []CompareRow     `json:"tenants"`
+	Warnings   []CompareWarning `json:"warnings"`
+}
+
+// CompareSide is one side, as far as it was used.
+type CompareSide struct {
+	Range
+	Name     string `json:"name"`
+	Slots    int    `json:"slots"` // with requests
+	Requests uint64 `json:"requests"`
+	Errors   uint64 `json:"errors"`
+	Rate     Float  `json:"rate"` // per second
+}
+
+// CompareMeasure is one figure of both sides. Name is p50 to p99.9, mean,
+// errors (their share of requests) or apdex; Scale says whether the sides are
+// set against each other by their ratio or their difference.
+type CompareMeasure struct {
+	Name  string        `json:"name"`
+	Scale string        `json:"scale"`
+	Raw   CompareFigure `json:"raw"`
+	// Like is the like-for-like figure: operations in the same shares on both
+	// sides. Absent if no operation is on both.
+	Like *CompareFigure `json:"like_for_like,omitempty"`
+	// Verdict is that of the like-for-like figure, of the raw one if there is
+	// none. Change says which way it went: better, worse, or empty.
+	Verdict  string `json:"verdict"`
+	Change   string `json:"change,omitempty"`
+	Adjusted Float  `json:"adjusted_p"` // probability, adjusted for the number of measures
+	Sentence string `json:"sentence"`
+}
+
+// CompareFigure is a figure of side A and of side B.
+type CompareFigure struct {
+	A Float `json:"a"`
+	B Float `json:"b"`
+	// Effect is B/A, or B−A if the scale is difference, with its interval; null
+	// ends are unbounded.
+	Effect  Float  `json:"effect"`
+	Low     Float  `json:"low"`
+	High    Float  `json:"high"`
+	P       Float  `json:"p"`
+	Verdict string `json:"verdict"`
+	// Error bounds the relative error of A and B that comes from buckets. It is
+	// not part of the interval.
+	Error Float `json:"error"`
+	// Short says what was too little for an interval.
+	Short string `json:"short,omitempty"`
+	// Needed is how many times the data of both sides a change of the margin
+	// needs to be found in nine of ten cases, and NeededSeconds how long each
+	// side then is; null if that is not known.
+	Needed        Float `json:"needed"`
+	NeededSeconds Float `json:"needed_seconds"`
+}
+
+// CompareRow is one operation or tenant.
+type CompareRow struct {
+	Service   string           `json:"service,omitempty"`
+	Operation string           `json:"operation,omitempty"`
+	Tenant    string           `json:"tenant,omitempty"`
+	RequestsA uint64           `json:"requests_a"`
+	RequestsB uint64           `json:"requests_b"`
+	Measures  []CompareMeasure `json:"measures"` // p50, p95, p99: raw
+	// Adjusted is the least adjusted probability among them, over all measures
+	// of all rows of the list; Changed says that it is small enough.
+	Adjusted Float `json:"adjusted_p"`
+	Changed  bool  `json:"changed"`
+}
+
+// CompareWarning is a reason to doubt. Code is mix, coverage, errors,
+// saturation, instrumentation, season or marks.
+type CompareWarning struct {
+	Code string `json:"code"`
+	Text string `json:"text"`
+}

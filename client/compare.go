@@ -1,0 +1,40 @@
+package client
+
+import (
+	"context"
+	"net/url"
+
+	"tailscope/api"
+)
+
+// CompareQuery asks what differs between two sides of the requests that Match
+// names: two windows A and B ("start/end"), before and after a Mark, or two
+// values A and B of a Label within Start and End. Empty fields are left to the
+// server.
+type CompareQuery struct {
+	Selection
+	A, B           string
+	Mark           string // id
+	Label          string
+	Settle, Window string  // durations, of a mark
+	Level          float64 // confidence
+	Within         float64 // relative change that is still the same
+	Measures       []string
+	Limit          int
+}
+
+func (c *Client) Compare(ctx context.Context, q CompareQuery) (*api.CompareResponse, error) {
+	v := url.Values{}
+	q.Selection.add(v)
+	set(v, "a", q.A)
+	set(v, "b", q.B)
+	set(v, "mark", q.Mark)
+	set(v, "label", q.Label)
+	set(v, "settle", q.Settle)
+	set(v, "window", q.Window)
+	setFloat(v, "level", q.Level)
+	setFloat(v, "within", q.Within)
+	setList(v, "measures", q.Measures)
+	setInt(v, "limit", q.Limit)
+	return get[api.CompareResponse](ctx, c, "/api/v1/compare", v)
+}

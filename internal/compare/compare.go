@@ -1,0 +1,155 @@
+// Package compare judges a change: two sides of a selection in, a verdict on
+// every measure out.
+//
+// A side is a sequence of slots with a distribution per operation, read by one
+// question each to the store. The sides are two windows, what lies before and
+// after a mark, or two values of a label. Package stat judges them on slots,
+// never on requests; what is left here is to choose the slots, to hold
+// operations in the same shares on both sides, and to say what was found.
+package compare
+
+import (
+	"context"
+	"time"
+
+	"tailscope/api"
+	"tailscope/internal/query"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+	"tailscope/stat"
+)
+
+// Window is a range of time, half open.
+type Window struct{ Start, End time.Time }
+
+// Request asks for a comparison. The sides are given by A and B, by Mark, or by
+// Label and its two values over [Start, End).
+type Request struct {
+	query.Selection
+	A, B           Window
+	Mark           string // id of a mark
+	Label          string
+	ValueA, ValueB string
+	// Settle is cut out after a mark; a slot if negative. Length is how long a
+	// side of a mark is, an hour if 0.
+	Settle, Length time.Duration
+	Now            time.Time // nothing later is read
+
+	Level  float64 // confidence; 0 is 0.95
+	Within float64 // margin of sameness, a relative change; 0 is 0.05
+	// Measures to judge; all if empty.
+	Measures []string
+	Limit    int // rows of each list; 0 is 20
+	// Target is what satisfies a user, in seconds; query.DefaultApdexT if nil.
+	Target func(service, operation string) float64
+}
+
+// Verdicts.
+const (
+	TooLittle  = "too little data"
+	NoEvidence = "no evidence"
+	Same       = "same"
+	Faster     = "faster" // durations
+	Slower     = "slower"
+	Lower      = "lower" // shares and scores
+	Higher     = "higher"
+
+	Regression  = "regression" // of all measures
+	Improvement = "improvement"
+	Mixed       = "mixed"
+
+	Better = "better"
+	Worse  = "worse"
+)
+
+const (
+	defaultLevel  = 0.95
+	defaultWithin = 0.05
+	defaultLimit  = 20
+	maxLimit      = 500
+	defaultLength = time.Hour
+	// discovery is the false discovery rate of lists and of the verdict of all.
+	discovery = 0.05
+)
+
+func (r *Request) check() error {
+	if r.Level == 0 {
+		r.Level = defaultLevel
+	}
+	if !(r.Level >= 0.5 && r.Level < 1) {
+		return query.Invalid("level", "a confidence of %g is not between 0.5 and 1; write one such as 0.95", r.Level)
+	}
+	if r.Within == 0 {
+		r.Within = defaultWithin
+	}
+	if !(r.Within > 0 && r.Within <= 1) {
+		return query.Invalid("within", "a margin of %g is not between 0 and 1; write one such as 0.05", r.Within)
+	}
+	if r.Limit == 0 {
+		r.Limit = defaultLimit
+	}
+	if r.Limit < 0 || r.Limit > maxLimit {
+		return query.Invalid("limit", "limit %d is not between 1 and %d", r.Limit, maxLimit)
+	}
+	if r.Family == "" {
+		r.Family = series.SpanDuration
+	}
+	if !query.IsSpanFamily(r.Family) {
+		return query.Invalid("family", "%s cannot be compared; write %s or %s", r.Family, series.SpanDuration, series.SpanSelf)
+	}
+	if r.Target == nil {
+		r.Target = func(string, string) float64 { return query.DefaultApdexT }
+	}
+	return checkMeasures(r.Measures)
+}
+
+// comparison is a comparison being made.
+type comparison struct {
+	Request
+	st     store.Store
+	step   int64 // seconds of a slot
+	paired bool
+	mark   *store.Mark
+	a, b   *side
+	opts   stat.Options
+	out    *api.CompareResponse
+}
+
+// Compare judges what differs between the two sides.
+func Compare(ctx context.Context, st store.Store, r Request) (*api.CompareResponse, error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	c := &comparison{Request: r, st: st}
+	if err := c.sides(ctx); err != nil {
+		return nil, err
+	}
+	c.opts = stat.Options{Level: r.Level, Paired: c.paired}
+	c.out = &api.CompareResponse{
+		Family: r.Family, Of: c.subject(), A: c.a.api(), B: c.b.api(), Label: r.Label, Paired: c.paired, Slot: c.step,
+		Level: api.Float(r.Level), Within: api.Float(r.Within),
+		Operations: []api.CompareRow{}, Tenants: []api.CompareRow{}, Warnings: []api.CompareWarning{},
+	}
+	if m := c.mark; m != nil {
+		c.out.Mark = &api.Mark{ID: m.ID, Time: api.Float(float64(m.Time.UnixMilli()) / 1e3), Name: m.Name, Service: m.Service,
+			Revision: m.Revision, User: m.User, Description: m.Description, Link: m.Link}
+	}
+	strata, err := c.strata()
+	if err != nil {
+		return nil, err
+	}
+	c.out.Covered, c.out.Strata = api.Float(strata.covered), strata.compared
+	if err := c.judge(strata); err != nil {
+		return nil, err
+	}
+	if err := c.operations(strata); err != nil {
+		return nil, err
+	}
+	if err := c.tenants(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.warn(ctx, strata); err != nil {
+		return nil, err
+	}
+	return c.out, nil
+}

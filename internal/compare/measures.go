@@ -1,0 +1,277 @@
+package compare
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"tailscope/api"
+	"tailscope/internal/query"
+	"tailscope/internal/series"
+	"tailscope/stat"
+)
+
+// measure is a figure that sides are judged by.
+type measure struct {
+	name  string
+	q     float64 // of a quantile, else 0
+	scale stat.Scale
+	up    string // what it is called when B is above A,
+	down  string // and below
+	// margin of sameness of a difference; the relative one of the request if 0.
+	margin float64
+}
+
+const (
+	meanName   = "mean"
+	errorsName = "errors"
+	apdexName  = "apdex"
+)
+
+func quantileMeasure(name string, q float64) measure {
+	return measure{name: name, q: q, scale: stat.LogRatio, up: Slower, down: Faster}
+}
+
+// measures in the order of the answer. A share of errors of nought has no
+// ratio, so shares and scores are set against each other by their difference.
+var measures = []measure{
+	quantileMeasure("p50", 0.5), quantileMeasure("p75", 0.75), quantileMeasure("p90", 0.9), quantileMeasure("p95", 0.95),
+	quantileMeasure("p99", 0.99), quantileMeasure("p99.9", 0.999),
+	{name: meanName, scale: stat.LogRatio, up: Slower, down: Faster},
+	{name: errorsName, scale: stat.Difference, up: Higher, down: Lower, margin: 0.001},
+	{name: apdexName, scale: stat.Difference, up: Higher, down: Lower, margin: 0.01},
+}
+
+func checkMeasures(names []string) error {
+	var known []string
+	for _, m := range measures {
+		known = append(known, m.name)
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return query.Invalid("measures", "there is no measure %s; %s", quote(name), query.Suggest(name, known))
+		}
+	}
+	return nil
+}
+
+// asked are the measures to judge.
+func (c *comparison) asked() []measure {
+	var out []measure
+	for _, m := range measures {
+		if m.name == apdexName && c.Family != series.SpanDuration {
+			continue // parts of a request satisfy nobody
+		}
+		if len(c.Measures) == 0 || slices.Contains(c.Measures, m.name) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// change works a measure out, at a mix if it is not nil.
+func (m measure) change(s *strata, mix []float64, o stat.Options) (stat.Change, error) {
+	switch {
+	case m.q > 0:
+		return stat.Quantile(s.a, s.b, m.q, mix, o)
+	case m.name == meanName:
+		return stat.Mean(s.a, s.b, mix, o)
+	case m.name == errorsName:
+		return stat.Shares(s.errorsA, s.errorsB, mix, m.scale, o)
+	}
+	return stat.Shares(s.apdexA, s.apdexB, mix, m.scale, o)
+}
+
+// judge fills in the measures and the verdict of all.
+func (c *comparison) judge(s *strata) error {
+	var p []float64
+	asked := c.asked()
+	for _, m := range asked {
+		raw, err := m.change(s, nil, c.opts)
+		if err != nil {
+			return err
+		}
+		out := api.CompareMeasure{Name: m.name, Scale: scaleName(m.scale), Raw: c.figure(m, raw)}
+		judged, figure := raw, &out.Raw
+		if s.mix != nil {
+			like, err := m.change(s, s.mix, c.opts)
+			if err != nil {
+				return err
+			}
+			f := c.figure(m, like)
+			out.Like = &f
+			judged, figure = like, &f
+		}
+		out.Verdict, out.Change = figure.Verdict, m.direction(figure.Verdict)
+		out.Sentence = c.sentence(m, c.out.Of, figure)
+		p = append(p, probability(judged))
+		c.out.Measures = append(c.out.Measures, out)
+	}
+	for i, v := range stat.BenjaminiHochberg(p) {
+		c.out.Measures[i].Adjusted = api.Float(v)
+	}
+	c.conclude()
+	return nil
+}
+
+// probability of a change, NaN if it was not judged.
+func probability(c stat.Change) float64 {
+	if c.Short != "" {
+		return math.NaN()
+	}
+	return c.P
+}
+
+func scaleName(s stat.Scale) string {
+	if s == stat.LogRatio {
+		return "ratio"
+	}
+	return "difference"
+}
+
+// direction is whether a verdict is good news.
+func (m measure) direction(verdict string) string {
+	less, more := Better, Worse
+	if m.name == apdexName {
+		less, more = Worse, Better
+	}
+	switch verdict {
+	case m.down:
+		return less
+	case m.up:
+		return more
+	}
+	return ""
+}
+
+// figure puts a change into the words of the API.
+func (c *comparison) figure(m measure, x stat.Change) api.CompareFigure {
+	f := api.CompareFigure{
+		A: api.Float(x.A), B: api.Float(x.B), P: api.Float(probability(x)), Short: x.Short,
+		Error: api.Float(max(x.ErrorA, x.ErrorB)),
+	}
+	margin := m.margin
+	if x.Log {
+		ratio, ci := x.Ratio()
+		f.Effect, f.Low, f.High = api.Float(ratio), api.Float(ci.Low), api.Float(ci.High)
+		margin = c.Within
+	} else {
+		f.Effect, f.Low, f.High = api.Float(x.Effect), api.Float(x.CI.Low), api.Float(x.CI.High)
+	}
+	if x.Short != "" {
+		f.Low, f.High = api.Float(math.NaN()), api.Float(math.NaN())
+	}
+	switch x.Verdict(margin) {
+	case stat.TooLittle:
+		f.Verdict = TooLittle
+	case stat.NoEvidence:
+		f.Verdict = NoEvidence
+	case stat.Same:
+		f.Verdict = Same
+	case stat.Less:
+		f.Verdict = m.down
+	case stat.More:
+		f.Verdict = m.up
+	}
+	target := margin
+	if x.Log {
+		target = math.Log1p(margin)
+	}
+	f.Needed = api.Float(c.needed(m, x, target))
+	f.NeededSeconds = api.Float(float64(f.Needed) * float64(max(c.a.end-c.a.start, c.b.end-c.b.start)))
+	return f
+}
+
+// needed is how many times the data there should be; NaN if nobody knows.
+func (c *comparison) needed(m measure, x stat.Change, effect float64) float64 {
+	const power, fewest, beyond = 0.9, 20, 10
+	if x.Short == "" {
+		if n := x.Needed(effect, power).Both; !math.IsInf(n, 0) {
+			return n
+		}
+		return math.NaN()
+	}
+	slots, requests := float64(min(x.SlotsA, x.SlotsB)), min(x.CountA, x.CountB)
+	if slots == 0 || requests == 0 {
+		return math.NaN()
+	}
+	n := fewest / slots
+	if m.q > 0 {
+		n = max(n, beyond/((1-m.q)*requests)) // so that some requests lie beyond it
+	}
+	if n <= 1 {
+		return math.NaN() // it is something else that is missing
+	}
+	return n
+}
+
+// conclude says what all measures amount to. Nine measures find something more
+// often than one does, so a change counts here by its adjusted probability.
+func (c *comparison) conclude() {
+	var better, worse, same, judged int
+	var best *api.CompareMeasure
+	order := []string{"p99", "p95", "p90", "p75", "p50", meanName, "p99.9", errorsName, apdexName}
+	rank := func(m *api.CompareMeasure, found bool) int {
+		r := slices.Index(order, m.Name)
+		switch {
+		case found && m.Change == Worse:
+			return r
+		case found:
+			return 100 + r
+		case m.Verdict != TooLittle:
+			return 200 + r
+		}
+		return 300 + r
+	}
+	least := math.MaxInt
+	for i := range c.out.Measures {
+		m := &c.out.Measures[i]
+		found := m.Change != "" && float64(m.Adjusted) <= discovery
+		switch {
+		case m.Verdict == TooLittle:
+		case found && m.Change == Worse:
+			worse++
+		case found:
+			better++
+		case m.Verdict == Same:
+			same++
+		}
+		if m.Verdict != TooLittle && m.Name != errorsName {
+			judged++
+		}
+		if r := rank(m, found); r < least {
+			least, best = r, m
+		}
+	}
+	of := len(c.out.Measures)
+	switch {
+	case worse > 0 && better > 0:
+		c.out.Verdict = Mixed
+	case worse > 0:
+		c.out.Verdict = Regression
+	case better > 0:
+		c.out.Verdict = Improvement
+	case judged == 0 && !(of == 1 && c.out.Measures[0].Name == errorsName && c.out.Measures[0].Verdict != TooLittle):
+		c.out.Verdict = TooLittle
+	case same > 0 && c.allSame():
+		c.out.Verdict = Same
+	default:
+		c.out.Verdict = NoEvidence
+	}
+	if best != nil {
+		c.out.Sentence = strings.ToUpper(best.Sentence[:1]) + best.Sentence[1:]
+		if best.Sentence[0] == 'p' { // p99 is a name
+			c.out.Sentence = best.Sentence
+		}
+	}
+}
+
+// allSame says that whatever could be judged is the same.
+func (c *comparison) allSame() bool {
+	for _, m := range c.out.Measures {
+		if m.Verdict != TooLittle && m.Verdict != Same {
+			return false
+		}
+	}
+	return true
+}

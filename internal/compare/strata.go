@@ -1,0 +1,190 @@
+package compare
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"tailscope/hist"
+	"tailscope/internal/query"
+	"tailscope/stat"
+)
+
+const (
+	// rare operations, with fewer requests on a side, are taken together: alone
+	// they would bring into a common mix more noise than they are worth.
+	rare = 100
+	// An operation that is rare on one side but has so many requests on the
+	// other came or went. It cannot be compared like for like.
+	common = 1000
+	// mostStrata bounds the operations that are strata of their own.
+	mostStrata = 300
+)
+
+// strata are the sides as package stat takes them, an operation each.
+type strata struct {
+	a, b           stat.Side
+	errorsA        []stat.Tally
+	errorsB        []stat.Tally
+	apdexA, apdexB []stat.Tally
+	// mix is the common one; nil if no operation can be compared like for like.
+	mix      []float64
+	covered  float64
+	compared int
+	single   []operation // those that are a stratum of their own, the first ones
+}
+
+// only is the stratum i by itself.
+func (s *strata) only(i int) *strata {
+	return &strata{a: s.a[i : i+1], b: s.b[i : i+1], errorsA: s.errorsA[i : i+1], errorsB: s.errorsB[i : i+1], apdexA: s.apdexA[i : i+1], apdexB: s.apdexB[i : i+1]}
+}
+
+// column is some operations of a side as one stratum.
+type column struct {
+	series *stat.Series
+	errors stat.Tally
+	apdex  stat.Tally
+}
+
+// column takes operations of a side together. It changes nothing of the side.
+func (c *comparison) column(s *side, names []operation) (column, error) {
+	n := s.slots()
+	all := make([]*hist.Histogram, n)
+	tally := func() stat.Tally { return stat.Tally{Num: make([]float64, n), Den: make([]float64, n)} }
+	out := column{errors: tally(), apdex: tally()}
+	for _, name := range names {
+		x := s.strata[name]
+		if x == nil {
+			continue
+		}
+		t := c.Target(name.service, name.operation)
+		for i := range n {
+			good, failed := x.good[i], count(x.failed[i])
+			requests := float64(count(good) + failed)
+			if requests == 0 {
+				continue
+			}
+			out.errors.Num[i] += float64(failed)
+			out.errors.Den[i] += requests
+			score := query.ScoreApdex(good, failed, t)
+			out.apdex.Num[i] += score.Satisfied + score.Tolerating/2
+			out.apdex.Den[i] += requests
+			for _, h := range []*hist.Histogram{good, x.failed[i]} {
+				switch {
+				case h == nil:
+				case all[i] == nil:
+					all[i] = h.Clone()
+				default:
+					if err := all[i].Merge(h); err != nil {
+						return out, err
+					}
+				}
+			}
+		}
+	}
+	var err error
+	out.series, err = stat.NewSeries(all)
+	return out, err
+}
+
+// names are the operations of both sides, those with the most requests first.
+func (c *comparison) names() []operation {
+	var names []operation
+	for name := range c.a.strata {
+		names = append(names, name)
+	}
+	for name := range c.b.strata {
+		if c.a.strata[name] == nil {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(x, y operation) int {
+		return cmp.Or(
+			cmp.Compare(c.b.requestsOf(y)+c.a.requestsOf(y), c.b.requestsOf(x)+c.a.requestsOf(x)),
+			cmp.Compare(x.service, y.service), cmp.Compare(x.operation, y.operation))
+	})
+	return names
+}
+
+func (s *side) requestsOf(name operation) uint64 {
+	if x := s.strata[name]; x != nil {
+		return x.requests
+	}
+	return 0
+}
+
+// strata cuts both sides into operations.
+func (c *comparison) strata() (*strata, error) {
+	out := &strata{}
+	var groups [][]operation
+	var others, gone []operation // rare; only, or nearly only, on one side
+	for _, name := range c.names() {
+		na, nb := c.a.requestsOf(name), c.b.requestsOf(name)
+		switch {
+		case min(na, nb) >= rare && len(groups) < mostStrata:
+			groups = append(groups, []operation{name})
+			out.single = append(out.single, name)
+		case min(na, nb) < rare && max(na, nb) >= common:
+			gone = append(gone, name)
+		default:
+			others = append(others, name)
+		}
+	}
+	own := len(groups)
+	if len(others) > 0 {
+		groups = append(groups, others)
+	}
+	if len(gone) > 0 {
+		groups = append(groups, gone)
+	}
+	if len(groups) == 0 {
+		groups = [][]operation{nil}
+	}
+	countsA, countsB := make([]float64, len(groups)), make([]float64, len(groups))
+	var totalA, totalB, heldA, heldB float64
+	for i, g := range groups {
+		a, err := c.column(c.a, g)
+		if err != nil {
+			return nil, err
+		}
+		b, err := c.column(c.b, g)
+		if err != nil {
+			return nil, err
+		}
+		out.a, out.b = append(out.a, a.series), append(out.b, b.series)
+		out.errorsA, out.errorsB = append(out.errorsA, a.errors), append(out.errorsB, b.errors)
+		out.apdexA, out.apdexB = append(out.apdexA, a.apdex), append(out.apdexB, b.apdex)
+		na, nb := a.series.Count(), b.series.Count()
+		totalA, totalB = totalA+na, totalB+nb
+		together := i == own && len(others) > 0
+		if i < own || together && min(na, nb) >= rare {
+			countsA[i], countsB[i] = na, nb
+			heldA, heldB = heldA+na, heldB+nb
+			out.compared++
+			if together {
+				out.compared += len(others) - 1
+			}
+		}
+	}
+	if heldA > 0 && heldB > 0 {
+		out.mix, _ = stat.CommonMix(countsA, countsB)
+		out.covered = min(heldA/totalA, heldB/totalB)
+	}
+	return out, nil
+}
+
+// shift is how far the mix of operations moved: the share of requests that
+// would have to be of another operation (total variation), and how much of it
+// chance alone would show.
+func (c *comparison) shift() (moved, chance float64) {
+	totalA, _ := c.a.total()
+	totalB, _ := c.b.total()
+	if totalA == 0 || totalB == 0 {
+		return 0, 0
+	}
+	names := c.names()
+	for _, name := range names {
+		moved += math.Abs(float64(c.a.requestsOf(name))/float64(totalA)-float64(c.b.requestsOf(name))/float64(totalB)) / 2
+	}
+	return moved, math.Sqrt(float64(len(names)) / float64(min(totalA, totalB)))
+}

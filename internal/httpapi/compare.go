@@ -1,0 +1,111 @@
+package httpapi
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"tailscope/api"
+	"tailscope/internal/compare"
+	"tailscope/internal/query"
+)
+
+type compareInput struct {
+	Selection
+	A        string   `query:"a" doc:"side A: start/end such as now-2h/now-1h, or a value of label"`
+	B        string   `query:"b" doc:"side B, in the same manner"`
+	Mark     string   `query:"mark" doc:"id of a mark: compares what lies before and after it, instead of a and b"`
+	Label    string   `query:"label" doc:"label of which a and b are values, such as version; both sides are then of the range"`
+	Settle   Duration `query:"settle" doc:"left out after a mark; a slot unless said otherwise"`
+	Window   Duration `query:"window" doc:"how long each side of a mark is; an hour unless said otherwise"`
+	Level    List     `query:"level" doc:"confidence of intervals, between 0.5 and 1; 0.95 unless said otherwise"`
+	Within   List     `query:"within" doc:"relative change that is still the same; 0.05 unless said otherwise"`
+	Measures List     `query:"measures" doc:"what to judge: p50, p75, p90, p95, p99, p99.9, mean, errors, apdex; all unless said otherwise"`
+	Limit    Int      `query:"limit" doc:"operations and tenants to list, at most 500 each; 20 unless said otherwise"`
+}
+
+func (s *server) registerCompare(a huma.API) {
+	get(s, a, "compare", "What differs between two sides, and how surely", s.compare)
+}
+
+func (s *server) compare(ctx context.Context, in *compareInput) (*api.CompareResponse, error) {
+	now := s.Now()
+	sel, err := in.Selection.parse(now)
+	if err != nil {
+		return nil, err
+	}
+	r := compare.Request{Selection: sel, Mark: in.Mark, Label: strings.TrimSpace(in.Label), Now: now, Settle: -1}
+	if in.Mark != "" {
+		for field, v := range map[string]string{"a": in.A, "b": in.B, "label": in.Label} {
+			if v != "" {
+				return nil, query.Invalid(field, "a mark says what the sides are; leave %s out, or the mark", field)
+			}
+		}
+	}
+	switch {
+	case in.Label != "":
+		r.ValueA, r.ValueB = in.A, in.B
+	case in.Mark == "":
+		if r.A, err = parseWindow("a", in.A, now); err != nil {
+			return nil, err
+		}
+		if r.B, err = parseWindow("b", in.B, now); err != nil {
+			return nil, err
+		}
+	}
+	if in.Settle != "" {
+		if r.Settle, err = in.Settle.Parse("settle"); err != nil {
+			return nil, err
+		}
+		if r.Settle < 0 {
+			return nil, query.Invalid("settle", "settle is negative; write how long to leave out, such as 30s")
+		}
+	}
+	if r.Length, err = in.Window.Parse("window"); err != nil {
+		return nil, err
+	}
+	if in.Window != "" && r.Length <= 0 {
+		return nil, query.Invalid("window", "window is not positive; write how long a side is, such as 1h")
+	}
+	if r.Level, err = in.Level.one("level", "0.95"); err != nil {
+		return nil, err
+	}
+	if r.Within, err = in.Within.one("within", "0.05"); err != nil {
+		return nil, err
+	}
+	if r.Measures, err = in.Measures.Names("measures"); err != nil {
+		return nil, err
+	}
+	if r.Limit, err = in.Limit.Parse("limit"); err != nil {
+		return nil, err
+	}
+	set, err := s.targets.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.Target = func(service, operation string) float64 {
+		t, _ := set.T(service, operation)
+		return t
+	}
+	return compare.Compare(ctx, s.Store, r)
+}
+
+// parseWindow reads start/end.
+func parseWindow(field, text string, now time.Time) (w compare.Window, err error) {
+	start, end, ok := strings.Cut(text, "/")
+	if !ok || strings.TrimSpace(start) == "" || strings.TrimSpace(end) == "" {
+		return w, query.Invalid(field, "%s is no window: write its start and end, such as now-2h/now-1h; or compare a mark, or two values of a label", quote(text))
+	}
+	if w.Start, err = Time(start).Parse(field, now, now); err != nil {
+		return w, err
+	}
+	if w.End, err = Time(end).Parse(field, now, now); err != nil {
+		return w, err
+	}
+	if !w.End.After(w.Start) {
+		return w, query.Invalid(field, "%s ends before it begins; write start/end, such as now-2h/now-1h", quote(text))
+	}
+	return w, nil
+}
