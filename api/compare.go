@@ -22,9 +22,10 @@ type CompareResponse struct {
 	Sentence string           `json:"sentence"`
 	Measures []CompareMeasure `json:"measures"`
 	// Covered is the lesser of the shares of the two sides' requests that could
-	// be compared like for like, Strata of how many operations.
-	Covered Float `json:"covered"`
-	Strata  int   `json:"strata"`
+	// be compared like for like, in so many Strata, told apart by these labels.
+	Covered  Float    `json:"covered"`
+	Strata   int      `json:"strata"`
+	StrataBy []string `json:"strata_by"`
 	// Operations and Tenants, the most changed first; their probabilities are
 	// adjusted for how many were looked at.
 	Operations []CompareRow     `json:"operations"`
@@ -49,8 +50,8 @@ type CompareMeasure struct {
 	Name  string        `json:"name"`
 	Scale string        `json:"scale"`
 	Raw   CompareFigure `json:"raw"`
-	// Like is the like-for-like figure: operations in the same shares on both
-	// sides. Absent if no operation is on both.
+	// Like is the like-for-like figure: strata in the same shares on both sides.
+	// Absent if no stratum is on both.
 	Like *CompareFigure `json:"like_for_like,omitempty"`
 	// Verdict is that of the like-for-like figure, of the raw one if there is
 	// none. Change says which way it went: better, worse, or empty.

@@ -24,7 +24,7 @@ func compareFixture() *api.CompareResponse {
 	short := figure(0.9, 0.8, 0.889, nan, nan, "too little data")
 	short.Short, short.Needed, short.NeededSeconds = "too few observations beyond this figure", 2.5, 9000
 	r := &api.CompareResponse{
-		Family: "span_duration_seconds", Of: "shop", Slot: 10, Level: 0.95, Within: 0.05, Verdict: "mixed", Strata: 2, Covered: 1,
+		Family: "span_duration_seconds", Of: "shop", Slot: 10, Level: 0.95, Within: 0.05, Verdict: "mixed", Strata: 2, StrataBy: []string{"service", "operation"}, Covered: 1,
 		Sentence: "p99 of shop is 38 % faster (95 % interval 33–42 %)",
 		A:        api.CompareSide{Range: api.Range{Start: 1778313600, End: 1778317200}, Name: "before the index", Slots: 360, Requests: 122814, Errors: 122, Rate: 34.115},
 		B:        api.CompareSide{Range: api.Range{Start: 1778317220, End: 1778320820}, Name: "after the index", Slots: 360, Requests: 121004, Errors: 1210, Rate: 33.612},

@@ -110,9 +110,14 @@ type comparison struct {
 	step   int64 // seconds of a slot
 	paired bool
 	mark   *store.Mark
-	a, b   *side
-	opts   stat.Options
-	out    *api.CompareResponse
+	of     string // what is compared, in words
+	a, b   *side  // an operation each
+	// fineA and fineB are strata of operation and cohort, for figures like for
+	// like; a and b themselves where tenants cannot be told apart.
+	fineA, fineB *side
+	tenantCounts [2]map[string]uint64 // requests of tenants on either side; nil if not told apart
+	opts         stat.Options
+	out          *api.CompareResponse
 }
 
 // Compare judges what differs between the two sides.
@@ -126,7 +131,7 @@ func Compare(ctx context.Context, st store.Store, r Request) (*api.CompareRespon
 	}
 	c.opts = stat.Options{Level: r.Level, Paired: c.paired}
 	c.out = &api.CompareResponse{
-		Family: r.Family, Of: c.subject(), A: c.a.api(), B: c.b.api(), Label: r.Label, Paired: c.paired, Slot: c.step,
+		Family: r.Family, Of: c.of, A: c.a.api(), B: c.b.api(), Label: r.Label, Paired: c.paired, Slot: c.step,
 		Level: api.Float(r.Level), Within: api.Float(r.Within),
 		Operations: []api.CompareRow{}, Tenants: []api.CompareRow{}, Warnings: []api.CompareWarning{},
 	}
@@ -134,21 +139,30 @@ func Compare(ctx context.Context, st store.Store, r Request) (*api.CompareRespon
 		c.out.Mark = &api.Mark{ID: m.ID, Time: api.Float(float64(m.Time.UnixMilli()) / 1e3), Name: m.Name, Service: m.Service,
 			Revision: m.Revision, User: m.User, Description: m.Description, Link: m.Link}
 	}
-	strata, err := c.strata()
+	if err := c.cohorts(ctx); err != nil {
+		return nil, err
+	}
+	whole, err := c.strata(c.a, c.b)
 	if err != nil {
 		return nil, err
 	}
-	c.out.Covered, c.out.Strata = api.Float(strata.covered), strata.compared
-	if err := c.judge(strata); err != nil {
+	strata := whole
+	if c.fineA != c.a {
+		if strata, err = c.strata(c.fineA, c.fineB); err != nil {
+			return nil, err
+		}
+	}
+	c.out.Covered, c.out.Strata, c.out.StrataBy = api.Float(strata.covered), strata.compared, c.strataLabels()
+	if err := c.judge(whole, strata); err != nil {
 		return nil, err
 	}
-	if err := c.operations(strata); err != nil {
+	if err := c.operations(whole); err != nil {
 		return nil, err
 	}
 	if err := c.tenants(ctx); err != nil {
 		return nil, err
 	}
-	if err := c.warn(ctx, strata); err != nil {
+	if err := c.warn(ctx, whole, strata); err != nil {
 		return nil, err
 	}
 	return c.out, nil

@@ -44,9 +44,13 @@ func send(w *querytest.Writer, rng *rand.Rand, start, end int64, loads ...load) 
 				if rng.Float64() < l.failed {
 					status = "error"
 				}
-				ls := labels.FromStrings(append([]string{series.LabelService, "shop", series.LabelOperation, l.operation, series.LabelKind, "server",
-					series.LabelStatus, status, series.LabelComponent, "app", series.LabelTenant, l.tenant}, l.more...)...)
-				w.Span(slot, ls, l.median*math.Exp(wander+0.5*rng.NormFloat64()))
+				b := labels.NewBuilder(labels.FromStrings(series.LabelService, "shop", series.LabelOperation, l.operation, series.LabelKind, "server",
+					series.LabelStatus, status, series.LabelComponent, "app"))
+				b.Set(series.LabelTenant, l.tenant)
+				for i := 0; i < len(l.more); i += 2 {
+					b.Set(l.more[i], l.more[i+1])
+				}
+				w.Span(slot, b.Labels(), l.median*math.Exp(wander+0.5*rng.NormFloat64()))
 			}
 		}
 	}
@@ -213,6 +217,29 @@ func TestMixMoved(t *testing.T) {
 	}
 	if !warned(r, "mix") || !warned(r, "coverage") || r.Strata != 2 || math.Abs(float64(r.Covered)-40.0/48) > 1e-9 {
 		t.Errorf("warnings %v, %d strata, covered %v", r.Warnings, r.Strata, r.Covered)
+	}
+}
+
+// Another mix of tenants is not another speed either: a large one came to send
+// more of the same slow operation. What has no tenant is not lost.
+func TestCohortsMoved(t *testing.T) {
+	w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(13, 4))
+	loads := func(whale int) []load {
+		all := []load{{operation: "GET /cart", tenant: "whale", perSlot: whale, median: 0.3}, {operation: "GET /cart", perSlot: 2, median: 0.02}}
+		for i := range 30 {
+			all = append(all, load{operation: "GET /cart", tenant: fmt.Sprint("small-", i), perSlot: 1, median: 0.03})
+		}
+		return append(all, load{operation: "work", perSlot: 3, median: 9, more: []string{series.LabelKind, "internal"}})
+	}
+	send(w, rng, epoch, epoch+1800, loads(4)...)
+	send(w, rng, epoch+1800, epoch+3600, loads(16)...)
+	r := compared(t, stored(t, w), Request{A: window(0, 1800), B: window(1800, 3600)})
+	if r.A.Requests != 36*180 || r.B.Requests != 48*180 || r.Strata != 3 || r.Covered != 1 || r.StrataBy[2] != "cohort" {
+		t.Fatalf("A %+v, B %+v, %d strata by %v, covered %v", r.A, r.B, r.Strata, r.StrataBy, r.Covered)
+	}
+	mean := measureOf(t, r, "mean")
+	if mean.Raw.Verdict != Slower || mean.Change != "" || !warned(r, "mix") {
+		t.Errorf("mean: raw %s, like for like %s, warnings %v", mean.Raw.Verdict, mean.Verdict, r.Warnings)
 	}
 }
 

@@ -5,14 +5,11 @@ import (
 	"context"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 
 	"tailscope/api"
-	"tailscope/internal/query"
 	"tailscope/internal/series"
-	"tailscope/internal/store"
 	"tailscope/stat"
 )
 
@@ -110,19 +107,9 @@ func orOne(p api.Float) float64 {
 
 // tenants lists tenants, where they can be told apart: not beside instances.
 func (c *comparison) tenants(ctx context.Context) error {
-	names := []string{series.LabelTenant, series.LabelOperation, c.Label}
-	for _, m := range c.Matchers {
-		if m.Name == series.LabelTenant && m.Type == labels.MatchEqual && m.Value != "" {
-			return nil
-		}
-		names = append(names, m.Name)
-	}
-	if _, ok := query.ViewOf(c.Family, names...); !ok || c.Label == series.LabelTenant {
+	chosen := c.heaviest()
+	if len(chosen) == 0 {
 		return nil
-	}
-	chosen, err := c.heaviest(ctx)
-	if err != nil || len(chosen) == 0 {
-		return err
 	}
 	tenant, err := labels.NewMatcher(labels.MatchRegexp, series.LabelTenant, either(chosen...))
 	if err != nil {
@@ -175,21 +162,8 @@ func (c *comparison) only(i int) []*labels.Matcher {
 }
 
 // heaviest are the tenants that have enough requests on both sides.
-func (c *comparison) heaviest(ctx context.Context) ([]string, error) {
-	var counts [2]map[string]uint64
-	for i, of := range []*side{c.a, c.b} {
-		sel := c.Selection
-		sel.Matchers = slices.Concat(sel.Matchers, c.only(i))
-		sel.Start, sel.End = time.Unix(of.start, 0), time.Unix(of.end, 0)
-		found, err := query.Requests(ctx, c.st, query.RequestsRequest{Selection: sel, Whole: true, By: []string{series.LabelTenant}, Measure: store.Moments})
-		if err != nil {
-			return nil, err
-		}
-		counts[i] = map[string]uint64{}
-		for _, g := range found.Groups {
-			counts[i][g.Labels.Get(series.LabelTenant)] += g.Count(0)
-		}
-	}
+func (c *comparison) heaviest() []string {
+	counts := c.tenantCounts
 	var names []string
 	for name, n := range counts[0] {
 		if name != "" && name != series.Other && min(n, counts[1][name]) >= rare {
@@ -199,5 +173,5 @@ func (c *comparison) heaviest(ctx context.Context) ([]string, error) {
 	slices.SortFunc(names, func(x, y string) int {
 		return cmp.Or(cmp.Compare(counts[0][y]+counts[1][y], counts[0][x]+counts[1][x]), cmp.Compare(x, y))
 	})
-	return names[:min(len(names), mostTenants)], nil
+	return names[:min(len(names), mostTenants)]
 }

@@ -82,12 +82,13 @@ func (m measure) change(s *strata, mix []float64, o stat.Options) (stat.Change, 
 	return stat.Shares(s.apdexA, s.apdexB, mix, m.scale, o)
 }
 
-// judge fills in the measures and the verdict of all.
-func (c *comparison) judge(s *strata) error {
+// judge fills in the measures and the verdict of all: raw ones, and those of
+// strata at their common mix.
+func (c *comparison) judge(whole, s *strata) error {
 	var p []float64
 	asked := c.asked()
 	for _, m := range asked {
-		raw, err := m.change(s, nil, c.opts)
+		raw, err := m.change(whole, nil, c.opts)
 		if err != nil {
 			return err
 		}

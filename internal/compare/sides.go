@@ -13,6 +13,7 @@ import (
 	"tailscope/hist"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
+	"tailscope/internal/store"
 )
 
 // mostSlots is how many slots of a side are read. More say little more, for
@@ -34,8 +35,9 @@ type side struct {
 	strata map[operation]*stratum
 }
 
-// operation names a stratum.
-type operation struct{ service, operation string }
+// operation names a stratum. Cohort is that of tenants, empty where they are
+// not told apart.
+type operation struct{ service, operation, cohort string }
 
 // stratum is an operation's requests in each slot of a side.
 type stratum struct {
@@ -126,6 +128,9 @@ func (c *comparison) sides(ctx context.Context) error {
 	}
 	step, err := slotLength(max(a.end-a.start, b.end-b.start))
 	if err != nil {
+		return err
+	}
+	if err := c.onlyRequests(ctx, a, b); err != nil {
 		return err
 	}
 	for {
@@ -296,6 +301,36 @@ func mergeInto(to **hist.Histogram, h *hist.Histogram) error {
 	return (*to).Merge(h)
 }
 
+// onlyRequests settles what is compared, once for both sides and all questions:
+// spans of kind server or consumer if there are any, else all.
+func (c *comparison) onlyRequests(ctx context.Context, a, b span, more ...*labels.Matcher) error {
+	c.of = c.subject()
+	if slices.ContainsFunc(c.Matchers, func(m *labels.Matcher) bool { return m.Name == series.LabelKind }) || c.Label == series.LabelKind {
+		return nil
+	}
+	for _, w := range []span{a, b} {
+		if w.end <= w.start {
+			continue
+		}
+		sel := c.Selection
+		sel.Matchers = slices.Concat(sel.Matchers, more)
+		sel.Start, sel.End = time.Unix(w.start, 0), time.Unix(w.end, 0)
+		found, err := query.Requests(ctx, c.st, query.RequestsRequest{Selection: sel, Whole: true, Measure: store.Moments})
+		if err != nil {
+			return err
+		}
+		if found.Entry {
+			m, err := labels.NewMatcher(labels.MatchRegexp, series.LabelKind, "server|consumer")
+			if err != nil {
+				return err
+			}
+			c.Matchers = append(slices.Clone(c.Matchers), m)
+			return nil
+		}
+	}
+	return nil
+}
+
 // strataBy are the labels whose values are strata, besides the service.
 func (c *comparison) strataBy() []string {
 	if c.Label == series.LabelOperation {
@@ -305,7 +340,7 @@ func (c *comparison) strataBy() []string {
 }
 
 func (c *comparison) operationOf(l labels.Labels) operation {
-	o := operation{l.Get(series.LabelService), l.Get(series.LabelOperation)}
+	o := operation{service: l.Get(series.LabelService), operation: l.Get(series.LabelOperation)}
 	switch c.Label {
 	case series.LabelService:
 		o.service = ""
@@ -346,6 +381,9 @@ func (c *comparison) byLabel(ctx context.Context) error {
 	}
 	step, err := slotLength(w.End.Unix() - w.Start.Unix())
 	if err != nil {
+		return err
+	}
+	if err := c.onlyRequests(ctx, inward(w, int64(series.Base)), span{}, more...); err != nil {
 		return err
 	}
 	var found *query.Requested

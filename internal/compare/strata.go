@@ -87,21 +87,21 @@ func (c *comparison) column(s *side, names []operation) (column, error) {
 	return out, err
 }
 
-// names are the operations of both sides, those with the most requests first.
-func (c *comparison) names() []operation {
+// namesOf are the strata of both sides, those with the most requests first.
+func namesOf(a, b *side) []operation {
 	var names []operation
-	for name := range c.a.strata {
+	for name := range a.strata {
 		names = append(names, name)
 	}
-	for name := range c.b.strata {
-		if c.a.strata[name] == nil {
+	for name := range b.strata {
+		if a.strata[name] == nil {
 			names = append(names, name)
 		}
 	}
 	slices.SortFunc(names, func(x, y operation) int {
 		return cmp.Or(
-			cmp.Compare(c.b.requestsOf(y)+c.a.requestsOf(y), c.b.requestsOf(x)+c.a.requestsOf(x)),
-			cmp.Compare(x.service, y.service), cmp.Compare(x.operation, y.operation))
+			cmp.Compare(a.requestsOf(y)+b.requestsOf(y), a.requestsOf(x)+b.requestsOf(x)),
+			cmp.Compare(x.service, y.service), cmp.Compare(x.operation, y.operation), cmp.Compare(x.cohort, y.cohort))
 	})
 	return names
 }
@@ -113,13 +113,13 @@ func (s *side) requestsOf(name operation) uint64 {
 	return 0
 }
 
-// strata cuts both sides into operations.
-func (c *comparison) strata() (*strata, error) {
+// strata cuts both sides into operations, or operations and cohorts.
+func (c *comparison) strata(a, b *side) (*strata, error) {
 	out := &strata{}
 	var groups [][]operation
 	var others, gone []operation // rare; only, or nearly only, on one side
-	for _, name := range c.names() {
-		na, nb := c.a.requestsOf(name), c.b.requestsOf(name)
+	for _, name := range namesOf(a, b) {
+		na, nb := a.requestsOf(name), b.requestsOf(name)
 		switch {
 		case min(na, nb) >= rare && len(groups) < mostStrata:
 			groups = append(groups, []operation{name})
@@ -143,18 +143,18 @@ func (c *comparison) strata() (*strata, error) {
 	countsA, countsB := make([]float64, len(groups)), make([]float64, len(groups))
 	var totalA, totalB, heldA, heldB float64
 	for i, g := range groups {
-		a, err := c.column(c.a, g)
+		ca, err := c.column(a, g)
 		if err != nil {
 			return nil, err
 		}
-		b, err := c.column(c.b, g)
+		cb, err := c.column(b, g)
 		if err != nil {
 			return nil, err
 		}
-		out.a, out.b = append(out.a, a.series), append(out.b, b.series)
-		out.errorsA, out.errorsB = append(out.errorsA, a.errors), append(out.errorsB, b.errors)
-		out.apdexA, out.apdexB = append(out.apdexA, a.apdex), append(out.apdexB, b.apdex)
-		na, nb := a.series.Count(), b.series.Count()
+		out.a, out.b = append(out.a, ca.series), append(out.b, cb.series)
+		out.errorsA, out.errorsB = append(out.errorsA, ca.errors), append(out.errorsB, cb.errors)
+		out.apdexA, out.apdexB = append(out.apdexA, ca.apdex), append(out.apdexB, cb.apdex)
+		na, nb := ca.series.Count(), cb.series.Count()
 		totalA, totalB = totalA+na, totalB+nb
 		together := i == own && len(others) > 0
 		if i < own || together && min(na, nb) >= rare {
@@ -173,18 +173,18 @@ func (c *comparison) strata() (*strata, error) {
 	return out, nil
 }
 
-// shift is how far the mix of operations moved: the share of requests that
-// would have to be of another operation (total variation), and how much of it
+// shift is how far the mix of strata moved: the share of requests that would
+// have to be of another one (total variation), and how much of it
 // chance alone would show.
-func (c *comparison) shift() (moved, chance float64) {
-	totalA, _ := c.a.total()
-	totalB, _ := c.b.total()
+func shift(a, b *side) (moved, chance float64) {
+	totalA, _ := a.total()
+	totalB, _ := b.total()
 	if totalA == 0 || totalB == 0 {
 		return 0, 0
 	}
-	names := c.names()
+	names := namesOf(a, b)
 	for _, name := range names {
-		moved += math.Abs(float64(c.a.requestsOf(name))/float64(totalA)-float64(c.b.requestsOf(name))/float64(totalB)) / 2
+		moved += math.Abs(float64(a.requestsOf(name))/float64(totalA)-float64(b.requestsOf(name))/float64(totalB)) / 2
 	}
 	return moved, math.Sqrt(float64(len(names)) / float64(min(totalA, totalB)))
 }

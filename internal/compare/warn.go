@@ -24,21 +24,21 @@ func (c *comparison) warning(code, format string, args ...any) {
 }
 
 // warn says what speaks against taking the figures at their word.
-func (c *comparison) warn(ctx context.Context, s *strata) error {
-	if moved, chance := c.shift(); moved > mixMoved && moved > 2*chance {
-		c.warning("mix", "%s of the requests are of other operations than on side A: go by the like-for-like figures", percent(moved))
+func (c *comparison) warn(ctx context.Context, whole, s *strata) error {
+	if moved, chance := shift(c.fineA, c.fineB); moved > mixMoved && moved > 2*chance {
+		c.warning("mix", "%s of the requests are of other %s than on side A: go by the like-for-like figures", percent(moved), c.strataName())
 	}
 	switch {
 	case s.mix == nil && len(c.a.strata) > 0 && len(c.b.strata) > 0:
-		c.warning("coverage", "no operation has %d requests on both sides, so nothing can be compared like for like", rare)
+		c.warning("coverage", "nothing can be compared like for like: none of the %s has %d requests on both sides", c.strataName(), rare)
 	case s.mix != nil && s.covered < 0.95:
-		c.warning("coverage", "operations that both sides have are only %s of the requests of one of them: the like-for-like figures are of those", percent(s.covered))
+		c.warning("coverage", "%s that both sides have are only %s of the requests of one of them: the like-for-like figures are of those", c.strataName(), percent(s.covered))
 	}
-	if err := c.warnErrors(s); err != nil {
+	if err := c.warnErrors(whole); err != nil {
 		return err
 	}
 	if c.Label == "" {
-		if err := c.warnRates(s); err != nil {
+		if err := c.warnRates(whole); err != nil {
 			return err
 		}
 		c.warnSeason()

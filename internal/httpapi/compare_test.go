@@ -1,0 +1,81 @@
+package httpapi
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"tailscope/api"
+	"tailscope/internal/query/querytest"
+)
+
+// Two halves of an hour in which nothing changed.
+func TestCompare(t *testing.T) {
+	srv := shop(t, Options{})
+	half := querytest.Epoch + 1800
+	at := func(sec int64) string { return time.Unix(sec, 0).UTC().Format(time.RFC3339) }
+	code, body := fetch(t, srv, "/api/v1/compare", "match", `{service="checkout"}`,
+		"a", at(querytest.Epoch)+"/"+at(half), "b", at(half)+"/"+at(half+1800), "within", "0.2", "limit", "1")
+	if code != 200 {
+		t.Fatal(body)
+	}
+	r := decodeJSON[api.CompareResponse](t, body)
+	if r.Of != "checkout" || r.Slot != 10 || r.Paired || r.Within != 0.2 || len(r.Operations) != 1 || len(r.Measures) != 9 {
+		t.Errorf("got %s", body)
+	}
+	if r.Verdict == "regression" || r.Verdict == "improvement" || r.Verdict == "mixed" {
+		t.Errorf("%s, where nothing changed: %s", r.Verdict, r.Sentence)
+	}
+	// A mark's sides, once there is one.
+	code, body = send(t, srv, "POST", "/api/v1/marks", `{"name":"deploy","time":"`+at(half+5)+`"}`)
+	if code != 201 {
+		t.Fatal(body)
+	}
+	mark := decodeJSON[api.Mark](t, body)
+	code, body = fetch(t, srv, "/api/v1/compare", "match", `{service="checkout"}`, "mark", mark.ID, "window", "15m", "settle", "30s")
+	if code != 200 {
+		t.Fatal(body)
+	}
+	r = decodeJSON[api.CompareResponse](t, body)
+	if r.Mark == nil || r.Mark.Name != "deploy" || r.A.Start != half-900 || r.A.End != half || r.B.Start != half+40 || r.B.End != half+940 {
+		t.Errorf("mark %+v, A %+v, B %+v", r.Mark, r.A, r.B)
+	}
+	// The pods share their slots.
+	code, body = fetch(t, srv, "/api/v1/compare", "match", `{service="checkout"}`, "start", "now-1h", "label", "instance", "a", "pod-a", "b", "pod-c", "measures", "p50,mean")
+	if code != 200 {
+		t.Fatal(body)
+	}
+	if r = decodeJSON[api.CompareResponse](t, body); !r.Paired || r.A.Name != "pod-a" || len(r.Measures) != 2 || len(r.Tenants) != 0 {
+		t.Errorf("got %s", body)
+	}
+}
+
+func TestCompareRefuses(t *testing.T) {
+	srv := shop(t, Options{})
+	const a, b = "now-60m/now-30m", "now-30m/now"
+	for _, c := range []struct {
+		params      []string
+		code        int
+		field, says string
+	}{
+		{nil, 400, "a", "write its start and end"},
+		{[]string{"a", a}, 400, "b", "write its start and end"},
+		{[]string{"a", a, "b", "now/now-30m"}, 400, "b", "ends before it begins"},
+		{[]string{"a", a, "b", "yesterday/now"}, 400, "b", "not a time"},
+		{[]string{"a", a, "b", b, "mark", "x"}, 400, "", "leave "},
+		{[]string{"mark", "x"}, 404, "mark", "there is no mark"},
+		{[]string{"mark", "x", "settle", "-5s"}, 400, "settle", "negative"},
+		{[]string{"mark", "x", "window", "0"}, 400, "window", "not positive"},
+		{[]string{"a", a, "b", b, "level", "95"}, 400, "level", "write one such as 0.95"},
+		{[]string{"a", a, "b", b, "measures", "p42"}, 400, "measures", "no measure"},
+		{[]string{"a", a, "b", b, "limit", "1000"}, 400, "limit", "between 1 and 500"},
+		{[]string{"a", a, "b", b, "family", "nothing"}, 400, "family", "cannot be compared"},
+		{[]string{"a", "1", "b", "2", "label", "version"}, 400, "a", "no request in the range has version"},
+	} {
+		code, body := fetch(t, srv, "/api/v1/compare", c.params...)
+		e := decodeJSON[api.Error](t, body).Error
+		if code != c.code || c.field != "" && e.Field != c.field || !strings.Contains(e.Message, c.says) {
+			t.Errorf("%v: got %d %+v, want %d %s %q", c.params, code, e, c.code, c.field, c.says)
+		}
+	}
+}
