@@ -40,7 +40,8 @@ type Request struct {
 	// Measures to judge; all if empty.
 	Measures []string
 	Limit    int // rows of each list; 0 is 20
-	// Target is what satisfies a user, in seconds; query.DefaultApdexT if nil.
+	// Target is what satisfies a user, in seconds; query.DefaultApdexT if nil. It
+	// is called by several goroutines at once.
 	Target func(service, operation string) float64
 }
 

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"tailscope/api"
+	"tailscope/hist"
 	"tailscope/internal/query"
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/series"
@@ -65,7 +67,7 @@ func stored(t testing.TB, w *querytest.Writer) store.Store {
 	return st
 }
 
-func of(pairs ...string) query.Selection {
+func selection(pairs ...string) query.Selection {
 	var sel query.Selection
 	for i := 0; i < len(pairs); i += 2 {
 		sel.Matchers = append(sel.Matchers, labels.MustNewMatcher(labels.MatchEqual, pairs[i], pairs[i+1]))
@@ -80,7 +82,7 @@ func window(from, to int64) Window { return Window{at(epoch + from), at(epoch + 
 func compared(t testing.TB, st store.Store, r Request) *api.CompareResponse {
 	t.Helper()
 	if r.Matchers == nil {
-		r.Matchers = of("service", "shop").Matchers
+		r.Matchers = selection("service", "shop").Matchers
 	}
 	out, err := Compare(t.Context(), st, r)
 	if err != nil {
@@ -148,7 +150,7 @@ func TestMark(t *testing.T) {
 	if len(r.Tenants) != 2 || r.Tenants[0].Tenant != "globex" || !r.Tenants[0].Changed || r.Tenants[1].Changed {
 		t.Errorf("tenants %+v", r.Tenants)
 	}
-	r = compared(t, st, Request{Selection: of("service", "shop", "operation", "GET /search"), Mark: "index", Settle: -1, Now: at(epoch + 3600), Measures: []string{"p99"}})
+	r = compared(t, st, Request{Selection: selection("service", "shop", "operation", "GET /search"), Mark: "index", Settle: -1, Now: at(epoch + 3600), Measures: []string{"p99"}})
 	if !strings.HasPrefix(r.Sentence, "p99 of GET /search of shop is 3") || !strings.Contains(r.Sentence, " % faster (95 % interval ") {
 		t.Errorf("says %q", r.Sentence)
 	}
@@ -243,6 +245,57 @@ func TestCohortsMoved(t *testing.T) {
 	}
 }
 
+// Where only longer slots are kept of one side, both are cut into those, and
+// the mark's own slot is as long.
+func TestLongerSlots(t *testing.T) {
+	rng := rand.New(rand.NewPCG(14, 4))
+	w := querytest.NewWriter()
+	send(w, rng, epoch+1800, epoch+3600, load{operation: "GET /cart", perSlot: 20, median: 0.2})
+	st := stored(t, w)
+	l := labels.FromStrings("service", "shop", "operation", "GET /cart", "kind", "server", "status", "ok", "component", "app")
+	batch := &store.Batch{Writer: "rollup", Generation: 1, Resolution: series.Minute, Series: []series.Series{
+		{Family: series.SpanDuration, View: series.Marginal, Labels: l}, {Family: series.SpanDuration, View: series.Total, Labels: labels.NewBuilder(l).Del("operation").Labels()}}}
+	for slot := epoch; slot < epoch+1800; slot += 60 {
+		h := hist.New(hist.DefaultSchema)
+		for range 120 {
+			if err := h.Record(0.1 * math.Exp(0.5*rng.NormFloat64())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		data, err := h.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range batch.Series {
+			batch.Points = append(batch.Points, store.Point{Series: uint32(i), Slot: slot, Data: data})
+		}
+	}
+	if err := st.Put(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.PutMark(t.Context(), store.Mark{ID: "m", Name: "deploy", Time: at(epoch + 1810)}); err != nil {
+		t.Fatal(err)
+	}
+	r := compared(t, coarse{st}, Request{Mark: "m", Settle: -1, Length: 30 * time.Minute, Now: at(epoch + 3600)})
+	if r.Slot != 60 || r.A.Start != epoch || r.A.End != epoch+1800 || r.B.Start != epoch+1920 || r.Verdict != Regression {
+		t.Errorf("slots of %d s, A %+v, B %+v, %s", r.Slot, r.A, r.B, r.Verdict)
+	}
+	if f := measureOf(t, r, "p50").Raw; !(f.Low <= 2 && 2 <= f.High) {
+		t.Errorf("p50 in [%v, %v], want 2 inside", f.Low, f.High)
+	}
+}
+
+// coarse is a store that keeps only minutes of the first half hour.
+type coarse struct{ store.Store }
+
+func (c coarse) Query(ctx context.Context, q store.Query) (*store.Result, error) {
+	res, err := c.Store.Query(ctx, q)
+	if err == nil && q.Start < epoch+1800 {
+		res.Resolution = series.Minute
+	}
+	return res, err
+}
+
 // Values of a label that were measured together are paired; those that follow
 // each other are windows that differ in time.
 func TestLabel(t *testing.T) {
@@ -257,7 +310,7 @@ func TestLabel(t *testing.T) {
 	send(w, rng, epoch+1800, epoch+3000, version("1.0"))
 	send(w, rng, epoch+3000, epoch+3600, version("1.1"))
 	st := stored(t, w)
-	sel := of("service", "shop")
+	sel := selection("service", "shop")
 	sel.Start, sel.End = at(epoch), at(epoch+3600)
 
 	r := compared(t, st, Request{Selection: sel, Label: "variant", ValueA: "control", ValueB: "candidate"})
@@ -383,9 +436,9 @@ func TestWords(t *testing.T) {
 	}
 	for want, ms := range map[string][]*labels.Matcher{
 		"all requests":                                nil,
-		"GET /search of shop for acme":                of("service", "shop", "operation", "GET /search", "tenant", "acme").Matchers,
-		`all requests where version="1"`:              of("version", "1").Matchers,
-		fmt.Sprintf("shop where %s", `kind="server"`): of("service", "shop", "kind", "server").Matchers,
+		"GET /search of shop for acme":                selection("service", "shop", "operation", "GET /search", "tenant", "acme").Matchers,
+		`all requests where version="1"`:              selection("version", "1").Matchers,
+		fmt.Sprintf("shop where %s", `kind="server"`): selection("service", "shop", "kind", "server").Matchers,
 	} {
 		c.Matchers = ms
 		if got := c.subject(); got != want {

@@ -3,7 +3,10 @@ package compare
 import (
 	"cmp"
 	"math"
+	"runtime"
 	"slices"
+
+	"golang.org/x/sync/errgroup"
 
 	"tailscope/hist"
 	"tailscope/internal/query"
@@ -50,6 +53,7 @@ type column struct {
 func (c *comparison) column(s *side, names []operation) (column, error) {
 	n := s.slots()
 	all := make([]*hist.Histogram, n)
+	owned := make([]bool, n) // a sum of several, ours to add to
 	tally := func() stat.Tally { return stat.Tally{Num: make([]float64, n), Den: make([]float64, n)} }
 	out := column{errors: tally(), apdex: tally()}
 	for _, name := range names {
@@ -73,8 +77,11 @@ func (c *comparison) column(s *side, names []operation) (column, error) {
 				switch {
 				case h == nil:
 				case all[i] == nil:
-					all[i] = h.Clone()
+					all[i] = h
 				default:
+					if !owned[i] {
+						all[i], owned[i] = all[i].Clone(), true
+					}
 					if err := all[i].Merge(h); err != nil {
 						return out, err
 					}
@@ -142,15 +149,22 @@ func (c *comparison) strata(a, b *side) (*strata, error) {
 	}
 	countsA, countsB := make([]float64, len(groups)), make([]float64, len(groups))
 	var totalA, totalB, heldA, heldB float64
+	columns := make([][2]column, len(groups))
+	var work errgroup.Group
+	work.SetLimit(runtime.GOMAXPROCS(0))
 	for i, g := range groups {
-		ca, err := c.column(a, g)
-		if err != nil {
-			return nil, err
-		}
-		cb, err := c.column(b, g)
-		if err != nil {
-			return nil, err
-		}
+		work.Go(func() (err error) {
+			if columns[i][0], err = c.column(a, g); err == nil {
+				columns[i][1], err = c.column(b, g)
+			}
+			return err
+		})
+	}
+	if err := work.Wait(); err != nil {
+		return nil, err
+	}
+	for i := range groups {
+		ca, cb := columns[i][0], columns[i][1]
 		out.a, out.b = append(out.a, ca.series), append(out.b, cb.series)
 		out.errorsA, out.errorsB = append(out.errorsA, ca.errors), append(out.errorsB, cb.errors)
 		out.apdexA, out.apdexB = append(out.apdexA, ca.apdex), append(out.apdexB, cb.apdex)

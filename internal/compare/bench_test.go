@@ -1,0 +1,77 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/hist"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+	"tailscope/internal/store/pebblestore"
+)
+
+// BenchmarkCompare judges two halves of a day of 1,000 series: 100 operations
+// for each of ten tenants, of which three are large and seven very large. Slots
+// are of a minute, each with about 40 requests.
+func BenchmarkCompare(b *testing.B) {
+	st, err := pebblestore.Open(b.Context(), pebblestore.Options{Dir: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer st.Close()
+	rng := rand.New(rand.NewPCG(7, 7))
+	pool := func(requests int) (out [][]byte) {
+		for range 100 {
+			h := hist.New(hist.DefaultSchema)
+			for range requests {
+				if err := h.RecordNanos(int64(1e7*math.Exp(0.7*rng.NormFloat64())), 1); err != nil {
+					b.Fatal(err)
+				}
+			}
+			data, err := h.AppendBinary(nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			out = append(out, data)
+		}
+		return out
+	}
+	few, many, whole := pool(8), pool(55), pool(400)
+	var all []series.Series
+	var of [][][]byte
+	for op := range 100 {
+		l := labels.FromStrings("service", "shop", "operation", fmt.Sprintf("GET /things/%d", op), "component", "app", "kind", "server", "status", "ok")
+		for i := range 10 {
+			all = append(all, series.Series{Family: series.SpanDuration, View: series.Full, Labels: labels.NewBuilder(l).Set("tenant", fmt.Sprint("tenant-", i)).Labels()})
+			if of = append(of, many); i < 3 {
+				of[len(of)-1] = few
+			}
+		}
+		all, of = append(all, series.Series{Family: series.SpanDuration, View: series.Marginal, Labels: labels.NewBuilder(l).Set("instance", "i").Labels()}), append(of, whole)
+	}
+	all, of = append(all, series.Series{Family: series.SpanDuration, View: series.Total, Labels: labels.FromStrings("service", "shop", "component", "app", "kind", "server", "status", "ok")}), append(of, whole)
+	generation := uint64(0)
+	for slot := epoch; slot < epoch+86400; slot += 60 {
+		generation++
+		batch := &store.Batch{Writer: "bench", Generation: generation, Resolution: series.Minute, Series: all}
+		for i := range all {
+			batch.Points = append(batch.Points, store.Point{Series: uint32(i), Slot: slot, Data: of[i][rng.IntN(100)]})
+		}
+		if err := st.Put(b.Context(), batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+	r := Request{Selection: selection("service", "shop"), A: window(0, 43200), B: window(43200, 86400)}
+	b.ResetTimer()
+	b.ReportAllocs()
+	for b.Loop() {
+		out, err := Compare(b.Context(), st, r)
+		if err != nil || out.Slot != 60 || len(out.StrataBy) != 3 || out.A.Slots != 720 {
+			b.Fatalf("%v, %+v", err, out)
+		}
+	}
+}
