@@ -217,6 +217,11 @@ func TestMixMoved(t *testing.T) {
 	if !(mean.Like.Low < 1 && 1 < mean.Like.High) {
 		t.Errorf("like for like [%v, %v], want 1 inside", mean.Like.Low, mean.Like.High)
 	}
+	for _, x := range r.Warnings {
+		if x.Code == "coverage" && !strings.HasSuffix(x.Text, "only 83 % of the requests of one of them: the like-for-like figures are of those; GET /new came") {
+			t.Errorf("warns %q", x.Text)
+		}
+	}
 	if !warned(r, "mix") || !warned(r, "coverage") || r.Strata != 2 || math.Abs(float64(r.Covered)-40.0/48) > 1e-9 {
 		t.Errorf("warnings %v, %d strata, covered %v", r.Warnings, r.Strata, r.Covered)
 	}

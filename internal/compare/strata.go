@@ -35,6 +35,7 @@ type strata struct {
 	covered  float64
 	compared int
 	single   []operation // those that are a stratum of their own, the first ones
+	gone     []operation // those that are in none, for they came or went
 }
 
 // only is the stratum i by itself.
@@ -180,6 +181,7 @@ func (c *comparison) strata(a, b *side) (*strata, error) {
 			}
 		}
 	}
+	out.gone = gone
 	if heldA > 0 && heldB > 0 {
 		out.mix, _ = stat.CommonMix(countsA, countsB)
 		out.covered = min(heldA/totalA, heldB/totalB)

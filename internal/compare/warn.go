@@ -32,7 +32,7 @@ func (c *comparison) warn(ctx context.Context, whole, s *strata) error {
 	case s.mix == nil && len(c.a.strata) > 0 && len(c.b.strata) > 0:
 		c.warning("coverage", "nothing can be compared like for like: none of the %s has %d requests on both sides", c.strataName(), rare)
 	case s.mix != nil && s.covered < 0.95:
-		c.warning("coverage", "%s that both sides have are only %s of the requests of one of them: the like-for-like figures are of those", c.strataName(), percent(s.covered))
+		c.warning("coverage", "%s that both sides have are only %s of the requests of one of them: the like-for-like figures are of those%s", c.strataName(), percent(s.covered), c.cameAndWent(s.gone))
 	}
 	if err := c.warnErrors(whole); err != nil {
 		return err
@@ -45,6 +45,30 @@ func (c *comparison) warn(ctx context.Context, whole, s *strata) error {
 		return c.warnMarks(ctx)
 	}
 	return nil
+}
+
+// cameAndWent names a few of what only one side has.
+func (c *comparison) cameAndWent(gone []operation) string {
+	const few = 3
+	var words []string
+	for _, name := range gone[:min(few, len(gone))] {
+		verb := "came"
+		if c.fineA.requestsOf(name) > c.fineB.requestsOf(name) {
+			verb = "went"
+		}
+		title := orNone(name.operation)
+		if name.cohort != "" {
+			title += " of " + name.cohort + " tenants"
+		}
+		words = append(words, title+" "+verb)
+	}
+	if more := len(gone) - few; more > 0 {
+		words = append(words, fmt.Sprintf("and %d more", more))
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return "; " + strings.Join(words, ", ")
 }
 
 func (c *comparison) warnErrors(s *strata) error {
