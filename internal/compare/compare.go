@@ -33,7 +33,7 @@ type Request struct {
 	// Settle is cut out after a mark; a slot if negative. Length is how long a
 	// side of a mark is, an hour if 0.
 	Settle, Length time.Duration
-	Now            time.Time // nothing later is read
+	Now            time.Time // slots that have only just ended then are not read; the zero time: all are
 
 	Level  float64 // confidence; 0 is 0.95
 	Within float64 // margin of sameness, a relative change; 0 is 0.05

@@ -127,7 +127,7 @@ func TestMark(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := compared(t, st, Request{Mark: "index", Settle: -1, Length: 30 * time.Minute, Now: at(epoch + 3600)})
+	r := compared(t, st, Request{Mark: "index", Settle: -1, Length: 30 * time.Minute, Now: at(epoch + 3620)})
 	if r.A.Start != epoch || r.A.End != epoch+1800 || r.B.Start != epoch+1820 || r.B.End != epoch+3600 {
 		t.Errorf("sides %d..%d and %d..%d: want the slot of the mark and one more cut out", r.A.Start-epoch, r.A.End-epoch, r.B.Start-epoch, r.B.End-epoch)
 	}
@@ -150,7 +150,7 @@ func TestMark(t *testing.T) {
 	if len(r.Tenants) != 2 || r.Tenants[0].Tenant != "globex" || !r.Tenants[0].Changed || r.Tenants[1].Changed {
 		t.Errorf("tenants %+v", r.Tenants)
 	}
-	r = compared(t, st, Request{Selection: selection("service", "shop", "operation", "GET /search"), Mark: "index", Settle: -1, Now: at(epoch + 3600), Measures: []string{"p99"}})
+	r = compared(t, st, Request{Selection: selection("service", "shop", "operation", "GET /search"), Mark: "index", Settle: -1, Now: at(epoch + 3620), Measures: []string{"p99"}})
 	if !strings.HasPrefix(r.Sentence, "p99 of GET /search of shop is 3") || !strings.Contains(r.Sentence, " % faster (95 % interval ") {
 		t.Errorf("says %q", r.Sentence)
 	}
@@ -281,7 +281,7 @@ func TestLongerSlots(t *testing.T) {
 	if err := st.PutMark(t.Context(), store.Mark{ID: "m", Name: "deploy", Time: at(epoch + 1810)}); err != nil {
 		t.Fatal(err)
 	}
-	r := compared(t, coarse{st}, Request{Mark: "m", Settle: -1, Length: 30 * time.Minute, Now: at(epoch + 3600)})
+	r := compared(t, coarse{st}, Request{Mark: "m", Settle: -1, Length: 30 * time.Minute, Now: at(epoch + 3620)})
 	if r.Slot != 60 || r.A.Start != epoch || r.A.End != epoch+1800 || r.B.Start != epoch+1920 || r.Verdict != Regression {
 		t.Errorf("slots of %d s, A %+v, B %+v, %s", r.Slot, r.A, r.B, r.Verdict)
 	}
@@ -350,6 +350,9 @@ func TestSeason(t *testing.T) {
 	if !r.Paired || r.Verdict != Regression || !(f.Low <= 1.2 && 1.2 <= f.High) || warned(r, "season") {
 		t.Errorf("paired %v, %s, [%v, %v], %v", r.Paired, r.Verdict, f.Low, f.High, r.Warnings)
 	}
+	if r = compared(t, st, Request{A: window(0, 1800), B: window(86400, 88200), Now: at(epoch + 88120)}); !r.Paired || r.A.End != epoch+1700 || r.B.End != epoch+88100 {
+		t.Errorf("not over yet: paired %v, A to %d, B to %d", r.Paired, r.A.End-epoch, r.B.End-epoch)
+	}
 }
 
 func TestTooLittle(t *testing.T) {
@@ -401,6 +404,7 @@ func TestRefused(t *testing.T) {
 		{Request{A: window(0, 300), B: window(200, 600)}, "overlap"},
 		{Request{A: window(1, 9), B: window(200, 600)}, "slot of 10 s"},
 		{Request{A: window(0, 100)}, "side b is not given"},
+		{Request{A: window(0, 300), B: window(300, 600), Now: at(epoch + 325)}, "side b does not hold a slot"},
 		{Request{Mark: "none"}, `no mark "none"`},
 		{Request{A: window(0, 100), B: window(200, 600), Level: 95}, "confidence of 95"},
 		{Request{A: window(0, 100), B: window(200, 600), Within: 5}, "margin of 5"},

@@ -197,9 +197,11 @@ func (c *comparison) windows(step int64) (a, b span, err error) {
 		wa = Window{time.Unix(at, 0).Add(-length), time.Unix(at, 0)}
 		from := time.Unix(at+step, 0).Add(settle)
 		wb = Window{from, from.Add(length)}
-		if wb.End.After(c.Now) {
-			wb.End = c.Now
-		}
+	}
+	if c.mark == nil && wa.End.Sub(wa.Start) == wb.End.Sub(wb.Start) && wb.Start.Sub(wa.Start)%(24*time.Hour) == 0 {
+		// What has not come of today is not read of another day either.
+		lostA, lostB := wa.End.Sub(c.atLatest(wa.End)), wb.End.Sub(c.atLatest(wb.End))
+		wa.End, wb.End = wa.End.Add(-lostB), wb.End.Add(-lostA)
 	}
 	for _, x := range []struct {
 		field string
@@ -213,9 +215,7 @@ func (c *comparison) windows(step int64) (a, b span, err error) {
 		if x.w.Start.IsZero() || x.w.End.IsZero() {
 			return a, b, query.Invalid(field, "side %s is not given; write it as start/end, such as now-2h/now-1h", x.field)
 		}
-		if !c.Now.IsZero() && x.w.End.After(c.Now) {
-			x.w.End = c.Now
-		}
+		x.w.End = c.atLatest(x.w.End)
 		*x.to = inward(*x.w, step)
 		if x.w.Start.Unix() < 0 {
 			return a, b, query.Invalid(field, "side %s begins before 1970; write a later time", x.field)
@@ -231,6 +231,18 @@ func (c *comparison) windows(step int64) (a, b span, err error) {
 		return a, b, query.Invalid("b", "the sides overlap; write windows that do not")
 	}
 	return a, b, nil
+}
+
+// unfinished is how long ago a slot must have ended for all of it to have come:
+// an observation is seen some 11 s after it was sent.
+const unfinished = 20 * time.Second
+
+// atLatest is t, or when the last slot ended that is complete.
+func (c *comparison) atLatest(t time.Time) time.Time {
+	if last := c.Now.Add(-unfinished); !c.Now.IsZero() && t.After(last) {
+		return last
+	}
+	return t
 }
 
 func (c *comparison) findMark(ctx context.Context) error {
@@ -372,10 +384,7 @@ func (c *comparison) byLabel(ctx context.Context) error {
 		}
 		more = append(more, m)
 	}
-	w := Window{c.Start, c.End}
-	if !c.Now.IsZero() && w.End.After(c.Now) {
-		w.End = c.Now
-	}
+	w := Window{c.Start, c.atLatest(c.End)}
 	if !w.End.After(w.Start) {
 		return query.Invalid("end", "end is not after start; write a later end or an earlier start")
 	}
