@@ -214,7 +214,7 @@ test('a mark leads to its before and after', async ({ page }) => {
   await expect(page).toHaveURL(new RegExp(`/services/${t.service}/marks/${mark.id}`));
   await expect(page.getByRole('heading', { name: 'new index' })).toBeVisible();
   await expect(page.getByText('4f2a91c')).toBeVisible();
-  const cuts = [at - 300, at].map((start) => page.waitForResponse((r) => new RegExp(`/breakdown\\?.*start=${start}&`).test(r.url())));
+  const cuts = [at - 300, at].map((start) => page.waitForResponse((r) => r.url().includes('/breakdown?') && r.url().includes(`start=${start}&`) && r.url().includes(`end=${start + 300}`)));
   await page.getByRole('button', { name: '5 min', exact: true }).click();
   await expect(page).toHaveURL(/around=5m/);
   // The breakdown is of the very same windows, not widened across the mark.
