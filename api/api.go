@@ -197,23 +197,6 @@ type NearestSeries struct {
 	Distribution *DistributionGroup `json:"distribution,omitempty"`
 }
 
-// TenantsResponse answers GET /api/v1/tenants?family&match&start&end&sort&search&offset&limit.
-type TenantsResponse struct {
-	Range
-	Total   int      `json:"total"` // tenants that match the search
-	Tenants []Tenant `json:"tenants"`
-}
-
-type Tenant struct {
-	Name      string           `json:"name"`
-	Requests  uint64           `json:"requests"`
-	Share     Float            `json:"share"` // of all requests
-	Errors    uint64           `json:"errors"`
-	Mean      Float            `json:"mean"`
-	Quantiles map[string]Float `json:"quantiles"`
-	Error     Float            `json:"error"`
-}
-
 // Mark is a named moment. POST /api/v1/marks takes one (time defaults to now,
 // id is given by the server) and answers it; GET /api/v1/marks?start&end lists
 // them; DELETE /api/v1/marks/{id} removes one.
@@ -226,6 +209,34 @@ type Mark struct {
 	User        string `json:"user,omitempty"`
 	Description string `json:"description,omitempty"`
 	Link        string `json:"link,omitempty"`
+	// Verdict is what changed at the mark, as soon as that was judged; the server
+	// gives it.
+	Verdict *MarkVerdict `json:"verdict,omitempty"`
+}
+
+// MarkVerdict is what was found by comparing before and after a mark, without
+// being asked. Services are those with requests on both sides, regressions first.
+type MarkVerdict struct {
+	// State is waiting (too little time has passed), early (judged on what
+	// there is of the time after, as intervals that hold at every look) or final.
+	State    string           `json:"state"`
+	Judged   Float            `json:"judged"` // when, Unix seconds; null while waiting
+	Next     Float            `json:"next"`   // when it is judged again, Unix seconds; null if final
+	Window   int64            `json:"window"` // seconds a side, at most
+	Verdict  string           `json:"verdict,omitempty"`
+	Sentence string           `json:"sentence,omitempty"`
+	Services []ServiceVerdict `json:"services"`
+}
+
+// ServiceVerdict is what changed of one service at a mark.
+type ServiceVerdict struct {
+	Service  string `json:"service"`
+	Verdict  string `json:"verdict"` // as CompareResponse.Verdict
+	Sentence string `json:"sentence"`
+	// Measures are p50, p95, p99 and errors; Operations those that changed.
+	Measures   []CompareMeasure `json:"measures"`
+	Operations []CompareRow     `json:"operations"`
+	Warnings   []CompareWarning `json:"warnings"`
 }
 
 type MarksResponse struct {

@@ -31,6 +31,66 @@ type CompareResponse struct {
 	Operations []CompareRow     `json:"operations"`
 	Tenants    []CompareRow     `json:"tenants"`
 	Warnings   []CompareWarning `json:"warnings"`
+	// Unit is seconds, bytes or empty; Per is request when the figures of a
+	// family of numbers are for each request of the service.
+	Unit string `json:"unit"`
+	Per  string `json:"per,omitempty"`
+	// Live says that the intervals hold at every look, not only at the last.
+	Live bool `json:"live"`
+	// Whole is the test of the whole distributions; absent for numbers.
+	Whole *CompareWhole `json:"whole,omitempty"`
+	// Curve and Heat are given when include names them.
+	Curve *CompareCurve `json:"curve,omitempty"`
+	Heat  *CompareHeat  `json:"heat,omitempty"`
+}
+
+// CompareWhole says whether the two distributions are the same, by permuting
+// blocks of slots.
+type CompareWhole struct {
+	Test      string `json:"test"` // energy
+	P         Float  `json:"p"`
+	Resamples int    `json:"resamples"`
+	Block     int    `json:"block"`   // slots a block
+	Verdict   string `json:"verdict"` // different, no evidence, too little data
+	Sentence  string `json:"sentence"`
+}
+
+// CompareCurve draws both distributions. Shares are of requests up to and
+// including Values; the ratio B/A of quantiles has a band that holds at all of
+// Ps at once. Like for like where that was possible.
+type CompareCurve struct {
+	LikeForLike bool    `json:"like_for_like"`
+	Values      []Float `json:"values"` // ascending, bucket bounds
+	A           []Float `json:"a"`      // shares
+	B           []Float `json:"b"`
+	Ps          []Float `json:"ps"`
+	QuantilesA  []Float `json:"quantiles_a"`
+	QuantilesB  []Float `json:"quantiles_b"`
+	Ratio       []Float `json:"ratio"`
+	Low         []Float `json:"low"`
+	High        []Float `json:"high"`
+}
+
+// CompareHeat is where requests went: per column and row the share of the
+// column's requests less what side A leads one to expect there: A's slot of
+// the same time if the sides are paired, else all of side A. So the columns of
+// side A show how much it differs from itself.
+type CompareHeat struct {
+	Expected string              `json:"expected"` // slot, or side
+	Step     int64               `json:"step"`
+	Bounds   []Float             `json:"bounds"` // rows as in HeatmapResponse
+	Columns  []CompareHeatColumn `json:"columns"`
+	Max      Float               `json:"max"` // greatest absolute difference
+}
+
+// CompareHeatColumn is one step of a side. Rows and Differences run in
+// parallel, rows ascending, sparse.
+type CompareHeatColumn struct {
+	Side        string  `json:"side"` // a or b
+	Start       int64   `json:"start"`
+	Requests    uint64  `json:"requests"`
+	Rows        []int   `json:"rows"`
+	Differences []Float `json:"differences"`
 }
 
 // CompareSide is one side, as far as it was used.

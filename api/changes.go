@@ -1,0 +1,55 @@
+package api
+
+// ChangesResponse answers GET /api/v1/changes?match&start&end&operations&status:
+// moments at which the distribution of a service's or an operation's requests
+// changed, found without being told where to look. The same data and range give
+// the same answer.
+type ChangesResponse struct {
+	Range
+	Slot     int64    `json:"slot"`     // seconds; the moment is never known closer
+	Searched int      `json:"searched"` // series that were searched
+	Changes  []Change `json:"changes"`  // by time
+	Notes    []string `json:"notes"`
+}
+
+// Change is a change point. It concerns a service, or one of its operations.
+type Change struct {
+	// ID stays the same while the moment found stays within its interval.
+	ID        string `json:"id"`
+	Time      Float  `json:"time"` // Unix seconds
+	Low       Float  `json:"low"`  // interval of the moment, 95 %
+	High      Float  `json:"high"`
+	Service   string `json:"service"`
+	Operation string `json:"operation,omitempty"`
+	P         Float  `json:"p"` // of the whole distribution, adjusted for all that was searched
+	// Before and After are the stretches around the moment that are alike in
+	// themselves; Measures (p50, p95, p99, errors) compare them.
+	Before   Range            `json:"before"`
+	After    Range            `json:"after"`
+	Measures []CompareMeasure `json:"measures"`
+	Verdict  string           `json:"verdict"` // as CompareResponse.Verdict
+	Sentence string           `json:"sentence"`
+	// Status is new, confirmed or dismissed; Mark is the id of the mark that a
+	// confirmed one became.
+	Status string `json:"status"`
+	Mark   string `json:"mark,omitempty"`
+	// Near are marks close enough to be the cause, the nearest first.
+	Near []Mark `json:"near"`
+	// Operations are those of the service that changed at the same moment, the
+	// most changed first; only of a change of the service.
+	Operations []string `json:"operations,omitempty"`
+}
+
+// ChangeDecision is what POST /api/v1/changes takes: the change as it was
+// answered, and what is thought of it. A confirmed one becomes a mark.
+type ChangeDecision struct {
+	ID          string `json:"id"`
+	Time        Float  `json:"time"`
+	Low         Float  `json:"low"`
+	High        Float  `json:"high"`
+	Service     string `json:"service"`
+	Operation   string `json:"operation,omitempty"`
+	Status      string `json:"status"`         // confirmed, dismissed, or new to take it back
+	Name        string `json:"name,omitempty"` // of the mark
+	Description string `json:"description,omitempty"`
+}
