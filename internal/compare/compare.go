@@ -34,6 +34,16 @@ type Request struct {
 	// side of a mark is, an hour if 0.
 	Settle, Length time.Duration
 	Now            time.Time // slots that have only just ended then are not read; the zero time: all are
+	// Days, if above 0, makes side A of the same hours of that many earlier days
+	// that are Like those of B: A is then left out. 0 with a Like is DefaultDays.
+	Days int
+	// Like says which days: LikeDay, LikeWeekday (if empty) or LikeWorkday.
+	Like string
+	// Zone is whose clocks say what the same time of another day is; UTC if nil.
+	Zone *time.Location
+	// Per is query.PerRequest, or empty: the increase of a counter, or the sum of
+	// a distribution, is then judged for each request of the service.
+	Per string
 
 	Level  float64 // confidence; 0 is 0.95
 	Within float64 // margin of sameness, a relative change; 0 is 0.05
@@ -44,6 +54,18 @@ type Request struct {
 	// is called by several goroutines at once.
 	Target func(service, operation string) float64
 }
+
+// Days that are like another one.
+const (
+	LikeDay     = "day"     // the days before
+	LikeWeekday = "weekday" // the same day of the weeks before: Mondays before a Monday
+	// LikeWorkday is the working days before, Monday to Friday; of a Saturday or
+	// Sunday the same day of the weeks before.
+	LikeWorkday = "workday"
+)
+
+// DefaultDays is how many earlier days make side A unless said otherwise.
+const DefaultDays = 4
 
 // Verdicts.
 const (
