@@ -1,0 +1,138 @@
+// What the plots over time share: the frame of a uPlot whose plot lines up with
+// the heatmap's, the drag that zooms, the cursor that several charts share, and
+// its keys.
+
+import uPlot from 'uplot';
+import { token } from './tokens';
+
+export interface Frame {
+  start: number;
+  end: number;
+  step: number; // seconds a value
+  width: number;
+  height: number;
+  left: number; // width of the value axis
+  ticks: { t: number; text: string }[];
+  showTimes: boolean;
+}
+
+export interface FrameOptions {
+  /** As it is now: read again at each drawing. */
+  frame: () => Frame;
+  tick: (v: number) => string;
+  /** The least distance of two ticks of the value axis. */
+  space: number;
+  range: uPlot.Range.Function;
+  zoom?: (start: number, end: number) => void;
+  series: uPlot.Series[];
+  ready: (u: uPlot) => void;
+  draw: (u: uPlot) => void;
+}
+
+/** The options of a plot in its frame; series are those beside the time. */
+export function framed({ frame, tick, space, range, zoom, series, ready, draw }: FrameOptions): uPlot.Options {
+  const { width, height, left, showTimes } = frame();
+  const axis = {
+    stroke: token('--muted'), font: '12px "Inter Variable", system-ui, sans-serif', grid: { stroke: token('--grid'), width: 1 }, ticks: { show: false },
+  };
+  const name = (u: uPlot, t: number) => {
+    const f = frame();
+    return u.valToPos(t, 'x') > f.width - left - 16 ? '' : (f.ticks.find((k) => k.t === t)?.text ?? '');
+  };
+  return {
+    width,
+    height,
+    padding: [6, 0, 0, 0],
+    legend: { show: false },
+    cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false }, focus: { prox: -1 } },
+    scales: { x: { time: false, auto: false, range: () => [frame().start, frame().end] }, y: { range } },
+    axes: [
+      { ...axis, size: showTimes ? 26 : 4, gap: 6, splits: () => frame().ticks.map((t) => t.t), values: (u, splits) => splits.map((t) => (showTimes ? name(u, t) : '')) },
+      { ...axis, size: left, gap: 8, space, values: (_u, vs) => vs.map(tick) },
+    ],
+    series: [{}, ...series],
+    hooks: { ready: [ready], setSelect: [(u) => selected(u, frame().step, zoom)], draw: [draw] },
+  };
+}
+
+// What was dragged over, widened to whole steps.
+function selected(u: uPlot, step: number, zoom?: (start: number, end: number) => void): void {
+  if (u.select.width < 5) return;
+  const a = u.posToVal(u.select.left, 'x');
+  const b = u.posToVal(u.select.left + u.select.width, 'x');
+  u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+  zoom?.(Math.floor(a / step) * step, Math.ceil(b / step) * step);
+}
+
+/** Draws a line from top to bottom at each of these moments that is in sight. */
+export function uprights(u: uPlot, times: number[], strokes: (readonly [colour: string, width: number])[]): void {
+  for (const t of times) {
+    const x = Math.round(u.valToPos(t, 'x', true)) + 0.5;
+    if (x < u.bbox.left || x > u.bbox.left + u.bbox.width + 1) continue;
+    for (const [colour, width] of strokes) {
+      u.ctx.strokeStyle = colour;
+      u.ctx.lineWidth = width * devicePixelRatio;
+      u.ctx.beginPath();
+      u.ctx.moveTo(x, u.bbox.top);
+      u.ctx.lineTo(x, u.bbox.top + u.bbox.height);
+      u.ctx.stroke();
+    }
+  }
+}
+
+/** A plot that is there from one build to the next, and the pointer over it. */
+export class Plot {
+  of: uPlot | undefined;
+  /** Under the pointer uPlot's own cursor is the exact one. */
+  inside = false;
+
+  /** Makes the plot, empty; its data are set after. Returns what takes it away. */
+  build(options: uPlot.Options, host: HTMLElement): () => void {
+    const p = new uPlot(options, options.series.map(() => []) as unknown as uPlot.AlignedData, host);
+    this.of = p;
+    return () => {
+      this.of = undefined;
+      p.destroy();
+    };
+  }
+
+  set(data: uPlot.AlignedData, { width, height, start, end }: Pick<Frame, 'width' | 'height' | 'start' | 'end'>): void {
+    const p = this.of;
+    if (!p) return;
+    if (p.width !== width || p.height !== height) p.setSize({ width, height });
+    p.setData(data);
+    p.setScale('x', { min: start, max: end });
+  }
+
+  /** The moment the pointer is at; null beside the plot. */
+  move(e: PointerEvent): number | null {
+    if (!this.of) return null;
+    const r = this.of.over.getBoundingClientRect();
+    const px = e.clientX - r.left;
+    this.inside = px >= 0 && px <= r.width;
+    return this.inside ? this.of.posToVal(px, 'x') : null;
+  }
+
+  /** Puts the cursor where another chart, or a key, has it. */
+  place(cursor: number | null, { start, end }: Pick<Frame, 'start' | 'end'>, p = this.of): void {
+    if (!p) return;
+    if (cursor == null || cursor < start || cursor > end) p.setCursor({ left: -10, top: -10 });
+    else if (!this.inside) p.setCursor({ left: p.valToPos(cursor, 'x'), top: 0 });
+  }
+}
+
+/** The step that holds the moment; −1 outside. */
+export function stepAt(cursor: number | null, times: number[], step: number): number {
+  if (cursor == null || !times.length) return -1;
+  const i = Math.floor((cursor - times[0]) / step);
+  return i >= 0 && i < times.length ? i : -1;
+}
+
+/** Which of n steps a key leads to from one, −1 for none; undefined if it is no key of the cursor, null if it lets go of it. */
+export function stepByKey(e: Pick<KeyboardEvent, 'key' | 'shiftKey' | 'metaKey' | 'ctrlKey' | 'altKey'>, at: number, n: number): number | null | undefined {
+  if (e.metaKey || e.ctrlKey || e.altKey || !n) return undefined;
+  const by = e.shiftKey ? 10 : 1;
+  const to: Record<string, number> = { ArrowLeft: (at < 0 ? n : at) - by, ArrowRight: at < 0 ? 0 : at + by, Home: 0, End: n - 1 };
+  if (e.key === 'Escape') return at < 0 ? undefined : null;
+  return e.key in to ? Math.max(0, Math.min(n - 1, to[e.key])) : undefined;
+}
