@@ -47,6 +47,11 @@ type Request struct {
 
 	Level  float64 // confidence; 0 is 0.95
 	Within float64 // margin of sameness, a relative change; 0 is 0.05
+	// Live asks for intervals that hold at every look, not only at the last.
+	Live bool
+	// Include names what is answered beside the measures: IncludeCurve, IncludeHeat.
+	Include     []string
+	Width, Rows int // the most columns of a side of the heat, and its rows; 0 is 240, and 120
 	// Measures to judge; all if empty.
 	Measures []string
 	Limit    int // rows of each list; 0 is 20
@@ -123,6 +128,9 @@ func (r *Request) check() error {
 	if r.Target == nil {
 		r.Target = func(string, string) float64 { return query.DefaultApdexT }
 	}
+	if err := r.checkMore(); err != nil {
+		return err
+	}
 	return checkMeasures(r.Measures)
 }
 
@@ -152,10 +160,10 @@ func Compare(ctx context.Context, st store.Store, r Request) (*api.CompareRespon
 	if err := c.sides(ctx); err != nil {
 		return nil, err
 	}
-	c.opts = stat.Options{Level: r.Level, Paired: c.paired}
+	c.opts = stat.Options{Level: r.Level, Paired: c.paired, Live: c.live()}
 	c.out = &api.CompareResponse{
 		Family: r.Family, Of: c.of, A: c.a.api(), B: c.b.api(), Label: r.Label, Paired: c.paired, Slot: c.step,
-		Level: api.Float(r.Level), Within: api.Float(r.Within),
+		Level: api.Float(r.Level), Within: api.Float(r.Within), Live: r.Live,
 		Operations: []api.CompareRow{}, Tenants: []api.CompareRow{}, Warnings: []api.CompareWarning{},
 	}
 	if m := c.mark; m != nil {
@@ -177,6 +185,9 @@ func Compare(ctx context.Context, st store.Store, r Request) (*api.CompareRespon
 	}
 	c.out.Covered, c.out.Strata, c.out.StrataBy = api.Float(strata.covered), strata.compared, c.strataLabels()
 	if err := c.judge(whole, strata); err != nil {
+		return nil, err
+	}
+	if err := c.more(whole, strata); err != nil {
 		return nil, err
 	}
 	if err := c.operations(whole); err != nil {

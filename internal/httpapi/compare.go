@@ -23,6 +23,14 @@ type compareInput struct {
 	Level    List     `query:"level" doc:"confidence of intervals, between 0.5 and 1; 0.95 unless said otherwise"`
 	Within   List     `query:"within" doc:"relative change that is still the same; 0.05 unless said otherwise"`
 	Measures List     `query:"measures" doc:"what to judge: p50, p75, p90, p95, p99, p99.9, mean, errors, apdex; all unless said otherwise"`
+	Live     Bool     `query:"live" doc:"intervals that hold however often the comparison is looked at while data comes in"`
+	Include  List     `query:"include" doc:"what to answer besides: curve (both distributions and the ratio of their quantiles), heat (where requests went)"`
+	Width    Int      `query:"width" doc:"columns of a side of the heat, at most 2000; 240 unless said otherwise"`
+	Rows     Int      `query:"rows" doc:"rows of the heat, at most 640; 120 unless said otherwise"`
+	Per      string   `query:"per" doc:"request: the increase of a counter, or the sum of a distribution, for each request of the service"`
+	Days     Int      `query:"days" doc:"how many earlier days side A is made of, at the hours of b; a is then left out; 4 if like is given"`
+	Like     string   `query:"like" doc:"which earlier days: day, weekday (of the weeks before) or workday; weekday if days is given"`
+	TZ       string   `query:"tz" doc:"time zone whose clocks say what the same time of another day is, such as Europe/Berlin; UTC unless said otherwise"`
 	Limit    Int      `query:"limit" doc:"operations and tenants to list, at most 500 each; 20 unless said otherwise"`
 }
 
@@ -38,7 +46,7 @@ func (s *server) compare(ctx context.Context, in *compareInput) (*api.CompareRes
 	}
 	r := compare.Request{Selection: sel, Mark: in.Mark, Label: strings.TrimSpace(in.Label), Now: now, Settle: -1}
 	if in.Mark != "" {
-		for field, v := range map[string]string{"a": in.A, "b": in.B, "label": in.Label} {
+		for field, v := range map[string]string{"a": in.A, "b": in.B, "label": in.Label, "days": string(in.Days), "like": in.Like} {
 			if v != "" {
 				return nil, query.Invalid(field, "a mark says what the sides are; leave %s out, or the mark", field)
 			}
@@ -48,7 +56,11 @@ func (s *server) compare(ctx context.Context, in *compareInput) (*api.CompareRes
 	case in.Label != "":
 		r.ValueA, r.ValueB = in.A, in.B
 	case in.Mark == "":
-		if r.A, err = parseWindow("a", in.A, now); err != nil {
+		if in.earlier() {
+			if in.A != "" {
+				return nil, query.Invalid("a", "days and like say what side A is; leave a out, or them")
+			}
+		} else if r.A, err = parseWindow("a", in.A, now); err != nil {
 			return nil, err
 		}
 		if r.B, err = parseWindow("b", in.B, now); err != nil {
@@ -81,6 +93,9 @@ func (s *server) compare(ctx context.Context, in *compareInput) (*api.CompareRes
 	if r.Limit, err = in.Limit.Parse("limit"); err != nil {
 		return nil, err
 	}
+	if err := in.more(&r); err != nil {
+		return nil, err
+	}
 	set, err := s.targets.All(ctx)
 	if err != nil {
 		return nil, err
@@ -90,6 +105,34 @@ func (s *server) compare(ctx context.Context, in *compareInput) (*api.CompareRes
 		return t
 	}
 	return compare.Compare(ctx, s.Store, r)
+}
+
+// earlier says that side A is of earlier days.
+func (in *compareInput) earlier() bool { return in.Days != "" || in.Like != "" }
+
+// more reads what further is asked.
+func (in *compareInput) more(r *compare.Request) (err error) {
+	if in.earlier() && in.Label != "" {
+		return query.Invalid("days", "values of a label are of the same range; leave days and like out, or label")
+	}
+	if r.Live, err = in.Live.Parse("live"); err != nil {
+		return err
+	}
+	if r.Include, err = in.Include.Names("include"); err != nil {
+		return err
+	}
+	if r.Width, err = in.Width.Parse("width"); err != nil {
+		return err
+	}
+	if r.Rows, err = in.Rows.Parse("rows"); err != nil {
+		return err
+	}
+	if r.Days, err = in.Days.Parse("days"); err != nil {
+		return err
+	}
+	r.Like, r.Per = in.Like, in.Per
+	r.Zone, err = query.Zone("tz", in.TZ)
+	return err
 }
 
 // parseWindow reads start/end.

@@ -57,12 +57,7 @@ func Heatmap(ctx context.Context, st store.Store, r HeatmapRequest) (*api.Heatma
 	if len(points) == 0 {
 		return out, nil
 	}
-	var rows rower
-	if slices.ContainsFunc(points, func(p store.MergedPoint) bool { return p.Hist.Schema == hist.Explicit }) {
-		rows = newExplicitRows(points, r.Rows)
-	} else {
-		rows = newExponentialRows(points, r.Rows)
-	}
+	rows := newRows(points, r.Rows)
 	bounds := rows.bounds()
 	out.Bounds = make([]api.Float, len(bounds))
 	for i, b := range bounds {
