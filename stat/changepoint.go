@@ -1,0 +1,128 @@
+package stat
+
+import (
+	"math"
+)
+
+// ChangeOptions say what counts as a change point. The zero value works.
+type ChangeOptions struct {
+	// Alpha is the probability of finding anything in a series without a
+	// change; 0 stands for 0.05.
+	Alpha float64
+	// Least is the fewest slots between changes, and before the first and after
+	// the last; 0 stands for 10, or for a twentieth of a shorter sequence of
+	// numbers, at least 4.
+	Least int
+	// Most is how many changes are found at most; 0 stands for 20.
+	Most int
+	// Season is the length of a season in slots, 0 for none: what depends on
+	// the time of day is taken out before, if there are three of them or more.
+	Season int
+}
+
+const (
+	defaultAlpha  = 0.05
+	defaultLeast  = 10
+	defaultMost   = 20
+	leastSeasons  = 3
+	leastOfValues = 4
+)
+
+// ChangePoint is a moment at which a distribution changed.
+type ChangePoint struct {
+	// At is the first slot after the change. The change lies in [Low, High]
+	// with a confidence of 95 %: Low is the least first slot, High the greatest.
+	At, Low, High int
+	// P is the probability of finding a change as clear anywhere in a series
+	// as long that has none.
+	P float64
+	// Where on the value axis it is clearest: a share Before of observations
+	// was above Value between the change before and this one, and After between
+	// this one and the next. For numbers, Value is NaN and Before and After are
+	// the means of that column.
+	Value, Before, After float64
+	// Column is the column of numbers in which it is clearest, 0 otherwise.
+	Column int
+}
+
+func (o ChangeOptions) check(slots int) (ChangeOptions, error) {
+	if o.Alpha == 0 {
+		o.Alpha = defaultAlpha
+	}
+	if o.Most == 0 {
+		o.Most = defaultMost
+	}
+	switch {
+	case !(o.Alpha > 0 && o.Alpha < 1):
+		return o, invalidf("false alarm rate %v, want one between 0 and 1", o.Alpha)
+	case o.Least < 0:
+		return o, invalidf("%d slots between changes at least", o.Least)
+	case o.Most < 0:
+		return o, invalidf("%d changes at most", o.Most)
+	case o.Season < 0:
+		return o, invalidf("a season of %d slots", o.Season)
+	}
+	return o, nil
+}
+
+// ChangePoints finds the moments at which a series' distribution changed,
+// without being told where to look. They are in order of time, none if there
+// is none. The same series gives the same answer.
+//
+// A slot is seen through the shares of its observations above quantiles of the
+// whole series, from the 10th percentile to the 99.9th: so a change of the
+// slowest alone is as visible as one of the median, values far out weigh no
+// more than others, and a share is cut at five standard deviations lest a lone
+// slot be taken for a change. Candidates are the splits with the greatest
+// contrast over intervals of many lengths (seeded binary segmentation: Kovács,
+// Bühlmann, Li & Munk 2023, Biometrika 110). A candidate stays if the shares
+// are far more likely with it than without, both times under noise that
+// persists as much as suits best: the same first-order autoregressions under
+// noise by which sides are compared, averaged over what their parameters may
+// be. So a sequence that wanders is not taken for one that jumps. How much more
+// likely it must be was measured, see benchmarks/results. The interval of the
+// moment holds what the likelihood ratio does not reject (Eo & Morley 2015,
+// Quantitative Economics 6).
+func ChangePoints(s *Series, o ChangeOptions) ([]ChangePoint, error) {
+	if s == nil {
+		return nil, invalidf("no series")
+	}
+	o, err := o.check(s.Slots())
+	if err != nil {
+		return nil, err
+	}
+	if o.Least == 0 {
+		o.Least = defaultLeast
+	}
+	if s.occupied < 2*o.Least || s.total == 0 {
+		return nil, nil
+	}
+	return newChangeSearch(viewsOf(s, o), s.Slots(), o).find(), nil
+}
+
+// ChangePointsOf is ChangePoints for numbers: one row per slot or run, with as
+// many columns in each. NaN is a value that is missing. Columns are taken by
+// their ranks.
+func ChangePointsOf(rows [][]float64, o ChangeOptions) ([]ChangePoint, error) {
+	o, err := o.check(len(rows))
+	if err != nil {
+		return nil, err
+	}
+	if o.Least == 0 {
+		o.Least = max(leastOfValues, min(defaultLeast, len(rows)/20))
+	}
+	for i, row := range rows {
+		if len(row) != len(rows[0]) || len(row) == 0 {
+			return nil, invalidf("row %d has %d numbers, the first has %d", i, len(row), len(rows[0]))
+		}
+		for _, v := range row {
+			if math.IsInf(v, 0) {
+				return nil, invalidf("row %d has %v", i, v)
+			}
+		}
+	}
+	if len(rows) < 2*o.Least {
+		return nil, nil
+	}
+	return newChangeSearch(viewsOfRows(rows, o), len(rows), o).find(), nil
+}

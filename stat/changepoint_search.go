@@ -1,0 +1,313 @@
+package stat
+
+import (
+	"math"
+	"slices"
+)
+
+const (
+	// Candidates that do not pay by themselves are added so many at a time: a
+	// pulse needs two.
+	ahead = 3
+	// What the log likelihood must gain is gainBase + gainSlope·ln(1/alpha),
+	// measured; see Gain in the calibration.
+	gainBase  = 5.0
+	gainSlope = 1.0
+)
+
+// changeSearch finds change points in views of one series.
+type changeSearch struct {
+	views []view
+	n     int
+	o     ChangeOptions
+	sp    *spectrum
+	sumX  [][]float64 // per view, cumulative: sumX[t] is of slots before t
+	sumW  [][]float64
+	grown [][]float64 // per persistence: variance of the sum of n slots
+}
+
+func newChangeSearch(views []view, n int, o ChangeOptions) *changeSearch {
+	c := &changeSearch{views: views, n: n, o: o, sp: newSpectrum(n)}
+	for _, v := range views {
+		c.sumX, c.sumW = append(c.sumX, cumulative(v.x)), append(c.sumW, cumulative(v.w))
+	}
+	for _, phi := range persistence {
+		g := make([]float64, n+1)
+		power := 1.0
+		for i := 1; i <= n; i++ {
+			power *= phi
+			m := float64(i)
+			g[i] = m*(1+phi)/(1-phi) - 2*phi*(1-power)/sq(1-phi)
+		}
+		c.grown = append(c.grown, g)
+	}
+	return c
+}
+
+func cumulative(x []float64) []float64 {
+	sum := make([]float64, len(x)+1)
+	for i, v := range x {
+		sum[i+1] = sum[i] + v
+	}
+	return sum
+}
+
+// noise is what remains of a view when its levels between changes are taken
+// out.
+type noise struct {
+	evidence float64   // log likelihood, averaged over models
+	sum      []float64 // variance of the sum of so many slots
+}
+
+// noiseOf needs the bounds of stretches, 0 and n included. The variance of sums
+// is left out unless asked for.
+func (c *changeSearch) noiseOf(k int, bounds []int, sums bool) noise {
+	v := &c.views[k]
+	r := make([]float64, c.n)
+	for i := 1; i < len(bounds); i++ {
+		from, to := bounds[i-1], bounds[i]
+		level := c.level(k, from, to)
+		for t := from; t < to; t++ {
+			r[t] = v.x[t] - v.w[t]*level
+		}
+	}
+	z := c.sp.cosines(r)
+	power := make([]float64, len(c.sp.edges)-1)
+	whole := 0.0
+	for b := range power {
+		for _, x := range z[c.sp.edges[b]:c.sp.edges[b+1]] {
+			power[b] += x * x
+		}
+		whole += power[b]
+	}
+	if !(whole > 1e-12) {
+		return noise{evidence: math.Inf(1), sum: make([]float64, c.n+1)}
+	}
+	logs := make([]float64, models)
+	unit := make([]float64, models) // the variance
+	m := float64(c.n - 1)
+	for i, model := range c.sp.power {
+		q := 0.0
+		for b, p := range power {
+			q += p / model[b]
+		}
+		unit[i] = q / m
+		logs[i] = -0.5 * (m*math.Log(q) + c.sp.logs[i])
+	}
+	top := slices.Max(logs)
+	total := 0.0
+	for i := range logs {
+		prior := independent
+		if i > 0 {
+			prior = (1 - independent) / float64(models-1)
+		}
+		logs[i] = prior * math.Exp(logs[i]-top)
+		total += logs[i]
+	}
+	out := noise{evidence: top + math.Log(total)}
+	if !sums {
+		return out
+	}
+	out.sum = make([]float64, c.n+1)
+	white, i := logs[0]*unit[0], 1
+	for h := range persistence {
+		part := 0.0
+		for _, share := range signal {
+			white += logs[i] * unit[i] * (1 - share)
+			part += logs[i] * unit[i] * share
+			i++
+		}
+		part /= total
+		for m, g := range c.grown[h] {
+			out.sum[m] += part * g
+		}
+	}
+	white /= total
+	for m := range out.sum {
+		out.sum[m] += white * float64(m)
+	}
+	return out
+}
+
+// level is the mean of a view from a slot up to another.
+func (c *changeSearch) level(k, from, to int) float64 {
+	w := c.sumW[k][to] - c.sumW[k][from]
+	if !(w > 0) {
+		return 0
+	}
+	return (c.sumX[k][to] - c.sumX[k][from]) / w
+}
+
+// contrast is the square of the difference of levels before and after at, in
+// units of its variance.
+func (c *changeSearch) contrast(k int, sum []float64, from, at, to int) float64 {
+	x, w := c.sumX[k], c.sumW[k]
+	wl, wr := w[at]-w[from], w[to]-w[at]
+	if !(wl > 0 && wr > 0) {
+		return 0
+	}
+	d := (x[at]-x[from])/wl - (x[to]-x[at])/wr
+	l, r := sum[at-from], sum[to-at]
+	variance := l/(wl*wl) + r/(wr*wr) - (sum[to-from]-l-r)/(wl*wr)
+	if !(variance > 0) {
+		return 0
+	}
+	return d * d / variance
+}
+
+// best is the split of a stretch with the greatest contrast in any interval
+// within it; at is 0 if none can be made.
+func (c *changeSearch) best(noises []noise, from, to int) (at int, most float64) {
+	for k := range c.views {
+		least, sum := c.views[k].least, noises[k].sum
+		look := func(lo, hi int) {
+			for t := lo + least; t <= hi-least; t++ {
+				if z := c.contrast(k, sum, lo, t, hi); z > most {
+					at, most = t, z
+				}
+			}
+		}
+		length := float64(to - from)
+		for ; length >= float64(2*least); length /= math.Sqrt2 {
+			size := int(length)
+			steps := 2*int(math.Ceil(float64(to-from)/length)) - 1
+			for i := range steps {
+				lo := from
+				if steps > 1 {
+					lo += i * (to - from - size) / (steps - 1)
+				}
+				look(lo, lo+size)
+			}
+		}
+	}
+	return at, most
+}
+
+func (c *changeSearch) noises(bounds []int, sums bool) []noise {
+	out := make([]noise, len(c.views))
+	for k := range out {
+		out[k] = c.noiseOf(k, bounds, sums)
+	}
+	return out
+}
+
+// gain is by how much the log likelihood of any view is greater.
+func gain(more, less []noise) (most float64, view int) {
+	most = math.Inf(-1)
+	for k := range more {
+		if g := more[k].evidence - less[k].evidence; g > most {
+			most, view = g, k
+		}
+	}
+	return most, view
+}
+
+func (c *changeSearch) need() float64 { return gainBase + gainSlope*math.Log(1/c.o.Alpha) }
+
+func (c *changeSearch) find() []ChangePoint {
+	if len(c.views) == 0 {
+		return nil
+	}
+	bounds := []int{0, c.n}
+	now := c.noises(bounds, true)
+	kept, base := bounds, now
+	for tried := 0; tried < ahead && len(bounds)-1 <= c.o.Most; {
+		at, most := 0, 0.0
+		for i := 1; i < len(bounds); i++ {
+			if t, z := c.best(now, bounds[i-1], bounds[i]); z > most {
+				at, most = t, z
+			}
+		}
+		if at == 0 {
+			break
+		}
+		bounds = slices.Insert(slices.Clone(bounds), position(bounds, at), at)
+		now = c.noises(bounds, true)
+		tried++
+		if g, _ := gain(now, base); g >= float64(tried)*c.need() {
+			kept, base, tried = bounds, now, 0
+		}
+	}
+	return c.describe(c.prune(c.refine(kept, base)))
+}
+
+func position(bounds []int, at int) int {
+	i, _ := slices.BinarySearch(bounds, at)
+	return i
+}
+
+// refine moves each change to where it is clearest between its neighbours.
+func (c *changeSearch) refine(bounds []int, noises []noise) []int {
+	bounds = slices.Clone(bounds)
+	for range 2 {
+		for i := 1; i < len(bounds)-1; i++ {
+			at, most := bounds[i], 0.0
+			for k := range c.views {
+				least := c.views[k].least
+				for t := bounds[i-1] + least; t <= bounds[i+1]-least; t++ {
+					if z := c.contrast(k, noises[k].sum, bounds[i-1], t, bounds[i+1]); z > most {
+						at, most = t, z
+					}
+				}
+			}
+			bounds[i] = at
+		}
+	}
+	return bounds
+}
+
+// found is a change with what it gains.
+type found struct {
+	bounds []int
+	gains  []float64 // of bounds[1], …
+	views  []int
+	noises []noise
+}
+
+// prune leaves out the weakest changes until each gains enough beside the
+// others.
+func (c *changeSearch) prune(bounds []int) found {
+	for {
+		f := found{bounds: bounds, noises: c.noises(bounds, true)}
+		weakest, least := 0, math.Inf(1)
+		for i := 1; i < len(bounds)-1; i++ {
+			g, k := gain(f.noises, c.noises(slices.Delete(slices.Clone(bounds), i, i+1), false))
+			f.gains, f.views = append(f.gains, g), append(f.views, k)
+			if g < least {
+				weakest, least = i, g
+			}
+		}
+		if weakest == 0 || least >= c.need() {
+			return f
+		}
+		bounds = slices.Delete(slices.Clone(bounds), weakest, weakest+1)
+		bounds = c.refine(bounds, f.noises)
+	}
+}
+
+// rejected is how much the log likelihood ratio of a moment may fall short of
+// the greatest: −ln(1−√0.95).
+var rejected = -math.Log(1 - math.Sqrt(0.95))
+
+func (c *changeSearch) describe(f found) []ChangePoint {
+	var out []ChangePoint
+	for i, g := range f.gains {
+		from, at, to := f.bounds[i], f.bounds[i+1], f.bounds[i+2]
+		k := f.views[i]
+		sum := f.noises[k].sum
+		top := 0.0
+		for t := from + 1; t < to; t++ {
+			top = max(top, c.contrast(k, sum, from, t, to))
+		}
+		p := ChangePoint{At: at, Low: at, High: at, Column: c.views[k].column, Value: c.views[k].value}
+		for t := from + 1; t < to; t++ {
+			if c.contrast(k, sum, from, t, to) >= top-2*rejected {
+				p.Low, p.High = min(p.Low, t), max(p.High, t)
+			}
+		}
+		p.P = min(1, math.Exp((gainBase-g)/gainSlope))
+		p.Before, p.After = c.views[k].level(c.level(k, from, at)), c.views[k].level(c.level(k, at, to))
+		out = append(out, p)
+	}
+	return out
+}

@@ -1,0 +1,162 @@
+package stat
+
+import (
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// A view is one number per slot, of mean 0 over the series: what the slot has
+// beyond its part. Σx/Σw over a stretch is the stretch's level.
+type view struct {
+	x, w  []float64 // w has mean 1 over the series
+	least int       // slots in a stretch at least, for its mean to be near normal
+	value float64   // shares above it, NaN for numbers
+	// level turns Σx/Σw into what is told.
+	level  func(float64) float64
+	column int
+}
+
+// seen are the quantiles of the series at which shares are looked at.
+var seen = [...]float64{0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.997, 0.999}
+
+const (
+	// enough observations on the rarer side of a quantile make a share of a
+	// stretch near normal.
+	enough = 8
+	// A slot weighs at most so many times the median slot.
+	heaviest = 2
+	// Slots are cut at so many standard deviations.
+	cutAt = 5
+)
+
+func viewsOf(s *Series, o ChangeOptions) []view {
+	n := s.Slots()
+	weight := make([]float64, n)
+	var counts []float64
+	for t := range weight {
+		if c := s.count(t); c > 0 {
+			counts = append(counts, c)
+		}
+	}
+	slices.Sort(counts)
+	most := heaviest * counts[len(counts)/2]
+	sum := 0.0
+	for t := range weight {
+		weight[t] = min(most, s.count(t))
+		sum += weight[t]
+	}
+	each := sum / float64(n) // observations a slot, as they weigh
+	for t := range weight {
+		weight[t] /= each
+	}
+	var views []view
+	last := math.NaN()
+	for _, p := range seen {
+		v := s.quantile(p)
+		if v == last {
+			continue
+		}
+		at := s.placeOf(v)
+		above := 1 - s.atMostAll(at)/s.total
+		rare := min(above, 1-above)
+		least := max(o.Least, int(math.Ceil(enough/(rare*each))))
+		if !(rare > 0) || 2*least > n {
+			continue
+		}
+		last = v
+		x := make([]float64, n)
+		for t := range x {
+			if c := s.count(t); c > 0 {
+				x[t] = 1 - s.atMost(t, at)/c
+			}
+		}
+		centre := 0.0
+		for t, w := range weight {
+			centre += w * x[t] / float64(n)
+		}
+		for t, w := range weight {
+			x[t] = w * (x[t] - centre)
+		}
+		cut(x, math.Sqrt(above*(1-above)/each))
+		views = append(views, view{
+			x: x, w: weight, least: least, value: v,
+			level: func(d float64) float64 { return min(1, max(0, centre+d)) },
+		})
+	}
+	return views
+}
+
+// viewsOfRows takes each column by the normal scores of its ranks, and by
+// whether it is far from its middle.
+func viewsOfRows(rows [][]float64, o ChangeOptions) []view {
+	n := len(rows)
+	var views []view
+	for c := range rows[0] {
+		var order []int
+		for t, row := range rows {
+			if !math.IsNaN(row[c]) {
+				order = append(order, t)
+			}
+		}
+		if len(order) < 2*o.Least {
+			continue
+		}
+		slices.SortStableFunc(order, func(a, b int) int {
+			switch va, vb := rows[a][c], rows[b][c]; {
+			case va < vb:
+				return -1
+			case va > vb:
+				return 1
+			}
+			return 0
+		})
+		if rows[order[0]][c] == rows[order[len(order)-1]][c] {
+			continue
+		}
+		x, w := make([]float64, n), make([]float64, n)
+		for i := 0; i < len(order); {
+			j := i
+			for j < len(order) && rows[order[j]][c] == rows[order[i]][c] {
+				j++
+			}
+			share := (float64(i+j) / 2) / float64(len(order))
+			for ; i < j; i++ {
+				x[order[i]] = distuv.UnitNormal.Quantile(share)
+				w[order[i]] = float64(n) / float64(len(order))
+			}
+		}
+		mean := 0.0
+		for _, t := range order {
+			mean += x[t] / float64(len(order))
+		}
+		for _, t := range order {
+			x[t] = w[t] * (x[t] - mean)
+		}
+		views = append(views, view{x: x, w: w, least: o.Least, value: math.NaN(), column: c,
+			level: func(d float64) float64 { return d }})
+	}
+	return views
+}
+
+// cut limits what lies further out than cutAt standard deviations, no less than
+// floor each, and moves the mean back to 0.
+func cut(x []float64, floor float64) {
+	sorted := slices.Clone(x)
+	slices.Sort(sorted)
+	mid := sorted[len(sorted)/2]
+	for i, v := range sorted {
+		sorted[i] = math.Abs(v - mid)
+	}
+	slices.Sort(sorted)
+	far := cutAt * max(floor, 1.4826*sorted[len(sorted)/2])
+	mean := 0.0
+	for t, v := range x {
+		x[t] = min(mid+far, max(mid-far, v))
+		mean += x[t] / float64(len(x))
+	}
+	for t := range x {
+		x[t] -= mean
+	}
+}
