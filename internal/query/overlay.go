@@ -58,13 +58,20 @@ func (o Overlay) daysBack(t time.Time) int {
 // Of returns the moment of the earlier day at which clocks showed what they
 // show at t (Unix seconds); ok is false if they never did.
 func (o Overlay) Of(t int64) (at int64, ok bool) {
-	shown := time.Unix(t, 0).In(o.Zone)
+	return Earlier(t, o.daysBack(time.Unix(t, 0).In(o.Zone)), o.Zone)
+}
+
+// Earlier returns the moment, so many days before that of t (Unix seconds), at
+// which clocks of the zone showed what they show at t; ok is false if they
+// never did. Days below 0 lie after that of t.
+func Earlier(t int64, days int, zone *time.Location) (at int64, ok bool) {
+	shown := time.Unix(t, 0).In(zone)
 	y, m, d := shown.Date()
 	hour, minute, second := shown.Clock()
-	wall := time.Date(y, m, d-o.daysBack(shown), hour, minute, second, 0, time.UTC)
+	wall := time.Date(y, m, d-days, hour, minute, second, 0, time.UTC)
 	const day = 24 * time.Hour
-	for _, offset := range [...]time.Duration{offsetAt(shown, o.Zone), offsetAt(wall.Add(-day), o.Zone), offsetAt(wall.Add(day), o.Zone)} {
-		if at := wall.Add(-offset); offsetAt(at, o.Zone) == offset {
+	for _, offset := range [...]time.Duration{offsetAt(shown, zone), offsetAt(wall.Add(-day), zone), offsetAt(wall.Add(day), zone)} {
+		if at := wall.Add(-offset); offsetAt(at, zone) == offset {
 			return at.Unix(), true
 		}
 	}

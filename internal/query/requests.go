@@ -35,7 +35,8 @@ type Requested struct {
 	Groups []RequestGroup
 }
 
-// RequestGroup holds a histogram per step, nil where nothing happened.
+// RequestGroup holds a histogram per step, nil where nothing happened. They are
+// the caller's.
 type RequestGroup struct {
 	Labels       labels.Labels
 	Good, Failed []*hist.Histogram
@@ -120,7 +121,7 @@ func Requests(ctx context.Context, st store.Store, r RequestsRequest) (*Requeste
 				at = int((p.Start - out.Start) / out.Step)
 			}
 			if cells[at] == nil {
-				cells[at] = p.Hist.Clone()
+				cells[at] = p.Hist
 			} else if err := cells[at].Merge(p.Hist); err != nil {
 				return nil, err
 			}

@@ -277,17 +277,25 @@ func (t *timeline) numbers(ctx context.Context, st store.Store, res *store.Resul
 				c.value += p.Number.Last
 				c.series++
 			case known:
-				inc := p.Number.Last - last
-				if inc < 0 { // the counter began again from zero
-					inc = p.Number.Last
-				}
-				c.value += inc / t.seconds(i)
+				c.value += increase(last, p.Number) / t.seconds(i)
 				c.series++
 			}
 			last, known = p.Number.Last, true
 		}
 	}
 	return nil
+}
+
+// increase is what a counter rose by from its last value before a slot to the
+// last in it. A fall says that it began again from zero, once.
+func increase(before float64, n series.Number) float64 {
+	switch {
+	case n.Max > n.Last: // within the slot
+		return max(n.Max-before, 0) + n.Last
+	case n.Min < before:
+		return n.Last
+	}
+	return n.Last - before
 }
 
 func (t *timeline) render(g *timelineGroup, qs []Quantile) api.TimelineGroup {

@@ -100,6 +100,7 @@ type Query struct {
 
 // Result is the answer to a Query. Groups are sorted by labels, or by falling
 // count when TopK was asked. Points are sorted by start; empty steps are absent.
+// All of it is the caller's: the store keeps no reference to its histograms.
 type Result struct {
 	// Start and End are the range really covered: the asked one widened to the
 	// finest slots still kept. Resolution is that of the coarsest tier read.
