@@ -33,6 +33,8 @@ func statusOf(code string) int {
 		return http.StatusNotFound
 	case query.CodeTooMany:
 		return http.StatusUnprocessableEntity
+	case query.CodeTooEarly:
+		return http.StatusConflict
 	case query.CodeUnavailable:
 		return http.StatusServiceUnavailable
 	}

@@ -14,6 +14,7 @@ const (
 	CodeInvalid     = "invalid"     // the question is wrong; asking again is no use
 	CodeNotFound    = "not_found"   // what the question names does not exist
 	CodeTooMany     = "too_many"    // the answer would be too large; narrow the question
+	CodeTooEarly    = "too_early"   // what is asked about has not come yet; ask again later
 	CodeUnavailable = "unavailable" // try again later
 	CodeInternal    = "internal"
 )
@@ -40,6 +41,13 @@ func (e *Error) Unwrap() error { return e.Err }
 // what to write instead.
 func Invalid(field, format string, args ...any) *Error {
 	return &Error{Code: CodeInvalid, Field: field, Message: fmt.Sprintf(format, args...)}
+}
+
+// TooEarly says that what the parameter field asks about has not come yet.
+func TooEarly(field, format string, args ...any) *Error {
+	e := Invalid(field, format, args...)
+	e.Code = CodeTooEarly
+	return e
 }
 
 // checkLimit settles how many of something are answered: usual where nothing
