@@ -15,7 +15,7 @@ type Error struct {
 }
 
 type ErrorDetail struct {
-	Code    string `json:"code"`            // invalid, not_found, too_many, unavailable, internal
+	Code    string `json:"code"`            // invalid, not_found, too_early, too_many, unavailable, internal
 	Message string `json:"message"`         // one sentence that says what to write instead
 	Field   string `json:"field,omitempty"` // the parameter at fault
 }
