@@ -27,6 +27,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/query"
+	"tailscope/internal/series"
 	"tailscope/internal/sla"
 	"tailscope/internal/store"
 )
@@ -49,6 +50,8 @@ type Options struct {
 	// TraceKept is how long traces are kept, for the answer to who asks for one
 	// that is not; 0 if not known.
 	TraceKept time.Duration
+	// TenantList makes cohorts, in place of shares of requests; nil if there is none.
+	TenantList *series.TenantList
 }
 
 func (o *Options) ensureDefaults() {
@@ -78,7 +81,7 @@ const maxBody = 1 << 20
 // New returns the handler of /api/v1/, /openapi.json and /prometheus/.
 func New(o Options) http.Handler {
 	o.ensureDefaults()
-	s := &server{Options: o, turns: make(chan struct{}, o.MaxConcurrent), targets: sla.NewTargets(o.Store)}
+	s := &server{Options: o, turns: make(chan struct{}, o.MaxConcurrent), targets: sla.NewTargets(o.Store), tenantCache: query.NewTenantCache(tenantCacheBytes)}
 	s.routes = newRoutes()
 	s.prom = query.NewPromEngine(o.Store, query.PromOptions{Now: o.Now, Logger: o.Logger, Timeout: o.Timeout, MaxSamples: o.MaxSamples})
 	mux := http.NewServeMux()
@@ -101,6 +104,8 @@ type server struct {
 	routes *routes
 
 	targets *sla.Targets
+
+	tenantCache *query.TenantCache
 }
 
 var errBusy = &query.Error{Code: query.CodeUnavailable, Message: "too many questions are being worked on; try again in a moment"}

@@ -104,15 +104,6 @@ type labelsInput struct {
 	Limit Int  `query:"limit" doc:"values per label"`
 }
 
-type tenantsInput struct {
-	Selection
-	Q      List   `query:"q" doc:"quantiles between 0 and 1, parted by commas; 0.5,0.95,0.99 unless said otherwise"`
-	Sort   string `query:"sort" doc:"requests, errors, mean, name or one of the quantiles; a leading minus turns it round"`
-	Search string `query:"search" doc:"part of a tenant's name"`
-	Offset Int    `query:"offset" doc:"tenants to pass over"`
-	Limit  Int    `query:"limit" doc:"tenants to answer, at most 1000"`
-}
-
 type nearestInput struct {
 	Family string   `query:"family" doc:"what is measured; span_duration_seconds unless said otherwise"`
 	Match  Selector `query:"match"`
@@ -365,24 +356,6 @@ func (s *server) labels(ctx context.Context, in *labelsInput) (*api.LabelsRespon
 		return nil, err
 	}
 	return query.Labels(ctx, s.Store, r)
-}
-
-func (s *server) tenants(ctx context.Context, in *tenantsInput) (*api.TenantsResponse, error) {
-	sel, err := in.Selection.parse(s.Now())
-	if err != nil {
-		return nil, err
-	}
-	r := query.TenantsRequest{Selection: sel, Sort: in.Sort, Search: in.Search}
-	if r.Quantiles, err = query.ParseQuantiles(string(in.Q), defaultQuantiles); err != nil {
-		return nil, err
-	}
-	if r.Offset, err = in.Offset.Parse("offset"); err != nil {
-		return nil, err
-	}
-	if r.Limit, err = in.Limit.Parse("limit"); err != nil {
-		return nil, err
-	}
-	return query.Tenants(ctx, s.Store, r)
 }
 
 func (s *server) nearest(ctx context.Context, in *nearestInput) (*api.NearestResponse, error) {

@@ -251,3 +251,13 @@ func gatherOperations(ctx context.Context, st store.Store, q store.Query, bucket
 	}
 	return all, nil
 }
+
+func compare[T uint64 | float64](a, b T) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}

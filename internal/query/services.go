@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/prometheus/prometheus/model/labels"
-
 	"tailscope/api"
 	"tailscope/hist"
 	"tailscope/internal/series"
@@ -135,61 +133,4 @@ func service(name string, groups []store.Group, q store.Query, n int, r Services
 	s.Error = api.Float(all.RelativeError())
 	s.Weighted = all.Weighted
 	return s, nil
-}
-
-// TenantsRequest asks who sends the traffic and what they see.
-type TenantsRequest struct {
-	Selection
-	Quantiles []Quantile
-	Sort      string // requests (default), errors, mean, name, or a quantile's key; a leading - turns it round
-	Search    string // part of a tenant's name, in any case
-	Offset    int
-	Limit     int // default 50
-}
-
-// Tenants lists tenants by their requests, a page at a time. Requests are
-// spans of kind server or consumer, or all when the selection has neither.
-func Tenants(ctx context.Context, st store.Store, r TenantsRequest) (*api.TenantsResponse, error) {
-	if err := checkLimit(&r.Limit, 50, 1000); err != nil {
-		return nil, err
-	}
-	if r.Offset < 0 {
-		return nil, Invalid("offset", "offset %d is negative; write 0 or more", r.Offset)
-	}
-	order, byQuantile, err := tenantOrder(r)
-	if err != nil {
-		return nil, err
-	}
-	by := []string{series.LabelTenant}
-	sel, err := resolve(ctx, st, r.Selection, by)
-	if err != nil {
-		return nil, err
-	}
-	if err := sel.wantDistribution("tenants"); err != nil {
-		return nil, err
-	}
-	if !sel.span {
-		// Metrics may carry a tenant, but neither kind nor status of a span.
-		out, _, err := tenantsOf(ctx, st, sel, r, order, byQuantile, by)
-		return out, err
-	}
-	by = append(by, series.LabelStatus)
-	if !named(sel.q.Matchers, series.LabelKind) {
-		m, err := labels.NewMatcher(labels.MatchRegexp, series.LabelKind, "server|consumer")
-		if err != nil {
-			return nil, err
-		}
-		narrowed := *sel
-		narrowed.q.Matchers = append(slices.Clone(sel.q.Matchers), m)
-		out, found, err := tenantsOf(ctx, st, &narrowed, r, order, byQuantile, by)
-		if err != nil || found > 0 {
-			return out, err
-		}
-	}
-	out, _, err := tenantsOf(ctx, st, sel, r, order, byQuantile, by)
-	return out, err
-}
-
-func named(ms []*labels.Matcher, label string) bool {
-	return slices.ContainsFunc(ms, func(m *labels.Matcher) bool { return m.Name == label })
 }

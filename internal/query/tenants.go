@@ -2,11 +2,10 @@ package query
 
 import (
 	"context"
-	"regexp"
+	"math"
 	"slices"
 	"strings"
-
-	"github.com/prometheus/prometheus/model/labels"
+	"time"
 
 	"tailscope/api"
 	"tailscope/hist"
@@ -14,180 +13,155 @@ import (
 	"tailscope/internal/store"
 )
 
-// tenant is one tenant's sums while a page is being made.
-type tenant struct {
-	name             string
-	requests, errors uint64
-	sum              float64
-	hist             *hist.Histogram // nil until buckets were read
-	key              float64         // the asked quantile
+// Slowness unless said otherwise.
+const (
+	DefaultSlow = 1.0  // seconds from which a request is slow
+	DefaultRare = 0.01 // share of slow requests up to which they are rare
+)
+
+// TenantsRequest asks who sends the traffic and what they see.
+type TenantsRequest struct {
+	Selection
+	Quantiles []Quantile
+	// Sort is requests (default), errors, mean, slow, cohort, size, name, or a
+	// quantile's key; a leading - turns it round.
+	Sort    string
+	Search  string // part of a tenant's name, in any case
+	Cohort  string // only tenants of this cohort; empty: all
+	NotRare bool   // only tenants for whom slow requests are not rare
+	Slow    float64
+	Rare    float64
+	Offset  int
+	Limit   int // default 50
+	// List, if there is one, makes the cohorts.
+	List *series.TenantList
+	// Cache keeps what was read, for the next page or order; nil keeps nothing.
+	Cache *TenantCache
+	Now   time.Time // for the cache
 }
 
-func (t *tenant) mean() float64 { return t.sum / float64(t.requests) }
-
-// tenantOrder returns the comparison of the asked order; byQuantile is the
-// quantile that it needs, or nil.
-func tenantOrder(r TenantsRequest) (func(a, b *tenant) int, *Quantile, error) {
-	key, down := strings.TrimPrefix(r.Sort, "-"), true
-	if key == "" {
-		key = "requests"
-	}
-	var cmp func(a, b *tenant) int
-	var byQuantile *Quantile
-	switch key {
-	case "requests", "share":
-		cmp = func(a, b *tenant) int { return compare(a.requests, b.requests) }
-	case "errors":
-		cmp = func(a, b *tenant) int { return compare(a.errors, b.errors) }
-	case "mean":
-		cmp = func(a, b *tenant) int { return compare(a.mean(), b.mean()) }
-	case "name":
-		down = false
-		cmp = func(a, b *tenant) int { return 0 }
-	default:
-		i := slices.IndexFunc(r.Quantiles, func(q Quantile) bool { return q.Key == key })
-		if i < 0 {
-			keys := []string{"requests", "errors", "mean", "name"}
-			for _, q := range r.Quantiles {
-				keys = append(keys, q.Key)
-			}
-			return nil, nil, Invalid("sort", "cannot sort by %s; write one of %s", quote(r.Sort), strings.Join(keys, ", "))
-		}
-		byQuantile = &r.Quantiles[i]
-		cmp = func(a, b *tenant) int { return compare(a.key, b.key) }
-	}
-	if strings.HasPrefix(r.Sort, "-") {
-		down = !down
-	}
-	return func(a, b *tenant) int {
-		c := cmp(a, b)
-		if down {
-			c = -c
-		}
-		if c == 0 {
-			c = strings.Compare(a.name, b.name)
-			if key == "name" && down {
-				c = -c
-			}
-		}
-		return c
-	}, byQuantile, nil
-}
-
-func compare[T uint64 | float64](a, b T) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
-
-// tenantsOf makes a page in two passes: counts of every tenant, then buckets
-// of those on the page. Sorting by a quantile needs the buckets of all. found
-// is how many tenants there are before the search.
-func tenantsOf(ctx context.Context, st store.Store, sel *resolved, r TenantsRequest, order func(a, b *tenant) int, byQuantile *Quantile, by []string) (out *api.TenantsResponse, found int, err error) {
-	q := sel.q
-	q.By = by
-	if byQuantile == nil {
-		q.Measure = store.Moments
-	}
-	res, err := st.Query(ctx, q)
-	if err != nil {
-		return nil, 0, err
-	}
-	all, total, err := gatherTenants(res, byQuantile != nil)
-	if err != nil {
-		return nil, 0, err
-	}
-	search := strings.ToLower(r.Search)
-	list := make([]*tenant, 0, len(all))
-	for _, t := range all {
-		if search == "" || strings.Contains(strings.ToLower(t.name), search) {
-			if byQuantile != nil {
-				t.key = t.hist.Quantile(byQuantile.Q)
-			}
-			list = append(list, t)
-		}
-	}
-	slices.SortFunc(list, order)
-	out = &api.TenantsResponse{Range: api.Range{Start: res.Start, End: res.End}, Total: len(list), Tenants: []api.Tenant{}}
-	page := list[min(r.Offset, len(list)):min(r.Offset+r.Limit, len(list))]
-	if byQuantile == nil && len(page) > 0 && len(r.Quantiles) > 0 {
-		if err := readTenants(ctx, st, sel, page, by[:1]); err != nil {
-			return nil, 0, err
-		}
-	}
-	for _, t := range page {
-		at := api.Tenant{
-			Name: t.name, Requests: t.requests, Share: api.Float(float64(t.requests) / float64(total)), Errors: t.errors,
-			Mean: api.Float(t.mean()), Quantiles: map[string]api.Float{},
-		}
-		if t.hist != nil {
-			at.Quantiles, at.Error = quantiles(t.hist, r.Quantiles), api.Float(t.hist.RelativeError())
-			at.Mean = api.Float(t.hist.Mean())
-		}
-		out.Tenants = append(out.Tenants, at)
-	}
-	return out, len(all), nil
-}
-
-func gatherTenants(res *store.Result, buckets bool) (map[string]*tenant, uint64, error) {
-	all := make(map[string]*tenant, len(res.Groups))
-	var total uint64
-	for _, g := range res.Groups {
-		name := g.Labels.Get(series.LabelTenant)
-		if name == "" || len(g.Points) == 0 || g.Points[0].Hist == nil {
-			continue // work done on nobody's behalf
-		}
-		h := g.Points[0].Hist
-		t := all[name]
-		if t == nil {
-			t = &tenant{name: name}
-			all[name] = t
-		}
-		total += h.Count
-		t.requests += h.Count
-		t.sum += h.Sum
-		if g.Labels.Get(series.LabelStatus) == statusError {
-			t.errors += h.Count
-		}
-		if !buckets {
-			continue
-		}
-		if t.hist == nil {
-			t.hist = h
-		} else if err := t.hist.Merge(h); err != nil {
-			return nil, 0, err
-		}
-	}
-	return all, total, nil
-}
-
-// readTenants fills in the histograms of a page's tenants.
-func readTenants(ctx context.Context, st store.Store, sel *resolved, page []*tenant, by []string) error {
-	byName := make(map[string]*tenant, len(page))
-	quoted := make([]string, 0, len(page))
-	for _, t := range page {
-		byName[t.name] = t
-		quoted = append(quoted, regexp.QuoteMeta(t.name))
-	}
-	m, err := labels.NewMatcher(labels.MatchRegexp, series.LabelTenant, strings.Join(quoted, "|"))
-	if err != nil {
+func (r *TenantsRequest) check() error {
+	if err := checkLimit(&r.Limit, 50, 1000); err != nil {
 		return err
 	}
-	q := sel.q
-	q.By = by
-	q.Matchers = append(slices.Clone(q.Matchers), m)
-	res, err := st.Query(ctx, q)
-	if err != nil {
-		return err
+	if r.Offset < 0 {
+		return Invalid("offset", "offset %d is negative; write 0 or more", r.Offset)
 	}
-	for _, g := range res.Groups {
-		if t := byName[g.Labels.Get(series.LabelTenant)]; t != nil && len(g.Points) > 0 {
-			t.hist = g.Points[0].Hist
-		}
+	if r.Slow == 0 {
+		r.Slow = DefaultSlow
+	}
+	if !(r.Slow > 0) || math.IsInf(r.Slow, 0) {
+		return Invalid("slow", "a request cannot be slow from %g s; write a time above 0, such as 1s", r.Slow)
+	}
+	if r.Rare == 0 {
+		r.Rare = DefaultRare
+	}
+	if !(r.Rare > 0 && r.Rare < 1) {
+		return Invalid("rare", "a share of %g is not between 0 and 1; write one such as 0.01", r.Rare)
+	}
+	return checkCohort(&r.Cohort)
+}
+
+// checkCohort refuses unknown cohorts, and takes very-large too.
+func checkCohort(name *string) error {
+	*name = strings.ReplaceAll(*name, "-", " ")
+	if *name != "" && !slices.Contains(series.Cohorts, *name) {
+		return Invalid("cohort", "there is no cohort %s; write one of %s", quote(*name), strings.Join(series.Cohorts, ", "))
 	}
 	return nil
+}
+
+// Tenants lists tenants, a page at a time, beside all cohorts. Requests are
+// spans of kind server or consumer, or all when the selection has neither. The
+// range is widened to whole slots, of which there are some thirty to sixty.
+//
+// What is read is a distribution for every tenant, by one question to the
+// store; then slots of those alone whose interval is wanted: the tenants on the
+// page, and those who may be the ones for whom slow requests are not rare.
+func Tenants(ctx context.Context, st store.Store, r TenantsRequest) (*api.TenantsResponse, error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	key, err := tenantKey(r)
+	if err != nil {
+		return nil, err
+	}
+	all, err := r.Cache.summary(ctx, st, r)
+	if err != nil {
+		return nil, err
+	}
+	slow, err := all.slowness(ctx, st, r.Slow)
+	if err != nil {
+		return nil, err
+	}
+	defer slow.done()
+	if err := slow.judge(ctx, r.Rare); err != nil {
+		return nil, err
+	}
+	list := make([]int, 0, len(all.tenants))
+	search := strings.ToLower(r.Search)
+	for i := range all.tenants {
+		t := &all.tenants[i]
+		if r.Cohort != "" && t.cohort != r.Cohort || search != "" && !strings.Contains(strings.ToLower(t.name), search) ||
+			r.NotRare && !slow.notRare(i, r.Rare) {
+			continue
+		}
+		list = append(list, i)
+	}
+	if err := all.sort(list, key, slow); err != nil {
+		return nil, err
+	}
+	page := list[min(r.Offset, len(list)):min(r.Offset+r.Limit, len(list))]
+	if err := slow.know(ctx, page); err != nil {
+		return nil, err
+	}
+	out := &api.TenantsResponse{
+		Range: api.Range{Start: all.start, End: all.end}, Total: len(list), Tenants: []api.Tenant{}, Cohorts: []api.TenantCohort{},
+		Slow: api.Float(r.Slow), Rare: api.Float(r.Rare), CohortsBy: r.List.By(),
+	}
+	for _, v := range Bands {
+		out.Bands = append(out.Bands, api.Float(v))
+	}
+	var h hist.Histogram
+	for _, i := range page {
+		if err := h.UnmarshalBinary(all.tenants[i].hist); err != nil {
+			return nil, err
+		}
+		at := all.tenant(i, &h, r)
+		slow.fill(&at, i, r.Rare)
+		out.Tenants = append(out.Tenants, at)
+	}
+	for i := range all.cohorts {
+		out.Cohorts = append(out.Cohorts, all.cohort(&all.cohorts[i], slow, r))
+	}
+	out.Everyone = all.cohort(&all.everyone, slow, r)
+	return out, nil
+}
+
+func (s *tenantSummary) tenant(i int, h *hist.Histogram, r TenantsRequest) api.Tenant {
+	t := &s.tenants[i]
+	return api.Tenant{
+		Name: t.name, Requests: t.requests, Share: api.Float(s.share(t.requests)), Errors: t.errors,
+		Mean: api.Float(h.Mean()), Quantiles: quantiles(h, r.Quantiles), Error: api.Float(h.RelativeError()),
+		Cohort: t.cohort, Size: api.Float(r.List.Size(t.name)), InBands: inBands(h),
+	}
+}
+
+func (s *tenantSummary) cohort(c *cohortTotal, slow *slowTenants, r TenantsRequest) api.TenantCohort {
+	out := api.TenantCohort{
+		Name: c.name, Tenants: c.tenants, Requests: c.requests, Share: api.Float(s.share(c.requests)), Errors: c.errors,
+		Mean: api.Float(c.hist.Mean()), Quantiles: quantiles(c.hist, r.Quantiles), Error: api.Float(c.hist.RelativeError()),
+		InBands: inBands(c.hist), SlowShare: api.Float(above(c.hist, r.Slow)),
+	}
+	for i := range s.tenants {
+		if (c == &s.everyone || s.tenants[i].cohort == c.name) && slow.notRare(i, r.Rare) {
+			out.NotRare++
+		}
+	}
+	return out
+}
+
+// share is that of all tenants' requests.
+func (s *tenantSummary) share(requests uint64) float64 {
+	return float64(requests) / float64(s.everyone.requests)
 }

@@ -1,0 +1,154 @@
+package series
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Cohorts, the largest first. Who is in none of the others is small.
+var Cohorts = []string{VeryLarge, Large, Medium, Small}
+
+// CohortsBy says what cohorts are made of.
+const (
+	CohortsByShare = "share of requests"
+	CohortsByList  = "list"
+)
+
+// TenantList is a list of tenants with sizes, in whatever unit the operator
+// counts: seats, revenue, contracts. A nil list is none. It is not changed
+// once made.
+type TenantList struct {
+	sizes   map[string]float64
+	cohorts map[string]string
+}
+
+// ListedTenant is one line of a list. Cohort may be empty: then it follows
+// from Size.
+type ListedTenant struct {
+	Name   string
+	Size   float64 // 0 or more; NaN if only the cohort is known
+	Cohort string
+}
+
+// CohortSizes are the sizes from which a tenant is of a cohort. The zero value
+// goes by the share of all sizes together, as Cohort does for requests.
+type CohortSizes struct{ VeryLarge, Large, Medium float64 }
+
+// Validate says what is wrong with the sizes.
+func (s CohortSizes) Validate() error {
+	if s == (CohortSizes{}) {
+		return nil
+	}
+	for _, v := range []float64{s.VeryLarge, s.Large, s.Medium} {
+		if !(v > 0) || math.IsInf(v, 0) {
+			return fmt.Errorf("sizes from which tenants are very large, large and medium are %g, %g and %g: give all three, above 0, or none", s.VeryLarge, s.Large, s.Medium)
+		}
+	}
+	if s.VeryLarge <= s.Large || s.Large <= s.Medium {
+		return fmt.Errorf("sizes from which tenants are very large, large and medium are %g, %g and %g: they have to fall", s.VeryLarge, s.Large, s.Medium)
+	}
+	return nil
+}
+
+// NewTenantList makes a list. A name given twice, a size below 0 and an unknown
+// cohort are errors.
+func NewTenantList(all []ListedTenant, sizes CohortSizes) (*TenantList, error) {
+	if err := sizes.Validate(); err != nil {
+		return nil, err
+	}
+	l := &TenantList{sizes: make(map[string]float64, len(all)), cohorts: make(map[string]string, len(all))}
+	total := 0.0
+	for _, t := range all {
+		_, twice := l.sizes[t.Name]
+		switch {
+		case t.Name == "":
+			return nil, fmt.Errorf("a tenant has no name")
+		case twice:
+			return nil, fmt.Errorf("tenant %q is listed twice", t.Name)
+		case t.Size < 0 || math.IsInf(t.Size, 0):
+			return nil, fmt.Errorf("tenant %q has a size of %g: write 0 or more", t.Name, t.Size)
+		case t.Cohort != "" && !slices.Contains(Cohorts, t.Cohort):
+			return nil, fmt.Errorf("tenant %q has the cohort %q: write very large, large, medium or small", t.Name, t.Cohort)
+		case t.Cohort == "" && math.IsNaN(t.Size):
+			return nil, fmt.Errorf("tenant %q has neither a size nor a cohort", t.Name)
+		}
+		l.sizes[t.Name] = t.Size
+		if !math.IsNaN(t.Size) {
+			total += t.Size
+		}
+	}
+	for _, t := range all {
+		cohort := t.Cohort
+		if cohort == "" {
+			cohort = sizes.of(t.Size, total)
+		}
+		l.cohorts[t.Name] = cohort
+	}
+	return l, nil
+}
+
+func (s CohortSizes) of(size, total float64) string {
+	switch {
+	case s == (CohortSizes{}):
+		return Cohort(size / total)
+	case size >= s.VeryLarge:
+		return VeryLarge
+	case size >= s.Large:
+		return Large
+	case size >= s.Medium:
+		return Medium
+	}
+	return Small
+}
+
+// Len is the number of tenants listed.
+func (l *TenantList) Len() int {
+	if l == nil {
+		return 0
+	}
+	return len(l.cohorts)
+}
+
+// Cohort is the cohort of a tenant; ok is false if it is not listed. Where there
+// is a list, who is not on it is small.
+func (l *TenantList) Cohort(name string) (cohort string, ok bool) {
+	if l == nil {
+		return "", false
+	}
+	cohort, ok = l.cohorts[name]
+	return cohort, ok
+}
+
+// Size is the listed size, NaN if there is none.
+func (l *TenantList) Size(name string) float64 {
+	if l != nil {
+		if v, ok := l.sizes[name]; ok {
+			return v
+		}
+	}
+	return math.NaN()
+}
+
+// CohortOf is the cohort of a tenant with the given share (0 to 1) of requests:
+// by the list if there is one, else by the share. Nobody and Other are small.
+func (l *TenantList) CohortOf(name string, share float64) string {
+	if l.Len() > 0 {
+		if c, ok := l.Cohort(name); ok {
+			return c
+		}
+		return Small
+	}
+	if name == "" || name == Other {
+		return Small
+	}
+	return Cohort(share)
+}
+
+// By says what cohorts are made of.
+func (l *TenantList) By() string {
+	if l.Len() > 0 {
+		return CohortsByList
+	}
+	return CohortsByShare
+}
