@@ -27,8 +27,14 @@ type Change struct {
 	Before   Range            `json:"before"`
 	After    Range            `json:"after"`
 	Measures []CompareMeasure `json:"measures"`
-	Verdict  string           `json:"verdict"` // as CompareResponse.Verdict
-	Sentence string           `json:"sentence"`
+	// Verdict is as CompareResponse.Verdict, or mix: the operations of a service
+	// come in other shares than before, and take as long as they did.
+	Verdict string `json:"verdict"`
+	// Sentence says what changed and when (UTC), Headline only what, and Name is
+	// proposed for the mark that it may become.
+	Sentence string `json:"sentence"`
+	Headline string `json:"headline"`
+	Name     string `json:"name"`
 	// Status is new, confirmed or dismissed; Mark is the id of the mark that a
 	// confirmed one became.
 	Status string `json:"status"`
@@ -52,4 +58,12 @@ type ChangeDecision struct {
 	Status      string `json:"status"`         // confirmed, dismissed, or new to take it back
 	Name        string `json:"name,omitempty"` // of the mark
 	Description string `json:"description,omitempty"`
+}
+
+// ChangeDecided answers POST /api/v1/changes: the id that the change goes by
+// from now on, and the id of the mark that it became.
+type ChangeDecided struct {
+	ID     string `json:"id"`
+	Status string `json:"status"`
+	Mark   string `json:"mark,omitempty"`
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 
 	"tailscope/api"
+	"tailscope/internal/changes"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
 	"tailscope/internal/sla"
@@ -81,7 +82,7 @@ const maxBody = 1 << 20
 // New returns the handler of /api/v1/, /openapi.json and /prometheus/.
 func New(o Options) http.Handler {
 	o.ensureDefaults()
-	s := &server{Options: o, turns: make(chan struct{}, o.MaxConcurrent), targets: sla.NewTargets(o.Store), tenantCache: query.NewTenantCache(tenantCacheBytes)}
+	s := &server{Options: o, turns: make(chan struct{}, o.MaxConcurrent), targets: sla.NewTargets(o.Store), changes: changes.NewFinder(o.Store), tenantCache: query.NewTenantCache(tenantCacheBytes)}
 	s.routes = newRoutes()
 	s.prom = query.NewPromEngine(o.Store, query.PromOptions{Now: o.Now, Logger: o.Logger, Timeout: o.Timeout, MaxSamples: o.MaxSamples})
 	mux := http.NewServeMux()
@@ -104,6 +105,7 @@ type server struct {
 	routes *routes
 
 	targets *sla.Targets
+	changes *changes.Finder
 
 	tenantCache *query.TenantCache
 }

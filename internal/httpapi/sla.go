@@ -1,11 +1,7 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -85,22 +81,8 @@ func (s *server) registerSLA(a huma.API) {
 
 func decodeTarget(raw []byte) (*api.ApdexTarget, error) {
 	var t api.ApdexTarget
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	const example = `write {"service": "checkout", "t": 0.3}`
-	if err := dec.Decode(&t); err != nil {
-		var wrong *json.UnmarshalTypeError
-		switch {
-		case errors.As(err, &wrong):
-			return nil, query.Invalid(wrong.Field, "%s is a %s; %s", wrong.Field, wrong.Value, example)
-		case strings.HasPrefix(err.Error(), "json: unknown field "):
-			name := strings.Trim(strings.TrimPrefix(err.Error(), "json: unknown field "), `"`)
-			return nil, query.Invalid(name, "a target has no %q; %s", name, query.Suggest(name, []string{"service", "operation", "t"}))
-		}
-		return nil, query.Invalid("body", "the body is not JSON (%v); %s", err, example)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, query.Invalid("body", "the body goes on after the target; send one JSON object")
+	if err := decodeStrict(raw, &t, "target", `write {"service": "checkout", "t": 0.3}`); err != nil {
+		return nil, err
 	}
 	return &t, nil
 }

@@ -1,0 +1,156 @@
+// Package changes finds the moments at which requests changed, without being
+// told where to look.
+//
+// A service as a whole and each of its operations is a series of distributions,
+// slot by slot, and package stat searches each for change points. Probabilities
+// are adjusted for all that was searched, and the stretches on both sides of a
+// moment are judged as any comparison is. What people make of a change, a mark
+// or nothing, is a decision that the store keeps; a change that is found again
+// is known by its moment, which may move a little within its interval.
+package changes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"tailscope/api"
+	"tailscope/internal/query"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// Request asks for the changes of a selection's services and operations.
+type Request struct {
+	query.Selection // Family is span_duration_seconds
+	// Operations is how many are searched, those with the most requests; 0 is 50.
+	Operations int
+	// Status is of the changes to answer: All, New, Confirmed or Dismissed;
+	// empty is all but Dismissed.
+	Status string
+	Now    time.Time // slots that have only just ended then are not read; the zero time: all are
+}
+
+// What people make of a change.
+const (
+	New       = "new"
+	Confirmed = "confirmed"
+	Dismissed = "dismissed"
+	All       = "all"
+)
+
+// Mix is the verdict of a change of a service whose operations come in other
+// shares than before, and take as long as they did.
+const Mix = "mix"
+
+const (
+	defaultOperations = 50
+	maxOperations     = 500
+	// level of moments' intervals, and 1 less the share of false discoveries.
+	discovery = 0.05
+	// nearest is how far from a moment's interval a mark may be to be its cause.
+	nearest = 5 * time.Minute
+)
+
+func (r *Request) check() error {
+	if r.Operations == 0 {
+		r.Operations = defaultOperations
+	}
+	if r.Operations < 0 || r.Operations > maxOperations {
+		return query.Invalid("operations", "operations %d is not between 1 and %d", r.Operations, maxOperations)
+	}
+	if r.Family == "" {
+		r.Family = series.SpanDuration
+	}
+	if r.Family != series.SpanDuration {
+		return query.Invalid("match", "changes are those of requests: leave the name %s out of match", r.Family)
+	}
+	if known := []string{New, Confirmed, Dismissed, All}; r.Status != "" && !slices.Contains(known, r.Status) {
+		return query.Invalid("status", "there is no status %q; %s", r.Status, query.Suggest(r.Status, known))
+	}
+	return nil
+}
+
+// Finder finds changes and keeps what was decided of them. It is safe for
+// concurrent use.
+type Finder struct {
+	st        store.Store
+	decisions decisions
+	cache     cache
+}
+
+// NewFinder returns one over st. It holds nothing that must be closed.
+func NewFinder(st store.Store) *Finder {
+	return &Finder{st: st, decisions: decisions{st: st}}
+}
+
+// Find answers the changes of a range, in order of time.
+func (f *Finder) Find(ctx context.Context, r Request) (*api.ChangesResponse, error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	found, err := f.cache.get(&r, func() (*api.ChangesResponse, error) { return search(ctx, f.st, &r) })
+	if err != nil {
+		return nil, err
+	}
+	out := *found // shared with the cache
+	out.Changes = []api.Change{}
+	decided, err := f.decisions.all(ctx)
+	if err != nil {
+		return nil, err
+	}
+	marks, err := f.st.Marks(ctx, time.Unix(0, 0), time.Unix(farFuture, 0))
+	if err != nil {
+		return nil, err
+	}
+	known := match(found.Changes, decided)
+	for i, c := range found.Changes {
+		c.Status = New
+		if d := known[i]; d != nil {
+			c.ID, c.Status, c.Mark = d.ID, d.Status, d.Mark
+			if d.Status == Confirmed && !slices.ContainsFunc(marks, func(m store.Mark) bool { return m.ID == d.Mark }) {
+				c.Status, c.Mark = New, "" // its mark was removed
+			}
+		}
+		c.Near = near(&c, out.Slot, marks)
+		if r.Status == All || r.Status == c.Status || r.Status == "" && c.Status != Dismissed {
+			out.Changes = append(out.Changes, c)
+		}
+	}
+	return &out, nil
+}
+
+const farFuture = 1 << 33 // Unix seconds, in the year 2242
+
+// near are the marks that may be the cause of a change, the nearest first.
+func near(c *api.Change, slot int64, marks []store.Mark) []api.Mark {
+	wide := max(nearest.Seconds(), float64(2*slot))
+	out := []api.Mark{}
+	for _, m := range marks {
+		at := api.Float(float64(m.Time.UnixMilli()) / 1e3)
+		if m.ID == c.Mark || m.Service != "" && m.Service != c.Service || float64(c.Low-at) > wide || float64(at-c.High) > wide {
+			continue
+		}
+		out = append(out, api.Mark{ID: m.ID, Time: at, Name: m.Name, Service: m.Service, Revision: m.Revision, User: m.User, Description: m.Description, Link: m.Link})
+	}
+	slices.SortStableFunc(out, func(x, y api.Mark) int {
+		dx, dy := max(x.Time-c.Time, c.Time-x.Time), max(y.Time-c.Time, c.Time-y.Time)
+		switch {
+		case dx < dy:
+			return -1
+		case dx > dy:
+			return 1
+		}
+		return 0
+	})
+	return out
+}
+
+// title is what changed, in words.
+func title(service, operation string) string {
+	if operation == "" {
+		return service
+	}
+	return fmt.Sprintf("%s of %s", operation, service)
+}

@@ -1,0 +1,218 @@
+package changes
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"tailscope/api"
+	"tailscope/internal/query"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// decisions are what people made of changes, kept in the store.
+type decisions struct {
+	st store.Store
+	mu sync.Mutex // one at a time: a decision is a generation of its writer
+}
+
+// decision is what was made of a change that was found between Low and High.
+type decision struct {
+	ID                 string
+	Time, Low, High    int64 // Unix seconds
+	Service, Operation string
+	Status             string // Confirmed or Dismissed
+	Mark               string `json:",omitempty"` // that it became
+}
+
+const (
+	writer       = "changes"
+	prefix       = "decision/"
+	maxDecisions = 10_000
+	maxText      = 4096
+)
+
+// idOf is the id of a change that nothing was decided of.
+func idOf(service, operation string, at int64) string {
+	sum := sha256.Sum256([]byte(service + "\x00" + operation + "\x00" + strconv.FormatInt(at, 10)))
+	return hex.EncodeToString(sum[:8])
+}
+
+func (d *decisions) all(ctx context.Context) ([]decision, error) {
+	var out []decision
+	err := d.st.State(ctx, writer, []byte(prefix), func(key, value []byte) error {
+		var x decision
+		if err := json.Unmarshal(value, &x); err != nil {
+			return fmt.Errorf("decision %q: %w: %w", key, store.ErrCorrupt, err)
+		}
+		out = append(out, x)
+		return nil
+	})
+	return out, err
+}
+
+func (d *decisions) write(ctx context.Context, r store.Record) error {
+	last, err := d.st.Flushed(ctx, writer)
+	if err != nil {
+		return err
+	}
+	return d.st.Put(ctx, &store.Batch{Writer: writer, Generation: last + 1, Resolution: series.Base, State: []store.Record{r}})
+}
+
+// match finds the decision of each change: one of the same part whose interval
+// meets that of the change, the nearest ones first, each for one change.
+func match(found []api.Change, decided []decision) []*decision {
+	type pair struct {
+		change, decision int
+		apart            float64
+	}
+	var pairs []pair
+	for i, c := range found {
+		for j, d := range decided {
+			if d.Service == c.Service && d.Operation == c.Operation && float64(c.Low) <= float64(d.High) && float64(d.Low) <= float64(c.High) {
+				pairs = append(pairs, pair{i, j, math.Abs(float64(c.Time) - float64(d.Time))})
+			}
+		}
+	}
+	slices.SortStableFunc(pairs, func(x, y pair) int { return cmp.Compare(x.apart, y.apart) })
+	out := make([]*decision, len(found))
+	taken := make([]bool, len(decided))
+	for _, p := range pairs {
+		if out[p.change] == nil && !taken[p.decision] {
+			out[p.change], taken[p.decision] = &decided[p.decision], true
+		}
+	}
+	return out
+}
+
+// Decide keeps what was made of a change. A confirmed one becomes a mark, which
+// goes when it is taken back. Deciding the same twice changes nothing more.
+func (f *Finder) Decide(ctx context.Context, c api.ChangeDecision) (*api.ChangeDecided, error) {
+	if err := checkDecision(&c); err != nil {
+		return nil, err
+	}
+	d := &f.decisions
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all, err := d.all(ctx)
+	if err != nil {
+		return nil, err
+	}
+	was := recall(all, &c)
+	now := decision{Service: c.Service, Operation: c.Operation, Time: int64(c.Time), Low: int64(c.Low), High: int64(c.High), Status: c.Status}
+	switch {
+	case was != nil:
+		now.ID, now.Time, now.Low, now.High = was.ID, was.Time, was.Low, was.High
+	case c.ID != idOf(c.Service, c.Operation, now.Time):
+		return nil, &query.Error{Code: query.CodeNotFound, Field: "id", Message: fmt.Sprintf("there is no change %q of %s at that time; send id, time, low, high, service and operation as /api/v1/changes answered them", c.ID, title(c.Service, c.Operation))}
+	case c.Status == New:
+		return &api.ChangeDecided{ID: c.ID, Status: New}, nil
+	case len(all) >= maxDecisions:
+		return nil, &query.Error{Code: query.CodeTooMany, Message: fmt.Sprintf("%d changes are decided already; take some back first", len(all))}
+	default:
+		now.ID = c.ID
+	}
+	key := []byte(prefix + c.Service + "\x00" + c.Operation + "\x00" + now.ID)
+	if was != nil && was.Mark != "" && c.Status != Confirmed {
+		if err := f.st.DeleteMark(ctx, was.Mark); err != nil {
+			return nil, err
+		}
+	}
+	if c.Status == New {
+		if err := d.write(ctx, store.Record{Key: key}); err != nil {
+			return nil, err
+		}
+		return &api.ChangeDecided{ID: now.ID, Status: New}, nil
+	}
+	if c.Status == Confirmed {
+		// The mark goes by the id of the change, so that confirming again after a
+		// failure names the same one.
+		now.Mark = now.ID
+		name := strings.TrimSpace(c.Name)
+		if name == "" {
+			name = cmp.Or(c.Operation, c.Service) + " changed"
+		}
+		m := store.Mark{ID: now.Mark, Time: time.Unix(now.Time, 0), Name: name, Service: c.Service, Description: c.Description}
+		if err := f.st.PutMark(ctx, m); err != nil {
+			return nil, err
+		}
+	}
+	value, err := json.Marshal(now)
+	if err != nil {
+		return nil, fmt.Errorf("encode decision: %w", err)
+	}
+	if err := d.write(ctx, store.Record{Key: key, Value: value}); err != nil {
+		return nil, err
+	}
+	return &api.ChangeDecided{ID: now.ID, Status: now.Status, Mark: now.Mark}, nil
+}
+
+// recall is the decision of this change, if there is one: that of its id, or
+// one in whose interval its moment lies.
+func recall(all []decision, c *api.ChangeDecision) *decision {
+	var best *decision
+	apart := func(d *decision) float64 { return math.Abs(float64(c.Time) - float64(d.Time)) }
+	for i := range all {
+		d := &all[i]
+		if d.Service != c.Service || d.Operation != c.Operation {
+			continue
+		}
+		if d.ID == c.ID {
+			return d
+		}
+		if float64(d.Low) <= float64(c.Time) && float64(c.Time) <= float64(d.High) && (best == nil || apart(d) < apart(best)) {
+			best = d
+		}
+	}
+	return best
+}
+
+func checkDecision(c *api.ChangeDecision) error {
+	const example = "send the change as /api/v1/changes answered it"
+	if c.ID == "" {
+		return query.Invalid("id", "a decision is of a change: its id is missing; %s", example)
+	}
+	if known := []string{New, Confirmed, Dismissed}; !slices.Contains(known, c.Status) {
+		if c.Status == "" {
+			return query.Invalid("status", "status is missing; write confirmed, dismissed, or new to take a decision back")
+		}
+		return query.Invalid("status", "there is no status %q; %s", c.Status, query.Suggest(c.Status, known))
+	}
+	if c.Service == "" {
+		return query.Invalid("service", "service is missing; %s", example)
+	}
+	for field, v := range map[string]string{"service": c.Service, "operation": c.Operation} {
+		if !utf8.ValidString(v) || strings.ContainsFunc(v, unicode.IsControl) {
+			return query.Invalid(field, "%s has characters that cannot be printed; %s", field, example)
+		}
+	}
+	for field, v := range map[string]string{"service": c.Service, "operation": c.Operation, "name": c.Name, "description": c.Description} {
+		if len(v) > maxText {
+			return query.Invalid(field, "%s is longer than %d bytes", field, maxText)
+		}
+	}
+	if c.Status != Confirmed && (c.Name != "" || c.Description != "") {
+		return query.Invalid("name", "name and description are of the mark that a confirmed change becomes; leave them out")
+	}
+	for field, v := range map[string]float64{"time": float64(c.Time), "low": float64(c.Low), "high": float64(c.High)} {
+		if !(v >= 0 && v < farFuture) {
+			return query.Invalid(field, "%s is no moment in Unix seconds; %s", field, example)
+		}
+	}
+	if c.Low > c.Time || c.Time > c.High {
+		return query.Invalid("time", "time does not lie between low and high; %s", example)
+	}
+	return nil
+}

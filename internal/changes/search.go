@@ -1,0 +1,282 @@
+package changes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"golang.org/x/sync/errgroup"
+
+	"tailscope/api"
+	"tailscope/internal/compare"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+	"tailscope/stat"
+)
+
+// fewest requests for which a part is searched.
+const fewest = 200
+
+// fewestSlots on either side of a moment for its interval to be left out of both.
+const fewestSlots = 20
+
+// measures that stretches are compared by.
+var measures = []string{"p50", "p95", "p99", "errors"}
+
+// candidate is a change of a part.
+type candidate struct {
+	part  compare.Part
+	point point
+	// before and after are the stretches that are compared.
+	before, after compare.Stretch
+}
+
+// search finds the changes of a range; nothing is known of decisions here.
+func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesResponse, error) {
+	s, err := compare.Read(ctx, st, compare.Request{Selection: r.Selection, Now: r.Now, Measures: measures})
+	if err != nil {
+		return nil, err
+	}
+	out := &api.ChangesResponse{
+		Range: api.Range{Start: s.Start(0), End: s.Start(s.Slots())}, Slot: s.Step(),
+		Changes: []api.Change{}, Notes: []string{},
+	}
+	parts := chosen(s, r, out)
+	out.Searched = len(parts)
+	found, err := candidates(ctx, s, parts)
+	if err != nil {
+		return nil, err
+	}
+	changes := make([]api.Change, len(found))
+	work, ctx := errgroup.WithContext(ctx)
+	work.SetLimit(runtime.GOMAXPROCS(0))
+	for i, c := range found {
+		work.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			judged, err := judge(s, c)
+			if err == nil {
+				changes[i] = *judged
+			}
+			return err
+		})
+	}
+	if err := work.Wait(); err != nil {
+		return nil, err
+	}
+	out.Changes = append(out.Changes, changes...)
+	group(out.Changes, out.Slot)
+	slices.SortFunc(out.Changes, func(x, y api.Change) int {
+		return cmp.Or(cmp.Compare(x.Time, y.Time), cmp.Compare(x.Service, y.Service), cmp.Compare(x.Operation, y.Operation))
+	})
+	return out, nil
+}
+
+// chosen are the parts to search: no service as a whole where the question is
+// about some of its operations.
+func chosen(s *compare.Stretches, r *Request, out *api.ChangesResponse) []compare.Part {
+	var parts []compare.Part
+	some := slices.ContainsFunc(r.Matchers, func(m *labels.Matcher) bool { return m.Name == series.LabelOperation })
+	searched, left, rare := 0, 0, 0
+	for _, p := range s.Parts() {
+		switch {
+		case p.Own && p.Operation == "" || !p.Own && some:
+			continue // the service as a whole is not what was asked for, or stands for it
+		case p.Requests < fewest:
+			rare++
+			continue
+		case p.Own && searched == r.Operations:
+			left++
+			continue
+		case p.Own:
+			searched++
+		}
+		parts = append(parts, p)
+	}
+	if left > 0 {
+		out.Notes = append(out.Notes, fmt.Sprintf("%d operations with fewer requests were not searched; ask for more with operations, or for one by match", left))
+	}
+	if rare > 0 {
+		out.Notes = append(out.Notes, fmt.Sprintf("%d services or operations have fewer than %d requests, too few to search", rare, fewest))
+	}
+	return parts
+}
+
+// candidates are the change points of all parts whose probability, adjusted for
+// all parts, is small enough.
+func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part) ([]candidate, error) {
+	points := make([][]point, len(parts))
+	work, ctx := errgroup.WithContext(ctx)
+	work.SetLimit(runtime.GOMAXPROCS(0))
+	for i, p := range parts {
+		work.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			of, err := s.Series(p)
+			if err != nil {
+				return err
+			}
+			points[i], err = changePoints(of)
+			return err
+		})
+	}
+	if err := work.Wait(); err != nil {
+		return nil, err
+	}
+	var p []float64
+	for _, of := range points {
+		if len(of) == 0 {
+			p = append(p, 1)
+		}
+		for _, x := range of {
+			p = append(p, x.p)
+		}
+	}
+	adjusted := stat.BenjaminiHochberg(p)
+	var out []candidate
+	for i, at := 0, 0; i < len(parts); i++ {
+		of := points[i]
+		if len(of) == 0 {
+			at++
+			continue
+		}
+		for j := range of {
+			of[j].p = adjusted[at]
+			at++
+		}
+		of = slices.DeleteFunc(of, func(x point) bool { return !(x.p <= discovery) })
+		for j, x := range of {
+			c := candidate{part: parts[i], point: x}
+			from, to := 0, s.Slots()
+			if j > 0 {
+				from = of[j-1].at
+			}
+			if j+1 < len(of) {
+				to = of[j+1].at
+			}
+			c.before, c.after = compare.Stretch{From: from, To: x.at}, compare.Stretch{From: x.at, To: to}
+			// Slots in which the moment may lie belong to neither, if there are enough.
+			if x.low-from >= fewestSlots {
+				c.before.To = x.low
+			}
+			if to-x.high >= fewestSlots {
+				c.after.From = x.high
+			}
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}
+
+// judge puts a change into the words of the API.
+func judge(s *compare.Stretches, c candidate) (*api.Change, error) {
+	found, err := s.Compare(c.part, c.before, c.after)
+	if err != nil {
+		return nil, err
+	}
+	at := s.Start(c.point.at)
+	out := &api.Change{
+		ID:   idOf(c.part.Service, c.part.Operation, at),
+		Time: api.Float(at), Low: api.Float(s.Start(c.point.low)), High: api.Float(s.Start(c.point.high)),
+		Service: c.part.Service, Operation: c.part.Operation, P: api.Float(c.point.p),
+		Before:   api.Range{Start: s.Start(c.before.From), End: s.Start(c.before.To)},
+		After:    api.Range{Start: s.Start(c.after.From), End: s.Start(c.after.To)},
+		Measures: found.Measures, Verdict: found.Verdict,
+	}
+	of := title(c.part.Service, c.part.Operation)
+	short := cmp.Or(c.part.Operation, c.part.Service)
+	switch lead := compare.Lead(found.Measures); {
+	case lead != nil:
+		out.Headline = lead.Sentence
+		out.Name = strings.TrimSpace(fmt.Sprintf("%s of %s %s", lead.Name, short, lead.Verdict))
+	case found.Moved > 0:
+		out.Verdict = Mix
+		out.Headline = fmt.Sprintf("the mix of operations of %s moved: %.0f %% of the requests are of other operations than before, and operation by operation none of %s is seen to differ", of, 100*found.Moved, listed(measures))
+		out.Name = "mix of " + short + " moved"
+	default:
+		out.Headline = fmt.Sprintf("the distribution of %s changed, though none of %s surely did", of, listed(measures))
+		out.Name = short + " changed"
+	}
+	out.Sentence = out.Headline + ", " + when(out, s.Step())
+	return out, nil
+}
+
+func listed(names []string) string {
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}
+
+// when says when it was, and how surely.
+func when(c *api.Change, step int64) string {
+	clock := "15:04"
+	if step < 60 {
+		clock = "15:04:05"
+	}
+	const day = "2006-01-02 "
+	write := func(t api.Float, layout string) string { return time.Unix(int64(t), 0).UTC().Format(layout) }
+	since := "since " + write(c.Time, day+clock) + " UTC"
+	if c.Low == c.High {
+		return since
+	}
+	if write(c.Low, day) != write(c.Time, day) || write(c.High, day) != write(c.Time, day) {
+		clock = day + clock
+	}
+	return since + ", between " + write(c.Low, clock) + " and " + write(c.High, clock)
+}
+
+// group lists under a service's change the operations that changed at the same
+// moment, the most changed first.
+func group(all []api.Change, slot int64) {
+	for i := range all {
+		of := &all[i]
+		if of.Operation != "" {
+			continue
+		}
+		var same []*api.Change
+		for j := range all {
+			c := &all[j]
+			if c.Service == of.Service && c.Operation != "" && float64(c.Low)-float64(of.High) <= float64(2*slot) && float64(of.Low)-float64(c.High) <= float64(2*slot) && nearestOf(all, c) == of {
+				same = append(same, c)
+			}
+		}
+		slices.SortStableFunc(same, func(x, y *api.Change) int { return cmp.Compare(size(y), size(x)) })
+		for _, c := range same {
+			of.Operations = append(of.Operations, c.Operation)
+		}
+	}
+}
+
+// nearestOf is the change of the service that is nearest to that of an operation.
+func nearestOf(all []api.Change, c *api.Change) *api.Change {
+	var best *api.Change
+	for i := range all {
+		of := &all[i]
+		if of.Service == c.Service && of.Operation == "" && (best == nil || math.Abs(float64(of.Time-c.Time)) < math.Abs(float64(best.Time-c.Time))) {
+			best = of
+		}
+	}
+	return best
+}
+
+// size of a change, to sort by: the greatest ratio that is sure.
+func size(c *api.Change) float64 {
+	var v float64
+	for _, m := range c.Measures {
+		if m.Change == "" {
+			continue
+		}
+		if m.Scale == "ratio" {
+			v = max(v, math.Abs(math.Log(float64(m.Raw.Effect))))
+		} else {
+			v = max(v, math.Abs(float64(m.Raw.Effect)))
+		}
+	}
+	return v
+}

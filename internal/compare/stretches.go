@@ -1,0 +1,187 @@
+package compare
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/api"
+	"tailscope/internal/query"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+	"tailscope/stat"
+)
+
+// Stretches are the requests of a range, read once, of which any two stretches
+// can be compared. They may be used by many goroutines at once.
+type Stretches struct {
+	request Request
+	st      store.Store
+	all     *side
+	parts   []Part
+}
+
+// Part is a service as a whole, or one of its operations.
+type Part struct {
+	Service, Operation string
+	Own                bool // of the operation alone, which may have no name
+	Requests           uint64
+}
+
+// Stretch is slots [From, To) of the range, counted from its beginning.
+type Stretch struct{ From, To int }
+
+// Found is what two stretches of a part differ by.
+type Found struct {
+	Verdict  string // as of a comparison
+	Sentence string
+	Measures []api.CompareMeasure
+	// Moved is the share of requests that are of other operations than before,
+	// beyond what chance would move; 0 if it is not.
+	Moved float64
+}
+
+// Read reads the requests of a selection in slots of the length that a side of
+// the same range has. Of r it takes the selection, Now, the level, the margin
+// and the measures.
+func Read(ctx context.Context, st store.Store, r Request) (*Stretches, error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	c := &comparison{Request: r, st: st}
+	w := Window{r.Start, c.atLatest(r.End)}
+	if !w.End.After(w.Start) {
+		return nil, query.Invalid("end", "end is not after start; write a later end or an earlier start")
+	}
+	if w.Start.Unix() < 0 {
+		return nil, query.Invalid("start", "start is before 1970; write a later time, such as now-6h")
+	}
+	step, err := slotLength(w.End.Unix() - w.Start.Unix())
+	if err != nil {
+		return nil, query.Invalid("start", "a range of %d days is longer than the longest that can be searched, %d; write a later start",
+			(w.End.Unix()-w.Start.Unix())/86400, slotLengths[len(slotLengths)-1]*mostSlots/86400)
+	}
+	for {
+		at := inward(w, step)
+		if at.end <= at.start {
+			return nil, query.Invalid("end", "the range does not hold a slot of %d s; write a longer one", step)
+		}
+		all, err := c.read(ctx, at, step)
+		if err != nil {
+			return nil, err
+		}
+		if all.step <= step {
+			return &Stretches{request: r, st: st, all: all, parts: partsOf(all)}, nil
+		}
+		step = all.step // only longer slots are kept
+	}
+}
+
+// partsOf are the services, and after each its operations, those with the most
+// requests first.
+func partsOf(s *side) []Part {
+	services := map[string]uint64{}
+	var own []Part
+	for name, x := range s.strata {
+		services[name.service] += x.requests
+		own = append(own, Part{name.service, name.operation, true, x.requests})
+	}
+	var out []Part
+	for name, n := range services {
+		out = append(out, Part{Service: name, Requests: n})
+	}
+	heaviest := func(x, y Part) int {
+		return cmp.Or(cmp.Compare(y.Requests, x.Requests), cmp.Compare(x.Service, y.Service), cmp.Compare(x.Operation, y.Operation))
+	}
+	slices.SortFunc(out, heaviest)
+	slices.SortFunc(own, heaviest)
+	return append(out, own...)
+}
+
+// Parts are the services, then all operations, each the heaviest first.
+func (s *Stretches) Parts() []Part { return s.parts }
+
+// Slots is how many slots the range has, and Step how long each is, in seconds.
+func (s *Stretches) Slots() int  { return s.all.slots() }
+func (s *Stretches) Step() int64 { return s.all.step }
+
+// Start is the beginning of slot i, Unix seconds.
+func (s *Stretches) Start(i int) int64 { return s.all.start + int64(i)*s.all.step }
+
+// of are the strata of a part.
+func (s *Stretches) of(p Part) []operation {
+	var names []operation
+	for name := range s.all.strata {
+		if name.service == p.Service && (!p.Own || name.operation == p.Operation) {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(x, y operation) int { return cmp.Compare(x.operation, y.operation) })
+	return names
+}
+
+// Series is the durations of a part's requests, slot by slot, failed ones too.
+func (s *Stretches) Series(p Part) (*stat.Series, error) {
+	c := &comparison{Request: s.request}
+	col, err := c.column(s.all, s.of(p))
+	return col.series, err
+}
+
+// Compare judges what differs between stretch b of a part and stretch a. The
+// operations of a service are held in the same shares.
+func (s *Stretches) Compare(p Part, a, b Stretch) (*Found, error) {
+	c := &comparison{Request: s.request, st: s.st, step: s.all.step, a: s.cut(p, a), b: s.cut(p, b)}
+	c.opts = stat.Options{Level: c.Level}
+	c.Matchers = slices.DeleteFunc(slices.Clone(c.Matchers), func(m *labels.Matcher) bool {
+		return m.Name == series.LabelService || m.Name == series.LabelOperation
+	})
+	c.Matchers = append(c.Matchers, labels.MustNewMatcher(labels.MatchEqual, series.LabelService, p.Service))
+	if p.Own {
+		c.Matchers = append(c.Matchers, labels.MustNewMatcher(labels.MatchEqual, series.LabelOperation, p.Operation))
+	}
+	c.of = c.subject()
+	c.fineA, c.fineB = c.a, c.b
+	c.out = &api.CompareResponse{Of: c.of, Warnings: []api.CompareWarning{}}
+	strata, err := c.strata(c.a, c.b)
+	if err != nil {
+		return nil, err
+	}
+	if p.Own {
+		strata.mix = nil // it is one stratum
+	}
+	if err := c.judge(strata, strata); err != nil {
+		return nil, err
+	}
+	found := &Found{Verdict: c.out.Verdict, Sentence: c.out.Sentence, Measures: c.out.Measures}
+	if moved, chance := shift(c.a, c.b); moved > mixMoved && moved > 2*chance {
+		found.Moved = moved
+	}
+	return found, nil
+}
+
+// cut is a part's side of a stretch.
+func (s *Stretches) cut(p Part, w Stretch) *side {
+	out := &side{span: s.all.span, step: s.all.step, strata: map[operation]*stratum{}}
+	for _, name := range s.of(p) {
+		out.strata[name] = s.all.strata[name]
+	}
+	out.cut(w.From, w.To) // makes strata of its own
+	return out
+}
+
+// Lead is the measure that a verdict rests on: the one furthest out in the tail
+// of those that changed, by their adjusted probability; nil if none did.
+func Lead(measures []api.CompareMeasure) *api.CompareMeasure {
+	var best *api.CompareMeasure
+	for _, name := range []string{"p95", "p99", "p90", "p75", "p50", meanName, "p99.9", errorsName, apdexName} {
+		for i := range measures {
+			m := &measures[i]
+			if m.Name == name && m.Change != "" && float64(m.Adjusted) <= discovery && (best == nil || best.Change == Better && m.Change == Worse) {
+				best = m
+			}
+		}
+	}
+	return best
+}
