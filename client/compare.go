@@ -21,6 +21,15 @@ type CompareQuery struct {
 	Within         float64 // relative change that is still the same
 	Measures       []string
 	Limit          int
+	// Days, if above 0, makes side A of that many earlier days Like those of B
+	// (day, weekday, workday), by the clocks of Zone; A is then left out.
+	Days       int
+	Like, Zone string
+	Per        string   // request: numbers for each request of the service
+	Live       bool     // intervals that hold at every look
+	Include    []string // curve, heat
+	Width      int      // the most columns of a side of the heat
+	Rows       int      // and its most rows
 }
 
 func (c *Client) Compare(ctx context.Context, q CompareQuery) (*api.CompareResponse, error) {
@@ -36,5 +45,15 @@ func (c *Client) Compare(ctx context.Context, q CompareQuery) (*api.CompareRespo
 	setFloat(v, "within", q.Within)
 	setList(v, "measures", q.Measures)
 	setInt(v, "limit", q.Limit)
+	setInt(v, "days", q.Days)
+	set(v, "like", q.Like)
+	set(v, "tz", q.Zone)
+	set(v, "per", q.Per)
+	if q.Live {
+		v.Set("live", "true")
+	}
+	setList(v, "include", q.Include)
+	setInt(v, "width", q.Width)
+	setInt(v, "rows", q.Rows)
 	return get[api.CompareResponse](ctx, c, "/api/v1/compare", v)
 }

@@ -21,9 +21,7 @@ import (
 func (q *question) registerRequests(cmd *cobra.Command, since string) {
 	fs := cmd.Flags()
 	q.serverFlag.register(fs)
-	fs.StringVar(&q.service, "service", "", "only this service")
-	fs.StringVar(&q.operation, "operation", "", "only this operation, such as 'GET /cart/{id}'")
-	fs.StringVar(&q.tenant, "tenant", "", "only this tenant")
+	q.registerNames(fs, "only this service")
 	fs.StringVar(&q.match, "match", "", "further PromQL matchers, such as '{status=\"error\"}'")
 	q.registerRange(fs, since)
 	q.registerFormat(fs)

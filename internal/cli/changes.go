@@ -117,7 +117,7 @@ func changesText(w io.Writer, r *api.ChangesResponse, zone *time.Location) error
 		for j, h := range []string{"", "before", "after", "change", "interval", "verdict"} {
 			t.column(h, j > 0 && j < 5)
 		}
-		of := &compareDocument{&api.CompareResponse{Within: 0.05}, zone, secondsUnit}
+		of := &compareDocument{r: &api.CompareResponse{Within: 0.05}, zone: zone, unit: secondsUnit}
 		for j := range c.Measures {
 			m := &c.Measures[j]
 			f := &m.Raw

@@ -57,7 +57,32 @@ func compareFixture() *api.CompareResponse {
 	}
 	r.Operations = []api.CompareRow{row("GET /search", "", figure(0.5, 0.3, 0.6, 0.55, 0.66, "faster"), true), row("GET /cart|{id}", "", wide, false)}
 	r.Tenants = []api.CompareRow{row("", "<acme>", wide, false)}
+	r.Unit = "seconds"
+	r.Whole = &api.CompareWhole{Test: "energy", P: 0.001, Resamples: 1000, Block: 12, Verdict: "different", Sentence: "the distributions differ (p < 0.001), most at 120 ms: 34 % of A and 51 % of B take no longer"}
 	return r
+}
+
+// curveFixture is the same up to p50, and 20 % faster in the tail, which the
+// greatest quantile cannot be sure of.
+func curveFixture() *api.CompareCurve {
+	c := &api.CompareCurve{LikeForLike: true}
+	for i := range 60 {
+		p := -math.Expm1(math.Log1p(-0.01) + (math.Log1p(-0.999)-math.Log1p(-0.01))*float64(i)/59)
+		ratio := 1.0
+		if p > 0.5 {
+			ratio = 1 - 0.2*math.Min(1, (p-0.5)/0.4)
+		}
+		half := 0.02 + 0.0004/(1-p)
+		low, high := ratio*math.Exp(-half), ratio*math.Exp(half)
+		if i == 59 {
+			high = math.NaN()
+		}
+		c.Ps, c.Ratio = append(c.Ps, api.Float(p)), append(c.Ratio, api.Float(ratio))
+		c.Low, c.High = append(c.Low, api.Float(low)), append(c.High, api.Float(high))
+		a := math.Log1p(-p) * -0.02
+		c.QuantilesA, c.QuantilesB = append(c.QuantilesA, api.Float(a)), append(c.QuantilesB, api.Float(a*ratio))
+	}
+	return c
 }
 
 func TestCompareOutput(t *testing.T) {
@@ -77,6 +102,49 @@ func TestCompareOutput(t *testing.T) {
 	}
 }
 
+// The ratio at every quantile as a picture, of a comparison that is watched.
+func TestCompareCurve(t *testing.T) {
+	local := time.Local
+	time.Local = time.UTC
+	t.Cleanup(func() { time.Local = local })
+	for file, format := range map[string]string{"compare-curve.txt": "text", "compare-curve.md": "markdown"} {
+		r := compareFixture()
+		r.Curve, r.Live, r.Whole, r.Operations, r.Tenants, r.Measures = curveFixture(), true, nil, nil, nil, r.Measures[:3]
+		srv, asked := answering(t, r)
+		out, stderr, _ := run(t, "compare", "--mark", "5f1c0de", "--curve", "--live", "--width", "70", "--format", format, "--server", srv.URL)
+		if stderr != "" {
+			t.Fatal(stderr)
+		}
+		golden(t, file, out)
+		if want := `GET /api/v1/compare include=curve&limit=10&live=true&mark=5f1c0de`; unescape((*asked)[0]) != want {
+			t.Errorf("asked %s, want %s", unescape((*asked)[0]), want)
+		}
+	}
+	if lines := ratioPicture(&api.CompareCurve{}, 80); lines != nil {
+		t.Errorf("a picture of nothing: %q", lines)
+	}
+}
+
+// What is not a duration is written in its own unit.
+func TestCompareUnits(t *testing.T) {
+	r := compareFixture()
+	r.Family, r.Per, r.Unit, r.Whole, r.Operations, r.Tenants, r.Warnings = "net_bytes_total", "request", "bytes", nil, nil, nil, nil
+	r.Sentence, r.Verdict = "the mean of net_bytes_total of shop per request is 12 % higher (95 % interval 8–16 %)", "regression"
+	r.Measures = r.Measures[2:3]
+	m := &r.Measures[0]
+	m.Name, m.Verdict, m.Like = "mean", "higher", nil
+	m.Raw.A, m.Raw.B, m.Raw.Effect, m.Raw.Low, m.Raw.High, m.Raw.Error = 2048, 2293.8, 1.12, 1.08, 1.16, 0
+	srv, asked := answering(t, r)
+	out, _, code := run(t, "compare", "--family", "net_bytes_total", "--per", "request", "--b", "1778317200..1778320800", "--days", "3", "--tz", "Europe/Berlin", "--server", srv.URL)
+	if code != exitRegression {
+		t.Errorf("exit code %d", code)
+	}
+	golden(t, "compare-bytes.txt", out)
+	if want := `GET /api/v1/compare b=1778317200/1778320800&days=3&family=net_bytes_total&limit=10&per=request&tz=Europe/Berlin`; unescape((*asked)[0]) != want {
+		t.Errorf("asked %s, want %s", unescape((*asked)[0]), want)
+	}
+}
+
 // The exit code is the verdict; what went wrong is never taken for one.
 func TestCompareExitCodes(t *testing.T) {
 	for verdict, want := range map[string]int{
@@ -90,16 +158,22 @@ func TestCompareExitCodes(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"--mark x --server http://127.0.0.1:1": "cannot reach the server",
-		"--frobnicate":                         "unknown flag",
-		"here":                                 "takes no arguments",
-		"--a now-1h..now":                      "two sides",
-		"--a 1.0 --b 1.1":                      "write START..END",
-		"--a now-1h..soon --b now-1h..now":     "no moment",
-		"--mark x --label version":             "leave --a, --b and --label out",
-		"--mark x --format html":               "write one of text, json, markdown",
-		"--mark x --within 5":                  "write 5%",
-		"--mark x --limit 0":                   "write 1 or more",
+		"--mark x --server http://127.0.0.1:1":       "cannot reach the server",
+		"--frobnicate":                               "unknown flag",
+		"here":                                       "takes no arguments",
+		"--a now-1h..now":                            "two sides",
+		"--a 1.0 --b 1.1":                            "write START..END",
+		"--a now-1h..soon --b now-1h..now":           "no moment",
+		"--mark x --label version":                   "leave --a, --b and --label out",
+		"--mark x --format html":                     "write one of text, json, markdown",
+		"--mark x --within 5":                        "write 5%",
+		"--mark x --limit 0":                         "write 1 or more",
+		"--mark x --days 3":                          "leave --a, --b, --label, --days and --like out",
+		"--like day --a now-1h..now":                 "write --b START..END",
+		"--b now-1h..now --days -1":                  "write 1 or more",
+		"--mark x --for 30m":                         "--for and --every belong to --watch",
+		"--mark x --watch --for soon":                "--for",
+		"--a now-2h..now-1h --b now-1h..now --watch": "nothing to watch",
 	} {
 		if _, stderr, code := run(t, append([]string{"compare"}, strings.Fields(args)...)...); code != exitNoAnswer || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, %s; want 3, %s", args, code, stderr, want)

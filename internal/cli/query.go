@@ -50,13 +50,18 @@ const spanFamily = "span_duration_seconds"
 func (q *question) register(fs *pflag.FlagSet) {
 	q.serverFlag.register(fs)
 	fs.StringVar(&q.family, "family", "", "what is measured; "+spanFamily+" unless said otherwise")
-	fs.StringVar(&q.service, "service", "", "only this service")
-	fs.StringVar(&q.operation, "operation", "", "only this operation, such as 'GET /cart/{id}'")
-	fs.StringVar(&q.tenant, "tenant", "", "only this tenant")
+	q.registerNames(fs, "only this service")
 	fs.StringVar(&q.kind, "kind", "", "only spans of this kind: server, client, producer, consumer, internal, all; requests (server and consumer) unless said otherwise")
 	fs.StringVar(&q.match, "match", "", "further PromQL matchers, such as '{status=\"error\",tenant=~\"acme|globex\"}'")
 	q.registerRange(fs, "1h")
 	q.registerFormat(fs)
+}
+
+// registerNames registers what is named most; service says what that flag does.
+func (q *question) registerNames(fs *pflag.FlagSet, service string) {
+	fs.StringVar(&q.service, "service", "", service)
+	fs.StringVar(&q.operation, "operation", "", "only this operation, such as 'GET /cart/{id}'")
+	fs.StringVar(&q.tenant, "tenant", "", "only this tenant")
 }
 
 func (q *question) registerRange(fs *pflag.FlagSet, since string) {

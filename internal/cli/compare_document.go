@@ -1,0 +1,224 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"tailscope/api"
+)
+
+// compareDocument is a comparison as people read it.
+type compareDocument struct {
+	r    *api.CompareResponse
+	zone *time.Location
+	unit unit
+	// width is how many characters fit beside each other.
+	width int
+}
+
+func newCompareDocument(r *api.CompareResponse, zone *time.Location, width int) *compareDocument {
+	d := &compareDocument{r, zone, unitOf(r.Family), width}
+	switch r.Unit {
+	case "seconds":
+		d.unit = secondsUnit
+	case "bytes":
+		d.unit = bytesUnit
+	}
+	return d
+}
+
+func (d *compareDocument) write(w io.Writer, markdown bool) error {
+	r := d.r
+	out := &document{w: w, markdown: markdown}
+	out.heading(r.Sentence)
+	out.line("Verdict: " + r.Verdict)
+	if r.Whole != nil {
+		out.paragraph()
+		out.line(capital(r.Whole.Sentence))
+	}
+	out.gap()
+	for _, s := range []struct {
+		letter string
+		side   api.CompareSide
+	}{{"A", r.A}, {"B", r.B}} {
+		name := ""
+		if s.side.Name != s.letter {
+			name = " " + s.side.Name + ","
+		}
+		out.item(fmt.Sprintf("%s:%s %s to %s, %s requests, %s, %s failed", s.letter, name, d.clock(s.side.Start), d.clock(s.side.End),
+			count(s.side.Requests), perTime(s.side.Rate), count(s.side.Errors)))
+	}
+	how := "slot by slot"
+	if !r.Paired {
+		how = "as windows that differ in time"
+	}
+	intervals := trimPercent(r.Level)
+	if r.Live {
+		intervals += " that hold at every look"
+	}
+	out.item(fmt.Sprintf("slots of %s, compared %s; intervals of %s", formatSeconds(float64(r.Slot)), how, intervals))
+	if r.Family != spanFamily {
+		of := r.Family
+		if r.Per != "" {
+			of += " per " + r.Per
+		}
+		out.item("figures of " + of)
+	}
+	out.gap()
+	t := &table{}
+	t.column("", false)
+	for _, h := range []string{"A", "B", "raw", "like for like", "interval", "bucket"} {
+		t.column(h, true)
+	}
+	t.column("verdict", false)
+	for i := range r.Measures {
+		t.rows = append(t.rows, d.measure(&r.Measures[i]))
+	}
+	out.table(t)
+	if r.Curve != nil {
+		if lines := ratioPicture(r.Curve, d.width); lines != nil {
+			out.gap()
+			out.line(d.drawn())
+			out.picture(lines)
+		}
+	}
+	for _, list := range []struct {
+		name string
+		rows []api.CompareRow
+	}{{"operation", r.Operations}, {"tenant", r.Tenants}} {
+		if len(list.rows) > 1 || len(list.rows) == 1 && list.name == "tenant" {
+			out.gap()
+			out.table(d.list(list.name, list.rows))
+		}
+	}
+	if len(r.Warnings) > 0 {
+		out.gap()
+	}
+	for _, x := range r.Warnings {
+		out.item("warning: " + x.Text)
+	}
+	return out.err
+}
+
+func (d *compareDocument) clock(t int64) string {
+	return time.Unix(t, 0).In(d.zone).Format("2006-01-02 15:04:05")
+}
+
+// measure is a line of the table: A, B and the interval are like for like.
+func (d *compareDocument) measure(m *api.CompareMeasure) []string {
+	f, like := &m.Raw, "-"
+	if m.Like != nil {
+		f, like = m.Like, d.effect(m, m.Like.Effect)
+	}
+	value := func(v api.Float) string {
+		switch m.Name {
+		case "errors":
+			return percent(v)
+		case "apdex":
+			return ratio(v)
+		}
+		return d.unit.value(v)
+	}
+	bucket := ""
+	if f.Error > 0 {
+		bucket = "±" + percent(f.Error)
+	}
+	verdict := m.Verdict
+	switch {
+	case verdict == "same":
+		verdict += " within " + d.margin(m)
+	case verdict == "too little data" && f.Short != "":
+		verdict += ": " + f.Short
+	}
+	if more := float64(f.Needed); more > 1 && (m.Verdict == "no evidence" || m.Verdict == "too little data") {
+		verdict += "; needs about " + formatSeconds(math.Ceil(float64(f.NeededSeconds))) + " a side"
+	}
+	return []string{m.Name, value(f.A), value(f.B), d.effect(m, m.Raw.Effect), like, d.interval(m, f), bucket, verdict}
+}
+
+func (d *compareDocument) margin(m *api.CompareMeasure) string {
+	switch m.Name {
+	case "errors":
+		return "0.1 points"
+	case "apdex":
+		return "0.01"
+	}
+	return trimPercent(d.r.Within)
+}
+
+func (d *compareDocument) effect(m *api.CompareMeasure, f api.Float) string {
+	v := float64(f)
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return "-"
+	case m.Scale == "ratio":
+		return change(f)
+	case m.Name == "errors":
+		return signed(100*v, 2) + "pt"
+	}
+	return signed(v, 3)
+}
+
+func (d *compareDocument) interval(m *api.CompareMeasure, f *api.CompareFigure) string {
+	low, high := d.effect(m, f.Low), d.effect(m, f.High)
+	if low == "-" && high == "-" {
+		return "-"
+	}
+	open := func(s string) string {
+		if s == "-" {
+			return "?"
+		}
+		return s
+	}
+	return open(low) + " … " + open(high)
+}
+
+func (d *compareDocument) list(name string, rows []api.CompareRow) *table {
+	t := &table{}
+	t.column(name, false)
+	t.column("requests A", true)
+	t.column("B", true)
+	for _, m := range rows[0].Measures {
+		t.column(m.Name, true)
+		t.column("interval", true)
+	}
+	t.column("", false)
+	for _, r := range rows {
+		title := r.Operation
+		if name == "tenant" {
+			title = r.Tenant
+		}
+		row := []string{orNone(title), count(r.RequestsA), count(r.RequestsB)}
+		for i := range r.Measures {
+			m := &r.Measures[i]
+			row = append(row, d.effect(m, m.Raw.Effect), d.interval(m, &m.Raw))
+		}
+		t.rows = append(t.rows, append(row, rowVerdict(r)))
+	}
+	return t
+}
+
+// rowVerdict is what remains of a row once all rows are thought of.
+func rowVerdict(r api.CompareRow) string {
+	var words []string
+	for _, m := range r.Measures {
+		if m.Change != "" && m.Adjusted <= 0.05 {
+			words = append(words, m.Name+" "+m.Verdict)
+		}
+	}
+	if len(words) == 0 {
+		return "-"
+	}
+	return strings.Join(words, ", ")
+}
+
+// capital begins a sentence, but leaves names such as p99 as they are.
+func capital(s string) string {
+	if len(s) < 2 || s[1] >= '0' && s[1] <= '9' {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
