@@ -10,13 +10,16 @@ type ExplainResponse struct {
 	// The rectangle as it was taken: whole slots, whole buckets.
 	From    int64         `json:"from"` // Unix seconds
 	To      int64         `json:"to"`
-	Low     Float         `json:"low"`  // exclusive, seconds or the family's unit
+	Low     Float         `json:"low"`  // exclusive, seconds or the family's unit; null: without end
 	High    Float         `json:"high"` // inclusive; null: without end
 	Inside  uint64        `json:"inside"`
 	Outside uint64        `json:"outside"`
 	Level   Float         `json:"level"`
 	Items   []ExplainItem `json:"items"` // the most telling first
-	Notes   []string      `json:"notes"`
+	// How many labels' values, and pairs of them, were looked at.
+	LabelsTried int      `json:"labels_tried"`
+	PairsTried  int      `json:"pairs_tried"`
+	Notes       []string `json:"notes"`
 }
 
 // ExplainItem is a label's value, or a pair of them.
@@ -27,10 +30,13 @@ type ExplainItem struct {
 	InsideShare  Float  `json:"inside_share"` // of all inside
 	OutsideShare Float  `json:"outside_share"`
 	// Effect is InsideShare − OutsideShare with its interval; Lift their ratio.
-	Effect   Float  `json:"effect"`
-	EffLow   Float  `json:"effect_low"`
-	EffHigh  Float  `json:"effect_high"`
-	Lift     Float  `json:"lift"`
-	Adjusted Float  `json:"adjusted_p"` // over all that was looked at
+	Effect   Float `json:"effect"`
+	EffLow   Float `json:"effect_low"`
+	EffHigh  Float `json:"effect_high"`
+	Lift     Float `json:"lift"`
+	Adjusted Float `json:"adjusted_p"` // over all labels, or all pairs, that were looked at
+	// Through is the pair that accounts for a label: its requests that are not
+	// of the pair are not over-represented. Empty if there is none.
+	Through  Labels `json:"through,omitempty"`
 	Sentence string `json:"sentence"`
 }

@@ -36,6 +36,7 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 		"services": "", "distribution": "q=0.5", "heatmap": "", "timeline": "", "labels": "", "tenants": "", "families": "", "status": "", "marks": "",
 		"apdex": "", "apdex-targets": "", "sla": `match={service="nobody"}`, "breakdown": `match={service="checkout"}`, "operations": "", "traces": "",
 		"compare": "a=now-60m/now-30m&b=now-30m/now",
+		"explain": "match={service=\"checkout\"}&low=0.01",
 	} {
 		path = "/api/v1/" + path
 		status, body := fetch(t, srv, path+"?"+query)

@@ -162,6 +162,7 @@ func (s *server) register(mux *http.ServeMux) {
 	s.registerTraces(a)
 	s.registerSLA(a)
 	s.registerCompare(a)
+	s.registerExplain(a)
 	s.registerChanges(a)
 	// huma describes its own errors too, which are never answered.
 	for name := range a.OpenAPI().Components.Schemas.Map() {

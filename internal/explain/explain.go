@@ -1,0 +1,164 @@
+// Package explain says what is special about a rectangle of the heatmap: which
+// labels, and which pairs of them, the observations inside it have more often
+// than all others of the range.
+//
+// Nothing but counts per slot and series is needed: how many observations lie
+// within the rectangle's values, and how many there are. A label's share inside
+// less its share outside is the effect. Its interval is made on slots, never on
+// requests (package stat): inside and outside share the slots of the
+// rectangle's time, where what moves both cancels, and the rest of the range
+// has slots of its own.
+package explain
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"tailscope/api"
+	"tailscope/internal/query"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// Request asks what is over-represented in a rectangle: [From, To) by (Low,
+// High]. It is widened to whole slots and whole buckets.
+type Request struct {
+	query.Selection
+	From, To  time.Time // the zero time: the range's own end
+	Low, High float64   // in the family's unit; −Inf and +Inf: no bound
+	// Labels are the only ones to look at; empty: all there are.
+	Labels []string
+	// Alone leaves pairs of labels out.
+	Alone bool
+	Limit int // items; 0 is 20
+}
+
+const (
+	defaultLimit = 20
+	maxLimit     = 200
+	// level is the confidence of intervals, discovery the false discovery rate
+	// of labels and of pairs.
+	level     = 0.95
+	discovery = 0.05
+	// fewest is the least observations inside that a label needs to be listed,
+	// and the least of the range to be looked at.
+	fewest = 10
+)
+
+// question is an explanation being made.
+type question struct {
+	Request
+	st   store.Store
+	span bool
+	out  *api.ExplainResponse
+	band band
+	what string // what is counted: requests, samples
+}
+
+// check settles what was left open. The family and the labels of match are
+// looked at by asking about an instant.
+func (r *Request) check(ctx context.Context, st store.Store) error {
+	sel := r.Selection
+	if sel.End.After(sel.Start) {
+		sel.End = sel.Start.Add(time.Second)
+	}
+	if _, err := query.Distribution(ctx, st, query.DistributionRequest{Selection: sel}); err != nil {
+		return err
+	}
+	if r.Limit == 0 {
+		r.Limit = defaultLimit
+	}
+	if r.Limit < 0 || r.Limit > maxLimit {
+		return query.Invalid("limit", "limit %d is not between 1 and %d", r.Limit, maxLimit)
+	}
+	if r.Family == "" {
+		r.Family = series.SpanDuration
+	}
+	if r.From.IsZero() {
+		r.From = r.Start
+	}
+	if r.To.IsZero() {
+		r.To = r.End
+	}
+	switch {
+	case !r.To.After(r.From):
+		return query.Invalid("to", "the rectangle ends (%s) before it begins (%s); write a later to", moment(r.To), moment(r.From))
+	case !r.From.Before(r.End):
+		return query.Invalid("from", "the rectangle begins (%s) after the range ends (%s); write an earlier from or a later end", moment(r.From), moment(r.End))
+	case !r.To.After(r.Start):
+		return query.Invalid("to", "the rectangle ends (%s) before the range begins (%s); write a later to or an earlier start", moment(r.To), moment(r.Start))
+	case math.IsNaN(r.Low) || math.IsInf(r.Low, 1):
+		return query.Invalid("low", "low is no number; write the value above which the rectangle lies, such as 0.2")
+	case math.IsNaN(r.High) || math.IsInf(r.High, -1):
+		return query.Invalid("high", "high is no number; write the value up to which the rectangle reaches, such as 0.4")
+	case r.High <= r.Low:
+		return query.Invalid("high", "the rectangle is empty: high (%g) is not above low (%g); write a greater high", r.High, r.Low)
+	}
+	if r.From.Before(r.Start) {
+		r.From = r.Start
+	}
+	if r.To.After(r.End) {
+		r.To = r.End
+	}
+	if !r.From.After(r.Start) && !r.To.Before(r.End) && math.IsInf(r.Low, -1) && math.IsInf(r.High, 1) {
+		return query.Invalid("low", "the rectangle holds the whole range; write low or high, or a narrower from and to")
+	}
+	return r.checkLabels(ctx, st)
+}
+
+func (r *Request) checkLabels(ctx context.Context, st store.Store) error {
+	if len(r.Labels) == 0 {
+		return nil
+	}
+	var known []string
+	for _, view := range []series.View{series.Full, series.Marginal} {
+		names, err := st.LabelNames(ctx, r.Family, view, nil, r.Start.Unix(), r.End.Unix())
+		if err != nil {
+			return err
+		}
+		known = append(known, names...)
+	}
+	for _, name := range r.Labels {
+		if len(known) > 0 && !slices.Contains(known, name) {
+			return query.Invalid("labels", "no series of %s has the label %s; %s", r.Family, strconv.Quote(name), query.Suggest(name, known))
+		}
+	}
+	return nil
+}
+
+func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// Explain lists what is over-represented, the most telling first.
+func Explain(ctx context.Context, st store.Store, r Request) (*api.ExplainResponse, error) {
+	if err := r.check(ctx, st); err != nil {
+		return nil, err
+	}
+	q := &question{Request: r, st: st, span: query.IsSpanFamily(r.Family), what: "samples"}
+	if q.span {
+		q.what = "requests"
+	}
+	q.out = &api.ExplainResponse{Family: r.Family, Level: level, Items: []api.ExplainItem{}, Notes: []string{}}
+	whole, err := q.rectangle(ctx)
+	if err != nil || whole == nil {
+		return q.out, err
+	}
+	main, tenants, err := q.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	total := main.total()
+	q.out.Inside, q.out.Outside = uint64(total.inside()), uint64(total.outside())
+	if q.out.Inside < fewest || q.out.Outside < fewest {
+		side := "inside"
+		if q.out.Inside >= fewest {
+			side = "outside"
+		}
+		q.note("there are fewer than %d %s %s the rectangle: draw another", fewest, q.what, side)
+		return q.out, nil
+	}
+	q.judge(main, tenants, total)
+	return q.out, nil
+}

@@ -1,0 +1,170 @@
+package explain
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"tailscope/stat"
+)
+
+// fewestSlots is how many slots the variance of shares can be measured on, as
+// package stat has it.
+const fewestSlots = 20
+
+// effect is how much greater a share is inside than outside.
+type effect struct {
+	in, out   float64 // shares
+	size      float64 // in − out
+	low, high float64
+	p         float64 // of an effect as far from 0 when there is none; 1 if nothing can be said
+	ok        bool    // an interval could be made
+}
+
+// compare sets the share that part has of whole inside against that outside.
+// The first window slots are of the rectangle's time, where inside and outside
+// were measured together.
+//
+// A slot's influence on the difference is what it adds to either share beyond
+// its part. The variance of their sum is measured for the rectangle's time and
+// for the rest apart, for the rectangle's influence is far greater; both
+// combine by Welch. If the rectangle's time is too short to measure it there, a
+// slot's observations are taken to be as alike as they are in the rest: by the
+// design effect of clusters, 1+(m−1)ρ (Kish 1965, Survey Sampling, 5.4).
+func compare(whole, part *counts) effect {
+	wi, wo := whole.inside(), whole.outside()
+	pi, po := part.inside(), part.outside()
+	e := effect{in: pi / wi, out: po / wo, p: 1, low: math.Inf(-1), high: math.Inf(1)}
+	e.size = e.in - e.out
+	if wi == 0 || wo == 0 {
+		e.size = math.NaN()
+		return e
+	}
+	window := len(whole.in)
+	influence := make([]float64, len(whole.all))
+	for t := range influence {
+		allOut, partOut := whole.all[t], part.all[t]
+		if t < window {
+			allOut, partOut = allOut-whole.in[t], partOut-part.in[t]
+			influence[t] = (part.in[t] - e.in*whole.in[t]) / wi
+		}
+		influence[t] -= (partOut - e.out*allOut) / wo
+	}
+	mine, rest := centred(influence[:window]), centred(influence[window:])
+	switch {
+	case len(mine) >= fewestSlots && len(rest) >= fewestSlots:
+		c, err := stat.Ratios(mean(rest, 0), mean(mine, e.size), nil, stat.Difference, stat.Options{Level: level})
+		if err == nil && c.Short == "" {
+			e.take(c.SE*c.SE, c.DF)
+			break
+		}
+		a, b := lowest(mine), lowest(rest)
+		e.take(a+b, (a+b)*(a+b)/((a*a+b*b)/cosines)) // Welch
+	case len(mine) >= fewestSlots:
+		e.take(alone(append(mine, rest...)))
+	case len(rest) >= fewestSlots:
+		variance, df := alone(rest)
+		e.clustered(whole, part, variance, df)
+	}
+	return e
+}
+
+// alone is the variance of the sum of influences that are all of one sequence,
+// with its degrees of freedom.
+func alone(x []float64) (variance, df float64) {
+	c, err := stat.Ratios(mean(make([]float64, len(x)), 0), mean(x, 0), nil, stat.Difference, stat.Options{Level: level, Paired: true})
+	if err == nil && c.Short == "" {
+		return c.SE * c.SE, c.DF
+	}
+	return lowest(x), cosines
+}
+
+// cosines is how many are left where slots depend on each other so much that
+// package stat will not say more of them: what began and ended within the range
+// looks like that.
+const cosines = 8
+
+// lowest is the long-run variance of the sum of x at its lowest frequencies, in
+// equal weights, with as many degrees of freedom as cosines (Lazarus, Lewis,
+// Stock & Watson 2018, JBES 36).
+func lowest(x []float64) float64 {
+	n, power := float64(len(x)), 0.0
+	for j := range cosines {
+		c := 0.0
+		for t, v := range x {
+			c += v * math.Cos(math.Pi*float64(j+1)*(float64(t)+0.5)/n)
+		}
+		power += 2 * c * c
+	}
+	return power / cosines
+}
+
+// centred takes the mean away: the parts of the range may differ in level.
+func centred(x []float64) []float64 {
+	out := make([]float64, len(x))
+	m := sum(x) / float64(max(1, len(x)))
+	for i, v := range x {
+		out[i] = v - m
+	}
+	return out
+}
+
+// mean is influences as the mean of so many slots, about at.
+func mean(x []float64, at float64) []stat.Tally {
+	t := stat.Tally{Num: make([]float64, len(x)), Den: make([]float64, len(x))}
+	for i, v := range x {
+		t.Num[i], t.Den[i] = float64(len(x))*v+at, 1
+	}
+	return []stat.Tally{t}
+}
+
+// take makes Student's interval.
+func (e *effect) take(variance, df float64) {
+	e.ok = true
+	if !(variance > 0) { // every slot alike
+		if e.low, e.high, e.p = e.size, e.size, 0; e.size == 0 {
+			e.p = 1
+		}
+		return
+	}
+	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df}
+	se := math.Sqrt(variance)
+	reach := -t.Quantile((1-level)/2) * se
+	e.low, e.high, e.p = max(-1, e.size-reach), min(1, e.size+reach), 2*t.CDF(-math.Abs(e.size)/se)
+}
+
+// clustered makes the interval from what the rest says: variance is that of its
+// influences.
+func (e *effect) clustered(whole, part *counts, variance, df float64) {
+	window := len(whole.in)
+	rest := sum(whole.all[window:])
+	wi, wo := whole.inside(), whole.outside()
+	binomial := e.out * (1 - e.out)
+	alike := 0.0 // ρ
+	if each := rest / float64(len(whole.all)-window); each > 1 && binomial > 0 {
+		alike = min(1, max(0, (variance/(binomial*rest/(wo*wo))-1)/(each-1)))
+	}
+	occupied := 0
+	for _, v := range whole.in {
+		if v > 0 {
+			occupied++
+		}
+	}
+	inflation := func(n float64, slots int) float64 { return 1 + alike*max(0, n/float64(max(1, slots))-1) }
+	share := (part.inside() + 2) / (wi + 4) // Agresti & Coull (1998), American Statistician 52
+	outside := sum(whole.all[:window]) - wi
+	variance += inflation(wi, occupied) * share * (1 - share) / wi
+	variance += inflation(outside, window) * binomial * outside / (wo * wo)
+	e.take(variance, df)
+}
+
+// score is how far the shares are apart in standard errors if observations were
+// independent: a first look, by sums alone.
+func score(wholeIn, wholeOut, partIn, partOut float64) float64 {
+	pooled := (partIn + partOut) / (wholeIn + wholeOut)
+	v := pooled * (1 - pooled) * (1/wholeIn + 1/wholeOut)
+	if !(v > 0) {
+		return 0
+	}
+	return (partIn/wholeIn - partOut/wholeOut) / math.Sqrt(v)
+}

@@ -1,0 +1,335 @@
+package explain
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/api"
+	"tailscope/hist"
+	"tailscope/internal/query"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+const (
+	// slotsWanted is how many slots at least the rectangle's time and the rest
+	// of the range are cut into, where shorter slots are kept. Many more would
+	// say little more, and cost reading.
+	slotsWanted = 30
+	// mostSeries is how many series are read one by one, and pointsAtOnce how
+	// many of their distributions are held at a time.
+	mostSeries   = 20_000
+	pointsAtOnce = 40_000
+)
+
+// lengths that slots may have, in seconds, whole multiples of those kept.
+var lengths = []int64{10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400}
+
+// slotLength is the longest that cuts a span into the slots wanted.
+func slotLength(seconds int64) int64 {
+	best := lengths[0]
+	for _, l := range lengths {
+		if seconds/l >= slotsWanted {
+			best = l
+		}
+	}
+	return best
+}
+
+// rectangle settles what is asked: whole slots and whole buckets. It returns
+// nil if nothing was observed in the rectangle's time.
+func (q *question) rectangle(ctx context.Context) (*hist.Histogram, error) {
+	from, to := query.Base(q.From, q.To)
+	start, end := query.Base(q.Start, q.End)
+	names := make([]string, 0, len(q.Matchers))
+	for _, m := range q.Matchers {
+		names = append(names, m.Name)
+	}
+	view, ok := query.ViewOf(q.Family, names...)
+	if !ok {
+		return nil, query.Invalid("match", "tenant and instance are not kept together; name one of the two")
+	}
+	ask := store.Query{Family: q.Family, View: view, Matchers: q.Matchers, Schema: hist.DefaultSchema}
+	ask.Start, ask.End = from, to
+	res, err := q.st.Query(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	ask.Start, ask.End, ask.Measure = start, end, store.Moments
+	whole, err := q.st.Query(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	q.out.From, q.out.To = res.Start, res.End
+	q.out.Start, q.out.End = min(whole.Start, res.Start), max(whole.End, res.End)
+	var h *hist.Histogram
+	for _, g := range res.Groups {
+		if len(g.Points) > 0 && g.Points[0].Hist != nil {
+			h = g.Points[0].Hist
+		}
+	}
+	if h == nil || h.Count == 0 {
+		q.band = band{low: q.Low, high: q.High}
+		q.note("no %s were measured in the rectangle's time: draw another, or take a filter off", q.what)
+	} else {
+		q.band = bandOf(h, q.Low, q.High)
+	}
+	q.out.Low, q.out.High = api.Float(q.band.low), api.Float(q.band.high)
+	return h, nil
+}
+
+// table is counts by slot of series: the slots of the rectangle's time first,
+// then those of the rest of the range.
+type table struct {
+	window, rest int
+	labels       []labels.Labels
+	rows         []counts
+	index        map[string]int
+	values       [][]int32 // by row: numbers of its labels' values
+}
+
+// counts are observations by slot: in of the rectangle, for the slots of its
+// time; all for every slot.
+type counts struct{ in, all []float64 }
+
+func sum(x []float64) (s float64) {
+	for _, v := range x {
+		s += v
+	}
+	return s
+}
+
+func (c *counts) inside() float64  { return sum(c.in) }
+func (c *counts) outside() float64 { return sum(c.all) - sum(c.in) }
+
+func (t *table) empty() counts {
+	return counts{make([]float64, t.window), make([]float64, t.window+t.rest)}
+}
+
+func (c *counts) add(o counts, sign float64) {
+	for i, v := range o.in {
+		c.in[i] += sign * v
+	}
+	for i, v := range o.all {
+		c.all[i] += sign * v
+	}
+}
+
+func (t *table) row(l labels.Labels, buf []byte) (*counts, []byte) {
+	buf = l.Bytes(buf)
+	i, ok := t.index[string(buf)]
+	if !ok {
+		i = len(t.rows)
+		t.index[string(buf)] = i
+		t.labels, t.rows = append(t.labels, l), append(t.rows, t.empty())
+	}
+	return &t.rows[i], buf
+}
+
+func (t *table) total() counts {
+	out := t.empty()
+	for _, r := range t.rows {
+		out.add(r, 1)
+	}
+	return out
+}
+
+// drop removes the slots in which total has nothing.
+func (t *table) drop(total counts) {
+	window := 0
+	var keep []int
+	for i, v := range total.all {
+		if v > 0 {
+			keep = append(keep, i)
+			if i < t.window {
+				window++
+			}
+		}
+	}
+	if len(keep) == len(total.all) {
+		return
+	}
+	for i, r := range t.rows {
+		c := counts{make([]float64, window), make([]float64, len(keep))}
+		for to, at := range keep {
+			if c.all[to] = r.all[at]; to < window {
+				c.in[to] = r.in[at]
+			}
+		}
+		t.rows[i] = c
+	}
+	t.window, t.rest = window, len(keep)-window
+}
+
+// piece is a stretch of slots of one length; step 0 is one slot.
+type piece struct {
+	start, end, step int64
+	first            int // number of its first slot
+}
+
+func (p *piece) slots() int {
+	if p.step == 0 {
+		return 1
+	}
+	return int((p.end - p.start + p.step - 1) / p.step)
+}
+
+// cut makes slots of [from, to) that begin at round times, as longer kept slots
+// do; the first and the last may be shorter.
+func cut(from, to int64, first int) (out []piece, n int) {
+	if to <= from {
+		return nil, 0
+	}
+	step := slotLength(to - from)
+	add := func(a, b, s int64) {
+		if b > a {
+			p := piece{a, b, s, first + n}
+			out, n = append(out, p), n+p.slots()
+		}
+	}
+	head := min(to, (from+step-1)/step*step)
+	tail := max(head, to/step*step)
+	add(from, head, 0)
+	add(head, tail, step)
+	add(tail, to, 0)
+	return out, n
+}
+
+// read reads all series: main has every label but tenant, or tenant too where
+// there is nothing else; tenants has tenant, and may lack some of them.
+func (q *question) read(ctx context.Context) (main, tenants *table, err error) {
+	ask := store.Query{Family: q.Family, Matchers: q.Matchers, Each: true, Schema: hist.DefaultSchema, MaxSeries: mostSeries}
+	if q.band.schema != hist.Explicit {
+		ask.Schema = q.band.schema
+	}
+	if !q.span {
+		ask.View = series.Full
+		main, err = q.load(ctx, ask)
+		return main, main, err
+	}
+	has := func(name string) bool {
+		return slices.ContainsFunc(q.Matchers, func(m *labels.Matcher) bool { return m.Name == name })
+	}
+	wants := func(name string) bool { return len(q.Labels) == 0 || slices.Contains(q.Labels, name) }
+	if has(series.LabelTenant) {
+		ask.View = series.Full
+		if len(q.Labels) > 0 && wants(series.LabelInstance) {
+			q.note("instances are not kept together with tenants: leave tenant out of match to look at them")
+		}
+		main, err = q.load(ctx, ask)
+		return main, main, err
+	}
+	ask.View = series.Marginal
+	if main, err = q.load(ctx, ask); err != nil {
+		return nil, nil, err
+	}
+	if has(series.LabelInstance) || !wants(series.LabelTenant) {
+		if wants(series.LabelTenant) {
+			q.note("tenants are not kept together with instances: leave instance out of match to look at them")
+		}
+		return main, nil, nil
+	}
+	ask.View = series.Full
+	if tenants, err = q.load(ctx, ask); !errors.Is(err, store.ErrTooMany) {
+		return main, tenants, err
+	}
+	for _, most := range []int{200, 50, 10} {
+		if tenants, err = q.heaviest(ctx, ask, most); !errors.Is(err, store.ErrTooMany) {
+			q.note("of tenants only the %d with the most %s were looked at: add a label to match to look at more", most, q.what)
+			return main, tenants, err
+		}
+	}
+	q.note("there are too many series of tenants to look at them: add a label to match")
+	return main, nil, nil
+}
+
+// heaviest reads the series of the tenants with the most observations.
+func (q *question) heaviest(ctx context.Context, ask store.Query, most int) (*table, error) {
+	res, err := q.st.Query(ctx, store.Query{Family: q.Family, View: ask.View, Matchers: q.Matchers, Start: q.out.Start, End: q.out.End,
+		By: []string{series.LabelTenant}, Measure: store.Moments, TopK: most, Schema: hist.DefaultSchema})
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(res.Groups))
+	for _, g := range res.Groups {
+		names = append(names, regexp.QuoteMeta(g.Labels.Get(series.LabelTenant)))
+	}
+	m, err := labels.NewMatcher(labels.MatchRegexp, series.LabelTenant, strings.Join(names, "|"))
+	if err != nil {
+		return nil, err
+	}
+	ask.Matchers = append(slices.Clone(ask.Matchers), m)
+	return q.load(ctx, ask)
+}
+
+// load reads the counts of every series: buckets within the rectangle's time,
+// and no more than how many there were elsewhere.
+func (q *question) load(ctx context.Context, ask store.Query) (*table, error) {
+	inside, window := cut(q.out.From, q.out.To, 0)
+	before, n := cut(q.out.Start, q.out.From, window)
+	after, m := cut(q.out.To, q.out.End, window+n)
+	t := &table{window: window, rest: n + m, index: map[string]int{}}
+	ask.Measure = store.Buckets
+	for _, p := range inside {
+		if err := q.loadPiece(ctx, t, ask, p); err != nil {
+			return nil, err
+		}
+	}
+	ask.Measure = store.Moments
+	for _, p := range append(before, after...) {
+		if err := q.loadPiece(ctx, t, ask, p); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// loadPiece reads so many slots at a time as may be held.
+func (q *question) loadPiece(ctx context.Context, t *table, ask store.Query, p piece) error {
+	var buf []byte
+	for at := 0; at < p.slots(); {
+		slots := 1
+		if len(t.rows) > 0 {
+			slots = max(1, min(p.slots()-at, pointsAtOnce/len(t.rows)))
+		}
+		ask.Start, ask.End, ask.Step = p.start, p.end, p.step
+		if p.step > 0 {
+			ask.Start = p.start + int64(at)*p.step
+			ask.End = min(p.end, ask.Start+int64(slots)*p.step)
+		}
+		res, err := q.st.Query(ctx, ask)
+		if err != nil {
+			return err
+		}
+		q.out.Slot = max(q.out.Slot, int64(res.Resolution))
+		if len(t.rows)+len(res.Groups) > 2*mostSeries {
+			return store.ErrTooMany
+		}
+		for _, g := range res.Groups {
+			if g.Kind != series.Distribution {
+				continue
+			}
+			var row *counts
+			row, buf = t.row(g.Labels, buf)
+			for _, x := range g.Points {
+				if x.Hist == nil {
+					continue
+				}
+				slot := p.first + at
+				if p.step > 0 {
+					slot += int((x.Start - ask.Start) / p.step)
+				}
+				if row.all[slot] += float64(x.Hist.Count); ask.Measure == store.Buckets {
+					row.in[slot] += float64(q.band.count(x.Hist))
+				}
+			}
+		}
+		at += slots
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package explain
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"tailscope/api"
+	"tailscope/internal/series"
+)
+
+func (q *question) note(format string, args ...any) {
+	q.out.Notes = append(q.out.Notes, fmt.Sprintf(format, args...))
+}
+
+// sentence says an item: tenant acme: 62 % of the requests inside, 4.1 %
+// outside (+58 points, 51–64).
+func (q *question) sentence(v *values, c *candidate, i *api.ExplainItem) string {
+	s := fmt.Sprintf("%s: %s of the %s inside, %s outside (+%s points, %s–%s)", v.title(c), percent(float64(i.InsideShare)), q.what,
+		percent(float64(i.OutsideShare)), points(c.size), points(c.low), points(c.high))
+	if len(i.Through) > 0 {
+		for name, value := range i.Through {
+			if _, ok := i.Labels[name]; !ok {
+				s += "; only with " + title(name, value)
+			}
+		}
+	}
+	return s
+}
+
+func (v *values) title(c *candidate) string {
+	a := v.list[c.a]
+	if c.b < 0 {
+		return title(a.Name, a.Value)
+	}
+	b := v.list[c.b]
+	return title(a.Name, a.Value) + " with " + title(b.Name, b.Value)
+}
+
+func title(name, value string) string {
+	if value == "" {
+		return "no " + name
+	}
+	return name + " " + value
+}
+
+// percent and points keep two digits at least: 62 %, 4.1 %, 0.04 %.
+func percent(share float64) string { return points(share) + " %" }
+
+func points(share float64) string {
+	x := 100 * share
+	switch a := math.Abs(x); {
+	case a >= 9.95 || x == 0:
+		return strconv.FormatFloat(x, 'f', 0, 64)
+	case a >= 0.095:
+		return strconv.FormatFloat(x, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(x, 'g', 1, 64)
+}
+
+// absent notes what is common outside and nowhere inside, and what cannot be told.
+func (q *question) absent(v *values, singles []candidate, inside, outside float64) {
+	const (
+		enough = 100 // observations inside
+		usual  = 0.1 // share outside
+		most   = 3
+	)
+	var none []*candidate
+	folded := 0.0
+	for i := range singles {
+		c := &singles[i]
+		if c.in == 0 && c.all >= usual*outside {
+			none = append(none, c)
+		}
+		if l := v.list[c.a]; l.Name == series.LabelTenant && l.Value == series.Other {
+			folded = c.all / (inside + outside)
+		}
+	}
+	if inside >= enough {
+		slices.SortStableFunc(none, func(x, y *candidate) int { return int(math.Copysign(1, y.all-x.all)) })
+		for _, c := range none[:min(len(none), most)] {
+			q.note("nothing inside has %s (%s outside)", v.title(c), percent(c.all/outside))
+		}
+	}
+	if folded >= 0.01 {
+		q.note("%s of the %s are of tenants without a name of their own (%s), who cannot be told apart", percent(folded), q.what, series.Other)
+	}
+}
