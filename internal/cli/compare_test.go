@@ -164,7 +164,7 @@ func TestCompareExitCodes(t *testing.T) {
 		"--a now-1h..now":                            "two sides",
 		"--a 1.0 --b 1.1":                            "write START..END",
 		"--a now-1h..soon --b now-1h..now":           "no moment",
-		"--mark x --label version":                   "leave --a, --b and --label out",
+		"--mark x --label version":                   "leave --a, --b, --label, --days and --like out",
 		"--mark x --format html":                     "write one of text, json, markdown",
 		"--mark x --within 5":                        "write 5%",
 		"--mark x --limit 0":                         "write 1 or more",

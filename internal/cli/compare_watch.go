@@ -84,7 +84,7 @@ func (w *watch) run(ctx context.Context) (*api.CompareResponse, error) {
 				return r, nil
 			}
 			if w.done(r) {
-				w.tell("there is no more to come", r.Sentence)
+				w.tell("complete", "there is no more to come: "+r.Sentence)
 				return r, nil
 			}
 			w.tell(r.Verdict, r.Verdict+": "+r.Sentence)
