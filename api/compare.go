@@ -93,7 +93,8 @@ type CompareHeatColumn struct {
 	Differences []Float `json:"differences"`
 }
 
-// CompareSide is one side, as far as it was used.
+// CompareSide is one side, as far as it was used. Requests are observations or
+// samples where a family is not of spans.
 type CompareSide struct {
 	Range
 	Name     string `json:"name"`
@@ -101,6 +102,9 @@ type CompareSide struct {
 	Requests uint64 `json:"requests"`
 	Errors   uint64 `json:"errors"`
 	Rate     Float  `json:"rate"` // per second
+	// Days are the earlier days whose slots make the side, the last one first;
+	// the range is then that of the last. Absent for a side of one day.
+	Days []Range `json:"days,omitempty"`
 }
 
 // CompareMeasure is one figure of both sides. Name is p50 to p99.9, mean,

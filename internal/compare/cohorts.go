@@ -3,7 +3,6 @@ package compare
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -23,7 +22,6 @@ var cohortNames = []string{series.VeryLarge, series.Large, series.Medium, series
 // of their tenants. A tenant's cohort is that of its share of both sides'
 // requests together, the mean of its two shares, so it is the same on both.
 func (c *comparison) cohorts(ctx context.Context) error {
-	c.fineA, c.fineB = c.a, c.b
 	if ok, err := c.countTenants(ctx); err != nil || !ok {
 		return err
 	}
@@ -33,7 +31,8 @@ func (c *comparison) cohorts(ctx context.Context) error {
 	}
 	fine := [2]*side{}
 	for i, of := range []*side{c.a, c.b} {
-		s := &side{name: of.name, span: of.span, step: of.step, strata: map[operation]*stratum{}}
+		s := of.where().side(of.step)
+		s.name = of.name
 		var before []string // in cohorts that were read
 		for _, cohort := range cohortNames {
 			match, values := labels.MatchRegexp, members[cohort]
@@ -48,19 +47,16 @@ func (c *comparison) cohorts(ctx context.Context) error {
 				return err
 			}
 			before = append(before, values...)
-			found, err := c.requests(ctx, of.span, of.step, c.strataBy(), append(c.only(i), m)...)
+			found, err := c.gather(ctx, of.where(), of.step, c.strataBy(), c.operationOf, append(c.only(i), m)...)
 			if err != nil {
 				return err
 			}
-			if found.Step != of.step || found.Start != of.start || found.End != of.end {
+			if !found.gathered(of.step) {
 				return nil // it expired meanwhile
 			}
-			for j := range found.Groups {
-				name := c.operationOf(found.Groups[j].Labels)
+			for name, x := range found.strata {
 				name.cohort = cohort
-				if err := s.add(name, &found.Groups[j]); err != nil {
-					return err
-				}
+				s.strata[name] = x
 			}
 		}
 		fine[i] = s
@@ -85,16 +81,15 @@ func (c *comparison) countTenants(ctx context.Context) (ok bool, err error) {
 	}
 	var counts [2]map[string]uint64
 	for i, of := range []*side{c.a, c.b} {
-		sel := c.Selection
-		sel.Matchers = slices.Concat(sel.Matchers, c.only(i))
-		sel.Start, sel.End = time.Unix(of.start, 0), time.Unix(of.end, 0)
-		found, err := query.Requests(ctx, c.st, query.RequestsRequest{Selection: sel, Whole: true, By: []string{series.LabelTenant}, Measure: store.Moments})
-		if err != nil {
-			return false, err
-		}
 		counts[i] = map[string]uint64{}
-		for _, g := range found.Groups {
-			counts[i][g.Labels.Get(series.LabelTenant)] += g.Count(0)
+		for _, w := range of.where().ranges(of.step) {
+			found, err := query.Requests(ctx, c.st, query.RequestsRequest{Selection: c.within(w, c.only(i)...), Whole: true, By: []string{series.LabelTenant}, Measure: store.Moments})
+			if err != nil {
+				return false, err
+			}
+			for _, g := range found.Groups {
+				counts[i][g.Labels.Get(series.LabelTenant)] += g.Count(0)
+			}
 		}
 	}
 	c.tenantCounts = counts
@@ -138,13 +133,19 @@ func (c *comparison) members() map[string][]string {
 
 // strataName is what strata are called.
 func (c *comparison) strataName() string {
-	if c.fineA != c.a {
+	switch {
+	case c.kind != ofSpans:
+		return "series"
+	case c.fineA != c.a:
 		return "operations and cohorts"
 	}
 	return "operations"
 }
 
 func (c *comparison) strataLabels() []string {
+	if c.kind != ofSpans {
+		return append([]string{}, c.by...)
+	}
 	out := []string{series.LabelService, series.LabelOperation}
 	out = slices.DeleteFunc(out, func(s string) bool { return s == c.Label })
 	if c.fineA != c.a {

@@ -1,11 +1,13 @@
 // Package compare judges a change: two sides of a selection in, a verdict on
 // every measure out.
 //
-// A side is a sequence of slots with a distribution per operation, read by one
-// question each to the store. The sides are two windows, what lies before and
-// after a mark, or two values of a label. Package stat judges them on slots,
-// never on requests; what is left here is to choose the slots, to hold
-// operations in the same shares on both sides, and to say what was found.
+// A side is a sequence of slots with a distribution per operation. The sides are
+// two windows, the same hours of earlier days, what lies before and after a
+// mark, or two values of a label. Package stat judges them on slots, never on
+// requests; what is left here is to choose the slots, to hold operations in the
+// same shares on both sides, and to say what was found. Of a metric its series
+// stand where the operations of requests do; a counter and a gauge are a ratio
+// of two sums instead of a distribution.
 package compare
 
 import (
@@ -85,6 +87,7 @@ const (
 	Regression  = "regression" // of all measures
 	Improvement = "improvement"
 	Mixed       = "mixed"
+	Changed     = "changed" // of a metric of which nobody knows whether more is better
 
 	Better = "better"
 	Worse  = "worse"
@@ -122,11 +125,11 @@ func (r *Request) check() error {
 	if r.Family == "" {
 		r.Family = series.SpanDuration
 	}
-	if !query.IsSpanFamily(r.Family) {
-		return query.Invalid("family", "%s cannot be compared; write %s or %s", r.Family, series.SpanDuration, series.SpanSelf)
-	}
 	if r.Target == nil {
 		r.Target = func(string, string) float64 { return query.DefaultApdexT }
+	}
+	if err := r.checkDays(); err != nil {
+		return err
 	}
 	if err := r.checkMore(); err != nil {
 		return err
@@ -138,6 +141,7 @@ func (r *Request) check() error {
 type comparison struct {
 	Request
 	st     store.Store
+	kind   kind
 	step   int64 // seconds of a slot
 	paired bool
 	mark   *store.Mark
@@ -147,8 +151,15 @@ type comparison struct {
 	// like; a and b themselves where tenants cannot be told apart.
 	fineA, fineB *side
 	tenantCounts [2]map[string]uint64 // requests of tenants on either side; nil if not told apart
-	opts         stat.Options
-	out          *api.CompareResponse
+	// Of a family that is not of spans: how often it is exported, in seconds, what
+	// its points are, the labels that tell strata apart, and the series of either side.
+	interval int64
+	number   series.Kind
+	by       []string
+	seen     [2]map[string]bool
+	unit     string // seconds, bytes or empty
+	opts     stat.Options
+	out      *api.CompareResponse
 }
 
 // Compare judges what differs between the two sides.
@@ -157,47 +168,95 @@ func Compare(ctx context.Context, st store.Store, r Request) (*api.CompareRespon
 		return nil, err
 	}
 	c := &comparison{Request: r, st: st}
+	if err := c.settleFamily(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.checkAsked(); err != nil {
+		return nil, err
+	}
 	if err := c.sides(ctx); err != nil {
 		return nil, err
 	}
 	c.opts = stat.Options{Level: r.Level, Paired: c.paired, Live: c.live()}
 	c.out = &api.CompareResponse{
-		Family: r.Family, Of: c.of, A: c.a.api(), B: c.b.api(), Label: r.Label, Paired: c.paired, Slot: c.step,
-		Level: api.Float(r.Level), Within: api.Float(r.Within), Live: r.Live,
+		Family: r.Family, Unit: c.unit, Per: r.Per, Of: c.of, A: c.a.api(), B: c.b.api(), Label: r.Label, Paired: c.paired, Slot: c.step,
+		Level: api.Float(r.Level), Within: api.Float(r.Within), Live: r.Live, StrataBy: []string{},
 		Operations: []api.CompareRow{}, Tenants: []api.CompareRow{}, Warnings: []api.CompareWarning{},
 	}
 	if m := c.mark; m != nil {
 		c.out.Mark = &api.Mark{ID: m.ID, Time: api.Float(float64(m.Time.UnixMilli()) / 1e3), Name: m.Name, Service: m.Service,
 			Revision: m.Revision, User: m.User, Description: m.Description, Link: m.Link}
 	}
-	if err := c.cohorts(ctx); err != nil {
+	judge := c.compareDistributions
+	if c.kind == ofNumbers {
+		judge = c.compareNumbers
+	}
+	if err := judge(ctx); err != nil {
 		return nil, err
+	}
+	return c.out, nil
+}
+
+// compareDistributions judges requests, or what else is a distribution.
+func (c *comparison) compareDistributions(ctx context.Context) error {
+	c.fineA, c.fineB = c.a, c.b
+	if c.kind == ofSpans {
+		if err := c.cohorts(ctx); err != nil {
+			return err
+		}
 	}
 	whole, err := c.strata(c.a, c.b)
 	if err != nil {
-		return nil, err
+		return err
+	}
+	if c.kind == ofObservations && len(c.by) == 0 {
+		whole.mix = nil // one kind of thing: nothing to hold in the same shares
 	}
 	strata := whole
 	if c.fineA != c.a {
 		if strata, err = c.strata(c.fineA, c.fineB); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	c.out.Covered, c.out.Strata, c.out.StrataBy = api.Float(strata.covered), strata.compared, c.strataLabels()
 	if err := c.judge(whole, strata); err != nil {
-		return nil, err
+		return err
 	}
 	if err := c.more(whole, strata); err != nil {
-		return nil, err
+		return err
 	}
 	if err := c.operations(whole); err != nil {
-		return nil, err
+		return err
 	}
 	if err := c.tenants(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	if err := c.warn(ctx, whole, strata); err != nil {
-		return nil, err
+	return c.warn(ctx, whole, strata)
+}
+
+// compareNumbers judges counters, gauges, and what falls to each request.
+func (c *comparison) compareNumbers(ctx context.Context) error {
+	whole, each, names := c.numbers()
+	if err := c.judge(whole, whole); err != nil {
+		return err
 	}
-	return c.out, nil
+	if c.Per != "" { // the samples say nothing
+		for i, t := range []stat.Tally{whole.valuesA[0], whole.valuesB[0]} {
+			side := []*api.CompareSide{&c.out.A, &c.out.B}[i]
+			rate := float64(side.Rate) / float64(side.Requests)
+			side.Requests = uint64(sum(t.Den))
+			side.Rate = api.Float(rate * float64(side.Requests))
+		}
+	}
+	if err := c.labelRows(each, names); err != nil {
+		return err
+	}
+	return c.warnNumbers(ctx)
+}
+
+func sum(v []float64) (s float64) {
+	for _, x := range v {
+		s += x
+	}
+	return s
 }

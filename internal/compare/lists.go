@@ -17,10 +17,39 @@ import (
 const mostTenants = 200
 
 // rowMeasures are those of a row, all raw: a row is one stratum.
-var rowMeasures = []measure{quantileMeasure("p50", 0.5), quantileMeasure("p95", 0.95), quantileMeasure("p99", 0.99)}
+func (c *comparison) measuresOfRow() []measure {
+	if c.kind == ofNumbers {
+		return c.measuresOf()
+	}
+	return slices.DeleteFunc(slices.Clone(c.measuresOf()), func(m measure) bool { return m.q != 0.5 && m.q != 0.95 && m.q != 0.99 })
+}
+
+// labelRows lists the series of numbers that have labels of their own.
+func (c *comparison) labelRows(each []*strata, names []operation) error {
+	if len(c.by) == 0 {
+		return nil
+	}
+	var rows []api.CompareRow
+	for i, name := range names[:min(len(names), mostStrata)] {
+		if name.operation == "" || !(sum(each[i].valuesA[0].Den) > 0 && sum(each[i].valuesB[0].Den) > 0) {
+			continue
+		}
+		row := api.CompareRow{Service: name.service, Operation: name.operation, RequestsA: c.a.requestsOf(name), RequestsB: c.b.requestsOf(name)}
+		var err error
+		if row.Measures, err = c.rowMeasures(each[i], c.of+" where "+name.operation); err != nil {
+			return err
+		}
+		rows = append(rows, row)
+	}
+	c.out.Operations = c.ranked(rows)
+	return nil
+}
 
 // operations lists the operations that are strata of their own.
 func (c *comparison) operations(s *strata) error {
+	if c.kind == ofObservations && len(c.by) == 0 {
+		return nil
+	}
 	var rows []api.CompareRow
 	for i, name := range s.single {
 		row := api.CompareRow{Service: name.service, Operation: name.operation, RequestsA: c.a.requestsOf(name), RequestsB: c.b.requestsOf(name)}
@@ -40,7 +69,8 @@ func (c *comparison) operations(s *strata) error {
 
 func (c *comparison) rowMeasures(s *strata, of string) ([]api.CompareMeasure, error) {
 	var out []api.CompareMeasure
-	for _, m := range rowMeasures {
+	for _, m := range c.measuresOfRow() {
+		m = m.over(s)
 		x, err := m.change(s, nil, c.opts)
 		if err != nil {
 			return nil, err
@@ -68,18 +98,22 @@ func (c *comparison) ranked(rows []api.CompareRow) []api.CompareRow {
 		}
 		return v
 	}
+	at := 0
 	for i := range rows {
 		r := &rows[i]
 		r.Adjusted = api.Float(math.NaN())
 		for j := range r.Measures {
 			m := &r.Measures[j]
-			m.Adjusted = api.Float(adjusted[i*len(rowMeasures)+j])
+			m.Adjusted = api.Float(adjusted[at])
+			at++
 			if !(r.Adjusted <= m.Adjusted) && !math.IsNaN(float64(m.Adjusted)) {
 				r.Adjusted = m.Adjusted
 			}
-			if m.Change != "" && m.Adjusted <= discovery {
+			if m.Verdict != NoEvidence && m.Verdict != TooLittle && m.Verdict != Same && m.Adjusted <= discovery {
 				r.Changed = true
-				size[m] = math.Abs(math.Log(float64(m.Raw.Effect)))
+				if size[m] = math.Abs(float64(m.Raw.Effect)); m.Scale == scaleName(stat.LogRatio) {
+					size[m] = math.Abs(math.Log(float64(m.Raw.Effect)))
+				}
 			}
 		}
 	}
@@ -117,20 +151,13 @@ func (c *comparison) tenants(ctx context.Context) error {
 	}
 	var sides [2]*side
 	for i, of := range []*side{c.a, c.b} {
-		found, err := c.requests(ctx, of.span, c.step, []string{series.LabelTenant}, append(c.only(i), tenant)...)
-		if err != nil {
+		nameOf := func(l labels.Labels) operation { return operation{operation: l.Get(series.LabelTenant)} }
+		if sides[i], err = c.gather(ctx, of.where(), c.step, []string{series.LabelTenant}, nameOf, append(c.only(i), tenant)...); err != nil {
 			return err
 		}
-		if found.Step != c.step || found.Start != of.start || found.End != of.end {
+		if !sides[i].gathered(c.step) {
 			return nil // it expired meanwhile
 		}
-		s := newSide(found)
-		for j := range found.Groups {
-			if err := s.add(operation{operation: found.Groups[j].Labels.Get(series.LabelTenant)}, &found.Groups[j]); err != nil {
-				return err
-			}
-		}
-		sides[i] = s
 	}
 	var rows []api.CompareRow
 	for _, name := range chosen {
@@ -151,14 +178,6 @@ func (c *comparison) tenants(ctx context.Context) error {
 	}
 	c.out.Tenants = c.ranked(rows)
 	return nil
-}
-
-// only matches the value of the label that side i has.
-func (c *comparison) only(i int) []*labels.Matcher {
-	if c.Label == "" {
-		return nil
-	}
-	return []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, c.Label, []string{c.ValueA, c.ValueB}[i])}
 }
 
 // heaviest are the tenants that have enough requests on both sides.

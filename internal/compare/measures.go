@@ -20,16 +20,29 @@ type measure struct {
 	down  string // and below
 	// margin of sameness of a difference; the relative one of the request if 0.
 	margin float64
+	sense  sense
+	unit   string // of the figure: seconds, bytes or empty
 }
+
+// sense is which way a figure should go.
+type sense int
+
+const (
+	less sense = iota // is better
+	more
+	neither
+)
 
 const (
 	meanName   = "mean"
 	errorsName = "errors"
 	apdexName  = "apdex"
+	rateName   = "rate"        // per second
+	eachName   = "per_request" // for each request
 )
 
 func quantileMeasure(name string, q float64) measure {
-	return measure{name: name, q: q, scale: stat.LogRatio, up: Slower, down: Faster}
+	return measure{name: name, q: q, scale: stat.LogRatio, up: Slower, down: Faster, unit: "seconds"}
 }
 
 // measures in the order of the answer. A share of errors of nought has no
@@ -37,13 +50,59 @@ func quantileMeasure(name string, q float64) measure {
 var measures = []measure{
 	quantileMeasure("p50", 0.5), quantileMeasure("p75", 0.75), quantileMeasure("p90", 0.9), quantileMeasure("p95", 0.95),
 	quantileMeasure("p99", 0.99), quantileMeasure("p99.9", 0.999),
-	{name: meanName, scale: stat.LogRatio, up: Slower, down: Faster},
+	{name: meanName, scale: stat.LogRatio, up: Slower, down: Faster, unit: "seconds"},
 	{name: errorsName, scale: stat.Difference, up: Higher, down: Lower, margin: 0.001},
-	{name: apdexName, scale: stat.Difference, up: Higher, down: Lower, margin: 0.01},
+	{name: apdexName, scale: stat.Difference, up: Higher, down: Lower, margin: 0.01, sense: more},
+}
+
+var (
+	rateMeasure = measure{name: rateName, scale: stat.LogRatio, up: Higher, down: Lower}
+	eachMeasure = measure{name: eachName, scale: stat.LogRatio, up: Higher, down: Lower}
+)
+
+// measuresOf are those of what is compared. Of a metric less is better if it is
+// time or bytes; of what else nobody knows.
+func (c *comparison) measuresOf() []measure {
+	if c.kind == ofSpans {
+		if c.Family == series.SpanDuration {
+			return measures
+		}
+		return measures[:len(measures)-1] // parts of a request satisfy nobody
+	}
+	of := less
+	if c.unit == "" {
+		of = neither
+	}
+	in := func(m measure) measure {
+		m.sense, m.unit = of, c.unit
+		if m.name == rateName || c.unit != "seconds" {
+			m.up, m.down = Higher, Lower
+		}
+		return m
+	}
+	switch {
+	case c.Per != "":
+		return []measure{in(eachMeasure)}
+	case c.kind == ofNumbers && c.number == series.Counter:
+		return []measure{in(rateMeasure)}
+	case c.kind == ofNumbers:
+		m := in(measure{name: meanName, scale: stat.LogRatio})
+		m.up, m.down = Higher, Lower
+		return []measure{m}
+	}
+	var out []measure
+	for _, m := range measures {
+		if m.q > 0 || m.name == meanName {
+			out = append(out, in(m))
+		}
+	}
+	rate := rateMeasure
+	rate.sense = neither
+	return append(out, rate)
 }
 
 func checkMeasures(names []string) error {
-	var known []string
+	known := []string{rateName, eachName}
 	for _, m := range measures {
 		known = append(known, m.name)
 	}
@@ -58,10 +117,7 @@ func checkMeasures(names []string) error {
 // asked are the measures to judge.
 func (c *comparison) asked() []measure {
 	var out []measure
-	for _, m := range measures {
-		if m.name == apdexName && c.Family != series.SpanDuration {
-			continue // parts of a request satisfy nobody
-		}
+	for _, m := range c.measuresOf() {
 		if len(c.Measures) == 0 || slices.Contains(c.Measures, m.name) {
 			out = append(out, m)
 		}
@@ -69,11 +125,27 @@ func (c *comparison) asked() []measure {
 	return out
 }
 
+// checkAsked refuses measures that what is compared does not have.
+func (c *comparison) checkAsked() error {
+	if len(c.asked()) > 0 {
+		return nil
+	}
+	var known []string
+	for _, m := range c.measuresOf() {
+		known = append(known, m.name)
+	}
+	return query.Invalid("measures", "%s has no %s; write %s", c.Family, strings.Join(c.Measures, ", "), strings.Join(known, ", "))
+}
+
 // change works a measure out, at a mix if it is not nil.
 func (m measure) change(s *strata, mix []float64, o stat.Options) (stat.Change, error) {
 	switch {
 	case m.q > 0:
 		return stat.Quantile(s.a, s.b, m.q, mix, o)
+	case s.valuesA != nil:
+		return stat.Ratios(s.valuesA, s.valuesB, nil, m.scale, o)
+	case m.name == rateName:
+		return stat.Ratios(s.ratesA, s.ratesB, nil, m.scale, o)
 	case m.name == meanName:
 		return stat.Mean(s.a, s.b, mix, o)
 	case m.name == errorsName:
@@ -88,13 +160,14 @@ func (c *comparison) judge(whole, s *strata) error {
 	var p []float64
 	asked := c.asked()
 	for _, m := range asked {
+		m = m.over(whole)
 		raw, err := m.change(whole, nil, c.opts)
 		if err != nil {
 			return err
 		}
 		out := api.CompareMeasure{Name: m.name, Scale: scaleName(m.scale), Raw: c.figure(m, raw)}
 		judged, figure := raw, &out.Raw
-		if s.mix != nil {
+		if s.mix != nil && m.name != rateName {
 			like, err := m.change(s, s.mix, c.opts)
 			if err != nil {
 				return err
@@ -115,6 +188,20 @@ func (c *comparison) judge(whole, s *strata) error {
 	return nil
 }
 
+// over is the measure on a scale on which it can be judged: what is 0 or less
+// on a side has no ratio.
+func (m measure) over(s *strata) measure {
+	if s.valuesA == nil {
+		return m
+	}
+	for _, t := range [][]stat.Tally{s.valuesA, s.valuesB} {
+		if sum(t[0].Den) > 0 && sum(t[0].Num) <= 0 {
+			m.scale = stat.Difference
+		}
+	}
+	return m
+}
+
 // probability of a change, NaN if it was not judged.
 func probability(c stat.Change) float64 {
 	if c.Short != "" {
@@ -130,19 +217,16 @@ func scaleName(s stat.Scale) string {
 	return "difference"
 }
 
-// direction is whether a verdict is good news.
+// direction is whether a verdict is good news; empty if it is no news, or
+// nobody knows.
 func (m measure) direction(verdict string) string {
-	less, more := Better, Worse
-	if m.name == apdexName {
-		less, more = Worse, Better
+	if m.sense == neither || verdict != m.down && verdict != m.up {
+		return ""
 	}
-	switch verdict {
-	case m.down:
-		return less
-	case m.up:
-		return more
+	if (verdict == m.down) == (m.sense == less) {
+		return Better
 	}
-	return ""
+	return Worse
 }
 
 // figure puts a change into the words of the API.
@@ -209,9 +293,9 @@ func (c *comparison) needed(m measure, x stat.Change, effect float64) float64 {
 // conclude says what all measures amount to. Nine measures find something more
 // often than one does, so a change counts here by its adjusted probability.
 func (c *comparison) conclude() {
-	var better, worse, same, judged int
+	var better, worse, changed, same, judged int
 	var best *api.CompareMeasure
-	order := []string{"p99", "p95", "p90", "p75", "p50", meanName, "p99.9", errorsName, apdexName}
+	order := []string{"p99", "p95", "p90", "p75", "p50", meanName, "p99.9", eachName, rateName, errorsName, apdexName}
 	rank := func(m *api.CompareMeasure, found bool) int {
 		r := slices.Index(order, m.Name)
 		switch {
@@ -227,17 +311,20 @@ func (c *comparison) conclude() {
 	least := math.MaxInt
 	for i := range c.out.Measures {
 		m := &c.out.Measures[i]
-		found := m.Change != "" && float64(m.Adjusted) <= discovery
+		moved := m.Verdict != TooLittle && m.Verdict != NoEvidence && m.Verdict != Same
+		found := moved && float64(m.Adjusted) <= discovery && !c.aside(m)
 		switch {
 		case m.Verdict == TooLittle:
 		case found && m.Change == Worse:
 			worse++
-		case found:
+		case found && m.Change == Better:
 			better++
+		case found:
+			changed++
 		case m.Verdict == Same:
 			same++
 		}
-		if m.Verdict != TooLittle && m.Name != errorsName {
+		if m.Verdict != TooLittle && m.Name != errorsName && !c.aside(m) {
 			judged++
 		}
 		if r := rank(m, found); r < least {
@@ -252,6 +339,8 @@ func (c *comparison) conclude() {
 		c.out.Verdict = Regression
 	case better > 0:
 		c.out.Verdict = Improvement
+	case changed > 0:
+		c.out.Verdict = Changed
 	case judged == 0 && !(of == 1 && c.out.Measures[0].Name == errorsName && c.out.Measures[0].Verdict != TooLittle):
 		c.out.Verdict = TooLittle
 	case same > 0 && c.allSame():
@@ -267,10 +356,16 @@ func (c *comparison) conclude() {
 	}
 }
 
+// aside says that a measure does not count in the verdict of all: how often
+// something was observed says nothing of what was.
+func (c *comparison) aside(m *api.CompareMeasure) bool {
+	return c.kind == ofObservations && m.Name == rateName && len(c.out.Measures) > 1
+}
+
 // allSame says that whatever could be judged is the same.
 func (c *comparison) allSame() bool {
-	for _, m := range c.out.Measures {
-		if m.Verdict != TooLittle && m.Verdict != Same {
+	for i := range c.out.Measures {
+		if m := &c.out.Measures[i]; m.Verdict != TooLittle && m.Verdict != Same && !c.aside(m) {
 			return false
 		}
 	}

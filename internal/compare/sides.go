@@ -2,18 +2,10 @@ package compare
 
 import (
 	"context"
-	"errors"
-	"math"
-	"slices"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
-
-	"tailscope/api"
-	"tailscope/hist"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
-	"tailscope/internal/store"
 )
 
 // mostSlots is how many slots of a side are read. More say little more, for
@@ -22,86 +14,7 @@ import (
 const mostSlots = 1500
 
 // slotLengths that a side may be cut into, in seconds: those that are kept.
-var slotLengths = []int64{int64(series.Base), int64(series.Minute), 600, int64(series.Hour)}
-
-// span is a range of whole slots, Unix seconds.
-type span struct{ start, end int64 }
-
-// side is one side's requests.
-type side struct {
-	name string
-	span
-	step   int64
-	strata map[operation]*stratum
-}
-
-// operation names a stratum. Cohort is that of tenants, empty where they are
-// not told apart.
-type operation struct{ service, operation, cohort string }
-
-// stratum is an operation's requests in each slot of a side.
-type stratum struct {
-	good, failed     []*hist.Histogram // nil where there were none
-	requests, errors uint64
-}
-
-func (s *side) slots() int { return int((s.end - s.start) / s.step) }
-
-// occupied is the slots with requests; first and last are -1 if there are none.
-func (s *side) occupied() (n, first, last int) {
-	first, last = -1, -1
-	for i := range s.slots() {
-		for _, x := range s.strata {
-			if x.good[i] != nil || x.failed[i] != nil {
-				if first < 0 {
-					first = i
-				}
-				n, last = n+1, i
-				break
-			}
-		}
-	}
-	return n, first, last
-}
-
-func (s *side) total() (requests, errors uint64) {
-	for _, x := range s.strata {
-		requests, errors = requests+x.requests, errors+x.errors
-	}
-	return requests, errors
-}
-
-func (s *side) api() api.CompareSide {
-	out := api.CompareSide{Range: api.Range{Start: s.start, End: s.end}, Name: s.name, Rate: api.Float(math.NaN())}
-	out.Slots, _, _ = s.occupied()
-	out.Requests, out.Errors = s.total()
-	if s.end > s.start {
-		out.Rate = api.Float(float64(out.Requests) / float64(s.end-s.start))
-	}
-	return out
-}
-
-// cut keeps slots [from, to).
-func (s *side) cut(from, to int) {
-	s.start, s.end = s.start+int64(from)*s.step, s.start+int64(to)*s.step
-	for name, x := range s.strata {
-		y := &stratum{good: x.good[from:to], failed: x.failed[from:to]}
-		for i := range y.good {
-			y.requests += count(y.good[i]) + count(y.failed[i])
-			y.errors += count(y.failed[i])
-		}
-		if s.strata[name] = y; y.requests == 0 {
-			delete(s.strata, name)
-		}
-	}
-}
-
-func count(h *hist.Histogram) uint64 {
-	if h == nil {
-		return 0
-	}
-	return h.Count
-}
+var slotLengths = []int64{int64(series.Base), int64(series.Minute), int64(series.TenMin), int64(series.Hour)}
 
 // sides reads both sides.
 func (c *comparison) sides(ctx context.Context) error {
@@ -126,25 +39,27 @@ func (c *comparison) sides(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	step, err := slotLength(max(a.end-a.start, b.end-b.start))
+	step, err := c.slotLength(max(a.end-a.start, b.end-b.start))
 	if err != nil {
 		return err
 	}
-	if err := c.onlyRequests(ctx, a, b); err != nil {
+	if a, b, err = c.windows(step); err != nil {
+		return err
+	}
+	if err := c.settle(ctx, []where{a, b}); err != nil {
 		return err
 	}
 	for {
 		if a, b, err = c.windows(step); err != nil {
 			return err
 		}
-		if c.a, err = c.read(ctx, a, step); err != nil {
-			return err
-		}
-		if c.b, err = c.read(ctx, b, step); err != nil {
+		if c.a, c.b, err = c.both(ctx, a, b, step); err != nil {
 			return err
 		}
 		if kept := max(c.a.step, c.b.step); kept > step {
-			step = kept // only coarser slots are kept of one side
+			if step, err = c.atLeast(kept); err != nil { // only coarser slots are kept of one side
+				return err
+			}
 			continue
 		}
 		break
@@ -154,20 +69,39 @@ func (c *comparison) sides(ctx context.Context) error {
 	if c.mark != nil {
 		c.a.name, c.b.name = "before "+c.mark.Name, "after "+c.mark.Name
 	}
-	const day = 86400
-	apart := b.start - a.start
-	c.paired = apart != 0 && apart%day == 0 && a.end-a.start == b.end-b.start && a.end-a.start <= max(apart, -apart)
 	return nil
 }
 
-func slotLength(seconds int64) (int64, error) {
-	for _, s := range slotLengths {
+func slotLength(seconds int64) (int64, error) { return shortest(slotLengths, seconds) }
+
+func shortest(lengths []int64, seconds int64) (int64, error) {
+	for _, s := range lengths {
 		if seconds <= s*mostSlots {
 			return s, nil
 		}
 	}
 	return 0, query.Invalid("a", "a side of %d days is longer than the longest that can be compared, %d; shorten it",
-		seconds/86400, slotLengths[len(slotLengths)-1]*mostSlots/86400)
+		seconds/86400, lengths[len(lengths)-1]*mostSlots/86400)
+}
+
+// lengths are those that slots of the family may have.
+func (c *comparison) lengths() []int64 {
+	if c.kind == ofSpans {
+		return slotLengths
+	}
+	return query.SlotLengths(c.interval)
+}
+
+func (c *comparison) slotLength(seconds int64) (int64, error) { return shortest(c.lengths(), seconds) }
+
+// atLeast is the shortest length that is not below the kept one.
+func (c *comparison) atLeast(kept int64) (int64, error) {
+	for _, s := range c.lengths() {
+		if s >= kept {
+			return s, nil
+		}
+	}
+	return 0, query.Invalid("a", "only slots of %d s are kept of that time; write a later one", kept)
 }
 
 // inward is the whole slots within w.
@@ -180,8 +114,9 @@ func inward(w Window, step int64) span {
 	return span{r.Slot(start + step - 1), r.Slot(w.End.Unix())}
 }
 
-// windows are both sides in whole slots of the given length.
-func (c *comparison) windows(step int64) (a, b span, err error) {
+// windows are both sides in whole slots of the given length. They are paired if
+// they are the same hours of other days.
+func (c *comparison) windows(step int64) (a, b where, err error) {
 	wa, wb := c.A, c.B
 	if c.mark != nil {
 		length := c.Length
@@ -198,7 +133,18 @@ func (c *comparison) windows(step int64) (a, b span, err error) {
 		from := time.Unix(at+step, 0).Add(settle)
 		wb = Window{from, from.Add(length)}
 	}
-	if c.mark == nil && wa.End.Sub(wa.Start) == wb.End.Sub(wb.Start) && wb.Start.Sub(wa.Start)%(24*time.Hour) == 0 {
+	var days []int
+	if c.mark == nil {
+		if c.Days > 0 {
+			if days, err = c.earlierDays(wb); err != nil {
+				return a, b, err
+			}
+			wa = c.earlierWindow(wb, days[0])
+		} else if n, ok := c.daysApart(wa, wb); ok {
+			days = []int{n}
+		}
+	}
+	if days != nil {
 		// What has not come of today is not read of another day either.
 		lostA, lostB := wa.End.Sub(c.atLatest(wa.End)), wb.End.Sub(c.atLatest(wb.End))
 		wa.End, wb.End = wa.End.Add(-lostB), wb.End.Add(-lostA)
@@ -206,7 +152,7 @@ func (c *comparison) windows(step int64) (a, b span, err error) {
 	for _, x := range []struct {
 		field string
 		w     *Window
-		to    *span
+		to    *where
 	}{{"a", &wa, &a}, {"b", &wb, &b}} {
 		field := x.field
 		if c.mark != nil {
@@ -215,24 +161,23 @@ func (c *comparison) windows(step int64) (a, b span, err error) {
 		if x.w.Start.IsZero() || x.w.End.IsZero() {
 			return a, b, query.Invalid(field, "side %s is not given; write it as start/end, such as now-2h/now-1h", x.field)
 		}
-		ends := x.w.End
-		x.w.End = c.atLatest(ends)
-		*x.to = inward(*x.w, step)
+		x.w.End = c.atLatest(x.w.End)
+		x.to.span = inward(*x.w, step)
 		if x.w.Start.Unix() < 0 {
 			return a, b, query.Invalid(field, "side %s begins before 1970; write a later time", x.field)
 		}
 		if x.to.end <= x.to.start {
 			if c.mark != nil && x.field == "b" {
-				return a, b, query.TooEarly(field, "%s was %s; the time after it is not a slot of %d s yet: ask again later", quote(c.mark.Name), c.mark.Time.UTC().Format(time.RFC3339), step)
-			}
-			if x.field == "b" && x.w.End.Before(ends) {
-				return a, b, query.TooEarly(field, "side b does not hold a slot of %d s yet; ask again later", step)
+				return a, b, query.Invalid(field, "%s was %s; the time after it is not a slot of %d s yet: ask again later", quote(c.mark.Name), c.mark.Time.UTC().Format(time.RFC3339), step)
 			}
 			return a, b, query.Invalid(field, "side %s does not hold a slot of %d s; write a longer one", x.field, step)
 		}
 	}
 	if c.mark == nil && a.start < b.end && b.start < a.end {
 		return a, b, query.Invalid("b", "the sides overlap; write windows that do not")
+	}
+	if c.paired = days != nil; c.paired {
+		a, b, c.paired = c.pair(a.span, b.span, days, step)
 	}
 	return a, b, nil
 }
@@ -259,7 +204,7 @@ func (c *comparison) findMark(ctx context.Context) error {
 		if all[i].ID == c.Mark {
 			c.mark = &all[i]
 			if c.mark.Time.After(c.Now) && !c.Now.IsZero() {
-				return query.TooEarly("mark", "%s has not come yet; ask again after it", quote(c.mark.Name))
+				return query.Invalid("mark", "%s has not come yet; ask again after it", quote(c.mark.Name))
 			}
 			return nil
 		}
@@ -267,179 +212,50 @@ func (c *comparison) findMark(ctx context.Context) error {
 	return &query.Error{Code: query.CodeNotFound, Field: "mark", Message: "there is no mark " + quote(c.Mark) + "; /api/v1/marks and tailscope mark list show those there are"}
 }
 
-// read reads one side; its step is longer than asked for where only longer slots are kept.
-func (c *comparison) read(ctx context.Context, w span, step int64) (*side, error) {
-	found, err := c.requests(ctx, w, step, c.strataBy())
-	if err != nil {
-		return nil, err
-	}
-	s := newSide(found)
-	for i := range found.Groups {
-		if err := s.add(c.operationOf(found.Groups[i].Labels), &found.Groups[i]); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
-}
-
-func newSide(found *query.Requested) *side {
-	return &side{span: span{found.Start, found.End}, step: found.Step, strata: map[operation]*stratum{}}
-}
-
-// add takes in a group, which it keeps.
-func (s *side) add(name operation, g *query.RequestGroup) error {
-	x := s.strata[name]
-	if x == nil {
-		x = &stratum{good: make([]*hist.Histogram, len(g.Good)), failed: make([]*hist.Histogram, len(g.Good))}
-		s.strata[name] = x
-	}
-	for i := range g.Good {
-		x.requests += g.Count(i)
-		x.errors += count(g.Failed[i])
-		if err := errors.Join(mergeInto(&x.good[i], g.Good[i]), mergeInto(&x.failed[i], g.Failed[i])); err != nil {
-			return err
-		}
-	}
-	if x.requests == 0 {
-		delete(s.strata, name)
-	}
-	return nil
-}
-
-func mergeInto(to **hist.Histogram, h *hist.Histogram) error {
-	switch {
-	case h == nil || h.Count == 0:
-		return nil
-	case *to == nil:
-		*to = h
-		return nil
-	}
-	return (*to).Merge(h)
-}
-
-// onlyRequests settles what is compared, once for both sides and all questions:
-// spans of kind server or consumer if there are any, else all.
-func (c *comparison) onlyRequests(ctx context.Context, a, b span, more ...*labels.Matcher) error {
-	c.of = c.subject()
-	if slices.ContainsFunc(c.Matchers, func(m *labels.Matcher) bool { return m.Name == series.LabelKind }) || c.Label == series.LabelKind {
-		return nil
-	}
-	for _, w := range []span{a, b} {
-		if w.end <= w.start {
-			continue
-		}
-		sel := c.Selection
-		sel.Matchers = slices.Concat(sel.Matchers, more)
-		sel.Start, sel.End = time.Unix(w.start, 0), time.Unix(w.end, 0)
-		found, err := query.Requests(ctx, c.st, query.RequestsRequest{Selection: sel, Whole: true, Measure: store.Moments})
-		if err != nil {
-			return err
-		}
-		if found.Entry {
-			m, err := labels.NewMatcher(labels.MatchRegexp, series.LabelKind, "server|consumer")
-			if err != nil {
-				return err
-			}
-			c.Matchers = append(slices.Clone(c.Matchers), m)
-			return nil
-		}
-	}
-	return nil
-}
-
-// strataBy are the labels whose values are strata, besides the service.
-func (c *comparison) strataBy() []string {
-	if c.Label == series.LabelOperation {
-		return nil
-	}
-	return []string{series.LabelOperation}
-}
-
-func (c *comparison) operationOf(l labels.Labels) operation {
-	o := operation{service: l.Get(series.LabelService), operation: l.Get(series.LabelOperation)}
-	switch c.Label {
-	case series.LabelService:
-		o.service = ""
-	case series.LabelOperation:
-		o.operation = ""
-	}
-	return o
-}
-
-func (c *comparison) requests(ctx context.Context, w span, step int64, by []string, more ...*labels.Matcher) (*query.Requested, error) {
-	sel := c.Selection
-	sel.Matchers = slices.Concat(sel.Matchers, more)
-	sel.Start, sel.End = time.Unix(w.start, 0), time.Unix(w.end, 0)
-	return query.Requests(ctx, c.st, query.RequestsRequest{Selection: sel, Grid: query.Grid{Step: step}, By: by})
-}
-
-// byLabel reads both sides at once. They are paired if they were measured at
-// the same time, as variants and instances are; versions that follow each other
-// are windows that differ in time.
+// byLabel reads both sides of one range. They are paired if they were measured
+// at the same time, as variants and instances are; versions that follow each
+// other are windows that differ in time.
 func (c *comparison) byLabel(ctx context.Context) error {
 	if c.ValueA == c.ValueB {
 		return query.Invalid("b", "both sides are %s %s; write two values of the label", c.Label, quote(c.ValueA))
-	}
-	var more []*labels.Matcher
-	if c.ValueA != "" && c.ValueB != "" {
-		m, err := labels.NewMatcher(labels.MatchRegexp, c.Label, either(c.ValueA, c.ValueB))
-		if err != nil {
-			return query.Invalid("label", "%s cannot be matched: %v", c.Label, err)
-		}
-		more = append(more, m)
 	}
 	w := Window{c.Start, c.atLatest(c.End)}
 	if !w.End.After(w.Start) {
 		return query.Invalid("end", "end is not after start; write a later end or an earlier start")
 	}
-	step, err := slotLength(w.End.Unix() - w.Start.Unix())
+	step, err := c.slotLength(w.End.Unix() - w.Start.Unix())
 	if err != nil {
 		return err
 	}
-	if err := c.onlyRequests(ctx, inward(w, int64(series.Base)), span{}, more...); err != nil {
-		return err
+	if at := inward(w, step); at.end > at.start {
+		if err := c.settle(ctx, []where{{span: at}}); err != nil {
+			return err
+		}
 	}
-	var found *query.Requested
 	for {
 		at := inward(w, step)
 		if at.end <= at.start {
 			return query.Invalid("end", "the range does not hold a slot of %d s; write a longer one", step)
 		}
-		if found, err = c.requests(ctx, at, step, append(c.strataBy(), c.Label), more...); err != nil {
+		if c.a, c.b, err = c.both(ctx, where{span: at}, where{span: at}, step); err != nil {
 			return err
 		}
-		if found.Step == step {
-			break
-		}
-		step = found.Step
-	}
-	c.step = step
-	c.a, c.b = newSide(found), newSide(found)
-	c.a.name, c.b.name = orNone(c.ValueA), orNone(c.ValueB)
-	for i := range found.Groups {
-		g := &found.Groups[i]
-		to := c.a
-		switch g.Labels.Get(c.Label) {
-		case c.ValueA:
-		case c.ValueB:
-			to = c.b
-		default:
+		if kept := max(c.a.step, c.b.step); kept > step {
+			if step, err = c.atLeast(kept); err != nil {
+				return err
+			}
 			continue
 		}
-		if err := to.add(c.operationOf(g.Labels), g); err != nil {
-			return err
-		}
+		break
 	}
+	c.step = step
+	c.a.name, c.b.name = orNone(c.ValueA), orNone(c.ValueB)
 	for _, s := range []struct {
 		field, value string
 		side         *side
 	}{{"a", c.ValueA, c.a}, {"b", c.ValueB, c.b}} {
 		if len(s.side.strata) == 0 {
-			refused := query.Invalid(s.field, "no request in the range has %s %s; /api/v1/labels lists the values there are", c.Label, quote(s.value))
-			if s.field == "b" && c.End.After(w.End) {
-				refused.Code = query.CodeTooEarly // it may come yet
-			}
-			return refused
+			return query.Invalid(s.field, "no %s in the range has %s %s; /api/v1/labels lists the values there are", c.what(), c.Label, quote(s.value))
 		}
 	}
 	c.align()
@@ -466,13 +282,4 @@ func (c *comparison) align() {
 	}
 	c.a.cut(firstA, lastA+1)
 	c.b.cut(firstB, lastB+1)
-}
-
-func (s *side) has(i int) bool {
-	for _, x := range s.strata {
-		if x.good[i] != nil || x.failed[i] != nil {
-			return true
-		}
-	}
-	return false
 }

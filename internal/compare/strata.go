@@ -30,6 +30,9 @@ type strata struct {
 	errorsA        []stat.Tally
 	errorsB        []stat.Tally
 	apdexA, apdexB []stat.Tally
+	ratesA, ratesB []stat.Tally // all observations, over time; one
+	// Instead of all these, of numbers.
+	valuesA, valuesB []stat.Tally
 	// mix is the common one; nil if no operation can be compared like for like.
 	mix      []float64
 	covered  float64
@@ -182,11 +185,23 @@ func (c *comparison) strata(a, b *side) (*strata, error) {
 		}
 	}
 	out.gone = gone
+	out.ratesA, out.ratesB = rates(a, out.errorsA), rates(b, out.errorsB)
 	if heldA > 0 && heldB > 0 {
 		out.mix, _ = stat.CommonMix(countsA, countsB)
 		out.covered = min(heldA/totalA, heldB/totalB)
 	}
 	return out, nil
+}
+
+// rates are the requests of some strata over time.
+func rates(s *side, tallies []stat.Tally) []stat.Tally {
+	sum := make([]float64, s.slots())
+	for _, t := range tallies {
+		for i, n := range t.Den {
+			sum[i] += n
+		}
+	}
+	return []stat.Tally{{Num: sum, Den: s.seconds()}}
 }
 
 // shift is how far the mix of strata moved: the share of requests that would

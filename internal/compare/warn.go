@@ -8,7 +8,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+
 	"tailscope/api"
+	"tailscope/internal/query"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
 	"tailscope/stat"
 )
 
@@ -26,13 +31,18 @@ func (c *comparison) warning(code, format string, args ...any) {
 // warn says what speaks against taking the figures at their word.
 func (c *comparison) warn(ctx context.Context, whole, s *strata) error {
 	if moved, chance := shift(c.fineA, c.fineB); moved > mixMoved && moved > 2*chance {
-		c.warning("mix", "%s of the requests are of other %s than on side A: go by the like-for-like figures", percent(moved), c.strataName())
+		c.warning("mix", "%s of the %ss are of other %s than on side A: go by the like-for-like figures", percent(moved), c.what(), c.strataName())
 	}
 	switch {
+	case c.kind == ofObservations && len(c.by) == 0:
 	case s.mix == nil && len(c.a.strata) > 0 && len(c.b.strata) > 0:
-		c.warning("coverage", "nothing can be compared like for like: none of the %s has %d requests on both sides", c.strataName(), rare)
+		c.warning("coverage", "nothing can be compared like for like: none of the %s has %d %ss on both sides", c.strataName(), rare, c.what())
 	case s.mix != nil && s.covered < 0.95:
-		c.warning("coverage", "%s that both sides have are only %s of the requests of one of them: the like-for-like figures are of those%s", c.strataName(), percent(s.covered), c.cameAndWent(s.gone))
+		c.warning("coverage", "%s that both sides have are only %s of the %ss of one of them: the like-for-like figures are of those%s", c.strataName(), percent(s.covered), c.what(), c.cameAndWent(s.gone))
+	}
+	if c.kind == ofObservations {
+		c.warnSeries()
+		return c.warnTime(ctx)
 	}
 	if err := c.warnErrors(whole); err != nil {
 		return err
@@ -41,8 +51,64 @@ func (c *comparison) warn(ctx context.Context, whole, s *strata) error {
 		if err := c.warnRates(whole); err != nil {
 			return err
 		}
-		c.warnSeason()
-		return c.warnMarks(ctx)
+	}
+	return c.warnTime(ctx)
+}
+
+// warnNumbers does so of numbers.
+func (c *comparison) warnNumbers(ctx context.Context) error {
+	c.warnSeries()
+	if err := c.warnLoad(ctx); err != nil {
+		return err
+	}
+	return c.warnTime(ctx)
+}
+
+// warnTime says what else differs between two times.
+func (c *comparison) warnTime(ctx context.Context) error {
+	if c.Label != "" {
+		return nil
+	}
+	c.warnSeason()
+	return c.warnMarks(ctx)
+}
+
+// loadMoved is how much more or less a service answers before it is said of
+// what it consumes.
+const loadMoved = 0.1
+
+// warnLoad says when a counter rose or fell beside the requests of its service.
+func (c *comparison) warnLoad(ctx context.Context) error {
+	services := slices.ContainsFunc(c.Matchers, func(m *labels.Matcher) bool {
+		return m.Name == series.LabelService && m.Type == labels.MatchEqual && m.Value != ""
+	})
+	if c.Per != "" || c.number != series.Counter || !services || c.Label != "" {
+		return nil
+	}
+	var rate [2]float64
+	for i, side := range []*side{c.a, c.b} {
+		long := 0.0
+		for _, w := range side.where().ranges(side.step) {
+			sel := c.within(w)
+			sel.Family = series.SpanDuration
+			sel.Matchers = slices.DeleteFunc(slices.Clone(sel.Matchers), func(m *labels.Matcher) bool { return m.Name != series.LabelService })
+			found, err := query.Requests(ctx, c.st, query.RequestsRequest{Selection: sel, Whole: true, Measure: store.Moments})
+			if err != nil {
+				return err
+			}
+			for _, g := range found.Groups {
+				rate[i] += float64(g.Count(0))
+			}
+			long += float64(w.end - w.start)
+		}
+		rate[i] /= long
+	}
+	if rate[0] > 0 && rate[1] > 0 && math.Abs(math.Log(rate[1]/rate[0])) > math.Log1p(loadMoved) {
+		more, word := rate[1]/rate[0]-1, "more"
+		if more < 0 {
+			more, word = -more, "fewer"
+		}
+		c.warning("load", "the service answered %s %s requests a second on side B: compare what each request takes, per=request (--per request)", percent(more), word)
 	}
 	return nil
 }
@@ -84,20 +150,7 @@ func (c *comparison) warnErrors(s *strata) error {
 
 // warnRates looks for saturation, and for what only looks like a change.
 func (c *comparison) warnRates(s *strata) error {
-	requests := func(tallies []stat.Tally) []stat.Tally {
-		sum := make([]float64, len(tallies[0].Den))
-		one := make([]float64, len(sum))
-		for i := range one {
-			one[i] = 1
-		}
-		for _, t := range tallies {
-			for i, n := range t.Den {
-				sum[i] += n
-			}
-		}
-		return []stat.Tally{{Num: sum, Den: one}}
-	}
-	rate, err := stat.Ratios(requests(s.errorsA), requests(s.errorsB), nil, stat.LogRatio, c.opts)
+	rate, err := stat.Ratios(s.ratesA, s.ratesB, nil, stat.LogRatio, c.opts)
 	if err != nil {
 		return err
 	}
@@ -108,7 +161,7 @@ func (c *comparison) warnRates(s *strata) error {
 	}
 	var suspects []string
 	for i, name := range s.single {
-		calls, err := stat.Ratios(requests(s.errorsA[i:i+1]), requests(s.errorsB[i:i+1]), nil, stat.LogRatio, c.opts)
+		calls, err := stat.Ratios(rates(c.a, s.errorsA[i:i+1]), rates(c.b, s.errorsB[i:i+1]), nil, stat.LogRatio, c.opts)
 		if err != nil {
 			return err
 		}
@@ -131,19 +184,36 @@ func (c *comparison) warnRates(s *strata) error {
 	return nil
 }
 
-// warnSeason says when hours of the day may be what differs.
+// warnSeason says when hours of the day, or another kind of day, may be what
+// differs, and how to compare without them.
 func (c *comparison) warnSeason() {
 	const day, near = 86400, 1800
-	apart := c.b.start - c.a.start
-	off := ((apart % day) + day) % day
-	if c.paired || min(off, day-off) < near {
+	free := func(t int64) bool {
+		d := time.Unix(t, 0).In(c.Zone).Weekday()
+		return d == time.Saturday || d == time.Sunday
+	}
+	if c.paired {
+		if c.days() == 1 && free(c.a.start) != free(c.b.start) {
+			c.warning("season", "one side is of a working day, the other is not: compare with days alike, like=%s (%s)", LikeWorkday, c.command(LikeWorkday))
+		}
 		return
 	}
-	// The last day before that is not after side B.
-	w := c.b.start - c.a.end + (c.a.end - c.a.start)
-	days := max(1, (w+day-1)/day)
-	c.warning("season", "the sides are of different hours: where traffic has a daily season, compare with the same hours of another day, such as %s to %s UTC",
-		clock(c.b.start-days*day), clock(c.b.end-days*day))
+	apart := c.b.start - c.a.start
+	off := ((apart % day) + day) % day
+	if min(off, day-off) < near {
+		return
+	}
+	c.warning("season", "the sides are of different hours: where traffic has a daily season, compare with the same hours of earlier days, b=%d/%d&days=%d&like=%s (%s)",
+		c.b.start, c.b.end, DefaultDays, LikeWorkday, c.command(LikeWorkday))
+}
+
+// days is how many days side A is of.
+func (c *comparison) days() int { return max(1, len(c.a.days)) }
+
+// command is what makes a comparison of B with earlier days.
+func (c *comparison) command(like string) string {
+	at := func(t int64) string { return time.Unix(t, 0).UTC().Format(time.RFC3339) }
+	return fmt.Sprintf("tailscope compare --b %s..%s --days %d --like %s", at(c.b.start), at(c.b.end), DefaultDays, like)
 }
 
 // warnMarks names what else happened.

@@ -30,6 +30,9 @@ func (c *comparison) subject() string {
 		rest = append(rest, m.String())
 	}
 	var words []string
+	if c.kind != ofSpans {
+		words = append(words, c.Family)
+	}
 	add := func(before, v string) {
 		if v != "" {
 			if len(words) > 0 && before != "" {
@@ -64,6 +67,10 @@ func (m measure) title(of string) string {
 		return "the error ratio of " + of
 	case apdexName:
 		return "Apdex of " + of
+	case rateName:
+		return "the rate of " + of
+	case eachName:
+		return "the mean of " + of + " per request"
 	}
 	return m.name + " of " + of
 }
@@ -84,13 +91,17 @@ func (c *comparison) sentence(m measure, of string, f *api.CompareFigure) string
 	}
 	ratio := float64(f.Effect)
 	if m.scale == stat.LogRatio && ratio >= 2 {
-		return fmt.Sprintf("%s takes %s times as long (%s interval %s)", title, digits(ratio), level, between(digits(float64(f.Low)), digits(float64(f.High)), ""))
+		form := "%s is %s times as high (%s interval %s)"
+		if m.up == Slower {
+			form = "%s takes %s times as long (%s interval %s)"
+		}
+		return fmt.Sprintf(form, title, digits(ratio), level, between(digits(float64(f.Low)), digits(float64(f.High)), ""))
 	}
 	size := m.change100(ratio)
 	if size < 0 {
 		size, low, high = -size, -high, -low
 	}
-	return fmt.Sprintf("%s is %s%s %s (%s interval %s)", title, digits(size), m.unit(), f.Verdict, level, between(digits(low), digits(high), m.unit()))
+	return fmt.Sprintf("%s is %s%s %s (%s interval %s)", title, digits(size), m.suffix(), f.Verdict, level, between(digits(low), digits(high), m.suffix()))
 }
 
 func between(low, high, unit string) string {
@@ -123,12 +134,16 @@ func (m measure) change100(effect float64) float64 {
 	return effect
 }
 
-func (m measure) unit() string {
+func (m measure) suffix() string {
 	switch {
 	case m.scale == stat.LogRatio:
 		return " %"
 	case m.name == errorsName:
 		return " points"
+	case m.unit == "seconds":
+		return " s"
+	case m.unit == "bytes":
+		return " bytes"
 	}
 	return ""
 }
@@ -137,7 +152,7 @@ func (m measure) margin100(within float64) string {
 	if m.scale == stat.LogRatio {
 		return percent(within)
 	}
-	return digits(m.change100(m.margin)) + m.unit()
+	return digits(m.change100(m.margin)) + m.suffix()
 }
 
 func (m measure) signed(v float64) string {
@@ -145,11 +160,11 @@ func (m measure) signed(v float64) string {
 	case d == "":
 		return "unknown"
 	case d == "0":
-		return "0" + m.unit()
+		return "0" + m.suffix()
 	case v < 0:
-		return "−" + d + m.unit()
+		return "−" + d + m.suffix()
 	default:
-		return "+" + d + m.unit()
+		return "+" + d + m.suffix()
 	}
 }
 

@@ -1,0 +1,168 @@
+package compare
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"golang.org/x/sync/errgroup"
+
+	"tailscope/internal/query"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// where says where a side is read.
+type where struct {
+	span
+	parts []part
+	days  []span
+}
+
+func (w where) side(step int64) *side {
+	s := newSide(w.span, step)
+	s.parts, s.days = w.parts, w.days
+	return s
+}
+
+func (s *side) where() where { return where{s.span, s.parts, s.days} }
+
+func (w where) places(step int64) []part { return w.side(step).places() }
+
+// ranges are what is read of a side, Unix seconds.
+func (w where) ranges(step int64) []span {
+	var out []span
+	for _, p := range w.places(step) {
+		out = append(out, span{p.start, p.start + int64(p.n)*step})
+	}
+	return out
+}
+
+// settle settles what is compared, once for both sides and all questions.
+func (c *comparison) settle(ctx context.Context, sides []where) error {
+	c.of = c.subject()
+	if c.kind != ofSpans {
+		return c.settleSeries(ctx, sides)
+	}
+	return c.onlyRequests(ctx, sides)
+}
+
+// onlyRequests chooses spans of kind server or consumer if there are any, else
+// all.
+func (c *comparison) onlyRequests(ctx context.Context, sides []where) error {
+	if slices.ContainsFunc(c.Matchers, func(m *labels.Matcher) bool { return m.Name == series.LabelKind }) || c.Label == series.LabelKind {
+		return nil
+	}
+	var more []*labels.Matcher
+	if c.Label != "" && c.ValueA != "" && c.ValueB != "" {
+		m, err := labels.NewMatcher(labels.MatchRegexp, c.Label, either(c.ValueA, c.ValueB))
+		if err != nil {
+			return query.Invalid("label", "%s cannot be matched: %v", c.Label, err)
+		}
+		more = append(more, m)
+	}
+	for _, side := range sides {
+		for _, w := range side.ranges(int64(series.Base)) {
+			sel := c.within(w, more...)
+			found, err := query.Requests(ctx, c.st, query.RequestsRequest{Selection: sel, Whole: true, Measure: store.Moments})
+			if err != nil {
+				return err
+			}
+			if found.Entry {
+				m, err := labels.NewMatcher(labels.MatchRegexp, series.LabelKind, "server|consumer")
+				if err != nil {
+					return err
+				}
+				c.Matchers = append(slices.Clone(c.Matchers), m)
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// within is the selection over a range.
+func (c *comparison) within(w span, more ...*labels.Matcher) query.Selection {
+	sel := c.Selection
+	sel.Matchers = slices.Concat(sel.Matchers, more)
+	sel.Start, sel.End = time.Unix(w.start, 0), time.Unix(w.end, 0)
+	return sel
+}
+
+// only matches the value of the label that side i has.
+func (c *comparison) only(i int) []*labels.Matcher {
+	if c.Label == "" {
+		return nil
+	}
+	return []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, c.Label, []string{c.ValueA, c.ValueB}[i])}
+}
+
+// strataBy are the labels whose values are strata, besides the service.
+func (c *comparison) strataBy() []string {
+	if c.Label == series.LabelOperation {
+		return nil
+	}
+	return []string{series.LabelOperation}
+}
+
+func (c *comparison) operationOf(l labels.Labels) operation {
+	o := operation{service: l.Get(series.LabelService), operation: l.Get(series.LabelOperation)}
+	switch c.Label {
+	case series.LabelService:
+		o.service = ""
+	case series.LabelOperation:
+		o.operation = ""
+	}
+	return o
+}
+
+// both reads both sides, beside each other; the step of one is longer than
+// asked for where only longer slots are kept of it.
+func (c *comparison) both(ctx context.Context, a, b where, step int64) (*side, *side, error) {
+	sides := [2]*side{}
+	g, ctx := errgroup.WithContext(ctx)
+	for i, w := range []where{a, b} {
+		g.Go(func() (err error) {
+			if c.kind == ofSpans {
+				sides[i], err = c.gather(ctx, w, step, c.strataBy(), c.operationOf, c.only(i)...)
+			} else {
+				sides[i], err = c.gatherSeries(ctx, w, step, c.only(i)...)
+			}
+			return err
+		})
+	}
+	err := g.Wait()
+	return sides[0], sides[1], err
+}
+
+// read reads the requests of a range.
+func (c *comparison) read(ctx context.Context, w span, step int64) (*side, error) {
+	return c.gather(ctx, where{span: w}, step, c.strataBy(), c.operationOf)
+}
+
+// gather reads requests in slots. What it returns has a longer step, and
+// nothing in it, where only longer slots are kept.
+func (c *comparison) gather(ctx context.Context, w where, step int64, by []string, name func(labels.Labels) operation, more ...*labels.Matcher) (*side, error) {
+	s := w.side(step)
+	for _, p := range s.places() {
+		r := query.RequestsRequest{Selection: c.within(span{p.start, p.start + int64(p.n)*step}, more...), Grid: query.Grid{Step: step}, By: by}
+		found, err := query.Requests(ctx, c.st, r)
+		if err != nil {
+			return nil, err
+		}
+		if found.Step != step || found.Start != p.start || found.End != p.start+int64(p.n)*step {
+			return newSide(w.span, max(found.Step, step+1)), nil
+		}
+		for i := range found.Groups {
+			if err := s.add(name(found.Groups[i].Labels), p.first, &found.Groups[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return s, nil
+}
+
+// gathered says that a side was read as it was asked for: what is kept may
+// have become less meanwhile.
+func (s *side) gathered(step int64) bool { return s.step == step }

@@ -1,0 +1,211 @@
+package compare
+
+import (
+	"errors"
+	"math"
+
+	"tailscope/api"
+	"tailscope/hist"
+	"tailscope/internal/query"
+)
+
+// span is a range of whole slots, Unix seconds.
+type span struct{ start, end int64 }
+
+// part says where slots of a side are read: n slots from the first on begin at
+// start, Unix seconds. Parts of several days lie over each other.
+type part struct {
+	first, n int
+	start    int64
+}
+
+// side is what was measured on one side.
+type side struct {
+	name string
+	span // of several days, the last
+	step int64
+	// parts are where the slots are read; nil is the span itself.
+	parts  []part
+	days   []span // of earlier days that slots were merged of
+	strata map[operation]*stratum
+}
+
+// operation names a stratum. Cohort is that of tenants, empty where they are
+// not told apart. Of a family that is not of spans, operation holds the labels.
+type operation struct{ service, operation, cohort string }
+
+// stratum is an operation's requests, or whatever is measured, in each slot of
+// a side.
+type stratum struct {
+	good, failed     []*hist.Histogram // nil where there were none
+	num, den         []float64         // instead, of numbers, see query.SlotGroup
+	requests, errors uint64            // observations, or samples
+}
+
+func (s *side) slots() int { return int((s.end - s.start) / s.step) }
+
+func (s *side) places() []part {
+	if s.parts != nil {
+		return s.parts
+	}
+	return []part{{0, s.slots(), s.start}}
+}
+
+// seconds is how long each slot is, over all days that it is of.
+func (s *side) seconds() []float64 {
+	out := make([]float64, s.slots())
+	for _, p := range s.places() {
+		for i := p.first; i < p.first+p.n; i++ {
+			out[i] += float64(s.step)
+		}
+	}
+	return out
+}
+
+func (x *stratum) has(i int) bool {
+	if x.den != nil {
+		return x.den[i] > 0
+	}
+	return x.good[i] != nil || x.failed[i] != nil
+}
+
+func (s *side) has(i int) bool {
+	for _, x := range s.strata {
+		if x.has(i) {
+			return true
+		}
+	}
+	return false
+}
+
+// occupied is the slots with requests; first and last are -1 if there are none.
+func (s *side) occupied() (n, first, last int) {
+	first, last = -1, -1
+	for i := range s.slots() {
+		if s.has(i) {
+			if first < 0 {
+				first = i
+			}
+			n, last = n+1, i
+		}
+	}
+	return n, first, last
+}
+
+func (s *side) total() (requests, errors uint64) {
+	for _, x := range s.strata {
+		requests, errors = requests+x.requests, errors+x.errors
+	}
+	return requests, errors
+}
+
+func (s *side) api() api.CompareSide {
+	out := api.CompareSide{Range: api.Range{Start: s.start, End: s.end}, Name: s.name, Rate: api.Float(math.NaN())}
+	out.Slots, _, _ = s.occupied()
+	out.Requests, out.Errors = s.total()
+	long := 0.0
+	for _, v := range s.seconds() {
+		long += v
+	}
+	if long > 0 {
+		out.Rate = api.Float(float64(out.Requests) / long)
+	}
+	for _, d := range s.days {
+		out.Days = append(out.Days, api.Range{Start: d.start, End: d.end})
+	}
+	return out
+}
+
+// cut keeps slots [from, to).
+func (s *side) cut(from, to int) {
+	s.start, s.end = s.start+int64(from)*s.step, s.start+int64(to)*s.step
+	var parts []part
+	for _, p := range s.parts {
+		first, last := max(p.first, from), min(p.first+p.n, to)
+		if first < last {
+			parts = append(parts, part{first - from, last - first, p.start + int64(first-p.first)*s.step})
+		}
+	}
+	s.parts = parts
+	for name, x := range s.strata {
+		y := &stratum{}
+		if x.den != nil {
+			y.num, y.den, y.requests = x.num[from:to], x.den[from:to], x.requests
+			if !y.any() {
+				delete(s.strata, name)
+				continue
+			}
+			s.strata[name] = y
+			continue
+		}
+		y.good, y.failed = x.good[from:to], x.failed[from:to]
+		for i := range y.good {
+			y.requests += count(y.good[i]) + count(y.failed[i])
+			y.errors += count(y.failed[i])
+		}
+		if s.strata[name] = y; y.requests == 0 {
+			delete(s.strata, name)
+		}
+	}
+}
+
+func (x *stratum) any() bool {
+	for _, d := range x.den {
+		if d > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func count(h *hist.Histogram) uint64 {
+	if h == nil {
+		return 0
+	}
+	return h.Count
+}
+
+func newSide(w span, step int64) *side {
+	return &side{span: w, step: step, strata: map[operation]*stratum{}}
+}
+
+func (s *side) stratum(name operation, numbers bool) *stratum {
+	x := s.strata[name]
+	if x == nil {
+		n := s.slots()
+		if x = new(stratum); numbers {
+			x.num, x.den = make([]float64, n), make([]float64, n)
+		} else {
+			x.good, x.failed = make([]*hist.Histogram, n), make([]*hist.Histogram, n)
+		}
+		s.strata[name] = x
+	}
+	return x
+}
+
+// add takes in a group of requests that begins at a slot, and keeps it.
+func (s *side) add(name operation, first int, g *query.RequestGroup) error {
+	x := s.stratum(name, false)
+	for i := range g.Good {
+		x.requests += g.Count(i)
+		x.errors += count(g.Failed[i])
+		if err := errors.Join(mergeInto(&x.good[first+i], g.Good[i]), mergeInto(&x.failed[first+i], g.Failed[i])); err != nil {
+			return err
+		}
+	}
+	if x.requests == 0 {
+		delete(s.strata, name)
+	}
+	return nil
+}
+
+func mergeInto(to **hist.Histogram, h *hist.Histogram) error {
+	switch {
+	case h == nil || h.Count == 0:
+		return nil
+	case *to == nil:
+		*to = h
+		return nil
+	}
+	return (*to).Merge(h)
+}
