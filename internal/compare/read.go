@@ -154,6 +154,9 @@ func (c *comparison) gather(ctx context.Context, w where, step int64, by []strin
 		if found.Step != step || found.Start != p.start || found.End != p.start+int64(p.n)*step {
 			return newSide(w.span, max(found.Step, step+1)), nil
 		}
+		if len(found.Groups) > 0 {
+			s.found(p)
+		}
 		for i := range found.Groups {
 			if err := s.add(name(found.Groups[i].Labels), p.first, &found.Groups[i]); err != nil {
 				return nil, err

@@ -133,6 +133,9 @@ func (c *comparison) gatherSeries(ctx context.Context, w where, step int64, more
 		if found.Slot > step {
 			return newSide(w.span, found.Slot), nil
 		}
+		if len(found.Groups) > 0 {
+			s.found(p)
+		}
 		for i := range found.Groups {
 			g := &found.Groups[i]
 			x := s.stratum(c.labelled(g.Labels), g.Den != nil)

@@ -27,6 +27,7 @@ type side struct {
 	// parts are where the slots are read; nil is the span itself.
 	parts  []part
 	days   []span // of earlier days that slots were merged of
+	busy   []bool // which of the days have anything
 	strata map[operation]*stratum
 }
 
@@ -197,6 +198,16 @@ func (s *side) add(name operation, first int, g *query.RequestGroup) error {
 		delete(s.strata, name)
 	}
 	return nil
+}
+
+// found notes that a part has something in it.
+func (s *side) found(p part) {
+	if s.busy == nil {
+		s.busy = make([]bool, len(s.days))
+	}
+	for i, d := range s.days {
+		s.busy[i] = s.busy[i] || d.start <= p.start && p.start < d.end
+	}
 }
 
 func mergeInto(to **hist.Histogram, h *hist.Histogram) error {

@@ -192,6 +192,9 @@ func (c *comparison) warnSeason() {
 		d := time.Unix(t, 0).In(c.Zone).Weekday()
 		return d == time.Saturday || d == time.Sunday
 	}
+	if busy := slices.DeleteFunc(slices.Clone(c.a.busy), func(b bool) bool { return !b }); len(busy) < len(c.a.days) {
+		c.warning("days", "only %d of the %d earlier days have %ss", len(busy), len(c.a.days), c.what())
+	}
 	if c.paired {
 		if c.days() == 1 && free(c.a.start) != free(c.b.start) {
 			c.warning("season", "one side is of a working day, the other is not: compare with days alike, like=%s (%s)", LikeWorkday, c.command(LikeWorkday))
