@@ -47,6 +47,9 @@ type Service struct {
 	Error     Float            `json:"error"` // relative error of the quantiles
 	Sparkline Sparkline        `json:"sparkline"`
 	Weighted  bool             `json:"weighted,omitempty"`
+	// LatestMark is the last one before the end of the range that concerns the
+	// service, with its verdict on the service.
+	LatestMark *Mark `json:"latest_mark,omitempty"`
 }
 
 // Sparkline has one entry per step, oldest first; null where nothing happened.
@@ -233,6 +236,10 @@ type ServiceVerdict struct {
 	Service  string `json:"service"`
 	Verdict  string `json:"verdict"` // as CompareResponse.Verdict
 	Sentence string `json:"sentence"`
+	// Before and After are the times that were compared, as far as they were used.
+	Before Range `json:"before"`
+	After  Range `json:"after"`
+	// Lists of marks, and of services, leave out what follows; one mark has it.
 	// Measures are p50, p95, p99 and errors; Operations those that changed.
 	Measures   []CompareMeasure `json:"measures"`
 	Operations []CompareRow     `json:"operations"`

@@ -248,6 +248,11 @@ func (c *Client) Marks(ctx context.Context, q MarksQuery) (*api.MarksResponse, e
 	return get[api.MarksResponse](ctx, c, "/api/v1/marks", v)
 }
 
+// Mark is one mark, with all that was found at it.
+func (c *Client) Mark(ctx context.Context, id string) (*api.Mark, error) {
+	return get[api.Mark](ctx, c, "/api/v1/marks/"+url.PathEscape(id), nil)
+}
+
 // PutMark names a moment: m.Time, or now when it is 0. The answer has the
 // mark's id.
 func (c *Client) PutMark(ctx context.Context, m api.Mark) (*api.Mark, error) {

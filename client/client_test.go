@@ -100,6 +100,7 @@ func TestRequests(t *testing.T) {
 		{"/api/v1/families?service=s&start=now-1h", func(c *Client) error { _, err := c.FamiliesOf(ctx, "s", "now-1h", ""); return err }},
 		{"/api/v1/status", func(c *Client) error { _, err := c.Status(ctx); return err }},
 		{"/api/v1/marks?service=s", func(c *Client) error { _, err := c.Marks(ctx, MarksQuery{Service: "s"}); return err }},
+		{"/api/v1/marks/a%2Fb", func(c *Client) error { _, err := c.Mark(ctx, "a/b"); return err }},
 		{"/api/v1/marks/a%2Fb", func(c *Client) error { return c.DeleteMark(ctx, "a/b") }},
 	} {
 		cl, got := answer(t, 200, "{}")

@@ -57,6 +57,7 @@ var floors = []floor{
 	{3, "internal/compare", []string{"internal/query"}, nil, false},
 	{3, "internal/explain", []string{"internal/query"}, nil, false},
 	{3, "internal/changes", []string{"internal/query", "internal/compare"}, nil, false},
+	{3, "internal/verdicts", []string{"internal/query", "internal/compare"}, nil, false},
 
 	{2, "internal/store", []string{"internal/series"}, nil, false},
 	{2, "internal/store/storetest", []string{"internal/series", "internal/store"}, nil, false},

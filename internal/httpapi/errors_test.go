@@ -156,7 +156,8 @@ func TestMarks(t *testing.T) {
 		{"POST", "/api/v1/marks", `{"name":"` + strings.Repeat("x", 5000) + `"}`, 400, "name", "longer than 4096"},
 		{"POST", "/api/v1/marks", strings.Repeat(" ", 1<<20+1), 413, "body", "larger than 1 MB"},
 		{"PUT", "/api/v1/marks", `{"name":"a"}`, 405, "", "takes GET or POST, not PUT"},
-		{"GET", "/api/v1/marks/7", ``, 405, "", "takes DELETE"},
+		{"PUT", "/api/v1/marks/7", ``, 405, "", "takes DELETE or GET, not PUT"},
+		{"GET", "/api/v1/marks/7", ``, 404, "id", "there is no mark \"7\""},
 		{"POST", "/api/v1/services", ``, 405, "", "takes GET"},
 		{"DELETE", "/api/v1/marks/none", ``, 204, "", ""},
 	} {

@@ -31,6 +31,7 @@ import (
 	"tailscope/internal/series"
 	"tailscope/internal/sla"
 	"tailscope/internal/store"
+	"tailscope/internal/verdicts"
 )
 
 // Options configures the API. Store is required; the zero value of every other
@@ -53,6 +54,8 @@ type Options struct {
 	TraceKept time.Duration
 	// TenantList makes cohorts, in place of shares of requests; nil if there is none.
 	TenantList *series.TenantList
+	// Verdicts tells what changed at marks; nil if nobody judges them.
+	Verdicts *verdicts.Judge
 }
 
 func (o *Options) ensureDefaults() {

@@ -40,6 +40,7 @@ type deleteMarkInput struct {
 
 func (s *server) registerMarks(a huma.API) {
 	get(s, a, "marks", "Named moments", s.marks)
+	s.registerMark(a)
 	register(s, a, http.MethodPost, "/api/v1/marks", "post-mark", "Name a moment", http.StatusCreated,
 		func(ctx context.Context, in *putMarkInput) (*body[api.Mark], error) {
 			m, err := s.putMark(ctx, in.RawBody)
@@ -80,7 +81,7 @@ func (s *server) marks(ctx context.Context, in *marksInput) (*api.MarksResponse,
 	out := &api.MarksResponse{Marks: make([]api.Mark, 0, len(found))}
 	for _, m := range found {
 		if in.Service == "" || m.Service == "" || m.Service == in.Service {
-			out.Marks = append(out.Marks, apiMark(m))
+			out.Marks = append(out.Marks, s.judged(m, in.Service))
 		}
 	}
 	return out, nil

@@ -275,7 +275,11 @@ func (s *server) services(ctx context.Context, in *servicesInput) (*api.Services
 		return nil, err
 	}
 	r.Target = set.OfService
-	return query.Services(ctx, s.Store, r)
+	out, err := query.Services(ctx, s.Store, r)
+	if err != nil {
+		return nil, err
+	}
+	return out, s.latestMarks(ctx, out.Services, sel.End)
 }
 
 func (s *server) distribution(ctx context.Context, in *distributionInput) (*api.DistributionResponse, error) {

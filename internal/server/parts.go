@@ -68,6 +68,7 @@ func (s *Server) startDoors(ctx context.Context) error {
 		Logger:    s.log.With("part", "api"),
 		TraceLink: s.cfg.Traces.Link,
 		TraceKept: s.cfg.Traces.Keep,
+		Verdicts:  s.verdicts,
 		Status: api.StatusResponse{
 			Version: s.version, OTLPGRPC: s.OTLPGRPC(), OTLPHTTP: s.OTLPHTTP(),
 			FlushSeconds: api.Float(s.cfg.Flush.Seconds() + 1),

@@ -24,6 +24,7 @@ import (
 	"tailscope/internal/config"
 	"tailscope/internal/store/pebblestore"
 	"tailscope/internal/traces"
+	"tailscope/internal/verdicts"
 )
 
 // ErrListen says an address cannot be listened on.
@@ -47,6 +48,8 @@ type Server struct {
 	traces  *traces.Assembler // nil if nothing is broken down
 	ready   atomic.Bool
 	metrics *metrics
+
+	verdicts *verdicts.Judge
 
 	http, otlpGRPC, otlpHTTP net.Listener
 	parts                    []part // in order of start; stopped in reverse
@@ -101,6 +104,7 @@ func Start(ctx context.Context, set Settings) (_ *Server, err error) {
 		return nil, err
 	}
 	s.startMaintenance()
+	s.startVerdicts()
 	if err := s.startDoors(ctx); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,56 @@
+package server
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"tailscope/internal/verdicts"
+)
+
+// startVerdicts owns the loop that judges marks. A judgement under way is given
+// up when the server stops; it is made again after the next start.
+func (s *Server) startVerdicts() {
+	s.verdicts = verdicts.New(verdicts.Options{Store: s.store, Keep: s.cfg.Retain.Base, Logger: s.log.With("part", "verdicts")})
+	s.metrics.registry.MustRegister(verdictCollector{s.verdicts.Stats})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.verdicts.Run(ctx)
+	}()
+	s.started("verdicts", func(context.Context) error {
+		cancel()
+		<-done
+		return nil
+	})
+}
+
+// verdictCollector tells how many marks were judged, and what that took.
+type verdictCollector struct{ stats func() verdicts.Stats }
+
+var (
+	verdictsMade = prometheus.NewDesc("tailscope_mark_verdicts_total",
+		"Verdicts of marks made, by whether they are early or final.", []string{"state"}, nil)
+	verdictsFailed = prometheus.NewDesc("tailscope_mark_verdict_failures_total",
+		"Verdicts of marks that could not be made and are tried again.", nil, nil)
+	verdictSeconds = prometheus.NewDesc("tailscope_mark_verdict_seconds_total",
+		"Time taken to judge marks.", nil, nil)
+	verdictsWaiting = prometheus.NewDesc("tailscope_marks_without_final_verdict",
+		"Marks whose verdict is not final.", nil, nil)
+)
+
+func (verdictCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{verdictsMade, verdictsFailed, verdictSeconds, verdictsWaiting} {
+		ch <- d
+	}
+}
+
+func (c verdictCollector) Collect(ch chan<- prometheus.Metric) {
+	s := c.stats()
+	ch <- prometheus.MustNewConstMetric(verdictsMade, counts, float64(s.Early), verdicts.Early)
+	ch <- prometheus.MustNewConstMetric(verdictsMade, counts, float64(s.Final), verdicts.Final)
+	ch <- prometheus.MustNewConstMetric(verdictsFailed, counts, float64(s.Failures))
+	ch <- prometheus.MustNewConstMetric(verdictSeconds, counts, s.Seconds)
+	ch <- prometheus.MustNewConstMetric(verdictsWaiting, level, float64(s.Waiting))
+}

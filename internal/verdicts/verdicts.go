@@ -1,0 +1,359 @@
+// Package verdicts judges every mark by itself: what changed at it, how much
+// and how surely, without anybody having asked.
+//
+// A mark is compared with package compare, the time before it against the time
+// after, for its service, or for each service if it concerns all. It is waiting
+// until there are enough slots after it, judged early a few times on what there
+// is, and finally once the time after is complete. A verdict is kept in the
+// store beside the marks, so it outlives a restart and the data it was made of.
+//
+// Where the sides begin and end is arithmetic (sides.go); what several figures
+// amount to is arithmetic (conclude.go); Judge owns what is known and the store.
+package verdicts
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"tailscope/api"
+	"tailscope/internal/compare"
+	"tailscope/internal/query"
+	"tailscope/internal/store"
+)
+
+// States of a verdict.
+const (
+	Waiting = "waiting"
+	Early   = "early"
+	Final   = "final"
+)
+
+// Options configures a Judge. Store is required; the zero value of every other
+// field means its default.
+type Options struct {
+	Store  store.Store
+	Now    func() time.Time // default time.Now
+	Logger *slog.Logger     // default discards
+	// Window is how long a side is at most; default 1 h.
+	Window time.Duration
+	// Keep is how long slots of 10 s are kept: of older marks a verdict is not
+	// made anew when a mark comes or goes beside them. Default 48 h.
+	Keep time.Duration
+	// Every is how often Run looks for what is due; default 10 s, a slot.
+	Every time.Duration
+	// Budget is how long Run works at a stretch before it waits again, which
+	// bounds its share of the processor; default 2 s.
+	Budget time.Duration
+}
+
+func (o *Options) ensureDefaults() {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Window <= 0 {
+		o.Window = time.Hour
+	}
+	if o.Keep <= 0 {
+		o.Keep = 48 * time.Hour
+	}
+	if o.Every <= 0 {
+		o.Every = 10 * time.Second
+	}
+	if o.Budget <= 0 {
+		o.Budget = 2 * time.Second
+	}
+}
+
+// Judge keeps the verdicts of all marks. Its methods are safe for concurrent
+// use; of Round, one call at a time does anything.
+type Judge struct {
+	o       Options
+	judging sync.Mutex // held by Round
+
+	mu     sync.RWMutex
+	loaded bool
+	known  map[string]*known // by id of the mark
+	stats  Stats
+}
+
+// known is what is remembered of a mark.
+type known struct {
+	beside  string          // the marks it was judged beside, and its own moment
+	brief   api.MarkVerdict // without figures
+	fails   int             // in a row
+	retryAt time.Time
+}
+
+// Stats are running totals.
+type Stats struct {
+	Early, Final uint64 // verdicts made
+	Failures     uint64 // comparisons that failed and are tried again
+	Seconds      float64
+	Waiting      int // marks whose verdict is not final
+}
+
+// New returns a judge that knows nothing yet: Load or the first Round reads
+// what is kept.
+func New(o Options) *Judge {
+	o.ensureDefaults()
+	return &Judge{o: o, known: map[string]*known{}}
+}
+
+// Stats returns the totals so far.
+func (j *Judge) Stats() Stats {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	s := j.stats
+	for _, k := range j.known {
+		if k.brief.State != Final {
+			s.Waiting++
+		}
+	}
+	return s
+}
+
+// Run judges what is due until ctx is done.
+func (j *Judge) Run(ctx context.Context) {
+	tick := time.NewTicker(j.o.Every)
+	defer tick.Stop()
+	failing := false
+	for {
+		err := j.Round(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && !failing:
+			j.o.Logger.Error("judge marks; tried again until it works", "error", err)
+		}
+		failing = err != nil
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Round judges the marks that are due, one after another, until none is or the
+// budget is spent. The error is that of the store; a comparison that fails is
+// counted, logged once and tried again later.
+func (j *Judge) Round(ctx context.Context) error {
+	if !j.judging.TryLock() {
+		return nil
+	}
+	defer j.judging.Unlock()
+	if err := j.Load(ctx); err != nil {
+		return err
+	}
+	marks, err := allMarks(ctx, j.o.Store)
+	if err != nil {
+		return err
+	}
+	if err := j.forget(ctx, marks); err != nil {
+		return err
+	}
+	begin := j.o.Now()
+	for i := range slices.Backward(marks) { // the newest are waited for
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		now := j.o.Now()
+		if !j.due(marks, i, now) {
+			continue
+		}
+		if now.Sub(begin) > j.o.Budget {
+			return nil
+		}
+		if err := j.judge(ctx, marks, i, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// due notes a mark that is new, and says whether there is something to do.
+func (j *Judge) due(marks []store.Mark, i int, now time.Time) bool {
+	m, beside := &marks[i], beside(marks, i, j.o.Window)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	k := j.known[m.ID]
+	if k == nil {
+		k = &known{beside: beside, brief: j.waiting(marks, i)}
+		j.known[m.ID] = k
+	}
+	if now.Before(k.retryAt) {
+		return false
+	}
+	if k.beside != beside {
+		switch {
+		case k.brief.State == Waiting:
+			k.beside, k.brief = beside, j.waiting(marks, i)
+		case m.Time.Add(-j.o.Window).Before(now.Add(-j.o.Keep)):
+			return false // what it was judged on is no longer kept
+		default:
+			return true
+		}
+	}
+	return k.brief.State != Final && !now.Before(fromSeconds(k.brief.Next))
+}
+
+// waiting is the verdict of a mark that cannot be judged yet.
+func (j *Judge) waiting(marks []store.Mark, i int) api.MarkVerdict {
+	s := sidesOf(marks, i, marks[i].Service, j.o.Window)
+	return api.MarkVerdict{
+		State: Waiting, Judged: api.Float(math.NaN()), Next: api.Float(s.earliest()), Window: s.longest(),
+		Sentence: "Too little time has passed to say what changed", Services: []api.ServiceVerdict{},
+	}
+}
+
+// judge compares what lies before and after mark i, and keeps what was found.
+func (j *Judge) judge(ctx context.Context, marks []store.Mark, i int, now time.Time) error {
+	m := &marks[i]
+	begin := time.Now()
+	v, err := j.compare(ctx, marks, i, now)
+	if err == nil {
+		err = j.keep(ctx, record{Mark: m.ID, Beside: beside(marks, i, j.o.Window), Verdict: v})
+	}
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	k := j.known[m.ID]
+	j.stats.Seconds += time.Since(begin).Seconds()
+	if err != nil {
+		if k.fails == 0 {
+			j.o.Logger.Error("judge a mark; tried again later", "mark", m.Name, "id", m.ID, "error", err)
+		}
+		j.stats.Failures++
+		k.retryAt = now.Add(min(30*time.Second<<min(k.fails, 10), 10*time.Minute))
+		k.fails++
+		return nil
+	}
+	if v.State == Final {
+		j.stats.Final++
+	} else {
+		j.stats.Early++
+	}
+	*k = known{beside: beside(marks, i, j.o.Window), brief: brief(v)}
+	return nil
+}
+
+// compare judges mark i on what there is at now.
+func (j *Judge) compare(ctx context.Context, marks []store.Mark, i int, now time.Time) (api.MarkVerdict, error) {
+	m := &marks[i]
+	whole := sidesOf(marks, i, m.Service, j.o.Window)
+	services := []string{m.Service}
+	if m.Service == "" {
+		var err error
+		if services, err = busiest(ctx, j.o.Store, whole, now); err != nil {
+			return api.MarkVerdict{}, err
+		}
+	}
+	v := api.MarkVerdict{State: Final, Judged: seconds(now), Next: api.Float(math.NaN()), Services: []api.ServiceVerdict{}}
+	for _, service := range services {
+		s := sidesOf(marks, i, service, j.o.Window)
+		v.Window = max(v.Window, s.longest())
+		if now.Before(fromSeconds(api.Float(s.complete()))) {
+			v.State = Early
+		}
+		found, err := j.compareService(ctx, service, s, now)
+		if err != nil {
+			return v, err
+		}
+		v.Services = append(v.Services, found)
+	}
+	if len(services) == 0 {
+		v.Window = whole.longest()
+		if now.Before(fromSeconds(api.Float(whole.complete()))) {
+			v.State = Early
+		}
+	}
+	if v.State == Early {
+		v.Next = api.Float(nextLook(m.Time, now, marks, i, services, j.o.Window))
+	}
+	conclude(&v)
+	return v, nil
+}
+
+func (j *Judge) compareService(ctx context.Context, service string, s sides, now time.Time) (api.ServiceVerdict, error) {
+	r := compare.Request{
+		A: s.before.window(), B: s.after.window(), Now: now, Measures: measures, Limit: mostOperations,
+	}
+	var err error
+	if r.Matchers, err = ofService(service); err != nil {
+		return api.ServiceVerdict{}, err
+	}
+	out, err := compare.Compare(ctx, j.o.Store, r)
+	var invalid *query.Error
+	if errors.As(err, &invalid) && (invalid.Code == query.CodeInvalid || invalid.Code == query.CodeTooEarly) {
+		// The data of a side is gone, or has slots longer than it.
+		return tooLittle(service, s, invalid.Message), nil
+	}
+	if err != nil {
+		return api.ServiceVerdict{}, err
+	}
+	return serviceVerdict(service, s, out), nil
+}
+
+// Brief is the verdict of a mark without its figures, as it is now.
+func (j *Judge) Brief(m store.Mark) *api.MarkVerdict {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	v := api.MarkVerdict{}
+	if k := j.known[m.ID]; k != nil {
+		v = k.brief
+		v.Services = slices.Clone(v.Services)
+	} else {
+		v = j.waiting([]store.Mark{m}, 0)
+	}
+	return &v
+}
+
+// Of is the verdict of a mark for one service: what was found of the service,
+// where the mark concerns every one.
+func (j *Judge) Of(m store.Mark, service string) *api.MarkVerdict {
+	v := j.Brief(m)
+	if m.Service != "" {
+		return v
+	}
+	i := slices.IndexFunc(v.Services, func(s api.ServiceVerdict) bool { return s.Service == service })
+	if i < 0 {
+		if v.State != Waiting {
+			v.Verdict, v.Sentence = compare.TooLittle, "Too little data of "+service+" to judge it"
+		}
+		v.Services = []api.ServiceVerdict{}
+		return v
+	}
+	v.Services = v.Services[i : i+1]
+	v.Verdict, v.Sentence = v.Services[0].Verdict, v.Services[0].Sentence
+	return v
+}
+
+func allMarks(ctx context.Context, st store.Store) ([]store.Mark, error) {
+	const forever = math.MaxInt64 / 1_000_000_000 // Unix seconds that nanoseconds can count
+	marks, err := st.Marks(ctx, time.Unix(0, 0), time.Unix(forever, 0))
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(marks, func(a, b store.Mark) int {
+		if c := a.Time.Compare(b.Time); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return marks, nil
+}
+
+func seconds(t time.Time) api.Float { return api.Float(float64(t.UnixMilli()) / 1e3) }
+
+func fromSeconds(s api.Float) time.Time { return time.UnixMilli(int64(math.Ceil(float64(s) * 1e3))) }
