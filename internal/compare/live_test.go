@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"tailscope/internal/query"
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/store"
 )
@@ -107,6 +108,42 @@ func TestLiveCurve(t *testing.T) {
 		}
 		if p := a.Ps[i]; p < 0.9 && (math.IsNaN(float64(b.Low[i])) || math.IsNaN(float64(b.High[i]))) {
 			t.Errorf("no band at %v", p)
+		}
+	}
+}
+
+// Who waits is told what may still come from what never will.
+func TestTooEarly(t *testing.T) {
+	w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(8, 8))
+	send(w, rng, epoch, epoch+600, load{operation: "GET /cart", perSlot: 2, median: 0.02, more: []string{"version", "1.0"}})
+	st := stored(t, w)
+	for id, sec := range map[string]int64{"now": 590, "soon": 700} {
+		if err := st.PutMark(t.Context(), store.Mark{ID: id, Name: id, Time: at(epoch + sec)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sel := selection("service", "shop")
+	sel.Start, sel.End = at(epoch), at(epoch+600)
+	byLabel := func(now int64) Request {
+		return Request{Selection: sel, Label: "version", ValueA: "1.0", ValueB: "1.1", Now: at(epoch + now)}
+	}
+	for name, c := range map[string]struct {
+		r    Request
+		code string
+	}{
+		"just after a mark":            {Request{Mark: "now", Now: at(epoch + 605)}, query.CodeTooEarly},
+		"before a mark":                {Request{Mark: "soon", Now: at(epoch + 605)}, query.CodeTooEarly},
+		"no such mark":                 {Request{Mark: "never", Now: at(epoch + 605)}, query.CodeNotFound},
+		"a side to come":               {Request{A: window(0, 300), B: window(600, 900), Now: at(epoch + 605)}, query.CodeTooEarly},
+		"too short a side":             {Request{A: window(0, 300), B: window(400, 405), Now: at(epoch + 700)}, query.CodeInvalid},
+		"a version to come":            {byLabel(610), query.CodeTooEarly},
+		"a version that was not there": {byLabel(700), query.CodeInvalid},
+	} {
+		if c.r.Matchers == nil {
+			c.r.Selection = selection("service", "shop")
+		}
+		if _, err := Compare(t.Context(), st, c.r); query.AsError(err) == nil || query.AsError(err).Code != c.code {
+			t.Errorf("%s: got %v, want %s", name, err, c.code)
 		}
 	}
 }

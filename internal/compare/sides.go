@@ -161,14 +161,18 @@ func (c *comparison) windows(step int64) (a, b where, err error) {
 		if x.w.Start.IsZero() || x.w.End.IsZero() {
 			return a, b, query.Invalid(field, "side %s is not given; write it as start/end, such as now-2h/now-1h", x.field)
 		}
-		x.w.End = c.atLatest(x.w.End)
+		ends := x.w.End
+		x.w.End = c.atLatest(ends)
 		x.to.span = inward(*x.w, step)
 		if x.w.Start.Unix() < 0 {
 			return a, b, query.Invalid(field, "side %s begins before 1970; write a later time", x.field)
 		}
 		if x.to.end <= x.to.start {
 			if c.mark != nil && x.field == "b" {
-				return a, b, query.Invalid(field, "%s was %s; the time after it is not a slot of %d s yet: ask again later", quote(c.mark.Name), c.mark.Time.UTC().Format(time.RFC3339), step)
+				return a, b, query.TooEarly(field, "%s was %s; the time after it is not a slot of %d s yet: ask again later", quote(c.mark.Name), c.mark.Time.UTC().Format(time.RFC3339), step)
+			}
+			if x.field == "b" && x.w.End.Before(ends) {
+				return a, b, query.TooEarly(field, "side b does not hold a slot of %d s yet; ask again later", step)
 			}
 			return a, b, query.Invalid(field, "side %s does not hold a slot of %d s; write a longer one", x.field, step)
 		}
@@ -204,7 +208,7 @@ func (c *comparison) findMark(ctx context.Context) error {
 		if all[i].ID == c.Mark {
 			c.mark = &all[i]
 			if c.mark.Time.After(c.Now) && !c.Now.IsZero() {
-				return query.Invalid("mark", "%s has not come yet; ask again after it", quote(c.mark.Name))
+				return query.TooEarly("mark", "%s has not come yet; ask again after it", quote(c.mark.Name))
 			}
 			return nil
 		}
@@ -255,7 +259,11 @@ func (c *comparison) byLabel(ctx context.Context) error {
 		side         *side
 	}{{"a", c.ValueA, c.a}, {"b", c.ValueB, c.b}} {
 		if len(s.side.strata) == 0 {
-			return query.Invalid(s.field, "no %s in the range has %s %s; /api/v1/labels lists the values there are", c.what(), c.Label, quote(s.value))
+			refused := query.Invalid(s.field, "no %s in the range has %s %s; /api/v1/labels lists the values there are", c.what(), c.Label, quote(s.value))
+			if s.field == "b" && c.End.After(w.End) {
+				refused.Code = query.CodeTooEarly // it may come yet
+			}
+			return refused
 		}
 	}
 	c.align()
