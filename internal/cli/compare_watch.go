@@ -80,7 +80,7 @@ func (w *watch) run(ctx context.Context) (*api.CompareResponse, error) {
 		case err == nil:
 			last, failures = r, 0
 			switch r.Verdict {
-			case "regression", "improvement", "mixed", "same":
+			case "regression", "improvement", "mixed", "changed", "same":
 				return r, nil
 			}
 			if w.done(r) {
