@@ -288,6 +288,8 @@ func (j *Judge) compare(ctx context.Context, marks []store.Mark, i int, now time
 func (j *Judge) compareService(ctx context.Context, service string, s sides, now time.Time) (api.ServiceVerdict, error) {
 	r := compare.Request{
 		A: s.before.window(), B: s.after.window(), Now: now, Measures: measures, Limit: mostOperations,
+		// An early verdict is one of several looks at what is still coming in.
+		Live: now.Before(fromSeconds(api.Float(s.complete()))),
 	}
 	var err error
 	if r.Matchers, err = ofService(service); err != nil {
