@@ -184,8 +184,12 @@ func (c *Client) Labels(ctx context.Context, q LabelsQuery) (*api.LabelsResponse
 type TenantsQuery struct {
 	Selection
 	Quantiles     []string
-	Sort          string // requests, errors, mean, name or a quantile; a leading minus turns it round
+	Sort          string // requests, errors, mean, slow, cohort, size, name or a quantile; a leading minus turns it round
 	Search        string
+	Cohort        string // very large, large, medium, small; empty: all
+	NotRare       bool   // only those for whom slow requests are not rare
+	Slow          string // duration from which a request is slow; empty: 1s
+	Rare          string // share up to which they are rare; empty: 0.01
 	Offset, Limit int
 }
 
@@ -195,6 +199,12 @@ func (c *Client) Tenants(ctx context.Context, q TenantsQuery) (*api.TenantsRespo
 	setList(v, "q", q.Quantiles)
 	set(v, "sort", q.Sort)
 	set(v, "search", q.Search)
+	set(v, "cohort", q.Cohort)
+	if q.NotRare {
+		v.Set("not_rare", "true")
+	}
+	set(v, "slow", q.Slow)
+	set(v, "rare", q.Rare)
 	setInt(v, "offset", q.Offset)
 	setInt(v, "limit", q.Limit)
 	return get[api.TenantsResponse](ctx, c, "/api/v1/tenants", v)
