@@ -28,9 +28,10 @@ type effect struct {
 // A slot's influence on the difference is what it adds to either share beyond
 // its part. The variance of their sum is measured for the rectangle's time and
 // for the rest apart, for the rectangle's influence is far greater; both
-// combine by Welch. If the rectangle's time is too short to measure it there, a
-// slot's observations are taken to be as alike as they are in the rest: by the
-// design effect of clusters, 1+(m−1)ρ (Kish 1965, Survey Sampling, 5.4).
+// combine by Welch. A short time shows little of how shares wander, so its
+// variance is not taken to be less than if a slot's observations were as alike
+// as they are in the rest: by the design effect of clusters, 1+(m−1)ρ (Kish
+// 1965, Survey Sampling, 5.4). With few slots that is all there is to go by.
 func compare(whole, part *counts) effect {
 	wi, wo := whole.inside(), whole.outside()
 	pi, po := part.inside(), part.outside()
@@ -52,19 +53,17 @@ func compare(whole, part *counts) effect {
 	}
 	mine, rest := centred(influence[:window]), centred(influence[window:])
 	switch {
-	case len(mine) >= fewestSlots && len(rest) >= fewestSlots:
-		c, err := stat.Ratios(mean(rest, 0), mean(mine, e.size), nil, stat.Difference, stat.Options{Level: level})
-		if err == nil && c.Short == "" {
-			e.take(c.SE*c.SE, c.DF)
-			break
+	case len(rest) >= fewestSlots:
+		vr, dfr := alone(rest)
+		v, df := e.clustered(whole, part, vr), dfr
+		if len(mine) >= fewestSlots {
+			if vm, dfm := alone(mine); !(v > vm) {
+				v, df = vm, dfm
+			}
 		}
-		a, b := lowest(mine), lowest(rest)
-		e.take(a+b, (a+b)*(a+b)/((a*a+b*b)/cosines)) // Welch
+		e.take(v+vr, sq(v+vr)/(sq(v)/df+sq(vr)/dfr))
 	case len(mine) >= fewestSlots:
 		e.take(alone(append(mine, rest...)))
-	case len(rest) >= fewestSlots:
-		variance, df := alone(rest)
-		e.clustered(whole, part, variance, df)
 	}
 	return e
 }
@@ -133,9 +132,9 @@ func (e *effect) take(variance, df float64) {
 	e.low, e.high, e.p = max(-1, e.size-reach), min(1, e.size+reach), 2*t.CDF(-math.Abs(e.size)/se)
 }
 
-// clustered makes the interval from what the rest says: variance is that of its
-// influences.
-func (e *effect) clustered(whole, part *counts, variance, df float64) {
+// clustered is the variance of what the rectangle's time adds, from what the
+// rest says: variance is that of its influences.
+func (e *effect) clustered(whole, part *counts, variance float64) float64 {
 	window := len(whole.in)
 	rest := sum(whole.all[window:])
 	wi, wo := whole.inside(), whole.outside()
@@ -153,10 +152,10 @@ func (e *effect) clustered(whole, part *counts, variance, df float64) {
 	inflation := func(n float64, slots int) float64 { return 1 + alike*max(0, n/float64(max(1, slots))-1) }
 	share := (part.inside() + 2) / (wi + 4) // Agresti & Coull (1998), American Statistician 52
 	outside := sum(whole.all[:window]) - wi
-	variance += inflation(wi, occupied) * share * (1 - share) / wi
-	variance += inflation(outside, window) * binomial * outside / (wo * wo)
-	e.take(variance, df)
+	return inflation(wi, occupied)*share*(1-share)/wi + inflation(outside, window)*binomial*outside/sq(wo)
 }
+
+func sq(v float64) float64 { return v * v }
 
 // score is how far the shares are apart in standard errors if observations were
 // independent: a first look, by sums alone.

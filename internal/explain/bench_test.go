@@ -1,0 +1,88 @@
+package explain
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/hist"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+	"tailscope/internal/store/pebblestore"
+)
+
+// BenchmarkExplain explains rectangles of six hours of 1,000 series, 20
+// operations of 50 tenants, in slots of a minute and what they were rolled up to.
+func BenchmarkExplain(b *testing.B) {
+	st, err := pebblestore.Open(b.Context(), pebblestore.Options{Dir: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer st.Close()
+	rng := rand.New(rand.NewPCG(7, 7))
+	pool := func(requests int) (out [][]byte) {
+		for range 100 {
+			h := hist.New(hist.DefaultSchema)
+			for range requests {
+				if err := h.RecordNanos(int64(1e7*math.Exp(0.7*rng.NormFloat64())), 1); err != nil {
+					b.Fatal(err)
+				}
+			}
+			data, err := h.AppendBinary(nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			out = append(out, data)
+		}
+		return out
+	}
+	few, whole := pool(20), pool(250)
+	var all []series.Series
+	var of [][][]byte
+	add := func(view series.View, data [][]byte, pairs ...string) {
+		l := labels.FromStrings(append(pairs, "service", "shop", "component", "app", "kind", "server")...)
+		all, of = append(all, series.Series{Family: series.SpanDuration, View: view, Labels: l}), append(of, data)
+	}
+	for op := range 20 {
+		operation := fmt.Sprintf("GET /things/%d", op)
+		for i := range 50 {
+			add(series.Full, few, "operation", operation, "tenant", fmt.Sprint("tenant-", i), "status", "ok")
+		}
+		for i := range 4 {
+			add(series.Marginal, whole, "operation", operation, "instance", fmt.Sprint("pod-", i), "status", "ok")
+		}
+	}
+	add(series.Total, whole, "status", "ok")
+	for slot := epoch; slot < epoch+6*3600; slot += 60 {
+		batch := &store.Batch{Writer: "bench", Generation: uint64(slot), Resolution: series.Minute, Series: all}
+		for i := range all {
+			batch.Points = append(batch.Points, store.Point{Series: uint32(i), Slot: slot, Data: of[i][rng.IntN(100)]})
+		}
+		if err := st.Put(b.Context(), batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := st.Maintain(b.Context(), time.Unix(epoch+6*3600+600, 0)); err != nil {
+		b.Fatal(err)
+	}
+	for _, c := range []struct {
+		name     string
+		from, to int64
+	}{{"hour", 2 * 3600, 3 * 3600}, {"whole", 0, 6 * 3600}} {
+		b.Run("time="+c.name, func(b *testing.B) {
+			r := ask(float64(c.from), float64(c.to), 0.02, inf(1))
+			r.End = time.Unix(epoch+6*3600, 0)
+			b.ReportAllocs()
+			for b.Loop() {
+				out, err := Explain(b.Context(), st, r)
+				if err != nil || out.Inside == 0 || out.LabelsTried != 20+50+4 {
+					b.Fatalf("%v, %+v", err, out)
+				}
+			}
+		})
+	}
+}

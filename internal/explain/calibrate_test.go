@@ -1,0 +1,110 @@
+package explain
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/api"
+)
+
+// alike draws a table in which nothing has to do with the rectangle: tenants
+// and operations whose requests come and go, each by itself, with the given
+// correlation of neighbouring slots, and a share inside that wanders for all of
+// them together.
+func alike(rng *rand.Rand, window, rest int, phi, perSlot float64) *table {
+	t := &table{window: window, rest: rest, index: map[string]int{}}
+	walk := func(sd float64) []float64 {
+		x, out := sd*rng.NormFloat64(), make([]float64, window+rest)
+		for i := range out {
+			out[i] = math.Exp(x)
+			x = phi*x + sd*math.Sqrt(1-phi*phi)*rng.NormFloat64()
+		}
+		return out
+	}
+	inside := walk(0.5)
+	q := 0.02 + 0.3*rng.Float64()
+	const operations, tenants = 4, 6
+	var byOperation, byTenant [][]float64
+	for range operations {
+		byOperation = append(byOperation, walk(0.3))
+	}
+	for range tenants {
+		byTenant = append(byTenant, walk(0.3))
+	}
+	for o := range operations {
+		for n := range tenants {
+			c := t.empty()
+			for i := range c.all {
+				c.all[i] = float64(poisson(rng, perSlot/(1+float64(n))*byOperation[o][i]*byTenant[n][i]))
+				if i < window {
+					p := min(0.9, q*inside[i])
+					for range int(c.all[i]) {
+						if rng.Float64() < p {
+							c.in[i]++
+						}
+					}
+				}
+			}
+			t.rows = append(t.rows, c)
+			t.labels = append(t.labels, labels.FromStrings("operation", fmt.Sprint("op-", o), "tenant", fmt.Sprint("t-", n)))
+		}
+	}
+	return t
+}
+
+func poisson(rng *rand.Rand, mean float64) (n int) {
+	for s := rng.ExpFloat64(); s < mean; s += rng.ExpFloat64() {
+		n++
+	}
+	return n
+}
+
+func judged(t *table) *api.ExplainResponse {
+	q := &question{Request: Request{Limit: maxLimit}, what: "requests", out: &api.ExplainResponse{}}
+	q.judge(t, t, t.total())
+	return q.out
+}
+
+// Where labels have nothing to do with the rectangle, hardly a rectangle of
+// twenty names one, and hardly one a pair. EXPLAIN_TRIALS measures it better.
+func TestFalseAlarms(t *testing.T) {
+	trials := 30
+	if n, err := strconv.Atoi(os.Getenv("EXPLAIN_TRIALS")); err == nil {
+		trials = n
+	}
+	for _, c := range []struct {
+		name         string
+		window, rest int
+	}{{"all the time", 60, 0}, {"a third", 40, 80}, {"two thirds", 60, 30}, {"nearly all", 60, 5}, {"a tenth", 30, 60}, {"a few slots", 6, 60}} {
+		for _, phi := range []float64{0, 0.6, 0.9} {
+			t.Run(fmt.Sprintf("%s/%v", c.name, phi), func(t *testing.T) {
+				t.Parallel()
+				rng := rand.New(rand.NewPCG(7, uint64(100*phi)))
+				var byLabel, byPair int
+				for range trials {
+					var label, pair int
+					for _, i := range judged(alike(rng, c.window, c.rest, phi, 12)).Items {
+						if len(i.Labels) == 2 {
+							pair = 1
+						} else {
+							label = 1
+						}
+					}
+					byLabel, byPair = byLabel+label, byPair+pair
+				}
+				n := float64(trials)
+				t.Logf("labels %.1f %%, pairs %.1f %%", 100*float64(byLabel)/n, 100*float64(byPair)/n)
+				most := 0.05*n + 3*math.Sqrt(0.05*n)
+				if float64(byLabel) > most || float64(byPair) > most {
+					t.Errorf("%d of %d name a label, %d a pair", byLabel, trials, byPair)
+				}
+			})
+		}
+	}
+}
