@@ -58,7 +58,9 @@ export async function request<T>(method: string, path: string, signal?: AbortSig
   return answer;
 }
 
-export const get = <T>(path: string, params: Params, signal?: AbortSignal) => request<T>('GET', `/api/v1/${path}${query(params)}`, signal);
+export const address = (path: string, params: Params) => `/api/v1/${path}${query(params)}`;
+
+export const get = <T>(path: string, params: Params, signal?: AbortSignal) => request<T>('GET', address(path, params), signal);
 
 export interface Select {
   family?: string;

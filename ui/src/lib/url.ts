@@ -1,6 +1,7 @@
 // Every view is a link: what the page shows, as an address and back. Pure, so
 // that the round trip is tested. What is left at its default is left out.
 
+import { compareKeys } from './compare';
 import type { AxisKind } from './heat';
 import type { Filters } from './match';
 import type { CountScale } from './ramp';
@@ -12,7 +13,7 @@ export const spanFamily = 'span_duration_seconds';
 export const serviceTabs = ['breakdown', 'operations', 'database', 'external', 'slow', 'sla'] as const;
 export type ServiceTab = (typeof serviceTabs)[number];
 export const tabNames: Record<ServiceTab, string> = { breakdown: 'Where time goes', operations: 'Operations', database: 'Database', external: 'External', slow: 'Slow requests', sla: 'SLA' };
-export type Page = 'services' | 'service' | 'tenants' | 'families' | 'family' | 'trace' | 'mark' | ServiceTab;
+export type Page = 'services' | 'service' | 'tenants' | 'compare' | 'families' | 'family' | 'trace' | 'mark' | ServiceTab;
 
 export type Overlay = 'mean' | 'p50' | 'p95' | 'p99' | 'apdex' | 'yesterday' | 'week' | 'like';
 
@@ -47,7 +48,7 @@ export const isTab = (page: Page): page is ServiceTab => (serviceTabs as readonl
 
 /** Keys that only some pages read; each page decodes its own. */
 export const moreKeys = ['period', 'tz', 'count', 'objective', 'under', 't', 'why', 'min', 'max', 'zoom', 'span', 'around', 'm',
-  'unit', 'time', 'above', 'low', 'high', 'measure', 'part', 'open', 'box'];
+  'unit', 'time', 'above', 'low', 'high', 'measure', 'part', 'open', 'box', ...compareKeys];
 
 export const defaultRange: TimeRange = { last: 6 * 3600 };
 
@@ -58,7 +59,7 @@ export function home(): View {
   };
 }
 
-const paths: Record<Exclude<Page, ServiceTab>, string> = { services: '/', service: '/services/', tenants: '/tenants', families: '/families', family: '/families/', trace: '/traces/', mark: '/services/' };
+const paths: Record<Exclude<Page, ServiceTab>, string> = { services: '/', service: '/services/', tenants: '/tenants', compare: '/compare', families: '/families', family: '/families/', trace: '/traces/', mark: '/services/' };
 
 /** The address of a view: path and query, no host. */
 export function encode(v: View): string {
@@ -86,7 +87,7 @@ export function encode(v: View): string {
   if (v.search) put('q', v.search);
   if (v.sort) put('sort', v.sort);
   if (v.offset) put('offset', String(v.offset));
-  for (const key of moreKeys) for (const val of v.more[key] ?? []) put(key, val);
+  for (const key of moreKeys) if (key !== 'mark' || v.page !== 'mark') for (const val of v.more[key] ?? []) put(key, val);
   const path = isTab(v.page) ? `${paths.service}${encodeURIComponent(v.name)}/${v.page}` : v.name ? paths[v.page] + encodeURIComponent(v.name) : paths[v.page];
   const whole = v.page === 'mark' ? `${path}/marks/${encodeURIComponent(v.more.mark?.[0] ?? '')}` : path;
   return q.length ? `${whole}?${q.join('&')}` : whole;
@@ -117,8 +118,8 @@ export function decode(pathname: string, search: string): View {
   } else if (segments[0] === 'families') {
     v.page = segments.length > 1 ? 'family' : 'families';
     v.name = unescapePath(segments.slice(1).join('/'));
-  } else if (segments[0] === 'tenants') {
-    v.page = 'tenants';
+  } else if (segments[0] === 'tenants' || segments[0] === 'compare') {
+    v.page = segments[0];
   }
   const last = parseSpan(q.get('range') ?? '');
   const start = moment(q.get('start'));
@@ -143,7 +144,7 @@ export function decode(pathname: string, search: string): View {
   v.sort = q.get('sort') ?? '';
   const offset = Number(q.get('offset') ?? 0);
   v.offset = Number.isInteger(offset) && offset > 0 ? offset : 0;
-  for (const key of moreKeys) if (q.has(key)) v.more[key] = q.getAll(key);
+  for (const key of moreKeys) if (q.has(key) && (key !== 'mark' || v.page !== 'mark')) v.more[key] = q.getAll(key);
   return v;
 }
 
