@@ -5,15 +5,66 @@ import (
 	"slices"
 )
 
-const (
-	// Candidates that do not pay by themselves are added so many at a time: a
-	// pulse needs two.
-	ahead = 3
-	// What the log likelihood must gain is gainBase + gainSlope·ln(1/alpha),
-	// measured; see Gain in the calibration.
-	gainBase  = 5.0
-	gainSlope = 1.0
-)
+// How likely a gain of log likelihood is without a change, measured on series
+// whose slots depend on each other in all the ways of the calibration (see
+// benchmarks/results): where j changes come in together, as exp((a−g)/slope), a
+// growing with the logarithm of how many stretches a series has room for. A
+// sequence that persists gains more by chance, 1+persists·ln D times, where D
+// is the share of variance that its mean has more than that of independent
+// slots.
+var chances = [...]struct{ base, room, slope float64 }{
+	{2.9, 0, 1},
+	{0, 1.9, 1.1},
+	{0.3, 2.3, 1.2},
+}
+
+// persists: see chances.
+const persists = 0.22
+
+// ahead is how many candidates are added before they must pay together: a
+// pulse needs two.
+const ahead = len(chances)
+
+// chance is the probability of a gain without a change.
+func (c *changeSearch) chance(changes int, more, less []noise) (p float64, view int) {
+	score, view := c.score(changes, more, less)
+	return min(1, math.Exp(-score/chances[changes-1].slope)), view
+}
+
+func (c *changeSearch) score(changes int, more, less []noise) (most float64, view int) {
+	of := chances[changes-1]
+	most = math.Inf(-1)
+	for k := range more {
+		g := c.evened(k, less[k].bounds, more[k].bounds) * (more[k].evidence - less[k].evidence) / (1 + persists*math.Log(max(1, less[k].dependence)))
+		g -= of.base + of.room*math.Log(float64(c.n)/float64(c.views[k].least))
+		if g > most {
+			most, view = g, k
+		}
+	}
+	return most, view
+}
+
+// evened is by how much smaller what the levels within stretches explain is on
+// the scale on which slots vary alike at every level: a share that wanders does
+// so by a factor, so high levels are less of a surprise than a variance for all
+// has it.
+func (c *changeSearch) evened(k int, less, more []int) float64 {
+	plain, even := 0.0, 0.0
+	j := 1
+	for i := 1; i < len(less); i++ {
+		whole := c.level(k, less[i-1], less[i])
+		for ; j < len(more) && more[j] <= less[i]; j++ {
+			level := c.level(k, more[j-1], more[j])
+			n := float64(more[j] - more[j-1])
+			plain += n * sq(level-whole)
+			even += n * sq(c.views[k].evened(whole, level))
+		}
+	}
+	if !(even < plain) {
+		return 1
+	}
+	return even / plain
+}
 
 // changeSearch finds change points in views of one series.
 type changeSearch struct {
@@ -55,8 +106,10 @@ func cumulative(x []float64) []float64 {
 // noise is what remains of a view when its levels between changes are taken
 // out.
 type noise struct {
-	evidence float64   // log likelihood, averaged over models
-	sum      []float64 // variance of the sum of so many slots
+	bounds     []int
+	evidence   float64   // log likelihood, averaged over models
+	dependence float64   // the share of variance that a mean has more than of independent slots
+	sum        []float64 // variance of the sum of so many slots
 }
 
 // noiseOf needs the bounds of stretches, 0 and n included. The variance of sums
@@ -104,12 +157,21 @@ func (c *changeSearch) noiseOf(k int, bounds []int, sums bool) noise {
 		logs[i] = prior * math.Exp(logs[i]-top)
 		total += logs[i]
 	}
-	out := noise{evidence: top + math.Log(total)}
+	out := noise{bounds: bounds, evidence: top + math.Log(total)}
+	i := 1
+	out.dependence = logs[0] / total
+	for _, phi := range persistence {
+		for _, share := range signal {
+			out.dependence += logs[i] / total * zero(phi, share)
+			i++
+		}
+	}
 	if !sums {
 		return out
 	}
 	out.sum = make([]float64, c.n+1)
-	white, i := logs[0]*unit[0], 1
+	white := logs[0] * unit[0]
+	i = 1
 	for h := range persistence {
 		part := 0.0
 		for _, share := range signal {
@@ -191,19 +253,6 @@ func (c *changeSearch) noises(bounds []int, sums bool) []noise {
 	return out
 }
 
-// gain is by how much the log likelihood of any view is greater.
-func gain(more, less []noise) (most float64, view int) {
-	most = math.Inf(-1)
-	for k := range more {
-		if g := more[k].evidence - less[k].evidence; g > most {
-			most, view = g, k
-		}
-	}
-	return most, view
-}
-
-func (c *changeSearch) need() float64 { return gainBase + gainSlope*math.Log(1/c.o.Alpha) }
-
 func (c *changeSearch) find() []ChangePoint {
 	if len(c.views) == 0 {
 		return nil
@@ -224,7 +273,7 @@ func (c *changeSearch) find() []ChangePoint {
 		bounds = slices.Insert(slices.Clone(bounds), position(bounds, at), at)
 		now = c.noises(bounds, true)
 		tried++
-		if g, _ := gain(now, base); g >= float64(tried)*c.need() {
+		if p, _ := c.chance(tried, now, base); p <= c.o.Alpha {
 			kept, base, tried = bounds, now, 0
 		}
 	}
@@ -256,34 +305,47 @@ func (c *changeSearch) refine(bounds []int, noises []noise) []int {
 	return bounds
 }
 
-// found is a change with what it gains.
+// found are changes with how likely each is without one.
 type found struct {
 	bounds []int
-	gains  []float64 // of bounds[1], …
+	p      []float64 // of bounds[1], …
 	views  []int
 	noises []noise
 }
 
-// prune leaves out the weakest changes until each gains enough beside the
-// others.
+// prune leaves out the weakest changes until each is unlikely to be chance
+// beside the others, alone and together with either neighbour.
 func (c *changeSearch) prune(bounds []int) found {
 	for {
-		f := found{bounds: bounds, noises: c.noises(bounds, true)}
-		weakest, least := 0, math.Inf(1)
-		for i := 1; i < len(bounds)-1; i++ {
-			g, k := gain(f.noises, c.noises(slices.Delete(slices.Clone(bounds), i, i+1), false))
-			f.gains, f.views = append(f.gains, g), append(f.views, k)
-			if g < least {
-				weakest, least = i, g
+		changes := len(bounds) - 2
+		f := found{bounds: bounds, noises: c.noises(bounds, true), p: make([]float64, changes), views: make([]int, changes)}
+		for i := range changes {
+			f.p[i], f.views[i] = c.chance(1, f.noises, c.noises(without(bounds, i+1, 1), false))
+		}
+		pairs := make([]float64, max(0, changes-1))
+		for i := range pairs {
+			pairs[i], _ = c.chance(2, f.noises, c.noises(without(bounds, i+1, 2), false))
+		}
+		weakest, most := 0, 0.0
+		for i := range f.p {
+			if i > 0 {
+				f.p[i] = max(f.p[i], pairs[i-1])
+			}
+			if i < len(pairs) {
+				f.p[i] = max(f.p[i], pairs[i])
+			}
+			if f.p[i] > most {
+				weakest, most = i, f.p[i]
 			}
 		}
-		if weakest == 0 || least >= c.need() {
+		if most <= c.o.Alpha {
 			return f
 		}
-		bounds = slices.Delete(slices.Clone(bounds), weakest, weakest+1)
-		bounds = c.refine(bounds, f.noises)
+		bounds = c.refine(without(bounds, weakest+1, 1), f.noises)
 	}
 }
+
+func without(bounds []int, i, n int) []int { return slices.Delete(slices.Clone(bounds), i, i+n) }
 
 // rejected is how much the log likelihood ratio of a moment may fall short of
 // the greatest: −ln(1−√0.95).
@@ -291,7 +353,7 @@ var rejected = -math.Log(1 - math.Sqrt(0.95))
 
 func (c *changeSearch) describe(f found) []ChangePoint {
 	var out []ChangePoint
-	for i, g := range f.gains {
+	for i := range f.p {
 		from, at, to := f.bounds[i], f.bounds[i+1], f.bounds[i+2]
 		k := f.views[i]
 		sum := f.noises[k].sum
@@ -305,8 +367,8 @@ func (c *changeSearch) describe(f found) []ChangePoint {
 				p.Low, p.High = min(p.Low, t), max(p.High, t)
 			}
 		}
-		p.P = min(1, math.Exp((gainBase-g)/gainSlope))
-		p.Before, p.After = c.views[k].level(c.level(k, from, at)), c.views[k].level(c.level(k, at, to))
+		p.P = f.p[i]
+		p.Before, p.After = c.views[k].centre+c.level(k, from, at), c.views[k].centre+c.level(k, at, to)
 		out = append(out, p)
 	}
 	return out

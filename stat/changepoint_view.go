@@ -13,9 +13,33 @@ type view struct {
 	x, w  []float64 // w has mean 1 over the series
 	least int       // slots in a stretch at least, for its mean to be near normal
 	value float64   // shares above it, NaN for numbers
-	// level turns Σx/Σw into what is told.
-	level  func(float64) float64
-	column int
+	// centre is added to Σx/Σw to give a share, or 0 for numbers.
+	centre float64
+	// each is how many observations a slot has, spread how much more a slot's
+	// share varies than theirs alone make it: the variance at a share s is
+	// u/each + spread·u², u = s(1−s). Each is 0 for numbers: their variance is
+	// the same at all levels.
+	each, spread float64
+	column       int
+}
+
+// evened is the difference between two levels on the scale on which slots vary
+// alike at every level, in units of that at the first.
+func (v *view) evened(from, to float64) float64 {
+	if v.each == 0 {
+		return to - from
+	}
+	deviation := func(level float64) float64 {
+		s := min(1-1e-9, max(1e-9, v.centre+level))
+		u := s * (1 - s)
+		return math.Sqrt(u/v.each + v.spread*u*u)
+	}
+	const steps = 16
+	sum := 0.0
+	for i := range steps {
+		sum += 1 / deviation(from+(to-from)*(float64(i)+0.5)/steps)
+	}
+	return (to - from) * sum / steps * deviation(from)
 }
 
 // seen are the quantiles of the series at which shares are looked at.
@@ -28,7 +52,7 @@ const (
 	// A slot weighs at most so many times the median slot.
 	heaviest = 2
 	// Slots are cut at so many standard deviations.
-	cutAt = 5
+	cutAt = 4
 )
 
 func viewsOf(s *Series, o ChangeOptions) []view {
@@ -79,10 +103,15 @@ func viewsOf(s *Series, o ChangeOptions) []view {
 		for t, w := range weight {
 			x[t] = w * (x[t] - centre)
 		}
-		cut(x, math.Sqrt(above*(1-above)/each))
+		u := above * (1 - above)
+		cut(x, math.Sqrt(u/each))
+		square := 0.0
+		for _, v := range x {
+			square += v * v / float64(n)
+		}
 		views = append(views, view{
-			x: x, w: weight, least: least, value: v,
-			level: func(d float64) float64 { return min(1, max(0, centre+d)) },
+			x: x, w: weight, least: least, value: v, centre: above,
+			each: each, spread: max(0, square-u/each) / (u * u),
 		})
 	}
 	return views
@@ -134,8 +163,7 @@ func viewsOfRows(rows [][]float64, o ChangeOptions) []view {
 		for _, t := range order {
 			x[t] = w[t] * (x[t] - mean)
 		}
-		views = append(views, view{x: x, w: w, least: o.Least, value: math.NaN(), column: c,
-			level: func(d float64) float64 { return d }})
+		views = append(views, view{x: x, w: w, least: o.Least, value: math.NaN(), column: c})
 	}
 	return views
 }
