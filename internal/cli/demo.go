@@ -21,17 +21,17 @@ func newDemo(io streams) *cobra.Command {
 	cfg.Data = ""
 	var rate float64
 	var orders int
-	var duration, changeAfter, backupEvery string
+	var duration, change, changeAfter, backupEvery string
 	var noOpen, verbose bool
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "the server and a small real shop under load, to look at",
 		Long: `Demo runs the server and a small shop that serves two dozen tenants over HTTP
 and SQLite, some far larger than others, under load that does not wait for it.
-After a minute it makes an index that the shop's hot query lacked, with a mark,
-and every few minutes a backup gets in the way of orders. Everything shown is
-measured; the shop is instrumented with the OpenTelemetry SDK as any
-application would be.`,
+After three and a half minutes it makes an index that the shop's hot query
+lacked, with a mark that is judged some four minutes later, and every few
+minutes a backup gets in the way of orders. Everything shown is measured; the
+shop is instrumented with the OpenTelemetry SDK as any application would be.`,
 		Args: exactArgs(0, ""),
 	}
 	f := cmd.Flags()
@@ -42,8 +42,9 @@ application would be.`,
 	f.Float64Var(&rate, "rate", 60, "requests per second, due whether or not the shop keeps up")
 	f.IntVar(&orders, "orders", 140_000, "orders in the shop's history: more make the hot query slower")
 	f.StringVar(&duration, "duration", "0", "how long to run; until interrupted if 0")
-	f.StringVar(&changeAfter, "change-after", "1m", "when to make the index")
-	f.StringVar(&backupEvery, "backup-every", "4m", "how often to back up")
+	f.StringVar(&change, "change", "index", "what changes: index, or none, which sets a mark and does nothing")
+	f.StringVar(&changeAfter, "change-after", "3m30s", "when to make the change: judged are three minutes and a half before it or more")
+	f.StringVar(&backupEvery, "backup-every", "5m", "how often to back up, first so long after the change")
 	f.BoolVar(&noOpen, "no-open", false, "do not open the page in a browser")
 	f.BoolVar(&verbose, "verbose", false, "say what the server does")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -58,6 +59,10 @@ application would be.`,
 			}
 			*d.into = v
 		}
+		if change != "index" && change != "none" {
+			return usage{fmt.Errorf("--change %q is neither index nor none", change)}
+		}
+		o.NoChange = change == "none"
 		if !(rate > 0) || orders < 1 {
 			return usage{errors.New("--rate and --orders must be positive")}
 		}

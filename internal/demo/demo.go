@@ -44,10 +44,14 @@ type Options struct {
 	Rate        float64       // requests per second; default 60
 	Orders      int           // in the shop's history; default 140,000
 	Duration    time.Duration // 0: until the context is done
-	ChangeAfter time.Duration // when the index is made; default 1 min
-	BackupEvery time.Duration // the first comes a minute after the change; default 4 min
+	ChangeAfter time.Duration // when the index is made; default 3 min 30 s, of which 20 slots can be judged
+	BackupEvery time.Duration // the first comes so long after the change; default 5 min
+	NoChange    bool          // the change's mark is set, and nothing changed
 
 	Ready func(*server.Server) // called once everything runs
+	// Observe is called with what the shop's own clock says of each request, by
+	// several goroutines at once: to check what was measured against.
+	Observe func(operation string, begin time.Time, took time.Duration)
 }
 
 func (o *Options) ensureDefaults() {
@@ -58,10 +62,10 @@ func (o *Options) ensureDefaults() {
 		o.Orders = 140_000
 	}
 	if o.ChangeAfter == 0 {
-		o.ChangeAfter = time.Minute
+		o.ChangeAfter = 3*time.Minute + 30*time.Second
 	}
 	if o.BackupEvery == 0 {
-		o.BackupEvery = 4 * time.Minute
+		o.BackupEvery = 5 * time.Minute
 	}
 }
 
@@ -158,6 +162,7 @@ func (d *demo) runShop(ctx context.Context) (err error) {
 	cashier := newCashier("http://"+bank.Addr().String(), d.shop.traces, d.shop.metrics)
 	defer cashier.http.CloseIdleConnections()
 	shop := newShop(d.db, d.tenants, cashier, d.shop.traces, time.Now)
+	shop.observe = d.Observe
 	defer shop.invoices.Wait()
 
 	group, ctx := errgroup.WithContext(ctx)
@@ -223,12 +228,17 @@ func (d *demo) drive(ctx context.Context, base string) error {
 // events makes the change, and a backup now and then.
 func (d *demo) events(ctx context.Context) {
 	change := time.After(d.ChangeAfter)
-	backup := time.After(d.ChangeAfter + min(time.Minute, d.BackupEvery))
+	backup := time.After(d.ChangeAfter + d.BackupEvery)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-change:
+			if d.NoChange {
+				d.mark(ctx, api.Mark{Name: "nothing changed", Service: "shop", User: "demo", Description: "a mark at which nothing was done"})
+				d.say("changed nothing, and set a mark")
+				continue
+			}
 			d.mark(ctx, api.Mark{
 				Name: "index added", Service: "shop", User: "demo",
 				Description: theChange + ": a customer's orders are found without reading all of the tenant's",

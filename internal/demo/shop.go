@@ -35,6 +35,7 @@ type shop struct {
 	cashier *cashier
 	tracer  trace.Tracer
 	now     func() time.Time
+	observe func(operation string, begin time.Time, took time.Duration) // may be nil
 
 	invoices sync.WaitGroup // being written after their orders were answered
 }
@@ -55,6 +56,10 @@ func (s *shop) handler(tp trace.TracerProvider, mp metric.MeterProvider) http.Ha
 	mux := http.NewServeMux()
 	route := func(pattern string, h func(http.ResponseWriter, *http.Request, *tenant) error) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if s.observe != nil {
+				begin := time.Now()
+				defer func() { s.observe(pattern, begin, time.Since(begin)) }()
+			}
 			span := trace.SpanFromContext(r.Context())
 			span.SetName(pattern)
 			span.SetAttributes(routeKey.String(routeOf(pattern)))
