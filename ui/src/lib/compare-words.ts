@@ -84,7 +84,7 @@ export function needs(m: CompareMeasure): string {
   const f = judged(m);
   if (m.verdict === 'too little data') return [f.short, f.needed_seconds != null && (f.needed ?? 0) > 1 ? `about ${planned(f.needed_seconds)} a side may do` : ''].filter(Boolean).join('; ');
   if (m.verdict !== 'no evidence' || f.needed == null || f.needed <= 1 || f.needed_seconds == null) return '';
-  return `about ${planned(f.needed_seconds)} a side would find a change of the margin`;
+  return `needs about ${planned(f.needed_seconds)} a side`;
 }
 
 /** How much a measure may differ and be the same, on its own scale: a ratio above 1, or a difference. */

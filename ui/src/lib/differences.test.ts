@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { CompareHeat } from './compare-types';
-import { columnAt, columnX, lay, moved, stretchesOf } from './differences';
+import { coarsen, columnAt, columnX, lay, moved, stretchesOf } from './differences';
 import { divergeColor, divergence } from './diverge';
 import { contrast, ground, luminance } from './ramp';
 
@@ -31,6 +31,26 @@ describe('lay', () => {
   it('has nothing to draw without requests', () => {
     expect(lay({ ...heat, columns: [] }, 400, 10)).toBeUndefined();
     expect(lay(undefined, 400, 10)).toBeUndefined();
+  });
+});
+
+describe('coarsen', () => {
+  const columns = (['a', 'b'] as const).flatMap((side) => Array.from({ length: 48 }, (_, i) => ({ side, start: (side === 'a' ? 0 : 480) + i * 10, requests: 20, rows: [0, 1, 47], differences: [0.1, -0.04, i % 2 ? 0.5 : -0.1] })));
+  const fine: CompareHeat = { expected: 'side', step: 10, max: 0.5, bounds: Array.from({ length: 49 }, (_, i) => 1.1 ** i), columns };
+  const c = coarsen(fine);
+  it('takes columns and rows together', () => {
+    expect([c.step, c.columns!.length, c.bounds!.length]).toEqual([40, 24, 25]);
+    expect(c.columns![0]).toMatchObject({ side: 'a', start: 0, requests: 80, rows: [0, 23] });
+    expect(c.columns![12]).toMatchObject({ side: 'b', start: 480 });
+  });
+  it('keeps what there was', () => {
+    const of = (h: CompareHeat) => h.columns!.reduce((n, x) => n + x.requests * x.differences!.reduce((s: number, d) => s + (d ?? 0), 0), 0);
+    expect(of(c)).toBeCloseTo(of(fine), 9);
+    expect([c.bounds![0], c.bounds![24]]).toEqual([fine.bounds![0], fine.bounds![48]]);
+  });
+  it('leaves what is dense as it is', () => {
+    const dense = { ...fine, columns: columns.map((x) => ({ ...x, requests: 5000 })) };
+    expect(coarsen(dense)).toBe(dense);
   });
 });
 

@@ -52,6 +52,44 @@ export function stretchesOf(starts: number[], step: number): { start: number; en
   return out;
 }
 
+/**
+ * Fewer, larger cells: columns of a side are taken together until they hold
+ * enough requests on average for a share to be more than chance, and rows with
+ * them. Differences of columns are averaged by their requests, those of rows add up.
+ */
+export function coarsen(h: CompareHeat, least = 400, rowsAt = 24): CompareHeat {
+  const columns = h.columns ?? [];
+  const requests = columns.reduce((n, c) => n + c.requests, 0);
+  const sides = (['a', 'b'] as const).map((side) => columns.filter((c) => c.side === side));
+  const longest = Math.max(...sides.map((s) => s.length));
+  // A dozen columns a side stay, so that one sees when.
+  const k = Math.max(1, Math.min(Math.round((least * columns.length) / Math.max(1, requests)), Math.floor(longest / 12)));
+  const each = (k * requests) / Math.max(1, columns.length);
+  const bounds = h.bounds ?? [];
+  const m = each >= 4 * least ? 1 : Math.max(1, Math.round((bounds.length - 1) / rowsAt));
+  if (k === 1 && m === 1) return h;
+  const step = h.step * k;
+  const out: CompareHeat['columns'] = [];
+  for (const side of sides) {
+    const first = side[0]?.start ?? 0;
+    const groups = new Map<number, typeof side>();
+    for (const c of side) {
+      const start = first + Math.floor((c.start - first) / step) * step;
+      groups.set(start, [...(groups.get(start) ?? []), c]);
+    }
+    for (const [start, of] of groups) {
+      const total = of.reduce((n, c) => n + c.requests, 0);
+      const sums = new Map<number, number>();
+      for (const c of of) (c.rows ?? []).forEach((r, i) => sums.set(Math.floor(r / m), (sums.get(Math.floor(r / m)) ?? 0) + ((c.differences?.[i] ?? 0) * c.requests) / Math.max(1, total)));
+      const rows = [...sums.keys()].sort((x, y) => x - y);
+      out.push({ side: of[0].side, start, requests: total, rows, differences: rows.map((r) => sums.get(r) ?? 0) });
+    }
+  }
+  const kept = bounds.filter((_, i) => i % m === 0);
+  if ((bounds.length - 1) % m) kept.push(bounds[bounds.length - 1]);
+  return { ...h, step, bounds: kept, columns: out };
+}
+
 /** Lays the heatmap out over a width; undefined if there is nothing to draw. */
 export function lay(h: CompareHeat | undefined, width: number, gap: number): Laid | undefined {
   const columns = (h?.columns ?? []).filter((c) => c.requests > 0);
