@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"golang.org/x/sync/errgroup"
 
 	"tailscope/internal/query"
 	"tailscope/internal/series"
@@ -29,37 +30,55 @@ func (c *comparison) cohorts(ctx context.Context) error {
 	if members == nil {
 		return nil
 	}
+	longer := c.longer(len(c.a.strata) * max(len(c.tenantCounts[0]), len(c.tenantCounts[1])))
+	type wanted struct {
+		cohort string
+		match  *labels.Matcher
+	}
+	var all []wanted
+	var before []string // in cohorts that are read
+	for _, cohort := range cohortNames {
+		match, values := labels.MatchRegexp, members[cohort]
+		if cohort == series.Small {
+			match, values = labels.MatchNotRegexp, before
+		}
+		if len(values) == 0 {
+			continue
+		}
+		m, err := labels.NewMatcher(match, series.LabelTenant, either(values...))
+		if err != nil {
+			return err
+		}
+		before = append(before, values...)
+		all = append(all, wanted{cohort, m})
+	}
+	found := make([]*side, 2*len(all))
+	g, ctx := errgroup.WithContext(ctx)
+	for i, of := range []*side{c.a, c.b} {
+		for k, w := range all {
+			g.Go(func() (err error) {
+				found[i*len(all)+k], err = c.gather(ctx, of.in(longer), longer, c.strataBy(), c.operationOf, append(c.only(i), w.match)...)
+				return err
+			})
+		}
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
 	fine := [2]*side{}
 	for i, of := range []*side{c.a, c.b} {
-		s := of.where().side(of.step)
-		s.name = of.name
-		var before []string // in cohorts that were read
-		for _, cohort := range cohortNames {
-			match, values := labels.MatchRegexp, members[cohort]
-			if cohort == series.Small {
-				match, values = labels.MatchNotRegexp, before
-			}
-			if len(values) == 0 {
-				continue
-			}
-			m, err := labels.NewMatcher(match, series.LabelTenant, either(values...))
-			if err != nil {
-				return err
-			}
-			before = append(before, values...)
-			found, err := c.gather(ctx, of.where(), of.step, c.strataBy(), c.operationOf, append(c.only(i), m)...)
-			if err != nil {
-				return err
-			}
-			if !found.gathered(of.step) {
+		fine[i] = of.in(longer).side(longer)
+		fine[i].name = of.name
+		for k, w := range all {
+			s := found[i*len(all)+k]
+			if !s.gathered(longer) {
 				return nil // it expired meanwhile
 			}
-			for name, x := range found.strata {
-				name.cohort = cohort
-				s.strata[name] = x
+			for name, x := range s.strata {
+				name.cohort = w.cohort
+				fine[i].strata[name] = x
 			}
 		}
-		fine[i] = s
 	}
 	c.fineA, c.fineB = fine[0], fine[1]
 	return nil

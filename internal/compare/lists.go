@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"runtime"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"golang.org/x/sync/errgroup"
 
 	"tailscope/api"
 	"tailscope/internal/series"
@@ -29,20 +31,17 @@ func (c *comparison) labelRows(each []*strata, names []operation) error {
 	if len(c.by) == 0 {
 		return nil
 	}
-	var rows []api.CompareRow
+	var kept []int
 	for i, name := range names[:min(len(names), mostStrata)] {
-		if name.operation == "" || !(sum(each[i].valuesA[0].Den) > 0 && sum(each[i].valuesB[0].Den) > 0) {
-			continue
+		if name.operation != "" && sum(each[i].valuesA[0].Den) > 0 && sum(each[i].valuesB[0].Den) > 0 {
+			kept = append(kept, i)
 		}
-		row := api.CompareRow{Service: name.service, Operation: name.operation, RequestsA: c.a.requestsOf(name), RequestsB: c.b.requestsOf(name)}
-		var err error
-		if row.Measures, err = c.rowMeasures(each[i], c.of+" where "+name.operation); err != nil {
-			return err
-		}
-		rows = append(rows, row)
 	}
-	c.out.Operations = c.ranked(rows)
-	return nil
+	return c.list(&c.out.Operations, len(kept), func(i int) (api.CompareRow, *strata, string, error) {
+		name := names[kept[i]]
+		row := api.CompareRow{Service: name.service, Operation: name.operation, RequestsA: c.a.requestsOf(name), RequestsB: c.b.requestsOf(name)}
+		return row, each[kept[i]], c.of + " where " + name.operation, nil
+	})
 }
 
 // operations lists the operations that are strata of their own.
@@ -50,20 +49,36 @@ func (c *comparison) operations(s *strata) error {
 	if c.kind == ofObservations && len(c.by) == 0 {
 		return nil
 	}
-	var rows []api.CompareRow
-	for i, name := range s.single {
+	return c.list(&c.out.Operations, len(s.single), func(i int) (api.CompareRow, *strata, string, error) {
+		name := s.single[i]
 		row := api.CompareRow{Service: name.service, Operation: name.operation, RequestsA: c.a.requestsOf(name), RequestsB: c.b.requestsOf(name)}
-		of := name.operation
-		if of == "" {
-			of = name.service
+		if name.operation == "" {
+			return row, s.only(i), name.service, nil
 		}
-		var err error
-		if row.Measures, err = c.rowMeasures(s.only(i), of); err != nil {
+		return row, s.only(i), name.operation, nil
+	})
+}
+
+// list judges n rows beside each other: row says whose a row is, what there is
+// of it, and what it is called.
+func (c *comparison) list(to *[]api.CompareRow, n int, row func(i int) (api.CompareRow, *strata, string, error)) error {
+	rows := make([]api.CompareRow, n)
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range rows {
+		g.Go(func() error {
+			r, s, of, err := row(i)
+			if err == nil {
+				r.Measures, err = c.rowMeasures(s, of)
+			}
+			rows[i] = r
 			return err
-		}
-		rows = append(rows, row)
+		})
 	}
-	c.out.Operations = c.ranked(rows)
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	*to = c.ranked(rows)
 	return nil
 }
 
@@ -149,35 +164,32 @@ func (c *comparison) tenants(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	longer := c.longer(len(c.a.strata) * len(chosen))
 	var sides [2]*side
+	g, ctx := errgroup.WithContext(ctx)
 	for i, of := range []*side{c.a, c.b} {
-		nameOf := func(l labels.Labels) operation { return operation{operation: l.Get(series.LabelTenant)} }
-		if sides[i], err = c.gather(ctx, of.where(), c.step, []string{series.LabelTenant}, nameOf, append(c.only(i), tenant)...); err != nil {
+		g.Go(func() (err error) {
+			nameOf := func(l labels.Labels) operation { return operation{operation: l.Get(series.LabelTenant)} }
+			sides[i], err = c.gather(ctx, of.in(longer), longer, []string{series.LabelTenant}, nameOf, append(c.only(i), tenant)...)
 			return err
-		}
-		if !sides[i].gathered(c.step) {
-			return nil // it expired meanwhile
-		}
+		})
 	}
-	var rows []api.CompareRow
-	for _, name := range chosen {
-		key := []operation{{operation: name}}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	if !sides[0].gathered(longer) || !sides[1].gathered(longer) {
+		return nil // it expired meanwhile
+	}
+	return c.list(&c.out.Tenants, len(chosen), func(i int) (row api.CompareRow, s *strata, of string, err error) {
+		key := []operation{{operation: chosen[i]}}
 		a, err := c.column(sides[0], key)
 		if err != nil {
-			return err
+			return row, nil, "", err
 		}
 		b, err := c.column(sides[1], key)
-		if err != nil {
-			return err
-		}
-		row := api.CompareRow{Tenant: name, RequestsA: sides[0].requestsOf(key[0]), RequestsB: sides[1].requestsOf(key[0])}
-		if row.Measures, err = c.rowMeasures(&strata{a: stat.Side{a.series}, b: stat.Side{b.series}}, name); err != nil {
-			return err
-		}
-		rows = append(rows, row)
-	}
-	c.out.Tenants = c.ranked(rows)
-	return nil
+		row = api.CompareRow{Tenant: chosen[i], RequestsA: sides[0].requestsOf(key[0]), RequestsB: sides[1].requestsOf(key[0])}
+		return row, &strata{a: stat.Side{a.series}, b: stat.Side{b.series}}, chosen[i], err
+	})
 }
 
 // heaviest are the tenants that have enough requests on both sides.

@@ -30,6 +30,55 @@ func (s *side) where() where { return where{s.span, s.parts, s.days} }
 
 func (w where) places(step int64) []part { return w.side(step).places() }
 
+const (
+	// A side of so many slots of ten minutes can be cut into those: what has many
+	// series is then read in them, which says as much and is read ten times as fast.
+	fewestLong = 60
+	// manyPoints of series are many.
+	manyPoints = 200_000
+)
+
+// grain is what sides of so many seconds begin and end at multiples of: longer
+// slots than theirs if these can be read.
+func grain(seconds, step int64) int64 {
+	if long := int64(series.TenMin); step < long && seconds >= fewestLong*long {
+		return long
+	}
+	return step
+}
+
+// longer is the length of slots in which so many series are read; that of all
+// others while watched, for then it says when intervals are tightest.
+func (c *comparison) longer(series int) int64 {
+	long := grain(min(c.a.end-c.a.start, c.b.end-c.b.start), c.step)
+	if c.Live || series*(c.a.slots()+c.b.slots()) < manyPoints || !c.a.divides(long) || !c.b.divides(long) {
+		return c.step
+	}
+	return long
+}
+
+// divides says that a side can be cut into slots of another length.
+func (s *side) divides(step int64) bool {
+	k := step / s.step
+	for _, p := range s.places() {
+		if int64(p.first)%k != 0 || int64(p.n)%k != 0 || p.start%step != 0 {
+			return false
+		}
+	}
+	return step%s.step == 0 && int64(s.slots())%k == 0
+}
+
+// in is where a side is read in slots of another length, which divides it.
+func (s *side) in(step int64) where {
+	w := s.where()
+	k := int(step / s.step)
+	w.parts = nil
+	for _, p := range s.parts {
+		w.parts = append(w.parts, part{p.first / k, p.n / k, p.start})
+	}
+	return w
+}
+
 // ranges are what is read of a side, Unix seconds.
 func (w where) ranges(step int64) []span {
 	var out []span
