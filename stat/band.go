@@ -24,19 +24,23 @@ func Band(a, b Side, ps []float64, mix []float64, seed uint64, o Options) ([]Cha
 	if o.Live != nil {
 		return nil, invalidf("a band watched live")
 	}
-	points, err := Quantiles(a, b, ps, mix, o)
-	if err != nil {
+	if err := checkQuantiles(ps); err != nil {
 		return nil, err
 	}
 	sp := newSpectrum(a.slots())
+	figuresA, figuresB := a.quantiles(ps, mix), b.quantiles(ps, mix)
+	points := make([]Change, len(ps))
+	for i := range ps {
+		points[i] = judge(figuresA[i], figuresB[i], true, sp, o)
+	}
 	// Each quantile's deviation is a sum over cosines of a part times a normal
 	// variable; the variables are common to all quantiles.
 	var parts [][]float64
-	for i, p := range ps {
+	for i := range ps {
 		if points[i].Short != "" || !(points[i].SE > 0) || math.IsInf(points[i].SE, 0) {
 			continue
 		}
-		fa, fb := a.quantile(p, mix), b.quantile(p, mix)
+		fa, fb := &figuresA[i], &figuresB[i]
 		ta, tb := sp.cosines(fa.influence), sp.of(len(fb.influence)).cosines(fb.influence)
 		k := points[i].Cosines
 		// The variance of a sum grows with the number of slots.
@@ -73,12 +77,8 @@ func Band(a, b Side, ps []float64, mix []float64, seed uint64, o Options) ([]Cha
 	}
 	slices.Sort(greatest)
 	o.bound = greatest[min(bandDraws-1, int(math.Ceil(o.level()*bandDraws))-1)]
-	wide, err := Quantiles(a, b, ps, mix, o)
-	if err != nil {
-		return nil, err
-	}
 	for i := range points {
-		points[i].CI = wide[i].CI
+		points[i].CI = judge(figuresA[i], figuresB[i], true, sp, o).CI
 	}
 	return points, nil
 }

@@ -234,9 +234,18 @@ func (x axis) parts(own, other *mixture, n int) (mine, theirs [][]float64) {
 	for b := range n {
 		mine[b], theirs[b] = make([]float64, len(x.edges)), make([]float64, len(x.edges))
 	}
+	both := make([]float64, len(x.edges)) // of all observations
+	if own.raw {
+		for j, v := range x.edges {
+			both[j] = (own.count*own.atMost(v) + other.count*other.atMost(v)) / (own.count + other.count)
+		}
+	}
 	for i, s := range own.strata {
 		places := make([]place, len(x.edges))
-		centre := make([]float64, len(x.edges))
+		centre := both
+		if !own.raw {
+			centre = make([]float64, len(x.edges))
+		}
 		var wMine, wTheirs float64
 		if own.raw {
 			wMine, wTheirs = 1/own.count, 1/other.count
@@ -245,9 +254,7 @@ func (x axis) parts(own, other *mixture, n int) (mine, theirs [][]float64) {
 		}
 		for j, v := range x.edges {
 			places[j] = s.placeOf(v)
-			if own.raw {
-				centre[j] = (own.count*own.atMost(v) + other.count*other.atMost(v)) / (own.count + other.count)
-			} else {
+			if !own.raw {
 				o := other.strata[i]
 				centre[j] = (s.atMostAll(places[j]) + o.atMostAll(o.placeOf(v))) / (s.total + o.total)
 			}
@@ -290,7 +297,7 @@ func blockLength(da, db *mixture, slots int, paired bool) (each int, inflation f
 	var weights [][]float64
 	for _, p := range []float64{0.5, 0.9} {
 		v := (da.quantile(p) + db.quantile(p)) / 2
-		ta, tb := da.above(v), db.above(v)
+		ta, tb := da.above(v)[0], db.above(v)[0]
 		logs := make([]float64, models)
 		if paired {
 			for t := range tb {

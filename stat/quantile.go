@@ -72,15 +72,25 @@ func Quantiles(a, b Side, ps []float64, mix []float64, o Options) ([]Change, err
 	if err := checkSides(a, b, mix, o); err != nil {
 		return nil, err
 	}
+	if err := checkQuantiles(ps); err != nil {
+		return nil, err
+	}
 	sp := newSpectrum(a.slots())
 	out := make([]Change, len(ps))
-	for i, p := range ps {
-		if !(p > 0 && p < 1) {
-			return nil, invalidf("quantile %v, want one between 0 and 1", p)
-		}
-		out[i] = judge(a.quantile(p, mix), b.quantile(p, mix), true, sp, o)
+	fa, fb := a.quantiles(ps, mix), b.quantiles(ps, mix)
+	for i := range ps {
+		out[i] = judge(fa[i], fb[i], true, sp, o)
 	}
 	return out, nil
+}
+
+func checkQuantiles(ps []float64) error {
+	for _, p := range ps {
+		if !(p > 0 && p < 1) {
+			return invalidf("quantile %v, want one between 0 and 1", p)
+		}
+	}
+	return nil
 }
 
 // Quantile is Quantiles for one p.
@@ -92,8 +102,28 @@ func Quantile(a, b Side, p float64, mix []float64, o Options) (Change, error) {
 	return c[0], nil
 }
 
-func (s Side) quantile(p float64, mix []float64) figure {
+// quantiles are figures of a side, one of each p.
+func (s Side) quantiles(ps []float64, mix []float64) []figure {
 	d := s.mixture(mix)
+	out := make([]figure, len(ps))
+	var values []float64
+	for i, p := range ps {
+		out[i] = d.figure(p)
+		if out[i].short == "" {
+			values = append(values, out[i].value)
+		}
+	}
+	rows := d.above(values...)
+	for i := range out {
+		if out[i].short == "" {
+			out[i].influence, rows = rows[0], rows[1:]
+		}
+	}
+	return out
+}
+
+// figure is a quantile but for its influence.
+func (d *mixture) figure(p float64) figure {
 	f := figure{value: math.NaN(), at: 1 - p, share: true, count: d.count, slots: d.slots}
 	if !(d.count > 0) {
 		f.short = "no observations"
@@ -122,7 +152,6 @@ func (s Side) quantile(p float64, mix []float64) figure {
 		f.short = fmt.Sprintf("the quantile is %v, which has no ratio", f.value)
 		return f
 	}
-	f.influence = d.above(f.value)
 	f.err = d.err
 	return f
 }
@@ -193,7 +222,20 @@ func (d *mixture) quantile(p float64) float64 {
 		v := x.quantile(p)
 		low, high = min(low, v), max(high, v)
 	}
-	// The mixture's quantile lies between those of its parts.
+	// The mixture's quantile lies between those of its parts. Within a bucket the
+	// distribution is close to a line: where the line meets p, and just beside
+	// that, is tried before the middle.
+	const near = 1e-13
+	below, above := math.NaN(), math.NaN() // at low and high, less p
+	try := func(v float64) {
+		switch f := d.atMost(v) - p; {
+		case !(v > low && v < high):
+		case f < 0:
+			low, below = v, f
+		default:
+			high, above = v, f
+		}
+	}
 	for range 60 {
 		mid := (low + high) / 2
 		if low > 0 && high > 2*low {
@@ -202,28 +244,53 @@ func (d *mixture) quantile(p float64) float64 {
 		if mid <= low || mid >= high {
 			break
 		}
-		if d.atMost(mid) < p {
-			low = mid
-		} else {
-			high = mid
+		try(mid)
+		if line := low + (high-low)*below/(below-above); line > low && line < high {
+			try(line)
+			if line == high {
+				try(high - near*math.Abs(high))
+			} else {
+				try(low + near*math.Abs(low))
+			}
+		}
+		if high-low <= 2*near*math.Abs(high) {
+			break
 		}
 	}
 	return high
 }
 
-// above is each slot's influence on the share of the mixture above v.
-func (d *mixture) above(v float64) []float64 {
-	z := make([]float64, d.strata[0].Slots())
-	whole := 1 - d.atMost(v)
+// above is, for each v, each slot's influence on the share of the mixture above
+// it.
+func (d *mixture) above(vs ...float64) [][]float64 {
+	z := make([][]float64, len(vs))
+	if len(vs) == 0 {
+		return z
+	}
+	whole, places, below := make([]float64, len(vs)), make([]place, len(vs)), make([]float64, len(vs))
+	for k, v := range vs {
+		z[k] = make([]float64, d.strata[0].Slots())
+		whole[k] = 1 - d.atMost(v)
+	}
 	for i, x := range d.strata {
-		p := x.placeOf(v)
-		scale, centre := d.weight[i]/x.total, 1-x.atMostAll(p)/x.total
+		scale := d.weight[i] / x.total
 		if d.raw {
-			scale, centre = 1/d.count, whole
+			scale = 1 / d.count
 		}
-		for t := range z {
-			if n := x.count(t); n > 0 {
-				z[t] += scale * (n*(1-centre) - x.atMost(t, p))
+		for k, v := range vs {
+			places[k] = x.placeOf(v)
+			below[k] = x.atMostAll(places[k]) / x.total
+			if d.raw {
+				below[k] = 1 - whole[k]
+			}
+		}
+		for t := range d.strata[0].Slots() {
+			n := x.count(t)
+			if n == 0 {
+				continue
+			}
+			for k, p := range places {
+				z[k][t] += scale * (n*below[k] - x.atMost(t, p))
 			}
 		}
 	}

@@ -57,7 +57,11 @@ func (c *comparison) widest(s *strata, at float64) string {
 	if math.IsNaN(a) || math.IsNaN(b) {
 		return ""
 	}
-	return fmt.Sprintf(", most at %s: %s of A and %s of B take no longer", seconds(at), percent(a), percent(b))
+	does := "are no more"
+	if c.unit == unitSeconds {
+		does = "take no longer"
+	}
+	return fmt.Sprintf(", most at %s: %s of A and %s of B %s", c.value(at), percent(a), percent(b), does)
 }
 
 // chance writes a probability of so many resamples.
@@ -68,20 +72,37 @@ func chance(p float64) string {
 	return "p = " + digits(p)
 }
 
-// seconds writes a time as people read it.
-func seconds(v float64) string {
-	for _, u := range []struct {
+const unitSeconds, unitBytes = "seconds", "bytes"
+
+// value writes one of the values that are compared as people read it.
+func (c *comparison) value(v float64) string {
+	type unit struct {
 		of   float64
 		name string
-	}{{1, " s"}, {1e-3, " ms"}, {1e-6, " µs"}} {
-		if v >= u.of {
+	}
+	var larger []unit
+	last := ""
+	switch c.unit {
+	case unitSeconds:
+		larger, last = []unit{{1, " s"}, {1e-3, " ms"}, {1e-6, " µs"}}, " s"
+	case unitBytes:
+		larger, last = []unit{{1 << 30, " GiB"}, {1 << 20, " MiB"}, {1 << 10, " KiB"}}, " bytes"
+	}
+	for _, u := range larger {
+		if math.Abs(v) >= u.of {
 			return digits3(v/u.of) + u.name
 		}
 	}
-	return strconv.FormatFloat(v, 'g', 3, 64) + " s"
+	return digits3(v) + last
 }
 
-func digits3(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+// digits3 writes three significant digits, or all before the point.
+func digits3(v float64) string {
+	if math.Abs(v) >= 1000 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
 
 // seed makes random choices follow the question: the same one has the same answer.
 func (c *comparison) seed() uint64 {
