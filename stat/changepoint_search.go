@@ -66,7 +66,7 @@ func (c *changeSearch) evened(k int, less, more []int) float64 {
 	return even / plain
 }
 
-// changeSearch finds change points in views of one series.
+// changeSearch finds change points in views of one stretch.
 type changeSearch struct {
 	views []view
 	n     int
@@ -253,14 +253,13 @@ func (c *changeSearch) noises(bounds []int, sums bool) []noise {
 	return out
 }
 
-func (c *changeSearch) find() []ChangePoint {
-	if len(c.views) == 0 {
-		return nil
-	}
+// split is the first moments found that divide the stretch, bounds 0 and n
+// included; nil if there are none.
+func (c *changeSearch) split() []int {
 	bounds := []int{0, c.n}
-	now := c.noises(bounds, true)
-	kept, base := bounds, now
-	for tried := 0; tried < ahead && len(bounds)-1 <= c.o.Most; {
+	base := c.noises(bounds, true)
+	now := base
+	for tried := 1; tried <= ahead; tried++ {
 		at, most := 0, 0.0
 		for i := 1; i < len(bounds); i++ {
 			if t, z := c.best(now, bounds[i-1], bounds[i]); z > most {
@@ -270,106 +269,26 @@ func (c *changeSearch) find() []ChangePoint {
 		if at == 0 {
 			break
 		}
-		bounds = slices.Insert(slices.Clone(bounds), position(bounds, at), at)
+		i, _ := slices.BinarySearch(bounds, at)
+		bounds = slices.Insert(slices.Clone(bounds), i, at)
 		now = c.noises(bounds, true)
-		tried++
 		if p, _ := c.chance(tried, now, base); p <= c.o.Alpha {
-			kept, base, tried = bounds, now, 0
+			return bounds
 		}
 	}
-	return c.describe(c.prune(c.refine(kept, base)))
+	return nil
 }
 
-func position(bounds []int, at int) int {
-	i, _ := slices.BinarySearch(bounds, at)
-	return i
-}
-
-// refine moves each change to where it is clearest between its neighbours.
-func (c *changeSearch) refine(bounds []int, noises []noise) []int {
-	bounds = slices.Clone(bounds)
-	for range 2 {
-		for i := 1; i < len(bounds)-1; i++ {
-			at, most := bounds[i], 0.0
-			for k := range c.views {
-				least := c.views[k].least
-				for t := bounds[i-1] + least; t <= bounds[i+1]-least; t++ {
-					if z := c.contrast(k, noises[k].sum, bounds[i-1], t, bounds[i+1]); z > most {
-						at, most = t, z
-					}
-				}
+// clearest is where the contrast of the stretch's two sides is greatest.
+func (c *changeSearch) clearest(noises []noise) (at int) {
+	most := 0.0
+	for k := range c.views {
+		least := c.views[k].least
+		for t := least; t <= c.n-least; t++ {
+			if z := c.contrast(k, noises[k].sum, 0, t, c.n); z > most {
+				at, most = t, z
 			}
-			bounds[i] = at
 		}
 	}
-	return bounds
-}
-
-// found are changes with how likely each is without one.
-type found struct {
-	bounds []int
-	p      []float64 // of bounds[1], …
-	views  []int
-	noises []noise
-}
-
-// prune leaves out the weakest changes until each is unlikely to be chance
-// beside the others, alone and together with either neighbour.
-func (c *changeSearch) prune(bounds []int) found {
-	for {
-		changes := len(bounds) - 2
-		f := found{bounds: bounds, noises: c.noises(bounds, true), p: make([]float64, changes), views: make([]int, changes)}
-		for i := range changes {
-			f.p[i], f.views[i] = c.chance(1, f.noises, c.noises(without(bounds, i+1, 1), false))
-		}
-		pairs := make([]float64, max(0, changes-1))
-		for i := range pairs {
-			pairs[i], _ = c.chance(2, f.noises, c.noises(without(bounds, i+1, 2), false))
-		}
-		weakest, most := 0, 0.0
-		for i := range f.p {
-			if i > 0 {
-				f.p[i] = max(f.p[i], pairs[i-1])
-			}
-			if i < len(pairs) {
-				f.p[i] = max(f.p[i], pairs[i])
-			}
-			if f.p[i] > most {
-				weakest, most = i, f.p[i]
-			}
-		}
-		if most <= c.o.Alpha {
-			return f
-		}
-		bounds = c.refine(without(bounds, weakest+1, 1), f.noises)
-	}
-}
-
-func without(bounds []int, i, n int) []int { return slices.Delete(slices.Clone(bounds), i, i+n) }
-
-// rejected is how much the log likelihood ratio of a moment may fall short of
-// the greatest: −ln(1−√0.95).
-var rejected = -math.Log(1 - math.Sqrt(0.95))
-
-func (c *changeSearch) describe(f found) []ChangePoint {
-	var out []ChangePoint
-	for i := range f.p {
-		from, at, to := f.bounds[i], f.bounds[i+1], f.bounds[i+2]
-		k := f.views[i]
-		sum := f.noises[k].sum
-		top := 0.0
-		for t := from + 1; t < to; t++ {
-			top = max(top, c.contrast(k, sum, from, t, to))
-		}
-		p := ChangePoint{At: at, Low: at, High: at, Column: c.views[k].column, Value: c.views[k].value}
-		for t := from + 1; t < to; t++ {
-			if c.contrast(k, sum, from, t, to) >= top-2*rejected {
-				p.Low, p.High = min(p.Low, t), max(p.High, t)
-			}
-		}
-		p.P = f.p[i]
-		p.Before, p.After = c.views[k].centre+c.level(k, from, at), c.views[k].centre+c.level(k, at, to)
-		out = append(out, p)
-	}
-	return out
+	return at
 }

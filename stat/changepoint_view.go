@@ -64,6 +64,9 @@ func viewsOf(s *Series, o ChangeOptions) []view {
 			counts = append(counts, c)
 		}
 	}
+	if len(counts) == 0 {
+		return nil
+	}
 	slices.Sort(counts)
 	most := heaviest * counts[len(counts)/2]
 	sum := 0.0
