@@ -29,6 +29,10 @@ func information(a, b int) float64 {
 	return 2 / (1/float64(a) + 1/float64(b))
 }
 
+// tightest is the information, in units of the mixture's variance, at which the
+// width is least.
+const tightest = 8.22
+
 // mixing is the variance of the mixture in units of information. The width at
 // information v is least if v/mixing = x solves x = ln(1+x) − 2 ln α (Howard,
 // Ramdas, McAuliffe & Sekhon 2021, Ann. Statist. 49, section 3.5); the level
@@ -42,14 +46,20 @@ func (l *Live) mixing() float64 {
 	if l.Fixed > 0 {
 		best = information(l.Fixed, slots)
 	}
-	return best / 8.22
+	return best / tightest
 }
 
 // critical is the bound in standard errors.
 func (l *Live) critical(alpha, df float64, slotsA, slotsB int) float64 {
 	r := l.mixing() / information(slotsA, slotsB)
+	return critical(beyondLive(alpha, r), df)
+}
+
+// beyondLive is the probability beyond the bound, to one side, if the mixture's
+// variance is r times the information.
+func beyondLive(alpha, r float64) float64 {
 	normal := math.Sqrt((1 + r) * (math.Log1p(1/r) - 2*math.Log(alpha)))
-	return critical(max(math.SmallestNonzeroFloat64, 0.5*math.Erfc(normal/math.Sqrt2)), df)
+	return max(math.SmallestNonzeroFloat64, 0.5*math.Erfc(normal/math.Sqrt2))
 }
 
 // probability is the least alpha whose bound a statistic reaches, at most 1.

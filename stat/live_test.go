@@ -61,3 +61,18 @@ func TestLiveBoundHoldsAtEveryLook(t *testing.T) {
 		t.Errorf("of %d walks %d cross the bound, %d the fixed one", walks, crossed, fixed)
 	}
 }
+
+// What is watched needs more data for the same power: at the tightest bound of
+// 3.035 standard errors instead of 1.96, (3.035+1.282)²/(1.96+1.282)² times.
+func TestLiveNeedsMore(t *testing.T) {
+	once := Change{SE: 0.02, DF: 1e9, Level: 0.95, Log: true}
+	live := once
+	live.live = true
+	ratio := live.Needed(0.05, 0.9).Both / once.Needed(0.05, 0.9).Both
+	if math.Abs(ratio-1.773) > 0.01 {
+		t.Errorf("%v times the data", ratio)
+	}
+	if r := live.Detectable(0.9) / once.Detectable(0.9); math.Abs(r*r-ratio) > 0.01 {
+		t.Errorf("detectable %v", r)
+	}
+}

@@ -67,7 +67,16 @@ func (c *Change) Detectable(power float64) float64 {
 	if c.Short != "" || !(power > 0 && power < 1) {
 		return math.Inf(1)
 	}
-	return c.SE * (critical((1-c.Level)/2, c.DF) + reach(power, c.DF))
+	return c.SE * (critical(c.beyond(), c.DF) + reach(power, c.DF))
+}
+
+// beyond is the probability beyond either end of the interval; watched live,
+// that where it is tightest.
+func (c *Change) beyond() float64 {
+	if !c.live {
+		return (1 - c.Level) / 2
+	}
+	return beyondLive(1-c.Level, 1/tightest)
 }
 
 // reach is how many standard errors beyond the bound an effect must lie to be
@@ -92,13 +101,14 @@ type Needed struct {
 // freedom grow with it; the power is that of a shifted t, as Welch's test has it.
 func (c *Change) Needed(effect, power float64) Needed {
 	effect = math.Abs(effect)
+	beyond := c.beyond()
 	if c.Short != "" || !(effect > 0) || !(power > 0 && power < 1) || math.IsNaN(c.SE) || math.IsInf(c.SE, 0) {
 		return Needed{math.Inf(1), math.Inf(1)}
 	}
 	enough := func(variance func(times float64) float64) float64 {
 		ok := func(times float64) bool {
 			df := c.DF * max(1, times)
-			return (critical((1-c.Level)/2, df)+reach(power, df))*math.Sqrt(variance(times)) <= effect
+			return (critical(beyond, df)+reach(power, df))*math.Sqrt(variance(times)) <= effect
 		}
 		low, high := 1e-3, 1e6
 		if ok(low) {
