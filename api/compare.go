@@ -37,7 +37,8 @@ type CompareResponse struct {
 	Per  string `json:"per,omitempty"`
 	// Live says that the intervals hold at every look, not only at the last.
 	Live bool `json:"live"`
-	// Whole is the test of the whole distributions; absent for numbers.
+	// Whole is the test of the whole distributions; absent for numbers, and of
+	// what is live: a permutation test is good for one look.
 	Whole *CompareWhole `json:"whole,omitempty"`
 	// Curve and Heat are given when include names them.
 	Curve *CompareCurve `json:"curve,omitempty"`
@@ -45,7 +46,7 @@ type CompareResponse struct {
 }
 
 // CompareWhole says whether the two distributions are the same, by permuting
-// blocks of slots.
+// blocks of slots; like for like where that was possible.
 type CompareWhole struct {
 	Test      string `json:"test"` // energy
 	P         Float  `json:"p"`
@@ -57,7 +58,9 @@ type CompareWhole struct {
 
 // CompareCurve draws both distributions. Shares are of requests up to and
 // including Values; the ratio B/A of quantiles has a band that holds at all of
-// Ps at once. Like for like where that was possible.
+// Ps at once, and at every look if it is live. Ends of the band are null where
+// they are not known, both where there is too little data. Like for like where
+// that was possible.
 type CompareCurve struct {
 	LikeForLike bool    `json:"like_for_like"`
 	Values      []Float `json:"values"` // ascending, bucket bounds
@@ -72,9 +75,11 @@ type CompareCurve struct {
 }
 
 // CompareHeat is where requests went: per column and row the share of the
-// column's requests less what side A leads one to expect there: A's slot of
-// the same time if the sides are paired, else all of side A. So the columns of
-// side A show how much it differs from itself.
+// column's requests less what side A leads one to expect there: A's column of
+// the same time if the sides are paired, else all of side A. The columns of side
+// A show how much it differs from itself: from all of it, or if the sides are
+// paired from the mean of the columns before and after. Shares are of all
+// requests, not like for like.
 type CompareHeat struct {
 	Expected string              `json:"expected"` // slot, or side
 	Step     int64               `json:"step"`
