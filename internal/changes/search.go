@@ -23,7 +23,7 @@ import (
 // fewest requests for which a part is searched.
 const fewest = 200
 
-// fewestSlots on either side of a moment for its interval to be left out of both.
+// fewestSlots with requests that a side of a comparison needs.
 const fewestSlots = 20
 
 // measures that stretches are compared by.
@@ -153,27 +153,50 @@ func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part)
 			at++
 		}
 		of = slices.DeleteFunc(of, func(x point) bool { return !(x.p <= discovery) })
-		for j, x := range of {
-			c := candidate{part: parts[i], point: x}
-			from, to := 0, s.Slots()
-			if j > 0 {
-				from = of[j-1].at
-			}
-			if j+1 < len(of) {
-				to = of[j+1].at
-			}
-			c.before, c.after = compare.Stretch{From: from, To: x.at}, compare.Stretch{From: x.at, To: to}
-			// Slots in which the moment may lie belong to neither, if there are enough.
-			if x.low-from >= fewestSlots {
-				c.before.To = x.low
-			}
-			if to-x.high >= fewestSlots {
-				c.after.From = x.high
-			}
-			out = append(out, c)
+		if len(of) > 0 {
+			out = append(out, stretched(parts[i], of, s.Occupied(parts[i]))...)
 		}
 	}
 	return out, nil
+}
+
+// stretched gives each change of a part the stretches before and after it, up
+// to the next ones. Slots in which the moment may lie belong to neither, if
+// there are enough without them.
+func stretched(p compare.Part, of []point, occupied []bool) []candidate {
+	enough := func(from, to int) bool {
+		n := 0
+		for _, has := range occupied[max(0, from):max(0, from, to)] {
+			if has {
+				n++
+			}
+		}
+		return n >= fewestSlots
+	}
+	// What was not there yet, or no more, is no part of a stretch.
+	first, last := slices.Index(occupied, true), len(occupied)
+	for last > 0 && !occupied[last-1] {
+		last--
+	}
+	out := make([]candidate, len(of))
+	for j, x := range of {
+		from, to := max(0, min(first, x.at-1)), max(last, x.at+1)
+		if j > 0 {
+			from = of[j-1].at
+		}
+		if j+1 < len(of) {
+			to = of[j+1].at
+		}
+		c := candidate{part: p, point: x, before: compare.Stretch{From: from, To: x.at}, after: compare.Stretch{From: x.at, To: to}}
+		if enough(from, x.low) {
+			c.before.To = x.low
+		}
+		if enough(x.high, to) {
+			c.after.From = x.high
+		}
+		out[j] = c
+	}
+	return out
 }
 
 // judge puts a change into the words of the API.

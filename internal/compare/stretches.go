@@ -129,6 +129,18 @@ func (s *Stretches) Series(p Part) (*stat.Series, error) {
 	return col.series, err
 }
 
+// Occupied says of each slot whether a part has requests in it.
+func (s *Stretches) Occupied(p Part) []bool {
+	out := make([]bool, s.all.slots())
+	for _, name := range s.of(p) {
+		x := s.all.strata[name]
+		for i := range out {
+			out[i] = out[i] || x.good[i] != nil || x.failed[i] != nil
+		}
+	}
+	return out
+}
+
 // Compare judges what differs between stretch b of a part and stretch a. The
 // operations of a service are held in the same shares.
 func (s *Stretches) Compare(p Part, a, b Stretch) (*Found, error) {
