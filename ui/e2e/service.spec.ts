@@ -125,8 +125,8 @@ test('dragging zooms in time, Back returns', async ({ page }) => {
   const whole = { start: Number(await map.getAttribute('data-start')), end: Number(await map.getAttribute('data-end')) };
   await pointAt(page, 0.25, 0.5);
   await page.mouse.down();
-  await pointAt(page, 0.4, 0.4);
-  await pointAt(page, 0.5, 0.3);
+  await pointAt(page, 0.4, 0.48);
+  await pointAt(page, 0.5, 0.46);
   await page.mouse.up();
   await expect(page).not.toHaveURL(new RegExp(`end=${whole.end}`));
   await expect.poll(async () => Number(await map.getAttribute('data-end'))).toBeLessThan(whole.end);

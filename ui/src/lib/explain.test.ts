@@ -1,0 +1,50 @@
+import { describe, expect, it } from 'vitest';
+import { arrange, effectWords, explainCommand, explainCsv, explainParams, narrowed, points, throughWords, title, type ExplainItem } from './explain';
+
+function item(labels: Record<string, string>, through?: Record<string, string>): ExplainItem {
+  return {
+    labels, through, inside: 62, outside: 4, inside_share: 0.62, outside_share: 0.04, effect: 0.58, effect_low: 0.51, effect_high: 0.644, lift: 15.5, adjusted_p: 0, sentence: '',
+  };
+}
+
+describe('a question', () => {
+  const q = { family: 'span_duration_seconds', match: '{service="shop"}', start: 1000, end: 4600, box: { start: 900, end: 1600, low: 0, high: 0.2 } };
+  it('is cut to the range, and has no bound at 0', () => {
+    expect(explainParams(q)).toEqual({ family: 'span_duration_seconds', match: '{service="shop"}', start: 1000, end: 4600, from: 1000, to: 1600, low: undefined, high: 0.2 });
+    expect(explainParams({ ...q, box: { start: 2000, end: 9000, low: 0.1, high: null } })).toMatchObject({ from: 2000, to: 4600, low: 0.1, high: null });
+  });
+  it('is a command', () => {
+    expect(explainCommand({ ...q, box: { start: 2000, end: 3000, low: 0.1, high: null } }, true, 'span_duration_seconds', 'http://127.0.0.1:7099'))
+      .toBe(`tailscope query explain --match '{service="shop"}' --kind all --start 1000 --end 4600 --from 2000 --to 3000 --low 0.1`);
+    expect(explainCommand({ ...q, family: 'wait_seconds', match: '' }, false, 'span_duration_seconds', 'http://far:1'))
+      .toBe('tailscope query explain --family wait_seconds --start 1000 --end 4600 --from 1000 --to 1600 --high 0.2 --server http://far:1');
+  });
+});
+
+describe('words', () => {
+  it.each([[0.584, '58'], [0.0412, '4.1'], [0.00042, '0.04'], [0, '0'], [-0.02, '−2.0'], [null, '–']])('%s is %s points', (v, s) => expect(points(v)).toBe(s));
+  it('name labels, pairs and what is missing', () => {
+    expect(title({ tenant: 'acme' })).toBe('tenant acme');
+    expect(title({ tenant: 'acme', operation: 'GET /search' })).toBe('operation GET /search with tenant acme');
+    expect(title({ tenant: '' })).toBe('no tenant');
+    expect(effectWords(item({ tenant: 'acme' }))).toBe('+58 points, 51–64');
+    expect(throughWords(item({ tenant: 'acme' }, { tenant: 'acme', operation: 'GET /search' }))).toBe('only with operation GET /search');
+    expect(throughWords(item({ tenant: 'acme' }))).toBe('');
+  });
+});
+
+it('puts pairs below their labels', () => {
+  const pair = { operation: 'a', tenant: 't' };
+  const names = (list: ExplainItem[]) => arrange(list).map((r) => `${r.nested ? '- ' : ''}${r.title}`);
+  expect(names([item(pair), item({ tenant: 't' }), item({ operation: 'a' })])).toEqual(['operation a with tenant t', 'tenant t', 'operation a']);
+  expect(names([item({ tenant: 't' }), item({ version: '1' }), item(pair), item({ tenant: 't', version: '2' })]))
+    .toEqual(['tenant t', '- operation a with tenant t', '- tenant t with version 2', 'version 1']);
+});
+
+it('narrows the filters', () => {
+  expect(narrowed({ kind: ['server'], tenant: ['x', 'y'] }, { tenant: 'acme', operation: 'a' })).toEqual({ kind: ['server'], tenant: ['acme'], operation: ['a'] });
+});
+
+it('is a table for spreadsheets', () => {
+  expect(explainCsv([item({ tenant: 'a,"b"' })]).split('\n')[1]).toBe('"tenant a,""b""",62,4,0.62,0.04,0.58,0.51,0.644,15.5,0,');
+});
