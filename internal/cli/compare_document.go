@@ -48,8 +48,12 @@ func (d *compareDocument) write(w io.Writer, markdown bool) error {
 		if s.side.Name != s.letter {
 			name = " " + s.side.Name + ","
 		}
-		out.item(fmt.Sprintf("%s:%s %s to %s, %s requests, %s, %s failed", s.letter, name, d.clock(s.side.Start), d.clock(s.side.End),
-			count(s.side.Requests), perTime(s.side.Rate), count(s.side.Errors)))
+		text := fmt.Sprintf("%s:%s %s to %s%s, %s %s, %s", s.letter, name, d.clock(s.side.Start), d.clock(s.side.End), d.days(s.side.Days),
+			count(s.side.Requests), d.counted(), perTime(s.side.Rate))
+		if d.spans() {
+			text += ", " + count(s.side.Errors) + " failed"
+		}
+		out.item(text)
 	}
 	how := "slot by slot"
 	if !r.Paired {
@@ -91,6 +95,9 @@ func (d *compareDocument) write(w io.Writer, markdown bool) error {
 	}{{"operation", r.Operations}, {"tenant", r.Tenants}} {
 		if len(list.rows) > 1 || len(list.rows) == 1 && list.name == "tenant" {
 			out.gap()
+			if list.name == "operation" && !d.spans() {
+				list.name = "series"
+			}
 			out.table(d.list(list.name, list.rows))
 		}
 	}
@@ -101,6 +108,37 @@ func (d *compareDocument) write(w io.Writer, markdown bool) error {
 		out.item("warning: " + x.Text)
 	}
 	return out.err
+}
+
+// spans says that requests, or parts of them, are compared.
+func (d *compareDocument) spans() bool { return d.r.Family == spanFamily || d.r.Family == selfFamily }
+
+// counted is what there are so many of.
+func (d *compareDocument) counted() string {
+	switch {
+	case d.spans() || d.r.Per != "":
+		return "requests"
+	case d.r.Whole != nil || len(d.r.Measures) > 1:
+		return "observations"
+	}
+	return "samples"
+}
+
+// days names the days before the last that make a side.
+func (d *compareDocument) days(all []api.Range) string {
+	if len(all) < 2 {
+		return ""
+	}
+	const few = 3
+	var dates []string
+	for _, r := range all[1:min(len(all), few+1)] {
+		dates = append(dates, time.Unix(r.Start, 0).In(d.zone).Format(time.DateOnly))
+	}
+	s := " and the same hours of " + strings.Join(dates, ", ")
+	if more := len(all) - 1 - few; more > 0 {
+		s += fmt.Sprintf(" and %d more days", more)
+	}
+	return s
 }
 
 func (d *compareDocument) clock(t int64) string {
@@ -119,6 +157,11 @@ func (d *compareDocument) measure(m *api.CompareMeasure) []string {
 			return percent(v)
 		case "apdex":
 			return ratio(v)
+		case "rate":
+			if len(d.r.Measures) > 1 { // of observations; else of what a counter counts
+				return plain.value(v) + "/s"
+			}
+			return d.unit.value(v) + "/s"
 		}
 		return d.unit.value(v)
 	}
@@ -136,7 +179,7 @@ func (d *compareDocument) measure(m *api.CompareMeasure) []string {
 	if more := float64(f.Needed); more > 1 && (m.Verdict == "no evidence" || m.Verdict == "too little data") {
 		verdict += "; needs about " + formatSeconds(math.Ceil(float64(f.NeededSeconds))) + " a side"
 	}
-	return []string{m.Name, value(f.A), value(f.B), d.effect(m, m.Raw.Effect), like, d.interval(m, f), bucket, verdict}
+	return []string{strings.ReplaceAll(m.Name, "_", " "), value(f.A), value(f.B), d.effect(m, m.Raw.Effect), like, d.interval(m, f), bucket, verdict}
 }
 
 func (d *compareDocument) margin(m *api.CompareMeasure) string {
@@ -179,10 +222,10 @@ func (d *compareDocument) interval(m *api.CompareMeasure, f *api.CompareFigure) 
 func (d *compareDocument) list(name string, rows []api.CompareRow) *table {
 	t := &table{}
 	t.column(name, false)
-	t.column("requests A", true)
+	t.column(d.counted()+" A", true)
 	t.column("B", true)
 	for _, m := range rows[0].Measures {
-		t.column(m.Name, true)
+		t.column(strings.ReplaceAll(m.Name, "_", " "), true)
 		t.column("interval", true)
 	}
 	t.column("", false)
@@ -206,7 +249,7 @@ func rowVerdict(r api.CompareRow) string {
 	var words []string
 	for _, m := range r.Measures {
 		if m.Change != "" && m.Adjusted <= 0.05 {
-			words = append(words, m.Name+" "+m.Verdict)
+			words = append(words, strings.ReplaceAll(m.Name, "_", " ")+" "+m.Verdict)
 		}
 	}
 	if len(words) == 0 {

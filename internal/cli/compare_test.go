@@ -129,10 +129,12 @@ func TestCompareCurve(t *testing.T) {
 func TestCompareUnits(t *testing.T) {
 	r := compareFixture()
 	r.Family, r.Per, r.Unit, r.Whole, r.Operations, r.Tenants, r.Warnings = "net_bytes_total", "request", "bytes", nil, nil, nil, nil
-	r.Sentence, r.Verdict = "the mean of net_bytes_total of shop per request is 12 % higher (95 % interval 8–16 %)", "regression"
+	r.Sentence, r.Verdict = "net_bytes_total of shop per request is 12 % higher (95 % interval 8–16 %)", "regression"
 	r.Measures = r.Measures[2:3]
 	m := &r.Measures[0]
-	m.Name, m.Verdict, m.Like = "mean", "higher", nil
+	m.Name, m.Verdict, m.Like = "per_request", "higher", nil
+	r.A.Days = []api.Range{{Start: 1778313600}, {Start: 1777708800}, {Start: 1777104000}}
+	r.Operations = []api.CompareRow{{Operation: `{device="eth0"}`, RequestsA: 12, RequestsB: 13, Measures: r.Measures}, {Operation: `{device="lo"}`, RequestsA: 12, RequestsB: 13, Measures: r.Measures}}
 	m.Raw.A, m.Raw.B, m.Raw.Effect, m.Raw.Low, m.Raw.High, m.Raw.Error = 2048, 2293.8, 1.12, 1.08, 1.16, 0
 	srv, asked := answering(t, r)
 	out, _, code := run(t, "compare", "--family", "net_bytes_total", "--per", "request", "--b", "1778317200..1778320800", "--days", "3", "--tz", "Europe/Berlin", "--server", srv.URL)

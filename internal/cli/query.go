@@ -45,7 +45,7 @@ type question struct {
 	now                                             func() time.Time
 }
 
-const spanFamily = "span_duration_seconds"
+const spanFamily, selfFamily = "span_duration_seconds", "span_self_seconds"
 
 func (q *question) register(fs *pflag.FlagSet) {
 	q.serverFlag.register(fs)
