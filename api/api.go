@@ -122,7 +122,7 @@ type HeatmapColumn struct {
 	Counts []uint64 `json:"counts"`
 }
 
-// TimelineResponse answers GET /api/v1/timeline?family&match&start&end&step&width&by&q&offset&overlay&tz&per&limit.
+// TimelineResponse answers GET /api/v1/timeline?family&match&start&end&step&width&by&q&offset&overlay&tz&per&slide&limit.
 // Arrays of a group run in parallel with Times; null where nothing happened.
 type TimelineResponse struct {
 	Range
@@ -131,10 +131,13 @@ type TimelineResponse struct {
 	Slot   int64  `json:"slot"`
 	Offset int64  `json:"offset,omitempty"` // seconds the data was shifted forward by
 	// Overlay says which earlier days the data are of; Times are those of the range shown.
-	Overlay *Overlay        `json:"overlay,omitempty"`
-	Per     string          `json:"per,omitempty"` // request: Value is divided by the requests of the service
-	Times   []int64         `json:"times"`         // start of each step, shifted by Offset
-	Groups  []TimelineGroup `json:"groups"`
+	Overlay *Overlay `json:"overlay,omitempty"`
+	Per     string   `json:"per,omitempty"` // request: Value is divided by the requests of the service
+	// Slide is the length, in seconds, of the trailing windows that figures are
+	// of; a step's window ends with the step.
+	Slide  int64           `json:"slide,omitempty"`
+	Times  []int64         `json:"times"` // start of each step, shifted by Offset
+	Groups []TimelineGroup `json:"groups"`
 }
 
 // Overlay is an earlier day laid over the shown one by wall clock.

@@ -148,6 +148,7 @@ type TimelineQuery struct {
 	Overlay   string // day, week or like: an earlier day instead, by the wall clock of Zone
 	Zone      string // Europe/Berlin
 	Per       string // request: divided by the requests of the service
+	Slide     string // 10m: the figures of trailing windows
 	Limit     int
 }
 
@@ -161,6 +162,7 @@ func (c *Client) Timeline(ctx context.Context, q TimelineQuery) (*api.TimelineRe
 	set(v, "overlay", q.Overlay)
 	set(v, "tz", q.Zone)
 	set(v, "per", q.Per)
+	set(v, "slide", q.Slide)
 	setInt(v, "limit", q.Limit)
 	return get[api.TimelineResponse](ctx, c, "/api/v1/timeline", v)
 }

@@ -254,12 +254,13 @@ func heatmapCSV(io streams, h *api.HeatmapResponse) error {
 
 func newQueryTimeline(io streams) *cobra.Command {
 	q := newQuestion(io, "table", "json", "csv")
-	var by, quantiles, step, offset, overlay, zone, per string
+	var by, quantiles, step, offset, overlay, zone, per, slide string
 	var limit int
 	cmd := &cobra.Command{
 		Use:   "timeline",
 		Short: "rate, errors, mean and quantiles over time",
 		Example: `  tailscope query timeline --service shop --step 1m --by operation
+  tailscope query timeline --service shop --slide 10m --by cohort
   tailscope query timeline --service shop --overlay like --tz Europe/Berlin
   tailscope query timeline --service shop --family process_cpu_time_seconds_total --per request`,
 		Args: exactArgs(0, ""),
@@ -271,6 +272,7 @@ func newQueryTimeline(io streams) *cobra.Command {
 	cmd.Flags().StringVar(&offset, "offset", "", "look that much earlier, such as `1d`")
 	cmd.Flags().StringVar(&overlay, "overlay", "", "show an earlier `day` instead, by wall clock: day, week, or like (the last day like it)")
 	cmd.Flags().StringVar(&zone, "tz", "", "time `zone` of the overlay, such as Europe/Berlin; UTC unless given")
+	cmd.Flags().StringVar(&slide, "slide", "", "every step's figures are those of the `window` that ends with it, such as 10m")
 	cmd.Flags().StringVar(&per, "per", "", "request divides a counter's increase by the `requests` of --service")
 	cmd.Flags().IntVar(&limit, "limit", 0, "keep only so many groups, those with the most observations")
 	cmd.RunE = q.run(func(ctx context.Context) error {
@@ -281,7 +283,7 @@ func newQueryTimeline(io streams) *cobra.Command {
 		r, err := ask(q, func(sel client.Selection) (*api.TimelineResponse, error) {
 			return q.client().Timeline(ctx, client.TimelineQuery{
 				Selection: sel, Grid: g, By: splitList(by), Quantiles: splitList(quantiles), Offset: offset,
-				Overlay: overlay, Zone: zone, Per: per, Limit: limit})
+				Overlay: overlay, Zone: zone, Per: per, Slide: slide, Limit: limit})
 		}, func(r *api.TimelineResponse) bool { return len(r.Groups) == 0 })
 		if err != nil {
 			return err

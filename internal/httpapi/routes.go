@@ -94,8 +94,9 @@ type timelineInput struct {
 	Q      List     `query:"q" doc:"quantiles between 0 and 1, parted by commas; 0.5,0.95,0.99 unless said otherwise"`
 	Offset Duration `query:"offset" doc:"read the data that much earlier and move it forward"`
 	Overlay
-	Per   string `query:"per" doc:"request divides the increase of a counter by the requests of the service that match names"`
-	Limit Int    `query:"limit" doc:"keep only so many groups, those with the most observations"`
+	Per   string   `query:"per" doc:"request divides the increase of a counter by the requests of the service that match names"`
+	Slide Duration `query:"slide" doc:"make the figures of a step those of the window of that length that ends with it, such as 10m"`
+	Limit Int      `query:"limit" doc:"keep only so many groups, those with the most observations"`
 }
 
 type labelsInput struct {
@@ -303,6 +304,7 @@ func (s *server) distribution(ctx context.Context, in *distributionInput) (*api.
 	if r.Limit, err = in.Limit.Parse("limit"); err != nil {
 		return nil, err
 	}
+	r.List = s.TenantList
 	return query.Distribution(ctx, s.Store, r)
 }
 
@@ -339,7 +341,10 @@ func (s *server) timeline(ctx context.Context, in *timelineInput) (*api.Timeline
 	if r.Offset, err = in.Offset.Parse("offset"); err != nil {
 		return nil, err
 	}
-	r.Per = in.Per
+	if r.Slide, err = in.Slide.Parse("slide"); err != nil {
+		return nil, err
+	}
+	r.Per, r.List = in.Per, s.TenantList
 	if r.Overlay, err = in.Overlay.parse(); err != nil {
 		return nil, err
 	}

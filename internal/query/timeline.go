@@ -29,6 +29,11 @@ type TimelineRequest struct {
 	Overlay Overlay
 	Per     string // PerRequest, or empty
 	Limit   int    // > 0 keeps the groups with the most observations
+	// Slide, if above 0, makes the figures of a step those of the window of
+	// that length that ends with it, rounded up to whole steps.
+	Slide time.Duration
+	// List makes cohorts, in place of shares of requests; nil if there is none.
+	List *series.TenantList
 }
 
 const statusError = "error"
@@ -36,6 +41,9 @@ const statusError = "error"
 // Timeline answers quantiles, mean, rate and error ratio per step and group;
 // for number families their value.
 func Timeline(ctx context.Context, st store.Store, r TimelineRequest) (*api.TimelineResponse, error) {
+	if byCohort(r.Family, r.By) {
+		return timelineByCohort(ctx, st, r)
+	}
 	if r.Offset%time.Second != 0 {
 		return nil, Invalid("offset", "offset %s is not whole seconds; write 1d or 90s", r.Offset)
 	}
@@ -46,6 +54,8 @@ func Timeline(ctx context.Context, st store.Store, r TimelineRequest) (*api.Time
 		return nil, Invalid("overlay", "overlay and offset both move the data; write one of them")
 	}
 	r.Start, r.End = r.Start.Add(-r.Offset), r.End.Add(-r.Offset)
+	shown := r.Start
+	r.Start = r.Start.Add(-max(0, r.Slide))
 	sel, err := resolve(ctx, st, r.Selection, r.By)
 	if err != nil {
 		return nil, err
@@ -63,6 +73,9 @@ func Timeline(ctx context.Context, st store.Store, r TimelineRequest) (*api.Time
 		q.TopK = r.Limit
 	}
 	t := &timeline{until: lastBase(r.End), kind: sel.info.Kind, span: sel.span, by: r.By}
+	if err := r.checkSlide(number); err != nil {
+		return nil, err
+	}
 	if t.service, err = sel.checkPer(r.Per); err != nil {
 		return nil, err
 	}
@@ -79,11 +92,17 @@ func Timeline(ctx context.Context, st store.Store, r TimelineRequest) (*api.Time
 	if err := checkGroups(len(t.order)); err != nil {
 		return nil, err
 	}
+	if r.Slide > 0 {
+		if err := t.slide(r.Slide, shown.Unix()); err != nil {
+			return nil, err
+		}
+	}
 	out := &api.TimelineResponse{
 		Range: api.Range{Start: t.start + off, End: t.start + int64(t.n)*t.step + off}, Family: sel.info.Name, Step: t.step, Slot: slot,
 		Offset: off, Per: r.Per, Times: make([]int64, t.n), Groups: make([]api.TimelineGroup, 0, len(t.order)),
 	}
-	out.Overlay = r.Overlay.describe(r.Start.Unix(), r.End.Unix())
+	out.Slide = int64(t.window) * t.step
+	out.Overlay = r.Overlay.describe(shown.Unix(), r.End.Unix())
 	for i := range out.Times {
 		out.Times[i] = t.start + off + int64(i)*t.step
 	}
@@ -129,6 +148,7 @@ type timeline struct {
 	start, step int64
 	shift       int64 // how far slots are moved forward before they are placed
 	n           int
+	window      int   // steps that a figure is of, 0 for its own alone
 	until       int64 // end of the range asked for, where the last step may not have ended
 	kind        series.Kind
 	span        bool
@@ -197,10 +217,11 @@ func lastBase(end time.Time) int64 {
 // seconds is how much of step i lies before the end of the range.
 func (t *timeline) seconds(i int) float64 {
 	from := t.start + int64(i)*t.step
+	before := float64(max(0, t.window-1)) * float64(t.step)
 	if d := t.until - from; d > 0 && d < t.step {
-		return float64(d)
+		return before + float64(d)
 	}
-	return float64(t.step)
+	return before + float64(t.step)
 }
 
 // index returns the cell of a slot's start, -1 outside the range.
