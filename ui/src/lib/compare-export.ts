@@ -12,9 +12,10 @@ export function compareCommand(params: Params, server: string): string {
   const parts = ['tailscope', 'compare'];
   const label = params.label != null && params.label !== '';
   const window = (v: string) => (label ? v : v.replace('/', '..'));
-  for (const k of ['family', 'per', 'match', 'start', 'end', 'mark', 'window', 'settle', 'label', 'a', 'b', 'days', 'like', 'tz', 'within', 'level']) {
+  for (const k of ['family', 'per', 'match', 'start', 'end', 'mark', 'window', 'settle', 'label', 'a', 'b', 'days', 'like', 'tz', 'within', 'level', 'live']) {
     const v = params[k];
-    if (v != null && v !== '') parts.push(`--${k}`, shellQuote(k === 'a' || k === 'b' ? window(String(v)) : String(v)));
+    if (k === 'live' && v) parts.push('--live');
+    else if (v != null && v !== '') parts.push(`--${k}`, shellQuote(k === 'a' || k === 'b' ? window(String(v)) : String(v)));
   }
   if (server && server !== 'http://127.0.0.1:7099') parts.push('--server', shellQuote(server));
   return parts.join(' ');

@@ -8,6 +8,8 @@ export interface CompareSide extends Range {
   requests: number;
   errors: number;
   rate: Num;
+  /** Earlier days that make the side, the last one first; the range is that of the last. */
+  days?: Range[];
 }
 
 export interface CompareFigure {

@@ -13,6 +13,7 @@ export function verdictSign(word: string, change?: string): { sign: string; tone
   switch (word) {
     case 'regression': return { sign: '!', tone: 'worse' };
     case 'improvement': return { sign: '✓', tone: 'better' };
+    case 'changed': return { sign: '≠', tone: 'mixed' };
     case 'mixed': return { sign: '±', tone: 'mixed' };
     case 'same': return { sign: '=', tone: 'plain' };
     case 'no evidence': return { sign: '?', tone: 'plain' };
