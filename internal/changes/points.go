@@ -1,24 +1,41 @@
 package changes
 
-import "tailscope/stat"
+import (
+	"tailscope/internal/compare"
+	"tailscope/stat"
+)
 
-// point is a change point in slots of a series: at is the first slot after the
-// change. A change within a slot may show in it or in the next, so the moment
-// is known to a slot at best: it is after the beginning of slot low, and before
-// that of slot high.
+// point is a change point of a part, in slots of the range: at is the first
+// slot after the change. A change within a slot may show in it or in the next,
+// so the moment is known to a slot at best: it is after the beginning of slot
+// low, and before that of slot high.
 type point struct {
 	at, low, high int
 	p             float64 // of a change as clear anywhere in the series
 }
 
-func changePoints(s *stat.Series) ([]point, error) {
-	found, err := stat.ChangePoints(s, stat.ChangeOptions{Alpha: discovery})
+// searched is a part with its change points, and its slots with requests.
+type searched struct {
+	part   compare.Part
+	points []point
+	slots  []int
+}
+
+// searchPart finds the change points of a part. Slots without requests are left
+// out, so a change that came while there were none lies anywhere among them.
+func searchPart(s *compare.Stretches, p compare.Part) (out searched, err error) {
+	of, slots, err := s.Series(p)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
-	out := make([]point, len(found))
-	for i, f := range found {
-		out[i] = point{at: f.At, low: max(0, min(f.Low, f.At)-1), high: min(s.Slots(), max(f.High, f.At)+1), p: f.P}
+	found, err := stat.ChangePoints(of, stat.ChangeOptions{Alpha: discovery})
+	if err != nil {
+		return out, err
+	}
+	out = searched{part: p, slots: slots}
+	for _, f := range found {
+		low, high := min(f.Low, f.At), max(f.High, f.At)
+		out.points = append(out.points, point{at: slots[f.At], low: slots[max(0, low-1)], high: slots[min(high, len(slots)-1)] + 1, p: f.P})
 	}
 	return out, nil
 }

@@ -112,19 +112,15 @@ func chosen(s *compare.Stretches, r *Request, out *api.ChangesResponse) []compar
 // candidates are the change points of all parts whose probability, adjusted for
 // all parts, is small enough.
 func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part) ([]candidate, error) {
-	points := make([][]point, len(parts))
+	all := make([]searched, len(parts))
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(runtime.GOMAXPROCS(0))
 	for i, p := range parts {
-		work.Go(func() error {
+		work.Go(func() (err error) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			of, err := s.Series(p)
-			if err != nil {
-				return err
-			}
-			points[i], err = changePoints(of)
+			all[i], err = searchPart(s, p)
 			return err
 		})
 	}
@@ -132,30 +128,28 @@ func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part)
 		return nil, err
 	}
 	var p []float64
-	for _, of := range points {
-		if len(of) == 0 {
+	for _, of := range all {
+		if len(of.points) == 0 {
 			p = append(p, 1)
 		}
-		for _, x := range of {
+		for _, x := range of.points {
 			p = append(p, x.p)
 		}
 	}
 	adjusted := stat.BenjaminiHochberg(p)
 	var out []candidate
-	for i, at := 0, 0; i < len(parts); i++ {
-		of := points[i]
-		if len(of) == 0 {
+	at := 0
+	for _, of := range all {
+		var kept []point
+		for _, x := range of.points {
+			if x.p = adjusted[at]; x.p <= discovery {
+				kept = append(kept, x)
+			}
 			at++
-			continue
 		}
-		for j := range of {
-			of[j].p = adjusted[at]
-			at++
-		}
-		of = slices.DeleteFunc(of, func(x point) bool { return !(x.p <= discovery) })
-		if len(of) > 0 {
-			out = append(out, stretched(parts[i], of, s.Occupied(parts[i]))...)
-		}
+		at += max(0, 1-len(of.points))
+		of.points = kept
+		out = append(out, stretched(of)...)
 	}
 	return out, nil
 }
@@ -163,31 +157,23 @@ func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part)
 // stretched gives each change of a part the stretches before and after it, up
 // to the next ones. Slots in which the moment may lie belong to neither, if
 // there are enough without them.
-func stretched(p compare.Part, of []point, occupied []bool) []candidate {
-	enough := func(from, to int) bool {
-		n := 0
-		for _, has := range occupied[max(0, from):max(0, from, to)] {
-			if has {
-				n++
-			}
-		}
-		return n >= fewestSlots
+func stretched(of searched) []candidate {
+	enough := func(from, to int) bool { // slots with requests
+		a, _ := slices.BinarySearch(of.slots, from)
+		b, _ := slices.BinarySearch(of.slots, to)
+		return b-a >= fewestSlots
 	}
-	// What was not there yet, or no more, is no part of a stretch.
-	first, last := slices.Index(occupied, true), len(occupied)
-	for last > 0 && !occupied[last-1] {
-		last--
-	}
-	out := make([]candidate, len(of))
-	for j, x := range of {
-		from, to := max(0, min(first, x.at-1)), max(last, x.at+1)
+	out := make([]candidate, len(of.points))
+	for j, x := range of.points {
+		// What was not there yet, or no more, is no part of a stretch.
+		from, to := of.slots[0], of.slots[len(of.slots)-1]+1
 		if j > 0 {
-			from = of[j-1].at
+			from = of.points[j-1].at
 		}
-		if j+1 < len(of) {
-			to = of[j+1].at
+		if j+1 < len(of.points) {
+			to = of.points[j+1].at
 		}
-		c := candidate{part: p, point: x, before: compare.Stretch{From: from, To: x.at}, after: compare.Stretch{From: x.at, To: to}}
+		c := candidate{part: of.part, point: x, before: compare.Stretch{From: from, To: x.at}, after: compare.Stretch{From: x.at, To: to}}
 		if enough(from, x.low) {
 			c.before.To = x.low
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"tailscope/api"
+	"tailscope/hist"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
@@ -122,23 +123,37 @@ func (s *Stretches) of(p Part) []operation {
 	return names
 }
 
-// Series is the durations of a part's requests, slot by slot, failed ones too.
-func (s *Stretches) Series(p Part) (*stat.Series, error) {
-	c := &comparison{Request: s.request}
-	col, err := c.column(s.all, s.of(p))
-	return col.series, err
-}
-
-// Occupied says of each slot whether a part has requests in it.
-func (s *Stretches) Occupied(p Part) []bool {
-	out := make([]bool, s.all.slots())
-	for _, name := range s.of(p) {
-		x := s.all.strata[name]
-		for i := range out {
-			out[i] = out[i] || x.good[i] != nil || x.failed[i] != nil
+// Series is the durations of a part's requests, failed ones too, in the slots
+// that have any; at says which those are.
+func (s *Stretches) Series(p Part) (of *stat.Series, at []int, err error) {
+	names := s.of(p)
+	var all []*hist.Histogram
+	for i := range s.all.slots() {
+		var sum *hist.Histogram
+		owned := false // a sum of several, ours to add to
+		for _, name := range names {
+			x := s.all.strata[name]
+			for _, h := range []*hist.Histogram{x.good[i], x.failed[i]} {
+				switch {
+				case h == nil:
+				case sum == nil:
+					sum = h
+				default:
+					if !owned {
+						sum, owned = sum.Clone(), true
+					}
+					if err := sum.Merge(h); err != nil {
+						return nil, nil, err
+					}
+				}
+			}
+		}
+		if sum != nil {
+			all, at = append(all, sum), append(at, i)
 		}
 	}
-	return out
+	of, err = stat.NewSeries(all)
+	return of, at, err
 }
 
 // Compare judges what differs between stretch b of a part and stretch a. The
