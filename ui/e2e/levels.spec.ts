@@ -226,7 +226,7 @@ test('a mark leads to its before and after', async ({ page }) => {
     await expect(table.getByRole('row').filter({ hasText: 'p95' }).getByRole('cell').nth(column - 1)).toHaveText(value(d.groups[0].quantiles['0.95']));
     await expect(table.getByRole('row').filter({ hasText: 'Requests' }).getByRole('cell').nth(column - 1)).toHaveText(String(d.groups[0].count));
   }
-  await expect(page.getByText('not yet a verdict with an interval')).toBeVisible();
+  await expect(page.getByText('These are plain ratios of what was measured')).toBeVisible();
   await expect(page.getByTestId('before-after-components')).toContainText('database');
   await page.getByRole('button', { name: 'Copy', exact: true }).click();
   for (const [start, end] of [[at - 300, at], [at, at + 300]]) {

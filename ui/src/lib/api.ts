@@ -84,7 +84,9 @@ export const api = {
   families: (signal?: AbortSignal) => get<{ families: Family[] | null }>('families', {}, signal),
   tenants: (s: Select, o: { sort?: string; search?: string; offset?: number; limit?: number }, signal?: AbortSignal) =>
     get<TenantsResponse>('tenants', { ...select(s), ...o }, signal),
-  marks: (start: number, end: number, signal?: AbortSignal) => get<{ marks: Mark[] | null }>('marks', { start, end }, signal),
+  marks: (start: number, end: number, signal?: AbortSignal, service?: string) => get<{ marks: Mark[] | null }>('marks', { start, end, service }, signal),
+  /** One mark, with all the figures of its verdict. */
+  mark: (id: string, signal?: AbortSignal) => get<Mark>(`marks/${encodeURIComponent(id)}`, {}, signal),
   addMark: (m: Mark) => request<Mark>('POST', '/api/v1/marks', undefined, m),
   deleteMark: (id: string) => request<void>('DELETE', `/api/v1/marks/${encodeURIComponent(id)}`),
 };

@@ -1,6 +1,8 @@
 // The JSON of the HTTP API, as api/api.go declares it. Times are Unix seconds,
 // durations seconds; null stands for NaN.
 
+import type { MarkVerdict } from './marks';
+
 export type Num = number | null;
 export type Labels = Record<string, string>;
 
@@ -22,6 +24,8 @@ export interface Service {
   error: Num; // relative error of the quantiles
   sparkline: { rate: Num[]; p95: Num[] };
   weighted?: boolean;
+  /** The last one before the end of the range, with its verdict on the service. */
+  latest_mark?: Mark;
 }
 
 export interface ServicesResponse extends Range {
@@ -147,6 +151,7 @@ export interface Mark {
   user?: string;
   description?: string;
   link?: string;
+  verdict?: MarkVerdict;
 }
 
 export interface Status {

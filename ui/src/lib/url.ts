@@ -13,7 +13,7 @@ export const spanFamily = 'span_duration_seconds';
 export const serviceTabs = ['breakdown', 'operations', 'database', 'external', 'slow', 'sla'] as const;
 export type ServiceTab = (typeof serviceTabs)[number];
 export const tabNames: Record<ServiceTab, string> = { breakdown: 'Where time goes', operations: 'Operations', database: 'Database', external: 'External', slow: 'Slow requests', sla: 'SLA' };
-export type Page = 'services' | 'service' | 'tenants' | 'compare' | 'families' | 'family' | 'trace' | 'mark' | ServiceTab;
+export type Page = 'services' | 'service' | 'tenants' | 'compare' | 'marks' | 'families' | 'family' | 'trace' | 'mark' | ServiceTab;
 
 export type Overlay = 'mean' | 'p50' | 'p95' | 'p99' | 'apdex' | 'yesterday' | 'week' | 'like';
 
@@ -59,7 +59,7 @@ export function home(): View {
   };
 }
 
-const paths: Record<Exclude<Page, ServiceTab>, string> = { services: '/', service: '/services/', tenants: '/tenants', compare: '/compare', families: '/families', family: '/families/', trace: '/traces/', mark: '/services/' };
+const paths: Record<Exclude<Page, ServiceTab>, string> = { services: '/', service: '/services/', tenants: '/tenants', compare: '/compare', marks: '/marks', families: '/families', family: '/families/', trace: '/traces/', mark: '/services/' };
 
 /** The address of a view: path and query, no host. */
 export function encode(v: View): string {
@@ -118,7 +118,7 @@ export function decode(pathname: string, search: string): View {
   } else if (segments[0] === 'families') {
     v.page = segments.length > 1 ? 'family' : 'families';
     v.name = unescapePath(segments.slice(1).join('/'));
-  } else if (segments[0] === 'tenants' || segments[0] === 'compare') {
+  } else if (segments[0] === 'tenants' || segments[0] === 'compare' || segments[0] === 'marks') {
     v.page = segments[0];
   }
   const last = parseSpan(q.get('range') ?? '');
