@@ -134,10 +134,7 @@ func (c *comparison) members() map[string][]string {
 	}
 	cohorts := map[string][]string{}
 	for name, v := range share {
-		cohort := series.Small
-		if name != "" && name != series.Other {
-			cohort = series.Cohort(v)
-		}
+		cohort := c.cohortOf(name, v)
 		cohorts[cohort] = append(cohorts[cohort], name)
 	}
 	if len(cohorts) < 2 {

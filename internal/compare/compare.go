@@ -32,6 +32,9 @@ type Request struct {
 	Mark           string // id of a mark
 	Label          string
 	ValueA, ValueB string
+	// CohortOf, if not nil, names the cohort of a tenant, in place of its share of
+	// requests; who is of none is small.
+	CohortOf func(tenant string) (cohort string, ok bool)
 	// Settle is cut out after a mark; a slot if negative. Length is how long a
 	// side of a mark is, an hour if 0.
 	Settle, Length time.Duration

@@ -104,7 +104,7 @@ func (c *comparison) onlyRequests(ctx context.Context, sides []where) error {
 		return nil
 	}
 	var more []*labels.Matcher
-	if c.Label != "" && c.ValueA != "" && c.ValueB != "" {
+	if c.Label != "" && c.ValueA != "" && c.ValueB != "" && !c.againstOthers() {
 		m, err := labels.NewMatcher(labels.MatchRegexp, c.Label, either(c.ValueA, c.ValueB))
 		if err != nil {
 			return query.Invalid("label", "%s cannot be matched: %v", c.Label, err)
@@ -137,14 +137,6 @@ func (c *comparison) within(w span, more ...*labels.Matcher) query.Selection {
 	sel.Matchers = slices.Concat(sel.Matchers, more)
 	sel.Start, sel.End = time.Unix(w.start, 0), time.Unix(w.end, 0)
 	return sel
-}
-
-// only matches the value of the label that side i has.
-func (c *comparison) only(i int) []*labels.Matcher {
-	if c.Label == "" {
-		return nil
-	}
-	return []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, c.Label, []string{c.ValueA, c.ValueB}[i])}
 }
 
 // strataBy are the labels whose values are strata, besides the service.

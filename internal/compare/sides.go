@@ -223,6 +223,9 @@ func (c *comparison) byLabel(ctx context.Context) error {
 	if c.ValueA == c.ValueB {
 		return query.Invalid("b", "both sides are %s %s; write two values of the label", c.Label, quote(c.ValueA))
 	}
+	if err := c.checkOthers(); err != nil {
+		return err
+	}
 	w := Window{c.Start, c.atLatest(c.End)}
 	if !w.End.After(w.Start) {
 		return query.Invalid("end", "end is not after start; write a later end or an earlier start")
@@ -253,7 +256,7 @@ func (c *comparison) byLabel(ctx context.Context) error {
 		break
 	}
 	c.step = step
-	c.a.name, c.b.name = orNone(c.ValueA), orNone(c.ValueB)
+	c.a.name, c.b.name = c.valueName(c.ValueA), c.valueName(c.ValueB)
 	for _, s := range []struct {
 		field, value string
 		side         *side

@@ -45,6 +45,9 @@ func (s *server) compare(ctx context.Context, in *compareInput) (*api.CompareRes
 		return nil, err
 	}
 	r := compare.Request{Selection: sel, Mark: in.Mark, Label: strings.TrimSpace(in.Label), Now: now, Settle: -1}
+	if s.TenantList.Len() > 0 {
+		r.CohortOf = s.TenantList.Cohort
+	}
 	if in.Mark != "" {
 		for field, v := range map[string]string{"a": in.A, "b": in.B, "label": in.Label, "days": string(in.Days), "like": in.Like} {
 			if v != "" {

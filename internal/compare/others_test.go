@@ -1,0 +1,52 @@
+package compare
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"tailscope/internal/query/querytest"
+	"tailscope/internal/series"
+)
+
+// One tenant against everybody else, who are all that have another.
+func TestOneTenantAgainstEverybodyElse(t *testing.T) {
+	w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(5, 7))
+	of := func(tenant string, perSlot int, median float64) load {
+		return load{operation: "GET /cart", tenant: tenant, perSlot: perSlot, median: median}
+	}
+	send(w, rng, epoch, epoch+1800, of("acme", 20, 0.13), of("globex", 15, 0.1), of("initech", 5, 0.1))
+	st := stored(t, w)
+	sel := selection("service", "shop")
+	sel.Start, sel.End = at(epoch), at(epoch+1800)
+	r := compared(t, st, Request{Selection: sel, Label: series.LabelTenant, ValueA: Others, ValueB: "acme"})
+	if !r.Paired || r.A.Name != "everybody else" || r.A.Requests != 3600 || r.B.Requests != 3600 {
+		t.Errorf("paired %v, %s has %d requests, %s %d; want 3600 each", r.Paired, r.A.Name, r.A.Requests, r.B.Name, r.B.Requests)
+	}
+	p50 := measureOf(t, r, "p50")
+	if f := p50.Raw; p50.Verdict != Slower || !(f.Low <= 1.3 && 1.3 <= f.High) {
+		t.Errorf("p50 %s, [%v, %v]; want slower by 1.3", p50.Verdict, f.Low, f.High)
+	}
+	for _, v := range [][2]string{{Others, Others}, {Others, ""}, {Others, "nobody"}} {
+		if _, err := Compare(t.Context(), st, Request{Selection: sel, Label: series.LabelTenant, ValueA: v[0], ValueB: v[1]}); err == nil {
+			t.Errorf("%q against %q is answered", v[0], v[1])
+		}
+	}
+}
+
+// A list says who is large, whatever they send; who is not on it is small.
+func TestCohortsOfAList(t *testing.T) {
+	w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(5, 8))
+	for _, from := range []int64{epoch, epoch + 1800} {
+		send(w, rng, from, from+1800, load{operation: "GET /cart", tenant: "acme", perSlot: 20, median: 0.1}, load{operation: "GET /cart", tenant: "globex", perSlot: 20, median: 0.3})
+	}
+	list := func(name string) (string, bool) { return series.VeryLarge, name == "acme" }
+	r := compared(t, stored(t, w), Request{A: window(0, 1800), B: window(1800, 3600), CohortOf: list})
+	if r.Strata != 2 || !strings.Contains(strings.Join(r.StrataBy, " "), series.LabelCohort) {
+		t.Errorf("%d strata by %v, want one for each cohort", r.Strata, r.StrataBy)
+	}
+	r = compared(t, stored(t, w), Request{A: window(0, 1800), B: window(1800, 3600)})
+	if r.Strata != 1 {
+		t.Errorf("%d strata, want one: both tenants are very large by their share", r.Strata)
+	}
+}
