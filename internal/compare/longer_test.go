@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"tailscope/api"
 	"tailscope/internal/query/querytest"
@@ -40,17 +39,19 @@ func TestLongerSlotsOfMany(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if c.step != 60 || c.a.start != epoch || c.a.end != epoch+long || c.b.start != epoch+long+600 || c.b.end != epoch+2*long {
-		t.Errorf("slots of %d s, A %v, B %v: want full ten minutes", c.step, c.a.span, c.b.span)
+	if c.step != 60 || c.a.start != epoch || c.a.end != epoch+long || c.b.start != epoch+long+60 || c.b.end != epoch+2*long+120 {
+		t.Errorf("slots of %d s, A %v, B %v", c.step, c.a.span, c.b.span)
 	}
 	if err := c.cohorts(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for i, s := range []struct{ all, fine *side }{{c.a, c.fineA}, {c.b, c.fineB}} {
+		from := s.fine.start - s.all.start // what does not fill ten minutes is left out
+		s.all.cut(int(from/60), int((from+s.fine.end-s.fine.start)/60))
 		n, _ := s.all.total()
 		m, _ := s.fine.total()
-		if s.fine.step != 600 || s.fine.slots() != s.all.slots()/10 || n != m {
-			t.Errorf("side %d: slots of %d s, %d of them, %d requests; want 600 and %d requests", i, s.fine.step, s.fine.slots(), m, n)
+		if s.fine.step != 600 || s.fine.start%600 != 0 || s.fine.slots() < 65 || n != m {
+			t.Errorf("side %d: %d slots of %d s, %d requests; want 600 s and %d requests", i, s.fine.slots(), s.fine.step, m, n)
 		}
 	}
 	out := compared(t, st, r)
@@ -66,30 +67,28 @@ func TestLongerSlotsOfMany(t *testing.T) {
 }
 
 // Longer slots are those that shorter ones fill.
-func TestDivides(t *testing.T) {
+func TestFills(t *testing.T) {
 	for _, x := range []struct {
+		start int64
 		parts []part
-		want  bool
+		fills bool
+		want  string
 	}{
-		{nil, true},
-		{[]part{{0, 30, 6000}, {30, 30, 12000}}, true},
-		{[]part{{0, 30, 6000}, {30, 30, 12060}}, false},
-		{[]part{{0, 25, 6000}, {30, 30, 12000}}, false},
+		{6000, nil, true, "[]"},
+		{6000, []part{{0, 30, 6000}, {30, 30, 12000}}, true, "[{0 3 6000} {3 3 12000}]"},
+		{6000, []part{{0, 30, 6000}, {30, 30, 12060}}, false, ""},
+		{6000, []part{{0, 25, 6000}, {30, 30, 12000}}, true, "[{0 2 6000} {3 3 12000}]"},
+		{6000, []part{{5, 55, 12300}}, true, "[{1 5 12600}]"},
+		{5880, []part{{0, 60, 3480}}, true, "[{0 5 3600}]"},
+		{5880, []part{{0, 60, 3500}}, false, ""},
 	} {
-		s := newSide(span{6000, 6000 + 3600}, 60)
+		s := newSide(span{x.start, x.start + 3600}, 60)
 		s.parts = x.parts
-		if got := s.divides(600); got != x.want {
-			t.Errorf("%v: %v, want %v", x.parts, got, x.want)
+		if got := s.fills(600); got != x.fills {
+			t.Errorf("%v: %v, want %v", x.parts, got, x.fills)
 		}
-		if !x.want || x.parts == nil {
-			continue
+		if w := s.in(600); x.fills && (fmt.Sprint(w.parts) != x.want || w.start != 6000 || (w.end-w.start)%600 != 0) {
+			t.Errorf("%v: %v in %v, want %s", x.parts, w.parts, w.span, x.want)
 		}
-		w := s.in(600)
-		if fmt.Sprint(w.parts) != "[{0 3 6000} {3 3 12000}]" || w.side(600).slots() != 6 {
-			t.Errorf("parts %v", w.parts)
-		}
-	}
-	if grain(int64(10*time.Hour/time.Second), 60) != 600 || grain(3600, 10) != 10 || grain(86400, 3600) != 3600 {
-		t.Error("grain of 10 h, 1 h and a day")
 	}
 }

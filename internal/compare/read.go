@@ -31,50 +31,63 @@ func (s *side) where() where { return where{s.span, s.parts, s.days} }
 func (w where) places(step int64) []part { return w.side(step).places() }
 
 const (
-	// A side of so many slots of ten minutes can be cut into those: what has many
+	// A side that has so many longer slots can be cut into those: what has many
 	// series is then read in them, which says as much and is read ten times as fast.
 	fewestLong = 60
 	// manyPoints of series are many.
 	manyPoints = 200_000
 )
 
-// grain is what sides of so many seconds begin and end at multiples of: longer
-// slots than theirs if these can be read.
-func grain(seconds, step int64) int64 {
-	if long := int64(series.TenMin); step < long && seconds >= fewestLong*long {
-		return long
-	}
-	return step
-}
-
 // longer is the length of slots in which so many series are read; that of all
 // others while watched, for then it says when intervals are tightest.
 func (c *comparison) longer(series int) int64 {
-	long := grain(min(c.a.end-c.a.start, c.b.end-c.b.start), c.step)
-	if c.Live || series*(c.a.slots()+c.b.slots()) < manyPoints || !c.a.divides(long) || !c.b.divides(long) {
+	if c.Live || series*(c.a.slots()+c.b.slots()) < manyPoints {
 		return c.step
 	}
-	return long
+	seconds := min(c.a.end-c.a.start, c.b.end-c.b.start)
+	for _, long := range slices.Backward(slotLengths) {
+		if long > c.step && seconds >= (fewestLong+1)*long && c.a.fills(long) && c.b.fills(long) && (!c.paired || c.a.before(long) == c.b.before(long)) {
+			return long
+		}
+	}
+	return c.step
 }
 
-// divides says that a side can be cut into slots of another length.
-func (s *side) divides(step int64) bool {
-	k := step / s.step
-	for _, p := range s.places() {
-		if int64(p.first)%k != 0 || int64(p.n)%k != 0 || p.start%step != 0 {
+// before is how many slots lie before the first of another length.
+func (s *side) before(step int64) int {
+	return int((series.Resolution(step).Slot(s.start+step-1) - s.start) / s.step)
+}
+
+// fills says that slots of another length can be made of those of a side.
+func (s *side) fills(step int64) bool {
+	if step%s.step != 0 {
+		return false
+	}
+	w := s.in(step)
+	for _, p := range w.parts {
+		if p.start%step != 0 {
 			return false
 		}
 	}
-	return step%s.step == 0 && int64(s.slots())%k == 0
+	return s.parts == nil || len(w.parts) > 0
 }
 
-// in is where a side is read in slots of another length, which divides it.
+// in is where a side is read in slots of another length; what does not fill
+// one is left out.
 func (s *side) in(step int64) where {
+	if step == s.step {
+		return s.where()
+	}
 	w := s.where()
-	k := int(step / s.step)
+	o, k := s.before(step), int(step/s.step)
+	w.start += int64(o) * s.step
+	w.end = w.start + int64((s.slots()-o)/k)*step
 	w.parts = nil
 	for _, p := range s.parts {
-		w.parts = append(w.parts, part{p.first / k, p.n / k, p.start})
+		first, last := (max(0, p.first-o)+k-1)/k, min((p.first+p.n-o)/k, int((w.end-w.start)/step))
+		if first < last {
+			w.parts = append(w.parts, part{first, last - first, p.start + int64(first*k+o-p.first)*s.step})
+		}
 	}
 	return w
 }

@@ -163,7 +163,7 @@ func (c *comparison) windows(step int64) (a, b where, err error) {
 		}
 		ends := x.w.End
 		x.w.End = c.atLatest(ends)
-		x.to.span = inward(*x.w, grain(int64(x.w.End.Sub(x.w.Start)/time.Second), step))
+		x.to.span = inward(*x.w, step)
 		if x.w.Start.Unix() < 0 {
 			return a, b, query.Invalid(field, "side %s begins before 1970; write a later time", x.field)
 		}
@@ -289,16 +289,6 @@ func (c *comparison) align() {
 		c.paired = true
 		firstA, lastA, firstB, lastB = first, last, first, last
 	}
-	c.a.trim(firstA, lastA+1)
-	c.b.trim(firstB, lastB+1)
-}
-
-// trim keeps slots [from, to), and fewer where that lets longer ones be read.
-func (s *side) trim(from, to int) {
-	if long := grain(int64(to-from)*s.step, s.step); long > s.step {
-		at := span{s.start + int64(from)*s.step, s.start + int64(to)*s.step}
-		cut := inward(Window{time.Unix(at.start, 0), time.Unix(at.end, 0)}, long)
-		from, to = int((cut.start-s.start)/s.step), int((cut.end-s.start)/s.step)
-	}
-	s.cut(from, to)
+	c.a.cut(firstA, lastA+1)
+	c.b.cut(firstB, lastB+1)
 }
