@@ -17,7 +17,8 @@ type CompareResponse struct {
 	Level  Float `json:"level"` // confidence of the intervals, 0..1
 	Within Float `json:"within"`
 	// Verdict of all measures together, with the false discovery rate
-	// controlled: regression, improvement, mixed, same, no evidence, too little data.
+	// controlled: regression, improvement, mixed, same, no evidence, too little
+	// data; or changed, of what nobody knows whether more is better.
 	Verdict  string           `json:"verdict"`
 	Sentence string           `json:"sentence"`
 	Measures []CompareMeasure `json:"measures"`
@@ -113,7 +114,8 @@ type CompareSide struct {
 }
 
 // CompareMeasure is one figure of both sides. Name is p50 to p99.9, mean,
-// errors (their share of requests) or apdex; Scale says whether the sides are
+// errors (their share of requests), apdex, rate (of a metric: a counter's
+// increase, or observations, per second) or per_request; Scale says whether the sides are
 // set against each other by their ratio or their difference.
 type CompareMeasure struct {
 	Name  string        `json:"name"`
@@ -153,7 +155,8 @@ type CompareFigure struct {
 	NeededSeconds Float `json:"needed_seconds"`
 }
 
-// CompareRow is one operation or tenant.
+// CompareRow is one operation or tenant. Of a metric, Operation is the labels
+// of a series: gc=young.
 type CompareRow struct {
 	Service   string           `json:"service,omitempty"`
 	Operation string           `json:"operation,omitempty"`
@@ -168,7 +171,7 @@ type CompareRow struct {
 }
 
 // CompareWarning is a reason to doubt. Code is mix, coverage, errors,
-// saturation, instrumentation, season or marks.
+// saturation, instrumentation, season, days, series, load or marks.
 type CompareWarning struct {
 	Code string `json:"code"`
 	Text string `json:"text"`

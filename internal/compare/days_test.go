@@ -53,6 +53,12 @@ func TestDaylightSaving(t *testing.T) {
 	if r = compared(t, st, Request{A: a, B: b, Measures: []string{"p50"}}); r.Paired {
 		t.Error("paired by UTC, though an hour apart")
 	}
+	a = Window{monday.Add(-time.Hour), monday}
+	r = compared(t, st, Request{A: a, B: b, Zone: zone, Measures: []string{"p50"}})
+	const want = "b=2025-10-27T09:00:00Z/2025-10-27T10:00:00Z&days=4&like=workday&tz=Europe/Berlin (--b 2025-10-27T09:00:00Z..2025-10-27T10:00:00Z --days 4 --like workday --tz Europe/Berlin)"
+	if !warned(r, "season") || !strings.HasSuffix(r.Warnings[len(r.Warnings)-1].Text, want) {
+		t.Errorf("adjacent hours: %v", r.Warnings)
+	}
 	if _, err := Compare(t.Context(), st, Request{Selection: selection("service", "shop"), B: b, Days: 2, Like: "working", Zone: zone}); err == nil || !strings.Contains(err.Error(), "did you mean \"workday\"") {
 		t.Errorf("got %v", err)
 	}

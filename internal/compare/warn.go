@@ -197,7 +197,7 @@ func (c *comparison) warnSeason() {
 	}
 	if c.paired {
 		if c.days() == 1 && free(c.a.start) != free(c.b.start) {
-			c.warning("season", "one side is of a working day, the other is not: compare with days alike, like=%s (%s)", LikeWorkday, c.command(LikeWorkday))
+			c.warning("season", "one side is of a working day, the other is not: compare with days that are alike, %s", c.earlier(LikeWorkday))
 		}
 		return
 	}
@@ -206,17 +206,20 @@ func (c *comparison) warnSeason() {
 	if min(off, day-off) < near {
 		return
 	}
-	c.warning("season", "the sides are of different hours: where traffic has a daily season, compare with the same hours of earlier days, b=%d/%d&days=%d&like=%s (%s)",
-		c.b.start, c.b.end, DefaultDays, LikeWorkday, c.command(LikeWorkday))
+	c.warning("season", "the sides are of different hours: where traffic has a daily season, compare with the same hours of earlier days, %s", c.earlier(LikeWorkday))
 }
 
 // days is how many days side A is of.
 func (c *comparison) days() int { return max(1, len(c.a.days)) }
 
-// command is what makes a comparison of B with earlier days.
-func (c *comparison) command(like string) string {
+// earlier asks for a comparison of B with earlier days: parameters, and flags.
+func (c *comparison) earlier(like string) string {
 	at := func(t int64) string { return time.Unix(t, 0).UTC().Format(time.RFC3339) }
-	return fmt.Sprintf("tailscope compare --b %s..%s --days %d --like %s", at(c.b.start), at(c.b.end), DefaultDays, like)
+	tz, flag := "", ""
+	if name := c.Zone.String(); c.Zone != time.UTC {
+		tz, flag = "&tz="+name, " --tz "+name
+	}
+	return fmt.Sprintf("b=%s/%s&days=%d&like=%s%s (--b %[1]s..%[2]s --days %[3]d --like %[4]s%[6]s)", at(c.b.start), at(c.b.end), DefaultDays, like, tz, flag)
 }
 
 // warnMarks names what else happened.
