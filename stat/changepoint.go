@@ -97,7 +97,7 @@ func ChangePoints(s *Series, o ChangeOptions) ([]ChangePoint, error) {
 	if s.occupied < 2*o.Least || s.total == 0 {
 		return nil, nil
 	}
-	return findChanges(s.Slots(), o, func(from, to int) []view { return viewsOf(s.Slice(from, to), o) }), nil
+	return findChanges(s.Slots(), o, func(from, to int) []view { return viewsOf(s, from, to, o) }), nil
 }
 
 // ChangePointsOf is ChangePoints for numbers: one row per slot or run, with as
@@ -123,6 +123,9 @@ func ChangePointsOf(rows [][]float64, o ChangeOptions) ([]ChangePoint, error) {
 	}
 	if len(rows) < 2*o.Least {
 		return nil, nil
+	}
+	if seasonal(len(rows), o) {
+		rows = withoutSeason(rows, o.Season)
 	}
 	return findChanges(len(rows), o, func(from, to int) []view { return viewsOfRows(rows[from:to], o) }), nil
 }

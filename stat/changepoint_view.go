@@ -55,8 +55,9 @@ const (
 	cutAt = 4
 )
 
-func viewsOf(s *Series, o ChangeOptions) []view {
-	n := s.Slots()
+// viewsOf sees the slots from up to to of a series.
+func viewsOf(whole *Series, from, to int, o ChangeOptions) []view {
+	s, n := whole.Slice(from, to), to-from
 	weight := make([]float64, n)
 	var counts []float64
 	for t := range weight {
@@ -97,6 +98,12 @@ func viewsOf(s *Series, o ChangeOptions) []view {
 		for t := range x {
 			if c := s.count(t); c > 0 {
 				x[t] = 1 - s.atMost(t, at)/c
+			}
+		}
+		if seasonal(whole.Slots(), o) {
+			effect := seasonOf(whole, v, o.Season)
+			for t := range x {
+				x[t] -= effect[(from+t)%o.Season]
 			}
 		}
 		centre := 0.0

@@ -1,0 +1,76 @@
+package stat
+
+import (
+	"math"
+	"slices"
+)
+
+// smooth is how many parts of a season are told apart: half hours of a day.
+const smooth = 48
+
+func seasonal(slots int, o ChangeOptions) bool {
+	return o.Season > 1 && slots >= leastSeasons*o.Season
+}
+
+// seasonOf is what the share above v is more at each time of the season than
+// in the whole series, as the mean over seasons and over the times around.
+// Where the series changed in between, each time of the season has met as much
+// of before and of after, give or take one season.
+func seasonOf(s *Series, v float64, season int) []float64 {
+	at := s.placeOf(v)
+	above, count := make([]float64, season), make([]float64, season)
+	for t := range s.Slots() {
+		if c := s.count(t); c > 0 { // each season weighs the same
+			above[t%season] += 1 - s.atMost(t, at)/c
+			count[t%season]++
+		}
+	}
+	mean, n := 0.0, 0.0
+	for p := range above {
+		mean += above[p]
+		n += count[p]
+	}
+	mean /= max(1, n)
+	around := season / smooth / 2
+	effect := make([]float64, season)
+	for p := range effect {
+		sum, n := 0.0, 0.0
+		for q := p - around; q <= p+around; q++ {
+			i := (q + season) % season
+			sum += above[i]
+			n += count[i]
+		}
+		if n > 0 {
+			effect[p] = sum/n - mean
+		}
+	}
+	return effect
+}
+
+// withoutSeason takes from each column its median at that time of the season.
+func withoutSeason(rows [][]float64, season int) [][]float64 {
+	out := make([][]float64, len(rows))
+	for t, row := range rows {
+		out[t] = slices.Clone(row)
+	}
+	var values []float64
+	for c := range rows[0] {
+		for p := range season {
+			values = values[:0]
+			for t := p; t < len(rows); t += season {
+				if v := rows[t][c]; !math.IsNaN(v) {
+					values = append(values, v)
+				}
+			}
+			if len(values) == 0 {
+				continue
+			}
+			slices.Sort(values)
+			mid := (values[(len(values)-1)/2] + values[len(values)/2]) / 2
+			for t := p; t < len(rows); t += season {
+				out[t][c] -= mid
+			}
+		}
+	}
+	return out
+}
