@@ -9,6 +9,7 @@
 //	go run ./benchmarks/cmd/bench page         the service page on a week of the ingest load
 //	go run ./benchmarks/cmd/bench micro        recording, merging, encoding, decoding
 //	go run ./benchmarks/cmd/bench calibrate    false alarms and power of judgements of change
+//	go run ./benchmarks/cmd/bench changes      change points where people or a simulation say they are
 //	go run ./benchmarks/cmd/bench all          all of them
 //
 // Programs are measured as processes of their own, by the CPU time and the
@@ -52,6 +53,7 @@ type options struct {
 	keep   string // directory of the store that page fills and asks
 	log    io.Writer
 	tmp    string
+	tcpd   string // directory of the Turing Change Point Dataset
 }
 
 type measurement struct {
@@ -68,6 +70,7 @@ var measurements = []measurement{
 	{"page", "The service page", page},
 	{"micro", "Hot paths", micro},
 	{"calibrate", "Calibration of judgements", calibrate},
+	{"changes", "Change points", changes},
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -85,6 +88,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	fs.StringVar(&o.only, "only", "", "only cases whose name contains this")
 	fs.BoolVar(&o.peers, "peers", true, "measure the peers too")
 	fs.StringVar(&o.keep, "keep", "", "keep the store that page fills in this directory, and ask it again if it is there")
+	fs.StringVar(&o.tcpd, "tcpd", os.Getenv("TAILSCOPE_TCPD"), "directory with a copy of the Turing Change Point Dataset; empty fetches one")
 	fs.Usage = func() {
 		fmt.Fprintf(stderr, "usage: bench [%s|all] [flags]\n", strings.Join(names, "|"))
 		fs.PrintDefaults()
