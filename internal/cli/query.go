@@ -234,7 +234,7 @@ func isTerminal(w io.Writer) bool {
 func newQuery(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "query",
-		Short: "ask: distribution, heatmap, timeline, breakdown, operations, traces, tenants, services, PromQL",
+		Short: "ask: distribution, heatmap, timeline, breakdown, operations, traces, explain, tenants, services, PromQL",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usage{withHint(fmt.Errorf("unknown question %q", args[0]), "tailscope query --help lists them")}
@@ -244,7 +244,7 @@ func newQuery(io streams) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newQueryServices(io), newQueryDistribution(io), newQueryHeatmap(io),
-		newQueryTimeline(io), newQueryTenants(io), newQueryBreakdown(io), newQueryOperations(io), newQueryTraces(io), newQueryPromQL(io))
+		newQueryTimeline(io), newQueryTenants(io), newQueryBreakdown(io), newQueryOperations(io), newQueryTraces(io), newQueryExplain(io), newQueryPromQL(io))
 	return cmd
 }
 

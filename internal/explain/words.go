@@ -64,13 +64,20 @@ func (q *question) absent(v *values, singles []candidate, inside, outside float6
 	const (
 		enough = 100 // observations inside
 		usual  = 0.1 // share outside
+		nearly = 0.9
 		most   = 3
 	)
 	var none []*candidate
 	folded := 0.0
+	full := map[string]bool{} // labels of which one value is nearly all that is inside
+	for i := range singles {
+		if c := &singles[i]; c.in >= nearly*inside {
+			full[v.list[c.a].Name] = true
+		}
+	}
 	for i := range singles {
 		c := &singles[i]
-		if c.in == 0 && c.all >= usual*outside {
+		if c.in == 0 && c.all >= usual*outside && !full[v.list[c.a].Name] {
 			none = append(none, c)
 		}
 		if l := v.list[c.a]; l.Name == series.LabelTenant && l.Value == series.Other {

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"tailscope/api"
+)
+
+func explainFixture() *api.ExplainResponse {
+	pair := api.Labels{"tenant": "acme", "operation": "GET /search"}
+	return &api.ExplainResponse{
+		Range: api.Range{Start: begin, End: begin + 3600}, Family: "span_duration_seconds", From: begin + 1200, To: begin + 2400, Low: 0.2, High: api.Float(math.NaN()),
+		Inside: 1204, Outside: 121610, LabelsTried: 14, PairsTried: 31, Notes: []string{"2 more are over-represented: raise limit to see them"},
+		Items: []api.ExplainItem{
+			{Labels: pair, Inside: 740, Outside: 1216, InsideShare: 0.6146, OutsideShare: 0.01, Effect: 0.6046, EffLow: 0.55, EffHigh: 0.66, Lift: 61.46, Adjusted: 1e-9},
+			{Labels: api.Labels{"tenant": "acme"}, Inside: 746, Outside: 4864, InsideShare: 0.6196, OutsideShare: 0.04, Effect: 0.5796, EffLow: 0.51, EffHigh: 0.64, Lift: 15.5, Adjusted: 1e-9, Through: pair},
+			{Labels: api.Labels{"tenant": ""}, Inside: 12, InsideShare: 0.00997, Effect: 0.00997, EffLow: 0.0004, EffHigh: 0.02, Lift: api.Float(math.NaN()), Adjusted: 0.03},
+		},
+	}
+}
+
+func TestExplain(t *testing.T) {
+	local := time.Local
+	time.Local = time.UTC
+	t.Cleanup(func() { time.Local = local })
+	answer := explainFixture()
+	var asked []string
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Path+"?"+r.URL.Query().Encode())
+		_ = json.NewEncoder(w).Encode(answer)
+	}))
+	t.Cleanup(srv.Close)
+	t.Setenv("TAILSCOPE_SERVER", srv.URL)
+	explain := func(args ...string) string {
+		t.Helper()
+		out, stderr, code := run(t, append([]string{"query", "explain"}, args...)...)
+		if code != 0 {
+			t.Fatalf("%v: %d, %s", args, code, stderr)
+		}
+		return out
+	}
+	golden(t, "explain.txt", explain("--service", "shop", "--low", "200ms"))
+	golden(t, "explain.csv", explain("--service", "shop", "--low", "200ms", "--format", "csv"))
+	if out := explain("--low", "1", "--format", "json"); !strings.Contains(out, `"effect_low": 0.55`) {
+		t.Errorf("as JSON: %s", out)
+	}
+	asked = nil
+	explain("--match", `{kind="server"}`, "--start", "1", "--end", "9", "--from", "2", "--to", "3", "--low", "250ms", "--high", "1.5", "--labels", "tenant,operation", "--alone", "--limit", "5")
+	want := "/api/v1/explain?end=9&from=2&high=1.5&labels=tenant%2Coperation&limit=5&low=0.25&match=%7Bkind%3D%22server%22%7D&pairs=false&start=1&to=3"
+	if len(asked) != 1 || asked[0] != want {
+		t.Errorf("asked %v\nwant  %s", asked, want)
+	}
+	answer.Items, answer.Low, answer.High, answer.Notes = nil, api.Float(math.NaN()), 0.1, nil
+	if out := explain("--high", "0.1"); !strings.Contains(out, "up to 100ms\nnothing is over-represented") {
+		t.Errorf("of nothing: %s", out)
+	}
+	for _, c := range [][]string{{}, {"--low", "slow"}, {"--low", "NaN"}, {"--low", "1", "more"}} {
+		if out, stderr, code := run(t, append([]string{"query", "explain"}, c...)...); code != 2 || out != "" || stderr == "" {
+			t.Errorf("%v: %d, %s%s", c, code, out, stderr)
+		}
+	}
+}
