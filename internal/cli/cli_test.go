@@ -230,6 +230,7 @@ func TestQueryAsks(t *testing.T) {
 		{[]string{"query", "distribution", "--end", "1772366400", "--since", "1h"},
 			`GET /api/v1/distribution match={kind=~"server|consumer"} q=0.5,0.95,0.99 start=1772362800`},
 		{[]string{"mark", "rm", "a/b"}, `DELETE /api/v1/marks/a/b`},
+		{[]string{"mark", "show", "a/b"}, `GET /api/v1/marks/a/b`},
 	} {
 		srv := newFakeServer(t)
 		run(t, append(tc.args, "--server", srv.URL)...)

@@ -29,7 +29,7 @@ func newDemo(io streams) *cobra.Command {
 		Long: `Demo runs the server and a small shop that serves two dozen tenants over HTTP
 and SQLite, some far larger than others, under load that does not wait for it.
 After three and a half minutes it makes an index that the shop's hot query
-lacked, with a mark that is judged some four minutes later, and every few
+lacked, with a mark that is judged some four minutes later, and every ten
 minutes a backup gets in the way of orders. Everything shown is measured; the
 shop is instrumented with the OpenTelemetry SDK as any application would be.`,
 		Args: exactArgs(0, ""),
@@ -44,7 +44,7 @@ shop is instrumented with the OpenTelemetry SDK as any application would be.`,
 	f.StringVar(&duration, "duration", "0", "how long to run; until interrupted if 0")
 	f.StringVar(&change, "change", "index", "what changes: index, or none, which sets a mark and does nothing")
 	f.StringVar(&changeAfter, "change-after", "3m30s", "when to make the change: judged are three minutes and a half before it or more")
-	f.StringVar(&backupEvery, "backup-every", "5m", "how often to back up, first so long after the change")
+	f.StringVar(&backupEvery, "backup-every", "10m", "how often to back up, first so long after the change")
 	f.BoolVar(&noOpen, "no-open", false, "do not open the page in a browser")
 	f.BoolVar(&verbose, "verbose", false, "say what the server does")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

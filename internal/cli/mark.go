@@ -25,7 +25,7 @@ func newMark(io streams) *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newMarkAdd(io), newMarkList(io), newMarkRemove(io))
+	cmd.AddCommand(newMarkAdd(io), newMarkList(io), newMarkShow(io), newMarkRemove(io))
 	return cmd
 }
 
@@ -97,15 +97,18 @@ func newMarkList(io streams) *cobra.Command {
 			return strings.Compare(a.ID, b.ID)
 		})
 		t := &table{}
-		header := []string{"time", "name", "service", "revision", "user", "description", "link", "id"}
+		header := []string{"time", "name", "service", "verdict", "found", "revision", "user", "description", "link", "id"}
 		for _, h := range header {
 			t.column(h, false)
 		}
 		var plainRows [][]string
 		for _, m := range r.Marks {
-			rest := []string{m.Name, m.Service, m.Revision, m.User, m.Description, m.Link, m.ID}
-			t.rows = append(t.rows, append([]string{time.UnixMilli(int64(m.Time * 1e3)).In(q.now().Location()).Format("2006-01-02 15:04:05")}, rest...))
+			word, found := verdictOf(m.Verdict)
+			rest := []string{m.Name, m.Service, word, found, m.Revision, m.User, m.Description, m.Link, m.ID}
 			plainRows = append(plainRows, append([]string{rawTime(m.Time)}, rest...))
+			rest = slices.Clone(rest)
+			rest[3] = withoutInterval(found)
+			t.rows = append(t.rows, append([]string{time.UnixMilli(int64(m.Time * 1e3)).In(q.now().Location()).Format("2006-01-02 15:04:05")}, rest...))
 		}
 		if q.format == "csv" {
 			return writeCSV(io.out, header, plainRows)

@@ -45,7 +45,7 @@ type Options struct {
 	Orders      int           // in the shop's history; default 140,000
 	Duration    time.Duration // 0: until the context is done
 	ChangeAfter time.Duration // when the index is made; default 3 min 30 s, of which 20 slots can be judged
-	BackupEvery time.Duration // the first comes so long after the change; default 5 min
+	BackupEvery time.Duration // the first comes so long after the change; default 10 min
 	NoChange    bool          // the change's mark is set, and nothing changed
 
 	Ready func(*server.Server) // called once everything runs
@@ -65,7 +65,7 @@ func (o *Options) ensureDefaults() {
 		o.ChangeAfter = 3*time.Minute + 30*time.Second
 	}
 	if o.BackupEvery == 0 {
-		o.BackupEvery = 5 * time.Minute
+		o.BackupEvery = 10 * time.Minute
 	}
 }
 

@@ -79,7 +79,12 @@ func serviceVerdict(service string, s sides, r *api.CompareResponse) api.Service
 			v.Operations = append(v.Operations, row)
 		}
 	}
-	v.Warnings = append(v.Warnings, r.Warnings...)
+	for _, w := range r.Warnings {
+		if w.Code == "season" { // without how to ask for it
+			w.Text, _, _ = strings.Cut(w.Text, ", b=")
+		}
+		v.Warnings = append(v.Warnings, w)
+	}
 	v.Verdict, v.Sentence = r.Verdict, r.Sentence
 	found := changedOf(v.Measures)
 	for _, row := range v.Operations {
@@ -89,8 +94,17 @@ func serviceVerdict(service string, s sides, r *api.CompareResponse) api.Service
 	case len(found) > 0:
 		v.Verdict = direction(found)
 		v.Sentence = say(&v)
-	case r.Verdict == compare.Improvement, r.Verdict == compare.Regression, r.Verdict == compare.Mixed:
-		demote(&v)
+	case slices.ContainsFunc(v.Measures, func(m api.CompareMeasure) bool { return m.Change != "" }):
+		demote(&v) // an interval that leaves out 1, not sure enough among all
+	}
+	// A side that is mostly empty is said to be: the data begin or end within it.
+	for _, side := range []struct {
+		when string
+		api.CompareSide
+	}{{"before", r.A}, {"after", r.B}} {
+		if long := (side.End - side.Start) / r.Slot; int64(side.Slots)*10 < long*9 && side.Slots > 0 {
+			v.Warnings = append(v.Warnings, api.CompareWarning{Code: "gaps", Text: fmt.Sprintf("the time %s has requests in %s of %s only", side.when, inMinutes(int64(side.Slots)*r.Slot), inMinutes(side.End-side.Start))})
+		}
 	}
 	return v
 }

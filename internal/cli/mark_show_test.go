@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"tailscope/api"
+)
+
+func TestMarkText(t *testing.T) {
+	m := &api.Mark{ID: "1", Time: 1767225600, Name: "deploy 1.4", Service: "shop", Revision: "5f1c0de", User: "ada"}
+	want := "deploy 1.4, shop, 2026-01-01 00:00:00\n5f1c0de\nada\n"
+	if got := markText(m, time.UTC); got != want {
+		t.Errorf("not judged: got\n%s\nwant\n%s", got, want)
+	}
+	m.Verdict = &api.MarkVerdict{State: "waiting", Judged: api.Float(math.NaN()), Next: 1767225850, Sentence: "Too little time has passed to say what changed"}
+	want += "\nwaiting\nToo little time has passed to say what changed\njudged again at 2026-01-01 00:04:10\n"
+	if got := markText(m, time.UTC); got != want {
+		t.Errorf("waiting: got\n%s\nwant\n%s", got, want)
+	}
+	m.Verdict = &api.MarkVerdict{State: "final", Next: api.Float(math.NaN()), Verdict: "regression", Sentence: "p99 of shop is 9 % slower (95 % interval 3–15 %)", Services: []api.ServiceVerdict{{
+		Service: "shop", Verdict: "regression", Before: api.Range{Start: 1767222000, End: 1767225600}, After: api.Range{Start: 1767225620, End: 1767229220},
+		Measures:   []api.CompareMeasure{{Name: "p99", Change: "worse", Sentence: "p99 of shop is 9 % slower (95 % interval 3–15 %)"}},
+		Operations: []api.CompareRow{{Operation: "GET /", Measures: []api.CompareMeasure{{Name: "p50", Sentence: "no evidence"}, {Name: "p99", Change: "worse", Sentence: "p99 of GET / is 20 % slower (95 % interval 9–30 %)"}}}},
+		Warnings:   []api.CompareWarning{{Code: "mix", Text: "6 % of the requests are of other operations"}},
+	}}}
+	want = `deploy 1.4, shop, 2026-01-01 00:00:00
+5f1c0de
+ada
+
+regression
+p99 of shop is 9 % slower (95 % interval 3–15 %)
+
+shop: regression
+  2025-12-31 23:00:00–2026-01-01 00:00:00 against 2026-01-01 00:00:20–2026-01-01 01:00:20
+  p99 of shop is 9 % slower (95 % interval 3–15 %)
+  p99 of GET / is 20 % slower (95 % interval 9–30 %)
+  warning: 6 % of the requests are of other operations
+`
+	if got := markText(m, time.UTC); got != want {
+		t.Errorf("final: got\n%s\nwant\n%s", got, want)
+	}
+	for _, c := range []struct {
+		v           *api.MarkVerdict
+		word, found string
+	}{
+		{nil, "", ""},
+		{&api.MarkVerdict{State: "waiting"}, "waiting", ""},
+		{&api.MarkVerdict{State: "early", Verdict: "same", Sentence: "x"}, "same, so far", "x"},
+		{m.Verdict, "regression", "p99 of shop is 9 % slower (95 % interval 3–15 %)"},
+	} {
+		if word, found := verdictOf(c.v); word != c.word || found != c.found {
+			t.Errorf("got %q, %q, want %q, %q", word, found, c.word, c.found)
+		}
+	}
+	if got := withoutInterval(m.Verdict.Sentence); got != "p99 of shop is 9 % slower" {
+		t.Errorf("without its interval: %q", got)
+	}
+}
