@@ -1,9 +1,11 @@
 import { seed } from './seed';
+import { seedCompare } from './seed-compare';
 import { seedParts } from './seed-parts';
 
 export default async function setup(): Promise<void> {
   const base = process.env.TAILSCOPE_URL ?? 'http://127.0.0.1:7099';
   const s = await seed(base);
   process.env.TAILSCOPE_SEED = JSON.stringify(s);
+  process.env.TAILSCOPE_SEED_COMPARE = JSON.stringify(await seedCompare(base, s));
   process.env.TAILSCOPE_SEED_PARTS = JSON.stringify(await seedParts(base, s));
 }
