@@ -55,9 +55,15 @@ func (f *compareFlags) watched(ctx context.Context, ask func(context.Context) (*
 	return w.run(ctx)
 }
 
-// complete says that side B is as long as it will be.
+// leastSlots is how many slots with requests a side needs.
+const leastSlots = 20
+
+// complete says that side B is as long as it will be, or no use however long:
+// what was before a mark grows no more.
 func (f *compareFlags) complete(r *api.CompareResponse) bool {
 	switch {
+	case f.mark != "" && r.A.Slots < leastSlots:
+		return true
 	case f.mark != "":
 		length := time.Hour
 		if d, err := parseSince(f.window); err == nil {
@@ -87,7 +93,7 @@ func (w *watch) run(ctx context.Context) (*api.CompareResponse, error) {
 				w.tell("complete", "there is no more to come: "+r.Sentence)
 				return r, nil
 			}
-			w.tell(r.Verdict, r.Verdict+": "+r.Sentence)
+			w.tell(r.Verdict, r.Sentence)
 		case errors.As(err, &said) && said.Code == "too_early":
 			w.tell(said.Code, said.Message)
 		case errors.Is(err, client.ErrUnreachable), said != nil && said.Status == http.StatusServiceUnavailable:

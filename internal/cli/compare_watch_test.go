@@ -83,6 +83,20 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// What was before a mark grows no more: with too little of it there is nothing
+// to wait for.
+func TestWatchWithoutBefore(t *testing.T) {
+	f := &compareFlags{question: &question{}, mark: "x"}
+	r := compareFixture()
+	r.B.End = r.B.Start + 60
+	if f.complete(r) {
+		t.Error("complete after a minute of an hour")
+	}
+	if r.A.Slots = 19; !f.complete(r) {
+		t.Error("waits for what was before")
+	}
+}
+
 // A cancelled watch ends with its context.
 func TestWatchCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

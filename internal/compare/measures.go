@@ -263,7 +263,14 @@ func (c *comparison) figure(m measure, x stat.Change) api.CompareFigure {
 		target = math.Log1p(margin)
 	}
 	f.Needed = api.Float(c.needed(m, x, target))
-	f.NeededSeconds = api.Float(float64(f.Needed) * float64(max(c.a.end-c.a.start, c.b.end-c.b.start)))
+	lengthA, lengthB := c.a.end-c.a.start, c.b.end-c.b.start
+	length := max(lengthA, lengthB)
+	if x.Short != "" && x.SlotsA != x.SlotsB { // the side that has too little
+		if length = lengthA; x.SlotsB < x.SlotsA {
+			length = lengthB
+		}
+	}
+	f.NeededSeconds = api.Float(float64(f.Needed) * float64(length))
 	return f
 }
 

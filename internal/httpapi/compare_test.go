@@ -50,6 +50,29 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// What is drawn of a comparison, and one that is watched.
+func TestCompareIncludes(t *testing.T) {
+	srv := shop(t, Options{})
+	params := []string{"match", `{service="checkout"}`, "a", "now-60m/now-30m", "b", "now-30m/now", "measures", "p50"}
+	code, body := fetch(t, srv, "/api/v1/compare", append(params, "include", "curve,heat", "width", "30", "rows", "20")...)
+	if code != 200 {
+		t.Fatal(body)
+	}
+	r := decodeJSON[api.CompareResponse](t, body)
+	if r.Live || r.Whole == nil || r.Whole.Resamples != 1000 || r.Whole.Verdict == "" || r.Curve == nil || len(r.Curve.Ps) != 60 || len(r.Curve.High) != 60 || r.Heat == nil || len(r.Heat.Bounds) > 21 || len(r.Heat.Columns) != 60 {
+		t.Errorf("got %s", body)
+	}
+	code, body = fetch(t, srv, "/api/v1/compare", append(params, "live", "true")...)
+	if code != 200 {
+		t.Fatal(body)
+	}
+	live := decodeJSON[api.CompareResponse](t, body)
+	f, g := r.Measures[0].Raw, live.Measures[0].Raw
+	if !live.Live || live.Whole != nil || live.Curve != nil || live.Heat != nil || f.Effect != g.Effect || g.High-g.Low <= f.High-f.Low {
+		t.Errorf("once %+v, live %+v", f, g)
+	}
+}
+
 func TestCompareRefuses(t *testing.T) {
 	srv := shop(t, Options{})
 	const a, b = "now-60m/now-30m", "now-30m/now"
@@ -68,8 +91,16 @@ func TestCompareRefuses(t *testing.T) {
 		{[]string{"mark", "x", "window", "0"}, 400, "window", "not positive"},
 		{[]string{"a", a, "b", b, "level", "95"}, 400, "level", "write one such as 0.95"},
 		{[]string{"a", a, "b", b, "measures", "p42"}, 400, "measures", "no measure"},
+		{[]string{"a", a, "b", b, "include", "curves"}, 400, "include", "did you mean"},
+		{[]string{"a", a, "b", b, "live", "yes"}, 400, "live", "neither true nor false"},
+		{[]string{"a", a, "b", b, "width", "5000"}, 400, "width", "between 1 and 2000"},
+		{[]string{"a", a, "b", b, "rows", "1"}, 400, "rows", "between 2 and 640"},
+		{[]string{"a", a, "b", b, "days", "3"}, 400, "a", "leave a out"},
+		{[]string{"a", "1", "b", "2", "label", "version", "like", "day"}, 400, "days", "leave days and like out"},
+		{[]string{"b", b, "tz", "Nowhere"}, 400, "", ""},
+		{[]string{"a", a, "b", "now/now+1h"}, 409, "b", "ask again later"},
 		{[]string{"a", a, "b", b, "limit", "1000"}, 400, "limit", "between 1 and 500"},
-		{[]string{"a", a, "b", b, "family", "nothing"}, 400, "family", "cannot be compared"},
+		{[]string{"a", a, "b", b, "family", "nothing"}, 404, "family", "there is no family"},
 		{[]string{"a", "1", "b", "2", "label", "version"}, 400, "a", "no request in the range has version"},
 	} {
 		code, body := fetch(t, srv, "/api/v1/compare", c.params...)
