@@ -33,6 +33,7 @@ it('writes figures in their own unit', () => {
   expect(figure(p99, 0.21, 'seconds')).toBe('210 ms');
   expect(figure(errors, 0.0123, 'seconds')).toBe('1.2 %');
   expect(figure(apdex, 0.9412, 'seconds')).toBe('0.941');
+  expect(figure({ name: 'rate', scale: 'ratio' }, 1.67, 'seconds')).toBe('1.67/s');
   expect(figure(p99, null, 'seconds')).toBe('–');
   expect([0.12345, 9.94, 99.97, 42.4].map(twoDigits)).toEqual(['0.12', '9.9', '100', '42']);
   expect([40, 1500, 7200, 200_000].map(planned)).toEqual(['40 s', '25 min', '2 h', '3 days']);

@@ -1,7 +1,7 @@
 // How a comparison is said: the word first, with a sign, then the size, then
 // the interval.
 
-import { missing, value } from './format';
+import { missing, rate, value } from './format';
 import type { CompareFigure, CompareMeasure } from './compare-types';
 import type { Num } from './types';
 
@@ -43,6 +43,7 @@ export function figure(m: Pick<CompareMeasure, 'name' | 'scale'>, v: Num, unit: 
   if (v == null) return missing;
   if (isErrors(m)) return `${twoDigits(v * 100)} %`;
   if (m.name === 'apdex') return v.toFixed(3);
+  if (m.name === 'rate') return rate(v, '').replace(' /', '/');
   return value(v, unit);
 }
 
