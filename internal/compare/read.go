@@ -33,7 +33,7 @@ func (w where) places(step int64) []part { return w.side(step).places() }
 const (
 	// A side that has so many longer slots can be cut into those: what has many
 	// series is then read in them, which says as much and is read ten times as fast.
-	fewestLong = 60
+	fewestLong = 50
 	// manyPoints of series are many.
 	manyPoints = 200_000
 )
@@ -46,7 +46,7 @@ func (c *comparison) longer(series int) int64 {
 	}
 	seconds := min(c.a.end-c.a.start, c.b.end-c.b.start)
 	for _, long := range slices.Backward(slotLengths) {
-		if long > c.step && seconds >= (fewestLong+1)*long && c.a.fills(long) && c.b.fills(long) && (!c.paired || c.a.before(long) == c.b.before(long)) {
+		if long > c.step && seconds >= fewestLong*long && c.a.fills(long) && c.b.fills(long) && (!c.paired || c.a.before(long) == c.b.before(long)) {
 			return long
 		}
 	}
