@@ -2,6 +2,7 @@ package cli
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"tailscope/api"
@@ -15,16 +16,20 @@ const curveHeight, curveWidth = 11, 72
 func ratioPicture(c *api.CompareCurve, width int) []string {
 	known := func(f api.Float) bool { return f > 0 && !math.IsInf(float64(f), 0) }
 	top := 0.0 // the greatest distance from 1 that is shown
+	var ends []float64
 	for i, r := range c.Ratio {
 		if known(r) {
-			top = max(top, math.Abs(math.Log(float64(r))))
+			top = max(top, 1.2*math.Abs(math.Log(float64(r))))
 		}
 		for _, end := range []api.Float{c.Low[i], c.High[i]} {
-			// The ends of the tail may be far away: what is drawn is the rest.
-			if known(end) && c.Ps[i] <= 0.99 {
-				top = max(top, math.Abs(math.Log(float64(end))))
+			if known(end) {
+				ends = append(ends, math.Abs(math.Log(float64(end))))
 			}
 		}
+	}
+	// Some ends of the band may be far away: most of them are drawn.
+	if slices.Sort(ends); len(ends) > 0 {
+		top = max(top, ends[len(ends)*3/4])
 	}
 	if len(c.Ps) < 2 || top == 0 {
 		return nil

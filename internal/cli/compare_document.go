@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -177,9 +178,23 @@ func (d *compareDocument) measure(m *api.CompareMeasure) []string {
 		verdict += ": " + f.Short
 	}
 	if more := float64(f.Needed); more > 1 && (m.Verdict == "no evidence" || m.Verdict == "too little data") {
-		verdict += "; needs about " + formatSeconds(math.Ceil(float64(f.NeededSeconds))) + " a side"
+		verdict += "; needs about " + roughly(float64(f.NeededSeconds)) + " a side"
 	}
 	return []string{strings.ReplaceAll(m.Name, "_", " "), value(f.A), value(f.B), d.effect(m, m.Raw.Effect), like, d.interval(m, f), bucket, verdict}
+}
+
+// roughly writes a time that is only an estimate, rounded up.
+func roughly(seconds float64) string {
+	up := func(unit float64) float64 { return math.Ceil(seconds/unit-1e-9) * unit }
+	switch {
+	case seconds <= 90:
+		return formatSeconds(up(1))
+	case seconds <= 10*3600:
+		return formatSeconds(up(60))
+	case seconds <= 36*3600:
+		return formatSeconds(up(3600))
+	}
+	return strconv.FormatFloat(up(86400)/86400, 'f', 0, 64) + " days"
 }
 
 func (d *compareDocument) margin(m *api.CompareMeasure) string {
