@@ -106,6 +106,7 @@ export interface TimelineResponse extends Range {
   step: number;
   slot: number;
   offset?: number;
+  slide?: number;
   times: number[] | null;
   groups: TimelineGroup[] | null;
 }
@@ -135,11 +136,38 @@ export interface Tenant {
   mean: Num;
   quantiles: Record<string, Num>;
   error: Num;
+  cohort?: string;
+  size: Num;
+  in_bands: Num[] | null;
+  slow_share: Num;
+  slow_low: Num;
+  slow_high: Num;
+  not_rare: boolean;
+}
+
+export interface TenantCohort {
+  name: string;
+  tenants: number;
+  requests: number;
+  share: Num;
+  errors: number;
+  mean: Num;
+  quantiles: Record<string, Num>;
+  error: Num;
+  in_bands: Num[] | null;
+  slow_share: Num;
+  not_rare: number;
 }
 
 export interface TenantsResponse extends Range {
   total: number;
   tenants: Tenant[] | null;
+  cohorts: TenantCohort[] | null;
+  everyone: TenantCohort;
+  bands: Num[] | null;
+  slow: Num;
+  rare: Num;
+  cohorts_by: string;
 }
 
 export interface Mark {

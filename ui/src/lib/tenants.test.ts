@@ -1,0 +1,38 @@
+import { expect, test } from 'vitest';
+import { bandsText, bandTitle, slideOf, slowChoices, slowText, tenantsCsv, tenantsMore } from './tenants';
+import type { TenantsResponse } from './types';
+
+const ends = [0.1, 1, 5, 10];
+
+test('bands are named with their bounds', () => {
+  expect(bandTitle(0, ends)).toBe('instant, up to 100 ms');
+  expect(bandTitle(2, ends)).toBe('patience, 1.00 s to 5.00 s');
+  expect(bandTitle(4, ends)).toBe('lost, beyond 10.0 s');
+  expect(bandsText([0.9, 0, 0.1, 0, 0], ends)).toBe('90.0 % instant, up to 100 ms; 10.0 % patience, 1.00 s to 5.00 s');
+  expect(bandsText(null, ends)).toBe('no requests');
+});
+
+test('a share of slow requests has its interval where there is one', () => {
+  expect(slowText({ slow_share: 0.021, slow_low: 0.014, slow_high: 0.032 })).toBe('2.1 % (1.4–3.2 %)');
+  expect(slowText({ slow_share: 0.5, slow_low: null, slow_high: null })).toBe('50.0 %');
+  expect(slowText({ slow_share: 0, slow_low: 0, slow_high: 0.0001 })).toBe('0.0 %');
+});
+
+test('a window slides over a twelfth of the range', () => {
+  expect(slideOf(6 * 3600)).toBe(1800);
+  expect(slideOf(3600)).toBe(300);
+  expect(slideOf(60)).toBe(60);
+  expect(slideOf(30 * 86400)).toBe(3 * 86400);
+});
+
+test('the address is read with its defaults', () => {
+  expect(tenantsMore({})).toEqual({ cohort: '', notRare: false, slow: '', tenant: '', line: '0.95' });
+  expect(tenantsMore({ cohort: ['very large'], notrare: ['1'], slow: ['300ms'], tenant: ['acme'], line: ['0.99'] })).toEqual({ cohort: 'very large', notRare: true, slow: '300ms', tenant: 'acme', line: '0.99' });
+  expect(tenantsMore({ line: ['7'] }).line).toBe('0.95');
+  expect(slowChoices('2s').at(-1)).toEqual({ value: '2s', name: '2s' });
+});
+
+test('rows become CSV', () => {
+  const d = { tenants: [{ name: 'a,b', requests: 3, share: 1, errors: 0, mean: 0.1, quantiles: { '0.5': 0.1, '0.95': null, '0.99': 0.3 }, error: 0.02, cohort: 'very large', slow_share: 0, slow_low: null, slow_high: null }] } as unknown as TenantsResponse;
+  expect(tenantsCsv(d).split('\n')[1]).toBe('"a,b",very large,3,1,0,0.1,0.1,,0.3,0,,');
+});
