@@ -80,6 +80,18 @@ export function uprights(u: uPlot, times: number[], strokes: (readonly [colour: 
   }
 }
 
+/** Shades these stretches of time from top to bottom, as far as they are in sight. */
+export function stretches(u: uPlot, of: { low: number; high: number }[], colour: string): void {
+  u.ctx.fillStyle = colour;
+  u.ctx.globalAlpha = 0.1;
+  for (const s of of) {
+    const a = Math.max(u.bbox.left, u.valToPos(s.low, 'x', true));
+    const b = Math.min(u.bbox.left + u.bbox.width, u.valToPos(s.high, 'x', true));
+    if (b > a) u.ctx.fillRect(a, u.bbox.top, b - a, u.bbox.height);
+  }
+  u.ctx.globalAlpha = 1;
+}
+
 /** A plot that is there from one build to the next, and the pointer over it. */
 export class Plot {
   of: uPlot | undefined;

@@ -48,7 +48,7 @@ export const isTab = (page: Page): page is ServiceTab => (serviceTabs as readonl
 
 /** Keys that only some pages read; each page decodes its own. */
 export const moreKeys = ['period', 'tz', 'count', 'objective', 'under', 't', 'why', 'min', 'max', 'zoom', 'span', 'around', 'm',
-  'tenant', 'cohort', 'notrare', 'slow', 'line', 'unit', 'time', 'above', 'low', 'high', 'measure', 'part', 'open', 'box', ...compareKeys];
+  'tenant', 'cohort', 'notrare', 'slow', 'line', 'unit', 'time', 'above', 'low', 'high', 'measure', 'part', 'open', 'box', 'change', ...compareKeys];
 
 export const defaultRange: TimeRange = { last: 6 * 3600 };
 

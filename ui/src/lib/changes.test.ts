@@ -1,0 +1,44 @@
+import { expect, test } from 'vitest';
+import { apart, comparison, drawn, places, whenWords, type Change } from './changes';
+
+const change = (id: string, time: number, more: Partial<Change> = {}): Change => ({
+  id, time, low: time - 10, high: time + 10, service: 'shop', p: 0.01, before: { start: 0, end: 100 }, after: { start: 200, end: 300 }, measures: [], verdict: 'regression',
+  sentence: '', headline: 'p95 of shop is slower', name: 'p95 slower', status: 'new', near: [], ...more,
+});
+
+test('an operation that changed with its service is not drawn beside it', () => {
+  const all = [
+    change('whole', 1000, { operations: ['GET /a'] }), change('a', 1010, { operation: 'GET /a' }), change('b', 1000, { operation: 'GET /b' }),
+    change('later', 5000, { operation: 'GET /a' }), change('done', 7000, { status: 'confirmed' }),
+  ];
+  expect(drawn(all).map((c) => c.id)).toEqual(['whole', 'b', 'later']);
+});
+
+test('flags do not cover one another, and stay in sight', () => {
+  expect(places([100, 300], 500, 16)).toEqual([92, 292]);
+  expect(places([100, 104, 300], 500, 16)).toEqual([92, 109, 292]);
+  const edge = places([495, 498, 499], 500, 16);
+  expect(edge[2]).toBeLessThanOrEqual(500 - 8);
+  expect(edge[1]).toBeLessThanOrEqual(edge[2] - 17);
+  expect(edge[0]).toBeLessThanOrEqual(edge[1] - 17);
+  expect(places([], 500, 16)).toEqual([]);
+});
+
+test('when it was, in the zone of the reader', () => {
+  const t = Date.UTC(2026, 10, 20, 13, 20) / 1000;
+  expect(whenWords({ time: t, low: t - 60, high: t + 60 }, 'Europe/Berlin')).toBe('Fri 20 Nov 14:20:00 CET, between 14:19:00 and 14:21:00');
+  expect(whenWords({ time: t, low: t, high: t }, 'UTC')).toBe('Fri 20 Nov 13:20:00 UTC');
+  const midnight = Date.UTC(2026, 10, 20) / 1000;
+  expect(whenWords({ time: midnight, low: midnight - 3600, high: midnight + 3600 }, 'UTC')).toBe('Fri 20 Nov 00:00:00 UTC, between Thu 19 Nov 23:00:00 and 01:00:00');
+});
+
+test('how far a mark is from a change', () => {
+  expect(apart({ name: 'm', time: 1002 }, { time: 1000 })).toBe('at that moment');
+  expect(apart({ name: 'm', time: 940 }, { time: 1000 })).toBe('60 s before');
+  expect(apart({ name: 'm', time: 1290 }, { time: 1000 })).toBe('5 min after');
+});
+
+test('the comparison of a change', () => {
+  expect(comparison(change('x', 150, { operation: 'GET /a' }))).toEqual({ filters: { service: ['shop'], operation: ['GET /a'] }, more: { a: ['0/100'], b: ['200/300'] } });
+  expect(comparison(change('x', 150)).filters).toEqual({ service: ['shop'] });
+});
