@@ -1,6 +1,9 @@
 package cli
 
-import "io"
+import (
+	"io"
+	"strings"
+)
 
 // document writes the same lines and tables as plain text or as Markdown.
 type document struct {
@@ -67,22 +70,30 @@ func (d *document) table(t *table) {
 		d.err = t.write(d.w)
 		return
 	}
-	row := func(cells []string) {
+	d.print(markdownTable(t.header, t.right, t.rows, func(_ int, c string) string { return printable(markdownCell.Replace(c)) }))
+}
+
+// markdownTable writes each cell of a row, or of the header, which is row -1, as
+// cell has it.
+func markdownTable(header []string, right []bool, rows [][]string, cell func(row int, text string) string) string {
+	var b strings.Builder
+	line := func(row int, cells []string) {
 		for _, c := range cells {
-			d.print("| " + printable(markdownCell.Replace(c)) + " ")
+			b.WriteString("| " + cell(row, c) + " ")
 		}
-		d.print("|\n")
+		b.WriteString("|\n")
 	}
-	row(t.header)
-	for _, right := range t.right {
-		if right {
-			d.print("| ---: ")
+	line(-1, header)
+	for _, r := range right {
+		if r {
+			b.WriteString("| ---: ")
 		} else {
-			d.print("| --- ")
+			b.WriteString("| --- ")
 		}
 	}
-	d.print("|\n")
-	for _, r := range t.rows {
-		row(r)
+	b.WriteString("|\n")
+	for i, r := range rows {
+		line(i, r)
 	}
+	return b.String()
 }

@@ -236,31 +236,18 @@ var markdownCell = strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;", "*", `
 func (d *slaDocument) markdown(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n%s.\n\n", markdownCell.Replace(d.Title), markdownCell.Replace(strings.Join(d.About, "; ")))
-	line := func(cells []string) {
-		for _, c := range cells {
-			b.WriteString("| " + c + " ")
-		}
-		b.WriteString("|\n")
+	rows := make([][]string, len(d.Rows))
+	for i, r := range d.Rows {
+		rows[i] = r.Cells
 	}
-	line(d.Header)
-	for _, right := range d.Right {
-		if right {
-			b.WriteString("| ---: ")
-		} else {
-			b.WriteString("| --- ")
-		}
-	}
-	b.WriteString("|\n")
-	for _, r := range d.Rows {
-		cells := make([]string, len(r.Cells))
-		for i, c := range r.Cells {
-			cells[i] = markdownCell.Replace(c)
-			if r.All && c != "" {
-				cells[i] = "**" + cells[i] + "**"
+	b.WriteString(markdownTable(d.Header, d.Right, rows, func(row int, c string) string {
+		if row >= 0 {
+			if c = markdownCell.Replace(c); c != "" && d.Rows[row].All {
+				c = "**" + c + "**"
 			}
 		}
-		line(cells)
-	}
+		return c
+	}))
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return err
 	}
