@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -15,6 +16,7 @@ import (
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
+	"tailscope/internal/store/pebblestore"
 )
 
 const (
@@ -63,7 +65,15 @@ func TestCounterDoubles(t *testing.T) {
 		v := counted(w, rng, cpu, "a", epoch-600, epoch+7200, every, 5000, 0.5, epoch+3000)
 		counted(w, rng, cpu, "a", epoch+7200, epoch+14400, every, v, 0.8)
 		counted(w, rng, cpu, "b", epoch+7200-every, epoch+14400, every, 0, 0.2)
-		r := compared(t, stored(t, w), Request{Selection: query.Selection{Family: cpu, Matchers: selection("service", "shop").Matchers}, A: window(0, 7200), B: window(7200, 14400)})
+		st, err := pebblestore.Open(t.Context(), pebblestore.Options{Dir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer st.Close()
+		if err := errors.Join(w.Put(t.Context(), st, 1), st.Maintain(t.Context(), at(epoch+86400))); err != nil {
+			t.Fatal(err)
+		}
+		r := compared(t, st, Request{Selection: query.Selection{Family: cpu, Matchers: selection("service", "shop").Matchers}, A: window(0, 7200), B: window(7200, 14400)})
 		m := only(t, r, "rate")
 		if r.Verdict != Regression || m.Verdict != Higher || m.Like != nil || r.Unit != "seconds" || r.Slot < every || r.Slot%every != 0 {
 			t.Errorf("every %d s: %s, %s, slots of %d s", every, r.Verdict, r.Sentence, r.Slot)

@@ -44,8 +44,9 @@ type SlotGroup struct {
 }
 
 // lookBack is how long before a range the last value of a counter is looked
-// for, and over how long a gap an increase is spread: several exports.
-func lookBack(interval int64) int64 { return max(300, 4*interval) }
+// for, and over how long an increase is spread: several exports, and the slot
+// of which only the last is known.
+func lookBack(interval, step int64) int64 { return max(300, 4*interval) + step }
 
 // Slots reads a family that is not of spans. A counter's increase is spread
 // evenly over the time between its samples, so that it does not matter when
@@ -81,7 +82,7 @@ func Slots(ctx context.Context, st store.Store, r SlotsRequest) (*Slotted, error
 	case series.Gauge:
 		s.gauges(res)
 	case series.Counter:
-		err = s.counters(ctx, st, res, q, lookBack(sel.info.IntervalSeconds))
+		err = s.counters(ctx, st, res, q, lookBack(sel.info.IntervalSeconds, r.Step))
 	}
 	if err != nil {
 		return nil, err
