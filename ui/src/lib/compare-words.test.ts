@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { CompareFigure, CompareMeasure } from './compare-types';
-import { differenceScale, effectWords, figure, marginWords, needs, planned, ratioScale, twoDigits, verdictSign } from './compare-words';
+import { differenceScale, effectWords, figure, marginWords, needs, planned, ratioScale, twoDigits, verdictSign, warningText } from './compare-words';
 
 const of = (effect: number | null, low: number | null, high: number | null, verdict: string, o: Partial<CompareFigure> = {}): CompareFigure =>
   ({ a: 1, b: 1, effect, low, high, p: 0.01, verdict, error: 0.02, needed: null, needed_seconds: null, ...o });
@@ -45,6 +45,12 @@ it('says how much more data it takes', () => {
   expect(needs(measure(p99, of(1, 0.9, 1.1, 'no evidence', { needed: 0.8, needed_seconds: 4500 })))).toBe('');
   expect(needs(measure(p99, of(null, null, null, 'too little data', { short: 'side B: 12 of 20 slots', needed: 2, needed_seconds: 200 })))).toBe('side B: 12 of 20 slots; about 4 min a side may do');
   expect(needs(measure(p99, of(1.3, 1.2, 1.4, 'slower', { needed: 3, needed_seconds: 4500 })))).toBe('');
+});
+
+it('says a warning as a sentence', () => {
+  expect(warningText({ code: 'mix', text: '12 % of the requests are of other operations' })).toBe('12 % of the requests are of other operations.');
+  expect(warningText({ code: 'season', text: 'the sides are of different hours: compare with the same hours of earlier days, b=1/2&days=4 (tailscope compare --b 1..2)' }))
+    .toBe('The sides are of different hours: compare with the same hours of earlier days.');
 });
 
 describe('ratioScale', () => {

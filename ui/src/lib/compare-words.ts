@@ -2,7 +2,7 @@
 // the interval.
 
 import { missing, rate, value } from './format';
-import type { CompareFigure, CompareMeasure } from './compare-types';
+import type { CompareFigure, CompareMeasure, CompareWarning } from './compare-types';
 import type { Num } from './types';
 
 export type Tone = 'worse' | 'better' | 'mixed' | 'plain';
@@ -94,6 +94,12 @@ export const marginOf = (m: Pick<CompareMeasure, 'name' | 'scale'>, within: numb
 
 export const marginWords = (m: Pick<CompareMeasure, 'name' | 'scale'>, within: number): string => (ofRatio(m) ? `${twoDigits(within * 100)} %` : isErrors(m) ? '0.1 points' : '0.01');
 
+/** A warning as a sentence; what to type for a season is a button on the page. */
+export function warningText({ code, text }: CompareWarning): string {
+  const t = code === 'season' ? text.replace(/,? (such as|b=).*$/, '') : text;
+  return `${t.charAt(0).toUpperCase()}${t.slice(1)}${'.!?'.includes(t.slice(-1)) ? '' : '.'}`;
+}
+
 /** What a warning asks of the reader. */
 export const warningAdvice: Record<string, string> = {
   mix: 'Go by the like-for-like column, not by the raw one.',
@@ -102,6 +108,9 @@ export const warningAdvice: Record<string, string> = {
   saturation: 'Look at the rate and the queue before the code: less was answered, more slowly.',
   instrumentation: 'What is measured may have changed rather than how fast it is: check the instrumentation of both sides.',
   season: 'Compare with the same hours of another day.',
+  days: 'Choose fewer days, or days like it that were measured.',
+  series: 'Compare what is per request, or an instance alone.',
+  load: 'Tick “per request” above.',
   marks: 'Shorten the sides so that they hold one change only.',
 };
 
