@@ -96,6 +96,11 @@ func serviceVerdict(service string, s sides, r *api.CompareResponse) api.Service
 		v.Sentence = say(&v)
 	case slices.ContainsFunc(v.Measures, func(m api.CompareMeasure) bool { return m.Change != "" }):
 		demote(&v) // an interval that leaves out 1, not sure enough among all
+	case r.Verdict == compare.TooLittle:
+		// Errors alone may have been judged: what could not be is what is said.
+		if i := slices.IndexFunc(v.Measures, func(m api.CompareMeasure) bool { return m.Verdict == compare.TooLittle }); i >= 0 {
+			v.Sentence = v.Measures[i].Sentence
+		}
 	}
 	// A side that is mostly empty is said to be: the data begin or end within it.
 	for _, side := range []struct {

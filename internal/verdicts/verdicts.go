@@ -188,6 +188,11 @@ func (j *Judge) due(marks []store.Mark, i int, now time.Time) bool {
 	k := j.known[m.ID]
 	if k == nil {
 		k = &known{beside: beside, brief: j.waiting(marks, i)}
+		if !now.Before(fromSeconds(k.brief.Next)) {
+			// Somebody named it after the fact: what it is judged on may have
+			// been sent as recently.
+			k.retryAt = now.Add(ripe * time.Second)
+		}
 		j.known[m.ID] = k
 	}
 	if now.Before(k.retryAt) {
@@ -203,7 +208,17 @@ func (j *Judge) due(marks []store.Mark, i int, now time.Time) bool {
 			return true
 		}
 	}
+	if k.brief.Verdict == compare.TooLittle && !m.Time.Add(-j.o.Window).Before(now.Add(-j.o.Keep)) && !now.Before(again(m.Time, k.brief.Judged)) {
+		return true
+	}
 	return k.brief.State != Final && !now.Before(fromSeconds(k.brief.Next))
+}
+
+// again is when a mark that had too little data is judged anew, for more may
+// come late: in a quarter of its age, so ever less often.
+func again(at time.Time, judged api.Float) time.Time {
+	t := fromSeconds(judged)
+	return t.Add(max(30*time.Second, min(t.Sub(at)/4, 6*time.Hour)))
 }
 
 // waiting is the verdict of a mark that cannot be judged yet.

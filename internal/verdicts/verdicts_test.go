@@ -82,6 +82,10 @@ func (w *world) put(m store.Mark) {
 	if err := w.store.PutMark(w.t.Context(), m); err != nil {
 		w.t.Fatal(err)
 	}
+	w.now = m.Time // it is named as it happens
+	if err := w.judge.Round(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 func (w *world) round(sec int64) {
@@ -218,7 +222,9 @@ func TestMarksBeside(t *testing.T) {
 		t.Errorf("the mark beside went: %+v", v.Services[0].After)
 	}
 	// Long after, what it was made of is no longer kept: it stays.
-	w.put(mark("late", moment+600, "shop"))
+	if err := st.PutMark(t.Context(), mark("late", moment+600, "shop")); err != nil {
+		t.Fatal(err)
+	}
 	w.round(8020 + 3*86400)
 	if again := w.full(m); again.Judged != v.Judged {
 		t.Errorf("judged again after three days: %+v", again)
@@ -413,5 +419,32 @@ func TestVerdictKeepsItsNumbers(t *testing.T) {
 	b, err := json.Marshal(w.full(m))
 	if err != nil || string(a) != string(b) || !strings.Contains(string(a), `"p95"`) {
 		t.Errorf("%v\nbefore %s\nafter  %s", err, a, b)
+	}
+}
+
+// A mark that is named after the fact waits until what was sent as recently is
+// there; what comes later still is judged when there was too little.
+func TestAfterTheFact(t *testing.T) {
+	st := storetest.NewTwin()
+	w, m := newWorld(t, st), mark("deploy", 600, "shop")
+	if err := st.PutMark(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	w.round(1200)
+	if v := w.judge.Brief(m); v.State != Waiting {
+		t.Fatalf("at once: %+v", v)
+	}
+	w.round(1200 + ripe)
+	if v := w.judge.Brief(m); v.State != Early || v.Verdict != compare.TooLittle {
+		t.Fatalf("without data: %+v", v)
+	}
+	send(t, st, 9, 1200, 600, operation{service: "shop", name: "GET /", median: 0.02, ratio: 2})
+	w.round(1230 + 150) // not yet a quarter of its age later
+	if v := w.judge.Brief(m); v.Verdict != compare.TooLittle {
+		t.Fatalf("too soon: %+v", v)
+	}
+	w.round(1230 + 158)
+	if v := w.judge.Brief(m); v.Verdict != compare.Regression {
+		t.Fatalf("with data: %+v", v)
 	}
 }
