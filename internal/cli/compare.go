@@ -89,7 +89,7 @@ looking often raises no false alarm; they are wider for it.`,
 	fs.StringVar(&f.window, "window", "", "how `long` each side of a mark is; 1h unless given")
 	fs.StringVar(&f.level, "level", "", "`confidence` of the intervals; 95% unless given")
 	fs.StringVar(&f.within, "within", "", "relative `change` that is still the same; 5% unless given")
-	fs.StringVar(&f.measures, "measures", "", "judge only these, such as `p50,p99`: p50, p75, p90, p95, p99, p99.9, mean, errors, apdex")
+	fs.StringVar(&f.measures, "measures", "", "judge only these, such as `p50,p99`: p50, p75, p90, p95, p99, p99.9, mean, errors, apdex; of a metric also rate, per_request")
 	fs.BoolVar(&f.curve, "curve", false, "draw the ratio at every quantile, with its band")
 	fs.BoolVar(&f.live, "live", false, "intervals that hold however often you look while data comes in")
 	fs.BoolVar(&f.watch, "watch", false, "look again and again, as --live does, until there is a verdict or --for has passed")

@@ -22,7 +22,7 @@ type compareInput struct {
 	Window   Duration `query:"window" doc:"how long each side of a mark is; an hour unless said otherwise"`
 	Level    List     `query:"level" doc:"confidence of intervals, between 0.5 and 1; 0.95 unless said otherwise"`
 	Within   List     `query:"within" doc:"relative change that is still the same; 0.05 unless said otherwise"`
-	Measures List     `query:"measures" doc:"what to judge: p50, p75, p90, p95, p99, p99.9, mean, errors, apdex; all unless said otherwise"`
+	Measures List     `query:"measures" doc:"what to judge: p50, p75, p90, p95, p99, p99.9, mean, errors, apdex; of a metric also rate and per_request; all unless said otherwise"`
 	Live     Bool     `query:"live" doc:"intervals that hold however often the comparison is looked at while data comes in"`
 	Include  List     `query:"include" doc:"what to answer besides: curve (both distributions and the ratio of their quantiles), heat (where requests went)"`
 	Width    Int      `query:"width" doc:"columns of a side of the heat, at most 2000; 240 unless said otherwise"`
