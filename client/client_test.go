@@ -56,6 +56,11 @@ func TestRequests(t *testing.T) {
 			_, err := c.Heatmap(ctx, HeatmapQuery{sel, Grid{Width: 80}, 40})
 			return err
 		}},
+		{"/api/v1/compare?b=1%2F2&days=3&end=now&family=f&include=curve%2Cheat&like=workday&limit=2&live=true&match=%7Ba%3D%22b%22%7D&measures=p50&per=request&rows=40&start=now-1h&tz=Europe%2FBerlin&width=80", func(c *Client) error {
+			_, err := c.Compare(ctx, CompareQuery{Selection: sel, B: "1/2", Days: 3, Like: "workday", Zone: "Europe/Berlin", Per: "request", Live: true,
+				Include: []string{"curve", "heat"}, Width: 80, Rows: 40, Measures: []string{"p50"}, Limit: 2})
+			return err
+		}},
 		{"/api/v1/timeline?by=a&" + selected + "&offset=1d&start=now-1h", func(c *Client) error {
 			_, err := c.Timeline(ctx, TimelineQuery{Selection: sel, By: []string{"a"}, Offset: "1d"})
 			return err
