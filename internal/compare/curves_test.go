@@ -146,3 +146,25 @@ func TestOutline(t *testing.T) {
 		t.Errorf("of two points %v", got)
 	}
 }
+
+// Where a side has nothing there is nothing to draw, and no error.
+func TestCurveOfNothing(t *testing.T) {
+	w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(7, 7))
+	send(w, rng, epoch+600, epoch+1200, load{operation: "GET /cart", perSlot: 5, median: 0.02})
+	r := compared(t, stored(t, w), Request{A: window(0, 600), B: window(600, 1200), Include: []string{IncludeCurve, IncludeHeat}})
+	if r.Whole == nil || r.Whole.Verdict != TooLittle || !math.IsNaN(float64(r.Whole.P)) {
+		t.Errorf("whole %+v", r.Whole)
+	}
+	c := r.Curve
+	if c == nil || len(c.Ps) != ratios || len(c.Values) == 0 {
+		t.Fatalf("curve %+v", c)
+	}
+	for i := range c.Ps {
+		if !math.IsNaN(float64(c.Ratio[i])) || !math.IsNaN(float64(c.Low[i])) || !math.IsNaN(float64(c.High[i])) {
+			t.Fatalf("a ratio of nothing: %v (%v to %v)", c.Ratio[i], c.Low[i], c.High[i])
+		}
+	}
+	if h := r.Heat; h == nil || len(h.Columns) != 0 {
+		t.Errorf("differences from nothing: %+v", h)
+	}
+}
