@@ -1,0 +1,235 @@
+package verdicts
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"tailscope/api"
+	"tailscope/internal/compare"
+	"tailscope/internal/query"
+	"tailscope/internal/store"
+)
+
+// Run judges what is due until ctx is done.
+func (j *Judge) Run(ctx context.Context) {
+	tick := time.NewTicker(j.o.Every)
+	defer tick.Stop()
+	failing := false
+	for {
+		err := j.Round(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && !failing:
+			j.o.Logger.Error("judge marks; tried again until it works", "error", err)
+		}
+		failing = err != nil
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Round judges the marks that are due, one after another, until none is or the
+// budget is spent. The error is that of the store; a comparison that fails is
+// counted, logged once and tried again later.
+func (j *Judge) Round(ctx context.Context) error {
+	if !j.judging.TryLock() {
+		return nil
+	}
+	defer j.judging.Unlock()
+	if err := j.Load(ctx); err != nil {
+		return err
+	}
+	marks, err := allMarks(ctx, j.o.Store)
+	if err != nil {
+		return err
+	}
+	if err := j.forget(ctx, marks); err != nil {
+		return err
+	}
+	begin := j.o.Now()
+	for i := range slices.Backward(marks) { // the newest are waited for
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		now := j.o.Now()
+		if !j.due(marks, i, now) {
+			continue
+		}
+		if now.Sub(begin) > j.o.Budget {
+			return nil
+		}
+		if err := j.judge(ctx, marks, i, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// due notes a mark that is new, and says whether there is something to do.
+func (j *Judge) due(marks []store.Mark, i int, now time.Time) bool {
+	m, beside := &marks[i], beside(marks, i, j.o.Window)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	k := j.known[m.ID]
+	if k == nil {
+		k = &known{beside: beside, brief: j.waiting(marks, i)}
+		if !now.Before(fromSeconds(k.brief.Next)) {
+			// Somebody named it after the fact: what it is judged on may have
+			// been sent as recently.
+			k.retryAt = now.Add(ripe * time.Second)
+		}
+		j.known[m.ID] = k
+	}
+	if now.Before(k.retryAt) {
+		return false
+	}
+	if k.beside != beside {
+		switch {
+		case k.brief.State == Waiting:
+			k.beside, k.brief = beside, j.waiting(marks, i)
+		case m.Time.Add(-j.o.Window).Before(now.Add(-j.o.Keep)):
+			return false // what it was judged on is no longer kept
+		default:
+			return true
+		}
+	}
+	if k.brief.Verdict == compare.TooLittle && !m.Time.Add(-j.o.Window).Before(now.Add(-j.o.Keep)) && !now.Before(again(m.Time, k.brief.Judged)) {
+		return true
+	}
+	return k.brief.State != Final && !now.Before(fromSeconds(k.brief.Next))
+}
+
+// again is when a mark that had too little data is judged anew, for more may
+// come late: in a quarter of its age, so ever less often.
+func again(at time.Time, judged api.Float) time.Time {
+	t := fromSeconds(judged)
+	return t.Add(max(30*time.Second, min(t.Sub(at)/4, 6*time.Hour)))
+}
+
+// waiting is the verdict of a mark that cannot be judged yet.
+func (j *Judge) waiting(marks []store.Mark, i int) api.MarkVerdict {
+	s := sidesOf(marks, i, marks[i].Service, j.o.Window)
+	return api.MarkVerdict{
+		State: Waiting, Judged: api.Float(math.NaN()), Next: api.Float(s.earliest()), Window: s.longest(),
+		Sentence: "Too little time has passed to say what changed", Services: []api.ServiceVerdict{},
+	}
+}
+
+// judge compares what lies before and after mark i, and keeps what was found.
+func (j *Judge) judge(ctx context.Context, marks []store.Mark, i int, now time.Time) error {
+	m := &marks[i]
+	begin := time.Now()
+	v, err := j.compare(ctx, marks, i, now)
+	if err == nil {
+		err = j.keep(ctx, record{Mark: m.ID, Beside: beside(marks, i, j.o.Window), Verdict: v})
+	}
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	k := j.known[m.ID]
+	j.stats.Seconds += time.Since(begin).Seconds()
+	if err != nil {
+		if k.fails == 0 {
+			j.o.Logger.Error("judge a mark; tried again later", "mark", m.Name, "id", m.ID, "error", err)
+		}
+		j.stats.Failures++
+		k.retryAt = now.Add(min(30*time.Second<<min(k.fails, 10), 10*time.Minute))
+		k.fails++
+		return nil
+	}
+	if v.State == Final {
+		j.stats.Final++
+	} else {
+		j.stats.Early++
+	}
+	*k = known{beside: beside(marks, i, j.o.Window), brief: brief(v)}
+	return nil
+}
+
+// compare judges mark i on what there is at now.
+func (j *Judge) compare(ctx context.Context, marks []store.Mark, i int, now time.Time) (api.MarkVerdict, error) {
+	m := &marks[i]
+	whole := sidesOf(marks, i, m.Service, j.o.Window)
+	services := []string{m.Service}
+	if m.Service == "" {
+		var err error
+		if services, err = busiest(ctx, j.o.Store, whole, now); err != nil {
+			return api.MarkVerdict{}, err
+		}
+	}
+	v := api.MarkVerdict{State: Final, Judged: seconds(now), Next: api.Float(math.NaN()), Services: []api.ServiceVerdict{}}
+	for _, service := range services {
+		s := sidesOf(marks, i, service, j.o.Window)
+		v.Window = max(v.Window, s.longest())
+		if now.Before(fromSeconds(api.Float(s.complete()))) {
+			v.State = Early
+		}
+		found, err := j.compareService(ctx, service, s, now)
+		if err != nil {
+			return v, err
+		}
+		v.Services = append(v.Services, found)
+	}
+	if len(services) == 0 {
+		v.Window = whole.longest()
+		if now.Before(fromSeconds(api.Float(whole.complete()))) {
+			v.State = Early
+		}
+	}
+	if v.State == Early {
+		v.Next = api.Float(nextLook(m.Time, now, marks, i, services, j.o.Window))
+	}
+	conclude(&v)
+	return v, nil
+}
+
+func (j *Judge) compareService(ctx context.Context, service string, s sides, now time.Time) (api.ServiceVerdict, error) {
+	r := compare.Request{
+		A: s.before.window(), B: s.after.window(), Now: now, Measures: measures, Limit: mostOperations,
+		// An early verdict is one of several looks at what is still coming in.
+		Live: now.Before(fromSeconds(api.Float(s.complete()))),
+	}
+	var err error
+	if r.Matchers, err = ofService(service); err != nil {
+		return api.ServiceVerdict{}, err
+	}
+	out, err := compare.Compare(ctx, j.o.Store, r)
+	var invalid *query.Error
+	if errors.As(err, &invalid) && (invalid.Code == query.CodeInvalid || invalid.Code == query.CodeTooEarly) {
+		// The data of a side is gone, or has slots longer than it.
+		return tooLittle(service, s, invalid.Message), nil
+	}
+	if err != nil {
+		return api.ServiceVerdict{}, err
+	}
+	return serviceVerdict(service, s, out), nil
+}
+
+func allMarks(ctx context.Context, st store.Store) ([]store.Mark, error) {
+	const forever = math.MaxInt64 / 1_000_000_000 // Unix seconds that nanoseconds can count
+	marks, err := st.Marks(ctx, time.Unix(0, 0), time.Unix(forever, 0))
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(marks, func(a, b store.Mark) int {
+		if c := a.Time.Compare(b.Time); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return marks, nil
+}
+
+func seconds(t time.Time) api.Float { return api.Float(float64(t.UnixMilli()) / 1e3) }
+
+func fromSeconds(s api.Float) time.Time { return time.UnixMilli(int64(math.Ceil(float64(s) * 1e3))) }

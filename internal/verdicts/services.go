@@ -1,0 +1,202 @@
+package verdicts
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"tailscope/api"
+	"tailscope/internal/compare"
+)
+
+// measures that a mark is judged by: few, so that little is lost to looking at
+// many, and none that another contains.
+var measures = []string{"p50", "p95", "p99", "errors"}
+
+// mostOperations are kept of each service.
+const mostOperations = 10
+
+// A service has two families of figures: its measures, and those of its
+// operations. In each the false discovery rate is controlled at half of 5 %,
+// so that where nothing changed something is found in at most 5 of 100 marks.
+// Services of one mark are families among which some are selected: theirs is
+// controlled by Benjamini–Hochberg over the least probabilities (Benjamini &
+// Bogomolov, "Selective inference on multiple families of hypotheses",
+// J. R. Stat. Soc. B 76, 2014, of which this is the test of the families).
+const (
+	discovery = 0.05
+	families  = 2
+)
+
+func (s sides) warnings(out []api.CompareWarning) []api.CompareWarning {
+	for _, c := range []struct{ side, name string }{{"before", s.cutBefore}, {"after", s.cutAfter}} {
+		if c.name == "" {
+			continue
+		}
+		w := s.before
+		if c.side == "after" {
+			w = s.after
+		}
+		text := fmt.Sprintf("the time %s is %s only, because of the mark %q", c.side, inMinutes(w.end-w.start), c.name)
+		if w.end-w.start <= fewest*slot {
+			text = fmt.Sprintf("the time %s is only as long as it must be, %s: the mark %q may lie within it", c.side, inMinutes(w.end-w.start), c.name)
+		}
+		out = append(out, api.CompareWarning{Code: "cut", Text: text})
+	}
+	return out
+}
+
+func inMinutes(seconds int64) string {
+	if seconds%60 == 0 {
+		return fmt.Sprintf("%d min", seconds/60)
+	}
+	return fmt.Sprintf("%d min %d s", seconds/60, seconds%60)
+}
+
+func emptyVerdict(service string, s sides) api.ServiceVerdict {
+	return api.ServiceVerdict{
+		Service: service, Before: api.Range{Start: s.before.start, End: s.before.end}, After: api.Range{Start: s.after.start, End: s.after.end},
+		Measures: []api.CompareMeasure{}, Operations: []api.CompareRow{}, Warnings: s.warnings([]api.CompareWarning{}),
+	}
+}
+
+func tooLittle(service string, s sides, why string) api.ServiceVerdict {
+	v := emptyVerdict(service, s)
+	v.Verdict, v.Sentence = compare.TooLittle, "too little data to judge "+service+": "+why
+	return v
+}
+
+// serviceVerdict takes over what a comparison found.
+func serviceVerdict(service string, s sides, r *api.CompareResponse) api.ServiceVerdict {
+	v := emptyVerdict(service, s)
+	v.Before, v.After = r.A.Range, r.B.Range
+	v.Measures = append(v.Measures, r.Measures...)
+	for _, row := range r.Operations {
+		row.Changed = len(changedOf(row.Measures)) > 0
+		if row.Changed {
+			v.Operations = append(v.Operations, row)
+		}
+	}
+	for _, w := range r.Warnings {
+		if w.Code == "season" { // without how to ask for it
+			w.Text, _, _ = strings.Cut(w.Text, ", b=")
+		}
+		v.Warnings = append(v.Warnings, w)
+	}
+	v.Verdict, v.Sentence = r.Verdict, r.Sentence
+	found := changedOf(v.Measures)
+	for _, row := range v.Operations {
+		found = append(found, changedOf(row.Measures)...)
+	}
+	switch {
+	case len(found) > 0:
+		v.Verdict = direction(found)
+		v.Sentence = say(&v)
+	case slices.ContainsFunc(v.Measures, func(m api.CompareMeasure) bool { return m.Change != "" }):
+		demote(&v) // an interval that leaves out 1, not sure enough among all
+	case r.Verdict == compare.TooLittle:
+		// Errors alone may have been judged: what could not be is what is said.
+		if i := slices.IndexFunc(v.Measures, func(m api.CompareMeasure) bool { return m.Verdict == compare.TooLittle }); i >= 0 {
+			v.Sentence = v.Measures[i].Sentence
+		}
+	}
+	// A side that is mostly empty is said to be: the data begin or end within it.
+	for _, side := range []struct {
+		when string
+		api.CompareSide
+	}{{"before", r.A}, {"after", r.B}} {
+		if long := (side.End - side.Start) / r.Slot; int64(side.Slots)*10 < long*9 && side.Slots > 0 {
+			v.Warnings = append(v.Warnings, api.CompareWarning{Code: "gaps", Text: fmt.Sprintf("the time %s has requests in %s of %s only", side.when, inMinutes(int64(side.Slots)*r.Slot), inMinutes(side.End-side.Start))})
+		}
+	}
+	return v
+}
+
+// changedOf are the measures that changed, surely enough among their family.
+func changedOf(measures []api.CompareMeasure) (out []api.CompareMeasure) {
+	for _, m := range measures {
+		if m.Change != "" && float64(m.Adjusted) <= discovery/families {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func direction(found []api.CompareMeasure) string {
+	better := slices.ContainsFunc(found, func(m api.CompareMeasure) bool { return m.Change == compare.Better })
+	worse := slices.ContainsFunc(found, func(m api.CompareMeasure) bool { return m.Change == compare.Worse })
+	switch {
+	case better && worse:
+		return compare.Mixed
+	case worse:
+		return compare.Regression
+	case better:
+		return compare.Improvement
+	}
+	return compare.NoEvidence
+}
+
+// demote takes back a finding that is not sure enough among all that was looked at.
+func demote(v *api.ServiceVerdict) {
+	v.Verdict, v.Operations = compare.NoEvidence, []api.CompareRow{}
+	v.Sentence = "no evidence that " + v.Service + " changed: what differs is no more than chance shows among so many figures"
+}
+
+// say names the measure of the service that changed, the worst and then the
+// highest quantile first, and the operation that changed the most.
+func say(v *api.ServiceVerdict) string {
+	sentence := ""
+	if m := tell(changedOf(v.Measures)); m != nil {
+		sentence = m.Sentence
+	}
+	if len(v.Operations) == 0 {
+		return sentence
+	}
+	row := &v.Operations[0] // the most changed
+	m := tell(changedOf(row.Measures))
+	switch {
+	case sentence == "":
+		sentence = m.Sentence
+	case row.Operation != "":
+		sentence += "; most of all " + m.Sentence
+	}
+	return sentence
+}
+
+// tell chooses the measure to speak of; nil if there is none.
+func tell(found []api.CompareMeasure) *api.CompareMeasure {
+	order := []string{"p99", "p95", "p50", "errors"}
+	rank := func(m *api.CompareMeasure) int {
+		r := slices.Index(order, m.Name)
+		if m.Change != compare.Worse {
+			r += len(order)
+		}
+		return r
+	}
+	var best *api.CompareMeasure
+	for i := range found {
+		if best == nil || rank(&found[i]) < rank(best) {
+			best = &found[i]
+		}
+	}
+	return best
+}
+
+// least is the least probability of a service, adjusted for all its figures;
+// NaN if nothing was judged.
+func least(v *api.ServiceVerdict) float64 {
+	p := math.NaN()
+	take := func(q api.Float) {
+		if !math.IsNaN(float64(q)) && !(p <= float64(q)) {
+			p = float64(q)
+		}
+	}
+	for i := range v.Measures {
+		take(v.Measures[i].Adjusted)
+	}
+	for i := range v.Operations {
+		take(v.Operations[i].Adjusted)
+	}
+	return min(1, families*p)
+}
