@@ -49,6 +49,8 @@ type Config struct {
 	LogLevel, LogFormat string
 
 	AccessLogs []AccessLog // followed as they grow
+
+	Tenants Tenants
 }
 
 // Traces says how traces are put together and which are kept.
@@ -219,6 +221,7 @@ func (c *Config) Validate() error {
 	oneOf("log.level", c.LogLevel, "debug", "info", "warn", "error")
 	oneOf("log.format", c.LogFormat, "text", "json")
 	c.validateAccessLogs(bad)
+	c.Tenants.validate(bad)
 	return errors.Join(errs...)
 }
 

@@ -52,6 +52,15 @@ var Settings = []Setting{
 	{"labels.extra", "Further attributes to keep as labels: `attribute`, or `attribute=label`. Each multiplies the series; keep them few and low in cardinality.",
 		func(c *Config) Value { return list{&c.ExtraLabels} }},
 
+	{"tenants.list", "File of tenants with their sizes or cohorts, CSV or JSON: it makes the cohorts, in place of shares of requests. Read at the start; see docs/tenants.md.",
+		func(c *Config) Value { return text{&c.Tenants.List} }},
+	{"tenants.very_large", "Size on the list from which a tenant is very large; 0 in all three goes by the share of all sizes together, 5 %, 1 % and 0.1 %.",
+		func(c *Config) Value { return number{&c.Tenants.VeryLarge} }},
+	{"tenants.large", "Size on the list from which a tenant is large.",
+		func(c *Config) Value { return number{&c.Tenants.Large} }},
+	{"tenants.medium", "Size on the list from which a tenant is medium.",
+		func(c *Config) Value { return number{&c.Tenants.Medium} }},
+
 	{"limits.memory", "Bound on what has arrived and is not yet flushed, and its tables. Beyond it senders are told to retry.",
 		func(c *Config) Value { return size{&c.Memory} }},
 	{"limits.tenants", "Tenants named per service; the heaviest keep their names, the rest are counted as `_other`.",

@@ -1,6 +1,7 @@
 package series
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -29,6 +30,20 @@ type ListedTenant struct {
 	Name   string
 	Size   float64 // 0 or more; NaN if only the cohort is known
 	Cohort string
+}
+
+func (t *ListedTenant) check() error {
+	switch {
+	case t.Name == "":
+		return errors.New("a tenant has no name")
+	case t.Size < 0 || math.IsInf(t.Size, 0):
+		return fmt.Errorf("tenant %q has a size of %g: write 0 or more", t.Name, t.Size)
+	case t.Cohort != "" && !slices.Contains(Cohorts, t.Cohort):
+		return fmt.Errorf("tenant %q has the cohort %q: write very large, large, medium or small", t.Name, t.Cohort)
+	case t.Cohort == "" && math.IsNaN(t.Size):
+		return fmt.Errorf("tenant %q has neither a size nor a cohort", t.Name)
+	}
+	return nil
 }
 
 // CohortSizes are the sizes from which a tenant is of a cohort. The zero value
@@ -60,18 +75,11 @@ func NewTenantList(all []ListedTenant, sizes CohortSizes) (*TenantList, error) {
 	l := &TenantList{sizes: make(map[string]float64, len(all)), cohorts: make(map[string]string, len(all))}
 	total := 0.0
 	for _, t := range all {
-		_, twice := l.sizes[t.Name]
-		switch {
-		case t.Name == "":
-			return nil, fmt.Errorf("a tenant has no name")
-		case twice:
+		if err := t.check(); err != nil {
+			return nil, err
+		}
+		if _, twice := l.sizes[t.Name]; twice {
 			return nil, fmt.Errorf("tenant %q is listed twice", t.Name)
-		case t.Size < 0 || math.IsInf(t.Size, 0):
-			return nil, fmt.Errorf("tenant %q has a size of %g: write 0 or more", t.Name, t.Size)
-		case t.Cohort != "" && !slices.Contains(Cohorts, t.Cohort):
-			return nil, fmt.Errorf("tenant %q has the cohort %q: write very large, large, medium or small", t.Name, t.Cohort)
-		case t.Cohort == "" && math.IsNaN(t.Size):
-			return nil, fmt.Errorf("tenant %q has neither a size nor a cohort", t.Name)
 		}
 		l.sizes[t.Name] = t.Size
 		if !math.IsNaN(t.Size) {

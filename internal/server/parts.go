@@ -63,6 +63,10 @@ func (s *Server) startDoors(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	tenants, err := s.tenantList()
+	if err != nil {
+		return err
+	}
 	questions := httpapi.New(httpapi.Options{
 		Store:     s.store,
 		Logger:    s.log.With("part", "api"),
@@ -73,6 +77,7 @@ func (s *Server) startDoors(ctx context.Context) error {
 			Version: s.version, OTLPGRPC: s.OTLPGRPC(), OTLPHTTP: s.OTLPHTTP(),
 			FlushSeconds: api.Float(s.cfg.Flush.Seconds() + 1),
 		},
+		TenantList: tenants,
 	})
 	if !ui.Built() {
 		s.log.Warn("this binary was built without the page: make build makes one with it; the API is complete")
