@@ -74,7 +74,7 @@ func judged(t *table) *api.ExplainResponse {
 // Where labels have nothing to do with the rectangle, hardly a rectangle of
 // twenty names one, and hardly one a pair. EXPLAIN_TRIALS measures it better.
 func TestFalseAlarms(t *testing.T) {
-	trials := 30
+	trials := 20
 	if n, err := strconv.Atoi(os.Getenv("EXPLAIN_TRIALS")); err == nil {
 		trials = n
 	}

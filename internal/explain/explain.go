@@ -34,6 +34,8 @@ type Request struct {
 	// Alone leaves pairs of labels out.
 	Alone bool
 	Limit int // items; 0 is 20
+
+	most int // series read one by one; 0 is mostSeries
 }
 
 const (
@@ -77,6 +79,9 @@ func (r *Request) check(ctx context.Context, st store.Store) error {
 	if r.Family == "" {
 		r.Family = series.SpanDuration
 	}
+	if r.most == 0 {
+		r.most = mostSeries
+	}
 	if r.From.IsZero() {
 		r.From = r.Start
 	}
@@ -84,12 +89,12 @@ func (r *Request) check(ctx context.Context, st store.Store) error {
 		r.To = r.End
 	}
 	switch {
-	case !r.To.After(r.From):
-		return query.Invalid("to", "the rectangle ends (%s) before it begins (%s); write a later to", moment(r.To), moment(r.From))
 	case !r.From.Before(r.End):
 		return query.Invalid("from", "the rectangle begins (%s) after the range ends (%s); write an earlier from or a later end", moment(r.From), moment(r.End))
 	case !r.To.After(r.Start):
 		return query.Invalid("to", "the rectangle ends (%s) before the range begins (%s); write a later to or an earlier start", moment(r.To), moment(r.Start))
+	case !r.To.After(r.From):
+		return query.Invalid("to", "the rectangle ends (%s) before it begins (%s); write a later to", moment(r.To), moment(r.From))
 	case math.IsNaN(r.Low) || math.IsInf(r.Low, 1):
 		return query.Invalid("low", "low is no number; write the value above which the rectangle lies, such as 0.2")
 	case math.IsNaN(r.High) || math.IsInf(r.High, -1):

@@ -203,7 +203,7 @@ func cut(from, to int64, first int) (out []piece, n int) {
 // read reads all series: main has every label but tenant, or tenant too where
 // there is nothing else; tenants has tenant, and may lack some of them.
 func (q *question) read(ctx context.Context) (main, tenants *table, err error) {
-	ask := store.Query{Family: q.Family, Matchers: q.Matchers, Each: true, Schema: hist.DefaultSchema, MaxSeries: mostSeries}
+	ask := store.Query{Family: q.Family, Matchers: q.Matchers, Each: true, Schema: hist.DefaultSchema, MaxSeries: q.most}
 	if q.band.schema != hist.Explicit {
 		ask.Schema = q.band.schema
 	}
@@ -307,7 +307,7 @@ func (q *question) loadPiece(ctx context.Context, t *table, ask store.Query, p p
 			return err
 		}
 		q.out.Slot = max(q.out.Slot, int64(res.Resolution))
-		if len(t.rows)+len(res.Groups) > 2*mostSeries {
+		if len(t.rows)+len(res.Groups) > 2*q.most {
 			return store.ErrTooMany
 		}
 		for _, g := range res.Groups {
