@@ -1,0 +1,192 @@
+//go:build servers
+
+package e2e
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"tailscope/api"
+	"tailscope/client"
+	"tailscope/internal/compare"
+	"tailscope/internal/config"
+	"tailscope/internal/demo"
+	serving "tailscope/internal/server"
+	"tailscope/internal/verdicts"
+)
+
+// stopwatch keeps what the demo's shop measured by its own clock.
+type stopwatch struct {
+	mu   sync.Mutex
+	took map[string][]lap
+}
+
+type lap struct {
+	end     time.Time
+	seconds float64
+}
+
+func (s *stopwatch) observe(operation string, begin time.Time, took time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.took[operation] = append(s.took[operation], lap{begin.Add(took), took.Seconds()})
+}
+
+// ratio is a quantile of what ended in one range over that of another, each
+// taken from all requests by their rank.
+func (s *stopwatch) ratio(operation string, q float64, before, after api.Range) float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in := func(r api.Range) float64 {
+		var seconds []float64
+		for _, l := range s.took[operation] {
+			if at := l.end.Unix(); at >= r.Start && at < r.End {
+				seconds = append(seconds, l.seconds)
+			}
+		}
+		slices.Sort(seconds)
+		if len(seconds) == 0 {
+			return 0
+		}
+		return seconds[int(q*float64(len(seconds)-1))]
+	}
+	return in(after) / in(before)
+}
+
+// judgedDemo runs the demo until its mark has a verdict that is enough, and
+// returns it with all of its figures. On a quiet machine that is the first, four
+// minutes after the mark; on a busy one slots depend on each other so much that
+// it takes more of them.
+func judgedDemo(t *testing.T, noChange bool, enough func(verdict string) bool, ask func(*client.Client, api.Mark)) (api.Mark, *stopwatch) {
+	t.Helper()
+	cfg := config.Default()
+	cfg.Data = t.TempDir()
+	cfg.Listen, cfg.OTLPGRPC, cfg.OTLPHTTP = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+	// 20 slots before the mark, 20 after it, what lies between, and time to spare.
+	// The load is light: two demos and whatever else is tested run at once.
+	ctx, stop := context.WithTimeout(t.Context(), 13*time.Minute)
+	defer stop()
+	watch := &stopwatch{took: map[string][]lap{}}
+	var found api.Mark
+	var watching sync.WaitGroup
+	err := demo.Run(ctx, demo.Options{
+		Server: cfg, Out: t.Output(), Log: slog.New(slog.DiscardHandler), Rate: 20, Orders: 40_000, NoChange: noChange,
+		ChangeAfter: 215 * time.Second, BackupEvery: time.Hour, Observe: watch.observe,
+		Ready: func(s *serving.Server) {
+			c := &client.Client{Address: s.Addr()}
+			watching.Go(func() {
+				defer stop()
+				for ; ctx.Err() == nil; rest(ctx, 2*time.Second) {
+					if list, err := c.Marks(ctx, client.MarksQuery{}); err == nil && len(list.Marks) == 1 && list.Marks[0].Verdict.State != verdicts.Waiting {
+						m, err := c.Mark(ctx, list.Marks[0].ID)
+						if err != nil {
+							if ctx.Err() == nil {
+								t.Error(err)
+							}
+							return
+						}
+						found = *m
+						if !enough(m.Verdict.Verdict) {
+							continue
+						}
+						if ask != nil {
+							ask(c, *m)
+						}
+						return
+					}
+				}
+			})
+		},
+	})
+	watching.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found.Verdict == nil {
+		t.Fatal("the mark was not judged")
+	}
+	v := found.Verdict
+	t.Logf("%s, %s: %s", found.Name, v.State, v.Sentence)
+	if len(v.Services) != 1 || v.Services[0].Service != "shop" {
+		t.Fatalf("services %+v", v.Services)
+	}
+	return found, watch
+}
+
+func rest(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// The demo's index is judged by itself, minutes after it was made: the one
+// operation that reads orders got faster, by what the shop's own clock says.
+func TestDemoIsJudgedFaster(t *testing.T) {
+	t.Parallel()
+	m, watch := judgedDemo(t, false, func(v string) bool { return v == compare.Improvement }, func(c *client.Client, m api.Mark) {
+		r, err := c.Compare(t.Context(), client.CompareQuery{
+			Selection: client.Selection{Match: `{service="shop",operation="SELECT orders"}`}, Mark: m.ID, Window: "210s", Measures: []string{"p50", "p95"},
+		})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		t.Logf("the query: %s", r.Sentence)
+		if r.Verdict != compare.Improvement && r.Verdict != compare.TooLittle {
+			t.Errorf("SELECT orders is judged %s: %s", r.Verdict, r.Sentence)
+		}
+	})
+	v := m.Verdict
+	if v.Verdict != compare.Improvement {
+		t.Errorf("the index is judged %s", v.Verdict)
+	}
+	s := v.Services[0]
+	i := slices.IndexFunc(s.Operations, func(r api.CompareRow) bool { return r.Operation == "GET /orders" })
+	if i < 0 {
+		t.Fatalf("GET /orders is not among what changed: %+v", s.Operations)
+	}
+	if i != 0 {
+		t.Errorf("%s changed more than GET /orders", s.Operations[0].Operation)
+	}
+	if !slices.ContainsFunc(s.Operations[i].Measures, func(m api.CompareMeasure) bool { return m.Verdict == compare.Faster }) {
+		t.Error("no quantile of GET /orders is judged faster")
+	}
+	quantiles := map[string]float64{"p50": 0.5, "p95": 0.95, "p99": 0.99}
+	for _, row := range s.Operations {
+		for _, x := range row.Measures {
+			truth := watch.ratio(row.Operation, quantiles[x.Name], s.Before, s.After)
+			f := x.Raw
+			t.Logf("%-14s %s %-15s %.3f (%.3f–%.3f); by the shop's clock %.3f", row.Operation, x.Name, x.Verdict, f.Effect, f.Low, f.High, truth)
+			switch {
+			case x.Verdict == compare.TooLittle:
+			case row.Operation == "GET /orders" && x.Verdict != compare.Faster && x.Verdict != compare.NoEvidence:
+				t.Errorf("%s of GET /orders is judged %s", x.Name, x.Verdict)
+			case row.Operation == "GET /orders" && !(float64(f.Low) <= truth && truth <= float64(f.High)):
+				t.Errorf("%s of GET /orders: %.3f–%.3f does not hold %.3f", x.Name, f.Low, f.High, truth)
+			case row.Operation != "GET /orders" && x.Change == compare.Better && truth > 0.97, x.Change == compare.Worse && truth < 1.03:
+				t.Errorf("%s of %s is judged %s, by %.3f; by the shop's clock it is %.3f", x.Name, row.Operation, x.Verdict, f.Effect, truth)
+			}
+		}
+	}
+}
+
+// A mark at which nothing was done is no evidence of a change.
+func TestDemoWithoutChangeIsNoEvidence(t *testing.T) {
+	t.Parallel()
+	m, watch := judgedDemo(t, true, func(v string) bool { return v != compare.TooLittle }, nil)
+	s := m.Verdict.Services[0]
+	for _, x := range s.Measures {
+		t.Logf("%s: %s", x.Name, x.Sentence)
+	}
+	if m.Verdict.Verdict != compare.NoEvidence && m.Verdict.Verdict != compare.Same || len(s.Operations) > 0 {
+		t.Errorf("nothing was changed, and that is judged %s", m.Verdict.Sentence)
+		for _, row := range s.Operations {
+			t.Logf("%s: p50 by the shop's clock %.3f, p95 %.3f", row.Operation, watch.ratio(row.Operation, 0.5, s.Before, s.After), watch.ratio(row.Operation, 0.95, s.Before, s.After))
+		}
+	}
+}
