@@ -48,14 +48,14 @@ func newCompare(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare",
 		Short: "two sides in, a verdict out; the exit code says which",
-		Long: `Compare judges what changed between two sides: two windows, what lies before
-and after a mark, or two values of a label.
+		Long: `Compare judges what changed between two sides: two windows, the same hours of
+earlier days, what lies before and after a mark, or two values of a label.
 
 The exit code is 0 if nothing became worse, 1 if something did, 2 if there is
 too little data to say, and 3 for errors.
 
 With --watch it looks again until there is a verdict: a regression, an
-improvement, mixed, or the same. Its intervals hold at every look, so that
+improvement, mixed, changed, or the same. Its intervals hold at every look, so that
 looking often raises no false alarm; they are wider for it.`,
 		Example: `  tailscope compare --service shop --mark 5f1c0de5f1c0de11
   tailscope compare --service shop --a now-2h..now-1h --b now-1h..now
