@@ -41,4 +41,6 @@ test('how far a mark is from a change', () => {
 test('the comparison of a change', () => {
   expect(comparison(change('x', 150, { operation: 'GET /a' }))).toEqual({ filters: { service: ['shop'], operation: ['GET /a'] }, more: { a: ['0/100'], b: ['200/300'] } });
   expect(comparison(change('x', 150)).filters).toEqual({ service: ['shop'] });
+  const shown = { tenant: ['acme'], operation: ['GET /a', 'GET /b'], kind: ['server'], status: ['error'], version: [] };
+  expect(comparison(change('x', 150, { operation: 'GET /a' }), shown).filters).toEqual({ service: ['shop'], operation: ['GET /a'], tenant: ['acme'] });
 });

@@ -90,10 +90,14 @@ export function apart(m: Mark, c: Pick<Change, 'time'>): string {
   return `${words} ${d < 0 ? 'before' : 'after'}`;
 }
 
-/** Where the two stretches around a change are compared: what the address of that page keeps. */
-export function comparison(c: Change): { filters: Record<string, string[]>; more: Record<string, string[]> } {
+/** The filters of a page by which changes are searched: those of its requests, whether they failed or not. */
+export const searchedBy = (filters: Record<string, string[]>): Record<string, string[]> =>
+  Object.fromEntries(Object.entries(filters).filter(([name, values]) => values.length && name !== 'kind' && name !== 'status'));
+
+/** Where the two stretches around a change are compared, for the same requests: what the address of that page keeps. */
+export function comparison(c: Change, filters: Record<string, string[]> = {}): { filters: Record<string, string[]>; more: Record<string, string[]> } {
   return {
-    filters: { service: [c.service], ...(c.operation ? { operation: [c.operation] } : {}) },
+    filters: { ...searchedBy(filters), service: [c.service], ...(c.operation ? { operation: [c.operation] } : {}) },
     more: { a: [`${c.before.start}/${c.before.end}`], b: [`${c.after.start}/${c.after.end}`] },
   };
 }
