@@ -58,6 +58,19 @@ func alike(rng *rand.Rand, window, rest int, phi, perSlot float64) *table {
 	return t
 }
 
+// favour gives the first tenant so many times its requests inside, as far as
+// it has that many.
+func favour(t *table, times float64) {
+	for i, l := range t.labels {
+		if l.Get("tenant") != "t-0" {
+			continue
+		}
+		for s, v := range t.rows[i].in {
+			t.rows[i].in[s] = min(t.rows[i].all[s], math.Round(v*times))
+		}
+	}
+}
+
 func poisson(rng *rand.Rand, mean float64) (n int) {
 	for s := rng.ExpFloat64(); s < mean; s += rng.ExpFloat64() {
 		n++
@@ -103,6 +116,41 @@ func TestFalseAlarms(t *testing.T) {
 				most := 0.05*n + 3*math.Sqrt(0.05*n)
 				if float64(byLabel) > most || float64(byPair) > most {
 					t.Errorf("%d of %d name a label, %d a pair", byLabel, trials, byPair)
+				}
+			})
+		}
+	}
+}
+
+// A tenant that is twice as often inside is found, by itself.
+func TestFound(t *testing.T) {
+	trials := 10
+	if n, err := strconv.Atoi(os.Getenv("EXPLAIN_TRIALS")); err == nil {
+		trials = n
+	}
+	for _, c := range []struct {
+		name         string
+		window, rest int
+	}{{"all the time", 60, 0}, {"a third", 40, 80}, {"a few slots", 6, 60}} {
+		for _, phi := range []float64{0, 0.6} {
+			t.Run(fmt.Sprintf("%s/%v", c.name, phi), func(t *testing.T) {
+				t.Parallel()
+				rng := rand.New(rand.NewPCG(8, uint64(100*phi)))
+				found, first := 0, 0
+				for range trials {
+					x := alike(rng, c.window, c.rest, phi, 12)
+					favour(x, 2)
+					for n, i := range judged(x).Items {
+						if i.Labels["tenant"] == "t-0" && len(i.Labels) == 1 {
+							if found++; n == 0 {
+								first++
+							}
+						}
+					}
+				}
+				t.Logf("found in %.1f %%, first in %.1f %%", 100*float64(found)/float64(trials), 100*float64(first)/float64(trials))
+				if c.window >= fewestSlots && 2*found < trials {
+					t.Errorf("found in %d of %d", found, trials)
 				}
 			})
 		}
