@@ -12,6 +12,7 @@ package compare
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"tailscope/api"
@@ -239,6 +240,7 @@ func (c *comparison) compareDistributions(ctx context.Context) error {
 
 // compareNumbers judges counters, gauges, and what falls to each request.
 func (c *comparison) compareNumbers(ctx context.Context) error {
+	c.out.Covered = api.Float(math.NaN())
 	whole, each, names := c.numbers()
 	if err := c.judge(whole, whole); err != nil {
 		return err

@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -149,7 +150,7 @@ func (s *slots) gauges(res *store.Result) {
 	for _, sg := range res.Groups {
 		g := s.group(sg.Labels, false)
 		for _, p := range sg.Points {
-			if p.Number.Count > 0 {
+			if p.Number.Count > 0 && !math.IsNaN(p.Number.Last) {
 				i := int((p.Start - s.start) / s.step)
 				g.Num[i] += p.Number.Last
 				g.Den[i]++
@@ -179,7 +180,7 @@ func (s *slots) counters(ctx context.Context, st store.Store, res *store.Result,
 		last := before[sg.Labels.String()]
 		for _, p := range sg.Points {
 			n := p.Number
-			if n.Count == 0 {
+			if n.Count == 0 || math.IsNaN(n.Last) {
 				continue
 			}
 			g.Count += n.Count
@@ -214,7 +215,8 @@ func (s *slots) spread(num, known []float64, from, to int64, inc float64, gap in
 	}
 }
 
-// requestLabels are those of metrics that requests have too.
+// requestLabels are those of metrics that requests have too; so is the tenant,
+// though not beside an instance.
 var requestLabels = []string{series.LabelService, series.LabelVersion, series.LabelVariant, series.LabelInstance}
 
 // perRequest puts the requests of the service in the place of what figures are
@@ -223,7 +225,7 @@ var requestLabels = []string{series.LabelService, series.LabelVersion, series.La
 func (s *slots) perRequest(ctx context.Context, st store.Store, q store.Query, counter bool) error {
 	sel := Selection{Family: series.SpanDuration, Start: time.Unix(q.Start, 0), End: time.Unix(q.End, 0)}
 	for _, m := range q.Matchers {
-		if slices.Contains(requestLabels, m.Name) {
+		if slices.Contains(requestLabels, m.Name) || m.Name == series.LabelTenant && !named(q.Matchers, series.LabelInstance) {
 			sel.Matchers = append(sel.Matchers, m)
 		}
 	}
