@@ -7,6 +7,7 @@
 //	go run ./benchmarks/cmd/bench memory       memory at 100,000 active series
 //	go run ./benchmarks/cmd/bench store        bytes per point and queries, 1,000 series × 6 h
 //	go run ./benchmarks/cmd/bench page         the service page on a week of the ingest load
+//	go run ./benchmarks/cmd/bench compare      comparisons of 1,000 series over 24 h
 //	go run ./benchmarks/cmd/bench micro        recording, merging, encoding, decoding
 //	go run ./benchmarks/cmd/bench calibrate    false alarms and power of judgements of change
 //	go run ./benchmarks/cmd/bench changes      change points where people or a simulation say they are
@@ -50,7 +51,7 @@ type options struct {
 	trials int    // simulated, of each cell of calibrate
 	only   string // cases whose name contains this
 	peers  bool
-	keep   string // directory of the store that page fills and asks
+	keep   string // directory of the store that page or compare fills and asks
 	log    io.Writer
 	tmp    string
 	tcpd   string // directory of the Turing Change Point Dataset
@@ -68,6 +69,7 @@ var measurements = []measurement{
 	{"memory", "Memory of active series", memory},
 	{"store", "Storage and queries", storeBench},
 	{"page", "The service page", page},
+	{"compare", "Comparisons", compareBench},
 	{"micro", "Hot paths", micro},
 	{"calibrate", "Calibration of judgements", calibrate},
 	{"changes", "Change points", changes},
@@ -87,7 +89,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	fs.BoolVar(&o.quick, "quick", false, "a tenth of the work, once: to see that everything runs")
 	fs.StringVar(&o.only, "only", "", "only cases whose name contains this")
 	fs.BoolVar(&o.peers, "peers", true, "measure the peers too")
-	fs.StringVar(&o.keep, "keep", "", "keep the store that page fills in this directory, and ask it again if it is there")
+	fs.StringVar(&o.keep, "keep", "", "keep the store that page or compare fills in this directory, and ask it again if it is there")
 	fs.StringVar(&o.tcpd, "tcpd", os.Getenv("TAILSCOPE_TCPD"), "directory with a copy of the Turing Change Point Dataset; empty fetches one")
 	fs.Usage = func() {
 		fmt.Fprintf(stderr, "usage: bench [%s|all] [flags]\n", strings.Join(names, "|"))
