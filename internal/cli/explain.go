@@ -124,9 +124,12 @@ func explainTable(io streams, r *api.ExplainResponse, zone *time.Location) error
 	}
 	when := func(t int64) string { return time.Unix(t, 0).In(zone).Format("2006-01-02 15:04:05") }
 	fmt.Fprintf(io.out, "%s inside, %s outside: %s to %s, %s\n", count(r.Inside), count(r.Outside), when(r.From), when(r.To), band)
-	if len(r.Items) == 0 {
+	switch {
+	case len(r.Items) == 0 && r.LabelsTried > 0:
 		fmt.Fprintln(io.out, "nothing is over-represented: the rectangle looks like the rest")
-	} else {
+	case len(r.Items) == 0 && len(r.Notes) == 0:
+		fmt.Fprintln(io.out, "there is nothing to tell apart: every label has one value")
+	case len(r.Items) > 0:
 		t := &table{}
 		t.column("more inside than outside", false)
 		for _, h := range []string{"inside", "outside", "difference", "times"} {

@@ -60,6 +60,14 @@ func TestExplain(t *testing.T) {
 	if out := explain("--high", "0.1"); !strings.Contains(out, "up to 100ms\nnothing is over-represented") {
 		t.Errorf("of nothing: %s", out)
 	}
+	answer.LabelsTried = 0
+	if out := explain("--high", "0.1"); !strings.Contains(out, "every label has one value") {
+		t.Errorf("of one value: %s", out)
+	}
+	answer.Notes = []string{"fewer than 20 slots"}
+	if out := explain("--high", "0.1"); strings.Contains(out, "every label") || strings.Contains(out, "nothing is") || !strings.Contains(out, "note: fewer than 20") {
+		t.Errorf("of few slots: %s", out)
+	}
 	for _, c := range [][]string{{}, {"--low", "slow"}, {"--low", "NaN"}, {"--low", "1", "more"}} {
 		if out, stderr, code := run(t, append([]string{"query", "explain"}, c...)...); code != 2 || out != "" || stderr == "" {
 			t.Errorf("%v: %d, %s%s", c, code, out, stderr)
