@@ -266,6 +266,10 @@ createServer((req, res) => {
       send(200, m);
     });
   }
+  if (path.startsWith('marks/') && req.method === 'GET') {
+    const m = marks.find((x) => x.id === decodeURIComponent(path.slice(6)));
+    return m ? send(200, m) : send(404, { error: { code: 'not_found', message: 'there is no such mark' } });
+  }
   if (path.startsWith('marks/') && req.method === 'DELETE') {
     marks = marks.filter((m) => m.id !== decodeURIComponent(path.slice(6)));
     return send(204, '', 'text/plain');
