@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"pgregory.net/rapid"
 
 	"tailscope/api"
 	"tailscope/internal/query"
@@ -267,4 +268,66 @@ func TestComponentPerRequest(t *testing.T) {
 	if holds(t, mean, 1.5); r.Verdict != Regression || !strings.Contains(mean.Sentence, "the mean of db time of shop is ") {
 		t.Errorf("%s: %s", r.Verdict, mean.Sentence)
 	}
+}
+
+// What each request takes is of the requests of the same version: one that has
+// a third of the traffic and twice the cost.
+func TestPerRequestByLabel(t *testing.T) {
+	w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(18, 1))
+	versions := map[string]struct {
+		requests int
+		each     float64 // CPU seconds
+	}{"1.0": {30, 0.01}, "1.1": {10, 0.02}}
+	value := map[string]float64{}
+	for at := epoch - 10; at < epoch+3600; at += 10 {
+		for _, name := range []string{"1.0", "1.1"} {
+			v := versions[name]
+			send(w, rng, at, at+10, load{operation: "GET /cart", perSlot: v.requests, median: 0.02, more: []string{"version", name}})
+			value[name] += float64(v.requests) * v.each * math.Exp(0.05*rng.NormFloat64())
+			w.Number(1000*at+9999, series.Series{Family: cpu, Kind: series.Counter, Labels: labels.FromStrings("service", "shop", "version", name)}, value[name])
+		}
+	}
+	sel := selection("service", "shop")
+	sel.Family, sel.Start, sel.End = cpu, at(epoch), at(epoch+3600)
+	for _, live := range []bool{false, true} {
+		r := compared(t, stored(t, w), Request{Selection: sel, Label: "version", ValueA: "1.0", ValueB: "1.1", Per: query.PerRequest, Live: live})
+		m := only(t, r, "per_request")
+		if holds(t, m, 2); !r.Paired || r.Verdict != Regression || math.Abs(float64(m.Raw.A)-0.01) > 0.0005 || r.Whole != nil {
+			t.Errorf("live %v: paired %v, %v, %s", live, r.Paired, m.Raw.A, r.Sentence)
+		}
+	}
+}
+
+// Turned round, a counter gives the inverse ratio and a gauge near 0 the
+// opposite difference.
+func TestNumbersTurnedRound(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 2))
+		w := querytest.NewWriter()
+		ratio, every := rapid.Float64Range(0.2, 5).Draw(rt, "ratio"), rapid.SampledFrom([]int64{10, 15, 30}).Draw(rt, "every")
+		w.Family(store.FamilyInfo{Name: cpu, Kind: series.Counter, IntervalSeconds: every})
+		v := counted(w, rng, cpu, "a", epoch-2*every, epoch+1800, every, 0, 1)
+		counted(w, rng, cpu, "a", epoch+1800, epoch+3600, every, v, ratio, epoch+rapid.Int64Range(1800, 3600).Draw(rt, "reset"))
+		level := rapid.Float64Range(-1, 1).Draw(rt, "level")
+		for at := epoch; at < epoch+3600; at += 10 {
+			w.Number(1000*at, series.Series{Family: queue, Kind: series.Gauge, Labels: labels.FromStrings("service", "shop")}, level+rng.NormFloat64())
+		}
+		st := stored(t, w)
+		for _, family := range []string{cpu, queue} {
+			sel := selection("service", "shop")
+			sel.Family = family
+			a, b := window(0, 1800), window(1800, 3600)
+			there, back := compared(t, st, Request{Selection: sel, A: a, B: b}).Measures[0], compared(t, st, Request{Selection: sel, A: b, B: a}).Measures[0]
+			turned := -float64(back.Raw.Effect)
+			if there.Scale == "ratio" {
+				turned = 1 / float64(back.Raw.Effect)
+			}
+			if there.Scale != back.Scale || math.Abs(turned-float64(there.Raw.Effect)) > 1e-6*max(1, math.Abs(turned)) || math.Abs(float64(there.Raw.P-back.Raw.P)) > 1e-6 {
+				rt.Fatalf("%s: %+v one way, %+v the other", family, there.Raw, back.Raw)
+			}
+			if f := there.Raw; f.Short == "" && !(f.Low <= f.Effect && f.Effect <= f.High) {
+				rt.Fatalf("%s: %v outside [%v, %v]", family, f.Effect, f.Low, f.High)
+			}
+		}
+	})
 }
