@@ -16,7 +16,8 @@ type ChangeOptions struct {
 	// Most is how many changes are found at most; 0 stands for 20.
 	Most int
 	// Season is the length of a season in slots, 0 for none: what depends on
-	// the time of day is taken out before, if there are three of them or more.
+	// the time of day is taken out before, if there are three of them or more;
+	// slot 0 is the beginning of one.
 	Season int
 }
 
@@ -33,13 +34,13 @@ type ChangePoint struct {
 	// At is the first slot after the change. The change lies in [Low, High]
 	// with a confidence of 95 %: Low is the least first slot, High the greatest.
 	At, Low, High int
-	// P is the probability of finding a change as clear anywhere in a series
-	// as long that has none.
+	// P is about the probability that the stretches around it show a change as
+	// clear without one, alone or together with either neighbour.
 	P float64
 	// Where on the value axis it is clearest: a share Before of observations
 	// was above Value between the change before and this one, and After between
-	// this one and the next. For numbers, Value is NaN and Before and After are
-	// the means of that column.
+	// this one and the next, slots cut and the season taken out. For numbers,
+	// Value is NaN and Before and After are medians of that column.
 	Value, Before, After float64
 	// Column is the column of numbers in which it is clearest, 0 otherwise.
 	Column int
@@ -70,19 +71,24 @@ func (o ChangeOptions) check(slots int) (ChangeOptions, error) {
 // is none. The same series gives the same answer.
 //
 // A slot is seen through the shares of its observations above quantiles of the
-// whole series, from the 10th percentile to the 99.9th: so a change of the
-// slowest alone is as visible as one of the median, values far out weigh no
-// more than others, and a share is cut at five standard deviations lest a lone
-// slot be taken for a change. Candidates are the splits with the greatest
-// contrast over intervals of many lengths (seeded binary segmentation: Kovács,
-// Bühlmann, Li & Munk 2023, Biometrika 110). A candidate stays if the shares
-// are far more likely with it than without, both times under noise that
-// persists as much as suits best: the same first-order autoregressions under
+// stretch, from the 10th percentile to the 99.9th: so a change of the slowest
+// alone is as visible as one of the median, values far out weigh no more than
+// others, and a share is cut at five standard deviations lest a lone slot be
+// taken for a change. Candidates are the splits with the greatest contrast over
+// intervals of many lengths (seeded binary segmentation: Kovács, Bühlmann, Li &
+// Munk 2023, Biometrika 110). A candidate, or two or three together, divides the
+// stretch if the shares are far more likely with it than without, both times
+// under noise that persists as much as suits best: the autoregressions under
 // noise by which sides are compared, averaged over what their parameters may
-// be. So a sequence that wanders is not taken for one that jumps. How much more
-// likely it must be was measured, see benchmarks/results. The interval of the
-// moment holds what the likelihood ratio does not reject (Eo & Morley 2015,
-// Quantitative Economics 6).
+// be. So a sequence that wanders is not taken for one that jumps. The parts are
+// divided further, each seen by itself; at last each change has to pass again
+// among its neighbours. How much likelier it must be was measured, see
+// docs/statistics.md. The interval of the moment holds what the likelihood ratio
+// does not reject (Eo & Morley 2015, Quantitative Economics 6).
+//
+// A season is a change like any other unless it is taken out, see
+// ChangeOptions. Noise that persists longer than a quarter of the series is
+// taken for changes more often than Alpha says.
 func ChangePoints(s *Series, o ChangeOptions) ([]ChangePoint, error) {
 	if s == nil {
 		return nil, invalidf("no series")
@@ -127,5 +133,15 @@ func ChangePointsOf(rows [][]float64, o ChangeOptions) ([]ChangePoint, error) {
 	if seasonal(len(rows), o) {
 		rows = withoutSeason(rows, o.Season)
 	}
-	return findChanges(len(rows), o, func(from, to int) []view { return viewsOfRows(rows[from:to], o) }), nil
+	points := findChanges(len(rows), o, func(from, to int) []view { return viewsOfRows(rows[from:to], o) })
+	from := 0
+	for i := range points {
+		p, to := &points[i], len(rows)
+		if i+1 < len(points) {
+			to = points[i+1].At
+		}
+		p.Before, p.After = medianOf(rows[from:p.At], p.Column), medianOf(rows[p.At:to], p.Column)
+		from = p.At
+	}
+	return points, nil
 }

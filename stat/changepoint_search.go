@@ -5,21 +5,27 @@ import (
 	"slices"
 )
 
-// How likely a gain of log likelihood is without a change, measured on series
-// whose slots depend on each other in all the ways of the calibration (see
-// benchmarks/results): where j changes come in together, as exp((a−g)/slope), a
-// growing with the logarithm of how many stretches a series has room for. A
-// sequence that persists gains more by chance, 1+persists·ln D times, where D
-// is the share of variance that its mean has more than that of independent
-// slots.
+// How likely a gain of log likelihood is without a change, measured on
+// simulated series (see benchmarks/results): where j changes come in together,
+// about exp((a−g)/slope), a growing with the logarithm of how many stretches a
+// series has room for. A sequence that persists gains more by chance,
+// 1+persists·ln D times, where D is by how much the variance of its mean exceeds
+// that of independent slots, with the changes.
 var chances = [...]struct{ base, room, slope float64 }{
-	{2.9, 0, 1},
+	{2.65, 0, 1},
 	{0, 1.9, 1.1},
 	{0.3, 2.3, 1.2},
 }
 
-// persists: see chances.
-const persists = 0.22
+const persists = 0.5
+
+// views is how much less a gain has to be the fewer views there are, times the
+// logarithm of how many fewer: views are alike.
+const views = 0.4
+
+// loose is how much likelier to be chance a division may be than what is kept
+// of it, as each change has to pass by itself again; measured too.
+const loose = 2
 
 // ahead is how many candidates are added before they must pay together: a
 // pulse needs two.
@@ -31,12 +37,14 @@ func (c *changeSearch) chance(changes int, more, less []noise) (p float64, view 
 	return min(1, math.Exp(-score/chances[changes-1].slope)), view
 }
 
+// score is the greatest gain of any view beyond what chance gives.
 func (c *changeSearch) score(changes int, more, less []noise) (most float64, view int) {
 	of := chances[changes-1]
 	most = math.Inf(-1)
+	fewer := views * math.Log(float64(len(seen))/float64(len(more)))
 	for k := range more {
-		g := c.evened(k, less[k].bounds, more[k].bounds) * (more[k].evidence - less[k].evidence) / (1 + persists*math.Log(max(1, less[k].dependence)))
-		g -= of.base + of.room*math.Log(float64(c.n)/float64(c.views[k].least))
+		g := c.evened(k, less[k].bounds, more[k].bounds) * (more[k].evidence - less[k].evidence) / (1 + persists*math.Log(max(1, more[k].dependence)))
+		g -= of.base - fewer + of.room*math.Log(float64(c.n)/float64(c.views[k].least))
 		if g > most {
 			most, view = g, k
 		}
@@ -272,7 +280,7 @@ func (c *changeSearch) split() []int {
 		i, _ := slices.BinarySearch(bounds, at)
 		bounds = slices.Insert(slices.Clone(bounds), i, at)
 		now = c.noises(bounds, true)
-		if p, _ := c.chance(tried, now, base); p <= c.o.Alpha {
+		if p, _ := c.chance(tried, now, base); p <= loose*c.o.Alpha {
 			return bounds
 		}
 	}

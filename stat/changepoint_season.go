@@ -53,22 +53,16 @@ func withoutSeason(rows [][]float64, season int) [][]float64 {
 	for t, row := range rows {
 		out[t] = slices.Clone(row)
 	}
-	var values []float64
 	for c := range rows[0] {
 		for p := range season {
-			values = values[:0]
+			var same [][]float64
 			for t := p; t < len(rows); t += season {
-				if v := rows[t][c]; !math.IsNaN(v) {
-					values = append(values, v)
+				same = append(same, rows[t])
+			}
+			if mid := medianOf(same, c); !math.IsNaN(mid) {
+				for t := p; t < len(rows); t += season {
+					out[t][c] -= mid
 				}
-			}
-			if len(values) == 0 {
-				continue
-			}
-			slices.Sort(values)
-			mid := (values[(len(values)-1)/2] + values[len(values)/2]) / 2
-			for t := p; t < len(rows); t += season {
-				out[t][c] -= mid
 			}
 		}
 	}

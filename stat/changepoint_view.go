@@ -29,17 +29,19 @@ func (v *view) evened(from, to float64) float64 {
 	if v.each == 0 {
 		return to - from
 	}
-	deviation := func(level float64) float64 {
-		s := min(1-1e-9, max(1e-9, v.centre+level))
-		u := s * (1 - s)
-		return math.Sqrt(u/v.each + v.spread*u*u)
-	}
 	const steps = 16
 	sum := 0.0
 	for i := range steps {
-		sum += 1 / deviation(from+(to-from)*(float64(i)+0.5)/steps)
+		sum += 1 / v.deviation(from+(to-from)*(float64(i)+0.5)/steps)
 	}
-	return (to - from) * sum / steps * deviation(from)
+	return (to - from) * sum / steps * v.deviation(from)
+}
+
+// deviation is the standard deviation of slots at a level.
+func (v *view) deviation(level float64) float64 {
+	s := min(1-1e-9, max(1e-9, v.centre+level))
+	u := s * (1 - s)
+	return math.Sqrt(u/v.each + v.spread*u*u)
 }
 
 // seen are the quantiles of the series at which shares are looked at.
@@ -51,6 +53,8 @@ const (
 	enough = 8
 	// A slot weighs at most so many times the median slot.
 	heaviest = 2
+	// A slot counts at most so many times as much where the season is low.
+	unevenest = 2
 	// Slots are cut at so many standard deviations.
 	cutAt = 4
 )
@@ -100,35 +104,36 @@ func viewsOf(whole *Series, from, to int, o ChangeOptions) []view {
 				x[t] = 1 - s.atMost(t, at)/c
 			}
 		}
+		u := above * (1 - above)
+		seen := view{w: weight, least: least, value: v, centre: above, each: each}
+		var effect []float64
 		if seasonal(whole.Slots(), o) {
-			effect := seasonOf(whole, v, o.Season)
+			effect = seasonOf(whole, v, o.Season)
 			for t := range x {
 				x[t] -= effect[(from+t)%o.Season]
 			}
 		}
-		centre := 0.0
-		for t, w := range weight {
-			centre += w * x[t] / float64(n)
-		}
-		for t, w := range weight {
-			x[t] = w * (x[t] - centre)
-		}
-		u := above * (1 - above)
-		cut(x, math.Sqrt(u/each))
+		centred(x, weight)
 		square := 0.0
 		for _, v := range x {
 			square += v * v / float64(n)
 		}
-		views = append(views, view{
-			x: x, w: weight, least: least, value: v, centre: above,
-			each: each, spread: max(0, square-u/each) / (u * u),
-		})
+		seen.spread = max(0, square-u/each) / (u * u)
+		if effect != nil { // where the season is high, slots vary more
+			for t := range x {
+				x[t] *= min(unevenest, seen.deviation(0)/seen.deviation(effect[(from+t)%o.Season]))
+			}
+			moveToZero(x)
+		}
+		cut(x, math.Sqrt(u/each))
+		seen.x = x
+		views = append(views, seen)
 	}
 	return views
 }
 
-// viewsOfRows takes each column by the normal scores of its ranks, and by
-// whether it is far from its middle.
+// viewsOfRows takes each column by the normal scores of its ranks (van der
+// Waerden 1952).
 func viewsOfRows(rows [][]float64, o ChangeOptions) []view {
 	n := len(rows)
 	var views []view
@@ -178,6 +183,21 @@ func viewsOfRows(rows [][]float64, o ChangeOptions) []view {
 	return views
 }
 
+// medianOf is the median of a column, NaN if nothing is in it.
+func medianOf(rows [][]float64, column int) float64 {
+	var values []float64
+	for _, row := range rows {
+		if v := row[column]; !math.IsNaN(v) {
+			values = append(values, v)
+		}
+	}
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	slices.Sort(values)
+	return (values[(len(values)-1)/2] + values[len(values)/2]) / 2
+}
+
 // cut limits what lies further out than cutAt standard deviations, no less than
 // floor each, and moves the mean back to 0.
 func cut(x []float64, floor float64) {
@@ -189,12 +209,29 @@ func cut(x []float64, floor float64) {
 	}
 	slices.Sort(sorted)
 	far := cutAt * max(floor, 1.4826*sorted[len(sorted)/2])
-	mean := 0.0
 	for t, v := range x {
 		x[t] = min(mid+far, max(mid-far, v))
-		mean += x[t] / float64(len(x))
+	}
+	moveToZero(x)
+}
+
+func moveToZero(x []float64) {
+	mean := 0.0
+	for _, v := range x {
+		mean += v / float64(len(x))
 	}
 	for t := range x {
 		x[t] -= mean
+	}
+}
+
+// centred weighs what each slot has beyond the weighted mean.
+func centred(x, weight []float64) {
+	mean := 0.0
+	for t, w := range weight {
+		mean += w * x[t] / float64(len(x))
+	}
+	for t, w := range weight {
+		x[t] = w * (x[t] - mean)
 	}
 }
