@@ -41,6 +41,14 @@ func between(from, to int, factor float64) func(int) float64 {
 	}
 }
 
+// Unchanged are kinds without a change, by the shape of the tail.
+func Unchanged() []Kind {
+	return []Kind{
+		shifted("log-normal", nil, between(0, 0, 1)),
+		{"Pareto 1.5", nil, func(r *rand.Rand, m float64, _ int) float64 { return m + r.ExpFloat64()/1.5 }},
+	}
+}
+
 // Kinds are those that series are simulated of.
 func Kinds() []Kind {
 	return []Kind{

@@ -38,7 +38,55 @@ func changes(ctx context.Context, o *options, r *report.Report) error {
 	if err := labelled(ctx, o, r, peers, cache, missing); err != nil {
 		return err
 	}
-	return simulated(ctx, o, r, peers, missing)
+	if err := simulated(ctx, o, r, peers, missing); err != nil {
+		return err
+	}
+	return unchanged(ctx, o, r)
+}
+
+// unchanged counts series without a change in which one is found.
+func unchanged(ctx context.Context, o *options, r *report.Report) error {
+	trials := max(1, o.trials/4)
+	if o.quick {
+		trials = max(1, trials/100)
+	}
+	section := r.Section("False alarms", fmt.Sprintf("Of %d series of %d slots without a change, those in which any is found, at a nominal 5 %%.", trials, changepoints.Slots))
+	for _, k := range changepoints.Unchanged() {
+		for _, correlation := range []float64{0, 0.3, 0.6, 0.9} {
+			what := fmt.Sprintf("%s, correlation %.1f", k.Name, correlation)
+			if !o.wants(what) {
+				continue
+			}
+			alarms := 0
+			for i := range trials {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				points, err := find(k, uint64(1000+i), correlation)
+				if err != nil {
+					return err
+				}
+				if len(points) > 0 {
+					alarms++
+				}
+			}
+			section.Add(what, "tailscope", "% of series", 0, 100*float64(alarms)/float64(trials))
+			o.logf("%s: %d of %d", what, alarms, trials)
+		}
+	}
+	return nil
+}
+
+func find(k changepoints.Kind, seed uint64, correlation float64) ([]stat.ChangePoint, error) {
+	slots, err := k.Simulate(seed, correlation)
+	if err != nil {
+		return nil, err
+	}
+	s, err := stat.NewSeries(slots)
+	if err != nil {
+		return nil, err
+	}
+	return stat.ChangePoints(s, stat.ChangeOptions{})
 }
 
 // flat makes one of moments found in several columns close to each other.
@@ -115,7 +163,7 @@ func order(what string) int {
 
 // simulated scores series of distributions whose truth is known.
 func simulated(ctx context.Context, o *options, r *report.Report, peers *changepoints.Peers, missing string) error {
-	each := 40
+	each := 8 * o.reps
 	if o.quick {
 		each = 2
 	}
@@ -128,7 +176,7 @@ func simulated(ctx context.Context, o *options, r *report.Report, peers *changep
 	all := tally{}
 	var whos []string
 	var spent time.Duration
-	n := 0
+	n, right, covered := 0, 0, 0
 	for _, k := range changepoints.Kinds() {
 		if !o.wants(k.Name) {
 			continue
@@ -166,6 +214,16 @@ func simulated(ctx context.Context, o *options, r *report.Report, peers *changep
 				spent += time.Since(start)
 				n++
 				count("tailscope", changepoints.Moments(points))
+				for _, p := range points {
+					for _, at := range k.Truth {
+						if p.At-changepoints.Margin <= at && at <= p.At+changepoints.Margin {
+							right++
+							if p.Low <= at && at <= p.High {
+								covered++
+							}
+						}
+					}
+				}
 				if peers == nil {
 					continue
 				}
@@ -193,6 +251,9 @@ func simulated(ctx context.Context, o *options, r *report.Report, peers *changep
 			s := all[who].Score()
 			together.Add(what, who, "of 1", 0, map[string]float64{"F1": s.F1, "precision": s.Precision, "recall": s.Recall}[what])
 		}
+	}
+	if right > 0 {
+		together.Add("intervals of the moment, at 95 %, that hold the truth, of changes found", "tailscope", "%", 0, 100*float64(covered)/float64(right))
 	}
 	if n > 0 {
 		cost.Add("finding change points", "tailscope", "ms", 0, spent.Seconds()*1000/float64(n))
