@@ -103,14 +103,15 @@ func (f *changeFinder) describe(from, at, to, k int) ChangePoint {
 	c := f.search(from, to)
 	v := &c.views[k]
 	n, mid := to-from, at-from
-	sum := c.noiseOf(k, []int{0, mid, n}, true).sum
+	noise := c.noiseOf(k, []int{0, mid, n}, true)
+	sum, far := noise.sum, 2*rejected*wander(noise)
 	top := 0.0
 	for t := 1; t < n; t++ {
 		top = max(top, c.contrast(k, sum, 0, t, n))
 	}
 	p := ChangePoint{At: at, Low: at, High: at, Column: v.column, Value: v.value}
 	for t := 1; t < n; t++ {
-		if c.contrast(k, sum, 0, t, n) >= top-2*rejected {
+		if c.contrast(k, sum, 0, t, n) >= top-far {
 			p.Low, p.High = min(p.Low, from+t), max(p.High, from+t)
 		}
 	}

@@ -31,6 +31,10 @@ const loose = 2
 // pulse needs two.
 const ahead = len(chances)
 
+// wander is how many times more the log likelihood gains by chance than it
+// would if slots were independent.
+func wander(n noise) float64 { return 1 + persists*math.Log(max(1, n.dependence)) }
+
 // chance is the probability of a gain without a change.
 func (c *changeSearch) chance(changes int, more, less []noise) (p float64, view int) {
 	score, view := c.score(changes, more, less)
@@ -43,7 +47,7 @@ func (c *changeSearch) score(changes int, more, less []noise) (most float64, vie
 	most = math.Inf(-1)
 	fewer := views * math.Log(float64(len(seen))/float64(len(more)))
 	for k := range more {
-		g := c.evened(k, less[k].bounds, more[k].bounds) * (more[k].evidence - less[k].evidence) / (1 + persists*math.Log(max(1, more[k].dependence)))
+		g := c.evened(k, less[k].bounds, more[k].bounds) * (more[k].evidence - less[k].evidence) / wander(more[k])
 		g -= of.base - fewer + of.room*math.Log(float64(c.n)/float64(c.views[k].least))
 		if g > most {
 			most, view = g, k
