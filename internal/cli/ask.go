@@ -360,65 +360,6 @@ func timelineRows(io streams, r *api.TimelineResponse, by []string, asCSV bool, 
 	return t.write(io.out)
 }
 
-func newQueryTenants(io streams) *cobra.Command {
-	q := newQuestion(io, "table", "json", "csv")
-	var quantiles, sort, search string
-	var limit int
-	cmd := &cobra.Command{
-		Use:     "tenants",
-		Short:   "who sends the traffic and how each fares",
-		Example: `  tailscope query tenants --service shop --sort 0.99`,
-		Args:    exactArgs(0, ""),
-	}
-	q.register(cmd.Flags())
-	cmd.Flags().StringVar(&quantiles, "q", "0.5,0.95,0.99", "`quantiles` between 0 and 1")
-	cmd.Flags().StringVar(&sort, "sort", "", "requests, errors, mean, name or a quantile; a leading minus turns it round")
-	cmd.Flags().StringVar(&search, "search", "", "part of a tenant's `name`")
-	cmd.Flags().IntVar(&limit, "limit", 25, "how many tenants")
-	cmd.RunE = q.run(func(ctx context.Context) error {
-		r, err := ask(q, func(sel client.Selection) (*api.TenantsResponse, error) {
-			return q.client().Tenants(ctx, client.TenantsQuery{
-				Selection: sel, Quantiles: splitList(quantiles), Sort: sort, Search: search, Limit: limit})
-		}, func(r *api.TenantsResponse) bool { return len(r.Tenants) == 0 })
-		if err != nil {
-			return err
-		}
-		if q.format == "json" {
-			return writeJSON(io.out, r)
-		}
-		u := unitOf(orSpans(q.family))
-		t := &table{}
-		t.column("tenant", false)
-		for _, h := range []string{"requests", "share", "errors", "mean"} {
-			t.column(h, true)
-		}
-		qs := sortedQuantiles(r.Tenants[0].Quantiles)
-		for _, name := range qs {
-			t.column(quantileName(name), true)
-		}
-		var plainRows [][]string
-		for _, x := range r.Tenants {
-			row := []string{orNone(x.Name), count(x.Requests), percent(x.Share), count(x.Errors), u.value(x.Mean)}
-			plainRow := []string{x.Name, strconv.FormatUint(x.Requests, 10), raw(x.Share), strconv.FormatUint(x.Errors, 10), raw(x.Mean)}
-			for _, name := range qs {
-				row, plainRow = append(row, u.value(x.Quantiles[name])), append(plainRow, raw(x.Quantiles[name]))
-			}
-			t.rows, plainRows = append(t.rows, row), append(plainRows, plainRow)
-		}
-		if q.format == "csv" {
-			return writeCSV(io.out, append([]string{"tenant", "requests", "share", "errors", "mean"}, qs...), plainRows)
-		}
-		if err := t.write(io.out); err != nil {
-			return err
-		}
-		if more := r.Total - len(r.Tenants); more > 0 {
-			_, err = fmt.Fprintf(io.out, "and %d more: --limit %d shows them\n", more, r.Total)
-		}
-		return err
-	})
-	return cmd
-}
-
 func orNone(s string) string {
 	if s == "" {
 		return "(none)"

@@ -85,9 +85,14 @@ func (s *fakeServer) answer(w http.ResponseWriter, r *http.Request) {
 			Labels: api.Labels{"operation": "GET /orders"}, Count: []uint64{600, 0, 1200}, Rate: []api.Float{10, nan, 20}, Mean: []api.Float{0.02, nan, 0.004},
 			ErrorRate: []api.Float{0, nan, 0.05}, Quantiles: map[string][]api.Float{"0.5": {0.01, nan, 0.003}, "0.99": {0.05, nan, 0.009}}, Error: 0.022}}}
 	case "/api/v1/tenants":
-		body = api.TenantsResponse{Total: 3, Tenants: []api.Tenant{
-			{Name: "globex", Requests: 5000, Share: 0.5, Errors: 12, Mean: 0.03, Quantiles: qs(0.02, 0.06, 0.3)},
-			{Name: "_other", Requests: 10, Share: 0.001, Mean: 0.001, Quantiles: qs(0.001, 0.001, 0.002)},
+		large := api.TenantCohort{Name: "very large", Tenants: 3, Requests: 10000, Share: 1, Errors: 12, Mean: 0.03, Quantiles: qs(0.02, 0.06, 0.3),
+			InBands: []api.Float{0.9, 0.05, 0.03, 0.015, 0.005}, SlowShare: 0.05, NotRare: 1}
+		everyone := large
+		everyone.Name = "everyone"
+		body = api.TenantsResponse{Total: 3, Bands: []api.Float{0.1, 1, 5, 10}, Slow: 1, Rare: 0.01, Cohorts: []api.TenantCohort{large}, Everyone: everyone, Tenants: []api.Tenant{
+			{Name: "globex", Requests: 5000, Share: 0.5, Errors: 12, Mean: 0.03, Quantiles: qs(0.02, 0.06, 0.3), Cohort: "very large",
+				InBands: []api.Float{0.9, 0.05, 0.03, 0.015, 0.005}, SlowShare: 0.05, SlowLow: 0.04, SlowHigh: 0.062, NotRare: true},
+			{Name: "_other", Requests: 10, Share: 0.001, Mean: 0.001, Quantiles: qs(0.001, 0.001, 0.002), Cohort: "small", InBands: []api.Float{1, 0, 0, 0, 0}, SlowLow: api.Float(math.NaN()), SlowHigh: api.Float(math.NaN())},
 		}}
 	case "/api/v1/marks":
 		if r.Method == http.MethodPost {
@@ -190,6 +195,7 @@ func TestQueryOutput(t *testing.T) {
 		{"timeline.txt", "query timeline --by operation --step 1m"},
 		{"timeline.csv", "query timeline --by operation --step 1m --format csv"},
 		{"tenants.txt", "query tenants --service shop"},
+		{"tenants.csv", "query tenants --service shop --not-rare --cohort very-large --slow 500ms --rare 1% --format csv"},
 		{"heatmap.txt", "query heatmap --service shop --since 30m --width 80 --height 26"},
 		{"heatmap-low.txt", "query heatmap --service shop --since 30m --width 70 --height 8"},
 		{"heatmap-wide.txt", "query heatmap --service shop --since 30m --width 140 --height 8"},

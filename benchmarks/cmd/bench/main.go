@@ -51,7 +51,7 @@ type options struct {
 	trials int    // simulated, of each cell of calibrate
 	only   string // cases whose name contains this
 	peers  bool
-	keep   string // directory of the store that page or compare fills and asks
+	keep   string // directory of the store that page, compare or tenants fills and asks
 	log    io.Writer
 	tmp    string
 	tcpd   string // directory of the Turing Change Point Dataset
@@ -70,6 +70,7 @@ var measurements = []measurement{
 	{"store", "Storage and queries", storeBench},
 	{"page", "The service page", page},
 	{"compare", "Comparisons", compareBench},
+	{"tenants", "10,000 tenants", tenantsBench},
 	{"micro", "Hot paths", micro},
 	{"calibrate", "Calibration of judgements", calibrate},
 	{"changes", "Change points", changes},
@@ -89,7 +90,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	fs.BoolVar(&o.quick, "quick", false, "a tenth of the work, once: to see that everything runs")
 	fs.StringVar(&o.only, "only", "", "only cases whose name contains this")
 	fs.BoolVar(&o.peers, "peers", true, "measure the peers too")
-	fs.StringVar(&o.keep, "keep", "", "keep the store that page or compare fills in this directory, and ask it again if it is there")
+	fs.StringVar(&o.keep, "keep", "", "keep the store that page, compare or tenants fills in this directory, and ask it again if it is there")
 	fs.StringVar(&o.tcpd, "tcpd", os.Getenv("TAILSCOPE_TCPD"), "directory with a copy of the Turing Change Point Dataset; empty fetches one")
 	fs.Usage = func() {
 		fmt.Fprintf(stderr, "usage: bench [%s|all] [flags]\n", strings.Join(names, "|"))

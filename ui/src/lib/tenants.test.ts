@@ -15,7 +15,8 @@ test('bands are named with their bounds', () => {
 test('a share of slow requests has its interval where there is one', () => {
   expect(slowText({ slow_share: 0.021, slow_low: 0.014, slow_high: 0.032 })).toBe('2.1 % (1.4–3.2 %)');
   expect(slowText({ slow_share: 0.5, slow_low: null, slow_high: null })).toBe('50.0 %');
-  expect(slowText({ slow_share: 0, slow_low: 0, slow_high: 0.0001 })).toBe('0.0 %');
+  expect(slowText({ slow_share: 0, slow_low: 0, slow_high: 0.0001 })).toBe('0 %');
+  expect(slowText({ slow_share: 0.0005, slow_low: 0.00001, slow_high: 0.0012 })).toBe('0.05 % (0–0.12 %)');
 });
 
 test('a window slides over a twelfth of the range', () => {

@@ -1,7 +1,7 @@
 // Tenants as the page shows them: bands of experience, cohorts, and what the
 // address keeps.
 
-import { percent, value } from './format';
+import { errorRatio, percent, value } from './format';
 import type { Num, Tenant, TenantsResponse } from './types';
 
 /** The five bands, the quickest first. */
@@ -22,13 +22,12 @@ export function bandsText(shares: Num[] | null | undefined, ends: Num[]): string
   return parts.length ? parts.map((p) => `${percent(p.s)} ${bandTitle(p.i, ends)}`).join('; ') : 'no requests';
 }
 
-/** The share of slow requests with its interval: 2.1 % (1.4–3.2 %). */
+/** The share of slow requests with its interval: 2.1 % (1.4–3.2 %), 0.05 % (0–0.12 %). */
 export function slowText(t: Pick<Tenant, 'slow_share' | 'slow_low' | 'slow_high'>): string {
-  const share = percent(t.slow_share);
-  if (t.slow_low == null || t.slow_high == null) return share;
-  if (!t.slow_share && t.slow_high < 0.0005) return share;
-  const low = percent(t.slow_low).replace(/ %$/, '');
-  return `${share} (${low}–${percent(t.slow_high)})`;
+  const share = errorRatio(t.slow_share);
+  if (!t.slow_share || t.slow_low == null || t.slow_high == null) return share;
+  const low = t.slow_low < 0.00005 ? '0' : errorRatio(t.slow_low).replace(/ %$/, '');
+  return `${share} (${low}–${errorRatio(t.slow_high)})`;
 }
 
 /** How long a window slides over a range: a twelfth of it, a round length. */
