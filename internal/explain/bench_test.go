@@ -18,29 +18,8 @@ import (
 // BenchmarkExplain explains rectangles of six hours of 1,000 series, 20
 // operations of 50 tenants, in slots of a minute and what they were rolled up to.
 func BenchmarkExplain(b *testing.B) {
-	st, err := pebblestore.Open(b.Context(), pebblestore.Options{Dir: b.TempDir()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer st.Close()
-	rng := rand.New(rand.NewPCG(7, 7))
-	pool := func(requests int) (out [][]byte) {
-		for range 100 {
-			h := hist.New(hist.DefaultSchema)
-			for range requests {
-				if err := h.RecordNanos(int64(1e7*math.Exp(0.7*rng.NormFloat64())), 1); err != nil {
-					b.Fatal(err)
-				}
-			}
-			data, err := h.AppendBinary(nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			out = append(out, data)
-		}
-		return out
-	}
-	few, whole := pool(20), pool(250)
+	st, rng := opened(b), rand.New(rand.NewPCG(7, 7))
+	few, whole := drawn(b, rng, 20), drawn(b, rng, 250)
 	var all []series.Series
 	var of [][][]byte
 	add := func(view series.View, data [][]byte, pairs ...string) {
@@ -85,4 +64,31 @@ func BenchmarkExplain(b *testing.B) {
 			}
 		})
 	}
+}
+
+func opened(b *testing.B) store.Store {
+	st, err := pebblestore.Open(b.Context(), pebblestore.Options{Dir: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = st.Close() })
+	return st
+}
+
+// drawn are a hundred distributions of so many requests, encoded.
+func drawn(b *testing.B, rng *rand.Rand, requests int) [][]byte {
+	out := make([][]byte, 100)
+	for i := range out {
+		h := hist.New(hist.DefaultSchema)
+		for range requests {
+			if err := h.Record(0.01 * math.Exp(0.7*rng.NormFloat64())); err != nil {
+				b.Fatal(err)
+			}
+		}
+		var err error
+		if out[i], err = h.AppendBinary(nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return out
 }

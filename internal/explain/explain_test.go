@@ -2,6 +2,7 @@ package explain
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -228,6 +229,29 @@ func TestNotes(t *testing.T) {
 		if out := explained(t, st, r); len(out.Items) != 0 || len(out.Notes) == 0 || !strings.Contains(out.Notes[0], name) {
 			t.Errorf("%s: %+v", name, out)
 		}
+	}
+}
+
+// One burst of a few slots among many labels: said to be uncertain, not listed.
+func TestPerhaps(t *testing.T) {
+	all := func(inside float64) counts {
+		c := counts{make([]float64, 30), make([]float64, 30)}
+		for s := range c.all {
+			c.all[s] = 40
+			if s >= 4 && s < 9 {
+				c.in[s] = inside * float64(1+s%3)
+			}
+		}
+		return c
+	}
+	x := &table{window: 30, index: map[string]int{}}
+	for o := range 25 {
+		x.labels, x.rows = append(x.labels, labels.FromStrings("operation", fmt.Sprint("op-", o))), append(x.rows, all(1))
+	}
+	x.rows[3].in[4], x.rows[3].in[5], x.rows[3].in[6], x.rows[3].in[7] = 9, 5, 2, 5
+	out := judged(x)
+	if notes := strings.Join(out.Notes, " "); len(out.Items) != 0 || !strings.Contains(notes, "perhaps operation op-3 (") {
+		t.Errorf("%v, %v", said(out), out.Notes)
 	}
 }
 

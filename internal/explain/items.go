@@ -79,6 +79,7 @@ func (q *question) judge(main, tenants *table, total counts) {
 		c.effect = compare(&total, &c.counts)
 	}
 	found := discoveries(tried, len(singles))
+	q.perhaps(v, tried)
 
 	q.out.PairsTried = len(pairs)
 	for i := range pairs {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"tailscope/api"
 	"tailscope/internal/series"
@@ -57,6 +58,21 @@ func points(share float64) string {
 		return strconv.FormatFloat(x, 'f', 1, 64)
 	}
 	return strconv.FormatFloat(x, 'g', 1, 64)
+}
+
+// perhaps notes labels whose interval leaves out 0, but of which one or another
+// would among so many.
+func (q *question) perhaps(v *values, tried []*candidate) {
+	const most = 3
+	var words []string
+	for _, c := range tried {
+		if c.ok && c.low > 0 && c.adjusted > discovery && len(words) < most {
+			words = append(words, fmt.Sprintf("%s (%s inside, %s outside)", v.title(c), percent(c.effect.in), percent(c.effect.out)))
+		}
+	}
+	if len(words) > 0 {
+		q.note("perhaps %s: by itself it would stand out, but among so many labels one does by chance", strings.Join(words, ", "))
+	}
 }
 
 // absent notes what is common outside and nowhere inside, and what cannot be told.
