@@ -38,6 +38,9 @@ func (c *comparison) settleFamily(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if len(query.SlotLengths(info.IntervalSeconds)) == 0 {
+		return query.Invalid("family", "%s is exported every %d s, and slots longer than an hour are not compared; export it more often", c.Family, info.IntervalSeconds)
+	}
 	c.interval, c.unit, c.number = info.IntervalSeconds, query.Unit(c.Family), info.Kind
 	if c.kind = ofNumbers; info.Kind == series.Distribution && c.Per == "" {
 		c.kind = ofObservations

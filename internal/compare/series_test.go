@@ -89,6 +89,16 @@ func TestCounterDoubles(t *testing.T) {
 	}
 }
 
+// What is exported less than once an hour has no slots.
+func TestRareExport(t *testing.T) {
+	w := querytest.NewWriter()
+	w.Family(store.FamilyInfo{Name: cpu, Kind: series.Counter, IntervalSeconds: 7200})
+	w.Number(1000*epoch, series.Series{Family: cpu, Kind: series.Counter, Labels: labels.FromStrings("service", "shop")}, 1)
+	if _, err := Compare(t.Context(), stored(t, w), Request{Selection: query.Selection{Family: cpu}, A: window(0, 7200), B: window(7200, 14400)}); err == nil || !strings.Contains(err.Error(), "export it more often") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // Neither a missing export nor one instance's silence makes a slot busier.
 func TestCounterGaps(t *testing.T) {
 	w := querytest.NewWriter()

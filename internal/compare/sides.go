@@ -8,10 +8,13 @@ import (
 	"tailscope/internal/series"
 )
 
-// mostSlots is how many slots of a side are read. More say little more, for
-// they depend on each other, and cost time: an hour is read in slots of 10 s,
-// a day in slots of a minute.
-const mostSlots = 1500
+// mostSlots is how many slots of a range are read, and sideSlots of a side. More
+// say little more, for they depend on each other, and cost time and memory: an
+// hour is read in slots of 10 s, half a day in minutes, a day in tens of them.
+const (
+	mostSlots = 1500
+	sideSlots = 720
+)
 
 // slotLengths that a side may be cut into, in seconds: those that are kept.
 var slotLengths = []int64{int64(series.Base), int64(series.Minute), int64(series.TenMin), int64(series.Hour)}
@@ -72,11 +75,13 @@ func (c *comparison) sides(ctx context.Context) error {
 	return nil
 }
 
-func slotLength(seconds int64) (int64, error) { return shortest(slotLengths, seconds) }
+func slotLength(seconds int64) (int64, error) { return shortest(slotLengths, seconds, mostSlots) }
 
-func shortest(lengths []int64, seconds int64) (int64, error) {
-	for _, s := range lengths {
-		if seconds <= s*mostSlots {
+// shortest is the shortest length of which there are at most so many slots; of
+// the longest there may be mostSlots.
+func shortest(lengths []int64, seconds, most int64) (int64, error) {
+	for i, s := range lengths {
+		if seconds <= s*most || i == len(lengths)-1 && seconds <= s*mostSlots {
 			return s, nil
 		}
 	}
@@ -92,7 +97,9 @@ func (c *comparison) lengths() []int64 {
 	return query.SlotLengths(c.interval)
 }
 
-func (c *comparison) slotLength(seconds int64) (int64, error) { return shortest(c.lengths(), seconds) }
+func (c *comparison) slotLength(seconds int64) (int64, error) {
+	return shortest(c.lengths(), seconds, sideSlots)
+}
 
 // atLeast is the shortest length that is not below the kept one.
 func (c *comparison) atLeast(kept int64) (int64, error) {
