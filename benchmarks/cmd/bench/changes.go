@@ -163,11 +163,11 @@ func order(what string) int {
 
 // simulated scores series of distributions whose truth is known.
 func simulated(ctx context.Context, o *options, r *report.Report, peers *changepoints.Peers, missing string) error {
-	each := 8 * o.reps
+	each := 4 * o.reps
 	if o.quick {
 		each = 2
 	}
-	together := r.Section("Simulated distributions, all kinds", fmt.Sprintf("%d series of each kind at each correlation of slots (0, 0.3, 0.6), %d slots of 100 requests; right within %d slots. "+
+	together := r.Section("Simulated distributions, all kinds", fmt.Sprintf("%d series of each kind at each correlation of slots (0, 0.6), %d slots of 100 requests; right within %d slots. "+
 		"Tailscope is given the distributions, the peers each slot's p50, p95 and p99; moments within %d slots of each other count once.%s",
 		each, changepoints.Slots, changepoints.Margin, changepoints.Margin, missing))
 	kinds := r.Section("Simulated distributions, by kind", "F1; where there is nothing to be found, changes found per series.")
@@ -181,7 +181,7 @@ func simulated(ctx context.Context, o *options, r *report.Report, peers *changep
 		if !o.wants(k.Name) {
 			continue
 		}
-		for _, correlation := range []float64{0, 0.3, 0.6} {
+		for _, correlation := range []float64{0, 0.6} {
 			here := tally{}
 			count := func(who string, found []int) {
 				for _, t := range []tally{here, all} {
