@@ -290,7 +290,8 @@ test('tenants are searched, sorted and paged by the server', async ({ page }) =>
   await expect(page.getByText('9 tenants')).toBeVisible();
   await page.getByRole('button', { name: 'Tenant', exact: true }).click();
   await expect(table.getByRole('row').nth(1)).toContainText('tenant-140');
-  await table.getByRole('link', { name: 'tenant-140' }).click();
+  await table.getByRole('button', { name: 'tenant-140', exact: true }).click();
+  await page.getByTestId('tenant-detail').getByRole('link', { name: 'Heatmap' }).click();
   await settled(page);
   expect(page.url()).toContain(servicePath().split('?')[0]);
   expect(page.url()).toContain('l.tenant==tenant-140');
