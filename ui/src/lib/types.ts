@@ -128,7 +128,8 @@ export interface Family {
   unit?: string;
 }
 
-export interface Tenant {
+/** What a tenant's row and a cohort's have in common. */
+interface TenantFigures {
   name: string;
   requests: number;
   share: Num;
@@ -136,26 +137,20 @@ export interface Tenant {
   mean: Num;
   quantiles: Record<string, Num>;
   error: Num;
-  cohort?: string;
-  size: Num;
   in_bands: Num[] | null;
   slow_share: Num;
+}
+
+export interface Tenant extends TenantFigures {
+  cohort?: string;
+  size: Num;
   slow_low: Num;
   slow_high: Num;
   not_rare: boolean;
 }
 
-export interface TenantCohort {
-  name: string;
+export interface TenantCohort extends TenantFigures {
   tenants: number;
-  requests: number;
-  share: Num;
-  errors: number;
-  mean: Num;
-  quantiles: Record<string, Num>;
-  error: Num;
-  in_bands: Num[] | null;
-  slow_share: Num;
   not_rare: number;
 }
 
