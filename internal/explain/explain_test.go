@@ -200,6 +200,19 @@ func TestShortRectangle(t *testing.T) {
 	if out = explained(t, st, r); len(out.Items) != 0 || !strings.Contains(strings.Join(out.Notes, " "), "widen the range") {
 		t.Errorf("of two minutes: %v, %v", said(out), out.Notes)
 	}
+	r.Start, r.End = time.Unix(0, 0), time.Unix(epoch+86400, 0)
+	if out = explained(t, st, r); len(out.Items) != 0 || !strings.Contains(strings.Join(out.Notes, " "), "narrow the range") {
+		t.Errorf("of half a century: %v, %v", said(out), out.Notes)
+	}
+}
+
+// However long the range, its slots are not many.
+func TestSlotLength(t *testing.T) {
+	for _, c := range []struct{ seconds, want int64 }{{1, 10}, {600, 20}, {3600, 120}, {86400, 1800}, {30 * 86400, 86400}, {60 * 365 * 86400, 189 * 86400}} {
+		if got := slotLength(c.seconds); got != c.want || c.seconds/got > 120 {
+			t.Errorf("slots of %d s for %d s, want %d", got, c.seconds, c.want)
+		}
+	}
 }
 
 // What a rectangle has none of is said, as are tenants that were folded.

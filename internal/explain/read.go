@@ -27,8 +27,10 @@ const (
 	pointsAtOnce = 40_000
 )
 
-// lengths that slots may have, in seconds, whole multiples of those kept.
-var lengths = []int64{10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400}
+// lengths that slots may have, in seconds, whole multiples of those kept; the
+// longest are of a week, of half a year, and between, so that no range has many.
+var lengths = []int64{10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400,
+	2 * 86400, 7 * 86400, 21 * 86400, 63 * 86400, 189 * 86400}
 
 // slotLength is the longest that cuts a span into the slots wanted.
 func slotLength(seconds int64) int64 {
