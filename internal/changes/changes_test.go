@@ -219,6 +219,20 @@ func TestMixOnly(t *testing.T) {
 	}
 }
 
+// A change with hardly anything after it is found, and nothing is said of its size.
+func TestTooLittleAfter(t *testing.T) {
+	w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(8, 8))
+	send(w, rng, 0, 2400, load{operation: "GET /cart", perSlot: 20, median: 0.02})
+	send(w, rng, 2400, 2550, load{operation: "GET /cart", perSlot: 20, median: 0.2})
+	c := around(found(t, NewFinder(put(t, storetest.NewTwin(), w)), asked(0, 2550)), "GET /cart", 2400)
+	if c == nil {
+		t.Fatal("not found")
+	}
+	if c.Verdict != compare.TooLittle || !strings.Contains(c.Headline, "too little data") || strings.Contains(c.Headline, "none of") {
+		t.Errorf("%s: %s", c.Verdict, c.Headline)
+	}
+}
+
 // What was not there yet is no stretch of anything, and slots in which the
 // moment may lie are only left out where enough others have requests.
 func TestStretches(t *testing.T) {

@@ -206,6 +206,9 @@ func judge(s *compare.Stretches, c candidate) (*api.Change, error) {
 	case lead != nil:
 		out.Headline = lead.Sentence
 		out.Name = strings.TrimSpace(fmt.Sprintf("%s of %s %s", lead.Name, short, lead.Verdict))
+	case found.Verdict == compare.TooLittle:
+		out.Headline = fmt.Sprintf("the distribution of %s changed; there is too little data beside that to say by how much", of)
+		out.Name = short + " changed"
 	case found.Moved > 0:
 		out.Verdict = Mix
 		out.Headline = fmt.Sprintf("the mix of operations of %s moved: %.0f %% of the requests are of other operations than before, and operation by operation none of %s is seen to differ", of, 100*found.Moved, listed(measures))
