@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -198,8 +199,8 @@ func TestChangePointsCalibrated(t *testing.T) {
 	}
 }
 
-// A unit changes nothing, time turned round turns the moments round, and asking
-// again gives the same.
+// A unit changes nothing, time turned round turns a clear moment round, and
+// asking again gives the same.
 func TestChangePointsKeep(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
@@ -251,8 +252,10 @@ func TestChangePointsKeep(t *testing.T) {
 			turned[len(counts)-1-s] = counts[s]
 		}
 		back := find(turned, 1)
-		clear := len(got) == 1 && got[0].P < 1e-4
-		if clear && (len(back) != 1 || back[0].Low > len(counts)-got[0].Low || back[0].High < len(counts)-got[0].High) {
+		// What is found beside it by chance may be another one.
+		if len(got) == 1 && got[0].P < 1e-4 && !slices.ContainsFunc(back, func(p ChangePoint) bool {
+			return p.Low <= len(counts)-got[0].Low && len(counts)-got[0].High <= p.High
+		}) {
 			t.Fatalf("%+v, turned round %+v", got, back)
 		}
 	})

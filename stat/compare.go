@@ -34,9 +34,10 @@ type figure struct {
 // error on the inner one.
 func (f *figure) limits(se, crit float64) (low, high float64) {
 	low, high = f.at-crit*se, f.at+crit*se
-	if f.share && f.at > 0 && f.at < 1 && se > 0 {
+	switch {
+	case f.share && f.at > 0 && f.at < 1 && se > 0:
 		low, high = wilson(f.at, f.at*(1-f.at)/(se*se), crit)
-	} else if f.share && (f.at == 0 || f.at == 1) && f.count > 0 {
+	case f.share && f.count > 0: // slots that all agree say no more than their requests
 		low, high = wilson(f.at, f.count, crit)
 	}
 	low, high = f.outer(low), f.outer(high)
@@ -121,10 +122,16 @@ func (c *Change) apart(a, b *figure, sp *spectrum, o Options) {
 	}
 	c.DF = welch(va, float64(fa.cosines), vb, float64(fb.cosines))
 	crit := o.critical(c.DF, len(ta), len(tb))
+	c.combine(a, b, sa, sb, crit, len(ta), len(tb), o)
+}
+
+// combine puts the intervals of two sides that do not depend on each other into
+// one (Zou & Donner 2008).
+func (c *Change) combine(a, b *figure, sa, sb, crit float64, slotsA, slotsB int, o Options) {
 	al, ah := a.limits(sa, crit)
 	bl, bh := b.limits(sb, crit)
-	va, vb = a.outer(a.at), b.outer(b.at)
-	c.between(math.Hypot(vb-bl, ah-va), math.Hypot(bh-vb, va-al), crit, len(ta), len(tb), o)
+	va, vb := a.outer(a.at), b.outer(b.at)
+	c.between(math.Hypot(vb-bl, ah-va), math.Hypot(bh-vb, va-al), crit, slotsA, slotsB, o)
 }
 
 func welch(va, dfa, vb, dfb float64) float64 {
@@ -134,7 +141,10 @@ func welch(va, dfa, vb, dfb float64) float64 {
 	return sq(va+vb) / (va*va/dfa + vb*vb/dfb)
 }
 
-// paired compares sides measured in the same slots.
+// paired compares sides measured in the same slots: by the difference of their
+// influences, where what moves both cancels. What is left is each side's own,
+// and so is its interval: of shares and quantiles it is shared out as if
+// requests were drawn, which matters where one side has few.
 func (c *Change) paired(a, b *figure, sp *spectrum, o Options) {
 	ta, tb := sp.cosines(a.influence), sp.cosines(b.influence)
 	f := sp.fit(ta, tb)
@@ -146,7 +156,31 @@ func (c *Change) paired(a, b *figure, sp *spectrum, o Options) {
 	se := math.Sqrt(f.covariance(tb, tb))
 	c.Cosines, c.Dependence, c.DF = f.cosines, f.dependence, float64(f.cosines)
 	crit := o.critical(c.DF, len(ta), len(ta))
-	c.between(crit*se, crit*se, crit, len(ta), len(tb), o)
+	if !a.share {
+		c.between(crit*se, crit*se, crit, len(ta), len(tb), o)
+		return
+	}
+	drawnA, drawnB := a.drawn(ka), b.drawn(kb)
+	own := func(k, drawn float64) float64 { // standard error of a side, on its inner scale
+		if k == 0 || drawn == 0 {
+			return 0
+		}
+		return se / math.Abs(k) * math.Sqrt(drawn/(drawnA+drawnB))
+	}
+	if math.IsNaN(se) || math.IsInf(se, 0) {
+		c.between(se, se, crit, len(ta), len(tb), o)
+		return
+	}
+	c.combine(a, b, own(ka, drawnA), own(kb, drawnB), crit, len(ta), len(tb), o)
+}
+
+// drawn is the variance that a share would have on the effect's scale if
+// requests were independent.
+func (f *figure) drawn(slope float64) float64 {
+	if !(f.count > 0) {
+		return 0
+	}
+	return slope * slope * f.at * (1 - f.at) / f.count
 }
 
 // between sets the interval from its halves below and above the effect.

@@ -297,7 +297,7 @@ func blockLength(da, db *mixture, slots int, paired bool) (each int, inflation f
 	var weights [][]float64
 	for _, p := range []float64{0.5, 0.9} {
 		v := (da.quantile(p) + db.quantile(p)) / 2
-		ta, tb := da.above(v)[0], db.above(v)[0]
+		ta, tb := da.above([]float64{v}, nil)[0], db.above([]float64{v}, nil)[0]
 		logs := make([]float64, models)
 		if paired {
 			for t := range tb {

@@ -121,7 +121,7 @@ func TestMixOfEqualStrata(t *testing.T) {
 			t.Fatalf("quantile %v of the mix is %v, want %v", p, got, want)
 		}
 		sum := 0.0
-		for _, v := range d.above(d.quantile(p))[0] {
+		for _, v := range d.above([]float64{d.quantile(p)}, []float64{p})[0] {
 			sum += v
 		}
 		if math.Abs(sum) > 1e-9 {

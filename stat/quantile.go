@@ -3,6 +3,7 @@ package stat
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Side is what is compared: one Series per stratum (operation × cohort), all of
@@ -66,7 +67,9 @@ func checkShape(slotsA, slotsB, strata int, mix []float64, o Options) error {
 // quantile beyond its part (Bahadur 1966); the interval of that share, Wilson's
 // with the long-run variance, is taken back to values through the distribution
 // itself (Woodruff 1952), so no density is estimated; the two sides' intervals
-// combine by Zou & Donner (2008). Paired sides: the influences' differences.
+// combine by Zou & Donner (2008). Paired sides: the influences' differences give
+// the variance, which both sides' intervals share. An interval's end with less
+// than one observation beyond it is open; if both are, data were too few.
 // Quantiles of 0 or less have no ratio: Effect is NaN.
 func Quantiles(a, b Side, ps []float64, mix []float64, o Options) ([]Change, error) {
 	if err := checkSides(a, b, mix, o); err != nil {
@@ -106,14 +109,14 @@ func Quantile(a, b Side, p float64, mix []float64, o Options) (Change, error) {
 func (s Side) quantiles(ps []float64, mix []float64) []figure {
 	d := s.mixture(mix)
 	out := make([]figure, len(ps))
-	var values []float64
+	var values, shares []float64
 	for i, p := range ps {
 		out[i] = d.figure(p)
 		if out[i].short == "" {
-			values = append(values, out[i].value)
+			values, shares = append(values, out[i].value), append(shares, p)
 		}
 	}
-	rows := d.above(values...)
+	rows := d.above(values, shares)
 	for i := range out {
 		if out[i].short == "" {
 			out[i].influence, rows = rows[0], rows[1:]
@@ -261,27 +264,34 @@ func (d *mixture) quantile(p float64) float64 {
 }
 
 // above is, for each v, each slot's influence on the share of the mixture above
-// it.
-func (d *mixture) above(vs ...float64) [][]float64 {
+// it. Where v is the greatest value, many observations may be equal to it: ps,
+// unless nil, says which share of the mixture is to count as at most v.
+func (d *mixture) above(vs, ps []float64) [][]float64 {
 	z := make([][]float64, len(vs))
 	if len(vs) == 0 {
 		return z
 	}
-	whole, places, below := make([]float64, len(vs)), make([]place, len(vs)), make([]float64, len(vs))
+	whole, places := make([]float64, len(vs)), make([][]place, len(vs))
 	for k, v := range vs {
 		z[k] = make([]float64, d.strata[0].Slots())
-		whole[k] = 1 - d.atMost(v)
+		for _, x := range d.strata {
+			places[k] = append(places[k], x.placeOf(v))
+		}
+		if ps != nil {
+			d.within(places[k], v, ps[k])
+		}
+		whole[k] = d.below(places[k])
 	}
+	below := make([]float64, len(vs))
 	for i, x := range d.strata {
 		scale := d.weight[i] / x.total
 		if d.raw {
 			scale = 1 / d.count
 		}
-		for k, v := range vs {
-			places[k] = x.placeOf(v)
-			below[k] = x.atMostAll(places[k]) / x.total
+		for k := range vs {
+			below[k] = x.atMostAll(places[k][i]) / x.total
 			if d.raw {
-				below[k] = 1 - whole[k]
+				below[k] = whole[k]
 			}
 		}
 		for t := range d.strata[0].Slots() {
@@ -289,10 +299,42 @@ func (d *mixture) above(vs ...float64) [][]float64 {
 			if n == 0 {
 				continue
 			}
-			for k, p := range places {
-				z[k][t] += scale * (n*below[k] - x.atMost(t, p))
+			for k := range vs {
+				z[k][t] += scale * (n*below[k] - x.atMost(t, places[k][i]))
 			}
 		}
 	}
 	return z
+}
+
+// below is the share of the mixture at or below a place of each stratum.
+func (d *mixture) below(places []place) float64 {
+	sum := 0.0
+	for i, x := range d.strata {
+		sum += d.weight[i] * x.atMostAll(places[i]) / x.total
+	}
+	return sum
+}
+
+// within moves the places of strata whose greatest value is v, such as a time
+// limit, into what is equal to it, until a share p of the mixture is below: else
+// a slot with more of it than others would look like any other.
+func (d *mixture) within(places []place, v, p float64) {
+	const near = 1e-12
+	inner := slices.Clone(places)
+	for i, x := range d.strata {
+		if v >= x.max && v <= x.max*(1+near) {
+			inner[i] = x.spreadOf(x.max)
+		}
+	}
+	all, least := d.below(places), d.below(inner)
+	if !(all > p && all > least) {
+		return
+	}
+	out := min(1, (all-p)/(all-least))
+	for i := range places {
+		if inner[i] != places[i] { // between them is the rest of one bucket
+			places[i] = place{inner[i].bucket, 1 - out*(1-inner[i].share)}
+		}
+	}
 }

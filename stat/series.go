@@ -236,13 +236,18 @@ func (s *Series) atMost(t int, p place) float64 {
 
 // placeOf finds a value: observations in its bucket are spread as valueAt has it.
 func (s *Series) placeOf(v float64) place {
-	n := len(s.counts)
 	switch {
 	case v >= s.max:
-		return place{n - 1, 1}
+		return place{len(s.counts) - 1, 1}
 	case v < s.min:
 		return place{0, 0}
 	}
+	return s.spreadOf(v)
+}
+
+// spreadOf is placeOf as if observations went on beyond the extremes.
+func (s *Series) spreadOf(v float64) place {
+	n := len(s.counts)
 	i := sort.SearchFloat64s(s.edges, v) - 1 // edges[i] < v <= edges[i+1]
 	switch {
 	case i < 0:
