@@ -57,7 +57,9 @@ type question struct {
 	span bool
 	out  *api.ExplainResponse
 	band band
-	what string // what is counted: requests, samples
+	// first and last are where observations begin and end within the range.
+	first, last int64
+	what        string // what is counted: requests, samples
 }
 
 // check settles what was left open. The family and the labels of match are

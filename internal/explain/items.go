@@ -49,18 +49,13 @@ func (v *values) of(l labels.Label) int32 {
 
 // judge fills in what is over-represented.
 func (q *question) judge(main, tenants *table, total counts) {
-	slots := len(total.all)
 	main.drop(total)
 	if tenants != nil && tenants != main {
 		tenants.drop(total)
 	}
 	total = main.total()
 	if main.window < fewestSlots && main.rest < fewestSlots {
-		what := "widen the range"
-		if slots >= 2*fewestSlots { // most are empty, so they are too long
-			what = "narrow the range to where there are any"
-		}
-		q.note("fewer than %d slots with %s are too few to tell how much shares vary: %s", fewestSlots, q.what, what)
+		q.note("fewer than %d slots with %s are too few to tell how much shares vary: widen the range", fewestSlots, q.what)
 		return
 	}
 	if main.window < fewestSlots {

@@ -62,13 +62,16 @@ func (q *question) rectangle(ctx context.Context) (*hist.Histogram, error) {
 	if err != nil {
 		return nil, err
 	}
-	ask.Start, ask.End, ask.Measure = start, end, store.Moments
+	ask.Start, ask.End, ask.Step, ask.Measure = start, end, slotLength(end-start), store.Moments
 	whole, err := q.st.Query(ctx, ask)
 	if err != nil {
 		return nil, err
 	}
 	q.out.From, q.out.To = res.Start, res.End
 	q.out.Start, q.out.End = min(whole.Start, res.Start), max(whole.End, res.End)
+	if err := q.trim(ctx, ask, whole); err != nil {
+		return nil, err
+	}
 	var h *hist.Histogram
 	for _, g := range res.Groups {
 		if len(g.Points) > 0 && g.Points[0].Hist != nil {
@@ -83,6 +86,36 @@ func (q *question) rectangle(ctx context.Context) (*hist.Histogram, error) {
 	}
 	q.out.Low, q.out.High = api.Float(q.band.low), api.Float(q.band.high)
 	return h, nil
+}
+
+// trim finds where observations begin and end within the range: slots are cut
+// of that alone, or few would hold anything. res is what ask answered.
+func (q *question) trim(ctx context.Context, ask store.Query, res *store.Result) error {
+	q.first, q.last = q.out.Start, q.out.End
+	for {
+		first, last := q.last, q.first
+		coarse := max(0, int64(res.Resolution-series.Base)) // a slot may reach over a step's ends
+		for _, g := range res.Groups {
+			for _, x := range g.Points {
+				if x.Hist != nil && x.Hist.Count > 0 {
+					first, last = min(first, x.Start-coarse), max(last, x.Start+ask.Step+coarse)
+				}
+			}
+		}
+		if last <= first {
+			return nil
+		}
+		long := q.last - q.first
+		q.first, q.last = max(q.first, first), min(q.last, last)
+		if 2*(q.last-q.first) > long {
+			return nil
+		}
+		ask.Start, ask.End, ask.Step = q.first, q.last, slotLength(q.last-q.first)
+		var err error
+		if res, err = q.st.Query(ctx, ask); err != nil {
+			return err
+		}
+	}
 }
 
 // table is counts by slot of series: the slots of the rectangle's time first,
@@ -272,9 +305,10 @@ func (q *question) heaviest(ctx context.Context, ask store.Query, most int) (*ta
 // load reads the counts of every series: buckets within the rectangle's time,
 // and no more than how many there were elsewhere.
 func (q *question) load(ctx context.Context, ask store.Query) (*table, error) {
-	inside, window := cut(q.out.From, q.out.To, 0)
-	before, n := cut(q.out.Start, q.out.From, window)
-	after, m := cut(q.out.To, q.out.End, window+n)
+	from, to := max(q.out.From, q.first), min(q.out.To, q.last)
+	inside, window := cut(from, to, 0)
+	before, n := cut(q.first, from, window)
+	after, m := cut(to, q.last, window+n)
 	t := &table{window: window, rest: n + m, index: map[string]int{}}
 	ask.Measure = store.Buckets
 	for _, p := range inside {
