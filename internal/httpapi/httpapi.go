@@ -149,7 +149,7 @@ func (s *server) guardJSON(next http.Handler) http.Handler {
 			return
 		}
 		if err := origin.Check(r); err != nil {
-			e := fail(query.Invalid("", "a page of another site asked for this; use the server's own page, tailscope mark, or another client"))
+			e := fail(query.Invalid("", "a page of another site asked for this; use the server's own page, the tailscope command, or another client"))
 			e.status = http.StatusForbidden
 			e.write(w)
 			return
