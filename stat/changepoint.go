@@ -2,6 +2,7 @@ package stat
 
 import (
 	"math"
+	"slices"
 )
 
 // ChangeOptions say what counts as a change point. The zero value works.
@@ -33,6 +34,7 @@ const (
 type ChangePoint struct {
 	// At is the first slot after the change. The change lies in [Low, High]
 	// with a confidence of 95 %: Low is the least first slot, High the greatest.
+	// Slot At has observations, the one before Low too.
 	At, Low, High int
 	// P is about the probability that the stretches around it show a change as
 	// clear without one, alone or together with either neighbour.
@@ -70,7 +72,8 @@ func (o ChangeOptions) check(slots int) (ChangeOptions, error) {
 // without being told where to look. They are in order of time, none if there
 // is none. The same series gives the same answer.
 //
-// A slot is seen through the shares of its observations above quantiles of the
+// Slots without observations say nothing: those before and after a hole are
+// taken as neighbours. A slot is seen through the shares of its observations above quantiles of the
 // stretch, from the 10th percentile to the 99.9th: so a change of the slowest
 // alone is as visible as one of the median, values far out weigh no more than
 // others, and a share is cut at five standard deviations lest a lone slot be
@@ -103,7 +106,26 @@ func ChangePoints(s *Series, o ChangeOptions) ([]ChangePoint, error) {
 	if s.occupied < 2*o.Least || s.total == 0 {
 		return nil, nil
 	}
-	return findChanges(s.Slots(), o, func(from, to int) []view { return viewsOf(s, from, to, o) }), nil
+	part, kept := s.withoutEmpty()
+	var phases []int // where in a season a slot is
+	if seasonal(s.Slots(), o) {
+		phases = make([]int, len(kept))
+		for i, t := range kept {
+			phases[i] = t % o.Season
+		}
+	}
+	points := findChanges(len(kept), o, func(from, to int) []view { return viewsOf(part, phases, from, to, o) })
+	return at(points, kept), nil
+}
+
+// at puts points found among the slots that were kept where they are among
+// all. A change may lie anywhere in a hole before the slot that shows it.
+func at(points []ChangePoint, kept []int) []ChangePoint {
+	for i := range points {
+		p := &points[i]
+		p.At, p.Low, p.High = kept[p.At], kept[p.Low-1]+1, kept[p.High]
+	}
+	return points
 }
 
 // ChangePointsOf is ChangePoints for numbers: one row per slot or run, with as
@@ -127,13 +149,20 @@ func ChangePointsOf(rows [][]float64, o ChangeOptions) ([]ChangePoint, error) {
 			}
 		}
 	}
-	if len(rows) < 2*o.Least {
-		return nil, nil
-	}
 	if seasonal(len(rows), o) {
 		rows = withoutSeason(rows, o.Season)
 	}
-	points := findChanges(len(rows), o, func(from, to int) []view { return viewsOfRows(rows[from:to], o) })
+	var some [][]float64 // rows that have anything
+	var kept []int
+	for t, row := range rows {
+		if slices.ContainsFunc(row, func(v float64) bool { return !math.IsNaN(v) }) {
+			some, kept = append(some, row), append(kept, t)
+		}
+	}
+	if len(some) < 2*o.Least {
+		return nil, nil
+	}
+	points := at(findChanges(len(some), o, func(from, to int) []view { return viewsOfRows(some[from:to], o) }), kept)
 	from := 0
 	for i := range points {
 		p, to := &points[i], len(rows)

@@ -16,13 +16,13 @@ func seasonal(slots int, o ChangeOptions) bool {
 // in the whole series, as the mean over seasons and over the times around.
 // Where the series changed in between, each time of the season has met as much
 // of before and of after, give or take one season.
-func seasonOf(s *Series, v float64, season int) []float64 {
+func seasonOf(s *Series, phases []int, v float64, season int) []float64 {
 	at := s.placeOf(v)
 	above, count := make([]float64, season), make([]float64, season)
-	for t := range s.Slots() {
+	for t, p := range phases {
 		if c := s.count(t); c > 0 { // each season weighs the same
-			above[t%season] += 1 - s.atMost(t, at)/c
-			count[t%season]++
+			above[p] += 1 - s.atMost(t, at)/c
+			count[p]++
 		}
 	}
 	mean, n := 0.0, 0.0

@@ -59,8 +59,9 @@ const (
 	cutAt = 4
 )
 
-// viewsOf sees the slots from up to to of a series.
-func viewsOf(whole *Series, from, to int, o ChangeOptions) []view {
+// viewsOf sees the slots from up to to of a series; phases are where in a season
+// its slots are, nil if none is to be taken out.
+func viewsOf(whole *Series, phases []int, from, to int, o ChangeOptions) []view {
 	s, n := whole.Slice(from, to), to-from
 	weight := make([]float64, n)
 	var counts []float64
@@ -107,10 +108,10 @@ func viewsOf(whole *Series, from, to int, o ChangeOptions) []view {
 		u := above * (1 - above)
 		seen := view{w: weight, least: least, value: v, centre: above, each: each}
 		var effect []float64
-		if seasonal(whole.Slots(), o) {
-			effect = seasonOf(whole, v, o.Season)
+		if phases != nil {
+			effect = seasonOf(whole, phases, v, o.Season)
 			for t := range x {
-				x[t] -= effect[(from+t)%o.Season]
+				x[t] -= effect[phases[from+t]]
 			}
 		}
 		centred(x, weight)
@@ -121,7 +122,7 @@ func viewsOf(whole *Series, from, to int, o ChangeOptions) []view {
 		seen.spread = max(0, square-u/each) / (u * u)
 		if effect != nil { // where the season is high, slots vary more
 			for t := range x {
-				x[t] *= min(unevenest, seen.deviation(0)/seen.deviation(effect[(from+t)%o.Season]))
+				x[t] *= min(unevenest, seen.deviation(0)/seen.deviation(effect[phases[from+t]]))
 			}
 			moveToZero(x)
 		}

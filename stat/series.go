@@ -202,6 +202,22 @@ func (s *Series) Slice(from, to int) *Series {
 	return p.finish()
 }
 
+// withoutEmpty is s less its empty slots, and which slots are left. It shares
+// memory with s.
+func (s *Series) withoutEmpty() (*Series, []int) {
+	p := *s
+	p.first, p.start, p.sum = nil, nil, nil
+	kept := make([]int, 0, s.occupied)
+	for t := range s.first {
+		if s.count(t) > 0 {
+			kept = append(kept, t)
+			p.first, p.start, p.sum = append(p.first, s.first[t]), append(p.start, s.start[t]), append(p.sum, s.sum[t])
+		}
+	}
+	p.start = append(p.start, s.start[len(s.first)])
+	return &p, kept
+}
+
 // count is the number of observations of slot t.
 func (s *Series) count(t int) float64 {
 	if lo, hi := s.start[t], s.start[t+1]; hi > lo {
