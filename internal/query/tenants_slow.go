@@ -138,7 +138,7 @@ func (x *slowTenants) learn(ctx context.Context, part []int) error {
 	q := x.of.q
 	q.By, q.Step = []string{series.LabelTenant}, x.of.slot
 	q.Matchers = append(slices.Clone(q.Matchers), m)
-	res, err := x.st.Query(ctx, q)
+	res, err := x.filled(ctx, &q)
 	if err != nil {
 		return err
 	}
@@ -170,4 +170,29 @@ func (x *slowTenants) learn(ctx context.Context, part []int) error {
 		x.ci[i], x.known[i] = shares[k].CI, true
 	}
 	return nil
+}
+
+// filled asks for slots, and again for shorter ones of the time from the first
+// request to the last if that is less than half of what was asked for: few of
+// the slots would hold any. q becomes the question that was answered.
+func (x *slowTenants) filled(ctx context.Context, q *store.Query) (*store.Result, error) {
+	for {
+		res, err := x.st.Query(ctx, *q)
+		if err != nil {
+			return nil, err
+		}
+		first, last := q.End, q.Start
+		for _, g := range res.Groups {
+			for _, p := range g.Points {
+				if p.Hist != nil && p.Hist.Count > 0 {
+					first, last = min(first, p.Start), max(last, min(p.Start+q.Step, q.End))
+				}
+			}
+		}
+		slot := tenantSlot(first, last)
+		if last <= first || 2*(last-first) > q.End-q.Start || slot >= q.Step || slot < int64(res.Resolution) {
+			return res, nil
+		}
+		q.Start, q.End, q.Step = first, last, slot
+	}
 }

@@ -99,6 +99,21 @@ func TestTenants(t *testing.T) {
 	}
 }
 
+// A range that is far longer than what there is in it says as much of it.
+func TestTenantsOfALongRange(t *testing.T) {
+	st := crowd(t)
+	for _, days := range []time.Duration{1, 30, 10_000} {
+		long := Selection{Start: crowdRange.End.Add(-days * 24 * time.Hour), End: crowdRange.End.Add(time.Hour)}
+		out, err := Tenants(t.Context(), st, TenantsRequest{Selection: long, NotRare: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(out.Tenants) != 1 || out.Tenants[0].Name != "acme" || !(out.Tenants[0].SlowLow < 0.02 && out.Tenants[0].SlowHigh > 0.02) {
+			t.Errorf("of %d days: %+v; acme's slow requests are not rare", days, out.Tenants)
+		}
+	}
+}
+
 func TestTenantsFiltersAndOrders(t *testing.T) {
 	st := crowd(t)
 	list, err := series.NewTenantList([]series.ListedTenant{{Name: "globex", Size: 90}, {Name: "acme", Size: 2}, {Name: "bursty", Size: 8}}, series.CohortSizes{})
