@@ -40,15 +40,13 @@ func tenantKey(r TenantsRequest) (o tenantOrder, err error) {
 	case "name":
 		o.up = true
 	default:
-		i := slices.IndexFunc(r.Quantiles, func(q Quantile) bool { return q.Key == name })
-		if i < 0 {
+		if o.quantile = quantileNamed(r.Quantiles, name); o.quantile == nil {
 			keys := []string{"requests", "errors", "mean", "slow", "cohort", "size", "name"}
 			for _, q := range r.Quantiles {
 				keys = append(keys, q.Key)
 			}
 			return o, Invalid("sort", "cannot sort by %s; write one of %s", quote(r.Sort), strings.Join(keys, ", "))
 		}
-		o.quantile = &r.Quantiles[i]
 	}
 	if strings.HasPrefix(r.Sort, "-") {
 		o.up = !o.up
