@@ -81,11 +81,6 @@ func (j *Judge) due(marks []store.Mark, i int, now time.Time) bool {
 	k := j.known[m.ID]
 	if k == nil {
 		k = &known{beside: beside, brief: j.waiting(marks, i)}
-		if !now.Before(fromSeconds(k.brief.Next)) {
-			// Somebody named it after the fact: what it is judged on may have
-			// been sent as recently.
-			k.retryAt = now.Add(ripe * time.Second)
-		}
 		j.known[m.ID] = k
 	}
 	if now.Before(k.retryAt) {
@@ -117,10 +112,16 @@ func again(at time.Time, judged api.Float) time.Time {
 // waiting is the verdict of a mark that cannot be judged yet.
 func (j *Judge) waiting(marks []store.Mark, i int) api.MarkVerdict {
 	s := sidesOf(marks, i, marks[i].Service, j.o.Window)
-	return api.MarkVerdict{
+	v := api.MarkVerdict{
 		State: Waiting, Judged: api.Float(math.NaN()), Next: api.Float(s.earliest()), Window: s.longest(),
 		Sentence: "Too little time has passed to say what changed", Services: []api.ServiceVerdict{},
 	}
+	if now := j.o.Now(); !now.Before(fromSeconds(v.Next)) {
+		// Somebody named it after the fact: what it is judged on may have been
+		// sent as recently.
+		v.Next, v.Sentence = seconds(now.Add(ripe*time.Second)), "Judged within a minute"
+	}
+	return v
 }
 
 // judge compares what lies before and after mark i, and keeps what was found.

@@ -431,7 +431,7 @@ func TestAfterTheFact(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.round(1200)
-	if v := w.judge.Brief(m); v.State != Waiting {
+	if v := w.judge.Brief(m); v.State != Waiting || v.Sentence != "Judged within a minute" || float64(v.Next) != float64(w.judge.o.Now().Unix()+ripe) {
 		t.Fatalf("at once: %+v", v)
 	}
 	w.round(1200 + ripe)
