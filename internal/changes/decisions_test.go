@@ -222,6 +222,7 @@ func TestSearched(t *testing.T) {
 		{asked(0, 600), 0, 3, "1 services or operations have fewer than 200 requests, too few to search"},
 		{asked(0, 600), 1, 2, "1 operations with fewer requests were not searched"},
 		{asked(0, 600, "operation", "GET /cart"), 0, 1, ""},
+		{asked(0, 600, "operation", "GET /crat"), 0, 0, "nothing that matches was measured in this range; take a filter off"},
 	} {
 		c.r.Operations = c.operations
 		r := found(t, f, c.r)

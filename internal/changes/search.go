@@ -100,6 +100,9 @@ func chosen(s *compare.Stretches, r *Request, out *api.ChangesResponse) []compar
 		}
 		parts = append(parts, p)
 	}
+	if len(parts) == 0 && rare == 0 {
+		out.Notes = append(out.Notes, "nothing that matches was measured in this range; take a filter off, or ask for another range")
+	}
 	if left > 0 {
 		out.Notes = append(out.Notes, fmt.Sprintf("%d operations with fewer requests were not searched; ask for more with operations, or for one by match", left))
 	}
