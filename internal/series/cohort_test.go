@@ -29,6 +29,7 @@ func TestTenantListOfAFile(t *testing.T) {
 		{"tenant,size,cohort\nacme,,", thresholds, map[string]string{"error": "neither a size nor a cohort"}},
 		{"tenant,size\nacme", thresholds, map[string]string{"error": "line 2"}},
 		{`[{"tenant": "acme", "seats": 3}]`, thresholds, map[string]string{"error": `unknown field "seats"`}},
+		{`{"acme": 1200}`, thresholds, map[string]string{"error": `write an array such as [{"tenant": "acme"`}},
 		{`[{"tenant": "acme", "size": 3}] x`, thresholds, map[string]string{"error": "something follows"}},
 		{"tenant,size\nacme,3", CohortSizes{VeryLarge: 1, Large: 2, Medium: 3}, map[string]string{"error": "have to fall"}},
 	} {

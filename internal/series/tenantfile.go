@@ -33,7 +33,7 @@ func ReadTenantList(path string, sizes CohortSizes) (*TenantList, error) {
 func ParseTenantList(b []byte, sizes CohortSizes) (*TenantList, error) {
 	b = bytes.TrimPrefix(b, []byte("\ufeff"))
 	read := csvTenants
-	if bytes.HasPrefix(bytes.TrimSpace(b), []byte("[")) {
+	if start := bytes.TrimSpace(b); len(start) > 0 && (start[0] == '[' || start[0] == '{') {
 		read = jsonTenants
 	}
 	all, err := read(b)
