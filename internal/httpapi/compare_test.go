@@ -90,6 +90,8 @@ func TestCompareRefuses(t *testing.T) {
 		{[]string{"mark", "x", "settle", "-5s"}, 400, "settle", "negative"},
 		{[]string{"mark", "x", "window", "0"}, 400, "window", "not positive"},
 		{[]string{"a", a, "b", b, "level", "95"}, 400, "level", "write one such as 0.95"},
+		{[]string{"a", a, "b", b, "level", "95%"}, 400, "level", "is not a number; write one such as 0.95"},
+		{[]string{"a", a, "b", b, "within", "NaN"}, 400, "within", "write one such as 0.05"},
 		{[]string{"a", a, "b", b, "measures", "p42"}, 400, "measures", "no measure"},
 		{[]string{"a", a, "b", b, "include", "curves"}, 400, "include", "did you mean"},
 		{[]string{"a", a, "b", b, "live", "yes"}, 400, "live", "neither true nor false"},

@@ -154,8 +154,11 @@ func (s *server) requests(match Selector, start, end Time) (query.Selection, err
 // one reads the one positive number that a parameter holds; 0 if it is empty.
 func (l List) one(field, example string) (float64, error) {
 	all, err := l.Floats(field)
-	if err != nil || len(all) == 0 {
-		return 0, err
+	if err != nil {
+		return 0, query.Invalid(field, "%s is not a number; write one such as %s", quote(string(l)), example)
+	}
+	if len(all) == 0 {
+		return 0, nil
 	}
 	if len(all) > 1 || all[0] <= 0 {
 		return 0, query.Invalid(field, "%s must be one positive number, such as %s", field, example)
