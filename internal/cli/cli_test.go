@@ -292,6 +292,7 @@ func TestErrors(t *testing.T) {
 		{"serve now", exitUsage, "tailscope: tailscope serve takes no arguments, got \"now\"\nhint: tailscope serve --help shows how it is used\n"},
 		{"mark add --server " + srv.URL, exitUsage, "tailscope: tailscope mark add needs a name\nhint: write tailscope mark add NAME [flags]\n"},
 		{"mark deploy", exitUsage, "tailscope: unknown command \"deploy\"\nhint: to name this moment, write tailscope mark add \"deploy\"\n"},
+		{"mark delete 5f1c0de5f1c0de11", exitUsage, "tailscope: unknown command \"delete\"\nhint: to remove a mark, write tailscope mark rm 5f1c0de5f1c0de11\n"},
 		{"mark add x --at yesterday --server " + srv.URL, exitUsage, "tailscope: --at \"yesterday\" is no moment: write RFC 3339, Unix seconds, 2006-01-02 15:04, now or now-6h\n"},
 		{"query distribution --format xml", exitUsage, "tailscope: --format xml: write one of table, json, csv\n"},
 		{"query distribution --since soon --server " + srv.URL, exitUsage, "tailscope: --since \"soon\" is no duration: write one such as 48h, 35d or 500ms\n"},

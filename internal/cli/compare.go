@@ -201,12 +201,12 @@ func (f *compareFlags) query() (client.CompareQuery, error) {
 		return q, errors.New("side B has ended, there is nothing to watch: leave --watch out, or write a later end")
 	}
 	if f.level != "" {
-		if q.Level, err = parseShare(f.level); err != nil {
+		if q.Level, err = parseShare(f.level, "95%"); err != nil {
 			return q, fmt.Errorf("--level %w", err)
 		}
 	}
 	if f.within != "" {
-		if q.Within, err = parseShare(f.within); err != nil {
+		if q.Within, err = parseShare(f.within, "5%"); err != nil {
 			return q, fmt.Errorf("--within %w", err)
 		}
 	}

@@ -153,12 +153,12 @@ func (d *compareDocument) measure(m *api.CompareMeasure) []string {
 		f, like = m.Like, d.effect(m, m.Like.Effect)
 	}
 	value := func(v api.Float) string {
-		switch m.Name {
-		case "errors":
+		switch {
+		case m.Name == "errors":
 			return percent(v)
-		case "apdex":
+		case m.Name == "apdex":
 			return ratio(v)
-		case "rate":
+		case m.Name == "rate" && !math.IsNaN(float64(v)):
 			if len(d.r.Measures) > 1 { // of observations; else of what a counter counts
 				return plain.value(v) + "/s"
 			}
@@ -221,7 +221,7 @@ func (d *compareDocument) effect(m *api.CompareMeasure, f api.Float) string {
 }
 
 func (d *compareDocument) interval(m *api.CompareMeasure, f *api.CompareFigure) string {
-	low, high := d.effect(m, f.Low), d.effect(m, f.High)
+	low, high := d.bound(m, f.Low), d.bound(m, f.High)
 	if low == "-" && high == "-" {
 		return "-"
 	}
@@ -232,6 +232,19 @@ func (d *compareDocument) interval(m *api.CompareMeasure, f *api.CompareFigure) 
 		return s
 	}
 	return open(low) + " … " + open(high)
+}
+
+// bound writes an end of an interval as effect does, but one that rounds to
+// nothing keeps its side: an interval that leaves out no change is not seen to touch it.
+func (d *compareDocument) bound(m *api.CompareMeasure, f api.Float) string {
+	s, v := d.effect(m, f), float64(f)
+	if m.Scale == "ratio" {
+		v--
+	}
+	if rest, nothing := strings.CutPrefix(s, "±"); nothing && math.Abs(v) > 1e-9 {
+		return map[bool]string{true: "−", false: "+"}[v < 0] + rest
+	}
+	return s
 }
 
 func (d *compareDocument) list(name string, rows []api.CompareRow) *table {

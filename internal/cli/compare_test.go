@@ -147,6 +147,39 @@ func TestCompareUnits(t *testing.T) {
 	}
 }
 
+// An interval that leaves out no change is not printed as one that touches it.
+func TestBoundKeepsItsSide(t *testing.T) {
+	d := &compareDocument{}
+	ratios, points := &api.CompareMeasure{Name: "p95", Scale: "ratio"}, &api.CompareMeasure{Name: "errors", Scale: "difference"}
+	for _, c := range []struct {
+		m    *api.CompareMeasure
+		f    float64
+		want string
+	}{
+		{ratios, 0.99959, "−0.0%"}, {ratios, 1.0004, "+0.0%"}, {ratios, 1, "±0.0%"}, {ratios, 0.94, "−6.0%"}, {ratios, math.NaN(), "-"},
+		{points, -0.00001, "−0.00pt"}, {points, 0, "±0.00pt"},
+	} {
+		if got := d.bound(c.m, api.Float(c.f)); got != c.want {
+			t.Errorf("%s %v: got %s, want %s", c.m.Name, c.f, got, c.want)
+		}
+	}
+}
+
+// What was not measured has no unit.
+func TestRateOfNothing(t *testing.T) {
+	nan := api.Float(math.NaN())
+	d := &compareDocument{r: &api.CompareResponse{}}
+	m := &api.CompareMeasure{Name: "rate", Scale: "ratio", Verdict: "too little data"}
+	m.Raw.A, m.Raw.B, m.Raw.Effect, m.Raw.Low, m.Raw.High = nan, nan, nan, nan, nan
+	if row := d.measure(m); row[1] != "-" || row[2] != "-" {
+		t.Errorf("got %q", row)
+	}
+	m.Raw.A = 2
+	if row := d.measure(m); row[1] != "2/s" {
+		t.Errorf("got %q", row)
+	}
+}
+
 // The exit code is the verdict; what went wrong is never taken for one.
 func TestCompareExitCodes(t *testing.T) {
 	for verdict, want := range map[string]int{

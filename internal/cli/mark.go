@@ -18,6 +18,9 @@ func newMark(io streams) *cobra.Command {
 		Use:   "mark",
 		Short: "name a moment: a deploy, a change, a backup",
 		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 && slices.Contains([]string{"delete", "del", "remove"}, args[0]) {
+				return usage{withHint(fmt.Errorf("unknown command %q", args[0]), "to remove a mark, write tailscope mark rm %s", args[1])}
+			}
 			if len(args) > 0 {
 				return usage{withHint(fmt.Errorf("unknown command %q", args[0]), "to name this moment, write tailscope mark add %q", strings.Join(args, " "))}
 			}

@@ -121,7 +121,7 @@ func (f *slaFlags) query() (client.SLAQuery, error) {
 	}
 	var err error
 	if f.objective != "" {
-		if q.Objective, err = parseShare(f.objective); err != nil {
+		if q.Objective, err = parseShare(f.objective, "99%"); err != nil {
 			return q, usage{fmt.Errorf("--objective %w", err)}
 		}
 		if q.Under, err = parseSeconds(f.under); err != nil {
@@ -158,8 +158,8 @@ func (f *slaFlags) write(b *bytes.Buffer, r *api.SLAResponse) error {
 	return d.text(b)
 }
 
-// parseShare reads 99%, 99.9 % or 0.99.
-func parseShare(s string) (float64, error) {
+// parseShare reads 99%, 99.9 % or 0.99; example is one, for the error.
+func parseShare(s, example string) (float64, error) {
 	number, isPercent := strings.CutSuffix(strings.TrimSpace(s), "%")
 	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if isPercent {
@@ -172,7 +172,7 @@ func parseShare(s string) (float64, error) {
 	case !isPercent && v > 1 && v < 100:
 		return 0, fmt.Errorf("%q is more than everything: write %s%%", s, number)
 	}
-	return 0, fmt.Errorf("%q is no share: write one between 0%% and 100%%, such as 99%%", s)
+	return 0, fmt.Errorf("%q is no share: write one between 0%% and 100%%, such as %s", s, example)
 }
 
 // parseSeconds reads 500ms, 1.5s or plain seconds.
