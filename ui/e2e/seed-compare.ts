@@ -44,6 +44,7 @@ export async function seedCompare(base: string, s: Pick<Seed, 'service' | 'end'>
   const start = end - slots * 10;
   const middle = start + (slots / 2) * 10;
   const out: Changed = { service: s.service.replace('page-test', 'compare-test'), start, end, mark: { id: '', name: 'new index', time: middle + 5 }, ratio, requests: 0 };
+  const run = hex(Date.now(), 16);
   let id = 0x9000000;
   for (let from = 0; from < slots; from += 60) {
     const versions: Record<string, unknown[]> = { '1.0': [], '1.1': [] };
@@ -57,7 +58,7 @@ export async function seedCompare(base: string, s: Pick<Seed, 'service' | 'end'>
         const u = next();
         const endNano = BigInt(start + slot * 10) * 1_000_000_000n + BigInt(Math.floor(((k + 0.5) / perSlot) * 1e10));
         versions[later ? '1.1' : '1.0'].push({
-          traceId: hex(start, 16) + hex(++id, 16), spanId: hex(id, 16), name: operation, kind: 2,
+          traceId: run + hex(++id, 16), spanId: hex(id, 16), name: operation, kind: 2,
           startTimeUnixNano: String(endNano - BigInt(Math.round(seconds * 1e9))), endTimeUnixNano: String(endNano),
           attributes: [
             text('http.request.method', operation.split(' ')[0]), text('http.route', operation.split(' ')[1]),

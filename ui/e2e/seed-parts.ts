@@ -42,6 +42,7 @@ export async function seedParts(base: string, s: Seed): Promise<Parts> {
     service: s.service.replace('page-test', 'parts-test'), search: s.service.replace('page-test', 'shards-test'), start: s.start, end: s.end, requests: 0, slow: 0,
     seconds: { app: 0, db: 0, external: 0, queue: 0 }, save: 0,
   };
+  const run = hex(Date.now(), 16); // another one each time the same server is sent them
   let id = 0x5000000;
   for (let minute = 0; minute < minutes; minute += 5) {
     const own: Span[] = [];
@@ -49,7 +50,7 @@ export async function seedParts(base: string, s: Seed): Promise<Parts> {
     for (let k = 0; k < 5 * perMinute; k++) {
       const n = minute * perMinute + k;
       const at = BigInt(s.start + minute * 60) * 1_000_000_000n + BigInt(Math.floor(((k + 0.5) * 300) / (5 * perMinute))) * 1_000_000_000n;
-      const traceId = hex(s.start, 16) + hex(++id, 16);
+      const traceId = run + hex(++id, 16);
       // Milliseconds after the request began.
       const add = (to: Span[], name: string, kind: number, parent: string | undefined, from: number, until: number, ...attributes: Span['attributes']): string => {
         const spanId = hex(++id, 16);

@@ -1,7 +1,7 @@
 // Tenants as the page shows them: bands of experience, cohorts, and what the
 // address keeps.
 
-import { errorRatio, percent, value } from './format';
+import { errorRatio, percent, tick } from './format';
 import type { Num, Tenant, TenantsResponse } from './types';
 
 /** The five bands, the quickest first. */
@@ -11,9 +11,9 @@ export const bandTokens = ['--band-1', '--band-2', '--band-3', '--band-4', '--ba
 /** What a band is, with its bounds: "flow kept, 100 ms–1 s". */
 export function bandTitle(i: number, ends: Num[]): string {
   const name = bandNames[i];
-  if (i === 0) return `${name}, up to ${value(ends[0])}`;
-  if (i === ends.length) return `${name}, beyond ${value(ends[i - 1])}`;
-  return `${name}, ${value(ends[i - 1])} to ${value(ends[i])}`;
+  if (i === 0) return `${name}, up to ${tick(ends[0] ?? 0)}`;
+  if (i === ends.length) return `${name}, beyond ${tick(ends[i - 1] ?? 0)}`;
+  return `${name}, ${tick(ends[i - 1] ?? 0)} to ${tick(ends[i] ?? 0)}`;
 }
 
 /** All bands that hold something, in words. */
