@@ -76,8 +76,8 @@ export function ratioAxis(rs: Ratio[]): { span: number; ticks: number[] } {
     span = Math.max(span, Math.abs(Math.log(r.ratio)) * 1.1);
     for (const v of [r.low, r.high]) if (v != null && v > 0) span = Math.max(span, Math.min(Math.log(8), Math.abs(Math.log(v))) * 1.05);
   }
-  const steps = [1.02, 1.05, 1.1, 1.2, 1.5, 2, 4, 8, 16];
-  const step = steps.find((s) => span / Math.log(s) <= 2.6) ?? 16;
+  const steps = [1.02, 1.05, 1.1, 1.2, 1.5, 2, 4, 10, 100];
+  const step = steps.find((s) => span / Math.log(s) <= 2.6) ?? 100;
   const ticks = [1];
   for (let r = step; Math.log(r) < span; r *= step) ticks.push(r, 1 / r);
   return { span, ticks: ticks.sort((a, b) => a - b) };

@@ -65,6 +65,12 @@ describe('ratioScale', () => {
     expect(ratioScale([measure(p99, of(1, 0.999, 1.001, 'same'))], 0.05).at(1.05)).toBeLessThan(0.8);
     expect(ratioScale([measure(p99, of(1, 1e-9, 1e9, 'no evidence'))], 0.05).at(1e9)).toBe(1);
   });
+  it('opens for an effect that is itself far out', () => {
+    const s = ratioScale([measure(p99, of(0.01, 0.008, 0.03, 'faster'))], 0.05);
+    expect(s.at(0.008)).toBeGreaterThan(0);
+    expect(s.at(0.03)).toBeLessThan(0.5);
+    expect(s.ticks).toEqual([1 / 30, 1, 30]);
+  });
   it('leaves differences to scales of their own', () => {
     const s = differenceScale(measure(errors, of(0.01, 0.005, 0.02, 'higher')), 0.05);
     expect(s.at(0)).toBe(0.5);

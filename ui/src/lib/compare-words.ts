@@ -114,16 +114,18 @@ export const warningAdvice: Record<string, string> = {
   marks: 'Shorten the sides so that they hold one change only.',
 };
 
-/** The common axis of the ratios: a symmetrical log scale around 1 that holds every interval, cut at 16 times. */
+/** The common axis of the ratios: a symmetrical log scale around 1 that holds every interval, cut at 16 times or, where an effect itself is larger, beyond it. */
 export function ratioScale(measures: CompareMeasure[], within: number): { span: number; ticks: number[]; at: (ratio: number) => number } {
   let most = Math.log(1 + 2 * within);
+  let cut = Math.log(16);
   for (const m of measures) {
     if (!ofRatio(m)) continue;
     const f = judged(m);
+    if (f.effect != null && f.effect > 0) cut = Math.min(Math.log(1000), Math.max(cut, Math.abs(Math.log(f.effect)) * 1.2));
     for (const v of [f.effect, f.low, f.high]) if (v != null && v > 0) most = Math.max(most, Math.abs(Math.log(v)) * 1.08);
   }
-  const span = Math.min(most, Math.log(16));
-  const steps = [1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 4, 8];
+  const span = Math.min(most, cut);
+  const steps = [1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 4, 8, 10, 30, 100];
   const tick = [...steps].reverse().find((s) => Math.log(s) < span * 0.85) ?? 1.01;
   return { span, ticks: [1 / tick, 1, tick], at: (r) => Math.min(1, Math.max(0, 0.5 + Math.log(r) / (2 * span))) };
 }

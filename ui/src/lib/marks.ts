@@ -42,9 +42,9 @@ export function told(v: MarkVerdict | undefined): string {
   return `\n${verdictSign(v.verdict).sign} ${v.verdict}${v.state === 'early' ? ' so far' : ''}: ${short(v.sentence)}`;
 }
 
-/** A sentence up to its first interval: what there is room for in a table. */
-export function short(sentence: string | undefined): string {
-  const s = sentence ?? '';
+/** A sentence up to its first interval, without the service whose row it is in: what there is room for in a table. */
+export function short(sentence: string | undefined, service = ''): string {
+  const s = (sentence ?? '').replace(` of ${service} is `, ' ').replace(` of ${service} `, ' ');
   const at = s.search(/ \(\d[\d.]* % interval/);
   return at < 0 ? s : s.slice(0, at);
 }

@@ -11,6 +11,7 @@ it('names slots with their zone, and seconds only where they matter', () => {
 });
 
 it('names spans', () => {
+  expect([210, 3590, 3625].map(spanName)).toEqual(['3 min 30 s', '59 min 50 s', '1 h']);
   expect([10, 90, 600, 3600, 86400, 604800, 5400].map(spanName)).toEqual(['10 s', '90 s', '10 min', '1 h', '24 h', '7 d', '90 min']);
 });
 

@@ -20,6 +20,8 @@ export function spanName(seconds: number): string {
   const s = Math.round(seconds);
   const units: [number, string][] = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
   if (s === 86400) return '24 h';
+  if (s > 120 && s < 3600 && s % 60) return `${Math.floor(s / 60)} min ${s % 60} s`;
+  if (s > 3600 && s % 60) return spanName(Math.round(s / 60) * 60);
   for (const [size, unit] of units) {
     if (s >= size && s % size === 0) return `${s / size} ${unit}`;
   }
