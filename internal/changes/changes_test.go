@@ -175,6 +175,16 @@ func TestKnownChange(t *testing.T) {
 	}
 }
 
+// What was measured is searched in slots as short as it allows, however long
+// before it the range begins.
+func TestNothingBefore(t *testing.T) {
+	st := put(t, storetest.NewTwin(), shop(rand.New(rand.NewPCG(5, 0))))
+	r := found(t, NewFinder(st), asked(4200-12*3600, 4200, "service", "shop"))
+	if r.Slot != 10 || r.Start != epoch-epoch%60 || r.End != epoch+4200 || around(r, "GET /search", when0) == nil {
+		t.Errorf("slots of %d s, %d to %d: %+v", r.Slot, r.Start-epoch, r.End-epoch, r.Changes)
+	}
+}
+
 // Without a change hardly ever one is found, in none of the series searched.
 func TestNoChange(t *testing.T) {
 	const trials = 15

@@ -39,7 +39,7 @@ type candidate struct {
 
 // search finds the changes of a range; nothing is known of decisions here.
 func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesResponse, error) {
-	s, err := compare.Read(ctx, st, compare.Request{Selection: r.Selection, Now: r.Now, Measures: measures})
+	s, err := read(ctx, st, r)
 	if err != nil {
 		return nil, err
 	}
@@ -77,6 +77,39 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 		return cmp.Or(cmp.Compare(x.Time, y.Time), cmp.Compare(x.Service, y.Service), cmp.Compare(x.Operation, y.Operation))
 	})
 	return out, nil
+}
+
+// read reads the range. Where nothing was measured in a good part of its
+// beginning, what is left may be read in shorter slots: six hours asked of a
+// server that has run for one show that hour's changes.
+func read(ctx context.Context, st store.Store, r *Request) (*compare.Stretches, error) {
+	ask := compare.Request{Selection: r.Selection, Now: r.Now, Measures: measures}
+	s, err := compare.Read(ctx, st, ask)
+	if err != nil {
+		return nil, err
+	}
+	first := s.Slots()
+	for _, p := range s.Parts() {
+		if p.Own {
+			continue // the services hold all
+		}
+		_, at, err := s.Series(p)
+		if err != nil {
+			return nil, err
+		}
+		if len(at) > 0 {
+			first = min(first, at[0])
+		}
+	}
+	if first == s.Slots() || 4*first < s.Slots() {
+		return s, nil
+	}
+	ask.Start = time.Unix(s.Start(first), 0)
+	shorter, err := compare.Read(ctx, st, ask)
+	if err != nil || shorter.Step() < s.Step() {
+		return shorter, err
+	}
+	return s, nil
 }
 
 // chosen are the parts to search: no service as a whole where the question is
