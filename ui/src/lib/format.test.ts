@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { count, digits, errorRatio, interval, parseValue, percent, percentTick, quantileName, rate, rateTick, relativeError, shortCount, tick, value } from './format';
+import { count, digits, errorRatio, interval, parseValue, percent, percentTick, quantileName, rate, rateTick, relativeError, sentenceOf, shortCount, tick, value } from './format';
 
 describe('value', () => {
   it.each([
@@ -117,4 +117,10 @@ describe('parseValue', () => {
   it('reads back what tick writes', () => {
     for (const v of [0.0002, 0.05, 0.2, 1, 2.5, 120]) expect(parseValue(tick(v))).toBeCloseTo(v, 12);
   });
+});
+
+it('a sentence ends, and keeps its per cent signs at their numbers', () => {
+  expect(sentenceOf('p99 is 38 % faster (33–42 %)')).toBe('p99 is 38\u00a0% faster (33–42\u00a0%).');
+  expect(sentenceOf('Is it?')).toBe('Is it?');
+  expect(sentenceOf('')).toBe('');
 });

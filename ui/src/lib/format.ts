@@ -35,6 +35,11 @@ export function digits(n: Num | undefined): string {
   return s.includes('e') ? Number(s).toFixed(8).replace(/0+$/, '') : s;
 }
 
+/** A sentence for the page: with a stop at its end, its per cent signs at their numbers. */
+export function sentenceOf(s: string): string {
+  return `${s}${/(^|[.!?])$/.test(s) ? '' : '.'}`.replaceAll(' %', '\u00a0%');
+}
+
 /** A share as per cent with one decimal. Something never reads as nothing, nor nearly all as all. */
 export function percent(share: Num | undefined): string {
   if (share == null || !Number.isFinite(share)) return missing;
