@@ -159,7 +159,7 @@ func say(v *api.ServiceVerdict) string {
 	case sentence == "":
 		sentence = m.Sentence
 	case row.Operation != "":
-		sentence += "; most of all " + m.Sentence
+		sentence += "; of its operations most of all " + m.Sentence
 	}
 	return sentence
 }
