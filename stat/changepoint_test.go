@@ -252,9 +252,10 @@ func TestChangePointsKeep(t *testing.T) {
 			turned[len(counts)-1-s] = counts[s]
 		}
 		back := find(turned, 1)
-		// What is found beside it by chance may be another one.
-		if len(got) == 1 && got[0].P < 1e-4 && !slices.ContainsFunc(back, func(p ChangePoint) bool {
-			return p.Low <= len(counts)-got[0].Low && len(counts)-got[0].High <= p.High
+		// Turned round it may be clearest elsewhere on the value axis, a few slots
+		// away, and what is found beside it by chance may be another one.
+		if len(got) == 1 && got[0].P < 1e-6 && !slices.ContainsFunc(back, func(p ChangePoint) bool {
+			return p.Low-defaultLeast <= len(counts)-got[0].Low && len(counts)-got[0].High <= p.High+defaultLeast
 		}) {
 			t.Fatalf("%+v, turned round %+v", got, back)
 		}

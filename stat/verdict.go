@@ -105,30 +105,40 @@ func (c *Change) Needed(effect, power float64) Needed {
 	if c.Short != "" || !(effect > 0) || !(power > 0 && power < 1) || math.IsNaN(c.SE) || math.IsInf(c.SE, 0) {
 		return Needed{math.Inf(1), math.Inf(1)}
 	}
-	enough := func(variance func(times float64) float64) float64 {
-		ok := func(times float64) bool {
-			df := c.DF * max(1, times)
-			return (critical(beyond, df)+reach(power, df))*math.Sqrt(variance(times)) <= effect
+	// An amount gives degrees of freedom, and those the amount that will do: less,
+	// the more there are. So the amount sought lies between any and what will do
+	// with it.
+	enough := func(times func(variance float64) float64) float64 {
+		const least, most = 1e-3, 1e6
+		does := func(n float64) float64 {
+			df := c.DF * max(1, n)
+			return times(sq(effect / (critical(beyond, df) + reach(power, df))))
 		}
-		low, high := 1e-3, 1e6
-		if ok(low) {
+		low, high := least, most
+		if does(low) <= low {
 			return low
 		}
-		if !ok(high) {
+		if does(high) > high {
 			return math.Inf(1)
 		}
-		for high/low > 1.001 {
-			if mid := math.Sqrt(low * high); ok(mid) {
-				high = mid
+		for mid := does(high); high/low > 1.001; mid = math.Sqrt(low * high) {
+			mid = min(high, max(low, mid))
+			if n := does(mid); n <= mid {
+				low, high = max(low, n), mid
 			} else {
-				low = mid
+				low, high = mid, min(high, n)
 			}
 		}
 		return high
 	}
 	v := c.SE * c.SE
 	return Needed{
-		Both: enough(func(times float64) float64 { return v / times }),
-		B:    enough(func(times float64) float64 { return v * (1 - c.ofB + c.ofB/times) }),
+		Both: enough(func(variance float64) float64 { return v / variance }),
+		B: enough(func(variance float64) float64 {
+			if rest := variance - v*(1-c.ofB); rest > 0 {
+				return v * c.ofB / rest
+			}
+			return math.Inf(1)
+		}),
 	}
 }
