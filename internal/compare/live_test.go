@@ -42,7 +42,7 @@ func lookedAt(t testing.TB, seed uint64, factor float64, live bool) int {
 // Several looks at a deploy that changed nothing: one of them alarms far more often
 // than the 5 % that each would have by itself, but not of intervals made for it.
 func TestPeeking(t *testing.T) {
-	const trials = 12
+	const trials = 8
 	alarms := map[bool]int{}
 	for seed := range uint64(trials) {
 		for _, live := range []bool{true, false} {
@@ -51,7 +51,7 @@ func TestPeeking(t *testing.T) {
 			}
 		}
 	}
-	// More than three of 12 have a probability of 0.2 % at 5 %.
+	// More than three of 8 have a probability of 0.04 % at 5 %.
 	if alarms[true] > 3 || alarms[false] < alarms[true] {
 		t.Errorf("%d of %d alarm, %d by intervals for one look", alarms[true], trials, alarms[false])
 	}
