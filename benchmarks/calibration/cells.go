@@ -297,6 +297,7 @@ func Unchanged() (cells []Cell) {
 	}
 	l = load(2, 0.9, Plain())
 	add("looked at each minute for two hours, paired", 2, 0.9, l, l, Cell{Shared: true, Methods: watched(false, 0.95), Fewer: 4})
+	others(add)
 	return cells
 }
 

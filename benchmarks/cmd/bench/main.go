@@ -88,7 +88,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	fs.IntVar(&o.reps, "reps", 5, "how often each case is measured; peers take turns")
 	fs.IntVar(&o.trials, "trials", 4000, "how often each cell of calibrate is simulated")
 	fs.BoolVar(&o.quick, "quick", false, "a tenth of the work, once: to see that everything runs")
-	fs.StringVar(&o.only, "only", "", "only cases whose name contains this")
+	fs.StringVar(&o.only, "only", "", "only cases whose name contains this, or any of several between |")
 	fs.BoolVar(&o.peers, "peers", true, "measure the peers too")
 	fs.StringVar(&o.keep, "keep", "", "keep the store that page, compare or tenants fills in this directory, and ask it again if it is there")
 	fs.StringVar(&o.tcpd, "tcpd", os.Getenv("TAILSCOPE_TCPD"), "directory with a copy of the Turing Change Point Dataset; empty fetches one")
@@ -139,4 +139,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 func (o *options) logf(format string, args ...any) { fmt.Fprintf(o.log, format+"\n", args...) }
 
 // wants says whether a case was asked for.
-func (o *options) wants(name string) bool { return strings.Contains(name, o.only) }
+func (o *options) wants(name string) bool {
+	return slices.ContainsFunc(strings.Split(o.only, "|"), func(part string) bool { return strings.Contains(name, part) })
+}
