@@ -1,30 +1,82 @@
 package changes
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
 
 	"tailscope/hist"
+	"tailscope/internal/query"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
+	"tailscope/internal/store/pebblestore"
 )
 
-// BenchmarkDay searches a day of 50 operations in slots of a minute, of which
-// two changed at noon.
+// BenchmarkDay searches a day in slots of a minute, of 50 operations of which two
+// changed at noon, and of 1,000 of which 50 are searched.
 func BenchmarkDay(b *testing.B) {
-	const day, operations = 86400, 50
+	for _, operations := range []int{50, 1000} {
+		b.Run(fmt.Sprint(operations), func(b *testing.B) { benchmarkDay(b, operations) })
+	}
+}
+
+func benchmarkDay(b *testing.B, operations int) {
 	st := pebble(b, b.TempDir())
 	defer st.Close()
+	fill(b, st, 86400, operations)
+	r := asked(0, 86400, "service", "shop")
+	b.ResetTimer()
+	b.ReportAllocs()
+	for b.Loop() {
+		out := found(b, NewFinder(st), r)
+		if out.Searched != heavy+1 || out.Slot != 60 || of(out, "GET /000") == nil || of(out, "GET /001") == nil {
+			b.Fatalf("searched %d in slots of %d s, found %d", out.Searched, out.Slot, len(out.Changes))
+		}
+		b.ReportMetric(float64(len(out.Changes)), "changes")
+	}
+}
+
+// Many operations take little more memory than those that are searched: the
+// store answers no more than it is allowed to, which all of them would exceed.
+func TestManyOperationsAreReadTogether(t *testing.T) {
+	const half, operations = 43200, 300
+	st, err := pebblestore.Open(t.Context(), pebblestore.Options{Dir: t.TempDir(), AnswerBytes: 64 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	fill(t, st, half, operations)
+	r := asked(0, half, "service", "shop")
+	if _, err := query.Requests(t.Context(), st, query.RequestsRequest{Selection: query.Selection{Family: series.SpanDuration, Matchers: r.Matchers, Start: r.Start, End: r.End},
+		Grid: query.Grid{Step: 60}, By: []string{series.LabelOperation}}); !errors.Is(err, store.ErrTooMany) {
+		t.Fatalf("got %v, want that all operations are too many", err)
+	}
+	out := found(t, NewFinder(st), r)
+	if out.Searched != heavy+1 || out.Slot != 60 || of(out, "GET /000") == nil || of(out, "GET /001") == nil {
+		t.Errorf("searched %d in slots of %d s, found %+v", out.Searched, out.Slot, out.Changes)
+	}
+	if want := fmt.Sprintf("%d operations with fewer requests were not searched", operations-heavy); len(out.Notes) != 1 || !strings.HasPrefix(out.Notes[0], want) {
+		t.Errorf("notes %q, want %q", out.Notes, want)
+	}
+}
+
+// heavy operations have twice the requests of all others.
+const heavy = 50
+
+// fill writes operations in slots of a minute; the first two change half-way.
+func fill(b testing.TB, st store.Store, seconds int64, operations int) {
+	b.Helper()
 	rng := rand.New(rand.NewPCG(1, 1))
-	pool := func(median float64) (out [][]byte) {
+	pool := func(median float64, requests int) (out [][]byte) {
 		for range 100 {
 			h := hist.New(hist.DefaultSchema)
 			wander := 0.05 * rng.NormFloat64()
-			for range 200 {
+			for range requests {
 				if err := h.Record(median * math.Exp(wander+0.6*rng.NormFloat64())); err != nil {
 					b.Fatal(err)
 				}
@@ -37,35 +89,28 @@ func BenchmarkDay(b *testing.B) {
 		}
 		return out
 	}
-	quick, slow := pool(0.05), pool(0.07)
+	quick, slow, rest := pool(0.05, 200), pool(0.07, 200), pool(0.05, 100)
 	var all []series.Series
 	for o := range operations {
 		all = append(all, series.Series{Family: series.SpanDuration, View: series.Marginal, Labels: labels.FromStrings("service", "shop",
-			"operation", fmt.Sprintf("GET /%02d", o), "component", "app", "kind", "server", "status", "ok", "instance", "i")})
+			"operation", fmt.Sprintf("GET /%03d", o), "component", "app", "kind", "server", "status", "ok", "instance", "i")})
 	}
 	generation := uint64(0)
-	for slot := int64(0); slot < day; slot += 60 {
+	for slot := int64(0); slot < seconds; slot += 60 {
 		generation++
 		batch := &store.Batch{Writer: "bench", Generation: generation, Resolution: series.Minute, Series: all}
 		for i := range all {
 			from := quick
-			if i < 2 && slot >= day/2 {
+			if i < 2 && slot >= seconds/2 {
 				from = slow
+			}
+			if i >= heavy {
+				from = rest
 			}
 			batch.Points = append(batch.Points, store.Point{Series: uint32(i), Slot: epoch + slot, Data: from[rng.IntN(len(from))]})
 		}
 		if err := st.Put(b.Context(), batch); err != nil {
 			b.Fatal(err)
 		}
-	}
-	r := asked(0, day, "service", "shop")
-	b.ResetTimer()
-	b.ReportAllocs()
-	for b.Loop() {
-		out := found(b, NewFinder(st), r)
-		if out.Searched != operations+1 || out.Slot != 60 || of(out, "GET /00") == nil || of(out, "GET /01") == nil {
-			b.Fatalf("searched %d in slots of %d s, found %d", out.Searched, out.Slot, len(out.Changes))
-		}
-		b.ReportMetric(float64(len(out.Changes)), "changes")
 	}
 }

@@ -83,7 +83,7 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 // beginning, what is left may be read in shorter slots: six hours asked of a
 // server that has run for one show that hour's changes.
 func read(ctx context.Context, st store.Store, r *Request) (*compare.Stretches, error) {
-	ask := compare.Request{Selection: r.Selection, Now: r.Now, Measures: measures}
+	ask := compare.Request{Selection: r.Selection, Now: r.Now, Measures: measures, Limit: r.Operations}
 	s, err := compare.Read(ctx, st, ask)
 	if err != nil {
 		return nil, err

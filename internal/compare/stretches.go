@@ -45,8 +45,10 @@ type Found struct {
 }
 
 // Read reads the requests of a selection in slots of the length that a side of
-// the same range has. Of r it takes the selection, Now, the level, the margin
-// and the measures.
+// the same range has. Of r it takes the selection, Now, the level, the margin,
+// the measures, and as Limit how many operations are told apart where there are
+// so many that all of them would be too much: those with the most requests. The
+// others of each service are then one stratum of it, and are no series of their own.
 func Read(ctx context.Context, st store.Store, r Request) (*Stretches, error) {
 	if err := r.check(); err != nil {
 		return nil, err
@@ -69,39 +71,33 @@ func Read(ctx context.Context, st store.Store, r Request) (*Stretches, error) {
 		if at.end <= at.start {
 			return nil, query.Invalid("end", "the range does not hold a slot of %d s; write a longer one", step)
 		}
-		all, err := c.read(ctx, at, step)
+		counted, err := c.count(ctx, at)
+		if err != nil {
+			return nil, err
+		}
+		var all *side
+		if slots := (at.end - at.start) / step; counted.points(slots) <= manyPoints {
+			all, err = c.read(ctx, at, step)
+		} else {
+			apart := counted.heaviest(c.Limit)
+			if long := counted.longer(at, step, len(apart)+len(counted.services)); long > step {
+				step = long
+				at = inward(w, step)
+			}
+			all, err = c.readSome(ctx, at, step, apart)
+		}
 		if err != nil {
 			return nil, err
 		}
 		if all.step <= step {
-			return &Stretches{request: r, st: st, all: all, parts: partsOf(all)}, nil
+			return &Stretches{request: r, st: st, all: all, parts: counted.parts()}, nil
 		}
 		step = all.step // only longer slots are kept
 	}
 }
 
-// partsOf are the services, and after each its operations, those with the most
-// requests first.
-func partsOf(s *side) []Part {
-	services := map[string]uint64{}
-	var own []Part
-	for name, x := range s.strata {
-		services[name.service] += x.requests
-		own = append(own, Part{name.service, name.operation, true, x.requests})
-	}
-	var out []Part
-	for name, n := range services {
-		out = append(out, Part{Service: name, Requests: n})
-	}
-	heaviest := func(x, y Part) int {
-		return cmp.Or(cmp.Compare(y.Requests, x.Requests), cmp.Compare(x.Service, y.Service), cmp.Compare(x.Operation, y.Operation))
-	}
-	slices.SortFunc(out, heaviest)
-	slices.SortFunc(own, heaviest)
-	return append(out, own...)
-}
-
-// Parts are the services, then all operations, each the heaviest first.
+// Parts are the services, then all operations, each the heaviest first. The
+// first operations that have a name, as many as the limit of Read, have a series.
 func (s *Stretches) Parts() []Part { return s.parts }
 
 // Slots is how many slots the range has, and Step how long each is, in seconds.
@@ -115,11 +111,13 @@ func (s *Stretches) Start(i int) int64 { return s.all.start + int64(i)*s.all.ste
 func (s *Stretches) of(p Part) []operation {
 	var names []operation
 	for name := range s.all.strata {
-		if name.service == p.Service && (!p.Own || name.operation == p.Operation) {
+		if name.service == p.Service && (!p.Own || name.operation == p.Operation && name.cohort != together) {
 			names = append(names, name)
 		}
 	}
-	slices.SortFunc(names, func(x, y operation) int { return cmp.Compare(x.operation, y.operation) })
+	slices.SortFunc(names, func(x, y operation) int {
+		return cmp.Or(cmp.Compare(x.operation, y.operation), cmp.Compare(x.cohort, y.cohort))
+	})
 	return names
 }
 

@@ -1,0 +1,145 @@
+package compare
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/internal/query"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// together stands where a cohort does for the operations of a service that are
+// not told apart.
+const together = "together"
+
+// operationCounts are how many requests each operation of a range has, which takes a
+// fraction of reading their distributions slot by slot.
+type operationCounts struct {
+	services map[string]uint64
+	own      []Part // the heaviest first
+}
+
+func (c *comparison) count(ctx context.Context, w span) (*operationCounts, error) {
+	found, err := query.Requests(ctx, c.st, query.RequestsRequest{Selection: c.within(w), Whole: true, By: c.strataBy(), Measure: store.Moments})
+	if err != nil {
+		return nil, err
+	}
+	out := &operationCounts{services: map[string]uint64{}}
+	for i := range found.Groups {
+		g := &found.Groups[i]
+		name, n := c.operationOf(g.Labels), g.Count(0)
+		if n == 0 {
+			continue
+		}
+		out.services[name.service] += n
+		out.own = append(out.own, Part{name.service, name.operation, true, n})
+	}
+	slices.SortFunc(out.own, heavier)
+	return out, nil
+}
+
+func heavier(x, y Part) int {
+	return cmp.Or(cmp.Compare(y.Requests, x.Requests), cmp.Compare(x.Service, y.Service), cmp.Compare(x.Operation, y.Operation))
+}
+
+// parts are the services, and after them their operations, each the heaviest first.
+func (n *operationCounts) parts() []Part {
+	var out []Part
+	for name, n := range n.services {
+		out = append(out, Part{Service: name, Requests: n})
+	}
+	slices.SortFunc(out, heavier)
+	return append(out, n.own...)
+}
+
+// points are those of all operations in so many slots.
+func (n *operationCounts) points(slots int64) int64 { return int64(len(n.own)) * slots }
+
+// heaviest are the operations with the most requests, of those that have a name.
+func (n *operationCounts) heaviest(most int) []Part {
+	var out []Part
+	for _, p := range n.own {
+		if p.Operation != "" && len(out) < most {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// longer is the length of slots in which so many strata are read.
+func (n *operationCounts) longer(w span, step int64, strata int) int64 {
+	for _, long := range slotLengths {
+		slots := (w.end - w.start) / step
+		if long > step && int64(strata)*slots > manyPoints && (w.end-w.start)/long >= fewestLong {
+			step = long
+		}
+	}
+	return step
+}
+
+// readSome reads some operations each, and the others of their services together.
+func (c *comparison) readSome(ctx context.Context, w span, step int64, apart []Part) (*side, error) {
+	names := map[string][]string{}
+	for _, p := range apart {
+		names[p.Service] = append(names[p.Service], p.Operation)
+	}
+	services := slices.Sorted(maps.Keys(names))
+	out := newSide(w, step)
+	read := func(by []string, name func(labels.Labels) operation, more ...*labels.Matcher) (bool, error) {
+		s, err := c.gather(ctx, where{span: w}, step, by, name, more...)
+		if err != nil {
+			return false, err
+		}
+		if !s.gathered(step) {
+			out = s
+			return false, nil
+		}
+		maps.Copy(out.strata, s.strata)
+		return true, nil
+	}
+	rest := func(l labels.Labels) operation {
+		return operation{service: l.Get(series.LabelService), cohort: together}
+	}
+	for _, service := range services {
+		of, err := c.requestsOf(ctx, w, service)
+		if err != nil {
+			return nil, err
+		}
+		these, others := labels.MustNewMatcher(labels.MatchRegexp, series.LabelOperation, either(names[service]...)),
+			labels.MustNewMatcher(labels.MatchNotRegexp, series.LabelOperation, either(names[service]...))
+		if ok, err := read(c.strataBy(), c.operationOf, append(of, these)...); !ok {
+			return out, err
+		}
+		if ok, err := read(nil, rest, append(of, others)...); !ok {
+			return out, err
+		}
+	}
+	// Services of which no operation is told apart.
+	var without []*labels.Matcher
+	if len(services) > 0 {
+		without = append(without, labels.MustNewMatcher(labels.MatchNotRegexp, series.LabelService, either(services...)))
+	}
+	_, err := read(nil, rest, without...)
+	return out, err
+}
+
+// requestsOf matches the requests of a service: its spans of kind server or
+// consumer if it has any, also where some of its operations are asked for that
+// have none.
+func (c *comparison) requestsOf(ctx context.Context, w span, service string) ([]*labels.Matcher, error) {
+	of := labels.MustNewMatcher(labels.MatchEqual, series.LabelService, service)
+	found, err := query.Requests(ctx, c.st, query.RequestsRequest{Selection: c.within(w, of), Whole: true, Measure: store.Moments})
+	if err != nil {
+		return nil, err
+	}
+	out := []*labels.Matcher{of}
+	if found.Entry {
+		out = append(out, labels.MustNewMatcher(labels.MatchRegexp, series.LabelKind, "server|consumer"))
+	}
+	return slices.Clip(out), nil
+}
