@@ -165,6 +165,24 @@ func TestBoundKeepsItsSide(t *testing.T) {
 	}
 }
 
+// What is left of a very large effect is said in times.
+func TestVeryLargeEffects(t *testing.T) {
+	d := &compareDocument{}
+	m := &api.CompareMeasure{Name: "p99", Scale: "ratio"}
+	m.Raw.Effect, m.Raw.Low, m.Raw.High = 1./5012, 1./6437, 0.06
+	if got := d.effect(m, m.Raw.Effect) + " " + d.interval(m, &m.Raw); got != "÷5012 ÷6437 … −94.0%" {
+		t.Errorf("got %s", got)
+	}
+	m.Raw.Effect, m.Raw.Low, m.Raw.High = 5012, 9.4, 6437
+	if got := d.effect(m, m.Raw.Effect) + " " + d.interval(m, &m.Raw); got != "×5012 +840.0% … ×6437" {
+		t.Errorf("got %s", got)
+	}
+	m.Raw.Low = 0 // at least so much faster, however much
+	if got := d.bound(m, m.Raw.Low); got != "−100.0%" {
+		t.Errorf("got %s", got)
+	}
+}
+
 // What was not measured has no unit.
 func TestRateOfNothing(t *testing.T) {
 	nan := api.Float(math.NaN())

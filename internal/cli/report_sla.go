@@ -174,7 +174,8 @@ func trimPercent(f api.Float) string {
 	return strconv.FormatFloat(math.Round(float64(f)*1e8)/1e6, 'f', -1, 64) + "%"
 }
 
-// change writes a ratio as what was added or lost.
+// change writes a ratio as what was added or lost, or how many times as much or
+// as little it is.
 func change(f api.Float) string {
 	v := float64(f)
 	switch {
@@ -182,6 +183,8 @@ func change(f api.Float) string {
 		return "-"
 	case v >= 10:
 		return "×" + digits(v)
+	case v > 0 && v <= 0.05: // in per cent all of these are −100
+		return "÷" + digits(1/v)
 	}
 	return signed(100*(v-1), 1) + "%"
 }

@@ -95,13 +95,52 @@ func (c *comparison) sentence(m measure, of string, f *api.CompareFigure) string
 		if m.up == Slower {
 			form = "%s takes %s times as long (%s interval %s)"
 		}
-		return fmt.Sprintf(form, title, digits(ratio), level, between(digits(float64(f.Low)), digits(float64(f.High)), ""))
+		return fmt.Sprintf(form, title, times(ratio), level, between(times(float64(f.Low)), times(float64(f.High)), ""))
 	}
-	size := m.change100(ratio)
+	if m.scale == stat.LogRatio && ratio > 0 && ratio <= 1/manyTimes {
+		form := "%s is %s times lower (%s interval %s)"
+		if m.up == Slower {
+			form = "%s is %s times as fast (%s interval %s)"
+		}
+		return fmt.Sprintf(form, title, times(1/ratio), level, between(times(1/float64(f.High)), times(1/float64(f.Low)), ""))
+	}
+	size, write := m.change100(ratio), digits
 	if size < 0 {
 		size, low, high = -size, -high, -low
+		if m.scale == stat.LogRatio {
+			write = lessBy
+		}
 	}
-	return fmt.Sprintf("%s is %s%s %s (%s interval %s)", title, digits(size), m.suffix(), f.Verdict, level, between(digits(low), digits(high), m.suffix()))
+	return fmt.Sprintf("%s is %s%s %s (%s interval %s)", title, write(size), m.suffix(), f.Verdict, level, between(write(low), write(high), m.suffix()))
+}
+
+// manyTimes is from where on what is left of a time says less in per cent, which
+// all end at 100, than in how many times as fast it is.
+const manyTimes = 20.0
+
+// times writes a ratio: of thousands two significant digits, in groups of three.
+func times(v float64) string {
+	if !(v >= 999.5) || math.IsInf(v, 0) {
+		return digits(v)
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(v))-1)
+	s := strconv.FormatFloat(math.Round(v/unit)*unit, 'f', 0, 64)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// lessBy writes per cent that something is less by: 99.98 is not 100, for then
+// nothing would be left.
+func lessBy(v float64) string {
+	if v > 99 && v < 100 {
+		decimals := min(6, 1+int(math.Floor(-math.Log10(100-v)+1e-9)))
+		if s := strconv.FormatFloat(v, 'f', decimals, 64); !strings.HasPrefix(s, "100") {
+			return strings.TrimRight(strings.TrimRight(s, "0"), ".")
+		}
+	}
+	return digits(v)
 }
 
 func between(low, high, unit string) string {
