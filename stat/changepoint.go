@@ -73,7 +73,8 @@ func (o ChangeOptions) check(slots int) (ChangeOptions, error) {
 // is none. The same series gives the same answer.
 //
 // Slots without observations say nothing: those before and after a hole are
-// taken as neighbours. A slot is seen through the shares of its observations above quantiles of the
+// taken as neighbours; and where most have fewer than 60, as many neighbours are
+// taken as one as have that, unless there is a season. A slot is seen through the shares of its observations above quantiles of the
 // stretch, from the 10th percentile to the 99.9th: so a change of the slowest
 // alone is as visible as one of the median, values far out weigh no more than
 // others, and a share is cut at five standard deviations lest a lone slot be
@@ -114,16 +115,24 @@ func ChangePoints(s *Series, o ChangeOptions) ([]ChangePoint, error) {
 			phases[i] = t % o.Season
 		}
 	}
-	points := findChanges(len(kept), o, func(from, to int) []view { return viewsOf(part, phases, from, to, o) })
-	return at(points, kept), nil
+	k := 1
+	if phases == nil {
+		if k = part.together(); k > 1 {
+			part = part.grouped(k)
+			o.Least = max(leastOfValues, (o.Least+k-1)/k)
+		}
+	}
+	points := findChanges(part.Slots(), o, func(from, to int) []view { return viewsOf(part, phases, from, to, o) })
+	return at(points, kept, k), nil
 }
 
-// at puts points found among the slots that were kept where they are among
-// all. A change may lie anywhere in a hole before the slot that shows it.
-func at(points []ChangePoint, kept []int) []ChangePoint {
+// at puts points found among groups of k of the slots that were kept where they
+// are among all. A change may lie anywhere in a hole before the slot that shows
+// it, and anywhere in a group.
+func at(points []ChangePoint, kept []int, k int) []ChangePoint {
 	for i := range points {
 		p := &points[i]
-		p.At, p.Low, p.High = kept[p.At], kept[p.Low-1]+1, kept[p.High]
+		p.At, p.Low, p.High = kept[k*p.At], kept[k*(p.Low-1)]+1, kept[min(k*(p.High+1), len(kept))-1]
 	}
 	return points
 }
@@ -162,7 +171,7 @@ func ChangePointsOf(rows [][]float64, o ChangeOptions) ([]ChangePoint, error) {
 	if len(some) < 2*o.Least {
 		return nil, nil
 	}
-	points := at(findChanges(len(some), o, func(from, to int) []view { return viewsOfRows(some[from:to], o) }), kept)
+	points := at(findChanges(len(some), o, func(from, to int) []view { return viewsOfRows(some[from:to], o) }), kept, 1)
 	from := 0
 	for i := range points {
 		p, to := &points[i], len(rows)

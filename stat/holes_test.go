@@ -45,14 +45,15 @@ func TestChangePointsBesideAHole(t *testing.T) {
 			t.Errorf("nothing in slots %d to %d: %d of %d series without a change show one", hole[1], hole[2], alarms, trials)
 		}
 	}
-	// A change within the hole lies anywhere in it, one after it where it is.
+	// A change within the hole lies anywhere in it, one after it where it is, to
+	// two slots that are taken as one.
 	for _, at := range []int{200, 340} {
 		s := holed(source(1), 400, 80, 280, 0, within(at, 400, 2))
 		p, err := ChangePoints(s, ChangeOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(p) != 1 || p[0].Low > at || p[0].High < at || s.count(p[0].At) == 0 || at == 200 && (p[0].Low != 80 || p[0].At != 280) {
+		if len(p) != 1 || p[0].Low > at || p[0].High < at || s.count(p[0].At) == 0 || at == 200 && (p[0].Low < 79 || p[0].Low > 80 || p[0].At != 280) {
 			t.Errorf("%+v, want a change at %d", p, at)
 		}
 	}

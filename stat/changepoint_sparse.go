@@ -1,0 +1,51 @@
+package stat
+
+import (
+	"math"
+	"slices"
+)
+
+const (
+	// fullSlot is how many observations the median slot needs for what is found
+	// to be found by chance as seldom as it should be, measured: with 7 in a slot
+	// one series in seven has a change that is none.
+	fullSlot = 60
+	// fewestGroups are left when slots are taken together.
+	fewestGroups = 40
+)
+
+// together is how many neighbouring slots are taken as one; none is empty.
+func (s *Series) together() int {
+	counts := make([]float64, s.Slots())
+	for t := range counts {
+		counts[t] = s.count(t)
+	}
+	slices.Sort(counts)
+	k := int(math.Ceil(fullSlot / counts[len(counts)/2]))
+	return max(1, min(k, len(counts)/fewestGroups))
+}
+
+// grouped is s with k neighbouring slots as one; the last of them may be fewer.
+func (s *Series) grouped(k int) *Series {
+	p := *s
+	p.begin((s.Slots() + k - 1) / k)
+	p.cum = make([]float64, 0, len(s.cum))
+	p.counts = make([]float64, len(s.counts))
+	p.total, p.occupied = 0, 0
+	row := make([]float64, len(s.counts))
+	for from := 0; from < s.Slots(); from += k {
+		lo, hi, sum := int32(len(row)), int32(0), 0.0
+		for t := from; t < min(from+k, s.Slots()); t++ {
+			below := 0.0
+			for i, c := range s.cum[s.start[t]:s.start[t+1]] {
+				row[int(s.first[t])+i] += c - below
+				below = c
+			}
+			lo, hi = min(lo, s.first[t]), max(hi, s.first[t]+s.start[t+1]-s.start[t])
+			sum += s.sum[t]
+		}
+		p.add(lo, row[lo:hi], sum)
+		clear(row[lo:hi])
+	}
+	return p.finish()
+}
