@@ -158,12 +158,16 @@ type CompareFigure struct {
 // CompareRow is one operation or tenant. Of a metric, Operation is the labels
 // of a series: gc=young.
 type CompareRow struct {
-	Service   string           `json:"service,omitempty"`
-	Operation string           `json:"operation,omitempty"`
-	Tenant    string           `json:"tenant,omitempty"`
-	RequestsA uint64           `json:"requests_a"`
-	RequestsB uint64           `json:"requests_b"`
-	Measures  []CompareMeasure `json:"measures"` // p50, p95, p99: raw
+	Service   string `json:"service,omitempty"`
+	Operation string `json:"operation,omitempty"`
+	Tenant    string `json:"tenant,omitempty"`
+	RequestsA uint64 `json:"requests_a"`
+	RequestsB uint64 `json:"requests_b"`
+	// MeanA and MeanB are of all observations of a side: with how many there are
+	// they say how much time a row takes more or less.
+	MeanA    Float            `json:"mean_a"`
+	MeanB    Float            `json:"mean_b"`
+	Measures []CompareMeasure `json:"measures"` // p50, p95, p99: raw
 	// Adjusted is the least adjusted probability among them, over all measures
 	// of all rows of the list; Changed says that it is small enough.
 	Adjusted Float `json:"adjusted_p"`

@@ -45,7 +45,7 @@ func compareFixture() *api.CompareResponse {
 		}
 	}
 	row := func(operation, tenant string, f api.CompareFigure, changed bool) api.CompareRow {
-		out := api.CompareRow{Operation: operation, Tenant: tenant, RequestsA: 12000, RequestsB: 11000, Adjusted: 0.001, Changed: changed}
+		out := api.CompareRow{Operation: operation, Tenant: tenant, RequestsA: 12000, RequestsB: 11000, MeanA: 0.12, MeanB: 0.1, Adjusted: 0.001, Changed: changed}
 		for _, name := range []string{"p50", "p95", "p99"} {
 			m := api.CompareMeasure{Name: name, Scale: "ratio", Raw: f, Verdict: f.Verdict, Adjusted: 0.001}
 			if changed {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"tailscope/api"
+	"tailscope/hist"
 	"tailscope/internal/series"
 	"tailscope/stat"
 )
@@ -39,7 +40,7 @@ func (c *comparison) labelRows(each []*strata, names []operation) error {
 	}
 	return c.list(&c.out.Operations, len(kept), func(i int) (api.CompareRow, *strata, string, error) {
 		name := names[kept[i]]
-		row := api.CompareRow{Service: name.service, Operation: name.operation, RequestsA: c.a.requestsOf(name), RequestsB: c.b.requestsOf(name)}
+		row := rowOf(c.a, c.b, name)
 		return row, each[kept[i]], c.of + " where " + name.operation, nil
 	})
 }
@@ -51,12 +52,36 @@ func (c *comparison) operations(s *strata) error {
 	}
 	return c.list(&c.out.Operations, len(s.single), func(i int) (api.CompareRow, *strata, string, error) {
 		name := s.single[i]
-		row := api.CompareRow{Service: name.service, Operation: name.operation, RequestsA: c.a.requestsOf(name), RequestsB: c.b.requestsOf(name)}
+		row := rowOf(c.a, c.b, name)
 		if name.operation == "" {
 			return row, s.only(i), name.service, nil
 		}
 		return row, s.only(i), name.operation, nil
 	})
+}
+
+// rowOf is the row of a stratum, before its measures are judged.
+func rowOf(a, b *side, name operation) api.CompareRow {
+	return api.CompareRow{
+		Service: name.service, Operation: name.operation, RequestsA: a.requestsOf(name), RequestsB: b.requestsOf(name),
+		MeanA: api.Float(a.strata[name].mean()), MeanB: api.Float(b.strata[name].mean()),
+	}
+}
+
+// mean is that of all observations; NaN if there are none, or of numbers.
+func (x *stratum) mean() float64 {
+	if x == nil {
+		return math.NaN()
+	}
+	n, total := uint64(0), 0.0
+	for _, cells := range [][]*hist.Histogram{x.good, x.failed} {
+		for _, h := range cells {
+			if h != nil {
+				n, total = n+h.Count, total+h.Sum
+			}
+		}
+	}
+	return total / float64(n) // 0/0 is NaN
 }
 
 // list judges n rows beside each other: row says whose a row is, what there is
@@ -187,7 +212,8 @@ func (c *comparison) tenants(ctx context.Context) error {
 			return row, nil, "", err
 		}
 		b, err := c.column(sides[1], key)
-		row = api.CompareRow{Tenant: chosen[i], RequestsA: sides[0].requestsOf(key[0]), RequestsB: sides[1].requestsOf(key[0])}
+		row = rowOf(sides[0], sides[1], key[0])
+		row.Operation, row.Tenant = "", chosen[i]
 		return row, &strata{a: stat.Side{a.series}, b: stat.Side{b.series}}, chosen[i], err
 	})
 }

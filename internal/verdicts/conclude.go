@@ -2,6 +2,7 @@ package verdicts
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -13,14 +14,13 @@ import (
 // conclude controls what was found over all services, puts the worst first,
 // and says what they amount to.
 func conclude(v *api.MarkVerdict) {
-	p := make([]float64, len(v.Services))
+	among(v.Services)
 	for i := range v.Services {
-		p[i] = least(&v.Services[i])
-	}
-	for i, q := range stat.BenjaminiHochberg(p) {
-		if changed(v.Services[i].Verdict) && !(q <= discovery) {
-			demote(&v.Services[i])
+		of := &v.Services[i]
+		if changed(of.Verdict) && !weigh(of) {
+			demote(of)
 		}
+		of.Operations = of.Operations[:min(len(of.Operations), mostOperations)]
 	}
 	order := []string{compare.Regression, compare.Mixed, compare.Improvement, compare.NoEvidence, compare.Same, compare.TooLittle}
 	slices.SortStableFunc(v.Services, func(a, b api.ServiceVerdict) int {
@@ -30,6 +30,47 @@ func conclude(v *api.MarkVerdict) {
 	v.Sentence = capital(v.Sentence)
 	for i := range v.Services {
 		v.Services[i].Sentence = capital(v.Services[i].Sentence)
+	}
+}
+
+// among adjusts the probabilities of services for how many there are: where R of
+// m are selected, by Benjamini–Hochberg over the least of each, a figure is
+// tested at R/m of the level, which is to multiply its probability by m/R. A
+// service that is not selected has then none that is small enough.
+func among(services []api.ServiceVerdict) {
+	p := make([]float64, len(services))
+	judged, selected := 0, 0
+	for i := range services {
+		if p[i] = least(&services[i]); !math.IsNaN(p[i]) {
+			judged++
+		}
+	}
+	for _, q := range stat.BenjaminiHochberg(p) {
+		if q <= discovery {
+			selected++
+		}
+	}
+	if selected == judged {
+		return
+	}
+	times := api.Float(judged) / api.Float(max(1, selected))
+	adjust := func(p *api.Float) {
+		if *p *= times; *p > 1 {
+			*p = 1
+		}
+	}
+	for i := range services {
+		of := &services[i]
+		for j := range of.Measures {
+			adjust(&of.Measures[j].Adjusted)
+		}
+		for j := range of.Operations {
+			row := &of.Operations[j]
+			adjust(&row.Adjusted)
+			for k := range row.Measures {
+				adjust(&row.Measures[k].Adjusted)
+			}
+		}
 	}
 }
 

@@ -196,7 +196,7 @@ func (j *Judge) compare(ctx context.Context, marks []store.Mark, i int, now time
 
 func (j *Judge) compareService(ctx context.Context, service string, s sides, now time.Time) (api.ServiceVerdict, error) {
 	r := compare.Request{
-		A: s.before.window(), B: s.after.window(), Now: now, Measures: measures, Limit: mostOperations,
+		A: s.before.window(), B: s.after.window(), Now: now, Measures: measures, Limit: allOperations,
 		// An early verdict is one of several looks at what is still coming in.
 		Live: now.Before(fromSeconds(api.Float(s.complete()))),
 	}

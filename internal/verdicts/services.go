@@ -1,6 +1,7 @@
 package verdicts
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -14,16 +15,20 @@ import (
 // many, and none that another contains.
 var measures = []string{"p50", "p95", "p99", "errors"}
 
-// mostOperations are kept of each service.
-const mostOperations = 10
+// Of a service all operations are looked at, and mostOperations kept.
+const (
+	allOperations  = 500
+	mostOperations = 10
+)
 
 // A service has two families of figures: its measures, and those of its
 // operations. In each the false discovery rate is controlled at half of 5 %,
 // so that where nothing changed something is found in at most 5 of 100 marks.
-// Services of one mark are families among which some are selected: theirs is
-// controlled by Benjamini–Hochberg over the least probabilities (Benjamini &
-// Bogomolov, "Selective inference on multiple families of hypotheses",
-// J. R. Stat. Soc. B 76, 2014, of which this is the test of the families).
+// Services of one mark are families among which some are selected: those R of m
+// that Benjamini–Hochberg finds among the least probabilities, and within them
+// the rate is controlled at R/m of what it is for one (Benjamini & Bogomolov,
+// "Selective inference on multiple families of hypotheses", J. R. Stat. Soc. B
+// 76, 2014). Probabilities are multiplied by m/R for it, see conclude.
 const (
 	discovery = 0.05
 	families  = 2
@@ -72,12 +77,7 @@ func serviceVerdict(service string, s sides, r *api.CompareResponse) api.Service
 	v := emptyVerdict(service, s)
 	v.Before, v.After = r.A.Range, r.B.Range
 	v.Measures = append(v.Measures, r.Measures...)
-	for _, row := range r.Operations {
-		row.Changed = len(changedOf(row.Measures)) > 0
-		if row.Changed {
-			v.Operations = append(v.Operations, row)
-		}
-	}
+	v.Operations = append(v.Operations, r.Operations...)
 	for _, w := range r.Warnings {
 		if w.Code == "season" { // without how to ask for it
 			w.Text, _, _ = strings.Cut(w.Text, ", b=")
@@ -85,14 +85,8 @@ func serviceVerdict(service string, s sides, r *api.CompareResponse) api.Service
 		v.Warnings = append(v.Warnings, w)
 	}
 	v.Verdict, v.Sentence = r.Verdict, r.Sentence
-	found := changedOf(v.Measures)
-	for _, row := range v.Operations {
-		found = append(found, changedOf(row.Measures)...)
-	}
 	switch {
-	case len(found) > 0:
-		v.Verdict = direction(found)
-		v.Sentence = say(&v)
+	case weigh(&v):
 	case slices.ContainsFunc(v.Measures, func(m api.CompareMeasure) bool { return m.Change != "" }):
 		demote(&v) // an interval that leaves out 1, not sure enough among all
 	case r.Verdict == compare.TooLittle:
@@ -111,6 +105,36 @@ func serviceVerdict(service string, s sides, r *api.CompareResponse) api.Service
 		}
 	}
 	return v
+}
+
+// weigh keeps the operations that changed, those first that matter most, and
+// says what was found; false if nothing was, surely enough.
+func weigh(v *api.ServiceVerdict) bool {
+	found := changedOf(v.Measures)
+	kept := []api.CompareRow{}
+	for _, row := range v.Operations {
+		if of := changedOf(row.Measures); len(of) > 0 {
+			row.Changed = true
+			found, kept = append(found, of...), append(kept, row)
+		}
+	}
+	slices.SortStableFunc(kept, func(x, y api.CompareRow) int { return cmp.Compare(moved(&y), moved(&x)) })
+	if v.Operations = kept; len(found) == 0 {
+		return false
+	}
+	v.Verdict = direction(found)
+	v.Sentence = say(v)
+	return true
+}
+
+// moved is how much time an operation's requests after the mark take more or
+// less for it, in seconds. When a machine was busy all operations waited for
+// the one that kept it so, and the quickest became the most times as quick.
+func moved(row *api.CompareRow) float64 {
+	if v := float64(row.RequestsB) * math.Abs(float64(row.MeanB-row.MeanA)); !math.IsNaN(v) {
+		return v
+	}
+	return 0 // then the order is that of the comparison
 }
 
 // changedOf are the measures that changed, surely enough among their family.
@@ -144,7 +168,7 @@ func demote(v *api.ServiceVerdict) {
 }
 
 // say names the measure of the service that changed, the worst and then the
-// highest quantile first, and the operation that changed the most.
+// highest quantile first, and the operation of which that matters most.
 func say(v *api.ServiceVerdict) string {
 	sentence := ""
 	if m := tell(changedOf(v.Measures)); m != nil {
@@ -153,7 +177,7 @@ func say(v *api.ServiceVerdict) string {
 	if len(v.Operations) == 0 {
 		return sentence
 	}
-	row := &v.Operations[0] // the most changed
+	row := &v.Operations[0]
 	m := tell(changedOf(row.Measures))
 	switch {
 	case sentence == "":

@@ -1,0 +1,103 @@
+package verdicts
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"tailscope/api"
+	"tailscope/internal/compare"
+)
+
+// faster is a measure of which a probability was adjusted for its family.
+func faster(name, of string, p float64) api.CompareMeasure {
+	return api.CompareMeasure{Name: name, Verdict: compare.Faster, Change: compare.Better, Adjusted: api.Float(p), Sentence: name + " of " + of + " is faster"}
+}
+
+func rowOf(operation string, requests uint64, before, after, p float64) api.CompareRow {
+	return api.CompareRow{Operation: operation, RequestsA: requests, RequestsB: requests, MeanA: api.Float(before), MeanB: api.Float(after), Adjusted: api.Float(p),
+		Measures: []api.CompareMeasure{faster("p99", operation, p)}}
+}
+
+func response(measures []api.CompareMeasure, rows ...api.CompareRow) *api.CompareResponse {
+	return &api.CompareResponse{Slot: 10, Verdict: compare.NoEvidence, Measures: measures, Operations: rows}
+}
+
+// On a machine that a query kept busy everything waited for it: what is quick
+// by itself became the most times as quick, but it is the query that matters.
+func TestTheOperationThatMattersIsNamed(t *testing.T) {
+	v := serviceVerdict("shop", sides{}, response([]api.CompareMeasure{faster("p99", "shop", 1e-6)},
+		rowOf("GET /cart", 4000, 0.2, 0.00004, 1e-6), rowOf("GET /unknown", 5000, math.NaN(), math.NaN(), 1e-6),
+		rowOf("GET /orders", 4000, 0.6, 0.015, 1e-6), rowOf("GET /rare", 10, 3, 0.01, 1e-6), rowOf("GET /chance", 9000, 2, 1, 0.04)))
+	if want := "p99 of shop is faster; of its operations most of all p99 of GET /orders is faster"; v.Sentence != want {
+		t.Errorf("got %q, want %q", v.Sentence, want)
+	}
+	var names []string
+	for _, row := range v.Operations {
+		names = append(names, row.Operation)
+	}
+	if got, want := strings.Join(names, " "), "GET /orders GET /cart GET /rare GET /unknown"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Of 20 services one is selected, so within it figures are tested at a 20th of
+// the level; where all are selected, at the whole.
+func TestFiguresOfSelectedServices(t *testing.T) {
+	changes := func() *api.CompareResponse {
+		return response([]api.CompareMeasure{faster("p50", "shop", 1e-5), faster("p99", "shop", 0.02)},
+			rowOf("GET /sure", 1000, 0.2, 0.1, 1e-4), rowOf("GET /perhaps", 1000, 0.9, 0.1, 0.01))
+	}
+	nothing := func() *api.CompareResponse {
+		return response([]api.CompareMeasure{{Name: "p50", Verdict: compare.NoEvidence, Adjusted: 0.6}, {Name: "p99", Verdict: compare.NoEvidence, Adjusted: 0.9}})
+	}
+	for _, c := range []struct {
+		name           string
+		changed, quiet int
+		operations     int
+		p99            float64
+		sentence       string
+	}{
+		{"one", 1, 0, 2, 0.02, "p99 of shop is faster; of its operations most of all p99 of GET /perhaps is faster"},
+		{"all of three", 3, 0, 2, 0.02, "p99 of shop is faster; of its operations most of all p99 of GET /perhaps is faster"},
+		{"one of twenty", 1, 19, 1, 0.4, "p50 of shop is faster; of its operations most of all p99 of GET /sure is faster"},
+		{"two of four", 2, 2, 2, 0.04, "p50 of shop is faster; of its operations most of all p99 of GET /perhaps is faster"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := &api.MarkVerdict{}
+			for range c.quiet {
+				v.Services = append(v.Services, serviceVerdict("quiet", sides{}, nothing()))
+			}
+			for range c.changed {
+				v.Services = append(v.Services, serviceVerdict("shop", sides{}, changes()))
+			}
+			v.Services = append(v.Services, tooLittle("new", sides{}, "it is no test"))
+			conclude(v)
+			for i, s := range v.Services[:c.changed] {
+				if s.Verdict != compare.Improvement || s.Sentence != c.sentence || len(s.Operations) != c.operations {
+					t.Errorf("service %d: %s, %q, %d operations", i, s.Verdict, s.Sentence, len(s.Operations))
+				}
+				if p := float64(s.Measures[1].Adjusted); math.Abs(p-c.p99) > 1e-9 {
+					t.Errorf("p99: probability %v, want %v", p, c.p99)
+				}
+			}
+			for _, s := range v.Services[c.changed:] {
+				if changed(s.Verdict) || len(s.Operations) > 0 {
+					t.Errorf("%s: %s", s.Service, s.Verdict)
+				}
+			}
+		})
+	}
+}
+
+// A finding that is not sure enough among many services is taken back.
+func TestOneOfManyIsTakenBack(t *testing.T) {
+	v := &api.MarkVerdict{Services: []api.ServiceVerdict{serviceVerdict("shop", sides{}, response([]api.CompareMeasure{faster("p50", "shop", 0.01)}))}}
+	for range 9 {
+		v.Services = append(v.Services, serviceVerdict("quiet", sides{}, response([]api.CompareMeasure{{Name: "p50", Verdict: compare.NoEvidence, Adjusted: 0.6}})))
+	}
+	conclude(v)
+	if v.Verdict != compare.NoEvidence || v.Services[0].Verdict != compare.NoEvidence {
+		t.Errorf("%s: %q", v.Verdict, v.Sentence)
+	}
+}
