@@ -27,10 +27,19 @@ test('a window slides over a twelfth of the range', () => {
 });
 
 test('the address is read with its defaults', () => {
-  expect(tenantsMore({})).toEqual({ cohort: '', notRare: false, slow: '', tenant: '', line: '0.95' });
-  expect(tenantsMore({ cohort: ['very large'], notrare: ['1'], slow: ['300ms'], tenant: ['acme'], line: ['0.99'] })).toEqual({ cohort: 'very large', notRare: true, slow: '300ms', tenant: 'acme', line: '0.99' });
+  expect(tenantsMore({})).toEqual({ wrong: [], cohort: '', notRare: false, slow: '', tenant: '', line: '0.95' });
+  expect(tenantsMore({ cohort: ['very large'], notrare: ['1'], slow: ['300ms'], tenant: ['acme'], line: ['0.99'] })).toEqual({ wrong: [], cohort: 'very large', notRare: true, slow: '300ms', tenant: 'acme', line: '0.99' });
   expect(tenantsMore({ line: ['7'] }).line).toBe('0.95');
   expect(slowChoices('2s').at(-1)).toEqual({ value: '2s', name: '2s' });
+});
+
+test('what the address says that there is not is said, and the default used', () => {
+  const m = tenantsMore({ cohort: ['huge'], slow: ['abc'] });
+  expect([m.cohort, m.slow, m.wrong.length]).toEqual(['', '', 2]);
+  expect(m.wrong[0]).toContain('“abc” is no time');
+  expect(m.wrong[1]).toContain('no cohort “huge”');
+  for (const slow of ['0s', '0', '-1s', 's', '2 s']) expect(tenantsMore({ slow: [slow] }).slow).toBe('');
+  for (const slow of ['1m30s', '1.5s', '250us', '0.5']) expect(tenantsMore({ slow: [slow] })).toMatchObject({ slow, wrong: [] });
 });
 
 test('rows become CSV', () => {

@@ -41,6 +41,8 @@ export type LineChoice = (typeof lineChoices)[number][0];
 
 /** What the page keeps in the address besides. */
 export interface TenantsMore {
+  /** What the address says that there is not, in words; the default is used instead. */
+  wrong: string[];
   cohort: string;
   notRare: boolean;
   slow: string;
@@ -48,9 +50,25 @@ export interface TenantsMore {
   line: LineChoice;
 }
 
+export const cohortNames = ['very large', 'large', 'medium', 'small'] as const;
+
+/** A time as the server reads it, above 0: 1s, 300ms, 1m30s, 0.5. */
+const isTime = (s: string) => /^(\d+(\.\d+)?|(\d+(\.\d+)?(ns|us|µs|ms|s|m|h))+)$/.test(s) && /[1-9]/.test(s);
+
 export function tenantsMore(more: Record<string, string[]>): TenantsMore {
   const one = (k: string) => more[k]?.[0] ?? '';
-  return { cohort: one('cohort'), notRare: one('notrare') === '1', slow: one('slow'), tenant: one('tenant'), line: lineChoices.find(([k]) => k === one('line'))?.[0] ?? '0.95' };
+  const [slow, cohort] = [one('slow'), one('cohort')];
+  const wrong: string[] = [];
+  if (slow && !isTime(slow)) wrong.push(`“${slow}” is no time from which a request is slow, such as 300ms or 2s: 1 s is used.`);
+  if (cohort && !cohortNames.some((c) => c === cohort)) wrong.push(`There is no cohort “${cohort}”: all tenants are listed.`);
+  return {
+    wrong,
+    cohort: cohortNames.find((c) => c === cohort) ?? '',
+    notRare: one('notrare') === '1',
+    slow: isTime(slow) ? slow : '',
+    tenant: one('tenant'),
+    line: lineChoices.find(([k]) => k === one('line'))?.[0] ?? '0.95',
+  };
 }
 
 /** Times from which a request may be called slow, beside what the address says. */
