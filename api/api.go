@@ -47,8 +47,9 @@ type Service struct {
 	Error     Float            `json:"error"` // relative error of the quantiles
 	Sparkline Sparkline        `json:"sparkline"`
 	Weighted  bool             `json:"weighted,omitempty"`
-	// LatestMark is the last one before the end of the range that concerns the
-	// service, with its verdict on the service.
+	// LatestMark is the last one of the range at which the service changed; else
+	// the last of the service, else that of every service, else the last before
+	// the range. It has its verdict on the service.
 	LatestMark *Mark `json:"latest_mark,omitempty"`
 }
 

@@ -280,7 +280,7 @@ func (s *server) services(ctx context.Context, in *servicesInput) (*api.Services
 	if err != nil {
 		return nil, err
 	}
-	return out, s.latestMarks(ctx, out.Services, sel.End)
+	return out, s.latestMarks(ctx, out.Services, sel.Start, sel.End)
 }
 
 func (s *server) distribution(ctx context.Context, in *distributionInput) (*api.DistributionResponse, error) {

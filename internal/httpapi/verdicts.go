@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"tailscope/api"
+	"tailscope/internal/compare"
 	"tailscope/internal/query"
 	"tailscope/internal/store"
 )
@@ -60,26 +61,59 @@ func (s *server) judged(m store.Mark, service string) api.Mark {
 	return out
 }
 
-// latestMarks gives each service the last mark before end that concerns it.
-func (s *server) latestMarks(ctx context.Context, services []api.Service, end time.Time) error {
+// latestMarks gives each service the mark of the range that matters most to it:
+// the last at which it changed, so that no later one hides it; else the last of
+// its own, else the last of every service. Where no mark is of the range the
+// last before it is taken.
+func (s *server) latestMarks(ctx context.Context, services []api.Service, start, end time.Time) error {
 	marks, err := s.Store.Marks(ctx, time.Unix(0, 0), end)
 	if err != nil {
 		return err
 	}
-	latest := map[string]int{} // by service; "" is every one
+	of := map[string][]int{} // by service, the oldest first; "" is every one
 	for i, m := range marks {
-		latest[m.Service] = i
+		of[m.Service] = append(of[m.Service], i)
 	}
 	for i := range services {
-		of := &services[i]
-		at, found := latest[of.Name]
-		if every, ok := latest[""]; ok && (!found || every > at) {
-			at, found = every, true
-		}
-		if found {
-			m := s.judged(marks[at], of.Name)
-			of.LatestMark = &m
+		name := services[i].Name
+		if at := s.latestMarkOf(marks, of[name], of[""], name, start); at >= 0 {
+			m := s.judged(marks[at], name)
+			services[i].LatestMark = &m
 		}
 	}
 	return nil
+}
+
+// latestMarkOf is the place of that mark of a service, -1 if there is none. Own
+// and common are the places of those of the service and of every one.
+func (s *server) latestMarkOf(marks []store.Mark, own, common []int, service string, start time.Time) int {
+	last := func(of []int) int {
+		if len(of) == 0 {
+			return -1
+		}
+		return of[len(of)-1]
+	}
+	inside := func(at int) bool { return at >= 0 && !marks[at].Time.Before(start) }
+	for i, j := own, common; s.Verdicts != nil; {
+		at := max(last(i), last(j))
+		if !inside(at) {
+			break
+		}
+		switch s.judged(marks[at], service).Verdict.Verdict {
+		case compare.Regression, compare.Mixed, compare.Improvement:
+			return at
+		}
+		if at == last(i) {
+			i = i[:len(i)-1]
+		} else {
+			j = j[:len(j)-1]
+		}
+	}
+	if o := last(own); inside(o) {
+		return o
+	}
+	if c := last(common); inside(c) {
+		return c
+	}
+	return max(last(own), last(common))
 }

@@ -2,10 +2,12 @@ package httpapi
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/series"
 	"tailscope/internal/store"
 	"tailscope/internal/store/storetest"
 	"tailscope/internal/verdicts"
@@ -77,5 +79,66 @@ func TestVerdicts(t *testing.T) {
 	}
 	if latest["checkout"] != "fresh" || latest["batch"] != "every one" {
 		t.Errorf("latest marks %v", latest)
+	}
+}
+
+// The last change of a service is where something was found, not what came after.
+func TestLatestMark(t *testing.T) {
+	st := filled(t, storetest.NewTwin())
+	finding := func(verdict string) string {
+		return `"verdict":{"state":"final","verdict":"` + verdict + `","services":[{"service":"checkout","verdict":"` + verdict + `"}]}`
+	}
+	for _, m := range []struct {
+		id, service, verdict string
+		ago                  time.Duration
+	}{
+		{"old", "checkout", "regression", 20 * time.Hour},
+		{"own", "checkout", "regression", 50 * time.Minute},
+		{"same", "checkout", "same", 40 * time.Minute},
+		{"batch's", "batch", "no evidence", 35 * time.Minute},
+		{"common", "", "no evidence", 30 * time.Minute},
+		{"common found", "", "improvement", 20 * time.Minute},
+		{"last", "", "no evidence", 10 * time.Minute},
+	} {
+		if err := st.PutMark(t.Context(), store.Mark{ID: m.id, Time: now.Add(-m.ago), Name: m.id, Service: m.service}); err != nil {
+			t.Fatal(err)
+		}
+		last, err := st.Flushed(t.Context(), "verdicts")
+		if err != nil {
+			t.Fatal(err)
+		}
+		record := store.Record{Key: []byte(m.id), Value: []byte(`{"mark":"` + m.id + `",` + finding(m.verdict) + `}`)}
+		if err := st.Put(t.Context(), &store.Batch{Writer: "verdicts", Generation: last + 1, Resolution: series.Base, State: []store.Record{record}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	judge := verdicts.New(verdicts.Options{Store: st, Now: func() time.Time { return now }})
+	if err := judge.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	srv := serve(t, Options{Store: st, Verdicts: judge})
+	for _, c := range []struct {
+		start, end, service, want string
+	}{
+		{"now-1h", "now", "checkout", "common found"},
+		{"now-1h", "now-25m", "checkout", "own"},     // although two came after it
+		{"now-45m", "now-25m", "checkout", "same"},   // its own, not the later one of every service
+		{"now-32m", "now-25m", "checkout", "common"}, // none of its own in the range
+		{"now-1h", "now", "batch", "batch's"},
+		{"now-15m", "now", "batch", "last"},
+		{"now-5m", "now", "batch", "last"}, // before the range
+	} {
+		var got api.ServicesResponse
+		status, text := fetch(t, srv, "/api/v1/services", "start", c.start, "end", c.end)
+		if err := json.Unmarshal([]byte(text), &got); err != nil || status != 200 {
+			t.Fatalf("status %d, %v, %s", status, err, text)
+		}
+		i := slices.IndexFunc(got.Services, func(s api.Service) bool { return s.Name == c.service })
+		if i < 0 {
+			t.Fatalf("no %s from %s to %s", c.service, c.start, c.end)
+		}
+		if m := got.Services[i].LatestMark; m == nil || m.Name != c.want {
+			t.Errorf("%s from %s to %s: got %+v, want %s", c.service, c.start, c.end, m, c.want)
+		}
 	}
 }
