@@ -7,13 +7,15 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"golang.org/x/sync/errgroup"
 
+	"tailscope/hist"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
 
-// mostCohortTenants bounds the tenants of which operations are cut into
-// cohorts: every series of all of them is read.
+// mostCohortTenants bounds the tenants of which every series is read. Of more,
+// those in the small cohort are what is left of all requests without the others,
+// and a cohort that has more by itself is small too.
 const mostCohortTenants = 2000
 
 // cohortNames, the largest first; what is in none of the others is small.
@@ -30,7 +32,14 @@ func (c *comparison) cohorts(ctx context.Context) error {
 	if members == nil {
 		return nil
 	}
-	longer := c.longer(len(c.a.strata) * max(len(c.tenantCounts[0]), len(c.tenantCounts[1])))
+	tenants, many := max(len(c.tenantCounts[0]), len(c.tenantCounts[1])), c.manyTenants()
+	if many {
+		tenants = 0
+		for _, values := range members {
+			tenants += len(values)
+		}
+	}
+	longer := c.longer(len(c.a.strata) * tenants)
 	type wanted struct {
 		cohort string
 		match  *labels.Matcher
@@ -42,7 +51,7 @@ func (c *comparison) cohorts(ctx context.Context) error {
 		if cohort == series.Small {
 			match, values = labels.MatchNotRegexp, before
 		}
-		if len(values) == 0 {
+		if len(values) == 0 || many && cohort == series.Small {
 			continue
 		}
 		m, err := labels.NewMatcher(match, series.LabelTenant, either(values...))
@@ -53,17 +62,24 @@ func (c *comparison) cohorts(ctx context.Context) error {
 		all = append(all, wanted{cohort, m})
 	}
 	found := make([]*side, 2*len(all))
-	g, ctx := errgroup.WithContext(ctx)
+	g, reading := errgroup.WithContext(ctx)
 	for i, of := range []*side{c.a, c.b} {
 		for k, w := range all {
 			g.Go(func() (err error) {
-				found[i*len(all)+k], err = c.gather(ctx, of.in(longer), longer, c.strataBy(), c.operationOf, append(c.only(i), w.match)...)
+				found[i*len(all)+k], err = c.gather(reading, of.in(longer), longer, c.strataBy(), c.operationOf, append(c.only(i), w.match)...)
 				return err
 			})
 		}
 	}
 	if err := g.Wait(); err != nil {
 		return err
+	}
+	var rest [2]*side
+	if many { // after the others: what came meanwhile is then in it
+		var err error
+		if rest[0], rest[1], err = c.both(ctx, c.a.in(longer), c.b.in(longer), longer); err != nil {
+			return err
+		}
 	}
 	fine := [2]*side{}
 	for i, of := range []*side{c.a, c.b} {
@@ -78,10 +94,48 @@ func (c *comparison) cohorts(ctx context.Context) error {
 				name.cohort = w.cohort
 				fine[i].strata[name] = x
 			}
+			if many && !rest[i].less(s) {
+				return nil
+			}
+		}
+		if !many {
+			continue
+		}
+		if !rest[i].gathered(longer) {
+			return nil
+		}
+		for name, x := range rest[i].strata {
+			if x.requests > 0 {
+				name.cohort = series.Small
+				fine[i].strata[name] = x
+			}
 		}
 	}
 	c.fineA, c.fineB = fine[0], fine[1]
 	return nil
+}
+
+// less takes away what another side of the same slots has; false if it has not
+// all of that.
+func (s *side) less(o *side) bool {
+	for name, y := range o.strata {
+		x := s.strata[name]
+		if x == nil {
+			return false
+		}
+		for _, cells := range [][2][]*hist.Histogram{{x.good, y.good}, {x.failed, y.failed}} {
+			for i, h := range cells[1] {
+				if count(h) > 0 && (cells[0][i] == nil || cells[0][i].Subtract(h) != nil) {
+					return false
+				}
+				if count(cells[0][i]) == 0 {
+					cells[0][i] = nil
+				}
+			}
+		}
+		x.requests, x.errors = x.requests-y.requests, x.errors-y.errors
+	}
+	return true
 }
 
 // countTenants counts requests by tenant; ok is false where tenants are not
@@ -115,8 +169,13 @@ func (c *comparison) countTenants(ctx context.Context) (ok bool, err error) {
 	return true, nil
 }
 
+// manyTenants says that there are too many to read all of them.
+func (c *comparison) manyTenants() bool {
+	return max(len(c.tenantCounts[0]), len(c.tenantCounts[1])) > mostCohortTenants
+}
+
 // members are the tenants of each cohort but the small one; nil if all tenants
-// are of one cohort, or too many.
+// are of one cohort.
 func (c *comparison) members() map[string][]string {
 	counts := c.tenantCounts
 	var totals [2]uint64
@@ -129,7 +188,7 @@ func (c *comparison) members() map[string][]string {
 			share[name] += float64(n) / float64(totals[i]) / 2
 		}
 	}
-	if len(share) > mostCohortTenants || totals[0] == 0 || totals[1] == 0 {
+	if totals[0] == 0 || totals[1] == 0 {
 		return nil
 	}
 	cohorts := map[string][]string{}
@@ -141,6 +200,14 @@ func (c *comparison) members() map[string][]string {
 		return nil
 	}
 	delete(cohorts, series.Small) // it is what is left
+	for cohort, names := range cohorts {
+		if len(names) > mostCohortTenants {
+			delete(cohorts, cohort)
+		}
+	}
+	if len(cohorts) == 0 {
+		return nil
+	}
 	for _, names := range cohorts {
 		slices.Sort(names)
 	}
