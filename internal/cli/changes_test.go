@@ -90,9 +90,9 @@ func TestChangesDecide(t *testing.T) {
 	}
 	srv, _ := answering(t, changesFixture())
 	for args, want := range map[string]string{
-		"confirm":                "tailscope: tailscope changes confirm needs the id of a change",
-		"dismiss 77":             "tailscope: no change \"77\" was found in that range\nhint: write the --since",
-		"list --format xml":      "write one of table, json, csv",
+		"confirm":           "tailscope: tailscope changes confirm needs the id of a change",
+		"dismiss 77":        "tailscope: no change \"77\" was found in that range\nhint: write the --since",
+		"list --format xml": "write one of table, json, csv",
 	} {
 		if _, stderr, code := run(t, append(append([]string{"changes"}, strings.Fields(args)...), "--server", srv.URL)...); code == exitOK || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, %s; want %s", args, code, stderr, want)

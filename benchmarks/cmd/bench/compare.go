@@ -77,10 +77,10 @@ func compareBench(ctx context.Context, o *options, r *report.Report) error {
 		target float64 // ms
 		params url.Values
 	}{
-		{"two halves of "+hours(half), 2000, q(lastHalves[0], lastHalves[1])},
-		{"two halves of "+hours(half)+", with curves and heatmaps", 0, q(lastHalves[0], lastHalves[1], "include", "curve,heat")},
-		{hours(half)+" against the "+hours(half)+" before", 2000, q(at(2*half)+"/"+at(half), at(half)+"/"+at(0))},
-		{hours(hour)+" against the "+hours(hour)+" before", 0, q(at(2*hour)+"/"+at(hour), at(hour)+"/"+at(0))},
+		{"two halves of " + hours(half), 2000, q(lastHalves[0], lastHalves[1])},
+		{"two halves of " + hours(half) + ", with curves and heatmaps", 0, q(lastHalves[0], lastHalves[1], "include", "curve,heat")},
+		{hours(half) + " against the " + hours(half) + " before", 2000, q(at(2*half)+"/"+at(half), at(half)+"/"+at(0))},
+		{hours(hour) + " against the " + hours(hour) + " before", 0, q(at(2*hour)+"/"+at(hour), at(hour)+"/"+at(0))},
 	} {
 		if !o.wants(c.name) {
 			continue
