@@ -107,7 +107,7 @@ type CompareSide struct {
 	Slots    int    `json:"slots"` // with requests
 	Requests uint64 `json:"requests"`
 	Errors   uint64 `json:"errors"`
-	Rate     Float  `json:"rate"` // per second
+	Rate     Float  `json:"rate"` // per second, from when the data begin if that is within the side
 	// Days are the earlier days whose slots make the side, the last one first;
 	// the range is then that of the last. Absent for a side of one day.
 	Days []Range `json:"days,omitempty"`

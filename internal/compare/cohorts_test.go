@@ -85,7 +85,9 @@ func TestMembersAreBounded(t *testing.T) {
 	if m := c.members(); len(m) != 1 || len(m[series.VeryLarge]) != 10 {
 		t.Errorf("%d cohorts, %d very large", len(m), len(m[series.VeryLarge]))
 	}
-	c.CohortOf = func(name string) (string, bool) { return map[bool]string{true: series.Large, false: series.Small}[name > "2"], true }
+	c.CohortOf = func(name string) (string, bool) {
+		return map[bool]string{true: series.Large, false: series.Small}[name > "2"], true
+	}
 	if m := c.members(); m != nil {
 		t.Errorf("%d cohorts", len(m))
 	}

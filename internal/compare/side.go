@@ -105,7 +105,7 @@ func (s *side) api() api.CompareSide {
 	out.Slots, _, _ = s.occupied()
 	out.Requests, out.Errors = s.total()
 	long := 0.0
-	for _, v := range s.seconds() {
+	for _, v := range s.seconds()[s.begins():] {
 		long += v
 	}
 	if long > 0 {
@@ -115,6 +115,16 @@ func (s *side) api() api.CompareSide {
 		out.Days = append(out.Days, api.Range{Start: d.start, End: d.end})
 	}
 	return out
+}
+
+// begins is the slot in which the data begin: the first with requests, if there
+// are enough after it to say that they would have come before, else 0.
+func (s *side) begins() int {
+	const enough, times = 20, 10 // slots with requests; as long as the usual gap
+	if n, first, _ := s.occupied(); n >= enough && first*n > times*(s.slots()-first) {
+		return first
+	}
+	return 0
 }
 
 // cut keeps slots [from, to).
