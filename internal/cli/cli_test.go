@@ -46,6 +46,9 @@ func (s *fakeServer) answer(w http.ResponseWriter, r *http.Request) {
 				line += " " + k + "=" + v.Get(k)
 			}
 		}
+		if end := v.Get("end"); end != "" && r.URL.Path == "/api/v1/marks" {
+			line += " end=" + end
+		}
 	}
 	s.asked = append(s.asked, line)
 	var body any
@@ -94,6 +97,8 @@ func (s *fakeServer) answer(w http.ResponseWriter, r *http.Request) {
 				InBands: []api.Float{0.9, 0.05, 0.03, 0.015, 0.005}, SlowShare: 0.05, SlowLow: 0.04, SlowHigh: 0.062, NotRare: true},
 			{Name: "_other", Requests: 10, Share: 0.001, Mean: 0.001, Quantiles: qs(0.001, 0.001, 0.002), Cohort: "small", InBands: []api.Float{1, 0, 0, 0, 0}, SlowLow: api.Float(math.NaN()), SlowHigh: api.Float(math.NaN())},
 		}}
+	case "/api/v1/labels":
+		body = api.LabelsResponse{Labels: []api.LabelValues{{Name: "service", Total: 2, Values: []api.LabelValue{{Value: "shop", Count: 122814}, {Value: "batch", Count: 7}}}}}
 	case "/api/v1/marks":
 		if r.Method == http.MethodPost {
 			_ = json.NewDecoder(r.Body).Decode(&s.posted)
@@ -237,6 +242,8 @@ func TestQueryAsks(t *testing.T) {
 			`GET /api/v1/distribution match={kind=~"server|consumer"} q=0.5,0.95,0.99 start=1772362800`},
 		{[]string{"mark", "rm", "a/b"}, `DELETE /api/v1/marks/a/b`},
 		{[]string{"mark", "show", "a/b"}, `GET /api/v1/marks/a/b`},
+		{[]string{"mark", "list"}, `GET /api/v1/marks start=now-30d`},
+		{[]string{"mark", "list", "--end", "now"}, `GET /api/v1/marks start=now-30d end=now`},
 	} {
 		srv := newFakeServer(t)
 		run(t, append(tc.args, "--server", srv.URL)...)
@@ -268,6 +275,20 @@ func TestMarkAdd(t *testing.T) {
 	if want := (api.Mark{ID: "m-7", Name: "deploy 1.4", Service: "shop", Revision: "5f1c0de", Time: begin,
 		User: "ada", Description: "the index on orders", Link: "https://ci.example/7"}); srv.posted != want {
 		t.Errorf("posted %+v, want %+v", srv.posted, want)
+	}
+}
+
+// A service that sent nothing is often misspelt: the mark is kept, and a line says so.
+func TestMarkAddOfNobody(t *testing.T) {
+	srv := newFakeServer(t)
+	for service, want := range map[string]string{
+		"shop": "", "": "",
+		"shpo": "tailscope: no spans of service \"shpo\" were ever received; known are batch, shop\n",
+	} {
+		out, stderr, code := run(t, "mark", "add", "deploy", "--service", service, "--server", srv.URL)
+		if code != exitOK || out != "m-7\n" || stderr != want {
+			t.Errorf("service %q: exit code %d, %q, %q, want %q", service, code, out, stderr, want)
+		}
 	}
 }
 

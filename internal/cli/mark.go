@@ -64,16 +64,55 @@ func newMarkAdd(io streams) *cobra.Command {
 		if err != nil {
 			return q.failed(err)
 		}
-		_, err = fmt.Fprintln(io.out, saved.ID)
-		return err
+		if _, err = fmt.Fprintln(io.out, saved.ID); err != nil {
+			return err
+		}
+		if note := unheard(cmd.Context(), q.client(), saved.Service); note != "" {
+			fmt.Fprintln(io.err, "tailscope: "+note)
+		}
+		return nil
 	}
 	return cmd
+}
+
+// unheard is a notice that no spans of a service were received, which often is
+// a slip of the pen; empty if there were some, or if it cannot be told.
+func unheard(ctx context.Context, c *client.Client, service string) string {
+	const few = 10
+	if service == "" {
+		return ""
+	}
+	ctx, stop := context.WithTimeout(ctx, 3*time.Second)
+	defer stop()
+	r, err := c.Labels(ctx, client.LabelsQuery{Selection: client.Selection{Start: "0"}, Names: []string{"service"}, Limit: 1000})
+	if err != nil || len(r.Labels) != 1 || r.Labels[0].Total > len(r.Labels[0].Values) {
+		return ""
+	}
+	var known []string
+	for _, v := range r.Labels[0].Values {
+		if v.Value == service {
+			return ""
+		}
+		known = append(known, v.Value)
+	}
+	note := fmt.Sprintf("no spans of service %q were ever received", service)
+	slices.Sort(known)
+	switch more := len(known) - few; {
+	case len(known) == 0:
+		return note + ", or of any other"
+	case more > 0:
+		return fmt.Sprintf("%s; known are %s and %d more", note, strings.Join(known[:few], ", "), more)
+	}
+	return note + "; known are " + strings.Join(known, ", ")
 }
 
 func newMarkList(io streams) *cobra.Command {
 	q := newQuestion(io, "table", "json", "csv")
 	var service string
-	cmd := &cobra.Command{Use: "list", Short: "the marks of a range", Args: exactArgs(0, "")}
+	cmd := &cobra.Command{
+		Use: "list", Short: "the marks of a range, and of the future", Args: exactArgs(0, ""),
+		Long: "List prints the marks from the start of the range on, with those of the\nfuture; --end now leaves these out.",
+	}
 	q.serverFlag.register(cmd.Flags())
 	q.registerRange(cmd.Flags(), "30d")
 	q.registerFormat(cmd.Flags())
@@ -82,6 +121,9 @@ func newMarkList(io streams) *cobra.Command {
 		start, end, err := q.timeRange()
 		if err != nil {
 			return err
+		}
+		if !cmd.Flags().Changed("end") {
+			end = "" // what is planned is a mark too
 		}
 		r, err := q.client().Marks(ctx, client.MarksQuery{Start: start, End: end, Service: service})
 		if err != nil {

@@ -87,7 +87,11 @@ func markText(m *api.Mark, zone *time.Location) string {
 	word, _ := verdictOf(v)
 	fmt.Fprintf(&b, "\n%s\n%s\n", word, v.Sentence)
 	if !math.IsNaN(float64(v.Next)) {
-		fmt.Fprintf(&b, "judged again at %s\n", clock(v.Next))
+		again := "judged again"
+		if math.IsNaN(float64(v.Judged)) {
+			again = "judged"
+		}
+		fmt.Fprintf(&b, "%s at %s\n", again, clock(v.Next))
 	}
 	for _, s := range v.Services {
 		fmt.Fprintf(&b, "\n%s: %s\n  %s–%s against %s–%s\n", s.Service, s.Verdict,

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,9 +16,13 @@ func TestMarkText(t *testing.T) {
 		t.Errorf("not judged: got\n%s\nwant\n%s", got, want)
 	}
 	m.Verdict = &api.MarkVerdict{State: "waiting", Judged: api.Float(math.NaN()), Next: 1767225850, Sentence: "Too little time has passed to say what changed"}
-	want += "\nwaiting\nToo little time has passed to say what changed\njudged again at 2026-01-01 00:04:10\n"
+	want += "\nwaiting\nToo little time has passed to say what changed\njudged at 2026-01-01 00:04:10\n"
 	if got := markText(m, time.UTC); got != want {
 		t.Errorf("waiting: got\n%s\nwant\n%s", got, want)
+	}
+	m.Verdict.Judged = 1767225700
+	if got, want := markText(m, time.UTC), strings.Replace(want, "judged at", "judged again at", 1); got != want {
+		t.Errorf("judged once: got\n%s\nwant\n%s", got, want)
 	}
 	m.Verdict = &api.MarkVerdict{State: "final", Next: api.Float(math.NaN()), Verdict: "regression", Sentence: "p99 of shop is 9 % slower (95 % interval 3–15 %)", Services: []api.ServiceVerdict{{
 		Service: "shop", Verdict: "regression", Before: api.Range{Start: 1767222000, End: 1767225600}, After: api.Range{Start: 1767225620, End: 1767229220},
