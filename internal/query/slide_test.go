@@ -99,9 +99,7 @@ func TestTimelineSlides(t *testing.T) {
 			for _, g := range got.Groups {
 				for i, from := range got.Times {
 					one := Selection{Start: time.Unix(from+60-600, 0), End: time.Unix(from+60, 0)}
-					for _, m := range matchersOf(t, g.Labels["tenant"], g.Labels["cohort"]) {
-						one.Matchers = append(one.Matchers, m)
-					}
+					one.Matchers = append(one.Matchers, matchersOf(t, g.Labels["tenant"], g.Labels["cohort"])...)
 					want, err := Distribution(ctx, st, DistributionRequest{Selection: one, Quantiles: qs})
 					if err != nil || len(want.Groups) != 1 {
 						t.Fatal(err, len(want.Groups))
