@@ -90,7 +90,7 @@ func (f *Finder) Find(ctx context.Context, r Request) (*api.ChangesResponse, err
 	if err := r.check(); err != nil {
 		return nil, err
 	}
-	found, err := f.cache.get(&r, func() (*api.ChangesResponse, error) { return search(ctx, f.st, &r) })
+	found, err := f.cache.get(ctx, &r, func() (*api.ChangesResponse, error) { return search(ctx, f.st, &r) })
 	if err != nil {
 		return nil, err
 	}
@@ -117,6 +117,13 @@ func (f *Finder) Find(ctx context.Context, r Request) (*api.ChangesResponse, err
 		if r.Status == All || r.Status == c.Status || r.Status == "" && c.Status != Dismissed {
 			out.Changes = append(out.Changes, c)
 		}
+	}
+	if n := len(found.Changes); n > 0 && len(out.Changes) == 0 {
+		note := "a change was found that has another status; ask for it with status all"
+		if n > 1 {
+			note = fmt.Sprintf("%d changes were found that have another status; ask for them with status all", n)
+		}
+		out.Notes = append(slices.Clip(out.Notes), note)
 	}
 	return &out, nil
 }

@@ -103,6 +103,11 @@ func TestDecisions(t *testing.T) {
 			t.Errorf("taken back, it is %s", c.Status)
 		}
 	}
+	r := asked(0, 4200)
+	r.Status = Confirmed
+	if got := found(t, f, r); len(got.Changes) > 0 || len(got.Notes) != 1 || !strings.Contains(got.Notes[0], "another status; ask for") {
+		t.Errorf("confirmed: %d changes, notes %q, want to be told of the others", len(got.Changes), got.Notes)
+	}
 	if all, err := f.decisions.all(t.Context()); err != nil || len(all) != 0 {
 		t.Errorf("%d decisions are left, %v", len(all), err)
 	}

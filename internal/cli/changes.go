@@ -93,14 +93,14 @@ func newChangesList(io streams) *cobra.Command {
 		case "csv":
 			return changesCSV(io.out, r)
 		}
-		return changesText(io.out, r, f.now().Location())
+		return changesText(io.out, r, status, f.now().Location())
 	})
 	return cmd
 }
 
 // changesText writes a change in two lines and a few more: what, when, and who
-// may have been it.
-func changesText(w io.Writer, r *api.ChangesResponse, zone *time.Location) error {
+// may have been it. Status is what was asked for.
+func changesText(w io.Writer, r *api.ChangesResponse, status string, zone *time.Location) error {
 	d := &document{w: w}
 	clock := func(t api.Float) string { return time.Unix(int64(t), 0).In(zone).Format("2006-01-02 15:04:05") }
 	for i, c := range r.Changes {
@@ -143,7 +143,11 @@ func changesText(w io.Writer, r *api.ChangesResponse, zone *time.Location) error
 	if len(r.Changes) > 0 {
 		d.gap()
 	}
-	d.line(fmt.Sprintf("%s in %s series, searched in slots of %s", plural(len(r.Changes), "change"), count(uint64(r.Searched)), formatSeconds(float64(r.Slot))))
+	noun := "change"
+	if status != "" && status != "all" {
+		noun = status + " change"
+	}
+	d.line(fmt.Sprintf("%s in %s series, searched in slots of %s", plural(len(r.Changes), noun), count(uint64(r.Searched)), formatSeconds(float64(r.Slot))))
 	for _, n := range r.Notes {
 		d.line("note: " + n)
 	}
