@@ -74,17 +74,23 @@ func NewTenantList(all []ListedTenant, sizes CohortSizes) (*TenantList, error) {
 	}
 	l := &TenantList{sizes: make(map[string]float64, len(all)), cohorts: make(map[string]string, len(all))}
 	total := 0.0
+	var bad []error
 	for _, t := range all {
-		if err := t.check(); err != nil {
-			return nil, err
+		if len(bad) == mostBad {
+			break
 		}
-		if _, twice := l.sizes[t.Name]; twice {
-			return nil, fmt.Errorf("tenant %q is listed twice", t.Name)
+		if err := t.check(); err != nil {
+			bad = append(bad, err)
+		} else if _, twice := l.sizes[t.Name]; twice {
+			bad = append(bad, fmt.Errorf("tenant %q is listed twice", t.Name))
 		}
 		l.sizes[t.Name] = t.Size
 		if !math.IsNaN(t.Size) {
 			total += t.Size
 		}
+	}
+	if len(bad) > 0 {
+		return nil, errors.Join(bad...)
 	}
 	for _, t := range all {
 		cohort := t.Cohort

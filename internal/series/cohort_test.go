@@ -2,6 +2,8 @@ package series
 
 import (
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -59,6 +61,38 @@ func TestTenantListOfAFile(t *testing.T) {
 }
 
 // Without a list cohorts are by share, and what has no name of its own is small.
+// Whoever wrote a list learns of all that is wrong in it at once.
+func TestBadLinesOfATenantList(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.csv")
+	if err := os.WriteFile(path, []byte("tenant,size,cohort\nacme,many,\nglobex,3,\ninitech\nglobex,4,\nhooli,,huge\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := ReadTenantList(path, CohortSizes{})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	got := strings.Split(strings.ReplaceAll(err.Error(), path, "FILE"), "\n")
+	for i, want := range []string{
+		`FILE: line 2: "many" is no size`, "FILE: line 4: there are 1 fields, not 3", `FILE: line 5: tenant "globex" is already on line 3`, `FILE: line 6: tenant "hooli" has the cohort "huge"`,
+	} {
+		if i >= len(got) || !strings.HasPrefix(got[i], want) {
+			t.Errorf("line %d of %q does not begin with %q", i, got, want)
+		}
+	}
+	if _, err := ParseTenantList([]byte(`[{"tenant":"acme","size":1},{"tenant":"acme","size":2},{"tenant":"globex"}]`), CohortSizes{}); err == nil || len(strings.Split(err.Error(), "\n")) != 2 {
+		t.Errorf("of an array: %v, want both", err)
+	}
+	for bad, want := range map[int]int{mostBad: mostBad, mostBad + 1: mostBad + 1, 1000: mostBad + 1} {
+		_, err := ParseTenantList([]byte("tenant,size\n"+strings.Repeat("acme,many\n", bad)), CohortSizes{})
+		if err == nil {
+			t.Fatal("no error")
+		}
+		if got := strings.Split(err.Error(), "\n"); len(got) != want || (bad > mostBad) != strings.HasPrefix(got[len(got)-1], "lines after") {
+			t.Errorf("%d bad lines: %d are reported, want %d: %q", bad, len(got), want, got)
+		}
+	}
+}
+
 func TestNoTenantList(t *testing.T) {
 	var l *TenantList
 	for _, c := range []struct {

@@ -16,13 +16,20 @@ import (
 
 // ReadTenantList reads a list from a file: CSV whose first line names the
 // columns tenant and size, cohort or both; or a JSON array of objects with
-// those keys. Errors name the file and, of CSV, the line.
+// those keys. Errors name the file and, of CSV, each of the first bad lines.
 func ReadTenantList(path string, sizes CohortSizes) (*TenantList, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
 	l, err := ParseTenantList(b, sizes)
+	if lines, ok := err.(interface{ Unwrap() []error }); ok {
+		var named []error
+		for _, e := range lines.Unwrap() {
+			named = append(named, fmt.Errorf("%s: %w", path, e))
+		}
+		return nil, errors.Join(named...)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -70,6 +77,9 @@ func jsonTenants(b []byte) ([]ListedTenant, error) {
 	return out, nil
 }
 
+// mostBad is how many bad lines are reported of a file.
+const mostBad = 20
+
 func csvTenants(b []byte) ([]ListedTenant, error) {
 	r := csv.NewReader(bytes.NewReader(b))
 	r.TrimLeadingSpace, r.ReuseRecord, r.Comment = true, true, '#'
@@ -99,27 +109,39 @@ func csvTenants(b []byte) ([]ListedTenant, error) {
 		return ""
 	}
 	var out []ListedTenant
+	var bad []error
 	first := map[string]int{}
 	for {
 		row, err := r.Read()
 		if err == io.EOF {
-			return out, nil
+			return out, errors.Join(bad...)
+		}
+		if len(bad) == mostBad {
+			return nil, errors.Join(append(bad, errors.New("lines after these were not read"))...)
+		}
+		if errors.Is(err, csv.ErrFieldCount) {
+			line, _ := r.FieldPos(0)
+			bad = append(bad, fmt.Errorf("line %d: there are %d fields, not %d as on line 1", line, len(row), len(head)))
+			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(append(bad, err)...) // what follows cannot be told apart
 		}
 		line, _ := r.FieldPos(0)
 		t := ListedTenant{Name: strings.TrimSpace(row[tenant]), Size: math.NaN(), Cohort: strings.ToLower(field(row, "cohort"))}
 		if text := field(row, "size"); text != "" {
 			if t.Size, err = strconv.ParseFloat(text, 64); err != nil || !(t.Size >= 0) || math.IsInf(t.Size, 0) {
-				return nil, fmt.Errorf("line %d: %q is no size: write a number of 0 or more", line, text)
+				bad = append(bad, fmt.Errorf("line %d: %q is no size: write a number of 0 or more", line, text))
+				continue
 			}
 		}
 		if err := t.check(); err != nil {
-			return nil, fmt.Errorf("line %d: %w", line, err)
+			bad = append(bad, fmt.Errorf("line %d: %w", line, err))
+			continue
 		}
 		if was, twice := first[t.Name]; twice {
-			return nil, fmt.Errorf("line %d: tenant %q is already on line %d", line, t.Name, was)
+			bad = append(bad, fmt.Errorf("line %d: tenant %q is already on line %d", line, t.Name, was))
+			continue
 		}
 		first[t.Name] = line
 		out = append(out, t)
