@@ -43,6 +43,8 @@ export interface CompareRow {
   tenant?: string;
   requests_a: number;
   requests_b: number;
+  mean_a?: Num;
+  mean_b?: Num;
   measures: CompareMeasure[] | null;
   adjusted_p: Num;
   changed: boolean;

@@ -35,6 +35,26 @@ export function twoDigits(v: Num | undefined): string {
   return s.includes('.') ? s.replace(/\.?0+$/, '') : s;
 }
 
+/** A ratio as the server's sentences have it: of thousands two significant digits, in groups of three. */
+export function times(v: Num | undefined): string {
+  if (v == null || !(v >= 999.5) || !Number.isFinite(v)) return twoDigits(v);
+  const unit = 10 ** (Math.floor(Math.log10(v)) - 1);
+  return (Math.round(v / unit) * unit).toFixed(0).replace(/\B(?=(\d{3})+$)/g, ',');
+}
+
+/** Per cent that something is less by: 99.98 is not 100, for then nothing would be left. */
+function lessBy(v: Num): string {
+  if (v != null && v > 99 && v < 100) {
+    const s = v.toFixed(Math.min(6, 1 + Math.floor(-Math.log10(100 - v) + 1e-9)));
+    if (!s.startsWith('100')) return s.replace(/\.?0+$/, '');
+  }
+  return twoDigits(v);
+}
+
+/** From where on what is left of a time says less in per cent, which all end at 100, than in how many times as fast it is. */
+const manyTimes = 20;
+const over = (v: Num): Num => (v == null || v <= 0 ? null : 1 / v);
+
 const isErrors = (m: Pick<CompareMeasure, 'name'>) => m.name === 'errors';
 const ofRatio = (m: Pick<CompareMeasure, 'scale'>) => m.scale === 'ratio';
 
@@ -66,9 +86,11 @@ export function effectWords(m: Pick<CompareMeasure, 'name' | 'scale'>, f: Compar
   if (!['faster', 'slower', 'lower', 'higher', 'more', 'less'].includes(f.verdict)) {
     return { size: signed(m, size), interval: f.low == null && f.high == null ? '' : `${signed(m, low)} to ${signed(m, high)}` };
   }
-  if (ofRatio(m) && f.effect >= 2) return { size: `× ${twoDigits(f.effect)} ${f.verdict}`, interval: between(twoDigits(f.low), twoDigits(f.high), '') };
+  if (ofRatio(m) && f.effect >= 2) return { size: `× ${times(f.effect)} ${f.verdict}`, interval: between(times(f.low), times(f.high), '') };
+  if (ofRatio(m) && f.effect > 0 && f.effect <= 1 / manyTimes) return { size: `× ${times(1 / f.effect)} ${f.verdict}`, interval: between(times(over(f.high)), times(over(f.low)), '') };
   const [l, h] = size! < 0 ? [high == null ? null : -high, low == null ? null : -low] : [low, high];
-  return { size: `${twoDigits(Math.abs(size!))}${unitOf(m)} ${f.verdict}`, interval: between(twoDigits(l), twoDigits(h), unitOf(m)) };
+  const write = ofRatio(m) && size! < 0 ? lessBy : twoDigits;
+  return { size: `${write(Math.abs(size!))}${unitOf(m)} ${f.verdict}`, interval: between(write(l), write(h), unitOf(m)) };
 }
 
 /** The figure that the verdict is of. */
