@@ -21,14 +21,15 @@ type searched struct {
 	slots  []int
 }
 
-// searchPart finds the change points of a part. Slots without requests are left
+// searchPart finds the change points of a part, with what each day does again
+// taken out where there are three or more. Slots without requests are left
 // out, so a change that came while there were none lies anywhere among them.
 func searchPart(s *compare.Stretches, p compare.Part) (out searched, err error) {
 	of, slots, err := s.Series(p)
 	if err != nil {
 		return out, err
 	}
-	found, err := stat.ChangePoints(of, stat.ChangeOptions{Alpha: discovery})
+	found, err := stat.ChangePoints(of, stat.ChangeOptions{Alpha: discovery, Season: seasonOf(slots, s.Step())})
 	if err != nil {
 		return out, err
 	}
@@ -38,4 +39,19 @@ func searchPart(s *compare.Stretches, p compare.Part) (out searched, err error) 
 		out.points = append(out.points, point{at: slots[f.At], low: slots[max(0, low-1)], high: slots[min(high, len(slots)-1)] + 1, p: f.P})
 	}
 	return out, nil
+}
+
+const (
+	day        = 86400 // seconds
+	fewestDays = 3
+)
+
+// seasonOf is the length of a day in slots, 0 if the slots are not those of
+// three days or more, one after the other.
+func seasonOf(slots []int, step int64) int {
+	n := len(slots)
+	if day%step != 0 || n == 0 || slots[n-1]-slots[0] != n-1 || int64(n)*step < fewestDays*day {
+		return 0
+	}
+	return int(day / step)
 }
