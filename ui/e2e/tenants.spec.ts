@@ -43,3 +43,19 @@ test('a tenant opens beside everybody else', async ({ page }) => {
   await detail.getByRole('button', { name: 'Close' }).click();
   await expect(detail).toHaveCount(0);
 });
+
+test('what the address says that there is not leaves the controls, and is said', async ({ page }) => {
+  await page.goto(path('slow=abc&cohort=huge'));
+  await expect(page.getByText('There is no cohort “huge”')).toBeVisible();
+  await expect(page.getByText('“abc” is no time')).toBeVisible();
+  await expect(page.getByTestId('tenants').locator('tbody tr')).toHaveCount(50);
+  await page.getByLabel('slow is beyond').selectOption('300ms');
+  await expect(page.getByText('“abc” is no time')).toHaveCount(0);
+  await expect(page).toHaveURL(/slow=300ms/);
+});
+
+test('an answer that fails leaves the controls', async ({ page }) => {
+  await page.goto(path('sort=nonsense'));
+  await expect(page.getByRole('alert')).toBeVisible();
+  await expect(page.getByLabel('slow is beyond')).toBeVisible();
+});

@@ -121,6 +121,7 @@ describe('parseValue', () => {
 
 it('a sentence ends, and keeps its per cent signs at their numbers', () => {
   expect(sentenceOf('p99 is 38 % faster (33–42 %)')).toBe('p99 is 38\u00a0% faster (33–42\u00a0%).');
+  expect(sentenceOf('about 9 min a side may do, of 20 slots, 5 ms')).toBe('about 9\u00a0min a side may do, of 20 slots, 5\u00a0ms.');
   expect(sentenceOf('Is it?')).toBe('Is it?');
   expect(sentenceOf('')).toBe('');
 });

@@ -35,9 +35,9 @@ export function digits(n: Num | undefined): string {
   return s.includes('e') ? Number(s).toFixed(8).replace(/0+$/, '') : s;
 }
 
-/** A sentence for the page: with a stop at its end, its per cent signs at their numbers. */
+/** A sentence for the page: with a stop at its end, per cent signs and units of time at their numbers. */
 export function sentenceOf(s: string): string {
-  return `${s}${/(^|[.!?])$/.test(s) ? '' : '.'}`.replaceAll(' %', '\u00a0%');
+  return `${s}${/(^|[.!?])$/.test(s) ? '' : '.'}`.replace(/(\d) (?=(%|min|days?|[mµn]?s|h)(?![\wµ]))/g, '$1\u00a0');
 }
 
 /** A share as per cent with one decimal. Something never reads as nothing, nor nearly all as all. */
