@@ -77,10 +77,11 @@ func (o ChangeOptions) check(slots int) (ChangeOptions, error) {
 // taken as one as have that, unless there is a season. A slot is seen through the shares of its observations above quantiles of the
 // stretch, from the 10th percentile to the 99.9th: so a change of the slowest
 // alone is as visible as one of the median, values far out weigh no more than
-// others, and a share is cut at five standard deviations lest a lone slot be
-// taken for a change. Candidates are the splits with the greatest contrast over
+// others, and a share is cut some standard deviations beyond the medians of the
+// slots before and after lest a few slots be taken for a change. Candidates are the splits with the greatest contrast over
 // intervals of many lengths (seeded binary segmentation: Kovács, Bühlmann, Li &
-// Munk 2023, Biometrika 110). A candidate, or two or three together, divides the
+// Munk 2023, Biometrika 110). So is the split that leaves a view the least
+// variance, if that is plain: a great step looks like noise that persists. A candidate, or two or three together, divides the
 // stretch if the shares are far more likely with it than without, both times
 // under noise that persists as much as suits best: the autoregressions under
 // noise by which sides are compared, averaged over what their parameters may
