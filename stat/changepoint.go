@@ -81,7 +81,8 @@ func (o ChangeOptions) check(slots int) (ChangeOptions, error) {
 // slots before and after lest a few slots be taken for a change. Candidates are the splits with the greatest contrast over
 // intervals of many lengths (seeded binary segmentation: Kovács, Bühlmann, Li &
 // Munk 2023, Biometrika 110). So is the split that leaves a view the least
-// variance, if that is plain: a great step looks like noise that persists. A candidate, or two or three together, divides the
+// variance, if that is plain: a great step looks like noise that persists. A
+// candidate, or two or three together, divides the
 // stretch if the shares are far more likely with it than without, both times
 // under noise that persists as much as suits best: the autoregressions under
 // noise by which sides are compared, averaged over what their parameters may
