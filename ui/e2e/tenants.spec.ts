@@ -45,7 +45,7 @@ test('a tenant opens beside everybody else', async ({ page }) => {
 });
 
 test('what the address says that there is not leaves the controls, and is said', async ({ page }) => {
-  await page.goto(path('slow=abc&cohort=huge'));
+  await page.goto(path('slow=abc&cohort=huge&sort=nonsense'));
   await expect(page.getByText('There is no cohort “huge”')).toBeVisible();
   await expect(page.getByText('“abc” is no time')).toBeVisible();
   await expect(page.getByTestId('tenants').locator('tbody tr')).toHaveCount(50);
@@ -55,7 +55,8 @@ test('what the address says that there is not leaves the controls, and is said',
 });
 
 test('an answer that fails leaves the controls', async ({ page }) => {
-  await page.goto(path('sort=nonsense'));
+  await page.route('**/api/v1/tenants?*', (r) => r.fulfill({ status: 503, json: { error: { code: 'unavailable', message: 'no' } } }));
+  await page.goto(path());
   await expect(page.getByRole('alert')).toBeVisible();
   await expect(page.getByLabel('slow is beyond')).toBeVisible();
 });

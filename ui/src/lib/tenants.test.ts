@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { bandsText, bandTitle, slideOf, slowChoices, slowText, tenantsCsv, tenantsMore } from './tenants';
+import { bandsText, bandTitle, slideOf, slowChoices, slowText, sortOf, tenantsCsv, tenantsMore } from './tenants';
 import type { TenantsResponse } from './types';
 
 const ends = [0.1, 1, 5, 10];
@@ -40,6 +40,11 @@ test('what the address says that there is not is said, and the default used', ()
   expect(m.wrong[1]).toContain('no cohort “huge”');
   for (const slow of ['0s', '0', '-1s', 's', '2 s']) expect(tenantsMore({ slow: [slow] }).slow).toBe('');
   for (const slow of ['1m30s', '1.5s', '250us', '0.5']) expect(tenantsMore({ slow: [slow] })).toMatchObject({ slow, wrong: [] });
+});
+
+test('the list is sorted by what there is', () => {
+  for (const s of ['requests', '-name', '0.95', '-0.5', 'size']) expect(sortOf(s)).toBe(s);
+  for (const s of ['', 'nonsense', '0x95', '--name', 'p95']) expect(sortOf(s)).toBe('');
 });
 
 test('rows become CSV', () => {

@@ -55,6 +55,9 @@ export const cohortNames = ['very large', 'large', 'medium', 'small'] as const;
 /** A time as the server reads it, above 0: 1s, 300ms, 1m30s, 0.5. */
 const isTime = (s: string) => /^(\d+(\.\d+)?|(\d+(\.\d+)?(ns|us|µs|ms|s|m|h))+)$/.test(s) && /[1-9]/.test(s);
 
+/** How the list may be sorted, a leading minus turning it round; any other word is the default. */
+export const sortOf = (s: string): string => (/^-?(requests|errors|mean|slow|cohort|size|name|0\.5|0\.95|0\.99)$/.test(s) ? s : '');
+
 export function tenantsMore(more: Record<string, string[]>): TenantsMore {
   const one = (k: string) => more[k]?.[0] ?? '';
   const [slow, cohort] = [one('slow'), one('cohort')];
