@@ -72,6 +72,9 @@ func tooLittle(service string, s sides, why string) api.ServiceVerdict {
 	return v
 }
 
+// ofAMark says of the sides of a mark what they are.
+var ofAMark = strings.NewReplacer("than on side A", "than before", "on side B", "after", "side A", "before", "side B", "after")
+
 // serviceVerdict takes over what a comparison found.
 func serviceVerdict(service string, s sides, r *api.CompareResponse) api.ServiceVerdict {
 	v := emptyVerdict(service, s)
@@ -82,6 +85,7 @@ func serviceVerdict(service string, s sides, r *api.CompareResponse) api.Service
 		if w.Code == "season" { // without how to ask for it
 			w.Text, _, _ = strings.Cut(w.Text, ", b=")
 		}
+		w.Text = ofAMark.Replace(w.Text)
 		v.Warnings = append(v.Warnings, w)
 	}
 	v.Verdict, v.Sentence = r.Verdict, r.Sentence
@@ -95,6 +99,7 @@ func serviceVerdict(service string, s sides, r *api.CompareResponse) api.Service
 			v.Sentence = v.Measures[i].Sentence
 		}
 	}
+	v.Sentence = ofAMark.Replace(v.Sentence)
 	// A side that is mostly empty is said to be: the data begin or end within it.
 	for _, side := range []struct {
 		when string

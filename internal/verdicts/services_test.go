@@ -101,3 +101,18 @@ func TestOneOfManyIsTakenBack(t *testing.T) {
 		t.Errorf("%s: %q", v.Verdict, v.Sentence)
 	}
 }
+
+// A mark has no sides A and B, but a time before it and a time after.
+func TestWordsOfAMark(t *testing.T) {
+	r := &api.CompareResponse{
+		Slot: 10, Verdict: compare.TooLittle, Sentence: "too little data to tell whether p99 of shop changed: side A: 12 slots, 20 are needed",
+		Warnings: []api.CompareWarning{{Code: "mix", Text: "9 % of the requests are of other operations than on side A: go by the like-for-like figures"}},
+	}
+	v := serviceVerdict("shop", sides{}, r)
+	if want := "too little data to tell whether p99 of shop changed: before: 12 slots, 20 are needed"; v.Sentence != want {
+		t.Errorf("%q, want %q", v.Sentence, want)
+	}
+	if want := "9 % of the requests are of other operations than before: go by the like-for-like figures"; len(v.Warnings) == 0 || v.Warnings[len(v.Warnings)-1].Text != want {
+		t.Errorf("%+v, want %q last", v.Warnings, want)
+	}
+}
