@@ -18,6 +18,7 @@ func (h *Histogram) RecordN(v float64, n uint64) error {
 	if h.Count+n < h.Count {
 		return invalid("count overflows: %d and %d more", h.Count, n)
 	}
+	v += 0 // −0 is 0: the same values are the same bytes, in any order
 	h.addTimes(v, n)
 	h.record(v, n)
 	return nil

@@ -1,6 +1,7 @@
 package hist
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"testing"
@@ -130,5 +131,26 @@ func TestValidate(t *testing.T) {
 	h.Positive.Counts[2], h.Positive.Counts[1026] = 1, 1
 	if err := h.Validate(); err != nil {
 		t.Error(err)
+	}
+}
+
+// −0 is the value 0: what was recorded in another order has the same bytes.
+func TestRecordNegativeZero(t *testing.T) {
+	zero := math.Copysign(0, -1)
+	var encoded [2][]byte
+	for i, values := range [][]float64{{zero, 0, 1}, {0, zero, 1}} {
+		h := New(DefaultSchema)
+		for _, v := range values {
+			if err := h.Record(v); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var err error
+		if encoded[i], err = h.AppendBinary(nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(encoded[0], encoded[1]) {
+		t.Errorf("%x and %x", encoded[0], encoded[1])
 	}
 }
