@@ -3,17 +3,12 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"math/rand/v2"
 	"net/url"
-	"path/filepath"
 	"strconv"
 	"time"
-
-	"github.com/prometheus/prometheus/model/labels"
 
 	"tailscope/api"
 	"tailscope/benchmarks/program"
@@ -21,7 +16,6 @@ import (
 	"tailscope/hist"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
-	"tailscope/internal/store/pebblestore"
 )
 
 // The load that is compared: operations of tenants, whose shares are unequal.
@@ -38,17 +32,7 @@ func compareBench(ctx context.Context, o *options, r *report.Report) error {
 	if o.quick {
 		half = 2 * time.Hour
 	}
-	dir := o.keep
-	if dir == "" {
-		dir = filepath.Join(o.tmp, "compare")
-	}
-	data := filepath.Join(dir, "data")
-	f, err := readFilled(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		if f, err = fillCompared(ctx, o, filepath.Join(data, "store"), half); err == nil {
-			err = f.write(dir)
-		}
-	}
+	data, f, err := filledOnce(o, "compare", func(dir string) (filled, error) { return fillCompared(ctx, o, dir, half) })
 	if err != nil {
 		return err
 	}
@@ -121,11 +105,6 @@ func checkCompared(ctx context.Context, server string, params url.Values) error 
 // fillCompared fills a store with slots that are drawn from a few templates,
 // and settles it.
 func fillCompared(ctx context.Context, o *options, dir string, half time.Duration) (f filled, err error) {
-	st, err := pebblestore.Open(ctx, pebblestore.Options{Dir: dir})
-	if err != nil {
-		return f, err
-	}
-	defer func() { err = errors.Join(err, st.Close()) }()
 	rng := rand.New(rand.NewPCG(7, 7))
 	var sides [2][]*store.Batch
 	for i, factor := range []float64{1, 1.05} {
@@ -137,54 +116,23 @@ func fillCompared(ctx context.Context, o *options, dir string, half time.Duratio
 			sides[i] = append(sides[i], b)
 		}
 	}
-	end := time.Now().Add(-90 * time.Minute).Truncate(time.Hour)
+	end := lastHour()
 	f = filled{Start: end.Add(-2 * half).Unix(), End: end.Unix(), Series: comparedSeries}
-	o.logf("filling %s", 2*half)
-	began, cpu := time.Now(), ownCPU()
-	generation := uint64(0)
-	for at := f.Start; at < f.End; at += 10 {
+	err = fillSlots(ctx, o, dir, &f, func(at int64) *store.Batch {
 		templates := sides[0]
 		if f.End-at <= int64(half/2/time.Second) {
 			templates = sides[1]
 		}
-		b := templates[rng.IntN(len(templates))]
-		generation++
-		b.Generation = generation
-		for i := range b.Points {
-			b.Points[i].Slot = at
-		}
-		f.Points += len(b.Points)
-		if err := st.Put(ctx, b); err != nil {
-			return f, err
-		}
-		if at%3600 == 0 {
-			if err := st.Maintain(ctx, time.Unix(at, 0)); err != nil {
-				return f, err
-			}
-		}
-	}
-	if err := st.Maintain(ctx, end.Add(time.Hour)); err != nil {
-		return f, err
-	}
-	o.logf("filled in %s, %.0f CPU-s", time.Since(began).Round(time.Second), (ownCPU() - cpu).Seconds())
-	return f, nil
+		return templates[rng.IntN(len(templates))]
+	})
+	return f, err
 }
 
 // comparedSlot is what all tenants request in a slot: 1 to 13 requests of each
 // operation, the more the larger the tenant, log-normal about the operation's
 // median.
 func comparedSlot(rng *rand.Rand, factor float64) (*store.Batch, error) {
-	b := &store.Batch{Writer: "bench", Resolution: series.Base, Families: []store.FamilyInfo{{Name: series.SpanDuration, Kind: series.Distribution}}}
-	add := func(view series.View, h *hist.Histogram, l labels.Labels) error {
-		data, err := h.AppendBinary(nil)
-		if err != nil {
-			return err
-		}
-		b.Points = append(b.Points, store.Point{Series: uint32(len(b.Series)), Data: data})
-		b.Series = append(b.Series, series.Series{Family: series.SpanDuration, View: view, Labels: l})
-		return nil
-	}
-	shop := []string{series.LabelService, "shop", series.LabelComponent, "app", series.LabelKind, "server", series.LabelStatus, "ok"}
+	b := shopBatch()
 	total := hist.New(hist.DefaultSchema)
 	for op := range comparedOperations {
 		name := fmt.Sprintf("GET /things/%d/{id}", op)
@@ -200,18 +148,16 @@ func comparedSlot(rng *rand.Rand, factor float64) (*store.Batch, error) {
 			if err := whole.Merge(h); err != nil {
 				return nil, err
 			}
-			l := append([]string{series.LabelOperation, name, series.LabelTenant, fmt.Sprintf("tenant-%d", tenant)}, shop...)
-			if err := add(series.Full, h, labels.FromStrings(l...)); err != nil {
+			if err := addShop(b, series.Full, h, series.LabelOperation, name, series.LabelTenant, fmt.Sprintf("tenant-%d", tenant)); err != nil {
 				return nil, err
 			}
 		}
 		if err := total.Merge(whole); err != nil {
 			return nil, err
 		}
-		l := append([]string{series.LabelOperation, name, series.LabelInstance, "shop-1"}, shop...)
-		if err := add(series.Marginal, whole, labels.FromStrings(l...)); err != nil {
+		if err := addShop(b, series.Marginal, whole, series.LabelOperation, name, series.LabelInstance, "shop-1"); err != nil {
 			return nil, err
 		}
 	}
-	return b, add(series.Total, total, labels.FromStrings(shop...))
+	return b, addShop(b, series.Total, total)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -114,28 +113,6 @@ func page(ctx context.Context, o *options, r *report.Report) error {
 	}
 	sec.Add("store on disk", "tailscope", "MB", 0, float64(size)/1e6)
 	return nil
-}
-
-// filled says what a store was filled with.
-type filled struct {
-	Start, End     int64 // Unix seconds
-	Series, Points int   // of the part that has every tenant
-}
-
-func readFilled(dir string) (f filled, err error) {
-	b, err := os.ReadFile(filepath.Join(dir, "filled.json"))
-	if err != nil {
-		return f, err
-	}
-	return f, json.Unmarshal(b, &f)
-}
-
-func (f filled) write(dir string) error {
-	b, err := json.Marshal(f)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, "filled.json"), b, 0o644)
 }
 
 // fillWeek puts a week that ends now into a store, settling as it goes: the

@@ -3,17 +3,12 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"math/rand/v2"
 	"net/url"
-	"path/filepath"
 	"strconv"
 	"time"
-
-	"github.com/prometheus/prometheus/model/labels"
 
 	"tailscope/api"
 	"tailscope/benchmarks/program"
@@ -21,7 +16,6 @@ import (
 	"tailscope/hist"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
-	"tailscope/internal/store/pebblestore"
 )
 
 // The load of the tenants' table: some tenants in a thousand send most of it.
@@ -40,17 +34,7 @@ func tenantsBench(ctx context.Context, o *options, r *report.Report) error {
 	if o.quick {
 		whole, fine = 7*time.Hour, time.Hour
 	}
-	dir := o.keep
-	if dir == "" {
-		dir = filepath.Join(o.tmp, "tenants")
-	}
-	data := filepath.Join(dir, "data")
-	f, err := readFilled(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		if f, err = fillTenants(ctx, o, filepath.Join(data, "store"), whole, fine); err == nil {
-			err = f.write(dir)
-		}
-	}
+	data, f, err := filledOnce(o, "tenants", func(dir string) (filled, error) { return fillTenants(ctx, o, dir, whole, fine) })
 	if err != nil {
 		return err
 	}
@@ -151,11 +135,6 @@ func checkTenants(ctx context.Context, server string, params url.Values) error {
 
 // fillTenants fills a store and settles it.
 func fillTenants(ctx context.Context, o *options, dir string, whole, fine time.Duration) (f filled, err error) {
-	st, err := pebblestore.Open(ctx, pebblestore.Options{Dir: dir})
-	if err != nil {
-		return f, err
-	}
-	defer func() { err = errors.Join(err, st.Close()) }()
 	rng := rand.New(rand.NewPCG(7, 9))
 	var templates []*store.Batch
 	distinct := map[string]bool{}
@@ -169,36 +148,15 @@ func fillTenants(ctx context.Context, o *options, dir string, whole, fine time.D
 		}
 		templates = append(templates, b)
 	}
-	end := time.Now().Add(-90 * time.Minute).Truncate(time.Hour)
+	end := lastHour()
 	f = filled{Start: end.Add(-whole).Unix(), End: end.Unix(), Series: len(distinct)}
-	o.logf("filling %s", whole)
-	began, cpu := time.Now(), ownCPU()
-	generation := uint64(0)
-	for at := f.Start; at < f.End; at += 10 {
+	err = fillSlots(ctx, o, dir, &f, func(at int64) *store.Batch {
 		if f.End-at > int64(fine/time.Second) && at%60 != 0 {
-			continue
+			return nil
 		}
-		b := templates[rng.IntN(len(templates))]
-		generation++
-		b.Generation = generation
-		for i := range b.Points {
-			b.Points[i].Slot = at
-		}
-		f.Points += len(b.Points)
-		if err := st.Put(ctx, b); err != nil {
-			return f, err
-		}
-		if at%3600 == 0 {
-			if err := st.Maintain(ctx, time.Unix(at, 0)); err != nil {
-				return f, err
-			}
-		}
-	}
-	if err := st.Maintain(ctx, end.Add(time.Hour)); err != nil {
-		return f, err
-	}
-	o.logf("filled in %s, %.0f CPU-s", time.Since(began).Round(time.Second), (ownCPU() - cpu).Seconds())
-	return f, nil
+		return templates[rng.IntN(len(templates))]
+	})
+	return f, err
 }
 
 // tenantSlot is what tenants request in a slot: log-normal durations, and for
@@ -223,25 +181,15 @@ func tenantSlot(rng *rand.Rand) (*store.Batch, error) {
 			}
 		}
 	}
-	b := &store.Batch{Writer: "bench", Resolution: series.Base, Families: []store.FamilyInfo{{Name: series.SpanDuration, Kind: series.Distribution}}}
-	shop := []string{series.LabelService, "shop", series.LabelComponent, "app", series.LabelKind, "server", series.LabelStatus, "ok"}
-	add := func(view series.View, h *hist.Histogram, more ...string) error {
-		data, err := h.AppendBinary(nil)
-		if err != nil {
-			return err
-		}
-		b.Points = append(b.Points, store.Point{Series: uint32(len(b.Series)), Data: data})
-		b.Series = append(b.Series, series.Series{Family: series.SpanDuration, View: view, Labels: labels.FromStrings(append(more, shop...)...)})
-		return nil
-	}
+	b := shopBatch()
 	for tenant := range listedTenants {
 		for operation := range tenantOperations {
 			if h := cells[key{tenant, operation}]; h != nil {
-				if err := add(series.Full, h, series.LabelTenant, fmt.Sprintf("tenant-%05d", tenant), series.LabelOperation, fmt.Sprintf("GET /things/%d", operation)); err != nil {
+				if err := addShop(b, series.Full, h, series.LabelTenant, fmt.Sprintf("tenant-%05d", tenant), series.LabelOperation, fmt.Sprintf("GET /things/%d", operation)); err != nil {
 					return nil, err
 				}
 			}
 		}
 	}
-	return b, add(series.Total, total)
+	return b, addShop(b, series.Total, total)
 }
