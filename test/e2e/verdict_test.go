@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -156,10 +157,9 @@ func TestDemoIsJudgedFaster(t *testing.T) {
 	if !slices.ContainsFunc(s.Operations[i].Measures, func(m api.CompareMeasure) bool { return m.Verdict == compare.Faster }) {
 		t.Error("no quantile of GET /orders is judged faster")
 	}
-	quantiles := map[string]float64{"p50": 0.5, "p95": 0.95, "p99": 0.99}
 	for _, row := range s.Operations {
 		for _, x := range row.Measures {
-			truth := watch.ratio(row.Operation, quantiles[x.Name], s.Before, s.After)
+			truth := watch.ratio(row.Operation, quantileOf[x.Name], s.Before, s.After)
 			f := x.Raw
 			t.Logf("%-14s %s %-15s %.3f (%.3f–%.3f); by the shop's clock %.3f", row.Operation, x.Name, x.Verdict, f.Effect, f.Low, f.High, truth)
 			switch {
@@ -175,18 +175,48 @@ func TestDemoIsJudgedFaster(t *testing.T) {
 	}
 }
 
-// A mark at which nothing was done is no evidence of a change.
+// A mark at which nothing was done is no evidence of a change. The machine that
+// runs this may change at that very moment: what is judged must then be what
+// the shop's own clock shows too, and the demo is run once more.
 func TestDemoWithoutChangeIsNoEvidence(t *testing.T) {
 	t.Parallel()
-	m, watch := judgedDemo(t, true, func(v string) bool { return v != compare.TooLittle }, nil)
-	s := m.Verdict.Services[0]
-	for _, x := range s.Measures {
-		t.Logf("%s: %s", x.Name, x.Sentence)
+	for range 2 {
+		m, watch := judgedDemo(t, true, func(v string) bool { return v != compare.TooLittle }, nil)
+		s := m.Verdict.Services[0]
+		for _, x := range s.Measures {
+			t.Logf("%s: %s", x.Name, x.Sentence)
+		}
+		if (m.Verdict.Verdict == compare.NoEvidence || m.Verdict.Verdict == compare.Same) && len(s.Operations) == 0 {
+			return
+		}
+		t.Logf("nothing was changed, and that is judged %s", m.Verdict.Sentence)
+		if !moved(t, watch, s) {
+			t.Fatal("the shop's own clock shows no such change")
+		}
+		t.Log("so says the shop's own clock: it was the machine that changed")
 	}
-	if m.Verdict.Verdict != compare.NoEvidence && m.Verdict.Verdict != compare.Same || len(s.Operations) > 0 {
-		t.Errorf("nothing was changed, and that is judged %s", m.Verdict.Sentence)
-		for _, row := range s.Operations {
-			t.Logf("%s: p50 by the shop's clock %.3f, p95 %.3f", row.Operation, watch.ratio(row.Operation, 0.5, s.Before, s.After), watch.ratio(row.Operation, 0.95, s.Before, s.After))
+	t.Skip("the machine changed each time: nothing is shown of a shop that does not")
+}
+
+// moved says that every change that was found of an operation, and one at least,
+// is within its interval by the shop's own clock too, and more than 5 %.
+func moved(t *testing.T, watch *stopwatch, s api.ServiceVerdict) bool {
+	found := false
+	for _, row := range s.Operations {
+		for _, x := range row.Measures {
+			if x.Change == "" {
+				continue
+			}
+			f := x.Raw
+			truth := watch.ratio(row.Operation, quantileOf[x.Name], s.Before, s.After)
+			t.Logf("%-14s %s %-15s %.3f (%.3f–%.3f); by the shop's clock %.3f", row.Operation, x.Name, x.Verdict, f.Effect, f.Low, f.High, truth)
+			if truth < float64(f.Low) || truth > float64(f.High) || math.Abs(math.Log(truth)) < 0.05 {
+				return false
+			}
+			found = true
 		}
 	}
+	return found
 }
+
+var quantileOf = map[string]float64{"p50": 0.5, "p95": 0.95, "p99": 0.99}
