@@ -250,7 +250,7 @@ test('a phone shows one column', async ({ page }) => {
   for (const tab of tabs) {
     await page.goto(path(tab));
     await expect(page.getByTestId(tables[tab])).toBeVisible();
-    expect(await page.evaluate(() => document.documentElement.scrollWidth), tab).toBe(390);
+    await expect.poll(() => page.evaluate(() => document.documentElement.scrollWidth), tab).toBe(390);
     await expect(page.getByRole('navigation', { name: 'Of this service' }).locator('[aria-current]')).toBeInViewport();
   }
 });

@@ -115,7 +115,7 @@ test('fits a phone', async ({ page }) => {
   await open(page);
   await flags(page).first().click();
   await expect(page.getByTestId('change-card')).toBeVisible();
-  expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(390);
+  await expect.poll(() => page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(390);
   const box = (await page.getByTestId('change-card').boundingBox())!;
   expect(box.x).toBeGreaterThanOrEqual(0);
   expect(box.x + box.width).toBeLessThanOrEqual(390);

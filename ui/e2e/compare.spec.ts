@@ -185,8 +185,8 @@ test('a phone shows all of it without scrolling sideways', async ({ page }) => {
   const w = windows();
   await open(page, `a=${w.a}&b=${w.b}`);
   await expect(page.getByTestId('compare-ratio')).toBeVisible();
-  expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(390);
+  await expect.poll(() => page.evaluate(() => document.documentElement.scrollWidth)).toBe(390);
   await page.getByRole('button', { name: 'Earlier days', exact: true }).click();
   await expect(page.getByTestId('compare-empty')).toBeVisible();
-  expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(390);
+  await expect.poll(() => page.evaluate(() => document.documentElement.scrollWidth)).toBe(390);
 });

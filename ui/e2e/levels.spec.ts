@@ -268,7 +268,7 @@ test('the SLA page and the Apdex form keep WCAG AA; pages fit a phone', async ({
       await page.keyboard.press('Escape');
       await page.setViewportSize({ width: 390, height: 844 });
       await page.waitForTimeout(300);
-      expect(await page.evaluate(() => document.documentElement.scrollWidth), path).toBeLessThanOrEqual(390);
+      await expect.poll(() => page.evaluate(() => document.documentElement.scrollWidth), path).toBeLessThanOrEqual(390);
     }
   }
 });

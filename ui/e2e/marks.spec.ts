@@ -76,7 +76,7 @@ test('a new mark waits, and says until when; one that is deleted is gone', async
   const line = page.getByTestId('marks').locator(`[data-mark="${posted.id}"]`);
   await expect(line).toContainText('waiting');
   await expect(line).toContainText('judged at');
-  expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
+  await expect.poll(() => page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
   await page.request.delete(`/api/v1/marks/${posted.id}`);
   await page.reload();
   await expect(page.getByTestId('marks')).toBeVisible();

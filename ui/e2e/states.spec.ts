@@ -100,7 +100,7 @@ test('a phone gets one column, the heatmap first, and no sideways scrolling', as
   for (const path of [servicePath(), `/?start=${s.start}&end=${s.end}`, '/tenants', '/families']) {
     await page.goto(path);
     await expect(page.locator('main table, main canvas').first()).toBeVisible();
-    expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth), path).toBeLessThanOrEqual(0);
+    await expect.poll(() => page.evaluate(() => document.documentElement.scrollWidth - innerWidth), path).toBeLessThanOrEqual(0);
   }
   await page.goto(servicePath());
   await settled(page);

@@ -152,7 +152,7 @@ for (const scheme of ['light', 'dark'] as const) {
       expect(found.violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.target.join(' ')).join(', ')}`), path).toEqual([]);
       await page.setViewportSize({ width: 390, height: 844 });
       await expect(page.getByTestId(there)).toBeVisible();
-      expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(390);
+      await expect.poll(() => page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(390);
     }
   });
 }
