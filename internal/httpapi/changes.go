@@ -1,20 +1,14 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
-	"reflect"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"tailscope/api"
 	"tailscope/internal/changes"
-	"tailscope/internal/query"
 )
 
 type changesInput struct {
@@ -44,9 +38,7 @@ func (s *server) registerChanges(a huma.API) {
 			}
 			return &body[api.ChangeDecided]{out}, nil
 		})
-	b := a.OpenAPI().Paths[path].Post.RequestBody
-	b.Required = false // an empty body is told what to write, by us
-	b.Content["application/json"].Schema = a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.ChangeDecision](), true, "ChangeDecision")
+	describeBody[api.ChangeDecision](a, a.OpenAPI().Paths[path].Post, "ChangeDecision")
 }
 
 func (s *server) findChanges(ctx context.Context, in *changesInput) (*api.ChangesResponse, error) {
@@ -66,36 +58,4 @@ func decodeDecision(raw []byte) (*api.ChangeDecision, error) {
 	const example = "send a change as /api/v1/changes answered it, with a status"
 	err := decodeStrict(raw, &d, "decision", example)
 	return &d, err
-}
-
-// decodeStrict reads one JSON object, and says which field of it is wrong.
-func decodeStrict(raw []byte, to any, what, example string) error {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(to); err != nil {
-		var wrong *json.UnmarshalTypeError
-		switch {
-		case errors.As(err, &wrong):
-			return query.Invalid(wrong.Field, "%s is a %s; %s", wrong.Field, wrong.Value, example)
-		case strings.HasPrefix(err.Error(), "json: unknown field "):
-			name := strings.Trim(strings.TrimPrefix(err.Error(), "json: unknown field "), `"`)
-			return query.Invalid(name, "a %s has no %q; %s", what, name, query.Suggest(name, fieldsOf(to)))
-		}
-		return query.Invalid("body", "the body is not JSON (%v); %s", err, example)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return query.Invalid("body", "the body goes on after the %s; send one JSON object", what)
-	}
-	return nil
-}
-
-// fieldsOf are the names that a struct's fields have in JSON.
-func fieldsOf(to any) []string {
-	var names []string
-	t := reflect.TypeOf(to).Elem()
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		names = append(names, name)
-	}
-	return names
 }

@@ -49,9 +49,7 @@ func (s *server) registerMarks(a huma.API) {
 			}
 			return &body[api.Mark]{m}, nil
 		})
-	b := a.OpenAPI().Paths["/api/v1/marks"].Post.RequestBody
-	b.Required = false // an empty body is told what to write, by us
-	b.Content["application/json"].Schema = a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.Mark](), true, "Mark")
+	describeBody[api.Mark](a, a.OpenAPI().Paths["/api/v1/marks"].Post, "Mark")
 	register(s, a, http.MethodDelete, "/api/v1/marks/{id}", "delete-mark", "Forget a mark", http.StatusNoContent,
 		func(ctx context.Context, in *deleteMarkInput) (*nothing, error) {
 			if err := s.Store.DeleteMark(ctx, in.ID); err != nil {

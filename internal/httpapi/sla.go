@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"reflect"
 	"strconv"
 	"strings"
 
@@ -67,9 +66,7 @@ func (s *server) registerSLA(a huma.API) {
 			}
 			return &body[api.ApdexTarget]{t}, nil
 		})
-	b := a.OpenAPI().Paths[path].Put.RequestBody
-	b.Required = false // an empty body is told what to write, by us
-	b.Content["application/json"].Schema = a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.ApdexTarget](), true, "ApdexTarget")
+	describeBody[api.ApdexTarget](a, a.OpenAPI().Paths[path].Put, "ApdexTarget")
 	register(s, a, http.MethodDelete, path, "delete-apdex-target", "Remove a target", http.StatusNoContent,
 		func(ctx context.Context, in *deleteTargetInput) (*nothing, error) {
 			if err := s.targets.Delete(ctx, in.Service, in.Operation); err != nil {
