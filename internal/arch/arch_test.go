@@ -45,6 +45,8 @@ var floors = []floor{
 	{4, "internal/ingest/*", []string{"internal/ingest/*"}, nil, false},
 	{4, "internal/store/pebblestore", []string{"internal/store/runcodec"}, []string{"hist", "internal/series", "internal/store", "internal/store/runcodec"}, false},
 	{4, "internal/httpapi", nil, nil, false},
+	{4, "internal/mirror", []string{"internal/mirror/*"}, nil, false},
+	{4, "internal/mirror/*", []string{"internal/mirror/*"}, nil, false},
 	{4, "internal/bench", nil, []string{"hist", "internal/series", "internal/store", "api"}, false},
 	{4, "client", nil, []string{"api"}, false},
 	{4, "ui", nil, []string{}, true},
@@ -57,6 +59,7 @@ var floors = []floor{
 	{3, "internal/compare", []string{"internal/query"}, nil, false},
 	{3, "internal/explain", []string{"internal/query"}, nil, false},
 	{3, "internal/changes", []string{"internal/query", "internal/compare"}, nil, false},
+	{3, "internal/experiments", []string{"internal/query", "internal/compare"}, nil, false},
 	{3, "internal/verdicts", []string{"internal/query", "internal/compare"}, nil, false},
 
 	{2, "internal/store", []string{"internal/series"}, nil, false},

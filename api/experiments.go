@@ -1,0 +1,246 @@
+package api
+
+// ExperimentsResponse answers GET /api/v1/experiments?kind&state&start&end:
+// what overlaps the range, the latest first.
+type ExperimentsResponse struct {
+	Range
+	Experiments []Experiment `json:"experiments"`
+}
+
+// Experiment is one thing that was tried: so far, a mirror session. Its
+// observations are series with the label experiment=ID.
+type Experiment struct {
+	ID      string `json:"id"`
+	Kind    string `json:"kind"`    // mirror
+	Name    string `json:"name"`    // said by who started it, or made of what is mirrored
+	Service string `json:"service"` // label of its series
+	Start   Float  `json:"start"`   // Unix seconds
+	End     Float  `json:"end"`     // null while it runs
+	Updated Float  `json:"updated"` // when its program last reported
+	// State is running, ended, or lost: its program stopped reporting.
+	State    string       `json:"state"`
+	Headline string       `json:"headline,omitempty"` // its verdict's, once there is one
+	Mirror   *MirrorState `json:"mirror,omitempty"`
+}
+
+// ExperimentReport is what the program that runs an experiment tells the server
+// every second or so, PUT to /api/v1/experiments/{id}. A report replaces the one
+// before it.
+type ExperimentReport struct {
+	Kind    string       `json:"kind"`
+	Name    string       `json:"name"`
+	Service string       `json:"service"`
+	Start   Float        `json:"start"`
+	Ended   bool         `json:"ended"`
+	Mirror  *MirrorState `json:"mirror,omitempty"`
+}
+
+// ExperimentReply is the server's answer to a report: what its users want
+// changed. A program does what it wants and shows it in its next report; Change
+// is repeated until Mirror.Applied has reached it.
+type ExperimentReply struct {
+	Change *MirrorChange `json:"change,omitempty"`
+}
+
+// MirrorState is a mirror session at one moment. Counts run from its start.
+type MirrorState struct {
+	Mode    string       `json:"mode"`   // http or tcp
+	Listen  string       `json:"listen"` // address
+	Primary MirrorTarget `json:"primary"`
+	// Control comes first among the shadows if there is one.
+	Shadows []MirrorTarget `json:"shadows"`
+	// Requests that clients made (connections, in tcp mode), and those of them
+	// that were not chosen, by reason: share, method, path, header, upgrade,
+	// length, unsafe, connect.
+	Requests uint64            `json:"requests"`
+	Skipped  map[string]uint64 `json:"skipped"`
+	// Failed are requests that the primary gave no whole answer to, by cause;
+	// they are among Requests.
+	Failed   map[string]uint64 `json:"failed"`
+	Applied  uint64            `json:"applied"` // the last change made
+	Settings MirrorSettings    `json:"settings"`
+	// Differences is what was found by comparing answers; absent unless asked for.
+	Differences *MirrorDifferences `json:"differences,omitempty"`
+	Recording   *MirrorRecording   `json:"recording,omitempty"`
+}
+
+// MirrorSettings are those that can change while a session runs.
+type MirrorSettings struct {
+	Share  Float `json:"share"`  // of requests that are chosen, 0..1
+	Paused bool  `json:"paused"` // nothing is copied; clients are served
+}
+
+// MirrorTarget is a server, or a pool of servers of one role.
+type MirrorTarget struct {
+	Name string `json:"name"` // label variant: primary, control, candidate, or as given
+	Role string `json:"role"` // primary, control, candidate
+	// Servers in use come first; Using says how many.
+	Servers []MirrorServer `json:"servers"`
+	Using   int            `json:"using"`
+	Amplify Float          `json:"amplify"` // copies of each chosen request
+	// Account is absent of the primary.
+	Account *MirrorAccount `json:"account,omitempty"`
+	// Diverged is when the first write was missed, null if none was.
+	Diverged    Float  `json:"diverged"`
+	DivergedWhy string `json:"diverged_why,omitempty"`
+}
+
+type MirrorServer struct {
+	URL         string `json:"url"`
+	Connections int    `json:"connections"`
+	// Down says why it is not reached at the moment, empty if it is.
+	Down string `json:"down,omitempty"`
+}
+
+// MirrorAccount is what became of every copy meant for one shadow. At any
+// moment
+//
+//	offered  = queued + sum(dropped) + mirrored
+//	mirrored = waiting + sum(failed) + answered
+//	answered = pairing + paired + unpaired
+//
+// so nothing is lost without being counted.
+type MirrorAccount struct {
+	Offered  uint64            `json:"offered"`  // copies of chosen requests
+	Queued   uint64            `json:"queued"`   // now, not begun to be sent
+	Dropped  map[string]uint64 `json:"dropped"`  // never begun, by cause
+	Mirrored uint64            `json:"mirrored"` // begun to be sent
+	Waiting  uint64            `json:"waiting"`  // now, for the rest of the answer
+	Failed   map[string]uint64 `json:"failed"`   // begun, no whole answer, by cause
+	Answered uint64            `json:"answered"` // whole answer
+	Pairing  uint64            `json:"pairing"`  // now, the primary has not ended
+	Paired   uint64            `json:"paired"`   // as the primary's was whole too
+	Unpaired uint64            `json:"unpaired"` // the primary's was not
+	// Bytes that are buffered for the shadow now, and their bound.
+	Buffered    int64 `json:"buffered"`
+	BufferBound int64 `json:"buffer_bound"`
+}
+
+// MirrorChange is what a user wants changed while a session runs, sent by PATCH
+// /api/v1/experiments/{id}; absent fields stay. Number is given by the server.
+type MirrorChange struct {
+	Number  uint64                  `json:"number,omitempty"`
+	Share   *Float                  `json:"share,omitempty"`
+	Paused  *bool                   `json:"paused,omitempty"`
+	Shadows map[string]ShadowChange `json:"shadows,omitempty"` // by name
+	Stop    bool                    `json:"stop,omitempty"`
+}
+
+type ShadowChange struct {
+	Using   *int   `json:"using,omitempty"`   // servers of its pool
+	Amplify *Float `json:"amplify,omitempty"` // from 0
+}
+
+// MirrorRecording is the file that a session is written to.
+type MirrorRecording struct {
+	Path     string `json:"path"`
+	Requests uint64 `json:"requests"`
+	Dropped  uint64 `json:"dropped"` // not written, as the disk was behind
+	Bytes    int64  `json:"bytes"`
+	Error    string `json:"error,omitempty"`
+}
+
+// MirrorDifferences is how answers differ, by operation and by what of the
+// answer, the most differing first.
+type MirrorDifferences struct {
+	Compared uint64             `json:"compared"` // answers of candidates, each with its reference
+	Skipped  map[string]uint64  `json:"skipped"`  // by cause: too_long, behind, undecodable
+	Rows     []MirrorDifference `json:"rows"`
+	Examples []MirrorExample    `json:"examples"`
+}
+
+// MirrorDifference is one place at which answers differ. Raw counts requests at
+// which the candidate differs from its reference there, Noise those at which
+// control and primary do (null without a control). Real says that the former
+// is more than the latter explains.
+type MirrorDifference struct {
+	Shadow    string `json:"shadow"`
+	Operation string `json:"operation"`
+	Place     string `json:"place"` // status, header content-type, body, body .items[].price
+	Compared  uint64 `json:"compared"`
+	Raw       uint64 `json:"raw"`
+	Noise     Float  `json:"noise"`
+	NoiseOf   uint64 `json:"noise_of"` // requests at which control and primary were compared
+	P         Float  `json:"p"`
+	Real      bool   `json:"real"`
+}
+
+// MirrorExample is one request whose answers differ; secrets are redacted.
+type MirrorExample struct {
+	ID        string         `json:"id"`
+	Time      Float          `json:"time"`
+	Shadow    string         `json:"shadow"`
+	Operation string         `json:"operation"`
+	Tenant    string         `json:"tenant,omitempty"`
+	Request   string         `json:"request"` // method and target
+	Places    []MirrorValues `json:"places"`
+}
+
+type MirrorValues struct {
+	Place     string `json:"place"`
+	Reference string `json:"reference"` // the control's, or the primary's without one
+	Shadow    string `json:"shadow"`
+}
+
+// MirrorVerdictResponse answers GET
+// /api/v1/experiments/{id}/verdict?start&end&measures&limit: each candidate
+// against the control, outside the noise floor that control against primary
+// makes; without a control, against the primary.
+type MirrorVerdictResponse struct {
+	Range
+	ID         string           `json:"id"`
+	Slot       int64            `json:"slot"`
+	Level      Float            `json:"level"`
+	Candidates []MirrorVerdict  `json:"candidates"`
+	Warnings   []CompareWarning `json:"warnings"`
+}
+
+// MirrorVerdict judges one candidate.
+type MirrorVerdict struct {
+	Candidate string `json:"candidate"`
+	Against   string `json:"against"`          // name of the reference: control or primary
+	Caveat    string `json:"caveat,omitempty"` // what a reference that answers clients does not hold equal
+	// Verdict is faster, slower, mixed, same, no evidence, too little data.
+	Verdict  string `json:"verdict"`
+	Headline string `json:"headline"`
+	// Requests answered in whole on both sides, and the shares of requests of
+	// either side that ended in an error.
+	Requests uint64          `json:"requests"`
+	Measures []MirrorMeasure `json:"measures"` // of everything together
+	// Operations and Tenants, the surest first; probabilities adjusted for how
+	// many were looked at.
+	Operations []MirrorRow `json:"operations"`
+	Tenants    []MirrorRow `json:"tenants"`
+}
+
+// MirrorMeasure is one figure. Name is ratio (the per-request ratio's
+// geometric middle: its median over requests), p50 … p99.9, mean, errors,
+// first_byte, bytes.
+type MirrorMeasure struct {
+	Name string `json:"name"`
+	// Effect is candidate / reference, Floor control / primary; both with their
+	// intervals. Floor is null without a control. Errors are differences.
+	Reference Float `json:"reference"`
+	Candidate Float `json:"candidate"`
+	Effect    Float `json:"effect"`
+	Low       Float `json:"low"`
+	High      Float `json:"high"`
+	Floor     Float `json:"floor"`
+	FloorLow  Float `json:"floor_low"`
+	FloorHigh Float `json:"floor_high"`
+	P         Float `json:"p"`
+	Adjusted  Float `json:"adjusted_p"`
+	// Verdict is faster, slower (fewer errors, more errors), within the noise
+	// floor, same, no evidence, too little data.
+	Verdict  string `json:"verdict"`
+	Sentence string `json:"sentence"`
+}
+
+// MirrorRow is one operation or tenant; Lead is the measure that says most.
+type MirrorRow struct {
+	Name     string          `json:"name"`
+	Requests uint64          `json:"requests"`
+	Verdict  string          `json:"verdict"`
+	Lead     string          `json:"lead"`
+	Measures []MirrorMeasure `json:"measures"`
+}

@@ -1,0 +1,76 @@
+// Package pair keeps together what several servers made of one request: who was
+// asked, what became of every copy, how long each took, and the ratio of their
+// times.
+//
+// A request is an Exchange. The primary's leg and the legs of its copies end in
+// any order and on any goroutine; when the last has ended the exchange is
+// recorded and used again. Every copy is also on the account of its shadow from
+// the moment it is offered, so that the sums close at any moment.
+package pair
+
+// Role says what a server is there for.
+type Role uint8
+
+const (
+	Primary   Role = iota // answers the clients
+	Control               // runs the old code, and gets the copies that candidates get
+	Candidate             // runs what is to be judged
+)
+
+// Cause says why a copy was dropped, or why a leg has no whole answer. None is
+// of a leg whose answer is whole.
+type Cause uint8
+
+const (
+	None Cause = iota
+
+	// Before anything was sent.
+	QueueFull   // the shadow's queue is at its bound
+	BufferFull  // its buffer of bodies is
+	NoServer    // its pool is set to no server
+	Refused     // connection refused or unreachable
+	ConnectTime // no connection in time
+	Handshake   // TLS or HTTP/2 did not come about
+	Expired     // waited in the queue for longer than the time limit
+	Stopped     // the session, or the pool's server, was being stopped
+
+	// After something was sent.
+	BodyLimit   // the request's body is above the limit
+	BodyBehind  // the body's buffer ran full while it was streamed
+	ClientGone  // the client broke off its request, so the copy was too
+	Reset       // the connection broke
+	TimedOut    // no whole answer within the time limit
+	BadAnswer   // what came is no HTTP
+	AnswerLimit // the answer is above the limit of what is read of it
+	NumCauses
+)
+
+// Leg is what one server made of one request. Times are Unix nanoseconds of the
+// session's clock; those that were not reached are 0.
+type Leg struct {
+	Start     int64 // the first byte of the request was about to be written
+	FirstByte int64 // the first byte of the final answer was read
+	End       int64 // the last byte of the answer was read
+	Status    int   // of the final answer, 0 if none came
+	Bytes     int64 // of the answer's body, as sent (chunk framing left out)
+	Cause     Cause // None if the answer is whole
+	// Answer is what came back, kept only if the exchange asked for it.
+	Answer *Answer
+}
+
+// Answer is a copy of an answer. Body is cut at the session's limit; Cut says so.
+type Answer struct {
+	Status int
+	Header []Field // in order, end-to-end fields only
+	Body   []byte
+	Cut    bool
+}
+
+// Field is one header or trailer field line, name as it came.
+type Field struct{ Name, Value string }
+
+// Names are what an exchange is counted under.
+type Names struct {
+	Operation string // low in cardinality: GET /cart/{id}
+	Tenant    string // empty if unknown
+}
