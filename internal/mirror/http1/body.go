@@ -1,0 +1,245 @@
+package http1
+
+// Body finds the end of a message's body in what is read. Reset makes it ready.
+type Body struct {
+	framing Framing
+	state   state
+	left    int64 // of the body, or of the chunk
+	digits  int
+	line    int // bytes of the line of the chunk's size, or of the trailer's line
+	name    bool
+	trailer []byte
+	// Bytes counts the body's bytes so far, chunk framing left out.
+	Bytes int64
+}
+
+type state uint8
+
+const (
+	inData state = iota
+	inSize
+	inExtension
+	inSizeSpace // after the size, where an extension or the line end follows
+	inSizeLF
+	inDataCR
+	inDataLF
+	inTrailerStart
+	inTrailer
+	inTrailerLF
+	inEndLF
+	done
+)
+
+const (
+	maxChunkLine = 4 << 10
+	maxTrailer   = 32 << 10
+)
+
+// Reset makes b ready for the body of the message with that head.
+func (b *Body) Reset(h *Head) { b.ResetTo(h.Framing, h.Length) }
+
+// ResetTo makes b ready for a body of that framing.
+func (b *Body) ResetTo(f Framing, length int64) {
+	*b = Body{framing: f, left: length, trailer: b.trailer[:0]}
+	switch {
+	case f == Chunked:
+		b.state, b.left = inSize, 0
+	case f == None, f == Length && length == 0:
+		b.state = done
+	}
+}
+
+// Done says whether the message is complete. A body that ends with the
+// connection is never; its end is known to who reads, see [Body.AtEOF].
+func (b *Body) Done() bool { return b.state == done }
+
+// AtEOF says whether the message is complete if the connection ended here.
+func (b *Body) AtEOF() bool { return b.state == done || b.framing == UntilClose }
+
+// Left is how many bytes of the body are known to be yet to come: all of them if
+// its length is known, else those of the chunk.
+func (b *Body) Left() int64 {
+	if b.state != inData {
+		return 0
+	}
+	return b.left
+}
+
+// Trailer returns the trailer's field lines as they came, with their line ends
+// and without the empty line. It is valid until Reset.
+func (b *Body) Trailer() []byte { return b.trailer }
+
+// Next takes from the front of p up to the end of the first run of the body's
+// bytes, which it returns as data, a part of p that may be empty. It takes
+// nothing once the message is complete, and all of p otherwise if called until
+// it does. An error is an *[Error], after which b is of no use.
+func (b *Body) Next(p []byte) (n int, data []byte, err error) {
+	switch {
+	case b.state == done || len(p) == 0:
+		return 0, nil, nil
+	case b.framing == UntilClose || b.framing == Tunnel:
+		b.Bytes += int64(len(p))
+		return len(p), p, nil
+	case b.framing == Chunked:
+		if n, err = b.frame(p); err != nil || b.state != inData {
+			return n, nil, err
+		}
+	}
+	data = p[n:]
+	if int64(len(data)) > b.left {
+		data = data[:b.left]
+	}
+	b.left -= int64(len(data))
+	b.Bytes += int64(len(data))
+	if b.left == 0 {
+		if b.state = done; b.framing == Chunked {
+			b.state = inDataCR
+		}
+	}
+	return n + len(data), data, nil
+}
+
+// Skip takes as much of p as belongs to the message.
+func (b *Body) Skip(p []byte) (n int, err error) {
+	for n < len(p) && b.state != done {
+		m, _, err := b.Next(p[n:])
+		if n += m; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// frame takes framing from the front of p until data follow or the message is
+// complete (RFC 9112 section 7.1). Line ends are CR LF and nothing else.
+func (b *Body) frame(p []byte) (int, error) {
+	for i, c := range p {
+		switch b.state {
+		case inData, done:
+			return i, nil
+		case inSize:
+			v := unhex(c)
+			if v >= 0 {
+				if b.digits++; b.digits > 15 {
+					return i, errChunkSize
+				}
+				b.left = b.left<<4 | int64(v)
+				continue
+			}
+			if b.digits == 0 {
+				return i, errChunkSize
+			}
+			b.line = 0
+			if err := b.afterSize(c); err != nil {
+				return i, err
+			}
+		case inSizeSpace:
+			if err := b.afterSize(c); err != nil {
+				return i, err
+			}
+			if b.line++; b.line > maxChunkLine {
+				return i, errChunkLine
+			}
+		case inExtension:
+			if b.line++; b.line > maxChunkLine {
+				return i, errChunkLine
+			}
+			if c == '\r' {
+				b.state = inSizeLF
+			} else if c < ' ' && c != '\t' || c == 0x7f {
+				return i, errChunkSize
+			}
+		case inSizeLF:
+			if c != '\n' {
+				return i, errChunkSize
+			}
+			b.digits = 0
+			if b.state = inData; b.left == 0 {
+				b.state, b.line = inTrailerStart, 0
+			}
+		case inDataCR:
+			if c != '\r' {
+				return i, errChunkEnd
+			}
+			b.state = inDataLF
+		case inDataLF:
+			if c != '\n' {
+				return i, errChunkEnd
+			}
+			b.state = inSize
+		default:
+			if err := b.trailerByte(c); err != nil {
+				return i, err
+			}
+		}
+	}
+	return len(p), nil
+}
+
+// afterSize takes what follows a size: space, an extension or the line end.
+func (b *Body) afterSize(c byte) error {
+	switch c {
+	case '\r':
+		b.state = inSizeLF
+	case ';':
+		b.state = inExtension
+	case ' ', '\t':
+		b.state = inSizeSpace
+	default:
+		return errChunkSize
+	}
+	return nil
+}
+
+func (b *Body) trailerByte(c byte) error {
+	switch b.state {
+	case inTrailerStart:
+		if c == '\r' {
+			b.state = inEndLF
+			return nil
+		}
+		if !token[c] {
+			return errTrailer
+		}
+		b.state, b.name = inTrailer, true
+	case inTrailer:
+		switch {
+		case b.name && c == ':':
+			b.name = false
+		case b.name && !token[c]:
+			return errTrailer
+		case c == '\r':
+			b.state = inTrailerLF
+		case c < ' ' && c != '\t' || c == 0x7f:
+			return errTrailer
+		}
+	case inTrailerLF:
+		if c != '\n' {
+			return errTrailer
+		}
+		b.state = inTrailerStart
+	case inEndLF:
+		if c != '\n' {
+			return errTrailer
+		}
+		b.state = done
+		return nil
+	}
+	if len(b.trailer) == maxTrailer {
+		return errTrailerLong
+	}
+	b.trailer = append(b.trailer, c)
+	return nil
+}
+
+func unhex(c byte) int {
+	switch {
+	case '0' <= c && c <= '9':
+		return int(c - '0')
+	case 'a' <= c && c <= 'f':
+		return int(c-'a') + 10
+	case 'A' <= c && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return -1
+}

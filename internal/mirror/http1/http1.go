@@ -1,0 +1,150 @@
+// Package http1 reads and writes the outside of HTTP/1.1 messages: heads, and
+// where bodies end. It does no I/O, has no goroutine, and allocates nothing per
+// message once its slices have grown.
+//
+// A [Head] is parsed in place over the caller's buffer and points into it. A
+// [Body] is fed what was read and says which of it belongs to the message. What
+// two readers of one message could take for different messages is refused in
+// requests (RFC 9112 section 11.2), since whoever gets the request behind us
+// reads it again: lengths that disagree, a length beside chunks, folded lines,
+// space before a colon, bare CR, sizes of chunks that are no plain numbers. In
+// answers, which come from a server that is trusted, only what makes their end
+// unknowable is refused, and the rest is put right as RFC 9112 asks of a proxy.
+package http1
+
+// Known is a field name that means something to those who pass messages on.
+type Known uint8
+
+const (
+	Other Known = iota
+	Connection
+	ProxyConnection
+	KeepAlive
+	TE
+	TransferEncoding
+	Upgrade
+	ContentLength
+	Host
+	Expect
+	Trailer
+	XForwardedFor
+	XForwardedHost
+	XForwardedProto
+	Mark // Tailscope-Mirror, which copies carry
+	numKnown
+)
+
+// names are in lower case.
+var names = [numKnown]string{
+	Connection: "connection", ProxyConnection: "proxy-connection", KeepAlive: "keep-alive",
+	TE: "te", TransferEncoding: "transfer-encoding", Upgrade: "upgrade",
+	ContentLength: "content-length", Host: "host", Expect: "expect", Trailer: "trailer",
+	XForwardedFor: "x-forwarded-for", XForwardedHost: "x-forwarded-host",
+	XForwardedProto: "x-forwarded-proto", Mark: "tailscope-mirror",
+}
+
+// Mask is a set of known names.
+type Mask uint32
+
+// Of returns the set of the names given.
+func Of(known ...Known) Mask {
+	var m Mask
+	for _, k := range known {
+		m |= 1 << k
+	}
+	return m
+}
+
+// Has says whether k is in m. Other is in no set.
+func (m Mask) Has(k Known) bool { return m&(1<<k)&^1 != 0 }
+
+// HopByHop are the fields that concern one connection (RFC 9110 section
+// 7.6.1). Those that a message's Connection field names are so too; see
+// [Field.Named].
+const HopByHop Mask = 1<<Connection | 1<<ProxyConnection | 1<<KeepAlive | 1<<TE |
+	1<<TransferEncoding | 1<<Upgrade
+
+// Field is one field line. Its slices point into the buffer that was parsed.
+type Field struct {
+	Name  []byte // as it came
+	Value []byte // without white space around it
+	// The line lies in the head's buffer at [start, end), its line end included.
+	start, end uint32
+	Known      Known
+	// Named says that the message's Connection field names this one, so that it
+	// goes no further than this connection.
+	Named bool
+	// odd lines are written anew: they ended in a bare LF, or their name in space.
+	odd bool
+}
+
+// Framing is how a body's end is known (RFC 9112 section 6.3).
+type Framing uint8
+
+const (
+	None       Framing = iota // there is no body
+	Length                    // Head.Length bytes, which may be 0
+	Chunked                   // in chunks
+	UntilClose                // until the connection ends; answers only
+	Tunnel                    // the connection is no longer HTTP: 101, or CONNECT's 2xx
+)
+
+// Head is a message's head. Its zero value is ready; parsing into it again
+// reuses its fields' slice. All slices point into the buffer that was parsed.
+type Head struct {
+	Method, Target []byte // of a request
+	Status         int    // of an answer, 100..999
+	Reason         []byte // may be empty
+	Minor          int    // HTTP/1.Minor: 0 or 1
+	Fields         []Field
+	Framing        Framing
+	Length         int64 // of the body if Framing is Length
+	// Host is the Host field's value, or the authority of a target in absolute
+	// form (RFC 9112 section 3.2.2). It may be empty.
+	Host []byte
+	// Close says that the sender ends the connection after this message.
+	Close bool
+	// Upgrade is the value of the field, if Connection names it too.
+	Upgrade  []byte
+	Expect   bool // 100-continue
+	Trailers bool // TE: trailers
+	Has      Mask // known names that are among Fields
+
+	buf   []byte
+	named bool // some field is Named
+}
+
+// Error says what is wrong with a message. Status is what a request that has it
+// is answered with.
+type Error struct {
+	Status int
+	Reason string
+}
+
+func (e *Error) Error() string { return e.Reason }
+
+func bad(reason string) *Error { return &Error{400, reason} }
+
+var (
+	errRequestLine = bad("malformed request line")
+	errMethod      = bad("malformed method in the request line")
+	errTarget      = bad("malformed target in the request line")
+	errVersion     = &Error{505, "version of HTTP not supported, use HTTP/1.1"}
+	errStatusLine  = bad("malformed status line")
+	errFieldName   = bad("malformed field name")
+	errFieldValue  = bad("control character in a field value")
+	errFold        = bad("folded field line")
+	errBareCR      = bad("carriage return without line feed")
+	errLength      = bad("malformed Content-Length")
+	errLengths     = bad("Content-Length given twice")
+	errLengthTE    = bad("both Transfer-Encoding and Content-Length")
+	errCoding      = &Error{501, "transfer coding not supported, use chunked"}
+	errCoding10    = bad("Transfer-Encoding in HTTP/1.0")
+	errHost        = bad("an HTTP/1.1 request needs one Host field")
+	errHostValue   = bad("malformed Host")
+	errChunkSize   = bad("malformed size of a chunk")
+	errChunkEnd    = bad("chunk without line end")
+	errChunkLine   = bad("extensions of a chunk are too long")
+	errTrailer     = bad("malformed trailer field")
+	errTrailerLong = &Error{431, "trailer fields are too long"}
+)

@@ -1,0 +1,157 @@
+package http1
+
+import "encoding/binary"
+
+// token marks the characters of a token, RFC 9110 section 5.6.2.
+var token = func() (t [256]bool) {
+	for c := '0'; c <= '9'; c++ {
+		t[c] = true
+	}
+	for c := 'a'; c <= 'z'; c++ {
+		t[c], t[c-'a'+'A'] = true, true
+	}
+	for _, c := range "!#$%&'*+-.^_`|~" {
+		t[c] = true
+	}
+	return t
+}()
+
+// control says whether p holds a control character other than a tab.
+func control(p []byte) bool {
+	const low, high, del = 0x2020202020202020, 0x8080808080808080, 0x7f7f7f7f7f7f7f7f
+	for len(p) >= 8 {
+		x := binary.LittleEndian.Uint64(p)
+		d := x ^ del
+		if ((x-low)&^x|(d-0x0101010101010101)&^d)&high != 0 && controlIn(p[:8]) {
+			return true
+		}
+		p = p[8:]
+	}
+	return controlIn(p)
+}
+
+func controlIn(p []byte) bool {
+	for _, c := range p {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return true
+		}
+	}
+	return false
+}
+
+// visible says whether p has neither space nor control characters.
+func visible(p []byte) bool {
+	for _, c := range p {
+		if c <= ' ' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+func trim(p []byte) []byte {
+	for len(p) > 0 && (p[0] == ' ' || p[0] == '\t') {
+		p = p[1:]
+	}
+	for len(p) > 0 && (p[len(p)-1] == ' ' || p[len(p)-1] == '\t') {
+		p = p[:len(p)-1]
+	}
+	return p
+}
+
+// is says whether p is the word given, which is in lower case, in any case.
+func is(p []byte, word string) bool {
+	if len(p) != len(word) {
+		return false
+	}
+	for i, c := range p {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != word[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Is says whether two names are the same in any case.
+func Is(a, b []byte) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i, c := range a {
+		d := b[i]
+		if c != d && (c|0x20 != d|0x20 || c|0x20 < 'a' || c|0x20 > 'z') {
+			return false
+		}
+	}
+	return true
+}
+
+// known finds name among the known ones by its length.
+func known(name []byte) Known {
+	k := Other
+	switch len(name) {
+	case 2:
+		k = TE
+	case 4:
+		k = Host
+	case 6:
+		k = Expect
+	case 7:
+		if k = Upgrade; name[0]|0x20 == 't' {
+			k = Trailer
+		}
+	case 10:
+		if k = Connection; name[0]|0x20 == 'k' {
+			k = KeepAlive
+		}
+	case 14:
+		k = ContentLength
+	case 15:
+		k = XForwardedFor
+	case 16:
+		switch name[0] | 0x20 {
+		case 'p':
+			k = ProxyConnection
+		case 't':
+			k = Mark
+		default:
+			k = XForwardedHost
+		}
+	case 17:
+		if k = TransferEncoding; name[0]|0x20 == 'x' {
+			k = XForwardedProto
+		}
+	}
+	if k != Other && !is(name, names[k]) {
+		return Other
+	}
+	return k
+}
+
+// next cuts the first element off a comma-separated list.
+func next(list []byte) (element, rest []byte) {
+	for i, c := range list {
+		if c == ',' {
+			return trim(list[:i]), list[i+1:]
+		}
+	}
+	return trim(list), nil
+}
+
+// number reads decimal digits; ok is false if there is anything else, nothing,
+// or more than fits.
+func number(p []byte) (n int64, ok bool) {
+	if len(p) == 0 || len(p) > 18 {
+		return 0, false
+	}
+	for _, c := range p {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + int64(c-'0')
+	}
+	return n, true
+}
