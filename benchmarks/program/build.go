@@ -18,7 +18,7 @@ var (
 	built    = map[string]string{}
 )
 
-// Build compiles one of tailscope, collector, promotlp and telemetrygen, once
+// Build compiles one of tailscope, collector, promotlp, duplicator and telemetrygen, once
 // per process, into the user's cache directory (or $TAILSCOPE_TEST_CACHE) and
 // returns its path.
 func Build(ctx context.Context, name string) (string, error) {
@@ -38,7 +38,7 @@ func Build(ctx context.Context, name string) (string, error) {
 	dir, pkg := root, "./cmd/tailscope"
 	switch name {
 	case "tailscope":
-	case "collector", "promotlp":
+	case "collector", "promotlp", "duplicator":
 		dir, pkg = filepath.Join(root, "benchmarks", "peers"), "./"+name
 	case "telemetrygen":
 		dir, pkg = filepath.Join(root, "benchmarks", "peers"), telemetrygen

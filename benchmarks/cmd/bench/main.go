@@ -11,6 +11,7 @@
 //	go run ./benchmarks/cmd/bench micro        recording, merging, encoding, decoding
 //	go run ./benchmarks/cmd/bench calibrate    false alarms and power of judgements of change
 //	go run ./benchmarks/cmd/bench changes      change points where people or a simulation say they are
+//	go run ./benchmarks/cmd/bench mirror       what duplicating requests costs
 //	go run ./benchmarks/cmd/bench all          all of them
 //
 // Programs are measured as processes of their own, by the CPU time and the
@@ -74,6 +75,7 @@ var measurements = []measurement{
 	{"micro", "Hot paths", micro},
 	{"calibrate", "Calibration of judgements", calibrate},
 	{"changes", "Change points", changes},
+	{"mirror", "Mirroring", mirrorBench},
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {

@@ -1,0 +1,233 @@
+// Package mirror drives what stands between clients and a primary, in the same
+// way whoever it is: the same requests over kept connections, every answer read
+// whole and checked.
+package mirror
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"tailscope/hist"
+	"tailscope/internal/bench"
+)
+
+// Request is what every client of a load sends, and what it expects.
+type Request struct {
+	Name   string
+	Method string
+	Body   int // bytes sent
+	Answer int // bytes of the answer's body
+}
+
+// The requests that are measured.
+var (
+	Get  = Request{"GET, 1 KB answer", "GET", 0, 1024}
+	Post = Request{"POST 2 KB, 1 KB answer", "POST", 2048, 1024}
+)
+
+func (r Request) bytes(host string) []byte {
+	b := fmt.Appendf(nil, "%s /orders/42?page=3 HTTP/1.1\r\nHost: %s\r\nUser-Agent: load\r\nAccept: */*\r\nX-Tenant: acme\r\n", r.Method, host)
+	if r.Body > 0 {
+		b = fmt.Appendf(b, "Content-Type: application/octet-stream\r\nContent-Length: %d\r\n", r.Body)
+	}
+	b = append(b, "\r\n"...)
+	return append(b, bytes.Repeat([]byte("x"), r.Body)...)
+}
+
+// Result is the account of a load: each request is among Latency, or an error.
+type Result struct {
+	Elapsed time.Duration
+	Errors  uint64
+	Why     map[string]uint64 // of errors
+	// Latency of good answers, in seconds: of an open load from the time at
+	// which each request was due.
+	Latency *hist.Histogram
+}
+
+// Requests is how many were answered well.
+func (r *Result) Requests() uint64 { return r.Latency.Count }
+
+// schema is fine enough for quantiles within 0.55 %.
+const schema = 7
+
+// patience is how long a client waits for an answer.
+const patience = 3 * time.Second
+
+// client is one kept connection, opened anew after an error.
+type client struct {
+	addr    string
+	request []byte
+	expect  Request
+	conn    net.Conn
+	buf     []byte
+}
+
+func newClient(addr string, r Request) *client {
+	return &client{addr: addr, request: r.bytes(addr), expect: r, buf: make([]byte, 16<<10)}
+}
+
+func (c *client) close() {
+	if c.conn != nil {
+		_ = c.conn.Close()
+		c.conn = nil
+	}
+}
+
+var (
+	headEnd = []byte("\r\n\r\n")
+	good    = []byte("HTTP/1.1 200 ")
+	length  = []byte("\r\nContent-Length: ")
+)
+
+// do sends the request and reads its answer whole.
+func (c *client) do() (err error) {
+	defer func() {
+		if err != nil {
+			c.close()
+		}
+	}()
+	now := time.Now()
+	if c.conn == nil {
+		if c.conn, err = net.DialTimeout("tcp", c.addr, patience); err != nil {
+			return err
+		}
+	}
+	if err = c.conn.SetDeadline(now.Add(patience)); err != nil {
+		return err
+	}
+	if _, err = c.conn.Write(c.request); err != nil {
+		return err
+	}
+	n, want := 0, -1
+	for want < 0 || n < want {
+		if n == len(c.buf) {
+			return errors.New("answer too long")
+		}
+		m, err := c.conn.Read(c.buf[n:])
+		n += m
+		if err != nil {
+			return err
+		}
+		if want < 0 {
+			if want, err = answerLength(c.buf[:n], c.expect.Answer); err != nil {
+				return err
+			}
+		}
+	}
+	if n != want {
+		return errors.New("more than one answer")
+	}
+	return nil
+}
+
+// answerLength is the length of head and body, -1 while the head is not whole.
+func answerLength(b []byte, body int) (int, error) {
+	end := bytes.Index(b, headEnd)
+	if end < 0 {
+		return -1, nil
+	}
+	if !bytes.HasPrefix(b, good) {
+		line, _, _ := bytes.Cut(b, []byte("\r\n"))
+		return 0, fmt.Errorf("answered %s", line)
+	}
+	_, rest, ok := bytes.Cut(b[:end+2], length)
+	digits, _, _ := bytes.Cut(rest, []byte("\r"))
+	n, err := strconv.Atoi(string(digits))
+	if !ok || err != nil || n != body {
+		return 0, fmt.Errorf("answer's length is %q, want %d", digits, body)
+	}
+	return end + len(headEnd) + n, nil
+}
+
+// Closed sends requests on so many connections for a time, each as soon as the
+// one before is answered.
+func Closed(ctx context.Context, addr string, r Request, connections int, d time.Duration) Result {
+	out := Result{Latency: hist.New(schema), Why: map[string]uint64{}}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	start := time.Now()
+	for range connections {
+		wg.Go(func() {
+			c := newClient(addr, r)
+			defer c.close()
+			h, why := hist.New(schema), map[string]uint64{}
+			for last := start; last.Sub(start) < d && ctx.Err() == nil; {
+				err := c.do()
+				now := time.Now()
+				if err != nil {
+					why[reason(err)]++
+				} else {
+					_ = h.RecordNanos(int64(now.Sub(last)), 1) // is not negative
+				}
+				last = now
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			_ = out.Latency.Merge(h) // the same schema
+			for k, n := range why {
+				out.Why[k] += n
+				out.Errors += n
+			}
+		})
+	}
+	wg.Wait()
+	out.Elapsed = time.Since(start)
+	return out
+}
+
+// Open sends requests at a rate, whether or not they are answered.
+func Open(ctx context.Context, addr string, r Request, connections int, rate float64, d time.Duration, seed uint64) (Result, error) {
+	schedule, err := bench.NewSchedule(bench.Even, rate, seed)
+	if err != nil {
+		return Result{}, err
+	}
+	free := make(chan *client, connections)
+	for range connections {
+		free <- newClient(addr, r)
+	}
+	out := Result{Latency: hist.New(schema), Why: map[string]uint64{}}
+	var mu sync.Mutex
+	start := time.Now()
+	_, err = bench.Run(ctx, bench.Options{
+		Schedule: schedule, Duration: d, Workers: connections, Queue: int(rate * patience.Seconds()),
+		Do: func(context.Context, bench.Request) error {
+			c := <-free
+			err := c.do()
+			free <- c
+			return err
+		},
+		Done: func(r bench.Result) {
+			mu.Lock()
+			defer mu.Unlock()
+			if r.Err != nil {
+				out.Errors++
+				out.Why[reason(r.Err)]++
+				return
+			}
+			_ = out.Latency.RecordNanos(int64(r.Latency()), 1)
+		},
+	})
+	out.Elapsed = time.Since(start)
+	for range connections {
+		(<-free).close()
+	}
+	return out, err
+}
+
+// reason is an error without addresses.
+func reason(err error) string {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		if op.Timeout() {
+			return "timeout"
+		}
+		return op.Op + ": " + op.Err.Error()
+	}
+	return err.Error()
+}
