@@ -70,9 +70,18 @@ type override struct {
 // register adds a flag for every setting. A flag's text is checked when it is
 // parsed, so that a bad one is named by its flag.
 func (o *overrides) register(fs *pflag.FlagSet) {
-	def := config.Default()
 	for _, s := range config.Settings {
-		fs.Var(&overrideFlag{o, s, s.Value(&def).String(), s.Value(&def).Type()}, s.Flag(), usageOf(s))
+		o.add(fs, s, s.Flag())
+	}
+}
+
+// add adds the flag of one setting under a name.
+func (o *overrides) add(fs *pflag.FlagSet, s config.Setting, name string) {
+	def := config.Default()
+	v := s.Value(&def)
+	f := fs.VarPF(&overrideFlag{o, s, v.String(), v.Type()}, name, "", usageOf(s))
+	if v.Type() == "bool" {
+		f.NoOptDefVal = "true"
 	}
 }
 
@@ -81,8 +90,15 @@ func (o *overrides) register(fs *pflag.FlagSet) {
 func usageOf(s config.Setting) string { return strings.ReplaceAll(s.Doc, "`", "") }
 
 func (o *overrides) apply(c *config.Config) {
-	for _, s := range o.set {
-		_ = s.setting.Value(c).Set(s.text) // parsed once already
+	given := map[string]bool{}
+	for _, s := range o.set { // parsed once already
+		v := s.setting.Value(c)
+		if more, ok := v.(interface{ Add(string) error }); ok && given[s.setting.Key] {
+			_ = more.Add(s.text)
+		} else {
+			_ = v.Set(s.text)
+		}
+		given[s.setting.Key] = true
 	}
 }
 

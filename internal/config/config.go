@@ -51,6 +51,8 @@ type Config struct {
 	AccessLogs []AccessLog // followed as they grow
 
 	Tenants Tenants
+
+	Mirror Mirror
 }
 
 // Traces says how traces are put together and which are kept.
@@ -95,6 +97,7 @@ func Default() Config {
 		Sync:          time.Second,
 		LogLevel:      "info",
 		LogFormat:     "text",
+		Mirror:        defaultMirror,
 	}
 }
 
@@ -135,6 +138,7 @@ func (c *Config) Validate() error {
 	used := map[string]string{}
 	for _, a := range []struct{ key, addr string }{
 		{"listen", c.Listen}, {"otlp.grpc", c.OTLPGRPC}, {"otlp.http", c.OTLPHTTP}, {"debug.listen", c.DebugListen},
+		{"mirror.listen", c.Mirror.address()},
 	} {
 		if a.addr == "" || strings.HasSuffix(a.addr, ":0") {
 			continue
@@ -222,6 +226,7 @@ func (c *Config) Validate() error {
 	oneOf("log.format", c.LogFormat, "text", "json")
 	c.validateAccessLogs(bad)
 	c.Tenants.validate(bad)
+	c.Mirror.validate(bad, address)
 	return errors.Join(errs...)
 }
 

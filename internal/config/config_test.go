@@ -181,13 +181,15 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// TestDocumented keeps docs/configuration.md in step with Settings.
+// TestDocumented keeps docs in step with Settings.
 func TestDocumented(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := Markdown(); !strings.Contains(string(doc), want) {
-		t.Errorf("docs/configuration.md lacks this table; put it between its begin and end comments:\n%s", want)
+	for file, want := range map[string]string{"docs/configuration.md": Markdown(), "docs/mirror.md": MirrorMarkdown()} {
+		doc, err := os.ReadFile("../../" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(doc), want) {
+			t.Errorf("%s lacks this table; put it between its begin and end comments:\n%s", file, want)
+		}
 	}
 }

@@ -76,18 +76,18 @@ func (r *fileReader) mapping(prefix string, n ast.Node) {
 
 func (r *fileReader) setting(s Setting, n ast.Node) {
 	value := s.Value(r.config)
-	if l, ok := value.(list); ok {
+	if items := itemsOf(value); items != nil {
 		if seq, ok := n.(*ast.SequenceNode); ok {
-			items := []string{}
+			texts := []string{}
 			for _, item := range seq.Values {
 				t, ok := scalar(item)
 				if !ok {
 					r.fail(item, "%s: write a list of plain words", s.Key)
 					return
 				}
-				items = append(items, t)
+				texts = append(texts, t)
 			}
-			*l.p = items
+			*items = texts
 			return
 		}
 	}
@@ -99,6 +99,17 @@ func (r *fileReader) setting(s Setting, n ast.Node) {
 	if err := value.Set(t); err != nil {
 		r.fail(n, "%s: %v", s.Key, err)
 	}
+}
+
+// itemsOf is where a value keeps a list, nil if it holds one thing.
+func itemsOf(v Value) *[]string {
+	switch v := v.(type) {
+	case list:
+		return v.p
+	case entries:
+		return v.p
+	}
+	return nil
 }
 
 // scalar returns a node's text as it was written, so that 4317 and 10e3 are

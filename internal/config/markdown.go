@@ -5,17 +5,22 @@ import (
 	"strings"
 )
 
-// Markdown writes every setting as a table, for docs/configuration.md.
+// Markdown writes every setting of the server as a table, for
+// docs/configuration.md. Those of a mirror are in docs/mirror.md.
 func Markdown() string {
 	c := Default()
 	var b strings.Builder
 	b.WriteString("| key | flag | default | what it does |\n| --- | --- | --- | --- |\n")
-	for _, s := range Settings {
-		def := s.Value(&c).String()
-		if def != "" {
-			def = "`" + strings.ReplaceAll(def, ",", ", ") + "`"
-		}
-		fmt.Fprintf(&b, "| `%s` | `--%s` | %s | %s |\n", s.Key, s.Flag(), def, s.Doc)
+	for _, s := range serverSettings {
+		fmt.Fprintf(&b, "| `%s` | `--%s` | %s | %s |\n", s.Key, s.Flag(), s.markdownDefault(&c), s.Doc)
 	}
 	return b.String()
+}
+
+func (s Setting) markdownDefault(c *Config) string {
+	def := s.Value(c).String()
+	if def == "" {
+		return ""
+	}
+	return "`" + strings.ReplaceAll(def, ",", ", ") + "`"
 }

@@ -23,7 +23,9 @@ func (s Setting) Flag() string {
 }
 
 // Settings lists every setting, in the order in which they are documented.
-var Settings = []Setting{
+var Settings = append(serverSettings, mirrorSettings...)
+
+var serverSettings = []Setting{
 	{"data", "Directory of the store and the journal; made if absent. One process at a time.",
 		func(c *Config) Value { return text{&c.Data} }},
 	{"listen", "Address of the page and the API.",

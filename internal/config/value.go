@@ -89,6 +89,61 @@ func (v list) YAML() string {
 	return "[" + strings.Join(*v.p, ", ") + "]"
 }
 
+// entries are texts that may hold commas: one per line as text, a sequence in
+// YAML. Add appends to them, as a flag does that is given again.
+type entries struct{ p *[]string }
+
+func (v entries) Set(s string) error {
+	*v.p = nil
+	return v.Add(s)
+}
+
+// Add appends the lines of s.
+func (v entries) Add(s string) error {
+	for item := range strings.Lines(s) {
+		if item = strings.TrimSpace(item); item != "" {
+			*v.p = append(*v.p, item)
+		}
+	}
+	return nil
+}
+func (v entries) String() string { return strings.Join(*v.p, "\n") }
+func (v entries) Type() string   { return "text" }
+func (v entries) YAML() string   { return "[" + strings.Join(quoted(*v.p), ", ") + "]" }
+
+// yes is true or false.
+type yes struct{ p *bool }
+
+func (v yes) Set(s string) error {
+	switch s {
+	case "true", "yes", "on":
+		*v.p = true
+	case "false", "no", "off", "":
+		*v.p = false
+	default:
+		return fmt.Errorf("%q is neither true nor false", s)
+	}
+	return nil
+}
+func (v yes) String() string { return strconv.FormatBool(*v.p) }
+func (v yes) Type() string   { return "bool" }
+func (v yes) YAML() string   { return v.String() }
+
+// decimal is a number that need not be whole.
+type decimal struct{ p *float64 }
+
+func (v decimal) Set(s string) error {
+	n, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
+		return fmt.Errorf("%q is no number: write one such as 0.5", s)
+	}
+	*v.p = n
+	return nil
+}
+func (v decimal) String() string { return strconv.FormatFloat(*v.p, 'f', -1, 64) }
+func (v decimal) Type() string   { return "number" }
+func (v decimal) YAML() string   { return v.String() }
+
 var durationUnits = []struct {
 	name string
 	d    time.Duration

@@ -1,0 +1,131 @@
+package config
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMirrorFile(t *testing.T) {
+	for _, tc := range []struct{ name, file, want string }{
+		{"misspelt", "mirror:\n  listen: :8080\n  candidat: x\n", "f.yaml:3: unknown key mirror.candidat: did you mean mirror.candidate?"},
+		{"misspelt section", "miror:\n  listen: :8080\n", "f.yaml:1: unknown key miror: did you mean mirror?"},
+		{"dashes", "mirror:\n  set-header: [a]\n", "f.yaml:2: unknown key mirror.set-header: did you mean mirror.set_header?"},
+		{"not yes or no", "mirror:\n  unsafe: maybe\n", "f.yaml:2: mirror.unsafe: \"maybe\" is neither true nor false"},
+		{"not a number", "mirror:\n  share: half\n", "f.yaml:2: mirror.share: \"half\" is no number: write one such as 0.5"},
+		{"infinite", "mirror:\n  amplify: .inf\n", "f.yaml:2: mirror.amplify: \".inf\" is no number: write one such as 0.5"},
+		{"mapping in a list", "mirror:\n  candidate:\n    - new: http://b\n", "f.yaml:3: mirror.candidate: write a list of plain words"},
+		{"nothing", "mirror:\n", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := Default()
+			got := ""
+			if err := errors.Join(c.File("f.yaml", []byte(tc.file))...); err != nil {
+				got = err.Error()
+			}
+			if got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}
+
+const mirrorFile = `mirror:
+  listen: :8080
+  primary: http://10.0.0.5:8081
+  candidate:
+    - http://10.0.0.6:8082,http://10.0.0.7:8082
+    - next=http://10.0.0.8:8082
+  control: http://10.0.0.9:8081
+  service: shop
+  share: 0.25
+  by: header:X-User
+  method: [GET, HEAD]
+  header: ["X-Plan: ^(a|b),c$"]
+  operation: ['^/a,b/[0-9]+=GET /a']
+  set_header: "X-Mirror: yes"
+  amplify: 2.5
+  spread: 500ms
+  buffer: 16MiB
+  timeout: 5s
+  compare: [status, json]
+  record_bodies: true
+  for: 1h
+`
+
+func TestMirrorIsReadAndPrinted(t *testing.T) {
+	c := Default()
+	if errs := c.File("f.yaml", []byte(mirrorFile)); errs != nil {
+		t.Fatal(errs)
+	}
+	want := defaultMirror
+	want.Listen, want.Primary, want.Control, want.Service = ":8080", "http://10.0.0.5:8081", "http://10.0.0.9:8081", "shop"
+	want.Candidates = []string{"http://10.0.0.6:8082,http://10.0.0.7:8082", "next=http://10.0.0.8:8082"}
+	want.Share, want.By, want.Methods, want.Headers = 0.25, "header:X-User", []string{"GET", "HEAD"}, []string{"X-Plan: ^(a|b),c$"}
+	want.Operations, want.SetHeader = []string{"^/a,b/[0-9]+=GET /a"}, []string{"X-Mirror: yes"}
+	want.Amplify, want.Spread, want.Buffer, want.Timeout = 2.5, 500*time.Millisecond, 16<<20, 5*time.Second
+	want.Compare, want.RecordBodies, want.For = []string{"status", "json"}, true, time.Hour
+	if !reflect.DeepEqual(c.Mirror, want) {
+		t.Fatalf("got  %+v\nwant %+v", c.Mirror, want)
+	}
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	back := Default()
+	if errs := back.File("printed", []byte(c.YAML())); errs != nil {
+		t.Fatal(errs, c.YAML())
+	}
+	if back.YAML() != c.YAML() || !reflect.DeepEqual(back.Mirror.Candidates, want.Candidates) {
+		t.Errorf("printed and read again: %+v\n%s", back.Mirror, c.YAML())
+	}
+}
+
+func TestMirrorEnvironment(t *testing.T) {
+	c := Default()
+	errs := c.Environ([]string{
+		"TAILSCOPE_MIRROR_PRIMARY=http://a:1", "TAILSCOPE_MIRROR_CANDIDATE=http://b:2,http://c:3\nnext=http://d:4", "TAILSCOPE_MIRROR_UNSAFE=true",
+		"TAILSCOPE_MIRROR_SET_HEADER=X-A: 1",
+	})
+	if errs != nil {
+		t.Fatal(errs)
+	}
+	m := c.Mirror
+	if m.Primary != "http://a:1" || !reflect.DeepEqual(m.Candidates, []string{"http://b:2,http://c:3", "next=http://d:4"}) || !m.Unsafe || m.SetHeader[0] != "X-A: 1" {
+		t.Errorf("got %+v", m)
+	}
+}
+
+func TestMirrorValidate(t *testing.T) {
+	c := Default()
+	c.Mirror = Mirror{
+		Listen: "127.0.0.1:7099", Candidates: []string{"http://b"}, Share: 25, Amplify: -1, Using: -1, Timeout: time.Microsecond,
+		TLSCert: "cert.pem", ToOTLP: "http://x:4318",
+	}
+	want := `mirror.listen: 127.0.0.1:7099 is already the address of listen
+mirror.primary: is missing: name the server that answers the clients, such as http://127.0.0.1:8081
+mirror.service: needs a name, such as shop
+mirror.share: 25 is no share: write a number from 0 to 1, such as 0.25
+mirror.amplify: -1 copies are out of range: write a number from 0 to 1000
+mirror.using: -1 is too little: at least 0
+mirror.queue: 0 is too little: at least 1
+mirror.connections: 0 is too little: at least 1
+mirror.buffer: 0 is too little: at least 64KiB
+mirror.timeout: 0.001ms is too short: at least 1ms
+mirror.primary_timeout: 0s is too short: at least 1ms
+mirror.tls_cert: a certificate needs its key, and a key its certificate: give mirror.tls_cert and mirror.tls_key
+mirror.to_otlp: needs mirror.to, the URL of the same server's page and API`
+	if got := c.Validate(); got == nil || got.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", got, want)
+	}
+	c.Mirror = Mirror{Primary: "http://a", Listen: "nowhere"}
+	got := c.Validate()
+	if got == nil || !strings.Contains(got.Error(), "mirror.candidate: is missing") || !strings.Contains(got.Error(), `mirror.listen: "nowhere" is no address`) {
+		t.Errorf("got %v", got)
+	}
+	c.Mirror = Mirror{}
+	if err := c.Validate(); err != nil {
+		t.Errorf("nothing is mirrored, and yet: %v", err)
+	}
+}
