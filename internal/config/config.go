@@ -226,7 +226,7 @@ func (c *Config) Validate() error {
 	oneOf("log.format", c.LogFormat, "text", "json")
 	c.validateAccessLogs(bad)
 	c.Tenants.validate(bad)
-	c.Mirror.validate(bad, address)
+	c.Mirror.validate(bad)
 	return errors.Join(errs...)
 }
 

@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"net/url"
+	"reflect"
 	"strings"
 	"time"
 )
@@ -20,7 +22,7 @@ type Mirror struct {
 	Share      float64 // 0..1
 	By         string
 	Methods    []string
-	Path       string
+	Paths      []string
 	Headers    []string
 	Unsafe     bool
 	Operations []string
@@ -54,14 +56,12 @@ type Mirror struct {
 
 // defaultMirror is what holds of a mirror that was told nothing else.
 var defaultMirror = Mirror{
-	Listen: "127.0.0.1:8080", Service: "mirror", Share: 1, Amplify: 1, Spread: time.Second,
-	Queue: 1000, Buffer: 64 << 20, BodyLimit: 1 << 20, Timeout: 30 * time.Second, Connections: 256, PrimaryTimeout: 60 * time.Second,
+	Listen: ":8080", Service: "mirror", Share: 1, Amplify: 1,
+	Queue: 4096, Buffer: 64 << 20, BodyLimit: 16 << 20, Timeout: 30 * time.Second, Connections: 256, PrimaryTimeout: 60 * time.Second,
 }
 
-// Wanted says whether anything about what is mirrored was said.
-func (m *Mirror) Wanted() bool {
-	return m.Primary != "" || m.Control != "" || len(m.Candidates) > 0
-}
+// Wanted says whether anything was said about what is mirrored.
+func (m *Mirror) Wanted() bool { return !reflect.DeepEqual(*m, defaultMirror) }
 
 // address is Listen if anything is to be mirrored.
 func (m *Mirror) address() string {
@@ -81,7 +81,7 @@ func MirrorFlag(s Setting) string { return strings.TrimPrefix(s.Flag(), "mirror-
 var mirrorSettings = []Setting{
 	{"mirror.listen", "Address that clients connect to, in place of the primary.",
 		func(c *Config) Value { return text{&c.Mirror.Listen} }},
-	{"mirror.primary", "URL of the server that answers the clients, such as `http://10.0.0.5:8081`. With `tcp`, host:port.",
+	{"mirror.primary", "URL of the server that answers the clients, such as `http://10.0.0.5:8081`; `https`, and `h2c` for HTTP/2 without TLS, are understood too. In TCP mode host:port.",
 		func(c *Config) Value { return text{&c.Mirror.Primary} }},
 	{"mirror.candidate", "Servers that get copies and are judged: `URL`, or `NAME=URL`; several URLs with commas between are a pool. May be given several times.",
 		func(c *Config) Value { return entries{&c.Mirror.Candidates} }},
@@ -98,13 +98,13 @@ var mirrorSettings = []Setting{
 		func(c *Config) Value { return text{&c.Mirror.By} }},
 	{"mirror.method", "Copy requests of these methods only.",
 		func(c *Config) Value { return list{&c.Mirror.Methods} }},
-	{"mirror.path", "Copy requests whose path matches this regular expression only.",
-		func(c *Config) Value { return text{&c.Mirror.Path} }},
+	{"mirror.path", "Copy requests whose path matches this regular expression only. Of several, one must match.",
+		func(c *Config) Value { return entries{&c.Mirror.Paths} }},
 	{"mirror.header", "Copy requests with such a header only: `NAME: REGEX`. Of several, all must match.",
 		func(c *Config) Value { return entries{&c.Mirror.Headers} }},
 	{"mirror.unsafe", "Copy requests of methods that change something too (POST, PUT, PATCH, DELETE). The shadows must be able to bear it.",
 		func(c *Config) Value { return yes{&c.Mirror.Unsafe} }},
-	{"mirror.operation", "Name the operation of requests whose path matches: `REGEX=NAME`. Of others, ids in the path are replaced.",
+	{"mirror.operation", "Name the operation of requests whose method and path, as in `GET /cart/7`, match: `REGEX=NAME`. Of others, ids in the path are replaced.",
 		func(c *Config) Value { return entries{&c.Mirror.Operations} }},
 	{"mirror.tenant", "Where the tenant stands: `header:NAME`, `path:REGEX`, `host:REGEX` or `query:NAME`.",
 		func(c *Config) Value { return text{&c.Mirror.Tenant} }},
@@ -118,7 +118,7 @@ var mirrorSettings = []Setting{
 	{"mirror.drop_header", "Leave these headers out of copies.",
 		func(c *Config) Value { return list{&c.Mirror.DropHeader} }},
 
-	{"mirror.amplify", "Copies of each chosen request that a candidate gets; 2.5 is two or three.",
+	{"mirror.amplify", "Copies of each chosen request that a shadow gets; 2.5 is two or three.",
 		func(c *Config) Value { return decimal{&c.Mirror.Amplify} }},
 	{"mirror.spread", "Time within which the further copies are sent.",
 		func(c *Config) Value { return duration{&c.Mirror.Spread} }},
@@ -135,7 +135,7 @@ var mirrorSettings = []Setting{
 		func(c *Config) Value { return duration{&c.Mirror.Timeout} }},
 	{"mirror.connections", "Connections to each server of a shadow.",
 		func(c *Config) Value { return number{&c.Mirror.Connections} }},
-	{"mirror.primary_timeout", "How long the primary may be silent before the client gets a 504.",
+	{"mirror.primary_timeout", "How long the primary may take to be connected to, and to begin its answer; 0 is no limit on the latter.",
 		func(c *Config) Value { return duration{&c.Mirror.PrimaryTimeout} }},
 
 	{"mirror.compare", "What of the answers is compared: `status`, `headers`, and `body` (its bytes) or `json` (its fields). Nothing unless given.",
@@ -156,7 +156,7 @@ var mirrorSettings = []Setting{
 		func(c *Config) Value { return text{&c.Mirror.TLSCert} }},
 	{"mirror.tls_key", "File of its key.",
 		func(c *Config) Value { return text{&c.Mirror.TLSKey} }},
-	{"mirror.ca", "File of certificate authorities that primary and shadows are checked by; the system's unless given.",
+	{"mirror.ca", "File of certificate authorities that are trusted for primary and shadows, beside the system's.",
 		func(c *Config) Value { return text{&c.Mirror.CA} }},
 	{"mirror.insecure", "Do not check the certificates of primary and shadows.",
 		func(c *Config) Value { return yes{&c.Mirror.Insecure} }},
@@ -171,52 +171,18 @@ var mirrorSettings = []Setting{
 		func(c *Config) Value { return duration{&c.Mirror.For} }},
 }
 
-// validate says what is wrong with each setting by itself, if anything is to be
-// mirrored.
-func (m *Mirror) validate(bad func(key, format string, args ...any), address func(key, addr string, required bool)) {
-	if !m.Wanted() {
-		return
-	}
-	address("mirror.listen", m.Listen, true)
-	if m.Primary == "" {
-		bad("mirror.primary", "is missing: name the server that answers the clients, such as http://127.0.0.1:8081")
-	}
-	if len(m.Candidates) == 0 && m.Control == "" {
-		bad("mirror.candidate", "is missing: name a server that gets copies, such as http://127.0.0.1:8082")
-	}
-	if m.Service == "" {
-		bad("mirror.service", "needs a name, such as shop")
-	}
-	if !(m.Share >= 0 && m.Share <= 1) {
-		bad("mirror.share", "%v is no share: write a number from 0 to 1, such as 0.25", m.Share)
-	}
-	if !(m.Amplify >= 0 && m.Amplify <= 1000) {
-		bad("mirror.amplify", "%v copies are out of range: write a number from 0 to 1000", m.Amplify)
-	}
-	for _, n := range []struct {
-		key      string
-		v, least int
-	}{{"mirror.using", m.Using, 0}, {"mirror.queue", m.Queue, 1}, {"mirror.connections", m.Connections, 1}} {
-		if n.v < n.least {
-			bad(n.key, "%d is too little: at least %d", n.v, n.least)
-		}
-	}
-	if m.Buffer < 1<<16 {
-		bad("mirror.buffer", "%s is too little: at least 64KiB", FormatSize(m.Buffer))
-	}
-	for _, d := range []struct {
-		key string
-		v   time.Duration
-	}{{"mirror.timeout", m.Timeout}, {"mirror.primary_timeout", m.PrimaryTimeout}} {
-		if d.v < time.Millisecond {
-			bad(d.key, "%s is too short: at least 1ms", FormatDuration(d.v))
-		}
-	}
-	if (m.TLSCert == "") != (m.TLSKey == "") {
-		bad("mirror.tls_cert", "a certificate needs its key, and a key its certificate: give mirror.tls_cert and mirror.tls_key")
-	}
+// validate says what is wrong with what the mirror itself does not know of.
+func (m *Mirror) validate(bad func(key, format string, args ...any)) {
 	if m.ToOTLP != "" && m.To == "" {
 		bad("mirror.to_otlp", "needs mirror.to, the URL of the same server's page and API")
+	}
+	if m.To == "" {
+		return
+	}
+	for _, u := range []struct{ key, text string }{{"mirror.to", m.To}, {"mirror.to_otlp", m.ToOTLP}} {
+		if p, err := url.Parse(u.text); u.text != "" && (err != nil || p.Scheme != "http" && p.Scheme != "https" || p.Host == "") {
+			bad(u.key, "%q is no URL: write one such as http://127.0.0.1:7099", u.text)
+		}
 	}
 }
 

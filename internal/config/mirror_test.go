@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 )
@@ -98,34 +97,30 @@ func TestMirrorEnvironment(t *testing.T) {
 }
 
 func TestMirrorValidate(t *testing.T) {
-	c := Default()
-	c.Mirror = Mirror{
-		Listen: "127.0.0.1:7099", Candidates: []string{"http://b"}, Share: 25, Amplify: -1, Using: -1, Timeout: time.Microsecond,
-		TLSCert: "cert.pem", ToOTLP: "http://x:4318",
-	}
-	want := `mirror.listen: 127.0.0.1:7099 is already the address of listen
-mirror.primary: is missing: name the server that answers the clients, such as http://127.0.0.1:8081
-mirror.service: needs a name, such as shop
-mirror.share: 25 is no share: write a number from 0 to 1, such as 0.25
-mirror.amplify: -1 copies are out of range: write a number from 0 to 1000
-mirror.using: -1 is too little: at least 0
-mirror.queue: 0 is too little: at least 1
-mirror.connections: 0 is too little: at least 1
-mirror.buffer: 0 is too little: at least 64KiB
-mirror.timeout: 0.001ms is too short: at least 1ms
-mirror.primary_timeout: 0s is too short: at least 1ms
-mirror.tls_cert: a certificate needs its key, and a key its certificate: give mirror.tls_cert and mirror.tls_key
-mirror.to_otlp: needs mirror.to, the URL of the same server's page and API`
-	if got := c.Validate(); got == nil || got.Error() != want {
-		t.Errorf("got\n%v\nwant\n%s", got, want)
-	}
-	c.Mirror = Mirror{Primary: "http://a", Listen: "nowhere"}
-	got := c.Validate()
-	if got == nil || !strings.Contains(got.Error(), "mirror.candidate: is missing") || !strings.Contains(got.Error(), `mirror.listen: "nowhere" is no address`) {
-		t.Errorf("got %v", got)
-	}
-	c.Mirror = Mirror{}
-	if err := c.Validate(); err != nil {
-		t.Errorf("nothing is mirrored, and yet: %v", err)
+	for _, tc := range []struct {
+		name string
+		with func(*Mirror)
+		want string
+	}{
+		{"nothing", func(*Mirror) {}, ""},
+		{"address of the page", func(m *Mirror) { m.Listen = "127.0.0.1:7099" }, "mirror.listen: 127.0.0.1:7099 is already the address of listen"},
+		{"half of a server", func(m *Mirror) { m.ToOTLP = "http://x:4318" }, "mirror.to_otlp: needs mirror.to, the URL of the same server's page and API"},
+		{"no URL", func(m *Mirror) { m.To, m.ToOTLP = "localhost:7099", "x:4318" },
+			"mirror.to: \"localhost:7099\" is no URL: write one such as http://127.0.0.1:7099\nmirror.to_otlp: \"x:4318\" is no URL: write one such as http://127.0.0.1:7099"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := Default()
+			tc.with(&c.Mirror)
+			got := ""
+			if err := c.Validate(); err != nil {
+				got = err.Error()
+			}
+			if got != tc.want {
+				t.Errorf("got\n%s\nwant\n%s", got, tc.want)
+			}
+			if c.Mirror.Wanted() != (tc.name != "nothing") {
+				t.Errorf("wanted is %v", c.Mirror.Wanted())
+			}
+		})
 	}
 }
