@@ -1,7 +1,8 @@
 package api
 
 // ExperimentsResponse answers GET /api/v1/experiments?kind&state&start&end:
-// what overlaps the range, the latest first.
+// what overlaps the range, the latest first. Differences of mirror sessions are
+// left out; GET /api/v1/experiments/{id}, which answers an Experiment, has them.
 type ExperimentsResponse struct {
 	Range
 	Experiments []Experiment `json:"experiments"`
@@ -21,6 +22,8 @@ type Experiment struct {
 	State    string       `json:"state"`
 	Headline string       `json:"headline,omitempty"` // its verdict's, once there is one
 	Mirror   *MirrorState `json:"mirror,omitempty"`
+	// Change is what its users want changed and its program has not applied yet.
+	Change *MirrorChange `json:"change,omitempty"`
 }
 
 // ExperimentReport is what the program that runs an experiment tells the server
@@ -118,6 +121,7 @@ type MirrorAccount struct {
 
 // MirrorChange is what a user wants changed while a session runs, sent by PATCH
 // /api/v1/experiments/{id}; absent fields stay. Number is given by the server.
+// The answer is a MirrorChange too: all that is wanted and not applied yet.
 type MirrorChange struct {
 	Number  uint64                  `json:"number,omitempty"`
 	Share   *Float                  `json:"share,omitempty"`

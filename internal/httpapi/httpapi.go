@@ -27,6 +27,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/changes"
+	"tailscope/internal/experiments"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
 	"tailscope/internal/sla"
@@ -56,6 +57,8 @@ type Options struct {
 	TenantList *series.TenantList
 	// Verdicts tells what changed at marks; nil if nobody judges them.
 	Verdicts *verdicts.Judge
+	// Experiments are those that are kept; a registry of the store's own if nil.
+	Experiments *experiments.Registry
 }
 
 func (o *Options) ensureDefaults() {
@@ -76,6 +79,9 @@ func (o *Options) ensureDefaults() {
 	}
 	if o.MaxSamples <= 0 {
 		o.MaxSamples = 50_000_000
+	}
+	if o.Experiments == nil {
+		o.Experiments = experiments.New(experiments.Options{Store: o.Store, Now: o.Now, Logger: o.Logger})
 	}
 }
 
@@ -154,7 +160,7 @@ func (s *server) guardJSON(next http.Handler) http.Handler {
 			e.write(w)
 			return
 		}
-		if r.Method == http.MethodPost || r.Method == http.MethodPut {
+		if r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch {
 			body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 			var tooLarge *http.MaxBytesError
 			switch {
@@ -198,13 +204,12 @@ func (s *server) recoverPanics(next http.Handler) http.Handler {
 
 // routes knows which methods and parameters each path takes.
 type routes struct {
-	params map[string]map[string][]string // path, method, names of query parameters
+	params map[string]map[string][]string // path with {id} for what varies, method, names of query parameters
 }
 
 func newRoutes() *routes { return &routes{params: map[string]map[string][]string{}} }
 
 func (rs *routes) add(method, path string, params []string) {
-	path, _, _ = strings.Cut(path, "{")
 	if rs.params[path] == nil {
 		rs.params[path] = map[string][]string{}
 	}
@@ -214,9 +219,11 @@ func (rs *routes) add(method, path string, params []string) {
 func (rs *routes) check(r *http.Request) *apiError {
 	path := r.URL.Path
 	methods := rs.params[path]
-	if methods == nil { // perhaps a path that ends in an id
-		if i := strings.LastIndexByte(path, '/'); i >= 0 && i+1 < len(path) {
-			methods = rs.params[path[:i+1]]
+	// Perhaps a path with an id, at its end or before its last word.
+	words := strings.Split(path, "/")
+	for i := len(words) - 1; methods == nil && i >= max(1, len(words)-2); i-- {
+		if words[i] != "" {
+			methods = rs.params[strings.Join(slices.Concat(words[:i], []string{"{id}"}, words[i+1:]), "/")]
 		}
 	}
 	if methods == nil {

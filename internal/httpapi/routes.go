@@ -165,6 +165,7 @@ func (s *server) register(mux *http.ServeMux) {
 	s.registerCompare(a)
 	s.registerExplain(a)
 	s.registerChanges(a)
+	s.registerExperiments(a)
 	// huma describes its own errors too, which are never answered.
 	for name := range a.OpenAPI().Components.Schemas.Map() {
 		if strings.HasPrefix(name, humaPrefix) {
@@ -219,7 +220,7 @@ func register[I, O any](s *server, a huma.API, method, path, id, summary string,
 	huma.Register(a, op, h)
 	item := a.OpenAPI().Paths[path]
 	var names []string
-	for _, o := range []*huma.Operation{item.Get, item.Post, item.Put, item.Delete} {
+	for _, o := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch, item.Delete} {
 		if o == nil || o.OperationID != id {
 			continue
 		}

@@ -22,6 +22,7 @@ import (
 
 	"tailscope/internal/agg"
 	"tailscope/internal/config"
+	"tailscope/internal/experiments"
 	"tailscope/internal/store/pebblestore"
 	"tailscope/internal/traces"
 	"tailscope/internal/verdicts"
@@ -49,7 +50,8 @@ type Server struct {
 	ready   atomic.Bool
 	metrics *metrics
 
-	verdicts *verdicts.Judge
+	verdicts    *verdicts.Judge
+	experiments *experiments.Registry
 
 	http, otlpGRPC, otlpHTTP net.Listener
 	parts                    []part // in order of start; stopped in reverse
@@ -105,6 +107,7 @@ func Start(ctx context.Context, set Settings) (_ *Server, err error) {
 	}
 	s.startMaintenance()
 	s.startVerdicts()
+	s.startExperiments()
 	if err := s.startDoors(ctx); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,263 @@
+// Package experiments keeps what was tried, and says what came of it.
+//
+// So far what is tried is a mirror session: the program that runs it reports
+// its state every second or so and is answered with what its users want
+// changed; what it measured are series like any others, told apart by the label
+// experiment. A Registry keeps the sessions, in the store beside the series, so
+// that they outlive a restart of the server (records.go). A verdict sets each
+// candidate of a session against the control, or against the primary where
+// there is none, by the ratio of each request's two durations and by what
+// package compare judges (verdict.go).
+package experiments
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"tailscope/api"
+	"tailscope/internal/query"
+	"tailscope/internal/store"
+)
+
+// Kinds and states of experiments.
+const (
+	KindMirror = "mirror"
+
+	Running = "running"
+	Ended   = "ended"
+	Lost    = "lost" // its program stopped reporting
+)
+
+// Options configures a Registry. Store is required; the zero value of every
+// other field means its default.
+type Options struct {
+	Store  store.Store
+	Now    func() time.Time // default time.Now
+	Logger *slog.Logger     // default discards
+	// Lost is how long a program is silent before its experiment is lost;
+	// default 15 s.
+	Lost time.Duration
+	// Save is how often the state of one that runs is written; default 1 min.
+	// Beginnings, ends and changes are written at once.
+	Save time.Duration
+	// Most bounds the experiments that are kept, and MostBytes their reports as
+	// JSON; beyond them the oldest that has ended is forgotten. Defaults 1,000
+	// and 32 MiB.
+	Most, MostBytes int
+	// Every is how often Run looks for verdicts that are due; default 10 s, a slot.
+	Every time.Duration
+}
+
+func (o *Options) ensureDefaults() {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Lost <= 0 {
+		o.Lost = 15 * time.Second
+	}
+	if o.Save <= 0 {
+		o.Save = time.Minute
+	}
+	if o.Most <= 0 {
+		o.Most = 1000
+	}
+	if o.MostBytes <= 0 {
+		o.MostBytes = 32 << 20
+	}
+	if o.Every <= 0 {
+		o.Every = 10 * time.Second
+	}
+}
+
+// Registry keeps experiments. Its methods are safe for concurrent use.
+type Registry struct {
+	o       Options
+	writing sync.Mutex // held while the store is written: a write is a generation of its writer
+	judging sync.Mutex // held by Round
+
+	mu     sync.Mutex
+	loaded bool
+	known  map[string]*experiment
+	bytes  int // of all reports
+	stats  Stats
+}
+
+// experiment is what is known of one. What is reachable from it is replaced,
+// never changed, so it may be answered without a copy.
+type experiment struct {
+	record
+	bytes   int       // of the report as JSON
+	saved   time.Time // when it was last written
+	judged  time.Time // when its headline was last made
+	took    time.Duration
+	failing bool // the last write, or verdict, failed
+}
+
+// Stats are running totals, and how many experiments there are.
+type Stats struct {
+	Reports, Refused, Changes, Verdicts, Failures uint64
+	Running, Kept                                 int
+	Bytes                                         int // of the reports that are kept
+}
+
+// New returns a registry that has read nothing yet: Load, or the first call
+// that needs it, does.
+func New(o Options) *Registry {
+	o.ensureDefaults()
+	return &Registry{o: o, known: map[string]*experiment{}}
+}
+
+// Stats returns the totals so far.
+func (r *Registry) Stats() Stats {
+	now := r.o.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.stats
+	s.Kept, s.Bytes = len(r.known), r.bytes
+	for _, e := range r.known {
+		if r.state(e, now) == Running {
+			s.Running++
+		}
+	}
+	return s
+}
+
+// ListRequest asks for experiments that overlap [Start, End), of a Kind and in
+// a State unless those are empty.
+type ListRequest struct {
+	Kind, State string
+	Start, End  time.Time
+}
+
+// List answers what overlaps the range, the latest first.
+func (r *Registry) List(ctx context.Context, q ListRequest) (*api.ExperimentsResponse, error) {
+	if q.Kind != "" && q.Kind != KindMirror {
+		return nil, query.Invalid("kind", "there is no kind %q of experiments; write mirror, or leave it out", q.Kind)
+	}
+	if states := []string{Running, Ended, Lost}; q.State != "" && !slices.Contains(states, q.State) {
+		return nil, query.Invalid("state", "there is no state %q; %s", q.State, query.Suggest(q.State, states))
+	}
+	if !q.End.After(q.Start) {
+		return nil, query.Invalid("end", "end is not after start; write a later end or an earlier start")
+	}
+	if err := r.Load(ctx); err != nil {
+		return nil, err
+	}
+	now := r.o.Now()
+	out := &api.ExperimentsResponse{Range: api.Range{Start: q.Start.Unix(), End: q.End.Unix()}, Experiments: []api.Experiment{}}
+	from, to := seconds(q.Start), seconds(q.End)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.known {
+		x := r.answer(e, now)
+		last := x.End
+		if math.IsNaN(float64(last)) {
+			last = seconds(now)
+		}
+		if (q.State == "" || q.State == x.State) && (q.Kind == "" || q.Kind == x.Kind) && x.Start < to && last >= from {
+			if x.Mirror != nil { // what was found in the answers is many times as long as the rest
+				brief := *x.Mirror
+				brief.Differences = nil
+				x.Mirror = &brief
+			}
+			out.Experiments = append(out.Experiments, x)
+		}
+	}
+	slices.SortFunc(out.Experiments, func(x, y api.Experiment) int {
+		return cmp.Or(cmp.Compare(y.Start, x.Start), cmp.Compare(x.ID, y.ID))
+	})
+	return out, nil
+}
+
+// Get answers one experiment, with everything that was last reported of it.
+func (r *Registry) Get(ctx context.Context, id string) (*api.Experiment, error) {
+	if err := r.Load(ctx); err != nil {
+		return nil, err
+	}
+	now := r.o.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.known[id]
+	if e == nil {
+		return nil, unknown(id)
+	}
+	x := r.answer(e, now)
+	return &x, nil
+}
+
+func unknown(id string) error {
+	if len(id) > maxID {
+		id = id[:maxID] + "…"
+	}
+	return &query.Error{Code: query.CodeNotFound, Field: "id", Message: fmt.Sprintf("there is no experiment %q; /api/v1/experiments and tailscope experiments list show those there are", id)}
+}
+
+// Forget drops an experiment that no longer runs. Its series stay until they
+// are too old.
+func (r *Registry) Forget(ctx context.Context, id string) error {
+	if err := r.Load(ctx); err != nil {
+		return err
+	}
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	r.mu.Lock()
+	e := r.known[id]
+	running := e != nil && r.state(e, r.o.Now()) == Running
+	r.mu.Unlock()
+	switch {
+	case e == nil:
+		return unknown(id)
+	case running:
+		return query.Invalid("id", `experiment %q is running; stop it first: PATCH {"stop": true}, or tailscope experiments stop %s`, id, id)
+	}
+	if err := r.write(ctx, store.Record{Key: []byte(id)}); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.drop(id)
+	return nil
+}
+
+// drop is called with mu held.
+func (r *Registry) drop(id string) {
+	if e := r.known[id]; e != nil {
+		r.bytes -= e.bytes
+		delete(r.known, id)
+	}
+}
+
+func (r *Registry) state(e *experiment, now time.Time) string {
+	switch {
+	case e.Report.Ended:
+		return Ended
+	case now.Sub(e.Updated) > r.o.Lost:
+		return Lost
+	}
+	return Running
+}
+
+// answer is an experiment as the API has it. One that is lost ended with its
+// last report, as far as anybody knows.
+func (r *Registry) answer(e *experiment, now time.Time) api.Experiment {
+	x := api.Experiment{
+		ID: e.ID, Kind: e.Report.Kind, Name: e.Report.Name, Service: e.Report.Service, Start: e.Report.Start,
+		End: api.Float(math.NaN()), Updated: seconds(e.Updated), State: r.state(e, now), Headline: e.Headline, Mirror: e.Report.Mirror,
+		Change: e.Change,
+	}
+	if x.State != Running {
+		x.End = seconds(e.Updated)
+	}
+	return x
+}
+
+func seconds(t time.Time) api.Float { return api.Float(float64(t.UnixMilli()) / 1e3) }
