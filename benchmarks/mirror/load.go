@@ -50,6 +50,21 @@ type Result struct {
 	Latency *hist.Histogram
 }
 
+// NewResult is the account of nothing yet.
+func NewResult() *Result {
+	return &Result{Latency: hist.New(schema), Why: map[string]uint64{}}
+}
+
+// Add puts another load to this one.
+func (r *Result) Add(o Result) {
+	r.Elapsed += o.Elapsed
+	r.Errors += o.Errors
+	for k, n := range o.Why {
+		r.Why[k] += n
+	}
+	_ = r.Latency.Merge(o.Latency) // the same schema
+}
+
 // Requests is how many were answered well.
 func (r *Result) Requests() uint64 { return r.Latency.Count }
 
@@ -59,8 +74,8 @@ const schema = 7
 // patience is how long a client waits for an answer.
 const patience = 3 * time.Second
 
-// client is one kept connection, opened anew after an error.
-type client struct {
+// caller is one kept connection, opened anew after an error.
+type caller struct {
 	addr    string
 	request []byte
 	expect  Request
@@ -68,11 +83,11 @@ type client struct {
 	buf     []byte
 }
 
-func newClient(addr string, r Request) *client {
-	return &client{addr: addr, request: r.bytes(addr), expect: r, buf: make([]byte, 16<<10)}
+func newCaller(addr string, r Request) *caller {
+	return &caller{addr: addr, request: r.bytes(addr), expect: r, buf: make([]byte, 16<<10)}
 }
 
-func (c *client) close() {
+func (c *caller) close() {
 	if c.conn != nil {
 		_ = c.conn.Close()
 		c.conn = nil
@@ -86,7 +101,7 @@ var (
 )
 
 // do sends the request and reads its answer whole.
-func (c *client) do() (err error) {
+func (c *caller) do() (err error) {
 	defer func() {
 		if err != nil {
 			c.close()
@@ -148,37 +163,38 @@ func answerLength(b []byte, body int) (int, error) {
 // Closed sends requests on so many connections for a time, each as soon as the
 // one before is answered.
 func Closed(ctx context.Context, addr string, r Request, connections int, d time.Duration) Result {
-	out := Result{Latency: hist.New(schema), Why: map[string]uint64{}}
+	out := NewResult()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	start := time.Now()
 	for range connections {
 		wg.Go(func() {
-			c := newClient(addr, r)
+			c := newCaller(addr, r)
 			defer c.close()
-			h, why := hist.New(schema), map[string]uint64{}
+			mine := NewResult()
 			for last := start; last.Sub(start) < d && ctx.Err() == nil; {
 				err := c.do()
 				now := time.Now()
 				if err != nil {
-					why[reason(err)]++
+					mine.fail(err)
 				} else {
-					_ = h.RecordNanos(int64(now.Sub(last)), 1) // is not negative
+					_ = mine.Latency.RecordNanos(int64(now.Sub(last)), 1) // is not negative
 				}
 				last = now
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			_ = out.Latency.Merge(h) // the same schema
-			for k, n := range why {
-				out.Why[k] += n
-				out.Errors += n
-			}
+			out.Add(*mine)
 		})
 	}
 	wg.Wait()
 	out.Elapsed = time.Since(start)
-	return out
+	return *out
+}
+
+func (r *Result) fail(err error) {
+	r.Errors++
+	r.Why[reason(err)]++
 }
 
 // Open sends requests at a rate, whether or not they are answered.
@@ -187,11 +203,11 @@ func Open(ctx context.Context, addr string, r Request, connections int, rate flo
 	if err != nil {
 		return Result{}, err
 	}
-	free := make(chan *client, connections)
+	free := make(chan *caller, connections)
 	for range connections {
-		free <- newClient(addr, r)
+		free <- newCaller(addr, r)
 	}
-	out := Result{Latency: hist.New(schema), Why: map[string]uint64{}}
+	out := NewResult()
 	var mu sync.Mutex
 	start := time.Now()
 	_, err = bench.Run(ctx, bench.Options{
@@ -206,8 +222,7 @@ func Open(ctx context.Context, addr string, r Request, connections int, rate flo
 			mu.Lock()
 			defer mu.Unlock()
 			if r.Err != nil {
-				out.Errors++
-				out.Why[reason(r.Err)]++
+				out.fail(r.Err)
 				return
 			}
 			_ = out.Latency.RecordNanos(int64(r.Latency()), 1)
@@ -217,7 +232,7 @@ func Open(ctx context.Context, addr string, r Request, connections int, rate flo
 	for range connections {
 		(<-free).close()
 	}
-	return out, err
+	return *out, err
 }
 
 // reason is an error without addresses.

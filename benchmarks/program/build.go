@@ -18,7 +18,7 @@ var (
 	built    = map[string]string{}
 )
 
-// Build compiles one of tailscope, collector, promotlp, duplicator and telemetrygen, once
+// Build compiles one of tailscope, collector, promotlp, duplicator, faulty and telemetrygen, once
 // per process, into the user's cache directory (or $TAILSCOPE_TEST_CACHE) and
 // returns its path.
 func Build(ctx context.Context, name string) (string, error) {
@@ -38,6 +38,8 @@ func Build(ctx context.Context, name string) (string, error) {
 	dir, pkg := root, "./cmd/tailscope"
 	switch name {
 	case "tailscope":
+	case "faulty":
+		pkg = "./benchmarks/cmd/faulty"
 	case "collector", "promotlp", "duplicator":
 		dir, pkg = filepath.Join(root, "benchmarks", "peers"), "./"+name
 	case "telemetrygen":

@@ -12,6 +12,8 @@
 //	go run ./benchmarks/cmd/bench calibrate    false alarms and power of judgements of change
 //	go run ./benchmarks/cmd/bench changes      change points where people or a simulation say they are
 //	go run ./benchmarks/cmd/bench mirror       what duplicating requests costs
+//	go run ./benchmarks/cmd/bench faults       what clients notice of a candidate that misbehaves
+//	go run ./benchmarks/cmd/bench soak         a candidate that comes and goes, for long
 //	go run ./benchmarks/cmd/bench all          all of them
 //
 // Programs are measured as processes of their own, by the CPU time and the
@@ -55,6 +57,7 @@ type options struct {
 	keep   string // directory of the store that page, compare or tenants fills and asks
 	log    io.Writer
 	tmp    string
+	soak   time.Duration
 	tcpd   string // directory of the Turing Change Point Dataset
 }
 
@@ -76,6 +79,8 @@ var measurements = []measurement{
 	{"calibrate", "Calibration of judgements", calibrate},
 	{"changes", "Change points", changes},
 	{"mirror", "Mirroring", mirrorBench},
+	{"faults", "Misbehaving candidates", faults},
+	{"soak", "Soak of a mirror", soak},
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -94,6 +99,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	fs.BoolVar(&o.peers, "peers", true, "measure the peers too")
 	fs.StringVar(&o.keep, "keep", "", "keep the store that page, compare or tenants fills in this directory, and ask it again if it is there")
 	fs.StringVar(&o.tcpd, "tcpd", os.Getenv("TAILSCOPE_TCPD"), "directory with a copy of the Turing Change Point Dataset; empty fetches one")
+	fs.DurationVar(&o.soak, "soak", 30*time.Minute, "how long the soak lasts")
 	fs.Usage = func() {
 		fmt.Fprintf(stderr, "usage: bench [%s|all] [flags]\n", strings.Join(names, "|"))
 		fs.PrintDefaults()

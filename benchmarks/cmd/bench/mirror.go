@@ -105,7 +105,7 @@ func mirrorTurn(ctx context.Context, o *options, servers *mirror.Servers, rep in
 			calm.Add("p99", c.name, "µs", 0, b)
 			o.logf("%d/%d %-22s at 1,000/s p50 %5.0f µs, p99 %6.0f µs", rep+1, o.reps, c.name, a, b)
 			if c.ours && c.mirror {
-				return nil
+				return mirror.CheckAccount(ctx, between.Page)
 			}
 			return nil
 		}()

@@ -1,0 +1,70 @@
+package mirror
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"tailscope/api"
+	"tailscope/client"
+)
+
+// CheckAccount fails unless every copy of the session that url's server knows is
+// accounted for once nothing is under way.
+func CheckAccount(ctx context.Context, url string) error {
+	s, err := Session(ctx, url)
+	if err != nil {
+		return err
+	}
+	for _, t := range s.Mirror.Shadows {
+		a := t.Account
+		if a == nil {
+			return fmt.Errorf("%s has no account", t.Name)
+		}
+		if a.Offered != a.Queued+sum(a.Dropped)+a.Mirrored || a.Mirrored != a.Waiting+sum(a.Failed)+a.Answered ||
+			a.Answered != a.Pairing+a.Paired+a.Unpaired {
+			return fmt.Errorf("the account of %s does not close: %+v", t.Name, *a)
+		}
+	}
+	return nil
+}
+
+// Session is the one session that url's server knows, once it has settled.
+func Session(ctx context.Context, url string) (*api.Experiment, error) {
+	c := client.Client{Address: url}
+	var last error
+	for range 50 {
+		all, err := c.Experiments(ctx, client.ExperimentsQuery{})
+		switch {
+		case err != nil:
+			last = err
+		case len(all.Experiments) != 1 || all.Experiments[0].Mirror == nil:
+			last = fmt.Errorf("the server knows %d sessions, want 1", len(all.Experiments))
+		default:
+			e := all.Experiments[0]
+			last = fmt.Errorf("session %s has copies under way", e.ID)
+			busy := false
+			for _, t := range e.Mirror.Shadows {
+				busy = busy || t.Account == nil || t.Account.Queued+t.Account.Waiting+t.Account.Pairing > 0
+			}
+			if !busy && time.Since(seconds(e.Updated)) < 3*time.Second {
+				return &e, nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+	return nil, last
+}
+
+func seconds(f api.Float) time.Time { return time.UnixMicro(int64(f * 1e6)) }
+
+func sum(m map[string]uint64) (n uint64) {
+	for _, v := range m {
+		n += v
+	}
+	return n
+}
