@@ -1,0 +1,175 @@
+package redact
+
+import (
+	"bytes"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// nested is how deep values within values are looked at: JSON in a string of
+// JSON, a URL in a parameter of a URL.
+const nested = 4
+
+// Text returns a value of no known name: what looks like a secret is replaced,
+// and so are the secret parameters of any URL in it. A value that is JSON is
+// taken as JSON.
+func (r *Redactor) Text(s string) string { return r.text(s, nested) }
+
+func (r *Redactor) text(s string, depth int) string {
+	if s == "" {
+		return s
+	}
+	if depth > 0 && (s[0] == '{' || s[0] == '[') {
+		if out, ok := r.wholeJSON(s, depth-1); ok {
+			return out
+		}
+	}
+	s = r.replace(s, parameter, depth)
+	for _, p := range r.values {
+		if p.needs != nil && !p.needs(s) {
+			continue
+		}
+		s = p.ReplaceAllStringFunc(s, func(secret string) string {
+			if strings.HasPrefix(secret, "://") && strings.HasSuffix(secret, "@") {
+				return "://" + r.Mark(secret[3:len(secret)-1]) + "@"
+			}
+			return r.Mark(secret)
+		})
+	}
+	return s
+}
+
+// Target returns a request's target, in any of its forms (RFC 9112, section
+// 3.2), or another value that is a URL and nothing else.
+func (r *Redactor) Target(target string) string {
+	return r.text(r.replace(target, wholeParameter, nested), nested)
+}
+
+// pattern is what a secret looks like. What needs, if not nil, says no of can
+// have no match; it is asked first as it costs less.
+type pattern struct {
+	*regexp.Regexp
+	needs func(string) bool
+}
+
+// What is secret wherever it stands.
+var defaultValues = []pattern{
+	// Three parts of base64url, the first a JSON object (RFC 7519).
+	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*)*`), containing("eyJ")},
+	{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/-]{8,}=*`), containing(" ", "\t")},
+	{regexp.MustCompile(`\b(AKIA|ASIA)[0-9A-Z]{16}\b`), containing("AKIA", "ASIA")},
+	{regexp.MustCompile(`\b(gh[pousr]_|github_pat_|glpat-|xox[abprs]-|[sr]k_(live|test)_)[A-Za-z0-9_-]{10,}`), containing("gh", "glpat-", "xox", "k_")},
+	{regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)`), containing("-----BEGIN")},
+	// The user and password of a URL.
+	{regexp.MustCompile(`://[^/?#\s"'<>@]+@`), containing("://")},
+}
+
+func containing(any ...string) func(string) bool {
+	return func(s string) bool {
+		return len(s) > 4 && slices.ContainsFunc(any, func(part string) bool { return strings.Contains(s, part) })
+	}
+}
+
+// name=value as it stands in a query or a fragment. Within a text the value
+// ends where a URL would.
+var (
+	parameter      = regexp.MustCompile(`([?&#;])([^?&#;=\s"'<>]+)=([^&#\s"'<>]*)`)
+	wholeParameter = regexp.MustCompile(`([?&#;])([^?&#;=]+)=([^&#]*)`)
+)
+
+func (r *Redactor) replace(s string, parameter *regexp.Regexp, depth int) string {
+	if !strings.ContainsAny(s, "?&#;") || !strings.Contains(s, "=") {
+		return s
+	}
+	var b strings.Builder
+	last := 0
+	for _, m := range parameter.FindAllStringSubmatchIndex(s, -1) {
+		b.WriteString(s[last:m[6]])
+		b.WriteString(r.parameter(s[m[4]:m[5]], s[m[6]:m[7]], depth))
+		last = m[7]
+	}
+	b.WriteString(s[last:])
+	return b.String()
+}
+
+// parameter returns the escaped value of one parameter.
+func (r *Redactor) parameter(name, value string, depth int) string {
+	if value == "" {
+		return value
+	}
+	plain := unescape(value)
+	// user[password]=... and user.password=... are of the field password.
+	for part := range strings.FieldsFuncSeq(unescape(name), func(c rune) bool { return c == '[' || c == ']' || c == '.' }) {
+		if r.query.has(part) {
+			return r.Mark(plain)
+		}
+	}
+	if r.query.has(unescape(name)) {
+		return r.Mark(plain)
+	}
+	if depth == 0 {
+		return value
+	}
+	if out := r.text(plain, depth-1); out != plain {
+		return url.QueryEscape(out)
+	}
+	return value
+}
+
+func unescape(s string) string {
+	if plain, err := url.QueryUnescape(s); err == nil {
+		return plain
+	}
+	return s
+}
+
+// Body returns a body, not compressed, of the content type that its header
+// says. A body in which nothing is secret comes back as it is, else a new one.
+func (r *Redactor) Body(contentType string, body []byte) []byte {
+	if len(body) == 0 {
+		return body
+	}
+	media, _, _ := strings.Cut(strings.ToLower(contentType), ";")
+	media = strings.TrimSpace(media)
+	first := byte(0)
+	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) > 0 {
+		first = trimmed[0]
+	}
+	switch {
+	case media == "application/json" || strings.HasSuffix(media, "+json") || strings.HasSuffix(media, "-json") || strings.HasSuffix(media, "ndjson"),
+		first == '{' || first == '[':
+		return r.JSON(body)
+	case media == "application/x-www-form-urlencoded":
+		return r.form(body)
+	case strings.HasPrefix(media, "multipart/"):
+		return r.multipart(contentType, body)
+	}
+	s := string(body)
+	if out := r.text(s, nested); out != s {
+		return []byte(out)
+	}
+	return body
+}
+
+func (r *Redactor) form(body []byte) []byte {
+	parts := strings.Split(string(body), "&")
+	changed := false
+	for i, part := range parts {
+		name, value, ok := strings.Cut(part, "=")
+		if !ok {
+			name, value = "", part
+		}
+		if out := r.parameter(name, value, nested); out != value {
+			changed = true
+			if parts[i] = out; ok {
+				parts[i] = name + "=" + out
+			}
+		}
+	}
+	if !changed {
+		return body
+	}
+	return []byte(strings.Join(parts, "&"))
+}
