@@ -17,6 +17,17 @@ const (
 	Candidate             // runs what is to be judged
 )
 
+// String is the word for the role: primary, control, candidate.
+func (r Role) String() string {
+	switch r {
+	case Primary:
+		return "primary"
+	case Control:
+		return "control"
+	}
+	return "candidate"
+}
+
 // Cause says why a copy was dropped, or why a leg has no whole answer. None is
 // of a leg whose answer is whole.
 type Cause uint8
@@ -44,6 +55,48 @@ const (
 	AnswerLimit // the answer is above the limit of what is read of it
 	NumCauses
 )
+
+var causes = [NumCauses]string{
+	"none", "queue_full", "buffer_full", "no_server", "refused", "connect_time", "handshake", "expired", "stopped",
+	"body_limit", "body_behind", "client_gone", "reset", "timed_out", "bad_answer", "answer_limit",
+}
+
+// String is the word under which the cause is counted, such as queue_full.
+func (c Cause) String() string {
+	if c < NumCauses {
+		return causes[c]
+	}
+	return "unknown"
+}
+
+// Reason says why a request was not chosen. Chosen is of one that was.
+type Reason uint8
+
+const (
+	Chosen  Reason = iota
+	Paused         // nothing is copied at the moment
+	Share          // it is not of the share that is copied
+	Method         // the method is not among those asked for
+	Path           // nor is the path
+	Header         // nor is a header field
+	Unsafe         // the method may change something (RFC 9110 9.2.1)
+	Upgrade        // the connection becomes another protocol
+	Length         // the body is known to be above the limit
+	Connect        // the request asks for a tunnel
+	NumReasons
+)
+
+var reasons = [NumReasons]string{
+	"chosen", "paused", "share", "method", "path", "header", "unsafe", "upgrade", "length", "connect",
+}
+
+// String is the word under which the reason is counted.
+func (r Reason) String() string {
+	if r < NumReasons {
+		return reasons[r]
+	}
+	return "unknown"
+}
 
 // Leg is what one server made of one request. Times are Unix nanoseconds of the
 // session's clock; those that were not reached are 0.

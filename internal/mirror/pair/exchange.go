@@ -1,0 +1,211 @@
+package pair
+
+import (
+	"math"
+	"sync"
+)
+
+// fate is what became of the primary's answer.
+type fate uint8
+
+const (
+	pending fate = iota
+	whole
+	broken
+)
+
+// Exchange is one request with the legs that were begun for it. It goes back to
+// its book when the last leg has ended and must not be used after that by who
+// ended it; its methods may be called from any goroutine.
+type Exchange struct {
+	// Request is for the door to say what was asked, to be found there by Watch.
+	// Set it before the first leg ends.
+	Request any
+
+	book   *Book
+	entry  *entry
+	id     uint64
+	names  Names
+	began  int64
+	chosen bool
+	keep   bool
+
+	mu      sync.Mutex
+	left    int // legs that have not ended
+	fate    fate
+	primary side
+	leg     Leg
+	copies  []copies
+}
+
+// copies are those of one shadow.
+type copies struct {
+	left    int // not ended
+	sent    int // of those, begun to be sent
+	pairing int // answered in whole, before the primary's answer was
+	side    side
+	legs    []Leg // only if kept
+}
+
+// side is the middle of the durations of answers that ratios are made of: those
+// that are whole and below 500. It is geometric, so that a ratio and its inverse
+// come out alike.
+type side struct {
+	n   int
+	one float64 // seconds, of the first
+	log float64 // sum of natural logarithms, if n > 1
+}
+
+func (s *side) add(seconds float64) {
+	if s.n++; s.n == 1 {
+		s.one = seconds
+		return
+	}
+	if s.n == 2 {
+		s.log = math.Log(s.one)
+	}
+	s.log += math.Log(seconds)
+}
+
+// middle is 0 if there is nothing.
+func (s *side) middle() float64 {
+	if s.n > 1 {
+		return math.Exp(s.log / float64(s.n))
+	}
+	return s.one
+}
+
+// ID tells the exchange from all others of its session; it is never 0.
+func (x *Exchange) ID() uint64 { return x.id }
+
+// AppendID appends the ID in 16 hexadecimal digits.
+func (x *Exchange) AppendID(dst []byte) []byte {
+	const digits = "0123456789abcdef"
+	for shift := 60; shift >= 0; shift -= 4 {
+		dst = append(dst, digits[x.id>>shift&15])
+	}
+	return dst
+}
+
+// Names are what the exchange is counted under.
+func (x *Exchange) Names() Names { return x.names }
+
+// Began is when the exchange was begun, in Unix nanoseconds. All of its
+// observations are of the slot that holds it, so that a slot of a shadow and
+// one of the primary are of the same requests.
+func (x *Exchange) Began() int64 { return x.began }
+
+// Keep says that legs should carry their Answer.
+func (x *Exchange) Keep() bool { return x.keep }
+
+// Primary is the primary's leg, and Copies those of a shadow in the order in
+// which they ended. They are for Watch.
+func (x *Exchange) Primary() Leg { return x.leg }
+
+func (x *Exchange) Copies(shadow int) []Leg { return x.copies[shadow].legs }
+
+// Sent says that a copy for a shadow is about to be sent: it is no longer
+// queued. It is called once for a copy, however often it is tried.
+func (x *Exchange) Sent(shadow int) {
+	x.mu.Lock()
+	if c := &x.copies[shadow]; c.sent < c.left {
+		c.sent++
+		x.book.account[shadow].send()
+	}
+	x.mu.Unlock()
+}
+
+// EndPrimary says how the primary's leg ended. It is called exactly once.
+func (x *Exchange) EndPrimary(l Leg) {
+	b := x.book
+	x.mu.Lock()
+	if x.fate != pending || x.left == 0 {
+		x.mu.Unlock()
+		b.strays.Add(1)
+		return
+	}
+	if x.fate = whole; l.Cause != None {
+		x.fate = broken
+		b.failed[min(l.Cause, NumCauses-1)].Add(1)
+		if l.Start == 0 {
+			l.Start = x.began
+		}
+	}
+	for i := range x.copies {
+		if c := &x.copies[i]; c.pairing > 0 {
+			b.account[i].settle(uint64(c.pairing), x.fate)
+			c.pairing = 0
+		}
+	}
+	if x.keep {
+		x.leg = l
+	}
+	variant := 0
+	if !x.chosen {
+		variant = b.records.unmirrored
+	}
+	b.records.leg(x, variant, &l, &x.primary)
+	x.leave()
+}
+
+// EndCopy says how a copy for a shadow ended. It is called exactly once for
+// every copy that was offered. A leg without Start is of a copy that was never
+// begun: it was dropped. Else it has failed, unless its Cause is None.
+func (x *Exchange) EndCopy(shadow int, l Leg) {
+	b := x.book
+	x.mu.Lock()
+	c := &x.copies[shadow]
+	if c.left == 0 {
+		x.mu.Unlock()
+		b.strays.Add(1)
+		return
+	}
+	if l.Cause >= NumCauses {
+		l.Cause = NumCauses - 1
+	}
+	if l.Start == 0 && c.sent < c.left {
+		b.account[shadow].drop(l.Cause)
+	} else {
+		sent := c.sent > 0
+		if sent {
+			c.sent--
+		}
+		b.account[shadow].end(l.Cause, sent, x.fate)
+		if l.Cause == None && x.fate == pending {
+			c.pairing++
+		}
+		b.records.leg(x, 1+shadow, &l, &c.side)
+	}
+	c.left--
+	if x.keep {
+		c.legs = append(c.legs, l)
+	}
+	x.leave()
+}
+
+// leave ends a leg, and the exchange with the last one. It unlocks mu.
+func (x *Exchange) leave() {
+	x.left--
+	last := x.left == 0
+	x.mu.Unlock()
+	if !last {
+		return
+	}
+	b := x.book
+	b.records.close(x)
+	if x.keep && b.o.Watch != nil {
+		b.o.Watch(x)
+	}
+	x.reset()
+	b.open.Add(-1)
+	b.pool.Put(x)
+}
+
+func (x *Exchange) reset() {
+	x.Request, x.entry, x.names, x.keep, x.fate, x.primary, x.leg = nil, nil, Names{}, false, pending, side{}, Leg{}
+	for i := range x.copies {
+		c := &x.copies[i]
+		clear(c.legs)
+		*c = copies{legs: c.legs[:0]}
+	}
+}

@@ -1,0 +1,58 @@
+package pair
+
+import (
+	"context"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/hist"
+	"tailscope/internal/series"
+)
+
+// Families of what a session measures. All carry service and experiment; the
+// distributions also operation, tenant (if known), status and variant, which is
+// the name of the target. Status is ok for a whole answer below 500, else error.
+const (
+	FamilyDuration  = "mirror_duration_seconds"   // first byte of the request about to be written, to last byte of the answer read
+	FamilyFirstByte = "mirror_first_byte_seconds" // to the first byte of the final answer
+	FamilyBytes     = "mirror_answer_bytes"       // of whole answers' bodies
+	FamilyRatio     = "mirror_ratio"              // duration of variant by that of LabelAgainst, of one request
+	FamilyRequests  = "mirror_requests_total"     // by LabelOutcome: mirrored, skipped_<reason>
+	FamilyFailed    = "mirror_failed_total"       // requests without a whole answer of the primary, by LabelOutcome: failed_<cause>
+	FamilyCopies    = "mirror_copies_total"       // by variant and LabelOutcome: answered, unpaired, dropped_<cause>, failed_<cause>
+)
+
+// Labels beside those of package series.
+const (
+	LabelExperiment = "experiment"
+	LabelAgainst    = "against" // whose duration is the denominator
+	LabelOutcome    = "outcome"
+	// LabelMirrored is "no" on the primary's distributions of requests that were
+	// not chosen, and absent on all others: what has no label is of the requests
+	// that shadows were meant to get too.
+	LabelMirrored = "mirrored"
+)
+
+// Values of series.LabelStatus.
+const (
+	StatusOK    = "ok"
+	StatusError = "error"
+)
+
+// Point is what happened in one slot of 10 s, or in a part of one: points of one
+// series and slot add up.
+type Point struct {
+	Family    string
+	Labels    labels.Labels
+	Kind      series.Kind     // Distribution or Counter
+	TimeNanos int64           // Unix, within the slot
+	Hist      *hist.Histogram // of a Distribution
+	Value     float64         // of a Counter: by how much it grew, above 0
+}
+
+// Sink takes what a book has measured. Put takes all points or returns an error
+// and takes none; it must not keep points or histograms after it has returned.
+// It is called from one goroutine at a time.
+type Sink interface {
+	Put(ctx context.Context, points []Point) error
+}
