@@ -1,0 +1,130 @@
+package mirror
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+)
+
+// primary is the server that answers clients, and how it is spoken to.
+type primary struct {
+	server
+	tls  *tls.Config // nil without TLS
+	dial net.Dialer
+	// Which protocols it speaks, as it said when it was first connected to.
+	http1, http2 bool
+}
+
+// connectTimeout bounds a connection to the primary, its handshake included.
+const connectTimeout = 10 * time.Second
+
+// reach connects to the primary once, so that a wrong address is told before
+// the first client is turned away, and finds out what it speaks.
+func reach(ctx context.Context, o *Options, config *tls.Config) (*primary, error) {
+	s, err := parseServer(o.Primary)
+	if err != nil {
+		return nil, fmt.Errorf("primary: %w", err)
+	}
+	p := &primary{server: s, dial: net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	if !s.tls() {
+		c, err := p.dial.DialContext(ctx, "tcp", s.addr())
+		if err != nil {
+			return nil, p.unreached(err, "start it, or correct --primary")
+		}
+		c.Close()
+		p.http1, p.http2 = s.scheme == "http", s.scheme == "h2c"
+		return p, nil
+	}
+	p.tls = config.Clone()
+	p.tls.ServerName = s.host
+	raw, err := p.dial.DialContext(ctx, "tcp", s.addr())
+	if err != nil {
+		return nil, p.unreached(err, "start it, or correct --primary")
+	}
+	spoken, err := p.handshake(ctx, raw, "h2", "http/1.1")
+	if err != nil {
+		return nil, p.unreached(err, "name its authority by --ca FILE, trust everyone by --insecure, or write http:// if it speaks no TLS")
+	}
+	p.http2 = spoken.ConnectionState().NegotiatedProtocol == "h2"
+	spoken.Close()
+	if !p.http2 {
+		p.http1 = true
+		return p, nil
+	}
+	// It prefers HTTP/2; does it speak HTTP/1.1, for clients that do?
+	if c, err := p.dialHTTP1(ctx); err == nil {
+		p.http1 = true
+		c.Close()
+	}
+	return p, nil
+}
+
+func (p *primary) unreached(err error, next string) error {
+	return fmt.Errorf("primary: %s is not reached: %w: %s", p.text, err, next)
+}
+
+// handshake makes c a TLS connection on which one of the protocols is spoken.
+// It closes c if it fails.
+func (p *primary) handshake(ctx context.Context, c net.Conn, protocols ...string) (*tls.Conn, error) {
+	config := p.tls.Clone()
+	config.NextProtos = protocols
+	t := tls.Client(c, config)
+	if err := t.HandshakeContext(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// dialHTTP1 opens a connection on which HTTP/1.1 is spoken.
+func (p *primary) dialHTTP1(ctx context.Context) (net.Conn, error) {
+	c, err := p.dial.DialContext(ctx, "tcp", p.addr())
+	if err != nil || p.tls == nil {
+		return c, err
+	}
+	t, err := p.handshake(ctx, c, "http/1.1")
+	if err != nil {
+		return nil, err
+	}
+	if got := t.ConnectionState().NegotiatedProtocol; got != "" && got != "http/1.1" {
+		t.Close()
+		return nil, fmt.Errorf("%s speaks %s where http/1.1 was asked for", p.URL(), got)
+	}
+	return t, nil
+}
+
+// transport returns what sends requests to the primary through the general
+// door: HTTP/2 where it speaks it, else HTTP/1.1. It adds nothing to requests.
+func (p *primary) transport() *http.Transport {
+	t := &http.Transport{
+		DialContext:            p.dial.DialContext,
+		DisableCompression:     true, // no Accept-Encoding that the client did not send
+		MaxIdleConns:           0,
+		MaxIdleConnsPerHost:    1024,
+		IdleConnTimeout:        50 * time.Second, // below what servers have by default
+		TLSHandshakeTimeout:    connectTimeout,
+		ExpectContinueTimeout:  time.Second,
+		MaxResponseHeaderBytes: 1 << 20,
+		Protocols:              new(http.Protocols),
+		HTTP2: &http.HTTP2Config{
+			MaxReceiveBufferPerStream: 1 << 20, MaxReceiveBufferPerConnection: 64 << 20,
+			SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second,
+		},
+	}
+	switch {
+	case p.scheme == "h2c":
+		t.Protocols.SetUnencryptedHTTP2(true)
+	case p.tls == nil:
+		t.Protocols.SetHTTP1(true)
+	default:
+		t.TLSClientConfig = p.tls.Clone()
+		t.Protocols.SetHTTP1(true)
+		t.Protocols.SetHTTP2(true)
+	}
+	return t
+}
