@@ -1,0 +1,77 @@
+package shadow
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Payload is one request as its copies need it. It is filled in by who makes it,
+// by appending to its slices, which keep their capacity from one use to the
+// next, and not changed once it was offered.
+//
+//	p := shadow.NewPayload()
+//	p.Method = append(p.Method, head.Method...)
+//	p.Fields = head.AppendFields(p.Fields, drop)
+//	lane.Offer(shadow.Copy{Payload: p, ...})
+//	p.Release()
+type Payload struct {
+	Method, Target, Host []byte
+	// Fields are the end-to-end field lines in their order and case, each with
+	// its line end, but for Host, Content-Length, Expect and Tailscope-Mirror.
+	Fields []byte
+	// Body is all of the body, if it was there when the copy was offered.
+	// HasBody tells an empty body, with Content-Length: 0, from none.
+	Body    []byte
+	HasBody bool
+
+	spool *Spool // else
+	refs  atomic.Int32
+}
+
+// keepBytes is how much memory a payload's slices may hold on to when it waits
+// for its next use.
+const keepBytes = 64 << 10
+
+var payloads = sync.Pool{New: func() any { return new(Payload) }}
+
+// NewPayload returns an empty payload with one reference, the caller's.
+func NewPayload() *Payload {
+	p := payloads.Get().(*Payload)
+	p.refs.Store(1)
+	return p
+}
+
+// Stream gives the payload a body that is still coming in, of that many bytes,
+// or -1 if that is not known. The spool is of use until it was closed or
+// aborted and the caller has released the payload.
+func (p *Payload) Stream(length int64) *Spool {
+	p.spool = newSpool(length)
+	return p.spool
+}
+
+// Retain adds a reference.
+func (p *Payload) Retain() { p.refs.Add(1) }
+
+// Release gives a reference back. The last one ends the payload's use.
+func (p *Payload) Release() {
+	n := p.refs.Add(-1)
+	if n > 0 {
+		return
+	}
+	if n < 0 {
+		panic("shadow: payload released twice")
+	}
+	p.spool = nil
+	p.HasBody = false
+	if cap(p.Fields)+cap(p.Body)+cap(p.Target) > keepBytes {
+		*p = Payload{}
+	}
+	p.Method, p.Target, p.Host = p.Method[:0], p.Target[:0], p.Host[:0]
+	p.Fields, p.Body = p.Fields[:0], p.Body[:0]
+	payloads.Put(p)
+}
+
+// size is what the payload holds in memory but for a spool.
+func (p *Payload) size() int64 {
+	return int64(len(p.Method) + len(p.Target) + len(p.Host) + len(p.Fields) + len(p.Body))
+}

@@ -1,0 +1,45 @@
+package shadow
+
+// queue is copies in the order in which they came, in a ring that grows.
+type queue struct {
+	ring []job
+	head int
+	n    int
+}
+
+func (q *queue) push(j job) {
+	if q.n == len(q.ring) {
+		bigger := make([]job, max(16, 2*len(q.ring)))
+		for i := range q.n {
+			bigger[i] = q.ring[(q.head+i)%len(q.ring)]
+		}
+		q.ring, q.head = bigger, 0
+	}
+	q.ring[(q.head+q.n)%len(q.ring)] = j
+	q.n++
+}
+
+// pop takes the oldest; there is one.
+func (q *queue) pop() job {
+	j := q.ring[q.head]
+	q.ring[q.head] = job{}
+	q.head = (q.head + 1) % len(q.ring)
+	q.n--
+	return j
+}
+
+// takeAll empties the queue and appends what was in it to dst.
+func (q *queue) takeAll(dst []job) []job {
+	for q.n > 0 {
+		dst = append(dst, q.pop())
+	}
+	return dst
+}
+
+// takeBefore takes those that wait since a time before t.
+func (q *queue) takeBefore(dst []job, t int64) []job {
+	for q.n > 0 && q.ring[q.head].since < t {
+		dst = append(dst, q.pop())
+	}
+	return dst
+}
