@@ -120,10 +120,13 @@ func newFamily(s shape, monotonic bool, name, unitText string) (*family, error) 
 	return f, err
 }
 
-// saw notes that a stream of the family had a point at the time. It declares
-// the family when it is new, and its export interval: the shorter of two
-// gaps in a row, so that one outage does not count.
-func (f *family) saw(stream [2]uint64, nanos int64, sink Sink) {
+// saw notes that a stream of the family had a point. It declares the family
+// when it is new, and its export interval: the shorter of two gaps in a row, so
+// that one outage does not count. What is delta and says when it began needs no
+// gap: a stream that had nothing to tell for a minute is exported every ten
+// seconds all the same.
+func (f *family) saw(stream [2]uint64, p *point, temporality uint64, sink Sink) {
+	nanos := int64(p.time)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	info := store.FamilyInfo{Name: f.name, Kind: f.kind, IntervalSeconds: f.interval}
@@ -142,6 +145,9 @@ func (f *family) saw(stream [2]uint64, nanos int64, sink Sink) {
 	gap := nanos - f.last
 	if gap <= 0 {
 		return
+	}
+	if temporality == delta && 0 < p.start && p.start < p.time {
+		gap = int64(p.time - p.start)
 	}
 	f.last = nanos
 	least := min(gap, f.gap)

@@ -336,7 +336,7 @@ func (d *decoder) numberPoint(m *metric, b []byte) (Reason, error) {
 	if err != nil {
 		return OK, err
 	}
-	m.saw([2]uint64{id.Hi, id.Lo}, int64(p.time), d.r.sink)
+	m.saw([2]uint64{id.Hi, id.Lo}, &p, m.temporality, d.r.sink)
 	if m.shape == sum && m.temporality == delta {
 		d.batch.DeltaNumber(t, agg.StreamID{id.Hi, id.Lo}, int64(p.time), v)
 	} else {
@@ -621,7 +621,7 @@ func (d *decoder) distribution(m *metric, p *point, b []byte, attributes int32) 
 	if err != nil {
 		return OK, err
 	}
-	m.saw([2]uint64{id.Hi, id.Lo}, int64(p.time), d.r.sink)
+	m.saw([2]uint64{id.Hi, id.Lo}, p, m.temporality, d.r.sink)
 	if m.temporality == delta {
 		d.batch.Distribution(t, int64(p.time), h)
 	} else {
@@ -688,7 +688,7 @@ func (d *decoder) summaryPoint(m *metric, b []byte) (Reason, error) {
 		if err != nil {
 			return OK, err
 		}
-		m.saw([2]uint64{id.Hi, id.Lo}, int64(p.time), d.r.sink)
+		m.saw([2]uint64{id.Hi, id.Lo}, &p, m.temporality, d.r.sink)
 		d.batch.Number(t, int64(p.time), m.unit.convert(q.value))
 	}
 	for _, c := range [...]struct {
@@ -700,7 +700,7 @@ func (d *decoder) summaryPoint(m *metric, b []byte) (Reason, error) {
 		if err != nil {
 			return OK, err
 		}
-		c.f.saw([2]uint64{id.Hi, id.Lo}, int64(p.time), d.r.sink)
+		c.f.saw([2]uint64{id.Hi, id.Lo}, &p, 0, d.r.sink)
 		d.batch.Number(t, int64(p.time), c.v)
 	}
 	return OK, nil

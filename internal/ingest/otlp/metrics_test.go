@@ -280,6 +280,24 @@ func TestInterval(t *testing.T) {
 	want(30)
 }
 
+// TestIntervalOfDelta: a stream that is seldom told of is exported no less often
+// for that, if its points say when they began.
+func TestIntervalOfDelta(t *testing.T) {
+	l := newLedger()
+	r := testReceiver(t, l)
+	for _, seconds := range []uint64{1000, 1090, 1180, 1600} {
+		p := whole64(seconds*1e9, 1, str("a", "b"))
+		p.StartTimeUnixNano = (seconds - 10) * 1e9
+		m := sumOf("c", "", deltaT, true, p)
+		if _, err := r.take(context.Background(), metricSignal, marshal(t, metricsOf(nil, m))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := l.families["c_total"]; got != (store.FamilyInfo{Name: "c_total", Kind: 2, IntervalSeconds: 10}) {
+		t.Errorf("family %+v, want 10 s", got)
+	}
+}
+
 // TestPlace: reducing OTLP buckets on the way in is what hist does afterwards.
 func TestPlace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -1,0 +1,125 @@
+package otlpsink
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+	collector "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
+	"google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"tailscope/hist"
+	"tailscope/internal/mirror/pair"
+	"tailscope/internal/series"
+)
+
+func points(n int) []pair.Point {
+	var out []pair.Point
+	for range n {
+		out = append(out, pair.Point{Family: pair.FamilyRequests, Kind: series.Counter, TimeNanos: 1700000000e9, Value: 1, Labels: labels.FromStrings("service", "shop", "outcome", "mirrored")})
+	}
+	return out
+}
+
+// What becomes of points under each of a server's answers: an error keeps them
+// where they are, nil has them gone.
+func TestAnswers(t *testing.T) {
+	message := func(m proto.Message) string {
+		b, err := proto.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	for _, c := range []struct {
+		name    string
+		status  int
+		body    string
+		wantErr string // empty: none
+		want    Stats  // but for LastError
+	}{
+		{"taken", 200, "", "", Stats{Points: 3}},
+		{"some taken", 200, message(&collector.ExportMetricsServiceResponse{PartialSuccess: &collector.ExportMetricsPartialSuccess{RejectedDataPoints: 2, ErrorMessage: "too old"}}), "", Stats{Points: 1, Rejected: 2}},
+		{"taken, with an answer that is none", 200, "\xff", "", Stats{Points: 3}},
+		{"overloaded", 429, message(&status.Status{Message: "wait"}), "429 Too Many Requests: wait", Stats{Failures: 1}},
+		{"stopping", 503, "", "503 Service Unavailable", Stats{Failures: 1}},
+		{"not a server of ours", 404, "<html>", "404 Not Found", Stats{Failures: 1}},
+		{"never", 400, message(&status.Status{Message: "malformed"}), "", Stats{Rejected: 3}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/v1/metrics" || r.Header.Get("Content-Encoding") != "gzip" {
+					t.Errorf("got %s %v", r.URL, r.Header)
+				}
+				w.WriteHeader(c.status)
+				_, _ = io.WriteString(w, c.body)
+			}))
+			defer srv.Close()
+			s := New(Options{Address: func(context.Context) (string, error) { return srv.URL + "/v1/metrics", nil }, HTTP: srv.Client(), Log: slog.New(slog.DiscardHandler)})
+			err := s.Put(t.Context(), points(3))
+			if (err == nil) != (c.wantErr == "") || err != nil && !strings.Contains(err.Error(), c.wantErr) {
+				t.Errorf("got error %v, want %q", err, c.wantErr)
+			}
+			got := s.Stats()
+			if (got.LastError == "") != (c.status == 200) {
+				t.Errorf("last error %q", got.LastError)
+			}
+			if got.LastError = ""; got != c.want {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+// The address is asked for again after a failure: a server may come back at
+// another port. What is lost after it was sent may have been taken.
+func TestAddressIsFoundAgain(t *testing.T) {
+	taken := 0
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { taken++ }))
+	defer srv.Close()
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	addresses := []string{"", gone.URL, srv.URL}
+	s := New(Options{HTTP: srv.Client(), Address: func(context.Context) (string, error) {
+		a := addresses[0]
+		addresses = addresses[1:]
+		if a == "" {
+			return "", errors.New("the server is away")
+		}
+		return a, nil
+	}})
+	for i, fails := range []bool{true, true, false, false} {
+		if err := s.Put(t.Context(), points(2)); (err != nil) != fails {
+			t.Errorf("put %d: %v", i, err)
+		}
+	}
+	if got := s.Stats(); got != (Stats{Points: 4, Failures: 2, Uncertain: 1}) || taken != 2 {
+		t.Errorf("got %+v, %d taken", got, taken)
+	}
+}
+
+func TestWhatCannotBeSent(t *testing.T) {
+	h, err := hist.NewExplicit([]float64{1, 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(Options{})
+	for _, p := range []pair.Point{
+		{Family: "f", Kind: series.Distribution, Hist: h},
+		{Family: "f", Kind: series.Gauge},
+	} {
+		if err := s.Put(t.Context(), []pair.Point{p}); err == nil || !strings.Contains(err.Error(), "cannot be sent") {
+			t.Errorf("got %v", err)
+		}
+	}
+	if err := s.Put(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+}
