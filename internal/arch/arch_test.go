@@ -66,6 +66,7 @@ var floors = []floor{
 	{2, "internal/store/storetest", []string{"internal/series", "internal/store"}, nil, false},
 	{2, "internal/store/runcodec", []string{"internal/series", "internal/store"}, nil, false},
 	{2, "internal/series", nil, nil, false},
+	{2, "internal/route", nil, []string{}, true},
 	{2, "api", nil, []string{}, true},
 
 	{1, "hist", nil, []string{}, true},

@@ -1,0 +1,195 @@
+package choose
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"tailscope/internal/mirror/pair"
+)
+
+// RewriteOptions are the rules for how copies differ from what the client sent.
+type RewriteOptions struct {
+	Host  string   // in place of the client's; empty: the client's
+	Paths []string // REGEX=REPLACEMENT, in order, each applied to what the one before it made; $1 is a group. The query is kept
+	Set   []string // NAME: VALUE, in place of the client's fields of that name
+	Drop  []string // names of fields that are left out
+}
+
+// Rewriter changes copies. The zero value, and nil, change nothing. It is safe
+// for concurrent use.
+type Rewriter struct {
+	host  []byte
+	paths []pathRule
+	set   []pair.Field
+	gone  []string // names that were set or dropped
+}
+
+type pathRule struct {
+	re          *regexp.Regexp
+	replacement []byte
+	expand      bool
+}
+
+// forbidden are fields that say how a message is framed or where it goes; they
+// are made by who sends it.
+var forbidden = []string{"connection", "content-length", "transfer-encoding", "trailer", "te", "upgrade", "keep-alive", "proxy-connection", "tailscope-mirror"}
+
+// NewRewriter compiles the rules. Its error reports every one that is wrong, and
+// says what to write instead.
+func NewRewriter(o RewriteOptions) (*Rewriter, error) {
+	w := &Rewriter{host: []byte(o.Host)}
+	var errs []error
+	if o.Host != "" && !httpguts.ValidHostHeader(o.Host) || strings.ContainsAny(o.Host, "/ ") {
+		errs = append(errs, fmt.Errorf("host %q is no value of a Host header: write NAME or NAME:PORT", o.Host))
+	}
+	for _, text := range o.Paths {
+		r, err := parsePathRule(text)
+		errs = append(errs, err)
+		w.paths = append(w.paths, r)
+	}
+	for _, text := range o.Set {
+		name, value, found := strings.Cut(text, ":")
+		value = strings.Trim(value, " \t")
+		if !found || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+			errs = append(errs, fmt.Errorf("set header %q is not NAME: VALUE, such as X-Copy: 1", text))
+			continue
+		}
+		errs = append(errs, checkName("set", name))
+		w.set = append(w.set, pair.Field{Name: name, Value: value})
+		w.gone = append(w.gone, name)
+	}
+	for _, name := range o.Drop {
+		if name = strings.TrimSpace(name); !httpguts.ValidHeaderFieldName(name) {
+			errs = append(errs, fmt.Errorf("drop header %q is no name of a header field: write a name such as Cookie", name))
+			continue
+		}
+		errs = append(errs, checkName("drop", name))
+		w.gone = append(w.gone, name)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+func checkName(what, name string) error {
+	switch lower := strings.ToLower(name); {
+	case lower == "host":
+		return fmt.Errorf("%s header %s: write the host of copies with --host instead", what, name)
+	case slices.Contains(forbidden, lower):
+		return fmt.Errorf("%s header %s: it says how the message is sent and cannot be changed", what, name)
+	}
+	return nil
+}
+
+func parsePathRule(text string) (pathRule, error) {
+	pattern, replacement, err := cutRule(text)
+	if err != nil {
+		return pathRule{}, fmt.Errorf("rewrite %q is not REGEX=REPLACEMENT, such as ^/v1/=/v2/", text)
+	}
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return pathRule{}, fmt.Errorf("rewrite %q: %w", text, err)
+	}
+	if strings.ContainsAny(replacement, "?# ") || !printable(replacement) {
+		return pathRule{}, fmt.Errorf("rewrite %q: the replacement is of a path, so no ?, #, space or control character may be in it: write them as %%3F, %%23, %%20", text)
+	}
+	return pathRule{re, []byte(replacement), strings.Contains(replacement, "$")}, nil
+}
+
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// AppendTarget appends the target of a copy: target with its path rewritten. The
+// path begins with a slash whatever the rules make of it.
+func (w *Rewriter) AppendTarget(dst, target []byte) []byte {
+	if w == nil || len(w.paths) == 0 {
+		return append(dst, target...)
+	}
+	prefix, path, query := split(target)
+	if len(path) == 0 || path[0] != '/' { // OPTIONS *
+		return append(dst, target...)
+	}
+	for i := range w.paths {
+		path = w.paths[i].apply(path)
+	}
+	dst = append(dst, prefix...)
+	if len(path) == 0 || path[0] != '/' {
+		dst = append(dst, '/')
+	}
+	return append(append(dst, path...), query...)
+}
+
+func (r *pathRule) apply(path []byte) []byte {
+	if !r.re.Match(path) {
+		return path
+	}
+	if r.expand {
+		return r.re.ReplaceAll(path, r.replacement)
+	}
+	return r.re.ReplaceAllLiteral(path, r.replacement)
+}
+
+// Rewrites says whether AppendTarget may change anything.
+func (w *Rewriter) Rewrites() bool { return w != nil && len(w.paths) > 0 }
+
+// Host returns the host of a copy: host itself unless another was asked for.
+func (w *Rewriter) Host(host []byte) []byte {
+	if w == nil || len(w.host) == 0 {
+		return host
+	}
+	return w.host
+}
+
+// Drops says that the client's field lines of the name, in any case, are left
+// out of copies; those of Set come in their place.
+func (w *Rewriter) Drops(name []byte) bool {
+	if w == nil {
+		return false
+	}
+	for _, g := range w.gone {
+		if foldEqual(name, g) {
+			return true
+		}
+	}
+	return false
+}
+
+// Set returns the fields that copies get. The slice must not be changed.
+func (w *Rewriter) Set() []pair.Field {
+	if w == nil {
+		return nil
+	}
+	return w.set
+}
+
+// foldEqual compares names of fields, which are ASCII.
+func foldEqual(a []byte, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if lower(a[i]) != lower(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		c |= 0x20
+	}
+	return c
+}
