@@ -1,0 +1,125 @@
+// Package record keeps the requests of a session in a file, with what the
+// primary made of each, so that they can be looked at and sent again.
+//
+// # Format
+//
+// A file is a magic and blocks, little-endian:
+//
+//	magic  "TSREC" 0 0 1           the last byte is the version
+//	block  kind u8 | length u32 | stored u32 | crc u32 | stored bytes
+//
+// The CRC-32C is of the 9 bytes before it and of the stored bytes. Kinds are
+//
+//	H  head     JSON (Header), not compressed; the first block, and only that
+//	E  entries  one zstd frame of length bytes: see below
+//	Z  end      JSON (End), not compressed; nothing follows
+//
+// A file without its end was cut, or is still being written: what stands in
+// whole blocks can be read. Integers below are varints (uvarint unless said
+// otherwise), strings their length and bytes. Entries are
+//
+//	strings  count, strings
+//	lists    count, header lists: fields, each a name and a value by number
+//	entries  count, entries
+//
+// and an entry is
+//
+//	offset       varint, ns since the offset of the entry before; of the first, since Header.Start
+//	method, target, host, operation, tenant   by number
+//	list         by number
+//	body         length in bytes plus 1, or 0 if not known
+//	kept         bytes of the body that follow at the end of the entry
+//	status       the primary's; 0 if no answer came
+//	first byte   ns plus 1, 0 if none came
+//	total        ns plus 1, 0 if the answer is not whole
+//	answer       bytes of its body
+//	body         kept bytes
+//
+// Numbers point into the tables of the same block, so that a block can be read
+// without those before it.
+package record
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"time"
+)
+
+// Magic is what a file begins with, its version included.
+const Magic = "TSREC\x00\x00\x01"
+
+const (
+	kindHead    = 'H'
+	kindEntries = 'E'
+	kindEnd     = 'Z'
+
+	headSize = 13
+	// maxBlock bounds what a block may claim to hold, stored or not.
+	maxBlock = 24 << 20
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Header are the facts of the session.
+type Header struct {
+	ID       string    `json:"id"` // of the experiment
+	Name     string    `json:"name,omitempty"`
+	Service  string    `json:"service,omitempty"`
+	Primary  string    `json:"primary,omitempty"`
+	Start    time.Time `json:"start"`
+	Share    float64   `json:"share"`            // of requests that were chosen, at the start
+	Bodies   bool      `json:"bodies"`           // of requests are kept
+	Redacted []string  `json:"redact,omitempty"` // rules beside the defaults
+	Program  string    `json:"program,omitempty"`
+}
+
+// End is what was written in all.
+type End struct {
+	Requests uint64    `json:"requests"`
+	Dropped  uint64    `json:"dropped"` // not written, as the disk was behind
+	End      time.Time `json:"end"`
+}
+
+// Field is one header field line, name as it came.
+type Field struct{ Name, Value string }
+
+// Entry is one request, and what the primary made of it.
+type Entry struct {
+	Offset    time.Duration // from Header.Start to when the request had come
+	Method    string
+	Target    string // as in the request line
+	Host      string
+	Operation string
+	Tenant    string
+	Fields    []Field // in order
+	// Body is as much of the body as was kept; BodyBytes is how long it was, −1
+	// if that is not known.
+	Body      []byte
+	BodyBytes int64
+
+	Status      int           // 0 if no answer came
+	FirstByte   time.Duration // from the request's first byte sent to the answer's first; −1 if none came
+	Total       time.Duration // to its last; −1 if the answer is not whole
+	AnswerBytes int64
+
+	arena []byte
+}
+
+// Whole says that the entry holds its request's body in full.
+func (e *Entry) Whole() bool { return int64(len(e.Body)) == e.BodyBytes }
+
+var (
+	// ErrFormat says that a file is no record, or of a version not known here.
+	ErrFormat = errors.New("no record of a session that this program can read")
+	// ErrTorn says that a file ends before its end, as of a program that was
+	// stopped hard or is still writing. All entries before it are good.
+	ErrTorn = errors.New("the file ends in the middle")
+	// ErrCorrupt says that a block is not what was written.
+	ErrCorrupt = errors.New("the file is damaged")
+)
+
+// at says where in a file an error is.
+func at(offset int64, err error, why string, args ...any) error {
+	return fmt.Errorf("%w: %s at byte %d", err, fmt.Sprintf(why, args...), offset)
+}
