@@ -1,0 +1,23 @@
+//go:build !race
+
+package pair
+
+import (
+	"runtime/debug"
+	"testing"
+)
+
+// Under -race pools forget on purpose, so there it cannot be told.
+func TestNoAllocation(t *testing.T) {
+	b, _, c := testBook(t, Options{})
+	copies := []uint8{1, 1}
+	exchange(b, copies, c.nanos)
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection empties the pool
+	n := testing.AllocsPerRun(1000, func() {
+		exchange(b, copies, c.nanos)
+		b.Skip(Names{"GET /cart/{id}", "acme"}, Share).EndPrimary(answer(c, 200, 1))
+	})
+	if n != 0 {
+		t.Errorf("%v allocations an exchange, want none", n)
+	}
+}
