@@ -22,7 +22,7 @@ type Mirror struct {
 	Share      float64 // 0..1
 	By         string
 	Methods    []string
-	Paths      []string
+	Path       string
 	Headers    []string
 	Unsafe     bool
 	Operations []string
@@ -56,8 +56,8 @@ type Mirror struct {
 
 // defaultMirror is what holds of a mirror that was told nothing else.
 var defaultMirror = Mirror{
-	Listen: ":8080", Service: "mirror", Share: 1, Amplify: 1,
-	Queue: 4096, Buffer: 64 << 20, BodyLimit: 16 << 20, Timeout: 30 * time.Second, Connections: 256, PrimaryTimeout: 60 * time.Second,
+	Listen: "127.0.0.1:8080", Service: "mirror", Share: 1, Amplify: 1, Spread: time.Second,
+	Queue: 1000, Buffer: 64 << 20, BodyLimit: 1 << 20, Timeout: 30 * time.Second, Connections: 256, PrimaryTimeout: 60 * time.Second,
 }
 
 // Wanted says whether anything was said about what is mirrored.
@@ -98,8 +98,8 @@ var mirrorSettings = []Setting{
 		func(c *Config) Value { return text{&c.Mirror.By} }},
 	{"mirror.method", "Copy requests of these methods only.",
 		func(c *Config) Value { return list{&c.Mirror.Methods} }},
-	{"mirror.path", "Copy requests whose path matches this regular expression only. Of several, one must match.",
-		func(c *Config) Value { return entries{&c.Mirror.Paths} }},
+	{"mirror.path", "Copy requests whose path matches this regular expression only.",
+		func(c *Config) Value { return text{&c.Mirror.Path} }},
 	{"mirror.header", "Copy requests with such a header only: `NAME: REGEX`. Of several, all must match.",
 		func(c *Config) Value { return entries{&c.Mirror.Headers} }},
 	{"mirror.unsafe", "Copy requests of methods that change something too (POST, PUT, PATCH, DELETE). The shadows must be able to bear it.",
@@ -135,7 +135,7 @@ var mirrorSettings = []Setting{
 		func(c *Config) Value { return duration{&c.Mirror.Timeout} }},
 	{"mirror.connections", "Connections to each server of a shadow.",
 		func(c *Config) Value { return number{&c.Mirror.Connections} }},
-	{"mirror.primary_timeout", "How long the primary may take to be connected to, and to begin its answer; 0 is no limit on the latter.",
+	{"mirror.primary_timeout", "How long the primary may be silent while a client waits for it; 0 is as long as it likes.",
 		func(c *Config) Value { return duration{&c.Mirror.PrimaryTimeout} }},
 
 	{"mirror.compare", "What of the answers is compared: `status`, `headers`, and `body` (its bytes) or `json` (its fields). Nothing unless given.",

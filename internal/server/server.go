@@ -52,6 +52,7 @@ type Server struct {
 
 	verdicts    *verdicts.Judge
 	experiments *experiments.Registry
+	mirror      *Mirror // nil if nothing is mirrored
 
 	http, otlpGRPC, otlpHTTP net.Listener
 	parts                    []part // in order of start; stopped in reverse
@@ -109,6 +110,9 @@ func Start(ctx context.Context, set Settings) (_ *Server, err error) {
 	s.startVerdicts()
 	s.startExperiments()
 	if err := s.startDoors(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.startMirror(ctx); err != nil {
 		return nil, err
 	}
 	s.ready.Store(true)

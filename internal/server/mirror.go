@@ -1,0 +1,108 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"tailscope/api"
+	"tailscope/internal/config"
+	"tailscope/internal/mirror"
+	"tailscope/internal/mirror/live"
+	"tailscope/internal/mirror/pair"
+)
+
+// Mirror is a session that runs in this process, and what it measured in the
+// last seconds.
+type Mirror struct {
+	*mirror.Session
+	Window *live.Window
+}
+
+// Reporter takes reports of experiments, and answers what users want changed.
+type Reporter func(ctx context.Context, id string, p api.ExperimentReport) (api.ExperimentReply, error)
+
+// StartMirror starts a session whose measurements go to sink, and whose reports
+// to report.
+func StartMirror(ctx context.Context, m config.Mirror, sink pair.Sink, report Reporter, log *slog.Logger) (*Mirror, error) {
+	o := MirrorOptions(m)
+	o.ID = mirror.NewID(time.Now())
+	w := live.New(sink, time.Now)
+	o.Sink, o.Log = w, log
+	o.Report = func(ctx context.Context, p api.ExperimentReport) (api.ExperimentReply, error) { return report(ctx, o.ID, p) }
+	s, err := mirror.Start(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Mirror{s, w}, nil
+}
+
+// MirrorOptions are the options that the section mirror asks for; their Validate
+// says what is wrong with them.
+func MirrorOptions(m config.Mirror) mirror.Options {
+	o := mirror.Options{
+		Name: m.Name, Service: m.Service, Listen: m.Listen, Primary: m.Primary, Control: servers(m.Control),
+		Share: m.Share, By: m.By, Methods: m.Methods, Path: m.Path, Headers: m.Headers, Unsafe: m.Unsafe,
+		Operations: m.Operations, Tenant: m.Tenant,
+		Host: m.Host, Rewrites: m.Rewrite, SetHeaders: m.SetHeader, DropHeaders: m.DropHeader,
+		Amplify: m.Amplify, Spread: m.Spread, Using: m.Using,
+		Queue: m.Queue, Buffer: m.Buffer, BodyLimit: m.BodyLimit, Timeout: m.Timeout, Connections: m.Connections, PrimaryTimeout: m.PrimaryTimeout,
+		Compare: m.Compare, Ignore: m.Ignore, Redact: m.Redact, Record: m.Record, RecordBodies: m.RecordBodies,
+		TCP: m.TCP, TLSCert: m.TLSCert, TLSKey: m.TLSKey, CA: m.CA, Insecure: m.Insecure, AllowSame: m.AllowSame, For: m.For,
+	}
+	for _, c := range m.Candidates {
+		var p mirror.Pool
+		// What stands before the first equals sign is a name, unless it is the
+		// beginning of an address already.
+		if name, rest, ok := strings.Cut(c, "="); ok && !strings.ContainsAny(name, ":/,") {
+			p.Name, c = strings.TrimSpace(name), rest
+		}
+		p.Servers = servers(c)
+		o.Candidates = append(o.Candidates, p)
+	}
+	return o
+}
+
+// servers are the URLs of a pool.
+func servers(text string) []string {
+	var out []string
+	for u := range strings.SplitSeq(text, ",") {
+		if u = strings.TrimSpace(u); u != "" {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// Mirror is the session of the section mirror, nil if there is none.
+func (s *Server) Mirror() *Mirror { return s.mirror }
+
+// startMirror runs what the section mirror asks for. It comes last: whoever is
+// answered through it should find everything else at work, and what it measures
+// has to be handed over before the aggregator stops.
+func (s *Server) startMirror(ctx context.Context) error {
+	if !s.cfg.Mirror.Wanted() {
+		return nil
+	}
+	log := s.log.With("part", "mirror")
+	m, err := StartMirror(context.WithoutCancel(ctx), s.cfg.Mirror, newMirrorSink(s.agg, log), s.experiments.Report, log)
+	if err != nil {
+		return fmt.Errorf("mirror: %w", err)
+	}
+	s.mirror = m
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := m.Wait(); err != nil {
+			s.fail("mirror", err)
+		}
+	}()
+	s.started("mirror", func(ctx context.Context) error {
+		err := m.Close(ctx)
+		<-ended
+		return err
+	})
+	return nil
+}
