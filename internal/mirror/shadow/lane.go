@@ -54,12 +54,12 @@ func NewLane(o LaneOptions) (*Lane, error) {
 	}
 	l.stopping, l.stop = context.WithCancel(context.Background())
 	l.amplify.set(o.Amplify)
-	for _, s := range o.Servers {
+	for i, s := range o.Servers {
 		t, err := parseServer(s)
 		if err != nil {
 			return nil, fmt.Errorf("shadow %s: %w", o.Name, err)
 		}
-		l.servers = append(l.servers, &server{target: t, lane: l})
+		l.servers = append(l.servers, &server{target: t, lane: l, index: i})
 	}
 	l.spread = newSpreader(l)
 	l.wg.Go(l.spread.run)
@@ -75,18 +75,18 @@ func (l *Lane) Role() pair.Role { return l.o.Role }
 
 // Copies returns of how many copies the next request is to be offered, by the
 // factor of SetAmplify. A write that gets none has been missed.
-func (l *Lane) Copies(write bool) int {
+func (l *Lane) Copies(write bool) uint8 {
 	n := l.amplify.next()
 	if n == 0 && write {
 		l.missed.mark(l.o.Now(), "a write got no copy, as fewer copies than requests are asked for")
 	}
-	return n
+	return uint8(n)
 }
 
 // Offer sends c's copies, at once where that takes no waiting, or has them sent,
 // or ends them with the cause. It never blocks.
 func (l *Lane) Offer(c Copy) {
-	for k := range c.Copies {
+	for k := range int(c.Copies) {
 		j := job{p: c.Payload, to: c.To, shadow: c.Shadow, k: k, write: c.Write}
 		j.p.Retain()
 		if s := j.p.spool; s != nil {
@@ -151,7 +151,7 @@ func (l *Lane) SetUsing(n int) error {
 }
 
 // SetAmplify sets how many copies of each request are sent on average, from 0 to
-// 1000.
+// 255.
 func (l *Lane) SetAmplify(f float64) error {
 	if err := checkAmplify(f); err != nil {
 		return err
@@ -325,4 +325,3 @@ func (l *Lane) appendRequest(b []byte, j *job) []byte {
 	}
 	return append(b, "\r\nTransfer-Encoding: chunked\r\n\r\n"...)
 }
-

@@ -151,8 +151,8 @@ func parseServer(raw string) (target, error) {
 	return target{raw, u.Scheme, net.JoinHostPort(u.Hostname(), port), u.Hostname()}, nil
 }
 
-// maxAmplify bounds the copies of one request.
-const maxAmplify = 1000
+// maxAmplify bounds the copies of one request, as pair.Book does.
+const maxAmplify = 255
 
 func checkAmplify(f float64) error {
 	if !(f >= 0 && f <= maxAmplify) {

@@ -52,7 +52,7 @@ type Copy struct {
 	Shadow  int // the lane's index, passed on to To
 	// Copies is what Lane.Copies returned for this request, and what To was told
 	// is offered. To's EndCopy is called that many times. 0 offers nothing.
-	Copies int
+	Copies uint8
 	// Delay is waited before the first copy is sent.
 	Delay time.Duration
 	// Write says that the request may change something (its method is not safe,

@@ -1,0 +1,261 @@
+package shadow
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/net/http2"
+
+	"tailscope/internal/mirror/http1"
+	"tailscope/internal/mirror/pair"
+)
+
+// speakHTTP2 begins HTTP/2 on a connection, and waits until the server has shown
+// that it speaks it too.
+func (c *conn) speakHTTP2(ctx context.Context) error {
+	c.ended = make(chan struct{})
+	t := &http2.Transport{DisableCompression: true, AllowHTTP: true}
+	h2, err := t.NewClientConn(&tellingConn{Conn: c.nc, closed: c.ended})
+	if err != nil {
+		return err
+	}
+	if err := h2.Ping(ctx); err != nil {
+		h2.Close()
+		return err
+	}
+	c.h2 = h2
+	return nil
+}
+
+// tellingConn tells when it was closed.
+type tellingConn struct {
+	net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (t *tellingConn) Close() error {
+	err := t.Conn.Close()
+	t.once.Do(func() { close(t.closed) })
+	return err
+}
+
+// startStream is start for HTTP/2.
+func (c *conn) startStream(j job) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dead {
+		return false
+	}
+	if !c.h2.ReserveNewRequest() {
+		if s := c.h2.State(); s.Closed || s.Closing {
+			c.dead = true
+		}
+		return false
+	}
+	c.l.wg.Go(func() { c.stream(j) })
+	return true
+}
+
+// stream sends one copy and reads its answer.
+func (c *conn) stream(j job) {
+	l := c.l
+	leg, delivered, sent := c.exchange(&j)
+	if sent {
+		l.end(&j, leg, delivered && leg.Status != 0)
+	} else {
+		l.drop(&j, leg.Cause)
+	}
+	l.done(c)
+	c.mu.Lock()
+	if s := c.h2.State(); s.Closed || s.Closing {
+		c.dead = true
+	}
+	dead := c.dead
+	c.mu.Unlock()
+	if dead {
+		l.discard(c)
+		l.endUnused(c)
+		return
+	}
+	l.next(c)
+}
+
+// endUnused ends a connection that takes no more copies, and has none.
+func (l *Lane) endUnused(c *conn) {
+	l.mu.Lock()
+	end := c.streams == 0
+	l.mu.Unlock()
+	if end {
+		c.kill(pair.Stopped)
+	}
+}
+
+// exchange is one request and its answer.
+func (c *conn) exchange(j *job) (leg pair.Leg, delivered, sent bool) {
+	l := c.l
+	if j.r != nil {
+		if cause := j.r.begin(); cause != pair.None {
+			return pair.Leg{Cause: cause}, false, false
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), l.o.Timeout)
+	defer cancel()
+	var first atomic.Int64
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotFirstResponseByte: func() { first.Store(l.o.Now()) },
+		Got1xxResponse: func(int, textproto.MIMEHeader) error {
+			first.Store(0)
+			return nil
+		},
+	})
+	body := newStreamBody(j)
+	defer body.Close()
+	req, err := c.request(ctx, j, body)
+	if err != nil {
+		return pair.Leg{Cause: pair.BadAnswer}, false, false
+	}
+	keep := j.k == 0 && j.to.Keep()
+	if !j.again {
+		j.to.Sent(j.shadow)
+	}
+	leg.Start = l.o.Now()
+	fail := func(err error) (pair.Leg, bool, bool) {
+		leg.Cause = c.causeOf(ctx, body, err)
+		return leg, body.whole.Load(), true
+	}
+	resp, err := c.h2.RoundTrip(req)
+	if err != nil {
+		return fail(err)
+	}
+	defer resp.Body.Close()
+	if leg.FirstByte = first.Load(); leg.FirstByte == 0 {
+		leg.FirstByte = l.o.Now()
+	}
+	leg.Status = resp.StatusCode
+	if keep {
+		leg.Answer = &pair.Answer{Status: resp.StatusCode, Header: fieldsOf(resp.Header)}
+	}
+	buf := buffers.Get().(*[readBytes]byte)
+	defer buffers.Put(buf)
+	for {
+		n, err := resp.Body.Read(buf[:])
+		leg.Bytes += int64(n)
+		if leg.Answer != nil {
+			keepBody(leg.Answer, buf[:n], l.o.KeepLimit)
+		}
+		if leg.Bytes > l.o.AnswerLimit {
+			leg.Cause = pair.AnswerLimit
+			return leg, body.whole.Load(), true
+		}
+		if err == io.EOF {
+			leg.End = l.o.Now()
+			return leg, body.whole.Load(), true
+		}
+		if err != nil {
+			return fail(err)
+		}
+	}
+}
+
+// causeOf says why a request on HTTP/2 failed.
+func (c *conn) causeOf(ctx context.Context, body *streamBody, err error) pair.Cause {
+	c.mu.Lock()
+	killed := c.killed
+	c.mu.Unlock()
+	if cause := pair.Cause(body.cause.Load()); cause != pair.None {
+		return cause
+	}
+	if killed != pair.None {
+		return killed
+	}
+	if ctx.Err() != nil {
+		return pair.TimedOut
+	}
+	var wrong http2.ConnectionError
+	if errors.As(err, &wrong) {
+		return pair.BadAnswer
+	}
+	return pair.Reset
+}
+
+// request makes a copy's request as net/http has it.
+func (c *conn) request(ctx context.Context, j *job, body *streamBody) (*http.Request, error) {
+	raw := c.l.appendRequest(nil, j)
+	var h http1.Head
+	if _, err := h.ParseRequest(raw); err != nil {
+		return nil, err
+	}
+	host := string(h.Host)
+	if host == "" {
+		host = c.s.address
+	}
+	scheme := "http"
+	if c.s.scheme == "https" {
+		scheme = "https"
+	}
+	req := &http.Request{
+		Method:     string(h.Method),
+		URL:        &url.URL{Scheme: scheme, Host: host, Opaque: string(h.Target)},
+		Host:       host,
+		Header:     make(http.Header, len(h.Fields)),
+		Proto:      "HTTP/2.0",
+		ProtoMajor: 2,
+	}
+	if bytes.HasPrefix(h.Target, []byte("//")) {
+		u, err := url.ParseRequestURI(scheme + "://" + host + string(h.Target))
+		if err != nil {
+			return nil, err
+		}
+		req.URL = u
+	}
+	for _, f := range h.Fields {
+		switch f.Known {
+		case http1.Host, http1.ContentLength, http1.TransferEncoding, http1.Connection:
+			continue
+		case http1.Trailer:
+			req.Trailer = http.Header{}
+			for name := range bytes.SplitSeq(f.Value, []byte(",")) {
+				req.Trailer.Set(string(bytes.TrimSpace(name)), "")
+			}
+			continue
+		}
+		req.Header.Add(string(f.Name), string(f.Value))
+	}
+	if req.Header.Get("User-Agent") == "" {
+		req.Header["User-Agent"] = []string{""} // none, not net/http's
+	}
+	body.trailer = req.Trailer
+	switch p := j.p; {
+	case p.spool != nil:
+		req.Body, req.ContentLength = body, p.spool.length
+	case len(p.Body) > 0:
+		req.Body, req.ContentLength = body, int64(len(p.Body))
+	default:
+		body.whole.Store(true)
+	}
+	return req.WithContext(ctx), nil
+}
+
+// fieldsOf returns an answer's fields, sorted by name, as net/http has lost
+// their order.
+func fieldsOf(h http.Header) []pair.Field {
+	var fields []pair.Field
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		for _, v := range h[name] {
+			fields = append(fields, pair.Field{Name: name, Value: v})
+		}
+	}
+	return fields
+}
