@@ -192,9 +192,14 @@ type MirrorValues struct {
 // makes; without a control, against the primary.
 type MirrorVerdictResponse struct {
 	Range
-	ID         string           `json:"id"`
-	Slot       int64            `json:"slot"`
-	Level      Float            `json:"level"`
+	ID    string `json:"id"`
+	Slot  int64  `json:"slot"`
+	Level Float  `json:"level"`
+	// Live says that the intervals hold at every look, as they do while the
+	// experiment runs; else they hold at one, when it has ended.
+	Live bool `json:"live"`
+	// Slots of the range in which control, or primary without one, has requests.
+	Slots      int              `json:"slots"`
 	Candidates []MirrorVerdict  `json:"candidates"`
 	Warnings   []CompareWarning `json:"warnings"`
 }
@@ -204,26 +209,29 @@ type MirrorVerdict struct {
 	Candidate string `json:"candidate"`
 	Against   string `json:"against"`          // name of the reference: control or primary
 	Caveat    string `json:"caveat,omitempty"` // what a reference that answers clients does not hold equal
-	// Verdict is faster, slower, mixed, same, no evidence, too little data.
+	// Verdict is faster, slower, fewer errors, more errors, mixed, within the
+	// noise floor, same, no evidence, too little data.
 	Verdict  string `json:"verdict"`
 	Headline string `json:"headline"`
-	// Requests answered in whole on both sides, and the shares of requests of
-	// either side that ended in an error.
+	// Requests answered in whole, below 500, on both sides.
 	Requests uint64          `json:"requests"`
 	Measures []MirrorMeasure `json:"measures"` // of everything together
 	// Operations and Tenants, the surest first; probabilities adjusted for how
-	// many were looked at.
-	Operations []MirrorRow `json:"operations"`
-	Tenants    []MirrorRow `json:"tenants"`
+	// many were looked at: OperationsJudged and TenantsJudged.
+	Operations       []MirrorRow `json:"operations"`
+	Tenants          []MirrorRow `json:"tenants"`
+	OperationsJudged int         `json:"operations_judged"`
+	TenantsJudged    int         `json:"tenants_judged"`
 }
 
-// MirrorMeasure is one figure. Name is ratio (the per-request ratio's
-// geometric middle: its median over requests), p50 … p99.9, mean, errors,
-// first_byte, bytes.
+// MirrorMeasure is one figure, of answers that are whole and below 500. Name is
+// ratio (the median over requests of the ratio of each request's two durations),
+// p50 … p99.9, mean, errors, first_byte (median), bytes (mean).
 type MirrorMeasure struct {
 	Name string `json:"name"`
 	// Effect is candidate / reference, Floor control / primary; both with their
-	// intervals. Floor is null without a control. Errors are differences.
+	// intervals. Floor is null without a control. Errors are differences. The
+	// reference of a ratio is 1.
 	Reference Float `json:"reference"`
 	Candidate Float `json:"candidate"`
 	Effect    Float `json:"effect"`
@@ -232,12 +240,30 @@ type MirrorMeasure struct {
 	Floor     Float `json:"floor"`
 	FloorLow  Float `json:"floor_low"`
 	FloorHigh Float `json:"floor_high"`
-	P         Float `json:"p"`
-	Adjusted  Float `json:"adjusted_p"`
-	// Verdict is faster, slower (fewer errors, more errors), within the noise
-	// floor, same, no evidence, too little data.
+	// Noise is how far an effect must be from none to be outside the noise floor,
+	// as a share: 0.03 is from 1/1.03 to 1.03. Of errors it is a difference.
+	Noise Float `json:"noise"`
+	// P is the probability of an effect as far out if the true one were within
+	// the noise floor, Adjusted the same among all that was looked at.
+	P        Float `json:"p"`
+	Adjusted Float `json:"adjusted_p"`
+	// Verdict is faster, slower, fewer errors, more errors, larger, smaller (all
+	// claimed at an adjusted probability of 0.05), within the noise floor, same,
+	// no evidence, too little data.
 	Verdict  string `json:"verdict"`
 	Sentence string `json:"sentence"`
+	// Points of the distribution of the per-request ratio; of the ratio alone,
+	// and of everything together alone.
+	Points []MirrorPoint `json:"points,omitempty"`
+}
+
+// MirrorPoint is a quantile of the ratios of all requests: how unlike two
+// answers to one request are.
+type MirrorPoint struct {
+	Quantile Float `json:"quantile"` // 0..1
+	Ratio    Float `json:"ratio"`
+	Low      Float `json:"low"`
+	High     Float `json:"high"`
 }
 
 // MirrorRow is one operation or tenant; Lead is the measure that says most.
@@ -246,5 +272,5 @@ type MirrorRow struct {
 	Requests uint64          `json:"requests"`
 	Verdict  string          `json:"verdict"`
 	Lead     string          `json:"lead"`
-	Measures []MirrorMeasure `json:"measures"`
+	Measures []MirrorMeasure `json:"measures"` // ratio, p50, p95, p99, errors
 }

@@ -82,10 +82,16 @@ func judge(a, b figure, log bool, sp *spectrum, o Options) Change {
 	} else {
 		c.apart(&a, &b, sp, o)
 	}
+	c.doubt(min(len(a.influence), len(b.influence)))
+	return c
+}
+
+// doubt says what was too little for the interval that was made of so many slots.
+func (c *Change) doubt(slots int) {
 	if math.IsNaN(c.Effect) || math.IsInf(c.Effect, 0) {
 		c.Effect = math.NaN()
 	}
-	if n := float64(min(len(a.influence), len(b.influence))); n < minIndependent*c.Dependence {
+	if n := float64(slots); n < minIndependent*c.Dependence {
 		c.CI, c.SE, c.P = Interval{math.Inf(-1), math.Inf(1)}, math.NaN(), 1
 		c.Short = fmt.Sprintf("slots depend on each other so much that %.0f say no more than %.1f independent ones; %d are needed",
 			n, n/c.Dependence, minIndependent)
@@ -93,7 +99,6 @@ func judge(a, b figure, log bool, sp *spectrum, o Options) Change {
 	if math.IsInf(c.CI.Low, -1) && math.IsInf(c.CI.High, 1) && c.Short == "" {
 		c.Short = "too few observations beyond this figure"
 	}
-	return c
 }
 
 // apart compares windows that differ in time.
@@ -198,6 +203,7 @@ func (c *Change) between(below, above, crit float64, slotsA, slotsB int, o Optio
 	if c.Effect < 0 {
 		toward = above
 	}
+	c.toward, c.slotsOf, c.options = toward/crit, [2]int{slotsA, slotsB}, o
 	switch {
 	case math.IsNaN(c.Effect):
 		c.CI, c.SE = Interval{math.Inf(-1), math.Inf(1)}, math.NaN()

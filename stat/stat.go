@@ -110,6 +110,10 @@ type Change struct {
 
 	ofB  float64 // the share of the variance that is B's
 	live bool
+	// What P was made of, for Beyond: standard errors toward 0, and of what.
+	toward  float64
+	slotsOf [2]int
+	options Options
 }
 
 // Ratio returns B/A with its interval if Log is set, else NaN.

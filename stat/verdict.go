@@ -61,6 +61,21 @@ func (c *Change) Within(margin float64) float64 {
 	return tail((margin-math.Abs(c.Effect))/c.SE, c.DF)
 }
 
+// Beyond is the probability of an effect as large, to either side, if the true
+// one were no larger than margin, which is on the scale of Effect: ln 1.05 for a
+// ratio of 1.05. A margin of 0 gives P. Below 1−Level when the interval lies
+// beyond the margin, wholly on one side.
+func (c *Change) Beyond(margin float64) float64 {
+	size := math.Abs(c.Effect)
+	switch {
+	case c.Short != "" || !(margin >= 0) || !(size > margin) || !(c.toward >= 0) || math.IsInf(c.toward, 1):
+		return 1
+	case margin == 0:
+		return c.P
+	}
+	return c.options.probability((size-margin)/c.toward, c.DF, c.slotsOf[0], c.slotsOf[1])
+}
+
 // Detectable is the least effect, on the scale of Effect, that data like these
 // would have shown with the given probability (power).
 func (c *Change) Detectable(power float64) float64 {

@@ -83,6 +83,7 @@ type Registry struct {
 	o       Options
 	writing sync.Mutex // held while the store is written: a write is a generation of its writer
 	judging sync.Mutex // held by Round
+	answers answers
 
 	mu     sync.Mutex
 	loaded bool

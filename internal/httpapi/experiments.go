@@ -27,6 +27,14 @@ type experimentBody struct {
 	RawBody []byte `contentType:"application/json"`
 }
 
+type verdictInput struct {
+	ID       string `path:"id" doc:"of the experiment, as the list of experiments has it"`
+	Start    Time   `query:"start" doc:"beginning of what is judged, inclusive; that of the experiment unless said otherwise"`
+	End      Time   `query:"end" doc:"end of what is judged, exclusive; that of the experiment unless said otherwise"`
+	Measures List   `query:"measures" doc:"only these: ratio, p50, p75, p90, p95, p99, p99.9, mean, errors, first_byte, bytes"`
+	Limit    Int    `query:"limit" doc:"the most operations, and tenants, that are answered; 20 unless said otherwise"`
+}
+
 const (
 	experimentsPath = "/api/v1/experiments"
 	experimentPath  = experimentsPath + "/{id}"
@@ -67,6 +75,11 @@ func (s *server) registerExperiments(a huma.API) {
 			}
 			return &nothing{}, nil
 		})
+	register(s, a, http.MethodGet, experimentPath+"/verdict", "get-experiment-verdict", "What came of an experiment, and how surely", http.StatusOK,
+		func(ctx context.Context, in *verdictInput) (*body[api.MirrorVerdictResponse], error) {
+			out, err := s.experimentVerdict(ctx, in)
+			return answered(ctx, s, out, err)
+		})
 	item := a.OpenAPI().Paths[experimentPath]
 	describeBody[api.ExperimentReport](a, item.Put, "ExperimentReport")
 	describeBody[api.MirrorChange](a, item.Patch, "MirrorChange")
@@ -91,4 +104,22 @@ func answered[T any](ctx context.Context, s *server, out *T, err error) (*body[T
 		return nil, s.failed(ctx, "experiments", err)
 	}
 	return &body[T]{out}, nil
+}
+
+func (s *server) experimentVerdict(ctx context.Context, in *verdictInput) (*api.MirrorVerdictResponse, error) {
+	now, q := s.Now(), experiments.VerdictRequest{ID: in.ID}
+	var err error
+	if q.Start, err = in.Start.Parse("start", now, time.Time{}); err != nil {
+		return nil, err
+	}
+	if q.End, err = in.End.Parse("end", now, time.Time{}); err != nil {
+		return nil, err
+	}
+	if q.Measures, err = in.Measures.Names("measures"); err != nil {
+		return nil, err
+	}
+	if q.Limit, err = in.Limit.Parse("limit"); err != nil {
+		return nil, err
+	}
+	return s.Experiments.Verdict(ctx, q)
 }

@@ -1,0 +1,241 @@
+package experiments
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"tailscope/api"
+	"tailscope/internal/query"
+)
+
+// Verdict says what came of an experiment, or what is seen of it so far. Answers
+// are kept for a slot while it runs.
+func (r *Registry) Verdict(ctx context.Context, q VerdictRequest) (*api.MirrorVerdictResponse, error) {
+	if q.Limit == 0 {
+		q.Limit = defaultRow
+	}
+	if q.Limit < 0 || q.Limit > mostRows {
+		return nil, query.Invalid("limit", "limit %d is not between 1 and %d", q.Limit, mostRows)
+	}
+	if _, err := checkMeasures(q.Measures); err != nil {
+		return nil, err
+	}
+	x, err := r.Get(ctx, q.ID)
+	if err != nil {
+		return nil, err
+	}
+	start, end, err := r.span(x, q)
+	if err != nil {
+		return nil, err
+	}
+	return r.answers.get(ctx, fmt.Sprint(x.ID, x.State, start, end, q.Limit, strings.Join(q.Measures, ",")), r.o.Now(), func() (*api.MirrorVerdictResponse, error) {
+		return judge(ctx, r.o.Store, x, q, start, end)
+	})
+}
+
+// span is what is judged, Unix seconds: the time of the experiment, as far as
+// all of it has come, within what is asked for.
+func (r *Registry) span(x *api.Experiment, q VerdictRequest) (start, end int64, err error) {
+	const slot = 10
+	now := r.o.Now()
+	start, end = int64(x.Start), now.Add(-late).Unix()
+	if x.State != Running {
+		end = min(int64(math.Ceil(float64(x.End)))+slot-1, now.Unix())
+	}
+	if !q.Start.IsZero() {
+		start = max(start, q.Start.Unix())
+	}
+	if !q.End.IsZero() {
+		end = min(end, q.End.Unix())
+	}
+	start, end = start-start%slot, end-end%slot
+	switch {
+	case end > start:
+		return start, end, nil
+	case q.Start.IsZero() && q.End.IsZero():
+		return 0, 0, &query.Error{Code: query.CodeTooEarly, Field: "id", Message: "the experiment has only just begun; ask again in half a minute"}
+	}
+	return 0, 0, query.Invalid("start", "the experiment was not running then: it began at %s; leave start and end out for all of it", timeOf(x.Start).UTC().Format("2006-01-02 15:04:05Z"))
+}
+
+// answers are the last verdicts, made one after another.
+type answers struct {
+	once   sync.Once
+	making chan struct{} // holds one while a verdict is made
+	mu     sync.Mutex
+	kept   []answer // the latest last
+}
+
+type answer struct {
+	key  string
+	at   time.Time
+	made *api.MirrorVerdictResponse
+}
+
+const (
+	mostAnswers = 32
+	// A verdict is good for a slot: the range moves on then while an experiment
+	// runs, and late data come in for a while after.
+	goodFor = 10 * time.Second
+)
+
+func (a *answers) find(key string, now time.Time) *api.MirrorVerdictResponse {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, x := range a.kept {
+		if x.key == key && now.Sub(x.at) < goodFor {
+			return x.made
+		}
+	}
+	return nil
+}
+
+func (a *answers) get(ctx context.Context, key string, now time.Time, how func() (*api.MirrorVerdictResponse, error)) (*api.MirrorVerdictResponse, error) {
+	a.once.Do(func() { a.making = make(chan struct{}, 1) })
+	if made := a.find(key, now); made != nil {
+		return made, nil
+	}
+	select {
+	case a.making <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-a.making }()
+	if made := a.find(key, now); made != nil { // somebody else asked the same
+		return made, nil
+	}
+	made, err := how()
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.kept = slices.DeleteFunc(a.kept, func(x answer) bool { return x.key == key })
+	if a.kept = append(a.kept, answer{key, now, made}); len(a.kept) > mostAnswers {
+		a.kept = slices.Delete(a.kept, 0, len(a.kept)-mostAnswers)
+	}
+	return made, nil
+}
+
+const (
+	// settled is how long after its end an experiment is judged for good.
+	settled = 40 * time.Second
+	// rest is how long no headline is made after one that took some time, as a
+	// multiple: at most a twentieth of a processor goes into headlines.
+	rest = 20
+)
+
+// Run makes headlines until ctx is done: every half minute or so of those that
+// run, and once more of those that have ended.
+func (r *Registry) Run(ctx context.Context) {
+	tick := time.NewTicker(r.o.Every)
+	defer tick.Stop()
+	failing := false
+	for {
+		err := r.Round(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && !failing:
+			r.o.Logger.Error("judge experiments; tried again until it works", "error", err)
+		}
+		failing = err != nil
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Round makes the headlines that are due. Of two calls at a time one does.
+func (r *Registry) Round(ctx context.Context) error {
+	if !r.judging.TryLock() {
+		return nil
+	}
+	defer r.judging.Unlock()
+	if err := r.Load(ctx); err != nil {
+		return err
+	}
+	var first error
+	for _, id := range r.due(r.o.Now()) {
+		if err := r.headline(ctx, id); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if first == nil {
+				first = fmt.Errorf("judge experiment %s: %w", id, err)
+			}
+		}
+	}
+	return first
+}
+
+func (r *Registry) due(now time.Time) (ids []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, e := range r.known {
+		state := r.state(e, now)
+		switch {
+		case e.Final && state != Running:
+		case state != Running && now.Sub(e.Updated) >= settled:
+			ids = append(ids, id)
+		case now.Sub(e.judged) >= max(30*time.Second, rest*e.took):
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// headline makes that of one experiment, and keeps it if it is the last.
+func (r *Registry) headline(ctx context.Context, id string) error {
+	begin := r.o.Now()
+	clock := time.Now()
+	v, err := r.Verdict(ctx, VerdictRequest{ID: id})
+	took := time.Since(clock)
+	if e := query.AsError(err); err != nil && (e.Code == query.CodeTooEarly || e.Code == query.CodeNotFound) {
+		v, err = &api.MirrorVerdictResponse{}, nil
+	}
+	r.mu.Lock()
+	e := r.known[id]
+	if e == nil {
+		r.mu.Unlock()
+		return nil
+	}
+	e.judged, e.took = begin, took
+	if err != nil {
+		r.stats.Failures++
+		r.mu.Unlock()
+		return err
+	}
+	r.stats.Verdicts++
+	e.Headline = headlineOf(v)
+	e.Final = r.state(e, begin) != Running && begin.Sub(e.Updated) >= settled
+	final := e.Final
+	r.mu.Unlock()
+	if !final {
+		return nil
+	}
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	return r.save(ctx, id)
+}
+
+// headlineOf is that of the candidates, each by its name if there are several.
+func headlineOf(v *api.MirrorVerdictResponse) string {
+	var words []string
+	for _, c := range v.Candidates {
+		text := c.Headline
+		if len(v.Candidates) > 1 {
+			text = c.Candidate + ": " + text
+		}
+		words = append(words, text)
+	}
+	return strings.Join(words, " · ")
+}

@@ -1,0 +1,398 @@
+package experiments
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"tailscope/api"
+	"tailscope/internal/compare"
+	"tailscope/internal/store"
+	"tailscope/stat"
+)
+
+// VerdictRequest asks what came of an experiment.
+type VerdictRequest struct {
+	ID         string
+	Start, End time.Time // within its time; zero: all of it
+	Measures   []string  // all if empty
+	Limit      int       // operations, and tenants; 0 is 20
+}
+
+// late is how long after a slot all of it has come.
+const late = 20 * time.Second
+
+// caveat is what a primary is not as a reference.
+const caveat = "there is no control: the primary answers the clients, gets every request and not only the chosen ones, and is asked a moment before the copies; a part of any difference may be of that"
+
+// judgement is a verdict being made.
+type judgement struct {
+	x        *api.Experiment
+	m        *api.MirrorState
+	primary  string
+	control  string // empty without one
+	measures []measure
+	limit    int
+	o        stat.Options
+	d        *data
+}
+
+// judge makes the verdict of an experiment over [start, end), Unix seconds.
+func judge(ctx context.Context, st store.Store, x *api.Experiment, q VerdictRequest, start, end int64) (*api.MirrorVerdictResponse, error) {
+	j := &judgement{x: x, m: x.Mirror, primary: x.Mirror.Primary.Name, limit: q.Limit, o: stat.Options{Level: level}}
+	if x.State == Running {
+		j.o.Live = &stat.Live{Slots: liveSlots}
+	}
+	var err error
+	if j.measures, err = checkMeasures(q.Measures); err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(j.m.Shadows, func(t api.MirrorTarget) bool { return t.Role == "control" }); i >= 0 {
+		j.control = j.m.Shadows[i].Name
+	}
+	g := gridOf(start, max(end, start))
+	if j.d, err = read(ctx, st, x.Service, x.ID, g); err != nil {
+		return nil, err
+	}
+	out := &api.MirrorVerdictResponse{
+		Range: api.Range{Start: j.d.start, End: j.d.end()}, ID: x.ID, Slot: j.d.step, Level: level, Live: j.o.Live != nil,
+		Candidates: []api.MirrorVerdict{}, Warnings: []api.CompareWarning{},
+	}
+	if l := j.d.duration[legKey{variant: cmp.Or(j.control, j.primary)}]; l != nil {
+		for _, n := range l.all {
+			if n > 0 {
+				out.Slots++
+			}
+		}
+	}
+	for i := range j.m.Shadows {
+		if j.m.Shadows[i].Role == "candidate" {
+			v, err := j.candidate(j.m.Shadows[i].Name)
+			if err != nil {
+				return nil, err
+			}
+			out.Candidates = append(out.Candidates, *v)
+		}
+	}
+	j.warn(out)
+	return out, nil
+}
+
+// candidate judges one candidate.
+func (j *judgement) candidate(name string) (*api.MirrorVerdict, error) {
+	against := cmp.Or(j.control, j.primary)
+	v := &api.MirrorVerdict{Candidate: name, Against: against, Measures: []api.MirrorMeasure{}, Operations: []api.MirrorRow{}, Tenants: []api.MirrorRow{}}
+	if j.control == "" {
+		v.Caveat = caveat
+	}
+	pairs := legKey{name, against}
+	if l := j.d.ratio[pairs]; l != nil {
+		v.Requests = l.good
+	}
+	whole := figures{j.d.duration, j.d.first, j.d.bytes, j.d.ratio}
+	var all []judged
+	for _, m := range j.measures {
+		f, err := m.judge(whole, name, against, j.control, j.primary, true, j.o)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, f)
+	}
+	adjust([][]judged{all}, ofAll)
+	for i := range all {
+		m := all[i].api("", against)
+		if m.Name == ratioName {
+			var err error
+			if m.Points, err = j.points(j.d.ratio[pairs]); err != nil {
+				return nil, err
+			}
+		}
+		v.Measures = append(v.Measures, m)
+	}
+	var err error
+	if v.Operations, v.OperationsJudged, err = j.rows(j.d.operations, name, against); err != nil {
+		return nil, err
+	}
+	if v.Tenants, v.TenantsJudged, err = j.rows(j.d.tenants, name, against); err != nil {
+		return nil, err
+	}
+	conclude(v)
+	v.Operations, v.Tenants = v.Operations[:min(j.limit, len(v.Operations))], v.Tenants[:min(j.limit, len(v.Tenants))]
+	return v, nil
+}
+
+// points of the distribution of ratios; nil if there are none.
+func (j *judgement) points(l *leg) ([]api.MirrorPoint, error) {
+	if l == nil || l.good == 0 {
+		return nil, nil
+	}
+	s, err := l.series()
+	if err != nil {
+		return nil, err
+	}
+	at := []float64{0.1, 0.5, 0.9, 0.99}
+	found, err := stat.QuantilesAgainst(1, stat.Side{s}, at, nil, j.o)
+	if err != nil {
+		return nil, err
+	}
+	var out []api.MirrorPoint
+	for i, c := range found {
+		p := api.MirrorPoint{Quantile: api.Float(at[i]), Ratio: api.Float(c.B)}
+		_, p.Low, p.High = scaled(&c)
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// adjust adjusts the probabilities of a family of figures.
+func adjust(rows [][]judged, families float64) {
+	var p []float64
+	for _, row := range rows {
+		for i := range row {
+			p = append(p, row[i].p)
+		}
+	}
+	adjusted := stat.BenjaminiHochberg(p)
+	for _, row := range rows {
+		for i := range row {
+			row[i].adjusted = min(1, families*adjusted[i])
+		}
+		adjusted = adjusted[len(row):]
+	}
+}
+
+// rows judges operations or tenants, those with the most pairs, and puts those
+// first that are surest to differ. What was looked at is adjusted for; only so
+// many as are asked for have a noise floor unless they needed it.
+func (j *judgement) rows(of map[string]*rowData, candidate, against string) ([]api.MirrorRow, int, error) {
+	names := make([]string, 0, len(of))
+	pairs := func(name string) uint64 {
+		if l := of[name].ratio[legKey{candidate, against}]; l != nil {
+			return l.good
+		}
+		return 0
+	}
+	for name := range of {
+		if of[name].duration[legKey{variant: candidate}] != nil {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(x, y string) int { return cmp.Or(cmp.Compare(pairs(y), pairs(x)), cmp.Compare(x, y)) })
+	names = names[:min(len(names), mostRows)]
+	if len(names) < 2 { // it is everything
+		return []api.MirrorRow{}, 0, nil
+	}
+	found := make([][]judged, len(names))
+	var e errgroup.Group
+	e.SetLimit(runtime.GOMAXPROCS(0))
+	for i, name := range names {
+		e.Go(func() (err error) {
+			found[i], err = j.row(of[name], candidate, against)
+			return err
+		})
+	}
+	if err := e.Wait(); err != nil {
+		return nil, 0, err
+	}
+	adjust(found, ofRows)
+	order := make([]int, len(names))
+	for i := range order {
+		order[i] = i
+	}
+	rank := func(row []judged) (claimed bool, size, p float64) {
+		p = 2
+		for i := range row {
+			if row[i].claimed() {
+				m := row[i].api("", against)
+				claimed, size = true, max(size, certain(&m))
+			}
+			if a := row[i].adjusted; !math.IsNaN(a) {
+				p = min(p, a)
+			}
+		}
+		return claimed, size, p
+	}
+	slices.SortStableFunc(order, func(x, y int) int {
+		cx, sx, px := rank(found[x])
+		cy, sy, py := rank(found[y])
+		switch {
+		case cx != cy:
+			if cx {
+				return -1
+			}
+			return 1
+		case cx:
+			return cmp.Compare(sy, sx)
+		}
+		return cmp.Compare(px, py)
+	})
+	out := []api.MirrorRow{}
+	for n, i := range order {
+		row := api.MirrorRow{Name: names[i], Requests: pairs(names[i]), Measures: []api.MirrorMeasure{}}
+		if n < j.limit && j.control != "" {
+			if err := j.floors(of[names[i]], found[i]); err != nil {
+				return nil, 0, err
+			}
+		}
+		for k := range found[i] {
+			row.Measures = append(row.Measures, found[i][k].api(names[i], against))
+		}
+		row.Verdict = direction(row.Measures)
+		if lead := leadOf(row.Measures, row.Verdict); lead != nil {
+			row.Lead = lead.Name
+		}
+		out = append(out, row)
+	}
+	return out, len(names), nil
+}
+
+func (j *judgement) row(r *rowData, candidate, against string) ([]judged, error) {
+	f := figures{duration: r.duration, ratio: r.ratio}
+	var out []judged
+	for _, m := range j.measures {
+		if m.row {
+			x, err := m.judge(f, candidate, against, j.control, j.primary, false, j.o)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, x)
+		}
+	}
+	return out, nil
+}
+
+// floors fills in the noise floors that were of no account.
+func (j *judgement) floors(r *rowData, row []judged) error {
+	f := figures{duration: r.duration, ratio: r.ratio}
+	for i := range row {
+		if row[i].floor == nil {
+			if err := row[i].findFloor(f, j.control, j.primary, j.o); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// direction is the verdict of several measures.
+func direction(ms []api.MirrorMeasure) string {
+	has := func(verdicts ...string) bool {
+		return slices.ContainsFunc(ms, func(m api.MirrorMeasure) bool { return slices.Contains(verdicts, m.Verdict) })
+	}
+	worse, better := has(compare.Slower, MoreErrors), has(compare.Faster, FewerErrors)
+	switch {
+	case worse && better:
+		return compare.Mixed
+	case has(compare.Slower):
+		return compare.Slower
+	case worse:
+		return MoreErrors
+	case has(compare.Faster):
+		return compare.Faster
+	case better:
+		return FewerErrors
+	case has(WithinFloor):
+		return WithinFloor
+	case has(compare.Same) && !slices.ContainsFunc(ms, func(m api.MirrorMeasure) bool {
+		return m.Verdict == compare.NoEvidence && (m.Name == ratioName || m.Name == "p50" || m.Name == "p95" || m.Name == "p99" || m.Name == "errors")
+	}):
+		return compare.Same
+	case has(compare.NoEvidence, compare.Same, Larger, Smaller):
+		return compare.NoEvidence
+	}
+	return compare.TooLittle
+}
+
+// leadOf is the measure that says most of a verdict: of those that are claimed
+// the one that is certainly largest, of those that are not the first.
+func leadOf(ms []api.MirrorMeasure, verdict string) *api.MirrorMeasure {
+	var lead *api.MirrorMeasure
+	for i := range ms {
+		m := &ms[i]
+		ok := m.Verdict == verdict
+		if verdict == compare.Mixed {
+			ok = m.Verdict == compare.Slower || m.Verdict == MoreErrors // what got worse
+		}
+		if ok && (lead == nil || claims(m) && certain(m) > certain(lead)) {
+			lead = m
+		}
+	}
+	return lead
+}
+
+func claims(m *api.MirrorMeasure) bool {
+	return slices.Contains([]string{compare.Slower, compare.Faster, MoreErrors, FewerErrors, Larger, Smaller}, m.Verdict)
+}
+
+// conclude says what was found of a candidate. If a few operations differ it is
+// they that are named, with what is said of the rest.
+func conclude(v *api.MirrorVerdict) {
+	v.Verdict = direction(v.Measures)
+	lead := leadOf(v.Measures, v.Verdict)
+	differ := func(rows []api.MirrorRow) (n int) {
+		for i := range rows {
+			if slices.ContainsFunc(rows[i].Measures, func(m api.MirrorMeasure) bool { return claims(&m) && m.Verdict != Larger && m.Verdict != Smaller }) {
+				n++
+			}
+		}
+		return n
+	}
+	operations, tenants := differ(v.Operations), differ(v.Tenants)
+	overall := lead != nil && claims(lead)
+	if !overall && operations+tenants == 0 {
+		if lead != nil {
+			v.Headline = upper(lead.Sentence)
+		}
+		if v.Verdict == compare.TooLittle && len(v.Measures) == 0 {
+			v.Headline = "Too little data"
+		}
+		return
+	}
+	rows, few := v.Operations, operations > 0 && 3*operations <= v.OperationsJudged
+	if !few && !overall && operations == 0 {
+		rows, few = v.Tenants, true
+	}
+	if !overall || few {
+		row := &rows[0]
+		if m := leadOf(row.Measures, row.Verdict); m != nil && claims(m) {
+			if v.Headline = upper(m.Sentence); !overall {
+				v.Verdict = row.Verdict
+			}
+			n := operations
+			if operations == 0 {
+				n = tenants
+			}
+			switch {
+			case n > 1 && overall:
+				v.Headline += more(n-1, operations > 0) + "; of everything together " + lead.Sentence
+			case n > 1:
+				v.Headline += more(n-1, operations > 0) + "; everything else: no evidence of change"
+			case overall:
+				v.Headline += "; of everything together " + lead.Sentence
+			default:
+				v.Headline += ", everything else: no evidence of change"
+			}
+			return
+		}
+	}
+	if lead != nil {
+		v.Headline = upper(lead.Sentence)
+	}
+}
+
+// more says how many others differ too.
+func more(n int, operations bool) string {
+	what := "tenant"
+	if operations {
+		what = "operation"
+	}
+	if n > 1 {
+		what += "s"
+	}
+	return ", and " + number(float64(n)) + " more " + what + " differ"
+}

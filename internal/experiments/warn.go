@@ -1,0 +1,122 @@
+package experiments
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"tailscope/api"
+)
+
+const (
+	// fewestSlots is what package stat needs before it says anything.
+	fewestSlots = 20
+	// manyDropped is the share of copies from which those that are missing may
+	// have been unlike the rest; manyNoise a noise floor that hides a lot.
+	manyDropped, manyNoise = 0.01, 0.1
+)
+
+// warn says what is to be doubted.
+func (j *judgement) warn(out *api.MirrorVerdictResponse) {
+	add := func(code, form string, args ...any) {
+		out.Warnings = append(out.Warnings, api.CompareWarning{Code: code, Text: fmt.Sprintf(form, args...)})
+	}
+	if out.Slots < fewestSlots {
+		add("slots", "there are %d slots of %d s with requests, and %d are needed before anything is said: %s", out.Slots, out.Slot, fewestSlots,
+			map[bool]string{true: "wait a few minutes", false: "let the session run for longer"}[j.x.State == Running])
+	}
+	if j.x.State == Lost {
+		add("lost", "the program of the session stopped reporting at %s; what it measured after that may not have arrived", timeOf(j.x.Updated).UTC().Format("2006-01-02 15:04:05Z"))
+	}
+	if math.IsNaN(float64(j.m.Settings.Share)) || j.m.Settings.Paused {
+		add("paused", "copying is paused: the figures are of the time before")
+	}
+	var control *api.MirrorTarget
+	for i := range j.m.Shadows {
+		t := &j.m.Shadows[i]
+		if t.Role == "control" {
+			control = t
+		}
+		j.warnShadow(t, add)
+	}
+	for i := range j.m.Shadows {
+		t := &j.m.Shadows[i]
+		if t.Role != "candidate" {
+			continue
+		}
+		of, copies := j.primary, api.Float(1)
+		if control != nil {
+			of, copies = control.Name, control.Amplify
+		}
+		switch {
+		case t.Amplify != copies:
+			add("load", "%s gets %s copies of each request and %s %s: a difference may be of the load", t.Name, number(float64(t.Amplify)), of, number(float64(copies)))
+		case control != nil && t.Using != control.Using:
+			add("load", "%s has %d servers in use and %s %d: a difference may be of the load of each", t.Name, t.Using, of, control.Using)
+		}
+	}
+	for _, v := range out.Candidates {
+		for _, m := range v.Measures {
+			if m.Name == ratioName && !math.IsNaN(float64(m.Floor)) && float64(m.Noise) > manyNoise {
+				add("floor", "%s differs from the primary by up to %s %% though both run the same code, so no less than that is told of %s: give both servers of one kind, and the same load",
+					v.Against, number(100*float64(m.Noise)), v.Candidate)
+			}
+			if m.Name == "errors" && m.Verdict == MoreErrors {
+				add("errors", "%s fails more often than %s: durations are of answers below 500, and what failed is in none of them", v.Candidate, v.Against)
+			}
+		}
+	}
+}
+
+// warnShadow says what of the copies of one shadow is missing, or no longer
+// what the primary has.
+func (j *judgement) warnShadow(t *api.MirrorTarget, add func(code, form string, args ...any)) {
+	if d := float64(t.Diverged); !math.IsNaN(d) && d > 0 {
+		why := ""
+		if t.DivergedWhy != "" {
+			why = " (" + t.DivergedWhy + ")"
+		}
+		add("diverged", "%s missed a write at %s%s: since then its data are not the primary's, and its answers may differ for that", t.Name, timeOf(t.Diverged).UTC().Format("15:04:05Z"), why)
+	}
+	a := t.Account
+	if a == nil || a.Offered == 0 {
+		return
+	}
+	if n := total(a.Dropped); float64(n) > manyDropped*float64(a.Offered) {
+		add("dropped", "%s %% of the copies meant for %s were dropped (%s): what was not dropped met a server with less to do, so its figures may be too good", number(100*float64(n)/float64(a.Offered)), t.Name, causes(a.Dropped))
+	}
+	if n := total(a.Failed); float64(n) > manyDropped*float64(a.Offered) {
+		add("failed", "%s %% of the copies of %s got no whole answer (%s): they count as errors, and in no duration", number(100*float64(n)/float64(a.Offered)), t.Name, causes(a.Failed))
+	}
+	if float64(a.Unpaired) > manyDropped*float64(a.Answered) && a.Answered > 0 {
+		add("unpaired", "%s %% of the answers of %s have none of the primary beside them: they are in no ratio", number(100*float64(a.Unpaired)/float64(a.Answered)), t.Name)
+	}
+}
+
+func total(of map[string]uint64) (n uint64) {
+	for _, v := range of {
+		n += v
+	}
+	return n
+}
+
+// causes are the three that count most.
+func causes(of map[string]uint64) string {
+	names := slices.Sorted(maps.Keys(of))
+	slices.SortStableFunc(names, func(x, y string) int {
+		switch {
+		case of[x] > of[y]:
+			return -1
+		case of[x] < of[y]:
+			return 1
+		}
+		return 0
+	})
+	var words []string
+	for _, name := range names[:min(3, len(names))] {
+		words = append(words, fmt.Sprintf("%s %d", name, of[name]))
+	}
+	return strings.Join(words, ", ")
+}

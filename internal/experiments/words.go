@@ -1,0 +1,145 @@
+package experiments
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"tailscope/api"
+	"tailscope/internal/compare"
+)
+
+// title is a measure in a sentence: p99 of GET /search.
+func (m measure) title(of string) string {
+	name := m.name
+	switch m.kind {
+	case ofRatios:
+		name = "the typical request"
+	case ofMeans:
+		name = "the mean"
+	case ofErrors:
+		name = "the share of errors"
+	case ofFirstBytes:
+		name = "the median to the first byte"
+	case ofBytes:
+		name = "the mean answer"
+	}
+	if of != "" {
+		name += " of " + of
+	}
+	return name
+}
+
+// sentence says what a measure amounts to.
+func sentence(f *api.MirrorMeasure, m measure, of, against, short string, floored bool) string {
+	title := m.title(of)
+	if f.Verdict == compare.TooLittle {
+		if short == "" {
+			short = "the noise floor is not known"
+		}
+		return "too little data to judge " + title + ": " + short
+	}
+	interval := func(low, high string) string {
+		s := fmt.Sprintf("(%s %% interval %s", number(100*level), low)
+		if high != "" {
+			s += "–" + high
+		}
+		if floored && !math.IsNaN(float64(f.Noise)) {
+			s += "; noise floor " + noise(f, m)
+		}
+		return s + ")"
+	}
+	both := interval(signed(m.percent(f.Low))+" to "+signed(m.percent(f.High))+m.unit(), "")
+	switch f.Verdict {
+	case compare.NoEvidence:
+		return fmt.Sprintf("no evidence that %s differs from %s %s", title, against, both)
+	case compare.Same:
+		same := number(100 * margin)
+		if m.kind == ofErrors {
+			same = number(100 * marginOfErrors)
+		}
+		return fmt.Sprintf("%s is the same as with %s within %s%s %s", title, against, same, m.unit(), both)
+	case WithinFloor:
+		return fmt.Sprintf("%s differs from %s by %s%s, not surely more than %s from the primary %s", title, against, signed(m.percent(f.Effect)), m.unit(), against, both)
+	}
+	word := f.Verdict
+	switch word {
+	case MoreErrors:
+		word = "higher"
+	case FewerErrors:
+		word = "lower"
+	}
+	const many = 2
+	if r := float64(f.Effect); m.kind != ofErrors && r >= many {
+		form := "%s takes %s times as long as %s %s"
+		if m.kind == ofBytes {
+			form = "%s is %s times as large as with %s %s"
+		}
+		return fmt.Sprintf(form, title, number(r), with(against, m), interval(number(float64(f.Low)), number(float64(f.High))))
+	}
+	size, low, high := m.percent(f.Effect), m.percent(f.Low), m.percent(f.High)
+	if size < 0 {
+		size, low, high = -size, -high, -low
+	}
+	return fmt.Sprintf("%s is %s%s %s than %s %s", title, number(size), m.unit(), word, against, interval(number(low), number(high)+m.unit()))
+}
+
+func with(against string, m measure) string {
+	if m.kind == ofBytes {
+		return against
+	}
+	return "with " + against
+}
+
+func (m measure) unit() string {
+	if m.kind == ofErrors {
+		return " points"
+	}
+	return " %"
+}
+
+// percent is an effect in per cent, or in points of a share.
+func (m measure) percent(v api.Float) float64 {
+	if m.kind == ofErrors {
+		return 100 * float64(v)
+	}
+	return 100 * (float64(v) - 1)
+}
+
+func noise(f *api.MirrorMeasure, m measure) string {
+	if v := float64(f.Noise); math.IsInf(v, 0) {
+		return "not known"
+	}
+	return "±" + number(100*float64(f.Noise)) + m.unit()
+}
+
+// number writes two significant digits, or whole numbers above ten.
+func number(v float64) string {
+	switch a := math.Abs(v); {
+	case math.IsInf(v, 0):
+		return "∞"
+	case a >= 9.95 || a == 0:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case a >= 0.095:
+		return strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), ".0")
+	}
+	return strconv.FormatFloat(v, 'g', 1, 64)
+}
+
+func signed(v float64) string {
+	if s := number(math.Abs(v)); s != "0" {
+		if v < 0 {
+			return "−" + s
+		}
+		return "+" + s
+	}
+	return "0"
+}
+
+func upper(s string) string {
+	if s == "" || s[0] == 'p' && len(s) > 1 && s[1] >= '0' && s[1] <= '9' { // p99 is a name
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
