@@ -3,6 +3,7 @@ package shadow
 import (
 	"context"
 	"fmt"
+	"net"
 	"runtime"
 	"sync"
 	"testing"
@@ -161,4 +162,10 @@ func checkWhole(t testing.TB, leg pair.Leg, status int, bytes int64) {
 func legText(l pair.Leg) string {
 	return fmt.Sprintf("cause %d (%s) status %d bytes %d start %d first +%d end +%d",
 		l.Cause, causeText[l.Cause], l.Status, l.Bytes, l.Start, l.FirstByte-l.Start, l.End-l.Start)
+}
+
+// dialNever is a network that swallows everything.
+func dialNever(ctx context.Context, _, _ string) (net.Conn, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
 }
