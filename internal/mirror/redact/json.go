@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 )
 
 // maxDepth is how deep objects and arrays may be within each other; what is
@@ -13,8 +14,15 @@ const maxDepth = 512
 
 // JSON returns a body of JSON, or of several values one after the other. From
 // where it cannot be read, be it cut or no JSON at all, the rest is a marker.
-func (r *Redactor) JSON(body []byte) []byte {
-	w := rewriter{r: r, depth: nested}
+func (r *Redactor) JSON(body []byte) []byte { return r.JSONAt(nil, body) }
+
+// JSONAt is JSON for a part that stands at a place of a larger body; see Secret
+// for the path.
+func (r *Redactor) JSONAt(path []string, body []byte) []byte {
+	if len(body) > 0 && r.Secret(path) {
+		return []byte(`"` + r.Mark(string(body)) + `"`)
+	}
+	w := rewriter{r: r, depth: nested, path: slices.Clone(path)}
 	if rest := w.rewrite(body); rest >= 0 {
 		w.changed = true
 		w.out.WriteString(`"` + r.Mark(string(body[rest:])) + `"`)
