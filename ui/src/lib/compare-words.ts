@@ -17,6 +17,9 @@ export function verdictSign(word: string, change?: string): { sign: string; tone
     case 'mixed': return { sign: '±', tone: 'mixed' };
     case 'same': return { sign: '=', tone: 'plain' };
     case 'no evidence': return { sign: '?', tone: 'plain' };
+    case 'within the noise floor': return { sign: '≈', tone: 'plain' };
+    case 'fewer errors': return { sign: '↓', tone: 'better' };
+    case 'more errors': return { sign: '↑', tone: 'worse' };
     case 'too little data': return { sign: '…', tone: 'plain' };
     case 'slower': case 'higher': case 'more': return { sign: '↑', tone: tone === 'plain' && word === 'slower' ? 'worse' : tone };
     case 'faster': case 'lower': case 'less': case 'fewer': return { sign: '↓', tone: tone === 'plain' && word === 'faster' ? 'better' : tone };

@@ -23,6 +23,9 @@ export interface FrameOptions {
   /** The least distance of two ticks of the value axis. */
   space: number;
   range: uPlot.Range.Function;
+  /** A log axis, with its lines at these values. */
+  log?: (min: number, max: number) => number[];
+  bands?: uPlot.Band[];
   zoom?: (start: number, end: number) => void;
   series: uPlot.Series[];
   ready: (u: uPlot) => void;
@@ -30,7 +33,7 @@ export interface FrameOptions {
 }
 
 /** The options of a plot in its frame; series are those beside the time. */
-export function framed({ frame, tick, space, range, zoom, series, ready, draw }: FrameOptions): uPlot.Options {
+export function framed({ frame, tick, space, range, log, bands, zoom, series, ready, draw }: FrameOptions): uPlot.Options {
   const { width, height, left, showTimes } = frame();
   const axis = {
     stroke: token('--muted'), font: '12px "Inter Variable", system-ui, sans-serif', grid: { stroke: token('--grid'), width: 1 }, ticks: { show: false },
@@ -45,12 +48,13 @@ export function framed({ frame, tick, space, range, zoom, series, ready, draw }:
     padding: [6, 0, 0, 0],
     legend: { show: false },
     cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false }, focus: { prox: -1 } },
-    scales: { x: { time: false, auto: false, range: () => [frame().start, frame().end] }, y: { range } },
+    scales: { x: { time: false, auto: false, range: () => [frame().start, frame().end] }, y: { range, distr: log ? 3 : 1 } },
     axes: [
       { ...axis, size: showTimes ? 26 : 4, gap: 6, splits: () => frame().ticks.map((t) => t.t), values: (u, splits) => splits.map((t) => (showTimes ? name(u, t) : '')) },
-      { ...axis, size: left, gap: 8, space, values: (_u, vs) => vs.map(tick) },
+      { ...axis, size: left, gap: 8, space, values: (_u, vs) => vs.map(tick), ...(log ? { splits: (_u: uPlot, _i: number, min: number, max: number) => log(min, max), filter: (_u: uPlot, vs: number[]) => vs } : {}) },
     ],
     series: [{}, ...series],
+    bands,
     hooks: { ready: [ready], setSelect: [(u) => selected(u, frame().step, zoom)], draw: [draw] },
   };
 }

@@ -1,0 +1,162 @@
+// The JSON of /api/v1/experiments, as api/experiments.go declares it.
+
+import type { CompareWarning } from './compare-types';
+import type { Num, Range } from './types';
+
+export interface ExperimentsResponse extends Range {
+  experiments: Experiment[] | null;
+}
+
+export interface Experiment {
+  id: string;
+  kind: string;
+  name: string;
+  service: string;
+  start: Num;
+  end: Num; // null while it runs
+  updated: Num;
+  state: string; // running, ended, lost
+  headline?: string;
+  mirror?: MirrorState;
+  /** What is wanted changed and not applied yet. */
+  change?: MirrorChange;
+}
+
+export type Counts = Record<string, number> | null;
+
+export interface MirrorState {
+  mode: string; // http or tcp
+  listen: string;
+  primary: MirrorTarget;
+  shadows: MirrorTarget[] | null;
+  requests: number;
+  skipped: Counts;
+  failed: Counts;
+  applied: number;
+  settings: { share: Num; paused: boolean };
+  differences?: MirrorDifferences;
+  recording?: MirrorRecording;
+}
+
+export interface MirrorTarget {
+  name: string;
+  role: string; // primary, control, candidate
+  servers: MirrorServer[] | null;
+  using: number;
+  amplify: Num;
+  account?: MirrorAccount;
+  diverged: Num;
+  diverged_why?: string;
+}
+
+export interface MirrorServer {
+  url: string;
+  connections: number;
+  down?: string;
+}
+
+/** offered = queued + dropped + mirrored; mirrored = waiting + failed + answered; answered = pairing + paired + unpaired. */
+export interface MirrorAccount {
+  offered: number;
+  queued: number;
+  dropped: Counts;
+  mirrored: number;
+  waiting: number;
+  failed: Counts;
+  answered: number;
+  pairing: number;
+  paired: number;
+  unpaired: number;
+  buffered: number;
+  buffer_bound: number;
+}
+
+export interface MirrorChange {
+  number?: number;
+  share?: Num;
+  paused?: boolean;
+  shadows?: Record<string, { using?: number; amplify?: Num }>;
+  stop?: boolean;
+}
+
+export interface MirrorRecording {
+  path: string;
+  requests: number;
+  dropped: number;
+  bytes: number;
+  error?: string;
+}
+
+export interface MirrorDifferences {
+  compared: number;
+  skipped: Counts;
+  rows: MirrorDifference[] | null;
+  examples: MirrorExample[] | null;
+}
+
+export interface MirrorDifference {
+  shadow: string;
+  operation: string;
+  place: string;
+  compared: number;
+  raw: number;
+  noise: Num; // null without a control
+  noise_of: number;
+  p: Num;
+  real: boolean;
+}
+
+export interface MirrorExample {
+  id: string;
+  time: Num;
+  shadow: string;
+  operation: string;
+  tenant?: string;
+  request: string;
+  places: { place: string; reference: string; shadow: string }[] | null;
+}
+
+export interface MirrorVerdictResponse extends Range {
+  id: string;
+  slot: number;
+  level: Num;
+  candidates: MirrorVerdict[] | null;
+  warnings: CompareWarning[] | null;
+}
+
+export interface MirrorVerdict {
+  candidate: string;
+  against: string;
+  caveat?: string;
+  verdict: string;
+  headline: string;
+  requests: number;
+  measures: MirrorMeasure[] | null;
+  operations: MirrorRow[] | null;
+  tenants: MirrorRow[] | null;
+}
+
+/** Effects and floors are ratios; those of errors are differences. */
+export interface MirrorMeasure {
+  name: string;
+  reference: Num;
+  candidate: Num;
+  effect: Num;
+  low: Num;
+  high: Num;
+  floor: Num;
+  floor_low: Num;
+  floor_high: Num;
+  p: Num;
+  adjusted_p: Num;
+  verdict: string;
+  sentence: string;
+}
+
+export interface MirrorRow {
+  name: string;
+  requests: number;
+  verdict: string;
+  lead: string;
+  measures: MirrorMeasure[] | null;
+}

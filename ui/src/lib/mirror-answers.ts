@@ -1,0 +1,31 @@
+// Differences of answers as the page lists them.
+
+import type { MirrorDifference } from './experiments-types';
+
+/** Rows of one candidate that hold the words: real ones first, then those that differ most. */
+export function showsOf(rows: MirrorDifference[], candidate: string, search: string): MirrorDifference[] {
+  const w = search.trim().toLowerCase();
+  const share = (r: MirrorDifference) => (r.compared ? r.raw / r.compared : 0);
+  return rows
+    .filter((r) => r.shadow === candidate && (!w || `${r.operation} ${r.place}`.toLowerCase().includes(w)))
+    .sort((a, b) => Number(b.real) - Number(a.real) || share(b) - share(a) || b.raw - a.raw || a.operation.localeCompare(b.operation) || a.place.localeCompare(b.place));
+}
+
+/** A text in which the markers that stand for secrets are told apart. */
+export function markedSecrets(s: string): { text: string; secret: boolean }[] {
+  const out: { text: string; secret: boolean }[] = [];
+  let from = 0;
+  for (const m of s.matchAll(/redacted-[0-9a-f]{10}/g)) {
+    if (m.index > from) out.push({ text: s.slice(from, m.index), secret: false });
+    out.push({ text: m[0], secret: true });
+    from = m.index + m[0].length;
+  }
+  if (from < s.length || !out.length) out.push({ text: s.slice(from), secret: false });
+  return out;
+}
+
+/** Rows as CSV. */
+export function answersCsv(rows: MirrorDifference[]): string {
+  const quoted = (s: string) => (/[",\n]/.test(s) ? `"${s.replaceAll('"', '""')}"` : s);
+  return ['shadow,operation,place,compared,differ,noise,noise_of,p,real', ...rows.map((r) => [quoted(r.shadow), quoted(r.operation), quoted(r.place), r.compared, r.raw, r.noise ?? '', r.noise_of, r.p ?? '', r.real].join())].join('\n') + '\n';
+}
