@@ -18,7 +18,7 @@ const maxName = 200
 // namer says what a request is called.
 type namer struct {
 	rules      []route.Rule
-	ruled      *memo[string] // operations by rule, by method and path; nil if no rule has groups
+	ruled      *memo[string] // operations by rule, by method and path; empty if none matches
 	operations table
 	tenant     source
 	tenants    table
@@ -62,7 +62,7 @@ func (n *namer) operation(method, path []byte) string {
 	var space [2 * maxName]byte
 	m := route.Methods[route.Method(method)]
 	if len(n.rules) > 0 {
-		if name, ok := n.byRule(space[:0], m, path); ok {
+		if name, ok := n.byRule(m, path); ok {
 			return name
 		}
 	}
@@ -75,14 +75,23 @@ func (n *namer) operation(method, path []byte) string {
 	return n.operations.name(b)
 }
 
-func (n *namer) byRule(b []byte, method string, path []byte) (name string, ok bool) {
-	b = append(append(append(b, method...), ' '), path...)
+// buffers are for what regular expressions are matched against: it would be
+// allocated for every request, as package regexp has it escape.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+func (n *namer) byRule(method string, path []byte) (name string, ok bool) {
+	buffer := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
+	b := append(append(append((*buffer)[:0], method...), ' '), path...)
+	*buffer = b
 	if name, ok = n.ruled.get(b); ok {
 		return name, name != ""
 	}
 	for i := range n.rules {
-		if named, match := n.rules[i].Append(nil, b); match {
-			name = n.operations.name(named)
+		named, match := n.rules[i].Append(b, b)
+		if match {
+			*buffer = named
+			name = n.operations.name(named[len(b):])
 			break
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -99,7 +100,24 @@ func parsePathRule(text string) (pathRule, error) {
 	if strings.ContainsAny(replacement, "?# ") || !printable(replacement) {
 		return pathRule{}, fmt.Errorf("rewrite %q: the replacement is of a path, so no ?, #, space or control character may be in it: write them as %%3F, %%23, %%20", text)
 	}
+	for _, m := range groups.FindAllStringSubmatch(strings.ReplaceAll(replacement, "$$", ""), -1) {
+		name := m[1] + m[2]
+		if n, err := strconv.Atoi(name); err == nil && n > re.NumSubexp() || err != nil && re.SubexpIndex(name) < 0 {
+			return pathRule{}, fmt.Errorf("rewrite %q: $%s is no group of the expression%s", text, name, braces(name))
+		}
+	}
 	return pathRule{re, []byte(replacement), strings.Contains(replacement, "$")}, nil
+}
+
+// groups are references to groups as package regexp reads them.
+var groups = regexp.MustCompile(`\$(?:([0-9A-Za-z_]+)|\{([0-9A-Za-z_]+)\})`)
+
+// braces says how a number that letters follow is written.
+func braces(name string) string {
+	if i := strings.IndexFunc(name, func(c rune) bool { return c < '0' || c > '9' }); i > 0 {
+		return fmt.Sprintf(": write ${%s}%s", name[:i], name[i:])
+	}
+	return ", which counts them by its parentheses from $1"
 }
 
 func printable(s string) bool {

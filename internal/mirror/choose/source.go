@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"net/http"
 	"regexp"
 	"strings"
-	"sync/atomic"
 	"unsafe"
 
 	"github.com/zeebo/xxh3"
@@ -187,40 +185,6 @@ func hashAddress(r *Request) (uint64, bool) {
 	}
 	a := r.Client.As16() // IPv4 is mapped into IPv6
 	return hashKey(a[:]), true
-}
-
-// memo remembers what was made of a bounded number of texts. A text that comes
-// to the place of another takes it.
-type memo[V any] struct {
-	seed  maphash.Seed
-	slots [1024]atomic.Pointer[memorised[V]]
-}
-
-type memorised[V any] struct {
-	text  string
-	value V
-}
-
-// maxMemorised is the longest text that is remembered.
-const maxMemorised = 512
-
-func newMemo[V any]() *memo[V] { return &memo[V]{seed: maphash.MakeSeed()} }
-
-func (m *memo[V]) slot(text []byte) *atomic.Pointer[memorised[V]] {
-	return &m.slots[maphash.Bytes(m.seed, text)%uint64(len(m.slots))]
-}
-
-func (m *memo[V]) get(text []byte) (value V, ok bool) {
-	if e := m.slot(text).Load(); e != nil && e.text == string(text) {
-		return e.value, true
-	}
-	return value, false
-}
-
-func (m *memo[V]) put(text []byte, value V) {
-	if len(text) <= maxMemorised {
-		m.slot(text).Store(&memorised[V]{string(text), value})
-	}
 }
 
 // view is b as a string, for as long as b does not change.
