@@ -75,13 +75,13 @@ func is(p []byte, word string) bool {
 	return true
 }
 
-// Is says whether two names are the same in any case.
-func Is(a, b []byte) bool {
-	if len(a) != len(b) {
+// Is says whether p is the name given, in any case.
+func Is[N []byte | string](p []byte, name N) bool {
+	if len(p) != len(name) {
 		return false
 	}
-	for i, c := range a {
-		d := b[i]
+	for i, c := range p {
+		d := name[i]
 		if c != d && (c|0x20 != d|0x20 || c|0x20 < 'a' || c|0x20 > 'z') {
 			return false
 		}

@@ -1,0 +1,166 @@
+package proxy
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+)
+
+// primary is the connections to the primary's servers.
+type primary struct {
+	p       *Proxy
+	servers []*server
+	turn    atomic.Uint32
+}
+
+// server is one address, with connections that are not in use, the one used last
+// at the end.
+type server struct {
+	address string
+	mu      sync.Mutex
+	idle    []*upstream
+	closed  bool
+}
+
+// upstream is one connection to the primary. It belongs to whoever took it.
+type upstream struct {
+	nc     net.Conn
+	server *server
+	probe  *probe
+	tls    bool
+	used   bool  // for a request before
+	since  int64 // tick at which it was put back
+}
+
+func newPrimary(p *Proxy) *primary {
+	pr := &primary{p: p}
+	for _, a := range p.o.Addresses {
+		pr.servers = append(pr.servers, &server{address: a})
+	}
+	return pr
+}
+
+// freshMillis is for how long an unused connection is taken without a look at
+// whether it still stands.
+const freshMillis = 500
+
+// get returns a connection: an unused one, else a new one. Careful has unused
+// ones looked at first, for requests that cannot be tried again.
+func (pr *primary) get(careful bool) (*upstream, error) {
+	var first error
+	n := len(pr.servers)
+	turn := 0
+	if n > 1 {
+		turn = int(pr.turn.Add(1)) % n
+	}
+	for i := range n {
+		s := pr.servers[(turn+i)%n]
+		for {
+			u := s.take()
+			if u == nil {
+				break
+			}
+			if careful || pr.p.tick.Load()-u.since > freshMillis {
+				if stale := u.stale(); stale {
+					u.nc.Close()
+					continue
+				}
+			}
+			return u, nil
+		}
+		u, err := pr.dial(s)
+		if err == nil {
+			return u, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return nil, first
+}
+
+// dial returns a new connection to s.
+func (pr *primary) dial(s *server) (*upstream, error) {
+	ctx, cancel := context.WithTimeout(pr.p.ctx, pr.p.o.DialTimeout)
+	defer cancel()
+	nc, err := pr.p.o.Dial(ctx, s.address)
+	if err != nil {
+		return nil, err
+	}
+	_, tls := nc.(interface{ NetConn() net.Conn })
+	return &upstream{nc: nc, server: s, probe: newProbe(nc), tls: tls}, nil
+}
+
+// put gives back a connection on which nothing is under way.
+func (pr *primary) put(u *upstream) {
+	u.used, u.since = true, pr.p.tick.Load()
+	s := u.server
+	s.mu.Lock()
+	if !s.closed {
+		s.idle = append(s.idle, u)
+		u = nil
+	}
+	s.mu.Unlock()
+	if u != nil {
+		u.nc.Close()
+	}
+}
+
+func (s *server) take() *upstream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.idle)
+	if n == 0 {
+		return nil
+	}
+	u := s.idle[n-1]
+	s.idle[n-1] = nil
+	s.idle = s.idle[:n-1]
+	return u
+}
+
+// stale says whether the server has ended the connection, or said something that
+// nobody asked for. Below TLS that may be part of the protocol.
+func (u *upstream) stale() bool {
+	if u.tls {
+		return u.probe.ended()
+	}
+	return u.probe.raw != nil && !u.probe.quiet()
+}
+
+// sweep closes connections that are unused for long, or that the server has
+// closed.
+func (pr *primary) sweep(now int64) {
+	var end []*upstream // closed without the lock: TLS says goodbye
+	for _, s := range pr.servers {
+		s.mu.Lock()
+		keep := s.idle[:0]
+		for _, u := range s.idle {
+			age := now - u.since
+			if age > pr.p.o.PrimaryIdle.Milliseconds() || age > freshMillis && u.stale() {
+				end = append(end, u)
+				continue
+			}
+			keep = append(keep, u)
+		}
+		clear(s.idle[len(keep):])
+		s.idle = keep
+		s.mu.Unlock()
+	}
+	for _, u := range end {
+		u.nc.Close()
+	}
+}
+
+func (pr *primary) close() {
+	for _, s := range pr.servers {
+		s.mu.Lock()
+		s.closed = true
+		for _, u := range s.idle {
+			u.nc.Close()
+		}
+		s.idle = nil
+		s.mu.Unlock()
+	}
+}

@@ -1,0 +1,58 @@
+package proxy
+
+import (
+	"net"
+	"syscall"
+)
+
+// probe looks into a socket without taking anything from it, and without
+// waiting.
+type probe struct {
+	raw syscall.RawConn // nil: it cannot be looked into
+	fn  func(fd uintptr)
+	n   int
+	err error
+	buf [1]byte
+}
+
+func newProbe(nc net.Conn) *probe {
+	p := &probe{}
+	if t := socket(nc); t != nil {
+		if raw, err := t.SyscallConn(); err == nil {
+			p.raw = raw
+			p.fn = func(fd uintptr) {
+				p.n, _, p.err = syscall.Recvfrom(int(fd), p.buf[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+			}
+		}
+	}
+	return p
+}
+
+func (p *probe) look() (n int, err error) {
+	if p.raw == nil {
+		return 0, syscall.EAGAIN
+	}
+	if err := p.raw.Control(p.fn); err != nil {
+		return 0, err
+	}
+	return p.n, p.err
+}
+
+// reset says whether the other side has broken the connection off. One that only
+// has nothing more to say may still wait for what it is told.
+func (p *probe) reset() bool {
+	_, err := p.look()
+	return err == syscall.ECONNRESET || err == syscall.EPIPE
+}
+
+// quiet says whether the connection stands and nothing was received on it.
+func (p *probe) quiet() bool {
+	_, err := p.look()
+	return err == syscall.EAGAIN
+}
+
+// ended says whether the other side has ended the connection.
+func (p *probe) ended() bool {
+	n, err := p.look()
+	return err != syscall.EAGAIN && (err != nil || n == 0)
+}

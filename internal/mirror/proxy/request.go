@@ -1,0 +1,313 @@
+package proxy
+
+import (
+	"bytes"
+	"math/rand/v2"
+
+	"tailscope/internal/mirror/choose"
+	"tailscope/internal/mirror/http1"
+	"tailscope/internal/mirror/pair"
+	"tailscope/internal/mirror/shadow"
+)
+
+var (
+	methodGet     = []byte("GET")
+	methodHead    = []byte("HEAD")
+	methodConnect = []byte("CONNECT")
+)
+
+// forward passes on the request whose head is in[r:r+n], and its answer back. It
+// says whether the connection goes on.
+func (c *conn) forward(n int) bool {
+	h := &c.head
+	if f := h.Find(http1.Mark); f != nil && c.circles(f.Value) {
+		c.refuse(508, "this request has passed this mirror before: the primary, or a shadow, leads back here")
+		return false
+	}
+	raw, err := c.bodyHere(c.in[c.r+n : c.w])
+	if err != nil {
+		e := err.(*http1.Error)
+		c.refuse(e.Status, e.Reason)
+		return false
+	}
+	body := c.in[c.r+n : c.r+n+raw]
+	c.note()
+	d := c.choose()
+	c.up, err = c.p.primary.get(!c.repeatable)
+	if err != nil {
+		c.unreached(d, err)
+		c.r += n + raw
+		return c.whole && !c.last
+	}
+	c.spoiled = false
+	c.out = append(c.appendHead(c.out[:0]), body...)
+	c.open(d, body)
+	c.r += n + raw
+	cause := c.ask(body)
+	c.settleCopies()
+	if cause != pair.None {
+		return c.failed(cause)
+	}
+	if c.answer.Framing == http1.Tunnel {
+		c.tunnel()
+		return false
+	}
+	return c.relay()
+}
+
+// circles says whether a copy's mark is of this session.
+func (c *conn) circles(mark []byte) bool {
+	id, _, _ := bytes.Cut(mark, []byte("/"))
+	return c.p.o.Session != "" && string(id) == c.p.o.Session
+}
+
+// bodyHere says how much of the body is in buf, and in c.whole whether that is
+// all of it.
+func (c *conn) bodyHere(buf []byte) (raw int, err error) {
+	c.sent.Reset(&c.head)
+	raw, err = c.sent.Skip(buf)
+	c.whole = c.sent.Done()
+	return raw, err
+}
+
+// note keeps what is needed of the head when it has been overwritten.
+func (c *conn) note() {
+	h := &c.head
+	p := &c.pump
+	p.bad, p.gone, p.deaf = nil, false, false
+	p.broke.Store(false)
+	c.method, c.repeatable = methodGet, true
+	switch string(h.Method) {
+	case "GET", "OPTIONS", "TRACE", "PUT", "DELETE":
+	case "HEAD":
+		c.method = methodHead
+	case "CONNECT":
+		c.method, c.repeatable = methodConnect, false
+	default:
+		c.repeatable = false
+	}
+	c.upgrade = h.Upgrade != nil
+	c.repeatable = c.repeatable && c.whole && !c.upgrade
+	c.minor, c.last, c.expect = h.Minor, h.Close, h.Expect
+}
+
+func (c *conn) choose() choose.Decision {
+	h := &c.head
+	r := &c.request
+	r.Method, r.Target, r.Host = h.Method, h.Target, h.Host
+	d := c.p.o.Chooser.Choose(r)
+	if d.Mirror {
+		switch {
+		case h.Upgrade != nil:
+			d.Mirror, d.Reason = false, pair.Upgrade
+		case len(h.Method) == 7 && string(h.Method) == "CONNECT":
+			d.Mirror, d.Reason = false, pair.Connect
+		case c.p.o.BodyLimit > 0 && h.Length > c.p.o.BodyLimit:
+			d.Mirror, d.Reason = false, pair.Length
+		}
+	}
+	return d
+}
+
+const forwardedFields http1.Mask = 1<<http1.XForwardedFor | 1<<http1.XForwardedHost | 1<<http1.XForwardedProto
+
+// appendHead appends the request's head as the primary gets it.
+func (c *conn) appendHead(b []byte) []byte {
+	h := &c.head
+	b = http1.AppendRequestLine(b, h.Method, h.Target)
+	drop := http1.HopByHop&^http1.Of(http1.TransferEncoding) | http1.Of(http1.XForwardedFor)
+	switch f := h.Find(http1.Host); {
+	case c.p.o.Host != "":
+		drop |= http1.Of(http1.Host)
+		b = http1.AppendField(b, "Host", c.p.o.Host)
+	case f == nil && len(h.Host) == 0:
+		b = http1.AppendField(b, "Host", c.up.server.address)
+	case f == nil || !bytes.Equal(f.Value, h.Host):
+		drop |= http1.Of(http1.Host)
+		b = http1.AppendField(b, "Host", h.Host)
+	}
+	b = h.AppendFields(b, drop)
+	b = c.appendForwarded(b)
+	if h.Trailers {
+		b = append(b, "TE: trailers\r\n"...)
+	}
+	if c.upgrade {
+		b = http1.AppendField(b, "Upgrade", h.Upgrade)
+	}
+	switch {
+	case h.Trailers && c.upgrade:
+		b = append(b, "Connection: TE, Upgrade\r\n"...)
+	case h.Trailers:
+		b = append(b, "Connection: TE\r\n"...)
+	case c.upgrade:
+		b = append(b, "Connection: Upgrade\r\n"...)
+	}
+	return append(b, "\r\n"...)
+}
+
+// appendForwarded says who asked: the client is added to X-Forwarded-For, and
+// the others are said unless a proxy before this one has said them.
+func (c *conn) appendForwarded(b []byte) []byte {
+	h := &c.head
+	b = append(b, "X-Forwarded-For: "...)
+	if h.Has.Has(http1.XForwardedFor) {
+		for i := range h.Fields {
+			if f := &h.Fields[i]; f.Known == http1.XForwardedFor && len(f.Value) > 0 {
+				b = append(b, f.Value...)
+				b = append(b, ", "...)
+			}
+		}
+	}
+	if len(c.text) == 0 {
+		b = append(b, "unknown"...)
+	}
+	b = append(b, c.text...)
+	b = append(b, "\r\n"...)
+	if !h.Has.Has(http1.XForwardedHost) && len(h.Host) > 0 {
+		b = http1.AppendField(b, "X-Forwarded-Host", h.Host)
+	}
+	switch {
+	case h.Has.Has(http1.XForwardedProto):
+	case c.https:
+		b = append(b, "X-Forwarded-Proto: https\r\n"...)
+	default:
+		b = append(b, "X-Forwarded-Proto: http\r\n"...)
+	}
+	return b
+}
+
+// open begins the exchange, and makes what copies are made of. Body is as much
+// of the body as has come, with its framing.
+func (c *conn) open(d choose.Decision, body []byte) {
+	o := &c.p.o
+	c.leg, c.offered, c.write = pair.Leg{}, false, d.Write
+	if !d.Mirror {
+		c.x = o.Book.Skip(d.Names, d.Reason)
+		return
+	}
+	total := 0
+	for i, l := range o.Lanes {
+		c.copies[i] = l.Copies(d.Write)
+		total += int(c.copies[i])
+	}
+	c.x = o.Book.Begin(d.Names, c.copies, o.Keep)
+	if o.Describe != nil {
+		c.x.Request = o.Describe(&c.head)
+	}
+	if total == 0 {
+		return
+	}
+	h := &c.head
+	p := shadow.NewPayload()
+	c.payload = p
+	p.Method = append(p.Method, h.Method...)
+	p.Target = append(p.Target, h.Target...)
+	p.Host = append(p.Host, h.Host...)
+	p.Fields = h.AppendFields(p.Fields, http1.HopByHop|http1.Of(http1.Host, http1.ContentLength,
+		http1.Expect, http1.Mark, http1.Trailer, http1.XForwardedFor))
+	p.Fields = c.appendForwarded(p.Fields)
+	switch {
+	case h.Framing == http1.None:
+	case c.whole && len(c.sent.Trailer()) == 0:
+		p.HasBody = true
+		if h.Framing == http1.Length {
+			p.Body = append(p.Body, body...)
+			return
+		}
+		c.sent.Reset(h)
+		for len(body) > 0 {
+			n, data, err := c.sent.Next(body)
+			if n == 0 || err != nil {
+				return
+			}
+			p.Body = append(p.Body, data...)
+			body = body[n:]
+		}
+	case h.Framing == http1.Length:
+		c.spool = p.Stream(h.Length)
+	default:
+		c.spool = p.Stream(-1)
+	}
+}
+
+// offer gives the copies to the lanes, in an order by chance, so that none of
+// them is always the later one.
+func (c *conn) offer() {
+	if c.offered || c.payload == nil {
+		return
+	}
+	c.offered = true
+	for i := len(c.order) - 1; i > 0; i-- {
+		j := rand.IntN(i + 1)
+		c.order[i], c.order[j] = c.order[j], c.order[i]
+	}
+	for _, i := range c.order {
+		if n := c.copies[i]; n > 0 {
+			c.p.o.Lanes[i].Offer(shadow.Copy{Payload: c.payload, To: c.x, Shadow: int(i), Copies: n, Write: c.write})
+		}
+	}
+	if c.spool == nil {
+		c.payload.Release()
+		c.payload = nil
+	}
+}
+
+// settleCopies sees to it that the copies of a request have been offered, and
+// that the body of those that are streamed has an end unless it still comes.
+func (c *conn) settleCopies() {
+	c.offer()
+	if c.spool != nil && !c.pump.active {
+		c.spool.Abort(pair.ClientGone)
+		c.releaseSpool()
+	}
+}
+
+func (c *conn) releaseSpool() {
+	if c.spool != nil {
+		c.payload.Release()
+		c.payload, c.spool = nil, nil
+	}
+}
+
+// ask sends the request in out to the primary and reads until the head of the
+// final answer is in answer. A connection that the server has given up before it
+// got the request is replaced by a new one, once.
+func (c *conn) ask(body []byte) pair.Cause {
+	again := c.up.used
+	for {
+		if c.enter(waiting) {
+			return pair.TimedOut
+		}
+		c.leg.Start = c.p.o.Now()
+		n, err := c.up.nc.Write(c.out)
+		c.offer()
+		cause, heard := pair.Reset, false
+		if err == nil {
+			if !c.whole && !c.pump.active {
+				c.startPump(body)
+			}
+			cause, heard = c.readAnswer()
+			again = again && c.repeatable
+		} else if n > 0 {
+			again = again && c.repeatable
+		}
+		if cause == pair.None {
+			return cause
+		}
+		if c.enter(busy) {
+			c.spoiled = true
+			return c.whyInterrupted()
+		}
+		if !again || heard || cause != pair.Reset {
+			return cause
+		}
+		again = false
+		c.up.nc.Close()
+		up, err := c.p.primary.dial(c.up.server)
+		if err != nil {
+			c.up = nil
+			return dialCause(err)
+		}
+		c.up = up
+	}
+}
