@@ -39,9 +39,12 @@ Settings come from a file (--config), then TAILSCOPE_* in the environment,
 then flags; docs/configuration.md lists them.`,
 		Args: exactArgs(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := loadConfig(file, os.Environ(), flags)
+			cfg, err := loadConfig(config.Default(), file, os.Environ(), flags)
 			if err != nil {
 				return usage{err}
+			}
+			if cfg.Mirror.To != "" {
+				return usage{withHint(errors.New("mirror.to: a server keeps what it mirrors itself"), "leave it out, or mirror with tailscope mirror")}
 			}
 			if printConfig {
 				_, err := fmt.Fprint(io.out, cfg.YAML())
@@ -120,10 +123,9 @@ func (f *overrideFlag) Set(text string) error {
 func (f *overrideFlag) String() string { return f.text }
 func (f *overrideFlag) Type() string   { return f.typ }
 
-// loadConfig applies file, environment and flags over the defaults and
-// returns every problem at once.
-func loadConfig(file string, environ []string, flags *overrides) (config.Config, error) {
-	c := config.Default()
+// loadConfig applies file, environment and flags over c and returns every
+// problem at once.
+func loadConfig(c config.Config, file string, environ []string, flags *overrides) (config.Config, error) {
 	var errs []error
 	if file != "" {
 		content, err := os.ReadFile(file)

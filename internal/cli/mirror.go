@@ -1,0 +1,273 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"tailscope/api"
+	"tailscope/client"
+	"tailscope/internal/config"
+	"tailscope/internal/mirror/record"
+	"tailscope/internal/server"
+	"tailscope/internal/store"
+)
+
+func newMirror(io streams) *cobra.Command {
+	var file string
+	var asJSON bool
+	flags := &overrides{}
+	cmd := &cobra.Command{
+		Use:   "mirror",
+		Short: "answer clients from one server, copy their requests to others, and compare",
+		Long: `Mirror stands between clients and their server, the primary, and gives copies of
+their requests to other servers: candidates, which are judged, and perhaps a
+control, which runs the old code. What these do never reaches a client.
+
+Without --to the server runs in this process, with the page and the store;
+with it, what is measured goes to a server that runs already. Settings come
+from a file (--config, section mirror), then TAILSCOPE_MIRROR_* in the
+environment, then flags; docs/mirror.md lists them.`,
+		Example: `  tailscope mirror --listen :8080 --primary http://a:8081 --candidate http://b:8082
+  tailscope mirror --primary http://a:8081 --control http://c:8081 \
+    --candidate new=http://b:8082,http://b:8083 --share 0.5 --to http://tailscope:7099`,
+		Args: exactArgs(0, ""),
+	}
+	f := cmd.Flags()
+	f.StringVar(&file, "config", "", "read settings from this YAML `file`")
+	f.BoolVar(&asJSON, "json", false, "print how the session ended as JSON; how it goes is told on stderr")
+	for _, s := range config.MirrorSettings() {
+		flags.add(f, s, config.MirrorFlag(s))
+	}
+	for key, name := range map[string]string{"data": "data", "listen": "page", "otlp.grpc": "otlp-grpc", "otlp.http": "otlp-http", "log.level": "log-level"} {
+		for _, s := range config.Settings {
+			if s.Key == key {
+				flags.add(f, s, name)
+			}
+		}
+	}
+	// The log would get in the way of the picture.
+	base := config.Default()
+	base.LogLevel = "warn"
+	f.Lookup("log-level").DefValue = base.LogLevel
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := loadConfig(base, file, os.Environ(), flags)
+		if err != nil {
+			return usage{err}
+		}
+		if err := checkMirror(cfg.Mirror); err != nil {
+			return err
+		}
+		run := &mirrorRun{streams: io, cfg: cfg, json: asJSON, now: time.Now}
+		return run.run(cmd.Context())
+	}
+	cmd.AddCommand(newMirrorSet(io), newMirrorShow(io))
+	return cmd
+}
+
+// checkMirror says by their flags what is wrong with the options.
+func checkMirror(m config.Mirror) error {
+	o := server.MirrorOptions(m)
+	err := o.Validate()
+	if err == nil {
+		return nil
+	}
+	var errs []error
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		errs = append(errs, errors.New("--"+line))
+	}
+	return usage{withHint(errors.Join(errs...), "tailscope mirror --help lists the flags; docs/mirror.md says more")}
+}
+
+func newMirrorShow(io streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show FILE",
+		Short: "what a recording holds",
+		Long:  "Show prints what a file holds that tailscope mirror --record wrote.",
+		Args:  exactArgs(1, "a recording"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			file, err := os.Open(args[0])
+			if err != nil {
+				return withHint(err, "tailscope mirror --record FILE writes one")
+			}
+			defer file.Close()
+			if err := record.Describe(file, io.out); err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			return nil
+		},
+	}
+}
+
+// mirrorRun is one run of tailscope mirror.
+type mirrorRun struct {
+	streams
+	cfg  config.Config
+	json bool
+	now  func() time.Time
+
+	mirror  *server.Mirror
+	client  *client.Client // of the server that keeps what is measured
+	trouble func() string  // with that server
+	begun   time.Time
+}
+
+// run mirrors until ctx is done, the session ends by itself, or it fails.
+func (r *mirrorRun) run(ctx context.Context) error {
+	r.begun = r.now()
+	// Whoever reads what is printed for a script wants nothing else there.
+	out := r.out
+	if r.json {
+		out = r.err
+	}
+	view := &mirrorView{w: out, terminal: isTerminal(out) && os.Getenv("TERM") != "dumb", width: func() int { return widthOf(out) }, began: r.begun}
+	logged := r.err
+	if view.terminal && isTerminal(r.err) {
+		logged = view
+	}
+	log := newLogger(r.cfg, logged)
+
+	var failed <-chan error
+	flush := func(context.Context) error { return nil }
+	stop := flush
+	if r.cfg.Mirror.To != "" {
+		if err := r.startTo(ctx, log); err != nil {
+			return err
+		}
+	} else {
+		srv, err := server.Start(ctx, server.Settings{Config: r.cfg, Log: log, Version: Version()})
+		if err != nil {
+			return mirrorHint(err, r.cfg)
+		}
+		r.mirror, r.client, r.trouble = srv.Mirror(), &client.Client{Address: srv.Addr()}, func() string { return "" }
+		failed, flush, stop = srv.Failed(), srv.Flush, srv.Close
+	}
+	state := r.mirror.State()
+	page := r.client.Address
+	if !strings.Contains(page, "://") {
+		page = "http://" + page
+	}
+	page = strings.TrimRight(page, "/") + "/experiments/" + r.mirror.ID()
+	view.title = fmt.Sprintf("mirror of %s on %s", r.cfg.Mirror.Primary, state.Listen)
+	fmt.Fprintf(out, "tailscope mirrors %s on %s as session %s\n  %s\n", r.cfg.Mirror.Primary, state.Listen, r.mirror.ID(), page)
+
+	err := r.watch(ctx, view, failed)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	defer cancel()
+	// What was measured last is to be in the verdict.
+	err = errors.Join(err, flush(closing))
+	err = errors.Join(err, r.finish(closing), stop(closing))
+	return err
+}
+
+// watch shows the session until it has ended, which it is told to when ctx is
+// done or a part of the server failed.
+func (r *mirrorRun) watch(ctx context.Context, view *mirrorView, failed <-chan error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- r.mirror.Wait() }()
+	tick := time.NewTicker(redrawEvery)
+	defer tick.Stop()
+	defer view.close()
+	var broken error
+	stop := ctx.Done()
+	closed := make(chan struct{}) // closed when a closing that was begun is over
+	begun := false
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Hour)
+	defer cancel()
+	end := func() {
+		stop, failed = nil, nil
+		if begun {
+			return
+		}
+		begun = true
+		go func() {
+			defer close(closed)
+			limited, cancel := context.WithTimeout(closing, stopWithin)
+			defer cancel()
+			_ = r.mirror.Close(limited) // Wait returns the same
+		}()
+	}
+	for {
+		select {
+		case <-tick.C:
+			view.show(r.moment())
+		case <-stop:
+			end()
+		case err := <-failed:
+			broken = err
+			end()
+		case err := <-ended:
+			if begun {
+				<-closed
+			}
+			if err != nil && broken != nil && strings.Contains(broken.Error(), err.Error()) {
+				err = nil // the server says so of its part
+			}
+			return errors.Join(broken, err)
+		}
+	}
+}
+
+func (r *mirrorRun) moment() moment {
+	return moment{at: r.now(), state: r.mirror.State(), figures: r.mirror.Window.Figures(), trouble: r.trouble()}
+}
+
+// mirrorResult is how a session ended, for scripts.
+type mirrorResult struct {
+	Experiment api.Experiment             `json:"experiment"`
+	Verdict    *api.MirrorVerdictResponse `json:"verdict"` // null if the data do not suffice, or the server is away
+}
+
+// finish tells how the session went.
+func (r *mirrorRun) finish(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	state := r.mirror.State()
+	verdict, err := r.client.ExperimentVerdict(ctx, client.ExperimentVerdictQuery{ID: r.mirror.ID(), Limit: 5})
+	if err != nil {
+		verdict = nil
+	}
+	if r.json {
+		seconds := func(t time.Time) api.Float { return api.Float(float64(t.UnixMilli()) / 1e3) }
+		return writeJSON(r.out, mirrorResult{api.Experiment{
+			ID: r.mirror.ID(), Kind: "mirror", Name: r.cfg.Mirror.Name, Service: r.cfg.Mirror.Service, State: "ended",
+			Start: seconds(r.begun), End: seconds(r.now()), Updated: seconds(r.now()), Mirror: &state,
+		}, verdict})
+	}
+	if _, werr := fmt.Fprint(r.out, mirrorSummary(state, r.now().Sub(r.begun), verdict)); werr != nil {
+		return werr
+	}
+	switch {
+	case err != nil:
+		fmt.Fprintf(r.out, "no verdict: %s\n", printable(err.Error()))
+	case r.cfg.Mirror.To == "":
+		fmt.Fprintf(r.out, "tailscope serve --data %s shows the session again, at /experiments/%s\n", r.cfg.Data, r.mirror.ID())
+	}
+	return nil
+}
+
+// mirrorHint is startHint for a mirror that runs the server in its own process.
+func mirrorHint(err error, cfg config.Config) error {
+	switch {
+	case errors.Is(err, store.ErrLocked):
+		return withHint(err, "a server has %s open: send it what is measured with --to http://%s, or keep it elsewhere with --data", cfg.Data, cfg.Listen)
+	case errors.Is(err, server.ErrListen):
+		return withHint(err, "if a server runs there, send it what is measured with --to http://%s; else choose other addresses with --page, --otlp-grpc and --otlp-http", cfg.Listen)
+	}
+	return startHint(err, cfg)
+}
+
+func widthOf(w any) int {
+	if f, ok := w.(*os.File); ok {
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+			return w
+		}
+	}
+	return 80
+}

@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"tailscope/api"
+	"tailscope/client"
+	"tailscope/internal/mirror/otlpsink"
+	"tailscope/internal/server"
+)
+
+// startTo starts a session whose measurements go to another server. That this
+// one is away at the moment is no reason not to serve clients.
+func (r *mirrorRun) startTo(ctx context.Context, log *slog.Logger) error {
+	to := r.cfg.Mirror.To
+	hc := &http.Client{Timeout: 10 * time.Second}
+	r.client = &client.Client{Address: to, HTTP: hc}
+	address := func(ctx context.Context) (string, error) {
+		if r.cfg.Mirror.ToOTLP != "" {
+			return r.cfg.Mirror.ToOTLP, nil
+		}
+		st, err := r.client.Status(ctx)
+		if err != nil {
+			return "", err
+		}
+		return otlpAddress(to, st.OTLPHTTP)
+	}
+	asked, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if _, err := address(asked); err != nil {
+		if !errors.Is(err, client.ErrUnreachable) && asked.Err() == nil {
+			return withHint(err, "--to takes the address of a server's page, such as http://127.0.0.1:7099; --to-otlp that of its OTLP over HTTP")
+		}
+		log.Warn("the server that takes what is measured is away; clients are served, and it is tried again", "to", to, "error", err)
+	}
+	sink := otlpsink.New(otlpsink.Options{Address: address, HTTP: hc, Log: log})
+	var mu sync.Mutex
+	var last error
+	report := func(ctx context.Context, id string, p api.ExperimentReport) (api.ExperimentReply, error) {
+		reply, err := r.client.ReportExperiment(ctx, id, p)
+		mu.Lock()
+		defer mu.Unlock()
+		last = err
+		return reply, err
+	}
+	r.trouble = func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		switch s := sink.Stats(); {
+		case s.LastError != "":
+			return fmt.Sprintf("what is measured waits (%s tries failed): %s", count(s.Failures), s.LastError)
+		case last != nil:
+			return "the server does not take reports: " + last.Error()
+		case s.Rejected > 0:
+			return fmt.Sprintf("the server refused %s points", count(s.Rejected))
+		}
+		return ""
+	}
+	m, err := server.StartMirror(context.WithoutCancel(ctx), r.cfg.Mirror, sink, report, log)
+	if err != nil {
+		return fmt.Errorf("mirror: %w", err)
+	}
+	r.mirror = m
+	return nil
+}
+
+// otlpAddress is where a server whose page is at to takes OTLP over HTTP, given
+// the address that it listens on.
+func otlpAddress(to, listen string) (string, error) {
+	if listen == "" {
+		return "", fmt.Errorf("the server at %s takes no OTLP over HTTP: start it with --otlp-http", to)
+	}
+	u, err := url.Parse(to)
+	if err != nil {
+		return "", fmt.Errorf("address of the server: %w", err)
+	}
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", fmt.Errorf("the server at %s takes OTLP on %q: %w", to, listen, err)
+	}
+	ip := net.ParseIP(host)
+	switch page := u.Hostname(); {
+	case ip == nil || ip.IsUnspecified():
+		host = page
+	case ip.IsLoopback():
+		if p := net.ParseIP(page); page != "localhost" && (p == nil || !p.IsLoopback()) {
+			return "", fmt.Errorf("the server at %s takes OTLP on its own machine only, at %s: start it with --otlp-http :%s", to, listen, port)
+		}
+	}
+	return "http://" + net.JoinHostPort(host, port), nil
+}
