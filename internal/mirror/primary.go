@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,6 +18,51 @@ type primary struct {
 	dial net.Dialer
 	// Which protocols it speaks, as it said when it was first connected to.
 	http1, http2 bool
+
+	open atomic.Int64 // connections of the general door
+	down atomic.Pointer[string]
+}
+
+// status is how many connections there are, and why the last one did not come
+// about, empty if it did.
+func (p *primary) status() (open int, down string) {
+	if why := p.down.Load(); why != nil {
+		down = *why
+	}
+	return int(p.open.Load()), down
+}
+
+// connect opens a connection, and remembers whether it could.
+func (p *primary) connect(ctx context.Context, _, _ string) (net.Conn, error) {
+	c, err := p.dial.DialContext(ctx, "tcp", p.addr())
+	if err == nil {
+		p.down.Store(nil)
+	} else if ctx.Err() == nil {
+		why := err.Error()
+		p.down.Store(&why)
+	}
+	return c, err
+}
+
+// counted is a connection that is counted while it is open.
+type counted struct {
+	net.Conn
+	open *atomic.Int64
+	once sync.Once
+}
+
+func (c *counted) Close() error {
+	c.once.Do(func() { c.open.Add(-1) })
+	return c.Conn.Close()
+}
+
+func (p *primary) connectCounted(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := p.connect(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	p.open.Add(1)
+	return &counted{Conn: c, open: &p.open}, nil
 }
 
 // connectTimeout bounds a connection to the primary, its handshake included.
@@ -83,7 +130,7 @@ func (p *primary) handshake(ctx context.Context, c net.Conn, protocols ...string
 
 // dialHTTP1 opens a connection on which HTTP/1.1 is spoken.
 func (p *primary) dialHTTP1(ctx context.Context) (net.Conn, error) {
-	c, err := p.dial.DialContext(ctx, "tcp", p.addr())
+	c, err := p.connect(ctx, "tcp", p.addr())
 	if err != nil || p.tls == nil {
 		return c, err
 	}
@@ -102,7 +149,7 @@ func (p *primary) dialHTTP1(ctx context.Context) (net.Conn, error) {
 // door: HTTP/2 where it speaks it, else HTTP/1.1. It adds nothing to requests.
 func (p *primary) transport() *http.Transport {
 	t := &http.Transport{
-		DialContext:            p.dial.DialContext,
+		DialContext:            p.connectCounted,
 		DisableCompression:     true, // no Accept-Encoding that the client did not send
 		MaxIdleConns:           0,
 		MaxIdleConnsPerHost:    1024,

@@ -4,26 +4,48 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math"
+	"net"
 	"sync"
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/mirror/choose"
+	"tailscope/internal/mirror/pair"
+	"tailscope/internal/mirror/shadow"
 )
 
 // Session is one run of a mirror. It is safe for concurrent use.
 type Session struct {
 	o       Options
+	log     *slog.Logger
 	started time.Time
+	addr    net.Addr
 
-	stopping  context.Context // done when the session is to end
-	stop      context.CancelFunc
-	done      chan struct{} // closed when everything has ended
-	closeOnce sync.Once
-	err       error // of the session's end, read after done
+	primary *primary
+	book    *pair.Book
+	chooser *choose.Chooser
+	lanes   []*shadow.Lane
+	door    *door
+	away    map[string]string // URLs that were not reached at the start, and why
+	extras  extras
 
-	mu    sync.Mutex
-	state api.MirrorState
+	stopping context.Context // done when the session is to end
+	stop     context.CancelFunc
+	cut      context.CancelFunc // cuts its end short
+	done     chan struct{}      // closed when everything has ended
+	err      error              // of the session's end, read after done
+
+	mu      sync.Mutex
+	applied uint64
+	paused  bool
+	share   float64
+	ended   bool
 }
+
+// drainTimeout is how long clients may finish when a session ends.
+const drainTimeout = 10 * time.Second
 
 // Start checks the options, listens, connects to the primary once, and serves
 // clients from then on. It returns an error, and leaves nothing behind, if the
@@ -34,32 +56,219 @@ func Start(ctx context.Context, o Options) (*Session, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	return nil, errors.New("start: not assembled yet")
+	if o.ID == "" {
+		o.ID = NewID(time.Now())
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	s := &Session{o: o, log: o.Log.With("session", o.ID), done: make(chan struct{}), share: o.Share, paused: o.Paused}
+	if s.o.Name == "" {
+		s.o.Name = s.defaultName()
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", o.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w: stop what listens there, or give another address", err)
+	}
+	s.addr = l.Addr()
+	if err := s.assemble(ctx, l); err != nil {
+		l.Close()
+		return nil, err
+	}
+	s.run(ctx)
+	return s, nil
+}
+
+func (s *Session) defaultName() string {
+	name := ""
+	for i, p := range s.o.named() {
+		if i > 0 {
+			name += ", "
+		}
+		name += p.Servers[0]
+		if n := len(p.Servers); n > 1 {
+			name += fmt.Sprintf(" and %d more", n-1)
+		}
+	}
+	if name == "" && len(s.o.Control) > 0 {
+		name = s.o.Control[0]
+	}
+	name += " beside " + s.o.Primary
+	return name[:min(len(name), maxNameBytes)]
+}
+
+// run starts what runs as long as the session, and what ends it.
+func (s *Session) run(ctx context.Context) {
+	s.started = time.Now()
+	s.stopping, s.stop = context.WithCancel(ctx)
+	if s.o.For > 0 {
+		s.stopping, s.stop = context.WithTimeout(ctx, s.o.For)
+	}
+	var cutting context.Context
+	cutting, s.cut = context.WithCancel(context.WithoutCancel(ctx))
+	flushing, stopFlushing := context.WithCancel(context.WithoutCancel(ctx))
+	var flushed error
+	var book sync.WaitGroup
+	book.Go(func() { flushed = s.book.Run(flushing) })
+	s.door.start()
+
+	go func() {
+		defer close(s.done)
+		defer s.stop()
+		defer s.cut()
+		s.report(s.stopping) // returns when the session is to end
+		clients, cancel := context.WithTimeout(cutting, drainTimeout)
+		errs := []error{s.door.close(clients)}
+		cancel()
+		errs = append(errs, s.closeLanes(cutting))
+		stopFlushing()
+		book.Wait()
+		errs = append(errs, flushed, s.extras.close())
+		s.mu.Lock()
+		s.ended = true
+		s.mu.Unlock()
+		s.lastReport(cutting)
+		s.err = errors.Join(errs...)
+	}()
+}
+
+// closeLanes lets copies finish within their time limit.
+func (s *Session) closeLanes(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	defer cancel()
+	errs := make([]error, len(s.lanes))
+	var wg sync.WaitGroup
+	for i, l := range s.lanes {
+		wg.Go(func() { errs[i] = l.Close(ctx) })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			s.log.Warn("mirror: not all copies were answered when the session ended", "error", err)
+		}
+	}
+	return nil
 }
 
 // ID is the session's name.
 func (s *Session) ID() string { return s.o.ID }
 
+// Addr is what the session listens on.
+func (s *Session) Addr() net.Addr { return s.addr }
+
 // State is what the session does at the moment. The caller owns it.
 func (s *Session) State() api.MirrorState {
+	stats := s.book.Stats()
+	m := api.MirrorState{
+		Mode:     "http",
+		Listen:   s.addr.String(),
+		Primary:  s.primaryState(),
+		Shadows:  make([]api.MirrorTarget, len(s.lanes)),
+		Requests: stats.Requests,
+		Skipped:  stats.Skipped,
+		Failed:   stats.Failed,
+	}
+	if s.o.TCP {
+		m.Mode = "tcp"
+	}
+	for i, l := range s.lanes {
+		t := l.State()
+		a := s.book.Account(i)
+		a.Buffered, a.BufferBound = l.Buffered()
+		t.Account = &a
+		for j := range t.Servers {
+			if v := &t.Servers[j]; v.Down == "" && v.Connections == 0 && a.Mirrored == 0 {
+				v.Down = s.away[v.URL]
+			}
+		}
+		m.Shadows[i] = t
+	}
+	s.extras.state(&m)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.state
+	m.Applied = s.applied
+	m.Settings = api.MirrorSettings{Share: api.Float(s.share), Paused: s.paused}
+	return m
 }
 
 // Apply makes a change. All of it is checked before any of it is done. A number
 // that is not above that of the last change is one that was already made, and
 // nothing happens; 0 is a change without a number, which is always made.
 func (s *Session) Apply(c api.MirrorChange) error {
-	return fmt.Errorf("change %d: not assembled yet", c.Number)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.Number != 0 {
+		if c.Number <= s.applied {
+			return nil
+		}
+		// A change that cannot be made is not asked for again.
+		s.applied = c.Number
+	}
+	if err := s.checkChange(c); err != nil {
+		return err
+	}
+	if c.Share != nil {
+		s.share = float64(*c.Share)
+		_ = s.chooser.SetShare(s.share) // checked
+	}
+	if c.Paused != nil {
+		s.paused = *c.Paused
+		s.chooser.SetPaused(s.paused)
+	}
+	for _, l := range s.lanes {
+		change := c.Shadows[l.Name()]
+		if change.Using != nil {
+			if err := l.SetUsing(*change.Using); err != nil {
+				return err
+			}
+		}
+		if change.Amplify != nil {
+			if err := l.SetAmplify(float64(*change.Amplify)); err != nil {
+				return err
+			}
+		}
+	}
+	if c.Stop {
+		s.stop()
+	}
+	return nil
 }
 
-// Wait returns when the session has ended: with nil if that was asked for, else
-// with what ended it.
+// checkChange says everything that is wrong with a change.
+func (s *Session) checkChange(c api.MirrorChange) error {
+	var errs []error
+	if c.Share != nil && !(*c.Share >= 0 && *c.Share <= 1) {
+		errs = append(errs, fmt.Errorf("share: %v is not from 0 to 1", *c.Share))
+	}
+	lanes := make(map[string]*shadow.Lane, len(s.lanes))
+	for _, l := range s.lanes {
+		lanes[l.Name()] = l
+	}
+	for name, change := range c.Shadows {
+		l := lanes[name]
+		if l == nil {
+			errs = append(errs, fmt.Errorf("shadows: there is none of the name %q", name))
+			continue
+		}
+		if n := len(l.State().Servers); change.Using != nil && (*change.Using < 0 || *change.Using > n) {
+			errs = append(errs, fmt.Errorf("using: %d is not from 0 to %d, the servers of %s", *change.Using, n, name))
+		}
+		if a := change.Amplify; a != nil && (math.IsNaN(float64(*a)) || *a < 0 || *a > maxAmplify) {
+			errs = append(errs, fmt.Errorf("amplify: %v is not from 0 to %d", *a, maxAmplify))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Wait returns when the session has ended: with nil if all went well, else with
+// what was lost or could not be closed.
 func (s *Session) Wait() error {
 	<-s.done
 	return s.err
 }
+
+// Done is closed when the session has ended.
+func (s *Session) Done() <-chan struct{} { return s.done }
 
 // Close ends the session in order: no new connections; clients finish within a
 // bound, copies within their time limit; what is measured is handed over, the
@@ -67,5 +276,10 @@ func (s *Session) Wait() error {
 // short. It returns what Wait returns; closing again is the same.
 func (s *Session) Close(ctx context.Context) error {
 	s.stop()
+	select {
+	case <-s.done:
+	case <-ctx.Done():
+		s.cut()
+	}
 	return s.Wait()
 }

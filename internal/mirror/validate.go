@@ -60,18 +60,6 @@ func (o *Options) Validate() error {
 	duration("primary-timeout", o.PrimaryTimeout, 0, 24*time.Hour)
 	duration("for", o.For, 0, 10*365*24*time.Hour)
 
-	for _, m := range o.Methods {
-		if !token.MatchString(m) {
-			bad("method", "%q is none: write GET, or several with commas", m)
-		}
-	}
-	if !o.Unsafe {
-		for _, m := range o.Methods {
-			if !safeMethod(m) {
-				bad("method", "%s may change something, and is copied only with --unsafe: add it, or leave %s out", m, m)
-			}
-		}
-	}
 	for _, c := range o.Compare {
 		if !slices.Contains([]string{"status", "headers", "body", "json"}, c) {
 			bad("compare", "%q cannot be compared: status, headers, body and json can", c)
@@ -104,17 +92,7 @@ const (
 var (
 	validID   = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 	validName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
-	token     = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$") // RFC 9110, 5.6.2
 )
-
-// safeMethod is RFC 9110, 9.2.1.
-func safeMethod(m string) bool {
-	switch m {
-	case "GET", "HEAD", "OPTIONS", "TRACE":
-		return true
-	}
-	return false
-}
 
 // validateTCP refuses what needs requests to be understood.
 func (o *Options) validateTCP(bad func(option, format string, args ...any)) {

@@ -1,0 +1,218 @@
+package mirror
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"tailscope/api"
+	"tailscope/internal/mirror/choose"
+	"tailscope/internal/mirror/http1"
+	"tailscope/internal/mirror/pair"
+	"tailscope/internal/mirror/shadow"
+)
+
+func (o *Options) chooseOptions() choose.Options {
+	c := choose.Options{
+		Share: o.Share, Paused: o.Paused, By: o.By, Methods: o.Methods, Headers: o.Headers, Unsafe: o.Unsafe,
+		Operations: o.Operations, Tenant: o.Tenant,
+	}
+	if o.Path != "" {
+		c.Paths = []string{o.Path}
+	}
+	return c
+}
+
+func (o *Options) rewriteOptions() choose.RewriteOptions {
+	return choose.RewriteOptions{Host: o.Host, Paths: o.Rewrites, Set: o.SetHeaders, Drop: o.DropHeaders}
+}
+
+// validateRules has the parts that understand rules compile them.
+func (o *Options) validateRules() error {
+	_, err := choose.New(o.chooseOptions())
+	_, rewriting := choose.NewRewriter(o.rewriteOptions())
+	return errors.Join(err, rewriting)
+}
+
+// assemble makes the parts of a session that is to listen on l. If it fails,
+// nothing is left but l.
+func (s *Session) assemble(ctx context.Context, l net.Listener) (err error) {
+	o := &s.o
+	config, err := clientTLS(o)
+	if err != nil {
+		return err
+	}
+	var listening *tls.Config
+	if o.TLSCert != "" {
+		c, err := newCertificate(o.TLSCert, o.TLSKey, s.log)
+		if err != nil {
+			return err
+		}
+		listening = &tls.Config{GetCertificate: c.get, MinVersion: tls.VersionTLS12}
+	}
+	if err := thisMachine().checkServers(ctx, o, l.Addr()); err != nil {
+		return err
+	}
+	if s.primary, err = reach(ctx, o, config); err != nil {
+		return err
+	}
+	if s.chooser, err = choose.New(o.chooseOptions()); err != nil {
+		return err
+	}
+	rewriter, err := choose.NewRewriter(o.rewriteOptions())
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			s.discard()
+		}
+	}()
+	shadows := o.shadows()
+	for _, p := range shadows {
+		lane, err := shadow.NewLane(shadow.LaneOptions{
+			Name: p.Name, Role: p.role, Session: o.ID, Servers: p.Servers, Using: p.using,
+			Connections: o.Connections, Queue: o.Queue, Buffer: o.Buffer, BodyLimit: o.BodyLimit,
+			Timeout: o.Timeout, Amplify: o.Amplify, Spread: o.Spread, Rewrite: rewrites(rewriter), TLS: config,
+		})
+		if err != nil {
+			return err
+		}
+		s.lanes = append(s.lanes, lane)
+		if o.Amplify == 0 { // which NewLane takes for its default
+			if err := lane.SetAmplify(0); err != nil {
+				return err
+			}
+		}
+	}
+	book := pair.Options{Service: o.Service, Experiment: o.ID, Sink: o.Sink}
+	for _, p := range shadows {
+		book.Shadows = append(book.Shadows, pair.Shadow{Name: p.Name, Role: p.role})
+	}
+	if err := book.Validate(); err != nil {
+		return err
+	}
+	s.book = pair.NewBook(book)
+	desk := &desk{book: s.book, chooser: s.chooser, lanes: s.lanes, bodyLimit: o.BodyLimit}
+	g := &general{
+		session: o.ID, to: s.primary.server, out: s.primary.transport(), desk: desk,
+		timeout: o.PrimaryTimeout, now: func() int64 { return time.Now().UnixNano() }, log: s.log,
+	}
+	s.door = newDoor(l, listening, s.plain(), g, s.log)
+	s.away = s.probe(ctx)
+	return nil
+}
+
+// pool is the servers of a shadow.
+type pool struct {
+	Pool
+	role  pair.Role
+	using int
+}
+
+// shadows are all that get copies, the control first.
+func (o *Options) shadows() []pool {
+	var all []pool
+	if len(o.Control) > 0 {
+		all = append(all, pool{Pool: Pool{Name: "control", Servers: o.Control}, role: pair.Control})
+	}
+	for _, p := range o.named() {
+		all = append(all, pool{Pool: p, role: pair.Candidate, using: o.Using})
+	}
+	return all
+}
+
+// discard ends what assemble has made before it failed.
+func (s *Session) discard() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, l := range s.lanes {
+		_ = l.Close(ctx)
+	}
+}
+
+// rewrites is what a rewriter changes, as a lane wants it.
+func rewrites(w *choose.Rewriter) shadow.Rewrite {
+	return shadow.Rewrite{
+		Target: w.AppendTarget,
+		Host:   func(dst, host []byte) []byte { return append(dst, w.Host(host)...) },
+		Fields: func(dst, lines []byte) []byte {
+			for len(lines) > 0 {
+				n := len(lines)
+				for i, c := range lines {
+					if c == '\n' {
+						n = i + 1
+						break
+					}
+				}
+				line := lines[:n]
+				lines = lines[n:]
+				name := line
+				for i, c := range line {
+					if c == ':' {
+						name = line[:i]
+						break
+					}
+				}
+				if !w.Drops(name) {
+					dst = append(dst, line...)
+				}
+			}
+			for _, f := range w.Set() {
+				dst = http1.AppendField(dst, f.Name, f.Value)
+			}
+			return dst
+		},
+	}
+}
+
+// probeTimeout is how long servers of shadows have to take a connection at the
+// start.
+const probeTimeout = 2 * time.Second
+
+// probe connects to every server of the shadows once and says which are away.
+// That is no error: they may come later.
+func (s *Session) probe(ctx context.Context) map[string]string {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	away := map[string]string{}
+	for _, p := range s.o.shadows() {
+		for _, text := range p.Servers {
+			to, err := parseServer(text)
+			if err != nil {
+				continue
+			}
+			wg.Go(func() {
+				c, err := new(net.Dialer).DialContext(ctx, "tcp", to.addr())
+				if err == nil {
+					c.Close()
+					return
+				}
+				s.log.Warn("mirror: a server is away; its copies are dropped until it comes", "variant", p.Name, "server", text, "error", err)
+				mu.Lock()
+				defer mu.Unlock()
+				away[text] = strings.TrimPrefix(err.Error(), "dial tcp ")
+			})
+		}
+	}
+	wg.Wait()
+	return away
+}
+
+// primaryState is the primary as it is shown.
+func (s *Session) primaryState() api.MirrorTarget {
+	open, down := s.primary.status()
+	return api.MirrorTarget{
+		Name: "primary", Role: "primary", Using: 1, Amplify: 1, Diverged: nan,
+		Servers: []api.MirrorServer{{URL: s.primary.text, Connections: open, Down: down}},
+	}
+}
+
+// plain returns the door for HTTP/1.1, or nil if the primary does not speak it.
+func (s *Session) plain() plain { return nil }

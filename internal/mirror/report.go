@@ -1,0 +1,87 @@
+package mirror
+
+import (
+	"context"
+	"time"
+
+	"tailscope/api"
+)
+
+// reportEvery is how often the session says what it does, and reportTimeout how
+// long one report may take.
+const (
+	reportEvery   = time.Second
+	reportTimeout = 5 * time.Second
+	lastReports   = 3 // tries of the last one
+)
+
+// report tells what the session does until ctx is done, and makes the changes
+// that the replies ask for. A server that is away misses reports, and nothing
+// else: each holds everything.
+func (s *Session) report(ctx context.Context) {
+	if s.o.Report == nil {
+		<-ctx.Done()
+		return
+	}
+	ticker := time.NewTicker(reportEvery)
+	defer ticker.Stop()
+	away := false
+	for {
+		reply, err := s.tell(ctx, false)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && !away:
+			away = true
+			s.log.Warn("mirror: the server does not take reports; the session goes on, and tries again", "error", err)
+		case err == nil && away:
+			away = false
+			s.log.Info("mirror: the server takes reports again")
+		}
+		if err == nil && reply.Change != nil {
+			if err := s.Apply(*reply.Change); err != nil {
+				s.log.Warn("mirror: a change cannot be made", "number", reply.Change.Number, "error", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// lastReport says that the session has ended.
+func (s *Session) lastReport(ctx context.Context) {
+	if s.o.Report == nil {
+		return
+	}
+	for try := range lastReports {
+		if try > 0 {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(reportEvery):
+			}
+		}
+		_, err := s.tell(ctx, true)
+		if err == nil {
+			return
+		}
+		s.log.Warn("mirror: the server did not take the last report", "error", err)
+	}
+}
+
+func (s *Session) tell(ctx context.Context, ended bool) (api.ExperimentReply, error) {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	state := s.State()
+	return s.o.Report(ctx, api.ExperimentReport{
+		Kind:    "mirror",
+		Name:    s.o.Name,
+		Service: s.o.Service,
+		Start:   api.Float(float64(s.started.UnixMilli()) / 1000),
+		Ended:   ended,
+		Mirror:  &state,
+	})
+}
