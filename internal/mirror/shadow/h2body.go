@@ -91,10 +91,13 @@ func (b *streamBody) endWith(lines []byte) {
 	if err != nil {
 		return
 	}
+	for name := range b.trailer {
+		b.trailer[name] = nil
+	}
 	for _, f := range fields {
 		name := http.CanonicalHeaderKey(string(f.Name))
-		if _, ok := b.trailer[name]; ok {
-			b.trailer[name] = []string{string(f.Value)}
+		if have, ok := b.trailer[name]; ok {
+			b.trailer[name] = append(have, string(f.Value))
 		}
 	}
 }
