@@ -90,7 +90,7 @@ func TestCalibrateLive(t *testing.T) {
 			for n := 20; n <= s.slots; n += 8 {
 				j := &judgement{d: d.upTo(n), primary: "primary", measures: measures, limit: 20, o: stat.Options{Level: level}}
 				if live {
-					j.o.Live = &stat.Live{Slots: liveSlots}
+					j.o.Live = liveIn(10)
 				}
 				v, err := j.candidate("candidate")
 				if err != nil {
@@ -128,7 +128,7 @@ func (d *data) upTo(n int) *data {
 		}
 		return out
 	}
-	return &data{grid: grid{d.start, d.step, n}, duration: cut(d.duration), ratio: cut(d.ratio), first: legs{}, bytes: legs{}}
+	return &data{grid: grid{d.start, d.step, n}, tenantStep: 10, duration: cut(d.duration), ratio: cut(d.ratio), first: legs{}, bytes: legs{}}
 }
 
 // Every request that takes 5 % longer is found by the ratio in minutes; by p50 of

@@ -64,7 +64,7 @@ const (
 	// one anywhere: probabilities are multiplied by the inverse.
 	discovery            = 0.05
 	ofAll, ofRows        = 2, 4
-	liveSlots            = 180 // half an hour: when live intervals are tightest
+	liveSeconds          = 1800 // when live intervals are tightest
 	ratioName            = "ratio"
 	mostRows, defaultRow = 200, 20
 )

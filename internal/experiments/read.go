@@ -3,7 +3,9 @@ package experiments
 import (
 	"context"
 	"errors"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"golang.org/x/sync/errgroup"
@@ -81,6 +83,7 @@ type data struct {
 	grid
 	duration, first, bytes, ratio legs
 	operations, tenants           map[string]*rowData
+	tenantStep                    int64 // of the slots of tenants
 }
 
 type rowData struct{ duration, ratio legs }
@@ -90,10 +93,17 @@ type errCoarse struct{ kept series.Resolution }
 
 func (errCoarse) Error() string { return "only longer slots are kept" }
 
+// question says what of a session is read.
+type question struct {
+	service, id      string
+	control, primary string // control is empty without one
+	family, by       string // values of by are told apart, unless it is empty
+}
+
 // read reads a session's measurements, in longer slots where only those are kept.
-func read(ctx context.Context, st store.Store, service, id string, g grid) (*data, error) {
+func read(ctx context.Context, st store.Store, q question, g grid) (*data, error) {
 	for range steps {
-		d, err := readIn(ctx, st, service, id, g)
+		d, err := readIn(ctx, st, q, g)
 		var coarse errCoarse
 		if !errors.As(err, &coarse) {
 			return d, err
@@ -103,31 +113,53 @@ func read(ctx context.Context, st store.Store, service, id string, g grid) (*dat
 	return &data{grid: g}, nil
 }
 
-func readIn(ctx context.Context, st store.Store, service, id string, g grid) (*data, error) {
+// Tenants are many: where their legs would have more slots than that in all,
+// they are read in slots of which a session still has enough.
+const manySlots, enoughSlots = 20_000, 30
+
+func readIn(ctx context.Context, st store.Store, q question, g grid) (*data, error) {
 	d := &data{grid: g, operations: map[string]*rowData{}, tenants: map[string]*rowData{}}
+	tenants, err := tenantsOf(ctx, st, q, g)
+	if err != nil {
+		return nil, err
+	}
+	gt := g
+	for _, step := range steps {
+		if long := g.coarser(series.Resolution(step)); len(tenants)*gt.n > manySlots && long.n >= enoughSlots {
+			gt = long
+		}
+	}
+	d.tenantStep = gt.step
 	var byOperation, byTenant [2]map[string]legs
 	e, ctx := errgroup.WithContext(ctx)
-	whole := func(to *legs, family string) {
-		e.Go(func() error {
-			all, err := readBy(ctx, st, service, id, g, family, "")
-			*to = all[""]
+	reading := func(to *map[string]legs, family, by string, g grid, more ...*labels.Matcher) {
+		q := q
+		q.family, q.by = family, by
+		e.Go(func() (err error) {
+			*to, err = readBy(ctx, st, q, g, more...)
 			return err
 		})
 	}
-	whole(&d.duration, familyDuration)
-	whole(&d.ratio, familyRatio)
-	whole(&d.first, familyFirstByte)
-	whole(&d.bytes, familyBytes)
+	var first, bytes map[string]legs
 	for i, family := range []string{familyDuration, familyRatio} {
-		for by, to := range map[string]*map[string]legs{series.LabelOperation: &byOperation[i], series.LabelTenant: &byTenant[i]} {
-			e.Go(func() (err error) {
-				*to, err = readBy(ctx, st, service, id, g, family, by)
-				return err
-			})
+		reading(&byOperation[i], family, series.LabelOperation, g)
+		if len(tenants) > 1 {
+			reading(&byTenant[i], family, series.LabelTenant, gt, labels.MustNewMatcher(labels.MatchRegexp, series.LabelTenant, either(tenants)))
 		}
 	}
+	reading(&first, familyFirstByte, "", g)
+	reading(&bytes, familyBytes, "", g)
 	if err := e.Wait(); err != nil {
 		return nil, err
+	}
+	d.first, d.bytes = first[""], bytes[""]
+	for _, sum := range []struct {
+		to   *legs
+		from map[string]legs
+	}{{&d.duration, byOperation[0]}, {&d.ratio, byOperation[1]}} {
+		if *sum.to, err = together(sum.from, g.n); err != nil {
+			return nil, err
+		}
 	}
 	for _, rows := range []struct {
 		from [2]map[string]legs
@@ -142,63 +174,145 @@ func readIn(ctx context.Context, st store.Store, service, id string, g grid) (*d
 	return d, nil
 }
 
-// readBy reads a family by the values of a label, all of it if that is empty.
-func readBy(ctx context.Context, st store.Store, service, id string, g grid, family, by string) (map[string]legs, error) {
-	q := store.Query{
-		Family: family, Start: g.start, End: g.end(), Step: g.step, Schema: hist.MaxSchema,
-		Matchers: []*labels.Matcher{
-			labels.MustNewMatcher(labels.MatchEqual, series.LabelService, service),
-			labels.MustNewMatcher(labels.MatchEqual, labelExperiment, id),
-			labels.MustNewMatcher(labels.MatchEqual, labelMirrored, ""),
-		},
-		By: []string{series.LabelVariant, labelAgainst, series.LabelStatus},
-	}
-	if by != "" {
-		q.By = append(q.By, by)
-	}
-	res, err := st.Query(ctx, q)
+// tenantsOf are the tenants with the most requests at the primary.
+func tenantsOf(ctx context.Context, st store.Store, q question, g grid) ([]string, error) {
+	res, err := st.Query(ctx, store.Query{
+		Family: familyDuration, Start: g.start, End: g.end(), Measure: store.Moments, Schema: hist.DefaultSchema, By: []string{series.LabelTenant}, TopK: mostRows + 2,
+		Matchers: append(q.matchers(), labels.MustNewMatcher(labels.MatchEqual, series.LabelVariant, q.primary)),
+	})
 	if err != nil {
 		return nil, err
 	}
-	if int64(res.Resolution) > g.step {
-		return nil, errCoarse{res.Resolution}
+	var names []string
+	for _, group := range res.Groups {
+		if name := group.Labels.Get(series.LabelTenant); name != "" && name != series.Other && len(names) < mostRows {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// either matches any of the names.
+func either(names []string) string {
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = regexp.QuoteMeta(name)
+	}
+	return strings.Join(quoted, "|")
+}
+
+// together are the legs of all operations.
+func together(of map[string]legs, slots int) (legs, error) {
+	out := legs{}
+	for _, some := range of {
+		for key, l := range some {
+			to := out[key]
+			if to == nil {
+				to = newLeg(slots)
+				out[key] = to
+			}
+			to.good += l.good
+			for t, h := range l.ok {
+				to.failed[t] += l.failed[t]
+				to.all[t] += l.all[t]
+				switch {
+				case h == nil:
+				case to.ok[t] == nil:
+					to.ok[t] = h.Clone()
+				default:
+					if err := to.ok[t].Merge(h); err != nil {
+						return nil, err
+					}
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+func newLeg(slots int) *leg {
+	return &leg{ok: make([]*hist.Histogram, slots), failed: make([]float64, slots), all: make([]float64, slots)}
+}
+
+func (q *question) matchers() []*labels.Matcher {
+	return []*labels.Matcher{
+		labels.MustNewMatcher(labels.MatchEqual, series.LabelService, q.service),
+		labels.MustNewMatcher(labels.MatchEqual, labelExperiment, q.id),
+		labels.MustNewMatcher(labels.MatchEqual, labelMirrored, ""),
+	}
+}
+
+// readBy reads a family by the values of a label, under no name if it has none
+// to be told apart by. With a control the candidates' ratios to the primary are
+// of no use, and left out.
+func readBy(ctx context.Context, st store.Store, q question, g grid, more ...*labels.Matcher) (map[string]legs, error) {
+	parts := [][]*labels.Matcher{nil}
+	if q.family == familyRatio && q.control != "" {
+		parts = [][]*labels.Matcher{
+			{labels.MustNewMatcher(labels.MatchEqual, labelAgainst, q.control)},
+			{labels.MustNewMatcher(labels.MatchEqual, series.LabelVariant, q.control)},
+		}
 	}
 	out := map[string]legs{}
-	for _, group := range res.Groups {
-		name := ""
-		if by != "" {
-			name = group.Labels.Get(by)
+	for _, part := range parts {
+		ask := store.Query{
+			Family: q.family, Start: g.start, End: g.end(), Step: g.step, Schema: hist.MaxSchema,
+			Matchers: slices.Concat(q.matchers(), more, part), By: []string{series.LabelVariant, labelAgainst, series.LabelStatus},
 		}
-		if out[name] == nil {
-			out[name] = legs{}
+		if q.by != "" {
+			ask.By = append(ask.By, q.by)
 		}
-		key := legKey{group.Labels.Get(series.LabelVariant), group.Labels.Get(labelAgainst)}
-		l := out[name][key]
-		if l == nil {
-			l = &leg{ok: make([]*hist.Histogram, g.n), failed: make([]float64, g.n), all: make([]float64, g.n)}
-			out[name][key] = l
+		res, err := st.Query(ctx, ask)
+		if err != nil {
+			return nil, err
 		}
-		// Ratios are of answers below 500, and carry no status.
-		good := group.Labels.Get(series.LabelStatus) == statusOK || key.against != ""
-		for _, p := range group.Points {
-			t := int((p.Start - g.start) / g.step)
-			if p.Hist == nil || p.Hist.Count == 0 || t < 0 || t >= g.n {
-				continue
-			}
-			l.all[t] += float64(p.Hist.Count)
-			if !good {
-				l.failed[t] += float64(p.Hist.Count)
-				continue
-			}
-			l.good += p.Hist.Count
-			if l.ok[t] == nil {
-				l.ok[t] = p.Hist
-			} else if err := l.ok[t].Merge(p.Hist); err != nil {
+		if int64(res.Resolution) > g.step {
+			return nil, errCoarse{res.Resolution}
+		}
+		for i := range res.Groups {
+			if err := take(out, &res.Groups[i], q.by, g); err != nil {
 				return nil, err
 			}
 		}
 	}
 	return out, nil
+}
+
+// take puts a group of the store where it belongs.
+func take(out map[string]legs, group *store.Group, by string, g grid) error {
+	name := ""
+	if by != "" {
+		name = group.Labels.Get(by)
+	}
+	if out[name] == nil {
+		out[name] = legs{}
+	}
+	key := legKey{group.Labels.Get(series.LabelVariant), group.Labels.Get(labelAgainst)}
+	l := out[name][key]
+	if l == nil {
+		l = newLeg(g.n)
+		out[name][key] = l
+	}
+	// Ratios are of answers below 500, and need no status.
+	good := group.Labels.Get(series.LabelStatus) == statusOK || key.against != ""
+	for _, p := range group.Points {
+		t := int((p.Start - g.start) / g.step)
+		if p.Hist == nil || p.Hist.Count == 0 || t < 0 || t >= g.n {
+			continue
+		}
+		l.all[t] += float64(p.Hist.Count)
+		if !good {
+			l.failed[t] += float64(p.Hist.Count)
+			continue
+		}
+		l.good += p.Hist.Count
+		if l.ok[t] == nil {
+			l.ok[t] = p.Hist
+		} else if err := l.ok[t].Merge(p.Hist); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // series is the durations of a leg.

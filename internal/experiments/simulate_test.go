@@ -48,7 +48,7 @@ func orOne(v float64) float64 {
 
 func (s session) data() *data {
 	r := rand.New(rand.NewPCG(s.seed, 11))
-	d := &data{grid: grid{0, 10, s.slots}, duration: legs{}, ratio: legs{}, first: legs{}, bytes: legs{}, operations: map[string]*rowData{}, tenants: map[string]*rowData{}}
+	d := &data{grid: grid{0, 10, s.slots}, tenantStep: 10, duration: legs{}, ratio: legs{}, first: legs{}, bytes: legs{}, operations: map[string]*rowData{}, tenants: map[string]*rowData{}}
 	names := []string{"primary", "control", "candidate"}
 	shared := s.autoregression(r, s.shared)
 	var own [3][]float64
@@ -121,7 +121,7 @@ func (s session) verdict(live bool) (*api.MirrorVerdict, error) {
 		j.control = ""
 	}
 	if live {
-		j.o.Live = &stat.Live{Slots: liveSlots}
+		j.o.Live = liveIn(10)
 	}
 	return j.candidate("candidate")
 }

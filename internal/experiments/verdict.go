@@ -45,9 +45,6 @@ type judgement struct {
 // judge makes the verdict of an experiment over [start, end), Unix seconds.
 func judge(ctx context.Context, st store.Store, x *api.Experiment, q VerdictRequest, start, end int64) (*api.MirrorVerdictResponse, error) {
 	j := &judgement{x: x, m: x.Mirror, primary: x.Mirror.Primary.Name, limit: q.Limit, o: stat.Options{Level: level}}
-	if x.State == Running {
-		j.o.Live = &stat.Live{Slots: liveSlots}
-	}
 	var err error
 	if j.measures, err = checkMeasures(q.Measures); err != nil {
 		return nil, err
@@ -56,8 +53,11 @@ func judge(ctx context.Context, st store.Store, x *api.Experiment, q VerdictRequ
 		j.control = j.m.Shadows[i].Name
 	}
 	g := gridOf(start, max(end, start))
-	if j.d, err = read(ctx, st, x.Service, x.ID, g); err != nil {
+	if j.d, err = read(ctx, st, question{service: x.Service, id: x.ID, control: j.control, primary: j.primary}, g); err != nil {
 		return nil, err
+	}
+	if x.State == Running {
+		j.o.Live = liveIn(j.d.step)
 	}
 	out := &api.MirrorVerdictResponse{
 		Range: api.Range{Start: j.d.start, End: j.d.end()}, ID: x.ID, Slot: j.d.step, Level: level, Live: j.o.Live != nil,
@@ -81,6 +81,11 @@ func judge(ctx context.Context, st store.Store, x *api.Experiment, q VerdictRequ
 	}
 	j.warn(out)
 	return out, nil
+}
+
+// liveIn are intervals that hold at every look, in slots of so many seconds.
+func liveIn(step int64) *stat.Live {
+	return &stat.Live{Slots: max(fewestSlots, int(liveSeconds/step))}
 }
 
 // candidate judges one candidate.
@@ -115,10 +120,14 @@ func (j *judgement) candidate(name string) (*api.MirrorVerdict, error) {
 		v.Measures = append(v.Measures, m)
 	}
 	var err error
-	if v.Operations, v.OperationsJudged, err = j.rows(j.d.operations, name, against); err != nil {
+	if v.Operations, v.OperationsJudged, err = j.rows(j.d.operations, name, against, j.o); err != nil {
 		return nil, err
 	}
-	if v.Tenants, v.TenantsJudged, err = j.rows(j.d.tenants, name, against); err != nil {
+	o := j.o
+	if o.Live != nil {
+		o.Live = liveIn(j.d.tenantStep)
+	}
+	if v.Tenants, v.TenantsJudged, err = j.rows(j.d.tenants, name, against, o); err != nil {
 		return nil, err
 	}
 	conclude(v)
@@ -169,7 +178,7 @@ func adjust(rows [][]judged, families float64) {
 // rows judges operations or tenants, those with the most pairs, and puts those
 // first that are surest to differ. What was looked at is adjusted for; only so
 // many as are asked for have a noise floor unless they needed it.
-func (j *judgement) rows(of map[string]*rowData, candidate, against string) ([]api.MirrorRow, int, error) {
+func (j *judgement) rows(of map[string]*rowData, candidate, against string, o stat.Options) ([]api.MirrorRow, int, error) {
 	names := make([]string, 0, len(of))
 	pairs := func(name string) uint64 {
 		if l := of[name].ratio[legKey{candidate, against}]; l != nil {
@@ -192,7 +201,7 @@ func (j *judgement) rows(of map[string]*rowData, candidate, against string) ([]a
 	e.SetLimit(runtime.GOMAXPROCS(0))
 	for i, name := range names {
 		e.Go(func() (err error) {
-			found[i], err = j.row(of[name], candidate, against)
+			found[i], err = j.row(of[name], candidate, against, o)
 			return err
 		})
 	}
@@ -235,7 +244,7 @@ func (j *judgement) rows(of map[string]*rowData, candidate, against string) ([]a
 	for n, i := range order {
 		row := api.MirrorRow{Name: names[i], Requests: pairs(names[i]), Measures: []api.MirrorMeasure{}}
 		if n < j.limit && j.control != "" {
-			if err := j.floors(of[names[i]], found[i]); err != nil {
+			if err := j.floors(of[names[i]], found[i], o); err != nil {
 				return nil, 0, err
 			}
 		}
@@ -251,12 +260,12 @@ func (j *judgement) rows(of map[string]*rowData, candidate, against string) ([]a
 	return out, len(names), nil
 }
 
-func (j *judgement) row(r *rowData, candidate, against string) ([]judged, error) {
+func (j *judgement) row(r *rowData, candidate, against string, o stat.Options) ([]judged, error) {
 	f := figures{duration: r.duration, ratio: r.ratio}
 	var out []judged
 	for _, m := range j.measures {
 		if m.row {
-			x, err := m.judge(f, candidate, against, j.control, j.primary, false, j.o)
+			x, err := m.judge(f, candidate, against, j.control, j.primary, false, o)
 			if err != nil {
 				return nil, err
 			}
@@ -267,11 +276,11 @@ func (j *judgement) row(r *rowData, candidate, against string) ([]judged, error)
 }
 
 // floors fills in the noise floors that were of no account.
-func (j *judgement) floors(r *rowData, row []judged) error {
+func (j *judgement) floors(r *rowData, row []judged, o stat.Options) error {
 	f := figures{duration: r.duration, ratio: r.ratio}
 	for i := range row {
 		if row[i].floor == nil {
-			if err := row[i].findFloor(f, j.control, j.primary, j.o); err != nil {
+			if err := row[i].findFloor(f, j.control, j.primary, o); err != nil {
 				return err
 			}
 		}
