@@ -198,23 +198,26 @@ func (c *conn) start(j job) bool {
 	}
 	l := c.l
 	c.mu.Lock()
-	if c.dead || j.write && c.raw != nil && c.peerGone() {
-		c.dead = true
+	if c.dead {
 		c.mu.Unlock()
+		return false
+	}
+	if j.write && c.raw != nil && c.peerGone() {
+		c.mu.Unlock()
+		c.kill(pair.Reset)
 		return false
 	}
 	if j.r != nil {
 		if cause := j.r.begin(); cause != pair.None {
 			c.mu.Unlock()
 			l.drop(&j, cause)
-			l.done(c)
-			l.next(c)
+			l.done(c, false)
 			return true
 		}
 	}
 	c.copyState = copyState{busy: true, j: j, out: l.appendRequest(c.out[:0], &j)}
 	c.keep = j.k == 0 && j.to.Keep()
-	if !j.again {
+	if j.tries == 0 {
 		j.to.Sent(j.shadow)
 	}
 	now := l.o.Now()
@@ -287,10 +290,5 @@ func (c *conn) finish() {
 	dead := c.dead
 	c.mu.Unlock()
 	l.end(&j, leg, delivered)
-	l.done(c)
-	if dead {
-		l.discard(c)
-		return
-	}
-	l.next(c)
+	l.done(c, dead)
 }

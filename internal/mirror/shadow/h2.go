@@ -77,29 +77,13 @@ func (c *conn) stream(j job) {
 	} else {
 		l.drop(&j, leg.Cause)
 	}
-	l.done(c)
 	c.mu.Lock()
 	if s := c.h2.State(); s.Closed || s.Closing {
 		c.dead = true
 	}
 	dead := c.dead
 	c.mu.Unlock()
-	if dead {
-		l.discard(c)
-		l.endUnused(c)
-		return
-	}
-	l.next(c)
-}
-
-// endUnused ends a connection that takes no more copies, and has none.
-func (l *Lane) endUnused(c *conn) {
-	l.mu.Lock()
-	end := c.streams == 0
-	l.mu.Unlock()
-	if end {
-		c.kill(pair.Stopped)
-	}
+	l.done(c, dead)
 }
 
 // exchange is one request and its answer.
@@ -127,7 +111,7 @@ func (c *conn) exchange(j *job) (leg pair.Leg, delivered, sent bool) {
 		return pair.Leg{Cause: pair.BadAnswer}, false, false
 	}
 	keep := j.k == 0 && j.to.Keep()
-	if !j.again {
+	if j.tries == 0 {
 		j.to.Sent(j.shadow)
 	}
 	leg.Start = l.o.Now()

@@ -248,7 +248,7 @@ type job struct {
 	shadow int
 	k      int // the copy's number among those of its request, from 0
 	write  bool
-	again  bool  // it was sent before, on a connection that the server had given up
+	tries  uint8 // how often it was sent on a connection that the server had given up
 	start  int64 // when it was first sent
 	since  int64 // when it was queued, or due
 	held   int64 // bytes of the payload that are counted in the lane's room
@@ -257,7 +257,7 @@ type job struct {
 // drop ends a copy that is not sent.
 func (l *Lane) drop(j *job, cause pair.Cause) {
 	leg := pair.Leg{Cause: cause}
-	if j.again {
+	if j.tries > 0 {
 		leg.Start, leg.Cause = j.start, pair.Reset
 	}
 	l.end(j, leg, false)

@@ -197,7 +197,7 @@ func (l *Lane) wanted(s *server) bool {
 	return !l.closed && s.index < l.using
 }
 
-// connected has a connection that stands take copies.
+// connected has a connection that stands take copies, as many at a time as most.
 func (l *Lane) connected(c *conn, most int) {
 	s := c.s
 	l.mu.Lock()
@@ -205,7 +205,6 @@ func (l *Lane) connected(c *conn, most int) {
 	s.fails, s.retryAt, s.cause, s.down = 0, 0, pair.None, ""
 	s.known, s.http2 = true, c.h2 != nil
 	c.making, c.most = false, most
-	l.mu.Unlock()
 	l.next(c)
 }
 
@@ -239,21 +238,26 @@ func why(err error) string {
 	return err.Error()
 }
 
-// done takes one copy off a connection.
-func (l *Lane) done(c *conn) {
+// done takes one copy off a connection, and has it take those that wait, unless
+// it is dead.
+func (l *Lane) done(c *conn, dead bool) {
 	l.mu.Lock()
 	c.streams--
 	c.s.busy--
-	l.mu.Unlock()
+	if dead {
+		c.discarded = true
+		c.s.unidle(c)
+	}
+	l.next(c)
 }
 
 // next has a connection take the copies that wait for as long as it can take
-// any, and be idle then. One that is no longer wanted is ended.
+// any, and be idle then. One that is no longer wanted is ended. Called with l.mu
+// locked, which it unlocks.
 func (l *Lane) next(c *conn) {
 	s := c.s
 	for {
-		l.mu.Lock()
-		if !l.wanted(s) {
+		if c.discarded || !l.wanted(s) {
 			end := c.streams == 0
 			l.mu.Unlock()
 			if end {
@@ -261,7 +265,7 @@ func (l *Lane) next(c *conn) {
 			}
 			return
 		}
-		if c.discarded || c.streams >= c.most {
+		if c.streams >= c.most {
 			l.mu.Unlock()
 			return
 		}
@@ -285,6 +289,10 @@ func (l *Lane) next(c *conn) {
 			l.send(j)
 			return
 		}
+		if c.most == 1 {
+			return
+		}
+		l.mu.Lock()
 	}
 }
 

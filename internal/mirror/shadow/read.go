@@ -224,7 +224,7 @@ func (c *conn) endRead(end readEnd) {
 	case whole:
 	case c.killed != pair.None:
 		c.leg.Cause = c.killed
-	case !c.touched && c.used > 0 && !c.sending && !c.j.again && !c.j.write && c.j.r == nil:
+	case !c.touched && c.used > 0 && !c.sending && c.j.tries < maxTries && !c.j.write && c.j.r == nil:
 		// The server had ended a connection that was not in use, and never saw
 		// the request (RFC 9112 section 9.3.1).
 		c.retry()
@@ -244,16 +244,20 @@ func (c *conn) endRead(end readEnd) {
 	c.finish()
 }
 
+// maxTries bounds how often a copy is sent again. Each time a connection ends
+// that was in use before.
+const maxTries = 10
+
 // retry sends the copy under way on another connection. Called with c.mu locked,
 // which it unlocks.
 func (c *conn) retry() {
 	j := c.j
-	j.again, j.start = true, c.leg.Start
+	j.tries++
+	j.start = c.leg.Start
 	c.copyState = copyState{}
 	c.deadline.Store(0)
 	c.mu.Unlock()
-	c.l.discard(c)
-	c.l.done(c)
+	c.l.done(c, true)
 	c.l.send(j)
 }
 
