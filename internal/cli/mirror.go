@@ -52,10 +52,13 @@ environment, then flags; docs/mirror.md lists them.`,
 			}
 		}
 	}
-	// The log would get in the way of the picture.
+	// The log would get in the way of the picture, and that something else takes
+	// OTLP on this machine is no reason not to mirror.
 	base := config.Default()
-	base.LogLevel = "warn"
-	f.Lookup("log-level").DefValue = base.LogLevel
+	base.LogLevel, base.OTLPGRPC, base.OTLPHTTP = "warn", "", ""
+	for name, v := range map[string]string{"log-level": base.LogLevel, "otlp-grpc": "", "otlp-http": ""} {
+		f.Lookup(name).DefValue = v
+	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := loadConfig(base, file, os.Environ(), flags)
 		if err != nil {
@@ -234,11 +237,16 @@ func (r *mirrorRun) finish(ctx context.Context) error {
 		verdict = nil
 	}
 	if r.json {
-		seconds := func(t time.Time) api.Float { return api.Float(float64(t.UnixMilli()) / 1e3) }
-		return writeJSON(r.out, mirrorResult{api.Experiment{
-			ID: r.mirror.ID(), Kind: "mirror", Name: r.cfg.Mirror.Name, Service: r.cfg.Mirror.Service, State: "ended",
-			Start: seconds(r.begun), End: seconds(r.now()), Updated: seconds(r.now()), Mirror: &state,
-		}, verdict})
+		x, err := r.client.Experiment(ctx, r.mirror.ID())
+		if err != nil { // the server is away: what is known here
+			seconds := func(t time.Time) api.Float { return api.Float(float64(t.UnixMilli()) / 1e3) }
+			x = &api.Experiment{
+				ID: r.mirror.ID(), Kind: "mirror", Name: r.cfg.Mirror.Name, Service: r.cfg.Mirror.Service, State: "ended",
+				Start: seconds(r.begun), End: seconds(r.now()), Updated: seconds(r.now()),
+			}
+		}
+		x.Mirror = &state
+		return writeJSON(r.out, mirrorResult{*x, verdict})
 	}
 	if _, werr := fmt.Fprint(r.out, mirrorSummary(state, r.now().Sub(r.begun), verdict)); werr != nil {
 		return werr

@@ -8,6 +8,9 @@ import (
 	"tailscope/api"
 )
 
+// tooLittle is the verdict of what there is too little data for.
+const tooLittle = "too little data"
+
 // mirrorSummary is how a session went: what became of every copy, with sums that
 // close, and the verdict if there is one.
 func mirrorSummary(s api.MirrorState, took time.Duration, verdict *api.MirrorVerdictResponse) string {
@@ -41,7 +44,7 @@ func mirrorSummary(s api.MirrorState, took time.Duration, verdict *api.MirrorVer
 	for _, v := range verdict.Candidates {
 		fmt.Fprintf(&b, "\n%s\n", printable(v.Headline))
 		for _, m := range v.Measures {
-			if m.Sentence != "" {
+			if m.Sentence != "" && m.Verdict != tooLittle {
 				fmt.Fprintf(&b, "  %s\n", printable(m.Sentence))
 			}
 		}
