@@ -22,6 +22,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"tailscope/internal/route"
 )
 
 // Config describes one log as an operator writes it. It says the same in the
@@ -42,7 +44,7 @@ type Source struct {
 	format  *Format
 	config  Config
 	tenant  tenantRule
-	rules   []rule
+	rules   []route.Rule
 }
 
 // Compile checks a Config and returns every problem at once.
@@ -57,7 +59,7 @@ func (c Config) Compile() (*Source, error) {
 		errs = append(errs, fmt.Errorf("tenant: %w", err))
 	}
 	for _, text := range c.Routes {
-		r, err := parseRule(text)
+		r, err := route.ParseRule(text, "^/shop/[a-z]+/$=/shop/{name}")
 		if err != nil {
 			errs = append(errs, fmt.Errorf("route: %w", err))
 		}

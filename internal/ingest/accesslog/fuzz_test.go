@@ -94,21 +94,3 @@ func FuzzFormat(f *testing.F) {
 		p.read([]byte(line), &record{})
 	})
 }
-
-// The tree of routes stays whole whatever is asked for.
-func FuzzRoutes(f *testing.F) {
-	f.Add("/cart/1\n/cart/2\n/a//b\n/%40\n/{id}/{name}")
-	f.Fuzz(func(t *testing.T, paths string) {
-		r := newRouter()
-		for path := range strings.SplitSeq(paths, "\n") {
-			if route(r, "GET", path, 200) == "" {
-				t.Errorf("%q has no route", path)
-			}
-		}
-		if got := size(r.root); got != r.nodes {
-			t.Errorf("%d nodes are counted, %d are there", r.nodes, got)
-		}
-		again := newRouter()
-		again.restore(r.variables())
-	})
-}

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"tailscope/internal/agg"
+	"tailscope/internal/route"
 	"tailscope/internal/series"
 	"tailscope/internal/traces"
 )
@@ -103,11 +104,11 @@ func (in *Ingester) service(ctx context.Context, name string) (*service, error) 
 }
 
 func (s *service) restoreRoutes(value []byte) error {
-	var vs []variable
+	var vs []route.Variable
 	if err := json.Unmarshal(value, &vs); err != nil {
 		return fmt.Errorf("routes learned of %s: %w", s.name, err)
 	}
-	s.router.restore(vs)
+	s.router.tree.Restore(vs)
 	return nil
 }
 
@@ -117,13 +118,13 @@ func routesKey(service string) string { return "routes/" + service + "\x00" }
 func (s *service) learned() (value []byte, changed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.router.changed {
+	if !s.router.tree.Changed {
 		return nil, false, nil
 	}
-	if value, err = json.Marshal(s.router.variables()); err != nil {
+	if value, err = json.Marshal(s.router.tree.Variables()); err != nil {
 		return nil, false, fmt.Errorf("routes learned of %s: %w", s.name, err)
 	}
-	s.router.changed = false
+	s.router.tree.Changed = false
 	return value, true, nil
 }
 
@@ -189,7 +190,7 @@ func (in *Ingester) target(s *service, k targetKey) target {
 
 // call names attempts at a group of upstreams. Needs mu.
 func (s *service) call(method, name, addr []byte) *operation {
-	s.scratch = append(append(s.scratch[:0], methods[methodOf(method)]...), ' ')
+	s.scratch = append(append(s.scratch[:0], route.Methods[route.Method(method)]...), ' ')
 	s.scratch = appendGroup(s.scratch, name, addr)
 	if o := s.upstream[string(s.scratch)]; o != nil {
 		return o

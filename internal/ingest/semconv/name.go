@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"tailscope/internal/ingest/sqltext"
+	"tailscope/internal/route"
 )
 
 // spanName appends a span's name so that it names an operation rather than
@@ -20,7 +21,7 @@ func spanName(dst []byte, name string) []byte {
 		}
 		return dst
 	}
-	return templated(dst, name)
+	return route.Template(dst, name)
 }
 
 // path appends the path of a URL, its segments templated, without its query.
@@ -32,138 +33,5 @@ func path(dst []byte, s string) []byte {
 			s = "/"
 		}
 	}
-	return templated(dst, s)
-}
-
-// templated appends s with {id} in place of what looks like the identity of
-// one thing: numbers, UUIDs, hashes, addresses. A query string is left out.
-func templated(dst []byte, s string) []byte {
-	for i := 0; i < len(s); {
-		c := s[i]
-		if boundary(c) {
-			if c == '?' && i > 0 && strings.IndexByte(s[:i], '/') >= 0 {
-				// the query of a path: up to the next space
-				j := strings.IndexByte(s[i:], ' ')
-				if j < 0 {
-					break
-				}
-				i += j
-				continue
-			}
-			dst = append(dst, c)
-			i++
-			continue
-		}
-		j := i + 1
-		for j < len(s) && !boundary(s[j]) {
-			j++
-		}
-		dst = word(dst, s[i:j], i > 0 && s[i-1] == '/')
-		i = j
-	}
-	return dst
-}
-
-func boundary(c byte) bool {
-	switch c {
-	case '/', ' ', ',', ';', '=', '(', ')', '[', ']', '?', '&', '|', '"', '\'', '#':
-		return true
-	}
-	return false
-}
-
-// word appends one word, or {id} for it or for its parts.
-func word(dst []byte, w string, segment bool) []byte {
-	digits, hex, letters := 0, 0, 0
-	for i := 0; i < len(w); i++ {
-		c := w[i]
-		switch {
-		case '0' <= c && c <= '9':
-			digits++
-		case 'a' <= c && c <= 'f', 'A' <= c && c <= 'F':
-			hex++
-			letters++
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z':
-			letters++
-		case c == '{', c == '}', c == '<', c == '*':
-			return append(dst, w...) // a template already
-		case c == '@' && segment && i > 0:
-			return append(dst, "{id}"...)
-		}
-	}
-	switch {
-	case digits == 0:
-		return append(dst, w...)
-	case segment && letters == 0,
-		digits+hex == len(w) && len(w) >= 8,
-		uuid(w),
-		digits+letters == len(w) && len(w) >= 16 && digits >= 3:
-		return append(dst, "{id}"...)
-	}
-	// Numbers of two digits or more among the word's parts.
-	for i := 0; i < len(w); {
-		j := i
-		for j < len(w) && part(w[j]) {
-			j++
-		}
-		if j == i {
-			dst = append(dst, w[i])
-			i++
-			continue
-		}
-		if p := w[i:j]; number(p) && len(p) >= 2 || len(p) >= 8 && hexadecimal(p) {
-			dst = append(dst, "{id}"...)
-		} else {
-			dst = append(dst, p...)
-		}
-		i = j
-	}
-	return dst
-}
-
-func part(c byte) bool { return c != '-' && c != '_' && c != '.' && c != ':' && c != '~' && c != '+' }
-
-func number(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return true
-}
-
-// hexadecimal says that s has only hexadecimal digits, and at least one decimal.
-func hexadecimal(s string) bool {
-	decimal := false
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		switch {
-		case '0' <= c && c <= '9':
-			decimal = true
-		case 'a' <= c|0x20 && c|0x20 <= 'f':
-		default:
-			return false
-		}
-	}
-	return decimal
-}
-
-func uuid(s string) bool {
-	if len(s) != 36 {
-		return false
-	}
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		switch i {
-		case 8, 13, 18, 23:
-			if c != '-' {
-				return false
-			}
-		default:
-			if !('0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f') {
-				return false
-			}
-		}
-	}
-	return true
+	return route.Template(dst, s)
 }

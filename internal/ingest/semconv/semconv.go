@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"tailscope/internal/ingest/sqltext"
+	"tailscope/internal/route"
 )
 
 // Kind is the span's kind as OTLP numbers it.
@@ -287,7 +288,7 @@ func database(dst []byte, a *Attrs) ([]byte, string) {
 	}
 	if verb == "" || table == "" {
 		if summary := a.Get(DBSummary); summary != "" {
-			return templated(dst, summary), component
+			return route.Template(dst, summary), component
 		}
 		if text := a.Get(DBText); text != "" {
 			v, t := sqltext.Summary(text)
@@ -397,7 +398,7 @@ func messaging(dst []byte, k Kind, a *Attrs) ([]byte, string) {
 		if operation != "" {
 			dst = append(dst, ' ')
 		}
-		dst = templated(dst, destination)
+		dst = route.Template(dst, destination)
 	case a.Mask.Has(Name):
 		dst = spanName(dst, a.V[Name])
 	default:
