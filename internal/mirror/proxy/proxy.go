@@ -216,14 +216,31 @@ func (p *Proxy) Shutdown(ctx context.Context) error {
 		err = ctx.Err()
 	}
 	p.cancel()
-	p.mu.Lock()
-	for c := range p.conns {
-		c.nc.Close()
-	}
-	p.mu.Unlock()
+	p.breakOff()
 	p.primary.close()
 	p.wg.Wait()
 	return err
+}
+
+// breakOff ends all connections, wherever they stand, and waits until they have.
+func (p *Proxy) breakOff() {
+	t := time.NewTicker(5 * time.Millisecond)
+	defer t.Stop()
+	for {
+		p.mu.Lock()
+		for c := range p.conns {
+			c.nc.Close()
+			if ph, _, v := c.watch.get(); ph == waiting || ph == relaying || ph == joining {
+				c.watch.interrupt(v, lost)
+			}
+		}
+		p.mu.Unlock()
+		select {
+		case <-p.gone:
+			return
+		case <-t.C:
+		}
+	}
 }
 
 // addr returns the address without its port, and as an IPv4 one if it is one.

@@ -101,6 +101,9 @@ func (c *conn) failed(cause pair.Cause) bool {
 
 // whyInterrupted says why a wait for the primary was interrupted.
 func (c *conn) whyInterrupted() pair.Cause {
+	if c.p.ctx.Err() != nil {
+		return pair.Stopped
+	}
 	if c.wasLost {
 		return pair.ClientGone
 	}

@@ -109,8 +109,6 @@ func (c *conn) choose() choose.Decision {
 	return d
 }
 
-const forwardedFields http1.Mask = 1<<http1.XForwardedFor | 1<<http1.XForwardedHost | 1<<http1.XForwardedProto
-
 // appendHead appends the request's head as the primary gets it.
 func (c *conn) appendHead(b []byte) []byte {
 	h := &c.head

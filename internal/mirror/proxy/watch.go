@@ -150,9 +150,9 @@ func (c *conn) interrupted(was phase) bool {
 	if was < overdue {
 		return false
 	}
+	c.p.mu.Lock() // waits for the sweep
+	defer c.p.mu.Unlock()
 	c.wasLost = was == lost
-	c.p.mu.Lock()
-	c.p.mu.Unlock() //nolint:staticcheck // waits for the sweep that has interrupted
 	return true
 }
 
