@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"strconv"
@@ -20,7 +21,7 @@ import (
 func newReport(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report",
-		Short: "write a report: how a service did by day, week or month",
+		Short: "write a report: how a service did by day, week or month, or what came of an experiment",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usage{withHint(fmt.Errorf("unknown report %q", args[0]), "tailscope report --help lists them")}
@@ -29,7 +30,7 @@ func newReport(io streams) *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newReportSLA(io))
+	cmd.AddCommand(newReportSLA(io), newReportExperiment(io))
 	return cmd
 }
 
@@ -74,20 +75,26 @@ func newReportSLA(io streams) *cobra.Command {
 		if r.All.Requests == 0 && f.format != "json" && f.format != "csv" {
 			return withHint(fmt.Errorf("%s has no requests in those periods", f.service), "tailscope query services --since 30d shows what there is; a larger --count looks further back")
 		}
-		var b bytes.Buffer
-		if err := f.write(&b, r); err != nil {
-			return err
-		}
-		if f.output == "" || f.output == "-" {
-			_, err = io.out.Write(b.Bytes())
-			return err
-		}
-		if err := os.WriteFile(f.output, b.Bytes(), 0o644); err != nil {
-			return fmt.Errorf("write the report: %w", err)
-		}
-		return nil
+		return toFile(f.output, io.out, func(b *bytes.Buffer) error { return f.write(b, r) })
 	})
 	return cmd
+}
+
+// toFile writes a report to the file of that name, or to out if there is none.
+// Nothing is written of a report that cannot be made.
+func toFile(name string, out io.Writer, write func(*bytes.Buffer) error) error {
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		return err
+	}
+	if name == "" || name == "-" {
+		_, err := out.Write(b.Bytes())
+		return err
+	}
+	if err := os.WriteFile(name, b.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	return nil
 }
 
 // lastMoment is where the report ends. A date is a whole day of the report's zone.

@@ -116,7 +116,7 @@ func causes(of map[string]uint64) string {
 	})
 	var words []string
 	for _, name := range names[:min(3, len(names))] {
-		words = append(words, fmt.Sprintf("%s %d", name, of[name]))
+		words = append(words, fmt.Sprintf("%s %d", strings.ReplaceAll(name, "_", " "), of[name]))
 	}
 	return strings.Join(words, ", ")
 }

@@ -1,0 +1,360 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tailscope/api"
+	"tailscope/client"
+)
+
+func newExperiments(io streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "experiments",
+		Short: "what was tried, such as mirror sessions, and what came of it",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage{withHint(fmt.Errorf("unknown command %q", args[0]), "write tailscope experiments list, show, stop or forget")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newExperimentsList(io), newExperimentsShow(io),
+		newExperimentsDo(io, "stop", "end a mirror session that runs", func(ctx context.Context, c *client.Client, id string) error {
+			_, err := c.ChangeExperiment(ctx, id, api.MirrorChange{Stop: true})
+			return err
+		}),
+		newExperimentsDo(io, "forget", "drop an experiment that has ended; its series stay", func(ctx context.Context, c *client.Client, id string) error {
+			return c.ForgetExperiment(ctx, id)
+		}))
+	return cmd
+}
+
+const experimentID = "the id of an experiment, as tailscope experiments list shows it"
+
+func newExperimentsDo(io streams, verb, short string, do func(context.Context, *client.Client, string) error) *cobra.Command {
+	q := newQuestion(io, "table")
+	cmd := &cobra.Command{Use: verb + " ID", Short: short, Args: exactArgs(1, experimentID)}
+	q.serverFlag.register(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := do(cmd.Context(), q.client(), args[0]); err != nil {
+			return q.failed(err)
+		}
+		return nil
+	}
+	return cmd
+}
+
+func newExperimentsList(io streams) *cobra.Command {
+	q := newQuestion(io, "table", "json", "csv")
+	var state string
+	cmd := &cobra.Command{Use: "list", Short: "the experiments of a range, the latest first", Args: exactArgs(0, "")}
+	q.serverFlag.register(cmd.Flags())
+	q.registerRange(cmd.Flags(), "30d")
+	q.registerFormat(cmd.Flags())
+	cmd.Flags().StringVar(&state, "state", "", "only those that are running, ended or lost")
+	cmd.RunE = q.run(func(ctx context.Context) error {
+		start, end, err := q.timeRange()
+		if err != nil {
+			return err
+		}
+		r, err := q.client().Experiments(ctx, client.ExperimentsQuery{State: state, Start: start, End: end})
+		if err != nil {
+			return q.failed(err)
+		}
+		if q.format == "json" {
+			return writeJSON(io.out, r)
+		}
+		t, header := &table{}, []string{"started", "took", "state", "name", "service", "requests", "found", "id"}
+		for _, h := range header {
+			t.column(h, h == "requests" || h == "took")
+		}
+		var plainRows [][]string
+		for i := range r.Experiments {
+			x := &r.Experiments[i]
+			requests := uint64(0)
+			if x.Mirror != nil {
+				requests = x.Mirror.Requests
+			}
+			took := float64(x.Updated - x.Start)
+			plainRows = append(plainRows, []string{rawTime(x.Start), raw(api.Float(took)), x.State, x.Name, x.Service, strconv.FormatUint(requests, 10), x.Headline, x.ID})
+			t.rows = append(t.rows, []string{clockIn(x.Start, q.now().Location()), duration(time.Duration(took * float64(time.Second))), x.State, x.Name, x.Service, count(requests), withoutInterval(x.Headline), x.ID})
+		}
+		if q.format == "csv" {
+			return writeCSV(io.out, header, plainRows)
+		}
+		return t.write(io.out)
+	})
+	return cmd
+}
+
+func clockIn(t api.Float, zone *time.Location) string {
+	return time.UnixMilli(int64(t * 1e3)).In(zone).Format("2006-01-02 15:04:05")
+}
+
+func newExperimentsShow(io streams) *cobra.Command {
+	q := newQuestion(io, "text", "json", "markdown")
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "one experiment: its servers, what became of every copy, and the verdict",
+		Args:  exactArgs(1, experimentID),
+	}
+	q.serverFlag.register(cmd.Flags())
+	q.registerFormat(cmd.Flags())
+	var id string
+	show := q.run(func(ctx context.Context) error {
+		x, err := q.client().Experiment(ctx, id)
+		if err != nil {
+			return q.failed(err)
+		}
+		if q.format == "json" {
+			return writeJSON(io.out, x)
+		}
+		d := &document{w: io.out, markdown: q.format == "markdown"}
+		experimentText(d, x, q.now().Location())
+		if v, err := q.client().ExperimentVerdict(ctx, client.ExperimentVerdictQuery{ID: id, Measures: []string{"ratio", "p50", "p95", "p99", "errors"}, Limit: 5}); err == nil {
+			d.gap()
+			verdictText(d, v)
+		} else {
+			d.gap()
+			d.line("no verdict: " + q.failed(err).Error())
+		}
+		return d.err
+	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		id = args[0]
+		return show(cmd, args)
+	}
+	return cmd
+}
+
+// experimentText writes what an experiment is, and its account.
+func experimentText(d *document, x *api.Experiment, zone *time.Location) {
+	d.heading(x.Name)
+	when := x.State + " since " + clockIn(x.Start, zone)
+	if !math.IsNaN(float64(x.End)) {
+		when = fmt.Sprintf("%s, from %s to %s", x.State, clockIn(x.Start, zone), clockIn(x.End, zone))
+	}
+	d.item(fmt.Sprintf("%s of %s, id %s: %s", x.Kind, x.Service, x.ID, when))
+	m := x.Mirror
+	if m == nil {
+		return
+	}
+	skipped := ""
+	if n := sum(m.Skipped); n > 0 {
+		skipped = fmt.Sprintf(", of which %s were not chosen (%s)", count(n), causes(m.Skipped))
+	}
+	d.item(fmt.Sprintf("%s requests at %s%s", count(m.Requests), m.Listen, skipped))
+	if n := sum(m.Failed); n > 0 {
+		d.item(fmt.Sprintf("%s got no whole answer from the primary (%s)", count(n), causes(m.Failed)))
+	}
+	d.gap()
+	t := &table{}
+	for i, h := range []string{"server", "role", "in use", "offered", "queued", "dropped", "waiting", "failed", "unpaired", "paired", "why"} {
+		t.column(h, i > 1 && i < 10)
+	}
+	targets := append([]api.MirrorTarget{m.Primary}, m.Shadows...)
+	for i := range targets {
+		s := &targets[i]
+		row := []string{s.Name, s.Role, fmt.Sprintf("%d of %d", s.Using, len(s.Servers))}
+		if a := s.Account; a == nil {
+			row = append(row, "", "", "", "", "", "", "", "")
+		} else {
+			var why []string
+			for _, of := range []map[string]uint64{a.Dropped, a.Failed} {
+				if sum(of) > 0 {
+					why = append(why, causes(of))
+				}
+			}
+			row = append(row, count(a.Offered), count(a.Queued), count(sum(a.Dropped)), count(a.Waiting+a.Pairing), count(sum(a.Failed)), count(a.Unpaired), count(a.Paired), strings.Join(why, ", "))
+		}
+		t.rows = append(t.rows, row)
+	}
+	d.table(t)
+}
+
+// verdictText writes what came of each candidate.
+func verdictText(d *document, v *api.MirrorVerdictResponse) {
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		if i > 0 {
+			d.gap()
+		}
+		d.heading(c.Candidate + ": " + c.Headline)
+		d.line("Verdict: " + c.Verdict)
+		d.gap()
+		intervals := trimPercent(v.Level)
+		if v.Live {
+			intervals += " that hold at every look"
+		}
+		d.item(fmt.Sprintf("%s requests answered by both %s and %s, in %d slots of %s; intervals of %s", count(c.Requests), c.Candidate, c.Against, v.Slots, formatSeconds(float64(v.Slot)), intervals))
+		if c.Caveat != "" {
+			d.item(c.Caveat)
+		}
+		d.gap()
+		d.table(measuresTable(c))
+		for _, list := range []struct {
+			name   string
+			rows   []api.MirrorRow
+			judged int
+		}{{"operation", c.Operations, c.OperationsJudged}, {"tenant", c.Tenants, c.TenantsJudged}} {
+			if len(list.rows) > 0 {
+				d.gap()
+				d.table(rowsTable(list.name, list.rows))
+				if more := list.judged - len(list.rows); more > 0 {
+					d.paragraph()
+					d.line("and " + plural(more, "more "+list.name))
+				}
+			}
+		}
+	}
+	if len(v.Warnings) > 0 {
+		d.gap()
+	}
+	for _, w := range v.Warnings {
+		d.item("warning: " + w.Text)
+	}
+}
+
+func measuresTable(c *api.MirrorVerdict) *table {
+	t := &table{}
+	t.column("", false)
+	for _, h := range []string{c.Against, c.Candidate, "change", "interval", "noise floor"} {
+		t.column(h, true)
+	}
+	t.column("verdict", false)
+	for i := range c.Measures {
+		m := &c.Measures[i]
+		t.rows = append(t.rows, []string{strings.ReplaceAll(m.Name, "_", " "), mirrorValue(m, m.Reference), mirrorValue(m, m.Candidate), mirrorEffect(m, m.Effect), mirrorInterval(m), noiseFloor(m), m.Verdict})
+	}
+	return t
+}
+
+func rowsTable(name string, rows []api.MirrorRow) *table {
+	t := &table{}
+	t.column(name, false)
+	t.column("pairs", true)
+	for _, m := range rows[0].Measures {
+		t.column(strings.ReplaceAll(m.Name, "_", " "), true)
+		t.column("interval", true)
+	}
+	t.column("verdict", false)
+	for _, r := range rows {
+		row := []string{r.Name, count(r.Requests)}
+		for i := range r.Measures {
+			row = append(row, mirrorEffect(&r.Measures[i], r.Measures[i].Effect), mirrorInterval(&r.Measures[i]))
+		}
+		verdict := r.Verdict
+		if r.Lead != "" && verdict != "no evidence" && verdict != "same" && verdict != "too little data" {
+			verdict += " by " + strings.ReplaceAll(r.Lead, "_", " ")
+		}
+		t.rows = append(t.rows, append(row, verdict))
+	}
+	return t
+}
+
+func mirrorValue(m *api.MirrorMeasure, v api.Float) string {
+	switch m.Name {
+	case "errors":
+		return percent(v)
+	case "ratio":
+		return ratio(v)
+	case "bytes":
+		return bytesUnit.value(v)
+	}
+	return secondsUnit.value(v)
+}
+
+func mirrorEffect(m *api.MirrorMeasure, f api.Float) string {
+	switch v := float64(f); {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return "-"
+	case m.Name == "errors":
+		return signed(100*v, 2) + "pt"
+	}
+	return change(f)
+}
+
+func mirrorInterval(m *api.MirrorMeasure) string {
+	low, high := mirrorEffect(m, m.Low), mirrorEffect(m, m.High)
+	if low == "-" && high == "-" {
+		return "-"
+	}
+	return strings.ReplaceAll(low, "-", "?") + " … " + strings.ReplaceAll(high, "-", "?")
+}
+
+func noiseFloor(m *api.MirrorMeasure) string {
+	v := float64(m.Noise)
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return "-"
+	case m.Name == "errors":
+		return "±" + strings.TrimLeft(signed(100*v, 2), "+±") + "pt"
+	}
+	return "±" + percent(m.Noise)
+}
+
+// newReportExperiment is the verdict of an experiment, in full.
+func newReportExperiment(io streams) *cobra.Command {
+	f := &experimentReport{question: newQuestion(io, "text", "markdown", "json")}
+	cmd := &cobra.Command{
+		Use:   "experiment ID",
+		Short: "each candidate of a mirror session against the control, outside the noise floor",
+		Example: `  tailscope report experiment 5f1c0de5f1c0de11
+  tailscope report experiment 5f1c0de5f1c0de11 --format markdown --output cache.md`,
+		Args: exactArgs(1, experimentID),
+	}
+	fs := cmd.Flags()
+	f.serverFlag.register(fs)
+	f.registerFormat(fs)
+	fs.StringVar(&f.start, "start", "", "judge from this `moment` on: RFC 3339, Unix seconds, or now-6h; from its beginning unless given")
+	fs.StringVar(&f.end, "end", "", "judge up to this `moment`; to its end unless given")
+	fs.StringVar(&f.measures, "measures", "", "judge only these, such as `ratio,p99`: ratio, p50, p75, p90, p95, p99, p99.9, mean, errors, first_byte, bytes")
+	fs.IntVar(&f.limit, "limit", 20, "how many operations and tenants to list")
+	fs.StringVar(&f.output, "output", "", "`file` to write to instead of the terminal")
+	var id string
+	write := f.run(func(ctx context.Context) error { return f.report(ctx, id) })
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		id = args[0]
+		return write(cmd, args)
+	}
+	return cmd
+}
+
+type experimentReport struct {
+	*question
+	measures, output string
+	limit            int
+}
+
+func (f *experimentReport) report(ctx context.Context, id string) error {
+	if f.limit < 1 {
+		return usage{fmt.Errorf("--limit %d: write 1 or more", f.limit)}
+	}
+	x, err := f.client().Experiment(ctx, id)
+	if err != nil {
+		return f.failed(err)
+	}
+	v, err := f.client().ExperimentVerdict(ctx, client.ExperimentVerdictQuery{ID: id, Start: f.start, End: f.end, Measures: splitList(f.measures), Limit: f.limit})
+	if err != nil {
+		return f.failed(err)
+	}
+	return toFile(f.output, f.streams.out, func(w *bytes.Buffer) error {
+		if f.format == "json" {
+			return writeJSON(w, v)
+		}
+		d := &document{w: w, markdown: f.format == "markdown"}
+		verdictText(d, v)
+		d.gap()
+		experimentText(d, x, f.now().Location())
+		return d.err
+	})
+}
