@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 
 	"tailscope/internal/mirror/pair"
@@ -219,22 +220,71 @@ func TestNamesAreBounded(t *testing.T) {
 	c := chooser(t, Options{Share: 1, MaxOperations: 10, MaxTenants: 5, Tenant: "header:X-Tenant", Operations: []string{"^GET /r/(.*)$=r $1"}})
 	first := c.Choose(request("GET", "/first", "X-Tenant", "first"))
 	operations, tenants := map[string]bool{}, map[string]bool{}
-	for i := range 3000 {
-		word := strings.Repeat(string(rune('a'+i%26)), 1+i/26%20) + string(rune('a'+i%23))
-		for _, target := range []string{"/" + word, "/r/" + word, "/x/" + word + "/y"} {
+	for i := range 8_000 {
+		word := strings.Repeat(string(rune('a'+i%26)), 1+i/26%20) + string(rune('a'+i/7%23)) + string(rune('a'+i/11%19))
+		for _, target := range []string{"/" + word, "/r/" + word, "/x/" + word + "/y", "/" + word + "/" + word} {
 			d := c.Choose(request("GET", target, "X-Tenant", word))
 			operations[d.Names.Operation], tenants[d.Names.Tenant] = true, true
 		}
 	}
-	if len(operations) > 11 || len(tenants) > 6 || !operations["_other"] || !tenants["_other"] {
-		t.Errorf("%d operations and %d tenants, want 10 and 5 and _other", len(operations), len(tenants))
+	if len(operations) > 4*10+1 || len(tenants) > 6 || !operations["_other"] || !tenants["_other"] {
+		t.Errorf("%d operations and %d tenants, want at most 40 and 5, and _other", len(operations), len(tenants))
 	}
 	if o, n := c.Folded(); o == 0 || n == 0 {
 		t.Errorf("%d and %d folded", o, n)
 	}
-	if again := c.Choose(request("GET", "/first", "X-Tenant", "first")); again.Names != first.Names {
-		t.Errorf("a known name became %+v", again.Names)
+	if again := c.Choose(request("GET", "/first", "X-Tenant", "first")); again.Names.Tenant != first.Names.Tenant {
+		t.Errorf("a known tenant became %+v", again.Names)
 	}
+}
+
+// Names of things are taken together once they are many; what comes often keeps
+// its name among them, and so does what lies below.
+func TestVariablesAreLearned(t *testing.T) {
+	c := chooser(t, Options{Share: 1})
+	word := func(i int) string { return string([]rune{rune('a' + i%26), rune('a' + i/26%26), rune('a' + i/676%26)}) }
+	for i := range 8_000 {
+		c.Choose(request("GET", "/product/"+word(i%300)))
+		c.Choose(request("GET", "/product/search"))
+		c.Choose(request("GET", "/product/search/"+word(i%50)))
+		c.Choose(request("POST", "/login"))
+	}
+	for target, want := range map[string]string{
+		"/product/" + word(7): "GET /product/{name}", "/product/never-seen": "GET /product/{name}", "/product/search": "GET /product/search",
+		"/product/search/" + word(7): "GET /product/search/" + word(7), "/product/7": "GET /product/{id}", "/login": "GET /login",
+	} {
+		for range 3 * samples {
+			if got := c.Choose(request("GET", target)).Names.Operation; got != want {
+				t.Fatalf("%s is %s, want %s", target, got, want)
+			}
+		}
+	}
+	if n, _ := c.Folded(); n != 0 {
+		t.Errorf("%d requests folded, want none: names that are variables make room", n)
+	}
+}
+
+// Many goroutines name the same requests the same.
+func TestNamesConcurrently(t *testing.T) {
+	c := chooser(t, Options{Share: 1, Tenant: "path:^/t/([a-z]+)", Operations: []string{"^GET /r/(.)=r $1"}})
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for i := range 3000 {
+				tenant := string(rune('a' + i%26))
+				d := c.Choose(request("GET", "/t/"+tenant+"/7"))
+				if want := (pair.Names{Operation: "GET /t/" + tenant + "/{id}", Tenant: tenant}); d.Names != want {
+					t.Errorf("names %+v, want %+v", d.Names, want)
+					return
+				}
+				if d := c.Choose(request("GET", "/r/"+tenant)); d.Names.Operation != "r "+tenant {
+					t.Errorf("operation %s", d.Names.Operation)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 func TestErrorsSayWhatToWrite(t *testing.T) {

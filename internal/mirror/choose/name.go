@@ -1,6 +1,7 @@
 package choose
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -19,7 +20,7 @@ const maxName = 200
 type namer struct {
 	rules      []route.Rule
 	ruled      *memo[string] // operations by rule, by method and path; empty if none matches
-	operations table
+	operations operations
 	tenant     source
 	tenants    table
 }
@@ -42,13 +43,8 @@ func (n *namer) compile(o *Options) error {
 	tenant, err := parseTenant(o.Tenant)
 	errs = append(errs, err)
 	n.tenant = tenant
-	n.operations.max, n.tenants.max = o.MaxOperations, o.MaxTenants
-	if n.operations.max <= 0 {
-		n.operations.max = 500
-	}
-	if n.tenants.max <= 0 {
-		n.tenants.max = 1000
-	}
+	n.operations.init(cmp.Or(max(o.MaxOperations, 0), 500))
+	n.tenants.max = cmp.Or(max(o.MaxTenants, 0), 1000)
 	return errors.Join(errs...)
 }
 
@@ -59,20 +55,17 @@ func (n *namer) of(r *Request, path, query []byte) pair.Names {
 // operation names a request by the first rule that matches, else by its path
 // without ids.
 func (n *namer) operation(method, path []byte) string {
-	var space [2 * maxName]byte
-	m := route.Methods[route.Method(method)]
+	m := route.Method(method)
 	if len(n.rules) > 0 {
-		if name, ok := n.byRule(m, path); ok {
+		if name, ok := n.byRule(route.Methods[m], path); ok {
 			return name
 		}
 	}
-	b := append(append(space[:0], m...), ' ')
 	if route.IsStatic(path) {
-		b = append(b, route.StaticFiles...)
-	} else {
-		b = route.AppendPath(b, path)
+		return static[m]
 	}
-	return n.operations.name(b)
+	var space [2 * maxName]byte
+	return n.operations.ofPath(m, route.AppendPath(space[:0], path))
 }
 
 // buffers are for what regular expressions are matched against: it would be
@@ -91,7 +84,7 @@ func (n *namer) byRule(method string, path []byte) (name string, ok bool) {
 		named, match := n.rules[i].Append(b, b)
 		if match {
 			*buffer = named
-			name = n.operations.name(named[len(b):])
+			name = n.operations.named(named[len(b):])
 			break
 		}
 	}
@@ -152,7 +145,7 @@ type table struct {
 // name returns the name for a text, or _other if there are too many names.
 func (t *table) name(text []byte) string {
 	if len(text) > maxName {
-		text = text[:maxName]
+		text = text[:maxName] // so that what is kept is short
 	}
 	names := t.names.Load()
 	if names != nil {
@@ -183,7 +176,7 @@ func (t *table) add(text string) string {
 			grown[k] = v
 		}
 	}
-	name := strings.ToValidUTF8(text, "\uFFFD")
+	name := cut(text)
 	grown[text] = name
 	t.names.Store(&grown)
 	return name
