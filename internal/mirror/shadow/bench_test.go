@@ -47,7 +47,12 @@ func quickServer(tb testing.TB, body int) string {
 					need := end + 4
 					if i := bytes.Index(buf[:end], []byte("Content-Length: ")); i >= 0 {
 						var length int
-						fmt.Sscanf(string(buf[i+16:end]), "%d", &length)
+						for _, d := range buf[i+16 : end] {
+							if d < 0x30 || d > 0x39 {
+								break
+							}
+							length = 10*length + int(d-0x30)
+						}
 						need += length
 					}
 					if have < need {

@@ -152,7 +152,7 @@ func TestFaultsOfOtherWays(t *testing.T) {
 			{"sleep", func(w http.ResponseWriter, r *http.Request) {
 				select {
 				case <-r.Context().Done():
-				case <-time.After(5 * time.Second):
+				case <-time.After(300 * time.Millisecond):
 				}
 			}, pair.TimedOut},
 			{"reset", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, pair.Reset},

@@ -100,7 +100,7 @@ func (l *Lane) Offer(c Copy) {
 			}
 		}
 		delay := c.Delay + time.Duration(int64(l.o.Spread)*int64(k)/int64(c.Copies))
-		if delay > 0 {
+		if delay > 0 || k > 0 {
 			l.later(j, delay)
 			continue
 		}
@@ -166,8 +166,7 @@ func (l *Lane) Buffered() (held, bound int64) {
 	return l.room.held.Load(), l.room.bound
 }
 
-// Late counts the extra copies that were sent more than lateAfter behind their
-// time.
+// Late counts the extra copies that were sent more than 10 ms behind their time.
 func (l *Lane) Late() uint64 { return l.spread.late.Load() }
 
 // State is what the lane does at the moment, but for the account, of which the
