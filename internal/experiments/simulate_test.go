@@ -152,3 +152,5 @@ func measureOf(v *api.MirrorVerdict, name string) *api.MirrorMeasure {
 	}
 	return &api.MirrorMeasure{Verdict: compare.TooLittle}
 }
+
+var steadyOptions = stat.Options{Level: level}
