@@ -64,7 +64,7 @@ environment, then flags; docs/mirror.md lists them.`,
 		if err != nil {
 			return usage{err}
 		}
-		if err := checkMirror(cfg.Mirror); err != nil {
+		if err := checkMirror(cfg.Mirror, flagOf); err != nil {
 			return err
 		}
 		run := &mirrorRun{streams: io, cfg: cfg, json: asJSON, now: time.Now}
@@ -74,8 +74,9 @@ environment, then flags; docs/mirror.md lists them.`,
 	return cmd
 }
 
-// checkMirror says by their flags what is wrong with the options.
-func checkMirror(m config.Mirror) error {
+// checkMirror says what is wrong with the options, each called what it was
+// called by whoever wrote it.
+func checkMirror(m config.Mirror, called func(option string) string) error {
 	o := server.MirrorOptions(m)
 	err := o.Validate()
 	if err == nil {
@@ -83,10 +84,14 @@ func checkMirror(m config.Mirror) error {
 	}
 	var errs []error
 	for line := range strings.SplitSeq(err.Error(), "\n") {
-		errs = append(errs, errors.New("--"+line))
+		option, rest, _ := strings.Cut(line, ": ")
+		errs = append(errs, fmt.Errorf("%s: %s", called(option), rest))
 	}
-	return usage{withHint(errors.Join(errs...), "tailscope mirror --help lists the flags; docs/mirror.md says more")}
+	return usage{withHint(errors.Join(errs...), "docs/mirror.md says what each is for")}
 }
+
+func flagOf(option string) string { return "--" + option }
+func keyOf(option string) string  { return "mirror." + strings.ReplaceAll(option, "-", "_") }
 
 func newMirrorShow(io streams) *cobra.Command {
 	return &cobra.Command{
@@ -224,17 +229,18 @@ func (r *mirrorRun) moment() moment {
 // mirrorResult is how a session ended, for scripts.
 type mirrorResult struct {
 	Experiment api.Experiment             `json:"experiment"`
-	Verdict    *api.MirrorVerdictResponse `json:"verdict"` // null if the data do not suffice, or the server is away
+	Verdict    *api.MirrorVerdictResponse `json:"verdict"`              // null if there is none
+	NoVerdict  string                     `json:"no_verdict,omitempty"` // why
 }
 
 // finish tells how the session went.
 func (r *mirrorRun) finish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	state := r.mirror.State()
+	state, why := r.mirror.State(), ""
 	verdict, err := r.client.ExperimentVerdict(ctx, client.ExperimentVerdictQuery{ID: r.mirror.ID(), Limit: 5})
 	if err != nil {
-		verdict = nil
+		verdict, why = nil, err.Error()
 	}
 	if r.json {
 		x, err := r.client.Experiment(ctx, r.mirror.ID())
@@ -246,7 +252,7 @@ func (r *mirrorRun) finish(ctx context.Context) error {
 			}
 		}
 		x.Mirror = &state
-		return writeJSON(r.out, mirrorResult{*x, verdict})
+		return writeJSON(r.out, mirrorResult{*x, verdict, why})
 	}
 	if _, werr := fmt.Fprint(r.out, mirrorSummary(state, r.now().Sub(r.begun), verdict)); werr != nil {
 		return werr

@@ -46,6 +46,11 @@ then flags; docs/configuration.md lists them.`,
 			if cfg.Mirror.To != "" {
 				return usage{withHint(errors.New("mirror.to: a server keeps what it mirrors itself"), "leave it out, or mirror with tailscope mirror")}
 			}
+			if cfg.Mirror.Wanted() {
+				if err := checkMirror(cfg.Mirror, keyOf); err != nil {
+					return err
+				}
+			}
 			if printConfig {
 				_, err := fmt.Fprint(io.out, cfg.YAML())
 				return err
@@ -174,6 +179,9 @@ func serve(ctx context.Context, cfg config.Config, io streams) error {
 	}
 	if a := srv.OTLPHTTP(); a != "" {
 		fmt.Fprintf(io.out, "  OTLP over HTTP on %s\n", a)
+	}
+	if m := srv.Mirror(); m != nil {
+		fmt.Fprintf(io.out, "  mirrors %s on %s: http://%s/experiments/%s\n", cfg.Mirror.Primary, m.State().Listen, srv.Addr(), m.ID())
 	}
 	var failed error
 	select {
