@@ -176,6 +176,31 @@ func TestFailedLegIsTimed(t *testing.T) {
 	}
 }
 
+// Who broke off is not the server: such legs are counted, but are no errors.
+func TestNoFaultIsNoError(t *testing.T) {
+	for c := QueueFull; c < NumCauses; c++ {
+		b, m, clock := testBook(t, Options{})
+		x := b.Begin(Names{Operation: "op"}, []uint8{0, 1}, false)
+		x.Sent(1)
+		x.EndCopy(1, Leg{Start: clock.nanos, Cause: c})
+		x.EndPrimary(Leg{Start: clock.nanos, Cause: c})
+		flush(t, b)
+		want := uint64(0)
+		if slices.Contains([]Cause{Refused, ConnectTime, Handshake, Reset, TimedOut, BadAnswer, AnswerLimit}, c) {
+			want = 1
+		}
+		for _, variant := range []string{"primary", "new"} {
+			h := m.total(`mirror_duration_seconds{experiment="e1", operation="op", service="shop", status="error", variant="` + variant + `"}`)
+			if h.Count != want {
+				t.Errorf("%v of %s: %d errors, want %d", c, variant, h.Count, want)
+			}
+		}
+		if a, s := b.Account(1), b.Stats(); a.Failed[c.String()] != 1 || s.Failed[c.String()] != 1 {
+			t.Errorf("%v is not counted: %+v, %+v", c, a, s)
+		}
+	}
+}
+
 func TestID(t *testing.T) {
 	b, _, c := testBook(t, Options{})
 	var ids []string

@@ -69,6 +69,16 @@ func (c Cause) String() string {
 	return "unknown"
 }
 
+// Fault says that the server did not do its part. The other causes are of our
+// bounds, of the client, or of the session's end, and say nothing of it.
+func (c Cause) Fault() bool {
+	switch c {
+	case Refused, ConnectTime, Handshake, Reset, TimedOut, BadAnswer, AnswerLimit:
+		return true
+	}
+	return false
+}
+
 // Reason says why a request was not chosen. Chosen is of one that was.
 type Reason uint8
 
