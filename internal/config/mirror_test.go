@@ -43,7 +43,7 @@ const mirrorFile = `mirror:
   by: header:X-User
   method: [GET, HEAD]
   header: ["X-Plan: ^(a|b),c$"]
-  operation: ['^/a,b/[0-9]+=GET /a']
+  operation: ['^GET /a,b/[0-9]+=GET /a']
   set_header: "X-Mirror: yes"
   amplify: 2.5
   spread: 500ms
@@ -63,7 +63,7 @@ func TestMirrorIsReadAndPrinted(t *testing.T) {
 	want.Listen, want.Primary, want.Control, want.Service = ":8080", "http://10.0.0.5:8081", "http://10.0.0.9:8081", "shop"
 	want.Candidates = []string{"http://10.0.0.6:8082,http://10.0.0.7:8082", "next=http://10.0.0.8:8082"}
 	want.Share, want.By, want.Methods, want.Headers = 0.25, "header:X-User", []string{"GET", "HEAD"}, []string{"X-Plan: ^(a|b),c$"}
-	want.Operations, want.SetHeader = []string{"^/a,b/[0-9]+=GET /a"}, []string{"X-Mirror: yes"}
+	want.Operations, want.SetHeader = []string{"^GET /a,b/[0-9]+=GET /a"}, []string{"X-Mirror: yes"}
 	want.Amplify, want.Spread, want.Buffer, want.Timeout = 2.5, 500*time.Millisecond, 16<<20, 5*time.Second
 	want.Compare, want.RecordBodies, want.For = []string{"status", "json"}, true, time.Hour
 	if !reflect.DeepEqual(c.Mirror, want) {
