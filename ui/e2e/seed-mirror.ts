@@ -3,7 +3,6 @@
 // are the same code. Its observations are sent as OTLP, as a mirror sends them,
 // and its state as the program that runs it reports it.
 
-import type { Experiment } from '../src/lib/experiments-types';
 import type { Seed } from './seed';
 
 export interface Mirrored {
@@ -146,7 +145,8 @@ export async function seedMirror(server: string, s: Pick<Seed, 'service' | 'end'
 }
 
 /** Reports a session that runs, and answers what its users want of it. */
-export const reportRunning = (server: string, m: Mirrored, requests: number, applied = 0): Promise<{ change?: { number: number } }> =>
-  send('PUT', `${server}/api/v1/experiments/${m.running}`, report('more servers', m.service, m.start, requests, false, applied));
-
-export const readSession = async (server: string, id: string): Promise<Experiment> => (await fetch(`${server}/api/v1/experiments/${id}`)).json();
+export async function reportRunning(server: string, m: Mirrored, requests: number, applied = 0, share = 1): Promise<{ change?: { number: number; share?: number; stop?: boolean } }> {
+  const r = report('more servers', m.service, m.start, requests, false, applied);
+  r.mirror.settings.share = share;
+  return send('PUT', `${server}/api/v1/experiments/${m.running}`, r);
+}

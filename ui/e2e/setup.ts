@@ -1,5 +1,6 @@
 import { seed } from './seed';
 import { seedCompare } from './seed-compare';
+import { seedMirror } from './seed-mirror';
 import { seedParts } from './seed-parts';
 
 export default async function setup(): Promise<void> {
@@ -7,5 +8,6 @@ export default async function setup(): Promise<void> {
   const s = await seed(base);
   process.env.TAILSCOPE_SEED = JSON.stringify(s);
   process.env.TAILSCOPE_SEED_COMPARE = JSON.stringify(await seedCompare(base, s));
+  process.env.TAILSCOPE_SEED_MIRROR = JSON.stringify(await seedMirror(base, s));
   process.env.TAILSCOPE_SEED_PARTS = JSON.stringify(await seedParts(base, s));
 }

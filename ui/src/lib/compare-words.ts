@@ -21,8 +21,8 @@ export function verdictSign(word: string, change?: string): { sign: string; tone
     case 'fewer errors': return { sign: '↓', tone: 'better' };
     case 'more errors': return { sign: '↑', tone: 'worse' };
     case 'too little data': return { sign: '…', tone: 'plain' };
-    case 'slower': case 'higher': case 'more': return { sign: '↑', tone: tone === 'plain' && word === 'slower' ? 'worse' : tone };
-    case 'faster': case 'lower': case 'less': case 'fewer': return { sign: '↓', tone: tone === 'plain' && word === 'faster' ? 'better' : tone };
+    case 'slower': case 'higher': case 'more': case 'larger': return { sign: '↑', tone: tone === 'plain' && word === 'slower' ? 'worse' : tone };
+    case 'faster': case 'lower': case 'less': case 'fewer': case 'smaller': return { sign: '↓', tone: tone === 'plain' && word === 'faster' ? 'better' : tone };
     case 'different': return { sign: '≠', tone: 'mixed' };
   }
   return { sign: '·', tone };

@@ -120,6 +120,9 @@ export interface MirrorVerdictResponse extends Range {
   id: string;
   slot: number;
   level: Num;
+  /** Intervals hold at every look, as they do while it runs. */
+  live: boolean;
+  slots: number;
   candidates: MirrorVerdict[] | null;
   warnings: CompareWarning[] | null;
 }
@@ -134,6 +137,8 @@ export interface MirrorVerdict {
   measures: MirrorMeasure[] | null;
   operations: MirrorRow[] | null;
   tenants: MirrorRow[] | null;
+  operations_judged: number;
+  tenants_judged: number;
 }
 
 /** Effects and floors are ratios; those of errors are differences. */
@@ -147,10 +152,14 @@ export interface MirrorMeasure {
   floor: Num;
   floor_low: Num;
   floor_high: Num;
+  /** How far an effect must be from none, as a share (0.03: from 1/1.03 to 1.03); of errors a difference. */
+  noise: Num;
   p: Num;
   adjusted_p: Num;
   verdict: string;
   sentence: string;
+  /** Quantiles of the ratios of all requests, of the ratio alone. */
+  points?: { quantile: Num; ratio: Num; low: Num; high: Num }[];
 }
 
 export interface MirrorRow {

@@ -46,19 +46,42 @@ export function ratioText(r: Num | undefined): string {
   return `× ${r >= 99.5 ? count(r) : r.toPrecision(3)}`;
 }
 
+/** A ratio on an axis, with the digits that tell it from 1 and no more: × 0.91, × 1.005, × 4. */
+export function ratioTick(r: number): string {
+  if (Math.abs(r - 1) < 1e-9) return '1';
+  const far = Math.abs(Math.log(r));
+  return `× ${Number(far < 0.02 ? r.toFixed(3) : far < 0.2 ? r.toFixed(2) : r.toPrecision(2))}`;
+}
+
 /** An effect and its interval in words, as comparisons say it. */
 export function effectOf(m: MirrorMeasure): { size: string; interval: string } {
-  const words: Record<string, string> = { 'fewer errors': 'less', 'more errors': 'more' };
+  const words: Record<string, string> = { 'fewer errors': 'less', 'more errors': 'more', smaller: 'less', larger: 'more' };
   return effectWords({ name: m.name, scale: isDifference(m.name) ? 'difference' : 'ratio' }, {
     a: m.reference, b: m.candidate, effect: m.effect, low: m.low, high: m.high, p: m.p, verdict: words[m.verdict] ?? m.verdict, error: null, needed: null, needed_seconds: null,
   });
 }
 
-/** The noise floor in words: −1.2 % to +0.8 %. */
+/** The noise floor in words: ± 2.2 %; of errors ± 0.06 points. */
 export function floorText(m: MirrorMeasure): string {
+  return m.noise == null ? '' : `± ${twoDigits(m.noise * 100)} ${isDifference(m.name) ? 'points' : '%'}`;
+}
+
+/** What control against primary differed by: −1.2 % to +0.8 %. */
+export function controlText(m: MirrorMeasure): string {
   return m.floor_low == null || m.floor_high == null ? '' : effectWords({ name: m.name, scale: isDifference(m.name) ? 'difference' : 'ratio' }, {
     a: null, b: null, effect: m.floor, low: m.floor_low, high: m.floor_high, p: null, verdict: '', error: null, needed: null, needed_seconds: null,
   }).interval;
+}
+
+/** From where to where nothing is an effect; undefined if that is not known. */
+export function floorOf(m: MirrorMeasure): [number, number] | undefined {
+  if (m.noise == null || m.effect == null) return undefined;
+  return isDifference(m.name) ? [-m.noise, m.noise] : [1 / (1 + m.noise), 1 + m.noise];
+}
+
+/** How unlike the two answers to one request are: 10 % of requests at × 0.75 or less, 90 % at × 1.16 or less. */
+export function pointsText(m: MirrorMeasure | undefined): string {
+  return (m?.points ?? []).filter((x) => x.quantile != null && x.quantile !== 0.5 && x.ratio != null).map((x) => `${twoDigits(x.quantile! * 100)}\u00a0% of requests at ${ratioText(x.ratio).replace(' ', '\u00a0')} or less`).join(', ');
 }
 
 export interface Scale {
@@ -77,7 +100,7 @@ export function ratioAxis(ms: MirrorMeasure[]): Scale {
   for (const m of ms) {
     if (isDifference(m.name)) continue;
     if (m.effect != null && m.effect > 0) cut = Math.max(cut, Math.min(Math.log(1000), Math.abs(Math.log(m.effect)) * 1.2));
-    for (const v of [m.effect, m.low, m.high, m.floor_low, m.floor_high]) if (v != null && v > 0) most = Math.max(most, Math.abs(Math.log(v)) * 1.08);
+    for (const v of [m.effect, m.low, m.high, ...(floorOf(m) ?? [])]) if (v != null && v > 0) most = Math.max(most, Math.abs(Math.log(v)) * 1.08);
   }
   // Of round widths only, so that it does not tremble while live.
   const span = Math.min(cut, most <= 0.02 ? Math.ceil(most * 500) / 500 : most <= 0.2 ? Math.ceil(most * 50) / 50 : Math.ceil(most * 5) / 5);
@@ -87,7 +110,7 @@ export function ratioAxis(ms: MirrorMeasure[]): Scale {
 
 /** The axis of a difference: zero in the middle. */
 export function differenceAxis(m: MirrorMeasure): Scale {
-  const span = Math.max(0.002, ...[m.effect, m.low, m.high, m.floor_low, m.floor_high].map((v) => Math.abs(v ?? 0) * 1.08));
+  const span = Math.max(0.002, ...[m.effect, m.low, m.high, ...(floorOf(m) ?? [])].map((v) => Math.abs(v ?? 0) * 1.08));
   return { span, ticks: [0], at: (d) => Math.min(1, Math.max(0, 0.5 + d / (2 * span))) };
 }
 
@@ -121,10 +144,10 @@ const cell = (s: string) => s.replaceAll('|', '\\|').replaceAll('\n', ' ');
 
 /** One line per candidate, scope and measure. */
 export function verdictCsv(r: MirrorVerdictResponse): string {
-  const out = ['candidate,against,scope,of,requests,measure,reference,candidate_value,effect,low,high,floor,floor_low,floor_high,p,adjusted_p,verdict'];
+  const out = ['candidate,against,scope,of,requests,measure,reference,candidate_value,effect,low,high,floor,floor_low,floor_high,noise,p,adjusted_p,verdict'];
   for (const c of r.candidates ?? []) {
     const lines = (scope: string, of: string, requests: number, ms: MirrorMeasure[] | null) => {
-      for (const m of ms ?? []) out.push([quoted(c.candidate), quoted(c.against), scope, quoted(of), requests, m.name, m.reference, m.candidate, m.effect, m.low, m.high, m.floor, m.floor_low, m.floor_high, m.p, m.adjusted_p, m.verdict].map((x) => x ?? '').join());
+      for (const m of ms ?? []) out.push([quoted(c.candidate), quoted(c.against), scope, quoted(of), requests, m.name, m.reference, m.candidate, m.effect, m.low, m.high, m.floor, m.floor_low, m.floor_high, m.noise, m.p, m.adjusted_p, m.verdict].map((x) => x ?? '').join());
     };
     lines('all', '', c.requests, c.measures);
     for (const o of c.operations ?? []) lines('operation', o.name, o.requests, o.measures);
