@@ -210,11 +210,15 @@ func client(l *Lane, book *pair.Book, rnd *rand.Rand) {
 // TestSpoolReaders reads a body by several readers of which some leave, or are
 // cut off, and compares what each got.
 func TestSpoolReaders(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range uint64(6) {
 		rnd := rand.New(rand.NewPCG(seed, 6))
 		_, s := stream(-1)
 		rooms := []*room{{bound: 1 << 40}, {bound: 40_000}}
 		var want []byte
+		bytes := make([]byte, 3*segmentBytes)
+		for i := range bytes {
+			bytes[i] = byte(i*i + i>>8)
+		}
 		type reading struct {
 			r     *reader
 			got   []byte
@@ -244,10 +248,7 @@ func TestSpoolReaders(t *testing.T) {
 		for range 200 {
 			switch k := rnd.IntN(10); {
 			case k < 4:
-				part := make([]byte, rnd.IntN(3*segmentBytes))
-				for i := range part {
-					part[i] = byte(i * len(part) >> 8)
-				}
+				part := bytes[rnd.IntN(len(bytes)):]
 				s.Write(part)
 				want = append(want, part...)
 			case k == 4 && rnd.IntN(20) == 0:

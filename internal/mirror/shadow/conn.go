@@ -42,13 +42,16 @@ type conn struct {
 	h2    *http2.ClientConn
 	ended chan struct{} // of HTTP/2: closed with the connection
 
-	deadline atomic.Int64 // of the copy under way, 0 if there is none
-	stopped  atomic.Bool  // who writes is to stop
+	// deadline of the copy under way, 0 if there is none. It is put off while
+	// the client is waited for.
+	deadline atomic.Int64
+	stopped  atomic.Bool // who writes is to stop
 
 	mu     sync.Mutex
-	dead   bool       // it takes no more copies
-	gone   bool       // what lookNow found
-	killed pair.Cause // why it was ended from outside
+	dead   bool                   // it takes no more copies
+	under  map[*exchange]struct{} // of HTTP/2: copies under way
+	gone   bool                   // what lookNow found
+	killed pair.Cause             // why it was ended from outside
 	copyState
 
 	// Of the goroutine that reads.
@@ -183,9 +186,10 @@ func (c *conn) expire(now int64) {
 		return
 	}
 	c.mu.Lock()
-	late := c.busy && c.leg.Start+int64(c.l.o.Timeout) <= now
+	// Under the lock, so that it is not the next copy that is meant.
+	d := c.deadline.Load()
 	c.mu.Unlock()
-	if late {
+	if d != 0 && d <= now {
 		c.kill(pair.TimedOut)
 	}
 }
@@ -226,11 +230,17 @@ func (c *conn) start(j job) bool {
 	if c.raw == nil || j.r != nil {
 		c.sending = true
 	} else {
-		c.raw.Write(c.write)
+		if err := c.raw.Write(c.write); err != nil && c.writeErr == nil {
+			c.writeErr = err
+		}
 		switch {
 		case c.writeErr != nil:
 			c.dead = true
-			c.nc.SetReadDeadline(time.Now().Add(lastWords))
+			if c.written == 0 {
+				c.nc.SetReadDeadline(past)
+			} else {
+				c.nc.SetReadDeadline(time.Now().Add(lastWords))
+			}
 		case c.written < len(c.out):
 			c.sending = true
 		default:
@@ -289,6 +299,6 @@ func (c *conn) finish() {
 	c.deadline.Store(0)
 	dead := c.dead
 	c.mu.Unlock()
+	l.done(c, dead) // first, so that the connection is not idle for longer than need be
 	l.end(&j, leg, delivered)
-	l.done(c, dead)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -34,7 +35,7 @@ func (c *conn) speakHTTP2(ctx context.Context) error {
 		h2.Close()
 		return err
 	}
-	c.h2 = h2
+	c.h2, c.under = h2, map[*exchange]struct{}{}
 	return nil
 }
 
@@ -71,7 +72,7 @@ func (c *conn) startStream(j job) bool {
 // stream sends one copy and reads its answer.
 func (c *conn) stream(j job) {
 	l := c.l
-	leg, delivered, sent := c.exchange(&j)
+	leg, delivered, sent := c.roundTrip(&j)
 	if sent {
 		l.end(&j, leg, delivered && leg.Status != 0)
 	} else {
@@ -86,16 +87,53 @@ func (c *conn) stream(j job) {
 	l.done(c, dead)
 }
 
-// exchange is one request and its answer.
-func (c *conn) exchange(j *job) (leg pair.Leg, delivered, sent bool) {
+// exchange is a copy under way, for who looks after its time.
+type exchange struct {
+	deadline atomic.Int64
+	cancel   context.CancelFunc
+}
+
+// wait puts the deadline off while the client is waited for.
+func (x *exchange) wait(l *Lane, waiting bool) {
+	if waiting {
+		x.deadline.Store(math.MaxInt64)
+	} else {
+		x.deadline.Store(l.o.Now() + int64(l.o.Timeout))
+	}
+}
+
+// expireStreams is expire for HTTP/2.
+func (c *conn) expireStreams(now int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for x := range c.under {
+		if x.deadline.Load() <= now {
+			x.cancel()
+		}
+	}
+}
+
+// roundTrip is one request and its answer.
+func (c *conn) roundTrip(j *job) (leg pair.Leg, delivered, sent bool) {
 	l := c.l
 	if j.r != nil {
 		if cause := j.r.begin(); cause != pair.None {
 			return pair.Leg{Cause: cause}, false, false
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), l.o.Timeout)
-	defer cancel()
+	x := &exchange{}
+	x.deadline.Store(l.o.Now() + int64(l.o.Timeout))
+	ctx, cancel := context.WithCancel(context.Background())
+	x.cancel = cancel
+	c.mu.Lock()
+	c.under[x] = struct{}{}
+	c.mu.Unlock()
+	defer func() {
+		cancel()
+		c.mu.Lock()
+		delete(c.under, x)
+		c.mu.Unlock()
+	}()
 	var first atomic.Int64
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotFirstResponseByte: func() { first.Store(l.o.Now()) },
@@ -104,7 +142,7 @@ func (c *conn) exchange(j *job) (leg pair.Leg, delivered, sent bool) {
 			return nil
 		},
 	})
-	body := newStreamBody(j)
+	body := newStreamBody(j, func(waiting bool) { x.wait(l, waiting) })
 	defer body.Close()
 	req, err := c.request(ctx, j, body)
 	if err != nil {

@@ -20,6 +20,8 @@ func netServer(t *testing.T, way string, h http.HandlerFunc) (url string, trust 
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
 	switch way {
+	case "plain":
+		s.Start()
 	case "tls":
 		s.StartTLS()
 	case "h2":
@@ -32,7 +34,10 @@ func netServer(t *testing.T, way string, h http.HandlerFunc) (url string, trust 
 		s.Start()
 	}
 	t.Cleanup(s.Close)
-	if way == "h2c" {
+	switch way {
+	case "plain":
+		return s.URL, nil
+	case "h2c":
 		return "h2c" + s.URL[len("http"):], nil
 	}
 	pool := x509.NewCertPool()
@@ -152,7 +157,7 @@ func TestFaultsOfOtherWays(t *testing.T) {
 			{"sleep", func(w http.ResponseWriter, r *http.Request) {
 				select {
 				case <-r.Context().Done():
-				case <-time.After(300 * time.Millisecond):
+				case <-time.After(time.Second):
 				}
 			}, pair.TimedOut},
 			{"reset", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, pair.Reset},
@@ -176,7 +181,7 @@ func TestFaultsOfOtherWays(t *testing.T) {
 				l := netLane(t, way, func(o *LaneOptions) {
 					o.Timeout, o.AnswerLimit = 5*time.Second, 1<<20
 					if tt.cause == pair.TimedOut {
-						o.Timeout = 100 * time.Millisecond
+						o.Timeout = 500 * time.Millisecond
 					}
 				}, tt.do)
 				for _, streamed := range []bool{false, true} {

@@ -17,6 +17,7 @@ type streamBody struct {
 	cause   atomic.Uint32 // a pair.Cause: why the body is not whole
 	whole   atomic.Bool   // all of it was read
 	wake    chan struct{}
+	waits   func(bool)    // told when the client is waited for, and no longer
 	done    chan struct{} // closed by Close
 
 	mu     sync.Mutex
@@ -27,8 +28,8 @@ type streamBody struct {
 	taken  int    // how long that was
 }
 
-func newStreamBody(j *job) *streamBody {
-	b := &streamBody{inline: j.p.Body, r: j.r, done: make(chan struct{})}
+func newStreamBody(j *job, waits func(bool)) *streamBody {
+	b := &streamBody{inline: j.p.Body, r: j.r, waits: waits, done: make(chan struct{})}
 	if j.r != nil {
 		b.wake = j.r.wake
 	}
@@ -42,10 +43,12 @@ func (b *streamBody) Read(p []byte) (int, error) {
 		if !wait {
 			return n, err
 		}
+		b.waits(true)
 		select {
 		case <-b.wake:
 		case <-b.done:
 		}
+		b.waits(false)
 	}
 }
 

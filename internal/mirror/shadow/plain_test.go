@@ -2,10 +2,12 @@ package shadow
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"tailscope/internal/mirror/mirrortest"
 	"tailscope/internal/mirror/pair"
@@ -232,6 +234,27 @@ func TestEarlyAnswer(t *testing.T) {
 			}
 			s.Set(mirrortest.Answer(200, "next"))
 			checkWhole(t, one(t, l, get("/")), 200, 4)
+		})
+	}
+}
+
+// TestSlowClient: a copy whose client takes its time has its time limit from
+// when there was something to send.
+func TestSlowClient(t *testing.T) {
+	for _, way := range []string{"plain", "h2c"} {
+		t.Run(way, func(t *testing.T) {
+			l := netLane(t, way, func(o *LaneOptions) { o.Timeout = 300 * time.Millisecond }, func(w http.ResponseWriter, r *http.Request) {
+				io.Copy(io.Discard, r.Body)
+				io.WriteString(w, "ok")
+			})
+			p, spool := stream(-1)
+			e := offer(l, p, 1)
+			for range 4 {
+				spool.Write([]byte("some"))
+				time.Sleep(150 * time.Millisecond)
+			}
+			spool.Close(nil)
+			checkWhole(t, e.wait(t)[0], 200, 2)
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"slices"
 	"time"
@@ -65,31 +66,32 @@ func (l *Lane) place(j *job) (*conn, pair.Cause) {
 	if l.using == 0 {
 		return nil, pair.NoServer
 	}
-	// The server with the least to do, and the one among those that can take a
-	// copy at once.
-	var least, free *server
+	// The server with the least to do among those that can take a copy at once,
+	// and among those that could if they had another connection.
+	var free, more *server
 	if l.using == 1 {
-		least = l.servers[0]
-		if len(least.idle) > 0 {
-			free = least
+		if s := l.servers[0]; len(s.idle) > 0 {
+			free = s
 		}
 	} else {
 		l.turn++
 		for i := range l.using {
 			s := l.servers[(l.turn+i)%l.using]
-			if len(s.idle) > 0 {
+			switch {
+			case len(s.idle) > 0:
 				if free == nil || s.busy < free.busy {
 					free = s
 				}
-			}
-			if least == nil || s.busy < least.busy {
-				least = s
+			case s.making == 0 && (more == nil || s.busy < more.busy):
+				if s.retryAt == 0 || s.canConnect(l.o.Now()) {
+					more = s
+				}
 			}
 		}
 	}
 	if free != nil {
-		if free != least && least.busy < free.busy && least.making == 0 && least.canConnect(l.o.Now()) {
-			least.connect() // so that it gets its part of what follows
+		if more != nil && more.busy < free.busy && more.canConnect(math.MaxInt64) {
+			more.connect() // so that it gets its part of what follows
 		}
 		c := free.idle[len(free.idle)-1]
 		c.take(free)

@@ -1,6 +1,7 @@
 package shadow
 
 import (
+	"math"
 	"strconv"
 	"syscall"
 	"time"
@@ -27,7 +28,7 @@ func (c *conn) send() {
 		// Nobody reads any more, and the copy waits to be ended here.
 		c.finish()
 	case c.answered:
-		if cause != pair.None {
+		if cause != pair.None || c.stopped.Load() {
 			c.dead = true
 			c.nc.SetReadDeadline(past)
 		}
@@ -77,7 +78,10 @@ func (c *conn) sendRest() pair.Cause {
 				return pair.Reset
 			}
 		case more:
+			// The client's time is not the shadow's.
+			c.deadline.Store(math.MaxInt64)
 			<-r.wake
+			c.deadline.Store(c.l.o.Now() + int64(c.l.o.Timeout))
 		case cause != pair.None:
 			return cause
 		case chunked:

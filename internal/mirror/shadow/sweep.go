@@ -32,7 +32,7 @@ func (l *Lane) sweep(now int64, conns []*conn) []*conn {
 	expired := l.queue.takeBefore(nil, now-int64(l.o.Timeout))
 	for _, s := range l.servers {
 		for _, c := range s.conns {
-			if d := c.deadline.Load(); d != 0 && d <= now {
+			if d := c.deadline.Load(); d != 0 && d <= now || c.streams > 0 && c.h2 != nil {
 				conns = append(conns, c)
 			}
 			if c.idling && c.streams == 0 && now-c.unused > int64(l.o.Idle) {
@@ -48,10 +48,20 @@ func (l *Lane) sweep(now int64, conns []*conn) []*conn {
 	}
 	l.mu.Unlock()
 	for i := range expired {
-		l.drop(&expired[i], pair.Expired)
+		cause := pair.Expired
+		if r := expired[i].r; r != nil {
+			if broken := r.broken(); broken != pair.None {
+				cause = broken
+			}
+		}
+		l.drop(&expired[i], cause)
 	}
 	for _, c := range conns {
-		c.expire(now)
+		if c.h2 != nil {
+			c.expireStreams(now)
+		} else {
+			c.expire(now)
+		}
 	}
 	for _, c := range unused {
 		c.kill(pair.Stopped)
