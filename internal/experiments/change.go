@@ -12,7 +12,7 @@ import (
 )
 
 // maxAmplify bounds the copies that are made of a request.
-const maxAmplify = 100
+const maxAmplify = 255
 
 const changeExample = `write {"share": 0.5}, {"paused": true}, {"stop": true} or {"shadows": {"candidate": {"using": 2}}}`
 

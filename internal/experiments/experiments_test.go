@@ -176,7 +176,7 @@ func TestReportsThatAreRefused(t *testing.T) {
 		{"the id of another", "mine", "id", func(p *api.ExperimentReport) { p.Start++ }},
 		{"no kind", "x", "kind", func(p *api.ExperimentReport) { p.Kind = "" }},
 		{"no name", "x", "name", func(p *api.ExperimentReport) { p.Name = " " }},
-		{"a long name", "x", "name", func(p *api.ExperimentReport) { p.Name = strings.Repeat("n", 300) }},
+		{"a long name", "x", "name", func(p *api.ExperimentReport) { p.Name = strings.Repeat("n", 1025) }},
 		{"a name of bytes", "x", "name", func(p *api.ExperimentReport) { p.Name = "\xff" }},
 		{"no service", "x", "service", func(p *api.ExperimentReport) { p.Service = "" }},
 		{"no start", "x", "start", func(p *api.ExperimentReport) { p.Start = api.Float(math.NaN()) }},
@@ -198,6 +198,24 @@ func TestReportsThatAreRefused(t *testing.T) {
 	}
 	if s := r.Stats(); s.Refused != 19 || s.Kept != 1 || s.Running != 1 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// Of a report that is too long examples are left out first.
+func TestLongReportsAreShortened(t *testing.T) {
+	ctx := t.Context()
+	r := New(Options{Store: storetest.NewTwin(), Now: newClock().read})
+	p := report(epoch)
+	p.Mirror.Differences = &api.MirrorDifferences{Rows: make([]api.MirrorDifference, 10), Examples: make([]api.MirrorExample, 40)}
+	for i := range p.Mirror.Differences.Examples {
+		p.Mirror.Differences.Examples[i].Request = strings.Repeat("x", 20<<10)
+	}
+	if _, err := r.Report(ctx, "x", p); err != nil {
+		t.Fatal(err)
+	}
+	x, err := r.Get(ctx, "x")
+	if err != nil || len(x.Mirror.Differences.Examples) != 20 || len(x.Mirror.Differences.Rows) != 10 || len(p.Mirror.Differences.Examples) != 40 {
+		t.Errorf("%d examples are left, %v", len(x.Mirror.Differences.Examples), err)
 	}
 }
 

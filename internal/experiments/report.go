@@ -18,7 +18,7 @@ import (
 
 const (
 	maxID     = 64
-	maxName   = 256
+	maxName   = 1024
 	maxReport = 512 << 10 // bytes of a report as JSON
 	// maxShadows bounds the candidates of a session, and maxServers their pools.
 	maxShadows = 32
@@ -236,14 +236,38 @@ func check(id string, p *api.ExperimentReport) (size int, err error) {
 	if err := checkMirror(p.Mirror); err != nil {
 		return 0, err
 	}
-	b, err := json.Marshal(p)
-	if err != nil {
-		return 0, fmt.Errorf("encode the report of experiment %s: %w", id, err)
+	for {
+		b, err := json.Marshal(p)
+		if err != nil {
+			return 0, fmt.Errorf("encode the report of experiment %s: %w", id, err)
+		}
+		if len(b) <= maxReport {
+			return len(b), nil
+		}
+		if !shorten(p) {
+			return 0, query.Invalid("body", "a report of %d bytes is longer than %d; send fewer differences and examples", len(b), maxReport)
+		}
 	}
-	if len(b) > maxReport {
-		return 0, query.Invalid("body", "a report of %d bytes is longer than %d; send fewer differences and examples", len(b), maxReport)
+}
+
+// shorten leaves out what of a report is long and can be missed: half of the
+// examples, then of the differences. It says whether there was any.
+func shorten(p *api.ExperimentReport) bool {
+	if p.Mirror.Differences == nil {
+		return false
 	}
-	return len(b), nil
+	m, d := *p.Mirror, *p.Mirror.Differences
+	switch {
+	case len(d.Examples) > 0:
+		d.Examples = d.Examples[:len(d.Examples)/2]
+	case len(d.Rows) > 0:
+		d.Rows = d.Rows[:len(d.Rows)/2]
+	default:
+		return false
+	}
+	m.Differences = &d
+	p.Mirror = &m
+	return true
 }
 
 func checkMirror(m *api.MirrorState) error {

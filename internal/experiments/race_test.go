@@ -1,0 +1,6 @@
+//go:build race
+
+package experiments
+
+// raceEnabled says that tests run with it: it makes time pass.
+const raceEnabled = true
