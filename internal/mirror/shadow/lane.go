@@ -174,7 +174,7 @@ func (l *Lane) Late() uint64 { return l.spread.late.Load() }
 func (l *Lane) State() api.MirrorTarget {
 	t := api.MirrorTarget{
 		Name:     l.o.Name,
-		Role:     [...]string{"primary", "control", "candidate"}[l.o.Role],
+		Role:     l.o.Role.String(),
 		Amplify:  api.Float(l.amplify.factor()),
 		Diverged: api.Float(math.NaN()),
 	}
