@@ -11,7 +11,6 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/mirror/choose"
-	"tailscope/internal/mirror/http1"
 	"tailscope/internal/mirror/pair"
 	"tailscope/internal/mirror/shadow"
 )
@@ -136,38 +135,17 @@ func (s *Session) discard() {
 }
 
 // rewrites is what a rewriter changes, as a lane wants it.
-func rewrites(w *choose.Rewriter) shadow.Rewrite {
-	return shadow.Rewrite{
-		Target: w.AppendTarget,
-		Host:   func(dst, host []byte) []byte { return append(dst, w.Host(host)...) },
-		Fields: func(dst, lines []byte) []byte {
-			for len(lines) > 0 {
-				n := len(lines)
-				for i, c := range lines {
-					if c == '\n' {
-						n = i + 1
-						break
-					}
-				}
-				line := lines[:n]
-				lines = lines[n:]
-				name := line
-				for i, c := range line {
-					if c == ':' {
-						name = line[:i]
-						break
-					}
-				}
-				if !w.Drops(name) {
-					dst = append(dst, line...)
-				}
-			}
-			for _, f := range w.Set() {
-				dst = http1.AppendField(dst, f.Name, f.Value)
-			}
-			return dst
-		},
+func rewrites(w *choose.Rewriter) (r shadow.Rewrite) {
+	if w.Target() {
+		r.Target = w.AppendTarget
 	}
+	if w.Host() {
+		r.Host = w.AppendHost
+	}
+	if w.Fields() {
+		r.Fields = w.AppendFields
+	}
+	return r
 }
 
 // probeTimeout is how long servers of shadows have to take a connection at the

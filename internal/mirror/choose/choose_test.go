@@ -306,7 +306,7 @@ func TestErrorsSayWhatToWrite(t *testing.T) {
 	f(Options{By: "path:x"}, `by "path:x" is not header:NAME`)
 	f(Options{By: "header:a b"}, `by "header:a b" is not`)
 	f(Options{By: "tenant"}, "add --tenant, such as header:X-Tenant")
-	f(Options{Tenant: "X-Tenant"}, `tenant "X-Tenant" is not header:NAME`, `such as host:^([^.]+)\.`)
+	f(Options{Tenant: "X-Tenant"}, `tenant "X-Tenant" is not header:NAME`, "such as path:^/t/([^/]+)")
 	f(Options{Tenant: "path:("}, `tenant "path:("`, "missing closing )")
 	f(Options{Methods: []string{"POST"}}, "add --unsafe")
 	f(Options{Methods: []string{"get"}}, "write GET")

@@ -1,6 +1,7 @@
 package choose
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"regexp"
@@ -9,8 +10,6 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
-
-	"tailscope/internal/mirror/pair"
 )
 
 // RewriteOptions are the rules for how copies differ from what the client sent.
@@ -26,7 +25,7 @@ type RewriteOptions struct {
 type Rewriter struct {
 	host  []byte
 	paths []pathRule
-	set   []pair.Field
+	set   []byte   // field lines
 	gone  []string // names that were set or dropped
 }
 
@@ -61,7 +60,7 @@ func NewRewriter(o RewriteOptions) (*Rewriter, error) {
 			continue
 		}
 		errs = append(errs, checkName("set", name))
-		w.set = append(w.set, pair.Field{Name: name, Value: value})
+		w.set = fmt.Appendf(w.set, "%s: %s\r\n", name, value)
 		w.gone = append(w.gone, name)
 	}
 	for _, name := range o.Drop {
@@ -159,55 +158,46 @@ func (r *pathRule) apply(path []byte) []byte {
 	return r.re.ReplaceAllLiteral(path, r.replacement)
 }
 
-// Rewrites says whether AppendTarget may change anything.
-func (w *Rewriter) Rewrites() bool { return w != nil && len(w.paths) > 0 }
+// Target, Host and Fields say whether AppendTarget, AppendHost and AppendFields
+// may change anything.
+func (w *Rewriter) Target() bool { return w != nil && len(w.paths) > 0 }
+func (w *Rewriter) Host() bool   { return w != nil && len(w.host) > 0 }
+func (w *Rewriter) Fields() bool { return w != nil && len(w.gone) > 0 }
 
-// Host returns the host of a copy: host itself unless another was asked for.
-func (w *Rewriter) Host(host []byte) []byte {
-	if w == nil || len(w.host) == 0 {
-		return host
+// AppendHost appends the host of a copy: host itself unless another was asked
+// for.
+func (w *Rewriter) AppendHost(dst, host []byte) []byte {
+	if w.Host() {
+		host = w.host
 	}
-	return w.host
+	return append(dst, host...)
 }
 
-// Drops says that the client's field lines of the name, in any case, are left
-// out of copies; those of Set come in their place.
-func (w *Rewriter) Drops(name []byte) bool {
-	if w == nil {
-		return false
+// AppendFields appends field lines, each with its line end, as a copy has them:
+// without those that are dropped, and with those that are set.
+func (w *Rewriter) AppendFields(dst, lines []byte) []byte {
+	if !w.Fields() {
+		return append(dst, lines...)
 	}
+	for len(lines) > 0 {
+		end := bytes.IndexByte(lines, '\n') + 1
+		if end == 0 {
+			end = len(lines)
+		}
+		line := lines[:end]
+		lines = lines[end:]
+		if i := bytes.IndexByte(line, ':'); i < 0 || !w.drops(line[:i]) {
+			dst = append(dst, line...)
+		}
+	}
+	return append(dst, w.set...)
+}
+
+func (w *Rewriter) drops(name []byte) bool {
 	for _, g := range w.gone {
-		if foldEqual(name, g) {
+		if len(name) == len(g) && strings.EqualFold(view(name), g) {
 			return true
 		}
 	}
 	return false
-}
-
-// Set returns the fields that copies get. The slice must not be changed.
-func (w *Rewriter) Set() []pair.Field {
-	if w == nil {
-		return nil
-	}
-	return w.set
-}
-
-// foldEqual compares names of fields, which are ASCII.
-func foldEqual(a []byte, b string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if lower(a[i]) != lower(b[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-func lower(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		c |= 0x20
-	}
-	return c
 }

@@ -1,7 +1,6 @@
 package choose
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 )
@@ -22,8 +21,8 @@ func TestRewriteTarget(t *testing.T) {
 		if got := string(w.AppendTarget([]byte("GET "), []byte(target))); got != "GET "+want {
 			t.Errorf("%s by %q is %s, want GET %s", target, rules, got, want)
 		}
-		if w.Rewrites() != (len(rules) > 0) {
-			t.Errorf("rewrites is %v with %d rules", w.Rewrites(), len(rules))
+		if w.Target() != (len(rules) > 0) {
+			t.Errorf("rewrites is %v with %d rules", w.Target(), len(rules))
 		}
 	}
 	f("/v1/x?a=/v1/", "/v1/x?a=/v1/")
@@ -40,23 +39,24 @@ func TestRewriteTarget(t *testing.T) {
 	f("*", "*", ".=x")
 	f("/a//b?", "/a//b?", "^/v1/=/v2/")
 	var none *Rewriter
-	if got := string(none.AppendTarget(nil, []byte("/x?y"))); got != "/x?y" || none.Rewrites() || none.Drops([]byte("X")) || none.Set() != nil || string(none.Host([]byte("h"))) != "h" {
+	if none.Target() || none.Host() || none.Fields() || string(none.AppendTarget(nil, []byte("/x?y"))) != "/x?y" ||
+		string(none.AppendHost(nil, []byte("h"))) != "h" || string(none.AppendFields(nil, []byte("A: b\r\n"))) != "A: b\r\n" {
 		t.Error("no rewriter changes something")
 	}
 }
 
 func TestRewriteFields(t *testing.T) {
 	w := rewriter(t, RewriteOptions{Host: "candidate.example:8080", Set: []string{"X-Copy: 1", "Authorization:Bearer x:y ", "X-Empty:"}, Drop: []string{"Cookie", "x-debug"}})
-	if got := string(w.Host([]byte("shop"))); got != "candidate.example:8080" {
+	if got := string(w.AppendHost([]byte("h "), []byte("shop"))); got != "h candidate.example:8080" {
 		t.Errorf("host %s", got)
 	}
-	for name, want := range map[string]bool{"cookie": true, "COOKIE": true, "X-Debug": true, "x-copy": true, "authorization": true, "cookie2": false, "x-other": false, "x-empty": true, "": false} {
-		if got := w.Drops([]byte(name)); got != want {
-			t.Errorf("drops %q is %v", name, got)
-		}
+	const in = "X-A: 1\r\ncookie: a\r\nCOOKIE: b\r\nCookie2: c\r\nX-Debug: d\r\nauthorization: e\r\nx-empty: f\r\nX-A: Cookie: 2\r\n"
+	const want = "> X-A: 1\r\nCookie2: c\r\nX-A: Cookie: 2\r\nX-Copy: 1\r\nAuthorization: Bearer x:y\r\nX-Empty: \r\n"
+	if got := string(w.AppendFields([]byte("> "), []byte(in))); got != want {
+		t.Errorf("fields are\n%swant\n%s", got, want)
 	}
-	if got := fmt.Sprint(w.Set()); got != "[{X-Copy 1} {Authorization Bearer x:y} {X-Empty }]" {
-		t.Errorf("set %s", got)
+	if !w.Host() || !w.Fields() || w.Target() {
+		t.Error("it is not known what is rewritten")
 	}
 }
 

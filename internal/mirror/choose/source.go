@@ -59,7 +59,7 @@ func parseTenant(text string) (source, error) {
 		return s, nil
 	}
 	if errors.Is(err, errSource) {
-		return source{}, fmt.Errorf(`tenant %q is not header:NAME, cookie:NAME, query:NAME, path:REGEX or host:REGEX, such as host:^([^.]+)\.`, text)
+		return source{}, fmt.Errorf(`tenant %q is not header:NAME, cookie:NAME, query:NAME, path:REGEX or host:REGEX, such as path:^/t/([^/]+)`, text)
 	}
 	return source{}, fmt.Errorf("tenant %q: %w", text, err)
 }
