@@ -3,6 +3,7 @@ package experiments
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"runtime"
 	"slices"
@@ -343,65 +344,71 @@ func claims(m *api.MirrorMeasure) bool {
 func conclude(v *api.MirrorVerdict) {
 	v.Verdict = direction(v.Measures)
 	lead := leadOf(v.Measures, v.Verdict)
-	differ := func(rows []api.MirrorRow) (n int) {
-		for i := range rows {
-			if slices.ContainsFunc(rows[i].Measures, func(m api.MirrorMeasure) bool { return claims(&m) && m.Verdict != Larger && m.Verdict != Smaller }) {
-				n++
-			}
-		}
-		return n
-	}
-	operations, tenants := differ(v.Operations), differ(v.Tenants)
-	overall := lead != nil && claims(lead)
-	if !overall && operations+tenants == 0 {
-		if lead != nil {
-			v.Headline = upper(lead.Sentence)
-		}
-		if v.Verdict == compare.TooLittle && len(v.Measures) == 0 {
-			v.Headline = "Too little data"
-		}
-		return
-	}
-	rows, few := v.Operations, operations > 0 && 3*operations <= v.OperationsJudged
-	if !few && !overall && operations == 0 {
-		rows, few = v.Tenants, true
-	}
-	if !overall || few {
-		row := &rows[0]
-		if m := leadOf(row.Measures, row.Verdict); m != nil && claims(m) {
-			if v.Headline = upper(m.Sentence); !overall {
-				v.Verdict = row.Verdict
-			}
-			n := operations
-			if operations == 0 {
-				n = tenants
-			}
-			switch {
-			case n > 1 && overall:
-				v.Headline += more(n-1, operations > 0) + "; of everything together " + lead.Sentence
-			case n > 1:
-				v.Headline += more(n-1, operations > 0) + "; everything else: no evidence of change"
-			case overall:
-				v.Headline += "; of everything together " + lead.Sentence
-			default:
-				v.Headline += ", everything else: no evidence of change"
-			}
-			return
-		}
-	}
 	if lead != nil {
 		v.Headline = upper(lead.Sentence)
 	}
+	overall := claimedOf(v.Measures)
+	operations, inOperations := claimedRows(v.Operations)
+	tenants, inTenants := claimedRows(v.Tenants)
+	all := slices.Concat(overall, inOperations, inTenants)
+	if len(all) == 0 {
+		return
+	}
+	if found := direction(all); found != compare.NoEvidence { // larger answers are neither good nor bad
+		v.Verdict = found
+	}
+	// Rows are in the order of what differs most.
+	rows, n, what := v.Operations, operations, "operation"
+	if operations == 0 {
+		rows, n, what = v.Tenants, tenants, "tenant"
+	}
+	together := ""
+	if lead != nil && claims(lead) {
+		together = lead.Sentence
+	}
+	if n == 0 || together != "" && (what == "tenant" || 3*n > v.OperationsJudged) {
+		return // it is everything that differs
+	}
+	m := leadOf(rows[0].Measures, rows[0].Verdict)
+	if m == nil {
+		return
+	}
+	v.Headline = upper(m.Sentence) + more(n-1, what)
+	switch {
+	case together != "":
+		v.Headline += "; of everything together " + together
+	case len(overall) == 0 && (what == "tenant" || tenants == 0):
+		v.Headline += ", everything else: no evidence of change"
+	}
+}
+
+// claimedOf are the measures that are claimed.
+func claimedOf(ms []api.MirrorMeasure) (out []api.MirrorMeasure) {
+	for i := range ms {
+		if claims(&ms[i]) {
+			out = append(out, ms[i])
+		}
+	}
+	return out
+}
+
+// claimedRows is how many rows differ, and by what.
+func claimedRows(rows []api.MirrorRow) (n int, all []api.MirrorMeasure) {
+	for i := range rows {
+		if of := claimedOf(rows[i].Measures); len(of) > 0 {
+			n, all = n+1, append(all, of...)
+		}
+	}
+	return n, all
 }
 
 // more says how many others differ too.
-func more(n int, operations bool) string {
-	what := "tenant"
-	if operations {
-		what = "operation"
+func more(n int, what string) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return ", and 1 more " + what + " differs"
 	}
-	if n > 1 {
-		what += "s"
-	}
-	return ", and " + number(float64(n)) + " more " + what + " differ"
+	return fmt.Sprintf(", and %d more %ss differ", n, what)
 }

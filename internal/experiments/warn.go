@@ -30,7 +30,7 @@ func (j *judgement) warn(out *api.MirrorVerdictResponse) {
 	if j.x.State == Lost {
 		add("lost", "the program of the session stopped reporting at %s; what it measured after that may not have arrived", timeOf(j.x.Updated).UTC().Format("2006-01-02 15:04:05Z"))
 	}
-	if math.IsNaN(float64(j.m.Settings.Share)) || j.m.Settings.Paused {
+	if j.m.Settings.Paused && j.x.State == Running {
 		add("paused", "copying is paused: the figures are of the time before")
 	}
 	var control *api.MirrorTarget

@@ -1,0 +1,78 @@
+package experiments
+
+import (
+	"testing"
+
+	"tailscope/api"
+	"tailscope/internal/compare"
+)
+
+func TestConclude(t *testing.T) {
+	m := func(name, verdict string, low, high api.Float, sentence string) api.MirrorMeasure {
+		return api.MirrorMeasure{Name: name, Verdict: verdict, Low: low, High: high, Sentence: sentence}
+	}
+	no := []api.MirrorMeasure{m("ratio", compare.NoEvidence, 0.98, 1.04, "no evidence of the ratio"), m("p99", compare.NoEvidence, 0.9, 1.2, "no evidence of p99")}
+	slower := m("p99", compare.Slower, 1.3, 1.5, "p99 is slower")
+	row := func(name string, ms ...api.MirrorMeasure) api.MirrorRow {
+		r := api.MirrorRow{Name: name, Verdict: direction(ms), Measures: ms}
+		return r
+	}
+	fastSearch := row("GET /search", m("ratio", compare.Faster, 0.9, 0.95, "the typical request of GET /search is faster"), m("p99", compare.Faster, 0.58, 0.67, "p99 of GET /search is 38 % faster"))
+	slowCart := row("GET /cart", m("p50", compare.Slower, 1.1, 1.2, "p50 of GET /cart is slower"))
+	nothing := row("GET /", no...)
+	for _, tc := range []struct {
+		name                string
+		measures            []api.MirrorMeasure
+		operations, tenants []api.MirrorRow
+		judged              int
+		verdict, headline   string
+	}{
+		{"nothing", no, []api.MirrorRow{nothing}, nil, 3, compare.NoEvidence, "No evidence of the ratio"},
+		{"nothing measured", nil, nil, nil, 0, compare.TooLittle, ""},
+		{"the mission", no, []api.MirrorRow{fastSearch, nothing, nothing}, nil, 3, compare.Faster, "p99 of GET /search is 38 % faster, everything else: no evidence of change"},
+		{"two operations, one way each", no, []api.MirrorRow{fastSearch, slowCart, nothing}, nil, 9, compare.Mixed, "p99 of GET /search is 38 % faster, and 1 more operation differs, everything else: no evidence of change"},
+		{"an operation, and all", []api.MirrorMeasure{no[0], slower}, []api.MirrorRow{slowCart, nothing, nothing}, nil, 3, compare.Slower, "p50 of GET /cart is slower; of everything together p99 is slower"},
+		{"all, and most operations", []api.MirrorMeasure{no[0], slower}, []api.MirrorRow{slowCart, slowCart}, nil, 3, compare.Slower, "p99 is slower"},
+		{"all but one the other way", []api.MirrorMeasure{no[0], slower}, []api.MirrorRow{fastSearch}, nil, 9, compare.Mixed, "p99 of GET /search is 38 % faster; of everything together p99 is slower"},
+		{"a tenant", no, nil, []api.MirrorRow{slowCart}, 0, compare.Slower, "p50 of GET /cart is slower, everything else: no evidence of change"},
+		{"a tenant, and all", []api.MirrorMeasure{slower}, nil, []api.MirrorRow{slowCart}, 0, compare.Slower, "p99 is slower"},
+		{"more errors, and faster", []api.MirrorMeasure{m("p99", compare.Faster, 0.5, 0.6, "p99 is faster"), m("errors", MoreErrors, 0.01, 0.02, "the share of errors is higher")}, nil, nil, 0, compare.Mixed, "The share of errors is higher"},
+		{"larger answers", append(no[:1:1], m("bytes", Larger, 1.1, 1.2, "the mean answer is larger")), nil, nil, 0, compare.NoEvidence, "No evidence of the ratio"},
+		{"within the floor", []api.MirrorMeasure{m("ratio", WithinFloor, 1.01, 1.02, "the ratio may be noise"), no[1]}, nil, nil, 0, WithinFloor, "The ratio may be noise"},
+		{"the same", []api.MirrorMeasure{m("ratio", compare.Same, 0.99, 1.01, "the ratio is the same"), m("p99.9", compare.NoEvidence, 0.5, 2, "no evidence of p99.9")}, nil, nil, 0, compare.Same, "The ratio is the same"},
+	} {
+		v := &api.MirrorVerdict{Measures: tc.measures, Operations: tc.operations, Tenants: tc.tenants, OperationsJudged: tc.judged}
+		if conclude(v); v.Verdict != tc.verdict || v.Headline != tc.headline {
+			t.Errorf("%s: %s, %q\nwant %s, %q", tc.name, v.Verdict, v.Headline, tc.verdict, tc.headline)
+		}
+	}
+}
+
+func TestSentences(t *testing.T) {
+	for _, tc := range []struct {
+		name, of, verdict        string
+		effect, low, high, floor float64
+		want                     string
+	}{
+		{"p99", "GET /search", compare.Faster, 0.62, 0.58, 0.67, 0.03, "p99 of GET /search is 38 % faster than control (95 % interval 33–42 %; noise floor ±3 %)"},
+		{"ratio", "", compare.Slower, 1.052, 1.048, 1.056, 0.022, "the typical request is 5.2 % slower than control (95 % interval 4.8–5.6 %; noise floor ±2.2 %)"},
+		{"mean", "acme", compare.Slower, 3.14159, 2.9, 3.4, 0.03, "the mean of acme takes 3.1 times as long as with control (95 % interval 2.9–3.4; noise floor ±3 %)"},
+		{"errors", "", MoreErrors, 0.0052, 0.004, 0.0064, 0.0004, "the share of errors is 0.5 points higher than control (95 % interval 0.4–0.6 points; noise floor ±0.04 points)"},
+		{"errors", "", FewerErrors, -0.3, -0.32, -0.28, 0.0004, "the share of errors is 30 points lower than control (95 % interval 28–32 points; noise floor ±0.04 points)"},
+		{"bytes", "", Smaller, 0.5, 0.49, 0.51, 0.001, "the mean answer is 50 % smaller than control (95 % interval 49–51 %; noise floor ±0.1 %)"},
+		{"bytes", "", Larger, 12, 11.9, 12.1, 0.001, "the mean answer is 12 times as large as with control (95 % interval 12–12; noise floor ±0.1 %)"},
+		{"p50", "", compare.NoEvidence, 1.01, 0.96, 1.06, 0.03, "no evidence that p50 differs from control (95 % interval −4 to +6 %; noise floor ±3 %)"},
+		{"p50", "", compare.Same, 1.01, 1, 1.02, 0.03, "p50 is the same as with control within 5 % (95 % interval 0 to +2 %; noise floor ±3 %)"},
+		{"first_byte", "", WithinFloor, 1.02, 1.01, 1.03, 0.03, "the median to the first byte differs from control by +2 %, not surely more than control from the primary (95 % interval +1 to +3 %; noise floor ±3 %)"},
+	} {
+		for _, m := range measures {
+			if m.name != tc.name {
+				continue
+			}
+			f := api.MirrorMeasure{Verdict: tc.verdict, Effect: api.Float(tc.effect), Low: api.Float(tc.low), High: api.Float(tc.high), Noise: api.Float(tc.floor)}
+			if got := sentence(&f, m, tc.of, "control", "", true); got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+		}
+	}
+}
