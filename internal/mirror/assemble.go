@@ -101,8 +101,12 @@ func (s *Session) assemble(ctx context.Context, l net.Listener) (err error) {
 		session: o.ID, to: s.primary.server, out: s.primary.transport(), desk: desk,
 		timeout: o.PrimaryTimeout, now: func() int64 { return time.Now().UnixNano() }, log: s.log,
 	}
-	s.door = newDoor(l, listening, s.plain(), g, s.log)
 	s.away = s.probe(ctx)
+	plain, err := s.newPlain(desk)
+	if err != nil {
+		return err
+	}
+	s.door = newDoor(l, listening, plain, g, s.log)
 	return nil
 }
 
@@ -191,6 +195,3 @@ func (s *Session) primaryState() api.MirrorTarget {
 		Servers: []api.MirrorServer{{URL: s.primary.text, Connections: open, Down: down}},
 	}
 }
-
-// plain returns the door for HTTP/1.1, or nil if the primary does not speak it.
-func (s *Session) plain() plain { return nil }

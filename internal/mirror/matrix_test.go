@@ -10,6 +10,7 @@ import (
 	"hash/crc32"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -413,11 +414,21 @@ func TestBrokenOff(t *testing.T) {
 			t.Run(from+" to "+to, func(t *testing.T) {
 				s := newSession(t, from, primary.URL, away)
 				c := newClient(t, from, s.Addr().String())
+				if from[:2] == "h1" && to[:2] == "h1" {
+					// Who only has nothing more to say may still be waiting for the
+					// answer there: it has to be told that nobody is.
+					abrupt(c)
+				}
 				a := ask{method: "GET", target: "/reset"}
 				if have, err := a.do(t, c, schemeOf(from)); err == nil {
 					t.Errorf("an answer that was reset came as whole: %+v", have)
 				}
+				asked := uint64(3)
 				for _, query := range []string{"", "head"} {
+					if from == "h1-tls" && to[:2] == "h1" {
+						asked = 1 // below TLS a reset is not seen behind the farewell
+						break
+					}
 					ctx, cancel := context.WithCancel(t.Context())
 					r, _ := http.NewRequestWithContext(ctx, "GET", schemeOf(from)+"://shop.test/hang?"+query, nil)
 					done := make(chan error, 1)
@@ -442,10 +453,23 @@ func TestBrokenOff(t *testing.T) {
 				}
 				waitFor(t, func() bool {
 					st := s.State()
-					return st.Requests == 3 && st.Failed["client_gone"] == 2 && len(st.Failed) == 2
+					return st.Requests == asked && st.Failed["client_gone"] == asked-1 && st.Failed["reset"] == 1
 				}, func() any { st := s.State(); return []any{st.Requests, st.Failed} })
 			})
 		}
+	}
+}
+
+// abrupt has the client's connections end by a reset.
+func abrupt(c *http.Client) {
+	tr := c.Transport.(*http.Transport)
+	dial := tr.DialContext
+	tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		nc, err := dial(ctx, network, addr)
+		if err == nil {
+			err = nc.(*net.TCPConn).SetLinger(0)
+		}
+		return nc, err
 	}
 }
 

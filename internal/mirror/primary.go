@@ -138,9 +138,11 @@ func (p *primary) dialHTTP1(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if got := t.ConnectionState().NegotiatedProtocol; got != "" && got != "http/1.1" {
+	// Who speaks HTTP/2 says so when it speaks HTTP/1.1, too; others may know no
+	// ALPN, and say nothing.
+	if got := t.ConnectionState().NegotiatedProtocol; got != "http/1.1" && (p.http2 || got != "") {
 		t.Close()
-		return nil, fmt.Errorf("%s speaks %s where http/1.1 was asked for", p.URL(), got)
+		return nil, fmt.Errorf("%s does not speak http/1.1", p.URL())
 	}
 	return t, nil
 }

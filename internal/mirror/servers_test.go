@@ -136,7 +136,7 @@ func newBackend(t testing.TB, protocol string, h http.Handler) *backend {
 			config.NextProtos = []string{"http/1.1"}
 		}
 		s.TLSConfig = config
-		l = tls.NewListener(l, config)
+		l = tls.NewListener(l, config.Clone()) // net/http adds protocols to its own
 		b.URL = "https://" + b.Addr
 	}
 	done := make(chan struct{})

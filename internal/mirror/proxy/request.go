@@ -44,7 +44,7 @@ func (c *conn) forward(n int) bool {
 	c.open(d, body)
 	c.r += n + raw
 	cause := c.ask(body)
-	c.settleCopies()
+	c.settleCopies(body)
 	if cause != pair.None {
 		return c.failed(cause)
 	}
@@ -189,29 +189,41 @@ func (c *conn) open(d choose.Decision, body []byte) {
 		total += int(c.copies[i])
 	}
 	c.x = o.Book.Begin(d.Names, c.copies, o.Keep)
-	if o.Describe != nil {
-		c.x.Request = o.Describe(&c.head)
-	}
-	if total == 0 {
+	if total == 0 && o.Watched == nil {
 		return
 	}
+	c.makePayload(body)
+	if o.Watched != nil {
+		c.x.Request = o.Watched(&d, c.payload, c.x.Began())
+	}
+}
+
+const notCopied = http1.HopByHop | 1<<http1.Host | 1<<http1.ContentLength | 1<<http1.Expect |
+	1<<http1.Mark | 1<<http1.XForwardedFor
+
+func (c *conn) makePayload(body []byte) {
 	h := &c.head
 	p := shadow.NewPayload()
 	c.payload = p
 	p.Method = append(p.Method, h.Method...)
-	p.Target = append(p.Target, h.Target...)
+	p.Target = append(p.Target, http1.OriginForm(h.Target)...)
 	p.Host = append(p.Host, h.Host...)
-	p.Fields = h.AppendFields(p.Fields, http1.HopByHop|http1.Of(http1.Host, http1.ContentLength,
-		http1.Expect, http1.Mark, http1.Trailer, http1.XForwardedFor))
-	p.Fields = c.appendForwarded(p.Fields)
+	streamed := h.Framing != http1.None && (!c.whole || len(c.sent.Trailer()) > 0)
+	drop := notCopied
+	if !streamed {
+		drop |= http1.Of(http1.Trailer)
+	}
+	p.Fields = c.appendForwarded(h.AppendFields(p.Fields, drop))
 	switch {
-	case h.Framing == http1.None:
-	case c.whole && len(c.sent.Trailer()) == 0:
+	case streamed && h.Framing == http1.Length:
+		c.spool = p.Stream(h.Length)
+	case streamed:
+		c.spool = p.Stream(-1)
+	case h.Framing == http1.Length:
 		p.HasBody = true
-		if h.Framing == http1.Length {
-			p.Body = append(p.Body, body...)
-			return
-		}
+		p.Body = append(p.Body, body...)
+	case h.Framing == http1.Chunked:
+		p.HasBody = true
 		c.sent.Reset(h)
 		for len(body) > 0 {
 			n, data, err := c.sent.Next(body)
@@ -221,10 +233,6 @@ func (c *conn) open(d choose.Decision, body []byte) {
 			p.Body = append(p.Body, data...)
 			body = body[n:]
 		}
-	case h.Framing == http1.Length:
-		c.spool = p.Stream(h.Length)
-	default:
-		c.spool = p.Stream(-1)
 	}
 }
 
@@ -252,12 +260,19 @@ func (c *conn) offer() {
 
 // settleCopies sees to it that the copies of a request have been offered, and
 // that the body of those that are streamed has an end unless it still comes.
-func (c *conn) settleCopies() {
+func (c *conn) settleCopies(body []byte) {
 	c.offer()
-	if c.spool != nil && !c.pump.active {
-		c.spool.Abort(pair.ClientGone)
-		c.releaseSpool()
+	if c.spool == nil || c.pump.active {
+		return
 	}
+	if c.whole { // it has a trailer
+		c.sent.Reset(&c.head)
+		_, _ = c.feed(body)
+		c.spool.Close(c.sent.Trailer())
+	} else {
+		c.spool.Abort(pair.ClientGone)
+	}
+	c.releaseSpool()
 }
 
 func (c *conn) releaseSpool() {
@@ -265,6 +280,16 @@ func (c *conn) releaseSpool() {
 		c.payload.Release()
 		c.payload, c.spool = nil, nil
 	}
+}
+
+// giveWhole gives copies a body that came with its head and is streamed for its
+// trailer.
+func (c *conn) giveWhole(body []byte) {
+	c.sent.Reset(&c.head)
+	if _, err := c.feed(body); err == nil {
+		c.spool.Close(c.sent.Trailer())
+	}
+	c.releaseSpool()
 }
 
 // ask sends the request in out to the primary and reads until the head of the
@@ -279,6 +304,9 @@ func (c *conn) ask(body []byte) pair.Cause {
 		c.leg.Start = c.p.o.Now()
 		n, err := c.up.nc.Write(c.out)
 		c.offer()
+		if c.whole && c.spool != nil {
+			c.giveWhole(body)
+		}
 		cause, heard := pair.Reset, false
 		if err == nil {
 			if !c.whole && !c.pump.active {
