@@ -149,6 +149,21 @@ func (h *Head) host() error {
 	return nil
 }
 
+// OriginForm is the path and query of a target that is in absolute form, and
+// any other target as it is (RFC 9112 section 3.2).
+func OriginForm(target []byte) []byte {
+	a := authority(target)
+	if a == nil {
+		return target
+	}
+	i := bytes.IndexByte(target, ':')
+	if rest := target[i+3+len(a):]; len(rest) == 0 || rest[0] != '/' {
+		return append([]byte("/"), rest...)
+	} else {
+		return rest
+	}
+}
+
 // authority returns the authority of a target in absolute form, nil if the target
 // is of another form.
 func authority(target []byte) []byte {

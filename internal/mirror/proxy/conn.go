@@ -66,7 +66,7 @@ type conn struct {
 }
 
 func newConn(p *Proxy, nc net.Conn, peeked []byte) *conn {
-	c := &conn{p: p, nc: nc, client: newProbe(nc), in: make([]byte, max(inBytes, len(peeked))),
+	c := &conn{p: p, nc: fast(nc), client: newProbe(nc), in: make([]byte, max(inBytes, len(peeked))),
 		back: make([]byte, backBytes), out: make([]byte, 0, backBytes)}
 	c.w = copy(c.in, peeked)
 	c.address = addr(nc.RemoteAddr())

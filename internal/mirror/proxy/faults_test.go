@@ -35,7 +35,7 @@ func TestPrimaryFails(t *testing.T) {
 		cause  pair.Cause
 	}{
 		{name: "closes", serve: func(c net.Conn) { c.Read(make([]byte, 1000)) }, status: "502", why: "ended the connection", cause: pair.Reset},
-		{name: "resets", serve: func(c net.Conn) { c.(*net.TCPConn).SetLinger(0) }, status: "502", why: "ended the connection", cause: pair.Reset},
+		{name: "resets", serve: func(c net.Conn) { c.Read(make([]byte, 1000)); c.(*net.TCPConn).SetLinger(0) }, status: "502", why: "ended the connection", cause: pair.Reset},
 		{name: "talks nonsense", serve: func(c net.Conn) { io.WriteString(c, "220 smtp\r\n"); c.Read(make([]byte, 1000)) }, status: "502", why: "no HTTP/1.1", cause: pair.BadAnswer},
 		{name: "switches unasked", serve: func(c net.Conn) {
 			io.WriteString(c, "HTTP/1.1 101 Go\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n")

@@ -89,7 +89,7 @@ func (pr *primary) dial(s *server) (*upstream, error) {
 		return nil, err
 	}
 	_, tls := nc.(interface{ NetConn() net.Conn })
-	return &upstream{nc: nc, server: s, probe: newProbe(nc), tls: tls}, nil
+	return &upstream{nc: fast(nc), server: s, probe: newProbe(nc), tls: tls}, nil
 }
 
 // put gives back a connection on which nothing is under way.

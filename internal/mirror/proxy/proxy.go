@@ -24,7 +24,6 @@ import (
 	"time"
 
 	"tailscope/internal/mirror/choose"
-	"tailscope/internal/mirror/http1"
 	"tailscope/internal/mirror/pair"
 	"tailscope/internal/mirror/shadow"
 )
@@ -62,9 +61,11 @@ type Options struct {
 	// default 256 KiB.
 	Keep      bool
 	KeepLimit int
-	// Describe makes what Watch finds in Exchange.Request, called on requests that
-	// are chosen. The head is valid during the call. Nil: nothing.
-	Describe func(*http1.Head) any
+	// Watched is called with every request that is chosen, before it goes to the
+	// primary; its result is the exchange's Request. The payload, which has the
+	// body if that came with the head, is valid during the call. Nil: nobody
+	// watches.
+	Watched func(d *choose.Decision, p *shadow.Payload, began int64) any
 	// BodyLimit is the longest body that is copied, if its length is said in
 	// advance; what is longer is skipped. 0: lanes have their own.
 	BodyLimit int64

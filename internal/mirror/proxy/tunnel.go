@@ -51,9 +51,18 @@ func (c *conn) tunnel() {
 
 // pass copies until from ends, and passes the end on.
 func pass(to, from net.Conn) {
-	_, err := io.Copy(to, from)
-	if w, ok := to.(closeWriter); ok && err == nil {
-		if w.CloseWrite() == nil {
+	// Between two sockets the kernel copies.
+	var w io.Writer = to
+	var r io.Reader = from
+	if t := tcp(to); t != nil {
+		w = t
+	}
+	if t := tcp(from); t != nil {
+		r = t
+	}
+	_, err := io.Copy(w, r)
+	if h, ok := to.(closeWriter); ok && err == nil {
+		if h.CloseWrite() == nil {
 			return
 		}
 	}

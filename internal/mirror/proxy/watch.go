@@ -164,6 +164,5 @@ func socket(c net.Conn) *net.TCPConn {
 	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = t.NetConn()
 	}
-	t, _ := c.(*net.TCPConn)
-	return t
+	return tcp(c)
 }

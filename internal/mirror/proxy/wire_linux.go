@@ -1,0 +1,119 @@
+package proxy
+
+import (
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"unsafe"
+)
+
+// wire is a TCP connection whose reads and writes, which never wait in the
+// kernel as the socket does not block, are made without telling the scheduler of
+// each: that is a tenth of what they cost. One goroutine may read while another
+// one writes.
+type wire struct {
+	*net.TCPConn
+	raw     syscall.RawConn
+	in, out transfer
+}
+
+// transfer is a read or a write under way.
+type transfer struct {
+	p    []byte
+	n    int
+	err  syscall.Errno
+	step func(fd uintptr) bool
+}
+
+// fast makes a connection of nc that is cheaper to use, if it can.
+func fast(nc net.Conn) net.Conn {
+	t, ok := nc.(*net.TCPConn)
+	if !ok {
+		return nc
+	}
+	raw, err := t.SyscallConn()
+	if err != nil {
+		return nc
+	}
+	w := &wire{TCPConn: t, raw: raw}
+	w.in.step, w.out.step = w.in.read, w.out.write
+	return w
+}
+
+// tcp returns the TCP connection that nc is, nil if it is none.
+func tcp(nc net.Conn) *net.TCPConn {
+	if w, ok := nc.(*wire); ok {
+		return w.TCPConn
+	}
+	t, _ := nc.(*net.TCPConn)
+	return t
+}
+
+func (w *wire) Read(p []byte) (int, error) {
+	t := &w.in
+	t.p, t.n, t.err = p, 0, 0
+	err := w.raw.Read(t.step)
+	t.p = nil
+	switch {
+	case err != nil:
+		return 0, err
+	case t.err != 0:
+		return 0, os.NewSyscallError("read", t.err)
+	case t.n == 0 && len(p) > 0:
+		return 0, io.EOF
+	}
+	return t.n, nil
+}
+
+func (w *wire) Write(p []byte) (int, error) {
+	t := &w.out
+	t.p, t.n, t.err = p, 0, 0
+	err := w.raw.Write(t.step)
+	t.p = nil
+	switch {
+	case err != nil:
+		return t.n, err
+	case t.err != 0:
+		return t.n, os.NewSyscallError("write", t.err)
+	}
+	return t.n, nil
+}
+
+// read is called when there may be something to read, and says whether it is
+// done.
+func (t *transfer) read(fd uintptr) bool {
+	for {
+		n, _, e := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(unsafe.SliceData(t.p))), uintptr(len(t.p)))
+		switch e {
+		case 0:
+			t.n = int(n)
+			return true
+		case syscall.EINTR:
+		case syscall.EAGAIN:
+			return false
+		default:
+			t.err = e
+			return true
+		}
+	}
+}
+
+// write is called when there may be room, and says whether all is written.
+func (t *transfer) write(fd uintptr) bool {
+	for t.n < len(t.p) {
+		rest := t.p[t.n:]
+		n, _, e := syscall.RawSyscall(syscall.SYS_WRITE, fd, uintptr(unsafe.Pointer(unsafe.SliceData(rest))), uintptr(len(rest)))
+		switch e {
+		case 0:
+			t.n += int(n)
+		case syscall.EINTR:
+		case syscall.EAGAIN:
+			return false
+		default:
+			t.err = e
+			return true
+		}
+	}
+	return true
+}
