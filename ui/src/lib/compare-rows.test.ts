@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { noneChanged, sortRows } from './compare-rows';
+import { labelsOf, noneChanged, sortRows } from './compare-rows';
 import type { CompareRow } from './compare-types';
 
 const row = (operation: string, changed: boolean, verdicts: [string, string][]): CompareRow => ({
@@ -26,4 +26,12 @@ test('where nothing changed it is said what was looked at, or what is missing', 
   expect(noneChanged(0, [little, little], 'operation')).toBe('Too little data to tell of any of 2 operations whether it changed: side B: 3 of 20 slots.');
   expect(noneChanged(0, [little], 'tenant')).toBe('Too little data to tell of the one tenant whether it changed: side B: 3 of 20 slots.');
   expect(noneChanged(0, [little, row('x', false, [['too little data', 'side A: no requests']])], 'operation')).toContain(', for instance side B: 3 of 20 slots.');
+});
+
+test('rows of a metric are named by their labels', () => {
+  const names = ['operation', 'status', 'tenant'];
+  expect(labelsOf('operation=GET /cart/{id} status=ok tenant=cedar', names)).toEqual({ operation: 'GET /cart/{id}', status: 'ok', tenant: 'cedar' });
+  expect(labelsOf('status=ok tenant=a b', names)).toEqual({ status: 'ok', tenant: 'a b' });
+  expect(labelsOf('GET /search', names)).toEqual({});
+  expect(labelsOf('', names)).toEqual({});
 });

@@ -24,3 +24,19 @@ export function noneChanged(rest: number, little: CompareRow[], what: 'operation
   const why = whys.length === 1 ? `: ${whys[0]}` : whys.length ? `, for instance ${whys[0]}` : '';
   return `Too little data to tell of ${little.length === 1 ? `the one ${what}` : `any of ${little.length} ${what}s`} whether it changed${why}.`;
 }
+
+/**
+ * The labels that a row of a metric is named by: operation=GET /a status=ok,
+ * of the names operation and status. A value may hold anything but the next name.
+ */
+export function labelsOf(text: string, names: string[]): Record<string, string> {
+  const at: { name: string; from: number; value: number }[] = [];
+  let after = 0;
+  for (const name of names) {
+    const from = at.length ? text.indexOf(` ${name}=`, after) : text.startsWith(`${name}=`) ? 0 : -1;
+    if (from < 0) continue;
+    after = from + name.length + (at.length ? 2 : 1);
+    at.push({ name, from, value: after });
+  }
+  return Object.fromEntries(at.map((x, i) => [x.name, text.slice(x.value, at[i + 1]?.from)]));
+}
