@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sync/errgroup"
 	"pgregory.net/rapid"
 
 	"tailscope/api"
@@ -425,5 +426,50 @@ func TestAStoreThatIsFull(t *testing.T) {
 	}
 	if x, err := New(Options{Store: st, Now: c.read}).Get(ctx, "x"); err != nil || x.State != Ended {
 		t.Errorf("%+v, %v", x, err)
+	}
+}
+
+// Programs report, users ask and change, and headlines are made at once.
+func TestManyAtOnce(t *testing.T) {
+	ctx := t.Context()
+	r := New(Options{Store: storetest.NewTwin(), Most: 6})
+	start := time.Now().Unix()
+	var g errgroup.Group
+	for i := range 4 {
+		id := fmt.Sprint("x", i)
+		g.Go(func() error {
+			for n := range 50 {
+				p := report(start)
+				p.Mirror.Applied, p.Ended = uint64(n/2), n == 49
+				reply, err := r.Report(ctx, id, p)
+				if err != nil {
+					return err
+				}
+				if c := reply.Change; c != nil && c.Number <= p.Mirror.Applied {
+					return fmt.Errorf("change %d comes again", c.Number)
+				}
+			}
+			return nil
+		})
+		g.Go(func() error {
+			for range 50 {
+				if _, err := r.Change(ctx, id, api.MirrorChange{Share: of(api.Float(0.5))}); err != nil {
+					if code := query.AsError(err).Code; code != query.CodeNotFound && code != query.CodeInvalid {
+						return err
+					}
+				}
+				if _, err := r.List(ctx, ListRequest{Start: time.Unix(0, 0), End: time.Unix(1<<40, 0)}); err != nil {
+					return err
+				}
+				r.Stats()
+			}
+			return r.Round(ctx)
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if s := r.Stats(); s.Kept != 4 || s.Running != 0 || s.Reports != 200 {
+		t.Errorf("%+v", s)
 	}
 }

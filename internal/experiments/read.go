@@ -97,6 +97,7 @@ func (errCoarse) Error() string { return "only longer slots are kept" }
 type question struct {
 	service, id      string
 	control, primary string // control is empty without one
+	first, bytes     bool   // whether times to the first byte, and sizes, are wanted
 	family, by       string // values of by are told apart, unless it is empty
 }
 
@@ -147,8 +148,12 @@ func readIn(ctx context.Context, st store.Store, q question, g grid) (*data, err
 			reading(&byTenant[i], family, series.LabelTenant, gt, labels.MustNewMatcher(labels.MatchRegexp, series.LabelTenant, either(tenants)))
 		}
 	}
-	reading(&first, familyFirstByte, "", g)
-	reading(&bytes, familyBytes, "", g)
+	if q.first {
+		reading(&first, familyFirstByte, "", g)
+	}
+	if q.bytes {
+		reading(&bytes, familyBytes, "", g)
+	}
 	if err := e.Wait(); err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ func judge(ctx context.Context, st store.Store, x *api.Experiment, q VerdictRequ
 		j.control = j.m.Shadows[i].Name
 	}
 	g := gridOf(start, max(end, start))
-	if j.d, err = read(ctx, st, question{service: x.Service, id: x.ID, control: j.control, primary: j.primary}, g); err != nil {
+	if j.d, err = read(ctx, st, question{service: x.Service, id: x.ID, control: j.control, primary: j.primary, first: j.wants(ofFirstBytes), bytes: j.wants(ofBytes)}, g); err != nil {
 		return nil, err
 	}
 	if x.State == Running {
@@ -82,6 +82,10 @@ func judge(ctx context.Context, st store.Store, x *api.Experiment, q VerdictRequ
 	}
 	j.warn(out)
 	return out, nil
+}
+
+func (j *judgement) wants(k kind) bool {
+	return slices.ContainsFunc(j.measures, func(m measure) bool { return m.kind == k })
 }
 
 // liveIn are intervals that hold at every look, in slots of so many seconds.
