@@ -95,6 +95,7 @@ type Writer struct {
 	failure           atomic.Pointer[error]
 
 	open *block
+	memo map[Field]string // fields as they are written
 	raw  []byte
 	comp []byte
 }
@@ -124,7 +125,7 @@ func NewWriter(out io.WriteCloser, o Options) (*Writer, error) {
 		return nil, err
 	}
 	w := &Writer{
-		o: o, out: out, zstd: z, open: newBlock(),
+		o: o, out: out, zstd: z, open: newBlock(), memo: map[Field]string{},
 		queue: make(chan *Entry, 8192), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	w.entries.New = func() any { return &Entry{} }
@@ -277,7 +278,7 @@ func (w *Writer) redact(e *Entry) {
 			}
 			coding += f.Value
 		}
-		e.Fields[i].Value = r.Header(f.Name, f.Value)
+		e.Fields[i].Value = w.header(f)
 	}
 	if !w.o.Header.Bodies || len(e.Body) > w.o.BodyLimit || int64(len(e.Body)) < e.BodyBytes {
 		e.Body = e.Body[:0]
@@ -306,6 +307,26 @@ func (w *Writer) redact(e *Entry) {
 		fields = append(fields, f)
 	}
 	e.Fields = fields
+}
+
+// Most fields are those of earlier requests, so what is to be written of them is
+// kept, of so many no longer than so many bytes.
+const maxMemo, maxMemoValue = 4096, 256
+
+func (w *Writer) header(f Field) string {
+	if len(f.Value) > maxMemoValue {
+		return w.o.Redactor.Header(f.Name, f.Value)
+	}
+	out, ok := w.memo[f]
+	if !ok {
+		if len(w.memo) >= maxMemo {
+			clear(w.memo)
+		}
+		f = Field{strings.Clone(f.Name), strings.Clone(f.Value)} // of an arena
+		out = w.o.Redactor.Header(f.Name, f.Value)
+		w.memo[f] = out
+	}
+	return out
 }
 
 // flush writes the open block.

@@ -58,12 +58,26 @@ type pattern struct {
 var defaultValues = []pattern{
 	// Three parts of base64url, the first a JSON object (RFC 7519).
 	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*)*`), containing("eyJ")},
-	{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/-]{8,}=*`), containing(" ", "\t")},
+	{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/-]{8,}=*`), credentials},
 	{regexp.MustCompile(`\b(AKIA|ASIA)[0-9A-Z]{16}\b`), containing("AKIA", "ASIA")},
 	{regexp.MustCompile(`\b(gh[pousr]_|github_pat_|glpat-|xox[abprs]-|[sr]k_(live|test)_)[A-Za-z0-9_-]{10,}`), containing("gh", "glpat-", "xox", "k_")},
 	{regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)`), containing("-----BEGIN")},
 	// The user and password of a URL.
 	{regexp.MustCompile(`://[^/?#\s"'<>@]+@`), containing("://")},
+}
+
+// credentials says whether there is the name of a scheme of RFC 7617 or 6750.
+func credentials(s string) bool {
+	for i := range len(s) {
+		if c := s[i] | 0x20; c == 'b' && (hasPrefixFold(s[i:], "bearer") || hasPrefixFold(s[i:], "basic")) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasPrefixFold(s, prefix string) bool {
+	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
 }
 
 func containing(any ...string) func(string) bool {
