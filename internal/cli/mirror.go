@@ -241,6 +241,10 @@ func (r *mirrorRun) finish(ctx context.Context) error {
 	verdict, err := r.client.ExperimentVerdict(ctx, client.ExperimentVerdictQuery{ID: r.mirror.ID(), Limit: 5})
 	if err != nil {
 		verdict, why = nil, err.Error()
+		var said *client.Error
+		if errors.As(err, &said) {
+			why = said.Message
+		}
 	}
 	if r.json {
 		x, err := r.client.Experiment(ctx, r.mirror.ID())
@@ -257,10 +261,10 @@ func (r *mirrorRun) finish(ctx context.Context) error {
 	if _, werr := fmt.Fprint(r.out, mirrorSummary(state, r.now().Sub(r.begun), verdict)); werr != nil {
 		return werr
 	}
-	switch {
-	case err != nil:
-		fmt.Fprintf(r.out, "no verdict: %s\n", printable(err.Error()))
-	case r.cfg.Mirror.To == "":
+	if verdict == nil {
+		fmt.Fprintf(r.out, "no verdict: %s\n", printable(why))
+	}
+	if r.cfg.Mirror.To == "" {
 		fmt.Fprintf(r.out, "tailscope serve --data %s shows the session again, at /experiments/%s\n", r.cfg.Data, r.mirror.ID())
 	}
 	return nil

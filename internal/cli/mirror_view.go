@@ -133,18 +133,19 @@ func (v *mirrorView) picture(m moment) string {
 		fmt.Fprintf(&b, "   %s failed: %s", count(n), causes(s.Failed))
 	}
 	b.WriteByte('\n')
-	if !s.Settings.Paused && s.Settings.Share < 1 {
-		fmt.Fprintf(&b, "copying %s of them", percent(s.Settings.Share))
-	} else if s.Settings.Paused {
-		b.WriteString("paused: nothing is copied")
+	var chosen []string
+	switch {
+	case s.Settings.Paused:
+		chosen = append(chosen, "paused: nothing is copied")
+	case s.Settings.Share < 1:
+		chosen = append(chosen, fmt.Sprintf("copying %s of them", percent(s.Settings.Share)))
 	}
 	if n := sum(s.Skipped); n > 0 {
-		if s.Settings.Paused || s.Settings.Share < 1 {
-			b.WriteString("   ")
-		}
-		fmt.Fprintf(&b, "%s not chosen: %s", count(n), causes(s.Skipped))
+		chosen = append(chosen, fmt.Sprintf("%s not chosen: %s", count(n), causes(s.Skipped)))
 	}
-	b.WriteString("\n")
+	if len(chosen) > 0 {
+		b.WriteString(strings.Join(chosen, "   ") + "\n")
+	}
 
 	t := &table{}
 	for i, h := range []string{"", "servers", "offered", "mirrored", "answered", "dropped", "failed", "unpaired", "queue", "buffered", "p50", "p99", "ratio"} {

@@ -78,7 +78,7 @@ func (r *fileReader) setting(s Setting, n ast.Node) {
 	value := s.Value(r.config)
 	if items := itemsOf(value); items != nil {
 		if seq, ok := n.(*ast.SequenceNode); ok {
-			texts := []string{}
+			var texts []string
 			for _, item := range seq.Values {
 				t, ok := scalar(item)
 				if !ok {

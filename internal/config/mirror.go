@@ -106,7 +106,7 @@ var mirrorSettings = []Setting{
 		func(c *Config) Value { return yes{&c.Mirror.Unsafe} }},
 	{"mirror.operation", "Name the operation of requests whose method and path, as in `GET /cart/7`, match: `REGEX=NAME`. Of others, ids in the path are replaced.",
 		func(c *Config) Value { return entries{&c.Mirror.Operations} }},
-	{"mirror.tenant", "Where the tenant stands: `header:NAME`, `cookie:NAME`, `query:NAME`, `path:REGEX` or `host:REGEX`, of which the first group is taken.",
+	{"mirror.tenant", "Where the tenant stands: `header:NAME`, `cookie:NAME`, `query:NAME`, `host` (its first label), `host:REGEX` or `path:REGEX`, of which the first group is taken.",
 		func(c *Config) Value { return text{&c.Mirror.Tenant} }},
 
 	{"mirror.host", "Host header of copies; the client's unless given.",

@@ -81,6 +81,14 @@ func TestMirrorIsReadAndPrinted(t *testing.T) {
 	}
 }
 
+// What was printed of a server without a mirror is one without a mirror.
+func TestNoMirrorIsPrintedAsNone(t *testing.T) {
+	c, back := Default(), Default()
+	if errs := back.File("printed", []byte(c.YAML())); errs != nil || back.Mirror.Wanted() {
+		t.Errorf("%v: %+v", errs, back.Mirror)
+	}
+}
+
 func TestMirrorEnvironment(t *testing.T) {
 	c := Default()
 	errs := c.Environ([]string{
