@@ -81,6 +81,8 @@ type MirrorTarget struct {
 	Servers []MirrorServer `json:"servers"`
 	Using   int            `json:"using"`
 	Amplify Float          `json:"amplify"` // copies of each chosen request
+	// Late counts extra copies that were sent more than 10 ms behind their time.
+	Late uint64 `json:"late,omitempty"`
 	// Account is absent of the primary.
 	Account *MirrorAccount `json:"account,omitempty"`
 	// Diverged is when the first write was missed, null if none was.

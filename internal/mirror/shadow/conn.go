@@ -152,7 +152,7 @@ func (c *conn) connect() (most int, cause pair.Cause, err error) {
 		}
 		return l.o.Streams, pair.None, nil
 	}
-	if sc, ok := nc.(syscall.Conn); ok {
+	if sc, ok := nc.(syscall.Conn); ok && direct {
 		if raw, err := sc.SyscallConn(); err == nil {
 			c.raw, c.write, c.look = raw, c.writeNow, c.lookNow
 		}
@@ -262,7 +262,7 @@ const lastWords = time.Second
 // writeNow writes what the socket takes without waiting. Under c.mu.
 func (c *conn) writeNow(fd uintptr) bool {
 	for {
-		n, err := syscall.Write(int(fd), c.out[c.written:])
+		n, err := writeSocket(fd, c.out[c.written:])
 		switch err {
 		case nil:
 			c.written += n

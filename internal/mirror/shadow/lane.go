@@ -166,9 +166,6 @@ func (l *Lane) Buffered() (held, bound int64) {
 	return l.room.held.Load(), l.room.bound
 }
 
-// Late counts the extra copies that were sent more than 10 ms behind their time.
-func (l *Lane) Late() uint64 { return l.spread.late.Load() }
-
 // State is what the lane does at the moment, but for the account, of which the
 // book knows.
 func (l *Lane) State() api.MirrorTarget {
@@ -176,6 +173,7 @@ func (l *Lane) State() api.MirrorTarget {
 		Name:     l.o.Name,
 		Role:     l.o.Role.String(),
 		Amplify:  api.Float(l.amplify.factor()),
+		Late:     l.spread.late.Load(),
 		Diverged: api.Float(math.NaN()),
 	}
 	if at, why := l.missed.since(); at != 0 {

@@ -269,3 +269,31 @@ func TestSpreaderInOrder(t *testing.T) {
 		t.Error("closed, and not empty")
 	}
 }
+
+// TestLate counts copies that were sent behind their time.
+func TestLate(t *testing.T) {
+	s := mirrortest.Start(t, mirrortest.Answer(200, ""))
+	l := lane(t, nil, s)
+	checkWhole(t, offer(l, get("/"), 1).wait(t)[0], 200, 0)
+	if late := l.State().Late; late != 0 {
+		t.Errorf("%d late of one copy that was sent at once", late)
+	}
+	e := newEnder(1)
+	if cause := l.spread.add(job{p: get("/"), to: e}, time.Now().Add(-time.Second).UnixNano()); cause != pair.None {
+		t.Fatal(causeText[cause])
+	}
+	checkWhole(t, e.wait(t)[0], 200, 0)
+	if late := l.State().Late; late != 1 {
+		t.Errorf("%d late of one copy that was", late)
+	}
+}
+
+// TestUnusedConnections are closed after a while.
+func TestUnusedConnections(t *testing.T) {
+	s := mirrortest.Start(t, mirrortest.Answer(200, ""))
+	l := lane(t, func(o *LaneOptions) { o.Idle, o.Timeout = 20*time.Millisecond, time.Second }, s)
+	for range 2 {
+		checkWhole(t, one(t, l, get("/")), 200, 0)
+		eventually(t, func() bool { return s.Connections() == 0 && l.State().Servers[0].Connections == 0 }, "closing what is not used")
+	}
+}

@@ -24,7 +24,7 @@ func (c *conn) read() {
 		// All reading is within one call, each time after the socket was found
 		// readable and until it is empty. So there is no read that finds
 		// nothing, which there is with net.Conn's before every wait.
-		err := c.raw.Read(func(fd uintptr) bool { return c.readable(int(fd), &end) })
+		err := c.raw.Read(func(fd uintptr) bool { return c.readable(fd, &end) })
 		if err != nil && end.cause == pair.None {
 			end.cause = pair.Reset
 		}
@@ -42,12 +42,12 @@ type readEnd struct {
 }
 
 // readable reads what has come. It returns true when nothing more is to be read.
-func (c *conn) readable(fd int, end *readEnd) bool {
+func (c *conn) readable(fd uintptr, end *readEnd) bool {
 	buf := buffers.Get().(*[readBytes]byte)
 	defer buffers.Put(buf)
 	for {
 		have := copy(buf[:], c.rest)
-		n, err := syscall.Read(fd, buf[have:])
+		n, err := readSocket(fd, buf[have:])
 		switch {
 		case err == syscall.EINTR:
 			continue

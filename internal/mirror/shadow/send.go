@@ -3,7 +3,6 @@ package shadow
 import (
 	"math"
 	"strconv"
-	"syscall"
 	"time"
 
 	"tailscope/internal/mirror/pair"
@@ -116,8 +115,4 @@ func (c *conn) peerGone() bool {
 }
 
 // lookNow is c.look.
-func (c *conn) lookNow(fd uintptr) {
-	var b [1]byte
-	_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-	c.gone = err != syscall.EAGAIN && err != syscall.EINTR
-}
+func (c *conn) lookNow(fd uintptr) { c.gone = socketEnded(fd) }
