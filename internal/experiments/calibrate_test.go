@@ -2,7 +2,6 @@ package experiments
 
 import (
 	"flag"
-	"fmt"
 	"math"
 	"runtime"
 	"testing"
@@ -174,7 +173,7 @@ func TestCalibratePower(t *testing.T) {
 				q, err := stat.Quantile(x, y, 0.5, nil, stat.Options{})
 				return err == nil && q.Verdict(0) == stat.More, err
 			})
-			t.Log(fmt.Sprintf("found by the ratio in %.1f %%, by p50 in the same slots in %.1f %%, by p50 of two times in %.1f %%", 100*ratio, 100*paired, 100*apart))
+			t.Logf("found by the ratio in %.1f %%, by p50 in the same slots in %.1f %%, by p50 of two times in %.1f %%", 100*ratio, 100*paired, 100*apart)
 			if ratio < c.ratio || apart > c.apart {
 				t.Errorf("ratio %.2f, p50 of two times %.2f", ratio, apart)
 			}

@@ -109,7 +109,7 @@ func (r *Registry) take(id string, p api.ExperimentReport, size int) (due, error
 	case e.Report.Ended:
 		return saveNothing, nil
 	}
-	e.Report, e.Updated = p, now
+	e.Report, e.Updated, e.Final = p, now, false // one that was lost may have been judged for good
 	r.bytes += size - e.bytes
 	e.bytes = size
 	if m := p.Mirror; m != nil && m.Applied >= e.Number && e.Change != nil {

@@ -135,20 +135,19 @@ const (
 func (r *Registry) Run(ctx context.Context) {
 	tick := time.NewTicker(r.o.Every)
 	defer tick.Stop()
-	failing := false
-	for {
+	for failing := false; ; {
 		err := r.Round(ctx)
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return
-		case err != nil && !failing:
+		}
+		if err != nil && !failing {
 			r.o.Logger.Error("judge experiments; tried again until it works", "error", err)
 		}
 		failing = err != nil
 		select {
-		case <-tick.C:
 		case <-ctx.Done():
 			return
+		case <-tick.C:
 		}
 	}
 }

@@ -288,6 +288,37 @@ func TestHeadlines(t *testing.T) {
 	}
 }
 
+// What was lost and judged for good, and reports again, is judged again.
+func TestHeadlineOfWhatWasLost(t *testing.T) {
+	ctx, c := t.Context(), newClock()
+	r := New(Options{Store: storetest.NewTwin(), Now: c.read})
+	tell := func(ended bool) {
+		t.Helper()
+		p := report(epoch)
+		p.Ended = ended
+		if _, err := r.Report(ctx, "x", p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	made := func(want uint64) {
+		t.Helper()
+		c.forward(time.Minute)
+		if err := r.Round(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if s := r.Stats(); s.Verdicts != want {
+			t.Errorf("judged %d times, want %d", s.Verdicts, want)
+		}
+	}
+	tell(false)
+	made(1) // lost
+	made(1)
+	tell(false)
+	tell(true)
+	made(2)
+	made(2)
+}
+
 // Run ends with its context, and goes on when a round fails.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
