@@ -24,7 +24,7 @@ func TestDocumentedCommandsAreUnderstood(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range documented.FindAllStringSubmatch(string(text), -1) {
+		for _, m := range documented.FindAllStringSubmatch(strings.ReplaceAll(string(text), "\\\n", " "), -1) {
 			line := strings.TrimSpace(strings.Split(m[1], " #")[0])
 			args := splitShell(line)
 			seen++
