@@ -40,6 +40,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"tailscope/api"
 	"tailscope/internal/mirror/pair"
@@ -70,6 +71,9 @@ type Options struct {
 	BodyLimit  int   // longest body once decoded; 0 stands for 4 MiB
 	Places     int   // counted apart in all; 0 stands for 1,000
 	Operations int   // counted apart; 0 stands for 500
+	// Work is the share of one processor that comparing may take, lest it slow
+	// what it looks at; 0 stands for 0.5, and 1 for no rest.
+	Work float64
 }
 
 // Validate says what is wrong with what was asked for.
@@ -98,6 +102,9 @@ func (o *Options) ensureDefaults() error {
 	positive(&o.BodyLimit, 4<<20)
 	positive(&o.Places, 1000)
 	positive(&o.Operations, 500)
+	if o.Work <= 0 || o.Work > 1 {
+		o.Work = 0.5
+	}
 	if o.QueueBytes <= 0 {
 		o.QueueBytes = 32 << 20
 	}
@@ -245,10 +252,18 @@ func (d *Differ) Close() {
 
 func (d *Differ) run() {
 	defer close(d.done)
+	p := pace{work: d.o.Work}
 	for {
 		select {
 		case x := <-d.queue:
+			began := time.Now()
 			d.take(&x)
+			if rest := p.worked(time.Since(began)); rest > 0 {
+				select {
+				case <-time.After(rest):
+				case <-d.stop:
+				}
+			}
 		case <-d.stop:
 			for {
 				select {
@@ -286,4 +301,24 @@ func (d *Differ) take(x *Exchange) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.table.add(x, noise, results)
+}
+
+// pace says when to rest so that work takes no more than a share of the time.
+type pace struct {
+	work   float64
+	earned time.Duration
+}
+
+// leastRest is about what a timer keeps.
+const leastRest = 5 * time.Millisecond
+
+// worked returns how long to rest after so much work, often 0.
+func (p *pace) worked(d time.Duration) time.Duration {
+	p.earned += time.Duration(float64(d) * (1/p.work - 1))
+	if p.earned < leastRest {
+		return 0
+	}
+	rest := p.earned
+	p.earned = 0
+	return rest
 }

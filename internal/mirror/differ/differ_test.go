@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -28,8 +29,9 @@ var (
 func newDiffer(t testing.TB, o Options) *Differ {
 	t.Helper()
 	if o.Queue == 0 {
-		o.Queue = 100_000
+		o.Queue, o.QueueBytes = 100_000, 1<<30
 	}
+	o.Work = 1
 	d, err := New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -355,7 +357,7 @@ func TestBounded(t *testing.T) {
 	for i := range 2000 {
 		d.Offer(Exchange{
 			Operation: fmt.Sprint("op", i), Time: int64(i) * 1e9,
-			Primary: jsonAnswer("{}"), Shadows: []*pair.Answer{jsonAnswer(fmt.Sprintf(`{"x%d":1}`, i)), jsonAnswer(fmt.Sprintf(`{"y%d":%q}`, i, strings.Repeat("long", 1000)))},
+			Primary: jsonAnswer("{}"), Shadows: []*pair.Answer{jsonAnswer(fmt.Sprintf(`{"x%d":1}`, i)), jsonAnswer(fmt.Sprintf(`{"y%d":%q}`, i, strings.Repeat("long", 100)))},
 		})
 	}
 	d.Close()
@@ -407,6 +409,32 @@ func TestBehind(t *testing.T) {
 	}
 	if n := d.waiting.Load(); n != 0 {
 		t.Errorf("%d bytes wait", n)
+	}
+}
+
+func TestPace(t *testing.T) {
+	for _, c := range []struct {
+		work float64
+		each time.Duration
+		want time.Duration // of rest after a second of work
+	}{
+		{1, time.Millisecond, 0},
+		{0.5, time.Millisecond, time.Second},
+		{0.25, time.Millisecond, 3 * time.Second},
+		{0.25, 100 * time.Millisecond, 3 * time.Second},
+	} {
+		p := pace{work: c.work}
+		rest := time.Duration(0)
+		for range time.Second / c.each {
+			r := p.worked(c.each)
+			if r != 0 && r < leastRest {
+				t.Errorf("a rest of %v", r)
+			}
+			rest += r
+		}
+		if rest += p.earned; rest != c.want {
+			t.Errorf("%v: %v of rest in pieces of %v, want %v", c.work, rest, c.each, c.want)
+		}
 	}
 }
 
