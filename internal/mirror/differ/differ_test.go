@@ -350,9 +350,6 @@ func TestVerdictsHold(t *testing.T) {
 // However many places and operations there are, what is kept is bounded.
 func TestBounded(t *testing.T) {
 	o := Options{Shadows: withControl, Compare: []string{JSON}, Places: 50, Operations: 5}
-	if err := o.ensureDefaults(); err != nil {
-		t.Fatal(err)
-	}
 	d := newDiffer(t, o)
 	for i := range 2000 {
 		d.Offer(Exchange{
