@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { MirrorMeasure, MirrorRow, MirrorVerdictResponse } from './experiments-types';
-import { controlText, differenceAxis, effectOf, figureOf, floorOf, floorText, pointsText, ratioAxis, ratiosFirst, ratioText, ratioTick, rowSort, sortedRows, tone, verdictCsv, verdictMarkdown } from './mirror-verdict';
+import { controlText, differenceAxis, effectOf, figureOf, floorOf, floorText, pointsText, ratioAxis, ratiosFirst, ratioText, ratioTick, rowSort, sortedRows, tone, unbroken, verdictCsv, verdictMarkdown } from './mirror-verdict';
 
 const measure = (o: Partial<MirrorMeasure> = {}): MirrorMeasure => ({
   name: 'ratio', reference: 1, candidate: 0.8, effect: 0.8, low: 0.79, high: 0.81, floor: 1.001, floor_low: 0.99, floor_high: 1.01, noise: 0.01, p: 1e-6, adjusted_p: 1e-5, verdict: 'faster', sentence: '', ...o,
@@ -81,6 +81,10 @@ test('as CSV and as Markdown', () => {
   expect(md).toContain('### candidate: faster');
   expect(md).toContain('> mind this');
   expect(md).toContain('| GET /a,b (Per request) |');
+});
+
+test('numbers stay with their units', () => {
+  expect(unbroken('−8.6 % to −0.2 points')).toBe('−8.6\u00a0% to −0.2\u00a0points');
 });
 
 test('ticks tell ratios from 1', () => {

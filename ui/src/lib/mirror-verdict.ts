@@ -61,6 +61,9 @@ export function effectOf(m: MirrorMeasure): { size: string; interval: string } {
   });
 }
 
+/** A text that is not broken between a number and its unit. */
+export const unbroken = (s: string) => s.replace(/ (?=(%|points)(?!\w))/g, '\u00a0');
+
 /** The noise floor in words: ± 2.2 %; of errors ± 0.06 points. */
 export function floorText(m: MirrorMeasure): string {
   return m.noise == null ? '' : `± ${twoDigits(m.noise * 100)} ${isDifference(m.name) ? 'points' : '%'}`;
