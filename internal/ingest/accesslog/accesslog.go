@@ -20,7 +20,6 @@ package accesslog
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"tailscope/internal/route"
@@ -106,104 +105,37 @@ func (s *Source) FormatName() string {
 	return s.format.name
 }
 
-type tenantFrom uint8
-
-const (
-	noTenant tenantFrom = iota
-	tenantHost
-	tenantPath
-	tenantField
-)
-
+// tenantRule says where a record names its tenant: in a field of its own, or in
+// what it has of the host or path.
 type tenantRule struct {
-	from  tenantFrom
-	re    *regexp.Regexp // nil with tenantHost: the first label
+	place *route.Place // nil: in none of these
 	field string
 }
 
 func parseTenant(text string) (tenantRule, error) {
-	kind, rest, more := strings.Cut(text, ":")
-	compile := func(from tenantFrom) (tenantRule, error) {
-		re, err := regexp.Compile(rest)
-		if err != nil {
-			return tenantRule{}, err
-		}
-		if re.NumSubexp() < 1 {
-			return tenantRule{}, fmt.Errorf("%q has no group: put what names the tenant into brackets, as in %s", rest, `path:^/t/([^/]+)/`)
-		}
-		return tenantRule{from: from, re: re}, nil
-	}
-	switch {
-	case text == "":
+	if text == "" {
 		return tenantRule{}, nil
-	case kind == "host" && !more:
-		return tenantRule{from: tenantHost}, nil
-	case kind == "host" && rest != "":
-		return compile(tenantHost)
-	case kind == "path" && rest != "":
-		return compile(tenantPath)
-	case kind == "field" && rest != "":
-		return tenantRule{from: tenantField, field: strings.TrimPrefix(rest, "$")}, nil
 	}
-	return tenantRule{}, fmt.Errorf("%q is none of host, host:REGEX, path:REGEX, field:NAME", text)
+	if field, ok := strings.CutPrefix(text, "field:"); ok && field != "" {
+		return tenantRule{field: strings.TrimPrefix(field, "$")}, nil
+	}
+	place, ok, err := route.ParsePlace(text)
+	if !ok {
+		err = fmt.Errorf("%q is none of host, host:REGEX, path:REGEX, field:NAME", text)
+	}
+	if err != nil {
+		return tenantRule{}, err
+	}
+	return tenantRule{place: &place}, nil
 }
 
-// of returns the tenant of a request, empty if there is none.
+// of reads the tenant of a record. It returns a slice of the record.
 func (r *tenantRule) of(rec *record) []byte {
-	switch r.from {
-	case tenantHost:
-		host := rec.host
-		if i := lastColon(host); i >= 0 {
-			host = host[:i]
-		}
-		if r.re == nil {
-			return firstLabel(host)
-		}
-		return group(r.re, host)
-	case tenantPath:
-		return group(r.re, rec.path)
-	case tenantField:
+	switch {
+	case r.place != nil:
+		return r.place.Name(rec.host, rec.path)
+	case r.field != "":
 		return rec.tenant
-	}
-	return nil
-}
-
-// firstLabel is acme of acme.example.com; an address has none, nor has a name
-// of one label.
-func firstLabel(host []byte) []byte {
-	dot, letters := -1, false
-	for i, c := range host {
-		if c == '.' && dot < 0 {
-			dot = i
-		}
-		letters = letters || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-	}
-	if dot <= 0 || !letters || host[0] == '[' {
-		return nil
-	}
-	return host[:dot]
-}
-
-// lastColon is where the port of a host begins, -1 without one.
-func lastColon(host []byte) int {
-	for i := len(host) - 1; i >= 0; i-- {
-		switch c := host[i]; {
-		case c == ':':
-			return i
-		case c < '0' || c > '9':
-			return -1
-		}
-	}
-	return -1
-}
-
-// group is the first group of the first match.
-func group(re *regexp.Regexp, b []byte) []byte {
-	m := re.FindSubmatchIndex(b)
-	for i := 2; i+1 < len(m); i += 2 {
-		if m[i] >= 0 {
-			return b[m[i]:m[i+1]]
-		}
 	}
 	return nil
 }

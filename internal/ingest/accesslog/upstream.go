@@ -1,5 +1,7 @@
 package accesslog
 
+import "tailscope/internal/route"
+
 // attempt is one try at an upstream. Times are nanoseconds; -1 is not known.
 type attempt struct {
 	addr                   []byte
@@ -79,8 +81,8 @@ func appendGroup(dst, name, addr []byte) []byte {
 		return append(dst, name...)
 	}
 	dst = append(dst, "upstream"...)
-	if i := lastColon(addr); i >= 0 {
-		return append(dst, addr[i:]...)
+	if host := route.WithoutPort(addr); len(host) < len(addr) {
+		return append(dst, addr[len(host):]...)
 	}
 	if len(addr) > 5 && string(addr[:5]) == "unix:" {
 		return append(append(dst, ' '), addr...)

@@ -38,8 +38,8 @@ type Options struct {
 	// that none matches are named by method and path, ids replaced by {id}.
 	Operations []string
 	// Tenant is where a tenant's name is: header:NAME, cookie:NAME, query:NAME,
-	// path:REGEX or host:REGEX, of which the first group is taken, or all that
-	// matched if it has none. Empty: nowhere.
+	// host (its first label), host:REGEX or path:REGEX, of which the first group
+	// is taken. Empty: nowhere.
 	Tenant string
 
 	MaxOperations int // names of operations; default 500. What is beyond is _other

@@ -61,7 +61,7 @@ func FuzzChoose(f *testing.F) {
 	f.Add("CONNECT", "a:443", "sid", "_other")
 	f.Add("GET", "*", "sid=", "x")
 	f.Fuzz(func(t *testing.T, method, target, cookie, header string) {
-		for _, tenant := range []string{"header:X-Tenant", "query:t", "path:/([^/]*)$", `host:^(.)`, "cookie:sid"} {
+		for _, tenant := range []string{"header:X-Tenant", "query:t", "path:/([^/]*)$", "host", "cookie:sid"} {
 			for _, by := range []string{"", "cookie:sid", "query:u", "tenant", "address"} {
 				c := chooser(t, Options{Share: 0.5, Unsafe: true, By: by, Tenant: tenant, MaxOperations: 3,
 					Operations: []string{"^GET /(a+)/=$1"}, Paths: []string{"."}})

@@ -98,7 +98,7 @@ func (n *namer) tenantOf(r *Request, path, query []byte) string {
 		return ""
 	}
 	var space [maxName]byte
-	if n.tenant.kind == fromQuery || n.tenant.kind == fromPath {
+	if n.tenant.kind == fromQuery || n.tenant.kind == fromPlace && !n.tenant.place.Host() {
 		value = unescape(space[:0], value, n.tenant.kind == fromQuery)
 	}
 	return n.tenants.name(value)

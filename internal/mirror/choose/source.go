@@ -5,20 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 	"unsafe"
 
 	"github.com/zeebo/xxh3"
 	"golang.org/x/net/http/httpguts"
+
+	"tailscope/internal/route"
 )
 
 // source is where in a request something is read.
 type source struct {
-	kind sourceKind
-	name string         // of a header field, cookie or query parameter
-	re   *regexp.Regexp // of path and host
-	memo *memo[span]    // where its first group lies
+	kind  sourceKind
+	name  string // of a header field, cookie or query parameter
+	place route.Place
+	memo  *memo[span] // where in the place's text the name lies
 }
 
 type sourceKind uint8
@@ -30,8 +31,7 @@ const (
 	fromQuery
 	fromTenant
 	fromAddress
-	fromPath
-	fromHost
+	fromPlace
 )
 
 func parseKey(text string) (source, error) {
@@ -44,7 +44,7 @@ func parseKey(text string) (source, error) {
 		return source{kind: fromAddress}, nil
 	}
 	s, err := parseSource(text)
-	if err != nil || s.re != nil {
+	if err != nil || s.kind == fromPlace {
 		return source{}, fmt.Errorf("by %q is not header:NAME, cookie:NAME, query:NAME, tenant or address", text)
 	}
 	return s, nil
@@ -59,7 +59,7 @@ func parseTenant(text string) (source, error) {
 		return s, nil
 	}
 	if errors.Is(err, errSource) {
-		return source{}, fmt.Errorf(`tenant %q is not header:NAME, cookie:NAME, query:NAME, path:REGEX or host:REGEX, such as path:^/t/([^/]+)`, text)
+		return source{}, fmt.Errorf(`tenant %q is not header:NAME, cookie:NAME, query:NAME, host, host:REGEX or path:REGEX, such as path:^/t/([^/]+)`, text)
 	}
 	return source{}, fmt.Errorf("tenant %q: %w", text, err)
 }
@@ -67,34 +67,20 @@ func parseTenant(text string) (source, error) {
 var errSource = errors.New("no place in a request")
 
 func parseSource(text string) (source, error) {
-	kind, what, _ := strings.Cut(text, ":")
-	if what = strings.TrimLeft(what, " "); what == "" {
+	if place, ok, err := route.ParsePlace(text); ok {
+		return source{kind: fromPlace, place: place, memo: newMemo[span]()}, err
+	}
+	kind, name, _ := strings.Cut(text, ":")
+	if name = strings.TrimLeft(name, " "); name == "" {
 		return source{}, errSource
 	}
-	switch kind {
-	case "header", "cookie":
-		if !httpguts.ValidHeaderFieldName(what) {
-			return source{}, errSource
-		}
-		if kind == "cookie" {
-			return source{kind: fromCookie, name: what}, nil
-		}
-		return source{kind: fromHeader, name: http.CanonicalHeaderKey(what)}, nil
-	case "query":
-		return source{kind: fromQuery, name: what}, nil
-	case "path", "host":
-		re, err := regexp.Compile(what)
-		if err != nil {
-			return source{}, err
-		}
-		s := source{kind: fromPath, re: re}
-		if kind == "host" {
-			s.kind = fromHost
-		}
-		if re.NumSubexp() > 0 {
-			s.memo = newMemo[span]()
-		}
-		return s, nil
+	switch token := httpguts.ValidHeaderFieldName(name); {
+	case kind == "header" && token:
+		return source{kind: fromHeader, name: http.CanonicalHeaderKey(name)}, nil
+	case kind == "cookie" && token:
+		return source{kind: fromCookie, name: name}, nil
+	case kind == "query":
+		return source{kind: fromQuery, name: name}, nil
 	}
 	return source{}, errSource
 }
@@ -120,10 +106,8 @@ func (s *source) find(r *Request, path, query []byte) []byte {
 			value, _ := parameter(query[1:], '&', s.name)
 			return value
 		}
-	case fromPath:
-		return s.group(path)
-	case fromHost:
-		return s.group(r.Host)
+	case fromPlace:
+		return s.named(s.place.Text(r.Host, path))
 	}
 	return nil
 }
@@ -147,31 +131,22 @@ func parameter(list []byte, separator byte, name string) (value []byte, ok bool)
 	return nil, false
 }
 
-// span is a part of what was matched; to < 0 if nothing matched.
-type span struct{ from, to int }
+// span is where in a text the name is, if it is there.
+type span struct {
+	from, to int
+	ok       bool
+}
 
-// group returns the first group that matched, or all of the match if the
-// expression has no group.
-func (s *source) group(in []byte) []byte {
-	if s.memo == nil {
-		return s.re.Find(in)
+func (s *source) named(text []byte) []byte {
+	at, known := s.memo.get(text)
+	if !known {
+		at.from, at.to, at.ok = s.place.Find(text)
+		s.memo.put(text, at)
 	}
-	at, ok := s.memo.get(in)
-	if !ok {
-		at = span{0, -1}
-		match := s.re.FindSubmatchIndex(in)
-		for i := 2; i+1 < len(match); i += 2 {
-			if match[i] >= 0 {
-				at = span{match[i], match[i+1]}
-				break
-			}
-		}
-		s.memo.put(in, at)
-	}
-	if at.to < 0 {
+	if !at.ok {
 		return nil
 	}
-	return in[at.from:at.to]
+	return text[at.from:at.to]
 }
 
 // hashKey hashes what a share is chosen by. The hash is the same in every
