@@ -70,7 +70,7 @@ func gridOf(start, end int64) grid {
 
 // coarser is the same range in slots no shorter than a resolution.
 func (g grid) coarser(least series.Resolution) grid {
-	i := slices.IndexFunc(steps, func(s int64) bool { return s >= int64(least) })
+	i := slices.IndexFunc(steps, func(s int64) bool { return s >= max(g.step, int64(least)) })
 	step := steps[max(i, 0)]
 	out := grid{start: g.start - g.start%step, step: step}
 	out.n = int((g.end() - out.start + step - 1) / step)

@@ -236,6 +236,7 @@ func check(id string, p *api.ExperimentReport) (size int, err error) {
 	if err := checkMirror(p.Mirror); err != nil {
 		return 0, err
 	}
+	fill(p.Mirror)
 	for {
 		b, err := json.Marshal(p)
 		if err != nil {
@@ -247,6 +248,41 @@ func check(id string, p *api.ExperimentReport) (size int, err error) {
 		if !shorten(p) {
 			return 0, query.Invalid("body", "a report of %d bytes is longer than %d; send fewer differences and examples", len(b), maxReport)
 		}
+	}
+}
+
+// fill puts empty lists and counts where there are none, as answers have them.
+func fill(m *api.MirrorState) {
+	list(&m.Shadows)
+	list(&m.Primary.Servers)
+	counts(&m.Skipped)
+	counts(&m.Failed)
+	for i := range m.Shadows {
+		list(&m.Shadows[i].Servers)
+		if a := m.Shadows[i].Account; a != nil {
+			counts(&a.Dropped)
+			counts(&a.Failed)
+		}
+	}
+	if d := m.Differences; d != nil {
+		list(&d.Rows)
+		list(&d.Examples)
+		counts(&d.Skipped)
+		for i := range d.Examples {
+			list(&d.Examples[i].Places)
+		}
+	}
+}
+
+func list[T any](of *[]T) {
+	if *of == nil {
+		*of = []T{}
+	}
+}
+
+func counts(of *map[string]uint64) {
+	if *of == nil {
+		*of = map[string]uint64{}
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // Verdict says what came of an experiment, or what is seen of it so far. Answers
-// are kept for a slot while it runs.
+// are kept for a slot, or for ten times as long as they took to make.
 func (r *Registry) Verdict(ctx context.Context, q VerdictRequest) (*api.MirrorVerdictResponse, error) {
 	if q.Limit == 0 {
 		q.Limit = defaultRow
@@ -33,7 +33,7 @@ func (r *Registry) Verdict(ctx context.Context, q VerdictRequest) (*api.MirrorVe
 	if err != nil {
 		return nil, err
 	}
-	return r.answers.get(ctx, fmt.Sprint(x.ID, x.State, start, end, q.Limit, strings.Join(q.Measures, ",")), r.o.Now(), func() (*api.MirrorVerdictResponse, error) {
+	return r.answers.get(ctx, fmt.Sprintf("%s %s %d %d %d %s", x.ID, x.State, q.Start.Unix(), q.End.Unix(), q.Limit, strings.Join(q.Measures, ",")), r.o.Now(), func() (*api.MirrorVerdictResponse, error) {
 		return judge(ctx, r.o.Store, x, q, start, end)
 	})
 }
@@ -74,21 +74,23 @@ type answers struct {
 type answer struct {
 	key  string
 	at   time.Time
+	good time.Duration
 	made *api.MirrorVerdictResponse
 }
 
 const (
 	mostAnswers = 32
 	// A verdict is good for a slot: the range moves on then while an experiment
-	// runs, and late data come in for a while after.
-	goodFor = 10 * time.Second
+	// runs, and late data come in for a while after. One that took long is good
+	// for longer, lest who looks at it keeps the server busy.
+	goodFor, goodTimes = 10 * time.Second, 10
 )
 
 func (a *answers) find(key string, now time.Time) *api.MirrorVerdictResponse {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, x := range a.kept {
-		if x.key == key && now.Sub(x.at) < goodFor {
+		if x.key == key && now.Sub(x.at) < x.good {
 			return x.made
 		}
 	}
@@ -109,14 +111,16 @@ func (a *answers) get(ctx context.Context, key string, now time.Time, how func()
 	if made := a.find(key, now); made != nil { // somebody else asked the same
 		return made, nil
 	}
+	begin := time.Now()
 	made, err := how()
 	if err != nil {
 		return nil, err
 	}
+	good := max(goodFor, goodTimes*time.Since(begin))
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.kept = slices.DeleteFunc(a.kept, func(x answer) bool { return x.key == key })
-	if a.kept = append(a.kept, answer{key, now, made}); len(a.kept) > mostAnswers {
+	if a.kept = append(a.kept, answer{key, now, good, made}); len(a.kept) > mostAnswers {
 		a.kept = slices.Delete(a.kept, 0, len(a.kept)-mostAnswers)
 	}
 	return made, nil
