@@ -166,7 +166,7 @@ func (s *Session) probe(ctx context.Context) map[string]string {
 	away := map[string]string{}
 	for _, p := range s.o.shadows() {
 		for _, text := range p.Servers {
-			to, err := parseServer(text)
+			to, err := s.o.parse(text)
 			if err != nil {
 				continue
 			}
@@ -179,7 +179,8 @@ func (s *Session) probe(ctx context.Context) map[string]string {
 				s.log.Warn("mirror: a server is away; its copies are dropped until it comes", "variant", p.Name, "server", text, "error", err)
 				mu.Lock()
 				defer mu.Unlock()
-				away[text] = strings.TrimPrefix(err.Error(), "dial tcp ")
+				why := strings.TrimPrefix(err.Error(), "dial tcp ")
+				away[text], away[to.URL()] = why, why // as it is shown in either mode
 			})
 		}
 	}

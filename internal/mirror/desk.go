@@ -61,7 +61,7 @@ func (d *desk) open(r, out *http.Request) (*pair.Exchange, *copies) {
 	p.Target = append(p.Target, originForm(r.RequestURI)...)
 	p.Host = append(p.Host, req.Host...)
 	for _, k := range sortedKeys(out.Header) {
-		if k == markField || k == "Expect" || k == "Content-Length" {
+		if k == markField || k == passedField || k == "Expect" || k == "Content-Length" {
 			continue
 		}
 		for _, v := range out.Header[k] {

@@ -9,8 +9,13 @@ import (
 	"strings"
 )
 
-// markField is the field that copies carry.
-const markField = "Tailscope-Mirror"
+// markField is the field that copies carry, and passedField the one that tells
+// the primary's requests. Via would say as much (RFC 9110, 7.6.3), but servers
+// answer otherwise where they see it: nginx no longer compresses.
+const (
+	markField   = "Tailscope-Mirror"
+	passedField = "Tailscope-Passed"
+)
 
 // hopByHop are the fields that concern one connection (RFC 9110, 7.6.1); net/http
 // makes those that the next connection needs. Trailer is among them as it is
@@ -55,17 +60,6 @@ func forwarded(out http.Header, r *http.Request) {
 	}
 }
 
-// via is this mirror's entry in the Via field of what it passes on (RFC 9110,
-// 7.6.3).
-func via(r *http.Request, session string) string {
-	if r.ProtoMajor == 2 {
-		return "2.0 " + viaName(session)
-	}
-	return "1.1 " + viaName(session)
-}
-
-func viaName(session string) string { return "tailscope-" + session }
-
 // passedHere says whether a request has been in this session before: as one that
 // was passed on to the primary, or as a copy.
 func passedHere(h http.Header, session string) bool {
@@ -74,15 +68,7 @@ func passedHere(h http.Header, session string) bool {
 			return true
 		}
 	}
-	name := viaName(session)
-	for _, v := range h["Via"] {
-		for hop := range strings.SplitSeq(v, ",") {
-			if f := strings.Fields(hop); len(f) >= 2 && f[1] == name {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.Contains(h[passedField], session)
 }
 
 // headerHas says whether a list of tokens, over several lines, has one.

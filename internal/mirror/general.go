@@ -163,7 +163,7 @@ func (g *general) outgoing(r *http.Request, p *passage) *http.Request {
 		ContentLength: r.ContentLength,
 	}
 	forwarded(out.Header, r)
-	out.Header.Add("Via", via(r, g.session))
+	out.Header[passedField] = append(slices.Clone(out.Header[passedField]), g.session)
 	if headerHas(r.Header["Te"], "trailers") {
 		out.Header["Te"] = []string{"trailers"}
 	}

@@ -32,7 +32,7 @@ type seen struct {
 }
 
 // own are fields that a mirror adds to what it passes on.
-var own = []string{"Via", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host"}
+var own = []string{passedField, "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host"}
 
 func see(r *http.Request) seen {
 	body, err := io.ReadAll(r.Body)

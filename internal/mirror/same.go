@@ -101,10 +101,7 @@ func (m machine) same(a, b []endpoint) bool {
 // that do not resolve are let pass: the server may come later, and what comes
 // round is then told by its marks.
 func (m machine) checkServers(ctx context.Context, o *Options, bound net.Addr) error {
-	parse := parseServer
-	if o.TCP {
-		parse = parseTCPServer
-	}
+	parse := o.parse
 	primary, err := parse(o.Primary)
 	if err != nil {
 		return fmt.Errorf("primary: %w", err)

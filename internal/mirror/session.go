@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"tailscope/internal/mirror/choose"
 	"tailscope/internal/mirror/pair"
 	"tailscope/internal/mirror/shadow"
+	"tailscope/internal/mirror/tcp"
 )
 
 // Session is one run of a mirror. It is safe for concurrent use.
@@ -23,13 +25,18 @@ type Session struct {
 	started time.Time
 	addr    net.Addr
 
+	// In HTTP mode.
 	primary *primary
 	book    *pair.Book
 	chooser *choose.Chooser
 	lanes   []*shadow.Lane
 	door    *door
-	away    map[string]string // URLs that were not reached at the start, and why
 	extras  extras
+	// In TCP mode.
+	tcp      *tcp.Proxy
+	listener net.Listener
+
+	away map[string]string // servers that were not reached at the start, and why
 
 	stopping context.Context // done when the session is to end
 	stop     context.CancelFunc
@@ -41,7 +48,6 @@ type Session struct {
 	applied uint64
 	paused  bool
 	share   float64
-	ended   bool
 }
 
 // drainTimeout is how long clients may finish when a session ends.
@@ -71,7 +77,11 @@ func Start(ctx context.Context, o Options) (*Session, error) {
 		return nil, fmt.Errorf("listen: %w: stop what listens there, or give another address", err)
 	}
 	s.addr = l.Addr()
-	if err := s.assemble(ctx, l); err != nil {
+	assemble := s.assemble
+	if o.TCP {
+		assemble = s.assembleTCP
+	}
+	if err := assemble(ctx, l); err != nil {
 		l.Close()
 		return nil, err
 	}
@@ -106,34 +116,55 @@ func (s *Session) run(ctx context.Context) {
 	}
 	var cutting context.Context
 	cutting, s.cut = context.WithCancel(context.WithoutCancel(ctx))
-	flushing, stopFlushing := context.WithCancel(context.WithoutCancel(ctx))
-	var flushed error
-	var book sync.WaitGroup
-	book.Go(func() { flushed = s.book.Run(flushing) })
-	s.door.start()
-
+	serve := s.serve
+	if s.tcp != nil {
+		serve = s.serveTCP
+	}
+	end := serve()
 	go func() {
 		defer close(s.done)
 		defer s.stop()
 		defer s.cut()
 		s.report(s.stopping) // returns when the session is to end
-		clients, cancel := context.WithTimeout(cutting, drainTimeout)
-		errs := []error{s.door.close(clients)}
-		cancel()
-		errs = append(errs, s.closeLanes(cutting))
-		stopFlushing()
-		book.Wait()
-		errs = append(errs, flushed, s.extras.close())
-		s.mu.Lock()
-		s.ended = true
-		s.mu.Unlock()
+		s.err = end(cutting)
 		s.lastReport(cutting)
-		s.err = errors.Join(errs...)
 	}()
 }
 
+// serve begins to serve clients, and returns what ends that in order.
+func (s *Session) serve() (end func(context.Context) error) {
+	flushing, stopFlushing := context.WithCancel(context.Background())
+	var flushed error
+	var book sync.WaitGroup
+	book.Go(func() { flushed = s.book.Run(flushing) })
+	s.door.start()
+	return func(ctx context.Context) error {
+		clients, cancel := context.WithTimeout(ctx, drainTimeout)
+		served := s.door.close(clients)
+		cancel()
+		s.closeLanes(ctx)
+		stopFlushing()
+		book.Wait()
+		return errors.Join(served, flushed, s.extras.close())
+	}
+}
+
+// serveTCP is serve in tcp mode.
+func (s *Session) serveTCP() (end func(context.Context) error) {
+	var served error
+	var wg sync.WaitGroup
+	wg.Go(func() { served = s.tcp.Serve(s.listener) })
+	return func(ctx context.Context) error {
+		clients, cancel := context.WithTimeout(ctx, drainTimeout)
+		defer cancel()
+		err := s.tcp.Shutdown(clients)
+		wg.Wait()
+		return errors.Join(served, err)
+	}
+}
+
 // closeLanes lets copies finish within their time limit.
-func (s *Session) closeLanes(ctx context.Context) error {
+func (s *Session) closeLanes(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
 	errs := make([]error, len(s.lanes))
@@ -147,7 +178,6 @@ func (s *Session) closeLanes(ctx context.Context) error {
 			s.log.Warn("mirror: not all copies were answered when the session ended", "error", err)
 		}
 	}
-	return nil
 }
 
 // ID is the session's name.
@@ -158,6 +188,29 @@ func (s *Session) Addr() net.Addr { return s.addr }
 
 // State is what the session does at the moment. The caller owns it.
 func (s *Session) State() api.MirrorState {
+	var m api.MirrorState
+	if s.tcp != nil {
+		m = s.tcpState()
+	} else {
+		m = s.httpState()
+	}
+	for i := range m.Shadows {
+		t := &m.Shadows[i]
+		for j := range t.Servers {
+			if v := &t.Servers[j]; v.Down == "" && v.Connections == 0 && t.Account != nil && t.Account.Mirrored == 0 {
+				v.Down = s.away[v.URL]
+			}
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m.Applied = s.applied
+	m.Settings = api.MirrorSettings{Share: api.Float(s.share), Paused: s.paused}
+	return m
+}
+
+// httpState is State in http mode, but for the settings.
+func (s *Session) httpState() api.MirrorState {
 	stats := s.book.Stats()
 	m := api.MirrorState{
 		Mode:     "http",
@@ -168,26 +221,14 @@ func (s *Session) State() api.MirrorState {
 		Skipped:  stats.Skipped,
 		Failed:   stats.Failed,
 	}
-	if s.o.TCP {
-		m.Mode = "tcp"
-	}
 	for i, l := range s.lanes {
 		t := l.State()
 		a := s.book.Account(i)
 		a.Buffered, a.BufferBound = l.Buffered()
 		t.Account = &a
-		for j := range t.Servers {
-			if v := &t.Servers[j]; v.Down == "" && v.Connections == 0 && a.Mirrored == 0 {
-				v.Down = s.away[v.URL]
-			}
-		}
 		m.Shadows[i] = t
 	}
 	s.extras.state(&m)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m.Applied = s.applied
-	m.Settings = api.MirrorSettings{Share: api.Float(s.share), Paused: s.paused}
 	return m
 }
 
@@ -209,27 +250,51 @@ func (s *Session) Apply(c api.MirrorChange) error {
 	}
 	if c.Share != nil {
 		s.share = float64(*c.Share)
-		_ = s.chooser.SetShare(s.share) // checked
 	}
 	if c.Paused != nil {
 		s.paused = *c.Paused
+	}
+	if s.tcp != nil {
+		s.tcp.SetShare(s.share)
+		s.tcp.SetPaused(s.paused)
+	} else {
+		_ = s.chooser.SetShare(s.share) // checked
 		s.chooser.SetPaused(s.paused)
 	}
-	for _, l := range s.lanes {
-		change := c.Shadows[l.Name()]
-		if change.Using != nil {
-			if err := l.SetUsing(*change.Using); err != nil {
-				return err
-			}
-		}
-		if change.Amplify != nil {
-			if err := l.SetAmplify(float64(*change.Amplify)); err != nil {
-				return err
-			}
+	for i, t := range s.targets() {
+		change := c.Shadows[t.Name]
+		if err := s.changeShadow(i, change); err != nil {
+			return err
 		}
 	}
 	if c.Stop {
 		s.stop()
+	}
+	return nil
+}
+
+// targets are the shadows as they are.
+func (s *Session) targets() []api.MirrorTarget {
+	if s.tcp != nil {
+		return s.tcp.Shadows()
+	}
+	all := make([]api.MirrorTarget, len(s.lanes))
+	for i, l := range s.lanes {
+		all[i] = l.State()
+	}
+	return all
+}
+
+func (s *Session) changeShadow(i int, c api.ShadowChange) error {
+	if c.Using != nil {
+		if s.tcp != nil {
+			s.tcp.SetUsing(i, *c.Using)
+		} else if err := s.lanes[i].SetUsing(*c.Using); err != nil {
+			return err
+		}
+	}
+	if c.Amplify != nil {
+		return s.lanes[i].SetAmplify(float64(*c.Amplify))
 	}
 	return nil
 }
@@ -240,20 +305,19 @@ func (s *Session) checkChange(c api.MirrorChange) error {
 	if c.Share != nil && !(*c.Share >= 0 && *c.Share <= 1) {
 		errs = append(errs, fmt.Errorf("share: %v is not from 0 to 1", *c.Share))
 	}
-	lanes := make(map[string]*shadow.Lane, len(s.lanes))
-	for _, l := range s.lanes {
-		lanes[l.Name()] = l
-	}
+	targets := s.targets()
 	for name, change := range c.Shadows {
-		l := lanes[name]
-		if l == nil {
+		i := slices.IndexFunc(targets, func(t api.MirrorTarget) bool { return t.Name == name })
+		if i < 0 {
 			errs = append(errs, fmt.Errorf("shadows: there is none of the name %q", name))
 			continue
 		}
-		if n := len(l.State().Servers); change.Using != nil && (*change.Using < 0 || *change.Using > n) {
+		if n := len(targets[i].Servers); change.Using != nil && (*change.Using < 0 || *change.Using > n) {
 			errs = append(errs, fmt.Errorf("using: %d is not from 0 to %d, the servers of %s", *change.Using, n, name))
 		}
-		if a := change.Amplify; a != nil && (math.IsNaN(float64(*a)) || *a < 0 || *a > maxAmplify) {
+		if change.Amplify != nil && s.tcp != nil {
+			errs = append(errs, fmt.Errorf("amplify: a connection cannot be copied more than once in tcp mode: leave it out"))
+		} else if a := change.Amplify; a != nil && (math.IsNaN(float64(*a)) || *a < 0 || *a > maxAmplify) {
 			errs = append(errs, fmt.Errorf("amplify: %v is not from 0 to %d", *a, maxAmplify))
 		}
 	}

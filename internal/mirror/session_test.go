@@ -102,6 +102,7 @@ func TestCopies(t *testing.T) {
 				for _, sh := range st.Shadows {
 					closes(t, sh.Account)
 				}
+				c.CloseIdleConnections()
 				if err := s.Close(t.Context()); err != nil {
 					t.Fatal(err)
 				}

@@ -101,11 +101,11 @@ func (o *Options) validateTCP(bad func(option, format string, args ...any)) {
 		option string
 		set    bool
 	}{
-		{"by", o.By != "" && o.By != "address"}, {"method", len(o.Methods) > 0}, {"path", o.Path != ""},
+		{"by", o.By != ""}, {"method", len(o.Methods) > 0}, {"path", o.Path != ""},
 		{"header", len(o.Headers) > 0}, {"operation", len(o.Operations) > 0}, {"tenant", o.Tenant != ""},
 		{"host", o.Host != ""}, {"rewrite", len(o.Rewrites) > 0}, {"set-header", len(o.SetHeaders) > 0},
 		{"drop-header", len(o.DropHeaders) > 0}, {"compare", len(o.Compare) > 0}, {"record", o.Record != ""},
-		{"tls-cert", o.TLSCert != ""},
+		{"tls-cert", o.TLSCert != ""}, {"amplify", o.Amplify != 1},
 	} {
 		if s.set {
 			bad(s.option, why)
@@ -115,10 +115,7 @@ func (o *Options) validateTCP(bad func(option, format string, args ...any)) {
 
 // validateServers checks the names and URLs of all servers.
 func (o *Options) validateServers(bad func(option, format string, args ...any)) {
-	parse := parseServer
-	if o.TCP {
-		parse = parseTCPServer
-	}
+	parse := o.parse
 	if o.Primary == "" {
 		bad("primary", "no server answers the clients: give --primary http://HOST:PORT")
 	} else if _, err := parse(o.Primary); err != nil {
@@ -183,6 +180,14 @@ func (o *Options) named() []Pool {
 		}
 	}
 	return pools
+}
+
+// parse is how servers are written in the session's mode.
+func (o *Options) parse(text string) (server, error) {
+	if o.TCP {
+		return parseTCPServer(text)
+	}
+	return parseServer(text)
 }
 
 // server is where requests are sent.

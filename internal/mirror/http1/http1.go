@@ -30,7 +30,8 @@ const (
 	XForwardedFor
 	XForwardedHost
 	XForwardedProto
-	Mark // Tailscope-Mirror, which copies carry
+	Mark   // Tailscope-Mirror, which copies carry
+	Passed // Tailscope-Passed, which requests to the primary carry
 	numKnown
 )
 
@@ -40,7 +41,7 @@ var names = [numKnown]string{
 	TE: "te", TransferEncoding: "transfer-encoding", Upgrade: "upgrade",
 	ContentLength: "content-length", Host: "host", Expect: "expect", Trailer: "trailer",
 	XForwardedFor: "x-forwarded-for", XForwardedHost: "x-forwarded-host",
-	XForwardedProto: "x-forwarded-proto", Mark: "tailscope-mirror",
+	XForwardedProto: "x-forwarded-proto", Mark: "tailscope-mirror", Passed: "tailscope-passed",
 }
 
 // Mask is a set of known names.

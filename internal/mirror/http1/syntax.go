@@ -116,7 +116,9 @@ func known(name []byte) Known {
 		case 'p':
 			k = ProxyConnection
 		case 't':
-			k = Mark
+			if k = Mark; name[10]|0x20 == 'p' {
+				k = Passed
+			}
 		default:
 			k = XForwardedHost
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-const forwardedFrom = "X-Forwarded-For: 127.0.0.1|X-Forwarded-Host: a|X-Forwarded-Proto: http|"
+const forwardedFrom = "X-Forwarded-For: 127.0.0.1|X-Forwarded-Host: a|X-Forwarded-Proto: http|Tailscope-Passed: here|"
 
 // What the primary gets and what the client gets, byte for byte.
 func TestPasses(t *testing.T) {
@@ -27,7 +27,7 @@ func TestPasses(t *testing.T) {
 			answer:  "HTTP/1.1 200 OK|Connection: keep-alive, X-It|X-It: 1|Keep-Alive: timeout=5|Upgrade: h2|Content-Length: 0||",
 			client:  "HTTP/1.1 200 OK|Content-Length: 0||"},
 		{name: "forwarded", request: "GET / HTTP/1.1|Host: a|X-Forwarded-For: 1.2.3.4|X-Forwarded-Proto: https|x-forwarded-for: 5.6.7.8|Cookie: z||",
-			primary: "GET / HTTP/1.1|Host: a|X-Forwarded-Proto: https|Cookie: z|X-Forwarded-For: 1.2.3.4, 5.6.7.8, 127.0.0.1|X-Forwarded-Host: a||",
+			primary: "GET / HTTP/1.1|Host: a|X-Forwarded-Proto: https|Cookie: z|X-Forwarded-For: 1.2.3.4, 5.6.7.8, 127.0.0.1|X-Forwarded-Host: a|Tailscope-Passed: here||",
 			answer:  "HTTP/1.1 204 No Content||", client: "HTTP/1.1 204 No Content||"},
 		{name: "post", request: "POST / HTTP/1.1|Host: a|Content-Length: 5||hello",
 			primary: "POST / HTTP/1.1|Host: a|Content-Length: 5|" + forwardedFrom + "|hello",
@@ -46,11 +46,11 @@ func TestPasses(t *testing.T) {
 			answer: "HTTP/1.1 200 OK|Content-Length: 1||x", client: "HTTP/1.1 200 OK|Content-Length: 1|Connection: close||x"},
 		{name: "primary closes", request: "GET / HTTP/1.1|Host: a||", primary: "GET / HTTP/1.1|Host: a|" + forwardedFrom + "|", last: true,
 			answer: "HTTP/1.1 200 OK|Content-Length: 1|Connection: close||x", client: "HTTP/1.1 200 OK|Content-Length: 1||x"},
-		{name: "1.0", request: "GET / HTTP/1.0||", primary: "GET / HTTP/1.1|Host: PRIMARY|X-Forwarded-For: 127.0.0.1|X-Forwarded-Proto: http||", closes: true,
+		{name: "1.0", request: "GET / HTTP/1.0||", primary: "GET / HTTP/1.1|Host: PRIMARY|X-Forwarded-For: 127.0.0.1|X-Forwarded-Proto: http|Tailscope-Passed: here||", closes: true,
 			answer: "HTTP/1.1 200 OK|Transfer-Encoding: chunked|X: y||3|abc|2|de|0|T: u||", client: "HTTP/1.1 200 OK|X: y|Connection: close||abcde"},
 		{name: "1.0 kept", request: "GET / HTTP/1.0|Host: a|Connection: keep-alive||", primary: "GET / HTTP/1.1|Host: a|" + forwardedFrom + "|",
 			answer: "HTTP/1.1 200 OK|Content-Length: 1||x", client: "HTTP/1.1 200 OK|Content-Length: 1|Connection: keep-alive||x"},
-		{name: "absolute target", request: "GET http://b/x HTTP/1.1|Host: a||", primary: "GET http://b/x HTTP/1.1|Host: b|X-Forwarded-For: 127.0.0.1|X-Forwarded-Host: b|X-Forwarded-Proto: http||",
+		{name: "absolute target", request: "GET http://b/x HTTP/1.1|Host: a||", primary: "GET http://b/x HTTP/1.1|Host: b|X-Forwarded-For: 127.0.0.1|X-Forwarded-Host: b|X-Forwarded-Proto: http|Tailscope-Passed: here||",
 			answer: "HTTP/1.1 200 OK|Content-Length: 1||x", client: "HTTP/1.1 200 OK|Content-Length: 1||x"},
 		{name: "upgrade required", request: "GET / HTTP/1.1|Host: a||", primary: "GET / HTTP/1.1|Host: a|" + forwardedFrom + "|",
 			answer: "HTTP/1.1 426 Upgrade Required|Connection: upgrade|Upgrade: x/2|Content-Length: 0||",
@@ -107,7 +107,7 @@ func TestCopies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f := strings.ReplaceAll(forwardedFrom, "Host: a", "Host: h")
+	f := strings.ReplaceAll(strings.ReplaceAll(forwardedFrom, "Host: a", "Host: h"), "Tailscope-Passed: here|", "")
 	want := []string{"POST /p h|A: b|" + f + "abc", "PUT /c h|" + f + "def", "GET / h|" + f}
 	if got := w.lane.seen(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("copies\n %q\nwant\n %q", got, want)

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"tailscope/internal/mirror/choose"
+	"tailscope/internal/mirror/http1"
 	"tailscope/internal/mirror/pair"
 	"tailscope/internal/mirror/shadow"
 )
@@ -49,7 +50,8 @@ type Options struct {
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Host is sent to the primary in place of the client's. Empty: the client's.
 	Host string
-	// Session is the session's id: requests that carry it in their mark went
+	// Session is the session's id, which the primary is told in the field
+	// Tailscope-Passed: requests that carry it there, or in a copy's mark, went
 	// round in a circle and are refused.
 	Session string
 
@@ -116,6 +118,7 @@ type Proxy struct {
 	o       Options
 	primary *primary
 	tick    atomic.Int64 // the sweeper's clock: milliseconds since began
+	passed  []byte       // the line that says that a request was here
 	began   time.Time
 	ctx     context.Context // done when what is under way is broken off
 	cancel  context.CancelFunc
@@ -135,6 +138,9 @@ func New(o Options) (*Proxy, error) {
 	}
 	p := &Proxy{o: o, began: time.Now(), conns: make(map[*conn]struct{}),
 		listener: make(map[net.Listener]struct{}), gone: make(chan struct{})}
+	if o.Session != "" {
+		p.passed = http1.AppendField(nil, "Tailscope-Passed", o.Session)
+	}
 	p.primary = newPrimary(p)
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.tick.Store(1)

@@ -20,7 +20,7 @@ var (
 // says whether the connection goes on.
 func (c *conn) forward(n int) bool {
 	h := &c.head
-	if f := h.Find(http1.Mark); f != nil && c.circles(f.Value) {
+	if h.Has&http1.Of(http1.Mark, http1.Passed) != 0 && c.circles() {
 		c.refuse(508, "this request has passed this mirror before: the primary, or a shadow, leads back here")
 		return false
 	}
@@ -44,7 +44,7 @@ func (c *conn) forward(n int) bool {
 	c.open(d, body)
 	c.r += n + raw
 	cause := c.ask(body)
-	c.settleCopies(body)
+	c.settleCopies()
 	if cause != pair.None {
 		return c.failed(cause)
 	}
@@ -55,10 +55,19 @@ func (c *conn) forward(n int) bool {
 	return c.relay()
 }
 
-// circles says whether a copy's mark is of this session.
-func (c *conn) circles(mark []byte) bool {
-	id, _, _ := bytes.Cut(mark, []byte("/"))
-	return c.p.o.Session != "" && string(id) == c.p.o.Session
+// circles says whether the request has been in this session before: as a copy,
+// or as what was passed on to the primary.
+func (c *conn) circles() bool {
+	for i := range c.head.Fields {
+		f := &c.head.Fields[i]
+		if f.Known != http1.Mark && f.Known != http1.Passed {
+			continue
+		}
+		if id, _, _ := bytes.Cut(f.Value, []byte("/")); c.p.o.Session != "" && string(id) == c.p.o.Session {
+			return true
+		}
+	}
+	return false
 }
 
 // bodyHere says how much of the body is in buf, and in c.whole whether that is
@@ -126,6 +135,7 @@ func (c *conn) appendHead(b []byte) []byte {
 	}
 	b = h.AppendFields(b, drop)
 	b = c.appendForwarded(b)
+	b = append(b, c.p.passed...)
 	if h.Trailers {
 		b = append(b, "TE: trailers\r\n"...)
 	}
@@ -194,8 +204,13 @@ func (c *conn) open(d choose.Decision, body []byte) {
 	}
 	c.makePayload(body)
 	if o.Watched != nil {
-		c.x.Request = o.Watched(&d, c.payload, c.x.Began())
+		c.show(d)
 	}
+}
+
+// show is apart so that decisions stay on the stack where nobody watches.
+func (c *conn) show(d choose.Decision) {
+	c.x.Request = c.p.o.Watched(&d, c.payload, c.x.Began())
 }
 
 const notCopied = http1.HopByHop | 1<<http1.Host | 1<<http1.ContentLength | 1<<http1.Expect |
@@ -260,18 +275,12 @@ func (c *conn) offer() {
 
 // settleCopies sees to it that the copies of a request have been offered, and
 // that the body of those that are streamed has an end unless it still comes.
-func (c *conn) settleCopies(body []byte) {
+func (c *conn) settleCopies() {
 	c.offer()
 	if c.spool == nil || c.pump.active {
 		return
 	}
-	if c.whole { // it has a trailer
-		c.sent.Reset(&c.head)
-		_, _ = c.feed(body)
-		c.spool.Close(c.sent.Trailer())
-	} else {
-		c.spool.Abort(pair.ClientGone)
-	}
+	c.spool.Abort(pair.ClientGone)
 	c.releaseSpool()
 }
 

@@ -36,7 +36,7 @@ func (s *told) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var fields []string
 	for k, v := range r.Header {
 		// A short body in chunks goes to shadows with its length.
-		if !strings.HasPrefix(k, "X-Forwarded-") && k != "Tailscope-Mirror" && k != "Content-Length" {
+		if !strings.HasPrefix(k, "X-Forwarded-") && !strings.HasPrefix(k, "Tailscope-") && k != "Content-Length" {
 			fields = append(fields, fmt.Sprint(k, v))
 		}
 	}
@@ -81,21 +81,27 @@ func (s *told) take() []string {
 	return seen
 }
 
-// ends tells when a number of copies have ended.
+// ends tells when copies have ended, of one request at a time.
 type ends struct {
 	shadow.Ender
 	ch chan pair.Leg
 }
 
-func (e ends) EndCopy(i int, l pair.Leg) { e.Ender.EndCopy(i, l); e.ch <- l }
+func (e *ends) EndCopy(i int, l pair.Leg) { e.Ender.EndCopy(i, l); e.ch <- l }
 
 // noting is a lane of which it is known when copies end.
 type noting struct {
 	*shadow.Lane
-	ch chan pair.Leg
+	ends *ends
 }
 
-func (n noting) Offer(c shadow.Copy) { c.To = ends{c.To, n.ch}; n.Lane.Offer(c) }
+func note(l *shadow.Lane) noting { return noting{l, &ends{ch: make(chan pair.Leg, 10)}} }
+
+func (n noting) Offer(c shadow.Copy) {
+	n.ends.Ender = c.To
+	c.To = n.ends
+	n.Lane.Offer(c)
+}
 
 // Whatever is asked and answered, the client gets through the proxy what it gets
 // without, the primary is asked the same, and so is the shadow.
@@ -109,10 +115,10 @@ func TestSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close(context.Background())
-	copied := make(chan pair.Leg, 10)
+	lane := note(l)
 	w := start(t, func(net.Conn) {}, func(o *Options) {
 		o.Addresses = []string{ps.Listener.Addr().String()}
-		o.Lanes = []Lane{noting{l, copied}}
+		o.Lanes = []Lane{lane}
 	})
 	// Connections are kept over requests.
 	direct, err := net.Dial("tcp", ps.Listener.Addr().String())
@@ -168,7 +174,7 @@ func TestSame(t *testing.T) {
 		if !bytes.Equal(got, want) {
 			t.Fatalf("the client got\n%.300q\nwant\n%.300q", got, want)
 		}
-		if leg := <-copied; leg.Cause != pair.None {
+		if leg := <-lane.ends.ch; leg.Cause != pair.None {
 			t.Fatalf("the copy: %v", leg.Cause)
 		}
 		asked, copies := primary.take(), candidate.take()
