@@ -41,6 +41,8 @@ type conn struct {
 	look  func(uintptr)      // c.lookNow
 	h2    *http2.ClientConn
 	ended chan struct{} // of HTTP/2: closed with the connection
+	// answers counts those of HTTP/2.
+	answers atomic.Int64
 
 	// deadline of the copy under way, 0 if there is none. It is put off while
 	// the client is waited for.

@@ -52,39 +52,57 @@ func (t *tellingConn) Close() error {
 	return err
 }
 
-// startStream is start for HTTP/2.
+// startStream is start for HTTP/2. Whoever calls it has no part in what follows,
+// which may wait for locks that are held while something is written.
 func (c *conn) startStream(j job) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.dead {
 		return false
 	}
-	if !c.h2.ReserveNewRequest() {
-		if s := c.h2.State(); s.Closed || s.Closing {
-			c.dead = true
-		}
-		return false
-	}
 	c.l.wg.Go(func() { c.stream(j) })
 	return true
 }
 
+// fate is what became of a copy on a connection of HTTP/2.
+type fate uint8
+
+const (
+	sent    fate = iota // its leg says how that ended
+	dropped             // it was not sent, for the leg's cause
+	refused             // the connection did not take it
+	unseen              // it was sent, and the server has not seen it
+)
+
 // stream sends one copy and reads its answer.
 func (c *conn) stream(j job) {
 	l := c.l
-	leg, delivered, sent := c.roundTrip(&j)
-	if sent {
+	leg, delivered, fate := c.roundTrip(&j)
+	switch fate {
+	case sent:
 		l.end(&j, leg, delivered && leg.Status != 0)
-	} else {
+	case dropped:
 		l.drop(&j, leg.Cause)
+	case refused:
+		// The server takes fewer at a time than we do, or no more at all. The
+		// connection is used again when one of its copies has ended.
+		l.refused(c)
+		l.send(j)
+		return
 	}
+	s := c.h2.State()
 	c.mu.Lock()
-	if s := c.h2.State(); s.Closed || s.Closing {
+	if s.Closed || s.Closing || fate == unseen {
 		c.dead = true
 	}
 	dead := c.dead
 	c.mu.Unlock()
 	l.done(c, dead)
+	if fate == unseen {
+		j.tries++
+		j.start = leg.Start
+		l.send(j)
+	}
 }
 
 // exchange is a copy under way, for who looks after its time.
@@ -114,11 +132,11 @@ func (c *conn) expireStreams(now int64) {
 }
 
 // roundTrip is one request and its answer.
-func (c *conn) roundTrip(j *job) (leg pair.Leg, delivered, sent bool) {
+func (c *conn) roundTrip(j *job) (leg pair.Leg, delivered bool, _ fate) {
 	l := c.l
 	if j.r != nil {
 		if cause := j.r.begin(); cause != pair.None {
-			return pair.Leg{Cause: cause}, false, false
+			return pair.Leg{Cause: cause}, false, dropped
 		}
 	}
 	x := &exchange{}
@@ -146,21 +164,29 @@ func (c *conn) roundTrip(j *job) (leg pair.Leg, delivered, sent bool) {
 	defer body.Close()
 	req, err := c.request(ctx, j, body)
 	if err != nil {
-		return pair.Leg{Cause: pair.BadAnswer}, false, false
+		return pair.Leg{Cause: pair.Handshake}, false, dropped
+	}
+	if !c.h2.ReserveNewRequest() {
+		return leg, false, refused
 	}
 	keep := j.k == 0 && j.to.Keep()
 	if j.tries == 0 {
 		j.to.Sent(j.shadow)
 	}
 	leg.Start = l.o.Now()
-	fail := func(err error) (pair.Leg, bool, bool) {
+	fail := func(err error) (pair.Leg, bool, fate) {
 		leg.Cause = c.causeOf(ctx, body, err)
-		return leg, body.whole.Load(), true
+		return leg, body.whole.Load(), sent
 	}
 	resp, err := c.h2.RoundTrip(req)
 	if err != nil {
-		return fail(err)
+		leg, delivered, _ := fail(err)
+		if leg.Cause == pair.Reset && c.mayRetry(j, err) {
+			return leg, false, unseen
+		}
+		return leg, delivered, sent
 	}
+	c.answers.Add(1)
 	defer resp.Body.Close()
 	if leg.FirstByte = first.Load(); leg.FirstByte == 0 {
 		leg.FirstByte = l.o.Now()
@@ -179,16 +205,30 @@ func (c *conn) roundTrip(j *job) (leg pair.Leg, delivered, sent bool) {
 		}
 		if leg.Bytes > l.o.AnswerLimit {
 			leg.Cause = pair.AnswerLimit
-			return leg, body.whole.Load(), true
+			return leg, body.whole.Load(), sent
 		}
 		if err == io.EOF {
 			leg.End = l.o.Now()
-			return leg, body.whole.Load(), true
+			return leg, body.whole.Load(), sent
 		}
 		if err != nil {
 			return fail(err)
 		}
 	}
+}
+
+// mayRetry says whether a copy that was given no answer to may be sent again, as
+// HTTP/1.1's retry has it, or because the server says that it has not seen it
+// (RFC 9113 section 8.7).
+func (c *conn) mayRetry(j *job, err error) bool {
+	if j.r != nil || j.tries >= maxTries {
+		return false
+	}
+	var stream http2.StreamError
+	if errors.As(err, &stream) && stream.Code == http2.ErrCodeRefusedStream {
+		return true
+	}
+	return !j.write && c.answers.Load() > 0 && !errors.As(err, &stream)
 }
 
 // causeOf says why a request on HTTP/2 failed.

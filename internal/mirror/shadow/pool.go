@@ -298,13 +298,18 @@ func (l *Lane) next(c *conn) {
 	}
 }
 
-// refused takes back that a connection was given a copy.
+// refused takes back that a connection was given a copy. If it has no other, it
+// is of no use any more.
 func (l *Lane) refused(c *conn) {
 	l.mu.Lock()
 	c.streams--
 	c.s.busy--
 	c.s.unidle(c)
+	end := c.streams == 0
 	l.mu.Unlock()
+	if end {
+		c.kill(pair.Stopped)
+	}
 }
 
 // unidle takes c out of s.idle. Under l.mu.
