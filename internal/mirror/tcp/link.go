@@ -120,8 +120,11 @@ func (l *link) put(data []byte, t *turn) {
 	*s.data = append((*s.data)[:0], data...)
 	l.queued += size
 	l.queue = append(l.queue, s)
+	idle := len(l.queue) == 1
 	l.mu.Unlock()
-	l.signal()
+	if idle { // else it is busy, or waits for an answer
+		l.signal()
+	}
 }
 
 func (l *link) signal() {
