@@ -10,8 +10,8 @@ import (
 // and intervals are those of Quantiles. It is for figures that have a natural
 // middle of their own, such as the ratio of two durations of one request, whose
 // median is 1 where both servers are alike: (X, Y) then is as likely as (Y, X),
-// so ln(X/Y) lies evenly about 0 (Lehmann & Romano, Testing Statistical
-// Hypotheses, section 5.9).
+// so ln(X/Y) lies evenly about 0 (Hollander, Wolfe & Chicken 2014, Nonparametric
+// Statistical Methods, chapter 3, of paired replicates).
 func QuantilesAgainst(value float64, b Side, ps []float64, mix []float64, o Options) ([]Change, error) {
 	if !(value > 0) || math.IsInf(value, 1) {
 		return nil, invalidf("quantiles against %v, want a number above 0", value)

@@ -15,7 +15,7 @@ import (
 // trials of each cell; docs/mirror.md has what 1,000 of them gave:
 //
 //	go test -run Calibrate -trials 1000 -v ./internal/experiments
-var trials = flag.Int("trials", 16, "simulated sessions of each cell")
+var trials = flag.Int("trials", 10, "simulated sessions of each cell")
 
 // share is how many of the trials do something.
 func share(t *testing.T, does func(seed uint64) (bool, error)) float64 {

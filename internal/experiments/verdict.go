@@ -77,6 +77,9 @@ func judge(ctx context.Context, st store.Store, x *api.Experiment, q VerdictRequ
 			if err != nil {
 				return nil, err
 			}
+			if v.Verdict == compare.TooLittle && out.Slots < fewestSlots {
+				v.Headline = fmt.Sprintf("Too little data: requests in %d of the %d slots of %d s that are needed", out.Slots, fewestSlots, out.Slot)
+			}
 			out.Candidates = append(out.Candidates, *v)
 		}
 	}
