@@ -5,7 +5,7 @@ import { expect, test, type Page } from '@playwright/test';
 import type { Experiment, MirrorVerdictResponse } from '../src/lib/experiments-types';
 import { effectOf } from '../src/lib/mirror-verdict';
 import { ask } from './page';
-import { ratios, reportRunning, type Mirrored } from './seed-mirror';
+import { ratios, report, reportRunning, type Mirrored } from './seed-mirror';
 
 const server = process.env.TAILSCOPE_URL ?? 'http://127.0.0.1:7099';
 const known = (): Mirrored => JSON.parse(process.env.TAILSCOPE_SEED_MIRROR ?? '{}');
@@ -78,7 +78,12 @@ test('an operation leads to its comparison and to its heatmap', async ({ page })
   const p50 = page.locator('[data-measure="p50"]');
   expect(Number(await p50.getAttribute('data-effect'))).toBeGreaterThan(1.2);
   expect(Number(await p50.getAttribute('data-effect'))).toBeLessThan(1.4);
-  await page.goBack();
+  // Rows of a metric are series: each leads to its labels.
+  await page.goto(`/compare?${range()}&l.experiment==${known().id}&l.status==ok&l.service==${known().service}&by=label&label=variant&a=control&b=candidate&family=mirror_duration_seconds`);
+  await page.getByRole('link', { name: 'GET /export, ok, acme' }).first().click();
+  await expect(page).toHaveURL(/l\.operation==GET\+\/export.*l\.tenant==acme/);
+  await expect(page.getByTestId('verdict')).toContainText('tenant="acme"');
+  await open(page, range());
   await page.getByTestId('mirror-operations').locator('[data-row="GET /export"]').getByRole('link', { name: 'Heatmap' }).click();
   await expect(page).toHaveURL(/\/families\/mirror_ratio\?/);
   await expect(page.getByTestId('heatmap')).toBeVisible();
@@ -180,6 +185,17 @@ test('stop asks first', async ({ page }) => {
   await page.getByRole('button', { name: 'Stop the session' }).click();
   await expect(page.getByRole('button', { name: 'Asked to stop' })).toBeDisabled();
   expect((await reportRunning(server, m, 20_020)).change?.stop).toBe(true);
+});
+
+test('what is over can be forgotten', async ({ page, request }) => {
+  const id = `${known().id}-old`;
+  await request.put(`/api/v1/experiments/${id}`, { data: report('old one', known().service, known().start, 2000, true) });
+  await page.goto(`/experiments/${id}`);
+  await page.getByRole('button', { name: 'Forget…' }).click();
+  await page.getByRole('button', { name: 'Forget it' }).click();
+  await expect(page).toHaveURL(/\/experiments$/);
+  await expect(page.getByTestId('experiments')).toBeVisible();
+  await expect(page.locator(`[data-experiment="${id}"]`)).toHaveCount(0);
 });
 
 test('it is asked for each second, and not while nobody looks', async ({ page }) => {
