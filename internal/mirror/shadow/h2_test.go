@@ -5,12 +5,16 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
+	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/net/http2"
 
 	"tailscope/internal/mirror/pair"
 )
@@ -19,6 +23,7 @@ import (
 func netServer(t *testing.T, way string, h http.HandlerFunc) (url string, trust *tls.Config) {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	switch way {
 	case "plain":
 		s.Start()
@@ -234,6 +239,48 @@ func TestUntrusted(t *testing.T) {
 	}
 	if down := l.State().Servers[0].Down; !strings.Contains(down, "certificate") {
 		t.Errorf("down: %q", down)
+	}
+}
+
+// TestNoStreams: a server of HTTP/2 that takes no requests is one that is not
+// reached.
+func TestNoStreams(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	var accepted atomic.Int64
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			accepted.Add(1)
+			go func() {
+				defer c.Close()
+				io.ReadFull(c, make([]byte, len(http2.ClientPreface)))
+				f := http2.NewFramer(c, c)
+				f.WriteSettings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 0})
+				for {
+					got, err := f.ReadFrame()
+					if err != nil {
+						return
+					}
+					if p, ok := got.(*http2.PingFrame); ok && !p.IsAck() {
+						f.WritePing(true, p.Data)
+					}
+				}
+			}()
+		}
+	}()
+	l := lane(t, func(o *LaneOptions) { o.Servers = []string{"h2c://" + ln.Addr().String()} })
+	if leg := one(t, l, get("/")); leg.Cause != pair.Handshake {
+		t.Errorf("ended with %s", legText(leg))
+	}
+	if n := accepted.Load(); n > 2 {
+		t.Errorf("%d connections", n)
 	}
 }
 

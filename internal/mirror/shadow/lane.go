@@ -262,7 +262,9 @@ func (l *Lane) drop(j *job, cause pair.Cause) {
 
 // end ends a copy. Delivered says that the server has all of the request.
 func (l *Lane) end(j *job, leg pair.Leg, delivered bool) {
-	if j.write && j.k == 0 && !delivered {
+	// What the client broke off the primary has not got either, and what ends
+	// with the session nobody misses.
+	if j.write && j.k == 0 && !delivered && leg.Cause != pair.ClientGone && leg.Cause != pair.Stopped {
 		l.missed.mark(l.o.Now(), whyMissed(j.p, leg))
 	}
 	if j.held > 0 {

@@ -213,16 +213,24 @@ func (l *Lane) connected(c *conn, most int) {
 // unreachable ends a connection that did not come about. If there is nothing
 // else to wait for, those that wait are dropped for the same cause.
 func (l *Lane) unreachable(c *conn, cause pair.Cause, err error) {
-	s := c.s
-	l.mu.Lock()
-	now := l.o.Now()
-	if now >= s.retryAt && cause != pair.Stopped {
-		s.retryAt = now + int64(min(firstBackoff<<min(s.fails, 10), lastBackoff))
-		s.fails++
-		s.cause, s.down = cause, why(err)
+	if cause != pair.Stopped {
+		l.mu.Lock()
+		c.s.backOff(l.o.Now(), cause, err)
+		l.mu.Unlock()
 	}
-	l.mu.Unlock()
 	l.gone(c)
+}
+
+// backOff has the server left alone for some time, longer with every failure.
+// Connections that were begun together fail together, and count once. Under
+// l.mu.
+func (s *server) backOff(now int64, cause pair.Cause, err error) {
+	if now < s.retryAt {
+		return
+	}
+	s.retryAt = now + int64(min(firstBackoff<<min(s.fails, 10), lastBackoff))
+	s.fails++
+	s.cause, s.down = cause, why(err)
 }
 
 // why says in a few words why a server is not reached.
@@ -306,11 +314,16 @@ func (l *Lane) refused(c *conn) {
 	c.s.busy--
 	c.s.unidle(c)
 	end := c.streams == 0
+	if end && c.h2 != nil && c.answers.Load() == 0 {
+		c.s.backOff(l.o.Now(), pair.Handshake, errNoStreams)
+	}
 	l.mu.Unlock()
 	if end {
 		c.kill(pair.Stopped)
 	}
 }
+
+var errNoStreams = errors.New("it speaks HTTP/2 and takes no requests")
 
 // unidle takes c out of s.idle. Under l.mu.
 func (s *server) unidle(c *conn) {

@@ -23,6 +23,7 @@ type Spool struct {
 	closed  bool
 	cause   pair.Cause // why the body is not whole
 	trailer []byte
+	tap     *Tap
 }
 
 // segment is a part of a body. Its bytes up to used are written once, under the
@@ -72,6 +73,9 @@ func (s *Spool) Write(p []byte) {
 		return
 	}
 	s.written += int64(len(p))
+	if s.tap != nil {
+		s.tap.add(p)
+	}
 	live := s.readers[:0]
 	for _, r := range s.readers {
 		switch {

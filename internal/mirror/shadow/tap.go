@@ -1,0 +1,48 @@
+package shadow
+
+// Tap is what is known of a payload's body beside its copies. It is of use
+// after the payload was released.
+type Tap struct {
+	s      *Spool
+	limit  int
+	length int64
+	body   []byte
+}
+
+// Tap has the body remembered, if it has at most limit bytes, and its length. It
+// is asked for before anything was written; a second tap replaces the first.
+func (p *Payload) Tap(limit int) *Tap {
+	t := &Tap{limit: limit}
+	if p.spool == nil {
+		t.add(p.Body)
+		return t
+	}
+	t.s = p.spool
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	t.s.tap = t
+	return t
+}
+
+// add is called under the spool's lock.
+func (t *Tap) add(p []byte) {
+	t.length += int64(len(p))
+	if t.length <= int64(t.limit) {
+		t.body = append(t.body, p...)
+	} else {
+		t.body = nil
+	}
+}
+
+// Body returns the body, nil if it is not whole or too long, and its length, -1
+// if it is not whole.
+func (t *Tap) Body() (body []byte, length int64) {
+	if t.s != nil {
+		t.s.mu.Lock()
+		defer t.s.mu.Unlock()
+		if !t.s.closed || t.s.cause != 0 {
+			return nil, -1
+		}
+	}
+	return t.body, t.length
+}
