@@ -76,7 +76,7 @@ func (c *conn) serve() {
 	c.client.Close()
 	c.primary.Close()
 	for _, l := range c.links {
-		l.finish() // nothing if it was done before
+		l.ends()
 	}
 	cause := pair.Cause(c.cause.Load())
 	end := p.o.Now()

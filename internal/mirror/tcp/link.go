@@ -47,7 +47,8 @@ type link struct {
 	mu       sync.Mutex
 	queue    []segment
 	queued   int64 // capacity of its bytes
-	finished int64 // when the client had sent all, 0 if it has not
+	finished bool  // the client has sent all
+	over     int64 // since when the client's connection has ended, 0 if it has not
 	sent     bool  // all of it was written
 	dead     bool
 	cause    pair.Cause
@@ -137,9 +138,16 @@ func (l *link) signal() {
 // finish says that the client has sent all.
 func (l *link) finish() {
 	l.mu.Lock()
-	if l.finished == 0 {
-		l.finished = l.lane.p.o.Now()
-	}
+	l.finished = true
+	l.mu.Unlock()
+	l.signal()
+}
+
+// ends says that the client's connection has ended, so that the shadow's should.
+func (l *link) ends() {
+	l.mu.Lock()
+	l.finished = true
+	l.over = l.lane.p.o.Now()
 	l.mu.Unlock()
 	l.signal()
 }
@@ -289,7 +297,7 @@ func (l *link) next() (segment, step) {
 			return segment{}, over
 		}
 		if len(l.queue) == 0 {
-			finished := l.finished != 0
+			finished := l.finished
 			l.mu.Unlock()
 			if finished {
 				return segment{}, all
@@ -430,7 +438,7 @@ func (l *link) read(c net.Conn) {
 func (l *link) check(now int64) {
 	limit := int64(l.lane.p.o.Timeout)
 	l.mu.Lock()
-	late := l.writeAt != 0 && now-l.writeAt > limit || l.finished != 0 && now-l.finished > limit
+	late := l.writeAt != 0 && now-l.writeAt > limit || l.over != 0 && now-l.over > limit
 	if l.turn != nil {
 		at := l.turn.answered.Load()
 		late = late || at != 0 && now-max(at, l.turnAt) > limit

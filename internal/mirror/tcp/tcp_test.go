@@ -126,6 +126,31 @@ func TestHalfClose(t *testing.T) {
 	}
 }
 
+// An answer that takes longer than the timeout is awaited for as long as the
+// primary's, also after the client has said all.
+func TestLongAnswer(t *testing.T) {
+	slow := func(c net.Conn) {
+		io.ReadAll(c)
+		for range 10 {
+			time.Sleep(50 * time.Millisecond)
+			io.WriteString(c, "x")
+		}
+	}
+	w := start(t, Options{Primary: serve(t, slow).addr(), Shadows: both(serve(t, slow).addr(), serve(t, slow).addr()), Timeout: 200 * time.Millisecond})
+	c := w.dial()
+	defer c.Close()
+	c.CloseWrite()
+	if got, err := io.ReadAll(c); err != nil || len(got) != 10 {
+		t.Errorf("%q, %v", got, err)
+	}
+	w.shutdown()
+	for _, s := range w.p.Shadows() {
+		if s.Account.Paired != 1 {
+			t.Errorf("%s: %+v", s.Name, s.Account)
+		}
+	}
+}
+
 // A server that speaks first and closes first is passed on as it is.
 func TestServerFirst(t *testing.T) {
 	greet := func(c net.Conn) {
