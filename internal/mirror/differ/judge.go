@@ -23,7 +23,7 @@ const (
 	minSlots = 8
 
 	maxRows     = 200 // in the output
-	maxExamples = 50
+	maxExamples = 30
 )
 
 // mcNemar is the probability that, of as many requests in which just one of two

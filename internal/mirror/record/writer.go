@@ -295,7 +295,7 @@ func (w *Writer) redact(e *Entry) {
 	if len(clean) == len(plain) && unsafe.SliceData(clean) == unsafe.SliceData(plain) {
 		return // as it came, in its coding
 	}
-	e.Body, e.BodyBytes = append(e.Body[:0], clean...), int64(len(clean))
+	e.Body, e.BodyBytes = clean, int64(len(clean))
 	fields := e.Fields[:0]
 	for _, f := range e.Fields {
 		switch {
