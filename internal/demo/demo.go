@@ -206,7 +206,8 @@ func (d *demo) drive(ctx context.Context, base string) error {
 
 	people := newShoppers(base, d.tenants, d.shoppers.traces, workers)
 	defer people.http.CloseIdleConnections()
-	d.say("the shop is under load: %g requests a second, due whether or not it keeps up", d.Rate)
+	d.say("the shop is at %s; its callers say whose shop it is, by X-Shop-Tenant: %s", base, d.tenants[0].name)
+	d.say("it is under load: %g requests a second, due whether or not it keeps up", d.Rate)
 	if d.Ready != nil {
 		d.Ready(d.srv)
 	}
