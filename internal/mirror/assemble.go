@@ -12,6 +12,7 @@ import (
 	"tailscope/api"
 	"tailscope/internal/mirror/choose"
 	"tailscope/internal/mirror/pair"
+	"tailscope/internal/mirror/redact"
 	"tailscope/internal/mirror/shadow"
 )
 
@@ -34,7 +35,13 @@ func (o *Options) rewriteOptions() choose.RewriteOptions {
 func (o *Options) validateRules() error {
 	_, err := choose.New(o.chooseOptions())
 	_, rewriting := choose.NewRewriter(o.rewriteOptions())
-	return errors.Join(err, rewriting)
+	redactor, redacting := redact.New(redact.Rules(o.Redact))
+	var comparing error
+	if redacting == nil && len(o.Compare) > 0 && len(o.shadows()) > 0 {
+		d := o.differOptions(redactor)
+		comparing = d.Validate()
+	}
+	return errors.Join(err, rewriting, redacting, comparing)
 }
 
 // assemble makes the parts of a session that is to listen on l. If it fails,
@@ -76,7 +83,7 @@ func (s *Session) assemble(ctx context.Context, l net.Listener) (err error) {
 		lane, err := shadow.NewLane(shadow.LaneOptions{
 			Name: p.Name, Role: p.role, Session: o.ID, Servers: p.Servers, Using: p.using,
 			Connections: o.Connections, Queue: o.Queue, Buffer: o.Buffer, BodyLimit: o.BodyLimit,
-			Timeout: o.Timeout, Amplify: o.Amplify, Spread: o.Spread, Rewrite: rewrites(rewriter), TLS: config,
+			KeepLimit: o.keepBytes(), Timeout: o.Timeout, Amplify: o.Amplify, Spread: o.Spread, Rewrite: rewrites(rewriter), TLS: config,
 		})
 		if err != nil {
 			return err
@@ -88,7 +95,10 @@ func (s *Session) assemble(ctx context.Context, l net.Listener) (err error) {
 			}
 		}
 	}
-	book := pair.Options{Service: o.Service, Experiment: o.ID, Sink: o.Sink}
+	if s.extras, err = newExtras(s); err != nil {
+		return err
+	}
+	book := pair.Options{Service: o.Service, Experiment: o.ID, Sink: o.Sink, Watch: s.extras.watch}
 	for _, p := range shadows {
 		book.Shadows = append(book.Shadows, pair.Shadow{Name: p.Name, Role: p.role})
 	}
@@ -96,7 +106,10 @@ func (s *Session) assemble(ctx context.Context, l net.Listener) (err error) {
 		return err
 	}
 	s.book = pair.NewBook(book)
-	desk := &desk{book: s.book, chooser: s.chooser, lanes: s.lanes, bodyLimit: o.BodyLimit}
+	desk := &desk{book: s.book, chooser: s.chooser, lanes: s.lanes, bodyLimit: o.BodyLimit, keepBytes: o.keepBytes()}
+	if s.extras.wanted() {
+		desk.keep, desk.watched = true, s.extras.watched
+	}
 	g := &general{
 		session: o.ID, to: s.primary.server, out: s.primary.transport(), desk: desk,
 		timeout: o.PrimaryTimeout, now: func() int64 { return time.Now().UnixNano() }, log: s.log,
@@ -136,6 +149,15 @@ func (s *Session) discard() {
 	for _, l := range s.lanes {
 		_ = l.Close(ctx)
 	}
+	_ = s.extras.close()
+}
+
+// keepBytes is how much of the body of an answer is kept, if answers are.
+func (o *Options) keepBytes() int {
+	if len(o.Compare) == 0 {
+		return 1 // 0 is the parts' default
+	}
+	return 256 << 10
 }
 
 // rewrites is what a rewriter changes, as a lane wants it.

@@ -21,7 +21,8 @@ type desk struct {
 	chooser   *choose.Chooser
 	lanes     []*shadow.Lane
 	bodyLimit int64
-	keep      bool // answers are compared or watched
+	keep      bool // answers are compared, or requests recorded
+	keepBytes int  // of an answer's body, at most
 	// watched is called with what a chosen request asked for; its result is the
 	// exchange's Request. Nil: nobody watches.
 	watched func(d *choose.Decision, p *shadow.Payload, began int64) any

@@ -297,9 +297,6 @@ func (p *passage) pass(ctx context.Context, answer *http.Response) {
 	}
 }
 
-// keepBytes is how much of an answer's body is kept to be compared.
-const keepBytes = 256 << 10
-
 func (p *passage) keep(answer *http.Response) *pair.Answer {
 	if !p.x.Keep() {
 		return nil
@@ -343,7 +340,7 @@ func (p *passage) stream(answer *http.Response, kept *pair.Answer, flush *http.R
 			p.heard()
 			p.leg.Bytes += int64(n)
 			if kept != nil {
-				room := min(n, keepBytes-len(kept.Body))
+				room := min(n, p.g.desk.keepBytes-len(kept.Body))
 				kept.Body = append(kept.Body, buf[:room]...)
 				kept.Cut = kept.Cut || room < n
 			}
