@@ -53,8 +53,8 @@ type MirrorState struct {
 	// Control comes first among the shadows if there is one.
 	Shadows []MirrorTarget `json:"shadows"`
 	// Requests that clients made (connections, in tcp mode), and those of them
-	// that were not chosen, by reason: share, method, path, header, upgrade,
-	// length, unsafe, connect.
+	// that were not chosen, by reason: paused, share, method, path, header,
+	// upgrade, length, unsafe, connect.
 	Requests uint64            `json:"requests"`
 	Skipped  map[string]uint64 `json:"skipped"`
 	// Failed are requests that the primary gave no whole answer to, by cause;
