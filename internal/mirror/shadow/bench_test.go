@@ -2,6 +2,7 @@ package shadow
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"tailscope/internal/mirror/mirrortest"
 	"tailscope/internal/mirror/pair"
 )
 
@@ -161,3 +163,57 @@ func BenchmarkOffer(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkOfferToFaulty is what offering costs the client's goroutine while the
+// shadow does not do its part, and copies are dropped. The longest of all offers
+// is given, too, which on a machine with other things to do is theirs.
+func BenchmarkOfferToFaulty(b *testing.B) {
+	for _, way := range []mirrortest.Way{mirrortest.Silent(), mirrortest.Hang(), mirrortest.ResetAtOnce(), mirrortest.Garbage()} {
+		for _, down := range []bool{false, true} {
+			name := way.String()
+			if down {
+				if name != "hang" {
+					continue
+				}
+				name = "refuses"
+			}
+			b.Run(name, func(b *testing.B) {
+				s := mirrortest.Start(b, way)
+				if down {
+					s.Down()
+				}
+				l, err := NewLane(LaneOptions{Name: "candidate", Role: pair.Candidate, Session: "x", Servers: []string{s.URL()}, Timeout: 200 * time.Millisecond, Queue: 1000})
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer func() {
+					ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+					defer cancel()
+					l.Close(ctx)
+				}()
+				p := get("/")
+				defer p.Release()
+				e := &dropEnder{}
+				var longest, all time.Duration
+				n := 0
+				b.ReportAllocs()
+				for b.Loop() {
+					before := time.Now()
+					l.Offer(Copy{Payload: p, To: e, Copies: 1})
+					took := time.Since(before)
+					longest, all, n = max(longest, took), all+took, n+1
+				}
+				b.ReportMetric(float64(longest.Microseconds()), "longest-us")
+				b.ReportMetric(float64(all.Nanoseconds())/float64(n), "ns/offer")
+			})
+		}
+	}
+}
+
+// dropEnder takes every end.
+type dropEnder struct{}
+
+func (*dropEnder) AppendID(dst []byte) []byte { return append(dst, "0123456789abcdef"...) }
+func (*dropEnder) Keep() bool                 { return false }
+func (*dropEnder) Sent(int)                   {}
+func (*dropEnder) EndCopy(int, pair.Leg)      {}
