@@ -18,7 +18,7 @@ const perSlot = 20;
 const ratio = 1.4;
 
 // Mulberry32: the same numbers at every run.
-function random(seed: number): () => number {
+export function random(seed: number): () => number {
   return () => {
     seed = (seed + 0x6d2b79f5) | 0;
     let t = Math.imul(seed ^ (seed >>> 15), 1 | seed);
@@ -28,7 +28,7 @@ function random(seed: number): () => number {
 }
 
 const hex = (n: number, width: number) => n.toString(16).padStart(width, '0');
-const text = (key: string, value: string) => ({ key, value: { stringValue: value } });
+export const text = (key: string, value: string) => ({ key, value: { stringValue: value } });
 
 async function post<T>(url: string, body: unknown): Promise<T> {
   const res = await fetch(url, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });

@@ -4,6 +4,7 @@
 // and its state as the program that runs it reports it.
 
 import type { Seed } from './seed';
+import { random, text } from './seed-compare';
 
 export interface Mirrored {
   id: string;
@@ -19,18 +20,6 @@ const base: Record<string, number> = { 'GET /cart/{id}': 0.02, 'GET /search': 0.
 const share: Record<string, number> = { 'GET /cart/{id}': 12, 'GET /search': 6, 'GET /export': 2 };
 const tenants = ['acme', 'birch', 'cedar'];
 const slots = 120;
-
-// Mulberry32: the same numbers at every run.
-function random(seed: number): () => number {
-  return () => {
-    seed = (seed + 0x6d2b79f5) | 0;
-    let t = Math.imul(seed ^ (seed >>> 15), 1 | seed);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-  };
-}
-
-const text = (key: string, value: string) => ({ key, value: { stringValue: value } });
 
 /** An exponential histogram of scale 5, OpenTelemetry's data model. */
 function exponential(values: number[]) {

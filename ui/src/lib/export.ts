@@ -4,6 +4,9 @@
 import type { Heat } from './heat';
 import { shellQuote } from './match';
 
+/** A cell of CSV, in quotes where it needs them (RFC 4180). */
+export const csvCell = (s: string) => (/[",\n]/.test(s) ? `"${s.replaceAll('"', '""')}"` : s);
+
 /** The heatmap in the terminal. Without kinds the command would mean requests. Times are Unix seconds, so the command means the same tomorrow. */
 export function cliCommand(kind: string, family: string, spanFamily: string, match: string, allKinds: boolean, start: number, end: number, server: string): string {
   const parts = ['tailscope', 'query', kind];

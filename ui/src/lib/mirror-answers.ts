@@ -1,5 +1,6 @@
 // Differences of answers as the page lists them.
 
+import { csvCell } from './export';
 import type { MirrorDifference } from './experiments-types';
 
 /** Rows of one candidate that hold the words: real ones first, then those that differ most. */
@@ -26,6 +27,5 @@ export function markedSecrets(s: string): { text: string; secret: boolean }[] {
 
 /** Rows as CSV. */
 export function answersCsv(rows: MirrorDifference[]): string {
-  const quoted = (s: string) => (/[",\n]/.test(s) ? `"${s.replaceAll('"', '""')}"` : s);
-  return ['shadow,operation,place,compared,differ,noise,noise_of,p,real', ...rows.map((r) => [quoted(r.shadow), quoted(r.operation), quoted(r.place), r.compared, r.raw, r.noise ?? '', r.noise_of, r.p ?? '', r.real].join())].join('\n') + '\n';
+  return ['shadow,operation,place,compared,differ,noise,noise_of,p,real', ...rows.map((r) => [csvCell(r.shadow), csvCell(r.operation), csvCell(r.place), r.compared, r.raw, r.noise ?? '', r.noise_of, r.p ?? '', r.real].join())].join('\n') + '\n';
 }

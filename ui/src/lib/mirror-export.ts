@@ -1,6 +1,7 @@
 // What the copy buttons of a session give: the judgement, the account.
 
 import type { Experiment } from './experiments-types';
+import { csvCell } from './export';
 import { chosen, ledger } from './mirror-account';
 import { shellQuote } from './match';
 
@@ -17,7 +18,7 @@ export function accountCsv(e: Experiment): string {
   const m = e.mirror;
   const out = ['of,what,count'];
   if (!m) return `${out[0]}\n`;
-  const line = (of: string, what: string, n: number) => out.push(`${of},${/[",]/.test(what) ? `"${what.replaceAll('"', '""')}"` : what},${n}`);
+  const line = (of: string, what: string, n: number) => out.push(`${csvCell(of)},${csvCell(what)},${n}`);
   line('clients', 'requests', m.requests);
   for (const [c, n] of Object.entries(m.skipped ?? {})) line('clients', `skipped ${c}`, n);
   line('clients', 'chosen', chosen(m));

@@ -3,7 +3,8 @@
 // same for a report and a spreadsheet.
 
 import { effectWords, twoDigits, verdictSign, type Tone } from './compare-words';
-import type { MirrorMeasure, MirrorRow, MirrorVerdict, MirrorVerdictResponse } from './experiments-types';
+import type { MirrorMeasure, MirrorRow, MirrorVerdictResponse } from './experiments-types';
+import { csvCell } from './export';
 import { count, value } from './format';
 import { slotName } from './time';
 import type { Num } from './types';
@@ -142,7 +143,6 @@ export function sortedRows(rows: MirrorRow[] | null | undefined, sort: string): 
   return turned ? out.reverse() : out;
 }
 
-const quoted = (s: string) => (/[",\n]/.test(s) ? `"${s.replaceAll('"', '""')}"` : s);
 const cell = (s: string) => s.replaceAll('|', '\\|').replaceAll('\n', ' ');
 
 /** One line per candidate, scope and measure. */
@@ -150,7 +150,7 @@ export function verdictCsv(r: MirrorVerdictResponse): string {
   const out = ['candidate,against,scope,of,requests,measure,reference,candidate_value,effect,low,high,floor,floor_low,floor_high,noise,p,adjusted_p,verdict'];
   for (const c of r.candidates ?? []) {
     const lines = (scope: string, of: string, requests: number, ms: MirrorMeasure[] | null) => {
-      for (const m of ms ?? []) out.push([quoted(c.candidate), quoted(c.against), scope, quoted(of), requests, m.name, m.reference, m.candidate, m.effect, m.low, m.high, m.floor, m.floor_low, m.floor_high, m.noise, m.p, m.adjusted_p, m.verdict].map((x) => x ?? '').join());
+      for (const m of ms ?? []) out.push([csvCell(c.candidate), csvCell(c.against), scope, csvCell(of), requests, m.name, m.reference, m.candidate, m.effect, m.low, m.high, m.floor, m.floor_low, m.floor_high, m.noise, m.p, m.adjusted_p, m.verdict].map((x) => x ?? '').join());
     };
     lines('all', '', c.requests, c.measures);
     for (const o of c.operations ?? []) lines('operation', o.name, o.requests, o.measures);
@@ -184,5 +184,3 @@ function measureLine(name: string, m: MirrorMeasure): string {
   const e = effectOf(m);
   return `| ${cell(name)} | ${figureOf(m, m.reference)} | ${figureOf(m, m.candidate)} | ${e.size} | ${e.interval} | ${floorText(m) || '–'} | ${m.verdict} |`;
 }
-
-export type Candidate = MirrorVerdict;
