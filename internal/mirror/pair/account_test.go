@@ -37,7 +37,7 @@ func closed(a api.MirrorAccount) error {
 // and at the end they are what the goroutines themselves counted.
 func TestAccountsCloseAtEveryMoment(t *testing.T) {
 	b, m, _ := testBook(t, Options{Now: func() int64 { return 1_000_000 * second }})
-	const workers, each = 8, 2000
+	const workers, each = 8, 800
 	type counted struct{ offered, dropped, failed, answered, paired [2]atomic.Uint64 }
 	var want counted
 	var wrong atomic.Pointer[error]
