@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"syscall"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -90,8 +91,16 @@ func BenchmarkVerdict(b *testing.B) {
 		}
 	}
 	x := &api.Experiment{ID: "x", Service: "shop", State: Ended, Start: api.Float(epoch), End: api.Float(epoch + slots*10), Mirror: mirrorState()}
+	cpu := func() float64 {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+			b.Fatal(err)
+		}
+		return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e6
+	}
 	b.ReportAllocs()
 	b.ResetTimer()
+	before := cpu()
 	for b.Loop() {
 		v, err := judge(b.Context(), st, x, VerdictRequest{Limit: 20}, epoch, epoch+slots*10)
 		if err != nil {
@@ -101,6 +110,7 @@ func BenchmarkVerdict(b *testing.B) {
 			b.Fatalf("judged %d operations, %d tenants", c.OperationsJudged, c.TenantsJudged)
 		}
 	}
+	b.ReportMetric((cpu()-before)/float64(b.N), "cpu-ms/op")
 	b.ReportMetric(float64(points), "points")
 }
 
