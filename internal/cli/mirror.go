@@ -134,7 +134,7 @@ func (r *mirrorRun) run(ctx context.Context) error {
 	if r.json {
 		out = r.err
 	}
-	view := &mirrorView{w: out, terminal: isTerminal(out) && os.Getenv("TERM") != "dumb", width: func() int { return widthOf(out) }, began: r.begun}
+	view := &mirrorView{w: out, terminal: isTerminal(out) && os.Getenv("TERM") != "dumb", size: func() (int, int) { return sizeOf(out) }, began: r.begun}
 	logged := r.err
 	if view.terminal && isTerminal(r.err) {
 		logged = view
@@ -175,41 +175,37 @@ func (r *mirrorRun) run(ctx context.Context) error {
 }
 
 // watch shows the session until it has ended, which it is told to when ctx is
-// done or a part of the server failed.
+// done.
 func (r *mirrorRun) watch(ctx context.Context, view *mirrorView, failed <-chan error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- r.mirror.Wait() }()
 	tick := time.NewTicker(redrawEvery)
 	defer tick.Stop()
 	defer view.close()
+	// Clients are served even if a part of the server beside the mirror fails; it
+	// is told, and the end is that of a failure.
 	var broken error
 	stop := ctx.Done()
-	closed := make(chan struct{}) // closed when a closing that was begun is over
+	closed := make(chan struct{})
 	begun := false
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Hour)
-	defer cancel()
-	end := func() {
-		stop, failed = nil, nil
-		if begun {
-			return
-		}
-		begun = true
-		go func() {
-			defer close(closed)
-			limited, cancel := context.WithTimeout(closing, stopWithin)
-			defer cancel()
-			_ = r.mirror.Close(limited) // Wait returns the same
-		}()
-	}
 	for {
 		select {
 		case <-tick.C:
-			view.show(r.moment())
+			m := r.moment()
+			if broken != nil {
+				m.trouble = broken.Error()
+			}
+			view.show(m)
 		case <-stop:
-			end()
+			stop, begun = nil, true
+			go func() {
+				defer close(closed)
+				limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+				defer cancel()
+				_ = r.mirror.Close(limited) // Wait returns the same
+			}()
 		case err := <-failed:
-			broken = err
-			end()
+			failed, broken = nil, err
 		case err := <-ended:
 			if begun {
 				<-closed
@@ -281,11 +277,12 @@ func mirrorHint(err error, cfg config.Config) error {
 	return startHint(err, cfg)
 }
 
-func widthOf(w any) int {
+// sizeOf is how many characters a terminal has across and down.
+func sizeOf(w any) (width, height int) {
 	if f, ok := w.(*os.File); ok {
-		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
-			return w
+		if w, h, err := term.GetSize(int(f.Fd())); err == nil && w > 0 && h > 0 {
+			return w, h
 		}
 	}
-	return 80
+	return 80, 24
 }

@@ -25,6 +25,8 @@ func spread(seconds ...float64) *hist.Histogram {
 	return h
 }
 
+func sized(width, height int) func() (int, int) { return func() (int, int) { return width, height } }
+
 // sessionState is a session in trouble of every kind.
 func sessionState() api.MirrorState {
 	none := api.Float(math.NaN())
@@ -57,14 +59,14 @@ func sessionFigures() live.Figures {
 
 func TestMirrorPicture(t *testing.T) {
 	at := time.Unix(begin, 0).UTC()
-	v := &mirrorView{title: "mirror of http://a:8081 on 127.0.0.1:8080", began: at, width: func() int { return 200 }, terminal: true, w: &bytes.Buffer{}}
+	v := &mirrorView{title: "mirror of http://a:8081 on 127.0.0.1:8080", began: at, size: sized(200, 50), terminal: true, w: &bytes.Buffer{}}
 	quiet := sessionState()
 	quiet.Requests = 90_000
 	v.measure(moment{at: at.Add(750 * time.Second), state: quiet})
 	m := moment{at: at.Add(751 * time.Second), state: sessionState(), figures: sessionFigures(), trouble: "what is measured waits (3 tries failed): connection refused"}
 	v.measure(m)
 	golden(t, "mirror-picture.txt", v.picture(m))
-	v.width = func() int { return 80 }
+	v.size = sized(80, 50)
 	golden(t, "mirror-narrow.txt", v.picture(m))
 	golden(t, "mirror-line.txt", v.short(m)+"\n")
 	golden(t, "mirror-summary.txt", mirrorSummary(sessionState(), 751*time.Second, &api.MirrorVerdictResponse{Candidates: []api.MirrorVerdict{{
@@ -77,7 +79,7 @@ func TestMirrorPicture(t *testing.T) {
 // At the beginning there is nothing to divide by, and no target has figures.
 func TestMirrorPictureOfNothing(t *testing.T) {
 	at := time.Unix(begin, 0).UTC()
-	v := &mirrorView{title: "mirror", began: at}
+	v := &mirrorView{title: "mirror", began: at, size: sized(200, 50)}
 	s := api.MirrorState{Mode: "http", Settings: api.MirrorSettings{Paused: true, Share: 0.5}, Shadows: []api.MirrorTarget{{Name: "candidate", Role: "candidate", Amplify: 1}}}
 	m := moment{at: at, state: s}
 	v.measure(m)
@@ -99,10 +101,13 @@ func TestMirrorSummaryChecksTheSums(t *testing.T) {
 func TestMirrorViewRedraws(t *testing.T) {
 	var out bytes.Buffer
 	at := time.Unix(begin, 0).UTC()
-	v := &mirrorView{w: &out, terminal: true, width: func() int { return 60 }, title: "mirror of a server with a name that is longer than the terminal is wide", began: at}
+	v := &mirrorView{w: &out, terminal: true, size: sized(60, 12), title: "mirror of a server with a name that is longer than the terminal is wide", began: at}
 	v.show(moment{at: at.Add(time.Second), state: sessionState()})
 	first := out.String()
 	lines := strings.Count(first, "\n")
+	if lines != 11 {
+		t.Errorf("%d lines on a terminal of 12:\n%s", lines, first)
+	}
 	for line := range strings.Lines(first) {
 		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 59 {
 			t.Errorf("%d characters: %s", n, line)
@@ -129,7 +134,7 @@ func TestMirrorViewRedraws(t *testing.T) {
 func TestMirrorViewWritesLines(t *testing.T) {
 	var out bytes.Buffer
 	at := time.Unix(begin, 0).UTC()
-	v := &mirrorView{w: &out, width: func() int { return 60 }, began: at}
+	v := &mirrorView{w: &out, size: sized(60, 12), began: at}
 	s := sessionState()
 	for i := range 25 {
 		if i == 13 {

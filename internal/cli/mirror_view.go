@@ -34,7 +34,7 @@ type moment struct {
 // mirrorView shows a session as it goes.
 type mirrorView struct {
 	terminal bool
-	width    func() int
+	size     func() (width, height int)
 	title    string // what is mirrored, and where it is shown
 	began    time.Time
 
@@ -109,15 +109,19 @@ func (v *mirrorView) erase() {
 	}
 }
 
-// frame is the whole picture, cut to the width of the terminal: a line that wraps
-// could not be drawn over.
+// frame is the picture, cut to the size of the terminal: a line that wraps, or
+// that has left it at the top, could not be drawn over.
 func (v *mirrorView) frame(m moment) string {
 	var b strings.Builder
-	width := v.width() - 1
+	width, height := v.size()
+	lines := 1 // where the cursor stands
 	for line := range strings.Lines(v.picture(m)) {
+		if lines++; lines > height {
+			break
+		}
 		line = strings.TrimRight(line, "\n")
-		if utf8.RuneCountInString(line) > width {
-			line = string([]rune(line)[:max(0, width-1)]) + "…"
+		if utf8.RuneCountInString(line) > width-1 {
+			line = string([]rune(line)[:max(0, width-2)]) + "…"
 		}
 		b.WriteString(line + "\n")
 	}
@@ -162,7 +166,7 @@ func (v *mirrorView) picture(m moment) string {
 	var rows strings.Builder
 	_ = t.write(&rows)
 	first, _, _ := strings.Cut(rows.String(), "\n")
-	if v.width != nil && len(first) >= v.width() {
+	if width, _ := v.size(); len(first) >= width {
 		rows.Reset()
 		_ = t.turned().write(&rows)
 	}
