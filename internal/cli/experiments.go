@@ -85,7 +85,7 @@ func newExperimentsList(io streams) *cobra.Command {
 				requests = x.Mirror.Requests
 			}
 			took := float64(x.Updated - x.Start)
-			plainRows = append(plainRows, []string{rawTime(x.Start), raw(api.Float(took)), x.State, x.Name, x.Service, strconv.FormatUint(requests, 10), x.Headline, x.ID})
+			plainRows = append(plainRows, []string{rawTime(x.Start), raw(api.Float(math.Round(took*1e3) / 1e3)), x.State, x.Name, x.Service, strconv.FormatUint(requests, 10), x.Headline, x.ID})
 			t.rows = append(t.rows, []string{clockIn(x.Start, q.now().Location()), duration(time.Duration(took * float64(time.Second))), x.State, x.Name, x.Service, count(requests), withoutInterval(x.Headline), x.ID})
 		}
 		if q.format == "csv" {

@@ -34,6 +34,9 @@ func (m measure) title(of string) string {
 // sentence says what a measure amounts to.
 func sentence(f *api.MirrorMeasure, m measure, of, against, short string, floored bool) string {
 	title := m.title(of)
+	if against == "primary" {
+		against = "the primary"
+	}
 	if f.Verdict == compare.TooLittle {
 		if short == "" {
 			short = "the noise floor is not known"
