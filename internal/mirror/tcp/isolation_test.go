@@ -15,7 +15,7 @@ import (
 )
 
 // A candidate that is slow, hung or gone changes nothing for a client of Redis:
-// interleaved pairs of runs with it and without any candidate, each run a
+// interleaved pairs of runs with it and without any candidate, each run with a
 // connection of its own for every hundredth command, paused in between as a
 // client with some work of its own. Logged are the ratios with their 95 %
 // intervals; what is asked for is that the middle is below 1.1 by its lower end,
@@ -85,7 +85,7 @@ func TestIsolation(t *testing.T) {
 
 // latencies are seconds of commands, sorted.
 func latencies(t *testing.T, addr string) []float64 {
-	const connections, commands = 10, 100
+	const connections, commands = 5, 100
 	out := make([]float64, 0, connections*commands)
 	for range connections {
 		c := dial(t, addr)
