@@ -57,15 +57,16 @@ func (l *lane) open(c *conn, x, connect *pair.Exchange) *link {
 	if using > 0 {
 		k.server = l.servers[l.next.Add(1)%uint64(using)]
 	}
-	if l.count.Add(1) > int64(l.p.o.Connections) || k.server == nil {
-		why := pair.QueueFull
-		if k.server == nil {
-			why = pair.NoServer
-		}
-		k.end(why)
+	l.count.Add(1)
+	switch {
+	case k.server == nil:
+		k.end(pair.NoServer)
+		return k
+	case k.server.count.Add(1) > int64(l.p.o.Connections):
+		k.server.count.Add(-1)
+		k.end(pair.QueueFull)
 		return k
 	}
-	k.server.count.Add(1)
 	var ctx context.Context
 	ctx, k.cancel = context.WithTimeout(l.p.ctx, l.p.o.DialTimeout)
 	p := l.p

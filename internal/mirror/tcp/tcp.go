@@ -62,8 +62,8 @@ type Options struct {
 	// between cannot be left out.
 	Buffer     int64
 	ConnBuffer int64
-	// Connections a shadow has at most, being made and being closed included;
-	// default 4,096.
+	// Connections to each server of a shadow at most, those that are being made and
+	// being closed included; default 4,096.
 	Connections int
 	// DialTimeout is for connecting, 5 s. Timeout is how long a shadow may take to
 	// accept bytes, to answer a turn that the primary has answered, and to close

@@ -441,6 +441,29 @@ func TestChoosing(t *testing.T) {
 	}
 }
 
+// Beyond its bound a server gets no more connections.
+func TestConnectionsAreBounded(t *testing.T) {
+	shadow := serve(t, lines("new"))
+	w := start(t, Options{
+		Primary: serve(t, lines("primary")).addr(), Connections: 3,
+		Shadows: []Shadow{{Name: "new", Role: pair.Candidate, Servers: []string{shadow.addr()}}},
+	})
+	var clients []net.Conn
+	for range 5 {
+		c := w.dial()
+		io.WriteString(c, "x\n")
+		io.ReadFull(c, make([]byte, 10))
+		clients = append(clients, c)
+	}
+	for _, c := range clients {
+		c.Close()
+	}
+	w.shutdown()
+	if a := w.p.Shadows()[0].Account; a.Dropped["queue_full"] != 2 || a.Paired != 3 || shadow.total.Load() != 3 {
+		t.Errorf("%+v, %d connections", a, shadow.total.Load())
+	}
+}
+
 // A shadow's bytes in the buffer are bounded, whatever the clients send.
 func TestBuffersAreBounded(t *testing.T) {
 	primary := serve(t, func(c net.Conn) { io.Copy(io.Discard, c) })
