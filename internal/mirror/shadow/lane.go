@@ -27,6 +27,7 @@ type Lane struct {
 	wg       sync.WaitGroup // connections, streams, sweeper, spreader
 	swept    chan struct{}  // closed to end the sweeper
 
+	behind  sync.Mutex // see lockBehind
 	mu      sync.Mutex
 	servers []*server
 	using   int // the first so many

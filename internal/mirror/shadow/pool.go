@@ -39,6 +39,15 @@ const (
 	lastBackoff  = 2 * time.Second
 )
 
+// lockBehind locks l.mu for one of the lane's own goroutines. They wait for each
+// other elsewhere, so that when hundreds of connections come or go together only
+// one of them stands in the way of who offers.
+func (l *Lane) lockBehind() {
+	l.behind.Lock()
+	l.mu.Lock()
+	l.behind.Unlock()
+}
+
 // send sends a copy, or queues it, or drops it.
 func (l *Lane) send(j job) {
 	for {
@@ -202,7 +211,7 @@ func (l *Lane) wanted(s *server) bool {
 // connected has a connection that stands take copies, as many at a time as most.
 func (l *Lane) connected(c *conn, most int) {
 	s := c.s
-	l.mu.Lock()
+	l.lockBehind()
 	s.making--
 	s.fails, s.retryAt, s.cause, s.down = 0, 0, pair.None, ""
 	s.known, s.http2 = true, c.h2 != nil
@@ -214,7 +223,7 @@ func (l *Lane) connected(c *conn, most int) {
 // else to wait for, those that wait are dropped for the same cause.
 func (l *Lane) unreachable(c *conn, cause pair.Cause, err error) {
 	if cause != pair.Stopped {
-		l.mu.Lock()
+		l.lockBehind()
 		c.s.backOff(l.o.Now(), cause, err)
 		l.mu.Unlock()
 	}
@@ -251,7 +260,7 @@ func why(err error) string {
 // done takes one copy off a connection, and has it take those that wait, unless
 // it is dead.
 func (l *Lane) done(c *conn, dead bool) {
-	l.mu.Lock()
+	l.lockBehind()
 	c.streams--
 	c.s.busy--
 	if dead {
@@ -338,7 +347,7 @@ func (s *server) unidle(c *conn) {
 
 // discard has a connection take nothing more.
 func (l *Lane) discard(c *conn) {
-	l.mu.Lock()
+	l.lockBehind()
 	c.discarded = true
 	c.s.unidle(c)
 	l.mu.Unlock()
@@ -349,7 +358,7 @@ func (l *Lane) discard(c *conn) {
 func (l *Lane) gone(c *conn) {
 	s := c.s
 	var dropped []job
-	l.mu.Lock()
+	l.lockBehind()
 	c.discarded = true
 	s.unidle(c)
 	if c.making {
