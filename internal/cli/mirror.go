@@ -166,6 +166,9 @@ func (r *mirrorRun) run(ctx context.Context) error {
 	fmt.Fprintf(out, "tailscope mirrors %s on %s as session %s\n  %s\n", r.cfg.Mirror.Primary, state.Listen, r.mirror.ID(), page)
 
 	err := r.watch(ctx, view, failed)
+	if errors.Is(err, client.ErrUnreachable) {
+		err = withHint(err, "the server was away at the end: what was measured since it was last there is lost")
+	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
 	defer cancel()
 	// What was measured last is to be in the verdict.

@@ -63,7 +63,7 @@ func TestMirrorPicture(t *testing.T) {
 	quiet := sessionState()
 	quiet.Requests = 90_000
 	v.measure(moment{at: at.Add(750 * time.Second), state: quiet})
-	m := moment{at: at.Add(751 * time.Second), state: sessionState(), figures: sessionFigures(), trouble: "what is measured waits (3 tries failed): connection refused"}
+	m := moment{at: at.Add(751 * time.Second), state: sessionState(), figures: sessionFigures(), trouble: "what is measured waits: connection refused"}
 	v.measure(m)
 	golden(t, "mirror-picture.txt", v.picture(m))
 	v.size = sized(80, 50)

@@ -56,7 +56,7 @@ func (r *mirrorRun) startTo(ctx context.Context, log *slog.Logger) error {
 		defer mu.Unlock()
 		switch s := sink.Stats(); {
 		case s.LastError != "":
-			return fmt.Sprintf("what is measured waits (%s tries failed): %s", count(s.Failures), s.LastError)
+			return "what is measured waits: " + s.LastError
 		case last != nil:
 			return "the server does not take reports: " + last.Error()
 		case s.Rejected > 0:
