@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { answersCsv, markedSecrets, showsOf } from './mirror-answers';
+import { answersCsv, exampleKeys, markedSecrets, matters, showsOf } from './mirror-answers';
 import type { MirrorDifference } from './experiments-types';
 import { accountCsv, sessionCommand } from './mirror-export';
 import type { Experiment } from './experiments-types';
@@ -26,4 +26,15 @@ test('exports', () => {
   const e = { mirror: { requests: 10, skipped: { share: 4 }, failed: {}, shadows: [{ name: 'c', account: { offered: 6, queued: 0, dropped: { refused: 1 }, mirrored: 5, waiting: 0, failed: {}, answered: 5, pairing: 0, paired: 5, unpaired: 0, buffered: 0, buffer_bound: 0 } }] } } as unknown as Experiment;
   expect(accountCsv(e)).toContain('clients,chosen,6\n');
   expect(accountCsv(e)).toContain('c,dropped refused,1\n');
+});
+
+test('rows keep their places while counts grow, and noise is apart', () => {
+  const at = (n: number) => showsOf([row({ place: 'a', raw: n }), row({ place: 'b', raw: 91, compared: 100 }), row({ place: 'c', raw: 88, compared: 100 })], 'candidate', '').map((r) => r.place);
+  expect(at(9)).toEqual(at(9.3));
+  expect([row({ real: true, noise: 0 }), row({ noise: null }), row({ noise: 3 })].map(matters)).toEqual([true, true, false]);
+});
+
+test('examples have keys of their own', () => {
+  const x = { id: '1', time: 0, shadow: 'c', operation: 'o', request: 'GET /', places: [{ place: 'status', reference: '', shadow: '' }] };
+  expect(new Set(exampleKeys([x, x, { ...x, places: null }, { ...x, id: '2' }])).size).toBe(4);
 });

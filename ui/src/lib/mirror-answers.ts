@@ -1,15 +1,29 @@
 // Differences of answers as the page lists them.
 
 import { csvCell } from './export';
-import type { MirrorDifference } from './experiments-types';
+import type { MirrorDifference, MirrorExample } from './experiments-types';
 
-/** Rows of one candidate that hold the words: real ones first, then those that differ most. */
+/** Rows of one candidate that hold the words: real ones first, then those that differ most, in tenths, so that they keep their places while counts grow. */
 export function showsOf(rows: MirrorDifference[], candidate: string, search: string): MirrorDifference[] {
   const w = search.trim().toLowerCase();
-  const share = (r: MirrorDifference) => (r.compared ? r.raw / r.compared : 0);
+  const share = (r: MirrorDifference) => (r.compared ? Math.round((10 * r.raw) / r.compared) : 0);
   return rows
     .filter((r) => r.shadow === candidate && (!w || `${r.operation} ${r.place}`.toLowerCase().includes(w)))
-    .sort((a, b) => Number(b.real) - Number(a.real) || share(b) - share(a) || b.raw - a.raw || a.operation.localeCompare(b.operation) || a.place.localeCompare(b.place));
+    .sort((a, b) => Number(b.real) - Number(a.real) || share(b) - share(a) || a.operation.localeCompare(b.operation) || a.place.localeCompare(b.place));
+}
+
+/** Whether the difference is to be looked at: it is real, or there is nothing to tell by. */
+export const matters = (r: MirrorDifference) => r.real || r.noise == null;
+
+/** What tells examples apart, also two that are the same. */
+export function exampleKeys(list: MirrorExample[]): string[] {
+  const seen = new Map<string, number>();
+  return list.map((x) => {
+    const key = `${x.id} ${x.shadow} ${(x.places ?? []).map((p) => p.place).join()}`;
+    const n = seen.get(key) ?? 0;
+    seen.set(key, n + 1);
+    return n ? `${key} ${n}` : key;
+  });
 }
 
 /** A text in which the markers that stand for secrets are told apart. */
