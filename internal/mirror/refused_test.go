@@ -162,6 +162,7 @@ func TestPrimaryDies(t *testing.T) {
 				if err != nil || g.Status != http.StatusBadGateway || !strings.Contains(g.Body, "primary") || g.Header.Get("Tailscope-Reason") == "" {
 					t.Errorf("got %+v, %v", g, err)
 				}
+				c.CloseIdleConnections()
 				waitFor(t, func() bool { return s.State().Failed["refused"] == 1 }, func() any { return s.State().Failed })
 			})
 		}

@@ -34,8 +34,6 @@ var protocols = []string{"h1", "h1-tls", "h2c", "h2-tls"}
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
-	file string // its certificate
-	dir  string
 }
 
 var newAuthority = sync.OnceValue(func() *authority {
