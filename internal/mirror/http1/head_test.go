@@ -298,3 +298,13 @@ func TestNoAllocations(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+func TestOriginForm(t *testing.T) {
+	for target, want := range map[string]string{
+		"/a?b": "/a?b", "*": "*", "a:443": "a:443", "http://a/b?c": "/b?c", "http://a": "/", "http://a?c": "/?c", "/x://y": "/x://y",
+	} {
+		if got := string(OriginForm([]byte(target))); got != want {
+			t.Errorf("%s: %s, want %s", target, got, want)
+		}
+	}
+}
