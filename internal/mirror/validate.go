@@ -228,7 +228,7 @@ func parseServer(text string) (server, error) {
 	case u.User != nil:
 		return s, fmt.Errorf("%q holds a user's name: write %s, and send credentials to shadows by --set-header 'Authorization: …'", redactUser(u), base)
 	case u.Path != "" && u.Path != "/":
-		return s, fmt.Errorf("%q has a path, but paths are the clients': write %s, and change those of copies by --rewrite '^/=%s/'", text, base, strings.TrimSuffix(u.Path, "/"))
+		return s, fmt.Errorf("%q has a path, but paths are the clients': write %s; those of copies are changed by --rewrite '^/=%s/'", text, base, strings.TrimSuffix(u.Path, "/"))
 	case u.RawQuery != "" || u.ForceQuery:
 		return s, fmt.Errorf("%q has a query, but queries are the clients': write %s", text, base)
 	case u.Fragment != "":
