@@ -30,6 +30,7 @@ import (
 	"tailscope/client"
 	"tailscope/internal/config"
 	"tailscope/internal/demo"
+	"tailscope/internal/mirror/record"
 )
 
 // mirrored is a running `tailscope mirror`.
@@ -660,7 +661,8 @@ func TestMirrorDemoShop(t *testing.T) {
 	}
 	primary, tenant := shop()
 	candidate, _ := shop()
-	m := mirror(t, "--primary", primary, "--candidate", candidate, "--tenant", "header:X-Shop-Tenant")
+	file := filepath.Join(t.TempDir(), "session.rec")
+	m := mirror(t, "--primary", primary, "--candidate", candidate, "--tenant", "header:X-Shop-Tenant", "--compare", "status,json", "--record", file)
 	const n = 300
 	c := &http.Client{Transport: &http.Transport{}}
 	defer c.CloseIdleConnections()
@@ -670,6 +672,7 @@ func TestMirrorDemoShop(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Header.Set("X-Shop-Tenant", tenant)
+		r.Header.Set("Cookie", "session=secret-of-the-shop")
 		res, err := c.Do(r)
 		if err != nil {
 			t.Fatal(err)
@@ -689,5 +692,62 @@ func TestMirrorDemoShop(t *testing.T) {
 	a := x.Mirror.Shadows[0].Account
 	if x.Mirror.Requests != n || a.Paired != n {
 		t.Errorf("ended as %+v, account %+v", x.Mirror, *a)
+	}
+	// Both shops were filled with the same goods.
+	d := x.Mirror.Differences
+	if d == nil || d.Compared != n || slices.ContainsFunc(d.Rows, func(r api.MirrorDifference) bool { return r.Raw > 0 }) {
+		t.Errorf("compared: %+v", d)
+	}
+	if r := x.Mirror.Recording; r == nil || r.Requests != n || r.Dropped != 0 || r.Error != "" {
+		t.Errorf("recorded: %+v", r)
+	}
+	path, err := program.Build(t.Context(), "tailscope")
+	if err != nil {
+		t.Fatal(err)
+	}
+	show, err := program.Start(filepath.Join(t.TempDir(), "show.log"), nil, path, "mirror", "show", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-show.Done()
+	for _, want := range []string{"GET /products", "GET /search", "300"} {
+		if !strings.Contains(show.Log(), want) {
+			t.Errorf("show says nothing of %s:\n%s", want, show.Log())
+		}
+	}
+	checkRecording(t, file, n, tenant)
+}
+
+// checkRecording reads every request of a file: all are whole, and none tells the
+// cookie that it came with.
+func checkRecording(t *testing.T, file string, n int, tenant string) {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := record.Open(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e record.Entry
+	read, cookies := 0, 0
+	for err = r.Next(&e); err == nil; err = r.Next(&e) {
+		read++
+		if e.Method != http.MethodGet || e.Status != 200 || !e.Whole() || e.Tenant != tenant {
+			t.Errorf("recorded %+v", e)
+		}
+		for _, field := range e.Fields {
+			if strings.EqualFold(field.Name, "Cookie") {
+				cookies++
+			}
+			if strings.Contains(field.Value, "secret-of-the-shop") {
+				t.Fatalf("%s: %s stands in the recording", field.Name, field.Value)
+			}
+		}
+	}
+	if err != io.EOF || read != n || cookies != n {
+		t.Errorf("%d requests read, %d with a cookie, then %v; want %d of both", read, cookies, err, n)
 	}
 }
