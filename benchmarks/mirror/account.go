@@ -33,7 +33,7 @@ func CheckAccount(ctx context.Context, url string) error {
 func Session(ctx context.Context, url string) (*api.Experiment, error) {
 	c := client.Client{Address: url}
 	var last error
-	for range 50 {
+	for range 300 { // a minute: longer than a copy may take
 		all, err := c.Experiments(ctx, client.ExperimentsQuery{})
 		switch {
 		case err != nil:

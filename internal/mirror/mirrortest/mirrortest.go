@@ -64,15 +64,23 @@ type Server struct {
 // test.
 func Start(tb testing.TB, way Way) *Server {
 	tb.Helper()
-	s := &Server{way: way, stop: make(chan struct{}), conns: map[net.Conn]bool{}}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	s, err := Listen("127.0.0.1:0", way)
 	if err != nil {
-		tb.Fatalf("listen: %v", err)
+		tb.Fatal(err)
 	}
-	s.Addr = ln.Addr().String()
-	s.serve(ln)
 	tb.Cleanup(s.Close)
 	return s
+}
+
+// Listen starts a server on an address, until Close.
+func Listen(addr string, way Way) (*Server, error) {
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	s := &Server{Addr: ln.Addr().String(), way: way, stop: make(chan struct{}), conns: map[net.Conn]bool{}}
+	s.serve(ln)
+	return s, nil
 }
 
 // URL is the server's address for HTTP.
@@ -298,11 +306,11 @@ func Hang() Way {
 	}
 }
 
-// Silent reads requests and never answers.
+// Silent reads requests and never answers. It goes when its client has gone.
 func Silent() Way {
 	return Way{name: "silent", do: func(s *Server, x *Request) bool {
 		s.readBody(x)
-		<-s.stop
+		io.Copy(io.Discard, x.Conn)
 		return false
 	}}
 }
@@ -349,14 +357,17 @@ func Drip(every time.Duration) Way {
 	}}
 }
 
-// Endless answers with a body that does not end.
-func Endless() Way {
+// Endless answers with a body that does not end, as fast as it is taken.
+func Endless() Way { return Pour(0) }
+
+// Pour answers with a body that does not end, 32 KB at a time with a pause.
+func Pour(every time.Duration) Way {
 	return Way{name: "endless", do: func(s *Server, x *Request) bool {
 		s.readBody(x)
 		io.WriteString(x.Conn, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
 		chunk := "8000\r\n" + strings.Repeat("x", 0x8000) + "\r\n"
 		for {
-			if _, err := io.WriteString(x.Conn, chunk); err != nil {
+			if _, err := io.WriteString(x.Conn, chunk); err != nil || !s.sleep(every) {
 				return false
 			}
 		}
