@@ -10,23 +10,27 @@ import (
 )
 
 // CheckAccount fails unless every copy of the session that url's server knows is
-// accounted for once nothing is under way.
-func CheckAccount(ctx context.Context, url string) error {
+// accounted for once nothing is under way. It returns the share of the copies
+// that were answered and paired, 0..1.
+func CheckAccount(ctx context.Context, url string) (paired float64, err error) {
 	s, err := Session(ctx, url)
 	if err != nil {
-		return err
+		return 0, err
 	}
+	var offered, matched uint64
 	for _, t := range s.Mirror.Shadows {
 		a := t.Account
 		if a == nil {
-			return fmt.Errorf("%s has no account", t.Name)
+			return 0, fmt.Errorf("%s has no account", t.Name)
 		}
+		offered += a.Offered
+		matched += a.Paired
 		if a.Offered != a.Queued+sum(a.Dropped)+a.Mirrored || a.Mirrored != a.Waiting+sum(a.Failed)+a.Answered ||
 			a.Answered != a.Pairing+a.Paired+a.Unpaired {
-			return fmt.Errorf("the account of %s does not close: %+v", t.Name, *a)
+			return 0, fmt.Errorf("the account of %s does not close: %+v", t.Name, *a)
 		}
 	}
-	return nil
+	return float64(matched) / float64(max(offered, 1)), nil
 }
 
 // Session is the one session that url's server knows, once it has settled.

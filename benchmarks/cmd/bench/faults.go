@@ -109,7 +109,7 @@ func oneFault(ctx context.Context, o *options, sec *report.Section, primary, fau
 	}
 	sec.Add(fault+": errors with", "tailscope", "", 0, float64(errors[0]))
 	sec.Add(fault+": errors without", "tailscope", "", 0, float64(errors[1]))
-	if err := mirror.CheckAccount(ctx, with.Page); err != nil {
+	if _, err := mirror.CheckAccount(ctx, with.Page); err != nil {
 		return err
 	}
 	if !o.peers {

@@ -105,7 +105,9 @@ func mirrorTurn(ctx context.Context, o *options, servers *mirror.Servers, rep in
 			calm.Add("p99", c.name, "µs", 0, b)
 			o.logf("%d/%d %-22s at 1,000/s p50 %5.0f µs, p99 %6.0f µs", rep+1, o.reps, c.name, a, b)
 			if c.ours && c.mirror {
-				return mirror.CheckAccount(ctx, between.Page)
+				share, err := mirror.CheckAccount(ctx, between.Page)
+				calm.Add("copies answered and paired, of all that were offered in this turn, full load included", c.name, "%", 0, 100*share)
+				return err
 			}
 			return nil
 		}()

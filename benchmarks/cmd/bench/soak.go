@@ -73,7 +73,7 @@ func soak(ctx context.Context, o *options, r *report.Report) error {
 	}
 	sec.Add("requests", "tailscope", "", 0, float64(sent))
 	sec.Add("requests that failed", "tailscope", "", 0, float64(failed))
-	if err := mirror.CheckAccount(ctx, c.Page); err != nil {
+	if _, err := mirror.CheckAccount(ctx, c.Page); err != nil {
 		return err
 	}
 	s, err := mirror.Session(ctx, c.Page)
