@@ -13,20 +13,21 @@ import (
 const nested = 4
 
 // Text returns a value of no known name: what looks like a secret is replaced,
-// and so are the secret parameters of any URL in it. A value that is JSON is
-// taken as JSON.
+// and so are the secret parameters of any URL in it, what is assigned to a
+// secret name (name=value), and the secret fields of JSON within it. A value that
+// is JSON as a whole is taken as JSON.
 func (r *Redactor) Text(s string) string { return r.text(s, nested) }
 
 func (r *Redactor) text(s string, depth int) string {
 	if s == "" {
 		return s
 	}
-	if depth > 0 && (s[0] == '{' || s[0] == '[') {
-		if out, ok := r.wholeJSON(s, depth-1); ok {
-			return out
+	if body := strings.TrimLeft(s, " \t\r\n\ufeff"); depth > 0 && body != "" && (body[0] == '{' || body[0] == '[') {
+		if out, ok := r.wholeJSON(body, depth-1); ok {
+			return s[:len(s)-len(body)] + out
 		}
 	}
-	s = r.replace(s, parameter, depth)
+	s = r.members(r.replace(s, parameter, depth))
 	for _, p := range r.values {
 		if p.needs != nil && !p.needs(s) {
 			continue
@@ -86,15 +87,16 @@ func containing(any ...string) func(string) bool {
 	}
 }
 
-// name=value as it stands in a query or a fragment. Within a text the value
-// ends where a URL would.
+// name=value as it stands in a query or a fragment. Within a text it may stand
+// at the beginning of a word too, and the value ends where a URL would, or is in
+// quotes.
 var (
-	parameter      = regexp.MustCompile(`([?&#;])([^?&#;=\s"'<>]+)=([^&#\s"'<>]*)`)
+	parameter      = regexp.MustCompile(`(^|[?&#;,\s])([^?&#;,=\s"'<>]+)=("(?:[^"\\]|\\.)*"?|[^&#\s"'<>]*)`)
 	wholeParameter = regexp.MustCompile(`([?&#;])([^?&#;=]+)=([^&#]*)`)
 )
 
 func (r *Redactor) replace(s string, parameter *regexp.Regexp, depth int) string {
-	if !strings.ContainsAny(s, "?&#;") || !strings.Contains(s, "=") {
+	if !strings.Contains(s, "=") {
 		return s
 	}
 	var b strings.Builder
@@ -113,6 +115,12 @@ func (r *Redactor) parameter(name, value string, depth int) string {
 	if value == "" {
 		return value
 	}
+	if value[0] == '"' { // in a text: it is as it stands
+		if out := r.parameter(name, strings.Trim(value, `"`), depth); out != strings.Trim(value, `"`) {
+			return `"` + out + `"`
+		}
+		return value
+	}
 	plain := unescape(value)
 	// user[password]=... and user.password=... are of the field password.
 	for part := range strings.FieldsFuncSeq(unescape(name), func(c rune) bool { return c == '[' || c == ']' || c == '.' }) {
@@ -124,6 +132,9 @@ func (r *Redactor) parameter(name, value string, depth int) string {
 		return r.Mark(plain)
 	}
 	if depth == 0 {
+		if strings.ContainsAny(plain, "=%") { // it is not looked into
+			return r.Mark(plain)
+		}
 		return value
 	}
 	if out := r.text(plain, depth-1); out != plain {
