@@ -194,10 +194,15 @@ func (p *parts) compareBodies(r *result) {
 			return
 		}
 	}
-	r.body = true
 	if bytes.Equal(a.plain, b.plain) {
+		r.body = true
 		return
 	}
+	if p.json && (a.values() > maxValues || b.values() > maxValues) {
+		r.skipped = "too_long"
+		return
+	}
+	r.body = true
 	if p.json && a.json() && b.json() {
 		w := walk{p: p, r: r, place: []byte("body "), d: a.d}
 		w.compare(a.value, b.value)
@@ -216,6 +221,20 @@ func (a *answer) look() error {
 	}
 	return a.err
 }
+
+// maxValues bounds the fields and elements of a body that is compared by field:
+// each takes some hundred bytes of memory, however short it is.
+const maxValues = 1 << 18
+
+// values is no less than the fields and elements of a body that may be JSON.
+func (a *answer) values() int {
+	if first := bytes.TrimLeft(a.plain, " \t\r\n"); len(first) == 0 || first[0] != '{' && first[0] != '[' {
+		return 0
+	}
+	return bytes.Count(a.plain, comma) + bytes.Count(a.plain, brace) + bytes.Count(a.plain, bracket)
+}
+
+var comma, brace, bracket = []byte{','}, []byte{'{'}, []byte{'['}
 
 // json parses the body, of one value.
 func (a *answer) json() bool {

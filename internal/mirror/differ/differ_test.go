@@ -169,6 +169,10 @@ func TestBodies(t *testing.T) {
 	short := byField
 	short.BodyLimit = 10
 	f(short, zipped(`{"a":"`+long+`"}`, 1), zipped(`{"a":"`+long+`"}`, 9), "skipped: too_long\n")
+	// A few bytes of JSON are many of memory.
+	many := "[" + strings.Repeat("{},", maxValues) + "1]"
+	f(byField, zipped(many, 1), zipped(many+" ", 1), "skipped: too_long\n")
+	f(exact, zipped(many, 1), zipped(many, 9), "")
 	broken := zipped(`{"a":1}`, 1)
 	broken.Body = broken.Body[:12]
 	f(byField, broken, jsonAnswer(`{"a":1}`), "skipped: undecodable\n")
