@@ -25,8 +25,10 @@ type Options struct {
 	Shadows    []Shadow
 	// Sink takes what was measured; nil measures nothing but accounts.
 	Sink Sink
-	// Now is the session's clock, in Unix nanoseconds; default the system's.
-	Now func() int64
+	// Now is the time of day, in Unix nanoseconds, by which slots go; default the
+	// system's. Steady is the clock of legs; default Now if that is given, else
+	// the function Steady.
+	Now, Steady func() int64
 	// Watch is called with every exchange that is kept, after its last leg has
 	// ended, on the goroutine that ended it: it must not wait, nor keep the
 	// exchange or its slices after it has returned. Answers may be kept.
@@ -43,6 +45,11 @@ type Options struct {
 func (o *Options) EnsureDefaults() {
 	if o.Primary == "" {
 		o.Primary = "primary"
+	}
+	if o.Steady == nil {
+		if o.Steady = o.Now; o.Steady == nil {
+			o.Steady = Steady
+		}
 	}
 	if o.Now == nil {
 		o.Now = func() int64 { return time.Now().UnixNano() }

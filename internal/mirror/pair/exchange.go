@@ -128,7 +128,8 @@ func (x *Exchange) EndPrimary(l Leg) {
 		x.fate = broken
 		b.failed[min(l.Cause, NumCauses-1)].Add(1)
 		if l.Start == 0 {
-			l.Start = x.began
+			l.Start = b.o.Steady() // it took no time
+			l.End = l.Start
 		}
 	}
 	for i := range x.copies {

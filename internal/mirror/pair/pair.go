@@ -109,7 +109,7 @@ func (r Reason) String() string {
 }
 
 // Leg is what one server made of one request. Times are Unix nanoseconds of the
-// session's clock; those that were not reached are 0.
+// clock of legs, see [Steady]; those that were not reached are 0.
 type Leg struct {
 	Start     int64 // the first byte of the request was about to be written
 	FirstByte int64 // the first byte of the final answer was read

@@ -149,7 +149,7 @@ func (r *recorder) leg(x *Exchange, variant int, l *Leg, side *side) {
 		}
 	}
 	if l.Cause != None && end == 0 {
-		end = r.o.Now() // when it was given up
+		end = r.o.Steady() // when it was given up
 	}
 	first := (2*variant + status) * perStatus
 	s := x.entry.shard

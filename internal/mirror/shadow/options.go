@@ -59,7 +59,8 @@ type LaneOptions struct {
 	TLS *tls.Config
 	// Dial makes a connection. Nil: net.Dialer's.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Now is the session's clock in Unix nanoseconds. Nil: time.Now's.
+	// Now is the clock of legs and time limits, in Unix nanoseconds. It must not
+	// go back. Nil: pair.Steady.
 	Now func() int64
 }
 
@@ -109,7 +110,7 @@ func (o *LaneOptions) ensureDefaults() error {
 		o.Dial = new(net.Dialer).DialContext
 	}
 	if o.Now == nil {
-		o.Now = func() int64 { return time.Now().UnixNano() }
+		o.Now = pair.Steady
 	}
 	return errors.Join(errs...)
 }
