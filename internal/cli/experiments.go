@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -86,7 +88,7 @@ func newExperimentsList(io streams) *cobra.Command {
 			}
 			took := float64(x.Updated - x.Start)
 			plainRows = append(plainRows, []string{rawTime(x.Start), raw(api.Float(math.Round(took*1e3) / 1e3)), x.State, x.Name, x.Service, strconv.FormatUint(requests, 10), x.Headline, x.ID})
-			t.rows = append(t.rows, []string{clockIn(x.Start, q.now().Location()), duration(time.Duration(took * float64(time.Second))), x.State, x.Name, x.Service, count(requests), withoutInterval(x.Headline), x.ID})
+			t.rows = append(t.rows, []string{clockIn(x.Start, q.now().Location()), duration(time.Duration(took * float64(time.Second))), x.State, x.Name, x.Service, count(requests), intervals.ReplaceAllString(x.Headline, ""), x.ID})
 		}
 		if q.format == "csv" {
 			return writeCSV(io.out, header, plainRows)
@@ -95,6 +97,10 @@ func newExperimentsList(io streams) *cobra.Command {
 	})
 	return cmd
 }
+
+// intervals are left out where lines are short; what stands behind one (another
+// candidate, what is to be minded) is not.
+var intervals = regexp.MustCompile(` \(\d[\d.]* % interval[^)]*\)`)
 
 func clockIn(t api.Float, zone *time.Location) string {
 	return time.UnixMilli(int64(t * 1e3)).In(zone).Format("2006-01-02 15:04:05")
@@ -120,7 +126,8 @@ func newExperimentsShow(io streams) *cobra.Command {
 		}
 		d := &document{w: io.out, markdown: q.format == "markdown"}
 		experimentText(d, x, q.now().Location())
-		if v, err := q.client().ExperimentVerdict(ctx, client.ExperimentVerdictQuery{ID: id, Measures: []string{"ratio", "p50", "p95", "p99", "errors"}, Limit: 5}); err == nil {
+		if v, err := q.client().ExperimentVerdict(ctx, client.ExperimentVerdictQuery{ID: id}); err == nil {
+			brief(v)
 			d.gap()
 			verdictText(d, v)
 		} else {
@@ -134,6 +141,19 @@ func newExperimentsShow(io streams) *cobra.Command {
 		return show(cmd, args)
 	}
 	return cmd
+}
+
+// brief leaves out what a first look can do without. It is asked for all the
+// same: a verdict of fewer measures is another one than everybody else sees.
+func brief(v *api.MirrorVerdictResponse) {
+	const rows = 5
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		c.Measures = slices.DeleteFunc(c.Measures, func(m api.MirrorMeasure) bool {
+			return !slices.Contains([]string{"ratio", "p50", "p95", "p99", "errors"}, m.Name)
+		})
+		c.Operations, c.Tenants = c.Operations[:min(rows, len(c.Operations))], c.Tenants[:min(rows, len(c.Tenants))]
+	}
 }
 
 // experimentText writes what an experiment is, and its account.

@@ -30,6 +30,9 @@ func TestConclude(t *testing.T) {
 		{"nothing", no, []api.MirrorRow{nothing}, nil, 3, compare.NoEvidence, "No evidence of the ratio"},
 		{"nothing measured", nil, nil, nil, 0, compare.TooLittle, ""},
 		{"the mission", no, []api.MirrorRow{fastSearch, nothing, nothing}, nil, 3, compare.Faster, "p99 of GET /search is 38 % faster, everything else: no evidence of change"},
+		{"an operation, and not enough of another", no, []api.MirrorRow{fastSearch, row("GET /rare", m("p99", compare.TooLittle, 0, 0, ""))}, nil, 2, compare.Faster, "p99 of GET /search is 38 % faster, everything else that there is enough data of: no evidence of change"},
+		{"an operation, and not enough of the slowest of all", append(no[:2:2], m("p99.9", compare.TooLittle, 0, 0, "")), []api.MirrorRow{fastSearch, nothing}, nil, 2, compare.Faster, "p99 of GET /search is 38 % faster, everything else that there is enough data of: no evidence of change"},
+		{"an operation, and noise", append(no[:1:1], m("p50", WithinFloor, 1.01, 1.02, "")), []api.MirrorRow{fastSearch, nothing}, nil, 2, compare.Faster, "p99 of GET /search is 38 % faster, everything else: nothing outside the noise floor"},
 		{"two operations, one way each", no, []api.MirrorRow{fastSearch, slowCart, nothing}, nil, 9, compare.Mixed, "p99 of GET /search is 38 % faster, and 1 more operation differs, everything else: no evidence of change"},
 		{"an operation, and all", []api.MirrorMeasure{no[0], slower}, []api.MirrorRow{slowCart, nothing, nothing}, nil, 3, compare.Slower, "p50 of GET /cart is slower; of everything together p99 is slower"},
 		{"all, and most operations", []api.MirrorMeasure{no[0], slower}, []api.MirrorRow{slowCart, slowCart}, nil, 3, compare.Slower, "p99 is slower"},
@@ -42,9 +45,18 @@ func TestConclude(t *testing.T) {
 		{"the same", []api.MirrorMeasure{m("ratio", compare.Same, 0.99, 1.01, "the ratio is the same"), m("p99.9", compare.NoEvidence, 0.5, 2, "no evidence of p99.9")}, nil, nil, 0, compare.Same, "The ratio is the same"},
 	} {
 		v := &api.MirrorVerdict{Measures: tc.measures, Operations: tc.operations, Tenants: tc.tenants, OperationsJudged: tc.judged}
-		if conclude(v); v.Verdict != tc.verdict || v.Headline != tc.headline {
+		if conclude(v, true); v.Verdict != tc.verdict || v.Headline != tc.headline {
 			t.Errorf("%s: %s, %q\nwant %s, %q", tc.name, v.Verdict, v.Headline, tc.verdict, tc.headline)
 		}
+	}
+}
+
+// Of what was not looked at nothing is said.
+func TestConcludeOfSome(t *testing.T) {
+	faster := api.MirrorMeasure{Name: "p99", Verdict: compare.Faster, Low: 0.5, High: 0.6, Sentence: "p99 of GET /search is 45 % faster"}
+	v := &api.MirrorVerdict{Operations: []api.MirrorRow{{Verdict: compare.Faster, Measures: []api.MirrorMeasure{faster}}}}
+	if conclude(v, false); v.Headline != "p99 of GET /search is 45 % faster" {
+		t.Error(v.Headline)
 	}
 }
 

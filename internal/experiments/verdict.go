@@ -7,6 +7,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -77,6 +78,9 @@ func judge(ctx context.Context, st store.Store, x *api.Experiment, q VerdictRequ
 			if err != nil {
 				return nil, err
 			}
+			if doubts := j.doubts(v.Candidate); v.Verdict != compare.TooLittle && len(doubts) > 0 {
+				v.Headline += "; mind that " + strings.Join(doubts, ", ")
+			}
 			if v.Verdict == compare.TooLittle && out.Slots < fewestSlots {
 				v.Headline = fmt.Sprintf("Too little data: requests in %d of the %d slots of %d s that are needed", out.Slots, fewestSlots, out.Slot)
 			}
@@ -138,7 +142,7 @@ func (j *judgement) candidate(name string) (*api.MirrorVerdict, error) {
 	if v.Tenants, v.TenantsJudged, err = j.rows(j.d.tenants, name, against, o); err != nil {
 		return nil, err
 	}
-	conclude(v)
+	conclude(v, len(j.measures) == len(measures) && len(j.d.operations) <= mostRows && len(j.d.tenants) < mostRows)
 	v.Operations, v.Tenants = v.Operations[:min(j.limit, len(v.Operations))], v.Tenants[:min(j.limit, len(v.Tenants))]
 	return v, nil
 }
@@ -347,8 +351,8 @@ func claims(m *api.MirrorMeasure) bool {
 }
 
 // conclude says what was found of a candidate. If a few operations differ it is
-// they that are named, with what is said of the rest.
-func conclude(v *api.MirrorVerdict) {
+// they that are named, with what is said of the rest if all of it was looked at.
+func conclude(v *api.MirrorVerdict, allLookedAt bool) {
 	v.Verdict = direction(v.Measures)
 	lead := leadOf(v.Measures, v.Verdict)
 	if lead != nil {
@@ -384,9 +388,27 @@ func conclude(v *api.MirrorVerdict) {
 	switch {
 	case together != "":
 		v.Headline += "; of everything together " + together
-	case len(overall) == 0 && (what == "tenant" || tenants == 0):
-		v.Headline += ", everything else: no evidence of change"
+	case len(overall) == 0 && (what == "tenant" || tenants == 0) && allLookedAt:
+		v.Headline += theRest(v)
 	}
+}
+
+// theRest says what there is of measures that are not claimed.
+func theRest(v *api.MirrorVerdict) string {
+	which, found := "everything else", "no evidence of change"
+	for _, rows := range [][]api.MirrorRow{{{Measures: v.Measures}}, v.Operations, v.Tenants} {
+		for _, row := range rows {
+			for _, m := range row.Measures {
+				switch m.Verdict {
+				case compare.TooLittle:
+					which = "everything else that there is enough data of"
+				case WithinFloor:
+					found = "nothing outside the noise floor"
+				}
+			}
+		}
+	}
+	return ", " + which + ": " + found
 }
 
 // claimedOf are the measures that are claimed.

@@ -70,10 +70,54 @@ func (j *judgement) warn(out *api.MirrorVerdictResponse) {
 	}
 }
 
+// doubts says in a few words what may be the reason for all that was found of a
+// candidate; warnings say more of each. It stands in the headline, as that is
+// all that a list shows.
+func (j *judgement) doubts(candidate string) (out []string) {
+	control := slices.IndexFunc(j.m.Shadows, func(t api.MirrorTarget) bool { return t.Role == "control" })
+	for i := range j.m.Shadows {
+		t := &j.m.Shadows[i]
+		if t.Role != "control" && t.Name != candidate {
+			continue
+		}
+		if diverged(t) {
+			out = append(out, t.Name+" missed a write")
+		}
+		if a := t.Account; a != nil && a.Offered > 0 {
+			if n := total(a.Dropped); many(n, a.Offered) {
+				out = append(out, fmt.Sprintf("%s %% of the copies for %s were dropped", number(100*float64(n)/float64(a.Offered)), t.Name))
+			}
+			if n := total(a.Failed); many(n, a.Offered) {
+				out = append(out, fmt.Sprintf("%s %% of those of %s failed", number(100*float64(n)/float64(a.Offered)), t.Name))
+			}
+		}
+		if t.Name == candidate {
+			if copies := j.copies(control); t.Amplify != copies || control >= 0 && t.Using != j.m.Shadows[control].Using {
+				out = append(out, "its load is another one")
+			}
+		}
+	}
+	return out
+}
+
+// copies of each request that the reference gets; control is −1 without one.
+func (j *judgement) copies(control int) api.Float {
+	if control < 0 {
+		return 1
+	}
+	return j.m.Shadows[control].Amplify
+}
+
+func diverged(t *api.MirrorTarget) bool { return t.Diverged > 0 } // not NaN
+
+// many says that so many of all copies are missing that those may have been unlike
+// the rest.
+func many(n, of uint64) bool { return float64(n) > manyDropped*float64(of) }
+
 // warnShadow says what of the copies of one shadow is missing, or no longer
 // what the primary has.
 func (j *judgement) warnShadow(t *api.MirrorTarget, add func(code, form string, args ...any)) {
-	if d := float64(t.Diverged); !math.IsNaN(d) && d > 0 {
+	if diverged(t) {
 		why := ""
 		if t.DivergedWhy != "" {
 			why = " (" + t.DivergedWhy + ")"
@@ -84,13 +128,13 @@ func (j *judgement) warnShadow(t *api.MirrorTarget, add func(code, form string, 
 	if a == nil || a.Offered == 0 {
 		return
 	}
-	if n := total(a.Dropped); float64(n) > manyDropped*float64(a.Offered) {
+	if n := total(a.Dropped); many(n, a.Offered) {
 		add("dropped", "%s %% of the copies meant for %s were dropped (%s): what was not dropped met a server with less to do, so its figures may be too good", number(100*float64(n)/float64(a.Offered)), t.Name, causes(a.Dropped))
 	}
-	if n := total(a.Failed); float64(n) > manyDropped*float64(a.Offered) {
+	if n := total(a.Failed); many(n, a.Offered) {
 		add("failed", "%s %% of the copies of %s got no whole answer (%s): they count as errors, and in no duration", number(100*float64(n)/float64(a.Offered)), t.Name, causes(a.Failed))
 	}
-	if float64(a.Unpaired) > manyDropped*float64(a.Answered) && a.Answered > 0 {
+	if many(a.Unpaired, a.Answered) {
 		add("unpaired", "%s %% of the answers of %s have none of the primary beside them: they are in no ratio", number(100*float64(a.Unpaired)/float64(a.Answered)), t.Name)
 	}
 }
