@@ -157,11 +157,15 @@ func (c *conn) relay() bool {
 	if c.pump.active {
 		c.enter(joining)
 		c.joinPump()
-		if p := &c.pump; c.enter(busy) || p.gone || p.bad != nil {
+		if c.enter(busy) {
 			return false
 		}
 		c.spoiled = c.spoiled || c.pump.deaf
 		c.giveBack()
+	}
+	if p := &c.pump; p.gone || p.bad != nil {
+		c.linger() // where the next request begins is not known
+		return false
 	}
 	return true
 }
@@ -180,7 +184,7 @@ func (c *conn) giveBack() {
 	}
 	up := c.up
 	c.up = nil
-	if c.spoiled || c.pump.deaf || c.pump.gone || c.pump.bad != nil || c.answer.Close || c.extra() {
+	if c.spoiled || c.pump.deaf || c.pump.gone || c.pump.bad != nil || c.answer.Close || c.extra() || up.more() {
 		up.nc.Close()
 		return
 	}

@@ -2,9 +2,12 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // primary is the connections to the primary's servers.
@@ -41,13 +44,10 @@ func newPrimary(p *Proxy) *primary {
 	return pr
 }
 
-// freshMillis is for how long an unused connection is taken without a look at
-// whether it still stands.
-const freshMillis = 500
-
-// get returns a connection: an unused one, else a new one. Careful has unused
-// ones looked at first, for requests that cannot be tried again.
-func (pr *primary) get(careful bool) (*upstream, error) {
+// get returns a connection: an unused one, else a new one. Unused ones are looked
+// at first, however short a time ago they were used: what the server has said
+// meanwhile would be taken for the answer, and given to another client.
+func (pr *primary) get() (*upstream, error) {
 	var first error
 	n := len(pr.servers)
 	turn := 0
@@ -61,13 +61,10 @@ func (pr *primary) get(careful bool) (*upstream, error) {
 			if u == nil {
 				break
 			}
-			if careful || pr.p.tick.Load()-u.since > freshMillis {
-				if stale := u.stale(); stale {
-					u.nc.Close()
-					continue
-				}
+			if !u.stale() {
+				return u, nil
 			}
-			return u, nil
+			u.nc.Close()
 		}
 		u, err := pr.dial(s)
 		if err == nil {
@@ -121,12 +118,19 @@ func (s *server) take() *upstream {
 }
 
 // stale says whether the server has ended the connection, or said something that
-// nobody asked for. Below TLS that may be part of the protocol.
-func (u *upstream) stale() bool {
-	if u.tls {
-		return u.probe.ended()
+// nobody asked for. What TLS itself says comes before the first answer.
+func (u *upstream) stale() bool { return u.probe.raw != nil && !u.probe.quiet() }
+
+// more says whether what was read from the socket holds more than was asked for:
+// TLS may have taken two records at once.
+func (u *upstream) more() bool {
+	if !u.tls {
+		return false
 	}
-	return u.probe.raw != nil && !u.probe.quiet()
+	u.nc.SetReadDeadline(past) // so that the socket is not read
+	n, err := u.nc.Read(u.probe.buf[:])
+	u.nc.SetReadDeadline(time.Time{})
+	return n > 0 || !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // sweep closes connections that are unused for long, or that the server has
@@ -138,7 +142,7 @@ func (pr *primary) sweep(now int64) {
 		keep := s.idle[:0]
 		for _, u := range s.idle {
 			age := now - u.since
-			if age > pr.p.o.PrimaryIdle.Milliseconds() || age > freshMillis && u.stale() {
+			if age > pr.p.o.PrimaryIdle.Milliseconds() || u.stale() {
 				end = append(end, u)
 				continue
 			}

@@ -50,9 +50,3 @@ func (p *probe) quiet() bool {
 	_, err := p.look()
 	return err == syscall.EAGAIN
 }
-
-// ended says whether the other side has ended the connection.
-func (p *probe) ended() bool {
-	n, err := p.look()
-	return err != syscall.EAGAIN && (err != nil || n == 0)
-}

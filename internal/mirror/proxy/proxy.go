@@ -79,7 +79,7 @@ type Options struct {
 	DialTimeout    time.Duration // default 10 s
 	PrimaryIdle    time.Duration // a connection unused for that long is closed; default 50 s
 
-	// Now is the session's clock, in Unix nanoseconds. Nil: the system's.
+	// Now is the clock of legs, in Unix nanoseconds. Nil: pair.Steady.
 	Now func() int64
 }
 
@@ -108,7 +108,7 @@ func (o *Options) ensureDefaults() error {
 		}
 	}
 	if o.Now == nil {
-		o.Now = func() int64 { return time.Now().UnixNano() }
+		o.Now = pair.Steady
 	}
 	return nil
 }
