@@ -243,6 +243,17 @@ func TestMirrorTo(t *testing.T) {
 			t.Fatalf("set %q ends with %d: %s", args, code, errs.String())
 		}
 	}
+	// Clients may be served before the session is known to the server.
+	c := &client.Client{Address: srv.Addr()}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		x, err := c.Experiments(t.Context(), client.ExperimentsQuery{State: "running"})
+		if err == nil && len(x.Experiments) == 1 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the server does not know the session: %+v, %v", x, err)
+		}
+	}
 	set("--pause")
 	m.get(5)
 	set("--stop")
