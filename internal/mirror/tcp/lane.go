@@ -84,6 +84,19 @@ func (l *lane) open(c *conn, x, connect *pair.Exchange) *link {
 	return k
 }
 
+// reserve takes room for bytes, unless there is none.
+func (l *lane) reserve(size int64) bool {
+	for {
+		n := l.buffered.Load()
+		if n+size > l.p.o.Buffer {
+			return false
+		}
+		if l.buffered.CompareAndSwap(n, n+size) {
+			return true
+		}
+	}
+}
+
 // missed says that a shadow's connection did not get, or not answer, all of its
 // client's bytes: from then on it may hold other data.
 func (l *lane) missed(cause pair.Cause) {

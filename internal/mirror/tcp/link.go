@@ -99,8 +99,7 @@ func (l *link) put(data []byte, t *turn) {
 	why := pair.None
 	if l.queued+size > l.lane.p.o.ConnBuffer {
 		why = pair.BodyBehind
-	} else if l.lane.buffered.Add(size) > l.lane.p.o.Buffer {
-		l.lane.buffered.Add(-size)
+	} else if !l.lane.reserve(size) {
 		why = pair.BufferFull
 	}
 	if why != pair.None {
