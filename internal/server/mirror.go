@@ -31,7 +31,9 @@ func StartMirror(ctx context.Context, m config.Mirror, sink pair.Sink, report Re
 	o.ID = mirror.NewID(time.Now())
 	w := live.New(sink, time.Now)
 	o.Sink, o.Log = w, log
-	o.Report = func(ctx context.Context, p api.ExperimentReport) (api.ExperimentReply, error) { return report(ctx, o.ID, p) }
+	o.Report = func(ctx context.Context, p api.ExperimentReport) (api.ExperimentReply, error) {
+		return report(ctx, o.ID, p)
+	}
 	s, err := mirror.Start(ctx, o)
 	if err != nil {
 		return nil, err
