@@ -135,7 +135,7 @@ var mirrorSettings = []Setting{
 		func(c *Config) Value { return duration{&c.Mirror.Timeout} }},
 	{"mirror.connections", "Connections to each server of a shadow.",
 		func(c *Config) Value { return number{&c.Mirror.Connections} }},
-	{"mirror.primary_timeout", "How long the primary may be silent while a client waits for it; 0 is as long as it likes.",
+	{"mirror.primary_timeout", "How long the primary may take to begin its answer; 0 is as long as it likes.",
 		func(c *Config) Value { return duration{&c.Mirror.PrimaryTimeout} }},
 
 	{"mirror.compare", "What of the answers is compared: `status`, `headers`, and `body` (its bytes) or `json` (its fields). Nothing unless given.",

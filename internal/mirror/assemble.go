@@ -112,7 +112,7 @@ func (s *Session) assemble(ctx context.Context, l net.Listener) (err error) {
 	}
 	g := &general{
 		session: o.ID, to: s.primary.server, out: s.primary.transport(), desk: desk,
-		timeout: o.PrimaryTimeout, now: func() int64 { return time.Now().UnixNano() }, log: s.log,
+		timeout: o.PrimaryTimeout, now: pair.Steady, log: s.log,
 	}
 	s.away = s.probe(ctx)
 	plain, err := s.newPlain(desk)

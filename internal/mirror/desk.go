@@ -20,9 +20,9 @@ type desk struct {
 	book      *pair.Book
 	chooser   *choose.Chooser
 	lanes     []*shadow.Lane
-	bodyLimit int64
-	keep      bool // answers are compared, or requests recorded
-	keepBytes int  // of an answer's body, at most
+	bodyLimit int64 // 0: no request that has a body is copied
+	keep      bool  // answers are compared, or requests recorded
+	keepBytes int   // of an answer's body, at most
 	// watched is called with what a chosen request asked for; its result is the
 	// exchange's Request. Nil: nobody watches.
 	watched func(d *choose.Decision, p *shadow.Payload, began int64) any
@@ -47,7 +47,7 @@ type copies struct {
 func (d *desk) open(r, out *http.Request) (*pair.Exchange, *copies) {
 	req := choose.FromHTTP(r)
 	decision := d.chooser.Choose(&req)
-	if decision.Mirror && r.ContentLength > d.bodyLimit {
+	if decision.Mirror && out.Body != nil && (d.bodyLimit == 0 || r.ContentLength > d.bodyLimit) {
 		decision.Mirror, decision.Reason = false, pair.Length
 	}
 	if !decision.Mirror {

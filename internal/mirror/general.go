@@ -14,8 +14,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"tailscope/internal/mirror/http1"
 	"tailscope/internal/mirror/pair"
 )
 
@@ -28,7 +30,7 @@ type general struct {
 	to      server
 	out     http.RoundTripper
 	desk    *desk
-	timeout time.Duration // of the primary's silence; 0: none
+	timeout time.Duration // until the primary begins to answer; 0: none
 	now     func() int64
 	log     *slog.Logger
 }
@@ -43,9 +45,14 @@ func (g *general) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotImplemented, "CONNECT is passed on over HTTP/1.1 only")
 		return
 	}
+	if !http1.Token(r.Method) || !http1.Visible(r.RequestURI) {
+		// HTTP/2 tells them apart whatever they hold, HTTP/1.1 by spaces.
+		refuse(w, http.StatusBadRequest, "malformed method or target")
+		return
+	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	p := &passage{g: g, w: w, in: r, inner: true}
+	p := &passage{g: g, w: w, in: r, inner: true, leg: pair.Leg{Start: g.now()}}
 	out := g.outgoing(r, p)
 	p.x, p.copies = g.desk.open(r, out)
 	if g.timeout > 0 {
@@ -69,8 +76,10 @@ type passage struct {
 	g  *general
 	w  http.ResponseWriter
 	in *http.Request
-	// silence fires when the primary lets the client wait for too long.
-	silence *time.Timer
+	// silence fires when the primary has not begun to answer for too long; nil if
+	// it may take as long as it likes.
+	silence  *time.Timer
+	answered atomic.Bool // it has begun
 
 	copies  *copies // nil: none are made
 	x       *pair.Exchange
@@ -81,10 +90,13 @@ type passage struct {
 	inner bool // RoundTrip has yet to return: callbacks may write to w
 }
 
-// heard puts off the end of the primary's patience.
+// heard puts off the time at which the primary is to have begun its answer.
 func (p *passage) heard() {
-	if p.silence != nil {
-		p.silence.Reset(p.g.timeout)
+	if p.silence == nil || p.answered.Load() {
+		return
+	}
+	if p.silence.Reset(p.g.timeout); p.answered.Load() {
+		p.silence.Stop() // it has begun meanwhile
 	}
 }
 
@@ -147,7 +159,9 @@ func (p *passage) headDone() {
 		p.leg.FirstByte = now // after a 1xx no callback tells
 	}
 	p.mu.Unlock()
-	p.heard()
+	if p.answered.Store(true); p.silence != nil {
+		p.silence.Stop()
+	}
 }
 
 // outgoing is the request as the primary gets it: all that came end to end.
@@ -337,7 +351,6 @@ func (p *passage) stream(answer *http.Response, kept *pair.Answer, flush *http.R
 	for {
 		n, err := answer.Body.Read(buf[:])
 		if n > 0 {
-			p.heard()
 			p.leg.Bytes += int64(n)
 			if kept != nil {
 				room := min(n, p.g.desk.keepBytes-len(kept.Body))

@@ -85,8 +85,8 @@ type Options struct {
 	Timeout time.Duration
 	// Connections to each server of a shadow, at most.
 	Connections int
-	// PrimaryTimeout is how long the primary may be silent while the client waits
-	// for it. 0: as long as it likes.
+	// PrimaryTimeout is how long the primary may take to begin its answer, from
+	// what it was last sent. 0: as long as it likes.
 	PrimaryTimeout time.Duration
 
 	// Compare names what of answers is compared: status, headers, and body or

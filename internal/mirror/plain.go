@@ -28,6 +28,9 @@ func (s *Session) newPlain(d *desk) (plain, error) {
 		PrimaryTimeout: s.o.PrimaryTimeout,
 		DialTimeout:    connectTimeout,
 	}
+	if o.BodyLimit == 0 {
+		o.BodyLimit = -1
+	}
 	for _, l := range s.lanes {
 		o.Lanes = append(o.Lanes, l)
 	}

@@ -118,12 +118,10 @@ func (h *Head) requestLine(line []byte) error {
 		return errRequestLine
 	}
 	h.Method, h.Target = line[:i], line[i+1:j]
-	for _, c := range h.Method {
-		if !token[c] {
-			return errMethod
-		}
+	if !Token(h.Method) {
+		return errMethod
 	}
-	if len(h.Target) == 0 || !visible(h.Target) {
+	if len(h.Target) == 0 || !Visible(h.Target) {
 		return errTarget
 	}
 	minor, err := version(line[j+1:])

@@ -39,10 +39,20 @@ func controlIn(p []byte) bool {
 	return false
 }
 
-// visible says whether p has neither space nor control characters.
-func visible(p []byte) bool {
-	for _, c := range p {
-		if c <= ' ' || c == 0x7f {
+// Token says whether p is a token, as methods and names of fields are.
+func Token[P []byte | string](p P) bool {
+	for i := range len(p) {
+		if !token[p[i]] {
+			return false
+		}
+	}
+	return len(p) > 0
+}
+
+// Visible says whether p has neither space nor control characters.
+func Visible[P []byte | string](p P) bool {
+	for i := range len(p) {
+		if c := p[i]; c <= ' ' || c == 0x7f {
 			return false
 		}
 	}

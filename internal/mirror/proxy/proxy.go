@@ -69,7 +69,8 @@ type Options struct {
 	// watches.
 	Watched func(d *choose.Decision, p *shadow.Payload, began int64) any
 	// BodyLimit is the longest body that is copied, if its length is said in
-	// advance; what is longer is skipped. 0: lanes have their own.
+	// advance; what is longer is skipped. 0: lanes have their own. Negative: no
+	// request that has a body is copied.
 	BodyLimit int64
 
 	HeadLimit      int           // bytes of a request's head; default 64 KiB. Above: 431

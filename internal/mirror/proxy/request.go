@@ -111,7 +111,8 @@ func (c *conn) choose() choose.Decision {
 			d.Mirror, d.Reason = false, pair.Upgrade
 		case len(h.Method) == 7 && string(h.Method) == "CONNECT":
 			d.Mirror, d.Reason = false, pair.Connect
-		case c.p.o.BodyLimit > 0 && h.Length > c.p.o.BodyLimit:
+		case c.p.o.BodyLimit > 0 && h.Length > c.p.o.BodyLimit,
+			c.p.o.BodyLimit < 0 && (h.Length > 0 || h.Framing == http1.Chunked):
 			d.Mirror, d.Reason = false, pair.Length
 		}
 	}

@@ -1,0 +1,150 @@
+package mirror
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// The primary's time limit is for its answer to begin. One that has begun may
+// pause, and a client may take its time, over whatever protocol.
+func TestAnswersMayPause(t *testing.T) {
+	const limit = 150 * time.Millisecond
+	primary := newBackend(t, "h1", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "first, ")
+		http.NewResponseController(w).Flush()
+		time.Sleep(3 * limit)
+		io.WriteString(w, "second")
+	}))
+	for _, from := range []string{"h1", "h2c"} {
+		t.Run(from, func(t *testing.T) {
+			s := newSession(t, from, primary.URL, func(o *Options) {
+				away(o)
+				o.PrimaryTimeout = limit
+			})
+			resp, err := newClient(t, from, s.Addr().String()).Get("http://localhost/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			if err != nil || string(body) != "first, second" {
+				t.Errorf("%q, %v", body, err)
+			}
+		})
+	}
+}
+
+// Without a limit on bodies of copies there are none: 0 copies no request that
+// has a body.
+func TestNoBodiesCopied(t *testing.T) {
+	primary := newBackend(t, "h1", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }))
+	for _, from := range []string{"h1", "h2c"} {
+		t.Run(from, func(t *testing.T) {
+			s := newSession(t, from, primary.URL, func(o *Options) {
+				away(o)
+				o.Unsafe, o.BodyLimit = true, 0
+			})
+			c := newClient(t, from, s.Addr().String())
+			unsized := io.MultiReader(strings.NewReader("body"))
+			for _, body := range []io.Reader{nil, strings.NewReader("body"), unsized} {
+				resp, err := c.Post("http://localhost/", "", body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp.Body.Close()
+			}
+			waitFor(t, func() bool { return s.State().Requests == 3 }, func() any { return s.State().Requests })
+			st := s.State()
+			if a := st.Shadows[0].Account; a.Offered != 1 || st.Skipped["length"] != 2 {
+				t.Errorf("%d copies offered, skipped %v; want 1 and length 2", a.Offered, st.Skipped)
+			}
+		})
+	}
+}
+
+// A target or a method that would be more than one word of a request line is
+// refused, as HTTP/1.1 has nothing else to tell them apart by.
+func TestWordsOfRequestLine(t *testing.T) {
+	var lines bytes.Buffer
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			buf := make([]byte, 4096)
+			n, _ := c.Read(buf)
+			lines.Write(buf[:n])
+			io.WriteString(c, "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+			c.Close()
+		}
+	}()
+	s := newSession(t, "h2c", "http://"+l.Addr().String(), away)
+	for _, c := range []struct{ method, path string }{
+		{"GET", "/a HTTP/1.1"}, {"GET", "/a b"}, {"GET /x", "/a"}, {"G(T", "/"},
+	} {
+		if got := statusOf(t, s.Addr().String(), c.method, c.path); got != "400" && got != "reset" {
+			t.Errorf("%s %s: %s", c.method, c.path, got)
+		}
+	}
+	if got := statusOf(t, s.Addr().String(), "GET", "/a%20b?c=%7f"); got != "204" {
+		t.Errorf("a plain target: %s", got)
+	}
+	l.Close()
+	<-served
+	if got := lines.String(); strings.Count(got, " HTTP/1.1\r\n") != 1 || !strings.Contains(got, "GET /a%20b?c=%7f HTTP/1.1\r\n") {
+		t.Errorf("the primary got %q", got)
+	}
+}
+
+// statusOf makes one request of HTTP/2 as it is given, and returns its status, or
+// reset.
+func statusOf(t *testing.T, addr, method, path string) string {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+	io.WriteString(c, http2.ClientPreface)
+	f := http2.NewFramer(c, c)
+	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	var block bytes.Buffer
+	e := hpack.NewEncoder(&block)
+	for _, h := range [][2]string{{":method", method}, {":scheme", "http"}, {":authority", "a"}, {":path", path}} {
+		e.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]})
+	}
+	f.WriteSettings()
+	f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true})
+	for {
+		frame, err := f.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch frame := frame.(type) {
+		case *http2.MetaHeadersFrame:
+			return frame.PseudoValue("status")
+		case *http2.RSTStreamFrame:
+			return "reset"
+		case *http2.SettingsFrame:
+			if !frame.IsAck() {
+				f.WriteSettingsAck()
+			}
+		}
+	}
+}
