@@ -391,6 +391,38 @@ func TestExperimentsAreBounded(t *testing.T) {
 
 // What cannot be written is not said to have begun or ended; between, it is no
 // reason to refuse a report.
+// Reports that grow beyond what all may take are refused, as one too many is.
+func TestReportsThatGrowAreBounded(t *testing.T) {
+	ctx, c := t.Context(), newClock()
+	r := New(Options{Store: storetest.NewTwin(), Now: c.read, MostBytes: 20_000})
+	long := func() api.ExperimentReport {
+		p := report(epoch)
+		p.Mirror.Differences = &api.MirrorDifferences{Examples: make([]api.MirrorExample, 50)}
+		for i := range p.Mirror.Differences.Examples {
+			p.Mirror.Differences.Examples[i].Request = strings.Repeat("x", 100)
+		}
+		return p
+	}
+	for i := range 5 {
+		if _, err := r.Report(ctx, fmt.Sprint("x", i), report(epoch)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := 0
+	for i := range 5 {
+		if _, err := r.Report(ctx, fmt.Sprint("x", i), long()); err != nil {
+			fails(t, "a report that has grown", err, query.CodeTooMany, "")
+			refused++
+		}
+		if n := r.Stats().Bytes; n > 20_000 {
+			t.Errorf("%d bytes are kept", n)
+		}
+	}
+	if refused == 0 || refused == 5 {
+		t.Errorf("%d of 5 are refused", refused)
+	}
+}
+
 func TestAStoreThatIsFull(t *testing.T) {
 	ctx, c, st := t.Context(), newClock(), &counting{Store: storetest.NewTwin(), fail: store.ErrFull}
 	r := New(Options{Store: st, Now: c.read})

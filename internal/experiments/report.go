@@ -98,7 +98,7 @@ func (r *Registry) take(id string, p api.ExperimentReport, size int) (due, error
 	e, due := r.known[id], saveNothing
 	switch {
 	case e == nil:
-		if err := r.room(size); err != nil {
+		if err := r.room(id, size); err != nil {
 			return 0, err
 		}
 		e, due = &experiment{record: record{ID: id}}, saveBegin
@@ -108,6 +108,10 @@ func (r *Registry) take(id string, p api.ExperimentReport, size int) (due, error
 			id, e.Report.Service, timeOf(e.Report.Start).UTC().Format("2006-01-02 15:04:05Z"))
 	case e.Report.Ended:
 		return saveNothing, nil
+	case size > e.bytes:
+		if err := r.room(id, size); err != nil {
+			return 0, err
+		}
 	}
 	e.Report, e.Updated, e.Final = p, now, false // one that was lost may have been judged for good
 	r.bytes += size - e.bytes
@@ -159,16 +163,17 @@ func (r *Registry) keep(ctx context.Context, id string, due due) error {
 	return err
 }
 
-// room says whether another experiment fits. It is called with mu held.
-func (r *Registry) room(size int) error {
+// room says whether an experiment fits with a report of that size. It is called
+// with mu held.
+func (r *Registry) room(id string, size int) error {
 	now, running, bytes := r.o.Now(), 0, size
 	for _, e := range r.known {
-		if r.state(e, now) == Running {
+		if e.ID != id && r.state(e, now) == Running {
 			running, bytes = running+1, bytes+e.bytes
 		}
 	}
 	if running >= r.o.Most || bytes > r.o.MostBytes {
-		return &query.Error{Code: query.CodeTooMany, Message: fmt.Sprintf("%d experiments are running already; end one first", running)}
+		return &query.Error{Code: query.CodeTooMany, Message: fmt.Sprintf("%d other experiments are running already, and with this report of %d bytes their states would take %d; end one first", running, size, bytes)}
 	}
 	return nil
 }
