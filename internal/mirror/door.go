@@ -59,11 +59,13 @@ func newDoor(l net.Listener, config *tls.Config, plain plain, general http.Handl
 	}
 	d.handed = &handed{addr: l.Addr(), conns: make(chan net.Conn), done: make(chan struct{})}
 	d.general = &http.Server{
-		Handler:           general,
-		ReadHeaderTimeout: headTimeout,
-		IdleTimeout:       idleTimeout,
-		Protocols:         new(http.Protocols),
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		Handler: general,
+		// OPTIONS * is the primary's to answer.
+		DisableGeneralOptionsHandler: true,
+		ReadHeaderTimeout:            headTimeout,
+		IdleTimeout:                  idleTimeout,
+		Protocols:                    new(http.Protocols),
+		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          1000,
 			MaxReceiveBufferPerConnection: 16 << 20, MaxReceiveBufferPerStream: 1 << 20,
