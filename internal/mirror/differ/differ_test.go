@@ -133,6 +133,21 @@ func TestHeadersAndStatus(t *testing.T) {
 	f(answer(200, "Set-Cookie", "1"), answer(200, "Set-Cookie", "2"), fmt.Sprintf("header set-cookie: %s -> %s\n", redactor.Mark("1"), redactor.Mark("2")))
 }
 
+// A shadow that is slower answers in another second: its Date differs beyond what
+// control and primary differ by, and means nothing.
+func TestDate(t *testing.T) {
+	d := &Differ{control: 0}
+	d.what = parts{headers: true}
+	date := func(fields ...pair.Field) *answer { return d.answer(&pair.Answer{Status: 200, Header: fields}) }
+	a, b := pair.Field{Name: "Date", Value: "Sun, 01 Mar 2026 12:00:00 GMT"}, pair.Field{Name: "date", Value: "Sun, 01 Mar 2026 12:00:01 GMT"}
+	if r := d.what.compare(date(a), date(b)); len(r.places) != 0 {
+		t.Errorf("found %q", r.places[0].place)
+	}
+	if r := d.what.compare(date(a), date()); len(r.places) != 1 || r.places[0].place != "header date missing" {
+		t.Errorf("found %d places where one has no Date", len(r.places))
+	}
+}
+
 func zipped(body string, level int) *pair.Answer {
 	var b bytes.Buffer
 	z, _ := gzip.NewWriterLevel(&b, level)
