@@ -105,7 +105,12 @@ func newMirrorShow(io streams) *cobra.Command {
 				return withHint(err, "tailscope mirror --record FILE writes one")
 			}
 			defer file.Close()
-			if err := record.Describe(file, io.out); err != nil {
+			var text strings.Builder
+			err = record.Describe(file, &text)
+			for line := range strings.Lines(text.String()) { // clients chose what stands there
+				fmt.Fprintln(io.out, printable(strings.TrimSuffix(line, "\n")))
+			}
+			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
 			return nil

@@ -42,7 +42,11 @@ func mirrorSummary(s api.MirrorState, took time.Duration, verdict *api.MirrorVer
 		return b.String()
 	}
 	for _, v := range verdict.Candidates {
-		fmt.Fprintf(&b, "\n%s\n", printable(v.Headline))
+		headline := v.Headline
+		if len(verdict.Candidates) > 1 {
+			headline = v.Candidate + ": " + headline
+		}
+		fmt.Fprintf(&b, "\n%s\n", printable(headline))
 		for _, m := range v.Measures {
 			if m.Sentence != "" && m.Verdict != tooLittle {
 				fmt.Fprintf(&b, "  %s\n", printable(m.Sentence))

@@ -15,6 +15,7 @@ import (
 	"tailscope/api"
 	"tailscope/hist"
 	"tailscope/internal/mirror/live"
+	"tailscope/internal/mirror/record"
 )
 
 func spread(seconds ...float64) *hist.Histogram {
@@ -74,6 +75,58 @@ func TestMirrorPicture(t *testing.T) {
 		Measures: []api.MirrorMeasure{{Sentence: "p99 is 2.1 times as high (1.9 to 2.4)"}, {}},
 		Caveat:   "the reference answers clients",
 	}}}))
+}
+
+// Clients chose what stands in a recording: none of it drives the terminal. Of
+// one that ends in the middle what there is is told, and that it does.
+func TestMirrorShow(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "session.rec")
+	w, err := record.Create(file, record.Options{Header: record.Header{ID: "x", Name: "cache"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := w.Begin()
+	e.Method, e.Target, e.Operation, e.Status = "GET", "/", "GET /\x1b[2J", 200
+	if !w.Offer(e) {
+		t.Fatal("there is no room")
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	show := func(code int) (string, string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		if got := Run(t.Context(), []string{"mirror", "show", file}, nil, &out, &errs); got != code {
+			t.Errorf("ends with %d, want %d: %s", got, code, errs.String())
+		}
+		return out.String(), errs.String()
+	}
+	out, _ := show(exitOK)
+	if strings.Contains(out, "\x1b") || !strings.Contains(out, `1 GET /\x1b[2J`) || !strings.Contains(out, "requests  1") {
+		t.Errorf("got\n%s", out)
+	}
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("%v, %v", info, err)
+	}
+	if err := os.Truncate(file, info.Size()-5); err != nil {
+		t.Fatal(err)
+	}
+	if out, errs := show(exitFailed); !strings.Contains(out, "requests  1") || !strings.Contains(errs, "ends in the middle") {
+		t.Errorf("got\n%s%s", out, errs)
+	}
+}
+
+// Of several candidates each finding says whose it is.
+func TestMirrorSummaryNamesCandidates(t *testing.T) {
+	got := mirrorSummary(sessionState(), time.Minute, &api.MirrorVerdictResponse{Candidates: []api.MirrorVerdict{
+		{Candidate: "old", Headline: "p99 is 10 % slower"}, {Candidate: "new", Headline: "p99 is 20 % slower"},
+	}})
+	for _, want := range []string{"\nold: p99 is 10 % slower\n", "\nnew: p99 is 20 % slower\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
 }
 
 // At the beginning there is nothing to divide by, and no target has figures.
