@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -152,7 +153,8 @@ func (s *Sink) post(ctx context.Context, body []byte) (rejected uint64, message 
 	req.Header.Set("Content-Encoding", "gzip")
 	res, err := s.o.HTTP.Do(req)
 	if err != nil {
-		return 0, "", true, fmt.Errorf("send what was measured: %w", err)
+		var failed *net.OpError // without a connection nothing was sent
+		return 0, "", !errors.As(err, &failed) || failed.Op != "dial", fmt.Errorf("send what was measured: %w", err)
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))

@@ -79,14 +79,17 @@ func TestAnswers(t *testing.T) {
 }
 
 // The address is asked for again after a failure: a server may come back at
-// another port. What is lost after it was sent may have been taken.
+// another port. What is lost after it was sent may have been taken; what could not
+// be sent was not.
 func TestAddressIsFoundAgain(t *testing.T) {
 	taken := 0
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { taken++ }))
 	defer srv.Close()
+	breaks := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	defer breaks.Close()
 	gone := httptest.NewServer(nil)
 	gone.Close()
-	addresses := []string{"", gone.URL, srv.URL}
+	addresses := []string{"", gone.URL, breaks.URL, srv.URL}
 	s := New(Options{HTTP: srv.Client(), Address: func(context.Context) (string, error) {
 		a := addresses[0]
 		addresses = addresses[1:]
@@ -95,12 +98,12 @@ func TestAddressIsFoundAgain(t *testing.T) {
 		}
 		return a, nil
 	}})
-	for i, fails := range []bool{true, true, false, false} {
+	for i, fails := range []bool{true, true, true, false, false} {
 		if err := s.Put(t.Context(), points(2)); (err != nil) != fails {
 			t.Errorf("put %d: %v", i, err)
 		}
 	}
-	if got := s.Stats(); got != (Stats{Points: 4, Failures: 2, Uncertain: 1}) || taken != 2 {
+	if got := s.Stats(); got != (Stats{Points: 4, Failures: 3, Uncertain: 1}) || taken != 2 {
 		t.Errorf("got %+v, %d taken", got, taken)
 	}
 }
