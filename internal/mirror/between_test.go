@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -111,6 +112,16 @@ func TestWordsOfRequestLine(t *testing.T) {
 	}
 }
 
+// askH2 sends the head of a request, which is all of it, without a look at it.
+func askH2(f *http2.Framer, stream uint32, method, path string) {
+	var block bytes.Buffer
+	e := hpack.NewEncoder(&block)
+	for _, h := range [][2]string{{":method", method}, {":scheme", "http"}, {":authority", "a"}, {":path", path}} {
+		e.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]})
+	}
+	f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true})
+}
+
 // statusOf makes one request of HTTP/2 as it is given, and returns its status, or
 // reset.
 func statusOf(t *testing.T, addr, method, path string) string {
@@ -124,13 +135,8 @@ func statusOf(t *testing.T, addr, method, path string) string {
 	io.WriteString(c, http2.ClientPreface)
 	f := http2.NewFramer(c, c)
 	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-	var block bytes.Buffer
-	e := hpack.NewEncoder(&block)
-	for _, h := range [][2]string{{":method", method}, {":scheme", "http"}, {":authority", "a"}, {":path", path}} {
-		e.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]})
-	}
 	f.WriteSettings()
-	f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true})
+	askH2(f, 1, method, path)
 	for {
 		frame, err := f.ReadFrame()
 		if err != nil {
@@ -146,5 +152,83 @@ func statusOf(t *testing.T, addr, method, path string) string {
 				f.WriteSettingsAck()
 			}
 		}
+	}
+}
+
+// One client that reads nothing of many answers keeps nobody else from theirs,
+// although all share a connection to the primary.
+func TestClientThatReadsNothing(t *testing.T) {
+	primary := newBackend(t, "h2c", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/large" {
+			io.Copy(w, io.LimitReader(zeros{}, 4<<20))
+			return
+		}
+		io.WriteString(w, "small")
+	}))
+	s := newSession(t, "h2c", primary.URL, away)
+	c, err := net.Dial("tcp", s.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	io.WriteString(c, http2.ClientPreface)
+	f := http2.NewFramer(c, c)
+	f.WriteSettings()
+	const streams = 100
+	for i := range uint32(streams) {
+		askH2(f, 1+2*i, "GET", "/large")
+	}
+	// All of them have begun, and then have come as far as they can.
+	waitFor(t, func() bool { return s.State().Requests == streams }, func() any { return s.State() })
+	time.Sleep(300 * time.Millisecond)
+	client := newClient(t, "h2c", s.Addr().String())
+	client.Timeout = 5 * time.Second
+	resp, err := client.Get("http://localhost/small")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "small" {
+		t.Errorf("%q, %v", body, err)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// A status that is none is no answer, and the request is counted all the same.
+func TestStatusThatIsNone(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var served sync.WaitGroup
+	served.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if n, _ := c.Read(make([]byte, 4096)); n > 0 {
+				io.WriteString(c, "HTTP/1.1 099 What\r\nContent-Length: 0\r\n\r\n")
+			}
+			c.Close()
+		}
+	})
+	defer served.Wait()
+	defer l.Close()
+	for _, from := range []string{"h1", "h2c"} {
+		t.Run(from, func(t *testing.T) {
+			s := newSession(t, from, "http://"+l.Addr().String(), away)
+			resp, err := newClient(t, from, s.Addr().String()).Get("http://localhost/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusBadGateway || s.State().Failed["bad_answer"] != 1 || s.book.Stats().Open != 0 {
+				t.Errorf("%s, failed %v, %d open", resp.Status, s.State().Failed, s.book.Stats().Open)
+			}
+		})
 	}
 }

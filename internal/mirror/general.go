@@ -62,6 +62,11 @@ func (g *general) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer, err := g.out.RoundTrip(out.WithContext(httptrace.WithClientTrace(ctx, p.trace())))
 	p.headDone()
 	p.offer()
+	if err == nil && (answer.StatusCode < 200 || answer.StatusCode > 999) {
+		// No other protocol was asked for, and net/http passes on nothing else.
+		answer.Body.Close()
+		err = fmt.Errorf("malformed answer with status %d", answer.StatusCode)
+	}
 	if err != nil {
 		p.failed(ctx, err)
 		return

@@ -161,7 +161,9 @@ func (p *primary) transport() *http.Transport {
 		MaxResponseHeaderBytes: 1 << 20,
 		Protocols:              new(http.Protocols),
 		HTTP2: &http.HTTP2Config{
-			MaxReceiveBufferPerStream: 1 << 20, MaxReceiveBufferPerConnection: 64 << 20,
+			// Clients share connections. What one of them does not read must not
+			// take the room of the others, as many streams as there may be.
+			MaxReceiveBufferPerStream: 512 << 10, MaxReceiveBufferPerConnection: 1 << 30,
 			SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second,
 		},
 	}
