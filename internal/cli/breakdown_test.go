@@ -4,7 +4,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"time"
 
 	"tailscope/api"
 )
@@ -90,9 +89,6 @@ func apdexFixture() *api.ApdexResponse {
 }
 
 func TestRequestQuestions(t *testing.T) {
-	local := time.Local
-	time.Local = time.UTC
-	t.Cleanup(func() { time.Local = local })
 	breakdown, operations, traces, trace, apdex := breakdownFixture(), operationsFixture(), tracesFixture(), traceFixture(), apdexFixture()
 	for _, c := range []struct {
 		file, args string

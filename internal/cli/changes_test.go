@@ -5,7 +5,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"time"
 
 	"tailscope/api"
 )
@@ -44,9 +43,6 @@ func changesFixture() *api.ChangesResponse {
 }
 
 func TestChangesOutput(t *testing.T) {
-	local := time.Local
-	time.Local = time.UTC
-	t.Cleanup(func() { time.Local = local })
 	for file, format := range map[string]string{"changes.txt": "table", "changes.csv": "csv", "changes.json": "json"} {
 		srv, asked := answering(t, changesFixture())
 		out, stderr, code := run(t, "changes", "list", "--service", "shop", "--since", "1d", "--operations", "5", "--status", "all", "--format", format, "--server", srv.URL)

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"tailscope/api"
 )
@@ -187,9 +186,6 @@ func golden(t *testing.T, name, got string) {
 
 func TestQueryOutput(t *testing.T) {
 	t.Setenv("NO_COLOR", "")
-	local := time.Local
-	time.Local = time.UTC
-	t.Cleanup(func() { time.Local = local })
 	for _, tc := range []struct{ name, args string }{
 		{"services.txt", "query services"},
 		{"services.csv", "query services --format csv"},

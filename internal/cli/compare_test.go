@@ -4,7 +4,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"time"
 
 	"tailscope/api"
 )
@@ -86,9 +85,6 @@ func curveFixture() *api.CompareCurve {
 }
 
 func TestCompareOutput(t *testing.T) {
-	local := time.Local
-	time.Local = time.UTC
-	t.Cleanup(func() { time.Local = local })
 	for file, format := range map[string]string{"compare.txt": "text", "compare.md": "markdown", "compare.json": "json"} {
 		srv, asked := answering(t, compareFixture())
 		out, stderr, code := run(t, "compare", "--service", "shop", "--mark", "5f1c0de", "--within", "5%", "--format", format, "--server", srv.URL)
@@ -104,9 +100,6 @@ func TestCompareOutput(t *testing.T) {
 
 // The ratio at every quantile as a picture, of a comparison that is watched.
 func TestCompareCurve(t *testing.T) {
-	local := time.Local
-	time.Local = time.UTC
-	t.Cleanup(func() { time.Local = local })
 	for file, format := range map[string]string{"compare-curve.txt": "text", "compare-curve.md": "markdown"} {
 		r := compareFixture()
 		r.Curve, r.Live, r.Whole, r.Operations, r.Tenants, r.Measures = curveFixture(), true, nil, nil, nil, r.Measures[:3]

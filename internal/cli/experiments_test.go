@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"tailscope/api"
 )
@@ -90,9 +89,6 @@ func experimentServer(t *testing.T) (*httptest.Server, *[]string) {
 }
 
 func TestExperimentsOutput(t *testing.T) {
-	local := time.Local
-	time.Local = time.UTC
-	t.Cleanup(func() { time.Local = local })
 	const id = "5f1c0de5f1c0de11"
 	for _, tc := range []struct{ file, args, asked string }{
 		{"experiments.txt", "experiments list --since 7d --state ended", "GET /api/v1/experiments end=now&start=now-7d&state=ended"},
