@@ -167,18 +167,21 @@ var past = time.Unix(1, 0)
 // kill ends the connection from any goroutine, and the copy on it with cause.
 func (c *conn) kill(cause pair.Cause) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.killLocked(cause)
+}
+
+func (c *conn) killLocked(cause pair.Cause) {
 	if c.killed == pair.None {
 		c.killed = cause
 	}
 	c.dead = true
-	nc, r := c.nc, c.j.r
-	c.mu.Unlock()
 	c.stopped.Store(true)
-	if nc != nil {
-		nc.SetDeadline(past)
+	if c.nc != nil {
+		c.nc.SetDeadline(past)
 	}
-	if r != nil {
-		r.poke()
+	if c.j.r != nil {
+		c.j.r.poke()
 	}
 }
 
@@ -188,11 +191,10 @@ func (c *conn) expire(now int64) {
 		return
 	}
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	// Under the lock, so that it is not the next copy that is meant.
-	d := c.deadline.Load()
-	c.mu.Unlock()
-	if d != 0 && d <= now {
-		c.kill(pair.TimedOut)
+	if d := c.deadline.Load(); d != 0 && d <= now {
+		c.killLocked(pair.TimedOut)
 	}
 }
 

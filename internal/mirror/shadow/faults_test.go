@@ -44,11 +44,11 @@ func TestFaults(t *testing.T) {
 		}},
 		{name: "no TLS", way: mirrortest.Garbage(), causes: []pair.Cause{pair.Handshake, pair.ConnectTime}, change: func(o *LaneOptions) {
 			o.Servers = []string{"https" + o.Servers[0][len("http"):]}
-			o.Connect = 50 * time.Millisecond
+			o.Connect = 2 * time.Second // the handshake fails long before
 		}},
 		{name: "no HTTP/2", way: mirrortest.Garbage(), causes: []pair.Cause{pair.Handshake, pair.ConnectTime}, change: func(o *LaneOptions) {
 			o.Servers = []string{"h2c" + o.Servers[0][len("http"):]}
-			o.Connect = 50 * time.Millisecond
+			o.Connect = 2 * time.Second // the handshake fails long before
 		}},
 		{name: "queue", way: mirrortest.Sleep(5 * time.Second), causes: []pair.Cause{pair.QueueFull, pair.TimedOut, pair.Expired},
 			change: func(o *LaneOptions) { o.Queue, o.Connections = 3, 2 }},
@@ -70,35 +70,42 @@ func TestFaults(t *testing.T) {
 					tt.change(o)
 				}
 			}, s)
-			var enders []*ender
 			var longest time.Duration
-			for range 24 {
-				p := get("/")
-				var spool *Spool
-				if tt.body > 0 {
-					p, spool = stream(int64(tt.body))
-				}
-				before := time.Now()
-				enders = append(enders, offer(l, p, 1))
-				if spool != nil {
-					part := make([]byte, 64<<10)
-					for range tt.body / len(part) {
-						spool.Write(part)
-					}
-					spool.Close(nil)
-				}
-				longest = max(longest, time.Since(before))
-			}
 			seen := map[pair.Cause]int{}
-			for _, e := range enders {
-				leg := e.wait(t)[0]
-				seen[leg.Cause]++
-				if !slices.Contains(tt.causes, leg.Cause) {
-					t.Errorf("ended with %s", legText(leg))
+			round := func(copies int) {
+				var enders []*ender
+				for range copies {
+					p := get("/")
+					var spool *Spool
+					if tt.body > 0 {
+						p, spool = stream(int64(tt.body))
+					}
+					before := time.Now()
+					enders = append(enders, offer(l, p, 1))
+					if spool != nil {
+						part := make([]byte, 64<<10)
+						for range tt.body / len(part) {
+							spool.Write(part)
+						}
+						spool.Close(nil)
+					}
+					longest = max(longest, time.Since(before))
 				}
-				if begun := leg.Start != 0; begun && leg.Cause != pair.None && leg.Cause < pair.Stopped {
-					t.Errorf("begun, and dropped: %s", legText(leg))
+				for _, e := range enders {
+					leg := e.wait(t)[0]
+					seen[leg.Cause]++
+					if !slices.Contains(tt.causes, leg.Cause) {
+						t.Errorf("ended with %s", legText(leg))
+					}
+					if begun := leg.Start != 0; begun && leg.Cause != pair.None && leg.Cause < pair.Stopped {
+						t.Errorf("begun, and dropped: %s", legText(leg))
+					}
 				}
+			}
+			round(24)
+			// On a machine with much else to do connections may have stood too late.
+			for try := 0; try < 20 && seen[tt.causes[0]] == 0 && tt.causes[0] != pair.Reset; try++ {
+				round(4)
 			}
 			if seen[tt.causes[0]] == 0 && tt.causes[0] != pair.Reset { // which connect may find, too
 				t.Errorf("none ended with %q: %v", causeText[tt.causes[0]], seen)

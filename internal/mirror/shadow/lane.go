@@ -90,6 +90,10 @@ func (l *Lane) Offer(c Copy) {
 	for k := range int(c.Copies) {
 		j := job{p: c.Payload, to: c.To, shadow: c.Shadow, k: k, write: c.Write}
 		j.p.Retain()
+		if int64(len(j.p.Body)) > l.o.BodyLimit {
+			l.drop(&j, pair.BodyLimit)
+			continue
+		}
 		if s := j.p.spool; s != nil {
 			if s.length > l.o.BodyLimit {
 				l.drop(&j, pair.BodyLimit)
