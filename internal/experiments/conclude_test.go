@@ -43,6 +43,8 @@ func TestConclude(t *testing.T) {
 		{"larger answers", append(no[:1:1], m("bytes", Larger, 1.1, 1.2, "the mean answer is larger")), nil, nil, 0, compare.NoEvidence, "No evidence of the ratio"},
 		{"within the floor", []api.MirrorMeasure{m("ratio", WithinFloor, 1.01, 1.02, "the ratio may be noise"), no[1]}, nil, nil, 0, WithinFloor, "The ratio may be noise"},
 		{"the same", []api.MirrorMeasure{m("ratio", compare.Same, 0.99, 1.01, "the ratio is the same"), m("p99.9", compare.NoEvidence, 0.5, 2, "no evidence of p99.9")}, nil, nil, 0, compare.Same, "The ratio is the same"},
+		{"the same, but for the slowest", []api.MirrorMeasure{m("ratio", compare.Same, 0.99, 1.01, "the ratio is the same"), m("p99", compare.TooLittle, 0, 0, "")}, nil, nil, 0, compare.NoEvidence, "The ratio is the same"},
+		{"the same, of few errors", []api.MirrorMeasure{m("ratio", compare.Same, 0.99, 1.01, "the ratio is the same"), m("errors", compare.TooLittle, 0, 0, "")}, nil, nil, 0, compare.Same, "The ratio is the same"},
 	} {
 		v := &api.MirrorVerdict{Measures: tc.measures, Operations: tc.operations, Tenants: tc.tenants, OperationsJudged: tc.judged}
 		if conclude(v, true); v.Verdict != tc.verdict || v.Headline != tc.headline {

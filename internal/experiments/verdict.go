@@ -300,6 +300,16 @@ func (j *judgement) floors(r *rowData, row []judged, o stat.Options) error {
 	return nil
 }
 
+// open says of a main measure that a difference may have been missed. Errors too
+// few to be judged are too few to differ by much.
+func open(m api.MirrorMeasure) bool {
+	switch m.Name {
+	case ratioName, "p50", "p95", "p99":
+		return m.Verdict == compare.NoEvidence || m.Verdict == compare.TooLittle
+	}
+	return m.Name == "errors" && m.Verdict == compare.NoEvidence
+}
+
 // direction is the verdict of several measures.
 func direction(ms []api.MirrorMeasure) string {
 	has := func(verdicts ...string) bool {
@@ -319,9 +329,7 @@ func direction(ms []api.MirrorMeasure) string {
 		return FewerErrors
 	case has(WithinFloor):
 		return WithinFloor
-	case has(compare.Same) && !slices.ContainsFunc(ms, func(m api.MirrorMeasure) bool {
-		return m.Verdict == compare.NoEvidence && (m.Name == ratioName || m.Name == "p50" || m.Name == "p95" || m.Name == "p99" || m.Name == "errors")
-	}):
+	case has(compare.Same) && !slices.ContainsFunc(ms, open):
 		return compare.Same
 	case has(compare.NoEvidence, compare.Same, Larger, Smaller):
 		return compare.NoEvidence
@@ -355,6 +363,9 @@ func claims(m *api.MirrorMeasure) bool {
 func conclude(v *api.MirrorVerdict, allLookedAt bool) {
 	v.Verdict = direction(v.Measures)
 	lead := leadOf(v.Measures, v.Verdict)
+	if lead == nil && v.Verdict == compare.NoEvidence { // some are the same, of others there is too little
+		lead = leadOf(v.Measures, compare.Same)
+	}
 	if lead != nil {
 		v.Headline = upper(lead.Sentence)
 	}

@@ -97,6 +97,7 @@ func TestVerdictOfASession(t *testing.T) {
 	p.Mirror = mirrorState()
 	p.Mirror.Shadows[1].Account.Dropped["queue_full"] = 30
 	p.Mirror.Shadows[1].Diverged, p.Mirror.Shadows[1].DivergedWhy = api.Float(epoch+100), "POST /cart timed out"
+	p.Mirror.Shadows[1].Account.Failed = map[string]uint64{"client_gone": 500} // not its fault, and in no figure
 	p.Mirror.Shadows[1].Amplify = 2
 	if _, err := r.Report(ctx, "x", p); err != nil {
 		t.Fatal(err)

@@ -87,7 +87,7 @@ func (j *judgement) doubts(candidate string) (out []string) {
 			if n := total(a.Dropped); many(n, a.Offered) {
 				out = append(out, fmt.Sprintf("%s %% of the copies for %s were dropped", number(100*float64(n)/float64(a.Offered)), t.Name))
 			}
-			if n := total(a.Failed); many(n, a.Offered) {
+			if n := total(faults(a)); many(n, a.Offered) {
 				out = append(out, fmt.Sprintf("%s %% of those of %s failed", number(100*float64(n)/float64(a.Offered)), t.Name))
 			}
 		}
@@ -131,12 +131,22 @@ func (j *judgement) warnShadow(t *api.MirrorTarget, add func(code, form string, 
 	if n := total(a.Dropped); many(n, a.Offered) {
 		add("dropped", "%s %% of the copies meant for %s were dropped (%s): what was not dropped met a server with less to do, so its figures may be too good", number(100*float64(n)/float64(a.Offered)), t.Name, causes(a.Dropped))
 	}
-	if n := total(a.Failed); many(n, a.Offered) {
-		add("failed", "%s %% of the copies of %s got no whole answer (%s): they count as errors, and in no duration", number(100*float64(n)/float64(a.Offered)), t.Name, causes(a.Failed))
+	if failed := faults(a); many(total(failed), a.Offered) {
+		add("failed", "%s %% of the copies of %s got no whole answer (%s): they count as errors, and in no duration", number(100*float64(total(failed))/float64(a.Offered)), t.Name, causes(failed))
 	}
 	if many(a.Unpaired, a.Answered) {
 		add("unpaired", "%s %% of the answers of %s have none of the primary beside them: they are in no ratio", number(100*float64(a.Unpaired)/float64(a.Answered)), t.Name)
 	}
+}
+
+// faults are the failed copies that count as errors. Others were broken off by
+// the client or the session, and are in no figure.
+func faults(a *api.MirrorAccount) map[string]uint64 {
+	out := maps.Clone(a.Failed)
+	for _, cause := range []string{"client_gone", "stopped", "body_limit", "body_behind", "expired"} {
+		delete(out, cause)
+	}
+	return out
 }
 
 func total(of map[string]uint64) (n uint64) {
