@@ -72,10 +72,16 @@ func (v size) Type() string   { return "size" }
 func (v size) YAML() string   { return v.String() }
 
 // list is comma-separated as text and a sequence in YAML; setting it replaces it.
+// Add appends to it, as a flag does that is given again.
 type list struct{ p *[]string }
 
 func (v list) Set(s string) error {
 	*v.p = nil
+	return v.Add(s)
+}
+
+// Add appends the items of s.
+func (v list) Add(s string) error {
 	for item := range strings.SplitSeq(s, ",") {
 		if item = strings.TrimSpace(item); item != "" {
 			*v.p = append(*v.p, item)
