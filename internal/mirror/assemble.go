@@ -33,7 +33,9 @@ func (o *Options) rewriteOptions() choose.RewriteOptions {
 
 // validateRules has the parts that understand rules compile them.
 func (o *Options) validateRules() error {
-	_, err := choose.New(o.chooseOptions())
+	rules := o.chooseOptions()
+	rules.Share = 1 // it is checked apart
+	_, err := choose.New(rules)
 	_, rewriting := choose.NewRewriter(o.rewriteOptions())
 	redactor, redacting := redact.New(redact.Rules(o.Redact))
 	var comparing error

@@ -59,13 +59,13 @@ func TestValidate(t *testing.T) {
 		{"amplify", func(o *Options) { o.Amplify = -1 }, []string{"amplify: -1"}},
 		{"queue", func(o *Options) { o.Queue = 0 }, []string{"queue: 0 is not from 1"}},
 		{"timeout", func(o *Options) { o.Timeout = time.Microsecond }, []string{"timeout: 1µs"}},
-		{"unsafe method", func(o *Options) { o.Methods = []string{"POST"} }, []string{"method POST may change something", "--unsafe"}},
-		{"no method", func(o *Options) { o.Methods = []string{"GE T"} }, []string{`method "GE T"`}},
-		{"path of no meaning", func(o *Options) { o.Path = "(" }, []string{`path "("`}},
+		{"unsafe method", func(o *Options) { o.Methods = []string{"POST"} }, []string{"method: POST may change something", "--unsafe"}},
+		{"no method", func(o *Options) { o.Methods = []string{"GE T"} }, []string{`method: "GE T"`}},
+		{"path of no meaning", func(o *Options) { o.Path = "(" }, []string{`path: "("`}},
 		{"by what", func(o *Options) { o.By = "moon" }, []string{"moon", "header:NAME"}},
-		{"rewrite", func(o *Options) { o.Rewrites = []string{"x"} }, []string{`rewrite "x"`}},
+		{"rewrite", func(o *Options) { o.Rewrites = []string{"x"} }, []string{`rewrite: "x"`}},
 		{"tenant", func(o *Options) { o.Tenant = "x" }, []string{"tenant"}},
-		{"compare", func(o *Options) { o.Compare = []string{"xml"} }, []string{`compare: "xml"`, "status, headers, body and json"}},
+		{"compare", func(o *Options) { o.Compare = []string{"xml"} }, []string{`compare: "xml"`, "status, headers, and body or json"}},
 		{"ignore", func(o *Options) { o.Ignore = []string{"header date"} }, []string{"ignore: nothing is compared", "--compare"}},
 		{"record", func(o *Options) { o.RecordBodies = true }, []string{"record-bodies: nothing is recorded", "--record FILE"}},
 		{"half a certificate", func(o *Options) { o.TLSCert = "x.pem" }, []string{"tls-cert: ", "--tls-key"}},
@@ -100,5 +100,35 @@ func TestValidate(t *testing.T) {
 				t.Errorf("%q shows a password", err)
 			}
 		})
+	}
+}
+
+// Every complaint begins with the option that it is of, which those who wrote it
+// as a flag or a key are told by that name, and each is made once.
+func TestComplaintsNameTheirOption(t *testing.T) {
+	o := valid()
+	o.Share, o.Queue, o.Buffer = 2, 0, 1
+	o.By, o.Tenant, o.Methods, o.Path, o.Host = "x", "x", []string{"G T"}, "(", "a b"
+	o.Headers, o.Operations, o.Rewrites = []string{"X: ("}, []string{"x"}, []string{"x"}
+	o.SetHeaders, o.DropHeaders, o.Redact = []string{"TE: a", "x"}, []string{"Host", "a b"}, []string{"value:("}
+	err := o.Validate()
+	if err == nil {
+		t.Fatal("no complaint")
+	}
+	options := map[string]int{}
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		option, what, _ := strings.Cut(line, ": ")
+		if strings.Contains(option, " ") || what == "" || strings.Contains(what, "e+") {
+			t.Errorf("%q does not begin with its option, or is not plain", line)
+		}
+		options[option]++
+	}
+	for option, want := range map[string]int{
+		"share": 1, "queue": 1, "buffer": 1, "by": 1, "tenant": 1, "method": 1, "path": 1, "host": 1, "header": 1,
+		"operation": 1, "rewrite": 1, "set-header": 2, "drop-header": 2, "redact": 1,
+	} {
+		if options[option] != want {
+			t.Errorf("%d complaints of %s, want %d, in\n%v", options[option], option, want, err)
+		}
 	}
 }

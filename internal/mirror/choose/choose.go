@@ -103,7 +103,7 @@ func New(o Options) (*Chooser, error) {
 	c.key = key
 	fail(c.names.compile(&o))
 	if key.kind == fromTenant && o.Tenant == "" {
-		fail(errors.New("by tenant, but it is not said where the tenant is: add --tenant, such as header:X-Tenant"))
+		fail(errors.New("by: tenant, but it is not said where the tenant is: add --tenant, such as header:X-Tenant"))
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
@@ -159,7 +159,7 @@ func (c *Chooser) Share() float64 { return math.Float64frombits(c.share.Load()) 
 // SetShare changes it. With a key, a greater share only adds keys.
 func (c *Chooser) SetShare(share float64) error {
 	if !(share >= 0 && share <= 1) {
-		return fmt.Errorf("share %v is not from 0 to 1: write 0.25 for a quarter", share)
+		return fmt.Errorf("share: %v is not from 0 to 1: write 0.25 for a quarter", share)
 	}
 	c.share.Store(math.Float64bits(share))
 	return nil

@@ -303,23 +303,23 @@ func TestErrorsSayWhatToWrite(t *testing.T) {
 			}
 		}
 	}
-	f(Options{Share: 25}, "share 25 is not from 0 to 1: write 0.25")
-	f(Options{By: "user"}, `by "user" is not header:NAME, cookie:NAME`)
-	f(Options{By: "path:x"}, `by "path:x" is not header:NAME`)
-	f(Options{By: "header:a b"}, `by "header:a b" is not`)
+	f(Options{Share: 25}, "share: 25 is not from 0 to 1: write 0.25")
+	f(Options{By: "user"}, `by: "user" is not header:NAME, cookie:NAME`)
+	f(Options{By: "path:x"}, `by: "path:x" is not header:NAME`)
+	f(Options{By: "header:a b"}, `by: "header:a b" is not`)
 	f(Options{By: "tenant"}, "add --tenant, such as header:X-Tenant")
-	f(Options{Tenant: "X-Tenant"}, `tenant "X-Tenant" is not header:NAME`, "such as path:^/t/([^/]+)")
+	f(Options{Tenant: "X-Tenant"}, `tenant: "X-Tenant" is not header:NAME`, "such as path:^/t/([^/]+)")
 	f(Options{Tenant: "path:^/t/"}, "put what is the name into brackets, as in path:^/t/([^/]+)/")
-	f(Options{By: "host"}, `by "host" is not header:NAME`)
-	f(Options{Tenant: "path:("}, `tenant "path:("`, "missing closing )")
+	f(Options{By: "host"}, `by: "host" is not header:NAME`)
+	f(Options{Tenant: "path:("}, `tenant: "path:("`, "missing closing )")
 	f(Options{Methods: []string{"POST"}}, "add --unsafe")
 	f(Options{Methods: []string{"get"}}, "write GET")
 	f(Options{Methods: []string{"CONNECT"}, Unsafe: true}, "tunnels")
 	f(Options{Methods: []string{"G T"}}, "write one such as GET")
-	f(Options{Paths: []string{"["}}, `path "["`)
+	f(Options{Paths: []string{"["}}, `path: "["`)
 	f(Options{Headers: []string{"X-Beta"}}, "NAME: REGEX, such as X-Beta: ^(on|yes)$")
-	f(Options{Headers: []string{"X: ["}}, `header "X: ["`)
-	f(Options{Operations: []string{"GET /x"}}, `operation "GET /x" is not REGEX=NAME`, "^GET /shop/[a-z]+$=GET /shop/{name}")
+	f(Options{Headers: []string{"X: ["}}, `header: "X: ["`)
+	f(Options{Operations: []string{"GET /x"}}, `operation: "GET /x" is not REGEX=NAME`, "^GET /shop/[a-z]+$=GET /shop/{name}")
 	f(Options{Operations: []string{"^/x/=x"}}, "write ^[A-Z]+ /x/=x")
 	f(Options{Share: 2, By: "x", Tenant: "x", Paths: []string{"("}}, "share", "by", "tenant", "path") // all at once
 }

@@ -32,32 +32,32 @@ func (f *filters) compile(o *Options) error {
 	for _, m := range o.Methods {
 		switch m = strings.TrimSpace(m); {
 		case m == "CONNECT":
-			errs = append(errs, errors.New("method CONNECT is of tunnels, which cannot be copied"))
+			errs = append(errs, errors.New("method: CONNECT is of tunnels, which cannot be copied"))
 		case !httpguts.ValidHeaderFieldName(m): // a token, as methods are
-			errs = append(errs, fmt.Errorf("method %q is none: write one such as GET", m))
+			errs = append(errs, fmt.Errorf("method: %q is none: write one such as GET", m))
 		case m != strings.ToUpper(m):
-			errs = append(errs, fmt.Errorf("method %q: methods are told by case, write %s", m, strings.ToUpper(m)))
+			errs = append(errs, fmt.Errorf("method: %q: methods are told by case, write %s", m, strings.ToUpper(m)))
 		case !safe([]byte(m)) && !o.Unsafe:
-			errs = append(errs, fmt.Errorf("method %s may change something on the shadows: add --unsafe if they can bear it", m))
+			errs = append(errs, fmt.Errorf("method: %s may change something on the shadows: add --unsafe if they can bear it", m))
 		}
 		f.methods = append(f.methods, m)
 	}
 	for _, text := range o.Paths {
 		re, err := regexp.Compile(text)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("path %q: %w", text, err))
+			errs = append(errs, fmt.Errorf("path: %q: %w", text, err))
 		}
 		f.paths = append(f.paths, re)
 	}
 	for _, text := range o.Headers {
 		name, pattern, found := strings.Cut(text, ":")
 		if !found || !httpguts.ValidHeaderFieldName(name) {
-			errs = append(errs, fmt.Errorf("header %q is not NAME: REGEX, such as X-Beta: ^(on|yes)$", text))
+			errs = append(errs, fmt.Errorf("header: %q is not NAME: REGEX, such as X-Beta: ^(on|yes)$", text))
 			continue
 		}
 		re, err := regexp.Compile(strings.TrimLeft(pattern, " \t"))
 		if err != nil {
-			errs = append(errs, fmt.Errorf("header %q: %w", text, err))
+			errs = append(errs, fmt.Errorf("header: %q: %w", text, err))
 		}
 		f.headers = append(f.headers, headerRule{http.CanonicalHeaderKey(name), re})
 	}

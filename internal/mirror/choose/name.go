@@ -31,9 +31,9 @@ func (n *namer) compile(o *Options) error {
 		rule, err := route.ParseRule(text, "^GET /shop/[a-z]+$=GET /shop/{name}")
 		switch {
 		case err != nil:
-			errs = append(errs, fmt.Errorf("operation %w", err))
+			errs = append(errs, fmt.Errorf("operation: %w", err))
 		case strings.HasPrefix(text, "^/"):
-			errs = append(errs, fmt.Errorf("operation %q never matches, as the method stands before the path: write ^[A-Z]+ %s", text, text[1:]))
+			errs = append(errs, fmt.Errorf("operation: %q never matches, as the method stands before the path: write ^[A-Z]+ %s", text, text[1:]))
 		}
 		n.rules = append(n.rules, rule)
 	}

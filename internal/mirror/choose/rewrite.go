@@ -45,7 +45,7 @@ func NewRewriter(o RewriteOptions) (*Rewriter, error) {
 	w := &Rewriter{host: []byte(o.Host)}
 	var errs []error
 	if o.Host != "" && !httpguts.ValidHostHeader(o.Host) || strings.ContainsAny(o.Host, "/ ") {
-		errs = append(errs, fmt.Errorf("host %q is no value of a Host header: write NAME or NAME:PORT", o.Host))
+		errs = append(errs, fmt.Errorf("host: %q is no value of a Host header: write NAME or NAME:PORT", o.Host))
 	}
 	for _, text := range o.Paths {
 		r, err := parsePathRule(text)
@@ -56,7 +56,7 @@ func NewRewriter(o RewriteOptions) (*Rewriter, error) {
 		name, value, found := strings.Cut(text, ":")
 		value = strings.Trim(value, " \t")
 		if !found || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
-			errs = append(errs, fmt.Errorf("set header %q is not NAME: VALUE, such as X-Copy: 1", text))
+			errs = append(errs, fmt.Errorf("set-header: %q is not NAME: VALUE, such as X-Copy: 1", text))
 			continue
 		}
 		errs = append(errs, checkName("set", name))
@@ -65,7 +65,7 @@ func NewRewriter(o RewriteOptions) (*Rewriter, error) {
 	}
 	for _, name := range o.Drop {
 		if name = strings.TrimSpace(name); !httpguts.ValidHeaderFieldName(name) {
-			errs = append(errs, fmt.Errorf("drop header %q is no name of a header field: write a name such as Cookie", name))
+			errs = append(errs, fmt.Errorf("drop-header: %q is no name of a header field: write a name such as Cookie", name))
 			continue
 		}
 		errs = append(errs, checkName("drop", name))
@@ -80,9 +80,9 @@ func NewRewriter(o RewriteOptions) (*Rewriter, error) {
 func checkName(what, name string) error {
 	switch lower := strings.ToLower(name); {
 	case lower == "host":
-		return fmt.Errorf("%s header %s: write the host of copies with --host instead", what, name)
+		return fmt.Errorf("%s-header: %s: write the host of copies with --host instead", what, name)
 	case slices.Contains(forbidden, lower):
-		return fmt.Errorf("%s header %s: it says how the message is sent and cannot be changed", what, name)
+		return fmt.Errorf("%s-header: %s: it says how the message is sent and cannot be changed", what, name)
 	}
 	return nil
 }
@@ -90,19 +90,19 @@ func checkName(what, name string) error {
 func parsePathRule(text string) (pathRule, error) {
 	pattern, replacement, err := cutRule(text)
 	if err != nil {
-		return pathRule{}, fmt.Errorf("rewrite %q is not REGEX=REPLACEMENT, such as ^/v1/=/v2/", text)
+		return pathRule{}, fmt.Errorf("rewrite: %q is not REGEX=REPLACEMENT, such as ^/v1/=/v2/", text)
 	}
 	re, err := regexp.Compile(pattern)
 	if err != nil {
-		return pathRule{}, fmt.Errorf("rewrite %q: %w", text, err)
+		return pathRule{}, fmt.Errorf("rewrite: %q: %w", text, err)
 	}
 	if strings.ContainsAny(replacement, "?# ") || !printable(replacement) {
-		return pathRule{}, fmt.Errorf("rewrite %q: the replacement is of a path, so no ?, #, space or control character may be in it: write them as %%3F, %%23, %%20", text)
+		return pathRule{}, fmt.Errorf("rewrite: %q: the replacement is of a path, so no ?, #, space or control character may be in it: write them as %%3F, %%23, %%20", text)
 	}
 	for _, m := range groups.FindAllStringSubmatch(strings.ReplaceAll(replacement, "$$", ""), -1) {
 		name := m[1] + m[2]
 		if n, err := strconv.Atoi(name); err == nil && n > re.NumSubexp() || err != nil && re.SubexpIndex(name) < 0 {
-			return pathRule{}, fmt.Errorf("rewrite %q: $%s is no group of the expression%s", text, name, braces(name))
+			return pathRule{}, fmt.Errorf("rewrite: %q: $%s is no group of the expression%s", text, name, braces(name))
 		}
 	}
 	return pathRule{re, []byte(replacement), strings.Contains(replacement, "$")}, nil

@@ -67,7 +67,7 @@ func TestRewriteErrorsSayWhatToWrite(t *testing.T) {
 			t.Errorf("%+v: error %v does not say %q", o, err, want)
 		}
 	}
-	f(RewriteOptions{Paths: []string{"/v1"}}, `rewrite "/v1" is not REGEX=REPLACEMENT, such as ^/v1/=/v2/`)
+	f(RewriteOptions{Paths: []string{"/v1"}}, `rewrite: "/v1" is not REGEX=REPLACEMENT, such as ^/v1/=/v2/`)
 	f(RewriteOptions{Paths: []string{"=/v1"}}, "is not REGEX=REPLACEMENT")
 	f(RewriteOptions{Paths: []string{"(=x"}}, "missing closing )")
 	f(RewriteOptions{Paths: []string{"/a=/b?c"}}, "write them as %3F")

@@ -45,7 +45,7 @@ func parseKey(text string) (source, error) {
 	}
 	s, err := parseSource(text)
 	if err != nil || s.kind == fromPlace {
-		return source{}, fmt.Errorf("by %q is not header:NAME, cookie:NAME, query:NAME, tenant or address", text)
+		return source{}, fmt.Errorf("by: %q is not header:NAME, cookie:NAME, query:NAME, tenant or address", text)
 	}
 	return s, nil
 }
@@ -59,9 +59,9 @@ func parseTenant(text string) (source, error) {
 		return s, nil
 	}
 	if errors.Is(err, errSource) {
-		return source{}, fmt.Errorf(`tenant %q is not header:NAME, cookie:NAME, query:NAME, host, host:REGEX or path:REGEX, such as path:^/t/([^/]+)`, text)
+		return source{}, fmt.Errorf(`tenant: %q is not header:NAME, cookie:NAME, query:NAME, host, host:REGEX or path:REGEX, such as path:^/t/([^/]+)`, text)
 	}
-	return source{}, fmt.Errorf("tenant %q: %w", text, err)
+	return source{}, fmt.Errorf("tenant: %q: %w", text, err)
 }
 
 var errSource = errors.New("no place in a request")

@@ -82,7 +82,7 @@ func New(rules Rules) (*Redactor, error) {
 	for _, rule := range rules {
 		kind, what, ok := strings.Cut(rule, ":")
 		if !ok || what == "" {
-			return nil, fmt.Errorf("redact rule %q: write header:NAME, query:NAME, json:PATH or value:REGEX", rule)
+			return nil, fmt.Errorf("redact: rule %q: write header:NAME, query:NAME, json:PATH or value:REGEX", rule)
 		}
 		switch kind {
 		case "header":
@@ -98,14 +98,14 @@ func New(rules Rules) (*Redactor, error) {
 		case "value":
 			re, err := regexp.Compile(what)
 			if err != nil {
-				return nil, fmt.Errorf("redact rule %q: %w", rule, err)
+				return nil, fmt.Errorf("redact: rule %q: %w", rule, err)
 			}
 			if re.MatchString("") {
-				return nil, fmt.Errorf("redact rule %q: it matches nothing at all too, so it would cut every value; make it match one character or more", rule)
+				return nil, fmt.Errorf("redact: rule %q: it matches nothing at all too, so it would cut every value; make it match one character or more", rule)
 			}
 			r.values = append(r.values, pattern{re, nil})
 		default:
-			return nil, fmt.Errorf("redact rule %q: %q is no kind of rule; write header:NAME, query:NAME, json:PATH or value:REGEX", rule, kind)
+			return nil, fmt.Errorf("redact: rule %q: %q is no kind of rule; write header:NAME, query:NAME, json:PATH or value:REGEX", rule, kind)
 		}
 	}
 	return r, nil

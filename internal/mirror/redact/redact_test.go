@@ -108,7 +108,7 @@ func TestBody(t *testing.T) {
 
 func TestRulesRefused(t *testing.T) {
 	for _, rule := range []string{"", "cookie", "header:", "path:x", "value:(", "value:a*"} {
-		if _, err := New(Rules{rule}); err == nil || !strings.HasPrefix(err.Error(), "redact rule ") {
+		if _, err := New(Rules{rule}); err == nil || !strings.HasPrefix(err.Error(), "redact: rule ") {
 			t.Errorf("%q: %v", rule, err)
 		}
 	}
