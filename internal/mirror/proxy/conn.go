@@ -3,6 +3,7 @@ package proxy
 import (
 	"net"
 	"net/netip"
+	"sync"
 	"time"
 
 	"tailscope/internal/mirror/choose"
@@ -13,9 +14,21 @@ import (
 
 const (
 	inBytes   = 8 << 10   // read from the client, until more is needed
-	backBytes = 16 << 10  // read from the primary
+	backBytes = 16 << 10  // read from the primary, until more is needed
+	maxOut    = 64 << 10  // of what is written, kept for the next request
 	maxAnswer = 256 << 10 // an answer's head
 )
+
+// buffers are a connection's while a request is under way. Clients that ask
+// nothing, of which there may be many, have none.
+type buffers struct {
+	out  []byte // the request as it is written to the primary, then the answer
+	back []byte // read from the primary and not used up: back[br:bw]
+}
+
+var unused = sync.Pool{New: func() any {
+	return &buffers{out: make([]byte, 0, backBytes), back: make([]byte, backBytes)}
+}}
 
 // conn is one client's connection, and what of a request is under way on it.
 type conn struct {
@@ -31,9 +44,8 @@ type conn struct {
 
 	in     []byte // read from the client and not used up: in[r:w]
 	r, w   int
-	out    []byte // the request as it is written to the primary, then the answer
-	back   []byte // read from the primary and not used up: back[br:bw]
 	br, bw int
+	*buffers
 
 	head   http1.Head // points into in
 	answer http1.Head // points into back
@@ -66,8 +78,7 @@ type conn struct {
 }
 
 func newConn(p *Proxy, nc net.Conn, peeked []byte) *conn {
-	c := &conn{p: p, nc: fast(nc), client: newProbe(nc), in: make([]byte, max(inBytes, len(peeked))),
-		back: make([]byte, backBytes), out: make([]byte, 0, backBytes)}
+	c := &conn{p: p, nc: fast(nc), client: newProbe(nc), in: make([]byte, max(inBytes, len(peeked)))}
 	c.w = copy(c.in, peeked)
 	c.address = addr(nc.RemoteAddr())
 	if c.address.IsValid() {
@@ -91,10 +102,34 @@ func (c *conn) serve() {
 	defer c.nc.Close()
 	for {
 		n, ok := c.readHead()
-		if !ok || !c.forward(n) {
+		if !ok || !c.serveOne(n) {
 			return
 		}
 	}
+}
+
+// serveOne serves the request whose head is in[r:r+n], and says whether the
+// connection goes on.
+func (c *conn) serveOne(n int) bool {
+	c.buffers = unused.Get().(*buffers)
+	on := c.forward(n)
+	c.release()
+	if on && c.r == c.w && len(c.in) > inBytes {
+		c.in = make([]byte, inBytes) // it was for a long head, or the end of a body
+		c.r, c.w = 0, 0
+	}
+	return on
+}
+
+// release gives the buffers back, once.
+func (c *conn) release() {
+	if c.buffers == nil {
+		return
+	}
+	if len(c.back) == backBytes && cap(c.out) <= maxOut {
+		unused.Put(c.buffers)
+	}
+	c.buffers = nil
 }
 
 func (c *conn) free() {

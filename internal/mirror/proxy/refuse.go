@@ -25,7 +25,7 @@ func (c *conn) refuse(status int, why string) {
 // say writes an answer of our own.
 func (c *conn) say(status int, why string, last bool) {
 	text := "tailscope mirror: " + why + "\n"
-	b := http1.AppendStatusLine(c.out[:0], status, []byte(http.StatusText(status)))
+	b := http1.AppendStatusLine(nil, status, []byte(http.StatusText(status)))
 	b = append(b, "Content-Type: text/plain; charset=utf-8\r\n"...)
 	b = http1.AppendField(b, "Tailscope-Reason", why)
 	b = http1.AppendField(b, "Content-Length", strconv.Itoa(len(text)))
@@ -38,7 +38,6 @@ func (c *conn) say(status int, why string, last bool) {
 	if string(c.method) != "HEAD" {
 		b = append(b, text...)
 	}
-	c.out = b
 	_ = c.nc.SetWriteDeadline(time.Now().Add(lingerFor))
 	_, _ = c.nc.Write(b)
 	_ = c.nc.SetWriteDeadline(time.Time{})

@@ -30,6 +30,8 @@ func (c *conn) tunnel() {
 			return
 		}
 	}
+	c.release()
+	c.in = nil
 	stop := make(chan struct{})
 	c.p.wg.Go(func() {
 		select {
