@@ -76,6 +76,7 @@ func TestSentences(t *testing.T) {
 		{"bytes", "", Smaller, 0.5, 0.49, 0.51, 0.001, "the mean answer is 50 % smaller than control (95 % interval 49–51 %; noise floor ±0.1 %)"},
 		{"bytes", "", Larger, 12, 11.9, 12.1, 0.001, "the mean answer is 12 times as large as with control (95 % interval 12–12; noise floor ±0.1 %)"},
 		{"p50", "", compare.NoEvidence, 1.01, 0.96, 1.06, 0.03, "no evidence that p50 differs from control (95 % interval −4 to +6 %; noise floor ±3 %)"},
+		{"mean", "", compare.NoEvidence, 0.93, 0.9, 0.96, 0.035, "the mean differs from control by −7 %, which is no evidence among so many figures (95 % interval −10 to −4 %; noise floor ±3.5 %)"},
 		{"p50", "", compare.Same, 1.01, 1, 1.02, 0.03, "p50 is the same as with control within 5 % (95 % interval 0 to +2 %; noise floor ±3 %)"},
 		{"first_byte", "", WithinFloor, 1.02, 1.01, 1.03, 0.03, "the median to the first byte differs from control by +2 %, not surely more than control from the primary (95 % interval +1 to +3 %; noise floor ±3 %)"},
 	} {

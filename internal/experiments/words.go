@@ -56,6 +56,9 @@ func sentence(f *api.MirrorMeasure, m measure, of, against, short string, floore
 	both := interval(signed(m.percent(f.Low))+" to "+signed(m.percent(f.High))+m.unit(), "")
 	switch f.Verdict {
 	case compare.NoEvidence:
+		if none := m.none(); float64(f.Low) > none || float64(f.High) < none { // but for how many were looked at
+			return fmt.Sprintf("%s differs from %s by %s%s, which is no evidence among so many figures %s", title, against, signed(m.percent(f.Effect)), m.unit(), both)
+		}
 		return fmt.Sprintf("no evidence that %s differs from %s %s", title, against, both)
 	case compare.Same:
 		same := number(100 * margin)
@@ -102,12 +105,17 @@ func (m measure) unit() string {
 	return " %"
 }
 
+// none is the effect that is none.
+func (m measure) none() float64 {
+	if m.kind == ofErrors {
+		return 0
+	}
+	return 1
+}
+
 // percent is an effect in per cent, or in points of a share.
 func (m measure) percent(v api.Float) float64 {
-	if m.kind == ofErrors {
-		return 100 * float64(v)
-	}
-	return 100 * (float64(v) - 1)
+	return 100 * (float64(v) - m.none())
 }
 
 func noise(f *api.MirrorMeasure, m measure) string {
