@@ -290,6 +290,32 @@ func TestSecretsAreNotWritten(t *testing.T) {
 	}
 }
 
+// A short body that is very long once decoded is not kept if it would have to be
+// written so; the file can be read.
+func TestLongOnceDecoded(t *testing.T) {
+	var b buffer
+	w := newWriter(t, &b, Options{Header: Header{Bodies: true}, BodyLimit: 8 << 20})
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	fmt.Fprintf(z, `{"password":"x","a":"%s"}`, strings.Repeat("a", 30<<20))
+	z.Close()
+	for range 2 {
+		offer(w, Entry{Method: "POST", Fields: []Field{{"Content-Encoding", "gzip"}}, Body: zipped.Bytes(), BodyBytes: int64(zipped.Len())})
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, got, _, err := all(t, b.Bytes())
+	if err != io.EOF || len(got) != 2 {
+		t.Fatal(len(got), err)
+	}
+	for _, e := range got {
+		if e.Whole() || len(e.Body) > 0 {
+			t.Errorf("%d bytes are kept of %d", len(e.Body), e.BodyBytes)
+		}
+	}
+}
+
 // stuck is a disk that does not write until it is let.
 type stuck struct {
 	buffer

@@ -54,7 +54,7 @@ func (o *Options) ensureDefaults() error {
 	if o.BodyLimit <= 0 {
 		o.BodyLimit = 1 << 20
 	}
-	o.BodyLimit = min(o.BodyLimit, 8<<20)
+	o.BodyLimit = min(o.BodyLimit, maxBody)
 	if o.Queue <= 0 {
 		o.Queue = 16 << 20
 	}
@@ -261,6 +261,10 @@ func (w *Writer) take(e *Entry) {
 	w.entries.Put(e)
 }
 
+// maxBody is the longest body that is written: with what a block holds already it
+// is below maxBlock.
+const maxBody = 8 << 20
+
 // redact replaces the secrets of an entry. A body that cannot be looked into
 // is not kept.
 func (w *Writer) redact(e *Entry) {
@@ -294,6 +298,10 @@ func (w *Writer) redact(e *Entry) {
 	clean := r.Body(media, plain)
 	if len(clean) == len(plain) && unsafe.SliceData(clean) == unsafe.SliceData(plain) {
 		return // as it came, in its coding
+	}
+	if len(clean) > maxBody { // once decoded, or by its markers
+		e.Body = e.Body[:0]
+		return
 	}
 	e.Body, e.BodyBytes = clean, int64(len(clean))
 	fields := e.Fields[:0]
