@@ -81,6 +81,7 @@ func (s *Session) assemble(ctx context.Context, l net.Listener) (err error) {
 		}
 	}()
 	shadows := o.shadows()
+	s.boundConnections()
 	for _, p := range shadows {
 		lane, err := shadow.NewLane(shadow.LaneOptions{
 			Name: p.Name, Role: p.role, Session: o.ID, Servers: p.Servers, Using: p.using,

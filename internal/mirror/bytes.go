@@ -27,6 +27,7 @@ func (s *Session) assembleTCP(ctx context.Context, l net.Listener) error {
 		return fmt.Errorf("primary: %s is not reached: %w: start it, or correct --primary", o.Primary, err)
 	}
 	c.Close()
+	s.boundConnections()
 	options := tcp.Options{
 		Primary: to.addr(), Service: o.Service, Experiment: o.ID, Sink: o.Sink, Share: o.Share,
 		Buffer: o.Buffer, Connections: o.Connections, Timeout: o.Timeout, Log: s.log,

@@ -1,0 +1,28 @@
+package mirror
+
+// connectionsWithin is how many connections each server of a shadow may have if
+// the program may have so many files open: shadows together take no more than
+// half of them, so that what a shadow does keeps no client, and no connection to
+// the primary, out. 0 files are as many as one likes.
+func connectionsWithin(files uint64, servers, asked int) int {
+	if files == 0 || servers == 0 {
+		return asked
+	}
+	each := max(1, files/2/uint64(servers))
+	return int(min(each, uint64(asked)))
+}
+
+// boundConnections lowers the connections to servers of shadows to what the
+// program may have open, and says so.
+func (s *Session) boundConnections() {
+	servers := 0
+	for _, p := range s.o.shadows() {
+		servers += len(p.Servers)
+	}
+	files := openFiles()
+	if n := connectionsWithin(files, servers, s.o.Connections); n < s.o.Connections {
+		s.log.Warn("mirror: so few files may be open that servers of shadows get fewer connections each; raise the limit (ulimit -n) for more",
+			"files", files, "connections", n, "asked", s.o.Connections)
+		s.o.Connections = n
+	}
+}
