@@ -299,9 +299,8 @@ func TestLongOnceDecoded(t *testing.T) {
 	z := gzip.NewWriter(&zipped)
 	fmt.Fprintf(z, `{"password":"x","a":"%s"}`, strings.Repeat("a", 30<<20))
 	z.Close()
-	for range 2 {
-		offer(w, Entry{Method: "POST", Fields: []Field{{"Content-Encoding", "gzip"}}, Body: zipped.Bytes(), BodyBytes: int64(zipped.Len())})
-	}
+	offer(w, Entry{Method: "POST", Fields: []Field{{"Content-Encoding", "gzip"}}, Body: zipped.Bytes(), BodyBytes: int64(zipped.Len())})
+	offer(w, Entry{Method: "GET"})
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -309,10 +308,8 @@ func TestLongOnceDecoded(t *testing.T) {
 	if err != io.EOF || len(got) != 2 {
 		t.Fatal(len(got), err)
 	}
-	for _, e := range got {
-		if e.Whole() || len(e.Body) > 0 {
-			t.Errorf("%d bytes are kept of %d", len(e.Body), e.BodyBytes)
-		}
+	if e := got[0]; e.Whole() || len(e.Body) > 0 {
+		t.Errorf("%d bytes are kept of %d", len(e.Body), e.BodyBytes)
 	}
 }
 
