@@ -48,9 +48,14 @@ func (d *desk) open(r, out *http.Request) (*pair.Exchange, *copies) {
 	req := choose.FromHTTP(r)
 	decision := d.chooser.Choose(&req)
 	if decision.Mirror && out.Body != nil && (d.bodyLimit == 0 || r.ContentLength > d.bodyLimit) {
-		decision.Mirror, decision.Reason = false, pair.Length
+		decision.Mirror, decision.Reason, decision.Missed = false, pair.Length, decision.Write
 	}
 	if !decision.Mirror {
+		if decision.Missed {
+			for _, l := range d.lanes {
+				l.Missed(decision.Reason)
+			}
+		}
 		return d.book.Skip(decision.Names, decision.Reason), nil
 	}
 	c := &copies{d: d, counts: make([]uint8, len(d.lanes)), write: decision.Write, payload: shadow.NewPayload()}

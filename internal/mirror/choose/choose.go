@@ -71,6 +71,9 @@ type Decision struct {
 	// Write says that the method may change something: a shadow that misses the
 	// copy is no longer what the primary is.
 	Write bool
+	// Missed says that it is such a request, and was not copied though others of
+	// its kind are: the session is paused, or the share is by chance.
+	Missed bool
 	// Key is a hash of the key that the share is chosen by, or random: copies of
 	// equal keys can be sent to the same server.
 	Key uint64
@@ -117,6 +120,7 @@ func (c *Chooser) Choose(r *Request) Decision {
 	_, path, query := split(r.Target)
 	d := Decision{Names: c.names.of(r, path, query), Write: !safe(r.Method)}
 	if c.paused.Load() {
+		d.Missed = d.Write && c.filters.pass(r, path, true) == pair.Chosen
 		d.Reason = pair.Paused
 		return d
 	}
@@ -125,6 +129,7 @@ func (c *Chooser) Choose(r *Request) Decision {
 	}
 	in := false
 	if d.Key, in = c.draw(r, path, query); !in {
+		d.Missed = d.Write && c.key.kind == nowhere // of a key that is out nothing is copied
 		d.Reason = pair.Share
 		return d
 	}

@@ -35,9 +35,11 @@ type Chooser interface {
 	Choose(r *choose.Request) choose.Decision
 }
 
-// Lane takes copies for one shadow; *shadow.Lane is one. Neither method may wait.
+// Lane takes copies for one shadow; *shadow.Lane is one. No method may wait.
 type Lane interface {
 	Copies(write bool) uint8
+	// Missed says that a write was not copied, and why.
+	Missed(pair.Reason)
 	Offer(c shadow.Copy)
 }
 

@@ -113,7 +113,7 @@ func (c *conn) choose() choose.Decision {
 			d.Mirror, d.Reason = false, pair.Connect
 		case c.p.o.BodyLimit > 0 && h.Length > c.p.o.BodyLimit,
 			c.p.o.BodyLimit < 0 && (h.Length > 0 || h.Framing == http1.Chunked):
-			d.Mirror, d.Reason = false, pair.Length
+			d.Mirror, d.Reason, d.Missed = false, pair.Length, d.Write
 		}
 	}
 	return d
@@ -191,6 +191,11 @@ func (c *conn) open(d choose.Decision, body []byte) {
 	o := &c.p.o
 	c.leg, c.offered, c.write = pair.Leg{}, false, d.Write
 	if !d.Mirror {
+		if d.Missed {
+			for _, l := range o.Lanes {
+				l.Missed(d.Reason)
+			}
+		}
 		c.x = o.Book.Skip(d.Names, d.Reason)
 		return
 	}

@@ -35,6 +35,8 @@ type lane struct {
 
 func (l *lane) Copies(bool) uint8 { return 1 }
 
+func (l *lane) Missed(pair.Reason) {}
+
 func (l *lane) Offer(c shadow.Copy) {
 	p := c.Payload
 	l.mu.Lock()

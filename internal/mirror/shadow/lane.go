@@ -84,6 +84,10 @@ func (l *Lane) Copies(write bool) uint8 {
 	return uint8(n)
 }
 
+// Missed marks the shadow as diverged: a write that it was meant to get was not
+// copied, for that reason.
+func (l *Lane) Missed(why pair.Reason) { l.missed.mark(l.o.Now(), whyNotCopied(why)) }
+
 // Offer sends c's copies, at once where that takes no waiting, or has them sent,
 // or ends them with the cause. It never blocks.
 func (l *Lane) Offer(c Copy) {

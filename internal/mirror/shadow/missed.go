@@ -45,6 +45,19 @@ func whyMissed(p *Payload, leg pair.Leg) string {
 	return string(p.Method) + " " + target + how + causeText[leg.Cause]
 }
 
+// whyNotCopied says why a write was not chosen.
+func whyNotCopied(why pair.Reason) string {
+	switch why {
+	case pair.Paused:
+		return "a write came while the session was paused"
+	case pair.Share:
+		return "a write was not of the share that is copied"
+	case pair.Length:
+		return "a write was not copied, as its body is above the limit"
+	}
+	return "a write was not copied: " + why.String()
+}
+
 // causeText says each cause in words.
 var causeText = [pair.NumCauses]string{
 	pair.None:        "the server answered before it had all of the request",
