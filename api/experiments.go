@@ -213,7 +213,9 @@ type MirrorVerdict struct {
 	Caveat    string `json:"caveat,omitempty"` // what a reference that answers clients does not hold equal
 	// Verdict is faster, slower, fewer errors, more errors, mixed, within the
 	// noise floor, same, no evidence, too little data.
-	Verdict  string `json:"verdict"`
+	Verdict string `json:"verdict"`
+	// Headline is a sentence with its interval; after "mind that" stands what may
+	// be the reason for all of it, of which the warnings say more.
 	Headline string `json:"headline"`
 	// Requests answered in whole, below 500, on both sides.
 	Requests uint64          `json:"requests"`
