@@ -358,9 +358,7 @@ func (p *passage) stream(answer *http.Response, kept *pair.Answer, flush *http.R
 		if n > 0 {
 			p.leg.Bytes += int64(n)
 			if kept != nil {
-				room := min(n, p.g.desk.keepBytes-len(kept.Body))
-				kept.Body = append(kept.Body, buf[:room]...)
-				kept.Cut = kept.Cut || room < n
+				kept.Add(buf[:n], p.g.desk.keepBytes)
 			}
 			if _, werr := p.w.Write(buf[:n]); werr != nil {
 				return errClient{werr}

@@ -121,17 +121,6 @@ type Leg struct {
 	Answer *Answer
 }
 
-// Answer is a copy of an answer. Body is cut at the session's limit; Cut says so.
-type Answer struct {
-	Status int
-	Header []Field // in order, end-to-end fields only
-	Body   []byte
-	Cut    bool
-}
-
-// Field is one header or trailer field line, name as it came.
-type Field struct{ Name, Value string }
-
 // Names are what an exchange is counted under.
 type Names struct {
 	Operation string // low in cardinality: GET /cart/{id}

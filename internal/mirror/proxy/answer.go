@@ -91,7 +91,7 @@ func (c *conn) relay() bool {
 	last = last || c.expect && !c.whole || c.pump.active && a.Close
 	c.out = c.appendAnswer(c.out[:0], bare, last)
 	if c.x.Keep() {
-		c.leg.Answer = keepAnswer(a)
+		c.leg.Answer = pair.AnswerOf(a, c.p.o.KeepLimit)
 	}
 	send, cause := c.piece(c.back[c.br:c.bw], bare)
 	c.out = append(c.out, send...)
@@ -209,9 +209,7 @@ func (c *conn) piece(p []byte, bare bool) ([]byte, pair.Cause) {
 	for taken < len(p) && !c.got.Done() {
 		n, data, err := c.got.Next(p[taken:])
 		if kept != nil {
-			room := min(len(data), c.p.o.KeepLimit-len(kept.Body))
-			kept.Body = append(kept.Body, data[:room]...)
-			kept.Cut = kept.Cut || room < len(data)
+			kept.Add(data, c.p.o.KeepLimit)
 		}
 		if bare {
 			plain += copy(p[plain:], data)
@@ -255,14 +253,4 @@ func (c *conn) appendAnswer(b []byte, bare, last bool) []byte {
 		b = append(b, "Connection: keep-alive\r\n"...)
 	}
 	return append(b, "\r\n"...)
-}
-
-func keepAnswer(a *http1.Head) *pair.Answer {
-	k := &pair.Answer{Status: a.Status}
-	for i := range a.Fields {
-		if f := &a.Fields[i]; !f.Named && !http1.HopByHop.Has(f.Known) {
-			k.Header = append(k.Header, pair.Field{Name: string(f.Name), Value: string(f.Value)})
-		}
-	}
-	return k
 }

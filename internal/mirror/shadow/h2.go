@@ -201,7 +201,7 @@ func (c *conn) roundTrip(j *job) (leg pair.Leg, delivered bool, _ fate) {
 		n, err := resp.Body.Read(buf[:])
 		leg.Bytes += int64(n)
 		if leg.Answer != nil {
-			keepBody(leg.Answer, buf[:n], l.o.KeepLimit)
+			leg.Answer.Add(buf[:n], l.o.KeepLimit)
 		}
 		if leg.Bytes > l.o.AnswerLimit {
 			leg.Cause = pair.AnswerLimit

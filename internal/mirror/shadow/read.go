@@ -149,7 +149,7 @@ func (c *conn) feed(p []byte, now int64) (then, pair.Cause) {
 		c.leg.Status = c.head.Status
 		c.body.Reset(&c.head)
 		if c.keep {
-			c.leg.Answer = answerOf(&c.head)
+			c.leg.Answer = pair.AnswerOf(&c.head, c.l.o.KeepLimit)
 		}
 	}
 	for len(p) > 0 && !c.body.Done() {
@@ -159,7 +159,7 @@ func (c *conn) feed(p []byte, now int64) (then, pair.Cause) {
 		}
 		p = p[n:]
 		if c.leg.Answer != nil {
-			keepBody(c.leg.Answer, data, c.l.o.KeepLimit)
+			c.leg.Answer.Add(data, c.l.o.KeepLimit)
 		}
 	}
 	c.leg.Bytes = c.body.Bytes
@@ -259,25 +259,4 @@ func (c *conn) retry() {
 	c.mu.Unlock()
 	c.l.done(c, true)
 	c.l.send(j)
-}
-
-// answerOf keeps an answer's head.
-func answerOf(h *http1.Head) *pair.Answer {
-	a := &pair.Answer{Status: h.Status}
-	for _, f := range h.Fields {
-		if http1.HopByHop.Has(f.Known) || f.Named {
-			continue
-		}
-		a.Header = append(a.Header, pair.Field{Name: string(f.Name), Value: string(f.Value)})
-	}
-	return a
-}
-
-// keepBody keeps what is below the limit of a part of a body.
-func keepBody(a *pair.Answer, data []byte, limit int) {
-	if room := limit - len(a.Body); len(data) > room {
-		data = data[:room]
-		a.Cut = true
-	}
-	a.Body = append(a.Body, data...)
 }

@@ -1,0 +1,62 @@
+package pair
+
+import (
+	"strings"
+
+	"tailscope/internal/mirror/http1"
+)
+
+// Answer is a copy of an answer. Body is cut at the session's limit; Cut says so.
+type Answer struct {
+	Status int
+	Header []Field // in order, end-to-end fields only
+	Body   []byte
+	Cut    bool
+}
+
+// Field is one header or trailer field line, name as it came.
+type Field struct{ Name, Value string }
+
+// AnswerOf keeps the head of an answer of HTTP/1.1, nothing of which points into
+// h, with room for as much of its body as is known to come, at most limit bytes.
+func AnswerOf(h *http1.Head, limit int) *Answer {
+	passes := func(f *http1.Field) bool { return !f.Named && !http1.HopByHop.Has(f.Known) }
+	n, size := 0, 0
+	for i := range h.Fields {
+		if f := &h.Fields[i]; passes(f) {
+			n++
+			size += len(f.Name) + len(f.Value)
+		}
+	}
+	a := &Answer{Status: h.Status, Header: make([]Field, 0, n)}
+	if h.Framing == http1.Length && h.Length > 0 {
+		a.Body = make([]byte, 0, min(h.Length, int64(limit)))
+	}
+	// All texts are parts of one, so that they are one piece of memory.
+	var b strings.Builder
+	b.Grow(size)
+	for i := range h.Fields {
+		if f := &h.Fields[i]; passes(f) {
+			b.Write(f.Name)
+			b.Write(f.Value)
+		}
+	}
+	text := b.String()
+	for i := range h.Fields {
+		if f := &h.Fields[i]; passes(f) {
+			name, rest := text[:len(f.Name)], text[len(f.Name):]
+			a.Header = append(a.Header, Field{Name: name, Value: rest[:len(f.Value)]})
+			text = rest[len(f.Value):]
+		}
+	}
+	return a
+}
+
+// Add keeps what is within the limit of a part of the body.
+func (a *Answer) Add(part []byte, limit int) {
+	if room := limit - len(a.Body); len(part) > room {
+		part = part[:room]
+		a.Cut = true
+	}
+	a.Body = append(a.Body, part...)
+}
