@@ -140,13 +140,28 @@ func (s *Session) serve() (end func(context.Context) error) {
 	s.door.start()
 	return func(ctx context.Context) error {
 		clients, cancel := context.WithTimeout(ctx, drainTimeout)
-		served := s.door.close(clients)
+		served := s.brokenOff(ctx, s.door.close(clients))
 		cancel()
 		s.closeLanes(ctx)
 		stopFlushing()
 		book.Wait()
 		return errors.Join(served, flushed, s.extras.close())
 	}
+}
+
+// brokenOff says what err, of serving clients until the session's end, means:
+// that some had not finished within drainTimeout, as they do that hold WebSockets
+// or wait for events, is how sessions end and is logged. If ctx itself is done
+// they were not given that time, which is told.
+func (s *Session) brokenOff(ctx context.Context, err error) error {
+	switch {
+	case !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled):
+		return err
+	case ctx.Err() != nil:
+		return fmt.Errorf("requests were broken off, as the session was to end at once: %w", err)
+	}
+	s.log.Warn("mirror: clients that had not finished were broken off", "after", drainTimeout)
+	return nil
 }
 
 // serveTCP is serve in tcp mode.

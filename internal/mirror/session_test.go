@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -343,6 +345,15 @@ func TestEnds(t *testing.T) {
 		}
 		if err := <-closed; err != nil {
 			t.Error(err)
+		}
+	})
+	t.Run("with a request that does not end", func(t *testing.T) {
+		s := &Session{log: slog.New(slog.DiscardHandler)}
+		if err := s.brokenOff(t.Context(), errors.Join(context.DeadlineExceeded, nil)); err != nil {
+			t.Errorf("a session that ended as it was asked to failed: %v", err)
+		}
+		if err := s.brokenOff(t.Context(), io.ErrUnexpectedEOF); err != io.ErrUnexpectedEOF {
+			t.Errorf("another error became %v", err)
 		}
 	})
 	t.Run("cut short", func(t *testing.T) {
