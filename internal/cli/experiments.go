@@ -143,14 +143,16 @@ func newExperimentsShow(io streams) *cobra.Command {
 	return cmd
 }
 
-// brief leaves out what a first look can do without. It is asked for all the
+// brief leaves out what a first look can do without, but nothing that the headline
+// may be about. It is asked for all the
 // same: a verdict of fewer measures is another one than everybody else sees.
 func brief(v *api.MirrorVerdictResponse) {
 	const rows = 5
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		c.Measures = slices.DeleteFunc(c.Measures, func(m api.MirrorMeasure) bool {
-			return !slices.Contains([]string{"ratio", "p50", "p95", "p99", "errors"}, m.Name)
+			plain := slices.Contains([]string{"within the noise floor", "same", "no evidence", tooLittle}, m.Verdict)
+			return plain && !slices.Contains([]string{"ratio", "p50", "p95", "p99", "errors"}, m.Name)
 		})
 		c.Operations, c.Tenants = c.Operations[:min(rows, len(c.Operations))], c.Tenants[:min(rows, len(c.Tenants))]
 	}

@@ -119,6 +119,22 @@ func TestExperimentsOutput(t *testing.T) {
 	}
 }
 
+// What is claimed stays, for the headline may be about it.
+func TestBriefKeepsWhatIsClaimed(t *testing.T) {
+	m := func(name, verdict string) api.MirrorMeasure { return api.MirrorMeasure{Name: name, Verdict: verdict} }
+	v := &api.MirrorVerdictResponse{Candidates: []api.MirrorVerdict{{Measures: []api.MirrorMeasure{
+		m("ratio", "no evidence"), m("p75", "same"), m("p99.9", "too little data"), m("first_byte", "slower"), m("bytes", "larger"),
+	}, Operations: make([]api.MirrorRow, 9)}}}
+	brief(v)
+	var names []string
+	for _, x := range v.Candidates[0].Measures {
+		names = append(names, x.Name)
+	}
+	if got := strings.Join(names, " "); got != "ratio first_byte bytes" || len(v.Candidates[0].Operations) != 5 {
+		t.Errorf("%s, %d operations", got, len(v.Candidates[0].Operations))
+	}
+}
+
 func TestExperimentsDo(t *testing.T) {
 	for args, want := range map[string]string{
 		"experiments stop x":   "PATCH /api/v1/experiments/x",
