@@ -43,7 +43,8 @@ type Options struct {
 	// Lost is how long a program is silent before its experiment is lost;
 	// default 15 s.
 	Lost time.Duration
-	// Save is how often the state of one that runs is written; default 1 min.
+	// Save is how often the state of one that runs is written, which is what the
+	// account may be behind after a crash; default 10 s, a slot.
 	// Beginnings, ends and changes are written at once.
 	Save time.Duration
 	// Most bounds the experiments that are kept, and MostBytes their reports as
@@ -65,7 +66,7 @@ func (o *Options) ensureDefaults() {
 		o.Lost = 15 * time.Second
 	}
 	if o.Save <= 0 {
-		o.Save = time.Minute
+		o.Save = 10 * time.Second
 	}
 	if o.Most <= 0 {
 		o.Most = 1000
