@@ -164,6 +164,11 @@ func tellApplied(ctx context.Context, io streams, c *client.Client, id string, w
 	defer limit.Stop()
 	for {
 		x, err := c.Experiment(ctx, id)
+		if wanted.Stop && errors.Is(err, client.ErrUnreachable) {
+			// The server that took the change runs in the session's program.
+			fmt.Fprintln(io.out, "ended, and with it the server that told of it")
+			return nil
+		}
 		if err != nil {
 			return err
 		}

@@ -290,6 +290,9 @@ func newFakeSessions(t *testing.T, ids ...string) *fakeSessions {
 				s.change.Number, s.looks = 7, 0
 				body = s.change
 			} else {
+				if s.change.Stop { // it runs in the session's program, which has ended
+					panic(http.ErrAbortHandler)
+				}
 				if s.looks++; s.looks == 2 && s.change.Number > 0 {
 					x.Mirror.Applied = s.change.Number
 					if s.change.Share != nil {
@@ -329,6 +332,7 @@ func TestMirrorSet(t *testing.T) {
 			"share 0.5; control uses 1 of 1 servers, 1 copies; candidate uses 3 of 3 servers, 2 copies"},
 		{"one --pause", 0, `{"number":7,"paused":true}`, "share 1; paused; control"},
 		{"one --resume --amplify control=3", 0, `{"number":7,"paused":false,"shadows":{"control":{"amplify":3}}}`, "control uses 1 of 1 servers, 3 copies"},
+		{"one --stop", 0, `{"number":7,"stop":true}`, "ended, and with it the server"},
 		{"one", 2, "", "nothing is to be changed"},
 		{"one --using nobody=1", 2, "", `there is no shadow "nobody"; write one of control, candidate`},
 		{"one --using 1.5", 2, "", `"1.5" is no such number`},
