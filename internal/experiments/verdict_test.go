@@ -126,7 +126,7 @@ func TestVerdictOfASession(t *testing.T) {
 		if !strings.Contains(x.Headline, " of GET /a is 38 % faster than control (95 % interval 3") || !strings.Contains(x.Headline, "; noise floor ±") {
 			t.Errorf("headline %s", x.Headline)
 		}
-		if !strings.HasSuffix(x.Headline, "; mind that candidate missed a write, 3 % of the copies for candidate were dropped, its load is another one") {
+		if !strings.HasSuffix(x.Headline, "; mind that candidate missed a write, 3 % of the copies for candidate were dropped, candidate has another load") {
 			t.Errorf("headline %s", x.Headline)
 		}
 		if x.OperationsJudged != 6 || x.TenantsJudged != 2 || x.Operations[0].Name != "GET /a" || x.Operations[0].Verdict != compare.Faster {

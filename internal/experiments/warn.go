@@ -93,7 +93,7 @@ func (j *judgement) doubts(candidate string) (out []string) {
 		}
 		if t.Name == candidate {
 			if copies := j.copies(control); t.Amplify != copies || control >= 0 && t.Using != j.m.Shadows[control].Using {
-				out = append(out, "its load is another one")
+				out = append(out, t.Name+" has another load")
 			}
 		}
 	}
