@@ -214,6 +214,9 @@ func (c *conn) roundTrip(j *job) (leg pair.Leg, delivered bool, _ fate) {
 		if err != nil {
 			return fail(err)
 		}
+		if leg.Bytes > freeBytes {
+			l.pace(n)
+		}
 	}
 }
 

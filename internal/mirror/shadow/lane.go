@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tailscope/api"
@@ -21,6 +22,7 @@ type Lane struct {
 	amplify amplify
 	spread  *spreader
 	missed  missed
+	paced   atomic.Int64 // until when what was read of long answers is accounted for, by o.Now
 
 	stopping context.Context // done when connections are not to be waited for
 	stop     context.CancelFunc

@@ -67,6 +67,9 @@ func (c *conn) readable(fd uintptr, end *readEnd) bool {
 			end.cause = cause
 			return true
 		}
+		if then == readOn && c.body.Bytes > freeBytes {
+			c.l.pace(n)
+		}
 		if then == wait && n < len(buf)-have {
 			// The socket is empty, and tells when it no longer is. Its end may
 			// have come with the bytes, and is then found with the next copy;
@@ -88,6 +91,9 @@ func (c *conn) readWaiting(end *readEnd) {
 			if then == stop {
 				end.cause = cause
 				return
+			}
+			if then == readOn && c.body.Bytes > freeBytes {
+				c.l.pace(n)
 			}
 		}
 		if err == io.EOF {
@@ -121,6 +127,10 @@ func (c *conn) feed(p []byte, now int64) (then, pair.Cause) {
 		c.dead = true
 		c.mu.Unlock()
 		return stop, pair.BadAnswer
+	}
+	if c.killed != pair.None {
+		// There may always be something to read, and never a look at the deadline.
+		return c.fail(c.killed)
 	}
 	c.touched = true
 	for !c.inBody {
