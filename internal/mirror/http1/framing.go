@@ -94,6 +94,11 @@ func (h *Head) chunked() error {
 
 func (h *Head) requestFraming() error {
 	h.connection()
+	if is(h.Upgrade, "h2c") {
+		// An offer that need not be taken (RFC 9113 section 3.1), and that means
+		// nothing without the HTTP2-Settings that go no further.
+		h.Upgrade = nil
+	}
 	if err := h.host(); err != nil {
 		return err
 	}

@@ -105,7 +105,8 @@ type Head struct {
 	Host []byte
 	// Close says that the sender ends the connection after this message.
 	Close bool
-	// Upgrade is the value of the field, if Connection names it too.
+	// Upgrade is the value of the field, if Connection names it too. In requests
+	// that of h2c alone is left out.
 	Upgrade  []byte
 	Expect   bool // 100-continue
 	Trailers bool // TE: trailers
