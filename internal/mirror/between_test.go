@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -230,6 +231,40 @@ func TestStatusThatIsNone(t *testing.T) {
 				t.Error(resp.Status)
 			}
 			waitFor(t, func() bool { return s.book.Stats().Open == 0 && s.State().Failed["bad_answer"] == 1 }, func() any { return s.State() })
+		})
+	}
+}
+
+// Of a request for which there is no connection to the primary no copies are
+// made, over whatever protocol: a shadow would have what the primary has not.
+func TestNoCopiesOfWhatThePrimaryDoesNotGet(t *testing.T) {
+	for _, from := range []string{"h1", "h2c"} {
+		t.Run(from, func(t *testing.T) {
+			var taken atomic.Int32
+			candidate := newBackend(t, "h1", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { taken.Add(1) }))
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := newSession(t, from, "http://"+l.Addr().String(), func(o *Options) {
+				o.Candidates, o.Unsafe = []Pool{{Servers: []string{candidate.URL}}}, true
+			})
+			l.Close()
+			c := newClient(t, from, s.Addr().String())
+			for _, body := range []string{"", "body"} {
+				resp, err := c.Post("http://localhost/", "", strings.NewReader(body))
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp.Body.Close()
+				if resp.StatusCode != http.StatusBadGateway {
+					t.Error(resp.Status)
+				}
+			}
+			waitFor(t, func() bool { return s.book.Stats().Open == 0 && s.State().Failed["refused"] == 2 }, func() any { return s.State() })
+			if a := s.State().Shadows[0].Account; a.Offered != 0 || taken.Load() != 0 {
+				t.Errorf("%d copies offered, %d taken", a.Offered, taken.Load())
+			}
 		})
 	}
 }

@@ -43,15 +43,18 @@ type copies struct {
 }
 
 // open begins the exchange of a request that goes to the primary as out, and
-// prepares its copies if it is chosen.
-func (d *desk) open(r, out *http.Request) (*pair.Exchange, *copies) {
+// prepares its copies if it is chosen and the primary reached.
+func (d *desk) open(r, out *http.Request, reached bool) (*pair.Exchange, *copies) {
 	req := choose.FromHTTP(r)
 	decision := d.chooser.Choose(&req)
 	if decision.Mirror && out.Body != nil && (d.bodyLimit == 0 || r.ContentLength > d.bodyLimit) {
 		decision.Mirror, decision.Reason, decision.Missed = false, pair.Length, decision.Write
 	}
+	if decision.Mirror && !reached {
+		return d.book.Begin(decision.Names, nil, false), nil
+	}
 	if !decision.Mirror {
-		if decision.Missed {
+		if decision.Missed && reached {
 			for _, l := range d.lanes {
 				l.Missed(decision.Reason)
 			}

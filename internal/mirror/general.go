@@ -54,13 +54,14 @@ func (g *general) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel(nil)
 	p := &passage{g: g, w: w, in: r, inner: true, leg: pair.Leg{Start: g.now()}}
 	out := g.outgoing(r, p)
-	p.x, p.copies = g.desk.open(r, out)
+	p.out = out
 	if g.timeout > 0 {
 		p.silence = time.AfterFunc(g.timeout, func() { cancel(errSilent) })
 		defer p.silence.Stop()
 	}
 	answer, err := g.out.RoundTrip(out.WithContext(httptrace.WithClientTrace(ctx, p.trace())))
 	p.headDone()
+	p.open(err == nil)
 	p.offer()
 	if err == nil && (answer.StatusCode < 200 || answer.StatusCode > 999) {
 		// No other protocol was asked for, and net/http passes on nothing else.
@@ -86,6 +87,8 @@ type passage struct {
 	silence  *time.Timer
 	answered atomic.Bool // it has begun
 
+	out     *http.Request // as the primary gets it
+	opened  sync.Once
 	copies  *copies // nil: none are made
 	x       *pair.Exchange
 	offered sync.Once
@@ -105,6 +108,12 @@ func (p *passage) heard() {
 	}
 }
 
+// open begins the exchange, once: when there is a connection to the primary, or
+// when it is known that there will be none, and then without copies.
+func (p *passage) open(reached bool) {
+	p.opened.Do(func() { p.x, p.copies = p.g.desk.open(p.in, p.out, reached) })
+}
+
 // offer gives the copies to their lanes, once, when the primary's were written.
 func (p *passage) offer() {
 	p.offered.Do(func() {
@@ -120,6 +129,7 @@ func (p *passage) offer() {
 func (p *passage) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) {
+			p.open(true)
 			now := p.g.now()
 			p.mu.Lock()
 			p.leg.Start, p.leg.FirstByte = now, 0 // again if it was tried again
