@@ -18,15 +18,16 @@ import (
 // The primary's time limit is for its answer to begin. One that has begun may
 // pause, and a client may take its time, over whatever protocol.
 func TestAnswersMayPause(t *testing.T) {
-	const limit = 150 * time.Millisecond
+	const limit = 500 * time.Millisecond
 	primary := newBackend(t, "h1", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "first, ")
 		http.NewResponseController(w).Flush()
-		time.Sleep(3 * limit)
+		time.Sleep(limit * 3 / 2)
 		io.WriteString(w, "second")
 	}))
 	for _, from := range []string{"h1", "h2c"} {
 		t.Run(from, func(t *testing.T) {
+			t.Parallel() // they only wait
 			s := newSession(t, from, primary.URL, func(o *Options) {
 				away(o)
 				o.PrimaryTimeout = limit
