@@ -113,7 +113,11 @@ func (e *extras) watch(x *pair.Exchange) {
 	if !ok {
 		return
 	}
-	if e.differ != nil {
+	switch {
+	case e.differ == nil:
+	case x.Crowded():
+		e.differ.Behind()
+	default:
 		e.differ.Offer(differ.Of(x, e.shadows, a.method, a.target))
 	}
 	t := a.entry

@@ -209,6 +209,9 @@ func (d *Differ) Offer(x Exchange) {
 	d.behind.Add(1)
 }
 
+// Behind counts a request whose answers could not be kept until all had come.
+func (d *Differ) Behind() { d.behind.Add(1) }
+
 // size is about the memory that an exchange keeps.
 func (x *Exchange) size() int64 {
 	size := 256 + int64(len(x.Target)) + bytesOf(x.Primary)

@@ -38,6 +38,7 @@ type Options struct {
 	PutTimeout time.Duration // how long one Put may take; default 10 s
 	IdleAfter  time.Duration // names not seen for so long leave memory; default 10 min
 	MaxNames   int           // pairs of operation and tenant in memory; default 2,048, see Stats.Folded
+	MaxAnswers int64         // bytes of kept answers of exchanges that have not ended; default 64 MiB
 	MaxHeld    int           // distributions kept while the sink refuses them; default 20,000
 }
 
@@ -65,6 +66,9 @@ func (o *Options) EnsureDefaults() {
 	}
 	if o.MaxNames <= 0 {
 		o.MaxNames = 2048
+	}
+	if o.MaxAnswers <= 0 {
+		o.MaxAnswers = 64 << 20
 	}
 	if o.MaxHeld <= 0 {
 		o.MaxHeld = 20_000
@@ -96,6 +100,7 @@ type Book struct {
 	o       Options
 	lastID  atomic.Uint64
 	open    atomic.Int64
+	held    atomic.Int64 // bytes of answers of exchanges that have not ended
 	strays  atomic.Uint64
 	begun   [NumReasons]atomic.Uint64 // requests by Reason; Chosen are mirrored
 	failed  [NumCauses]atomic.Uint64  // of the primary

@@ -30,6 +30,8 @@ type Exchange struct {
 	chosen bool
 	keep   bool
 
+	held    int64 // bytes of its answers
+	crowded bool  // they were let go
 	mu      sync.Mutex
 	left    int // legs that have not ended
 	fate    fate
@@ -104,6 +106,47 @@ func (x *Exchange) Primary() Leg { return x.leg }
 
 func (x *Exchange) Copies(shadow int) []Leg { return x.copies[shadow].legs }
 
+// Crowded says that the answers were let go, as those that wait for a shadow's
+// took more than Options.MaxAnswers. It is for Watch.
+func (x *Exchange) Crowded() bool { return x.crowded }
+
+// hold keeps the answer of a leg that has ended until the others have, if there
+// is room. A shadow that hangs would have all answers of its time limit kept. It
+// is called with mu held.
+func (x *Exchange) hold(l *Leg) {
+	if l.Answer == nil {
+		return
+	}
+	if !x.crowded {
+		n := int64(cap(l.Answer.Body)) + besideTexts
+		for i := range l.Answer.Header {
+			n += int64(len(l.Answer.Header[i].Name) + len(l.Answer.Header[i].Value))
+		}
+		x.held += n
+		if x.book.held.Add(n) <= x.book.o.MaxAnswers {
+			return
+		}
+		x.crowded = true
+		x.letGo()
+	}
+	l.Answer = nil
+}
+
+// besideTexts is about what an answer takes beside its texts.
+const besideTexts = 512
+
+// letGo gives back the room for answers, and them.
+func (x *Exchange) letGo() {
+	x.book.held.Add(-x.held)
+	x.held = 0
+	x.leg.Answer = nil
+	for i := range x.copies {
+		for j := range x.copies[i].legs {
+			x.copies[i].legs[j].Answer = nil
+		}
+	}
+}
+
 // Sent says that a copy for a shadow is about to be sent: it is no longer
 // queued. It is called once for a copy, however often it is tried.
 func (x *Exchange) Sent(shadow int) {
@@ -139,6 +182,7 @@ func (x *Exchange) EndPrimary(l Leg) {
 		}
 	}
 	if x.keep {
+		x.hold(&l)
 		x.leg = l
 	}
 	variant := 0
@@ -179,6 +223,7 @@ func (x *Exchange) EndCopy(shadow int, l Leg) {
 	}
 	c.left--
 	if x.keep {
+		x.hold(&l)
 		c.legs = append(c.legs, l)
 	}
 	x.leave()
@@ -197,6 +242,9 @@ func (x *Exchange) leave() {
 	if x.keep && b.o.Watch != nil {
 		b.o.Watch(x)
 	}
+	if x.held > 0 {
+		x.letGo()
+	}
 	x.reset()
 	b.open.Add(-1)
 	b.pool.Put(x)
@@ -204,6 +252,7 @@ func (x *Exchange) leave() {
 
 func (x *Exchange) reset() {
 	x.Request, x.entry, x.names, x.keep, x.fate, x.primary, x.leg = nil, nil, Names{}, false, pending, side{}, Leg{}
+	x.crowded = false
 	for i := range x.copies {
 		c := &x.copies[i]
 		clear(c.legs)
