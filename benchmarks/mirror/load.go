@@ -197,27 +197,67 @@ func (r *Result) fail(err error) {
 	r.Why[reason(err)]++
 }
 
+// Clients are connections to one address that outlive a load, so that opening
+// them is no part of what is measured.
+type Clients struct {
+	mu   sync.Mutex
+	free []*caller // the one used last is used next
+}
+
+// NewClients opens so many connections, each with a request that is not counted.
+func NewClients(addr string, r Request, connections int) (*Clients, error) {
+	c := &Clients{}
+	for range connections {
+		one := newCaller(addr, r)
+		c.free = append(c.free, one)
+		if err := one.do(); err != nil {
+			c.Close()
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// Open is a load by connections that are opened when they are first used.
+func Open(ctx context.Context, addr string, r Request, connections int, rate float64, d time.Duration) (Result, error) {
+	c := &Clients{}
+	for range connections {
+		c.free = append(c.free, newCaller(addr, r))
+	}
+	defer c.Close()
+	return c.Open(ctx, rate, d, 1)
+}
+
+// Close closes the connections.
+func (c *Clients) Close() {
+	for _, one := range c.free {
+		one.close()
+	}
+}
+
+func (c *Clients) do(context.Context, bench.Request) error {
+	c.mu.Lock()
+	one := c.free[len(c.free)-1]
+	c.free = c.free[:len(c.free)-1]
+	c.mu.Unlock()
+	err := one.do()
+	c.mu.Lock()
+	c.free = append(c.free, one)
+	c.mu.Unlock()
+	return err
+}
+
 // Open sends requests at a rate, whether or not they are answered.
-func Open(ctx context.Context, addr string, r Request, connections int, rate float64, d time.Duration, seed uint64) (Result, error) {
+func (c *Clients) Open(ctx context.Context, rate float64, d time.Duration, seed uint64) (Result, error) {
 	schedule, err := bench.NewSchedule(bench.Even, rate, seed)
 	if err != nil {
 		return Result{}, err
-	}
-	free := make(chan *caller, connections)
-	for range connections {
-		free <- newCaller(addr, r)
 	}
 	out := NewResult()
 	var mu sync.Mutex
 	start := time.Now()
 	_, err = bench.Run(ctx, bench.Options{
-		Schedule: schedule, Duration: d, Workers: connections, Queue: int(rate * patience.Seconds()),
-		Do: func(context.Context, bench.Request) error {
-			c := <-free
-			err := c.do()
-			free <- c
-			return err
-		},
+		Schedule: schedule, Duration: d, Workers: len(c.free), Queue: int(rate * patience.Seconds()), Do: c.do,
 		Done: func(r bench.Result) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -229,9 +269,6 @@ func Open(ctx context.Context, addr string, r Request, connections int, rate flo
 		},
 	})
 	out.Elapsed = time.Since(start)
-	for range connections {
-		(<-free).close()
-	}
 	return *out, err
 }
 

@@ -84,7 +84,12 @@ func mirrorTurn(ctx context.Context, o *options, servers *mirror.Servers, rep in
 					}
 				}
 			}
-			res, err := mirror.Open(ctx, between.Addr, mirror.Get, 64, 1000, open, uint64(rep+1))
+			clients, err := mirror.NewClients(between.Addr, mirror.Get, 64)
+			if err != nil {
+				return err
+			}
+			defer clients.Close()
+			res, err := clients.Open(ctx, 1000, open, uint64(rep+1))
 			if err != nil {
 				return err
 			}

@@ -45,12 +45,22 @@ func soak(ctx context.Context, o *options, r *report.Report) error {
 		return err
 	}
 	sec.Add("goroutines before", "tailscope", "", 0, before)
+	requests := []mirror.Request{mirror.Get, mirror.Post}
+	var clients []*mirror.Clients
+	for _, req := range requests {
+		cl, err := mirror.NewClients(c.Addr, req, 64)
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		clients = append(clients, cl)
+	}
 	const tenths = 10
 	var sent, failed uint64
 	var first float64
 	for i := range tenths {
-		for _, req := range []mirror.Request{mirror.Get, mirror.Post} {
-			res, err := mirror.Open(ctx, c.Addr, req, 64, 1000, long/tenths/2, uint64(i))
+		for _, cl := range clients {
+			res, err := cl.Open(ctx, 1000, long/tenths/2, uint64(i))
 			if err != nil {
 				return err
 			}
@@ -81,6 +91,7 @@ func soak(ctx context.Context, o *options, r *report.Report) error {
 		return err
 	}
 	// A client that breaks off may not be a request of the mirror's.
+	sent += uint64(64 * len(requests)) // that opened the connections
 	if s.Mirror.Requests < sent-failed || s.Mirror.Requests > sent {
 		return fmt.Errorf("the mirror counts %d requests, %d were sent and %d of them failed", s.Mirror.Requests, sent, failed)
 	}
@@ -95,7 +106,9 @@ func soak(ctx context.Context, o *options, r *report.Report) error {
 			sec.Add("of which failed: "+cause, "tailscope", "", 0, float64(n))
 		}
 	}
-	// Connections that idle end by themselves; the candidate's remain.
+	for _, cl := range clients {
+		cl.Close()
+	}
 	after := before
 	for range 100 {
 		if after, err = goroutines(); err != nil {
