@@ -42,6 +42,15 @@ func TestPoolChangesItsSize(t *testing.T) {
 		if err := l.SetUsing(using); err != nil {
 			t.Fatal(err)
 		}
+		burst(t, l, 8, 2) // has connections made, which take longer than all that follows
+		eventually(t, func() bool {
+			for _, s := range servers[:using] {
+				if s.Connections() == 0 {
+					return false
+				}
+			}
+			return true
+		}, "every server in use has a connection")
 		before := requests()
 		causes := burst(t, l, 8, 20)
 		after := requests()
