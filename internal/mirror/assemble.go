@@ -216,6 +216,9 @@ func (s *Session) probe(ctx context.Context) map[string]string {
 // primaryState is the primary as it is shown.
 func (s *Session) primaryState() api.MirrorTarget {
 	open, down := s.primary.status()
+	if s.door != nil && s.door.plain != nil {
+		open += s.door.plain.Connections()
+	}
 	return api.MirrorTarget{
 		Name: "primary", Role: "primary", Using: 1, Amplify: 1, Diverged: nan,
 		Servers: []api.MirrorServer{{URL: s.primary.text, Connections: open, Down: down}},

@@ -21,6 +21,8 @@ type plain interface {
 	// Shutdown lets the requests that are being served finish until ctx is done,
 	// and breaks them off then. When it returns no goroutine is left.
 	Shutdown(ctx context.Context) error
+	// Connections is how many are open to the primary.
+	Connections() int
 }
 
 // door accepts connections and hands each to those who speak its protocol.

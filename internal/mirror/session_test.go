@@ -101,6 +101,9 @@ func TestCopies(t *testing.T) {
 					return []any{n, st.Requests, st.Failed, st.Shadows[0].Account, st.Shadows[1].Account}
 				})
 				st := s.State()
+				if n := st.Primary.Servers[0].Connections; n == 0 {
+					t.Error("no connection to the primary is counted")
+				}
 				for _, sh := range st.Shadows {
 					closes(t, sh.Account)
 				}

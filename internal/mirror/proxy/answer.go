@@ -185,7 +185,7 @@ func (c *conn) giveBack() {
 	up := c.up
 	c.up = nil
 	if c.spoiled || c.pump.deaf || c.pump.gone || c.pump.bad != nil || c.answer.Close || c.extra() || up.more() {
-		up.nc.Close()
+		up.close()
 		return
 	}
 	c.p.primary.put(up)

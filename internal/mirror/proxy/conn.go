@@ -134,7 +134,7 @@ func (c *conn) release() {
 
 func (c *conn) free() {
 	if c.up != nil {
-		c.up.nc.Close()
+		c.up.close()
 		c.up = nil
 	}
 }

@@ -21,6 +21,7 @@ type primary struct {
 // at the end.
 type server struct {
 	address string
+	open    atomic.Int64 // connections, in use or not
 	mu      sync.Mutex
 	idle    []*upstream
 	closed  bool
@@ -34,6 +35,23 @@ type upstream struct {
 	tls    bool
 	used   bool  // for a request before
 	since  int64 // tick at which it was put back
+	closed atomic.Bool
+}
+
+// close closes it; more than once does nothing more.
+func (u *upstream) close() {
+	if u.closed.CompareAndSwap(false, true) {
+		u.server.open.Add(-1)
+		u.nc.Close()
+	}
+}
+
+// Connections is how many are open to the primary's servers.
+func (p *Proxy) Connections() (n int) {
+	for _, s := range p.primary.servers {
+		n += int(s.open.Load())
+	}
+	return n
 }
 
 func newPrimary(p *Proxy) *primary {
@@ -64,7 +82,7 @@ func (pr *primary) get() (*upstream, error) {
 			if !u.stale() {
 				return u, nil
 			}
-			u.nc.Close()
+			u.close()
 		}
 		u, err := pr.dial(s)
 		if err == nil {
@@ -85,6 +103,7 @@ func (pr *primary) dial(s *server) (*upstream, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.open.Add(1)
 	_, tls := nc.(interface{ NetConn() net.Conn })
 	return &upstream{nc: fast(nc), server: s, probe: newProbe(nc), tls: tls}, nil
 }
@@ -100,7 +119,7 @@ func (pr *primary) put(u *upstream) {
 	}
 	s.mu.Unlock()
 	if u != nil {
-		u.nc.Close()
+		u.close()
 	}
 }
 
@@ -153,7 +172,7 @@ func (pr *primary) sweep(now int64) {
 		s.mu.Unlock()
 	}
 	for _, u := range end {
-		u.nc.Close()
+		u.close()
 	}
 }
 
@@ -162,7 +181,7 @@ func (pr *primary) close() {
 		s.mu.Lock()
 		s.closed = true
 		for _, u := range s.idle {
-			u.nc.Close()
+			u.close()
 		}
 		s.idle = nil
 		s.mu.Unlock()

@@ -82,7 +82,7 @@ func (c *conn) pumpBody(up *upstream) {
 		}
 		// The primary is not to take what it has for all of it.
 		p.broke.Store(true)
-		up.nc.Close()
+		up.close()
 	case c.spool != nil:
 		c.spool.Close(c.sent.Trailer())
 	}
@@ -140,7 +140,7 @@ const lingerFor = 2 * time.Second
 // linger ends a connection on which the client may still be sending.
 func (c *conn) linger() {
 	if c.up != nil {
-		c.up.nc.Close() // the pump throws away from here on
+		c.up.close() // the pump throws away from here on
 		c.up = nil
 	}
 	if w, ok := c.nc.(closeWriter); ok {

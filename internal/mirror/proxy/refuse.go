@@ -68,7 +68,7 @@ func (c *conn) unreached(d choose.Decision, err error) {
 // failed ends a request to which no answer came.
 func (c *conn) failed(cause pair.Cause) bool {
 	if c.up != nil {
-		c.up.nc.Close()
+		c.up.close()
 	}
 	var bad *http1.Error
 	if c.pump.broke.Load() {
@@ -114,7 +114,7 @@ func (c *conn) whyInterrupted() pair.Cause {
 // takes a reset.
 func (c *conn) breakOff(reset bool) {
 	if c.up != nil {
-		c.up.nc.Close()
+		c.up.close()
 		c.up = nil
 	}
 	if t := socket(c.nc); t != nil {

@@ -343,7 +343,7 @@ func (c *conn) ask(body []byte) pair.Cause {
 			return cause
 		}
 		again = false
-		c.up.nc.Close()
+		c.up.close()
 		up, err := c.p.primary.dial(c.up.server)
 		if err != nil {
 			c.up = nil

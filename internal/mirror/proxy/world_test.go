@@ -103,6 +103,9 @@ func start(t testing.TB, serve func(net.Conn), change ...func(*Options)) *world 
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 		defer cancel()
 		_ = p.Shutdown(ctx)
+		if n := p.Connections(); n != 0 {
+			t.Errorf("%d connections to the primary are counted after the end", n)
+		}
 		back.Close()
 		mu.Lock()
 		for _, c := range conns {
