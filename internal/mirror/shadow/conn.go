@@ -303,6 +303,7 @@ func (c *conn) finish() {
 	c.deadline.Store(0)
 	dead := c.dead
 	c.mu.Unlock()
-	l.done(c, dead) // first, so that the connection is not idle for longer than need be
+	c.s.heard(leg.Cause)
+	l.done(c, dead) // so early, so that the connection is not idle for longer than need be
 	l.end(&j, leg, delivered)
 }

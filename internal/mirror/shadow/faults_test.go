@@ -250,3 +250,30 @@ func TestCloseWaits(t *testing.T) {
 		checkWhole(t, leg, 200, 4)
 	}
 }
+
+// TestBreakingServerIsLeftAlone: a server that breaks every connection gets a few
+// of them, not one for each copy, and all of them again once it is well.
+func TestBreakingServerIsLeftAlone(t *testing.T) {
+	s := mirrortest.Start(t, mirrortest.ResetAnswer())
+	l := lane(t, nil, s)
+	const copies = 400
+	seen := map[pair.Cause]int{}
+	for range copies {
+		seen[offer(l, get("/"), 1).wait(t)[0].Cause]++
+	}
+	if seen[pair.Reset] != copies {
+		t.Errorf("got %v, want %d resets", seen, copies)
+	}
+	if n := s.Accepted(); n >= copies/4 {
+		t.Errorf("%d connections were made for %d copies", n, copies)
+	}
+	if down := l.State().Servers[0].Down; down == "" {
+		t.Error("nothing is said of a server that breaks every connection")
+	}
+	s.Set(mirrortest.Answer(200, "ok"))
+	eventually(t, func() bool { return offer(l, get("/"), 1).wait(t)[0].Cause == pair.None }, "an answer")
+	eventually(t, func() bool {
+		offer(l, get("/"), 1).wait(t)
+		return l.State().Servers[0].Down == ""
+	}, "a server that is well")
+}

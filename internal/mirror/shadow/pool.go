@@ -7,6 +7,7 @@ import (
 	"math"
 	"net"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"tailscope/internal/mirror/pair"
@@ -29,6 +30,7 @@ type server struct {
 	// After a failure to connect:
 	fails   int
 	retryAt int64
+	broken  atomic.Int32 // copies in a row whose connection broke
 	cause   pair.Cause
 	down    string
 }
@@ -213,7 +215,9 @@ func (l *Lane) connected(c *conn, most int) {
 	s := c.s
 	l.lockBehind()
 	s.making--
-	s.fails, s.retryAt, s.cause, s.down = 0, 0, pair.None, ""
+	if s.broken.Load() < breaks {
+		s.fails, s.retryAt, s.cause, s.down = 0, 0, pair.None, ""
+	}
 	s.known, s.http2 = true, c.h2 != nil
 	c.making, c.most = false, most
 	l.next(c)
@@ -228,6 +232,31 @@ func (l *Lane) unreachable(c *conn, cause pair.Cause, err error) {
 		l.mu.Unlock()
 	}
 	l.gone(c)
+}
+
+// breaks is how many copies in a row may break their connections before their
+// server is left alone for a while: a new connection for every copy costs more
+// than the copy, and clients would share that cost.
+const breaks = 16
+
+var errBreaks = errors.New("it breaks every connection")
+
+// heard takes note of how a copy ended that was begun.
+func (s *server) heard(cause pair.Cause) {
+	switch cause {
+	case pair.None:
+		if s.broken.Load() != 0 && s.broken.Swap(0) >= breaks {
+			s.lane.lockBehind()
+			s.fails, s.retryAt, s.cause, s.down = 0, 0, pair.None, ""
+			s.lane.mu.Unlock()
+		}
+	case pair.Reset, pair.BadAnswer:
+		if s.broken.Add(1) >= breaks {
+			s.lane.lockBehind()
+			s.backOff(s.lane.o.Now(), cause, errBreaks)
+			s.lane.mu.Unlock()
+		}
+	}
 }
 
 // backOff has the server left alone for some time, longer with every failure.
