@@ -144,7 +144,7 @@ func (l *Lane) SetUsing(n int) error {
 	l.using = n
 	for _, s := range l.servers[n:] {
 		end = s.takeIdle(end)
-		s.fails, s.down, s.retryAt = 0, "", 0
+		s.well()
 	}
 	if n == 0 {
 		dropped = l.queue.takeAll(dropped)

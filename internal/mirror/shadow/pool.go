@@ -216,7 +216,7 @@ func (l *Lane) connected(c *conn, most int) {
 	l.lockBehind()
 	s.making--
 	if s.broken.Load() < breaks {
-		s.fails, s.retryAt, s.cause, s.down = 0, 0, pair.None, ""
+		s.well()
 	}
 	s.known, s.http2 = true, c.h2 != nil
 	c.making, c.most = false, most
@@ -247,7 +247,7 @@ func (s *server) heard(cause pair.Cause) {
 	case pair.None:
 		if s.broken.Load() != 0 && s.broken.Swap(0) >= breaks {
 			s.lane.lockBehind()
-			s.fails, s.retryAt, s.cause, s.down = 0, 0, pair.None, ""
+			s.well()
 			s.lane.mu.Unlock()
 		}
 	case pair.Reset, pair.BadAnswer:
@@ -270,6 +270,9 @@ func (s *server) backOff(now int64, cause pair.Cause, err error) {
 	s.fails++
 	s.cause, s.down = cause, why(err)
 }
+
+// well forgets why the server was left alone. Under l.mu.
+func (s *server) well() { s.fails, s.retryAt, s.cause, s.down = 0, 0, pair.None, "" }
 
 // why says in a few words why a server is not reached.
 func why(err error) string {
