@@ -263,7 +263,7 @@ func (l *link) write(c net.Conn) {
 			eof := l.eof
 			l.mu.Unlock()
 			if eof {
-				l.end(pair.None)
+				l.end(l.closed())
 			}
 			return
 		}
@@ -426,11 +426,22 @@ func (l *link) read(c net.Conn) {
 		sent := l.sent
 		l.mu.Unlock()
 		if sent {
-			l.end(pair.None)
+			l.end(l.closed())
 		}
 		l.signal()
 		return
 	}
+}
+
+// closed is how a link ends whose shadow has closed after the client said all: a
+// shadow without a word where the primary has answered did not do its part.
+func (l *link) closed() pair.Cause {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.bytes == 0 && l.c.bytes.Load() > 0 {
+		return pair.Reset
+	}
+	return pair.None
 }
 
 // check ends a link that is too late.
