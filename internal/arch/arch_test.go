@@ -47,6 +47,9 @@ var floors = []floor{
 	{4, "internal/httpapi", nil, nil, false},
 	{4, "internal/mirror", []string{"internal/mirror/*"}, nil, false},
 	{4, "internal/mirror/*", []string{"internal/mirror/*"}, nil, false},
+	{4, "internal/probe", nil, []string{"internal/check/event", "internal/check/spec", "internal/check/expr"}, false},
+	{4, "internal/notify", nil, []string{"internal/check/event", "internal/check/spec", "internal/check/expr", "api"}, false},
+	{4, "internal/notify/*", []string{"internal/notify"}, []string{"internal/check/event", "internal/check/spec", "internal/check/expr", "internal/notify"}, false},
 	{4, "internal/bench", nil, []string{"hist", "internal/series", "internal/store", "api"}, false},
 	{4, "client", nil, []string{"api"}, false},
 	{4, "ui", nil, []string{}, true},
@@ -60,6 +63,8 @@ var floors = []floor{
 	{3, "internal/explain", []string{"internal/query"}, nil, false},
 	{3, "internal/changes", []string{"internal/query", "internal/compare"}, nil, false},
 	{3, "internal/experiments", []string{"internal/query", "internal/compare"}, nil, false},
+	{3, "internal/check", []string{"internal/query", "internal/agg", "internal/check/*"}, nil, false},
+	{3, "internal/check/*", []string{"internal/query", "internal/check/*"}, nil, false},
 	{3, "internal/verdicts", []string{"internal/query", "internal/compare"}, nil, false},
 
 	{2, "internal/store", []string{"internal/series"}, nil, false},
