@@ -213,7 +213,7 @@ func TestSpoolReaders(t *testing.T) {
 	for seed := range uint64(6) {
 		rnd := rand.New(rand.NewPCG(seed, 6))
 		_, s := stream(-1)
-		rooms := []*room{{bound: 1 << 40}, {bound: 40_000}}
+		rooms := []*pair.Room{pair.NewRoom(1 << 40), pair.NewRoom(40_000)}
 		var want []byte
 		bytes := make([]byte, 3*segmentBytes)
 		for i := range bytes {
@@ -276,7 +276,7 @@ func TestSpoolReaders(t *testing.T) {
 			x.r.close()
 		}
 		for i, r := range rooms {
-			if held := r.held.Load(); held != 0 {
+			if held := r.Held(); held != 0 {
 				t.Errorf("seed %d: room %d holds %d bytes at the end", seed, i, held)
 			}
 		}

@@ -284,7 +284,7 @@ func (c *conn) writeNow(fd uintptr) bool {
 func (c *conn) sentAll() {
 	c.delivered = true
 	if c.j.held > 0 {
-		c.l.room.give(c.j.held)
+		c.l.room.Give(c.j.held)
 		c.j.held = 0
 	}
 }

@@ -18,7 +18,7 @@ type Lane struct {
 	o       LaneOptions
 	markID  []byte // what comes before a request's id in the mark on copies
 	markEnd []byte // and after it, before the copy's number
-	room    room
+	room    *pair.Room
 	amplify amplify
 	spread  *spreader
 	missed  missed
@@ -50,7 +50,7 @@ func NewLane(o LaneOptions) (*Lane, error) {
 		o:       o,
 		markID:  []byte("Tailscope-Mirror: " + o.Session + "/"),
 		markEnd: []byte("; variant=" + o.Name + "; copy="),
-		room:    room{bound: o.Buffer},
+		room:    pair.NewRoom(o.Buffer),
 		using:   o.Using,
 		swept:   make(chan struct{}),
 		empty:   make(chan struct{}),
@@ -105,7 +105,7 @@ func (l *Lane) Offer(c Copy) {
 				l.drop(&j, pair.BodyLimit)
 				continue
 			}
-			if j.r = s.open(&l.room, l.o.BodyLimit); j.r == nil {
+			if j.r = s.open(l.room, l.o.BodyLimit); j.r == nil {
 				l.drop(&j, pair.BodyBehind)
 				continue
 			}
@@ -122,7 +122,7 @@ func (l *Lane) Offer(c Copy) {
 // later has a copy wait for its time.
 func (l *Lane) later(j job, delay time.Duration) {
 	size := j.p.size()
-	if !l.room.take(size) {
+	if !l.room.Take(size) {
 		l.drop(&j, pair.BufferFull)
 		return
 	}
@@ -174,7 +174,7 @@ func (l *Lane) SetAmplify(f float64) error {
 // Buffered returns how many bytes are held for copies not yet sent, and their
 // bound.
 func (l *Lane) Buffered() (held, bound int64) {
-	return l.room.held.Load(), l.room.bound
+	return l.room.Held(), l.room.Bound()
 }
 
 // State is what the lane does at the moment, but for the account, of which the
@@ -279,7 +279,7 @@ func (l *Lane) end(j *job, leg pair.Leg, delivered bool) {
 		l.missed.mark(l.o.Now(), whyMissed(j.p, leg))
 	}
 	if j.held > 0 {
-		l.room.give(j.held)
+		l.room.Give(j.held)
 		j.held = 0
 	}
 	if j.r != nil {

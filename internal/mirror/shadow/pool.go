@@ -116,7 +116,7 @@ func (l *Lane) place(j *job) (*conn, pair.Cause) {
 		return nil, pair.QueueFull
 	}
 	if size := j.p.size(); j.held == 0 {
-		if !l.room.take(size) {
+		if !l.room.Take(size) {
 			return nil, pair.BufferFull
 		}
 		j.held = size

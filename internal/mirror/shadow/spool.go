@@ -41,7 +41,7 @@ var segments = sync.Pool{New: func() any { return new(segment) }}
 // reader is one copy's place in a spool, and its share of the lane's bound.
 type reader struct {
 	s     *Spool
-	room  *room
+	room  *pair.Room
 	limit int64 // on the whole body
 
 	// Under s.mu.
@@ -81,7 +81,7 @@ func (s *Spool) Write(p []byte) {
 		switch {
 		case s.written > r.limit:
 			r.cutOff(pair.BodyLimit)
-		case !r.room.take(int64(len(p))):
+		case !r.room.Take(int64(len(p))):
 			if r.began {
 				r.cutOff(pair.BodyBehind)
 			} else {
@@ -154,7 +154,7 @@ func (s *Spool) end(cause pair.Cause, trailer []byte) {
 
 // open returns a reader at the body's beginning, or nil if that was written
 // before and is no longer there.
-func (s *Spool) open(room *room, limit int64) *reader {
+func (s *Spool) open(room *pair.Room, limit int64) *reader {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.written > 0 {
@@ -178,7 +178,7 @@ func (r *reader) next(taken int) (p []byte, more bool, cause pair.Cause) {
 	}
 	r.off += taken
 	r.held -= int64(taken)
-	r.room.give(int64(taken))
+	r.room.Give(int64(taken))
 	for r.seg != nil && r.off == r.seg.used && r.seg.next != nil {
 		g := r.seg
 		r.seg, r.off = g.next, 0
@@ -240,7 +240,7 @@ func (r *reader) close() {
 // until it closes.
 func (r *reader) cutOff(cause pair.Cause) {
 	r.cut = cause
-	r.room.give(r.held)
+	r.room.Give(r.held)
 	r.held = 0
 	if r.seg != nil {
 		dropAll(r.seg.next)
@@ -254,7 +254,7 @@ func (r *reader) leave() {
 		return
 	}
 	r.left = true
-	r.room.give(r.held)
+	r.room.Give(r.held)
 	r.held = 0
 	if r.seg == nil {
 		return

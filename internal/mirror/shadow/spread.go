@@ -86,7 +86,7 @@ func (s *spreader) run() {
 			if now-j.since > int64(lateAfter) {
 				s.late.Add(1)
 			}
-			s.l.room.give(j.held)
+			s.l.room.Give(j.held)
 			j.held = 0
 			s.l.send(j)
 		}

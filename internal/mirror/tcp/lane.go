@@ -23,7 +23,7 @@ type lane struct {
 	using    atomic.Int64
 	next     atomic.Uint64
 	count    atomic.Int64 // of links
-	buffered atomic.Int64
+	room     *pair.Room   // of the bytes that wait for it
 
 	mu       sync.Mutex
 	diverged int64 // when bytes were first missed, Unix nanoseconds
@@ -37,7 +37,7 @@ type server struct {
 }
 
 func newLane(p *Proxy, shadow int, s Shadow) *lane {
-	l := &lane{p: p, shadow: shadow, name: s.Name, role: s.Role}
+	l := &lane{p: p, shadow: shadow, name: s.Name, role: s.Role, room: pair.NewRoom(p.o.Buffer)}
 	for _, addr := range s.Servers {
 		l.servers = append(l.servers, &server{addr: addr})
 	}
@@ -84,19 +84,6 @@ func (l *lane) open(c *conn, x, connect *pair.Exchange) *link {
 	return k
 }
 
-// reserve takes room for bytes, unless there is none.
-func (l *lane) reserve(size int64) bool {
-	for {
-		n := l.buffered.Load()
-		if n+size > l.p.o.Buffer {
-			return false
-		}
-		if l.buffered.CompareAndSwap(n, n+size) {
-			return true
-		}
-	}
-}
-
 // missed says that a shadow's connection did not get, or not answer, all of its
 // client's bytes: from then on it may hold other data.
 func (l *lane) missed(cause pair.Cause) {
@@ -109,7 +96,7 @@ func (l *lane) missed(cause pair.Cause) {
 
 func (l *lane) state() api.MirrorTarget {
 	account := l.p.conns.Account(l.shadow)
-	account.Buffered, account.BufferBound = l.buffered.Load(), l.p.o.Buffer
+	account.Buffered, account.BufferBound = l.room.Held(), l.room.Bound()
 	t := api.MirrorTarget{
 		Name: l.name, Role: "candidate", Using: int(l.using.Load()), Amplify: 1, Account: &account, Diverged: api.Float(math.NaN()),
 	}

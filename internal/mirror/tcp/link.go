@@ -99,7 +99,7 @@ func (l *link) put(data []byte, t *turn) {
 	why := pair.None
 	if l.queued+size > l.lane.p.o.ConnBuffer {
 		why = pair.BodyBehind
-	} else if !l.lane.reserve(size) {
+	} else if !l.lane.room.Take(size) {
 		why = pair.BufferFull
 	}
 	if why != pair.None {
@@ -155,7 +155,7 @@ func (l *link) ends() {
 func (l *link) release(s segment) {
 	size := int64(cap(*s.data))
 	l.queued -= size
-	l.lane.buffered.Add(-size)
+	l.lane.room.Give(size)
 	if size == smallSegment {
 		small.Put(s.data)
 	}

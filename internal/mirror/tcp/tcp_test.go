@@ -485,7 +485,7 @@ func TestBuffersAreBounded(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if n := w.p.lanes[0].buffered.Load(); n > 300_000 {
+				if n := w.p.lanes[0].room.Held(); n > 300_000 {
 					t.Errorf("%d bytes", n)
 				}
 			}
