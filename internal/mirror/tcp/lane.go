@@ -15,15 +15,15 @@ import (
 
 // lane is what all connections to one shadow share.
 type lane struct {
-	p        *Proxy
-	shadow   int
-	name     string
-	role     pair.Role
-	servers  []*server
-	using    atomic.Int64
-	next     atomic.Uint64
-	count    atomic.Int64 // of links
-	room     *pair.Room   // of the bytes that wait for it
+	p       *Proxy
+	shadow  int
+	name    string
+	role    pair.Role
+	servers []*server
+	using   atomic.Int64
+	next    atomic.Uint64
+	count   atomic.Int64 // of links
+	room    *pair.Room   // of the bytes that wait for it
 
 	mu       sync.Mutex
 	diverged int64 // when bytes were first missed, Unix nanoseconds
