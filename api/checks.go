@@ -61,7 +61,7 @@ type CheckResponse struct {
 	Check      Check  `json:"check"`
 	Definition string `json:"definition"` // YAML, templates merged in, without secrets
 	File       string `json:"file"`       // where it is defined, file:line
-	// Expression is the value's, if it is one; Threshold and States are as files
+	// Expression is the value's, if it is one; Threshold and Rules are as files
 	// have them, for who edits them.
 	Expression string          `json:"expression,omitempty"`
 	Null       string          `json:"null"` // strict, skip, zero
