@@ -1,0 +1,264 @@
+package profile
+
+import (
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"time"
+
+	"tailscope/internal/check/expr"
+	"tailscope/internal/check/spec"
+)
+
+// Learned is a profile that was made from what was seen. It encodes as JSON.
+//
+// Samples are gathered by kind of day and hour of the local clock. Of each such
+// hour the quantiles Low, Middle and High are taken (Hyndman and Fan, American
+// Statistician 50 (1996), definition 7) after outliers have been left out. They
+// hold for the whole hour, without a line between hours: what was seen from 09:00
+// to 10:00 is what that hour is held against, also where a job begins at 09:00.
+//
+// An outlier lies further from the median than 5 in the modified z-score of
+// Iglewicz and Hoaglin (How to Detect and Handle Outliers, ASQC 1993, 3.3), taken
+// for each side by itself because latencies and counts are skewed: 0.6745·d/MAD,
+// or d/(1.2533·mean deviation) where more than half of a side equals the median.
+// Half of an hour's samples on one side may be wrong before the bounds move with
+// them.
+//
+// An hour with fewer than Least samples also takes those of the hour before and
+// after it, then of two, as percentiles of days of the year are taken from a
+// window of days in climatology (Zhang and others, Journal of Climate 18 (2005),
+// 1641); one that still has too few has no threshold. Quantiles describe what was
+// seen: samples that follow each other are alike, and nothing here claims that
+// they were drawn independently.
+type Learned struct {
+	At    time.Time `json:"at"` // the samples' end
+	Over  float64   `json:"over_seconds"`
+	Low   float64   `json:"low"` // the quantiles, 0-1
+	Mid   float64   `json:"middle"`
+	High  float64   `json:"high"`
+	Least int       `json:"least"`
+	Kinds []Kind    `json:"kinds"`
+}
+
+// Kind is one kind of day.
+type Kind struct {
+	Name     string         `json:"name"` // every day, mon-fri, sat-sun, mon…sun
+	Weekdays []time.Weekday `json:"weekdays"`
+	Hours    [24]Hour       `json:"hours"`
+}
+
+// Hour is what one hour of a kind of day came to.
+type Hour struct {
+	Low      float64 `json:"low"`
+	Middle   float64 `json:"middle"`
+	High     float64 `json:"high"`
+	Samples  int     `json:"samples"`  // that the quantiles are of
+	Outliers int     `json:"outliers"` // that were left out besides
+	Window   int     `json:"window"`   // hours taken in on either side
+	None     bool    `json:"none"`     // too few; the numbers are 0
+}
+
+// ends of a learned hour's window, in hours.
+const widest = 2
+
+var kinds = map[string][]Kind{
+	"hour": {{Name: "every day", Weekdays: []time.Weekday{0, 1, 2, 3, 4, 5, 6}}},
+	"weekday-weekend": {
+		{Name: "mon-fri", Weekdays: []time.Weekday{1, 2, 3, 4, 5}},
+		{Name: "sat-sun", Weekdays: []time.Weekday{6, 0}},
+	},
+	"weekday": {
+		{Name: "mon", Weekdays: []time.Weekday{1}}, {Name: "tue", Weekdays: []time.Weekday{2}},
+		{Name: "wed", Weekdays: []time.Weekday{3}}, {Name: "thu", Weekdays: []time.Weekday{4}},
+		{Name: "fri", Weekdays: []time.Weekday{5}}, {Name: "sat", Weekdays: []time.Weekday{6}},
+		{Name: "sun", Weekdays: []time.Weekday{0}},
+	},
+}
+
+// Defaults fills in what a Learn leaves out.
+func Defaults(l spec.Learn) spec.Learn {
+	if l.By == "" {
+		l.By = "weekday"
+	}
+	if l.Over == 0 {
+		l.Over = 4 * 7 * 24 * time.Hour
+	}
+	if l.Low == 0 && l.Middle == 0 && l.High == 0 {
+		l.Low, l.Middle, l.High = 0.05, 0.5, 0.95
+	}
+	if l.Refresh == (spec.Schedule{}) {
+		l.Refresh.Interval = 24 * time.Hour
+	}
+	if l.Least == 0 {
+		l.Least = 20
+	}
+	return l
+}
+
+func checkLearn(l *spec.Learn, line int) error {
+	d := Defaults(*l)
+	switch {
+	case kinds[d.By] == nil:
+		return &Error{line, fmt.Sprintf("learn by %q is not known", d.By), "write hour, weekday-weekend or weekday"}
+	case !(0 <= d.Low && d.Low < d.Middle && d.Middle < d.High && d.High <= 1):
+		return &Error{line, fmt.Sprintf("learn low %g, middle %g and high %g do not rise within 0 to 1", d.Low, d.Middle, d.High), "write quantiles such as 0.05, 0.5 and 0.95"}
+	case d.Over < 24*time.Hour:
+		return &Error{line, fmt.Sprintf("learn over %s is less than a day", d.Over), "write 28d, or at least 1d"}
+	case d.Least < 1:
+		return &Error{line, fmt.Sprintf("learn least %d is not a number of samples", d.Least), "write 1 or more"}
+	}
+	return nil
+}
+
+// Learn makes a profile from the samples of [end−Over, end), in any order; those
+// outside, and values that are not finite, are left out. A holiday of the calendar
+// counts as a Sunday, here and in what Compile makes. It holds all samples in
+// memory, 8 bytes each.
+func Learn(l spec.Learn, cal *Calendar, end time.Time, samples iter.Seq2[time.Time, float64]) (*Learned, error) {
+	if err := checkLearn(&l, 0); err != nil {
+		return nil, err
+	}
+	l = Defaults(l)
+	r := &Learned{At: end, Over: l.Over.Seconds(), Low: l.Low, Mid: l.Middle, High: l.High, Least: l.Least, Kinds: slices.Clone(kinds[l.By])}
+	var kindOf [7]int
+	for k := range r.Kinds {
+		for _, w := range r.Kinds[k].Weekdays {
+			kindOf[w] = k
+		}
+	}
+	zone, start := cal.Location(), end.Add(-l.Over)
+	seen := make([][24][]float64, len(r.Kinds))
+	holiday := map[day]bool{}
+	for t, v := range samples {
+		if t.Before(start) || !t.Before(end) || math.IsNaN(v) || math.IsInf(v, 0) {
+			continue
+		}
+		t = t.In(zone)
+		d := on(t)
+		free, known := holiday[d]
+		if !known {
+			free = cal.holiday(d)
+			holiday[d] = free
+		}
+		w := d.weekday()
+		if free {
+			w = time.Sunday
+		}
+		h := &seen[kindOf[w]][t.Hour()]
+		*h = append(*h, v)
+	}
+	var scratch []float64
+	for k := range r.Kinds {
+		for h := range 24 {
+			for window := 0; window <= widest; window++ {
+				scratch = gather(scratch[:0], seen, k, h, window)
+				if len(scratch) >= l.Least || window == widest {
+					r.Kinds[k].Hours[h] = learnHour(scratch, l, window)
+					break
+				}
+			}
+		}
+	}
+	return r, nil
+}
+
+// gather takes the samples of the hours h−window to h+window of a kind of day.
+// Of a single weekday they go on into the days beside it; of several they end
+// at midnight; of all they go around.
+func gather(dst []float64, seen [][24][]float64, k, h, window int) []float64 {
+	for i := h - window; i <= h+window; i++ {
+		hour, kind := (i+24)%24, k
+		if hour != i {
+			if len(seen) == 2 {
+				continue
+			}
+			if i < 0 {
+				kind = (k + len(seen) - 1) % len(seen)
+			} else {
+				kind = (k + 1) % len(seen)
+			}
+		}
+		dst = append(dst, seen[kind][hour]...)
+	}
+	return dst
+}
+
+func learnHour(v []float64, l spec.Learn, window int) Hour {
+	slices.Sort(v)
+	kept := inliers(v)
+	h := Hour{Samples: len(kept), Outliers: len(v) - len(kept), Window: window}
+	if len(kept) < l.Least {
+		h.None = true
+		return h
+	}
+	h.Low, h.Middle, h.High = quantile(kept, l.Low), quantile(kept, l.Middle), quantile(kept, l.High)
+	return h
+}
+
+// cut is the modified z-score beyond which a sample is left out.
+const cut = 5
+
+// inliers is the part of sorted values that lies within cut of their median, see
+// Learned.
+func inliers(sorted []float64) []float64 {
+	if len(sorted) < 4 {
+		return sorted
+	}
+	m := quantile(sorted, 0.5)
+	var below, above []float64 // distances, sorted
+	for _, v := range slices.Backward(sorted) {
+		if v <= m {
+			below = append(below, m-v)
+		}
+	}
+	for _, v := range sorted {
+		if v >= m {
+			above = append(above, v-m)
+		}
+	}
+	low, high := m-reach(below), m+reach(above)
+	from, _ := slices.BinarySearch(sorted, low)
+	to := len(sorted)
+	for to > from && sorted[to-1] > high {
+		to--
+	}
+	return sorted[from:to]
+}
+
+// reach is the distance beyond which a sample is an outlier, from the sorted
+// distances of one side.
+func reach(distances []float64) float64 {
+	if mad := quantile(distances, 0.5); mad > 0 {
+		return cut * mad / 0.6745
+	}
+	var sum float64
+	for _, d := range distances {
+		sum += d
+	}
+	if sum == 0 {
+		return 0
+	}
+	return cut * 1.2533 * sum / float64(len(distances))
+}
+
+// quantile is Hyndman and Fan's definition 7 of sorted values.
+func quantile(sorted []float64, q float64) float64 {
+	if len(sorted) == 0 {
+		return math.NaN()
+	}
+	at := q * float64(len(sorted)-1)
+	i := int(at)
+	if i+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
+}
+
+// Compile makes the profile that takes the place of the one that is learned.
+func (l *Learned) Compile(name string, cal *Calendar) (*Profile, error) {
+	return Compile(name, l.Profile("", cal), cal, func(src string, line int) (*expr.Program, error) {
+		return nil, &Error{line, fmt.Sprintf("%q is not a number", src), ""}
+	})
+}
