@@ -99,6 +99,6 @@ func TestBreakdownBadInput(t *testing.T) {
 		{"families", "service=shop&start=now&end=now-1h", 400, "end", "is not after start"},
 	} {
 		status, body := fetch(t, srv, "/api/v1/"+c.path+"?"+c.query)
-		check(t, c.path+"?"+c.query, status, body, c.status, c.field, c.words)
+		wantAnswer(t, c.path+"?"+c.query, status, body, c.status, c.field, c.words)
 	}
 }

@@ -96,11 +96,11 @@ func TestBadInput(t *testing.T) {
 		{"servces", "", 404, "", `did you mean "/api/v1/services"?`},
 	} {
 		status, body := fetch(t, srv, "/api/v1/"+c.path+"?"+c.query)
-		check(t, c.path+"?"+c.query, status, body, c.status, c.field, c.words)
+		wantAnswer(t, c.path+"?"+c.query, status, body, c.status, c.field, c.words)
 	}
 }
 
-func check(t *testing.T, what string, status int, body string, wantStatus int, field, words string) {
+func wantAnswer(t *testing.T, what string, status int, body string, wantStatus int, field, words string) {
 	t.Helper()
 	if status != wantStatus {
 		t.Errorf("%s: status %d, want %d: %s", what, status, wantStatus, body)
@@ -167,7 +167,7 @@ func TestMarks(t *testing.T) {
 		{"DELETE", "/api/v1/marks/none", ``, 204, "", ""},
 	} {
 		status, body := send(t, srv, c.method, c.path, c.body)
-		check(t, c.method+" "+c.path+" "+c.body[:min(len(c.body), 40)], status, body, c.status, c.field, c.words)
+		wantAnswer(t, c.method+" "+c.path+" "+c.body[:min(len(c.body), 40)], status, body, c.status, c.field, c.words)
 	}
 
 	post := func(body string) api.Mark {

@@ -27,6 +27,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/changes"
+	"tailscope/internal/check"
 	"tailscope/internal/experiments"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
@@ -59,6 +60,8 @@ type Options struct {
 	Verdicts *verdicts.Judge
 	// Experiments are those that are kept; a registry of the store's own if nil.
 	Experiments *experiments.Registry
+	// Checks guard values; nil if none are configured.
+	Checks *check.Engine
 }
 
 func (o *Options) ensureDefaults() {
@@ -91,7 +94,7 @@ const maxBody = 1 << 20
 // New returns the handler of /api/v1/, /openapi.json and /prometheus/.
 func New(o Options) http.Handler {
 	o.ensureDefaults()
-	s := &server{Options: o, turns: make(chan struct{}, o.MaxConcurrent), targets: sla.NewTargets(o.Store), changes: changes.NewFinder(o.Store), tenantCache: query.NewTenantCache(tenantCacheBytes)}
+	s := &server{Options: o, turns: make(chan struct{}, o.MaxConcurrent), targets: sla.NewTargets(o.Store), changes: changes.NewFinder(o.Store), tenantCache: query.NewTenantCache(tenantCacheBytes), computing: make(chan struct{}, maxComputing)}
 	s.routes = newRoutes()
 	s.prom = query.NewPromEngine(o.Store, query.PromOptions{Now: o.Now, Logger: o.Logger, Timeout: o.Timeout, MaxSamples: o.MaxSamples})
 	mux := http.NewServeMux()
@@ -117,6 +120,8 @@ type server struct {
 	changes *changes.Finder
 
 	tenantCache *query.TenantCache
+
+	computing chan struct{} // turns of those who evaluate and backtest
 }
 
 var errBusy = &query.Error{Code: query.CodeUnavailable, Message: "too many questions are being worked on; try again in a moment"}

@@ -33,7 +33,7 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, query := range map[string]string{
-		"services": "", "distribution": "q=0.5", "heatmap": "", "timeline": "", "labels": "", "tenants": "", "families": "", "status": "", "marks": "", "experiments": "",
+		"services": "", "distribution": "q=0.5", "heatmap": "", "timeline": "", "labels": "", "tenants": "", "families": "", "status": "", "checks": "", "incidents": "", "maintenance": "", "marks": "", "experiments": "",
 		"apdex": "", "apdex-targets": "", "sla": `match={service="nobody"}`, "breakdown": `match={service="checkout"}`, "operations": "", "traces": "",
 		"compare": "a=now-60m/now-30m&b=now-30m/now",
 		"explain": "match={service=\"checkout\"}&low=0.01",

@@ -166,6 +166,7 @@ func (s *server) register(mux *http.ServeMux) {
 	s.registerExplain(a)
 	s.registerChanges(a)
 	s.registerExperiments(a)
+	s.registerChecks(a)
 	// huma describes its own errors too, which are never answered.
 	for name := range a.OpenAPI().Components.Schemas.Map() {
 		if strings.HasPrefix(name, humaPrefix) {

@@ -138,9 +138,9 @@ func TestTrace(t *testing.T) {
 	}
 
 	status, body = fetch(t, srv, "/api/v1/traces/"+strings.Repeat("f", 32))
-	check(t, "a trace that is not kept", status, body, 404, "id", "for 7 days at most; ask /api/v1/traces")
+	wantAnswer(t, "a trace that is not kept", status, body, 404, "id", "for 7 days at most; ask /api/v1/traces")
 	status, body = fetch(t, srv, "/api/v1/traces/01000000000000000000000000000000")
-	check(t, "a trace that cannot be read", status, body, 500, "", "internal error")
+	wantAnswer(t, "a trace that cannot be read", status, body, 500, "", "internal error")
 }
 
 // Prometheus' own client reads exemplars; a selector of what kept traces do
