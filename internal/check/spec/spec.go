@@ -19,7 +19,8 @@ type File struct {
 	Profiles    map[string]Profile
 	Receivers   map[string]Receiver
 	Maintenance []Window
-	Page        string // address under which people reach the page, for links; may be empty
+	Page        string   // address under which people reach the page, for links; may be empty
+	Files       []string // that were read
 }
 
 // Check is one definition. With Each it is applied to every series that a
@@ -49,6 +50,8 @@ type Check struct {
 
 	File string // where it is defined
 	Line int
+
+	plan *plan // what Instance and YAML are made of; nil unless it was read
 }
 
 // Each applies a check to every group of series that had data lately.
@@ -96,7 +99,8 @@ func (s *Source) Kind() string {
 }
 
 // Query measures a family over the last while. All checks of one Each are
-// answered by one query.
+// answered by one query: in the definition, matchers that hold $label of Each are
+// left out; those of an Instance are complete.
 type Query struct {
 	Family   string
 	Matchers []*labels.Matcher

@@ -1,0 +1,182 @@
+package spec
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+// Instance is the check for one series that Each found: $label is replaced by
+// the series' value of each label in By. Values come from whoever sends spans, so
+// what they may do is bounded by where they go: within a string of an expression
+// they are quoted, within a regular expression meant literally, in a URL escaped,
+// and where a value could change what is asked of whom there is an error instead.
+// A check without Each is its own instance.
+func (c *Check) Instance(series labels.Labels) (*Check, error) {
+	if c.Each == nil || c.plan == nil {
+		return c, nil
+	}
+	values := map[string]string{}
+	for _, name := range c.Each.By {
+		values[name] = series.Get(name)
+	}
+	r := &reader{seen: map[Problem]bool{}, out: &File{}}
+	out, _ := r.check(c.plan, values)
+	if len(r.problems) > 0 {
+		return nil, fmt.Errorf("check %s for %s: %w", c.Name, series, r.problems[0])
+	}
+	out.Receivers, out.DependsOn, out.Tolerance, out.Schedule = c.Receivers, c.DependsOn, c.Tolerance, c.Schedule
+	return &out, nil
+}
+
+// example is what stands for a label in a definition, where it has to be read as
+// something before any series is known. Matchers with it are left out of queries,
+// and texts for people keep their $label.
+const example = "example_value"
+
+var dollar = regexp.MustCompile(`\$([a-zA-Z_][a-zA-Z0-9_]*)`)
+
+// substitute replaces $label in the places where that is safe and refuses it
+// elsewhere. by are the labels, values theirs; nil stands for examples.
+func (r *reader) substitute(n *node, by []string, values map[string]string) *node {
+	value := func(name string) string {
+		if values == nil {
+			return example
+		}
+		return values[name]
+	}
+	return n.transform(nil, func(path []string, s *node) {
+		if !strings.Contains(s.text, "$") || len(path) == 0 || path[0] == "each" {
+			return
+		}
+		where := strings.Join(path, ".")
+		how := howOf(where)
+		if how == nil {
+			for _, at := range dollar.FindAllStringSubmatchIndex(s.text, -1) {
+				if name := s.text[at[2]:at[3]]; slices.Contains(by, name) {
+					hint := "only descriptions, names, expressions, series, addresses, headers, arguments and environments know labels"
+					if strings.HasSuffix(where, "shell") {
+						hint = "a value could be a command: give it by env, such as env: {" + strings.ToUpper(name) + ": $" + name + "}, and write \"$" + strings.ToUpper(name) + `" in quotes`
+					}
+					r.problem(s.within(at[0]), hint, "$%s is not replaced in %s", name, where)
+				}
+			}
+			return
+		}
+		if values == nil && (len(path) == 1 && path[0] != "value" || path[0] == "labels") {
+			how = func(before, value string) (string, string) {
+				name, _, _ := strings.Cut(dollar.FindString(s.text[len(before):]), " ")
+				return name, ""
+			}
+		}
+		original := s.text
+		for from := 0; ; {
+			at := dollar.FindStringSubmatchIndex(s.text[from:])
+			if at == nil {
+				break
+			}
+			start, end := from+at[0], from+at[1]
+			name := s.text[from+at[2] : from+at[3]]
+			if !slices.Contains(by, name) {
+				r.problem(s.within(start), nearest(name, by), "each has no label %s in by", name)
+				return
+			}
+			v, refused := how(s.text[:start], value(name))
+			if refused != "" {
+				r.problem(s.within(start), refused, "$%s cannot be replaced here by %q", name, value(name))
+				return
+			}
+			s.replace(start, end-start, v)
+			from = start + len(v)
+		}
+		if where == "value.command.args.*" && strings.HasPrefix(original, "$") && strings.HasPrefix(s.text, "-") {
+			r.problem(s.at, "write --option=$label, or -- before it", "the argument %q would be an option", s.text)
+		}
+	})
+}
+
+// how puts a value after what stands before it, or says why it must not.
+type how func(before, value string) (replaced, refused string)
+
+func howOf(where string) how {
+	switch where {
+	case "value", "value.expression", "value.query.series", "value.promql", "threshold.of":
+		return intoExpression
+	case "value.http.url":
+		return intoURL
+	case "value.tcp.address", "value.tls.address", "value.tls.server_name":
+		return intoAddress
+	case "description", "host", "service", "item", "value.command.args.*":
+		return asIs
+	}
+	for _, prefix := range []string{"labels.", "value.http.headers.", "value.command.env.", "aliases."} {
+		if strings.HasPrefix(where, prefix) && strings.Count(where, ".") == strings.Count(prefix, ".") {
+			return asIs
+		}
+	}
+	return nil
+}
+
+func asIs(_, value string) (string, string) {
+	if strings.ContainsAny(value, "\x00\r\n") {
+		return "", "a value with line breaks goes nowhere"
+	}
+	return value, ""
+}
+
+var hostname = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?$`)
+
+func intoAddress(_, value string) (string, string) {
+	if !hostname.MatchString(value) {
+		return "", "only the name of a host can stand in an address"
+	}
+	return value, ""
+}
+
+func intoURL(before, value string) (string, string) {
+	_, rest, ok := strings.Cut(before, "://")
+	switch {
+	case !ok:
+		return "", "write out which protocol it is"
+	case !strings.ContainsAny(rest, "/?#"):
+		return intoAddress(before, value)
+	case strings.ContainsAny(rest, "?#"):
+		return url.QueryEscape(value), ""
+	case value == "." || value == "..":
+		return "", "it would name another path"
+	}
+	return url.PathEscape(value), ""
+}
+
+// intoExpression quotes a value for the string literal that it is within, or
+// makes it one. After =~ and !~ it means itself.
+func intoExpression(before, value string) (string, string) {
+	quote, opened := byte(0), len(before)
+	scan(before, func(i int, q byte) {
+		if q != 0 && quote == 0 {
+			opened = i
+		}
+		quote = q
+	})
+	if quote == 0 {
+		opened = len(before)
+	}
+	if op := strings.TrimRight(before[:opened], " \t\n"); strings.HasSuffix(op, "=~") || strings.HasSuffix(op, "!~") {
+		value = regexp.QuoteMeta(value)
+	}
+	quoted := strconv.Quote(value)
+	switch inner := quoted[1 : len(quoted)-1]; quote {
+	case 0:
+		return quoted, ""
+	case '"':
+		return inner, ""
+	case '\'':
+		return strings.NewReplacer(`\\`, `\\`, `\"`, `"`, `'`, `\'`).Replace(inner), ""
+	}
+	return "", "write the string in double quotes"
+}

@@ -1,0 +1,111 @@
+package spec
+
+import (
+	"errors"
+	"regexp"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"tailscope/internal/check/expr"
+)
+
+// oldName is a look-up as Bischeck writes it, host-service-item[…].
+var oldName = regexp.MustCompile(`(?:[\w.]|\\.)+-(?:[\w.]|\\.)+-(?:[\w.]|\\.)+\[`)
+
+// expression parses one, and says where in the file its mistake is.
+func (r *reader) expression(c *Check, n *node, variables ...string) *expr.Program {
+	p, err := expr.Parse(n.text, expr.Options{Variables: variables, Old: oldName.MatchString(n.text)})
+	if err != nil {
+		var e *expr.Error
+		if errors.As(err, &e) {
+			r.problem(n.within(e.Offset), e.Hint, "%s", e.Message)
+		} else {
+			r.problem(n.at, "", "%v", err)
+		}
+		return nil
+	}
+	if r.checks == nil {
+		return p
+	}
+	for _, s := range p.Selectors() {
+		for _, m := range s.Matchers {
+			if m.Name != "check" || m.Type != labels.MatchEqual || m.Value == example {
+				continue
+			}
+			if _, ok := r.checks[m.Value]; !ok {
+				r.problem(n.within(s.Offset), nearest(m.Value, names(r.checks)), "unknown check %s", m.Value)
+			}
+		}
+	}
+	return p
+}
+
+var promParser = parser.NewParser(parser.Options{})
+
+// series reads a family with matchers.
+func (r *reader) series(t text) (string, []*labels.Matcher) {
+	if !t.given() {
+		return "", nil
+	}
+	all, ok := r.selector(t)
+	if !ok {
+		return "", nil
+	}
+	family := ""
+	var rest []*labels.Matcher
+	for _, m := range all {
+		if m.Name != labels.MetricName {
+			rest = append(rest, m)
+			continue
+		}
+		if m.Type != labels.MatchEqual {
+			r.problem(t.n.at, "write one name", "several families at once are not measured")
+		}
+		family = m.Value
+	}
+	if family == "" {
+		r.problem(t.n.at, `write one such as span_duration_seconds{service="shop"}`, "%s names no family", t.s())
+	}
+	return family, rest
+}
+
+// matchers reads {label="value"}.
+func (r *reader) matchers(t text) []*labels.Matcher {
+	if !t.given() {
+		return nil
+	}
+	all, ok := r.selector(t)
+	if !ok {
+		return nil
+	}
+	for _, m := range all {
+		if m.Name == labels.MetricName {
+			r.problem(t.n.at, `write matchers alone, such as {team="shop"}`, "a name does not belong here")
+		}
+	}
+	return all
+}
+
+func (r *reader) selector(t text) ([]*labels.Matcher, bool) {
+	all, err := promParser.ParseMetricSelector(t.s())
+	if err != nil {
+		r.promProblem(t, err)
+		return nil, false
+	}
+	return all, true
+}
+
+// promProblem says what PromQL's parser does not like.
+func (r *reader) promProblem(t text, err error) {
+	at, message := t.n.at, err.Error()
+	var several parser.ParseErrors
+	var one *parser.ParseErr
+	if errors.As(err, &several) && len(several) > 0 {
+		one = &several[0]
+	}
+	if one != nil || errors.As(err, &one) {
+		at, message = t.n.within(int(one.PositionRange.Start)), one.Err.Error()
+	}
+	r.problem(at, "", "%s", message)
+}

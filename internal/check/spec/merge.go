@@ -1,0 +1,188 @@
+package spec
+
+import (
+	"regexp"
+	"strings"
+	"time"
+)
+
+// plan is a check with its templates merged in and its macros replaced, from
+// which it is put together, and again for each series that it is applied to.
+type plan struct {
+	name string
+	at   place
+	zone string
+	node *node
+	gap  time.Duration
+}
+
+// plan merges the templates of a check, nil if one is unknown.
+func (r *reader) plan(name string, def defined[rawCheck]) *plan {
+	merged := &node{kind: mapping, at: def.at}
+	for _, t := range named(r, "template", def.raw.Template, r.templates) {
+		if tn := r.templates[t].node; tn.kind == mapping {
+			merge(merged, tn)
+		}
+	}
+	if len(named(r, "template", def.raw.Template, r.templates)) < len(def.raw.Template) {
+		return nil
+	}
+	if def.node.kind == mapping {
+		merge(merged, def.node)
+	}
+	merged.without("template")
+	p := &plan{name: name, at: def.at, zone: def.zone}
+	p.node = r.macros(merged)
+	return p
+}
+
+// merge puts over on top of n: mappings merge, everything else replaces, and
+// null takes away. Of what excludes each other the last one said stays.
+func merge(n, over *node) {
+	for _, f := range over.fields {
+		for _, group := range exclusive {
+			for _, k := range group {
+				if k == f.key {
+					for _, other := range group {
+						if other != f.key && over.get(other) == nil {
+							n.without(other)
+						}
+					}
+				}
+			}
+		}
+		old := n.get(f.key)
+		switch {
+		case f.value.kind == null:
+			n.without(f.key)
+		case old != nil && old.kind == mapping && f.value.kind == mapping:
+			c := *old
+			c.fields = append([]field(nil), old.fields...)
+			c.at = f.value.at
+			merge(&c, f.value)
+			n.with(field{f.key, f.at, &c})
+		default:
+			n.with(f)
+		}
+	}
+}
+
+// exclusive are keys of which a check, or a source, has one.
+var exclusive = [][]string{
+	{"every", "cron", "after"},
+	{"expression", "query", "promql", "http", "tcp", "tls", "command", "sql"},
+}
+
+var macro = regexp.MustCompile(`\$\$([A-Z]+)\$\$`)
+
+// macros replaces the names that Bischeck has for a check's own parts. In an
+// expression a dash within a name is quoted, for it joins names there.
+func (r *reader) macros(n *node) *node {
+	get := func(path ...string) string {
+		at := n
+		for _, p := range path {
+			at = at.get(p)
+		}
+		if at == nil {
+			return ""
+		}
+		return at.text
+	}
+	alias := func(key string) string {
+		if a := get("aliases", key); a != "" {
+			return a
+		}
+		return get(key)
+	}
+	values := map[string]string{
+		"HOSTNAME": get("host"), "HOSTALIAS": alias("host"),
+		"SERVICENAME": get("service"), "SERVICEALIAS": alias("service"),
+		"SERVICEITEMNAME": get("item"), "SERVICEITEMALIAS": alias("item"),
+		"ITEMNAME": get("item"), "ITEMALIAS": alias("item"),
+	}
+	known := names(values)
+	return n.transform(nil, func(path []string, s *node) {
+		expression := isExpression(path)
+		for from := 0; ; {
+			at := macro.FindStringSubmatchIndex(s.text[from:])
+			if at == nil {
+				return
+			}
+			start, end := from+at[0], from+at[1]
+			name := s.text[from+at[2] : from+at[3]]
+			v, ok := values[name]
+			if !ok {
+				r.problem(s.within(start), nearest(name, known), "unknown macro $$%s$$", name)
+				return
+			}
+			if v == "" || macro.MatchString(v) {
+				r.problem(s.within(start), "give the check host, service and item", "$$%s$$ stands for nothing here", name)
+				return
+			}
+			if expression && !inString(s.text[:start]) {
+				v = strings.ReplaceAll(v, "-", `\-`)
+			}
+			s.replace(start, end-start, v)
+			from = start + len(v)
+		}
+	})
+}
+
+// transform copies a tree and changes the copy's scalars, told by their path.
+func (n *node) transform(path []string, f func(path []string, s *node)) *node {
+	c := *n
+	c.fields = make([]field, len(n.fields))
+	for i, fd := range n.fields {
+		c.fields[i] = field{fd.key, fd.at, fd.value.transform(append(path[:len(path):len(path)], fd.key), f)}
+	}
+	c.items = make([]*node, len(n.items))
+	for i, item := range n.items {
+		c.items[i] = item.transform(append(path[:len(path):len(path)], "*"), f)
+	}
+	if c.kind == scalar {
+		f(path, &c)
+	}
+	return &c
+}
+
+func isExpression(path []string) bool {
+	switch strings.Join(path, ".") {
+	case "value", "value.expression", "threshold.of":
+		return true
+	}
+	return false
+}
+
+// inString says whether text ends within a string literal.
+func inString(text string) bool {
+	q := byte(0)
+	scan(text, func(_ int, quote byte) { q = quote })
+	return q != 0
+}
+
+// scan calls f for each byte of an expression with the quote of the string
+// literal that the byte is within, 0 outside of any. An opening quote is within,
+// a closing one is not.
+func scan(text string, f func(i int, quote byte)) {
+	quote := byte(0)
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quote == 0 && (c == '"' || c == '\'' || c == '`'):
+			quote = c
+		case quote == 0 && c == '#':
+			for ; i < len(text) && text[i] != '\n'; i++ {
+				f(i, 0)
+			}
+			i--
+			continue
+		case quote != 0 && quote != '`' && c == '\\':
+			f(i, quote)
+			if i++; i == len(text) {
+				return
+			}
+		case quote == c:
+			quote = 0
+		}
+		f(i, quote)
+	}
+}

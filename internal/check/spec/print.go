@@ -1,0 +1,124 @@
+package spec
+
+import (
+	"fmt"
+	"net/url"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// YAML prints the definition as a file would have it that has no templates:
+// those are merged in, macros are replaced, and what looks like a secret is not
+// shown. Read reads it again as the same check. A check that was not read from a
+// file prints nothing.
+func (c *Check) YAML() string {
+	if c.plan == nil {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("checks:\n")
+	root := &node{kind: mapping, fields: []field{{key: c.Name, value: c.plan.node}}}
+	printMapping(&b, root, "  ", nil)
+	return b.String()
+}
+
+// printMapping writes the keys of a check in the order in which words.go has them.
+func printMapping(b *strings.Builder, n *node, indent string, path []string) {
+	for _, f := range ordered(n, path) {
+		at := append(path[:len(path):len(path)], f.key)
+		fmt.Fprintf(b, "%s%s:", indent, scalarText(f.key, true))
+		switch f.value.kind {
+		case mapping:
+			if len(f.value.fields) == 0 {
+				b.WriteString(" {}\n")
+				continue
+			}
+			b.WriteString("\n")
+			printMapping(b, f.value, indent+"  ", at)
+		case list:
+			items := make([]string, len(f.value.items))
+			for i, item := range f.value.items {
+				items[i] = scalarText(redacted(item.text, at), !item.quoted)
+			}
+			b.WriteString(" [" + strings.Join(items, ", ") + "]\n")
+		case null:
+			b.WriteString("\n")
+		default:
+			b.WriteString(" " + scalarText(redacted(f.value.text, at), !f.value.quoted) + "\n")
+		}
+	}
+}
+
+var checkWords = keysOf(wordsOf(reflect.TypeFor[rawCheck]()))
+
+func ordered(n *node, path []string) []field {
+	if len(path) != 1 {
+		return n.fields
+	}
+	var out []field
+	for _, w := range checkWords {
+		for _, f := range n.fields {
+			if f.key == w {
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}
+
+var (
+	plainText = regexp.MustCompile(`^[A-Za-z_/$][A-Za-z0-9_ ./%+$-]*$|^[0-9]+(%|ms|[smhdw]| of [0-9]+)$`)
+	notText   = regexp.MustCompile(`(?i)^(true|false|null|yes|no|on|off|~|y|n)$`)
+	numeric   = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
+)
+
+// scalarText writes a scalar so that it is read as the same text.
+func scalarText(s string, plain bool) string {
+	switch {
+	case numeric.MatchString(s):
+		if plain {
+			return s
+		}
+	case notText.MatchString(s):
+		if plain {
+			return s
+		}
+	case plainText.MatchString(s) && !strings.HasSuffix(s, " "):
+		return s
+	}
+	for _, r := range s {
+		if r < ' ' || r == 0x7f || r > 0x7e {
+			return strconv.Quote(s)
+		}
+	}
+	return "'" + strings.ReplaceAll(s, "'", "''") + "'"
+}
+
+// redacted leaves out of an address what may be a secret.
+func redacted(s string, path []string) string {
+	if len(path) == 0 || path[len(path)-1] != "url" {
+		return s
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		return s
+	}
+	changed := false
+	if u.User != nil {
+		u.User, changed = url.User("redacted"), true
+	}
+	q := u.Query()
+	for k := range q {
+		if secretName.MatchString(k) || strings.EqualFold(k, "key") || strings.EqualFold(k, "sig") {
+			q.Set(k, "redacted")
+			changed = true
+		}
+	}
+	if !changed {
+		return s
+	}
+	u.RawQuery = q.Encode()
+	return u.String()
+}

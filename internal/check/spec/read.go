@@ -1,0 +1,287 @@
+package spec
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// Options of Read. The zero value works; what is not given is not looked at.
+type Options struct {
+	// ReadFile is os.ReadFile unless given.
+	ReadFile func(name string) ([]byte, error)
+	// Schedule says what is wrong with a cron line, or how long it usually takes
+	// from one run to the next.
+	Schedule func(Schedule) (time.Duration, error)
+	// Profile says what is wrong with a profile whose parts are well.
+	Profile func(name string, p Profile, c *Calendar) error
+}
+
+// Read reads files and patterns of files as one set of definitions. With any
+// problem the file is nil; problems are all there are, in the order of lines.
+func Read(paths []string, o Options) (*File, []Problem) {
+	r := &reader{o: o, seen: map[Problem]bool{}, out: &File{
+		Calendars: map[string]Calendar{}, Profiles: map[string]Profile{}, Receivers: map[string]Receiver{},
+	}}
+	if r.o.ReadFile == nil {
+		r.o.ReadFile = os.ReadFile
+	}
+	for _, name := range r.files(paths) {
+		content, err := r.o.ReadFile(name)
+		if err != nil {
+			r.problems = append(r.problems, Problem{File: name, Message: err.Error()})
+			continue
+		}
+		r.out.Files = append(r.out.Files, name)
+		r.one(name, content)
+	}
+	r.resolve()
+	if len(r.problems) > 0 {
+		return nil, r.sorted()
+	}
+	return r.out, nil
+}
+
+// reader collects what the files hold.
+type reader struct {
+	o        Options
+	out      *File
+	problems []Problem
+	seen     map[Problem]bool
+
+	page      place
+	calendars map[string]defined[rawCalendar]
+	profiles  map[string]defined[rawProfile]
+	receivers map[string]defined[rawReceiver]
+	templates map[string]defined[rawCheck]
+	checks    map[string]defined[rawCheck]
+	windows   []defined[rawWindow]
+}
+
+// defined is a definition, where it is, and the zone of its file.
+type defined[T any] struct {
+	raw  T
+	at   place
+	node *node
+	zone string
+}
+
+func (r *reader) files(paths []string) []string {
+	var out []string
+	for _, p := range paths {
+		found, err := filepath.Glob(p)
+		switch {
+		case err != nil:
+			r.problems = append(r.problems, Problem{File: p, Message: "this is no pattern of files"})
+		case len(found) == 0:
+			r.problems = append(r.problems, Problem{File: p, Message: "there is no such file"})
+		}
+		slices.Sort(found)
+		for _, f := range found {
+			if !slices.Contains(out, f) {
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}
+
+// one takes in a file.
+func (r *reader) one(name string, content []byte) {
+	root := r.parseTree(name, content)
+	if root == nil {
+		return
+	}
+	var raw rawFile
+	d := &decoder{r: r, partial: true, placeholders: true}
+	d.decode("the file", root, &raw)
+	zone := raw.Zone.or("UTC")
+	if raw.Zone.given() && !raw.Zone.ok {
+		zone = "UTC"
+	}
+	if raw.Page.given() {
+		if r.page.file != nil && r.out.Page != raw.Page.s() {
+			r.problem(raw.Page.n.at, "", "page is given in %s already", r.page.file.name)
+		}
+		r.page, r.out.Page = raw.Page.n.at, raw.Page.s()
+	}
+	// These have no templates, so that what they lack is known here.
+	whole := &decoder{r: r}
+	take(r, "calendar", root.get("calendars"), zone, &r.calendars, whole)
+	take(r, "profile", root.get("profiles"), zone, &r.profiles, whole)
+	take(r, "receiver", root.get("receivers"), zone, &r.receivers, whole)
+	take(r, "template", root.get("templates"), zone, &r.templates, d)
+	take(r, "check", root.get("checks"), zone, &r.checks, d)
+	if n := root.get("maintenance"); n != nil {
+		for i, item := range n.items {
+			w := defined[rawWindow]{at: item.at, node: item, zone: zone}
+			whole.decode(fmt.Sprintf("maintenance[%d]", i), item, &w.raw)
+			r.windows = append(r.windows, w)
+		}
+	}
+}
+
+// take keeps the definitions of one sort, whose names no other file may have.
+func take[T any](r *reader, what string, n *node, zone string, into *map[string]defined[T], d *decoder) {
+	if n == nil || n.kind != mapping {
+		return
+	}
+	if *into == nil {
+		*into = map[string]defined[T]{}
+	}
+	for _, f := range n.fields {
+		if first, ok := (*into)[f.key]; ok {
+			r.problem(f.at, "give one of them another name", "%s %s is defined in %s:%d already", what, f.key, first.at.file.name, first.at.line)
+			continue
+		}
+		if !word.MatchString(f.key) || len(f.key) > 200 {
+			r.problem(f.at, "write a name without quotes, brackets, braces, commas and $", "%q is no name of a %s", f.key, what)
+		}
+		def := defined[T]{at: f.at, node: f.value, zone: zone}
+		d.decode(what+" "+f.key, f.value, &def.raw)
+		(*into)[f.key] = def
+	}
+}
+
+// resolve puts everything together.
+func (r *reader) resolve() {
+	for _, name := range names(r.calendars) {
+		r.calendar(name, r.calendars[name])
+	}
+	for _, name := range names(r.profiles) {
+		r.profile(name, r.profiles[name])
+	}
+	for _, name := range names(r.receivers) {
+		r.receiver(name, r.receivers[name])
+	}
+	raws := map[string]rawCheck{}
+	for _, name := range names(r.checks) {
+		def := r.checks[name]
+		p := r.plan(name, def)
+		if p == nil {
+			continue
+		}
+		c, raw := r.check(p, nil)
+		raws[name] = raw
+		r.out.Checks = append(r.out.Checks, c)
+	}
+	r.references(raws)
+	r.gaps(raws)
+	slices.SortFunc(r.out.Checks, func(a, b Check) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), a.Line-b.Line, cmp.Compare(a.Name, b.Name))
+	})
+	for _, w := range r.windows {
+		r.window(w)
+	}
+}
+
+func names[T any](of map[string]T) []string { return slices.Sorted(maps.Keys(of)) }
+
+// named checks that each of texts is the name of something.
+func named[T any](r *reader, what string, texts []text, of map[string]T) []string {
+	var out []string
+	for _, t := range texts {
+		if !t.given() {
+			continue
+		}
+		if _, ok := of[t.s()]; !ok {
+			hint := nearest(t.s(), names(of))
+			if len(of) == 0 {
+				hint = "none is defined"
+			}
+			r.problem(t.n.at, hint, "unknown %s %s", what, t.s())
+			continue
+		}
+		if slices.Contains(out, t.s()) {
+			r.problem(t.n.at, "", "%s is named twice", t.s())
+			continue
+		}
+		out = append(out, t.s())
+	}
+	return out
+}
+
+// references finds checks that wait for each other.
+func (r *reader) references(raws map[string]rawCheck) {
+	r.cycles(raws, "after", func(c rawCheck) []text {
+		if c.After.given() {
+			return []text{c.After}
+		}
+		return nil
+	})
+	r.cycles(raws, "depends_on", func(c rawCheck) []text { return c.DependsOn })
+}
+
+// cycles walks depth first; a check that is met while it is open closes a cycle.
+func (r *reader) cycles(raws map[string]rawCheck, key string, next func(rawCheck) []text) {
+	const open, done = 1, 2
+	state := map[string]int{}
+	var path []string
+	var walk func(name string)
+	walk = func(name string) {
+		state[name] = open
+		path = append(path, name)
+		for _, t := range next(raws[name]) {
+			switch state[t.s()] {
+			case open:
+				circle := append(slices.Clone(path[slices.Index(path, t.s()):]), t.s())
+				r.problem(t.n.at, "leave one of them out", "%s goes in a circle: %s", key, join(circle))
+			case 0:
+				if _, ok := raws[t.s()]; ok {
+					walk(t.s())
+				}
+			}
+		}
+		path = path[:len(path)-1]
+		state[name] = done
+	}
+	for _, name := range names(raws) {
+		if state[name] == 0 {
+			walk(name)
+		}
+	}
+}
+
+func join(circle []string) string {
+	s := circle[0]
+	for _, c := range circle[1:] {
+		s += " → " + c
+	}
+	return s
+}
+
+// gaps fills in what goes by how often a check runs, its own way or after others.
+func (r *reader) gaps(raws map[string]rawCheck) {
+	byName := map[string]*Check{}
+	for i := range r.out.Checks {
+		byName[r.out.Checks[i].Name] = &r.out.Checks[i]
+	}
+	var gap func(c *Check, depth int) time.Duration
+	gap = func(c *Check, depth int) time.Duration {
+		switch {
+		case c == nil || depth > len(byName):
+			return 0
+		case c.Schedule.After != "":
+			return gap(byName[c.Schedule.After], depth+1)
+		case c.Schedule.Cron != "" && r.o.Schedule != nil:
+			g, err := r.o.Schedule(c.Schedule)
+			if t := raws[c.Name].Cron; err != nil && t.given() {
+				r.problem(t.n.at, "", "%v", err)
+			}
+			return g
+		}
+		return c.Schedule.Interval
+	}
+	for i := range r.out.Checks {
+		c := &r.out.Checks[i]
+		g := gap(c, 0)
+		if c.Tolerance == 0 {
+			c.Tolerance = max(time.Minute, 2*g)
+		}
+		c.plan.gap = g
+	}
+}

@@ -1,0 +1,222 @@
+package spec
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// source reads where a value comes from.
+func (r *reader) source(c *Check, raw *rawSource) Source {
+	var s Source
+	given := 0
+	for _, yes := range []bool{raw.Expression.given(), raw.Query != nil, raw.PromQL.given(), raw.HTTP != nil, raw.TCP != nil, raw.TLS != nil, raw.Command != nil, raw.SQL != nil} {
+		if yes {
+			given++
+		}
+	}
+	if given != 1 && raw.Node != nil {
+		message := "the value says no source"
+		if given > 1 {
+			message = "the value says several sources"
+		}
+		r.problem(raw.Node.at, "write an expression, or one of query, promql, http, tcp, tls, command and sql", "%s", message)
+		return s
+	}
+	switch {
+	case raw.Expression.given():
+		s.Expr = r.expression(c, raw.Expression.n)
+	case raw.Query != nil:
+		s.Query = r.query(raw.Query)
+		s.Query.Matchers = slices.DeleteFunc(s.Query.Matchers, func(m *labels.Matcher) bool {
+			return c.Each != nil && strings.Contains(m.Value, example)
+		})
+	case raw.PromQL.given():
+		s.PromQL = r.promQL(raw.PromQL)
+	case raw.HTTP != nil:
+		s.HTTP = r.http(raw.HTTP)
+	case raw.TCP != nil:
+		s.TCP = &TCP{Address: raw.TCP.Address.s(), Send: raw.TCP.Send.s(), Expect: raw.TCP.Expect.s()}
+	case raw.TLS != nil:
+		t := raw.TLS
+		s.TLS = &TLS{Address: t.Address.s(), ServerName: t.ServerName.s(), CA: t.CA.s(), Measure: t.Measure.or("days")}
+	case raw.Command != nil:
+		s.Command = r.command(raw.Command)
+	case raw.SQL != nil:
+		s.SQL = r.sql(raw.SQL)
+	}
+	return s
+}
+
+func (r *reader) query(raw *rawQuery) *Query {
+	q := &Query{Measure: raw.Measure.s(), T: raw.T.f, Cohort: raw.Cohort.s(), Over: 5 * time.Minute}
+	q.Family, q.Matchers = r.series(raw.Series)
+	if raw.Over.ok {
+		if q.Over = raw.Over.d; q.Over < 10*time.Second {
+			r.problem(raw.Over.n.at, "at least 10s, one slot", "over %s is too short", raw.Over.s())
+		}
+	}
+	needsT := q.Measure == "above" || q.Measure == "below"
+	if needsT && !raw.T.given() {
+		r.problem(raw.Node.at, "write t: 500ms", "%s needs t", q.Measure)
+	}
+	if raw.T.given() && !needsT && q.Measure != "apdex" {
+		r.problem(raw.T.n.at, "only apdex, above and below have one", "%s has no t", q.Measure)
+	}
+	return q
+}
+
+func (r *reader) promQL(t text) string {
+	e, err := promParser.ParseExpr(t.s())
+	if err != nil {
+		r.promProblem(t, err)
+		return ""
+	}
+	if k := e.Type(); k != parser.ValueTypeScalar && k != parser.ValueTypeVector {
+		r.problem(t.n.at, "put a function such as rate or avg_over_time around it", "this comes to a %s, not to a number", k)
+	}
+	return t.s()
+}
+
+func (r *reader) http(raw *rawHTTP) *HTTP {
+	h := &HTTP{
+		URL: raw.URL.s(), Method: raw.Method.s(), Body: raw.Body.s(), Measure: raw.Measure.s(),
+		JSON: raw.JSON.s(), Regexp: raw.Regexp.s(), NoRedirects: raw.Redirects.given() && !raw.Redirects.b,
+		MaxBytes: size(raw.MaxBytes, 1<<20), CA: raw.CA.s(), Insecure: raw.Insecure.b,
+	}
+	if h.Method == "" {
+		h.Method = "GET"
+		if h.Body != "" {
+			h.Method = "POST"
+		}
+	}
+	r.noPassword(raw.URL)
+	if raw.JSON.given() && raw.Regexp.given() {
+		r.problem(raw.Regexp.n.at, "leave one of them out", "json and regexp are two values")
+	}
+	switch {
+	case h.Measure == "" && raw.JSON.given():
+		h.Measure = "json"
+	case h.Measure == "" && raw.Regexp.given():
+		h.Measure = "regexp"
+	case h.Measure == "":
+		h.Measure = "time"
+	case h.Measure == "json" && !raw.JSON.given():
+		r.problem(raw.Measure.n.at, "write json: data.items.0.count", "json needs a path")
+	case h.Measure == "regexp" && !raw.Regexp.given():
+		r.problem(raw.Measure.n.at, `write regexp: "active: (\\d+)"`, "regexp needs one")
+	}
+	h.Headers, h.SecretHeaders = r.plainAndSecret("header", raw.Headers)
+	for _, t := range raw.Expect {
+		if t.ok {
+			h.Expect = append(h.Expect, int(t.i))
+		}
+	}
+	return h
+}
+
+func (r *reader) command(raw *rawCommand) *Command {
+	c := &Command{Shell: raw.Shell.s(), Dir: raw.Dir.s(), Label: raw.Label.s(), Output: raw.Output.or("plugin"), MaxBytes: size(raw.MaxBytes, 64<<10)}
+	for _, a := range raw.Args {
+		if a.given() {
+			c.Args = append(c.Args, a.s())
+			if plainArgument.MatchString(a.s()) {
+				r.problem(a.n.at, "everybody on the machine sees arguments: give it by env: {NAME: {env: NAME}}", "a secret is written in an argument")
+			}
+		}
+	}
+	if (len(c.Args) == 0) == (c.Shell == "") {
+		r.problem(raw.Node.at, "write args: [/usr/lib/nagios/plugins/check_disk, -w, 10%], or shell: with a line for /bin/sh", "a command has either args or shell")
+	}
+	c.Env, c.SecretEnv = r.plainAndSecret("env", raw.Env)
+	return c
+}
+
+func (r *reader) sql(raw *rawSQL) *SQL {
+	s := &SQL{Driver: raw.Driver.s(), DSN: raw.DSN.s(), Query: raw.Query.s()}
+	if raw.DSN.secret != nil {
+		s.SecretDSN, s.DSN = r.secret(raw.DSN.secret), ""
+		return s
+	}
+	if raw.DSN.given() && (passwordInDSN.MatchString(s.DSN) || hasPassword(s.DSN)) {
+		r.problem(raw.DSN.n.at, "write dsn: {env: NAME} or dsn: {file: PATH}", "the dsn holds a password, which is not written here")
+	}
+	return s
+}
+
+var (
+	secretName    = regexp.MustCompile(`(?i)(authorization|cookie|passw|secret|token|api-?_?key|private)`)
+	plainArgument = regexp.MustCompile(`(?i)^--?(password|passwd|token|secret|api-?key)=.`)
+	// passwordInDSN finds password=… of lib/pq's form and user:password@ of MySQL's.
+	passwordInDSN = regexp.MustCompile(`(?i)\bpassword\s*=\s*[^\s&]|^[^:@/]+:[^@]+@`)
+)
+
+// hasPassword says whether a URL holds one.
+func hasPassword(s string) bool {
+	u, err := url.Parse(s)
+	if err != nil || u.User == nil {
+		return false
+	}
+	p, ok := u.User.Password()
+	return ok && p != ""
+}
+
+func (r *reader) noPassword(t text) {
+	if t.given() && hasPassword(t.s()) {
+		r.problem(t.n.at, "give it where it can be read from the environment or a file, such as headers: {Authorization: {env: NAME}}", "the address holds a password, which is not written here")
+	}
+}
+
+// plainAndSecret parts values from secrets.
+func (r *reader) plainAndSecret(what string, raw map[string]plainSecret) (map[string]string, map[string]Secret) {
+	plain, secret := map[string]string{}, map[string]Secret{}
+	for _, name := range names(raw) {
+		v := raw[name]
+		switch {
+		case v.secret != nil:
+			if s := r.secret(v.secret); s != nil {
+				secret[name] = *s
+			}
+		case !v.given():
+		case secretName.MatchString(name) && v.s() != "":
+			r.problem(v.n.at, name+": {env: NAME} or "+name+": {file: PATH}", "the %s %s is a secret and not written here", what, name)
+		default:
+			plain[name] = v.s()
+		}
+	}
+	return plain, secret
+}
+
+// secret reads where one comes from.
+func (r *reader) secret(raw *rawSecret) *Secret {
+	if raw == nil {
+		return nil
+	}
+	if raw.Env.given() == raw.File.given() {
+		r.problem(raw.Node.at, "write {env: NAME} or {file: PATH}", "a secret is read from the environment or from a file")
+		return nil
+	}
+	return &Secret{Env: raw.Env.s(), File: raw.File.s()}
+}
+
+func size(t text, otherwise int64) int64 {
+	if !t.ok {
+		return otherwise
+	}
+	return t.i
+}
+
+func strs(texts []text) []string {
+	var out []string
+	for _, t := range texts {
+		if t.given() && !slices.Contains(out, t.s()) {
+			out = append(out, strings.TrimSpace(t.s()))
+		}
+	}
+	return out
+}
