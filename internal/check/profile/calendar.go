@@ -46,8 +46,8 @@ func NewCalendar(s spec.Calendar) (*Calendar, error) {
 	return c, nil
 }
 
-// Location is the calendar's zone.
-func (c *Calendar) Location() *time.Location {
+// Zone is the calendar's zone.
+func (c *Calendar) Zone() *time.Location {
 	if c == nil {
 		return time.UTC
 	}
@@ -55,7 +55,7 @@ func (c *Calendar) Location() *time.Location {
 }
 
 // Holiday reports whether the day that t lies in, in the calendar's zone, is one.
-func (c *Calendar) Holiday(t time.Time) bool { return c.holiday(on(t.In(c.Location()))) }
+func (c *Calendar) Holiday(t time.Time) bool { return c.holiday(on(t.In(c.Zone()))) }
 
 // Holidays reports whether the calendar has any.
 func (c *Calendar) Holidays() bool { return c != nil && len(c.holidays) > 0 }
@@ -64,7 +64,7 @@ func (c *Calendar) Holidays() bool { return c != nil && len(c.holidays) > 0 }
 // 8601, from Monday, where week 1 holds the year's first Thursday; or of the
 // United States, from Sunday, where week 1 holds January 1, so that the last days
 // of December may lie in week 1.
-func (c *Calendar) Week(t time.Time) int { return c.week(on(t.In(c.Location()))) }
+func (c *Calendar) Week(t time.Time) int { return c.week(on(t.In(c.Zone()))) }
 
 func (c *Calendar) holiday(d day) bool {
 	if c != nil {

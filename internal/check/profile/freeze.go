@@ -71,8 +71,8 @@ func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 func (l *Learned) YAML(name, calendar string, cal *Calendar) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Learned from %s to %s: quantiles %g, %g and %g of each hour, low..middle..high.\n",
-		l.At.Add(-time.Duration(l.Over*float64(time.Second))).In(cal.Location()).Format("2006-01-02 15:04"),
-		l.At.In(cal.Location()).Format("2006-01-02 15:04"), l.Low, l.Mid, l.High)
+		l.At.Add(-time.Duration(l.Over*float64(time.Second))).In(cal.Zone()).Format("2006-01-02 15:04"),
+		l.At.In(cal.Zone()).Format("2006-01-02 15:04"), l.Low, l.Mid, l.High)
 	b.WriteString("profiles:\n  " + strconv.Quote(name) + ":\n")
 	if calendar != "" {
 		b.WriteString("    calendar: " + strconv.Quote(calendar) + "\n")

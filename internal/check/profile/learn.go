@@ -128,7 +128,7 @@ func Learn(l spec.Learn, cal *Calendar, end time.Time, samples iter.Seq2[time.Ti
 			kindOf[w] = k
 		}
 	}
-	zone, start := cal.Location(), end.Add(-l.Over)
+	zone, start := cal.Zone(), end.Add(-l.Over)
 	seen := make([][24][]float64, len(r.Kinds))
 	holiday := map[day]bool{}
 	for t, v := range samples {

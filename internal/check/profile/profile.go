@@ -124,7 +124,7 @@ func (p *Profile) At(t time.Time) Blend {
 		b.Rule = "profile " + p.name + ", nothing learned yet"
 		return b
 	}
-	t = t.In(p.cal.Location())
+	t = t.In(p.cal.Zone())
 	r := p.rule(on(t))
 	switch {
 	case r == nil:
