@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/prometheus/prometheus/model/labels"
 )
 
 // Instance is the check for one series that Each found: $label is replaced by
@@ -17,26 +15,26 @@ import (
 // they are quoted, within a regular expression meant literally, in a URL escaped,
 // and where a value could change what is asked of whom there is an error instead.
 // A check without Each is its own instance.
-func (c *Check) Instance(series labels.Labels) (*Check, error) {
+func (c *Check) Instance(series map[string]string) (*Check, error) {
 	if c.Each == nil || c.plan == nil {
 		return c, nil
 	}
 	values := map[string]string{}
 	for _, name := range c.Each.By {
-		values[name] = series.Get(name)
+		values[name] = series[name]
 	}
 	r := &reader{seen: map[Problem]bool{}, out: &File{}}
 	out, _ := r.check(c.plan, values)
 	if len(r.problems) > 0 {
-		return nil, fmt.Errorf("check %s for %s: %w", c.Name, series, r.problems[0])
+		return nil, fmt.Errorf("check %s for %v: %w", c.Name, values, r.problems[0])
 	}
 	out.Receivers, out.DependsOn, out.Tolerance, out.Schedule = c.Receivers, c.DependsOn, c.Tolerance, c.Schedule
 	return &out, nil
 }
 
 // example is what stands for a label in a definition, where it has to be read as
-// something before any series is known. Matchers with it are left out of queries,
-// and texts for people keep their $label.
+// something before any series is known. Queries and texts for people keep their
+// $label.
 const example = "example_value"
 
 var dollar = regexp.MustCompile(`\$([a-zA-Z_][a-zA-Z0-9_]*)`)
@@ -44,11 +42,14 @@ var dollar = regexp.MustCompile(`\$([a-zA-Z_][a-zA-Z0-9_]*)`)
 // substitute replaces $label in the places where that is safe and refuses it
 // elsewhere. by are the labels, values theirs; nil stands for examples.
 func (r *reader) substitute(n *node, by []string, values map[string]string) *node {
-	value := func(name string) string {
-		if values == nil {
-			return example
+	value := func(path []string, name string) string {
+		switch {
+		case values != nil:
+			return values[name]
+		case len(path) == 1 && path[0] != "value", path[0] == "labels", path[len(path)-1] == "series":
+			return "$" + name
 		}
-		return values[name]
+		return example
 	}
 	return n.transform(nil, func(path []string, s *node) {
 		if !strings.Contains(s.text, "$") || len(path) == 0 || path[0] == "each" {
@@ -68,12 +69,6 @@ func (r *reader) substitute(n *node, by []string, values map[string]string) *nod
 			}
 			return
 		}
-		if values == nil && (len(path) == 1 && path[0] != "value" || path[0] == "labels") {
-			how = func(before, value string) (string, string) {
-				name, _, _ := strings.Cut(dollar.FindString(s.text[len(before):]), " ")
-				return name, ""
-			}
-		}
 		original := s.text
 		for from := 0; ; {
 			at := dollar.FindStringSubmatchIndex(s.text[from:])
@@ -86,9 +81,9 @@ func (r *reader) substitute(n *node, by []string, values map[string]string) *nod
 				r.problem(s.within(start), nearest(name, by), "each has no label %s in by", name)
 				return
 			}
-			v, refused := how(s.text[:start], value(name))
+			v, refused := how(s.text[:start], value(path, name))
 			if refused != "" {
-				r.problem(s.within(start), refused, "$%s cannot be replaced here by %q", name, value(name))
+				r.problem(s.within(start), refused, "$%s cannot be replaced here by %q", name, value(path, name))
 				return
 			}
 			s.replace(start, end-start, v)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
@@ -33,9 +32,6 @@ func (r *reader) source(c *Check, raw *rawSource) Source {
 		s.Expr = r.expression(c, raw.Expression.n)
 	case raw.Query != nil:
 		s.Query = r.query(raw.Query)
-		s.Query.Matchers = slices.DeleteFunc(s.Query.Matchers, func(m *labels.Matcher) bool {
-			return c.Each != nil && strings.Contains(m.Value, example)
-		})
 	case raw.PromQL.given():
 		s.PromQL = r.promQL(raw.PromQL)
 	case raw.HTTP != nil:

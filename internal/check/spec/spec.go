@@ -99,8 +99,8 @@ func (s *Source) Kind() string {
 }
 
 // Query measures a family over the last while. All checks of one Each are
-// answered by one query: in the definition, matchers that hold $label of Each are
-// left out; those of an Instance are complete.
+// answered by one query: in the definition matchers keep $label of Each as their
+// value, as in operation="$operation"; those of an Instance have the series'.
 type Query struct {
 	Family   string
 	Matchers []*labels.Matcher
