@@ -50,6 +50,9 @@ type Config struct {
 
 	AccessLogs []AccessLog // followed as they grow
 
+	Checks  []string // files of checks, or patterns of files
+	PageURL string   // under which people reach the page; empty is unknown
+
 	Tenants Tenants
 
 	Mirror Mirror
@@ -181,6 +184,7 @@ func (c *Config) Validate() error {
 		bad("traces.link", "%v", err)
 	}
 
+	c.validateChecks(bad)
 	if c.MaxRequest < 1<<20 {
 		bad("otlp.max_request", "%s is too little: at least 1MiB", FormatSize(c.MaxRequest))
 	}

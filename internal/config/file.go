@@ -106,6 +106,8 @@ func itemsOf(v Value) *[]string {
 	switch v := v.(type) {
 	case list:
 		return v.p
+	case paths:
+		return v.p
 	case entries:
 		return v.p
 	}

@@ -92,6 +92,11 @@ var serverSettings = []Setting{
 	{"ingest.sync", "How often the journal is synced: what a power loss may cost. A crash of the process costs nothing.",
 		func(c *Config) Value { return duration{&c.Sync} }},
 
+	{"checks", "Files of checks, or patterns of files, separated by commas; see docs/checks.md. SIGHUP reads them again.",
+		func(c *Config) Value { return paths{list{&c.Checks}} }},
+	{"page_url", "Address under which people reach the page, for links in what receivers of checks are told; `page` in a file of checks goes before it.",
+		func(c *Config) Value { return text{&c.PageURL} }},
+
 	{"log.level", "debug, info, warn or error.",
 		func(c *Config) Value { return text{&c.LogLevel} }},
 	{"log.format", "text or json.",

@@ -1,0 +1,28 @@
+package config
+
+import (
+	"net/url"
+	"path/filepath"
+	"strings"
+)
+
+// paths are files or patterns of files: a list whose stars YAML would misread.
+type paths struct{ list }
+
+func (v paths) YAML() string { return entries(v.list).YAML() }
+
+// validateChecks looks at the names only; what the files hold is looked at when
+// the server starts, and by tailscope check validate.
+func (c *Config) validateChecks(bad func(key, format string, args ...any)) {
+	for _, p := range c.Checks {
+		if _, err := filepath.Match(p, ""); err != nil {
+			bad("checks", "%q is no pattern of files: write one such as /etc/tailscope/checks/*.yaml", p)
+		}
+	}
+	if c.PageURL == "" {
+		return
+	}
+	if u, err := url.Parse(c.PageURL); err != nil || !strings.HasPrefix(u.Scheme, "http") || u.Host == "" {
+		bad("page_url", "%q is no web address: write one such as https://tailscope.example", c.PageURL)
+	}
+}
