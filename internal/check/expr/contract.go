@@ -119,6 +119,8 @@ func (e *AmbiguousError) Error() string {
 type Program struct {
 	source    string
 	selectors []*Selector
+	root      *node
+	old       bool // read with Options.Old
 }
 
 // String is the source.
@@ -135,3 +137,5 @@ type Step struct {
 	Value  string  // 12.3, null, 10 values 3.1 … 4.0, distribution of 1,234
 	Number float64 // NaN unless a number
 }
+
+func (n Nulls) String() string { return [...]string{"strict", "skip", "zero"}[n] }

@@ -62,11 +62,3 @@ func Parse(src string, o Options) (*Program, error) {
 func (p *Program) Eval(ctx context.Context, h History, at time.Time, o EvalOptions) (Result, error) {
 	return p.eval(ctx, h, at, o)
 }
-
-func parse(src string, _ Options) (*Program, error) {
-	return nil, &Error{Line: 1, Column: 1, Message: fmt.Sprintf("%q is not read yet", src)}
-}
-
-func (p *Program) eval(context.Context, History, time.Time, EvalOptions) (Result, error) {
-	return Result{}, &Error{Line: 1, Column: 1, Message: "not evaluated yet"}
-}

@@ -1,0 +1,153 @@
+package expr
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxShown is how many values of a list a step shows before it leaves out the
+// middle.
+const maxShown = 10
+
+// begin adds a step for n, whose value is not known yet.
+func (e *evaluation) begin(n *node) int {
+	e.steps = append(e.steps, Step{Text: e.program.source[n.start:n.end], Offset: n.start, Depth: e.depth, Number: math.NaN()})
+	e.depth++
+	return len(e.steps) - 1
+}
+
+func (e *evaluation) end(i int, v value, err error) {
+	if !e.trace {
+		return
+	}
+	e.depth--
+	s := &e.steps[i]
+	switch {
+	case err != nil:
+		s.Value = "not evaluated"
+	case v.null != present:
+		s.Value = "null" + s.Value
+	default:
+		s.Value, s.Number = formatNumber(v.v)+s.Value, v.v
+	}
+}
+
+// inOrder sorts steps as written, the whole before its parts: parameters are
+// evaluated before the lists that they follow.
+func inOrder(steps []Step) []Step {
+	slices.SortStableFunc(steps, func(a, b Step) int {
+		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Depth, b.Depth))
+	})
+	return steps
+}
+
+// found notes in the latest step how old the sample is.
+func (e *evaluation) found(s *Sample) {
+	e.steps[len(e.steps)-1].Value = e.age(s)
+}
+
+func (e *evaluation) age(s *Sample) string {
+	if s.Null || s.Time.IsZero() {
+		return ""
+	}
+	return ", " + ago(e.at.Sub(s.Time))
+}
+
+func ago(d time.Duration) string {
+	if d < time.Second && d > -time.Second {
+		return "now"
+	}
+	return d.Round(time.Second).String() + " ago"
+}
+
+func (e *evaluation) beginList(n *node) int {
+	if !e.trace {
+		return 0
+	}
+	return e.begin(n)
+}
+
+func (e *evaluation) endList(i int, n *node, samples []Sample) {
+	if !e.trace {
+		return
+	}
+	e.depth--
+	s := &e.steps[i]
+	s.Value = describe(samples)
+	if len(samples) != 1 || samples[0].Null || samples[0].Dist != nil {
+		return
+	}
+	s.Number = samples[0].Value
+	if !n.list() {
+		s.Value = formatNumber(s.Number) + e.age(&samples[0])
+	}
+}
+
+// describe says what a list holds: 3 values 4, null, 2.
+func describe(samples []Sample) string {
+	var numbers, dists int
+	var observations uint64
+	for i := range samples {
+		switch {
+		case samples[i].Null:
+		case samples[i].Dist != nil:
+			dists++
+			observations += samples[i].Dist.Count
+		default:
+			numbers++
+		}
+	}
+	switch {
+	case dists == 1:
+		return "distribution of " + thousands(observations)
+	case dists > 1:
+		return fmt.Sprintf("%d distributions of %s", dists, thousands(observations))
+	case numbers == 0:
+		return "null"
+	}
+	var b strings.Builder
+	b.WriteString(plural(len(samples), "value") + " ")
+	for i := range samples {
+		if len(samples) > maxShown && i == maxShown-2 {
+			b.WriteString("… ")
+		}
+		if len(samples) > maxShown && i >= maxShown-2 && i < len(samples)-1 {
+			continue
+		}
+		if samples[i].Null {
+			b.WriteString("null")
+		} else {
+			b.WriteString(formatNumber(samples[i].Value))
+		}
+		if i < len(samples)-1 {
+			b.WriteString(", ")
+		}
+	}
+	return b.String()
+}
+
+// formatNumber writes v for people: six digits, whole numbers whole.
+func formatNumber(v float64) string {
+	size := math.Abs(v)
+	switch {
+	case v == math.Trunc(v) && size < 1e15:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case size >= 1e5 && size < 1e15:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 6, 64)
+}
+
+// thousands writes n with a comma after every third digit.
+func thousands(n uint64) string {
+	s := strconv.FormatUint(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
