@@ -29,11 +29,11 @@ func before(t time.Time) knot {
 		off := offset(t)
 		mark := floor(t.Unix()+off, hour)
 		if start.IsZero() || mark-off >= start.Unix() {
-			return at(mark-off, mark, t.Location())
+			return knotAt(mark-off, mark, t.Location())
 		}
 		was := offset(start.Add(-time.Second))
 		if mark >= start.Unix()+was { // skipped
-			return at(start.Unix(), mark, t.Location())
+			return knotAt(start.Unix(), mark, t.Location())
 		}
 		t = start.Add(-time.Nanosecond)
 	}
@@ -49,19 +49,19 @@ func after(t time.Time) knot {
 			until = end.Unix()
 		}
 		if mark-off < until {
-			return at(mark-off, mark, t.Location())
+			return knotAt(mark-off, mark, t.Location())
 		}
 		becomes := offset(end)
 		// The last full hour that the clock skips or lands on.
 		if mark = floor(until+becomes, hour); mark == until+becomes || mark >= until+off {
-			return at(until, mark, t.Location())
+			return knotAt(until, mark, t.Location())
 		}
 		t = end
 	}
 }
 
-// at is the knot at a Unix time when the wall clock comes to mark.
-func at(unix, mark int64, zone *time.Location) knot {
+// knotAt is the knot at a Unix time when the wall clock comes to mark.
+func knotAt(unix, mark int64, zone *time.Location) knot {
 	return knot{time.Unix(unix, 0).In(zone), day(floor(mark, 86400) / 86400), int(mark-floor(mark, 86400)) / hour}
 }
 

@@ -56,11 +56,11 @@ func parseDate(text string) (date, error) {
 		m, err := strconv.Atoi(s[:2])
 		w, ok := weekday(s[3:6])
 		n, err2 := strconv.Atoi(s[7:])
-		if s[7:] == "l" {
-			n, err2 = -1, nil
-		}
-		if err != nil || err2 != nil || !ok || m < 1 || m > 12 || n == 0 || n < -1 || n > 5 {
+		if err != nil || !ok || m < 1 || m > 12 || s[7:] != "l" && (err2 != nil || n < 1 || n > 5) {
 			return date{}, wrong
+		}
+		if s[7:] == "l" {
+			n = -1
 		}
 		return date{month: time.Month(m), weekday: w, nth: n}, nil
 	}
