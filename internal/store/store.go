@@ -178,6 +178,7 @@ type Store interface {
 	// Nearest returns, per matching series, the sample whose time is closest
 	// to the moment (ties: the earlier), in O(log n) of the stored samples.
 	Nearest(ctx context.Context, family string, matchers []*labels.Matcher, timeMillis int64) ([]SampleSeries, error)
+	Lookups
 
 	Families(ctx context.Context) ([]FamilyInfo, error)
 	// LabelNames and LabelValues list, sorted, what exists on the days (UTC)

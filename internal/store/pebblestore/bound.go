@@ -86,5 +86,6 @@ func (s *Store) dropSamples(part int64, sc scope) error {
 		return err
 	}
 	delete(s.fresh, scopeID{partID{tierSamples, part}, sc})
+	s.dropHour(sc, part)
 	return nil
 }

@@ -481,5 +481,8 @@ func (s *Store) raiseFloors(floor [numTiers]int64) error {
 		}
 	}
 	s.units.dropBefore(day)
+	if floor[tierSamples] > old[tierSamples] {
+		s.dropSamplesBefore(floor[tierSamples])
+	}
 	return s.commit(wb, pebble.NoSync)
 }

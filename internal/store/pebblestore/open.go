@@ -56,6 +56,10 @@ type Options struct {
 	// what the last few Puts wrote to is held in any case. Default 96 MiB.
 	IndexBytes int64
 
+	// SampleBytes bounds the raw samples held in memory for lookups, see
+	// store.Lookups; default 128 MiB. A sample takes 1 to 16 bytes there.
+	SampleBytes int64
+
 	// AnswerBytes bounds what one answer holds in memory, about; beyond it a
 	// query is refused with store.ErrTooMany. Default 1 GiB.
 	AnswerBytes int64
@@ -102,6 +106,7 @@ func (o *Options) ensureDefaults() error {
 	setDefault(&o.CacheBytes, 48<<20)
 	setDefault(&o.MemtableBytes, 16<<20)
 	setDefault(&o.IndexBytes, 96<<20)
+	setDefault(&o.SampleBytes, 128<<20)
 	setDefault(&o.AnswerBytes, 1<<30)
 	setDefault(&o.Settle, 10*time.Minute)
 	setDefault(&o.Rollup, 20*time.Second)
@@ -145,6 +150,7 @@ type Store struct {
 
 	units *unitCache
 	dirs  *dirCache
+	sets  sampleSets
 
 	fresh     map[scopeID]*freshState // chunks that are not settled yet; guarded by write
 	freshRead bool                    // fresh holds what was there before Open
@@ -239,6 +245,7 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	s.db = db
 	s.units = newUnitCache(s, o.IndexBytes*3/4)
 	s.dirs = newDirCache(o.IndexBytes / 4)
+	s.sets.m, s.sets.cache.limit = map[scope]*sampleSet{}, o.SampleBytes
 	if err := s.load(); err != nil {
 		return nil, fmt.Errorf("open data directory %s: %w", o.Dir, err)
 	}

@@ -125,6 +125,8 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Marks", testMarks},
 		{"Samples", testSamples},
 		{"Nearest", testNearest},
+		{"Lookups", testLookups},
+		{"ConcurrentLookups", testConcurrentLookups},
 		{"Cancelled", testCancelled},
 		{"Concurrent", testConcurrent},
 		{"LateData", testLateData},
@@ -144,6 +146,9 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	}
 	t.Run("Random", func(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) { random(t, rt, open(t)) })
+	})
+	t.Run("RandomLookups", func(t *testing.T) {
+		rapid.Check(t, func(rt *rapid.T) { randomLookups(rt, open(t)) })
 	})
 	t.Run("RandomTraces", func(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) { randomTraces(t, rt, open(t)) })

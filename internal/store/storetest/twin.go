@@ -29,6 +29,8 @@ type Twin struct {
 	points   map[address]twinPoint
 	samples  map[string]map[int64]series.Sample // by series key, by time
 	series   map[string]series.Series
+	numbers  []series.Series // number series in the order they came
+	known    map[string]bool // their keys
 	flushed  map[string]uint64
 	state    map[string]map[string][]byte
 	families map[string]store.FamilyInfo
@@ -52,7 +54,7 @@ type twinPoint struct {
 
 // NewTwin returns an empty twin.
 func NewTwin() *Twin {
-	return &Twin{points: map[address]twinPoint{}, samples: map[string]map[int64]series.Sample{}, series: map[string]series.Series{},
+	return &Twin{points: map[address]twinPoint{}, samples: map[string]map[int64]series.Sample{}, series: map[string]series.Series{}, known: map[string]bool{},
 		flushed: map[string]uint64{}, state: map[string]map[string][]byte{}, families: map[string]store.FamilyInfo{}, marks: map[string]store.Mark{}, traces: map[store.TraceID]store.Trace{}}
 }
 
@@ -90,11 +92,13 @@ func (w *Twin) Put(ctx context.Context, b *store.Batch) error {
 		s := b.Series[p.Series]
 		a := address{key(&s), b.Resolution, p.Slot, b.Writer, b.Generation}
 		w.points[a] = twinPoint{s, bytes.Clone(p.Data)}
+		w.see(a.series, s)
 	}
 	for _, s := range b.Samples {
 		sr := b.Series[s.Series]
 		k := key(&sr)
 		w.series[k] = sr
+		w.see(k, sr)
 		if w.samples[k] == nil {
 			w.samples[k] = map[int64]series.Sample{}
 		}
