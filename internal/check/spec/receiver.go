@@ -20,7 +20,7 @@ func (r *reader) receiver(name string, def defined[rawReceiver]) {
 	given := 0
 	if k := raw.NSCA; k != nil {
 		given++
-		out.NSCA = &NSCA{Address: k.Address.s(), Password: r.secret(k.Password), Encryption: k.Encryption.or("xor")}
+		out.NSCA = &NSCA{Address: k.Address.s(), Password: r.secret(k.Password), Encryption: k.Encryption.or("xor"), Short: k.Short.b}
 		if e := out.NSCA.Encryption; k.Password == nil && e != "none" && e != "xor" {
 			r.problem(k.Node.at, "write password: {env: NAME} or {file: PATH}", "the encryption %s needs a password", e)
 		}

@@ -1,0 +1,81 @@
+package notify
+
+import (
+	"errors"
+	"time"
+)
+
+// Waits between attempts: one second, doubled by each failure, at most a minute;
+// of that a random half, so that receivers that fell together are not asked
+// together. A receiver that says how long to wait (Retry-After) is believed up to
+// mostWait.
+const (
+	firstWait = time.Second
+	longWait  = time.Minute
+	mostWait  = 5 * time.Minute
+	openAfter = 3 // failures in a row
+)
+
+// breaker is closed while a receiver takes what it is given; after openAfter
+// failures it is open, and between waits half-open: one message is tried, and only
+// when that is taken the others follow. The zero value is closed.
+type breaker struct {
+	failures int
+	until    time.Time // nothing is tried before
+	since    time.Time // the first of these failures
+}
+
+// fail notes a failure. hint is what the receiver asked for, or 0; random lies in
+// [0, 1).
+func (b *breaker) fail(now time.Time, hint time.Duration, random float64) {
+	if b.failures == 0 {
+		b.since = now
+	}
+	b.failures++
+	wait := min(firstWait<<min(b.failures-1, 10), longWait)
+	wait = wait/2 + time.Duration(random*float64(wait/2))
+	b.until = now.Add(max(wait, min(hint, mostWait)))
+}
+
+func (b *breaker) succeed() { *b = breaker{} }
+
+// wait is how long nothing is to be tried.
+func (b *breaker) wait(now time.Time) time.Duration { return max(b.until.Sub(now), 0) }
+
+// open says that the receiver is taken for dead.
+func (b *breaker) open() bool { return b.failures >= openAfter }
+
+// refusal is an answer that no retry will change.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error { return r.error }
+
+// answer is a failure that the receiver itself reports: it lives, and another
+// message may fare better. After is when it wants to be asked again, 0 if it does
+// not say.
+type answer struct {
+	error
+	after time.Duration
+	// alive says that the fault may lie in the message.
+	alive bool
+}
+
+func (a answer) Unwrap() error { return a.error }
+
+func refused(err error) bool {
+	var r refusal
+	return errors.As(err, &r)
+}
+
+func retryAfter(err error) time.Duration {
+	var a answer
+	if errors.As(err, &a) {
+		return a.after
+	}
+	return 0
+}
+
+func blamesMessage(err error) bool {
+	var a answer
+	return errors.As(err, &a) && a.alive
+}

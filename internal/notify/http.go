@@ -1,0 +1,138 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"time"
+)
+
+// newClient returns a client for one receiver. It follows no redirect: what is
+// posted holds secrets and is for one address.
+func newClient(connections int, ca string, insecure bool) (*http.Client, error) {
+	config := &tls.Config{InsecureSkipVerify: insecure}
+	if ca != "" {
+		pem, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, fmt.Errorf("ca: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("ca: %s holds no certificate in PEM", ca)
+		}
+	}
+	return &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			Proxy:                 http.ProxyFromEnvironment,
+			DialContext:           (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+			TLSClientConfig:       config,
+			TLSHandshakeTimeout:   10 * time.Second,
+			ResponseHeaderTimeout: 60 * time.Second,
+			MaxIdleConnsPerHost:   connections,
+			IdleConnTimeout:       90 * time.Second,
+			ForceAttemptHTTP2:     true,
+		},
+	}, nil
+}
+
+// answerBytes is how much of an answer is read, and quoted how much of it.
+const (
+	answerBytes = 64 << 10
+	quotedBytes = 200
+)
+
+// post sends a request and judges the answer. Its errors hold no address beyond
+// the host, and none of secrets.
+func post(ctx context.Context, client *http.Client, to string, header http.Header, body []byte, secrets ...string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
+	if err != nil {
+		return nil, refusal{errors.New("the address is no URL")}
+	}
+	for name, values := range header {
+		if name == "Host" {
+			req.Host = values[0]
+		}
+		req.Header[name] = values
+	}
+	if req.Header.Get("User-Agent") == "" {
+		req.Header.Set("User-Agent", "tailscope")
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		// url.Error prints the whole address, and addresses may be secrets.
+		var u *url.Error
+		if errors.As(err, &u) {
+			err = u.Err
+		}
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return nil, redact(fmt.Errorf("post: %w", err), secrets)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(res.Body, answerBytes))
+	if res.StatusCode/100 == 2 {
+		return text, nil // it has said so, whatever became of the rest
+	}
+	said := res.Status
+	if err == nil && len(text) > 0 {
+		said += ": " + cut(clean(string(text), ""), quotedBytes)
+	}
+	return text, redact(judge(res, errors.New(said)), secrets)
+}
+
+// judge says what a status means for what was posted. What is refused with 401 or
+// 407 is kept: secrets are read anew each time, and may be put right.
+func judge(res *http.Response, err error) error {
+	after := retryAfterHeader(res.Header.Get("Retry-After"))
+	switch code := res.StatusCode; {
+	case code == http.StatusUnauthorized, code == http.StatusProxyAuthRequired:
+		return answer{error: fmt.Errorf("%w (put the user and the password right)", err)}
+	case code == http.StatusRequestTimeout, code == http.StatusTooEarly, code == http.StatusTooManyRequests:
+		return answer{error: err, after: after}
+	case code == http.StatusBadGateway, code == http.StatusServiceUnavailable, code == http.StatusGatewayTimeout:
+		return answer{error: err, after: after}
+	case code >= 500:
+		return answer{error: err, after: after, alive: true}
+	case code >= 300 && code < 400:
+		return refusal{fmt.Errorf("%w (write the address that it redirects to)", err)}
+	}
+	return refusal{err}
+}
+
+func retryAfterHeader(v string) time.Duration {
+	if s, err := strconv.Atoi(v); err == nil && s > 0 {
+		return min(time.Duration(min(s, 3600))*time.Second, mostWait)
+	}
+	return 0
+}
+
+// origin is an address as people may see it: without user, path and query, of
+// which each may be a secret.
+func origin(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return "(not a URL)"
+	}
+	s := u.Scheme + "://" + u.Host
+	if (u.Path != "" && u.Path != "/") || u.RawQuery != "" {
+		s += "/…"
+	}
+	return s
+}
+
+// basicAuth are the credentials of RFC 7617.
+func basicAuth(user, password string) string {
+	return base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
+}

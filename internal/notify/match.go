@@ -1,0 +1,93 @@
+package notify
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/internal/check/event"
+	"tailscope/internal/check/spec"
+)
+
+// matches says whether a receiver wants the results of a check, by the labels of
+// its series and the label check.
+func matches(r spec.Receiver, res *event.Result) bool {
+	return len(r.Match) == 0 || all(r.Match, nil, res.Key)
+}
+
+// matchesEvent is matches for events, which also have the definition's labels.
+func matchesEvent(r spec.Receiver, e *event.Event) bool {
+	return len(r.Match) == 0 || all(r.Match, e.Labels, e.Key)
+}
+
+func all(matchers []*labels.Matcher, given map[string]string, k event.Key) bool {
+	series := seriesLabels(k)
+	for _, m := range matchers {
+		v, ok := given[m.Name]
+		if !ok {
+			i := slices.IndexFunc(series, func(l label) bool { return l.name == m.Name })
+			switch {
+			case i >= 0:
+				v = series[i].value
+			case m.Name == "check":
+				v = k.Check
+			}
+		}
+		if !m.Matches(v) {
+			return false
+		}
+	}
+	return true
+}
+
+// wantsLevel says whether an event is of the levels that a receiver wants. An
+// incident that it was told of is told to its end, whatever this says.
+func wantsLevel(r spec.Receiver, e *event.Event) bool {
+	if len(r.Levels) == 0 {
+		return true
+	}
+	if e.Kind == event.Resolved {
+		return false // of what it was not told
+	}
+	return slices.ContainsFunc(r.Levels, func(l string) bool { return strings.EqualFold(l, e.To.String()) })
+}
+
+type label struct{ name, value string }
+
+// seriesLabels reads a key's labels, which are as labels.Labels prints them. What
+// cannot be read is left out.
+func seriesLabels(k event.Key) []label {
+	var list []label
+	for s := k.Labels; s != ""; {
+		var l label
+		if s[0] == '"' { // a name that is no identifier
+			q, err := strconv.QuotedPrefix(s)
+			if err != nil {
+				return list
+			}
+			l.name, _ = strconv.Unquote(q)
+			s = s[len(q):]
+			if s == "" || s[0] != '=' {
+				return list
+			}
+		} else {
+			i := strings.IndexByte(s, '=')
+			if i < 0 {
+				return list
+			}
+			l.name, s = s[:i], s[i:]
+		}
+		q, err := strconv.QuotedPrefix(s[1:])
+		if err != nil {
+			return list
+		}
+		if l.value, err = strconv.Unquote(q); err != nil {
+			return list
+		}
+		list = append(list, l)
+		s = strings.TrimPrefix(strings.TrimPrefix(s[1+len(q):], ","), " ")
+	}
+	return list
+}

@@ -1,0 +1,36 @@
+package notify
+
+import (
+	"errors"
+
+	"tailscope/internal/check/spec"
+)
+
+// newSender makes the sender of a definition, or says what is wrong with it.
+func newSender(r spec.Receiver) (sender, error) {
+	switch {
+	case r.NSCA != nil:
+		return sure(newNSCA(*r.NSCA))
+	case r.Icinga != nil:
+		return sure(newIcinga(*r.Icinga))
+	case r.Alertmanager != nil:
+		return sure(newAlertmanager(*r.Alertmanager))
+	case r.Webhook != nil:
+		return sure(newWebhook(*r.Webhook))
+	case r.Email != nil:
+		return sure(newEmail(*r.Email))
+	case r.Graphite != nil:
+		return newGraphite(*r.Graphite), nil
+	case r.FileOut != nil:
+		return sure(newFile(*r.FileOut))
+	}
+	return nil, errors.New("no kind is set: write nsca, icinga, alertmanager, webhook, email, graphite or file")
+}
+
+// sure keeps a nil pointer from becoming a sender.
+func sure[S sender](s S, err error) (sender, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
