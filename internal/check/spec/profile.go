@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -33,14 +34,16 @@ func (r *reader) profile(name string, def defined[rawProfile]) {
 	if r.o.Profile == nil || len(r.problems) > before {
 		return
 	}
-	var cal *Calendar
-	if c, ok := r.out.Calendars[p.Calendar]; ok {
-		cal = &c
-	} else {
-		cal = &Calendar{Zone: def.zone, Week: "iso"}
+	cal, ok := r.out.Calendars[p.Calendar]
+	if !ok {
+		cal = Calendar{Zone: def.zone, Week: "iso"}
 	}
-	if err := r.o.Profile(name, p, cal); err != nil {
-		r.problem(def.at, "", "%v", err)
+	for _, found := range r.o.Profile(name, p, cal) {
+		at := place{file: def.at.file, line: found.Line, column: max(1, found.Column)}
+		if found.Line == 0 {
+			at = def.at
+		}
+		r.problem(at, found.Hint, "%s", found.Message)
 	}
 }
 
@@ -88,6 +91,9 @@ func (r *reader) hour(t text) string {
 	s := t.s()
 	if !t.given() || s == "" || s == "none" {
 		return "none"
+	}
+	if strings.Contains(s, "..") {
+		return s // low..middle..high, which profiles know
 	}
 	if _, err := strconv.ParseFloat(s, 64); err != nil {
 		r.expression(nil, t.n, "value")

@@ -17,8 +17,9 @@ type Options struct {
 	// Schedule says what is wrong with a cron line, or how long it usually takes
 	// from one run to the next.
 	Schedule func(Schedule) (time.Duration, error)
-	// Profile says what is wrong with a profile whose parts are well.
-	Profile func(name string, p Profile, c *Calendar) error
+	// Profile says what is wrong with a profile whose parts are well: lines,
+	// messages and hints. c is its calendar.
+	Profile func(name string, p Profile, c Calendar) []Problem
 }
 
 // Read reads files and patterns of files as one set of definitions. With any
