@@ -1,5 +1,6 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { readFileSync } from 'node:fs';
+import { gzipSync } from 'node:zlib';
 import { defineConfig, type Plugin } from 'vite';
 
 // The API a development page talks to: a running `tailscope serve` or
@@ -32,9 +33,24 @@ function keepDist(): Plugin {
   };
 }
 
+const mostScript = 250_000;
+
+/** The page's script stays within 250 kB, compressed. */
+function budget(): Plugin {
+  return {
+    name: 'budget',
+    apply: 'build',
+    writeBundle(_, bundle) {
+      const size = Object.values(bundle).reduce((n, f) => n + (f.type === 'chunk' ? gzipSync(f.code, { level: 9 }).length : 0), 0);
+      if (size > mostScript) this.error(`the page's script is ${size} bytes compressed, more than ${mostScript}`);
+    },
+  };
+}
+
 export default defineConfig({
-  plugins: [svelte(), fontLicence(), keepDist()],
-  build: { target: 'es2022', outDir: 'dist', emptyOutDir: true, assetsInlineLimit: 0, reportCompressedSize: true },
+  plugins: [svelte(), fontLicence(), keepDist(), budget()],
+  // Compiled components are a tenth smaller by terser than by esbuild.
+  build: { target: 'es2022', minify: 'terser', terserOptions: { module: true, compress: { passes: 2 } }, outDir: 'dist', emptyOutDir: true, assetsInlineLimit: 0, reportCompressedSize: true },
   server: { proxy: { '/api': server, '/prometheus': server } },
   preview: { proxy: { '/api': server, '/prometheus': server } },
 });

@@ -12,6 +12,7 @@ import { createServer } from 'node:http';
 import { existsSync, readFileSync } from 'node:fs';
 import { extname, join } from 'node:path';
 import { breakdownRoutes } from './mock-breakdown.mjs';
+import { checks } from './mock-checks.mjs';
 import { apdex, deleteTarget, putTarget, sla, targetsResponse } from './mock-sla.mjs';
 import { trace, traces } from './mock-traces.mjs';
 
@@ -273,6 +274,14 @@ createServer((req, res) => {
   if (path.startsWith('marks/') && req.method === 'DELETE') {
     marks = marks.filter((m) => m.id !== decodeURIComponent(path.slice(6)));
     return send(204, '', 'text/plain');
+  }
+  if (/^(checks?|incidents|maintenance)(\/|$)/.test(path)) {
+    let body = '';
+    req.on('data', (d) => (body += d));
+    return req.on('end', () => {
+      const a = mode === 'empty' ? [200, { checks: [], total: 0, counts: {}, receivers: [], files: [], lag: null, now: now() }] : checks(req.method, decodeURIComponent(path), u.searchParams, body ? JSON.parse(body) : undefined, now());
+      send(...(a ?? [404, { error: { code: 'not_found', message: `there is nothing at ${u.pathname}` } }]));
+    });
   }
   if (path === 'apdex') return send(200, apdex(u.searchParams, grid(u.searchParams)));
   if (path === 'sla') return send(200, sla(u.searchParams, now()));

@@ -5,7 +5,7 @@ import { missing, rate, value } from './format';
 import type { CompareFigure, CompareMeasure, CompareWarning } from './compare-types';
 import type { Num } from './types';
 
-export type Tone = 'worse' | 'better' | 'mixed' | 'plain';
+export type Tone = 'worse' | 'better' | 'mixed' | 'plain' | 'warn';
 
 /** A sign and what a verdict amounts to: colour is never alone. */
 export function verdictSign(word: string, change?: string): { sign: string; tone: Tone } {
@@ -23,6 +23,11 @@ export function verdictSign(word: string, change?: string): { sign: string; tone
     case 'too little data': return { sign: '…', tone: 'plain' };
     case 'slower': case 'higher': case 'more': case 'larger': return { sign: '↑', tone: tone === 'plain' && word === 'slower' ? 'worse' : tone };
     case 'faster': case 'lower': case 'less': case 'fewer': case 'smaller': return { sign: '↓', tone: tone === 'plain' && word === 'faster' ? 'better' : tone };
+    case 'CRITICAL': return { sign: '✕', tone: 'worse' };
+    case 'WARNING': return { sign: '!', tone: 'warn' };
+    case 'UNKNOWN': return { sign: '?', tone: 'mixed' };
+    case 'PENDING': return { sign: '…', tone: 'plain' };
+    case 'OK': return { sign: '✓', tone: 'plain' };
     case 'different': return { sign: '≠', tone: 'mixed' };
   }
   return { sign: '·', tone };

@@ -1,6 +1,7 @@
 // Every view is a link: what the page shows, as an address and back. Pure, so
 // that the round trip is tested. What is left at its default is left out.
 
+import { draftKeys } from './checks';
 import { compareKeys } from './compare';
 import type { AxisKind } from './heat';
 import type { Filters } from './match';
@@ -13,7 +14,7 @@ export const spanFamily = 'span_duration_seconds';
 export const serviceTabs = ['breakdown', 'operations', 'database', 'external', 'slow', 'sla'] as const;
 export type ServiceTab = (typeof serviceTabs)[number];
 export const tabNames: Record<ServiceTab, string> = { breakdown: 'Where time goes', operations: 'Operations', database: 'Database', external: 'External', slow: 'Slow requests', sla: 'SLA' };
-export type Page = 'services' | 'service' | 'tenants' | 'compare' | 'experiments' | 'experiment' | 'marks' | 'families' | 'family' | 'trace' | 'mark' | ServiceTab;
+export type Page = 'services' | 'service' | 'tenants' | 'compare' | 'experiments' | 'experiment' | 'checks' | 'check' | 'marks' | 'families' | 'family' | 'trace' | 'mark' | ServiceTab;
 
 export type Overlay = 'mean' | 'p50' | 'p95' | 'p99' | 'apdex' | 'yesterday' | 'week' | 'like';
 
@@ -51,7 +52,7 @@ export const follows = (v: View) => v.page !== 'compare' && v.page !== 'trace' &
 
 /** Keys that only some pages read; each page decodes its own. */
 export const moreKeys = ['period', 'tz', 'count', 'objective', 'under', 't', 'why', 'min', 'max', 'zoom', 'span', 'around', 'm',
-  'tenant', 'cohort', 'notrare', 'slow', 'line', 'unit', 'time', 'above', 'low', 'high', 'measure', 'part', 'open', 'box', 'change', 'tab', 'candidate', 'state', ...compareKeys];
+  'tenant', 'cohort', 'notrare', 'slow', 'line', 'unit', 'time', 'above', 'low', 'high', 'measure', 'part', 'open', 'box', 'change', 'tab', 'candidate', 'state', 'kind', 'over', ...draftKeys, ...compareKeys];
 
 export const defaultRange: TimeRange = { last: 6 * 3600 };
 
@@ -62,7 +63,7 @@ export function home(): View {
   };
 }
 
-const paths: Record<Exclude<Page, ServiceTab>, string> = { services: '/', service: '/services/', tenants: '/tenants', compare: '/compare', experiments: '/experiments', experiment: '/experiments/', marks: '/marks', families: '/families', family: '/families/', trace: '/traces/', mark: '/services/' };
+const paths: Record<Exclude<Page, ServiceTab>, string> = { services: '/', service: '/services/', tenants: '/tenants', compare: '/compare', experiments: '/experiments', experiment: '/experiments/', checks: '/checks', check: '/checks/', marks: '/marks', families: '/families', family: '/families/', trace: '/traces/', mark: '/services/' };
 
 /** The address of a view: path and query, no host. */
 export function encode(v: View): string {
@@ -120,6 +121,9 @@ export function decode(pathname: string, search: string): View {
     v.name = unescapePath(segments.slice(1).join('/'));
   } else if (segments[0] === 'experiments') {
     v.page = segments.length > 1 ? 'experiment' : 'experiments';
+    v.name = unescapePath(segments.slice(1).join('/'));
+  } else if (segments[0] === 'checks') {
+    v.page = segments.length > 1 ? 'check' : 'checks';
     v.name = unescapePath(segments.slice(1).join('/'));
   } else if (segments[0] === 'families') {
     v.page = segments.length > 1 ? 'family' : 'families';
