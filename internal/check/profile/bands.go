@@ -10,7 +10,8 @@ import (
 // Bands makes the thresholds of one run from T, which is null if it is NaN: then
 // no bound is set. must says what a healthy value does: "<" stays below T, so that
 // the bounds lie above it by their distances; ">" the other way; "=" both. A
-// distance is a share of |T| or an absolute amount; nil sets no bound.
+// distance is a share of |T| or an absolute amount; nil sets no bound, but without
+// both of them CRITICAL begins at T itself.
 //
 // Around a band (low and high, else NaN) the distances begin at its edges, and
 // shares are of T, its middle: with must "=", warning 0 and critical 20%, a value
@@ -24,6 +25,9 @@ func Bands(must string, t, low, high float64, warning, critical *spec.Distance) 
 	}
 	if math.IsNaN(low) || math.IsNaN(high) {
 		low, high = t, t
+	}
+	if warning == nil && critical == nil {
+		critical = &spec.Distance{}
 	}
 	w, c := width(t, warning), width(t, critical)
 	if must != "<" {

@@ -99,7 +99,7 @@ func (c *compiler) intervals(r *rule, s spec.ProfileDay) {
 	at := 0
 	gap := func(to int) {
 		if to > at {
-			r.slots = append(r.slots, slot{value: nothing, from: at, to: to, text: c.text(r, at, to) + ", no threshold"})
+			r.slots = append(r.slots, slot{value: nothing, from: at, to: to, text: c.text(r, at, to)})
 		}
 	}
 	for _, x := range slots {

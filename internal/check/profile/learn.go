@@ -19,12 +19,16 @@ import (
 // hold for the whole hour, without a line between hours: what was seen from 09:00
 // to 10:00 is what that hour is held against, also where a job begins at 09:00.
 //
-// An outlier lies further from the median than 5 in the modified z-score of
-// Iglewicz and Hoaglin (How to Detect and Handle Outliers, ASQC 1993, 3.3), taken
-// for each side by itself because latencies and counts are skewed: 0.6745·d/MAD,
-// or d/(1.2533·mean deviation) where more than half of a side equals the median.
-// Half of an hour's samples on one side may be wrong before the bounds move with
-// them.
+// Outliers are left out in two steps. First whole days: where the median of one
+// day's samples of the hour lies far from those of the other days, as in an
+// outage, that day does not count. Then single samples, for each side of the
+// median by itself, because latencies and counts are skewed. Far is beyond 8 in
+// the modified z-score of Iglewicz and Hoaglin (How to Detect and Handle Outliers,
+// ASQC 1993, 3.3): 0.6745·distance/MAD, or distance/(1.2533·mean deviation) where
+// the MAD is 0. They advise 3.5; but of lognormal noise with sigma 1 that takes 4
+// per cent, and the upper quantile would sink by a quarter; 8 takes half a per
+// cent. So one day of three or four may be wrong, and besides up to half of the
+// samples of one side; what happens on most of the days is no outlier, however odd.
 //
 // An hour with fewer than Least samples also takes those of the hour before and
 // after it, then of two, as percentiles of days of the year are taken from a
@@ -128,34 +132,13 @@ func Learn(l spec.Learn, cal *Calendar, end time.Time, samples iter.Seq2[time.Ti
 			kindOf[w] = k
 		}
 	}
-	zone, start := cal.Zone(), end.Add(-l.Over)
-	seen := make([][24][]float64, len(r.Kinds))
-	holiday := map[day]bool{}
-	for t, v := range samples {
-		if t.Before(start) || !t.Before(end) || math.IsNaN(v) || math.IsInf(v, 0) {
-			continue
-		}
-		t = t.In(zone)
-		d := on(t)
-		free, known := holiday[d]
-		if !known {
-			free = cal.holiday(d)
-			holiday[d] = free
-		}
-		w := d.weekday()
-		if free {
-			w = time.Sunday
-		}
-		h := &seen[kindOf[w]][t.Hour()]
-		*h = append(*h, v)
-	}
-	var scratch []float64
+	seen := gather(cal, kindOf, len(r.Kinds), end.Add(-l.Over), end, samples)
 	for k := range r.Kinds {
 		for h := range 24 {
-			for window := 0; window <= widest; window++ {
-				scratch = gather(scratch[:0], seen, k, h, window)
-				if len(scratch) >= l.Least || window == widest {
-					r.Kinds[k].Hours[h] = learnHour(scratch, l, window)
+			for window := 0; ; window++ {
+				some := seen.around(k, h, window)
+				if some.count() >= l.Least || window == widest {
+					r.Kinds[k].Hours[h] = some.learn(l, window)
 					break
 				}
 			}
@@ -164,41 +147,135 @@ func Learn(l spec.Learn, cal *Calendar, end time.Time, samples iter.Seq2[time.Ti
 	return r, nil
 }
 
-// gather takes the samples of the hours h−window to h+window of a kind of day.
-// Of a single weekday they go on into the days beside it; of several they end
-// at midnight; of all they go around.
-func gather(dst []float64, seen [][24][]float64, k, h, window int) []float64 {
+// heap is the samples of one hour of one day.
+type heap struct {
+	day  day
+	v    []float64 // sorted once all are there
+	m, d float64   // median, and median distance from it
+}
+
+// heaps are those of some hours of one kind of day, in any order.
+type heaps []*heap
+
+// samples are heaps by kind of day and hour.
+type samples [][24]heaps
+
+func gather(cal *Calendar, kindOf [7]int, kinds int, start, end time.Time, from iter.Seq2[time.Time, float64]) samples {
+	all := make(samples, kinds)
+	zone := cal.Zone()
+	type slot struct {
+		day  day
+		hour int
+	}
+	known := map[slot]*heap{}
+	var last slot
+	var into *heap
+	for t, v := range from {
+		if t.Before(start) || !t.Before(end) || math.IsNaN(v) || math.IsInf(v, 0) {
+			continue
+		}
+		t = t.In(zone)
+		if s := (slot{on(t), t.Hour()}); into == nil || s != last {
+			last, into = s, known[s]
+			if into == nil {
+				into = &heap{day: s.day}
+				known[s] = into
+				w := s.day.weekday()
+				if cal.holiday(s.day) {
+					w = time.Sunday
+				}
+				h := &all[kindOf[w]][s.hour]
+				*h = append(*h, into)
+			}
+		}
+		into.v = append(into.v, v)
+	}
+	var distances []float64
+	for _, h := range known {
+		slices.Sort(h.v)
+		h.m = quantile(h.v, 0.5)
+		distances = distances[:0]
+		for _, v := range h.v {
+			distances = append(distances, math.Abs(v-h.m))
+		}
+		slices.Sort(distances)
+		h.d = quantile(distances, 0.5)
+	}
+	return all
+}
+
+// around takes the hours h−window to h+window of a kind of day. Of a single
+// weekday they go on into the days beside it; of several they end at midnight; of
+// all they go around.
+func (s samples) around(k, h, window int) (some heaps) {
 	for i := h - window; i <= h+window; i++ {
 		hour, kind := (i+24)%24, k
 		if hour != i {
-			if len(seen) == 2 {
+			if len(s) == 2 {
 				continue
 			}
 			if i < 0 {
-				kind = (k + len(seen) - 1) % len(seen)
+				kind = (k + len(s) - 1) % len(s)
 			} else {
-				kind = (k + 1) % len(seen)
+				kind = (k + 1) % len(s)
 			}
 		}
-		dst = append(dst, seen[kind][hour]...)
+		some = append(some, s[kind][hour]...)
 	}
-	return dst
+	return some
 }
 
-func learnHour(v []float64, l spec.Learn, window int) Hour {
+func (some heaps) count() (n int) {
+	for _, h := range some {
+		n += len(h.v)
+	}
+	return n
+}
+
+func (some heaps) learn(l spec.Learn, window int) Hour {
+	n := some.count()
+	v := make([]float64, 0, n)
+	for _, h := range some.usual() {
+		v = append(v, h.v...)
+	}
 	slices.Sort(v)
-	kept := inliers(v)
-	h := Hour{Samples: len(kept), Outliers: len(v) - len(kept), Window: window}
-	if len(kept) < l.Least {
+	v = inliers(v)
+	h := Hour{Samples: len(v), Outliers: n - len(v), Window: window}
+	if len(v) < l.Least {
 		h.None = true
 		return h
 	}
-	h.Low, h.Middle, h.High = quantile(kept, l.Low), quantile(kept, l.Middle), quantile(kept, l.High)
+	h.Low, h.Middle, h.High = quantile(v, l.Low), quantile(v, l.Middle), quantile(v, l.High)
 	return h
 }
 
-// cut is the modified z-score beyond which a sample is left out.
-const cut = 5
+// cut is the modified z-score beyond which something is left out, see Learned.
+const cut = 8
+
+// usual leaves out the days whose medians lie far from those of the others, by
+// the spread between days and that within them together.
+func (some heaps) usual() heaps {
+	if len(some) < 3 {
+		return some
+	}
+	medians, within := make([]float64, len(some)), make([]float64, len(some))
+	for i, h := range some {
+		medians[i], within[i] = h.m, h.d
+	}
+	slices.Sort(medians)
+	slices.Sort(within)
+	m := quantile(medians, 0.5)
+	between := make([]float64, len(some))
+	for i, v := range medians {
+		between[i] = math.Abs(v - m)
+	}
+	slices.Sort(between)
+	far := cut * (quantile(within, 0.5) + quantile(between, 0.5)) / 0.6745
+	if far == 0 {
+		far = reach(between)
+	}
+	return slices.DeleteFunc(slices.Clone(some), func(h *heap) bool { return math.Abs(h.m-m) > far })
+}
 
 // inliers is the part of sorted values that lies within cut of their median, see
 // Learned.
@@ -227,8 +304,8 @@ func inliers(sorted []float64) []float64 {
 	return sorted[from:to]
 }
 
-// reach is the distance beyond which a sample is an outlier, from the sorted
-// distances of one side.
+// reach is the distance beyond which something is an outlier, from sorted
+// distances.
 func reach(distances []float64) float64 {
 	if mad := quantile(distances, 0.5); mad > 0 {
 		return cut * mad / 0.6745
@@ -237,10 +314,7 @@ func reach(distances []float64) float64 {
 	for _, d := range distances {
 		sum += d
 	}
-	if sum == 0 {
-		return 0
-	}
-	return cut * 1.2533 * sum / float64(len(distances))
+	return cut * 1.2533 * sum / float64(max(1, len(distances)))
 }
 
 // quantile is Hyndman and Fan's definition 7 of sorted values.

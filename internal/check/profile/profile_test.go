@@ -103,7 +103,7 @@ func TestHolidayWithoutRule(t *testing.T) {
 		t.Errorf("got %g", got)
 	}
 	p = compile(t, spec.Profile{Days: []spec.ProfileDay{{Holiday: true, None: true}, one(spec.ProfileDay{}, "8")}}, cal)
-	if b := p.At(time.Date(2026, 12, 25, 12, 0, 0, 0, time.UTC)); !b.None() || b.Rule != "profile office, holiday, 00:00–24:00, no threshold" {
+	if b := p.At(time.Date(2026, 12, 25, 12, 0, 0, 0, time.UTC)); !b.None() || b.Rule != "profile office, holiday, 00:00–24:00" {
 		t.Errorf("got %+v", b)
 	}
 }
@@ -185,10 +185,10 @@ func TestHours(t *testing.T) {
 	f("2026-11-20 08:00", 800, "weekdays, 08:00–09:00")
 	f("2026-11-21 00:59", 5000, "saturday, 00:00–01:00") // held
 	f("2026-11-21 23:59", 2300, "saturday, 23:00–24:00")
-	f("2026-11-22 08:59", math.NaN(), "sunday, 00:00–09:00, no threshold")
+	f("2026-11-22 08:59", math.NaN(), "sunday, 00:00–09:00")
 	f("2026-11-22 09:00", 7, "sunday, 09:00–12:00")
 	f("2026-11-22 11:59", 7, "sunday, 09:00–12:00")
-	f("2026-11-22 12:00", math.NaN(), "sunday, 12:00–24:00, no threshold")
+	f("2026-11-22 12:00", math.NaN(), "sunday, 12:00–24:00")
 }
 
 // Into a day that has no threshold at 00:00 the last hour holds its value, so
@@ -232,11 +232,11 @@ func TestIntervals(t *testing.T) {
 			t.Errorf("%s: got rule %q", clock, b.Rule)
 		}
 	}
-	f("00:00", math.NaN(), nil, nil, "00:00–09:00, no threshold")
+	f("00:00", math.NaN(), nil, nil, "00:00–09:00")
 	f("09:00", 10, ten, five, "09:00–12:15")
 	f("12:14", 10, ten, five, "09:00–12:15")
 	f("12:15", 20, nil, nil, "12:15–13:00")
-	f("13:00", math.NaN(), nil, nil, "13:00–17:30, no threshold")
+	f("13:00", math.NaN(), nil, nil, "13:00–17:30")
 	f("23:59", 30, nil, nil, "17:30–24:00")
 }
 
