@@ -60,13 +60,16 @@ func pattern(p string) m { return m{"type": "string", "pattern": p} }
 // either is what may be written as a number or as text.
 func either(p string) m { return m{"type": []string{"string", "number"}, "pattern": p} }
 
+const days = `(mon|tue|wed|thu|fri|sat|sun)`
+
 var (
 	labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 	word      = regexp.MustCompile(`^[^\s"'{}\[\],$](?:[^\n"'{}\[\],$]*[^\s"'{}\[\],$])?$`)
-	holiday   = regexp.MustCompile(`^(\d{4}-)?\d\d-\d\d$|^easter([+-]\d{1,3})?$`)
-	clock     = regexp.MustCompile(`^([01]\d|2[0-3]):[0-5]\d$|^24:00$`)
-	quantile  = regexp.MustCompile(`^p(\d{1,2}(\.\d+)?|100)$`)
-	weekday   = regexp.MustCompile(`^(mon|tue|wed|thu|fri|sat|sun)(-(mon|tue|wed|thu|fri|sat|sun))?$`)
+	// A date, one from Easter, the nth weekday of a month, the weekday from a date on.
+	aDate    = regexp.MustCompile(`^(\d{4}-)?\d\d-\d\d$|^easter([+-]\d{1,3})?$|^(0[1-9]|1[0-2])-` + days + `#([1-5]|[Ll])$|^\d\d-\d\d[+-]` + days + `$`)
+	clock    = regexp.MustCompile(`^([01]\d|2[0-3]):[0-5]\d$|^24:00$`)
+	quantile = regexp.MustCompile(`^p(\d{1,2}(\.\d+)?|100)$`)
+	weekday  = regexp.MustCompile(`^` + days + `(-` + days + `)?$`)
 )
 
 var measures = []string{"mean", "min", "max", "count", "rate", "errors", "apdex", "above", "below", "last", "sum"}
@@ -189,18 +192,12 @@ var kinds = map[string]kind{
 		}
 		return fmt.Sprintf("unknown measure %s", s), nearest(s, append([]string{"p50", "p95", "p99", "p99.9"}, measures...))
 	}, pattern(`^(p[0-9.]+|` + strings.Join(measures, "|") + `)$`)},
-	"holiday": {func(_ *text, s string) (string, string) {
-		if !holiday.MatchString(s) || !isDate(s) && !strings.HasPrefix(s, "easter") {
-			return fmt.Sprintf("%q is no holiday", s), "write 2026-12-25, 12-25 for every year, easter, easter+1 or easter-2"
-		}
-		return "", ""
-	}, pattern(holiday.String())},
 	"date": {func(_ *text, s string) (string, string) {
 		if !isDate(s) {
-			return fmt.Sprintf("%q is no date", s), "write 2026-12-24, or 12-24 for every year"
+			return fmt.Sprintf("%q is no date", s), "write 2026-12-24, 12-24 for every year, easter+1, 11-thu#4 for the fourth Thursday of November, 05-mon#L for the last Monday of May, or 06-20+sat for the first Saturday from then on"
 		}
 		return "", ""
-	}, pattern(`^(\d{4}-)?\d\d-\d\d$`)},
+	}, pattern(aDate.String())},
 	"weekday": {func(_ *text, s string) (string, string) {
 		if !weekday.MatchString(s) {
 			return fmt.Sprintf("%q is no day of the week", s), "write mon, tue, wed, thu, fri, sat, sun, or mon-fri"
@@ -273,6 +270,15 @@ func readShare(t *text, s, hint string, most float64) (string, string) {
 }
 
 func isDate(s string) bool {
+	if !aDate.MatchString(s) {
+		return false
+	}
+	if strings.HasPrefix(s, "easter") || strings.Contains(s, "#") {
+		return true
+	}
+	if len(s) == len("06-20+sat") {
+		s = s[:len("06-20")]
+	}
 	if len(s) == len("12-24") {
 		s = "2024-" + s // a leap year
 	}

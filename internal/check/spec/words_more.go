@@ -15,7 +15,7 @@ type rawWindow struct {
 type rawCalendar struct {
 	Node     *node
 	Zone     text   `key:"zone" is:"zone" doc:"The file's unless given."`
-	Holidays []text `key:"holidays" is:"holiday" doc:"2026-12-25, 12-25 for every year, easter, easter+1, easter-2."`
+	Holidays []text `key:"holidays" is:"date" doc:"2026-12-25, 12-25 for every year, easter, easter+1, easter-2, 11-thu#4 (fourth Thursday of November), 05-mon#L (last Monday of May), 06-20+sat (first Saturday from then on)."`
 	Week     text   `key:"week" is:"iso|us" doc:"How weeks are numbered and begin; iso unless given."`
 }
 
@@ -30,7 +30,7 @@ type rawDay struct {
 	Node      *node
 	Name      text          `key:"name" doc:"For people."`
 	Holiday   text          `key:"holiday" is:"bool" doc:"Holidays of the calendar."`
-	Dates     []text        `key:"dates" is:"date" doc:"2026-12-24, or 12-24 for every year."`
+	Dates     []text        `key:"dates" is:"date" doc:"2026-12-24, 12-24 for every year, or as holidays."`
 	Weeks     []text        `key:"weeks" is:"week" doc:"Numbers of weeks."`
 	Weekdays  []text        `key:"weekdays" is:"weekday" doc:"mon to sun, or mon-fri."`
 	MonthDays []text        `key:"month_days" is:"monthday" doc:"1 to 31; -1 is the last."`
