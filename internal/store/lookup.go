@@ -26,6 +26,9 @@ type SeriesSet interface {
 	// Match returns those that the matchers select, without the first from of the
 	// set, and how many the set held: from of the next call.
 	Match(matchers []*labels.Matcher, from int) (found []Lookup, n int)
+	// Kept says whether all raw samples in [start, end] are still there, Unix
+	// milliseconds: then there were no others. Beyond what was kept points remain.
+	Kept(start, end int64) bool
 }
 
 // Lookup finds raw samples of one series. Times are Unix milliseconds.

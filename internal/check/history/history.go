@@ -12,6 +12,9 @@ package history
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync"
 	"time"
 
 	"tailscope/internal/check/expr"
@@ -43,8 +46,8 @@ type ForOptions struct {
 // History is safe for concurrent use. It has no goroutines and needs no closing.
 type History struct {
 	o      Options
+	kinds  kinds
 	recent recent
-	sets   sets
 	pages  pages
 }
 
@@ -71,30 +74,83 @@ func (h *History) For(o ForOptions) expr.History {
 	if o.Location == nil {
 		o.Location = time.UTC
 	}
-	return &view{h: h, o: o}
+	return &view{h: h, o: o, tolerance: o.Tolerance.Milliseconds()}
 }
 
 // Observe tells of a sample of a number series that is on its way to the store.
 // Samples of one series come in order of time; one that is not a number is
 // ignored: what is null is absent.
-func (h *History) Observe(s series.Series, v series.Sample) { h.recent.observe(s, v) }
+func (h *History) Observe(s series.Series, v series.Sample) { h.recent.observe(&s, v) }
 
+// view is a History bound to a check.
 type view struct {
-	h *History
-	o ForOptions
+	h         *History
+	o         ForOptions
+	tolerance int64    // ms
+	resolved  sync.Map // *expr.Selector to *resolved
 }
 
 func (v *view) Kind(ctx context.Context, family string) (expr.Kind, error) {
-	return expr.Missing, ctx.Err()
+	return v.h.kind(ctx, family)
+}
+
+// kinds remembers what families hold, which never changes.
+type kinds struct {
+	known sync.Map // family to expr.Kind
+
+	mu    sync.Mutex
+	asked time.Time
+}
+
+// unknownFor is how long a family that is not there is taken to be missing.
+const unknownFor = time.Second
+
+func (h *History) kind(ctx context.Context, family string) (expr.Kind, error) {
+	if k, ok := h.kinds.known.Load(family); ok {
+		return k.(expr.Kind), nil
+	}
+	if h.recent.of(family) != nil {
+		return expr.Numbers, nil
+	}
+	h.kinds.mu.Lock()
+	defer h.kinds.mu.Unlock()
+	if now := h.o.Now(); h.kinds.asked.IsZero() || now.Sub(h.kinds.asked) >= unknownFor {
+		all, err := h.o.Store.Families(ctx)
+		if err != nil {
+			return expr.Missing, err
+		}
+		h.kinds.asked = now
+		for _, f := range all {
+			k := expr.Numbers
+			if f.Kind == series.Distribution {
+				k = expr.Distributions
+			}
+			h.kinds.known.Store(f.Name, k)
+		}
+	}
+	if k, ok := h.kinds.known.Load(family); ok {
+		return k.(expr.Kind), nil
+	}
+	return expr.Missing, nil
 }
 
 func (v *view) Look(ctx context.Context, s *expr.Selector, at time.Time, dst []expr.Sample) ([]expr.Sample, error) {
-	return append(dst, expr.Sample{Null: true}), ctx.Err()
+	kind, err := v.h.kind(ctx, s.Family)
+	if err != nil {
+		return dst, fmt.Errorf("look up %s: %w", s.Text, err)
+	}
+	mark := len(dst)
+	if kind == expr.Distributions {
+		dst, err = v.distributions(ctx, s, at, dst)
+	} else {
+		dst, err = v.numbers(ctx, s, at, dst)
+	}
+	var ambiguous *expr.AmbiguousError
+	if err != nil && !errors.As(err, &ambiguous) {
+		err = fmt.Errorf("look up %s: %w", s.Text, err)
+	}
+	if err == nil && len(dst) == mark {
+		dst = append(dst, expr.Sample{Null: true})
+	}
+	return dst, err
 }
-
-type recent struct{}
-
-func (r *recent) observe(s series.Series, v series.Sample) {}
-
-type sets struct{}
-type pages struct{}

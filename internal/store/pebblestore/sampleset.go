@@ -191,6 +191,22 @@ func (set *sampleSet) Match(matchers []*labels.Matcher, from int) (found []store
 	return found, len(sel)
 }
 
+// Kept goes by hours, which are dropped whole: one that is there is complete, and
+// there is nothing yet after the last.
+func (set *sampleSet) Kept(start, end int64) bool {
+	hours := *set.hours.Load()
+	if len(hours) == 0 {
+		return false
+	}
+	first, last := hourOf(start), min(hourOf(end), hours[len(hours)-1])
+	if first > last {
+		return true
+	}
+	i, ok := slices.BinarySearch(hours, first)
+	n := int((last - first) / 3600)
+	return ok && i+n < len(hours) && hours[i+n] == last
+}
+
 // of returns the lookup with the number, nil if there is none.
 func (set *sampleSet) of(number uint32) *lookup {
 	set.mu.Lock()

@@ -61,6 +61,9 @@ func (t *twinSet) Match(ms []*labels.Matcher, from int) (out []store.Lookup, n i
 	return out, len(all)
 }
 
+// Kept is true: a twin keeps everything.
+func (t *twinSet) Kept(start, end int64) bool { return true }
+
 type twinLookup struct {
 	w *Twin
 	s series.Series

@@ -1,0 +1,162 @@
+package history
+
+import (
+	"context"
+	"time"
+
+	"tailscope/hist"
+	"tailscope/internal/check/expr"
+	"tailscope/internal/query"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+const (
+	slotMillis = 10_000
+	// indexSlots is how many slots back an index of distributions reaches.
+	indexSlots = 360
+)
+
+// distributions answers from slots that had ended by at.
+func (v *view) distributions(ctx context.Context, s *expr.Selector, at time.Time, dst []expr.Sample) ([]expr.Sample, error) {
+	names := make([]string, len(s.Matchers))
+	for i, m := range s.Matchers {
+		names[i] = m.Name
+	}
+	scope, ok := query.ViewOf(s.Family, names...)
+	if !ok {
+		return dst, query.Invalid("expression", "%s: tenant and instance are not kept together; name one of the two", s.Text)
+	}
+	d := &distributions{v: v, ctx: ctx, s: s, view: scope}
+	end := floorTo(at.Add(-v.h.o.Lag).UnixMilli(), slotMillis) // of the last slot that is over
+	switch s.By {
+	case expr.ByTime:
+		return d.closest(at.Add(-s.Ago).UnixMilli(), end, dst)
+	case expr.ByTimeRange:
+		from := int64(0)
+		if s.Older >= 0 {
+			from = at.Add(-s.Older).UnixMilli()
+		}
+		return d.between(from, at.Add(-s.Newer).UnixMilli(), end, dst)
+	case expr.BySameTime:
+		return d.sameTime(at, end, dst)
+	}
+	return d.byIndex(end, dst)
+}
+
+func (d *distributions) sameTime(at time.Time, end int64, dst []expr.Sample) ([]expr.Sample, error) {
+	err := d.v.sameTime(at, d.s, func(t time.Time) error {
+		var err error
+		mark := len(dst)
+		if d.s.Before == 0 && d.s.After == 0 {
+			dst, err = d.closest(t.UnixMilli(), end, dst)
+		} else {
+			dst, err = d.between(t.Add(-d.s.Before).UnixMilli(), t.Add(d.s.After).UnixMilli(), end, dst)
+		}
+		if len(dst) == mark {
+			dst = append(dst, expr.Sample{Null: true})
+		}
+		return err
+	})
+	return dst, err
+}
+
+type distributions struct {
+	v    *view
+	ctx  context.Context
+	s    *expr.Selector
+	view series.View
+}
+
+// query merges what started in [from, to), ms, into one distribution per step, or into one.
+func (d *distributions) query(from, to, step int64) ([]store.MergedPoint, error) {
+	res, err := d.v.h.o.Store.Query(d.ctx, store.Query{Family: d.s.Family, View: d.view, Matchers: d.s.Matchers,
+		Start: from / 1000, End: to / 1000, Step: step, Schema: hist.DefaultSchema})
+	if err != nil || len(res.Groups) == 0 {
+		return nil, err
+	}
+	return res.Groups[0].Points, nil
+}
+
+func distOf(p *store.MergedPoint) expr.Sample {
+	return expr.Sample{Time: time.Unix(p.Start, 0), Dist: p.Hist, Null: p.Hist == nil || p.Hist.Count == 0}
+}
+
+// closest appends the slot that holds t, or the nearest with anything in it
+// within the tolerance, or a null.
+func (d *distributions) closest(t, end int64, dst []expr.Sample) ([]expr.Sample, error) {
+	slot := min(floorTo(t, slotMillis), end-slotMillis)
+	got, err := d.query(slot, slot+slotMillis, 0)
+	if err != nil {
+		return dst, err
+	}
+	if len(got) == 0 {
+		tolerance := d.v.tolerance
+		near, err := d.query(floorTo(slot-tolerance, slotMillis), min(floorTo(slot+tolerance, slotMillis)+slotMillis, end), 10)
+		if err != nil {
+			return dst, err
+		}
+		least := tolerance + 1
+		for i := range near {
+			// Both are starts of slots; of equally close ones the earlier.
+			if far := max(near[i].Start*1000-slot, slot-near[i].Start*1000); far < least {
+				least, got = far, near[i:i+1]
+			}
+		}
+	}
+	if len(got) == 0 {
+		return append(dst, expr.Sample{Null: true}), nil
+	}
+	return append(dst, distOf(&got[0])), nil
+}
+
+// between appends all of [from, to) as one distribution.
+func (d *distributions) between(from, to, end int64, dst []expr.Sample) ([]expr.Sample, error) {
+	from, to = floorTo(from, slotMillis), min(floorTo(to, slotMillis), end)
+	if from >= to {
+		return dst, nil
+	}
+	got, err := d.query(from, to, 0)
+	if err != nil || len(got) == 0 {
+		return dst, err
+	}
+	return append(dst, distOf(&got[0])), nil
+}
+
+// byIndex counts the slots of 10 s that hold something, 0 the newest.
+func (d *distributions) byIndex(end int64, dst []expr.Sample) ([]expr.Sample, error) {
+	from, to := d.s.From, d.s.To
+	if d.s.By == expr.ByIndex {
+		for _, i := range d.s.Indexes {
+			to = max(to, i)
+		}
+	}
+	if to < 0 || to >= indexSlots {
+		to = indexSlots - 1
+	}
+	// Mostly every slot holds something, so that a few are enough.
+	var got []store.MergedPoint
+	for _, slots := range []int64{int64(to) + 2, indexSlots} {
+		var err error
+		if got, err = d.query(end-min(slots, indexSlots)*slotMillis, end, 10); err != nil {
+			return dst, err
+		}
+		if len(got) > to {
+			break
+		}
+	}
+	if d.s.By == expr.ByIndex {
+		for _, i := range d.s.Indexes {
+			if i < 0 || i >= len(got) {
+				dst = append(dst, expr.Sample{Null: true})
+			} else {
+				dst = append(dst, distOf(&got[len(got)-1-i]))
+			}
+		}
+		return dst, nil
+	}
+	for i := from; i <= to && i < len(got); i++ {
+		dst = append(dst, distOf(&got[len(got)-1-i]))
+	}
+	return dst, nil
+}

@@ -1,0 +1,203 @@
+package history
+
+import (
+	"container/list"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/hist"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// point is what a number series held in one slot. Of one sample it is that
+// sample; of several the mean at the slot's middle, or of a counter the last.
+type point struct {
+	series.Sample
+	several bool
+}
+
+// page is an hour of one series' points, in the finest slots that are left.
+type page struct {
+	points []point // ascending in time
+	half   int64   // of a slot, ms
+	until  time.Time
+}
+
+type pageKey struct {
+	stored store.Lookup
+	hour   int64 // ms
+}
+
+// pages keep what was read of points for a while, because the same hour is asked
+// for again and again while the clock goes through it.
+type pages struct {
+	mu    sync.Mutex
+	m     map[pageKey]*list.Element
+	lru   list.List // of *pageSlot, most recently used first
+	bytes int64
+}
+
+type pageSlot struct {
+	key pageKey
+	*page
+}
+
+const (
+	hourMillis = 3600_000
+	pageFor    = 5 * time.Minute // then it is read again: late data, coarser slots
+	pageBytes  = 32 << 20        // of all pages
+)
+
+func (p *page) size() int64 { return 200 + 24*int64(cap(p.points)) }
+
+// get returns the page of the hour that begins at a moment.
+func (c *pages) get(ctx context.Context, h *History, o *source, hour int64) (*page, error) {
+	key, now := pageKey{o.stored, hour}, h.o.Now()
+	c.mu.Lock()
+	if e := c.m[key]; e != nil {
+		if p := e.Value.(*pageSlot).page; now.Before(p.until) {
+			c.lru.MoveToFront(e)
+			c.mu.Unlock()
+			return p, nil
+		}
+	}
+	c.mu.Unlock()
+	p, err := h.points(ctx, o, hour/1000, hour/1000+3600, 10)
+	if err != nil {
+		return nil, err
+	}
+	p.until = now.Add(pageFor)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.m == nil {
+		c.m = map[pageKey]*list.Element{}
+	}
+	if e := c.m[key]; e != nil {
+		c.drop(e)
+	}
+	c.m[key] = c.lru.PushFront(&pageSlot{key, p})
+	c.bytes += p.size()
+	for c.bytes > pageBytes && c.lru.Len() > 1 {
+		c.drop(c.lru.Back())
+	}
+	return p, nil
+}
+
+func (c *pages) drop(e *list.Element) {
+	s := e.Value.(*pageSlot)
+	delete(c.m, s.key)
+	c.lru.Remove(e)
+	c.bytes -= s.size()
+}
+
+// points reads one series' points in slots that start in [start, end), seconds.
+func (h *History) points(ctx context.Context, o *source, start, end, step int64) (*page, error) {
+	var ms []*labels.Matcher
+	o.labels.Range(func(l labels.Label) {
+		ms = append(ms, labels.MustNewMatcher(labels.MatchEqual, l.Name, l.Value))
+	})
+	res, err := h.o.Store.Query(ctx, store.Query{Family: o.family, View: series.Full, Matchers: ms,
+		Start: start, End: end, Step: step, Each: true, Schema: hist.DefaultSchema})
+	if err != nil {
+		return nil, err
+	}
+	p := &page{half: max(int64(res.Resolution), step) * 500}
+	for _, g := range res.Groups {
+		if g.Kind != o.kind || !labels.Equal(g.Labels, o.labels) {
+			continue
+		}
+		p.points = make([]point, 0, len(g.Points))
+		for _, m := range g.Points {
+			n := m.Number
+			v := point{series.Sample{TimeMillis: n.LastTimeMillis, Value: n.Last}, n.Count > 1}
+			if n.Count > 1 && o.kind == series.Gauge {
+				v.TimeMillis, v.Value = m.Start*1000+p.half, n.Sum/float64(n.Count)
+			}
+			p.points = append(p.points, v)
+		}
+	}
+	return p, nil
+}
+
+// nearest returns the point closest to t: within the distance, or t's own slot.
+// None reaches beyond now.
+func (c *pages) nearest(ctx context.Context, h *History, o *source, t, within, now int64) (best series.Sample, ok bool, err error) {
+	least := int64(1) << 62
+	for hour := floorTo(t-within, hourMillis); hour <= t+within; hour += hourMillis {
+		p, err := c.get(ctx, h, o, hour)
+		if err != nil {
+			return best, false, err
+		}
+		for i := range p.points {
+			v := &p.points[i]
+			reach := within
+			if v.several {
+				reach = max(within, p.half)
+			}
+			if d := max(v.TimeMillis-t, t-v.TimeMillis); d < least && d <= reach && v.TimeMillis <= now {
+				best, ok, least = v.Sample, true, d
+			}
+		}
+	}
+	return best, ok, nil
+}
+
+// pagedHours is up to how many hours without samples are read page by page.
+const pagedHours = 50
+
+// between appends the points of the hours of [from, to] that have no samples.
+func (c *pages) between(ctx context.Context, h *History, o *source, from, to int64, dst []series.Sample) ([]series.Sample, error) {
+	add := func(p *page) {
+		for i := range p.points {
+			if v := &p.points[i]; v.TimeMillis >= from && v.TimeMillis <= to {
+				dst = append(dst, v.Sample)
+			}
+		}
+	}
+	for hour := floorTo(from, hourMillis); hour <= to; {
+		if o.set.Kept(hour, hour) {
+			hour += hourMillis
+			continue
+		}
+		end := hour + hourMillis
+		for end <= to && !o.set.Kept(end, end) {
+			end += hourMillis
+		}
+		if (end-hour)/hourMillis > pagedHours {
+			step := int64(60)
+			for _, r := range series.Resolutions {
+				if step = int64(r); (end-hour)/1000/step <= 20_000 {
+					break
+				}
+			}
+			p, err := h.points(ctx, o, hour/1000, end/1000, step)
+			if err != nil {
+				return dst, err
+			}
+			add(p)
+			hour = end
+			continue
+		}
+		for ; hour < end; hour += hourMillis {
+			p, err := c.get(ctx, h, o, hour)
+			if err != nil {
+				return dst, err
+			}
+			add(p)
+		}
+	}
+	return dst, nil
+}
+
+// floorTo rounds t down to a multiple of n.
+func floorTo(t, n int64) int64 {
+	r := t % n
+	if r < 0 {
+		r += n
+	}
+	return t - r
+}
