@@ -233,6 +233,10 @@ export const foundText = (i: { found: boolean; after: Num }): string => (!i.foun
 /** The incidents of a kind, the newest first. */
 export const ofKind = (all: Incident[] | null | undefined, kind: string): Incident[] => (all ?? []).filter((i) => i.kind === kind);
 
+/** Marked incidents that concern a check: of it, of its service, or of all. */
+export const concerning = (all: Incident[] | null | undefined, c: Pick<Check, 'id' | 'name' | 'labels'>): Incident[] =>
+  ofKind(all, 'marked').filter((i) => (i.check ? i.check === c.id || i.check === c.name : !i.service || !c.labels?.service || i.service === c.labels.service));
+
 /** The command that shows the same, with the server if it is not the usual one. */
 export function checkCommand(words: string[], server: string): string {
   return ['tailscope', 'check', ...words.map(shellQuote), ...(server && server !== 'http://127.0.0.1:7099' ? ['--server', shellQuote(server)] : [])].join(' ');
