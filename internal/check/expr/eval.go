@@ -50,25 +50,33 @@ var evaluations = sync.Pool{New: func() any { return new(evaluation) }}
 
 func (p *Program) eval(ctx context.Context, h History, at time.Time, o EvalOptions) (Result, error) {
 	e := evaluations.Get().(*evaluation)
+	r, err := e.run(ctx, p, h, at, o)
+	if e.release() {
+		evaluations.Put(e)
+	}
+	return r, err
+}
+
+func (e *evaluation) run(ctx context.Context, p *Program, h History, at time.Time, o EvalOptions) (Result, error) {
 	e.ctx, e.history, e.at, e.vars, e.nulls, e.trace, e.program = ctx, h, at, o.Vars, o.Nulls, o.Steps, p
 	v, err := e.number(p.root)
 	r := Result{Value: v.v, Null: v.null != present, Steps: inOrder(e.steps)}
 	if err != nil || r.Null {
 		r.Value, r.Null = math.NaN(), true
 	}
-	e.release()
 	return r, err
 }
 
-// release gives the memory back, unless it is much, and lets go of what others own.
-func (e *evaluation) release() {
+// release lets go of what others own, and says whether the memory is little enough
+// to be kept.
+func (e *evaluation) release() bool {
 	const keep = 1 << 14
 	if e.most > keep || cap(e.values) > keep {
-		return
+		return false
 	}
 	clear(e.samples[:e.most])
 	*e = evaluation{samples: e.samples[:0], values: e.values[:0], merged: e.merged}
-	evaluations.Put(e)
+	return true
 }
 
 // number evaluates a part that is one number.

@@ -28,10 +28,10 @@ const (
 type lexer struct {
 	src string
 	pos int
-	old bool
-	// operand says that a value may begin here, which is where the old notation
-	// is looked for.
+	// operand says that a value may begin here, and old how long it is if it is in
+	// the old notation, else 0.
 	operand bool
+	old     func(rest string) int
 }
 
 // signs, longest first.
@@ -44,8 +44,8 @@ func (l *lexer) next() (token, error) {
 	if start == len(l.src) {
 		return token{kind: tEnd, start: start, end: start}, nil
 	}
-	if l.old && l.operand {
-		if n := oldName(l.src[start:]); n > 0 {
+	if l.operand {
+		if n := l.old(l.src[start:]); n > 0 {
 			return l.take(tOld, n), nil
 		}
 	}

@@ -2,6 +2,7 @@ package expr
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,10 +39,19 @@ func oldName(s string) int {
 	return 0
 }
 
-// oldHint says whether s begins as the old notation does.
-func oldHint(s string) bool {
-	n := oldName(s)
-	return n > 0 && len(oldParts(s[:n])) == 3
+// oldLength is how much of rest is host-service-item. What begins with a number or
+// a variable is a subtraction unless the old notation was asked for; anything else
+// could not be one.
+func (p *parser) oldLength(rest string) int {
+	n := oldName(rest)
+	if n == 0 || p.options.Old {
+		return n
+	}
+	parts := oldParts(rest[:n])
+	if len(parts) < 3 || numberLength(parts[0]) == len(parts[0]) || slices.Contains(p.options.Variables, parts[0]) {
+		return 0
+	}
+	return n
 }
 
 // oldParts cuts at dashes that are not quoted, and takes quotes away.
@@ -53,9 +63,6 @@ func oldParts(s string) []string {
 	}
 	return parts
 }
-
-// QuoteOld writes a name of host, service or item as the old notation needs it.
-func QuoteOld(name string) string { return strings.ReplaceAll(name, "-", `\-`) }
 
 func oldMatchers(host, service, item string) []*labels.Matcher {
 	return []*labels.Matcher{
@@ -75,6 +82,7 @@ func (p *parser) oldSelector() (*node, error) {
 	if err := p.advance(false); err != nil {
 		return nil, err
 	}
+	p.isOld = true
 	return p.brackets(&Selector{Offset: t.start, Family: ValueFamily, Matchers: oldMatchers(parts[0], parts[1], parts[2])})
 }
 
@@ -146,7 +154,7 @@ func (p *parser) oldTrend(n *node) (bool, error) {
 	}
 	t.look = &node{op: opSelect, start: n.start, end: n.end, selector: s}
 	p.selectors = append(p.selectors, s)
-	n.old = t
+	n.old, p.isOld = t, true
 	return true, nil
 }
 

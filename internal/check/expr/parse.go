@@ -25,10 +25,12 @@ type parser struct {
 	token     token // the next
 	depth     int
 	selectors []*Selector
+	isOld     bool // something is in the old notation
 }
 
 func parse(src string, o Options) (*Program, error) {
-	p := &parser{lexer: lexer{src: src, old: o.Old, operand: true}, options: o}
+	p := &parser{lexer: lexer{src: src}, options: o, isOld: o.Old}
+	p.old = p.oldLength
 	if len(src) > MaxSource {
 		return nil, p.fail(MaxSource, fmt.Sprintf("the expression is longer than %d bytes", MaxSource), "make parts of it checks of their own")
 	}
@@ -48,7 +50,7 @@ func parse(src string, o Options) (*Program, error) {
 	if err := p.wantNumber(root); err != nil {
 		return nil, err
 	}
-	return &Program{source: src, selectors: p.selectors, root: root, old: o.Old}, nil
+	return &Program{source: src, selectors: p.selectors, root: root, old: p.isOld}, nil
 }
 
 // advance reads the next token; operand says that a value may begin there.
@@ -239,8 +241,6 @@ func (p *parser) unknown(t token) error {
 	switch {
 	case t.text == "END":
 		return p.fail(t.start, "END stands in brackets", "write x[10:END]")
-	case oldHint(p.src[t.start:]):
-		return p.fail(t.start, message, "host-service-item[0] is the old notation: write {host=\"…\",service=\"…\",item=\"…\"}[0], or set notation: bischeck")
 	case findFunction(t.text) != nil:
 		return p.fail(t.start, t.text+" is a function", "write "+t.text+"(…)")
 	}

@@ -11,8 +11,10 @@ import (
 type Options struct {
 	// Variables are the bare words that stand for numbers, such as value.
 	Variables []string
-	// Old also reads host-service-item[-10M]: dash-joined words, without spaces,
-	// right before a bracket. A subtraction then needs spaces around its sign.
+	// Old reads dash-joined words right before a bracket as host-service-item even
+	// where they begin with a number or a variable, and applies Bischeck's rule of
+	// nulls: under skip, arithmetic with a null nulls the whole expression. Both hold
+	// without it in expressions that could be nothing but the old notation.
 	Old bool
 }
 
