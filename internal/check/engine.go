@@ -9,6 +9,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/agg"
+	"tailscope/internal/check/history"
 	"tailscope/internal/check/spec"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
@@ -29,13 +30,11 @@ type Options struct {
 	Tenants func() *series.TenantList
 	// Receivers says whether telling works, for the page.
 	Receivers func() []api.CheckReceiver
-	// Definition prints a check as YAML without secrets, for the page.
-	Definition func(*spec.Check) string
-	File       spec.File
-	Files      []string // where definitions come from, for the page
-	Workers    int      // runs at once that wait for something outside; default 64
-	Now        func() time.Time
-	Logger     *slog.Logger // default discards
+	History   *history.History // default: one over Store
+	File      spec.File
+	Workers   int // runs at once that wait for something outside; default 64
+	Now       func() time.Time
+	Logger    *slog.Logger // default discards
 }
 
 // ListRequest selects checks.

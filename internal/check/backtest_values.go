@@ -1,0 +1,215 @@
+package check
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+
+	"tailscope/api"
+	"tailscope/hist"
+	"tailscope/internal/check/event"
+	"tailscope/internal/query"
+	"tailscope/internal/store"
+)
+
+type valuesAt = func(context.Context, time.Time) (event.Reading, error)
+
+// values answers what the check measured within [from, to): what was stored, or
+// what the source says of then.
+func (p *play) values(ctx context.Context, from, to time.Time) (valuesAt, error) {
+	if !p.own.IsEmpty() {
+		stored, any, err := p.stored(ctx, from, to)
+		if err != nil || any {
+			return stored, err
+		}
+	}
+	switch v := &p.in.c.Value; {
+	case v.Query != nil && v.Query.Cohort == "":
+		if slid, ok, err := p.slid(ctx, from, to); ok || err != nil {
+			return slid, err
+		}
+		return p.again, nil
+	case v.Query != nil, v.Expr != nil:
+		return p.again, nil
+	case v.PromQL != "" && p.e.o.Prom != nil:
+		return p.prom(ctx, from, to)
+	}
+	return func(context.Context, time.Time) (event.Reading, error) { return missing, nil }, nil
+}
+
+var missing = event.Reading{Null: true, Value: math.NaN(), Text: "nothing was stored"}
+
+// again measures as of then.
+func (p *play) again(ctx context.Context, at time.Time) (event.Reading, error) {
+	r := p.e.read(ctx, p.d, p.in.c, at)
+	if r.Err != nil {
+		if err := evalErrorUnless(ctx, "value", r.Err); ctx.Err() != nil || query.AsError(err).Code == query.CodeInvalid {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// stored are the check's own values: of a slot the mean. Slots become longer with
+// age; then one holds for all runs within it.
+func (p *play) stored(ctx context.Context, from, to time.Time) (valuesAt, bool, error) {
+	q := store.Query{
+		Family: FamilyValue, Matchers: exactly(p.own), Start: from.Unix(), End: to.Unix(), Step: int64(p.every / time.Second), Schema: hist.DefaultSchema,
+	}
+	res, err := p.e.o.Store.Query(ctx, q)
+	if err != nil {
+		return nil, false, err
+	}
+	lasts := max(q.Step, int64(res.Resolution))
+	values := map[int64]float64{}
+	for _, g := range res.Groups {
+		for _, point := range g.Points {
+			if n := point.Number; n.Count > 0 {
+				values[point.Start] = n.Sum / float64(n.Count)
+			}
+		}
+	}
+	return func(_ context.Context, at time.Time) (event.Reading, error) {
+		for t := at.Unix(); t > at.Unix()-lasts; t -= q.Step {
+			if v, ok := values[t]; ok {
+				return reading(v, ""), nil
+			}
+		}
+		return missing, nil
+	}, len(values) > 0, nil
+}
+
+// slid answers a query of the common measures for all runs at once, as figures of
+// a window that slides. ok is false for other measures.
+func (p *play) slid(ctx context.Context, from, to time.Time) (valuesAt, bool, error) {
+	v := p.in.c.Value.Query
+	q, quantile := percentile(v.Measure)
+	if !quantile && v.Measure != "mean" && v.Measure != "rate" && v.Measure != "errors" || !query.IsSpanFamily(family(v.Family)) {
+		return nil, false, nil
+	}
+	over := v.Over
+	if over <= 0 {
+		over = 5 * time.Minute
+	}
+	step := int64(p.every / time.Second)
+	if over < p.every || int64(over/time.Second)%step != 0 {
+		return nil, false, nil
+	}
+	r := query.TimelineRequest{
+		// A run at t reads what is whole at t: up to two slots before.
+		Selection: query.Selection{Family: family(v.Family), Matchers: v.Matchers, Start: lastWhole(from).Add(-p.every), End: lastWhole(to).Add(p.every)},
+		Grid:      query.Grid{Step: step}, Slide: over,
+	}
+	if quantile {
+		r.Quantiles = []query.Quantile{{Key: "q", Q: q}}
+	}
+	res, err := query.Timeline(ctx, p.e.o.Store, r)
+	if err != nil {
+		return nil, false, err
+	}
+	if res.Step != step || len(res.Groups) > 1 {
+		return nil, false, nil
+	}
+	return func(_ context.Context, at time.Time) (event.Reading, error) {
+		i := int((lastWhole(at).Unix()-res.Start)/step) - 1
+		if len(res.Groups) == 0 || i < 0 || i >= len(res.Times) {
+			return nothing(v.Measure), nil
+		}
+		g, x := &res.Groups[0], math.NaN()
+		switch v.Measure {
+		case "mean":
+			x = float64(g.Mean[i])
+		case "rate":
+			x = float64(g.Rate[i])
+		case "errors":
+			x = float64(g.ErrorRate[i])
+		default:
+			x = float64(g.Quantiles["q"][i])
+		}
+		if math.IsNaN(x) {
+			return nothing(v.Measure), nil
+		}
+		return reading(x, ""), nil
+	}, true, nil
+}
+
+// prom asks PromQL for all runs at once.
+func (p *play) prom(ctx context.Context, from, to time.Time) (valuesAt, error) {
+	begin := lastWhole(from)
+	q, err := p.e.o.Prom.Range(ctx, promql.NewPrometheusQueryOpts(false, 0), p.in.c.Value.PromQL, begin, lastWhole(to), p.every)
+	if err != nil {
+		return nil, query.Invalid("value", "%v", err)
+	}
+	defer q.Close()
+	res := q.Exec(ctx)
+	if res.Err != nil {
+		return nil, res.Err
+	}
+	m, err := res.Matrix()
+	if err != nil {
+		return nil, query.Invalid("value", "%v", err)
+	}
+	if len(m) > 1 {
+		return nil, query.Invalid("value", "the answer has %d series; aggregate them, for example by sum(…)", len(m))
+	}
+	values := map[int64]float64{}
+	for _, s := range m {
+		for _, f := range s.Floats {
+			values[f.T] = f.F
+		}
+	}
+	return func(_ context.Context, at time.Time) (event.Reading, error) {
+		if v, ok := values[begin.Add(at.Sub(from)).UnixMilli()]; ok {
+			return reading(v, ""), nil
+		}
+		return missing, nil
+	}, nil
+}
+
+// thinned gathers runs in some 300 points.
+type thinned struct {
+	start, end time.Time
+	step       time.Duration
+	all        []api.CheckPoint
+	count      []int
+}
+
+func (t *thinned) begin(start, end time.Time) {
+	t.start, t.end = start, start
+	t.step = max(10*time.Second, (end.Sub(start) / defaultPoints).Round(10*time.Second))
+}
+
+func (t *thinned) add(at time.Time, r *event.Reading, b *event.Bands) {
+	i := int(at.Sub(t.start) / t.step)
+	nan := api.Float(math.NaN())
+	for len(t.all) <= i {
+		none := noBands("")
+		t.all = append(t.all, api.CheckPoint{Time: seconds(t.start.Add(time.Duration(len(t.all)) * t.step)), Value: nan, Min: nan, Max: nan, Bands: apiBands(&none)})
+		t.count = append(t.count, 0)
+	}
+	p := &t.all[i]
+	p.Bands = apiBands(b)
+	if r.Null {
+		return
+	}
+	v := api.Float(r.Value)
+	if t.count[i]++; t.count[i] == 1 {
+		p.Value, p.Min, p.Max = v, v, v
+		return
+	}
+	p.Value += v // a sum, until all have come
+	p.Min, p.Max = min(p.Min, v), max(p.Max, v)
+}
+
+func (t *thinned) points() []api.CheckPoint {
+	out := make([]api.CheckPoint, len(t.all))
+	for i, p := range t.all {
+		if n := t.count[i]; n > 1 {
+			p.Value /= api.Float(n)
+		}
+		out[i] = p
+	}
+	return out
+}

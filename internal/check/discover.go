@@ -1,0 +1,156 @@
+package check
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"tailscope/internal/query"
+	"tailscope/internal/store"
+)
+
+const (
+	discoverEvery = time.Minute
+	// discoverBack is how far each look goes back, but for the first of a
+	// definition: further than the one before, and than what is not yet whole.
+	discoverBack = 3 * time.Minute
+	eachWithin   = time.Hour
+	eachMost     = 1000
+)
+
+// discover finds the series of every Each, again and again until ctx is done.
+func (e *Engine) discover(ctx context.Context) {
+	looked := map[*definition]bool{}
+	failing := map[string]bool{}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-e.defined:
+		}
+		e.mu.Lock()
+		defs := slices.Clone(e.definitions)
+		e.mu.Unlock()
+		maps.DeleteFunc(looked, func(d *definition, _ bool) bool { return !slices.Contains(defs, d) })
+		wait := time.Hour
+		for _, d := range defs {
+			if d.c.Each == nil {
+				continue
+			}
+			wait = discoverEvery
+			err := e.discoverOf(ctx, d, !looked[d])
+			if ctx.Err() != nil {
+				return
+			}
+			if err != nil && !failing[d.c.Name] {
+				e.o.Logger.Error("find the series of a check", "check", d.c.Name, "error", err)
+			}
+			failing[d.c.Name] = err != nil
+			looked[d] = looked[d] || err == nil
+		}
+		timer.Reset(wait)
+	}
+}
+
+// discoverOf finds the series of one Each.
+func (e *Engine) discoverOf(ctx context.Context, d *definition, first bool) error {
+	each := d.c.Each
+	now := e.o.Now()
+	within := each.Within
+	if within <= 0 {
+		within = eachWithin
+	}
+	back := discoverBack
+	if first {
+		back = within
+	}
+	found, err := e.seriesOf(ctx, d, now.Add(-max(back, discoverBack)), now)
+	if err != nil {
+		return err
+	}
+	most := each.Most
+	if most <= 0 {
+		most = eachMost
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.byName[d.c.Name] != d {
+		return nil // replaced meanwhile
+	}
+	d.beyond = 0
+	for _, labels := range found {
+		if in := d.byKey[keyOf(d.c.Name, labels).Labels]; in != nil {
+			in.seen = now
+		}
+	}
+	for _, in := range slices.Clone(d.instances) {
+		if now.Sub(in.seen) > within {
+			e.leave(in.condition, now, "no data of it for "+span(within))
+		}
+	}
+	for _, labels := range found {
+		if d.byKey[keyOf(d.c.Name, labels).Labels] != nil {
+			continue
+		}
+		if len(d.instances) >= most {
+			d.beyond++
+			continue
+		}
+		e.enter(d, labels, now)
+	}
+	d.instances = slices.Clone(d.instances) // runs under way read the old one
+	slices.SortFunc(d.instances, func(a, b *instance) int { return cmp.Compare(a.key.Labels, b.key.Labels) })
+	return nil
+}
+
+// seriesOf are the groups of an Each that had data in a while, sorted.
+func (e *Engine) seriesOf(ctx context.Context, d *definition, start, end time.Time) ([]map[string]string, error) {
+	each := d.c.Each
+	names := slices.Clone(d.by)
+	for _, m := range each.Matchers {
+		names = append(names, m.Name)
+	}
+	view, ok := query.ViewOf(family(each.Family), names...)
+	if !ok {
+		return nil, query.Invalid("each", "tenant and instance are not kept together; name one of the two")
+	}
+	from, to := query.Base(start, end)
+	res, err := e.o.Store.Query(ctx, store.Query{
+		Family: family(each.Family), View: view, Matchers: each.Matchers, Start: from, End: to, By: d.by, Measure: store.Moments,
+	})
+	if err != nil {
+		return nil, err
+	}
+	var out []map[string]string
+	for _, g := range res.Groups {
+		if len(g.Points) == 0 {
+			continue
+		}
+		m := make(map[string]string, len(d.by))
+		whole := true
+		for _, name := range d.by {
+			m[name] = g.Labels.Get(name)
+			whole = whole && m[name] != ""
+		}
+		if whole { // a series without one of the labels is not meant
+			out = append(out, m)
+		}
+	}
+	slices.SortFunc(out, func(a, b map[string]string) int {
+		for _, name := range d.by {
+			if c := strings.Compare(a[name], b[name]); c != 0 {
+				return c
+			}
+		}
+		return 0
+	})
+	return out, nil
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,202 @@
+package check
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"tailscope/internal/check/event"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+const (
+	keepEvery  = time.Second
+	keepRecord = 2000 // conditions in one put
+)
+
+// keep stores what changed, at most once a second, and tells receivers of what
+// is stored, until ctx is done; then it does so a last time.
+func (e *Engine) keep(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+			defer cancel()
+			for range 1 + len(e.conditions)/keepRecord {
+				if err := e.keepOnce(last); err != nil {
+					e.o.Logger.Error("keep the state of checks", "error", err)
+					return
+				}
+			}
+			return
+		case <-e.wake:
+		case <-timer.C:
+		}
+		e.tick()
+		err := e.keepOnce(ctx)
+		if err != nil && !failing && ctx.Err() == nil {
+			e.o.Logger.Error("keep the state of checks; tried again until it works", "error", err)
+		}
+		failing = err != nil
+		timer.Reset(e.untilLook(failing))
+		select {
+		case <-ctx.Done():
+		case <-time.After(keepEvery):
+		}
+	}
+}
+
+// untilLook is how long nothing has to be done for unless something happens.
+func (e *Engine) untilLook(failing bool) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if failing || len(e.owed) > 0 || len(e.records) > 0 || len(e.dirty) > 0 {
+		return 0
+	}
+	now := e.o.Now()
+	wait := time.Minute
+	for _, w := range e.windows {
+		if c := w.change(now); !c.IsZero() {
+			wait = min(wait, c.Sub(now))
+		}
+	}
+	for _, c := range e.open {
+		if a := c.machine.Ack; a != nil && !a.Until.IsZero() {
+			wait = min(wait, a.Until.Sub(now))
+		}
+		if i := c.machine.Incident; i != nil && c.in != nil && c.in.d.rules.Remind > 0 && c.machine.Quiet == "" {
+			wait = min(wait, i.ToldAt.Add(c.in.d.rules.Remind).Sub(now))
+		}
+	}
+	return max(0, wait)
+}
+
+// keepOnce puts what changed, then tells.
+func (e *Engine) keepOnce(ctx context.Context) error {
+	e.keeping.Lock()
+	defer e.keeping.Unlock()
+	if err := e.save(ctx); err != nil {
+		e.mu.Lock()
+		e.stats.PersistErrors++
+		e.mu.Unlock()
+		return err
+	}
+	return e.tell(ctx)
+}
+
+// save puts what changed in one batch. Needs keeping.
+func (e *Engine) save(ctx context.Context) error {
+	e.mu.Lock()
+	n := min(len(e.dirty), keepRecord)
+	kept := slices.Clone(e.dirty[:n])
+	e.dirty = slices.Delete(e.dirty, 0, n)
+	for _, c := range kept {
+		c.dirty = false
+		if c.gone {
+			e.put("c"+c.id, nil)
+			continue
+		}
+		e.put("c"+c.id, conditionRecord{Check: c.key.Check, Each: c.each, Seen: c.seen, Machine: c.machine})
+	}
+	records := e.records
+	e.records = map[string][]byte{}
+	e.mu.Unlock()
+	if len(records) == 0 {
+		return nil
+	}
+	b := &store.Batch{Writer: writer, Resolution: series.Base, State: make([]store.Record, 0, len(records))}
+	for key, value := range records {
+		b.State = append(b.State, store.Record{Key: []byte(key), Value: value})
+	}
+	err := e.write(ctx, b)
+	if err != nil {
+		e.mu.Lock()
+		for key, value := range records { // what was noted since is newer
+			if _, ok := e.records[key]; !ok {
+				e.records[key] = value
+			}
+		}
+		e.mu.Unlock()
+	}
+	return err
+}
+
+func (e *Engine) write(ctx context.Context, b *store.Batch) error {
+	if e.generation == 0 {
+		last, err := e.o.Store.Flushed(ctx, writer)
+		if err != nil {
+			return err
+		}
+		e.generation = last
+	}
+	b.Generation = e.generation + 1
+	if err := e.o.Store.Put(ctx, b); err != nil {
+		e.generation = 0 // it may have been stored all the same
+		return err
+	}
+	e.generation++
+	return nil
+}
+
+// tell hands events that are kept to the notifier, in their order. Needs keeping.
+func (e *Engine) tell(ctx context.Context) error {
+	for {
+		e.mu.Lock()
+		var events []event.Event
+		var receivers []string
+		n := 0
+		for _, o := range e.owed {
+			if _, unkept := e.records[o.key()]; unkept || n >= 1000 || n > 0 && !slices.Equal(receivers, o.Receivers) {
+				break
+			}
+			receivers = o.Receivers
+			events = append(events, o.Event.decode())
+			n++
+		}
+		e.mu.Unlock()
+		if n == 0 {
+			return nil
+		}
+		if err := e.o.Notifier.Events(ctx, receivers, events); err != nil {
+			return err
+		}
+		e.mu.Lock()
+		for _, o := range e.owed[:n] {
+			e.put(o.key(), nil)
+		}
+		e.owed = slices.Delete(e.owed, 0, n)
+		e.stats.EventsSent += uint64(n)
+		e.mu.Unlock()
+	}
+}
+
+// tick looks at open incidents without a run: what made it quiet may be over.
+func (e *Engine) tick() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.o.Now()
+	for id, c := range e.open {
+		in := c.in
+		if c.gone || in == nil || c.machine.Incident == nil {
+			delete(e.open, id)
+			continue
+		}
+		quiet := c.machine.Quiet
+		if !c.masked { // a child whose parent has recovered waits for a run of its own
+			quiet = e.quiet(in, now)
+		}
+		was := c.machine.Ack
+		e.said = c.machine.Tick(in.d.rules, now, quiet, e.said[:0])
+		e.happened(in, e.said)
+		if len(e.said) > 0 || was != c.machine.Ack {
+			e.touch(c)
+		}
+		if c.machine.Incident == nil {
+			delete(e.open, id)
+		}
+	}
+}

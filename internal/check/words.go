@@ -1,0 +1,125 @@
+package check
+
+import (
+	"fmt"
+	"math"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/internal/check/event"
+	"tailscope/internal/check/state"
+)
+
+// link is where a check is on the page, empty if its address is not known.
+func (e *Engine) link(id string) string {
+	if e.page == "" {
+		return ""
+	}
+	return strings.TrimSuffix(e.page, "/") + "/?view=checks&check=" + url.QueryEscape(id)
+}
+
+// sentence says for people what happened: what, how much, since when.
+func sentence(in *instance, s *state.Event, r *event.Result, now time.Time) string {
+	id := in.id
+	switch s.Kind {
+	case event.Resolved:
+		if s.Why != "" {
+			return fmt.Sprintf("%s is over after %s: %s", id, span(s.Time.Sub(s.Opened)), s.Why)
+		}
+		return fmt.Sprintf("%s is OK after %s%s", id, span(s.Time.Sub(s.Opened)), measured(in, r))
+	case event.Acknowledged:
+		text := fmt.Sprintf("%s acknowledged that %s is %s", s.Ack.User, id, s.To)
+		if s.Ack.Comment != "" {
+			text += ": " + s.Ack.Comment
+		}
+		return text
+	case event.Flapping:
+		return fmt.Sprintf("%s is flapping: its changes are told once it is steady", id)
+	case event.Steady:
+		return fmt.Sprintf("%s is steady, %s%s", id, s.To, measured(in, r))
+	}
+	text := fmt.Sprintf("%s is %s%s", id, s.To, measured(in, r))
+	if s.Why != "" {
+		text += fmt.Sprintf("; for %s, %s", span(now.Sub(s.Opened)), s.Why)
+	}
+	return text
+}
+
+// measured is the value beside the band that it lies beyond, or what failed.
+func measured(in *instance, r *event.Result) string {
+	if r.Time.IsZero() {
+		return ""
+	}
+	if r.Reading.Null {
+		if err := r.Reading.Err; err != nil {
+			return ": " + err.Error()
+		}
+		if r.Reading.Text != "" {
+			return ": no value, " + r.Reading.Text
+		}
+		return ": no value"
+	}
+	text := ": " + quantity(r.Reading.Value, in.c.Unit)
+	b := &r.Bands
+	for _, band := range []struct {
+		at   float64
+		over bool
+	}{{b.HighCritical, true}, {b.LowCritical, false}, {b.HighWarning, true}, {b.LowWarning, false}} {
+		switch {
+		case math.IsNaN(band.at):
+			continue
+		case band.over && r.Reading.Value > band.at:
+			return text + " is above " + quantity(band.at, in.c.Unit) + ruled(b)
+		case !band.over && r.Reading.Value < band.at:
+			return text + " is below " + quantity(band.at, in.c.Unit) + ruled(b)
+		}
+	}
+	if r.Reading.Text != "" && in.c.Threshold == nil {
+		return text + ", " + r.Reading.Text
+	}
+	return text
+}
+
+func ruled(b *event.Bands) string {
+	if b.Rule == "" {
+		return ""
+	}
+	return " (" + b.Rule + ")"
+}
+
+func quantity(v float64, unit string) string {
+	text := strconv.FormatFloat(v, 'g', 4, 64)
+	if math.Abs(v) >= 1e4 && math.Abs(v) < 1e15 {
+		text = strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	switch unit {
+	case "":
+		return text
+	case "%":
+		return text + "%"
+	}
+	return text + " " + unit
+}
+
+// span prints a duration without more detail than a person wants.
+func span(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		d = d.Round(time.Second)
+	case d < time.Hour:
+		return strings.TrimSuffix(d.Round(time.Second).String(), "0s")
+	default:
+		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	}
+	return d.String()
+}
+
+func labelsOf(l labels.Labels) []labels.Label {
+	out := make([]labels.Label, 0, l.Len())
+	l.Range(func(l labels.Label) { out = append(out, l) })
+	return out
+}
