@@ -49,7 +49,7 @@ func width(t float64, d *spec.Distance) float64 {
 
 // Bands makes the thresholds of one run at the moment of the blend, for a T that
 // From and To came to. Its own distances take the place of those given.
-func (b *Blend) Bands(must string, t float64, warning, critical *spec.Distance) event.Bands {
+func (b Blend) Bands(must string, t float64, warning, critical *spec.Distance) event.Bands {
 	if b.Warning != nil {
 		warning = b.Warning
 	}

@@ -19,16 +19,16 @@ import (
 // hold for the whole hour, without a line between hours: what was seen from 09:00
 // to 10:00 is what that hour is held against, also where a job begins at 09:00.
 //
-// Outliers are left out in two steps. First whole days: where the median of one
+// Outliers are left out in two steps. First whole days: where the median of a
 // day's samples of the hour lies far from those of the other days, as in an
 // outage, that day does not count. Then single samples, for each side of the
-// median by itself, because latencies and counts are skewed. Far is beyond 8 in
-// the modified z-score of Iglewicz and Hoaglin (How to Detect and Handle Outliers,
-// ASQC 1993, 3.3): 0.6745·distance/MAD, or distance/(1.2533·mean deviation) where
-// the MAD is 0. They advise 3.5; but of lognormal noise with sigma 1 that takes 4
-// per cent, and the upper quantile would sink by a quarter; 8 takes half a per
-// cent. So one day of three or four may be wrong, and besides up to half of the
-// samples of one side; what happens on most of the days is no outlier, however odd.
+// median by itself, because latencies and counts are skewed. Neither is done if
+// it concerned more than one day and a quarter of them: what comes again is no
+// outlier, however odd. Far is beyond 8 in the modified z-score of Iglewicz and
+// Hoaglin (How to Detect and Handle Outliers, ASQC 1993, 3.3): 0.6745·distance/MAD,
+// or distance/(1.2533·mean deviation) where the MAD is 0. They advise 3.5; but of
+// lognormal noise with sigma 1 that takes 4 per cent, and the upper quantile would
+// sink by a quarter; 8 takes half a per cent.
 //
 // An hour with fewer than Least samples also takes those of the hour before and
 // after it, then of two, as percentiles of days of the year are taken from a
@@ -38,6 +38,7 @@ import (
 // they were drawn independently.
 type Learned struct {
 	At    time.Time `json:"at"` // the samples' end
+	By    string    `json:"by"`
 	Over  float64   `json:"over_seconds"`
 	Low   float64   `json:"low"` // the quantiles, 0-1
 	Mid   float64   `json:"middle"`
@@ -125,7 +126,7 @@ func Learn(l spec.Learn, cal *Calendar, end time.Time, samples iter.Seq2[time.Ti
 		return nil, err
 	}
 	l = Defaults(l)
-	r := &Learned{At: end, Over: l.Over.Seconds(), Low: l.Low, Mid: l.Middle, High: l.High, Least: l.Least, Kinds: slices.Clone(kinds[l.By])}
+	r := &Learned{At: end, By: l.By, Over: l.Over.Seconds(), Low: l.Low, Mid: l.Middle, High: l.High, Least: l.Least, Kinds: slices.Clone(kinds[l.By])}
 	var kindOf [7]int
 	for k := range r.Kinds {
 		for _, w := range r.Kinds[k].Weekdays {
@@ -234,12 +235,21 @@ func (some heaps) count() (n int) {
 
 func (some heaps) learn(l spec.Learn, window int) Hour {
 	n := some.count()
+	some = some.usual()
 	v := make([]float64, 0, n)
-	for _, h := range some.usual() {
+	for _, h := range some {
 		v = append(v, h.v...)
 	}
 	slices.Sort(v)
-	v = inliers(v)
+	low, high := limits(v)
+	if some.rare(func(h *heap) bool { return h.v[0] < low }) {
+		from, _ := slices.BinarySearch(v, low)
+		v = v[from:]
+	}
+	if some.rare(func(h *heap) bool { return h.v[len(h.v)-1] > high }) {
+		to, _ := slices.BinarySearch(v, math.Nextafter(high, math.Inf(1)))
+		v = v[:to]
+	}
 	h := Hour{Samples: len(v), Outliers: n - len(v), Window: window}
 	if len(v) < l.Least {
 		h.None = true
@@ -249,7 +259,19 @@ func (some heaps) learn(l spec.Learn, window int) Hour {
 	return h
 }
 
-// cut is the modified z-score beyond which something is left out, see Learned.
+// rare reports whether something is so on few enough days to be left out, see
+// Learned.
+func (some heaps) rare(is func(*heap) bool) bool {
+	n := 0
+	for _, h := range some {
+		if is(h) {
+			n++
+		}
+	}
+	return n <= max(1, len(some)/4)
+}
+
+// cut is the modified z-score beyond which something is far, see Learned.
 const cut = 8
 
 // usual leaves out the days whose medians lie far from those of the others, by
@@ -274,14 +296,18 @@ func (some heaps) usual() heaps {
 	if far == 0 {
 		far = reach(between)
 	}
-	return slices.DeleteFunc(slices.Clone(some), func(h *heap) bool { return math.Abs(h.m-m) > far })
+	odd := func(h *heap) bool { return math.Abs(h.m-m) > far }
+	if !some.rare(odd) {
+		return some
+	}
+	return slices.DeleteFunc(slices.Clone(some), odd)
 }
 
-// inliers is the part of sorted values that lies within cut of their median, see
-// Learned.
-func inliers(sorted []float64) []float64 {
+// limits are what sorted samples are far beyond, on either side; infinite for too
+// few of them.
+func limits(sorted []float64) (low, high float64) {
 	if len(sorted) < 4 {
-		return sorted
+		return math.Inf(-1), math.Inf(1)
 	}
 	m := quantile(sorted, 0.5)
 	var below, above []float64 // distances, sorted
@@ -295,13 +321,7 @@ func inliers(sorted []float64) []float64 {
 			above = append(above, v-m)
 		}
 	}
-	low, high := m-reach(below), m+reach(above)
-	from, _ := slices.BinarySearch(sorted, low)
-	to := len(sorted)
-	for to > from && sorted[to-1] > high {
-		to--
-	}
-	return sorted[from:to]
+	return m - reach(below), m + reach(above)
 }
 
 // reach is the distance beyond which something is an outlier, from sorted
@@ -328,6 +348,13 @@ func quantile(sorted []float64, q float64) float64 {
 		return sorted[len(sorted)-1]
 	}
 	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
+}
+
+// Fits reports whether it was learned as l says now; if not it is to be learned
+// again, whenever it was.
+func (l *Learned) Fits(now spec.Learn) bool {
+	d := Defaults(now)
+	return l.By == d.By && l.Over == d.Over.Seconds() && l.Low == d.Low && l.Mid == d.Middle && l.High == d.High && l.Least == d.Least
 }
 
 // Compile makes the profile that takes the place of the one that is learned.

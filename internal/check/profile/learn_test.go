@@ -7,6 +7,8 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -119,12 +121,17 @@ func TestLearnIsRobust(t *testing.T) {
 func TestLearnKeepsHabits(t *testing.T) {
 	cal := calendar(t, stockholm)
 	l := learn(t, spec.Learn{}, cal, march, shop(cal, march, func(m time.Time, v float64) float64 {
-		if m.Weekday() == time.Monday && m.Hour() == 3 && m.Minute() < 15 {
+		if m.Weekday() == time.Monday && m.Hour() == 3 && m.Minute() < 10 {
 			return v * 20 // a job of every week
 		}
 		return v
 	}))
 	if h := l.Kinds[0].Hours[3]; h.High < 1500 || h.Outliers > 0 {
+		t.Errorf("got %+v", h)
+	}
+	// By hour alone weekends are 8 of 28 days: the band holds both.
+	l = learn(t, spec.Learn{By: "hour"}, cal, march, shop(cal, march, nil))
+	if h := l.Kinds[0].Hours[12]; h.Low > 120 || h.High < 1000 || h.Outliers > 0 {
 		t.Errorf("got %+v", h)
 	}
 	errors := func(m time.Time, _ float64) float64 {
@@ -159,7 +166,13 @@ func TestLearnKeepsTails(t *testing.T) {
 	}
 }
 
-func TestInliers(t *testing.T) {
+// inliers is what lies within the limits.
+func inliers(sorted []float64) []float64 {
+	low, high := limits(sorted)
+	return slices.DeleteFunc(slices.Clone(sorted), func(v float64) bool { return v < low || v > high })
+}
+
+func TestLimits(t *testing.T) {
 	f := func(v []float64, want ...float64) {
 		t.Helper()
 		if got := inliers(v); !slices.Equal(got, want) {
@@ -274,6 +287,55 @@ func TestLearnedCompiles(t *testing.T) {
 		if want := fmt.Sprintf("profile shop, %s, %02d:00–%02d:00", l.Kinds[k].Name, m.Hour(), m.Hour()+1); b.Rule != want {
 			t.Errorf("got %q, want %q", b.Rule, want)
 		}
+	}
+}
+
+// What YAML prints is read back to the same thresholds.
+func TestFrozen(t *testing.T) {
+	s := spec.Calendar{Zone: "Europe/Stockholm", Holidays: []string{"easter-2", "easter+1"}}
+	cal := calendar(t, s)
+	for _, by := range []string{"hour", "weekday", "weekday-weekend"} {
+		l := learn(t, spec.Learn{By: by}, cal, march, shop(cal, march, func(m time.Time, v float64) float64 {
+			if m.Hour() > 3 && m.Hour() < 10 {
+				return math.NaN()
+			}
+			return v
+		}))
+		text := "calendars: {sweden: {zone: Europe/Stockholm, holidays: [easter-2, easter+1]}}\n" + l.YAML("frozen", "sweden", cal)
+		name := filepath.Join(t.TempDir(), "checks.yaml")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		file, problems := spec.Read([]string{name}, spec.Options{})
+		if len(problems) > 0 {
+			t.Fatalf("%v\n%s", problems, text)
+		}
+		frozen := compile(t, file.Profiles["frozen"], calendar(t, file.Calendars["sweden"]))
+		p, err := l.Compile("office", cal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for m := march; m.Before(march.AddDate(0, 0, 28)); m = m.Add(30 * time.Minute) {
+			a, b := p.At(m), frozen.At(m)
+			if fmt.Sprint(a) != fmt.Sprint(b) {
+				t.Fatalf("%s: got %+v, want %+v", m, b, a)
+			}
+		}
+		if by == "weekday-weekend" && !strings.Contains(text, "# Learned from 2026-03-12 01:00 to 2026-04-09 02:00: quantiles 0.05, 0.5 and 0.95 of each hour, low..middle..high.\n") {
+			t.Errorf("got %s", text)
+		}
+	}
+}
+
+func TestFits(t *testing.T) {
+	cal := calendar(t, stockholm)
+	l := learn(t, spec.Learn{}, cal, march, func(func(time.Time, float64) bool) {})
+	if !l.Fits(spec.Learn{By: "weekday", Refresh: spec.Schedule{Interval: time.Hour}}) || l.Fits(spec.Learn{By: "hour"}) || l.Fits(spec.Learn{Least: 5}) {
+		t.Error("what was learned fits what it is not, or not what it is")
+	}
+	p, err := l.Compile("office", cal) // of nothing
+	if err != nil || !p.At(march).None() {
+		t.Errorf("got %+v, %v", p, err)
 	}
 }
 

@@ -43,7 +43,7 @@ type Blend struct {
 }
 
 // T is the threshold when From and To have come to these numbers.
-func (b *Blend) T(from, to float64) float64 {
+func (b Blend) T(from, to float64) float64 {
 	if b.Fraction == 0 {
 		return from
 	}
@@ -51,7 +51,7 @@ func (b *Blend) T(from, to float64) float64 {
 }
 
 // None reports whether there is no threshold at the moment.
-func (b *Blend) None() bool { return b.From.None }
+func (b Blend) None() bool { return b.From.None }
 
 // Profile is a compiled profile, safe for concurrent use.
 type Profile struct {
