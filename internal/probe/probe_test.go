@@ -13,7 +13,10 @@ import (
 	"tailscope/internal/check/spec"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// lasting are goroutines that are meant to outlive the tests.
+var lasting []goleak.Option
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, lasting...) }
 
 func prober(t *testing.T, o Options) *Prober {
 	t.Helper()

@@ -62,11 +62,14 @@ func (o *pool) ask(ctx context.Context, query string) (r event.Reading, err erro
 		return r, err
 	}
 	if !rows.Next() {
+		if err := rows.Err(); err != nil {
+			return r, err
+		}
+		if len(columns) == 0 {
+			return r, errors.New("the query answers no column; write a SELECT")
+		}
 		r.Null, r.Text = true, "the query found no row"
-		return r, rows.Err()
-	}
-	if len(columns) == 0 {
-		return r, errors.New("the query answers no column; write a SELECT")
+		return r, nil
 	}
 	var first any
 	to := make([]any, len(columns))
@@ -99,9 +102,15 @@ func (o *pool) limit(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "SET LOCAL statement_timeout = "+strconv.FormatInt(ms, 10))
 		return err
 	case driverMySQL:
+		// A statement such as DROP TABLE ends the transaction and begins another,
+		// which should only read either.
+		_, err := tx.ExecContext(ctx, "SET SESSION TRANSACTION READ ONLY")
+		if err != nil {
+			return err
+		}
 		// MariaDB and MySQL have different words for it; old ones have none.
 		const unknownVariable = 1193
-		_, err := tx.ExecContext(ctx, "SET SESSION max_statement_time = "+strconv.FormatFloat(float64(ms)/1e3, 'f', 3, 64))
+		_, err = tx.ExecContext(ctx, "SET SESSION max_statement_time = "+strconv.FormatFloat(float64(ms)/1e3, 'f', 3, 64))
 		if isMySQL(err, unknownVariable) {
 			_, err = tx.ExecContext(ctx, "SET SESSION max_execution_time = "+strconv.FormatInt(ms, 10))
 		}
