@@ -282,7 +282,7 @@ func TestCompileErrors(t *testing.T) {
 	f(one(spec.ProfileDay{Weekdays: []string{"mo"}}, "1"), `line 7: weekday "mo" is not known; write mon, or mon-fri`)
 	f(one(spec.ProfileDay{Months: []int{13}}, "1"), "line 7: month 13 does not exist; months are 1 to 12")
 	f(one(spec.ProfileDay{MonthDays: []int{0}}, "1"), "line 7: day of month 0 does not exist; write 1 to 31, or -1 for the last")
-	f(one(spec.ProfileDay{Weeks: []int{55}}, "1"), "line 7: week 55 does not exist; weeks are 1 to 53")
+	f(one(spec.ProfileDay{Weeks: []int{54}}, "1"), "line 7: week 54 does not exist; weeks are 1 to 53")
 	intervals := func(i ...spec.Interval) spec.ProfileDay { return spec.ProfileDay{Name: "x", Intervals: i} }
 	f(intervals(spec.Interval{From: "09:00", To: "12:00", Value: "1"}, spec.Interval{From: "11:30", To: "13:00", Value: "1"}),
 		"line 7: day x: intervals 09:00–12:00 and 11:30–13:00 overlap; let one end where the other begins")

@@ -86,7 +86,7 @@ func (r *rule) when(s spec.ProfileDay) (errs []error) {
 		r.dates = append(r.dates, d)
 	}
 	for _, w := range s.Weeks {
-		if w < 1 || w > 54 {
+		if w < 1 || w > 53 {
 			wrong("weeks are 1 to 53", "week %d does not exist", w)
 			continue
 		}
