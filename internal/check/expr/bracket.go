@@ -281,18 +281,18 @@ func (s *Selector) print(b *strings.Builder) {
 			b.WriteString(strconv.Itoa(s.To))
 		}
 	case ByTime:
-		b.WriteString("-" + FormatDuration(s.Ago))
+		b.WriteString("-" + formatDuration(s.Ago))
 	case ByTimeRange:
-		b.WriteString("-" + FormatDuration(s.Newer) + ":")
+		b.WriteString("-" + formatDuration(s.Newer) + ":")
 		if s.Older == END {
 			b.WriteString("END")
 		} else {
-			b.WriteString("-" + FormatDuration(s.Older))
+			b.WriteString("-" + formatDuration(s.Older))
 		}
 	case BySameTime:
 		b.WriteString(strconv.Itoa(s.N) + " " + s.Every.String())
 		if s.Before != 0 || s.After != 0 {
-			b.WriteString(", -" + FormatDuration(s.Before) + ":+" + FormatDuration(s.After))
+			b.WriteString(", -" + formatDuration(s.Before) + ":+" + formatDuration(s.After))
 		}
 	}
 	b.WriteByte(']')
@@ -300,9 +300,9 @@ func (s *Selector) print(b *strings.Builder) {
 
 func (e Every) String() string { return [...]string{"days", "weekdays", "weeks"}[e] }
 
-// FormatDuration writes a whole number of seconds in the largest unit that holds
+// formatDuration writes a whole number of seconds in the largest unit that holds
 // it whole: 90M. Two days are 2D, an hour of 3600 seconds is 1H.
-func FormatDuration(d time.Duration) string {
+func formatDuration(d time.Duration) string {
 	for _, u := range "WDHM" {
 		if each := units[byte(u)]; d != 0 && d%each == 0 {
 			return strconv.FormatInt(int64(d/each), 10) + string(u)
@@ -312,13 +312,4 @@ func FormatDuration(d time.Duration) string {
 		return "0M"
 	}
 	return strconv.FormatInt(int64(d/time.Second), 10) + "S"
-}
-
-// ParseDuration reads 30S, 90M, 24H, 28D or 4W, in lower case too.
-func ParseDuration(s string) (time.Duration, error) {
-	d, problem := duration(strings.TrimSpace(s))
-	if problem != "" {
-		return 0, fmt.Errorf("%q %s; write 30S, 90M, 24H, 28D or 4W", s, problem)
-	}
-	return d, nil
 }

@@ -41,9 +41,11 @@ type evaluation struct {
 	values  []float64
 	merged  *hist.Histogram
 
-	steps []Step
-	trace bool
-	depth int
+	trace  bool
+	steps  []Step
+	step   int // the latest, -1 if it was left out
+	depth  int
+	length int // of the steps' texts together
 }
 
 var evaluations = sync.Pool{New: func() any { return new(evaluation) }}

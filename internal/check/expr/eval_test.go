@@ -77,6 +77,12 @@ func TestSteps(t *testing.T) {
 2   x[0,1] = 2 values 0, 0.25
 2   100 - x[2] = 99.5
 3    x[2] = 0.5, 2m0s ago`},
+		{"(1 + x[1]) * ((2))^(value)", `
+0 (1 + x[1]) * ((2))^(value) = 7240.77
+1  (1 + x[1]) = 1.25
+2   x[1] = 0.25, 1m0s ago
+1  ((2))^(value) = 5792.62
+2   (value) = 12.5`},
 		{"count(d[0:1]) + max(d[0])", `
 0 count(d[0:1]) + max(d[0]) = 1504
 1  count(d[0:1]) = 1502
@@ -145,8 +151,16 @@ func TestBounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err := p.Eval(t.Context(), fake{}, now, EvalOptions{Steps: true}); err != nil || r.Value != MaxSource/2 {
+	r, err := p.Eval(t.Context(), fake{}, now, EvalOptions{Steps: true})
+	if err != nil || r.Value != MaxSource/2 {
 		t.Errorf("a chain: %v, %v", r.Value, err)
+	}
+	if texts := len(r.Steps) * len(r.Steps[len(r.Steps)-1].Text); len(r.Steps) > maxSteps || texts > maxTexts || len(r.Steps) < 10 {
+		t.Errorf("a chain is explained in %d steps, %d bytes", len(r.Steps), texts)
+	}
+	// What might be the old notation at each of many places is looked at but so far.
+	if p, err = Parse(strings.Repeat("1-", MaxSource/2-3)+"x[0]", Options{}); err != nil || len(p.Selectors()) != 1 {
+		t.Errorf("a long subtraction: %v", err)
 	}
 	p, err = Parse("avg(x[0:END]) + avg(x[0:END])", Options{})
 	if err != nil {

@@ -177,7 +177,7 @@ var functions = []*Function{
 		least: 2, most: 2, number: func(a []float64) float64 { return math.Pow(a[0], a[1]) }},
 	{Name: "mod", Args: "a, b", Does: "a % b: the remainder, with the sign of a", Example: "mod(x[1], x[0])", Want: [3]string{"null", "null", "0"},
 		least: 2, most: 2, number: func(a []float64) float64 { return math.Mod(a[0], a[1]) }},
-	{Name: "rand", Args: "", Does: "a number in [0, 1) that depends on the moment alone, so that a backtest repeats it", Example: "floor(rand())", Want: [3]string{"0", "0", "0"},
+	{Name: "rand", Args: "", Does: "a number in [0, 1) that depends on the moment and its place alone, so that a backtest repeats it", Example: "floor(rand())", Want: [3]string{"0", "0", "0"},
 		shape: takesAny},
 }
 

@@ -8,7 +8,7 @@ import (
 // node is a part of an expression.
 type node struct {
 	op         op
-	start, end int     // in the source, bytes
+	start, end int     // in the source, bytes, with parentheses around it
 	number     float64 // opNumber; opCall of pN: N
 	name       string  // opVariable; opCall: the function as written
 	text       string  // opText: the string's content
@@ -16,7 +16,7 @@ type node struct {
 	function   *Function
 	old        *oldTrend // opCall of ols and olss in Bischeck's form
 	args       []*node
-	grouped    bool // stood in parentheses, which are not part of it
+	grouped    bool // stood in parentheses
 }
 
 type op uint8

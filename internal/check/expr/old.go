@@ -17,8 +17,9 @@ import (
 // follows, else 0. Services and items may hold spaces and slashes; more or fewer
 // than three parts are found too, and refused by oldSelector.
 func oldName(s string) int {
+	const longest = 512 // bounds what each operand of a long source costs
 	dashes := 0
-	for i := 0; i < len(s); i++ {
+	for i := 0; i < min(len(s), longest); i++ {
 		c := s[i]
 		switch {
 		case letter(c) && c != ':' || digit(c) || c == '.' || c == '@':

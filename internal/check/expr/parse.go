@@ -164,7 +164,7 @@ func (p *parser) value() (*node, error) {
 		if err != nil {
 			return nil, err
 		}
-		n.grouped = true
+		n.grouped, n.start, n.end = true, t.start, p.token.end
 		return n, p.expect(")", false)
 	case p.sign("-"):
 		return p.prefix(opNegate, precedenceNegate)

@@ -105,6 +105,9 @@ func checkSteps(t *rapid.T, src string, r Result) {
 		if s.Text != src[s.Offset:s.Offset+len(s.Text)] || s.Value == "" || (i == 0) != (s.Depth == 0) {
 			t.Fatalf("%s: step %d is %+v", src, i, s)
 		}
+		if _, err := Parse("max("+s.Text+")", Options{Variables: []string{"value"}}); err != nil {
+			t.Fatalf("%s: the text of step %+v is not an expression: %v", src, s, err)
+		}
 	}
 	if len(r.Steps) > 0 && !r.Null && r.Steps[0].Number != r.Value {
 		t.Fatalf("%s comes to %v, its first step to %v", src, r.Value, r.Steps[0].Number)

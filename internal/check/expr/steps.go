@@ -10,15 +10,27 @@ import (
 	"time"
 )
 
-// maxShown is how many values of a list a step shows before it leaves out the
-// middle.
-const maxShown = 10
+const (
+	// maxShown is how many values of a list a step shows before it leaves out the
+	// middle.
+	maxShown = 10
+	// maxSteps and maxTexts, bytes, bound what one evaluation explains.
+	maxSteps = 500
+	maxTexts = 256 << 10
+)
 
-// begin adds a step for n, whose value is not known yet.
+// begin adds a step for n, whose value is not known yet, and returns its index: -1
+// if there are too many.
 func (e *evaluation) begin(n *node) int {
-	e.steps = append(e.steps, Step{Text: e.program.source[n.start:n.end], Offset: n.start, Depth: e.depth, Number: math.NaN()})
 	e.depth++
-	return len(e.steps) - 1
+	e.length += n.end - n.start
+	if len(e.steps) == maxSteps || e.length > maxTexts {
+		e.step = -1
+		return -1
+	}
+	e.step = len(e.steps)
+	e.steps = append(e.steps, Step{Text: e.program.source[n.start:n.end], Offset: n.start, Depth: e.depth - 1, Number: math.NaN()})
+	return e.step
 }
 
 func (e *evaluation) end(i int, v value, err error) {
@@ -26,6 +38,9 @@ func (e *evaluation) end(i int, v value, err error) {
 		return
 	}
 	e.depth--
+	if i < 0 {
+		return
+	}
 	s := &e.steps[i]
 	switch {
 	case err != nil:
@@ -48,7 +63,9 @@ func inOrder(steps []Step) []Step {
 
 // found notes in the latest step how old the sample is.
 func (e *evaluation) found(s *Sample) {
-	e.steps[len(e.steps)-1].Value = e.age(s)
+	if e.step >= 0 {
+		e.steps[e.step].Value = e.age(s)
+	}
 }
 
 func (e *evaluation) age(s *Sample) string {
@@ -77,6 +94,9 @@ func (e *evaluation) endList(i int, n *node, samples []Sample) {
 		return
 	}
 	e.depth--
+	if i < 0 {
+		return
+	}
 	s := &e.steps[i]
 	s.Value = describe(samples)
 	if len(samples) != 1 || samples[0].Null || samples[0].Dist != nil {
