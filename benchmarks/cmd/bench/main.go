@@ -13,6 +13,7 @@
 //	go run ./benchmarks/cmd/bench changes      change points where people or a simulation say they are
 //	go run ./benchmarks/cmd/bench mirror       what duplicating requests costs
 //	go run ./benchmarks/cmd/bench faults       what clients notice of a candidate that misbehaves
+//	go run ./benchmarks/cmd/bench check        thresholds computed from history
 //	go run ./benchmarks/cmd/bench soak         a candidate that comes and goes, for long
 //	go run ./benchmarks/cmd/bench all          all of them
 //
@@ -80,6 +81,7 @@ var measurements = []measurement{
 	{"changes", "Change points", changes},
 	{"mirror", "Mirroring", mirrorBench},
 	{"faults", "Misbehaving candidates", faults},
+	{"check", "Thresholds computed from history", checkBench},
 	{"soak", "Soak of a mirror", soak},
 }
 

@@ -22,6 +22,7 @@ type Stats struct {
 	TraceBytes    int64  // their bytes, index included, before compression
 
 	DiskBytes, CacheBytes, MemtableBytes, IndexBytes int64
+	SampleBytes                                      int64 // raw samples in memory, see Options.SampleBytes
 }
 
 type statCounters struct {
@@ -38,6 +39,7 @@ func (s *Store) Stats() Stats {
 		Expired: s.stats.expired.Load(), RolledUp: s.stats.rolledUp.Load(), Settled: s.stats.settled.Load(), LeftOut: s.stats.leftOut.Load(),
 		DiskBytes: int64(m.DiskSpaceUsage()), CacheBytes: m.BlockCache.Size, MemtableBytes: int64(m.MemTable.Size),
 	}
+	st.SampleBytes = s.sets.cache.bytes.Load()
 	st.TracesKept, st.TracesLate = s.stats.tracesKept.Load(), s.stats.tracesLate.Load()
 	st.TracesExpired, st.TracesEvicted = s.stats.tracesExpired.Load(), s.stats.tracesEvicted.Load()
 	st.DamagedFiles = s.damage.count()
