@@ -68,6 +68,7 @@ type condition struct {
 	transitions []transition
 	events      *incident // the open incident as it is kept
 	dirty       bool
+	receivers   []string  // who are told, as long as no definition says otherwise
 	masked      bool      // by what it depends on, at its last run
 	in          *instance // as it runs now; nil if no definition has it
 

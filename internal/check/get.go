@@ -56,6 +56,7 @@ func (e *Engine) Get(ctx context.Context, r GetRequest) (*api.CheckResponse, err
 	}
 	own, last := in.labels, in.last
 	e.mu.Unlock()
+	out.Learned = e.lessons.frozen(in.d.profile, in.id)
 	if c.File != "" {
 		out.File = c.File + ":" + strconv.Itoa(c.Line)
 	}

@@ -100,7 +100,11 @@ func (e *Engine) save(ctx context.Context) error {
 			e.put("c"+c.id, nil)
 			continue
 		}
-		e.put("c"+c.id, conditionRecord{Check: c.key.Check, Each: c.each, Seen: c.seen, Machine: c.machine})
+		r := conditionRecord{Check: c.key.Check, Each: c.each, Seen: c.seen, Machine: c.machine}
+		if c.machine.Incident != nil {
+			r.Receivers, r.Labels = c.receivers, c.labels.Map()
+		}
+		e.put("c"+c.id, r)
 	}
 	records := e.records
 	e.records = map[string][]byte{}

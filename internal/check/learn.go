@@ -47,6 +47,21 @@ func (l *lessons) of(p *profile.Profile, id string) *profile.Profile {
 	return l.compiled[key]
 }
 
+// frozen is what a check's profile has learned, as a file of checks says it;
+// empty if there is none.
+func (l *lessons) frozen(p *profile.Profile, id string) string {
+	if p == nil || p.Learn() == nil {
+		return ""
+	}
+	key := lessonKey(p, id)
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if kept := l.kept[key]; kept != nil {
+		return kept.YAML(p)
+	}
+	return ""
+}
+
 // learn refreshes learned profiles when they are due, until ctx is done.
 func (e *Engine) learn(ctx context.Context) {
 	timer := time.NewTimer(0)
@@ -98,10 +113,13 @@ func (e *Engine) learnOne(ctx context.Context, p *profile.Profile, c *condition,
 	l := &e.lessons
 	l.mu.Lock()
 	kept := l.kept[key]
+	if kept != nil && !kept.Fits(rule) {
+		kept = nil // of other rules than there are now; it holds until there is something new
+	}
 	if kept != nil && l.compiled[key] == nil {
 		made, err := kept.Compile(p.Name(), p.Calendar())
 		if err != nil {
-			kept = nil // of other rules than there are now
+			kept = nil
 		} else {
 			l.compiled[key] = made
 		}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+
 	"tailscope/api"
 	"tailscope/internal/check/event"
 	"tailscope/internal/check/profile"
@@ -37,6 +39,10 @@ type conditionRecord struct {
 	Each    map[string]string `json:"each,omitempty"`
 	Seen    time.Time         `json:"seen,omitzero"`
 	Machine state.Machine     `json:"machine"`
+	// Receivers and Labels are those of the definition, who are to be told of the
+	// end when it is gone.
+	Receivers []string          `json:"receivers,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
 }
 
 // transition is the beginning of a band of state.
@@ -127,7 +133,8 @@ func (e *Engine) load(ctx context.Context) error {
 			if r.Seen.IsZero() {
 				r.Seen = now
 			}
-			c := &condition{key: id, id: id.ID(), each: r.Each, seen: r.Seen, machine: r.Machine, outputs: &outputs{}}
+			c := &condition{key: id, id: id.ID(), each: r.Each, seen: r.Seen, machine: r.Machine, receivers: r.Receivers,
+				labels: labels.FromMap(r.Labels), outputs: &outputs{}}
 			e.conditions[c.id] = c
 		case "t":
 			id, at, _ := strings.Cut(rest, "\x00")

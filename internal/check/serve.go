@@ -220,7 +220,7 @@ func (e *Engine) enter(d *definition, each map[string]string, seen time.Time) {
 	}
 	c := in.condition
 	e.conditions[c.id] = c
-	c.in, c.seen = in, seen
+	c.in, c.seen, c.receivers = in, seen, in.c.Receivers
 	if !c.machine.Ran {
 		e.stats.Pending++
 	}
@@ -252,7 +252,7 @@ func (e *Engine) start(d *definition, only *instance, now time.Time) {
 // leave ends a condition: its incident is resolved, and it is forgotten. Needs mu.
 func (e *Engine) leave(c *condition, now time.Time, why string) {
 	if c.in == nil { // words need an instance
-		d := &definition{c: &spec.Check{Name: c.key.Check}}
+		d := &definition{c: &spec.Check{Name: c.key.Check, Receivers: c.receivers}}
 		c.in = &instance{d: d, c: d.c, condition: c}
 		if c.labels.IsEmpty() {
 			c.labels = newCondition(d.c, c.each).labels
