@@ -84,7 +84,6 @@ type lane struct {
 	failed    uint64
 	saidAt    time.Time // a refusal, in the log
 	unsaid    int
-	spillAt   time.Time
 
 	// Of the goroutine alone:
 	head     uint64 // the message that fails, and how often it did by its receiver's words

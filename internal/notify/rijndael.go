@@ -1,6 +1,9 @@
 package notify
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math/bits"
+)
 
 // rijndael encrypts blocks of 16, 24 or 32 bytes. Only the first of these is in
 // AES and in the standard library; NSCA's methods 15 and 16 have the other two.
@@ -83,41 +86,47 @@ func (r *rijndael) BlockSize() int { return 4 * r.words }
 
 // Encrypt encrypts one block; dst and src may be the same.
 func (r *rijndael) Encrypt(dst, src []byte) {
-	var state, next [8]uint32 // a column each
+	var state, next [8]uint32 // a column each, the first row on top
 	n := r.words
 	for c := range n {
 		state[c] = binary.BigEndian.Uint32(src[4*c:]) ^ r.round[c]
 	}
-	for key := r.round[n:]; len(key) > 0; key = key[n:] {
-		last := len(key) == n
+	key := r.round[n:]
+	for ; len(key) > n; key = key[n:] {
 		for c := range n {
-			var col [4]byte
-			for row := range 4 {
-				from := c + r.shifts[row]
-				if from >= n {
-					from -= n
-				}
-				col[row] = sbox[byte(state[from]>>(24-8*row))]
-			}
-			if !last {
-				col = mix(col)
-			}
-			next[c] = binary.BigEndian.Uint32(col[:]) ^ key[c]
+			a, b, d, e := r.column(&state, c)
+			t := table[a] ^ bits.RotateLeft32(table[b], -8) ^ bits.RotateLeft32(table[d], -16) ^ bits.RotateLeft32(table[e], -24)
+			next[c] = t ^ key[c]
 		}
 		state = next
 	}
 	for c := range n {
-		binary.BigEndian.PutUint32(dst[4*c:], state[c])
+		a, b, d, e := r.column(&state, c)
+		t := uint32(sbox[a])<<24 | uint32(sbox[b])<<16 | uint32(sbox[d])<<8 | uint32(sbox[e])
+		binary.BigEndian.PutUint32(dst[4*c:], t^key[c])
 	}
 }
 
-// mix multiplies a column by 03x³+01x²+01x+02.
-func mix(c [4]byte) [4]byte {
-	all := c[0] ^ c[1] ^ c[2] ^ c[3]
-	first := c[0]
-	c[0] ^= all ^ times2(c[0]^c[1])
-	c[1] ^= all ^ times2(c[1]^c[2])
-	c[2] ^= all ^ times2(c[2]^c[3])
-	c[3] ^= all ^ times2(c[3]^first)
-	return c
+// column is what comes into column c when rows are shifted.
+func (r *rijndael) column(state *[8]uint32, c int) (a, b, d, e byte) {
+	n := r.words
+	at := func(row int) uint32 {
+		k := c + r.shifts[row]
+		if k >= n {
+			k -= n
+		}
+		return state[k&7]
+	}
+	return byte(state[c&7] >> 24), byte(at(1) >> 16), byte(at(2) >> 8), byte(at(3))
+}
+
+// table is what substitution and mixing make of a byte of the first row (section
+// 5.2.1); other rows have it rotated.
+var table = newTable()
+
+func newTable() (t [256]uint32) {
+	for i, s := range sbox {
+		t[i] = uint32(times2(s))<<24 | uint32(s)<<16 | uint32(s)<<8 | uint32(times2(s)^s)
+	}
+	return t
 }
