@@ -7,8 +7,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -183,16 +185,30 @@ func serve(ctx context.Context, cfg config.Config, io streams) error {
 	if m := srv.Mirror(); m != nil {
 		fmt.Fprintf(io.out, "  mirrors %s on %s: http://%s/experiments/%s\n", cfg.Mirror.Primary, m.State().Listen, srv.Addr(), m.ID())
 	}
-	var failed error
-	select {
-	case <-ctx.Done():
-		log.Info("stopping")
-	case failed = <-srv.Failed():
-	}
+	failed := untilStopped(ctx, srv, log)
 	// The caller's context is done; what was accepted still has to be kept.
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
 	defer cancel()
 	return errors.Join(failed, srv.Close(closing))
+}
+
+// untilStopped waits until ctx is done or a part of the server fails, and reads the
+// files of checks again whenever SIGHUP asks for it.
+func untilStopped(ctx context.Context, srv *server.Server, log *slog.Logger) error {
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, syscall.SIGHUP)
+	defer signal.Stop(again)
+	for {
+		select {
+		case <-again:
+			_ = srv.Reload(ctx) // says itself what was wrong
+		case <-ctx.Done():
+			log.Info("stopping")
+			return nil
+		case err := <-srv.Failed():
+			return err
+		}
+	}
 }
 
 func startHint(err error, cfg config.Config) error {

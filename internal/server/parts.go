@@ -74,6 +74,7 @@ func (s *Server) startDoors(ctx context.Context) error {
 		TraceKept:   s.cfg.Traces.Keep,
 		Verdicts:    s.verdicts,
 		Experiments: s.experiments,
+		Checks:      s.checks,
 		Status: api.StatusResponse{
 			Version: s.version, OTLPGRPC: s.OTLPGRPC(), OTLPHTTP: s.OTLPHTTP(),
 			FlushSeconds: api.Float(s.cfg.Flush.Seconds() + 1),

@@ -21,8 +21,11 @@ import (
 	"time"
 
 	"tailscope/internal/agg"
+	"tailscope/internal/check"
+	"tailscope/internal/check/spec"
 	"tailscope/internal/config"
 	"tailscope/internal/experiments"
+	"tailscope/internal/notify"
 	"tailscope/internal/store/pebblestore"
 	"tailscope/internal/traces"
 	"tailscope/internal/verdicts"
@@ -53,6 +56,11 @@ type Server struct {
 	verdicts    *verdicts.Judge
 	experiments *experiments.Registry
 	mirror      *Mirror // nil if nothing is mirrored
+
+	checks    *check.Engine // nil if no files of checks are configured
+	notifier  *notify.Notifier
+	reloading sync.Mutex
+	receivers map[string]spec.Receiver // as read last; needs reloading
 
 	http, otlpGRPC, otlpHTTP net.Listener
 	parts                    []part // in order of start; stopped in reverse
@@ -109,6 +117,9 @@ func Start(ctx context.Context, set Settings) (_ *Server, err error) {
 	s.startMaintenance()
 	s.startVerdicts()
 	s.startExperiments()
+	if err := s.startChecks(ctx); err != nil {
+		return nil, err
+	}
 	if err := s.startDoors(ctx); err != nil {
 		return nil, err
 	}

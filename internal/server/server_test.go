@@ -133,9 +133,9 @@ func send(t *testing.T, tp *sdktrace.TracerProvider, n int, seed uint64) spanLoa
 	return load
 }
 
-// check compares what the server says with what was sent: counts exactly, sums
+// holds compares what the server says with what was sent: counts exactly, sums
 // to rounding, quantiles within the error that is stated beside them.
-func check(t *testing.T, s *Server, load spanLoad) {
+func holds(t *testing.T, s *Server, load spanLoad) {
 	t.Helper()
 	c := &client.Client{Address: s.Addr()}
 	r, err := c.Distribution(t.Context(), client.DistributionQuery{
@@ -212,11 +212,11 @@ func TestSpansToAnswers(t *testing.T) {
 			if err := s.Flush(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			check(t, s, load)
+			holds(t, s, load)
 
 			stop(t, s)
 			again := start(t, cfg)
-			check(t, again, load)
+			holds(t, again, load)
 		})
 	}
 }
@@ -233,7 +233,7 @@ func TestCloseFlushes(t *testing.T) {
 	}
 	load := send(t, sdk(t, exporter), 500, 2)
 	stop(t, s)
-	check(t, start(t, cfg), load)
+	holds(t, start(t, cfg), load)
 }
 
 func TestSecondServerIsRefused(t *testing.T) {

@@ -79,7 +79,6 @@ func (r *reader) substitute(n *node, by []string, values map[string]string) *nod
 			name := s.text[from+at[2] : from+at[3]]
 			if !slices.Contains(by, name) {
 				r.problem(s.within(start), nearest(name, by), "each has no label %s in by", name)
-				return
 			}
 			v, refused := how(s.text[:start], value(path, name))
 			if refused != "" {
@@ -164,7 +163,7 @@ func intoExpression(before, value string) (string, string) {
 	if op := strings.TrimRight(before[:opened], " \t\n"); strings.HasSuffix(op, "=~") || strings.HasSuffix(op, "!~") {
 		value = regexp.QuoteMeta(value)
 	}
-	quoted := strconv.Quote(value)
+	quoted := strconv.QuoteToASCII(value)
 	switch inner := quoted[1 : len(quoted)-1]; quote {
 	case 0:
 		return quoted, ""

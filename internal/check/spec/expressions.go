@@ -2,7 +2,6 @@ package spec
 
 import (
 	"errors"
-	"regexp"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -10,12 +9,9 @@ import (
 	"tailscope/internal/check/expr"
 )
 
-// oldName is a look-up as Bischeck writes it, host-service-item[…].
-var oldName = regexp.MustCompile(`(?:[\w.]|\\.)+-(?:[\w.]|\\.)+-(?:[\w.]|\\.)+\[`)
-
 // expression parses one, and says where in the file its mistake is.
 func (r *reader) expression(c *Check, n *node, variables ...string) *expr.Program {
-	p, err := expr.Parse(n.text, expr.Options{Variables: variables, Old: oldName.MatchString(n.text)})
+	p, err := expr.Parse(n.text, expr.Options{Variables: variables})
 	if err != nil {
 		var e *expr.Error
 		if errors.As(err, &e) {

@@ -11,10 +11,11 @@ import (
 
 // Problem is one mistake in a file.
 type Problem struct {
-	File         string
-	Line, Column int    // from 1; a column is a character
-	Message      string // what is wrong
-	Hint         string // what to write instead; may be empty
+	File    string `json:"file"`
+	Line    int    `json:"line"`           // from 1; 0 if it is of no line
+	Column  int    `json:"column"`         // from 1, in characters
+	Message string `json:"message"`        // what is wrong
+	Hint    string `json:"hint,omitempty"` // what to write instead
 }
 
 func (p Problem) Error() string {

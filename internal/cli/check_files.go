@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tailscope/api"
+	"tailscope/internal/check/spec"
+	"tailscope/internal/server"
+)
+
+func newCheckValidate(io streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "validate FILE...",
+		Short: "say everything that is wrong with files of checks",
+		Long: `Validate reads files of checks, or patterns of files, as one set, and says what
+is wrong with them, each mistake with its file, line and column. It needs no
+server, runs nothing, and reads no secret.`,
+		Example: `  tailscope check validate /etc/tailscope/checks/*.yaml
+  tailscope check validate --print checks.yaml`,
+		Args: someFiles,
+	}
+	var print, asJSON bool
+	cmd.Flags().BoolVar(&print, "print", false, "print each check with its templates merged in")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print problems as JSON")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		file, problems := server.ReadChecks(args)
+		if asJSON {
+			out := struct {
+				Problems []spec.Problem `json:"problems"`
+			}{problems}
+			if err := writeJSON(io.out, out); err != nil {
+				return err
+			}
+			if len(problems) > 0 {
+				return ended{errSilent, exitFailed}
+			}
+			return nil
+		}
+		if len(problems) > 0 {
+			return problemsError(problems)
+		}
+		if print {
+			for i := range file.Checks {
+				if _, err := fmt.Fprint(io.out, file.Checks[i].YAML()); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		_, err := fmt.Fprintf(io.out, "%s, %s, %s in %s: no mistakes\n", plural(len(file.Checks), "check"),
+			plural(len(file.Profiles), "profile"), plural(len(file.Receivers), "receiver"), plural(len(file.Files), "file"))
+		return err
+	}
+	return cmd
+}
+
+func someFiles(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usage{withHint(fmt.Errorf("%s needs a file", cmd.CommandPath()), "write %s", cmd.UseLine())}
+	}
+	return nil
+}
+
+func problemsError(problems []spec.Problem) error {
+	var errs []error
+	for _, p := range problems {
+		errs = append(errs, p)
+	}
+	return withHint(errors.Join(errs...), "%s; docs/checks.md has every key", plural(len(problems), "mistake"))
+}
+
+func newCheckSchema(io streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "print a JSON Schema of files of checks, for editors",
+		Long: `Schema prints a JSON Schema (draft 2020-12). Editors with YAML's language server
+use it for files that begin with
+
+  # yaml-language-server: $schema=checks.schema.json`,
+		Args: exactArgs(0, ""),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := io.out.Write(spec.Schema())
+			return err
+		},
+	}
+}
+
+func newCheckRun(io streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "run NAME",
+		Short: "run a check now, and end with its level as Nagios plugins do",
+		Long: `Run measures once and prints one line, with performance data, as a Nagios plugin
+does: exit code 0 is OK, 1 WARNING, 2 CRITICAL and 3 UNKNOWN.
+
+With --file it runs here and needs no server, which is how a command, a request
+or a query of SQL is tried out; there is no history here. With --to a server
+runs it, besides its schedule, and stores what it comes to.`,
+		Example: `  tailscope check run 'front page' --file checks.yaml
+  tailscope check run orders --to http://127.0.0.1:7099`,
+		Args: exactArgs(1, "the name of a check"),
+	}
+	var files []string
+	var q checkQuestion
+	q.question = newQuestion(io, "table")
+	f := cmd.Flags()
+	f.StringArrayVar(&files, "file", nil, "`file` of checks, or a pattern of files; may be given again")
+	f.StringVar(&q.url, "to", "", "`url` of the server that is to run it")
+	f.BoolVar(&q.json, "json", false, "print the check as the server would answer it")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := q.runOnce(cmd.Context(), files, args[0])
+		if err != nil {
+			return ended{err, exitOf("UNKNOWN")}
+		}
+		if q.json {
+			err = writeJSON(io.out, c)
+		} else {
+			_, err = fmt.Fprintln(io.out, printable(pluginLine(c)))
+		}
+		if code := exitOf(c.Level); err == nil && code != 0 {
+			return ended{errSilent, code}
+		}
+		return err
+	}
+	return cmd
+}
+
+func (q *checkQuestion) runOnce(ctx context.Context, files []string, name string) (*api.Check, error) {
+	switch {
+	case len(files) > 0 && q.url != "":
+		return nil, usage{errors.New("--file runs it here and --to on a server: write one of them")}
+	case q.url != "":
+		c, err := q.client().RunCheck(ctx, name)
+		if err != nil {
+			return nil, q.failed(err)
+		}
+		return c, nil
+	case len(files) == 0:
+		return nil, usage{withHint(errors.New("no file and no server is named"), "write --file checks.yaml, or --to http://127.0.0.1:7099")}
+	}
+	file, problems := server.ReadChecks(files)
+	if len(problems) > 0 {
+		return nil, problemsError(problems)
+	}
+	i := slices.IndexFunc(file.Checks, func(c spec.Check) bool { return c.Name == name })
+	if i < 0 {
+		var names []string
+		for _, c := range file.Checks {
+			names = append(names, c.Name)
+		}
+		return nil, withHint(fmt.Errorf("no check is called %q", name), "there are %s", strings.Join(names, ", "))
+	}
+	c := file.Checks[i]
+	if c.Each != nil {
+		return nil, withHint(fmt.Errorf("%s is applied to each of several series, which only a server knows", name), "write --to with the server's address, and the id of one of them")
+	}
+	if readsHistory(&c) {
+		fmt.Fprintf(q.streams.err, "tailscope: %s reads history, and there is none here: --to asks a server that has it\n", name)
+	}
+	return server.RunCheck(ctx, file, c)
+}
+
+func readsHistory(c *spec.Check) bool {
+	t := c.Threshold
+	return c.Value.Expr != nil || c.Value.Query != nil || c.Value.PromQL != "" || t != nil && t.Expr != nil
+}

@@ -1,0 +1,217 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tailscope/api"
+	"tailscope/client"
+)
+
+// group is a command that only has others below it.
+func group(name, short string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: name, Short: short,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage{withHint(fmt.Errorf("unknown command %q", args[0]), "%s --help lists them", cmd.CommandPath())}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+func newCheckMaintenance(io streams) *cobra.Command {
+	return group("maintenance", "times in which nobody is told", newMaintenanceAdd(io), newMaintenanceList(io), newMaintenanceEnd(io))
+}
+
+func newMaintenanceAdd(io streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "add NAME",
+		Short: "tell nobody for a while: of some checks, or of all",
+		Example: `  tailscope check maintenance add "new disks" --check disk --for 2h
+  tailscope check maintenance add move --match '{team="shop"}' --start "2026-12-01 22:00" --for 6h`,
+		Args: exactArgs(1, "a name"),
+	}
+	q := newCheckQuestion(io, cmd)
+	var m api.Maintenance
+	var start, end, long string
+	f := cmd.Flags()
+	f.StringArrayVar(&m.Checks, "check", nil, "`name` or id of a check; may be given again; all unless given")
+	f.StringVar(&m.Match, "match", "", "only checks with these labels: PromQL `matchers`")
+	f.StringVar(&start, "start", "", "the `moment` it begins; now unless given")
+	f.StringVar(&end, "end", "", "the `moment` it ends")
+	f.StringVar(&long, "for", "", "how long it takes, instead of --end: a `duration` such as 2h")
+	f.StringVar(&m.User, "user", userName(), "who says so")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		m.Name = args[0]
+		var err error
+		if m.Start, m.End, err = q.between(start, end, long); err != nil {
+			return err
+		}
+		r, err := q.client().AddMaintenance(cmd.Context(), m)
+		return q.answer(r, err, func(w writer) error {
+			_, err := fmt.Fprintln(w, r.ID)
+			return err
+		})
+	}
+	return cmd
+}
+
+// between reads a beginning and an end or a length.
+func (q *checkQuestion) between(start, end, long string) (from, to api.Float, err error) {
+	if (end == "") == (long == "") {
+		return 0, 0, usage{withHint(fmt.Errorf("when does it end?"), "write --for 2h, or --end with a moment")}
+	}
+	if start == "" {
+		start = "now"
+	}
+	if from, err = q.moment("start", start); err != nil {
+		return 0, 0, err
+	}
+	if long != "" {
+		d, err := parseSince(long)
+		if err != nil {
+			return 0, 0, usage{fmt.Errorf("--for %w", err)}
+		}
+		return from, from + api.Float(d.Seconds()), nil
+	}
+	to, err = q.moment("end", end)
+	return from, to, err
+}
+
+func newMaintenanceList(io streams) *cobra.Command {
+	cmd := &cobra.Command{Use: "list", Short: "windows of files, and those that were added", Args: exactArgs(0, "")}
+	q := newCheckQuestion(io, cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		r, err := q.client().Maintenance(cmd.Context())
+		return q.answer(r, err, func(w writer) error {
+			t := &table{}
+			for _, h := range []string{"now", "name", "checks", "begin", "end", "by", "id"} {
+				t.column(h, false)
+			}
+			for _, m := range r.Windows {
+				now, what, by, id := "", strings.Join(m.Checks, ", "), m.User, m.ID
+				if m.Active {
+					now = "active"
+				}
+				if m.Match != "" {
+					what = strings.TrimPrefix(what+" "+m.Match, " ")
+				}
+				if what == "" {
+					what = "all"
+				}
+				if m.Fixed {
+					by, id = "a file", ""
+				}
+				begin, end := q.clock(m.Start), q.clock(m.End)
+				if m.When != "" {
+					begin, end = m.When, ""
+				}
+				t.rows = append(t.rows, []string{now, m.Name, what, begin, end, by, id})
+			}
+			if len(t.rows) == 0 {
+				_, err := fmt.Fprintln(w, "no maintenance")
+				return err
+			}
+			return t.write(w)
+		})
+	}
+	return cmd
+}
+
+func newMaintenanceEnd(io streams) *cobra.Command {
+	cmd := &cobra.Command{Use: "end ID", Short: "end a window that was added, now", Args: exactArgs(1, "the id of a window, as tailscope check maintenance list shows it")}
+	q := newCheckQuestion(io, cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := q.client().EndMaintenance(cmd.Context(), args[0]); err != nil {
+			return q.failed(err)
+		}
+		return nil
+	}
+	return cmd
+}
+
+func newCheckIncident(io streams) *cobra.Command {
+	return group("incident", "incidents: what checks found, and what somebody says was one", newIncidentAdd(io), newIncidentList(io), newIncidentRemove(io))
+}
+
+func newIncidentAdd(io streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "add NAME",
+		Short:   "say that there was an incident, for backtests to be held against",
+		Example: `  tailscope check incident add "the queue stood" --check orders --start "2026-11-02 14:05" --end "2026-11-02 14:40"`,
+		Args:    exactArgs(1, "a name"),
+	}
+	q := newCheckQuestion(io, cmd)
+	var m api.MarkedIncident
+	var start, end, long string
+	f := cmd.Flags()
+	f.StringVar(&m.Check, "check", "", "the check that should see it; every one unless given")
+	f.StringVar(&m.Service, "service", "", "the service it concerned")
+	f.StringVar(&start, "start", "", "the `moment` it began")
+	f.StringVar(&end, "end", "", "the `moment` it ended")
+	f.StringVar(&long, "for", "", "how long it took, instead of --end")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		m.Name = args[0]
+		if start == "" {
+			return usage{withHint(fmt.Errorf("when did it begin?"), "write --start \"2026-11-02 14:05\"")}
+		}
+		var err error
+		if m.Start, m.End, err = q.between(start, end, long); err != nil {
+			return err
+		}
+		r, err := q.client().MarkIncident(cmd.Context(), m)
+		return q.answer(r, err, func(w writer) error {
+			_, err := fmt.Fprintln(w, r.ID)
+			return err
+		})
+	}
+	return cmd
+}
+
+func newIncidentList(io streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list", Short: "incidents of a range, the newest first", Args: exactArgs(0, ""),
+		Example: `  tailscope check incident list --since 7d --check orders`,
+	}
+	q := newCheckQuestion(io, cmd)
+	var wanted client.IncidentsQuery
+	f := cmd.Flags()
+	q.registerRange(f, "7d")
+	f.StringVar(&wanted.Check, "check", "", "id of a check, or name of a definition")
+	f.StringVar(&wanted.Kind, "kind", "", "check: found by one; marked: somebody said so; both unless given")
+	f.BoolVar(&wanted.Open, "open", false, "only those that last")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		var err error
+		if wanted.Start, wanted.End, err = q.timeRange(); err != nil {
+			return err
+		}
+		r, err := q.client().Incidents(cmd.Context(), wanted)
+		return q.answer(r, err, func(w writer) error {
+			if len(r.Incidents) == 0 {
+				_, err := fmt.Fprintln(w, "no incidents in that range")
+				return err
+			}
+			return q.incidents(r.Incidents).write(w)
+		})
+	}
+	return cmd
+}
+
+func newIncidentRemove(io streams) *cobra.Command {
+	cmd := &cobra.Command{Use: "remove ID", Short: "forget an incident that was marked", Args: exactArgs(1, "the id of an incident, as tailscope check incident list shows it")}
+	q := newCheckQuestion(io, cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := q.client().ForgetIncident(cmd.Context(), args[0]); err != nil {
+			return q.failed(err)
+		}
+		return nil
+	}
+	return cmd
+}

@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"tailscope/api"
+)
+
+// pluginLine is a check as a Nagios plugin prints it: the level, the value and
+// what it is held against, a bar, performance data. The bounds are written from
+// the threshold outwards, as in 11000 > W > 9900 > C > 7700.
+func pluginLine(c *api.Check) string {
+	var b strings.Builder
+	level := c.Level
+	if level == "" {
+		level = c.State
+	}
+	b.WriteString(level + " " + c.ID)
+	if !math.IsNaN(float64(c.Value)) {
+		b.WriteString(" = " + plainNumber(float64(c.Value)) + c.Unit)
+	} else {
+		b.WriteString(" = null")
+	}
+	if text := bandsText(c.Bands); text != "" {
+		b.WriteString(" (" + text + ")")
+	}
+	if c.Text != "" && c.Text != plainNumber(float64(c.Value)) {
+		b.WriteString(": " + strings.ReplaceAll(c.Text, "|", "/"))
+	}
+	if math.IsNaN(float64(c.Value)) {
+		return b.String()
+	}
+	b.WriteString(" | " + perfLabel(c.ID) + "=" + plainNumber(float64(c.Value)) + perfUnit(c.Unit))
+	perf := ";" + perfRange(c.Bands.LowWarning, c.Bands.HighWarning) + ";" + perfRange(c.Bands.LowCritical, c.Bands.HighCritical)
+	b.WriteString(strings.TrimRight(perf, ";"))
+	if set(c.Bands.Threshold) {
+		b.WriteString(" threshold=" + plainNumber(float64(c.Bands.Threshold)) + perfUnit(c.Unit))
+	}
+	return b.String()
+}
+
+func set(f api.Float) bool { return !math.IsNaN(float64(f)) }
+
+// bandsText writes bounds from the threshold outwards; NA if nothing is held
+// against.
+func bandsText(b api.CheckBands) string {
+	low := set(b.LowWarning) || set(b.LowCritical)
+	high := set(b.HighWarning) || set(b.HighCritical)
+	if !low && !high {
+		if set(b.Threshold) {
+			return plainNumber(float64(b.Threshold))
+		}
+		return "NA"
+	}
+	var parts []string
+	add := func(name string, f api.Float) {
+		if set(f) {
+			parts = append(parts, name, plainNumber(float64(f)))
+		}
+	}
+	number := func(f api.Float) {
+		if set(f) {
+			parts = append(parts, plainNumber(float64(f)))
+		}
+	}
+	switch {
+	case low && high: // from the lowest to the highest
+		for _, f := range []struct {
+			bound api.Float
+			name  string
+		}{{b.LowCritical, "C"}, {b.LowWarning, "W"}} {
+			if set(f.bound) {
+				parts = append(parts, plainNumber(float64(f.bound)), f.name)
+			}
+		}
+		number(b.Threshold)
+		add("W", b.HighWarning)
+		add("C", b.HighCritical)
+		return strings.Join(parts, " < ")
+	case low:
+		number(b.Threshold)
+		add("W", b.LowWarning)
+		add("C", b.LowCritical)
+		return strings.Join(parts, " > ")
+	}
+	number(b.Threshold)
+	add("W", b.HighWarning)
+	add("C", b.HighCritical)
+	return strings.Join(parts, " < ")
+}
+
+// perfRange is the range outside of which a value is bad, as plugins write it.
+func perfRange(low, high api.Float) string {
+	switch {
+	case set(low) && set(high):
+		return plainNumber(float64(low)) + ":" + plainNumber(float64(high))
+	case set(low):
+		return plainNumber(float64(low)) + ":"
+	case set(high):
+		return "~:" + plainNumber(float64(high))
+	}
+	return ""
+}
+
+func perfLabel(s string) string {
+	s = strings.NewReplacer("=", "_", "|", "/").Replace(s)
+	if strings.ContainsAny(s, " '\"") {
+		return "'" + strings.ReplaceAll(s, "'", "''") + "'"
+	}
+	return s
+}
+
+// perfUnit is a unit that performance data knows, empty otherwise.
+func perfUnit(unit string) string {
+	switch unit {
+	case "s", "us", "ms", "%", "B", "KB", "MB", "GB", "TB", "c":
+		return unit
+	}
+	return ""
+}
+
+// plainNumber writes a number in full, but not further than it means anything.
+func plainNumber(v float64) string {
+	s := strconv.FormatFloat(v, 'g', 6, 64)
+	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
+		s = strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return s
+}
+
+// exitOf is the code that a plugin ends with.
+func exitOf(level string) int {
+	switch level {
+	case "OK":
+		return 0
+	case "WARNING":
+		return 1
+	case "CRITICAL":
+		return 2
+	}
+	return 3
+}

@@ -1,0 +1,133 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"tailscope/internal/check"
+	"tailscope/internal/check/spec"
+	"tailscope/internal/notify"
+	"tailscope/internal/probe"
+	"tailscope/internal/query"
+	"tailscope/internal/series"
+	"tailscope/internal/sla"
+)
+
+// startChecks opens what guards values: receivers first, for what waits in their
+// spools, then the engine. Definitions that are wrong are an error of the start:
+// a server that seems to guard and does not is worse than none.
+func (s *Server) startChecks(ctx context.Context) error {
+	if len(s.cfg.Checks) == 0 {
+		return nil
+	}
+	file, problems := ReadChecks(s.cfg.Checks)
+	if len(problems) > 0 {
+		return checkProblems(problems)
+	}
+	s.pageOf(file)
+	tenants, err := s.tenantList()
+	if err != nil {
+		return err
+	}
+	log := s.log.With("part", "checks")
+	s.notifier, err = notify.Open(ctx, notify.Options{Dir: filepath.Join(s.cfg.Data, "receivers"), Receivers: file.Receivers, Logger: s.log.With("part", "receivers")})
+	if err != nil {
+		return fmt.Errorf("checks: receivers: %w", err)
+	}
+	s.started("receivers", s.notifier.Close)
+	prober := probe.New(probe.Options{})
+	s.started("probes", func(context.Context) error { return prober.Close() })
+
+	targets := sla.NewTargets(s.store)
+	s.checks, err = check.Open(ctx, check.Options{
+		Store:     s.store,
+		Agg:       s.agg,
+		Prom:      query.NewPromEngine(s.store, query.PromOptions{Logger: log}),
+		Prober:    prober,
+		Notifier:  s.notifier,
+		Receivers: s.notifier.States,
+		Tenants:   func() *series.TenantList { return tenants },
+		Target: func(ctx context.Context, service string) float64 {
+			set, err := targets.All(ctx)
+			if err != nil {
+				return query.DefaultApdexT
+			}
+			return set.OfService(service)
+		},
+		File:   *file,
+		Logger: log,
+	})
+	if err != nil {
+		return fmt.Errorf("checks: %w", err)
+	}
+	s.receivers = file.Receivers
+	s.metrics.registry.MustRegister(checkCollector{s.checks.Stats, s.notifier.States})
+	running, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.checks.Run(running)
+	}()
+	s.started("checks", func(context.Context) error {
+		cancel()
+		<-done
+		return nil
+	})
+	log.Info("checks are guarded", "definitions", len(file.Checks), "receivers", len(file.Receivers), "files", file.Files)
+	return nil
+}
+
+// pageOf fills in the page's address from the server's own settings.
+func (s *Server) pageOf(f *spec.File) {
+	if f.Page == "" {
+		f.Page = s.cfg.PageURL
+	}
+}
+
+// Reload reads the files of checks again. Definitions that are wrong change
+// nothing: the old ones stay, and the page and the API say why.
+func (s *Server) Reload(ctx context.Context) error {
+	if s.checks == nil {
+		return nil
+	}
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	if err := s.reload(ctx); err != nil {
+		s.checks.SetProblem(err.Error())
+		s.log.Error("checks are not read again: those that were read before stay", "err", err)
+		return err
+	}
+	s.checks.SetProblem("")
+	return nil
+}
+
+func (s *Server) reload(ctx context.Context) error {
+	file, problems := ReadChecks(s.cfg.Checks)
+	if len(problems) > 0 {
+		return checkProblems(problems)
+	}
+	s.pageOf(file)
+	// For a while there are the receivers of both: a check that goes away tells
+	// those that it knew, one that comes those that it names.
+	both := map[string]spec.Receiver{}
+	for name, r := range s.receivers {
+		both[name] = r
+	}
+	for name, r := range file.Receivers {
+		both[name] = r
+	}
+	if err := s.notifier.Replace(both); err != nil {
+		return fmt.Errorf("checks: receivers: %w", err)
+	}
+	if err := s.checks.Replace(ctx, *file); err != nil {
+		return errors.Join(fmt.Errorf("checks: %w", err), s.notifier.Replace(s.receivers))
+	}
+	s.receivers = file.Receivers
+	if err := s.notifier.Replace(file.Receivers); err != nil {
+		return fmt.Errorf("checks: receivers: %w", err)
+	}
+	s.log.Info("checks are read again", "definitions", len(file.Checks), "receivers", len(file.Receivers))
+	return nil
+}
