@@ -61,6 +61,9 @@ type CheckResponse struct {
 	Check      Check  `json:"check"`
 	Definition string `json:"definition"` // YAML, templates merged in, without secrets
 	File       string `json:"file"`       // where it is defined, file:line
+	// Learned is what its profile has learned, as YAML that a file of checks may
+	// hold; empty if it learns nothing, or has not yet.
+	Learned string `json:"learned,omitempty"`
 	// Expression is the value's, if it is one; Threshold and Rules are as files
 	// have them, for who edits them.
 	Expression string          `json:"expression,omitempty"`

@@ -67,18 +67,19 @@ func parse(s string) float64 {
 
 func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
-// YAML prints the profile for a file of checks, to be frozen and edited there.
-func (l *Learned) YAML(name, calendar string, cal *Calendar) string {
+// YAML prints what p has learned for a file of checks: put there in the place of p
+// it holds the same thresholds for ever, and may be edited.
+func (l *Learned) YAML(p *Profile) string {
 	var b strings.Builder
+	clock := func(t time.Time) string { return t.In(p.cal.Zone()).Format("2006-01-02 15:04") }
 	fmt.Fprintf(&b, "# Learned from %s to %s: quantiles %g, %g and %g of each hour, low..middle..high.\n",
-		l.At.Add(-time.Duration(l.Over*float64(time.Second))).In(cal.Zone()).Format("2006-01-02 15:04"),
-		l.At.In(cal.Zone()).Format("2006-01-02 15:04"), l.Low, l.Mid, l.High)
-	b.WriteString("profiles:\n  " + strconv.Quote(name) + ":\n")
-	if calendar != "" {
-		b.WriteString("    calendar: " + strconv.Quote(calendar) + "\n")
+		clock(l.At.Add(-time.Duration(l.Over*float64(time.Second)))), clock(l.At), l.Low, l.Mid, l.High)
+	b.WriteString("profiles:\n  " + strconv.Quote(p.name) + ":\n")
+	if p.calendar != "" {
+		b.WriteString("    calendar: " + strconv.Quote(p.calendar) + "\n")
 	}
 	b.WriteString("    days:\n")
-	for _, d := range l.Profile(calendar, cal).Days {
+	for _, d := range l.Profile(p.calendar, p.cal).Days {
 		fmt.Fprintf(&b, "      - name: %s\n", d.Name)
 		if d.Holiday {
 			b.WriteString("        holiday: true\n")

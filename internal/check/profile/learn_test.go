@@ -294,6 +294,10 @@ func TestLearnedCompiles(t *testing.T) {
 func TestFrozen(t *testing.T) {
 	s := spec.Calendar{Zone: "Europe/Stockholm", Holidays: []string{"easter-2", "easter+1"}}
 	cal := calendar(t, s)
+	toLearn, err := Compile("frozen", spec.Profile{Calendar: "sweden", Learn: &spec.Learn{}}, cal, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, by := range []string{"hour", "weekday", "weekday-weekend"} {
 		l := learn(t, spec.Learn{By: by}, cal, march, shop(cal, march, func(m time.Time, v float64) float64 {
 			if m.Hour() > 3 && m.Hour() < 10 {
@@ -301,7 +305,7 @@ func TestFrozen(t *testing.T) {
 			}
 			return v
 		}))
-		text := "calendars: {sweden: {zone: Europe/Stockholm, holidays: [easter-2, easter+1]}}\n" + l.YAML("frozen", "sweden", cal)
+		text := "calendars: {sweden: {zone: Europe/Stockholm, holidays: [easter-2, easter+1]}}\n" + l.YAML(toLearn)
 		name := filepath.Join(t.TempDir(), "checks.yaml")
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -55,11 +55,12 @@ func (b Blend) None() bool { return b.From.None }
 
 // Profile is a compiled profile, safe for concurrent use.
 type Profile struct {
-	name  string
-	cal   *Calendar
-	rules []rule // by class, then as listed
-	learn *spec.Learn
-	band  bool
+	name     string
+	calendar string // its name
+	cal      *Calendar
+	rules    []rule // by class, then as listed
+	learn    *spec.Learn
+	band     bool
 }
 
 // value is what an hour or interval holds.
@@ -75,7 +76,7 @@ var nothing = value{Quantity{None: true}, math.NaN(), math.NaN()}
 // are several. A profile that is to be learned compiles to one without any
 // threshold; Learned.Compile gives what takes its place.
 func Compile(name string, s spec.Profile, cal *Calendar, parse func(src string, line int) (*expr.Program, error)) (*Profile, error) {
-	p := &Profile{name: name, cal: cal, learn: s.Learn}
+	p := &Profile{name: name, calendar: s.Calendar, cal: cal, learn: s.Learn}
 	if s.Learn != nil {
 		if len(s.Days) > 0 {
 			return nil, &Error{s.Line, fmt.Sprintf("profile %s has both days and learn", name), "leave one of them out"}
