@@ -111,7 +111,7 @@ export function onSteps(points: CheckPoint[] | null | undefined, start: number, 
 
 /**
  * The value axis: all values, and the bands as far as they are not so far from
- * them that the values would be a flat line; from zero if that is near.
+ * them that the values would lie on the floor; from zero if that is near.
  */
 export function axisOf(points: (CheckPoint | undefined)[]): [number, number] {
   let [lo, hi] = [Infinity, -Infinity];
@@ -120,7 +120,7 @@ export function axisOf(points: (CheckPoint | undefined)[]): [number, number] {
   };
   for (const p of points) if (p) [p.value, p.min, p.max].forEach(see);
   const [least, most] = [lo, hi];
-  const reach = most > least ? 4 * Math.max(most - least, 0.1 * Math.max(Math.abs(most), Math.abs(least))) : Infinity;
+  const reach = 4 * Math.max(Math.abs(most), Math.abs(least)) || Infinity;
   for (const p of points) for (const v of p ? [p.bands.threshold, ...limits(p.bands).map((l) => l.at)] : []) if (v != null && !(v > most + reach) && !(v < least - reach)) see(v);
   if (lo > hi) return [0, 1];
   const room = Math.max((hi - lo) * 0.08, Math.abs(hi) * 0.02) || 0.5;
