@@ -191,9 +191,19 @@ func newCheckShow(io streams) *cobra.Command {
 		Args:    exactArgs(1, "the id of a check, as tailscope check list shows it"),
 	}
 	q := newCheckQuestion(io, cmd)
+	learned := cmd.Flags().Bool("learned", false, "print only what its profile has learned, as YAML for a file of checks")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r, err := q.client().Check(cmd.Context(), client.CheckQuery{ID: args[0]})
-		return q.answer(r, err, func(w writer) error { return q.show(w, r) })
+		return q.answer(r, err, func(w writer) error {
+			if !*learned {
+				return q.show(w, r)
+			}
+			if r.Learned == "" {
+				return fmt.Errorf("check %s has learned nothing yet; it learns if its profile says learn, and soon after there are values", args[0])
+			}
+			_, err := fmt.Fprint(w, r.Learned)
+			return err
+		})
 	}
 	return cmd
 }
