@@ -27,10 +27,10 @@ var bischeck = fake{
 	numbers(`cache-of-test`, 5*time.Minute, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, math.NaN(), 10, 9, 8, 7, 6, 5, 4, 3, 2, 1),
 }
 
-// TestBischeckExamples holds us to what Bischeck documents: strict is its
-// default, skip is its notFullListParse=true. Of what is marked "differs" its
-// documentation, its code and we do not agree; the comment says how.
-func TestBischeckExamples(t *testing.T) {
+// bischeckExamples are what Bischeck documents and tests: strict is its default,
+// skip its notFullListParse=true. Of what is marked "differs" its documentation,
+// its code and we do not agree; the comment says how.
+func bischeckExamples() []bischeckExample {
 	const (
 		a = `test\-server.ingby.com-service@first-_service.item_123`
 		b = `host2_score.ingby.com-service\-dash@-.service_item0. space`
@@ -39,7 +39,7 @@ func TestBischeckExamples(t *testing.T) {
 		u = `G1BS01-Beam35UTsonline/H/avg/weekend-UTsonline`
 		c = `cache-of-test`
 	)
-	for _, c := range []struct{ src, strict, skip string }{
+	return []bischeckExample{
 		// Configuration guide: service items, cache data, mathematical expressions.
 		{`avg(erpserver-orders-ediOrders[0:9])`, "55", "55"},
 		{`avg(erpserver-orders-ediOrders[0:9])/avg(erpserver-orders-webOrders[0:9])`, "1.1", "1.1"},
@@ -172,7 +172,13 @@ func TestBischeckExamples(t *testing.T) {
 		// Differs: its median sorted an array with holes where nulls were left out,
 		// and failed.
 		{`median(2, null, 4)`, "null", "3"},
-	} {
+	}
+}
+
+type bischeckExample struct{ src, strict, skip string }
+
+func TestBischeckExamples(t *testing.T) {
+	for _, c := range bischeckExamples() {
 		for policy, want := range []string{c.strict, c.skip} {
 			if got := evaluate(t, c.src, bischeck, Options{Old: true}, Nulls(policy)); got != want {
 				t.Errorf("%s under %v: got %s, want %s", c.src, Nulls(policy), got, want)
