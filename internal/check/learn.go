@@ -155,6 +155,9 @@ func (e *Engine) learnOne(ctx context.Context, p *profile.Profile, c *condition,
 	if err != nil {
 		return err
 	}
+	if learned.Empty() {
+		return nil
+	}
 	made, err := learned.Compile(p.Name(), p.Calendar())
 	if err != nil {
 		return err

@@ -357,6 +357,18 @@ func (l *Learned) Fits(now spec.Learn) bool {
 	return l.By == d.By && l.Over == d.Over.Seconds() && l.Low == d.Low && l.Mid == d.Middle && l.High == d.High && l.Least == d.Least
 }
 
+// Empty reports that no hour had enough samples.
+func (l *Learned) Empty() bool {
+	for i := range l.Kinds {
+		for _, h := range l.Kinds[i].Hours {
+			if !h.None {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // Compile makes the profile that takes the place of the one that is learned.
 func (l *Learned) Compile(name string, cal *Calendar) (*Profile, error) {
 	return Compile(name, l.Profile("", cal), cal, func(src string, line int) (*expr.Program, error) {

@@ -63,6 +63,9 @@ func TestLearn(t *testing.T) {
 	if len(l.Kinds) != 7 || l.Low != 0.05 || l.Mid != 0.5 || l.High != 0.95 || l.Over != 28*86400 || l.Least != 20 {
 		t.Fatalf("got %+v", l)
 	}
+	if l.Empty() {
+		t.Error("learned nothing")
+	}
 	for _, k := range l.Kinds {
 		for h, got := range k.Hours {
 			middle := 100.0
@@ -338,7 +341,7 @@ func TestFits(t *testing.T) {
 		t.Error("what was learned fits what it is not, or not what it is")
 	}
 	p, err := l.Compile("office", cal) // of nothing
-	if err != nil || !p.At(march).None() {
+	if err != nil || !l.Empty() || !p.At(march).None() {
 		t.Errorf("got %+v, %v", p, err)
 	}
 }
