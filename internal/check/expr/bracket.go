@@ -196,7 +196,7 @@ func (b *bracket) point(offset int, text string) (point, error) {
 		p.timed, p.ago = true, ago
 		return p, nil
 	case unit != "":
-		return p, b.fail(offset, fmt.Sprintf("%q is neither an index nor a time", t), "history lies behind: write [-"+rest[:d]+strings.ToUpper(unit)+"]")
+		return p, b.fail(offset, fmt.Sprintf("%q is neither an index nor a time", t), fmt.Sprintf("history lies behind: write [-%[1]s] for then, [-%[1]s:-0M] for all since", rest[:d]+strings.ToUpper(unit)))
 	}
 	n, err := strconv.Atoi(rest)
 	if err != nil || n > maxIndex {

@@ -12,7 +12,9 @@ func (p *parser) call(t token) (*node, error) {
 	f := findFunction(t.text)
 	if f == nil {
 		hint := "docs/checks.md lists the functions"
-		if near := nearest(t.text, slices.Sorted(maps.Keys(byName))); near != "" {
+		if over, ok := strings.CutSuffix(t.text, "_over_time"); ok && findFunction(over) != nil {
+			hint = "write " + over + "(x[-1H:-0M])"
+		} else if near := nearest(t.text, slices.Sorted(maps.Keys(byName))); near != "" {
 			hint = "did you mean " + byName[near].named(near) + "?"
 		}
 		return nil, p.fail(t.start, "there is no function "+t.text, hint)

@@ -91,7 +91,8 @@ type History interface {
 	// first; for ByIndex in the order asked, for BySameTime one per earlier day
 	// (of numbers with Before or After: all of each day's). What is not there is
 	// a Null sample where one was asked for by name (index, time), and absent
-	// from ranges; an empty range is one Null. Several series that match: the
+	// from ranges; an empty range is one Null. After MaxSamples and one more it may
+	// stop: so many are refused. Several series that match: the
 	// distributions of a slot are merged; numbers are an *AmbiguousError.
 	Look(ctx context.Context, s *Selector, at time.Time, dst []Sample) ([]Sample, error)
 }

@@ -229,7 +229,7 @@ func (e *evaluation) one(n *node) (value, error) {
 			v = s.Value
 		}
 		if e.trace {
-			e.found(s)
+			e.found(n, s)
 		}
 	}
 	return e.leaf(v), nil
@@ -407,6 +407,9 @@ func (e *evaluation) gather(call, a *node, g *gathered) error {
 		default:
 			e.add(finite(s.Value), g)
 		}
+	}
+	if len(samples) == 0 {
+		e.add(e.leaf(math.NaN()), g)
 	}
 	e.endList(step, a, samples)
 	e.samples = e.samples[:mark]

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -98,7 +99,14 @@ func TestSteps(t *testing.T) {
 1  ols(x[0:2], "1M") = -0.25
 2   x[0:2] = 3 values 0, 0.25, 0.5
 1  last(none[0:9]) = null
-2   none[0:9] = null`},
+2   none[0:9] = null: there is nothing named none yet`},
+		{"none{a=\"b\"}[-1H] + n[9] + max(n[9])", `
+0 none{a="b"}[-1H] + n[9] + max(n[9]) = null
+1  none{a="b"}[-1H] + n[9] = null
+2   none{a="b"}[-1H] = null: there is nothing named none yet
+2   n[9] = null
+1  max(n[9]) = null
+2   n[9] = null`},
 	} {
 		var b strings.Builder
 		p, err := Parse(c.src, Options{Variables: []string{"value"}})
@@ -196,6 +204,27 @@ func TestNotation(t *testing.T) {
 			t.Errorf("%s: got %s, %v, want %s", c.src, got, err, c.want)
 		}
 	}
+}
+
+// TestConcurrent: a program is evaluated by many at once.
+func TestConcurrent(t *testing.T) {
+	p, err := Parse("p50(d[0:1]) * 0 + count(d[0:1]) + avg(x[0:2]) + value", Options{Variables: []string{"value"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := fake{numbers("x", time.Minute, 1, 2, 3), distributions("d", time.Minute, []float64{1, 2}, []float64{3})}
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for range 100 {
+				r, err := p.Eval(t.Context(), h, now, EvalOptions{Steps: i%2 == 0, Vars: map[string]float64{"value": float64(i)}})
+				if err != nil || r.Value != float64(5+i) {
+					t.Errorf("got %v, %v, want %d", r.Value, err, 5+i)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 // nine is a History that answers look-ups by time from a sorted slice, one sample

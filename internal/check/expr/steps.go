@@ -62,14 +62,26 @@ func inOrder(steps []Step) []Step {
 }
 
 // found notes in the latest step how old the sample is.
-func (e *evaluation) found(s *Sample) {
-	if e.step >= 0 {
+func (e *evaluation) found(n *node, s *Sample) {
+	switch {
+	case e.step < 0:
+	case s.Null:
+		e.steps[e.step].Value = e.missing(n)
+	default:
 		e.steps[e.step].Value = e.age(s)
 	}
 }
 
+// missing says why n finds nothing, if there is not even such a family.
+func (e *evaluation) missing(n *node) string {
+	if kind, err := e.history.Kind(e.ctx, n.selector.Family); err == nil && kind == Missing {
+		return ": there is nothing named " + n.selector.Family + " yet"
+	}
+	return ""
+}
+
 func (e *evaluation) age(s *Sample) string {
-	if s.Null || s.Time.IsZero() {
+	if s.Time.IsZero() {
 		return ""
 	}
 	return ", " + ago(e.at.Sub(s.Time))
@@ -99,6 +111,9 @@ func (e *evaluation) endList(i int, n *node, samples []Sample) {
 	}
 	s := &e.steps[i]
 	s.Value = describe(samples)
+	if s.Value == "null" {
+		s.Value += e.missing(n)
+	}
 	if len(samples) != 1 || samples[0].Null || samples[0].Dist != nil {
 		return
 	}
