@@ -97,10 +97,13 @@ func parseDate(text string) (date, error) {
 
 // is reports whether d is such a day.
 func (r *date) is(d day) bool {
+	if r.easter {
+		sunday := d - day(r.off)
+		y, m, _ := sunday.date()
+		return (m == time.March || m == time.April) && easter(y) == sunday
+	}
 	y, m, n := d.date()
 	switch {
-	case r.easter:
-		return day(int(easter(y))+r.off) == d || day(int(easter(y-1))+r.off) == d || day(int(easter(y+1))+r.off) == d
 	case r.nth != 0:
 		if m != r.month || d.weekday() != r.weekday {
 			return false

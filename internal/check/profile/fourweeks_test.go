@@ -98,37 +98,42 @@ func show(b Blend) string {
 // must come to by the local clock, where the clock is not being changed.
 func everyMinute(t *testing.T, p *Profile, start time.Time) {
 	t.Helper()
-	for m := start; m.Before(start.AddDate(0, 0, 28)); m = m.Add(time.Minute) {
-		day := time.Date(m.Year(), m.Month(), m.Day(), 0, 0, 0, 0, m.Location())
-		if day.AddDate(0, 0, 1).Sub(day) != 24*time.Hour && m.Hour() < 4 {
-			continue
-		}
-		b, next := p.At(m), p.rule(on(m)+1).name
-		got, part := number64(b), float64(m.Minute())/60
-		var want float64
-		switch name := p.rule(on(m)).name; name {
-		case "holidays":
-			want = 50
-		case "pay day":
-			want = 500
-		case "inventory":
-			want = math.NaN()
-		case "saturdays":
-			if want = 90; m.Hour()*60+m.Minute() < 8*60+30 || m.Hour() >= 18 {
+	for d := range 28 {
+		day := start.AddDate(0, 0, d)
+		next := day.AddDate(0, 0, 1)
+		rule, following := p.rule(on(day)), p.rule(on(next)).name
+		for m := day; m.Before(next); m = m.Add(time.Minute) {
+			hour, minute, _ := m.Clock()
+			if next.Sub(day) != 24*time.Hour && hour < 4 {
+				continue
+			}
+			part := float64(minute) / 60
+			var want float64
+			switch rule.name {
+			case "holidays":
+				want = 50
+			case "pay day":
+				want = 500
+			case "inventory":
 				want = math.NaN()
+			case "saturdays":
+				if want = 90; hour*60+minute < 8*60+30 || hour >= 18 {
+					want = math.NaN()
+				}
+			default:
+				want = 100 + 10*(float64(hour)+part)
 			}
-		default:
-			want = 100 + 10*(float64(m.Hour())+part)
-		}
-		if m.Hour() == 23 && !math.IsNaN(want) && p.rule(on(m)).hours != nil {
-			from := p.rule(on(m)).hours[23].Number
-			to, ok := map[string]float64{"holidays": 50, "pay day": 500, "sundays": 100, "weekdays": 100}[next]
-			if want = from + part*(to-from); !ok { // a day without a threshold at 00:00
-				want = from
+			if hour == 23 && rule.hours != nil {
+				from := rule.hours[23].Number
+				to, ok := map[string]float64{"holidays": 50, "pay day": 500, "sundays": 100, "weekdays": 100}[following]
+				if want = from + part*(to-from); !ok { // a day without a threshold at 00:00
+					want = from
+				}
 			}
-		}
-		if math.IsNaN(got) != math.IsNaN(want) || math.Abs(got-want) > 1e-9 {
-			t.Fatalf("%s: got %g by %s, want %g", m, got, b.Rule, want)
+			b := p.At(m)
+			if got := number64(b); math.IsNaN(got) != math.IsNaN(want) || math.Abs(got-want) > 1e-9 {
+				t.Fatalf("%s: got %g by %s, want %g", m, got, b.Rule, want)
+			}
 		}
 	}
 }
