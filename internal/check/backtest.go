@@ -63,7 +63,8 @@ type play struct {
 	marked         []api.Incident
 	points         thinned
 	runs, nulls    int
-	bare           int // runs without a threshold
+	bare           int  // runs without a threshold
+	begun          bool // something was stored before
 	truncated      bool
 }
 
@@ -301,6 +302,11 @@ func day(every time.Duration) time.Duration {
 func (p *play) runAll(ctx context.Context, from, to time.Time, values func(context.Context, time.Time) (event.Reading, error)) error {
 	for at := from; at.Before(to); at = at.Add(p.every) {
 		r, err := values(ctx, at)
+		if err == errNotYet { // the test begins when the check did
+			p.start = at.Add(p.every)
+			p.points.begin(p.start, p.end)
+			continue
+		}
 		if err != nil {
 			return err
 		}

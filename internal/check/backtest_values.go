@@ -2,6 +2,7 @@ package check
 
 import (
 	"context"
+	"errors"
 	"math"
 	"time"
 
@@ -16,15 +17,40 @@ import (
 
 type valuesAt = func(context.Context, time.Time) (event.Reading, error)
 
+// errNotYet says that the check was not there at a moment, and that its source
+// cannot be asked of then.
+var errNotYet = errors.New("the check was not there yet")
+
 // values answers what the check measured within [from, to): what was stored, or
 // what the source says of then.
 func (p *play) values(ctx context.Context, from, to time.Time) (valuesAt, error) {
-	if !p.own.IsEmpty() {
-		stored, any, err := p.stored(ctx, from, to)
-		if err != nil || any {
-			return stored, err
-		}
+	if p.own.IsEmpty() {
+		return p.asked(ctx, from, to)
 	}
+	stored, first, err := p.stored(ctx, from, to)
+	if err != nil || !first.IsZero() && (p.begun || !first.After(from)) {
+		p.begun = true
+		return stored, err
+	}
+	if first.IsZero() {
+		first = to
+	}
+	// What the store has begins within this while, or later.
+	asked, err := p.asked(ctx, from, first)
+	if err != nil {
+		return nil, err
+	}
+	p.begun = p.begun || first.Before(to)
+	return func(ctx context.Context, at time.Time) (event.Reading, error) {
+		if at.Before(first) {
+			return asked(ctx, at)
+		}
+		return stored(ctx, at)
+	}, nil
+}
+
+// asked asks the source as of then.
+func (p *play) asked(ctx context.Context, from, to time.Time) (valuesAt, error) {
 	switch v := &p.in.c.Value; {
 	case v.Query != nil && v.Query.Cohort == "":
 		if slid, ok, err := p.slid(ctx, from, to); ok || err != nil {
@@ -36,7 +62,11 @@ func (p *play) values(ctx context.Context, from, to time.Time) (valuesAt, error)
 	case v.PromQL != "" && p.e.o.Prom != nil:
 		return p.prom(ctx, from, to)
 	}
-	return func(context.Context, time.Time) (event.Reading, error) { return missing, nil }, nil
+	err := errNotYet
+	if p.begun {
+		err = nil
+	}
+	return func(context.Context, time.Time) (event.Reading, error) { return missing, err }, nil
 }
 
 var missing = event.Reading{Null: true, Value: math.NaN(), Text: "nothing was stored"}
@@ -53,14 +83,15 @@ func (p *play) again(ctx context.Context, at time.Time) (event.Reading, error) {
 }
 
 // stored are the check's own values: of a slot the mean. Slots become longer with
-// age; then one holds for all runs within it.
-func (p *play) stored(ctx context.Context, from, to time.Time) (valuesAt, bool, error) {
+// age; then one holds for all runs within it. first is the earliest, zero if
+// there is none.
+func (p *play) stored(ctx context.Context, from, to time.Time) (_ valuesAt, first time.Time, _ error) {
 	q := store.Query{
 		Family: FamilyValue, Matchers: exactly(p.own), Start: from.Unix(), End: to.Unix(), Step: int64(p.every / time.Second), Schema: hist.DefaultSchema,
 	}
 	res, err := p.e.o.Store.Query(ctx, q)
 	if err != nil {
-		return nil, false, err
+		return nil, first, err
 	}
 	lasts := max(q.Step, int64(res.Resolution))
 	values := map[int64]float64{}
@@ -68,6 +99,9 @@ func (p *play) stored(ctx context.Context, from, to time.Time) (valuesAt, bool, 
 		for _, point := range g.Points {
 			if n := point.Number; n.Count > 0 {
 				values[point.Start] = n.Sum / float64(n.Count)
+				if t := time.Unix(point.Start, 0); first.IsZero() || t.Before(first) {
+					first = t
+				}
 			}
 		}
 	}
@@ -78,7 +112,7 @@ func (p *play) stored(ctx context.Context, from, to time.Time) (valuesAt, bool, 
 			}
 		}
 		return missing, nil
-	}, len(values) > 0, nil
+	}, first, nil
 }
 
 // slid answers a query of the common measures for all runs at once, as figures of

@@ -1,0 +1,47 @@
+package check
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tailscope/api"
+)
+
+// A test of a check that is young begins when the check did, and an expression
+// is asked of before then.
+func TestBacktestBeginsWithTheCheck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, `
+checks:
+  young:
+    every: 10s
+    value: {tcp: {address: "young:80"}}
+    threshold: {must: "<", of: 1, critical: 0}
+  sum:
+    every: 10s
+    value: 2 + 3
+    threshold: {must: "<", of: 1, critical: 0}
+    soft: 1 of 1
+`)
+		w.probe.set("young:80", 0.1)
+		began := time.Now()
+		time.Sleep(3 * time.Minute)
+		from := api.Float(began.Add(-26 * time.Hour).Unix())
+		r, err := w.Backtest(t.Context(), api.CheckBacktest{Check: "young", Start: from})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Start < began.Unix()-20 || r.Nulls > 2 || r.Runs < 15 || r.Runs > 19 || len(r.Alarms) != 0 {
+			t.Errorf("of the young: start %d, began %d, %d runs, %d without a value, alarms %v", r.Start, began.Unix(), r.Runs, r.Nulls, r.Alarms)
+		}
+		r, err = w.Backtest(t.Context(), api.CheckBacktest{Check: "sum", Start: from})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Runs < 26*360 || r.Nulls > 2 || len(r.Alarms) != 1 || r.Alarms[0].Worst != "CRITICAL" {
+			t.Errorf("of the sum: %d runs, %d without a value, alarms %v", r.Runs, r.Nulls, r.Alarms)
+		}
+		w.stop()
+	})
+}
