@@ -10,7 +10,7 @@ import (
 // it cannot say, such as which names are defined, Read says.
 func Schema() []byte {
 	s := schemas{defs: m{}}
-	root := s.of(reflect.TypeFor[rawFile](), "", true)
+	root := s.of(reflect.TypeFor[rawFile](), "", false)
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	root["title"] = "Tailscope checks"
 	root["$defs"] = s.defs

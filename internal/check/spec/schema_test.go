@@ -1,0 +1,127 @@
+package spec
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+func compiled(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	if err := c.AddResource("checks.schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("checks.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// document reads YAML as an editor would.
+func document(t *testing.T, text []byte) any {
+	t.Helper()
+	var v any
+	if err := yaml.Unmarshal(text, &v); err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestSchemaTakesExamples(t *testing.T) {
+	s := compiled(t)
+	files, err := filepath.Glob("../../../docs/examples/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(err, files)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Validate(document(t, text)); err != nil {
+			t.Errorf("%s: %v", f, err)
+		}
+		if _, problems := Read([]string{f}, Options{}); len(problems) > 0 {
+			t.Error(told(problems))
+		}
+	}
+}
+
+// What the schema refuses, Read refuses too, and the other way round where a
+// schema can know.
+func TestSchemaRefuses(t *testing.T) {
+	s := compiled(t)
+	for _, text := range []string{
+		"cheks: {}",
+		"checks: {a: {evry: 10s, value: 1}}",
+		"checks: {a: {every: 10x, value: 1}}",
+		"checks: {a: {every: 10s, value: 1, null: maybe}}",
+		"checks: {a: {every: 10s, value: {http: {adress: x}}}}",
+		"checks: {a: {every: 10s, value: 1, threshold: {must: below, of: 1, warning: 1}}}",
+		"receivers: {m: {email: {from: a@b, to: a@b}}}",
+		"receivers: {m: {nsca: {address: 'a:1', password: plain}}}",
+		"profiles: {p: {days: [{weekdays: [monday], none: true}]}}",
+		"maintenance: [{start: '2026-01-01', end: '2026-01-02'}]",
+	} {
+		if err := s.Validate(document(t, []byte(text))); err == nil {
+			t.Errorf("the schema takes %s", text)
+		}
+		if _, problems := read(t, text); len(problems) == 0 {
+			t.Errorf("Read takes %s", text)
+		}
+	}
+}
+
+// Every key has a description, and a kind that is known.
+func TestWordsAreDescribed(t *testing.T) {
+	seen := map[reflect.Type]bool{}
+	var walk func(reflect.Type)
+	walk = func(typ reflect.Type) {
+		for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice || typ.Kind() == reflect.Map {
+			typ = typ.Elem()
+		}
+		if typ.Kind() != reflect.Struct || typ == textType || typ == plainType || seen[typ] {
+			return
+		}
+		seen[typ] = true
+		words := wordsOf(typ)
+		if len(words) == 0 {
+			t.Errorf("%s has no words", typ)
+		}
+		for _, w := range words {
+			if w.doc == "" || w.key != strings.ToLower(w.key) {
+				t.Errorf("%s.%s: %q", typ, w.key, w.doc)
+			}
+			if _, ok := kinds[w.is]; !ok && !strings.Contains(w.is, "|") {
+				t.Errorf("%s.%s is a %s, which nothing reads", typ, w.key, w.is)
+			}
+			walk(w.typ)
+		}
+	}
+	walk(reflect.TypeFor[rawFile]())
+	if len(seen) < 25 {
+		t.Errorf("only %d structs were looked at", len(seen))
+	}
+}
