@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/prometheus/util/strutil"
+
 	"tailscope/hist"
 )
 
@@ -222,31 +224,12 @@ func percentOf(name string) (float64, bool) {
 
 // nearest is the candidate that name is most likely a slip of; empty if none.
 func nearest(name string, candidates []string) string {
-	best, least := "", len(name)/3+1
+	m := strutil.NewJaroWinklerMatcher(strings.ToLower(name))
+	best, score := "", 0.8
 	for _, c := range candidates {
-		if d := distance(strings.ToLower(name), strings.ToLower(c)); d <= least && (best == "" || d < least) {
-			best, least = c, d
+		if s := m.Score(strings.ToLower(c)); s > score {
+			best, score = c, s
 		}
 	}
 	return best
-}
-
-// distance is Levenshtein's: how many letters to change, insert or leave out.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			d := diagonal
-			if a[i] != b[j] {
-				d = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], d
-		}
-	}
-	return row[len(b)]
 }
