@@ -17,6 +17,7 @@ import (
 // sample; of several the mean at the slot's middle, or of a counter the last.
 type point struct {
 	series.Sample
+	slot    int64 // its start, ms
 	several bool
 }
 
@@ -52,7 +53,7 @@ const (
 	pageBytes  = 32 << 20        // of all pages
 )
 
-func (p *page) size() int64 { return 200 + 24*int64(cap(p.points)) }
+func (p *page) size() int64 { return 200 + 32*int64(cap(p.points)) }
 
 // get returns the page of the hour that begins at a moment.
 func (c *pages) get(ctx context.Context, h *History, o *source, hour int64) (*page, error) {
@@ -113,7 +114,7 @@ func (h *History) points(ctx context.Context, o *source, start, end, step int64)
 		p.points = make([]point, 0, len(g.Points))
 		for _, m := range g.Points {
 			n := m.Number
-			v := point{series.Sample{TimeMillis: n.LastTimeMillis, Value: n.Last}, n.Count > 1}
+			v := point{series.Sample{TimeMillis: n.LastTimeMillis, Value: n.Last}, m.Start * 1000, n.Count > 1}
 			if n.Count > 1 && o.kind == series.Gauge {
 				v.TimeMillis, v.Value = m.Start*1000+p.half, n.Sum/float64(n.Count)
 			}
@@ -124,7 +125,7 @@ func (h *History) points(ctx context.Context, o *source, start, end, step int64)
 }
 
 // nearest returns the point closest to t: within the distance, or t's own slot.
-// None reaches beyond now.
+// None is from after now.
 func (c *pages) nearest(ctx context.Context, h *History, o *source, t, within, now int64) (best series.Sample, ok bool, err error) {
 	least := int64(1) << 62
 	for hour := floorTo(t-within, hourMillis); hour <= t+within; hour += hourMillis {
@@ -134,11 +135,11 @@ func (c *pages) nearest(ctx context.Context, h *History, o *source, t, within, n
 		}
 		for i := range p.points {
 			v := &p.points[i]
-			reach := within
-			if v.several {
-				reach = max(within, p.half)
+			d := max(v.TimeMillis-t, t-v.TimeMillis)
+			if v.several && t >= v.slot && t < v.slot+2*p.half {
+				d = 0
 			}
-			if d := max(v.TimeMillis-t, t-v.TimeMillis); d < least && d <= reach && v.TimeMillis <= now {
+			if d < least && d <= within && v.TimeMillis <= now {
 				best, ok, least = v.Sample, true, d
 			}
 		}

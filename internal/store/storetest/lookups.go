@@ -169,9 +169,21 @@ func testConcurrentLookups(t *testing.T, st store.Store) {
 	wg.Wait()
 }
 
-// randomLookups plays puts, some late or repeated, and maintenance, and holds
-// every answer against the twin's.
-func randomLookups(rt *rapid.T, st store.Store) {
+// RunLookups plays random puts, some late or repeated, and maintenance, and holds
+// every look-up against the twin's. reopen, if there is one, now and then
+// replaces the store by one with the same content.
+func RunLookups(t *testing.T, open func(t *testing.T) store.Store, reopen func(t *testing.T, st store.Store) store.Store) {
+	rapid.Check(t, func(rt *rapid.T) {
+		randomLookups(rt, open(t), func(st store.Store) store.Store {
+			if reopen == nil {
+				return st
+			}
+			return reopen(t, st)
+		})
+	})
+}
+
+func randomLookups(rt *rapid.T, st store.Store, reopen func(store.Store) store.Store) {
 	ctx := context.Background()
 	twin := NewTwin()
 	defer func() {
@@ -190,7 +202,7 @@ func randomLookups(rt *rapid.T, st store.Store) {
 	now := int64(T0) * 1000
 	var sent []*store.Batch
 	used := map[[2]int64]bool{}
-	for range rapid.IntRange(1, 30).Draw(rt, "operations") {
+	for range rapid.IntRange(1, 15).Draw(rt, "operations") {
 		switch op := rapid.IntRange(0, 9).Draw(rt, "operation"); {
 		case op < 4:
 			b := &store.Batch{Writer: "w", Generation: uint64(len(sent) + 1), Resolution: series.Base}
@@ -203,7 +215,7 @@ func randomLookups(rt *rapid.T, st store.Store) {
 				}
 				t := from - back
 				var ss []series.Sample
-				for range rng.IntN(300) {
+				for range rng.IntN(200) {
 					t += step + rng.Int64N(3)*rng.Int64N(7)
 					if !used[[2]int64{int64(i), t}] {
 						used[[2]int64{int64(i), t}] = true
@@ -224,6 +236,9 @@ func randomLookups(rt *rapid.T, st store.Store) {
 			must(errors.Join(st.Put(ctx, b), twin.Put(ctx, b)))
 		case op == 5:
 			must(st.Maintain(ctx, time.UnixMilli(now)))
+			if rng.IntN(2) == 0 {
+				st = reopen(st)
+			}
 		default:
 			ms := equals("q", fmt.Sprint(rng.IntN(5)))
 			got, err := st.NumberSeries(ctx, "queue")

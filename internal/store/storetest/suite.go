@@ -147,9 +147,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	t.Run("Random", func(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) { random(t, rt, open(t)) })
 	})
-	t.Run("RandomLookups", func(t *testing.T) {
-		rapid.Check(t, func(rt *rapid.T) { randomLookups(rt, open(t)) })
-	})
+	t.Run("RandomLookups", func(t *testing.T) { RunLookups(t, open, nil) })
 	t.Run("RandomTraces", func(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) { randomTraces(t, rt, open(t)) })
 	})
