@@ -51,11 +51,8 @@ const (
 	maxCheckText  = 4096
 	maxExpression = 16 << 10
 
-	// computing is how long evaluate and backtest may take before they answer
-	// what they have; it leaves time to send it before Options.Timeout.
-	computing = 20 * time.Second
-	// maxComputing bounds how many of them compute at once: they would take the
-	// processors from everybody else.
+	// maxComputing bounds how many evaluate, backtest or run a check at once:
+	// others would wait for the engine, and hold the turns of all questions.
 	maxComputing = 2
 )
 
@@ -73,7 +70,7 @@ func (s *server) registerCheckChanges(a huma.API) {
 			if err := s.named(in.ID); err != nil {
 				return nil, err
 			}
-			return s.Checks.RunNow(ctx, in.ID)
+			return compute(ctx, s, func(ctx context.Context) (*api.Check, error) { return s.Checks.RunNow(ctx, in.ID) })
 		})
 	change(s, a, http.MethodPost, checksPath+"/evaluate", "post-checks-evaluate", "What an expression comes to", http.StatusOK, s.evaluate)
 	change(s, a, http.MethodPost, checksPath+"/backtest", "post-checks-backtest", "What a threshold would have done", http.StatusOK, s.backtest)
@@ -179,7 +176,7 @@ func (s *server) backtest(ctx context.Context, in *checkBody) (*api.CheckBacktes
 	return compute(ctx, s, func(ctx context.Context) (*api.CheckBacktestResponse, error) { return s.Checks.Backtest(ctx, r) })
 }
 
-// compute runs what takes long: for a bounded time, and few at once.
+// compute runs what takes long, few at once. The engine bounds their time.
 func compute[O any](ctx context.Context, s *server, f func(context.Context) (*O, error)) (*O, error) {
 	if s.Checks == nil {
 		return nil, noChecks
@@ -192,8 +189,6 @@ func compute[O any](ctx context.Context, s *server, f func(context.Context) (*O,
 	case <-wait.Done():
 		return nil, errBusy
 	}
-	ctx, cancel := context.WithTimeout(ctx, computing)
-	defer cancel()
 	return f(ctx)
 }
 

@@ -121,7 +121,7 @@ type server struct {
 
 	tenantCache *query.TenantCache
 
-	computing chan struct{} // turns of those who evaluate and backtest
+	computing chan struct{} // turns of what takes long with checks
 }
 
 var errBusy = &query.Error{Code: query.CodeUnavailable, Message: "too many questions are being worked on; try again in a moment"}

@@ -38,7 +38,7 @@ func (p *Prober) command(ctx context.Context, s *spec.Command, hide *secrets) ev
 		env[name] = value
 	}
 	for name, secret := range s.SecretEnv {
-		value, err := hide.read("secret_env "+name, secret)
+		value, err := hide.read("env "+name, secret)
 		if err != nil {
 			return failed(err)
 		}

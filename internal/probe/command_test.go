@@ -60,7 +60,7 @@ exit 1`)
 		{"directory", spec.Command{Args: []string{"./plugin"}, Dir: dir}, is(88), "WARNING", "", ""},
 		{"secret", spec.Command{Shell: `echo "key $KEY | $KEY=1"; exit 1`, SecretEnv: map[string]spec.Secret{"KEY": {Env: "PROBE_KEY"}}}, is(1), "WARNING", "key [secret]", ""},
 		{"secret of an error", spec.Command{Shell: `echo "key $KEY" >&2; exit 7`, SecretEnv: map[string]spec.Secret{"KEY": {Env: "PROBE_KEY"}}}, nil, "", "", "key [secret]"},
-		{"no secret", spec.Command{Args: []string{"env"}, SecretEnv: map[string]spec.Secret{"KEY": {Env: "PROBE_NONE"}}}, nil, "", "", "secret_env KEY: the environment variable PROBE_NONE is not set"},
+		{"no secret", spec.Command{Args: []string{"env"}, SecretEnv: map[string]spec.Secret{"KEY": {Env: "PROBE_NONE"}}}, nil, "", "", "env KEY: the environment variable PROBE_NONE is not set"},
 		{"as much as allowed", spec.Command{Shell: "printf 1234567", Output: "number", MaxBytes: 7}, is(1234567), "", "", ""},
 		{"too much", spec.Command{Shell: "printf 12345678", Output: "number", MaxBytes: 7}, nil, "", "", "wrote more than 7 bytes; raise max_bytes"},
 		{"no terminal, no input", spec.Command{Shell: "wc -c", Output: "number"}, is(0), "", "", ""},

@@ -22,7 +22,7 @@ func (p *Prober) sql(ctx context.Context, s *spec.SQL, hide *secrets) event.Read
 	dsn := s.DSN
 	if s.SecretDSN != nil {
 		var err error
-		if dsn, err = hide.read("secret_dsn", *s.SecretDSN); err != nil {
+		if dsn, err = hide.read("dsn", *s.SecretDSN); err != nil {
 			return failed(err)
 		}
 	}
