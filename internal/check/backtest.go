@@ -141,8 +141,8 @@ func (e *Engine) plan(r api.CheckBacktest) (*play, error) {
 	if given(r.End) {
 		p.end = fromSeconds(r.End)
 	}
-	if p.end.After(now) {
-		p.end = now
+	if kept := lastWhole(now).Add(-10 * time.Second); p.end.After(kept) { // what is newer is not all stored yet
+		p.end = kept
 	}
 	p.start = p.end.Add(-backtestBack)
 	if given(r.Start) {

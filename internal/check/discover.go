@@ -84,9 +84,9 @@ func (e *Engine) discoverOf(ctx context.Context, d *definition, first bool) erro
 		return nil // replaced meanwhile
 	}
 	d.beyond = 0
-	for _, labels := range found {
-		if in := d.byKey[keyOf(d.c.Name, labels).Labels]; in != nil {
-			in.seen = now
+	for _, f := range found {
+		if in := d.byKey[keyOf(d.c.Name, f.labels).Labels]; in != nil && f.seen.After(in.seen) {
+			in.seen = f.seen
 		}
 	}
 	for _, in := range slices.Clone(d.instances) {
@@ -94,23 +94,29 @@ func (e *Engine) discoverOf(ctx context.Context, d *definition, first bool) erro
 			e.leave(in.condition, now, "no data of it for "+span(within))
 		}
 	}
-	for _, labels := range found {
-		if d.byKey[keyOf(d.c.Name, labels).Labels] != nil {
+	for _, f := range found {
+		if d.byKey[keyOf(d.c.Name, f.labels).Labels] != nil || now.Sub(f.seen) > within {
 			continue
 		}
 		if len(d.instances) >= most {
 			d.beyond++
 			continue
 		}
-		e.enter(d, labels, now)
+		e.enter(d, f.labels, f.seen)
 	}
 	d.instances = slices.Clone(d.instances) // runs under way read the old one
 	slices.SortFunc(d.instances, func(a, b *instance) int { return cmp.Compare(a.key.Labels, b.key.Labels) })
 	return nil
 }
 
+// seenSeries is a series, and when it last had data, to a sixth of the while.
+type seenSeries struct {
+	labels map[string]string
+	seen   time.Time
+}
+
 // seriesOf are the groups of an Each that had data in a while, sorted.
-func (e *Engine) seriesOf(ctx context.Context, d *definition, start, end time.Time) ([]map[string]string, error) {
+func (e *Engine) seriesOf(ctx context.Context, d *definition, start, end time.Time) ([]seenSeries, error) {
 	each := d.c.Each
 	names := slices.Clone(d.by)
 	for _, m := range each.Matchers {
@@ -121,13 +127,14 @@ func (e *Engine) seriesOf(ctx context.Context, d *definition, start, end time.Ti
 		return nil, query.Invalid("each", "tenant and instance are not kept together; name one of the two")
 	}
 	from, to := query.Base(start, end)
+	step := max(10, (to-from)/60*10)
 	res, err := e.o.Store.Query(ctx, store.Query{
-		Family: family(each.Family), View: view, Matchers: each.Matchers, Start: from, End: to, By: d.by, Measure: store.Moments,
+		Family: family(each.Family), View: view, Matchers: each.Matchers, Start: from, End: to, By: d.by, Measure: store.Moments, Step: step,
 	})
 	if err != nil {
 		return nil, err
 	}
-	var out []map[string]string
+	var out []seenSeries
 	for _, g := range res.Groups {
 		if len(g.Points) == 0 {
 			continue
@@ -139,12 +146,16 @@ func (e *Engine) seriesOf(ctx context.Context, d *definition, start, end time.Ti
 			whole = whole && m[name] != ""
 		}
 		if whole { // a series without one of the labels is not meant
-			out = append(out, m)
+			last := time.Unix(g.Points[len(g.Points)-1].Start+step, 0)
+			if last.After(end) {
+				last = end
+			}
+			out = append(out, seenSeries{m, last})
 		}
 	}
-	slices.SortFunc(out, func(a, b map[string]string) int {
+	slices.SortFunc(out, func(a, b seenSeries) int {
 		for _, name := range d.by {
-			if c := strings.Compare(a[name], b[name]); c != 0 {
+			if c := strings.Compare(a.labels[name], b.labels[name]); c != 0 {
 				return c
 			}
 		}

@@ -38,6 +38,21 @@ type asker struct {
 	tenants func() *series.TenantList
 }
 
+// targets keeps the targets of services for the length of one question.
+func (a asker) targets() asker {
+	known := map[string]float64{}
+	of := a.target
+	a.target = func(ctx context.Context, service string) float64 {
+		t, ok := known[service]
+		if !ok {
+			t = of(ctx, service)
+			known[service] = t
+		}
+		return t
+	}
+	return a
+}
+
 // tally is what was seen of one group in the window.
 type tally struct {
 	labels labels.Labels
@@ -67,6 +82,10 @@ func (a *asker) ask(ctx context.Context, q *spec.Query, by []string, end time.Ti
 		return a.cohort(ctx, q, family, by, start, end)
 	}
 	m := q.Measure
+	if m == "apdex" {
+		own := a.targets()
+		a = &own
+	}
 	group := slices.Clone(by)
 	failures := query.IsSpanFamily(family) && (m == "errors" || m == "apdex")
 	if failures {
@@ -221,7 +240,7 @@ func (a *asker) reading(ctx context.Context, q *spec.Query, t *tally, over time.
 		target := q.T
 		if target <= 0 {
 			target = query.DefaultApdexT
-			if service := t.labels.Get(series.LabelService); a.target != nil && service != "" {
+			if service := t.labels.Get(series.LabelService); service != "" {
 				target = a.target(ctx, service)
 			}
 		}
@@ -334,7 +353,7 @@ func (a *asker) cohort(ctx context.Context, q *spec.Query, family string, by []s
 	if q.Measure == "apdex" && target <= 0 {
 		target = query.DefaultApdexT
 		for _, m := range q.Matchers {
-			if m.Name == series.LabelService && m.Type == labels.MatchEqual && a.target != nil {
+			if m.Name == series.LabelService && m.Type == labels.MatchEqual {
 				target = a.target(ctx, m.Value)
 			}
 		}
