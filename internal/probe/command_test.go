@@ -4,6 +4,7 @@ package probe
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -90,6 +91,28 @@ func TestCommandLeavesNothing(t *testing.T) {
 	r := measure(t, p, spec.Source{Command: &spec.Command{Shell: "sleep 60 >/dev/null 2>&1 & echo $! >" + pids + "; echo 'OK | a=1'"}})
 	want(t, "parent", r, is(1), "OK", "OK", "")
 	gone(t, pids, 1)
+}
+
+// A daemon that leaves the group and keeps the output does not keep the run.
+func TestCommandLeavesADaemon(t *testing.T) {
+	if _, err := exec.LookPath("setsid"); err != nil {
+		t.Skip("there is no setsid here")
+	}
+	p := prober(t, Options{})
+	pids := filepath.Join(t.TempDir(), "pids")
+	r := measure(t, p, spec.Source{Command: &spec.Command{Shell: "setsid sh -c 'echo $$ >" + pids + "; exec sleep 60' & until [ -s " + pids + " ]; do :; done; echo 'OK | a=1'"}})
+	want(t, "parent", r, is(1), "OK", "OK", "")
+	if r.Took > 4*time.Second {
+		t.Errorf("took %s", r.Took)
+	}
+	text, err := os.ReadFile(pids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || syscall.Kill(pid, syscall.SIGKILL) != nil {
+		t.Errorf("the daemon %s is gone: %v", text, err)
+	}
 }
 
 func gone(t *testing.T, pids string, n int) {
