@@ -76,6 +76,7 @@ type demo struct {
 	api     *client.Client
 	dir     string // the shop's database and backups
 	db      *sql.DB
+	door    net.Listener // of the shop
 	tenants []tenant
 
 	shop, payments, shoppers, jobs *telemetry
@@ -103,6 +104,13 @@ func Run(ctx context.Context, o Options) (err error) {
 		d.Server.Data = filepath.Join(d.dir, "data")
 	}
 	d.freePorts()
+	if d.door, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return fmt.Errorf("open the shop: %w", err)
+	}
+	defer d.door.Close() // closed already if the shop was served
+	if err := d.writeChecks(d.door.Addr().String()); err != nil {
+		return err
+	}
 
 	d.srv, err = server.Start(ctx, server.Settings{Config: d.Server, Log: o.Log, Version: o.Version})
 	if err != nil {
@@ -155,10 +163,7 @@ func (d *demo) runShop(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("open the payments: %w", err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return errors.Join(fmt.Errorf("open the shop: %w", err), bank.Close())
-	}
+	l := d.door
 	cashier := newCashier("http://"+bank.Addr().String(), d.shop.traces, d.shop.metrics)
 	defer cashier.http.CloseIdleConnections()
 	shop := newShop(d.db, d.tenants, cashier, d.shop.traces, time.Now)
