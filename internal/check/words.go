@@ -78,7 +78,7 @@ func measured(in *instance, r *event.Result) string {
 			return text + " is below " + quantity(band.at, in.c.Unit) + ruled(b)
 		}
 	}
-	if r.Reading.Text != "" && in.c.Threshold == nil {
+	if l := r.Reading.Level; r.Reading.Text != "" && (in.c.Threshold == nil || l != nil && *l != event.OK) {
 		return text + ", " + r.Reading.Text
 	}
 	return text
