@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"tailscope/internal/check/expr"
+	"tailscope/internal/query"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
@@ -74,7 +75,7 @@ func (h *History) For(o ForOptions) expr.History {
 	if o.Location == nil {
 		o.Location = time.UTC
 	}
-	return &view{h: h, o: o, tolerance: o.Tolerance.Milliseconds()}
+	return &view{h: h, o: o, tolerance: o.Tolerance.Milliseconds(), resolved: map[*expr.Selector]*resolved{}, same: map[string]*resolved{}}
 }
 
 // Observe tells of a sample of a number series that is on its way to the store.
@@ -86,8 +87,11 @@ func (h *History) Observe(s series.Series, v series.Sample) { h.recent.observe(&
 type view struct {
 	h         *History
 	o         ForOptions
-	tolerance int64    // ms
-	resolved  sync.Map // *expr.Selector to *resolved
+	tolerance int64 // ms
+
+	mu       sync.RWMutex
+	resolved map[*expr.Selector]*resolved
+	same     map[string]*resolved // by family and matchers
 }
 
 func (v *view) Kind(ctx context.Context, family string) (expr.Kind, error) {
@@ -135,22 +139,35 @@ func (h *History) kind(ctx context.Context, family string) (expr.Kind, error) {
 }
 
 func (v *view) Look(ctx context.Context, s *expr.Selector, at time.Time, dst []expr.Sample) ([]expr.Sample, error) {
-	kind, err := v.h.kind(ctx, s.Family)
-	if err != nil {
-		return dst, fmt.Errorf("look up %s: %w", s.Text, err)
+	r := v.resolve(s)
+	kind := expr.Kind(r.kind.Load())
+	var err error
+	if kind == expr.Missing {
+		if kind, err = v.h.kind(ctx, s.Family); err != nil {
+			return dst, lookError(s, err)
+		}
+		r.kind.Store(uint32(kind))
 	}
 	mark := len(dst)
 	if kind == expr.Distributions {
 		dst, err = v.distributions(ctx, s, at, dst)
 	} else {
-		dst, err = v.numbers(ctx, s, at, dst)
+		dst, err = v.numbers(ctx, r, s, at, dst)
 	}
-	var ambiguous *expr.AmbiguousError
-	if err != nil && !errors.As(err, &ambiguous) {
-		err = fmt.Errorf("look up %s: %w", s.Text, err)
+	if err != nil {
+		return dst, lookError(s, err)
 	}
-	if err == nil && len(dst) == mark {
+	if len(dst) == mark {
 		dst = append(dst, expr.Sample{Null: true})
 	}
-	return dst, err
+	return dst, nil
+}
+
+func lookError(s *expr.Selector, err error) error {
+	var ambiguous *expr.AmbiguousError
+	var invalid *query.Error
+	if errors.As(err, &ambiguous) || errors.As(err, &invalid) {
+		return err
+	}
+	return fmt.Errorf("look up %s: %w", s.Text, err)
 }

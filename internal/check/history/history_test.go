@@ -20,6 +20,7 @@ import (
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 	"tailscope/internal/store/pebblestore"
+	"tailscope/internal/store/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -412,6 +413,17 @@ func TestObserve(t *testing.T) {
 	if got := values(look(t, h, other, at(100))); got != " 40" {
 		t.Errorf("a series that came later: %s", got)
 	}
+	// Of a family that was only stored before.
+	queue := series.Series{Family: "queue", Kind: series.Gauge}
+	w.put(queue, sample(10))
+	third := &expr.Selector{Text: "queue[0]", Family: "queue", By: expr.ByIndex, Indexes: []int{0}}
+	if got := values(look(t, h, third, at(100))); got != " 10" {
+		t.Errorf("stored: %s", got)
+	}
+	w.h.Observe(queue, sample(20))
+	if got := values(look(t, h, third, at(100))); got != " 20" {
+		t.Errorf("observed since: %s", got)
+	}
 }
 
 func TestAmbiguous(t *testing.T) {
@@ -497,9 +509,9 @@ func TestBeyondSamples(t *testing.T) {
 		want float64 // seconds since t0
 		off  float64
 	}{
-		{10 * time.Minute, days*86400 - 600, 0},         // a sample
-		{20 * time.Hour, days*86400 - 72000, 5},         // of a slot of 10 s
-		{5 * 24 * time.Hour, (days-5)*86400, 30}, // of a slot of a minute
+		{10 * time.Minute, days*86400 - 600, 0},      // a sample
+		{20 * time.Hour, days*86400 - 72000, 5},      // of a slot of 10 s
+		{5 * 24 * time.Hour, (days - 5) * 86400, 30}, // of a slot of a minute
 		{8*24*time.Hour - 42*time.Second, 86400 + 42, 30},
 	} {
 		got := ask(expr.Selector{By: expr.ByTime, Ago: tt.ago}, end)
@@ -526,5 +538,77 @@ func TestBeyondSamples(t *testing.T) {
 	week := ask(expr.Selector{By: expr.ByTimeRange, Newer: 24 * time.Hour, Older: 8 * 24 * time.Hour}, end)
 	if len(week) < 7*23*50 || len(week) > 7*8640 {
 		t.Errorf("a week: %s", short(week))
+	}
+}
+
+func TestDistributions(t *testing.T) {
+	w := newWorld(t, pebblestore.Options{})
+	defer w.close()
+	h := w.h.For(ForOptions{Tolerance: time.Minute})
+	// A request of i ms in the i-th slot, of each of two tenants; none in slots 7, 17, 27 …
+	const slots = 3 * 8640
+	for day := range 3 {
+		b := &store.Batch{Writer: "w", Generation: uint64(day + 1), Resolution: series.Base}
+		for i := range 2 {
+			b.Series = append(b.Series, series.Series{Family: "served", Kind: series.Distribution, Labels: labels.FromStrings("tenant", fmt.Sprint(i))})
+		}
+		for k := day * 8640; k < (day+1)*8640; k++ {
+			if k%10 == 7 {
+				continue
+			}
+			for i := range 2 {
+				b.Points = append(b.Points, store.Point{Series: uint32(i), Slot: t0 + int64(k)*10, Data: storetest.Dist(float64(k+1) / 1000)})
+			}
+		}
+		if err := w.st.Put(context.Background(), b); err != nil {
+			t.Fatal(err)
+		}
+		w.maintain(time.Unix(t0+int64(day+1)*86400, 0))
+	}
+	end := time.Unix(t0+slots*10, 0)
+	if k, err := h.Kind(context.Background(), "served"); err != nil || k != expr.Distributions {
+		t.Fatalf("kind %d, %v", k, err)
+	}
+	for _, tt := range []struct {
+		what string
+		s    expr.Selector
+		at   time.Time
+		want string // counts
+		time int64  // of the first, seconds before end
+	}{
+		{"an hour", expr.Selector{By: expr.ByTimeRange, Older: time.Hour}, end, " n=648", 3600},
+		{"in the middle of a slot, without it", expr.Selector{By: expr.ByTimeRange, Older: 20 * time.Second}, end.Add(-3 * time.Second), " n=2", 30},
+		{"one tenant", expr.Selector{By: expr.ByTimeRange, Older: time.Hour, Matchers: equals("tenant", "1")}, end, " n=324", 3600},
+		{"nobody", expr.Selector{By: expr.ByTimeRange, Older: time.Hour, Matchers: equals("tenant", "7")}, end, " null", 0},
+		{"all", expr.Selector{By: expr.ByTimeRange, Older: -1}, end, fmt.Sprint(" n=", slots/10*9*2), -1},
+		{"nothing between", expr.Selector{By: expr.ByTimeRange, Newer: time.Hour, Older: time.Hour}, end, " null", 0},
+		{"now: the last slot that is over", expr.Selector{By: expr.ByTime}, end.Add(4 * time.Second), " n=2", 10},
+		{"half an hour ago", expr.Selector{By: expr.ByTime, Ago: 30 * time.Minute}, end.Add(4 * time.Second), " n=2", 1800},
+		{"an empty slot: the one before", expr.Selector{By: expr.ByTime, Ago: 25 * time.Second}, end, " n=2", 40},
+		{"before anything", expr.Selector{By: expr.ByTime, Ago: 100 * time.Hour}, end, " null", 0},
+		{"another empty slot", expr.Selector{By: expr.ByTime, Ago: 70*time.Hour + 30*time.Second}, end.Add(48 * time.Hour), " n=2", 79240},
+		{"by index", expr.Selector{By: expr.ByIndex, Indexes: []int{0, 1, 2, 400}}, end, " n=2 n=2 n=2 null", 10},
+		{"indexes", expr.Selector{By: expr.ByIndexRange, From: 1, To: 3}, end, " n=2 n=2 n=2", 20},
+		{"days", expr.Selector{By: expr.BySameTime, N: 4, Every: expr.Days}, end.Add(-time.Hour), " n=2 n=12 null null", 86400 + 3600},
+		{"around days", expr.Selector{By: expr.BySameTime, N: 3, Every: expr.Days, Before: time.Hour, After: time.Hour}, end.Add(-time.Hour), " n=1296 n=1296 null", 86400 + 7200},
+	} {
+		tt.s.Text, tt.s.Family = "x", "served"
+		got := look(t, h, &tt.s, tt.at)
+		if values(got) != tt.want {
+			t.Errorf("%s: got%s, want%s", tt.what, values(got), tt.want)
+		}
+		if tt.time > 0 && !got[0].Null && end.Unix()-got[0].Time.Unix() != tt.time {
+			t.Errorf("%s: is of %d s before, want %d", tt.what, end.Unix()-got[0].Time.Unix(), tt.time)
+		}
+	}
+	// Of two days ago and more only slots of a minute are left.
+	w.maintain(end.Add(24 * time.Hour))
+	old := expr.Selector{Text: "x", Family: "served", By: expr.ByTime, Ago: 71*time.Hour + 25*time.Second}
+	if got := values(look(t, h, &old, end)); got != " n=10" && got != " n=12" {
+		t.Errorf("a slot of a minute: %s", got)
+	}
+	_, err := h.Look(context.Background(), &expr.Selector{Text: "x", Family: series.SpanDuration, Matchers: append(equals("tenant", "a"), equals("instance", "b")...)}, end, nil)
+	if err != nil {
+		t.Errorf("a family that is not there: %v", err)
 	}
 }

@@ -17,8 +17,8 @@ type scratch struct{ a, b, c []series.Sample }
 
 var scratches = sync.Pool{New: func() any { return &scratch{} }}
 
-func (v *view) numbers(ctx context.Context, s *expr.Selector, at time.Time, dst []expr.Sample) ([]expr.Sample, error) {
-	sources, err := v.sources(ctx, s)
+func (v *view) numbers(ctx context.Context, r *resolved, s *expr.Selector, at time.Time, dst []expr.Sample) ([]expr.Sample, error) {
+	sources, err := r.sources(ctx, v.h, s)
 	if err != nil {
 		return dst, err
 	}

@@ -14,6 +14,7 @@ import (
 type recent struct {
 	mu       sync.RWMutex
 	families map[string]*recentFamily
+	count    atomic.Int64 // of families
 	observed int // since idle series were looked for
 	newest   int64
 }
@@ -81,6 +82,7 @@ func (r *recent) add(s *series.Series, id series.ID) *recentSeries {
 			r.families = map[string]*recentFamily{}
 		}
 		r.families[s.Family] = f
+		r.count.Add(1)
 	}
 	e := f.byID[id]
 	if e == nil {

@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -30,45 +31,76 @@ type matched struct {
 	set    store.SeriesSet
 	stored int // of set
 	family *recentFamily
+	count  int64  // of families observed; once it grows there may be one
 	epoch  uint64 // of family
 	seen   int    // of family
 
 	sources []*source
 }
 
-// resolved is a selector's matched sources. They are looked for again when there
-// are more series than last time, among those that are new.
+// resolved is what selectors of the same matchers come to. Series are looked for
+// again when there are more than last time, among those that are new.
 type resolved struct {
+	kind    atomic.Uint32 // expr.Kind, Missing as long as it is not known
 	mu      sync.Mutex
 	matched atomic.Pointer[matched]
 }
 
-func (v *view) sources(ctx context.Context, s *expr.Selector) ([]*source, error) {
-	r, _ := v.resolved.Load(s)
-	if r == nil {
-		r, _ = v.resolved.LoadOrStore(s, &resolved{})
+// resolvedMost bounds what a view remembers; beyond it it begins anew.
+const resolvedMost = 200_000
+
+// resolve returns what s has in common with others of its matchers.
+func (v *view) resolve(s *expr.Selector) *resolved {
+	v.mu.RLock()
+	r := v.resolved[s]
+	v.mu.RUnlock()
+	if r != nil {
+		return r
 	}
-	return r.(*resolved).sources(ctx, v.h, s)
+	key := strings.Builder{}
+	key.WriteString(s.Family)
+	for _, m := range s.Matchers {
+		key.WriteByte(0)
+		key.WriteString(m.String())
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.resolved) >= resolvedMost {
+		clear(v.resolved)
+		clear(v.same)
+	}
+	if r = v.same[key.String()]; r == nil {
+		r = &resolved{}
+		v.same[key.String()] = r
+	}
+	v.resolved[s] = r
+	return r
 }
 
-func (m *matched) current() bool {
-	return m != nil && m.set != nil && m.set.Len() == m.stored &&
-		(m.family == nil || m.family.epoch.Load() == m.epoch && len(*m.family.series.Load()) == m.seen)
+func (m *matched) current(h *History) bool {
+	if m == nil || m.set == nil || m.set.Len() != m.stored {
+		return false
+	}
+	if m.family == nil {
+		return h.recent.count.Load() == m.count
+	}
+	return m.family.epoch.Load() == m.epoch && len(*m.family.series.Load()) == m.seen
 }
 
 func (r *resolved) sources(ctx context.Context, h *History, s *expr.Selector) ([]*source, error) {
 	m := r.matched.Load()
-	if m.current() && (m.family != nil || len(m.sources) > 0) {
+	if m.current(h) {
 		return m.sources, nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	old := r.matched.Load()
+	count := h.recent.count.Load()
 	family := h.recent.of(s.Family)
 	if old == nil || old.set != nil && old.set.Len() < old.stored || old.family != nil && old.family.epoch.Load() != old.epoch {
 		old = &matched{}
 	}
-	n := &matched{name: s.Family, set: old.set, stored: old.stored, family: family, epoch: old.epoch, seen: old.seen, sources: slices.Clone(old.sources)}
+	n := &matched{name: s.Family, set: old.set, stored: old.stored, family: family, count: count, epoch: old.epoch, seen: old.seen, sources: slices.Clone(old.sources)}
 	if n.set == nil {
 		set, err := h.o.Store.NumberSeries(ctx, s.Family)
 		if err != nil {
