@@ -15,7 +15,7 @@ type recent struct {
 	mu       sync.RWMutex
 	families map[string]*recentFamily
 	count    atomic.Int64 // of families
-	observed int // since idle series were looked for
+	observed int          // since idle series were looked for
 	newest   int64
 }
 
