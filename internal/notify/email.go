@@ -321,7 +321,7 @@ func (e *email) message(ev *event.Event) ([]byte, error) {
 	header("Content-Transfer-Encoding", "quoted-printable")
 	b.WriteString("\r\n")
 	q := quotedprintable.NewWriter(&b)
-	if _, err := q.Write([]byte(strings.ReplaceAll(body, "\n", "\r\n"))); err != nil {
+	if _, err := q.Write([]byte(strings.ReplaceAll(body, "\r\n", "\n"))); err != nil {
 		return nil, err
 	}
 	if err := q.Close(); err != nil {

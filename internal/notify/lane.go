@@ -332,6 +332,11 @@ func (l *lane) deliver(q *queue, s sender, timeout time.Duration, messages []mes
 		if blamesMessage(err) {
 			l.headFail++
 		}
+		if done > 0 {
+			l.mu.Lock()
+			l.breaker.failures = 0 // it took some
+			l.mu.Unlock()
+		}
 		l.failure(err, retryAfter(err))
 		return
 	}

@@ -454,7 +454,9 @@ func TestResend(t *testing.T) {
 		}
 		say := func(n *Notifier, incident string, seq int, kind event.Kind, to event.Level) {
 			t.Helper()
-			if err := n.Events(t.Context(), []string{"r"}, []event.Event{someEvent(incident, seq, kind, event.OK, to, time.Now())}); err != nil {
+			e := someEvent(incident, seq, kind, event.OK, to, time.Now())
+			e.Key.Check = incident
+			if err := n.Events(t.Context(), []string{"r"}, []event.Event{e}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"net"
 	"net/http"
 	"os"
@@ -79,8 +78,6 @@ func (l *logbook) text() string {
 }
 
 func (l *logbook) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
-
-func sameFloat(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
 
 // receive is a small receiver in a process of its own, that can be killed: it
 // appends what it gets to a file, before it acknowledges, if it does.

@@ -208,6 +208,13 @@ func (s *spool) learn(e *event.Event) {
 		was.Event, was.Done = *e, time.Time{}
 		s.known[e.Incident] = was
 	case e.To != event.OK && e.Kind != event.Flapping && e.Kind != event.Steady:
+		// A check has one incident at a time. One that was never resolved, because a
+		// crash came between its beginning and the memory of it, gives way.
+		for id, k := range s.known {
+			if k.Event.Key == e.Key {
+				delete(s.known, id)
+			}
+		}
 		s.known[e.Incident] = incident{Event: *e}
 	}
 }

@@ -70,6 +70,7 @@ func TestSpoolKeepsWhatItAccepted(t *testing.T) {
 				for range rapid.IntRange(1, 5).Draw(t, "events") {
 					id := fmt.Sprintf("i%d", rapid.IntRange(0, 3).Draw(t, "incident"))
 					e := someEvent(id, next, event.Changed, event.OK, event.Critical, t0)
+					e.Key.Check = id
 					if rapid.Bool().Draw(t, "resolved") {
 						e.Kind, e.To = event.Resolved, event.OK
 					}
@@ -138,6 +139,22 @@ func TestSpoolKeepsWhatItAccepted(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// An incident that nobody will resolve any more gives way to the next of its check.
+func TestSpoolForgetsSuperseded(t *testing.T) {
+	s, err := openSpool(t.TempDir(), 1<<20, fixed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	for _, id := range []string{"lost", "next"} {
+		e := someEvent(id, 1, event.Opened, event.OK, event.Critical, t0)
+		s.learn(&e)
+	}
+	if _, ok := s.known["next"]; !ok || len(s.known) != 1 {
+		t.Errorf("%v", s.known)
+	}
 }
 
 // A byte that changed on disk costs the message that it is in, and no other.
