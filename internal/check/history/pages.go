@@ -21,7 +21,8 @@ type point struct {
 	several bool
 }
 
-// page is an hour of one series' points, in the finest slots that are left.
+// page is an hour of one series' points, in the finest slots that are left, or
+// more hours in coarser ones.
 type page struct {
 	points []point // ascending in time
 	half   int64   // of a slot, ms
@@ -29,8 +30,8 @@ type page struct {
 }
 
 type pageKey struct {
-	stored store.Lookup
-	hour   int64 // ms
+	stored     store.Lookup
+	start, end int64 // ms, on the hour
 }
 
 // pages keep what was read of points for a while, because the same hour is asked
@@ -55,9 +56,9 @@ const (
 
 func (p *page) size() int64 { return 200 + 32*int64(cap(p.points)) }
 
-// get returns the page of the hour that begins at a moment.
-func (c *pages) get(ctx context.Context, h *History, o *source, hour int64) (*page, error) {
-	key, now := pageKey{o.stored, hour}, h.o.Now()
+// get returns the page of the hours from start to end, ms.
+func (c *pages) get(ctx context.Context, h *History, o *source, start, end int64) (*page, error) {
+	key, now := pageKey{o.stored, start, end}, h.o.Now()
 	c.mu.Lock()
 	if e := c.m[key]; e != nil {
 		if p := e.Value.(*pageSlot).page; now.Before(p.until) {
@@ -67,7 +68,13 @@ func (c *pages) get(ctx context.Context, h *History, o *source, hour int64) (*pa
 		}
 	}
 	c.mu.Unlock()
-	p, err := h.points(ctx, o, hour/1000, hour/1000+3600, 10)
+	step := int64(series.Base)
+	for _, r := range series.Resolutions {
+		if step = int64(r); (end-start)/1000/step <= pagePoints {
+			break
+		}
+	}
+	p, err := h.points(ctx, o, start/1000, end/1000, step)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +136,7 @@ func (h *History) points(ctx context.Context, o *source, start, end, step int64)
 func (c *pages) nearest(ctx context.Context, h *History, o *source, t, within, now int64) (best series.Sample, ok bool, err error) {
 	least := int64(1) << 62
 	for hour := floorTo(t-within, hourMillis); hour <= t+within; hour += hourMillis {
-		p, err := c.get(ctx, h, o, hour)
+		p, err := c.get(ctx, h, o, hour, hour+hourMillis)
 		if err != nil {
 			return best, false, err
 		}
@@ -147,8 +154,11 @@ func (c *pages) nearest(ctx context.Context, h *History, o *source, t, within, n
 	return best, ok, nil
 }
 
-// pagedHours is up to how many hours without samples are read page by page.
-const pagedHours = 50
+const (
+	// pagedHours is up to how many hours without samples are read page by page.
+	pagedHours = 50
+	pagePoints = 20_000
+)
 
 // between appends the points of the hours of [from, to] that have no samples.
 func (c *pages) between(ctx context.Context, h *History, o *source, from, to int64, dst []series.Sample) ([]series.Sample, error) {
@@ -169,13 +179,7 @@ func (c *pages) between(ctx context.Context, h *History, o *source, from, to int
 			end += hourMillis
 		}
 		if (end-hour)/hourMillis > pagedHours {
-			step := int64(60)
-			for _, r := range series.Resolutions {
-				if step = int64(r); (end-hour)/1000/step <= 20_000 {
-					break
-				}
-			}
-			p, err := h.points(ctx, o, hour/1000, end/1000, step)
+			p, err := c.get(ctx, h, o, hour, end)
 			if err != nil {
 				return dst, err
 			}
@@ -184,7 +188,7 @@ func (c *pages) between(ctx context.Context, h *History, o *source, from, to int
 			continue
 		}
 		for ; hour < end; hour += hourMillis {
-			p, err := c.get(ctx, h, o, hour)
+			p, err := c.get(ctx, h, o, hour, hour+hourMillis)
 			if err != nil {
 				return dst, err
 			}
