@@ -43,6 +43,9 @@ func (e *Engine) Backtest(ctx context.Context, r api.CheckBacktest) (*api.CheckB
 	}
 	ctx, cancel := context.WithTimeout(ctx, backtestBudget)
 	defer cancel()
+	if err := p.lessons(ctx); err != nil {
+		return nil, err
+	}
 	if err := p.play(ctx); err != nil {
 		return nil, err
 	}
@@ -63,8 +66,9 @@ type play struct {
 	marked         []api.Incident
 	points         thinned
 	runs, nulls    int
-	bare           int  // runs without a threshold
-	begun          bool // something was stored before
+	bare           int      // runs without a threshold
+	begun          bool     // something was stored before
+	seen           []minute // what may be learned from
 	truncated      bool
 }
 
@@ -76,6 +80,7 @@ type course struct {
 	rules   state.Rules
 	machine state.Machine
 	events  []state.Event
+	lesson  *lesson // nil unless its profile learns
 
 	states  []api.CheckState
 	alarms  []api.Alarm
@@ -313,6 +318,9 @@ func (p *play) runAll(ctx context.Context, from, to time.Time, values func(conte
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		if err := p.relearn(at); err != nil {
+			return err
+		}
 		bands, err := p.tested.run(ctx, p.e, at, r)
 		if err != nil {
 			return err
@@ -325,6 +333,8 @@ func (p *play) runAll(ctx context.Context, from, to time.Time, values func(conte
 		p.runs++
 		if r.Null {
 			p.nulls++
+		} else {
+			p.see(at, r.Value)
 		}
 		if math.IsNaN(bands.Threshold) {
 			p.bare++

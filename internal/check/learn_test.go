@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"tailscope/api"
 )
 
 const learning = `
@@ -62,6 +64,39 @@ func TestLearning(t *testing.T) {
 		w.open(learning)
 		time.Sleep(11 * time.Minute)
 		bands("after a restart")
+		w.stop()
+	})
+}
+
+// A backtest knows no more than the check could have known: what became usual on
+// the second day was an incident on that day, though the check has learned it
+// since.
+func TestBacktestLearnsAsItGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, learning)
+		w.probe.set("orders:80", 10)
+		began := time.Now()
+		time.Sleep(25 * time.Hour)
+		w.probe.set("orders:80", 30)
+		jumped := time.Now()
+		time.Sleep(26 * time.Hour)
+		w.expect(w.check("orders"), "OK")
+		for _, threshold := range []*api.CheckThreshold{nil, {Must: "<", Of: "profile usual", Critical: "50%"}} {
+			r, err := w.Backtest(t.Context(), api.CheckBacktest{Check: "orders", Start: api.Float(began.Unix()), Threshold: threshold})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(r.Alarms) == 0 || r.Alarms[0].Worst != "CRITICAL" || float64(r.Alarms[0].Start)-float64(jumped.Unix()) > 40*60 {
+				t.Errorf("%+v: alarms %+v, want one of %d", threshold, r.Alarms, jumped.Unix())
+			}
+			// Nothing is known in the first hour; the next ones take from it.
+			if r.NoThreshold < 4 || r.NoThreshold > 12 {
+				t.Errorf("%+v: %d of %d runs without a threshold", threshold, r.NoThreshold, r.Runs)
+			}
+			if threshold != nil && (r.Before == nil || r.Before.Alarms != len(r.Alarms)) {
+				t.Errorf("before: %+v, now %d alarms", r.Before, len(r.Alarms))
+			}
+		}
 		w.stop()
 	})
 }
