@@ -32,11 +32,11 @@ const (
 // asked again as of then. It runs from the start on until the end, or until its
 // time is over: then the answer's End is how far it came, and it is Truncated.
 func (e *Engine) Backtest(ctx context.Context, r api.CheckBacktest) (*api.CheckBacktestResponse, error) {
-	release, err := e.request(ctx)
+	leave, err := e.long.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
+	defer leave()
 	p, err := e.plan(r)
 	if err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func (e *Engine) plan(r api.CheckBacktest) (*play, error) {
 		return nil, err
 	}
 	if r.Threshold != nil {
-		if c.Threshold, err = e.thresholdAsked(r.Threshold, d); err != nil {
+		if c.Threshold, err = e.thresholdAsked(*r.Threshold, c.Threshold, d); err != nil {
 			return nil, err
 		}
 		changed = true
@@ -222,8 +222,20 @@ func ofAsked(field, text string, n, of int) (int, int, error) {
 	return n, of, nil
 }
 
-// thresholdAsked reads a threshold as the API has it. Needs mu.
-func (e *Engine) thresholdAsked(t *api.CheckThreshold, d *definition) (*spec.Threshold, error) {
+// thresholdAsked reads a threshold as the API has it. What it leaves out is that
+// of own, which may be nil. Needs mu.
+func (e *Engine) thresholdAsked(t api.CheckThreshold, own *spec.Threshold, d *definition) (*spec.Threshold, error) {
+	if was := apiThreshold(own); was != nil {
+		if t.Must == "" {
+			t.Must = was.Must
+		}
+		if t.Of == "" {
+			t.Of = was.Of
+		}
+		if t.Warning == "" && t.Critical == "" {
+			t.Warning, t.Critical = was.Warning, was.Critical
+		}
+	}
 	out := &spec.Threshold{Must: t.Must}
 	if !slices.Contains([]string{"<", ">", "="}, t.Must) {
 		return nil, query.Invalid("threshold.must", "must is %q; write < for values that stay below, > above, = near", t.Must)

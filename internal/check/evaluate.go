@@ -20,11 +20,11 @@ const (
 
 // Evaluate answers what an expression comes to at a moment, and over a range.
 func (e *Engine) Evaluate(ctx context.Context, r api.CheckEvaluate) (*api.CheckEvaluateResponse, error) {
-	release, err := e.request(ctx)
+	leave, err := e.long.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
+	defer leave()
 	p, err := parseAsked("expression", r.Expression)
 	if err != nil {
 		return nil, err

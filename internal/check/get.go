@@ -25,11 +25,11 @@ const (
 
 // Get answers one check with its past.
 func (e *Engine) Get(ctx context.Context, r GetRequest) (*api.CheckResponse, error) {
-	release, err := e.request(ctx)
+	leave, err := e.short.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
+	defer leave()
 	now := e.o.Now()
 	if r.End.IsZero() {
 		r.End = now

@@ -26,17 +26,15 @@ func (e *Engine) change(ctx context.Context, make func() error) error {
 		return err
 	}
 	e.tick()
-	for {
+	e.mu.Lock()
+	puts := 1 + len(e.dirty)/keepRecord
+	e.mu.Unlock()
+	for range puts {
 		if err := e.keepOnce(ctx); err != nil {
 			return fmt.Errorf("keep the change: %w", err)
 		}
-		e.mu.Lock()
-		left := len(e.dirty)
-		e.mu.Unlock()
-		if left == 0 {
-			return nil
-		}
 	}
+	return nil
 }
 
 // Acknowledge says that somebody takes care of a check that is not OK.

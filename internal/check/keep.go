@@ -26,11 +26,12 @@ func (e *Engine) keep(ctx context.Context) {
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 			defer cancel()
-			for range 1 + len(e.conditions)/keepRecord {
+			for more := true; more; {
 				if err := e.keepOnce(last); err != nil {
 					e.o.Logger.Error("keep the state of checks", "error", err)
 					return
 				}
+				more = e.unkept()
 			}
 			return
 		case <-e.wake:
@@ -48,6 +49,13 @@ func (e *Engine) keep(ctx context.Context) {
 		case <-time.After(keepEvery):
 		}
 	}
+}
+
+// unkept says that there is more to put.
+func (e *Engine) unkept() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.dirty) > 0 || len(e.records) > 0
 }
 
 // untilLook is how long nothing has to be done for unless something happens.

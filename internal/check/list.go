@@ -171,11 +171,11 @@ func (e *Engine) nextRun(in *instance) time.Time {
 
 // RunNow runs a check besides its schedule, and waits for what it comes to.
 func (e *Engine) RunNow(ctx context.Context, id string) (*api.Check, error) {
-	release, err := e.request(ctx)
+	leave, err := e.short.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
+	defer leave()
 	e.mu.Lock()
 	in, err := e.find(id)
 	e.mu.Unlock()
@@ -198,11 +198,14 @@ func (e *Engine) RunNow(ctx context.Context, id string) (*api.Check, error) {
 	return e.apiCheck(in, e.o.Now()), nil
 }
 
-// request takes a place among requests that cost work; release gives it back.
-func (e *Engine) request(ctx context.Context) (release func(), err error) {
+// requests are places for requests under way.
+type requests chan struct{}
+
+// enter takes a place, leave gives it back.
+func (r requests) enter(ctx context.Context) (leave func(), err error) {
 	select {
-	case e.requests <- struct{}{}:
-		return func() { <-e.requests }, nil
+	case r <- struct{}{}:
+		return func() { <-r }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

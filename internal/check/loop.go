@@ -37,7 +37,7 @@ func (t *task) schedule() schedule.Schedule {
 type loop struct {
 	now     func() time.Time
 	run     func(ctx context.Context, t *task, due time.Time)
-	skipped func(*task)
+	skipped atomic.Uint64
 	lag     lags
 
 	mu     sync.Mutex
@@ -157,7 +157,7 @@ func (l *loop) dispatch() time.Duration {
 			}
 		}
 		if t.busy {
-			l.skipped(t)
+			l.skipped.Add(1)
 			continue
 		}
 		t.busy = true

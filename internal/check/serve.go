@@ -35,7 +35,8 @@ type Engine struct {
 	keeping   sync.Mutex // one put at a time; before mu
 	// generation is the last one put, 0 if that is not known. Needs keeping.
 	generation uint64
-	requests   chan struct{} // bounds evaluations and backtests under way
+	// Requests that cost work are bounded, those that may take long by themselves.
+	short, long requests
 
 	mu          sync.Mutex
 	page        string
@@ -82,17 +83,12 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	e := &Engine{
 		o: o, asker: asker{o.Store, o.Target, o.Tenants}, loop: newLoop(o.Now), wake: make(chan struct{}, 1), defined: make(chan struct{}, 1),
 		byName: map[string]*definition{}, conditions: map[string]*condition{}, open: map[string]*condition{}, incidents: map[string]*incident{},
-		posted: map[string]api.Maintenance{}, records: map[string][]byte{}, requests: make(chan struct{}, 2),
+		posted: map[string]api.Maintenance{}, records: map[string][]byte{}, short: make(requests, 8), long: make(requests, 2),
 	}
 	e.scratch.New = func() any { return new([]sample) }
 	e.lessons.kept, e.lessons.compiled = map[string]*profile.Learned{}, map[string]*profile.Profile{}
 	e.sink.agg, e.sink.more = o.Agg, make(chan struct{}, 1)
 	e.loop.run = func(ctx context.Context, t *task, _ time.Time) { e.runTask(ctx, t) }
-	e.loop.skipped = func(*task) {
-		e.mu.Lock()
-		e.stats.Skipped++
-		e.mu.Unlock()
-	}
 	if err := e.load(ctx); err != nil {
 		return nil, fmt.Errorf("read the state of checks: %w", err)
 	}
@@ -318,6 +314,7 @@ func (e *Engine) Stats() Stats {
 	for _, d := range e.definitions {
 		s.Beyond += d.beyond
 	}
+	s.Skipped = e.loop.skipped.Load()
 	s.Refused = e.sink.refused.Load()
 	s.LagSeconds = e.loop.lag.p99(e.o.Now())
 	return s
