@@ -14,7 +14,7 @@ var checksFile string
 // writeChecks makes the file of checks of a shop at an address, and has the
 // server read it.
 func (d *demo) writeChecks(shop string) error {
-	text := strings.NewReplacer("EVENTS", filepath.Join(d.dir, "events.log"), "SHOP", "http://"+shop, "TENANT", d.tenants[0].name).Replace(checksFile)
+	text := strings.NewReplacer("EVENTS", filepath.Join(d.dir, "events.log"), "SHOP", shop, "TENANT", d.tenants[0].name).Replace(checksFile)
 	name := filepath.Join(d.dir, "checks.yaml")
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		return fmt.Errorf("write the file of checks: %w", err)
