@@ -190,6 +190,7 @@ func TestChecksAnswer(t *testing.T) {
 	if all := ask[api.ChecksResponse](t, srv, "GET", "/checks?q=orders", "", 200); len(all.Checks) == 0 || all.Checks[0].Quiet != "maintenance upgrade" {
 		t.Errorf("in maintenance: %+v", all)
 	}
+	asDescribed(t, srv, map[string]string{"checks": "", "check": "id=orders&end=now%2B1m", "incidents": "", "maintenance": ""})
 	ask[struct{}](t, srv, "DELETE", "/maintenance/"+m.ID, "", 204)
 	if all := ask[api.ChecksResponse](t, srv, "GET", "/checks?q=orders", "", 200); all.Checks[0].Quiet != "" {
 		t.Errorf("after maintenance: %+v", all)

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"encoding/json"
 	"fmt"
+	"net/http/httptest"
 	"slices"
 	"testing"
 )
@@ -19,7 +20,17 @@ type described struct {
 
 // Answers are what the document says they are, null included.
 func TestAnswersAreAsDescribed(t *testing.T) {
-	srv := shop(t, Options{})
+	asDescribed(t, shop(t, Options{}), map[string]string{
+		"services": "", "distribution": "q=0.5", "heatmap": "", "timeline": "", "labels": "", "tenants": "", "families": "", "status": "", "checks": "", "incidents": "", "maintenance": "", "marks": "", "experiments": "",
+		"apdex": "", "apdex-targets": "", "sla": `match={service="nobody"}`, "breakdown": `match={service="checkout"}`, "operations": "", "traces": "",
+		"compare": "a=now-60m/now-30m&b=now-30m/now",
+		"explain": "match={service=\"checkout\"}&low=0.01",
+	})
+}
+
+// asDescribed asks questions, by path and parameters.
+func asDescribed(t *testing.T, srv *httptest.Server, questions map[string]string) {
+	t.Helper()
 	_, body := fetch(t, srv, "/openapi.json")
 	var doc struct {
 		Paths map[string]map[string]struct {
@@ -32,12 +43,7 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &doc); err != nil {
 		t.Fatal(err)
 	}
-	for path, query := range map[string]string{
-		"services": "", "distribution": "q=0.5", "heatmap": "", "timeline": "", "labels": "", "tenants": "", "families": "", "status": "", "checks": "", "incidents": "", "maintenance": "", "marks": "", "experiments": "",
-		"apdex": "", "apdex-targets": "", "sla": `match={service="nobody"}`, "breakdown": `match={service="checkout"}`, "operations": "", "traces": "",
-		"compare": "a=now-60m/now-30m&b=now-30m/now",
-		"explain": "match={service=\"checkout\"}&low=0.01",
-	} {
+	for path, query := range questions {
 		path = "/api/v1/" + path
 		status, body := fetch(t, srv, path+"?"+query)
 		var v any

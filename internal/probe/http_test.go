@@ -92,23 +92,31 @@ func TestHTTP(t *testing.T) {
 	want(t, "no address", measure(t, p, spec.Source{HTTP: &spec.HTTP{URL: "http://[::1"}}), nil, "", "", "write an address such as")
 }
 
-// Every probe connects, so that its time is whole.
+// Every probe connects, so that its time is whole, over HTTP/2 too.
 func TestHTTPConnectsEveryTime(t *testing.T) {
-	var connections atomic.Int32
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {}))
-	srv.Config.ConnState = func(_ net.Conn, s http.ConnState) {
-		if s == http.StateNew {
-			connections.Add(1)
+	for _, number := range []float64{1.1, 2} {
+		var connections atomic.Int32
+		srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Proto) }))
+		srv.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+			if s == http.StateNew {
+				connections.Add(1)
+			}
 		}
-	}
-	srv.Start()
-	defer srv.Close()
-	p := prober(t, Options{})
-	for range 3 {
-		want(t, "empty", measure(t, p, spec.Source{HTTP: &spec.HTTP{URL: srv.URL, Measure: "size"}}), is(0), "", "", "")
-	}
-	if n := connections.Load(); n != 3 {
-		t.Errorf("%d connections for 3 probes", n)
+		if number == 2 {
+			srv.EnableHTTP2 = true
+			srv.StartTLS()
+		} else {
+			srv.Start()
+		}
+		p := prober(t, Options{})
+		for range 3 {
+			r := measure(t, p, spec.Source{HTTP: &spec.HTTP{URL: srv.URL, Insecure: true, Measure: "regexp", Regexp: `^HTTP/([12]\.[01])$`}})
+			want(t, fmt.Sprint(number), r, is(number), "", "", "")
+		}
+		if n := connections.Load(); n != 3 {
+			t.Errorf("HTTP/%v: %d connections for 3 probes", number, n)
+		}
+		srv.Close()
 	}
 }
 
@@ -122,7 +130,7 @@ func TestHTTPDeadline(t *testing.T) {
 	}))
 	defer srv.Close()
 	defer close(stop)
-	p := prober(t, Options{Timeout: 50 * time.Millisecond})
+	p := prober(t, Options{Timeout: 300 * time.Millisecond})
 	r := p.Probe(context.Background(), &spec.Source{HTTP: &spec.HTTP{URL: srv.URL}})
 	want(t, "silent", r, nil, "CRITICAL", "", "did not answer in time; raise the check's timeout")
 }

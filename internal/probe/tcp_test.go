@@ -60,7 +60,7 @@ func TestTCP(t *testing.T) {
 		}
 	})
 	mute := listen(t, func(c net.Conn) { io.Copy(io.Discard, c) })
-	p := prober(t, Options{Timeout: 100 * time.Millisecond})
+	p := prober(t, Options{Timeout: 700 * time.Millisecond})
 	for _, c := range []struct {
 		name             string
 		s                spec.TCP
