@@ -44,9 +44,6 @@ func TestBandsOfABlend(t *testing.T) {
 	p := compile(t, spec.Profile{Days: []spec.ProfileDay{{Intervals: []spec.Interval{
 		{From: "00:00", To: "12:00", Value: "10 .. 20..40", Warning: &spec.Distance{Absolute: 1}},
 	}}}}, nil)
-	if !p.Band() {
-		t.Error("no band")
-	}
 	b := p.At(time.Date(2026, 1, 1, 3, 0, 0, 0, time.UTC))
 	got := b.Bands("=", number64(b), &spec.Distance{Absolute: 2}, &spec.Distance{Share: 0.5})
 	if want := (event.Bands{Threshold: 20, LowCritical: 0, LowWarning: 9, HighWarning: 41, HighCritical: 50, Rule: "profile office, default, 00:00–12:00"}); got != want {

@@ -57,15 +57,6 @@ func (c *Calendar) Zone() *time.Location {
 // Holiday reports whether the day that t lies in, in the calendar's zone, is one.
 func (c *Calendar) Holiday(t time.Time) bool { return c.holiday(on(t.In(c.Zone()))) }
 
-// Holidays reports whether the calendar has any.
-func (c *Calendar) Holidays() bool { return c != nil && len(c.holidays) > 0 }
-
-// Week is the number of the week that t lies in, in the calendar's zone: of ISO
-// 8601, from Monday, where week 1 holds the year's first Thursday; or of the
-// United States, from Sunday, where week 1 holds January 1, so that the last days
-// of December may lie in week 1.
-func (c *Calendar) Week(t time.Time) int { return c.week(on(t.In(c.Zone()))) }
-
 func (c *Calendar) holiday(d day) bool {
 	if c != nil {
 		for i := range c.holidays {
@@ -77,6 +68,9 @@ func (c *Calendar) holiday(d day) bool {
 	return false
 }
 
+// week is the number of the week that d lies in: of ISO 8601, from Monday, where
+// week 1 holds the year's first Thursday; or of the United States, from Sunday,
+// where week 1 holds January 1, so that the last days of December may lie in it.
 func (c *Calendar) week(d day) int {
 	y, m, n := d.date()
 	if c == nil || !c.us {

@@ -109,7 +109,7 @@ func TestWeek(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i, u := iso.Week(d), us.Week(d); i != wantISO || u != wantUS {
+		if i, u := iso.week(on(d)), us.week(on(d)); i != wantISO || u != wantUS {
 			t.Errorf("%s: got %d, %d, want %d, %d", date, i, u, wantISO, wantUS)
 		}
 	}

@@ -25,7 +25,7 @@ func (l *Learned) Profile(calendar string, cal *Calendar) spec.Profile {
 			day.Weekdays = nil
 		}
 		p.Days = append(p.Days, day)
-		if sunday && len(l.Kinds) > 1 && cal.Holidays() {
+		if sunday && len(l.Kinds) > 1 && cal != nil && len(cal.holidays) > 0 {
 			day.Name, day.Weekdays, day.Holiday = "holidays", nil, true
 			p.Days = append(p.Days, day)
 		}

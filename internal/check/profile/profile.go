@@ -60,7 +60,6 @@ type Profile struct {
 	cal      *Calendar
 	rules    []rule // by class, then as listed
 	learn    *spec.Learn
-	band     bool
 }
 
 // value is what an hour or interval holds.
@@ -93,7 +92,6 @@ func Compile(name string, s spec.Profile, cal *Calendar, parse func(src string, 
 	if c.bands > 0 && c.plain > 0 {
 		c.wrong(s.Line, "write every value as low..middle..high, or none of them", "profile %s mixes bands and single values", name)
 	}
-	p.band = c.bands > 0
 	slices.SortStableFunc(p.rules, func(a, b rule) int { return int(a.class - b.class) })
 	if n := len(p.rules); n > 1 && p.rules[n-2].class == byDefault {
 		c.wrong(s.Days[len(s.Days)-1].Line, "give all of them but one a condition, such as weekdays", "profile %s has several days without a condition", name)
@@ -113,9 +111,6 @@ func (p *Profile) Calendar() *Calendar { return p.cal }
 // Learn says how the profile is to be learned; nil if it is written by hand, and
 // of one that Learned.Compile made.
 func (p *Profile) Learn() *spec.Learn { return p.learn }
-
-// Band reports whether the profile has a lower and an upper bound, see Blend.
-func (p *Profile) Band() bool { return p.band }
 
 // At is the threshold at a moment. It does not allocate where a day rule
 // applies.

@@ -9,9 +9,7 @@ package schedule
 
 import (
 	"fmt"
-	"maps"
 	"math/bits"
-	"slices"
 	"strings"
 	"time"
 
@@ -166,27 +164,4 @@ func short(d time.Duration) string {
 func (s Schedule) Open(t time.Time, d time.Duration) (start time.Time, ok bool) {
 	start = s.Next(t.Add(-d))
 	return start, !start.IsZero() && !start.After(t)
-}
-
-// Cycle finds checks that wait for each other. after maps each check to the one
-// it follows; the answer is one such ring, the first name repeated at the end, or
-// nil. Names that follow nobody end a chain.
-func Cycle(after map[string]string) []string {
-	done := make(map[string]bool, len(after))
-	for _, first := range slices.Sorted(maps.Keys(after)) {
-		var path []string
-		at := map[string]int{}
-		for n, more := first, true; more && !done[n]; {
-			if i, seen := at[n]; seen {
-				return append(path[i:], n)
-			}
-			at[n] = len(path)
-			path = append(path, n)
-			n, more = after[n]
-		}
-		for _, n := range path {
-			done[n] = true
-		}
-	}
-	return nil
 }

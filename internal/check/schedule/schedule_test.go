@@ -206,20 +206,6 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-func TestCycle(t *testing.T) {
-	f := func(after map[string]string, want string) {
-		t.Helper()
-		if got := strings.Join(Cycle(after), " "); got != want {
-			t.Errorf("%v: got %q, want %q", after, got, want)
-		}
-	}
-	f(nil, "")
-	f(map[string]string{"b": "a", "c": "b", "d": "b"}, "")
-	f(map[string]string{"a": "a"}, "a a")
-	f(map[string]string{"a": "b", "b": "c", "c": "b"}, "b c b")
-	f(map[string]string{"x": "c", "a": "b", "b": "c", "c": "a"}, "a b c a")
-}
-
 // The zones of the tests, each with a moment near to a change of its clock:
 // ordinary ones, by half an hour, at midnight, of a quarter of an hour's offset,
 // and one where a whole day was left out.
