@@ -14,6 +14,7 @@
 //	go run ./benchmarks/cmd/bench mirror       what duplicating requests costs
 //	go run ./benchmarks/cmd/bench faults       what clients notice of a candidate that misbehaves
 //	go run ./benchmarks/cmd/bench check        thresholds computed from history
+//	go run ./benchmarks/cmd/bench checks       10,000 checks at 10 s
 //	go run ./benchmarks/cmd/bench soak         a candidate that comes and goes, for long
 //	go run ./benchmarks/cmd/bench all          all of them
 //
@@ -82,6 +83,7 @@ var measurements = []measurement{
 	{"mirror", "Mirroring", mirrorBench},
 	{"faults", "Misbehaving candidates", faults},
 	{"check", "Thresholds computed from history", checkBench},
+	{"checks", "10,000 checks", checksBench},
 	{"soak", "Soak of a mirror", soak},
 }
 
