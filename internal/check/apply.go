@@ -93,7 +93,7 @@ func (c *condition) newID(at time.Time) string {
 func (in *instance) result(o *outcome, quiet string) event.Result {
 	m := &in.machine
 	r := event.Result{
-		Key: in.key, Host: in.host(), Service: in.service(), Time: o.at, Reading: o.reading, Bands: o.bands,
+		Key: in.key, Host: in.host(), Service: in.service(), Labels: in.labels, Time: o.at, Reading: o.reading, Bands: o.bands,
 		Level: o.level, State: m.Hard, Soft: m.Soft(), Unit: in.c.Unit, Quiet: quiet,
 	}
 	if r.Quiet == "" {

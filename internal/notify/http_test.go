@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -225,7 +227,9 @@ func TestIcingaAction(t *testing.T) {
 		}
 		return 0
 	}}
-	server := httptest.NewTLSServer(h)
+	server := httptest.NewUnstartedServer(h)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
 	defer server.Close()
 	t.Setenv("ICINGA_PASSWORD", "s3cret")
 	i, err := newIcinga(spec.Icinga{URL: server.URL + "/", User: "u", Password: &spec.Secret{Env: "ICINGA_PASSWORD"}, Insecure: true})

@@ -478,6 +478,7 @@ func TestResend(t *testing.T) {
 			return strings.Join(list, " ")
 		}
 		n := open()
+		after(0)
 		say(n, "a", 1, event.Opened, event.Critical)
 		after(time.Second)
 		say(n, "b", 1, event.Opened, event.Critical)

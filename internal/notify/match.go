@@ -12,34 +12,24 @@ import (
 )
 
 // matches says whether a receiver wants the results of a check, by the labels of
-// its series and the label check.
+// its series.
 func matches(r spec.Receiver, res *event.Result) bool {
-	return len(r.Match) == 0 || all(r.Match, nil, res.Key)
+	return all(r.Match, func(name string) string { return res.Labels.Get(name) }, res.Key.Check)
 }
 
-// matchesEvent is matches for events, which also have the definition's labels.
+// matchesEvent is matches for events.
 func matchesEvent(r spec.Receiver, e *event.Event) bool {
-	return len(r.Match) == 0 || all(r.Match, e.Labels, e.Key)
+	return all(r.Match, func(name string) string { return e.Labels[name] }, e.Key.Check)
 }
 
-func all(matchers []*labels.Matcher, given map[string]string, k event.Key) bool {
-	series := seriesLabels(k)
-	for _, m := range matchers {
-		v, ok := given[m.Name]
-		if !ok {
-			i := slices.IndexFunc(series, func(l label) bool { return l.name == m.Name })
-			switch {
-			case i >= 0:
-				v = series[i].value
-			case m.Name == "check":
-				v = k.Check
-			}
+func all(matchers []*labels.Matcher, get func(string) string, check string) bool {
+	return !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool {
+		v := get(m.Name)
+		if v == "" && m.Name == "check" {
+			v = check
 		}
-		if !m.Matches(v) {
-			return false
-		}
-	}
-	return true
+		return !m.Matches(v)
+	})
 }
 
 // wantsLevel says whether an event is of the levels that a receiver wants. An

@@ -199,6 +199,7 @@ func TestSeriesLabels(t *testing.T) {
 func TestMatch(t *testing.T) {
 	m := func(name, v string) *labels.Matcher { return labels.MustNewMatcher(labels.MatchRegexp, name, v) }
 	r := someResult("orders", 1, t0)
+	r.Labels = labels.FromStrings("check", "orders", "operation", "GET /a", "service", "shop", "team", "blue")
 	e := someEvent("i", 1, event.Opened, event.OK, event.Critical, t0)
 	for _, c := range []struct {
 		match           []*labels.Matcher
@@ -208,7 +209,7 @@ func TestMatch(t *testing.T) {
 		{[]*labels.Matcher{m("service", "shop|cart")}, true, true},
 		{[]*labels.Matcher{m("service", "shop"), m("check", "ord.*")}, true, true},
 		{[]*labels.Matcher{m("check", "other")}, false, false},
-		{[]*labels.Matcher{m("team", "blue")}, false, true}, // of the definition: results carry none
+		{[]*labels.Matcher{m("team", "blue")}, true, true},
 		{[]*labels.Matcher{m("absent", "")}, true, true},
 	} {
 		def := spec.Receiver{Match: c.match}

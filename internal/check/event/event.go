@@ -7,6 +7,8 @@ package event
 import (
 	"fmt"
 	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
 )
 
 // Level is the state of a check, with the numbers of Nagios plugins.
@@ -87,6 +89,9 @@ type Result struct {
 	Key     Key
 	Host    string // as Nagios calls it; default the check's label host, or service, else tailscope
 	Service string // Nagios' service description; default the key's ID
+	// Labels are those of the series that the check stores: check, the definition's,
+	// and those of the series that it is applied to.
+	Labels  labels.Labels
 	Time    time.Time
 	Reading Reading
 	Bands   Bands
