@@ -2,8 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 
@@ -28,10 +26,5 @@ func (c *Client) Changes(ctx context.Context, q ChangesQuery) (*api.ChangesRespo
 
 // DecideChange confirms a change as a mark, dismisses it, or takes that back.
 func (c *Client) DecideChange(ctx context.Context, d api.ChangeDecision) (*api.ChangeDecided, error) {
-	b, err := json.Marshal(d)
-	if err != nil {
-		return nil, fmt.Errorf("encode decision: %w", err)
-	}
-	out := new(api.ChangeDecided)
-	return out, c.do(ctx, http.MethodPost, "/api/v1/changes", nil, b, out)
+	return send[api.ChangeDecided](ctx, c, http.MethodPost, "/api/v1/changes", nil, d)
 }

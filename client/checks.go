@@ -2,8 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 
@@ -55,30 +53,29 @@ func (c *Client) Check(ctx context.Context, q CheckQuery) (*api.CheckResponse, e
 // AcknowledgeCheck says that somebody takes care of a check that is not OK, until
 // it is, or until a.Until. User is needed, Time is the server's.
 func (c *Client) AcknowledgeCheck(ctx context.Context, id string, a api.Ack) (*api.Check, error) {
-	return post[api.Check](ctx, c, checkPath+"/acknowledge", url.Values{"id": {id}}, a)
+	return send[api.Check](ctx, c, http.MethodPost, checkPath+"/acknowledge", url.Values{"id": {id}}, a)
 }
 
 // UnacknowledgeCheck takes that back in the name of a user.
 func (c *Client) UnacknowledgeCheck(ctx context.Context, id, user string) (*api.Check, error) {
 	v := url.Values{"id": {id}}
 	set(v, "user", user)
-	out := new(api.Check)
-	return out, c.do(ctx, http.MethodDelete, checkPath+"/acknowledge", v, nil, out)
+	return send[api.Check](ctx, c, http.MethodDelete, checkPath+"/acknowledge", v, nil)
 }
 
 // RunCheck runs a check beside its schedule, and waits for what it comes to.
 func (c *Client) RunCheck(ctx context.Context, id string) (*api.Check, error) {
-	return post[api.Check](ctx, c, checkPath+"/run", url.Values{"id": {id}}, nil)
+	return send[api.Check](ctx, c, http.MethodPost, checkPath+"/run", url.Values{"id": {id}}, nil)
 }
 
 // EvaluateCheck asks what an expression comes to.
 func (c *Client) EvaluateCheck(ctx context.Context, q api.CheckEvaluate) (*api.CheckEvaluateResponse, error) {
-	return post[api.CheckEvaluateResponse](ctx, c, checksPath+"/evaluate", nil, q)
+	return send[api.CheckEvaluateResponse](ctx, c, http.MethodPost, checksPath+"/evaluate", nil, q)
 }
 
 // BacktestCheck asks what a check, or one with another threshold, would have done.
 func (c *Client) BacktestCheck(ctx context.Context, q api.CheckBacktest) (*api.CheckBacktestResponse, error) {
-	return post[api.CheckBacktestResponse](ctx, c, checksPath+"/backtest", nil, q)
+	return send[api.CheckBacktestResponse](ctx, c, http.MethodPost, checksPath+"/backtest", nil, q)
 }
 
 // IncidentsQuery asks for incidents. Empty fields do not narrow it.
@@ -108,7 +105,7 @@ func (c *Client) Incidents(ctx context.Context, q IncidentsQuery) (*api.Incident
 // MarkIncident says that there was an incident, for backtests to be held against.
 // The answer has its id.
 func (c *Client) MarkIncident(ctx context.Context, m api.MarkedIncident) (*api.Incident, error) {
-	return post[api.Incident](ctx, c, incidentsPath, nil, m)
+	return send[api.Incident](ctx, c, http.MethodPost, incidentsPath, nil, m)
 }
 
 // ForgetIncident forgets one that was marked.
@@ -124,26 +121,10 @@ func (c *Client) Maintenance(ctx context.Context) (*api.MaintenanceResponse, err
 // AddMaintenance begins a window: at m.Start, or now when it is 0. The answer has
 // its id.
 func (c *Client) AddMaintenance(ctx context.Context, m api.Maintenance) (*api.Maintenance, error) {
-	return post[api.Maintenance](ctx, c, maintenancePath, nil, m)
+	return send[api.Maintenance](ctx, c, http.MethodPost, maintenancePath, nil, m)
 }
 
 // EndMaintenance ends a window that was posted.
 func (c *Client) EndMaintenance(ctx context.Context, id string) error {
 	return c.do(ctx, http.MethodDelete, maintenancePath+"/"+url.PathEscape(id), nil, nil, nil)
-}
-
-// post sends v as JSON, or nothing if it is nil.
-func post[T any](ctx context.Context, c *Client, path string, q url.Values, v any) (*T, error) {
-	var b []byte
-	if v != nil {
-		var err error
-		if b, err = json.Marshal(v); err != nil {
-			return nil, fmt.Errorf("encode request: %w", err)
-		}
-	}
-	out := new(T)
-	if err := c.do(ctx, http.MethodPost, path, q, b, out); err != nil {
-		return nil, err
-	}
-	return out, nil
 }

@@ -268,12 +268,7 @@ func (c *Client) Mark(ctx context.Context, id string) (*api.Mark, error) {
 // PutMark names a moment: m.Time, or now when it is 0. The answer has the
 // mark's id.
 func (c *Client) PutMark(ctx context.Context, m api.Mark) (*api.Mark, error) {
-	b, err := json.Marshal(m)
-	if err != nil {
-		return nil, fmt.Errorf("encode mark: %w", err)
-	}
-	out := new(api.Mark)
-	return out, c.do(ctx, http.MethodPost, "/api/v1/marks", nil, b, out)
+	return send[api.Mark](ctx, c, http.MethodPost, "/api/v1/marks", nil, m)
 }
 
 // DeleteMark forgets a mark. It is no error if there is none.
@@ -302,6 +297,22 @@ func setList(q url.Values, name string, v []string) {
 func get[T any](ctx context.Context, c *Client, path string, q url.Values) (*T, error) {
 	out := new(T)
 	if err := c.do(ctx, http.MethodGet, path, q, nil, out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// send sends v as JSON, or nothing if it is nil.
+func send[T any](ctx context.Context, c *Client, method, path string, q url.Values, v any) (*T, error) {
+	var b []byte
+	if v != nil {
+		var err error
+		if b, err = json.Marshal(v); err != nil {
+			return nil, fmt.Errorf("encode request: %w", err)
+		}
+	}
+	out := new(T)
+	if err := c.do(ctx, method, path, q, b, out); err != nil {
 		return nil, err
 	}
 	return out, nil

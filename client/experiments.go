@@ -53,12 +53,7 @@ func (c *Client) ReportExperiment(ctx context.Context, id string, p api.Experime
 // ChangeExperiment asks for a change of a mirror session that runs, and returns
 // all that is wanted of it and not applied yet.
 func (c *Client) ChangeExperiment(ctx context.Context, id string, m api.MirrorChange) (*api.MirrorChange, error) {
-	b, err := json.Marshal(m)
-	if err != nil {
-		return nil, fmt.Errorf("encode change: %w", err)
-	}
-	out := new(api.MirrorChange)
-	return out, c.do(ctx, http.MethodPatch, experimentPath(id), nil, b, out)
+	return send[api.MirrorChange](ctx, c, http.MethodPatch, experimentPath(id), nil, m)
 }
 
 // ForgetExperiment drops an experiment that has ended. Its series stay.
