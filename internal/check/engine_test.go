@@ -212,3 +212,13 @@ checks:
 		w.stop()
 	})
 }
+
+func TestLink(t *testing.T) {
+	e := &Engine{page: "https://tailscope.example/"}
+	if got, want := e.link(`a b{operation="GET /x"}`), "https://tailscope.example/checks/a%20b%7Boperation=%22GET%20%2Fx%22%7D"; got != want {
+		t.Errorf("link %s, want %s", got, want)
+	}
+	if e.page = ""; e.link("a") != "" {
+		t.Error("a link to nowhere")
+	}
+}

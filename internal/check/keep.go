@@ -191,6 +191,7 @@ func (e *Engine) tick() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.o.Now()
+	e.openedAt = 0 // it is called because a window closes
 	for id, c := range e.open {
 		in := c.in
 		if c.gone || in == nil || c.machine.Incident == nil {

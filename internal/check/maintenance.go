@@ -122,8 +122,8 @@ func (e *Engine) quiet(in *instance, at time.Time) string {
 	if in.c.Silent {
 		return "silent"
 	}
-	for _, w := range e.windows {
-		if _, ok := w.active(at); ok && w.covers(in.condition) {
+	for _, w := range e.opened(at) {
+		if w.covers(in.condition) {
 			return "maintenance " + w.name
 		}
 	}
@@ -133,6 +133,20 @@ func (e *Engine) quiet(in *instance, at time.Time) string {
 		}
 	}
 	return ""
+}
+
+// opened are the windows that are open at a moment. They are looked for once a
+// second: a thousand runs ask within it. Needs mu.
+func (e *Engine) opened(at time.Time) []*window {
+	if second := at.Unix(); e.openedAt != second {
+		e.openedAt, e.openNow = second, e.openNow[:0]
+		for _, w := range e.windows {
+			if _, ok := w.active(at); ok {
+				e.openNow = append(e.openNow, w)
+			}
+		}
+	}
+	return e.openNow
 }
 
 // unwell is a check of that name that is not OK, or whose last run was not, empty
@@ -170,7 +184,7 @@ func (c *condition) unwell() string {
 // arrange makes the list of windows anew. Needs mu.
 func (e *Engine) arrange() {
 	now := e.o.Now()
-	e.windows = slices.Clone(e.fixed)
+	e.windows, e.openedAt = slices.Clone(e.fixed), 0
 	for id, m := range e.posted {
 		if now.Sub(fromSeconds(m.End)) > keepWindows {
 			delete(e.posted, id)

@@ -51,6 +51,8 @@ type Engine struct {
 	profiles    map[string]*profile.Profile
 	fixed       []*window // of files
 	windows     []*window
+	openedAt    int64     // the second that openNow is of
+	openNow     []*window // those that are open
 	dirty       []*condition
 	records     map[string][]byte // to be put; nil: to be deleted
 	owed        []*owed           // events that receivers have not been handed

@@ -19,7 +19,7 @@ func (e *Engine) link(id string) string {
 	if e.page == "" {
 		return ""
 	}
-	return strings.TrimSuffix(e.page, "/") + "/?view=checks&check=" + url.QueryEscape(id)
+	return strings.TrimSuffix(e.page, "/") + "/checks/" + url.PathEscape(id)
 }
 
 // sentence says for people what happened: what, how much, since when.
