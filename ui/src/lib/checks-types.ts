@@ -50,6 +50,8 @@ export interface CheckBands {
 export interface CheckResponse extends Range {
   check: Check;
   definition: string;
+  /** What its profile has learned, as YAML that a file of checks may hold. */
+  learned?: string;
   file: string;
   expression?: string;
   null: string;
