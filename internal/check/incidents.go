@@ -30,7 +30,13 @@ func (e *Engine) change(ctx context.Context, make func() error) error {
 	puts := 1 + len(e.dirty)/keepRecord
 	e.mu.Unlock()
 	for range puts {
-		if err := e.keepOnce(ctx); err != nil {
+		e.keeping.Lock()
+		err := e.save(ctx)
+		if err == nil {
+			_ = e.tell(ctx) // else it is told later: what it is asked for is kept
+		}
+		e.keeping.Unlock()
+		if err != nil {
 			return fmt.Errorf("keep the change: %w", err)
 		}
 	}
