@@ -4,10 +4,7 @@ import (
 	"context"
 	"time"
 
-	"tailscope/hist"
 	"tailscope/internal/check/expr"
-	"tailscope/internal/query"
-	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
 
@@ -18,16 +15,11 @@ const (
 )
 
 // distributions answers from slots that had ended by at.
-func (v *view) distributions(ctx context.Context, s *expr.Selector, at time.Time, dst []expr.Sample) ([]expr.Sample, error) {
-	names := make([]string, len(s.Matchers))
-	for i, m := range s.Matchers {
-		names[i] = m.Name
+func (v *view) distributions(ctx context.Context, r *resolved, s *expr.Selector, at time.Time, dst []expr.Sample) ([]expr.Sample, error) {
+	d := &distributions{v: v, ctx: ctx, s: s, asked: r.ask(v.h, s)}
+	if d.asked.invalid != nil {
+		return dst, d.asked.invalid
 	}
-	scope, ok := query.ViewOf(s.Family, names...)
-	if !ok {
-		return dst, query.Invalid("expression", "%s: tenant and instance are not kept together; name one of the two", s.Text)
-	}
-	d := &distributions{v: v, ctx: ctx, s: s, view: scope}
 	end := floorTo(at.Add(-v.h.o.Lag).UnixMilli(), slotMillis) // of the last slot that is over
 	switch s.By {
 	case expr.ByTime:
@@ -62,20 +54,26 @@ func (d *distributions) sameTime(at time.Time, end int64, dst []expr.Sample) ([]
 }
 
 type distributions struct {
-	v    *view
-	ctx  context.Context
-	s    *expr.Selector
-	view series.View
+	v     *view
+	ctx   context.Context
+	s     *expr.Selector
+	asked *asked
 }
 
-// query merges what started in [from, to), ms, into one distribution per step, or into one.
-func (d *distributions) query(from, to, step int64) ([]store.MergedPoint, error) {
-	res, err := d.v.h.o.Store.Query(d.ctx, store.Query{Family: d.s.Family, View: d.view, Matchers: d.s.Matchers,
-		Start: from / 1000, End: to / 1000, Step: step, Schema: hist.DefaultSchema})
-	if err != nil || len(res.Groups) == 0 {
-		return nil, err
+// ask finds the shape of the selectors of r, once.
+func (r *resolved) ask(h *History, s *expr.Selector) *asked {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.asked == nil {
+		r.asked = h.answers.ask(s.Family, s.Matchers)
 	}
-	return res.Groups[0].Points, nil
+	return r.asked
+}
+
+// query merges what started in [from, to), ms, into one distribution per step of
+// so many seconds, or of 0 into one.
+func (d *distributions) query(from, to, step int64) ([]store.MergedPoint, error) {
+	return d.v.h.merged(d.ctx, d.asked, from, to, step)
 }
 
 func distOf(p *store.MergedPoint) expr.Sample {
@@ -86,6 +84,9 @@ func distOf(p *store.MergedPoint) expr.Sample {
 // within the tolerance, or a null.
 func (d *distributions) closest(t, end int64, dst []expr.Sample) ([]expr.Sample, error) {
 	slot := min(floorTo(t, slotMillis), end-slotMillis)
+	if slot <= d.v.h.coarse.Load() {
+		slot = floorTo(slot, 60_000) // finer ones are gone: six questions become one
+	}
 	got, err := d.query(slot, slot+slotMillis, 0)
 	if err != nil {
 		return dst, err

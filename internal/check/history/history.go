@@ -14,7 +14,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tailscope/internal/check/expr"
@@ -46,10 +48,12 @@ type ForOptions struct {
 
 // History is safe for concurrent use. It has no goroutines and needs no closing.
 type History struct {
-	o      Options
-	kinds  kinds
-	recent recent
-	pages  pages
+	o       Options
+	kinds   sync.Map // family to expr.Kind, which never changes
+	recent  recent
+	pages   pages
+	answers answers
+	coarse  atomic.Int64 // until then, ms, slots are longer than ten seconds
 }
 
 // New returns a History over o.Store.
@@ -63,7 +67,9 @@ func New(o Options) *History {
 	if o.Samples <= 0 {
 		o.Samples = 15000
 	}
-	return &History{o: o}
+	h := &History{o: o}
+	h.coarse.Store(math.MinInt64)
+	return h
 }
 
 // For binds the History to a check. What it resolves it keeps by *expr.Selector,
@@ -98,44 +104,29 @@ func (v *view) Kind(ctx context.Context, family string) (expr.Kind, error) {
 	return v.h.kind(ctx, family)
 }
 
-// kinds remembers what families hold, which never changes.
-type kinds struct {
-	known sync.Map // family to expr.Kind
-
-	mu    sync.Mutex
-	asked time.Time
-}
-
-// unknownFor is how long a family that is not there is taken to be missing.
-const unknownFor = time.Second
-
 func (h *History) kind(ctx context.Context, family string) (expr.Kind, error) {
-	if k, ok := h.kinds.known.Load(family); ok {
+	if k, ok := h.kinds.Load(family); ok {
 		return k.(expr.Kind), nil
 	}
 	if h.recent.of(family) != nil {
 		return expr.Numbers, nil
 	}
-	h.kinds.mu.Lock()
-	defer h.kinds.mu.Unlock()
-	if now := h.o.Now(); h.kinds.asked.IsZero() || now.Sub(h.kinds.asked) >= unknownFor {
-		all, err := h.o.Store.Families(ctx)
-		if err != nil {
-			return expr.Missing, err
+	all, err := h.o.Store.Families(ctx)
+	if err != nil {
+		return expr.Missing, err
+	}
+	kind := expr.Missing
+	for _, f := range all {
+		k := expr.Numbers
+		if f.Kind == series.Distribution {
+			k = expr.Distributions
 		}
-		h.kinds.asked = now
-		for _, f := range all {
-			k := expr.Numbers
-			if f.Kind == series.Distribution {
-				k = expr.Distributions
-			}
-			h.kinds.known.Store(f.Name, k)
+		h.kinds.Store(f.Name, k)
+		if f.Name == family {
+			kind = k
 		}
 	}
-	if k, ok := h.kinds.known.Load(family); ok {
-		return k.(expr.Kind), nil
-	}
-	return expr.Missing, nil
+	return kind, nil
 }
 
 func (v *view) Look(ctx context.Context, s *expr.Selector, at time.Time, dst []expr.Sample) ([]expr.Sample, error) {
@@ -150,7 +141,7 @@ func (v *view) Look(ctx context.Context, s *expr.Selector, at time.Time, dst []e
 	}
 	mark := len(dst)
 	if kind == expr.Distributions {
-		dst, err = v.distributions(ctx, s, at, dst)
+		dst, err = v.distributions(ctx, r, s, at, dst)
 	} else {
 		dst, err = v.numbers(ctx, r, s, at, dst)
 	}

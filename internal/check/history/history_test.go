@@ -612,3 +612,87 @@ func TestDistributions(t *testing.T) {
 		t.Errorf("a family that is not there: %v", err)
 	}
 }
+
+// Selectors that differ in the values of labels alone are answered by one
+// question, and each as if it had asked alone.
+func TestGrouped(t *testing.T) {
+	const many = 30
+	twin := &counting{Store: storetest.NewTwin()}
+	now := time.Unix(t0+7200, 0)
+	h := New(Options{Store: twin, Now: func() time.Time { return now }})
+	v := h.For(ForOptions{Tolerance: time.Minute})
+	b := &store.Batch{Writer: "w", Generation: 1, Resolution: series.Base}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range many {
+		b.Series = append(b.Series, series.Series{Family: "served", Kind: series.Distribution,
+			Labels: labels.FromStrings("service", fmt.Sprint("s", i%3), "operation", fmt.Sprint("o", i), "code", fmt.Sprint(200+100*(i%2)))})
+		for k := range int64(720) {
+			if rng.IntN(30) > 0 {
+				b.Points = append(b.Points, store.Point{Series: uint32(i), Slot: t0 + k*10, Data: storetest.Dist(float64(i+1) * 0.001)})
+			}
+		}
+	}
+	if err := twin.Put(context.Background(), b); err != nil {
+		t.Fatal(err)
+	}
+	for _, by := range []expr.Selector{
+		{By: expr.ByTimeRange, Older: time.Hour}, {By: expr.ByTime, Ago: 30 * time.Minute}, {By: expr.ByTime, Ago: time.Minute},
+		{By: expr.ByTimeRange, Newer: 90 * time.Minute, Older: 100 * time.Minute}, {By: expr.ByIndex, Indexes: []int{0, 3}}, {By: expr.ByTime, Ago: 5 * time.Hour},
+	} {
+		for _, others := range [][]*labels.Matcher{nil, {labels.MustNewMatcher(labels.MatchRegexp, "code", "2..")}, {labels.MustNewMatcher(labels.MatchEqual, "tenant", "")}} {
+			var all []*expr.Selector
+			for i := range many + 3 {
+				s := by
+				s.Text, s.Family = "x", "served"
+				s.Matchers = append(append(equals("operation", fmt.Sprint("o", i)), equals("service", fmt.Sprint("s", i%3))...), others...)
+				all = append(all, &s)
+			}
+			for _, s := range all { // each is known
+				look(t, v, s, now)
+			}
+			now = now.Add(10 * time.Second)
+			twin.queries = 0
+			var got []string
+			for _, s := range all {
+				got = append(got, values(look(t, v, s, now)))
+			}
+			// One question, and where slots are empty one for those around them.
+			if twin.queries > 4 {
+				t.Errorf("%+v: %d questions", by, twin.queries)
+			}
+			for i, s := range all {
+				alone := New(Options{Store: twin, Now: h.o.Now}).For(ForOptions{Tolerance: time.Minute})
+				if want := values(look(t, alone, s, now)); got[i] != want {
+					t.Errorf("%+v, %v: got%s, alone%s", by, s.Matchers, got[i], want)
+				}
+			}
+			now = now.Add(-10 * time.Second)
+		}
+	}
+	// So many that grouping would cost more than it saves: each asks alone.
+	b = &store.Batch{Writer: "w", Generation: 2, Resolution: series.Base}
+	for i := range many * shapeSeries * 2 {
+		b.Series = append(b.Series, series.Series{Family: "wide", Kind: series.Distribution, Labels: labels.FromStrings("operation", fmt.Sprint("o", i))})
+		b.Points = append(b.Points, store.Point{Series: uint32(i), Slot: t0, Data: storetest.Dist(0.001)})
+	}
+	if err := twin.Put(context.Background(), b); err != nil {
+		t.Fatal(err)
+	}
+	for i := range many {
+		s := &expr.Selector{Text: "x", Family: "wide", Matchers: equals("operation", fmt.Sprint("o", i)), By: expr.ByTimeRange, Older: 3 * time.Hour}
+		if got := values(look(t, v, s, now)); got != " n=1" {
+			t.Errorf("one of many: %s", got)
+		}
+	}
+}
+
+// counting counts questions.
+type counting struct {
+	store.Store
+	queries int
+}
+
+func (c *counting) Query(ctx context.Context, q store.Query) (*store.Result, error) {
+	c.queries++
+	return c.Store.Query(ctx, q)
+}

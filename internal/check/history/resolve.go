@@ -44,6 +44,7 @@ type resolved struct {
 	kind    atomic.Uint32 // expr.Kind, Missing as long as it is not known
 	mu      sync.Mutex
 	matched atomic.Pointer[matched]
+	asked   *asked // of distributions; guarded by mu
 }
 
 // resolvedMost bounds what a view remembers; beyond it it begins anew.
