@@ -14,6 +14,7 @@ import (
 	"tailscope/api"
 	"tailscope/internal/check/event"
 	"tailscope/internal/check/expr"
+	"tailscope/internal/check/schedule"
 	"tailscope/internal/check/spec"
 	"tailscope/internal/check/state"
 	"tailscope/internal/query"
@@ -59,6 +60,8 @@ type play struct {
 	in    *instance
 	own   labels.Labels // of the check's series; empty: nothing is stored
 	every time.Duration
+	slot  time.Duration      // of stored values: every, or less if runs go by a clock
+	cron  *schedule.Schedule // when runs go by a clock
 	start time.Time
 	end   time.Time
 
@@ -159,14 +162,21 @@ func (e *Engine) plan(r api.CheckBacktest) (*play, error) {
 	case p.end.Sub(p.start) > 400*24*time.Hour:
 		return nil, query.Invalid("start", "the range is longer than 400 days; write a later start")
 	}
-	if p.every = d.schedule.Interval(); p.every <= 0 {
+	root := e.leader(d)
+	if p.every = root.schedule.Interval(); p.every <= 0 {
 		p.every = time.Minute
+	}
+	if root.c.Schedule.Cron != "" && !given(r.Every) {
+		p.cron = &root.schedule
 	}
 	if given(r.Every) {
 		p.every = time.Duration(float64(r.Every) * float64(time.Second))
 	}
 	// The store tells slots of ten seconds apart, and no less.
 	p.every = max(10*time.Second, p.every.Round(10*time.Second))
+	if p.slot = p.every; p.cron != nil {
+		p.slot = 10 * time.Second
+	}
 	if runs := p.end.Sub(p.start) / p.every; runs > mostRuns {
 		return nil, query.Invalid("every", "that would be %d runs, at most %d are possible; write a longer every or a later start", runs, mostRuns)
 	}
@@ -289,7 +299,7 @@ func distanceAsked(field, text string) (*spec.Distance, error) {
 // play runs over all values, a day's at a time.
 func (p *play) play(ctx context.Context) error {
 	for from := p.start; from.Before(p.end); {
-		to := from.Add(day(p.every))
+		to := from.Add(day(p.slot))
 		if to.After(p.end) {
 			to = p.end
 		}
@@ -310,6 +320,34 @@ func (p *play) play(ctx context.Context) error {
 	return nil
 }
 
+// leader is the definition that decides when d runs: d, or the one that it follows
+// in the end. Needs mu.
+func (e *Engine) leader(d *definition) *definition {
+	for range len(e.definitions) {
+		name, _, ok := d.schedule.After()
+		if !ok || e.byName[name] == nil {
+			break
+		}
+		d = e.byName[name]
+	}
+	return d
+}
+
+// first is the first run at or after a moment, next the first after it.
+func (p *play) first(at time.Time) time.Time {
+	if p.cron == nil {
+		return at
+	}
+	return p.cron.Next(at.Add(-1))
+}
+
+func (p *play) next(at time.Time) time.Time {
+	if p.cron == nil {
+		return at.Add(p.every)
+	}
+	return p.cron.Next(at)
+}
+
 // day is a day, in whole runs.
 func day(every time.Duration) time.Duration {
 	return max(1, 24*time.Hour/every) * every
@@ -317,7 +355,7 @@ func day(every time.Duration) time.Duration {
 
 // runAll holds values against thresholds and makes states of them.
 func (p *play) runAll(ctx context.Context, from, to time.Time, values func(context.Context, time.Time) (event.Reading, error)) error {
-	for at := from; at.Before(to); at = at.Add(p.every) {
+	for at := p.first(from); at.Before(to) && !at.IsZero(); at = p.next(at) {
 		r, err := values(ctx, at)
 		if err == errNotYet { // the test begins when the check did
 			p.start = at.Add(p.every)
@@ -352,7 +390,9 @@ func (p *play) runAll(ctx context.Context, from, to time.Time, values func(conte
 			p.bare++
 		}
 		p.points.add(at, &r, &bands)
-		p.points.end = at.Add(p.every)
+		if p.points.end = at.Add(p.every); p.points.end.After(p.end) {
+			p.points.end = p.end
+		}
 	}
 	return nil
 }

@@ -59,6 +59,8 @@ func (p *play) asked(ctx context.Context, from, to time.Time) (valuesAt, error) 
 		return p.again, nil
 	case v.Query != nil, v.Expr != nil:
 		return p.again, nil
+	case v.PromQL != "" && p.e.o.Prom != nil && p.cron != nil:
+		return p.again, nil
 	case v.PromQL != "" && p.e.o.Prom != nil:
 		return p.prom(ctx, from, to)
 	}
@@ -83,32 +85,53 @@ func (p *play) again(ctx context.Context, at time.Time) (event.Reading, error) {
 }
 
 // stored are the check's own values: of a slot the mean. Slots become longer with
-// age; then one holds for all runs within it. first is the earliest, zero if
-// there is none.
+// age; then one holds for all runs within it. Runs begin late at times, so that a
+// slot has none of its own and the one beside it two: then it is one of these. By a
+// clock it is what came within five minutes of a run. first is the earliest, zero
+// if there is none.
 func (p *play) stored(ctx context.Context, from, to time.Time) (_ valuesAt, first time.Time, _ error) {
 	q := store.Query{
-		Family: FamilyValue, Matchers: exactly(p.own), Start: from.Unix(), End: to.Unix(), Step: int64(p.every / time.Second), Schema: hist.DefaultSchema,
+		Family: FamilyValue, Matchers: exactly(p.own), Start: from.Unix(), End: to.Unix(), Step: int64(p.slot / time.Second), Schema: hist.DefaultSchema,
 	}
 	res, err := p.e.o.Store.Query(ctx, q)
 	if err != nil {
 		return nil, first, err
 	}
 	lasts := max(q.Step, int64(res.Resolution))
-	values := map[int64]float64{}
+	type slot struct {
+		mean float64
+		n    uint64
+	}
+	values := map[int64]slot{}
 	for _, g := range res.Groups {
 		for _, point := range g.Points {
 			if n := point.Number; n.Count > 0 {
-				values[point.Start] = n.Sum / float64(n.Count)
+				values[point.Start] = slot{n.Sum / float64(n.Count), n.Count}
 				if t := time.Unix(point.Start, 0); first.IsZero() || t.Before(first) {
 					first = t
 				}
 			}
 		}
 	}
+	if p.cron != nil && !first.IsZero() {
+		first = first.Add(-5 * time.Minute)
+	}
+	begin := from.Unix()
 	return func(_ context.Context, at time.Time) (event.Reading, error) {
-		for t := at.Unix(); t > at.Unix()-lasts; t -= q.Step {
+		own := begin + (at.Unix()-begin)/q.Step*q.Step
+		for t := own; t > own-lasts; t -= q.Step {
 			if v, ok := values[t]; ok {
-				return reading(v, ""), nil
+				return reading(v.mean, ""), nil
+			}
+		}
+		for _, t := range []int64{own + q.Step, own - q.Step} {
+			if v := values[t]; v.n >= 2 && p.cron == nil {
+				return reading(v.mean, ""), nil
+			}
+		}
+		for t := own + q.Step; p.cron != nil && t <= own+300; t += q.Step {
+			if v, ok := values[t]; ok {
+				return reading(v.mean, ""), nil
 			}
 		}
 		return missing, nil
@@ -128,7 +151,7 @@ func (p *play) slid(ctx context.Context, from, to time.Time) (valuesAt, bool, er
 		over = 5 * time.Minute
 	}
 	step := int64(p.every / time.Second)
-	if over < p.every || int64(over/time.Second)%step != 0 {
+	if over < p.every || int64(over/time.Second)%step != 0 || p.cron != nil {
 		return nil, false, nil
 	}
 	r := query.TimelineRequest{
