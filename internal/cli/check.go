@@ -121,7 +121,10 @@ type writer = io.Writer
 func (q *checkQuestion) list(w io.Writer, r *api.ChecksResponse) error {
 	d := &document{w: w}
 	if r.Problem != "" {
-		d.line("the definitions on disk are not those that run: " + r.Problem)
+		d.line("the definitions on disk are not those that run:")
+		for line := range strings.SplitSeq(r.Problem, "\n") {
+			d.line("    " + line)
+		}
 		d.gap()
 	}
 	t := &table{}
