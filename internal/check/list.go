@@ -142,7 +142,10 @@ func (e *Engine) apiCheck(in *instance, now time.Time) *api.Check {
 	case r.Time.IsZero():
 		out.Level, out.Text = pending, "has not run yet"
 	default:
-		out.Value, bands = api.Float(r.Reading.Value), r.Bands
+		bands = r.Bands
+		if out.Value = api.Float(r.Reading.Value); r.Reading.Null {
+			out.Value = api.Float(math.NaN())
+		}
 		if out.Text = r.Reading.Text; r.Reading.Err != nil {
 			out.Text = r.Reading.Err.Error()
 		} else if r.Level != event.OK || out.Text == "" {
