@@ -1,0 +1,113 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tailscope/api"
+	"tailscope/client"
+	"tailscope/internal/config"
+)
+
+const checksOf = `receivers:
+  log: {file: {path: %q}}
+checks:
+  front page:
+    every: 1s
+    value: {http: {url: %q, measure: status}}
+    threshold: {must: "<", of: 299, critical: 0}
+    receivers: log
+    soft: 1
+  twice:
+    after: front page
+    value: '{check="front page"}[0] * 2'
+`
+
+// Checks run in a server, are asked for through its API and its metrics, and are
+// read again: wrong ones change nothing.
+func TestChecks(t *testing.T) {
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "well") }))
+	defer site.Close()
+	dir := t.TempDir()
+	name := filepath.Join(dir, "checks.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := fmt.Sprintf(checksOf, filepath.Join(dir, "events.json"), site.URL)
+	cfg := config.Default()
+	cfg.Data, cfg.Listen, cfg.OTLPGRPC, cfg.OTLPHTTP = filepath.Join(dir, "data"), "127.0.0.1:0", "", ""
+	cfg.Checks, cfg.PageURL = []string{filepath.Join(dir, "*.yaml")}, "https://tailscope.example"
+
+	if _, err := Start(t.Context(), Settings{Config: cfg}); err == nil || !strings.Contains(err.Error(), "there is no such file") {
+		t.Errorf("without a file: %v", err)
+	}
+	write(strings.Replace(text, "every", "evry", 1))
+	if _, err := Start(t.Context(), Settings{Config: cfg}); err == nil || !strings.Contains(err.Error(), name+":5:5: unknown key evry in check front page: did you mean every?") {
+		t.Errorf("with a mistake: %v", err)
+	}
+	write(text)
+	s, err := Start(t.Context(), Settings{Config: cfg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	c := &client.Client{Address: s.Addr()}
+	front := func() *api.Check {
+		t.Helper()
+		r, err := c.RunCheck(t.Context(), "front page")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	if r := front(); r.Value != 200 || r.Level != "OK" || r.Source != "http" {
+		t.Errorf("got %+v", r)
+	}
+
+	write(strings.Replace(text, "log: {", "lg: {", 1))
+	if err := s.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), "unknown receiver log") {
+		t.Errorf("got %v", err)
+	}
+	list, err := c.Checks(t.Context(), client.ChecksQuery{})
+	if err != nil || list.Total != 2 || !strings.Contains(list.Problem, "unknown receiver log") || len(list.Files) != 1 || list.Files[0] != name {
+		t.Errorf("got %+v, %v", list, err)
+	}
+	write(strings.ReplaceAll(strings.Replace(text, "of: 299", "of: 100", 1), "twice", "double"))
+	if err := s.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if list, err = c.Checks(t.Context(), client.ChecksQuery{}); err != nil || list.Total != 2 || list.Problem != "" {
+		t.Errorf("got %+v, %v", list, err)
+	}
+	if r := front(); r.Level != "CRITICAL" || r.State != "CRITICAL" || r.Incident == nil {
+		t.Errorf("against the new threshold: %+v", r)
+	}
+
+	resp, err := http.Get("http://" + s.Addr() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"tailscope_check_runs_total ", `tailscope_checks{state="PENDING"}`, `tailscope_receiver_spooled{receiver="log"} 0`, "tailscope_check_lag_seconds "} {
+		if !strings.Contains(string(body), want) {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+}
