@@ -28,6 +28,16 @@ checks:
 		began := time.Now()
 		time.Sleep(3 * time.Minute)
 		from := api.Float(began.Add(-26 * time.Hour).Unix())
+		// Thresholds are stored when they change and each minute, and drawn in between.
+		c, err := w.Get(t.Context(), GetRequest{ID: "young"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range c.Points {
+			if p.Bands.HighCritical != 1 {
+				t.Errorf("at %v: threshold %v", p.Time, p.Bands.HighCritical)
+			}
+		}
 		r, err := w.Backtest(t.Context(), api.CheckBacktest{Check: "young", Start: from})
 		if err != nil {
 			t.Fatal(err)

@@ -148,6 +148,9 @@ func (e *Engine) points(ctx context.Context, own labels.Labels, start, end, step
 				last, at = p.Number.Last, i
 				*bandOf(&points[i].Bands, f) = api.Float(last)
 			}
+			for j := at + 1; at >= 0 && j < n && int64(j-at)*step <= int64(steady/time.Second); j++ {
+				*bandOf(&points[j].Bands, f) = api.Float(last)
+			}
 		}
 	}
 	first, lastSeen := slices.Index(seen, true), n-1
