@@ -106,8 +106,8 @@ describe('a draft', () => {
     expect(['avg(x[0])', '1 + 1', '0.5', ' 12 ', 'profile usual', '', 'profiles[0]'].map(isExpression)).toEqual([true, true, false, false, false, false, true]);
   });
   it('is written as a file has it', () => {
-    expect(draftYaml('shop p99', is, edited(is, { of: ["avg({check=\"it's\"}[0])\n + 1"] }))).toBe('shop p99:\n  threshold:\n    must: "<"\n    of: \'avg({check="it\'\'s"}[0]) + 1\'\n    warning: 10%\n    critical: 20%\n  soft: 3 of 5\n  recover: 1 of 1\n');
-    expect(draftYaml('x', is, edited(is, { expr: ['p95(z[0])'], of: [''] }))).toBe("x:\n  value: 'p95(z[0])'\n  soft: 3 of 5\n  recover: 1 of 1\n");
+    expect(draftYaml('shop p99', is, edited(is, { of: ["avg({check=\"it's\"}[0])\n + 1"] }))).toBe('checks:\n  shop p99:\n    threshold:\n      must: "<"\n      of: \'avg({check="it\'\'s"}[0]) + 1\'\n      warning: 10%\n      critical: 20%\n    soft: 3 of 5\n    recover: 1 of 1\n');
+    expect(draftYaml('x', is, edited(is, { expr: ['p95(z[0])'], of: [''] }))).toBe("checks:\n  x:\n    value: 'p95(z[0])'\n    soft: 3 of 5\n    recover: 1 of 1\n");
     expect(['profile usual', 'true', 'a: b', '{x}', "it's", '1.5', '-3', '3 of 5', '# no'].map(yamlText)).toEqual(['profile usual', "'true'", "'a: b'", "'{x}'", '"it\'s"', '1.5', '-3', '3 of 5', "'# no'"]);
   });
 });

@@ -164,6 +164,9 @@ export interface Draft {
 
 export const draftKeys = ['expr', 'must', 'of', 'warn', 'crit', 'bad', 'good'] as const;
 
+/** The flags of tailscope check backtest for the same. */
+export const draftFlags: Record<keyof Draft, string> = { expr: 'value', must: 'must', of: 'of', warn: 'warning', crit: 'critical', bad: 'soft', good: 'recover' };
+
 /** A check as it is. */
 export function draftOf(r: Pick<CheckResponse, 'expression' | 'threshold' | 'rules'>): Draft {
   const t = r.threshold;
@@ -198,13 +201,13 @@ export function yamlText(s: string): string {
   return s.includes("'") && !s.includes('"') && !s.includes('\\') ? `"${s}"` : `'${s.replaceAll("'", "''")}'`;
 }
 
-/** The keys of a definition that a draft sets, to be pasted over those in the file. */
+/** The keys of a definition that a draft sets, as they stand in a file, to be pasted over those there. */
 export function draftYaml(name: string, is: Draft, d: Draft): string {
   const put = (key: string, v: string) => (v.trim() ? [`${key}: ${/^[<>=]$/.test(v) ? `"${v}"` : yamlText(v.trim().replace(/\s*\n\s*/g, ' '))}`] : []);
-  const lines = [`${yamlText(name)}:`];
-  if (d.expr.trim() && d.expr.trim() !== is.expr.trim()) lines.push(...put('  value', d.expr));
-  if (d.of.trim()) lines.push('  threshold:', ...put('    must', d.must), ...put('    of', d.of), ...put('    warning', d.warn), ...put('    critical', d.crit));
-  lines.push(...put('  soft', d.bad), ...put('  recover', d.good));
+  const lines = ['checks:', `  ${yamlText(name)}:`];
+  if (d.expr.trim() && d.expr.trim() !== is.expr.trim()) lines.push(...put('    value', d.expr));
+  if (d.of.trim()) lines.push('    threshold:', ...put('      must', d.must), ...put('      of', d.of), ...put('      warning', d.warn), ...put('      critical', d.crit));
+  lines.push(...put('    soft', d.bad), ...put('    recover', d.good));
   return `${lines.join('\n')}\n`;
 }
 
