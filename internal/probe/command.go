@@ -124,9 +124,9 @@ func read(s *spec.Command, out, errOut *capped, state *os.ProcessState, program 
 	r.Perf = perf
 	at, err := choose(perf, s.Label)
 	switch {
-	case err != nil:
+	case err != nil && code == 0:
 		r.Null, r.Err = true, err
-	case at < 0:
+	case at < 0: // a plugin that fails often has none, and its text says why
 		r.Null = true
 	default:
 		r.Value = perf[at].Value

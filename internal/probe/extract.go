@@ -18,7 +18,7 @@ import (
 // how many there are; \. is a dot within a name. True is 1, false 0, a string is
 // read as a number, and null is null.
 func numberAt(doc []byte, path string) (v float64, null bool, err error) {
-	dec := json.NewDecoder(bytes.NewReader(doc))
+	dec := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(doc, []byte("\ufeff"))))
 	dec.UseNumber()
 	var at any
 	if err := dec.Decode(&at); err != nil {

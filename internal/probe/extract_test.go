@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"strings"
@@ -50,6 +51,9 @@ func TestNumberAt(t *testing.T) {
 			t.Errorf("%q: got %v", doc, err)
 		}
 	}
+	if v, _, err := numberAt([]byte("\ufeff{\"a\":1}"), "a"); v != 1 || err != nil {
+		t.Errorf("after a byte order mark: got %v, %v", v, err)
+	}
 	if v, _, err := numberAt([]byte("-12.5\n"), ""); v != -12.5 || err != nil {
 		t.Errorf("a bare number: got %v, %v", v, err)
 	}
@@ -78,7 +82,7 @@ func FuzzNumberAt(f *testing.F) {
 		if math.IsNaN(v) || math.IsInf(v, 0) || (null || err != nil) && v != 0 {
 			t.Fatalf("got %v, %v, %v", v, null, err)
 		}
-		if err == nil && !json.Valid(doc) {
+		if err == nil && !json.Valid(bytes.TrimPrefix(doc, []byte("\ufeff"))) {
 			t.Fatalf("%q is no JSON but has %v", doc, v)
 		}
 	})

@@ -157,6 +157,9 @@ func (p *Prober) http(ctx context.Context, s *spec.HTTP, hide *secrets) event.Re
 	default:
 		err = fmt.Errorf("cannot measure %q of an answer; write time, first_byte, status, size, json or regexp", s.Measure)
 	}
+	if err != nil && !well { // the status matters more than what is not in the body
+		err = fmt.Errorf("unexpected status %d %s: %w", res.StatusCode, http.StatusText(res.StatusCode), err)
+	}
 	if err != nil {
 		r.Null, r.Err = true, err
 	}

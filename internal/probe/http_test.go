@@ -71,6 +71,7 @@ func TestHTTP(t *testing.T) {
 		{"too large", "/large", spec.HTTP{Measure: "size", MaxBytes: 4999}, nil, "", "no more than 4999", "raise max_bytes"},
 		{"too large but only timed", "/large", spec.HTTP{Measure: "status", MaxBytes: 10}, is(200), "", "no more than 10 bytes were read", ""},
 		{"broken off", "/broken", spec.HTTP{Measure: "size"}, nil, "CRITICAL", "", "broke off after 4 bytes"},
+		{"down and no json", "/down", spec.HTTP{Measure: "json", JSON: "a"}, nil, "CRITICAL", "503", "unexpected status 503 Service Unavailable: the body is not JSON"},
 		{"what", "/ok", spec.HTTP{Measure: "weight"}, nil, "", "", "write time, first_byte, status"},
 	} {
 		c.s.URL = srv.URL + c.path

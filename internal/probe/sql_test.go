@@ -12,7 +12,7 @@ import (
 )
 
 // database makes a file of SQLite with some orders in it.
-func database(t *testing.T) string {
+func database(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "shop #1 %.db")
 	db, err := sql.Open("sqlite", "file:"+strings.NewReplacer("%", "%25", "#", "%23", " ", "%20").Replace(path))
