@@ -29,7 +29,7 @@ type alertmanager struct {
 	now    func() time.Time
 }
 
-func newAlertmanager(s spec.Alertmanager) (*alertmanager, error) {
+func newAlertmanager(s spec.Alertmanager, now func() time.Time) (*alertmanager, error) {
 	if !strings.HasPrefix(s.URL, "https://") && !strings.HasPrefix(s.URL, "http://") {
 		return nil, fmt.Errorf("alertmanager: url: write http://host:9093")
 	}
@@ -41,7 +41,7 @@ func newAlertmanager(s spec.Alertmanager) (*alertmanager, error) {
 		return nil, err
 	}
 	s.URL = strings.TrimSuffix(s.URL, "/")
-	return &alertmanager{spec: s, client: client, now: time.Now}, nil
+	return &alertmanager{spec: s, client: client, now: now}, nil
 }
 
 func (a *alertmanager) about() about {

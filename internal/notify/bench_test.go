@@ -21,7 +21,7 @@ func BenchmarkNSCAPacket(b *testing.B) {
 	iv := make([]byte, nscaIV)
 	for _, method := range []string{"none", "xor", "3des", "aes128", "aes192", "aes256"} {
 		b.Run("encryption="+method, func(b *testing.B) {
-			n, err := newNSCA(spec.NSCA{Encryption: method, Password: &spec.Secret{Env: "X"}})
+			n, err := newNSCA(spec.NSCA{Encryption: method, Password: &spec.Secret{Env: "X"}}, time.Now)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -74,7 +74,7 @@ func BenchmarkDelivery(b *testing.B) {
 		n, err := Open(b.Context(), Options{
 			Dir: b.TempDir(), Receivers: map[string]spec.Receiver{"r": r}, Logger: slog.New(slog.DiscardHandler),
 			make: func(r spec.Receiver) (sender, error) {
-				s, err := newSender(r)
+				s, err := newSender(r, time.Now)
 				return unhurried{s}, err
 			},
 		})

@@ -19,7 +19,7 @@ import (
 
 func mustWebhook(t *testing.T, s spec.Webhook) *webhook {
 	t.Helper()
-	w, err := newWebhook(s)
+	w, err := newWebhook(s, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestWebhookTemplate(t *testing.T) {
 		t.Errorf("got %s, want %s", bodies[0], want)
 	}
 	for _, bad := range []string{"{{.Nope}}", "{{", "{{nope .Text}}"} {
-		if _, err := newWebhook(spec.Webhook{URL: server.URL, Template: bad}); err == nil {
+		if _, err := newWebhook(spec.Webhook{URL: server.URL, Template: bad}, time.Now); err == nil {
 			t.Errorf("%s is taken", bad)
 		}
 	}
@@ -167,11 +167,10 @@ func TestOrigin(t *testing.T) {
 
 // Severity and value are no labels; what differs in them is the same alert.
 func TestAlertLabels(t *testing.T) {
-	a, err := newAlertmanager(spec.Alertmanager{URL: "http://am.example"})
+	a, err := newAlertmanager(spec.Alertmanager{URL: "http://am.example"}, fixed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.now = func() time.Time { return t0 }
 	e := someEvent("i", 1, event.Opened, event.OK, event.Warning, t0)
 	e.Labels = map[string]string{"service": "shop", "k8s.pod-name": "p", "9": "x", "empty": "", "severity": "page"}
 	first := a.alertOf(&e, false)
@@ -199,7 +198,7 @@ func TestAlertBatches(t *testing.T) {
 	}}
 	server := httptest.NewServer(h)
 	defer server.Close()
-	a, err := newAlertmanager(spec.Alertmanager{URL: server.URL})
+	a, err := newAlertmanager(spec.Alertmanager{URL: server.URL}, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,6 +50,10 @@ type about struct {
 	resend          time.Duration // 0: never
 }
 
+// takes says whether what is in q is for it. It may be left from a definition of
+// another kind; then it waits until it is too old.
+func (a about) takes(q *queue) bool { return q.durable && a.events || !q.durable && a.results }
+
 // resender tells all that it knows again, often, because its receiver forgets.
 type resender interface {
 	resend(ctx context.Context, known []incident) error
@@ -104,13 +108,18 @@ func openLane(n *Notifier, r spec.Receiver, s sender) (*lane, error) {
 		return nil, err
 	}
 	if l.resul, err = openQueue(filepath.Join(l.dir, "results"), false, limit, age(r, false), n.o.Now); err != nil {
-		_, _ = l.events.close()
+		_ = l.events.close()
 		return nil, err
 	}
 	l.queues = []*queue{l.events, l.resul}
 	for _, q := range l.queues {
 		if q.spool.torn > 0 || q.spool.damaged > 0 {
 			l.log.Warn("the spool was not whole: a crash broke off a write, or the disk is at fault", "torn_bytes", q.spool.torn, "damaged", q.spool.damaged, "waiting", len(q.spool.waiting))
+		}
+	}
+	if n.open != nil {
+		if err := l.reconcile(n.open); err != nil {
+			return nil, errors.Join(err, l.shut())
 		}
 	}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
@@ -274,7 +283,7 @@ func (l *lane) step() time.Duration {
 		return wait
 	}
 	_, timeout := bounds(r)
-	i := slices.IndexFunc(l.queues, func(q *queue) bool { return q.length() > 0 })
+	i := slices.IndexFunc(l.queues, func(q *queue) bool { return a.takes(q) && q.length() > 0 })
 	if i < 0 {
 		rs, ok := s.(resender)
 		if !ok {
@@ -550,7 +559,24 @@ func (l *lane) stop(ctx context.Context) (int, error) {
 		l.next.close()
 	}
 	l.mu.Unlock()
-	n, err := l.events.close()
-	m, err2 := l.resul.close()
-	return n + m, errors.Join(err, err2)
+	n := l.length()
+	return n, l.shut()
+}
+
+func (l *lane) shut() error { return errors.Join(l.events.close(), l.resul.close()) }
+
+// reconcile resolves what the receiver was told of and is not open any more.
+func (l *lane) reconcile(open func() (map[string]bool, error)) error {
+	if len(l.events.known()) == 0 {
+		return nil
+	}
+	ids, err := open()
+	if err != nil {
+		return err
+	}
+	n, err := l.events.reconcile(ids)
+	if n > 0 {
+		l.log.Warn("incidents that a receiver was told of are not open any more, though it was not told of their end", "incidents", n)
+	}
+	return err
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -504,6 +507,98 @@ func TestResend(t *testing.T) {
 		got := strings.Fields(times())
 		if k := strings.Count(fmt.Sprint(got), "ba-"); k < 12 || k > 14 || got[len(got)-1] != "b" {
 			t.Errorf("got %q", got)
+		}
+	})
+}
+
+// What a receiver was told of and is not open any more ends: a crash or a reload
+// kept its end from it.
+func TestReconcile(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		f := resending{&fake{about_: about{kind: "fake", events: true, batch: 10, resend: time.Minute}}}
+		isOpen := func() (map[string]bool, error) { return map[string]bool{"b": true}, nil }
+		for range 2 {
+			n, err := Open(t.Context(), Options{
+				Dir: dir, Receivers: map[string]spec.Receiver{"r": {}}, Logger: (&logbook{}).logger(),
+				make: func(spec.Receiver) (sender, error) { return f, nil },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, id := range []string{"a", "b"} {
+				e := someEvent(id, 1, event.Opened, event.OK, event.Critical, time.Now())
+				e.Key.Check = id
+				if err := n.Events(t.Context(), []string{"r"}, []event.Event{e}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			after(time.Second)
+			if err := n.Replace(nil); err != nil { // it is gone for a while
+				t.Fatal(err)
+			}
+			if err := n.Reconcile(isOpen); err != nil {
+				t.Fatal(err)
+			}
+			if err := n.Replace(map[string]spec.Receiver{"r": {}}); err != nil {
+				t.Fatal(err)
+			}
+			after(2 * time.Minute)
+			f.mu.Lock()
+			last := f.known[len(f.known)-1]
+			f.mu.Unlock()
+			if len(last) != 2 || last[0].Event.Incident != "a" || last[0].Done.IsZero() || last[0].Event.Kind != event.Resolved || !last[1].Done.IsZero() {
+				t.Errorf("%+v", last)
+			}
+			if err := n.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// A name that is given to another kind of receiver: what waited for the old one is
+// nothing that the new one could send.
+func TestOtherKind(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		dead := &fake{about_: takesEvents, mood: always(errors.New("connection refused"))}
+		b := newBench(t, dir, map[string]*fake{"r": dead})
+		defer b.close()
+		b.tell(3, "r")
+		after(time.Second)
+		fresh := &fake{about_: takesResults}
+		b.fakes["r"] = fresh
+		if err := b.n.Replace(map[string]spec.Receiver{"r": {SpoolAge: time.Hour}}); err != nil {
+			t.Fatal(err)
+		}
+		b.results(2, "r")
+		after(time.Second)
+		b.same("r", fresh.numbers(), []int{4, 5})
+		after(2 * time.Hour)
+		if s := b.n.States()[0]; s.Spooled != 0 || s.Dropped["age"] != 3 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// Spools that belong to nobody are said if anything waits there, and go if nothing
+// does or all of it is too old.
+func TestOrphans(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		dead, well := &fake{about_: takesEvents, mood: always(errors.New("connection refused"))}, &fake{about_: takesEvents}
+		b := newBench(t, dir, map[string]*fake{"dead": dead, "well": well})
+		b.tell(3, "dead", "well")
+		after(time.Second)
+		b.close()
+		b = newBench(t, dir, nil)
+		b.close()
+		if text := b.log.text(); strings.Count(text, "level=WARN") != 1 || !strings.Contains(text, "receiver=dead messages=3") {
+			t.Errorf("log:\n%s", text)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "r-well")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("an empty spool stays: %v", err)
 		}
 	})
 }

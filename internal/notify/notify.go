@@ -50,7 +50,8 @@ type Notifier struct {
 
 	// changing is held while receivers are exchanged.
 	changing sync.Mutex
-	mu       sync.RWMutex // of the fields below
+	open     func() (map[string]bool, error) // under changing
+	mu       sync.RWMutex                    // of the fields below
 	lanes    map[string]*lane
 	closed   bool
 }
@@ -74,7 +75,7 @@ func Open(ctx context.Context, o Options) (*Notifier, error) {
 		o.random = rand.Float64
 	}
 	if o.make == nil {
-		o.make = newSender
+		o.make = func(r spec.Receiver) (sender, error) { return newSender(r, o.Now) }
 	}
 	n := &Notifier{o: o, lanes: map[string]*lane{}}
 	if err := n.replace(ctx, o.Receivers); err != nil {
@@ -147,6 +148,24 @@ func (n *Notifier) replace(ctx context.Context, receivers map[string]spec.Receiv
 		if waiting > 0 {
 			n.o.Logger.Warn("a receiver is gone from the configuration with messages undelivered; they are kept, and delivered if it comes back under the same name",
 				"receiver", l.name, "messages", waiting, "dir", l.dir)
+		}
+	}
+	return nil
+}
+
+// Reconcile is called before the first Events, with what says which incidents are
+// open. Receivers that are told again and again what is open (Alertmanager) end
+// what is open no more: a crash or a reload may have kept its end from them. It is
+// asked again for each receiver that a reload brings back.
+func (n *Notifier) Reconcile(open func() (map[string]bool, error)) error {
+	n.changing.Lock()
+	defer n.changing.Unlock()
+	n.open = open
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	for _, l := range n.lanes {
+		if err := l.reconcile(open); err != nil {
+			return fmt.Errorf("receiver %s: %w", l.name, err)
 		}
 	}
 	return nil
@@ -260,16 +279,38 @@ func (n *Notifier) orphans() {
 			continue
 		}
 		path := filepath.Join(n.o.Dir, d.Name())
-		bytes, latest := usage(path)
-		switch {
-		case bytes == 0:
+		waiting, err := n.waitingIn(path)
+		switch _, latest := usage(path); {
+		case err != nil:
+			n.o.Logger.Warn("the spool of a receiver that is gone cannot be read", "receiver", name, "dir", path, "err", err)
+		case waiting == 0:
+			_ = os.RemoveAll(path)
 		case n.o.Now().Sub(latest) > spoolAgeEvents:
-			n.o.Logger.Warn("the spool of a receiver that is gone is removed: it is older than anything is kept", "receiver", name, "bytes", bytes)
+			n.o.Logger.Warn("the spool of a receiver that is gone is removed: it is older than anything is kept", "receiver", name, "messages", waiting)
 			_ = os.RemoveAll(path)
 		default:
-			n.o.Logger.Warn("a spool belongs to no receiver of the configuration; it is delivered if one of this name comes back", "receiver", name, "bytes", bytes, "dir", path)
+			n.o.Logger.Warn("a spool belongs to no receiver of the configuration; it is delivered if one of this name comes back", "receiver", name, "messages", waiting, "dir", path)
 		}
 	}
+}
+
+// waitingIn is how many messages a receiver's directory holds.
+func (n *Notifier) waitingIn(dir string) (waiting int, err error) {
+	for _, kind := range []string{"events", "results"} {
+		ids, err := segmentIDs(filepath.Join(dir, kind))
+		if err != nil || len(ids) == 0 {
+			continue
+		}
+		s, err := openSpool(filepath.Join(dir, kind), spoolBytes, n.o.Now)
+		if err != nil {
+			return waiting, err
+		}
+		waiting += len(s.waiting)
+		if err := s.close(); err != nil {
+			return waiting, err
+		}
+	}
+	return waiting, nil
 }
 
 // usage is how much a spool holds, and when it was last written.

@@ -48,8 +48,8 @@ type nsca struct {
 	buf    []byte
 }
 
-func newNSCA(s spec.NSCA) (*nsca, error) {
-	n := &nsca{spec: s, output: nscaOutput, now: time.Now}
+func newNSCA(s spec.NSCA, now func() time.Time) (*nsca, error) {
+	n := &nsca{spec: s, output: nscaOutput, now: now}
 	if s.Short {
 		n.output = nscaOld
 	}

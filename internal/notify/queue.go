@@ -215,15 +215,25 @@ func (q *queue) rebound(limit int64, age time.Duration) {
 	q.trim()
 }
 
-// close writes what is in memory to disk, and returns how many wait there.
-func (q *queue) close() (int, error) {
+// reconcile resolves incidents that are known and not among open, on disk too. It
+// returns how many.
+func (q *queue) reconcile(open map[string]bool) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		return 0, nil
+		return 0, errClosed
+	}
+	return q.spool.reconcile(open)
+}
+
+// close writes what is in memory to disk.
+func (q *queue) close() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return nil
 	}
 	err := q.spillLocked()
-	n := len(q.spool.waiting)
 	q.closed = true
-	return n, errors.Join(err, q.spool.close())
+	return errors.Join(err, q.spool.close())
 }

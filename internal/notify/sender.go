@@ -2,21 +2,22 @@ package notify
 
 import (
 	"errors"
+	"time"
 
 	"tailscope/internal/check/spec"
 )
 
 // newSender makes the sender of a definition, or says what is wrong with it.
-func newSender(r spec.Receiver) (sender, error) {
+func newSender(r spec.Receiver, now func() time.Time) (sender, error) {
 	switch {
 	case r.NSCA != nil:
-		return sure(newNSCA(*r.NSCA))
+		return sure(newNSCA(*r.NSCA, now))
 	case r.Icinga != nil:
 		return sure(newIcinga(*r.Icinga))
 	case r.Alertmanager != nil:
-		return sure(newAlertmanager(*r.Alertmanager))
+		return sure(newAlertmanager(*r.Alertmanager, now))
 	case r.Webhook != nil:
-		return sure(newWebhook(*r.Webhook))
+		return sure(newWebhook(*r.Webhook, now))
 	case r.Email != nil:
 		return sure(newEmail(*r.Email))
 	case r.Graphite != nil:

@@ -229,6 +229,25 @@ func (s *spool) forget() {
 	}
 }
 
+// reconcile resolves what is known and not open any more. What still waits to be
+// told of it stays.
+func (s *spool) reconcile(open map[string]bool) (n int, err error) {
+	now := s.now()
+	for id, k := range s.known {
+		if k.Done.IsZero() && !open[id] {
+			e := &k.Event
+			e.Kind, e.From, e.To, e.Time = event.Resolved, e.To, event.OK, now
+			k.Done = now
+			s.known[id] = k
+			n++
+		}
+	}
+	if n == 0 {
+		return 0, nil
+	}
+	return n, s.rotate()
+}
+
 // append adds messages in one write, and gives them sequences where they have
 // none. With sync they survive a crash of the machine once it returns nil. When it
 // returns an error none of them count, though they may come back after a restart.

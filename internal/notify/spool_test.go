@@ -311,8 +311,8 @@ func TestResultsSpill(t *testing.T) {
 	}
 	take(1)
 	dir := q.spool.dir
-	if n, err := q.close(); n != 3 || err != nil {
-		t.Fatal(n, err)
+	if err := q.close(); q.length() != 3 || err != nil {
+		t.Fatal(q.length(), err)
 	}
 	if q, err = openQueue(dir, false, 64<<20, time.Hour, fixed); err != nil {
 		t.Fatal(err)

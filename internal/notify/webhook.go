@@ -34,7 +34,7 @@ type webhook struct {
 	now      func() time.Time
 }
 
-func newWebhook(s spec.Webhook) (*webhook, error) {
+func newWebhook(s spec.Webhook, now func() time.Time) (*webhook, error) {
 	if !strings.HasPrefix(s.URL, "https://") && !strings.HasPrefix(s.URL, "http://") {
 		return nil, fmt.Errorf("webhook: url: write an address that begins with https://")
 	}
@@ -42,7 +42,7 @@ func newWebhook(s spec.Webhook) (*webhook, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &webhook{spec: s, client: client, now: time.Now}
+	w := &webhook{spec: s, client: client, now: now}
 	if s.Template != "" {
 		if w.template, err = parseTemplate("template", s.Template); err != nil {
 			return nil, fmt.Errorf("webhook: %w", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 
 	"tailscope/internal/check"
@@ -62,6 +63,9 @@ func (s *Server) startChecks(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("checks: %w", err)
 	}
+	if err := s.notifier.Reconcile(s.openIncidents); err != nil {
+		return fmt.Errorf("checks: receivers: %w", err)
+	}
 	s.receivers = file.Receivers
 	s.metrics.registry.MustRegister(checkCollector{s.checks.Stats, s.notifier.States})
 	running, cancel := context.WithCancel(context.Background())
@@ -77,6 +81,19 @@ func (s *Server) startChecks(ctx context.Context) error {
 	})
 	log.Info("checks are guarded", "definitions", len(file.Checks), "receivers", len(file.Receivers), "files", file.Files)
 	return nil
+}
+
+// openIncidents are those that receivers may go on to tell of.
+func (s *Server) openIncidents() (map[string]bool, error) {
+	r, err := s.checks.Incidents(context.Background(), check.IncidentsRequest{Kind: "check", Open: true, Limit: math.MaxInt})
+	if err != nil {
+		return nil, err
+	}
+	open := make(map[string]bool, len(r.Incidents))
+	for i := range r.Incidents {
+		open[r.Incidents[i].ID] = true
+	}
+	return open, nil
 }
 
 // pageOf fills in the page's address from the server's own settings.
