@@ -127,7 +127,7 @@ func (e *Engine) read(ctx context.Context, d *definition, c *spec.Check, at time
 	if r.Took == 0 {
 		r.Took = time.Since(begin)
 	}
-	if math.IsNaN(r.Value) || math.IsInf(r.Value, 0) {
+	if r.Null || math.IsNaN(r.Value) || math.IsInf(r.Value, 0) {
 		r.Null, r.Value = true, math.NaN()
 	}
 	return r
