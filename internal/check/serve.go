@@ -219,9 +219,6 @@ func (e *Engine) enter(d *definition, each map[string]string, seen time.Time) {
 	c := in.condition
 	e.conditions[c.id] = c
 	c.in, c.seen, c.receivers = in, seen, in.c.Receivers
-	if !c.machine.Ran {
-		e.stats.Pending++
-	}
 	if c.machine.Incident != nil {
 		e.open[c.id] = c
 	}
@@ -262,9 +259,6 @@ func (e *Engine) leave(c *condition, now time.Time, why string) {
 			e.loop.remove(t)
 			d.tasks = slices.DeleteFunc(d.tasks, func(o *task) bool { return o == t })
 		}
-	}
-	if !c.machine.Ran {
-		e.stats.Pending--
 	}
 	e.said = c.machine.Close(now, why, e.said[:0])
 	e.happened(c.in, e.said)
@@ -313,6 +307,7 @@ func (e *Engine) Stats() Stats {
 	for _, c := range e.conditions {
 		s.ByState[c.state()]++
 	}
+	s.Pending = s.ByState[pending]
 	for _, d := range e.definitions {
 		s.Beyond += d.beyond
 	}
