@@ -76,7 +76,7 @@ func (e *Engine) settle(o *outcome) {
 		e.turned(in.condition, o.at, why)
 	}
 	// A run that changes nothing but what flapping is judged by is not kept.
-	if !ran || last != m.Last || m.Hard != was || len(e.said) > 0 || m.Last != m.Hard || m.N <= 1 {
+	if !ran || last != m.Last || m.Hard != was || len(e.said) > 0 || m.Last != m.Hard {
 		e.touch(in.condition)
 	}
 	if m.Incident != nil {

@@ -310,8 +310,8 @@ func (e *Engine) record(in *instance, s *state.Event, v *event.Event) {
 // trimIncidents forgets the oldest that are over. Needs mu.
 func (e *Engine) trimIncidents() {
 	now := e.o.Now()
-	if len(e.incidents) <= mostIncidents && now.Sub(e.trimmed) < time.Hour {
-		return
+	if since := now.Sub(e.trimmed); since < 10*time.Second || len(e.incidents) <= mostIncidents && since < time.Hour {
+		return // not for each of the thousands that a bad moment opens
 	}
 	e.trimmed = now
 	oldest := seconds(now.Add(-keepIncidents))
