@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // decoder fills the structs of words.go from nodes.
@@ -32,7 +33,14 @@ type wordField struct {
 	typ          reflect.Type
 }
 
+// wordsRead keeps what wordsOf returned, for there are as many instances of a
+// check as there are series.
+var wordsRead sync.Map // of reflect.Type: []wordField
+
 func wordsOf(t reflect.Type) []wordField {
+	if known, ok := wordsRead.Load(t); ok {
+		return known.([]wordField)
+	}
 	var out []wordField
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -40,6 +48,7 @@ func wordsOf(t reflect.Type) []wordField {
 			out = append(out, wordField{key, f.Tag.Get("is"), f.Tag.Get("doc"), f.Tag.Get("need") != "", i, f.Type})
 		}
 	}
+	wordsRead.Store(t, out)
 	return out
 }
 
