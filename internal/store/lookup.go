@@ -29,6 +29,9 @@ type SeriesSet interface {
 	// Kept says whether all raw samples in [start, end] are still there, Unix
 	// milliseconds: then there were no others. Beyond what was kept points remain.
 	Kept(start, end int64) bool
+	// Whole is how many of the newest samples of a series are there without a gap,
+	// if it has that many within the age that is kept.
+	Whole() int
 }
 
 // Lookup finds raw samples of one series. Times are Unix milliseconds.

@@ -34,9 +34,6 @@ type Options struct {
 	// Lag is how far behind the moment slots of distributions are read, so that
 	// those not flushed yet are not missed; default none.
 	Lag time.Duration
-	// Samples is how many raw samples of each series the store keeps at least:
-	// as far as indexes reach. Default 15,000.
-	Samples int
 }
 
 // ForOptions are what one check's expressions are answered by.
@@ -63,9 +60,6 @@ func New(o Options) *History {
 	}
 	if o.Tolerance <= 0 {
 		o.Tolerance = 5 * time.Minute
-	}
-	if o.Samples <= 0 {
-		o.Samples = 15000
 	}
 	h := &History{o: o}
 	h.coarse.Store(math.MinInt64)

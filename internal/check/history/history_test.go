@@ -535,6 +535,15 @@ func TestBeyondSamples(t *testing.T) {
 			t.Fatalf("sample %d is %v after the one before", i, step)
 		}
 	}
+	// Indexes, and END, reach as far as what is kept in any case.
+	for _, s := range []expr.Selector{{By: expr.ByIndexRange, To: -1}, {By: expr.ByTimeRange, Older: -1}} {
+		if got := ask(s, end); len(got) != 400 {
+			t.Errorf("to the end: %s", short(got))
+		}
+	}
+	if got := values(ask(expr.Selector{By: expr.ByIndex, Indexes: []int{399, 400}}, end)); got != fmt.Sprint(" ", days*86400-2000, " null") {
+		t.Errorf("the last index and the one after: %s", got)
+	}
 	week := ask(expr.Selector{By: expr.ByTimeRange, Newer: 24 * time.Hour, Older: 8 * 24 * time.Hour}, end)
 	if len(week) < 7*23*50 || len(week) > 7*8640 {
 		t.Errorf("a week: %s", short(week))

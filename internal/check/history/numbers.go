@@ -172,6 +172,14 @@ func (o *source) last(ctx context.Context, dst []series.Sample, until int64, ski
 	return o.stored.Latest(ctx, dst, until, max(skip-len(x.b), 0), n)
 }
 
+// whole is how many samples indexes count: before them some may be missing.
+func (o *source) whole() int {
+	if o.set == nil {
+		return math.MaxInt32
+	}
+	return o.set.Whole()
+}
+
 // goneAfter is how much older than the newest sample of all that of a series
 // must be for the series to have ended.
 const goneAfter = 10 * 60_000
@@ -220,7 +228,7 @@ func (v *view) byIndex(ctx context.Context, s *expr.Selector, sources []*source,
 	if s.By == expr.ByIndex {
 		for _, i := range s.Indexes {
 			x.a = x.a[:0]
-			if o != nil && i >= 0 && i < v.h.o.Samples {
+			if o != nil && i >= 0 && i < o.whole() {
 				if x.a, err = o.last(ctx, x.a, now, i, 1, x); err != nil {
 					return dst, err
 				}
@@ -233,11 +241,14 @@ func (v *view) byIndex(ctx context.Context, s *expr.Selector, sources []*source,
 		}
 		return dst, nil
 	}
-	to := s.To
-	if to < 0 {
-		to = v.h.o.Samples - 1
+	if o == nil {
+		return dst, nil
 	}
-	if to = min(to, v.h.o.Samples-1); o == nil || to < s.From {
+	to := o.whole() - 1
+	if s.To >= 0 {
+		to = min(to, s.To)
+	}
+	if to < s.From {
 		return dst, nil
 	}
 	if x.a, err = o.last(ctx, x.a[:0], now, s.From, to-s.From+1, x); err != nil {
@@ -257,7 +268,7 @@ func (v *view) toTheEnd(ctx context.Context, s *expr.Selector, sources []*source
 	}
 	x := scratches.Get().(*scratch)
 	defer scratches.Put(x)
-	if x.a, err = o.last(ctx, x.a[:0], until, 0, v.h.o.Samples, x); err != nil {
+	if x.a, err = o.last(ctx, x.a[:0], until, 0, o.whole(), x); err != nil {
 		return dst, err
 	}
 	for _, a := range x.a {

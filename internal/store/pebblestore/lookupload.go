@@ -9,9 +9,10 @@ import (
 	"tailscope/internal/series"
 )
 
-// besideLoaded is how many neighbours are read with a series from an hour that
-// is not settled: all its chunks have to be looked at anyway, and each holds
-// about that many.
+// besideLoaded is how many neighbours on either side are read with a series. Of
+// an hour that is not settled all chunks have to be looked at anyway, and each
+// holds about that many; blocks of one that is hold several too. Without room
+// for them it is done for the former only.
 const besideLoaded = 64
 
 // load reads an hour of l, and keeps it unless l has changed meanwhile: then
@@ -51,13 +52,15 @@ func (set *sampleSet) load(ctx context.Context, l *lookup, hour int64) (*sampleB
 	if int(l.number) < len(names.day) && names.day[l.number] != 0 {
 		self := names.day[l.number] - 1
 		lo, hi := self, self
-		if hours := *set.hours.Load(); len(hours) > 0 && hour >= hours[len(hours)-1]-3600 {
+		hours := *set.hours.Load()
+		room := s.sets.cache.bytes.Load() < s.sets.cache.limit*3/4
+		if room || len(hours) > 0 && hour >= hours[len(hours)-1]-3600 {
 			lo, hi = max(self, besideLoaded)-besideLoaded, min(self+besideLoaded, uint32(len(names.set))-1)
 		}
 		for n := lo; n <= hi; n++ {
 			if n == self {
 				want(n, 0)
-			} else if o := set.of(names.set[n] - 1); o != nil {
+			} else if o := set.neighbour(names.set[n]); o != nil {
 				o.mu.Lock()
 				if _, ok := o.find(hour); !ok {
 					want(n, len(wanted))

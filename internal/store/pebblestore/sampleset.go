@@ -28,6 +28,7 @@ type sampleSet struct {
 
 	mu      sync.Mutex
 	lookups []*lookup           // by number; nil where none was made
+	made    int                 // of them
 	days    map[int64]*dayNames // by day
 
 	loading sync.Mutex // held while an hour is read
@@ -177,18 +178,47 @@ func (set *sampleSet) Match(matchers []*labels.Matcher, from int) (found []store
 	var b labels.ScratchBuilder
 	sel := set.u.match(matchers)
 	for n := from; n < len(sel); n++ {
-		if !sel[n] {
-			continue
+		if sel[n] {
+			found = append(found, set.lookup(uint32(n), &b))
 		}
-		for len(set.lookups) <= n {
-			set.lookups = append(set.lookups, nil)
-		}
-		if set.lookups[n] == nil {
-			set.lookups[n] = &lookup{set: set, number: uint32(n), labels: set.u.labels(uint32(n), &b), kind: set.u.kinds[n]}
-		}
-		found = append(found, set.lookups[n])
 	}
 	return found, len(sel)
+}
+
+// lookup returns that of a series, and makes it if need be. The caller holds mu,
+// and u.mu for reading.
+func (set *sampleSet) lookup(number uint32, b *labels.ScratchBuilder) *lookup {
+	for len(set.lookups) <= int(number) {
+		set.lookups = append(set.lookups, nil)
+	}
+	if set.lookups[number] == nil {
+		set.lookups[number] = &lookup{set: set, number: number, labels: set.u.labels(number, b), kind: set.u.kinds[number]}
+		set.made++
+	}
+	return set.lookups[number]
+}
+
+// manyAsked is how many lookups of a set let expect that of others are to follow.
+const manyAsked = 16
+
+// neighbour returns the lookup of a series, by its number plus one; nil if there
+// is none, and the few there are do not let expect one.
+func (set *sampleSet) neighbour(number uint32) *lookup {
+	if number == 0 {
+		return nil
+	}
+	set.u.mu.RLock()
+	defer set.u.mu.RUnlock()
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	if set.made >= manyAsked {
+		var b labels.ScratchBuilder
+		return set.lookup(number-1, &b)
+	}
+	if int(number) <= len(set.lookups) {
+		return set.lookups[number-1]
+	}
+	return nil
 }
 
 // Kept goes by hours, which are dropped whole: one that is there is complete, and
@@ -206,6 +236,9 @@ func (set *sampleSet) Kept(start, end int64) bool {
 	n := int((last - first) / 3600)
 	return ok && i+n < len(hours) && hours[i+n] == last
 }
+
+// Whole is the count up to which hours are not dropped.
+func (set *sampleSet) Whole() int { return set.s.opts.SampleCount }
 
 // of returns the lookup with the number, nil if there is none.
 func (set *sampleSet) of(number uint32) *lookup {

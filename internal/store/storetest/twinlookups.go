@@ -3,6 +3,7 @@ package storetest
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -63,6 +64,9 @@ func (t *twinSet) Match(ms []*labels.Matcher, from int) (out []store.Lookup, n i
 
 // Kept is true: a twin keeps everything.
 func (t *twinSet) Kept(start, end int64) bool { return true }
+
+// Whole is all.
+func (t *twinSet) Whole() int { return math.MaxInt }
 
 type twinLookup struct {
 	w *Twin
