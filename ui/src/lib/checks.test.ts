@@ -15,7 +15,9 @@ it('says a value with its unit', () => {
 it('says what a value must be, on which side', () => {
   expect(must(high, 's')).toBe('< 210 ms');
   expect(must({ ...none, threshold: 14, low_critical: 7 }, 'days')).toBe('> 14 days');
-  expect(must({ ...none, threshold: 5, low_warning: 4, high_warning: 6 }, '')).toBe('= 5');
+  expect(must({ ...none, threshold: 5, low_warning: 4, high_warning: 6 }, '')).toBe('≈ 5');
+  expect(limitText({ ...none, low_warning: 4, high_warning: 6, high_critical: 8 }, '').replaceAll('\u00a0', ' ')).toBe('warning outside 4 to 6, critical > 8');
+  expect(amount(80.4e9)).toBe('80.4 G');
   expect(must(none, 's')).toBe('');
   expect(limitText(high, 's').replaceAll('\u00a0', ' ')).toBe('warning > 231 ms, critical > 252 ms');
   expect(limitText({ ...none, low_warning: 14, low_critical: 7 }, 'days')).toMatch(/^warning.<.14.days, critical.<.7.days$/);

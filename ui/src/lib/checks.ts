@@ -3,7 +3,7 @@
 // edited, as the address, the API and a file have it. Pure.
 
 import type { BacktestFigures, Check, CheckBacktest, CheckBacktestResponse, CheckBands, CheckPoint, CheckReceiver, CheckResponse, CheckState, Incident } from './checks-types';
-import { count, digits, missing, tick, value, type Unit } from './format';
+import { count, digits, missing, shortCount, tick, value, type Unit } from './format';
 import { selection, shellQuote } from './match';
 import type { Num } from './types';
 
@@ -16,7 +16,7 @@ const known: Record<string, Unit> = { s: 'seconds', second: 'seconds', seconds: 
 export function amount(v: Num | undefined, unit = ''): string {
   if (v == null) return missing;
   if (known[unit]) return value(v, known[unit]);
-  return `${Number.isInteger(v) && Math.abs(v) < 1e6 ? count(v) : digits(v)}${unit ? ` ${unit}` : ''}`;
+  return `${Math.abs(v) >= 1e6 ? shortCount(v) : Number.isInteger(v) ? count(v) : digits(v)}${unit ? ` ${unit}` : ''}`;
 }
 
 export const amountTick = (v: number, unit = ''): string => (known[unit] ? (v < 0 ? `−${tick(-v, known[unit])}` : tick(v, known[unit])) : tick(v, ''));
@@ -40,11 +40,19 @@ export function must(b: CheckBands | undefined, unit: string): string {
   if (b?.threshold == null) return '';
   const high = b.high_warning != null || b.high_critical != null;
   const low = b.low_warning != null || b.low_critical != null;
-  return `${high && low ? '= ' : low ? '> ' : high ? '< ' : ''}${amount(b.threshold, unit)}`;
+  return `${high && low ? '≈ ' : low ? '> ' : high ? '< ' : ''}${amount(b.threshold, unit)}`;
 }
 
-/** "warning > 231 ms, critical > 252 ms", which breaks at the comma only. */
-export const limitText = (b: CheckBands | undefined, unit: string): string => limits(b).map((l) => `${l.level} ${l.sign} ${amount(l.at, unit)}`.replaceAll(' ', '\u00a0')).join(', ');
+/** "warning > 231 ms, critical > 252 ms", or "warning outside 4 to 6"; it breaks at the comma only. */
+export function limitText(b: CheckBands | undefined, unit: string): string {
+  const all = limits(b);
+  const text = (level: Limit['level']) => {
+    const [high, low] = (['>', '<'] as const).map((s) => all.find((l) => l.level === level && l.sign === s));
+    const one = high ?? low;
+    return one && `${level} ${high && low ? `outside ${amount(low.at, unit)} to ${amount(high.at, unit)}` : `${one.sign} ${amount(one.at, unit)}`}`.replaceAll(' ', '\u00a0');
+  };
+  return [text('warning'), text('critical')].filter(Boolean).join(', ');
+}
 
 /** How long, in one unit: 42 s, 12 min, 3.2 h, 4.1 d. */
 export function lasting(seconds: Num | undefined): string {
