@@ -174,7 +174,8 @@ func (p *play) slid(ctx context.Context, from, to time.Time) (valuesAt, bool, er
 		if len(res.Groups) == 0 || i < 0 || i >= len(res.Times) {
 			return nothing(v.Measure), nil
 		}
-		g, x := &res.Groups[0], math.NaN()
+		g := &res.Groups[0]
+		var x float64
 		switch v.Measure {
 		case "mean":
 			x = float64(g.Mean[i])
