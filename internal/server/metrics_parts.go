@@ -84,6 +84,7 @@ var storeReadings = []reading[pebblestore.Stats]{
 	{"tailscope_store_traces_evicted_total", "Kept traces dropped for want of room.", counts, func(s pebblestore.Stats) float64 { return float64(s.TracesEvicted) }},
 	{"tailscope_store_traces_late_total", "Traces not kept because they had expired already, or lie far ahead of the clock.", counts, func(s pebblestore.Stats) float64 { return float64(s.TracesLate) }},
 	{"tailscope_store_damaged_files", "Files found damaged since the start.", level, func(s pebblestore.Stats) float64 { return float64(s.DamagedFiles) }},
+	{"tailscope_store_sample_bytes", "Bytes of raw samples held in memory for what checks look up.", level, func(s pebblestore.Stats) float64 { return float64(s.SampleBytes) }},
 	{"tailscope_store_index_bytes", "Bytes of label indexes held in memory.", level, func(s pebblestore.Stats) float64 { return float64(s.IndexBytes) }},
 }
 
