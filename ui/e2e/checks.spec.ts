@@ -16,14 +16,17 @@ async function listed(page: Page, state = ''): Promise<Check[]> {
   return r.checks ?? [];
 }
 
+let ours = false;
 test.beforeEach(async ({ page }) => {
   const files = (await ask<ChecksResponse>(page, 'checks', { limit: 1 })).files ?? [];
-  test.skip(!files.some((f) => f.endsWith('e2e/checks.yaml')), 'this server does not guard ui/e2e/checks.yaml');
+  ours = files.some((f) => f.endsWith('e2e/checks.yaml'));
+  test.skip(!ours, 'this server does not guard ui/e2e/checks.yaml');
   await expect.poll(async () => (await listed(page)).find((c) => c.id === bad)?.state, { timeout: 30_000 }).toBe('CRITICAL');
 });
 
 /** Leaves nothing behind that another test would see. */
 async function clean(page: Page): Promise<void> {
+  if (!ours) return;
   for (const i of (await ask<IncidentsResponse>(page, 'incidents', { kind: 'marked' })).incidents ?? []) await page.request.delete(`/api/v1/incidents/${i.id}`);
   for (const w of (await ask<{ windows: { id?: string; fixed?: boolean }[] | null }>(page, 'maintenance', {})).windows ?? []) if (!w.fixed) await page.request.delete(`/api/v1/maintenance/${w.id}`);
   await page.request.delete('/api/v1/check/acknowledge', { params: { id: bad } });
