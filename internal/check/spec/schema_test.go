@@ -69,6 +69,41 @@ func TestSchemaTakesExamples(t *testing.T) {
 	}
 }
 
+// What docs/checks.md shows is taken too, part by part.
+func TestSchemaTakesWhatIsDocumented(t *testing.T) {
+	s := compiled(t)
+	text, err := os.ReadFile("../../../docs/checks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.Split(string(text), "```yaml\n")[1:]
+	if len(parts) < 4 {
+		t.Errorf("only %d blocks of YAML were found", len(parts))
+	}
+	for _, part := range parts {
+		block, _, _ := strings.Cut(part, "```")
+		if err := s.Validate(document(t, []byte(block))); err != nil {
+			t.Errorf("%v\n%s", err, block)
+		}
+	}
+}
+
+// Every key of a check is in the reference.
+func TestCheckKeysAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/checks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, reference, ok := strings.Cut(string(text), "## Reference")
+	for _, typ := range []reflect.Type{reflect.TypeFor[rawFile](), reflect.TypeFor[rawCheck](), reflect.TypeFor[rawEach](), reflect.TypeFor[rawThreshold](), reflect.TypeFor[rawWindow]()} {
+		for _, w := range wordsOf(typ) {
+			if !ok || !strings.Contains(reference, "`"+w.key+"`") {
+				t.Errorf("%s of %s is not in the reference", w.key, typ)
+			}
+		}
+	}
+}
+
 // What the schema refuses, Read refuses too, and the other way round where a
 // schema can know.
 func TestSchemaRefuses(t *testing.T) {
