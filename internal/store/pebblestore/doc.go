@@ -40,6 +40,14 @@
 // 168 hours' lists and no body is read. An hour expires as one range deletion;
 // ids are found by the day. Each hour's bytes are counted when they are written.
 //
+// # Lookups
+//
+// Checks ask for single samples of the same series again and again. A lookup
+// (lookup.go) keeps the hours it has read in memory, packed by column so that any
+// sample is found without reading those before it (sampleblock.go), and Put adds
+// to them, so that only what is late or repeated makes it read again. All of them
+// together are bounded by Options.SampleBytes.
+//
 // # Locks
 //
 // One mutex orders everything that writes points: Put, and the commits of
