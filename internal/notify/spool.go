@@ -44,8 +44,11 @@ type segment struct {
 	path string
 	file *os.File
 	size int64
-	live int // messages that wait
-	fill int64
+	live int   // messages that wait
+	fill int64 // size when it was begun or opened
+	// whole says that it begins with a snapshot: what came before is not needed to
+	// know what is known.
+	whole bool
 }
 
 type entry struct {
@@ -75,7 +78,7 @@ func openSpool(dir string, limit int64, now func() time.Time) (*spool, error) {
 		}
 	}
 	s.settle(s.settled)
-	if len(s.segments) == 0 {
+	if n := len(s.segments); n == 0 || !s.segments[n-1].whole {
 		if err := s.rotate(); err != nil {
 			return nil, err
 		}
@@ -174,6 +177,7 @@ func (s *spool) replay(r record, g *segment, offset int64, size int) {
 		s.settled = max(s.settled, r.settled)
 		s.next = max(s.next, r.settled+1)
 	case frameSnapshot:
+		g.whole = true
 		s.settled = max(s.settled, r.snapshot.Settled)
 		s.next = max(s.next, r.snapshot.Next, s.settled+1)
 		s.known = r.snapshot.Known
@@ -346,7 +350,7 @@ func (s *spool) rotate() error {
 		_ = os.Remove(path)
 		return fmt.Errorf("begin a segment of the spool: %w", err)
 	}
-	s.segments = append(s.segments, &segment{id: id, path: path, file: f, size: int64(len(b)), fill: int64(len(b))})
+	s.segments = append(s.segments, &segment{id: id, path: path, file: f, size: int64(len(b)), fill: int64(len(b)), whole: true})
 	s.sweep()
 	return nil
 }

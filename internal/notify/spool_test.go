@@ -141,6 +141,55 @@ func TestSpoolKeepsWhatItAccepted(t *testing.T) {
 	})
 }
 
+// A crash while a segment is begun, at whatever byte, forgets nothing either.
+func TestSpoolCrashInRotation(t *testing.T) {
+	root := quick(t)
+	s, err := openSpool(filepath.Join(root, "first"), 1<<20, fixed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := someEvent("i", 1, event.Opened, event.OK, event.Critical, t0)
+	if err := s.append([]message{{at: t0, event: &e}}, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.rotate(); err != nil {
+		t.Fatal(err)
+	}
+	last := s.segments[len(s.segments)-1].path
+	if err := s.close(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k := 0; k < len(whole); k += 7 {
+		dir := filepath.Join(root, fmt.Sprint(k))
+		if err := os.CopyFS(dir, os.DirFS(filepath.Dir(last))); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(filepath.Join(dir, filepath.Base(last)), int64(k)); err != nil {
+			t.Fatal(err)
+		}
+		// Opened, emptied, and opened once more.
+		for range 2 {
+			s, err := openSpool(dir, 1<<20, fixed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(s.known) != 1 {
+				t.Fatalf("cut at %d of %d: %d incidents are known", k, len(whole), len(s.known))
+			}
+			if err := s.done(s.next - 1); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // An incident that nobody will resolve any more gives way to the next of its check.
 func TestSpoolForgetsSuperseded(t *testing.T) {
 	s, err := openSpool(t.TempDir(), 1<<20, fixed)

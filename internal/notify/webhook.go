@@ -35,7 +35,7 @@ type webhook struct {
 }
 
 func newWebhook(s spec.Webhook, now func() time.Time) (*webhook, error) {
-	if !strings.HasPrefix(s.URL, "https://") && !strings.HasPrefix(s.URL, "http://") {
+	if s.SecretURL == nil && !strings.HasPrefix(s.URL, "https://") && !strings.HasPrefix(s.URL, "http://") {
 		return nil, fmt.Errorf("webhook: url: write an address that begins with https://")
 	}
 	client, err := newClient(1, "", false)
@@ -52,7 +52,11 @@ func newWebhook(s spec.Webhook, now func() time.Time) (*webhook, error) {
 }
 
 func (w *webhook) about() about {
-	return about{kind: "webhook", to: origin(w.spec.URL), events: true, batch: 16}
+	to := origin(w.spec.URL)
+	if w.spec.SecretURL != nil {
+		to = "an address " + w.spec.SecretURL.String()
+	}
+	return about{kind: "webhook", to: to, events: true, batch: 16}
 }
 
 func (w *webhook) close() { w.client.CloseIdleConnections() }
@@ -77,6 +81,13 @@ func (w *webhook) send(ctx context.Context, messages []message, settle func(int,
 		return err
 	}
 	secrets = append(secrets, key)
+	to := w.spec.URL
+	if w.spec.SecretURL != nil {
+		if to, err = secretOf("url", w.spec.SecretURL); err != nil {
+			return err
+		}
+		secrets = append(secrets, to)
+	}
 	for i, m := range messages {
 		body, err := w.body(m.event)
 		if err != nil {
@@ -89,7 +100,7 @@ func (w *webhook) send(ctx context.Context, messages []message, settle func(int,
 		if key != "" {
 			header.Set(HeaderSignature, Sign(key, at, body))
 		}
-		_, err = post(ctx, w.client, w.spec.URL, header, body, secrets...)
+		_, err = post(ctx, w.client, to, header, body, secrets...)
 		if err != nil && !refused(err) {
 			return err
 		}
