@@ -46,12 +46,12 @@ server, runs nothing, and reads no secret.`,
 			return problemsError(problems)
 		}
 		if print {
+			var b strings.Builder
 			for i := range file.Checks {
-				if _, err := fmt.Fprint(io.out, file.Checks[i].YAML()); err != nil {
-					return err
-				}
+				b.WriteString(strings.TrimPrefix(file.Checks[i].YAML(), "checks:\n"))
 			}
-			return nil
+			_, err := fmt.Fprintf(io.out, "checks:\n%s", b.String())
+			return err
 		}
 		_, err := fmt.Fprintf(io.out, "%s, %s, %s in %s: no mistakes\n", plural(len(file.Checks), "check"),
 			plural(len(file.Profiles), "profile"), plural(len(file.Receivers), "receiver"), plural(len(file.Files), "file"))

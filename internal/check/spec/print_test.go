@@ -142,6 +142,31 @@ func TestAddressesAreRedacted(t *testing.T) {
 	}
 }
 
+func TestSecretsAreNamed(t *testing.T) {
+	f, problems := read(t, `receivers:
+  chat: {webhook: {url: {env: CHAT_URL}, headers: {X-Team: shop, Authorization: {file: /run/token}}, secret: {env: SIGN}}}
+checks:
+  rows: {every: 1m, value: {sql: {driver: mysql, dsn: {env: DSN}, query: select 1}}}
+  disk: {every: 1m, value: {command: {args: [check_disk], env: {LANG: C, TOKEN: {env: TOKEN}}}}}
+`)
+	if len(problems) > 0 {
+		t.Fatal(told(problems))
+	}
+	w := f.Receivers["chat"].Webhook
+	if w.URL != "" || *w.SecretURL != (Secret{Env: "CHAT_URL"}) || *w.Secret != (Secret{Env: "SIGN"}) ||
+		w.SecretHeaders["Authorization"] != (Secret{File: "/run/token"}) || w.Headers["X-Team"] != "shop" || len(w.Headers) != 1 {
+		t.Errorf("got %+v", w)
+	}
+	for _, c := range f.Checks {
+		if s := c.Value.SQL; s != nil && (s.DSN != "" || *s.SecretDSN != (Secret{Env: "DSN"})) {
+			t.Errorf("got %+v", s)
+		}
+		if k := c.Value.Command; k != nil && (k.Env["LANG"] != "C" || len(k.Env) != 1 || k.SecretEnv["TOKEN"] != (Secret{Env: "TOKEN"})) {
+			t.Errorf("got %+v", k)
+		}
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	example, err := os.ReadFile(exampleFile)
 	if err != nil {

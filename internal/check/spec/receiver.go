@@ -42,8 +42,8 @@ func (r *reader) receiver(name string, def defined[rawReceiver]) {
 	}
 	if k := raw.Webhook; k != nil {
 		given++
-		r.noPassword(k.URL)
-		out.Webhook = &Webhook{URL: k.URL.s(), Template: k.Template.s(), Secret: r.secret(k.Secret)}
+		r.noPassword(k.URL.text)
+		out.Webhook = &Webhook{URL: k.URL.s(), SecretURL: r.secret(k.URL.secret), Template: k.Template.s(), Secret: r.secret(k.Secret)}
 		out.Webhook.Headers, out.Webhook.SecretHeaders = r.plainAndSecret("header", k.Headers)
 	}
 	if k := raw.Email; k != nil {

@@ -303,6 +303,7 @@ type Alertmanager struct {
 
 type Webhook struct {
 	URL           string
+	SecretURL     *Secret // instead of URL: many a webhook's address is its password
 	Headers       map[string]string
 	SecretHeaders map[string]Secret
 	Template      string  // text/template over the event; default JSON

@@ -118,7 +118,7 @@ type rawAlertmanager struct {
 
 type rawWebhook struct {
 	Node     *node
-	URL      text                   `key:"url" is:"url" need:"yes" doc:"Where to post."`
+	URL      plainSecret            `key:"url" is:"url" need:"yes" doc:"Where to post; {env: NAME} or {file: PATH} if the address is a secret."`
 	Headers  map[string]plainSecret `key:"headers" doc:"Values, or {env: NAME} or {file: PATH} for secrets."`
 	Template text                   `key:"template" is:"template" doc:"Go text/template over the event; JSON unless given."`
 	Secret   *rawSecret             `key:"secret" doc:"Signs time and body by HMAC-SHA256: {env: NAME} or {file: PATH}."`
