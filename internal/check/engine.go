@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"tailscope/api"
+	"tailscope/hist"
 	"tailscope/internal/agg"
 	"tailscope/internal/check/history"
 	"tailscope/internal/check/spec"
@@ -73,6 +74,7 @@ type Stats struct {
 	Incidents              uint64 // opened
 	Refused                uint64 // results that the aggregator did not take
 	PersistErrors          uint64
-	LagSeconds             float64 // p99 of the last minutes
+	LagSeconds             float64         // p99 of the last minutes
+	Lags                   *hist.Histogram // how late runs began, seconds
 	EventsSent, EventsHeld uint64
 }

@@ -14,6 +14,7 @@ type lags struct {
 	mu       sync.Mutex
 	now, old *hist.Histogram
 	since    time.Time
+	all      *hist.Histogram
 }
 
 const lagWindow = 5 * time.Minute
@@ -22,7 +23,22 @@ func (l *lags) add(late time.Duration, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.turn(at)
-	_ = l.now.RecordNanos(max(0, late.Nanoseconds()), 1) // never negative
+	if l.all == nil {
+		l.all = hist.New(hist.DefaultSchema)
+	}
+	for _, h := range []*hist.Histogram{l.now, l.all} {
+		_ = h.RecordNanos(max(0, late.Nanoseconds()), 1) // never negative
+	}
+}
+
+// total is of all runs.
+func (l *lags) total() *hist.Histogram {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.all == nil {
+		return hist.New(hist.DefaultSchema)
+	}
+	return l.all.Clone()
 }
 
 func (l *lags) turn(at time.Time) {

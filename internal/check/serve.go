@@ -313,6 +313,7 @@ func (e *Engine) Stats() Stats {
 	}
 	s.Skipped = e.loop.skipped.Load()
 	s.Refused = e.sink.refused.Load()
+	s.Lags = e.loop.lag.total()
 	s.LagSeconds = e.loop.lag.p99(e.o.Now())
 	return s
 }
