@@ -53,7 +53,7 @@ func BenchmarkDistributions(b *testing.B) {
 		}
 		w.maintain(time.Unix(to, 0))
 	}
-	const end = t0 + hours*3600
+	end := int64(t0 + hours*3600)
 	put(t0+3600, t0+3600+300, 10) // around this time yesterday
 	put(end-2*3600, end, 10)
 	b.Run("grouped=5m", func(b *testing.B) {
@@ -83,21 +83,36 @@ func BenchmarkDistributions(b *testing.B) {
 				all = append(all, &s)
 			}
 			var dst []expr.Sample
-			b.ReportAllocs()
-			n := 0
-			for b.Loop() {
-				at := time.Unix(end-3600+int64(n%360)*10, 0)
-				if bb.s.By == expr.BySameTime {
-					at = time.Unix(t0+25*3600+60+int64(n%18)*10, 0)
-				}
+			round := func(at time.Time) {
 				w.now = at
-				n++
 				for _, s := range all {
 					var err error
 					if dst, err = h.Look(ctx, s, at, dst[:0]); err != nil || dst[0].Null {
 						b.Fatal(dst, err)
 					}
 				}
+			}
+			n := 0
+			yesterday := func() time.Time { return time.Unix(t0+25*3600+60+int64(n%18)*10, 0) }
+			for range 2 { // all are known
+				if bb.s.By == expr.BySameTime {
+					round(yesterday())
+				} else {
+					round(time.Unix(end, 0))
+				}
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				at := yesterday()
+				if bb.s.By != expr.BySameTime {
+					b.StopTimer()
+					put(end, end+10, 10)
+					end += 10
+					at = time.Unix(end, 0)
+					b.StartTimer()
+				}
+				n++
+				round(at)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n*many), "ns/series")
 		})

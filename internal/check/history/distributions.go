@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"tailscope/hist"
 	"tailscope/internal/check/expr"
 	"tailscope/internal/store"
 )
@@ -81,19 +82,21 @@ func distOf(p *store.MergedPoint) expr.Sample {
 }
 
 // closest appends the slot that holds t, or the nearest with anything in it
-// within the tolerance, or a null.
+// within the tolerance, or a null. Not long ago that is one of ten seconds. Before
+// it is one of a minute: the same whether finer ones are left or not, and the
+// same for all that is asked within the minute.
 func (d *distributions) closest(t, end int64, dst []expr.Sample) ([]expr.Sample, error) {
-	slot := min(floorTo(t, slotMillis), end-slotMillis)
-	if slot <= d.v.h.coarse.Load() {
-		slot = floorTo(slot, 60_000) // finer ones are gone: six questions become one
+	slot, width := min(floorTo(t, slotMillis), end-slotMillis), int64(slotMillis)
+	if slot < end-tenMillis {
+		slot, width = floorTo(slot, minuteMillis), minuteMillis
 	}
-	got, err := d.query(slot, slot+slotMillis, 0)
+	got, err := d.query(slot, slot+width, 0)
 	if err != nil {
 		return dst, err
 	}
 	if len(got) == 0 {
 		tolerance := d.v.tolerance
-		near, err := d.query(floorTo(slot-tolerance, slotMillis), min(floorTo(slot+tolerance, slotMillis)+slotMillis, end), 10)
+		near, err := d.query(floorTo(slot-tolerance, width), min(floorTo(slot+tolerance, width)+width, end), width/1000)
 		if err != nil {
 			return dst, err
 		}
@@ -111,17 +114,56 @@ func (d *distributions) closest(t, end int64, dst []expr.Sample) ([]expr.Sample,
 	return append(dst, distOf(&got[0])), nil
 }
 
+const (
+	minuteMillis = 60_000
+	tenMillis    = 600_000
+	// longRange is from when on ends are those of minutes, so that what is read
+	// again every ten seconds is the newest part alone.
+	longRange = 30 * minuteMillis
+)
+
 // between appends all of [from, to) as one distribution.
 func (d *distributions) between(from, to, end int64, dst []expr.Sample) ([]expr.Sample, error) {
 	from, to = floorTo(from, slotMillis), min(floorTo(to, slotMillis), end)
 	if from >= to {
 		return dst, nil
 	}
-	got, err := d.query(from, to, 0)
-	if err != nil || len(got) == 0 {
-		return dst, err
+	parts := [][2]int64{{from, to}}
+	if to-from >= longRange {
+		// Slots of ten minutes in the middle, which stay the same for that long.
+		from = floorTo(from, minuteMillis)
+		if to < end-tenMillis {
+			to = floorTo(to, minuteMillis)
+		}
+		a, b := floorTo(from+tenMillis-1, tenMillis), floorTo(to, tenMillis)
+		parts = [][2]int64{{from, a}, {a, b}, {b, to}}
 	}
-	return append(dst, distOf(&got[0])), nil
+	var all []*hist.Histogram
+	for _, p := range parts {
+		if p[0] >= p[1] {
+			continue
+		}
+		got, err := d.query(p[0], p[1], 0)
+		if err != nil {
+			return dst, err
+		}
+		if len(got) > 0 && got[0].Hist != nil && got[0].Hist.Count > 0 {
+			all = append(all, got[0].Hist)
+		}
+	}
+	if len(all) == 0 {
+		return dst, nil
+	}
+	h := all[0]
+	if len(all) > 1 {
+		h = h.Clone() // others share it
+		for _, o := range all[1:] {
+			if err := h.Merge(o); err != nil {
+				return dst, err
+			}
+		}
+	}
+	return append(dst, expr.Sample{Time: time.UnixMilli(from), Dist: h}), nil
 }
 
 // byIndex counts the slots of 10 s that hold something, 0 the newest.

@@ -191,9 +191,6 @@ func (r *answer) read(ctx context.Context, h *History, q store.Query) {
 	if r.err = err; err != nil {
 		return
 	}
-	if end := q.Start + int64(series.Base); res.Resolution > series.Base && q.Step == 0 && q.End == end {
-		h.coarse.Store(max(h.coarse.Load(), q.Start*1000))
-	}
 	r.groups = make(map[string][]store.MergedPoint, len(res.Groups))
 	r.bytes = 300
 	for _, g := range res.Groups {

@@ -14,9 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"tailscope/internal/check/expr"
@@ -50,7 +48,6 @@ type History struct {
 	recent  recent
 	pages   pages
 	answers answers
-	coarse  atomic.Int64 // until then, ms, slots are longer than ten seconds
 }
 
 // New returns a History over o.Store.
@@ -61,9 +58,7 @@ func New(o Options) *History {
 	if o.Tolerance <= 0 {
 		o.Tolerance = 5 * time.Minute
 	}
-	h := &History{o: o}
-	h.coarse.Store(math.MinInt64)
-	return h
+	return &History{o: o}
 }
 
 // For binds the History to a check. What it resolves it keeps by *expr.Selector,

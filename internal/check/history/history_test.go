@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -587,18 +588,20 @@ func TestDistributions(t *testing.T) {
 	}{
 		{"an hour", expr.Selector{By: expr.ByTimeRange, Older: time.Hour}, end, " n=648", 3600},
 		{"in the middle of a slot, without it", expr.Selector{By: expr.ByTimeRange, Older: 20 * time.Second}, end.Add(-3 * time.Second), " n=2", 30},
+		{"a long one begins on the minute", expr.Selector{By: expr.ByTimeRange, Older: time.Hour}, end.Add(-20 * time.Second), " n=654", 3660},
+		{"and ends there, if not of late", expr.Selector{By: expr.ByTimeRange, Newer: time.Hour, Older: 2 * time.Hour}, end.Add(-20 * time.Second), " n=648", 7260},
 		{"one tenant", expr.Selector{By: expr.ByTimeRange, Older: time.Hour, Matchers: equals("tenant", "1")}, end, " n=324", 3600},
 		{"nobody", expr.Selector{By: expr.ByTimeRange, Older: time.Hour, Matchers: equals("tenant", "7")}, end, " null", 0},
 		{"all", expr.Selector{By: expr.ByTimeRange, Older: -1}, end, fmt.Sprint(" n=", slots/10*9*2), -1},
 		{"nothing between", expr.Selector{By: expr.ByTimeRange, Newer: time.Hour, Older: time.Hour}, end, " null", 0},
 		{"now: the last slot that is over", expr.Selector{By: expr.ByTime}, end.Add(4 * time.Second), " n=2", 10},
-		{"half an hour ago", expr.Selector{By: expr.ByTime, Ago: 30 * time.Minute}, end.Add(4 * time.Second), " n=2", 1800},
+		{"half an hour ago", expr.Selector{By: expr.ByTime, Ago: 30 * time.Minute}, end.Add(4 * time.Second), " n=12", 1800},
 		{"an empty slot: the one before", expr.Selector{By: expr.ByTime, Ago: 25 * time.Second}, end, " n=2", 40},
 		{"before anything", expr.Selector{By: expr.ByTime, Ago: 100 * time.Hour}, end, " null", 0},
-		{"another empty slot", expr.Selector{By: expr.ByTime, Ago: 70*time.Hour + 30*time.Second}, end.Add(48 * time.Hour), " n=2", 79240},
+		{"a minute", expr.Selector{By: expr.ByTime, Ago: 70*time.Hour + 30*time.Second}, end.Add(48 * time.Hour), " n=10", 79260},
 		{"by index", expr.Selector{By: expr.ByIndex, Indexes: []int{0, 1, 2, 400}}, end, " n=2 n=2 n=2 null", 10},
 		{"indexes", expr.Selector{By: expr.ByIndexRange, From: 1, To: 3}, end, " n=2 n=2 n=2", 20},
-		{"days", expr.Selector{By: expr.BySameTime, N: 4, Every: expr.Days}, end.Add(-time.Hour), " n=2 n=12 null null", 86400 + 3600},
+		{"days", expr.Selector{By: expr.BySameTime, N: 4, Every: expr.Days}, end.Add(-time.Hour), " n=12 n=12 null null", 86400 + 3600},
 		{"around days", expr.Selector{By: expr.BySameTime, N: 3, Every: expr.Days, Before: time.Hour, After: time.Hour}, end.Add(-time.Hour), " n=1296 n=1296 null", 86400 + 7200},
 	} {
 		tt.s.Text, tt.s.Family = "x", "served"
@@ -704,4 +707,43 @@ type counting struct {
 func (c *counting) Query(ctx context.Context, q store.Query) (*store.Result, error) {
 	c.queries++
 	return c.Store.Query(ctx, q)
+}
+
+// Everybody at once: what is looked up comes out right while it arrives.
+func TestConcurrent(t *testing.T) {
+	w := newWorld(t, pebblestore.Options{})
+	defer w.close()
+	const many = 12
+	h := w.h.For(ForOptions{})
+	var wg sync.WaitGroup
+	for i := range many {
+		wg.Go(func() {
+			check := fmt.Sprint(i)
+			newest := &expr.Selector{Text: "x", Family: "check_value", Matchers: equals("check", check), By: expr.ByIndexRange, To: 4}
+			slots := &expr.Selector{Text: "y", Family: "served", Matchers: equals("check", check), By: expr.ByTimeRange, Older: time.Hour}
+			for k := range int64(100) {
+				at := time.Unix(t0+k, 0)
+				w.h.Observe(value("check", check), series.Sample{TimeMillis: at.UnixMilli(), Value: float64(k)})
+				got, err := h.Look(context.Background(), newest, at, nil)
+				if err != nil || got[0].Value != float64(k) || len(got) != int(min(k+1, 5)) {
+					t.Errorf("check %d at %d: %s, %v", i, k, values(got), err)
+				}
+				if _, err := h.Look(context.Background(), slots, at.Add(time.Hour), nil); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for k := range int64(20) {
+		b := &store.Batch{Writer: "w", Generation: uint64(k + 1), Resolution: series.Base}
+		for i := range many {
+			b.Series = append(b.Series, value("check", fmt.Sprint("other", i)), series.Series{Family: "served", Kind: series.Distribution, Labels: labels.FromStrings("check", fmt.Sprint(i))})
+			b.Samples = append(b.Samples, store.Samples{Series: uint32(2 * i), Samples: []series.Sample{{TimeMillis: (t0 + k) * 1000}}})
+			b.Points = append(b.Points, store.Point{Series: uint32(2*i + 1), Slot: t0 + k*10, Data: storetest.Dist(1)})
+		}
+		if err := w.st.Put(context.Background(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wg.Wait()
 }
