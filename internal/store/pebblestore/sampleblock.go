@@ -58,7 +58,7 @@ func (b *sampleBlock) sample(i int) series.Sample {
 
 // after returns how many samples are at or before t.
 func (b *sampleBlock) after(t int64) int {
-	lo, hi := 0, b.packed.n
+	var lo, hi int
 	if n := len(b.tail); n > 0 && b.tail[0].TimeMillis <= t {
 		lo, hi = b.packed.n, b.packed.n+n
 	} else {
