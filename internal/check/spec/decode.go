@@ -63,6 +63,7 @@ func (d *decoder) structure(what string, n *node, v reflect.Value) {
 		n = &node{kind: mapping, at: n.at}
 	case n.kind != mapping:
 		d.r.problem(n.at, "write key: value below it", "%s is no mapping", what)
+		v.FieldByName("Node").Set(reflect.ValueOf(&node{kind: mapping, at: n.at}))
 		return
 	}
 	words := wordsOf(v.Type())
@@ -71,9 +72,6 @@ func (d *decoder) structure(what string, n *node, v reflect.Value) {
 		i := indexOf(words, f.key)
 		if i < 0 {
 			hint := nearest(f.key, keysOf(words))
-			if f.key == "template" && strings.HasPrefix(what, "template ") {
-				hint = "templates do not build on others; a check may name several"
-			}
 			d.r.problem(f.at, hint, "unknown key %s in %s", f.key, what)
 			continue
 		}
@@ -140,6 +138,9 @@ func (d *decoder) value(what, is string, n *node, v reflect.Value) {
 		case t.Elem() == reflect.TypeFor[rawSecret]() && n.kind == scalar:
 			d.r.problem(n.at, what+": {env: NAME} or "+what+": {file: PATH}", "%s is a secret and not written here", what)
 			return
+		case n.kind != mapping:
+			d.structure(what, n, p.Elem())
+			return // nothing else is said of what is not there
 		default:
 			d.structure(what, n, p.Elem())
 		}

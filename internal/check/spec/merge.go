@@ -2,6 +2,7 @@ package spec
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -19,13 +20,14 @@ type plan struct {
 // plan merges the templates of a check, nil if one is unknown.
 func (r *reader) plan(name string, def defined[rawCheck]) *plan {
 	merged := &node{kind: mapping, at: def.at}
-	for _, t := range named(r, "template", def.raw.Template, r.templates) {
+	var templates []string
+	if !r.lineage(&templates, def.raw.Template, nil) {
+		return nil
+	}
+	for _, t := range templates {
 		if tn := r.templates[t].node; tn.kind == mapping {
 			merge(merged, tn)
 		}
-	}
-	if len(named(r, "template", def.raw.Template, r.templates)) < len(def.raw.Template) {
-		return nil
 	}
 	if def.node.kind == mapping {
 		merge(merged, def.node)
@@ -34,6 +36,36 @@ func (r *reader) plan(name string, def defined[rawCheck]) *plan {
 	p := &plan{name: name, at: def.at, zone: def.zone}
 	p.node = r.macros(merged)
 	return p
+}
+
+// lineage lists templates in the order of merging, each after those that it
+// builds on itself, and once. It is false if one is unknown or builds on itself;
+// path are the templates that led here.
+func (r *reader) lineage(out *[]string, templates []text, path []string) bool {
+	ok := true
+	for _, t := range templates {
+		if !t.given() {
+			continue
+		}
+		name := t.s()
+		def, known := r.templates[name]
+		at := slices.Index(path, name)
+		switch {
+		case !known:
+			named(r, "template", []text{t}, r.templates) // says so
+			ok = false
+		case at >= 0:
+			r.problem(t.n.at, "leave one of them out", "template goes in a circle: %s", join(append(slices.Clone(path[at:]), name)))
+			return false
+		case slices.Contains(*out, name):
+		default:
+			if !r.lineage(out, def.raw.Template, append(path[:len(path):len(path)], name)) {
+				ok = false
+			}
+			*out = append(*out, name)
+		}
+	}
+	return ok
 }
 
 // merge puts over on top of n: mappings merge, everything else replaces, and

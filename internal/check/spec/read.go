@@ -159,6 +159,9 @@ func (r *reader) resolve() {
 	for _, name := range names(r.receivers) {
 		r.receiver(name, r.receivers[name])
 	}
+	for _, name := range names(r.templates) { // those that no check uses, too
+		r.lineage(new([]string), r.templates[name].raw.Template, []string{name})
+	}
 	raws := map[string]rawCheck{}
 	for _, name := range names(r.checks) {
 		def := r.checks[name]

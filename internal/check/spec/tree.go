@@ -1,8 +1,10 @@
 package spec
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
@@ -84,8 +86,16 @@ func (n *node) without(key string) {
 
 // parseTree reads one file. The tree is nil if it is no YAML at all.
 func (r *reader) parseTree(name string, content []byte) *node {
+	content = bytes.TrimPrefix(content, []byte("\ufeff")) // as some editors write
 	src := &source{name: name, lines: strings.Split(string(content), "\n")}
 	top := place{file: src, line: 1, column: 1}
+	for i, line := range src.lines {
+		if !utf8.ValidString(line) {
+			before := strings.IndexRune(strings.ToValidUTF8(line, "\x00"), 0)
+			r.problem(place{file: src, line: i + 1, column: 1 + len([]rune(line[:before]))}, "save the file in UTF-8", "this is not UTF-8")
+			return nil
+		}
+	}
 	f, err := parser.ParseBytes(content, 0)
 	if err != nil {
 		at, message := top, strings.TrimSpace(err.Error())
@@ -95,7 +105,11 @@ func (r *reader) parseTree(name string, content []byte) *node {
 				_, message, _ = strings.Cut(rest, "] ")
 			}
 		}
-		r.problem(at, "", "%s", message)
+		hint := ""
+		if strings.Contains(message, "\t") || strings.Contains(message, `'\t'`) {
+			hint = "indent with spaces, not with tabs"
+		}
+		r.problem(at, hint, "%s", message)
 		return nil
 	}
 	t := treeReader{r, src}
