@@ -5,8 +5,11 @@ package notify
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,7 +45,7 @@ func TestAlertmanager(t *testing.T) {
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	dir := t.TempDir()
 	hook := &hooks{}
-	hookAddress := hook.serve(t, freePort(t))
+	hookAddress := serveHooks(t, hook, freePort(t))
 	write(t, dir+"/am.yml", fmt.Sprintf(`
 route:
   receiver: hook
@@ -119,10 +122,30 @@ receivers:
 	// And one that comes and goes: people are told of both.
 	opened = time.Now().Truncate(time.Millisecond)
 	tell(n, someEvent("i2", 1, event.Opened, event.OK, event.Critical, time.Now()))
-	eventually(t, "firing to the hook", func() bool { return hook.has(`"status":"firing"`) })
+	eventually(t, "firing to the hook", func() bool { return has(hook, `"status":"firing"`) })
 	tell(n, someEvent("i2", 2, event.Resolved, event.Critical, event.OK, time.Now()))
-	eventually(t, "resolved to the hook", func() bool { return hook.has(`"status":"resolved"`) })
+	eventually(t, "resolved to the hook", func() bool { return has(hook, `"status":"resolved"`) })
 	if s := n.States()[0]; len(s.Dropped) != 0 {
 		t.Errorf("%+v", s)
 	}
+}
+
+// serveHooks has h listen at address until the test ends.
+func serveHooks(t *testing.T, h *hooks, address string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: h}
+	done := make(chan struct{})
+	go func() { _ = server.Serve(l); close(done) }()
+	t.Cleanup(func() { _ = server.Close(); <-done })
+	return l.Addr().String()
+}
+
+// has says whether one of the bodies that came contains a word.
+func has(h *hooks, word string) bool {
+	bodies, _ := h.got()
+	return slices.ContainsFunc(bodies, func(b string) bool { return strings.Contains(b, word) })
 }
