@@ -41,9 +41,12 @@ func (v *view) numbers(ctx context.Context, r *resolved, s *expr.Selector, at ti
 }
 
 func (v *view) numbersAtSameTime(ctx context.Context, s *expr.Selector, sources []*source, at time.Time, dst []expr.Sample) ([]expr.Sample, error) {
-	now := at.UnixMilli()
+	now, begin := at.UnixMilli(), len(dst)
 	err := v.sameTime(at, s, func(at time.Time) error {
 		mark, t := len(dst), at.UnixMilli()
+		if mark-begin > expr.MaxSamples {
+			return nil // refused as it is; days that overlap could be any number
+		}
 		var err error
 		if s.Before == 0 && s.After == 0 {
 			dst, err = v.closest(ctx, s, sources, t, now, dst)
@@ -84,7 +87,17 @@ func (v *view) closest(ctx context.Context, s *expr.Selector, sources []*source,
 			continue
 		}
 		if from != nil {
-			return dst, ambiguous(s, []*source{from, o})
+			follow, err := v.follow(ctx, from, o, t, now)
+			if err != nil {
+				return dst, err
+			}
+			if !follow {
+				return dst, ambiguous(s, []*source{from, o})
+			}
+			d := max(a.TimeMillis-t, t-a.TimeMillis) - max(best.TimeMillis-t, t-best.TimeMillis)
+			if d > 0 || d == 0 && a.TimeMillis > best.TimeMillis {
+				continue
+			}
 		}
 		best, from = a, o
 	}
@@ -92,6 +105,24 @@ func (v *view) closest(ctx context.Context, s *expr.Selector, sources []*source,
 		return append(dst, expr.Sample{Null: true}), nil
 	}
 	return append(dst, sampleOf(best)), nil
+}
+
+// follow says whether of two series one ended around t before the other began, as
+// those of a process and of the one that took its place: then they are read as one.
+func (v *view) follow(ctx context.Context, a, b *source, t, now int64) (bool, error) {
+	x := scratches.Get().(*scratch)
+	defer scratches.Put(x)
+	around := max(goneAfter, 2*v.tolerance)
+	from, to := t-around, min(t+around, now)
+	var err error
+	if x.a, err = v.rangeOf(ctx, a, x.a[:0], from, to, x); err != nil {
+		return false, err
+	}
+	n := len(x.a)
+	if x.a, err = v.rangeOf(ctx, b, x.a, from, to, x); err != nil || n == 0 || len(x.a) == n {
+		return false, err
+	}
+	return x.a[n-1].TimeMillis < x.a[n].TimeMillis || x.a[len(x.a)-1].TimeMillis < x.a[0].TimeMillis, nil
 }
 
 // nearest looks among samples, and where none is left among points.
@@ -169,7 +200,8 @@ func (o *source) last(ctx context.Context, dst []series.Sample, until int64, ski
 	if o.stored == nil || n == 0 {
 		return dst, nil
 	}
-	return o.stored.Latest(ctx, dst, until, max(skip-len(x.b), 0), n)
+	// What has been stored since was among the recent ones.
+	return o.stored.Latest(ctx, dst, min(until, stored), max(skip-len(x.b), 0), n)
 }
 
 // whole is how many samples indexes count: before them some may be missing.

@@ -118,7 +118,10 @@ func (e *recentSeries) add(v series.Sample) {
 	defer e.mu.Unlock()
 	n := len(e.samples)
 	if n > 0 && e.samples[n-1].TimeMillis >= v.TimeMillis {
-		return
+		if e.samples[n-1].TimeMillis-v.TimeMillis <= recentMillis {
+			return
+		}
+		n, e.samples = 0, e.samples[:0] // the clock was set back
 	}
 	old := 0
 	for old < n && e.samples[old].TimeMillis < v.TimeMillis-recentMillis {
