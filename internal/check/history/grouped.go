@@ -45,6 +45,7 @@ const (
 	aloneFor    = 10 * time.Minute
 
 	groupedBytes = 64 << 20 // of all answers kept
+	mostShapes   = 20_000   // beyond it they are counted anew
 	settledMs    = 120_000  // what ended earlier hardly changes
 	freshFor     = 5 * time.Second
 	staleFor     = 5 * time.Minute
@@ -130,6 +131,9 @@ func (c *answers) ask(family string, matchers []*labels.Matcher) *asked {
 	if old := c.shapes[name]; old != nil {
 		s = old
 	} else {
+		if len(c.shapes) >= mostShapes {
+			clear(c.shapes)
+		}
 		c.shapes[name] = s
 	}
 	s.mu.Lock()
