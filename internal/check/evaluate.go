@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	mostExpression = 10000            // bytes
+	mostExpression = expr.MaxSource   // bytes
 	evaluateBudget = 10 * time.Second // of a range
 )
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"os/user"
 	"slices"
 	"strings"
 	"time"
@@ -288,6 +289,9 @@ func userName() string {
 		if v := os.Getenv(name); v != "" {
 			return v
 		}
+	}
+	if u, err := user.Current(); err == nil { // a service or a container may have none of these
+		return u.Username
 	}
 	return ""
 }

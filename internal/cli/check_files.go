@@ -103,8 +103,17 @@ or a query of SQL is tried out; there is no history here. With --to a server
 runs it, besides its schedule, and stores what it comes to.`,
 		Example: `  tailscope check run 'front page' --file checks.yaml
   tailscope check run orders --to http://127.0.0.1:7099`,
-		Args: exactArgs(1, "the name of a check"),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := exactArgs(1, "the name of a check")(cmd, args); err != nil {
+				return ended{err, exitOf("UNKNOWN")}
+			}
+			return nil
+		},
 	}
+	// Wrong use is UNKNOWN too: 2 would be CRITICAL to whoever reads the code.
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return ended{usage{withHint(err, "%s --help lists the flags", cmd.CommandPath())}, exitOf("UNKNOWN")}
+	})
 	var files []string
 	var q checkQuestion
 	q.question = newQuestion(io, "table")
@@ -115,6 +124,13 @@ runs it, besides its schedule, and stores what it comes to.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := q.runOnce(cmd.Context(), files, args[0])
 		if err != nil {
+			if !q.json {
+				// What reads the output of plugins does not read their errors.
+				first, _, _ := strings.Cut(err.Error(), "\n")
+				if _, err := fmt.Fprintln(io.out, printable("UNKNOWN "+args[0]+": "+strings.ReplaceAll(first, "|", "/"))); err != nil {
+					return err
+				}
+			}
 			return ended{err, exitOf("UNKNOWN")}
 		}
 		if q.json {

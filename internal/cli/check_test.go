@@ -77,8 +77,8 @@ profiles:
 		"plugin":   {1, "WARNING plugin = 2", ""},
 		"profile":  {2, "CRITICAL profile = 5 (3 < C < 3)", ""},
 		"history":  {3, "UNKNOWN history = null", "history reads history, and there is none here"},
-		"each":     {3, "", "each is applied to each of several series"},
-		"nothing":  {3, "", "no check is called \"nothing\""},
+		"each":     {3, "UNKNOWN each: each is applied to each", "each is applied to each of several series"},
+		"nothing":  {3, "UNKNOWN nothing: no check is called \"nothing\"\n", "no check is called \"nothing\""},
 	} {
 		out, errs, code := run(t, "check", "run", name, "--file", file)
 		if code != want.code || !strings.HasPrefix(out, want.out) || !strings.Contains(errs, want.errs) {
@@ -87,6 +87,12 @@ profiles:
 	}
 	if _, errs, code := run(t, "check", "run", "ok"); code != 3 || !strings.Contains(errs, "no file and no server is named") {
 		t.Errorf("exit code %d, %s", code, errs)
+	}
+	// Nagios takes 2 for CRITICAL: no wrong use ends with it.
+	for _, args := range [][]string{{"check", "run"}, {"check", "run", "a", "b"}, {"check", "run", "a", "--bogus"}} {
+		if _, errs, code := run(t, args...); code != 3 || !strings.Contains(errs, "hint: ") {
+			t.Errorf("%q: exit code %d, %s", args, code, errs)
+		}
 	}
 }
 
