@@ -34,7 +34,7 @@ func (e *Engine) apply(outcomes []outcome) {
 	e.mu.Lock()
 	for i := range outcomes {
 		o := &outcomes[i]
-		if o.in.gone || o.at.Before(o.in.last.Time) {
+		if o.in.gone || overtaken(o) {
 			continue // its check is gone, or was run in between
 		}
 		e.settle(o)
@@ -52,6 +52,13 @@ func (e *Engine) apply(outcomes []outcome) {
 	if len(results) > 0 {
 		e.o.Notifier.Results(c.Receivers, results)
 	}
+}
+
+// overtaken says that a run that began later has been applied. One that is later
+// by more than a run lasts is of a clock that was set back since.
+func overtaken(o *outcome) bool {
+	by := o.in.last.Time.Sub(o.at)
+	return by > 0 && by <= max(o.in.c.Timeout, 10*time.Second)+time.Minute
 }
 
 // settle turns an outcome into a state. Needs mu.
@@ -145,7 +152,7 @@ func (in *instance) write(o *outcome, dst []sample) []sample {
 			w.at = 0
 			return
 		}
-		if w.at == 0 || w.value != v || millis-w.at >= steady.Milliseconds() {
+		if w.at == 0 || w.value != v || millis-w.at >= steady.Milliseconds() || millis < w.at {
 			w = in.to(family)
 			w.value, w.at = v, millis
 			dst = append(dst, sample{w, millis, v})
@@ -161,9 +168,9 @@ func (in *instance) write(o *outcome, dst []sample) []sample {
 	changed(outHighWarning, b.HighWarning)
 	changed(outHighCritical, b.HighCritical)
 	changed(outState, float64(in.machine.Hard))
-	if !in.d.store {
+	if !in.d.store || o.reading.Null { // so that each run leaves something: backtests leave out what did not run
 		always(outSeconds, o.reading.Took.Seconds())
-	} else if w := &in.out[outSeconds]; w.at == 0 || millis-w.at >= steady.Milliseconds() {
+	} else if w := &in.out[outSeconds]; w.at == 0 || millis-w.at >= steady.Milliseconds() || millis < w.at {
 		changed(outSeconds, o.reading.Took.Seconds())
 	}
 	for i := range o.reading.Perf {

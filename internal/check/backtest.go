@@ -362,6 +362,9 @@ func (p *play) runAll(ctx context.Context, from, to time.Time, values func(conte
 			p.points.begin(p.start, p.end)
 			continue
 		}
+		if err == errNotRun {
+			continue
+		}
 		if err != nil {
 			return err
 		}

@@ -21,6 +21,10 @@ type valuesAt = func(context.Context, time.Time) (event.Reading, error)
 // cannot be asked of then.
 var errNotYet = errors.New("the check was not there yet")
 
+// errNotRun says that a check of which more is stored did not run at a moment: it
+// stored neither a value nor how long it took to come to none.
+var errNotRun = errors.New("the check did not run")
+
 // values answers what the check measured within [from, to): what was stored, or
 // what the source says of then.
 func (p *play) values(ctx context.Context, from, to time.Time) (valuesAt, error) {
@@ -28,7 +32,7 @@ func (p *play) values(ctx context.Context, from, to time.Time) (valuesAt, error)
 		return p.asked(ctx, from, to)
 	}
 	stored, first, err := p.stored(ctx, from, to)
-	if err != nil || !first.IsZero() && (p.begun || !first.After(from)) {
+	if err != nil || p.begun || !first.IsZero() && !first.After(from) {
 		p.begun = true
 		return stored, err
 	}
@@ -64,11 +68,7 @@ func (p *play) asked(ctx context.Context, from, to time.Time) (valuesAt, error) 
 	case v.PromQL != "" && p.e.o.Prom != nil:
 		return p.prom(ctx, from, to)
 	}
-	err := errNotYet
-	if p.begun {
-		err = nil
-	}
-	return func(context.Context, time.Time) (event.Reading, error) { return missing, err }, nil
+	return func(context.Context, time.Time) (event.Reading, error) { return missing, errNotYet }, nil
 }
 
 var missing = event.Reading{Null: true, Value: math.NaN(), Text: "nothing was stored"}
@@ -87,55 +87,106 @@ func (p *play) again(ctx context.Context, at time.Time) (event.Reading, error) {
 // stored are the check's own values: of a slot the mean. Slots become longer with
 // age; then one holds for all runs within it. Runs begin late at times, so that a
 // slot has none of its own and the one beside it two: then it is one of these. By a
-// clock it is what came within five minutes of a run. first is the earliest, zero
+// clock it is what came within five minutes of a run, before the next. first is the earliest, zero
 // if there is none.
 func (p *play) stored(ctx context.Context, from, to time.Time) (_ valuesAt, first time.Time, _ error) {
-	q := store.Query{
-		Family: FamilyValue, Matchers: exactly(p.own), Start: from.Unix(), End: to.Unix(), Step: int64(p.slot / time.Second), Schema: hist.DefaultSchema,
-	}
-	res, err := p.e.o.Store.Query(ctx, q)
+	values, err := p.slotted(ctx, FamilyValue, from, to)
 	if err != nil {
 		return nil, first, err
 	}
-	lasts := max(q.Step, int64(res.Resolution))
-	type slot struct {
-		mean float64
-		n    uint64
+	if values.first != 0 {
+		first = time.Unix(values.first, 0)
+		if p.cron != nil {
+			first = first.Add(-5 * time.Minute)
+		}
 	}
-	values := map[int64]slot{}
+	var took *slotted // read when it is needed
+	return func(ctx context.Context, at time.Time) (event.Reading, error) {
+		late := p.late(at)
+		if v, ok := values.of(at, late); ok {
+			return reading(v, ""), nil
+		}
+		if took == nil {
+			var err error
+			if took, err = p.slotted(ctx, FamilySeconds, from, to); err != nil {
+				return missing, err
+			}
+		}
+		if _, ran := took.of(at, late); !ran {
+			return missing, errNotRun
+		}
+		return missing, nil
+	}, first, nil
+}
+
+// slotted is one of the check's series in slots, in Unix seconds.
+type slotted struct {
+	begin, step, lasts, first int64
+	slots                     map[int64]slotMean
+}
+
+type slotMean struct {
+	mean float64
+	n    uint64
+}
+
+func (p *play) slotted(ctx context.Context, family string, from, to time.Time) (*slotted, error) {
+	q := store.Query{
+		Family: family, Matchers: exactly(p.own), Start: from.Unix(), End: to.Unix(), Step: int64(p.slot / time.Second), Schema: hist.DefaultSchema,
+	}
+	res, err := p.e.o.Store.Query(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	s := &slotted{begin: q.Start, step: q.Step, lasts: max(q.Step, int64(res.Resolution)), slots: map[int64]slotMean{}}
 	for _, g := range res.Groups {
 		for _, point := range g.Points {
 			if n := point.Number; n.Count > 0 {
-				values[point.Start] = slot{n.Sum / float64(n.Count), n.Count}
-				if t := time.Unix(point.Start, 0); first.IsZero() || t.Before(first) {
-					first = t
+				s.slots[point.Start] = slotMean{n.Sum / float64(n.Count), n.Count}
+				if s.first == 0 || point.Start < s.first {
+					s.first = point.Start
 				}
 			}
 		}
 	}
-	if p.cron != nil && !first.IsZero() {
-		first = first.Add(-5 * time.Minute)
+	return s, nil
+}
+
+// late is how many seconds after a moment a run by the clock may begin, negative if
+// runs do not go by the clock.
+func (p *play) late(at time.Time) int64 {
+	if p.cron == nil {
+		return -1
 	}
-	begin := from.Unix()
-	return func(_ context.Context, at time.Time) (event.Reading, error) {
-		own := begin + (at.Unix()-begin)/q.Step*q.Step
-		for t := own; t > own-lasts; t -= q.Step {
-			if v, ok := values[t]; ok {
-				return reading(v.mean, ""), nil
+	late := int64(300)
+	if next := p.cron.Next(at); !next.IsZero() {
+		late = min(late, next.Unix()-at.Unix()-1)
+	}
+	return late
+}
+
+// of is what belongs to the run at a moment, see late.
+func (s *slotted) of(at time.Time, late int64) (mean float64, ok bool) {
+	own := s.begin + (at.Unix()-s.begin)/s.step*s.step
+	for t := own; t > own-s.lasts; t -= s.step {
+		if v, ok := s.slots[t]; ok {
+			return v.mean, true
+		}
+	}
+	if late >= 0 {
+		for t := own + s.step; t <= at.Unix()+late; t += s.step {
+			if v, ok := s.slots[t]; ok {
+				return v.mean, true
 			}
 		}
-		for _, t := range []int64{own + q.Step, own - q.Step} {
-			if v := values[t]; v.n >= 2 && p.cron == nil {
-				return reading(v.mean, ""), nil
-			}
+		return 0, false
+	}
+	for _, t := range []int64{own + s.step, own - s.step} {
+		if v := s.slots[t]; v.n >= 2 {
+			return v.mean, true
 		}
-		for t := own + q.Step; p.cron != nil && t <= own+300; t += q.Step {
-			if v, ok := values[t]; ok {
-				return reading(v.mean, ""), nil
-			}
-		}
-		return missing, nil
-	}, first, nil
+	}
+	return 0, false
 }
 
 // slid answers a query of the common measures for all runs at once, as figures of
