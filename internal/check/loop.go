@@ -43,9 +43,32 @@ type loop struct {
 	mu     sync.Mutex
 	heap   dueHeap
 	follow map[string][]*task // by the check that they run after
+	rounds map[*definition]*round
+	seen   time.Time // when dispatch last looked
 	wake   chan struct{}
 
 	store, outside line
+}
+
+// round is how far the instances of an Each that run by themselves have come.
+type round struct {
+	all map[string]*task // by labels
+	ran map[*task]bool   // since the last round was over
+}
+
+// over notes that t has run, and says whether all of them have: none is left, or
+// one has come round again.
+func (r *round) over(t *task) bool {
+	if r.ran[t] {
+		r.ran = map[*task]bool{t: true}
+		return true
+	}
+	r.ran[t] = true
+	if len(r.ran) < len(r.all) {
+		return false
+	}
+	clear(r.ran)
+	return true
 }
 
 type line struct {
@@ -60,7 +83,7 @@ type started struct {
 }
 
 func newLoop(now func() time.Time) *loop {
-	l := &loop{now: now, follow: map[string][]*task{}, wake: make(chan struct{}, 1)}
+	l := &loop{now: now, follow: map[string][]*task{}, rounds: map[*definition]*round{}, wake: make(chan struct{}, 1)}
 	l.store.more, l.outside.more = make(chan struct{}, 1), make(chan struct{}, 1)
 	return l
 }
@@ -70,6 +93,14 @@ func (l *loop) add(t *task, after time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t.at = -1
+	if t.only != nil && t.d.c.Each != nil {
+		r := l.rounds[t.d]
+		if r == nil {
+			r = &round{all: map[string]*task{}, ran: map[*task]bool{}}
+			l.rounds[t.d] = r
+		}
+		r.all[t.only.key.Labels] = t
+	}
 	if name, _, ok := t.schedule().After(); ok {
 		l.follow[name] = append(l.follow[name], t)
 		return
@@ -86,6 +117,13 @@ func (l *loop) remove(t *task) {
 	t.gone.Store(true)
 	if t.at >= 0 {
 		heap.Remove(&l.heap, t.at)
+	}
+	if r := l.rounds[t.d]; r != nil && r.all[t.only.key.Labels] == t {
+		delete(r.all, t.only.key.Labels)
+		delete(r.ran, t)
+		if len(r.all) == 0 {
+			delete(l.rounds, t.d)
+		}
 	}
 	if name, _, ok := t.schedule().After(); ok {
 		if l.follow[name] = slices.DeleteFunc(l.follow[name], func(o *task) bool { return o == t }); len(l.follow[name]) == 0 {
@@ -140,6 +178,10 @@ func (l *loop) dispatch() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
+	if back := l.seen.Round(0).Sub(now.Round(0)); back > time.Second {
+		l.replan(now)
+	}
+	l.seen = now
 	for len(l.heap) > 0 {
 		t := l.heap[0]
 		if wait := t.due.Sub(now); wait > 0 {
@@ -168,6 +210,21 @@ func (l *loop) dispatch() time.Duration {
 		}
 	}
 	return time.Minute
+}
+
+// replan makes what is due anew after the clock was set back: else nothing would
+// run until it has come as far again. Needs mu.
+func (l *loop) replan(now time.Time) {
+	for _, t := range l.heap {
+		next := t.schedule().Next(now)
+		if _, delay, follows := t.schedule().After(); follows {
+			next = now.Add(delay)
+		}
+		if next.Before(t.due) {
+			t.due = next
+		}
+	}
+	heap.Init(&l.heap)
 }
 
 func (l *line) push(s started) {
@@ -218,15 +275,27 @@ func (l *loop) work(ctx context.Context, from *line) {
 	}
 }
 
-// done lets a task run again, and what follows its check.
+// done lets a task run again, and what follows its check: of two Each over the same
+// labels the instance of the same values, else when all instances have run.
 func (l *loop) done(t *task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t.busy = false
 	now := l.now()
+	r, over := l.rounds[t.d], t.only == nil || t.d.c.Each == nil
+	if !over && r != nil && r.all[t.only.key.Labels] == t {
+		over = r.over(t)
+	}
 	for _, f := range l.follow[t.d.c.Name] {
 		if f.at >= 0 || f.gone.Load() {
 			continue // it waits already
+		}
+		if r != nil && f.only != nil && slices.Equal(f.d.by, t.d.by) && r.all[f.only.key.Labels] != nil {
+			if f.only.key.Labels != t.only.key.Labels {
+				continue // its own is another
+			}
+		} else if !over {
+			continue // once when all have run, not for each
 		}
 		_, delay, _ := f.schedule().After()
 		f.due = now.Add(delay)
