@@ -137,7 +137,7 @@ func (c *condition) toPerf(label string) *written {
 }
 
 // mostPerf bounds how many values of performance data a check stores.
-const mostPerf = 50
+const mostPerf = 100
 
 // keyOf names a check: each are the labels of Each.
 func keyOf(name string, each map[string]string) event.Key {
