@@ -14,16 +14,19 @@ import (
 
 const (
 	discoverEvery = time.Minute
-	// discoverBack is how far each look goes back, but for the first of a
-	// definition: further than the one before, and than what is not yet whole.
+	// discoverBack is how far a look goes back: further than the one before, and
+	// than what is not yet whole.
 	discoverBack = 3 * time.Minute
+	// discoverWhole is how often a look goes back as far as the first one of a
+	// definition: data may come late, by an import or a slow exporter.
+	discoverWhole = 5 * time.Minute
 	eachWithin   = time.Hour
 	eachMost     = 1000
 )
 
 // discover finds the series of every Each, again and again until ctx is done.
 func (e *Engine) discover(ctx context.Context) {
-	looked := map[*definition]bool{}
+	looked := map[*definition]time.Time{} // when as far back as it goes
 	failing := map[string]bool{}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -37,14 +40,16 @@ func (e *Engine) discover(ctx context.Context) {
 		e.mu.Lock()
 		defs := slices.Clone(e.definitions)
 		e.mu.Unlock()
-		maps.DeleteFunc(looked, func(d *definition, _ bool) bool { return !slices.Contains(defs, d) })
+		maps.DeleteFunc(looked, func(d *definition, _ time.Time) bool { return !slices.Contains(defs, d) })
 		wait := time.Hour
 		for _, d := range defs {
 			if d.c.Each == nil {
 				continue
 			}
 			wait = discoverEvery
-			err := e.discoverOf(ctx, d, !looked[d])
+			now := e.o.Now()
+			whole := now.Sub(looked[d]) >= discoverWhole
+			err := e.discoverOf(ctx, d, now, whole)
 			if ctx.Err() != nil {
 				return
 			}
@@ -52,22 +57,24 @@ func (e *Engine) discover(ctx context.Context) {
 				e.o.Logger.Error("find the series of a check", "check", d.c.Name, "error", err)
 			}
 			failing[d.c.Name] = err != nil
-			looked[d] = looked[d] || err == nil
+			if whole && err == nil {
+				looked[d] = now
+			}
 		}
 		timer.Reset(wait)
 	}
 }
 
-// discoverOf finds the series of one Each.
-func (e *Engine) discoverOf(ctx context.Context, d *definition, first bool) error {
+// discoverOf finds the series of one Each, as far back as it goes, or those of
+// the last minutes.
+func (e *Engine) discoverOf(ctx context.Context, d *definition, now time.Time, whole bool) error {
 	each := d.c.Each
-	now := e.o.Now()
 	within := each.Within
 	if within <= 0 {
 		within = eachWithin
 	}
 	back := discoverBack
-	if first {
+	if whole {
 		back = within
 	}
 	found, err := e.seriesOf(ctx, d, now.Add(-max(back, discoverBack)), now)
