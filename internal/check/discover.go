@@ -20,8 +20,8 @@ const (
 	// discoverWhole is how often a look goes back as far as the first one of a
 	// definition: data may come late, by an import or a slow exporter.
 	discoverWhole = 5 * time.Minute
-	eachWithin   = time.Hour
-	eachMost     = 1000
+	eachWithin    = time.Hour
+	eachMost      = 1000
 )
 
 // discover finds the series of every Each, again and again until ctx is done.

@@ -91,7 +91,19 @@ func ruled(b *event.Bands) string {
 	return " (" + b.Rule + ")"
 }
 
+// quantity is a number of four digits with its unit, for seconds and bytes the
+// one of its size: 635.5 ms.
 func quantity(v float64, unit string) string {
+	switch unit {
+	case "s", "B":
+		a := math.Abs(v)
+		for _, scale := range scales[unit] {
+			if a >= scale.from && !math.IsInf(v, 0) {
+				v, unit = v/scale.from, scale.unit
+				break
+			}
+		}
+	}
 	text := strconv.FormatFloat(v, 'g', 4, 64)
 	if math.Abs(v) >= 1e4 && math.Abs(v) < 1e15 {
 		text = strconv.FormatFloat(v, 'f', 0, 64)
@@ -105,17 +117,35 @@ func quantity(v float64, unit string) string {
 	return text + " " + unit
 }
 
-// span prints a duration without more detail than a person wants.
+type scale struct {
+	from float64
+	unit string
+}
+
+// scales are the units from the largest on; what is smaller than all keeps its own.
+var scales = map[string][]scale{
+	"s": {{1, "s"}, {1e-3, "ms"}, {1e-6, "µs"}},
+	"B": {{1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}},
+}
+
+// span prints a duration without more detail than a person wants: 1h30m, 2h.
 func span(d time.Duration) string {
-	switch {
-	case d < time.Minute:
-		d = d.Round(time.Second)
-	case d < time.Hour:
-		return strings.TrimSuffix(d.Round(time.Second).String(), "0s")
-	default:
-		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	if d < time.Minute {
+		return d.Round(time.Second).String()
 	}
-	return d.String()
+	if d < time.Hour {
+		d = d.Round(time.Second)
+	} else {
+		d = d.Round(time.Minute)
+	}
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }
 
 func labelsOf(l labels.Labels) []labels.Label {
