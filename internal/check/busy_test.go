@@ -44,7 +44,9 @@ func TestAllAtOnce(t *testing.T) {
 		again(11*time.Second, func() { _ = w.Replace(ctx, fewer) })
 		again(13*time.Second, func() { _ = w.Replace(ctx, file) })
 		again(time.Second, func() { w.Stats() })
-		again(9*time.Second, func() { _, _ = w.Backtest(ctx, api.CheckBacktest{Check: "calls", Start: seconds(time.Now().Add(-10 * time.Minute))}) })
+		again(9*time.Second, func() {
+			_, _ = w.Backtest(ctx, api.CheckBacktest{Check: "calls", Start: seconds(time.Now().Add(-10 * time.Minute))})
+		})
 		w.traffic(2*time.Minute, map[string]float64{"GET /a": 0.1, "GET /b": 2})
 		if err := w.Replace(ctx, file); err != nil {
 			t.Error(err)
