@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { amount, axisOf, backtestOf, changedKeys, checkCommand, checkCsv, checkPromql, draftOf, draftYaml, edited, figures, foundText, isExpression, lasting, limitText, merged, must, notes, onSteps, partOf, placeOf, stateAt, strip, troubles, yamlText } from './checks';
+import { amount, axisOf, backtestOf, changedKeys, checkCommand, checkCsv, checkPromql, draftOf, draftYaml, edited, figures, foundText, isExpression, lasting, limitText, merged, must, notes, onSteps, partOf, placeOf, seen, stateAt, stepOf, strip, troubles, yamlText } from './checks';
 import type { CheckBacktestResponse, CheckBands, CheckPoint, CheckReceiver } from './checks-types';
 import { decode, encode, home } from './url';
 
@@ -8,8 +8,20 @@ const high: CheckBands = { ...none, threshold: 0.21, high_warning: 0.231, high_c
 const point = (time: number, value: number | null, bands: CheckBands = none): CheckPoint => ({ time, value, min: value, max: value, bands });
 
 it('says a value with its unit', () => {
-  expect([[0.412, 's'], [0.0021, 'seconds'], [2048, 'bytes'], [12, '%'], [1204, 'orders'], [0.0123, ''], [null, 's'], [3, undefined]].map(([v, u]) => amount(v as number, u as string)))
-    .toEqual(['412 ms', '2.10 ms', '2.05 kB', '12 %', '1,204 orders', '0.0123', '–', '3']);
+  expect([[0.412, 's'], [0.0021, 'seconds'], [2048, 'bytes'], [12, '%'], [1204, 'orders'], [0.0123, ''], [null, 's'], [3, undefined], [-3.25, '°C'], [-0.5, 's']].map(([v, u]) => amount(v as number, u as string)))
+    .toEqual(['412 ms', '2.10 ms', '2.05 kB', '12 %', '1,204 orders', '0.0123', '–', '3', '−3.25 °C', '−500 ms']);
+});
+
+it('says what was seen beyond the value', () => {
+  const c = { level: 'OK', value: 0.1, unit: 's' };
+  expect(['0.1368 s', '136.8 ms', '4e-08 s', '0.17', '3 of 4 disks', '200 OK, 1082 bytes in 583µs', ''].map((text) => seen({ ...c, text }))).toEqual(['', '', '', '', '3 of 4 disks', '200 OK, 1082 bytes in 583µs', '']);
+  expect(seen({ level: 'OK', value: 12, unit: '', text: '12 users' })).toBe('12 users');
+  expect(seen({ ...c, level: 'WARNING', text: '0.1 s' })).toBe('0.1 s');
+  expect(seen({ ...c, value: null, text: 'has not run yet' })).toBe('has not run yet');
+});
+
+it('has steps of whole slots', () => {
+  expect([900, 6 * 3600, 86_400, 7 * 86_400, 28 * 86_400].map((s) => stepOf({ start: 0, end: s }, 300))).toEqual([10, 120, 300, 2400, 8400]);
 });
 
 it('says what a value must be, on which side', () => {

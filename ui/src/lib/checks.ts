@@ -15,6 +15,7 @@ const known: Record<string, Unit> = { s: 'seconds', second: 'seconds', seconds: 
 /** A value with the unit that its check gives it: 412 ms, 12.0 %, 3.00 orders. */
 export function amount(v: Num | undefined, unit = ''): string {
   if (v == null) return missing;
+  if (v < 0) return `−${amount(-v, unit)}`;
   if (known[unit]) return value(v, known[unit]);
   return `${Math.abs(v) >= 1e6 ? shortCount(v) : Number.isInteger(v) ? count(v) : digits(v)}${unit ? ` ${unit}` : ''}`;
 }
@@ -62,6 +63,20 @@ export function lasting(seconds: Num | undefined): string {
   if (s < 5400) return `${Math.round(s / 60)} min`;
   const [size, unit] = s < 172_800 ? [3600, 'h'] : [86_400, 'd'];
   return `${Number((s / size).toFixed(1))} ${unit}`;
+}
+
+/** What a run saw; empty if that is its value only, which stands beside it. */
+export function seen(c: Pick<Check, 'text' | 'value' | 'level' | 'unit'>): string {
+  if (c.level !== 'OK' || c.value == null) return c.text;
+  const [, rest] = /^-?\d[\d.]*(?:e[+-]?\d+)? ?(.*)$/.exec(c.text) ?? [];
+  return rest === '' || rest === c.unit || (c.unit === 's' && /^[mµ]s$/.test(rest)) || (c.unit === 'B' && /^[kMGT]B$/.test(rest)) ? '' : c.text;
+}
+
+/** The step of a chart of so many columns: whole slots of what is kept, so that no step holds one slot more than the next. */
+export function stepOf(range: { start: number; end: number }, columns: number): number {
+  const least = (range.end - range.start) / columns;
+  const slot = least > 600 ? 600 : least > 60 ? 60 : 10;
+  return Math.max(slot, Math.ceil(least / slot) * slot);
 }
 
 /** What of a check its state alone does not say. */

@@ -109,7 +109,8 @@ export function slotName(start: number, end: number, zone?: string): string {
   const d = part(start, day, zone).replace(',', '');
   if (sameDay(start, end - 1, zone)) return `${d} ${part(start, c, zone)}–${part(end, c, zone)} ${zoneName(start, zone)}`;
   const e = part(end, day, zone).replace(',', '');
-  return `${d} ${part(start, c, zone)} – ${e} ${part(end, c, zone)} ${zoneName(start, zone)}`;
+  const before = zoneName(start, zone);
+  return `${d} ${part(start, c, zone)}${before === zoneName(end, zone) ? '' : ` ${before}`} – ${e} ${part(end, c, zone)} ${zoneName(end, zone)}`;
 }
 
 /** A moment: "Fri 20 Nov 14:20:30 CET". */
