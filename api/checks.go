@@ -11,6 +11,9 @@ type ChecksResponse struct {
 	Receivers []CheckReceiver `json:"receivers"`
 	// Problem says why the definitions on disk are not those that run.
 	Problem string `json:"problem,omitempty"`
+	// Trouble says why states are not kept or receivers are not told, as when a
+	// disk is full; it is tried again until it works.
+	Trouble string `json:"trouble,omitempty"`
 	// Files are those that definitions come from; empty if none are configured.
 	Files []string `json:"files"`
 	// Lag is the 99th percentile of how late runs began in the last minutes,

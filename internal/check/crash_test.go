@@ -28,7 +28,7 @@ func TestCrashesAtRandom(t *testing.T) {
 					switch rng.IntN(6) {
 					case 0:
 						w.store.kill()
-						time.Sleep(time.Duration(rng.IntN(20_000)) * time.Millisecond)
+						time.Sleep(time.Duration(rng.IntN(9_000)) * time.Millisecond) // less than tellAnyway
 						w.stop()
 						w.store.dead = false
 						w.notes.failing(nil)

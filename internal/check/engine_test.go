@@ -153,6 +153,46 @@ func TestNothingIsLostInACrash(t *testing.T) {
 	})
 }
 
+// A store that takes nothing, as on a full disk, does not silence the guard; what
+// is wrong is told to who asks.
+func TestStoreThatIsFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, two)
+		w.probe.set("parent:80", 0.1)
+		w.probe.set("child:80", 0.5)
+		time.Sleep(20 * time.Second)
+		trouble := func() string {
+			r, err := w.List(t.Context(), ListRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r.Trouble
+		}
+		w.expect(trouble(), "")
+		w.store.kill()
+		w.probe.set("child:80", 5)
+		time.Sleep(time.Minute)
+		w.expect(w.notes.take(), "child opened 1 OK>CRITICAL: child is CRITICAL: 5 is above 2")
+		if s := trouble(); !strings.HasPrefix(s, "states are not kept since ") || !strings.HasSuffix(s, "the process is dead") {
+			t.Errorf("trouble is %q", s)
+		}
+		w.store.mu.Lock()
+		w.store.dead = false
+		w.store.mu.Unlock()
+		w.notes.failing(errors.New("receiver hook: the spool is read-only"))
+		w.probe.set("child:80", 0.5)
+		time.Sleep(time.Minute)
+		w.expect(trouble(), "receivers are not told: receiver hook: the spool is read-only")
+		w.notes.failing(nil)
+		time.Sleep(5 * time.Second)
+		w.expect(trouble(), "")
+		if told := w.notes.take(); !strings.HasPrefix(told, "child resolved 2 CRITICAL>OK") {
+			t.Errorf("told %q", told)
+		}
+		w.stop()
+	})
+}
+
 func TestReplace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, two)

@@ -33,7 +33,7 @@ func (e *Engine) change(ctx context.Context, make func() error) error {
 		e.keeping.Lock()
 		err := e.save(ctx)
 		if err == nil {
-			_ = e.tell(ctx) // else it is told later: what it is asked for is kept
+			_ = e.tell(ctx, false) // else it is told later: what it is asked for is kept
 		}
 		e.keeping.Unlock()
 		if err != nil {

@@ -2,6 +2,8 @@ package check
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -13,6 +15,9 @@ import (
 const (
 	keepEvery  = time.Second
 	keepRecord = 2000 // conditions in one put
+	// Receivers are told of what cannot be stored for so long: a full disk must
+	// not make the guard fall silent.
+	tellAnyway = 10 * time.Second
 )
 
 // keep stores what changed, at most once a second, and tells receivers of what
@@ -87,13 +92,30 @@ func (e *Engine) untilLook(failing bool) time.Duration {
 func (e *Engine) keepOnce(ctx context.Context) error {
 	e.keeping.Lock()
 	defer e.keeping.Unlock()
-	if err := e.save(ctx); err != nil {
+	err := e.save(ctx)
+	if err == nil {
+		err = e.tell(ctx, false)
 		e.mu.Lock()
-		e.stats.PersistErrors++
-		e.mu.Unlock()
+		defer e.mu.Unlock()
+		e.unstored, e.trouble = time.Time{}, ""
+		if err != nil && ctx.Err() == nil {
+			e.trouble = "receivers are not told: " + err.Error()
+		}
 		return err
 	}
-	return e.tell(ctx)
+	e.mu.Lock()
+	now := e.o.Now()
+	e.stats.PersistErrors++
+	if e.unstored.IsZero() {
+		e.unstored = now
+	}
+	long := now.Sub(e.unstored) >= tellAnyway
+	e.trouble = fmt.Sprintf("states are not kept since %s: %v", e.unstored.UTC().Format("2006-01-02 15:04:05 MST"), err)
+	e.mu.Unlock()
+	if !long {
+		return err
+	}
+	return errors.Join(err, e.tell(ctx, true))
 }
 
 // save puts what changed in one batch. Needs keeping.
@@ -154,15 +176,16 @@ func (e *Engine) write(ctx context.Context, b *store.Batch) error {
 	return nil
 }
 
-// tell hands events that are kept to the notifier, in their order. Needs keeping.
-func (e *Engine) tell(ctx context.Context) error {
+// tell hands events that are kept, or all that there are, to the notifier, in
+// their order. Needs keeping.
+func (e *Engine) tell(ctx context.Context, all bool) error {
 	for {
 		e.mu.Lock()
 		var events []event.Event
 		var receivers []string
 		n := 0
 		for _, o := range e.owed {
-			if _, unkept := e.records[o.key()]; unkept || n >= 1000 || n > 0 && !slices.Equal(receivers, o.Receivers) {
+			if _, unkept := e.records[o.key()]; unkept && !all || n >= 1000 || n > 0 && !slices.Equal(receivers, o.Receivers) {
 				break
 			}
 			receivers = o.Receivers

@@ -88,7 +88,7 @@ func (e *Engine) List(ctx context.Context, r ListRequest) (*api.ChecksResponse, 
 	q := strings.ToLower(r.Q)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	out.Problem, out.Files = e.problem, e.files
+	out.Problem, out.Trouble, out.Files = e.problem, e.trouble, e.files
 	var found []*instance
 	for _, d := range e.definitions {
 		described := strings.Contains(strings.ToLower(d.c.Description), q)

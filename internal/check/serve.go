@@ -42,6 +42,8 @@ type Engine struct {
 	page        string
 	files       []string
 	problem     string
+	trouble     string    // why states are not kept or receivers not told
+	unstored    time.Time // since when nothing can be put; zero if it can
 	definitions []*definition
 	byName      map[string]*definition
 	conditions  map[string]*condition // by id

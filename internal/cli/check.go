@@ -128,6 +128,10 @@ func (q *checkQuestion) list(w io.Writer, r *api.ChecksResponse) error {
 		}
 		d.gap()
 	}
+	if r.Trouble != "" {
+		d.line("what checks find may be lost: " + r.Trouble)
+		d.gap()
+	}
 	t := &table{}
 	for i, h := range []string{"state", "for", "check", "value", "threshold", "last", "what"} {
 		t.column(h, i == 1 || i == 3)

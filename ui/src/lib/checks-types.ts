@@ -9,6 +9,8 @@ export interface ChecksResponse {
   receivers: CheckReceiver[] | null;
   /** Why the definitions on disk are not those that run. */
   problem?: string;
+  /** Why states are not kept or receivers are not told. */
+  trouble?: string;
   files: string[] | null;
   lag: Num;
   now: Num;
