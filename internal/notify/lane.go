@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -488,7 +489,9 @@ func (l *lane) resend(rs resender, timeout time.Duration) {
 	if len(known) == 0 {
 		return
 	}
-	slices.SortFunc(known, func(a, b incident) int { return a.Event.Opened.Compare(b.Event.Opened) })
+	slices.SortFunc(known, func(a, b incident) int {
+		return cmp.Or(a.Event.Opened.Compare(b.Event.Opened), cmp.Compare(a.Event.Incident, b.Event.Incident))
+	})
 	ctx, cancel := context.WithTimeoutCause(l.ctx, timeout, fmt.Errorf("no answer within %v", timeout))
 	defer cancel()
 	l.setBusy(true)

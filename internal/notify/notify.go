@@ -54,6 +54,16 @@ type Notifier struct {
 	mu       sync.RWMutex                    // of the fields below
 	lanes    map[string]*lane
 	closed   bool
+
+	handing sync.Mutex // one call of Events at a time
+	// taken are events of a call that failed, by the lanes that took them: when it
+	// is tried again they do not get them twice. Under handing.
+	taken map[*lane]map[eventID]bool
+}
+
+type eventID struct {
+	incident string
+	seq      int
 }
 
 var nan = math.NaN()
@@ -221,13 +231,47 @@ func (n *Notifier) Events(ctx context.Context, receivers []string, events []even
 	if len(lanes) == 1 {
 		return lanes[0].pushEvents(events)
 	}
+	n.handing.Lock()
+	defer n.handing.Unlock()
 	errs := make([]error, len(lanes))
 	var wg sync.WaitGroup
 	for i, l := range lanes {
-		wg.Go(func() { errs[i] = l.pushEvents(events) })
+		wg.Go(func() { errs[i] = l.pushEvents(untaken(events, n.taken[l])) })
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	err := errors.Join(errs...)
+	if err == nil {
+		n.taken = nil
+		return nil
+	}
+	if n.taken == nil {
+		n.taken = map[*lane]map[eventID]bool{}
+	}
+	for i, l := range lanes {
+		if errs[i] != nil {
+			continue
+		}
+		if n.taken[l] == nil {
+			n.taken[l] = map[eventID]bool{}
+		}
+		for j := range events {
+			n.taken[l][eventID{events[j].Incident, events[j].Seq}] = true
+		}
+	}
+	return err
+}
+
+func untaken(events []event.Event, taken map[eventID]bool) []event.Event {
+	if len(taken) == 0 {
+		return events
+	}
+	var out []event.Event
+	for _, e := range events {
+		if !taken[eventID{e.Incident, e.Seq}] {
+			out = append(out, e)
+		}
+	}
+	return out
 }
 
 // States says how each receiver fares, by name.
