@@ -46,7 +46,7 @@ var serverSettings = []Setting{
 		func(c *Config) Value { return duration{&c.Retain.TenMin} }},
 	{"retention.1h", "How long slots of one hour are kept.",
 		func(c *Config) Value { return duration{&c.Retain.Hour} }},
-	{"retention.max_bytes", "What the store may take on disk; the oldest, finest slots go first. 0 is no bound.",
+	{"retention.max_bytes", "What the store may take on disk; the oldest raw samples and finest slots go first. 0 is no bound.",
 		func(c *Config) Value { return size{&c.Retain.MaxBytes} }},
 
 	{"labels.tenant", "Attributes of span or resource that name the tenant; the first present wins.",

@@ -75,6 +75,8 @@ var storeReadings = []reading[pebblestore.Stats]{
 	{"tailscope_store_points_rolled_up_total", "Points made for coarser resolutions.", counts, func(s pebblestore.Stats) float64 { return float64(s.RolledUp) }},
 	{"tailscope_store_points_settled_total", "Points rewritten in their final order.", counts, func(s pebblestore.Stats) float64 { return float64(s.Settled) }},
 	{"tailscope_store_points_left_out_total", "Points left out of a sum because their counts were beyond what can be counted.", counts, func(s pebblestore.Stats) float64 { return float64(s.LeftOut) }},
+	{"tailscope_store_samples_outnumbered_total", "Raw samples dropped because their series had limits.samples newer ones.", counts, func(s pebblestore.Stats) float64 { return float64(s.SamplesOutnumbered) }},
+	{"tailscope_store_sample_hours_evicted_total", "Hours of raw samples dropped to stay within retention.max_bytes.", counts, func(s pebblestore.Stats) float64 { return float64(s.SampleHoursEvicted) }},
 	{"tailscope_store_disk_bytes", "Bytes on disk.", level, func(s pebblestore.Stats) float64 { return float64(s.DiskBytes) }},
 	{"tailscope_store_cache_bytes", "Bytes of blocks held in memory.", level, func(s pebblestore.Stats) float64 { return float64(s.CacheBytes) }},
 	{"tailscope_store_memtable_bytes", "Bytes written and not yet sorted onto disk.", level, func(s pebblestore.Stats) float64 { return float64(s.MemtableBytes) }},

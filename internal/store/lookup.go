@@ -26,9 +26,6 @@ type SeriesSet interface {
 	// Match returns those that the matchers select, without the first from of the
 	// set, and how many the set held: from of the next call.
 	Match(matchers []*labels.Matcher, from int) (found []Lookup, n int)
-	// Kept says whether all raw samples in [start, end] are still there, Unix
-	// milliseconds: then there were no others. Beyond what was kept points remain.
-	Kept(start, end int64) bool
 	// Whole is how many of the newest samples of a series are there without a gap,
 	// if it has that many within the age that is kept.
 	Whole() int
@@ -44,6 +41,11 @@ type Lookup interface {
 	// Latest appends the samples at or before until, newest first, without the
 	// first skip, at most n of them.
 	Latest(ctx context.Context, dst []series.Sample, until int64, skip, n int) ([]series.Sample, error)
+	// Kept says whether all raw samples of the series in [start, end] are still
+	// there: then there were no others. Beyond what was kept points remain. To know
+	// whether an answer is complete ask after it: what is no longer kept stays so,
+	// and an answer from before may hold it in part.
+	Kept(start, end int64) bool
 	// Range appends the samples in [start, end], ascending.
 	Range(ctx context.Context, dst []series.Sample, start, end int64) ([]series.Sample, error)
 }

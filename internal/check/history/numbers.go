@@ -115,11 +115,11 @@ func (v *view) follow(ctx context.Context, a, b *source, t, now int64) (bool, er
 	around := max(goneAfter, 2*v.tolerance)
 	from, to := t-around, min(t+around, now)
 	var err error
-	if x.a, err = v.rangeOf(ctx, a, x.a[:0], from, to, x); err != nil {
+	if x.a, err = v.rangeOf(ctx, a, x.a[:0], from, to); err != nil {
 		return false, err
 	}
 	n := len(x.a)
-	if x.a, err = v.rangeOf(ctx, b, x.a, from, to, x); err != nil || n == 0 || len(x.a) == n {
+	if x.a, err = v.rangeOf(ctx, b, x.a, from, to); err != nil || n == 0 || len(x.a) == n {
 		return false, err
 	}
 	return x.a[n-1].TimeMillis < x.a[n].TimeMillis || x.a[len(x.a)-1].TimeMillis < x.a[0].TimeMillis, nil
@@ -148,7 +148,7 @@ func (v *view) nearest(ctx context.Context, o *source, t, now int64) (best serie
 			return a, true, nil
 		}
 	}
-	if ok || o.stored == nil || o.set.Kept(t-v.tolerance, t+v.tolerance) {
+	if ok || o.stored == nil || o.stored.Kept(t-v.tolerance, t+v.tolerance) {
 		return best, ok, nil
 	}
 	return v.h.pages.nearest(ctx, v.h, o, t, v.tolerance, now)
@@ -321,7 +321,7 @@ func (v *view) between(ctx context.Context, s *expr.Selector, sources []*source,
 	for _, o := range sources {
 		var err error
 		mark := len(x.a)
-		if x.a, err = v.rangeOf(ctx, o, x.a, from, to, x); err != nil {
+		if x.a, err = v.rangeOf(ctx, o, x.a, from, to); err != nil {
 			return dst, err
 		}
 		if len(x.a) == mark {
@@ -348,7 +348,7 @@ func (v *view) between(ctx context.Context, s *expr.Selector, sources []*source,
 
 // rangeOf appends one source's samples of [from, to], ascending: of hours whose
 // samples are gone, the points.
-func (v *view) rangeOf(ctx context.Context, o *source, dst []series.Sample, from, to int64, x *scratch) ([]series.Sample, error) {
+func (v *view) rangeOf(ctx context.Context, o *source, dst []series.Sample, from, to int64) ([]series.Sample, error) {
 	mark := len(dst)
 	last := from - 1
 	if o.stored != nil {
@@ -356,13 +356,9 @@ func (v *view) rangeOf(ctx context.Context, o *source, dst []series.Sample, from
 		if dst, err = o.stored.Range(ctx, dst, from, to); err != nil {
 			return dst, err
 		}
-		if !o.set.Kept(from, to) {
-			if x.b, err = v.h.pages.between(ctx, v.h, o, from, to, x.b[:0]); err != nil {
+		if !o.stored.Kept(from, to) {
+			if dst, err = v.h.pages.instead(ctx, v.h, o, from, to, dst, mark); err != nil {
 				return dst, err
-			}
-			if len(x.b) > 0 {
-				dst = append(dst, x.b...)
-				slices.SortFunc(dst[mark:], func(a, b series.Sample) int { return cmp.Compare(a.TimeMillis, b.TimeMillis) })
 			}
 		}
 		if len(dst) > mark {

@@ -1,8 +1,10 @@
 package history
 
 import (
+	"cmp"
 	"container/list"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -160,41 +162,50 @@ const (
 	pagePoints = 20_000
 )
 
-// between appends the points of the hours of [from, to] that have no samples.
-func (c *pages) between(ctx context.Context, h *History, o *source, from, to int64, dst []series.Sample) ([]series.Sample, error) {
-	add := func(p *page) {
+// instead puts points of the hours of [from, to] that have no samples any more
+// into dst, whose samples from mark on were read of that range before. Such an hour
+// may only just have lost its samples, so those that were found of it are left out.
+func (c *pages) instead(ctx context.Context, h *History, o *source, from, to int64, dst []series.Sample, mark int) ([]series.Sample, error) {
+	add := func(start, end int64) error {
+		p, err := c.get(ctx, h, o, start, end)
+		if err != nil {
+			return err
+		}
 		for i := range p.points {
 			if v := &p.points[i]; v.TimeMillis >= from && v.TimeMillis <= to {
 				dst = append(dst, v.Sample)
 			}
 		}
+		return nil
 	}
 	for hour := floorTo(from, hourMillis); hour <= to; {
-		if o.set.Kept(hour, hour) {
+		if o.stored.Kept(hour, hour) {
 			hour += hourMillis
 			continue
 		}
 		end := hour + hourMillis
-		for end <= to && !o.set.Kept(end, end) {
+		for end <= to && !o.stored.Kept(end, end) {
 			end += hourMillis
 		}
-		if (end-hour)/hourMillis > pagedHours {
-			p, err := c.get(ctx, h, o, hour, end)
-			if err != nil {
-				return dst, err
+		kept := dst[:mark]
+		for _, v := range dst[mark:] {
+			if v.TimeMillis < hour || v.TimeMillis >= end {
+				kept = append(kept, v)
 			}
-			add(p)
-			hour = end
-			continue
 		}
-		for ; hour < end; hour += hourMillis {
-			p, err := c.get(ctx, h, o, hour, hour+hourMillis)
-			if err != nil {
+		dst = kept
+		// A long time is read at once, a short one hour by hour, as many ask for it.
+		length := int64(hourMillis)
+		if (end-hour)/hourMillis > pagedHours {
+			length = end - hour
+		}
+		for ; hour < end; hour += length {
+			if err := add(hour, hour+length); err != nil {
 				return dst, err
 			}
-			add(p)
 		}
 	}
+	slices.SortFunc(dst[mark:], func(a, b series.Sample) int { return cmp.Compare(a.TimeMillis, b.TimeMillis) })
 	return dst, nil
 }
 

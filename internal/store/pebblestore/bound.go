@@ -2,15 +2,28 @@ package pebblestore
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/prometheus/prometheus/model/labels"
 
-	"encoding/binary"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
 )
 
-// boundSamples drops the hours of raw samples that all series of a scope have
-// enough newer ones of.
+// defaultBoundSamples is how many samples the hours hold that one Maintain writes
+// anew; the next goes on.
+const defaultBoundSamples = 10_000_000
+
+// boundSamples leaves samples of series out of the hours from which on the
+// series have enough newer ones. An hour is written anew only once half of its
+// samples are to go, so that each is written less than twice more in all, and
+// what is kept in vain is less than what is kept. Only hours that are settled
+// count as newer, and only those are written.
 func (s *Store) boundSamples(ctx context.Context) error {
 	snap := s.db.NewSnapshot()
 	defer snap.Close()
@@ -31,61 +44,185 @@ func (s *Store) boundSamples(ctx context.Context) error {
 	if err := c.it.Error(); err != nil {
 		return classify(err)
 	}
-	for sc, parts := range hours {
-		counts := map[string]int{}
-		for i := len(parts) - 1; i >= 0; i-- {
+	s.boundMore = false
+	budget := s.boundBudget
+	thinned := int64(math.MinInt64)
+	var rewritten []int64
+	var errs []error
+	for _, sc := range slices.Sorted(maps.Keys(hours)) {
+		b := bounder{s: s, scanner: c, scope: sc, family: s.familyName(sc), byID: map[series.ID]int32{}}
+		for _, part := range slices.Backward(hours[sc]) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			needed, err := s.countSamples(c, parts[i], sc, counts)
+			h, err := b.hour(part)
 			if err != nil {
-				return err
+				errs = append(errs, fmt.Errorf("samples of scope %d from %d: %w", sc, part, err))
+				continue
 			}
-			if !needed {
-				if err := s.dropSamples(parts[i], sc); err != nil {
-					return err
-				}
+			if h.gone {
+				thinned = max(thinned, part+tierPart[tierSamples])
+			}
+			if h.drop == 0 || 2*h.drop < h.samples {
+				continue
+			}
+			if budget <= 0 {
+				s.boundMore = true
+				break
+			}
+			budget -= h.samples
+			done, err := s.thin(ctx, scopeID{partID{tierSamples, part}, sc}, b.dropped)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("samples of scope %d from %d: %w", sc, part, err))
+			}
+			if done {
+				thinned = max(thinned, part+tierPart[tierSamples])
+				rewritten = append(rewritten, part)
+				s.stats.outnumbered.Add(uint64(h.drop))
 			}
 		}
 	}
-	return nil
+	if !s.boundMore && len(errs) == 0 {
+		s.write.Lock()
+		s.thinned = thinned
+		s.write.Unlock()
+	}
+	return errors.Join(append(errs, s.reclaimHours(ctx, rewritten))...)
 }
 
-// countSamples adds an hour's samples to the counts by series, and says
-// whether any series had fewer than the bound before.
-func (s *Store) countSamples(c *scanner, part int64, sc scope, counts map[string]int) (needed bool, err error) {
-	u, err := s.units.get(dayOf(part), sc)
+// bounder counts the samples of a scope's series, from the newest hour back.
+type bounder struct {
+	s       *Store
+	scanner *scanner
+	scope   scope
+	family  string
+
+	byID   map[series.ID]int32 // places in counts
+	counts []int               // samples so far
+	day    int64
+	places []int32 // of the day's series, plus one; 0 is not looked up yet
+
+	dropped []uint64 // series of the hour that had enough
+	id      []byte
+	labels  labels.ScratchBuilder
+}
+
+// counted is what an hour holds.
+type counted struct {
+	samples, drop int  // samples of all series, of those that had enough
+	gone          bool // samples of some series are gone already
+}
+
+// hour adds an hour's samples.
+func (b *bounder) hour(part int64) (h counted, err error) {
+	dir, err := b.s.readDirectory(b.scanner.snap, tierSamples, part, b.scope)
 	if err != nil {
-		return false, err
+		return h, err
 	}
+	t, err := b.s.readTally(b.scanner.snap, part, b.scope, true)
+	if err != nil {
+		return h, err
+	}
+	h.gone = t != nil && len(t.gone) > 0
+	if dir == nil {
+		return h, nil
+	}
+	if t != nil && len(t.counts) != len(dir.numbers) {
+		return h, fmt.Errorf("tally of %d series, directory says %d: %w", len(t.counts), len(dir.numbers), store.ErrCorrupt)
+	}
+	u, err := b.s.units.get(dayOf(part), b.scope)
+	if err != nil {
+		return h, err
+	}
+	if b.day != dayOf(part) {
+		b.day, b.places = dayOf(part), b.places[:0]
+	}
+	b.dropped = b.dropped[:0]
 	u.mu.RLock()
 	defer u.mu.RUnlock()
-	var b labels.ScratchBuilder
-	var buf []byte
-	err = c.scan(area{tier: tierSamples, part: part, hi: 1}, sc, everything(len(u.kinds)), func(number uint32, _ int, data []byte) error {
-		buf = append(u.labels(number, &b).Bytes(buf), byte(u.kinds[number]))
-		n, _ := binary.Uvarint(data)
-		had := counts[string(buf)]
-		needed = needed || had < s.opts.SampleCount
-		counts[string(buf)] = had + int(n)
+	add := func(number uint32, n int) error {
+		place, err := b.place(u, number)
+		if err != nil {
+			return err
+		}
+		h.samples += n
+		if b.counts[place] >= b.s.opts.SampleCount {
+			b.dropped = append(b.dropped, uint64(number))
+			h.drop += n
+		}
+		b.counts[place] += n
 		return nil
-	})
-	return needed, err
+	}
+	if t == nil {
+		err = b.scanner.run(area{tier: tierSamples, part: part, hi: 1, shards: 1}, b.scope, everything(len(u.kinds)), func(number uint32, _ int, data []byte) error {
+			n, _ := binary.Uvarint(data)
+			return add(number, int(n))
+		})
+	} else {
+		for i, number := range dir.numbers {
+			if err = add(number, int(t.counts[i])); err != nil {
+				break
+			}
+		}
+	}
+	slices.Sort(b.dropped)
+	return h, err
 }
 
-func (s *Store) dropSamples(part int64, sc scope) error {
+// place returns where a series is counted. The caller holds u.mu.
+func (b *bounder) place(u *unit, number uint32) (int32, error) {
+	if int(number) >= len(u.kinds) {
+		return 0, fmt.Errorf("samples of series %d, of which the index knows nothing: %w", number, store.ErrCorrupt)
+	}
+	for len(b.places) <= int(number) {
+		b.places = append(b.places, 0)
+	}
+	if p := b.places[number]; p > 0 {
+		return p - 1, nil
+	}
+	var id series.ID
+	if u.ids != nil {
+		id = u.ids[number+1]
+	} else {
+		sr := series.Series{Family: b.family, View: b.scope.view(), Kind: u.kinds[number], Labels: u.labels(number, &b.labels)}
+		id, b.id = idOf(&sr, b.id)
+	}
+	p, ok := b.byID[id]
+	if !ok {
+		p = int32(len(b.counts))
+		b.byID[id] = p
+		b.counts = append(b.counts, 0)
+	}
+	b.places[number] = p + 1
+	return p, nil
+}
+
+// thin writes an hour of samples anew without those of the series, by number, of
+// which it then is known that they are gone. Puts that touch the hour meanwhile
+// make it be left for another time.
+func (s *Store) thin(ctx context.Context, id scopeID, drop []uint64) (done bool, err error) {
 	s.write.Lock()
-	defer s.write.Unlock()
-	prefix := scopePrefix(nil, tierSamples, part, sc)
-	wb := s.db.NewBatch()
-	defer wb.Close()
-	if err := wb.DeleteRange(prefix, prefixEnd(prefix), nil); err != nil {
-		return err
+	snap := s.db.NewSnapshot()
+	before := s.freshOf(id)
+	s.write.Unlock()
+	defer snap.Close()
+	return s.rewrite(ctx, id, snap, before, drop)
+}
+
+// reclaimHours frees the space of what has been left out of hours.
+func (s *Store) reclaimHours(ctx context.Context, hours []int64) error {
+	slices.Sort(hours)
+	hours = slices.Compact(hours)
+	for len(hours) > 0 {
+		n := 1
+		for n < len(hours) && hours[n] == hours[n-1]+tierPart[tierSamples] {
+			n++
+		}
+		from, to := partPrefix(nil, tierSamples, hours[0]), partPrefix(nil, tierSamples, hours[n-1]+tierPart[tierSamples])
+		if err := s.db.Compact(ctx, from, to, false); err != nil {
+			return fmt.Errorf("reclaim the space of samples left out: %w", classify(err))
+		}
+		hours = hours[n:]
 	}
-	if err := s.commit(wb, pebble.NoSync); err != nil {
-		return err
-	}
-	delete(s.fresh, scopeID{partID{tierSamples, part}, sc})
-	s.dropHour(sc, part)
 	return nil
 }

@@ -31,6 +31,15 @@
 // until the slot has been rolled up or settled. From then on an address is
 // final: putting it again changes nothing.
 //
+// # Raw samples
+//
+// Raw samples of number series lie in hours, which settle into runs like the
+// slots of a tier. How many a series keeps is bounded (bound.go): where a series
+// has enough newer ones its samples of an hour go, and the hour is written anew
+// once half of it is to go, so a slow series keeps nobody else's. Beside each run
+// a tally (tally.go) counts its samples, and says whose are gone: what comes late
+// for these is dropped, and a lookup says that it no longer has them.
+//
 // # Kept traces
 //
 // A trace (traces.go) is a body, under its id in the hour of its latest request,

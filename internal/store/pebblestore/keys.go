@@ -28,6 +28,7 @@ const (
 	classDirectory = 0x02 // first block(4) -> which series the blocks of the run hold
 	classBlock     = 0x03 // block(4) -> series-major points
 	classFolded    = 0x04 // -> the generations that the run has taken in
+	classTally     = 0x05 // of raw samples: -> how many the run holds, and whose are gone
 )
 
 // Origins of a chunk.

@@ -57,6 +57,9 @@ func (l *lookup) block(ctx context.Context, hour int64) (*sampleBlock, error) {
 			}
 			return b, nil
 		}
+		if l.set.isGone(l.number, hour) {
+			return noSamples, nil
+		}
 		changes := l.changes
 		l.mu.Unlock()
 		b, err := l.set.load(ctx, l, hour)
@@ -70,6 +73,9 @@ func (l *lookup) block(ctx context.Context, hour int64) (*sampleBlock, error) {
 		}
 	}
 }
+
+// noSamples is the block of an hour whose samples are gone.
+var noSamples = &sampleBlock{}
 
 // begin checks whether an answer may be given.
 func (l *lookup) begin(ctx context.Context) error {
@@ -224,7 +230,7 @@ func (l *lookup) put(hour int64, ss []series.Sample, again bool) {
 	defer l.mu.Unlock()
 	l.changes++
 	i, ok := l.find(hour)
-	if !ok {
+	if !ok || l.set.isGone(l.number, hour) {
 		return
 	}
 	b := l.blocks[i]

@@ -160,8 +160,8 @@ func TestLookupsForgetDroppedHours(t *testing.T) {
 	}
 	const hour = 3600_000
 	const t0 = storetest.T0 * 1000
-	if n := count(); n != 6*360 || !set.Kept(t0, t0+6*hour) {
-		t.Fatalf("%d samples, all hours kept: %v", n, set.Kept(t0, t0+6*hour))
+	if n := count(); n != 6*360 || !all[0].Kept(t0, t0+6*hour) {
+		t.Fatalf("%d samples, all hours kept: %v", n, all[0].Kept(t0, t0+6*hour))
 	}
 	if err := s.Maintain(ctx, time.Unix(storetest.T0+7*3600, 0)); err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func TestLookupsForgetDroppedHours(t *testing.T) {
 		from, to int64
 		want     bool
 	}{{0, hour, false}, {3 * hour, 5 * hour, false}, {4 * hour, 6 * hour, true}, {5 * hour, 5 * hour, true}, {9 * hour, 10 * hour, true}, {4*hour - 1, 5 * hour, false}} {
-		if got := set.Kept(t0+tt.from, t0+tt.to); got != tt.want {
+		if got := all[0].Kept(t0+tt.from, t0+tt.to); got != tt.want {
 			t.Errorf("kept from %d to %d: %v", tt.from/hour, tt.to/hour, got)
 		}
 	}

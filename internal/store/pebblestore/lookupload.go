@@ -60,7 +60,7 @@ func (set *sampleSet) load(ctx context.Context, l *lookup, hour int64) (*sampleB
 		for n := lo; n <= hi; n++ {
 			if n == self {
 				want(n, 0)
-			} else if o := set.neighbour(names.set[n]); o != nil {
+			} else if o := set.neighbour(names.set[n]); o != nil && !set.isGone(o.number, hour) {
 				o.mu.Lock()
 				if _, ok := o.find(hour); !ok {
 					want(n, len(wanted))

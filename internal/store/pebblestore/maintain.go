@@ -34,7 +34,7 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) error {
 	}
 	samples, err := s.settle(ctx, now)
 	failed("settle", err)
-	if samples {
+	if samples || s.boundMore {
 		failed("bound samples", s.boundSamples(ctx))
 	}
 	failed("expire", s.expire(ctx, now))
@@ -415,28 +415,44 @@ func (s *Store) shrink(now time.Time, floor *[numTiers]int64, limit func(int, in
 		return err
 	}
 	defer c.close()
-	for tier := 0; tier < tierSamples && used > uint64(s.opts.MaxBytes); tier++ {
-		// The last two partitions of each tier stay.
-		stop := limit(tier, partOf(tier, now.Unix())-tierPart[tier])
-		for used > uint64(s.opts.MaxBytes) {
-			prefix := tierPrefix(nil, tier)
-			c.it.SetBounds(prefix, prefixEnd(prefix))
-			if !c.it.SeekGE(partPrefix(nil, tier, max(floor[tier], farPast))) {
-				break
+	// The first partition of a tier that may go: the last two stay.
+	oldest := func(tier int) (part int64, ok bool) {
+		prefix := tierPrefix(nil, tier)
+		c.it.SetBounds(prefix, prefixEnd(prefix))
+		if !c.it.SeekGE(partPrefix(nil, tier, max(floor[tier], farPast))) {
+			return 0, false
+		}
+		part = readTime(c.it.Key()[2:])
+		return part, part < limit(tier, partOf(tier, now.Unix())-tierPart[tier])
+	}
+	for tier := 0; tier < tierSamples && used > uint64(s.opts.MaxBytes); {
+		from := tier
+		part, ok := oldest(tier)
+		if tier == 0 {
+			if p, found := oldest(tierSamples); found && (!ok || p < part) {
+				from, part, ok = tierSamples, p, true
 			}
-			part := readTime(c.it.Key()[2:])
-			if part >= stop {
-				break
-			}
-			floor[tier] = part + tierPart[tier]
-			n, err := s.db.EstimateDiskUsage(partPrefix(nil, tier, part), partPrefix(nil, tier, floor[tier]))
-			if err != nil {
+		}
+		if !ok {
+			if err := c.it.Error(); err != nil {
 				return classify(err)
 			}
-			used -= min(n, used)
-			s.opts.Logger.Info("dropped slots to keep the store within its bound", "resolution", tierSlot[tier],
-				"until", time.Unix(floor[tier], 0).UTC(), "bound", s.opts.MaxBytes)
+			tier++
+			continue
 		}
+		floor[from] = part + tierPart[from]
+		n, err := s.db.EstimateDiskUsage(partPrefix(nil, from, part), partPrefix(nil, from, floor[from]))
+		if err != nil {
+			return classify(err)
+		}
+		used -= min(n, used)
+		what := "slots"
+		if from == tierSamples {
+			what = "raw samples"
+			s.stats.evictedHours.Add(1)
+		}
+		s.opts.Logger.Info("dropped "+what+" to keep the store within its bound", "resolution", tierSlot[from],
+			"until", time.Unix(floor[from], 0).UTC(), "bound", s.opts.MaxBytes)
 	}
 	return nil
 }

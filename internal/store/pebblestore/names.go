@@ -53,6 +53,13 @@ func (s *Store) State(ctx context.Context, name string, prefix []byte, yield fun
 	})
 }
 
+// familyName is that of a scope's family.
+func (s *Store) familyName(sc scope) string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.byNumber[sc>>2].name
+}
+
 // Families lists what is stored, by name.
 func (s *Store) Families(ctx context.Context) ([]store.FamilyInfo, error) {
 	done, err := s.enter(ctx)

@@ -34,8 +34,10 @@ type Options struct {
 	// as long as the one before, and the first at least 2 h.
 	Retention [len(series.Resolutions)]time.Duration
 	// SampleAge and SampleCount bound the raw samples of each number family;
-	// defaults 35 days and 15,000. An hour is dropped once all series of the
-	// family have SampleCount newer samples: the slowest of them decides.
+	// defaults 35 days and 15,000 of each series. Samples of a series go by the hour,
+	// once it has SampleCount newer ones in later hours that are settled, and at
+	// least half of the family's samples of the hour are to go: so a series may
+	// keep more, all together never more than twice what they must.
 	SampleAge   time.Duration
 	SampleCount int
 	// TraceAge is how long kept traces are kept, default 7 days; TraceBytes
@@ -43,8 +45,9 @@ type Options struct {
 	// quarter of MaxBytes. An hour goes as a whole, the oldest first.
 	TraceAge   time.Duration
 	TraceBytes int64
-	// MaxBytes bounds the data directory; the oldest slots of the finest
-	// resolution go first. 0 is no bound.
+	// MaxBytes bounds the data directory. What is finest goes first, the oldest of
+	// it before the rest: slots of the finest resolution and raw samples, then
+	// coarser slots. 0 is no bound.
 	MaxBytes int64
 	// MinFreeBytes is what must stay free on the disk: below it Put answers
 	// store.ErrFull while reads go on. Default 256 MiB, negative for none.
@@ -155,11 +158,16 @@ type Store struct {
 	fresh     map[scopeID]*freshState // chunks that are not settled yet; guarded by write
 	freshRead bool                    // fresh holds what was there before Open
 
+	// thinned is the end of the last hour that samples have been left out of;
+	// until that is known, the far future. Guarded by write.
+	thinned   int64
+	boundMore bool // samples are left to go; guarded by maintain
+
 	damage damage
 
 	stats statCounters
 
-	rollSeries, settleBatch int // tests lower them
+	rollSeries, settleBatch, boundBudget int // tests lower them
 }
 
 type family struct {
@@ -220,7 +228,8 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 		opts: o, lock: lock,
 		families: map[string]*family{}, writers: map[string]*writer{},
 		direct: map[partID]bool{}, fresh: map[scopeID]*freshState{},
-		rollSeries: defaultRollSeries, settleBatch: defaultSettleBatch,
+		rollSeries: defaultRollSeries, settleBatch: defaultSettleBatch, boundBudget: defaultBoundSamples,
+		thinned: math.MaxInt64,
 	}
 	defer func() {
 		if err != nil {

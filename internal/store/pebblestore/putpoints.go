@@ -59,6 +59,7 @@ func (p *putter) samples() error {
 		sc   scope
 	}
 	bySlot := map[place][]placed{}
+	gone := map[place]ranges{}
 	var pts []store.Point
 	for i := range p.b.Samples {
 		si := p.b.Samples[i].Series
@@ -80,6 +81,21 @@ func (p *putter) samples() error {
 					return err
 				}
 				at := place{slot, p.scopes[si]}
+				if slot < p.s.thinned {
+					// Where a series' samples are gone there is no room for late ones.
+					g, known := gone[at]
+					if !known {
+						if g, err = p.s.goneOf(p.s.db, at.slot, at.sc); err != nil {
+							return err
+						}
+						gone[at] = g
+					}
+					if g.has(uint64(number)) {
+						p.s.stats.expired.Add(uint64(n))
+						ss = ss[n:]
+						continue
+					}
+				}
 				bySlot[at] = append(bySlot[at], placed(number)<<32|placed(len(pts)))
 				pts = append(pts, store.Point{Series: si, Data: appendSamples(nil, mergeSamples(slices.Clone(ss[:n])))})
 			}

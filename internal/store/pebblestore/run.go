@@ -233,7 +233,7 @@ type folded struct {
 
 type foldedWriter struct {
 	writer uint32
-	ranges [][2]uint64 // closed, ascending, apart
+	ranges ranges
 }
 
 func (f *folded) has(writer uint32, gen uint64) bool {
@@ -241,12 +241,8 @@ func (f *folded) has(writer uint32, gen uint64) bool {
 		return false
 	}
 	for i := range f.writers {
-		if f.writers[i].writer == writer {
-			for _, r := range f.writers[i].ranges {
-				if r[0] <= gen && gen <= r[1] {
-					return true
-				}
-			}
+		if f.writers[i].writer == writer && f.writers[i].ranges.has(gen) {
+			return true
 		}
 	}
 	return false
@@ -261,28 +257,7 @@ func (f *folded) add(writer uint32, gens []uint64) {
 	if i == len(f.writers) || f.writers[i].writer != writer {
 		f.writers = slices.Insert(f.writers, i, foldedWriter{writer: writer})
 	}
-	w := &f.writers[i]
-	for _, g := range gens {
-		w.ranges = append(w.ranges, [2]uint64{g, g})
-	}
-	slices.SortFunc(w.ranges, func(a, b [2]uint64) int {
-		switch {
-		case a[0] < b[0]:
-			return -1
-		case a[0] > b[0]:
-			return 1
-		}
-		return 0
-	})
-	out := w.ranges[:0]
-	for _, r := range w.ranges {
-		if n := len(out); n > 0 && (r[0] <= out[n-1][1] || r[0] == out[n-1][1]+1) {
-			out[n-1][1] = max(out[n-1][1], r[1])
-			continue
-		}
-		out = append(out, r)
-	}
-	w.ranges = out
+	f.writers[i].ranges.add(gens)
 }
 
 func appendFolded(dst []byte, f *folded) []byte {
@@ -290,13 +265,7 @@ func appendFolded(dst []byte, f *folded) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(f.writers)))
 	for _, w := range f.writers {
 		dst = binary.AppendUvarint(dst, uint64(w.writer))
-		dst = binary.AppendUvarint(dst, uint64(len(w.ranges)))
-		prev := uint64(0)
-		for _, r := range w.ranges {
-			dst = binary.AppendUvarint(dst, r[0]-prev)
-			dst = binary.AppendUvarint(dst, r[1]-r[0])
-			prev = r[1]
-		}
+		dst = appendRanges(dst, w.ranges)
 	}
 	return dst
 }
@@ -309,12 +278,7 @@ func decodeFolded(b []byte) (*folded, error) {
 	f := &folded{}
 	for range r.count(2) {
 		w := foldedWriter{writer: uint32(r.uvarint())}
-		prev := uint64(0)
-		for range r.count(2) {
-			lo := prev + r.uvarint()
-			prev = lo + r.uvarint()
-			w.ranges = append(w.ranges, [2]uint64{lo, prev})
-		}
+		w.ranges = r.ranges()
 		f.writers = append(f.writers, w)
 	}
 	if r.err != nil || len(r.b) != 0 {

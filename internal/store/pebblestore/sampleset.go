@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,7 +25,10 @@ type sampleSet struct {
 	length atomic.Int64
 	first  int64 // length when it was made
 
-	hours atomic.Pointer[[]int64] // that hold samples of the family, ascending
+	hours atomic.Pointer[[]int64] // that hold samples of the family, or held them, ascending
+	// gone says by day, and then by number, of which hours of the day a series'
+	// samples are gone: bit 0 is the first. What it points to does not change.
+	gone atomic.Pointer[map[int64][]uint32]
 
 	mu      sync.Mutex
 	lookups []*lookup           // by number; nil where none was made
@@ -81,6 +85,7 @@ func (s *Store) makeSet(ctx context.Context, sc scope, family string) (*sampleSe
 		return set, nil
 	}
 	set := &sampleSet{s: s, scope: sc, family: family, u: newUnit(0, sc), days: map[int64]*dayNames{}}
+	set.gone.Store(&map[int64][]uint32{})
 	set.u.writable(family)
 	c, err := s.newScanner(ctx, s.db)
 	if err != nil {
@@ -123,6 +128,15 @@ func (s *Store) makeSet(ctx context.Context, sc scope, family string) (*sampleSe
 	}
 	set.hours.Store(&hours)
 	set.first = set.length.Load()
+	for _, hour := range hours {
+		gone, err := s.goneOf(s.db, hour, sc)
+		if err == nil && len(gone) > 0 {
+			_, err = set.hide(hour, gone.all)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	s.sets.mu.Lock()
 	s.sets.m[sc] = set
 	s.sets.mu.Unlock()
@@ -219,22 +233,6 @@ func (set *sampleSet) neighbour(number uint32) *lookup {
 		return set.lookups[number-1]
 	}
 	return nil
-}
-
-// Kept goes by hours, which are dropped whole: one that is there is complete, and
-// there is nothing yet after the last.
-func (set *sampleSet) Kept(start, end int64) bool {
-	hours := *set.hours.Load()
-	if len(hours) == 0 {
-		return false
-	}
-	first, last := hourOf(start), min(hourOf(end), hours[len(hours)-1])
-	if first > last {
-		return true
-	}
-	i, ok := slices.BinarySearch(hours, first)
-	n := int((last - first) / 3600)
-	return ok && i+n < len(hours) && hours[i+n] == last
 }
 
 // Whole is the count up to which hours are not dropped.
@@ -380,29 +378,6 @@ func (set *sampleSet) addHour(hour int64) {
 	set.hours.Store(&hours)
 }
 
-// dropHour forgets an hour that has been deleted. The caller holds the write lock.
-func (s *Store) dropHour(sc scope, hour int64) {
-	s.sets.mu.RLock()
-	set := s.sets.m[sc]
-	s.sets.mu.RUnlock()
-	if set == nil {
-		return
-	}
-	hours := *set.hours.Load()
-	if i, ok := slices.BinarySearch(hours, hour); ok {
-		hours = slices.Delete(slices.Clone(hours), i, i+1)
-		set.hours.Store(&hours)
-	}
-	set.mu.Lock()
-	all := slices.Clone(set.lookups)
-	set.mu.Unlock()
-	for _, l := range all {
-		if l != nil {
-			l.drop(hour)
-		}
-	}
-}
-
 // churned is how many series beyond twice those it began with a set may hold
 // before it is made again without the ones whose days are gone.
 const churned = 10000
@@ -417,6 +392,9 @@ func (s *Store) dropSamplesBefore(floor int64) {
 		i, _ := slices.BinarySearch(hours, floor)
 		hours = slices.Clone(hours[i:])
 		set.hours.Store(&hours)
+		gone := maps.Clone(*set.gone.Load())
+		maps.DeleteFunc(gone, func(day int64, _ []uint32) bool { return day < dayOf(floor) })
+		set.gone.Store(&gone)
 		set.mu.Lock()
 		for day := range set.days {
 			if day < dayOf(floor) {

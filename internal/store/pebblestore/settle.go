@@ -117,6 +117,21 @@ func (s *Store) settleScope(ctx context.Context, id scopeID) (done bool, err err
 	if old != nil && !worthwhile(before.chunks, old.blocks()) {
 		return false, nil
 	}
+	return s.rewrite(ctx, id, snap, before, nil)
+}
+
+// freshOf returns what lies beside the run of a scope. The caller holds write.
+func (s *Store) freshOf(id scopeID) freshState {
+	if f := s.fresh[id]; f != nil {
+		return *f
+	}
+	return freshState{changes: -1}
+}
+
+// rewrite writes the run of a scope from what the snapshot holds of it, without
+// the series of drop, by number, of which samples are to go. It does nothing if
+// the scope has changed since it was as before.
+func (s *Store) rewrite(ctx context.Context, id scopeID, snap *pebble.Snapshot, before freshState, drop []uint64) (done bool, err error) {
 	u, err := s.units.get(dayOf(id.part), id.scope)
 	if err != nil {
 		return false, err
@@ -127,6 +142,12 @@ func (s *Store) settleScope(ctx context.Context, id scopeID) (done bool, err err
 		return false, err
 	}
 	defer w.scanner.close()
+	if id.tier == tierSamples {
+		if w.tally.gone, err = s.goneOf(snap, id.part, id.scope); err != nil {
+			return false, err
+		}
+		w.tally.gone.add(drop)
+	}
 	start := scopePrefix(nil, id.tier, id.part, id.scope)
 	if err := w.wb.DeleteRange(start, prefixEnd(start), nil); err != nil {
 		return false, err
@@ -137,11 +158,23 @@ func (s *Store) settleScope(ctx context.Context, id scopeID) (done bool, err err
 
 	s.write.Lock()
 	defer s.write.Unlock()
-	if f := s.fresh[id]; f == nil || *f != before {
+	if s.freshOf(id) != before {
 		return false, nil
 	}
-	if err := s.commit(w.wb, pebble.NoSync); err != nil {
+	// First lookups say that samples are gone, then they go: who still finds them
+	// afterwards has its snapshot from before.
+	shown, err := s.hideSamples(id.scope, id.part, drop)
+	if err == nil {
+		if err = s.commit(w.wb, pebble.NoSync); err != nil {
+			shown()
+		}
+	}
+	if err != nil {
 		return false, err
+	}
+	if len(drop) > 0 {
+		s.forgetSamples(id.scope, id.part, drop)
+		s.thinned = max(s.thinned, id.part+tierPart[tierSamples])
 	}
 	delete(s.fresh, id)
 	s.stats.settled.Add(uint64(w.points))
@@ -159,6 +192,7 @@ type settler struct {
 	wb      *pebble.Batch
 	merger  *merger
 	dir     *directory
+	tally   tally // of samples
 	points  int
 
 	kinds  []series.Kind
@@ -185,7 +219,9 @@ func (w *settler) run(ctx context.Context) error {
 	// How many points each series has, to cut the order into batches.
 	counts := make([]uint32, len(order))
 	err := w.scanner.scan(all, w.id.scope, everything(len(order)), func(number uint32, _ int, _ []byte) error {
-		counts[number]++
+		if len(w.tally.gone) == 0 || !w.tally.gone.has(uint64(number)) {
+			counts[number]++
+		}
 		return nil
 	})
 	if err != nil {
@@ -311,6 +347,10 @@ func (w *settler) write(batch, groups []uint32) error {
 			pts = append(pts, slotPoint{int(slot), data})
 		}
 		w.points += len(pts)
+		if w.id.tier == tierSamples {
+			n, _ := binary.Uvarint(pts[0].data) // an hour is one slot
+			w.tally.counts = append(w.tally.counts, uint32(n))
+		}
 		if w.block.full(packed && w.kinds[number] == series.Distribution) {
 			if err := w.flush(); err != nil {
 				return err
@@ -343,6 +383,14 @@ func (w *settler) flush() error {
 func (w *settler) finish() error {
 	if err := w.flush(); err != nil {
 		return err
+	}
+	if w.id.tier == tierSamples {
+		if err := w.wb.Set(classPrefix(nil, w.id.tier, w.id.part, w.id.scope, classTally), appendTally(nil, &w.tally), nil); err != nil {
+			return err
+		}
+		if w.dir.blocks() == 0 {
+			return nil
+		}
 	}
 	return w.wb.Set(classPrefix(nil, w.id.tier, w.id.part, w.id.scope, classDirectory), appendDirectory(nil, w.dir), nil)
 }

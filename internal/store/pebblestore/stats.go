@@ -12,6 +12,9 @@ type Stats struct {
 	Settled  uint64 // points rewritten into runs
 	LeftOut  uint64 // points that would have taken a sum beyond what can be counted
 
+	SamplesOutnumbered uint64 // raw samples dropped because their series had enough newer ones
+	SampleHoursEvicted uint64 // hours of raw samples dropped to stay within MaxBytes
+
 	DamagedFiles int // found since Open
 
 	TracesKept    uint64 // traces kept, replaced ones included
@@ -26,7 +29,7 @@ type Stats struct {
 }
 
 type statCounters struct {
-	puts, points, late, expired, rolledUp, settled, leftOut atomic.Uint64
+	puts, points, late, expired, rolledUp, settled, leftOut, outnumbered, evictedHours atomic.Uint64
 
 	tracesKept, tracesLate, tracesExpired, tracesEvicted atomic.Uint64
 }
@@ -39,6 +42,7 @@ func (s *Store) Stats() Stats {
 		Expired: s.stats.expired.Load(), RolledUp: s.stats.rolledUp.Load(), Settled: s.stats.settled.Load(), LeftOut: s.stats.leftOut.Load(),
 		DiskBytes: int64(m.DiskSpaceUsage()), CacheBytes: m.BlockCache.Size, MemtableBytes: int64(m.MemTable.Size),
 	}
+	st.SamplesOutnumbered, st.SampleHoursEvicted = s.stats.outnumbered.Load(), s.stats.evictedHours.Load()
 	st.SampleBytes = s.sets.cache.bytes.Load()
 	st.TracesKept, st.TracesLate = s.stats.tracesKept.Load(), s.stats.tracesLate.Load()
 	st.TracesExpired, st.TracesEvicted = s.stats.tracesExpired.Load(), s.stats.tracesEvicted.Load()

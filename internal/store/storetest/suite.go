@@ -125,6 +125,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Marks", testMarks},
 		{"Samples", testSamples},
 		{"Nearest", testNearest},
+		{"SampleBounds", testSampleBounds},
 		{"Lookups", testLookups},
 		{"ConcurrentLookups", testConcurrentLookups},
 		{"Cancelled", testCancelled},

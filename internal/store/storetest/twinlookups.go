@@ -63,7 +63,7 @@ func (t *twinSet) Match(ms []*labels.Matcher, from int) (out []store.Lookup, n i
 }
 
 // Kept is true: a twin keeps everything.
-func (t *twinSet) Kept(start, end int64) bool { return true }
+func (l *twinLookup) Kept(start, end int64) bool { return true }
 
 // Whole is all.
 func (t *twinSet) Whole() int { return math.MaxInt }

@@ -1,0 +1,226 @@
+package storetest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// bounded is a store whose raw samples of the family queue, series q, are held
+// against all that were put.
+type bounded struct {
+	t    rapid.TB
+	st   store.Store
+	gen  uint64
+	put  []map[int64]float64        // by series, by ms
+	gone map[int]map[int64]struct{} // by series, hours (ms) that once were not kept
+}
+
+const hourMillis = 3600_000
+
+func newBounded(t rapid.TB, st store.Store, many int) *bounded {
+	b := &bounded{t: t, st: st, gone: map[int]map[int64]struct{}{}}
+	for i := range many {
+		b.put = append(b.put, map[int64]float64{})
+		b.gone[i] = map[int64]struct{}{}
+	}
+	return b
+}
+
+func (b *bounded) ok(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// puts stores one batch of new samples, by series, that is, those not put before.
+func (b *bounded) puts(times map[int][]int64) {
+	b.t.Helper()
+	b.gen++
+	batch := &store.Batch{Writer: "w", Generation: b.gen, Resolution: series.Base}
+	for i := range b.put {
+		var ss []series.Sample
+		for _, t := range times[i] {
+			if _, ok := b.put[i][t]; !ok {
+				b.put[i][t] = float64(t%1000) + float64(i)
+				ss = append(ss, series.Sample{TimeMillis: t, Value: b.put[i][t]})
+			}
+		}
+		slices.SortFunc(ss, func(a, b series.Sample) int { return cmp.Compare(a.TimeMillis, b.TimeMillis) })
+		if len(ss) > 0 {
+			batch.Series = append(batch.Series, gauge("q", fmt.Sprint(i)))
+			batch.Samples = append(batch.Samples, store.Samples{Series: uint32(len(batch.Series) - 1), Samples: ss})
+		}
+	}
+	b.ok(b.st.Put(context.Background(), batch))
+}
+
+// holds checks what every store promises of what it keeps, and returns how many
+// samples those are, and how many it must keep. late are series that got samples
+// later than newer ones: of those a few may go with others of their hour.
+func (b *bounded) holds(when string, late map[int]bool) (kept, must int) {
+	b.t.Helper()
+	ctx := context.Background()
+	set, err := b.st.NumberSeries(ctx, "queue")
+	b.ok(err)
+	for i, all := range b.put {
+		if len(all) == 0 {
+			continue
+		}
+		found, _ := set.Match(equals("q", fmt.Sprint(i)), 0)
+		if len(found) != 1 {
+			b.t.Fatalf("%s: %d series %d", when, len(found), i)
+		}
+		l := found[0]
+		var times []int64
+		for t := range all {
+			times = append(times, t)
+		}
+		slices.Sort(times)
+		first, last := times[0]-times[0]%hourMillis, times[len(times)-1]
+		got, err := l.Range(ctx, nil, first, last)
+		b.ok(err)
+		kept += len(got)
+		read, err := b.st.Samples(ctx, store.SampleQuery{Family: "queue", Matchers: equals("q", fmt.Sprint(i)), StartMillis: first, EndMillis: last})
+		b.ok(err)
+		if len(read) == 0 {
+			read = append(read, store.SampleSeries{})
+		}
+		if d := sampleDiff(got, read[0].Samples); d != "" {
+			b.t.Fatalf("%s: series %d: look-up and question differ: %s", when, i, d)
+		}
+		n := min(len(times), set.Whole())
+		must += n
+		newest, err := l.Latest(ctx, nil, last, 0, n)
+		b.ok(err)
+		for k := range n {
+			want := times[len(times)-1-k]
+			if k >= len(newest) || newest[k].TimeMillis != want || newest[k].Value != all[want] {
+				if late[i] {
+					break
+				}
+				b.t.Fatalf("%s: series %d: of the newest %d the %dth is not there: %d found", when, i, n, k, len(newest))
+			}
+		}
+		for hour := first; hour <= last; hour += hourMillis {
+			part, err := l.Range(ctx, nil, hour, hour+hourMillis-1)
+			b.ok(err)
+			lo, _ := slices.BinarySearch(times, hour)
+			hi, _ := slices.BinarySearch(times, hour+hourMillis)
+			if !l.Kept(hour, hour+hourMillis-1) {
+				b.gone[i][hour] = struct{}{}
+				if len(part) > 0 {
+					b.t.Fatalf("%s: series %d, hour %d: not kept, and yet there are %d samples", when, i, (hour-first)/hourMillis, len(part))
+				}
+				continue
+			}
+			if _, ok := b.gone[i][hour]; ok {
+				b.t.Fatalf("%s: series %d, hour %d: kept again", when, i, (hour-first)/hourMillis)
+			}
+			if len(part) != hi-lo {
+				b.t.Fatalf("%s: series %d, hour %d: said to be kept, %d of %d samples", when, i, (hour-first)/hourMillis, len(part), hi-lo)
+			}
+			for k, v := range part {
+				if v.TimeMillis != times[lo+k] || v.Value != all[v.TimeMillis] {
+					b.t.Fatalf("%s: series %d, hour %d: sample %d is %v", when, i, (hour-first)/hourMillis, k, v)
+				}
+			}
+			if len(part) > 0 {
+				v, ok, err := l.Nearest(ctx, part[len(part)/2].TimeMillis, 0)
+				if err != nil || !ok || v != part[len(part)/2] {
+					b.t.Fatalf("%s: series %d: nearest to %v is %v, %v, %v", when, i, part[len(part)/2], v, ok, err)
+				}
+			}
+		}
+	}
+	return kept, must
+}
+
+// testSampleBounds has fast series beside slow ones: none keeps the samples of
+// others for longer.
+func testSampleBounds(t *testing.T, st store.Store) {
+	const many, hours = 4, 14
+	b := newBounded(t, st, many)
+	every := [many]int64{1000, 1500, 600_000, 3_000_000}
+	for h := range int64(hours) {
+		times := map[int][]int64{}
+		for i, e := range every {
+			for at := int64(0); at < hourMillis; at += e {
+				times[i] = append(times[i], T0*1000+h*hourMillis+at)
+			}
+		}
+		b.puts(times)
+		check(t, st.Maintain(context.Background(), time.Unix(T0+(h+1)*3600, 0)))
+		if h%3 == 0 {
+			b.holds(fmt.Sprint("after ", h, " hours"), nil)
+		}
+	}
+	for range 2 { // there is nothing more to do the second time
+		check(t, st.Maintain(context.Background(), time.Unix(T0+(hours+1)*3600, 0)))
+		kept, must := b.holds("in the end", nil)
+		if set, _ := st.NumberSeries(context.Background(), "queue"); set.Whole() < 100_000 && kept > 2*must+2*(3600+2400) {
+			t.Errorf("%d samples are kept, %d must be", kept, must)
+		}
+	}
+	// What comes late for an hour whose samples are gone is gone too.
+	b.puts(map[int][]int64{0: {T0*1000 + 1}, 2: {T0*1000 + 1}})
+	b.holds("late", nil)
+	check(t, st.Maintain(context.Background(), time.Unix(T0+(hours+2)*3600, 0)))
+	b.holds("late, maintained", nil)
+}
+
+// RunSampleBounds plays random puts of series of different speed, some late, and
+// maintenance, on stores that keep few samples of each. reopen, if there is one,
+// now and then replaces the store by one as after a crash.
+func RunSampleBounds(t *testing.T, open func(t *testing.T) store.Store, reopen func(t *testing.T, st store.Store) store.Store) {
+	rapid.Check(t, func(rt *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
+		const many = 5
+		b := newBounded(rt, open(t), many)
+		defer func() { b.ok(b.st.Close()) }()
+		late := map[int]bool{}
+		every := [many]int64{}
+		for i := range every {
+			every[i] = rapid.SampledFrom([]int64{30_000, 60_000, 600_000, 5_000_000}).Draw(rt, "every")
+		}
+		now := int64(T0) * 1000
+		for range rapid.IntRange(3, 16).Draw(rt, "operations") {
+			switch op := rapid.IntRange(0, 9).Draw(rt, "operation"); {
+			case op < 5:
+				length := rapid.SampledFrom([]int64{600_000, hourMillis, 2 * hourMillis}).Draw(rt, "length")
+				times := map[int][]int64{}
+				for i, e := range every {
+					for at := now - now%e + e; at <= now+length; at += e {
+						times[i] = append(times[i], at+rng.Int64N(1000))
+					}
+				}
+				now += length
+				b.puts(times)
+			case op == 5:
+				i := rng.IntN(many)
+				b.puts(map[int][]int64{i: {T0*1000 + rng.Int64N(now-T0*1000+1)}})
+				late[i] = true
+			case op < 9:
+				b.ok(b.st.Maintain(context.Background(), time.UnixMilli(now+rng.Int64N(2*hourMillis))))
+			case reopen != nil:
+				b.st = reopen(t, b.st)
+				for i := range b.gone { // maintenance may have been taken back
+					clear(b.gone[i])
+				}
+			}
+			if b.gen > 0 && rng.IntN(2) == 0 {
+				b.holds("", late)
+			}
+		}
+	})
+}
