@@ -276,6 +276,9 @@ type BacktestSummary struct {
 	False   int   `json:"false"`
 	PerWeek Float `json:"per_week"`
 	Seconds Float `json:"bad_seconds"`
+	// Opened are its alarms, and Bands what held it, one for each of the points.
+	Opened []Alarm      `json:"opened"`
+	Bands  []CheckBands `json:"bands"`
 }
 
 type Alarm struct {

@@ -68,6 +68,7 @@ type play struct {
 	tested, before *course
 	marked         []api.Incident
 	points         thinned
+	held           []api.CheckBands // before, one for each of points
 	runs, nulls    int
 	bare           int      // runs without a threshold
 	begun          bool     // something was stored before
@@ -378,8 +379,9 @@ func (p *play) runAll(ctx context.Context, from, to time.Time, values func(conte
 		if err != nil {
 			return err
 		}
+		var was event.Bands
 		if p.before != nil {
-			if _, err := p.before.run(ctx, p.e, at, r); err != nil {
+			if was, err = p.before.run(ctx, p.e, at, r); err != nil {
 				return err
 			}
 		}
@@ -393,11 +395,22 @@ func (p *play) runAll(ctx context.Context, from, to time.Time, values func(conte
 			p.bare++
 		}
 		p.points.add(at, &r, &bands)
+		if p.before != nil {
+			p.hold(&was)
+		}
 		if p.points.end = at.Add(p.every); p.points.end.After(p.end) {
 			p.points.end = p.end
 		}
 	}
 	return nil
+}
+
+// hold keeps the bands of before beside the newest point.
+func (p *play) hold(was *event.Bands) {
+	for none := noBands(""); len(p.held) < len(p.points.all); {
+		p.held = append(p.held, apiBands(&none))
+	}
+	p.held[len(p.held)-1] = apiBands(was)
 }
 
 // run is one run of a course.
@@ -504,6 +517,7 @@ func (p *play) answer() *api.CheckBacktestResponse {
 	}
 	if p.before != nil {
 		b, _ := p.before.summary(p.marked, p.start, end)
+		b.Opened, b.Bands = append([]api.Alarm{}, p.before.alarms...), append([]api.CheckBands{}, p.held...)
 		out.Before = &b
 	}
 	return out

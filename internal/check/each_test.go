@@ -108,6 +108,9 @@ failing{operation="GET /b"} OK 0.25`)
 		if len(bt.Alarms) != 1 || bt.Before == nil || bt.Before.Alarms != 0 || bt.Runs < 100 || bt.Truncated {
 			t.Errorf("backtest: %d runs, alarms %+v, before %+v", bt.Runs, bt.Alarms, bt.Before)
 		}
+		if len(bt.Before.Bands) != len(bt.Points) || len(bt.Before.Opened) != 0 || !math.IsNaN(float64(bt.Before.Bands[len(bt.Points)-1].Threshold)) {
+			t.Errorf("the check as it is: %+v beside %d points", bt.Before, len(bt.Points))
+		}
 		_, err = w.MarkIncident(t.Context(), api.MarkedIncident{Name: "rush", Service: "shop", Start: bt.Alarms[0].Start - 60, End: bt.Alarms[0].Start + 30})
 		if err != nil {
 			t.Fatal(err)

@@ -192,7 +192,8 @@ export interface CheckBacktestResponse extends Range, BacktestFigures {
   alarms: Alarm[] | null;
   incidents: BacktestIncident[] | null;
   truncated?: boolean;
-  before?: BacktestFigures & { alarms: number };
+  /** The check as it is: its alarms, and what held it at each of the points. */
+  before?: BacktestFigures & { alarms: number; opened?: Alarm[] | null; bands?: CheckBands[] | null };
 }
 
 export interface BacktestFigures {
