@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -178,6 +179,38 @@ func TestSamplesBySize(t *testing.T) {
 	check(t, err)
 	if n := len(got[0].Samples); n < 2*360 || n != int(20-st.SampleHoursEvicted)*360 {
 		t.Errorf("%d samples are left, %d hours were evicted", n, st.SampleHoursEvicted)
+	}
+}
+
+// Samples go on being stored and found beside a tally that cannot be read.
+func TestDamagedTally(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, Options{SampleCount: 1000})
+	defer s.Close()
+	for hour := range int64(6) {
+		check(t, s.Put(ctx, numberBatch(hour, []int64{10, 1800})))
+	}
+	check(t, s.Maintain(ctx, time.Unix(t0+7*3600, 0)))
+	check(t, s.db.Set(classPrefix(nil, tierSamples, t0, s.scopeOf(t, "queue"), classTally), []byte{9}, nil))
+	late := numberBatch(6, []int64{10, 1800})
+	for i := range late.Samples {
+		late.Samples[i].Samples = append([]series.Sample{{TimeMillis: t0*1000 + 1}}, late.Samples[i].Samples...)
+	}
+	check(t, s.Put(ctx, late))
+	set, err := s.NumberSeries(ctx, "queue")
+	check(t, err)
+	all, _ := set.Match(nil, 0)
+	got, err := all[0].Latest(ctx, nil, t0*2000, 0, 3*360)
+	if err != nil || len(got) != 3*360 {
+		t.Errorf("%d samples, %v", len(got), err)
+	}
+	if err := s.Maintain(ctx, time.Unix(t0+8*3600, 0)); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("maintenance says %v", err)
+	}
+	for hour := int64(1); hour < 4; hour++ { // the others lose what they must
+		if all[0].Kept((t0+hour*3600)*1000, (t0+hour*3600)*1000) {
+			t.Errorf("hour %d is kept", hour)
+		}
 	}
 }
 

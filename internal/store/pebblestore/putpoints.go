@@ -85,7 +85,7 @@ func (p *putter) samples() error {
 					// Where a series' samples are gone there is no room for late ones.
 					g, known := gone[at]
 					if !known {
-						if g, err = p.s.goneOf(p.s.db, at.slot, at.sc); err != nil {
+						if g, err = p.s.goneIfKnown(p.s.db, at.slot, at.sc); err != nil {
 							return err
 						}
 						gone[at] = g

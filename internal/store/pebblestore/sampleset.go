@@ -129,7 +129,7 @@ func (s *Store) makeSet(ctx context.Context, sc scope, family string) (*sampleSe
 	set.hours.Store(&hours)
 	set.first = set.length.Load()
 	for _, hour := range hours {
-		gone, err := s.goneOf(s.db, hour, sc)
+		gone, err := s.goneIfKnown(s.db, hour, sc)
 		if err == nil && len(gone) > 0 {
 			_, err = set.hide(hour, gone.all)
 		}

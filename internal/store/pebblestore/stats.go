@@ -7,7 +7,7 @@ type Stats struct {
 	Puts     uint64 // batches stored
 	Points   uint64 // points in them
 	Late     uint64 // points added to a tier that had passed their slot
-	Expired  uint64 // points and samples older than every retention, dropped
+	Expired  uint64 // points and samples older than every retention, and samples late for an hour that has lost their series', dropped
 	RolledUp uint64 // points made for coarser tiers
 	Settled  uint64 // points rewritten into runs
 	LeftOut  uint64 // points that would have taken a sum beyond what can be counted

@@ -80,11 +80,22 @@ func (s *Store) readTally(r pebble.Reader, part int64, sc scope, counts bool) (*
 	return decodeTally(v, counts)
 }
 
-// goneOf returns the series whose samples of an hour are gone.
+// goneOf returns the series whose samples of an hour are gone. It is an error if
+// that cannot be read; who only wants to answer or to store asks goneIfKnown.
 func (s *Store) goneOf(r pebble.Reader, part int64, sc scope) (ranges, error) {
 	t, err := s.readTally(r, part, sc, false)
 	if err != nil || t == nil {
 		return nil, err
 	}
 	return t.gone, nil
+}
+
+// goneIfKnown is goneOf where damage to an old hour must not keep new samples from
+// being stored, or those of other hours from being read.
+func (s *Store) goneIfKnown(r pebble.Reader, part int64, sc scope) (ranges, error) {
+	g, err := s.goneOf(r, part, sc)
+	if errors.Is(err, store.ErrCorrupt) {
+		return nil, nil
+	}
+	return g, err
 }
