@@ -58,6 +58,7 @@ describe('over time', () => {
   it('cuts states to the range; what lasts ends now', () => {
     expect(strip(states, 20, 100, 80).map((s) => [s.start, s.end, s.state])).toEqual([[20, 50, 'OK'], [50, 80, 'CRITICAL']]);
     expect(strip(states, 60, 100).map((s) => [s.start, s.end])).toEqual([[60, 100]]);
+    expect(strip([...states].reverse(), 20, 100, 80).map((s) => s.start)).toEqual([20, 50]); // incidents come the newest first
     expect(strip(null, 0, 1)).toEqual([]);
     expect([0, 49, 50, 1e9].map((t) => stateAt(states, t)?.state)).toEqual(['OK', 'OK', 'CRITICAL', 'CRITICAL']);
   });

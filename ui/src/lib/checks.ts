@@ -114,7 +114,7 @@ export function strip(of: CheckState[] | null | undefined, start: number, end: n
     const a = Math.max(start, s.start ?? start);
     const b = Math.min(end, s.end ?? Math.min(end, now));
     return b > a ? [{ ...s, start: a, end: b }] : [];
-  });
+  }).sort((p, q) => p.start - q.start);
 }
 
 type Held = CheckState & { start: number; end: number };
