@@ -22,6 +22,7 @@ const (
 	discoverWhole = 5 * time.Minute
 	eachWithin    = time.Hour
 	eachMost      = 1000
+	eachGrace     = 5 * time.Minute // after a start nothing leaves
 )
 
 // discover finds the series of every Each, again and again until ctx is done.
@@ -96,8 +97,11 @@ func (e *Engine) discoverOf(ctx context.Context, d *definition, now time.Time, w
 			in.seen = f.seen
 		}
 	}
+	// Right after a start that nothing was heard of a series says nothing of it: it
+	// is this process that was not there.
+	settled := now.Sub(e.began) > eachGrace
 	for _, in := range slices.Clone(d.instances) {
-		if now.Sub(in.seen) > within {
+		if settled && now.Sub(in.seen) > within {
 			e.leave(in.condition, now, "no data of it for "+span(within))
 		}
 	}

@@ -26,20 +26,12 @@ func (e *Engine) change(ctx context.Context, make func() error) error {
 		return err
 	}
 	e.tick()
-	e.mu.Lock()
-	puts := 1 + len(e.dirty)/keepRecord
-	e.mu.Unlock()
-	for range puts {
-		e.keeping.Lock()
-		err := e.save(ctx)
-		if err == nil {
-			_ = e.tell(ctx, false) // else it is told later: what it is asked for is kept
-		}
-		e.keeping.Unlock()
-		if err != nil {
-			return fmt.Errorf("keep the change: %w", err)
-		}
+	e.keeping.Lock()
+	defer e.keeping.Unlock()
+	if err := e.save(ctx); err != nil {
+		return fmt.Errorf("keep the change: %w", err)
 	}
+	_ = e.tell(ctx, false) // else it is told later: what it is asked for is kept
 	return nil
 }
 

@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	keepEvery  = time.Second
-	keepRecord = 2000 // conditions in one put
+	keepEvery = time.Second
 	// Receivers are told of what cannot be stored for so long: a full disk must
 	// not make the guard fall silent.
 	tellAnyway = 10 * time.Second
@@ -121,9 +120,10 @@ func (e *Engine) keepOnce(ctx context.Context) error {
 // save puts what changed in one batch. Needs keeping.
 func (e *Engine) save(ctx context.Context) error {
 	e.mu.Lock()
-	n := min(len(e.dirty), keepRecord)
-	kept := slices.Clone(e.dirty[:n])
-	e.dirty = slices.Delete(e.dirty, 0, n)
+	// All of them: an incident whose condition were left for the next put would be
+	// told of, and after a crash in between nobody would ever end it.
+	kept := e.dirty
+	e.dirty = nil
 	for _, c := range kept {
 		c.dirty = false
 		if c.gone {

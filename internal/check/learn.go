@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -98,11 +100,63 @@ func (e *Engine) learn(ctx context.Context) {
 				return
 			}
 		}
+		used := make(map[string]bool, len(all))
+		for _, l := range all {
+			used[lessonKey(l.p, l.id)] = true
+		}
+		e.forget(used)
 		timer.Reset(wait)
 		if len(all) == 0 { // until there are some
 			timer.Reset(learnLook)
 		}
 	}
+}
+
+// replace goes by the calendars of new definitions, and forgets what was learned
+// from other series than they name.
+func (l *lessons) replace(was, now map[string]*profile.Profile) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, kept := range l.kept {
+		name, _, _ := strings.Cut(key, "\x00")
+		p, old := now[name], was[name]
+		if p == nil || p.Learn() == nil || l.compiled[key] == nil {
+			continue
+		}
+		made, err := kept.Compile(name, p.Calendar())
+		if err != nil || old != nil && old.Learn() != nil && old.Learn().Selector != p.Learn().Selector {
+			delete(l.kept, key)
+			delete(l.compiled, key)
+			delete(l.tried, key)
+			continue
+		}
+		l.compiled[key] = made
+	}
+}
+
+// forget drops what was learned for checks and profiles that are gone.
+func (e *Engine) forget(used map[string]bool) {
+	l := &e.lessons
+	var gone []string
+	l.mu.Lock()
+	for _, m := range []iter.Seq[string]{maps.Keys(l.kept), maps.Keys(l.compiled), maps.Keys(l.tried)} {
+		for key := range m {
+			if !used[key] {
+				gone = append(gone, key)
+			}
+		}
+	}
+	for _, key := range gone {
+		delete(l.kept, key)
+		delete(l.compiled, key)
+		delete(l.tried, key)
+	}
+	l.mu.Unlock()
+	e.mu.Lock()
+	for _, key := range gone {
+		e.put("p"+key, nil)
+	}
+	e.mu.Unlock()
 }
 
 // learnOne learns one profile if that is due.

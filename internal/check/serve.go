@@ -60,9 +60,15 @@ type Engine struct {
 	owed        []*owed           // events that receivers have not been handed
 	lastOwed    uint64
 	trimmed     time.Time
+	began       time.Time     // when it was opened
+	resumed     bool          // checks were known then
 	said        []state.Event // scratch
 	stats       Stats
 }
+
+// refill is how long after a restart checks that ask the store wait: until senders
+// are back and what they sent can be seen, nothing there is no news.
+const refill = 30 * time.Second
 
 // Open reads what is kept of earlier runs. Nothing runs before Run.
 func Open(ctx context.Context, o Options) (*Engine, error) {
@@ -89,6 +95,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		byName: map[string]*definition{}, conditions: map[string]*condition{}, open: map[string]*condition{}, incidents: map[string]*incident{},
 		posted: map[string]api.Maintenance{}, records: map[string][]byte{}, short: make(requests, 8), long: make(requests, 2),
 	}
+	e.began = o.Now()
 	e.scratch.New = func() any { return new([]sample) }
 	e.lessons.kept, e.lessons.compiled = map[string]*profile.Learned{}, map[string]*profile.Profile{}
 	e.sink.agg, e.sink.more = o.Agg, make(chan struct{}, 1)
@@ -96,6 +103,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	if err := e.load(ctx); err != nil {
 		return nil, fmt.Errorf("read the state of checks: %w", err)
 	}
+	e.resumed = len(e.conditions) > 0
 	if err := e.Replace(ctx, o.File); err != nil {
 		return nil, err
 	}
@@ -170,6 +178,7 @@ func (e *Engine) Replace(ctx context.Context, f spec.File) error {
 		}
 	}
 	now := e.o.Now()
+	e.lessons.replace(e.profiles, profiles)
 	e.page, e.files, e.fixed, e.problem, e.profiles = f.Page, f.Files, fixed, "", profiles
 	if e.files == nil {
 		e.files = []string{}
@@ -243,7 +252,11 @@ func (e *Engine) start(d *definition, only *instance, now time.Time) {
 			}
 		}
 	}
-	e.loop.add(t, e.o.Now())
+	from := e.o.Now()
+	if ready := e.began.Add(refill); e.resumed && d.store && ready.After(from) {
+		from = ready
+	}
+	e.loop.add(t, from)
 }
 
 // leave ends a condition: its incident is resolved, and it is forgotten. Needs mu.

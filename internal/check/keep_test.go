@@ -1,0 +1,130 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tailscope/internal/store"
+	"tailscope/internal/store/storetest"
+)
+
+// batches remembers what was put.
+type batches struct {
+	store.Store
+	put []map[string]bool // keys
+}
+
+func (b *batches) Put(ctx context.Context, x *store.Batch) error {
+	if x.Writer == writer {
+		keys := map[string]bool{}
+		for _, r := range x.State {
+			keys[string(r.Key)] = len(r.Value) > 0
+		}
+		b.put = append(b.put, keys)
+	}
+	return b.Store.Put(ctx, x)
+}
+
+// However many incidents begin at once, each is put together with the state of its
+// check, and the event that tells of it.
+func TestIncidentsArePutWithTheirChecks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 5000
+		var b strings.Builder
+		b.WriteString("receivers:\n  log: {file: {path: events.log}}\nchecks:\n")
+		for i := range n {
+			fmt.Fprintf(&b, "  c%d: {cron: \"* * * * *\", value: {tcp: {address: \"all:80\"}}, soft: 1 of 1, receivers: [log]}\n", i)
+		}
+		inner := &batches{Store: storetest.NewTwin()}
+		w := &world{t: t, store: &mortal{Store: inner}, probe: newProbes(), notes: &notes{}}
+		w.open(b.String())
+		time.Sleep(70 * time.Second)
+		w.stop()
+		incidents := 0
+		for _, keys := range inner.put {
+			for key, there := range keys {
+				if key[0] != 'i' || !there {
+					continue
+				}
+				incidents++
+				if check := w.incidents[key[1:]].Check; !keys["c"+check] {
+					t.Fatalf("%s of %s is put without its state", key, check)
+				}
+			}
+		}
+		if incidents != n || len(w.notes.events) != n {
+			t.Errorf("%d incidents, %d told", incidents, len(w.notes.events))
+		}
+	})
+}
+
+// What was learned for a check goes with the check.
+func TestWhatWasLearnedGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, learning)
+		w.probe.set("orders:80", 10)
+		time.Sleep(2 * time.Hour)
+		learned := func() (n int) {
+			if err := w.store.State(t.Context(), writer, []byte("p"), func(_, _ []byte) error { n++; return nil }); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		if n := learned(); n != 1 {
+			t.Fatalf("%d profiles learned", n)
+		}
+		if err := w.Replace(t.Context(), readFile(t, "checks:\n  other: {every: 10m, value: 1 + 1}\n")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Minute)
+		if n := learned(); n != 0 || len(w.lessons.kept)+len(w.lessons.compiled)+len(w.lessons.tried) > 0 {
+			t.Errorf("%d kept of a check that is gone", n)
+		}
+		w.stop()
+	})
+}
+
+// The checks of an Each outlive hours in which this process was not there.
+func TestEachAfterHoursWithoutUs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, perOperation)
+		w.traffic(3*time.Minute, map[string]float64{"GET /a": 0.1, "GET /b": 2})
+		if said := w.notes.take(); !strings.Contains(said, `slow{operation="GET /b"} opened 1 OK>CRITICAL`) {
+			t.Fatal(said)
+		}
+		w.stop()
+		time.Sleep(3 * time.Hour)
+		w.open(perOperation)
+		w.traffic(3*time.Minute, map[string]float64{"GET /a": 0.1, "GET /b": 2})
+		w.expect(w.notes.take(), "") // what was bad is, what was well is
+		w.traffic(13*time.Minute, map[string]float64{"GET /a": 0.1})
+		if said := w.notes.take(); !strings.Contains(said, "no data of it for 10m") {
+			t.Errorf("a series that is gone: %s", said)
+		}
+		w.stop()
+	})
+}
+
+// A learned profile goes by the calendar that is defined now.
+func TestLearnedProfilesFollowTheCalendar(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, learning)
+		w.probe.set("orders:80", 10)
+		time.Sleep(2 * time.Hour)
+		key := "usual\x00orders"
+		if zone := w.lessons.compiled[key].Calendar().Zone().String(); zone != "Europe/Stockholm" {
+			t.Fatal(zone)
+		}
+		if err := w.Replace(t.Context(), readFile(t, strings.ReplaceAll(learning, "Europe/Stockholm", "America/New_York"))); err != nil {
+			t.Fatal(err)
+		}
+		if zone := w.lessons.compiled[key].Calendar().Zone().String(); zone != "America/New_York" {
+			t.Error(zone)
+		}
+		w.stop()
+	})
+}
