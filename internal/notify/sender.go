@@ -28,6 +28,22 @@ func newSender(r spec.Receiver, now func() time.Time) (sender, error) {
 	return nil, errors.New("no kind is set: write nsca, icinga, alertmanager, webhook, email, graphite or file")
 }
 
+// Valid says what is wrong with a definition, without looking at what only the
+// machine that runs it has: the files of certificates and secrets.
+func Valid(r spec.Receiver) error {
+	if r.Icinga != nil {
+		i := *r.Icinga
+		i.CA = ""
+		r.Icinga = &i
+	}
+	s, err := newSender(r, time.Now)
+	if err != nil {
+		return err
+	}
+	s.close()
+	return nil
+}
+
 // sure keeps a nil pointer from becoming a sender.
 func sure[S sender](s S, err error) (sender, error) {
 	if err != nil {

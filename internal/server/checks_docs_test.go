@@ -3,6 +3,7 @@ package server
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -75,6 +76,30 @@ maintenance:
 		lines = append(lines, p.Line)
 	}
 	if len(lines) != 3 || lines[0] != 2 || lines[1] != 8 || lines[2] != 12 {
+		t.Errorf("got %v", checkProblems(problems))
+	}
+}
+
+// What would keep a server from starting is found before.
+func TestProblemsOfReceivers(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "c.yaml")
+	text := `receivers:
+  well: {webhook: {url: "https://h/", template: '{"text": {{json .Text}}}'}}
+  event: {webhook: {url: "https://h/", template: '{{.Nothing}}'}}
+  header: {webhook: {url: "https://h/", headers: {"X Y": z, Y: "a\nb", "Z:": {env: E}}}}
+  path: {file: {path: ""}}
+  nobody: {email: {server: "h:25", from: a@example.org, to: []}}
+  icinga: {icinga: {url: "https://h:5665", user: u, password: {env: P}, ca: /nowhere/ca.pem}}
+`
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, problems := ReadChecks([]string{name})
+	var lines []int
+	for _, p := range problems {
+		lines = append(lines, p.Line)
+	}
+	if !slices.Equal(lines, []int{3, 4, 4, 4, 5, 6}) {
 		t.Errorf("got %v", checkProblems(problems))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"tailscope/internal/check/profile"
 	"tailscope/internal/check/schedule"
 	"tailscope/internal/check/spec"
+	"tailscope/internal/notify"
 )
 
 // ReadChecks reads files of checks, and patterns of files, whole: with schedules
@@ -20,7 +21,8 @@ func ReadChecks(paths []string) (*spec.File, []spec.Problem) {
 			parsed, err := schedule.Parse(s, "")
 			return parsed.Interval(), err
 		},
-		Profile: profileProblems,
+		Profile:  profileProblems,
+		Receiver: notify.Valid,
 	})
 }
 

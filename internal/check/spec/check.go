@@ -140,6 +140,9 @@ func (r *reader) each(raw *rawEach) *Each {
 	e := &Each{Most: 1000, Within: time.Hour}
 	e.Family, e.Matchers = r.series(raw.Series)
 	for _, t := range raw.By {
+		if reservedLabels[t.s()] {
+			r.problem(t.n.at, "choose another one", "the label %s is what the check's own series have anyway", t.s())
+		}
 		if t.ok && !slices.Contains(e.By, t.s()) {
 			e.By = append(e.By, t.s())
 		}

@@ -62,6 +62,7 @@ func TestProblems(t *testing.T) {
 		{"PromQL", "checks:\n  a: {every: 10s, value: {promql: 'sum(x'}}\n", "a.yaml:2:41: unclosed left parenthesis"},
 		{"matchers", ok + "receivers:\n  m: {file: {path: x}, match: 'team=1'}\n", `a.yaml:6:36: unexpected "="`},
 		{"each label", "checks:\n  a: {every: 10s, each: {series: 'x', by: [service]}, value: 'avg(x{service=$srvice}[0:9])'}\n", "a.yaml:2:77: each has no label srvice in by: did you mean service?"},
+		{"each by what is reserved", "checks:\n  a: {every: 10s, each: {series: 'x', by: check}, value: 1}\n", "a.yaml:2:43: the label check is what the check's own series have anyway: choose another one"},
 		{"each in a shell", "checks:\n  a: {every: 10s, each: {series: x, by: service}, value: {command: {shell: 'check $service'}}}\n",
 			`a.yaml:2:83: $service is not replaced in value.command.shell: a value could be a command: give it by env, such as env: {SERVICE: $service}, and write "$SERVICE" in quotes`},
 		{"each in SQL", "checks:\n  a: {every: 10s, each: {series: x, by: service}, value: {sql: {driver: sqlite, dsn: x, query: 'select $service'}}}\n",

@@ -20,6 +20,9 @@ type Options struct {
 	// Profile says what is wrong with a profile whose parts are well: lines,
 	// messages and hints. c is its calendar.
 	Profile func(name string, p Profile, c Calendar) []Problem
+	// Receiver says what is wrong with one whose parts are well, such as a template
+	// that asks for what no event has.
+	Receiver func(Receiver) error
 }
 
 // Read reads files and patterns of files as one set of definitions. With any

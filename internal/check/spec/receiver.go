@@ -70,6 +70,10 @@ func (r *reader) receiver(name string, def defined[rawReceiver]) {
 			message = "receiver " + name + " says several kinds"
 		}
 		r.problem(def.at, "write one of nsca, icinga, alertmanager, webhook, email, graphite and file", "%s", message)
+	} else if r.o.Receiver != nil {
+		if err := r.o.Receiver(out); err != nil {
+			r.problem(def.at, "", "receiver %s: %v", name, err)
+		}
 	}
 	r.out.Receivers[name] = out
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/prometheus/prometheus/promql/parser"
 )
@@ -146,6 +147,7 @@ func (r *reader) sql(raw *rawSQL) *SQL {
 }
 
 var (
+	headerName    = regexp.MustCompile("^[-!#$%&'*+.^_`|~0-9A-Za-z]+$") // RFC 9110, section 5.6.2
 	secretName    = regexp.MustCompile(`(?i)(authorization|cookie|passw|secret|token|api-?_?key|private)`)
 	plainArgument = regexp.MustCompile(`(?i)^--?(password|passwd|token|secret|api-?key)=.`)
 	// passwordInDSN finds password=… of lib/pq's form and user:password@ of MySQL's.
@@ -173,7 +175,16 @@ func (r *reader) plainAndSecret(what string, raw map[string]plainSecret) (map[st
 	plain, secret := map[string]string{}, map[string]Secret{}
 	for _, name := range names(raw) {
 		v := raw[name]
+		if what == "header" && !headerName.MatchString(name) && (v.given() || v.secret != nil) {
+			at := v.n
+			if v.secret != nil {
+				at = v.secret.Node
+			}
+			r.problem(at.at, "write one such as X-From", "%q is no name of a header", name)
+		}
 		switch {
+		case what == "header" && v.given() && strings.ContainsFunc(v.s(), unicode.IsControl):
+			r.problem(v.n.at, "write one line", "the header %s has line breaks or control characters", name)
 		case v.secret != nil:
 			if s := r.secret(v.secret); s != nil {
 				secret[name] = *s
