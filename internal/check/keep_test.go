@@ -81,10 +81,10 @@ func TestWhatWasLearnedGoes(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Minute)
+		w.stop()
 		if n := learned(); n != 0 || len(w.lessons.kept)+len(w.lessons.compiled)+len(w.lessons.tried) > 0 {
 			t.Errorf("%d kept of a check that is gone", n)
 		}
-		w.stop()
 	})
 }
 
@@ -115,16 +115,16 @@ func TestLearnedProfilesFollowTheCalendar(t *testing.T) {
 		w := newWorld(t, learning)
 		w.probe.set("orders:80", 10)
 		time.Sleep(2 * time.Hour)
-		key := "usual\x00orders"
-		if zone := w.lessons.compiled[key].Calendar().Zone().String(); zone != "Europe/Stockholm" {
-			t.Fatal(zone)
+		zone := func() string {
+			w.lessons.mu.RLock()
+			defer w.lessons.mu.RUnlock()
+			return w.lessons.compiled["usual\x00orders"].Calendar().Zone().String()
 		}
+		w.expect(zone(), "Europe/Stockholm")
 		if err := w.Replace(t.Context(), readFile(t, strings.ReplaceAll(learning, "Europe/Stockholm", "America/New_York"))); err != nil {
 			t.Fatal(err)
 		}
-		if zone := w.lessons.compiled[key].Calendar().Zone().String(); zone != "America/New_York" {
-			t.Error(zone)
-		}
+		w.expect(zone(), "America/New_York")
 		w.stop()
 	})
 }
