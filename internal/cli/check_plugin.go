@@ -17,7 +17,7 @@ func pluginLine(c *api.Check) string {
 	if level == "" {
 		level = c.State
 	}
-	b.WriteString(level + " " + c.ID)
+	b.WriteString(level + " " + strings.ReplaceAll(c.ID, "|", "/"))
 	if !math.IsNaN(float64(c.Value)) {
 		b.WriteString(" = " + plainNumber(float64(c.Value)) + c.Unit)
 	} else {
@@ -32,11 +32,11 @@ func pluginLine(c *api.Check) string {
 	if math.IsNaN(float64(c.Value)) {
 		return b.String()
 	}
-	b.WriteString(" | " + perfLabel(c.ID) + "=" + plainNumber(float64(c.Value)) + perfUnit(c.Unit))
+	b.WriteString(" | " + perfLabel(c.ID) + "=" + perfNumber(c.Value) + perfUnit(c.Unit))
 	perf := ";" + perfRange(c.Bands.LowWarning, c.Bands.HighWarning) + ";" + perfRange(c.Bands.LowCritical, c.Bands.HighCritical)
 	b.WriteString(strings.TrimRight(perf, ";"))
 	if set(c.Bands.Threshold) {
-		b.WriteString(" threshold=" + plainNumber(float64(c.Bands.Threshold)) + perfUnit(c.Unit))
+		b.WriteString(" threshold=" + perfNumber(c.Bands.Threshold) + perfUnit(c.Unit))
 	}
 	return b.String()
 }
@@ -95,11 +95,11 @@ func bandsText(b api.CheckBands) string {
 func perfRange(low, high api.Float) string {
 	switch {
 	case set(low) && set(high):
-		return plainNumber(float64(low)) + ":" + plainNumber(float64(high))
+		return perfNumber(low) + ":" + perfNumber(high)
 	case set(low):
-		return plainNumber(float64(low)) + ":"
+		return perfNumber(low) + ":"
 	case set(high):
-		return "~:" + plainNumber(float64(high))
+		return "~:" + perfNumber(high)
 	}
 	return ""
 }
@@ -119,6 +119,17 @@ func perfUnit(unit string) string {
 		return unit
 	}
 	return ""
+}
+
+// perfNumber has digits, a dot and a minus alone, as the plugin guidelines ask:
+// what reads performance data knows no exponents. Twelve digits leave out what
+// arithmetic adds.
+func perfNumber(f api.Float) string {
+	v, err := strconv.ParseFloat(strconv.FormatFloat(float64(f), 'g', 12, 64), 64)
+	if err != nil {
+		v = float64(f)
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
 // plainNumber writes a number in full, but not further than it means anything.

@@ -33,6 +33,9 @@ func TestPluginLine(t *testing.T) {
 		{api.Check{ID: `a{x="a b"}`, Level: "CRITICAL", Value: 5, Bands: bandsFixture(100, 70, 90, 110, 130)},
 			`CRITICAL a{x="a b"} = 5 (70 < C < 90 < W < 100 < W < 110 < C < 130) | 'a{x_"a b"}'=5;90:110;70:130 threshold=100`},
 		{api.Check{ID: "w", Level: "OK", Value: 1, Unit: "/s", Bands: bandsFixture(2, nan, nan, 3, nan)}, "OK w = 1/s (2 < W < 3) | w=1;~:3 threshold=2"},
+		// What reads performance data knows no exponents, and no bar but the one.
+		{api.Check{ID: "a|b", Level: "OK", Value: 0.0000005, Unit: "s", Bands: bandsFixture(123456789.5, nan, nan, 1e20, nan)},
+			"OK a/b = 5e-07s (1.23457e+08 < W < 1e+20) | a/b=0.0000005s;~:100000000000000000000 threshold=123456789.5s"},
 		{api.Check{ID: "n", Level: "UNKNOWN", Value: noNumber, Text: "a | b", Bands: bandsFixture(nan, nan, nan, nan, nan)}, "UNKNOWN n = null (NA): a / b"},
 	} {
 		if got := pluginLine(&tc.check); got != tc.want {

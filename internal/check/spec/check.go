@@ -2,6 +2,7 @@ package spec
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -207,6 +208,9 @@ func (r *reader) threshold(c *Check, raw *rawThreshold) *Threshold {
 	if w != nil && k != nil && raw.Warning.b == raw.Critical.b && w.Share+w.Absolute > k.Share+k.Absolute {
 		r.problem(raw.Warning.n.at, "warning is the nearer one", "warning %s lies beyond critical %s", raw.Warning.s(), raw.Critical.s())
 	}
+	if t.Number != nil && w != nil && k != nil && raw.Warning.b != raw.Critical.b && w.of(*t.Number) > k.of(*t.Number) {
+		r.problem(raw.Warning.n.at, "warning is the nearer one", "warning %s of %s lies beyond critical %s", raw.Warning.s(), raw.Of.s(), raw.Critical.s())
+	}
 	if t.Number != nil && *t.Number == 0 {
 		for _, d := range []text{raw.Warning, raw.Critical} {
 			if d.ok && d.b && d.f > 0 {
@@ -215,6 +219,11 @@ func (r *reader) threshold(c *Check, raw *rawThreshold) *Threshold {
 		}
 	}
 	return t
+}
+
+// of is how far from a threshold the distance reaches.
+func (d *Distance) of(threshold float64) float64 {
+	return math.Abs(threshold)*d.Share + d.Absolute
 }
 
 func distance(t text) *Distance {

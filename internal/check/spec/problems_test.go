@@ -55,6 +55,7 @@ func TestProblems(t *testing.T) {
 		{"enumeration", ok + "    null: skipp\n", `a.yaml:5:11: null: "skipp" is not known: did you mean skip?`},
 		{"soft", ok + "    soft: 5 of 3\n", `a.yaml:5:11: soft: "5 of 3" is no n of m: write one such as 3 of 5`},
 		{"warning beyond", ok + "    threshold: {must: '<', of: 1, warning: 30%, critical: 10%}\n", "a.yaml:5:44: warning 30% lies beyond critical 10%: warning is the nearer one"},
+		{"warning beyond, another way", ok + "    threshold: {must: '<', of: -5, warning: 10%, critical: 0.2}\n", "a.yaml:5:45: warning 10% of -5 lies beyond critical 0.2: warning is the nearer one"},
 		{"share of nothing", ok + "    threshold: {must: '<', of: 0, critical: 10%}\n", "a.yaml:5:45: 10% of 0 is 0: write an amount such as 5"},
 		{"threshold of nothing", ok + "    threshold: {must: '<', of: 0}\n", "a.yaml:5:16: threshold has neither warning nor critical: it would judge nothing: write warning: 10%, critical: 30%"},
 		{"measure", "checks:\n  a: {every: 10s, value: {query: {measure: error, series: x}}}\n", "a.yaml:2:44: measure: unknown measure error: did you mean errors?"},
