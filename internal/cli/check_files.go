@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tailscope/api"
+	"tailscope/internal/check/expr"
 	"tailscope/internal/check/spec"
 	"tailscope/internal/server"
 )
@@ -183,5 +184,6 @@ func (q *checkQuestion) runOnce(ctx context.Context, files []string, name string
 
 func readsHistory(c *spec.Check) bool {
 	t := c.Threshold
-	return c.Value.Expr != nil || c.Value.Query != nil || c.Value.PromQL != "" || t != nil && t.Expr != nil
+	looks := func(p *expr.Program) bool { return p != nil && len(p.Selectors()) > 0 }
+	return looks(c.Value.Expr) || c.Value.Query != nil || c.Value.PromQL != "" || t != nil && looks(t.Expr)
 }

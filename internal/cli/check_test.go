@@ -66,6 +66,7 @@ checks:
   profile: {template: number, value: {command: {args: [echo, "5"]}}, threshold: {must: "<", of: profile p, critical: 0}}
   history: {every: 1m, value: 'avg({check="ok"}[0:9])'}
   each: {every: 1m, each: {series: x, by: a}, value: 1}
+  constant: {every: 1m, value: 6 * 7, threshold: {must: "<", of: value + 1, critical: 0}}
 profiles:
   p: {days: [{intervals: [{from: "00:00", to: "24:00", value: 3}]}]}
 `)
@@ -80,11 +81,12 @@ profiles:
 		"plugin":   {1, "WARNING plugin = 2", ""},
 		"profile":  {2, "CRITICAL profile = 5 (3 < C < 3)", ""},
 		"history":  {3, "UNKNOWN history = null", "history reads history, and there is none here"},
+		"constant": {0, "OK constant = 42 ", ""},
 		"each":     {3, "UNKNOWN each: each is applied to each", "each is applied to each of several series"},
 		"nothing":  {3, "UNKNOWN nothing: no check is called \"nothing\"\n", "no check is called \"nothing\""},
 	} {
 		out, errs, code := run(t, "check", "run", name, "--file", file)
-		if code != want.code || !strings.HasPrefix(out, want.out) || !strings.Contains(errs, want.errs) {
+		if code != want.code || !strings.HasPrefix(out, want.out) || !strings.Contains(errs, want.errs) || want.errs == "" && errs != "" {
 			t.Errorf("%s: exit code %d\n%s%s", name, code, out, errs)
 		}
 	}
