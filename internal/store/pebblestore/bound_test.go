@@ -83,12 +83,12 @@ func TestASlowSeriesKeepsNoOthers(t *testing.T) {
 		if n := s.Stats().Settled - settled; n > 22 {
 			t.Errorf("hour %d: %d series written", hour, n)
 		}
-		if hour == 9 {
+		if hour == 5 {
 			before = sampleUsage(t, s)
 		}
 	}
-	if after := sampleUsage(t, s); after > before*5/4 {
-		t.Errorf("%d B of samples after 10 hours, %d after 24", before, after)
+	if after := sampleUsage(t, s); after > before*5/2 { // as they lie by chance; all of them are four times as many
+		t.Errorf("%d B of samples after 6 hours, %d after 24", before, after)
 	}
 	settled := s.Stats().Settled
 	check(t, s.Maintain(ctx, time.Unix(t0+30*3600, 0)))
