@@ -55,3 +55,26 @@ checks:
 		w.stop()
 	})
 }
+
+// Weeks before the first request of a service are no outage of it.
+func TestBacktestBeginsWithTheData(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, `
+checks:
+  p50:
+    every: 10s
+    value: p50(span_duration_seconds{operation="GET /a"}[-1M:-0M])
+    threshold: {must: "<", of: 1, critical: 0}
+`)
+		began := time.Now()
+		w.traffic(5*time.Minute, map[string]float64{"GET /a": 0.1})
+		r, err := w.Backtest(t.Context(), api.CheckBacktest{Value: `p50(span_duration_seconds{operation="GET /a"}[-1M:-0M])`, Threshold: &api.CheckThreshold{Must: "<", Of: "1"}, Every: 10, Start: api.Float(began.Add(-14 * 24 * time.Hour).Unix())})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Start < began.Unix()-20 || r.Nulls > 2 || r.Runs < 20 || r.Runs > 32 || len(r.Alarms) != 0 {
+			t.Errorf("start %d, began %d, %d runs, %d without a value, alarms %v", r.Start, began.Unix(), r.Runs, r.Nulls, r.Alarms)
+		}
+		w.stop()
+	})
+}

@@ -17,8 +17,8 @@ import (
 
 type valuesAt = func(context.Context, time.Time) (event.Reading, error)
 
-// errNotYet says that the check was not there at a moment, and that its source
-// cannot be asked of then.
+// errNotYet says that the check was not there at a moment and its source cannot be
+// asked of then, or that nothing had been measured yet.
 var errNotYet = errors.New("the check was not there yet")
 
 // errNotRun says that a check of which more is stored did not run at a moment: it
@@ -53,8 +53,20 @@ func (p *play) values(ctx context.Context, from, to time.Time) (valuesAt, error)
 	}, nil
 }
 
-// asked asks the source as of then.
+// asked asks the source as of then. Until it first says something there was
+// nothing to guard.
 func (p *play) asked(ctx context.Context, from, to time.Time) (valuesAt, error) {
+	ask, err := p.source(ctx, from, to)
+	return func(ctx context.Context, at time.Time) (event.Reading, error) {
+		r, err := ask(ctx, at)
+		if err == nil && r.Null && r.Err == nil && p.runs == 0 {
+			return r, errNotYet
+		}
+		return r, err
+	}, err
+}
+
+func (p *play) source(ctx context.Context, from, to time.Time) (valuesAt, error) {
 	switch v := &p.in.c.Value; {
 	case v.Query != nil && v.Query.Cohort == "":
 		if slid, ok, err := p.slid(ctx, from, to); ok || err != nil {
