@@ -13,8 +13,9 @@ import (
 func TestAtMost(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		edges := []float64{1, 1.5, 2, 3, 5, 8, 13}
+		slots := rapid.IntRange(1, 4).Draw(rt, "slots") // the strata of a side have the same
 		series := func(name string) *Series {
-			counts := make([][]float64, rapid.IntRange(1, 4).Draw(rt, name+" slots"))
+			counts := make([][]float64, slots)
 			for i := range counts {
 				for range len(edges) - 1 {
 					counts[i] = append(counts[i], float64(rapid.IntRange(0, 5).Draw(rt, name)))
