@@ -103,15 +103,16 @@ func (e *Engine) plan(r api.CheckBacktest) (*play, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var before *instance
+	var each map[string]string
 	if r.Check != "" {
 		in, err := e.find(r.Check)
 		if err != nil {
 			return nil, inField(err, "check")
 		}
-		before = in
+		before, each = in, in.each
 		same, sameDefinition := *in.c, *in.d
 		c, d = &same, &sameDefinition
-		d.grouped, p.own = nil, in.labels
+		d.grouped, d.profile, p.own = nil, in.profile, in.labels
 		if in.d.grouped != nil {
 			c.Value = spec.Source{Query: in.alone()}
 		}
@@ -132,7 +133,7 @@ func (e *Engine) plan(r api.CheckBacktest) (*play, error) {
 		return nil, err
 	}
 	if r.Threshold != nil {
-		if c.Threshold, err = e.thresholdAsked(*r.Threshold, c.Threshold, d); err != nil {
+		if c.Threshold, err = e.thresholdAsked(*r.Threshold, c.Threshold, d, each); err != nil {
 			return nil, err
 		}
 		changed = true
@@ -190,7 +191,9 @@ func (e *Engine) plan(r api.CheckBacktest) (*play, error) {
 	p.d, p.in = d, &instance{d: d, c: c, condition: &condition{id: id, labels: p.own}}
 	p.tested = &course{d: d, c: c, id: id, rules: rules}
 	if before != nil && changed && r.Value == "" {
-		p.before = &course{d: before.d, c: before.c, id: id, rules: before.d.rules}
+		asItIs := *before.d
+		asItIs.profile = before.profile
+		p.before = &course{d: &asItIs, c: before.c, id: id, rules: before.d.rules}
 	}
 	service := ""
 	if before != nil {
@@ -235,7 +238,7 @@ func ofAsked(field, text string, n, of int) (int, int, error) {
 
 // thresholdAsked reads a threshold as the API has it. What it leaves out is that
 // of own, which may be nil. Needs mu.
-func (e *Engine) thresholdAsked(t api.CheckThreshold, own *spec.Threshold, d *definition) (*spec.Threshold, error) {
+func (e *Engine) thresholdAsked(t api.CheckThreshold, own *spec.Threshold, d *definition, each map[string]string) (*spec.Threshold, error) {
 	if was := apiThreshold(own); was != nil {
 		if t.Must == "" {
 			t.Must = was.Must
@@ -260,7 +263,11 @@ func (e *Engine) thresholdAsked(t api.CheckThreshold, own *spec.Threshold, d *de
 		if p == nil {
 			return nil, query.Invalid("threshold.of", "there is no profile %q; %s", name, query.Suggest(name, sortedKeys(e.profiles)))
 		}
-		d.profile, out.Profile = p, name
+		if p, err := p.Of(each); err != nil {
+			return nil, query.Invalid("threshold.of", "profile %s: %v", name, err)
+		} else {
+			d.profile, out.Profile = p, name
+		}
 	} else {
 		program, err := parseAsked("threshold.of", of)
 		if err != nil {
@@ -415,7 +422,7 @@ func (p *play) hold(was *event.Bands) {
 
 // run is one run of a course.
 func (c *course) run(ctx context.Context, e *Engine, at time.Time, r event.Reading) (event.Bands, error) {
-	bands, err := e.bands(ctx, c.d, c.c, c.id, at, r)
+	bands, err := e.bands(ctx, c.d, c.d.profile, c.c, c.id, at, r)
 	if err != nil {
 		var wrong *expr.Error
 		var ambiguous *expr.AmbiguousError

@@ -27,9 +27,9 @@ type definition struct {
 	schedule schedule.Schedule
 	rules    state.Rules
 	past     history.ForOptions
-	view     expr.History // of all instances: resolves selectors once
-	profile  *profile.Profile
-	store    bool // values come out of the store, so that all instances run together
+	view     expr.History     // of all instances: resolves selectors once
+	profile  *profile.Profile // as the file has it; instances have their own
+	store    bool             // values come out of the store, so that all instances run together
 
 	// Of an Each whose value is one question: the question, and the order of the
 	// labels that tell instances apart.
@@ -46,10 +46,11 @@ type definition struct {
 // instance is a definition applied to one series, or to nothing if it has no
 // Each. It does not change.
 type instance struct {
-	d     *definition
-	c     *spec.Check // with $labels substituted
-	group string      // joinValues of the labels of Each
-	task  *task       // of its own, if it runs by itself
+	d       *definition
+	c       *spec.Check      // with $labels substituted
+	profile *profile.Profile // likewise; nil unless the threshold is one
+	group   string           // joinValues of the labels of Each
+	task    *task            // of its own, if it runs by itself
 	*condition
 }
 
@@ -243,6 +244,13 @@ func (d *definition) instanceOf(each map[string]string, known map[string]*condit
 			return nil, err
 		}
 	}
+	p := d.profile
+	if p != nil {
+		var err error
+		if p, err = p.Of(each); err != nil {
+			return nil, err
+		}
+	}
 	fresh := newCondition(d.c, each)
 	if old := known[fresh.id]; old != nil && !old.gone {
 		// The labels of its series are the new definition's.
@@ -251,7 +259,7 @@ func (d *definition) instanceOf(each map[string]string, known map[string]*condit
 		}
 		fresh = old
 	}
-	in := &instance{d: d, c: c, condition: fresh}
+	in := &instance{d: d, c: c, profile: p, condition: fresh}
 	in.group = joinValues(labels.FromMap(each), d.by)
 	return in, nil
 }

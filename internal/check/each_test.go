@@ -155,3 +155,39 @@ func TestLagsKeepTheLastMinutes(t *testing.T) {
 		t.Errorf("p99 %g of long ago", v)
 	}
 }
+
+// Expressions of a profile know the series as those of the check do.
+func TestEachByProfile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, `
+receivers:
+  log: {file: {path: events.log}}
+profiles:
+  usual: {days: [{intervals: [{from: "00:00", to: "24:00", value: 'max(span_duration_seconds{operation="$operation"}[-90S:-60S])'}]}]}
+checks:
+  slow:
+    every: 10s
+    each: {series: 'span_duration_seconds{service="shop"}', by: [operation]}
+    value: {query: {measure: max, series: 'span_duration_seconds{service="shop", operation="$operation"}', over: 20s}}
+    threshold: {must: "<", of: profile usual, critical: 50%}
+    soft: 1 of 1
+    receivers: [log]
+`)
+		w.traffic(4*time.Minute, map[string]float64{"GET /a": 1, "GET /b": 0.1})
+		w.expect(w.list(`check="slow"`), `slow{operation="GET /a"} OK 1
+slow{operation="GET /b"} OK 0.1`)
+		w.traffic(time.Minute, map[string]float64{"GET /a": 1, "GET /b": 0.5})
+		w.expect(w.list(`check="slow"`), `slow{operation="GET /b"} CRITICAL 0.5
+slow{operation="GET /a"} OK 1`)
+		w.traffic(time.Minute, map[string]float64{"GET /a": 1, "GET /b": 0.1})
+		bt, err := w.Backtest(t.Context(), api.CheckBacktest{Check: `slow{operation="GET /b"}`, Threshold: &api.CheckThreshold{Of: "profile usual", Critical: "900%"},
+			Start: seconds(time.Now().Add(-4 * time.Minute))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(bt.Alarms) != 0 || bt.Before == nil || bt.Before.Alarms != 1 {
+			t.Errorf("backtest: alarms %+v, before %d", bt.Alarms, bt.Before.Alarms)
+		}
+		w.stop()
+	})
+}

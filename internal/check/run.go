@@ -137,7 +137,7 @@ func (e *Engine) read(ctx context.Context, d *definition, c *spec.Check, at time
 func (e *Engine) hold(ctx context.Context, d *definition, o *outcome) {
 	c := o.in.c
 	var err error
-	o.bands, err = e.bands(ctx, d, c, o.in.id, o.at, o.reading)
+	o.bands, err = e.bands(ctx, d, o.in.profile, c, o.in.id, o.at, o.reading)
 	o.level = levelOf(c, &o.reading, &o.bands, err)
 	if err != nil && o.reading.Err == nil {
 		o.reading.Err = fmt.Errorf("threshold: %w", err)
@@ -175,8 +175,9 @@ func worse(a, b event.Level) event.Level {
 	return a
 }
 
-// bands are the thresholds of c, the check id, at a moment.
-func (e *Engine) bands(ctx context.Context, d *definition, c *spec.Check, id string, at time.Time, r event.Reading) (event.Bands, error) {
+// bands are the thresholds of c, the check id, at a moment; p is its profile, if
+// it has one.
+func (e *Engine) bands(ctx context.Context, d *definition, p *profile.Profile, c *spec.Check, id string, at time.Time, r event.Reading) (event.Bands, error) {
 	t, nan := c.Threshold, math.NaN()
 	switch {
 	case t == nil:
@@ -195,7 +196,6 @@ func (e *Engine) bands(ctx context.Context, d *definition, c *spec.Check, id str
 		}
 		return profile.Bands(t.Must, v, nan, nan, t.Warning, t.Critical), nil
 	}
-	p := d.profile
 	if p != nil && p.Learn() != nil {
 		if l := e.lessons.of(p, id); l != nil {
 			p = l

@@ -38,6 +38,8 @@ type compiler struct {
 	parse        func(string, int) (*expr.Program, error)
 	errs         []error
 	bands, plain int
+	series       map[string]string // whose labels stand for $label; nil for examples
+	labels       bool              // some expression has a $label
 }
 
 func (c *compiler) wrong(line int, hint, format string, args ...any) {
@@ -145,8 +147,11 @@ func (c *compiler) value(text string, line int, where string) value {
 		return v
 	}
 	var err error
+	c.labels = c.labels || len(spec.Labels(text)) > 0
 	if c.parse == nil {
 		c.wrong(line, "write a number", "%s: %q is not a number", where, text)
+	} else if text, err = spec.Fill(text, c.series); err != nil {
+		c.wrong(line, "", "%s: %v", where, err)
 	} else if v.Program, err = c.parse(text, line); err != nil {
 		c.errs = append(c.errs, fmt.Errorf("%s: %w", where, err))
 	}

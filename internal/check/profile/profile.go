@@ -60,6 +60,7 @@ type Profile struct {
 	cal      *Calendar
 	rules    []rule // by class, then as listed
 	learn    *spec.Learn
+	of       func(series map[string]string) (*Profile, error) // nil if no expression has a $label
 }
 
 // value is what an hour or interval holds.
@@ -75,6 +76,11 @@ var nothing = value{Quantity{None: true}, math.NaN(), math.NaN()}
 // are several. A profile that is to be learned compiles to one without any
 // threshold; Learned.Compile gives what takes its place.
 func Compile(name string, s spec.Profile, cal *Calendar, parse func(src string, line int) (*expr.Program, error)) (*Profile, error) {
+	return compileFor(name, s, cal, parse, nil)
+}
+
+// compileFor is Compile with labels of one series, or nil.
+func compileFor(name string, s spec.Profile, cal *Calendar, parse func(src string, line int) (*expr.Program, error), series map[string]string) (*Profile, error) {
 	p := &Profile{name: name, calendar: s.Calendar, cal: cal, learn: s.Learn}
 	if s.Learn != nil {
 		if len(s.Days) > 0 {
@@ -85,7 +91,7 @@ func Compile(name string, s spec.Profile, cal *Calendar, parse func(src string, 
 	if len(s.Days) == 0 {
 		return nil, &Error{s.Line, fmt.Sprintf("profile %s has no days", name), "list days, or say learn"}
 	}
-	c := compiler{p: p, parse: parse}
+	c := compiler{p: p, parse: parse, series: series}
 	for _, d := range s.Days {
 		c.day(d)
 	}
@@ -99,7 +105,23 @@ func Compile(name string, s spec.Profile, cal *Calendar, parse func(src string, 
 	if c.errs != nil {
 		return nil, errors.Join(c.errs...)
 	}
+	if c.labels && series == nil {
+		p.of = func(series map[string]string) (*Profile, error) { return compileFor(name, s, cal, parse, series) }
+	}
 	return p, nil
+}
+
+// Of is the profile for one series that Each found, with the values of its labels
+// in place of $label. Where no expression has one it is p; of p itself they are
+// examples, which nothing is called.
+func (p *Profile) Of(series map[string]string) (*Profile, error) {
+	if p.of == nil {
+		return p, nil
+	}
+	if series == nil {
+		series = map[string]string{}
+	}
+	return p.of(series)
 }
 
 // Name is the profile's name.

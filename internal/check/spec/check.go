@@ -194,8 +194,15 @@ func (r *reader) threshold(c *Check, raw *rawThreshold) *Threshold {
 			t.Number = &f
 		} else if name := ofProfile.FindStringSubmatch(raw.Of.s()); name != nil {
 			t.Profile = name[1]
-			if _, ok := r.profiles[t.Profile]; !ok && r.checks != nil {
-				r.problem(raw.Of.n.within(strings.LastIndex(raw.Of.s(), name[1])), nearest(name[1], names(r.profiles)), "unknown profile %s", name[1])
+			def, ok := r.profiles[t.Profile]
+			at := raw.Of.n.within(strings.LastIndex(raw.Of.s(), name[1]))
+			if !ok && r.checks != nil {
+				r.problem(at, nearest(name[1], names(r.profiles)), "unknown profile %s", name[1])
+			}
+			for _, label := range profileLabels(def.raw.Days) {
+				if c.Each == nil || !slices.Contains(c.Each.By, label) {
+					r.problem(at, "add it to by of each", "profile %s asks for $%s, which this check has not", t.Profile, label)
+				}
 			}
 		} else {
 			t.Expr = r.expression(c, raw.Of.n, "value")
@@ -219,6 +226,20 @@ func (r *reader) threshold(c *Check, raw *rawThreshold) *Threshold {
 		}
 	}
 	return t
+}
+
+// profileLabels are the $labels in the expressions of a profile.
+func profileLabels(days []rawDay) (out []string) {
+	for i := range days {
+		for _, t := range days[i].Hours {
+			out = append(out, Labels(t.s())...)
+		}
+		for j := range days[i].Intervals {
+			out = append(out, Labels(days[i].Intervals[j].Value.s())...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // of is how far from a threshold the distance reaches.

@@ -32,6 +32,43 @@ func (c *Check) Instance(series map[string]string) (*Check, error) {
 	return &out, nil
 }
 
+// Labels are the $labels that an expression mentions.
+func Labels(expression string) []string {
+	var names []string
+	for _, m := range dollar.FindAllStringSubmatch(expression, -1) {
+		if !slices.Contains(names, m[1]) {
+			names = append(names, m[1])
+		}
+	}
+	return names
+}
+
+// Fill replaces each $label of an expression that belongs to no check, as those of
+// profiles do, as Instance does in those that belong to one. Without series it
+// puts an example there, so that the expression can be read.
+func Fill(expression string, series map[string]string) (string, error) {
+	var b strings.Builder
+	end := 0
+	for _, at := range dollar.FindAllStringSubmatchIndex(expression, -1) {
+		name := expression[at[2]:at[3]]
+		v, ok := series[name]
+		if series == nil {
+			v, ok = example, true
+		}
+		if !ok {
+			return "", fmt.Errorf("$%s in %s is no label of each", name, expression)
+		}
+		quoted, refused := intoExpression(expression[:at[0]], v)
+		if refused != "" {
+			return "", fmt.Errorf("$%s cannot be replaced in %s: %s", name, expression, refused)
+		}
+		b.WriteString(expression[end:at[0]])
+		b.WriteString(quoted)
+		end = at[1]
+	}
+	return b.String() + expression[end:], nil
+}
+
 // example is what stands for a label in a definition, where it has to be read as
 // something before any series is known. Queries and texts for people keep their
 // $label.

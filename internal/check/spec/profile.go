@@ -96,7 +96,16 @@ func (r *reader) hour(t text) string {
 		return s // low..middle..high, which profiles know
 	}
 	if _, err := strconv.ParseFloat(s, 64); err != nil {
-		r.expression(nil, t.n, "value")
+		n := *t.n // with examples
+		for at := dollar.FindStringIndex(n.text); at != nil; at = dollar.FindStringIndex(n.text) {
+			v, refused := intoExpression(n.text[:at[0]], example)
+			if refused != "" {
+				r.problem(n.within(at[0]), refused, "%s cannot be replaced here", n.text[at[0]:at[1]])
+				return s
+			}
+			n.replace(at[0], at[1]-at[0], v)
+		}
+		r.expression(nil, &n, "value")
 	}
 	return s
 }
@@ -105,6 +114,9 @@ func (r *reader) learn(raw *rawLearn, zone string) *Learn {
 	l := &Learn{By: raw.By.or("weekday"), Over: 28 * 24 * time.Hour, Low: 0.05, Middle: 0.5, High: 0.95, Least: 20,
 		Refresh: Schedule{Interval: 24 * time.Hour, Zone: zone}}
 	if raw.Series.given() {
+		for _, name := range Labels(raw.Series.s()) {
+			r.problem(raw.Series.n.at, "leave series out: then each check learns from its own values", "$%s is not replaced in learn.series", name)
+		}
 		if _, ok := r.selector(raw.Series); ok {
 			l.Selector = raw.Series.s()
 		}
