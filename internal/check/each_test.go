@@ -179,6 +179,10 @@ slow{operation="GET /b"} OK 0.1`)
 		w.traffic(time.Minute, map[string]float64{"GET /a": 1, "GET /b": 0.5})
 		w.expect(w.list(`check="slow"`), `slow{operation="GET /b"} CRITICAL 0.5
 slow{operation="GET /a"} OK 1`)
+		one, err := w.Get(t.Context(), GetRequest{ID: `slow{operation="GET /b"}`})
+		if err != nil || len(one.ThresholdSteps) == 0 || one.ThresholdSteps[0].Text != `max(span_duration_seconds{operation="GET /b"}[-90S:-60S])` {
+			t.Errorf("the threshold's steps: %+v, %v", one.ThresholdSteps, err)
+		}
 		w.traffic(time.Minute, map[string]float64{"GET /a": 1, "GET /b": 0.1})
 		bt, err := w.Backtest(t.Context(), api.CheckBacktest{Check: `slow{operation="GET /b"}`, Threshold: &api.CheckThreshold{Of: "profile usual", Critical: "900%"},
 			Start: seconds(time.Now().Add(-4 * time.Minute))})

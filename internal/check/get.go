@@ -13,6 +13,7 @@ import (
 	"tailscope/api"
 	"tailscope/hist"
 	"tailscope/internal/check/expr"
+	"tailscope/internal/check/profile"
 	"tailscope/internal/check/spec"
 	"tailscope/internal/query"
 	"tailscope/internal/store"
@@ -71,14 +72,32 @@ func (e *Engine) Get(ctx context.Context, r GetRequest) (*api.CheckResponse, err
 	if c.Value.Expr != nil {
 		out.ValueSteps = e.steps(asked, in.d.view, c.Value.Expr, now, expr.EvalOptions{Nulls: c.Null, Steps: true})
 	}
-	if t := c.Threshold; t != nil && t.Expr != nil {
-		o := expr.EvalOptions{Nulls: c.Null, Steps: true}
-		if !last.Time.IsZero() && !last.Reading.Null {
-			o.Vars = map[string]float64{"value": last.Reading.Value}
-		}
-		out.ThresholdSteps = e.steps(asked, in.d.view, t.Expr, now, o)
+	o := expr.EvalOptions{Nulls: c.Null, Steps: true}
+	if !last.Time.IsZero() && !last.Reading.Null {
+		o.Vars = map[string]float64{"value": last.Reading.Value}
+	}
+	for _, program := range thresholdPrograms(in, now) {
+		out.ThresholdSteps = append(out.ThresholdSteps, e.steps(asked, in.d.view, program, now, o)...)
 	}
 	return out, nil
+}
+
+// thresholdPrograms are the expressions that the threshold is made of at a moment:
+// of a profile those of the two hours that it lies between.
+func thresholdPrograms(in *instance, at time.Time) (out []*expr.Program) {
+	switch t := in.c.Threshold; {
+	case t == nil:
+	case t.Expr != nil:
+		return []*expr.Program{t.Expr}
+	case in.profile != nil:
+		b := in.profile.At(at)
+		for _, q := range []profile.Quantity{b.From, b.To} {
+			if q.Program != nil && (len(out) == 0 || b.Fraction > 0 && q.Program.String() != out[0].String()) {
+				out = append(out, q.Program)
+			}
+		}
+	}
+	return out
 }
 
 // grid cuts a range into steps: start and end in Unix seconds, whole steps.
