@@ -160,6 +160,7 @@ type comparison struct {
 	interval int64
 	number   series.Kind
 	by       []string
+	nobodys  bool // there are series, and none has the label service
 	seen     [2]map[string]bool
 	unit     string // seconds, bytes or empty
 	opts     stat.Options

@@ -94,6 +94,7 @@ func (c *comparison) settleSeries(ctx context.Context, sides []where) error {
 			}
 		}
 	}
+	c.nobodys = len(values) > 0 && values[series.LabelService] == nil
 	names := slices.Sorted(maps.Keys(values))
 	for _, name := range names {
 		if name != c.Label && name != series.LabelService && !slices.Contains(notStrata, name) && len(values[name]) > 1 {
@@ -127,7 +128,10 @@ func noted(seen map[string]bool, l labels.Labels, without ...string) map[string]
 // gatherSeries reads a family that is not of spans.
 func (c *comparison) gatherSeries(ctx context.Context, w where, step int64, more ...*labels.Matcher) (*side, error) {
 	s := w.side(step)
-	by := append([]string{series.LabelService}, c.by...)
+	by := slices.Clone(c.by)
+	if !c.nobodys {
+		by = append(by, series.LabelService)
+	}
 	for _, p := range s.places() {
 		found, err := query.Slots(ctx, c.st, query.SlotsRequest{Selection: c.within(span{p.start, p.start + int64(p.n)*step}, more...), Step: step, By: by, Per: c.Per})
 		if err != nil {

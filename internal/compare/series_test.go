@@ -236,6 +236,37 @@ func TestGauge(t *testing.T) {
 	}
 }
 
+// A family without the label service, as the values of checks, is judged as well.
+func TestGaugeOfNoService(t *testing.T) {
+	w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(6, 2))
+	of := func(check string) series.Series {
+		return series.Series{Family: "check_value", Kind: series.Gauge, Labels: labels.FromStrings("check", check)}
+	}
+	for now := epoch; now < epoch+3600; now += 10 {
+		mean := 10.0
+		if now >= epoch+1800 {
+			mean = 15
+		}
+		w.Number(1000*now, of("orders"), mean+rng.NormFloat64())
+		if now%60 == 0 {
+			w.Number(1000*now, of("jobs"), 2*mean+rng.NormFloat64())
+		}
+	}
+	st := stored(t, w)
+	for _, check := range []string{"orders", "jobs"} {
+		sel := query.Selection{Family: "check_value", Matchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "check", check)}}
+		r := compared(t, st, Request{Selection: sel, A: window(0, 1800), B: window(1800, 3600)})
+		m := only(t, r, "mean")
+		if holds(t, m, 1.5); r.Verdict != Changed || m.Verdict != Higher {
+			t.Errorf("%s: %s: %s", check, r.Verdict, r.Sentence)
+		}
+	}
+	r := compared(t, st, Request{Selection: query.Selection{Family: "check_value", Matchers: []*labels.Matcher{}, Start: at(epoch), End: at(epoch + 3600)}, Label: "check", ValueA: "orders", ValueB: "jobs"})
+	if m := only(t, r, "mean"); m.Verdict != Higher {
+		t.Errorf("%s: %s", r.Verdict, r.Sentence)
+	}
+}
+
 // Two instances of a counter, in the same slots: what moves both cancels.
 func TestCounterByLabel(t *testing.T) {
 	w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(8, 1))
