@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { amount, axisOf, backtestOf, changedKeys, checkCommand, checkCsv, checkPromql, draftOf, draftYaml, edited, figures, foundText, isExpression, lasting, limitText, merged, must, notes, onSteps, partOf, placeOf, seen, stateAt, stepOf, strip, troubles, yamlText } from './checks';
+import { amount, axisOf, backtestOf, changedKeys, checkCommand, checkCsv, checkPromql, draftOf, draftYaml, edited, figures, foundText, isExpression, labelsOf, lasting, limitText, merged, must, notes, onSteps, partOf, placeOf, seen, stateAt, stepOf, strip, troubles, yamlText } from './checks';
 import type { CheckBacktestResponse, CheckBands, CheckPoint, CheckReceiver } from './checks-types';
 import { decode, encode, home } from './url';
 
@@ -145,6 +145,7 @@ it('puts figures beside those of the check as it is, and right and wrong only wh
 it('copies a command, PromQL and CSV', () => {
   expect(checkCommand(['show', 'errors{operation="GET /a"}'], 'http://127.0.0.1:7099')).toBe(`tailscope check show 'errors{operation="GET /a"}'`);
   expect(checkCommand(['show', 'a'], 'http://h:1')).toBe('tailscope check show a --server http://h:1');
+  expect(labelsOf({ name: 'errors', labels: { team: 'shop', check: 'errors' } })).toEqual({ check: ['errors'], team: ['shop'] });
   expect(checkPromql({ name: 'errors', labels: { operation: 'GET "/a"', team: 'shop', check: 'errors' } })).toBe('check_value{operation="GET \\"/a\\"",check="errors",team="shop"}');
   expect(checkCsv([point(0, 1.5, high)])).toBe('time,value,min,max,threshold,low_critical,low_warning,high_warning,high_critical\n1970-01-01T00:00:00.000Z,1.5,1.5,1.5,0.21,,,0.231,0.252\n');
 });

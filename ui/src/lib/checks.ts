@@ -285,8 +285,11 @@ export function checkCommand(words: string[], server: string): string {
 }
 
 /** The series of a check's values. */
-export const checkPromql = (c: Pick<Check, 'name' | 'labels'>, family = 'check_value'): string =>
-  family + selection({ check: [c.name], ...Object.fromEntries(Object.entries(c.labels ?? {}).filter(([k]) => k !== 'check').map(([k, v]) => [k, [v]])) });
+export const checkPromql = (c: Pick<Check, 'name' | 'labels'>, family = 'check_value'): string => family + selection(labelsOf(c));
+
+/** The labels of a check's series, as filters. */
+export const labelsOf = (c: Pick<Check, 'name' | 'labels'>): Record<string, string[]> =>
+  ({ check: [c.name], ...Object.fromEntries(Object.entries(c.labels ?? {}).filter(([k]) => k !== 'check').map(([k, v]) => [k, [v]])) });
 
 /** Values and bands over time, a line each. */
 export function checkCsv(points: CheckPoint[] | null | undefined): string {
