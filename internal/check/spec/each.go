@@ -35,7 +35,7 @@ func (c *Check) Instance(series map[string]string) (*Check, error) {
 // Labels are the $labels that an expression mentions.
 func Labels(expression string) []string {
 	var names []string
-	for _, m := range dollar.FindAllStringSubmatch(expression, -1) {
+	for _, m := range dollar.FindAllStringSubmatch(macro.ReplaceAllString(expression, ""), -1) {
 		if !slices.Contains(names, m[1]) {
 			names = append(names, m[1])
 		}

@@ -41,6 +41,8 @@ func TestProblems(t *testing.T) {
 		{"no receiver", ok + "    receivers: mail\n", "a.yaml:5:16: unknown receiver mail: none is defined"},
 		{"label of a profile", ok + "    threshold: {must: '>', of: profile usual, warning: 1}\nprofiles:\n  usual: {days: [{intervals: [{from: '00:00', to: '24:00', value: 'x{a=$operation}[0]'}]}]}\n",
 			"a.yaml:5:40: profile usual asks for $operation, which this check has not: add it to by of each"},
+		{"macro in a profile", ok + "    threshold: {must: '>', of: profile usual, warning: 1}\nprofiles:\n  usual: {days: [{intervals: [{from: '00:00', to: '24:00', value: '$$HOSTNAME$$-a-b[0]'}]}]}\n",
+			"a.yaml:7:68: $$HOSTNAME$$ is not replaced in a profile, which belongs to no check: write the names out, or $label in a check with each"},
 		{"label of learn", ok + "profiles:\n  usual: {learn: {series: 'x{a=\"$operation\"}'}}\n",
 			"a.yaml:6:27: $operation is not replaced in learn.series: leave series out: then each check learns from its own values"},
 		{"profile", ok + "    threshold: {must: '>', of: profile usal, warning: 1}\nprofiles:\n  usual: {learn: {by: hour}}\n", "a.yaml:5:40: unknown profile usal: did you mean usual?"},

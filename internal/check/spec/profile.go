@@ -96,6 +96,10 @@ func (r *reader) hour(t text) string {
 		return s // low..middle..high, which profiles know
 	}
 	if _, err := strconv.ParseFloat(s, 64); err != nil {
+		if at := macro.FindStringIndex(s); at != nil {
+			r.problem(t.n.within(at[0]), "write the names out, or $label in a check with each", "%s is not replaced in a profile, which belongs to no check", s[at[0]:at[1]])
+			return s
+		}
 		n := *t.n // with examples
 		for at := dollar.FindStringIndex(n.text); at != nil; at = dollar.FindStringIndex(n.text) {
 			v, refused := intoExpression(n.text[:at[0]], example)
