@@ -64,6 +64,7 @@ func TestProblems(t *testing.T) {
 		{"warning beyond, another way", ok + "    threshold: {must: '<', of: -5, warning: 10%, critical: 0.2}\n", "a.yaml:5:45: warning 10% of -5 lies beyond critical 0.2: warning is the nearer one"},
 		{"share of nothing", ok + "    threshold: {must: '<', of: 0, critical: 10%}\n", "a.yaml:5:45: 10% of 0 is 0: write an amount such as 5"},
 		{"threshold of nothing", ok + "    threshold: {must: '<', of: 0}\n", "a.yaml:5:16: threshold has neither warning nor critical: it would judge nothing: write warning: 10%, critical: 30%"},
+		{"cohort", "checks:\n  a: {every: 10s, value: {query: {measure: p99, series: x, cohort: larg}}}\n", "a.yaml:2:68: cohort: \"larg\" is not known: did you mean large?"},
 		{"measure", "checks:\n  a: {every: 10s, value: {query: {measure: error, series: x}}}\n", "a.yaml:2:44: measure: unknown measure error: did you mean errors?"},
 		{"range in PromQL", "checks:\n  a: {every: 10s, value: {promql: 'x[5m]'}}\n", "a.yaml:2:35: this comes to a matrix, not to a number: put a function such as rate or avg_over_time around it"},
 		{"PromQL", "checks:\n  a: {every: 10s, value: {promql: 'sum(x'}}\n", "a.yaml:2:41: unclosed left parenthesis"},

@@ -82,7 +82,7 @@ type rawQuery struct {
 	Measure text `key:"measure" is:"measure" need:"yes" doc:"p50 to p99.9, mean, min, max, count, rate, errors, apdex, above, below; of numbers last, mean, min, max, sum, rate."`
 	Series  text `key:"series" is:"series" need:"yes" doc:"A family with matchers."`
 	T       text `key:"t" is:"seconds" doc:"Of apdex, above and below: seconds, or a duration such as 500ms."`
-	Cohort  text `key:"cohort" is:"word" doc:"Only tenants of this cohort."`
+	Cohort  text `key:"cohort" is:"very large|large|medium|small" doc:"Only tenants of this cohort."`
 	Over    text `key:"over" is:"duration" doc:"How far back; 5m unless given."`
 }
 
