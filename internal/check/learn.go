@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"tailscope/hist"
-	"tailscope/internal/check/expr"
 	"tailscope/internal/check/profile"
 	"tailscope/internal/check/schedule"
 	"tailscope/internal/check/spec"
@@ -230,11 +229,11 @@ func (e *Engine) lessonSamples(ctx context.Context, rule *spec.Learn, own labels
 	q := store.Query{Family: FamilyValue, Step: 60, Schema: hist.MaxSchema, MaxSeries: 1000}
 	q.Matchers = exactly(own)
 	if rule.Selector != "" {
-		p, err := expr.Parse("last("+rule.Selector+"[0])", expr.Options{})
-		if err != nil || len(p.Selectors()) != 1 {
+		s, err := selector(rule.Selector)
+		if err != nil {
 			return nil, fmt.Errorf("what is learned from, %s, is not a series: %w", rule.Selector, err)
 		}
-		q.Family, q.Matchers = p.Selectors()[0].Family, p.Selectors()[0].Matchers
+		q.Family, q.Matchers = s.Family, s.Matchers
 	}
 	q.End = end.Unix() / 60 * 60
 	q.Start = q.End - int64(rule.Over/time.Second)/60*60

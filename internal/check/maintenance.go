@@ -67,12 +67,21 @@ func matchers(text string) ([]*labels.Matcher, error) {
 	if !strings.HasPrefix(text, "{") {
 		text = "{" + text + "}"
 	}
+	s, err := selector(text)
+	if err != nil {
+		return nil, err
+	}
+	return s.Matchers, nil
+}
+
+// selector reads a selector that has no brackets.
+func selector(text string) (*expr.Selector, error) {
 	p, err := expr.Parse("last("+text+"[0])", expr.Options{})
 	if err != nil {
 		return nil, err
 	}
 	if s := p.Selectors(); len(s) == 1 {
-		return s[0].Matchers, nil
+		return s[0], nil
 	}
 	return nil, fmt.Errorf("%s is not one list of matchers", text)
 }
