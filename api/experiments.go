@@ -8,11 +8,12 @@ type ExperimentsResponse struct {
 	Experiments []Experiment `json:"experiments"`
 }
 
-// Experiment is one thing that was tried: so far, a mirror session. Its
-// observations are series with the label experiment=ID.
+// Experiment is one thing that was tried: a mirror session, a run of load, or an
+// experiment of settings. Its observations are series with the label
+// experiment=ID.
 type Experiment struct {
 	ID      string `json:"id"`
-	Kind    string `json:"kind"`    // mirror
+	Kind    string `json:"kind"`    // mirror, bench, experiment
 	Name    string `json:"name"`    // said by who started it, or made of what is mirrored
 	Service string `json:"service"` // label of its series
 	Start   Float  `json:"start"`   // Unix seconds
@@ -22,6 +23,8 @@ type Experiment struct {
 	State    string       `json:"state"`
 	Headline string       `json:"headline,omitempty"` // its verdict's, once there is one
 	Mirror   *MirrorState `json:"mirror,omitempty"`
+	Bench    *BenchResult `json:"bench,omitempty"`
+	Trial    *Trial       `json:"trial,omitempty"`
 	// Change is what its users want changed and its program has not applied yet.
 	Change *MirrorChange `json:"change,omitempty"`
 }
@@ -36,6 +39,8 @@ type ExperimentReport struct {
 	Start   Float        `json:"start"`
 	Ended   bool         `json:"ended"`
 	Mirror  *MirrorState `json:"mirror,omitempty"`
+	Bench   *BenchResult `json:"bench,omitempty"`
+	Trial   *Trial       `json:"trial,omitempty"`
 }
 
 // ExperimentReply is the server's answer to a report: what its users want

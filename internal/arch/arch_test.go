@@ -51,6 +51,10 @@ var floors = []floor{
 	{4, "internal/notify", nil, []string{"internal/check/event", "internal/check/spec", "internal/check/expr", "api"}, false},
 	{4, "internal/notify/*", []string{"internal/notify"}, []string{"internal/check/event", "internal/check/spec", "internal/check/expr", "internal/notify"}, false},
 	{4, "internal/bench", nil, []string{"hist", "internal/series", "internal/store", "api"}, false},
+	{4, "internal/bench/*", []string{"internal/bench", "internal/bench/*", "internal/mirror/record", "internal/ingest/accesslog", "internal/otlpsink"}, nil, false},
+	{4, "internal/otlpsink", nil, []string{"hist", "internal/series", "api"}, false},
+	{4, "internal/scenario", []string{"internal/bench", "internal/bench/*"}, nil, false},
+	{4, "internal/experiment", []string{"internal/bench", "internal/bench/*", "internal/scenario", "client"}, nil, false},
 	{4, "client", nil, []string{"api"}, false},
 	{4, "ui", nil, []string{}, true},
 
@@ -72,6 +76,7 @@ var floors = []floor{
 	{2, "internal/store/runcodec", []string{"internal/series", "internal/store"}, nil, false},
 	{2, "internal/series", nil, nil, false},
 	{2, "internal/route", nil, []string{}, true},
+	{2, "internal/strictyaml", nil, []string{}, false},
 	{2, "api", nil, []string{}, true},
 
 	{1, "hist", nil, []string{}, true},
