@@ -24,9 +24,16 @@ import (
 type Arrivals uint8
 
 const (
-	Poisson Arrivals = iota // independent arrivals: gaps are exponential with mean 1/rate
-	Even                    // one every 1/rate
+	Even     Arrivals = iota // one every 1/rate
+	Poisson                  // independent arrivals: gaps are exponential with mean 1/rate
+	Closed                   // each connection sends its next when its last is answered
+	Recorded                 // when they came, in a recording or a log
 )
+
+var arrivals = [...]string{Even: "constant", Poisson: "poisson", Closed: "closed", Recorded: "recorded"}
+
+// String is the law's name, as a plan has it and a result shows it.
+func (a Arrivals) String() string { return arrivals[min(int(a), len(arrivals)-1)] }
 
 // Schedule says when requests are due. It is not safe for concurrent use.
 type Schedule struct {
@@ -43,7 +50,7 @@ func NewSchedule(arrivals Arrivals, rate float64, seed uint64) (*Schedule, error
 	if !(rate > 0) || math.IsInf(rate, 1) {
 		return nil, fmt.Errorf("rate %v: must be a positive number of requests per second", rate)
 	}
-	if arrivals > Even {
+	if arrivals > Poisson {
 		return nil, fmt.Errorf("unknown arrivals %d", arrivals)
 	}
 	return &Schedule{rate: rate, arrivals: arrivals, rng: rand.New(rand.NewPCG(seed, 0x5ced01e))}, nil
