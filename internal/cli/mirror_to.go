@@ -13,7 +13,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
-	"tailscope/internal/mirror/otlpsink"
+	"tailscope/internal/otlpsink"
 	"tailscope/internal/server"
 )
 
@@ -41,7 +41,7 @@ func (r *mirrorRun) startTo(ctx context.Context, log *slog.Logger) error {
 		}
 		log.Warn("the server that takes what is measured is away; clients are served, and it is tried again", "to", to, "error", err)
 	}
-	sink := otlpsink.New(otlpsink.Options{Address: address, HTTP: hc, Log: log})
+	sink := otlpsink.New(otlpsink.Options{Address: address, HTTP: hc, Scope: "tailscope.mirror", Log: log})
 	var mu sync.Mutex
 	var last error
 	report := func(ctx context.Context, id string, p api.ExperimentReport) (api.ExperimentReply, error) {

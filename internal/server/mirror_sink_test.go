@@ -13,8 +13,8 @@ import (
 	"tailscope/api"
 	"tailscope/client"
 	"tailscope/hist"
-	"tailscope/internal/mirror/otlpsink"
 	"tailscope/internal/mirror/pair"
+	"tailscope/internal/otlpsink"
 	"tailscope/internal/series"
 )
 

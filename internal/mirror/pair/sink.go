@@ -3,9 +3,6 @@ package pair
 import (
 	"context"
 
-	"github.com/prometheus/prometheus/model/labels"
-
-	"tailscope/hist"
 	"tailscope/internal/series"
 )
 
@@ -39,16 +36,8 @@ const (
 	StatusError = "error"
 )
 
-// Point is what happened in one slot of 10 s, or in a part of one: points of one
-// series and slot add up.
-type Point struct {
-	Family    string
-	Labels    labels.Labels
-	Kind      series.Kind     // Distribution or Counter
-	TimeNanos int64           // Unix, within the slot
-	Hist      *hist.Histogram // of a Distribution
-	Value     float64         // of a Counter: by how much it grew, above 0
-}
+// Point is what happened in one slot of 10 s, or in a part of one.
+type Point = series.Point
 
 // Sink takes what a book has measured. Put takes all points or returns an error
 // and takes none; it must not keep points or histograms after it has returned.

@@ -17,15 +17,14 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"tailscope/hist"
-	"tailscope/internal/mirror/pair"
 	"tailscope/internal/series"
 )
 
 const slotNanos = 10e9
 
 // encode makes a packed ExportMetricsServiceRequest of points; those of one service and family lie
-// together. It refuses what no book measures.
-func encode(points []pair.Point) ([]byte, error) {
+// together. It refuses what is no counter and no distribution.
+func encode(scopeName string, points []series.Point) ([]byte, error) {
 	type key struct{ service, family string }
 	resources := map[string]*metrics.ScopeMetrics{}
 	families := map[key]*metrics.Metric{}
@@ -34,7 +33,7 @@ func encode(points []pair.Point) ([]byte, error) {
 		k := key{p.Labels.Get(series.LabelService), p.Family}
 		scope := resources[k.service]
 		if scope == nil {
-			scope = &metrics.ScopeMetrics{Scope: &common.InstrumentationScope{Name: "tailscope.mirror"}}
+			scope = &metrics.ScopeMetrics{Scope: &common.InstrumentationScope{Name: scopeName}}
 			resources[k.service] = scope
 			out.ResourceMetrics = append(out.ResourceMetrics, &metrics.ResourceMetrics{
 				Resource:     &resource.Resource{Attributes: []*common.KeyValue{attribute("service.name", k.service)}},
@@ -60,7 +59,7 @@ func encode(points []pair.Point) ([]byte, error) {
 
 // add appends a point to its metric. What it tells of began with its slot, which
 // says how long slots are, and the time lies in the slot, not at its beginning.
-func add(m *metrics.Metric, p pair.Point) error {
+func add(m *metrics.Metric, p series.Point) error {
 	begin := p.TimeNanos - p.TimeNanos%slotNanos
 	start, end := uint64(begin), uint64(max(p.TimeNanos, begin+1e9))
 	switch p.Kind {

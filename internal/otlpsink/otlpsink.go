@@ -1,4 +1,5 @@
-// Package otlpsink hands what a mirror measured to a server, by OTLP over HTTP.
+// Package otlpsink hands what a program measured by itself, a mirror or a run of
+// load, to a server, by OTLP over HTTP.
 //
 // A point becomes a data point of its family: a distribution a delta exponential
 // histogram of the same schema, buckets, sum, minimum and maximum, a counter a
@@ -28,7 +29,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"tailscope/internal/mirror/pair"
+	"tailscope/internal/series"
 )
 
 // Options say where points go.
@@ -38,13 +39,15 @@ type Options struct {
 	Address func(context.Context) (string, error)
 	// HTTP sends the requests; http.DefaultClient if nil.
 	HTTP *http.Client
+	// Scope names what measured, such as tailscope.bench.
+	Scope string
 	// Timeout of one request; 10 s if 0.
 	Timeout time.Duration
 	// Log hears of points that are refused for good; slog.Default if nil.
 	Log *slog.Logger
 }
 
-// Sink is a pair.Sink. Stats may be called at any time; Put by one at a time.
+// Sink puts points into a server. Stats may be called at any time; Put by one at a time.
 type Sink struct {
 	o       Options
 	address string // found, or empty
@@ -83,13 +86,13 @@ func (s *Sink) Stats() Stats {
 	return s.stats
 }
 
-// Put sends points in one request; a book gives some 2,000 at a time, which are
+// Put sends points in one request, of which the server takes all or none; a mirror gives some 2,000 at a time, which are
 // about 1 MB unpacked, far below what a server takes.
-func (s *Sink) Put(ctx context.Context, points []pair.Point) error {
+func (s *Sink) Put(ctx context.Context, points []series.Point) error {
 	if len(points) == 0 {
 		return nil
 	}
-	body, err := encode(points)
+	body, err := encode(s.o.Scope, points)
 	if err != nil {
 		return err
 	}

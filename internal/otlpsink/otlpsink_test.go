@@ -16,14 +16,13 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"tailscope/hist"
-	"tailscope/internal/mirror/pair"
 	"tailscope/internal/series"
 )
 
-func points(n int) []pair.Point {
-	var out []pair.Point
+func points(n int) []series.Point {
+	var out []series.Point
 	for range n {
-		out = append(out, pair.Point{Family: pair.FamilyRequests, Kind: series.Counter, TimeNanos: 1700000000e9, Value: 1, Labels: labels.FromStrings("service", "shop", "outcome", "mirrored")})
+		out = append(out, series.Point{Family: "mirror_requests_total", Kind: series.Counter, TimeNanos: 1700000000e9, Value: 1, Labels: labels.FromStrings("service", "shop", "outcome", "mirrored")})
 	}
 	return out
 }
@@ -114,11 +113,11 @@ func TestWhatCannotBeSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := New(Options{})
-	for _, p := range []pair.Point{
+	for _, p := range []series.Point{
 		{Family: "f", Kind: series.Distribution, Hist: h},
 		{Family: "f", Kind: series.Gauge},
 	} {
-		if err := s.Put(t.Context(), []pair.Point{p}); err == nil || !strings.Contains(err.Error(), "cannot be sent") {
+		if err := s.Put(t.Context(), []series.Point{p}); err == nil || !strings.Contains(err.Error(), "cannot be sent") {
 			t.Errorf("got %v", err)
 		}
 	}
