@@ -1,0 +1,2 @@
+// Package tally counts what a run of load observes.
+package tally
