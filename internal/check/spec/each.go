@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"tailscope/internal/strictyaml"
 )
 
 // Instance is the check for one series that Each found: $label is replaced by
@@ -23,10 +25,10 @@ func (c *Check) Instance(series map[string]string) (*Check, error) {
 	for _, name := range c.Each.By {
 		values[name] = series[name]
 	}
-	r := &reader{seen: map[Problem]bool{}, out: &File{}}
+	r := &reader{out: &File{}}
 	out, _ := r.check(c.plan, values)
-	if len(r.problems) > 0 {
-		return nil, fmt.Errorf("check %s for %v: %w", c.Name, values, r.problems[0])
+	if r.problems.Len() > 0 {
+		return nil, fmt.Errorf("check %s for %v: %w", c.Name, values, r.problems.Sorted()[0])
 	}
 	out.Receivers, out.DependsOn, out.Tolerance, out.Schedule = c.Receivers, c.DependsOn, c.Tolerance, c.Schedule
 	return &out, nil
@@ -88,45 +90,45 @@ func (r *reader) substitute(n *node, by []string, values map[string]string) *nod
 		}
 		return example
 	}
-	return n.transform(nil, func(path []string, s *node) {
-		if !strings.Contains(s.text, "$") || len(path) == 0 || path[0] == "each" {
+	return n.Transform(nil, func(path []string, s *node) {
+		if !strings.Contains(s.Text, "$") || len(path) == 0 || path[0] == "each" {
 			return
 		}
 		where := strings.Join(path, ".")
 		how := howOf(where)
 		if how == nil {
-			for _, at := range dollar.FindAllStringSubmatchIndex(s.text, -1) {
-				if name := s.text[at[2]:at[3]]; slices.Contains(by, name) {
+			for _, at := range dollar.FindAllStringSubmatchIndex(s.Text, -1) {
+				if name := s.Text[at[2]:at[3]]; slices.Contains(by, name) {
 					hint := "only descriptions, names, expressions, series, addresses, headers, arguments and environments know labels"
 					if strings.HasSuffix(where, "shell") {
 						hint = "a value could be a command: give it by env, such as env: {" + strings.ToUpper(name) + ": $" + name + "}, and write \"$" + strings.ToUpper(name) + `" in quotes`
 					}
-					r.problem(s.within(at[0]), hint, "$%s is not replaced in %s", name, where)
+					r.problem(s.Within(at[0]), hint, "$%s is not replaced in %s", name, where)
 				}
 			}
 			return
 		}
-		original := s.text
+		original := s.Text
 		for from := 0; ; {
-			at := dollar.FindStringSubmatchIndex(s.text[from:])
+			at := dollar.FindStringSubmatchIndex(s.Text[from:])
 			if at == nil {
 				break
 			}
 			start, end := from+at[0], from+at[1]
-			name := s.text[from+at[2] : from+at[3]]
+			name := s.Text[from+at[2] : from+at[3]]
 			if !slices.Contains(by, name) {
-				r.problem(s.within(start), nearest(name, by), "each has no label %s in by", name)
+				r.problem(s.Within(start), strictyaml.Suggest(name, by), "each has no label %s in by", name)
 			}
-			v, refused := how(s.text[:start], value(path, name))
+			v, refused := how(s.Text[:start], value(path, name))
 			if refused != "" {
-				r.problem(s.within(start), refused, "$%s cannot be replaced here by %q", name, value(path, name))
+				r.problem(s.Within(start), refused, "$%s cannot be replaced here by %q", name, value(path, name))
 				return
 			}
-			s.replace(start, end-start, v)
+			s.Replace(start, end-start, v)
 			from = start + len(v)
 		}
-		if where == "value.command.args.*" && strings.HasPrefix(original, "$") && strings.HasPrefix(s.text, "-") {
-			r.problem(s.at, "write --option=$label, or -- before it", "the argument %q would be an option", s.text)
+		if where == "value.command.args.*" && strings.HasPrefix(original, "$") && strings.HasPrefix(s.Text, "-") {
+			r.problem(s.At, "write --option=$label, or -- before it", "the argument %q would be an option", s.Text)
 		}
 	})
 }

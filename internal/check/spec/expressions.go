@@ -7,17 +7,18 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"tailscope/internal/check/expr"
+	"tailscope/internal/strictyaml"
 )
 
 // expression parses one, and says where in the file its mistake is.
 func (r *reader) expression(c *Check, n *node, variables ...string) *expr.Program {
-	p, err := expr.Parse(n.text, expr.Options{Variables: variables})
+	p, err := expr.Parse(n.Text, expr.Options{Variables: variables})
 	if err != nil {
 		var e *expr.Error
 		if errors.As(err, &e) {
-			r.problem(n.within(e.Offset), e.Hint, "%s", e.Message)
+			r.problem(n.Within(e.Offset), e.Hint, "%s", e.Message)
 		} else {
-			r.problem(n.at, "", "%v", err)
+			r.problem(n.At, "", "%v", err)
 		}
 		return nil
 	}
@@ -30,7 +31,7 @@ func (r *reader) expression(c *Check, n *node, variables ...string) *expr.Progra
 				continue
 			}
 			if _, ok := r.checks[m.Value]; !ok {
-				r.problem(n.within(s.Offset), nearest(m.Value, names(r.checks)), "unknown check %s", m.Value)
+				r.problem(n.Within(s.Offset), strictyaml.Suggest(m.Value, names(r.checks)), "unknown check %s", m.Value)
 			}
 		}
 	}
@@ -41,7 +42,7 @@ var promParser = parser.NewParser(parser.Options{})
 
 // series reads a family with matchers.
 func (r *reader) series(t text) (string, []*labels.Matcher) {
-	if !t.given() {
+	if !t.Given() {
 		return "", nil
 	}
 	all, ok := r.selector(t)
@@ -56,19 +57,19 @@ func (r *reader) series(t text) (string, []*labels.Matcher) {
 			continue
 		}
 		if m.Type != labels.MatchEqual {
-			r.problem(t.n.at, "write one name", "several families at once are not measured")
+			r.problem(t.Node.At, "write one name", "several families at once are not measured")
 		}
 		family = m.Value
 	}
 	if family == "" {
-		r.problem(t.n.at, `write one such as span_duration_seconds{service="shop"}`, "%s names no family", t.s())
+		r.problem(t.Node.At, `write one such as span_duration_seconds{service="shop"}`, "%s names no family", t.S())
 	}
 	return family, rest
 }
 
 // matchers reads {label="value"}.
 func (r *reader) matchers(t text) []*labels.Matcher {
-	if !t.given() {
+	if !t.Given() {
 		return nil
 	}
 	all, ok := r.selector(t)
@@ -77,14 +78,14 @@ func (r *reader) matchers(t text) []*labels.Matcher {
 	}
 	for _, m := range all {
 		if m.Name == labels.MetricName {
-			r.problem(t.n.at, `write matchers alone, such as {team="shop"}`, "a name does not belong here")
+			r.problem(t.Node.At, `write matchers alone, such as {team="shop"}`, "a name does not belong here")
 		}
 	}
 	return all
 }
 
 func (r *reader) selector(t text) ([]*labels.Matcher, bool) {
-	all, err := promParser.ParseMetricSelector(t.s())
+	all, err := promParser.ParseMetricSelector(t.S())
 	if err != nil {
 		r.promProblem(t, err)
 		return nil, false
@@ -94,14 +95,14 @@ func (r *reader) selector(t text) ([]*labels.Matcher, bool) {
 
 // promProblem says what PromQL's parser does not like.
 func (r *reader) promProblem(t text, err error) {
-	at, message := t.n.at, err.Error()
+	at, message := t.Node.At, err.Error()
 	var several parser.ParseErrors
 	var one *parser.ParseErr
 	if errors.As(err, &several) && len(several) > 0 {
 		one = &several[0]
 	}
 	if one != nil || errors.As(err, &one) {
-		at, message = t.n.within(int(one.PositionRange.Start)), one.Err.Error()
+		at, message = t.Node.Within(int(one.PositionRange.Start)), one.Err.Error()
 	}
 	r.problem(at, "", "%s", message)
 }

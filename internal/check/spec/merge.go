@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"tailscope/internal/strictyaml"
 )
 
 // plan is a check with its templates merged in and its macros replaced, from
@@ -19,20 +21,20 @@ type plan struct {
 
 // plan merges the templates of a check, nil if one is unknown.
 func (r *reader) plan(name string, def defined[rawCheck]) *plan {
-	merged := &node{kind: mapping, at: def.at}
+	merged := &node{Kind: strictyaml.Mapping, At: def.at}
 	var templates []string
 	if !r.lineage(&templates, def.raw.Template, nil) {
 		return nil
 	}
 	for _, t := range templates {
-		if tn := r.templates[t].node; tn.kind == mapping {
+		if tn := r.templates[t].node; tn.Kind == strictyaml.Mapping {
 			merge(merged, tn)
 		}
 	}
-	if def.node.kind == mapping {
+	if def.node.Kind == strictyaml.Mapping {
 		merge(merged, def.node)
 	}
-	merged.without("template")
+	merged.Without("template")
 	p := &plan{name: name, at: def.at, zone: def.zone}
 	p.node = r.macros(merged)
 	return p
@@ -44,10 +46,10 @@ func (r *reader) plan(name string, def defined[rawCheck]) *plan {
 func (r *reader) lineage(out *[]string, templates []text, path []string) bool {
 	ok := true
 	for _, t := range templates {
-		if !t.given() {
+		if !t.Given() {
 			continue
 		}
-		name := t.s()
+		name := t.S()
 		def, known := r.templates[name]
 		at := slices.Index(path, name)
 		switch {
@@ -55,7 +57,7 @@ func (r *reader) lineage(out *[]string, templates []text, path []string) bool {
 			named(r, "template", []text{t}, r.templates) // says so
 			ok = false
 		case at >= 0:
-			r.problem(t.n.at, "leave one of them out", "template goes in a circle: %s", join(append(slices.Clone(path[at:]), name)))
+			r.problem(t.Node.At, "leave one of them out", "template goes in a circle: %s", join(append(slices.Clone(path[at:]), name)))
 			return false
 		case slices.Contains(*out, name):
 		default:
@@ -71,30 +73,30 @@ func (r *reader) lineage(out *[]string, templates []text, path []string) bool {
 // merge puts over on top of n: mappings merge, everything else replaces, and
 // null takes away. Of what excludes each other the last one said stays.
 func merge(n, over *node) {
-	for _, f := range over.fields {
+	for _, f := range over.Fields {
 		for _, group := range exclusive {
 			for _, k := range group {
-				if k == f.key {
+				if k == f.Key {
 					for _, other := range group {
-						if other != f.key && over.get(other) == nil {
-							n.without(other)
+						if other != f.Key && over.Get(other) == nil {
+							n.Without(other)
 						}
 					}
 				}
 			}
 		}
-		old := n.get(f.key)
+		old := n.Get(f.Key)
 		switch {
-		case f.value.kind == null:
-			n.without(f.key)
-		case old != nil && old.kind == mapping && f.value.kind == mapping:
+		case f.Value.Kind == strictyaml.Null:
+			n.Without(f.Key)
+		case old != nil && old.Kind == strictyaml.Mapping && f.Value.Kind == strictyaml.Mapping:
 			c := *old
-			c.fields = append([]field(nil), old.fields...)
-			c.at = f.value.at
-			merge(&c, f.value)
-			n.with(field{f.key, f.at, &c})
+			c.Fields = append([]field(nil), old.Fields...)
+			c.At = f.Value.At
+			merge(&c, f.Value)
+			n.With(field{Key: f.Key, At: f.At, Value: &c})
 		default:
-			n.with(f)
+			n.With(f)
 		}
 	}
 }
@@ -113,12 +115,12 @@ func (r *reader) macros(n *node) *node {
 	get := func(path ...string) string {
 		at := n
 		for _, p := range path {
-			at = at.get(p)
+			at = at.Get(p)
 		}
 		if at == nil {
 			return ""
 		}
-		return at.text
+		return at.Text
 	}
 	alias := func(key string) string {
 		if a := get("aliases", key); a != "" {
@@ -133,48 +135,31 @@ func (r *reader) macros(n *node) *node {
 		"ITEMNAME": get("item"), "ITEMALIAS": alias("item"),
 	}
 	known := names(values)
-	return n.transform(nil, func(path []string, s *node) {
+	return n.Transform(nil, func(path []string, s *node) {
 		expression := isExpression(path)
 		for from := 0; ; {
-			at := macro.FindStringSubmatchIndex(s.text[from:])
+			at := macro.FindStringSubmatchIndex(s.Text[from:])
 			if at == nil {
 				return
 			}
 			start, end := from+at[0], from+at[1]
-			name := s.text[from+at[2] : from+at[3]]
+			name := s.Text[from+at[2] : from+at[3]]
 			v, ok := values[name]
 			if !ok {
-				r.problem(s.within(start), nearest(name, known), "unknown macro $$%s$$", name)
+				r.problem(s.Within(start), strictyaml.Suggest(name, known), "unknown macro $$%s$$", name)
 				return
 			}
 			if v == "" || macro.MatchString(v) {
-				r.problem(s.within(start), "give the check host, service and item", "$$%s$$ stands for nothing here", name)
+				r.problem(s.Within(start), "give the check host, service and item", "$$%s$$ stands for nothing here", name)
 				return
 			}
-			if expression && !inString(s.text[:start]) {
+			if expression && !inString(s.Text[:start]) {
 				v = strings.ReplaceAll(v, "-", `\-`)
 			}
-			s.replace(start, end-start, v)
+			s.Replace(start, end-start, v)
 			from = start + len(v)
 		}
 	})
-}
-
-// transform copies a tree and changes the copy's scalars, told by their path.
-func (n *node) transform(path []string, f func(path []string, s *node)) *node {
-	c := *n
-	c.fields = make([]field, len(n.fields))
-	for i, fd := range n.fields {
-		c.fields[i] = field{fd.key, fd.at, fd.value.transform(append(path[:len(path):len(path)], fd.key), f)}
-	}
-	c.items = make([]*node, len(n.items))
-	for i, item := range n.items {
-		c.items[i] = item.transform(append(path[:len(path):len(path)], "*"), f)
-	}
-	if c.kind == scalar {
-		f(path, &c)
-	}
-	return &c
 }
 
 func isExpression(path []string) bool {

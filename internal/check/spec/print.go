@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"tailscope/internal/strictyaml"
 )
 
 // YAML prints the definition as a file would have it that has no templates:
@@ -19,7 +21,7 @@ func (c *Check) YAML() string {
 	}
 	var b strings.Builder
 	b.WriteString("checks:\n")
-	root := &node{kind: mapping, fields: []field{{key: c.Name, value: c.plan.node}}}
+	root := &node{Kind: strictyaml.Mapping, Fields: []field{{Key: c.Name, Value: c.plan.node}}}
 	printMapping(&b, root, "  ", nil)
 	return b.String()
 }
@@ -27,40 +29,40 @@ func (c *Check) YAML() string {
 // printMapping writes the keys of a check in the order in which words.go has them.
 func printMapping(b *strings.Builder, n *node, indent string, path []string) {
 	for _, f := range ordered(n, path) {
-		at := append(path[:len(path):len(path)], f.key)
-		fmt.Fprintf(b, "%s%s:", indent, scalarText(f.key, true))
-		switch f.value.kind {
-		case mapping:
-			if len(f.value.fields) == 0 {
+		at := append(path[:len(path):len(path)], f.Key)
+		fmt.Fprintf(b, "%s%s:", indent, scalarText(f.Key, true))
+		switch f.Value.Kind {
+		case strictyaml.Mapping:
+			if len(f.Value.Fields) == 0 {
 				b.WriteString(" {}\n")
 				continue
 			}
 			b.WriteString("\n")
-			printMapping(b, f.value, indent+"  ", at)
-		case list:
-			items := make([]string, len(f.value.items))
-			for i, item := range f.value.items {
-				items[i] = scalarText(redacted(item.text, at), !item.quoted)
+			printMapping(b, f.Value, indent+"  ", at)
+		case strictyaml.List:
+			items := make([]string, len(f.Value.Items))
+			for i, item := range f.Value.Items {
+				items[i] = scalarText(redacted(item.Text, at), !item.Quoted)
 			}
 			b.WriteString(" [" + strings.Join(items, ", ") + "]\n")
-		case null:
+		case strictyaml.Null:
 			b.WriteString("\n")
 		default:
-			b.WriteString(" " + scalarText(redacted(f.value.text, at), !f.value.quoted) + "\n")
+			b.WriteString(" " + scalarText(redacted(f.Value.Text, at), !f.Value.Quoted) + "\n")
 		}
 	}
 }
 
-var checkWords = keysOf(wordsOf(reflect.TypeFor[rawCheck]()))
+var checkWords = strictyaml.Keys(strictyaml.WordsOf(reflect.TypeFor[rawCheck]()))
 
 func ordered(n *node, path []string) []field {
 	if len(path) != 1 {
-		return n.fields
+		return n.Fields
 	}
 	var out []field
 	for _, w := range checkWords {
-		for _, f := range n.fields {
-			if f.key == w {
+		for _, f := range n.Fields {
+			if f.Key == w {
 				out = append(out, f)
 			}
 		}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"tailscope/internal/strictyaml"
 )
 
 // Options of Read. The zero value works; what is not given is not looked at.
@@ -28,7 +30,7 @@ type Options struct {
 // Read reads files and patterns of files as one set of definitions. With any
 // problem the file is nil; problems are all there are, in the order of lines.
 func Read(paths []string, o Options) (*File, []Problem) {
-	r := &reader{o: o, seen: map[Problem]bool{}, out: &File{
+	r := &reader{o: o, out: &File{
 		Calendars: map[string]Calendar{}, Profiles: map[string]Profile{}, Receivers: map[string]Receiver{},
 	}}
 	if r.o.ReadFile == nil {
@@ -37,15 +39,15 @@ func Read(paths []string, o Options) (*File, []Problem) {
 	for _, name := range r.files(paths) {
 		content, err := r.o.ReadFile(name)
 		if err != nil {
-			r.problems = append(r.problems, Problem{File: name, Message: err.Error()})
+			r.problems.Put(Problem{File: name, Message: err.Error()})
 			continue
 		}
 		r.out.Files = append(r.out.Files, name)
 		r.one(name, content)
 	}
 	r.resolve()
-	if len(r.problems) > 0 {
-		return nil, r.sorted()
+	if r.problems.Len() > 0 {
+		return nil, r.problems.Sorted()
 	}
 	return r.out, nil
 }
@@ -54,8 +56,7 @@ func Read(paths []string, o Options) (*File, []Problem) {
 type reader struct {
 	o        Options
 	out      *File
-	problems []Problem
-	seen     map[Problem]bool
+	problems strictyaml.Problems
 
 	page      place
 	calendars map[string]defined[rawCalendar]
@@ -80,9 +81,9 @@ func (r *reader) files(paths []string) []string {
 		found, err := filepath.Glob(p)
 		switch {
 		case err != nil:
-			r.problems = append(r.problems, Problem{File: p, Message: "this is no pattern of files"})
+			r.problems.Put(Problem{File: p, Message: "this is no pattern of files"})
 		case len(found) == 0:
-			r.problems = append(r.problems, Problem{File: p, Message: "there is no such file"})
+			r.problems.Put(Problem{File: p, Message: "there is no such file"})
 		}
 		slices.Sort(found)
 		for _, f := range found {
@@ -96,58 +97,58 @@ func (r *reader) files(paths []string) []string {
 
 // one takes in a file.
 func (r *reader) one(name string, content []byte) {
-	root := r.parseTree(name, content)
+	root := strictyaml.Parse(name, content, &r.problems, "what several checks share goes into a template")
 	if root == nil {
 		return
 	}
 	var raw rawFile
-	d := &decoder{r: r, partial: true, placeholders: true}
-	d.decode("the file", root, &raw)
-	zone := raw.Zone.or("UTC")
-	if raw.Zone.given() && !raw.Zone.ok {
+	d := r.decoder(true)
+	d.Decode("the file", root, &raw)
+	zone := raw.Zone.Or("UTC")
+	if raw.Zone.Given() && !raw.Zone.OK {
 		zone = "UTC"
 	}
-	if raw.Page.given() {
-		if r.page.file != nil && r.out.Page != raw.Page.s() {
-			r.problem(raw.Page.n.at, "", "page is given in %s already", r.page.file.name)
+	if raw.Page.Given() {
+		if r.page.File != nil && r.out.Page != raw.Page.S() {
+			r.problem(raw.Page.Node.At, "", "page is given in %s already", r.page.File.Name)
 		}
-		r.page, r.out.Page = raw.Page.n.at, raw.Page.s()
+		r.page, r.out.Page = raw.Page.Node.At, raw.Page.S()
 	}
 	// These have no templates, so that what they lack is known here.
-	whole := &decoder{r: r}
-	take(r, "calendar", root.get("calendars"), zone, &r.calendars, whole)
-	take(r, "profile", root.get("profiles"), zone, &r.profiles, whole)
-	take(r, "receiver", root.get("receivers"), zone, &r.receivers, whole)
-	take(r, "template", root.get("templates"), zone, &r.templates, d)
-	take(r, "check", root.get("checks"), zone, &r.checks, d)
-	if n := root.get("maintenance"); n != nil {
-		for i, item := range n.items {
-			w := defined[rawWindow]{at: item.at, node: item, zone: zone}
-			whole.decode(fmt.Sprintf("maintenance[%d]", i), item, &w.raw)
+	whole := r.decoder(false)
+	take(r, "calendar", root.Get("calendars"), zone, &r.calendars, whole)
+	take(r, "profile", root.Get("profiles"), zone, &r.profiles, whole)
+	take(r, "receiver", root.Get("receivers"), zone, &r.receivers, whole)
+	take(r, "template", root.Get("templates"), zone, &r.templates, d)
+	take(r, "check", root.Get("checks"), zone, &r.checks, d)
+	if n := root.Get("maintenance"); n != nil {
+		for i, item := range n.Items {
+			w := defined[rawWindow]{at: item.At, node: item, zone: zone}
+			whole.Decode(fmt.Sprintf("maintenance[%d]", i), item, &w.raw)
 			r.windows = append(r.windows, w)
 		}
 	}
 }
 
 // take keeps the definitions of one sort, whose names no other file may have.
-func take[T any](r *reader, what string, n *node, zone string, into *map[string]defined[T], d *decoder) {
-	if n == nil || n.kind != mapping {
+func take[T any](r *reader, what string, n *node, zone string, into *map[string]defined[T], d *strictyaml.Decoder) {
+	if n == nil || n.Kind != strictyaml.Mapping {
 		return
 	}
 	if *into == nil {
 		*into = map[string]defined[T]{}
 	}
-	for _, f := range n.fields {
-		if first, ok := (*into)[f.key]; ok {
-			r.problem(f.at, "give one of them another name", "%s %s is defined in %s:%d already", what, f.key, first.at.file.name, first.at.line)
+	for _, f := range n.Fields {
+		if first, ok := (*into)[f.Key]; ok {
+			r.problem(f.At, "give one of them another name", "%s %s is defined in %s:%d already", what, f.Key, first.at.File.Name, first.at.Line)
 			continue
 		}
-		if !word.MatchString(f.key) || len(f.key) > 200 {
-			r.problem(f.at, "write a name without quotes, brackets, braces, commas and $", "%q is no name of a %s", f.key, what)
+		if !strictyaml.IsWord(f.Key) || len(f.Key) > 200 {
+			r.problem(f.At, "write a name without quotes, brackets, braces, commas and $", "%q is no name of a %s", f.Key, what)
 		}
-		def := defined[T]{at: f.at, node: f.value, zone: zone}
-		d.decode(what+" "+f.key, f.value, &def.raw)
-		(*into)[f.key] = def
+		def := defined[T]{at: f.At, node: f.Value, zone: zone}
+		d.Decode(what+" "+f.Key, f.Value, &def.raw)
+		(*into)[f.Key] = def
 	}
 }
 
@@ -192,22 +193,22 @@ func names[T any](of map[string]T) []string { return slices.Sorted(maps.Keys(of)
 func named[T any](r *reader, what string, texts []text, of map[string]T) []string {
 	var out []string
 	for _, t := range texts {
-		if !t.given() {
+		if !t.Given() {
 			continue
 		}
-		if _, ok := of[t.s()]; !ok {
-			hint := nearest(t.s(), names(of))
+		if _, ok := of[t.S()]; !ok {
+			hint := strictyaml.Suggest(t.S(), names(of))
 			if len(of) == 0 {
 				hint = "none is defined"
 			}
-			r.problem(t.n.at, hint, "unknown %s %s", what, t.s())
+			r.problem(t.Node.At, hint, "unknown %s %s", what, t.S())
 			continue
 		}
-		if slices.Contains(out, t.s()) {
-			r.problem(t.n.at, "", "%s is named twice", t.s())
+		if slices.Contains(out, t.S()) {
+			r.problem(t.Node.At, "", "%s is named twice", t.S())
 			continue
 		}
-		out = append(out, t.s())
+		out = append(out, t.S())
 	}
 	return out
 }
@@ -215,7 +216,7 @@ func named[T any](r *reader, what string, texts []text, of map[string]T) []strin
 // references finds checks that wait for each other.
 func (r *reader) references(raws map[string]rawCheck) {
 	r.cycles(raws, "after", func(c rawCheck) []text {
-		if c.After.given() {
+		if c.After.Given() {
 			return []text{c.After}
 		}
 		return nil
@@ -233,13 +234,13 @@ func (r *reader) cycles(raws map[string]rawCheck, key string, next func(rawCheck
 		state[name] = open
 		path = append(path, name)
 		for _, t := range next(raws[name]) {
-			switch state[t.s()] {
+			switch state[t.S()] {
 			case open:
-				circle := append(slices.Clone(path[slices.Index(path, t.s()):]), t.s())
-				r.problem(t.n.at, "leave one of them out", "%s goes in a circle: %s", key, join(circle))
+				circle := append(slices.Clone(path[slices.Index(path, t.S()):]), t.S())
+				r.problem(t.Node.At, "leave one of them out", "%s goes in a circle: %s", key, join(circle))
 			case 0:
-				if _, ok := raws[t.s()]; ok {
-					walk(t.s())
+				if _, ok := raws[t.S()]; ok {
+					walk(t.S())
 				}
 			}
 		}
@@ -276,8 +277,8 @@ func (r *reader) gaps(raws map[string]rawCheck) {
 			return gap(byName[c.Schedule.After], depth+1)
 		case c.Schedule.Cron != "" && r.o.Schedule != nil:
 			g, err := r.o.Schedule(c.Schedule)
-			if t := raws[c.Name].Cron; err != nil && t.given() {
-				r.problem(t.n.at, "", "%v", err)
+			if t := raws[c.Name].Cron; err != nil && t.Given() {
+				r.problem(t.Node.At, "", "%v", err)
 			}
 			return g
 		}

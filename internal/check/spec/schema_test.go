@@ -11,6 +11,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"tailscope/internal/strictyaml"
 )
 
 func compiled(t *testing.T) *jsonschema.Schema {
@@ -96,9 +98,9 @@ func TestCheckKeysAreDocumented(t *testing.T) {
 	}
 	_, reference, ok := strings.Cut(string(text), "## Reference")
 	for _, typ := range []reflect.Type{reflect.TypeFor[rawFile](), reflect.TypeFor[rawCheck](), reflect.TypeFor[rawEach](), reflect.TypeFor[rawThreshold](), reflect.TypeFor[rawWindow]()} {
-		for _, w := range wordsOf(typ) {
-			if !ok || !strings.Contains(reference, "`"+w.key+"`") {
-				t.Errorf("%s of %s is not in the reference", w.key, typ)
+		for _, w := range strictyaml.WordsOf(typ) {
+			if !ok || !strings.Contains(reference, "`"+w.Key+"`") {
+				t.Errorf("%s of %s is not in the reference", w.Key, typ)
 			}
 		}
 	}
@@ -131,32 +133,7 @@ func TestSchemaRefuses(t *testing.T) {
 
 // Every key has a description, and a kind that is known.
 func TestWordsAreDescribed(t *testing.T) {
-	seen := map[reflect.Type]bool{}
-	var walk func(reflect.Type)
-	walk = func(typ reflect.Type) {
-		for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice || typ.Kind() == reflect.Map {
-			typ = typ.Elem()
-		}
-		if typ.Kind() != reflect.Struct || typ == textType || typ == plainType || seen[typ] {
-			return
-		}
-		seen[typ] = true
-		words := wordsOf(typ)
-		if len(words) == 0 {
-			t.Errorf("%s has no words", typ)
-		}
-		for _, w := range words {
-			if w.doc == "" || w.key != strings.ToLower(w.key) {
-				t.Errorf("%s.%s: %q", typ, w.key, w.doc)
-			}
-			if _, ok := kinds[w.is]; !ok && !strings.Contains(w.is, "|") {
-				t.Errorf("%s.%s is a %s, which nothing reads", typ, w.key, w.is)
-			}
-			walk(w.typ)
-		}
-	}
-	walk(reflect.TypeFor[rawFile]())
-	if len(seen) < 25 {
-		t.Errorf("only %d structs were looked at", len(seen))
+	for _, wrong := range strictyaml.Undescribed(reflect.TypeFor[rawFile](), kinds) {
+		t.Error(wrong)
 	}
 }

@@ -15,7 +15,7 @@ import (
 func (r *reader) source(c *Check, raw *rawSource) Source {
 	var s Source
 	given := 0
-	for _, yes := range []bool{raw.Expression.given(), raw.Query != nil, raw.PromQL.given(), raw.HTTP != nil, raw.TCP != nil, raw.TLS != nil, raw.Command != nil, raw.SQL != nil} {
+	for _, yes := range []bool{raw.Expression.Given(), raw.Query != nil, raw.PromQL.Given(), raw.HTTP != nil, raw.TCP != nil, raw.TLS != nil, raw.Command != nil, raw.SQL != nil} {
 		if yes {
 			given++
 		}
@@ -25,23 +25,23 @@ func (r *reader) source(c *Check, raw *rawSource) Source {
 		if given > 1 {
 			message = "the value says several sources"
 		}
-		r.problem(raw.Node.at, "write an expression, or one of query, promql, http, tcp, tls, command and sql", "%s", message)
+		r.problem(raw.Node.At, "write an expression, or one of query, promql, http, tcp, tls, command and sql", "%s", message)
 		return s
 	}
 	switch {
-	case raw.Expression.given():
-		s.Expr = r.expression(c, raw.Expression.n)
+	case raw.Expression.Given():
+		s.Expr = r.expression(c, raw.Expression.Node)
 	case raw.Query != nil:
 		s.Query = r.query(raw.Query)
-	case raw.PromQL.given():
+	case raw.PromQL.Given():
 		s.PromQL = r.promQL(raw.PromQL)
 	case raw.HTTP != nil:
 		s.HTTP = r.http(raw.HTTP)
 	case raw.TCP != nil:
-		s.TCP = &TCP{Address: raw.TCP.Address.s(), Send: raw.TCP.Send.s(), Expect: raw.TCP.Expect.s()}
+		s.TCP = &TCP{Address: raw.TCP.Address.S(), Send: raw.TCP.Send.S(), Expect: raw.TCP.Expect.S()}
 	case raw.TLS != nil:
 		t := raw.TLS
-		s.TLS = &TLS{Address: t.Address.s(), ServerName: t.ServerName.s(), CA: t.CA.s(), Measure: t.Measure.or("days")}
+		s.TLS = &TLS{Address: t.Address.S(), ServerName: t.ServerName.S(), CA: t.CA.S(), Measure: t.Measure.Or("days")}
 	case raw.Command != nil:
 		s.Command = r.command(raw.Command)
 	case raw.SQL != nil:
@@ -51,40 +51,40 @@ func (r *reader) source(c *Check, raw *rawSource) Source {
 }
 
 func (r *reader) query(raw *rawQuery) *Query {
-	q := &Query{Measure: raw.Measure.s(), T: raw.T.f, Cohort: raw.Cohort.s(), Over: 5 * time.Minute}
+	q := &Query{Measure: raw.Measure.S(), T: raw.T.Number, Cohort: raw.Cohort.S(), Over: 5 * time.Minute}
 	q.Family, q.Matchers = r.series(raw.Series)
-	if raw.Over.ok {
-		if q.Over = raw.Over.d; q.Over < 10*time.Second {
-			r.problem(raw.Over.n.at, "at least 10s, one slot", "over %s is too short", raw.Over.s())
+	if raw.Over.OK {
+		if q.Over = raw.Over.Duration; q.Over < 10*time.Second {
+			r.problem(raw.Over.Node.At, "at least 10s, one slot", "over %s is too short", raw.Over.S())
 		}
 	}
 	needsT := q.Measure == "above" || q.Measure == "below"
-	if needsT && !raw.T.given() {
-		r.problem(raw.Node.at, "write t: 500ms", "%s needs t", q.Measure)
+	if needsT && !raw.T.Given() {
+		r.problem(raw.Node.At, "write t: 500ms", "%s needs t", q.Measure)
 	}
-	if raw.T.given() && !needsT && q.Measure != "apdex" {
-		r.problem(raw.T.n.at, "only apdex, above and below have one", "%s has no t", q.Measure)
+	if raw.T.Given() && !needsT && q.Measure != "apdex" {
+		r.problem(raw.T.Node.At, "only apdex, above and below have one", "%s has no t", q.Measure)
 	}
 	return q
 }
 
 func (r *reader) promQL(t text) string {
-	e, err := promParser.ParseExpr(t.s())
+	e, err := promParser.ParseExpr(t.S())
 	if err != nil {
 		r.promProblem(t, err)
 		return ""
 	}
 	if k := e.Type(); k != parser.ValueTypeScalar && k != parser.ValueTypeVector {
-		r.problem(t.n.at, "put a function such as rate or avg_over_time around it", "this comes to a %s, not to a number", k)
+		r.problem(t.Node.At, "put a function such as rate or avg_over_time around it", "this comes to a %s, not to a number", k)
 	}
-	return t.s()
+	return t.S()
 }
 
 func (r *reader) http(raw *rawHTTP) *HTTP {
 	h := &HTTP{
-		URL: raw.URL.s(), Method: raw.Method.s(), Body: raw.Body.s(), Measure: raw.Measure.s(),
-		JSON: raw.JSON.s(), Regexp: raw.Regexp.s(), NoRedirects: raw.Redirects.given() && !raw.Redirects.b,
-		MaxBytes: size(raw.MaxBytes, 1<<20), CA: raw.CA.s(), Insecure: raw.Insecure.b,
+		URL: raw.URL.S(), Method: raw.Method.S(), Body: raw.Body.S(), Measure: raw.Measure.S(),
+		JSON: raw.JSON.S(), Regexp: raw.Regexp.S(), NoRedirects: raw.Redirects.Given() && !raw.Redirects.Bool,
+		MaxBytes: size(raw.MaxBytes, 1<<20), CA: raw.CA.S(), Insecure: raw.Insecure.Bool,
 	}
 	if h.Method == "" {
 		h.Method = "GET"
@@ -93,55 +93,55 @@ func (r *reader) http(raw *rawHTTP) *HTTP {
 		}
 	}
 	r.noPassword(raw.URL)
-	if raw.JSON.given() && raw.Regexp.given() {
-		r.problem(raw.Regexp.n.at, "leave one of them out", "json and regexp are two values")
+	if raw.JSON.Given() && raw.Regexp.Given() {
+		r.problem(raw.Regexp.Node.At, "leave one of them out", "json and regexp are two values")
 	}
 	switch {
-	case h.Measure == "" && raw.JSON.given():
+	case h.Measure == "" && raw.JSON.Given():
 		h.Measure = "json"
-	case h.Measure == "" && raw.Regexp.given():
+	case h.Measure == "" && raw.Regexp.Given():
 		h.Measure = "regexp"
 	case h.Measure == "":
 		h.Measure = "time"
-	case h.Measure == "json" && !raw.JSON.given():
-		r.problem(raw.Measure.n.at, "write json: data.items.0.count", "json needs a path")
-	case h.Measure == "regexp" && !raw.Regexp.given():
-		r.problem(raw.Measure.n.at, `write regexp: "active: (\\d+)"`, "regexp needs one")
+	case h.Measure == "json" && !raw.JSON.Given():
+		r.problem(raw.Measure.Node.At, "write json: data.items.0.count", "json needs a path")
+	case h.Measure == "regexp" && !raw.Regexp.Given():
+		r.problem(raw.Measure.Node.At, `write regexp: "active: (\\d+)"`, "regexp needs one")
 	}
 	h.Headers, h.SecretHeaders = r.plainAndSecret("header", raw.Headers)
 	for _, t := range raw.Expect {
-		if t.ok {
-			h.Expect = append(h.Expect, int(t.i))
+		if t.OK {
+			h.Expect = append(h.Expect, int(t.Int))
 		}
 	}
 	return h
 }
 
 func (r *reader) command(raw *rawCommand) *Command {
-	c := &Command{Shell: raw.Shell.s(), Dir: raw.Dir.s(), Label: raw.Label.s(), Output: raw.Output.or("plugin"), MaxBytes: size(raw.MaxBytes, 64<<10)}
+	c := &Command{Shell: raw.Shell.S(), Dir: raw.Dir.S(), Label: raw.Label.S(), Output: raw.Output.Or("plugin"), MaxBytes: size(raw.MaxBytes, 64<<10)}
 	for _, a := range raw.Args {
-		if a.given() {
-			c.Args = append(c.Args, a.s())
-			if plainArgument.MatchString(a.s()) {
-				r.problem(a.n.at, "everybody on the machine sees arguments: give it by env: {NAME: {env: NAME}}", "a secret is written in an argument")
+		if a.Given() {
+			c.Args = append(c.Args, a.S())
+			if plainArgument.MatchString(a.S()) {
+				r.problem(a.Node.At, "everybody on the machine sees arguments: give it by env: {NAME: {env: NAME}}", "a secret is written in an argument")
 			}
 		}
 	}
 	if (len(c.Args) == 0) == (c.Shell == "") {
-		r.problem(raw.Node.at, "write args: [/usr/lib/nagios/plugins/check_disk, -w, 10%], or shell: with a line for /bin/sh", "a command has either args or shell")
+		r.problem(raw.Node.At, "write args: [/usr/lib/nagios/plugins/check_disk, -w, 10%], or shell: with a line for /bin/sh", "a command has either args or shell")
 	}
 	c.Env, c.SecretEnv = r.plainAndSecret("env", raw.Env)
 	return c
 }
 
 func (r *reader) sql(raw *rawSQL) *SQL {
-	s := &SQL{Driver: raw.Driver.s(), DSN: raw.DSN.s(), Query: raw.Query.s()}
+	s := &SQL{Driver: raw.Driver.S(), DSN: raw.DSN.S(), Query: raw.Query.S()}
 	if raw.DSN.secret != nil {
 		s.SecretDSN, s.DSN = r.secret(raw.DSN.secret), ""
 		return s
 	}
-	if raw.DSN.given() && (passwordInDSN.MatchString(s.DSN) || hasPassword(s.DSN)) {
-		r.problem(raw.DSN.n.at, "write dsn: {env: NAME} or dsn: {file: PATH}", "the dsn holds a password, which is not written here")
+	if raw.DSN.Given() && (passwordInDSN.MatchString(s.DSN) || hasPassword(s.DSN)) {
+		r.problem(raw.DSN.Node.At, "write dsn: {env: NAME} or dsn: {file: PATH}", "the dsn holds a password, which is not written here")
 	}
 	return s
 }
@@ -165,8 +165,8 @@ func hasPassword(s string) bool {
 }
 
 func (r *reader) noPassword(t text) {
-	if t.given() && hasPassword(t.s()) {
-		r.problem(t.n.at, "give it where it can be read from the environment or a file, such as headers: {Authorization: {env: NAME}}", "the address holds a password, which is not written here")
+	if t.Given() && hasPassword(t.S()) {
+		r.problem(t.Node.At, "give it where it can be read from the environment or a file, such as headers: {Authorization: {env: NAME}}", "the address holds a password, which is not written here")
 	}
 }
 
@@ -175,25 +175,25 @@ func (r *reader) plainAndSecret(what string, raw map[string]plainSecret) (map[st
 	plain, secret := map[string]string{}, map[string]Secret{}
 	for _, name := range names(raw) {
 		v := raw[name]
-		if what == "header" && !headerName.MatchString(name) && (v.given() || v.secret != nil) {
-			at := v.n
+		if what == "header" && !headerName.MatchString(name) && (v.Given() || v.secret != nil) {
+			at := v.Node
 			if v.secret != nil {
 				at = v.secret.Node
 			}
-			r.problem(at.at, "write one such as X-From", "%q is no name of a header", name)
+			r.problem(at.At, "write one such as X-From", "%q is no name of a header", name)
 		}
 		switch {
-		case what == "header" && v.given() && strings.ContainsFunc(v.s(), unicode.IsControl):
-			r.problem(v.n.at, "write one line", "the header %s has line breaks or control characters", name)
+		case what == "header" && v.Given() && strings.ContainsFunc(v.S(), unicode.IsControl):
+			r.problem(v.Node.At, "write one line", "the header %s has line breaks or control characters", name)
 		case v.secret != nil:
 			if s := r.secret(v.secret); s != nil {
 				secret[name] = *s
 			}
-		case !v.given():
-		case secretName.MatchString(name) && v.s() != "":
-			r.problem(v.n.at, name+": {env: NAME} or "+name+": {file: PATH}", "the %s %s is a secret and not written here", what, name)
+		case !v.Given():
+		case secretName.MatchString(name) && v.S() != "":
+			r.problem(v.Node.At, name+": {env: NAME} or "+name+": {file: PATH}", "the %s %s is a secret and not written here", what, name)
 		default:
-			plain[name] = v.s()
+			plain[name] = v.S()
 		}
 	}
 	return plain, secret
@@ -204,25 +204,25 @@ func (r *reader) secret(raw *rawSecret) *Secret {
 	if raw == nil {
 		return nil
 	}
-	if raw.Env.given() == raw.File.given() {
-		r.problem(raw.Node.at, "write {env: NAME} or {file: PATH}", "a secret is read from the environment or from a file")
+	if raw.Env.Given() == raw.File.Given() {
+		r.problem(raw.Node.At, "write {env: NAME} or {file: PATH}", "a secret is read from the environment or from a file")
 		return nil
 	}
-	return &Secret{Env: raw.Env.s(), File: raw.File.s()}
+	return &Secret{Env: raw.Env.S(), File: raw.File.S()}
 }
 
 func size(t text, otherwise int64) int64 {
-	if !t.ok {
+	if !t.OK {
 		return otherwise
 	}
-	return t.i
+	return t.Int
 }
 
 func strs(texts []text) []string {
 	var out []string
 	for _, t := range texts {
-		if t.given() && !slices.Contains(out, t.s()) {
-			out = append(out, strings.TrimSpace(t.s()))
+		if t.Given() && !slices.Contains(out, t.S()) {
+			out = append(out, strings.TrimSpace(t.S()))
 		}
 	}
 	return out

@@ -1,0 +1,86 @@
+package strictyaml
+
+import (
+	"reflect"
+	"strings"
+	"sync"
+)
+
+// Word is a key of a struct. Tags: `key` is the word, `is` names the kind of its
+// scalar or lists its words with | between them, `doc` is what editors show,
+// `need` says that it must be there. A field Node *Node gets the mapping.
+type Word struct {
+	Key, Is, Doc string
+	Need         bool
+	Index        int // of the field
+	Type         reflect.Type
+}
+
+// wordsRead keeps what WordsOf returned, for some structs are read very often.
+var wordsRead sync.Map // of reflect.Type: []Word
+
+// WordsOf are the keys of a struct, in its order; not to be changed.
+func WordsOf(t reflect.Type) []Word {
+	if known, ok := wordsRead.Load(t); ok {
+		return known.([]Word)
+	}
+	var out []Word
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if key := f.Tag.Get("key"); key != "" {
+			out = append(out, Word{key, f.Tag.Get("is"), f.Tag.Get("doc"), f.Tag.Get("need") != "", i, f.Type})
+		}
+	}
+	wordsRead.Store(t, out)
+	return out
+}
+
+// Keys are the names of words.
+func Keys(words []Word) []string {
+	var out []string
+	for _, w := range words {
+		out = append(out, w.Key)
+	}
+	return out
+}
+
+func indexOf(words []Word, key string) int {
+	for i, w := range words {
+		if w.Key == key {
+			return i
+		}
+	}
+	return -1
+}
+
+// Undescribed walks a struct and all below it and says which keys have no
+// description, or a kind that nothing reads, for tests.
+func Undescribed(root reflect.Type, kinds Kinds) []string {
+	var wrong []string
+	seen := map[reflect.Type]bool{}
+	var walk func(reflect.Type)
+	walk = func(t reflect.Type) {
+		for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
+			t = t.Elem()
+		}
+		if t == textType || reflect.PointerTo(t).Implements(nodeReader) || seen[t] {
+			return
+		}
+		seen[t] = true
+		words := WordsOf(t)
+		if len(words) == 0 {
+			wrong = append(wrong, t.String()+" has no words")
+		}
+		for _, w := range words {
+			if w.Doc == "" || w.Key != strings.ToLower(w.Key) {
+				wrong = append(wrong, t.String()+" does not describe "+w.Key)
+			}
+			if _, ok := kinds[w.Is]; !ok && !strings.Contains(w.Is, "|") {
+				wrong = append(wrong, t.String()+"."+w.Key+" is a "+w.Is+", which nothing reads")
+			}
+			walk(w.Type)
+		}
+	}
+	walk(root)
+	return wrong
+}
