@@ -1,10 +1,13 @@
 package api
 
-// ExperimentsResponse answers GET /api/v1/experiments?kind&state&start&end:
-// what overlaps the range, the latest first. Differences of mirror sessions are
-// left out; GET /api/v1/experiments/{id}, which answers an Experiment, has them.
+// ExperimentsResponse answers GET
+// /api/v1/experiments?kind&state&q&start&end&limit: what overlaps the range, the
+// latest first. Differences of mirror sessions are left out, and of Bench and
+// Trial all lists but settings and thresholds, distributions, files and the
+// environment; GET /api/v1/experiments/{id}, which answers an Experiment, has them.
 type ExperimentsResponse struct {
 	Range
+	Total       int          `json:"total"` // of which Experiments are the latest
 	Experiments []Experiment `json:"experiments"`
 }
 
@@ -21,10 +24,12 @@ type Experiment struct {
 	Updated Float  `json:"updated"` // when its program last reported
 	// State is running, ended, or lost: its program stopped reporting.
 	State    string       `json:"state"`
-	Headline string       `json:"headline,omitempty"` // its verdict's, once there is one
+	Headline string       `json:"headline,omitempty"` // its verdict's, once there is one; a Trial's or Bench's own
 	Mirror   *MirrorState `json:"mirror,omitempty"`
 	Bench    *BenchResult `json:"bench,omitempty"`
 	Trial    *Trial       `json:"trial,omitempty"`
+	// Cut says what of Bench or Trial was left out, as it was too long to keep.
+	Cut []string `json:"cut,omitempty"`
 	// Change is what its users want changed and its program has not applied yet.
 	Change *MirrorChange `json:"change,omitempty"`
 }
@@ -45,9 +50,12 @@ type ExperimentReport struct {
 
 // ExperimentReply is the server's answer to a report: what its users want
 // changed. A program does what it wants and shows it in its next report; Change
-// is repeated until Mirror.Applied has reached it.
+// is repeated until Mirror.Applied has reached it. Stop, which is repeated until
+// the report that says that it has ended, is all that users can want of a run of
+// load or an experiment.
 type ExperimentReply struct {
 	Change *MirrorChange `json:"change,omitempty"`
+	Stop   bool          `json:"stop,omitempty"`
 }
 
 // MirrorState is a mirror session at one moment. Counts run from its start.

@@ -15,11 +15,13 @@ const experimentsPath = "/api/v1/experiments"
 func experimentPath(id string) string { return experimentsPath + "/" + url.PathEscape(id) }
 
 // ExperimentsQuery asks for what was tried. Empty fields are left to the server:
-// any kind, any state, all time.
+// any kind, any state, all time, the latest 1,000.
 type ExperimentsQuery struct {
-	Kind       string // mirror
+	Kind       string // mirror, bench, experiment
 	State      string // running, ended, lost
+	Search     string // words that all are in what it is about
 	Start, End string // that it overlaps
+	Limit      int
 }
 
 // Experiments lists what was tried, the latest first.
@@ -27,6 +29,8 @@ func (c *Client) Experiments(ctx context.Context, q ExperimentsQuery) (*api.Expe
 	v := url.Values{}
 	set(v, "kind", q.Kind)
 	set(v, "state", q.State)
+	set(v, "q", q.Search)
+	setInt(v, "limit", q.Limit)
 	set(v, "start", q.Start)
 	set(v, "end", q.End)
 	return get[api.ExperimentsResponse](ctx, c, experimentsPath, v)
@@ -54,6 +58,13 @@ func (c *Client) ReportExperiment(ctx context.Context, id string, p api.Experime
 // all that is wanted of it and not applied yet.
 func (c *Client) ChangeExperiment(ctx context.Context, id string, m api.MirrorChange) (*api.MirrorChange, error) {
 	return send[api.MirrorChange](ctx, c, http.MethodPatch, experimentPath(id), nil, m)
+}
+
+// StopExperiment asks a mirror session, a run of load or an experiment to end:
+// its program does when it next reports.
+func (c *Client) StopExperiment(ctx context.Context, id string) error {
+	_, err := c.ChangeExperiment(ctx, id, api.MirrorChange{Stop: true})
+	return err
 }
 
 // ForgetExperiment drops an experiment that has ended. Its series stay.

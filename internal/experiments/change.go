@@ -16,10 +16,11 @@ const maxAmplify = 255
 
 const changeExample = `write {"share": 0.5}, {"paused": true}, {"stop": true} or {"shadows": {"candidate": {"using": 2}}}`
 
-// Change notes what is wanted of a session that runs. It is repeated in the
-// answers to reports until the session says that it was applied, together with
-// what is not applied of earlier ones; that is what is returned, under a number
-// above all before. It is in the store when it returns.
+// Change notes what is wanted of a session that runs; a run of load or an
+// experiment can be stopped. It is repeated in the answers to reports until the
+// session says that it was applied, or until the end, together with what is not
+// applied of earlier ones; that is what is returned, under a number above all
+// before. It is in the store when it returns.
 func (r *Registry) Change(ctx context.Context, id string, c api.MirrorChange) (*api.MirrorChange, error) {
 	if err := r.Load(ctx); err != nil {
 		return nil, err
@@ -36,7 +37,7 @@ func (r *Registry) Change(ctx context.Context, id string, c api.MirrorChange) (*
 	if state := r.state(e, r.o.Now()); state != Running {
 		err = query.Invalid("id", "experiment %q is %s; only one that runs can be changed", id, state)
 	} else {
-		err = checkChange(&c, e.Report.Mirror)
+		err = checkChange(&c, &e.Report)
 	}
 	if err != nil {
 		r.mu.Unlock()
@@ -91,11 +92,16 @@ func merged(before *api.MirrorChange, c api.MirrorChange, number uint64) *api.Mi
 }
 
 // checkChange refuses what a session of that state cannot do.
-func checkChange(c *api.MirrorChange, m *api.MirrorState) error {
+func checkChange(c *api.MirrorChange, p *api.ExperimentReport) error {
+	m := p.Mirror
 	if c.Number != 0 {
 		return query.Invalid("number", "the server gives a change its number; leave it out")
 	}
-	if c.Share == nil && c.Paused == nil && len(c.Shadows) == 0 && !c.Stop {
+	live := c.Share != nil || c.Paused != nil || len(c.Shadows) > 0
+	switch {
+	case m == nil && (live || !c.Stop):
+		return query.Invalid("body", `a %s can be stopped, and nothing else of it be changed; write {"stop": true}`, map[string]string{KindBench: "run of load", KindExperiment: "experiment"}[p.Kind])
+	case !live && !c.Stop:
 		return query.Invalid("body", "nothing is to be changed; %s", changeExample)
 	}
 	if c.Share != nil && !(*c.Share >= 0 && *c.Share <= 1) {

@@ -1,13 +1,15 @@
 // Package experiments keeps what was tried, and says what came of it.
 //
-// So far what is tried is a mirror session: the program that runs it reports
-// its state every second or so and is answered with what its users want
-// changed; what it measured are series like any others, told apart by the label
-// experiment. A Registry keeps the sessions, in the store beside the series, so
-// that they outlive a restart of the server (records.go). A verdict sets each
-// candidate of a session against the control, or against the primary where
-// there is none, by the ratio of each request's two durations and by what
-// package compare judges (verdict.go).
+// What is tried is a mirror session, a run of load or an experiment: the program
+// that runs it reports its state every second or so and is answered with what its
+// users want changed; what it measured are series like any others, told apart by
+// the label experiment. A Registry is the log book: it keeps the reports, in the
+// store beside the series, so that they outlive a restart of the server
+// (records.go); of runs of load and experiments, which are long, what is listed
+// and searched apart from the rest (details.go). They bring their verdict along;
+// that of a session is made here, of each candidate against the control, or
+// against the primary where there is none, by the ratio of each request's two
+// durations and by what package compare judges (verdict.go).
 package experiments
 
 import (
@@ -27,12 +29,16 @@ import (
 
 // Kinds and states of experiments.
 const (
-	KindMirror = "mirror"
+	KindMirror     = "mirror"
+	KindBench      = "bench"
+	KindExperiment = "experiment"
 
 	Running = "running"
 	Ended   = "ended"
 	Lost    = "lost" // its program stopped reporting
 )
+
+var kinds = []string{KindMirror, KindBench, KindExperiment}
 
 // Options configures a Registry. Store is required; the zero value of every
 // other field means its default.
@@ -47,10 +53,11 @@ type Options struct {
 	// account may be behind after a crash; default 10 s, a slot.
 	// Beginnings, ends and changes are written at once.
 	Save time.Duration
-	// Most bounds the experiments that are kept, and MostBytes their reports as
-	// JSON; beyond them the oldest that has ended is forgotten. Defaults 1,000
-	// and 32 MiB.
-	Most, MostBytes int
+	// Most bounds the experiments that are kept, MostBytes what of their reports
+	// is in memory, as JSON, and MostDetails what is in the store of runs of load
+	// and experiments; beyond them the oldest that has ended is forgotten.
+	// Defaults 10,000, 32 MiB and 256 MiB.
+	Most, MostBytes, MostDetails int
 	// Every is how often Run looks for verdicts that are due; default 10 s, a slot.
 	Every time.Duration
 }
@@ -69,10 +76,13 @@ func (o *Options) ensureDefaults() {
 		o.Save = 10 * time.Second
 	}
 	if o.Most <= 0 {
-		o.Most = 1000
+		o.Most = 10_000
 	}
 	if o.MostBytes <= 0 {
 		o.MostBytes = 32 << 20
+	}
+	if o.MostDetails <= 0 {
+		o.MostDetails = 256 << 20
 	}
 	if o.Every <= 0 {
 		o.Every = 10 * time.Second
@@ -89,7 +99,7 @@ type Registry struct {
 	mu     sync.Mutex
 	loaded bool
 	known  map[string]*experiment
-	bytes  int // of all reports
+	bytes  int // of all reports, as far as they are in memory
 	stats  Stats
 }
 
@@ -97,18 +107,24 @@ type Registry struct {
 // never changed, so it may be answered without a copy.
 type experiment struct {
 	record
-	bytes   int       // of the report as JSON
+	bytes   int       // of Report as JSON
 	saved   time.Time // when it was last written
 	judged  time.Time // when its headline was last made
 	took    time.Duration
-	failing bool // the last write, or verdict, failed
+	failing bool   // the last write, or verdict, failed
+	text    string // that is searched; empty until it is
+
+	// The whole report of a run of load or an experiment while it runs, and its
+	// length as JSON; Report is then the brief one.
+	whole      *api.ExperimentReport
+	wholeBytes int
 }
 
 // Stats are running totals, and how many experiments there are.
 type Stats struct {
 	Reports, Refused, Changes, Verdicts, Failures uint64
 	Running, Kept                                 int
-	Bytes                                         int // of the reports that are kept
+	Bytes                                         int // of the reports that are kept, wherever
 }
 
 // New returns a registry that has read nothing yet: Load, or the first call
@@ -126,6 +142,7 @@ func (r *Registry) Stats() Stats {
 	s := r.stats
 	s.Kept, s.Bytes = len(r.known), r.bytes
 	for _, e := range r.known {
+		s.Bytes += max(0, e.Details-e.wholeBytes)
 		if r.state(e, now) == Running {
 			s.Running++
 		}
@@ -133,23 +150,45 @@ func (r *Registry) Stats() Stats {
 	return s
 }
 
-// ListRequest asks for experiments that overlap [Start, End), of a Kind and in
-// a State unless those are empty.
+// ListRequest asks for experiments that overlap [Start, End), of a Kind, in a
+// State and with all words of Search unless those are empty.
 type ListRequest struct {
-	Kind, State string
-	Start, End  time.Time
+	Kind, State, Search string
+	Start, End          time.Time
+	Limit               int // 0 is 1,000
 }
 
-// List answers what overlaps the range, the latest first.
+const (
+	maxSearch    = 256
+	defaultList  = 1000
+	mostListed   = 10_000
+	kindsExample = "write mirror, bench or experiment, or leave it out"
+)
+
+func (q *ListRequest) check() error {
+	states := []string{Running, Ended, Lost}
+	switch {
+	case q.Kind != "" && !slices.Contains(kinds, q.Kind):
+		return query.Invalid("kind", "there is no kind %q of experiments; %s", q.Kind, kindsExample)
+	case q.State != "" && !slices.Contains(states, q.State):
+		return query.Invalid("state", "there is no state %q; %s", q.State, query.Suggest(q.State, states))
+	case !q.End.After(q.Start):
+		return query.Invalid("end", "end is not after start; write a later end or an earlier start")
+	case len(q.Search) > maxSearch:
+		return query.Invalid("q", "what is searched for is longer than %d bytes; a few words do", maxSearch)
+	case q.Limit < 0 || q.Limit > mostListed:
+		return query.Invalid("limit", "limit %d is not between 1 and %d", q.Limit, mostListed)
+	}
+	if q.Limit == 0 {
+		q.Limit = defaultList
+	}
+	return nil
+}
+
+// List answers what overlaps the range, the latest first, without what is long.
 func (r *Registry) List(ctx context.Context, q ListRequest) (*api.ExperimentsResponse, error) {
-	if q.Kind != "" && q.Kind != KindMirror {
-		return nil, query.Invalid("kind", "there is no kind %q of experiments; write mirror, or leave it out", q.Kind)
-	}
-	if states := []string{Running, Ended, Lost}; q.State != "" && !slices.Contains(states, q.State) {
-		return nil, query.Invalid("state", "there is no state %q; %s", q.State, query.Suggest(q.State, states))
-	}
-	if !q.End.After(q.Start) {
-		return nil, query.Invalid("end", "end is not after start; write a later end or an earlier start")
+	if err := q.check(); err != nil {
+		return nil, err
 	}
 	if err := r.Load(ctx); err != nil {
 		return nil, err
@@ -165,7 +204,7 @@ func (r *Registry) List(ctx context.Context, q ListRequest) (*api.ExperimentsRes
 		if math.IsNaN(float64(last)) {
 			last = seconds(now)
 		}
-		if (q.State == "" || q.State == x.State) && (q.Kind == "" || q.Kind == x.Kind) && x.Start < to && last >= from {
+		if (q.State == "" || q.State == x.State) && (q.Kind == "" || q.Kind == x.Kind) && x.Start < to && last >= from && e.matches(q.Search) {
 			if x.Mirror != nil { // what was found in the answers is many times as long as the rest
 				brief := *x.Mirror
 				brief.Differences = nil
@@ -177,6 +216,8 @@ func (r *Registry) List(ctx context.Context, q ListRequest) (*api.ExperimentsRes
 	slices.SortFunc(out.Experiments, func(x, y api.Experiment) int {
 		return cmp.Or(cmp.Compare(y.Start, x.Start), cmp.Compare(x.ID, y.ID))
 	})
+	out.Total = len(out.Experiments)
+	out.Experiments = first(out.Experiments, q.Limit)
 	return out, nil
 }
 
@@ -187,12 +228,27 @@ func (r *Registry) Get(ctx context.Context, id string) (*api.Experiment, error) 
 	}
 	now := r.o.Now()
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	e := r.known[id]
 	if e == nil {
+		r.mu.Unlock()
 		return nil, unknown(id)
 	}
-	x := r.answer(e, now)
+	x, whole := r.answer(e, now), e.whole
+	r.mu.Unlock()
+	if x.Kind == KindMirror {
+		return &x, nil
+	}
+	if whole == nil {
+		var err error
+		if whole, err = r.details(ctx, id); err != nil {
+			return nil, err
+		}
+	}
+	if whole == nil { // forgotten meanwhile, or its end was not written
+		x.Cut = append(slices.Clone(x.Cut), "all but what the list shows")
+		return &x, nil
+	}
+	x.Bench, x.Trial = whole.Bench, whole.Trial
 	return &x, nil
 }
 
@@ -200,7 +256,7 @@ func unknown(id string) error {
 	if len(id) > maxID {
 		id = id[:maxID] + "…"
 	}
-	return &query.Error{Code: query.CodeNotFound, Field: "id", Message: fmt.Sprintf("there is no experiment %q; /api/v1/experiments and tailscope experiments list show those there are", id)}
+	return &query.Error{Code: query.CodeNotFound, Field: "id", Message: fmt.Sprintf("there is no experiment %q; /api/v1/experiments and tailscope experiment list show those there are", id)}
 }
 
 // Forget drops an experiment that no longer runs. Its series stay until they
@@ -219,9 +275,9 @@ func (r *Registry) Forget(ctx context.Context, id string) error {
 	case e == nil:
 		return unknown(id)
 	case running:
-		return query.Invalid("id", `experiment %q is running; stop it first: PATCH {"stop": true}, or tailscope experiments stop %s`, id, id)
+		return query.Invalid("id", `experiment %q is running; stop it first: PATCH {"stop": true}, or tailscope experiment stop %s`, id, id)
 	}
-	if err := r.write(ctx, store.Record{Key: []byte(id)}); err != nil {
+	if err := r.erase(ctx, e); err != nil {
 		return err
 	}
 	r.mu.Lock()
@@ -233,7 +289,7 @@ func (r *Registry) Forget(ctx context.Context, id string) error {
 // drop is called with mu held.
 func (r *Registry) drop(id string) {
 	if e := r.known[id]; e != nil {
-		r.bytes -= e.bytes
+		r.bytes -= e.bytes + e.wholeBytes
 		delete(r.known, id)
 	}
 }
@@ -253,8 +309,8 @@ func (r *Registry) state(e *experiment, now time.Time) string {
 func (r *Registry) answer(e *experiment, now time.Time) api.Experiment {
 	x := api.Experiment{
 		ID: e.ID, Kind: e.Report.Kind, Name: e.Report.Name, Service: e.Report.Service, Start: e.Report.Start,
-		End: api.Float(math.NaN()), Updated: seconds(e.Updated), State: r.state(e, now), Headline: e.Headline, Mirror: e.Report.Mirror,
-		Change: e.Change,
+		End: api.Float(math.NaN()), Updated: seconds(e.Updated), State: r.state(e, now), Headline: e.Headline,
+		Mirror: e.Report.Mirror, Bench: e.Report.Bench, Trial: e.Report.Trial, Change: e.Change, Cut: e.Cut,
 	}
 	if x.State != Running {
 		x.End = seconds(e.Updated)

@@ -154,7 +154,7 @@ func TestList(t *testing.T) {
 	}
 	_, err := r.List(ctx, ListRequest{State: "runing", Start: all.Start, End: all.End})
 	fails(t, "a state there is not", err, query.CodeInvalid, "state")
-	_, err = r.List(ctx, ListRequest{Kind: "bench", Start: all.Start, End: all.End})
+	_, err = r.List(ctx, ListRequest{Kind: "load", Start: all.Start, End: all.End})
 	fails(t, "a kind there is not", err, query.CodeInvalid, "kind")
 	_, err = r.List(ctx, ListRequest{Start: all.End, End: all.Start})
 	fails(t, "a range the wrong way", err, query.CodeInvalid, "end")

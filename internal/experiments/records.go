@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"tailscope/api"
@@ -11,7 +12,8 @@ import (
 	"tailscope/internal/store"
 )
 
-// writer of the records: one JSON object for each experiment, under its id.
+// writer of the records: one JSON object for each experiment, under its id, of
+// which the whole report may be elsewhere (details.go).
 const writer = "experiments"
 
 // record is what is kept of an experiment.
@@ -26,6 +28,10 @@ type record struct {
 	Headline string            `json:"headline,omitempty"`
 	// Final says that the headline was made when all data had come.
 	Final bool `json:"final,omitempty"`
+	// Details is how long the whole report is that is kept apart, and Cut what
+	// was left out of it.
+	Details int      `json:"details,omitempty"`
+	Cut     []string `json:"cut,omitempty"`
 }
 
 // Load reads what is kept; only the first call that works does anything.
@@ -68,31 +74,67 @@ func (r *Registry) save(ctx context.Context, id string) error {
 	r.mu.Lock()
 	e := r.known[id]
 	var kept record
+	var whole *api.ExperimentReport
+	at := r.o.Now()
 	if e != nil {
-		kept = e.record
+		if e.whole != nil {
+			e.Details = e.wholeBytes
+		}
+		kept, whole = e.record, e.whole
 	}
 	r.mu.Unlock()
 	if e == nil {
 		return nil
 	}
-	value, err := json.Marshal(kept)
-	if err != nil {
-		return fmt.Errorf("encode experiment %s: %w", id, err)
+	writes := []func() error{func() error { return r.put(ctx, writer, id, kept) }}
+	if whole != nil {
+		writes = append(writes, func() error { return r.put(ctx, detailWriter, id, whole) })
+		if !e.saved.IsZero() { // that it has ended is not said before its end is kept
+			slices.Reverse(writes)
+		}
 	}
-	if err := r.write(ctx, store.Record{Key: []byte(id), Value: value}); err != nil {
-		return fmt.Errorf("keep experiment %s: %w", id, err)
+	for _, w := range writes {
+		if err := w(); err != nil {
+			return fmt.Errorf("keep experiment %s: %w", id, err)
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e.saved = r.o.Now()
+	e.saved = at
 	return nil
 }
 
+func (r *Registry) put(ctx context.Context, writer, id string, what any) error {
+	value, err := json.Marshal(what)
+	if err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	return r.write(ctx, writer, store.Record{Key: []byte(id), Value: value})
+}
+
 // write is called with writing held, so one change is made at a time.
-func (r *Registry) write(ctx context.Context, records ...store.Record) error {
+func (r *Registry) write(ctx context.Context, writer string, records ...store.Record) error {
 	last, err := r.o.Store.Flushed(ctx, writer)
 	if err != nil {
 		return err
 	}
 	return r.o.Store.Put(ctx, &store.Batch{Writer: writer, Generation: last + 1, Resolution: series.Base, State: records})
+}
+
+// erase deletes what is kept of experiments; no details stay without a record.
+// The caller holds writing.
+func (r *Registry) erase(ctx context.Context, gone ...*experiment) error {
+	var details, records []store.Record
+	for _, e := range gone {
+		key := store.Record{Key: []byte(e.ID)}
+		if records = append(records, key); e.Report.Kind != KindMirror {
+			details = append(details, key)
+		}
+	}
+	if len(details) > 0 {
+		if err := r.write(ctx, detailWriter, details...); err != nil {
+			return err
+		}
+	}
+	return r.write(ctx, writer, records...)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,13 +14,13 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/query"
-	"tailscope/internal/store"
 )
 
 const (
 	maxID     = 64
 	maxName   = 1024
-	maxReport = 512 << 10 // bytes of a report as JSON
+	maxReport = 512 << 10 // bytes of the report of a session as JSON
+	maxWhole  = 1 << 20   // of any other
 	// maxShadows bounds the candidates of a session, and maxServers their pools.
 	maxShadows = 32
 	maxServers = 1024
@@ -57,14 +58,14 @@ func (r *Registry) Report(ctx context.Context, id string, p api.ExperimentReport
 }
 
 func (r *Registry) report(ctx context.Context, id string, p api.ExperimentReport) (api.ExperimentReply, error) {
-	size, err := check(id, &p)
+	in, err := check(id, p)
 	if err != nil {
 		return api.ExperimentReply{}, err
 	}
 	if err := r.Load(ctx); err != nil {
 		return api.ExperimentReply{}, err
 	}
-	due, err := r.take(id, p, size)
+	due, err := r.take(id, in)
 	if due != saveNothing && err == nil {
 		err = r.keep(ctx, id, due)
 	}
@@ -77,7 +78,7 @@ func (r *Registry) report(ctx context.Context, id string, p api.ExperimentReport
 	if e == nil || e.Report.Ended {
 		return api.ExperimentReply{}, nil
 	}
-	return api.ExperimentReply{Change: e.Change}, nil
+	return api.ExperimentReply{Change: e.Change, Stop: e.Change != nil && e.Change.Stop}, nil
 }
 
 // due says whether a report is to be written.
@@ -90,8 +91,19 @@ const (
 	saveEnd
 )
 
+// incoming is a report that was looked through: what of it stays in memory, and
+// all of it where that is more.
+type incoming struct {
+	report      api.ExperimentReport
+	whole       *api.ExperimentReport
+	size, large int // of both, as JSON
+	headline    string
+	cut         []string
+}
+
 // take puts a report in the place of the one before it.
-func (r *Registry) take(id string, p api.ExperimentReport, size int) (due, error) {
+func (r *Registry) take(id string, in incoming) (due, error) {
+	p, size := in.report, in.size+in.large
 	now := r.o.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,14 +120,17 @@ func (r *Registry) take(id string, p api.ExperimentReport, size int) (due, error
 			id, e.Report.Service, timeOf(e.Report.Start).UTC().Format("2006-01-02 15:04:05Z"))
 	case e.Report.Ended:
 		return saveNothing, nil
-	case size > e.bytes:
+	case size > e.bytes+e.wholeBytes:
 		if err := r.room(id, size); err != nil {
 			return 0, err
 		}
 	}
 	e.Report, e.Updated, e.Final = p, now, false // one that was lost may have been judged for good
-	r.bytes += size - e.bytes
-	e.bytes = size
+	r.bytes += size - e.bytes - e.wholeBytes
+	e.bytes, e.whole, e.wholeBytes, e.Cut, e.text = in.size, in.whole, in.large, in.cut, ""
+	if in.whole != nil {
+		e.Headline = in.headline
+	}
 	if m := p.Mirror; m != nil && m.Applied >= e.Number && e.Change != nil {
 		e.Change, due = nil, max(due, saveSoon)
 	}
@@ -169,7 +184,7 @@ func (r *Registry) room(id string, size int) error {
 	now, running, bytes := r.o.Now(), 0, size
 	for _, e := range r.known {
 		if e.ID != id && r.state(e, now) == Running {
-			running, bytes = running+1, bytes+e.bytes
+			running, bytes = running+1, bytes+e.bytes+e.wholeBytes
 		}
 	}
 	if running >= r.o.Most || bytes > r.o.MostBytes {
@@ -183,132 +198,121 @@ func (r *Registry) room(id string, size int) error {
 func (r *Registry) evict(ctx context.Context) error {
 	now := r.o.Now()
 	r.mu.Lock()
-	var old []*experiment
-	if len(r.known) > r.o.Most || r.bytes > r.o.MostBytes {
-		for _, e := range r.known {
-			if r.state(e, now) != Running {
-				old = append(old, e)
-			}
+	count, bytes, details := len(r.known), r.bytes, 0
+	var old, gone []*experiment
+	for _, e := range r.known {
+		if details += e.Details; r.state(e, now) != Running {
+			old = append(old, e)
 		}
 	}
-	slices.SortFunc(old, func(x, y *experiment) int { return x.Updated.Compare(y.Updated) })
-	var gone []store.Record
-	count, bytes := len(r.known), r.bytes
-	for _, e := range old {
-		if count <= r.o.Most && bytes <= r.o.MostBytes {
-			break
+	tooMany := func() bool {
+		return count > r.o.Most || bytes > r.o.MostBytes || details > r.o.MostDetails
+	}
+	if tooMany() {
+		slices.SortFunc(old, func(x, y *experiment) int { return x.Updated.Compare(y.Updated) })
+		for _, e := range old {
+			if !tooMany() {
+				break
+			}
+			gone, count, bytes, details = append(gone, e), count-1, bytes-e.bytes-e.wholeBytes, details-e.Details
 		}
-		gone, count, bytes = append(gone, store.Record{Key: []byte(e.ID)}), count-1, bytes-e.bytes
 	}
 	r.mu.Unlock()
 	if len(gone) == 0 {
 		return nil
 	}
-	if err := r.write(ctx, gone...); err != nil {
+	if err := r.erase(ctx, gone...); err != nil {
 		return fmt.Errorf("forget the oldest experiments: %w", err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, g := range gone {
-		r.drop(string(g.Key))
+		r.drop(g.ID)
 	}
 	r.o.Logger.Info("forgot the oldest experiments, as there are too many", "count", len(gone))
 	return nil
 }
 
-const reportExample = `write {"kind": "mirror", "name": "new cache", "service": "shop", "start": 1760000000, "mirror": {…}}`
+const reportExample = `write {"kind": "mirror", "name": "new cache", "service": "shop", "start": 1760000000, "mirror": {…}}; a run of load has "bench", an experiment "trial"`
 
-// check refuses what cannot be kept, and says how long a report is.
-func check(id string, p *api.ExperimentReport) (size int, err error) {
+// check refuses what cannot be kept, and cuts what is too long.
+func check(id string, p api.ExperimentReport) (in incoming, err error) {
 	if err := checkID(id); err != nil {
-		return 0, err
+		return in, err
 	}
-	if p.Kind != KindMirror {
-		return 0, query.Invalid("kind", "there is no kind %q of experiments; %s", p.Kind, reportExample)
+	if !slices.Contains(kinds, p.Kind) {
+		return in, query.Invalid("kind", "there is no kind %q of experiments; %s", p.Kind, reportExample)
 	}
 	if err := checkText("name", p.Name, "new cache"); err != nil {
-		return 0, err
+		return in, err
 	}
 	if err := checkText("service", p.Service, "shop"); err != nil {
-		return 0, err
+		return in, err
 	}
 	if s := float64(p.Start); !(s > 0 && s < 1e11) {
-		return 0, query.Invalid("start", "start is when the experiment began, in Unix seconds; %s", reportExample)
+		return in, query.Invalid("start", "start is when the experiment began, in Unix seconds; %s", reportExample)
 	}
-	if p.Mirror == nil {
-		return 0, query.Invalid("mirror", "the state of the session is missing; %s", reportExample)
+	field, doc, missing := document(&p)
+	if missing {
+		return in, query.Invalid(field, "what was tried is missing; %s", reportExample)
 	}
-	if err := checkMirror(p.Mirror); err != nil {
-		return 0, err
+	t := &tidier{texts: p.Kind != KindMirror, cut: []string{}}
+	if err := t.walk(reflect.ValueOf(doc), field); err != nil {
+		return in, err
 	}
-	fill(p.Mirror)
+	most := maxWhole
+	switch p.Kind {
+	case KindMirror:
+		p.Bench, p.Trial = nil, nil
+		err, most = checkMirror(p.Mirror), maxReport
+	case KindBench:
+		p.Mirror, p.Trial = nil, nil
+		in.headline, err = p.Bench.Headline, checkBench(p.Bench)
+	case KindExperiment:
+		p.Mirror, p.Bench = nil, nil
+		in.headline, err = p.Trial.Headline, checkTrial(p.Trial)
+	}
+	if err != nil {
+		return in, err
+	}
+	size, err := shorten(&p, most, t)
+	if err != nil {
+		return in, err
+	}
+	in.report, in.size = p, size
+	if p.Kind != KindMirror {
+		in.report, in.whole, in.large, in.cut = brief(p), &p, size, t.cut
+		b, err := json.Marshal(in.report)
+		if err != nil {
+			return in, fmt.Errorf("encode the report of experiment %s: %w", id, err)
+		}
+		in.size = len(b)
+	}
+	return in, nil
+}
+
+// shorten cuts a report until it is short enough, and says how long it is.
+func shorten(p *api.ExperimentReport, most int, t *tidier) (size int, err error) {
+	steps := cuttings[p.Kind]
 	for {
 		b, err := json.Marshal(p)
 		if err != nil {
-			return 0, fmt.Errorf("encode the report of experiment %s: %w", id, err)
+			return 0, fmt.Errorf("encode a report: %w", err)
 		}
-		if len(b) <= maxReport {
+		if len(b) <= most {
 			return len(b), nil
 		}
-		if !shorten(p) {
-			return 0, query.Invalid("body", "a report of %d bytes is longer than %d; send fewer differences and examples", len(b), maxReport)
+		cut := ""
+		for cut == "" && len(steps) > 0 {
+			if cut = steps[0](p); cut == "" || p.Kind != KindMirror { // differences are halved again
+				steps = steps[1:]
+			}
 		}
-	}
-}
-
-// fill puts empty lists and counts where there are none, as answers have them.
-func fill(m *api.MirrorState) {
-	list(&m.Shadows)
-	list(&m.Primary.Servers)
-	counts(&m.Skipped)
-	counts(&m.Failed)
-	for i := range m.Shadows {
-		list(&m.Shadows[i].Servers)
-		if a := m.Shadows[i].Account; a != nil {
-			counts(&a.Dropped)
-			counts(&a.Failed)
+		if cut == "" {
+			return 0, query.Invalid("body", "a report of %d bytes is longer than %d even without what can be missed; send fewer rows, names and texts", len(b), most)
 		}
+		t.note(cut)
 	}
-	if d := m.Differences; d != nil {
-		list(&d.Rows)
-		list(&d.Examples)
-		counts(&d.Skipped)
-		for i := range d.Examples {
-			list(&d.Examples[i].Places)
-		}
-	}
-}
-
-func list[T any](of *[]T) {
-	if *of == nil {
-		*of = []T{}
-	}
-}
-
-func counts(of *map[string]uint64) {
-	if *of == nil {
-		*of = map[string]uint64{}
-	}
-}
-
-// shorten leaves out what of a report is long and can be missed: half of the
-// examples, then of the differences. It says whether there was any.
-func shorten(p *api.ExperimentReport) bool {
-	if p.Mirror.Differences == nil {
-		return false
-	}
-	m, d := *p.Mirror, *p.Mirror.Differences
-	switch {
-	case len(d.Examples) > 0:
-		d.Examples = d.Examples[:len(d.Examples)/2]
-	case len(d.Rows) > 0:
-		d.Rows = d.Rows[:len(d.Rows)/2]
-	default:
-		return false
-	}
-	m.Differences = &d
-	p.Mirror = &m
-	return true
 }
 
 func checkMirror(m *api.MirrorState) error {

@@ -29,6 +29,9 @@ func (r *Registry) Verdict(ctx context.Context, q VerdictRequest) (*api.MirrorVe
 	if err != nil {
 		return nil, err
 	}
+	if x.Kind != KindMirror {
+		return nil, query.Invalid("id", "%q is no mirror session: its verdict is in the answer of /api/v1/experiments/%s, and tailscope report experiment %s shows it", q.ID, q.ID, q.ID)
+	}
 	start, end, err := r.span(x, q)
 	if err != nil {
 		return nil, err
@@ -156,7 +159,8 @@ func (r *Registry) Run(ctx context.Context) {
 	}
 }
 
-// Round makes the headlines that are due. Of two calls at a time one does.
+// Round makes the headlines that are due, and lets go of what is over. Of two
+// calls at a time one does.
 func (r *Registry) Round(ctx context.Context) error {
 	if !r.judging.TryLock() {
 		return nil
@@ -165,6 +169,7 @@ func (r *Registry) Round(ctx context.Context) error {
 	if err := r.Load(ctx); err != nil {
 		return err
 	}
+	r.release(ctx)
 	var first error
 	for _, id := range r.due(r.o.Now()) {
 		if err := r.headline(ctx, id); err != nil {
@@ -185,6 +190,7 @@ func (r *Registry) due(now time.Time) (ids []string) {
 	for id, e := range r.known {
 		state := r.state(e, now)
 		switch {
+		case e.Report.Kind != KindMirror: // it brings its headline along
 		case e.Final && state != Running:
 		case state != Running && now.Sub(e.Updated) >= settled:
 			ids = append(ids, id)
@@ -218,7 +224,7 @@ func (r *Registry) headline(ctx context.Context, id string) error {
 		return err
 	}
 	r.stats.Verdicts++
-	e.Headline = headlineOf(v)
+	e.Headline, e.text = headlineOf(v), ""
 	e.Final = r.state(e, begin) != Running && begin.Sub(e.Updated) >= settled
 	final := e.Final
 	r.mu.Unlock()

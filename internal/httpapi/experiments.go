@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -12,10 +13,12 @@ import (
 )
 
 type experimentsInput struct {
-	Kind  string `query:"kind" doc:"mirror; every kind unless given"`
+	Kind  string `query:"kind" doc:"mirror, bench or experiment; every kind unless given"`
 	State string `query:"state" doc:"running, ended or lost; any unless given"`
+	Q     string `query:"q" doc:"words that all are in its name, hypothesis, variable, settings, service, headline or id"`
 	Start Time   `query:"start" doc:"beginning of the range that it overlaps, inclusive; all time unless said otherwise"`
 	End   Time   `query:"end" doc:"end of the range that it overlaps, exclusive; all time unless said otherwise"`
+	Limit Int    `query:"limit" doc:"the most that are answered, the latest; 1,000 unless said otherwise"`
 }
 
 type experimentInput struct {
@@ -39,12 +42,12 @@ const (
 	experimentsPath = "/api/v1/experiments"
 	experimentPath  = experimentsPath + "/{id}"
 
-	writeReport = `write {"kind": "mirror", "name": "new cache", "service": "shop", "start": 1760000000, "mirror": {}}`
+	writeReport = `write {"kind": "mirror", "name": "new cache", "service": "shop", "start": 1760000000, "mirror": {}}; a run of load has "bench", an experiment "trial"`
 	writeChange = `write {"share": 0.5}, {"paused": true}, {"stop": true} or {"shadows": {"candidate": {"using": 2}}}`
 )
 
 func (s *server) registerExperiments(a huma.API) {
-	get(s, a, "experiments", "What was tried, such as mirror sessions", s.experiments)
+	get(s, a, "experiments", "The log book: mirror sessions, runs of load, experiments", s.experiments)
 	register(s, a, http.MethodGet, experimentPath, "get-experiment", "One experiment, as it was last reported", http.StatusOK,
 		func(ctx context.Context, in *experimentInput) (*body[api.Experiment], error) {
 			x, err := s.Experiments.Get(ctx, in.ID)
@@ -59,7 +62,7 @@ func (s *server) registerExperiments(a huma.API) {
 			reply, err := s.Experiments.Report(ctx, in.ID, p)
 			return answered(ctx, s, &reply, err)
 		})
-	register(s, a, http.MethodPatch, experimentPath, "patch-experiment", "Change a mirror session that runs", http.StatusOK,
+	register(s, a, http.MethodPatch, experimentPath, "patch-experiment", "Change a mirror session that runs, or stop any experiment", http.StatusOK,
 		func(ctx context.Context, in *experimentBody) (*body[api.MirrorChange], error) {
 			var c api.MirrorChange
 			if err := decodeStrict(in.RawBody, &c, "change", writeChange); err != nil {
@@ -75,7 +78,7 @@ func (s *server) registerExperiments(a huma.API) {
 			}
 			return &nothing{}, nil
 		})
-	register(s, a, http.MethodGet, experimentPath+"/verdict", "get-experiment-verdict", "What came of an experiment, and how surely", http.StatusOK,
+	register(s, a, http.MethodGet, experimentPath+"/verdict", "get-experiment-verdict", "What came of a mirror session, and how surely", http.StatusOK,
 		func(ctx context.Context, in *verdictInput) (*body[api.MirrorVerdictResponse], error) {
 			out, err := s.experimentVerdict(ctx, in)
 			return answered(ctx, s, out, err)
@@ -87,12 +90,15 @@ func (s *server) registerExperiments(a huma.API) {
 
 func (s *server) experiments(ctx context.Context, in *experimentsInput) (*api.ExperimentsResponse, error) {
 	now := s.Now()
-	q := experiments.ListRequest{Kind: in.Kind, State: in.State}
+	q := experiments.ListRequest{Kind: in.Kind, State: in.State, Search: strings.TrimSpace(in.Q)}
 	var err error
 	if q.Start, err = in.Start.Parse("start", now, time.Unix(0, 0)); err != nil {
 		return nil, err
 	}
 	if q.End, err = in.End.Parse("end", now, time.Unix(1<<40, 0)); err != nil {
+		return nil, err
+	}
+	if q.Limit, err = in.Limit.Parse("limit"); err != nil {
 		return nil, err
 	}
 	return s.Experiments.List(ctx, q)

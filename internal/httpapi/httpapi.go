@@ -91,6 +91,17 @@ func (o *Options) ensureDefaults() {
 // maxBody bounds the body of a request: marks and PromQL forms are small.
 const maxBody = 1 << 20
 
+// maxReport bounds the report of an experiment, of which what is too long to keep
+// is cut.
+const maxReport = 8 << 20
+
+func bodyBound(r *http.Request) int64 {
+	if r.Method == http.MethodPut && strings.HasPrefix(r.URL.Path, experimentsPath+"/") {
+		return maxReport
+	}
+	return maxBody
+}
+
 // New returns the handler of /api/v1/, /openapi.json and /prometheus/.
 func New(o Options) http.Handler {
 	o.ensureDefaults()
@@ -166,11 +177,12 @@ func (s *server) guardJSON(next http.Handler) http.Handler {
 			return
 		}
 		if r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch {
-			body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+			most := bodyBound(r)
+			body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 			var tooLarge *http.MaxBytesError
 			switch {
 			case errors.As(err, &tooLarge):
-				e := fail(query.Invalid("body", "the body is larger than 1 MB"))
+				e := fail(query.Invalid("body", "the body is larger than %d MB", most>>20))
 				e.status = http.StatusRequestEntityTooLarge
 				e.write(w)
 				return

@@ -1,0 +1,228 @@
+package experiments
+
+import (
+	"fmt"
+	"math"
+
+	"tailscope/api"
+)
+
+// What a document keeps that is too long: slots and readings of a run, events,
+// rows, names, and bytes of a file.
+const (
+	keptSlots  = 300
+	keptEvents = 200
+	keptRows   = 400
+	keptNames  = 50
+	keptFile   = 16 << 10
+)
+
+// A cutting leaves out what of a report is long and can be missed, and says what;
+// it answers nothing if there was nothing of the kind. They are tried in order
+// until a report is short enough. What they shorten is replaced, not changed.
+var cuttings = map[string][]func(*api.ExperimentReport) string{
+	KindMirror:     {cutExamples},
+	KindBench:      {cutBuckets, cutTimeline, cutResources, cutConfiguration, cutNames, cutEvents},
+	KindExperiment: {cutFigures, cutQueries, cutConfiguration, cutEvents, cutRows, cutFiles},
+}
+
+// cutExamples halves the examples, then the differences.
+func cutExamples(p *api.ExperimentReport) string {
+	if p.Mirror.Differences == nil {
+		return ""
+	}
+	m, d := *p.Mirror, *p.Mirror.Differences
+	switch {
+	case len(d.Examples) > 0:
+		d.Examples = d.Examples[:len(d.Examples)/2]
+	case len(d.Rows) > 0:
+		d.Rows = d.Rows[:len(d.Rows)/2]
+	default:
+		return ""
+	}
+	m.Differences = &d
+	p.Mirror = &m
+	return "differences of answers"
+}
+
+func cutBuckets(p *api.ExperimentReport) string {
+	b, any := p.Bench, false
+	cut := func(l *api.BenchLatency) {
+		any = any || l.Counts != nil
+		l.Bounds, l.Counts = nil, nil
+	}
+	for _, list := range [][]api.BenchQuery{b.Queries, b.Tenants} {
+		for i := range list {
+			cut(&list[i].Latency)
+			cut(&list[i].Uncorrected)
+		}
+	}
+	for i := range b.Phases {
+		cut(&b.Phases[i].Latency)
+		cut(&b.Phases[i].Uncorrected)
+	}
+	for i := range b.Loads {
+		cut(&b.Loads[i].Latency)
+	}
+	cut(&b.FirstByte)
+	if !any {
+		return ""
+	}
+	return "the distributions of queries, tenants and phases: figures alone are kept"
+}
+
+// cutTimeline makes one slot of two until they are few enough; of their
+// quantiles the higher one is kept.
+func cutTimeline(p *api.ExperimentReport) string {
+	slots := p.Bench.Timeline
+	if len(slots) <= keptSlots {
+		return ""
+	}
+	for len(slots) > keptSlots {
+		short := make([]api.BenchSlot, 0, len(slots)/2+1)
+		for i := 0; i < len(slots); i += 2 {
+			s := slots[i]
+			if i+1 < len(slots) {
+				t := slots[i+1]
+				s.Width, s.Due, s.Answered, s.Errors, s.Waiting = s.Width+t.Width, s.Due+t.Due, s.Answered+t.Answered, s.Errors+t.Errors, t.Waiting
+				s.P50, s.P99, s.Max, s.Late = higher(s.P50, t.P50), higher(s.P99, t.P99), higher(s.Max, t.Max), higher(s.Late, t.Late)
+			}
+			short = append(short, s)
+		}
+		slots = short
+	}
+	p.Bench.Timeline = slots
+	return "slots of the time line: longer ones are kept, with the higher of their quantiles"
+}
+
+func higher(a, b api.Float) api.Float {
+	if math.IsNaN(float64(a)) || b > a {
+		return b
+	}
+	return a
+}
+
+func cutResources(p *api.ExperimentReport) string {
+	any := false
+	for i := range p.Bench.Resources {
+		r := &p.Bench.Resources[i]
+		for len(r.Values) > keptSlots {
+			any = true
+			n := (len(r.Values) + 1) / 2
+			times, values := make([]api.Float, n), make([]api.Float, n)
+			for k := range n {
+				times[k], values[k] = r.Times[2*k], r.Values[2*k]
+				if 2*k+1 < len(r.Values) {
+					values[k] = higher(values[k], r.Values[2*k+1])
+				}
+			}
+			r.Times, r.Values = times, values
+		}
+	}
+	if !any {
+		return ""
+	}
+	return "readings of resources: the higher of each two is kept"
+}
+
+func cutConfiguration(p *api.ExperimentReport) string {
+	var e *api.Environment
+	if p.Bench != nil {
+		e = &p.Bench.Environment
+	} else {
+		e = &p.Trial.Environment
+	}
+	n := dropLong(e.Configuration)
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d recorded configurations longer than 16 kB", n)
+}
+
+func dropLong(texts map[string]string) (n int) {
+	for name, text := range texts {
+		if len(text) > keptFile {
+			delete(texts, name)
+			n++
+		}
+	}
+	return n
+}
+
+func cutNames(p *api.ExperimentReport) string {
+	b := p.Bench
+	if len(b.Queries) <= keptNames && len(b.Tenants) <= keptNames {
+		return ""
+	}
+	b.Queries, b.Tenants = first(b.Queries, keptNames), first(b.Tenants, keptNames)
+	return fmt.Sprintf("queries and tenants after the first %d", keptNames)
+}
+
+func first[T any](list []T, n int) []T { return list[:min(n, len(list)):min(n, len(list))] }
+
+// cutEvents keeps the last ones.
+func cutEvents(p *api.ExperimentReport) string {
+	var list *[]api.BenchEvent
+	if p.Bench != nil {
+		list = &p.Bench.Events
+	} else {
+		list = &p.Trial.Events
+	}
+	if len(*list) <= keptEvents {
+		return ""
+	}
+	*list = (*list)[len(*list)-keptEvents:]
+	return fmt.Sprintf("events before the last %d", keptEvents)
+}
+
+// cutFigures keeps of single queries what rounds are mostly shown by.
+func cutFigures(p *api.ExperimentReport) string {
+	keep := map[string]bool{"p50": true, "p95": true, "p99": true, "mean": true, "errors": true, p.Trial.Stopping.Measure: true}
+	any := false
+	for i := range p.Trial.Rounds {
+		for query, figures := range p.Trial.Rounds[i].Figures {
+			for name := range figures {
+				if query != "" && !keep[name] {
+					delete(figures, name)
+					any = true
+				}
+			}
+		}
+	}
+	if !any {
+		return ""
+	}
+	return "of rounds, figures of single queries beyond p50, p95, p99, mean and errors"
+}
+
+func cutQueries(p *api.ExperimentReport) string {
+	any := false
+	for i := range p.Trial.Rounds {
+		for query := range p.Trial.Rounds[i].Figures {
+			if query != "" {
+				delete(p.Trial.Rounds[i].Figures, query)
+				any = true
+			}
+		}
+	}
+	if !any {
+		return ""
+	}
+	return "figures of single queries in each round"
+}
+
+func cutRows(p *api.ExperimentReport) string {
+	if len(p.Trial.Rows) <= keptRows {
+		return ""
+	}
+	p.Trial.Rows = first(p.Trial.Rows, keptRows)
+	return fmt.Sprintf("rows after the first %d", keptRows)
+}
+
+func cutFiles(p *api.ExperimentReport) string {
+	n := dropLong(p.Trial.Files)
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d files longer than 16 kB, so it cannot be run again from here", n)
+}

@@ -1,0 +1,137 @@
+package experiments
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"tailscope/api"
+	"tailscope/internal/store"
+)
+
+// detailWriter keeps the whole reports of runs of load and of experiments, under
+// their ids, beside the records of writer. Records are read at a start and stay
+// in memory; of these only what runs does.
+const detailWriter = "experiment-details"
+
+// briefSettings bounds the settings that a list has of an experiment.
+const briefSettings = 32
+
+// brief is a report without what is long: what a list shows, and what is
+// searched. Of a mirror session it is the report.
+func brief(p api.ExperimentReport) api.ExperimentReport {
+	if b := p.Bench; b != nil {
+		figures := func(l api.BenchLatency) api.BenchLatency {
+			l.Bounds, l.Counts = nil, nil
+			return l
+		}
+		p.Bench = &api.BenchResult{
+			Format: b.Format, Name: b.Name, Target: b.Target, Service: b.Service, Variant: b.Variant, Command: b.Command,
+			Start: b.Start, End: b.End, Seed: b.Seed, Plan: b.Plan, Account: b.Account, Asked: b.Asked, Rate: b.Rate,
+			Latency: figures(b.Latency), Uncorrected: figures(b.Uncorrected), FirstByte: figures(b.FirstByte), Bytes: b.Bytes,
+			Thresholds: b.Thresholds, Valid: b.Valid, Invalid: b.Invalid, Aborted: b.Aborted, Headline: b.Headline,
+		}
+		fill("bench", p.Bench)
+	}
+	if t := p.Trial; t != nil {
+		p.Trial = &api.Trial{
+			Format: t.Format, Name: t.Name, Hypothesis: t.Hypothesis, Service: t.Service, Design: t.Design, Variable: t.Variable, Unit: t.Unit,
+			Settings: first(t.Settings, briefSettings), Seed: t.Seed, Start: t.Start, End: t.End, Stopping: t.Stopping, Command: t.Command, Again: t.Again,
+			Progress: t.Progress, Restored: t.Restored, RestoreError: t.RestoreError, Failed: t.Failed, Verdict: t.Verdict, Headline: t.Headline, Gate: t.Gate,
+		}
+		fill("trial", p.Trial)
+	}
+	return p
+}
+
+// fill puts empty lists and counts where there are none.
+func fill(field string, doc any) {
+	_ = new(tidier).walk(reflect.ValueOf(doc), field) // only texts and numbers are refused
+}
+
+// words are what a search of an experiment looks through.
+func (e *experiment) words() string {
+	p := &e.Report
+	all := []string{e.ID, p.Kind, p.Name, p.Service, e.Headline}
+	if m := p.Mirror; m != nil {
+		for i := range m.Shadows {
+			all = append(all, m.Shadows[i].Name)
+		}
+	}
+	if b := p.Bench; b != nil {
+		all = append(all, b.Target, b.Variant, b.Headline, b.Command)
+	}
+	if t := p.Trial; t != nil {
+		all = append(all, t.Hypothesis, t.Variable, t.Design, t.Verdict, t.Headline)
+		for _, s := range t.Settings {
+			all = append(all, s.Name)
+			for name, value := range s.Values {
+				all = append(all, name+"="+value)
+			}
+		}
+	}
+	return strings.ToLower(strings.Join(all, "\n"))
+}
+
+// matches is called with the registry's mu held.
+func (e *experiment) matches(search string) bool {
+	if search == "" {
+		return true
+	}
+	if e.text == "" {
+		e.text = e.words()
+	}
+	return contains(e.text, search)
+}
+
+// contains says whether all words of a search are in a text, in any order.
+func contains(text, search string) bool {
+	for word := range strings.FieldsSeq(strings.ToLower(search)) {
+		if !strings.Contains(text, word) {
+			return false
+		}
+	}
+	return true
+}
+
+// details reads the whole report of an experiment, nil if there is none.
+func (r *Registry) details(ctx context.Context, id string) (*api.ExperimentReport, error) {
+	var out *api.ExperimentReport
+	err := r.o.Store.State(ctx, detailWriter, []byte(id), func(key, value []byte) error {
+		if string(key) != id {
+			return nil
+		}
+		out = &api.ExperimentReport{}
+		if err := json.Unmarshal(value, out); err != nil {
+			return fmt.Errorf("experiment %q: %w: %w", id, store.ErrCorrupt, err)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// release lets go of the whole reports that are in the store and whose programs
+// no longer report.
+func (r *Registry) release(ctx context.Context) {
+	now := r.o.Now()
+	var unsaved []string
+	r.mu.Lock()
+	for id, e := range r.known {
+		switch {
+		case e.whole == nil || r.state(e, now) == Running:
+		case e.saved.Before(e.Updated):
+			unsaved = append(unsaved, id)
+		default:
+			r.bytes -= e.wholeBytes
+			e.whole, e.wholeBytes = nil, 0
+		}
+	}
+	r.mu.Unlock()
+	for _, id := range unsaved {
+		if err := r.keep(ctx, id, saveSoon); err != nil {
+			return // said by keep, and done again
+		}
+	}
+}

@@ -1,0 +1,460 @@
+package experiments
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"tailscope/api"
+	"tailscope/internal/query"
+	"tailscope/internal/store"
+	"tailscope/internal/store/storetest"
+)
+
+func benchReport() api.ExperimentReport {
+	nan := api.Float(math.NaN())
+	b := &api.BenchResult{
+		Format: 1, Name: "search at 500/s", Target: "http://127.0.0.1:8983", Service: "solr", Variant: "docs4", Start: api.Float(epoch), End: nan,
+		Plan: api.BenchPlan{Arrivals: "poisson", Protocol: "HTTP/1.1", Connections: 64, Duration: 30}, Asked: 500, Rate: 499.5, Valid: true,
+		Headline: "p99 38.1 ms at 500 requests/s",
+	}
+	b.Latency = api.BenchLatency{Count: 100, Quantiles: map[string]api.Float{"0.99": 0.0381}, Bounds: []api.Float{0.01, 0.02, 0.04}, Counts: []uint64{60, 40}}
+	for i := range 40 {
+		b.Queries = append(b.Queries, api.BenchQuery{Name: fmt.Sprint("q", i), Latency: b.Latency})
+		b.Timeline = append(b.Timeline, api.BenchSlot{Time: api.Float(epoch + int64(i)), Width: 1, Due: 500, P99: 0.03})
+	}
+	return api.ExperimentReport{Kind: KindBench, Name: b.Name, Service: b.Service, Start: api.Float(epoch), Bench: b}
+}
+
+func trialReport() api.ExperimentReport {
+	x := &api.Trial{
+		Format: 1, Name: "nginx workers", Hypothesis: "more workers than cores only queue", Service: "nginx", Design: "sweep", Variable: "workers",
+		Settings: []api.TrialSetting{{Name: "workers=8", Control: true, Values: map[string]string{"workers": "8"}, X: 8}, {Name: "workers=24", Values: map[string]string{"workers": "24"}, X: 24}},
+		Start:    api.Float(epoch), End: api.Float(math.NaN()), Stopping: api.TrialStopping{Rule: "precision", Measure: "p99", Planned: 12, Done: 3},
+		File: "experiment: nginx workers\n", Files: map[string]string{"nginx.yaml": "scenario: nginx\n"}, Verdict: "slower", Headline: "24 workers: p99 9 % slower",
+		Progress: "round 4 of 12",
+	}
+	x.Environment.Configuration = map[string]string{"nginx.conf": "worker_processes 8;"}
+	for i := range 6 {
+		x.Rounds = append(x.Rounds, api.TrialRun{Round: 1 + i/2, Order: 1 + i%2, Setting: x.Settings[i%2].Name, Start: api.Float(epoch), Valid: true,
+			Figures: map[string]map[string]api.Float{"": {"p99": 0.01, "rate": 500}, "term": {"p75": 0.008, "p99": 0.01}}})
+	}
+	x.Rows = []api.TrialRow{{Setting: "workers=24", Query: "term", Verdict: "slower", Lead: "p99", Measures: []api.TrialMeasure{{Name: "p99", Effect: 1.09, Low: 1.04, High: 1.14}}}}
+	return api.ExperimentReport{Kind: KindExperiment, Name: x.Name, Service: x.Service, Start: api.Float(epoch), Trial: x}
+}
+
+// What is long of a report is written at most every ten seconds and at its
+// beginning and end, is not in lists, and not in memory when it is over.
+func TestTheLogBook(t *testing.T) {
+	ctx, c, st := t.Context(), newClock(), &counting{Store: storetest.NewTwin()}
+	o := Options{Store: st, Now: c.read}
+	r := New(o)
+	for i := range 30 {
+		p := trialReport()
+		p.Trial.Stopping.Done = i
+		if _, err := r.Report(ctx, "t1", p); err != nil {
+			t.Fatal(err)
+		}
+		c.forward(time.Second)
+	}
+	if st.puts != 2*3 { // the record and the details, at 0, 10 and 20 s
+		t.Errorf("written %d times in 30 s", st.puts)
+	}
+	// A server that was killed has it as it was at most ten seconds before.
+	x, err := New(o).Get(ctx, "t1")
+	if err != nil || x.Trial == nil || x.Trial.Stopping.Done < 19 || len(x.Trial.Rounds) != 6 || x.Trial.File == "" || x.Headline != "24 workers: p99 9 % slower" {
+		t.Fatalf("after it was killed: %+v, %v", x, err)
+	}
+	last := trialReport()
+	last.Ended, last.Trial.Stopping.Done, last.Trial.End = true, 30, api.Float(epoch+30)
+	if _, err := r.Report(ctx, "t1", last); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Report(ctx, "b1", benchReport()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Round(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if e := r.known["t1"]; e.whole != nil || e.wholeBytes != 0 {
+		t.Error("the whole report of one that is over stays in memory")
+	}
+	for _, r := range []*Registry{r, New(o)} {
+		list, err := r.List(ctx, ListRequest{Start: time.Unix(0, 0), End: time.Unix(1<<40, 0)})
+		if err != nil || list.Total != 2 {
+			t.Fatalf("%d listed, %v", list.Total, err)
+		}
+		b, _ := json.Marshal(list)
+		if len(b) > 8<<10 || strings.Contains(string(b), "null,null") || strings.Contains(string(b), `:null,"invalid`) {
+			t.Errorf("a list of %d bytes: %s", len(b), b)
+		}
+		for _, x := range list.Experiments {
+			switch {
+			case x.Trial != nil && (x.Trial.File != "" || len(x.Trial.Rounds) > 0 || len(x.Trial.Settings) != 2):
+				t.Errorf("listed: %+v", x.Trial)
+			case x.Bench != nil && (len(x.Bench.Queries) > 0 || len(x.Bench.Latency.Counts) > 0 || x.Bench.Latency.Quantiles["0.99"] != 0.0381):
+				t.Errorf("listed: %+v", x.Bench)
+			}
+		}
+		x, err := r.Get(ctx, "t1")
+		if err != nil || x.State != Ended || x.Trial.Stopping.Done != 30 || x.Trial.Files["nginx.yaml"] == "" {
+			t.Errorf("%+v, %v", x, err)
+		}
+		if x, err = r.Get(ctx, "b1"); err != nil || len(x.Bench.Queries) != 40 || len(x.Bench.Latency.Counts) != 2 {
+			t.Errorf("%+v, %v", x, err)
+		}
+	}
+	_, err = r.Verdict(ctx, VerdictRequest{ID: "t1"})
+	fails(t, "the verdict of no session", err, query.CodeInvalid, "id")
+	if err := r.Forget(ctx, "t1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.State(ctx, detailWriter, []byte("t1"), func(key, _ []byte) error { return fmt.Errorf("%s is left", key) }); err != nil {
+		t.Error(err)
+	}
+	c.forward(time.Minute) // b1 stops reporting
+	if err := r.Round(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if x, err := r.Get(ctx, "b1"); err != nil || x.State != Lost || len(x.Bench.Timeline) != 40 || r.known["b1"].whole != nil {
+		t.Errorf("%+v, %v", x, err)
+	}
+}
+
+func TestSearch(t *testing.T) {
+	ctx, c := t.Context(), newClock()
+	r := New(Options{Store: storetest.NewTwin(), Now: c.read})
+	for id, p := range map[string]api.ExperimentReport{"m": report(epoch), "b": benchReport(), "t": trialReport()} {
+		if _, err := r.Report(ctx, id, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for search, want := range map[string]string{
+		"":                 "b m t",
+		"only QUEUE":       "t", // hypothesis
+		"workers=24":       "t", // a setting
+		"9 % slower":       "t", // headline
+		"queue cache":      "",
+		"solr":             "b",
+		"docs4 127.0.0.1":  "b",
+		"shop":             "m",
+		"candidate":        "m",
+		"workers workers ": "t",
+	} {
+		out, err := r.List(ctx, ListRequest{Search: search, Start: time.Unix(0, 0), End: time.Unix(1<<40, 0)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, x := range out.Experiments {
+			got = append(got, x.ID)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q finds %v, want %s", search, got, want)
+		}
+	}
+	out, err := r.List(ctx, ListRequest{Kind: KindBench, Start: time.Unix(0, 0), End: time.Unix(1<<40, 0)})
+	if err != nil || out.Total != 1 || out.Experiments[0].ID != "b" {
+		t.Errorf("%+v, %v", out, err)
+	}
+	out, err = r.List(ctx, ListRequest{Limit: 2, Start: time.Unix(0, 0), End: time.Unix(1<<40, 0)})
+	if err != nil || out.Total != 3 || len(out.Experiments) != 2 {
+		t.Errorf("%+v, %v", out, err)
+	}
+	_, err = r.List(ctx, ListRequest{Search: strings.Repeat("x", 257), Start: time.Unix(0, 0), End: time.Unix(1<<40, 0)})
+	fails(t, "a long search", err, query.CodeInvalid, "q")
+}
+
+// Stop is said with every reply until the end, and survives a restart.
+func TestStop(t *testing.T) {
+	ctx, c, st := t.Context(), newClock(), storetest.NewTwin()
+	o := Options{Store: st, Now: c.read}
+	r := New(o)
+	for id, p := range map[string]api.ExperimentReport{"b": benchReport(), "t": trialReport()} {
+		if reply, err := r.Report(ctx, id, p); err != nil || reply.Stop {
+			t.Fatalf("%+v, %v", reply, err)
+		}
+		share := api.Float(0.5)
+		_, err := r.Change(ctx, id, api.MirrorChange{Share: &share, Stop: true})
+		fails(t, "a share of a run", err, query.CodeInvalid, "body")
+		if _, err := r.Change(ctx, id, api.MirrorChange{Stop: true}); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range []*Registry{r, New(o), r} {
+			if reply, err := r.Report(ctx, id, p); err != nil || !reply.Stop {
+				t.Errorf("%s: %+v, %v", id, reply, err)
+			}
+		}
+		p.Ended = true
+		if reply, err := r.Report(ctx, id, p); err != nil || reply.Stop {
+			t.Errorf("%s ended: %+v, %v", id, reply, err)
+		}
+	}
+}
+
+func TestDocumentsThatAreRefused(t *testing.T) {
+	ctx, c := t.Context(), newClock()
+	r := New(Options{Store: storetest.NewTwin(), Now: c.read})
+	inf := api.Float(math.Inf(1))
+	for _, tc := range []struct {
+		field string
+		b     func(*api.BenchResult)
+		x     func(*api.Trial)
+	}{
+		{field: "bench.plan.arrivals", b: func(b *api.BenchResult) { b.Plan.Arrivals = "constnat" }},
+		{field: "bench.rate", b: func(b *api.BenchResult) { b.Rate = inf }},
+		{field: "bench.queries[3].latency", b: func(b *api.BenchResult) { b.Queries[3].Latency.Counts = []uint64{1, 2, 3} }},
+		{field: "bench.queries[3].latency.quantiles.0.5", b: func(b *api.BenchResult) { b.Queries[3].Latency.Quantiles = map[string]api.Float{"0.5": -inf} }},
+		{field: "bench.resources[0]", b: func(b *api.BenchResult) { b.Resources = []api.BenchResource{{Times: []api.Float{1}}} }},
+		{field: "bench.start", b: func(b *api.BenchResult) { b.Start = 0 }},
+		{field: "bench.end", b: func(b *api.BenchResult) { b.End = api.Float(epoch - 1) }},
+		{field: "bench.account.failed", b: func(b *api.BenchResult) { b.Account.Failed = map[string]uint64{strings.Repeat("x", 2000): 1} }},
+		{field: "trial.design", x: func(x *api.Trial) { x.Design = "sweeps" }},
+		{field: "trial.stopping.rule", x: func(x *api.Trial) { x.Stopping.Rule = "" }},
+		{field: "trial.verdict", x: func(x *api.Trial) { x.Verdict = "fast" }},
+		{field: "trial.settings", x: func(x *api.Trial) { x.Settings = nil }},
+		{field: "trial.settings", x: func(x *api.Trial) { x.Settings = make([]api.TrialSetting, 257) }},
+		{field: "trial.settings[1].name", x: func(x *api.Trial) { x.Settings[1].Name = "workers=8" }},
+		{field: "trial.settings[1].name", x: func(x *api.Trial) { x.Settings[1].Name = "" }},
+		{field: "trial.rounds[2].setting", x: func(x *api.Trial) { x.Rounds[2].Setting = "workers=9" }},
+		{field: "trial.rows[0].setting", x: func(x *api.Trial) { x.Rows[0].Setting = "workers=9" }},
+		{field: "trial.rows[0].measures[0].low", x: func(x *api.Trial) { x.Rows[0].Measures[0].Low = -inf }},
+		{field: "trial.curves[0].points", x: func(x *api.Trial) {
+			x.Curves = []api.TrialCurve{{Points: []api.TrialCurvePoint{{Setting: "workers=9"}}}}
+		}},
+		{field: "trial.rounds[0].figures.term.p99", x: func(x *api.Trial) { x.Rounds[0].Figures["term"]["p99"] = inf }},
+	} {
+		p := benchReport()
+		if tc.x != nil {
+			p = trialReport()
+			tc.x(p.Trial)
+		} else {
+			tc.b(p.Bench)
+		}
+		_, err := r.Report(ctx, "x", p)
+		fails(t, tc.field, err, query.CodeInvalid, tc.field)
+	}
+	for kind, p := range map[string]api.ExperimentReport{"bench": benchReport(), "trial": trialReport()} {
+		p.Bench, p.Trial, p.Mirror = nil, nil, mirrorState()
+		_, err := r.Report(ctx, "x", p)
+		fails(t, "no "+kind, err, query.CodeInvalid, kind)
+	}
+}
+
+// What is too long is cut in order of how little it is missed, and that is said.
+func TestLongDocumentsAreCut(t *testing.T) {
+	ctx, c := t.Context(), newClock()
+	r := New(Options{Store: storetest.NewTwin(), Now: c.read})
+	p := benchReport()
+	p.Bench.Timeline = nil
+	for i := range 9001 {
+		s := api.BenchSlot{Time: api.Float(epoch + int64(i)), Width: 1, Due: 500, Answered: 499, Waiting: uint64(i), P99: api.Float(math.NaN())}
+		if i == 4444 {
+			s.P99, s.Max = 1.5, 2
+		}
+		p.Bench.Timeline = append(p.Bench.Timeline, s)
+	}
+	p.Bench.Events = []api.BenchEvent{{Time: api.Float(epoch), Kind: "command", Text: "\x1b[31m" + strings.Repeat("é", 9999)}}
+	x := reported(ctx, t, r, "b", p)
+	var due uint64
+	worst := api.Float(0)
+	for _, s := range x.Bench.Timeline {
+		due += s.Due
+		worst = higher(worst, s.P99)
+	}
+	if n := len(x.Bench.Timeline); n > keptSlots || n < keptSlots/2 || due != 500*9001 || worst != 1.5 || len(x.Bench.Queries[0].Latency.Counts) != 0 || len(x.Bench.Latency.Counts) != 2 {
+		t.Errorf("%d slots, %d due, the worst %v", n, due, worst)
+	}
+	if text := x.Bench.Events[0].Text; strings.Contains(text, "\x1b") || len(text) > maxText+3 || !strings.HasSuffix(text, "é…") {
+		t.Errorf("a text of %d bytes, %.20q", len(text), text)
+	}
+	if got := strings.Join(x.Cut, "; "); !strings.Contains(got, "slots of the time line") || !strings.Contains(got, "distributions of queries") || !strings.Contains(got, "first 4 kB") || strings.Contains(got, "events") {
+		t.Errorf("cut: %s", got)
+	}
+
+	q := trialReport()
+	q.Trial.Files["data.csv"] = strings.Repeat("x", maxFile+1)
+	for i := range 300 {
+		figures := map[string]map[string]api.Float{"": {"p99": 0.012345}}
+		for k := range 30 {
+			figures[fmt.Sprint("a longer name of a query ", k)] = map[string]api.Float{"p50": 0.0101234, "p75": 0.0101234, "p90": 0.0101234, "p99": 0.0101234, "p999": 0.0101234}
+		}
+		q.Trial.Rounds = append(q.Trial.Rounds, api.TrialRun{Round: i, Setting: "workers=8", Figures: figures})
+	}
+	x = reported(ctx, t, r, "t", q)
+	if len(x.Trial.Rounds) != 306 || x.Trial.Rounds[100].Figures[""]["p99"] != 0.012345 || x.Trial.Files["nginx.yaml"] == "" || x.Trial.Files["data.csv"] != "" {
+		t.Errorf("%d rounds, %v, files %d", len(x.Trial.Rounds), x.Trial.Rounds[100].Figures, len(x.Trial.Files))
+	}
+	if got := strings.Join(x.Cut, "; "); !strings.Contains(got, "trial.files.data.csv, of 262145 bytes") || !strings.Contains(got, "of rounds, figures of single queries") {
+		t.Errorf("cut: %s", got)
+	}
+	if b, _ := json.Marshal(x); len(b) > maxWhole+4096 {
+		t.Errorf("%d bytes are kept", len(b))
+	}
+
+	for range 9000 {
+		q.Trial.Settings[0].Values[fmt.Sprint("v", len(q.Trial.Settings[0].Values))] = strings.Repeat("v", 200)
+	}
+	_, err := r.Report(ctx, "t", q)
+	fails(t, "what cannot be cut", err, query.CodeInvalid, "body")
+}
+
+func reported(ctx context.Context, t *testing.T, r *Registry, id string, p api.ExperimentReport) *api.Experiment {
+	t.Helper()
+	if _, err := r.Report(ctx, id, p); err != nil {
+		t.Fatal(err)
+	}
+	x, err := r.Get(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// The log book has an end in the store too.
+func TestDetailsAreBounded(t *testing.T) {
+	ctx, c, st := t.Context(), newClock(), storetest.NewTwin()
+	one, err := json.Marshal(trialReport())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Store: st, Now: c.read, MostDetails: 4 * (len(one) + 20)}
+	r := New(o)
+	for i := range 10 {
+		p := trialReport()
+		p.Ended = true
+		if _, err := r.Report(ctx, fmt.Sprint("t", i), p); err != nil {
+			t.Fatal(err)
+		}
+		c.forward(time.Second)
+		if err := r.Round(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var kept []string
+	if err := st.State(ctx, detailWriter, nil, func(key, _ []byte) error { kept = append(kept, string(key)); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(kept, []string{"t5", "t6", "t7", "t8", "t9"}) && !slices.Equal(kept, []string{"t6", "t7", "t8", "t9"}) {
+		t.Errorf("kept: %v", kept)
+	}
+	if s := New(o); s.Load(ctx) != nil || s.Stats().Kept != len(kept) || s.Stats().Bytes < len(kept)*len(one) {
+		t.Errorf("%+v", s.Stats())
+	}
+}
+
+// The end of a run is not said to be kept unless what came of it is.
+func TestAnEndThatCannotBeWritten(t *testing.T) {
+	ctx, c := t.Context(), newClock()
+	st := &failing{Store: storetest.NewTwin()}
+	r := New(Options{Store: st, Now: c.read})
+	if _, err := r.Report(ctx, "t", trialReport()); err != nil {
+		t.Fatal(err)
+	}
+	last := trialReport()
+	last.Ended, last.Trial.Stopping.Done = true, 12
+	for _, writer := range []string{detailWriter, writer} {
+		st.writer = writer
+		if _, err := r.Report(ctx, "t", last); err == nil {
+			t.Errorf("ended without %s", writer)
+		}
+	}
+	st.writer = ""
+	if _, err := r.Report(ctx, "t", last); err != nil {
+		t.Fatal(err)
+	}
+	if x, err := New(Options{Store: st, Now: c.read}).Get(ctx, "t"); err != nil || x.State != Ended || x.Trial.Stopping.Done != 12 {
+		t.Errorf("%+v, %v", x, err)
+	}
+}
+
+// failing refuses what one writer puts.
+type failing struct {
+	store.Store
+	writer string
+}
+
+func (f *failing) Put(ctx context.Context, b *store.Batch) error {
+	if b.Writer == f.writer {
+		return store.ErrFull
+	}
+	return f.Store.Put(ctx, b)
+}
+
+// Whatever a program sends is refused, or kept and answered as JSON.
+func FuzzDocuments(f *testing.F) {
+	for _, p := range []api.ExperimentReport{benchReport(), trialReport()} {
+		b, err := json.Marshal(p)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Add([]byte(`{"kind":"bench","name":"x","service":"s","start":1,"bench":{"start":1,"end":null,"plan":{"arrivals":"closed"},"queries":[{"latency":{"counts":[1]}}]}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var p api.ExperimentReport
+		if json.Unmarshal(b, &p) != nil || p.Kind == KindMirror {
+			return
+		}
+		ctx, c := t.Context(), newClock()
+		r := New(Options{Store: storetest.NewTwin(), Now: c.read})
+		if _, err := r.Report(ctx, "x", p); err != nil {
+			if query.AsError(err) == nil {
+				t.Fatal(err)
+			}
+			return
+		}
+		c.forward(time.Minute)
+		if err := r.Round(ctx); err != nil {
+			t.Fatal(err)
+		}
+		x, err := r.Get(ctx, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := json.Marshal(x); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A time line that is cut keeps what is counted and the worst that was seen.
+func TestCutTimeline(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(keptSlots+1, 5*keptSlots).Draw(t, "slots")
+		p := benchReport()
+		p.Bench.Timeline = make([]api.BenchSlot, n)
+		worst, errors := api.Float(math.NaN()), uint64(0)
+		for i := range p.Bench.Timeline {
+			s := api.BenchSlot{Time: api.Float(i), Width: 1, Errors: uint64(i % 3), Max: api.Float(math.NaN())}
+			if i%7 == 0 {
+				s.Max = api.Float(rapid.Float64Range(0, 9).Draw(t, "max"))
+			}
+			worst, errors = higher(worst, s.Max), errors+s.Errors
+			p.Bench.Timeline[i] = s
+		}
+		cutTimeline(&p)
+		width := api.Float(0)
+		for i, s := range p.Bench.Timeline {
+			if s.Time != width {
+				t.Fatalf("slot %d begins at %v, the one before ends at %v", i, s.Time, width)
+			}
+			width += s.Width
+			errors -= s.Errors
+		}
+		last := api.Float(math.NaN())
+		for _, s := range p.Bench.Timeline {
+			last = higher(last, s.Max)
+		}
+		if width != api.Float(n) || errors != 0 || last != worst {
+			t.Fatalf("%v wide of %d, %d errors lost, worst %v of %v", width, n, errors, last, worst)
+		}
+	})
+}
