@@ -10,7 +10,6 @@
 package load
 
 import (
-	"context"
 	"crypto/tls"
 	"time"
 )
@@ -155,12 +154,3 @@ type Account struct {
 	Busiest                    float64       // share of Elapsed that the busiest loop ran, 0..1
 	Exhausted                  bool          // the requests ran out
 }
-
-// Run is implemented in run.go:
-//
-//	func Run(ctx context.Context, o Options) (Account, error)
-//
-// It connects once before it begins, so that an unreachable target is an error
-// before any load is sent, and returns when the last request has been accounted
-// for.
-var _ = context.Background
