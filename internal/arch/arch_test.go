@@ -54,7 +54,8 @@ var floors = []floor{
 	{4, "internal/bench/*", []string{"internal/bench", "internal/bench/*", "internal/mirror/record", "internal/ingest/accesslog", "internal/otlpsink"}, nil, false},
 	{4, "internal/otlpsink", nil, []string{"hist", "internal/series", "api"}, false},
 	{4, "internal/scenario", []string{"internal/bench", "internal/bench/*"}, nil, false},
-	{4, "internal/experiment", []string{"internal/bench", "internal/bench/*", "internal/scenario", "client"}, nil, false},
+	{4, "internal/experiment", []string{"internal/bench", "internal/bench/*", "internal/scenario", "internal/experiment/*", "client"}, nil, false},
+	{4, "internal/experiment/*", nil, []string{"hist", "stat"}, false},
 	{4, "client", nil, []string{"api"}, false},
 	{4, "ui", nil, []string{}, true},
 

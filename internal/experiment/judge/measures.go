@@ -1,0 +1,103 @@
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"tailscope/hist"
+)
+
+const (
+	errorsOf = "errors"
+	rate     = "rate"
+)
+
+// quantiles by the names that figures have.
+var quantiles = []struct {
+	name string
+	p    float64
+}{{"p50", 0.5}, {"p75", 0.75}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}, {"p999", 0.999}}
+
+// Shown are the names of measures in the order in which they stand; resources
+// come after them.
+var Shown = []string{"p50", "p75", "p90", "p95", "p99", "p999", "mean", errorsOf, rate}
+
+// beyond is how many requests a round must have beyond a quantile for the quantile
+// to be a figure of that round: with fewer it is little else than the slowest.
+const beyond = 5
+
+// Figures are the measures of a distribution of latencies, in seconds, and of its
+// errors; a quantile only if enough requests lie beyond it. Elapsed is in seconds.
+func Figures(h *hist.Histogram, sent, failed uint64, elapsed float64) map[string]float64 {
+	out := map[string]float64{}
+	n := h.Count
+	if n > 0 {
+		for _, q := range quantiles {
+			if float64(n)*(1-q.p) >= beyond {
+				out[q.name] = h.Quantile(q.p)
+			}
+		}
+		out["mean"] = h.Sum / float64(n)
+	}
+	if sent > 0 {
+		out[errorsOf] = float64(failed) / float64(sent)
+	}
+	if elapsed > 0 {
+		out[rate] = float64(n) / elapsed
+	}
+	return out
+}
+
+func isQuantile(name string) bool {
+	return slices.ContainsFunc(quantiles, func(q struct {
+		name string
+		p    float64
+	}) bool {
+		return q.name == name
+	})
+}
+
+func tooFew(name string) string {
+	for _, q := range quantiles {
+		if q.name == name {
+			return fmt.Sprintf("a round needs %.0f requests for it", math.Ceil(beyond/(1-q.p)-1e-6))
+		}
+	}
+	return ""
+}
+
+// difference says that a measure is compared by difference.
+func difference(name string) bool { return name == errorsOf }
+
+// duration says that less of a measure is faster.
+func duration(name string) bool { return name == "mean" || isQuantile(name) }
+
+// Lower says whether less of a measure is better.
+func Lower(name string) bool { return name != rate }
+
+func compareMeasures(a, b string) int {
+	i, j := slices.Index(Shown, a), slices.Index(Shown, b)
+	switch {
+	case i >= 0 && j >= 0:
+		return cmp.Compare(i, j)
+	case i >= 0:
+		return -1
+	case j >= 0:
+		return 1
+	}
+	return strings.Compare(a, b)
+}
+
+// marginOfErrors is the difference of the share of errors within which it is the
+// same, as everywhere that sides are compared.
+const marginOfErrors = 0.001
+
+func (in *Input) margin(name string) float64 {
+	if difference(name) {
+		return marginOfErrors
+	}
+	return math.Log1p(in.Within)
+}
