@@ -1,0 +1,491 @@
+package load
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+)
+
+// A desk gives the requests of one loop to its lines, as they fall due, and keeps
+// their account. A line carries one request at a time: a connection of HTTP/1.1,
+// a stream of HTTP/2. A line that has done with a request takes the next that
+// waits by itself; the desk's own goroutine sends those that find a line free.
+type desk struct {
+	o        *Options
+	start    time.Time
+	source   Source
+	recorder Recorder
+	pacer    Pacer // nil of a closed loop and of recorded requests
+	alarm    *alarm
+	empty    chan struct{} // closed once ending and nothing is under way nor waits
+
+	mu       sync.Mutex
+	request  Request
+	lines    []*line
+	open     ring[*line] // free and, last they were seen, connected; longest free first
+	shut     []*line     // free without a connection
+	waiting  ring[job]
+	limit    int // of waiting
+	thinking thoughts
+	under    int  // requests under way
+	ending   bool // no more requests fall due
+	ended    bool // and none that wait are sent
+	account  Account
+}
+
+// job is a request that waits for a line; request is nil unless it was recorded,
+// otherwise it is asked for when it is sent.
+type job struct {
+	due     time.Duration
+	phase   int
+	request *Request
+}
+
+// line carries one request at a time. Its fields are guarded by the desk's mu,
+// but what belongs to the request under way is the carrier's to read.
+type line struct {
+	desk *desk
+	via  carrier
+
+	o       Observation
+	free    time.Duration // since when, while it is
+	head    bool          // the request's method is HEAD
+	busy    bool          // a request is under way
+	open    bool          // it has a connection
+	direct  bool          // it had one when its request was taken
+	expired bool          // its request has timed out
+	cut     bool          // its request was cut off
+}
+
+// carrier is how a line's requests travel.
+type carrier interface {
+	// take keeps of r what send needs. The desk is locked.
+	take(r *Request)
+	// send begins to send what was taken, without waiting for anything. It sees to it
+	// that desk.done is called for it.
+	send()
+	// abandon gives up the request under way. It reports whether that was all: if
+	// not, desk.done is going to be called for it. The desk is locked.
+	abandon() (gone bool)
+}
+
+// answer is what came of a request that was sent.
+type answer struct {
+	first, end time.Duration
+	status     int
+	bytes      int64
+	cause      Cause
+	check      int
+}
+
+func (d *desk) now() time.Duration { return time.Since(d.start) }
+
+// pace sends requests as they fall due, until there are no more.
+func (d *desk) pace(ctx context.Context) {
+	switch {
+	case d.o.Recorded:
+		d.replay(ctx)
+	case d.pacer != nil:
+		d.follow(ctx)
+	default:
+		d.repeat(ctx)
+	}
+	d.mu.Lock()
+	d.ending = true
+	d.settle()
+	d.mu.Unlock()
+}
+
+// until waits for a moment and reports whether the run goes on.
+func (d *desk) until(ctx context.Context, due time.Duration) bool {
+	for {
+		now := d.now()
+		if ctx.Err() != nil {
+			return false
+		}
+		if now >= due {
+			return true
+		}
+		d.mu.Lock()
+		ending := d.ending
+		d.mu.Unlock()
+		if ending {
+			return false
+		}
+		d.alarm.wait(due - now)
+	}
+}
+
+// follow sends by the pacer's schedule.
+func (d *desk) follow(ctx context.Context) {
+	for {
+		due, phase, ok := d.pacer.Next()
+		if !ok || d.o.Duration > 0 && due >= d.o.Duration || !d.until(ctx, due) || !d.hand(job{due: due, phase: phase}) {
+			return
+		}
+	}
+}
+
+// replay sends by the requests' own times.
+func (d *desk) replay(ctx context.Context) {
+	var r Request
+	for {
+		r = Request{}
+		d.mu.Lock()
+		ok := d.source.Next(&r)
+		d.account.Exhausted = !ok
+		d.mu.Unlock()
+		if !ok || d.o.Duration > 0 && r.Due >= d.o.Duration || !d.until(ctx, r.Due) || !d.hand(job{due: r.Due, request: &r}) {
+			return
+		}
+	}
+}
+
+// repeat keeps every line busy, each thinking before its request.
+func (d *desk) repeat(ctx context.Context) {
+	for _, l := range d.lines {
+		d.mu.Lock()
+		more := d.again(l, d.now(), 0)
+		d.mu.Unlock()
+		if more {
+			l.via.send()
+		}
+	}
+	for ctx.Err() == nil {
+		ready, next := d.thought()
+		for _, l := range ready {
+			l.via.send()
+		}
+		if next < 0 {
+			return
+		}
+		d.alarm.wait(next)
+	}
+}
+
+// thought returns the lines that have thought long enough, with their requests
+// launched, and in how long the next will have; negative at the end of the loop.
+func (d *desk) thought() (ready []*line, next time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.now()
+	over := d.o.Duration > 0 && now >= d.o.Duration
+	if d.ending || over {
+		return nil, -1
+	}
+	for len(d.thinking) > 0 && d.thinking[0].o.Due <= now {
+		l := heap.Pop(&d.thinking).(*line)
+		d.account.Due++
+		d.launch(l)
+		ready = append(ready, l)
+	}
+	next = time.Hour
+	if len(d.thinking) > 0 {
+		next = d.thinking[0].o.Due - now
+	}
+	if d.o.Duration > 0 {
+		next = min(next, d.o.Duration-now)
+	}
+	return ready, next
+}
+
+// hand gives a request that has fallen due to a free line, or lets it wait, or
+// drops it. It reports whether there are more requests.
+func (d *desk) hand(j job) bool {
+	d.mu.Lock()
+	if d.ending {
+		d.mu.Unlock()
+		return false
+	}
+	d.account.Due++
+	l := d.pick()
+	if l == nil {
+		if d.waiting.len() < d.limit {
+			j.keep()
+			d.waiting.push(j)
+		} else {
+			d.account.Dropped++
+			d.recorder.Drop(j.due, j.phase)
+		}
+		d.mu.Unlock()
+		return true
+	}
+	ok := d.begin(l, j)
+	d.mu.Unlock()
+	if ok {
+		l.via.send()
+	}
+	return ok
+}
+
+// keep copies a request that has to outlast its source's next.
+func (j *job) keep() {
+	if j.request == nil {
+		return
+	}
+	r := *j.request
+	r.Header = append([]Field(nil), r.Header...)
+	r.Body = append([]byte(nil), r.Body...)
+	r.Wire = append([]byte(nil), r.Wire...)
+	j.request = &r
+}
+
+// pick takes the free line that has been longest, one with a connection if there
+// is one; nil if all are busy.
+func (d *desk) pick() *line {
+	for d.open.len() > 0 {
+		l := d.open.pop()
+		if l.open {
+			return l
+		}
+		d.shut = append(d.shut, l) // its connection was closed meanwhile
+	}
+	if n := len(d.shut); n > 0 {
+		l := d.shut[n-1]
+		d.shut = d.shut[:n-1]
+		return l
+	}
+	return nil
+}
+
+// begin gives a free line a request; false says that there are none left.
+func (d *desk) begin(l *line, j job) bool {
+	r := j.request
+	if r == nil {
+		r = &d.request
+		*r = Request{}
+		if !d.source.Next(r) {
+			d.exhaust(1)
+			return false
+		}
+	}
+	d.load(l, r)
+	l.o.Due, l.o.Phase = j.due, j.phase
+	d.launch(l)
+	return true
+}
+
+// load puts a request on a line.
+func (d *desk) load(l *line, r *Request) {
+	l.o = Observation{Query: r.Query, Tenant: r.Tenant, Check: -1}
+	l.head = r.Method == "HEAD"
+	l.via.take(r)
+}
+
+// launch makes a line's request one that is under way.
+func (d *desk) launch(l *line) {
+	now := d.now()
+	l.o.Sent = now
+	l.o.Late = max(0, now-max(l.o.Due, l.free))
+	l.busy, l.direct, l.expired, l.cut = true, l.open, false, false
+	d.under++
+	d.account.Sent++
+}
+
+// exhaust ends the run for want of requests; asked have been counted as due that
+// there turned out to be none for, and none for those that wait.
+func (d *desk) exhaust(asked int) {
+	d.account.Due -= uint64(asked + d.waiting.len())
+	d.waiting = ring[job]{}
+	d.account.Exhausted, d.ending = true, true
+	d.settle()
+	d.alarm.wake()
+}
+
+// done accounts for a line's request. It reports whether the line has taken
+// another, which is to be sent; if not it is free, with a connection or without.
+func (d *desk) done(l *line, a answer, open bool) (more bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l.open = open
+	return d.finish(l, a)
+}
+
+func (d *desk) finish(l *line, a answer) (more bool) {
+	o := &l.o
+	o.FirstByte, o.End, o.Status, o.Bytes, o.Cause, o.Check = a.first, a.end, a.status, a.bytes, a.cause, a.check
+	if a.cause != Answered || l.expired || l.cut {
+		o.Status, o.Check = 0, -1
+	}
+	switch {
+	case l.expired:
+		o.Cause = Timeout
+	case l.cut:
+		o.Cause = CutOff
+	}
+	if o.FirstByte == 0 {
+		o.FirstByte = o.End
+	}
+	d.recorder.Observe(o)
+	d.under--
+	l.busy, l.free = false, a.end
+	defer d.settle()
+	if !d.ended {
+		switch {
+		case d.waiting.len() > 0:
+			return d.begin(l, d.waiting.pop())
+		case d.pacer == nil && !d.o.Recorded:
+			pause := time.Duration(0)
+			if a.cause == Connect || a.cause == TLS {
+				pause = 10 * time.Millisecond // or a target that refuses is asked as fast as it can refuse
+			}
+			if !d.ending {
+				return d.again(l, a.end, pause)
+			}
+		}
+	}
+	if l.open {
+		d.open.push(l)
+	} else {
+		d.shut = append(d.shut, l)
+	}
+	return false
+}
+
+// again gives a closed loop's line its next request, at the earliest after pause.
+// It reports whether that is to be sent now.
+func (d *desk) again(l *line, now, pause time.Duration) bool {
+	if d.o.Duration > 0 && now >= d.o.Duration {
+		d.ending = true
+		d.alarm.wake()
+		return false
+	}
+	r := &d.request
+	*r = Request{}
+	if d.ending || !d.source.Next(r) {
+		if !d.ending {
+			d.exhaust(0)
+		}
+		return false
+	}
+	d.load(l, r)
+	l.o.Due = now + max(r.Think, pause)
+	if l.o.Due > now {
+		heap.Push(&d.thinking, l)
+		if d.thinking[0] == l {
+			d.alarm.wake()
+		}
+		return false
+	}
+	d.account.Due++
+	l.free = now
+	d.launch(l)
+	return true
+}
+
+// settle tells when all is over. The desk is locked.
+func (d *desk) settle() {
+	if !d.ending || d.under > 0 || d.waiting.len() > 0 {
+		return
+	}
+	select {
+	case <-d.empty:
+	default:
+		close(d.empty)
+	}
+}
+
+// cutOff ends what is under way and what waits.
+func (d *desk) cutOff() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ending, d.ended = true, true
+	d.account.Unsent += uint64(d.waiting.len())
+	d.waiting = ring[job]{}
+	now := d.now()
+	for _, l := range d.lines {
+		if l.busy {
+			l.cut = true
+			if l.via.abandon() {
+				d.finish(l, answer{end: now, cause: CutOff})
+			}
+		}
+	}
+	d.settle()
+}
+
+// watch gives up requests that have had Options.Timeout. All have the same time,
+// so the next to run out is never sooner than the oldest that is under way.
+func (d *desk) watch(stop <-chan struct{}) {
+	t := time.NewTimer(d.o.Timeout)
+	defer t.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-t.C:
+		}
+		next, more := d.expire()
+		for _, l := range more {
+			l.via.send()
+		}
+		t.Reset(next)
+	}
+}
+
+// expire gives up what has run out and says in how long the next will, and which
+// lines have taken a request that is to be sent.
+func (d *desk) expire() (next time.Duration, more []*line) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.now()
+	oldest := now
+	for _, l := range d.lines {
+		switch {
+		case !l.busy || l.expired || l.cut:
+		case now-l.o.Sent < d.o.Timeout:
+			oldest = min(oldest, l.o.Sent)
+		default:
+			l.expired = true
+			if l.via.abandon() && d.finish(l, answer{end: now, cause: Timeout}) {
+				more = append(more, l)
+			}
+		}
+	}
+	return max(oldest+d.o.Timeout-now, 100*time.Microsecond), more
+}
+
+// thoughts is a heap of lines whose next request is due later, earliest first.
+type thoughts []*line
+
+func (t thoughts) Len() int           { return len(t) }
+func (t thoughts) Less(i, j int) bool { return t[i].o.Due < t[j].o.Due }
+func (t thoughts) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
+func (t *thoughts) Push(x any)        { *t = append(*t, x.(*line)) }
+func (t *thoughts) Pop() any {
+	last := len(*t) - 1
+	l := (*t)[last]
+	*t = (*t)[:last]
+	return l
+}
+
+// ring is a queue that grows.
+type ring[T any] struct {
+	at   []T // len is a power of two
+	head int
+	n    int
+}
+
+func (q *ring[T]) len() int { return q.n }
+
+func (q *ring[T]) push(v T) {
+	if q.n == len(q.at) {
+		at := make([]T, max(16, 2*q.n))
+		for i := range q.n {
+			at[i] = q.at[(q.head+i)&(len(q.at)-1)]
+		}
+		q.at, q.head = at, 0
+	}
+	q.at[(q.head+q.n)&(len(q.at)-1)] = v
+	q.n++
+}
+
+func (q *ring[T]) pop() T {
+	var none T
+	v := q.at[q.head]
+	q.at[q.head] = none
+	q.head = (q.head + 1) & (len(q.at) - 1)
+	q.n--
+	return v
+}

@@ -1,0 +1,99 @@
+package load
+
+import (
+	"strconv"
+	"strings"
+)
+
+// appendBlock appends a request's header block (RFC 7541). No field enters the
+// dynamic table, so that a block is the same on every connection and can be made
+// before it is known on which it goes.
+func appendBlock(b []byte, r *Request, o *Options) []byte {
+	switch r.Method {
+	case "", "GET":
+		b = append(b, 0x80|2)
+	case "POST":
+		b = append(b, 0x80|3)
+	default:
+		b = appendText(append(b, 2), r.Method)
+	}
+	if o.TLS != nil {
+		b = append(b, 0x80|7)
+	} else {
+		b = append(b, 0x80|6)
+	}
+	host := o.Host
+	length := len(r.Body) > 0
+	for _, f := range r.Header {
+		switch {
+		case strings.EqualFold(f.Name, "host"):
+			host = f.Value
+		case strings.EqualFold(f.Name, "content-length"):
+			length = false
+		}
+	}
+	b = appendText(append(b, 1), host)
+	if r.Path == "/" {
+		b = append(b, 0x80|4)
+	} else {
+		b = appendText(append(b, 4), r.Path)
+	}
+	for _, f := range r.Header {
+		if !ofConnection(f.Name) {
+			b = appendLower(append(b, 0), f.Name)
+			b = appendText(b, f.Value)
+		}
+	}
+	if length {
+		b = append(b, 0x0f, 28-15) // content-length, of the static table
+		var digits [20]byte
+		n := strconv.AppendInt(digits[:0], int64(len(r.Body)), 10)
+		b = append(appendInt(b, 0, 7, len(n)), n...)
+	}
+	return b
+}
+
+// ofConnection says whether a field is of HTTP/1.1's connections and none of
+// HTTP/2 (RFC 9113 section 8.2.2).
+func ofConnection(name string) bool {
+	switch len(name) {
+	case 4:
+		return strings.EqualFold(name, "host")
+	case 7:
+		return strings.EqualFold(name, "upgrade")
+	case 10:
+		return strings.EqualFold(name, "connection") || strings.EqualFold(name, "keep-alive")
+	case 16:
+		return strings.EqualFold(name, "proxy-connection")
+	case 17:
+		return strings.EqualFold(name, "transfer-encoding")
+	}
+	return false
+}
+
+func appendText(b []byte, s string) []byte { return append(appendInt(b, 0, 7, len(s)), s...) }
+
+func appendLower(b []byte, s string) []byte {
+	b = appendInt(b, 0, 7, len(s))
+	for i := range len(s) {
+		c := s[i]
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		b = append(b, c)
+	}
+	return b
+}
+
+// appendInt appends an integer with a prefix of some bits (RFC 7541 section 5.1).
+func appendInt(b []byte, flags byte, bits uint, n int) []byte {
+	most := 1<<bits - 1
+	if n < most {
+		return append(b, flags|byte(n))
+	}
+	b = append(b, flags|byte(most))
+	for n -= most; n >= 0x80; n >>= 7 {
+		b = append(b, byte(n)|0x80)
+	}
+	return append(b, byte(n))
+}
