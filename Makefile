@@ -62,7 +62,7 @@ bench:
 
 campaign:
 	go run ./benchmarks/cmd/bench all
-	go test -tags servers -count 1 -timeout 2h ./test/e2e ./internal/agg
+	go test -tags servers -count 1 -timeout 2h ./test/e2e ./test/demo ./internal/agg
 	FUZZTIME=10m scripts/fuzz
 
 clean:
