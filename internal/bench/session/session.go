@@ -18,6 +18,7 @@ import (
 	"tailscope/internal/bench"
 	"tailscope/internal/bench/load"
 	"tailscope/internal/bench/tally"
+	"tailscope/internal/bench/threshold"
 	"tailscope/internal/series"
 )
 
@@ -28,6 +29,12 @@ type Requests interface {
 	Queries() []string
 	Tenants() []string
 	Checks() []string
+	// Accepts says that a status is none of an error.
+	Accepts(query, status int) bool
+	// Enough says whether the data lasts for so many requests.
+	Enough(requests uint64) error
+	// RanOut says which data ended the run; empty if none did.
+	RanOut() string
 	// Recorded says that requests are due when they were recorded.
 	Recorded() bool
 }
@@ -56,10 +63,10 @@ type Options struct {
 	// end; 0 leaves it to them.
 	Duration time.Duration
 	// WarmUp is how long the load runs before it is measured, at the rate at which
-	// the plan begins; what happens then is in no figure.
+	// the plan begins; what happens then is in no figure. Recorded requests have none.
 	WarmUp time.Duration
 
-	Thresholds []Threshold
+	Thresholds []threshold.Threshold
 	// Limits are those of the generator's own error; the zero value is the default.
 	Limits tally.Limits
 
@@ -83,7 +90,8 @@ type Options struct {
 	Events func() []api.BenchEvent
 	// Resources are readings of processes under test; called likewise.
 	Resources func(answered uint64) []api.BenchResource
-	// Before is put in the result as it is: data loaded, how it became warm.
+	// Loads and Warmed are put in the result: data loaded before, and how the target
+	// became steady.
 	Loads   []api.BenchLoad
 	Warmed  *api.BenchWarmUp
 	Version string // of tailscope
@@ -93,14 +101,18 @@ type Options struct {
 
 // Moment is how far a run has come.
 type Moment struct {
-	Result *api.BenchResult // so far
-	// Live is of the last seconds.
-	Live tally.Live
-	// Left is how much of the plan's time is left, negative if nobody knows.
-	Left time.Duration
-	// WarmingUp says that nothing is measured yet.
-	WarmingUp bool
-	Trouble   string // with the server that takes what is measured
+	Result *api.BenchResult // so far; complete at the end, when Ended is set
+	Live   tally.Live       // of the last seconds
+	// Elapsed is since what is measured began, negative during the warm-up; Left is
+	// how much of the plan's time is left, negative if nobody knows.
+	Elapsed, Left time.Duration
+	// Asked is how many requests a second the plan asks for now, NaN if it does not
+	// say; Behind how many were due by it and neither ended nor dropped.
+	Asked   float64
+	Behind  uint64
+	Phase   int // index into Result.Phases
+	Ended   bool
+	Trouble string // with the server that takes what is measured
 }
 
 // Series is the distributions of one query's requests by one tenant.

@@ -1,23 +1,85 @@
 package tally
 
 import (
+	"time"
+
 	"tailscope/api"
 	"tailscope/hist"
 )
 
-// Live is what there is to see of a run while it goes: of the last seconds, and
-// counts since its start.
+// Live is what there is to see of a run beside its result while it goes: of the
+// last seconds.
 type Live struct {
-	Seconds  float64         // how long the last seconds are
-	Latency  *hist.Histogram // of answers that came in them, from when due; not to be changed
-	Service  *hist.Histogram // the same from when sent
-	Asked    float64         // requests a second that the plan asks for now; NaN if it does not say
-	Rate     float64         // answered a second
-	Due      uint64          // by the plan, so far
-	Ended    uint64          // answered or failed
-	Waiting  uint64          // due and not ended, beyond what connections take
-	Errors   uint64
-	Failed   map[string]uint64 // by cause
-	Statuses map[string]uint64
-	Recent   []api.BenchSlot // the last minute, second by second
+	Seconds float64         // how long they are
+	Latency *hist.Histogram // of answers that came in them, from when due
+	Service *hist.Histogram // the same from when sent
+	Late    *hist.Histogram
+	Rate    float64         // answered a second
+	Errors  uint64          // in them
+	Recent  []api.BenchSlot // the last minute, second by second; what is under way is not in it yet
 }
+
+// second is what one Collect found.
+type second struct {
+	at                     time.Time
+	latency, service, late *hist.Histogram
+	answered, errors       uint64
+}
+
+// liveSeconds is how many collections Live is of.
+const liveSeconds = 5
+
+// recall keeps what was just collected for Live.
+func (t *Tally) recall(now time.Time) {
+	s := second{at: now}
+	if len(t.last) > liveSeconds { // one more: it says when the first began
+		s = t.last[0]
+		copy(t.last, t.last[1:])
+		t.last = t.last[:liveSeconds]
+	} else {
+		s.latency, s.service, s.late = hist.New(hist.DefaultSchema), hist.New(hist.DefaultSchema), hist.New(hist.DefaultSchema)
+	}
+	for _, h := range []*hist.Histogram{s.latency, s.service, s.late} {
+		h.Reset(hist.DefaultSchema)
+	}
+	s.at, s.answered, s.errors = now, 0, 0
+	for i := range t.since.phases {
+		p := &t.since.phases[i]
+		merge(s.latency, p.latency)
+		merge(s.service, p.service)
+		s.answered, s.errors = s.answered+p.answered, s.errors+p.errors
+	}
+	merge(s.late, t.since.late)
+	t.last = append(t.last, s)
+}
+
+// Live is what the last seconds were like; began is when the first request was
+// due.
+func (t *Tally) Live(began time.Time) Live {
+	l := Live{Latency: hist.New(hist.DefaultSchema), Service: hist.New(hist.DefaultSchema), Late: hist.New(hist.DefaultSchema)}
+	if len(t.last) == 0 {
+		return l
+	}
+	last := t.last
+	from := began
+	if len(last) > liveSeconds {
+		from, last = last[0].at, last[1:]
+	}
+	var answered uint64
+	for _, s := range last {
+		merge(l.Latency, s.latency)
+		merge(l.Service, s.service)
+		merge(l.Late, s.late)
+		answered += s.answered
+		l.Errors += s.errors
+	}
+	l.Seconds = last[len(last)-1].at.Sub(from).Seconds()
+	if l.Seconds > 0 {
+		l.Rate = float64(answered) / l.Seconds
+	}
+	l.Recent = t.recent.result(began)
+	return l
+}
+
+// Warmed is how many requests were sent before what is measured began.
+func (t *Tally) Warmed() uint64 { return t.sums.warmed }

@@ -1,6 +1,13 @@
 package tally
 
-import "time"
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"tailscope/api"
+)
 
 // Limits are how much of the generator's own error a run may have; of a zero
 // field the default holds.
@@ -17,4 +24,89 @@ type Limits struct {
 	// Host is how busy all cores of the machine together may be on average, 0..1:
 	// 0.95.
 	Host float64
+}
+
+func (l Limits) defaults() Limits {
+	if l.Late == 0 {
+		l.Late = time.Millisecond
+	}
+	if l.Share == 0 {
+		l.Share = 0.1
+	}
+	if l.Busiest == 0 {
+		l.Busiest = 0.95
+	}
+	if l.Host == 0 {
+		l.Host = 0.95
+	}
+	return l
+}
+
+// lateAt are the percentiles at which lateness is judged, if that many requests
+// were sent; floor multiplies Limits.Late.
+var lateAt = []struct {
+	quantile, name string
+	floor          float64
+	requests       uint64
+}{
+	{"0.5", "the median", 0.5, 10},
+	{"0.99", "p99", 1, 100},
+	{"0.999", "p99.9", 5, 10_000},
+}
+
+// Judge says why the generator did not keep its schedule, a sentence each; none
+// means that it did. That the target was slow is never a reason: what waits for a
+// connection is latency.
+func (l Limits) Judge(r *api.BenchResult) []string {
+	l = l.defaults()
+	g := &r.Generator
+	out := []string{}
+	for _, at := range lateAt {
+		late, of := float64(g.Late.Quantiles[at.quantile]), float64(r.Latency.Quantiles[at.quantile])
+		floor := at.floor * l.Late.Seconds()
+		if g.Late.Count < at.requests || !(late > floor) || late <= l.Share*of {
+			continue
+		}
+		text := fmt.Sprintf("the generator sent late: at %s %s after requests were due although a connection was free", at.name, Short(late))
+		if of > 0 {
+			text += fmt.Sprintf(", which is %s of the latency of %s measured there", share(late/of), Short(of))
+		}
+		out = append(out, text+fmt.Sprintf(" (allowed: %s or %s of it); ask for a lower rate, or run it on a machine with idle cores", Short(floor), share(l.Share)))
+		break
+	}
+	if float64(g.Busiest) > l.Busiest {
+		out = append(out, fmt.Sprintf("the generator's busiest thread ran %s of the time (allowed: %s), so that it and not the target set the pace; ask for a lower rate, or let several machines send", share(float64(g.Busiest)), share(l.Busiest)))
+	}
+	if float64(g.Host) > l.Host {
+		out = append(out, fmt.Sprintf("the cores of this machine were busy %s of the time (allowed: %s), so that the generator competed with other programs; move the target or the generator to another machine, or ask for a lower rate", share(float64(g.Host)), share(l.Host)))
+	}
+	if n := r.Account.Dropped; n > 0 {
+		out = append(out, fmt.Sprintf("%s of %s requests were dropped, since as many as may wait were waiting for a connection: their latency, which would have been the longest, is missing; allow more connections or a lower rate", whole(n), whole(r.Account.Due)))
+	}
+	return out
+}
+
+// Short writes seconds with three digits.
+func Short(s float64) string {
+	for _, u := range []struct {
+		size float64
+		name string
+	}{{1, " s"}, {1e-3, " ms"}, {1e-6, " µs"}, {1e-9, " ns"}} {
+		if v := s / u.size; v >= 0.9995 || u.size == 1e-9 {
+			decimals := 2 - min(2, max(0, int(math.Floor(math.Log10(max(v, 1)*1.0005)))))
+			return strconv.FormatFloat(v, 'f', decimals, 64) + u.name
+		}
+	}
+	return ""
+}
+
+func share(v float64) string { return strconv.FormatFloat(100*v, 'f', 0, 64) + " %" }
+
+// whole writes 1,234,567.
+func whole(n uint64) string {
+	s := strconv.FormatUint(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
 }
