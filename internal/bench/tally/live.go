@@ -16,6 +16,7 @@ type Live struct {
 	Late    *hist.Histogram
 	Rate    float64         // answered a second
 	Errors  uint64          // in them
+	Last    *hist.Histogram // of answers collected since the moment before, from when due
 	Recent  []api.BenchSlot // the last minute, second by second; what is under way is not in it yet
 }
 
@@ -56,7 +57,7 @@ func (t *Tally) recall(now time.Time) {
 // Live is what the last seconds were like; began is when the first request was
 // due.
 func (t *Tally) Live(began time.Time) Live {
-	l := Live{Latency: hist.New(hist.DefaultSchema), Service: hist.New(hist.DefaultSchema), Late: hist.New(hist.DefaultSchema)}
+	l := Live{Latency: hist.New(hist.DefaultSchema), Service: hist.New(hist.DefaultSchema), Late: hist.New(hist.DefaultSchema), Last: hist.New(hist.DefaultSchema)}
 	if len(t.last) == 0 {
 		return l
 	}
@@ -73,6 +74,7 @@ func (t *Tally) Live(began time.Time) Live {
 		answered += s.answered
 		l.Errors += s.errors
 	}
+	merge(l.Last, last[len(last)-1].latency)
 	l.Seconds = last[len(last)-1].at.Sub(from).Seconds()
 	if l.Seconds > 0 {
 		l.Rate = float64(answered) / l.Seconds
