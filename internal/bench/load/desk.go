@@ -53,7 +53,6 @@ type line struct {
 	head    bool          // the request's method is HEAD
 	busy    bool          // a request is under way
 	open    bool          // it has a connection
-	direct  bool          // it had one when its request was taken
 	expired bool          // its request has timed out
 	cut     bool          // its request was cut off
 }
@@ -278,7 +277,7 @@ func (d *desk) launch(l *line) {
 	now := d.now()
 	l.o.Sent = now
 	l.o.Late = max(0, now-max(l.o.Due, l.free))
-	l.busy, l.direct, l.expired, l.cut = true, l.open, false, false
+	l.busy, l.expired, l.cut = true, false, false
 	d.under++
 	d.account.Sent++
 }
@@ -372,6 +371,13 @@ func (d *desk) again(l *line, now, pause time.Duration) bool {
 	l.free = now
 	d.launch(l)
 	return true
+}
+
+// expects says whether a line's request is under way.
+func (d *desk) expects(l *line) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return l.busy
 }
 
 // settle tells when all is over. The desk is locked.

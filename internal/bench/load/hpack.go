@@ -1,9 +1,6 @@
 package load
 
-import (
-	"strconv"
-	"strings"
-)
+import "strconv"
 
 // appendBlock appends a request's header block (RFC 7541). No field enters the
 // dynamic table, so that a block is the same on every connection and can be made
@@ -23,28 +20,25 @@ func appendBlock(b []byte, r *Request, o *Options) []byte {
 		b = append(b, 0x80|6)
 	}
 	host := o.Host
-	length := len(r.Body) > 0
-	for _, f := range r.Header {
-		switch {
-		case strings.EqualFold(f.Name, "host"):
-			host = f.Value
-		case strings.EqualFold(f.Name, "content-length"):
-			length = false
+	for i := range r.Header {
+		if is(r.Header[i].Name, "host") {
+			host = r.Header[i].Value
 		}
 	}
 	b = appendText(append(b, 1), host)
-	if r.Path == "/" {
+	if r.Path == "/" || r.Path == "" {
 		b = append(b, 0x80|4)
 	} else {
 		b = appendText(append(b, 4), r.Path)
 	}
-	for _, f := range r.Header {
+	for i := range r.Header {
+		f := &r.Header[i]
 		if !ofConnection(f.Name) {
 			b = appendLower(append(b, 0), f.Name)
 			b = appendText(b, f.Value)
 		}
 	}
-	if length {
+	if len(r.Body) > 0 || r.Method == "POST" || r.Method == "PUT" || r.Method == "PATCH" {
 		b = append(b, 0x0f, 28-15) // content-length, of the static table
 		var digits [20]byte
 		n := strconv.AppendInt(digits[:0], int64(len(r.Body)), 10)
@@ -53,20 +47,22 @@ func appendBlock(b []byte, r *Request, o *Options) []byte {
 	return b
 }
 
-// ofConnection says whether a field is of HTTP/1.1's connections and none of
-// HTTP/2 (RFC 9113 section 8.2.2).
+// ofConnection says whether a field is of a connection of HTTP/1.1 and none of
+// HTTP/2 (RFC 9113, section 8.2.2), or is made here.
 func ofConnection(name string) bool {
 	switch len(name) {
 	case 4:
-		return strings.EqualFold(name, "host")
+		return is(name, "host")
 	case 7:
-		return strings.EqualFold(name, "upgrade")
+		return is(name, "upgrade")
 	case 10:
-		return strings.EqualFold(name, "connection") || strings.EqualFold(name, "keep-alive")
+		return is(name, "connection") || is(name, "keep-alive")
+	case 14:
+		return is(name, "content-length")
 	case 16:
-		return strings.EqualFold(name, "proxy-connection")
+		return is(name, "proxy-connection")
 	case 17:
-		return strings.EqualFold(name, "transfer-encoding")
+		return is(name, "transfer-encoding")
 	}
 	return false
 }

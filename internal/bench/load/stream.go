@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
@@ -176,12 +175,6 @@ func broken(err error) Cause {
 		return TLS
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return Closed
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
-		return Reset
 	}
 	return Reset
-}
-
-func runStreams(context.Context, Options) (Account, error) {
-	return Account{}, errors.ErrUnsupported
 }
