@@ -1,55 +1,190 @@
 package requests
 
 import (
-	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
 	"net/url"
+	"slices"
+	"sync/atomic"
+	"time"
 
 	"tailscope/internal/bench/load"
 )
 
 // Set is a compiled Spec, good for one run: its Sources share which rows were
-// taken.
+// taken, and a second run goes on where the first ended only if the requests are
+// drawn at random (Spec.Random). Its Sources may be used at the same time, each
+// by one goroutine.
 type Set struct {
 	base    *url.URL
 	queries []string
 	tenants []string
-	checks  []string
+	checker *checker // nil if nothing is checked
+	notes   []string
+
+	seed  uint64
+	now   func() time.Time
+	http2 bool
+
+	// Named queries.
+	items   []*item
+	order   dealt
+	weights []float64 // cumulated, if each request is drawn at random; else nil
+
+	// Requests that are known one by one: targets, a recording, a log.
+	fixed    []load.Request
+	loop     bool
+	recorded bool
+	period   time.Duration // from the beginning of one pass to that of the next
+	think    think
+	what     string // names them
+
+	ranOut atomic.Pointer[string]
 }
 
-// Compile makes a Set, or says everything that is wrong (Problems).
-func Compile(s Spec) (*Set, error) { return nil, errors.New("not compiled yet") }
+// item is a named query.
+type item struct {
+	name    string
+	query   int
+	tenant  int
+	tenants []int32 // by row, if rows differ
+	ready   *load.Request
+	think   think
 
-// Base is the URL that requests go to: scheme and host.
+	json   string // the field that its body of JSON stands in; empty if it is none
+	method string
+	target template
+	before []byte // fields of HTTP/1.1 that are always the same
+	fields []field
+	body   template
+	table  *table // nil without data
+	order  order
+	once   bool
+	seed   uint64
+	taken  atomic.Uint64 // of Spec.Random: how many requests were drawn
+}
+
+type field struct {
+	name  string
+	value template
+}
+
+// Base is the URL that requests go to: scheme, host and port.
 func (s *Set) Base() *url.URL { return s.base }
 
-// Queries, Tenants and Checks are what the numbers of requests and answers stand
-// for.
+// Queries are the names that load.Request.Query is an index of.
 func (s *Set) Queries() []string { return s.queries }
+
+// Tenants are the names that load.Request.Tenant is an index of: the heaviest,
+// then _other if there are more.
 func (s *Set) Tenants() []string { return s.tenants }
-func (s *Set) Checks() []string  { return s.checks }
+
+// Checks are the names of the checks.
+func (s *Set) Checks() []string {
+	if s.checker == nil {
+		return nil
+	}
+	return s.checker.names
+}
 
 // Recorded says that requests bring their own times (load.Options.Recorded).
-func (s *Set) Recorded() bool { return false }
+func (s *Set) Recorded() bool { return s.recorded }
 
-// Source yields the requests of one loop of loops.
-func (s *Set) Source(loop, loops int) (load.Source, error) { return nil, errors.New("not compiled yet") }
+// Duration is how long the recorded requests take from first to last, once; 0 if
+// they bring no times.
+func (s *Set) Duration() time.Duration {
+	if !s.recorded {
+		return 0
+	}
+	return s.fixed[len(s.fixed)-1].Due
+}
+
+// Endless says that the requests never run out.
+func (s *Set) Endless() bool {
+	if s.fixed != nil {
+		return s.loop
+	}
+	return !slices.ContainsFunc(s.items, func(it *item) bool { return it.once })
+}
 
 // Checker looks at answers; nil if there is nothing to check.
-func (s *Set) Checker() load.Checker { return nil }
+func (s *Set) Checker() load.Checker {
+	if s.checker == nil {
+		return nil
+	}
+	return s.checker
+}
 
-// Accepts says that a status is none of an error: it is below 400, or the query's
-// check wants it.
-func (s *Set) Accepts(query, status int) bool { return status < 400 }
+// Accepts says that a status is none of an error: the query's check wants it, or
+// there is no such check and it is below 400.
+func (s *Set) Accepts(query, status int) bool {
+	if s.checker != nil {
+		for i := range s.checker.queries[query] {
+			if c := &s.checker.queries[query][i]; c.kind == onStatus {
+				return c.wantsStatus(status)
+			}
+		}
+	}
+	return status < 400
+}
 
 // Enough says whether the data lasts for so many requests, as an error that says
-// what runs out and when.
-func (s *Set) Enough(requests uint64) error { return nil }
+// what runs out and after how many.
+func (s *Set) Enough(requests uint64) error {
+	if s.fixed != nil {
+		if n := uint64(len(s.fixed)); !s.loop && !s.recorded && requests > n {
+			return fmt.Errorf("%s holds %d requests, and the plan asks for %d (hint: make the run shorter, the rate lower, or loop over them)", s.what, n, requests)
+		}
+		return nil
+	}
+	for i, it := range s.items {
+		if !it.once {
+			continue
+		}
+		n := requests
+		if s.weights != nil {
+			share := s.weights[i]
+			if i > 0 {
+				share -= s.weights[i-1]
+			}
+			n = uint64(math.Ceil(float64(requests) * share))
+		} else {
+			n = s.order.count(i, requests)
+		}
+		if rows := uint64(it.table.rows); n > rows {
+			return fmt.Errorf("query %s, data: %s holds %d rows, and the plan asks for %d of them (hint: make the run shorter, the rate lower, add rows, or say at_end: loop)", it.name, it.table.file, rows, n)
+		}
+	}
+	return nil
+}
 
-// Notes says what was left out of a recording or a log, and how often, for people.
-func (s *Set) Notes() []string { return nil }
+// Notes says, for people, what was left out of a recording or a log, and how
+// often.
+func (s *Set) Notes() []string { return s.notes }
 
 // RanOut says which data ended the run; empty if none did.
-func (s *Set) RanOut() string { return "" }
+func (s *Set) RanOut() string {
+	if text := s.ranOut.Load(); text != nil {
+		return *text
+	}
+	return ""
+}
 
-// Close frees what the set holds.
-func (s *Set) Close() error { return nil }
+// Close frees what the set holds. Its Sources must not be used any more.
+func (s *Set) Close() error {
+	s.fixed, s.items = nil, nil
+	return nil
+}
+
+// Source yields the requests of one loop of loops: every loops-th of the run,
+// beginning with the loop-th.
+func (s *Set) Source(loop, loops int) (load.Source, error) {
+	if loop < 0 || loop >= loops {
+		return nil, fmt.Errorf("loop %d of %d", loop, loops)
+	}
+	src := &source{set: s, k: uint64(loop), step: uint64(loops)}
+	src.fill.rng = rand.New(rand.NewPCG(s.seed, mix(s.seed, uint64(loop))))
+	src.fill.now = s.now
+	return src, nil
+}

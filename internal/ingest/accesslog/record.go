@@ -14,6 +14,7 @@ type record struct {
 	bytes      int64 // of the response; -1: not known
 	method     []byte
 	path       []byte // without query; empty if the request could not be read
+	target     []byte // with the query, if the line has it
 	host       []byte
 	tenant     []byte // of the configured field
 	version    []byte
@@ -147,11 +148,15 @@ func (p *parser) request(r *record) bool {
 			r.host, target = rest[:slash], rest[slash:]
 		}
 	}
+	r.target = target
 	if i := bytes.IndexAny(target, "?#;"); i >= 0 {
 		target = target[:i]
 	}
 	if len(target) == 0 {
 		target = slash
+	}
+	if len(r.target) == 0 {
+		r.target = slash
 	}
 	r.path = target
 	return true
