@@ -13,13 +13,20 @@ import (
 
 const telemetrygen = "github.com/open-telemetry/opentelemetry-collector-contrib/cmd/telemetrygen"
 
+// generators are the programs of benchmarks/generators.
+var generators = map[string]string{
+	"vegeta": "github.com/tsenart/vegeta/v12",
+	"hey":    "github.com/rakyll/hey",
+	"k6":     "go.k6.io/k6",
+}
+
 var (
 	building sync.Mutex
 	built    = map[string]string{}
 )
 
-// Build compiles one of tailscope, collector, promotlp, duplicator, faulty and telemetrygen, once
-// per process, into the user's cache directory (or $TAILSCOPE_TEST_CACHE) and
+// Build compiles one of tailscope, collector, promotlp, duplicator, faulty, frozen,
+// telemetrygen, vegeta, hey and k6, once per process, into the user's cache directory (or $TAILSCOPE_TEST_CACHE) and
 // returns its path.
 func Build(ctx context.Context, name string) (string, error) {
 	building.Lock()
@@ -38,10 +45,12 @@ func Build(ctx context.Context, name string) (string, error) {
 	dir, pkg := root, "./cmd/tailscope"
 	switch name {
 	case "tailscope":
-	case "faulty":
-		pkg = "./benchmarks/cmd/faulty"
+	case "faulty", "frozen":
+		pkg = "./benchmarks/cmd/" + name
 	case "collector", "promotlp", "duplicator":
 		dir, pkg = filepath.Join(root, "benchmarks", "peers"), "./"+name
+	case "vegeta", "hey", "k6":
+		dir, pkg = filepath.Join(root, "benchmarks", "generators"), generators[name]
 	case "telemetrygen":
 		dir, pkg = filepath.Join(root, "benchmarks", "peers"), telemetrygen
 	default:

@@ -15,6 +15,7 @@
 //	go run ./benchmarks/cmd/bench faults       what clients notice of a candidate that misbehaves
 //	go run ./benchmarks/cmd/bench check        thresholds computed from history
 //	go run ./benchmarks/cmd/bench checks       10,000 checks at 10 s
+//	go run ./benchmarks/cmd/bench load         what sending load costs
 //	go run ./benchmarks/cmd/bench soak         a candidate that comes and goes, for long
 //	go run ./benchmarks/cmd/bench all          all of them
 //
@@ -84,6 +85,7 @@ var measurements = []measurement{
 	{"faults", "Misbehaving candidates", faults},
 	{"check", "Thresholds computed from history", checkBench},
 	{"checks", "10,000 checks", checksBench},
+	{"load", "Sending load", loadBench},
 	{"soak", "Soak of a mirror", soak},
 }
 
