@@ -1,0 +1,287 @@
+package load
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// A loop is one thread that sends its share of the requests over its share of the
+// connections, without waiting for any single one. Nothing in it is shared but
+// stop. In the steady state it allocates nothing: a request is written into its
+// connection's buffer, answers are read through one buffer, and whoever waits is
+// in the lists below.
+type loop struct {
+	o        *Options
+	target   target
+	poll     *poll
+	stop     atomic.Bool // with poll.wake: end now
+	start    time.Time
+	source   Source
+	recorder Recorder
+	queue    *queue // nil of a closed loop and of recorded requests
+
+	conns     []conn
+	busy      list    // a request is under way; sent first first
+	idle      list    // connected and free; used last first
+	shut      list    // free without a connection
+	thinking  []int32 // heap of a closed loop's connections by when their request is due
+	freeSince time.Duration
+	request   Request // of recorded requests the next, if ahead
+	ahead     bool
+	ended     bool // nothing more falls due
+	drained   time.Duration
+	buf       []byte
+	o1        Observation
+
+	account Account
+	err     error
+}
+
+// spin is how short a wait is not worth a sleep: a look at the connections takes
+// as long.
+const spin = 3 * time.Microsecond
+
+// refusedPause is how long a closed loop's user waits after a connection that failed,
+// or a target that refuses would be asked as fast as it can refuse.
+const refusedPause = 10 * time.Millisecond
+
+func (l *loop) now() time.Duration { return time.Since(l.start) }
+
+// free is how many requests could be sent now.
+func (l *loop) free() int { return l.idle.n + l.shut.n }
+
+// run sends until the end. The thread is the loop's.
+func (l *loop) run() {
+	before := threadCPU()
+	for l.now() < 0 && !l.stop.Load() {
+		_, _ = l.poll.wait(-l.now())
+	}
+	switch {
+	case l.o.Recorded:
+		l.fetch()
+	case l.queue == nil:
+		for range l.conns {
+			l.again(l.shut.first, 0, 0)
+		}
+	}
+	for l.step() {
+	}
+	for i := range l.conns {
+		l.close(&l.conns[i])
+	}
+	l.account.Elapsed = l.now()
+	l.account.CPU = threadCPU() - before
+}
+
+// step does what is to be done now, waits for what comes next, and reports whether
+// there is more.
+func (l *loop) step() bool {
+	now := l.now()
+	if l.stop.Load() || l.ended && now >= l.drained {
+		l.cutOff(now)
+		return false
+	}
+	l.expire(now)
+	l.send(now)
+	if l.ended && l.busy.n == 0 && !l.waits() {
+		return false
+	}
+	next := l.next()
+	d := next - l.now()
+	if d < spin {
+		d = 0
+	}
+	events, err := l.poll.wait(d)
+	if err != nil {
+		l.err = err
+		l.cutOff(l.now())
+		return false
+	}
+	for i := range events {
+		e := &events[i]
+		if e.Fd == wakeID {
+			continue // stop is set
+		}
+		c := &l.conns[e.Fd]
+		if c.generation != e.Pad {
+			continue // of a connection that was closed meanwhile
+		}
+		if now := l.handle(c, e.Events); now != 0 {
+			l.send(now)
+		}
+	}
+	return true
+}
+
+// waits reports whether requests that have fallen due are to be sent yet.
+func (l *loop) waits() bool {
+	return l.queue != nil && l.queue.waiting > 0 || l.ahead || len(l.thinking) > 0
+}
+
+// next is when there is something to be done if nothing happens before.
+func (l *loop) next() time.Duration {
+	next := l.now() + time.Second
+	if l.busy.n > 0 {
+		next = min(next, l.conns[l.busy.first].sent+l.o.Timeout)
+	}
+	if l.ended {
+		next = min(next, l.drained)
+	}
+	switch {
+	case l.queue != nil:
+		if l.free() > 0 {
+			next = min(next, l.queue.due)
+		} else {
+			next = min(next, l.now()+100*time.Millisecond) // drops are told in time
+		}
+	case l.o.Recorded:
+		if l.ahead && l.free() > 0 {
+			next = min(next, l.request.Due)
+		}
+	default:
+		if len(l.thinking) > 0 {
+			next = min(next, l.conns[l.thinking[0]].due)
+		}
+		if !l.ended && l.o.Duration > 0 {
+			next = min(next, l.o.Duration)
+		}
+	}
+	return next
+}
+
+// end lets nothing more fall due.
+func (l *loop) end(now time.Duration) {
+	if l.ended {
+		return
+	}
+	l.ended = true
+	l.drained = max(now, l.o.Duration) + l.o.Drain
+}
+
+// send sends what is due and finds a connection free.
+func (l *loop) send(now time.Duration) {
+	switch {
+	case l.queue != nil:
+		l.sendQueue(now)
+	case l.o.Recorded:
+		for l.ahead && l.request.Due <= now && l.free() > 0 {
+			c := l.pick()
+			c.due, c.phase = l.request.Due, 0
+			l.load(c)
+			l.fetch()
+			l.account.Due++
+			l.launch(c)
+		}
+		if !l.ahead {
+			l.end(now)
+		}
+	default:
+		if l.o.Duration > 0 && now >= l.o.Duration {
+			l.end(now)
+			l.thinking = l.thinking[:0] // their requests never fall due
+		}
+		for len(l.thinking) > 0 && l.conns[l.thinking[0]].due <= now {
+			l.account.Due++
+			l.launch(&l.conns[l.wakeThinker()])
+		}
+	}
+}
+
+func (l *loop) sendQueue(now time.Duration) {
+	q := l.queue
+	if q.due > now && q.waiting == 0 {
+		if q.due == never {
+			l.end(now)
+		}
+		return
+	}
+	q.arrive(now, l.free())
+	for q.waiting > 0 && l.free() > 0 {
+		l.request = Request{}
+		if !l.source.Next(&l.request) {
+			l.account.Exhausted = true
+			q.arrived -= uint64(q.waiting) // there are no such requests
+			q.waiting = 0
+			q.end()
+			break
+		}
+		c := l.pick()
+		c.due, c.phase = q.take()
+		l.load(c)
+		l.launch(c)
+	}
+	if q.due == never {
+		l.end(now)
+	}
+}
+
+// fetch gets the next recorded request.
+func (l *loop) fetch() {
+	l.request = Request{}
+	if l.ahead = l.source.Next(&l.request); !l.ahead {
+		l.account.Exhausted = true
+	} else if l.o.Duration > 0 && l.request.Due >= l.o.Duration {
+		l.ahead = false
+	}
+}
+
+// again gives a closed loop's connection, which is in the list shut or idle, its
+// next request, at the earliest after pause.
+func (l *loop) again(id int32, now, pause time.Duration) {
+	if l.ended || l.o.Duration > 0 && now >= l.o.Duration {
+		l.end(now)
+		return
+	}
+	l.request = Request{}
+	if !l.source.Next(&l.request) {
+		l.account.Exhausted = true
+		l.end(now)
+		return
+	}
+	c := &l.conns[id]
+	l.take(c)
+	l.load(c)
+	c.due, c.phase = now+max(l.request.Think, pause), 0
+	if c.due > now {
+		l.think(id)
+		return
+	}
+	l.account.Due++
+	l.launch(c)
+}
+
+// expire gives up requests whose time has run out.
+func (l *loop) expire(now time.Duration) {
+	for l.busy.n > 0 {
+		c := &l.conns[l.busy.first]
+		if c.sent+l.o.Timeout > now {
+			return
+		}
+		l.finish(c, Timeout, now)
+	}
+}
+
+// cutOff ends what is under way and what waits.
+func (l *loop) cutOff(now time.Duration) {
+	if l.queue != nil {
+		l.queue.arrive(min(now, never-1), 0)
+	}
+	for l.ahead && l.request.Due <= now {
+		l.account.Due++
+		l.account.Unsent++
+		l.fetch()
+	}
+	l.ended, l.drained, l.ahead = true, now, false
+	for l.busy.n > 0 {
+		l.finish(&l.conns[l.busy.first], CutOff, now)
+	}
+}
+
+// total is the loop's account, once it has ended.
+func (l *loop) total() Account {
+	a := l.account
+	if q := l.queue; q != nil {
+		a.Due, a.Dropped, a.Unsent = q.arrived, q.dropped, uint64(q.waiting)
+	}
+	return a
+}

@@ -1,0 +1,129 @@
+package load
+
+import (
+	"fmt"
+	"runtime"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// poll is an epoll(7) instance that one thread waits on. Waits are exact to the
+// nanosecond as far as the kernel's timers are; wake ends one from elsewhere.
+type poll struct {
+	fd, waker int
+	old       bool // the kernel has no epoll_pwait2(2): before Linux 5.11
+	ts        unix.Timespec
+	events    [256]unix.EpollEvent
+}
+
+// wakeID is Fd of the waker's event.
+const wakeID = -1
+
+func newPoll() (*poll, error) {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("epoll: %w", err)
+	}
+	waker, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("eventfd: %w", err)
+	}
+	p := &poll{fd: fd, waker: waker}
+	if err := p.control(unix.EPOLL_CTL_ADD, waker, unix.EPOLLIN, wakeID, 0); err != nil {
+		p.close()
+		return nil, fmt.Errorf("epoll: %w", err)
+	}
+	return p, nil
+}
+
+func (p *poll) control(op, fd int, events uint32, id, generation int32) error {
+	e := unix.EpollEvent{Events: events, Fd: id, Pad: generation}
+	return unix.EpollCtl(p.fd, op, fd, &e)
+}
+
+// wait waits for events until d has passed; they are valid until the next. With d
+// of 0 it looks only. A thread that sleeps has its timer slack at 1 ns (prepare).
+func (p *poll) wait(d time.Duration) ([]unix.EpollEvent, error) {
+	var n uintptr
+	var errno syscall.Errno
+	events := unsafe.Pointer(&p.events[0])
+	switch {
+	case d <= 0:
+		n, _, errno = syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(events), uintptr(len(p.events)), 0, 0, 0)
+	case p.old:
+		return p.waitOld(d)
+	default:
+		p.ts = unix.NsecToTimespec(int64(d))
+		n, _, errno = syscall.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(p.fd), uintptr(events), uintptr(len(p.events)), uintptr(unsafe.Pointer(&p.ts)), 0, 0)
+	}
+	switch errno {
+	case 0:
+		return p.events[:n], nil
+	case unix.EINTR:
+		return nil, nil
+	case unix.ENOSYS, unix.EPERM: // EPERM is what filters of system calls say
+		if !p.old && d > 0 {
+			p.old = true
+			return p.waitOld(d)
+		}
+	}
+	return nil, fmt.Errorf("epoll: %w", errno)
+}
+
+// waitOld sleeps in ppoll(2), which has been exact for longer.
+func (p *poll) waitOld(d time.Duration) ([]unix.EpollEvent, error) {
+	p.ts = unix.NsecToTimespec(int64(d))
+	fds := [1]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}
+	n, err := unix.Ppoll(fds[:], &p.ts, nil)
+	if err != nil && err != unix.EINTR {
+		return nil, fmt.Errorf("ppoll: %w", err)
+	}
+	if n <= 0 {
+		return nil, nil
+	}
+	return p.wait(0)
+}
+
+// wake ends a wait, now or when it begins. Any goroutine may call it before close.
+func (p *poll) wake() {
+	one := [8]byte{1}
+	_, _ = unix.Write(p.waker, one[:]) // it fails if it is woken already
+}
+
+func (p *poll) close() {
+	_ = unix.Close(p.waker)
+	_ = unix.Close(p.fd)
+}
+
+// prepare makes the calling goroutine's thread its own, and exact: the kernel
+// would let it sleep 50 µs longer otherwise. The thread ends with the goroutine,
+// for nobody unlocks it.
+func prepare() {
+	runtime.LockOSThread()
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
+}
+
+// threadCPU is what the calling thread has used, user and system.
+func threadCPU() time.Duration {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_THREAD, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// send and receive are calls that never wait, for their sockets do not: they need
+// not tell the runtime.
+func send(fd int, b []byte) (int, syscall.Errno) {
+	n, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
+	return int(n), errno
+}
+
+func receive(fd int, b []byte) (int, syscall.Errno) {
+	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), 0, 0, 0)
+	return int(n), errno
+}

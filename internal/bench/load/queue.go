@@ -1,0 +1,96 @@
+package load
+
+import (
+	"math"
+	"time"
+)
+
+// A queue is the requests of a loop that have fallen due and are not sent yet. It
+// keeps none of them: those that wait are those between two positions in the
+// schedule, one of which is at what falls due next and the other at what is to be
+// sent next. Only where requests were dropped between the two is remembered.
+type queue struct {
+	head, tail Pacer // the same schedule twice
+	limit      int   // of waiting
+	until      time.Duration
+	drop       func(due time.Duration, phase int)
+
+	due     time.Duration // when the next falls due; never once none does
+	phase   int
+	waiting int
+	arrived uint64 // requests that fell due, dropped ones included
+	taken   uint64 // that the tail has passed, dropped ones included
+	dropped uint64
+	gaps    []gap // dropped and not passed yet, oldest first
+	passed  int   // of gaps
+}
+
+// gap is n dropped requests; at is the number of the first.
+type gap struct{ at, n uint64 }
+
+const never = time.Duration(math.MaxInt64)
+
+// newQueue makes the queue of a schedule, given twice. Requests due at until or
+// later are not part of it; 0 is no such time.
+func newQueue(head, tail Pacer, limit int, until time.Duration, drop func(time.Duration, int)) *queue {
+	if until == 0 {
+		until = never
+	}
+	q := &queue{head: head, tail: tail, limit: limit, until: until, drop: drop}
+	q.advance()
+	return q
+}
+
+func (q *queue) advance() {
+	due, phase, ok := q.head.Next()
+	if q.due, q.phase = due, phase; !ok || due >= q.until {
+		q.due = never
+	}
+}
+
+// arrive lets fall due what does by now; free is how many can be sent at once,
+// which do not count as waiting.
+func (q *queue) arrive(now time.Duration, free int) {
+	for q.due <= now {
+		if q.waiting < q.limit+free {
+			q.waiting++
+		} else {
+			q.drop(q.due, q.phase)
+			q.dropped++
+			if n := len(q.gaps); n > q.passed && q.gaps[n-1].at+q.gaps[n-1].n == q.arrived {
+				q.gaps[n-1].n++
+			} else {
+				q.forget()
+				q.gaps = append(q.gaps, gap{q.arrived, 1})
+			}
+		}
+		q.arrived++
+		q.advance()
+	}
+}
+
+// forget makes room in gaps of those that were passed.
+func (q *queue) forget() {
+	if q.passed > 0 && len(q.gaps) == cap(q.gaps) {
+		q.gaps = q.gaps[:copy(q.gaps, q.gaps[q.passed:])]
+		q.passed = 0
+	}
+}
+
+// take is the request that has waited longest; there must be one.
+func (q *queue) take() (due time.Duration, phase int) {
+	for q.passed < len(q.gaps) && q.gaps[q.passed].at == q.taken {
+		for range q.gaps[q.passed].n {
+			q.tail.Next()
+		}
+		q.taken += q.gaps[q.passed].n
+		q.passed++
+	}
+	due, phase, _ = q.tail.Next()
+	q.taken++
+	q.waiting--
+	return due, phase
+}
+
+// end lets nothing more fall due.
+func (q *queue) end() { q.due = never }
