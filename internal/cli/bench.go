@@ -1,0 +1,367 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"tailscope/internal/bench"
+	"tailscope/internal/bench/load"
+	"tailscope/internal/bench/requests"
+	"tailscope/internal/bench/session"
+	"tailscope/internal/bench/threshold"
+)
+
+// benchFlags are what `tailscope bench` was asked for.
+type benchFlags struct {
+	benchOutput
+	// When requests are due.
+	rate, arrivals    string
+	during, warmUp    time.Duration
+	seed              uint64
+	connections       int
+	waiting           int
+	timeout           time.Duration
+	http2, noKeep     bool
+	insecure          bool
+	cacert            string
+	method            string
+	headers           []string
+	body, bodyFile    string
+	data, order       string
+	once              bool
+	targets           string
+	record, accessLog string
+	logFormat         string
+	speed             float64
+	loop              bool
+	tenant, think     string
+	checks            []string
+	thresholds        []string
+
+	untimed, duringGiven bool
+	rawURL               string
+	vars                 []string // of a scenario
+}
+
+func newBench(io streams) *cobra.Command {
+	f := &benchFlags{}
+	f.streams, f.now = io, time.Now
+	cmd := &cobra.Command{
+		Use:   "bench URL|FILE.yaml",
+		Short: "send load on a schedule and measure every request from when it was due",
+		Long: `Bench sends requests when a schedule says, whatever became of those before, and
+counts latency from when each was due: what a slow server makes requests wait is
+in it. The figure without it, from when they were sent, stands beside it.
+
+Its argument is a URL, or the file of a scenario, which has servers, data, several
+queries, phases and faults. How late it was itself, and how busy, is measured too;
+a run in which it could not keep up says so, and ends with code 3. Code 1 says
+that a threshold was missed, 2 that it was called wrongly. docs/bench.md explains
+all of it.`,
+		Example: `  tailscope bench http://127.0.0.1:8080/ --rate 500 --for 30s
+  tailscope bench http://127.0.0.1:8080/search?q={{word}} --data words.csv --rate 100..800 --for 2m --threshold 'p(99) < 300ms'
+  tailscope bench http://127.0.0.1:8080 --record session.rec --speed 2 -o run.html
+  tailscope bench http://127.0.0.1:8080/ --arrivals closed --connections 32 --for 10s
+  tailscope bench search.yaml --to http://127.0.0.1:7099`,
+		Args: exactArgs(1, "a URL, or the file of a scenario"),
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	f.schedule(fs)
+	f.requests(fs)
+	f.connection(fs)
+	fs.StringArrayVar(&f.checks, "check", nil, "`condition` on answers, such as 'status 200', 'contains total' or 'json hits.total=3'; may be given again")
+	fs.StringArrayVar(&f.thresholds, "threshold", nil, "`condition` on the run, such as 'p(99) < 300ms' or 'errors < 1%, abort after 10s'; may be given again")
+	fs.StringArrayVar(&f.vars, "var", nil, "`name=value` of a scenario's variable; may be given again")
+	f.register(fs)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := f.complete(cmd, args); err != nil {
+			return err
+		}
+		if isScenario(args[0]) {
+			return f.runScenario(cmd, args[0])
+		}
+		return f.runURL(cmd.Context(), args[0])
+	}
+	return cmd
+}
+
+// isScenario tells the name of a file from a URL.
+func isScenario(arg string) bool {
+	if strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml") {
+		return !strings.Contains(arg, "://")
+	}
+	return false
+}
+
+func (f *benchFlags) schedule(fs *pflag.FlagSet) {
+	fs.StringVar(&f.rate, "rate", "50", "`requests` a second: 500, a ramp 100..800, or steps '200 for 1m, 400 for 1m'")
+	fs.DurationVar(&f.during, "for", 10*time.Second, "how long")
+	fs.StringVar(&f.arrivals, "arrivals", "constant", "`law`: constant, poisson, or closed (each connection sends its next request when it has its answer)")
+	fs.DurationVar(&f.warmUp, "warm-up", 0, "how long to send before anything is measured")
+	fs.Uint64Var(&f.seed, "seed", 0, "`number` that makes chance the same again; another one each time unless given")
+}
+
+func (f *benchFlags) requests(fs *pflag.FlagSet) {
+	fs.StringVarP(&f.method, "method", "X", "", "`method`; GET unless given, POST with a body")
+	fs.StringArrayVarP(&f.headers, "header", "H", nil, "`field` of every request, such as 'Accept: text/html'; may be given again")
+	fs.StringVarP(&f.body, "body", "d", "", "`text` of the body; may hold {{columns}}")
+	fs.StringVar(&f.bodyFile, "body-file", "", "`file` that holds the body")
+	fs.StringVar(&f.data, "data", "", "`file` of rows, CSV or JSONL, whose columns fill {{words}} in the URL, fields and body")
+	fs.StringVar(&f.order, "order", "", "how rows are taken: sequential, random or shuffle")
+	fs.BoolVar(&f.once, "once", false, "end when the rows, the recording or the log have run out, instead of beginning again")
+	fs.StringVar(&f.targets, "targets", "", "`file` of requests, a METHOD and URL each line; more in docs/bench.md")
+	fs.StringVar(&f.record, "record", "", "`file` that tailscope mirror --record wrote: its requests at their times, or at --rate")
+	fs.StringVar(&f.accessLog, "access-log", "", "`file` of an access log: its paths at their times, or at --rate")
+	fs.StringVar(&f.logFormat, "log-format", "", "`format` of the access log, if its lines do not tell")
+	fs.Float64Var(&f.speed, "speed", 0, "how many `times` as fast as recorded")
+	fs.StringVar(&f.tenant, "tenant", "", "what names the tenant: header:`NAME`, column:NAME or path:REGEX")
+	fs.StringVar(&f.think, "think", "", "`time` a user of a closed loop waits: 1s, 1s..3s, exp 2s")
+}
+
+func (f *benchFlags) connection(fs *pflag.FlagSet) {
+	fs.IntVarP(&f.connections, "connections", "c", 64, "how many at once at most; of --http2 requests under way at once")
+	fs.DurationVar(&f.timeout, "timeout", 30*time.Second, "how long a request may take from when it was sent")
+	fs.IntVar(&f.waiting, "waiting", 0, "how many due requests may wait for a connection before some are dropped; 1,000,000 unless given")
+	fs.BoolVar(&f.http2, "http2", false, "send HTTP/2: over TLS by agreement, else with prior knowledge")
+	fs.BoolVar(&f.noKeep, "no-keepalive", false, "close each connection after one answer")
+	fs.BoolVarP(&f.insecure, "insecure", "k", false, "take any certificate")
+	fs.StringVar(&f.cacert, "cacert", "", "`file` of certificates to trust, PEM")
+}
+
+// complete checks what does not depend on what is sent.
+func (f *benchFlags) complete(cmd *cobra.Command, args []string) error {
+	if f.seed == 0 {
+		f.seed = rand.Uint64()>>11 + 1 // a number that JSON keeps
+	}
+	given := cmd.Flags().Changed
+	f.duringGiven = given("for")
+	if f.recorded() && given("rate") {
+		f.untimed = true
+	}
+	if !given("for") && f.recorded() && !f.untimed {
+		f.during = 0
+	}
+	switch {
+	case f.connections < 1:
+		return usage{fmt.Errorf("--connections %d: write 1 or more", f.connections)}
+	case f.timeout <= 0:
+		return usage{fmt.Errorf("--timeout %s: write a time such as 5s", f.timeout)}
+	case f.during < 0 || f.during == 0 && !f.recorded():
+		return usage{fmt.Errorf("--for %s: write a time such as 30s", f.during)}
+	case f.waiting < 0:
+		return usage{fmt.Errorf("--waiting %d: write 1 or more", f.waiting)}
+	case f.arrivals == "closed" && given("rate"):
+		return usage{withHint(errors.New("--rate and --arrivals closed: a closed loop has no rate, it sends when it has an answer"), "leave one of the two out")}
+	case f.speed != 0 && !f.recorded():
+		return usage{withHint(errors.New("--speed is of a recording's own times"), "say --record or --access-log, or the speed as --rate")}
+	case len(f.vars) > 0 && !isScenario(args[0]):
+		return usage{errors.New("--var is of a scenario's file; a URL takes --data")}
+	case f.body != "" && f.bodyFile != "":
+		return usage{errors.New("--body and --body-file: give one of the two")}
+	}
+	f.command = benchAgain(cmd, args, f.seed)
+	return f.benchOutput.complete()
+}
+
+func (f *benchFlags) recorded() bool { return f.record != "" || f.accessLog != "" }
+
+func (f *benchFlags) runURL(ctx context.Context, arg string) error {
+	f.rawURL = arg
+	target, err := url.Parse(arg)
+	if err == nil && !strings.Contains(arg, "://") {
+		target, err = url.Parse("http://" + arg)
+	}
+	switch {
+	case err != nil:
+		return usage{withHint(fmt.Errorf("%s: %w", arg, err), "write a URL such as http://127.0.0.1:8080/")}
+	case target.Scheme != "http" && target.Scheme != "https":
+		return usage{withHint(fmt.Errorf("%s: %s is not spoken here", arg, target.Scheme), "write a URL that begins with http:// or https://")}
+	case target.Host == "":
+		return usage{withHint(fmt.Errorf("%s: no host in it", arg), "write a URL such as http://127.0.0.1:8080/")}
+	}
+	o := session.Options{Name: f.name, Service: f.service, Variant: f.variant, Target: target, WarmUp: f.warmUp, Limits: f.limits}
+	if o.Plan, err = f.plan(); err != nil {
+		return usage{hintWithin(err)}
+	}
+	spec, err := f.spec(target)
+	if err != nil {
+		return usage{hintWithin(err)}
+	}
+	set, err := requests.Compile(spec)
+	if err != nil {
+		return usage{hintWithin(err)}
+	}
+	defer set.Close()
+	o.Set = set
+	for _, text := range f.thresholds {
+		t, err := threshold.Parse(text)
+		if err != nil {
+			return usage{hintWithin(err)}
+		}
+		o.Thresholds = append(o.Thresholds, t)
+	}
+	o.Load = load.Options{Connections: f.connections, Timeout: f.timeout, Waiting: f.waiting, NoKeepAlive: f.noKeep}
+	if f.http2 {
+		o.Load.Protocol = load.HTTP2
+	}
+	if target.Scheme == "https" {
+		if o.Load.TLS, err = f.tls(); err != nil {
+			return err
+		}
+	}
+	if o.Plan.Arrivals == bench.Recorded {
+		o.Duration = f.during
+	}
+	for _, n := range set.Notes() {
+		fmt.Fprintln(f.err, printable(n))
+	}
+	if o.Name == "" {
+		o.Name = strings.TrimSuffix(target.Host+target.Path, "/")
+	}
+	if o.Service == "" {
+		o.Service = target.Hostname()
+	}
+	return f.present(ctx, o.Name, o.Service, func(ctx context.Context, h benchHooks) (*session.Outcome, error) {
+		o.Experiment, o.Command, o.Environment, o.Labels = h.id, f.command, h.environment, h.labels
+		o.Sink, o.Report, o.Progress = h.sink, h.report, h.progress
+		return session.Run(ctx, o)
+	})
+}
+
+func (f *benchFlags) plan() (bench.Plan, error) {
+	p := bench.Plan{Seed: f.seed}
+	switch f.arrivals {
+	case "constant":
+	case "poisson":
+		p.Arrivals = bench.Poisson
+	case "closed":
+		p.Arrivals = bench.Closed
+		p.Phases = []bench.Phase{{Name: "load", For: f.during}}
+		return p, nil
+	default:
+		return p, fmt.Errorf("--arrivals %q is not known (hint: constant, poisson or closed)", f.arrivals)
+	}
+	if f.recorded() && !f.untimed {
+		if p.Arrivals = bench.Recorded; f.during > 0 {
+			p.Phases = []bench.Phase{{Name: "recording", For: f.during}}
+		}
+		return p, nil
+	}
+	during := f.during
+	if strings.Contains(f.rate, " for ") && !f.duringGiven {
+		during = 0
+	}
+	var err error
+	p.Phases, err = bench.ParsePhases("", f.rate, during)
+	if err != nil {
+		return p, fmt.Errorf("--%w", err)
+	}
+	return p, nil
+}
+
+func (f *benchFlags) spec(target *url.URL) (requests.Spec, error) {
+	base := *target
+	s := requests.Spec{Tenant: f.tenant, Think: f.think, Seed: f.seed, HTTP2: f.http2, Now: f.now}
+	for _, h := range f.headers {
+		name, value, ok := strings.Cut(h, ":")
+		if !ok || strings.TrimSpace(name) == "" {
+			return s, fmt.Errorf("--header %q has no colon (hint: write it as 'Accept: text/html')", h)
+		}
+		s.Header = append(s.Header, load.Field{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)})
+	}
+	check, err := parseChecks(f.checks)
+	if err != nil {
+		return s, err
+	}
+	s.Check = check
+	sources := 0
+	for _, given := range []bool{f.targets != "", f.record != "", f.accessLog != ""} {
+		if given {
+			sources++
+		}
+	}
+	if sources > 1 {
+		return s, errors.New("--targets, --record and --access-log: give one of them")
+	}
+	if sources == 1 && (f.data != "" || f.body != "" || f.bodyFile != "" || f.method != "") {
+		return s, errors.New("--data, --body and --method are of one URL; a file of requests has its own (hint: leave them out)")
+	}
+	switch {
+	case f.targets != "":
+		s.Targets = f.targets
+	case f.record != "":
+		s.Record = &requests.Record{Path: f.record, Speed: f.speed, Untimed: f.untimed, Loop: f.untimed && !f.once}
+	case f.accessLog != "":
+		s.AccessLog = &requests.AccessLog{Path: f.accessLog, Format: f.logFormat, Speed: f.speed, Untimed: f.untimed, Loop: f.untimed && !f.once}
+	default:
+		method := f.method
+		if method == "" {
+			if method = "GET"; f.body != "" || f.bodyFile != "" {
+				method = "POST"
+			}
+		}
+		q := requests.Query{Request: method + " " + requestTarget(f.rawURL, target), Body: f.body, BodyFile: f.bodyFile, Data: f.data, Order: f.order}
+		if f.once {
+			q.AtEnd = "once"
+		}
+		s.Queries = []requests.Query{q}
+	}
+	base.Path, base.RawPath, base.RawQuery, base.Fragment = "", "", "", ""
+	s.Base = base.String()
+	return s, nil
+}
+
+// requestTarget is what stands behind the host, as it was written: {{words}} must
+// not be escaped.
+func requestTarget(raw string, u *url.URL) string {
+	_, rest, found := strings.Cut(raw, "://")
+	if !found {
+		rest = raw
+	}
+	at := strings.IndexAny(rest, "/?#")
+	if at < 0 {
+		return "/"
+	}
+	target, _, _ := strings.Cut(rest[at:], "#")
+	if !strings.HasPrefix(target, "/") {
+		target = "/" + target
+	}
+	return target
+}
+
+func (f *benchFlags) tls() (*tls.Config, error) {
+	c := &tls.Config{InsecureSkipVerify: f.insecure, MinVersion: tls.VersionTLS12}
+	if f.cacert != "" {
+		b, err := os.ReadFile(f.cacert)
+		if err != nil {
+			return nil, usage{fmt.Errorf("--cacert: %w", err)}
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(b) {
+			return nil, usage{withHint(fmt.Errorf("--cacert %s: no certificate in it", f.cacert), "it is to be a file in PEM, which begins with -----BEGIN CERTIFICATE-----")}
+		}
+	}
+	return c, nil
+}
+
+// hintWithin makes the last (hint: …) of an error's text one of its own.
+func hintWithin(err error) error {
+	text := err.Error()
+	at := strings.LastIndex(text, " (hint: ")
+	if at < 0 || !strings.HasSuffix(text, ")") || strings.Contains(text, "\n") {
+		return err
+	}
+	return withHint(errors.New(text[:at]), "%s", text[at+len(" (hint: "):len(text)-1])
+}

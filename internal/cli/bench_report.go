@@ -1,0 +1,442 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"tailscope/api"
+)
+
+// What stands over a run that says little of its target.
+const benchInvalid = "INVALID: the generator could not keep up, so that these figures say more of it than of the target"
+
+// benchClosed stands beside the latency of a closed loop.
+const benchClosed = "closed loop: each request was sent when the one before had its answer, so that these latencies leave out the waiting of users who would not have waited to ask"
+
+// writeBenchText writes a result for people, as plain text or as Markdown.
+func writeBenchText(b *bytes.Buffer, r *api.BenchResult, markdown bool) error {
+	d := &document{w: b, markdown: markdown}
+	if markdown {
+		d.print("# ")
+	}
+	d.line(r.Name)
+	d.paragraph()
+	if !r.Valid {
+		d.line(benchInvalid)
+		for _, why := range r.Invalid {
+			d.item(bulleted(d, why))
+		}
+		d.paragraph()
+	}
+	d.line(planText(r))
+	d.paragraph()
+	d.line(rateLine(r))
+	if r.Aborted != "" {
+		d.paragraph()
+		d.line("ended before its time: " + r.Aborted)
+	}
+	d.gap()
+	if markdown {
+		d.heading("Latency")
+	}
+	d.table(latencyTable(r))
+	for _, n := range latencyNotes(r) {
+		d.paragraph()
+		d.line(n)
+	}
+	d.section("Requests")
+	for _, line := range accountLines(&r.Account) {
+		d.item(bulleted(d, line))
+	}
+	if len(r.Thresholds) > 0 {
+		d.section("Thresholds")
+		d.table(thresholdTable(r.Thresholds))
+	}
+	if len(r.Queries) > 1 {
+		d.section("Queries")
+		d.table(benchTable("query", r.Queries))
+	}
+	if len(r.Tenants) > 1 {
+		d.section("Tenants")
+		rows := r.Tenants
+		if len(rows) > benchTenants {
+			rows = rows[:benchTenants]
+		}
+		d.table(benchTable("tenant", rows))
+		if n := len(r.Tenants) - len(rows); n > 0 {
+			d.line(fmt.Sprintf("and %d more", n))
+		}
+	}
+	if len(r.Phases) > 1 {
+		d.section("Phases")
+		d.table(phaseTable(r))
+	}
+	if events := benchEvents(r); len(events) > 0 {
+		d.section("Events")
+		for _, e := range events {
+			d.item(bulleted(d, e))
+		}
+	}
+	for _, l := range r.Loads {
+		d.section("Loaded before")
+		d.item(bulleted(d, loadText(&l)))
+	}
+	if w := r.WarmUp; w != nil {
+		d.section("Warm-up")
+		d.line(warmText(w))
+	}
+	if len(r.Resources) > 0 {
+		d.section("Processes under test")
+		d.table(resourceTable(r.Resources))
+	}
+	d.section("Generator")
+	for _, line := range generatorLines(r) {
+		d.item(bulleted(d, line))
+	}
+	if r.Command != "" {
+		d.section("Again")
+		if markdown {
+			d.picture([]string{r.Command})
+		} else {
+			d.line("  " + r.Command)
+		}
+	}
+	return d.err
+}
+
+// benchTenants is how many tenants a report names.
+const benchTenants = 10
+
+// section begins another part.
+func (d *document) section(name string) {
+	d.gap()
+	d.heading(name)
+}
+
+// bulleted indents a line of plain text, which Markdown has a bullet for.
+func bulleted(d *document, line string) string {
+	if d.markdown {
+		return line
+	}
+	return "  " + line
+}
+
+// planText says what was asked for.
+func planText(r *api.BenchResult) string {
+	var parts []string
+	p := &r.Plan
+	switch {
+	case p.Arrivals == "closed":
+		parts = append(parts, fmt.Sprintf("closed loop of %d connections", p.Connections))
+	case p.Arrivals == "recorded":
+		parts = append(parts, "at recorded times")
+	case len(r.Phases) == 1 && r.Phases[0].From == r.Phases[0].To:
+		parts = append(parts, perTime(r.Phases[0].From))
+	case len(r.Phases) == 1:
+		parts = append(parts, perTime(r.Phases[0].From)+" to "+perTime(r.Phases[0].To))
+	default:
+		parts = append(parts, fmt.Sprintf("%d phases", len(r.Phases)))
+	}
+	if !isNaN(p.Duration) {
+		parts[0] += " for " + benchSpan(float64(p.Duration))
+	}
+	if p.Arrivals == "poisson" {
+		parts[0] += ", Poisson arrivals"
+	}
+	parts = append(parts, p.Protocol)
+	if p.TLS {
+		parts[len(parts)-1] += " over TLS"
+	}
+	if p.Arrivals != "closed" {
+		what := "connections"
+		if p.Protocol == "HTTP/2" {
+			what = "requests at once"
+		}
+		parts = append(parts, fmt.Sprintf("up to %d %s", p.Connections, what))
+	}
+	return strings.Join(append(parts, r.Target), ", ")
+}
+
+// benchSpan writes 30s, 2m30s, 1.5s.
+func benchSpan(s float64) string {
+	d := time.Duration(math.Round(s*1e3)) * time.Millisecond
+	if d >= time.Minute {
+		d = d.Round(time.Second)
+	}
+	text := d.String()
+	text = strings.TrimSuffix(text, "0s")
+	if text != d.String() && !strings.HasSuffix(text, "m") {
+		return d.String()
+	}
+	return text
+}
+
+func rateLine(r *api.BenchResult) string {
+	text := fmt.Sprintf("%s answered", perTime(r.Rate))
+	if !isNaN(r.Asked) {
+		text += " of " + perTime(r.Asked) + " asked for"
+	}
+	if !isNaN(r.End) {
+		text += ", " + count(r.Account.Answered) + " in " + benchSpan(float64(r.End-r.Start))
+	}
+	return text + ", " + formatBytes(int64(r.Bytes)) + " received"
+}
+
+func latencyTable(r *api.BenchResult) *table {
+	t := &table{}
+	t.column("", false)
+	closed := r.Plan.Arrivals == "closed"
+	if !closed {
+		t.column("from when due", true)
+	}
+	t.column("from when sent", true)
+	add := func(name string, due, sent api.Float) {
+		row := []string{name, secondsUnit.value(due), secondsUnit.value(sent)}
+		if closed {
+			row = []string{name, secondsUnit.value(sent)}
+		}
+		t.rows = append(t.rows, row)
+	}
+	for _, q := range sortedQuantiles(r.Latency.Quantiles) {
+		add(quantileName(q), r.Latency.Quantiles[q], r.Uncorrected.Quantiles[q])
+	}
+	add("max", r.Latency.Max, r.Uncorrected.Max)
+	add("mean", r.Latency.Mean, r.Uncorrected.Mean)
+	return t
+}
+
+// latencyNotes are what one must know to read the figures.
+func latencyNotes(r *api.BenchResult) []string {
+	var out []string
+	if r.Plan.Arrivals == "closed" {
+		out = append(out, benchClosed)
+	}
+	if !isNaN(r.Latency.Error) {
+		out = append(out, fmt.Sprintf("quantiles within %s; first byte p50 %s, p99 %s", percent(r.Latency.Error), at(r.FirstByte, "0.5"), at(r.FirstByte, "0.99")))
+	}
+	if n := sum(r.Account.Failed); n > 0 {
+		out = append(out, fmt.Sprintf("%s requests had no whole answer (%s) and are in no latency", count(n), causes(r.Account.Failed)))
+	}
+	if n := r.Account.Unsent + r.Account.CutOff; n > 0 {
+		out = append(out, fmt.Sprintf("%s requests were still waiting or under way at the end and are in no latency: the target fell behind", count(n)))
+	}
+	return out
+}
+
+func accountLines(a *api.BenchAccount) []string {
+	var b strings.Builder
+	sumLine(&b, "due", a.Due, []part{{"sent", a.Sent, nil}, {"dropped", a.Dropped, nil}, {"unsent", a.Unsent, nil}})
+	sumLine(&b, "sent", a.Sent, []part{{"answered", a.Answered, nil}, {"failed", sum(a.Failed), a.Failed}, {"cut off", a.CutOff, nil}})
+	var out []string
+	for line := range strings.Lines(b.String()) {
+		out = append(out, strings.TrimSpace(line))
+	}
+	if len(a.Statuses) > 0 {
+		out = append(out, "statuses "+causes(a.Statuses))
+	}
+	if len(a.Checks) > 0 {
+		out = append(out, "failed checks: "+causes(a.Checks))
+	}
+	if a.Errors > 0 && a.Sent > 0 {
+		out = append(out, fmt.Sprintf("errors %s, %s of what was sent", count(a.Errors), percent(api.Float(float64(a.Errors)/float64(a.Sent)))))
+	}
+	return out
+}
+
+func thresholdTable(thresholds []api.BenchThreshold) *table {
+	t := &table{}
+	t.column("threshold", false)
+	t.column("seen", true)
+	t.column("", false)
+	for _, x := range thresholds {
+		word := "met"
+		if !x.Met {
+			word = "MISSED"
+		}
+		if x.Aborted {
+			word += ", ended the run"
+		}
+		t.rows = append(t.rows, []string{x.Text, thresholdValue(x), word})
+	}
+	return t
+}
+
+// thresholdValue is what was seen, in the unit that the text says by its measure.
+func thresholdValue(t api.BenchThreshold) string {
+	measure := strings.TrimSpace(t.Text)
+	for name, write := range map[string]func(api.Float) string{
+		"errors": percent, "checks": percent, "dropped": percent, "rate": perTime,
+		"count": func(f api.Float) string { return digits(float64(f)) },
+	} {
+		if strings.HasPrefix(measure, name) {
+			if isNaN(t.Value) {
+				return "-"
+			}
+			return write(t.Value)
+		}
+	}
+	return secondsUnit.value(t.Value)
+}
+
+func benchTable(what string, rows []api.BenchQuery) *table {
+	t := &table{}
+	t.column(what, false)
+	for _, h := range []string{"sent", "errors", "p50", "p90", "p99", "p99.9", "max", "from sent: p99"} {
+		t.column(h, true)
+	}
+	for _, q := range rows {
+		t.rows = append(t.rows, []string{
+			q.Name, count(q.Sent), count(q.Errors), at(q.Latency, "0.5"), at(q.Latency, "0.9"), at(q.Latency, "0.99"), at(q.Latency, "0.999"),
+			secondsUnit.value(q.Latency.Max), at(q.Uncorrected, "0.99"),
+		})
+	}
+	return t
+}
+
+func phaseTable(r *api.BenchResult) *table {
+	t := &table{}
+	t.column("phase", false)
+	for _, h := range []string{"from", "to", "rate", "answered", "errors", "p50", "p99", "max", "from sent: p99"} {
+		t.column(h, true)
+	}
+	for _, p := range r.Phases {
+		rate := "-"
+		if !isNaN(p.From) {
+			if rate = perTime(p.From); p.To != p.From {
+				rate += "…" + perTime(p.To)
+			}
+		}
+		t.rows = append(t.rows, []string{
+			p.Name, benchSpan(float64(p.Start)), benchSpan(float64(p.End)), rate, count(p.Answered), count(p.Errors),
+			at(p.Latency, "0.5"), at(p.Latency, "0.99"), secondsUnit.value(p.Latency.Max), at(p.Uncorrected, "0.99"),
+		})
+	}
+	return t
+}
+
+// benchEvents are what happened, but for phases, which have a table.
+func benchEvents(r *api.BenchResult) []string {
+	var out []string
+	for _, e := range r.Events {
+		if e.Kind == "phase" {
+			continue
+		}
+		text := fmt.Sprintf("%+.1fs  %s %s", float64(e.Time-r.Start), e.Kind, e.Name)
+		if e.Text != "" {
+			text += ": " + e.Text
+		}
+		if !isNaN(e.End) {
+			text += fmt.Sprintf(", for %s", formatSeconds(float64(e.End-e.Time)))
+		}
+		if e.Failed {
+			text += " (failed)"
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+func loadText(l *api.BenchLoad) string {
+	text := fmt.Sprintf("%s: %s documents, %s in %s, %s; %s batches, p50 %s, p99 %s", l.Name, count(l.Documents), formatBytes(int64(l.Bytes)),
+		benchSpan(float64(l.Seconds)), perTime(l.Rate), count(l.Batches), at(l.Latency, "0.5"), at(l.Latency, "0.99"))
+	if l.Errors > 0 {
+		text += fmt.Sprintf("; %s failed", count(l.Errors))
+	}
+	return text
+}
+
+func warmText(w *api.BenchWarmUp) string {
+	word := "not known to be steady"
+	if w.Steady {
+		word = "steady"
+	}
+	return fmt.Sprintf("%s, %s requests, %s: %s", benchSpan(float64(w.Seconds)), count(w.Requests), word, w.Why)
+}
+
+func resourceTable(rs []api.BenchResource) *table {
+	t := &table{}
+	t.column("process", false)
+	t.column("reading", false)
+	t.column("mean", true)
+	t.column("max", true)
+	t.column("a request", true)
+	for _, x := range rs {
+		write := func(f api.Float) string {
+			switch {
+			case isNaN(f):
+				return "-"
+			case x.Unit == "bytes":
+				return formatBytes(int64(f))
+			case x.Unit == "seconds":
+				return formatSeconds(float64(f))
+			}
+			return digits(float64(f))
+		}
+		each := "-"
+		if !isNaN(x.PerRequest) {
+			if each = digits(float64(x.PerRequest)); x.Unit == "seconds" || x.Name == "cpu_cores" {
+				each = formatSeconds(float64(x.PerRequest))
+			}
+		}
+		t.rows = append(t.rows, []string{x.Process, strings.ReplaceAll(x.Name, "_", " "), write(x.Mean), write(x.Max), each})
+	}
+	return t
+}
+
+func generatorLines(r *api.BenchResult) []string {
+	g := &r.Generator
+	var out []string
+	if g.Late.Count > 0 {
+		out = append(out, fmt.Sprintf("late although a connection was free: p50 %s, p99 %s, p99.9 %s, max %s", at(g.Late, "0.5"), at(g.Late, "0.99"), at(g.Late, "0.999"), secondsUnit.value(g.Late.Max)))
+		out = append(out, fmt.Sprintf("waiting for a connection, which is the target's doing: p50 %s, p99 %s, max %s", at(g.Blocked, "0.5"), at(g.Blocked, "0.99"), secondsUnit.value(g.Blocked.Max)))
+	}
+	text := fmt.Sprintf("CPU %s, %s a request", secondsUnit.value(g.CPUSeconds), secondsUnit.value(g.CPUPerRequest))
+	if g.Loops > 0 {
+		text += fmt.Sprintf("; %d sending, the busiest %s of the time", g.Loops, percent(g.Busiest))
+	}
+	if !isNaN(g.Host) {
+		text += fmt.Sprintf("; the machine's cores %s busy", percent(g.Host))
+	}
+	out = append(out, text)
+	if e := environmentText(&r.Environment); e != "" {
+		out = append(out, e)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Environment.Versions)) {
+		out = append(out, name+": "+r.Environment.Versions[name])
+	}
+	return append(out, fmt.Sprintf("began %s; seed %d", benchMoment(r.Start), r.Seed))
+}
+
+func benchMoment(f api.Float) string {
+	return time.UnixMilli(int64(float64(f) * 1e3)).UTC().Format("2006-01-02 15:04:05 UTC")
+}
+
+func environmentText(e *api.Environment) string {
+	var parts []string
+	for _, s := range []string{e.Host, e.CPU} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	if e.Cores > 0 {
+		parts = append(parts, fmt.Sprintf("%d cores", e.Cores))
+	}
+	if e.Memory > 0 {
+		parts = append(parts, formatBytes(int64(e.Memory))+" of memory")
+	}
+	if e.OS != "" {
+		parts = append(parts, strings.TrimSpace(e.OS+" "+e.Kernel))
+	}
+	if e.Version != "" {
+		parts = append(parts, "tailscope "+e.Version)
+	}
+	if e.Commit != "" {
+		parts = append(parts, "commit "+e.Commit)
+	}
+	return strings.Join(parts, ", ")
+}

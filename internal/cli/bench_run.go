@@ -1,0 +1,216 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"tailscope/api"
+	"tailscope/client"
+	"tailscope/internal/bench/session"
+	"tailscope/internal/bench/tally"
+	"tailscope/internal/otlpsink"
+)
+
+// exitInvalid is the code of a run in which the generator could not keep up.
+const exitInvalid = 3
+
+// benchOutput is what a run is called and where its result goes.
+type benchOutput struct {
+	streams
+	now    func() time.Time
+	limits tally.Limits // of the generator's own error
+
+	name, service, variant string
+	to, toOTLP             string
+	format                 string
+	outputs                []string
+	quiet                  bool
+	command                string
+}
+
+func (f *benchOutput) register(fs *pflag.FlagSet) {
+	fs.StringVar(&f.name, "name", "", "what the run is called; what it sends to unless given")
+	fs.StringVar(&f.service, "service", "", "label of its series; the target's host unless given")
+	fs.StringVar(&f.variant, "variant", "", "label of its series: what was different this time")
+	fs.StringVar(&f.to, "to", "", "`address` of a server that takes series and reports, such as http://127.0.0.1:7099; also $TAILSCOPE_BENCH_TO")
+	fs.StringVar(&f.toOTLP, "to-otlp", "", "`address` where that server takes OTLP over HTTP; it is asked unless given; also $TAILSCOPE_BENCH_TO_OTLP")
+	fs.StringVar(&f.format, "report", "", "text, md, json or html: what is printed at the end; text unless given")
+	fs.StringArrayVarP(&f.outputs, "output", "o", nil, "`file` for the report, its format by --report or its ending; may be given again")
+	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show nothing while it runs")
+}
+
+// benchFormats are the formats of reports, by how they may be written.
+var benchFormats = map[string]string{"text": "text", "txt": "text", "md": "md", "markdown": "md", "json": "json", "html": "html", "htm": "html"}
+
+func (f *benchOutput) complete() error {
+	if f.to == "" {
+		f.to = os.Getenv("TAILSCOPE_BENCH_TO")
+	}
+	if f.toOTLP == "" {
+		f.toOTLP = os.Getenv("TAILSCOPE_BENCH_TO_OTLP")
+	}
+	if f.format != "" && benchFormats[f.format] == "" {
+		return usage{withHint(fmt.Errorf("--report %s is not known", f.format), "text, md, json or html")}
+	}
+	f.format = benchFormats[f.format]
+	for _, name := range f.outputs {
+		if f.formatOf(name) == "" {
+			return usage{withHint(fmt.Errorf("--output %s: its ending names no format", name), "say it with --report, or end it in .html, .md, .json or .txt")}
+		}
+		if dir := filepath.Dir(name); name != "-" {
+			if _, err := os.Stat(dir); err != nil { // rather now than after the run
+				return usage{withHint(fmt.Errorf("--output %s: %w", name, err), "make the directory first: mkdir -p %s", dir)}
+			}
+		}
+	}
+	return nil
+}
+
+func (f *benchOutput) formatOf(name string) string {
+	if by := benchFormats[strings.TrimPrefix(strings.ToLower(filepath.Ext(name)), ".")]; by != "" && (f.format == "" || len(f.outputs) > 1) {
+		return by
+	}
+	return f.format
+}
+
+// benchHooks are what a run is given so that it is seen.
+type benchHooks struct {
+	id          string // in the log book, and label experiment of its series; empty without a server
+	command     string
+	environment *api.Environment
+	labels      map[string]string
+	sink        session.Sink
+	report      func(ctx context.Context, r *api.BenchResult) error
+	progress    func(session.Moment)
+	note        func(line string) // tells what is done beside
+}
+
+// present runs load, shows it while it goes, writes the reports, and ends as the
+// result says.
+func (f *benchOutput) present(ctx context.Context, name, service string, run func(context.Context, benchHooks) (*session.Outcome, error)) error {
+	environment := session.FindEnvironment(ctx, Version())
+	h := benchHooks{environment: &environment, command: f.command}
+	page := ""
+	if f.to != "" {
+		var err error
+		if page, err = f.server(ctx, &h, name, service); err != nil {
+			return err
+		}
+	}
+	view := newBenchView(f.err, name, f.quiet, f.now)
+	h.progress, h.note = view.show, view.note
+	if page != "" {
+		view.note("reported to " + page)
+	}
+	out, err := run(ctx, h)
+	view.close()
+	if err != nil {
+		return hintWithin(err)
+	}
+	if err := f.write(out.Result); err != nil {
+		return err
+	}
+	if out.Trouble != "" {
+		fmt.Fprintf(f.err, "%s\n", printable(out.Trouble))
+	}
+	if page != "" {
+		fmt.Fprintf(f.err, "%s\n", page)
+	}
+	return benchEnd(out)
+}
+
+// benchEnd is how the command ends: what the report says already is not said
+// again.
+func benchEnd(out *session.Outcome) error {
+	r := out.Result
+	switch {
+	case !r.Valid:
+		return ended{errSilent, exitInvalid}
+	case r.Account.Sent > 0 && r.Account.Answered == 0:
+		return ended{errSilent, exitFailed}
+	case out.Missed || r.Aborted != "":
+		return ended{errSilent, exitFailed}
+	}
+	return nil
+}
+
+// server prepares what tells a server of the run, and returns where it is shown.
+func (f *benchOutput) server(ctx context.Context, h *benchHooks, name, service string) (page string, err error) {
+	hc := &http.Client{Timeout: 10 * time.Second}
+	c := &client.Client{Address: f.to, HTTP: hc}
+	address := func(ctx context.Context) (string, error) {
+		if f.toOTLP != "" {
+			return f.toOTLP, nil
+		}
+		st, err := c.Status(ctx)
+		if err != nil {
+			return "", err
+		}
+		return otlpAddress(f.to, st.OTLPHTTP)
+	}
+	asked, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if _, err := address(asked); err != nil {
+		return "", withHint(err, "--to takes the address of a server's page, such as http://127.0.0.1:7099; --to-otlp that of its OTLP over HTTP")
+	}
+	h.id = "bench-" + f.now().UTC().Format("20060102-150405") + "-" + strings.ToLower(rand.Text()[:6])
+	h.sink = otlpsink.New(otlpsink.Options{Address: address, HTTP: hc, Scope: "tailscope.bench", Log: slog.New(slog.DiscardHandler)})
+	h.labels = map[string]string{}
+	if host, err := os.Hostname(); err == nil {
+		h.labels["instance"] = host
+	}
+	h.report = func(ctx context.Context, r *api.BenchResult) error {
+		_, err := c.ReportExperiment(ctx, h.id, api.ExperimentReport{
+			Kind: "bench", Name: name, Service: service, Start: r.Start, Ended: !isNaN(r.End), Bench: r,
+		})
+		return err
+	}
+	return pageOf(f.to) + "/experiments/" + h.id, nil
+}
+
+func pageOf(address string) string {
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	return strings.TrimRight(address, "/")
+}
+
+// write writes the report to every file, and prints it unless a file took it.
+func (f *benchOutput) write(r *api.BenchResult) error {
+	var errs []error
+	for _, name := range f.outputs {
+		format := f.formatOf(name)
+		errs = append(errs, toFile(name, f.out, func(b *bytes.Buffer) error { return writeBench(b, r, format) }))
+	}
+	format := f.format
+	if format == "" || len(f.outputs) > 0 {
+		format = "text"
+	}
+	if len(f.outputs) == 1 && f.outputs[0] == "-" {
+		return errors.Join(errs...)
+	}
+	errs = append(errs, toFile("", f.out, func(b *bytes.Buffer) error { return writeBench(b, r, format) }))
+	return errors.Join(errs...)
+}
+
+// writeBench writes a result in one of the formats.
+func writeBench(b *bytes.Buffer, r *api.BenchResult, format string) error {
+	switch format {
+	case "json":
+		return writeJSON(b, r)
+	case "html":
+		return writeBenchHTML(b, r)
+	}
+	return writeBenchText(b, r, format == "md")
+}

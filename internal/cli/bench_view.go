@@ -1,0 +1,282 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"tailscope/api"
+	"tailscope/internal/bench/session"
+)
+
+// benchView shows a run of load while it goes: a picture that is drawn over on a
+// terminal, a line every few seconds elsewhere.
+type benchView struct {
+	terminal, quiet bool
+	colors          bool
+	size            func() (width, height int)
+	title           string
+	now             func() time.Time
+
+	mu    sync.Mutex
+	w     io.Writer
+	drawn int
+	line  time.Time
+	last  *session.Moment
+}
+
+// How often a line is written where there is no terminal.
+const benchLineEvery = 5 * time.Second
+
+func newBenchView(w io.Writer, title string, quiet bool, now func() time.Time) *benchView {
+	v := &benchView{w: w, title: title, quiet: quiet, now: now, size: func() (int, int) { return sizeOf(w) }}
+	v.terminal = isTerminal(w) && os.Getenv("TERM") != "dumb"
+	v.colors = v.terminal && os.Getenv("NO_COLOR") == ""
+	return v
+}
+
+// show draws a moment, or writes its line if it is time for one.
+func (v *benchView) show(m session.Moment) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.quiet {
+		return
+	}
+	v.last = &m
+	if v.terminal {
+		v.draw()
+		return
+	}
+	if t := v.now(); m.Ended || t.Sub(v.line) >= benchLineEvery-benchLineEvery/10 {
+		v.line = t
+		fmt.Fprintln(v.w, printable(benchLine(m)))
+	}
+}
+
+// note writes a line that stays, above the picture.
+func (v *benchView) note(line string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.quiet {
+		return
+	}
+	v.erase()
+	fmt.Fprintln(v.w, printable(line))
+	if v.last != nil && v.terminal {
+		v.draw()
+	}
+}
+
+// close takes the picture away: the report says how it ended.
+func (v *benchView) close() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.erase()
+	v.quiet = true
+}
+
+func (v *benchView) erase() {
+	if v.drawn > 0 {
+		_, _ = fmt.Fprintf(v.w, "\x1b[%dA\r\x1b[J", v.drawn)
+		v.drawn = 0
+	}
+}
+
+func (v *benchView) draw() {
+	width, height := v.size()
+	var b strings.Builder
+	n := 0
+	for line := range strings.Lines(v.picture(*v.last, width)) {
+		if n++; n >= height {
+			break
+		}
+		line = strings.TrimRight(line, "\n")
+		if utf8.RuneCountInString(line) > width-1 {
+			line = string([]rune(line)[:max(0, width-2)]) + "…"
+		}
+		b.WriteString(v.paint(line) + "\n")
+	}
+	text := b.String()
+	v.erase()
+	v.drawn = strings.Count(text, "\n")
+	_, _ = io.WriteString(v.w, text)
+}
+
+// paint colors a line by how it begins; cutting has been done.
+func (v *benchView) paint(line string) string {
+	if !v.colors {
+		return line
+	}
+	switch {
+	case strings.HasPrefix(line, "  errors"), strings.HasPrefix(line, "  ! "):
+		return "\x1b[31m" + line + "\x1b[0m"
+	case strings.HasPrefix(line, "  waiting"):
+		return "\x1b[33m" + line + "\x1b[0m"
+	case !strings.HasPrefix(line, " "):
+		return "\x1b[1m" + line + "\x1b[0m"
+	}
+	return line
+}
+
+// benchLine is a moment in one line.
+func benchLine(m session.Moment) string {
+	if m.Elapsed < 0 {
+		return "warming up, " + duration(-m.Elapsed) + " left"
+	}
+	parts := []string{duration(m.Elapsed), rateText(m), "p50 " + quantile(m.Live.Latency, 0.5) + " p99 " + quantile(m.Live.Latency, 0.99) + " max " + quantile(m.Live.Latency, 1)}
+	if w := waiting(m); w > 0 {
+		parts = append(parts, "waiting "+count(w))
+	}
+	if e := benchErrors(&m.Result.Account); e != "" {
+		parts = append(parts, "errors "+e)
+	}
+	if m.Left > 0 {
+		parts = append(parts, duration(m.Left.Round(time.Second))+" left")
+	}
+	if m.Trouble != "" {
+		parts = append(parts, m.Trouble)
+	}
+	return strings.Join(parts, "  ")
+}
+
+func rateText(m session.Moment) string {
+	text := perTime(api.Float(m.Live.Rate))
+	if !math.IsNaN(m.Asked) {
+		text += " of " + perTime(api.Float(m.Asked))
+	}
+	return text
+}
+
+// waiting is how many requests are due and wait for a connection.
+func waiting(m session.Moment) uint64 {
+	return m.Behind - min(m.Behind, uint64(m.Result.Plan.Connections))
+}
+
+// benchErrors says how many requests failed, and of what.
+func benchErrors(a *api.BenchAccount) string {
+	if a.Errors == 0 {
+		return ""
+	}
+	by := map[string]uint64{}
+	for cause, n := range a.Failed {
+		by[cause] = n
+	}
+	for status, n := range a.Statuses {
+		if status >= "400" {
+			by["status "+status] = n
+		}
+	}
+	for check, n := range a.Checks {
+		by[check] = n
+	}
+	return count(a.Errors) + " (" + causes(by) + ")"
+}
+
+const benchBar = 30
+
+func (v *benchView) picture(m session.Moment, width int) string {
+	var b strings.Builder
+	r := m.Result
+	fmt.Fprintf(&b, "%s   %s\n", printable(v.title), printable(planText(r)))
+	if m.Elapsed < 0 {
+		fmt.Fprintf(&b, "  warming up, %s left; nothing is measured yet\n", duration(-m.Elapsed+time.Second))
+		return b.String()
+	}
+	share := math.NaN()
+	if m.Left >= 0 {
+		share = m.Elapsed.Seconds() / (m.Elapsed + m.Left).Seconds()
+	}
+	if !math.IsNaN(share) {
+		full := bar(api.Float(share), benchBar)
+		fmt.Fprintf(&b, "  %s%s %3.0f %%   %s   %s left", full, strings.Repeat("░", max(0, benchBar-utf8.RuneCountInString(full))), 100*share, duration(m.Elapsed), duration(m.Left.Round(time.Second)))
+	} else {
+		fmt.Fprintf(&b, "  %s", duration(m.Elapsed))
+	}
+	if len(r.Phases) > 1 && m.Phase < len(r.Phases) {
+		fmt.Fprintf(&b, "   phase %s, %d of %d", printable(r.Phases[m.Phase].Name), m.Phase+1, len(r.Phases))
+	}
+	b.WriteByte('\n')
+	fmt.Fprintf(&b, "  %-22s %s answered of %s sent\n", rateText(m), count(r.Account.Answered), count(r.Account.Sent))
+	fmt.Fprintf(&b, "  last %-3s p50 %-8s p90 %-8s p99 %-8s max %-8s", fmt.Sprintf("%.0fs", m.Live.Seconds),
+		quantile(m.Live.Latency, 0.5), quantile(m.Live.Latency, 0.9), quantile(m.Live.Latency, 0.99), quantile(m.Live.Latency, 1))
+	if r.Plan.Arrivals != "closed" {
+		fmt.Fprintf(&b, " from sent: p99 %s", quantile(m.Live.Service, 0.99))
+	}
+	b.WriteByte('\n')
+	fmt.Fprintf(&b, "  all      p50 %-8s p90 %-8s p99 %-8s max %-8s", at(r.Latency, "0.5"), at(r.Latency, "0.9"), at(r.Latency, "0.99"), secondsUnit.value(r.Latency.Max))
+	if r.Plan.Arrivals != "closed" {
+		fmt.Fprintf(&b, " from sent: p99 %s", at(r.Uncorrected, "0.99"))
+	}
+	b.WriteByte('\n')
+	if line := sparks(m.Live.Recent, min(60, width-30)); line != "" {
+		fmt.Fprintf(&b, "  p99 by the second  %s\n", line)
+	}
+	if w := waiting(m); w > 0 {
+		fmt.Fprintf(&b, "  waiting for a connection: %s\n", count(w))
+	}
+	if e := benchErrors(&r.Account); e != "" {
+		fmt.Fprintf(&b, "  errors: %s\n", printable(e))
+	}
+	if late := float64(m.Live.Late.Quantile(0.99)); m.Live.Late.Count > 0 && late > 1e-3 {
+		fmt.Fprintf(&b, "  ! the generator is late: p99 %s\n", formatSeconds(late))
+	}
+	if r.Account.Dropped > 0 {
+		fmt.Fprintf(&b, "  ! dropped: %s\n", count(r.Account.Dropped))
+	}
+	for _, t := range r.Thresholds {
+		mark := "✓"
+		if !t.Met {
+			mark = "✗"
+		}
+		fmt.Fprintf(&b, "  %s %s   now %s\n", mark, printable(t.Text), thresholdValue(t))
+	}
+	if m.Trouble != "" {
+		fmt.Fprintf(&b, "  ! %s\n", printable(m.Trouble))
+	}
+	return b.String()
+}
+
+func at(l api.BenchLatency, q string) string { return secondsUnit.value(l.Quantiles[q]) }
+
+var sparkBlocks = []rune("▁▂▃▄▅▆▇█")
+
+// sparks draws the p99 of seconds on a logarithmic scale, from the least to the
+// greatest of them.
+func sparks(slots []api.BenchSlot, most int) string {
+	if most < 8 || len(slots) < 3 {
+		return ""
+	}
+	if len(slots) > most {
+		slots = slots[len(slots)-most:]
+	}
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, s := range slots {
+		if v := float64(s.P99); v > 0 {
+			low, high = min(low, math.Log(v)), max(high, math.Log(v))
+		}
+	}
+	if math.IsInf(low, 0) {
+		return ""
+	}
+	var b strings.Builder
+	for _, s := range slots {
+		v := float64(s.P99)
+		if !(v > 0) {
+			b.WriteByte(' ')
+			continue
+		}
+		i := 0
+		if spread := max(high-low, math.Log(2)); spread > 0 {
+			i = int((math.Log(v) - low) / spread * float64(len(sparkBlocks)-1))
+		}
+		b.WriteRune(sparkBlocks[min(max(i, 0), len(sparkBlocks)-1)])
+	}
+	return b.String() + "  " + formatSeconds(math.Exp(low)) + "…" + formatSeconds(math.Exp(high))
+}
+
+func isNaN(f api.Float) bool { return math.IsNaN(float64(f)) }
