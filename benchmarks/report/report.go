@@ -36,9 +36,10 @@ func (f *Figure) Median() float64 {
 
 // Section is a table of figures that were measured in one run.
 type Section struct {
-	Title   string    `json:"title"`
-	Text    string    `json:"text"` // what was done
-	Figures []*Figure `json:"figures"`
+	Title   string     `json:"title"`
+	Text    string     `json:"text"`            // what was done
+	Table   [][]string `json:"table,omitempty"` // what came of it, in words; the first row is its head
+	Figures []*Figure  `json:"figures"`
 }
 
 // Report is one run.
@@ -82,6 +83,17 @@ func (r *Report) Markdown() string {
 	b.WriteString("Each figure is the median of its repetitions, with the least and the greatest.\n")
 	for _, s := range r.Sections {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", s.Title, s.Text)
+		for i, row := range s.Table {
+			fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
+			if i == 0 {
+				b.WriteString(strings.Repeat("| --- ", len(row)) + "|\n")
+			}
+		}
+		if len(s.Table) > 0 && len(s.Figures) > 0 {
+			b.WriteString("\n")
+		} else if len(s.Table) > 0 {
+			continue
+		}
 		b.WriteString("| what | who | median | least – greatest | unit | to reach | |\n| --- | --- | ---: | ---: | --- | ---: | --- |\n")
 		for _, f := range s.Figures {
 			target, met := "", ""

@@ -16,6 +16,9 @@
 //	go run ./benchmarks/cmd/bench check        thresholds computed from history
 //	go run ./benchmarks/cmd/bench checks       10,000 checks at 10 s
 //	go run ./benchmarks/cmd/bench load         what sending load costs
+//	go run ./benchmarks/cmd/bench solr         which number of shards is best for which question to Solr
+//	go run ./benchmarks/cmd/bench nginx-workers  how many workers nginx should have
+//	go run ./benchmarks/cmd/bench observer     what instrumentation, mirror and generator cost
 //	go run ./benchmarks/cmd/bench soak         a candidate that comes and goes, for long
 //	go run ./benchmarks/cmd/bench all          all of them
 //
@@ -86,6 +89,9 @@ var measurements = []measurement{
 	{"check", "Thresholds computed from history", checkBench},
 	{"checks", "10,000 checks", checksBench},
 	{"load", "Sending load", loadBench},
+	{"solr", "Shards of Solr", solrBench},
+	{"nginx-workers", "Workers of nginx", nginxWorkers},
+	{"observer", "The cost of watching", observer},
 	{"soak", "Soak of a mirror", soak},
 }
 
