@@ -1,0 +1,254 @@
+package scenario
+
+import (
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tailscope/internal/strictyaml"
+)
+
+// LoadOptions say what a file is read with.
+type LoadOptions struct {
+	Vars     map[string]string // replace those of the file
+	ReadFile func(name string) ([]byte, error)
+}
+
+// Load reads a scenario. With any problem the scenario is nil; problems are all
+// there are, in the order of lines.
+func Load(path string, o LoadOptions) (*Scenario, []strictyaml.Problem) {
+	if o.ReadFile == nil {
+		o.ReadFile = os.ReadFile
+	}
+	content, err := o.ReadFile(path)
+	if err != nil {
+		return nil, []strictyaml.Problem{{File: path, Message: err.Error()}}
+	}
+	var p strictyaml.Problems
+	tree := strictyaml.Parse(path, content, &p, "what several places share goes into vars")
+	if tree == nil || p.Len() > 0 {
+		return nil, p.Sorted()
+	}
+	return build(path, tree, o.Vars)
+}
+
+// With is the scenario with other variables.
+func (s *Scenario) With(vars map[string]string) (*Scenario, []strictyaml.Problem) {
+	all := maps.Clone(s.Vars)
+	for name, v := range vars {
+		if _, ok := all[name]; !ok {
+			return nil, []strictyaml.Problem{unknownVar(s.File, name, s.Vars)}
+		}
+		all[name] = v
+	}
+	return build(s.File, s.tree, all)
+}
+
+func unknownVar(file, name string, vars map[string]string) strictyaml.Problem {
+	hint := strictyaml.Suggest(name, sortedKeys(vars))
+	if len(vars) == 0 {
+		hint = "the file has none; write vars: {" + name + ": …}"
+	}
+	return strictyaml.Problem{File: file, Message: "the scenario has no variable " + name, Hint: hint}
+}
+
+// Schema is a JSON Schema (draft 2020-12) of scenarios, for editors.
+func Schema() []byte {
+	return strictyaml.Schema(reflect.TypeFor[rawFile](), strictyaml.SchemaOptions{Title: "Tailscope scenario", Kinds: templates(kinds)})
+}
+
+// templates lets every scalar of a schema be text with {{name}} too.
+func templates(of strictyaml.Kinds) strictyaml.Kinds {
+	out := strictyaml.Kinds{}
+	for name, k := range of {
+		if _, free := k.Schema["pattern"]; free || k.Schema["enum"] != nil || k.Schema["minimum"] != nil {
+			k.Schema = strictyaml.M{"anyOf": []any{k.Schema, strictyaml.Pattern(variable.String())}}
+		}
+		out[name] = k
+	}
+	return out
+}
+
+// variable is {{name}}; names of functions and words of data look the same.
+var variable = regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}`)
+
+var varName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// reader resolves one file.
+type reader struct {
+	p    strictyaml.Problems
+	dir  string
+	vars map[string]string
+	out  *Scenario
+}
+
+// build fills in variables, decodes and resolves.
+func build(path string, tree *strictyaml.Node, vars map[string]string) (*Scenario, []strictyaml.Problem) {
+	r := &reader{dir: filepath.Dir(path), vars: map[string]string{}}
+	if abs, err := filepath.Abs(r.dir); err == nil {
+		r.dir = abs // commands run there
+	}
+	r.variables(path, tree.Get("vars"), vars)
+	var raw rawFile
+	d := &strictyaml.Decoder{Problems: &r.p, Kinds: kinds}
+	d.Decode("the scenario", r.render(tree), &raw)
+	r.out = &Scenario{File: path, Dir: r.dir, Vars: r.vars, tree: tree}
+	r.resolve(&raw)
+	if r.p.Len() > 0 {
+		return nil, r.p.Sorted()
+	}
+	return r.out, nil
+}
+
+// variables takes the file's and what replaces them.
+func (r *reader) variables(path string, n *strictyaml.Node, over map[string]string) {
+	if n != nil {
+		for _, f := range n.Fields {
+			if !varName.MatchString(f.Key) {
+				r.p.Add(f.At, "write a name of letters, digits and underscores", "%q is no name of a variable", f.Key)
+			}
+			if f.Value.Kind == strictyaml.Scalar || f.Value.Kind == strictyaml.Null {
+				r.vars[f.Key] = f.Value.Text
+			}
+		}
+	}
+	known := maps.Clone(r.vars)
+	for _, name := range sortedKeys(over) {
+		if _, ok := known[name]; !ok {
+			r.p.Put(unknownVar(path, name, known))
+			continue
+		}
+		r.vars[name] = over[name]
+	}
+}
+
+// render fills in variables. What requests are made of is left to the requests:
+// there {{name}} may be a word of data, and what is put in is quoted for its place.
+func (r *reader) render(tree *strictyaml.Node) *strictyaml.Node {
+	return tree.Transform(nil, func(path []string, s *strictyaml.Node) {
+		if len(path) == 0 || path[0] == "vars" || ofRequests(path) {
+			return
+		}
+		for from := 0; ; {
+			at := variable.FindStringSubmatchIndex(s.Text[from:])
+			if at == nil {
+				return
+			}
+			start, end := from+at[0], from+at[1]
+			name := s.Text[from+at[2] : from+at[3]]
+			v, ok := r.vars[name]
+			if !ok {
+				hint := strictyaml.Suggest(name, sortedKeys(r.vars))
+				if len(r.vars) == 0 {
+					hint = "write vars: {" + name + ": …}"
+				}
+				r.p.Add(s.Within(start), hint, "unknown variable {{%s}}", name)
+				return
+			}
+			s.Replace(start, end-start, v)
+			from = start + len(v)
+		}
+	})
+}
+
+// ofRequests says that package requests fills in a text.
+func ofRequests(path []string) bool {
+	switch path[0] {
+	case "header", "check":
+		return true
+	case "queries":
+		if len(path) > 2 {
+			switch path[2] {
+			case "request", "header", "body", "check":
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// path is a file's name, relative to the scenario's.
+func (r *reader) path(t text) string {
+	if s := t.S(); s == "" || filepath.IsAbs(s) {
+		return s
+	}
+	return filepath.Join(r.dir, t.S())
+}
+
+// problem says what is wrong with a text.
+func (r *reader) problem(t text, hint, format string, args ...any) {
+	r.p.Add(t.Node.At, hint, format, args...)
+}
+
+// failed says what is wrong with a text, as an error has it.
+func (r *reader) failed(t text, err error) {
+	message, hint := parted(err)
+	r.problem(t, hint, "%s", message)
+}
+
+func sortedKeys[T any](of map[string]T) []string { return slices.Sorted(maps.Keys(of)) }
+
+func texts(of map[string]text) map[string]string {
+	out := map[string]string{}
+	for name, t := range of {
+		out[name] = t.S()
+	}
+	return out
+}
+
+func strs(of []text) []string {
+	var out []string
+	for _, t := range of {
+		if t.Given() {
+			out = append(out, t.S())
+		}
+	}
+	return out
+}
+
+// address makes a whole URL of what a request names.
+func (r *reader) address(t text) (method, whole string) {
+	if !t.OK {
+		return "", ""
+	}
+	method, target, _ := strings.Cut(t.S(), " ")
+	if strings.Contains(target, "://") || r.out.Target == nil {
+		return method, target
+	}
+	u, err := url.Parse(target)
+	if err != nil {
+		r.problem(t, "", "%v", err)
+		return method, ""
+	}
+	return method, strings.TrimSuffix(r.out.Target.String(), "/") + u.String()
+}
+
+func whole(t text, otherwise int) int {
+	if t.OK {
+		return int(t.Int)
+	}
+	return otherwise
+}
+
+func seed(t text) uint64 {
+	n, err := strconv.ParseUint(t.Or("1"), 10, 64)
+	if err != nil {
+		return 1 // said already
+	}
+	return n
+}
+
+func given(yes ...bool) (n int) {
+	for _, y := range yes {
+		if y {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,108 @@
+package scenario
+
+import (
+	"errors"
+	"os"
+	"strings"
+
+	"tailscope/internal/bench/load"
+	"tailscope/internal/bench/requests"
+	"tailscope/internal/strictyaml"
+)
+
+// requests reads what is sent.
+func (r *reader) requests(raw *rawFile) {
+	s := requests.Spec{
+		Base: raw.Target.S(), Targets: r.path(raw.Targets), Header: fields(raw.Header), Tenant: raw.Tenant.S(), Think: raw.Think.S(),
+		Vars: r.vars, Dir: r.dir, Seed: seed(raw.Seed), Random: raw.Order.S() == "random", HTTP2: r.out.HTTP.Protocol == load.HTTP2,
+	}
+	if c := check(raw.Check); c != nil {
+		s.Check = *c
+	}
+	if given(len(raw.Queries) > 0, raw.Targets.Given(), raw.Record != nil, raw.AccessLog != nil) != 1 {
+		r.p.Add(raw.Node.At, `write one of queries: [{name: home, request: "GET /"}], targets: FILE, record: {file: …} and access_log: {file: …}`, "nothing says what is asked, or several things do")
+	}
+	for i := range raw.Queries {
+		q := &raw.Queries[i]
+		if q.Node == nil {
+			continue
+		}
+		s.Queries = append(s.Queries, requests.Query{
+			Name: q.Name.S(), Request: q.Request.S(), Header: fields(q.Header), Body: q.Body.S(), BodyFile: r.path(q.BodyFile),
+			Data: r.path(q.Data), Format: q.Format.S(), Order: q.Order.S(), AtEnd: q.AtEnd.S(), Weight: q.Weight.Number, Think: q.Think.S(), Check: check(q.Check),
+		})
+	}
+	if k := raw.Record; k != nil {
+		s.Record = &requests.Record{Path: r.path(k.File), Speed: k.Speed.Number, Loop: k.Loop.Bool, Only: strs(k.Only), Methods: strs(k.Methods), Tenants: strs(k.Tenants), Untimed: len(raw.Phases) > 0}
+	}
+	if k := raw.AccessLog; k != nil {
+		s.AccessLog = &requests.AccessLog{Path: r.path(k.File), Format: k.Format.S(), Routes: strs(k.Routes), Speed: k.Speed.Number, Loop: k.Loop.Bool, Only: strs(k.Only), Methods: strs(k.Methods), Tenants: strs(k.Tenants), Untimed: len(raw.Phases) > 0}
+	}
+	r.out.Requests = s
+	if r.p.Len() > 0 || len(r.out.Setup) > 0 && r.missing(raw) {
+		return // set-up may write what is not there yet; Open compiles it then
+	}
+	r.compile(raw)
+}
+
+// missing says that a file of the requests is not there.
+func (r *reader) missing(raw *rawFile) bool {
+	names := []text{raw.Targets}
+	for i := range raw.Queries {
+		names = append(names, raw.Queries[i].Data, raw.Queries[i].BodyFile)
+	}
+	if raw.Record != nil {
+		names = append(names, raw.Record.File)
+	}
+	if raw.AccessLog != nil {
+		names = append(names, raw.AccessLog.File)
+	}
+	for _, t := range names {
+		if t.Given() {
+			if _, err := os.Stat(r.path(t)); err != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// compile finds what only the requests themselves know to be wrong.
+func (r *reader) compile(raw *rawFile) {
+	set, err := requests.Compile(r.out.Requests)
+	if err == nil {
+		if err := set.Close(); err != nil {
+			r.p.Add(raw.Node.At, "", "%v", err)
+		}
+		return
+	}
+	var all requests.Problems
+	if !errors.As(err, &all) {
+		message, hint := parted(err)
+		r.p.Add(raw.Node.At, hint, "%s", message)
+		return
+	}
+	for _, p := range all {
+		at, hint := r.placeOf(raw, p), p.Hint
+		if p.Hint = ""; p.Query != "" {
+			p.Query, p.Field = "", "" // the place says so
+		}
+		r.p.Add(at, hint, "%s", p.Error())
+	}
+}
+
+// placeOf is where the file says what a problem is about.
+func (r *reader) placeOf(raw *rawFile, p requests.Problem) strictyaml.Place {
+	n := raw.Node
+	if p.Index >= 0 && p.Index < len(raw.Queries) && raw.Queries[p.Index].Node != nil {
+		n = raw.Queries[p.Index].Node
+	}
+	for part := range strings.SplitSeq(p.Field, ".") {
+		next := n.Get(part)
+		if next == nil {
+			break
+		}
+		n = next
+	}
+	return n.At
+}

@@ -1,0 +1,131 @@
+//go:build unix
+
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"tailscope/api"
+	"tailscope/hist"
+	"tailscope/internal/bench"
+	"tailscope/internal/bench/requests"
+	"tailscope/internal/bench/session"
+)
+
+// errSteady ends a warm-up that has done its work.
+var errSteady = errors.New("latency is steady")
+
+// leastAnswers is how many answers a slot's figures are of; a slot with fewer
+// goes on.
+const leastAnswers = 50
+
+// slotFor is how long a slot is if nothing else is said: a hundred requests, from
+// a quarter of a second to a thirtieth of all.
+func slotFor(w *WarmUp, p *bench.Plan) time.Duration {
+	if w.Slot > 0 {
+		return w.Slot
+	}
+	slot := 250 * time.Millisecond
+	if rate := warmRate(p); rate > 0 {
+		slot = max(slot, time.Duration(100/rate*1e9))
+	}
+	return min(slot, max(w.AtMost/30, 50*time.Millisecond))
+}
+
+// warmRate is the rate at which the plan begins; 0 if it says none.
+func warmRate(p *bench.Plan) float64 {
+	if p.Arrivals >= bench.Closed || len(p.Phases) == 0 {
+		return 0
+	}
+	for _, ph := range p.Phases {
+		if ph.From > 0 {
+			return ph.From
+		}
+		if ph.To > 0 {
+			return (ph.From + ph.To) / 2
+		}
+	}
+	return 0
+}
+
+// warmUp drives the load with which the plan begins until latency is steady. Its
+// requests are drawn by another seed, so that what is measured later does not ask
+// the same in the same order.
+func (st *Stage) warmUp(ctx context.Context, s *Scenario, o session.Options) (*api.BenchWarmUp, error) {
+	w := s.WarmUp
+	spec := s.Requests
+	spec.Seed = ^spec.Seed
+	spec.Queries = nil
+	for _, q := range s.Requests.Queries {
+		q.AtEnd = "loop"
+		spec.Queries = append(spec.Queries, q)
+	}
+	if spec.Record != nil {
+		record := *spec.Record
+		record.Loop, spec.Record = true, &record
+	}
+	if spec.AccessLog != nil {
+		log := *spec.AccessLog
+		log.Loop, spec.AccessLog = true, &log
+	}
+	set, err := requests.Compile(spec)
+	if err != nil {
+		return nil, err
+	}
+	defer set.Close()
+	o.Set, o.Plan, o.Duration, o.Every = set, s.Plan, w.AtMost, slotFor(w, &s.Plan)
+	if s.Plan.Arrivals != bench.Recorded {
+		rate := warmRate(&s.Plan)
+		o.Plan.Phases = []bench.Phase{{Name: "warm-up", From: rate, To: rate, For: w.AtMost}}
+	}
+	judge := &steadiness{margin: w.Steady}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	begin := st.o.Now()
+	slot, told, answered := hist.New(hist.DefaultSchema), begin, uint64(0)
+	o.Progress = func(m session.Moment) {
+		now := st.o.Now()
+		if m.Ended || slot.Merge(m.Live.Last) != nil || slot.Count < leastAnswers {
+			return
+		}
+		answered += slot.Count
+		steady := judge.add(slot)
+		slot.Reset(hist.DefaultSchema)
+		if steady && now.Sub(begin) >= w.AtLeast {
+			end(errSteady)
+		} else if now.Sub(told) >= 5*time.Second {
+			told = now
+			st.o.Note("warming up: " + judge.String())
+		}
+	}
+	st.o.Note("warming up")
+	out, err := session.Run(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("warm-up: %w", err)
+	}
+	r := &api.BenchWarmUp{Seconds: api.Float(st.o.Now().Sub(begin).Seconds()), Requests: out.Result.Account.Sent, Steady: errors.Is(context.Cause(ctx), errSteady)}
+	switch {
+	case r.Steady:
+		r.Why = fmt.Sprintf("steady: %s, within %s", judge, percent(w.Steady))
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("warm-up: %w", context.Cause(ctx))
+	default:
+		r.Why = fmt.Sprintf("not steady after %s: %s, where %s are allowed", w.AtMost, judge, percent(w.Steady))
+		if judge.slots() < leastSlots {
+			r.Why += fmt.Sprintf("; %d answers came (hint: a longer at_most or a higher rate)", answered)
+		}
+	}
+	if e := out.Result.Account.Errors; e > 0 {
+		r.Why += fmt.Sprintf("; %d of %d requests failed", e, r.Requests)
+	}
+	st.o.Note("warm-up: " + r.Why)
+	var failed error
+	if !r.Steady && w.Need {
+		failed = fmt.Errorf("warm-up: %s", r.Why)
+	}
+	st.happened("warm_up", "warm-up", r.Why, begin, failed)
+	return r, failed
+}
