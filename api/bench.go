@@ -202,6 +202,9 @@ type BenchGenerator struct {
 	Late    BenchLatency `json:"late"`
 	Blocked BenchLatency `json:"blocked"`
 	Host    Float        `json:"host"` // share of the machine's cores that were busy, 0..1
+	// Delayed is how long its threads were ready to run and had no core, in seconds
+	// a sent request; null if the system does not say.
+	Delayed Float `json:"delayed"`
 }
 
 // Environment is where something was measured.

@@ -237,13 +237,22 @@ func accountLines(a *api.BenchAccount) []string {
 		out = append(out, strings.TrimSpace(line))
 	}
 	if len(a.Statuses) > 0 {
-		out = append(out, "statuses "+causes(a.Statuses))
+		out = append(out, "statuses "+strings.Join(statusTexts(a.Statuses), ", "))
 	}
 	if len(a.Checks) > 0 {
 		out = append(out, "failed checks: "+causes(a.Checks))
 	}
 	if a.Errors > 0 && a.Sent > 0 {
 		out = append(out, fmt.Sprintf("errors %s, %s of what was sent", count(a.Errors), percent(api.Float(float64(a.Errors)/float64(a.Sent)))))
+	}
+	return out
+}
+
+// statusTexts are counts by status: 1,147 × 200.
+func statusTexts(by map[string]uint64) []string {
+	var out []string
+	for _, s := range slices.Sorted(maps.Keys(by)) {
+		out = append(out, count(by[s])+" × "+s)
 	}
 	return out
 }
@@ -401,6 +410,9 @@ func generatorLines(r *api.BenchResult) []string {
 	}
 	if !isNaN(g.Host) {
 		text += fmt.Sprintf("; the machine's cores %s busy", percent(g.Host))
+		if !isNaN(g.Delayed) {
+			text += fmt.Sprintf(", waited for one %s a request", secondsUnit.value(g.Delayed))
+		}
 	}
 	out = append(out, text)
 	if e := environmentText(&r.Environment); e != "" {

@@ -34,6 +34,7 @@ type run struct {
 	skip   time.Duration
 	tally  *tally.Tally
 	usage  usage
+	delays *delays
 	sender *sender
 	phases []api.BenchPhase
 
@@ -198,7 +199,7 @@ func (r *run) run(ctx context.Context) (*Outcome, error) {
 	r.end = end
 	r.sender = newSender(ctx, r.o)
 	stop, done := make(chan struct{}), make(chan struct{})
-	r.usage = measureUsage(r.o.Now())
+	r.usage, r.delays = measureUsage(r.o.Now()), newDelays()
 	go func() {
 		defer close(done)
 		tick := time.NewTicker(r.o.Every)
@@ -226,6 +227,7 @@ func (r *run) run(ctx context.Context) (*Outcome, error) {
 func (r *run) look() {
 	now := r.o.Now()
 	r.tally.Collect(now)
+	r.delays.look()
 	r.mu.Lock()
 	started := r.started
 	r.mu.Unlock()
@@ -345,6 +347,11 @@ func (r *run) generator(res *api.BenchResult, account load.Account, now time.Tim
 	g := &res.Generator
 	used := measureUsage(now).since(r.usage)
 	g.CPUSeconds, g.Cores, g.Host = api.Float(used.cpu.Seconds()), api.Float(used.cores), api.Float(used.host)
+	r.delays.look()
+	g.Delayed = api.Float(math.NaN())
+	if account.Sent > 0 && r.delays.known {
+		g.Delayed = api.Float(r.delays.sum.Seconds() / float64(account.Sent))
+	}
 	if account.Sent > 0 {
 		g.CPUPerRequest = api.Float(used.cpu.Seconds() / float64(account.Sent))
 	}

@@ -16,6 +16,47 @@ type usage struct {
 	cores, host float64       // shares, of a difference
 }
 
+// delays adds up how long the threads of this process waited for a core while
+// they were ready to run: the second number of /proc/self/task/*/schedstat
+// (proc(5) leaves it to Documentation/scheduler/sched-stats.rst), nanoseconds. A
+// thread that has ended takes its number along, so that they are looked at while
+// a run goes.
+type delays struct {
+	tasks string // directory
+	last  map[string]uint64
+	sum   time.Duration
+	known bool
+}
+
+func newDelays() *delays {
+	d := &delays{tasks: "/proc/self/task", last: map[string]uint64{}}
+	d.look()
+	d.sum = 0 // what was before
+	return d
+}
+
+func (d *delays) look() {
+	threads, err := os.ReadDir(d.tasks)
+	if err != nil {
+		return
+	}
+	for _, t := range threads {
+		b, err := os.ReadFile(d.tasks + "/" + t.Name() + "/schedstat")
+		f := strings.Fields(string(b))
+		if err != nil || len(f) < 2 {
+			continue
+		}
+		if n, err := strconv.ParseUint(f[1], 10, 64); err == nil {
+			before := d.last[t.Name()]
+			if n < before { // a new thread of the same number
+				before = 0
+			}
+			d.sum += time.Duration(n - before)
+			d.last[t.Name()], d.known = n, true
+		}
+	}
+}
+
 func measureUsage(now time.Time) usage {
 	u := usage{at: now, cpu: processCPU()}
 	if b, err := os.ReadFile("/proc/stat"); err == nil {

@@ -22,7 +22,8 @@ type Limits struct {
 	// Busiest is how busy its busiest thread may be on average, 0..1: 0.95.
 	Busiest float64
 	// Host is how busy all cores of the machine together may be on average, 0..1:
-	// 0.95.
+	// 0.95. More is a reason only if the generator's threads waited for a core for
+	// longer than Share of the mean latency, or if nobody knows.
 	Host float64
 }
 
@@ -77,8 +78,12 @@ func (l Limits) Judge(r *api.BenchResult) []string {
 	if float64(g.Busiest) > l.Busiest {
 		out = append(out, fmt.Sprintf("the generator's busiest thread ran %s of the time (allowed: %s), so that it and not the target set the pace; ask for a lower rate, or let several machines send", share(float64(g.Busiest)), share(l.Busiest)))
 	}
-	if float64(g.Host) > l.Host {
-		out = append(out, fmt.Sprintf("the cores of this machine were busy %s of the time (allowed: %s), so that the generator competed with other programs; move the target or the generator to another machine, or ask for a lower rate", share(float64(g.Host)), share(l.Host)))
+	if delayed, mean := float64(g.Delayed), float64(r.Uncorrected.Mean); float64(g.Host) > l.Host && !(delayed <= l.Share*mean) {
+		text := fmt.Sprintf("the cores of this machine were busy %s of the time (allowed: %s)", share(float64(g.Host)), share(l.Host))
+		if delayed > 0 && mean > 0 {
+			text += fmt.Sprintf(", and the generator waited for one for %s a request, %s of the mean latency (allowed: %s)", Short(delayed), share(delayed/mean), share(l.Share))
+		}
+		out = append(out, text+"; move the target or the generator to another machine, end other programs, or ask for a lower rate")
 	}
 	if n := r.Account.Dropped; n > 0 {
 		out = append(out, fmt.Sprintf("%s of %s requests were dropped, since as many as may wait were waiting for a connection: their latency, which would have been the longest, is missing; allow more connections or a lower rate", whole(n), whole(r.Account.Due)))
