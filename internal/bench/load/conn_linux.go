@@ -125,6 +125,7 @@ func (l *loop) open(c *conn) bool {
 		return false
 	}
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+	stamped(fd)
 	err = unix.Connect(fd, l.target.address)
 	events := uint32(unix.EPOLLIN)
 	if c.connecting = err == unix.EINPROGRESS; c.connecting {
@@ -140,7 +141,9 @@ func (l *loop) open(c *conn) bool {
 		return false
 	}
 	c.fd, c.polled = fd, c.connecting
-	if !c.connecting {
+	if c.connecting {
+		l.rooms++
+	} else {
 		l.account.Connections++
 	}
 	return true
@@ -151,6 +154,9 @@ func (l *loop) close(c *conn) {
 	if c.fd >= 0 {
 		_ = unix.Close(c.fd) // epoll forgets it with that
 		c.fd = -1
+		if c.polled {
+			l.rooms--
+		}
 		c.connecting, c.polled = false, false
 		c.generation++
 	}
@@ -165,6 +171,9 @@ func (l *loop) watch(c *conn, room bool) {
 	events := uint32(unix.EPOLLIN)
 	if room {
 		events |= unix.EPOLLOUT
+		l.rooms++
+	} else {
+		l.rooms--
 	}
 	_ = l.poll.control(unix.EPOLL_CTL_MOD, c.fd, events, c.id, c.generation)
 }
@@ -189,9 +198,9 @@ func (l *loop) write(c *conn) {
 	l.watch(c, false)
 }
 
-// handle does what a connection's events ask for. If it became free it says when,
-// else 0.
-func (l *loop) handle(c *conn, events uint32) time.Duration {
+// handle does what a connection's events ask for, and reports whether it became
+// free.
+func (l *loop) handle(c *conn, events uint32) (free bool) {
 	switch {
 	case c.in != &l.busy:
 		// A target that closes a connection which is not used, or sends what nobody
@@ -201,7 +210,7 @@ func (l *loop) handle(c *conn, events uint32) time.Duration {
 			l.take(c)
 			l.push(&l.shut, c)
 		}
-		return 0
+		return false
 	case c.connecting:
 		if code, err := unix.GetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_ERROR); err != nil || code != 0 {
 			return l.finish(c, Connect, l.now())
@@ -209,7 +218,7 @@ func (l *loop) handle(c *conn, events uint32) time.Duration {
 		c.connecting = false
 		l.account.Connections++
 		l.write(c)
-		return 0
+		return false
 	}
 	if events&unix.EPOLLOUT != 0 {
 		l.write(c)
@@ -217,46 +226,53 @@ func (l *loop) handle(c *conn, events uint32) time.Duration {
 	if events&^uint32(unix.EPOLLOUT) != 0 {
 		return l.read(c)
 	}
-	return 0
+	return false
 }
 
 // reads is how often a connection is read from before others have their turn.
 const reads = 8
 
 // read reads what has arrived.
-func (l *loop) read(c *conn) time.Duration {
+func (l *loop) read(c *conn) (free bool) {
 	for range reads {
-		n, errno := receive(c.fd, l.buf)
+		n, at, errno := l.in.receive(c.fd)
 		now := l.now()
+		// The clocks may disagree by a little.
+		if at == 0 || at > now {
+			at = now
+		}
+		at = max(at, c.sent, c.first)
 		switch {
 		case errno == unix.EAGAIN || errno == unix.EINTR:
-			return 0
+			return false
 		case errno != 0:
 			return l.broken(c, Reset, now)
 		case n == 0:
+			l.prompt = now + attentive // nobody says when an end arrived
 			if c.answer.eof() {
 				return l.finish(c, Answered, now)
 			}
 			return l.broken(c, Closed, now)
 		}
 		if !c.answer.begun() {
-			c.first = now
+			c.first = at
 		}
-		took, err := c.answer.feed(l.buf[:n])
+		took, err := c.answer.feed(l.in.buf[:n])
 		if err != nil {
-			return l.finish(c, NotHTTP, now)
+			return l.finish(c, NotHTTP, at)
 		}
 		if c.answer.done {
 			if took < n || c.written < len(c.out) {
 				c.answer.keep = false // more than was asked for, or an answer before the whole request
 			}
-			return l.finish(c, Answered, now)
+			return l.finish(c, Answered, at)
 		}
-		if n < len(l.buf) {
-			return 0
+		l.prompt = now + attentive
+		if n < len(l.in.buf) {
+			return false
 		}
 	}
-	return 0
+	return false
 }
 
 // stale is how long a connection must not have been used for its end to be taken
@@ -266,34 +282,31 @@ const stale = 500 * time.Millisecond
 // broken deals with the end of a connection under a request. If the target closed
 // it for want of use just when it was used again, the request is sent once more
 // (RFC 9112, section 9.3.1), and its clock runs on.
-func (l *loop) broken(c *conn, cause Cause, now time.Duration) time.Duration {
+func (l *loop) broken(c *conn, cause Cause, now time.Duration) (free bool) {
 	if c.reused && c.idempotent && !c.answer.begun() && c.sent-c.since >= stale {
 		l.close(c)
 		c.reused = false
 		l.transmit(c)
-		if c.in != &l.busy {
-			return l.now()
-		}
-		return 0
+		return c.in != &l.busy
 	}
 	return l.finish(c, cause, now)
 }
 
-// finish accounts for a connection's request, makes the connection free, and
-// returns now.
-func (l *loop) finish(c *conn, cause Cause, now time.Duration) time.Duration {
-	o := &l.o1
+// finish accounts for a connection's request, whose end was at end, and makes the
+// connection free.
+func (l *loop) finish(c *conn, cause Cause, end time.Duration) (free bool) {
+	o := &l.seen
 	*o = Observation{
 		Query: c.query, Tenant: c.tenant, Phase: c.phase,
-		Due: c.due, Sent: c.sent, FirstByte: c.first, End: now,
+		Due: c.due, Sent: c.sent, FirstByte: c.first, End: end,
 		Late: c.late, Bytes: c.answer.size, Cause: cause, Check: -1,
 	}
 	if c.first == 0 {
-		o.FirstByte = now
+		o.FirstByte = end
 	}
 	if cause == Answered {
 		o.Status = c.answer.status
-		if c.wantHdr || c.wantBdy || l.o.Checker != nil {
+		if l.o.Checker != nil {
 			o.Check = l.o.Checker.Check(c.query, o.Status, c.answer.header(), c.answer.body)
 		}
 	}
@@ -301,10 +314,10 @@ func (l *loop) finish(c *conn, cause Cause, now time.Duration) time.Duration {
 
 	l.take(c)
 	if l.free() == 0 {
-		l.freeSince = now
+		l.freeSince = end
 	}
 	if cause == Answered && c.answer.keep && !l.o.NoKeepAlive {
-		c.since = now
+		c.since = end
 		l.watch(c, false)
 		l.push(&l.idle, c)
 	} else {
@@ -316,9 +329,9 @@ func (l *loop) finish(c *conn, cause Cause, now time.Duration) time.Duration {
 		if cause == Connect {
 			pause = refusedPause
 		}
-		l.again(c.id, now, pause)
+		l.again(c.id, l.now(), pause)
 	}
-	return now
+	return true
 }
 
 // target is where connections go.

@@ -30,8 +30,10 @@ type loop struct {
 	ahead     bool
 	ended     bool // nothing more falls due
 	drained   time.Duration
-	buf       []byte
-	o1        Observation
+	in        *receiver
+	seen      Observation
+	rooms     int           // connections that wait for room to write
+	prompt    time.Duration // until when answers are read as soon as they arrive
 
 	account Account
 	err     error
@@ -86,16 +88,24 @@ func (l *loop) step() bool {
 	if l.ended && l.busy.n == 0 && !l.waits() {
 		return false
 	}
-	next := l.next()
-	d := next - l.now()
-	if d < spin {
+	d := l.next() - l.now()
+	switch {
+	case d < spin:
 		d = 0
+	case l.leaves(d):
+		nap(d)
+		if d = 0; l.idle.n > 0 {
+			l.send(l.now())
+		}
 	}
 	events, err := l.poll.wait(d)
 	if err != nil {
 		l.err = err
 		l.cutOff(l.now())
 		return false
+	}
+	if len(events) > 0 {
+		l.in.check(l.now())
 	}
 	for i := range events {
 		e := &events[i]
@@ -106,11 +116,24 @@ func (l *loop) step() bool {
 		if c.generation != e.Pad {
 			continue // of a connection that was closed meanwhile
 		}
-		if now := l.handle(c, e.Events); now != 0 {
-			l.send(now)
+		if l.handle(c, e.Events) {
+			l.send(l.now())
 		}
 	}
 	return true
+}
+
+// attentive is how long answers are read at once after one that could not be left.
+const attentive = time.Second
+
+// leaves reports whether answers may be left where they are for d, until the next
+// request is due. To sleep once for a request and its answer and not twice is
+// half of what a loop costs that has little to do; the kernel says when the
+// answers arrived. Not if someone may be kept waiting by it: a request for a
+// connection, a connection for room, the rest of an answer.
+func (l *loop) leaves(d time.Duration) bool {
+	return d < time.Millisecond && l.poll.brief && l.busy.n > 0 && l.free() > 0 && l.rooms == 0 &&
+		(l.queue != nil || l.o.Recorded) && l.now() > l.prompt && !l.ended
 }
 
 // waits reports whether requests that have fallen due are to be sent yet.

@@ -15,9 +15,14 @@ import (
 type poll struct {
 	fd, waker int
 	old       bool // the kernel has no epoll_pwait2(2): before Linux 5.11
+	brief     bool // short sleeps keep the runtime's processor: there are others
 	ts        unix.Timespec
 	events    [256]unix.EpollEvent
 }
+
+// short is a sleep that the runtime need not know of. To leave it a processor and
+// ask for one again costs more than the sleep, and its signals end the sleep.
+const short = 2 * time.Millisecond
 
 // wakeID is Fd of the waker's event.
 const wakeID = -1
@@ -56,6 +61,9 @@ func (p *poll) wait(d time.Duration) ([]unix.EpollEvent, error) {
 		n, _, errno = syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(events), uintptr(len(p.events)), 0, 0, 0)
 	case p.old:
 		return p.waitOld(d)
+	case p.brief && d <= short:
+		p.ts = unix.NsecToTimespec(int64(d))
+		n, _, errno = syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(p.fd), uintptr(events), uintptr(len(p.events)), uintptr(unsafe.Pointer(&p.ts)), 0, 0)
 	default:
 		p.ts = unix.NsecToTimespec(int64(d))
 		n, _, errno = syscall.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(p.fd), uintptr(events), uintptr(len(p.events)), uintptr(unsafe.Pointer(&p.ts)), 0, 0)
@@ -116,14 +124,14 @@ func threadCPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// send and receive are calls that never wait, for their sockets do not: they need
-// not tell the runtime.
-func send(fd int, b []byte) (int, syscall.Errno) {
-	n, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
-	return int(n), errno
+// nap sleeps whatever happens to the connections.
+func nap(d time.Duration) {
+	ts := unix.NsecToTimespec(int64(d))
+	_, _, _ = syscall.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0)
 }
 
-func receive(fd int, b []byte) (int, syscall.Errno) {
-	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), 0, 0, 0)
+// send never waits, for its socket does not: it need not tell the runtime.
+func send(fd int, b []byte) (int, syscall.Errno) {
+	n, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
 	return int(n), errno
 }

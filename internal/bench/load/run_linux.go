@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"runtime"
 	"sync"
 	"time"
 
@@ -53,7 +54,7 @@ func runEvents(ctx context.Context, o Options) (Account, error) {
 	const lead = 500 * time.Microsecond // for every thread to be there when the first is due
 	start := time.Now().Add(lead)
 	for _, l := range loops {
-		l.start = start
+		l.start, l.in.start = start, start
 	}
 	woken := make(chan struct{})
 	quit := context.AfterFunc(ctx, func() {
@@ -93,7 +94,7 @@ func sum(loops []*loop, start time.Time) (Account, error) {
 }
 
 func newLoop(o *Options, i int, to target) (*loop, error) {
-	l := &loop{o: o, target: to, buf: make([]byte, 64<<10)}
+	l := &loop{o: o, target: to, in: newReceiver()}
 	var err error
 	if l.source, err = o.Source(i, o.Loops); err != nil {
 		return nil, err
@@ -119,8 +120,11 @@ func newLoop(o *Options, i int, to target) (*loop, error) {
 		l.conns[k].id, l.conns[k].fd = int32(k), -1
 		l.push(&l.shut, &l.conns[k])
 	}
-	l.poll, err = newPoll()
-	return l, err
+	if l.poll, err = newPoll(); err != nil {
+		return nil, err
+	}
+	l.poll.brief = o.Loops < runtime.GOMAXPROCS(0)
+	return l, nil
 }
 
 // share is what the i-th of n has of a whole.
