@@ -52,6 +52,7 @@ type benchFlags struct {
 	untimed, duringGiven bool
 	rawURL               string
 	vars                 []string // of a scenario
+	logs                 string   // of its servers and commands
 }
 
 func newBench(io streams) *cobra.Command {
@@ -84,6 +85,7 @@ all of it.`,
 	fs.StringArrayVar(&f.checks, "check", nil, "`condition` on answers, such as 'status 200', 'contains total' or 'json hits.total=3'; may be given again")
 	fs.StringArrayVar(&f.thresholds, "threshold", nil, "`condition` on the run, such as 'p(99) < 300ms' or 'errors < 1%, abort after 10s'; may be given again")
 	fs.StringArrayVar(&f.vars, "var", nil, "`name=value` of a scenario's variable; may be given again")
+	fs.StringVar(&f.logs, "logs", "", "`directory` for what a scenario's servers and commands print; kept only if something fails unless given")
 	f.register(fs)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := f.complete(cmd, args); err != nil {
@@ -94,6 +96,7 @@ all of it.`,
 		}
 		return f.runURL(cmd.Context(), args[0])
 	}
+	cmd.AddCommand(newBenchValidate(io), newBenchSchema(io))
 	return cmd
 }
 
@@ -142,7 +145,7 @@ func (f *benchFlags) connection(fs *pflag.FlagSet) {
 
 // complete checks what does not depend on what is sent.
 func (f *benchFlags) complete(cmd *cobra.Command, args []string) error {
-	if f.seed == 0 {
+	if f.seed == 0 && !isScenario(args[0]) {
 		f.seed = rand.Uint64()>>11 + 1 // a number that JSON keeps
 	}
 	given := cmd.Flags().Changed

@@ -9,7 +9,8 @@ import (
 )
 
 // benchAgain is the command line that makes such a run again: the arguments and
-// flags as they were given, but for where results went, and the seed.
+// flags as they were given, but for where reports went, and the seed if there
+// is one.
 func benchAgain(cmd *cobra.Command, args []string, seed uint64) string {
 	parts := []string{cmd.CommandPath()}
 	for _, a := range args {
@@ -32,7 +33,10 @@ func benchAgain(cmd *cobra.Command, args []string, seed uint64) string {
 			parts = append(parts, "--"+f.Name, shellWord(v))
 		}
 	})
-	return strings.Join(append(parts, "--seed", fmt.Sprint(seed)), " ")
+	if seed != 0 {
+		parts = append(parts, "--seed", fmt.Sprint(seed))
+	}
+	return strings.Join(parts, " ")
 }
 
 // shellWord quotes what a shell would take apart.

@@ -1,11 +1,171 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"tailscope/api"
+	"tailscope/internal/bench/session"
+	"tailscope/internal/bench/threshold"
+	"tailscope/internal/scenario"
+	"tailscope/internal/strictyaml"
 )
 
-func (f *benchFlags) runScenario(_ *cobra.Command, file string) error {
-	return usage{fmt.Errorf("%s: files of scenarios are not read yet", file)}
+// ofScenarios are the flags that a scenario takes; the others are said in its file.
+var ofScenarios = []string{"var", "seed", "threshold", "name", "service", "variant", "to", "to-otlp", "report", "output", "quiet", "logs"}
+
+func (f *benchFlags) runScenario(cmd *cobra.Command, file string) error {
+	var wrong error
+	cmd.Flags().Visit(func(fl *pflag.Flag) {
+		if !slices.Contains(ofScenarios, fl.Name) && wrong == nil {
+			wrong = usage{withHint(fmt.Errorf("--%s is said in the file of a scenario", fl.Name), "put a variable there, such as rate: \"{{rate}}\", and write --var rate=500")}
+		}
+	})
+	if wrong != nil {
+		return wrong
+	}
+	vars, err := parseVars(f.vars)
+	if err != nil {
+		return err
+	}
+	s, problems := scenario.Load(file, scenario.LoadOptions{Vars: vars})
+	if len(problems) > 0 {
+		return usage{problemsOf(problems)}
+	}
+	for _, text := range f.thresholds {
+		t, err := threshold.Parse(text)
+		if err != nil {
+			return usage{hintWithin(err)}
+		}
+		s.Thresholds = append(s.Thresholds, t)
+	}
+	if f.name == "" {
+		f.name = s.Name
+	}
+	if f.service != "" {
+		s.Service = f.service
+	}
+	seed := uint64(0)
+	if cmd.Flags().Changed("seed") {
+		seed = f.seed
+	}
+	return f.present(cmd.Context(), f.name, s.Service, func(ctx context.Context, h benchHooks) (*session.Outcome, error) {
+		st, err := scenario.Open(ctx, s, scenario.Options{RunDir: f.logs, Note: h.note, Loading: func(l api.BenchLoad) { h.note(loadText(&l)) }, Version: Version(), Command: f.command, Now: f.now})
+		if err != nil {
+			return nil, err
+		}
+		out, err := st.Measure(ctx, scenario.MeasureOptions{
+			Name: f.name, Variant: f.variant, Experiment: h.id, Labels: h.labels, Seed: seed, Sink: h.sink, Limits: f.limits,
+			Report: h.report, Progress: h.progress, Environment: h.environment,
+		})
+		// A further interrupt does not end the program before all is taken down, but
+		// hastens it.
+		closing, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		err = errors.Join(err, st.Close(closing))
+		if out != nil && err != nil {
+			h.note(err.Error())
+			if out.Result.Aborted == "" {
+				out.Result.Aborted = firstLineOf(err.Error())
+			}
+			return out, nil
+		}
+		return out, err
+	})
+}
+
+func firstLineOf(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+// parseVars reads name=value.
+func parseVars(texts []string) (map[string]string, error) {
+	vars := map[string]string{}
+	for _, text := range texts {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, usage{withHint(fmt.Errorf("--var %q has no value", text), "write it as --var name=value")}
+		}
+		vars[name] = value
+	}
+	return vars, nil
+}
+
+// problemsOf is one error of all mistakes of a file.
+func problemsOf(problems []strictyaml.Problem) error { return strictyaml.Error(problems) }
+
+func newBenchValidate(io streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "validate FILE...",
+		Short: "say everything that is wrong with files of scenarios",
+		Long: `Validate reads files of scenarios and says what is wrong with them, each mistake
+with its file, line and column. It runs nothing and sends nothing. What set-up
+commands write, such as data, is looked at when they have run.`,
+		Example: `  tailscope bench validate search.yaml
+  tailscope bench validate search.yaml --var shards=4`,
+		Args: someFiles,
+	}
+	var texts []string
+	cmd.Flags().StringArrayVar(&texts, "var", nil, "`name=value` of a variable; may be given again")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		vars, err := parseVars(texts)
+		if err != nil {
+			return err
+		}
+		var all []strictyaml.Problem
+		for _, file := range args {
+			s, problems := scenario.Load(file, scenario.LoadOptions{Vars: vars})
+			all = append(all, problems...)
+			if s != nil {
+				fmt.Fprintf(io.out, "%s: no mistakes: %s\n", file, scenarioText(s))
+			}
+		}
+		return problemsOf(all)
+	}
+	return cmd
+}
+
+// scenarioText says what a scenario has, in a line.
+func scenarioText(s *scenario.Scenario) string {
+	parts := []string{plural(len(s.Requests.Queries), "query"), plural(len(s.Plan.Phases), "phase")}
+	if d := s.Plan.Duration(); d > 0 {
+		parts[1] += " of " + d.String()
+	}
+	for _, p := range []struct {
+		n    int
+		what string
+	}{{len(s.Servers), "server"}, {len(s.Faults), "fault"}, {len(s.Thresholds), "threshold"}} {
+		if p.n > 0 {
+			parts = append(parts, plural(p.n, p.what))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func newBenchSchema(io streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "print a JSON Schema of scenarios, for editors",
+		Long: `Schema prints a JSON Schema of files of scenarios. Editors that know
+yaml-language-server complete keys and show mistakes as they are typed if the
+file's first line is
+
+  # yaml-language-server: $schema=scenario.schema.json`,
+		Example: `  tailscope bench schema > scenario.schema.json`,
+		Args:    exactArgs(0, ""),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := io.out.Write(scenario.Schema())
+			return err
+		},
+	}
 }
