@@ -78,7 +78,7 @@ func (c *chaos) once(ctx context.Context, f *Fault) {
 		if f.Restart != "" {
 			s = signals[v.Stop]
 		}
-		if err = v.end(s); err != nil {
+		if err = v.end(undo, s); err != nil {
 			grace = err.Error()
 			err = nil // it was killed then, which is worth saying
 		}

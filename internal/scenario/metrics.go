@@ -149,14 +149,14 @@ func parseFamily(text string) (family, error) {
 	return f, nil
 }
 
-// atPath is the number at a path such as metrics.jvm.0.time of a document. A key
-// that has dots is found by its longest form.
+// atPath is the number at a path of a document, such as metrics.jvm.0.time or
+// metrics["solr.jvm"]["gc.time"]. A key that has dots is found without brackets too.
 func atPath(b []byte, path string) (float64, error) {
 	var doc any
 	if err := json.Unmarshal(b, &doc); err != nil {
 		return 0, fmt.Errorf("this is no JSON: %w", err)
 	}
-	v, ok := walk(doc, strings.Split(path, "."))
+	v, ok := walk(doc, pathParts(path))
 	if !ok {
 		return 0, fmt.Errorf("nothing is at %s", path)
 	}
@@ -190,6 +190,30 @@ func walk(v any, parts []string) (any, bool) {
 		}
 	}
 	return nil, false
+}
+
+// pathParts splits a path at its dots and brackets.
+func pathParts(path string) []string {
+	var parts []string
+	for path != "" {
+		if rest, ok := strings.CutPrefix(path, "["); ok {
+			inner, after, closed := strings.Cut(rest, "]")
+			if quoted := strings.HasPrefix(rest, `"`); quoted && closed {
+				if inner, after, closed = strings.Cut(rest[1:], `"]`); !closed {
+					inner = rest
+				}
+			}
+			parts, path = append(parts, inner), strings.TrimPrefix(after, ".")
+			continue
+		}
+		n := strings.IndexAny(path, ".[")
+		if n < 0 {
+			n = len(path)
+		}
+		parts = append(parts, path[:n])
+		path = strings.TrimPrefix(path[n:], ".")
+	}
+	return parts
 }
 
 const metricsTimeout = 2 * time.Second

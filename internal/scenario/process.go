@@ -86,9 +86,10 @@ func (p *process) signal(s syscall.Signal) error {
 // a slow disk end late.
 const buried = 10 * time.Second
 
-// stop ends the group: by a signal, and after grace by SIGKILL. It returns when
-// nothing of it is left. One that ended by itself has nothing left already.
-func (p *process) stop(s syscall.Signal, grace time.Duration) error {
+// stop ends the group: by a signal, and by SIGKILL after grace or when ctx ends. It
+// returns when nothing of it is left. One that ended by itself has nothing left
+// already.
+func (p *process) stop(ctx context.Context, s syscall.Signal, grace time.Duration) error {
 	if p.ended() {
 		return nil
 	}
@@ -97,13 +98,13 @@ func (p *process) stop(s syscall.Signal, grace time.Duration) error {
 		return err
 	}
 	_ = p.signal(syscall.SIGCONT) // one that stands still could not end
-	if p.gone(grace) {
+	if p.gone(ctx, grace) {
 		return nil
 	}
 	if err := p.signal(syscall.SIGKILL); err != nil {
 		return err
 	}
-	if !p.gone(buried) {
+	if !p.gone(context.WithoutCancel(ctx), buried) {
 		return fmt.Errorf("processes of %s are still there %s after SIGKILL", p.name, buried)
 	}
 	if s == syscall.SIGKILL {
@@ -113,18 +114,22 @@ func (p *process) stop(s syscall.Signal, grace time.Duration) error {
 }
 
 // gone waits until no process of the group is left.
-func (p *process) gone(within time.Duration) bool {
+func (p *process) gone(ctx context.Context, within time.Duration) bool {
 	end := time.NewTimer(within)
 	defer end.Stop()
 	select {
 	case <-p.done:
 	case <-end.C:
 		return false
+	case <-ctx.Done():
+		return false
 	}
 	for groupLives(p.pid) {
 		select {
 		case <-end.C:
 			return !groupLives(p.pid)
+		case <-ctx.Done():
+			return false
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
@@ -218,9 +223,9 @@ func run(ctx context.Context, c *Command, env []string, log string) ([]byte, err
 		}
 		return p.output(64 << 10), nil
 	case <-limit.C:
-		return nil, errors.Join(p.failed(fmt.Sprintf("was killed after its timeout of %s", c.Timeout)), p.stop(syscall.SIGKILL, 0))
+		return nil, errors.Join(p.failed(fmt.Sprintf("was killed after its timeout of %s", c.Timeout)), p.stop(context.WithoutCancel(ctx), syscall.SIGKILL, 0))
 	case <-ctx.Done():
-		return nil, errors.Join(fmt.Errorf("%s: %w", c.Name, context.Cause(ctx)), p.stop(syscall.SIGTERM, 2*time.Second))
+		return nil, errors.Join(fmt.Errorf("%s: %w", c.Name, context.Cause(ctx)), p.stop(context.WithoutCancel(ctx), syscall.SIGTERM, 2*time.Second))
 	}
 }
 

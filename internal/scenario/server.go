@@ -109,6 +109,7 @@ func (v *server) wait(ctx context.Context) error {
 	if proc != nil {
 		ended = proc.done
 	}
+	var last error
 	for pause := 10 * time.Millisecond; ; pause = min(pause*3/2, 500*time.Millisecond) {
 		// Looked at first: a server of an earlier run may answer in its place.
 		if proc != nil && proc.ended() {
@@ -118,13 +119,16 @@ func (v *server) wait(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
+		if last == nil || ctx.Err() == nil { // what it says of the end of time tells nothing
+			last = err
+		}
 		select {
 		case <-ended:
 		case <-ctx.Done():
 			if !errors.Is(context.Cause(ctx), errNotReady) {
 				return context.Cause(ctx)
 			}
-			what := fmt.Sprintf("is not ready after %s: %v", v.Ready.Within, err)
+			what := fmt.Sprintf("is not ready after %s: %v", v.Ready.Within, last)
 			if proc == nil {
 				return fmt.Errorf("server %s %s", v.Name, what)
 			}
@@ -247,7 +251,8 @@ func (v *server) resume() error {
 }
 
 // end ends a server that was started here, by a signal, and lets another go on.
-func (v *server) end(s syscall.Signal) error {
+// The end of ctx is the end of its grace.
+func (v *server) end(ctx context.Context, s syscall.Signal) error {
 	if v.Command == nil {
 		return v.resume()
 	}
@@ -258,7 +263,7 @@ func (v *server) end(s syscall.Signal) error {
 	if proc == nil {
 		return nil
 	}
-	return proc.stop(s, v.Grace)
+	return proc.stop(ctx, s, v.Grace)
 }
 
 // usage adds up the server's processes; ok is false if none runs. CPU time goes on

@@ -308,7 +308,7 @@ func (st *Stage) Apply(ctx context.Context, vars map[string]string) error {
 		if text == v.text && v.running() != nil || v.Command == nil && text == v.text {
 			continue
 		}
-		if err := v.end(signals[v.Stop]); err != nil {
+		if err := v.end(ctx, signals[v.Stop]); err != nil {
 			return err
 		}
 		v.Server, v.text = next.Servers[i], text
@@ -328,7 +328,8 @@ func (st *Stage) Apply(ctx context.Context, vars map[string]string) error {
 }
 
 // Close ends what was started, undoes what was done, and runs the tear-down, even
-// if ctx has ended. It may be called again.
+// if ctx has ended already. If it ends meanwhile there is no more grace: servers and
+// commands are killed. It may be called again.
 func (st *Stage) Close(ctx context.Context) error {
 	st.mu.Lock()
 	closed := st.closed
@@ -337,7 +338,9 @@ func (st *Stage) Close(ctx context.Context) error {
 	if closed {
 		return nil
 	}
-	ctx = context.WithoutCancel(ctx)
+	if ctx.Err() != nil {
+		ctx = context.WithoutCancel(ctx)
+	}
 	var wrong []error
 	for _, v := range slices.Backward(st.servers) {
 		begin := st.o.Now()
@@ -345,7 +348,7 @@ func (st *Stage) Close(ctx context.Context) error {
 			continue
 		}
 		st.o.Note("ending " + v.Name)
-		err := v.end(signals[v.Stop])
+		err := v.end(ctx, signals[v.Stop])
 		if v.Command != nil {
 			st.happened("server", v.Name, "ended", begin, err)
 		}

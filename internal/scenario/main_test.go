@@ -1,0 +1,127 @@
+//go:build unix
+
+package scenario
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"tailscope/internal/strictyaml"
+)
+
+// helper is the variable that makes the test binary a server to be tested.
+const helper = "TAILSCOPE_SCENARIO_HELPER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(helper) != "" {
+		serveHelper()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// serveHelper is a small server. Its address is in PORT; CHILD=1 starts a child
+// that does nothing, STUBBORN=1 ignores SIGTERM, DIE=1 ends at once.
+func serveHelper() {
+	if os.Getenv("DIE") != "" {
+		fmt.Println("out of luck")
+		os.Exit(3)
+	}
+	if os.Getenv("STUBBORN") != "" {
+		signal.Ignore(syscall.SIGTERM)
+	}
+	if os.Getenv("CHILD") != "" {
+		cmd := exec.Command("sleep", "1000")
+		if err := cmd.Start(); err != nil {
+			fmt.Println(err)
+		}
+	}
+	var documents, batches atomic.Int64
+	began := time.Now()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
+	mux.HandleFunc("GET /warming", func(w http.ResponseWriter, _ *http.Request) {
+		// Ever faster, from 10 ms down to 1 ms.
+		time.Sleep(max(time.Millisecond, 10*time.Millisecond-time.Since(began)/100))
+	})
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, "# TYPE gc_pause_seconds summary\ngc_pause_seconds_sum{kind=\"a\"} %g\ngc_pause_seconds_sum{kind=\"b\"} 1\nheap_bytes 5e6\n", time.Since(began).Seconds()/10)
+	})
+	mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"jvm.gc": {"pauses": [{"ms": 250}]}}`)
+	})
+	mux.HandleFunc("POST /docs", func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		batches.Add(1)
+		if strings.Contains(string(b), "poison") {
+			http.Error(w, "poisoned", http.StatusBadRequest)
+			return
+		}
+		for line := range strings.Lines(string(b)) {
+			if !json.Valid([]byte(line)) {
+				http.Error(w, "no JSON: "+line, http.StatusBadRequest)
+				return
+			}
+			documents.Add(1)
+		}
+		fmt.Fprint(w, `{"errors": false}`)
+	})
+	mux.HandleFunc("GET /count", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, documents.Load()) })
+	l, err := net.Listen("tcp", "127.0.0.1:"+os.Getenv("PORT"))
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println("listening on", l.Addr())
+	_ = http.Serve(l, mux)
+}
+
+// freePort is a port that nobody listens on.
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// file writes a scenario's file; @SELF is the helper's command, @PORT its port.
+func file(t *testing.T, port int, text string) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = strings.NewReplacer("@SELF", helper+"=1 PORT="+strconv.Itoa(port)+" exec "+self, "@PORT", strconv.Itoa(port)).Replace(text)
+	name := filepath.Join(t.TempDir(), "scenario.yaml")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func mustLoad(t *testing.T, name string) *Scenario {
+	t.Helper()
+	s, problems := Load(name, LoadOptions{})
+	if len(problems) > 0 {
+		t.Fatal(strictyaml.Error(problems))
+	}
+	return s
+}
