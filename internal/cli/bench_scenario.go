@@ -137,9 +137,16 @@ commands write, such as data, is looked at when they have run.`,
 
 // scenarioText says what a scenario has, in a line.
 func scenarioText(s *scenario.Scenario) string {
-	parts := []string{plural(len(s.Requests.Queries), "query"), plural(len(s.Plan.Phases), "phase")}
+	parts := []string{plural(len(s.Plan.Phases), "phase")}
 	if d := s.Plan.Duration(); d > 0 {
-		parts[1] += " of " + d.String()
+		parts[0] += " of " + d.String()
+	}
+	switch n := len(s.Requests.Queries); n {
+	case 0:
+	case 1:
+		parts = append(parts, "1 query")
+	default:
+		parts = append(parts, count(uint64(n))+" queries")
 	}
 	for _, p := range []struct {
 		n    int
