@@ -116,6 +116,7 @@ func (d *documents) table(r io.Reader, format string) error {
 
 // batch is what one request takes.
 type batch struct {
+	number    int // from 1
 	body      []byte
 	documents uint64
 }
@@ -123,7 +124,7 @@ type batch struct {
 // batches joins documents to bodies and gives each to send, until that or the
 // data ends. Bodies are handed over.
 func (d *documents) batches(l *DataLoad, send func(batch) error) error {
-	var b batch
+	b := batch{number: 1}
 	flush := func() error {
 		if b.documents == 0 {
 			return nil
@@ -132,7 +133,7 @@ func (d *documents) batches(l *DataLoad, send func(batch) error) error {
 			b.body = append(b.body, ']')
 		}
 		full := b
-		b = batch{body: make([]byte, 0, len(full.body)+len(full.body)/8)}
+		b = batch{number: full.number + 1, body: make([]byte, 0, len(full.body)+len(full.body)/8)}
 		return send(full)
 	}
 	for total := uint64(0); l.AtMost == 0 || total < l.AtMost; total++ {

@@ -182,7 +182,7 @@ func (x *loader) one(ctx context.Context, b batch, cancel context.CancelCauseFun
 			x.first = err
 		}
 		if x.Errors == 0 {
-			cancel(fmt.Errorf("batch %d failed: %w", x.out.Batches, err))
+			cancel(fmt.Errorf("batch %d failed: %w", b.number, err))
 		}
 		return
 	}
