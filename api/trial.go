@@ -90,11 +90,14 @@ type TrialRun struct {
 // TrialRow is one setting against the control for one query or tenant, or, with
 // both empty, for all together.
 type TrialRow struct {
-	Setting  string         `json:"setting"`
-	Query    string         `json:"query,omitempty"`
-	Tenant   string         `json:"tenant,omitempty"`
-	Against  string         `json:"against"` // name of the control, or of the setting before it in a live design
-	Rounds   int            `json:"rounds"`  // that count
+	Setting string `json:"setting"`
+	Query   string `json:"query,omitempty"`
+	Tenant  string `json:"tenant,omitempty"`
+	Against string `json:"against"` // name of the control, or of the setting before it in a live design
+	// Effect is main or interaction of a factorial design's effects, else empty: the
+	// row is then of a setting by itself.
+	Effect   string         `json:"effect,omitempty"`
+	Rounds   int            `json:"rounds"` // that count
 	Requests uint64         `json:"requests"`
 	Verdict  string         `json:"verdict"`
 	Lead     string         `json:"lead"` // the measure that says most

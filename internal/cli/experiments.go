@@ -17,30 +17,7 @@ import (
 	"tailscope/client"
 )
 
-func newExperiments(io streams) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "experiments",
-		Short: "what was tried, such as mirror sessions, and what came of it",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage{withHint(fmt.Errorf("unknown command %q", args[0]), "write tailscope experiments list, show, stop or forget")}
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newExperimentsList(io), newExperimentsShow(io),
-		newExperimentsDo(io, "stop", "end a mirror session that runs", func(ctx context.Context, c *client.Client, id string) error {
-			_, err := c.ChangeExperiment(ctx, id, api.MirrorChange{Stop: true})
-			return err
-		}),
-		newExperimentsDo(io, "forget", "drop an experiment that has ended; its series stay", func(ctx context.Context, c *client.Client, id string) error {
-			return c.ForgetExperiment(ctx, id)
-		}))
-	return cmd
-}
-
-const experimentID = "the id of an experiment, as tailscope experiments list shows it"
+const experimentID = "the id of an experiment, as tailscope experiment list shows it"
 
 func newExperimentsDo(io streams, verb, short string, do func(context.Context, *client.Client, string) error) *cobra.Command {
 	q := newQuestion(io, "table")

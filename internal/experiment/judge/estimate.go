@@ -237,3 +237,34 @@ func needRounds(have, need int) string {
 	}
 	return fmt.Sprintf("%d of the %d rounds that an interval needs", have, need)
 }
+
+// Apart compares two sets of rounds that were not measured together: b less a, by
+// Welch's test (1947, Biometrika 34).
+func Apart(a, b []float64, level float64) Estimate {
+	e := Estimate{Effect: math.NaN(), Low: math.Inf(-1), High: math.Inf(1), SE: math.NaN(), P: 1, N: min(len(a), len(b))}
+	if e.N < Fewest {
+		return e
+	}
+	return Difference(
+		Estimate{Effect: meanOf(a), SE: deviation(a) / math.Sqrt(float64(len(a))), DF: float64(len(a) - 1)},
+		Estimate{Effect: meanOf(b), SE: deviation(b) / math.Sqrt(float64(len(b))), DF: float64(len(b) - 1)}, level)
+}
+
+// Difference is b less a, of two estimates that do not depend on each other, with
+// degrees of freedom by Welch (1947) and Satterthwaite (1946).
+func Difference(a, b Estimate, level float64) Estimate {
+	va, vb := a.SE*a.SE, b.SE*b.SE
+	e := Estimate{Effect: b.Effect - a.Effect, SE: math.Sqrt(va + vb), N: min(a.N, b.N)}
+	if e.SE == 0 {
+		e.Low, e.High = e.Effect, e.Effect
+		if e.Effect == 0 {
+			e.P = 1
+		}
+		return e
+	}
+	e.DF = (va + vb) * (va + vb) / (va*va/a.DF + vb*vb/b.DF)
+	half := -distuv.StudentsT{Sigma: 1, Nu: e.DF}.Quantile((1-level)/2) * e.SE
+	e.Low, e.High = e.Effect-half, e.Effect+half
+	e.P = min(1, 2*tail(math.Abs(e.Effect)/e.SE, e.DF))
+	return e
+}

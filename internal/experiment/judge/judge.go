@@ -57,6 +57,7 @@ type Input struct {
 	Level   float64 // confidence; 0 stands for 0.95
 	Within  float64 // margin of sameness of ratios; 0 stands for 0.05
 	Closed  bool    // the load is a closed loop, whose rate is an outcome
+	Slots   bool    // estimates are of slots of time, not of rounds
 }
 
 func (in *Input) defaults() {
@@ -109,6 +110,14 @@ func Rows(in Input) []Row {
 			rows = append(rows, t.row(&in, k, c))
 		}
 	}
+	Conclude(in, rows)
+	return rows
+}
+
+// Conclude adjusts the probabilities of rows that were estimated elsewhere, and
+// gives every measure and row its verdict.
+func Conclude(in Input, rows []Row) {
+	in.defaults()
 	families := map[int][]*Measure{}
 	for i := range rows {
 		f := family(rows[i].Key)
@@ -134,7 +143,6 @@ func Rows(in Input) []Row {
 		}
 		r.conclude(&in)
 	}
-	return rows
 }
 
 func family(k Key) int {

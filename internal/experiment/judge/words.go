@@ -57,7 +57,7 @@ func changed(name string, more bool) string {
 
 // needs is how many more rounds would tell.
 func (m *Measure) needs(in *Input) string {
-	if m.Short != "" {
+	if m.Short != "" || in.Slots {
 		return ""
 	}
 	e := m.Estimate

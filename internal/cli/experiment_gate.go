@@ -1,0 +1,217 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tailscope/api"
+	"tailscope/client"
+	"tailscope/internal/experiment"
+)
+
+// readTrial reads a result that run wrote, or asks a server for that of an id.
+func readTrial(ctx context.Context, c *client.Client, from, dir string) (*api.Trial, error) {
+	path := from
+	if dir != "" && !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && filepath.Base(from) == from && filepath.Ext(from) == "" {
+		x, err := c.Experiment(ctx, from)
+		if err != nil {
+			return nil, withHint(fmt.Errorf("%s is no file, and no experiment at %s: %w", from, c.Address, err), "write the path of a file that --output or --save-baseline wrote, or an id as tailscope experiment list shows it")
+		}
+		if x.Trial == nil {
+			return nil, fmt.Errorf("%s is no experiment of settings but %s", from, x.Kind)
+		}
+		return x.Trial, nil
+	}
+	if err != nil {
+		return nil, withHint(err, "tailscope experiment run FILE --save-baseline %s writes one", from)
+	}
+	var t api.Trial
+	if err := json.Unmarshal(content, &t); err != nil || t.Format == 0 || len(t.Settings) == 0 {
+		return nil, withHint(fmt.Errorf("%s is no result of an experiment", path), "tailscope experiment run FILE --save-baseline %s writes one", from)
+	}
+	return &t, nil
+}
+
+// gateOf is what the file's gate says of a result; its baseline is read before the
+// rounds, so that a wrong name is known then.
+func (f *experimentFlags) gateOf(ctx context.Context, x *experiment.Experiment) (func(*api.Trial) *api.TrialGate, error) {
+	g := x.Gate
+	if g == nil {
+		return nil, nil
+	}
+	var base *api.Trial
+	if g.Baseline != "" {
+		dir := x.Dir
+		if f.baseline != "" {
+			dir = "" // named on the command line
+		}
+		address := f.to
+		if address == "" {
+			address = os.Getenv("TAILSCOPE_SERVER")
+		}
+		var err error
+		base, err = readTrial(ctx, &client.Client{Address: address}, g.Baseline, dir)
+		switch {
+		case err != nil && f.saveBaseline != "" && errors.Is(err, fs.ErrNotExist):
+			return nil, nil // it is about to be made
+		case err != nil:
+			return nil, err
+		}
+	}
+	return func(t *api.Trial) *api.TrialGate { return g.Judge(t, base) }, nil
+}
+
+func newExperimentGate(io streams) *cobra.Command {
+	q := newQuestion(io, "text", "json")
+	g := experiment.Gate{Allowed: experiment.Allowed}
+	var allowed, compare, measures string
+	cmd := &cobra.Command{
+		Use:   "gate RESULT [BASELINE]",
+		Short: "say whether something became worse: exit code 1 if it did",
+		Long: `Gate holds a result against a baseline, each a file that run wrote or the id of
+an experiment at the server: the ratio of every setting to its control against
+the same ratio in the baseline. Without a baseline the settings are held against
+the control of the result itself. What fails it is surely worse, and by more than
+is allowed.`,
+		Example: `  tailscope experiment gate result.json base.json
+  tailscope experiment gate result.json --allowed 3%`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 || len(args) == 2 {
+				return nil
+			}
+			return usage{withHint(fmt.Errorf("%s needs a result, and a baseline unless its own control is meant", cmd.CommandPath()), "write %s", cmd.UseLine())}
+		},
+	}
+	fs := cmd.Flags()
+	q.serverFlag.register(fs)
+	q.registerFormat(fs)
+	fs.StringVar(&allowed, "allowed", "5%", "`share` by which a measure may be worse")
+	fs.StringVar(&compare, "compare", "ratio", "ratio, of settings to their control; or absolute, figures themselves")
+	fs.StringVar(&measures, "measures", "", "only these may fail it, such as `p99,errors`; p50, p95, p99, mean and errors unless given")
+	var args []string
+	run := q.run(func(ctx context.Context) error {
+		share, err := parseShare(allowed, "5%")
+		if err != nil {
+			return usage{fmt.Errorf("--allowed %w", err)}
+		}
+		g.Allowed, g.Measures = share, splitList(measures)
+		if len(g.Measures) == 0 {
+			g.Measures = nil
+		}
+		switch compare {
+		case "ratio":
+		case "absolute":
+			g.Absolute = true
+		default:
+			return usage{fmt.Errorf("--compare %s: write ratio or absolute", compare)}
+		}
+		t, err := readTrial(ctx, q.client(), args[0], "")
+		if err != nil {
+			return err
+		}
+		var base *api.Trial
+		if len(args) == 2 {
+			g.Baseline = args[1]
+			if base, err = readTrial(ctx, q.client(), args[1], ""); err != nil {
+				return err
+			}
+		}
+		out := g.Judge(t, base)
+		if q.format == "json" {
+			err = writeJSON(io.out, out)
+		} else {
+			d := &document{w: io.out}
+			gateText(d, out)
+			err = d.err
+		}
+		if err == nil && !out.Passed {
+			err = ended{errSilent, exitFailed}
+		}
+		return err
+	})
+	cmd.RunE = func(cmd *cobra.Command, a []string) error {
+		args = a
+		return run(cmd, a)
+	}
+	return cmd
+}
+
+func gateText(d *document, g *api.TrialGate) {
+	word := "passed"
+	if !g.Passed {
+		word = "failed"
+	}
+	of := "the control of the same experiment"
+	if g.Baseline != "" {
+		of = "the baseline " + g.Baseline
+	}
+	d.line("Gate " + word + ", against " + of)
+	for _, why := range g.Why {
+		d.item(why)
+	}
+}
+
+func newExperimentAgain(io streams) *cobra.Command {
+	f := &experimentFlags{streams: io, now: time.Now}
+	var server serverFlag
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "again ID",
+		Short: "run an experiment of the log book again, with the files it had",
+		Long: `Again lays out the experiment's file and the files it names as they were, in a
+directory of its own or in --dir, and runs it. Files that were too large to be
+kept have to be in --dir as they were. The result goes to the same log book and
+says what it repeats.`,
+		Args: exactArgs(1, experimentID),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			c := server.client()
+			e, err := c.Experiment(cmd.Context(), args[0])
+			if err != nil {
+				return withHint(err, "tailscope experiment list shows what there is; --server names another server")
+			}
+			if e.Trial == nil {
+				return usage{withHint(fmt.Errorf("%s is %s, not an experiment of settings", args[0], e.Kind), "run it again by its own command")}
+			}
+			if dir == "" {
+				cache, err := os.UserCacheDir()
+				if err != nil {
+					cache = os.TempDir()
+				}
+				dir = filepath.Join(cache, "tailscope", "again", filepath.Base(args[0]))
+			}
+			path, err := experiment.LayOut(e.Trial, dir)
+			if err != nil {
+				return withHint(err, "name the directory in which it ran with --dir, or an empty one")
+			}
+			if f.to == "" {
+				f.to = server.url
+			}
+			f.again = args[0]
+			fmt.Fprintf(io.err, "laid out in %s\n", printable(dir))
+			x, err := loadExperiment(io, path)
+			if err != nil {
+				return err
+			}
+			return f.run(cmd.Context(), x)
+		},
+	}
+	server.register(cmd.Flags())
+	f.register(cmd.Flags())
+	cmd.Flags().StringVar(&dir, "dir", "", "`directory` to lay the files out in; one in the user's cache unless given")
+	return cmd
+}

@@ -1,0 +1,292 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"tailscope/api"
+	"tailscope/client"
+	"tailscope/internal/experiment"
+	"tailscope/internal/otlpsink"
+)
+
+// experimentFlags are those of run and again.
+type experimentFlags struct {
+	streams
+	now                                  func() time.Time
+	to, toOTLP, output, format, baseline string
+	seed                                 uint64
+	quiet                                bool
+	saveBaseline, again                  string
+}
+
+func (f *experimentFlags) register(fs *pflag.FlagSet) {
+	fs.StringVar(&f.to, "to", os.Getenv("TAILSCOPE_EXPERIMENT_TO"), "`address` of a server that keeps the log book and takes series, such as http://127.0.0.1:7099; also $TAILSCOPE_EXPERIMENT_TO")
+	fs.StringVar(&f.toOTLP, "to-otlp", os.Getenv("TAILSCOPE_EXPERIMENT_TO_OTLP"), "`address` where that server takes OTLP over HTTP; it is asked unless given; also $TAILSCOPE_EXPERIMENT_TO_OTLP")
+	fs.StringVarP(&f.output, "output", "o", "", "`file` for the whole result, as JSON; what gate reads")
+	fs.StringVar(&f.format, "format", "text", "text, markdown or json: what is printed at the end")
+	fs.StringVar(&f.saveBaseline, "save-baseline", "", "`file` to keep the result in as the baseline of a gate, if the experiment was whole")
+	fs.StringVar(&f.baseline, "baseline", "", "`file` or id that the result is gated against, instead of that of the file's gate")
+	fs.Uint64Var(&f.seed, "seed", 0, "of the order within rounds and of arrivals; that of the file, or drawn, unless given")
+	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show nothing while it runs")
+}
+
+func newExperimentRun(io streams) *cobra.Command {
+	f := &experimentFlags{streams: io, now: time.Now}
+	cmd := &cobra.Command{
+		Use:   "run FILE",
+		Short: "run an experiment: rounds of all settings in random order, judged against the control",
+		Long: `Run applies each setting, measures it, and applies the control again, whatever
+happens: also after a failure, ctrl-c or SIGTERM. After a kill -9 the next start
+of the same file, or tailscope experiment restore FILE, does.
+
+It ends with 0; 1 if it failed, was interrupted, or the gate says that something
+became worse; 2 if the file is wrong, before anything is applied or sent.`,
+		Example: `  tailscope experiment run workers.yaml --to http://127.0.0.1:7099
+  tailscope experiment run workers.yaml --output result.json
+  tailscope experiment run workers.yaml --save-baseline base.json`,
+		Args: exactArgs(1, experimentFile),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			x, err := loadExperiment(io, args[0])
+			if err != nil {
+				return err
+			}
+			return f.run(cmd.Context(), x)
+		},
+	}
+	f.register(cmd.Flags())
+	return cmd
+}
+
+func (f *experimentFlags) check() error {
+	switch f.format {
+	case "text", "markdown", "json":
+	default:
+		return usage{fmt.Errorf("--format %s: write text, markdown or json", f.format)}
+	}
+	for _, name := range []string{f.output, f.saveBaseline} {
+		if name == "" {
+			continue
+		}
+		if _, err := os.Stat(filepath.Dir(name)); err != nil { // rather now than after the rounds
+			return usage{withHint(fmt.Errorf("%s: %w", name, err), "make the directory first")}
+		}
+	}
+	return nil
+}
+
+func (f *experimentFlags) run(ctx context.Context, x *experiment.Experiment) error {
+	if f.seed != 0 {
+		x.Seed = f.seed
+	}
+	if f.baseline != "" {
+		if x.Gate == nil {
+			x.Gate = &experiment.Gate{Allowed: experiment.Allowed}
+		}
+		x.Gate.Baseline = f.baseline
+	}
+	if x.Live != nil && f.to == "" {
+		f.to = x.Live.To
+	}
+	view := newExperimentView(f.err, f.quiet, f.now)
+	o := experiment.Options{
+		ID:      "experiment-" + f.now().UTC().Format("20060102-150405") + "-" + strings.ToLower(rand.Text()[:6]),
+		Version: Version(), Again: f.again, Note: view.note, Progress: view.show,
+		Command: "tailscope experiment run " + x.File,
+	}
+	gate, err := f.gateOf(ctx, x)
+	if err != nil {
+		return err
+	}
+	if f.to != "" {
+		if err := f.server(ctx, &o); err != nil {
+			return err
+		}
+		o.Command = "tailscope experiment again " + o.ID
+		view.note("reported to " + pageOf(f.to) + "/experiments/" + o.ID)
+	} else if x.Live != nil {
+		return usage{withHint(errors.New("live traffic is measured through a server"), "name the one that has the mirror session: --to http://127.0.0.1:7099")}
+	}
+	o.Judged = gate
+	ctx, release := persistent(ctx, view.note)
+	defer release()
+	t, err := experiment.Run(ctx, x, o)
+	view.close()
+	if t != nil {
+		if err := f.write(t); err != nil {
+			return err
+		}
+	}
+	switch {
+	case errors.Is(err, experiment.ErrRunning):
+		return withHint(err, "wait for it, or end it with ctrl-c or tailscope experiment stop")
+	case err != nil:
+		return withHint(err, "see to it, then run tailscope experiment restore %s", x.File)
+	case t.Failed != "":
+		return withHint(errors.New(t.Failed), "the control holds again; what was measured until then is above")
+	case t.Gate != nil && !t.Gate.Passed:
+		return ended{errSilent, exitFailed}
+	}
+	return nil
+}
+
+// persistent is done at the first signal, a hang-up among them, and lets none of
+// those after it end the program before the control holds again.
+func persistent(ctx context.Context, note func(string)) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	done, gone := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		for {
+			select {
+			case <-signals:
+				note("the control is applied again first")
+				cancel()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(done)
+		<-gone
+		cancel()
+	}
+}
+
+// server prepares what tells a server of the experiment.
+func (f *experimentFlags) server(ctx context.Context, o *experiment.Options) error {
+	hc := &http.Client{Timeout: 10 * time.Second}
+	c := &client.Client{Address: f.to, HTTP: hc}
+	address := func(ctx context.Context) (string, error) {
+		if f.toOTLP != "" {
+			return f.toOTLP, nil
+		}
+		st, err := c.Status(ctx)
+		if err != nil {
+			return "", err
+		}
+		return otlpAddress(f.to, st.OTLPHTTP)
+	}
+	asked, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if _, err := address(asked); err != nil {
+		return withHint(err, "--to takes the address of a server's page, such as http://127.0.0.1:7099; --to-otlp that of its OTLP over HTTP")
+	}
+	o.Sink = otlpsink.New(otlpsink.Options{Address: address, HTTP: hc, Scope: "tailscope.bench", Log: slog.New(slog.DiscardHandler)})
+	o.Report = func(ctx context.Context, p api.ExperimentReport) (api.ExperimentReply, error) {
+		return c.ReportExperiment(ctx, o.ID, p)
+	}
+	o.Live = experiment.Server{Client: c}
+	return nil
+}
+
+// write writes the result and the baseline, and prints what is asked for.
+func (f *experimentFlags) write(t *api.Trial) error {
+	asJSON := func(b *bytes.Buffer) error { return writeJSON(b, t) }
+	if f.output != "" {
+		if err := toFile(f.output, f.out, asJSON); err != nil {
+			return err
+		}
+	}
+	if f.saveBaseline != "" && t.Failed == "" {
+		if err := toFile(f.saveBaseline, f.out, asJSON); err != nil {
+			return err
+		}
+	}
+	return toFile("", f.out, func(b *bytes.Buffer) error {
+		if f.format == "json" {
+			return asJSON(b)
+		}
+		d := &document{w: b, markdown: f.format == "markdown"}
+		trialText(d, t)
+		return d.err
+	})
+}
+
+// experimentView shows how an experiment goes: a line that is drawn over on a
+// terminal, a line of each step otherwise.
+type experimentView struct {
+	w        io.Writer
+	terminal bool
+	quiet    bool
+	now      func() time.Time
+	mu       sync.Mutex
+	last     string
+	drawn    bool
+	at       time.Time
+}
+
+func newExperimentView(w io.Writer, quiet bool, now func() time.Time) *experimentView {
+	return &experimentView{w: w, terminal: isTerminal(w) && os.Getenv("TERM") != "dumb", quiet: quiet, now: now}
+}
+
+func (v *experimentView) note(line string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.erase()
+	fmt.Fprintln(v.w, printable(line))
+}
+
+func (v *experimentView) show(m experiment.Moment) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.quiet {
+		return
+	}
+	line := m.Text
+	if m.Left > 0 {
+		line += ", about " + duration(m.Left.Round(time.Second)) + " left"
+	}
+	if !v.terminal {
+		if m.Text != v.last && !strings.HasSuffix(m.Text, ": applied") && !strings.HasSuffix(m.Text, ": settling") {
+			v.last = m.Text
+			fmt.Fprintln(v.w, printable(line))
+		}
+		return
+	}
+	if m.Run != nil {
+		line += " · " + benchLine(*m.Run)
+	} else if v.now().Sub(v.at) < drawEvery && m.Text == v.last {
+		return
+	}
+	v.last, v.at = m.Text, v.now()
+	v.erase()
+	fmt.Fprint(v.w, printable(line))
+	v.drawn = true
+}
+
+func (v *experimentView) erase() {
+	if v.drawn {
+		fmt.Fprint(v.w, "\r\x1b[K")
+		v.drawn = false
+	}
+}
+
+func (v *experimentView) close() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.erase()
+}

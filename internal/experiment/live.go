@@ -1,0 +1,294 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"tailscope/api"
+	"tailscope/client"
+	"tailscope/internal/experiment/judge"
+	"tailscope/stat"
+)
+
+const (
+	liveSlot    = 10 * time.Second // in which a mirror's measurements are kept
+	leastSlots  = 20               // of each setting, for an interval
+	defaultLive = 30 * time.Minute
+	leastLive   = leastSlots * liveSlot
+	// arrival is how long after a slot all of it has come.
+	arrival = 25 * time.Second
+)
+
+// Observer reads what a mirror session measured.
+type Observer interface {
+	// Session is one that runs, or ran.
+	Session(ctx context.Context, id string) (*api.Experiment, error)
+	// Leg is the durations of one server's answers from one moment up to another,
+	// Unix seconds, in slots of 10 s.
+	Leg(ctx context.Context, session, variant string, from, to int64) (*api.HeatmapResponse, error)
+}
+
+// Server observes through a server's API.
+type Server struct{ Client *client.Client }
+
+// Session implements Observer.
+func (s Server) Session(ctx context.Context, id string) (*api.Experiment, error) {
+	return s.Client.Experiment(ctx, id)
+}
+
+// Leg implements Observer. Requests that shadows were not meant to get are left
+// out of the primary's.
+func (s Server) Leg(ctx context.Context, session, variant string, from, to int64) (*api.HeatmapResponse, error) {
+	const finest = 2000 // rows
+	return s.Client.Heatmap(ctx, client.HeatmapQuery{
+		Selection: client.Selection{
+			Family: "mirror_duration_seconds",
+			Match:  "{experiment=" + strconv.Quote(session) + ",variant=" + strconv.Quote(variant) + `,mirrored=""}`,
+			Start:  strconv.FormatInt(from, 10), End: strconv.FormatInt(to, 10),
+		},
+		Grid: client.Grid{Step: "10s"}, Rows: finest,
+	})
+}
+
+// checkLive looks at the session before anything is applied.
+func (r *runner) checkLive(ctx context.Context) error {
+	l := r.x.Live
+	if r.o.Live == nil {
+		return errors.New("live traffic is measured through a server")
+	}
+	s, err := r.o.Live.Session(ctx, l.Session)
+	switch {
+	case err != nil:
+		return fmt.Errorf("mirror session %s: %w", l.Session, err)
+	case s.Mirror == nil:
+		return fmt.Errorf("%s is no mirror session but %s", l.Session, s.Kind)
+	case s.State != "running":
+		return fmt.Errorf("mirror session %s is %s", l.Session, s.State)
+	}
+	var names []string
+	for _, t := range s.Mirror.Shadows {
+		names = append(names, t.Name)
+		if t.Name == l.Candidate {
+			r.primary = s.Mirror.Primary.Name
+			r.mu.Lock()
+			r.trial.Service = s.Service
+			for i := range r.trial.Settings {
+				r.trial.Settings[i].Experiment = l.Session
+			}
+			r.mu.Unlock()
+			return nil
+		}
+	}
+	return fmt.Errorf("the session has no candidate %s; it has %s", l.Candidate, and(names))
+}
+
+// production is what settings are held against beside the control.
+const production = "live production"
+
+// live judges a live design. Of each setting, slot by slot, the candidate's
+// distribution is set against the primary's of the same requests, so that load
+// which comes and goes cancels (stat, paired). Two settings were measured one
+// after the other: their ratios to the primary are independent estimates, whose
+// difference on the log scale is the effect (Difference).
+func (r *runner) live(ctx context.Context) error {
+	t, x := &r.trial, r.x
+	windows := map[string][][2]int64{}
+	var order []string // in which settings were measured first
+	from, to := int64(math.MaxInt64), int64(0)
+	for _, run := range t.Rounds {
+		if !run.Valid {
+			continue
+		}
+		width := int64(liveSlot / time.Second)
+		a := (int64(math.Ceil(float64(run.Start))) + width - 1) / width * width
+		b := int64(run.End) / width * width
+		if windows[run.Setting] == nil {
+			order = append(order, run.Setting)
+		}
+		windows[run.Setting] = append(windows[run.Setting], [2]int64{a, b})
+		from, to = min(from, a), max(to, b)
+	}
+	if len(order) == 0 {
+		return nil
+	}
+	if wait := time.Unix(to, 0).Add(arrival).Sub(r.o.Now()); wait > 0 {
+		if err := r.o.Sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+	var legs [2]*api.HeatmapResponse
+	for i, variant := range []string{r.primary, x.Live.Candidate} {
+		leg, err := r.o.Live.Leg(ctx, x.Live.Session, variant, from, to)
+		if err != nil {
+			return fmt.Errorf("what %s took: %w", variant, err)
+		}
+		legs[i] = leg
+	}
+	rows, err := liveRows(x, legs, windows, order)
+	if err != nil {
+		return err
+	}
+	in := x.input(nil)
+	in.Slots = true
+	judge.Conclude(in, rows)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t.Rows = t.Rows[:0:0]
+	var words []string
+	lead := -1
+	for i := range rows {
+		t.Rows = append(t.Rows, rowOf(&rows[i]))
+		if rows[i].Contrast.Against != x.Settings[0].Name {
+			continue
+		}
+		words = append(words, rows[i].Verdict)
+		if lead < 0 || rank(rows[i].Verdict) < rank(rows[lead].Verdict) {
+			lead = i
+		}
+	}
+	if lead >= 0 {
+		t.Verdict, t.Headline = Overall(words), upper(rows[lead].Sentence())
+	}
+	t.Warnings = warnings(t, x)
+	return nil
+}
+
+// liveQuantiles are judged in a live design.
+var liveQuantiles = []struct {
+	name string
+	p    float64
+}{{"p50", 0.5}, {"p75", 0.75}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}}
+
+// liveRows holds each setting against the control, the setting that was measured
+// before it, and live production.
+func liveRows(x *Experiment, legs [2]*api.HeatmapResponse, windows map[string][][2]int64, order []string) ([]judge.Row, error) {
+	ratios := map[string][]stat.Change{}
+	for name, w := range windows {
+		sides, err := paired(legs, w)
+		if err != nil {
+			return nil, err
+		}
+		if sides[0] == nil {
+			continue
+		}
+		o := stat.Options{Level: x.Level, Paired: true}
+		var ps []float64
+		for _, q := range liveQuantiles {
+			ps = append(ps, q.p)
+		}
+		changes, err := stat.Quantiles(stat.Side{sides[0]}, stat.Side{sides[1]}, ps, nil, o)
+		if err != nil {
+			return nil, err
+		}
+		mean, err := stat.Mean(stat.Side{sides[0]}, stat.Side{sides[1]}, nil, o)
+		if err != nil {
+			return nil, err
+		}
+		ratios[name] = append(changes, mean)
+	}
+	level := x.Level
+	if level == 0 {
+		level = 0.95
+	}
+	var rows []judge.Row
+	row := func(setting, against string) {
+		r := judge.Row{Contrast: judge.Contrast{Setting: setting, Against: against, Simple: true}, Rounds: len(windows[setting])}
+		b, a := ratios[setting], ratios[against]
+		if b == nil || against != production && a == nil {
+			return
+		}
+		r.Requests = uint64(b[0].CountB)
+		for i := range b {
+			name := "mean"
+			if i < len(liveQuantiles) {
+				name = liveQuantiles[i].name
+			}
+			m := judge.Measure{Name: name, Control: b[i].A, Variant: b[i].B, Estimate: estimateOf(&b[i])}
+			short := b[i].Short
+			if against != production {
+				m.Control = a[i].B
+				if short == "" {
+					short = a[i].Short
+				}
+				m.Estimate = judge.Difference(estimateOf(&a[i]), m.Estimate, level)
+				r.Requests = uint64(a[0].CountB) + uint64(b[0].CountB)
+			}
+			m.Effect, m.Low, m.High = math.Exp(m.Estimate.Effect), math.Exp(m.Estimate.Low), math.Exp(m.Estimate.High)
+			if short == "" && (math.IsNaN(m.Estimate.SE) || math.IsInf(m.Estimate.SE, 0)) {
+				short = "no interval can be made"
+			}
+			if short != "" {
+				m.Short, m.Verdict = short, judge.TooLittle
+				m.Low, m.High, m.Estimate.P = math.NaN(), math.NaN(), math.NaN()
+			}
+			r.Measures = append(r.Measures, m)
+		}
+		rows = append(rows, r)
+	}
+	control := x.Settings[0].Name
+	for _, s := range x.Settings[1:] {
+		row(s.Name, control)
+	}
+	for i, name := range order[1:] {
+		if before := order[i]; before != control || name == control {
+			row(name, before)
+		}
+	}
+	for _, s := range x.Settings {
+		row(s.Name, production)
+	}
+	return rows, nil
+}
+
+func estimateOf(c *stat.Change) judge.Estimate {
+	return judge.Estimate{Effect: c.Effect, Low: c.CI.Low, High: c.CI.High, SE: c.SE, DF: c.DF, P: c.P, N: min(c.SlotsA, c.SlotsB)}
+}
+
+// paired are both legs in the slots of some windows, in order of time; nil if there
+// are none.
+func paired(legs [2]*api.HeatmapResponse, windows [][2]int64) (out [2]*stat.Series, err error) {
+	at := map[int64]int{}
+	for _, w := range windows {
+		for t := w[0]; t < w[1]; t += int64(liveSlot / time.Second) {
+			if _, ok := at[t]; !ok {
+				at[t] = len(at)
+			}
+		}
+	}
+	if len(at) == 0 {
+		return out, nil
+	}
+	for i, leg := range legs {
+		edges := make([]float64, len(leg.Bounds))
+		for j, b := range leg.Bounds {
+			edges[j] = float64(b)
+		}
+		counts, sums := make([][]float64, len(at)), make([]float64, len(at))
+		for t := range counts {
+			counts[t] = make([]float64, max(0, len(edges)-1))
+		}
+		found := false
+		for _, c := range leg.Columns {
+			t, ok := at[c.Start]
+			if !ok {
+				continue
+			}
+			found = true
+			sums[t] = float64(c.Sum)
+			for k, row := range c.Rows {
+				counts[t][row] += float64(c.Counts[k])
+			}
+		}
+		if !found {
+			return [2]*stat.Series{}, nil
+		}
+		if out[i], err = stat.NewSeriesOfCounts(edges, counts, sums); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,285 @@
+package experiment
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tailscope/internal/bench"
+	"tailscope/internal/scenario"
+	"tailscope/internal/strictyaml"
+)
+
+// Load reads an experiment and its scenario, with every setting's values. With any
+// problem the experiment is nil; problems are all there are.
+func Load(path string) (*Experiment, []strictyaml.Problem) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, []strictyaml.Problem{{File: path, Message: err.Error(), Hint: "tailscope experiment schema says what such a file has"}}
+	}
+	var p strictyaml.Problems
+	tree := strictyaml.Parse(path, content, &p, "what several places share goes into the control's variables")
+	if tree == nil || p.Len() > 0 {
+		return nil, p.Sorted()
+	}
+	var raw rawFile
+	d := strictyaml.Decoder{Problems: &p, Kinds: kinds}
+	d.Decode("experiment", tree, &raw)
+	x := &Experiment{
+		Name: raw.Experiment.S(), Hypothesis: raw.Hypothesis.S(), File: path, Dir: filepath.Dir(path), Text: string(content),
+		Unit: raw.Unit.S(), Settle: raw.Settle.Duration, Within: raw.Within.Number, Level: raw.Level.Number, Versions: map[string]string{},
+	}
+	if abs, err := filepath.Abs(x.Dir); err == nil {
+		x.Dir = abs
+	}
+	if raw.Seed.Given() {
+		x.Seed, _ = strconv.ParseUint(raw.Seed.S(), 10, 64)
+	}
+	r := &fileReader{x: x, raw: &raw, problems: &p}
+	(&designer{raw: &raw, problems: &p, x: x}).design()
+	r.rounds()
+	r.commands()
+	r.gate()
+	for name, t := range raw.Record {
+		x.Versions[name] = t.S()
+	}
+	for _, t := range raw.Configuration {
+		x.Configs = append(x.Configs, t.S())
+	}
+	for _, t := range raw.Measures {
+		x.Measures = append(x.Measures, t.S())
+	}
+	r.load()
+	r.used()
+	if p.Len() > 0 {
+		return nil, p.Sorted()
+	}
+	return x, nil
+}
+
+type fileReader struct {
+	x        *Experiment
+	raw      *rawFile
+	problems *strictyaml.Problems
+}
+
+func (r *fileReader) add(t text, hint, format string, args ...any) {
+	at := r.raw.Node.At
+	if t.Node != nil {
+		at = t.Node.At
+	}
+	r.problems.Add(at, hint, format, args...)
+}
+
+// rounds reads when to stop.
+func (r *fileReader) rounds() {
+	o := r.raw.Rounds
+	if o == nil {
+		o = &rawRounds{}
+	}
+	x := &r.x.Rounds
+	*x = Rounds{Rule: "fixed", AtLeast: 8, Precision: o.Precision.Number, Measure: o.Measure.Or("p99")}
+	if r.raw.Live != nil {
+		x.AtLeast = 1
+	}
+	early := o.Early.Bool
+	switch {
+	case o.Precision.Given() && early:
+		r.add(o.Early, "keep one of the two", "precision and early are two rules")
+	case o.Precision.Given():
+		x.Rule, x.AtLeast, x.AtMost = "precision", 6, 30
+		if o.Precision.OK && !(x.Precision > 0) {
+			r.add(o.Precision, "write one such as 3%", "an interval is never of no width")
+		}
+	case early:
+		x.Rule, x.AtLeast, x.AtMost = "decided", 6, 30
+	}
+	if o.AtLeast.OK {
+		x.AtLeast = int(o.AtLeast.Int)
+	}
+	switch {
+	case o.AtMost.OK && x.Rule == "fixed":
+		if o.AtLeast.OK && o.AtMost.Int != o.AtLeast.Int {
+			r.add(o.AtMost, "write precision: 3% or early: true, or leave at_most out", "nothing says when to stop between %d and %d rounds", x.AtLeast, o.AtMost.Int)
+		}
+		x.AtLeast, x.AtMost = int(o.AtMost.Int), int(o.AtMost.Int)
+	case o.AtMost.OK:
+		x.AtMost = int(o.AtMost.Int)
+	case x.AtMost < x.AtLeast:
+		x.AtMost = x.AtLeast
+	}
+	if x.AtMost < x.AtLeast {
+		r.add(o.AtMost, fmt.Sprintf("write at_most: %d or more", x.AtLeast), "at_most is less than at_least")
+	}
+	if x.Rule == "precision" && x.AtLeast < 3 {
+		r.add(o.AtLeast, "write 6 or more", "a first stage of %d rounds says nothing of how much rounds differ", x.AtLeast)
+	}
+}
+
+func (r *fileReader) commands() {
+	of := func(what string, raws []rawCommand) (out []Command) {
+		for i := range raws {
+			c := &raws[i]
+			if len(c.Run) == 0 || strings.TrimSpace(c.Run[0].S()) == "" {
+				r.add(text{Node: c.Node}, "write the command", "%s has an empty command", what)
+				continue
+			}
+			o := Command{Shell: len(c.Run) == 1 && !listed(c.Node), Dir: r.x.Dir, Timeout: c.Timeout.Duration}
+			for _, t := range c.Run {
+				o.Args = append(o.Args, t.S())
+			}
+			if o.Name = c.Name.S(); o.Name == "" {
+				o.Name = strings.Fields(o.Args[0])[0]
+			}
+			if dir := c.Dir.S(); dir != "" {
+				o.Dir = within(r.x.Dir, dir)
+			}
+			out = append(out, o)
+		}
+		return out
+	}
+	x := r.x
+	x.Apply, x.Restore, x.Between = of("apply", r.raw.Apply), of("restore", r.raw.Restore), of("between", r.raw.Between)
+	if len(x.Restore) == 0 {
+		x.Restore = x.Apply
+	}
+}
+
+// listed says that a command was written as a list, not as a line.
+func listed(n *node) bool {
+	run := n.Get("run")
+	return run != nil && run.Kind == strictyaml.List
+}
+
+func (r *fileReader) gate() {
+	g := r.raw.Gate
+	if g == nil {
+		return
+	}
+	out := &Gate{Baseline: g.Baseline.S(), Allowed: 0.05, Absolute: g.Compare.S() == "absolute"}
+	if g.Allowed.OK {
+		out.Allowed = g.Allowed.Number
+	}
+	for _, t := range g.Measures {
+		out.Measures = append(out.Measures, t.S())
+	}
+	if out.Absolute && out.Baseline == "" {
+		r.add(g.Compare, "write baseline: FILE, or leave compare out", "there is no figure to compare with")
+	}
+	r.x.Gate = out
+}
+
+// load reads the scenario with every setting's values, so that no mistake is found
+// when half the rounds are done.
+func (r *fileReader) load() {
+	x := r.x
+	if live := r.raw.Live; live != nil {
+		if r.raw.Scenario.Given() {
+			r.add(r.raw.Scenario, "leave it out, or live", "live traffic is the load of a live design; it has no scenario")
+		}
+		if len(x.Factors) > 0 || x.Rounds.Rule != "fixed" {
+			r.add(text{Node: live.Node}, "leave out factors, precision and early", "a live design changes one variable, a fixed number of times")
+		}
+		x.Design = LiveDesign
+		x.Live = &Live{Session: live.Session.S(), To: live.To.S(), For: live.For.Duration, Candidate: live.Candidate.Or("candidate")}
+		if x.Live.For == 0 {
+			x.Live.For = defaultLive
+		}
+		if x.Live.For < leastLive {
+			r.add(live.For, "write 4m or more; half an hour tells more", "%s is too short for an interval, which needs 20 slots of 10 s", x.Live.For)
+		}
+		if len(x.Apply) == 0 {
+			r.add(text{}, "write apply: COMMAND that gives the candidate a setting", "a live design without apply changes nothing")
+		}
+		return
+	}
+	name := r.raw.Scenario.S()
+	if name == "" {
+		r.add(text{}, "write scenario: FILE, as tailscope bench takes, or live", "the experiment has no load")
+		return
+	}
+	x.Scenario = within(x.Dir, name)
+	content, err := os.ReadFile(x.Scenario)
+	if err != nil {
+		r.add(r.raw.Scenario, "write the path of a scenario, from the directory of this file", "the scenario is not read: %v", err)
+		return
+	}
+	x.scenarioText = string(content)
+	s, problems := scenario.Load(x.Scenario, scenario.LoadOptions{})
+	for _, p := range problems {
+		r.problems.Put(p)
+	}
+	if len(problems) > 0 {
+		return
+	}
+	x.scenario = s
+	for _, set := range x.Settings {
+		with, problems := s.With(x.vars(set))
+		for _, p := range problems {
+			p.Message += ", with " + set.Name
+			r.problems.Put(p)
+		}
+		if with != nil && with.Plan.Duration() <= 0 && with.Duration <= 0 && with.Plan.Arrivals == bench.Closed {
+			r.add(r.raw.Scenario, "write for: 30s of its phases", "the load of the scenario has no end")
+			return
+		}
+	}
+}
+
+// vars are a setting's values that the scenario has.
+func (x *Experiment) vars(s Setting) map[string]string {
+	out := map[string]string{}
+	for name, v := range s.Values {
+		if _, ok := x.scenario.Vars[name]; ok {
+			out[name] = v
+		}
+	}
+	return out
+}
+
+var variable = regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}`)
+
+// used says which variables change nothing: with them the variants would be the
+// control under other names. And which names in commands nobody gives a value.
+func (r *fileReader) used() {
+	x := r.x
+	if len(x.Settings) == 0 || r.problems.Len() > 0 {
+		return
+	}
+	known := slices.Sorted(maps.Keys(x.Settings[0].Values))
+	inCommands := map[string]bool{}
+	for _, c := range slices.Concat(x.Apply, x.Restore, x.Between) {
+		for _, arg := range c.Args {
+			for _, m := range variable.FindAllStringSubmatch(arg, -1) {
+				if !slices.Contains(known, m[1]) {
+					r.add(text{}, strictyaml.Suggest(m[1], known), "the command %s asks for {{%s}}, which the control has not", c.Name, m[1])
+				}
+			}
+			for _, name := range known {
+				inCommands[name] = inCommands[name] || strings.Contains(arg, name) // {{name}} or $name
+			}
+		}
+	}
+	changed := []string{x.Variable}
+	if x.Design == Factorial {
+		changed = nil
+		for _, f := range x.Factors {
+			changed = append(changed, f.Name)
+		}
+	}
+	for _, name := range changed {
+		inScenario := false
+		if x.scenario != nil {
+			_, inScenario = x.scenario.Vars[name]
+		}
+		// A script may read the variable from its environment.
+		if !inCommands[name] && !inScenario && len(x.Apply) == 0 {
+			r.add(r.raw.Variable, "write {{"+name+"}} in apply, or name it under vars in the scenario and use it there", "nothing uses %s: every setting would be the control", name)
+		}
+	}
+}

@@ -1,0 +1,336 @@
+package experiment
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"tailscope/api"
+	"tailscope/hist"
+	"tailscope/internal/bench/session"
+	"tailscope/internal/experiment/judge"
+)
+
+// mostTenants bounds the rows of tenants.
+const mostTenants = 20
+
+// cellsOf are the figures of a run, by query and by tenant; those of queries go
+// into figures too.
+func cellsOf(out *session.Outcome, figures map[string]map[string]api.Float) map[judge.Key]judge.Cell {
+	b := out.Result
+	elapsed := float64(b.End - b.Start)
+	cells := map[judge.Key]judge.Cell{}
+	add := func(k judge.Key, h *hist.Histogram, sent, failed uint64) {
+		cells[k] = judge.Cell{Values: judge.Figures(h, sent, failed, elapsed), Requests: sent, Errors: failed}
+	}
+	byQuery, byTenant := map[string]*hist.Histogram{}, map[string]*hist.Histogram{}
+	merge := func(into map[string]*hist.Histogram, name string, h *hist.Histogram) {
+		if into[name] == nil {
+			into[name] = hist.New(hist.DefaultSchema)
+		}
+		into[name].Merge(h)
+	}
+	for i := range out.Series {
+		s := &out.Series[i]
+		merge(byQuery, s.Query, s.Latency)
+		if s.Tenant != "" {
+			merge(byTenant, s.Tenant, s.Latency)
+		}
+	}
+	add(judge.Key{}, out.Latency, b.Account.Sent, b.Account.Errors)
+	if b.Rate > 0 {
+		cells[judge.Key{}].Values["rate"] = float64(b.Rate)
+	}
+	for name, v := range resources(b.Resources) {
+		cells[judge.Key{}].Values[name] = v
+	}
+	if len(b.Queries) > 1 {
+		for _, q := range b.Queries {
+			if h := byQuery[q.Name]; h != nil {
+				add(judge.Key{Query: q.Name}, h, q.Sent, q.Errors)
+			}
+		}
+	}
+	tenants := slices.Clone(b.Tenants)
+	slices.SortFunc(tenants, func(a, b api.BenchQuery) int { return cmp.Compare(b.Sent, a.Sent) })
+	for _, t := range tenants[:min(len(tenants), mostTenants)] {
+		if h := byTenant[t.Name]; h != nil {
+			add(judge.Key{Tenant: t.Name}, h, t.Sent, t.Errors)
+		}
+	}
+	for k, c := range cells {
+		if k.Tenant != "" {
+			continue
+		}
+		figures[k.Query] = map[string]api.Float{}
+		for m, v := range c.Values {
+			figures[k.Query][m] = api.Float(v)
+		}
+	}
+	return cells
+}
+
+// resources are figures of the processes under test: what adds up for each request,
+// of all together and, if there are several, of each; else the mean of each.
+func resources(of []api.BenchResource) map[string]float64 {
+	out, count := map[string]float64{}, map[string]int{}
+	for _, r := range of {
+		count[r.Name]++
+	}
+	for _, r := range of {
+		name, v := r.Name, float64(r.Mean)
+		if per := float64(r.PerRequest); !math.IsNaN(per) {
+			v = per
+			if name = r.Name + "_per_request"; strings.HasPrefix(r.Name, "cpu") {
+				name = "cpu_per_request"
+			}
+		}
+		if math.IsNaN(v) {
+			continue
+		}
+		out[name] += v
+		if count[r.Name] > 1 {
+			out[name+"_of_"+r.Process] = v
+		}
+	}
+	return out
+}
+
+// judged puts what the rounds amount to into a trial.
+func judged(t *api.Trial, x *Experiment, in judge.Input) {
+	rows := judge.Rows(in)
+	t.Rows = make([]api.TrialRow, 0, len(rows))
+	for i := range rows {
+		t.Rows = append(t.Rows, rowOf(&rows[i]))
+	}
+	t.Curves = []api.TrialCurve{}
+	if len(x.Settings) > 2 {
+		for _, c := range judge.Curves(in, x.places()) {
+			t.Curves = append(t.Curves, curveOf(&c, x.names()))
+		}
+	}
+	t.Verdict, t.Headline = headline(x, rows, t.Curves)
+	t.Warnings = warnings(t, x)
+}
+
+func rowOf(r *judge.Row) api.TrialRow {
+	out := api.TrialRow{Setting: r.Contrast.Setting, Against: r.Contrast.Against, Effect: r.Contrast.Effect, Query: r.Key.Query, Tenant: r.Key.Tenant, Rounds: r.Rounds, Requests: r.Requests, Verdict: r.Verdict, Lead: r.Lead, Measures: []api.TrialMeasure{}}
+	for i := range r.Measures {
+		m := &r.Measures[i]
+		out.Measures = append(out.Measures, api.TrialMeasure{
+			Name: m.Name, Control: api.Float(m.Control), Variant: api.Float(m.Variant), Effect: api.Float(m.Effect), Low: api.Float(m.Low), High: api.Float(m.High),
+			P: api.Float(m.Estimate.P), Adjusted: api.Float(m.Adjusted), Verdict: m.Verdict, Sentence: m.Sentence, Needs: m.Needs,
+		})
+	}
+	return out
+}
+
+func curveOf(c *judge.Curve, names []string) api.TrialCurve {
+	out := api.TrialCurve{Query: c.Key.Query, Measure: c.Measure, Lower: c.Lower, Best: names[c.Best], XLow: api.Float(c.XLow), XHigh: api.Float(c.XHigh), Sentence: c.Sentence}
+	for _, p := range c.Points {
+		out.Points = append(out.Points, api.TrialCurvePoint{Setting: names[p.Setting], X: api.Float(p.X), Value: api.Float(p.Value), Low: api.Float(p.Low), High: api.Float(p.High), BestIn: api.Float(p.BestIn)})
+	}
+	for _, s := range c.Candidates {
+		out.Candidates = append(out.Candidates, names[s])
+	}
+	return out
+}
+
+// headline is the verdict of everything together, and a sentence.
+func headline(x *Experiment, rows []judge.Row, curves []api.TrialCurve) (verdict, sentence string) {
+	var words []string
+	var all []*judge.Row
+	for i := range rows {
+		if r := &rows[i]; r.Key == (judge.Key{}) && (x.Design != Factorial || r.Contrast.Effect == "main") {
+			all = append(all, r)
+			words = append(words, r.Verdict)
+		}
+	}
+	if len(all) == 0 {
+		return judge.TooLittle, "nothing was measured"
+	}
+	verdict = Overall(words)
+	for _, c := range curves {
+		if c.Query == "" && c.Measure == x.Rounds.Measure {
+			return verdict, upper(c.Sentence)
+		}
+	}
+	// The row that says most: one that changed before one that did not.
+	lead := all[0]
+	for _, r := range all[1:] {
+		if rank(r.Verdict) < rank(lead.Verdict) {
+			lead = r
+		}
+	}
+	return verdict, upper(lead.Sentence())
+}
+
+// Overall is one word for several rows.
+func Overall(words []string) string {
+	out := words[0]
+	for _, w := range words[1:] {
+		switch {
+		case w == out:
+		case rank(w) > 1 && rank(out) > 1: // neither changed
+			if rank(w) < rank(out) {
+				out = w
+			}
+		case rank(out) > 1:
+			out = w
+		case rank(w) <= 1:
+			out = judge.Mixed
+		}
+	}
+	return out
+}
+
+// rank orders verdicts: what got worse, what got better, what did not change.
+func rank(verdict string) int {
+	switch verdict {
+	case judge.Slower, judge.MoreErrors, judge.Mixed:
+		return 0
+	case judge.Faster, judge.FewerErrors, judge.Higher, judge.LowerThan:
+		return 1
+	case judge.NoEvidence:
+		return 2
+	case judge.Same:
+		return 3
+	}
+	return 4
+}
+
+// warnings say what a reader has to mind.
+func warnings(t *api.Trial, x *Experiment) []api.CompareWarning {
+	out := []api.CompareWarning{}
+	add := func(code, format string, args ...any) {
+		out = append(out, api.CompareWarning{Code: code, Text: fmt.Sprintf(format, args...)})
+	}
+	invalid, cold, times := 0, 0, map[string]int{}
+	for _, r := range t.Rounds {
+		if !r.Valid {
+			invalid++
+			times[r.Setting]++
+		}
+		if r.WarmUp != nil && !r.WarmUp.Steady {
+			cold++
+		}
+	}
+	if invalid > 0 {
+		add("invalid", "%d of %d runs do not count; each was measured once more", invalid, len(t.Rounds))
+	}
+	for _, s := range x.names() {
+		if times[s] > 0 && 2*times[s] == invalid && invalid >= 4 || times[s] >= 3 {
+			add("bias", "%d runs of %s do not count: what is left of it may be its better part", times[s], s)
+		}
+	}
+	if cold > 0 {
+		add("warm_up", "%d of %d runs began before latency was steady", cold, len(t.Rounds))
+	}
+	if strings.HasSuffix(t.Environment.Commit, "+") {
+		add("commit", "the working directory had changes that are in no commit")
+	}
+	return out
+}
+
+func joined(why []string) string {
+	if len(why) == 0 {
+		return "the generator did not keep its schedule"
+	}
+	return strings.Join(why, "; ")
+}
+
+func upper(s string) string {
+	if s == "" || len(s) > 1 && s[0] == 'p' && s[1] >= '0' && s[1] <= '9' { // p99 is a name
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// mostFile and mostFiles bound what is kept of the files that an experiment names.
+const (
+	mostFile  = 128 << 10
+	mostFiles = 512 << 10
+)
+
+var words = regexp.MustCompile(`[^\s"'\[\]{},;=()<>|&:]+`)
+
+// files are those below the experiment's directory that its file or scenario
+// names, by their names from there, with their texts; of what is too large, its
+// hash. With them it can be run again.
+func (x *Experiment) files() map[string]string {
+	out, total := map[string]string{}, 0
+	texts := x.Text
+	if x.Scenario != "" {
+		texts += "\n" + x.scenarioText
+	}
+	dirs := []string{x.Dir}
+	if x.Scenario != "" {
+		if d := filepath.Dir(x.Scenario); d != x.Dir {
+			dirs = append(dirs, d)
+		}
+	}
+	for _, w := range slices.Compact(slices.Sorted(slices.Values(words.FindAllString(texts, -1)))) {
+		for _, dir := range dirs {
+			path := within(dir, w)
+			name, err := filepath.Rel(x.Dir, path)
+			if err != nil || strings.HasPrefix(name, "..") || name == filepath.Base(x.File) {
+				continue
+			}
+			if _, known := out[name]; known {
+				continue
+			}
+			info, err := os.Stat(path)
+			if err != nil || !info.Mode().IsRegular() || info.Size() > 1<<30 {
+				continue
+			}
+			content, err := os.ReadFile(path)
+			if err != nil {
+				continue
+			}
+			if len(content) > mostFile || total+len(content) > mostFiles {
+				out[name] = tooLarge + digest(content)
+				continue
+			}
+			total += len(content)
+			out[name] = string(content)
+		}
+	}
+	return out
+}
+
+// tooLarge begins the text of a file that is kept by its hash alone.
+const tooLarge = "too large to be kept; sha256 "
+
+// Describe is what an experiment will do, in a few lines.
+func (x *Experiment) Describe() []string {
+	out := []string{fmt.Sprintf("%s: %s, %s against the control %s", x.Name, x.Design, x.Variable, x.Settings[0].Name)}
+	out = append(out, "settings: "+strings.Join(x.names(), ", "))
+	r := x.Rounds
+	switch r.Rule {
+	case "precision":
+		out = append(out, fmt.Sprintf("rounds: %d, then as many as make %s known to ±%g %%, at most %d", r.AtLeast, r.Measure, 100*r.Precision, r.AtMost))
+	case "decided":
+		out = append(out, fmt.Sprintf("rounds: %d to %d, until %s is decided of every setting", r.AtLeast, r.AtMost, r.Measure))
+	default:
+		out = append(out, fmt.Sprintf("rounds: %d", r.AtMost))
+	}
+	if x.Live != nil {
+		return append(out, fmt.Sprintf("load: live traffic through mirror session %s, %s of each setting in a round", x.Live.Session, x.Live.For))
+	}
+	each := x.scenario.Plan.Duration()
+	if each <= 0 {
+		each = x.scenario.Duration
+	}
+	if each > 0 {
+		each += x.Settle
+		out = append(out, fmt.Sprintf("load: %s to %s of each setting in a round, warm-up and commands besides: %s to %s in all", each, x.scenario.Target,
+			each*time.Duration(len(x.Settings)*r.AtLeast), each*time.Duration(len(x.Settings)*r.AtMost)))
+	}
+	return out
+}
