@@ -15,8 +15,7 @@ import (
 // table is rows of data, of the columns that are used.
 type table struct {
 	file  string
-	names []string // of all columns; of JSONL those of the first row
-	wide  int      // how many are kept
+	wide  int // how many are kept
 	rows  int
 	arena []byte
 	ends  []uint32 // where cells end in arena, row by row
