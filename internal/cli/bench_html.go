@@ -2,11 +2,268 @@ package cli
 
 import (
 	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"math"
+	"strings"
 
 	"tailscope/api"
 )
 
+//go:embed bench_report.html
+var benchHTML string
+
+var benchTemplate = template.Must(template.New("bench").Parse(benchHTML))
+
+// benchPage is a result as a page: figures, charts and tables that need nothing
+// else to be shown.
+type benchPage struct {
+	*api.BenchResult
+	Plan, RateLine           string
+	Invalid_, Closed         string
+	Figures                  []benchFigure
+	Percentiles, Times       template.HTML
+	Rates, Lates             template.HTML
+	Notes, Account, Events   []string
+	Loads, Machine           []string
+	Warm, Made               string
+	Latency                  *htmlTable
+	Thresholds, Queries      *htmlTable
+	Tenants, Phases, Process *htmlTable
+	Resources                []resourceChart
+}
+
+type benchFigure struct{ Name, Value, Beside string }
+
+type resourceChart struct {
+	Name  string
+	Chart template.HTML
+}
+
+// htmlTable is a table as the page has it.
+type htmlTable struct {
+	Header []string
+	Right  []bool
+	Rows   [][]string
+}
+
+func asHTML(t *table) *htmlTable { return &htmlTable{t.header, t.right, t.rows} }
+
 // writeBenchHTML writes a result as a page that needs nothing else.
 func writeBenchHTML(b *bytes.Buffer, r *api.BenchResult) error {
-	return nil
+	p := &benchPage{
+		BenchResult: r, Plan: planText(r), RateLine: rateLine(r), Percentiles: percentileChart(r),
+		Times: timeChart(r), Rates: rateChart(r), Lates: lateChart(r),
+		Notes: latencyNotes(r), Account: accountLines(&r.Account), Events: benchEvents(r), Machine: generatorLines(r),
+		Latency: asHTML(latencyTable(r)), Made: benchMoment(r.Start),
+	}
+	if !r.Valid {
+		p.Invalid_ = benchInvalid
+	}
+	beside := func(q string) string {
+		if r.Plan.Arrivals == "closed" {
+			return "from when sent"
+		}
+		return "from when sent " + at(r.Uncorrected, q)
+	}
+	asked := "closed loop"
+	if !isNaN(r.Asked) {
+		asked = "of " + perTime(r.Asked) + " asked for"
+	}
+	p.Figures = []benchFigure{{"rate", perTime(r.Rate), asked}}
+	for _, q := range []string{"0.5", "0.99", "0.999"} {
+		p.Figures = append(p.Figures, benchFigure{quantileName(q), at(r.Latency, q), beside(q)})
+	}
+	longest := benchFigure{"max", secondsUnit.value(r.Latency.Max), "from when sent " + secondsUnit.value(r.Uncorrected.Max)}
+	if r.Plan.Arrivals == "closed" {
+		longest.Beside = "from when sent"
+	}
+	failed := benchFigure{"errors", count(r.Account.Errors), "of " + count(r.Account.Sent) + " sent"}
+	p.Figures = append(p.Figures, longest, failed)
+	if len(r.Thresholds) > 0 {
+		p.Thresholds = asHTML(thresholdTable(r.Thresholds))
+	}
+	if len(r.Queries) > 1 {
+		p.Queries = asHTML(benchTable("query", r.Queries))
+	}
+	if len(r.Tenants) > 1 {
+		p.Tenants = asHTML(benchTable("tenant", r.Tenants))
+	}
+	if len(r.Phases) > 1 {
+		p.Phases = asHTML(phaseTable(r))
+	}
+	if len(r.Resources) > 0 {
+		p.Process = asHTML(resourceTable(r.Resources))
+	}
+	for i := range r.Resources {
+		if c := readingChart(r, &r.Resources[i]); c != "" {
+			p.Resources = append(p.Resources, resourceChart{r.Resources[i].Process + ": " + strings.ReplaceAll(r.Resources[i].Name, "_", " "), c})
+		}
+	}
+	for i := range r.Loads {
+		p.Loads = append(p.Loads, loadText(&r.Loads[i]))
+	}
+	if r.WarmUp != nil {
+		p.Warm = warmText(r.WarmUp)
+	}
+	return benchTemplate.Execute(b, p)
+}
+
+// timed is the frame of charts over the run's time, with phases and events.
+type timed struct {
+	*svg
+	r     *api.BenchResult
+	x     []float64 // middle of slots, seconds from the start
+	start float64
+}
+
+func newTimed(r *api.BenchResult, height float64, y axis) *timed {
+	t := &timed{r: r, start: float64(r.Start)}
+	end := 0.0
+	for _, s := range r.Timeline {
+		t.x = append(t.x, float64(s.Time+s.Width/2)-t.start)
+		if s.Due > 0 { // what comes after are answers
+			end = max(end, float64(s.Time+s.Width)-t.start)
+		}
+	}
+	t.svg = newSVG(620, height, axis{0, max(end, 1), false}, y)
+	return t
+}
+
+// frame draws what lies behind the lines.
+func (t *timed) frame(values []float64, label func(float64) string) {
+	for i, e := range t.r.Events {
+		from, to := float64(e.Time)-t.start, float64(e.End)-t.start
+		if from > t.svg.x.high || e.Kind == "command" || e.Kind == "load" || e.Kind == "warm_up" {
+			continue
+		}
+		title := e.Kind + " " + e.Name
+		switch {
+		case e.Kind != "phase":
+			t.band("fault", from, to, title+" "+e.Text)
+		case i%2 == 1:
+			t.band("phase", from, to, title)
+		}
+	}
+	t.ticksY(values, label)
+	t.ticksX(even(t.svg.x.high, 8), benchSpan)
+	for _, e := range t.r.Events {
+		if from := float64(e.Time) - t.start; e.Kind == "phase" && from <= t.svg.x.high && len(t.r.Phases) <= 8 {
+			t.note(from, e.Name)
+		}
+	}
+}
+
+// hovers says of each slot what there is.
+func (t *timed) hovers(text func(api.BenchSlot) string) {
+	for i, s := range t.r.Timeline {
+		half := float64(s.Width) / 2
+		t.hover(t.x[i]-half, t.x[i]+half, benchSpan(float64(s.Time)-t.start)+": "+text(s))
+	}
+}
+
+func slotsOf(r *api.BenchResult, of func(api.BenchSlot) float64) []float64 {
+	out := make([]float64, len(r.Timeline))
+	for i, s := range r.Timeline {
+		out[i] = of(s)
+	}
+	return out
+}
+
+func timeChart(r *api.BenchResult) template.HTML {
+	p50 := slotsOf(r, func(s api.BenchSlot) float64 { return float64(s.P50) })
+	p99 := slotsOf(r, func(s api.BenchSlot) float64 { return float64(s.P99) })
+	most := slotsOf(r, func(s api.BenchSlot) float64 { return float64(s.Max) })
+	y, ok := logAxis(p50, p99, most)
+	if !ok {
+		return ""
+	}
+	t := newTimed(r, 300, y)
+	t.frame(decades(y.low, y.high), formatSeconds)
+	t.line("line max", t.x, most)
+	t.line("line p99", t.x, p99)
+	t.line("line p50", t.x, p50)
+	t.hovers(func(s api.BenchSlot) string {
+		return fmt.Sprintf("p50 %s, p99 %s, max %s, %s errors", secondsUnit.value(s.P50), secondsUnit.value(s.P99), secondsUnit.value(s.Max), count(s.Errors))
+	})
+	return t.html("latency by when requests were due: median, 99th percentile and maximum")
+}
+
+// rateChart draws requests due and answered a second, and errors.
+func rateChart(r *api.BenchResult) template.HTML {
+	each := func(of func(api.BenchSlot) uint64) []float64 {
+		return slotsOf(r, func(s api.BenchSlot) float64 { return float64(of(s)) / float64(s.Width) })
+	}
+	due, answered, errors := each(func(s api.BenchSlot) uint64 { return s.Due }), each(func(s api.BenchSlot) uint64 { return s.Answered }), each(func(s api.BenchSlot) uint64 { return s.Errors })
+	high, failed := 0.0, false
+	for i := range due {
+		high = max(high, due[i], answered[i])
+		failed = failed || errors[i] > 0
+	}
+	if high == 0 {
+		return ""
+	}
+	for i := len(due) - 1; i >= 0 && due[i] == 0; i-- {
+		due[i], answered[i], errors[i] = math.NaN(), math.NaN(), math.NaN()
+	}
+	t := newTimed(r, 220, axis{0, high * 1.08, false})
+	t.frame(even(high, 5), func(v float64) string { return digits(v) })
+	t.line("line sent", t.x, due)
+	t.line("line due", t.x, answered)
+	if failed {
+		t.line("line bad", t.x, errors)
+	}
+	t.hovers(func(s api.BenchSlot) string {
+		return fmt.Sprintf("%s due, %s answered, %s errors, %s waiting at its end", count(s.Due), count(s.Answered), count(s.Errors), count(s.Waiting))
+	})
+	return t.html("requests due and answered a second")
+}
+
+// lateChart draws how late the generator was beside the latency it measured.
+func lateChart(r *api.BenchResult) template.HTML {
+	late := slotsOf(r, func(s api.BenchSlot) float64 { return float64(s.Late) })
+	p99 := slotsOf(r, func(s api.BenchSlot) float64 { return float64(s.P99) })
+	y, ok := logAxis(late, p99)
+	if !ok || r.Plan.Arrivals == "closed" {
+		return ""
+	}
+	t := newTimed(r, 220, y)
+	t.frame(decades(y.low, y.high), formatSeconds)
+	t.line("line p99", t.x, p99)
+	t.line("line late", t.x, late)
+	t.hovers(func(s api.BenchSlot) string {
+		return fmt.Sprintf("late p99 %s, latency p99 %s", secondsUnit.value(s.Late), secondsUnit.value(s.P99))
+	})
+	return t.html("how late the generator was at the 99th percentile, beside the latency measured there")
+}
+
+// readingChart draws one reading of a process.
+func readingChart(r *api.BenchResult, x *api.BenchResource) template.HTML {
+	if len(x.Values) < 2 || len(x.Times) != len(x.Values) {
+		return ""
+	}
+	var xs, ys []float64
+	high := 0.0
+	for i, v := range x.Values {
+		xs, ys = append(xs, float64(x.Times[i]-r.Start)), append(ys, float64(v))
+		if !math.IsNaN(float64(v)) {
+			high = max(high, float64(v))
+		}
+	}
+	if high == 0 {
+		return ""
+	}
+	t := newTimed(r, 150, axis{0, high * 1.08, false})
+	t.frame(even(high, 3), func(v float64) string {
+		switch x.Unit {
+		case "bytes":
+			return formatBytes(int64(v))
+		case "seconds":
+			return formatSeconds(v)
+		}
+		return digits(v)
+	})
+	t.line("line due", xs, ys)
+	return t.html(x.Process + " " + x.Name)
 }
