@@ -206,6 +206,9 @@ func checkTrial(x *api.Trial) error {
 		}
 	}
 	for i := range x.Rows {
+		if x.Rows[i].Effect != "" { // of a variable, or of two
+			continue
+		}
 		if err := setting(fmt.Sprintf("trial.rows[%d].setting", i), x.Rows[i].Setting); err != nil {
 			return err
 		}

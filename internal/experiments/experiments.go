@@ -314,8 +314,22 @@ func (r *Registry) answer(e *experiment, now time.Time) api.Experiment {
 	}
 	if x.State != Running {
 		x.End = seconds(e.Updated)
+		if end := ended(&e.Report); !math.IsNaN(float64(end)) {
+			x.End = end
+		}
 	}
 	return x
+}
+
+// ended is when a run or an experiment says that it ended; NaN if it does not.
+func ended(p *api.ExperimentReport) api.Float {
+	switch {
+	case p.Bench != nil:
+		return p.Bench.End
+	case p.Trial != nil:
+		return p.Trial.End
+	}
+	return api.Float(math.NaN())
 }
 
 func seconds(t time.Time) api.Float { return api.Float(float64(t.UnixMilli()) / 1e3) }
