@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unsafe"
 
 	"tailscope/internal/bench/load"
 )
@@ -120,24 +119,29 @@ func (c *check) likes(value []byte) bool {
 		}
 		return c.re.Match(value)
 	}
-	equal := quoted && same(value, string(c.text)) || !quoted && bytes.Equal(value, c.text)
-	if v, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(value), len(value)), 64); !quoted && err == nil && c.ok {
-		switch c.op {
-		case "=":
-			return v == c.v
-		case "!=":
-			return v != c.v
-		case "<":
-			return v < c.v
-		case "<=":
-			return v <= c.v
-		case ">":
-			return v > c.v
-		case ">=":
-			return v >= c.v
+	if c.ok && !quoted {
+		if v, err := strconv.ParseFloat(view(value), 64); err == nil {
+			return compare(v, c.op, c.v)
 		}
 	}
+	equal := quoted && same(value, view(c.text)) || !quoted && bytes.Equal(value, c.text)
 	return c.op == "=" && equal || c.op == "!=" && !equal
+}
+
+func compare(a float64, op string, b float64) bool {
+	switch op {
+	case "=":
+		return a == b
+	case "!=":
+		return a != b
+	case "<":
+		return a < b
+	case "<=":
+		return a <= b
+	case ">":
+		return a > b
+	}
+	return a >= b
 }
 
 // checkFault is what is wrong with a check, and in which of its fields.
