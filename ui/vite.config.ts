@@ -49,8 +49,9 @@ function budget(): Plugin {
 
 export default defineConfig({
   plugins: [svelte(), fontLicence(), keepDist(), budget()],
-  // Compiled components are a tenth smaller by terser than by esbuild.
-  build: { target: 'es2022', minify: 'terser', terserOptions: { module: true, compress: { passes: 2 } }, outDir: 'dist', emptyOutDir: true, assetsInlineLimit: 0, reportCompressedSize: true },
+  // Compiled components are a tenth smaller by terser than by esbuild; nothing
+  // here looks at the prototype of a function, so that arrows may stand for them.
+  build: { target: 'es2022', minify: 'terser', terserOptions: { module: true, ecma: 2020, compress: { passes: 3, unsafe_arrows: true, inline: 1 } }, outDir: 'dist', emptyOutDir: true, assetsInlineLimit: 0, reportCompressedSize: true },
   server: { proxy: { '/api': server, '/prometheus': server } },
   preview: { proxy: { '/api': server, '/prometheus': server } },
 });

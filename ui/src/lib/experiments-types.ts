@@ -1,9 +1,11 @@
 // The JSON of /api/v1/experiments, as api/experiments.go declares it.
 
 import type { CompareWarning } from './compare-types';
+import type { BenchResult, Trial } from './trial-types';
 import type { Num, Range } from './types';
 
 export interface ExperimentsResponse extends Range {
+  total?: number;
   experiments: Experiment[] | null;
 }
 
@@ -18,6 +20,10 @@ export interface Experiment {
   state: string; // running, ended, lost
   headline?: string;
   mirror?: MirrorState;
+  bench?: BenchResult;
+  trial?: Trial;
+  /** What of bench or trial was too long to keep. */
+  cut?: string[];
   /** What is wanted changed and not applied yet. */
   change?: MirrorChange;
 }

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
-import { changeWords, compareView, found, heatView, inOrder, longText, parseAmplify, parseShare, shareText, wholeRange, windowOf } from './experiments';
+import { aboutText, changeWords, compareView, heatView, inOrder, longText, parseAmplify, parseShare, shareText, sizeOf, wholeRange, windowOf } from './experiments';
 import type { Experiment } from './experiments-types';
+import type { BenchAccount, BenchResult, Trial } from './trial-types';
 import { decode, encode, home } from './url';
 
 const session = (o: Partial<Experiment>): Experiment => ({ id: 'x', kind: 'mirror', name: '', service: 'shop', start: 1000, end: null, updated: 1000, state: 'running', ...o });
@@ -11,12 +12,14 @@ test('those that run come first, then the latest', () => {
   expect(list[0].id).toBe('old'); // not sorted in place
 });
 
-test('search looks at name, service, state and headline', () => {
-  const list = [session({ id: 'a', name: 'New Cache' }), session({ id: 'b', headline: 'candidate is faster' }), session({ id: 'c', state: 'lost' })];
-  expect(found(list, ' cache ').map((e) => e.id)).toEqual(['a']);
-  expect(found(list, 'FASTER').map((e) => e.id)).toEqual(['b']);
-  expect(found(list, 'lost').map((e) => e.id)).toEqual(['c']);
-  expect(found(list, '')).toHaveLength(3);
+test('the list says what each is about, and how much of it there is', () => {
+  const account = { sent: 900 } as BenchAccount;
+  const run = session({ kind: 'bench', bench: { variant: 'docs4', target: 'http://a', plan: { arrivals: 'closed' }, account } as BenchResult });
+  const trial = session({ kind: 'experiment', trial: { variable: 'workers', settings: [{ name: 'workers=8' }, { name: 'workers=1' }], stopping: { done: 3 } } as Trial });
+  expect(aboutText(run)).toBe('docs4, closed loop, http://a');
+  expect(sizeOf(run)).toEqual({ n: 900, what: 'requests' });
+  expect(aboutText(trial)).toBe('workers: workers=8, workers=1');
+  expect(sizeOf(trial)).toEqual({ n: 3, what: 'rounds' });
 });
 
 test('how long: to now while it runs, to its end, to its last report', () => {

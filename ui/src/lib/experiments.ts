@@ -18,12 +18,6 @@ const rank: Record<string, number> = { running: 0, lost: 1, ended: 2 };
 export const inOrder = (list: Experiment[]): Experiment[] =>
   [...list].sort((a, b) => Number((rank[a.state] ?? 3) > 0) - Number((rank[b.state] ?? 3) > 0) || (b.start ?? 0) - (a.start ?? 0) || a.id.localeCompare(b.id));
 
-/** Those whose name, service or headline holds the words. */
-export function found(list: Experiment[], words: string): Experiment[] {
-  const w = words.trim().toLowerCase();
-  return w ? list.filter((e) => [e.name, e.service, e.id, e.kind, e.state, e.headline].some((s) => s?.toLowerCase().includes(w))) : list;
-}
-
 /** When it was over: its end; of a lost one its last report; now while it runs. */
 export const until = (e: Pick<Experiment, 'end' | 'updated' | 'state'>, now: number): number => e.end ?? (e.state === 'running' ? now : (e.updated ?? now));
 
@@ -76,6 +70,33 @@ export function compareView(e: Pick<Experiment, 'id' | 'service'>, against: stri
 /** The heatmap of a candidate's times, or of its ratios to the reference. */
 export function heatView(e: Pick<Experiment, 'id' | 'service'>, candidate: string, n: Narrow = {}, against?: string) {
   return { page: 'family' as const, name: against ? ratioFamily : durationFamily, filters: { ...narrowed(e, n), variant: [candidate], ...(against ? { against: [against] } : {}) } };
+}
+
+export const loadFamily = 'bench_duration_seconds';
+
+/** The heatmap of what a run of load, or a setting of an experiment, took. */
+export function heatOfRun(e: Pick<Experiment, 'id' | 'service'>, variant = '', n: Narrow = {}) {
+  return { page: 'family' as const, name: loadFamily, filters: { ...narrowed(e, n), ...(variant ? { variant: [variant] } : {}) } };
+}
+
+/** The comparison of two variants under load, of one experiment or of any. */
+export function compareOfRun(service: string, id: string | undefined, against: string, variant: string, n: Narrow = {}) {
+  const filters: Filters = id ? narrowed({ id, service }, n) : { service: [service] };
+  return { page: 'compare' as const, filters: { ...filters, status: ['ok'] }, more: { by: ['label'], label: ['variant'], ...(against ? { a: [against] } : {}), b: [variant], family: [loadFamily] } };
+}
+
+/** What a list says of one beneath its name: candidates, the variable and its settings, or how it was loaded. */
+export function aboutText(e: Experiment): string {
+  if (e.trial) return [e.trial.variable, (e.trial.settings ?? []).map((s) => s.name).slice(0, 6).join(', ')].filter(Boolean).join(': ');
+  if (e.bench) return [e.bench.variant, e.bench.plan.arrivals === 'closed' ? 'closed loop' : '', e.bench.target].filter(Boolean).join(', ');
+  return candidatesOf(e.mirror).map((c) => c.name).join(', ');
+}
+
+/** How much there is of one: requests, connections, or rounds. */
+export function sizeOf(e: Experiment): { n: Num; what: string } {
+  if (e.trial) return { n: e.trial.stopping.done, what: 'rounds' };
+  if (e.bench) return { n: e.bench.account.sent, what: 'requests' };
+  return { n: e.mirror?.requests ?? null, what: e.mirror?.mode === 'tcp' ? 'connections' : 'requests' };
 }
 
 /** The label filters of everything of a session. */
