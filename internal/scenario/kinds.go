@@ -15,7 +15,7 @@ import (
 
 // kinds are the scalars of files.
 var kinds = strictyaml.With(strictyaml.Kinds{
-	"span": {Read: readSpan, Schema: strictyaml.Either(`^(0|([0-9.]+(ns|us|µs|ms|s|m|h))+)$`)},
+	"span": {Read: readSpan, Schema: strictyaml.Pattern(`^([0-9.]+(ns|us|µs|ms|s|m|h))+$`)},
 	"number": {Read: func(t *text, s string) (string, string) {
 		f, err := strconv.ParseFloat(s, 64)
 		if err != nil || !(f > 0) || math.IsInf(f, 0) {

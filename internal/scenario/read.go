@@ -96,7 +96,7 @@ func build(path string, tree *strictyaml.Node, vars map[string]string) (*Scenari
 	}
 	r.variables(path, tree.Get("vars"), vars)
 	var raw rawFile
-	d := &strictyaml.Decoder{Problems: &r.p, Kinds: kinds}
+	d := &strictyaml.Decoder{Problems: &r.p, Kinds: kinds, Later: variable.MatchString}
 	d.Decode("the scenario", r.render(tree), &raw)
 	r.out = &Scenario{File: path, Dir: r.dir, Vars: r.vars, tree: tree}
 	r.resolve(&raw)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,12 +41,12 @@ func (r *reader) resolve(raw *rawFile) {
 		s.WarmUp = r.warmUp(w)
 	}
 	r.http(raw)
-	r.requests(raw)
 	r.plan(raw)
 	for i := range raw.Faults {
 		r.fault(&raw.Faults[i])
 	}
 	r.thresholds(raw)
+	r.requests(raw)
 	s.Versions = texts(raw.Versions)
 	for _, t := range raw.Configs {
 		s.Configs = append(s.Configs, r.path(t))
@@ -239,7 +240,7 @@ func (r *reader) plan(raw *rawFile) {
 			if ph.Rate.Given() {
 				r.problem(ph.Rate, "leave rate out, or arrivals", "a plan of arrivals %s has no rate", raw.Arrivals.Or("recorded"))
 			}
-			s.Plan.Phases = append(s.Plan.Phases, bench.Phase{Name: ph.Name.S(), For: ph.For.Duration})
+			s.Plan.Phases = append(s.Plan.Phases, bench.Phase{Name: ph.Name.Or(strconv.Itoa(i + 1)), For: ph.For.Duration})
 			continue
 		}
 		if !ph.Rate.Given() {

@@ -71,9 +71,8 @@ func (r *reader) missing(raw *rawFile) bool {
 func (r *reader) compile(raw *rawFile) {
 	set, err := requests.Compile(r.out.Requests)
 	if err == nil {
-		if err := set.Close(); err != nil {
-			r.p.Add(raw.Node.At, "", "%v", err)
-		}
+		defer set.Close()
+		r.suits(raw, set)
 		return
 	}
 	var all requests.Problems
@@ -88,6 +87,25 @@ func (r *reader) compile(raw *rawFile) {
 			p.Query, p.Field = "", "" // the place says so
 		}
 		r.p.Add(at, hint, "%s", p.Error())
+	}
+}
+
+// suits says whether plan and thresholds suit the requests.
+func (r *reader) suits(raw *rawFile, set *requests.Set) {
+	if n, ok := r.out.Plan.Requests(); ok {
+		if err := set.Enough(n); err != nil {
+			message, hint := parted(err)
+			r.p.Add(raw.Node.Get("phases").At, hint, "%s", message)
+		}
+	}
+	var phases []string
+	for _, p := range r.out.Plan.Phases {
+		phases = append(phases, p.Name)
+	}
+	for i, t := range r.out.Thresholds {
+		if err := t.Check(set.Queries(), phases, set.Tenants()); err != nil {
+			r.failed(raw.Thresholds[i], err)
+		}
 	}
 }
 

@@ -6,22 +6,56 @@ import (
 	"github.com/prometheus/prometheus/util/strutil"
 )
 
-// alike is the least likeness of a word and the one it may be a slip of.
-const alike = 0.75
+// How like a word must be to the one it may be a slip of: by Jaro and Winkler, who
+// count what is in place (Winkler, String Comparator Metrics, 1990), or by the
+// share of letters that need no edit, which is kinder to short words.
+const (
+	alike     = 0.75
+	unchanged = 0.6
+)
 
-// Nearest returns the known word that looks most like the one written, by Jaro
-// and Winkler's likeness (Winkler, String Comparator Metrics, 1990) whatever the
-// case, the first of equals; ok says whether it may be a slip of it. It is empty
-// if nothing is known.
+// Nearest returns the known word that looks most like the one written, whatever
+// the case, the first of equals; ok says whether it may be a slip of it. It is
+// empty if nothing is known.
 func Nearest(word string, known []string) (nearest string, ok bool) {
-	m := strutil.NewJaroWinklerMatcher(strings.ToLower(word))
+	word = strings.ToLower(word)
+	m := strutil.NewJaroWinklerMatcher(word)
 	best := -1.0
 	for _, k := range known {
-		if score := m.Score(strings.ToLower(k)); score > best {
-			nearest, best = k, score
+		lower := strings.ToLower(k)
+		likeness := m.Score(lower) / alike
+		if edits := 1 - float64(distance(word, lower))/float64(max(len(word), len(lower), 1)); edits >= unchanged {
+			likeness = max(likeness, edits/unchanged)
+		}
+		if likeness > best {
+			nearest, best = k, likeness
 		}
 	}
-	return nearest, best >= alike
+	return nearest, best >= 1
+}
+
+// distance is how many letters to put in, take out or replace, or neighbours to
+// swap, make b of a (optimal string alignment; in bytes).
+func distance(a, b string) int {
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range len(a) {
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := last[j]
+			if a[i] != b[j] {
+				cost = 1 + min(last[j], last[j+1], row[j])
+			}
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				cost = min(cost, before[j-1]+1)
+			}
+			row[j+1] = cost
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
 }
 
 // Suggest is a hint at the known word that looks most like the one written, or a

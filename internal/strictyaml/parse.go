@@ -38,6 +38,8 @@ func Parse(name string, content []byte, p *Problems, share string) *Node {
 		hint := ""
 		if strings.Contains(message, "\t") || strings.Contains(message, `'\t'`) {
 			hint = "indent with spaces, not with tabs"
+		} else if strings.Contains(src.line(at.Line), "{{") {
+			hint = `write what holds {{name}} in quotes: "{{name}}"`
 		}
 		p.Add(at, hint, "%s", message)
 		return nil
@@ -132,7 +134,7 @@ func (t treeReader) mapping(at Place, values []*ast.MappingValueNode, depth int)
 		default:
 			hint := "write a plain word"
 			if strings.HasPrefix(strings.TrimSpace(cutRunes(t.src.line(kat.Line), kat.Column-2)), "{") {
-				hint = `write {{name}} in quotes: "{{name}}"`
+				hint = `write what holds {{name}} in quotes: "{{name}}"`
 			}
 			t.problems.Add(kat, hint, "this is no key")
 			continue

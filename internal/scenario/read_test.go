@@ -1,0 +1,219 @@
+//go:build unix
+
+package scenario
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"tailscope/internal/strictyaml"
+)
+
+const ok = "scenario: s\ntarget: http://127.0.0.1:1\nqueries: [{name: home, request: GET /}]\nphases: [{rate: 10, for: 1s}]\n"
+
+func told(problems []strictyaml.Problem) string {
+	if err := strictyaml.Error(problems); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+func readText(text string, vars map[string]string) (*Scenario, []strictyaml.Problem) {
+	return Load("s.yaml", LoadOptions{Vars: vars, ReadFile: func(string) ([]byte, error) { return []byte(text), nil }})
+}
+
+// Every mistake has its line and column, and says what to write.
+func TestProblems(t *testing.T) {
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ name, text, want string }{
+		{"none", ok, ""},
+		{"key", ok + "phasse: []\n", "s.yaml:5:1: unknown key phasse in the scenario: did you mean phases?"},
+		{"nested key", ok + "servers:\n  - {name: a, rn: x}\n", "s.yaml:6:5: server a is either started or found: write run: to start it, or one of pid, pid_file and port of one that runs\n" +
+			"s.yaml:6:15: unknown key rn in servers[0]: did you mean run?"},
+		{"nothing", "scenario: s\n", "s.yaml:1:1: the scenario needs target: Base address: http://127.0.0.1:8983\n" +
+			"s.yaml:1:1: the scenario has no phases: write phases: [{rate: 200, for: 30s}]\n" +
+			"s.yaml:1:1: nothing says what is asked, or several things do: write one of queries: [{name: home, request: \"GET /\"}], targets: FILE, record: {file: …} and access_log: {file: …}"},
+		{"all at once", ok + "timeout: 5\nfaults: [{at: 2s, pause: web}]\nthresholds: [p99]\n", "s.yaml:5:10: timeout: \"5\" is no duration: a duration needs a unit: write 5s or 5m\n" +
+			"s.yaml:6:10: nothing says for how long web is paused: write for: 1s\n" +
+			"s.yaml:6:15: 2s is after the end: the phases take 1s\n" +
+			"s.yaml:6:26: unknown server web: write servers: [{name: web, …}]\n" +
+			"s.yaml:7:14: thresholds: threshold \"p99\": a comparison is missing after p99: write < or >, such as p(99) < 300ms"},
+		{"server of a fault", ok + "servers: [{name: web, run: x}]\nfaults: [{at: 0s, pause: wbe, for: 1s}]\n", "s.yaml:6:26: unknown server wbe: did you mean web?"},
+		{"restart of what was found", ok + "servers: [{name: web, port: 80}]\nfaults: [{at: 0s, restart: web}]\n", "s.yaml:6:28: server web is not started here and cannot be started again: pause it, or let run: start it"},
+		{"variable", ok + "service: '{{nme}}'\nvars: {name: x}\n", "s.yaml:5:11: unknown variable {{nme}}: did you mean name?"},
+		{"word of data", strings.Replace(ok, "GET /", "\"GET /{{wrd}}\"", 1) + "vars: {word: x}\n", "s.yaml:3:33: {{wrd}} is neither a column, a variable nor a built-in value: did you mean {{word}}?"},
+		{"without quotes", ok + "service: {{name}}\n", "s.yaml:5:11: could not find flow map content: write what holds {{name}} in quotes: \"{{name}}\""},
+		{"phase without a rate", strings.Replace(ok, "rate: 10, ", "", 1), "s.yaml:4:10: a phase needs a rate: write rate: 200 in requests a second, 200..800 for a ramp, or arrivals: closed at the top"},
+		{"rate of a closed loop", ok + "arrivals: closed\n", "s.yaml:4:17: a plan of arrivals closed has no rate: leave rate out, or arrivals"},
+		{"rate", strings.Replace(ok, "10", "fast", 1), "s.yaml:4:17: rate \"fast\": \"fast\" is no number of requests a second: write 200, 200..800 for a ramp, or 200,400,800 for steps"},
+		{"data that is not there", strings.Replace(ok, "GET /", "GET /, data: /no.csv", 1), "s.yaml:3:46: /no.csv: there is no such file: names of files are relative to @DIR"},
+		{"server twice", ok + "servers: [{name: a, run: x}, {name: a, run: y}]\n", "s.yaml:5:30: two servers are called a: give one of them another name"},
+		{"no way to a server", ok + "servers: [{name: a}]\n", "s.yaml:5:11: server a is either started or found: write run: to start it, or one of pid, pid_file and port of one that runs"},
+		{"ready", ok + "servers: [{name: a, port: 80, ready: {log: x}}]\n", "s.yaml:5:44: the output of a is not seen, as it is not started here: write http or tcp"},
+		{"metrics", ok + "servers: [{name: a, port: 80, metrics: [{prometheus: 'http://x/'}]}]\n", "s.yaml:5:41: nothing says which metrics of a are read: write families: [jvm_gc_pause_seconds_sum]"},
+		{"warm-up", ok + "warm_up: {at_least: 2m}\n", "s.yaml:5:10: at_least 2m0s is more than at_most 1m0s"},
+		{"signal", ok + "servers: [{name: a, run: x, stop: SIGTERM}]\n", "s.yaml:5:35: stop: \"SIGTERM\" is not known: write one of INT, TERM, QUIT, KILL, HUP"},
+		{"TLS", ok + "tls: {insecure: true}\n", "s.yaml:5:6: the target speaks no TLS: write target: https://…"},
+		{"data that runs out", "scenario: s\ntarget: http://127.0.0.1:1\nqueries: [{name: home, request: 'GET /{{word}}', data: testdata/words.csv, at_end: once}]\nphases: [{rate: 10, for: 1s}]\n", "s.yaml:4:9: query home, data: @DIR/testdata/words.csv holds 3 rows, and the plan asks for 10 of them: make the run shorter, the rate lower, add rows, or say at_end: loop"},
+		{"threshold of nothing", ok + "thresholds: ['p(99){hmoe} < 1s']\n", "s.yaml:5:14: threshold \"p(99){hmoe} < 1s\": there is no query hmoe: did you mean home?"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s, problems := readText(tc.text, nil)
+			if got := strings.ReplaceAll(told(problems), dir, "@DIR"); got != tc.want {
+				t.Errorf("got\n%s\nwant\n%s", got, tc.want)
+			}
+			if (s == nil) != (len(problems) > 0) {
+				t.Errorf("%v and %v", s, problems)
+			}
+		})
+	}
+}
+
+func TestVars(t *testing.T) {
+	text := `scenario: s
+target: http://127.0.0.1:{{port}}
+vars: {port: 80, rate: 10, path: a b}
+queries: [{request: "GET /{{path}}"}]
+phases: [{rate: "{{rate}}..{{ rate }}0", for: 1s}]
+setup: [{run: 'curl :{{port}}'}]
+`
+	s, problems := readText(text, map[string]string{"rate": "20"})
+	if len(problems) > 0 {
+		t.Fatal(told(problems))
+	}
+	if s.Target.Port() != "80" || s.Plan.Phases[0].From != 20 || s.Plan.Phases[0].To != 200 || s.Setup[0].Args[0] != "curl :80" || s.Requests.Queries[0].Request != "GET /{{path}}" {
+		t.Errorf("%+v", s)
+	}
+	if s, problems = s.With(map[string]string{"port": "81"}); len(problems) > 0 || s.Target.Port() != "81" || s.Plan.Phases[0].From != 20 {
+		t.Errorf("%+v %v", s, problems)
+	}
+	_, problems = readText(text, map[string]string{"prt": "1"})
+	if got := told(problems); got != "s.yaml: the scenario has no variable prt: did you mean port?" {
+		t.Error(got)
+	}
+	_, problems = readText(text, map[string]string{"rate": "fast"})
+	if got := told(problems); !strings.HasPrefix(got, "s.yaml:5:17: rate \"fast..fast0\"") {
+		t.Error(got)
+	}
+}
+
+func TestWordsAreDescribed(t *testing.T) {
+	for _, wrong := range strictyaml.Undescribed(reflect.TypeFor[rawFile](), kinds) {
+		t.Error(wrong)
+	}
+}
+
+func schema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	if err := c.AddResource("scenario.schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("scenario.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// validate reads YAML as an editor would.
+func validate(t *testing.T, s *jsonschema.Schema, text []byte) error {
+	t.Helper()
+	var v any
+	if err := yaml.Unmarshal(text, &v); err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Validate(doc)
+}
+
+// The examples are right, by the schema and as they are read.
+func TestExamples(t *testing.T) {
+	s := schema(t)
+	files, err := filepath.Glob("../../docs/examples/*/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.HasPrefix(text, []byte("scenario:")) && !bytes.Contains(text, []byte("\nscenario:")) || bytes.Contains(text, []byte("\nexperiment:")) || bytes.HasPrefix(text, []byte("experiment:")) {
+			continue
+		}
+		n++
+		if err := validate(t, s, text); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, problems := Load(name, LoadOptions{}); len(problems) > 0 {
+			t.Error(told(problems))
+		}
+	}
+	if n == 0 {
+		t.Error("there are no examples")
+	}
+}
+
+// What the schema refuses is refused when it is read, too.
+func TestSchemaRefuses(t *testing.T) {
+	s := schema(t)
+	if err := validate(t, s, []byte(ok)); err != nil {
+		t.Error(err)
+	}
+	for _, text := range []string{
+		"phasse: []", "arrivals: sometimes", "timeout: 5x", "servers: [{run: x}]", "servers: [{name: x, run: {a: b}}]", "warm_up: {steady: much}",
+		"faults: [{pause: x}]", "load: [{name: x, file: y, request: /docs}]",
+	} {
+		if err := validate(t, s, []byte(ok+text)); err == nil {
+			t.Errorf("the schema takes %s", text)
+		}
+		if _, problems := readText(ok+text, nil); len(problems) == 0 {
+			t.Errorf("Load takes %s", text)
+		}
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add(ok)
+	f.Add(small)
+	f.Add(ok + "vars: {a: '{{a}}'}\nsetup: ['{{a}}']\nservers: [{name: a, run: [x], metrics: [{json: 'http://x', path: a.b}]}]\nfaults: [{at: 1s, kill: a, for: 1s}]\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		if strings.Contains(text, "data") || strings.Contains(text, "file") || strings.Contains(text, "targets") || strings.Contains(text, "record") || strings.Contains(text, "access_log") {
+			return // files of this machine
+		}
+		s, problems := readText(text, nil)
+		if (s == nil) != (len(problems) > 0) {
+			t.Fatalf("%v and %v", s, problems)
+		}
+		for _, p := range problems {
+			if p.Message == "" || p.Line > strings.Count(text, "\n")+2 {
+				t.Fatalf("%+v", p)
+			}
+		}
+	})
+}
