@@ -170,9 +170,13 @@ func (f *benchOutput) server(ctx context.Context, h *benchHooks, name, service s
 	if host, err := os.Hostname(); err == nil {
 		h.labels["instance"] = host
 	}
+	var start api.Float // as it was told first: by it the server knows the run again
 	h.report = func(ctx context.Context, r *api.BenchResult) error {
+		if start == 0 {
+			start = r.Start
+		}
 		_, err := c.ReportExperiment(ctx, h.id, api.ExperimentReport{
-			Kind: "bench", Name: name, Service: service, Start: r.Start, Ended: !isNaN(r.End), Bench: r,
+			Kind: "bench", Name: name, Service: service, Start: start, Ended: !isNaN(r.End), Bench: r,
 		})
 		return err
 	}
