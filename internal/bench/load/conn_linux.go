@@ -334,7 +334,7 @@ func (l *loop) finish(c *conn, cause Cause, end time.Duration) (free bool) {
 	return true
 }
 
-// target is where connections go.
+// target is where a loop's connections go; to connect writes into the address.
 type target struct {
 	family  int
 	address unix.Sockaddr

@@ -94,9 +94,7 @@ func (l *loop) step() bool {
 		d = 0
 	case l.leaves(d):
 		nap(d)
-		if d = 0; l.idle.n > 0 {
-			l.send(l.now())
-		}
+		d = 0
 	}
 	events, err := l.poll.wait(d)
 	if err != nil {

@@ -18,10 +18,6 @@ const events = true
 
 // runEvents runs loops, each on a thread of its own.
 func runEvents(ctx context.Context, o Options) (Account, error) {
-	to, err := resolve(o.Address)
-	if err != nil {
-		return Account{}, err
-	}
 	if err := roomFor(o.Connections); err != nil {
 		return Account{}, err
 	}
@@ -32,7 +28,7 @@ func runEvents(ctx context.Context, o Options) (Account, error) {
 		}
 	}()
 	for i := range o.Loops {
-		l, err := newLoop(&o, i, to)
+		l, err := newLoop(&o, i)
 		if err != nil {
 			return Account{}, err
 		}
@@ -93,9 +89,12 @@ func sum(loops []*loop, start time.Time) (Account, error) {
 	return a, errors.Join(errs...)
 }
 
-func newLoop(o *Options, i int, to target) (*loop, error) {
-	l := &loop{o: o, target: to, in: newReceiver()}
+func newLoop(o *Options, i int) (*loop, error) {
+	l := &loop{o: o, in: newReceiver()}
 	var err error
+	if l.target, err = resolve(o.Address); err != nil {
+		return nil, err
+	}
 	if l.source, err = o.Source(i, o.Loops); err != nil {
 		return nil, err
 	}
