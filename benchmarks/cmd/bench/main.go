@@ -19,6 +19,7 @@
 //	go run ./benchmarks/cmd/bench solr         which number of shards is best for which question to Solr
 //	go run ./benchmarks/cmd/bench nginx-workers  how many workers nginx should have
 //	go run ./benchmarks/cmd/bench observer     what instrumentation, mirror and generator cost
+//	go run ./benchmarks/cmd/bench aa           how often experiments find what is not there
 //	go run ./benchmarks/cmd/bench freeze       the tail of a target that freezes, as told by those who send
 //	go run ./benchmarks/cmd/bench soak         a candidate that comes and goes, for long
 //	go run ./benchmarks/cmd/bench all          all of them
@@ -93,6 +94,7 @@ var measurements = []measurement{
 	{"solr", "Shards of Solr", solrBench},
 	{"nginx-workers", "Workers of nginx", nginxWorkers},
 	{"observer", "The cost of watching", observer},
+	{"aa", "Experiments of nothing", aaBench},
 	{"freeze", "A target that freezes", freezeBench},
 	{"soak", "Soak of a mirror", soak},
 }
