@@ -1,0 +1,429 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"tailscope/api"
+	"tailscope/hist"
+	"tailscope/internal/bench/session"
+	"tailscope/internal/experiment/judge"
+	"tailscope/internal/scenario"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// lab is an experiment's directory, and a stage whose latency is what was applied.
+type lab struct {
+	t      *testing.T
+	dir    string
+	rand   *rand.Rand
+	now    time.Time
+	before func(ctx context.Context, o scenario.MeasureOptions) error // of each measurement; may be nil
+	change func(b *api.BenchResult, o scenario.MeasureOptions)
+	closed int
+	asked  []scenario.MeasureOptions
+	notes  []string
+}
+
+const loadFile = `scenario: load
+target: http://127.0.0.1:1
+vars: {extra: 1}
+queries:
+  - {name: a, request: "GET /a?{{extra}}"}
+phases: [{rate: 100, for: 10s}]
+`
+
+// workersFile applies its setting by writing it into a file.
+const workersFile = `experiment: workers
+hypothesis: fewer are slower
+scenario: load.yaml
+variable: workers
+control: {workers: 8}
+variants: [{workers: 1}, {workers: 24}]
+apply: echo {{workers}} > applied && echo $workers >> log
+rounds: 6
+seed: 7
+`
+
+func newLab(t *testing.T, file string) *lab {
+	l := &lab{t: t, dir: t.TempDir(), rand: rand.New(rand.NewPCG(1, 2)), now: time.Unix(1_800_000_000, 0)}
+	l.write("load.yaml", loadFile)
+	l.write("x.yaml", file)
+	return l
+}
+
+func (l *lab) write(name, text string) {
+	l.t.Helper()
+	if err := os.WriteFile(filepath.Join(l.dir, name), []byte(text), 0o644); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *lab) read(name string) string {
+	b, err := os.ReadFile(filepath.Join(l.dir, name))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+func (l *lab) load() *Experiment {
+	l.t.Helper()
+	x, problems := Load(filepath.Join(l.dir, "x.yaml"))
+	for _, p := range problems {
+		l.t.Error(p)
+	}
+	if x == nil {
+		l.t.FailNow()
+	}
+	return x
+}
+
+func (l *lab) options() Options {
+	return Options{
+		ID: "e1", Open: func(context.Context, *scenario.Scenario) (Stage, error) { return l, nil },
+		Now:   func() time.Time { l.now = l.now.Add(time.Second); return l.now },
+		Sleep: func(ctx context.Context, d time.Duration) error { l.now = l.now.Add(d); return ctx.Err() },
+		Note:  func(line string) { l.notes = append(l.notes, line) },
+	}
+}
+
+// Measure is 100 ms at 8 workers, twice that at 1, and as long at 24.
+func (l *lab) Measure(ctx context.Context, o scenario.MeasureOptions) (*session.Outcome, error) {
+	l.asked = append(l.asked, o)
+	if l.before != nil {
+		if err := l.before(ctx, o); err != nil {
+			return nil, err
+		}
+	}
+	base := map[string]float64{"1": 0.2, "8": 0.1, "24": 0.1}[l.read("applied")]
+	if base == 0 {
+		l.t.Errorf("measured with %q applied", l.read("applied"))
+	}
+	h := hist.New(hist.DefaultSchema)
+	noise := math.Exp(0.01 * l.rand.NormFloat64())
+	for range 1000 {
+		_ = h.Record(base * noise * math.Exp(0.1*l.rand.NormFloat64()))
+	}
+	b := &api.BenchResult{Valid: true, End: 10, Rate: 100, Account: api.BenchAccount{Sent: 1000, Answered: 1000}}
+	if l.change != nil {
+		l.change(b, o)
+	}
+	return &session.Outcome{Result: b, Latency: h, Series: []session.Series{{Query: "a", Status: "ok", Latency: h}}}, nil
+}
+
+func (l *lab) Close(context.Context) error { l.closed++; return nil }
+
+func (l *lab) run(ctx context.Context, o Options) *api.Trial {
+	l.t.Helper()
+	t, err := Run(ctx, l.load(), o)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.held()
+	return t
+}
+
+// held says that the control holds and nothing is left.
+func (l *lab) held() {
+	l.t.Helper()
+	if got := l.read("applied"); got != "8" {
+		l.t.Errorf("at the end %q holds, not the control's 8", got)
+	}
+	if _, err := os.Stat(JournalPath(filepath.Join(l.dir, "x.yaml"))); err == nil {
+		l.t.Error("the journal is still there")
+	}
+	if l.closed != 1 {
+		l.t.Errorf("the stage was closed %d times", l.closed)
+	}
+}
+
+func TestAnExperiment(t *testing.T) {
+	l := newLab(t, workersFile)
+	var reports []api.ExperimentReport
+	o := l.options()
+	o.Report = func(_ context.Context, p api.ExperimentReport) (api.ExperimentReply, error) {
+		reports = append(reports, p)
+		return api.ExperimentReply{}, nil
+	}
+	o.Beat = time.Hour
+	trial := l.run(t.Context(), o)
+	if trial.Failed != "" || !trial.Restored || trial.Verdict != judge.Slower {
+		t.Fatalf("failed %q, restored %v, verdict %q", trial.Failed, trial.Restored, trial.Verdict)
+	}
+	row := trial.Rows[0]
+	if row.Setting != "workers=1" || row.Verdict != judge.Slower || row.Rounds != 6 {
+		t.Errorf("row %+v", row)
+	}
+	for _, m := range row.Measures {
+		if m.Name == "p50" && !(m.Low < 2 && 2 < m.High && m.High < 2.2 && m.Low > 1.8) {
+			t.Errorf("p50 with one worker is %v times, from %v to %v", m.Effect, m.Low, m.High)
+		}
+	}
+	if row := trial.Rows[1]; row.Setting != "workers=24" || row.Verdict != judge.Same && row.Verdict != judge.NoEvidence {
+		t.Errorf("row %+v", row)
+	}
+	var best *api.TrialCurve
+	for i := range trial.Curves {
+		if trial.Curves[i].Query == "" && trial.Curves[i].Measure == "p99" {
+			best = &trial.Curves[i]
+		}
+	}
+	if best == nil || slices.Contains(best.Candidates, "workers=1") || len(best.Candidates) != 2 || best.XLow != 8 || best.XHigh != 24 {
+		t.Errorf("curve %+v", best)
+	}
+	if last := reports[len(reports)-1]; !last.Ended || last.Kind != "experiment" || last.Trial.End != last.Trial.End {
+		t.Errorf("last report %+v", last)
+	}
+	// Every round has every setting once, in the order of the seed.
+	for round := range 6 {
+		want := []string{}
+		for _, s := range Order(7, round, 3) {
+			want = append(want, []string{"workers=8", "workers=1", "workers=24"}[s])
+		}
+		got := []string{}
+		for _, r := range trial.Rounds[3*round : 3*round+3] {
+			got = append(got, r.Setting)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("round %d measured %v, not %v", round+1, got, want)
+		}
+	}
+	for i, o := range l.asked {
+		if o.Variant != trial.Rounds[i].Setting || o.Experiment != "e1" || o.Seed != l.asked[i/3*3].Seed {
+			t.Errorf("run %d measured as %+v", i, o)
+		}
+	}
+	if trial.Files["load.yaml"] != loadFile || trial.File != workersFile {
+		t.Errorf("files %v", trial.Files)
+	}
+}
+
+func TestTheControlIsAlwaysRestored(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		before func(l *lab, cancel func()) error
+		want   string
+	}{
+		{"a failure", func(*lab, func()) error { return errors.New("target is gone") }, "target is gone"},
+		{"an interruption", func(_ *lab, cancel func()) error { cancel(); return context.Canceled }, "interrupted"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := newLab(t, workersFile)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			l.before = func(_ context.Context, _ scenario.MeasureOptions) error {
+				if len(l.asked) < 4 {
+					return nil
+				}
+				return c.before(l, cancel)
+			}
+			trial := l.run(ctx, l.options())
+			if !strings.Contains(trial.Failed, c.want) || !trial.Restored {
+				t.Errorf("failed %q, restored %v", trial.Failed, trial.Restored)
+			}
+			if trial.Stopping.Done != 1 {
+				t.Errorf("%d rounds are whole", trial.Stopping.Done)
+			}
+		})
+	}
+}
+
+func TestTheControlIsRestoredAfterAPanic(t *testing.T) {
+	l := newLab(t, workersFile)
+	l.before = func(context.Context, scenario.MeasureOptions) error { panic("oh") }
+	func() {
+		defer func() {
+			if recover() != "oh" {
+				t.Error("the panic was swallowed")
+			}
+		}()
+		_, _ = Run(t.Context(), l.load(), l.options())
+	}()
+	l.held()
+}
+
+func TestACommandThatFails(t *testing.T) {
+	l := newLab(t, strings.Replace(workersFile, "rounds: 6", "between: test $(wc -l < log 2> /dev/null || echo 0) -lt 6\nrounds: 6", 1))
+	trial := l.run(t.Context(), l.options())
+	if !strings.Contains(trial.Failed, "between rounds") || trial.Stopping.Done != 2 {
+		t.Errorf("failed %q after %d rounds", trial.Failed, trial.Stopping.Done)
+	}
+	l = newLab(t, strings.Replace(workersFile, "apply: ", "restore: exit 3\napply: ", 1))
+	_, err := Run(t.Context(), l.load(), l.options())
+	if err == nil || !strings.Contains(err.Error(), "could not be applied again") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := os.Stat(JournalPath(filepath.Join(l.dir, "x.yaml"))); err != nil {
+		t.Error("the journal is gone although the control does not hold")
+	}
+}
+
+// An experiment that was killed leaves its journal; the next start restores first.
+func TestWhatAKilledExperimentLeft(t *testing.T) {
+	l := newLab(t, workersFile)
+	x := l.load()
+	j, left, err := openJournal(x.File)
+	if err != nil || left != nil {
+		t.Fatal(left, err)
+	}
+	if _, err := Run(t.Context(), x, l.options()); !errors.Is(err, ErrRunning) {
+		t.Errorf("a second experiment of the file: %v", err)
+	}
+	control := x.Settings[0]
+	if err := j.write(Left{Name: x.Name, Setting: "workers=1", Since: l.now, Control: control.Name, Values: control.Values, Restore: rendered(x.Restore, control.Values)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.keep(); err != nil { // as the kernel does
+		t.Fatal(err)
+	}
+	l.write("applied", "1")
+	l.before = func(context.Context, scenario.MeasureOptions) error {
+		if len(l.asked) == 1 && !strings.HasPrefix(l.read("log"), "8\n") {
+			t.Errorf("applied were %q; the control was not the first", l.read("log"))
+		}
+		return nil
+	}
+	l.run(t.Context(), l.options())
+	if len(l.notes) == 0 || !strings.Contains(l.notes[0], "was killed while workers=1 held") {
+		t.Errorf("notes %q", l.notes)
+	}
+	if did, err := Restore(t.Context(), x.File, func(string) {}); did || err != nil {
+		t.Errorf("restored again: %v, %v", did, err)
+	}
+}
+
+func TestRunsThatDoNotCount(t *testing.T) {
+	l := newLab(t, workersFile)
+	bad := map[int]bool{2: true, 5: true, 6: true} // the second run; then one twice
+	l.change = func(b *api.BenchResult, _ scenario.MeasureOptions) {
+		if bad[len(l.asked)] {
+			b.Valid, b.Invalid = false, []string{"the generator sent late"}
+		}
+	}
+	trial := l.run(t.Context(), l.options())
+	var why []string
+	for _, r := range trial.Rounds {
+		if !r.Valid {
+			why = append(why, r.Why)
+		}
+	}
+	want := []string{"the generator sent late; measured again", "the generator sent late; measured again", "the generator sent late; left out"}
+	if !slices.Equal(why, want) {
+		t.Errorf("runs that do not count: %q", why)
+	}
+	if trial.Stopping.Done != 6 || trial.Failed != "" {
+		t.Errorf("%d rounds are whole: %s", trial.Stopping.Done, trial.Failed)
+	}
+	// A setting that never counts does not go on for ever.
+	l = newLab(t, workersFile)
+	l.change = func(b *api.BenchResult, o scenario.MeasureOptions) { b.Valid = o.Variant != "workers=1" }
+	if trial := l.run(t.Context(), l.options()); !strings.Contains(trial.Failed, "only 0 of 11 rounds") {
+		t.Errorf("failed %q", trial.Failed)
+	}
+}
+
+func TestStoppedByTheServer(t *testing.T) {
+	l := newLab(t, workersFile)
+	o := l.options()
+	o.Beat = time.Hour
+	o.Report = func(_ context.Context, p api.ExperimentReport) (api.ExperimentReply, error) {
+		if p.Trial.Stopping.Done < 2 {
+			return api.ExperimentReply{}, nil
+		}
+		return api.ExperimentReply{Change: &api.MirrorChange{Stop: true}}, nil
+	}
+	if trial := l.run(t.Context(), o); trial.Failed != "stopped by a user" || trial.Stopping.Done != 2 {
+		t.Errorf("failed %q after %d rounds", trial.Failed, trial.Stopping.Done)
+	}
+}
+
+func TestStoppingRules(t *testing.T) {
+	l := newLab(t, strings.Replace(workersFile, "rounds: 6", "rounds: {at_least: 4, at_most: 20, precision: 1%, measure: p50}", 1))
+	trial := l.run(t.Context(), l.options())
+	if s := trial.Stopping; s.Rule != "precision" || s.Done <= 4 || s.Done >= 20 || s.Planned != s.Done {
+		t.Errorf("stopping %+v", s)
+	}
+	l = newLab(t, strings.Replace(workersFile, "rounds: 6", "rounds: {at_least: 4, at_most: 30, early: true, measure: p50}", 1))
+	trial = l.run(t.Context(), l.options())
+	if s := trial.Stopping; s.Rule != "decided" || s.Done >= 30 || trial.Verdict != judge.Slower {
+		t.Errorf("stopping %+v, %s", s, trial.Verdict)
+	}
+}
+
+func TestAgain(t *testing.T) {
+	l := newLab(t, workersFile)
+	trial := l.run(t.Context(), l.options())
+	dir := t.TempDir()
+	path, err := LayOut(trial, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x, problems := Load(path); len(problems) > 0 || x.Text != workersFile {
+		t.Errorf("problems %v", problems)
+	}
+	if _, err := LayOut(trial, dir); err != nil {
+		t.Errorf("laid out twice: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "load.yaml"), []byte("other"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LayOut(trial, dir); err == nil || !strings.Contains(err.Error(), "differs") {
+		t.Errorf("another file was written over: %v", err)
+	}
+	trial.Files["../evil"] = "x"
+	if _, err := LayOut(trial, t.TempDir()); err == nil {
+		t.Error("a file outside the directory was written")
+	}
+}
+
+func TestGate(t *testing.T) {
+	measure := func(change func(*lab)) *api.Trial {
+		l := newLab(t, workersFile)
+		if change != nil {
+			change(l)
+		}
+		return l.run(t.Context(), l.options())
+	}
+	base := measure(nil)
+	same := measure(func(l *lab) { l.rand = rand.New(rand.NewPCG(3, 4)) })
+	slower := measure(nil)
+	for i := range slower.Rounds {
+		if r := &slower.Rounds[i]; r.Setting == "workers=24" {
+			for _, of := range r.Figures {
+				of["p99"] *= 1.2
+			}
+		}
+	}
+	for _, c := range []struct {
+		name     string
+		gate     Gate
+		t, base  *api.Trial
+		passed   bool
+		contains string
+	}{
+		{"nothing changed", Gate{Allowed: 0.05}, same, base, true, "none of"},
+		{"one got worse", Gate{Allowed: 0.05}, slower, base, false, "p99 with workers=24, set against its control, is 2"},
+		{"as much is allowed", Gate{Allowed: 0.3}, slower, base, true, "none of"},
+		{"other measures", Gate{Allowed: 0.05, Measures: []string{"p50"}}, slower, base, true, "none of"},
+		{"figures themselves", Gate{Allowed: 0.05, Absolute: true}, slower, base, false, "p99 with workers=24 is 2"},
+		{"its own control", Gate{Allowed: 0.05}, base, nil, false, "with workers=1, against workers=8,"},
+		{"nothing to compare", Gate{Allowed: 0.05}, base, &api.Trial{Settings: []api.TrialSetting{{Name: "a"}}}, false, "nothing could be compared"},
+	} {
+		g := c.gate.Judge(c.t, c.base)
+		if g.Passed != c.passed || !strings.Contains(strings.Join(g.Why, "\n"), c.contains) {
+			t.Errorf("%s: passed %v: %q", c.name, g.Passed, g.Why)
+		}
+	}
+}
