@@ -67,6 +67,9 @@ func columnNames(file, format string, text []byte) ([]string, *Problem) {
 		if p != nil {
 			return nil, p
 		}
+		if len(object) == 0 {
+			return nil, &Problem{File: file, Line: number, Text: "the first row is empty, and the columns are told by it", Hint: `write every row with all its names, such as {"word": "time"}`}
+		}
 		return pathsOf(object, 8), nil
 	}
 	header, err := csvReader(format, text).Read()
@@ -132,7 +135,7 @@ func csvProblem(file string, err error) *Problem {
 	case errors.Is(err, csv.ErrFieldCount):
 		p.Column, p.Text, p.Hint = 0, "it has another number of fields than the first line has names", "put a field that holds a comma into double quotes"
 	case errors.Is(err, csv.ErrQuote), errors.Is(err, csv.ErrBareQuote):
-		p.Text, p.Hint = "a double quote stands where none may", `write "" for one within a quoted field (RFC 4180)`
+		p.Text, p.Hint = "a double quote stands where none may, or one is not closed", `write "" for one within a quoted field (RFC 4180)`
 	}
 	return p
 }
