@@ -1,0 +1,167 @@
+package judge
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// factors of two and three levels, all combinations.
+func combinations() (factors []Factor, levels [][]int, names []string) {
+	factors = []Factor{{"w", []string{"8", "1", "24"}}, {"k", []string{"on", "off"}}}
+	for w := range 3 {
+		for k := range 2 {
+			levels = append(levels, []int{w, k})
+			names = append(names, "w="+factors[0].Levels[w]+" k="+factors[1].Levels[k])
+		}
+	}
+	return factors, levels, names
+}
+
+// Effects that were put in come out: w=1 doubles, k=off takes a fifth off, and
+// both together do half as much again.
+func TestFactorialEffects(t *testing.T) {
+	factors, levels, names := combinations()
+	r := rand.New(rand.NewPCG(1, 1))
+	var runs []Run
+	for round := range 8 {
+		block := r.NormFloat64()
+		for s, at := range levels {
+			v := block + 0.005*r.NormFloat64()
+			if at[0] == 1 {
+				v += math.Log(2)
+			}
+			if at[1] == 1 {
+				v += math.Log(0.8)
+			}
+			if at[0] == 1 && at[1] == 1 {
+				v += math.Log(1.5)
+			}
+			runs = append(runs, Run{Round: round, Setting: s, Cells: map[Key]Cell{{}: {Values: map[string]float64{"p99": math.Exp(v)}, Requests: 100}}})
+		}
+	}
+	want := map[string]float64{
+		"w=1":          2 * math.Sqrt(1.5), // over both of k
+		"w=24":         1,
+		"k=off":        0.8 * math.Cbrt(1.5), // over the three of w
+		"w=1 × k=off":  1.5,
+		"w=24 × k=off": 1,
+	}
+	rows := Rows(Input{Settings: names, Runs: runs, Contrasts: Factorial(factors, levels), Decides: "p99"})
+	if len(rows) != len(want) {
+		t.Fatalf("%d rows", len(rows))
+	}
+	for _, row := range rows {
+		m := row.Measures[0]
+		w := want[row.Contrast.Setting]
+		if !(m.Low <= w && w <= m.High) || m.High/m.Low > 1.05 {
+			t.Errorf("%s: %.3f from %.3f to %.3f, not %.3f: %s", row.Contrast.Setting, m.Effect, m.Low, m.High, w, m.Sentence)
+		}
+	}
+}
+
+// An interval of rounds is that of the paired t-test: the example of Student
+// (1908, Biometrika 6), hours of sleep gained by ten patients with two drugs; t is
+// 4.06 with 9 degrees of freedom.
+func TestAgainstStudent(t *testing.T) {
+	gain := []float64{1.2, 2.4, 1.3, 1.3, 0, 1, 1.8, 0.8, 4.6, 1.4}
+	e := Rule{}.estimate(gain, 0.95)
+	if got := e.Effect / e.SE; math.Abs(got-4.0621) > 1e-3 {
+		t.Errorf("t is %.4f", got)
+	}
+	if math.Abs(e.P-0.002833) > 1e-5 || math.Abs(e.Low-0.7001) > 1e-3 || math.Abs(e.High-2.4599) > 1e-3 {
+		t.Errorf("p %.6f, interval %.4f to %.4f", e.P, e.Low, e.High)
+	}
+}
+
+// The interval that holds at every look is where its probability is the level.
+func TestLiveIntervalAndProbability(t *testing.T) {
+	for n := liveLeast; n < 60; n++ {
+		for _, alpha := range []float64{0.05, 0.01} {
+			c := liveCritical(alpha, n)
+			if math.IsInf(c, 1) {
+				if n > 6 {
+					t.Errorf("%d rounds say nothing", n)
+				}
+				continue
+			}
+			if p := liveP(c, n); math.Abs(p/alpha-1) > 1e-6 {
+				t.Errorf("n=%d: beyond the interval of %g the probability is %g", n, alpha, p)
+			}
+			if ordinary := critical(alpha/2, float64(n-1)); c < ordinary {
+				t.Errorf("n=%d: %g is narrower than an ordinary interval's %g", n, c, ordinary)
+			}
+		}
+	}
+}
+
+func TestApart(t *testing.T) {
+	// Welch's test of two samples, against another way to write it.
+	a, b := []float64{1, 2, 3, 4}, []float64{2, 4, 6, 8, 10}
+	e := Apart(a, b, 0.95)
+	se := math.Sqrt(5.0/3/4 + 10.0/5)
+	df := math.Pow(5.0/12+2, 2) / (math.Pow(5.0/12, 2)/3 + math.Pow(2, 2)/4)
+	p := 2 * distuv.StudentsT{Sigma: 1, Nu: df}.CDF(-3.5/se)
+	if math.Abs(e.Effect-3.5) > 1e-12 || math.Abs(e.SE-se) > 1e-12 || math.Abs(e.DF-df) > 1e-9 || math.Abs(e.P-p) > 1e-12 {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestWords(t *testing.T) {
+	rowOf := func(shift float64, n int) Row {
+		r := rand.New(rand.NewPCG(5, uint64(n)))
+		return Rows(input(draw(r, noise{"", 0.1, normal(0.02 * float64(max(1, 8-n)))}, 0, n, []float64{0, shift}), Rule{}, "workers=8", "workers=24"))[0]
+	}
+	for _, c := range []struct {
+		shift   float64
+		rounds  int
+		verdict string
+		want    string
+	}{
+		{math.Log(0.62), 10, Faster, "% faster than with workers=8 (95 % interval 3"},
+		{math.Log(3), 10, Slower, "p99 with workers=24 takes 3 times as long as with workers=8"},
+		{0, 30, Same, "is the same as with workers=8 within 5 %"},
+		{0, 3, NoEvidence, "no evidence that p99 with workers=24 differs from workers=8"},
+		{0, 2, TooLittle, "2 of the 3 rounds that an interval needs"},
+	} {
+		row := rowOf(c.shift, c.rounds)
+		if row.Verdict != c.verdict || !strings.Contains(row.Sentence(), c.want) {
+			t.Errorf("%s: %s", row.Verdict, row.Sentence())
+		}
+		if c.verdict == NoEvidence && !strings.Contains(row.Measures[0].Needs, "more would tell a change of 5 %") {
+			t.Errorf("needs %q", row.Measures[0].Needs)
+		}
+	}
+}
+
+// Rounds without any error differ by nought, and that is not taken for knowledge.
+func TestFewErrors(t *testing.T) {
+	runs := func(n, errorsB uint64) []Run {
+		var out []Run
+		for round := range 6 {
+			for s := range 2 {
+				c := Cell{Values: map[string]float64{"errors": 0}, Requests: n}
+				if s == 1 && errorsB > 0 {
+					c.Errors, c.Values["errors"] = errorsB, float64(errorsB)/float64(n)
+				}
+				out = append(out, Run{Round: round, Setting: s, Cells: map[Key]Cell{{}: c}})
+			}
+		}
+		return out
+	}
+	in := func(runs []Run) Input {
+		return Input{Settings: []string{"a", "b"}, Runs: runs, Contrasts: Against([]string{"a", "b"})}
+	}
+	if m := Rows(in(runs(100, 0)))[0].Measures[0]; m.Verdict != NoEvidence || m.High < 0.004 {
+		t.Errorf("600 requests a side without errors: %s, up to %g", m.Verdict, m.High)
+	}
+	if m := Rows(in(runs(100_000, 0)))[0].Measures[0]; m.Verdict != Same {
+		t.Errorf("600,000 requests a side without errors: %s, %g to %g", m.Verdict, m.Low, m.High)
+	}
+	if m := Rows(in(runs(1000, 50)))[0].Measures[0]; m.Verdict != MoreErrors || math.Abs(m.Effect-0.05) > 1e-9 {
+		t.Errorf("5 %% of errors more: %s %g", m.Verdict, m.Effect)
+	}
+}
