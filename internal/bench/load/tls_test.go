@@ -1,0 +1,132 @@
+package load
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A handshake that fails while the run goes on is a failure of its own kind.
+func TestHandshakeFails(t *testing.T) {
+	for _, p := range []Protocol{HTTP1, HTTP2} {
+		t.Run([]string{"HTTP1", "HTTP2"}[p], func(t *testing.T) {
+			t.Parallel()
+			e := &engine{t: t, tls: true, protocol: p, run: Run}
+			var shakes atomic.Int64
+			e.configure = func(c *tls.Config) {
+				c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+					if shakes.Add(1) > 2+int64(p) { // the engines look at the target before they begin
+						return nil, http.ErrAbortHandler
+					}
+					return nil, nil
+				}
+			}
+			e.serve(func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) })
+			a := e.load(t.Context(), Options{Connections: 1, Source: requests(4, Request{Path: "/"}), NoKeepAlive: true})
+			n := e.causes()
+			if p == HTTP2 { // one stream was reset, and the connection lives
+				if n[Reset] != 4 || a.Connections != 1 {
+					t.Errorf("%+v %v", a, n)
+				}
+				return
+			}
+			if n[Closed] != 1 || n[TLS] != 3 || a.Connections != 4 {
+				t.Errorf("%+v %v", a, n)
+			}
+		})
+	}
+}
+
+// Connections after the first resume its session.
+func TestSessionsAreResumed(t *testing.T) {
+	e := &engine{t: t, tls: true, run: Run}
+	var resumed, whole atomic.Int64
+	e.serve(func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS.DidResume {
+			resumed.Add(1)
+		} else {
+			whole.Add(1)
+		}
+	})
+	a := e.load(t.Context(), Options{Connections: 1, Source: requests(10, Request{Path: "/"}), NoKeepAlive: true})
+	if e.causes()[Answered] != 10 || a.Connections != 10 || whole.Load() != 1 || resumed.Load() != 9 {
+		t.Errorf("%+v: %d resumed, %d not", a, resumed.Load(), whole.Load())
+	}
+}
+
+// What a target says on a connection that nobody asked anything closes that
+// connection and fails nothing.
+func TestUnaskedAnswer(t *testing.T) {
+	t.Parallel()
+	cert := testCertificate(t)
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go talk(c)
+		}
+	}()
+	e := &engine{t: t, tls: true}
+	a, err := Run(t.Context(), Options{Address: l.Addr().String(), TLS: &tls.Config{InsecureSkipVerify: true}, Connections: 1,
+		Pacer: every(250*time.Millisecond, 4), Source: requests(4, Request{Path: "/"}), Recorder: func(int, int) Recorder { return e }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.causes()[Answered] != 4 || a.Connections != 4 {
+		t.Errorf("%+v %v", a, e.causes())
+	}
+	_ = l.Close()
+	<-over
+}
+
+// talk answers once, and then says that it has waited too long.
+func talk(c net.Conn) {
+	defer c.Close()
+	b := make([]byte, 1024)
+	if _, err := c.Read(b); err != nil {
+		return
+	}
+	_, _ = c.Write([]byte("HTTP/1.1 204 No Content\r\n\r\n"))
+	time.Sleep(10 * time.Millisecond)
+	_, _ = c.Write([]byte("HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"))
+	_, _ = c.Read(b)
+}
+
+func testCertificate(t *testing.T) tls.Certificate {
+	e := &engine{t: t, tls: true}
+	e.serve(func(http.ResponseWriter, *http.Request) {})
+	return e.server.TLS.Certificates[0]
+}
+
+func TestNoHTTP2ToBeHad(t *testing.T) {
+	t.Parallel()
+	for _, secure := range []bool{true, false} {
+		e := &engine{t: t, tls: secure, run: Run}
+		e.serve(func(http.ResponseWriter, *http.Request) {})
+		o := Options{Address: e.server.Listener.Addr().String(), Protocol: HTTP2, Source: requests(1, Request{}), Recorder: func(int, int) Recorder { return e }}
+		if secure {
+			o.TLS = &tls.Config{InsecureSkipVerify: true}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		_, err := Run(ctx, o)
+		cancel()
+		if err == nil || len(e.seen) > 0 {
+			t.Errorf("TLS %v: %v", secure, err)
+		} else {
+			t.Log(err)
+		}
+	}
+}
