@@ -237,18 +237,16 @@ func (l *loop) read(c *conn) (free bool) {
 	for range reads {
 		n, at, errno := l.in.receive(c.fd)
 		now := l.now()
-		// The clocks may disagree by a little.
-		if at == 0 || at > now {
-			at = now
+		if at == 0 {
+			at, l.prompt = now, now+attentive // the kernel does not say
 		}
-		at = max(at, c.sent, c.first)
+		at = max(min(at, now), c.sent, c.first) // clocks disagree by a little
 		switch {
 		case errno == unix.EAGAIN || errno == unix.EINTR:
 			return false
 		case errno != 0:
 			return l.broken(c, Reset, now)
 		case n == 0:
-			l.prompt = now + attentive // nobody says when an end arrived
 			if c.answer.eof() {
 				return l.finish(c, Answered, now)
 			}
