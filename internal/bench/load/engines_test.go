@@ -442,7 +442,7 @@ func TestTargetGoesAway(t *testing.T) {
 		})
 		a := e.load(t.Context(), Options{Pacer: every(5*time.Millisecond, 60), Connections: 4})
 		n := e.causes()
-		if a.Due != 60 || n[Answered] < 5 || n[Connect] < 5 || n[Answered]+n[Connect]+n[Closed]+n[Reset] != 60 {
+		if a.Due != 60 || n[Answered] < 5 || n[Connect] < 5 || n[Answered]+n[Connect]+n[Closed]+n[Reset]+n[TLS] != 60 {
 			t.Errorf("%+v %v", a, n)
 		}
 	})

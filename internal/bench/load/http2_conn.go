@@ -96,13 +96,13 @@ func greet(n net.Conn) (*conn2, error) {
 	c.out = c.out[:0]
 	head, err := c.r.Peek(frameHead)
 	if err != nil {
-		return nil, fmt.Errorf("the target does not answer in HTTP/2: %w", err)
+		return nil, fmt.Errorf("no answer in HTTP/2: %w (hint: send HTTP/1.1)", err)
 	}
 	if string(head[:5]) == "HTTP/" {
-		return nil, errors.New("the target answers in HTTP/1.1: it takes no HTTP/2 without TLS, use HTTP/1.1")
+		return nil, errors.New("it answers in HTTP/1.1: it takes no HTTP/2 without TLS (hint: send HTTP/1.1)")
 	}
 	if head[3] != frameSettings || head[4]&flagAck != 0 {
-		return nil, errors.New("the target does not answer in HTTP/2")
+		return nil, errors.New("it does not answer in HTTP/2 (hint: send HTTP/1.1)")
 	}
 	f, err := c.readFrame()
 	if err != nil {

@@ -106,7 +106,12 @@ func (o *Options) reach(ctx context.Context) error {
 	address := conn.RemoteAddr().String()
 	if o.TLS != nil {
 		secure := tls.Client(conn, o.TLS)
-		if err := secure.HandshakeContext(ctx); err != nil {
+		err := secure.HandshakeContext(ctx)
+		var alert tls.AlertError
+		if o.Protocol == HTTP2 && errors.As(err, &alert) && alert == noApplicationProtocol {
+			return fmt.Errorf("target %s does not agree to HTTP/2 (hint: switch it on there, or send HTTP/1.1)", o.Address)
+		}
+		if err != nil {
 			return fmt.Errorf("target %s: TLS handshake: %w (hint: see what it says to openssl s_client -connect %[1]s)", o.Address, err)
 		}
 		if p := secure.ConnectionState().NegotiatedProtocol; o.Protocol == HTTP2 && p != "h2" {
@@ -116,6 +121,10 @@ func (o *Options) reach(ctx context.Context) error {
 	o.Address = address
 	return nil
 }
+
+// noApplicationProtocol is the alert of who speaks none of those offered (RFC
+// 7301, section 3.2).
+const noApplicationProtocol = tls.AlertError(120)
 
 func (o *Options) scheme() string {
 	if o.TLS != nil {
