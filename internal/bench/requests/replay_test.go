@@ -40,7 +40,7 @@ func every(t testing.TB, set *requests.Set, loops, most int) (all []load.Request
 }
 
 func same(a, b load.Request) bool {
-	return a.Path == b.Path && a.Query == b.Query && a.Tenant == b.Tenant && a.Due == b.Due && bytes.Equal(a.Wire, b.Wire)
+	return a.Path == b.Path && a.Query == b.Query && a.Tenant == b.Tenant && a.Due == b.Due && a.Think == b.Think && bytes.Equal(a.Wire, b.Wire)
 }
 
 // The k-th request of a run is the same over any number of loops.
@@ -48,7 +48,7 @@ func TestLoopsShareTheRequests(t *testing.T) {
 	dir := write(t, map[string]string{"w.csv": "w,t\na,x\nb,y\nc,x\n", "targets": "/1\n/2\n/3\n/4\n/5\n"})
 	for _, s := range []requests.Spec{
 		{Dir: dir, Base: "http://h", Tenant: "column:t", Queries: []requests.Query{
-			{Name: "one", Request: "/{{w}}/{{seq}}", Data: "w.csv", Order: "shuffle", Weight: 3},
+			{Name: "one", Request: "/{{w}}/{{seq}}/{{uuid}}/{{random 1000}}", Think: "exp 1s", Data: "w.csv", Order: "shuffle", Weight: 3},
 			{Name: "two", Request: "/{{w}}", Data: "w.csv", Order: "random", Weight: 2},
 			{Name: "three", Request: "/{{w}}", Data: "w.csv"}}},
 		{Dir: dir, Base: "http://h", Targets: "targets"},

@@ -183,8 +183,8 @@ func (s *Set) Source(loop, loops int) (load.Source, error) {
 	if loop < 0 || loop >= loops {
 		return nil, fmt.Errorf("loop %d of %d", loop, loops)
 	}
-	src := &source{set: s, k: uint64(loop), step: uint64(loops)}
-	src.fill.rng = rand.New(rand.NewPCG(s.seed, mix(s.seed, uint64(loop))))
+	src := &source{set: s, k: uint64(loop), step: uint64(loops), chance: rand.NewPCG(0, 0)}
+	src.fill.rng = rand.New(src.chance)
 	src.fill.now = s.now
 	return src, nil
 }

@@ -2,6 +2,7 @@ package requests
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sort"
 	"time"
@@ -15,6 +16,7 @@ type source struct {
 	set     *Set
 	k, step uint64 // number of the next request of the run, and how far the one after is
 	fill    filler
+	chance  *rand.PCG
 
 	wire, body []byte
 }
@@ -24,6 +26,7 @@ type source struct {
 func (s *source) Next(r *load.Request) bool {
 	k := s.k
 	s.k += s.step
+	s.chance.Seed(s.set.seed, mix(s.set.seed, k)) // so that k decides, and not who sends it
 	if s.set.fixed != nil {
 		return s.nextFixed(r, k)
 	}
