@@ -14,7 +14,17 @@ import (
 //go:embed bench_report.html
 var benchHTML string
 
-var benchTemplate = template.Must(template.New("bench").Parse(benchHTML))
+// styleHTML is how pages of runs and experiments look, with their tables and
+// lists.
+//
+//go:embed report_style.html
+var styleHTML string
+
+var benchTemplate = reportTemplate("bench", benchHTML)
+
+func reportTemplate(name, text string) *template.Template {
+	return template.Must(template.Must(template.New(name).Parse(styleHTML)).New(name).Parse(text))
+}
 
 // benchPage is a result as a page: figures, charts and tables that need nothing
 // else to be shown.

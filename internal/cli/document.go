@@ -1,15 +1,33 @@
 package cli
 
 import (
+	"html/template"
 	"io"
 	"strings"
 )
 
-// document writes the same lines and tables as plain text or as Markdown.
+// document writes the same lines and tables as plain text, as Markdown, or as the
+// body of a page.
 type document struct {
 	w        io.Writer
 	markdown bool
+	html     bool
+	listing  bool // a list of the page is open
 	err      error
+}
+
+// tag writes a text of the page in an element.
+func (d *document) tag(name, text string) {
+	d.list(name == "li")
+	d.print("<" + name + ">" + template.HTMLEscapeString(printable(text)) + "</" + name + ">\n")
+}
+
+// list begins or ends a list of the page.
+func (d *document) list(on bool) {
+	if on != d.listing {
+		d.print(map[bool]string{true: "<ul>\n", false: "</ul>\n"}[on])
+	}
+	d.listing = on
 }
 
 func (d *document) print(s string) {
@@ -18,7 +36,13 @@ func (d *document) print(s string) {
 	}
 }
 
-func (d *document) gap() { d.print("\n") }
+func (d *document) gap() {
+	if d.html {
+		d.list(false)
+		return
+	}
+	d.print("\n")
+}
 
 // paragraph parts lines that Markdown would else run together.
 func (d *document) paragraph() {
@@ -29,6 +53,10 @@ func (d *document) paragraph() {
 
 // picture writes lines as they are.
 func (d *document) picture(lines []string) {
+	if d.html {
+		d.tag("pre", strings.Join(lines, "\n"))
+		return
+	}
 	if d.markdown {
 		d.print("\n```\n")
 	}
@@ -41,6 +69,10 @@ func (d *document) picture(lines []string) {
 }
 
 func (d *document) line(s string) {
+	if d.html {
+		d.tag("p", s)
+		return
+	}
 	if d.markdown {
 		s = markdownCell.Replace(s)
 	}
@@ -48,6 +80,10 @@ func (d *document) line(s string) {
 }
 
 func (d *document) heading(s string) {
+	if d.html {
+		d.tag("h2", s)
+		return
+	}
 	if d.markdown {
 		d.print("## " + printable(markdownCell.Replace(s)) + "\n\n")
 		return
@@ -56,6 +92,10 @@ func (d *document) heading(s string) {
 }
 
 func (d *document) item(s string) {
+	if d.html {
+		d.tag("li", s)
+		return
+	}
 	if d.markdown {
 		d.print("- ")
 	}
@@ -64,6 +104,11 @@ func (d *document) item(s string) {
 
 func (d *document) table(t *table) {
 	if d.err != nil {
+		return
+	}
+	if d.html {
+		d.list(false)
+		d.err = benchTemplate.ExecuteTemplate(d.w, "table", asHTML(t))
 		return
 	}
 	if !d.markdown {

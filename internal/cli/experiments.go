@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -34,38 +33,41 @@ func newExperimentsDo(io streams, verb, short string, do func(context.Context, *
 
 func newExperimentsList(io streams) *cobra.Command {
 	q := newQuestion(io, "table", "json", "csv")
-	var state string
+	var ask client.ExperimentsQuery
 	cmd := &cobra.Command{Use: "list", Short: "the experiments of a range, the latest first", Args: exactArgs(0, "")}
 	q.serverFlag.register(cmd.Flags())
 	q.registerRange(cmd.Flags(), "30d")
 	q.registerFormat(cmd.Flags())
-	cmd.Flags().StringVar(&state, "state", "", "only those that are running, ended or lost")
+	cmd.Flags().StringVar(&ask.State, "state", "", "only those that are running, ended or lost")
+	cmd.Flags().StringVar(&ask.Kind, "kind", "", "only those of this `kind`: mirror, bench or experiment")
+	cmd.Flags().StringVar(&ask.Search, "search", "", "only those with these `words` in their name, hypothesis, variable, settings, service or headline")
 	cmd.RunE = q.run(func(ctx context.Context) error {
 		start, end, err := q.timeRange()
 		if err != nil {
 			return err
 		}
-		r, err := q.client().Experiments(ctx, client.ExperimentsQuery{State: state, Start: start, End: end})
+		ask.Start, ask.End = start, end
+		r, err := q.client().Experiments(ctx, ask)
 		if err != nil {
 			return q.failed(err)
 		}
 		if q.format == "json" {
 			return writeJSON(io.out, r)
 		}
-		t, header := &table{}, []string{"started", "took", "state", "name", "service", "requests", "found", "id"}
+		t, header := &table{}, []string{"started", "took", "state", "kind", "name", "service", "requests", "found", "id"}
 		for _, h := range header {
 			t.column(h, h == "requests" || h == "took")
 		}
 		var plainRows [][]string
 		for i := range r.Experiments {
 			x := &r.Experiments[i]
-			requests := uint64(0)
-			if x.Mirror != nil {
-				requests = x.Mirror.Requests
-			}
 			took := float64(x.Updated - x.Start)
-			plainRows = append(plainRows, []string{rawTime(x.Start), raw(api.Float(math.Round(took*1e3) / 1e3)), x.State, x.Name, x.Service, strconv.FormatUint(requests, 10), x.Headline, x.ID})
-			t.rows = append(t.rows, []string{clockIn(x.Start, q.now().Location()), duration(time.Duration(took * float64(time.Second))), x.State, x.Name, x.Service, count(requests), intervals.ReplaceAllString(x.Headline, ""), x.ID})
+			requests, said := requestsOf(x)
+			if !math.IsNaN(float64(x.End)) {
+				took = float64(x.End - x.Start)
+			}
+			plainRows = append(plainRows, []string{rawTime(x.Start), raw(api.Float(math.Round(took*1e3) / 1e3)), x.State, x.Kind, x.Name, x.Service, strconv.FormatUint(requests, 10), x.Headline, x.ID})
+			t.rows = append(t.rows, []string{clockIn(x.Start, q.now().Location()), duration(time.Duration(took * float64(time.Second))), x.State, x.Kind, x.Name, x.Service, said, intervals.ReplaceAllString(x.Headline, ""), x.ID})
 		}
 		if q.format == "csv" {
 			return writeCSV(io.out, header, plainRows)
@@ -73,6 +75,20 @@ func newExperimentsList(io streams) *cobra.Command {
 		return t.write(io.out)
 	})
 	return cmd
+}
+
+// requestsOf says how many requests an experiment is of; of one of settings,
+// rounds, which is said in words.
+func requestsOf(x *api.Experiment) (n uint64, said string) {
+	switch {
+	case x.Mirror != nil:
+		n = x.Mirror.Requests
+	case x.Bench != nil:
+		n = x.Bench.Account.Sent
+	case x.Trial != nil:
+		return uint64(max(x.Trial.Stopping.Done, 0)), plural(x.Trial.Stopping.Done, "round")
+	}
+	return n, count(n)
 }
 
 // intervals are left out where lines are short; what stands behind one (another
@@ -87,7 +103,7 @@ func newExperimentsShow(io streams) *cobra.Command {
 	q := newQuestion(io, "text", "json", "markdown")
 	cmd := &cobra.Command{
 		Use:   "show ID",
-		Short: "one experiment: its servers, what became of every copy, and the verdict",
+		Short: "one experiment: what was tried, and what came of it",
 		Args:  exactArgs(1, experimentID),
 	}
 	q.serverFlag.register(cmd.Flags())
@@ -102,6 +118,9 @@ func newExperimentsShow(io streams) *cobra.Command {
 			return writeJSON(io.out, x)
 		}
 		d := &document{w: io.out, markdown: q.format == "markdown"}
+		if x.Kind != "mirror" {
+			return writeTried(d, x, q.now().Location())
+		}
 		experimentText(d, x, q.now().Location())
 		if v, err := q.client().ExperimentVerdict(ctx, client.ExperimentVerdictQuery{ID: id}); err == nil {
 			brief(v)
@@ -299,61 +318,4 @@ func noiseFloor(m *api.MirrorMeasure) string {
 		return "±" + strings.TrimLeft(signed(100*v, 2), "+±") + "pt"
 	}
 	return "±" + percent(m.Noise)
-}
-
-// newReportExperiment is the verdict of an experiment, in full.
-func newReportExperiment(io streams) *cobra.Command {
-	f := &experimentReport{question: newQuestion(io, "text", "markdown", "json")}
-	cmd := &cobra.Command{
-		Use:   "experiment ID",
-		Short: "each candidate of a mirror session against the control, outside the noise floor",
-		Example: `  tailscope report experiment 5f1c0de5f1c0de11
-  tailscope report experiment 5f1c0de5f1c0de11 --format markdown --output cache.md`,
-		Args: exactArgs(1, experimentID),
-	}
-	fs := cmd.Flags()
-	f.serverFlag.register(fs)
-	f.registerFormat(fs)
-	fs.StringVar(&f.start, "start", "", "judge from this `moment` on: RFC 3339, Unix seconds, or now-6h; from its beginning unless given")
-	fs.StringVar(&f.end, "end", "", "judge up to this `moment`; to its end unless given")
-	fs.StringVar(&f.measures, "measures", "", "judge only these, such as `ratio,p99`: ratio, p50, p75, p90, p95, p99, p99.9, mean, errors, first_byte, bytes")
-	fs.IntVar(&f.limit, "limit", 20, "how many operations and tenants to list")
-	fs.StringVar(&f.output, "output", "", "`file` to write to instead of the terminal")
-	var id string
-	write := f.run(func(ctx context.Context) error { return f.report(ctx, id) })
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		id = args[0]
-		return write(cmd, args)
-	}
-	return cmd
-}
-
-type experimentReport struct {
-	*question
-	measures, output string
-	limit            int
-}
-
-func (f *experimentReport) report(ctx context.Context, id string) error {
-	if f.limit < 1 {
-		return usage{fmt.Errorf("--limit %d: write 1 or more", f.limit)}
-	}
-	x, err := f.client().Experiment(ctx, id)
-	if err != nil {
-		return f.failed(err)
-	}
-	v, err := f.client().ExperimentVerdict(ctx, client.ExperimentVerdictQuery{ID: id, Start: f.start, End: f.end, Measures: splitList(f.measures), Limit: f.limit})
-	if err != nil {
-		return f.failed(err)
-	}
-	return toFile(f.output, f.streams.out, func(w *bytes.Buffer) error {
-		if f.format == "json" {
-			return writeJSON(w, v)
-		}
-		d := &document{w: w, markdown: f.format == "markdown"}
-		verdictText(d, v)
-		d.gap()
-		experimentText(d, x, f.now().Location())
-		return d.err
-	})
 }
