@@ -160,12 +160,12 @@ func (r *reader) render(tree *strictyaml.Node) *strictyaml.Node {
 // ofRequests says that package requests fills in a text.
 func ofRequests(path []string) bool {
 	switch path[0] {
-	case "header", "check":
+	case "header":
 		return true
 	case "queries":
 		if len(path) > 2 {
 			switch path[2] {
-			case "request", "header", "body", "check":
+			case "request", "header", "body":
 				return true
 			}
 		}

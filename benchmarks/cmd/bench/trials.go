@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -87,17 +86,21 @@ func shortened(file, tmp string) (string, error) {
 // runTrial runs one file. When ctx ends the program is asked to end, so that it
 // restores its control.
 func runTrial(ctx context.Context, o *options, bin, file string) (*api.Trial, error) {
-	cmd := exec.CommandContext(ctx, bin, "experiment", "run", file, "--json")
+	result := filepath.Join(o.tmp, "result.json")
+	cmd := exec.CommandContext(ctx, bin, "experiment", "run", file, "--output", result)
 	cmd.Env = append(os.Environ(), "TAILSCOPE="+bin)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 2 * time.Minute
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, o.log
+	cmd.Stdout, cmd.Stderr = o.log, o.log
 	if err := cmd.Run(); err != nil {
 		return nil, err
 	}
+	text, err := os.ReadFile(result)
+	if err != nil {
+		return nil, err
+	}
 	var t api.Trial
-	if err := json.Unmarshal(out.Bytes(), &t); err != nil {
+	if err := json.Unmarshal(text, &t); err != nil {
 		return nil, fmt.Errorf("its report: %w", err)
 	}
 	if t.Failed != "" {

@@ -7,5 +7,5 @@ here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck disable=SC2086 # layouts are several
 exec java -Xms"${heap:-2g}" -Xmx"${heap:-2g}" -XX:+UseG1GC -XX:+AlwaysPreTouch \
 	-Dsolr.log.dir="$work" -Dsolr.disableConfigSetsCreateAuthChecks=true \
-	-Dlog4j2.level=error -cp "$(cat "$work/classpath")" \
+	-DmetricsEnabled=true -Dlog4j2.level=error -cp "$(cat "$work/classpath")" \
 	"$here/Cluster.java" 2 "$port" "$work" "$here/config" $layouts
