@@ -404,13 +404,18 @@ func TestEndOfTheRun(t *testing.T) {
 	for _, how := range []string{"drain", "cancel"} {
 		t.Run(how, func(t *testing.T) {
 			eachEngine(t, func(t *testing.T, e *engine) {
-				e.serve(func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				o := Options{Pacer: every(time.Millisecond, 10), Connections: 2, Drain: 50 * time.Millisecond, Timeout: time.Minute}
+				o := Options{Pacer: every(time.Millisecond, 10), Connections: 2, Drain: 300 * time.Millisecond, Timeout: time.Minute}
+				var under atomic.Int64
+				e.serve(func(w http.ResponseWriter, r *http.Request) {
+					if under.Add(1) == 2 && how == "cancel" {
+						time.AfterFunc(50*time.Millisecond, cancel)
+					}
+					<-r.Context().Done()
+				})
 				if how == "cancel" {
 					o.Drain = time.Minute
-					time.AfterFunc(50*time.Millisecond, cancel)
 				}
 				a := e.load(ctx, o)
 				if n := e.causes(); a.Due != 10 || a.Sent != 2 || a.Unsent != 8 || n[CutOff] != 2 || a.Elapsed > 10*time.Second {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"strings"
 	"time"
 )
 
@@ -107,8 +108,7 @@ func (o *Options) reach(ctx context.Context) error {
 	if o.TLS != nil {
 		secure := tls.Client(conn, o.TLS)
 		err := secure.HandshakeContext(ctx)
-		var alert tls.AlertError
-		if o.Protocol == HTTP2 && errors.As(err, &alert) && alert == noApplicationProtocol {
+		if o.Protocol == HTTP2 && alerted(err) && strings.HasSuffix(err.Error(), "no application protocol") {
 			return fmt.Errorf("target %s does not agree to HTTP/2 (hint: switch it on there, or send HTTP/1.1)", o.Address)
 		}
 		if err != nil {
@@ -121,10 +121,6 @@ func (o *Options) reach(ctx context.Context) error {
 	o.Address = address
 	return nil
 }
-
-// noApplicationProtocol is the alert of who speaks none of those offered (RFC
-// 7301, section 3.2).
-const noApplicationProtocol = tls.AlertError(120)
 
 func (o *Options) scheme() string {
 	if o.TLS != nil {

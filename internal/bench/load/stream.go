@@ -169,12 +169,18 @@ func refusal(err error) Cause {
 
 // broken is the cause of the error of a read from a connection.
 func broken(err error) Cause {
-	var alert tls.AlertError
 	switch {
-	case errors.As(err, &alert): // TLS 1.3 refuses a client's certificate after the handshake
+	case alerted(err): // TLS 1.3 refuses a client's certificate after the handshake
 		return TLS
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return Closed
 	}
 	return Reset
+}
+
+// alerted says whether the other side of a connection of TLS ended it with an
+// alert.
+func alerted(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error"
 }

@@ -42,6 +42,16 @@ func TestHandshakeFails(t *testing.T) {
 	}
 }
 
+// In TLS 1.3 a client hears of its certificate only after the handshake.
+func TestCertificateIsRefused(t *testing.T) {
+	e := &engine{t: t, tls: true, run: Run}
+	e.configure = func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert }
+	e.serve(func(http.ResponseWriter, *http.Request) {})
+	if a := e.load(t.Context(), Options{Connections: 1, Source: requests(3, Request{Path: "/"})}); e.causes()[TLS] != 3 {
+		t.Errorf("%+v %v", a, e.causes())
+	}
+}
+
 // Connections after the first resume its session.
 func TestSessionsAreResumed(t *testing.T) {
 	e := &engine{t: t, tls: true, run: Run}
