@@ -217,3 +217,25 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// What docs/bench.md shows is right by the schema.
+func TestDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/bench.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, n := schema(t), 0
+	for _, part := range strings.Split(string(text), "```yaml\n")[1:] {
+		block, _, _ := strings.Cut(part, "```")
+		if !strings.HasPrefix(block, "scenario:") {
+			continue
+		}
+		n++
+		if err := validate(t, s, []byte(block)); err != nil {
+			t.Errorf("%v\n%s", err, block)
+		}
+	}
+	if n == 0 {
+		t.Error("no scenario is shown")
+	}
+}

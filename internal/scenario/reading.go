@@ -118,7 +118,7 @@ func (r *readings) processes(ctx context.Context) {
 
 func (r *readings) metrics(ctx context.Context, client *http.Client, process string, m *Metrics) {
 	figures, err := m.read(ctx, client)
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		r.say(fmt.Sprintf("metrics of %s: %v", process, err))
 	}
 	now := time.Now()

@@ -25,7 +25,9 @@ const looks = 2
 // the test of Mann (1945, Econometrica 13) and Kendall, with its variance widened
 // for slots that resemble their neighbours (Hamed & Rao 1998, J. Hydrology 204).
 // A figure is steady if the interval lies within the margin, or if the drift does
-// and the test finds no trend.
+// and the test finds no trend. Where slots differ so much that the interval is
+// wider than the margin to either side, it is steady too once a long stretch shows
+// nothing like a trend: then noise is all there is to see.
 type steadiness struct {
 	margin float64
 	p50    []float64
@@ -98,14 +100,25 @@ type trend struct {
 	name              string
 	change, low, high float64 // over the whole stretch, with an interval of 90 %
 	p                 float64 // Mann and Kendall's, both sides
+	slots             int
 }
+
+// longStretch is how many slots show that there is nothing but noise, quiet the
+// least probability of the test then.
+const (
+	longStretch = 2 * leastSlots
+	quiet       = 0.3
+)
 
 func (t trend) steady(margin float64) bool {
 	m := math.Log1p(margin)
 	if math.Abs(t.low) <= m && math.Abs(t.high) <= m {
 		return true
 	}
-	return math.Abs(t.change) <= m && t.p > 0.05
+	if math.Abs(t.change) <= m {
+		return t.p > 0.05
+	}
+	return t.slots >= longStretch && t.p > quiet && t.low < -m && t.high > m
 }
 
 // trendOf judges a stretch of at least 4 values.
@@ -127,7 +140,7 @@ func trendOf(x []float64) trend {
 	slices.Sort(slopes)
 	slope := middle(slopes)
 	deviation := math.Sqrt(kendallVariance(x) * resemblance(x, slope))
-	t := trend{p: 1}
+	t := trend{p: 1, slots: n}
 	if deviation > 0 && s != 0 {
 		z := (math.Abs(float64(s)) - 1) / deviation // with the correction for continuity
 		t.p = math.Erfc(z / math.Sqrt2)

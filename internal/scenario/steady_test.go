@@ -60,6 +60,30 @@ func TestSteadiness(t *testing.T) {
 	}
 }
 
+// What is noisy is found to be steady too, and later; a step in it is not overlooked.
+func TestNoise(t *testing.T) {
+	var took, early int
+	const runs = 40
+	for seed := range uint64(runs) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		n, _ := drive(rng, 0.03, 100, 0.2, 200, func(int) float64 { return 0.01 })
+		took += n
+		n, _ = drive(rng, 0.03, 100, 0.2, 200, func(i int) float64 {
+			if i < 30 {
+				return 0.02
+			}
+			return 0.01
+		})
+		if n > 30 && n < 36 {
+			early++
+		}
+	}
+	t.Logf("steady after %.1f slots, %d just after a step", float64(took)/runs, early)
+	if float64(took)/runs > 80 || early > runs/5 {
+		t.Errorf("steady after %.1f slots, %d just after a step", float64(took)/runs, early)
+	}
+}
+
 // Mann and Kendall's test has its level, and with Hamed and Rao's variance little
 // more for slots that resemble their neighbours.
 func TestTrendLevel(t *testing.T) {

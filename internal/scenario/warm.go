@@ -20,10 +20,10 @@ var errSteady = errors.New("latency is steady")
 
 // leastAnswers is how many answers a slot's figures are of; a slot with fewer
 // goes on.
-const leastAnswers = 50
+const leastAnswers = 30
 
 // slotFor is how long a slot is if nothing else is said: a hundred requests, from
-// a quarter of a second to a thirtieth of all.
+// a quarter of a second to a fiftieth of all.
 func slotFor(w *WarmUp, p *bench.Plan) time.Duration {
 	if w.Slot > 0 {
 		return w.Slot
@@ -32,7 +32,7 @@ func slotFor(w *WarmUp, p *bench.Plan) time.Duration {
 	if rate := warmRate(p); rate > 0 {
 		slot = max(slot, time.Duration(100/rate*1e9))
 	}
-	return min(slot, max(w.AtMost/30, 50*time.Millisecond))
+	return min(slot, max(w.AtMost/50, 50*time.Millisecond))
 }
 
 // warmRate is the rate at which the plan begins; 0 if it says none.
@@ -109,11 +109,11 @@ func (st *Stage) warmUp(ctx context.Context, s *Scenario, o session.Options) (*a
 	r := &api.BenchWarmUp{Seconds: api.Float(st.o.Now().Sub(begin).Seconds()), Requests: out.Result.Account.Sent, Steady: errors.Is(context.Cause(ctx), errSteady)}
 	switch {
 	case r.Steady:
-		r.Why = fmt.Sprintf("steady: %s, within %s", judge, percent(w.Steady))
+		r.Why = fmt.Sprintf("steady: %s, where %.3g %% are allowed", judge, 100*w.Steady)
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("warm-up: %w", context.Cause(ctx))
 	default:
-		r.Why = fmt.Sprintf("not steady after %s: %s, where %s are allowed", w.AtMost, judge, percent(w.Steady))
+		r.Why = fmt.Sprintf("not steady after %s: %s, where %.3g %% are allowed", w.AtMost, judge, 100*w.Steady)
 		if judge.slots() < leastSlots {
 			r.Why += fmt.Sprintf("; %d answers came (hint: a longer at_most or a higher rate)", answered)
 		}
@@ -126,6 +126,6 @@ func (st *Stage) warmUp(ctx context.Context, s *Scenario, o session.Options) (*a
 	if !r.Steady && w.Need {
 		failed = fmt.Errorf("warm-up: %s", r.Why)
 	}
-	st.happened("warm_up", "warm-up", r.Why, begin, failed)
+	st.happened("warm_up", "warm-up", map[bool]string{true: "steady", false: "not known to be steady"}[r.Steady], begin, failed)
 	return r, failed
 }
