@@ -235,7 +235,7 @@ func (c *compiler) noteLeftOut(r *replay) {
 func (r *replay) hint() string {
 	switch l := r.out; {
 	case l.operation > 0:
-		return "see tailscope mirror record for the names of operations, and write * for any part of one"
+		return "see tailscope mirror show for the names of operations, and write * for any part of one"
 	case l.method > 0:
 		return "say methods: with those that are to be sent"
 	case l.tenant > 0:
@@ -297,7 +297,9 @@ func (c *compiler) compileAccessLog() {
 		}
 		c.set.notes = append(c.set.notes, note)
 	}
-	c.spreadSeconds()
+	if !r.untimed {
+		c.spreadSeconds()
+	}
 	c.endReplay(r)
 }
 

@@ -70,7 +70,7 @@ func TestDataThatRunsOut(t *testing.T) {
 	if err := set.Enough(6); err != nil || set.Endless() {
 		t.Errorf("%v, endless %v", err, set.Endless())
 	}
-	want := "query q, data: w.csv holds 3 rows, and the plan asks for 4 of them (hint: make the run shorter, the rate lower, add rows, or say at_end: loop)"
+	want := "query q, data: w.csv holds 3 rows, and the plan asks for 4 of them (hint: make the run shorter, the rate lower, add rows, or let them begin again at the end)"
 	if err := set.Enough(7); err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
 	}

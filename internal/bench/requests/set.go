@@ -153,7 +153,7 @@ func (s *Set) Enough(requests uint64) error {
 			n = s.order.count(i, requests)
 		}
 		if rows := uint64(it.table.rows); n > rows {
-			return fmt.Errorf("query %s, data: %s holds %d rows, and the plan asks for %d of them (hint: make the run shorter, the rate lower, add rows, or say at_end: loop)", it.name, it.table.file, rows, n)
+			return fmt.Errorf("query %s, data: %s holds %d rows, and the plan asks for %d of them (hint: make the run shorter, the rate lower, add rows, or let them begin again at the end)", it.name, it.table.file, rows, n)
 		}
 	}
 	return nil
