@@ -126,7 +126,8 @@ type Options struct {
 	Checker  Checker
 	// Pacer makes the schedule of one loop of loops: together they are the plan.
 	// nil is a closed loop: each connection sends its next request when its last is
-	// answered, after its Think.
+	// answered, after its Think. It may be called more than once for a loop, and each
+	// Pacer is to say the same.
 	Pacer func(loop, loops int) (Pacer, error)
 	// Recorded takes Due from the requests instead of a Pacer.
 	Recorded bool
@@ -136,7 +137,8 @@ type Options struct {
 	// Timeout.
 	Drain time.Duration
 	// Waiting is how many due requests may wait for a connection at once; default
-	// 1,000,000.
+	// 1,000,000. Recorded requests that wait where they were recorded take no room,
+	// and are not dropped.
 	Waiting   int
 	BodyLimit int // bytes of a body that checks see; default 1 MiB
 	// NoKeepAlive closes each connection after one answer.

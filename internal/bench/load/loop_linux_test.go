@@ -141,8 +141,8 @@ func TestTargetsThatMisbehave(t *testing.T) {
 		{name: "breaks", do: func(c *net.TCPConn, k, n int) bool { return reset(c) }, want: "reset reset reset reset reset", connections: 5},
 		{name: "half a head", do: func(c *net.TCPConn, k, n int) bool { return say(c, ok[:20]) && false }, want: "closed closed closed closed closed", connections: 5},
 		{name: "half a body", do: func(c *net.TCPConn, k, n int) bool { return say(c, ok[:len(ok)-1]) && false }, want: "closed closed closed closed closed", connections: 5},
-		{name: "half a body, then silence", do: func(c *net.TCPConn, k, n int) bool { return say(c, ok[:len(ok)-1]) }, timeout: 20 * time.Millisecond, want: "timeout timeout timeout timeout timeout", connections: 5},
-		{name: "silence now and then", do: func(c *net.TCPConn, k, n int) bool { return n == 1 || say(c, ok) }, timeout: 20 * time.Millisecond, want: "200 timeout 200 timeout 200", connections: 3},
+		{name: "half a body, then silence", do: func(c *net.TCPConn, k, n int) bool { return say(c, ok[:len(ok)-1]) }, timeout: 100 * time.Millisecond, want: "timeout timeout timeout timeout timeout", connections: 5},
+		{name: "silence now and then", do: func(c *net.TCPConn, k, n int) bool { return n == 1 || say(c, ok) }, timeout: 100 * time.Millisecond, want: "200 timeout 200 timeout 200", connections: 3},
 		{name: "another protocol", do: func(c *net.TCPConn, k, n int) bool { return say(c, "+PONG\r\n") }, want: "protocol protocol protocol protocol protocol", connections: 5},
 		{name: "more than was asked for", do: func(c *net.TCPConn, k, n int) bool { return say(c, ok+ok) }, want: "200 200 200 200 200", connections: 5},
 		{name: "says that it closes", do: func(c *net.TCPConn, k, n int) bool {
@@ -255,6 +255,9 @@ func TestFrozenTarget(t *testing.T) {
 		if s.Sent > to-clocks && s.Sent-s.Due-s.Late >= to-s.Due-clocks {
 			blocked++
 		}
+	}
+	if to > n*gap {
+		t.Skip("the machine is too busy for the schedule")
 	}
 	if waited < int(freeze/gap)-1 || blocked < waited-1 {
 		t.Errorf("%d waited, %d of them for the connection", waited, blocked)
