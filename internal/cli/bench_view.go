@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -174,7 +177,11 @@ func benchErrors(a *api.BenchAccount) string {
 	for check, n := range a.Checks {
 		by[check] = n
 	}
-	return count(a.Errors) + " (" + causes(by) + ")"
+	var parts []string
+	for _, name := range slices.SortedFunc(maps.Keys(by), func(a, b string) int { return cmp.Or(cmp.Compare(by[b], by[a]), cmp.Compare(a, b)) }) {
+		parts = append(parts, count(by[name])+" × "+name)
+	}
+	return count(a.Errors) + ": " + strings.Join(parts, ", ")
 }
 
 const benchBar = 30
@@ -202,15 +209,15 @@ func (v *benchView) picture(m session.Moment, width int) string {
 	}
 	b.WriteByte('\n')
 	fmt.Fprintf(&b, "  %-22s %s answered of %s sent\n", rateText(m), count(r.Account.Answered), count(r.Account.Sent))
-	fmt.Fprintf(&b, "  last %-3s p50 %-8s p90 %-8s p99 %-8s max %-8s", fmt.Sprintf("%.0fs", m.Live.Seconds),
+	fmt.Fprintf(&b, "  last %-3s p50 %-8s p90 %-8s p99 %-8s max %s", fmt.Sprintf("%.0fs", m.Live.Seconds),
 		quantile(m.Live.Latency, 0.5), quantile(m.Live.Latency, 0.9), quantile(m.Live.Latency, 0.99), quantile(m.Live.Latency, 1))
 	if r.Plan.Arrivals != "closed" {
-		fmt.Fprintf(&b, " from sent: p99 %s", quantile(m.Live.Service, 0.99))
+		fmt.Fprintf(&b, "   from sent: p99 %s", quantile(m.Live.Service, 0.99))
 	}
 	b.WriteByte('\n')
-	fmt.Fprintf(&b, "  all      p50 %-8s p90 %-8s p99 %-8s max %-8s", at(r.Latency, "0.5"), at(r.Latency, "0.9"), at(r.Latency, "0.99"), secondsUnit.value(r.Latency.Max))
+	fmt.Fprintf(&b, "  all      p50 %-8s p90 %-8s p99 %-8s max %s", at(r.Latency, "0.5"), at(r.Latency, "0.9"), at(r.Latency, "0.99"), secondsUnit.value(r.Latency.Max))
 	if r.Plan.Arrivals != "closed" {
-		fmt.Fprintf(&b, " from sent: p99 %s", at(r.Uncorrected, "0.99"))
+		fmt.Fprintf(&b, "   from sent: p99 %s", at(r.Uncorrected, "0.99"))
 	}
 	b.WriteByte('\n')
 	if line := sparks(m.Live.Recent, min(60, width-30)); line != "" {
@@ -220,7 +227,7 @@ func (v *benchView) picture(m session.Moment, width int) string {
 		fmt.Fprintf(&b, "  waiting for a connection: %s\n", count(w))
 	}
 	if e := benchErrors(&r.Account); e != "" {
-		fmt.Fprintf(&b, "  errors: %s\n", printable(e))
+		fmt.Fprintf(&b, "  errors %s\n", printable(e))
 	}
 	if late := float64(m.Live.Late.Quantile(0.99)); m.Live.Late.Count > 0 && late > 1e-3 {
 		fmt.Fprintf(&b, "  ! the generator is late: p99 %s\n", formatSeconds(late))

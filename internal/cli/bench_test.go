@@ -1,0 +1,266 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tailscope/api"
+	"tailscope/hist"
+	"tailscope/internal/bench/session"
+	"tailscope/internal/bench/tally"
+)
+
+// benchResult is a run that has everything.
+func benchResult(t *testing.T) *api.BenchResult {
+	t.Helper()
+	b, err := os.ReadFile("testdata/bench.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := new(api.BenchResult)
+	if err := json.Unmarshal(b, r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func benchText(t *testing.T, r *api.BenchResult, format string) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := writeBench(&b, r, format); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestBenchReports(t *testing.T) {
+	r := benchResult(t)
+	golden(t, "bench.txt", benchText(t, r, "text"))
+	golden(t, "bench.md", benchText(t, r, "md"))
+	golden(t, "bench.html", benchText(t, r, "html"))
+	again := new(api.BenchResult)
+	text := benchText(t, r, "json")
+	if err := json.Unmarshal([]byte(text), again); err != nil || benchText(t, again, "json") != text || again.Latency.Count != 8800 {
+		t.Errorf("JSON is not the result: %v", err)
+	}
+}
+
+// A run that says little of its target says so first, in every format; a closed
+// loop says what its latencies leave out, and shows no others.
+func TestBenchReportsInvalidAndClosed(t *testing.T) {
+	r := benchResult(t)
+	r.Valid, r.Invalid = false, []string{"the generator sent late: <by far>; ask for less"}
+	r.Plan.Arrivals, r.Asked = "closed", api.Float(math.NaN())
+	for format, figure := range map[string]string{"text": "\np99 ", "md": "| p99 ", "html": ">p99<"} {
+		got := benchText(t, r, format)
+		at := strings.Index(got, benchInvalid)
+		if late := strings.Index(got, "sent late"); at < 0 || late < at || strings.Index(got, figure) < late {
+			t.Errorf("%s: where is it said that it is invalid?\n%s", format, got)
+		}
+		if !strings.Contains(got, "leave out the waiting") {
+			t.Errorf("%s: where is it said that the loop is closed?", format)
+		}
+		if format != "text" && strings.Contains(got, "<by far>") {
+			t.Errorf("%s: text is not escaped", format)
+		}
+		if format == "text" && strings.Contains(got, "from when due") {
+			t.Errorf("a closed loop has no latency from when requests were due:\n%s", got)
+		}
+	}
+}
+
+// The page needs nothing else, and runs nothing.
+func TestBenchPageIsWhole(t *testing.T) {
+	r := benchResult(t)
+	r.Name, r.Events[2].Name = `<script>alert(1)</script>`, `"><img src=x>`
+	got := benchText(t, r, "html")
+	for _, s := range []string{"<script", "<img", "<link", " href=", "@import", "url("} {
+		if strings.Contains(got, s) {
+			t.Errorf("the page has %s", s)
+		}
+	}
+	if n := strings.Count(got, "<svg"); n != 6 { // percentiles, time, rate, lateness, two readings
+		t.Errorf("%d charts", n)
+	}
+}
+
+func TestBenchPicture(t *testing.T) {
+	h := hist.New(hist.DefaultSchema)
+	for i := range 100 {
+		_ = h.RecordNanos(int64(i+1)*1e6, 1)
+	}
+	r := benchResult(t)
+	r.Account.Dropped = 7
+	m := session.Moment{Result: r, Elapsed: 5 * time.Second, Left: 3 * time.Second, Asked: 350, Behind: 164, Phase: 1, Trouble: "what is measured waits: it is away",
+		Live: tally.Live{Seconds: 5, Latency: h, Service: h, Late: h, Rate: 348.25, Recent: r.Timeline}}
+	warming := m
+	warming.Elapsed = -3500 * time.Millisecond
+	v := &benchView{title: "search"}
+	closed := m
+	c := *r
+	c.Plan.Arrivals, closed.Result, closed.Asked, closed.Left = "closed", &c, math.NaN(), -1
+	golden(t, "bench-picture.txt", v.picture(m, 100)+"\n"+v.picture(warming, 100)+"\n"+v.picture(closed, 40)+"\n"+benchLine(m)+"\n"+benchLine(warming)+"\n")
+
+	// On a terminal it draws over itself, within its size, and leaves nothing.
+	var b bytes.Buffer
+	v = &benchView{w: &b, title: "search", terminal: true, colors: true, size: func() (int, int) { return 40, 8 }, now: time.Now}
+	v.show(m)
+	v.note("a server is started")
+	v.close()
+	for line := range strings.Lines(b.String()) {
+		plain := strings.NewReplacer("\x1b[1m", "", "\x1b[0m", "", "\x1b[31m", "", "\x1b[33m", "").Replace(line)
+		if n := len([]rune(strings.TrimSpace(plain))); n > 40 && !strings.Contains(plain, "A\r") {
+			t.Errorf("%d characters: %q", n, line)
+		}
+	}
+	if n := strings.Count(b.String(), "\x1b[7A\r\x1b[J"); n != 2 || !strings.HasSuffix(b.String(), "\x1b[J") {
+		t.Errorf("drawn over %d times: %q", n, b.String())
+	}
+}
+
+func benchTarget(t *testing.T) string {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("q") == "c" {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		fmt.Fprintf(w, "%s %s", r.Method, r.Header.Get("X-Side"))
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+// A run as it is called: the report says what was sent, and the code whether it
+// was right.
+func TestBenchRuns(t *testing.T) {
+	dir := t.TempDir()
+	rows := filepath.Join(dir, "rows.csv")
+	if err := os.WriteFile(rows, []byte("word\na\nb\nc\nd\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	url := benchTarget(t)
+	for _, c := range []struct {
+		name string
+		args []string
+		code int // but for a run that the machine made invalid
+		want func(r *api.BenchResult) bool
+	}{
+		{"constant", []string{"--rate", "200", "--for", "300ms"}, exitOK, func(r *api.BenchResult) bool { return r.Account.Answered == 60 && r.Asked == 200 }},
+		{"data and a check", []string{"/?q={{word}}", "--data", rows, "--rate", "200", "--for", "200ms", "--check", "status 200"}, exitOK,
+			func(r *api.BenchResult) bool { return r.Account.Errors == 10 && r.Account.Statuses["404"] == 10 }},
+		{"a threshold", []string{"--rate", "100", "--for", "100ms", "--threshold", "rate > 1000000/s"}, exitFailed,
+			func(r *api.BenchResult) bool { return len(r.Thresholds) == 1 && !r.Thresholds[0].Met }},
+		{"poisson over HTTP/2", []string{"--http2", "--arrivals", "poisson", "--rate", "200", "--for", "200ms", "-d", "{}", "-H", "X-Side: left", "--check", "contains POST left"}, exitOK,
+			func(r *api.BenchResult) bool {
+				return r.Plan.Protocol == "HTTP/2" && r.Account.Due == r.Account.Sent && len(r.Account.Checks) == 0
+			}},
+		{"closed", []string{"--arrivals", "closed", "-c", "2", "--for", "100ms"}, exitOK, func(r *api.BenchResult) bool { return r.Plan.Arrivals == "closed" && r.Account.Answered > 10 }},
+		{"steps", []string{"--rate", "100 for 100ms, 100..300 for 100ms", "--seed", "9"}, exitOK,
+			func(r *api.BenchResult) bool { return len(r.Phases) == 2 && r.Account.Due == 30 && r.Seed == 9 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			file := filepath.Join(dir, "out.json")
+			arg, args := url, c.args
+			if strings.HasPrefix(args[0], "/") {
+				arg, args = url+args[0], args[1:]
+			}
+			var out, errs bytes.Buffer
+			if c.name == "poisson over HTTP/2" {
+				arg = benchTargetH2(t)
+			}
+			code := Run(t.Context(), append([]string{"bench", arg, "-o", file}, args...), nil, &out, &errs)
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatalf("code %d: %v\n%s", code, err, errs.String())
+			}
+			r := new(api.BenchResult)
+			if err := json.Unmarshal(b, r); err != nil {
+				t.Fatal(err)
+			}
+			want := c.code
+			if !r.Valid {
+				want = exitInvalid
+			}
+			if code != want || !c.want(r) {
+				t.Errorf("code %d of a valid run: %t, account %+v, thresholds %+v\n%s", code, r.Valid, r.Account, r.Thresholds, errs.String())
+			}
+			if !strings.Contains(out.String(), "due") || strings.Contains(out.String(), benchInvalid) == r.Valid {
+				t.Errorf("the report says nothing of it:\n%s", out.String())
+			}
+			if !strings.HasPrefix(r.Command, "tailscope bench ") || strings.Contains(r.Command, file) {
+				t.Errorf("command %s", r.Command)
+			}
+		})
+	}
+}
+
+func benchTargetH2(t *testing.T) string {
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "%s %s", r.Method, r.Header.Get("X-Side"))
+	}))
+	srv.Config.Protocols = new(http.Protocols)
+	srv.Config.Protocols.SetUnencryptedHTTP2(true)
+	srv.Start()
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+// Wrong use ends before anything is sent, with what to write instead.
+func TestBenchWrongUse(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		code int
+		want []string
+	}{
+		{nil, exitUsage, []string{"needs a URL", "hint: write tailscope bench"}},
+		{[]string{"ftp://host/"}, exitUsage, []string{"ftp is not spoken here", "hint:"}},
+		{[]string{"http:///path"}, exitUsage, []string{"no host", "hint:"}},
+		{[]string{"http://127.0.0.1:1/", "--rate", "fast"}, exitUsage, []string{`"fast"`, "hint: write 200"}},
+		{[]string{"http://127.0.0.1:1/", "--arrivals", "odd"}, exitUsage, []string{"--arrivals", "hint: constant, poisson or closed"}},
+		{[]string{"http://127.0.0.1:1/", "--arrivals", "closed", "--rate", "5"}, exitUsage, []string{"a closed loop has no rate", "hint:"}},
+		{[]string{"http://127.0.0.1:1/", "--threshold", "p99 < 300"}, exitUsage, []string{"300 has no unit", "hint: write 300ms"}},
+		{[]string{"http://127.0.0.1:1/", "--threshold", "p(99){hoem} < 1s"}, exitFailed, []string{"hoem", "hint:"}},
+		{[]string{"http://127.0.0.1:1/", "--check", "stats 200"}, exitUsage, []string{"stats is not known", "hint: status"}},
+		{[]string{"http://127.0.0.1:1/", "--header", "nothing"}, exitUsage, []string{"no colon", "hint:"}},
+		{[]string{"http://127.0.0.1:1/", "--data", "absent.csv"}, exitUsage, []string{"absent.csv"}},
+		{[]string{"http://127.0.0.1:1/", "--report", "pdf"}, exitUsage, []string{"pdf", "hint: text, md, json or html"}},
+		{[]string{"http://127.0.0.1:1/", "-o", "run.pdf"}, exitUsage, []string{"names no format", "hint:"}},
+		{[]string{"http://127.0.0.1:1/", "-o", "nowhere/run.html"}, exitUsage, []string{"nowhere", "hint: make the directory"}},
+		{[]string{"http://127.0.0.1:1/", "--speed", "2"}, exitUsage, []string{"--speed", "hint:"}},
+		{[]string{"http://127.0.0.1:1/", "--for", "0s"}, exitUsage, []string{"--for"}},
+		{[]string{"http://127.0.0.1:1/", "--conections", "2"}, exitUsage, []string{"--conections", "hint:"}},
+		{[]string{"http://127.0.0.1:1/", "--rate", "5"}, exitFailed, []string{"cannot be reached", "hint: see that it runs"}},
+		{[]string{"http://127.0.0.1:1/", "--to", "http://127.0.0.1:1"}, exitFailed, []string{"127.0.0.1:1", "hint: --to takes"}},
+		{[]string{"search.yaml", "--rate", "5"}, exitUsage, []string{"--rate", "hint:"}},
+		{[]string{"absent.yaml"}, exitUsage, []string{"absent.yaml"}},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			var out, errs bytes.Buffer
+			code := Run(t.Context(), append([]string{"bench"}, c.args...), nil, &out, &errs)
+			if code != c.code || out.Len() > 0 {
+				t.Errorf("code %d, want %d; printed %q", code, c.code, out.String())
+			}
+			for _, part := range c.want {
+				if !strings.Contains(errs.String(), part) {
+					t.Errorf("got %q, want %q", errs.String(), part)
+				}
+			}
+		})
+	}
+}
+
+func TestShellWord(t *testing.T) {
+	for s, want := range map[string]string{"http://a/b?c": "'http://a/b?c'", "500": "500", "it's": `'it'\''s'`, "": "''", "p(99) < 3ms": "'p(99) < 3ms'"} {
+		if got := shellWord(s); got != want {
+			t.Errorf("%s: got %s, want %s", s, got, want)
+		}
+	}
+}
