@@ -1,0 +1,21 @@
+//go:build servers
+
+package demo_test
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"tailscope/benchmarks/program"
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// Both judgements at once, even on one processor.
+	if err := flag.Set("test.parallel", "2"); err != nil {
+		panic(err)
+	}
+	program.Precede(-15)
+	os.Exit(m.Run())
+}
