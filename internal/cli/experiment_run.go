@@ -139,6 +139,8 @@ func (f *experimentFlags) run(ctx context.Context, x *experiment.Experiment) err
 	switch {
 	case errors.Is(err, experiment.ErrRunning):
 		return withHint(err, "wait for it, or end it with ctrl-c or tailscope experiment stop")
+	case err != nil && t == nil:
+		return err
 	case err != nil:
 		return withHint(err, "see to it, then run tailscope experiment restore %s", x.File)
 	case t.Failed != "":

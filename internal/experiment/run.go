@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -101,6 +103,11 @@ func Run(ctx context.Context, x *Experiment, o Options) (_ *api.Trial, err error
 	}
 	r := &runner{x: x, o: o, journal: j}
 	r.begin(ctx)
+	if x.Live != nil {
+		if err := r.checkLive(ctx); err != nil {
+			return nil, errors.Join(err, j.done())
+		}
+	}
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	defer r.cancel(nil)
 	beat := r.beats()
@@ -189,7 +196,7 @@ func (r *runner) begin(ctx context.Context) {
 		Rounds: []api.TrialRun{}, Rows: []api.TrialRow{}, Curves: []api.TrialCurve{}, Loads: []api.BenchLoad{}, Events: []api.BenchEvent{}, Warnings: []api.CompareWarning{},
 		Environment: environment(ctx, x, r.o.Version), Verdict: judge.TooLittle,
 	}
-	if x.scenario != nil {
+	if t.Service = "experiment"; x.scenario != nil {
 		t.Service = x.scenario.Service
 	}
 	for i, s := range x.Settings {
@@ -227,11 +234,7 @@ func (r *runner) fail(err error) {
 
 func (r *runner) measureRounds(ctx context.Context) error {
 	x := r.x
-	if x.Live != nil {
-		if err := r.checkLive(ctx); err != nil {
-			return err
-		}
-	} else {
+	if x.Live == nil {
 		r.progress("setting the scenario up", nil)
 		s, problems := x.scenario.With(x.vars(x.Settings[0]))
 		if len(problems) > 0 {
@@ -365,6 +368,7 @@ func (r *runner) measure(ctx context.Context, round, s int, text string, run *ap
 	}
 	r.progress(text, nil)
 	env := r.trial.Environment
+	env.Versions, env.Configuration = maps.Clone(env.Versions), maps.Clone(env.Configuration)
 	out, err := r.stage.Measure(ctx, scenario.MeasureOptions{
 		Vars: x.vars(set), Name: x.Name, Variant: set.Name, Experiment: r.o.ID, Sink: r.o.Sink, Environment: &env, Limits: r.o.Limits,
 		// All settings of a round are asked the same, in the same order.
@@ -380,6 +384,10 @@ func (r *runner) measure(ctx context.Context, round, s int, text string, run *ap
 	cells := cellsOf(out, run.Figures)
 	b := out.Result
 	run.WarmUp = b.WarmUp
+	r.mu.Lock()
+	maps.Copy(r.trial.Environment.Versions, b.Environment.Versions) // those that the scenario asks for
+	maps.Copy(r.trial.Environment.Configuration, b.Environment.Configuration)
+	r.mu.Unlock()
 	switch {
 	case !b.Valid:
 		run.Valid, run.Why = false, joined(b.Invalid)
@@ -400,7 +408,11 @@ func (r *runner) conclude(round int) bool {
 	p := r.x.plan(in)
 	done := p.Done
 	// Rounds that are not whole are measured in addition, but not for ever.
-	if most := r.x.Rounds.AtMost + r.x.Rounds.AtMost/2 + 2; !done && round >= most {
+	most := r.x.Rounds.AtMost + r.x.Rounds.AtMost/2 + 2
+	if len(r.runs) == 0 {
+		most = 2
+	}
+	if !done && round >= most {
 		r.fail(fmt.Errorf("only %d of %d rounds are whole: see why runs do not count", judge.Complete(in), round))
 		done = true
 	}
@@ -504,6 +516,8 @@ func (r *runner) report(ctx context.Context, ended bool) {
 	defer r.reporting.Unlock()
 	r.mu.Lock()
 	t := r.trial
+	t.Environment.Versions, t.Environment.Configuration = maps.Clone(t.Environment.Versions), maps.Clone(t.Environment.Configuration)
+	t.Settings = slices.Clone(t.Settings)
 	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
