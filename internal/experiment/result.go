@@ -50,6 +50,9 @@ func cellsOf(out *session.Outcome, figures map[string]map[string]api.Float) map[
 	for name, v := range resources(b.Resources) {
 		cells[judge.Key{}].Values[name] = v
 	}
+	if v := float64(b.Generator.CPUPerRequest); v > 0 {
+		cells[judge.Key{}].Values["generator_cpu_per_request"] = v
+	}
 	if len(b.Queries) > 1 {
 		for _, q := range b.Queries {
 			if h := byQuery[q.Name]; h != nil {
