@@ -21,6 +21,7 @@ import (
 	"tailscope/hist"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
+	"tailscope/internal/strictyaml"
 )
 
 // MaxGroups bounds the groups of one answer.
@@ -223,7 +224,7 @@ func quote(s string) string { return `"` + strings.ReplaceAll(s, `"`, `\"`) + `"
 // Suggest says what to write instead of an unknown name: the candidate it may
 // be a slip of, or, where none is like it, some of those there are.
 func Suggest(name string, candidates []string) string {
-	if near := NearestName(name, candidates); distance(name, near) <= max(len(name), len(near))/2 {
+	if near, ok := strictyaml.Nearest(name, slices.Sorted(slices.Values(candidates))); ok {
 		return "did you mean " + quote(near) + "?"
 	}
 	all := slices.Clone(candidates)
@@ -236,34 +237,9 @@ func Suggest(name string, candidates []string) string {
 	return fmt.Sprintf("write one of %s and %d more", strings.Join(all[:few], ", "), len(all)-few)
 }
 
-// NearestName returns the candidate with the smallest edit distance to name,
-// the first in order among equals.
+// NearestName returns the candidate that looks most like name, the first in order
+// among equals.
 func NearestName(name string, candidates []string) string {
-	best, bestD := "", 1<<30
-	for _, c := range candidates {
-		if d := distance(name, c); d < bestD || d == bestD && c < best {
-			best, bestD = c, d
-		}
-	}
-	return best
-}
-
-// distance is Levenshtein's edit distance in bytes.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		prev := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := prev
-			if a[i] != b[j] {
-				cost = 1 + min(prev, row[j], row[j+1])
-			}
-			prev, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
+	near, _ := strictyaml.Nearest(name, slices.Sorted(slices.Values(candidates)))
+	return near
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 	_ "time/tzdata" // a bare machine has no zones of its own
+
+	"tailscope/internal/strictyaml"
 )
 
 // zonesText names the zones of IANA's database, one a line, to find the one
@@ -35,7 +37,7 @@ func suggestZone(name string) string {
 	best, bestD := "", 1<<30
 	for _, z := range zoneNames() {
 		full := strings.ToLower(z)
-		d := min(2*distance(low, full), 2*distance(low, full[strings.LastIndexByte(full, '/')+1:])+1)
+		d := min(2*strictyaml.Distance(low, full), 2*strictyaml.Distance(low, full[strings.LastIndexByte(full, '/')+1:])+1)
 		if d < bestD {
 			best, bestD = z, d
 		}

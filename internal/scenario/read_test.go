@@ -65,7 +65,7 @@ func TestProblems(t *testing.T) {
 		{"warm-up", ok + "warm_up: {at_least: 2m}\n", "s.yaml:5:10: at_least 2m0s is more than at_most 1m0s"},
 		{"signal", ok + "servers: [{name: a, run: x, stop: SIGTERM}]\n", "s.yaml:5:35: stop: \"SIGTERM\" is not known: write one of INT, TERM, QUIT, KILL, HUP"},
 		{"TLS", ok + "tls: {insecure: true}\n", "s.yaml:5:6: the target speaks no TLS: write target: https://…"},
-		{"data that runs out", "scenario: s\ntarget: http://127.0.0.1:1\nqueries: [{name: home, request: 'GET /{{word}}', data: testdata/words.csv, at_end: once}]\nphases: [{rate: 10, for: 1s}]\n", "s.yaml:4:9: query home, data: @DIR/testdata/words.csv holds 3 rows, and the plan asks for 10 of them: make the run shorter, the rate lower, add rows, or say at_end: loop"},
+		{"data that runs out", "scenario: s\ntarget: http://127.0.0.1:1\nqueries: [{name: home, request: 'GET /{{word}}', data: testdata/words.csv, at_end: once}]\nphases: [{rate: 10, for: 1s}]\n", "s.yaml:4:9: query home, data: @DIR/testdata/words.csv holds 3 rows, and the plan asks for 10 of them: make the run shorter, the rate lower, add rows, or let them begin again at the end"},
 		{"threshold of nothing", ok + "thresholds: ['p(99){hmoe} < 1s']\n", "s.yaml:5:14: threshold \"p(99){hmoe} < 1s\": there is no query hmoe: did you mean home?"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -32,19 +32,19 @@ func drive(rng *rand.Rand, margin float64, n int, noise float64, most int, level
 // What is steady is found to be soon, what drifts is not, and what settles is once
 // it has.
 func TestSteadiness(t *testing.T) {
-	const runs = 100
+	const runs = 40
 	flat := func(int) float64 { return 0.01 }
 	rising := func(i int) float64 { return 0.01 * math.Pow(1.03, float64(i)) } // 3 % a slot
 	settling := func(i int) float64 { return 0.01 * (1 + 4*math.Exp(-float64(i)/8)) }
 	var took, wrong, early int
 	for seed := range uint64(runs) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		n, _ := drive(rng, 0.05, 300, 0.01, 100, flat)
+		n, _ := drive(rng, 0.05, 100, 0.01, 100, flat)
 		took += n
-		if n, _ = drive(rng, 0.05, 300, 0.01, 60, rising); n <= 60 {
+		if n, _ = drive(rng, 0.05, 100, 0.01, 60, rising); n <= 60 {
 			wrong++
 		}
-		if n, _ = drive(rng, 0.05, 300, 0.01, 100, settling); settling(n) > 0.011*1.05 {
+		if n, _ = drive(rng, 0.05, 100, 0.01, 100, settling); settling(n) > 0.011*1.05 {
 			early++
 		}
 	}
@@ -63,12 +63,12 @@ func TestSteadiness(t *testing.T) {
 // What is noisy is found to be steady too, and later; a step in it is not overlooked.
 func TestNoise(t *testing.T) {
 	var took, early int
-	const runs = 40
+	const runs = 20
 	for seed := range uint64(runs) {
 		rng := rand.New(rand.NewPCG(seed, 2))
-		n, _ := drive(rng, 0.03, 100, 0.2, 200, func(int) float64 { return 0.01 })
+		n, _ := drive(rng, 0.03, 40, 0.2, 200, func(int) float64 { return 0.01 })
 		took += n
-		n, _ = drive(rng, 0.03, 100, 0.2, 200, func(i int) float64 {
+		n, _ = drive(rng, 0.03, 40, 0.2, 200, func(i int) float64 {
 			if i < 30 {
 				return 0.02
 			}
@@ -92,7 +92,7 @@ func TestTrendLevel(t *testing.T) {
 		persists  float64
 		low, high float64
 	}{{0, 0.02, 0.07}, {0.4, 0.02, 0.17}} {
-		const runs = 1000
+		const runs = 400
 		found, covered := 0, 0
 		for range runs {
 			x, v := make([]float64, 40), 0.0
@@ -137,7 +137,7 @@ func TestTrendByHand(t *testing.T) {
 }
 
 func TestSteadinessSays(t *testing.T) {
-	_, s := drive(rand.New(rand.NewPCG(1, 1)), 0.05, 300, 0.01, 100, func(int) float64 { return 0.01 })
+	_, s := drive(rand.New(rand.NewPCG(1, 1)), 0.05, 100, 0.01, 100, func(int) float64 { return 0.01 })
 	if got := s.String(); !strings.Contains(got, "slots p50 drifts by ") || !strings.Contains(got, "mean drifts by ") || strings.Contains(got, "unknown") {
 		t.Error(got)
 	}

@@ -10,7 +10,7 @@ import (
 // count what is in place (Winkler, String Comparator Metrics, 1990), or by the
 // share of letters that need no edit, which is kinder to short words.
 const (
-	alike     = 0.75
+	alike     = 0.8
 	unchanged = 0.6
 )
 
@@ -20,23 +20,24 @@ const (
 func Nearest(word string, known []string) (nearest string, ok bool) {
 	word = strings.ToLower(word)
 	m := strutil.NewJaroWinklerMatcher(word)
-	best := -1.0
+	best, fewest := -1.0, 0
 	for _, k := range known {
 		lower := strings.ToLower(k)
 		likeness := m.Score(lower) / alike
-		if edits := 1 - float64(distance(word, lower))/float64(max(len(word), len(lower), 1)); edits >= unchanged {
-			likeness = max(likeness, edits/unchanged)
+		edits := Distance(word, lower)
+		if same := 1 - float64(edits)/float64(max(len(word), len(lower), 1)); same >= unchanged {
+			likeness = max(likeness, same/unchanged)
 		}
-		if likeness > best {
-			nearest, best = k, likeness
+		if likeness > best || likeness == best && edits < fewest {
+			nearest, best, fewest = k, likeness, edits
 		}
 	}
 	return nearest, best >= 1
 }
 
-// distance is how many letters to put in, take out or replace, or neighbours to
+// Distance is how many letters to put in, take out or replace, or neighbours to
 // swap, make b of a (optimal string alignment; in bytes).
-func distance(a, b string) int {
+func Distance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {
 		last[j] = j

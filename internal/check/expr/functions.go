@@ -6,9 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/prometheus/util/strutil"
-
 	"tailscope/hist"
+	"tailscope/internal/strictyaml"
 )
 
 // Function is a row of the table that reading, evaluating, tests and docs share.
@@ -224,12 +223,8 @@ func percentOf(name string) (float64, bool) {
 
 // nearest is the candidate that name is most likely a slip of; empty if none.
 func nearest(name string, candidates []string) string {
-	m := strutil.NewJaroWinklerMatcher(strings.ToLower(name))
-	best, score := "", 0.8
-	for _, c := range candidates {
-		if s := m.Score(strings.ToLower(c)); s > score {
-			best, score = c, s
-		}
+	if near, ok := strictyaml.Nearest(name, candidates); ok {
+		return near
 	}
-	return best
+	return ""
 }
