@@ -44,7 +44,6 @@ type benchFlags struct {
 	record, accessLog string
 	logFormat         string
 	speed             float64
-	loop              bool
 	tenant, think     string
 	checks            []string
 	thresholds        []string
