@@ -19,7 +19,6 @@ type (
 	node  = strictyaml.Node
 	field = strictyaml.Field
 	place = strictyaml.Place
-	kind  = strictyaml.ScalarKind
 	m     = strictyaml.M
 )
 
