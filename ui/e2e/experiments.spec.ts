@@ -30,9 +30,9 @@ test('the list has those that run first, and leads to them', async ({ page }) =>
   await page.getByRole('button', { name: 'Ended' }).click();
   await expect(page).toHaveURL(/state=ended/);
   await expect(page.locator(`[data-experiment="${m.running}"]`)).toHaveCount(0);
-  await page.getByLabel('Search sessions').fill('no such thing');
-  await expect(page.getByText('No session contains “no such thing”')).toBeVisible();
-  await page.getByLabel('Search sessions').fill('new cache');
+  await page.getByLabel('Search the log book').fill('no such thing');
+  await expect(page.getByText('Nothing has “no such thing”')).toBeVisible();
+  await page.getByLabel('Search the log book').fill('new cache');
   await over.getByRole('link', { name: 'new cache' }).click();
   await expect(page.getByRole('heading', { level: 1 })).toHaveText('new cache');
 });
