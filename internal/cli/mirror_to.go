@@ -23,16 +23,7 @@ func (r *mirrorRun) startTo(ctx context.Context, log *slog.Logger) error {
 	to := r.cfg.Mirror.To
 	hc := &http.Client{Timeout: 10 * time.Second}
 	r.client = &client.Client{Address: to, HTTP: hc}
-	address := func(ctx context.Context) (string, error) {
-		if r.cfg.Mirror.ToOTLP != "" {
-			return r.cfg.Mirror.ToOTLP, nil
-		}
-		st, err := r.client.Status(ctx)
-		if err != nil {
-			return "", err
-		}
-		return otlpAddress(to, st.OTLPHTTP)
-	}
+	address := otlpOf(r.client, r.cfg.Mirror.ToOTLP)
 	asked, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if _, err := address(asked); err != nil {
@@ -70,6 +61,21 @@ func (r *mirrorRun) startTo(ctx context.Context, log *slog.Logger) error {
 	}
 	r.mirror = m
 	return nil
+}
+
+// otlpOf finds where a server takes OTLP over HTTP: there if somebody said so,
+// else where it says itself.
+func otlpOf(c *client.Client, said string) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		if said != "" {
+			return said, nil
+		}
+		st, err := c.Status(ctx)
+		if err != nil {
+			return "", err
+		}
+		return otlpAddress(c.Address, st.OTLPHTTP)
+	}
 }
 
 // otlpAddress is where a server whose page is at to takes OTLP over HTTP, given
