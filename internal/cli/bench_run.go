@@ -92,6 +92,7 @@ type benchHooks struct {
 	labels      map[string]string
 	sink        session.Sink
 	report      func(ctx context.Context, r *api.BenchResult) error
+	stop        func(why error) // ends the run; what there is of it is reported
 	progress    func(session.Moment)
 	note        func(line string) // tells what is done beside
 }
@@ -100,7 +101,9 @@ type benchHooks struct {
 // result says.
 func (f *benchOutput) present(ctx context.Context, name, service string, run func(context.Context, benchHooks) (*session.Outcome, error)) error {
 	environment := session.FindEnvironment(ctx, Version())
-	h := benchHooks{environment: &environment, command: f.command}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	h := benchHooks{environment: &environment, command: f.command, stop: stop}
 	page := ""
 	if f.to != "" {
 		var err error
@@ -162,13 +165,17 @@ func (f *benchOutput) server(ctx context.Context, h *benchHooks, name, service s
 		h.labels["instance"] = host
 	}
 	var start api.Float // as it was told first: by it the server knows the run again
+	stop := h.stop
 	h.report = func(ctx context.Context, r *api.BenchResult) error {
 		if start == 0 {
 			start = r.Start
 		}
-		_, err := c.ReportExperiment(ctx, h.id, api.ExperimentReport{
+		reply, err := c.ReportExperiment(ctx, h.id, api.ExperimentReport{
 			Kind: "bench", Name: name, Service: service, Start: start, Ended: !isNaN(r.End), Bench: r,
 		})
+		if reply.Stop {
+			stop(errors.New("somebody stopped it at " + pageOf(f.to)))
+		}
 		return err
 	}
 	return pageOf(f.to) + "/experiments/" + h.id, nil
