@@ -31,8 +31,8 @@ public final class Documents {
     Random random = new Random(7);
     String[] words = words(random);
     double[] byRank = shares(WORDS, 1.0), byTenant = shares(TENANTS, 1.3), byMaker = shares(MAKERS, 0.8);
-    // Pairs of neighbours of some documents, for phrases that are found.
-    String[] first = new String[questions], second = new String[questions];
+    // Words of documents, and pairs of neighbours, so that questions have answers.
+    String[] seen = new String[questions], first = new String[questions], second = new String[questions];
 
     Path file = dir.resolve("documents.jsonl");
     try (PrintWriter out = writer(file)) {
@@ -42,6 +42,7 @@ public final class Documents {
           body[k] = words[draw(random, byRank)];
         }
         int pair = random.nextInt(body.length - 1);
+        seen[i % questions] = body[random.nextInt(body.length)];
         first[i % questions] = body[pair];
         second[i % questions] = body[pair + 1];
         // Prices are log-normal, most things are cheap.
@@ -57,11 +58,11 @@ public final class Documents {
     try (PrintWriter out = writer(dir.resolve("questions.csv"))) {
       out.println("tenant,word,other,first,second,prefix,low,high,since,page");
       for (int i = 0; i < questions; i++) {
-        String word = words[5 + draw(random, byRank) % (WORDS - 5)];
+        int of = i % Math.min(questions, documents);
         String other = words[5 + random.nextInt(2_000)];
         int low = 5 + random.nextInt(40);
-        out.printf("t%d,%s,%s,%s,%s,%s,%d,%d,%s,%d%n", draw(random, byTenant), word, other, first[i % Math.min(questions, documents)], second[i % Math.min(questions, documents)],
-            words[random.nextInt(WORDS)].substring(0, 3), low, low + 5 + random.nextInt(60),
+        out.printf("t%d,%s,%s,%s,%s,%s,%d,%d,%s,%d%n", draw(random, byTenant), seen[of], other, first[of], second[of],
+            seen[random.nextInt(Math.min(questions, documents))].substring(0, 3), low, low + 5 + random.nextInt(60),
             Instant.ofEpochSecond(FIRST + (long) (random.nextDouble() * SPAN)), 2_000 + 10 * random.nextInt(100));
       }
     }
