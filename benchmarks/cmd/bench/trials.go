@@ -60,7 +60,7 @@ func (o *options) experiments(ctx context.Context, r *report.Report, within time
 	return nil
 }
 
-// shortened copies an example and asks it for two rounds.
+// shortened copies an example and asks it for three rounds.
 func shortened(file, tmp string) (string, error) {
 	dir := filepath.Join(tmp, filepath.Base(filepath.Dir(file)))
 	if err := os.RemoveAll(dir); err != nil {
@@ -76,7 +76,7 @@ func shortened(file, tmp string) (string, error) {
 	lines := strings.Split(string(text), "\n")
 	for i, l := range lines {
 		if strings.HasPrefix(l, "rounds:") {
-			lines[i] = "rounds: 2"
+			lines[i] = "rounds: 3" // an interval needs so many
 		}
 	}
 	out := filepath.Join(dir, filepath.Base(file))
