@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"tailscope/api"
@@ -30,6 +31,8 @@ type Observer interface {
 	// Leg is the durations of one server's answers from one moment up to another,
 	// Unix seconds, in slots of 10 s.
 	Leg(ctx context.Context, session, variant string, from, to int64) (*api.HeatmapResponse, error)
+	// Ratios are one server's durations by another's, of the same requests.
+	Ratios(ctx context.Context, session, variant, against string, from, to int64) (*api.HeatmapResponse, error)
 }
 
 // Server observes through a server's API.
@@ -41,16 +44,27 @@ func (s Server) Session(ctx context.Context, id string) (*api.Experiment, error)
 }
 
 // Leg implements Observer. Requests that shadows were not meant to get are left
-// out of the primary's.
+// out of the primary's; of a session in which there were none the label is not
+// known.
 func (s Server) Leg(ctx context.Context, session, variant string, from, to int64) (*api.HeatmapResponse, error) {
+	of := "experiment=" + strconv.Quote(session) + ",variant=" + strconv.Quote(variant)
+	out, err := s.heatmap(ctx, "mirror_duration_seconds", "{"+of+`,mirrored=""}`, from, to)
+	if err != nil && strings.Contains(err.Error(), `label "mirrored"`) {
+		return s.heatmap(ctx, "mirror_duration_seconds", "{"+of+"}", from, to)
+	}
+	return out, err
+}
+
+// Ratios implements Observer.
+func (s Server) Ratios(ctx context.Context, session, variant, against string, from, to int64) (*api.HeatmapResponse, error) {
+	return s.heatmap(ctx, "mirror_ratio", "{experiment="+strconv.Quote(session)+",variant="+strconv.Quote(variant)+",against="+strconv.Quote(against)+"}", from, to)
+}
+
+func (s Server) heatmap(ctx context.Context, family, match string, from, to int64) (*api.HeatmapResponse, error) {
 	const finest = 2000 // rows
 	return s.Client.Heatmap(ctx, client.HeatmapQuery{
-		Selection: client.Selection{
-			Family: "mirror_duration_seconds",
-			Match:  "{experiment=" + strconv.Quote(session) + ",variant=" + strconv.Quote(variant) + `,mirrored=""}`,
-			Start:  strconv.FormatInt(from, 10), End: strconv.FormatInt(to, 10),
-		},
-		Grid: client.Grid{Step: "10s"}, Rows: finest,
+		Selection: client.Selection{Family: family, Match: match, Start: strconv.FormatInt(from, 10), End: strconv.FormatInt(to, 10)},
+		Grid:      client.Grid{Step: "10s"}, Rows: finest,
 	})
 }
 
@@ -120,13 +134,17 @@ func (r *runner) live(ctx context.Context) error {
 			return err
 		}
 	}
-	var legs [2]*api.HeatmapResponse
+	var legs [3]*api.HeatmapResponse
 	for i, variant := range []string{r.primary, x.Live.Candidate} {
 		leg, err := r.o.Live.Leg(ctx, x.Live.Session, variant, from, to)
 		if err != nil {
 			return fmt.Errorf("what %s took: %w", variant, err)
 		}
 		legs[i] = leg
+	}
+	var err error
+	if legs[2], err = r.o.Live.Ratios(ctx, x.Live.Session, x.Live.Candidate, r.primary, from, to); err != nil {
+		return fmt.Errorf("how often %s was faster: %w", x.Live.Candidate, err)
 	}
 	rows, err := liveRows(x, legs, windows, order)
 	if err != nil {
@@ -165,7 +183,7 @@ var liveQuantiles = []struct {
 
 // liveRows holds each setting against the control, the setting that was measured
 // before it, and live production.
-func liveRows(x *Experiment, legs [2]*api.HeatmapResponse, windows map[string][][2]int64, order []string) ([]judge.Row, error) {
+func liveRows(x *Experiment, legs [3]*api.HeatmapResponse, windows map[string][][2]int64, order []string) ([]judge.Row, error) {
 	ratios := map[string][]stat.Change{}
 	for name, w := range windows {
 		sides, err := paired(legs, w)
@@ -188,7 +206,11 @@ func liveRows(x *Experiment, legs [2]*api.HeatmapResponse, windows map[string][]
 		if err != nil {
 			return nil, err
 		}
-		ratios[name] = append(changes, mean)
+		typical, err := stat.QuantilesAgainst(1, stat.Side{sides[2]}, []float64{0.5}, nil, stat.Options{Level: x.Level})
+		if err != nil {
+			return nil, err
+		}
+		ratios[name] = append(append(changes, mean), typical...)
 	}
 	level := x.Level
 	if level == 0 {
@@ -204,8 +226,11 @@ func liveRows(x *Experiment, legs [2]*api.HeatmapResponse, windows map[string][]
 		r.Requests = uint64(b[0].CountB)
 		for i := range b {
 			name := "mean"
-			if i < len(liveQuantiles) {
+			switch {
+			case i < len(liveQuantiles):
 				name = liveQuantiles[i].name
+			case i > len(liveQuantiles):
+				name = judge.Ratio
 			}
 			m := judge.Measure{Name: name, Control: b[i].A, Variant: b[i].B, Estimate: estimateOf(&b[i])}
 			short := b[i].Short
@@ -250,7 +275,7 @@ func estimateOf(c *stat.Change) judge.Estimate {
 
 // paired are both legs in the slots of some windows, in order of time; nil if there
 // are none.
-func paired(legs [2]*api.HeatmapResponse, windows [][2]int64) (out [2]*stat.Series, err error) {
+func paired(legs [3]*api.HeatmapResponse, windows [][2]int64) (out [3]*stat.Series, err error) {
 	at := map[int64]int{}
 	for _, w := range windows {
 		for t := w[0]; t < w[1]; t += int64(liveSlot / time.Second) {
@@ -284,7 +309,7 @@ func paired(legs [2]*api.HeatmapResponse, windows [][2]int64) (out [2]*stat.Seri
 			}
 		}
 		if !found {
-			return [2]*stat.Series{}, nil
+			return [3]*stat.Series{}, nil
 		}
 		if out[i], err = stat.NewSeriesOfCounts(edges, counts, sums); err != nil {
 			return out, err

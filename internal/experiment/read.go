@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"tailscope/internal/bench"
+	"tailscope/internal/experiment/judge"
 	"tailscope/internal/scenario"
 	"tailscope/internal/strictyaml"
 )
@@ -85,7 +86,7 @@ func (r *fileReader) rounds() {
 	x := &r.x.Rounds
 	*x = Rounds{Rule: "fixed", AtLeast: 8, Precision: o.Precision.Number, Measure: o.Measure.Or("p99")}
 	if r.raw.Live != nil {
-		x.AtLeast = 1
+		x.AtLeast, x.Measure = 1, o.Measure.Or(judge.Ratio)
 	}
 	early := o.Early.Bool
 	switch {

@@ -279,6 +279,9 @@ func (x *Experiment) files() map[string]string {
 		}
 	}
 	for _, w := range slices.Compact(slices.Sorted(slices.Values(words.FindAllString(texts, -1)))) {
+		if !strings.ContainsAny(w, "./") {
+			continue // a word of the file, though a file may be called so too
+		}
 		for _, dir := range dirs {
 			path := within(dir, w)
 			name, err := filepath.Rel(x.Dir, path)

@@ -72,8 +72,12 @@ func tooFew(name string) string {
 // difference says that a measure is compared by difference.
 func difference(name string) bool { return name == errorsOf }
 
+// Ratio is the median of the ratios of single requests' durations with one server
+// to those with another.
+const Ratio = "ratio"
+
 // duration says that less of a measure is faster.
-func duration(name string) bool { return name == "mean" || isQuantile(name) }
+func duration(name string) bool { return name == "mean" || name == Ratio || isQuantile(name) }
 
 // Lower says whether less of a measure is better.
 func Lower(name string) bool { return name != rate }

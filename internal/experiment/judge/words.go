@@ -94,6 +94,8 @@ func Title(name string, k Key) string {
 		name = "the rate"
 	case "p999":
 		name = "p99.9"
+	case Ratio:
+		name = "the typical request"
 	default:
 		if !isQuantile(name) {
 			name = strings.ReplaceAll(strings.ReplaceAll(name, "_", " "), "per request", "a request")
@@ -225,7 +227,7 @@ func (r *Row) conclude(in *Input) {
 }
 
 // leads is the order in which measures are read, unless one is named.
-var leads = []string{"p99", "p95", "p50", errorsOf, "mean", "p90", "p75", "p999", rate}
+var leads = []string{Ratio, "p99", "p95", "p50", errorsOf, "mean", "p90", "p75", "p999", rate}
 
 func (r *Row) lead(in *Input, ms []*Measure) string {
 	order := leads

@@ -1,0 +1,134 @@
+package experiment
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"tailscope/api"
+	"tailscope/hist"
+	"tailscope/internal/experiment/judge"
+)
+
+// session is a mirror session whose traffic grows heavier with time; the candidate
+// takes twice the primary's time while workers=1 is applied.
+type mirrorSession struct {
+	t       *testing.T
+	applied []stretch // when what was applied
+	state   string
+}
+
+type stretch struct {
+	from   int64
+	factor float64
+}
+
+func (s *mirrorSession) Session(context.Context, string) (*api.Experiment, error) {
+	return &api.Experiment{Kind: "mirror", State: s.state, Service: "shop", Mirror: &api.MirrorState{Primary: api.MirrorTarget{Name: "primary"}, Shadows: []api.MirrorTarget{{Name: "candidate"}}}}, nil
+}
+
+// slots are what a draw gives in each slot.
+func (s *mirrorSession) slots(seed uint64, from, to int64, draw func(r *rand.Rand, load, factor float64) float64) *api.HeatmapResponse {
+	const schema, base = 5, -400
+	out := &api.HeatmapResponse{}
+	for k := int32(base); k < base+600; k++ {
+		out.Bounds = append(out.Bounds, api.Float(hist.UpperBound(k, schema)))
+	}
+	for at := from; at < to; at += 10 {
+		r := rand.New(rand.NewPCG(seed, uint64(at)))
+		factor := 1.0
+		for _, a := range s.applied {
+			if at >= a.from {
+				factor = a.factor
+			}
+		}
+		load := math.Exp(float64(at-from) / 2000) // production changes by itself
+		c, counts := api.HeatmapColumn{Start: at}, map[int]uint64{}
+		for range 300 {
+			v := draw(r, load, factor)
+			c.Sum += api.Float(v)
+			counts[int(hist.BucketIndex(v, schema))-base-1]++
+		}
+		for row, n := range counts {
+			c.Rows, c.Counts = append(c.Rows, row), append(c.Counts, n)
+		}
+		out.Columns = append(out.Columns, c)
+	}
+	return out
+}
+
+func (s *mirrorSession) Leg(_ context.Context, _, variant string, from, to int64) (*api.HeatmapResponse, error) {
+	return s.slots(uint64(len(variant)), from, to, func(r *rand.Rand, load, factor float64) float64 {
+		if variant == "primary" {
+			factor = 1
+		}
+		return 0.1 * load * factor * math.Exp(0.3*r.NormFloat64())
+	}), nil
+}
+
+func (s *mirrorSession) Ratios(_ context.Context, _, _, _ string, from, to int64) (*api.HeatmapResponse, error) {
+	return s.slots(1, from, to, func(r *rand.Rand, _, factor float64) float64 { return factor * math.Exp(0.2*r.NormFloat64()) }), nil
+}
+
+const liveFile = `experiment: workers
+variable: workers
+control: {workers: 8}
+variants: [{workers: 1}]
+apply: echo {{workers}} > applied
+live: {session: s1, for: 10m}
+seed: 2
+`
+
+func TestLiveTraffic(t *testing.T) {
+	l := newLab(t, liveFile)
+	l.closed = 1 // there is no stage
+	s := &mirrorSession{t: t, state: "running"}
+	o := l.options()
+	o.Live = s
+	wait := o.Sleep
+	o.Sleep = func(ctx context.Context, d time.Duration) error {
+		factor := 1.0
+		if l.read("applied") == "1" {
+			factor = 2
+		}
+		s.applied = append(s.applied, stretch{l.now.Unix(), factor})
+		return wait(ctx, d)
+	}
+	trial := l.run(t.Context(), o)
+	if trial.Failed != "" || trial.Verdict != judge.Slower || trial.Service != "shop" || trial.Settings[0].Experiment != "s1" {
+		t.Fatalf("failed %q, verdict %q: %s", trial.Failed, trial.Verdict, trial.Headline)
+	}
+	found := map[string]string{}
+	for _, row := range trial.Rows {
+		found[row.Setting+" against "+row.Against] = row.Verdict
+		if row.Setting != "workers=1" || row.Against != "workers=8" {
+			continue
+		}
+		for _, m := range row.Measures {
+			if !(m.Low <= 2 && 2 <= m.High) || m.High/m.Low > 1.5 {
+				t.Errorf("%s: %.3f from %.3f to %.3f, not 2", m.Name, m.Effect, m.Low, m.High)
+			}
+		}
+	}
+	if found["workers=1 against "+production] != judge.Slower || found["workers=8 against "+production] != judge.Same {
+		t.Errorf("rows %v", found)
+	}
+	if !strings.HasPrefix(trial.Headline, "The typical request with workers=1 ") || !strings.Contains(trial.Headline, "with workers=8 (95 % interval") {
+		t.Errorf("headline %q", trial.Headline)
+	}
+}
+
+func TestLiveTrafficWithoutASession(t *testing.T) {
+	l := newLab(t, liveFile)
+	o := l.options()
+	o.Live = &mirrorSession{t: t, state: "ended"}
+	if _, err := Run(t.Context(), l.load(), o); err == nil || !strings.Contains(err.Error(), "is ended") {
+		t.Errorf("error %v", err)
+	}
+	if l.read("applied") != "" {
+		t.Error("something was applied")
+	}
+}
