@@ -36,7 +36,6 @@ type served2 struct {
 	hpack  *hpack.Encoder
 	closer io.Closer
 	open   atomic.Int64 // requests
-	most   int64
 }
 
 func (c *served2) ok(id uint32) {

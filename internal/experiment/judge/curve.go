@@ -149,11 +149,9 @@ func (r Rule) beaten(logs [][]float64, s int, sign, level float64) bool {
 			each[i] = sign * (row[s] - row[j])
 		}
 		e := r.estimate(each, level)
-		half := math.Inf(1)
+		half := critical(alpha, e.DF)
 		if r.Live {
 			half = liveCritical(alpha, e.N) // of two sides: more than is asked
-		} else {
-			half = critical(alpha, e.DF)
 		}
 		if e.Effect > 0 && e.Effect > half*e.SE {
 			return true
