@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"tailscope/api"
@@ -20,14 +21,18 @@ const (
 // else: each holds everything.
 func (s *Session) report(ctx context.Context) {
 	if s.o.Report == nil {
+		close(s.told)
 		<-ctx.Done()
 		return
 	}
+	told := sync.OnceFunc(func() { close(s.told) })
+	defer told()
 	ticker := time.NewTicker(reportEvery)
 	defer ticker.Stop()
 	away := false
 	for {
 		reply, err := s.tell(ctx, false)
+		told()
 		switch {
 		case ctx.Err() != nil:
 			return

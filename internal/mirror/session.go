@@ -42,6 +42,7 @@ type Session struct {
 	stop     context.CancelFunc
 	cut      context.CancelFunc // cuts its end short
 	done     chan struct{}      // closed when everything has ended
+	told     chan struct{}      // closed after the first report, as far as anybody took it
 	err      error              // of the session's end, read after done
 
 	mu      sync.Mutex
@@ -68,7 +69,7 @@ func Start(ctx context.Context, o Options) (*Session, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	s := &Session{o: o, log: o.Log.With("session", o.ID), done: make(chan struct{}), share: o.Share, paused: o.Paused}
+	s := &Session{o: o, log: o.Log.With("session", o.ID), done: make(chan struct{}), told: make(chan struct{}), share: o.Share, paused: o.Paused}
 	if s.o.Name == "" {
 		s.o.Name = s.defaultName()
 	}
@@ -86,6 +87,7 @@ func Start(ctx context.Context, o Options) (*Session, error) {
 		return nil, err
 	}
 	s.run(ctx)
+	<-s.told // whoever reads the server's list from here on finds the session
 	return s, nil
 }
 
