@@ -3,11 +3,14 @@
 package scenario
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,7 +30,7 @@ type MeasureOptions struct {
 	Seed                      uint64 // 0: the scenario's
 	SkipWarmUp                bool
 	Sink                      session.Sink
-	Limits                    tally.Limits
+	Limits                    tally.Limits // zero fields: the scenario's
 	Report                    func(ctx context.Context, r *api.BenchResult) error
 	Progress                  func(session.Moment)
 	Environment               *api.Environment
@@ -151,7 +154,7 @@ func (st *Stage) measure(ctx context.Context, s *Scenario, o MeasureOptions) (*s
 func (st *Stage) session(s *Scenario, o MeasureOptions) (session.Options, error) {
 	out := session.Options{
 		Name: o.Name, Service: s.Service, Variant: o.Variant, Experiment: o.Experiment, Command: st.o.Command, Target: s.Target,
-		Load: s.HTTP, Limits: o.Limits, Labels: o.Labels, Environment: o.Environment, Version: st.o.Version, Now: st.o.Now,
+		Load: s.HTTP, Limits: s.limits(o.Limits), Labels: o.Labels, Environment: o.Environment, Version: st.o.Version, Now: st.o.Now,
 	}
 	if out.Name == "" {
 		out.Name = s.Name
@@ -161,6 +164,30 @@ func (st *Stage) session(s *Scenario, o MeasureOptions) (session.Options, error)
 		return out, err
 	}
 	return out, nil
+}
+
+// limits are those asked for, else the scenario's.
+func (s *Scenario) limits(asked tally.Limits) tally.Limits {
+	return tally.Limits{
+		Late:  cmp.Or(asked.Late, s.Limits.Late),
+		Share: cmp.Or(asked.Share, s.Limits.Share), Busiest: cmp.Or(asked.Busiest, s.Limits.Busiest), Host: cmp.Or(asked.Host, s.Limits.Host),
+	}
+}
+
+// LimitsText says which limits of the generator the file has set; empty if none.
+func (s *Scenario) LimitsText() string {
+	var out []string
+	add := func(of float64, some, any string) {
+		switch {
+		case math.IsInf(of, 1):
+			out = append(out, any)
+		case of > 0:
+			out = append(out, fmt.Sprintf(some, 100*of))
+		}
+	}
+	add(s.Limits.Share, "late by up to %.3g %% of the latency", "late by any share of the latency")
+	add(s.Limits.Busiest, "busy for up to %.3g %% of the time", "busy all the time")
+	return strings.Join(out, " and ")
 }
 
 // environment adds what the file asked to be recorded.
@@ -185,6 +212,9 @@ func (st *Stage) environment(s *Scenario, e *api.Environment) {
 	}
 	for name, v := range s.Vars {
 		configs["var "+name] = v
+	}
+	if text := s.LimitsText(); text != "" {
+		configs["limits"] = "the generator may be " + text
 	}
 	e.Versions, e.Configuration = versions, configs
 }

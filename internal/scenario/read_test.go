@@ -5,15 +5,18 @@ package scenario
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"tailscope/internal/bench/tally"
 	"tailscope/internal/strictyaml"
 )
 
@@ -66,6 +69,8 @@ func TestProblems(t *testing.T) {
 		{"signal", ok + "servers: [{name: a, run: x, stop: SIGTERM}]\n", "s.yaml:5:35: stop: \"SIGTERM\" is not known: write one of INT, TERM, QUIT, KILL, HUP"},
 		{"TLS", ok + "tls: {insecure: true}\n", "s.yaml:5:6: the target speaks no TLS: write target: https://…"},
 		{"data that runs out", "scenario: s\ntarget: http://127.0.0.1:1\nqueries: [{name: home, request: 'GET /{{word}}', data: testdata/words.csv, at_end: once}]\nphases: [{rate: 10, for: 1s}]\n", "s.yaml:4:9: query home, data: @DIR/testdata/words.csv holds 3 rows, and the plan asks for 10 of them: make the run shorter, the rate lower, add rows, or let them begin again at the end"},
+		{"limits", ok + "limits: {late: 0%, cpu: 120%}\n", "s.yaml:5:16: nothing is ever sent without any error: write one such as 20%\n" +
+			"s.yaml:5:25: cpu: \"120%\" is out of range: write one such as 50% or 0.5"},
 		{"threshold of nothing", ok + "thresholds: ['p(99){hmoe} < 1s']\n", "s.yaml:5:14: threshold \"p(99){hmoe} < 1s\": there is no query hmoe: did you mean home?"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -77,6 +82,27 @@ func TestProblems(t *testing.T) {
 				t.Errorf("%v and %v", s, problems)
 			}
 		})
+	}
+}
+
+func TestLimits(t *testing.T) {
+	for words, want := range map[string]struct {
+		limits tally.Limits
+		text   string
+	}{
+		"":                              {},
+		"limits: {late: 20%, cpu: 98%}": {tally.Limits{Share: 0.2, Busiest: 0.98, Host: 0.98}, "late by up to 20 % of the latency and busy for up to 98 % of the time"},
+		"limits: {late: 100%}":          {tally.Limits{Share: math.Inf(1)}, "late by any share of the latency"},
+		"limits: {cpu: 1}":              {tally.Limits{Busiest: math.Inf(1), Host: math.Inf(1)}, "busy all the time"},
+	} {
+		s, problems := readText(ok+words+"\n", nil)
+		if len(problems) > 0 || s.Limits != want.limits || s.LimitsText() != want.text {
+			t.Errorf("%s: %v %+v %q", words, problems, s.Limits, s.LimitsText())
+		}
+	}
+	s := &Scenario{Limits: tally.Limits{Share: 0.2, Busiest: 0.98, Host: 0.98}}
+	if got := s.limits(tally.Limits{Late: time.Second, Share: 0.5}); got != (tally.Limits{Late: time.Second, Share: 0.5, Busiest: 0.98, Host: 0.98}) {
+		t.Errorf("what is asked for goes before what the file says: %+v", got)
 	}
 }
 

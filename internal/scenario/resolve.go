@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"math"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -46,6 +47,7 @@ func (r *reader) resolve(raw *rawFile) {
 		r.fault(&raw.Faults[i])
 	}
 	r.thresholds(raw)
+	r.limits(raw.Limits)
 	r.requests(raw)
 	s.Versions = texts(raw.Versions)
 	for _, t := range raw.Configs {
@@ -201,6 +203,29 @@ func (r *reader) warmUp(raw *rawWarmUp) *WarmUp {
 		r.problem(raw.Slot, "from 50ms to a "+"tenth of at_most", "slots of %s tell nothing", w.Slot)
 	}
 	return w
+}
+
+// limits reads what of the generator's own error a run may have. A whole share
+// is no limit: lateness is never more than the latency it is part of, and a thread
+// never busier than always.
+func (r *reader) limits(raw *rawLimits) {
+	if raw == nil {
+		return
+	}
+	of := func(t text) float64 {
+		switch {
+		case !t.OK:
+			return 0
+		case t.Number == 0:
+			r.problem(t, "write one such as 20%", "nothing is ever sent without any error")
+		case t.Number == 1:
+			return math.Inf(1)
+		}
+		return t.Number
+	}
+	r.out.Limits.Share = of(raw.Late)
+	r.out.Limits.Busiest = of(raw.CPU)
+	r.out.Limits.Host = r.out.Limits.Busiest
 }
 
 func (r *reader) http(raw *rawFile) {

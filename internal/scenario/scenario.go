@@ -20,6 +20,7 @@ import (
 	"tailscope/internal/bench"
 	"tailscope/internal/bench/load"
 	"tailscope/internal/bench/requests"
+	"tailscope/internal/bench/tally"
 	"tailscope/internal/bench/threshold"
 	"tailscope/internal/strictyaml"
 )
@@ -47,6 +48,7 @@ type Scenario struct {
 	TLS        TLS
 	Faults     []Fault
 	Thresholds []threshold.Threshold
+	Limits     tally.Limits      // of the generator's own error; zero fields: the usual
 	Versions   map[string]string // commands by name
 	Configs    []string          // files
 

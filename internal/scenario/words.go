@@ -50,6 +50,7 @@ type rawFile struct {
 	Seed        text       `key:"seed" is:"seed" doc:"Of arrivals, weights and data."`
 
 	Faults     []rawFault      `key:"faults" doc:"What goes wrong meanwhile; undone at the end."`
+	Limits     *rawLimits      `key:"limits" doc:"How much of the generator's own error a run may have and count nevertheless, on a machine that is never quiet."`
 	Thresholds []text          `key:"thresholds" is:"threshold" doc:"p(99) < 300ms, errors < 1%, rate > 450/s, p(99){query} < 50ms; ', abort' at the end stops the run."`
 	Versions   map[string]text `key:"versions" doc:"Commands whose first line of output says what ran here, by name: {nginx: nginx -v}"`
 	Configs    []text          `key:"configuration" doc:"Files that are kept with the result."`
@@ -128,6 +129,12 @@ type rawWarmUp struct {
 	AtMost  text `key:"at_most" is:"span" doc:"When to stop waiting; 1m unless given."`
 	Slot    text `key:"slot" is:"span" doc:"How long one figure is measured; by the rate unless given."`
 	Need    text `key:"need" is:"bool" doc:"Whether not becoming steady is an error; false unless given."`
+}
+
+type rawLimits struct {
+	Node *node
+	Late text `key:"late" is:"share" doc:"How much of the measured latency may be its own lateness; 10% unless given, 100% for any."`
+	CPU  text `key:"cpu" is:"share" doc:"How busy its busiest thread, and the machine, may be; 95% unless given, 100% for any."`
 }
 
 type rawQuery struct {
