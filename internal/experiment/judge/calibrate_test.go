@@ -177,6 +177,34 @@ func TestEarlyDecisionsEnd(t *testing.T) {
 	}
 }
 
+// Rounds that end early end with a verdict, also where it is one of many figures.
+func TestEarlyDecisionsAreVerdicts(t *testing.T) {
+	r, ended := rand.New(rand.NewPCG(9, 10)), 0
+	for range 60 {
+		var runs []Run
+		for n := range 30 {
+			for _, run := range draw(r, noises[0], n, n+1, []float64{0, 0.03}) {
+				c := run.Cells[Key{}]
+				for _, m := range []string{"p50", "p75", "p90", "p95", "mean", "cpu"} { // of which nothing is known
+					c.Values[m] = math.Exp(0.1 * r.NormFloat64())
+				}
+				runs = append(runs, run)
+			}
+			in := input(runs, Rule{Live: true}, "a", "b")
+			if p := Decided(in, 4, 30); p.Decided {
+				ended++
+				if m := Rows(in)[0].Of("p99"); m.Verdict == NoEvidence {
+					t.Fatalf("decided after %d rounds, and it is %s: %s", n+1, m.Verdict, m.Sentence)
+				}
+				break
+			}
+		}
+	}
+	if ended < 10 {
+		t.Errorf("%d of 60 were decided; the test tells little", ended)
+	}
+}
+
 func TestTheBestIsAmongTheCandidates(t *testing.T) {
 	shift := []float64{0.2, 0.05, 0.02, 0, 0.01, 0.3}
 	for _, of := range noises[:3] {

@@ -179,7 +179,24 @@ func (c *Curve) sentence(in *Input) string {
 	case len(others) == len(in.Settings)-1:
 		return fmt.Sprintf("%s is %s with %s, from which none of the others can be told (%s %% confidence)", title, way, best, number(100*in.Level))
 	}
-	return fmt.Sprintf("%s is %s with %s, from which %s cannot be told (%s %% confidence)", title, way, best, and(others), number(100*in.Level))
+	return fmt.Sprintf("%s is %s with %s, from which %s cannot be told (%s %% confidence)", title, way, best, and(others), number(100*in.Level)) + c.span(in)
+}
+
+// span is the interval of the optimum in words, if it is wider than one setting.
+func (c *Curve) span(in *Input) string {
+	if !(c.XLow < c.XHigh) {
+		return ""
+	}
+	var low, high string
+	for _, p := range c.Points {
+		switch p.X {
+		case c.XLow:
+			low = in.Settings[p.Setting]
+		case c.XHigh:
+			high = in.Settings[p.Setting]
+		}
+	}
+	return ": the best of those measured lies from " + low + " to " + high
 }
 
 func and(words []string) string {

@@ -250,6 +250,28 @@ func Apart(a, b []float64, level float64) Estimate {
 		Estimate{Effect: meanOf(b), SE: deviation(b) / math.Sqrt(float64(len(b))), DF: float64(len(b) - 1)}, level)
 }
 
+// DifferenceOfShares is b less a of two differences of shares that do not depend on
+// each other, whose intervals are not symmetric: the difference's is made of theirs
+// by the squares of their halves (Zou & Donner 2008, Statist. Med. 27), and its
+// probability is such that it agrees with the interval.
+func DifferenceOfShares(a, b Estimate, level float64) Estimate {
+	e := Estimate{Effect: b.Effect - a.Effect, DF: min(a.DF, b.DF), N: min(a.N, b.N), P: 1}
+	e.Low = e.Effect - math.Hypot(b.Effect-b.Low, a.High-a.Effect)
+	e.High = e.Effect + math.Hypot(b.High-b.Effect, a.Effect-a.Low)
+	z := math.Sqrt2 * math.Erfinv(level)
+	e.SE = (e.High - e.Low) / 2 / z
+	half := e.Effect - e.Low // towards nought
+	if e.Effect < 0 {
+		half = e.High - e.Effect
+	}
+	if half > 0 {
+		e.P = math.Erfc(math.Abs(e.Effect) / half * z / math.Sqrt2)
+	} else if e.Effect != 0 {
+		e.P = 0
+	}
+	return e
+}
+
 // Difference is b less a, of two estimates that do not depend on each other, with
 // degrees of freedom by Welch (1947) and Satterthwaite (1946).
 func Difference(a, b Estimate, level float64) Estimate {

@@ -137,6 +137,47 @@ func TestWords(t *testing.T) {
 	}
 }
 
+// No error in few requests is no knowledge of a main effect either.
+func TestFewErrorsOfFactors(t *testing.T) {
+	factors, levels, names := combinations()
+	var runs []Run
+	for round := range 6 {
+		for s := range names {
+			runs = append(runs, Run{Round: round, Setting: s, Cells: map[Key]Cell{{}: {Values: map[string]float64{"errors": 0}, Requests: 50}}})
+		}
+	}
+	for _, row := range Rows(Input{Settings: names, Runs: runs, Contrasts: Factorial(factors, levels)}) {
+		if m := row.Measures[0]; m.Verdict != NoEvidence {
+			t.Errorf("%s: %s", row.Contrast.Setting, m.Sentence)
+		}
+	}
+}
+
+// The optimum's interval stands in the sentence.
+func TestTheSentenceOfACurve(t *testing.T) {
+	names := []string{"w=8", "w=1", "w=2", "w=24"}
+	runs := draw(rand.New(rand.NewPCG(2, 2)), noises[0], 0, 8, []float64{0, 1, 0, 0.5})
+	c := Curves(input(runs, Rule{}, names...), []float64{8, 1, 2, 24})[0]
+	if c.XLow != 2 || c.XHigh != 8 || !strings.HasSuffix(c.Sentence, "cannot be told (95 % confidence): the best of those measured lies from w=2 to w=8") {
+		t.Errorf("%g to %g: %s", c.XLow, c.XHigh, c.Sentence)
+	}
+}
+
+// Two differences of shares: equal intervals widen by the square root of two, and
+// the probability is below the level where the interval leaves out nought.
+func TestDifferenceOfShares(t *testing.T) {
+	a := Estimate{Effect: 0, Low: -0.01, High: 0.01}
+	if e := DifferenceOfShares(a, a, 0.95); math.Abs(e.High-0.01*math.Sqrt2) > 1e-12 || e.Low != -e.High || e.P != 1 {
+		t.Errorf("%+v", e)
+	}
+	for _, effect := range []float64{-0.03, -0.0142, -0.014, 0.014, 0.0142, 0.03} {
+		e := DifferenceOfShares(a, Estimate{Effect: effect, Low: effect - 0.01, High: effect + 0.01}, 0.95)
+		if out := e.Low > 0 || e.High < 0; out != (e.P < 0.05) {
+			t.Errorf("%g: %g to %g with p %g", effect, e.Low, e.High, e.P)
+		}
+	}
+}
+
 // Rounds without any error differ by nought, and that is not taken for knowledge.
 func TestFewErrors(t *testing.T) {
 	runs := func(n, errorsB uint64) []Run {

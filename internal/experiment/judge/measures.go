@@ -60,14 +60,17 @@ func isQuantile(name string) bool {
 	})
 }
 
-func tooFew(name string) string {
+// Needs is how many requests a run needs for a measure.
+func Needs(name string) uint64 {
 	for _, q := range quantiles {
 		if q.name == name {
-			return fmt.Sprintf("a round needs %.0f requests for it", math.Ceil(beyond/(1-q.p)-1e-6))
+			return uint64(math.Ceil(beyond/(1-q.p) - 1e-6))
 		}
 	}
-	return ""
+	return 0
 }
+
+func tooFew(name string) string { return fmt.Sprintf("a round needs %d requests for it", Needs(name)) }
 
 // difference says that a measure is compared by difference.
 func difference(name string) bool { return name == errorsOf }

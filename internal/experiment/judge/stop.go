@@ -66,7 +66,9 @@ func Precision(in Input, half float64, most int) Plan {
 
 // Decided ends the rounds as soon as every setting is told from the control, or
 // from being different, by the measure in.Decides and an interval that holds at
-// every look. in.Rule must be live.
+// every look, and is still among all the figures that are looked at: an end of
+// which the result then says that it is no evidence would be none. in.Rule must be
+// live.
 func Decided(in Input, least, most int) Plan {
 	in.defaults()
 	have := Complete(in)
@@ -77,13 +79,14 @@ func Decided(in Input, least, most int) Plan {
 		return p
 	}
 	t := tabulate(in.Runs)
+	rows := make([]Row, 0, len(in.Contrasts))
 	for _, c := range in.Contrasts {
-		r := t.row(&in, Key{}, c)
-		m := r.Of(in.Decides)
-		if m == nil || m.Short != "" {
-			return p
-		}
-		if e := m.Estimate; !(e.Low > 0 || e.High < 0 || e.within(in.margin(m.Name), in.Level)) {
+		rows = append(rows, t.row(&in, Key{}, c))
+	}
+	Conclude(in, rows)
+	for i := range rows {
+		m := rows[i].Of(in.Decides)
+		if m == nil || m.Verdict == TooLittle || m.Verdict == NoEvidence && !m.Estimate.within(in.margin(m.Name), in.Level) {
 			return p
 		}
 	}

@@ -229,12 +229,17 @@ func (r *Row) conclude(in *Input) {
 // leads is the order in which measures are read, unless one is named.
 var leads = []string{Ratio, "p99", "p95", "p50", errorsOf, "mean", "p90", "p75", "p999", rate}
 
-func (r *Row) lead(in *Input, ms []*Measure) string {
-	order := leads
-	if in.Decides != "" {
-		order = append([]string{in.Decides}, leads...)
+// Reading is the order in which measures are read: the one that decides, unless it
+// is empty, then those that say most.
+func Reading(decides string) []string {
+	if decides == "" {
+		return leads
 	}
-	for _, name := range order {
+	return append([]string{decides}, leads...)
+}
+
+func (r *Row) lead(in *Input, ms []*Measure) string {
+	for _, name := range Reading(in.Decides) {
 		for _, m := range ms {
 			if m.Name == name {
 				return name
