@@ -117,7 +117,7 @@ func (d *designer) one() {
 				known = false
 				continue
 			}
-			if p.value != old {
+			if !equal(p.value, old) {
 				changes = append(changes, p.name)
 			}
 			if p.name == name {
@@ -141,7 +141,7 @@ func (d *designer) one() {
 }
 
 func (d *designer) has(value string) bool {
-	return slices.ContainsFunc(d.x.Settings, func(s Setting) bool { return s.Values[d.x.Variable] == value })
+	return slices.ContainsFunc(d.x.Settings, func(s Setting) bool { return equal(s.Values[d.x.Variable], value) })
 }
 
 func (d *designer) setting(value, name string) {
@@ -159,7 +159,7 @@ func (d *designer) sweep(name string) {
 	var values []string
 	if r.list != nil {
 		for _, t := range r.list.values {
-			if slices.Contains(values, t.S()) && t.Given() {
+			if slices.ContainsFunc(values, func(v string) bool { return equal(v, t.S()) }) && t.Given() {
 				d.add(t.Node.At, "leave it out", "%s=%s is there twice", name, t.S())
 			}
 			values = append(values, t.S())
@@ -238,9 +238,9 @@ func (d *designer) factorial() {
 		factor := judge.Factor{Name: f.Key, Levels: []string{old}}
 		for _, t := range r.Factors[f.Key].values {
 			switch v := t.S(); {
-			case v == old:
+			case equal(v, old):
 				d.add(t.Node.At, "leave it out: the control's value is always measured", "%s=%s is the control's", f.Key, v)
-			case slices.Contains(factor.Levels, v):
+			case slices.ContainsFunc(factor.Levels, func(l string) bool { return equal(l, v) }):
 				d.add(t.Node.At, "leave it out", "%s=%s is there twice", f.Key, v)
 			default:
 				factor.Levels = append(factor.Levels, v)
@@ -285,16 +285,30 @@ func (d *designer) factorial() {
 // place is where a value stands on an axis: a number, a duration in seconds or a
 // size in bytes; NaN if it is none of them.
 func place(value string) float64 {
+	x, _ := placed(value)
+	return x
+}
+
+// placed is the place of a value and what it is a number of.
+func placed(value string) (x float64, of string) {
 	if f, err := strconv.ParseFloat(value, 64); err == nil && !math.IsInf(f, 0) {
-		return f
+		return f, "number"
 	}
 	if d, err := time.ParseDuration(value); err == nil {
-		return d.Seconds()
+		return d.Seconds(), "duration"
 	}
 	if n, err := units.ParseStrictBytes(value); err == nil {
-		return float64(n)
+		return float64(n), "size"
 	}
-	return math.NaN()
+	return math.NaN(), ""
+}
+
+// equal says that two values are the same, however they are written: 8 and 8.0,
+// 500ms and 0.5s.
+func equal(a, b string) bool {
+	x, of := placed(a)
+	y, and := placed(b)
+	return a == b || x == y && of == and
 }
 
 func and(words []string) string {

@@ -14,6 +14,7 @@ package experiment
 import (
 	"time"
 
+	"tailscope/api"
 	"tailscope/internal/bench"
 	"tailscope/internal/experiment/judge"
 	"tailscope/internal/scenario"
@@ -109,6 +110,14 @@ func (x *Experiment) places() []float64 {
 	var out []float64
 	for _, s := range x.Settings {
 		out = append(out, s.X)
+	}
+	return out
+}
+
+// TrialSettings are the settings as a result has them.
+func (x *Experiment) TrialSettings() (out []api.TrialSetting) {
+	for i, s := range x.Settings {
+		out = append(out, api.TrialSetting{Name: s.Name, Control: i == 0, Values: s.Values, X: api.Float(s.X)})
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -63,7 +64,7 @@ func (g *Gate) Judge(t, base *api.Trial) *api.TrialGate {
 	}
 	out.Passed = len(all) > 0
 	if len(all) == 0 {
-		out.Why = append(out.Why, "nothing could be compared")
+		out.Why = append(out.Why, "nothing could be compared: it takes three whole rounds here and there of a setting and a measure that both have")
 	}
 	for _, c := range all {
 		allowed := math.Log1p(g.Allowed)
@@ -100,8 +101,8 @@ func (c *compared) sentence(level, allowed float64) string {
 func (g *Gate) own(t *api.Trial, measures []string) []compared {
 	var out []compared
 	for _, r := range t.Rows {
-		if r.Effect != "" {
-			continue
+		if r.Effect != "" || r.Against != t.Settings[0].Name {
+			continue // a live design has rows against other things than the control
 		}
 		for _, m := range r.Measures {
 			if !slices.Contains(measures, m.Name) || math.IsNaN(float64(m.Low)) {
@@ -134,8 +135,8 @@ func (g *Gate) against(t, base *api.Trial, measures []string, level float64) (al
 			why = append(why, fmt.Sprintf("the machine is another (%s, %d cores, %s; the baseline's %s, %d cores, %s): figures themselves say little", a.CPU, a.Cores, a.Kernel, b.CPU, b.Cores, b.Kernel))
 		}
 	}
-	if len(t.Settings) == 0 || len(base.Settings) == 0 {
-		return nil, why
+	if err := Comparable(t.Settings, base.Settings, g.Absolute); err != nil {
+		return nil, append(why, err.Error())
 	}
 	var known []string
 	for _, s := range base.Settings {
@@ -166,6 +167,28 @@ func (g *Gate) against(t, base *api.Trial, measures []string, level float64) (al
 		}
 	}
 	return all, why
+}
+
+// Comparable says why settings, the control first, cannot be held against those of
+// a baseline: none of them is in it or, where ratios to the control are compared,
+// the control is another.
+func Comparable(settings, base []api.TrialSetting, absolute bool) error {
+	if len(settings) == 0 || len(base) == 0 {
+		return errors.New("the baseline has no settings")
+	}
+	if a, b := settings[0].Name, base[0].Name; !absolute && a != b {
+		return fmt.Errorf("the baseline is of another experiment: its control is %s, not %s", b, a)
+	}
+	var names []string
+	for i, s := range base {
+		if i > 0 || absolute {
+			names = append(names, s.Name)
+		}
+	}
+	if !slices.ContainsFunc(settings, func(s api.TrialSetting) bool { return slices.Contains(names, s.Name) }) {
+		return fmt.Errorf("the baseline is of another experiment: it has %s, and none of these settings", and(names))
+	}
+	return nil
 }
 
 // roundsOf has valid figures by round and setting.

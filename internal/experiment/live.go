@@ -1,10 +1,12 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,7 +21,6 @@ const (
 	liveSlot    = 10 * time.Second // in which a mirror's measurements are kept
 	leastSlots  = 20               // of each setting, for an interval
 	defaultLive = 30 * time.Minute
-	leastLive   = leastSlots * liveSlot
 	// arrival is how long after a slot all of it has come.
 	arrival = 25 * time.Second
 )
@@ -28,9 +29,9 @@ const (
 type Observer interface {
 	// Session is one that runs, or ran.
 	Session(ctx context.Context, id string) (*api.Experiment, error)
-	// Leg is the durations of one server's answers from one moment up to another,
-	// Unix seconds, in slots of 10 s.
-	Leg(ctx context.Context, session, variant string, from, to int64) (*api.HeatmapResponse, error)
+	// Leg is the durations of one server's answers of a status, ok or error, from
+	// one moment up to another, Unix seconds, in slots of 10 s.
+	Leg(ctx context.Context, session, variant, status string, from, to int64) (*api.HeatmapResponse, error)
 	// Ratios are one server's durations by another's, of the same requests.
 	Ratios(ctx context.Context, session, variant, against string, from, to int64) (*api.HeatmapResponse, error)
 }
@@ -46,8 +47,8 @@ func (s Server) Session(ctx context.Context, id string) (*api.Experiment, error)
 // Leg implements Observer. Requests that shadows were not meant to get are left
 // out of the primary's; of a session in which there were none the label is not
 // known.
-func (s Server) Leg(ctx context.Context, session, variant string, from, to int64) (*api.HeatmapResponse, error) {
-	of := "experiment=" + strconv.Quote(session) + ",variant=" + strconv.Quote(variant)
+func (s Server) Leg(ctx context.Context, session, variant, status string, from, to int64) (*api.HeatmapResponse, error) {
+	of := "experiment=" + strconv.Quote(session) + ",variant=" + strconv.Quote(variant) + ",status=" + strconv.Quote(status)
 	out, err := s.heatmap(ctx, "mirror_duration_seconds", "{"+of+`,mirrored=""}`, from, to)
 	if err != nil && strings.Contains(err.Error(), `label "mirrored"`) {
 		return s.heatmap(ctx, "mirror_duration_seconds", "{"+of+"}", from, to)
@@ -134,16 +135,18 @@ func (r *runner) live(ctx context.Context) error {
 			return err
 		}
 	}
-	var legs [3]*api.HeatmapResponse
+	var legs liveLegs
 	for i, variant := range []string{r.primary, x.Live.Candidate} {
-		leg, err := r.o.Live.Leg(ctx, x.Live.Session, variant, from, to)
-		if err != nil {
+		var err error
+		if legs.ok[i], err = r.o.Live.Leg(ctx, x.Live.Session, variant, "ok", from, to); err != nil {
 			return fmt.Errorf("what %s took: %w", variant, err)
 		}
-		legs[i] = leg
+		if legs.failed[i], err = r.o.Live.Leg(ctx, x.Live.Session, variant, "error", from, to); err != nil {
+			return fmt.Errorf("errors of %s: %w", variant, err)
+		}
 	}
 	var err error
-	if legs[2], err = r.o.Live.Ratios(ctx, x.Live.Session, x.Live.Candidate, r.primary, from, to); err != nil {
+	if legs.ratio, err = r.o.Live.Ratios(ctx, x.Live.Session, x.Live.Candidate, r.primary, from, to); err != nil {
 		return fmt.Errorf("how often %s was faster: %w", x.Live.Candidate, err)
 	}
 	rows, err := liveRows(x, legs, windows, order)
@@ -181,69 +184,121 @@ var liveQuantiles = []struct {
 	p    float64
 }{{"p50", 0.5}, {"p75", 0.75}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}}
 
+// liveLegs are what a session measured: of the primary and of the candidate, and
+// of the ratios of single requests.
+type liveLegs struct {
+	ok, failed [2]*api.HeatmapResponse
+	ratio      *api.HeatmapResponse
+}
+
+// liveChange is how the candidate differed from the primary by one measure while a
+// setting held.
+type liveChange struct {
+	name string
+	stat.Change
+}
+
+// changes sets the candidate against the primary in some windows; none if either
+// was not measured then. Durations are of answers that are no errors, as those of
+// the session's own verdict: who fails fast is not faster.
+func (l *liveLegs) changes(windows [][2]int64, level float64) ([]liveChange, error) {
+	at := slotsOf(windows)
+	var sides [3]*stat.Series
+	for i, leg := range []*api.HeatmapResponse{l.ok[0], l.ok[1], l.ratio} {
+		var err error
+		if sides[i], err = inSlots(leg, at); err != nil || sides[i] == nil {
+			return nil, err
+		}
+	}
+	o := stat.Options{Level: level, Paired: true}
+	var out []liveChange
+	for _, q := range liveQuantiles {
+		c, err := stat.Quantile(stat.Side{sides[0]}, stat.Side{sides[1]}, q.p, nil, o)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, liveChange{q.name, c})
+	}
+	mean, err := stat.Mean(stat.Side{sides[0]}, stat.Side{sides[1]}, nil, o)
+	if err != nil {
+		return nil, err
+	}
+	typical, err := stat.QuantilesAgainst(1, stat.Side{sides[2]}, []float64{0.5}, nil, stat.Options{Level: level})
+	if err != nil {
+		return nil, err
+	}
+	errs, err := stat.Shares([]stat.Tally{l.errors(0, at)}, []stat.Tally{l.errors(1, at)}, nil, stat.Difference, o)
+	if err != nil {
+		return nil, err
+	}
+	return append(out, liveChange{"mean", mean}, liveChange{judge.Ratio, typical[0]}, liveChange{"errors", errs}), nil
+}
+
+// errors are those of one server and all its requests, slot by slot.
+func (l *liveLegs) errors(server int, at map[int64]int) stat.Tally {
+	out := stat.Tally{Num: make([]float64, len(at)), Den: make([]float64, len(at))}
+	for _, leg := range []*api.HeatmapResponse{l.ok[server], l.failed[server]} {
+		for _, c := range leg.Columns {
+			t, ok := at[c.Start]
+			if !ok {
+				continue
+			}
+			for _, n := range c.Counts {
+				out.Den[t] += float64(n)
+				if leg == l.failed[server] {
+					out.Num[t] += float64(n)
+				}
+			}
+		}
+	}
+	return out
+}
+
 // liveRows holds each setting against the control, the setting that was measured
 // before it, and live production.
-func liveRows(x *Experiment, legs [3]*api.HeatmapResponse, windows map[string][][2]int64, order []string) ([]judge.Row, error) {
-	ratios := map[string][]stat.Change{}
-	for name, w := range windows {
-		sides, err := paired(legs, w)
-		if err != nil {
-			return nil, err
-		}
-		if sides[0] == nil {
-			continue
-		}
-		o := stat.Options{Level: x.Level, Paired: true}
-		var ps []float64
-		for _, q := range liveQuantiles {
-			ps = append(ps, q.p)
-		}
-		changes, err := stat.Quantiles(stat.Side{sides[0]}, stat.Side{sides[1]}, ps, nil, o)
-		if err != nil {
-			return nil, err
-		}
-		mean, err := stat.Mean(stat.Side{sides[0]}, stat.Side{sides[1]}, nil, o)
-		if err != nil {
-			return nil, err
-		}
-		typical, err := stat.QuantilesAgainst(1, stat.Side{sides[2]}, []float64{0.5}, nil, stat.Options{Level: x.Level})
-		if err != nil {
-			return nil, err
-		}
-		ratios[name] = append(append(changes, mean), typical...)
-	}
+func liveRows(x *Experiment, legs liveLegs, windows map[string][][2]int64, order []string) ([]judge.Row, error) {
 	level := x.Level
 	if level == 0 {
 		level = 0.95
 	}
+	of := map[string][]liveChange{}
+	for name, w := range windows {
+		var err error
+		if of[name], err = legs.changes(w, level); err != nil {
+			return nil, err
+		}
+	}
 	var rows []judge.Row
 	row := func(setting, against string) {
 		r := judge.Row{Contrast: judge.Contrast{Setting: setting, Against: against, Simple: true}, Rounds: len(windows[setting])}
-		b, a := ratios[setting], ratios[against]
+		b, a := of[setting], of[against]
 		if b == nil || against != production && a == nil {
 			return
 		}
 		r.Requests = uint64(b[0].CountB)
-		for i := range b {
-			name := "mean"
-			switch {
-			case i < len(liveQuantiles):
-				name = liveQuantiles[i].name
-			case i > len(liveQuantiles):
-				name = judge.Ratio
+		if against != production {
+			r.Requests += uint64(a[0].CountB)
+		}
+		for i, c := range b {
+			if x.Measures != nil && !slices.Contains(x.Measures, c.name) && c.name != x.Rounds.Measure {
+				continue
 			}
-			m := judge.Measure{Name: name, Control: b[i].A, Variant: b[i].B, Estimate: estimateOf(&b[i])}
-			short := b[i].Short
+			m := judge.Measure{Name: c.name, Control: c.A, Variant: c.B, Estimate: estimateOf(&c.Change)}
+			short := c.Short
 			if against != production {
 				m.Control = a[i].B
-				if short == "" {
-					short = a[i].Short
+				short = cmp.Or(short, a[i].Short)
+				if c.Log {
+					m.Estimate = judge.Difference(estimateOf(&a[i].Change), m.Estimate, level)
+				} else {
+					m.Estimate = judge.DifferenceOfShares(estimateOf(&a[i].Change), m.Estimate, level)
 				}
-				m.Estimate = judge.Difference(estimateOf(&a[i]), m.Estimate, level)
-				r.Requests = uint64(a[0].CountB) + uint64(b[0].CountB)
 			}
-			m.Effect, m.Low, m.High = math.Exp(m.Estimate.Effect), math.Exp(m.Estimate.Low), math.Exp(m.Estimate.High)
-			if short == "" && (math.IsNaN(m.Estimate.SE) || math.IsInf(m.Estimate.SE, 0)) {
+			m.Effect, m.Low, m.High = m.Estimate.Effect, m.Estimate.Low, m.Estimate.High
+			if c.Log {
+				m.Effect, m.Low, m.High = math.Exp(m.Effect), math.Exp(m.Low), math.Exp(m.High)
+			}
+			if short == "" && (math.IsNaN(m.Low+m.High) || math.IsInf(m.Estimate.SE, 0) || c.Log && math.IsNaN(m.Estimate.SE)) {
 				short = "no interval can be made"
 			}
 			if short != "" {
@@ -273,9 +328,8 @@ func estimateOf(c *stat.Change) judge.Estimate {
 	return judge.Estimate{Effect: c.Effect, Low: c.CI.Low, High: c.CI.High, SE: c.SE, DF: c.DF, P: c.P, N: min(c.SlotsA, c.SlotsB)}
 }
 
-// paired are both legs in the slots of some windows, in order of time; nil if there
-// are none.
-func paired(legs [3]*api.HeatmapResponse, windows [][2]int64) (out [3]*stat.Series, err error) {
+// slotsOf numbers the slots of some windows, in order of time.
+func slotsOf(windows [][2]int64) map[int64]int {
 	at := map[int64]int{}
 	for _, w := range windows {
 		for t := w[0]; t < w[1]; t += int64(liveSlot / time.Second) {
@@ -284,36 +338,33 @@ func paired(legs [3]*api.HeatmapResponse, windows [][2]int64) (out [3]*stat.Seri
 			}
 		}
 	}
-	if len(at) == 0 {
-		return out, nil
+	return at
+}
+
+// inSlots is a leg in those slots; nil if it has nothing in any of them.
+func inSlots(leg *api.HeatmapResponse, at map[int64]int) (*stat.Series, error) {
+	edges := make([]float64, len(leg.Bounds))
+	for j, b := range leg.Bounds {
+		edges[j] = float64(b)
 	}
-	for i, leg := range legs {
-		edges := make([]float64, len(leg.Bounds))
-		for j, b := range leg.Bounds {
-			edges[j] = float64(b)
+	counts, sums := make([][]float64, len(at)), make([]float64, len(at))
+	for t := range counts {
+		counts[t] = make([]float64, max(0, len(edges)-1))
+	}
+	found := false
+	for _, c := range leg.Columns {
+		t, ok := at[c.Start]
+		if !ok {
+			continue
 		}
-		counts, sums := make([][]float64, len(at)), make([]float64, len(at))
-		for t := range counts {
-			counts[t] = make([]float64, max(0, len(edges)-1))
-		}
-		found := false
-		for _, c := range leg.Columns {
-			t, ok := at[c.Start]
-			if !ok {
-				continue
-			}
-			found = true
-			sums[t] = float64(c.Sum)
-			for k, row := range c.Rows {
-				counts[t][row] += float64(c.Counts[k])
-			}
-		}
-		if !found {
-			return [3]*stat.Series{}, nil
-		}
-		if out[i], err = stat.NewSeriesOfCounts(edges, counts, sums); err != nil {
-			return out, err
+		found = true
+		sums[t] = float64(c.Sum)
+		for k, row := range c.Rows {
+			counts[t][row] += float64(c.Counts[k])
 		}
 	}
-	return out, nil
+	if !found {
+		return nil, nil
+	}
+	return stat.NewSeriesOfCounts(edges, counts, sums)
 }

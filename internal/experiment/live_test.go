@@ -60,13 +60,37 @@ func (s *mirrorSession) slots(seed uint64, from, to int64, draw func(r *rand.Ran
 	return out
 }
 
-func (s *mirrorSession) Leg(_ context.Context, _, variant string, from, to int64) (*api.HeatmapResponse, error) {
+// Of the candidate, answers that are errors come at once.
+func (s *mirrorSession) Leg(_ context.Context, _, variant, status string, from, to int64) (*api.HeatmapResponse, error) {
+	if status == "error" {
+		if variant == "primary" {
+			return &api.HeatmapResponse{}, nil
+		}
+		return s.failures(from, to), nil
+	}
 	return s.slots(uint64(len(variant)), from, to, func(r *rand.Rand, load, factor float64) float64 {
 		if variant == "primary" {
 			factor = 1
 		}
 		return 0.1 * load * factor * math.Exp(0.3*r.NormFloat64())
 	}), nil
+}
+
+// failures are one of thirty requests while workers=1 is applied.
+func (s *mirrorSession) failures(from, to int64) *api.HeatmapResponse {
+	out := &api.HeatmapResponse{Bounds: []api.Float{0.001, 0.002}}
+	for at := from; at < to; at += 10 {
+		factor := 1.0
+		for _, a := range s.applied {
+			if at >= a.from {
+				factor = a.factor
+			}
+		}
+		if factor > 1 {
+			out.Columns = append(out.Columns, api.HeatmapColumn{Start: at, Rows: []int{0}, Counts: []uint64{9 + uint64(at/10%3)}, Sum: 0.015})
+		}
+	}
+	return out
 }
 
 func (s *mirrorSession) Ratios(_ context.Context, _, _, _ string, from, to int64) (*api.HeatmapResponse, error) {
@@ -108,6 +132,12 @@ func TestLiveTraffic(t *testing.T) {
 			continue
 		}
 		for _, m := range row.Measures {
+			if m.Name == "errors" {
+				if m.Verdict != judge.MoreErrors || !(m.Low <= 1.0/31 && 1.0/31 <= m.High) || m.High-m.Low > 0.02 || m.P > 0.001 {
+					t.Errorf("errors are %g, from %g to %g, p %g: %s", m.Effect, m.Low, m.High, m.P, m.Verdict)
+				}
+				continue
+			}
 			if !(m.Low <= 2 && 2 <= m.High) || m.High/m.Low > 1.5 {
 				t.Errorf("%s: %.3f from %.3f to %.3f, not 2", m.Name, m.Effect, m.Low, m.High)
 			}

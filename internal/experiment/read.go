@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"tailscope/internal/bench"
 	"tailscope/internal/experiment/judge"
@@ -114,6 +115,9 @@ func (r *fileReader) rounds() {
 	case x.AtMost < x.AtLeast:
 		x.AtMost = x.AtLeast
 	}
+	if x.AtLeast < judge.Fewest-1 && r.raw.Live == nil {
+		r.add(o.AtLeast, "write 6 or more", "one round tells nothing of how much rounds differ")
+	}
 	if x.AtMost < x.AtLeast {
 		r.add(o.AtMost, fmt.Sprintf("write at_most: %d or more", x.AtLeast), "at_most is less than at_least")
 	}
@@ -191,8 +195,12 @@ func (r *fileReader) load() {
 		if x.Live.For == 0 {
 			x.Live.For = defaultLive
 		}
-		if x.Live.For < leastLive {
-			r.add(live.For, "write 4m or more; half an hour tells more", "%s is too short for an interval, which needs 20 slots of 10 s", x.Live.For)
+		// Slots at either end of a stretch are not whole.
+		if whole := int(x.Live.For/liveSlot) - 1; whole*x.Rounds.AtMost < leastSlots {
+			r.add(live.For, "write 4m or more; half an hour tells more", "%s of a setting is too short for an interval, which needs %d whole slots of %s", x.Live.For*time.Duration(x.Rounds.AtMost), leastSlots, liveSlot)
+		}
+		if x.Gate != nil && x.Gate.Baseline != "" {
+			r.add(r.raw.Gate.Baseline, "leave it out: the settings are then held against the control", "a live design has no rounds to hold against a baseline")
 		}
 		if len(x.Apply) == 0 {
 			r.add(text{}, "write apply: COMMAND that gives the candidate a setting", "a live design without apply changes nothing")
@@ -229,7 +237,36 @@ func (r *fileReader) load() {
 			r.add(r.raw.Scenario, "write for: 30s of its phases", "the load of the scenario has no end")
 			return
 		}
+		if with != nil && !r.tells(with, set.Name) {
+			return
+		}
 	}
+}
+
+// tells says whether a run has as many requests as the measure needs by which the
+// number of rounds is decided; one that was not asked for by name only stands first.
+func (r *fileReader) tells(s *scenario.Scenario, setting string) bool {
+	x, o := r.x, r.raw.Rounds
+	if o == nil || x.Rounds.Rule == "fixed" && !o.Measure.Given() {
+		return true
+	}
+	n, known := s.Plan.Requests()
+	if need := judge.Needs(x.Rounds.Measure); known && n < need {
+		at := o.Measure
+		if !at.Given() {
+			at.Node = o.Node
+		}
+		hint := "let it run for longer"
+		for _, m := range []string{"p95", "p90", "p50"} {
+			if judge.Needs(m) <= n {
+				hint += ", or write measure: " + m
+				break
+			}
+		}
+		r.add(at, hint, "%s takes %d requests a round, and the load has %d with %s", x.Rounds.Measure, need, n, setting)
+		return false
+	}
+	return true
 }
 
 // vars are a setting's values that the scenario has.

@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"tailscope/internal/experiment/judge"
 	"tailscope/internal/strictyaml"
 )
 
@@ -42,7 +44,12 @@ func TestMistakes(t *testing.T) {
 		{"precision and early", rest + "variable: workers\ncontrol: {workers: 8}\nsweep: [1]\nrounds: {precision: 3%, early: true}", "precision and early are two rules"},
 		{"rounds without a rule", rest + "variable: workers\ncontrol: {workers: 8}\nsweep: [1]\nrounds: {at_least: 4, at_most: 8}", "nothing says when to stop between 4 and 8 rounds"},
 		{"live and a scenario", rest + "variable: workers\ncontrol: {workers: 8}\nsweep: [1]\nlive: {session: s}", "it has no scenario"},
-		{"live, too short", "experiment: e\napply: ./set {{workers}}\nvariable: workers\ncontrol: {workers: 8}\nsweep: [1]\nlive: {session: s, for: 1m}", "1m0s is too short for an interval, which needs 20 slots of 10 s"},
+		{"live, too short", "experiment: e\napply: ./set {{workers}}\nvariable: workers\ncontrol: {workers: 8}\nsweep: [1]\nlive: {session: s, for: 1m}", "1m0s of a setting is too short for an interval, which needs 20 whole slots of 10s"},
+		{"live, whose slots are not whole", "experiment: e\napply: ./set {{workers}}\nvariable: workers\ncontrol: {workers: 8}\nsweep: [1]\nlive: {session: s, for: 200s}", "3m20s of a setting is too short"},
+		{"live and a baseline", "experiment: e\napply: ./set {{workers}}\nvariable: workers\ncontrol: {workers: 8}\nsweep: [1]\nlive: {session: s}\ngate: {baseline: b.json}", "x.yaml:7:18: a live design has no rounds to hold against a baseline"},
+		{"equal to the control, written otherwise", rest + "variable: workers\ncontrol: {workers: 500ms}\nvariants: [{workers: 0.5s}]", "this setting is equal to the control"},
+		{"one round", rest + "variable: workers\ncontrol: {workers: 8}\nsweep: [1]\nrounds: 1", "one round tells nothing of how much rounds differ: write 6 or more"},
+		{"too few requests for what decides", rest + "variable: workers\ncontrol: {workers: 8}\nsweep: [1]\nrounds: {early: true, measure: p999}", "x.yaml:7:32: p999 takes 5000 requests a round, and the load has 1000 with workers=8: let it run for longer, or write measure: p95"},
 		{"no YAML", "experiment: [", "x.yaml:1"},
 	} {
 		l := newLab(t, c.file)
@@ -67,6 +74,7 @@ func TestSettings(t *testing.T) {
 		{"equal ratios", "variable: workers\ncontrol: {workers: 8}\nsweep: {from: 1, to: 64, steps: 7, scale: geometric}", []string{"workers=8", "workers=1", "workers=2", "workers=4", "workers=16", "workers=32", "workers=64"}},
 		{"ratios that round to the same", "variable: workers\ncontrol: {workers: 8}\nsweep: {from: 1, to: 4, steps: 10, scale: geometric}", []string{"workers=8", "workers=1", "workers=2", "workers=3", "workers=4"}},
 		{"fractions", "variable: workers\ncontrol: {workers: 0.5}\nsweep: {from: 0.25, to: 1, steps: 4}", []string{"workers=0.5", "workers=0.25", "workers=0.75", "workers=1"}},
+		{"one written otherwise", "variable: workers\ncontrol: {workers: 8}\nsweep: [1, 8.0]", []string{"workers=8", "workers=1"}},
 		{"factors", "design: factorial\ncontrol: {workers: 8, keepalive: 100}\nfactors: {workers: [1, 24], keepalive: [0]}",
 			[]string{"workers=8 keepalive=100", "workers=8 keepalive=0", "workers=1 keepalive=100", "workers=1 keepalive=0", "workers=24 keepalive=100", "workers=24 keepalive=0"}},
 	} {
@@ -79,10 +87,30 @@ func TestSettings(t *testing.T) {
 }
 
 func TestPlace(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{{"8", "8.0", true}, {"1s", "1000ms", true}, {"1s", "1", false}, {"64MiB", "65536KiB", true}, {"on", "on", true}, {"on", "off", false}} {
+		if equal(c.a, c.b) != c.same {
+			t.Errorf("%s and %s are the same: %v", c.a, c.b, !c.same)
+		}
+	}
 	for value, want := range map[string]float64{"8": 8, "1e3": 1000, "500ms": 0.5, "64MiB": 64 << 20, "on": math.NaN()} {
 		if got := place(value); got != want && !(math.IsNaN(got) && math.IsNaN(want)) {
 			t.Errorf("%s stands at %g, not %g", value, got, want)
 		}
+	}
+}
+
+// Several short stretches of live traffic are as good as a long one.
+func TestLiveStretches(t *testing.T) {
+	l := newLab(t, strings.Replace(liveFile, "for: 10m", "for: 1m", 1)+"rounds: 4\n")
+	if x := l.load(); x.Live.For != time.Minute || x.Rounds.AtMost != 4 || x.Rounds.Measure != judge.Ratio {
+		t.Errorf("%+v, %+v", x.Live, x.Rounds)
+	}
+	l = newLab(t, liveFile+"rounds: 1\n")
+	if x := l.load(); x.Rounds.AtMost != 1 {
+		t.Errorf("%+v", x.Rounds)
 	}
 }
 

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"math"
@@ -120,6 +121,9 @@ func judged(t *api.Trial, x *Experiment, in judge.Input) {
 	}
 	t.Verdict, t.Headline = headline(x, rows, t.Curves)
 	t.Warnings = warnings(t, x)
+	if why := unread(x, rows); why != "" {
+		t.Warnings = append(t.Warnings, api.CompareWarning{Code: "measure", Text: fmt.Sprintf("%s is what rows and curves are read by, but %s; others are read instead", judge.Title(x.Rounds.Measure, judge.Key{}), why)})
+	}
 }
 
 func rowOf(r *judge.Row) api.TrialRow {
@@ -159,10 +163,8 @@ func headline(x *Experiment, rows []judge.Row, curves []api.TrialCurve) (verdict
 		return judge.TooLittle, "nothing was measured"
 	}
 	verdict = Overall(words)
-	for _, c := range curves {
-		if c.Query == "" && c.Measure == x.Rounds.Measure {
-			return verdict, upper(c.Sentence)
-		}
+	if c := CurveOf(curves, "", x.Rounds.Measure); c != nil {
+		return verdict, upper(c.Sentence)
 	}
 	// The row that says most: one that changed before one that did not.
 	lead := all[0]
@@ -172,6 +174,37 @@ func headline(x *Experiment, rows []judge.Row, curves []api.TrialCurve) (verdict
 		}
 	}
 	return verdict, upper(lead.Sentence())
+}
+
+// CurveOf is the curve of a query that is read first: that of the measure that
+// decides or, where it has none as it needs more requests, of the next that says
+// most; nil if there is none.
+func CurveOf(curves []api.TrialCurve, query, decides string) *api.TrialCurve {
+	for _, name := range judge.Reading(decides) {
+		for i := range curves {
+			if c := &curves[i]; c.Query == query && c.Measure == name {
+				return c
+			}
+		}
+	}
+	return nil
+}
+
+// unread says why the measure that should decide does not; empty if it does.
+func unread(x *Experiment, rows []judge.Row) string {
+	for i := range rows {
+		r := &rows[i]
+		if r.Key != (judge.Key{}) || r.Rounds < judge.Fewest {
+			continue
+		}
+		switch m := r.Of(x.Rounds.Measure); {
+		case m == nil:
+			return "no run has it"
+		case m.Short != "":
+			return m.Short
+		}
+	}
+	return ""
 }
 
 // Overall is one word for several rows.
@@ -186,12 +219,16 @@ func Overall(words []string) string {
 			}
 		case rank(out) > 1:
 			out = w
-		case rank(w) <= 1:
+		case worsened[w] && worsened[out], rank(w) > 1: // both are worse, or one does not change
+		default:
 			out = judge.Mixed
 		}
 	}
 	return out
 }
+
+// worsened are the verdicts by which something got worse and nothing better.
+var worsened = map[string]bool{judge.Slower: true, judge.MoreErrors: true}
 
 // rank orders verdicts: what got worse, what got better, what did not change.
 func rank(verdict string) int {
@@ -235,6 +272,14 @@ func warnings(t *api.Trial, x *Experiment) []api.CompareWarning {
 	if cold > 0 {
 		add("warm_up", "%d of %d runs began before latency was steady", cold, len(t.Rounds))
 	}
+	if x.scenario != nil {
+		if text := x.scenario.LimitsText(); text != "" {
+			add("limits", "runs count in which the generator was %s: what it adds itself is in the figures, of all settings alike at best", text)
+		}
+		if x.outside() {
+			add("files", "the scenario lies outside the directory of the experiment and is not kept: the log book cannot run it again by itself")
+		}
+	}
 	if strings.HasSuffix(t.Environment.Commit, "+") {
 		add("commit", "the working directory had changes that are in no commit")
 	}
@@ -263,14 +308,28 @@ const (
 
 var words = regexp.MustCompile(`[^\s"'\[\]{},;=()<>|&:]+`)
 
+// outside says that the scenario is not below the experiment's directory.
+func (x *Experiment) outside() bool {
+	_, ok := x.local(x.Scenario)
+	return !ok
+}
+
+// local is the name of a path from the experiment's directory, if it is below it.
+func (x *Experiment) local(path string) (name string, ok bool) {
+	name, err := filepath.Rel(x.Dir, path)
+	return name, err == nil && filepath.IsLocal(name)
+}
+
 // files are those below the experiment's directory that its file or scenario
-// names, by their names from there, with their texts; of what is too large, its
-// hash. With them it can be run again.
+// names, or a script that they name, by their names from there, with their texts;
+// of what is too large, its hash. With them it can be run again.
 func (x *Experiment) files() map[string]string {
 	out, total := map[string]string{}, 0
-	texts := x.Text
+	var texts []string
+	read := func(text string) { texts = append(texts, text) }
+	read(x.Text)
 	if x.Scenario != "" {
-		texts += "\n" + x.scenarioText
+		read(x.scenarioText)
 	}
 	dirs := []string{x.Dir}
 	if x.Scenario != "" {
@@ -278,33 +337,40 @@ func (x *Experiment) files() map[string]string {
 			dirs = append(dirs, d)
 		}
 	}
-	for _, w := range slices.Compact(slices.Sorted(slices.Values(words.FindAllString(texts, -1)))) {
-		if !strings.ContainsAny(w, "./") {
-			continue // a word of the file, though a file may be called so too
-		}
-		for _, dir := range dirs {
-			path := within(dir, w)
-			name, err := filepath.Rel(x.Dir, path)
-			if err != nil || strings.HasPrefix(name, "..") || name == filepath.Base(x.File) {
-				continue
+	for len(texts) > 0 {
+		text := texts[0]
+		texts = texts[1:]
+		for _, w := range slices.Compact(slices.Sorted(slices.Values(words.FindAllString(text, -1)))) {
+			if !strings.ContainsAny(w, "./") {
+				continue // a word of the file, though a file may be called so too
 			}
-			if _, known := out[name]; known {
-				continue
+			if strings.HasPrefix(w, "$") { // $here/Cluster.java, in a script
+				_, w, _ = strings.Cut(w, "/")
 			}
-			info, err := os.Stat(path)
-			if err != nil || !info.Mode().IsRegular() || info.Size() > 1<<30 {
-				continue
+			for _, dir := range dirs {
+				path := within(dir, w)
+				name, ok := x.local(path)
+				if _, known := out[name]; known || !ok || name == filepath.Base(x.File) {
+					continue
+				}
+				info, err := os.Stat(path)
+				if err != nil || !info.Mode().IsRegular() || info.Size() > 1<<30 {
+					continue
+				}
+				content, err := os.ReadFile(path)
+				if err != nil {
+					continue
+				}
+				if len(content) > mostFile || total+len(content) > mostFiles {
+					out[name] = tooLarge + digest(content)
+					continue
+				}
+				total += len(content)
+				out[name] = string(content)
+				if bytes.HasPrefix(content, []byte("#!")) {
+					read(out[name])
+				}
 			}
-			content, err := os.ReadFile(path)
-			if err != nil {
-				continue
-			}
-			if len(content) > mostFile || total+len(content) > mostFiles {
-				out[name] = tooLarge + digest(content)
-				continue
-			}
-			total += len(content)
-			out[name] = string(content)
 		}
 	}
 	return out

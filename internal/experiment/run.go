@@ -199,9 +199,7 @@ func (r *runner) begin(ctx context.Context) {
 	if t.Service = "experiment"; x.scenario != nil {
 		t.Service = x.scenario.Service
 	}
-	for i, s := range x.Settings {
-		t.Settings = append(t.Settings, api.TrialSetting{Name: s.Name, Control: i == 0, Values: s.Values, X: api.Float(s.X)})
-	}
+	t.Settings = x.TrialSettings()
 	level := x.Level
 	if level == 0 {
 		level = 0.95
@@ -413,7 +411,7 @@ func (r *runner) conclude(round int) bool {
 		most = 2
 	}
 	if !done && round >= most {
-		r.fail(fmt.Errorf("only %d of %d rounds are whole: see why runs do not count", judge.Complete(in), round))
+		r.fail(fmt.Errorf("only %d of %d rounds are whole, as %s", judge.Complete(in), round, r.unwhole()))
 		done = true
 	}
 	r.mu.Lock()
@@ -427,6 +425,30 @@ func (r *runner) conclude(round int) bool {
 		t.Stopping.Planned, t.Stopping.Done = r.x.Rounds.AtMost, len(t.Rounds)/len(r.x.Settings)
 	}
 	return done
+}
+
+// unwhole is why most runs that do not count do not, and what to do about it.
+func (r *runner) unwhole() string {
+	reasons, n := map[string]int{}, 0
+	first := ""
+	for _, run := range r.trial.Rounds {
+		if run.Valid {
+			continue
+		}
+		n++
+		why, _, _ := strings.Cut(run.Why, "; ")
+		for _, cut := range []string{" (allowed", ": at "} { // figures, which differ
+			why, _, _ = strings.Cut(why, cut)
+		}
+		if reasons[why]++; reasons[why] > reasons[first] {
+			first = why
+		}
+	}
+	text := fmt.Sprintf("%d of %d runs do not count, %d since %s", n, len(r.trial.Rounds), reasons[first], first)
+	if strings.Contains(first, "generator") || strings.Contains(first, "cores of this machine") {
+		return text + ": lower the rate of the scenario, end other programs, or let such runs count with limits: {late: 50%, cpu: 100%} in the scenario, if settings are to be told apart and figures themselves matter less"
+	}
+	return text + ": see to that first, with tailscope bench and the scenario"
 }
 
 // end makes the control hold again, takes the stage down, and says what came of it.

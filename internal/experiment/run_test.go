@@ -3,6 +3,7 @@ package experiment
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -329,8 +330,93 @@ func TestRunsThatDoNotCount(t *testing.T) {
 	// A setting that never counts does not go on for ever.
 	l = newLab(t, workersFile)
 	l.change = func(b *api.BenchResult, o scenario.MeasureOptions) { b.Valid = o.Variant != "workers=1" }
-	if trial := l.run(t.Context(), l.options()); !strings.Contains(trial.Failed, "only 0 of 11 rounds") {
+	if trial := l.run(t.Context(), l.options()); !strings.Contains(trial.Failed, "only 0 of 11 rounds are whole, as 22 of 44 runs do not count, 22 since the generator did not keep its schedule: lower the rate") {
 		t.Errorf("failed %q", trial.Failed)
+	}
+}
+
+// Figures in the reasons differ from run to run; the reason is one.
+func TestWhyRoundsAreNotWhole(t *testing.T) {
+	run := func(why string) api.TrialRun { return api.TrialRun{Valid: why == "", Why: why} }
+	late := "the generator sent late: at p99 %s after requests were due although a connection was free (allowed: 1 ms or 10 %% of it); ask for less; left out"
+	for _, c := range []struct {
+		runs []api.TrialRun
+		want string
+	}{
+		{[]api.TrialRun{run(""), run(fmt.Sprintf(late, "3 ms")), run(fmt.Sprintf(late, "7 ms")), run("target is gone; left out")}, "3 of 4 runs do not count, 2 since the generator sent late: lower the rate of the scenario, end other programs, or let such runs count with limits:"},
+		{[]api.TrialRun{run("the threshold p(99) < 1s was missed after 3s; left out")}, "1 of 1 runs do not count, 1 since the threshold p(99) < 1s was missed after 3s: see to that first"},
+	} {
+		r := &runner{trial: api.Trial{Rounds: c.runs}}
+		if got := r.unwhole(); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s\nnot %s", got, c.want)
+		}
+	}
+}
+
+// A sweep is read by another measure where the one that should decide needs more
+// requests, and says so.
+func TestASweepOfFewRequests(t *testing.T) {
+	l := newLab(t, workersFile+"measures: [p50, p90, p999]\n")
+	x := l.load()
+	x.Rounds.Measure = "p999"
+	trial, err := Run(t.Context(), x, l.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(trial.Headline, "P50 is lowest with") && !strings.HasPrefix(trial.Headline, "p50 is lowest with") {
+		t.Errorf("headline %q", trial.Headline)
+	}
+	if !slices.ContainsFunc(trial.Warnings, func(w api.CompareWarning) bool {
+		return w.Code == "measure" && strings.Contains(w.Text, "p99.9 is what rows and curves are read by, but a round needs 5000 requests for it")
+	}) && !slices.ContainsFunc(trial.Warnings, func(w api.CompareWarning) bool {
+		return w.Code == "measure" && strings.Contains(w.Text, "no run has it")
+	}) {
+		t.Errorf("warnings %v", trial.Warnings)
+	}
+}
+
+func TestOverall(t *testing.T) {
+	for _, c := range []struct {
+		words []string
+		want  string
+	}{
+		{[]string{judge.Slower, judge.MoreErrors}, judge.Slower},
+		{[]string{judge.Slower, judge.Same, judge.Faster}, judge.Mixed},
+		{[]string{judge.Same, judge.NoEvidence}, judge.NoEvidence},
+		{[]string{judge.NoEvidence, judge.Faster, judge.Same}, judge.Faster},
+		{[]string{judge.TooLittle, judge.Same}, judge.Same},
+		{[]string{judge.Mixed, judge.Slower}, judge.Mixed},
+	} {
+		if got := Overall(c.words); got != c.want {
+			t.Errorf("%q together are %s, not %s", c.words, got, c.want)
+		}
+	}
+}
+
+// What a script names that the file names is kept too.
+func TestFilesOfScripts(t *testing.T) {
+	l := newLab(t, strings.Replace(workersFile, "apply: ", "between: ./between.sh\napply: ", 1))
+	l.write("between.sh", "#!/bin/sh\nhere=$(dirname \"$0\")\njava \"$here/Cluster.java\" /etc/passwd ../secret.txt\n")
+	l.write("Cluster.java", "class Cluster {}")
+	if err := os.Chmod(filepath.Join(l.dir, "between.sh"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	files := l.load().files()
+	if files["Cluster.java"] != "class Cluster {}" || len(files) != 3 {
+		t.Errorf("files %v", files)
+	}
+	// A scenario elsewhere is not, and a warning says so.
+	text := strings.Replace(workersFile, "scenario: load.yaml", "scenario: ../load.yaml", 1)
+	l = newLab(t, text)
+	if err := os.WriteFile(filepath.Join(filepath.Dir(l.dir), "load.yaml"), []byte(loadFile+"limits: {late: 30%}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var codes []string
+	for _, w := range l.run(t.Context(), l.options()).Warnings {
+		codes = append(codes, w.Code)
+	}
+	if !slices.Contains(codes, "files") || !slices.Contains(codes, "limits") {
+		t.Errorf("warnings %v", codes)
 	}
 }
 
@@ -388,6 +474,17 @@ func TestAgain(t *testing.T) {
 	}
 }
 
+// inProduction has rows against live production, of which every one is worse.
+func inProduction(of *api.Trial) *api.Trial {
+	t := *of
+	t.Rows = slices.Clone(of.Rows)
+	for _, r := range of.Rows {
+		r.Against, r.Setting = "live production", "workers=24"
+		t.Rows = append(t.Rows, r)
+	}
+	return &t
+}
+
 func TestGate(t *testing.T) {
 	measure := func(change func(*lab)) *api.Trial {
 		l := newLab(t, workersFile)
@@ -419,9 +516,16 @@ func TestGate(t *testing.T) {
 		{"other measures", Gate{Allowed: 0.05, Measures: []string{"p50"}}, slower, base, true, "none of"},
 		{"figures themselves", Gate{Allowed: 0.05, Absolute: true}, slower, base, false, "p99 with workers=24 is 2"},
 		{"its own control", Gate{Allowed: 0.05}, base, nil, false, "with workers=1, against workers=8,"},
-		{"nothing to compare", Gate{Allowed: 0.05}, base, &api.Trial{Settings: []api.TrialSetting{{Name: "a"}}}, false, "nothing could be compared"},
+		{"another experiment", Gate{Allowed: 0.05}, base, &api.Trial{Settings: []api.TrialSetting{{Name: "a"}}}, false, "its control is a, not workers=8"},
+		{"other settings", Gate{Allowed: 0.05}, base, &api.Trial{Settings: []api.TrialSetting{{Name: "workers=8"}, {Name: "workers=2"}}}, false, "it has workers=2, and none of these settings"},
+		{"no rounds", Gate{Allowed: 0.05}, base, &api.Trial{Settings: base.Settings}, false, "nothing could be compared: it takes three whole rounds"},
+		{"no settings", Gate{Allowed: 0.05}, base, &api.Trial{}, false, "the baseline has no settings"},
+		{"what is held against live production", Gate{Allowed: 0.05}, inProduction(base), nil, false, "with workers=1, against workers=8,"},
 	} {
 		g := c.gate.Judge(c.t, c.base)
+		if strings.Contains(strings.Join(g.Why, "\n"), "live production") {
+			t.Errorf("%s: %q", c.name, g.Why)
+		}
 		if g.Passed != c.passed || !strings.Contains(strings.Join(g.Why, "\n"), c.contains) {
 			t.Errorf("%s: passed %v: %q", c.name, g.Passed, g.Why)
 		}

@@ -195,7 +195,7 @@ var kinds = strictyaml.With(strictyaml.Kinds{
 		t.Duration = d
 		return "", ""
 	}, Schema: strictyaml.Either(`^(0|([0-9.]+(ns|us|µs|ms|s|m|h))+)$`)},
-	"rounds": strictyaml.Whole(2, 1000, "write a number from 2 to 1000; 6 or more can tell something"),
+	"rounds": strictyaml.Whole(1, 1000, "write a number up to 1000; 6 or more can tell something"),
 	"steps":  strictyaml.Whole(2, 100, "write a number from 2 to 100"),
 	"any number": {Read: func(t *text, s string) (string, string) {
 		f, err := strconv.ParseFloat(s, 64)
