@@ -69,6 +69,12 @@ func (f *experimentFlags) gateOf(ctx context.Context, x *experiment.Experiment) 
 		case err != nil:
 			return nil, err
 		}
+		switch err := experiment.Comparable(x.TrialSettings(), base.Settings, g.Absolute); {
+		case err != nil && f.saveBaseline != "":
+			return nil, nil // another is about to be made
+		case err != nil:
+			return nil, usage{withHint(fmt.Errorf("%s: %w", g.Baseline, err), "tailscope experiment run %s --save-baseline FILE makes one of this experiment", x.File)}
+		}
 	}
 	return func(t *api.Trial) *api.TrialGate { return g.Judge(t, base) }, nil
 }

@@ -182,16 +182,7 @@ func persistent(ctx context.Context, note func(string)) (context.Context, func()
 func (f *experimentFlags) server(ctx context.Context, o *experiment.Options) error {
 	hc := &http.Client{Timeout: 10 * time.Second}
 	c := &client.Client{Address: f.to, HTTP: hc}
-	address := func(ctx context.Context) (string, error) {
-		if f.toOTLP != "" {
-			return f.toOTLP, nil
-		}
-		st, err := c.Status(ctx)
-		if err != nil {
-			return "", err
-		}
-		return otlpAddress(f.to, st.OTLPHTTP)
-	}
+	address := otlpOf(c, f.toOTLP)
 	asked, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if _, err := address(asked); err != nil {

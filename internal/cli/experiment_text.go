@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"tailscope/api"
+	"tailscope/internal/experiment"
 )
 
 // trialText writes what an experiment was and what came of it.
@@ -123,16 +124,21 @@ func trialInterval(m *api.TrialMeasure) string {
 	return mirrorInterval(&api.MirrorMeasure{Name: m.Name, Low: m.Low, High: m.High})
 }
 
-// trialCurves is the response to a sweep by the measure that decides: of everything
-// a table, of each query a sentence.
+// trialCurves is the response to a sweep by the measure that is read first: of
+// everything a table, of each query a sentence.
 func trialCurves(d *document, t *api.Trial) {
-	var sentences []string
+	var queries, sentences []string
 	for i := range t.Curves {
-		c := &t.Curves[i]
-		if c.Measure != t.Stopping.Measure {
+		if q := t.Curves[i].Query; !slices.Contains(queries, q) {
+			queries = append(queries, q)
+		}
+	}
+	for _, q := range queries {
+		c := experiment.CurveOf(t.Curves, q, t.Stopping.Measure)
+		if c == nil {
 			continue
 		}
-		if c.Query != "" {
+		if q != "" {
 			sentences = append(sentences, c.Sentence)
 			continue
 		}
