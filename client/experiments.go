@@ -24,7 +24,7 @@ type ExperimentsQuery struct {
 	Limit      int
 }
 
-// Experiments lists what was tried, the latest first.
+// Experiments lists what was tried, those that run first, then the latest.
 func (c *Client) Experiments(ctx context.Context, q ExperimentsQuery) (*api.ExperimentsResponse, error) {
 	v := url.Values{}
 	set(v, "kind", q.Kind)

@@ -34,7 +34,7 @@ func newExperimentsDo(io streams, verb, short string, do func(context.Context, *
 func newExperimentsList(io streams) *cobra.Command {
 	q := newQuestion(io, "table", "json", "csv")
 	var ask client.ExperimentsQuery
-	cmd := &cobra.Command{Use: "list", Short: "the experiments of a range, the latest first", Args: exactArgs(0, "")}
+	cmd := &cobra.Command{Use: "list", Short: "the experiments of a range, those that run first, then the latest", Args: exactArgs(0, "")}
 	q.serverFlag.register(cmd.Flags())
 	q.registerRange(cmd.Flags(), "30d")
 	q.registerFormat(cmd.Flags())

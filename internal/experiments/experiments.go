@@ -185,7 +185,8 @@ func (q *ListRequest) check() error {
 	return nil
 }
 
-// List answers what overlaps the range, the latest first, without what is long.
+// List answers what overlaps the range, those that run first, then the latest,
+// without what is long.
 func (r *Registry) List(ctx context.Context, q ListRequest) (*api.ExperimentsResponse, error) {
 	if err := q.check(); err != nil {
 		return nil, err
@@ -213,8 +214,14 @@ func (r *Registry) List(ctx context.Context, q ListRequest) (*api.ExperimentsRes
 			out.Experiments = append(out.Experiments, x)
 		}
 	}
+	over := func(x *api.Experiment) int {
+		if x.State == Running {
+			return 0
+		}
+		return 1
+	}
 	slices.SortFunc(out.Experiments, func(x, y api.Experiment) int {
-		return cmp.Or(cmp.Compare(y.Start, x.Start), cmp.Compare(x.ID, y.ID))
+		return cmp.Or(cmp.Compare(over(&x), over(&y)), cmp.Compare(y.Start, x.Start), cmp.Compare(x.ID, y.ID))
 	})
 	out.Total = len(out.Experiments)
 	out.Experiments = first(out.Experiments, q.Limit)

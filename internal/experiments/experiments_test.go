@@ -152,6 +152,16 @@ func TestList(t *testing.T) {
 	if x, err := r.Get(ctx, "old"); err != nil || x.Mirror.Differences == nil {
 		t.Errorf("one by itself lacks differences: %v", err)
 	}
+	later := report(epoch + 250) // and over: one that runs stands before it
+	later.Ended = true
+	if _, err := r.Report(ctx, "later", later); err != nil {
+		t.Fatal(err)
+	}
+	q := all
+	q.Limit = 1
+	if out, err := r.List(ctx, q); err != nil || out.Total != 4 || len(out.Experiments) != 1 || out.Experiments[0].ID != "new" {
+		t.Errorf("the first of the list: %+v, %v", out, err)
+	}
 	_, err := r.List(ctx, ListRequest{State: "runing", Start: all.Start, End: all.End})
 	fails(t, "a state there is not", err, query.CodeInvalid, "state")
 	_, err = r.List(ctx, ListRequest{Kind: "load", Start: all.Start, End: all.End})

@@ -18,7 +18,7 @@ type experimentsInput struct {
 	Q     string `query:"q" doc:"words that all are in its name, hypothesis, variable, settings, service, headline or id"`
 	Start Time   `query:"start" doc:"beginning of the range that it overlaps, inclusive; all time unless said otherwise"`
 	End   Time   `query:"end" doc:"end of the range that it overlaps, exclusive; all time unless said otherwise"`
-	Limit Int    `query:"limit" doc:"the most that are answered, the latest; 1,000 unless said otherwise"`
+	Limit Int    `query:"limit" doc:"the most that are answered: those that run, then the latest; 1,000 unless said otherwise"`
 }
 
 type experimentInput struct {

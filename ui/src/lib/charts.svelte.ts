@@ -55,7 +55,7 @@ export class Charts {
 }
 
 /** Changes what a page keeps for itself in the address; null takes it out. */
-export function more(patch: Record<string, string | null>): Record<string, string[]> {
+export function more(patch: Record<string, string | null | undefined>): Record<string, string[]> {
   const next = { ...app.view.more };
   for (const [k, v] of Object.entries(patch)) {
     if (v == null) delete next[k];

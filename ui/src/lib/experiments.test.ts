@@ -1,16 +1,10 @@
 import { expect, test } from 'vitest';
-import { aboutText, changeWords, compareView, heatView, inOrder, longText, parseAmplify, parseShare, shareText, sizeOf, wholeRange, windowOf } from './experiments';
+import { aboutText, changeWords, compareView, heatView, longText, parseAmplify, parseShare, shareText, sizeOf, wholeRange, windowOf } from './experiments';
 import type { Experiment } from './experiments-types';
 import type { BenchAccount, BenchResult, Trial } from './trial-types';
 import { decode, encode, home } from './url';
 
 const session = (o: Partial<Experiment>): Experiment => ({ id: 'x', kind: 'mirror', name: '', service: 'shop', start: 1000, end: null, updated: 1000, state: 'running', ...o });
-
-test('those that run come first, then the latest', () => {
-  const list = [session({ id: 'old', state: 'ended', start: 1 }), session({ id: 'lost', state: 'lost', start: 9 }), session({ id: 'on', start: 5 }), session({ id: 'new', state: 'ended', start: 8 })];
-  expect(inOrder(list).map((e) => e.id)).toEqual(['on', 'lost', 'new', 'old']);
-  expect(list[0].id).toBe('old'); // not sorted in place
-});
 
 test('the list says what each is about, and how much of it there is', () => {
   const account = { sent: 900 } as BenchAccount;

@@ -12,12 +12,6 @@ export const ratioFamily = 'mirror_ratio';
 /** What starts a session, for who has none yet. */
 export const startCommand = 'tailscope mirror --listen :8080 --primary http://a:8081 --candidate http://b:8082';
 
-const rank: Record<string, number> = { running: 0, lost: 1, ended: 2 };
-
-/** Running first, then the latest. */
-export const inOrder = (list: Experiment[]): Experiment[] =>
-  [...list].sort((a, b) => Number((rank[a.state] ?? 3) > 0) - Number((rank[b.state] ?? 3) > 0) || (b.start ?? 0) - (a.start ?? 0) || a.id.localeCompare(b.id));
-
 /** When it was over: its end; of a lost one its last report; now while it runs. */
 export const until = (e: Pick<Experiment, 'end' | 'updated' | 'state'>, now: number): number => e.end ?? (e.state === 'running' ? now : (e.updated ?? now));
 

@@ -47,8 +47,8 @@ export interface View {
 
 export const isTab = (page: Page): page is ServiceTab => (serviceTabs as readonly string[]).includes(page);
 
-/** Whether the page moves with a range that ends now: a comparison is asked again by its own Watch, and a trace is over. */
-export const follows = (v: View) => v.page !== 'compare' && v.page !== 'trace' && 'last' in v.range;
+/** Whether the page moves: the log book does, others with a range that ends now. A comparison is asked again by its own Watch, and a trace is over. */
+export const follows = (v: View) => v.page === 'experiments' || (v.page !== 'compare' && v.page !== 'trace' && 'last' in v.range);
 
 /** Keys that only some pages read; each page decodes its own. */
 export const moreKeys = ['period', 'tz', 'count', 'objective', 'under', 't', 'why', 'min', 'max', 'zoom', 'span', 'around', 'm',
