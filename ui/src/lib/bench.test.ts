@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { benchReport, trialReport } from '../../e2e/seed-trials';
 import * as bench from './bench';
 import { sheetsCsv, sortSheet } from './sheets';
-import { alarms, asMeasure, bestText, columnsOf, curvesSheet, drawnRows, median, roundsSheet, stoppingText, trialFigure, trialMeasureName, trialMeasures, trialQueries, valueAxis, variables } from './trial';
+import { alarms, asMeasure, bestText, columnsOf, curvesSheet, drawnRows, median, roundsSheet, stoppingText, trialFigure, trialMeasureName, trialMeasures, trialQueries, valueAxis, variables, wholeRow } from './trial';
 import type { BenchResult, Trial } from './trial-types';
 
 const run = () => benchReport('solr', 1_700_000_000, true).bench as unknown as BenchResult;
@@ -78,6 +78,10 @@ test('rows by the measure chosen, and by what says most', () => {
   expect(asMeasure(t.rows![0].measures![0]).reference).toBe(t.rows![0].measures![0].control);
   expect(variables(t)).toEqual([{ name: 'workers', differs: true }, { name: 'keepalive', differs: false }]);
   expect(trialQueries(t)).toEqual(['', 'large', 'small']);
+  // Of a live design a setting is held against several: their rows are told apart, and one is that of the setting.
+  const live = [{ ...t.rows![0], against: 'live production' }, t.rows![0]];
+  expect(drawnRows(live, '', 'workers=8').map((r) => r.sub)).toEqual(['workers=1 against live production', 'workers=1']);
+  expect(wholeRow({ ...t, rows: live }, 'workers=1')).toBe(live[1]);
   expect(trialMeasures(t, 'large')).toEqual(['p50', 'p95', 'p99', 'mean', 'errors', 'rate']);
 });
 
@@ -94,6 +98,9 @@ test('what went wrong is loud', () => {
 
 test('the rule says where it stands; figures have their units', () => {
   expect(stoppingText(trial())).toBe('As many rounds as the wanted precision takes (Stein’s two stages): ± 3 % of p99, 6 to 30 rounds. 12 of 12 rounds done.');
+  const t = trial();
+  t.stopping.rule = 'fixed';
+  expect(stoppingText(t)).toBe('A fixed number of rounds. 12 of 12 rounds done.');
   expect(trialFigure('p999', 0.0123)).toBe('12.3 ms');
   expect(trialFigure('rate', 500)).toBe('500/s');
   expect(trialFigure('errors', 0.002)).toBe('0.20 %');

@@ -12,7 +12,9 @@ import type { Num } from './types';
 export const measureNames: Record<string, string> = {
   ratio: 'Per request', mean: 'Mean', errors: 'Errors', first_byte: 'First byte, p50', bytes: 'Bytes of the answer',
 };
-export const measureName = (m: string) => measureNames[m] ?? m;
+/** p999 as it is said elsewhere: p99.9. */
+export const plainName = (name: string) => name.replace(/^p99(9+)$/, 'p99.$1').replaceAll('_', ' ');
+export const measureName = (m: string) => measureNames[m] ?? plainName(m);
 
 export const isDifference = (name: string) => name === 'errors';
 

@@ -2,6 +2,7 @@
 // the judgement of a session is drawn, and each setting's figure per round.
 
 import type { MirrorMeasure, MirrorRow } from './experiments-types';
+import { plainName as trialMeasureName } from './mirror-verdict';
 import { count, errorRatio, missing, value } from './format';
 import { perSecond } from './bench';
 import { cell, type Sheet } from './sheets';
@@ -20,8 +21,7 @@ export function trialFigure(name: string, v: Num | undefined): string {
   return /^p\d+$|^(mean|max|min|latency|first_byte)$|seconds|cpu/.test(name) ? value(v) : value(v, '');
 }
 
-/** p999 as it is said elsewhere: p99.9. */
-export const trialMeasureName = (name: string) => (/^p99(9+)$/.test(name) ? `p99.${name.slice(3)}` : name.replaceAll('_', ' '));
+export { trialMeasureName };
 
 export const asMeasure = (m: TrialMeasure): MirrorMeasure => ({ ...m, reference: m.control, candidate: m.variant, floor: null, floor_low: null, floor_high: null, noise: null });
 
@@ -33,17 +33,17 @@ export interface DrawnRow extends MirrorRow {
   of: TrialRow;
 }
 
-/** Rows as those of a session, by the measure chosen or by what says most; without it they are left out. */
-export function drawnRows(rows: TrialRow[], measure: string): DrawnRow[] {
+/** Rows as those of a session, by the measure chosen or by what says most; without it they are left out. What is not against the control says so. */
+export function drawnRows(rows: TrialRow[], measure: string, control?: string): DrawnRow[] {
   return rows.flatMap((r) => {
     const lead = r.measures?.find((m) => m.name === (measure || r.lead)) ?? (measure ? undefined : r.measures?.[0]);
     if (!lead && measure) return [];
-    return [{ name: rowName(r), sub: r.setting, requests: r.requests, verdict: measure && lead ? lead.verdict : r.verdict, lead: lead?.name ?? '', measures: (r.measures ?? []).map(asMeasure), of: r }];
+    return [{ name: rowName(r), sub: r.setting + (control && r.against !== control ? ` against ${r.against}` : ''), requests: r.requests, verdict: measure && lead ? lead.verdict : r.verdict, lead: lead?.name ?? '', measures: (r.measures ?? []).map(asMeasure), of: r }];
   });
 }
 
-/** The row of a setting with everything together. */
-export const wholeRow = (t: Trial, setting: string): TrialRow | undefined => t.rows?.find((r) => r.setting === setting && !r.query && !r.tenant && !r.effect);
+/** The row of a setting against the control with everything together. */
+export const wholeRow = (t: Trial, setting: string): TrialRow | undefined => t.rows?.find((r) => r.setting === setting && r.against === controlOf(t)?.name && !r.query && !r.tenant && !r.effect);
 
 /** Variables that settings have, and whether they differ: the changed ones first. */
 export function variables(t: Trial): { name: string; differs: boolean }[] {
@@ -122,8 +122,9 @@ const rules: Record<string, string> = { fixed: 'A fixed number of rounds', preci
 /** The rule by which rounds end, and where it stands. */
 export function stoppingText(t: Trial): string {
   const s = t.stopping;
-  const wanted = s.rule !== 'fixed' && s.precision ? `: ± ${Number((s.precision * 100).toPrecision(3))} % of ${trialMeasureName(s.measure)}` : s.measure ? `, decided by ${trialMeasureName(s.measure)}` : '';
-  const range = s.rule !== 'fixed' && s.at_most ? `, ${s.at_least} to ${s.at_most} rounds` : '';
+  const fixed = s.rule === 'fixed';
+  const wanted = fixed ? '' : s.precision ? `: ± ${Number((s.precision * 100).toPrecision(3))} % of ${trialMeasureName(s.measure)}` : `, decided by ${trialMeasureName(s.measure)}`;
+  const range = !fixed && s.at_most ? `, ${s.at_least} to ${s.at_most} rounds` : '';
   return `${rules[s.rule] ?? s.rule}${wanted}${range}. ${count(s.done)} of ${count(s.planned)} rounds done.`;
 }
 
