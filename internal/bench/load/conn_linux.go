@@ -252,7 +252,7 @@ func (l *loop) read(c *conn) (free bool) {
 			}
 			return l.broken(c, Closed, now)
 		}
-		if !c.answer.begun() {
+		if c.answer.size == 0 {
 			c.first = at
 		}
 		took, err := c.answer.feed(l.in.buf[:n])
@@ -281,7 +281,7 @@ const stale = 500 * time.Millisecond
 // it for want of use just when it was used again, the request is sent once more
 // (RFC 9112, section 9.3.1), and its clock runs on.
 func (l *loop) broken(c *conn, cause Cause, now time.Duration) (free bool) {
-	if c.reused && c.idempotent && !c.answer.begun() && c.sent-c.since >= stale {
+	if c.reused && c.idempotent && c.answer.size == 0 && c.sent-c.since >= stale {
 		l.close(c)
 		c.reused = false
 		l.transmit(c)

@@ -440,12 +440,19 @@ func TestEndOfTheRequests(t *testing.T) {
 // connection.
 func TestTargetGoesAway(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e *engine) {
-		e.serve(func(http.ResponseWriter, *http.Request) {})
-		time.AfterFunc(100*time.Millisecond, func() {
-			_ = e.server.Listener.Close()
-			e.server.CloseClientConnections()
+		var asked atomic.Int64
+		away := make(chan struct{})
+		e.serve(func(http.ResponseWriter, *http.Request) {
+			if asked.Add(1) == 10 { // of at most 4 at once: 6 have their answers
+				go func() {
+					defer close(away)
+					_ = e.server.Listener.Close()
+					e.server.CloseClientConnections()
+				}()
+			}
 		})
 		a := e.load(t.Context(), Options{Pacer: every(5*time.Millisecond, 60), Connections: 4})
+		<-away
 		n := e.causes()
 		if a.Due != 60 || n[Answered] < 5 || n[Connect] < 5 || n[Answered]+n[Connect]+n[Closed]+n[Reset]+n[TLS] != 60 {
 			t.Errorf("%+v %v", a, n)

@@ -73,8 +73,12 @@ func (c Cause) String() string {
 // Observation is what became of one request that was sent. Times are from the
 // start of the run.
 type Observation struct {
-	Query, Tenant, Phase      int
-	Due, Sent, FirstByte, End time.Duration
+	Query, Tenant, Phase int
+	Due, Sent            time.Duration
+	// FirstByte is when what was read of the answer first had arrived: its first byte
+	// if it came in pieces, its end if it was read at once.
+	FirstByte time.Duration
+	End       time.Duration
 	// Late is how long after it was due it was sent although a connection was free.
 	// Sent − Due − Late is what it waited for a connection.
 	Late   time.Duration

@@ -113,9 +113,6 @@ func (p *parser) eof() bool {
 	return p.done
 }
 
-// begun reports whether any byte of the answer has arrived.
-func (p *parser) begun() bool { return p.size > 0 }
-
 // see keeps of a body what is wanted.
 func (p *parser) see(b []byte) {
 	if p.wantBdy && len(p.body) < p.limit {
