@@ -24,7 +24,7 @@ type BenchResult struct {
 	// answered requests, failed checks included.
 	Latency     BenchLatency `json:"latency"`
 	Uncorrected BenchLatency `json:"uncorrected"`
-	FirstByte   BenchLatency `json:"first_byte"` // from when it was sent
+	FirstByte   BenchLatency `json:"first_byte"` // from when it was sent; the end of an answer that was read at once
 	Bytes       uint64       `json:"bytes"`      // of answers, bodies and headers
 
 	Queries    []BenchQuery     `json:"queries"`
@@ -32,6 +32,7 @@ type BenchResult struct {
 	Phases     []BenchPhase     `json:"phases"`
 	Timeline   []BenchSlot      `json:"timeline"`
 	Events     []BenchEvent     `json:"events"`
+	Notes      []string         `json:"notes"` // what of a recording or a log was not sent, for people
 	Thresholds []BenchThreshold `json:"thresholds"`
 	Resources  []BenchResource  `json:"resources"`
 	Loads      []BenchLoad      `json:"loads"` // data loaded before
@@ -157,11 +158,13 @@ type BenchThreshold struct {
 
 // BenchResource is a reading of one process under test over time.
 type BenchResource struct {
-	Process string  `json:"process"`
-	Name    string  `json:"name"` // cpu_cores, resident_bytes, threads, gc_pause_seconds, or a metric of its own
-	Unit    string  `json:"unit"`
-	Times   []Float `json:"times"` // Unix seconds
-	Values  []Float `json:"values"`
+	Process string `json:"process"`
+	Name    string `json:"name"` // cpu_cores, resident_bytes, threads, open_files, or a metric of its own
+	// Unit is cores, bytes, seconds, or another; with /s of totals, whose values are
+	// how much they grew a second. Empty of a number of things.
+	Unit   string  `json:"unit"`
+	Times  []Float `json:"times"` // Unix seconds
+	Values []Float `json:"values"`
 	// PerRequest is the whole divided by answered requests, of what adds up (CPU
 	// seconds, pauses); else null.
 	PerRequest Float `json:"per_request"`

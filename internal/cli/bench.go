@@ -65,7 +65,8 @@ counts latency from when each was due: what a slow server makes requests wait is
 in it. The figure without it, from when they were sent, stands beside it.
 
 Its argument is a URL, or the file of a scenario, which has servers, data, several
-queries, phases and faults. How late it was itself, and how busy, is measured too;
+queries, phases and faults; --targets whose file has whole URLs needs none. How late
+it was itself, and how busy, is measured too;
 a run in which it could not keep up says so, and ends with code 3. Code 1 says
 that a threshold was missed, 2 that it was called wrongly. docs/bench.md explains
 all of it.`,
@@ -74,7 +75,12 @@ all of it.`,
   tailscope bench http://127.0.0.1:8080 --record session.rec --speed 2 -o run.html
   tailscope bench http://127.0.0.1:8080/ --arrivals closed --connections 32 --for 10s
   tailscope bench search.yaml --to http://127.0.0.1:7099`,
-		Args: exactArgs(1, "a URL, or the file of a scenario"),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 && f.targets != "" {
+				return nil // its requests name the host
+			}
+			return exactArgs(1, "a URL, or the file of a scenario")(cmd, args)
+		},
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
@@ -87,13 +93,17 @@ all of it.`,
 	fs.StringVar(&f.logs, "logs", "", "`directory` for what a scenario's servers and commands print; kept only if something fails unless given")
 	f.register(fs)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := f.complete(cmd, args); err != nil {
+		arg := ""
+		if len(args) > 0 {
+			arg = args[0]
+		}
+		if err := f.complete(cmd, arg); err != nil {
 			return err
 		}
-		if isScenario(args[0]) {
-			return f.runScenario(cmd, args[0])
+		if isScenario(arg) {
+			return f.runScenario(cmd, arg)
 		}
-		return f.runURL(cmd.Context(), args[0])
+		return f.runURL(cmd.Context(), arg)
 	}
 	cmd.AddCommand(newBenchValidate(io), newBenchSchema(io))
 	return cmd
@@ -122,10 +132,10 @@ func (f *benchFlags) requests(fs *pflag.FlagSet) {
 	fs.StringVar(&f.bodyFile, "body-file", "", "`file` that holds the body")
 	fs.StringVar(&f.data, "data", "", "`file` of rows, CSV or JSONL, whose columns fill {{words}} in the URL, fields and body")
 	fs.StringVar(&f.order, "order", "", "how rows are taken: sequential, random or shuffle")
-	fs.BoolVar(&f.once, "once", false, "end when the rows, the recording or the log have run out, instead of beginning again")
+	fs.BoolVar(&f.once, "once", false, "end when the rows, the targets, the recording or the log have run out, instead of beginning again")
 	fs.StringVar(&f.targets, "targets", "", "`file` of requests, a METHOD and URL each line; more in docs/bench.md")
-	fs.StringVar(&f.record, "record", "", "`file` that tailscope mirror --record wrote: its requests at their times, or at --rate")
-	fs.StringVar(&f.accessLog, "access-log", "", "`file` of an access log: its paths at their times, or at --rate")
+	fs.StringVar(&f.record, "record", "", "`file` that tailscope mirror --record wrote: its requests at their times, again and again with --for, or at --rate")
+	fs.StringVar(&f.accessLog, "access-log", "", "`file` of an access log: its paths at their times, again and again with --for, or at --rate")
 	fs.StringVar(&f.logFormat, "log-format", "", "`format` of the access log, if its lines do not tell")
 	fs.Float64Var(&f.speed, "speed", 0, "how many `times` as fast as recorded")
 	fs.StringVar(&f.tenant, "tenant", "", "what names the tenant: header:`NAME`, column:NAME or path:REGEX")
@@ -143,13 +153,13 @@ func (f *benchFlags) connection(fs *pflag.FlagSet) {
 }
 
 // complete checks what does not depend on what is sent.
-func (f *benchFlags) complete(cmd *cobra.Command, args []string) error {
-	if f.seed == 0 && !isScenario(args[0]) {
+func (f *benchFlags) complete(cmd *cobra.Command, arg string) error {
+	if f.seed == 0 && !isScenario(arg) {
 		f.seed = rand.Uint64()>>11 + 1 // a number that JSON keeps
 	}
 	given := cmd.Flags().Changed
 	f.duringGiven = given("for")
-	if f.recorded() && given("rate") {
+	if f.recorded() && (given("rate") || given("arrivals")) {
 		f.untimed = true
 	}
 	if !given("for") && f.recorded() && !f.untimed {
@@ -168,32 +178,46 @@ func (f *benchFlags) complete(cmd *cobra.Command, args []string) error {
 		return usage{withHint(errors.New("--rate and --arrivals closed: a closed loop has no rate, it sends when it has an answer"), "leave one of the two out")}
 	case f.speed != 0 && !f.recorded():
 		return usage{withHint(errors.New("--speed is of a recording's own times"), "say --record or --access-log, or the speed as --rate")}
-	case len(f.vars) > 0 && !isScenario(args[0]):
+	case f.think != "" && f.arrivals != "closed":
+		return usage{withHint(errors.New("--think is of the users of a closed loop; a schedule waits for nobody"), "leave it out, or add --arrivals closed")}
+	case len(f.vars) > 0 && !isScenario(arg):
 		return usage{errors.New("--var is of a scenario's file; a URL takes --data")}
 	case f.body != "" && f.bodyFile != "":
 		return usage{errors.New("--body and --body-file: give one of the two")}
 	}
-	f.command = benchAgain(cmd, args, f.seed)
+	f.command = benchAgain(cmd, arg, f.seed)
 	return f.benchOutput.complete()
 }
 
 func (f *benchFlags) recorded() bool { return f.record != "" || f.accessLog != "" }
 
-func (f *benchFlags) runURL(ctx context.Context, arg string) error {
-	f.rawURL = arg
+// parseTarget reads the argument; none is nil, as the requests name the host then.
+func parseTarget(arg string) (*url.URL, error) {
+	if arg == "" {
+		return nil, nil
+	}
 	target, err := url.Parse(arg)
 	if err == nil && !strings.Contains(arg, "://") {
 		target, err = url.Parse("http://" + arg)
 	}
 	switch {
 	case err != nil:
-		return usage{withHint(fmt.Errorf("%s: %w", arg, err), "write a URL such as http://127.0.0.1:8080/")}
+		return nil, usage{withHint(fmt.Errorf("%s: %w", arg, err), "write a URL such as http://127.0.0.1:8080/")}
 	case target.Scheme != "http" && target.Scheme != "https":
-		return usage{withHint(fmt.Errorf("%s: %s is not spoken here", arg, target.Scheme), "write a URL that begins with http:// or https://")}
+		return nil, usage{withHint(fmt.Errorf("%s: %s is not spoken here", arg, target.Scheme), "write a URL that begins with http:// or https://")}
 	case target.Host == "":
-		return usage{withHint(fmt.Errorf("%s: no host in it", arg), "write a URL such as http://127.0.0.1:8080/")}
+		return nil, usage{withHint(fmt.Errorf("%s: no host in it", arg), "write a URL such as http://127.0.0.1:8080/")}
 	}
-	o := session.Options{Name: f.name, Service: f.service, Variant: f.variant, Target: target, WarmUp: f.warmUp, Limits: f.limits}
+	return target, nil
+}
+
+func (f *benchFlags) runURL(ctx context.Context, arg string) error {
+	f.rawURL = arg
+	target, err := parseTarget(arg)
+	if err != nil {
+		return err
+	}
+	o := session.Options{Name: f.name, Service: f.service, Variant: f.variant, WarmUp: f.warmUp, Limits: f.limits}
 	if o.Plan, err = f.plan(); err != nil {
 		return usage{hintWithin(err)}
 	}
@@ -206,13 +230,12 @@ func (f *benchFlags) runURL(ctx context.Context, arg string) error {
 		return usage{hintWithin(err)}
 	}
 	defer set.Close()
-	o.Set = set
-	for _, text := range f.thresholds {
-		t, err := threshold.Parse(text)
-		if err != nil {
-			return usage{hintWithin(err)}
-		}
-		o.Thresholds = append(o.Thresholds, t)
+	if target == nil {
+		target = set.Base()
+	}
+	o.Set, o.Target = set, target
+	if o.Thresholds, err = f.parseThresholds(); err != nil {
+		return err
 	}
 	o.Load = load.Options{Connections: f.connections, Timeout: f.timeout, Waiting: f.waiting, NoKeepAlive: f.noKeep}
 	if f.http2 {
@@ -240,6 +263,18 @@ func (f *benchFlags) runURL(ctx context.Context, arg string) error {
 		o.Sink, o.Report, o.Progress = h.sink, h.report, h.progress
 		return session.Run(ctx, o)
 	})
+}
+
+func (f *benchFlags) parseThresholds() ([]threshold.Threshold, error) {
+	var out []threshold.Threshold
+	for _, text := range f.thresholds {
+		t, err := threshold.Parse(text)
+		if err != nil {
+			return nil, usage{hintWithin(err)}
+		}
+		out = append(out, t)
+	}
+	return out, nil
 }
 
 func (f *benchFlags) plan() (bench.Plan, error) {
@@ -273,8 +308,8 @@ func (f *benchFlags) plan() (bench.Plan, error) {
 	return p, nil
 }
 
+// spec says what is sent; target is nil if a file of targets names the host.
 func (f *benchFlags) spec(target *url.URL) (requests.Spec, error) {
-	base := *target
 	s := requests.Spec{Tenant: f.tenant, Think: f.think, Seed: f.seed, HTTP2: f.http2, Now: f.now}
 	for _, h := range f.headers {
 		name, value, ok := strings.Cut(h, ":")
@@ -302,11 +337,11 @@ func (f *benchFlags) spec(target *url.URL) (requests.Spec, error) {
 	}
 	switch {
 	case f.targets != "":
-		s.Targets = f.targets
+		s.Targets, s.Once = f.targets, f.once
 	case f.record != "":
-		s.Record = &requests.Record{Path: f.record, Speed: f.speed, Untimed: f.untimed, Loop: f.untimed && !f.once}
+		s.Record = &requests.Record{Path: f.record, Speed: f.speed, Untimed: f.untimed, Loop: f.loops()}
 	case f.accessLog != "":
-		s.AccessLog = &requests.AccessLog{Path: f.accessLog, Format: f.logFormat, Speed: f.speed, Untimed: f.untimed, Loop: f.untimed && !f.once}
+		s.AccessLog = &requests.AccessLog{Path: f.accessLog, Format: f.logFormat, Speed: f.speed, Untimed: f.untimed, Loop: f.loops()}
 	default:
 		method := f.method
 		if method == "" {
@@ -320,10 +355,19 @@ func (f *benchFlags) spec(target *url.URL) (requests.Spec, error) {
 		}
 		s.Queries = []requests.Query{q}
 	}
-	base.Path, base.RawPath, base.RawQuery, base.Fragment = "", "", "", ""
-	s.Base = base.String()
+	if target != nil {
+		base := *target
+		if base.Fragment = ""; sources == 0 { // the path is the request's; else it stands before theirs
+			base.Path, base.RawPath, base.RawQuery = "", "", ""
+		}
+		s.Base = base.String()
+	}
 	return s, nil
 }
+
+// loops says that a recording or a log begins again at its end: something else
+// says then when the run ends.
+func (f *benchFlags) loops() bool { return (f.untimed || f.duringGiven) && !f.once }
 
 // requestTarget is what stands behind the host, as it was written: {{words}} must
 // not be escaped.

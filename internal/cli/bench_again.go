@@ -6,15 +6,17 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"tailscope/internal/mirror/redact"
 )
 
-// benchAgain is the command line that makes such a run again: the arguments and
+// benchAgain is the command line that makes such a run again: the argument and
 // flags as they were given, but for where reports went, and the seed if there
-// is one.
-func benchAgain(cmd *cobra.Command, args []string, seed uint64) string {
+// is one. It is shown in reports, so that secrets of header fields are left out.
+func benchAgain(cmd *cobra.Command, arg string, seed uint64) string {
 	parts := []string{cmd.CommandPath()}
-	for _, a := range args {
-		parts = append(parts, shellWord(a))
+	if arg != "" {
+		parts = append(parts, shellWord(arg))
 	}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		switch f.Name {
@@ -26,6 +28,9 @@ func benchAgain(cmd *cobra.Command, args []string, seed uint64) string {
 			values = list.GetSlice()
 		}
 		for _, v := range values {
+			if f.Name == "header" {
+				v = withoutSecret(v)
+			}
 			if f.Value.Type() == "bool" {
 				parts = append(parts, "--"+f.Name+"="+v)
 				continue
@@ -37,6 +42,17 @@ func benchAgain(cmd *cobra.Command, args []string, seed uint64) string {
 		parts = append(parts, "--seed", fmt.Sprint(seed))
 	}
 	return strings.Join(parts, " ")
+}
+
+// withoutSecret is Name: value with … for a value that should not be shown, as
+// that of Authorization.
+func withoutSecret(field string) string {
+	name, value, ok := strings.Cut(field, ":")
+	r, err := redact.New(nil)
+	if value = strings.TrimSpace(value); !ok || err != nil || r.Header(strings.TrimSpace(name), value) == value {
+		return field
+	}
+	return name + ": …"
 }
 
 // shellWord quotes what a shell would take apart.

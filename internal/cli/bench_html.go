@@ -65,7 +65,7 @@ func writeBenchHTML(b *bytes.Buffer, r *api.BenchResult) error {
 	p := &benchPage{
 		BenchResult: r, Plan: planText(r), RateLine: rateLine(r), Percentiles: percentileChart(r),
 		Times: timeChart(r), Rates: rateChart(r), Lates: lateChart(r),
-		Notes: latencyNotes(r), Account: accountLines(&r.Account), Events: benchEvents(r), Machine: generatorLines(r),
+		Notes: latencyNotes(r), Account: requestLines(r), Events: benchEvents(r), Machine: generatorLines(r),
 		Latency: asHTML(latencyTable(r)), Made: benchMoment(r.Start),
 	}
 	if !r.Valid {
@@ -265,15 +265,7 @@ func readingChart(r *api.BenchResult, x *api.BenchResource) template.HTML {
 		return ""
 	}
 	t := newTimed(r, 150, axis{0, high * 1.08, false})
-	t.frame(even(high, 3), func(v float64) string {
-		switch x.Unit {
-		case "bytes":
-			return formatBytes(int64(v))
-		case "seconds":
-			return formatSeconds(v)
-		}
-		return digits(v)
-	})
+	t.frame(even(high, 3), func(v float64) string { return reading(api.Float(v), x.Unit) })
 	t.line("line due", xs, ys)
 	return t.html(x.Process + " " + x.Name)
 }

@@ -50,7 +50,7 @@ func writeBenchText(b *bytes.Buffer, r *api.BenchResult, markdown bool) error {
 		d.line(n)
 	}
 	d.section("Requests")
-	for _, line := range accountLines(&r.Account) {
+	for _, line := range requestLines(r) {
 		d.item(bulleted(d, line))
 	}
 	if len(r.Thresholds) > 0 {
@@ -223,9 +223,18 @@ func latencyNotes(r *api.BenchResult) []string {
 		out = append(out, fmt.Sprintf("%s requests had no whole answer (%s) and are in no latency", count(n), causes(r.Account.Failed)))
 	}
 	if n := r.Account.Unsent + r.Account.CutOff; n > 0 {
-		out = append(out, fmt.Sprintf("%s requests were still waiting or under way at the end and are in no latency: the target fell behind", count(n)))
+		text := fmt.Sprintf("%s requests were still waiting or under way at the end and are in no latency", count(n))
+		if r.Aborted == "" {
+			text += ": the target fell behind"
+		}
+		out = append(out, text)
 	}
 	return out
+}
+
+// requestLines say what became of requests, and what was never one.
+func requestLines(r *api.BenchResult) []string {
+	return append(accountLines(&r.Account), r.Notes...)
 }
 
 func accountLines(a *api.BenchAccount) []string {
@@ -375,26 +384,33 @@ func resourceTable(rs []api.BenchResource) *table {
 	t.column("max", true)
 	t.column("a request", true)
 	for _, x := range rs {
-		write := func(f api.Float) string {
-			switch {
-			case isNaN(f):
-				return "-"
-			case x.Unit == "bytes":
-				return formatBytes(int64(f))
-			case x.Unit == "seconds":
-				return formatSeconds(float64(f))
-			}
-			return digits(float64(f))
+		total := strings.TrimSuffix(x.Unit, "/s")
+		if x.Name == "cpu_cores" {
+			total = "seconds"
 		}
-		each := "-"
-		if !isNaN(x.PerRequest) {
-			if each = digits(float64(x.PerRequest)); x.Unit == "seconds" || x.Name == "cpu_cores" {
-				each = formatSeconds(float64(x.PerRequest))
-			}
-		}
-		t.rows = append(t.rows, []string{x.Process, strings.ReplaceAll(x.Name, "_", " "), write(x.Mean), write(x.Max), each})
+		t.rows = append(t.rows, []string{x.Process, strings.ReplaceAll(x.Name, "_", " "), reading(x.Mean, x.Unit), reading(x.Max, x.Unit), reading(x.PerRequest, total)})
 	}
 	return t
+}
+
+// reading writes a figure of a process in its unit: bytes, seconds, either of them
+// a second, or any other.
+func reading(f api.Float, unit string) string {
+	if isNaN(f) {
+		return "-"
+	}
+	what, perSecond := strings.CutSuffix(unit, "/s")
+	text := digits(float64(f))
+	switch what {
+	case "bytes":
+		text = formatBytes(int64(f))
+	case "seconds":
+		text = formatSeconds(float64(f))
+	}
+	if perSecond {
+		text += "/s"
+	}
+	return text
 }
 
 func generatorLines(r *api.BenchResult) []string {

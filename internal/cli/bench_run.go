@@ -91,6 +91,7 @@ type benchHooks struct {
 	environment *api.Environment
 	labels      map[string]string
 	sink        session.Sink
+	refused     func() uint64 // points that the server did not take, for good; nil without one
 	report      func(ctx context.Context, r *api.BenchResult) error
 	stop        func(why error) // ends the run; what there is of it is reported
 	progress    func(session.Moment)
@@ -118,6 +119,9 @@ func (f *benchOutput) present(ctx context.Context, name, service string, run fun
 	}
 	out, err := run(ctx, h)
 	view.close()
+	if mistake := (session.Mistake{}); errors.As(err, &mistake) {
+		return usage{hintWithin(mistake.Err)}
+	}
 	if err != nil {
 		return hintWithin(err)
 	}
@@ -126,6 +130,9 @@ func (f *benchOutput) present(ctx context.Context, name, service string, run fun
 	}
 	if out.Trouble != "" {
 		fmt.Fprintf(f.err, "%s\n", printable(out.Trouble))
+	}
+	if h.refused != nil && h.refused() > 0 {
+		fmt.Fprintf(f.err, "the server refused %s points, which its series lack; its log says why\n", count(h.refused()))
 	}
 	if page != "" {
 		fmt.Fprintf(f.err, "%s\n", page)
@@ -159,7 +166,8 @@ func (f *benchOutput) server(ctx context.Context, h *benchHooks, name, service s
 		return "", withHint(err, "--to takes the address of a server's page, such as http://127.0.0.1:7099; --to-otlp that of its OTLP over HTTP")
 	}
 	h.id = "bench-" + f.now().UTC().Format("20060102-150405") + "-" + strings.ToLower(rand.Text()[:6])
-	h.sink = otlpsink.New(otlpsink.Options{Address: address, HTTP: hc, Scope: "tailscope.bench", Log: slog.New(slog.DiscardHandler)})
+	sink := otlpsink.New(otlpsink.Options{Address: address, HTTP: hc, Scope: "tailscope.bench", Log: slog.New(slog.DiscardHandler)})
+	h.sink, h.refused = sink, func() uint64 { return sink.Stats().Rejected }
 	h.labels = map[string]string{}
 	if host, err := os.Hostname(); err == nil {
 		h.labels["instance"] = host

@@ -15,7 +15,6 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/bench/session"
-	"tailscope/internal/bench/threshold"
 	"tailscope/internal/scenario"
 	"tailscope/internal/strictyaml"
 )
@@ -41,12 +40,12 @@ func (f *benchFlags) runScenario(cmd *cobra.Command, file string) error {
 	if len(problems) > 0 {
 		return usage{problemsOf(problems)}
 	}
-	for _, text := range f.thresholds {
-		t, err := threshold.Parse(text)
-		if err != nil {
-			return usage{hintWithin(err)}
-		}
-		s.Thresholds = append(s.Thresholds, t)
+	thresholds, err := f.parseThresholds()
+	if err != nil {
+		return err
+	}
+	if err := s.Judge(thresholds...); err != nil {
+		return usage{hintWithin(err)}
 	}
 	if f.name == "" {
 		f.name = s.Name

@@ -24,6 +24,7 @@ func TestScenarioCommands(t *testing.T) {
 		{"tagret: x\n", []string{"bench", name}, exitUsage, "tailscope: " + name + ":6:1: unknown key tagret in the scenario: did you mean target?\n"},
 		{"", []string{"bench", name, "--var", "rat=5"}, exitUsage, "tailscope: " + name + ": the scenario has no variable rat: did you mean rate?\n"},
 		{"", []string{"bench", name, "--var", "rate"}, exitUsage, "hint: write it as --var name=value\n"},
+		{"", []string{"bench", name, "--threshold", "p(99){hmoe} < 1s"}, exitUsage, "there is no query hmoe\nhint: did you mean home?\n"},
 		{"", []string{"bench", name, "--rate", "5"}, exitUsage, "tailscope: --rate is said in the file of a scenario\n"},
 		{"", []string{"bench", name}, exitFailed, "hint: start it, or let servers: do so\n"},
 		{"", []string{"bench", "schema"}, exitOK, `"title": "Tailscope scenario"`},

@@ -227,7 +227,13 @@ func TestBenchWrongUse(t *testing.T) {
 		{[]string{"http://127.0.0.1:1/", "--arrivals", "odd"}, exitUsage, []string{"--arrivals", "hint: constant, poisson or closed"}},
 		{[]string{"http://127.0.0.1:1/", "--arrivals", "closed", "--rate", "5"}, exitUsage, []string{"a closed loop has no rate", "hint:"}},
 		{[]string{"http://127.0.0.1:1/", "--threshold", "p99 < 300"}, exitUsage, []string{"300 has no unit", "hint: write 300ms"}},
-		{[]string{"http://127.0.0.1:1/", "--threshold", "p(99){hoem} < 1s"}, exitFailed, []string{"hoem", "hint:"}},
+		{[]string{"http://127.0.0.1:1/", "--threshold", "p(99){hoem} < 1s"}, exitUsage, []string{"hoem", "hint:"}},
+		{[]string{"http://127.0.0.1:1/", "--rate", "0"}, exitUsage, []string{"rate 0 sends nothing", "hint:"}},
+		{[]string{"http://127.0.0.1:1/", "--think", "1s"}, exitUsage, []string{"--think", "hint: leave it out, or add --arrivals closed"}},
+		{[]string{"http://127.0.0.1:1/?q=1", "--targets", "testdata/targets.txt"}, exitUsage, []string{"more than a path", "hint:"}},
+		{[]string{"--targets", "testdata/paths.txt"}, exitUsage, []string{"no host is named", "hint:"}},
+		{[]string{"http://127.0.0.1:1/", "--targets", "testdata/paths.txt", "--once"}, exitUsage, []string{"holds 2 requests, and the plan asks for 500", "hint:"}},
+		{[]string{"http://127.0.0.1:1/", "--access-log", "../scenario/testdata/access.log", "--for", "1m", "--once"}, exitUsage, []string{"lasts 2s, and 1m0s are asked for", "hint:"}},
 		{[]string{"http://127.0.0.1:1/", "--check", "stats 200"}, exitUsage, []string{"stats is not known", "hint: status"}},
 		{[]string{"http://127.0.0.1:1/", "--header", "nothing"}, exitUsage, []string{"no colon", "hint:"}},
 		{[]string{"http://127.0.0.1:1/", "--data", "absent.csv"}, exitUsage, []string{"absent.csv"}},
@@ -254,6 +260,69 @@ func TestBenchWrongUse(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A file whose requests have whole URLs needs no other; each is sent once if that
+// is asked for, and a path of the argument stands before theirs.
+func TestBenchTargets(t *testing.T) {
+	url := benchTarget(t)
+	dir := t.TempDir()
+	whole, paths := filepath.Join(dir, "whole"), filepath.Join(dir, "paths")
+	for name, text := range map[string]string{whole: url + "/a\nPOST " + url + "/?q=c\n", paths: "/a\n/b\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--targets", whole, "--once", "--rate", "20", "--for", "100ms"}, "GET /a 1, POST / 1"},
+		{[]string{url + "/shop", "--targets", paths, "--rate", "40", "--for", "100ms"}, "GET /shop/a 2, GET /shop/b 2"},
+	} {
+		file := filepath.Join(dir, "out.json")
+		var out, errs bytes.Buffer
+		code := Run(t.Context(), append([]string{"bench", "-o", file}, c.args...), nil, &out, &errs)
+		b, err := os.ReadFile(file)
+		r := new(api.BenchResult)
+		if err == nil {
+			err = json.Unmarshal(b, r)
+		}
+		if err != nil || code != exitOK && code != exitInvalid {
+			t.Fatalf("code %d: %v\n%s", code, err, errs.String())
+		}
+		var got []string
+		for _, q := range r.Queries {
+			got = append(got, fmt.Sprintf("%s %d", q.Name, q.Sent))
+		}
+		if strings.Join(got, ", ") != c.want || r.Target != url {
+			t.Errorf("%s of %s, want %s", got, r.Target, c.want)
+		}
+	}
+}
+
+// What a header field keeps secret is in no report.
+func TestBenchAgainWithoutSecrets(t *testing.T) {
+	for field, want := range map[string]string{
+		"Authorization: Bearer abc": "Authorization: …", "X-Api-Key: abc": "X-Api-Key: …", "Cookie:a=b": "Cookie: …",
+		"Accept: text/html": "Accept: text/html", "nothing": "nothing", "X-Side: left": "X-Side: left",
+	} {
+		if got := withoutSecret(field); got != want {
+			t.Errorf("%s: got %s, want %s", field, got, want)
+		}
+	}
+}
+
+func TestReading(t *testing.T) {
+	for _, c := range []struct {
+		value float64
+		unit  string
+		want  string
+	}{{5e6, "bytes", "5 MB"}, {0.0021, "seconds", "2.1ms"}, {0.0021, "seconds/s", "2.1ms/s"}, {12, "", "12"}, {0.5, "cores", "0.5"}, {3e6, "bytes/s", "3 MB/s"}, {math.NaN(), "bytes", "-"}} {
+		if got := reading(api.Float(c.value), c.unit); got != c.want {
+			t.Errorf("%g %s: got %s, want %s", c.value, c.unit, got, c.want)
+		}
 	}
 }
 

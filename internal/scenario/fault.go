@@ -19,6 +19,10 @@ type chaos struct {
 	st *Stage
 	s  *Scenario
 
+	// turns let faults of one server happen one after the other: the end of one would
+	// undo another that is under way.
+	turns map[string]chan struct{}
+
 	mu     sync.Mutex
 	events []api.BenchEvent
 	wrong  []error
@@ -30,6 +34,10 @@ type chaos struct {
 // happen runs all faults from begun on until ctx ends; then they are undone.
 func (c *chaos) happen(ctx context.Context, begun time.Time) {
 	var faults sync.WaitGroup
+	c.turns = map[string]chan struct{}{}
+	for _, v := range c.st.servers {
+		c.turns[v.Name] = make(chan struct{}, 1)
+	}
 	for i := range c.s.Faults {
 		faults.Go(func() { c.repeat(ctx, &c.s.Faults[i], begun) })
 	}
@@ -38,11 +46,31 @@ func (c *chaos) happen(ctx context.Context, begun time.Time) {
 
 func (c *chaos) repeat(ctx context.Context, f *Fault, begun time.Time) {
 	for due := begun.Add(f.At); sleep(ctx, time.Until(due)); due = due.Add(f.Every) {
-		c.once(ctx, f)
+		if turn := c.turns[f.Server()]; turn == nil { // a command
+			c.once(ctx, f)
+		} else if !c.inTurn(ctx, f, turn) {
+			return
+		}
 		if f.Every == 0 {
 			return
 		}
 	}
+}
+
+// inTurn lets a fault happen when no other of its server does. It reports whether
+// ctx lasted until then.
+func (c *chaos) inTurn(ctx context.Context, f *Fault, turn chan struct{}) bool {
+	select {
+	case turn <- struct{}{}:
+	case <-ctx.Done():
+		return false
+	}
+	defer func() { <-turn }()
+	if ctx.Err() != nil {
+		return false
+	}
+	c.once(ctx, f)
+	return true
 }
 
 // sleep reports whether ctx lasted.
@@ -128,6 +156,16 @@ func (c *chaos) expect(name string, by int) {
 		c.expected = map[string]int{}
 	}
 	c.expected[name] += by
+}
+
+// gone says that a server that was started here has ended, none of them by a fault.
+func (st *Stage) gone(when string) error {
+	for _, v := range st.servers {
+		if proc := v.running(); proc != nil && proc.ended() {
+			return fmt.Errorf("server %w", proc.failed(proc.how()+" "+when))
+		}
+	}
+	return nil
 }
 
 // surprised says that a server ended that should run.

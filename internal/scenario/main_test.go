@@ -3,6 +3,7 @@
 package scenario
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -38,6 +39,21 @@ func TestMain(m *testing.M) {
 // serveHelper is a small server. Its address is in PORT; CHILD=1 starts a child
 // that does nothing, STUBBORN=1 ignores SIGTERM, DIE=1 ends at once.
 func serveHelper() {
+	if name := os.Getenv("STAGE"); name != "" { // opens it, and never closes it
+		os.Unsetenv("STAGE")
+		s, problems := Load(name, LoadOptions{})
+		if len(problems) > 0 {
+			fmt.Println(strictyaml.Error(problems))
+			os.Exit(1)
+		}
+		if _, err := Open(context.Background(), s, Options{RunDir: os.Getenv("STAGE_DIR")}); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		fmt.Println("open")
+		time.Sleep(time.Minute)
+		return
+	}
 	if os.Getenv("DIE") != "" {
 		fmt.Println("out of luck")
 		os.Exit(3)

@@ -127,7 +127,7 @@ func (st *Stage) measure(ctx context.Context, s *Scenario, o MeasureOptions) (*s
 	over()
 	others.Wait()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(st.gone("before it was measured"), err)
 	}
 	// What was undone at the very end, and the last readings.
 	r := out.Result

@@ -67,8 +67,11 @@ func (m *Metrics) figure(name, unit string, v float64) figure {
 			break
 		}
 	}
-	if f.unit == "" {
-		f.unit = map[bool]string{strings.HasSuffix(base, "_seconds"): "s", strings.HasSuffix(base, "_bytes"): "B"}[true]
+	switch {
+	case f.unit == "s", f.unit == "" && strings.HasSuffix(base, "_seconds"):
+		f.unit = "seconds"
+	case f.unit == "B", f.unit == "" && strings.HasSuffix(base, "_bytes"):
+		f.unit = "bytes"
 	}
 	if m.Adds != nil {
 		f.adds = *m.Adds
@@ -112,7 +115,11 @@ func (m *Metrics) families(b []byte) ([]figure, error) {
 		if !seen[i] {
 			return out, fmt.Errorf("%s has no series %s", m.Prometheus, m.Families[i])
 		}
-		out = append(out, m.figure(w.name, m.Unit, sums[i]))
+		f := m.figure(w.name, m.Unit, sums[i])
+		if len(w.matchers) > 1 { // beside others of the family
+			f.name = m.Families[i]
+		}
+		out = append(out, f)
 	}
 	return out, nil
 }

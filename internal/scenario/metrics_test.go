@@ -26,8 +26,11 @@ func TestAtPath(t *testing.T) {
 func TestFamilies(t *testing.T) {
 	m := Metrics{Families: []string{`gc_seconds_sum{gc="a"}`, "gc_seconds_sum", "heap_bytes"}, Scale: 1}
 	got, err := m.families([]byte("# HELP x\ngc_seconds_sum{gc=\"a\"} 1\ngc_seconds_sum{gc=\"b\"} 2\nheap_bytes 3e6\n"))
-	if err != nil || len(got) != 3 || got[0].value != 1 || got[1].value != 3 || !got[1].adds || got[1].unit != "s" || got[2].adds || got[2].unit != "B" {
+	if err != nil || len(got) != 3 || got[0].value != 1 || got[1].value != 3 || !got[1].adds || got[1].unit != "seconds" || got[2].adds || got[2].unit != "bytes" {
 		t.Errorf("%+v %v", got, err)
+	}
+	if err == nil && (got[0].name != m.Families[0] || got[1].name != "gc_seconds_sum") {
+		t.Errorf("names %+v", got)
 	}
 	if _, err := m.families([]byte("other 1\n")); err == nil || !strings.Contains(err.Error(), "has no series gc_seconds_sum") {
 		t.Error(err)

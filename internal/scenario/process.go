@@ -27,6 +27,7 @@ type process struct {
 	err   error         // how, once done
 	// stopping says that stop looks after what is left of the group.
 	stopping atomic.Bool
+	guard    guard
 }
 
 // start starts a command. Its output is appended to the file log.
@@ -59,6 +60,7 @@ func start(c *Command, env []string, log string) (*process, error) {
 		p.err = cmd.Wait()
 		if !p.stopping.Load() {
 			_ = p.signal(syscall.SIGKILL) // what it left behind
+			p.guard.release()
 		}
 	}()
 	return p, nil
@@ -94,6 +96,7 @@ func (p *process) stop(ctx context.Context, s syscall.Signal, grace time.Duratio
 		return nil
 	}
 	p.stopping.Store(true)
+	defer p.guard.release()
 	if err := p.signal(s); err != nil {
 		return err
 	}

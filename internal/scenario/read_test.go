@@ -71,6 +71,11 @@ func TestProblems(t *testing.T) {
 		{"data that runs out", "scenario: s\ntarget: http://127.0.0.1:1\nqueries: [{name: home, request: 'GET /{{word}}', data: testdata/words.csv, at_end: once}]\nphases: [{rate: 10, for: 1s}]\n", "s.yaml:4:9: query home, data: @DIR/testdata/words.csv holds 3 rows, and the plan asks for 10 of them: make the run shorter, the rate lower, add rows, or let them begin again at the end"},
 		{"limits", ok + "limits: {late: 0%, cpu: 120%}\n", "s.yaml:5:16: nothing is ever sent without any error: write one such as 20%\n" +
 			"s.yaml:5:25: cpu: \"120%\" is out of range: write one such as 50% or 0.5"},
+		{"thinking", ok + "think: 1s\n", "s.yaml:5:8: only users of a closed loop think; a schedule waits for nobody: leave it out, or write arrivals: closed"},
+		{"one metric twice", ok + "servers: [{name: a, port: 80, metrics: [{prometheus: 'http://x/', families: [m]}, {json: 'http://x/', path: b.m}]}]\n",
+			"s.yaml:5:83: two metrics of a are called m: give one of them a name: of its own"},
+		{"a log that is too short", "scenario: s\ntarget: http://127.0.0.1:1\naccess_log: {file: testdata/access.log}\nduration: 1m\n",
+			"s.yaml:4:11: @DIR/testdata/access.log lasts 2s, and 1m0s are asked for: make the run shorter, or let it begin again at its end"},
 		{"threshold of nothing", ok + "thresholds: ['p(99){hmoe} < 1s']\n", "s.yaml:5:14: threshold \"p(99){hmoe} < 1s\": there is no query hmoe: did you mean home?"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -102,7 +102,7 @@ func (r *readings) processes(ctx context.Context) {
 		}
 		r.mu.Lock()
 		r.put(now, v.Name, "cpu_cores", "cores", true, u.cpu)
-		r.put(now, v.Name, "resident_bytes", "B", false, u.resident)
+		r.put(now, v.Name, "resident_bytes", "bytes", false, u.resident)
 		if u.threads >= 0 {
 			r.put(now, v.Name, "threads", "", false, float64(u.threads))
 		}

@@ -140,7 +140,20 @@ func (r *reader) metrics(v *Server, raw *rawMetrics) {
 			r.problem(raw.Families[i], `write a name, or one with labels: go_gc_duration_seconds_sum{job="x"}`, "%v", err)
 		}
 	}
+	for _, name := range m.names() {
+		if slices.ContainsFunc(v.Metrics, func(o Metrics) bool { return slices.Contains(o.names(), name) }) {
+			r.p.Add(raw.Node.At, "give one of them a name: of its own", "two metrics of %s are called %s", v.Name, name)
+		}
+	}
 	v.Metrics = append(v.Metrics, m)
+}
+
+// names are what the readings are called.
+func (m *Metrics) names() []string {
+	if m.JSON != "" {
+		return []string{m.Name}
+	}
+	return m.Families
 }
 
 func (r *reader) load(raw *rawLoad) {
@@ -279,6 +292,9 @@ func (r *reader) plan(raw *rawFile) {
 		}
 		s.Plan.Phases = append(s.Plan.Phases, parts...)
 	}
+	if !closed {
+		r.noThought(raw)
+	}
 	if len(raw.Phases) == 0 && s.Plan.Arrivals != bench.Recorded {
 		r.p.Add(raw.Node.At, "write phases: [{rate: 200, for: 30s}]", "the scenario has no phases")
 		return
@@ -289,6 +305,19 @@ func (r *reader) plan(raw *rawFile) {
 	if err := s.Plan.Validate(); err != nil {
 		message, hint := parted(err)
 		r.p.Add(raw.Node.Get("phases").At, hint, "%s", message)
+	}
+}
+
+// noThought refuses think where nobody waits for it.
+func (r *reader) noThought(raw *rawFile) {
+	all := []text{raw.Think}
+	for _, q := range raw.Queries {
+		all = append(all, q.Think)
+	}
+	for _, t := range all {
+		if t.Given() {
+			r.problem(t, "leave it out, or write arrivals: closed", "only users of a closed loop think; a schedule waits for nobody")
+		}
 	}
 }
 

@@ -3,10 +3,12 @@ package scenario
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 
 	"tailscope/internal/bench/load"
 	"tailscope/internal/bench/requests"
+	"tailscope/internal/bench/threshold"
 	"tailscope/internal/strictyaml"
 )
 
@@ -92,21 +94,52 @@ func (r *reader) compile(raw *rawFile) {
 
 // suits says whether plan and thresholds suit the requests.
 func (r *reader) suits(raw *rawFile, set *requests.Set) {
-	if n, ok := r.out.Plan.Requests(); ok {
-		if err := set.Enough(n); err != nil {
-			message, hint := parted(err)
-			r.p.Add(raw.Node.Get("phases").At, hint, "%s", message)
+	if err := r.out.enough(set); err != nil {
+		n := raw.Node.Get("phases")
+		if n == nil {
+			n = raw.Duration.Node
 		}
-	}
-	var phases []string
-	for _, p := range r.out.Plan.Phases {
-		phases = append(phases, p.Name)
+		message, hint := parted(err)
+		r.p.Add(n.At, hint, "%s", message)
 	}
 	for i, t := range r.out.Thresholds {
-		if err := t.Check(set.Queries(), phases, set.Tenants()); err != nil {
+		if err := r.out.judges(t, set); err != nil {
 			r.failed(raw.Thresholds[i], err)
 		}
 	}
+}
+
+// enough says whether the requests last as long as the plan asks.
+func (s *Scenario) enough(set *requests.Set) error {
+	if n, ok := s.Plan.Requests(); ok {
+		return set.Enough(n)
+	}
+	return set.Lasts(max(s.Plan.Duration(), s.Duration))
+}
+
+// judges says whether what a threshold names exists.
+func (s *Scenario) judges(t threshold.Threshold, set *requests.Set) error {
+	var phases []string
+	for _, p := range s.Plan.Phases {
+		phases = append(phases, p.Name)
+	}
+	return t.Check(set.Queries(), phases, set.Tenants())
+}
+
+// Judge adds thresholds to those of the file. An error says that one names what
+// does not exist; if set-up commands have yet to write the requests, Open says so.
+func (s *Scenario) Judge(more ...threshold.Threshold) error {
+	s.Thresholds = append(slices.Clip(s.Thresholds), more...)
+	set, err := requests.Compile(s.Requests)
+	if err != nil {
+		return nil
+	}
+	defer set.Close()
+	var wrong []error
+	for _, t := range more {
+		wrong = append(wrong, s.judges(t, set))
+	}
+	return errors.Join(wrong...)
 }
 
 // placeOf is where the file says what a problem is about.

@@ -26,7 +26,7 @@ import (
 )
 
 // Scenario is a file that was read, with its variables filled in. It is not
-// changed after Load.
+// changed after Load, but by Judge.
 type Scenario struct {
 	Name, Description string
 	Service           string

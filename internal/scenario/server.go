@@ -41,6 +41,9 @@ func (v *server) launch(ctx context.Context, env []string, log string) error {
 		if err != nil {
 			return fmt.Errorf("server %s: %w", v.Name, err)
 		}
+		if err := p.guard.of(p.pid); err != nil {
+			return errors.Join(fmt.Errorf("server %s: what ends it with this program: %w", v.Name, err), p.stop(ctx, syscall.SIGKILL, 0))
+		}
 		v.is(p, p.pid)
 	} else {
 		pid, err := v.find()

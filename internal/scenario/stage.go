@@ -131,16 +131,9 @@ func (s *Scenario) compile() (*requests.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	var wrong []error
-	if n, ok := s.Plan.Requests(); ok {
-		wrong = append(wrong, set.Enough(n))
-	}
-	var phases []string
-	for _, p := range s.Plan.Phases {
-		phases = append(phases, p.Name)
-	}
+	wrong := []error{s.enough(set)}
 	for _, t := range s.Thresholds {
-		wrong = append(wrong, t.Check(set.Queries(), phases, set.Tenants()))
+		wrong = append(wrong, s.judges(t, set))
 	}
 	if err := errors.Join(wrong...); err != nil {
 		return nil, errors.Join(err, set.Close())

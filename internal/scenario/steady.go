@@ -23,7 +23,9 @@ const looks = 2
 // JASA 63), whose interval is that of Gilbert (1987, Statistical Methods for
 // Environmental Pollution Monitoring, 16.5). Whether there is a trend at all is
 // the test of Mann (1945, Econometrica 13) and Kendall, with its variance widened
-// for slots that resemble their neighbours (Hamed & Rao 1998, J. Hydrology 204).
+// for slots that resemble their neighbours (Hamed & Rao 1998, J. Hydrology 204; by
+// how much one resembles the next, without the bias of short stretches: Hamed 2009,
+// J. Hydrology 368).
 // A figure is steady if the interval lies within the margin, or if the drift does
 // and the test finds no trend. Where slots differ so much that the interval is
 // wider than the margin to either side, it is steady too once a long stretch shows
@@ -121,7 +123,7 @@ func (t trend) steady(margin float64) bool {
 	return t.slots >= longStretch && t.p > quiet && t.low < -m && t.high > m
 }
 
-// trendOf judges a stretch of at least 4 values.
+// trendOf judges a stretch of at least leastSlots values.
 func trendOf(x []float64) trend {
 	n := len(x)
 	for _, v := range x {
@@ -195,9 +197,10 @@ func kendallVariance(x []float64) float64 {
 }
 
 // resemblance is by how much the variance of S grows because slots resemble their
-// neighbours: Hamed & Rao's factor from the autocorrelation of the ranks of what
-// is left without the trend, of lags at which it is significant. It is never
-// below 1: a stretch is not longer than it is.
+// neighbours: Hamed & Rao's factor for a process in which each value carries on a
+// share of the last. The share is the autocorrelation of the ranks of what is left
+// without the trend, which in a short stretch comes out too small, so that it is
+// set right. The factor is never below 1: a stretch is not longer than it is.
 func resemblance(x []float64, slope float64) float64 {
 	n := len(x)
 	left := make([]float64, n)
@@ -212,18 +215,17 @@ func resemblance(x []float64, slope float64) float64 {
 	if whole == 0 {
 		return 1
 	}
-	f, sum := float64(n), 0.0
-	for lag := 1; lag <= n/4; lag++ {
-		c := 0.0
-		for i := 0; i+lag < n; i++ {
-			c += (r[i] - mean) * (r[i+lag] - mean)
-		}
-		if c /= whole; math.Abs(c) > 1.96/math.Sqrt(f) {
-			l := float64(lag)
-			sum += (f - l) * (f - l - 1) * (f - l - 2) * c
-		}
+	f, share := float64(n), 0.0
+	for i := 1; i < n; i++ {
+		share += (r[i-1] - mean) * (r[i] - mean)
 	}
-	return max(1, 1+2/(f*(f-1)*(f-2))*sum)
+	share = min((f*share/whole+2)/(f-4), 0.95)
+	sum, c := 0.0, 1.0
+	for l := 1.0; l < f && share > 0; l++ {
+		c *= share
+		sum += (f - l) * (f - l - 1) * (f - l - 2) * c
+	}
+	return 1 + 2/(f*(f-1)*(f-2))*sum
 }
 
 // ranks are from 1, of equal values the mean.

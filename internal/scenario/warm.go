@@ -87,6 +87,9 @@ func (st *Stage) warmUp(ctx context.Context, s *Scenario, o session.Options) (*a
 	begin := st.o.Now()
 	slot, told, answered := hist.New(hist.DefaultSchema), begin, uint64(0)
 	o.Progress = func(m session.Moment) {
+		if err := st.gone("while it was warmed up"); err != nil {
+			end(err)
+		}
 		now := st.o.Now()
 		if m.Ended || slot.Merge(m.Live.Last) != nil || slot.Count < leastAnswers {
 			return
@@ -104,7 +107,7 @@ func (st *Stage) warmUp(ctx context.Context, s *Scenario, o session.Options) (*a
 	st.o.Note("warming up")
 	out, err := session.Run(ctx, o)
 	if err != nil {
-		return nil, fmt.Errorf("warm-up: %w", err)
+		return nil, fmt.Errorf("warm-up: %w", errors.Join(st.gone("before it was warmed up"), err))
 	}
 	r := &api.BenchWarmUp{Seconds: api.Float(st.o.Now().Sub(begin).Seconds()), Requests: out.Result.Account.Sent, Steady: errors.Is(context.Cause(ctx), errSteady)}
 	switch {

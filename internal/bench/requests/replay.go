@@ -37,12 +37,8 @@ type leftOut struct {
 func (c *compiler) compileRecord() {
 	s := c.spec.Record
 	r := &replay{path: s.Path, field: "record", speed: s.Speed, untimed: s.Untimed, loop: s.Loop, only: s.Only, methods: s.Methods, tenants: s.Tenants}
-	if !c.beginReplay(r) {
-		return
-	}
-	file, p := c.files.open(s.Path)
-	if p != nil {
-		c.inFile(r.field, *p)
+	file := c.openReplay(r)
+	if file == nil {
 		return
 	}
 	defer file.Close()
@@ -71,7 +67,9 @@ func (c *compiler) compileRecord() {
 
 var errFull = errors.New("more than may be kept in memory")
 
-func (c *compiler) beginReplay(r *replay) bool {
+// openReplay opens the file that is replayed; nil if anything is wrong, which is
+// noted.
+func (c *compiler) openReplay(r *replay) io.ReadCloser {
 	if r.speed == 0 {
 		r.speed = 1
 	}
@@ -85,7 +83,15 @@ func (c *compiler) beginReplay(r *replay) bool {
 		c.problem("target", "no target is named", "say where the requests go, such as http://127.0.0.1:8080")
 	}
 	r.left = c.files.left
-	return len(c.problems) == 0
+	if len(c.problems) > 0 {
+		return nil
+	}
+	file, p := c.files.open(r.path)
+	if p != nil {
+		c.inFile(r.field, *p)
+		return nil
+	}
+	return file
 }
 
 // wanted says whether a request is to be sent, and counts it if it is not.
@@ -261,12 +267,8 @@ func (c *compiler) compileAccessLog() {
 		c.problem(r.field, err.Error(), "see docs/access-logs.md for formats and routes")
 	}
 	header := c.constantHeader()
-	if !c.beginReplay(r) {
-		return
-	}
-	file, p := c.files.open(s.Path)
-	if p != nil {
-		c.inFile(r.field, *p)
+	file := c.openReplay(r)
+	if file == nil {
 		return
 	}
 	defer file.Close()

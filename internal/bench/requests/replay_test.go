@@ -110,6 +110,10 @@ func TestTargets(t *testing.T) {
 	if got := fmt.Sprint(set.Queries(), set.Tenants(), set.Base()); got != "[GET /shop/{id} POST /orders GET /] [acme rest] http://h:80" {
 		t.Error(got)
 	}
+	once := compile(t, requests.Spec{Dir: dir, Targets: "targets", Once: true})
+	if got := take(t, once, 5); len(got) != 4 || once.Endless() || once.Enough(4) != nil || once.Enough(5) == nil || once.RanOut() != "the 4 requests of targets have run out" {
+		t.Errorf("%d requests, %v, %q", len(got), once.Enough(5), once.RanOut())
+	}
 	all := every(t, set, 1, 4)
 	if all[0].Query != 0 || all[2].Query != 0 || all[1].Query != 1 || all[0].Tenant != 0 || all[1].Tenant != 1 || string(all[1].Body) != `{"a":1}` || all[1].Path != "/orders" {
 		t.Errorf("%+v", all)
@@ -198,6 +202,16 @@ func TestARecordedSession(t *testing.T) {
 	}
 	if notes := set.Notes(); len(notes) != 1 || notes[0] != "session.rec: 4 requests are sent; left out are 1 whose bodies were not recorded" || !set.Recorded() || set.Duration() != 200*ms {
 		t.Errorf("%q, %s", notes, set.Duration())
+	}
+
+	if err := set.Lasts(time.Hour); err != nil {
+		t.Errorf("it begins again: %v", err)
+	}
+	spec.Record = &requests.Record{Path: "session.rec"}
+	set = compile(t, spec)
+	short := "session.rec lasts 400ms, and 2s are asked for (hint: make the run shorter, or let it begin again at its end)"
+	if err := set.Lasts(2 * time.Second); err == nil || err.Error() != short || set.Lasts(time.Second) != nil {
+		t.Errorf("got %v, %v", err, set.Lasts(time.Second))
 	}
 
 	spec.Record = &requests.Record{Path: "session.rec", Only: []string{"GET *"}, Tenants: []string{"acme", ""}}

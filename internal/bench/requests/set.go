@@ -159,6 +159,15 @@ func (s *Set) Enough(requests uint64) error {
 	return nil
 }
 
+// Lasts says whether requests that bring their own times last for so long, as an
+// error that says for how long they do.
+func (s *Set) Lasts(d time.Duration) error {
+	if !s.recorded || s.loop || d <= s.period+time.Second { // the next would come in a moment
+		return nil
+	}
+	return fmt.Errorf("%s lasts %s, and %s are asked for (hint: make the run shorter, or let it begin again at its end)", s.what, s.Duration().Round(time.Millisecond), d)
+}
+
 // Notes says, for people, what was left out of a recording or a log, and how
 // often.
 func (s *Set) Notes() []string { return s.notes }

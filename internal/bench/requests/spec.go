@@ -20,6 +20,7 @@ type Spec struct {
 	Base      string // URL that paths begin at; empty if every request names its own, which must all be of one host
 	Queries   []Query
 	Targets   string // a file of targets, or of URLs: see docs/bench.md
+	Once      bool   // of Targets: the run ends when they have run out, instead of beginning again
 	Record    *Record
 	AccessLog *AccessLog
 

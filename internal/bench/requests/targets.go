@@ -104,7 +104,7 @@ func cut(s string) string {
 
 func (c *compiler) compileTargets() {
 	name := c.spec.Targets
-	c.set.what, c.set.loop = name, true
+	c.set.what, c.set.loop = name, !c.spec.Once
 	text, p := c.files.text(name)
 	if p != nil {
 		c.inFile("targets", *p)

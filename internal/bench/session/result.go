@@ -26,7 +26,7 @@ func (r *run) result(began time.Time, elapsed time.Duration, unsent uint64) *api
 			Timeout: api.Float(o.Load.Timeout.Seconds()), Duration: none,
 		},
 		Phases: slices.Clone(r.phases), Thresholds: []api.BenchThreshold{}, Resources: []api.BenchResource{}, Loads: []api.BenchLoad{},
-		Events: []api.BenchEvent{}, Invalid: []string{}, Valid: true, WarmUp: o.Warmed,
+		Events: []api.BenchEvent{}, Notes: append([]string{}, o.Set.Notes()...), Invalid: []string{}, Valid: true, WarmUp: o.Warmed,
 		Generator: api.BenchGenerator{CPUSeconds: none, CPUPerRequest: none, Cores: none, Busiest: none, Host: none, Delayed: none},
 	}
 	if o.Load.Protocol == load.HTTP2 {

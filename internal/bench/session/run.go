@@ -18,14 +18,22 @@ import (
 // Run sends the load and returns what came of it. When ctx is done it ends in
 // order, and the outcome is of what was measured until then, with Aborted set.
 // An error says that nothing was measured: the target is not reached, or the
-// options are wrong. A missed threshold and an invalid run are no errors.
+// options are wrong, which is a Mistake. A missed threshold and an invalid run
+// are no errors.
 func Run(ctx context.Context, o Options) (*Outcome, error) {
 	r, err := prepare(o)
 	if err != nil {
-		return nil, err
+		return nil, Mistake{err}
 	}
 	return r.run(ctx)
 }
+
+// Mistake is the error of a run that was asked for wrongly: no request was sent,
+// and none would be if it were asked for again.
+type Mistake struct{ Err error }
+
+func (m Mistake) Error() string { return m.Err.Error() }
+func (m Mistake) Unwrap() error { return m.Err }
 
 // run is one run as it goes.
 type run struct {
@@ -95,6 +103,9 @@ func prepare(o Options) (*run, error) {
 		if err := o.Set.Enough(n); err != nil {
 			return nil, err
 		}
+	}
+	if err := o.Set.Lasts(r.duration()); err != nil {
+		return nil, err
 	}
 	to := tally.Options{
 		Queries: o.Set.Queries(), Tenants: o.Set.Tenants(), Checks: o.Set.Checks(), Accepts: o.Set.Accepts,

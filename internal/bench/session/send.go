@@ -49,6 +49,7 @@ type sender struct {
 
 	mu      sync.Mutex
 	backlog []*tally.Pending
+	taken   int              // points of the first that the server has
 	result  *api.BenchResult // the latest that is not told yet
 	closing bool
 	said    string
@@ -77,7 +78,7 @@ func (s *sender) send(pending []*tally.Pending, lost uint64, r *api.BenchResult)
 	s.lost += lost
 	for len(s.backlog) > maxBacklog {
 		s.lost += s.backlog[0].Sent()
-		s.backlog = s.backlog[1:]
+		s.backlog, s.taken = s.backlog[1:], 0
 	}
 	s.result = r
 	s.mu.Unlock()
@@ -112,10 +113,14 @@ func (s *sender) trouble() string {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lost > 0 {
-		return fmt.Sprintf("%s; the series lack %d requests", s.said, s.lost)
+	if s.lost == 0 {
+		return s.said
 	}
-	return s.said
+	lack := fmt.Sprintf("the series lack %d requests", s.lost)
+	if s.said == "" {
+		return lack
+	}
+	return s.said + "; " + lack
 }
 
 func (s *sender) loop() {
@@ -142,6 +147,9 @@ func (s *sender) loop() {
 	}
 }
 
+// atOnce is how many points go into one request, which is then some 1 MB at most.
+const atOnce = 2000
+
 // put sends slots, the oldest first, until there are none or one is not taken.
 func (s *sender) put() (said string) {
 	for {
@@ -150,14 +158,24 @@ func (s *sender) put() (said string) {
 			s.mu.Unlock()
 			return ""
 		}
-		p := s.backlog[0]
+		p, taken := s.backlog[0], s.taken
 		s.mu.Unlock()
-		if err := s.o.Sink.Put(s.ctx, s.points(p)); err != nil {
-			return "what is measured waits: " + err.Error()
+		points := s.points(p) // in the same order each time
+		for taken < len(points) {
+			next := min(taken+atOnce, len(points))
+			if err := s.o.Sink.Put(s.ctx, points[taken:next]); err != nil {
+				return "what is measured waits: " + err.Error()
+			}
+			taken = next
+			s.mu.Lock()
+			if len(s.backlog) > 0 && s.backlog[0] == p { // it was not forgotten meanwhile
+				s.taken = taken
+			}
+			s.mu.Unlock()
 		}
 		s.mu.Lock()
-		if len(s.backlog) > 0 && s.backlog[0] == p { // it was not forgotten meanwhile
-			s.backlog = s.backlog[1:]
+		if len(s.backlog) > 0 && s.backlog[0] == p {
+			s.backlog, s.taken = s.backlog[1:], 0
 		}
 		s.mu.Unlock()
 	}

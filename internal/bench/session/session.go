@@ -33,10 +33,14 @@ type Requests interface {
 	Accepts(query, status int) bool
 	// Enough says whether the data lasts for so many requests.
 	Enough(requests uint64) error
+	// Lasts says whether recorded requests last for so long.
+	Lasts(d time.Duration) error
 	// RanOut says which data ended the run; empty if none did.
 	RanOut() string
 	// Recorded says that requests are due when they were recorded.
 	Recorded() bool
+	// Notes say, for people, what of a recording or a log is not sent.
+	Notes() []string
 }
 
 // Sink takes what was measured, as *otlpsink.Sink does.

@@ -42,6 +42,13 @@ func (f fixed) Checks() []string                        { return nil }
 func (f fixed) Accepts(query, status int) bool          { return status < 400 || query == 1 && status == 404 }
 func (f fixed) RanOut() string                          { return "" }
 func (f fixed) Recorded() bool                          { return f.recorded }
+func (f fixed) Notes() []string                         { return nil }
+func (f fixed) Lasts(d time.Duration) error {
+	if d > time.Hour {
+		return errors.New("it lasts an hour")
+	}
+	return nil
+}
 func (f fixed) Enough(n uint64) error {
 	if f.rows > 0 && n > f.rows {
 		return fmt.Errorf("%d rows are not enough for %d requests", f.rows, n)
@@ -292,6 +299,9 @@ func TestRefused(t *testing.T) {
 		{"a rate of 0", func(o *Options) { o.Plan = constant(0, time.Second) }, "rate 0"},
 		{"recorded without times", func(o *Options) { o.Plan = bench.Plan{Arrivals: bench.Recorded} }, "no times of their own"},
 		{"times and a rate", func(o *Options) { o.Set = fixed{recorded: true} }, "leave the rate out"},
+		{"a recording that is too short", func(o *Options) {
+			o.Set, o.Plan, o.Duration = fixed{recorded: true}, bench.Plan{Arrivals: bench.Recorded}, 2*time.Hour
+		}, "lasts an hour"},
 		{"a warm-up before a recording", func(o *Options) {
 			o.Set, o.Plan, o.WarmUp = fixed{recorded: true}, bench.Plan{Arrivals: bench.Recorded}, time.Second
 		}, "no warm-up"},
@@ -300,8 +310,12 @@ func TestRefused(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			o := Options{Target: u, Set: fixed{}, Plan: constant(100, 100*time.Millisecond), Limits: lax}
 			c.change(&o)
-			if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), c.want) {
+			_, err := Run(t.Context(), o)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if mistake := new(Mistake); errors.As(err, mistake) == (c.name == "nobody there") {
+				t.Errorf("is it a mistake of whoever asked? %v", err)
 			}
 		})
 	}
