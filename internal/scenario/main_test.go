@@ -71,6 +71,10 @@ func serveHelper() {
 	began := time.Now()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
+	mux.HandleFunc("GET /die", func(http.ResponseWriter, *http.Request) {
+		fmt.Println("bye")
+		os.Exit(9)
+	})
 	mux.HandleFunc("GET /warming", func(w http.ResponseWriter, _ *http.Request) {
 		// Ever faster, from 10 ms down to 1 ms.
 		time.Sleep(max(time.Millisecond, 10*time.Millisecond-time.Since(began)/100))

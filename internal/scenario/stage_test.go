@@ -266,7 +266,8 @@ func TestInterrupt(t *testing.T) {
 
 // A server that ends while it is measured ends the run, which says so.
 func TestServerEnds(t *testing.T) {
-	text := strings.Replace(small, "for: 300ms", "for: 20s", 1) + `servers: [{name: web, run: '(sleep 1; echo bye; kill -9 $$) & @SELF', ready: {http: 'http://127.0.0.1:@PORT/'}}]`
+	t.Parallel()
+	text := strings.NewReplacer("for: 300ms", "for: 20s", "GET /", "GET /die").Replace(small) + `servers: [{name: web, run: '@SELF', ready: {http: 'http://127.0.0.1:@PORT/'}}]`
 	s := mustLoad(t, file(t, freePort(t), text))
 	dir := t.TempDir()
 	st, err := Open(t.Context(), s, Options{RunDir: dir})
@@ -274,7 +275,7 @@ func TestServerEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := st.Measure(t.Context(), MeasureOptions{})
-	if err == nil || out == nil || !strings.Contains(err.Error(), "server web ended: signal: killed while it was measured") || !strings.Contains(out.Result.Aborted, "server web") {
+	if err == nil || out == nil || !strings.Contains(err.Error(), "server web ended with code 9 while it was measured; it printed last:\n  | ") || !strings.Contains(out.Result.Aborted, "server web") {
 		t.Errorf("got %v", err)
 	}
 	if err := st.Close(t.Context()); err != nil {
@@ -285,6 +286,7 @@ func TestServerEnds(t *testing.T) {
 
 // Variables start anew what they stand in, and nothing else.
 func TestApply(t *testing.T) {
+	t.Parallel()
 	port := freePort(t)
 	name := file(t, port, `scenario: vars
 target: http://127.0.0.1:@PORT
@@ -363,10 +365,46 @@ faults:
 	}
 }
 
+// The load begins when latency is steady, or when that took too long; none of the
+// warm-up's requests are in the result.
+func TestWarmUp(t *testing.T) {
+	t.Parallel()
+	const server = `servers: [{name: web, run: '@SELF', ready: {http: 'http://127.0.0.1:@PORT/'}}]` + "\n"
+	text := strings.NewReplacer("rate: 100", "rate: 400", "GET /", "GET /warming").Replace(small) + server + "warm_up: {at_least: 0s, at_most: 3s, steady: 50%}"
+	st, err := Open(t.Context(), mustLoad(t, file(t, freePort(t), text)), Options{RunDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close(t.Context())
+	out, err := st.Measure(t.Context(), MeasureOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := out.Result
+	if w := r.WarmUp; w == nil || w.Requests < 100 || w.Steady && w.Seconds > 3.5 || !strings.Contains(w.Why, "p50 drifts by") {
+		t.Errorf("warm-up %+v", w)
+	} else {
+		t.Logf("%+v", *w)
+	}
+	if e := find(r.Events, "warm_up", "warm-up"); e == nil || !(e.End <= r.Start) || r.Account.Due != 120 {
+		t.Errorf("%d requests were due from %v, after %+v", r.Account.Due, r.Start, e)
+	}
+
+	text = small + server + "warm_up: {at_least: 0s, at_most: 300ms, need: true}"
+	st, err = Open(t.Context(), mustLoad(t, file(t, freePort(t), text)), Options{RunDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close(t.Context())
+	if _, err := st.Measure(t.Context(), MeasureOptions{}); err == nil || !strings.Contains(err.Error(), "warm-up: not steady after 300ms: ") || !strings.Contains(err.Error(), "too few to judge") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // A server that ends while it is warmed up is what the error is of.
 func TestServerEndsWarmingUp(t *testing.T) {
 	t.Parallel()
-	text := strings.Replace(small, "for: 300ms", "for: 20s", 1) + `servers: [{name: web, run: '(sleep 1; echo bye; kill -9 $$) & @SELF', ready: {http: 'http://127.0.0.1:@PORT/'}}]
+	text := strings.NewReplacer("for: 300ms", "for: 20s", "GET /", "GET /die").Replace(small) + `servers: [{name: web, run: '@SELF', ready: {http: 'http://127.0.0.1:@PORT/'}}]
 warm_up: {at_least: 50s}`
 	st, err := Open(t.Context(), mustLoad(t, file(t, freePort(t), text)), Options{RunDir: t.TempDir()})
 	if err != nil {
@@ -375,7 +413,7 @@ warm_up: {at_least: 50s}`
 	defer nothingLeft(t, st.Dir())
 	defer st.Close(t.Context())
 	_, err = st.Measure(t.Context(), MeasureOptions{})
-	if err == nil || !strings.Contains(err.Error(), "warm-up: server web ended: signal: killed while it was warmed up; it printed last:") {
+	if err == nil || !strings.Contains(err.Error(), "warm-up: server web ended with code 9 while it was warmed up; it printed last:\n  | ") {
 		t.Errorf("got %v", err)
 	}
 }
