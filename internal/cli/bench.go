@@ -191,14 +191,23 @@ func (f *benchFlags) complete(cmd *cobra.Command, arg string) error {
 
 func (f *benchFlags) recorded() bool { return f.record != "" || f.accessLog != "" }
 
+// withScheme puts http:// before an address that names no scheme.
+func withScheme(arg string) string {
+	if at := strings.Index(arg, "://"); arg == "" || at >= 0 && !strings.ContainsAny(arg[:at], "/?#") {
+		return arg
+	}
+	return "http://" + arg
+}
+
 // parseTarget reads the argument; none is nil, as the requests name the host then.
 func parseTarget(arg string) (*url.URL, error) {
 	if arg == "" {
 		return nil, nil
 	}
 	target, err := url.Parse(arg)
-	if err == nil && !strings.Contains(arg, "://") {
-		target, err = url.Parse("http://" + arg)
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err // it says the URL again
 	}
 	switch {
 	case err != nil:
@@ -212,8 +221,8 @@ func parseTarget(arg string) (*url.URL, error) {
 }
 
 func (f *benchFlags) runURL(ctx context.Context, arg string) error {
-	f.rawURL = arg
-	target, err := parseTarget(arg)
+	f.rawURL = withScheme(arg)
+	target, err := parseTarget(f.rawURL)
 	if err != nil {
 		return err
 	}
@@ -349,7 +358,7 @@ func (f *benchFlags) spec(target *url.URL) (requests.Spec, error) {
 				method = "POST"
 			}
 		}
-		q := requests.Query{Request: method + " " + requestTarget(f.rawURL, target), Body: f.body, BodyFile: f.bodyFile, Data: f.data, Order: f.order}
+		q := requests.Query{Request: method + " " + requestTarget(f.rawURL), Body: f.body, BodyFile: f.bodyFile, Data: f.data, Order: f.order}
 		if f.once {
 			q.AtEnd = "once"
 		}
@@ -371,11 +380,8 @@ func (f *benchFlags) loops() bool { return (f.untimed || f.duringGiven) && !f.on
 
 // requestTarget is what stands behind the host, as it was written: {{words}} must
 // not be escaped.
-func requestTarget(raw string, u *url.URL) string {
-	_, rest, found := strings.Cut(raw, "://")
-	if !found {
-		rest = raw
-	}
+func requestTarget(raw string) string {
+	_, rest, _ := strings.Cut(raw, "://")
 	at := strings.IndexAny(rest, "/?#")
 	if at < 0 {
 		return "/"

@@ -162,7 +162,7 @@ func TestBenchRuns(t *testing.T) {
 			func(r *api.BenchResult) bool {
 				return r.Plan.Protocol == "HTTP/2" && r.Account.Due == r.Account.Sent && len(r.Account.Checks) == 0
 			}},
-		{"closed", []string{"--arrivals", "closed", "-c", "2", "--for", "100ms"}, exitOK, func(r *api.BenchResult) bool { return r.Plan.Arrivals == "closed" && r.Account.Answered > 10 }},
+		{"closed", []string{"--arrivals", "closed", "-c", "2", "--for", "400ms"}, exitOK, func(r *api.BenchResult) bool { return r.Plan.Arrivals == "closed" && r.Account.Answered > 10 }},
 		{"steps", []string{"--rate", "100 for 100ms, 100..300 for 100ms", "--seed", "9"}, exitOK,
 			func(r *api.BenchResult) bool { return len(r.Phases) == 2 && r.Account.Due == 30 && r.Seed == 9 }},
 	} {
@@ -223,6 +223,7 @@ func TestBenchWrongUse(t *testing.T) {
 		{nil, exitUsage, []string{"needs a URL", "hint: write tailscope bench"}},
 		{[]string{"ftp://host/"}, exitUsage, []string{"ftp is not spoken here", "hint:"}},
 		{[]string{"http:///path"}, exitUsage, []string{"no host", "hint:"}},
+		{[]string{"http://127.0.0.1:x/"}, exitUsage, []string{`http://127.0.0.1:x/: invalid port ":x" after host`, "hint:"}},
 		{[]string{"http://127.0.0.1:1/", "--rate", "fast"}, exitUsage, []string{`"fast"`, "hint: write 200"}},
 		{[]string{"http://127.0.0.1:1/", "--arrivals", "odd"}, exitUsage, []string{"--arrivals", "hint: constant, poisson or closed"}},
 		{[]string{"http://127.0.0.1:1/", "--arrivals", "closed", "--rate", "5"}, exitUsage, []string{"a closed loop has no rate", "hint:"}},
@@ -298,6 +299,22 @@ func TestBenchTargets(t *testing.T) {
 		}
 		if strings.Join(got, ", ") != c.want || r.Target != url {
 			t.Errorf("%s of %s, want %s", got, r.Target, c.want)
+		}
+	}
+}
+
+func TestWithScheme(t *testing.T) {
+	for arg, want := range map[string]string{
+		"": "", "http://a/b": "http://a/b", "a:80/b": "http://a:80/b", "127.0.0.1:80": "http://127.0.0.1:80",
+		"a/b?to=http://c": "http://a/b?to=http://c", "ftp://a": "ftp://a",
+	} {
+		if got := withScheme(arg); got != want {
+			t.Errorf("%s: got %s, want %s", arg, got, want)
+		}
+	}
+	for raw, want := range map[string]string{"http://a": "/", "http://a?q={{w}}": "/?q={{w}}", "http://a/b?to=http://c#d": "/b?to=http://c"} {
+		if got := requestTarget(raw); got != want {
+			t.Errorf("%s: got %s, want %s", raw, got, want)
 		}
 	}
 }

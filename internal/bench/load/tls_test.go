@@ -92,7 +92,7 @@ func TestUnaskedAnswer(t *testing.T) {
 	}()
 	e := &engine{t: t, tls: true}
 	a, err := Run(t.Context(), Options{Address: l.Addr().String(), TLS: &tls.Config{InsecureSkipVerify: true}, Connections: 1,
-		Pacer: every(250*time.Millisecond, 4), Source: requests(4, Request{Path: "/"}), Recorder: func(int, int) Recorder { return e }})
+		Pacer: every(400*time.Millisecond, 4), Source: requests(4, Request{Path: "/"}), Recorder: func(int, int) Recorder { return e }})
 	if err != nil {
 		t.Fatal(err)
 	}

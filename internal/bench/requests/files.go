@@ -105,7 +105,9 @@ func (f *files) problem(name string, err error) *Problem {
 		var near []string
 		entries, _ := os.ReadDir(where) // without it there is no better hint
 		for _, e := range entries {
-			near = append(near, e.Name())
+			if !e.IsDir() {
+				near = append(near, e.Name())
+			}
 		}
 		if nearest, ok := strictyaml.Nearest(filepath.Base(name), near); ok {
 			p.Hint = "did you mean " + filepath.Join(filepath.Dir(name), nearest) + "?"
