@@ -171,6 +171,10 @@ func readK6(_ context.Context, j job, _ string) ([]Tail, error) {
 	return four(string(b), 1e-3)
 }
 
+// wrkClosed asks wrk for its figures as it corrects them: for an answer that took
+// more than twice the mean time between two requests of a connection, it adds those
+// that the connection would have had meanwhile (stats_correct in stats.c of 4.0 to
+// 4.2, of which Debian has 4.1).
 func wrkClosed(j job) ([]string, error) {
 	script := filepath.Join(j.dir, "tail.lua")
 	err := os.WriteFile(script, []byte(`done = function(summary, latency, requests)

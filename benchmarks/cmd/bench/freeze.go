@@ -22,7 +22,7 @@ func freezeBench(ctx context.Context, o *options, r *report.Report) error {
 	told := r.Section("A target that freezes", fmt.Sprintf(
 		"It answers in %s and stands still for %s at the end of every %s, %s of it. Implied is what requests wait that are due at %d a second, on up to %d connections, "+
 			"computed from when they are due and when the target stands still. Tailscope, vegeta and hey are told that rate; "+
-			"ab, k6 and wrk send when they have their answer; wrk fills in what it would have sent meanwhile at its mean rate.", f.Serves, f.Lasts, f.Every, during, generators.FrozenRate, generators.Connections))
+			"ab, k6 and wrk send when they have their answer; wrk adds to what it saw the requests that a connection would have sent meanwhile at its mean rate.", f.Serves, f.Lasts, f.Every, during, generators.FrozenRate, generators.Connections))
 	off := r.Section("How far from what is implied", "The difference to the implied figure, in percent of it.")
 	figures := []struct {
 		what string
