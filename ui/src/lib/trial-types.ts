@@ -121,6 +121,7 @@ export interface BenchResult {
   phases: List<{ name: string; start: Num; end: Num; from: Num; to: Num; due: number; answered: number; errors: number; latency: Latency; uncorrected: Latency }>;
   timeline: List<BenchSlot>;
   events: List<BenchEvent>;
+  notes?: List<string>; // what of a recording or a log was not sent
   thresholds: List<{ text: string; query?: string; value: Num; met: boolean; aborted?: boolean }>;
   resources: List<{ process: string; name: string; unit: string; times: Num[] | null; values: Num[] | null; per_request: Num; mean: Num; max: Num }>;
   loads: List<BenchLoad>;
