@@ -36,6 +36,9 @@ func loadBench(ctx context.Context, o *options, r *report.Report) error {
 	return nil
 }
 
+// sleeping is whose cost is the least of whoever sends requests one by one.
+const sleeping = "a thread that sleeps"
+
 func turns(ctx context.Context, o *options, r *report.Report, t *generators.Target, rate int, stretch time.Duration) error {
 	full := r.Section(string(t.Protocol)+", as fast as the target answers", fmt.Sprintf(
 		"%d connections are kept, or streams of as few connections as the sender has for them; each sends its next request when it has its answer. "+
@@ -44,6 +47,15 @@ func turns(ctx context.Context, o *options, r *report.Report, t *generators.Targ
 	open := r.Section(fmt.Sprintf("%s, %d requests a second", t.Protocol, rate),
 		"As above, at a fixed rate. Some hold it with workers that have a rate each, and latency from when a worker sends.")
 	for rep := range o.reps {
+		if t.Protocol == generators.Plain && o.wants(sleeping) {
+			cost, err := generators.SleepCost(time.Second/time.Duration(rate), rate)
+			if err != nil && !errors.Is(err, generators.ErrCannot) {
+				return err
+			}
+			if err == nil {
+				open.Add("CPU of a sleep until the next, and of nothing else", sleeping, "µs", 0, float64(cost.Nanoseconds())/1e3)
+			}
+		}
 		for i, s := range generators.Senders() {
 			if !o.wants(string(t.Protocol)+", "+s.Name) || i > 0 && !o.peers {
 				continue

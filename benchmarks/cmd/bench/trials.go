@@ -211,7 +211,7 @@ func effect(measure string, v api.Float) string {
 	case math.IsNaN(f) || math.IsInf(f, 0):
 		return "open"
 	case measure == "errors":
-		return fmt.Sprintf("%+.2f points", 100*f)
+		return fmt.Sprintf("%+.2f points", math.Round(1e4*f)/100+0) // no negative zero
 	}
 	return fmt.Sprintf("%+.1f %%", 100*(f-1))
 }
