@@ -32,7 +32,11 @@ func benchAgain(cmd *cobra.Command, arg string, seed uint64) string {
 				v = withoutSecret(v)
 			}
 			if f.Value.Type() == "bool" {
-				parts = append(parts, "--"+f.Name+"="+v)
+				if v == "true" {
+					parts = append(parts, "--"+f.Name)
+				} else {
+					parts = append(parts, "--"+f.Name+"="+v)
+				}
 				continue
 			}
 			parts = append(parts, "--"+f.Name, shellWord(v))

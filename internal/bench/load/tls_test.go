@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"net"
 	"net/http"
 	"strings"
@@ -120,6 +121,20 @@ func testCertificate(t *testing.T) tls.Certificate {
 	e := &engine{t: t, tls: true}
 	e.serve(func(http.ResponseWriter, *http.Request) {})
 	return e.server.TLS.Certificates[0]
+}
+
+// A certificate of nobody who is known is an error before any load.
+func TestUnknownCertificate(t *testing.T) {
+	t.Parallel()
+	for _, protocol := range []Protocol{HTTP1, HTTP2} {
+		e := &engine{t: t, tls: true, protocol: protocol}
+		e.serve(func(http.ResponseWriter, *http.Request) {})
+		_, err := Run(t.Context(), Options{Address: e.server.Listener.Addr().String(), TLS: &tls.Config{RootCAs: x509.NewCertPool()}, Protocol: protocol,
+			Source: requests(1, Request{}), Recorder: func(int, int) Recorder { return e }})
+		if err == nil || len(e.seen) > 0 || !strings.Contains(err.Error(), "unknown authority (hint: trust it by --cacert FILE") {
+			t.Errorf("got %v", err)
+		}
+	}
 }
 
 func TestNoHTTP2ToBeHad(t *testing.T) {

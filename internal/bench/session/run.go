@@ -270,16 +270,12 @@ func (r *run) moment(res *api.BenchResult, began time.Time, elapsed time.Duratio
 	if whole > 0 {
 		m.Left = max(whole-max(elapsed, 0), 0)
 	}
-	if r.o.Plan.Arrivals < bench.Closed && elapsed > 0 && (whole == 0 || elapsed < whole) {
-		ph, p := r.o.Plan.Phases[m.Phase], r.phases[m.Phase]
-		m.Asked = ph.From
-		if ph.For > 0 {
-			m.Asked += (ph.To - ph.From) * (elapsed.Seconds() - float64(p.Start)) / ph.For.Seconds()
-		}
-	}
 	if r.o.Plan.Arrivals < bench.Closed && elapsed > 0 {
-		due, gone := uint64(dueBefore(r.o.Plan, elapsed)), res.Account.Sent+res.Account.Dropped
-		m.Behind = due - min(due, gone)
+		due, gone := dueBefore(r.o.Plan, elapsed), res.Account.Sent+res.Account.Dropped
+		m.Behind = uint64(due) - min(uint64(due), gone)
+		if last := min(m.Live.Seconds, elapsed.Seconds()); last > 0 && (whole == 0 || elapsed < whole) {
+			m.Asked = (due - dueBefore(r.o.Plan, elapsed-time.Duration(last*1e9))) / last
+		}
 	}
 	return m
 }

@@ -110,8 +110,8 @@ type Moment struct {
 	// Elapsed is since what is measured began, negative during the warm-up; Left is
 	// how much of the plan's time is left, negative if nobody knows.
 	Elapsed, Left time.Duration
-	// Asked is how many requests a second the plan asks for now, NaN if it does not
-	// say; Behind how many were due by it and neither ended nor dropped.
+	// Asked is how many requests a second the plan asked for in the seconds that Live
+	// is of, NaN if it does not say; Behind how many were due by it and neither ended nor dropped.
 	Asked   float64
 	Behind  uint64
 	Phase   int // index into Result.Phases
