@@ -63,7 +63,7 @@ func (g *Gate) Judge(t, base *api.Trial) *api.TrialGate {
 		all[i].adjusted = v
 	}
 	out.Passed = len(all) > 0
-	if len(all) == 0 {
+	if len(all) == 0 && len(out.Why) == 0 {
 		out.Why = append(out.Why, "nothing could be compared: it takes three whole rounds here and there of a setting and a measure that both have")
 	}
 	for _, c := range all {

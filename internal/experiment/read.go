@@ -78,6 +78,25 @@ func (r *fileReader) add(t text, hint, format string, args ...any) {
 	r.problems.Add(at, hint, format, args...)
 }
 
+// usualMeasure decides unless one is named: p99 or, where only others are judged,
+// the one of them that says most.
+func (r *fileReader) usualMeasure() string {
+	const usual = "p99"
+	named := make([]string, 0, len(r.raw.Measures))
+	for _, t := range r.raw.Measures {
+		named = append(named, t.S())
+	}
+	if len(named) == 0 || slices.Contains(named, usual) {
+		return usual
+	}
+	for _, m := range judge.Reading("") {
+		if slices.Contains(named, m) {
+			return m
+		}
+	}
+	return named[0]
+}
+
 // rounds reads when to stop.
 func (r *fileReader) rounds() {
 	o := r.raw.Rounds
@@ -85,7 +104,7 @@ func (r *fileReader) rounds() {
 		o = &rawRounds{}
 	}
 	x := &r.x.Rounds
-	*x = Rounds{Rule: "fixed", AtLeast: 8, Precision: o.Precision.Number, Measure: o.Measure.Or("p99")}
+	*x = Rounds{Rule: "fixed", AtLeast: 8, Precision: o.Precision.Number, Measure: o.Measure.Or(r.usualMeasure())}
 	if r.raw.Live != nil {
 		x.AtLeast, x.Measure = 1, o.Measure.Or(judge.Ratio)
 	}

@@ -86,6 +86,19 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+// Of the measures that are named one decides, and no other is judged beside them.
+func TestTheMeasureThatDecides(t *testing.T) {
+	for words, want := range map[string]string{
+		"": "p99", "measures: [p50, p99]\n": "p99", "measures: [mean, p50, p95]\n": "p95", "measures: [cpu_per_request]\n": "cpu_per_request",
+		"measures: [p50]\nrounds: {at_least: 3, measure: mean}\n": "mean",
+	} {
+		l := newLab(t, strings.Replace(workersFile, "rounds: 6\n", words, 1))
+		if got := l.load().Rounds.Measure; got != want {
+			t.Errorf("%q: %s decides, not %s", words, got, want)
+		}
+	}
+}
+
 func TestPlace(t *testing.T) {
 	for _, c := range []struct {
 		a, b string

@@ -163,7 +163,7 @@ func headline(x *Experiment, rows []judge.Row, curves []api.TrialCurve) (verdict
 		return judge.TooLittle, "nothing was measured"
 	}
 	verdict = Overall(words)
-	if c := CurveOf(curves, "", x.Rounds.Measure); c != nil {
+	if c := CurveOf(curves, "", x.Rounds.Measure); c != nil && x.Design != Factorial {
 		return verdict, upper(c.Sentence)
 	}
 	// The row that says most: one that changed before one that did not.
@@ -198,6 +198,8 @@ func unread(x *Experiment, rows []judge.Row) string {
 			continue
 		}
 		switch m := r.Of(x.Rounds.Measure); {
+		case m == nil && judge.Needs(x.Rounds.Measure) > 0:
+			return fmt.Sprintf("a round needs %d requests for it", judge.Needs(x.Rounds.Measure))
 		case m == nil:
 			return "no run has it"
 		case m.Short != "":
@@ -401,8 +403,12 @@ func (x *Experiment) Describe() []string {
 	}
 	if each > 0 {
 		each += x.Settle
-		out = append(out, fmt.Sprintf("load: %s to %s of each setting in a round, warm-up and commands besides: %s to %s in all", each, x.scenario.Target,
-			each*time.Duration(len(x.Settings)*r.AtLeast), each*time.Duration(len(x.Settings)*r.AtMost)))
+		whole := func(rounds int) string { return (each * time.Duration(len(x.Settings)*rounds)).String() }
+		all := whole(r.AtLeast)
+		if r.AtMost > r.AtLeast {
+			all += " to " + whole(r.AtMost)
+		}
+		out = append(out, fmt.Sprintf("load: %s to %s of each setting in a round, warm-up and commands besides: %s in all", each, x.scenario.Target, all))
 	}
 	return out
 }

@@ -157,7 +157,7 @@ type rawRounds struct {
 	AtMost    text `key:"at_most" is:"rounds" doc:"However undecided; 30 with precision or early, else at_least."`
 	Precision text `key:"precision" is:"share" doc:"As many rounds as make the interval this narrow to either side, such as 3%."`
 	Early     text `key:"early" is:"bool" doc:"Stop as soon as every setting is decided, by intervals that hold at every look."`
-	Measure   text `key:"measure" is:"measure" doc:"That decides; p99 unless given."`
+	Measure   text `key:"measure" is:"measure" doc:"That decides, and is read first; p99, or of the measures that are named the one that says most, unless given."`
 }
 
 // ReadScalar takes a number of rounds.

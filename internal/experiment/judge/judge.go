@@ -325,6 +325,9 @@ func (t *table) measure(in *Input, k Key, c Contrast, name string, rounds []int)
 		m.Short = needRounds(len(each), in.Rule.Stage)
 	}
 	m.Estimate = in.Rule.estimate(each, in.Level)
+	if name == errorsOf && m.Short == "" && c.Effect == "interaction" && m.Estimate.SE == 0 {
+		m.Short = "every round has as many" // which of few errors is no knowledge
+	}
 	if name == errorsOf && m.Short == "" && c.Effect != "interaction" {
 		m.Estimate.widen(counts[0].errors, counts[0].requests, counts[1].errors, counts[1].requests, in.Level)
 	}

@@ -15,7 +15,10 @@ type Plan struct {
 
 // Fixed is a number of rounds that was chosen before.
 func Fixed(n, have int) Plan {
-	return Plan{Rounds: n, Done: have >= n, Why: "as many as were asked for"}
+	if have < n {
+		return Plan{Rounds: n, Why: rounds(n) + " were asked for"}
+	}
+	return Plan{Rounds: n, Done: true, Why: "as many as were asked for"}
 }
 
 // Precision chooses the number of rounds such that the interval of every setting
