@@ -69,6 +69,11 @@ func trialRows(d *document, t *api.Trial, effect, title string) {
 	if m := t.Stopping.Measure; m != "" && !slices.Contains(columns, m) {
 		columns = append([]string{m}, columns...)
 	}
+	columns = slices.DeleteFunc(slices.Clone(columns), func(name string) bool {
+		return !slices.ContainsFunc(t.Rows, func(r api.TrialRow) bool {
+			return r.Effect == effect && slices.ContainsFunc(r.Measures, func(m api.TrialMeasure) bool { return m.Name == name })
+		})
+	})
 	for _, c := range columns {
 		tb.column(strings.ReplaceAll(c, "_", " "), true)
 		tb.column("interval", true)
