@@ -111,27 +111,29 @@ func begin(t *testing.T, file string) (cmd *exec.Cmd, done func() *api.Trial) {
 	}
 }
 
-// counted are the runs that count. On a busy machine the generator may be late so
-// often that there are too few, and then nothing is shown of the figures.
-func counted(t *testing.T, trial *api.Trial) (n int) {
+// tolerant is said of the scenarios: on the machines that run these tests other
+// tests run too, so that the generator is late at times. Durations of such runs
+// tell nothing, and nothing is asserted of them; what was done, whom was asked,
+// what was counted and how much memory it took is the same on any machine.
+const tolerant = "limits: {late: 100%, cpu: 100%}"
+
+// whole fails unless every round is, as all were asked for, and the control holds.
+func whole(t *testing.T, trial *api.Trial, rounds int) {
 	t.Helper()
 	if !trial.Restored {
 		t.Errorf("the control was not restored: %s", trial.RestoreError)
 	}
 	for _, r := range trial.Rounds {
-		if r.Valid {
-			n++
-		} else {
+		if !r.Valid {
 			t.Logf("round %d, %s does not count: %s", r.Round, r.Setting, r.Why)
 		}
 	}
-	switch {
-	case strings.Contains(trial.Failed, "rounds are whole"):
-		t.Skip("this machine is too busy to measure anything")
-	case trial.Failed != "":
-		t.Fatal(trial.Failed)
+	if trial.Failed != "" || trial.Stopping.Done != rounds {
+		t.Fatalf("%d rounds of %d: %s", trial.Stopping.Done, rounds, trial.Failed)
 	}
-	return n
+	if !slices.ContainsFunc(trial.Warnings, func(w api.CompareWarning) bool { return w.Code == "limits" }) {
+		t.Error("nothing warns of the limits of the generator")
+	}
 }
 
 func freePorts(t *testing.T, n int) (ports []string) {
@@ -163,7 +165,8 @@ func nginx(t *testing.T, measure string) (dir, work string, ports []string) {
 	dir = example(t, "nginx-workers",
 		"/tmp/tailscope-nginx", work, "28443", ports[0], "28480", ports[1],
 		"{{workers}}\"]", "{{workers}} "+work+"\"]",
-		"sweep: [1, 2, 4, 8, 24]", "variants: [{workers: 2}]", "rounds: 6", "rounds: 2",
+		"sweep: [1, 2, 4, 8, 24]", "variants: [{workers: 2}]", "rounds: 6", "rounds: 3",
+		"cpu_per_request]", "cpu_per_request, resident_bytes_of_nginx]", "timeout: 5s", "timeout: 5s\n"+tolerant,
 		"rate: 4000", "rate: 300", "for: 8s", "for: "+measure, "at_most: 4s", "at_most: 1s")
 	return dir, work, ports
 }
@@ -183,12 +186,13 @@ func TestNginxWorkers(t *testing.T) {
 	dir, work, ports := nginx(t, "2s")
 	_, done := begin(t, filepath.Join(dir, "workers.yaml"))
 	trial := done()
-	if n := counted(t, trial); n < 2 {
-		t.Fatalf("%d runs count", n)
-	}
-	queries := map[string]bool{}
+	whole(t, trial, 3)
+	queries, smaller := map[string]bool{}, false
 	for _, row := range trial.Rows {
 		queries[row.Query] = true
+		if row.Rounds != 3 || row.Requests < 6*2*300/9*9/10 { // of the rarest query
+			t.Errorf("%q: %d rounds, %d requests", row.Query, row.Rounds, row.Requests)
+		}
 		if row.Setting != "workers=2" || row.Against != "workers=8" {
 			t.Errorf("a row of %s against %s", row.Setting, row.Against)
 		}
@@ -196,7 +200,15 @@ func TestNginxWorkers(t *testing.T) {
 			if m.Name == "errors" && m.Variant > 0.01 {
 				t.Errorf("%s: %.1f %% errors", row.Query, 100*m.Variant)
 			}
+			// Three processes are smaller than nine, on a busy machine too.
+			if m.Name == "resident_bytes_of_nginx" {
+				smaller = m.Verdict == "lower" && m.Effect < 0.8 && m.High < 1
+				t.Log(m.Sentence)
+			}
 		}
+	}
+	if !smaller {
+		t.Error("nginx with two workers is not judged smaller than with eight")
 	}
 	for _, q := range []string{"", "icon", "api", "page", "picture"} {
 		if !queries[q] {
@@ -289,12 +301,10 @@ func TestSolrShards(t *testing.T) {
 	dir := example(t, "solr", append(drop,
 		"/tmp/tailscope-solr", work, "port: 28983", "port: "+port, "documents: 200000", "documents: 4000",
 		"layouts: 1 2 3 4 6 8", "layouts: 1 4", "heap: 2g", "heap: 512m", "for: 12s", "for: 4s", "at_least: 3s, at_most: 6s, slot: 500ms", "at_least: 1s, at_most: 3s",
-		"sweep: [1, 2, 3, 4, 6, 8]", "sweep: [1, 4]", "rounds: 5", "rounds: 2")...)
+		"sweep: [1, 2, 3, 4, 6, 8]", "sweep: [1, 4]", "rounds: 5", "rounds: 2", "timeout: 10s", "timeout: 10s\n"+tolerant)...)
 	_, done := begin(t, filepath.Join(dir, "shards.yaml"))
 	trial := done()
-	if n := counted(t, trial); n < 2 {
-		t.Fatalf("%d runs count", n)
-	}
+	whole(t, trial, 2)
 	if i := slices.IndexFunc(trial.Loads, func(l api.BenchLoad) bool { return l.Documents != 4000 || l.Errors > 0 }); len(trial.Loads) != 2 || i >= 0 {
 		t.Errorf("loaded %+v", trial.Loads)
 	}

@@ -16,6 +16,7 @@ old=$(cat /proc/"$master"/task/*/children)
 kill -HUP "$master"
 for _ in $(seq 100); do
 	sleep 0.1
+	kill -0 "$master" 2>/dev/null || exit 0 # it was about to end
 	gone=yes
 	for pid in $old; do
 		! kill -0 "$pid" 2>/dev/null || gone=no
