@@ -70,10 +70,14 @@ func (d *designer) design() {
 	default:
 		d.one()
 	}
-	if n := len(d.x.Settings); n > mostSettings {
-		d.add(r.Node.At, "leave some out: every round measures each", "%d settings are more than %d", n, mostSettings)
+	if len(d.x.Settings) > mostSettings { // one more than that: the rest was not looked at
+		d.add(r.Node.At, "leave some out: every round measures each", "there are more than %d settings", mostSettings)
+		d.x.Settings = d.x.Settings[:mostSettings]
 	}
 }
+
+// first are the first n of a list.
+func first[T any](list []T, n int) []T { return list[:min(n, len(list))] }
 
 func variableName(s string) bool {
 	for i, c := range s {
@@ -145,6 +149,9 @@ func (d *designer) has(value string) bool {
 }
 
 func (d *designer) setting(value, name string) {
+	if len(d.x.Settings) > mostSettings {
+		return
+	}
 	values := map[string]string{}
 	for k, v := range d.control {
 		values[k] = v
@@ -158,7 +165,7 @@ func (d *designer) sweep(name string) {
 	r := &d.raw.Sweep
 	var values []string
 	if r.list != nil {
-		for _, t := range r.list.values {
+		for _, t := range first(r.list.values, mostSettings+1) {
 			if slices.ContainsFunc(values, func(v string) bool { return equal(v, t.S()) }) && t.Given() {
 				d.add(t.Node.At, "leave it out", "%s=%s is there twice", name, t.S())
 			}
@@ -236,7 +243,7 @@ func (d *designer) factorial() {
 			continue
 		}
 		factor := judge.Factor{Name: f.Key, Levels: []string{old}}
-		for _, t := range r.Factors[f.Key].values {
+		for _, t := range first(r.Factors[f.Key].values, mostSettings+1) {
 			switch v := t.S(); {
 			case equal(v, old):
 				d.add(t.Node.At, "leave it out: the control's value is always measured", "%s=%s is the control's", f.Key, v)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
 )
 
 // maxDepth bounds nesting, for what recurs over nodes.
@@ -97,12 +98,11 @@ func (t treeReader) node(n ast.Node, depth int) *Node {
 		}
 		return out
 	case *ast.StringNode:
-		text, quoted := n.Value, false
-		if line := t.src.line(at.Line); line != "" {
-			c := at.Column - 1
-			quoted = c >= 0 && c < len([]rune(line)) && strings.ContainsRune(`"'`, []rune(line)[c])
+		quoted := false
+		if tok := n.GetToken(); tok != nil {
+			quoted = tok.Type == token.SingleQuoteType || tok.Type == token.DoubleQuoteType
 		}
-		return &Node{Kind: Scalar, Text: text, Quoted: quoted, At: at}
+		return &Node{Kind: Scalar, Text: n.Value, Quoted: quoted, At: at}
 	case *ast.LiteralNode:
 		return &Node{Kind: Scalar, Text: strings.TrimRight(n.Value.Value, "\n"), Quoted: true, At: at}
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
