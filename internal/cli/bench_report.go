@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -373,8 +374,11 @@ func warmText(w *api.BenchWarmUp) string {
 	if w.Steady {
 		word = "steady"
 	}
-	return fmt.Sprintf("%s, %s requests, %s: %s", benchSpan(float64(w.Seconds)), count(w.Requests), word, w.Why)
+	return fmt.Sprintf("%s, %s requests, %s: %s", benchSpan(float64(w.Seconds)), count(w.Requests), word, steadyWord.ReplaceAllString(w.Why, ""))
 }
+
+// steadyWord is said once.
+var steadyWord = regexp.MustCompile(`^(not )?steady[^:]*: `)
 
 func resourceTable(rs []api.BenchResource) *table {
 	t := &table{}

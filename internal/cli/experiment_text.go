@@ -13,13 +13,15 @@ import (
 
 // trialText writes what an experiment was and what came of it.
 func trialText(d *document, t *api.Trial) {
-	d.heading(t.Name + ": " + t.Headline)
-	d.line("Verdict: " + t.Verdict)
-	if t.Hypothesis != "" {
-		d.paragraph()
-		d.line("Hypothesis: " + t.Hypothesis)
+	if !d.html { // its page begins with that
+		d.heading(t.Name + ": " + t.Headline)
+		d.line("Verdict: " + t.Verdict)
+		if t.Hypothesis != "" {
+			d.paragraph()
+			d.line("Hypothesis: " + t.Hypothesis)
+		}
+		d.gap()
 	}
-	d.gap()
 	if t.Failed != "" {
 		d.item("ended before its time: " + t.Failed)
 	}
@@ -40,6 +42,9 @@ func trialText(d *document, t *api.Trial) {
 	for _, name := range slices.Sorted(maps.Keys(t.Environment.Versions)) {
 		d.item(name + ": " + t.Environment.Versions[name])
 	}
+	if values := configured(&t.Environment); values != "" {
+		d.item("with " + values)
+	}
 	if t.Gate != nil {
 		d.gap()
 		gateText(d, t.Gate)
@@ -56,8 +61,47 @@ func trialText(d *document, t *api.Trial) {
 	}
 }
 
-// trialColumns are the measures of a table, of those there are.
-var trialColumns = []string{"p50", "p95", "p99", "mean", "errors"}
+// isLine says whether a recorded configuration is one short line, such as the value
+// of a variable.
+func isLine(text string) bool { return len(text) < 200 && !strings.Contains(text, "\n") }
+
+// configured are the recorded values that are lines: port 28443, workers 8.
+func configured(e *api.Environment) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(e.Configuration)) {
+		if text := e.Configuration[name]; isLine(text) {
+			out = append(out, strings.TrimPrefix(name, "var ")+" "+text)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// trialColumns are the measures of a table where there are more than mostColumns.
+var trialColumns = []string{"p50", "p95", "p99", "mean", "errors", "cpu_per_request"}
+
+const mostColumns = 7
+
+// shownMeasures are the measures of the rows of one sort: all of them if they are
+// few, as where the file names them; else the usual ones and the one that decides.
+func shownMeasures(t *api.Trial, effect string) []string {
+	var all []string
+	for i := range t.Rows {
+		if t.Rows[i].Effect != effect {
+			continue
+		}
+		for _, m := range t.Rows[i].Measures {
+			if !slices.Contains(all, m.Name) {
+				all = append(all, m.Name)
+			}
+		}
+	}
+	if len(all) <= mostColumns {
+		return all
+	}
+	return slices.DeleteFunc(all, func(name string) bool {
+		return name != t.Stopping.Measure && !slices.Contains(trialColumns, name)
+	})
+}
 
 // trialRows is a table of the rows of one sort: changes with their intervals.
 func trialRows(d *document, t *api.Trial, effect, title string) {
@@ -65,15 +109,7 @@ func trialRows(d *document, t *api.Trial, effect, title string) {
 	tb.column(title, false)
 	tb.column("against", false)
 	tb.column("of", false)
-	columns := trialColumns
-	if m := t.Stopping.Measure; m != "" && !slices.Contains(columns, m) {
-		columns = append([]string{m}, columns...)
-	}
-	columns = slices.DeleteFunc(slices.Clone(columns), func(name string) bool {
-		return !slices.ContainsFunc(t.Rows, func(r api.TrialRow) bool {
-			return r.Effect == effect && slices.ContainsFunc(r.Measures, func(m api.TrialMeasure) bool { return m.Name == name })
-		})
-	})
+	columns := shownMeasures(t, effect)
 	for _, c := range columns {
 		tb.column(strings.ReplaceAll(c, "_", " "), true)
 		tb.column("interval", true)
@@ -154,10 +190,7 @@ func trialCurves(d *document, t *api.Trial) {
 		tb.column("interval", true)
 		tb.column("best in", true)
 		tb.column("", false)
-		value := func(f api.Float) string { return mirrorValue(&api.MirrorMeasure{Name: c.Measure}, f) }
-		if c.Measure == "rate" || strings.Contains(c.Measure, "_per_") && !strings.HasPrefix(c.Measure, "cpu") {
-			value = func(f api.Float) string { return fmt.Sprintf("%.3g", float64(f)) }
-		}
+		value := func(f api.Float) string { return trialFigure(c.Measure, f) }
 		for _, p := range c.Points {
 			mark := ""
 			switch {

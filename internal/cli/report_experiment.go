@@ -6,12 +6,16 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"tailscope/api"
 	"tailscope/client"
+	"tailscope/internal/experiment/judge"
 )
 
 // newReportExperiment is what came of anything in the log book, in full.
@@ -70,6 +74,12 @@ func (f *experimentReport) report(ctx context.Context, id string) error {
 // writeExperiment writes the report of an experiment; v is the verdict of a
 // mirror session.
 func writeExperiment(w *bytes.Buffer, x *api.Experiment, v *api.MirrorVerdictResponse, format string, now time.Time) error {
+	if b := x.Bench; b != nil && x.State == "lost" && b.Aborted == "" && format != "json" {
+		run, said := *b, *x
+		run.Aborted = "its program has not reported since " + clockIn(x.Updated, now.Location())
+		said.Bench = &run
+		x = &said
+	}
 	switch {
 	case format == "json" && v != nil:
 		return writeJSON(w, v)
@@ -101,6 +111,10 @@ func writeTried(d *document, x *api.Experiment, zone *time.Location) error {
 		d.print(b.String())
 	case x.Trial != nil:
 		trialText(d, x.Trial)
+		if t := x.Trial; !t.Restored && t.RestoreError == "" && x.State != "running" && !d.html {
+			d.gap()
+			d.item(notKnown)
+		}
 		trialLog(d, x.Trial, zone)
 	}
 	if len(x.Cut) > 0 {
@@ -117,10 +131,7 @@ func writeTried(d *document, x *api.Experiment, zone *time.Location) error {
 func trialLog(d *document, t *api.Trial, zone *time.Location) {
 	d.gap()
 	d.heading("Rounds")
-	measure := t.Stopping.Measure
-	if measure == "" {
-		measure = "p99"
-	}
+	measure := roundMeasure(t)
 	rounds := &table{}
 	for i, h := range []string{"round", "turn", "setting", measure, "errors", "rate", "counts"} {
 		rounds.column(h, i < 2 || i > 2 && i < 6)
@@ -161,19 +172,42 @@ func trialLog(d *document, t *api.Trial, zone *time.Location) {
 		}
 		d.item(text)
 	}
-	if t.Command != "" {
+	if t.Command != "" && !d.html { // its page ends with that
 		d.gap()
 		d.item("again: " + t.Command)
 	}
 }
 
-// trialFigure is a figure of a round in its unit.
-func trialFigure(name string, v api.Float) string {
-	if name == "rate" {
-		return perTime(v)
+// roundMeasure is the figure that rounds are shown by: the one that decides or, where
+// no round has it, the next that says most.
+func roundMeasure(t *api.Trial) string {
+	names := judge.Reading(t.Stopping.Measure)
+	for _, name := range names {
+		for i := range t.Rounds {
+			if v, ok := t.Rounds[i].Figures[""][name]; ok && !isNaN(v) {
+				return name
+			}
+		}
 	}
-	return mirrorValue(&api.MirrorMeasure{Name: name}, v)
+	return names[0]
 }
+
+// trialFigure is a figure of a measure in its unit.
+func trialFigure(name string, v api.Float) string {
+	switch {
+	case isNaN(v):
+		return "-"
+	case name == "rate":
+		return perTime(v)
+	case strings.Contains(name, "bytes"):
+		return formatBytes(int64(v))
+	case name == "errors", name == "ratio", name == "mean", quantileWord.MatchString(name), strings.Contains(name, "seconds"), strings.Contains(name, "cpu_per_"):
+		return mirrorValue(&api.MirrorMeasure{Name: name}, v)
+	}
+	return digits(float64(v)) // of a metric of its own
+}
+
+var quantileWord = regexp.MustCompile(`^p\d+$`)
 
 //go:embed report_experiment.html
 var experimentHTML string
@@ -218,7 +252,11 @@ func writeExperimentHTML(w *bytes.Buffer, x *api.Experiment, v *api.MirrorVerdic
 			p.Files = append(p.Files, reportFile{name, t.Files[name]})
 		}
 		for _, name := range sortedNames(t.Environment.Configuration) {
-			p.Files = append(p.Files, reportFile{name, t.Environment.Configuration[name]})
+			text := t.Environment.Configuration[name]
+			kept := slices.ContainsFunc(p.Files, func(f reportFile) bool { return f.Text != "" && strings.HasSuffix(text, f.Text) })
+			if !kept && !isLine(text) {
+				p.Files = append(p.Files, reportFile{name, text})
+			}
 		}
 	}
 	d.list(false)
@@ -229,13 +267,15 @@ func writeExperimentHTML(w *bytes.Buffer, x *api.Experiment, v *api.MirrorVerdic
 	return experimentTemplate.Execute(w, p)
 }
 
+const notKnown = "Whether the control was restored is not known: the program ended before it said so. Look at the target."
+
 // trialAlarms are what of an experiment must not be overlooked.
 func trialAlarms(t *api.Trial, state string) (out []string) {
 	switch {
 	case t.RestoreError != "":
 		out = append(out, "The control was not restored: "+t.RestoreError)
 	case state != "running" && !t.Restored:
-		out = append(out, "Whether the control was restored is not known: the program ended before it said so. Look at the target.")
+		out = append(out, notKnown)
 	}
 	if t.Failed != "" {
 		out = append(out, "It ended before its time: "+t.Failed)

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"tailscope/api"
@@ -33,10 +35,7 @@ const mostCharts = 12
 // trialCharts draws each query's figure of every setting, and the effects.
 func trialCharts(t *api.Trial) []resourceChart {
 	out := []resourceChart{{"Against the control, by what says most", trialWhiskers(t)}}
-	measure := t.Stopping.Measure
-	if measure == "" {
-		measure = "p99"
-	}
+	measure := roundMeasure(t)
 	queries := map[string]bool{}
 	for i := range t.Rounds {
 		for q := range t.Rounds[i].Figures {
@@ -60,8 +59,9 @@ func first[T any](list []T, n int) []T { return list[:min(n, len(list))] }
 // settings that cannot be told from the best.
 func settingsChart(t *api.Trial, query, measure string) template.HTML {
 	settings := slices.Clone(t.Settings)
-	if !slices.ContainsFunc(settings, func(s api.TrialSetting) bool { return isNaN(s.X) }) {
-		slices.SortStableFunc(settings, func(a, b api.TrialSetting) int { return int(math.Copysign(1, float64(a.X-b.X))) })
+	numbers := !slices.ContainsFunc(settings, func(s api.TrialSetting) bool { return isNaN(s.X) })
+	if numbers {
+		slices.SortStableFunc(settings, func(a, b api.TrialSetting) int { return cmp.Compare(a.X, b.X) })
 	}
 	var curve *api.TrialCurve
 	for i := range t.Curves {
@@ -99,28 +99,33 @@ func settingsChart(t *api.Trial, query, measure string) template.HTML {
 	} else {
 		low = 0
 	}
-	if high == low {
-		high = low + math.Max(math.Abs(low), 1)*0.1
+	switch {
+	case high == low && low == 0:
+		high = 0.1
+	case high-low <= 1e-6*low:
+		high = low * 1.1
 	}
 	s := newSVG(620, 280, axis{-0.5, float64(len(settings)) - 0.5, false}, axis{low, high + (high-low)*0.06, false})
 	var ticks []float64
-	for _, v := range even(high, 5) {
-		if v >= low {
-			ticks = append(ticks, v)
-		}
+	step := even(high-low, 5)[1]
+	for k := math.Ceil(low / step); k*step <= high*1.0001; k++ {
+		ticks = append(ticks, k*step)
 	}
 	s.ticksY(ticks, func(v float64) string { return trialFigure(measure, api.Float(v)) })
 	every := max(1, (len(settings)+7)/8)
 	for i, set := range settings {
-		name := set.Name
+		name := []rune(strings.TrimPrefix(set.Name, t.Variable+"="))
 		if !isNaN(set.X) {
-			name = strings.TrimSpace(digits(float64(set.X)) + " " + t.Unit)
+			name = []rune(strings.TrimSpace(digits(float64(set.X)) + " " + t.Unit))
+		}
+		if most := 86 * every / len(settings); len(name) > most {
+			name = append(name[:max(most-1, 1)], '…')
 		}
 		if curve != nil && slices.Contains(curve.Candidates, set.Name) {
 			s.band("best", float64(i)-0.48, float64(i)+0.48, "cannot be told from the best")
 		}
 		if i%every == 0 {
-			s.text("tick middle", s.px(float64(i)), s.height-s.bottom+16, name)
+			s.text("tick middle", s.px(float64(i)), s.height-s.bottom+16, string(name))
 		}
 		if set.Control {
 			s.text("mark middle", s.px(float64(i)), s.height-s.bottom-4, "control")
@@ -157,7 +162,9 @@ func settingsChart(t *api.Trial, query, measure string) template.HTML {
 				s.stroke("line due", float64(k), float64(p.Low), float64(k), float64(p.High))
 			}
 		}
-		s.line("line due", xs, ys)
+		if numbers {
+			s.line("line due", xs, ys)
+		}
 	}
 	return s.html(measure + " by setting")
 }
@@ -202,6 +209,9 @@ func mirrorWhiskers(v *api.MirrorVerdict) template.HTML {
 	return whiskers(all)
 }
 
+// roundRatios are what an axis of ratios is marked at, on both sides of no change.
+var roundRatios = []float64{1.01, 1.02, 1.05, 1.1, 1.25, 1.5, 2, 3, 4, 5, 8, 10}
+
 // whiskers draws effects with their intervals around no change.
 func whiskers(all []effect) template.HTML {
 	all = slices.DeleteFunc(all, func(e effect) bool { return !(e.ratio > 0) })
@@ -219,12 +229,17 @@ func whiskers(all []effect) template.HTML {
 	}
 	s := newSVG(620, float64(len(all))*22+50, axis{-span, span, false}, axis{-0.5, float64(len(all)) - 0.5, false})
 	s.left = 200
-	edge := math.Exp(span * 0.75)
+	edge := roundRatios[0]
+	for _, r := range roundRatios {
+		if math.Log(r) < 0.85*span {
+			edge = r
+		}
+	}
 	s.ticksX([]float64{-math.Log(edge), 0, math.Log(edge)}, func(v float64) string {
 		if v == 0 {
 			return "no change"
 		}
-		return "× " + digits(math.Exp(v))
+		return "× " + strconv.FormatFloat(math.Exp(v), 'g', 3, 64)
 	})
 	for i, e := range all {
 		y := float64(len(all) - 1 - i)

@@ -94,3 +94,53 @@ func TestReportOfABeginning(t *testing.T) {
 		}
 	}
 }
+
+// Rounds are shown by a figure that they have, in its unit, on an axis with lines:
+// also where p99 takes more requests, rounds hardly differ, and settings are words.
+func TestReportExperimentFigures(t *testing.T) {
+	for name, want := range map[string]string{"p95": "12ms", "resident_bytes": "80 MB", "cpu_per_request": "12µs", "threads": "12", "errors": "1.20%", "rate": "12/s"} {
+		v := map[string]api.Float{"p95": 0.012, "resident_bytes": 80e6, "cpu_per_request": 12e-6, "threads": 12, "errors": 0.012, "rate": 12}[name]
+		if got := trialFigure(name, v); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	x := triedExperiment(t)
+	nan := api.Float(math.NaN())
+	x.Trial.Curves, x.Trial.Variable = nil, "workers"
+	for i := range x.Trial.Settings {
+		x.Trial.Settings[i].X = nan
+	}
+	for i := range x.Trial.Rounds {
+		f := x.Trial.Rounds[i].Figures
+		delete(f[""], "p99")
+		f["small"] = map[string]api.Float{"p95": 0.0100000001 + api.Float(i%2)*1e-17}
+	}
+	if got := roundMeasure(x.Trial); got != "p95" {
+		t.Errorf("rounds are shown by %s", got)
+	}
+	chart := string(settingsChart(x.Trial, "small", "p95"))
+	if n := strings.Count(chart, `class="grid"`); n < 2 || n > 8 {
+		t.Errorf("%d lines across", n)
+	}
+	if strings.Contains(chart, "<path") || !strings.Contains(chart, ">24<") {
+		t.Error("words are joined by a line, or not named by their values")
+	}
+}
+
+// What ended without a word says so in every format that people read.
+func TestReportOfALostOne(t *testing.T) {
+	x := triedExperiment(t)
+	x.State, x.Trial.Restored, x.Trial.RestoreError = "lost", false, ""
+	run := &api.Experiment{ID: "b-1", Kind: "bench", Name: "b", State: "lost", Updated: 1770000000, Bench: &api.BenchResult{Name: "b"}}
+	for _, format := range []string{"text", "md", "html"} {
+		if s := written(t, x, format); strings.Count(s, "Whether the control was restored is not known") != 1 {
+			t.Errorf("%s: does not say, once, that the control may not hold", format)
+		}
+		if s := written(t, run, format); !strings.Contains(s, "has not reported since 2026-02-02 02:40:00") {
+			t.Errorf("%s: does not say that the run is lost", format)
+		}
+	}
+	if run.Bench.Aborted != "" {
+		t.Error("the report changed the experiment")
+	}
+}
