@@ -100,7 +100,7 @@ func checkChange(c *api.MirrorChange, p *api.ExperimentReport) error {
 	live := c.Share != nil || c.Paused != nil || len(c.Shadows) > 0
 	switch {
 	case m == nil && (live || !c.Stop):
-		return query.Invalid("body", `a %s can be stopped, and nothing else of it be changed; write {"stop": true}`, map[string]string{KindBench: "run of load", KindExperiment: "experiment"}[p.Kind])
+		return query.Invalid("body", `%s can be stopped, and nothing else of it be changed; write {"stop": true}`, map[string]string{KindBench: "a run of load", KindExperiment: "an experiment"}[p.Kind])
 	case !live && !c.Stop:
 		return query.Invalid("body", "nothing is to be changed; %s", changeExample)
 	}

@@ -129,7 +129,7 @@ func (t *tidier) text(s, path string) string {
 		t.note("texts after their first 4 kB")
 		s = strings.ToValidUTF8(s[:maxText], "") + "…"
 	}
-	plain := func(r rune) bool { return r == '\n' || r == '\t' || !unicode.IsControl(r) }
+	plain := func(r rune) bool { return r == '\n' || r == '\t' || !moves(r) }
 	if strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
 		s = strings.Map(func(r rune) rune {
 			if plain(r) {
@@ -139,6 +139,11 @@ func (t *tidier) text(s, path string) string {
 		}, s)
 	}
 	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+// moves says whether a character moves a cursor, or turns round what stands behind it.
+func moves(r rune) bool {
+	return unicode.IsControl(r) || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 }
 
 func oneOf(field, v string, words []string) error {

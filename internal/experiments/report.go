@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"tailscope/api"
@@ -352,7 +351,7 @@ func checkText(field, v, example string) error {
 		return query.Invalid(field, "%s is empty; write one such as %q", field, example)
 	case len(v) > maxName:
 		return query.Invalid(field, "%s is longer than %d bytes", field, maxName)
-	case !utf8.ValidString(v) || strings.ContainsFunc(v, unicode.IsControl):
+	case !utf8.ValidString(v) || strings.ContainsFunc(v, moves):
 		return query.Invalid(field, "%s has characters that cannot be printed; write one such as %q", field, example)
 	}
 	return nil
