@@ -20,6 +20,14 @@ test('the list tells kinds apart, and the server searches it', async ({ page }) 
   await expect(page.locator(`[data-experiment="${t.trial}"]`)).toBeVisible();
   await page.getByLabel('Search the log book').fill('no such thing');
   await expect(page.getByText('Nothing has “no such thing”')).toBeVisible();
+  // Clearing it brings everything back without letting go of the field.
+  await page.getByLabel('Search the log book').fill('');
+  await expect(page.locator(`[data-experiment="${t.bench}"]`)).toBeVisible();
+  await expect(page.getByLabel('Search the log book')).toBeFocused();
+  // The log book has no range: a link to it from a narrow one shows all.
+  await page.goto('/experiments?start=1000&end=2000&kind=bench&state=ended');
+  await expect(page.locator(`[data-experiment="${t.bench}"]`)).toBeVisible();
+  await expect(page.locator(`[data-experiment="${t.trial}"]`)).toHaveCount(0);
 });
 
 test('a run of load: both clocks, one time line, an account that closes', async ({ page }) => {
@@ -44,6 +52,8 @@ test('a run of load: both clocks, one time line, an account that closes', async 
   await expect(first).toContainText('wildcard');
   await expect(page).toHaveURL(/sort=queries/);
   await expect(page.getByText(b.command)).toBeVisible();
+  await page.getByTestId('log').locator('summary').click();
+  await expect(page.getByTestId('log')).toContainText('fault');
   await page.getByRole('link', { name: 'Its heatmap' }).click();
   await expect(page).toHaveURL(/families\/bench_duration_seconds\?.*l.experiment/);
 });

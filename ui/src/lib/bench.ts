@@ -153,12 +153,15 @@ export function loads(list: BenchLoad[] | null): Sheet {
   };
 }
 
-export const warmUpText = (w: WarmUp | undefined) => (w ? `${w.steady ? 'Steady' : 'Not steady'} after ${value(w.seconds)} and ${count(w.requests)} requests${w.why ? `: ${w.why}` : ''}` : '');
+export const warmUpText = (w: WarmUp | undefined) => (w ? `${w.steady ? 'Steady' : 'Not steady'} after ${value(w.seconds)} and ${count(w.requests)} requests${w.why ? `: ${w.why.replace(/^(not )?steady[^:]*: /, '')}` : ''}` : '');
+
+/** Whether a recorded configuration is one short line, such as a variable's value. */
+export const isLine = (text: string) => text.length < 200 && !text.includes('\n');
 
 export function environment(e: Environment | undefined): Sheet {
   const rows: [string, string][] = !e ? [] : [
     ['machine', [e.host, e.cpu, e.cores ? `${e.cores} cores` : '', e.memory ? value(e.memory, 'bytes') : ''].filter(Boolean).join(', ')],
-    ['system', [e.os, e.kernel].filter(Boolean).join(', ')], ['tailscope', [e.version, e.go].filter(Boolean).join(', ')], ['git commit', e.commit], ...Object.entries(e.versions ?? {}),
+    ['system', [e.os, e.kernel].filter(Boolean).join(', ')], ['tailscope', [e.version, e.go].filter(Boolean).join(', ')], ['git commit', e.commit], ...Object.entries(e.versions ?? {}), ...Object.entries(e.configuration ?? {}).filter(([, v]) => isLine(v)),
   ];
   return { title: 'Environment', head: ['', ' '], rows: rows.filter(([, v]) => v).map(([k, v]) => [cell(k), cell(v)]) };
 }

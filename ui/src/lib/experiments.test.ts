@@ -12,7 +12,7 @@ test('the list says what each is about, and how much of it there is', () => {
   const trial = session({ kind: 'experiment', trial: { variable: 'workers', settings: [{ name: 'workers=8' }, { name: 'workers=1' }], stopping: { done: 3 } } as Trial });
   expect(aboutText(run)).toBe('docs4, closed loop, http://a');
   expect(sizeOf(run)).toEqual({ n: 900, what: 'requests' });
-  expect(aboutText(trial)).toBe('workers: workers=8, workers=1');
+  expect(aboutText(trial)).toBe('workers: 8, 1');
   expect(sizeOf(trial)).toEqual({ n: 3, what: 'rounds' });
 });
 

@@ -81,7 +81,7 @@ export function compareOfRun(service: string, id: string | undefined, against: s
 
 /** What a list says of one beneath its name: candidates, the variable and its settings, or how it was loaded. */
 export function aboutText(e: Experiment): string {
-  if (e.trial) return [e.trial.variable, (e.trial.settings ?? []).map((s) => s.name).slice(0, 6).join(', ')].filter(Boolean).join(': ');
+  if (e.trial) return [e.trial.variable, (e.trial.settings ?? []).slice(0, 6).map((s) => s.name.replace(`${e.trial!.variable}=`, '')).join(', ')].filter(Boolean).join(': ');
   if (e.bench) return [e.bench.variant, e.bench.plan.arrivals === 'closed' ? 'closed loop' : '', e.bench.target].filter(Boolean).join(', ');
   return candidatesOf(e.mirror).map((c) => c.name).join(', ');
 }

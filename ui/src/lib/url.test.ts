@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { decode, encode, home, type View } from './url';
+import { decode, encode, home, moreKeys, type View } from './url';
 
 function trip(v: View): View {
   const u = new URL(encode(v), 'http://x');
@@ -54,6 +54,11 @@ describe('encode and decode', () => {
     const a = encode({ ...home(), filters: { b: ['1'], a: ['2'] } });
     const b = encode({ ...home(), filters: { a: ['2'], b: ['1'] } });
     expect(a).toBe(b);
+  });
+
+  it('has each key once, or an address would grow with every step', () => {
+    expect(new Set(moreKeys).size).toBe(moreKeys.length);
+    expect(encode({ ...home(), page: 'experiment', name: 'x', more: { tail: ['0'] } })).toBe('/experiments/x?tail=0');
   });
 
   it('read an address a person might type', () => {

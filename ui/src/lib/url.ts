@@ -52,7 +52,7 @@ export const follows = (v: View) => v.page === 'experiments' || (v.page !== 'com
 
 /** Keys that only some pages read; each page decodes its own. */
 export const moreKeys = ['period', 'tz', 'count', 'objective', 'under', 't', 'why', 'min', 'max', 'zoom', 'span', 'around', 'm',
-  'tenant', 'cohort', 'notrare', 'slow', 'line', 'unit', 'time', 'above', 'low', 'high', 'measure', 'part', 'open', 'box', 'change', 'tab', 'candidate', 'setting', 'query', 'figure', 'tail', 'state', 'kind', 'over', ...draftKeys, ...compareKeys];
+  'tenant', 'cohort', 'notrare', 'slow', 'line', 'unit', 'time', 'above', 'low', 'high', 'measure', 'part', 'open', 'box', 'change', 'tab', 'candidate', 'setting', 'query', 'figure', 'state', 'kind', 'over', ...draftKeys, ...compareKeys];
 
 export const defaultRange: TimeRange = { last: 6 * 3600 };
 
