@@ -197,7 +197,7 @@ func amount(measure string, v api.Float) string {
 		return fmt.Sprintf("%.2f %%", 100*f)
 	case measure == "rate":
 		return fmt.Sprintf("%.4g/s", f)
-	case strings.Contains(measure, "per_request"):
+	case strings.Contains(measure, "per_request") && f < 1e-3:
 		return fmt.Sprintf("%.3g µs", 1e6*f)
 	}
 	return fmt.Sprintf("%.3g ms", 1e3*f)
