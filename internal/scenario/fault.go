@@ -45,7 +45,7 @@ func (c *chaos) happen(ctx context.Context, begun time.Time) {
 }
 
 func (c *chaos) repeat(ctx context.Context, f *Fault, begun time.Time) {
-	for due := begun.Add(f.At); sleep(ctx, time.Until(due)); due = due.Add(f.Every) {
+	for due := begun.Add(f.At); sleep(ctx, time.Until(due)); {
 		if turn := c.turns[f.Server()]; turn == nil { // a command
 			c.once(ctx, f)
 		} else if !c.inTurn(ctx, f, turn) {
@@ -53,6 +53,9 @@ func (c *chaos) repeat(ctx context.Context, f *Fault, begun time.Time) {
 		}
 		if f.Every == 0 {
 			return
+		}
+		for due = due.Add(f.Every); time.Until(due) < 0; { // what was missed meanwhile is left out
+			due = due.Add(f.Every)
 		}
 	}
 }

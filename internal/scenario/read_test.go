@@ -72,6 +72,7 @@ func TestProblems(t *testing.T) {
 		{"limits", ok + "limits: {late: 0%, cpu: 120%}\n", "s.yaml:5:16: nothing is ever sent without any error: write one such as 20%\n" +
 			"s.yaml:5:25: cpu: \"120%\" is out of range: write one such as 50% or 0.5"},
 		{"thinking", ok + "think: 1s\n", "s.yaml:5:8: only users of a closed loop think; a schedule waits for nobody: leave it out, or write arrivals: closed"},
+		{"duration of phases", ok + "duration: 5s\n", "s.yaml:5:11: duration is of a recording's or a log's own times: leave it out, as phases say how long they take"},
 		{"one metric twice", ok + "servers: [{name: a, port: 80, metrics: [{prometheus: 'http://x/', families: [m]}, {json: 'http://x/', path: b.m}]}]\n",
 			"s.yaml:5:83: two metrics of a are called m: give one of them a name: of its own"},
 		{"a log that is too short", "scenario: s\ntarget: http://127.0.0.1:1\naccess_log: {file: testdata/access.log}\nduration: 1m\n",

@@ -268,6 +268,9 @@ func (r *reader) plan(raw *rawFile) {
 		r.problem(raw.Arrivals, "write record: or access_log:, or constant", "nothing was recorded")
 		return
 	}
+	if raw.Duration.Given() && s.Plan.Arrivals != bench.Recorded {
+		r.problem(raw.Duration, "leave it out, as phases say how long they take", "duration is of a recording's or a log's own times")
+	}
 	closed := s.Plan.Arrivals == bench.Closed
 	for i := range raw.Phases {
 		ph := &raw.Phases[i]
