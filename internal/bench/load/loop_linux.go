@@ -243,8 +243,7 @@ func (l *loop) sendQueue(now time.Duration) {
 		if !l.source.Next(&l.request) {
 			l.account.Exhausted = true
 			q.arrived -= uint64(q.waiting) // there are no such requests
-			q.waiting = 0
-			q.end()
+			q.waiting, q.due = 0, never
 			break
 		}
 		c := l.pick()

@@ -91,6 +91,3 @@ func (q *queue) take() (due time.Duration, phase int) {
 	q.waiting--
 	return due, phase
 }
-
-// end lets nothing more fall due.
-func (q *queue) end() { q.due = never }
