@@ -160,7 +160,7 @@ func headline(x *Experiment, rows []judge.Row, curves []api.TrialCurve) (verdict
 		}
 	}
 	if len(all) == 0 {
-		return judge.TooLittle, "nothing was measured"
+		return judge.TooLittle, "Nothing was measured"
 	}
 	verdict = Overall(words)
 	if c := CurveOf(curves, "", x.Rounds.Measure); c != nil && x.Design != Factorial {
@@ -275,7 +275,7 @@ func warnings(t *api.Trial, x *Experiment) []api.CompareWarning {
 		add("warm_up", "%d of %d runs began before latency was steady", cold, len(t.Rounds))
 	}
 	if x.scenario != nil {
-		if text := x.scenario.LimitsText(); text != "" {
+		if text := x.scenario.LimitsText(); text != "" && x.scenario.Lenient() {
 			add("limits", "runs count in which the generator was %s: what it adds itself is in the figures, of all settings alike at best", text)
 		}
 		if x.outside() {

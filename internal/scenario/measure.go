@@ -174,6 +174,12 @@ func (s *Scenario) limits(asked tally.Limits) tally.Limits {
 	}
 }
 
+// Lenient says that the file lets runs count that usually would not.
+func (s *Scenario) Lenient() bool {
+	usual := tally.Limits{}.WithDefaults()
+	return s.Limits.Share > usual.Share || s.Limits.Busiest > usual.Busiest
+}
+
 // LimitsText says which limits of the generator the file has set; empty if none.
 func (s *Scenario) LimitsText() string {
 	var out []string

@@ -27,7 +27,8 @@ type Limits struct {
 	Host float64
 }
 
-func (l Limits) defaults() Limits {
+// WithDefaults are the limits with the default of each zero field.
+func (l Limits) WithDefaults() Limits {
 	if l.Late == 0 {
 		l.Late = time.Millisecond
 	}
@@ -59,7 +60,7 @@ var lateAt = []struct {
 // means that it did. That the target was slow is never a reason: what waits for a
 // connection is latency.
 func (l Limits) Judge(r *api.BenchResult) []string {
-	l = l.defaults()
+	l = l.WithDefaults()
 	g := &r.Generator
 	out := []string{}
 	for _, at := range lateAt {

@@ -55,7 +55,7 @@ func Precision(in Input, half float64, most int) Plan {
 		}
 	}
 	title := Title(in.Decides, Key{})
-	of := "±" + number(100*half) + " %"
+	of := "±" + Number(100*half) + " %"
 	switch {
 	case !judged:
 		return Plan{Rounds: most, Done: have >= most, Why: title + " could not be judged in the first stage: as many as are allowed"}

@@ -62,9 +62,9 @@ func (m *Measure) needs(in *Input) string {
 	}
 	e := m.Estimate
 	n := e.rounds(in.margin(m.Name), in.Level)
-	of := number(100*in.Within) + " %"
+	of := Number(100*in.Within) + " %"
 	if difference(m.Name) {
-		of = number(100*marginOfErrors) + " points"
+		of = Number(100*marginOfErrors) + " points"
 	}
 	switch more := n - float64(e.N); {
 	case math.IsInf(n, 1):
@@ -121,7 +121,7 @@ func (m *Measure) sentence(in *Input, r *Row) string {
 	if difference(m.Name) {
 		unit, percent = " points", func(v float64) float64 { return 100 * v }
 	}
-	signs := fmt.Sprintf("(%s %% interval %s to %s%s)", number(100*in.Level), signed(percent(m.Low)), signed(percent(m.High)), unit)
+	signs := fmt.Sprintf("(%s %% interval %s to %s%s)", Number(100*in.Level), signed(percent(m.Low)), signed(percent(m.High)), unit)
 	if c.Effect == "interaction" {
 		if m.Verdict == NoEvidence {
 			return fmt.Sprintf("no evidence that %s depends on both of %s together %s", title, c.Setting, signs)
@@ -135,9 +135,9 @@ func (m *Measure) sentence(in *Input, r *Row) string {
 		}
 		return fmt.Sprintf("no evidence that %s%s differs from %s %s", title, with, c.Against, signs)
 	case Same:
-		same := number(100 * in.Within)
+		same := Number(100 * in.Within)
 		if difference(m.Name) {
-			same = number(100 * marginOfErrors)
+			same = Number(100 * marginOfErrors)
 		}
 		return fmt.Sprintf("%s%s is the same as with %s within %s%s %s", title, with, c.Against, same, unit, signs)
 	}
@@ -154,13 +154,13 @@ func (m *Measure) sentence(in *Input, r *Row) string {
 		if duration(m.Name) {
 			form = "%s%s takes %s times as long as with %s (%s %% interval %s–%s)"
 		}
-		return fmt.Sprintf(form, title, with, number(m.Effect), c.Against, number(100*in.Level), number(m.Low), number(m.High))
+		return fmt.Sprintf(form, title, with, Number(m.Effect), c.Against, Number(100*in.Level), Number(m.Low), Number(m.High))
 	}
 	size, low, high := percent(m.Effect), percent(m.Low), percent(m.High)
 	if size < 0 {
 		size, low, high = -size, -high, -low
 	}
-	return fmt.Sprintf("%s%s is %s%s %s than with %s (%s %% interval %s–%s%s)", title, with, number(size), unit, word, c.Against, number(100*in.Level), number(low), number(high), unit)
+	return fmt.Sprintf("%s%s is %s%s %s than with %s (%s %% interval %s–%s%s)", title, with, Number(size), unit, word, c.Against, Number(100*in.Level), Number(low), Number(high), unit)
 }
 
 // none is the effect that is none.
@@ -272,8 +272,8 @@ func (r *Row) Of(name string) *Measure {
 	return nil
 }
 
-// number writes two significant digits, or whole numbers above ten.
-func number(v float64) string {
+// Number writes two significant digits, or whole numbers above ten.
+func Number(v float64) string {
 	switch a := math.Abs(v); {
 	case math.IsInf(v, 0):
 		return "∞"
@@ -286,7 +286,7 @@ func number(v float64) string {
 }
 
 func signed(v float64) string {
-	if s := number(math.Abs(v)); s != "0" {
+	if s := Number(math.Abs(v)); s != "0" {
 		if v < 0 {
 			return "−" + s
 		}
