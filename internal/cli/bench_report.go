@@ -131,9 +131,13 @@ func bulleted(d *document, line string) string {
 func planText(r *api.BenchResult) string {
 	var parts []string
 	p := &r.Plan
+	atOnce := fmt.Sprintf("%d connections", p.Connections)
+	if p.Protocol == "HTTP/2" {
+		atOnce = fmt.Sprintf("%d requests at once", p.Connections)
+	}
 	switch {
 	case p.Arrivals == "closed":
-		parts = append(parts, fmt.Sprintf("closed loop of %d connections", p.Connections))
+		parts = append(parts, "closed loop of "+atOnce)
 	case p.Arrivals == "recorded":
 		parts = append(parts, "at recorded times")
 	case len(r.Phases) == 1 && r.Phases[0].From == r.Phases[0].To:
@@ -154,11 +158,7 @@ func planText(r *api.BenchResult) string {
 		parts[len(parts)-1] += " over TLS"
 	}
 	if p.Arrivals != "closed" {
-		what := "connections"
-		if p.Protocol == "HTTP/2" {
-			what = "requests at once"
-		}
-		parts = append(parts, fmt.Sprintf("up to %d %s", p.Connections, what))
+		parts = append(parts, "up to "+atOnce)
 	}
 	return strings.Join(append(parts, r.Target), ", ")
 }
