@@ -300,7 +300,7 @@ func TestSolrShards(t *testing.T) {
 	}
 	dir := example(t, "solr", append(drop,
 		"/tmp/tailscope-solr", work, "port: 28983", "port: "+port, "documents: 200000", "documents: 4000",
-		"layouts: 1 2 3 4 6 8", "layouts: 1 4", "heap: 2g", "heap: 512m", "for: 12s", "for: 4s", "at_least: 3s, at_most: 6s, slot: 500ms", "at_least: 1s, at_most: 3s",
+		"layouts: 1 2 3 4 6 8", "layouts: 1 4", "heap: 2g", "heap: 512m", "for: 15s", "for: 4s", "rate: 100", "rate: 50", "at_least: 3s, at_most: 20s, slot: 500ms", "at_least: 1s, at_most: 3s",
 		"sweep: [1, 2, 3, 4, 6, 8]", "sweep: [1, 4]", "rounds: 5", "rounds: 2", "timeout: 10s", "timeout: 10s\n"+tolerant)...)
 	_, done := begin(t, filepath.Join(dir, "shards.yaml"))
 	trial := done()
