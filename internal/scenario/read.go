@@ -35,6 +35,10 @@ func Load(path string, o LoadOptions) (*Scenario, []strictyaml.Problem) {
 	if tree == nil || p.Len() > 0 {
 		return nil, p.Sorted()
 	}
+	if of := tree.Get("experiment"); of != nil && tree.Get("target") == nil {
+		p.Add(of.At, "tailscope experiment run "+path+" runs it", "this is the file of an experiment, not of a scenario")
+		return nil, p.Sorted()
+	}
 	return build(path, tree, o.Vars)
 }
 

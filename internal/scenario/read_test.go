@@ -41,6 +41,7 @@ func TestProblems(t *testing.T) {
 	}
 	for _, tc := range []struct{ name, text, want string }{
 		{"none", ok, ""},
+		{"experiment", "experiment: workers\nscenario: nginx.yaml\nvariable: workers\n", "s.yaml:1:13: this is the file of an experiment, not of a scenario: tailscope experiment run s.yaml runs it"},
 		{"key", ok + "phasse: []\n", "s.yaml:5:1: unknown key phasse in the scenario: did you mean phases?"},
 		{"nested key", ok + "servers:\n  - {name: a, rn: x}\n", "s.yaml:6:5: server a is either started or found: write run: to start it, or one of pid, pid_file and port of one that runs\n" +
 			"s.yaml:6:15: unknown key rn in servers[0]: did you mean run?"},
