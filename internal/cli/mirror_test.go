@@ -216,6 +216,7 @@ func TestOTLPAddress(t *testing.T) {
 		{"https://tailscope/", "[::]:4318", "http://tailscope:4318", ""},
 		{"http://[::1]:7099", "[::]:4318", "http://[::1]:4318", ""},
 		{"http://tailscope:7099", "10.0.0.5:4318", "http://10.0.0.5:4318", ""},
+		{"127.0.0.1:7099", "[::]:4318", "http://127.0.0.1:4318", ""},
 		{"http://tailscope:7099", "127.0.0.1:4318", "", "start it with --otlp-http :4318"},
 		{"http://tailscope:7099", "", "", "takes no OTLP over HTTP: start it with --otlp-http"},
 	} {

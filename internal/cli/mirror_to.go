@@ -84,7 +84,7 @@ func otlpAddress(to, listen string) (string, error) {
 	if listen == "" {
 		return "", fmt.Errorf("the server at %s takes no OTLP over HTTP: start it with --otlp-http", to)
 	}
-	u, err := url.Parse(to)
+	u, err := url.Parse(withScheme(to))
 	if err != nil {
 		return "", fmt.Errorf("address of the server: %w", err)
 	}
