@@ -37,7 +37,11 @@ func trialText(d *document, t *api.Trial) {
 		rounds += ": " + s.Why
 	}
 	d.item(fmt.Sprintf("%s of %s; %s", t.Design, t.Variable, rounds))
-	d.item(fmt.Sprintf("intervals of %s, by rounds; seed %d", trimPercent(s.Level), t.Seed))
+	by := "rounds"
+	if t.Design == "live" {
+		by = "slots of 10 s"
+	}
+	d.item(fmt.Sprintf("intervals of %s, by %s; seed %d", trimPercent(s.Level), by, t.Seed))
 	d.item("on " + environmentText(&t.Environment))
 	for _, name := range slices.Sorted(maps.Keys(t.Environment.Versions)) {
 		d.item(name + ": " + t.Environment.Versions[name])

@@ -314,7 +314,7 @@ func liveRows(x *Experiment, legs liveLegs, windows map[string][][2]int64, order
 		row(s.Name, control)
 	}
 	for i, name := range order[1:] {
-		if before := order[i]; before != control || name == control {
+		if before := order[i]; before != control && name != control { // else it is there, one way or the other
 			row(name, before)
 		}
 	}

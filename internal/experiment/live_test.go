@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -126,6 +127,9 @@ func TestLiveTraffic(t *testing.T) {
 		t.Fatalf("failed %q, verdict %q: %s", trial.Failed, trial.Verdict, trial.Headline)
 	}
 	found := map[string]string{}
+	if len(trial.Rows) != 3 { // against the control, and each against production; no pair twice
+		t.Errorf("%d rows", len(trial.Rows))
+	}
 	for _, row := range trial.Rows {
 		found[row.Setting+" against "+row.Against] = row.Verdict
 		if row.Setting != "workers=1" || row.Against != "workers=8" {
@@ -148,6 +152,44 @@ func TestLiveTraffic(t *testing.T) {
 	}
 	if !strings.HasPrefix(trial.Headline, "The typical request with workers=1 ") || !strings.Contains(trial.Headline, "with workers=8 (95 % interval") {
 		t.Errorf("headline %q", trial.Headline)
+	}
+}
+
+// A setting is held against the one before it, in the order in which they were.
+func TestLiveTrafficAgainstTheSettingBefore(t *testing.T) {
+	l := newLab(t, strings.Replace(liveFile, "{workers: 1}", "{workers: 1}, {workers: 24}", 1))
+	l.closed = 1
+	s := &mirrorSession{t: t, state: "running"}
+	o := l.options()
+	o.Live = s
+	wait := o.Sleep
+	o.Sleep = func(ctx context.Context, d time.Duration) error {
+		factor := 1.0
+		if l.read("applied") == "1" {
+			factor = 2
+		}
+		s.applied = append(s.applied, stretch{l.now.Unix(), factor})
+		return wait(ctx, d)
+	}
+	x := l.load()
+	for x.Seed = 1; !slices.Equal(Order(x.Seed, 0, 3), []int{0, 1, 2}); x.Seed++ {
+	}
+	trial, err := Run(t.Context(), x, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, row := range trial.Rows {
+		got = append(got, row.Setting+" against "+row.Against)
+	}
+	want := []string{"workers=1 against workers=8", "workers=24 against workers=8", "workers=24 against workers=1"}
+	if len(got) != 6 || !slices.Equal(got[:3], want) {
+		t.Fatalf("rows %q, not %q and production", got, want)
+	}
+	for _, m := range trial.Rows[2].Measures {
+		if m.Name == judge.Ratio && !(m.Low <= 0.5 && 0.5 <= m.High && m.High < 0.55) {
+			t.Errorf("with 24 workers a request takes %.3f (%.3f to %.3f) of what it took before, not half", m.Effect, m.Low, m.High)
+		}
 	}
 }
 
