@@ -39,6 +39,9 @@ type Estimate struct {
 	P                 float64 // of an effect as large when there is none; any look's if live
 	N                 int
 	live              bool
+	// sure are the ends of the two one-sided intervals where they are not those of
+	// Student's t about Effect.
+	sure *[2]float64
 }
 
 // estimate of the numbers of rounds, in the order of the rounds.
@@ -96,6 +99,9 @@ func (e *Estimate) within(margin, level float64) bool {
 	if e.live {
 		return e.Low >= -margin && e.High <= margin
 	}
+	if e.sure != nil {
+		return e.sure[0] > -margin && e.sure[1] < margin
+	}
 	if e.SE == 0 {
 		return max(-e.Low, e.High) < margin
 	}
@@ -134,11 +140,10 @@ func (e *Estimate) widen(errorsA, a, errorsB, b uint64, level float64) {
 		return
 	}
 	z := math.Sqrt2 * math.Erfinv(level)
-	p, lowA, highA := wilson(errorsA, a, z)
-	q, lowB, highB := wilson(errorsB, b, z)
-	d := q - p
-	low := d - math.Hypot(q-lowB, highA-p)
-	high := d + math.Hypot(highB-q, p-lowA)
+	d, low, high := newcombe(errorsA, a, errorsB, b, z)
+	_, sureLow, sureHigh := newcombe(errorsA, a, errorsB, b, math.Sqrt2*math.Erfinv(2*level-1))
+	one := critical(1-level, e.DF) * e.SE
+	e.sure = &[2]float64{min(e.Effect-one, sureLow), max(e.Effect+one, sureHigh)}
 	e.Low, e.High = min(e.Low, low), max(e.High, high)
 	pooled := float64(errorsA+errorsB) / float64(a+b)
 	counts := 1.0
@@ -149,6 +154,14 @@ func (e *Estimate) widen(errorsA, a, errorsB, b uint64, level float64) {
 	if e.SE == 0 {
 		e.SE = (high - low) / 2 / z
 	}
+}
+
+// newcombe is the difference of two shares, b less a, with his interval.
+func newcombe(errorsA, a, errorsB, b uint64, z float64) (d, low, high float64) {
+	p, lowA, highA := wilson(errorsA, a, z)
+	q, lowB, highB := wilson(errorsB, b, z)
+	d = q - p
+	return d, d - math.Hypot(q-lowB, highA-p), d + math.Hypot(highB-q, p-lowA)
 }
 
 // wilson is a share with Wilson's interval (1927, JASA 22).

@@ -206,6 +206,19 @@ func TestFewErrors(t *testing.T) {
 	if m := Rows(in(runs(100_000, 0)))[0].Measures[0]; m.Verdict != Same {
 		t.Errorf("600,000 requests a side without errors: %s, %g to %g", m.Verdict, m.Low, m.High)
 	}
+	// Two one-sided intervals of the counts alone: z is 1.645, and 2.706 / n their width.
+	for _, c := range []struct {
+		n    uint64
+		want string
+	}{{440, NoEvidence}, {460, Same}} {
+		if m := Rows(in(runs(c.n, 0)))[0].Measures[0]; m.Verdict != c.want {
+			t.Errorf("%d requests a side without errors: %s, up to %g", 6*c.n, m.Verdict, m.High)
+		}
+	}
+	// A closed form: Newcombe's example of 56 of 70 and 48 of 80, method 10.
+	if d, low, high := newcombe(48, 80, 56, 70, 1.959964); math.Abs(d-0.2) > 1e-9 || math.Abs(low-0.0524) > 1e-4 || math.Abs(high-0.3339) > 1e-4 {
+		t.Errorf("56/70 - 48/80 is %.4f, %.4f to %.4f", d, low, high)
+	}
 	if m := Rows(in(runs(1000, 50)))[0].Measures[0]; m.Verdict != MoreErrors || math.Abs(m.Effect-0.05) > 1e-9 {
 		t.Errorf("5 %% of errors more: %s %g", m.Verdict, m.Effect)
 	}
