@@ -31,7 +31,7 @@ test('the list has those that run first, and leads to them', async ({ page }) =>
   await expect(page).toHaveURL(/state=ended/);
   await expect(page.locator(`[data-experiment="${m.running}"]`)).toHaveCount(0);
   await page.getByLabel('Search the log book').fill('no such thing');
-  await expect(page.getByText('Nothing has “no such thing”')).toBeVisible();
+  await expect(page.getByText('Nothing of that kind and state has “no such thing”')).toBeVisible();
   await page.getByLabel('Search the log book').fill('new cache');
   await over.getByRole('link', { name: 'new cache' }).click();
   await expect(page.getByRole('heading', { level: 1 })).toHaveText('new cache');
