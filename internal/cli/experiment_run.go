@@ -41,7 +41,7 @@ func (f *experimentFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.toOTLP, "to-otlp", os.Getenv("TAILSCOPE_EXPERIMENT_TO_OTLP"), "`address` where that server takes OTLP over HTTP; it is asked unless given; also $TAILSCOPE_EXPERIMENT_TO_OTLP")
 	fs.StringVarP(&f.output, "output", "o", "", "`file` for the whole result, as JSON; what gate reads")
 	fs.StringVar(&f.format, "format", "text", "text, markdown or json: what is printed at the end")
-	fs.StringVar(&f.saveBaseline, "save-baseline", "", "`file` to keep the result in as the baseline of a gate, if the experiment was whole")
+	fs.StringVar(&f.saveBaseline, "save-baseline", "", "`file` to keep the result in as the baseline of a gate, if the experiment was whole and passed its gate")
 	fs.StringVar(&f.baseline, "baseline", "", "`file` or id that the result is gated against, instead of that of the file's gate")
 	fs.Uint64Var(&f.seed, "seed", 0, "of the order within rounds and of arrivals; that of the file, or drawn, unless given")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show nothing while it runs")
@@ -204,7 +204,11 @@ func (f *experimentFlags) write(t *api.Trial) error {
 			return err
 		}
 	}
-	if f.saveBaseline != "" && t.Failed == "" {
+	switch {
+	case f.saveBaseline == "" || t.Failed != "":
+	case t.Gate != nil && !t.Gate.Passed: // or the next would pass by having become worse
+		fmt.Fprintf(f.err, "the gate failed: %s stays as it was (hint: --output FILE keeps the result, to be a baseline if it is meant to be)\n", f.saveBaseline)
+	default:
 		if err := toFile(f.saveBaseline, f.out, asJSON); err != nil {
 			return err
 		}

@@ -57,6 +57,13 @@ func TestExperimentRunsAndGates(t *testing.T) {
 	if _, stderr, code = run(t, "experiment", "run", other); code != exitUsage || asked.Load() > 0 || !strings.Contains(stderr, "its control is path=good, not path=bad") {
 		t.Errorf("with a baseline of another experiment: %d after %d requests: %s", code, asked.Load(), stderr)
 	}
+	worse, kept := write("worse.yaml", "experiment: paths\nscenario: load.yaml\nvariable: path\ncontrol: {path: good}\nvariants: [{path: bad}]\nrounds: 3\nmeasures: [errors]\ngate: {measures: [errors]}\n"), filepath.Join(dir, "kept.json")
+	if _, stderr, code = run(t, "experiment", "run", worse, "--save-baseline", kept); code != exitFailed || !strings.Contains(stderr, "kept.json stays as it was") {
+		t.Errorf("a gate that fails: %d: %s", code, stderr)
+	}
+	if _, err := os.Stat(kept); err == nil {
+		t.Error("what failed its gate became the baseline")
+	}
 	for _, c := range []struct {
 		args []string
 		code int
