@@ -34,19 +34,21 @@ func newExperimentsDo(io streams, verb, short string, do func(context.Context, *
 func newExperimentsList(io streams) *cobra.Command {
 	q := newQuestion(io, "table", "json", "csv")
 	var ask client.ExperimentsQuery
-	cmd := &cobra.Command{Use: "list", Short: "the experiments of a range, those that run first, then the latest", Args: exactArgs(0, "")}
+	cmd := &cobra.Command{Use: "list", Short: "the experiments of all time or a range, those that run first, then the latest", Args: exactArgs(0, "")}
 	q.serverFlag.register(cmd.Flags())
-	q.registerRange(cmd.Flags(), "30d")
+	q.registerRange(cmd.Flags(), "") // of all time unless it is said
 	q.registerFormat(cmd.Flags())
 	cmd.Flags().StringVar(&ask.State, "state", "", "only those that are running, ended or lost")
 	cmd.Flags().StringVar(&ask.Kind, "kind", "", "only those of this `kind`: mirror, bench or experiment")
 	cmd.Flags().StringVar(&ask.Search, "search", "", "only those with these `words` in their name, hypothesis, variable, settings, service or headline")
 	cmd.RunE = q.run(func(ctx context.Context) error {
-		start, end, err := q.timeRange()
-		if err != nil {
-			return err
+		ask.Start, ask.End = q.start, q.end
+		if cmd.Flags().Changed("since") {
+			var err error
+			if ask.Start, ask.End, err = q.timeRange(); err != nil {
+				return err
+			}
 		}
-		ask.Start, ask.End = start, end
 		r, err := q.client().Experiments(ctx, ask)
 		if err != nil {
 			return q.failed(err)

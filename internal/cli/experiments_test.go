@@ -92,7 +92,7 @@ func TestExperimentsOutput(t *testing.T) {
 	const id = "5f1c0de5f1c0de11"
 	for _, tc := range []struct{ file, args, asked string }{
 		{"experiments.txt", "experiments list --since 7d --state ended", "GET /api/v1/experiments end=now&start=now-7d&state=ended"},
-		{"experiments.csv", "experiments list --format csv", "GET /api/v1/experiments end=now&start=now-30d"},
+		{"experiments.csv", "experiments list --format csv", "GET /api/v1/experiments end=now"},
 		{"experiment-show.txt", "experiments show " + id, "GET /api/v1/experiments/" + id},
 		{"experiment-report.txt", "report experiment " + id, "GET /api/v1/experiments/" + id},
 		{"experiment-report.md", "report experiment --format markdown " + id, "GET /api/v1/experiments/" + id},
