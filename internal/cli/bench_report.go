@@ -83,9 +83,11 @@ func writeBenchText(b *bytes.Buffer, r *api.BenchResult, markdown bool) error {
 			d.item(bulleted(d, e))
 		}
 	}
-	for _, l := range r.Loads {
+	if len(r.Loads) > 0 {
 		d.section("Loaded before")
-		d.item(bulleted(d, loadText(&l)))
+		for i := range r.Loads {
+			d.item(bulleted(d, loadText(&r.Loads[i])))
+		}
 	}
 	if w := r.WarmUp; w != nil {
 		d.section("Warm-up")
