@@ -69,7 +69,7 @@ func newExperimentsList(io streams) *cobra.Command {
 				took = float64(x.End - x.Start)
 			}
 			plainRows = append(plainRows, []string{rawTime(x.Start), raw(api.Float(math.Round(took*1e3) / 1e3)), x.State, x.Kind, x.Name, x.Service, strconv.FormatUint(requests, 10), x.Headline, x.ID})
-			t.rows = append(t.rows, []string{clockIn(x.Start, q.now().Location()), duration(time.Duration(took * float64(time.Second))), x.State, x.Kind, x.Name, x.Service, said, intervals.ReplaceAllString(x.Headline, ""), x.ID})
+			t.rows = append(t.rows, []string{clockIn(x.Start, q.now().Location()), duration(time.Duration(took * float64(time.Second))), x.State, x.Kind, cut(x.Name, widestName), x.Service, said, intervals.ReplaceAllString(x.Headline, ""), x.ID})
 		}
 		if q.format == "csv" {
 			return writeCSV(io.out, header, plainRows)
@@ -78,6 +78,9 @@ func newExperimentsList(io streams) *cobra.Command {
 	})
 	return cmd
 }
+
+// widestName is how many characters of a name a table has room for.
+const widestName = 48
 
 // requestsOf says how many requests an experiment is of; of one of settings,
 // rounds, which is said in words.
