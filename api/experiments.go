@@ -2,9 +2,10 @@ package api
 
 // ExperimentsResponse answers GET
 // /api/v1/experiments?kind&state&q&start&end&limit: what overlaps the range, those
-// that run first, then the latest. Differences of mirror sessions are left out, and of Bench and
-// Trial all lists but settings and thresholds, distributions, files and the
-// environment; GET /api/v1/experiments/{id}, which answers an Experiment, has them.
+// that run first, then the latest. Differences of mirror sessions are left out, and
+// of Bench and Trial all lists but settings and thresholds, distributions, files and
+// the environment; GET /api/v1/experiments/{id}, which answers an Experiment, has
+// them.
 type ExperimentsResponse struct {
 	Range
 	Total       int          `json:"total"` // of which Experiments are the first

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -376,11 +375,8 @@ func warmText(w *api.BenchWarmUp) string {
 	if w.Steady {
 		word = "steady"
 	}
-	return fmt.Sprintf("%s, %s requests, %s: %s", benchSpan(float64(w.Seconds)), count(w.Requests), word, steadyWord.ReplaceAllString(w.Why, ""))
+	return fmt.Sprintf("%s, %s requests, %s: %s", benchSpan(float64(w.Seconds)), count(w.Requests), word, w.Why)
 }
-
-// steadyWord is said once.
-var steadyWord = regexp.MustCompile(`^(not )?steady[^:]*: `)
 
 func resourceTable(rs []api.BenchResource) *table {
 	t := &table{}

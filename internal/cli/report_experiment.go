@@ -6,7 +6,6 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -201,13 +200,11 @@ func trialFigure(name string, v api.Float) string {
 		return perTime(v)
 	case strings.Contains(name, "bytes"):
 		return formatBytes(int64(v))
-	case name == "errors", name == "ratio", name == "mean", quantileWord.MatchString(name), strings.Contains(name, "seconds"), strings.Contains(name, "cpu_per_"):
+	case name == "errors", name == "ratio", name == "mean", judge.Needs(name) > 0, strings.Contains(name, "seconds"), strings.Contains(name, "cpu_per_"):
 		return mirrorValue(&api.MirrorMeasure{Name: name}, v)
 	}
 	return digits(float64(v)) // of a metric of its own
 }
-
-var quantileWord = regexp.MustCompile(`^p\d+$`)
 
 //go:embed report_experiment.html
 var experimentHTML string

@@ -107,10 +107,11 @@ live: {session: s1, for: 10m}
 seed: 2
 `
 
-func TestLiveTraffic(t *testing.T) {
-	l := newLab(t, liveFile)
+// besideASession are options with a session in which answers take twice as long
+// while one worker is applied.
+func (l *lab) besideASession() Options {
 	l.closed = 1 // there is no stage
-	s := &mirrorSession{t: t, state: "running"}
+	s := &mirrorSession{t: l.t, state: "running"}
 	o := l.options()
 	o.Live = s
 	wait := o.Sleep
@@ -122,6 +123,12 @@ func TestLiveTraffic(t *testing.T) {
 		s.applied = append(s.applied, stretch{l.now.Unix(), factor})
 		return wait(ctx, d)
 	}
+	return o
+}
+
+func TestLiveTraffic(t *testing.T) {
+	l := newLab(t, liveFile)
+	o := l.besideASession()
 	trial := l.run(t.Context(), o)
 	if trial.Failed != "" || trial.Verdict != judge.Slower || trial.Service != "shop" || trial.Settings[0].Experiment != "s1" {
 		t.Fatalf("failed %q, verdict %q: %s", trial.Failed, trial.Verdict, trial.Headline)
@@ -158,19 +165,7 @@ func TestLiveTraffic(t *testing.T) {
 // A setting is held against the one before it, in the order in which they were.
 func TestLiveTrafficAgainstTheSettingBefore(t *testing.T) {
 	l := newLab(t, strings.Replace(liveFile, "{workers: 1}", "{workers: 1}, {workers: 24}", 1))
-	l.closed = 1
-	s := &mirrorSession{t: t, state: "running"}
-	o := l.options()
-	o.Live = s
-	wait := o.Sleep
-	o.Sleep = func(ctx context.Context, d time.Duration) error {
-		factor := 1.0
-		if l.read("applied") == "1" {
-			factor = 2
-		}
-		s.applied = append(s.applied, stretch{l.now.Unix(), factor})
-		return wait(ctx, d)
-	}
+	o := l.besideASession()
 	x := l.load()
 	for x.Seed = 1; !slices.Equal(Order(x.Seed, 0, 3), []int{0, 1, 2}); x.Seed++ {
 	}

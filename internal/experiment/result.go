@@ -199,7 +199,7 @@ func unread(x *Experiment, rows []judge.Row) string {
 		}
 		switch m := r.Of(x.Rounds.Measure); {
 		case m == nil && judge.Needs(x.Rounds.Measure) > 0:
-			return fmt.Sprintf("a round needs %d requests for it", judge.Needs(x.Rounds.Measure))
+			return judge.TooFew(x.Rounds.Measure)
 		case m == nil:
 			return "no run has it"
 		case m.Short != "":

@@ -26,7 +26,6 @@ func (s *Session) report(ctx context.Context) {
 		return
 	}
 	told := sync.OnceFunc(func() { close(s.told) })
-	defer told()
 	ticker := time.NewTicker(reportEvery)
 	defer ticker.Stop()
 	away := false

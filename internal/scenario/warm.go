@@ -110,13 +110,15 @@ func (st *Stage) warmUp(ctx context.Context, s *Scenario, o session.Options) (*a
 		return nil, fmt.Errorf("warm-up: %w", errors.Join(st.gone("before it was warmed up"), err))
 	}
 	r := &api.BenchWarmUp{Seconds: api.Float(st.o.Now().Sub(begin).Seconds()), Requests: out.Result.Account.Sent, Steady: errors.Is(context.Cause(ctx), errSteady)}
+	r.Why = fmt.Sprintf("%s, where %.3g %% are allowed", judge, 100*w.Steady)
+	var said string
 	switch {
 	case r.Steady:
-		r.Why = fmt.Sprintf("steady: %s, where %.3g %% are allowed", judge, 100*w.Steady)
+		said = "steady"
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("warm-up: %w", context.Cause(ctx))
 	default:
-		r.Why = fmt.Sprintf("not steady after %s: %s, where %.3g %% are allowed", w.AtMost, judge, 100*w.Steady)
+		said = fmt.Sprintf("not steady after %s", w.AtMost)
 		if judge.slots() < leastSlots {
 			r.Why += fmt.Sprintf("; %d answers came (hint: a longer at_most or a higher rate)", answered)
 		}
@@ -124,10 +126,11 @@ func (st *Stage) warmUp(ctx context.Context, s *Scenario, o session.Options) (*a
 	if e := out.Result.Account.Errors; e > 0 {
 		r.Why += fmt.Sprintf("; %d of %d requests failed", e, r.Requests)
 	}
-	st.o.Note("warm-up: " + r.Why)
+	said = "warm-up: " + said + ": " + r.Why
+	st.o.Note(said)
 	var failed error
 	if !r.Steady && w.Need {
-		failed = fmt.Errorf("warm-up: %s", r.Why)
+		failed = errors.New(said)
 	}
 	st.happened("warm_up", "warm-up", map[bool]string{true: "steady", false: "not known to be steady"}[r.Steady], begin, failed)
 	return r, failed

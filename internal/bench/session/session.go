@@ -111,7 +111,8 @@ type Moment struct {
 	// how much of the plan's time is left, negative if nobody knows.
 	Elapsed, Left time.Duration
 	// Asked is how many requests a second the plan asked for in the seconds that Live
-	// is of, NaN if it does not say; Behind how many were due by it and neither ended nor dropped.
+	// is of, NaN if it does not say; Behind how many were due by it and neither ended
+	// nor dropped.
 	Asked   float64
 	Behind  uint64
 	Phase   int // index into Result.Phases

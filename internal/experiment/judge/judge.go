@@ -316,7 +316,7 @@ func (t *table) measure(in *Input, k Key, c Contrast, name string, rounds []int)
 	}
 	switch {
 	case missing > 0 && isQuantile(name):
-		m.Short = tooFew(name)
+		m.Short = TooFew(name)
 	case missing > 0:
 		m.Short = "not every round has it"
 	case len(each) < Fewest:

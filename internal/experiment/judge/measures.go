@@ -51,16 +51,9 @@ func Figures(h *hist.Histogram, sent, failed uint64, elapsed float64) map[string
 	return out
 }
 
-func isQuantile(name string) bool {
-	return slices.ContainsFunc(quantiles, func(q struct {
-		name string
-		p    float64
-	}) bool {
-		return q.name == name
-	})
-}
+func isQuantile(name string) bool { return Needs(name) > 0 }
 
-// Needs is how many requests a run needs for a measure.
+// Needs is how many requests a run needs for a measure: 0 unless it is a quantile.
 func Needs(name string) uint64 {
 	for _, q := range quantiles {
 		if q.name == name {
@@ -70,7 +63,8 @@ func Needs(name string) uint64 {
 	return 0
 }
 
-func tooFew(name string) string { return fmt.Sprintf("a round needs %d requests for it", Needs(name)) }
+// TooFew says of a quantile that rounds have too few requests for it.
+func TooFew(name string) string { return fmt.Sprintf("a round needs %d requests for it", Needs(name)) }
 
 // difference says that a measure is compared by difference.
 func difference(name string) bool { return name == errorsOf }

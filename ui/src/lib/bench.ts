@@ -153,7 +153,7 @@ export function loads(list: BenchLoad[] | null): Sheet {
   };
 }
 
-export const warmUpText = (w: WarmUp | undefined) => (w ? `${w.steady ? 'Steady' : 'Not steady'} after ${value(w.seconds)} and ${count(w.requests)} requests${w.why ? `: ${w.why.replace(/^(not )?steady[^:]*: /, '')}` : ''}` : '');
+export const warmUpText = (w: WarmUp | undefined) => (w ? `${w.steady ? 'Steady' : 'Not steady'} after ${value(w.seconds)} and ${count(w.requests)} requests${w.why ? `: ${w.why}` : ''}` : '');
 
 /** Whether a recorded configuration is one short line, such as a variable's value. */
 export const isLine = (text: string) => text.length < 200 && !text.includes('\n');
