@@ -46,7 +46,8 @@ func TestExperimentRunsAndGates(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &trial); err != nil || code != exitOK {
 		t.Fatalf("%d: %v\n%s", code, err, stderr)
 	}
-	if trial.Verdict != "more errors" || trial.Seed != 5 || trial.Stopping.Done != 3 || trial.Rows[0].Lead != "errors" || trial.Gate != nil {
+	// What fails may well be answered sooner, or later: then the whole is "mixed".
+	if !slices.Contains([]string{"more errors", "mixed"}, trial.Verdict) || trial.Rows[0].Verdict != trial.Verdict || trial.Seed != 5 || trial.Stopping.Done != 3 || trial.Rows[0].Lead != "errors" || trial.Gate != nil {
 		t.Errorf("%+v", trial)
 	}
 	stdout, stderr, code = run(t, "experiment", "run", file, "--format", "markdown")
