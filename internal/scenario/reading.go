@@ -258,3 +258,35 @@ func (r *readings) result(answered uint64) []api.BenchResource {
 	})
 	return out
 }
+
+// between are the means of what was read in a time, by process and name, and the
+// cores of all processes together. What adds up was read as a rate of the second
+// before, so that a reading at the very beginning is of what was before.
+func (r *readings) between(from, to time.Time) (cores float64, means map[string]float64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	cores, means = math.NaN(), map[string]float64{}
+	for _, x := range r.rows {
+		begin := from
+		if x.adds {
+			begin = from.Add(readEvery / 2)
+		}
+		sum, n := 0.0, 0
+		for i, at := range x.Times {
+			if t := float64(at); t > float64(unix(begin)) && t <= float64(unix(to))+readEvery.Seconds()/10 {
+				sum, n = sum+float64(x.Values[i]), n+1
+			}
+		}
+		if n == 0 {
+			continue
+		}
+		mean := sum / float64(n)
+		if means[x.Process+" "+x.Name] = mean; x.Name == "cpu_cores" {
+			if math.IsNaN(cores) {
+				cores = 0
+			}
+			cores += mean
+		}
+	}
+	return cores, means
+}

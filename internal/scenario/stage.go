@@ -153,7 +153,11 @@ func (st *Stage) reach(ctx context.Context, s *Scenario) error {
 	d := net.Dialer{Timeout: 5 * time.Second}
 	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(s.Target.Hostname(), port))
 	if err != nil {
-		return fmt.Errorf("the target %s is not reached: %w (hint: start it, or let servers: do so)", s.Target, err)
+		hint := "start it"
+		if s.File != "" {
+			hint += ", or let servers: do so"
+		}
+		return fmt.Errorf("the target %s is not reached: %w (hint: %s)", s.Target, err, hint)
 	}
 	return conn.Close()
 }

@@ -99,6 +99,9 @@ func (l *loop) launch(c *conn) {
 	c.late = max(0, now-max(c.due, l.freeSince))
 	l.push(&l.busy, c)
 	l.account.Sent++
+	if l.beginner != nil {
+		l.beginner.Begin(c.query, c.phase, c.due, now)
+	}
 	c.reused = c.fd >= 0
 	l.transmit(c)
 }

@@ -16,7 +16,8 @@ type desk struct {
 	start    time.Time
 	source   Source
 	recorder Recorder
-	pacer    Pacer // nil of a closed loop and of recorded requests
+	beginner Beginner // the recorder, if it is one
+	pacer    Pacer    // nil of a closed loop and of recorded requests
 	alarm    *alarm
 	empty    chan struct{} // closed once ending and nothing is under way nor waits
 
@@ -120,9 +121,27 @@ func (d *desk) until(ctx context.Context, due time.Duration) bool {
 func (d *desk) follow(ctx context.Context) {
 	for {
 		due, phase, ok := d.pacer.Next()
-		if !ok || d.o.Duration > 0 && due >= d.o.Duration || !d.until(ctx, due) || !d.hand(job{due: due, phase: phase}) {
+		if !ok || d.o.Duration > 0 && due >= d.o.Duration || !d.until(ctx, due) {
 			return
 		}
+		d.withdraw()
+		if phase != Again && !d.hand(job{due: due, phase: phase}) {
+			return
+		}
+	}
+}
+
+// withdraw drops what waits and is not to be sent any more.
+func (d *desk) withdraw() {
+	if d.o.Withdrawn == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for upTo := d.o.Withdrawn(); d.waiting.len() > 0 && d.waiting.first().phase <= upTo; {
+		j := d.waiting.pop()
+		d.account.Dropped++
+		d.recorder.Drop(j.due, j.phase)
 	}
 }
 
@@ -198,9 +217,13 @@ func (d *desk) hand(j job) bool {
 		return false
 	}
 	d.account.Due++
-	l := d.pick()
+	withdrawn := d.o.Withdrawn != nil && j.phase <= d.o.Withdrawn()
+	var l *line
+	if !withdrawn {
+		l = d.pick()
+	}
 	if l == nil {
-		if d.waiting.len() < d.limit {
+		if !withdrawn && d.waiting.len() < d.limit {
 			j.keep()
 			d.waiting.push(j)
 		} else {
@@ -280,6 +303,9 @@ func (d *desk) launch(l *line) {
 	l.busy, l.expired, l.cut = true, false, false
 	d.under++
 	d.account.Sent++
+	if d.beginner != nil {
+		d.beginner.Begin(l.o.Query, l.o.Phase, l.o.Due, now)
+	}
 }
 
 // exhaust ends the run for want of requests; asked have been counted as due that
@@ -486,6 +512,8 @@ func (q *ring[T]) push(v T) {
 	q.at[(q.head+q.n)&(len(q.at)-1)] = v
 	q.n++
 }
+
+func (q *ring[T]) first() T { return q.at[q.head] }
 
 func (q *ring[T]) pop() T {
 	var none T

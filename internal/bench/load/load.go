@@ -46,7 +46,8 @@ type Source interface {
 }
 
 // Pacer says when requests are due, from the start of the run, never decreasing;
-// ok is false at the end of the plan. bench.Plan's schedules are Pacers.
+// ok is false at the end of the plan. A phase Again says that it knows no further
+// than that. bench.Plan's schedules are Pacers.
 type Pacer interface {
 	Next() (due time.Duration, phase int, ok bool)
 }
@@ -96,6 +97,13 @@ type Recorder interface {
 	Drop(due time.Duration, phase int)
 }
 
+// Beginner may be implemented by a Recorder that is to know what is under way: it
+// is told of each request as it is sent, likewise on the loop's own thread, before
+// it is told what became of it.
+type Beginner interface {
+	Begin(query, phase int, due, sent time.Duration)
+}
+
 // Checker looks at answers; nil if nobody asks for more than the status. It
 // returns the index of the check that failed, -1 if none did. Header and body are
 // valid during the call only; body is whole up to Options.BodyLimit bytes.
@@ -133,6 +141,13 @@ type Options struct {
 	// answered, after its Think. It may be called more than once for a loop, and each
 	// Pacer is to say the same.
 	Pacer func(loop, loops int) (Pacer, error)
+	// Withdrawn, if it is set, says up to which phase requests that wait for a
+	// connection are dropped instead of sent, none if negative. It is asked often,
+	// from the loops' threads.
+	Withdrawn func() int
+	// Begun, if it is set, is told when the run begins, from which times count, before
+	// anything is sent.
+	Begun func(time.Time)
 	// Recorded takes Due from the requests instead of a Pacer.
 	Recorded bool
 	Duration time.Duration // 0: until the plan, the requests or ctx end

@@ -18,7 +18,8 @@ type loop struct {
 	start    time.Time
 	source   Source
 	recorder Recorder
-	queue    *queue // nil of a closed loop and of recorded requests
+	beginner Beginner // the recorder, if it is one
+	queue    *queue   // nil of a closed loop and of recorded requests
 
 	conns     []conn
 	busy      list    // a request is under way; sent first first
@@ -174,7 +175,11 @@ func (l *loop) next() time.Duration {
 		if l.free() > 0 {
 			next = min(next, l.queue.due)
 		} else {
-			next = min(next, l.now()+100*time.Millisecond) // drops are told in time
+			pause := 100 * time.Millisecond // drops are told in time
+			if l.o.Withdrawn != nil {
+				pause = dialAhead // and what a Dial stood at meanwhile is known
+			}
+			next = min(next, l.now()+pause)
 		}
 	case l.o.Recorded:
 		if l.ahead && l.free() > 0 {
@@ -238,6 +243,9 @@ func (l *loop) sendQueue(now time.Duration) {
 		return
 	}
 	q.arrive(now, l.free())
+	if l.o.Withdrawn != nil && q.waiting > 0 {
+		q.withdraw(l.o.Withdrawn())
+	}
 	for q.waiting > 0 && l.free() > 0 {
 		l.request = Request{}
 		if !l.source.Next(&l.request) {

@@ -23,6 +23,8 @@ type queue struct {
 	dropped uint64
 	gaps    []gap // dropped and not passed yet, oldest first
 	passed  int   // of gaps
+	front   dueAt // what has waited longest, if looked
+	looked  bool
 }
 
 // gap is n dropped requests; at is the number of the first.
@@ -52,6 +54,10 @@ func (q *queue) advance() {
 // which do not count as waiting.
 func (q *queue) arrive(now time.Duration, free int) {
 	for q.due <= now {
+		if q.phase == Again {
+			q.advance()
+			continue
+		}
 		if q.waiting < q.limit+free {
 			q.waiting++
 		} else {
@@ -79,6 +85,18 @@ func (q *queue) forget() {
 
 // take is the request that has waited longest; there must be one.
 func (q *queue) take() (due time.Duration, phase int) {
+	q.look()
+	q.looked = false
+	q.taken++
+	q.waiting--
+	return q.front.due, q.front.phase
+}
+
+// look reads the request that has waited longest, which stays in the queue.
+func (q *queue) look() {
+	if q.looked {
+		return
+	}
 	for q.passed < len(q.gaps) && q.gaps[q.passed].at == q.taken {
 		for range q.gaps[q.passed].n {
 			q.tail.Next()
@@ -86,8 +104,17 @@ func (q *queue) take() (due time.Duration, phase int) {
 		q.taken += q.gaps[q.passed].n
 		q.passed++
 	}
-	due, phase, _ = q.tail.Next()
-	q.taken++
-	q.waiting--
-	return due, phase
+	q.front.due, q.front.phase, _ = q.tail.Next()
+	q.looked = true
+}
+
+// withdraw drops what waits of the phases up to one.
+func (q *queue) withdraw(upTo int) {
+	for q.waiting > 0 {
+		if q.look(); q.front.phase > upTo {
+			return
+		}
+		q.drop(q.take())
+		q.dropped++
+	}
 }

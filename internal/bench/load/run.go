@@ -125,6 +125,12 @@ func (o *Options) reach(ctx context.Context) error {
 	return nil
 }
 
+func (o *Options) begun(at time.Time) {
+	if o.Begun != nil {
+		o.Begun(at)
+	}
+}
+
 func (o *Options) scheme() string {
 	if o.TLS != nil {
 		return "https"

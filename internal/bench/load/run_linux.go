@@ -52,6 +52,7 @@ func runEvents(ctx context.Context, o Options) (Account, error) {
 	for _, l := range loops {
 		l.start, l.in.start = start, start
 	}
+	o.begun(start)
 	woken := make(chan struct{})
 	quit := context.AfterFunc(ctx, func() {
 		defer close(woken)
@@ -99,6 +100,7 @@ func newLoop(o *Options, i int) (*loop, error) {
 		return nil, err
 	}
 	l.recorder = o.Recorder(i, o.Loops)
+	l.beginner, _ = l.recorder.(Beginner)
 	if o.Pacer != nil {
 		head, err := o.Pacer(i, o.Loops)
 		if err != nil {

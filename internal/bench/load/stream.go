@@ -61,6 +61,7 @@ func (s *streams) run(ctx context.Context, lines func(d *desk, n int) (stop func
 	for _, d := range desks {
 		d.start = started
 	}
+	o.begun(started)
 	quit := make(chan struct{})
 	var pacing, watching sync.WaitGroup
 	for _, d := range desks {
@@ -115,6 +116,7 @@ func newDesk(o *Options, i int) (*desk, error) {
 		return nil, err
 	}
 	d.recorder = o.Recorder(i, o.Loops)
+	d.beginner, _ = d.recorder.(Beginner)
 	if o.Pacer != nil {
 		if d.pacer, err = o.Pacer(i, o.Loops); err != nil {
 			return nil, err

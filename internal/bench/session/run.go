@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"net/url"
 	"sync"
 	"time"
 
@@ -164,22 +165,27 @@ func phasesOf(p bench.Plan) []api.BenchPhase {
 	return out
 }
 
-// options are the engine's.
-func (r *run) options() load.Options {
-	lo := r.o.Load
+// Towards fills in where requests go: the target, unless the options say so.
+func Towards(target *url.URL, lo load.Options) load.Options {
 	if lo.Address == "" {
-		port := r.o.Target.Port()
+		port := target.Port()
 		if port == "" {
-			port = map[string]string{"https": "443"}[r.o.Target.Scheme]
+			port = map[string]string{"https": "443"}[target.Scheme]
 		}
 		if port == "" {
 			port = "80"
 		}
-		lo.Address = net.JoinHostPort(r.o.Target.Hostname(), port)
+		lo.Address = net.JoinHostPort(target.Hostname(), port)
 	}
 	if lo.Host == "" {
-		lo.Host = r.o.Target.Host
+		lo.Host = target.Host
 	}
+	return lo
+}
+
+// options are the engine's.
+func (r *run) options() load.Options {
+	lo := Towards(r.o.Target, r.o.Load)
 	lo.Source, lo.Checker = r.o.Set.Source, r.o.Set.Checker()
 	lo.Recorder = func(loop, loops int) load.Recorder {
 		r.mu.Lock()
@@ -352,15 +358,7 @@ func (r *run) finish(ctx, loading context.Context, account load.Account) (*Outco
 
 func (r *run) generator(res *api.BenchResult, account load.Account, now time.Time) {
 	g := &res.Generator
-	used := measureUsage(now).since(r.usage)
-	g.CPUSeconds, g.Cores, g.Host = api.Float(used.cpu.Seconds()), api.Float(used.cores), api.Float(used.host)
 	r.delays.look()
-	g.Delayed = api.Float(math.NaN())
-	if account.Sent > 0 && r.delays.known {
-		g.Delayed = api.Float(r.delays.sum.Seconds() / float64(account.Sent))
-	}
-	if account.Sent > 0 {
-		g.CPUPerRequest = api.Float(used.cpu.Seconds() / float64(account.Sent))
-	}
+	fill(g, measureUsage(now).since(r.usage), r.delays.sum, r.delays.known, account.Sent)
 	g.Loops, g.Busiest = account.Loops, api.Float(account.Busiest)
 }

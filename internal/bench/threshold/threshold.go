@@ -102,6 +102,21 @@ func (t Threshold) Aborts() (after time.Duration, ok bool) { return t.after, t.a
 // Quantile is the quantile it is on, 0..1, if it is on one.
 func (t Threshold) Quantile() (q float64, ok bool) { return t.quantile, t.measure == quantile }
 
+// Measure is what it is on: quantile, mean, min, max, errors, checks, dropped,
+// rate or count.
+func (t Threshold) Measure() string {
+	for _, m := range measures {
+		if m.measure == t.measure && t.measure != quantile {
+			return m.name
+		}
+	}
+	return "quantile"
+}
+
+// Limit is what it compares with, one of < <= > >= =: seconds, a share, requests
+// a second or a number.
+func (t Threshold) Limit() (op string, value float64) { return t.op, t.value }
+
 // Key is the name of a quantile in api.BenchLatency.Quantiles.
 func Key(q float64) string { return strconv.FormatFloat(q, 'g', -1, 64) }
 

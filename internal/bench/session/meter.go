@@ -1,0 +1,49 @@
+package session
+
+import (
+	"math"
+	"time"
+
+	"tailscope/api"
+)
+
+// A Meter says what the generator and its machine use between two moments, for
+// loads that are measured piece by piece.
+type Meter struct {
+	usage   usage
+	delays  *delays
+	delayed time.Duration // when it was read last
+}
+
+// NewMeter returns a Meter whose first piece begins now.
+func NewMeter(now time.Time) *Meter {
+	return &Meter{usage: measureUsage(now), delays: newDelays()}
+}
+
+// Look adds up what threads that may end take along; it is to be called about once
+// a second.
+func (m *Meter) Look() { m.delays.look() }
+
+// Lap ends a piece in which so many requests were sent, and begins the next. How
+// late requests were, and how busy single threads, it does not know.
+func (m *Meter) Lap(now time.Time, sent uint64) api.BenchGenerator {
+	g := api.BenchGenerator{Busiest: api.Float(math.NaN()), CPUPerRequest: api.Float(math.NaN())}
+	at := measureUsage(now)
+	m.delays.look()
+	fill(&g, at.since(m.usage), m.delays.sum-m.delayed, m.delays.known, sent)
+	m.usage, m.delayed = at, m.delays.sum
+	return g
+}
+
+// fill writes down what was used for so many requests.
+func fill(g *api.BenchGenerator, used usage, delayed time.Duration, known bool, sent uint64) {
+	g.CPUSeconds, g.Cores, g.Host = api.Float(used.cpu.Seconds()), api.Float(used.cores), api.Float(used.host)
+	g.Delayed = api.Float(math.NaN())
+	if sent == 0 {
+		return
+	}
+	g.CPUPerRequest = api.Float(used.cpu.Seconds() / float64(sent))
+	if known {
+		g.Delayed = api.Float(delayed.Seconds() / float64(sent))
+	}
+}
