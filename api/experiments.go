@@ -3,8 +3,8 @@ package api
 // ExperimentsResponse answers GET
 // /api/v1/experiments?kind&state&q&start&end&limit: what overlaps the range, those
 // that run first, then the latest. Differences of mirror sessions are left out, and
-// of Bench and Trial all lists but settings and thresholds, distributions, files and
-// the environment; GET /api/v1/experiments/{id}, which answers an Experiment, has
+// of Bench, Trial, Capacity and Simulation all lists but settings, thresholds and
+// layouts, distributions, files and the environment; GET /api/v1/experiments/{id}, which answers an Experiment, has
 // them.
 type ExperimentsResponse struct {
 	Range
@@ -12,24 +12,26 @@ type ExperimentsResponse struct {
 	Experiments []Experiment `json:"experiments"`
 }
 
-// Experiment is one thing that was tried: a mirror session, a run of load, or an
-// experiment of settings. Its observations are series with the label
+// Experiment is one thing that was tried: a mirror session, a run of load, an
+// experiment of settings, a search for capacity, or a simulation. Its observations are series with the label
 // experiment=ID.
 type Experiment struct {
 	ID      string `json:"id"`
-	Kind    string `json:"kind"`    // mirror, bench, experiment
+	Kind    string `json:"kind"`    // mirror, bench, experiment, capacity, simulation
 	Name    string `json:"name"`    // said by who started it, or made of what is mirrored
 	Service string `json:"service"` // label of its series
 	Start   Float  `json:"start"`   // Unix seconds
 	End     Float  `json:"end"`     // null while it runs
 	Updated Float  `json:"updated"` // when its program last reported
 	// State is running, ended, or lost: its program stopped reporting.
-	State    string       `json:"state"`
-	Headline string       `json:"headline,omitempty"` // its verdict's, once there is one; a Trial's or Bench's own
-	Mirror   *MirrorState `json:"mirror,omitempty"`
-	Bench    *BenchResult `json:"bench,omitempty"`
-	Trial    *Trial       `json:"trial,omitempty"`
-	// Cut says what of Bench or Trial was left out, as it was too long to keep.
+	State      string       `json:"state"`
+	Headline   string       `json:"headline,omitempty"` // its verdict's, once there is one; the document's own of all but Mirror
+	Mirror     *MirrorState `json:"mirror,omitempty"`
+	Bench      *BenchResult `json:"bench,omitempty"`
+	Trial      *Trial       `json:"trial,omitempty"`
+	Capacity   *Capacity    `json:"capacity,omitempty"`
+	Simulation *Simulation  `json:"simulation,omitempty"`
+	// Cut says what of the document was left out, as it was too long to keep.
 	Cut []string `json:"cut,omitempty"`
 	// Change is what its users want changed and its program has not applied yet.
 	Change *MirrorChange `json:"change,omitempty"`
@@ -39,21 +41,23 @@ type Experiment struct {
 // every second or so, PUT to /api/v1/experiments/{id}. A report replaces the one
 // before it.
 type ExperimentReport struct {
-	Kind    string       `json:"kind"`
-	Name    string       `json:"name"`
-	Service string       `json:"service"`
-	Start   Float        `json:"start"`
-	Ended   bool         `json:"ended"`
-	Mirror  *MirrorState `json:"mirror,omitempty"`
-	Bench   *BenchResult `json:"bench,omitempty"`
-	Trial   *Trial       `json:"trial,omitempty"`
+	Kind       string       `json:"kind"`
+	Name       string       `json:"name"`
+	Service    string       `json:"service"`
+	Start      Float        `json:"start"`
+	Ended      bool         `json:"ended"`
+	Mirror     *MirrorState `json:"mirror,omitempty"`
+	Bench      *BenchResult `json:"bench,omitempty"`
+	Trial      *Trial       `json:"trial,omitempty"`
+	Capacity   *Capacity    `json:"capacity,omitempty"`
+	Simulation *Simulation  `json:"simulation,omitempty"`
 }
 
 // ExperimentReply is the server's answer to a report: what its users want
 // changed. A program does what it wants and shows it in its next report; Change
 // is repeated until Mirror.Applied has reached it. Stop, which is repeated until
-// the report that says that it has ended, is all that users can want of a run of
-// load or an experiment.
+// the report that says that it has ended, is all that users can want of what is no
+// mirror session.
 type ExperimentReply struct {
 	Change *MirrorChange `json:"change,omitempty"`
 	Stop   bool          `json:"stop,omitempty"`
@@ -79,12 +83,49 @@ type MirrorState struct {
 	// Differences is what was found by comparing answers; absent unless asked for.
 	Differences *MirrorDifferences `json:"differences,omitempty"`
 	Recording   *MirrorRecording   `json:"recording,omitempty"`
+	// Seen is absent unless the session is looked at, see MirrorChange.Look.
+	Seen *MirrorSeen `json:"seen,omitempty"`
+}
+
+// MirrorSeen is what happened at a session's targets since it is looked at. Counts
+// and distributions only grow: between two of them is what happened in between.
+type MirrorSeen struct {
+	Since   Float         `json:"since"`   // Unix seconds
+	At      Float         `json:"at"`      // Unix seconds
+	Until   Float         `json:"until"`   // Unix seconds, unless it is asked for again
+	Targets []MirrorSight `json:"targets"` // the primary, then the shadows
+}
+
+// MirrorSight is of one target. Distributions are of seconds, in the encoding of
+// package hist; absent if there was nothing.
+type MirrorSight struct {
+	Name string `json:"name"`
+	// Ended are requests, or copies, that had a whole answer, and Errors. Errors are
+	// answers from 500 on and what got no whole answer by the server's fault, among
+	// them Refused, copies that were never sent as it did not keep up. Lost are copies
+	// that ended for a reason that says nothing of the server.
+	Begun   uint64 `json:"begun"` // requests that came; of the primary alone
+	Ended   uint64 `json:"ended"`
+	Errors  uint64 `json:"errors"`
+	Refused uint64 `json:"refused"`
+	Lost    uint64 `json:"lost"`
+	// UnderWay are due and have not ended, of which Waiting were not sent; Oldest is
+	// since when the oldest was due, seconds.
+	UnderWay uint64 `json:"under_way"`
+	Waiting  uint64 `json:"waiting"`
+	Oldest   Float  `json:"oldest"`
+	Latency  []byte `json:"latency,omitempty"` // of whole answers, from when they were due
+	Service  []byte `json:"service,omitempty"` // from when they were sent
+	Failed   []byte `json:"failed,omitempty"`  // of those without a whole answer
 }
 
 // MirrorSettings are those that can change while a session runs.
 type MirrorSettings struct {
 	Share  Float `json:"share"`  // of requests that are chosen, 0..1
 	Paused bool  `json:"paused"` // nothing is copied; clients are served
+	// Spread is the time within which the further copies of a request are sent,
+	// seconds; it stays.
+	Spread Float `json:"spread"`
 }
 
 // MirrorTarget is a server, or a pool of servers of one role.
@@ -143,7 +184,11 @@ type MirrorChange struct {
 	Share   *Float                  `json:"share,omitempty"`
 	Paused  *bool                   `json:"paused,omitempty"`
 	Shadows map[string]ShadowChange `json:"shadows,omitempty"` // by name
-	Stop    bool                    `json:"stop,omitempty"`
+	// Look has the session looked at for so many seconds from now on, up to 60; its
+	// state is then reported more often, with what it has Seen. Pools and copies are
+	// back to what they were before that when it is over, or at once with 0.
+	Look *int `json:"look,omitempty"`
+	Stop bool `json:"stop,omitempty"`
 }
 
 type ShadowChange struct {

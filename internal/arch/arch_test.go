@@ -56,6 +56,8 @@ var floors = []floor{
 	{4, "internal/scenario", []string{"internal/bench", "internal/bench/*"}, nil, false},
 	{4, "internal/experiment", []string{"internal/bench", "internal/bench/*", "internal/scenario", "internal/experiment/*", "client"}, nil, false},
 	{4, "internal/experiment/*", nil, []string{"hist", "stat"}, false},
+	{4, "internal/capacity", []string{"internal/bench", "internal/bench/*", "internal/scenario", "internal/mirror", "internal/mirror/*", "internal/otlpsink", "internal/capacity/*", "client"}, nil, false},
+	{4, "internal/capacity/*", []string{"internal/capacity/*"}, []string{"hist", "stat", "api", "internal/scaling", "internal/bench/threshold", "internal/strictyaml", "internal/capacity/*"}, false},
 	{4, "client", nil, []string{"api"}, false},
 	{4, "ui", nil, []string{}, true},
 
@@ -70,6 +72,8 @@ var floors = []floor{
 	{3, "internal/experiments", []string{"internal/query", "internal/compare"}, nil, false},
 	{3, "internal/check", []string{"internal/query", "internal/agg", "internal/check/*"}, nil, false},
 	{3, "internal/check/*", []string{"internal/query", "internal/check/*"}, nil, false},
+	{3, "internal/simulate", []string{"internal/simulate/*"}, nil, false},
+	{3, "internal/simulate/*", []string{"internal/query", "internal/simulate", "internal/simulate/*"}, nil, false},
 	{3, "internal/verdicts", []string{"internal/query", "internal/compare"}, nil, false},
 
 	{2, "internal/store", []string{"internal/series"}, nil, false},
@@ -78,6 +82,7 @@ var floors = []floor{
 	{2, "internal/series", nil, nil, false},
 	{2, "internal/route", nil, []string{}, true},
 	{2, "internal/strictyaml", nil, []string{}, false},
+	{2, "internal/scaling", []string{"api"}, []string{"hist", "stat", "api"}, false},
 	{2, "api", nil, []string{}, true},
 
 	{1, "hist", nil, []string{}, true},
