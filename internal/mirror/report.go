@@ -29,6 +29,7 @@ func (s *Session) report(ctx context.Context) {
 	ticker := time.NewTicker(reportEvery)
 	defer ticker.Stop()
 	away := false
+	every := reportEvery
 	for {
 		reply, err := s.tell(ctx, false)
 		told()
@@ -47,11 +48,16 @@ func (s *Session) report(ctx context.Context) {
 				s.log.Warn("mirror: a change cannot be made", "number", reply.Change.Number, "error", err)
 			}
 		}
+		if e := s.reportsEvery(); e != every {
+			every = e
+			ticker.Reset(every)
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
+		s.giveBack(time.Now())
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tailscope/api"
@@ -49,6 +50,9 @@ type Session struct {
 	applied uint64
 	paused  bool
 	share   float64
+
+	looked atomic.Bool // there is a Looker
+	lease  lease
 }
 
 // drainTimeout is how long clients may finish when a session ends.
@@ -222,7 +226,7 @@ func (s *Session) State() api.MirrorState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.Applied = s.applied
-	m.Settings = api.MirrorSettings{Share: api.Float(s.share), Paused: s.paused}
+	m.Settings = api.MirrorSettings{Share: api.Float(s.share), Paused: s.paused, Spread: api.Float(s.o.Spread.Seconds())}
 	return m
 }
 
@@ -246,6 +250,7 @@ func (s *Session) httpState() api.MirrorState {
 		m.Shadows[i] = t
 	}
 	s.extras.state(&m)
+	m.Seen = s.lease.seen(&m)
 	return m
 }
 
@@ -278,7 +283,13 @@ func (s *Session) Apply(c api.MirrorChange) error {
 		_ = s.chooser.SetShare(s.share) // checked
 		s.chooser.SetPaused(s.paused)
 	}
-	for i, t := range s.targets() {
+	targets := s.targets()
+	if c.Look != nil {
+		if err := s.lend(*c.Look, targets); err != nil {
+			return err
+		}
+	}
+	for i, t := range targets {
 		change := c.Shadows[t.Name]
 		if err := s.changeShadow(i, change); err != nil {
 			return err
@@ -321,6 +332,9 @@ func (s *Session) checkChange(c api.MirrorChange) error {
 	var errs []error
 	if c.Share != nil && !(*c.Share >= 0 && *c.Share <= 1) {
 		errs = append(errs, fmt.Errorf("share: %v is not from 0 to 1", *c.Share))
+	}
+	if c.Look != nil && s.tcp != nil {
+		errs = append(errs, fmt.Errorf("look: %w", ErrNoRequests))
 	}
 	targets := s.targets()
 	for name, change := range c.Shadows {

@@ -108,6 +108,8 @@ type Book struct {
 	pool    sync.Pool
 	records recorder
 	flusher flusher
+
+	observer atomic.Pointer[Observer]
 }
 
 // NewBook returns a book; its Options must be valid.
@@ -161,6 +163,9 @@ func (b *Book) begin(n Names, why Reason) *Exchange {
 	x.chosen = why == Chosen
 	x.began = b.o.Now()
 	x.entry = b.records.open(n, x.began)
+	if o := b.observer.Load(); o != nil {
+		(*o).Begun(x, why)
+	}
 	return x
 }
 

@@ -190,6 +190,9 @@ func (x *Exchange) EndPrimary(l Leg) {
 		variant = b.records.unmirrored
 	}
 	b.records.leg(x, variant, &l, &x.primary)
+	if o := b.observer.Load(); o != nil {
+		(*o).Ended(x, 0, l)
+	}
 	x.leave()
 }
 
@@ -220,6 +223,9 @@ func (x *Exchange) EndCopy(shadow int, l Leg) {
 			c.pairing++
 		}
 		b.records.leg(x, 1+shadow, &l, &c.side)
+	}
+	if o := b.observer.Load(); o != nil {
+		(*o).Ended(x, 1+shadow, l)
 	}
 	c.left--
 	if x.keep {

@@ -111,6 +111,7 @@ func (r Reason) String() string {
 // Leg is what one server made of one request. Times are Unix nanoseconds of the
 // clock of legs, see [Steady]; those that were not reached are 0.
 type Leg struct {
+	Due       int64 // it was to be sent: until Start it waited for a connection; 0 of the primary's, and of copies dropped at once
 	Start     int64 // the first byte of the request was about to be written
 	FirstByte int64 // the first byte of the final answer was read
 	End       int64 // the last byte of the answer was read

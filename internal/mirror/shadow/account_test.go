@@ -138,6 +138,10 @@ func play(t *testing.T, seed uint64) uint64 {
 				return
 			}
 			l.State()
+			if seed%2 == 1 {
+				l.UnderWay(nil)
+				l.Shed()
+			}
 			if held, bound := l.Buffered(); held < 0 || held > bound {
 				t.Errorf("%d bytes are held of %d", held, bound)
 				return

@@ -101,6 +101,9 @@ func (c *conn) stream(j job) {
 	if fate == unseen {
 		j.tries++
 		j.start = leg.Start
+		if j.due == 0 {
+			j.due = j.start
+		}
 		l.send(j)
 	}
 }
@@ -109,6 +112,7 @@ func (c *conn) stream(j job) {
 type exchange struct {
 	deadline atomic.Int64
 	cancel   context.CancelFunc
+	under    Under
 }
 
 // wait puts the deadline off while the client is waited for.
@@ -143,6 +147,7 @@ func (c *conn) roundTrip(j *job) (leg pair.Leg, delivered bool, _ fate) {
 	x.deadline.Store(l.o.Now() + int64(l.o.Timeout))
 	ctx, cancel := context.WithCancel(context.Background())
 	x.cancel = cancel
+	x.under = underOf(j, l.o.Now())
 	c.mu.Lock()
 	c.under[x] = struct{}{}
 	c.mu.Unlock()

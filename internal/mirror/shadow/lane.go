@@ -127,7 +127,8 @@ func (l *Lane) later(j job, delay time.Duration) {
 		return
 	}
 	j.held = size
-	if cause := l.spread.add(j, l.o.Now()+int64(delay)); cause != pair.None {
+	j.due = l.o.Now() + int64(delay)
+	if cause := l.spread.add(j, j.due); cause != pair.None {
 		l.drop(&j, cause)
 	}
 }
@@ -259,6 +260,7 @@ type job struct {
 	tries  uint8 // how often it was sent on a connection that the server had given up
 	start  int64 // when it was first sent
 	since  int64 // when it was queued, or due
+	due    int64 // when it was to be sent first; 0: it was at once
 	held   int64 // bytes of the payload that are counted in the lane's room
 }
 
@@ -288,6 +290,9 @@ func (l *Lane) end(j *job, leg pair.Leg, delivered bool) {
 	}
 	p := j.p
 	j.p = nil
+	if leg.Due = j.due; leg.Due == 0 {
+		leg.Due = leg.Start
+	}
 	j.to.EndCopy(j.shadow, leg)
 	j.to = nil
 	p.Release()

@@ -122,6 +122,9 @@ func (l *Lane) place(j *job) (*conn, pair.Cause) {
 		j.held = size
 	}
 	j.since = now
+	if j.due == 0 {
+		j.due = now
+	}
 	l.queue.push(*j)
 	l.connectFor(now)
 	return nil, pair.None

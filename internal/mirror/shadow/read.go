@@ -264,6 +264,9 @@ func (c *conn) retry() {
 	j := c.j
 	j.tries++
 	j.start = c.leg.Start
+	if j.due == 0 {
+		j.due = j.start
+	}
 	c.copyState = copyState{}
 	c.deadline.Store(0)
 	c.mu.Unlock()

@@ -1,0 +1,23 @@
+package pair
+
+// Observer is told of exchanges while they happen. Its methods are called on the
+// goroutines that serve clients and read answers, with the exchange locked: they
+// must not wait, and do not keep the exchange.
+type Observer interface {
+	// Begun is called when a request has come, which was chosen or why not.
+	Begun(x *Exchange, why Reason)
+	// Ended is called when a leg has ended: the primary's, 0, or 1+i, that of a
+	// copy for shadow i.
+	Ended(x *Exchange, target int, l Leg)
+}
+
+// Observe has o told of everything from now on, in place of who was told before;
+// nil tells nobody, and costs nothing. Exchanges that were begun before end
+// without having begun.
+func (b *Book) Observe(o Observer) {
+	if o == nil {
+		b.observer.Store(nil)
+		return
+	}
+	b.observer.Store(&o)
+}
