@@ -97,10 +97,8 @@ func Breakdown(ctx context.Context, st store.Store, r BreakdownRequest) (*api.Br
 // oneService finds the service that match names. Requests of two services may
 // lie within one another, so their times do not add up.
 func oneService(ms []*labels.Matcher) (string, error) {
-	for _, m := range ms {
-		if m.Name == series.LabelService && m.Type == labels.MatchEqual && m.Value != "" {
-			return m.Value, nil
-		}
+	if service := serviceOf(ms); service != "" {
+		return service, nil
 	}
 	return "", Invalid("match", `the breakdown is of one service's requests; write match={service="checkout"}`)
 }

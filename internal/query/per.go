@@ -28,10 +28,8 @@ func (r *resolved) checkPer(per string) (service string, err error) {
 	case r.info.Kind == series.Gauge:
 		return "", Invalid("per", "%s is a gauge, which says nothing of single requests; name a counter, such as process_cpu_time_seconds_total", r.info.Name)
 	}
-	for _, m := range r.q.Matchers {
-		if m.Name == series.LabelService && m.Type == labels.MatchEqual && m.Value != "" {
-			return m.Value, nil
-		}
+	if service := serviceOf(r.q.Matchers); service != "" {
+		return service, nil
 	}
 	return "", Invalid("match", `requests are counted by service: write match={service="checkout"}`)
 }
