@@ -1,0 +1,147 @@
+package search
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"tailscope/api"
+)
+
+// bounds are the ends of the interval in X, of whole numbers those that are kept.
+func (s *Search) bounds(p *posterior) (low, high float64) {
+	tail := (1 - s.o.Level) / 2
+	low, high = s.round(p.quantile(tail)), s.round(p.quantile(1-tail))
+	if s.o.Falling {
+		low, high = high, low
+	}
+	return low, high
+}
+
+// round is the X of a load; of whole numbers the one that still keeps.
+func (s *Search) round(load float64) float64 {
+	if !s.o.Integer {
+		if s.o.Falling {
+			load = -load
+		}
+		return math.Exp(load)
+	}
+	if s.o.Falling {
+		return math.Ceil(math.Exp(-load) - 1e-9)
+	}
+	return math.Floor(math.Exp(load) + 1e-9)
+}
+
+// Verdict is what the search has come to so far: one of Found, AtLeast, Below and
+// TooLittle.
+func (s *Search) Verdict() string {
+	if s.past == nil {
+		return TooLittle
+	}
+	tail := (1 - s.o.Level) / 2
+	switch {
+	case s.past.below(s.lowest) > 1-tail:
+		return Below
+	case s.past.below(s.highest) < tail:
+		return AtLeast
+	case s.settled(), !s.o.Integer && s.half(s.past) <= 3*math.Log1p(s.o.Precision):
+		return Found
+	}
+	return TooLittle
+}
+
+// Answer is the answer as far as it is known; nil before the first step has ended.
+// It names only loads that were held or lie between such: what lies beyond them, an end
+// of the interval or the value itself, is left open. Rate is left to the caller.
+func (s *Search) Answer() *api.CapacityAnswer {
+	if s.past == nil {
+		return nil
+	}
+	a := &api.CapacityAnswer{Value: api.Float(nan), Low: api.Float(nan), High: api.Float(nan), Rate: api.Float(nan), Level: api.Float(s.o.Level)}
+	first := 0
+	for i, p := range s.past.first {
+		if p > s.past.first[first] {
+			first = i
+		}
+	}
+	untried := ""
+	if s.invalid != "" {
+		untried = "more could not be tried: " + s.invalid
+	}
+	switch s.Verdict() {
+	case AtLeast:
+		_, most := s.held(s.highest)
+		x := s.x(most)
+		a.Low = api.Float(x)
+		if s.o.Falling {
+			a.Low, a.High = api.Float(nan), api.Float(x)
+		}
+		a.Sentence = fmt.Sprintf("%s is kept at %s, as far as was tried", s.o.Objective, Amount(x, s.o.Unit))
+		a.Next = untried
+	case Below:
+		least, _ := s.held(s.highest)
+		x := s.x(least)
+		a.High = api.Float(x)
+		if s.o.Falling {
+			a.Low, a.High = api.Float(x), api.Float(nan)
+		}
+		a.Limit = s.o.Objective[first].Text
+		a.Sentence = fmt.Sprintf("%s is broken already at %s: %s is not kept", s.o.Objective, Amount(x, s.o.Unit), a.Limit)
+		a.Next = "begin lower, or ask for less: nothing that was tried keeps it"
+	default:
+		e := s.estimate()
+		a.Value, a.Low, a.High = api.Float(e.value), api.Float(e.low), api.Float(e.high)
+		if e.beyond <= 0 {
+			a.Limit = s.o.Objective[first].Text
+		}
+		a.Sentence = s.sentence(e)
+		switch {
+		case s.Trouble() != "":
+			a.Next = s.Trouble()
+		case e.above && untried != "":
+			a.Next = untried
+		case !s.settled():
+			a.Next = s.wider(e) + s.more()
+		}
+	}
+	return a
+}
+
+// longest is how much longer a search is worth to be waited for.
+const longest = 30 * time.Minute
+
+// more says what makes the answer as certain as was asked for.
+func (s *Search) more() string {
+	asked := fmt.Sprintf("an interval of ±%.3g %%", 100*s.o.Precision)
+	if s.o.Integer {
+		asked = "a certain answer"
+	}
+	if more := s.needs(); more <= longest {
+		return fmt.Sprintf("for %s, give it about %v more", asked, more)
+	}
+	why := fmt.Sprintf("%s would take more than %v longer: ", asked, longest)
+	rare := false
+	for _, c := range s.o.Objective {
+		rare = rare || c.Measure == "errors" || c.Measure == "max" || c.Measure == "quantile" && c.Quantile > 0.95
+	}
+	if !s.o.Integer {
+		why += fmt.Sprintf("ask for less, such as ±%.2g %%, or search only near the answer, from %s to %s", 100*min(max(2*s.o.Precision, s.half(s.past)/2), 0.5), Number(s.x(s.past.quantile(0.01))), Number(s.x(s.past.quantile(0.99))))
+	} else {
+		why += "search only between the numbers that are left"
+	}
+	if rare {
+		why += "; a limit of what is less rare (p90 in place of p99, more errors) is told by fewer requests"
+	}
+	return why
+}
+
+// needs is how much longer it takes to be as certain as was asked for: an interval
+// is half as wide after four times as long.
+func (s *Search) needs() time.Duration {
+	r := s.half(s.past) / math.Log1p(s.o.Precision)
+	if s.o.Integer {
+		r = 1.5
+	}
+	more := time.Duration(float64(s.used) * max(r*r-1, 0.25))
+	return more.Round(10 * time.Second)
+}

@@ -1,0 +1,150 @@
+package search
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// A step that did not count says that the generator could not keep up there, or that
+// its machine was busy with something else. Which of the two is told by what comes
+// after: a lower load is tried, and then that load again. If the lower one counts and
+// the same does not, twice, the generator is the limit and bounds the search. If lower
+// ones do not count either it is the machine, and nothing is learnt from going on.
+
+// doubt is of a step that did not count.
+type doubt struct {
+	step  Step
+	v     float64 // its load
+	below float64 // the least load that did not count since
+	calm  bool    // a lower load counted, and the generator was well
+	busy  bool    // a lower load counted, and the generator was not
+}
+
+const (
+	// mostVain is how many steps in a row may come to nothing, and vainFor for how
+	// long: what was wrong may pass.
+	mostVain = 3
+	vainFor  = 15 * time.Second
+	// shaky is how much of what is allowed a generator may be late without a doubt.
+	shaky = 0.5
+	// near is how close to a load that counted the generator's limit is looked for.
+	near = 0.1
+)
+
+// lost takes a step that did not count.
+func (s *Search) lost(w *Watch, o Outcome) {
+	v, why := s.load(w.step.X), o.Invalid
+	s.vain++
+	s.vainTook += o.Took
+	d := s.doubt
+	switch {
+	case d == nil:
+		step := w.step
+		step.Drain, step.Discard, step.For = 0, step.Discard-s.o.Settle, step.For-s.o.Settle
+		d = &doubt{step: step, v: v, below: v}
+		s.doubt = d
+	case v < d.v:
+		d.below = min(d.below, v)
+	case d.calm:
+		s.doubt = nil
+		s.limit(v, why)
+		return
+	}
+	if s.vain >= mostVain && s.vainTook >= min(vainFor, s.o.Budget/5) && (d.below < d.v || d.busy || v <= s.lowest) {
+		s.busy, s.ended = why, true
+	}
+	d.calm, d.busy = false, false
+}
+
+// limit bounds the search by a load that the generator cannot send.
+func (s *Search) limit(v float64, why string) {
+	if s.kept >= v {
+		return // it could before
+	}
+	s.invalid = why
+	below := max(s.kept, s.lowest)
+	if s.o.Integer || v-below <= near {
+		s.highest = below
+	} else {
+		s.highest = (v + below) / 2
+	}
+}
+
+// counted takes a step that did count.
+func (s *Search) counted(w *Watch) {
+	if w.disturbed < shaky {
+		s.vain, s.vainTook = 0, 0
+	}
+	switch d := s.doubt; {
+	case d == nil:
+	case s.load(w.step.X) >= d.v:
+		s.doubt = nil
+	default:
+		d.calm, d.busy = w.disturbed < 1, w.disturbed >= 1
+	}
+}
+
+// resolve is the next step while there is a doubt.
+func (s *Search) resolve(short Step) Step {
+	d := s.doubt
+	if d.calm || d.busy {
+		return d.step
+	}
+	v := s.kept
+	if v >= d.below || math.IsInf(v, -1) {
+		v = d.below - math.Log(s.o.Factor)
+	}
+	if short.X = s.x(v); s.load(short.X) >= d.v {
+		return d.step
+	}
+	return short
+}
+
+// dubious is the step at the least load that broke, if the generator was not well
+// then: once it is and other steps say otherwise, or in any case before the search
+// ends. It is nil if there is none, or if it was tried again.
+func (s *Search) dubious(end bool) *Watch {
+	if len(s.steps) == 0 || !end && s.steps[len(s.steps)-1].disturbed >= shaky {
+		return nil
+	}
+	for _, w := range s.steps {
+		v := s.load(w.step.X)
+		if w.disturbed < shaky || w.again || v > s.broke || !w.broken() {
+			continue
+		}
+		if end {
+			return w
+		}
+		all := s.steps
+		s.steps = without(all, w)
+		p := s.judge()
+		s.steps = all
+		if p.below(v) < 0.5 {
+			return w
+		}
+	}
+	return nil
+}
+
+func without(steps []*Watch, w *Watch) []*Watch {
+	out := make([]*Watch, 0, len(steps))
+	for _, other := range steps {
+		if other != w {
+			out = append(out, other)
+		}
+	}
+	return out
+}
+
+// broken says that the step was, as far as the rise is concerned.
+func (w *Watch) broken() bool { return w.broke != "" || w.probably() > 0.9 }
+
+// Trouble says why the search ended before it found something out: the machine was
+// busy with something else. It is empty otherwise.
+func (s *Search) Trouble() string {
+	if s.busy == "" {
+		return ""
+	}
+	return fmt.Sprintf("the last %d steps did not count, at lower loads no more than at higher ones, so this is no limit of the generator: its machine is busy with something else; end that, or send from another machine, and search again. Of the last step: %s", s.vain, s.busy)
+}
