@@ -17,7 +17,7 @@ func experimentPath(id string) string { return experimentsPath + "/" + url.PathE
 // ExperimentsQuery asks for what was tried. Empty fields are left to the server:
 // any kind, any state, all time, the latest 1,000.
 type ExperimentsQuery struct {
-	Kind       string // mirror, bench, experiment
+	Kind       string // mirror, bench, experiment, capacity, simulation
 	State      string // running, ended, lost
 	Search     string // words that all are in what it is about
 	Start, End string // that it overlaps

@@ -340,13 +340,15 @@ func phaseTable(r *api.BenchResult) *table {
 }
 
 // benchEvents are what happened, but for phases, which have a table.
-func benchEvents(r *api.BenchResult) []string {
+func benchEvents(r *api.BenchResult) []string { return eventTexts(r.Start, r.Events) }
+
+func eventTexts(start api.Float, events []api.BenchEvent) []string {
 	var out []string
-	for _, e := range r.Events {
+	for _, e := range events {
 		if e.Kind == "phase" {
 			continue
 		}
-		text := fmt.Sprintf("%+.1fs  %s %s", float64(e.Time-r.Start), e.Kind, e.Name)
+		text := fmt.Sprintf("%+.1fs  %s %s", float64(e.Time-start), e.Kind, e.Name)
 		if e.Text != "" {
 			text += ": " + e.Text
 		}

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -18,7 +17,6 @@ import (
 	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/bench/session"
-	"tailscope/internal/bench/tally"
 	"tailscope/internal/otlpsink"
 )
 
@@ -27,16 +25,8 @@ const exitInvalid = 3
 
 // benchOutput is what a run is called and where its result goes.
 type benchOutput struct {
-	streams
-	now    func() time.Time
-	limits tally.Limits // of the generator's own error
-
-	name, service, variant string
-	to, toOTLP             string
-	format                 string
-	outputs                []string
-	quiet                  bool
-	command                string
+	telling
+	variant, toOTLP string
 }
 
 func (f *benchOutput) register(fs *pflag.FlagSet) {
@@ -45,13 +35,8 @@ func (f *benchOutput) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.variant, "variant", "", "label of its series: what was different this time")
 	fs.StringVar(&f.to, "to", "", "`address` of a server that takes series and reports, such as http://127.0.0.1:7099; also $TAILSCOPE_BENCH_TO")
 	fs.StringVar(&f.toOTLP, "to-otlp", "", "`address` where that server takes OTLP over HTTP; it is asked unless given; also $TAILSCOPE_BENCH_TO_OTLP")
-	fs.StringVar(&f.format, "report", "", "text, md, json or html: what is printed at the end; text unless given")
-	fs.StringArrayVarP(&f.outputs, "output", "o", nil, "`file` for the report, its format by --report or its ending; may be given again")
-	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show nothing while it runs")
+	f.telling.register(fs)
 }
-
-// benchFormats are the formats of reports, by how they may be written.
-var benchFormats = map[string]string{"text": "text", "txt": "text", "md": "md", "markdown": "md", "json": "json", "html": "html", "htm": "html"}
 
 func (f *benchOutput) complete() error {
 	if f.to == "" {
@@ -60,28 +45,7 @@ func (f *benchOutput) complete() error {
 	if f.toOTLP == "" {
 		f.toOTLP = os.Getenv("TAILSCOPE_BENCH_TO_OTLP")
 	}
-	if f.format != "" && benchFormats[f.format] == "" {
-		return usage{withHint(fmt.Errorf("--report %s is not known", f.format), "text, md, json or html")}
-	}
-	f.format = benchFormats[f.format]
-	for _, name := range f.outputs {
-		if f.formatOf(name) == "" {
-			return usage{withHint(fmt.Errorf("--output %s: its ending names no format", name), "say it with --report, or end it in .html, .md, .json or .txt")}
-		}
-		if dir := filepath.Dir(name); name != "-" {
-			if _, err := os.Stat(dir); err != nil { // rather now than after the run
-				return usage{withHint(fmt.Errorf("--output %s: %w", name, err), "make the directory first: mkdir -p %s", dir)}
-			}
-		}
-	}
-	return nil
-}
-
-func (f *benchOutput) formatOf(name string) string {
-	if by := benchFormats[strings.TrimPrefix(strings.ToLower(filepath.Ext(name)), ".")]; by != "" && (f.format == "" || len(f.outputs) > 1) {
-		return by
-	}
-	return f.format
+	return f.reportFiles.complete()
 }
 
 // benchHooks are what a run is given so that it is seen.
@@ -125,7 +89,7 @@ func (f *benchOutput) present(ctx context.Context, name, service string, run fun
 	if err != nil {
 		return hintWithin(err)
 	}
-	if err := f.write(out.Result); err != nil {
+	if err := f.write(f.out, func(b *bytes.Buffer, format string) error { return writeBench(b, out.Result, format) }); err != nil {
 		return err
 	}
 	if out.Trouble != "" {
@@ -194,24 +158,6 @@ func pageOf(address string) string {
 		address = "http://" + address
 	}
 	return strings.TrimRight(address, "/")
-}
-
-// write writes the report to every file, and prints it unless a file took it.
-func (f *benchOutput) write(r *api.BenchResult) error {
-	var errs []error
-	for _, name := range f.outputs {
-		format := f.formatOf(name)
-		errs = append(errs, toFile(name, f.out, func(b *bytes.Buffer) error { return writeBench(b, r, format) }))
-	}
-	format := f.format
-	if format == "" || len(f.outputs) > 0 {
-		format = "text"
-	}
-	if len(f.outputs) == 1 && f.outputs[0] == "-" {
-		return errors.Join(errs...)
-	}
-	errs = append(errs, toFile("", f.out, func(b *bytes.Buffer) error { return writeBench(b, r, format) }))
-	return errors.Join(errs...)
 }
 
 // writeBench writes a result in one of the formats.

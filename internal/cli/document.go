@@ -79,6 +79,15 @@ func (d *document) line(s string) {
 	d.print(printable(s) + "\n")
 }
 
+// command writes a command that is to be copied behind what it is.
+func (d *document) command(what, command string) {
+	if d.markdown {
+		d.print(markdownCell.Replace(what) + ": " + markdownCode(command) + "\n")
+		return
+	}
+	d.line(what + ": " + command)
+}
+
 func (d *document) heading(s string) {
 	if d.html {
 		d.tag("h2", s)

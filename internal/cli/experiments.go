@@ -39,7 +39,7 @@ func newExperimentsList(io streams) *cobra.Command {
 	q.registerRange(cmd.Flags(), "") // of all time unless it is said
 	q.registerFormat(cmd.Flags())
 	cmd.Flags().StringVar(&ask.State, "state", "", "only those that are running, ended or lost")
-	cmd.Flags().StringVar(&ask.Kind, "kind", "", "only those of this `kind`: mirror, bench or experiment")
+	cmd.Flags().StringVar(&ask.Kind, "kind", "", "only those of this `kind`: mirror, bench, experiment, capacity or simulation")
 	cmd.Flags().StringVar(&ask.Search, "search", "", "only those with these `words` in their name, hypothesis, variable, settings, service or headline")
 	cmd.RunE = q.run(func(ctx context.Context) error {
 		ask.Start, ask.End = q.start, q.end
@@ -92,6 +92,8 @@ func requestsOf(x *api.Experiment) (n uint64, said string) {
 		n = x.Bench.Account.Sent
 	case x.Trial != nil:
 		return uint64(max(x.Trial.Stopping.Done, 0)), plural(x.Trial.Stopping.Done, "round")
+	case x.Simulation != nil:
+		return uint64(len(x.Simulation.Layouts)), plural(len(x.Simulation.Layouts), "layout")
 	}
 	return n, count(n)
 }

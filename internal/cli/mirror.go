@@ -125,6 +125,7 @@ type mirrorRun struct {
 	json bool
 	now  func() time.Time
 
+	heard   server.Hearer // of answers; may be nil
 	mirror  *server.Mirror
 	client  *client.Client // of the server that keeps what is measured
 	trouble func() string  // with that server

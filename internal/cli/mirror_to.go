@@ -55,7 +55,7 @@ func (r *mirrorRun) startTo(ctx context.Context, log *slog.Logger) error {
 		}
 		return ""
 	}
-	m, err := server.StartMirror(context.WithoutCancel(ctx), r.cfg.Mirror, sink, report, log)
+	m, err := server.StartMirror(context.WithoutCancel(ctx), r.cfg.Mirror, sink, report, r.heard, log)
 	if err != nil {
 		return fmt.Errorf("mirror: %w", err)
 	}

@@ -167,19 +167,25 @@ func (f *slaFlags) write(b *bytes.Buffer, r *api.SLAResponse) error {
 
 // parseShare reads 99%, 99.9 % or 0.99; example is one, for the error.
 func parseShare(s, example string) (float64, error) {
-	number, isPercent := strings.CutSuffix(strings.TrimSpace(s), "%")
-	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	if isPercent {
-		v /= 100
-	}
+	v, isPercent, err := shareNumber(s)
 	switch {
 	case err != nil || math.IsNaN(v):
 	case v > 0 && v < 1:
 		return math.Round(v*1e9) / 1e9, nil
 	case !isPercent && v > 1 && v < 100:
-		return 0, fmt.Errorf("%q is more than everything: write %s%%", s, number)
+		return 0, fmt.Errorf("%q is more than everything: write %s%%", s, strings.TrimSpace(s))
 	}
 	return 0, fmt.Errorf("%q is no share: write one between 0%% and 100%%, such as %s", s, example)
+}
+
+// shareNumber reads 99% as 0.99, and a number without the sign as it is.
+func shareNumber(s string) (v float64, isPercent bool, err error) {
+	number, isPercent := strings.CutSuffix(strings.TrimSpace(s), "%")
+	v, err = strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if isPercent {
+		v /= 100
+	}
+	return v, isPercent, err
 }
 
 // parseSeconds reads 500ms, 1.5s or plain seconds.

@@ -22,7 +22,7 @@ func newReportExperiment(io streams) *cobra.Command {
 	f := &experimentReport{question: newQuestion(io, "text", "md", "markdown", "html", "json")}
 	cmd := &cobra.Command{
 		Use:   "experiment ID",
-		Short: "what came of a mirror session, a run of load or an experiment",
+		Short: "what came of a mirror session, a run of load, an experiment, a search for capacity or a simulation",
 		Example: `  tailscope report experiment 5f1c0de5f1c0de11
   tailscope report experiment 5f1c0de5f1c0de11 --format html --output cache.html`,
 		Args: exactArgs(1, experimentID),
@@ -84,6 +84,10 @@ func writeExperiment(w *bytes.Buffer, x *api.Experiment, v *api.MirrorVerdictRes
 		return writeJSON(w, v)
 	case format == "json":
 		return writeJSON(w, x)
+	case x.Simulation != nil:
+		return writeSimulation(w, x.Simulation, format, now)
+	case x.Capacity != nil:
+		return writeCapacity(w, capacityOf(x, now), format)
 	case x.Bench != nil && format == "html":
 		return writeBenchHTML(w, x.Bench)
 	case format == "html":
@@ -115,6 +119,10 @@ func writeTried(d *document, x *api.Experiment, zone *time.Location) error {
 			d.item(notKnown)
 		}
 		trialLog(d, x.Trial, zone)
+	case x.Simulation != nil:
+		d.heading(x.Simulation.Name)
+		d.line(x.Headline)
+		simulationText(d, x.Simulation)
 	}
 	if len(x.Cut) > 0 {
 		d.gap()
@@ -173,7 +181,7 @@ func trialLog(d *document, t *api.Trial, zone *time.Location) {
 	}
 	if t.Command != "" && !d.html { // its page ends with that
 		d.gap()
-		d.item("again: " + t.Command)
+		d.command("again", t.Command)
 	}
 }
 

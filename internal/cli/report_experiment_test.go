@@ -71,7 +71,7 @@ func TestReportExperimentText(t *testing.T) {
 	x.Cut = []string{"events before the last 200"}
 	for format, wants := range map[string][]string{
 		"text": {"nginx workers: p99 is lowest at 4 workers", "Hypothesis: more workers", "the control holds again", "workers=24", "no: the generator was late", "apply workers=1: exit status 1, tried again (FAILED)", "again: tailscope experiment again", "too long: events before"},
-		"md":   {"## nginx workers", "| round | turn |", "- again: "},
+		"md":   {"## nginx workers", "| round | turn |", "\nagain: `"},
 		"json": {`"hypothesis": "more workers than cores only queue"`},
 	} {
 		s := written(t, x, format)

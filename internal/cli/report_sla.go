@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -234,7 +235,35 @@ func (d *slaDocument) tail(w io.Writer, bullet, end string) error {
 	return err
 }
 
-var markdownCell = strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;", "*", `\*`, "_", `\_`)
+// markdownCell has text stand in Markdown as it is.
+var markdownCell markdownText
+
+type markdownText struct{}
+
+var (
+	markdownMarks = strings.NewReplacer("|", `\|`, "\n", " ", "*", `\*`, "_", `\_`)
+	// markdownTag is what may begin a tag of HTML, an address or an entity; a < before
+	// a space or a figure begins nothing, and stays legible.
+	markdownTag = regexp.MustCompile(`<([A-Za-z/!?])`)
+)
+
+// Replace returns s with what Markdown would take for something else marked.
+func (markdownText) Replace(s string) string {
+	return markdownTag.ReplaceAllString(markdownMarks.Replace(s), "&lt;$1")
+}
+
+// markdownCode is a code span in which s stands as it is, to be copied.
+func markdownCode(s string) string {
+	marks := "`"
+	for strings.Contains(s, marks) {
+		marks += "`"
+	}
+	s = printable(s)
+	if strings.HasPrefix(s, "`") || strings.HasSuffix(s, "`") {
+		s = " " + s + " "
+	}
+	return marks + s + marks
+}
 
 func (d *slaDocument) markdown(w io.Writer) error {
 	var b strings.Builder

@@ -14,10 +14,13 @@ import (
 // maxAmplify bounds the copies that are made of a request.
 const maxAmplify = 255
 
+// maxLook bounds for how many seconds a session is looked at for one asking.
+const maxLook = 60
+
 const changeExample = `write {"share": 0.5}, {"paused": true}, {"stop": true} or {"shadows": {"candidate": {"using": 2}}}`
 
-// Change notes what is wanted of a session that runs; a run of load or an
-// experiment can be stopped. It is repeated in the answers to reports until the
+// Change notes what is wanted of a session that runs; anything else can be
+// stopped. It is repeated in the answers to reports until the
 // session says that it was applied, or until the end, together with what is not
 // applied of earlier ones; that is what is returned, under a number above all
 // before. It is in the store when it returns.
@@ -73,6 +76,9 @@ func merged(before *api.MirrorChange, c api.MirrorChange, number uint64) *api.Mi
 	if c.Paused != nil {
 		out.Paused = c.Paused
 	}
+	if c.Look != nil {
+		out.Look = c.Look
+	}
 	if len(c.Shadows) > 0 {
 		if out.Shadows = maps.Clone(out.Shadows); out.Shadows == nil {
 			out.Shadows = map[string]api.ShadowChange{}
@@ -97,15 +103,18 @@ func checkChange(c *api.MirrorChange, p *api.ExperimentReport) error {
 	if c.Number != 0 {
 		return query.Invalid("number", "the server gives a change its number; leave it out")
 	}
-	live := c.Share != nil || c.Paused != nil || len(c.Shadows) > 0
+	live := c.Share != nil || c.Paused != nil || c.Look != nil || len(c.Shadows) > 0
 	switch {
 	case m == nil && (live || !c.Stop):
-		return query.Invalid("body", `%s can be stopped, and nothing else of it be changed; write {"stop": true}`, map[string]string{KindBench: "a run of load", KindExperiment: "an experiment"}[p.Kind])
+		return query.Invalid("body", `%s can be stopped, and nothing else of it be changed; write {"stop": true}`, kinds[p.Kind].said)
 	case !live && !c.Stop:
 		return query.Invalid("body", "nothing is to be changed; %s", changeExample)
 	}
 	if c.Share != nil && !(*c.Share >= 0 && *c.Share <= 1) {
 		return query.Invalid("share", "a share of %g is not between 0 and 1; write one such as 0.5", float64(*c.Share))
+	}
+	if c.Look != nil && !(*c.Look >= 0 && *c.Look <= maxLook) {
+		return query.Invalid("look", "%d seconds cannot be looked at; write a number from 0 to %d, and ask again before they are over", *c.Look, maxLook)
 	}
 	for name, s := range c.Shadows {
 		var names []string

@@ -20,11 +20,7 @@ const (
 // A cutting leaves out what of a report is long and can be missed, and says what;
 // it answers nothing if there was nothing of the kind. They are tried in order
 // until a report is short enough. What they shorten is replaced, not changed.
-var cuttings = map[string][]func(*api.ExperimentReport) string{
-	KindMirror:     {cutExamples},
-	KindBench:      {cutBuckets, cutTimeline, cutResources, cutConfiguration, cutNames, cutEvents},
-	KindExperiment: {cutFigures, cutQueries, cutConfiguration, cutEvents, cutRows, cutFiles},
-}
+type cutting func(*api.ExperimentReport) string
 
 // cutExamples halves the examples, then the differences.
 func cutExamples(p *api.ExperimentReport) string {
@@ -127,10 +123,13 @@ func cutResources(p *api.ExperimentReport) string {
 
 func cutConfiguration(p *api.ExperimentReport) string {
 	var e *api.Environment
-	if p.Bench != nil {
+	switch {
+	case p.Bench != nil:
 		e = &p.Bench.Environment
-	} else {
+	case p.Trial != nil:
 		e = &p.Trial.Environment
+	default:
+		e = &p.Capacity.Environment
 	}
 	n := dropLong(e.Configuration)
 	if n == 0 {
@@ -163,10 +162,13 @@ func first[T any](list []T, n int) []T { return list[:min(n, len(list)):min(n, l
 // cutEvents keeps the last ones.
 func cutEvents(p *api.ExperimentReport) string {
 	var list *[]api.BenchEvent
-	if p.Bench != nil {
+	switch {
+	case p.Bench != nil:
 		list = &p.Bench.Events
-	} else {
+	case p.Trial != nil:
 		list = &p.Trial.Events
+	default:
+		list = &p.Capacity.Events
 	}
 	if len(*list) <= keptEvents {
 		return ""

@@ -11,9 +11,9 @@ import (
 	"tailscope/internal/store"
 )
 
-// detailWriter keeps the whole reports of runs of load and of experiments, under
-// their ids, beside the records of writer. Records are read at a start and stay
-// in memory; of these only what runs does.
+// detailWriter keeps the whole reports of what is not a session, under their
+// ids, beside the records of writer. Records are read at a start and stay in
+// memory; of these only what runs does.
 const detailWriter = "experiment-details"
 
 // briefSettings bounds the settings that a list has of an experiment.
@@ -22,6 +22,14 @@ const briefSettings = 32
 // brief is a report without what is long: what a list shows, and what is
 // searched. Of a mirror session it is the report.
 func brief(p api.ExperimentReport) api.ExperimentReport {
+	if x := p.Capacity; x != nil {
+		p.Capacity = briefCapacity(x)
+		fill("capacity", p.Capacity)
+	}
+	if x := p.Simulation; x != nil {
+		p.Simulation = briefSimulation(x)
+		fill("simulation", p.Simulation)
+	}
 	if b := p.Bench; b != nil {
 		figures := func(l api.BenchLatency) api.BenchLatency {
 			l.Bounds, l.Counts = nil, nil
@@ -62,6 +70,15 @@ func (e *experiment) words() string {
 	}
 	if b := p.Bench; b != nil {
 		all = append(all, b.Target, b.Variant, b.Headline, b.Command)
+	}
+	if x := p.Capacity; x != nil {
+		all = append(all, x.Target, x.Mode, x.Unit, x.Objective, x.Verdict, x.Headline)
+	}
+	if x := p.Simulation; x != nil {
+		all = append(all, x.Variable, x.Headline)
+		for i := range x.Layouts {
+			all = append(all, x.Layouts[i].Name)
+		}
 	}
 	if t := p.Trial; t != nil {
 		all = append(all, t.Hypothesis, t.Variable, t.Design, t.Verdict, t.Headline)

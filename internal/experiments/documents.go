@@ -12,7 +12,7 @@ import (
 	"tailscope/internal/query"
 )
 
-// Bounds of the documents that runs of load and experiments report.
+// Bounds of the documents that are reported.
 const (
 	maxText     = 4 << 10   // bytes of a text; longer ones are cut
 	maxFile     = 256 << 10 // of a file or a configuration; longer ones are left out
@@ -26,17 +26,6 @@ var (
 	rules    = []string{"fixed", "precision", "decided"}
 	findings = []string{"", "faster", "slower", "fewer errors", "more errors", "larger", "smaller", "higher", "lower", "mixed", "same", "no evidence", "too little data", "within the noise floor"}
 )
-
-// document is what a report of its kind is about, by its field.
-func document(p *api.ExperimentReport) (field string, doc any, missing bool) {
-	switch p.Kind {
-	case KindBench:
-		return "bench", p.Bench, p.Bench == nil
-	case KindExperiment:
-		return "trial", p.Trial, p.Trial == nil
-	}
-	return "mirror", p.Mirror, p.Mirror == nil
-}
 
 // tidier goes through a document: it puts empty lists and counts where there are
 // none, as answers have them, refuses numbers that are none, and cuts texts that
@@ -120,7 +109,7 @@ func (t *tidier) values(m reflect.Value, path string) error {
 
 // text is one as it is kept: with an end, and without what moves a cursor.
 func (t *tidier) text(s, path string) string {
-	file := path == "trial.file" || strings.HasPrefix(path, "trial.files.") || strings.Contains(path, ".configuration.")
+	file := path == "trial.file" || path == "simulation.file" || strings.HasPrefix(path, "trial.files.") || strings.Contains(path, ".configuration.")
 	switch {
 	case file && len(s) > maxFile:
 		t.note(fmt.Sprintf("%s, of %d bytes", path, len(s)))

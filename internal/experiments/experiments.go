@@ -1,11 +1,11 @@
 // Package experiments keeps what was tried, and says what came of it.
 //
-// What is tried is a mirror session, a run of load or an experiment: the program
-// that runs it reports its state every second or so and is answered with what its
+// What is tried is a mirror session, a run of load, an experiment, a search for
+// capacity or a simulation (kinds.go): the program that runs it reports its state every second or so and is answered with what its
 // users want changed; what it measured are series like any others, told apart by
 // the label experiment. A Registry is the log book: it keeps the reports, in the
 // store beside the series, so that they outlive a restart of the server
-// (records.go); of runs of load and experiments, which are long, what is listed
+// (records.go); of all but sessions, which are long, what is listed
 // and searched apart from the rest (details.go). They bring their verdict along;
 // that of a session is made here, of each candidate against the control, or
 // against the primary where there is none, by the ratio of each request's two
@@ -32,13 +32,13 @@ const (
 	KindMirror     = "mirror"
 	KindBench      = "bench"
 	KindExperiment = "experiment"
+	KindCapacity   = "capacity"
+	KindSimulation = "simulation"
 
 	Running = "running"
 	Ended   = "ended"
 	Lost    = "lost" // its program stopped reporting
 )
-
-var kinds = []string{KindMirror, KindBench, KindExperiment}
 
 // Options configures a Registry. Store is required; the zero value of every
 // other field means its default.
@@ -54,8 +54,8 @@ type Options struct {
 	// Beginnings, ends and changes are written at once.
 	Save time.Duration
 	// Most bounds the experiments that are kept, MostBytes what of their reports
-	// is in memory, as JSON, and MostDetails what is in the store of runs of load
-	// and experiments; beyond them the oldest that has ended is forgotten.
+	// is in memory, as JSON, and MostDetails what of them is in the store beside
+	// that; beyond them the oldest that has ended is forgotten.
 	// Defaults 10,000, 32 MiB and 256 MiB.
 	Most, MostBytes, MostDetails int
 	// Every is how often Run looks for verdicts that are due; default 10 s, a slot.
@@ -114,8 +114,8 @@ type experiment struct {
 	failing bool   // the last write, or verdict, failed
 	text    string // that is searched; empty until it is
 
-	// The whole report of a run of load or an experiment while it runs, and its
-	// length as JSON; Report is then the brief one.
+	// The whole report of what is long while it runs, and its length as JSON;
+	// Report is then the brief one.
 	whole      *api.ExperimentReport
 	wholeBytes int
 }
@@ -162,13 +162,13 @@ const (
 	maxSearch    = 256
 	defaultList  = 1000
 	mostListed   = 10_000
-	kindsExample = "write mirror, bench or experiment, or leave it out"
+	kindsExample = "write mirror, bench, experiment, capacity or simulation, or leave it out"
 )
 
 func (q *ListRequest) check() error {
 	states := []string{Running, Ended, Lost}
 	switch {
-	case q.Kind != "" && !slices.Contains(kinds, q.Kind):
+	case q.Kind != "" && kinds[q.Kind] == nil:
 		return query.Invalid("kind", "there is no kind %q of experiments; %s", q.Kind, kindsExample)
 	case q.State != "" && !slices.Contains(states, q.State):
 		return query.Invalid("state", "there is no state %q; %s", q.State, query.Suggest(q.State, states))
@@ -255,7 +255,7 @@ func (r *Registry) Get(ctx context.Context, id string) (*api.Experiment, error) 
 		x.Cut = append(slices.Clone(x.Cut), "all but what the list shows")
 		return &x, nil
 	}
-	x.Bench, x.Trial = whole.Bench, whole.Trial
+	x.Bench, x.Trial, x.Capacity, x.Simulation = whole.Bench, whole.Trial, whole.Capacity, whole.Simulation
 	return &x, nil
 }
 
@@ -317,26 +317,15 @@ func (r *Registry) answer(e *experiment, now time.Time) api.Experiment {
 	x := api.Experiment{
 		ID: e.ID, Kind: e.Report.Kind, Name: e.Report.Name, Service: e.Report.Service, Start: e.Report.Start,
 		End: api.Float(math.NaN()), Updated: seconds(e.Updated), State: r.state(e, now), Headline: e.Headline,
-		Mirror: e.Report.Mirror, Bench: e.Report.Bench, Trial: e.Report.Trial, Change: e.Change, Cut: e.Cut,
+		Mirror: e.Report.Mirror, Bench: e.Report.Bench, Trial: e.Report.Trial, Capacity: e.Report.Capacity, Simulation: e.Report.Simulation, Change: e.Change, Cut: e.Cut,
 	}
 	if x.State != Running {
 		x.End = seconds(e.Updated)
-		if end := ended(&e.Report); !math.IsNaN(float64(end)) {
+		if end := kinds[e.Report.Kind].end(&e.Report); !math.IsNaN(float64(end)) {
 			x.End = end
 		}
 	}
 	return x
-}
-
-// ended is when a run or an experiment says that it ended; NaN if it does not.
-func ended(p *api.ExperimentReport) api.Float {
-	switch {
-	case p.Bench != nil:
-		return p.Bench.End
-	case p.Trial != nil:
-		return p.Trial.End
-	}
-	return api.Float(math.NaN())
 }
 
 func seconds(t time.Time) api.Float { return api.Float(float64(t.UnixMilli()) / 1e3) }

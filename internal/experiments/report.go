@@ -232,14 +232,14 @@ func (r *Registry) evict(ctx context.Context) error {
 	return nil
 }
 
-const reportExample = `write {"kind": "mirror", "name": "new cache", "service": "shop", "start": 1760000000, "mirror": {…}}; a run of load has "bench", an experiment "trial"`
+const reportExample = `write {"kind": "mirror", "name": "new cache", "service": "shop", "start": 1760000000, "mirror": {…}}; a run of load has "bench", an experiment "trial", a search for capacity "capacity", a simulation "simulation"`
 
 // check refuses what cannot be kept, and cuts what is too long.
 func check(id string, p api.ExperimentReport) (in incoming, err error) {
 	if err := checkID(id); err != nil {
 		return in, err
 	}
-	if !slices.Contains(kinds, p.Kind) {
+	if kinds[p.Kind] == nil {
 		return in, query.Invalid("kind", "there is no kind %q of experiments; %s", p.Kind, reportExample)
 	}
 	if err := checkText("name", p.Name, "new cache"); err != nil {
@@ -251,30 +251,20 @@ func check(id string, p api.ExperimentReport) (in incoming, err error) {
 	if s := float64(p.Start); !(s > 0 && s < 1e11) {
 		return in, query.Invalid("start", "start is when the experiment began, in Unix seconds; %s", reportExample)
 	}
-	field, doc, missing := document(&p)
-	if missing {
-		return in, query.Invalid(field, "what was tried is missing; %s", reportExample)
+	k := kinds[p.Kind]
+	if k.missing(&p) {
+		return in, query.Invalid(k.field, "what was tried is missing; %s", reportExample)
 	}
+	p = k.alone(&p)
 	t := &tidier{texts: p.Kind != KindMirror, cut: []string{}}
-	if err := t.walk(reflect.ValueOf(doc), field); err != nil {
+	if err := t.walk(reflect.ValueOf(k.document(&p)), k.field); err != nil {
 		return in, err
 	}
-	most := maxWhole
-	switch p.Kind {
-	case KindMirror:
-		p.Bench, p.Trial = nil, nil
-		err, most = checkMirror(p.Mirror), maxReport
-	case KindBench:
-		p.Mirror, p.Trial = nil, nil
-		in.headline, err = p.Bench.Headline, checkBench(p.Bench)
-	case KindExperiment:
-		p.Mirror, p.Bench = nil, nil
-		in.headline, err = p.Trial.Headline, checkTrial(p.Trial)
-	}
-	if err != nil {
+	if err := k.check(&p); err != nil {
 		return in, err
 	}
-	size, err := shorten(&p, most, t)
+	in.headline = k.headline(&p)
+	size, err := shorten(&p, k.most, t)
 	if err != nil {
 		return in, err
 	}
@@ -292,7 +282,7 @@ func check(id string, p api.ExperimentReport) (in incoming, err error) {
 
 // shorten cuts a report until it is short enough, and says how long it is.
 func shorten(p *api.ExperimentReport, most int, t *tidier) (size int, err error) {
-	steps := cuttings[p.Kind]
+	steps := kinds[p.Kind].cuttings
 	for {
 		b, err := json.Marshal(p)
 		if err != nil {

@@ -13,9 +13,9 @@ import (
 )
 
 type experimentsInput struct {
-	Kind  string `query:"kind" doc:"mirror, bench or experiment; every kind unless given"`
+	Kind  string `query:"kind" doc:"mirror, bench, experiment, capacity or simulation; every kind unless given"`
 	State string `query:"state" doc:"running, ended or lost; any unless given"`
-	Q     string `query:"q" doc:"words that all are in its name, hypothesis, variable, settings, service, headline or id"`
+	Q     string `query:"q" doc:"words that all are in its name, hypothesis, objective, variable, settings, layouts, service, headline or id"`
 	Start Time   `query:"start" doc:"beginning of the range that it overlaps, inclusive; all time unless said otherwise"`
 	End   Time   `query:"end" doc:"end of the range that it overlaps, exclusive; all time unless said otherwise"`
 	Limit Int    `query:"limit" doc:"the most that are answered: those that run, then the latest; 1,000 unless said otherwise"`
@@ -42,12 +42,12 @@ const (
 	experimentsPath = "/api/v1/experiments"
 	experimentPath  = experimentsPath + "/{id}"
 
-	writeReport = `write {"kind": "mirror", "name": "new cache", "service": "shop", "start": 1760000000, "mirror": {}}; a run of load has "bench", an experiment "trial"`
+	writeReport = `write {"kind": "mirror", "name": "new cache", "service": "shop", "start": 1760000000, "mirror": {}}; a run of load has "bench", an experiment "trial", a search for capacity "capacity", a simulation "simulation"`
 	writeChange = `write {"share": 0.5}, {"paused": true}, {"stop": true} or {"shadows": {"candidate": {"using": 2}}}`
 )
 
 func (s *server) registerExperiments(a huma.API) {
-	get(s, a, "experiments", "The log book: mirror sessions, runs of load, experiments", s.experiments)
+	get(s, a, "experiments", "The log book: mirror sessions, runs of load, experiments, searches for capacity, simulations", s.experiments)
 	register(s, a, http.MethodGet, experimentPath, "get-experiment", "One experiment, as it was last reported", http.StatusOK,
 		func(ctx context.Context, in *experimentInput) (*body[api.Experiment], error) {
 			x, err := s.Experiments.Get(ctx, in.ID)

@@ -94,7 +94,7 @@ func TestExperimentErrors(t *testing.T) {
 		{"PUT", "/api/v1/experiments/x", strings.Repeat(" ", 8<<20) + whole, 413, "larger than 8 MB"},
 		{"PATCH", "/api/v1/experiments/x", strings.Repeat(" ", 1<<20) + `{"stop":true}`, 413, "larger than 1 MB"},
 		{"GET", "/api/v1/experiments?limit=-1", "", 400, `"field":"limit"`},
-		{"GET", "/api/v1/experiments?kind=load", "", 400, "write mirror, bench or experiment"},
+		{"GET", "/api/v1/experiments?kind=load", "", 400, "write mirror, bench, experiment, capacity or simulation"},
 		{"PATCH", "/api/v1/experiments/x", "{}", 400, "nothing is to be changed"},
 		{"PATCH", "/api/v1/experiments/x", `{"share":"half"}`, 400, `"field":"share"`},
 		{"PATCH", "/api/v1/experiments/x", `{"shadows":{"other":{"using":1}}}`, 400, "candidate"},

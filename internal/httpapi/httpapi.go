@@ -105,7 +105,7 @@ func bodyBound(r *http.Request) int64 {
 // New returns the handler of /api/v1/, /openapi.json and /prometheus/.
 func New(o Options) http.Handler {
 	o.ensureDefaults()
-	s := &server{Options: o, turns: make(chan struct{}, o.MaxConcurrent), targets: sla.NewTargets(o.Store), changes: changes.NewFinder(o.Store), tenantCache: query.NewTenantCache(tenantCacheBytes), computing: make(chan struct{}, maxComputing)}
+	s := &server{Options: o, turns: make(chan struct{}, o.MaxConcurrent), targets: sla.NewTargets(o.Store), changes: changes.NewFinder(o.Store), tenantCache: query.NewTenantCache(tenantCacheBytes), computing: make(chan struct{}, maxComputing), simulating: make(chan struct{}, maxSimulating)}
 	s.routes = newRoutes()
 	s.prom = query.NewPromEngine(o.Store, query.PromOptions{Now: o.Now, Logger: o.Logger, Timeout: o.Timeout, MaxSamples: o.MaxSamples})
 	mux := http.NewServeMux()
@@ -132,7 +132,8 @@ type server struct {
 
 	tenantCache *query.TenantCache
 
-	computing chan struct{} // turns of what takes long with checks
+	computing  chan struct{} // turns of what takes long with checks
+	simulating chan struct{} // turns of simulations
 }
 
 var errBusy = &query.Error{Code: query.CodeUnavailable, Message: "too many questions are being worked on; try again in a moment"}

@@ -153,6 +153,7 @@ func (s *server) register(mux *http.ServeMux) {
 	get(s, a, "distribution", "Whole distributions over a range", s.distribution)
 	get(s, a, "heatmap", "A distribution over time", s.heatmap)
 	get(s, a, "timeline", "Quantiles, mean, rate and errors over time", s.timeline)
+	get(s, a, "scaling", "The scalability law of a service's requests", s.scaling)
 	get(s, a, "labels", "What there is to filter by", s.labels)
 	get(s, a, "tenants", "Who sends the traffic and what they see", s.tenants)
 	get(s, a, "nearest", "What was there at a moment", s.nearest)
@@ -166,6 +167,7 @@ func (s *server) register(mux *http.ServeMux) {
 	s.registerExplain(a)
 	s.registerChanges(a)
 	s.registerExperiments(a)
+	s.registerSimulate(a)
 	s.registerChecks(a)
 	// huma describes its own errors too, which are never answered.
 	for name := range a.OpenAPI().Components.Schemas.Map() {

@@ -24,10 +24,14 @@ type Mirror struct {
 // Reporter takes reports of experiments, and answers what users want changed.
 type Reporter func(ctx context.Context, id string, p api.ExperimentReport) (api.ExperimentReply, error)
 
+// Hearer is told what shadows answer, see mirror.Options.Heard.
+type Hearer func(shadow int, a *pair.Answer)
+
 // StartMirror starts a session whose measurements go to sink, and whose reports
-// to report.
-func StartMirror(ctx context.Context, m config.Mirror, sink pair.Sink, report Reporter, log *slog.Logger) (*Mirror, error) {
+// to report. Heard may be nil.
+func StartMirror(ctx context.Context, m config.Mirror, sink pair.Sink, report Reporter, heard Hearer, log *slog.Logger) (*Mirror, error) {
 	o := MirrorOptions(m)
+	o.Heard = heard
 	o.ID = mirror.NewID(time.Now())
 	w := live.New(sink, time.Now)
 	o.Sink, o.Log = w, log
@@ -89,7 +93,7 @@ func (s *Server) startMirror(ctx context.Context) error {
 		return nil
 	}
 	log := s.log.With("part", "mirror")
-	m, err := StartMirror(context.WithoutCancel(ctx), s.cfg.Mirror, newMirrorSink(s.agg, log), s.experiments.Report, log)
+	m, err := StartMirror(context.WithoutCancel(ctx), s.cfg.Mirror, newMirrorSink(s.agg, log), s.experiments.Report, nil, log)
 	if err != nil {
 		return fmt.Errorf("mirror: %w", err)
 	}

@@ -1,0 +1,265 @@
+package cli
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"math"
+	"strings"
+
+	"tailscope/api"
+)
+
+//go:embed capacity_report.html
+var capacityHTML string
+
+var capacityTemplate = reportTemplate("capacity", capacityHTML)
+
+// capacityPage is a search as a page.
+type capacityPage struct {
+	*api.Capacity
+	Lines, Alarms        []string
+	Figures              []benchFigure
+	Curve, Loads, Waits  template.HTML
+	Pictures             []resourceChart
+	Table, Judged        *htmlTable
+	Processes            *htmlTable
+	LawText              template.HTML
+	Stops, Notes, Events []string
+	Machine              []string
+}
+
+// writeCapacityHTML writes a search as a page that needs nothing else.
+func writeCapacityHTML(b *bytes.Buffer, c *api.Capacity) error {
+	p := &capacityPage{Capacity: c, Lines: capacityLines(c), Curve: lawChart(c), Loads: objectiveChart(c), Waits: timesChart(c),
+		Notes: capacityWarnings(c), Events: eventTexts(c.Start, c.Events), Machine: []string{environmentText(&c.Environment), "began " + benchMoment(c.Start)}}
+	if c.Failed != "" {
+		p.Alarms = append(p.Alarms, "It ended before its time: "+c.Failed)
+	}
+	if c.RestoreError != "" {
+		p.Alarms = append(p.Alarms, "Not everything is as it was before: "+c.RestoreError)
+	}
+	if a := c.Answer; a != nil {
+		p.Figures = append(p.Figures, benchFigure{c.Unit, plain.value(a.Value), answerInterval(a)})
+		if !isNaN(a.Rate) {
+			p.Figures = append(p.Figures, benchFigure{"answered a second", perTime(a.Rate), "there"})
+		}
+		if a.Limit != "" {
+			p.Figures = append(p.Figures, benchFigure{"breaks first", a.Limit, "of " + c.Objective})
+		}
+	}
+	if l := c.Law; l != nil && !isNaN(l.PeakRate.Value) {
+		p.Figures = append(p.Figures, benchFigure{"peak by the law", perTime(l.PeakRate.Value), "with " + plain.value(l.PeakN.Value) + " at a time"})
+	}
+	if len(c.Steps) > 0 {
+		p.Table, p.Judged = asHTML(capacitySteps(c)), asHTML(capacityObjectives(c))
+	}
+	if t := capacityResources(c); t != nil {
+		p.Processes = asHTML(t)
+	}
+	for i := range c.Steps {
+		if text := stopText(c, &c.Steps[i]); text != "" {
+			p.Stops = append(p.Stops, text)
+		}
+	}
+	p.Pictures = stepPictures(c)
+	if c.Law != nil {
+		var text bytes.Buffer
+		d := &document{w: &text, html: true}
+		scalingText(d, c.Law, 0)
+		for _, w := range c.Law.Warnings {
+			d.item(w)
+		}
+		d.list(false)
+		if d.err != nil {
+			return d.err
+		}
+		p.LawText = template.HTML(text.String()) // escaped by document
+	}
+	return capacityTemplate.Execute(b, p)
+}
+
+// answerInterval writes the ends of it that are known.
+func answerInterval(a *api.CapacityAnswer) string {
+	name := fmt.Sprintf("%.0f %% interval ", 100*float64(a.Level))
+	switch low, high := isNaN(a.Low), isNaN(a.High); {
+	case low && high:
+		return name + "wider than what was held"
+	case low:
+		return name + "no more than " + plain.value(a.High)
+	case high:
+		return name + "at least " + plain.value(a.Low)
+	}
+	return name + plain.value(a.Low) + " – " + plain.value(a.High)
+}
+
+// stepPictures are the steps' heatmaps, side by side, on the same scales.
+func stepPictures(c *api.Capacity) []resourceChart {
+	first, last, most, long := len(c.Bounds), 0, 0.0, 0.0
+	for i := range c.Steps {
+		for _, slot := range c.Steps[i].Slots {
+			long = max(long, float64(slot.Time+slot.Width))
+			for k, n := range slot.Counts {
+				if n > 0 {
+					first, last, most = min(first, k), max(last, k), max(most, float64(n))
+				}
+			}
+		}
+	}
+	if first > last || last+1 >= len(c.Bounds) {
+		return nil
+	}
+	low := max(float64(c.Bounds[first]), float64(c.Bounds[min(first+1, len(c.Bounds)-1)])/2, 1e-6)
+	y := axis{low, float64(c.Bounds[min(last+1, len(c.Bounds)-1)]), true}
+	var out []resourceChart
+	for i := range c.Steps {
+		s := &c.Steps[i]
+		pic := newSVG(300, 220, axis{0, long, false}, y)
+		pic.left = 46
+		pic.ticksY(decades(y.low, y.high), formatSeconds)
+		pic.ticksX(even(long, 4), benchSpan)
+		for _, slot := range s.Slots {
+			for k, n := range slot.Counts {
+				if n == 0 {
+					continue
+				}
+				x1, x2 := pic.px(float64(slot.Time)), pic.px(float64(slot.Time+slot.Width))
+				y1, y2 := pic.py(float64(c.Bounds[k+1])), pic.py(max(float64(c.Bounds[k]), low))
+				fmt.Fprintf(&pic.b, `<rect class="heat" x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill-opacity="%.2f"><title>%s: %d between %s and %s</title></rect>`,
+					x1, y1, max(x2-x1-0.3, 0.5), max(y2-y1, 1), 0.12+0.88*math.Sqrt(float64(n)/most), benchSpan(float64(slot.Time)), n, formatSeconds(float64(c.Bounds[k])), formatSeconds(float64(c.Bounds[k+1])))
+			}
+		}
+		for _, o := range s.Objectives {
+			if !strings.Contains(o.Text, "errors") {
+				pic.stroke("line bad thin", 0, float64(o.Limit), long, float64(o.Limit))
+			}
+		}
+		out = append(out, resourceChart{fmt.Sprintf("%s, %s: %s", stepName(c, s), s.Phase, keptText(s)), pic.html("latency over the time of the step at " + stepName(c, s))})
+	}
+	return out
+}
+
+// lawChart draws what was answered over what was under way, with the law.
+func lawChart(c *api.Capacity) template.HTML {
+	l := c.Law
+	if l == nil || len(l.Points) == 0 {
+		return ""
+	}
+	wide, high := 0.0, 0.0
+	for _, p := range l.Points {
+		if !p.Left {
+			wide, high = max(wide, float64(p.N)), max(high, float64(p.Rate))
+		}
+	}
+	wide, high = wide*1.15, high*1.25
+	s := newSVG(620, 300, axis{0, wide, false}, axis{0, high, false})
+	s.ticksY(even(high, 5), func(v float64) string { return perTime(api.Float(v)) })
+	s.ticksX(even(wide, 8), digits)
+	var xs, ys []float64
+	const points = 100
+	for i := range points {
+		n := max(wide*float64(i)/(points-1), 0.01)
+		rate := float64(l.Lambda.Value) * n / (1 + float64(l.Sigma.Value)*(n-1) + float64(l.Kappa.Value)*n*(n-1))
+		xs, ys = append(xs, n), append(ys, rate)
+	}
+	s.line("line due", xs, ys)
+	for _, p := range l.Points {
+		class := "dot good"
+		if p.Left {
+			if float64(p.N) > wide {
+				continue
+			}
+			class = "dot hollow"
+		}
+		s.dot(class, float64(p.N), float64(p.Rate), 4, fmt.Sprintf("%s with %s at a time", perTime(p.Rate), plain.value(p.N)))
+	}
+	return s.html("requests answered a second over requests at a time, and the law that was fitted")
+}
+
+// objectiveChart draws, for each step, how its first condition of latency stands.
+func objectiveChart(c *api.Capacity) template.HTML {
+	var values, bounds []float64
+	var xs []float64
+	limit := math.NaN()
+	for i := range c.Steps {
+		s := &c.Steps[i]
+		for _, o := range s.Objectives {
+			if strings.Contains(o.Text, "errors") {
+				continue
+			}
+			limit = float64(o.Limit)
+			xs = append(xs, float64(s.X))
+			values = append(values, float64(o.Value), float64(o.Low), float64(o.High))
+			break
+		}
+	}
+	bounds = append(bounds, values...)
+	y, ok := logAxis(append(bounds, limit))
+	x, okX := logAxis(xs)
+	if !ok || !okX {
+		return ""
+	}
+	s := newSVG(620, 300, x, y)
+	s.ticksY(decades(y.low, y.high), formatSeconds)
+	s.ticksX(decades(x.low, x.high), digits)
+	if a := c.Answer; a != nil && !isNaN(a.Low) && !isNaN(a.High) {
+		s.band("best", float64(a.Low), float64(a.High), "the answer's interval")
+	}
+	s.stroke("line bad", x.low, limit, x.high, limit)
+	k := 0
+	for i := range c.Steps {
+		st := &c.Steps[i]
+		for _, o := range st.Objectives {
+			if strings.Contains(o.Text, "errors") {
+				continue
+			}
+			v, low, high := values[3*k], values[3*k+1], values[3*k+2]
+			k++
+			class := map[string]string{"kept": "good", "broken": "worse"}[o.Kept]
+			if low > 0 && high > 0 && !math.IsInf(high, 0) {
+				s.stroke("whisker "+class, float64(st.X), low, float64(st.X), high)
+			}
+			if v > 0 {
+				s.dot("dot "+class, float64(st.X), v, 4, fmt.Sprintf("%s: %s %s", stepName(c, st), o.Text, secondsUnit.value(o.Value)))
+			}
+			break
+		}
+	}
+	return s.html("the objective's latency over " + c.Unit)
+}
+
+// timesChart draws where the mean request's time went, by step in the order of X.
+func timesChart(c *api.Capacity) template.HTML {
+	var xs, waited, queued, worked, all []float64
+	for i := range c.Steps {
+		s := &c.Steps[i]
+		if isNaN(s.Worked) {
+			continue
+		}
+		xs = append(xs, float64(s.X))
+		waited, queued, worked = append(waited, float64(s.Waited)), append(queued, float64(s.Queued)), append(worked, float64(s.Worked))
+	}
+	all = append(append(append(all, waited...), queued...), worked...)
+	x, okX := logAxis(xs)
+	y, ok := logAxis(all)
+	if !ok || !okX {
+		return ""
+	}
+	y.low = max(y.low, y.high/1e4)
+	s := newSVG(620, 300, x, y)
+	s.ticksY(decades(y.low, y.high), formatSeconds)
+	s.ticksX(decades(x.low, x.high), digits)
+	for i := range xs {
+		for _, at := range []struct {
+			class string
+			v     float64
+			what  string
+		}{{"dot", waited[i], "waited for a connection"}, {"dot worse", queued[i], "queued"}, {"dot good", worked[i], "worked"}} {
+			if at.v > 0 {
+				s.dot(at.class, xs[i], at.v, 4, fmt.Sprintf("%s %s at %s", at.what, formatSeconds(at.v), digits(xs[i])))
+			}
+		}
+	}
+	return s.html("where the mean request's time went, over " + c.Unit)
+}

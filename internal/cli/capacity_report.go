@@ -1,0 +1,295 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"tailscope/api"
+	"tailscope/internal/capacity/search"
+)
+
+// writeCapacity writes a search in one of the formats.
+func writeCapacity(b *bytes.Buffer, c *api.Capacity, format string) error {
+	switch format {
+	case "json":
+		return writeJSON(b, c)
+	case "html":
+		return writeCapacityHTML(b, c)
+	}
+	d := &document{w: b, markdown: format == "md" || format == "markdown"}
+	capacityText(d, c)
+	return d.err
+}
+
+// capacityText writes the answer, each step, the law, and where it was.
+func capacityText(d *document, c *api.Capacity) {
+	if d.markdown || d.html {
+		d.heading("capacity of " + c.Name)
+	}
+	d.line(c.Headline)
+	if c.Answer != nil && c.Answer.Next != "" {
+		d.paragraph()
+		d.line(c.Answer.Next)
+	}
+	for _, line := range capacityLines(c) {
+		d.paragraph()
+		d.line(line)
+	}
+	if len(c.Steps) > 0 {
+		d.gap()
+		d.table(capacitySteps(c))
+		d.gap()
+		d.heading("objective")
+		d.table(capacityObjectives(c))
+	}
+	var stops []string
+	for i := range c.Steps {
+		if text := stopText(c, &c.Steps[i]); text != "" {
+			stops = append(stops, text)
+		}
+	}
+	section := func(name string, lines []string) {
+		if len(lines) == 0 {
+			return
+		}
+		d.gap()
+		d.heading(name)
+		for _, line := range lines {
+			d.item(line)
+		}
+	}
+	section("stopped", stops)
+	if c.Law != nil {
+		d.gap()
+		d.heading("scalability law")
+		scalingText(d, c.Law, 72)
+		for _, w := range c.Law.Warnings {
+			d.item(w)
+		}
+	}
+	section("warnings", capacityWarnings(c))
+	section("events", eventTexts(c.Start, c.Events))
+	section("where", []string{environmentText(&c.Environment), "began " + benchMoment(c.Start)})
+	if c.Command != "" {
+		d.gap()
+		d.command("again", c.Command)
+	}
+}
+
+// capacityLines say what was asked, and what is not shown by steps.
+func capacityLines(c *api.Capacity) []string {
+	text := c.Arrivals + " arrivals"
+	switch live := c.Arrivals == "live"; {
+	case live && c.Unit == "servers":
+		text = "a candidate's pool that is shrunk under live requests"
+	case live:
+		text = "copies of live requests"
+	case c.Mode == "servers":
+		text = "a pool that is shrunk under a load that stays, " + text
+	}
+	lines := []string{fmt.Sprintf("%s: %s, %s", c.Target, c.Objective, text)}
+	if c.Answer != nil && !isNaN(c.Answer.Rate) && c.Unit != "requests/s" {
+		lines = append(lines, "answered a second there: "+perTime(c.Answer.Rate))
+	}
+	switch {
+	case c.RestoreError != "":
+		lines = append(lines, "NOT RESTORED: "+c.RestoreError)
+	case !c.Restored && isNaN(c.End):
+		lines = append(lines, "it has not ended yet: "+c.Progress)
+	}
+	return lines
+}
+
+func capacityWarnings(c *api.Capacity) []string {
+	var out []string
+	for _, w := range c.Warnings {
+		out = append(out, w.Text)
+	}
+	return out
+}
+
+// stopText says how a step was stopped.
+func stopText(c *api.Capacity, s *api.CapacityStep) string {
+	if s.Stopped == "" {
+		return ""
+	}
+	text := fmt.Sprintf("at %s: %s", stepName(c, s), s.Stopped)
+	switch {
+	case isNaN(s.StoppedAfter):
+	case s.StoppedAfter == 0:
+		text += "; nothing was sent after that was seen"
+	default:
+		text += fmt.Sprintf("; the last request was sent %s after that was seen", formatSeconds(float64(s.StoppedAfter)))
+	}
+	return text
+}
+
+func stepName(c *api.Capacity, s *api.CapacityStep) string {
+	x := digits(float64(s.X))
+	if v := float64(s.X); v >= 1000 {
+		x = count(uint64(math.Round(v)))
+	}
+	if c.Unit == "requests/s" {
+		return x + "/s"
+	}
+	return x + " " + search.Unit(x, c.Unit)
+}
+
+// stepLoad is a step's load alone.
+func stepLoad(c *api.Capacity, s *api.CapacityStep) string {
+	x, _, _ := strings.Cut(stepName(c, s), " ")
+	return x
+}
+
+// capacitySteps is a row of figures for each step. Columns that nobody has are left
+// out.
+func capacitySteps(c *api.Capacity) *table {
+	some := func(of func(*api.CapacityStep) api.Float) bool {
+		return slices.ContainsFunc(c.Steps, func(s api.CapacityStep) bool { return !isNaN(of(&s)) })
+	}
+	seconds := func(of func(*api.CapacityStep) api.Float) func(*api.CapacityStep) string {
+		return func(s *api.CapacityStep) string { return secondsUnit.value(of(s)) }
+	}
+	queued := func(s *api.CapacityStep) api.Float { return s.Queued }
+	cpu := func(s *api.CapacityStep) api.Float { return s.CPU }
+	errors := func(s *api.CapacityStep) api.Float { return s.Errors }
+	type column struct {
+		name string
+		text func(*api.CapacityStep) string
+		show bool
+	}
+	columns := []column{
+		{c.Unit, func(s *api.CapacityStep) string { return stepLoad(c, s) }, true},
+		{"answered", func(s *api.CapacityStep) string { return perTime(s.Rate) }, true},
+		{"p50", func(s *api.CapacityStep) string { return at(s.Latency, "0.5") }, true},
+		{"p99", func(s *api.CapacityStep) string { return at(s.Latency, "0.99") }, true},
+		{"errors", func(s *api.CapacityStep) string { return percent(s.Errors) }, some(errors)},
+		{"at a time", func(s *api.CapacityStep) string { return plain.value(s.Concurrency) }, true},
+		{"waited", seconds(func(s *api.CapacityStep) api.Float { return s.Waited }), true},
+		{"queued", seconds(queued), some(queued)},
+		{"worked", seconds(func(s *api.CapacityStep) api.Float { return s.Worked }), true},
+		{"cores", func(s *api.CapacityStep) string { return plain.value(s.CPU) }, some(cpu)},
+	}
+	t := &table{}
+	t.column("phase", false)
+	for _, col := range columns {
+		if col.show {
+			t.column(col.name, true)
+		}
+	}
+	t.column("", false)
+	for i := range c.Steps {
+		s := &c.Steps[i]
+		row := []string{s.Phase}
+		for _, col := range columns {
+			if col.show {
+				row = append(row, col.text(s))
+			}
+		}
+		t.rows = append(t.rows, append(row, keptText(s)))
+	}
+	return t
+}
+
+func keptText(s *api.CapacityStep) string {
+	text := s.Kept
+	if s.Stopped != "" {
+		text += ", stopped"
+	}
+	if !s.Valid {
+		text += ", does not count"
+	}
+	return text
+}
+
+// capacityObjectives is a row for each step and condition.
+func capacityObjectives(c *api.Capacity) *table {
+	t := &table{}
+	t.column(c.Unit, true)
+	for _, h := range []string{"condition", "seen", "interval", "is"} {
+		t.column(h, h == "seen")
+	}
+	for i := range c.Steps {
+		s := &c.Steps[i]
+		for _, o := range s.Objectives {
+			figure := objectiveFigure(&o)
+			t.rows = append(t.rows, []string{stepLoad(c, s), o.Text, figure(o.Value), figure(o.Low) + " – " + figure(o.High), o.Kept})
+		}
+	}
+	return t
+}
+
+// objectiveFigure writes figures of a condition.
+func objectiveFigure(o *api.CapacityObjective) func(api.Float) string {
+	if !strings.Contains(o.Text, "errors") {
+		return secondsUnit.value
+	}
+	return func(v api.Float) string {
+		if math.Abs(float64(v)) < 1e-9 {
+			v = 0
+		}
+		return percent(v)
+	}
+}
+
+// resourceNames are those of any step's processes.
+func resourceNames(c *api.Capacity) []string {
+	names := map[string]bool{}
+	for i := range c.Steps {
+		for name := range c.Steps[i].Resources {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// capacityResources is a column for each reading; nil without any.
+func capacityResources(c *api.Capacity) *table {
+	names := resourceNames(c)
+	if len(names) == 0 {
+		return nil
+	}
+	t := &table{}
+	t.column(c.Unit, true)
+	for _, name := range names {
+		t.column(strings.ReplaceAll(name, "_", " "), true)
+	}
+	for i := range c.Steps {
+		s := &c.Steps[i]
+		row := []string{stepLoad(c, s)}
+		for _, name := range names {
+			v, ok := s.Resources[name]
+			unit := plain
+			if strings.HasSuffix(name, "bytes") {
+				unit = bytesUnit
+			}
+			if text := unit.value(v); ok {
+				row = append(row, text)
+			} else {
+				row = append(row, "-")
+			}
+		}
+		t.rows = append(t.rows, row)
+	}
+	return t
+}
+
+// capacityOf is a search in the log book; one that reports no more says so.
+func capacityOf(x *api.Experiment, now time.Time) *api.Capacity {
+	c := *x.Capacity
+	if x.State == "lost" && c.Failed == "" {
+		c.Failed = "its program has not reported since " + clockIn(x.Updated, now.Location())
+		if c.Headline == "" {
+			c.Headline = c.Failed
+		}
+	}
+	if c.Headline == "" {
+		c.Headline = "it has not ended yet: " + c.Progress
+	}
+	return &c
+}

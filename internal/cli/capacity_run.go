@@ -1,0 +1,236 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"tailscope/api"
+	"tailscope/client"
+	"tailscope/internal/bench/session"
+	"tailscope/internal/capacity"
+	"tailscope/internal/scenario"
+)
+
+// capacityOutput is what a search is called and where it is told of.
+type capacityOutput struct{ telling }
+
+func (f *capacityOutput) register(fs *pflag.FlagSet) {
+	fs.StringVar(&f.name, "name", "", "what the search is called; what it loads unless given")
+	fs.StringVar(&f.service, "service", "", "whose capacity it is; the target's host unless given")
+	fs.StringVar(&f.to, "to", "", "`address` of a server that shows and keeps the search, such as http://127.0.0.1:7099; also $TAILSCOPE_CAPACITY_TO")
+	f.telling.register(fs)
+}
+
+func (f *capacityOutput) complete() error {
+	if f.to == "" {
+		f.to = os.Getenv("TAILSCOPE_CAPACITY_TO")
+	}
+	return f.reportFiles.complete()
+}
+
+// capacityHooks are what a search is given so that it is seen.
+type capacityHooks struct {
+	environment api.Environment
+	command     string
+	tell        func(*api.Capacity)
+	note        func(line string)
+}
+
+// present searches, shows it while it goes, writes the reports, and ends as the
+// result says. search returns an error if there is no result; the last that tell was
+// given is the result otherwise.
+func (f *capacityOutput) present(ctx context.Context, name, service string, search func(context.Context, capacityHooks) error) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	view := newCapacityView(f.err, name, f.quiet, f.now)
+	var r *capacityReporter
+	if f.to != "" {
+		var err error
+		if r, err = f.reporter(ctx, name, service, stop); err != nil {
+			return err
+		}
+		defer r.close()
+		view.note("reported to " + r.page)
+	}
+	var result *api.Capacity
+	err := search(ctx, capacityHooks{environment: session.FindEnvironment(ctx, Version()), command: f.command, note: view.note, tell: func(c *api.Capacity) {
+		result = c
+		view.show(c)
+		r.tell(c)
+	}})
+	view.close()
+	if mistake := (session.Mistake{}); errors.As(err, &mistake) {
+		return usage{hintWithin(mistake.Err)}
+	}
+	if result == nil || isNaN(result.End) {
+		if err == nil {
+			err = errors.New("nothing was searched")
+		}
+		return hintWithin(err)
+	}
+	if err != nil {
+		fmt.Fprintf(f.err, "%s\n", printable(firstLineOf(err.Error())))
+	}
+	if wrong := f.write(f.out, func(b *bytes.Buffer, format string) error { return writeCapacity(b, result, format) }); wrong != nil {
+		return wrong
+	}
+	if r != nil {
+		if said := r.close(); said != "" {
+			fmt.Fprintln(f.err, printable(said))
+		}
+		fmt.Fprintln(f.err, r.page)
+	}
+	return capacityEnd(result)
+}
+
+// capacityEnd is how the command ends: what the report says already is not said
+// again.
+func capacityEnd(c *api.Capacity) error {
+	switch {
+	case c.RestoreError != "", c.Failed != "", c.Verdict == "below":
+		return ended{errSilent, exitFailed}
+	case c.Verdict != "found" && c.Verdict != "at least":
+		return ended{errSilent, exitInvalid}
+	case c.Verdict == "at least" && c.Answer != nil && c.Answer.Next != "": // more could not be tried
+		return ended{errSilent, exitInvalid}
+	}
+	return nil
+}
+
+// search opens the stage, holds load of our own, and closes the stage.
+func (f *capacityFlags) search(ctx context.Context, s *scenario.Scenario, a *asked, h capacityHooks) error {
+	r := &f.requests
+	st, err := scenario.Open(ctx, s, scenario.Options{RunDir: f.logs, Note: h.note, Loading: func(l api.BenchLoad) { h.note(loadText(&l)) }, Version: Version(), Command: f.command, Now: f.now})
+	if err != nil {
+		return err
+	}
+	err = st.Hold(ctx, scenario.MeasureOptions{Name: s.Name, Seed: r.seed, Limits: f.limits, Environment: &h.environment}, func(ctx context.Context, held *scenario.Held) error {
+		o := capacity.LoadOptions{
+			Target: held.Session.Target, Set: held.Set, Load: held.Session.Load, Limits: held.Session.Limits, Even: r.arrivals == "constant", Seed: r.seed,
+			Objective: a.search.Objective, Bounds: capacity.DefaultBounds(), Timings: a.times, Highest: a.search.Highest, Pool: a.pool, Note: h.note, Now: f.now,
+		}
+		mode := "rate"
+		if a.pool != nil {
+			o.Highest, mode = a.rate, "servers"
+			if p, ok := a.pool.(*capacity.CommandPool); ok {
+				p.Note, p.Dir, p.Env = h.note, held.Dir, held.Env
+			}
+		}
+		if held.Watched() {
+			o.Usage = held.Usage
+		}
+		l, err := capacity.StartLoad(ctx, o)
+		if err != nil {
+			return err
+		}
+		_, err = capacity.Run(ctx, l, capacity.Options{
+			Search: a.search, Name: s.Name, Service: s.Service, Target: s.Target.String(), Command: h.command, Mode: mode, Arrivals: r.arrivals, Seed: r.seed,
+			Environment: held.Environment, Bounds: o.Bounds, Tell: h.tell, Events: held.Events, Now: f.now,
+		})
+		return err
+	})
+	// A further interrupt does not end the program before all is taken down, but
+	// hastens it.
+	closing, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return errors.Join(err, st.Close(closing))
+}
+
+// capacityReporter tells a server how a search goes: the latest, about once a second,
+// so that a slow server keeps nobody waiting.
+type capacityReporter struct {
+	page   string
+	wake   chan struct{}
+	ended  chan struct{}
+	cancel context.CancelFunc
+
+	mu     sync.Mutex
+	latest *api.Capacity
+	last   bool
+	said   string
+}
+
+// tellWithin is how long the end of a search may take to be told.
+const tellWithin = 10 * time.Second
+
+func (f *capacityOutput) reporter(ctx context.Context, name, service string, stop context.CancelCauseFunc) (*capacityReporter, error) {
+	c := &client.Client{Address: f.to, HTTP: &http.Client{Timeout: 10 * time.Second}}
+	asked, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if _, err := c.Experiments(asked, client.ExperimentsQuery{Limit: 1}); err != nil {
+		return nil, withHint(err, "--to takes the address of a server's page, such as http://127.0.0.1:7099")
+	}
+	id := "capacity-" + f.now().UTC().Format("20060102-150405") + "-" + strings.ToLower(rand.Text()[:6])
+	r := &capacityReporter{page: pageOf(f.to) + "/experiments/" + id, wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	told, end := context.WithCancel(context.WithoutCancel(ctx))
+	r.cancel = end
+	go func() {
+		defer close(r.ended)
+		for range r.wake {
+			r.mu.Lock()
+			latest, last := r.latest, r.last
+			r.latest = nil
+			r.mu.Unlock()
+			if latest != nil {
+				reply, err := c.ReportExperiment(told, id, api.ExperimentReport{
+					Kind: "capacity", Name: name, Service: service, Start: latest.Start, Ended: !isNaN(latest.End), Capacity: latest,
+				})
+				r.mu.Lock()
+				if r.said = ""; err != nil {
+					r.said = "the server does not take reports: " + err.Error()
+				}
+				r.mu.Unlock()
+				if reply.Stop {
+					stop(errors.New("somebody stopped it at " + pageOf(f.to)))
+				}
+			}
+			if last {
+				return
+			}
+		}
+	}()
+	return r, nil
+}
+
+func (r *capacityReporter) tell(c *api.Capacity) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	r.latest = c
+	r.mu.Unlock()
+	r.poke()
+}
+
+func (r *capacityReporter) poke() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// close tells what is left, and returns what is wrong with the server. It may be
+// called again.
+func (r *capacityReporter) close() string {
+	r.mu.Lock()
+	r.last = true
+	r.mu.Unlock()
+	r.poke()
+	late := time.AfterFunc(tellWithin, r.cancel)
+	<-r.ended
+	late.Stop()
+	r.cancel()
+	return r.said
+}

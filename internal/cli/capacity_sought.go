@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"tailscope/internal/capacity/objective"
+	"tailscope/internal/capacity/search"
+)
+
+// capacitySought are the flags of all searches: what is to be kept, how long it may
+// take to find that out, and how well it is to be known.
+type capacitySought struct {
+	objective             string
+	within, step, discard time.Duration
+	precision             string
+	level                 float64
+	example               string // of an objective
+}
+
+// example is an objective that may be written; precision stands unless another is given.
+func (f *capacitySought) registerObjective(fs *pflag.FlagSet, example string) {
+	f.example = example
+	fs.StringVar(&f.objective, "objective", "", "`conditions` to keep, such as '"+example+"'; must be given")
+}
+
+func (f *capacitySought) registerBounds(fs *pflag.FlagSet, precision string) {
+	fs.DurationVar(&f.within, "within", 2*time.Minute, "how long the search may take")
+	fs.DurationVar(&f.step, "step", 0, "how long a step is held at most; 20s unless given")
+	fs.DurationVar(&f.discard, "discard", 0, "how much of a step's beginning is not measured; by the objective unless given")
+	fs.StringVar(&f.precision, "precision", precision, "`share` to which the answer is to be known")
+	fs.Float64Var(&f.level, "level", 0.95, "confidence of intervals")
+}
+
+// options is the search, without bounds of what is tried.
+func (f *capacitySought) options() (search.Options, error) {
+	o := search.Options{Level: f.level, Budget: f.within, Step: f.step, Discard: f.discard}
+	if f.objective == "" {
+		return o, usage{withHint(errors.New("--objective is missing: nothing says what is to be kept"), "such as --objective '%s'", f.example)}
+	}
+	var err error
+	if o.Objective, err = objective.Parse(f.objective); err != nil {
+		return o, usage{hintWithin(err)}
+	}
+	if o.Precision, err = shareOf(f.precision); err != nil {
+		return o, usage{withHint(fmt.Errorf("--precision %w", err), "write one such as 3%%")}
+	}
+	step := o.Step
+	if step == 0 {
+		step = 20 * time.Second
+	}
+	switch {
+	case o.Precision < finest:
+		return o, usage{withHint(fmt.Errorf("--precision %s is finer than %g %%, which takes days: half the interval takes four times as long", f.precision, 100*finest), "write one such as 3%%")}
+	case o.Precision >= 1:
+		return o, usage{withHint(fmt.Errorf("--precision %s is all of the answer or more", f.precision), "write one such as 3%%")}
+	case !(f.level > 0.5 && f.level < 1):
+		return o, usage{withHint(fmt.Errorf("--level %v is not between 0.5 and 1", f.level), "write 0.95")}
+	case f.step < 0 || f.discard < 0:
+		return o, usage{withHint(errors.New("--step and --discard are no times below 0"), "leave them out")}
+	case f.within < step:
+		return o, usage{withHint(fmt.Errorf("--within %s is less than one step of %s", f.within, step), "write --within 2m, or ask for shorter steps with --step")}
+	case f.within > longestSearch:
+		return o, usage{withHint(fmt.Errorf("--within %s is longer than a day", f.within), "write --within 10m, and search again when something has changed")}
+	}
+	return o, nil
+}
+
+const (
+	finest        = 0.001          // precision that can be asked for
+	longestSearch = 24 * time.Hour // that can be asked for
+)
+
+// shareOf reads 3% or 0.03; what is too much is for its callers to say.
+func shareOf(text string) (float64, error) {
+	v, _, err := shareNumber(text)
+	if err != nil || !(v > 0) {
+		return 0, fmt.Errorf("%q is no share", text)
+	}
+	return v, nil
+}
+
+// rangeOf reads LOW..HIGH.
+func rangeOf(text string, whole bool) (low, high float64, err error) {
+	from, to, ok := strings.Cut(text, "..")
+	low, err1 := strconv.ParseFloat(strings.TrimSpace(from), 64)
+	high, err2 := strconv.ParseFloat(strings.TrimSpace(to), 64)
+	if !ok || err1 != nil || err2 != nil || !(low > 0) || !(high > low) || whole && (low != float64(int(low)) || high != float64(int(high))) {
+		return 0, 0, fmt.Errorf("%q is no range", text)
+	}
+	return low, high, nil
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"tailscope/api"
+)
+
+// capacityView shows a search while it goes: a line for each step that has ended,
+// and below them, on a terminal, how the step that goes on looks.
+type capacityView struct {
+	*benchView
+	told int // steps
+}
+
+func newCapacityView(w io.Writer, title string, quiet bool, now func() time.Time) *capacityView {
+	return &capacityView{benchView: newBenchView(w, title, quiet, now)}
+}
+
+// show writes what is new.
+func (v *capacityView) show(c *api.Capacity) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.quiet {
+		return
+	}
+	v.erase()
+	going := len(c.Steps) > 0 && strings.HasPrefix(c.Progress, fmt.Sprintf("step %d,", len(c.Steps)))
+	ended := len(c.Steps)
+	if going {
+		ended--
+	}
+	for ; v.told < ended; v.told++ {
+		fmt.Fprintln(v.w, printable(capacityLine(c, &c.Steps[v.told])))
+	}
+	if !v.terminal || !isNaN(c.End) {
+		return
+	}
+	lines := []string{"  " + c.Progress}
+	if going {
+		s := &c.Steps[len(c.Steps)-1]
+		lines[0] += fmt.Sprintf("  %s answered, %s at a time", perTime(s.Rate), plain.value(s.Concurrency))
+		for _, o := range s.Objectives {
+			lines = append(lines, "    "+objectiveText(&o))
+		}
+	}
+	if c.Answer != nil {
+		lines = append(lines, "  so far: "+c.Answer.Sentence)
+	}
+	width, _ := v.size()
+	for _, line := range lines {
+		text := []rune(printable(line))
+		if len(text) > width-1 {
+			text = append(text[:max(0, width-2)], '…')
+		}
+		fmt.Fprintln(v.w, v.paint(string(text)))
+		v.drawn++
+	}
+}
+
+func objectiveText(o *api.CapacityObjective) string {
+	figure := objectiveFigure(o)
+	mark := map[string]string{"kept": "✓", "broken": "✗"}[o.Kept]
+	if mark == "" {
+		mark = "?"
+	}
+	return fmt.Sprintf("%s %s  now %s (%s – %s)", mark, o.Text, figure(o.Value), figure(o.Low), figure(o.High))
+}
+
+// capacityLine is a step in one line.
+func capacityLine(c *api.Capacity, s *api.CapacityStep) string {
+	parts := []string{fmt.Sprintf("%-7s %9s", s.Phase, stepName(c, s)), fmt.Sprintf("answered %s", perTime(s.Rate)),
+		"p50 " + at(s.Latency, "0.5"), "p99 " + at(s.Latency, "0.99")}
+	if s.Errors > 0 {
+		parts = append(parts, "errors "+percent(s.Errors))
+	}
+	if !isNaN(s.Queued) {
+		parts = append(parts, "queued "+secondsUnit.value(s.Queued))
+	}
+	if !isNaN(s.CPU) {
+		parts = append(parts, plain.value(s.CPU)+" cores")
+	}
+	parts = append(parts, keptText(s))
+	if s.Stopped != "" {
+		parts = append(parts, s.Stopped)
+	}
+	return strings.Join(parts, "  ")
+}

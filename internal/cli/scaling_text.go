@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"tailscope/api"
+)
+
+// scalingText writes a law: what it amounts to, its figures with their intervals, and
+// the points with the curve.
+func scalingText(d *document, l *api.ScalingLaw, width int) {
+	d.line(l.Sentence)
+	d.gap()
+	t := &table{}
+	for i, h := range []string{"", "value", "low", "high", "what"} {
+		t.column(h, i > 0 && i < 4)
+	}
+	for _, row := range []struct {
+		name  string
+		v     api.ScalingValue
+		what  string
+		scale float64
+		unit  string
+	}{
+		{"λ", l.Lambda, "of one request at a time", 1, "/s"},
+		{"σ", l.Sigma, "contention", 100, " %"},
+		{"κ", l.Kappa, "coherency", 100, " %"},
+		{"peak", l.PeakRate, "the highest throughput", 1, "/s"},
+		{"  at", l.PeakN, "requests at a time", 1, ""},
+		{"ceiling", l.Ceiling, "without coherency", 1, "/s"},
+	} {
+		if math.IsNaN(float64(row.v.Value)) && !(float64(row.v.Low) > 0) {
+			continue
+		}
+		figure := func(v api.Float) string {
+			f := float64(v) * row.scale
+			if math.IsNaN(f) || math.IsInf(f, 0) {
+				return "–"
+			}
+			return scalingNumber(f) + row.unit
+		}
+		t.rows = append(t.rows, []string{row.name, figure(row.v.Value), figure(row.v.Low), figure(row.v.High), row.what})
+	}
+	d.table(t)
+	d.paragraph()
+	d.line(fmt.Sprintf("intervals at %.4g %%; R² %.3f, residual error %s/s", 100*float64(l.Level), float64(l.R2), scalingNumber(float64(l.Error))))
+	if lines := scalingPicture(l, width); len(lines) > 0 {
+		if !d.markdown { // it parts them itself
+			d.gap()
+		}
+		d.picture(lines)
+	}
+}
+
+// scalingNumber writes three digits, and whole numbers from 1000 on.
+func scalingNumber(v float64) string {
+	if math.Abs(v) >= 1000 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.3g", v)
+}
+
+const scalingRows = 14
+
+// scalingPicture draws rate over concurrency: points as o (those left out as ·), the
+// law as -, both axes from 0.
+func scalingPicture(l *api.ScalingLaw, width int) []string {
+	most, top := 0.0, 0.0
+	for _, p := range l.Points {
+		most, top = max(most, float64(p.N)), max(top, float64(p.Rate))
+	}
+	law := func(n float64) float64 {
+		return float64(l.Lambda.Value) * n / (1 + (n-1)*(float64(l.Sigma.Value)+float64(l.Kappa.Value)*n))
+	}
+	label := max(len(scalingNumber(top)), 3)
+	columns := min(width, 100) - label - 4
+	if most <= 0 || top <= 0 || columns < 20 {
+		return nil
+	}
+	cells := make([][]rune, scalingRows)
+	for i := range cells {
+		cells[i] = []rune(strings.Repeat(" ", columns))
+	}
+	put := func(n, x float64, r rune) {
+		column, row := int(n/most*float64(columns-1)+0.5), scalingRows-1-int(x/top*(scalingRows-1)+0.5)
+		if column >= 0 && column < columns && row >= 0 && row < scalingRows && (r == 'o' || cells[row][column] == ' ') {
+			cells[row][column] = r
+		}
+	}
+	for c := range columns {
+		n := float64(c) / float64(columns-1) * most
+		put(n, law(n), '-')
+	}
+	for _, p := range l.Points {
+		mark := 'o'
+		if p.Left {
+			mark = '·'
+		}
+		put(float64(p.N), float64(p.Rate), mark)
+	}
+	var lines []string
+	for i, row := range cells {
+		name := ""
+		switch i {
+		case 0:
+			name = scalingNumber(top)
+		case scalingRows - 1:
+			name = "0"
+		}
+		lines = append(lines, strings.TrimRight(fmt.Sprintf("%*s |%s", label, name, string(row)), " "))
+	}
+	end := scalingNumber(most) + " at a time"
+	return append(lines, fmt.Sprintf("%*s 0%s%s", label+1, "/s", strings.Repeat(" ", max(1, columns-len(end)-1)), end))
+}

@@ -1,0 +1,419 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"tailscope/api"
+	"tailscope/client"
+	"tailscope/internal/experiment"
+	"tailscope/internal/query"
+	"tailscope/internal/simulate"
+	"tailscope/internal/simulate/answer"
+	"tailscope/internal/simulate/measured"
+	"tailscope/internal/simulate/words"
+)
+
+// simulateFlags are those of a simulation; what they say of it is in simple.
+type simulateFlags struct {
+	streams
+	now                    func() time.Time
+	from, to               string
+	format, output, save   string
+	queries, asks, moments string
+	seed                   uint64
+	workers                int
+	quiet                  bool
+	command                string // that makes it again
+	simple                 simpleFlags
+}
+
+const simulateFile = "the file of a simulation, such as search.yaml, or flags: --leaves, --nodes, --shards and --rate"
+
+func newSimulate(io streams) *cobra.Command {
+	f := &simulateFlags{streams: io, now: time.Now}
+	cmd := &cobra.Command{
+		Use:   "simulate [FILE]",
+		Short: "what layouts of a scatter-gather system would do, from what leaves were measured to take",
+		Long: `A query asks a leaf of every shard and waits for the slowest. Out of what leaves
+took, slot by slot, simulate plays queries through layouts: nodes, shards,
+threads, cores, replicas, hedged and cached requests, pauses, a slow node, an
+aggregator. It answers p50 to p99.9, utilisation and cost of each.
+
+Leaves are the requests of a service in a server's store (--from), a result of
+tailscope bench, leaves of tailscope simulate leaves, or given as a
+distribution. It ends with 0; 1 if it failed; 2 if the file is wrong.`,
+		Example: `  tailscope simulate search.yaml --from http://127.0.0.1:7099
+  tailscope simulate --leaves 'solr/GET /select' --nodes 1..32 --shards 16 --threads 2 --cores 2 --rate 50
+  tailscope simulate --leaves 5ms --nodes 4,6,8 --shards 8 --threads 1 --rate 20 --format html --output stairs.html`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usage{withHint(fmt.Errorf("simulate takes one file, got %d", len(args)), "write the layouts to compare into one")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(cmd.Flags(), args); err != nil {
+				return err
+			}
+			f.command = f.line(cmd.Flags(), args)
+			name, content, err := f.text(args)
+			if err != nil {
+				return err
+			}
+			return f.run(cmd.Context(), name, content)
+		},
+	}
+	fs := cmd.Flags()
+	f.simple.register(fs)
+	f.registerFrom(fs)
+	fs.StringVar(&f.to, "to", "", "`address` of a server that keeps the simulation in its log book, to be looked at on its page")
+	fs.StringVar(&f.format, "format", "text", "text, markdown, html or json")
+	fs.StringVarP(&f.output, "output", "o", "", "`file` to write to instead of the terminal")
+	fs.StringVar(&f.save, "save", "", "`file` to write the simulation to that the flags say, and to play it")
+	fs.StringVar(&f.queries, "queries", "", "how `many` are simulated for each layout, such as 500k; as the file says, else 100k")
+	fs.StringVar(&f.asks, "asks", "", "the `quantile` of queries that the answer is about; as the file says, else p99")
+	fs.StringVar(&f.moments, "moments", "", "what changes from slot to slot as measured: all, leaves or none; as the file says, else all")
+	fs.Uint64Var(&f.seed, "seed", 0, "of all that is drawn; as the file says, else 1")
+	fs.IntVar(&f.workers, "workers", 0, "cores to use; those there are unless given")
+	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show nothing while it runs")
+	cmd.AddCommand(newSimulateValidate(io), newSimulateSchema(io), newSimulateLeaves(io))
+	return cmd
+}
+
+func (f *simulateFlags) registerFrom(fs *pflag.FlagSet) {
+	fs.StringVar(&f.from, "from", os.Getenv("TAILSCOPE_SERVER"), "`address` of the server whose store leaves are in, such as http://127.0.0.1:7099; also $TAILSCOPE_SERVER")
+}
+
+func newSimulateValidate(io streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "validate FILE",
+		Short: "read the file of a simulation, and say what it will do; nothing is read or simulated",
+		Args:  exactArgs(1, "the file of a simulation, such as search.yaml"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, _, err := loadSimulation(io, args[0], nil)
+			if err != nil {
+				return err
+			}
+			for _, line := range describeSimulation(s) {
+				fmt.Fprintln(io.out, printable(line))
+			}
+			return nil
+		},
+	}
+}
+
+func newSimulateSchema(io streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "print the JSON Schema of simulations, for editors",
+		Args:  exactArgs(0, ""),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := io.out.Write(words.Schema())
+			return err
+		},
+	}
+}
+
+// newSimulateLeaves writes what leaves took into a file, so that it can be simulated
+// without the server.
+func newSimulateLeaves(io streams) *cobra.Command {
+	q := newQuestion(io, "json")
+	q.format = "json"
+	var output, step string
+	var classes int
+	cmd := &cobra.Command{
+		Use:   "leaves SERVICE[/OPERATION]",
+		Short: "write what a service's requests took, slot by slot, into a file that is simulated without the server",
+		Example: `  tailscope simulate leaves solr --since 2h --output leaves.json
+  tailscope simulate leaves 'solr/GET /select' --output select.json`,
+		Args: exactArgs(1, "the service whose requests leaves are, such as solr, or 'solr/GET /select'"),
+	}
+	fs := cmd.Flags()
+	q.serverFlag.register(fs)
+	q.registerRange(fs, "1h")
+	fs.StringVar(&q.match, "match", "", "further PromQL matchers, such as '{instance=\"solr-1\"}'")
+	fs.StringVar(&step, "step", "", "`length` of a slot, such as 10s or 1m; the shortest that has observations enough unless given")
+	fs.IntVar(&classes, "classes", 20, "operations that are kept apart, the rest as one")
+	fs.StringVarP(&output, "output", "o", "", "`file` to write to instead of the terminal")
+	var of words.From
+	ask := q.run(func(ctx context.Context) error {
+		var err error
+		l := client.LeavesQuery{Match: of.Selector(), Step: step, Classes: classes}
+		if l.Start, l.End, err = q.timeRange(); err != nil {
+			return err
+		}
+		leaves, err := q.client().Leaves(ctx, l)
+		if err != nil {
+			return q.failed(err)
+		}
+		return toFile(output, io.out, func(b *bytes.Buffer) error {
+			text, err := json.Marshal(leaves)
+			b.Write(append(text, '\n'))
+			return err
+		})
+	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		of.Service, of.Operation, _ = strings.Cut(args[0], "/")
+		of.Match = q.match
+		return ask(cmd, args)
+	}
+	return cmd
+}
+
+func (f *simulateFlags) check(fs *pflag.FlagSet, args []string) error {
+	switch f.format {
+	case "text", "markdown", "md", "html", "json":
+	default:
+		return usage{fmt.Errorf("--format %s: write text, markdown, html or json", f.format)}
+	}
+	given := f.simple.given(fs)
+	switch {
+	case len(args) == 1 && len(given) > 0:
+		return usage{withHint(fmt.Errorf("--%s is of a simulation without a file", given[0]), "write it into %s, or leave the file out", args[0])}
+	case len(args) == 1 && f.save != "":
+		return usage{errors.New("--save writes what flags say into a file; leave it out")}
+	case len(args) == 0 && len(given) == 0:
+		return usage{withHint(errors.New("there is nothing to simulate"), "name %s", simulateFile)}
+	}
+	return nil
+}
+
+// line is the command without where leaves and reports go.
+func (f *simulateFlags) line(fs *pflag.FlagSet, args []string) string {
+	line := "tailscope simulate"
+	for _, file := range args {
+		line += " " + shellWord(file)
+	}
+	again := append(f.simple.given(fs), "queries", "asks", "moments", "seed")
+	for _, name := range again {
+		if flag := fs.Lookup(name); flag.Changed {
+			line += " --" + name + " " + shellWord(flag.Value.String())
+		}
+	}
+	return line
+}
+
+// text is the simulation, out of its file or of flags.
+func (f *simulateFlags) text(args []string) (name string, content []byte, err error) {
+	if len(args) == 1 {
+		return args[0], nil, nil
+	}
+	if content, err = f.simple.yaml(); err != nil {
+		return "", nil, err
+	}
+	name = "flags"
+	if f.save != "" {
+		if err := os.WriteFile(f.save, content, 0o644); err != nil {
+			return "", nil, fmt.Errorf("write the simulation: %w", err)
+		}
+		name = f.save
+	}
+	return name, content, nil
+}
+
+// loadSimulation reads a file, and says everything that is wrong with it. Content is
+// read unless given.
+func loadSimulation(io streams, path string, content []byte) (*words.Spec, []byte, error) {
+	if content == nil {
+		var err error
+		if content, err = os.ReadFile(path); err != nil {
+			return nil, nil, usage{withHint(err, "tailscope simulate schema says what such a file has")}
+		}
+	}
+	s, problems := words.Read(path, content)
+	if len(problems) == 0 {
+		return s, content, nil
+	}
+	return nil, nil, wrongSimulation(io, path, problems)
+}
+
+func wrongSimulation[P error](io streams, path string, problems []P) error {
+	for _, p := range problems {
+		fmt.Fprintln(io.err, printable(p.Error()))
+	}
+	return usage{withHint(fmt.Errorf("%s: %s", path, plural(len(problems), "problem")), "nothing was simulated; tailscope simulate schema describes the file for editors")}
+}
+
+func (f *simulateFlags) run(ctx context.Context, name string, content []byte) error {
+	s, content, err := loadSimulation(f.streams, name, content)
+	if err != nil {
+		return err
+	}
+	if s, content, err = f.override(s, name, content); err != nil {
+		return err
+	}
+	m, problems, err := measured.Load(ctx, s, f.sources(filepath.Dir(name)))
+	if err != nil {
+		return f.unreachable(err)
+	}
+	if len(problems) > 0 {
+		return wrongSimulation(f.streams, name, problems)
+	}
+	workers := f.workers
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	view := newExperimentView(f.err, f.quiet, f.now)
+	o := answer.Options{Now: f.now, Workers: workers, Command: f.command}
+	if f.from != "" && s.Stores() {
+		o.Command += " --from " + shellWord(f.from)
+	}
+	if !f.quiet && view.terminal {
+		o.Progress = func(done, of int, name string) {
+			view.show(experiment.Moment{Text: fmt.Sprintf("layout %d of %d: %s", done+1, of, name)})
+		}
+	}
+	out, err := answer.Play(ctx, s, m, o)
+	view.close()
+	switch {
+	case errors.Is(err, simulate.ErrInvalid):
+		return usage{withHint(err, "change the layout, or its leaves")}
+	case err != nil:
+		return err
+	}
+	out.File = string(content)
+	if err := toFile(f.output, f.out, func(b *bytes.Buffer) error { return writeSimulation(b, out, f.format, f.now()) }); err != nil {
+		return err
+	}
+	if f.to != "" {
+		return f.report(ctx, out)
+	}
+	return nil
+}
+
+// override puts what flags say in the place of what the file says.
+func (f *simulateFlags) override(s *words.Spec, name string, content []byte) (*words.Spec, []byte, error) {
+	more := ""
+	for _, o := range [][2]string{{"queries", f.queries}, {"asks", f.asks}, {"moments", f.moments}} {
+		if o[1] != "" {
+			more += o[0] + ": " + o[1] + "\n"
+		}
+	}
+	if f.seed != 0 {
+		more += "seed: " + strconv.FormatUint(f.seed, 10) + "\n"
+	}
+	if more == "" {
+		return s, content, nil
+	}
+	// A file of these alone says what is wrong with them.
+	const rest = "simulate: x\nleaves: [{from: {takes: 1ms}}]\nlayout: {nodes: 1, shards: 1, rate: 1}\n"
+	of, problems := words.Read("flags", []byte(rest+more))
+	if len(problems) > 0 {
+		return nil, nil, usage{fmt.Errorf("%s", strings.TrimPrefix(problems[0].Message+": "+problems[0].Hint, "flags: "))}
+	}
+	if f.queries != "" {
+		s.Queries = of.Queries
+	}
+	if f.asks != "" {
+		s.Asks = of.Asks
+	}
+	if f.moments != "" {
+		s.Moments = of.Moments
+	}
+	if f.seed != 0 {
+		s.Seed = of.Seed
+	}
+	return s, content, nil
+}
+
+// sources are the server that --from names, and files beside the simulation's.
+func (f *simulateFlags) sources(dir string) measured.Sources {
+	out := measured.Sources{
+		NoStore: "name it: --from http://127.0.0.1:7099",
+		File: func(name string) ([]byte, error) {
+			if !filepath.IsAbs(name) {
+				name = filepath.Join(dir, name)
+			}
+			return os.ReadFile(name)
+		},
+	}
+	if f.from == "" {
+		return out
+	}
+	c, now := &client.Client{Address: f.from}, f.now()
+	out.Store = func(ctx context.Context, from words.From) (*api.Leaves, error) {
+		start, end, step := from.Range(now)
+		l, err := c.Leaves(ctx, client.LeavesQuery{Match: from.Selector(), Start: start, End: end, Step: step})
+		var said *client.Error
+		if errors.As(err, &said) && said.Status < 500 && said.RetryAfter == 0 {
+			return nil, &query.Error{Code: said.Code, Message: said.Message}
+		}
+		return l, err
+	}
+	return out
+}
+
+func (f *simulateFlags) unreachable(err error) error {
+	q := question{serverFlag: serverFlag{f.from}}
+	if errors.Is(err, client.ErrUnreachable) {
+		return withHint(err, "name the server that has the leaves with --from, or simulate a file: tailscope simulate leaves writes one")
+	}
+	return q.failed(err)
+}
+
+// report puts the simulation into the log book of a server.
+func (f *simulateFlags) report(ctx context.Context, s *api.Simulation) error {
+	id := "simulation-" + f.now().UTC().Format("20060102-150405") + "-" + strings.ToLower(rand.Text()[:6])
+	service := s.Service
+	if service == "" {
+		service = s.Name
+	}
+	_, err := (&client.Client{Address: f.to}).ReportExperiment(ctx, id, api.ExperimentReport{
+		Kind: "simulation", Name: s.Name, Service: service, Start: s.Start, Ended: true, Simulation: s,
+	})
+	if err != nil {
+		q := question{serverFlag: serverFlag{f.to}}
+		return q.failed(err)
+	}
+	fmt.Fprintln(f.err, "kept as "+pageOf(f.to)+"/experiments/"+id)
+	return nil
+}
+
+// describeSimulation says what a file will do.
+func describeSimulation(s *words.Spec) []string {
+	out := []string{s.Name}
+	for _, l := range s.Leaves {
+		for _, from := range l.From {
+			what := "leaves "
+			if l.Name != "" {
+				what += "of " + l.Name + " "
+			}
+			switch {
+			case from.Service != "":
+				what += "out of the store: " + from.Selector()
+			case from.File != "":
+				what += "out of the file " + from.File
+			default:
+				what += "given: " + from.Said
+			}
+			if from.Shards > 0 {
+				what += fmt.Sprintf(", measured at %s", plural(int(from.Shards), "shard"))
+			}
+			out = append(out, what)
+		}
+	}
+	out = append(out, fmt.Sprintf("%s of %s queries each, about %s", plural(len(s.Layouts), "layout"), count(s.Queries), words.QuantileName(s.Asks)))
+	for i := range s.Layouts {
+		l := &s.Layouts[i]
+		rate := perTime(api.Float(l.Rate))
+		if l.Arrivals == simulate.Closed {
+			rate = plural(l.Users, "user")
+		}
+		out = append(out, fmt.Sprintf("  %s: %s, %s, %s", l.Name, plural(l.Nodes, "node"), plural(l.InShards(), "shard"), rate))
+	}
+	return out
+}
