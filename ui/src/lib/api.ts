@@ -18,6 +18,9 @@ export class ApiError extends Error {
   }
 }
 
+/** A script of the page did not come. */
+export const unreadScript = () => new ApiError(`the script that shows it did not come from ${location.host}`, 0, 'script', undefined, location.pathname);
+
 export type Params = Record<string, string | number | undefined | null>;
 
 function query(params: Params): string {

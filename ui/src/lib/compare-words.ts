@@ -29,6 +29,9 @@ export function verdictSign(word: string, change?: string): { sign: string; tone
     case 'PENDING': return { sign: '…', tone: 'plain' };
     case 'OK': return { sign: '✓', tone: 'plain' };
     case 'different': return { sign: '≠', tone: 'mixed' };
+    case 'found': return { sign: '✓', tone: 'plain' };
+    case 'at least': return { sign: '≥', tone: 'plain' };
+    case 'below': return { sign: '✕', tone: 'worse' };
   }
   return { sign: '·', tone };
 }

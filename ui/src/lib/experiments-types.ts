@@ -1,6 +1,8 @@
 // The JSON of /api/v1/experiments, as api/experiments.go declares it.
 
+import type { Capacity } from './capacity-types';
 import type { CompareWarning } from './compare-types';
+import type { Simulation } from './simulation-types';
 import type { BenchResult, Trial } from './trial-types';
 import type { Num, Range } from './types';
 
@@ -22,7 +24,9 @@ export interface Experiment {
   mirror?: MirrorState;
   bench?: BenchResult;
   trial?: Trial;
-  /** What of bench or trial was too long to keep. */
+  capacity?: Capacity;
+  simulation?: Simulation;
+  /** What of its report was too long to keep. */
   cut?: string[];
   /** What is wanted changed and not applied yet. */
   change?: MirrorChange;

@@ -79,16 +79,23 @@ export function compareOfRun(service: string, id: string | undefined, against: s
   return { page: 'compare' as const, filters: { ...filters, status: ['ok'] }, more: { by: ['label'], label: ['variant'], ...(against ? { a: [against] } : {}), b: [variant], family: [loadFamily] } };
 }
 
-/** What a list says of one beneath its name: candidates, the variable and its settings, or how it was loaded. */
+/** What a list says of one beneath its name: candidates, the variable and its settings, how it was loaded, the objective, the curves. */
 export function aboutText(e: Experiment): string {
   if (e.trial) return [e.trial.variable, (e.trial.settings ?? []).slice(0, 6).map((s) => s.name.replace(`${e.trial!.variable}=`, '')).join(', ')].filter(Boolean).join(': ');
+  if (e.capacity) return [e.capacity.objective, e.capacity.target].filter(Boolean).join(', ');
+  if (e.simulation) return [e.simulation.service, [...new Set((e.simulation.layouts ?? []).map((l) => l.curve || (e.simulation!.variable ? '' : l.name)))].filter(Boolean).slice(0, 6).join(', '), e.simulation.variable && `by ${e.simulation.variable}`].filter(Boolean).join(', ');
   if (e.bench) return [e.bench.variant, e.bench.plan.arrivals === 'closed' ? 'closed loop' : '', e.bench.target].filter(Boolean).join(', ');
   return candidatesOf(e.mirror).map((c) => c.name).join(', ');
 }
 
-/** How much there is of one: requests, connections, or rounds. */
+// A list has no more layouts of each.
+const briefLayouts = 32;
+
+/** How much there is of one: requests, connections, rounds, layouts; of a search for capacity what it found. */
 export function sizeOf(e: Experiment): { n: Num; what: string } {
   if (e.trial) return { n: e.trial.stopping.done, what: 'rounds' };
+  if (e.capacity) return { n: e.capacity.answer?.value ?? null, what: e.capacity.unit };
+  if (e.simulation) return { n: e.simulation.layouts?.length ?? null, what: (e.simulation.layouts?.length ?? 0) < briefLayouts ? 'layouts' : 'layouts or more' };
   if (e.bench) return { n: e.bench.account.sent, what: 'requests' };
   return { n: e.mirror?.requests ?? null, what: e.mirror?.mode === 'tcp' ? 'connections' : 'requests' };
 }

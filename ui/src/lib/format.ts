@@ -40,6 +40,9 @@ export function sentenceOf(s: string): string {
   return `${s}${/(^|[.!?])$/.test(s) ? '' : '.'}`.replace(/(\d) (?=(%|min|days?|[mµn]?s|h)(?![\wµ]))/g, '$1\u00a0');
 }
 
+/** A sentence that may have begun in the middle of another; p99 stays as it is. */
+export const capital = (s: string): string => (/^p\d/.test(s) ? s : s.charAt(0).toUpperCase() + s.slice(1));
+
 /** A share as per cent with one decimal. Something never reads as nothing, nor nearly all as all. */
 export function percent(share: Num | undefined): string {
   if (share == null || !Number.isFinite(share)) return missing;

@@ -1,7 +1,7 @@
 // What the page shows (the view, which is the address), what the server said
 // last, and how one becomes the other.
 
-import { ApiError, api } from './api';
+import { ApiError, api, unreadScript } from './api';
 import type { Theme } from './ramp';
 import { fittingRange, type TimeRange } from './time';
 import type { Status } from './types';
@@ -28,11 +28,22 @@ class App {
   /** What holds live refresh back: the reader points at something. */
   held = $state(false);
 
+  /** The view that waits for what draws it; the one before it stays until then. */
+  coming = $state.raw<View | undefined>();
+  /** What could not be had, of which view. */
+  unread = $state.raw<{ view: View; error: ApiError } | undefined>();
+  private need: (v: View) => Promise<void> | undefined = () => undefined;
+  /** The address is already that of the view that waits: Back was pressed. */
+  private popped = false;
+
   constructor() {
     addEventListener('popstate', (e) => {
-      this.zooms = (e.state as Step | null)?.zooms ?? [];
-      this.view = decode(location.pathname, location.search);
-      this.touch();
+      const next = decode(location.pathname, location.search);
+      this.enter(next, () => {
+        this.zooms = (e.state as Step | null)?.zooms ?? [];
+        this.view = next;
+        this.touch();
+      }, true);
     });
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', (e) => (this.systemDark = e.matches));
   }
@@ -65,10 +76,51 @@ class App {
     this.touch();
   }
 
+  /** Tells what brings what a view is drawn by, and brings it for the first view. */
+  begin(need: (v: View) => Promise<void> | undefined): void {
+    this.need = need;
+    this.enter(this.view, () => {});
+  }
+
+  /** Does it once what draws the view is here. Of views of several pages the last one counts. */
+  private enter(v: View, done: () => void, popped = false): void {
+    const wait = this.need(v);
+    if (!wait && v.page === this.view.page && !popped) {
+      // A page that is left must not write its own address over that which waits.
+      if (!this.popped) done();
+      return;
+    }
+    this.unread = undefined;
+    this.coming = wait && v;
+    this.popped = popped && !!wait;
+    const turn = this.coming;
+    const over = () => {
+      if (this.coming !== turn) return false;
+      this.coming = undefined;
+      this.popped = false;
+      return true;
+    };
+    if (!wait) return done();
+    wait.then(
+      () => over() && done(),
+      () => over() && (this.unread = { view: v, error: unreadScript() }),
+    );
+  }
+
   /** Changes the view. A new entry in the history unless told otherwise. */
   go(patch: Partial<View>, how: 'push' | 'replace' | 'zoom' | 'out' = 'push'): void {
+    this.turn({ ...this.view, ...patch }, patch, how);
+  }
+
+  private turn(next: View, patch: Partial<View>, how: 'push' | 'replace' | 'zoom' | 'out', then?: () => void): void {
+    this.enter(next, () => {
+      this.show(next, patch, how);
+      then?.();
+    });
+  }
+
+  private show(next: View, patch: Partial<View>, how: 'push' | 'replace' | 'zoom' | 'out'): void {
     if (patch.range !== undefined) this.rangeChosen = true;
-    const next = { ...this.view, ...patch };
     const address = encode(next);
     const moved = patch.range !== undefined || patch.page !== undefined || patch.name !== undefined;
     if (address !== location.pathname + location.search) {
@@ -88,8 +140,7 @@ class App {
     const u = new URL(address, location.href);
     const v = decode(u.pathname, u.search);
     const changedPage = v.page !== this.view.page || v.name !== this.view.name;
-    this.go(v);
-    if (changedPage) scrollTo(0, 0);
+    this.turn(v, v, 'push', () => changedPage && scrollTo(0, 0));
   }
 
   /** The address of another page in the same range. */

@@ -6,6 +6,7 @@ import { compareKeys } from './compare';
 import type { AxisKind } from './heat';
 import type { Filters } from './match';
 import type { CountScale } from './ramp';
+import { formKeys } from './simulate-form';
 import { parseSpan, spanCode, type TimeRange } from './time';
 
 export const spanFamily = 'span_duration_seconds';
@@ -14,7 +15,7 @@ export const spanFamily = 'span_duration_seconds';
 export const serviceTabs = ['breakdown', 'operations', 'database', 'external', 'slow', 'sla'] as const;
 export type ServiceTab = (typeof serviceTabs)[number];
 export const tabNames: Record<ServiceTab, string> = { breakdown: 'Where time goes', operations: 'Operations', database: 'Database', external: 'External', slow: 'Slow requests', sla: 'SLA' };
-export type Page = 'services' | 'service' | 'tenants' | 'compare' | 'experiments' | 'experiment' | 'checks' | 'check' | 'marks' | 'families' | 'family' | 'trace' | 'mark' | ServiceTab;
+export type Page = 'services' | 'service' | 'tenants' | 'compare' | 'experiments' | 'experiment' | 'checks' | 'check' | 'marks' | 'families' | 'family' | 'trace' | 'mark' | 'simulate' | 'scaling' | ServiceTab;
 
 export type Overlay = 'mean' | 'p50' | 'p95' | 'p99' | 'apdex' | 'yesterday' | 'week' | 'like';
 
@@ -48,11 +49,11 @@ export interface View {
 export const isTab = (page: Page): page is ServiceTab => (serviceTabs as readonly string[]).includes(page);
 
 /** Whether the page moves: the log book does, others with a range that ends now. A comparison is asked again by its own Watch, and a trace is over. */
-export const follows = (v: View) => v.page === 'experiments' || (v.page !== 'compare' && v.page !== 'trace' && 'last' in v.range);
+export const follows = (v: View) => v.page === 'experiments' || (v.page !== 'compare' && v.page !== 'trace' && v.page !== 'simulate' && 'last' in v.range);
 
 /** Keys that only some pages read; each page decodes its own. */
 export const moreKeys = ['period', 'tz', 'count', 'objective', 'under', 't', 'why', 'min', 'max', 'zoom', 'span', 'around', 'm',
-  'tenant', 'cohort', 'notrare', 'slow', 'line', 'unit', 'time', 'above', 'low', 'high', 'measure', 'part', 'open', 'box', 'change', 'tab', 'candidate', 'setting', 'query', 'figure', 'state', 'kind', 'over', ...draftKeys, ...compareKeys];
+  'tenant', 'cohort', 'notrare', 'slow', 'line', 'unit', 'time', 'above', 'low', 'high', 'measure', 'part', 'open', 'box', 'change', 'tab', 'candidate', 'setting', 'query', 'figure', 'state', 'kind', 'over', 'service', 'operation', 'order', 'xscale', 'idle', 'left', 'right', ...formKeys, ...draftKeys, ...compareKeys];
 
 export const defaultRange: TimeRange = { last: 6 * 3600 };
 
@@ -63,7 +64,7 @@ export function home(): View {
   };
 }
 
-const paths: Record<Exclude<Page, ServiceTab>, string> = { services: '/', service: '/services/', tenants: '/tenants', compare: '/compare', experiments: '/experiments', experiment: '/experiments/', checks: '/checks', check: '/checks/', marks: '/marks', families: '/families', family: '/families/', trace: '/traces/', mark: '/services/' };
+const paths: Record<Exclude<Page, ServiceTab>, string> = { services: '/', service: '/services/', tenants: '/tenants', compare: '/compare', experiments: '/experiments', experiment: '/experiments/', checks: '/checks', check: '/checks/', marks: '/marks', families: '/families', family: '/families/', trace: '/traces/', mark: '/services/', simulate: '/simulate', scaling: '/scaling' };
 
 /** The address of a view: path and query, no host. */
 export function encode(v: View): string {
@@ -128,7 +129,7 @@ export function decode(pathname: string, search: string): View {
   } else if (segments[0] === 'families') {
     v.page = segments.length > 1 ? 'family' : 'families';
     v.name = unescapePath(segments.slice(1).join('/'));
-  } else if (segments[0] === 'tenants' || segments[0] === 'compare' || segments[0] === 'marks') {
+  } else if (segments[0] === 'tenants' || segments[0] === 'compare' || segments[0] === 'marks' || segments[0] === 'simulate' || segments[0] === 'scaling') {
     v.page = segments[0];
   }
   const last = parseSpan(q.get('range') ?? '');
