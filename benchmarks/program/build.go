@@ -25,7 +25,7 @@ var (
 	built    = map[string]string{}
 )
 
-// Build compiles one of tailscope, collector, promotlp, duplicator, faulty, frozen,
+// Build compiles one of tailscope, collector, promotlp, duplicator, faulty, frozen, fanout,
 // telemetrygen, vegeta, hey and k6, once per process, into the user's cache directory (or $TAILSCOPE_TEST_CACHE) and
 // returns its path.
 func Build(ctx context.Context, name string) (string, error) {
@@ -45,7 +45,7 @@ func Build(ctx context.Context, name string) (string, error) {
 	dir, pkg := root, "./cmd/tailscope"
 	switch name {
 	case "tailscope":
-	case "faulty", "frozen":
+	case "faulty", "frozen", "fanout":
 		pkg = "./benchmarks/cmd/" + name
 	case "collector", "promotlp", "duplicator":
 		dir, pkg = filepath.Join(root, "benchmarks", "peers"), "./"+name

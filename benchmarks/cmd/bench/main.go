@@ -21,6 +21,10 @@
 //	go run ./benchmarks/cmd/bench observer     what instrumentation, mirror and generator cost
 //	go run ./benchmarks/cmd/bench aa           how often experiments find what is not there
 //	go run ./benchmarks/cmd/bench freeze       the tail of a target that freezes, as told by those who send
+//	go run ./benchmarks/cmd/bench simulate     simulations against a fan-out of timed leaves; their speed
+//	go run ./benchmarks/cmd/bench simulate-solr  what Solr in 4 and 8 shards will do, told by its leaves
+//	go run ./benchmarks/cmd/bench capacity     searches of servers whose limit is known, and of others twice
+//	go run ./benchmarks/cmd/bench capacity-calibrate  how sure its answers are, in virtual time
 //	go run ./benchmarks/cmd/bench soak         a candidate that comes and goes, for long
 //	go run ./benchmarks/cmd/bench all          all of them
 //
@@ -66,7 +70,10 @@ type options struct {
 	log    io.Writer
 	tmp    string
 	soak   time.Duration
-	tcpd   string // directory of the Turing Change Point Dataset
+	runs   int           // of capacity, of servers whose limit is known
+	atOnce int           // of them
+	within time.Duration // each of them
+	tcpd   string        // directory of the Turing Change Point Dataset
 }
 
 type measurement struct {
@@ -96,6 +103,10 @@ var measurements = []measurement{
 	{"observer", "The cost of watching", observer},
 	{"aa", "Experiments of nothing", aaBench},
 	{"freeze", "A target that freezes", freezeBench},
+	{"simulate", "Simulations against systems built for it", simulateBench},
+	{"simulate-solr", "A simulation of Solr against Solr", simulateSolr},
+	{"capacity", "Searches for capacity", capacityBench},
+	{"capacity-calibrate", "Searches for capacity in virtual time", capacityCalibrate},
 	{"soak", "Soak of a mirror", soak},
 }
 
@@ -113,8 +124,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	fs.BoolVar(&o.quick, "quick", false, "a tenth of the work, once: to see that everything runs")
 	fs.StringVar(&o.only, "only", "", "only cases whose name contains this, or any of several between |")
 	fs.BoolVar(&o.peers, "peers", true, "measure the peers too")
-	fs.StringVar(&o.keep, "keep", "", "keep the store that page, compare or tenants fills in this directory, and ask it again if it is there")
+	fs.StringVar(&o.keep, "keep", "", "keep the store that page, compare or tenants fills in this directory, and ask it again if it is there; of capacity the searches, to go on after the last")
 	fs.StringVar(&o.tcpd, "tcpd", os.Getenv("TAILSCOPE_TCPD"), "directory with a copy of the Turing Change Point Dataset; empty fetches one")
+	fs.IntVar(&o.runs, "runs", 50, "how many servers of known limit capacity searches")
+	fs.IntVar(&o.atOnce, "at-once", 13, "how many of them at once")
+	fs.DurationVar(&o.within, "within", 4*time.Minute, "how long each of them may take")
 	fs.DurationVar(&o.soak, "soak", 30*time.Minute, "how long the soak lasts")
 	fs.Usage = func() {
 		fmt.Fprintf(stderr, "usage: bench [%s|all] [flags]\n", strings.Join(names, "|"))
