@@ -88,15 +88,48 @@ func TestServersTakeTheirTime(t *testing.T) {
 	}
 }
 
+// Of eight requests one is served and two wait, for as long as anybody looks; the
+// others are refused at once.
 func TestQueuesRefuse(t *testing.T) {
-	s, err := Queue(t.Context(), virtual.Server{Workers: 1, Service: fixed(0.05), Room: 2}, ticking(t), 1)
+	s, err := Queue(t.Context(), virtual.Server{Workers: 1, Service: fixed(1000), Room: 2}, ticking(t), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	// One is served, two wait, if all come within its service.
-	if _, served := ask(t, s.URL, 8); served < 3 || served > 6 {
-		t.Errorf("%d of 8 were served", served)
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	answers := make(chan int) // their status, 0 of none
+	for range 8 {
+		go func() {
+			status := 0
+			if r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil); err == nil {
+				if resp, err := transport.RoundTrip(r); err == nil {
+					resp.Body.Close()
+					status = resp.StatusCode
+				}
+			}
+			answers <- status
+		}()
+	}
+	for i := range 8 {
+		want := http.StatusServiceUnavailable
+		if i == 5 {
+			for s.Arrivals() < 8 && ctx.Err() == nil {
+				time.Sleep(time.Millisecond)
+			}
+			cancel()
+		}
+		if i >= 5 {
+			want = 0
+		}
+		if got := <-answers; got != want {
+			t.Errorf("answer %d has status %d, want %d", i, got, want)
+		}
+	}
+	if n := s.Arrivals(); n != 8 {
+		t.Errorf("%d of 8 arrived", n)
 	}
 }
 
