@@ -11,12 +11,10 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -37,7 +35,7 @@ func TestMain(m *testing.M) {
 }
 
 // serveHelper is a small server. Its address is in PORT; CHILD=1 starts a child
-// that does nothing, STUBBORN=1 ignores SIGTERM, DIE=1 ends at once.
+// that does nothing, DIE=1 ends at once.
 func serveHelper() {
 	if name := os.Getenv("STAGE"); name != "" { // opens it, and never closes it
 		os.Unsetenv("STAGE")
@@ -57,9 +55,6 @@ func serveHelper() {
 	if os.Getenv("DIE") != "" {
 		fmt.Println("out of luck")
 		os.Exit(3)
-	}
-	if os.Getenv("STUBBORN") != "" {
-		signal.Ignore(syscall.SIGTERM)
 	}
 	if os.Getenv("CHILD") != "" {
 		cmd := exec.Command("sleep", "1000")
@@ -111,15 +106,29 @@ func serveHelper() {
 	_ = http.Serve(l, mux)
 }
 
-// freePort is a port that nobody listens on.
+// nextPort is where freePort looks next; another process of tests begins elsewhere.
+var nextPort atomic.Int64
+
+func init() { nextPort.Store(97 * int64(os.Getpid())) }
+
+// freePort is a port that nobody listens on, nor will: the kernel gives those above
+// 32767 to whoever asks for any, and this process asks for each of these once.
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const lowest, most = 12_000, 18_000
+	for range most {
+		port := lowest + int(nextPort.Add(1)%most)
+		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
+		if err != nil {
+			continue // somebody has it
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return port
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("every port is taken")
+	return 0
 }
 
 // file writes a scenario's file; @SELF is the helper's command, @PORT its port.

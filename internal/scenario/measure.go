@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"tailscope/api"
-	"tailscope/internal/bench/load"
 	"tailscope/internal/bench/session"
 	"tailscope/internal/bench/tally"
 	"tailscope/internal/series"
@@ -76,7 +75,7 @@ func (st *Stage) measure(ctx context.Context, s *Scenario, o MeasureOptions) (*s
 	}
 	defer set.Close()
 
-	begun := &begin{Requests: set, at: make(chan time.Time, 1), now: st.o.Now}
+	begun := make(chan time.Time, 1) // when the phases begin
 	wreck := &chaos{st: st, s: s}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -84,7 +83,8 @@ func (st *Stage) measure(ctx context.Context, s *Scenario, o MeasureOptions) (*s
 	defer over()
 
 	so := base
-	so.Set, so.Plan, so.Duration, so.Thresholds = begun, s.Plan, s.Duration, s.Thresholds
+	so.Load.Begun = func(at time.Time) { begun <- at }
+	so.Set, so.Plan, so.Duration, so.Thresholds = set, s.Plan, s.Duration, s.Thresholds
 	so.Report, so.Warmed, so.Sink = o.Report, warmed, nil
 	read := &readings{servers: st.servers, rows: map[[2]string]*row{}, points: map[[2]string]*series.Point{}, trouble: st.o.Note,
 		labels: labelsOf(s.Service, o)}
@@ -115,7 +115,7 @@ func (st *Stage) measure(ctx context.Context, s *Scenario, o MeasureOptions) (*s
 	var others sync.WaitGroup
 	others.Go(func() {
 		select {
-		case at := <-begun.at:
+		case at := <-begun:
 			wreck.happen(around, at)
 		case <-around.Done():
 		}
@@ -244,22 +244,4 @@ func (s *oneByOne) Put(ctx context.Context, points []series.Point) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sink.Put(ctx, points)
-}
-
-// begin says when the first loop asked for its requests, which is when the
-// phases begin.
-type begin struct {
-	session.Requests
-	once sync.Once
-	at   chan time.Time
-	now  func() time.Time
-}
-
-func (b *begin) Source(loop, loops int) (load.Source, error) {
-	b.once.Do(func() { b.at <- b.now() })
-	s, err := b.Requests.Source(loop, loops)
-	if err != nil {
-		return nil, fmt.Errorf("requests: %w", err)
-	}
-	return s, nil
 }

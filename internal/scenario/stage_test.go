@@ -119,8 +119,8 @@ timeout: 5s
 		t.Errorf("the longest of %v, versions %v", r.Latency.Max, r.Environment.Versions)
 	}
 	pause := find(r.Events, "fault", "pause web")
-	if pause == nil || pause.Failed || !(pause.End-pause.Time >= 0.39) || !(pause.Time-r.Start >= 0.25) || pause.Time-r.Start > 1.3 {
-		t.Errorf("the pause is %+v of a run from %v", pause, r.Start)
+	if pause == nil || pause.Failed || !(pause.End-pause.Time >= 0.39) || !(pause.Time-r.Start >= 0.299) || !(pause.Time < r.End) {
+		t.Errorf("the pause is %+v of a run from %v to %v", pause, r.Start, r.End)
 	}
 	if e := find(r.Events, "fault", "restart web"); e == nil || e.Failed || !(e.End > e.Time) {
 		t.Errorf("the restart is %+v", e)
@@ -196,7 +196,7 @@ func TestOpenFails(t *testing.T) {
 		{"time", "setup: [{run: sleep 100, timeout: 200ms}]\nteardown: [{run: touch torn}]", "sleep was killed after its timeout of 200ms"},
 		{"early end", "servers: [{name: web, run: DIE=1 @SELF, ready: {tcp: '127.0.0.1:@PORT'}}]\nteardown: [{run: touch torn}]", "server web ended with code 3 before it was ready; it printed last:\n  | out of luck"},
 		{"not ready", "servers: [{name: web, run: '@SELF', ready: {log: never, within: 300ms}}]\nteardown: [{run: touch torn}]", "server web is not ready after 300ms: no line of its output matches never"},
-		{"not ready, and stubborn", "servers: [{name: web, run: STUBBORN=1 @SELF, grace: 200ms, ready: {http: 'http://127.0.0.1:@PORT/nothing', within: 500ms}}]\nteardown: [{run: touch torn}]", "answers 404"},
+		{"not ready, and stubborn", "servers: [{name: other, run: '@SELF', ready: {log: listening}}, {name: web, run: 'trap \"\" TERM; sleep 1000', grace: 200ms, ready: {http: 'http://127.0.0.1:@PORT/nothing', within: 1s}}]\nteardown: [{run: touch torn}]", "answers 404"},
 		{"unreachable", "teardown: [{run: touch torn}]", "the target http://127.0.0.1:@PORT is not reached: dial tcp 127.0.0.1:@PORT: connect: connection refused (hint: start it, or let servers: do so)"},
 		{"data", "servers: [{name: web, run: CHILD=1 @SELF, ready: {log: listening}}]\nload: [{name: docs, run: 'for i in 1 2 3; do echo 1; done; echo poison', format: lines, batch: 2, request: POST /docs}]\nteardown: [{run: touch torn}]", "data docs: batch 2 failed: the answer is 400 Bad Request: poisoned"},
 		{"no data", "servers: [{name: web, run: '@SELF', ready: {log: listening}}]\nload: [{name: docs, run: 'true', request: POST /docs}]\nteardown: [{run: touch torn}]", "data docs: there are no documents in true"},
@@ -381,7 +381,7 @@ func TestWarmUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := out.Result
-	if w := r.WarmUp; w == nil || w.Requests < 100 || w.Steady && w.Seconds > 3.5 || !strings.Contains(w.Why, "p50 drifts by") {
+	if w := r.WarmUp; w == nil || w.Requests < 100 || w.Steady && w.Seconds > 10 || !strings.Contains(w.Why, "p50 drifts by") {
 		t.Errorf("warm-up %+v", w)
 	} else {
 		t.Logf("%+v", *w)
@@ -441,11 +441,10 @@ func TestKilled(t *testing.T) {
 		t.Errorf("%q, %v", line, err)
 	}
 	_ = cmd.Wait() // it was killed
-	for range 500 {
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if len(left(dir)) == 0 {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	nothingLeft(t, dir)
 }
