@@ -1,8 +1,10 @@
 package capacity
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -62,6 +66,30 @@ func (q *queueServer) serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte("ok"))
 }
 
+// stalls is how long this test did not run although it wanted to, so far and all in
+// all: what is told by the clock may be off by as much.
+func stalls(t *testing.T) func() time.Duration {
+	var ns atomic.Int64
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for last := time.Now(); ; {
+			select {
+			case <-end:
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+			now := time.Now()
+			if d := now.Sub(last); d > 50*time.Millisecond {
+				ns.Add(int64(d))
+			}
+			last = now
+		}
+	}()
+	t.Cleanup(func() { close(end); <-ended })
+	return func() time.Duration { return time.Duration(ns.Load()) }
+}
+
 func startLoad(t *testing.T, address, what string, change func(*LoadOptions)) (*Load, objective.Objective) {
 	t.Helper()
 	o, err := objective.Parse(what)
@@ -78,8 +106,8 @@ func startLoad(t *testing.T, address, what string, change func(*LoadOptions)) (*
 		t.Fatal(err)
 	}
 	lo := LoadOptions{Target: target, Set: set, Objective: o, Bounds: DefaultBounds(), Highest: 1000, Seed: 1}
-	lo.Load.Timeout = 5 * time.Second
-	lo.Limits.Late, lo.Limits.Share, lo.Limits.Host = time.Second, 10, 2 // on a machine that does other things
+	lo.Load.Timeout = 30 * time.Second
+	lo.Limits.Late, lo.Limits.Share, lo.Limits.Host = 30*time.Second, 10, 2 // on a machine that does other things
 	if change != nil {
 		change(&lo)
 	}
@@ -92,12 +120,13 @@ func startLoad(t *testing.T, address, what string, change func(*LoadOptions)) (*
 
 func TestSearchOfAServer(t *testing.T) {
 	t.Parallel()
+	stalled := stalls(t)
 	q := newQueueServer(t, 4*time.Millisecond) // 250 a second at most
 	l, o := startLoad(t, q.URL, "p90 < 60ms", nil)
 	var told []*api.Capacity
 	c, err := Run(context.Background(), l, Options{
 		Mode: "rate", Bounds: DefaultBounds(), Tell: func(c *api.Capacity) { told = append(told, c) },
-		Search: search.Options{Objective: o, Lowest: 50, Highest: 1000, Factor: 4, Precision: 0.5, Step: 900 * time.Millisecond, Discard: 200 * time.Millisecond, Budget: 3 * time.Second},
+		Search: search.Options{Objective: o, Lowest: 100, Highest: 1000, Factor: 4, Precision: 0.9, Step: 4 * time.Second, Discard: 200 * time.Millisecond, Budget: 30 * time.Second},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -105,40 +134,62 @@ func TestSearchOfAServer(t *testing.T) {
 	if !c.Restored || c.Failed != "" || c.Answer == nil || c.Mode != "rate" || c.Unit != "requests/s" || !(c.End > c.Start) {
 		t.Fatalf("%+v", c)
 	}
+	gone := stalled().Seconds()
 	broken := 0
 	for _, s := range c.Steps {
-		in := uint64(0)
+		in, slow := uint64(0), uint64(0)
 		for _, slot := range s.Slots {
-			for _, n := range slot.Counts {
+			for i, n := range slot.Counts {
 				in += n
+				if c.Bounds[i+1] > 0.06 {
+					slow += n
+				}
 			}
 			if len(slot.Counts) != len(c.Bounds)-1 {
 				t.Fatalf("a slot of %d counts, %d bounds", len(slot.Counts), len(c.Bounds))
 			}
 		}
-		if in < s.Latency.Count || s.Latency.Count == 0 {
+		if in < s.Latency.Count || s.Latency.Count == 0 && s.Stopped == "" {
 			t.Errorf("%d in slots, %d measured", in, s.Latency.Count)
 		}
-		if got := float64(s.Waited + s.Queued + s.Worked); math.Abs(got-float64(s.Latency.Mean)) > 0.1*float64(s.Latency.Mean)+1e-3 || s.QueuedBy != "Server-Timing;queue" {
+		if got := float64(s.Waited + s.Queued + s.Worked); math.Abs(got-float64(s.Latency.Mean)) > 0.1*float64(s.Latency.Mean)+1e-3 || s.Latency.Count > 0 && s.QueuedBy != "Server-Timing;queue" {
 			t.Errorf("waited %v, queued %v by %q, worked %v of %v", s.Waited, s.Queued, s.QueuedBy, s.Worked, s.Latency.Mean)
 		}
 		if s.Stopped != "" {
-			if broken++; s.Kept != search.Broken || !(s.StoppedAfter < 0.5) || s.X < 100 {
-				t.Errorf("stopped at %v: %q after %v, %s", s.X, s.Stopped, s.StoppedAfter, s.Kept)
+			// Of a machine that stalls less may be broken, but nothing that is not slow.
+			if broken++; s.Kept != search.Broken || !(float64(s.StoppedAfter) < 0.5+gone) || slow < 3 {
+				t.Errorf("stopped at %v: %q after %v, %s, %d requests were slow", s.X, s.Stopped, s.StoppedAfter, s.Kept, slow)
 			}
+		} else if s.X > 400 {
+			t.Errorf("%v was borne to the end", s.X)
 		}
 	}
-	if broken == 0 || float64(c.Steps[0].Rate) < 25 || float64(c.Steps[0].Rate) > 100 {
-		t.Errorf("%d steps were stopped; the first answered %v", broken, c.Steps[0].Rate)
+	if broken == 0 {
+		t.Error("no step was stopped")
 	}
+	answered(t, c.Steps[0], 100, gone)
 	if last := told[len(told)-1]; len(told) < len(c.Steps) || last.Headline != c.Headline || last.Progress != "" {
 		t.Errorf("told %d times, in the end %q", len(told), last.Headline)
+	}
+}
+
+// answered fails unless the step answered what was asked, within a factor of two, with
+// so many seconds of it in which nothing ran.
+func answered(t *testing.T, s api.CapacityStep, asked, gone float64) {
+	t.Helper()
+	took, n := float64(s.End-s.Start), float64(s.Latency.Count)
+	if float64(s.Asked) != asked || n < asked*(took-gone)/2-10 || n > asked*(took+gone)*2+10 {
+		t.Errorf("of %v requests/s, asked for %v, %v were answered in %v s; %v s were lost", asked, s.Asked, n, took, gone)
+	}
+	if s.Errors == 0 && math.Abs(float64(s.Rate)*took-n) > 1e-3*n {
+		t.Errorf("%v requests in %v s are not %v a second", n, took, s.Rate)
 	}
 }
 
 // A target that does not answer any more is left alone within a second.
 func TestHangingTargetIsLeftAlone(t *testing.T) {
 	t.Parallel()
+	stalled := stalls(t)
 	q := newQueueServer(t, time.Millisecond)
 	began := time.Now()
 	var mu sync.Mutex
@@ -172,8 +223,8 @@ func TestHangingTargetIsLeftAlone(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	after := seen[len(seen)-1] - hung
-	if step.Stopped == "" || step.Kept != "broken" || after > time.Second || !(step.StoppedAfter >= 0 && step.StoppedAfter < 0.5) {
+	after, gone := seen[len(seen)-1]-hung, stalled()
+	if step.Stopped == "" || step.Kept != "broken" || after > time.Second+gone || !(step.StoppedAfter >= 0 && float64(step.StoppedAfter) < 0.5+gone.Seconds()) {
 		t.Errorf("%q, %s: the last request came %s after the target hung, %v s after that was seen", step.Stopped, step.Kept, after, step.StoppedAfter)
 	}
 	if !strings.Contains(step.Stopped, "broken") {
@@ -184,23 +235,24 @@ func TestHangingTargetIsLeftAlone(t *testing.T) {
 // Over a list of servers the rate stays the same however few there are.
 func TestServersAreTakenAway(t *testing.T) {
 	t.Parallel()
+	stalled := stalls(t)
 	var list ListPool
 	var servers []*queueServer
 	for range 3 {
 		q := newQueueServer(t, time.Millisecond)
 		servers, list = append(servers, q), append(list, strings.TrimPrefix(q.URL, "http://"))
 	}
-	l, o := startLoad(t, servers[0].URL, "p90 < 200ms", func(lo *LoadOptions) { lo.Pool, lo.Highest = list, 150 })
+	l, o := startLoad(t, servers[0].URL, "errors < 20%", func(lo *LoadOptions) { lo.Pool, lo.Highest = list, 150 })
 	c, err := Run(context.Background(), l, Options{
 		Mode: "servers", Bounds: DefaultBounds(),
-		Search: search.Options{Objective: o, Lowest: 1, Highest: 3, Integer: true, Falling: true, Step: 700 * time.Millisecond, Discard: 100 * time.Millisecond, Budget: 2100 * time.Millisecond},
+		Search: search.Options{Objective: o, Lowest: 1, Highest: 3, Integer: true, Falling: true, Step: 4 * time.Second, Discard: 100 * time.Millisecond, Budget: time.Minute},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, s := range c.Steps {
-		if s.Asked != 150 || !(s.Rate > 30 && s.Rate < 400) || i == 0 && s.X != 3 {
-			t.Errorf("%v servers: asked %v, answered %v", s.X, s.Asked, s.Rate)
+		if answered(t, s, 150, stalled().Seconds()); i == 0 && s.X != 3 {
+			t.Errorf("began with %v servers", s.X)
 		}
 	}
 	if n := len(c.Steps); n < 2 || c.Steps[n-1].X >= 3 || c.Unit != "servers" || c.Law != nil {
@@ -213,11 +265,11 @@ func TestPoolByCommand(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "servers")
 	p := &CommandPool{Apply: "echo {{servers}} >> " + file, Before: 3}
 	q := newQueueServer(t, time.Millisecond)
-	l, o := startLoad(t, q.URL, "p90 < 200ms", func(lo *LoadOptions) { lo.Pool, lo.Highest = p, 100 })
+	l, o := startLoad(t, q.URL, "errors < 20%", func(lo *LoadOptions) { lo.Pool, lo.Highest = p, 100 })
 	ctx, cancel := context.WithCancelCause(context.Background())
 	c, err := Run(ctx, l, Options{
 		Mode: "servers", Bounds: DefaultBounds(),
-		Search: search.Options{Objective: o, Lowest: 1, Highest: 3, Integer: true, Falling: true, Step: 500 * time.Millisecond, Discard: 100 * time.Millisecond},
+		Search: search.Options{Objective: o, Lowest: 1, Highest: 3, Integer: true, Falling: true, Step: 4 * time.Second, Discard: 100 * time.Millisecond},
 		Tell: func(c *api.Capacity) {
 			if len(c.Steps) == 2 {
 				cancel(errors.New("enough of it"))
@@ -256,13 +308,13 @@ func TestPoolByCommand(t *testing.T) {
 func TestTargetThatEnds(t *testing.T) {
 	t.Parallel()
 	q := newQueueServer(t, time.Millisecond)
-	l, o := startLoad(t, q.URL, "p90 < 300ms and errors < 5%", nil)
+	l, o := startLoad(t, q.URL, "errors < 5%", nil)
 	var once sync.Once
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	c, err := Run(ctx, l, Options{
 		Mode: "rate", Bounds: DefaultBounds(),
-		Search: search.Options{Objective: o, Lowest: 50, Highest: 800, Step: 500 * time.Millisecond, Discard: 100 * time.Millisecond},
+		Search: search.Options{Objective: o, Lowest: 50, Highest: 800, Step: 4 * time.Second, Discard: 100 * time.Millisecond},
 		Tell: func(c *api.Capacity) {
 			if len(c.Steps) == 2 {
 				once.Do(func() {
@@ -284,10 +336,26 @@ func TestTargetThatEnds(t *testing.T) {
 // A command that is ended leaves nothing behind that changes the pool later.
 func TestPoolIsNotChangedLate(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "servers")
-	p := &CommandPool{Apply: "sh -c 'sleep 0.5; echo {{servers}} >> " + file + "' && true", Before: 3, Timeout: 100 * time.Millisecond}
-	if err := p.Set(context.Background(), 1); err == nil || !strings.Contains(err.Error(), "longer than 100ms") {
+	dir := t.TempDir()
+	file, fifo := filepath.Join(dir, "servers"), filepath.Join(dir, "runs")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
+	}
+	runs, err := os.OpenFile(fifo, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer runs.Close()
+	// What runs has the other end of the pipe open.
+	p := &CommandPool{Apply: "[ {{servers}} = 3 ] || sh -c 'exec >" + fifo + "; sleep 60' && echo {{servers}} >> " + file, Before: 3, Timeout: 300 * time.Millisecond}
+	if err := p.Set(context.Background(), 1); err == nil || !strings.Contains(err.Error(), "longer than 300ms") {
+		t.Fatal(err)
+	}
+	if err := runs.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(runs); err != nil {
+		t.Errorf("the command goes on: %v", err)
 	}
 	p.Timeout = 0
 	if err := p.Restore(context.Background()); err != nil {
@@ -304,16 +372,31 @@ func TestPoolOfAKilledSearch(t *testing.T) {
 	t.Parallel()
 	for _, running := range []bool{false, true} {
 		file := filepath.Join(t.TempDir(), "servers")
-		p := &CommandPool{Apply: `[ {{servers}} = 2 ] && sleep 5; echo {{servers}}/$SERVERS >> ` + file, Before: 3}
+		p := &CommandPool{Apply: `[ {{servers}} = 2 ] && sleep 60; echo {{servers}}/$SERVERS >> ` + file, Before: 3}
 		if err := p.Set(context.Background(), 1); err != nil {
 			t.Fatal(err)
 		}
 		g, ended := p.guard, make(chan error, 1)
+		pipe := g.pipe
 		if running {
+			// What the guard is told is handed on, so that it knows of the command.
+			told, write, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer told.Close()
+			defer write.Close()
+			g.pipe = write
 			go func() { ended <- p.Set(context.Background(), 2) }()
-			time.Sleep(100 * time.Millisecond) // until it runs; the test holds if it does not yet
+			group, err := bufio.NewReader(told).ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.WriteString(pipe, group); err != nil {
+				t.Fatal(err)
+			}
 		}
-		g.pipe.Close() // as the kernel does
+		pipe.Close() // as the kernel does
 		if err := g.shell.Wait(); err != nil {
 			t.Error(err)
 		}
