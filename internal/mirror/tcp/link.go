@@ -17,10 +17,10 @@ const (
 	// and twice as long when something did: answers of a candidate may be shorter
 	// than the primary's every time.
 	leastQuiet, mostQuiet = 50 * time.Microsecond, 5 * time.Millisecond
-	// hold is how long a turn waits for the answer to the one before. After that
+	// longestHold is how long a turn waits for the answer to the one before. After that
 	// the connection's turns are not timed any more: nobody can tell which bytes
 	// answer which.
-	hold = time.Second
+	longestHold = time.Second
 
 	smallSegment = 2 << 10
 )
@@ -338,7 +338,7 @@ func (l *link) holds(t *turn, now int64) time.Duration {
 	if l.heldAt == 0 {
 		l.heldAt = now
 	}
-	left := hold - time.Duration(now-l.heldAt)
+	left := l.lane.p.o.hold - time.Duration(now-l.heldAt)
 	switch {
 	case left <= 0:
 		l.timed = true

@@ -74,6 +74,8 @@ type Options struct {
 	AnswerLimit int64
 	Now         func() int64 // Unix nanoseconds
 	Log         *slog.Logger
+
+	hold time.Duration // longestHold, but for tests
 }
 
 func (o *Options) ensureDefaults() error {
@@ -97,6 +99,9 @@ func (o *Options) ensureDefaults() error {
 		if *v <= 0 {
 			*v = standard
 		}
+	}
+	if o.hold <= 0 {
+		o.hold = longestHold
 	}
 	if o.Connections <= 0 {
 		o.Connections = 4096

@@ -129,14 +129,21 @@ func TestHalfClose(t *testing.T) {
 // An answer that takes longer than the timeout is awaited for as long as the
 // primary's, also after the client has said all.
 func TestLongAnswer(t *testing.T) {
+	t.Parallel() // it only waits
 	slow := func(c net.Conn) {
 		io.ReadAll(c)
 		for range 10 {
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(250 * time.Millisecond)
 			io.WriteString(c, "x")
 		}
 	}
-	w := start(t, Options{Primary: serve(t, slow).addr(), Shadows: both(serve(t, slow).addr(), serve(t, slow).addr()), Timeout: 200 * time.Millisecond})
+	// The primary is the last to end, so that what shadows take beyond it is only
+	// what a busy machine takes.
+	var shadows sync.WaitGroup
+	shadows.Add(2)
+	shadow := func(c net.Conn) { defer shadows.Done(); slow(c) }
+	primary := func(c net.Conn) { slow(c); shadows.Wait() }
+	w := start(t, Options{Primary: serve(t, primary).addr(), Shadows: both(serve(t, shadow).addr(), serve(t, shadow).addr()), Timeout: 2 * time.Second})
 	c := w.dial()
 	defer c.Close()
 	c.CloseWrite()
@@ -183,7 +190,12 @@ func TestServerFirst(t *testing.T) {
 }
 
 func TestMeasured(t *testing.T) {
-	w := start(t, Options{Primary: serve(t, lines("primary")).addr(), Shadows: both(serve(t, lines("control, longer")).addr(), serve(t, lines("new")).addr())})
+	// Clients do not wait for the shadows, whose turns are all timed if they may
+	// wait for as long as a busy machine takes.
+	w := start(t, Options{
+		Primary: serve(t, lines("primary")).addr(), Shadows: both(serve(t, lines("control, longer")).addr(), serve(t, lines("new")).addr()),
+		hold: 20 * time.Second,
+	})
 	const connections, turns = 10, 50
 	var wg sync.WaitGroup
 	for range connections {
@@ -274,11 +286,11 @@ func TestFaults(t *testing.T) {
 			}
 			timeout := time.Minute // lest a busy machine be the cause
 			if c.failed == "timed_out" {
-				timeout = 600 * time.Millisecond
+				timeout = 2 * time.Second // which the control needs nothing of
 			}
 			w := start(t, Options{
 				Primary: serve(t, lines("primary")).addr(), Shadows: both(serve(t, lines("control")).addr(), addr),
-				Timeout: timeout, AnswerLimit: 1 << 20,
+				Timeout: timeout, AnswerLimit: 1 << 20, hold: time.Minute,
 			})
 			client := w.dial()
 			defer client.Close()

@@ -111,7 +111,7 @@ func start(t testing.TB, o Options) *world {
 		o.Share = 1
 	}
 	if o.Timeout == 0 {
-		o.Timeout = 5 * time.Second
+		o.Timeout = 20 * time.Second
 	}
 	var err error
 	if w.p, err = New(o); err != nil {
@@ -140,7 +140,7 @@ func (w *world) shutdown() {
 		return
 	}
 	w.ended = true
-	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
 	defer cancel()
 	if err := w.p.Shutdown(ctx); err != nil {
 		w.t.Error(err)
@@ -199,7 +199,7 @@ func (w *world) dial() *net.TCPConn {
 func (w *world) talk(turns int) error {
 	c := w.dial()
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
 	r := bufio.NewReader(c)
 	for i := range turns {
 		fmt.Fprintf(c, "line %d\n", i)
@@ -219,7 +219,7 @@ func (w *world) talk(turns int) error {
 // eventually waits for something that other goroutines do.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(8 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("never: %s", what)
 		}
