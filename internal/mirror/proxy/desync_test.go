@@ -85,7 +85,7 @@ func TestNoDesync(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+				_ = c.SetDeadline(time.Now().Add(time.Minute))
 				converse(t, c, rnd, func() string { n++; return fmt.Sprintf("%d-%d", k, n) }, hows)
 				c.Close()
 			}

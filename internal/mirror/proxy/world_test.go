@@ -58,16 +58,19 @@ func (l *lane) seen() []string {
 
 // world is a proxy in front of a primary that a test plays.
 type world struct {
-	t    testing.TB
-	p    *Proxy
-	book *pair.Book
-	addr string
-	lane *lane
+	t     testing.TB
+	p     *Proxy
+	book  *pair.Book
+	addr  string
+	lane  *lane
+	ended chan struct{} // a value for each connection that the primary has closed
 }
 
 // start runs a proxy whose primary answers each connection by serve.
 func start(t testing.TB, serve func(net.Conn), change ...func(*Options)) *world {
 	back := listen(t)
+	w := &world{t: t, lane: &lane{}, ended: make(chan struct{}, 1000), book: pair.NewBook(pair.Options{Service: "s", Experiment: "e",
+		Shadows: []pair.Shadow{{Name: "candidate", Role: pair.Candidate}}})}
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var conns []net.Conn
@@ -81,13 +84,15 @@ func start(t testing.TB, serve func(net.Conn), change ...func(*Options)) *world 
 			conns = append(conns, c)
 			mu.Unlock()
 			wg.Go(func() {
-				defer c.Close()
 				serve(c)
+				c.Close()
+				select {
+				case w.ended <- struct{}{}:
+				default: // nobody looks
+				}
 			})
 		}
 	})
-	w := &world{t: t, lane: &lane{}, book: pair.NewBook(pair.Options{Service: "s", Experiment: "e",
-		Shadows: []pair.Shadow{{Name: "candidate", Role: pair.Candidate}}})}
 	o := Options{Addresses: []string{back.Addr().String()}, Book: w.book, Chooser: all{}, Lanes: []Lane{w.lane}, Session: "here"}
 	for _, f := range change {
 		f(&o)
@@ -131,7 +136,7 @@ func (w *world) dial() net.Conn {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	return c
 }
 
