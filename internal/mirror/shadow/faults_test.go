@@ -23,7 +23,7 @@ func TestFaults(t *testing.T) {
 	}{
 		{name: "well", way: mirrortest.Answer(200, "x"), causes: []pair.Cause{pair.None}},
 		{name: "slow", way: mirrortest.Sleep(20 * time.Millisecond), causes: []pair.Cause{pair.None}},
-		{name: "sleeps too long", way: mirrortest.Sleep(5 * time.Second), causes: []pair.Cause{pair.TimedOut, pair.Expired}},
+		{name: "sleeps too long", way: mirrortest.Sleep(20 * time.Second), causes: []pair.Cause{pair.TimedOut, pair.Expired}},
 		{name: "refuses", way: mirrortest.Hang(), down: true, causes: []pair.Cause{pair.Refused}},
 		{name: "hangs", way: mirrortest.Hang(), causes: []pair.Cause{pair.TimedOut, pair.Expired}},
 		{name: "hangs, body", way: mirrortest.Hang(), body: 8 << 20, causes: []pair.Cause{pair.BodyBehind, pair.BufferFull, pair.TimedOut, pair.Expired},
@@ -34,7 +34,7 @@ func TestFaults(t *testing.T) {
 		{name: "resets in the answer", way: mirrortest.ResetAnswer(), causes: []pair.Cause{pair.Reset}},
 		{name: "drips", way: mirrortest.Drip(time.Millisecond), causes: []pair.Cause{pair.TimedOut, pair.Expired}},
 		{name: "endless", way: mirrortest.Endless(), causes: []pair.Cause{pair.AnswerLimit},
-			change: func(o *LaneOptions) { o.AnswerLimit, o.Timeout = 1<<20, 5*time.Second }},
+			change: func(o *LaneOptions) { o.AnswerLimit = 1 << 20 }},
 		{name: "endless, without a limit", way: mirrortest.Endless(), causes: []pair.Cause{pair.TimedOut, pair.Expired}, change: func(o *LaneOptions) { o.AnswerLimit = 1 << 50 }},
 		{name: "garbage", way: mirrortest.Garbage(), causes: []pair.Cause{pair.BadAnswer}},
 		{name: "closes", way: mirrortest.CloseAfter(3, false), causes: []pair.Cause{pair.None}},
@@ -50,9 +50,9 @@ func TestFaults(t *testing.T) {
 			o.Servers = []string{"h2c" + o.Servers[0][len("http"):]}
 			o.Connect = 2 * time.Second // the handshake fails long before
 		}},
-		{name: "queue", way: mirrortest.Sleep(5 * time.Second), causes: []pair.Cause{pair.QueueFull, pair.TimedOut, pair.Expired},
+		{name: "queue", way: mirrortest.Sleep(20 * time.Second), causes: []pair.Cause{pair.QueueFull, pair.TimedOut, pair.Expired},
 			change: func(o *LaneOptions) { o.Queue, o.Connections = 3, 2 }},
-		{name: "buffer", way: mirrortest.Sleep(5 * time.Second), causes: []pair.Cause{pair.BufferFull, pair.TimedOut, pair.Expired},
+		{name: "buffer", way: mirrortest.Sleep(20 * time.Second), causes: []pair.Cause{pair.BufferFull, pair.TimedOut, pair.Expired},
 			change: func(o *LaneOptions) { o.Buffer, o.Connections = 200, 2 }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestFaults(t *testing.T) {
 				s.Down()
 			}
 			l := lane(t, func(o *LaneOptions) {
-				o.Timeout, o.Connections = 5*time.Second, 8
+				o.Timeout, o.Connections = 30*time.Second, 8
 				if slices.Contains(tt.causes, pair.TimedOut) {
 					o.Timeout = 150 * time.Millisecond
 				}
@@ -112,7 +112,7 @@ func TestFaults(t *testing.T) {
 			}
 			// As much as a machine with other things to do may take, and less than
 			// anything that the server does.
-			if longest > 2*time.Second {
+			if longest > 10*time.Second {
 				t.Errorf("offering took %v", longest)
 			}
 			if held, _ := l.Buffered(); held != 0 {
@@ -192,7 +192,7 @@ func TestBackoff(t *testing.T) {
 	if err := s.Up(); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(30 * time.Second)
 	for one(t, l, get("/")).Cause != pair.None {
 		if time.Now().After(deadline) {
 			t.Fatal("the server is up, and not reached")

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -126,9 +127,18 @@ func TestManyStreams(t *testing.T) {
 	for _, way := range []string{"tls", "h2", "h2c"} {
 		t.Run(way, func(t *testing.T) {
 			var now, most atomic.Int64
+			two := make(chan struct{})
+			both := sync.OnceFunc(func() { close(two) })
 			l := netLane(t, way, func(o *LaneOptions) { o.Streams, o.Connections = 4, 3 }, func(w http.ResponseWriter, r *http.Request) {
 				n := now.Add(1)
 				for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+				}
+				if n >= 2 {
+					both()
+				}
+				select { // the first until there is another one, however long that takes to connect
+				case <-two:
+				case <-r.Context().Done():
 				}
 				time.Sleep(2 * time.Millisecond)
 				now.Add(-1)
@@ -160,9 +170,10 @@ func TestFaultsOfOtherWays(t *testing.T) {
 			cause pair.Cause
 		}{
 			{"sleep", func(w http.ResponseWriter, r *http.Request) {
+				io.Copy(io.Discard, r.Body) // else HTTP/1.1 does not see its client go
 				select {
 				case <-r.Context().Done():
-				case <-time.After(time.Second):
+				case <-time.After(20 * time.Second):
 				}
 			}, pair.TimedOut},
 			{"reset", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, pair.Reset},
@@ -184,7 +195,7 @@ func TestFaultsOfOtherWays(t *testing.T) {
 			t.Run(way+"/"+tt.name, func(t *testing.T) {
 				t.Parallel()
 				l := netLane(t, way, func(o *LaneOptions) {
-					o.Timeout, o.AnswerLimit = 5*time.Second, 1<<20
+					o.Timeout, o.AnswerLimit = 30*time.Second, 1<<20
 					if tt.cause == pair.TimedOut {
 						o.Timeout = 500 * time.Millisecond
 					}

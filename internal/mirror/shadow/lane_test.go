@@ -73,7 +73,7 @@ func (e *ender) EndCopy(_ int, leg pair.Leg) {
 // wait waits for all copies and returns how they ended.
 func (e *ender) wait(t testing.TB) []pair.Leg {
 	t.Helper()
-	timeout := time.NewTimer(10 * time.Second)
+	timeout := time.NewTimer(60 * time.Second)
 	defer timeout.Stop()
 	for range e.offered {
 		select {
@@ -90,7 +90,7 @@ func (e *ender) wait(t testing.TB) []pair.Leg {
 // with the test.
 func lane(t testing.TB, change func(*LaneOptions), servers ...*mirrortest.Server) *Lane {
 	t.Helper()
-	o := LaneOptions{Name: "candidate", Role: pair.Candidate, Session: "s1", Timeout: 5 * time.Second}
+	o := LaneOptions{Name: "candidate", Role: pair.Candidate, Session: "s1", Timeout: 30 * time.Second}
 	for _, s := range servers {
 		o.Servers = append(o.Servers, s.URL())
 	}

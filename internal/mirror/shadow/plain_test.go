@@ -243,15 +243,16 @@ func TestEarlyAnswer(t *testing.T) {
 func TestSlowClient(t *testing.T) {
 	for _, way := range []string{"plain", "h2c"} {
 		t.Run(way, func(t *testing.T) {
-			l := netLane(t, way, func(o *LaneOptions) { o.Timeout = 300 * time.Millisecond }, func(w http.ResponseWriter, r *http.Request) {
+			t.Parallel() // it waits for most of its time
+			l := netLane(t, way, func(o *LaneOptions) { o.Timeout = 2 * time.Second }, func(w http.ResponseWriter, r *http.Request) {
 				io.Copy(io.Discard, r.Body)
 				io.WriteString(w, "ok")
 			})
 			p, spool := stream(-1)
 			e := offer(l, p, 1)
-			for range 4 {
+			for range 5 {
 				spool.Write([]byte("some"))
-				time.Sleep(150 * time.Millisecond)
+				time.Sleep(500 * time.Millisecond)
 			}
 			spool.Close(nil)
 			checkWhole(t, e.wait(t)[0], 200, 2)
