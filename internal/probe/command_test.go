@@ -74,12 +74,12 @@ exit 1`)
 // At the deadline everything in the process group dies, and output that something
 // holds open is not waited for.
 func TestCommandDeadline(t *testing.T) {
-	p := prober(t, Options{Timeout: 200 * time.Millisecond})
+	p := prober(t, Options{Timeout: 3 * time.Second}) // in which both have begun
 	pids := filepath.Join(t.TempDir(), "pids")
 	begin := time.Now()
 	r := p.Probe(t.Context(), &spec.Source{Command: &spec.Command{Shell: "sh -c 'trap \"\" TERM INT; echo $$ >>" + pids + "; sleep 60 & echo $! >>" + pids + "; wait' & wait"}})
 	want(t, "sleeper", r, nil, "", "", "did not end within")
-	if took := time.Since(begin); took > 5*time.Second {
+	if took := time.Since(begin); took > 30*time.Second {
 		t.Errorf("took %s", took)
 	}
 	gone(t, pids, 2)
@@ -103,7 +103,7 @@ func TestCommandLeavesADaemon(t *testing.T) {
 	pids := filepath.Join(t.TempDir(), "pids")
 	r := measure(t, p, spec.Source{Command: &spec.Command{Shell: "setsid sh -c 'echo $$ >" + pids + "; exec sleep 60' & until [ -s " + pids + " ]; do :; done; echo 'OK | a=1'"}})
 	want(t, "parent", r, is(1), "OK", "OK", "")
-	if r.Took > 4*time.Second {
+	if r.Took > 20*time.Second {
 		t.Errorf("took %s", r.Took)
 	}
 	text, err := os.ReadFile(pids)
@@ -131,7 +131,7 @@ func gone(t *testing.T, pids string, n int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 200 {
+		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
 			if dead(pid) {
 				pid = 0
 				break

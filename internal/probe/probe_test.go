@@ -29,10 +29,10 @@ func prober(t *testing.T, o Options) *Prober {
 	return p
 }
 
-// measure runs one probe within a second, or so.
+// measure runs one probe, which takes as long as a busy machine may.
 func measure(t *testing.T, p *Prober, s spec.Source) event.Reading {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	return p.Probe(ctx, &s)
 }
