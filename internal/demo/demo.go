@@ -234,12 +234,13 @@ func (d *demo) drive(ctx context.Context, base string) error {
 // events makes the change, and a backup now and then.
 func (d *demo) events(ctx context.Context) {
 	change := time.After(d.ChangeAfter)
-	backup := time.After(d.ChangeAfter + d.BackupEvery)
+	var backup <-chan time.Time // not before the change, however late that is
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-change:
+			backup = time.After(d.BackupEvery)
 			if d.NoChange {
 				d.mark(ctx, api.Mark{Name: "nothing changed", Service: "shop", User: "demo", Description: "a mark at which nothing was done"})
 				d.say("changed nothing, and set a mark")
