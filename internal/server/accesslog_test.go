@@ -190,7 +190,7 @@ func TestImportGoesOnAfterRestart(t *testing.T) {
 	if _, err := io.WriteString(w, lines[:half]); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); metric(t, s, "tailscope_access_log_lines_total") == 0; {
+	for deadline := time.Now().Add(30 * time.Second); metric(t, s, "tailscope_access_log_lines_total") == 0; {
 		if time.Now().After(deadline) {
 			t.Fatal("no lines were taken")
 		}
@@ -252,7 +252,7 @@ func TestFollowedLog(t *testing.T) {
 	}
 	await := func(s *Server, lines float64) {
 		t.Helper()
-		for deadline := time.Now().Add(15 * time.Second); metric(t, s, "tailscope_access_log_lines_total") < lines; {
+		for deadline := time.Now().Add(30 * time.Second); metric(t, s, "tailscope_access_log_lines_total") < lines; {
 			if time.Now().After(deadline) {
 				t.Fatalf("%v lines were read, want %v", metric(t, s, "tailscope_access_log_lines_total"), lines)
 			}
@@ -306,7 +306,7 @@ func TestLogWithoutDurations(t *testing.T) {
 	s := start(t, cfg)
 	c := &client.Client{Address: s.Addr()}
 	params := url.Values{"service": {"shop"}, "tenant": {"path:^/t/([a-z]+)/"}}
-	for deadline := time.Now().Add(15 * time.Second); metric(t, s, "tailscope_access_log_lines_total") < 250; {
+	for deadline := time.Now().Add(30 * time.Second); metric(t, s, "tailscope_access_log_lines_total") < 250; {
 		if time.Now().After(deadline) {
 			t.Fatal("the log is not followed")
 		}
