@@ -216,8 +216,8 @@ func TestLargeTraces(t *testing.T) {
 			}
 			x.clear()
 		}
-		// Quadratic would be tens of seconds.
-		if d := time.Since(begin); d > 3*time.Second && !raceEnabled {
+		// Quadratic would be tens of seconds, on a machine that does nothing else.
+		if d := time.Since(begin); d > 10*time.Second && !raceEnabled {
 			t.Errorf("%s: %v", name, d)
 		}
 		if want := n - maxNest; name == "servers" && x.nested != want {

@@ -474,7 +474,7 @@ func TestRotationUnderLoad(t *testing.T) {
 		}
 		break
 	}
-	for deadline := time.Now().Add(20 * time.Second); w.l.requests() < w.n && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); w.l.requests() < w.n && time.Now().Before(deadline); {
 		time.Sleep(5 * time.Millisecond)
 	}
 	f.Close()
