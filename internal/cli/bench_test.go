@@ -162,7 +162,7 @@ func TestBenchRuns(t *testing.T) {
 			func(r *api.BenchResult) bool {
 				return r.Plan.Protocol == "HTTP/2" && r.Account.Due == r.Account.Sent && len(r.Account.Checks) == 0
 			}},
-		{"closed", []string{"--arrivals", "closed", "-c", "2", "--for", "400ms"}, exitOK, func(r *api.BenchResult) bool { return r.Plan.Arrivals == "closed" && r.Account.Answered > 10 }},
+		{"closed", []string{"--arrivals", "closed", "-c", "2", "--for", "1s"}, exitOK, func(r *api.BenchResult) bool { return r.Plan.Arrivals == "closed" && r.Account.Answered > 10 }},
 		{"steps", []string{"--rate", "100 for 100ms, 100..300 for 100ms", "--seed", "9"}, exitOK,
 			func(r *api.BenchResult) bool { return len(r.Phases) == 2 && r.Account.Due == 30 && r.Seed == 9 }},
 	} {

@@ -83,7 +83,7 @@ func TestCapacityTo(t *testing.T) {
 	t.Parallel()
 	srv := far(t, "127.0.0.1:0", "127.0.0.1:0")
 	file := filepath.Join(t.TempDir(), "result.json")
-	stdout, stderr, code := run(t, "capacity", benchTarget(t), "--objective", "p90 < 5s", "--lowest", "20", "--highest", "40", "--step", "500ms", "--discard", "100ms", "--within", "1s",
+	stdout, stderr, code := run(t, "capacity", benchTarget(t), "--objective", "p90 < 5s", "--lowest", "200", "--highest", "400", "--step", "500ms", "--discard", "100ms", "--within", "1s",
 		"--name", "home", "--service", "shop", "--to", srv.Addr(), "-o", file)
 	if code != exitOK && code != exitInvalid { // of one second, on any machine
 		t.Fatalf("code %d\n%s%s", code, stdout, stderr)
@@ -100,7 +100,7 @@ func TestCapacityTo(t *testing.T) {
 	if err := json.Unmarshal(b, &c); err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Steps) == 0 || c.Steps[0].X != 20 || c.Steps[0].Latency.Count == 0 || !c.Restored || c.Objective != "p90 < 5s" || !strings.Contains(c.Command, "--seed") {
+	if len(c.Steps) == 0 || c.Steps[0].X != 200 || c.Steps[0].Latency.Count == 0 || !c.Restored || c.Objective != "p90 < 5s" || !strings.Contains(c.Command, "--seed") {
 		t.Errorf("%+v", c)
 	}
 	x, err := (&client.Client{Address: srv.Addr()}).Experiment(t.Context(), page[1])

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -245,7 +246,7 @@ func TestMirrorTo(t *testing.T) {
 	}
 	// Clients may be served before the session is known to the server.
 	c := &client.Client{Address: srv.Addr()}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
 		x, err := c.Experiments(t.Context(), client.ExperimentsQuery{State: "running"})
 		if err == nil && len(x.Experiments) == 1 {
 			break
@@ -274,22 +275,40 @@ func TestMirrorTo(t *testing.T) {
 	}
 }
 
+// quietAddress is one that nobody listens at, nor will by chance: the kernel gives
+// ports above 32767 to whoever asks for any.
+func quietAddress(t *testing.T) string {
+	t.Helper()
+	const lowest, most = 12_000, 18_000
+	for i := range most {
+		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", lowest+(89*os.Getpid()+i)%most))
+		if err != nil {
+			continue // somebody has it
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return l.Addr().String()
+	}
+	t.Fatal("every port is taken")
+	return ""
+}
+
 // Clients are served while the server is away, from the start on, and what was
 // measured meanwhile arrives once it is there.
 func TestMirrorToAServerThatIsAway(t *testing.T) {
-	gone := httptest.NewServer(nil)
-	listen := gone.Listener.Addr().String()
-	gone.Close()
+	listen := quietAddress(t)
 	m := startMirroring(t, "--primary", backend(t, "primary"), "--candidate", backend(t, "candidate"), "--to", "http://"+listen)
 	const n = 20
 	if good := m.get(n); good != n {
 		t.Errorf("%d of %d answers are the primary's", good, n)
 	}
-	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(m.errs.String(), "cannot reach the server at http://"+listen); {
-		if time.Now().After(deadline) {
+	for deadline := time.After(30 * time.Second); !strings.Contains(m.errs.String(), "cannot reach the server at http://"+listen); {
+		select {
+		case <-m.errs.new:
+		case <-deadline:
 			t.Fatalf("nothing is said of the server:\n%s", m.errs.String())
 		}
-		<-m.errs.new
 	}
 	srv := far(t, listen, "127.0.0.1:0")
 	r := m.end()
@@ -310,8 +329,7 @@ func TestMirrorToAServerThatIsAway(t *testing.T) {
 func TestMirrorDoesNotStart(t *testing.T) {
 	srv := far(t, "127.0.0.1:0", "127.0.0.1:0")
 	primary, candidate := backend(t, "primary"), backend(t, "candidate")
-	gone := httptest.NewServer(nil)
-	gone.Close()
+	const gone = "127.0.0.1:1"
 	for _, c := range []struct {
 		name string
 		args []string
@@ -319,7 +337,7 @@ func TestMirrorDoesNotStart(t *testing.T) {
 	}{
 		{"the page's address is taken", []string{"--primary", primary, "--candidate", candidate, "--data", t.TempDir(), "--page", srv.Addr()}, []string{"cannot listen", "hint: if a server runs there, send it what is measured with --to http://" + srv.Addr()}},
 		{"not a server of ours", []string{"--primary", primary, "--candidate", candidate, "--to", primary}, []string{"does not answer like a tailscope server", "hint: --to takes the address of a server's page"}},
-		{"no primary", []string{"--primary", gone.URL, "--candidate", candidate, "--to", "http://" + srv.Addr()}, []string{"primary", gone.Listener.Addr().String()}},
+		{"no primary", []string{"--primary", "http://" + gone, "--candidate", candidate, "--to", "http://" + srv.Addr()}, []string{"primary", gone}},
 		{"the same", []string{"--primary", primary, "--candidate", primary, "--to", "http://" + srv.Addr()}, []string{"--allow-same"}},
 	} {
 		var out, errs bytes.Buffer

@@ -86,9 +86,8 @@ func TestAddressIsFoundAgain(t *testing.T) {
 	defer srv.Close()
 	breaks := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	defer breaks.Close()
-	gone := httptest.NewServer(nil)
-	gone.Close()
-	addresses := []string{"", gone.URL, breaks.URL, srv.URL}
+	const gone = "http://127.0.0.1:1"
+	addresses := []string{"", gone, breaks.URL, srv.URL}
 	s := New(Options{HTTP: srv.Client(), Address: func(context.Context) (string, error) {
 		a := addresses[0]
 		addresses = addresses[1:]
