@@ -8,7 +8,6 @@ import (
 	"io"
 	"log"
 	"math"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -57,6 +56,9 @@ func eachEngine(t *testing.T, test func(t *testing.T, e *engine)) {
 		})
 	}
 }
+
+// patient is long beside what a busy machine takes for a request.
+const patient = 30 * time.Second
 
 // engine is one way to send, with a target and what was observed.
 type engine struct {
@@ -122,7 +124,7 @@ func (e *engine) load(ctx context.Context, o Options) Account {
 	}
 	o.Recorder = func(int, int) Recorder { return e }
 	if o.Timeout == 0 {
-		o.Timeout = 5 * time.Second
+		o.Timeout = patient
 	}
 	a, err := e.run(ctx, o)
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -246,7 +248,7 @@ func TestClosedLoop(t *testing.T) {
 			}
 			time.Sleep(5 * time.Millisecond)
 		})
-		const end = 400 * time.Millisecond
+		const end = time.Second
 		a := e.load(t.Context(), Options{Connections: 4, Duration: end})
 		if most.Load() > 4 || most.Load() < 4 && a.Sent > 100 || a.Sent < 4 || a.Due != a.Sent || e.causes()[Answered] != int(a.Sent) {
 			t.Errorf("%d at once: %+v, %v", most.Load(), a, e.causes())
@@ -364,19 +366,20 @@ func (c *checkFunc) Check(query, status int, header []Field, body []byte) int {
 }
 
 func TestTimeout(t *testing.T) {
+	const timeout = 3 * time.Second // in which a busy machine answers what is answered at once
 	eachEngine(t, func(t *testing.T, e *engine) {
 		e.serve(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/slow" {
 				<-r.Context().Done()
 			}
 		})
-		a := e.load(t.Context(), Options{Connections: 2, Timeout: time.Second, Drain: time.Minute, Pacer: every(20*time.Millisecond, 4),
+		a := e.load(t.Context(), Options{Connections: 2, Timeout: timeout, Drain: time.Minute, Pacer: every(20*time.Millisecond, 4),
 			Source: requests(4, Request{Path: "/slow"}, Request{Path: "/"})})
 		if n := e.causes(); a.Sent != 4 || n[Timeout] != 2 || n[Answered] != 2 {
 			t.Fatalf("%+v %v", a, n)
 		}
 		for _, s := range e.seen {
-			if took := s.End - s.Sent; s.Cause == Timeout && (took < time.Second || took > 10*time.Second) {
+			if took := s.End - s.Sent; s.Cause == Timeout && (took < timeout || took > 10*timeout) {
 				t.Errorf("timed out after %s", took)
 			}
 		}
@@ -394,8 +397,15 @@ func TestBrokenConnections(t *testing.T) {
 			}
 		})
 		a := e.load(t.Context(), Options{Connections: 1, Source: requests(10, Request{Path: "/"})})
-		if c := e.causes(); a.Sent != 10 || c[Answered] != 5 || c[Closed]+c[Reset] != 5 {
-			t.Fatalf("%+v %v", a, c)
+		idle := 0 // requests on a connection that was not used for so long that it may be taken for stale
+		for i, s := range e.seen[1:] {
+			if s.Sent-e.seen[i].End >= 500*time.Millisecond {
+				idle++
+			}
+		}
+		again := int(n.Load()) - 10 // sent once more, of which none is a failure
+		if c := e.causes(); a.Sent != 10 || again < 0 || again > idle || c[Closed]+c[Reset] != (10+again)/2-again || c[Answered]+c[Closed]+c[Reset] != 10 {
+			t.Fatalf("%+v %v, %d sent again, %d after a pause", a, c, again, idle)
 		}
 	})
 }
@@ -461,12 +471,7 @@ func TestTargetGoesAway(t *testing.T) {
 }
 
 func TestUnreachable(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	_ = l.Close()
+	const address = "127.0.0.1:1"
 	eachEngine(t, func(t *testing.T, e *engine) {
 		o := Options{Address: address, Protocol: e.protocol, Source: requests(1, Request{}), Recorder: func(int, int) Recorder { return e }}
 		if e.tls {

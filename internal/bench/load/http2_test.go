@@ -104,7 +104,7 @@ func (s *target2) load(o Options) (Account, *engine) {
 	e := &engine{t: s.t, protocol: HTTP2}
 	o.Address, o.Protocol, o.Recorder = s.l.Addr().String(), HTTP2, func(int, int) Recorder { return e }
 	if o.Timeout == 0 {
-		o.Timeout = 5 * time.Second
+		o.Timeout = patient
 	}
 	a, err := Run(s.t.Context(), o)
 	if err != nil {
@@ -167,7 +167,7 @@ func TestLimitOfStreams(t *testing.T) {
 			}
 		}
 	}
-	a, e := s.load(Options{Connections: 12, Source: requests(120, Request{Path: "/"}), Timeout: 2 * time.Second, Drain: 300 * time.Millisecond})
+	a, e := s.load(Options{Connections: 12, Source: requests(120, Request{Path: "/"}), Timeout: 30 * time.Second, Drain: 300 * time.Millisecond})
 	if n := e.causes(); a.Sent != 120 || n[Answered] < 100 || n[Answered]+n[CutOff] != 120 || a.Connections != 3 || broken.Load() {
 		t.Errorf("%+v %v, more than allowed: %v", a, n, broken.Load())
 	}

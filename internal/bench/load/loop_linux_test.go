@@ -110,7 +110,7 @@ func run(t *testing.T, ctx context.Context, address string, o Options) (Account,
 	}
 	o.Recorder = func(int, int) Recorder { return w }
 	if o.Timeout == 0 {
-		o.Timeout = 5 * time.Second
+		o.Timeout = patient
 	}
 	a, err := Run(ctx, o)
 	if err != nil {
@@ -142,7 +142,7 @@ func TestTargetsThatMisbehave(t *testing.T) {
 		{name: "half a head", do: func(c *net.TCPConn, k, n int) bool { return say(c, ok[:20]) && false }, want: "closed closed closed closed closed", connections: 5},
 		{name: "half a body", do: func(c *net.TCPConn, k, n int) bool { return say(c, ok[:len(ok)-1]) && false }, want: "closed closed closed closed closed", connections: 5},
 		{name: "half a body, then silence", do: func(c *net.TCPConn, k, n int) bool { return say(c, ok[:len(ok)-1]) }, timeout: 100 * time.Millisecond, want: "timeout timeout timeout timeout timeout", connections: 5},
-		{name: "silence now and then", do: func(c *net.TCPConn, k, n int) bool { return n == 1 || say(c, ok) }, timeout: 100 * time.Millisecond, want: "200 timeout 200 timeout 200", connections: 3},
+		{name: "silence now and then", do: func(c *net.TCPConn, k, n int) bool { return n == 1 || say(c, ok) }, timeout: 2 * time.Second, want: "200 timeout 200 timeout 200", connections: 3},
 		{name: "another protocol", do: func(c *net.TCPConn, k, n int) bool { return say(c, "+PONG\r\n") }, want: "protocol protocol protocol protocol protocol", connections: 5},
 		{name: "more than was asked for", do: func(c *net.TCPConn, k, n int) bool { return say(c, ok+ok) }, want: "200 200 200 200 200", connections: 5},
 		{name: "says that it closes", do: func(c *net.TCPConn, k, n int) bool {
@@ -178,25 +178,28 @@ func TestTargetsThatMisbehave(t *testing.T) {
 			t.Parallel()
 			r := serveRaw(t, test.do)
 			for _, closed := range []bool{true, false} {
-				o := Options{Connections: 1, Timeout: test.timeout, Drain: 5 * time.Second, Source: requests(5, Request{Path: "/", Method: test.method})}
-				if !closed {
-					o.Pacer = every(2*time.Millisecond, 5)
-				}
-				a, seen := run(t, t.Context(), r.Addr().String(), o)
-				var got []string
-				for _, s := range seen {
-					if s.Cause == Answered {
-						got = append(got, itoa(s.Status))
-					} else {
-						got = append(got, s.Cause.String())
+				t.Run(fmt.Sprintf("closed loop %v", closed), func(t *testing.T) {
+					t.Parallel()
+					o := Options{Connections: 1, Timeout: test.timeout, Drain: time.Minute, Source: requests(5, Request{Path: "/", Method: test.method})}
+					if !closed {
+						o.Pacer = every(2*time.Millisecond, 5)
 					}
-				}
-				if strings.Join(got, " ") != test.want {
-					t.Errorf("closed loop %v: %s, not %s", closed, got, test.want)
-				}
-				if a.Connections != test.connections {
-					t.Errorf("closed loop %v: %d connections, not %d", closed, a.Connections, test.connections)
-				}
+					a, seen := run(t, t.Context(), r.Addr().String(), o)
+					var got []string
+					for _, s := range seen {
+						if s.Cause == Answered {
+							got = append(got, itoa(s.Status))
+						} else {
+							got = append(got, s.Cause.String())
+						}
+					}
+					if strings.Join(got, " ") != test.want {
+						t.Errorf("%s, not %s", got, test.want)
+					}
+					if a.Connections != test.connections {
+						t.Errorf("%d connections, not %d", a.Connections, test.connections)
+					}
+				})
 			}
 		})
 	}
@@ -355,8 +358,8 @@ func TestCancelled(t *testing.T) {
 		<-asked
 		cancel()
 	}()
-	a, seen := run(t, ctx, r.Addr().String(), Options{Connections: 2, Pacer: every(100*time.Microsecond, 1_000_000)})
-	if a.Sent != 2 || len(seen) != 2 || seen[0].Cause != CutOff || seen[1].Cause != CutOff || a.Due != 2+a.Unsent || a.Elapsed > 4*time.Second {
+	a, seen := run(t, ctx, r.Addr().String(), Options{Connections: 2, Timeout: time.Minute, Pacer: every(100*time.Microsecond, 1_000_000)})
+	if a.Sent != 2 || len(seen) != 2 || seen[0].Cause != CutOff || seen[1].Cause != CutOff || a.Due != 2+a.Unsent || a.Elapsed > 30*time.Second {
 		t.Errorf("%+v, %+v", a, seen)
 	}
 }
@@ -365,8 +368,8 @@ func TestCancelled(t *testing.T) {
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	r := serveRaw(t, func(c *net.TCPConn, k, n int) bool { return true })
-	a, seen := run(t, t.Context(), r.Addr().String(), Options{Connections: 2, Drain: 50 * time.Millisecond, Duration: 20 * time.Millisecond, Pacer: every(time.Millisecond, 1000)})
-	if a.Due != 20 || a.Sent != 2 || a.Unsent != 18 || seen[1].Cause != CutOff || a.Elapsed < 70*time.Millisecond || a.Elapsed > 2*time.Second {
+	a, seen := run(t, t.Context(), r.Addr().String(), Options{Connections: 2, Timeout: time.Minute, Drain: 50 * time.Millisecond, Duration: 20 * time.Millisecond, Pacer: every(time.Millisecond, 1000)})
+	if a.Due != 20 || a.Sent != 2 || a.Unsent != 18 || seen[1].Cause != CutOff || a.Elapsed < 70*time.Millisecond || a.Elapsed > 30*time.Second {
 		t.Errorf("%+v, %+v", a, seen)
 	}
 }

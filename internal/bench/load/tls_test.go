@@ -80,7 +80,7 @@ func TestUnaskedAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	over := make(chan struct{})
+	over, closed := make(chan struct{}), make(chan struct{}, 10)
 	go func() {
 		defer close(over)
 		for {
@@ -88,12 +88,16 @@ func TestUnaskedAnswer(t *testing.T) {
 			if err != nil {
 				return
 			}
-			go talk(c)
+			go func() {
+				if talk(c) {
+					closed <- struct{}{}
+				}
+			}()
 		}
 	}()
 	e := &engine{t: t, tls: true}
-	a, err := Run(t.Context(), Options{Address: l.Addr().String(), TLS: &tls.Config{InsecureSkipVerify: true}, Connections: 1,
-		Pacer: every(400*time.Millisecond, 4), Source: requests(4, Request{Path: "/"}), Recorder: func(int, int) Recorder { return e }})
+	a, err := Run(t.Context(), Options{Address: l.Addr().String(), TLS: &tls.Config{InsecureSkipVerify: true}, Connections: 1, Loops: 1,
+		Pacer: func(int, int) (Pacer, error) { return afterEach(closed, 4), nil }, Source: requests(4, Request{Path: "/"}), Recorder: func(int, int) Recorder { return e }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,17 +108,30 @@ func TestUnaskedAnswer(t *testing.T) {
 	<-over
 }
 
-// talk answers once, and then says that it has waited too long.
-func talk(c net.Conn) {
+// afterEach is n requests, each due once the connection of the one before is closed.
+func afterEach(closed <-chan struct{}, n int) Pacer {
+	k := 0
+	return pacerFunc(func() (time.Duration, int, bool) {
+		if k++; k > 1 && k <= n {
+			<-closed
+		}
+		return 0, 0, k <= n
+	})
+}
+
+// talk answers once, and then says that it has waited too long, which closes the
+// connection; it reports whether there was anything to answer.
+func talk(c net.Conn) bool {
 	defer c.Close()
 	b := make([]byte, 1024)
 	if _, err := c.Read(b); err != nil {
-		return
+		return false
 	}
 	_, _ = c.Write([]byte("HTTP/1.1 204 No Content\r\n\r\n"))
 	time.Sleep(10 * time.Millisecond)
 	_, _ = c.Write([]byte("HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"))
 	_, _ = c.Read(b)
+	return true
 }
 
 func testCertificate(t *testing.T) tls.Certificate {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -127,20 +126,31 @@ func (s *server) report(_ context.Context, r *api.BenchResult) error {
 
 func TestRun(t *testing.T) {
 	srv := &server{away: true}
-	moments := 0
+	moments, back := 0, make(chan struct{})
+	var first atomic.Bool
+	begins := func(w http.ResponseWriter, r *http.Request) {
+		if first.CompareAndSwap(false, true) { // the run goes on until the server is back
+			select {
+			case <-back:
+			case <-r.Context().Done():
+			}
+		}
+		quick(w, r)
+	}
 	o := Options{
-		Name: "home", Service: "shop", Variant: "new", Experiment: "x1", Target: target(t, quick), Set: fixed{}, Plan: constant(400, 500*time.Millisecond),
+		Name: "home", Service: "shop", Variant: "new", Experiment: "x1", Target: target(t, begins), Set: fixed{}, Plan: constant(400, 500*time.Millisecond),
 		Limits: lax, Sink: srv, Report: srv.report, Labels: map[string]string{"instance": "here"}, Every: 50 * time.Millisecond,
-		Load: load.Options{Connections: 8, Timeout: 5 * time.Second},
+		Load: load.Options{Connections: 8, Timeout: 30 * time.Second},
 		Progress: func(m Moment) {
 			if moments++; moments == 4 {
 				srv.mu.Lock()
 				srv.away = false
 				srv.mu.Unlock()
+				close(back)
 			}
 		},
 	}
-	for _, text := range []string{"p(97.5) < 5s", "errors < 1%", "p(50){gone} > 1h"} {
+	for _, text := range []string{"p(97.5) < 10m", "errors < 1%", "p(50){gone} > 1h"} {
 		th, err := threshold.Parse(text)
 		if err != nil {
 			t.Fatal(err)
@@ -278,12 +288,7 @@ func TestWarmUpIsLeftOut(t *testing.T) {
 func TestRefused(t *testing.T) {
 	sent := atomic.Int64{}
 	u := target(t, func(http.ResponseWriter, *http.Request) { sent.Add(1) })
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := &url.URL{Scheme: "http", Host: l.Addr().String()}
-	l.Close()
+	nobody := &url.URL{Scheme: "http", Host: "127.0.0.1:1"}
 	unknown, err := threshold.Parse("p(99){hoem} < 1s")
 	if err != nil {
 		t.Fatal(err)
