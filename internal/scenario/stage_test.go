@@ -86,7 +86,7 @@ servers:
 load: [{name: documents, file: docs.jsonl, request: POST /docs, batch: 40, parallel: 3, check: {json: {errors: false}}}]
 queries:
   - {name: home, request: GET /, check: {contains: ["{{greeting}}"]}}
-phases: [{name: base, rate: 200, for: 1s}, {name: more, rate: 200..400, for: 1500ms}]
+phases: [{name: base, rate: 200, for: 1s}, {name: more, rate: 200..400, for: 1500ms}, {name: after, rate: 100, for: 1500ms}]
 faults: [{at: 300ms, pause: web, for: 400ms}, {at: 1300ms, restart: web}, {at: 100ms, run: "echo on > fault", undo: "echo off > fault"}]
 thresholds: ["p(50) < 10s"]
 versions: {shell: echo version 7}
@@ -112,7 +112,7 @@ timeout: 5s
 	if l := r.Loads[0]; l.Documents != 500 || l.Batches != 13 || l.Errors != 0 || l.Latency.Count != 13 || l.Rate <= 0 {
 		t.Errorf("%+v", l)
 	}
-	if len(r.Account.Checks) > 0 || r.Account.Due != 650 {
+	if len(r.Account.Checks) > 0 || r.Account.Due != 800 {
 		t.Errorf("%d requests were due, checks %v", r.Account.Due, r.Account.Checks)
 	}
 	if !(float64(r.Latency.Max) > 0.39) || r.Environment.Versions["shell"] != "version 7" {
