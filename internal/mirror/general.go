@@ -63,6 +63,11 @@ func (g *general) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.headDone()
 	p.open(err == nil)
 	p.offer()
+	if err == nil && ctx.Err() != nil {
+		// It is what the primary says when it finds that nobody waits any more.
+		answer.Body.Close()
+		err = ctx.Err()
+	}
 	if err == nil && (answer.StatusCode < 200 || answer.StatusCode > 999) {
 		// No other protocol was asked for, and net/http passes on nothing else.
 		answer.Body.Close()
@@ -309,6 +314,11 @@ func (p *passage) pass(ctx context.Context, answer *http.Response) {
 
 	err := p.stream(answer, kept, flush)
 	end := p.g.now()
+	if err == nil && answer.ContentLength < 0 {
+		// Nobody has left because he has all of it: its end is yet to be sent. The
+		// primary may have ended it when it found that nobody waits any more.
+		err = ctx.Err()
+	}
 	if err == nil {
 		for k, v := range answer.Trailer {
 			if !slices.Contains(announced, k) {

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"strings"
@@ -80,7 +81,7 @@ func TestGRPC(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
 
 			var header, trailer metadata.MD
@@ -116,13 +117,17 @@ func TestGRPC(t *testing.T) {
 			}
 
 			// Not by a deadline, of which the primary would be told and end the
-			// stream first.
+			// stream first, and not before the primary has it.
 			short, stop := context.WithCancel(ctx)
-			if st, err = c.NewStream(short, &echo.Streams[0], "/test.Echo/Both"); err == nil {
-				time.AfterFunc(50*time.Millisecond, stop)
-				err = st.RecvMsg(&out)
+			defer stop()
+			if st, err = c.NewStream(short, &echo.Streams[0], "/test.Echo/Both"); err != nil {
+				t.Fatal(err)
 			}
-			stop()
+			if err := errors.Join(st.SendMsg(wrapperspb.String("a")), st.RecvMsg(&out)); err != nil {
+				t.Fatal(err)
+			}
+			time.AfterFunc(50*time.Millisecond, stop)
+			err = st.RecvMsg(&out)
 			if status.Code(err) != codes.Canceled {
 				t.Errorf("got %v", err)
 			}

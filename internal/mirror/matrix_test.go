@@ -371,7 +371,7 @@ func TestBothDirections(t *testing.T) {
 			t.Run(from+" to "+to, func(t *testing.T) {
 				s := newSession(t, from, primary.URL, away)
 				c := newClient(t, from, s.Addr().String())
-				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 				defer cancel()
 				in, out := io.Pipe()
 				r, _ := http.NewRequestWithContext(ctx, "POST", schemeOf(from)+"://shop.test/lines", in)
@@ -447,7 +447,7 @@ func TestBrokenOff(t *testing.T) {
 					}
 					select {
 					case <-h.gone:
-					case <-time.After(5 * time.Second):
+					case <-time.After(30 * time.Second):
 						t.Fatal("the primary was not told that the client is gone")
 					}
 				}
@@ -476,7 +476,7 @@ func abrupt(c *http.Client) {
 // waitFor waits until something that has been caused has come about.
 func waitFor(t testing.TB, ok func() bool, what func() any) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
 		if ok() {
 			return
 		}

@@ -154,7 +154,7 @@ func newClient(t testing.TB, protocol, addr string) *http.Client {
 			return new(net.Dialer).DialContext(ctx, network, addr)
 		},
 		TLSClientConfig:       &tls.Config{RootCAs: newAuthority().pool(), ServerName: "localhost"},
-		ExpectContinueTimeout: 5 * time.Second,
+		ExpectContinueTimeout: 30 * time.Second,
 	}
 	switch protocol {
 	case "h1", "h1-tls":
@@ -211,7 +211,7 @@ func newSession(t testing.TB, protocol, primary string, with func(*Options)) *Se
 	o.Primary = primary
 	o.CA = newAuthority().caFile(t)
 	o.Log = quiet(t)
-	o.Timeout = 5 * time.Second
+	o.Timeout = 30 * time.Second // lest a busy machine be the cause
 	if schemeOf(protocol) == "https" {
 		o.TLSCert, o.TLSKey = newAuthority().issue(t, t.TempDir(), "mirror")
 	}
@@ -223,7 +223,7 @@ func newSession(t testing.TB, protocol, primary string, with func(*Options)) *Se
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		if err := s.Close(ctx); err != nil && !errors.Is(err, context.Canceled) {
 			t.Errorf("close: %v", err)
