@@ -44,7 +44,25 @@ const unit = time.Second
 //	stock-1            |                 |     | 1                 |   parallel
 //	stock-2            |                 |     | 1 1               |
 //	stock-2            |                 |     |     1 (503) 1     |   retried
+//
+// Where sleeps took longer than they were to, as they do on a busy machine, it is all
+// done again: a breakdown that is wrong is wrong each time.
 func TestBreakdownOfThreeServices(t *testing.T) {
+	const tries = 3
+	for try := 1; ; try++ {
+		off := breakdownOfThreeServices(t)
+		if len(off) == 0 || t.Failed() {
+			return
+		}
+		if try == tries {
+			t.Fatal(strings.Join(off, "\n"))
+		}
+		t.Logf("done again, as there was:\n%s", strings.Join(off, "\n"))
+	}
+}
+
+// What is not as long as it is known to be, by more than 1 %.
+func breakdownOfThreeServices(t *testing.T) (off []string) {
 	interpreter := python(t)
 	s := start(t, "--traces-grace=1s")
 	orders := startOrders(t, interpreter, s.OTLPGRPC)
@@ -108,7 +126,7 @@ func TestBreakdownOfThreeServices(t *testing.T) {
 			t.Helper()
 			want := units * unit.Seconds()
 			if diff := math.Abs(got - want); diff > 0.01*want {
-				t.Errorf("%s of %s: %s is %.4f s, known to be %.4f s: %.2f %% off", c.operation, c.service, what, got, want, 100*diff/want)
+				off = append(off, fmt.Sprintf("%s of %s: %s is %.4f s, known to be %.4f s: %.2f %% off", c.operation, c.service, what, got, want, 100*diff/want))
 			} else {
 				t.Logf("%s of %s: %s is %.4f s, known to be %.4f s", c.operation, c.service, what, got, want)
 			}
@@ -134,7 +152,7 @@ func TestBreakdownOfThreeServices(t *testing.T) {
 		}
 		// What is left is the calls' own cost, outside any sleep.
 		if limit := 0.01 * float64(r.Seconds); rest > limit {
-			t.Errorf("%s of %s: %.4f s in other parts, at most %.4f s", c.operation, c.service, rest, limit)
+			off = append(off, fmt.Sprintf("%s of %s: %.4f s in other parts, at most %.4f s", c.operation, c.service, rest, limit))
 		}
 		// Exact in each request but for the microsecond it is counted in.
 		if diff := math.Abs(sum - float64(r.Seconds)); diff > 1e-6*requests {
@@ -144,6 +162,7 @@ func TestBreakdownOfThreeServices(t *testing.T) {
 			checkFanOut(t, r, requests)
 		}
 	}
+	return off
 }
 
 // checkFanOut: the second instance of stock is always the one waited for.
