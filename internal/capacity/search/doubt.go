@@ -103,14 +103,17 @@ func (s *Search) resolve(short Step) Step {
 
 // dubious is the step at the least load that broke, if the generator was not well
 // then: once it is and other steps say otherwise, or in any case before the search
-// ends. It is nil if there is none, or if it was tried again.
+// ends. Before it ends as broken already at the lowest load, which a moment and a few
+// requests may have said, that step is dubious however the generator was, unless
+// another broke there too. It is nil if there is none, or if it was tried again.
 func (s *Search) dubious(end bool) *Watch {
 	if len(s.steps) == 0 || !end && s.steps[len(s.steps)-1].disturbed >= shaky {
 		return nil
 	}
+	alone := end && s.past.below(s.lowest) > 1-(1-s.o.Level)/2 && s.brokeAt(s.broke) == 1
 	for _, w := range s.steps {
 		v := s.load(w.step.X)
-		if w.disturbed < shaky || w.again || v > s.broke || !w.broken() {
+		if w.disturbed < shaky && !alone || w.again || v > s.broke || !w.broken() {
 			continue
 		}
 		if end {
@@ -125,6 +128,17 @@ func (s *Search) dubious(end bool) *Watch {
 		}
 	}
 	return nil
+}
+
+// brokeAt is how many steps broke at a load, or below.
+func (s *Search) brokeAt(load float64) int {
+	n := 0
+	for _, w := range s.steps {
+		if w.broken() && s.load(w.step.X) <= load {
+			n++
+		}
+	}
+	return n
 }
 
 func without(steps []*Watch, w *Watch) []*Watch {

@@ -77,6 +77,7 @@ func TestDisturbedMachine(t *testing.T) {
 		{"so did the ones after it", while(9, 12, 0.8), 40},
 		{"one step did not count", while(9, 12, 2), 140},
 		{"a later one did not count", while(35, 45, 2), 140},
+		{"a moment at the lowest rate, the generator well", while(0, 0.1, 0), 140},
 		{"late while all was kept", func(at, _ float64) (float64, bool) { return 30 / (at + 1), false }, 140},
 	} {
 		s, lost, steps := searched(t, search.Options{Lowest: 10, Highest: 20000, Budget: 2 * time.Minute}, c.how)
@@ -85,6 +86,14 @@ func TestDisturbedMachine(t *testing.T) {
 		if low, high := float64(a.Low), float64(a.High); !(low < 174 && high > 174 && low > c.least && high < 260) {
 			t.Errorf("%s: %s %s, %d steps of which %d were lost", c.name, a.Sentence, a.Next, steps, lost)
 		}
+	}
+}
+
+// That nothing is kept is looked at twice, and no more.
+func TestNothingIsKept(t *testing.T) {
+	s, _, steps := searched(t, search.Options{Lowest: 10, Highest: 20000, Budget: 2 * time.Minute}, func(float64, float64) (float64, bool) { return 0, true })
+	if s.Verdict() != search.Below || steps != 2 {
+		t.Errorf("%s after %d steps: %+v", s.Verdict(), steps, s.Answer())
 	}
 }
 

@@ -47,6 +47,7 @@ const (
 	slowRise = 5 * time.Second // at most, where requests are few
 	few      = 100             // requests
 	least    = time.Second     // what any step measures
+	pass     = 2 * time.Second // what a moment that spoilt a step may take to pass
 	clumpsIn = 0.8             // seconds, in which clumps begin to be seen
 )
 
@@ -71,6 +72,8 @@ func (s *Search) next() (Step, bool) {
 	if w := s.dubious(settled); w != nil {
 		w.again, s.retried = true, w
 		short.X = w.step.X
+		short.Discard += pass
+		short.For += pass
 		return short, true
 	}
 	if settled {
