@@ -28,14 +28,9 @@ type Known struct {
 	Late     float64  `json:"late"` // 99th percentile of how late answers left, seconds
 }
 
-// Off is how far what was found is from the truth, as a share of it; infinite if
-// nothing was found.
-func (k Known) Off() float64 {
-	if !(k.Value > 0) {
-		return math.Inf(1)
-	}
-	return math.Abs(k.Value/k.Truth - 1)
-}
+// Off is how far what was found is from the truth, as a share of it; 1 if nothing was
+// found.
+func (k Known) Off() float64 { return math.Abs(k.Value/k.Truth - 1) }
 
 // Covers says whether the interval holds the truth.
 func (k Known) Covers() bool { return k.Low <= k.Truth && k.Truth <= k.High }

@@ -185,13 +185,25 @@ func StartWorkers(ctx context.Context, v virtual.Server, c *clock.Clock, seed ui
 	return w, nil
 }
 
+// stretch is how many services in a row Truth takes from where it begins: services that
+// were long together, as the machine was busy, make longer queues than the same ones
+// far from each other.
+const stretch = 2000
+
 // Truth is the rate at which the objective of shape breaks with service as it really
-// was: the same virtual queue, its service drawn from took.
+// was: the same virtual queue, its service drawn from took in stretches.
 func Truth(shape virtual.Shape, took []float64, requests int) (float64, error) {
 	if len(took) == 0 {
 		return 0, fmt.Errorf("%s: no service was measured", shape.Name)
 	}
-	shape.Service = func(r *rand.Rand) float64 { return took[r.IntN(len(took))] }
+	at, left := 0, 0
+	shape.Service = func(r *rand.Rand) float64 {
+		if left--; left < 0 {
+			at, left = r.IntN(len(took)), stretch-1
+		}
+		at = (at + 1) % len(took)
+		return took[at]
+	}
 	mean := 0.0
 	for _, t := range took {
 		mean += t / float64(len(took))
