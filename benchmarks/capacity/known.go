@@ -26,6 +26,9 @@ type Known struct {
 	Seconds  float64  `json:"seconds"`
 	Requests int64    `json:"requests"`
 	Late     float64  `json:"late"` // 99th percentile of how late answers left, seconds
+
+	shape virtual.Shape
+	took  []float64 // services of real workers, whose truth is still to be found
 }
 
 // Off is how far what was found is from the truth, as a share of it; 1 if nothing was
@@ -60,8 +63,9 @@ func Plan(runs int) []Known {
 	return plan
 }
 
-// Run searches k's server, within budget, and fills in what came of it. The search knows nothing of the
-// truth: it begins at a rate drawn from 1 to 20 % of it.
+// Run searches k's server, within budget, and fills in what came of it, but for what is
+// left to Tell. The search knows nothing of the truth: it begins at a rate drawn from 1
+// to 20 % of it.
 func (k Known) Run(ctx context.Context, c *clock.Clock, budget time.Duration) (Known, error) {
 	var shape virtual.Shape
 	for _, s := range virtual.Shapes() {
@@ -105,11 +109,20 @@ func (k Known) Run(ctx context.Context, c *clock.Clock, budget time.Duration) (K
 		k.Value, k.Low, k.High = finite(float64(a.Value), 0), finite(float64(a.Low), 0), finite(float64(a.High), math.MaxFloat64)
 	}
 	if k.Real {
-		if k.Truth, err = Truth(shape, w.Took(), truthRequests); err != nil {
-			return k, err
-		}
+		k.shape, k.took = shape, w.Took()
 	}
 	return k, nil
+}
+
+// Tell fills in the truth of real workers, by a long simulation that takes all of the
+// machine: once no search is under way any more. Others' is known before.
+func (k *Known) Tell() (err error) {
+	if k.took == nil {
+		return nil
+	}
+	k.Truth, err = Truth(k.shape, k.took, truthRequests)
+	k.took = nil
+	return err
 }
 
 // finite is v, or otherwise what stands for it if it is not a number.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -74,21 +75,41 @@ func knownLimits(ctx context.Context, o *options, c *clock.Clock, r *report.Repo
 			mu.Lock()
 			defer mu.Unlock()
 			plan[i] = k
-			o.logf("%2d %-12s truth %7.1f found %7.1f (%7.1f – %7.1f) off %5.2f %% %s %s %.0f s, %d requests, late %.2f ms; %s", i+1, k.Shape, k.Truth, k.Value, k.Low, k.High,
-				100*k.Off(), map[bool]string{true: "covered", false: "MISSED"}[k.Covers()], k.Verdict, k.Seconds, k.Requests, 1000*k.Late, time.Since(begun).Round(time.Second))
-			if !k.Covers() {
-				for _, doubt := range k.Doubts {
-					o.logf("   %s", doubt)
-				}
+			if k.Real {
+				o.logf("%2d %-12s found %7.1f (%7.1f – %7.1f), its truth is told at the end; %s", i+1, k.Shape, k.Value, k.Low, k.High, time.Since(begun).Round(time.Second))
+				return nil
 			}
-			return json.NewEncoder(kept).Encode(k)
+			return told(o, kept, i, k)
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
+	for i := range plan {
+		if done[i] || !plan[i].Real {
+			continue
+		}
+		if err := plan[i].Tell(); err != nil {
+			return err
+		}
+		if err := told(o, kept, i, plan[i]); err != nil {
+			return err
+		}
+	}
 	knownReport(o, plan, r)
 	return nil
+}
+
+// told says what came of the ith search, and keeps it.
+func told(o *options, kept io.Writer, i int, k capacity.Known) error {
+	o.logf("%2d %-12s truth %7.1f found %7.1f (%7.1f – %7.1f) off %5.2f %% %s %s %.0f s, %d requests, late %.2f ms", i+1, k.Shape, k.Truth, k.Value, k.Low, k.High,
+		100*k.Off(), map[bool]string{true: "covered", false: "MISSED"}[k.Covers()], k.Verdict, k.Seconds, k.Requests, 1000*k.Late)
+	if !k.Covers() {
+		for _, doubt := range k.Doubts {
+			o.logf("   %s", doubt)
+		}
+	}
+	return json.NewEncoder(kept).Encode(k)
 }
 
 // resumed opens the file of runs in the directory keep, and puts those that it has
