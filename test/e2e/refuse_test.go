@@ -296,9 +296,18 @@ func TestOverload(t *testing.T) {
 	var mu sync.Mutex
 	said := map[string]error{} // what was refused, by protocol
 
-	// A flood without patience, by gRPC and HTTP, until it is told to stop.
+	// A flood without patience, by gRPC and HTTP, until both and the SDK have
+	// been refused.
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
+	var patient, wished atomic.Int64
+	enough := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if said["gRPC"] != nil && said["HTTP"] != nil && wished.Load() > 0 {
+			stop()
+		}
+	}
 	g, err := sender.GRPC(s.OTLPGRPC, sender.Traces)
 	if err != nil {
 		t.Fatal(err)
@@ -322,6 +331,7 @@ func TestOverload(t *testing.T) {
 					mu.Lock()
 					said[protocol] = err
 					mu.Unlock()
+					enough()
 					pause(t, 20*time.Millisecond)
 					continue
 				}
@@ -331,12 +341,12 @@ func TestOverload(t *testing.T) {
 	}
 
 	// An SDK in the middle of it is told the same and tries again by itself.
-	var patient, wished atomic.Int64
-	exp, err := otlptracegrpc.New(t.Context(), otlptracegrpc.WithInsecure(), otlptracegrpc.WithEndpoint(s.OTLPGRPC),
+	exp, err := otlptracegrpc.New(t.Context(), otlptracegrpc.WithInsecure(), otlptracegrpc.WithEndpoint(s.OTLPGRPC), otlptracegrpc.WithTimeout(30*time.Second),
 		otlptracegrpc.WithDialOption(grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 			err := invoke(ctx, method, req, reply, cc, opts...)
-			if status.Code(err) == codes.ResourceExhausted && wished.Add(1) == 1 {
-				stop() // that will do
+			if status.Code(err) == codes.ResourceExhausted {
+				wished.Add(1)
+				enough()
 			}
 			return err
 		})))
