@@ -153,15 +153,26 @@ func (h *held) figures(s *api.CapacityStep) {
 		worked = max(service-queued, 0)
 	}
 	s.Worked = api.Float(worked)
-	if h.l.o.Usage != nil {
-		cores, resources := h.l.o.Usage(h.from, h.to)
-		s.CPU = api.Float(cores)
-		for name, v := range resources {
-			if s.Resources == nil {
-				s.Resources = map[string]api.Float{}
-			}
-			s.Resources[name] = api.Float(v)
+	h.l.o.Usage.of(s, h.from, h.to)
+}
+
+// Usage is what processes under test took on average between two moments: cores
+// altogether, NaN if nothing was read, and everything else by process and name. nil if
+// nobody looks at them.
+type Usage func(from, to time.Time) (cores float64, resources map[string]float64)
+
+// of writes down what they took in a step.
+func (u Usage) of(s *api.CapacityStep, from, to time.Time) {
+	if u == nil || from.IsZero() {
+		return
+	}
+	cores, resources := u(from, to)
+	s.CPU = api.Float(cores)
+	for name, v := range resources {
+		if s.Resources == nil {
+			s.Resources = map[string]api.Float{}
 		}
+		s.Resources[name] = api.Float(v)
 	}
 }
 

@@ -31,6 +31,7 @@ type LiveOptions struct {
 	Told *Told
 	// Candidate is the shadow's name; empty if there is but one candidate.
 	Candidate string
+	Usage     Usage // of the candidate's processes
 	// Quiet is how long no live request may come until the search gives up; 0 is 10 s.
 	Quiet time.Duration
 	Now   func() time.Time // time.Now if nil
@@ -46,6 +47,7 @@ type Live struct {
 	bounds  []float64 // of slots
 	batches *batcher
 	quiet   time.Duration
+	usage   Usage
 	now     func() time.Time
 	heard   time.Time // of a live request, last
 	pauses  int       // in which nobody looked
@@ -78,7 +80,7 @@ func NewLive(ctx context.Context, o LiveOptions) (*Live, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Live{t: t, o: o.Objective, unit: o.Unit, bounds: DefaultBounds(), batches: newBatcher(o.Objective), quiet: o.Quiet, now: o.Now, heard: o.Now()}
+	l := &Live{t: t, o: o.Objective, unit: o.Unit, bounds: DefaultBounds(), batches: newBatcher(o.Objective), quiet: o.Quiet, usage: o.Usage, now: o.Now, heard: o.Now()}
 	if s, ok := t.(*sessionTraffic); ok && o.Told != nil {
 		l.told = o.Told.of(s.index)
 	}
@@ -240,6 +242,7 @@ func (l *Live) Hold(ctx context.Context, st search.Step, w *search.Watch, told f
 			shown = l.now()
 			now := *step
 			m.into(&now)
+			l.usage.of(&now, m.from, m.to)
 			now.Objectives, now.Kept = w.Objectives(), w.Kept()
 			told(&now)
 		}
@@ -250,6 +253,7 @@ func (l *Live) Hold(ctx context.Context, st search.Step, w *search.Watch, told f
 		m.told, m.answers, m.by = early.told, early.answers, early.by
 	}
 	m.into(step)
+	l.usage.of(step, m.from, m.to)
 	l.pauses, l.late, l.ended = l.pauses+p.n, l.late+m.late, l.ended+m.ended
 	if asked := float64(step.Asked); l.unit == Requests && step.Stopped == "" && m.to.Sub(m.from) >= 3*time.Second && asked < 0.7*st.X {
 		step.Valid = false

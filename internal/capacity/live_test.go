@@ -124,6 +124,12 @@ func searchPlayed(t *testing.T, ctx context.Context, p *playedTraffic, text stri
 		t.Fatal(err)
 	}
 	l := &Live{t: p, o: o, unit: p.unit, bounds: DefaultBounds(), batches: newBatcher(o), quiet: 10 * time.Second, now: time.Now, heard: time.Now()}
+	l.usage = func(from, to time.Time) (float64, map[string]float64) {
+		if !to.After(from) {
+			t.Errorf("what was used from %v to %v", from, to)
+		}
+		return 0.25, map[string]float64{"target cpu_cores": 0.25}
+	}
 	run := Options{Search: search.Options{Lowest: lowest, Highest: highest}}
 	l.Options(&run)
 	c, err := Run(ctx, l, run)
@@ -160,6 +166,9 @@ func TestLiveCopies(t *testing.T) {
 				if s.Kept != search.Broken || float64(s.StoppedAfter) > 0.2 || float64(s.X) > 6 && float64(s.End)-float64(s.Start) > 3 {
 					t.Errorf("%s at %v copies, stopped after %v s", s.Kept, s.X, s.StoppedAfter)
 				}
+			}
+			if s.CPU != 0.25 || s.Resources["target cpu_cores"] != 0.25 {
+				t.Errorf("%v cores, %v at %v copies", s.CPU, s.Resources, s.X)
 			}
 			if n := float64(s.Concurrency); s.Valid && !(n > 0) || len(s.Slots) == 0 || len(s.Slots[0].Counts) != len(c.Bounds)-1 {
 				t.Errorf("a step of concurrency %v with %d slots", n, len(s.Slots))

@@ -34,10 +34,8 @@ type LoadOptions struct {
 	// Highest is the highest rate that is going to be asked for, requests a second.
 	Highest float64
 	// Pool is of a search for servers, under Highest; nil if the rate is searched for.
-	Pool Pool
-	// Usage is what processes under test took on average between two moments; nil if
-	// nobody looks at them.
-	Usage func(from, to time.Time) (cores float64, resources map[string]float64)
+	Pool  Pool
+	Usage Usage // of processes under test
 	// Note is told what is done beside, a line each; may be nil.
 	Note func(string)
 	Now  func() time.Time // time.Now if nil

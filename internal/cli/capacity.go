@@ -37,8 +37,7 @@ type capacityFlags struct {
 	server          []string
 	apply           string
 	queued, worked  []string
-	watchPID        int
-	watchPort       int
+	watched         capacityWatched
 	vars            []string
 	logs            string
 }
@@ -94,8 +93,7 @@ explains all of it.`,
 	fs.StringArrayVar(&f.requests.checks, "check", nil, "`condition` on answers, such as 'status 200' or 'contains total'; may be given again")
 	fs.StringArrayVar(&f.queued, "queued", nil, "`field` of answers that tells how long they queued, such as X-Queue-Time:ms or 'Server-Timing;queue'; the usual ones are found")
 	fs.StringArrayVar(&f.worked, "worked", nil, "`field` of answers that tells how long they were worked on, such as X-Runtime:s")
-	fs.IntVar(&f.watchPort, "watch-port", 0, "`port` that the process under test listens at: its CPU and memory are read")
-	fs.IntVar(&f.watchPID, "watch-pid", 0, "`id` of the process under test")
+	f.watched.register(fs)
 	fs.StringArrayVar(&f.vars, "var", nil, "`name=value` of a scenario's variable; may be given again")
 	fs.StringVar(&f.logs, "logs", "", "`directory` for what a scenario's servers and commands print; kept only if something fails unless given")
 	f.register(fs)
@@ -155,10 +153,11 @@ func (f *capacityFlags) complete(cmd *cobra.Command, arg string) (*asked, error)
 		return nil, usage{fmt.Errorf("--timeout %s: write a time such as 5s", r.timeout)}
 	case r.body != "" && r.bodyFile != "":
 		return nil, usage{errors.New("--body and --body-file: give one of the two")}
-	case f.watchPID != 0 && f.watchPort != 0:
-		return nil, usage{errors.New("--watch-pid and --watch-port: give one of the two")}
 	case len(f.vars) > 0 && !isScenario(arg):
 		return nil, usage{errors.New("--var is of a scenario's file; a URL takes --data")}
+	}
+	if err := f.watched.check(); err != nil {
+		return nil, err
 	}
 	if r.seed == 0 {
 		r.seed = rand.Uint64()>>11 + 1 // a number that JSON keeps
@@ -327,9 +326,7 @@ func (f *capacityFlags) ofURL(arg string, a *asked) (*scenario.Scenario, error) 
 	}
 	// What is due at once is all that a plan is asked for here.
 	s.Plan = bench.Plan{Arrivals: bench.Poisson, Seed: r.seed, Phases: []bench.Phase{{Name: "load", From: a.search.Lowest, To: a.search.Lowest, For: time.Second}}}
-	if f.watchPID != 0 || f.watchPort != 0 {
-		s.Servers = []scenario.Server{{Name: "target", PID: f.watchPID, Port: f.watchPort}}
-	}
+	s.Servers = f.watched.servers()
 	return s, nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"tailscope/internal/config"
 	"tailscope/internal/mirror"
 	"tailscope/internal/mirror/pair"
+	"tailscope/internal/scenario"
 	"tailscope/internal/server"
 )
 
@@ -29,6 +30,7 @@ type capacityMirror struct {
 	file  string
 
 	capacitySought
+	watched               capacityWatched
 	copies, rate, servers string // ranges, of which one holds
 	of                    string
 	experiment, from      string
@@ -36,6 +38,7 @@ type capacityMirror struct {
 
 	unit   string
 	search search.Options
+	usage  capacity.Usage // of the processes that are watched
 }
 
 // copiesTried are the bounds of a search unless it says others.
@@ -78,6 +81,7 @@ Codes are those of tailscope capacity. docs/capacity-live.md explains all of it.
 	fs.StringVar(&f.from, "from", "", "`address` of the server that knows of that session; http://127.0.0.1:7099 unless given")
 	fs.BoolVar(&f.end, "end", false, "end the session with the search, and with it the port that clients use")
 	f.registerBounds(fs, "5%")
+	f.watched.register(fs)
 	f.reportFiles.register(fs)
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show nothing while it runs")
 	fs.StringVar(&f.file, "config", "", "read the mirror's settings from this YAML `file`")
@@ -89,6 +93,14 @@ Codes are those of tailscope capacity. docs/capacity-live.md explains all of it.
 			return err
 		}
 		f.command = f.again(cmd)
+		if servers := f.watched.servers(); len(servers) > 0 {
+			w, err := scenario.StartWatch(servers, func(text string) { fmt.Fprintln(f.err, printable(text)) })
+			if err != nil {
+				return usage{hintWithin(err)}
+			}
+			defer w.Close()
+			f.usage = w.Usage
+		}
 		if f.experiment != "" || f.from != "" {
 			return f.attached(cmd)
 		}
@@ -124,6 +136,9 @@ func (f *capacityMirror) completeSearch() error {
 	if _, err := search.New(probe); err != nil {
 		return usage{hintWithin(err)}
 	}
+	if err := f.watched.check(); err != nil {
+		return err
+	}
 	return f.capacityOutput.complete()
 }
 
@@ -132,7 +147,11 @@ func (f *capacityMirror) again(cmd *cobra.Command) string {
 	parts := []string{cmd.CommandPath()}
 	cmd.Flags().Visit(func(fl *pflag.Flag) {
 		if _, ok := fl.Value.(*overrideFlag); !ok && !slices.Contains([]string{"output", "report", "quiet"}, fl.Name) {
-			parts = append(parts, "--"+fl.Name+"="+shellWord(fl.Value.String()))
+			text := fl.Value.String()
+			if list, ok := fl.Value.(pflag.SliceValue); ok {
+				text = strings.Join(list.GetSlice(), ",")
+			}
+			parts = append(parts, "--"+fl.Name+"="+shellWord(text))
 		}
 	})
 	for _, o := range f.flags.set {
@@ -162,6 +181,7 @@ func (f *capacityMirror) hold(ctx context.Context, name, service string, o capac
 // live says what of a session is searched; its state says whether it can be.
 func (f *capacityMirror) live(state *api.MirrorState, o capacity.LiveOptions) (capacity.LiveOptions, error) {
 	o.Objective, o.Unit, o.Candidate, o.Now = f.search.Objective, f.unit, f.of, f.now
+	o.Usage = f.usage
 	if err := o.Check(state, f.search.Highest); err != nil {
 		return o, usage{hintWithin(err)}
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 // What a search on live traffic cannot do is said before a port is opened.
 func TestCapacityMirrorRefuses(t *testing.T) {
 	pool := "http://127.0.0.1:2,http://127.0.0.1:3"
+	const closed = 1 // where nothing listens
 	for args, want := range map[string]string{
 		"":                                    "--objective is missing",
 		"--objective p99<x":                   `objective "p99<x"`,
@@ -32,6 +34,8 @@ func TestCapacityMirrorRefuses(t *testing.T) {
 		"--objective p99<1s --experiment x --primary http://127.0.0.1:1 --share 0.5": "--primary, --share: a session that runs already has its settings",
 		"--objective p99<1s --experiment x --from 127.0.0.1:1":                       "hint: --from takes the address of the server",
 		"--objective p99<1s --within 1s":                                             "less than one step",
+		"--objective p99<1s --watch-port 0":                                          "--watch-port 0 cannot be",
+		"--objective p99<1s --watch-port " + strconv.Itoa(closed):                    fmt.Sprintf("nothing listens on port %d\nhint: start it first", closed),
 	} {
 		var out, errs bytes.Buffer
 		code := Run(t.Context(), append([]string{"capacity", "mirror"}, strings.Fields(args)...), nil, &out, &errs)
@@ -66,7 +70,7 @@ func TestCapacityMirrorInterrupted(t *testing.T) {
 	code := make(chan int, 1)
 	go func() {
 		code <- Run(ctx, []string{"capacity", "mirror", "--objective", "p99 < 10s", "--copies", "2..4", "--listen", "127.0.0.1:0", "--primary", backend(t, "primary"),
-			"--candidate", backend(t, "candidate"), "--to", "http://" + srv.Addr(), "--set-header", "Authorization: Bearer abc", "-o", file}, nil, out, errs)
+			"--candidate", backend(t, "candidate"), "--to", "http://" + srv.Addr(), "--set-header", "Authorization: Bearer abc", "-o", file, "--watch-pid", strconv.Itoa(os.Getpid())}, nil, out, errs)
 	}()
 	until := func(text string) {
 		t.Helper()
@@ -130,6 +134,9 @@ func TestCapacityMirrorInterrupted(t *testing.T) {
 	}
 	if err != nil || !got.Restored || got.Failed == "" || got.Mode != "mirror" || fmt.Sprint(got.End) == "NaN" {
 		t.Errorf("the report: %v, restored %v, failed %q, mode %q", err, got.Restored, got.Failed, got.Mode)
+	}
+	if again := " --watch-pid=" + strconv.Itoa(os.Getpid()) + " "; !strings.Contains(got.Command+" ", again) {
+		t.Errorf("again: %s, without %s", got.Command, again)
 	}
 	if strings.Contains(got.Command, "abc") || !strings.Contains(got.Command, "--set-header='Authorization: …'") {
 		t.Errorf("again: %s", got.Command)

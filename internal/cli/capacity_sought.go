@@ -11,6 +11,7 @@ import (
 
 	"tailscope/internal/capacity/objective"
 	"tailscope/internal/capacity/search"
+	"tailscope/internal/scenario"
 )
 
 // capacitySought are the flags of all searches: what is to be kept, how long it may
@@ -35,6 +36,47 @@ func (f *capacitySought) registerBounds(fs *pflag.FlagSet, precision string) {
 	fs.DurationVar(&f.discard, "discard", 0, "how much of a step's beginning is not measured; by the objective unless given")
 	fs.StringVar(&f.precision, "precision", precision, "`share` to which the answer is to be known")
 	fs.Float64Var(&f.level, "level", 0.95, "confidence of intervals")
+}
+
+// capacityWatched are the processes under test, which are looked at while they are
+// loaded.
+type capacityWatched struct{ pids, ports []int }
+
+func (f *capacityWatched) register(fs *pflag.FlagSet) {
+	fs.IntSliceVar(&f.ports, "watch-port", nil, "`port` that a process under test listens at, on this machine: its CPU and memory are read; several with commas")
+	fs.IntSliceVar(&f.pids, "watch-pid", nil, "`id` of a process under test; several with commas")
+}
+
+// servers are the processes, with names that tell them apart.
+func (f *capacityWatched) servers() (out []scenario.Server) {
+	for _, port := range f.ports {
+		out = append(out, scenario.Server{Name: fmt.Sprintf("port %d", port), Port: port})
+	}
+	for _, pid := range f.pids {
+		out = append(out, scenario.Server{Name: fmt.Sprintf("process %d", pid), PID: pid})
+	}
+	if len(out) == 1 {
+		out[0].Name = "target"
+	}
+	return out
+}
+
+// check says what cannot be watched, before anything begins.
+func (f *capacityWatched) check() error {
+	seen := map[int]bool{}
+	for flag, numbers := range map[string][]int{"--watch-port": f.ports, "--watch-pid": f.pids} {
+		clear(seen)
+		for _, n := range numbers {
+			switch {
+			case n < 1 || n > 65535 && flag == "--watch-port":
+				return usage{withHint(fmt.Errorf("%s %d cannot be", flag, n), "write the number of a process of this machine that is under test")}
+			case seen[n]:
+				return usage{withHint(fmt.Errorf("%s %d is given twice", flag, n), "leave one out")}
+			}
+			seen[n] = true
+		}
+	}
+	return nil
 }
 
 // options is the search, without bounds of what is tried.

@@ -12,7 +12,6 @@ import (
 	"tailscope/api"
 	"tailscope/internal/bench/requests"
 	"tailscope/internal/bench/session"
-	"tailscope/internal/series"
 )
 
 // Held is a stage that somebody else sends load to than Measure.
@@ -64,7 +63,8 @@ func (st *Stage) hold(ctx context.Context, o MeasureOptions, during func(context
 	}
 	st.environment(s, &h.Environment)
 
-	h.read = &readings{servers: st.servers, rows: map[[2]string]*row{}, points: map[[2]string]*series.Point{}, trouble: st.o.Note, labels: labelsOf(s.Service, o)}
+	h.read = newReadings(st.servers, st.o.Note)
+	h.read.labels = labelsOf(s.Service, o)
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	around, over := context.WithCancel(context.WithoutCancel(ctx))

@@ -86,8 +86,8 @@ func (st *Stage) measure(ctx context.Context, s *Scenario, o MeasureOptions) (*s
 	so.Load.Begun = func(at time.Time) { begun <- at }
 	so.Set, so.Plan, so.Duration, so.Thresholds = set, s.Plan, s.Duration, s.Thresholds
 	so.Report, so.Warmed, so.Sink = o.Report, warmed, nil
-	read := &readings{servers: st.servers, rows: map[[2]string]*row{}, points: map[[2]string]*series.Point{}, trouble: st.o.Note,
-		labels: labelsOf(s.Service, o)}
+	read := newReadings(st.servers, st.o.Note)
+	read.labels = labelsOf(s.Service, o)
 	if o.Sink != nil {
 		shared := &oneByOne{sink: o.Sink}
 		so.Sink, read.sink = shared, shared

@@ -50,6 +50,10 @@ type row struct {
 	first, at   time.Time // of the first value and of last
 }
 
+func newReadings(servers []*server, trouble func(string)) *readings {
+	return &readings{servers: servers, trouble: trouble, rows: map[[2]string]*row{}, points: map[[2]string]*series.Point{}}
+}
+
 const (
 	readEvery   = time.Second
 	slotSeconds = 10

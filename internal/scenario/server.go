@@ -48,7 +48,7 @@ func (v *server) launch(ctx context.Context, env []string, log string) error {
 	} else {
 		pid, err := v.find()
 		if err != nil {
-			return fmt.Errorf("server %s: %w", v.Name, err)
+			return fmt.Errorf("server %s: %w; start it first, or write run: to have it started", v.Name, err)
 		}
 		v.is(nil, pid)
 	}
@@ -80,18 +80,18 @@ func (v *server) find() (int, error) {
 	case v.PIDFile != "":
 		b, err := os.ReadFile(v.PIDFile)
 		if err != nil {
-			return 0, fmt.Errorf("%w; start it first, or write run: to have it started", err)
+			return 0, err
 		}
 		if pid, err = strconv.Atoi(strings.TrimSpace(string(b))); err != nil || pid <= 0 {
 			return 0, fmt.Errorf("%s holds no process id", v.PIDFile)
 		}
 	case v.Port != 0:
 		if pid, err = listener(v.Port); err != nil {
-			return 0, fmt.Errorf("%w; start it first, or write run: to have it started", err)
+			return 0, err
 		}
 	}
 	if err := syscall.Kill(pid, 0); err != nil && !errors.Is(err, syscall.EPERM) {
-		return 0, fmt.Errorf("there is no process %d; start it first, or write run: to have it started", pid)
+		return 0, fmt.Errorf("there is no process %d", pid)
 	}
 	return pid, nil
 }
