@@ -135,7 +135,7 @@ func stepPictures(c *api.Capacity) []resourceChart {
 				pic.stroke("line bad thin", 0, float64(o.Limit), long, float64(o.Limit))
 			}
 		}
-		out = append(out, resourceChart{fmt.Sprintf("%s, %s: %s", stepName(c, s), s.Phase, keptText(s)), pic.html("latency over the time of the step at " + stepName(c, s))})
+		out = append(out, resourceChart{fmt.Sprintf("%s, %s: %s", stepName(c, s), s.Phase, cameOut(c, s)), pic.html("latency over the time of the step at " + stepName(c, s))})
 	}
 	return out
 }
@@ -217,8 +217,8 @@ func objectiveChart(c *api.Capacity) template.HTML {
 			v, low, high := values[3*k], values[3*k+1], values[3*k+2]
 			k++
 			class := map[string]string{"kept": "good", "broken": "worse"}[o.Kept]
-			if low > 0 && high > 0 && !math.IsInf(high, 0) {
-				s.stroke("whisker "+class, float64(st.X), low, float64(st.X), high)
+			if low > 0 || high > 0 { // an end that is not known is the picture's
+				s.stroke("whisker "+class, float64(st.X), ends(low, y.low), float64(st.X), ends(high, y.high))
 			}
 			if v > 0 {
 				s.dot("dot "+class, float64(st.X), v, 4, fmt.Sprintf("%s: %s %s", stepName(c, st), o.Text, secondsUnit.value(o.Value)))
@@ -227,6 +227,14 @@ func objectiveChart(c *api.Capacity) template.HTML {
 		}
 	}
 	return s.html("the objective's latency over " + c.Unit)
+}
+
+// ends is v, or otherwise if it is not known.
+func ends(v, otherwise float64) float64 {
+	if v > 0 && !math.IsInf(v, 0) {
+		return v
+	}
+	return otherwise
 }
 
 // timesChart draws where the mean request's time went, by step in the order of X.

@@ -191,13 +191,34 @@ func capacitySteps(c *api.Capacity) *table {
 				row = append(row, col.text(s))
 			}
 		}
-		t.rows = append(t.rows, append(row, keptText(s)))
+		t.rows = append(t.rows, append(row, cameOut(c, s)))
 	}
 	return t
 }
 
-func keptText(s *api.CapacityStep) string {
+// keptText is how a step came out by itself.
+func keptText(s *api.CapacityStep) string { return s.Kept + stepRemarks(s) }
+
+// cameOut is how a step came out in the end. What it leaves unclear by itself all of
+// them together may say: where it lies to the answer's interval.
+func cameOut(c *api.Capacity, s *api.CapacityStep) string {
 	text := s.Kept
+	if a := c.Answer; text == search.Unclear && s.Valid && a != nil {
+		x, light, heavy := s.X, a.Low, a.High
+		if c.Unit == "servers" {
+			x, light, heavy = -s.X, -a.High, -a.Low
+		}
+		switch {
+		case x <= light:
+			text = search.Kept + ", by all steps"
+		case x > heavy:
+			text = search.Broken + ", by all steps"
+		}
+	}
+	return text + stepRemarks(s)
+}
+
+func stepRemarks(s *api.CapacityStep) (text string) {
 	if s.Stopped != "" {
 		text += ", stopped"
 	}
@@ -218,7 +239,7 @@ func capacityObjectives(c *api.Capacity) *table {
 		s := &c.Steps[i]
 		for _, o := range s.Objectives {
 			figure := objectiveFigure(&o)
-			t.rows = append(t.rows, []string{stepLoad(c, s), o.Text, figure(o.Value), figure(o.Low) + " – " + figure(o.High), o.Kept})
+			t.rows = append(t.rows, []string{stepLoad(c, s), o.Text, figure(o.Value), objectiveInterval(&o), o.Kept})
 		}
 	}
 	return t
@@ -235,6 +256,21 @@ func objectiveFigure(o *api.CapacityObjective) func(api.Float) string {
 		}
 		return percent(v)
 	}
+}
+
+// objectiveInterval writes the ends of a condition's interval that are known: where
+// few requests count, as they come in bursts, there is no upper one.
+func objectiveInterval(o *api.CapacityObjective) string {
+	figure := objectiveFigure(o)
+	switch low, high := isNaN(o.Low), isNaN(o.High); {
+	case low && high:
+		return "not known"
+	case low:
+		return "up to " + figure(o.High)
+	case high:
+		return "from " + figure(o.Low)
+	}
+	return figure(o.Low) + " – " + figure(o.High)
 }
 
 // resourceNames are those of any step's processes.

@@ -179,6 +179,39 @@ func TestCapacityReports(t *testing.T) {
 	}
 }
 
+// What a step leaves unclear all of them together may say; an end that is not known
+// is no number.
+func TestCapacityStepsCameOut(t *testing.T) {
+	none := api.Float(math.NaN())
+	c := &api.Capacity{Unit: "requests/s", Answer: &api.CapacityAnswer{Low: 300, High: 380}}
+	pool := &api.Capacity{Unit: "servers", Answer: &api.CapacityAnswer{Low: none, High: 4}}
+	for _, tc := range []struct {
+		c    *api.Capacity
+		s    api.CapacityStep
+		want string
+	}{
+		{c, api.CapacityStep{X: 50, Kept: "unclear", Valid: true}, "kept, by all steps"},
+		{c, api.CapacityStep{X: 50, Kept: "kept", Valid: true}, "kept"},
+		{c, api.CapacityStep{X: 320, Kept: "unclear", Valid: true}, "unclear"},
+		{c, api.CapacityStep{X: 400, Kept: "unclear", Valid: true}, "broken, by all steps"},
+		{c, api.CapacityStep{X: 50, Kept: "unclear"}, "unclear, does not count"},
+		{pool, api.CapacityStep{X: 4, Kept: "unclear", Valid: true}, "kept, by all steps"},
+		{pool, api.CapacityStep{X: 3, Kept: "unclear", Valid: true}, "unclear"},
+		{&api.Capacity{Unit: "servers"}, api.CapacityStep{X: 3, Kept: "unclear", Valid: true}, "unclear"},
+	} {
+		if got := cameOut(tc.c, &tc.s); got != tc.want {
+			t.Errorf("%v %s %s: %s, want %s", tc.s.X, tc.c.Unit, tc.s.Kept, got, tc.want)
+		}
+	}
+	for want, o := range map[string]api.CapacityObjective{
+		"10ms – 20ms": {Low: 0.01, High: 0.02}, "from 10ms": {Low: 0.01, High: none}, "up to 20ms": {Low: none, High: 0.02}, "not known": {Low: none, High: none},
+	} {
+		if got := objectiveInterval(&o); got != want {
+			t.Errorf("%v: %s, want %s", o, got, want)
+		}
+	}
+}
+
 // One server is singular, and an end of an interval that nobody knows is no number.
 func TestCapacityReportsOfPools(t *testing.T) {
 	c := searched()

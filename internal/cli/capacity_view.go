@@ -67,7 +67,7 @@ func objectiveText(o *api.CapacityObjective) string {
 	if mark == "" {
 		mark = "?"
 	}
-	return fmt.Sprintf("%s %s  now %s (%s – %s)", mark, o.Text, figure(o.Value), figure(o.Low), figure(o.High))
+	return fmt.Sprintf("%s %s  now %s (%s)", mark, o.Text, figure(o.Value), objectiveInterval(o))
 }
 
 // capacityLine is a step in one line.

@@ -119,7 +119,7 @@ func (s *Search) more() string {
 	if more := s.needs(); more <= longest {
 		return fmt.Sprintf("for %s, give it about %v more", asked, more)
 	}
-	why := fmt.Sprintf("%s would take more than %v longer: ", asked, longest)
+	why := fmt.Sprintf("%s would take more than half an hour longer: ", asked)
 	rare := false
 	for _, c := range s.o.Objective {
 		rare = rare || c.Measure == "errors" || c.Measure == "max" || c.Measure == "quantile" && c.Quantile > 0.95

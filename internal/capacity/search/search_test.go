@@ -234,8 +234,59 @@ func TestHiccupsAreAllowed(t *testing.T) {
 		}
 	}
 	o := w.Objectives()[0]
-	if !(o.Low <= o.Value && o.Value <= o.High) {
+	if o.Kept != search.Unclear || !(o.Low <= o.Value) || o.Value > o.High {
 		t.Errorf("%+v: the interval does not hold the value", o)
+	}
+}
+
+// The interval of a percentile holds the limit just as the condition is unclear, and an
+// end that few requests cannot tell is left open.
+func TestIntervalAgreesWithTheVerdict(t *testing.T) {
+	came := map[string]int{}
+	r := rand.New(rand.NewPCG(4, 9))
+	for range 300 {
+		s, err := search.New(search.Options{Objective: parse(t, "p95 < 200ms"), Lowest: 10, Highest: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Next()
+		w := s.Watch()
+		median := 0.2 * math.Exp(-3*r.Float64())
+		n := 1 + r.IntN(200)
+		for k := range 100 {
+			b := answered(k, n, 0, 0)
+			h := hist.New(hist.DefaultSchema)
+			for range n {
+				if err := h.Record(median * math.Exp(0.5*r.NormFloat64())); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.Ended[objective.Part{}] = objective.Ended{Requests: uint64(n), Latency: h}
+			w.Add(b)
+		}
+		o := w.Objectives()[0]
+		came[o.Kept]++
+		low, high, limit := float64(o.Low), float64(o.High), float64(o.Limit)
+		wrong := false
+		switch o.Kept {
+		case search.Kept:
+			wrong = !(high < 1.02*limit)
+		case search.Broken:
+			wrong = !(low > limit/1.02)
+		default:
+			wrong = low > 1.02*limit || high < limit/1.02
+		}
+		if wrong || float64(o.Value) < low || float64(o.Value) > high {
+			t.Errorf("%d requests: %+v", 100*n, o)
+		}
+		if math.IsNaN(high) {
+			came["open"]++
+		}
+	}
+	for _, kind := range []string{search.Kept, search.Broken, search.Unclear, "open"} {
+		if came[kind] < 10 {
+			t.Errorf("only %d of %v are %s", came[kind], came, kind)
+		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"math"
 	"time"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"tailscope/hist"
 	"tailscope/internal/capacity/objective"
 )
@@ -226,9 +228,11 @@ func (s *series) variance() float64 {
 	return squares / float64(h.Count)
 }
 
-// quantiles are the figure that a share of slow requests stands for: the quantile
-// above which so many lie, and those of the ends of the share's interval (Woodruff
-// 1952, JASA 47). Of the largest, only the value.
+// quantiles are the figure that a share of slow requests stands for, the quantile
+// above which so many lie, and its interval: of limits that the share beyond them does
+// not contradict by the score test that interval inverts (Woodruff 1952, JASA 47), so
+// that a limit is within it just as the condition is unclear. NaN is an end that so few
+// requests leave open, and are both of the largest.
 func (s *series) quantiles(o seen, level float64) (value, low, high float64) {
 	h := s.latency[1]
 	if h == nil {
@@ -240,10 +244,16 @@ func (s *series) quantiles(o seen, level float64) (value, low, high float64) {
 	case s.c.Measure == "max":
 		return h.Max, nan, nan
 	}
-	share := o
-	share.y = o.target * o.n
-	from, to := share.interval(level)
-	return h.Quantile(s.c.Quantile), h.Quantile(1 - to), h.Quantile(1 - from)
+	value, low, high = h.Quantile(s.c.Quantile), nan, nan
+	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: o.df}.Quantile((1 + level) / 2)
+	half := t * math.Sqrt(o.target*(1-o.target)*o.clump/o.n)
+	if most := o.target + half; most < 1 {
+		low = h.Quantile(1 - most)
+	}
+	if least := o.target - half; least > 0 {
+		high = h.Quantile(1 - least)
+	}
+	return value, low, high
 }
 
 var nan = math.NaN()

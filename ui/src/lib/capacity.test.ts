@@ -21,6 +21,25 @@ describe('steps', () => {
     expect(cap.ordered(run([step(200, 'kept'), step(100, 'kept')]), 'time').map((p) => p.step.x)).toEqual([200, 100]);
   });
 
+  it('that are unclear alone may be told by all of them', () => {
+    const said = (s: CapacityStep, c: Capacity) => cap.cameOut(s, c).word;
+    const c = run([], { answer: { value: 340, low: 300, high: 380 } as Capacity['answer'] });
+    expect([50, 300, 320, 400].map((x) => said(step(x, 'unclear'), c))).toEqual(['kept, by all steps', 'kept, by all steps', 'unclear', 'broken, by all steps']);
+    expect([said(step(50, 'broken'), c), said(step(50, 'unclear', { valid: false }), c), said(step(50, 'unclear'), run([]))]).toEqual(['broken', 'invalid', 'unclear']);
+    const pool = run([], { unit: 'servers', answer: { value: 4, low: null, high: 4 } as Capacity['answer'] });
+    expect([5, 4, 3].map((x) => said(step(x, 'unclear'), pool))).toEqual(['kept, by all steps', 'kept, by all steps', 'unclear']);
+  });
+
+  it('mark answers that stay behind by more than chance', () => {
+    const [few, many] = [step(100, 'unclear', { rate: 96.4, end: 4 }), step(100, 'unclear', { rate: 80, end: 10 })];
+    expect(cap.stepsSheet(run([few, many])).rows.map((r) => r[4].bad)).toEqual([false, true]);
+  });
+
+  it('leave the ends of an interval open that are not known', () => {
+    const o = { text: 'p99 < 200ms', value: 0.1, low: 0.09 as number | null, high: null as number | null, limit: 0.2, kept: 'unclear' };
+    expect([o, { ...o, low: null, high: 0.11 }, { ...o, low: null }, { ...o, high: 0.11 }].map(cap.objectiveInterval)).toEqual(['from 90.0 ms', 'up to 110 ms', '', '90.0 ms to 110 ms']);
+  });
+
   it('know their conditions, and the first limit of a time', () => {
     const c = run([step(1, 'kept')]);
     expect(cap.conditions(c)).toEqual(['p99 < 200ms', 'errors < 0.1%']);

@@ -42,8 +42,26 @@ const signs: Record<string, { sign: string; word: string; tone: string }> = {
   kept: { sign: '✓', word: 'kept', tone: 'kept' }, broken: { sign: '✕', word: 'broken', tone: 'broken' }, unclear: { sign: '?', word: 'unclear', tone: 'unclear' },
 };
 
-/** How a step came out: a sign, a word, and a name for its colour. One that does not count is none of them. */
-export const cameOut = (s: Pick<CapacityStep, 'kept' | 'valid'>) => (s.valid ? (signs[s.kept] ?? signs.unclear) : { sign: '–', word: 'invalid', tone: 'invalid' });
+/**
+ * How a step came out: a sign, a word, and a name for its colour. One that does not
+ * count is none of them. What a step alone leaves unclear all of them together may say:
+ * where it lies to the answer's interval.
+ */
+export function cameOut(s: Pick<CapacityStep, 'kept' | 'valid' | 'x'>, c: Pick<Capacity, 'unit' | 'answer'>) {
+  if (!s.valid) return { sign: '–', word: 'invalid', tone: 'invalid' };
+  if (s.kept !== 'unclear' || s.x == null || !c.answer) return signs[s.kept] ?? signs.unclear;
+  const [light, heavy] = falling(c) ? [c.answer.high, c.answer.low] : [c.answer.low, c.answer.high];
+  const sign = falling(c) ? -1 : 1;
+  if (light != null && sign * s.x <= sign * light) return { sign: '(✓)', word: 'kept, by all steps', tone: 'kept' };
+  if (heavy != null && sign * s.x > sign * heavy) return { sign: '(✕)', word: 'broken, by all steps', tone: 'broken' };
+  return signs.unclear;
+}
+
+/** Fewer were answered than asked for, by more than chance and 2 %. */
+function behind(s: CapacityStep): boolean {
+  if (s.rate == null || s.asked == null || s.start == null || s.end == null || !(s.end > s.start)) return false;
+  return s.rate < 0.98 * s.asked - 3 * Math.sqrt(s.asked / (s.end - s.start));
+}
 
 /** Whether a condition is of a share rather than of a time. */
 export const isShare = (text: string): boolean => /^\s*(errors?|checks?|failed|share)/i.test(text.replace(/^\s*primary\s+/, ''));
@@ -157,6 +175,14 @@ export function ratioAxis(values: Num[]): { lo: number; hi: number } | undefined
 /** Why a step does not count, or ended early. */
 const remark = (s: CapacityStep): string => (!s.valid ? `does not count: ${s.why || 'the generator was the limit'}` : s.stopped ? `stopped: ${s.stopped}` : '');
 
+/** The ends of a condition's interval that are known: where few requests count, as they come in bursts, there is no upper one. */
+export function objectiveInterval(o: CapacityObjective): string {
+  if (o.low == null && o.high == null) return '';
+  if (o.high == null) return `from ${objectiveValue(o.text, o.low)}`;
+  if (o.low == null) return `up to ${objectiveValue(o.text, o.high)}`;
+  return `${objectiveValue(o.text, o.low)} to ${objectiveValue(o.text, o.high)}`;
+}
+
 /** What there is to say of single steps, those alike together. */
 function remarks(c: Capacity): string {
   const by = new Map<string, number[]>();
@@ -175,15 +201,15 @@ export function stepsSheet(c: Capacity): Sheet {
   const judged = (s: CapacityStep, text: string): Cell => {
     const o = objectiveOf(s, text);
     if (!o) return cell(missing, null);
-    const between = o.low == null || o.high == null ? '' : `${objectiveValue(text, o.low)} to ${objectiveValue(text, o.high)}`;
+    const between = objectiveInterval(o);
     return cell(`${objectiveValue(text, o.value)}${between ? ` (${between})` : ''}`, o.value, { bad: o.kept === 'broken', title: `limit ${objectiveValue(text, o.limit)}: ${o.kept}` });
   };
   return {
     title: 'Steps', head: ['step', 'load', ' came out', 'asked', 'answered', ...says, 'p50', 'p99', 'errors', 'at a time', 'waited', ...(queued ? ['queued'] : []), 'worked', ...(cpu ? ['CPU, cores'] : []), 'for'],
     rows: list.map(({ step: s, at }) => {
-      const out = cameOut(s);
+      const out = cameOut(s, c);
       return [
-        cell(`${at + 1} ${s.phase}`, at), cell(loadText(c.unit, s.x), s.x), cell(`${out.sign} ${out.word}`, ['kept', 'unclear', 'broken', 'invalid'].indexOf(out.tone), { good: out.tone === 'kept', bad: out.tone === 'broken', title: remark(s) }), cell(perSecond(s.asked), s.asked), cell(perSecond(s.rate), s.rate, { bad: s.rate != null && s.asked != null && s.rate < 0.98 * s.asked }),
+        cell(`${at + 1} ${s.phase}`, at), cell(loadText(c.unit, s.x), s.x), cell(`${out.sign} ${out.word}`, ['kept', 'unclear', 'broken', 'invalid'].indexOf(out.tone), { good: out.tone === 'kept', bad: out.tone === 'broken', title: remark(s) }), cell(perSecond(s.asked), s.asked), cell(perSecond(s.rate), s.rate, { bad: behind(s) }),
         ...says.map((t) => judged(s, t)), ...['0.5', '0.99'].map((k) => cell(value(quantile(s.latency, k)), quantile(s.latency, k))), cell(errorRatio(s.errors), s.errors), cell(digits(s.concurrency), s.concurrency),
         cell(value(s.waited), s.waited), ...(queued ? [cell(value(s.queued), s.queued, { title: s.queued_by ? `by ${s.queued_by}` : 'nobody says' })] : []), cell(value(s.worked), s.worked), ...(cpu ? [cell(digits(s.cpu), s.cpu)] : []),
         cell(s.start != null && s.end != null ? value(s.end - s.start) : missing, s.end != null && s.start != null ? s.end - s.start : null),
