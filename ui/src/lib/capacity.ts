@@ -209,13 +209,13 @@ export function stepsSheet(c: Capacity): Sheet {
     rows: list.map(({ step: s, at }) => {
       const out = cameOut(s, c);
       return [
-        cell(`${at + 1} ${s.phase}`, at), cell(loadText(c.unit, s.x), s.x), cell(`${out.sign} ${out.word}`, ['kept', 'unclear', 'broken', 'invalid'].indexOf(out.tone), { good: out.tone === 'kept', bad: out.tone === 'broken', title: remark(s) }), cell(perSecond(s.asked), s.asked), cell(perSecond(s.rate), s.rate, { bad: behind(s) }),
+        cell(`${at + 1} ${s.phase}`, at), cell(loadText(c.unit, s.x), s.x), cell(`${out.sign} ${out.word.split(',')[0]}`, ['kept', 'unclear', 'broken', 'invalid'].indexOf(out.tone), { good: out.tone === 'kept', bad: out.tone === 'broken', title: remark(s) || (out.word.includes(',') ? out.word : '') }), cell(perSecond(s.asked), s.asked), cell(perSecond(s.rate), s.rate, { bad: behind(s) }),
         ...says.map((t) => judged(s, t)), ...['0.5', '0.99'].map((k) => cell(value(quantile(s.latency, k)), quantile(s.latency, k))), cell(errorRatio(s.errors), s.errors), cell(digits(s.concurrency), s.concurrency),
         cell(value(s.waited), s.waited), ...(queued ? [cell(value(s.queued), s.queued, { title: s.queued_by ? `by ${s.queued_by}` : 'nobody says' })] : []), cell(value(s.worked), s.worked), ...(cpu ? [cell(digits(s.cpu), s.cpu)] : []),
         cell(s.start != null && s.end != null ? value(s.end - s.start) : missing, s.end != null && s.start != null ? s.end - s.start : null),
       ];
     }),
-    note: `${remarks(c)}Waited is before a request was sent, ${queued ? 'queued at the target by its own word, ' : ''}worked the rest of the mean latency. Intervals are by slots, never by requests: under load those are alike.`,
+    note: `${remarks(c)}${list.some(({ step }) => cameOut(step, c).word.includes(',')) ? 'In brackets: by all steps together. ' : ''}Waited is before a request was sent, ${queued ? 'queued at the target by its own word, ' : ''}worked the rest of the mean latency. Intervals are by slots, never by requests: under load those are alike.`,
   };
 }
 
