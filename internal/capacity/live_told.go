@@ -22,13 +22,13 @@ func (t *Told) of(shadow int) *queueing {
 	return &t.q
 }
 
-// Hear takes an answer.
-func (t *Told) Hear(shadow int, a *pair.Answer) {
+// Hear takes an answer's.
+func (t *Told) Hear(shadow int, fields []pair.Field) {
 	if t.shadow.Load() != int64(shadow)+1 || !t.q.listens() {
 		return
 	}
-	header := make([]load.Field, len(a.Header))
-	for i, f := range a.Header {
+	header := make([]load.Field, len(fields))
+	for i, f := range fields {
 		header[i] = load.Field{Name: f.Name, Value: f.Value}
 	}
 	t.q.hear(header)

@@ -82,9 +82,13 @@ func (s *Session) assemble(ctx context.Context, l net.Listener) (err error) {
 	}()
 	shadows := o.shadows()
 	s.boundConnections()
-	for _, p := range shadows {
+	for i, p := range shadows {
+		var heard func([]pair.Field)
+		if o.Heard != nil {
+			heard = func(header []pair.Field) { o.Heard(i, header) }
+		}
 		lane, err := shadow.NewLane(shadow.LaneOptions{
-			Name: p.Name, Role: p.role, Session: o.ID, Servers: p.Servers, Using: p.using,
+			Heard: heard, Name: p.Name, Role: p.role, Session: o.ID, Servers: p.Servers, Using: p.using,
 			Connections: o.Connections, Queue: o.Queue, Buffer: o.Buffer, BodyLimit: o.BodyLimit,
 			KeepLimit: o.keepBytes(), Timeout: o.Timeout, Amplify: o.Amplify, Spread: o.Spread, Rewrite: rewrites(rewriter), TLS: config,
 		})

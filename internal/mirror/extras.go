@@ -25,7 +25,6 @@ type extras struct {
 	writer    *record.Writer
 	start     int64 // of the record, Unix nanoseconds
 	bodyLimit int   // of recorded bodies; 0: none are
-	heard     func(shadow int, a *pair.Answer)
 }
 
 func (o *Options) differOptions(r *redact.Redactor) differ.Options {
@@ -42,7 +41,7 @@ const maxRecorded = 8 << 20
 // newExtras starts what is asked for.
 func newExtras(s *Session) (e extras, err error) {
 	o := &s.o
-	e.shadows, e.heard = len(s.lanes), o.Heard
+	e.shadows = len(s.lanes)
 	redactor, err := redact.New(redact.Rules(o.Redact))
 	if err != nil {
 		return e, err
@@ -77,7 +76,7 @@ func newExtras(s *Session) (e extras, err error) {
 	return e, nil
 }
 
-func (e *extras) wanted() bool { return e.differ != nil || e.writer != nil || e.heard != nil }
+func (e *extras) wanted() bool { return e.differ != nil || e.writer != nil }
 
 // asked is what a kept exchange asked for.
 type asked struct {
@@ -113,15 +112,6 @@ func (e *extras) watch(x *pair.Exchange) {
 	a, ok := x.Request.(*asked)
 	if !ok {
 		return
-	}
-	if e.heard != nil {
-		for i := range e.shadows {
-			for _, leg := range x.Copies(i) {
-				if leg.Answer != nil {
-					e.heard(i, leg.Answer)
-				}
-			}
-		}
 	}
 	switch {
 	case e.differ == nil:

@@ -125,10 +125,10 @@ type Options struct {
 	// what it does; the reply says what is to change. An error is tried again
 	// with the next report. Nil: nobody is told.
 	Report func(context.Context, api.ExperimentReport) (api.ExperimentReply, error)
-	// Heard is called with what a shadow, by its place in the state, answered to the
-	// first copy of a request, once all legs of it have ended, on any goroutine: it
-	// must not wait. Nil: nobody listens, and unless answers are compared none is kept.
-	Heard func(shadow int, a *pair.Answer)
+	// Heard is called with the header of each answer of a shadow, by its place in the
+	// state, as soon as that has come, on any goroutine: it must not wait. Nil: nobody
+	// listens.
+	Heard func(shadow int, header []pair.Field)
 	// Log takes what an operator should know. Nil: slog.Default.
 	Log *slog.Logger
 }

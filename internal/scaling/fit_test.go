@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -316,6 +317,24 @@ func TestWarnings(t *testing.T) {
 		}
 		if !ok {
 			t.Errorf("%s: %q, want %q (%s)", tc.name, l.Warnings, tc.want, l.Sentence())
+		}
+	}
+}
+
+// A queue levels off at what its workers do. The law has a peak where it bends, which
+// what was left out beyond denies.
+func TestPeakDenied(t *testing.T) {
+	queue := points([]float64{0.6, 1.1, 2.4, 2.9, 3.6, 5.5, 5.8, 6.5, 7.5, 8.6, 11.5}, []float64{55.6, 96.4, 202, 232, 269, 314, 312, 316, 323, 334, 330})
+	for _, tc := range []struct {
+		n, rate float64
+		denied  bool
+	}{{34, 391, true}, {34, 300, false}, {9, 391, false}} {
+		l, err := Fit(append(queue, Point{N: tc.n, Rate: tc.rate, Left: true}), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.ContainsFunc(l.Warnings, func(w string) bool { return strings.Contains(w, "levels off there rather than falls") }); got != tc.denied {
+			t.Errorf("left out at %v, %v/s: warnings %q (%s)", tc.n, tc.rate, l.Warnings, l.Sentence())
 		}
 	}
 }

@@ -58,10 +58,25 @@ func (l Law) warn(count int) []string {
 		w = append(w, fmt.Sprintf("the peak at %s lies beyond the highest concurrency that was seen, %s: it is extrapolated",
 			number(l.PeakN.Value), number(l.Highest)))
 	}
+	if p, ok := l.beyond(); ok {
+		w = append(w, fmt.Sprintf("the peak is of the curve: what is left out answered %s requests/s with %s at a time, where the curve has %s; throughput levels off there rather than falls",
+			number(p.Rate), number(p.N), number(l.Rate(p.N))))
+	}
 	if l.R2 < 0.8 {
 		w = append(w, fmt.Sprintf("the law explains only %.0f %% of how rates differ: something else than concurrency moves them", 100*max(0, l.R2)))
 	}
 	return w
+}
+
+// beyond is the point that is not fitted and contradicts most that throughput falls
+// beyond the peak: more was answered than at the peak, at more concurrency.
+func (l Law) beyond() (most Point, ok bool) {
+	for _, p := range l.Points {
+		if p.Left && p.N > l.PeakN.High && p.Rate > l.PeakRate.High && p.Rate > most.Rate { // no figure is more than NaN
+			most, ok = p, true
+		}
+	}
+	return most, ok
 }
 
 // bend says whether a law without any σ and κ is within the intervals: efficiency at

@@ -25,7 +25,7 @@ type Mirror struct {
 type Reporter func(ctx context.Context, id string, p api.ExperimentReport) (api.ExperimentReply, error)
 
 // Hearer is told what shadows answer, see mirror.Options.Heard.
-type Hearer func(shadow int, a *pair.Answer)
+type Hearer func(shadow int, header []pair.Field)
 
 // StartMirror starts a session whose measurements go to sink, and whose reports
 // to report. Heard may be nil.

@@ -197,6 +197,9 @@ func (c *conn) roundTrip(j *job) (leg pair.Leg, delivered bool, _ fate) {
 		leg.FirstByte = l.o.Now()
 	}
 	leg.Status = resp.StatusCode
+	if l.o.Heard != nil {
+		l.o.Heard(fieldsOf(resp.Header))
+	}
 	if keep {
 		leg.Answer = &pair.Answer{Status: resp.StatusCode, Header: fieldsOf(resp.Header)}
 	}

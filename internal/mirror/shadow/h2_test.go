@@ -317,3 +317,36 @@ func TestFewStreams(t *testing.T) {
 		checkWhole(t, e.wait(t)[0], 200, 2)
 	}
 }
+
+// Every copy's answer is listened to, not only that of a request's first.
+func TestHeard(t *testing.T) {
+	for _, way := range []string{"plain", "tls", "h2", "h2c"} {
+		var n, mu = atomic.Int64{}, sync.Mutex{}
+		heard := map[string]int{}
+		l := netLane(t, way, func(o *LaneOptions) {
+			o.Heard = func(header []pair.Field) {
+				mu.Lock()
+				defer mu.Unlock()
+				for _, f := range header {
+					if strings.EqualFold(f.Name, "X-Number") {
+						heard[f.Value]++
+					}
+				}
+			}
+		}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Number", fmt.Sprint(n.Add(1)))
+			fmt.Fprint(w, "answered")
+		})
+		for _, leg := range offer(l, get("/"), 5).wait(t) {
+			checkWhole(t, leg, 200, 8)
+			if leg.Answer != nil {
+				t.Errorf("%s: an answer is kept that nobody compares", way)
+			}
+		}
+		mu.Lock()
+		if len(heard) != 5 || heard["1"] != 1 || heard["5"] != 1 {
+			t.Errorf("%s: heard %v of five answers", way, heard)
+		}
+		mu.Unlock()
+	}
+}

@@ -55,6 +55,9 @@ type LaneOptions struct {
 	Spread  time.Duration
 
 	Rewrite Rewrite
+	// Heard is called with the header of each answer as soon as it has come, under
+	// locks: it must not wait. Nil: nobody listens.
+	Heard func(header []pair.Field)
 	// TLS is the configuration for https; nil trusts what the machine trusts.
 	TLS *tls.Config
 	// Dial makes a connection. Nil: net.Dialer's.

@@ -161,6 +161,9 @@ func (c *conn) feed(p []byte, now int64) (then, pair.Cause) {
 		if c.keep {
 			c.leg.Answer = pair.AnswerOf(&c.head, c.l.o.KeepLimit)
 		}
+		if c.l.o.Heard != nil {
+			c.l.o.Heard(pair.AnswerOf(&c.head, 0).Header)
+		}
 	}
 	for len(p) > 0 && !c.body.Done() {
 		n, data, err := c.body.Next(p)
