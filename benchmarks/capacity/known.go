@@ -58,7 +58,7 @@ func Plan(runs int) []Known {
 	plan := make([]Known, runs)
 	for i := range plan {
 		s, round := shapes[i%len(shapes)], i/len(shapes)
-		plan[i] = Known{Shape: s.Name, Seed: uint64(1000 + i), Real: plain(s) && round%3 == 2, Truth: s.Truth}
+		plan[i] = Known{Shape: s.Name, Seed: uint64(1000 + i), Real: plain(s) && round%3 == 2, Truth: s.Truth, shape: s}
 	}
 	return plan
 }
@@ -67,15 +67,7 @@ func Plan(runs int) []Known {
 // left to Tell. The search knows nothing of the truth: it begins at a rate drawn from 1
 // to 20 % of it.
 func (k Known) Run(ctx context.Context, c *clock.Clock, budget time.Duration) (Known, error) {
-	var shape virtual.Shape
-	for _, s := range virtual.Shapes() {
-		if s.Name == k.Shape {
-			shape = s
-		}
-	}
-	if shape.Name == "" {
-		return k, fmt.Errorf("there is no shape %q", k.Shape)
-	}
+	shape := k.shape
 	var s *Server
 	var w *Workers
 	var err error
@@ -109,7 +101,7 @@ func (k Known) Run(ctx context.Context, c *clock.Clock, budget time.Duration) (K
 		k.Value, k.Low, k.High = finite(float64(a.Value), 0), finite(float64(a.Low), 0), finite(float64(a.High), math.MaxFloat64)
 	}
 	if k.Real {
-		k.shape, k.took = shape, w.Took()
+		k.took = w.Took()
 	}
 	return k, nil
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
-	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -155,7 +154,7 @@ func TestPlan(t *testing.T) {
 	real := 0
 	seeds := map[uint64]bool{}
 	for i, k := range long {
-		if i < len(short) && !reflect.DeepEqual(short[i], k) {
+		if i < len(short) && (short[i].Shape != k.Shape || short[i].Seed != k.Seed || short[i].Real != k.Real || short[i].Truth != k.Truth) {
 			t.Errorf("run %d of a shorter plan is %+v, of a longer one %+v", i, short[i], k)
 		}
 		if k.Real {
