@@ -87,7 +87,7 @@ export function layoutsSheet(s: Simulation): Sheet {
     return cell(value(v?.value), v?.value ?? null, { title: v?.low == null || v.high == null ? '' : `${value(v.low)} to ${value(v.high)}` });
   }];
   const columns: Column[] = [
-    ['layout', (l) => cell(l.name.length < 30 ? l.name.replaceAll(' ', '\u00a0') : l.name, undefined)],
+    ['layout', (l) => cell(l.name, undefined)],
     ...(list.some((l) => !l.stable) ? [[' stable', (l: SimulationLayout) => cell(l.stable ? '✓' : '✕ unstable', Number(l.stable), { bad: !l.stable, title: l.why ?? '' })] as Column] : []),
     ['nodes', (l) => cell(count(l.nodes), l.nodes)],
     ['shards', (l) => cell(count(l.shards), l.shards)],
