@@ -46,7 +46,7 @@ test-page: ui/node_modules/.package-lock.json
 test-all: lint build
 	scripts/install-servers
 	go test -race -timeout 20m $$(scripts/concurrent-packages)
-	go test -tags servers -timeout 30m ./...
+	scripts/server-tests
 	scripts/browser-tests
 
 lint:

@@ -3,7 +3,7 @@
 // no evidence.
 //
 // The tests wait far more than they work. They are a package of their own, so
-// that `go test` runs them beside test/e2e, and both at once:
+// that scripts/server-tests runs them beside all others, and both at once:
 //
 //	go test -tags servers ./test/demo
 //
