@@ -117,6 +117,9 @@ type MirrorSight struct {
 	Latency  []byte `json:"latency,omitempty"` // of whole answers, from when they were due
 	Service  []byte `json:"service,omitempty"` // from when they were sent
 	Failed   []byte `json:"failed,omitempty"`  // of those without a whole answer
+	// Operations are what of all this is that of the operations which are told apart,
+	// by name; see MirrorChange.Apart.
+	Operations map[string]MirrorSight `json:"operations,omitempty"`
 }
 
 // MirrorSettings are those that can change while a session runs.
@@ -188,7 +191,10 @@ type MirrorChange struct {
 	// state is then reported more often, with what it has Seen. Pools and copies are
 	// back to what they were before that when it is over, or at once with 0.
 	Look *int `json:"look,omitempty"`
-	Stop bool `json:"stop,omitempty"`
+	// Apart are up to 10 operations that are told apart in what is Seen, from the Look
+	// that begins it to its end.
+	Apart []string `json:"apart,omitempty"`
+	Stop  bool     `json:"stop,omitempty"`
 }
 
 type ShadowChange struct {

@@ -70,12 +70,7 @@ func NewLive(ctx context.Context, o LiveOptions) (*Live, error) {
 	if o.Session != nil {
 		t, err = newSessionTraffic(o.Session, o.Candidate, o.Unit)
 	} else {
-		for _, c := range o.Objective {
-			if c.Part.Query != "" {
-				return nil, fmt.Errorf("objective %q: what a session elsewhere has seen is not told by operation (hint: leave {%s} out, or run the mirror itself with tailscope capacity mirror --primary)", c.Text, c.Part.Query)
-			}
-		}
-		t, err = newFarTraffic(ctx, o.Client, o.ID, o.Candidate, o.Unit)
+		t, err = newFarTraffic(ctx, o.Client, o.ID, o.Candidate, o.Unit, o.Objective.Queries())
 	}
 	if err != nil {
 		return nil, err
@@ -97,15 +92,8 @@ func (o *LiveOptions) Check(state *api.MirrorState, highest float64) error {
 	if state.Mode == "tcp" {
 		return errors.New("the session copies bytes, and knows of no requests (hint: run it without --tcp)")
 	}
-	if o.Session == nil {
-		if o.Unit == Requests {
-			return errors.New("how many copies make a rate is found out where the mirror runs (hint: search for copies, or leave --experiment and --from out: then the mirror runs in this process)")
-		}
-		for _, c := range o.Objective {
-			if c.Part.Query != "" {
-				return fmt.Errorf("objective %q: what a session elsewhere has seen is not told by operation (hint: leave {%s} out, or run the mirror in this process)", c.Text, c.Part.Query)
-			}
-		}
+	if o.Session == nil && o.Unit == Requests {
+		return errors.New("how many copies make a rate is found out where the mirror runs (hint: search for copies, or leave --experiment and --from out: then the mirror runs in this process)")
 	}
 	t := &state.Shadows[i]
 	switch n := len(t.Servers); {

@@ -259,7 +259,7 @@ func TestLiveCheck(t *testing.T) {
 		{Copies, "c", "p99 < 1s", "http", true, []api.MirrorTarget{{Name: "a", Role: "candidate"}}, 3, `no shadow "c"`},
 		{Copies, "", "p99 < 1s", "http", true, []api.MirrorTarget{{Name: "a", Role: "control"}}, 3, "no candidate"},
 		{Requests, "", "p99 < 1s", "http", false, []api.MirrorTarget{{Name: "a", Role: "candidate", Servers: one}}, 3, "where the mirror runs"},
-		{Copies, "", "p99{GET /} < 1s", "http", false, []api.MirrorTarget{{Name: "a", Role: "candidate", Servers: one}}, 3, "not told by operation"},
+		{Copies, "", "p99{GET /} < 1s", "http", false, []api.MirrorTarget{{Name: "a", Role: "candidate", Servers: one}}, 3, ""},
 		{Copies, "b", "p99{GET /} < 1s", "http", true, []api.MirrorTarget{{Name: "a", Role: "candidate", Servers: one}, {Name: "b", Role: "candidate", Servers: one}}, 3, ""},
 	} {
 		o, err := objective.Parse(c.objective)

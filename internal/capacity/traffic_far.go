@@ -24,6 +24,7 @@ type farTraffic struct {
 	id     string
 	index  int
 	unit   string
+	apart  []string // operations that the objective has conditions on
 	name   string
 	before api.MirrorTarget
 	spread time.Duration
@@ -36,7 +37,7 @@ type farTraffic struct {
 }
 
 // newFarTraffic borrows a session that runs, until close.
-func newFarTraffic(ctx context.Context, c *client.Client, id, candidate, unit string) (*farTraffic, error) {
+func newFarTraffic(ctx context.Context, c *client.Client, id, candidate, unit string, apart []string) (*farTraffic, error) {
 	x, err := c.Experiment(ctx, id)
 	switch {
 	case err != nil:
@@ -52,7 +53,7 @@ func newFarTraffic(ctx context.Context, c *client.Client, id, candidate, unit st
 	if err != nil {
 		return nil, err
 	}
-	t := &farTraffic{c: c, id: id, index: i, unit: unit, before: x.Mirror.Shadows[i], late: x.Mirror.Shadows[i].Late, now: time.Now}
+	t := &farTraffic{c: c, id: id, index: i, unit: unit, apart: apart, before: x.Mirror.Shadows[i], late: x.Mirror.Shadows[i].Late, now: time.Now}
 	t.name, t.spread = t.before.Name, time.Duration(float64(x.Mirror.Settings.Spread)*1e9)
 	if err := t.change(ctx, nil, leaseSeconds); err != nil {
 		return nil, err
@@ -83,6 +84,9 @@ const borrowWithin = 8 * time.Second
 
 func (t *farTraffic) change(ctx context.Context, s *api.ShadowChange, look int) error {
 	change := api.MirrorChange{Look: &look}
+	if look > 0 {
+		change.Apart = t.apart
+	}
 	if s != nil {
 		change.Shadows = map[string]api.ShadowChange{t.name: *s}
 	}
@@ -152,6 +156,11 @@ func (t *farTraffic) look(ctx context.Context) (sight, error) {
 	case len(seen.Targets) != 1+len(x.Mirror.Shadows) || t.index >= len(x.Mirror.Shadows):
 		return sight{}, fmt.Errorf("mirror session %s has other shadows than before", t.id)
 	}
+	for _, operation := range t.apart {
+		if _, ok := seen.Targets[0].Operations[operation]; !ok {
+			return sight{}, fmt.Errorf("mirror session %s does not tell of %s (hint: is its program of this version?)", t.id, operation)
+		}
+	}
 	if t.last == nil {
 		t.last = seen
 		return sight{}, nil
@@ -182,8 +191,38 @@ func (t *farTraffic) settle() time.Duration { return t.spread }
 // is fetched, and what the network takes.
 func (t *farTraffic) within() time.Duration { return time.Second }
 
-// between is what was seen of a target between two times, of all operations together.
+// between is what was seen of a target between two times: of operations that are told
+// apart, and under no name of all others together.
 func between(a, b *api.MirrorSight) (observe.Target, error) {
+	t := observe.Target{Seen: map[string]*observe.Seen{}, Under: map[string]observe.Under{}}
+	rest, err := grewTo(a, b)
+	if err != nil {
+		return t, err
+	}
+	under := underOf(b)
+	for name, now := range b.Operations {
+		before := a.Operations[name]
+		s, err := grewTo(&before, &now)
+		if err == nil {
+			err = rest.Without(s)
+		}
+		if err != nil {
+			return t, fmt.Errorf("%s: %w", b.Name, err)
+		}
+		u := underOf(&now)
+		under.N, under.Waits = under.N-u.N, under.Waits-u.Waits
+		t.Seen[name], t.Under[name] = s, u
+	}
+	t.Seen[""], t.Under[""] = rest, under
+	return t, nil
+}
+
+func underOf(s *api.MirrorSight) observe.Under {
+	return observe.Under{N: s.UnderWay, Waits: s.Waiting, Oldest: time.Duration(float64(s.Oldest) * 1e9)}
+}
+
+// grewTo is what came to a sight since it was another.
+func grewTo(a, b *api.MirrorSight) (*observe.Seen, error) {
 	s := &observe.Seen{
 		Begun: b.Begun - a.Begun, Ended: b.Ended - a.Ended, Errors: b.Errors - a.Errors, Refused: b.Refused - a.Refused, Lost: b.Lost - a.Lost,
 	}
@@ -193,13 +232,10 @@ func between(a, b *api.MirrorSight) (observe.Target, error) {
 		a, b []byte
 	}{{&s.Latency, a.Latency, b.Latency}, {&s.Service, a.Service, b.Service}, {&s.Failed, a.Failed, b.Failed}} {
 		if *d.to, err = grown(d.a, d.b); err != nil {
-			return observe.Target{}, fmt.Errorf("what it has seen of %s: %w", b.Name, err)
+			return nil, fmt.Errorf("what it has seen of %s: %w", b.Name, err)
 		}
 	}
-	return observe.Target{
-		Seen:  map[string]*observe.Seen{"": s},
-		Under: map[string]observe.Under{"": {N: b.UnderWay, Waits: b.Waiting, Oldest: time.Duration(float64(b.Oldest) * 1e9)}},
-	}, nil
+	return s, nil
 }
 
 // grown is what an encoded distribution has got since it was another.

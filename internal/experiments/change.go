@@ -14,6 +14,9 @@ import (
 // maxAmplify bounds the copies that are made of a request.
 const maxAmplify = 255
 
+// maxApart bounds how many operations are told apart in what a session has seen.
+const maxApart = 10
+
 // maxLook bounds for how many seconds a session is looked at for one asking.
 const maxLook = 60
 
@@ -79,6 +82,9 @@ func merged(before *api.MirrorChange, c api.MirrorChange, number uint64) *api.Mi
 	if c.Look != nil {
 		out.Look = c.Look
 	}
+	if c.Apart != nil {
+		out.Apart = c.Apart
+	}
 	if len(c.Shadows) > 0 {
 		if out.Shadows = maps.Clone(out.Shadows); out.Shadows == nil {
 			out.Shadows = map[string]api.ShadowChange{}
@@ -103,7 +109,7 @@ func checkChange(c *api.MirrorChange, p *api.ExperimentReport) error {
 	if c.Number != 0 {
 		return query.Invalid("number", "the server gives a change its number; leave it out")
 	}
-	live := c.Share != nil || c.Paused != nil || c.Look != nil || len(c.Shadows) > 0
+	live := c.Share != nil || c.Paused != nil || c.Look != nil || c.Apart != nil || len(c.Shadows) > 0
 	switch {
 	case m == nil && (live || !c.Stop):
 		return query.Invalid("body", `%s can be stopped, and nothing else of it be changed; write {"stop": true}`, kinds[p.Kind].said)
@@ -115,6 +121,14 @@ func checkChange(c *api.MirrorChange, p *api.ExperimentReport) error {
 	}
 	if c.Look != nil && !(*c.Look >= 0 && *c.Look <= maxLook) {
 		return query.Invalid("look", "%d seconds cannot be looked at; write a number from 0 to %d, and ask again before they are over", *c.Look, maxLook)
+	}
+	switch {
+	case c.Apart != nil && c.Look == nil:
+		return query.Invalid("apart", `operations are told apart in what is looked at; write {"look": 10, "apart": ["GET /cart"]}`)
+	case len(c.Apart) > maxApart:
+		return query.Invalid("apart", "%d operations cannot be told apart; name up to %d", len(c.Apart), maxApart)
+	case slices.Contains(c.Apart, ""):
+		return query.Invalid("apart", "an operation has no name; leave it out, as all of them together are told anyway")
 	}
 	for name, s := range c.Shadows {
 		var names []string

@@ -277,6 +277,9 @@ func TestChangesAreRepeatedUntilApplied(t *testing.T) {
 		{"nothing of a shadow", "x", "shadows", query.CodeInvalid, api.MirrorChange{Shadows: map[string]api.ShadowChange{"candidate": {}}}},
 		{"more servers than there are", "x", "shadows", query.CodeInvalid, api.MirrorChange{Shadows: map[string]api.ShadowChange{"candidate": {Using: of(3)}}}},
 		{"endless copies", "x", "shadows", query.CodeInvalid, api.MirrorChange{Shadows: map[string]api.ShadowChange{"candidate": {Amplify: of(api.Float(math.Inf(1)))}}}},
+		{"apart of what is not looked at", "x", "apart", query.CodeInvalid, api.MirrorChange{Apart: []string{"GET /"}}},
+		{"too many apart", "x", "apart", query.CodeInvalid, api.MirrorChange{Look: of(10), Apart: make([]string, 11)}},
+		{"no name apart", "x", "apart", query.CodeInvalid, api.MirrorChange{Look: of(10), Apart: []string{"GET /", ""}}},
 		{"an unknown experiment", "y", "id", query.CodeNotFound, api.MirrorChange{Stop: true}},
 	} {
 		_, err := r.Change(ctx, tc.id, tc.change)

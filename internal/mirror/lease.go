@@ -21,13 +21,20 @@ type lease struct {
 	looker *Looker // nil: nobody looks
 	since  time.Time
 	until  time.Time
-	sums   []observe.Seen     // the primary's, then the shadows'
+	sums   []sums             // the primary's, then the shadows'
 	last   Look               // for what is under way
 	before []api.ShadowChange // the shadows as they were
 }
 
-// lend has the session looked at for some seconds, or no more. Under s.mu.
-func (s *Session) lend(seconds int, targets []api.MirrorTarget) error {
+// sums are what was seen of a target since the loan began.
+type sums struct {
+	all   *observe.Seen
+	apart map[string]*observe.Seen // of all, operations that are told apart
+}
+
+// lend has the session looked at for some seconds, or no more. Operations are told
+// apart from its beginning to its end. Under s.mu.
+func (s *Session) lend(seconds int, apart []string, targets []api.MirrorTarget) error {
 	l := &s.lease
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -44,9 +51,12 @@ func (s *Session) lend(seconds int, targets []api.MirrorTarget) error {
 		return fmt.Errorf("look: %w", err)
 	}
 	l.looker, l.since = looker, now
-	l.sums, l.last, l.before = make([]observe.Seen, 1+len(targets)), Look{}, nil
+	l.sums, l.last, l.before = make([]sums, 1+len(targets)), Look{}, nil
 	for i := range l.sums {
-		l.sums[i] = *observe.NewSeen()
+		l.sums[i] = sums{observe.NewSeen(), map[string]*observe.Seen{}}
+		for _, name := range apart {
+			l.sums[i].apart[name] = observe.NewSeen()
+		}
 	}
 	for _, t := range targets {
 		using, amplify := t.Using, t.Amplify
@@ -113,15 +123,28 @@ func (l *lease) seen(m *api.MirrorState) *api.MirrorSeen {
 		if i > 0 {
 			t = &l.last.Shadows[i-1]
 		}
-		sum, u := &l.sums[i], t.AllUnder()
-		sum.Add(t.All())
-		x := api.MirrorSight{
-			Name: name, Begun: sum.Begun, Ended: sum.Ended, Errors: sum.Errors, Refused: sum.Refused, Lost: sum.Lost,
-			UnderWay: u.N, Waiting: u.Waits, Oldest: api.Float(u.Oldest.Seconds()), Latency: encoded(sum.Latency), Service: encoded(sum.Service), Failed: encoded(sum.Failed),
+		sum := &l.sums[i]
+		sum.all.Add(t.All())
+		x := sight(name, sum.all, t.AllUnder())
+		for operation, s := range sum.apart {
+			if now := t.Seen[operation]; now != nil {
+				s.Add(now)
+			}
+			if x.Operations == nil {
+				x.Operations = map[string]api.MirrorSight{}
+			}
+			x.Operations[operation] = sight(operation, s, t.Under[operation])
 		}
 		out.Targets = append(out.Targets, x)
 	}
 	return out
+}
+
+func sight(name string, s *observe.Seen, u observe.Under) api.MirrorSight {
+	return api.MirrorSight{
+		Name: name, Begun: s.Begun, Ended: s.Ended, Errors: s.Errors, Refused: s.Refused, Lost: s.Lost,
+		UnderWay: u.N, Waiting: u.Waits, Oldest: api.Float(u.Oldest.Seconds()), Latency: encoded(s.Latency), Service: encoded(s.Service), Failed: encoded(s.Failed),
+	}
 }
 
 // encoded is nil for what is empty.

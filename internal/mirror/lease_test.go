@@ -49,7 +49,7 @@ func TestLease(t *testing.T) {
 	if seen := s.State().Seen; seen != nil {
 		t.Errorf("nobody looks, and it has seen %+v", seen)
 	}
-	apply(api.MirrorChange{Look: pointer(10), Shadows: map[string]api.ShadowChange{"candidate": {Using: pointer(1), Amplify: pointer(api.Float(3))}}})
+	apply(api.MirrorChange{Look: pointer(10), Apart: []string{"GET /", "GET /never"}, Shadows: map[string]api.ShadowChange{"candidate": {Using: pointer(1), Amplify: pointer(api.Float(3))}}})
 	holds(1, 3)
 	if e := s.reportsEvery(); e != lookedEvery {
 		t.Errorf("reports every %v while it is looked at", e)
@@ -66,6 +66,12 @@ func TestLease(t *testing.T) {
 	}
 	if x := seen.Targets[1]; x.Name != "candidate" || h.UnmarshalBinary(x.Service) != nil || h.Count != 12 || x.Failed != nil {
 		t.Errorf("the candidate: %+v, %d times of service", x, h.Count)
+	}
+	for i, want := range []uint64{4, 12} {
+		of := seen.Targets[i].Operations
+		if len(of) != 2 || of["GET /"].Ended != want || of["GET /never"].Ended != 0 || h.UnmarshalBinary(of["GET /"].Latency) != nil || h.Count != want {
+			t.Errorf("target %d by operation: %+v", i, of)
+		}
 	}
 	if _, err := s.Looker(); err != ErrLooked {
 		t.Errorf("a second one who looks: %v", err)

@@ -285,7 +285,7 @@ func (s *Session) Apply(c api.MirrorChange) error {
 	}
 	targets := s.targets()
 	if c.Look != nil {
-		if err := s.lend(*c.Look, targets); err != nil {
+		if err := s.lend(*c.Look, c.Apart, targets); err != nil {
 			return err
 		}
 	}

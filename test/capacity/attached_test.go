@@ -42,7 +42,7 @@ func TestAttached(t *testing.T) {
 	srv, c := serving(t, primary.URL, candidate.URL)
 	m := srv.Mirror()
 	live := startClients(t, "http://"+m.Addr().String()+"/", 50)
-	o, err := objective.Parse("p99 < 200ms and primary p99 < 1s")
+	o, err := objective.Parse("p99{GET /} < 200ms and primary p99 < 1s")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,6 +69,17 @@ func (o Objective) Parts() []Part {
 	return parts
 }
 
+// Queries are those that conditions are on, each once.
+func (o Objective) Queries() []string {
+	var names []string
+	for _, c := range o {
+		if q := c.Part.Query; q != "" && !slices.Contains(names, q) {
+			names = append(names, q)
+		}
+	}
+	return names
+}
+
 // Check says whether the queries that conditions name exist.
 func (o Objective) Check(queries []string) error {
 	for _, c := range o {

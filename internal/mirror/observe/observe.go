@@ -9,6 +9,7 @@
 package observe
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -216,6 +217,16 @@ func (s *Seen) Add(o *Seen) {
 	_ = s.Latency.Merge(o.Latency)
 	_ = s.Service.Merge(o.Service)
 	_ = s.Failed.Merge(o.Failed)
+}
+
+// Without takes away what of it another has seen.
+func (s *Seen) Without(o *Seen) error {
+	s.Begun -= o.Begun
+	s.Ended -= o.Ended
+	s.Errors -= o.Errors
+	s.Refused -= o.Refused
+	s.Lost -= o.Lost
+	return errors.Join(s.Latency.Subtract(o.Latency), s.Service.Subtract(o.Service), s.Failed.Subtract(o.Failed))
 }
 
 // Take returns what was seen since it was last called: the primary's first, then
