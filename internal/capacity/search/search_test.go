@@ -239,6 +239,29 @@ func TestHiccupsAreAllowed(t *testing.T) {
 	}
 }
 
+// Of a step in which nothing ended since it is measured there is no interval.
+func TestNothingEndedInTime(t *testing.T) {
+	for _, text := range []string{"p99 < 200ms", "max < 1s", "mean < 100ms", "errors < 1%"} {
+		s, err := search.New(search.Options{Objective: parse(t, text), Lowest: 1, Highest: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		step, _ := s.Next()
+		w := s.Watch()
+		for k := range int(2*step.Discard.Seconds()) * 10 {
+			n := 0
+			if k == 0 {
+				n = 1
+			}
+			w.Add(answered(k, n, 0, 0))
+			if o := w.Objectives()[0]; !math.IsNaN(float64(o.Low)) && o.Kept != search.Unclear {
+				t.Errorf("%+v of one request", o)
+			}
+			w.Kept()
+		}
+	}
+}
+
 // The interval of a percentile holds the limit just as the condition is unclear, and an
 // end that few requests cannot tell is left open.
 func TestIntervalAgreesWithTheVerdict(t *testing.T) {

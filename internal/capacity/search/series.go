@@ -245,6 +245,9 @@ func (s *series) quantiles(o seen, level float64) (value, low, high float64) {
 		return h.Max, nan, nan
 	}
 	value, low, high = h.Quantile(s.c.Quantile), nan, nan
+	if o.n == 0 { // what there is ended before the step was measured
+		return value, low, high
+	}
 	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: o.df}.Quantile((1 + level) / 2)
 	half := t * math.Sqrt(o.target*(1-o.target)*o.clump/o.n)
 	if most := o.target + half; most < 1 {
