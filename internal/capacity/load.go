@@ -284,10 +284,13 @@ func (l *Load) Hold(ctx context.Context, st search.Step, w *search.Watch, told f
 	step := h.report(w)
 	out := search.Outcome{Took: l.o.Now().Sub(began), Disturbed: h.disturbed}
 	if !step.Valid {
-		out.Invalid = step.Why
+		out.Invalid, out.Idle = step.Why, float64(step.Generator.Cores) < idleCores
 	}
 	return step, out, err
 }
+
+// idleCores is how much a generator may run that can surely send more.
+const idleCores = 0.1
 
 // tellEvery is how often a step that grows is told of.
 const tellEvery = 500 * time.Millisecond

@@ -76,7 +76,7 @@ func knownLimits(ctx context.Context, o *options, c *clock.Clock, r *report.Repo
 			defer mu.Unlock()
 			plan[i] = k
 			if k.Real {
-				o.logf("%2d %-12s found %7.1f (%7.1f – %7.1f), its truth is told at the end; %s", i+1, k.Shape, k.Value, k.Low, k.High, time.Since(begun).Round(time.Second))
+				o.logf("%2d %-12s found %7.1f (%s), its truth is told at the end; %s", i+1, k.Shape, k.Value, openInterval(k.Low, k.High), time.Since(begun).Round(time.Second))
 				return nil
 			}
 			return told(o, kept, i, k)
@@ -102,7 +102,7 @@ func knownLimits(ctx context.Context, o *options, c *clock.Clock, r *report.Repo
 
 // told says what came of the ith search, and keeps it.
 func told(o *options, kept io.Writer, i int, k capacity.Known) error {
-	o.logf("%2d %-12s truth %7.1f found %7.1f (%7.1f – %7.1f) off %5.2f %% %s %s %.0f s, %d requests, late %.2f ms", i+1, k.Shape, k.Truth, k.Value, k.Low, k.High,
+	o.logf("%2d %-12s truth %7.1f found %7.1f (%s) off %5.2f %% %s %s %.0f s, %d requests, late %.2f ms", i+1, k.Shape, k.Truth, k.Value, openInterval(k.Low, k.High),
 		100*k.Off(), map[bool]string{true: "covered", false: "MISSED"}[k.Covers()], k.Verdict, k.Seconds, k.Requests, 1000*k.Late)
 	if !k.Covers() {
 		for _, doubt := range k.Doubts {
@@ -293,7 +293,7 @@ func twice(ctx context.Context, o *options, r *report.Report, what, text string,
 		}
 		a := got.Answer
 		o.logf("%s, search %d: %s, %s; law: %s", what, i+1, got.Verdict, got.Headline, law)
-		s.Table = append(s.Table, []string{fmt.Sprint(i + 1), got.Verdict, fmt.Sprintf("%.1f", float64(a.Value)), fmt.Sprintf("%.1f – %.1f", float64(a.Low), float64(a.High)), law,
+		s.Table = append(s.Table, []string{fmt.Sprint(i + 1), got.Verdict, fmt.Sprintf("%.1f", float64(a.Value)), openInterval(float64(a.Low), float64(a.High)), law,
 			fmt.Sprintf("%.2f", coresAt(got)), fmt.Sprintf("%.0f", float64(got.End-got.Start))})
 	}
 	a, b := found[0].Answer, found[1].Answer
@@ -319,4 +319,17 @@ func coresAt(c *api.Capacity) float64 {
 		}
 	}
 	return cores
+}
+
+// openInterval writes the ends of an interval that some load was held beyond.
+func openInterval(low, high float64) string {
+	switch above := math.IsNaN(high) || high == math.MaxFloat64; {
+	case (math.IsNaN(low) || low == 0) && above:
+		return "open"
+	case above:
+		return fmt.Sprintf("from %.1f", low)
+	case math.IsNaN(low) || low == 0:
+		return fmt.Sprintf("up to %.1f", high)
+	}
+	return fmt.Sprintf("%.1f – %.1f", low, high)
 }

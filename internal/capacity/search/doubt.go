@@ -9,14 +9,15 @@ import (
 // A step that did not count says that the generator could not keep up there, or that
 // its machine was busy with something else. Which of the two is told by what comes
 // after: a lower load is tried, and then that load again. If the lower one counts and
-// the same does not, twice, the generator is the limit and bounds the search. If lower
-// ones do not count either it is the machine, and nothing is learnt from going on.
+// the same does not, twice, the generator is the limit and bounds the search; one that
+// hardly ran itself has to fail twice as often. If lower ones do not count either it is the machine, and nothing is learnt from going on.
 
 // doubt is of a step that did not count.
 type doubt struct {
 	step  Step
 	v     float64 // its load
 	below float64 // the least load that did not count since
+	times int     // that this load did not count, the first and after a lower one that did
 	calm  bool    // a lower load counted, and the generator was well
 	busy  bool    // a lower load counted, and the generator was not
 }
@@ -26,6 +27,9 @@ const (
 	// long: what was wrong may pass.
 	mostVain = 3
 	vainFor  = 15 * time.Second
+	// failures of a load are enough to bound the search, idleFailures of a generator
+	// that hardly ran.
+	failures, idleFailures = 2, 4
 	// shaky is how much of what is allowed a generator may be late without a doubt.
 	shaky = 0.5
 	// near is how close to a load that counted the generator's limit is looked for.
@@ -42,14 +46,20 @@ func (s *Search) lost(w *Watch, o Outcome) {
 	case d == nil:
 		step := w.step
 		step.Drain, step.Discard, step.For = 0, step.Discard-s.o.Settle, step.For-s.o.Settle
-		d = &doubt{step: step, v: v, below: v}
+		d = &doubt{step: step, v: v, below: v, times: 1}
 		s.doubt = d
 	case v < d.v:
 		d.below = min(d.below, v)
 	case d.calm:
-		s.doubt = nil
-		s.limit(v, why)
-		return
+		enough := failures
+		if o.Idle {
+			enough = idleFailures
+		}
+		if d.times++; d.times >= enough {
+			s.doubt = nil
+			s.limit(v, why)
+			return
+		}
 	}
 	if s.vain >= mostVain && s.vainTook >= min(vainFor, s.o.Budget/5) && (d.below < d.v || d.busy || v <= s.lowest) {
 		s.busy, s.ended = why, true

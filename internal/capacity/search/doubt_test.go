@@ -14,7 +14,7 @@ import (
 // searched is a search of four workers that take 20 ms each, whose limit is 174
 // requests/s; how says of a step at a time, in seconds, how the generator was, and
 // whether the machine was so busy that everything took long.
-func searched(t *testing.T, o search.Options, how func(at, x float64) (disturbed float64, slow bool)) (s *search.Search, lost, steps int) {
+func searched(t *testing.T, o search.Options, how func(at, x float64) (disturbed float64, slow bool), idle ...bool) (s *search.Search, lost, steps int) {
 	t.Helper()
 	o.Objective = parse(t, "p99 < 100ms and errors < 0.1%")
 	s, err := search.New(o)
@@ -46,7 +46,7 @@ func searched(t *testing.T, o search.Options, how func(at, x float64) (disturbed
 		out := search.Outcome{Took: time.Duration(took * 1e9), Disturbed: disturbed}
 		// What looks kept on the way to the limit is, whatever the generator added.
 		if _, broken := w.Broken(); disturbed >= 1 && (broken || step.Phase == "narrow" && w.Kept() != search.Kept) {
-			out.Invalid = "the generator sent late"
+			out.Invalid, out.Idle = "the generator sent late", len(idle) > 0
 			lost++
 		}
 		clock += took
@@ -118,6 +118,31 @@ func TestGeneratorIsTheLimit(t *testing.T) {
 	a := s.Answer()
 	if s.Verdict() != search.AtLeast || !(a.Low >= 80 && a.Low < 100) || !strings.Contains(a.Next, "could not be tried: the generator sent late") {
 		t.Errorf("%s after %d steps, %d of them lost: %+v", s.Verdict(), steps, lost, a)
+	}
+}
+
+// One that hardly runs is no limit because it was late twice at one load, but is if it
+// stays so.
+func TestIdleGenerator(t *testing.T) {
+	for _, c := range []struct {
+		late    int // so many times from 60 requests/s on
+		verdict string
+	}{{2, search.Found}, {3, search.Found}, {1000, search.AtLeast}} {
+		left := c.late
+		s, lost, steps := searched(t, search.Options{Lowest: 10, Highest: 20000, Budget: 3 * time.Minute, Precision: 0.2}, func(_, x float64) (float64, bool) {
+			if x < 60 || left == 0 {
+				return 0, false
+			}
+			left--
+			return 8, true
+		}, true)
+		a := s.Answer()
+		if s.Verdict() != c.verdict || lost > 30 {
+			t.Errorf("late %d times: %s after %d steps, %d of them lost: %+v", c.late, s.Verdict(), steps, lost, a)
+		}
+		if c.verdict == search.Found && !(a.Low < 174 && a.High > 174) {
+			t.Errorf("late %d times: %s", c.late, a.Sentence)
+		}
 	}
 }
 

@@ -82,6 +82,9 @@ type Outcome struct {
 	// what is allowed; 0 if that is not known. What broke at half of it or more is
 	// tried again if other steps say otherwise.
 	Disturbed float64
+	// Idle says that the generator itself hardly ran. What then keeps it from sending
+	// is something else, and has to come more often to be taken for its limit.
+	Idle bool
 }
 
 // Verdicts, as api.Capacity has them.
