@@ -38,22 +38,23 @@ export function ordered(c: Capacity, by: 'load' | 'time'): Placed[] {
   return by === 'time' ? out : out.sort((a, b) => sign * ((a.step.x ?? 0) - (b.step.x ?? 0)) || a.at - b.at);
 }
 
-const signs: Record<string, { sign: string; word: string; tone: string }> = {
-  kept: { sign: '✓', word: 'kept', tone: 'kept' }, broken: { sign: '✕', word: 'broken', tone: 'broken' }, unclear: { sign: '?', word: 'unclear', tone: 'unclear' },
+const signs: Record<string, { sign: string; word: string; which: string; tone: string }> = {
+  kept: { sign: '✓', word: 'kept', which: 'kept', tone: 'kept' }, broken: { sign: '✕', word: 'broken', which: 'broken', tone: 'broken' }, unclear: { sign: '?', word: 'unclear', which: 'unclear', tone: 'unclear' },
 };
+const byAll = (kept: string) => ({ ...signs[kept], sign: `(${signs[kept].sign})`, word: `${kept}, by all steps` });
 
 /**
  * How a step came out: a sign, a word, and a name for its colour. One that does not
  * count is none of them. What a step alone leaves unclear all of them together may say:
- * where it lies to the answer's interval.
+ * where it lies to the answer's interval; its word then says so, and which is the verdict alone.
  */
 export function cameOut(s: Pick<CapacityStep, 'kept' | 'valid' | 'x'>, c: Pick<Capacity, 'unit' | 'answer'>) {
-  if (!s.valid) return { sign: '–', word: 'invalid', tone: 'invalid' };
+  if (!s.valid) return { sign: '–', word: 'invalid', which: 'invalid', tone: 'invalid' };
   if (s.kept !== 'unclear' || s.x == null || !c.answer) return signs[s.kept] ?? signs.unclear;
   const [light, heavy] = falling(c) ? [c.answer.high, c.answer.low] : [c.answer.low, c.answer.high];
   const sign = falling(c) ? -1 : 1;
-  if (light != null && sign * s.x <= sign * light) return { sign: '(✓)', word: 'kept, by all steps', tone: 'kept' };
-  if (heavy != null && sign * s.x > sign * heavy) return { sign: '(✕)', word: 'broken, by all steps', tone: 'broken' };
+  if (light != null && sign * s.x <= sign * light) return byAll('kept');
+  if (heavy != null && sign * s.x > sign * heavy) return byAll('broken');
   return signs.unclear;
 }
 
@@ -197,6 +198,7 @@ export function stepsSheet(c: Capacity): Sheet {
   const list = ordered(c, 'time');
   const queued = list.some(({ step }) => step.queued != null);
   const cpu = list.some(({ step }) => step.cpu != null);
+  const outs = list.map(({ step }) => cameOut(step, c));
   const says = conditions(c);
   const judged = (s: CapacityStep, text: string): Cell => {
     const o = objectiveOf(s, text);
@@ -206,16 +208,16 @@ export function stepsSheet(c: Capacity): Sheet {
   };
   return {
     title: 'Steps', head: ['step', 'load', ' came out', 'asked', 'answered', ...says, 'p50', 'p99', 'errors', 'at a time', 'waited', ...(queued ? ['queued'] : []), 'worked', ...(cpu ? ['CPU, cores'] : []), 'for'],
-    rows: list.map(({ step: s, at }) => {
-      const out = cameOut(s, c);
+    rows: list.map(({ step: s, at }, i) => {
+      const out = outs[i];
       return [
-        cell(`${at + 1} ${s.phase}`, at), cell(loadText(c.unit, s.x), s.x), cell(`${out.sign} ${out.word.split(',')[0]}`, ['kept', 'unclear', 'broken', 'invalid'].indexOf(out.tone), { good: out.tone === 'kept', bad: out.tone === 'broken', title: remark(s) || (out.word.includes(',') ? out.word : '') }), cell(perSecond(s.asked), s.asked), cell(perSecond(s.rate), s.rate, { bad: behind(s) }),
+        cell(`${at + 1} ${s.phase}`, at), cell(loadText(c.unit, s.x), s.x), cell(`${out.sign} ${out.which}`, ['kept', 'unclear', 'broken', 'invalid'].indexOf(out.tone), { good: out.tone === 'kept', bad: out.tone === 'broken', title: remark(s) || (out.word === out.which ? '' : out.word) }), cell(perSecond(s.asked), s.asked), cell(perSecond(s.rate), s.rate, { bad: behind(s) }),
         ...says.map((t) => judged(s, t)), ...['0.5', '0.99'].map((k) => cell(value(quantile(s.latency, k)), quantile(s.latency, k))), cell(errorRatio(s.errors), s.errors), cell(digits(s.concurrency), s.concurrency),
         cell(value(s.waited), s.waited), ...(queued ? [cell(value(s.queued), s.queued, { title: s.queued_by ? `by ${s.queued_by}` : 'nobody says' })] : []), cell(value(s.worked), s.worked), ...(cpu ? [cell(digits(s.cpu), s.cpu)] : []),
         cell(s.start != null && s.end != null ? value(s.end - s.start) : missing, s.end != null && s.start != null ? s.end - s.start : null),
       ];
     }),
-    note: `${remarks(c)}${list.some(({ step }) => cameOut(step, c).word.includes(',')) ? 'In brackets: by all steps together. ' : ''}Waited is before a request was sent, ${queued ? 'queued at the target by its own word, ' : ''}worked the rest of the mean latency. Intervals are by slots, never by requests: under load those are alike.`,
+    note: `${remarks(c)}${outs.some((o) => o.word !== o.which) ? 'In brackets: by all steps together. ' : ''}Waited is before a request was sent, ${queued ? 'queued at the target by its own word, ' : ''}worked the rest of the mean latency. Intervals are by slots, never by requests: under load those are alike.`,
   };
 }
 

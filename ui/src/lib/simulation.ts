@@ -3,6 +3,8 @@
 
 import { perSecond } from './bench';
 import { count, digits, missing, percent, quantileName, shortCount, value } from './format';
+import { axisTicks, roundUp } from './heat';
+import { logTicks } from './mirror-time';
 import { cell, type Cell, type Sheet } from './sheets';
 import type { Simulation, SimulationLayout } from './simulation-types';
 import type { Num } from './types';
@@ -69,6 +71,25 @@ export function stairs(c: Curve): Stair[] {
     from = i;
   }
   return out;
+}
+
+export interface ValueAxis {
+  log: boolean;
+  /** Where a value stands, from 0 at the low end to 1 at the top. */
+  at: (v: number) => number;
+  ticks: (log: number, linear: number) => number[];
+}
+
+/** An axis from zero up to at least least; unless that or zero is asked for, on a log scale where stairs at the low end were flat otherwise. */
+export function valueAxis(values: number[], least = 0, zero = false): ValueAxis {
+  const top = roundUp(Math.max(least, ...values, 1e-9) * 1.06);
+  const low = Math.min(...values.filter((v) => v > 0), top) / 1.2;
+  const log = !least && !zero && top / low > 8;
+  return {
+    log,
+    at: (v) => Math.min(1, Math.max(0, log ? Math.log(Math.max(v, low) / low) / Math.log(top / low) : v / top)),
+    ticks: (many, few) => (log ? logTicks(low, top, many) : axisTicks({ kind: 'linear', lo: 0, hi: top, capped: false, floored: false }, few)),
+  };
 }
 
 const ratio = (v: Num, base: Num): string => (v == null || !base ? missing : `× ${(v / base).toPrecision(3)}`);
