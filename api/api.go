@@ -15,7 +15,7 @@ type Error struct {
 }
 
 type ErrorDetail struct {
-	Code    string `json:"code"`            // invalid, not_found, too_early, too_many, unavailable, internal
+	Code    string `json:"code"`            // invalid, not_found, too_early, too_many, unavailable, damaged, internal
 	Message string `json:"message"`         // one sentence that says what to write instead
 	Field   string `json:"field,omitempty"` // the parameter at fault
 }
@@ -263,4 +263,20 @@ type StatusResponse struct {
 	Now          Float  `json:"now"`
 	HasData      bool   `json:"has_data"`
 	FlushSeconds Float  `json:"flush_seconds"` // how long until an observation is visible, at most
+	// Problems lists why the server is degraded; empty when it is whole.
+	Problems []Problem `json:"problems"`
+}
+
+// Problem is one reason why a server answers less, or takes in less, than it
+// should. A server with problems is degraded, and still ready. Those with the
+// code recovered cost nothing: a server that has no others is not degraded.
+type Problem struct {
+	Code    string `json:"code"`    // damage, recovered, disk_full, not_stored, traces, memory or maintenance
+	Summary string `json:"summary"` // what is missing and what to do, for a line on a screen
+	Text    string `json:"text"`    // what is wrong and what it costs, one or two sentences
+	Next    string `json:"next"`    // what to do about it
+	// From and To enclose the data that it concerns, Unix seconds; null if that
+	// is not known.
+	From Float `json:"from"`
+	To   Float `json:"to"`
 }

@@ -83,8 +83,18 @@ type MirrorState struct {
 	// Differences is what was found by comparing answers; absent unless asked for.
 	Differences *MirrorDifferences `json:"differences,omitempty"`
 	Recording   *MirrorRecording   `json:"recording,omitempty"`
+	// Clients are the connections of clients.
+	Clients *MirrorClients `json:"clients,omitempty"`
 	// Seen is absent unless the session is looked at, see MirrorChange.Look.
 	Seen *MirrorSeen `json:"seen,omitempty"`
+}
+
+// MirrorClients are the connections of a session's clients.
+type MirrorClients struct {
+	Open    int    `json:"open"`
+	Bound   int    `json:"bound"`   // that many may be open
+	Evicted uint64 `json:"evicted"` // closed at the bound for a newcomer, as they asked nothing
+	Refused uint64 `json:"refused"` // closed at the bound as newcomers
 }
 
 // MirrorSeen is what happened at a session's targets since it is looked at. Counts

@@ -149,8 +149,7 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	if strings.HasPrefix(f.contentType, "text/html") {
 		head.Set("Content-Security-Policy",
-			"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'self'; base-uri 'none'; form-action 'self'")
-		head.Set("Referrer-Policy", "same-origin")
+			"default-src 'self'; object-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 	}
 	body := f.body
 	if f.gzipped != nil {

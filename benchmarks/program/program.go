@@ -26,6 +26,7 @@ type Usage struct {
 	User, System time.Duration // CPU time of all its threads
 	PeakBytes    int64         // high-water mark of resident memory
 	ResidentNow  int64         // resident memory when asked; 0 once it ended
+	FilesNow     int64         // what of ResidentNow are pages of files, the program's own among them
 }
 
 // CPU is user and system time together.
@@ -91,29 +92,29 @@ func (p *Process) wait() {
 }
 
 // sample reads the process's memory from the kernel.
-func (p *Process) sample() (now int64) {
+func (p *Process) sample() (now, files int64) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/status", p.Pid))
 	if err != nil {
-		return 0
+		return 0, 0
 	}
 	defer f.Close()
 	var peak int64
 	for s := bufio.NewScanner(f); s.Scan(); {
 		k, v, _ := strings.Cut(s.Text(), ":")
-		if k != "VmHWM" && k != "VmRSS" {
-			continue
-		}
 		kib, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(v), " kB"), 10, 64)
-		if k == "VmHWM" {
+		switch k {
+		case "VmHWM":
 			peak = kib << 10
-		} else {
+		case "VmRSS":
 			now = kib << 10
+		case "RssFile":
+			files = kib << 10
 		}
 	}
 	p.mu.Lock()
 	p.peak = max(p.peak, peak)
 	p.mu.Unlock()
-	return now
+	return now, files
 }
 
 // Usage tells what the process has cost until now, or in all once it ended.
@@ -138,7 +139,8 @@ func (p *Process) Usage() (Usage, error) {
 		n, _ := strconv.ParseInt(s, 10, 64)
 		return time.Duration(n) * (time.Second / 100) // USER_HZ is 100 on every Linux that Go runs on
 	}
-	u := Usage{User: ticks(fields[11]), System: ticks(fields[12]), ResidentNow: p.sample()}
+	u := Usage{User: ticks(fields[11]), System: ticks(fields[12])}
+	u.ResidentNow, u.FilesNow = p.sample()
 	p.mu.Lock()
 	u.PeakBytes = p.peak
 	p.mu.Unlock()

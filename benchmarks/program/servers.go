@@ -29,6 +29,15 @@ type Tailscope struct {
 // with further flags args, and returns once it answers. Its log is beside the
 // data directory.
 func StartTailscope(ctx context.Context, data string, args ...string) (*Tailscope, error) {
+	return startTailscope(ctx, data, nil, args)
+}
+
+// StartTailscopeIn is StartTailscope within a group that bounds its memory.
+func StartTailscopeIn(ctx context.Context, group *MemoryGroup, data string, args ...string) (*Tailscope, error) {
+	return startTailscope(ctx, data, group, args)
+}
+
+func startTailscope(ctx context.Context, data string, group *MemoryGroup, args []string) (*Tailscope, error) {
 	path, err := Build(ctx, "tailscope")
 	if err != nil {
 		return nil, err
@@ -38,8 +47,12 @@ func StartTailscope(ctx context.Context, data string, args ...string) (*Tailscop
 	if st, err := os.Stat(logPath); err == nil {
 		from = st.Size() // what earlier runs wrote is not ours
 	}
-	p, err := Start(logPath, nil, path, append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0",
-		"--otlp-grpc", "127.0.0.1:0", "--otlp-http", "127.0.0.1:0", "--log-format", "json"}, args...)...)
+	args = append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0",
+		"--otlp-grpc", "127.0.0.1:0", "--otlp-http", "127.0.0.1:0", "--log-format", "json"}, args...)
+	if group != nil {
+		path, args = group.command(path, args)
+	}
+	p, err := Start(logPath, nil, path, args...)
 	if err != nil {
 		return nil, err
 	}

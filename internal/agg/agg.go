@@ -5,8 +5,8 @@
 // A generation is everything accepted between two flushes, whatever slots it
 // fell in. Merging the same thing twice would count it twice, so exactly-once
 // hangs on generations: one synced Put stores generation G with the fact that
-// G is stored, only then is G's journal deleted, and after a crash the journals
-// above the store's last generation are played again. A batch is wholly in one
+// G is stored, G's journal is deleted once the store has G in a table, and after
+// a crash the journals above the store's last generation are played again. A batch is wholly in one
 // generation.
 //
 // An observation of a span updates two series: the Full one, with its tenant,
@@ -21,12 +21,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"tailscope/internal/series"
@@ -42,19 +42,25 @@ var ErrClosed = errors.New("aggregator is closed")
 
 // Options configures an Aggregator; the zero value of each field means its default.
 type Options struct {
-	Dir           string        // journal directory; made if absent
-	Writer        string        // name of this writer in the store; default "local"
-	FlushInterval time.Duration // default 10 s: generations are cut just after a base slot ends
-	SyncInterval  time.Duration // default 1 s: journal fsync; what a power loss may cost
-	MemoryBytes   int64         // bound on open slots and tables; default 256 MiB
-	MaxTenants    int           // tenants named per service; default 20,000
-	MaxOperations int           // operations named per service; default 2,000
-	MaxInstances  int           // instances named per service; default 200
-	MaxValues     int           // values of version, variant, component and each extra label per service; default 200
-	RetryAfter    time.Duration // default 5 s
-	Retention     time.Duration // how far back observations are accepted; default 48 h
-	MaxAhead      time.Duration // how far ahead of our clock; default 10 min
-	IdleAfter     time.Duration // series not observed for so long leave memory; default 10 min
+	Dir           string                   // journal directory; made if absent
+	FS            vfs.FS                   // default: the machine's file system
+	DamagedDir    string                   // where journals that are damaged are kept; default "damaged" beside Dir
+	Writer        string                   // name of this writer in the store; default "local"
+	FlushInterval time.Duration            // default 10 s: generations are cut just after a base slot ends
+	SyncInterval  time.Duration            // default 1 s: journal fsync; what a power loss may cost
+	MemoryBytes   int64                    // bound on open slots and tables; default 256 MiB
+	MaxTenants    int                      // tenants named per service; default 20,000
+	MaxOperations int                      // operations named per service; default 2,000
+	MaxInstances  int                      // instances named per service; default 200
+	MaxValues     int                      // values of version, variant, component and each extra label per service; default 200
+	MaxFamilies   int                      // families with active series beyond which those of incoming metrics are refused; default 5,000
+	RetryAfter    time.Duration            // default 5 s
+	Retention     time.Duration            // how far back observations are accepted; default 48 h
+	MaxAhead      time.Duration            // how far ahead of our clock; default 10 min
+	CloseTimeout  time.Duration            // how long Close tries to store what is open; default 5 s
+	KeptBytes     int64                    // journals kept beyond it make the store write its tables; default 64 MiB
+	IdleAfter     time.Duration            // series not observed for so long leave memory; default 10 min
+	Remember      func(store.Damage) error // keeps what Damage returns for later starts; may be nil
 	Now           func() time.Time
 	Logger        *slog.Logger // failures of the background work; default discards
 }
@@ -74,8 +80,17 @@ func (o *Options) EnsureDefaults() {
 	if o.Writer == "" {
 		o.Writer = "local"
 	}
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	if o.DamagedDir == "" {
+		o.DamagedDir = o.FS.PathJoin(o.FS.PathDir(o.Dir), "damaged")
+	}
 	if o.MemoryBytes == 0 {
 		o.MemoryBytes = 256 << 20
+	}
+	if o.KeptBytes == 0 {
+		o.KeptBytes = 64 << 20
 	}
 	def(&o.FlushInterval, 10*time.Second)
 	def(&o.SyncInterval, time.Second)
@@ -83,10 +98,12 @@ func (o *Options) EnsureDefaults() {
 	def(&o.Retention, 48*time.Hour)
 	def(&o.MaxAhead, 10*time.Minute)
 	def(&o.IdleAfter, 10*time.Minute)
+	def(&o.CloseTimeout, 5*time.Second)
 	count(&o.MaxTenants, 20_000)
 	count(&o.MaxOperations, 2_000)
 	count(&o.MaxInstances, 200)
 	count(&o.MaxValues, 200)
+	count(&o.MaxFamilies, 5_000)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -117,6 +134,8 @@ type Aggregator struct {
 	epoch atomic.Uint32
 	full  atomic.Bool // memory is at its bound
 
+	flushError atomic.Pointer[error] // of the last Flush
+
 	mu       sync.Mutex
 	reg      *registry
 	streams  *streams
@@ -126,19 +145,32 @@ type Aggregator struct {
 	frozen   []*generation // cut but not stored, oldest first
 	closed   bool
 	newFiles bool // journals made since the directory was synced
-	defs     []byte
-	stats    Stats
+	ack      *acknowledged
+	position uint64 // how many entries were journalled, ever
+	// lastJournal is the last generation before the open one that had a journal.
+	lastJournal uint64
+	defs        []byte // frames of definitions
+	defsAt      int    // where the last of them begins
+	stats       Stats
+
+	damageMu sync.Mutex
+	damage   []store.Damage
 
 	pinMu sync.Mutex
 	pins  map[uint32]int // batches under way, by epoch
 
 	putMu  sync.Mutex // one Put at a time; guards what follows
 	build  builder
+	built  atomic.Int64 // bytes of build between two Puts
 	hour   int64
 	swept  time.Time
 	expiry time.Time
 	stored time.Time // of the tenants' tables
 	began  []generationTime
+	kept   map[uint64]kept // journals of generations that lie in the store's log alone
+
+	keptBytes int64
+	keepAll   bool // the next start needs every journal
 
 	batches sync.Pool
 	kick    chan struct{}
@@ -164,13 +196,15 @@ type generation struct {
 }
 
 // Open replays the journal above the store's flushed generation and starts the
-// flusher. A damaged journal is a *DamageError.
+// flusher. What is damaged in a journal, or missing, does not keep it from
+// starting: it is set aside, said and counted, see Damage.
 func Open(ctx context.Context, st store.Store, o Options) (*Aggregator, error) {
 	o.EnsureDefaults()
 	if o.Dir == "" {
 		return nil, errors.New("aggregator needs a journal directory")
 	}
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+	// A loss of power must not take the directory with what is synced in it.
+	if err := errors.Join(o.FS.MkdirAll(o.Dir, 0o700), syncDir(o.FS, o.FS.PathDir(o.Dir))); err != nil {
 		return nil, fmt.Errorf("journal directory: %w", err)
 	}
 	a := &Aggregator{
@@ -189,7 +223,10 @@ func Open(ctx context.Context, st store.Store, o Options) (*Aggregator, error) {
 	a.swept, a.expiry, a.stored = now, now, now
 	if err := a.recover(ctx, now); err != nil {
 		for _, g := range a.frozen {
-			g.journal.f.Close()
+			g.journal.close()
+		}
+		if a.ack != nil {
+			a.ack.close()
 		}
 		return nil, err
 	}
@@ -201,78 +238,15 @@ func Open(ctx context.Context, st store.Store, o Options) (*Aggregator, error) {
 	return a, nil
 }
 
-// recover loads the writer's records, replays journals and opens the next generation.
-func (a *Aggregator) recover(ctx context.Context, now time.Time) error {
-	flushed, err := a.st.Flushed(ctx, a.o.Writer)
-	if err != nil {
-		return fmt.Errorf("last stored generation: %w", err)
-	}
-	err = a.st.State(ctx, a.o.Writer, nil, func(key, value []byte) error {
-		if len(key) > 0 && key[0] == keyTenants {
-			svc, _ := a.reg.service(string(key[1:]))
-			return svc.tenants.decode(value)
-		}
-		return a.streams.restore(key, value)
-	})
-	if err != nil {
-		return fmt.Errorf("streams of the last run: %w", err)
-	}
-	numbers, err := journalFiles(a.o.Dir)
-	if err != nil {
-		return fmt.Errorf("journals: %w", err)
-	}
-	last := flushed
-	for _, n := range numbers {
-		path := journalPath(a.o.Dir, n)
-		if n <= flushed {
-			if err := os.Remove(path); err != nil {
-				return fmt.Errorf("journal already stored: %w", err)
-			}
-			continue
-		}
-		g := &generation{number: n, began: now, cells: newCells(&a.slabs, 0)}
-		a.reg.generation = uint32(n)
-		p := &replayer{a: a, g: g}
-		_, torn, err := readJournal(path, n, p)
-		if err != nil {
-			return err
-		}
-		if torn > 0 {
-			a.stats.TornTails++
-			a.o.Logger.Warn("journal ends in a request that was not acknowledged", "journal", path, "bytes", torn)
-		}
-		a.stats.Replayed += g.entries
-		last = n
-		if g.entries == 0 {
-			g.cells.release()
-			if err := os.Remove(path); err != nil {
-				return fmt.Errorf("empty journal: %w", err)
-			}
-			continue
-		}
-		f, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		g.journal = &journal{path: path, f: f}
-		g.records = a.streams.cut()
-		a.frozen = append(a.frozen, g)
-		if err := a.putFrozen(ctx); err != nil && !errors.Is(err, store.ErrFull) {
-			return fmt.Errorf("store what journal %s holds: %w", path, err)
-		}
-	}
-	a.openGeneration(last+1, now)
-	return nil
-}
-
 func (a *Aggregator) openGeneration(number uint64, now time.Time) {
 	a.open = &generation{number: number, began: now, cells: newCells(&a.slabs, a.reg.series.n)}
 	a.reg.generation = uint32(number)
 	a.began = append(a.began, generationTime{uint32(number), now})
 }
 
-// Close flushes what is open and stops; afterwards nothing is accepted. If the
-// store refuses, the journal keeps what was accepted for the next Open.
+// Close flushes what is open and stops; afterwards nothing is accepted. What
+// is not stored after Options.CloseTimeout is left to the journal, as it is if
+// the store refuses: the next Open replays it.
 func (a *Aggregator) Close(ctx context.Context) error {
 	a.mu.Lock()
 	if a.closed {
@@ -281,25 +255,32 @@ func (a *Aggregator) Close(ctx context.Context) error {
 	}
 	a.closed = true
 	a.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, a.o.CloseTimeout)
+	defer cancel()
 	a.stop()
 	a.done.Wait()
 	a.mu.Lock()
 	a.saveTenants()
 	a.mu.Unlock()
 	err := a.Flush(ctx)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		a.o.Logger.Warn("not all is stored yet: the next start replays the rest from the journal", "after", a.o.CloseTimeout, "err", err)
+		err = nil
+	}
+	err = errors.Join(err, a.syncJournals())
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, g := range append(a.frozen, a.open) {
-		if g.journal != nil {
-			if serr := g.journal.f.Sync(); serr != nil && g.journal.dirty {
-				err = errors.Join(err, fmt.Errorf("journal: %w", serr))
+		if j := g.journal; j != nil {
+			if j.unsynced {
+				err = errors.Join(err, fmt.Errorf("journal %s could not be synced, and the store does not have it yet: it may be lost with the machine's power", j.path))
 			}
-			g.journal.f.Close()
+			j.close()
 		}
 		g.cells.release()
 	}
 	a.frozen = nil
-	return err
+	return errors.Join(err, a.ack.close())
 }
 
 // Epoch changes when targets handed out earlier must be resolved anew (the set
@@ -364,12 +345,28 @@ func (a *Aggregator) Cohort(service, tenant string) string {
 	return t.cohort(tenantHash(tenant))
 }
 
-// SeriesTarget resolves one series of an incoming metric; its labels are kept.
+// SeriesTarget resolves one series of a family of ours; its labels are kept.
 // It returns 0 if the series is in use with another kind.
 func (a *Aggregator) SeriesTarget(s series.Series) Target {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.target(a.reg.metric(s))
+	return a.target(a.reg.metric(s, false))
+}
+
+// MetricTarget is SeriesTarget for metrics that somebody sends: it also returns
+// 0 if the family is refused, see RefusesFamily.
+func (a *Aggregator) MetricTarget(s series.Series) Target {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.target(a.reg.metric(s, true))
+}
+
+// RefusesFamily reports whether a family is not among Options.MaxFamilies that
+// have active series, and there is no room for another.
+func (a *Aggregator) RefusesFamily(name string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.reg.refuses(name)
 }
 
 func (a *Aggregator) target(n uint32) Target {
@@ -430,9 +427,17 @@ type Stats struct {
 	SyncErrors         uint64
 	TornTails          uint64 // journals that ended in an unacknowledged request
 	Replayed           uint64 // entries replayed from journals
+	Recovered          uint64 // of those, entries that the store's log had lost
+	Lost               uint64 // entries acknowledged and lost with journals that are damaged or missing
+	JournalKeptBytes   int64  // of journals whose generation lies in the store's log alone
 	Streams            uint64 // cumulative and delta streams remembered
 	Pending            uint64 // generations cut and not yet stored
-	MemoryBytes        int64
+	MemoryBytes        int64  // what Options.MemoryBytes bounds: the sum of the next three
+
+	SlotBytes   int64 // observations of open and frozen generations
+	SeriesBytes int64 // tables of series, targets and tenants
+	StreamBytes int64
+	KeptBytes   int64 // empty, kept for the next generation
 }
 
 // Stats returns the totals since Open.
@@ -446,7 +451,16 @@ func (a *Aggregator) Stats() Stats {
 	s.Streams = uint64(len(a.streams.byID))
 	s.Pending = uint64(len(a.frozen))
 	s.MemoryBytes = a.memory()
+	s.SlotBytes, s.SeriesBytes, s.StreamBytes = a.slabs.used.Load(), a.reg.bytes(), a.streams.size
+	s.KeptBytes = a.slabs.kept() + a.built.Load()
 	return s
+}
+
+// Damage returns the journals found damaged or missing since Open, oldest first.
+func (a *Aggregator) Damage() []store.Damage {
+	a.damageMu.Lock()
+	defer a.damageMu.Unlock()
+	return slices.Clone(a.damage)
 }
 
 // pin holds the current epoch for a batch.
@@ -483,13 +497,4 @@ func (a *Aggregator) oldestPin() uint32 {
 		oldest = min(oldest, e)
 	}
 	return oldest
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(filepath.Clean(dir))
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

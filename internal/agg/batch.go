@@ -63,6 +63,9 @@ type operation struct {
 	handed   int // one more than its index in handed, 0 if it is not there
 }
 
+// noHeader is the place of a frame's header.
+var noHeader [frameHeader]byte
+
 const slotNanos = int64(series.Base) * 1e9
 
 // NewBatch takes a batch from a pool, pinned to the current epoch.
@@ -79,7 +82,7 @@ func (a *Aggregator) NewBatch() *Batch {
 	b.to = b.now + int64(a.o.MaxAhead)
 	b.late = b.now - b.now%slotNanos - 2*int64(a.o.FlushInterval)
 	b.lates, b.rejects = 0, Rejects{}
-	b.buf = append(b.buf[:0], 0, 0, 0, 0, 0, 0, 0, 0, frameEntries)
+	b.buf = append(append(b.buf[:0], noHeader[:]...), frameEntries)
 	b.buf = binary.AppendUvarint(b.buf, uint64(max(b.now/1e6, 0)))
 	b.buf = binary.AppendVarint(b.buf, b.base)
 	b.first = len(b.buf)
@@ -281,7 +284,7 @@ func (b *Batch) Commit(ctx context.Context) (Rejects, error) {
 		return b.rejects, fmt.Errorf("a request of %d journal bytes, at most %d are possible: send smaller ones", len(b.buf), maxFrame)
 	}
 	if len(b.buf) > b.first {
-		sealFrame(b.buf, 0)
+		sealFrame(b.buf, 0, len(b.seen)+len(b.ops))
 	}
 	a := b.a
 	a.mu.Lock()
@@ -326,16 +329,16 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 	}
 	g := a.open
 	if g.journal == nil {
-		j, err := createJournal(a.o.Dir, g.number)
+		j, err := createJournal(a.o.FS, a.o.Dir, header{g.number, a.lastJournal, a.position})
 		if err != nil {
 			return 0, a.journalFailed(err)
 		}
 		g.journal = j
 		a.newFiles = true
 	}
+	j := g.journal
 	// Definitions this batch is the first to need go before it.
-	a.defs = append(a.defs[:0], 0, 0, 0, 0, 0, 0, 0, 0, frameDefinitions)
-	empty := len(a.defs)
+	a.defs, a.defsAt = a.defs[:0], 0
 	targets, gen := &a.reg.targets, uint32(g.number)
 	for i := range b.seen {
 		t := b.seen[i].target
@@ -356,20 +359,32 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 			}
 		}
 	}
-	out := b.buf
-	if len(a.defs) > empty {
-		sealFrame(a.defs, 0)
+	out, entries, frames := b.buf, uint64(len(b.seen)+len(b.ops)), uint32(1)
+	if len(a.defs) > 0 {
+		sealFrame(a.defs, a.defsAt, 0)
+		for at := 0; at < len(a.defs); frames++ {
+			placeFrame(a.defs[at:], j.seed, j.frame+frames, a.position)
+			at += frameHeader + int(binary.LittleEndian.Uint32(a.defs[at:]))
+		}
+		placeFrame(b.buf, j.seed, j.frame+frames, a.position)
 		a.defs = append(a.defs, b.buf...)
 		out = a.defs
+	} else {
+		placeFrame(b.buf, j.seed, j.frame+frames, a.position)
 	}
-	if err := g.journal.write(out); err != nil {
-		if len(a.defs) > empty {
+	if err := j.write(out); err != nil {
+		if frames > 1 {
 			a.undefine(b)
 		}
 		return 0, a.journalFailed(err)
 	}
+	j.frame += frames
+	a.position += entries
+	if err := a.ack.set(mark{g.number, a.position}); err != nil {
+		a.stats.SyncErrors++ // the request is in the journal; only its loss would be noticed later
+	}
 	a.stats.JournalBytes += uint64(len(out))
-	g.entries += uint64(len(b.seen) + len(b.ops))
+	g.entries += entries
 	folded := uint64(0)
 	for rest := b.seen; len(rest) > 0; {
 		some := rest[:min(len(rest), fetchAhead)]
@@ -473,6 +488,7 @@ func (a *Aggregator) define(t Target, gen uint32) error {
 	for _, s := range [...]uint32{r.marginal, r.full} {
 		if s != 0 && a.reg.series.at(s).defined != gen {
 			a.reg.series.at(s).defined = gen
+			a.roomForDefinition()
 			if s == r.full && r.marginal != 0 && a.reg.series.at(s).tenant {
 				a.defs = appendTenantDefinition(a.defs, s, r.marginal, a.reg.meta.at(s).Labels.Get(series.LabelTenant))
 				continue
@@ -480,9 +496,22 @@ func (a *Aggregator) define(t Target, gen uint32) error {
 			a.defs = appendSeriesDefinition(a.defs, s, a.reg.meta.at(s))
 		}
 	}
+	a.roomForDefinition()
 	a.defs = appendTargetDefinition(a.defs, n, r.full, r.marginal)
 	r.generation = gen
 	return nil
+}
+
+// roomForDefinition begins a frame of definitions, or the next one.
+func (a *Aggregator) roomForDefinition() {
+	if len(a.defs) > 0 {
+		if len(a.defs)-a.defsAt < definitions {
+			return
+		}
+		sealFrame(a.defs, a.defsAt, 0)
+	}
+	a.defsAt = len(a.defs)
+	a.defs = append(append(a.defs, noHeader[:]...), frameDefinitions)
 }
 
 // undefine takes back the marks of define when the definitions were not written.
@@ -575,7 +604,13 @@ type replayer struct {
 	g       *generation
 	series  map[uint32]uint32
 	targets map[uint32][2]uint32
+
+	// of a generation whose streams have gone on since: their values are put here
+	// as they came, for where they lie
+	past *generation
 }
+
+// The methods of replayer leave out what lacks a definition that was lost.
 
 func (p *replayer) defineSeries(number uint32, s series.Series) error {
 	if p.series == nil {
@@ -584,7 +619,7 @@ func (p *replayer) defineSeries(number uint32, s series.Series) error {
 	reg := p.a.reg
 	n := reg.intern(s)
 	if reg.meta.at(n).Kind != s.Kind {
-		return fmt.Errorf("series %s is of two kinds", s.Labels)
+		return nil
 	}
 	reg.series.at(n).generation = uint32(p.g.number)
 	if s.View == series.Marginal && reg.series.at(n).total == 0 {
@@ -605,7 +640,7 @@ func (p *replayer) defineSeries(number uint32, s series.Series) error {
 func (p *replayer) defineTenant(number, marginal uint32, tenant []byte) error {
 	m, ok := p.series[marginal]
 	if !ok {
-		return fmt.Errorf("series %d is of undefined series %d", number, marginal)
+		return nil
 	}
 	s := *p.a.reg.meta.at(m)
 	b := labels.NewBuilder(s.Labels)
@@ -620,39 +655,48 @@ func (p *replayer) defineTenant(number, marginal uint32, tenant []byte) error {
 func (p *replayer) defineTarget(number, full, marginal uint32) error {
 	f, ok := p.series[full]
 	if !ok {
-		return fmt.Errorf("target %d has undefined series %d", number, full)
+		return nil
 	}
 	m := uint32(0)
 	if marginal != 0 {
 		if m, ok = p.series[marginal]; !ok {
-			return fmt.Errorf("target %d has undefined series %d", number, marginal)
+			return nil
 		}
 	}
 	p.targets[number] = [2]uint32{f, m}
 	return nil
 }
 
-func (p *replayer) entries(commitMillis int64, e *entryReader) error {
+func (p *replayer) entries(commitMillis int64, e *entryReader) (applied uint64, err error) {
 	for e.next() {
 		t, ok := p.targets[e.target]
 		if !ok {
-			return fmt.Errorf("entry of undefined target %d", e.target)
+			continue
 		}
 		kind := p.a.reg.meta.at(t[0]).Kind
 		number := e.op == opNumber || e.op == opDeltaNumber
 		if number != (kind != series.Distribution) {
-			return fmt.Errorf("entry of target %d is of another kind than its series", e.target)
+			continue
 		}
 		p.g.entries++
+		applied++
 		if e.op == opObserve || e.op == opWeighted {
 			p.a.observe(p.g, t[0], t[1], uint32(e.entrySlot), e.nanos, e.weight, p.g.cells.tab.bucket(e.nanos))
+			continue
+		}
+		if p.past != nil && e.op == opDeltaNumber {
+			p.a.addNumber(p.past, t[0], e.millis, e.value)
+			continue
+		}
+		if p.past != nil && e.op == opCumulative {
+			p.a.addHist(p.past, t[0], t[1], uint32(e.time/slotNanos), e.hist)
 			continue
 		}
 		op := operation{op: uint8(e.op), slot: uint32(e.entrySlot), millis: e.millis, value: e.value,
 			stream: e.stream, resource: e.resource, start: e.start, time: e.time}
 		p.a.apply(p.g, t[0], t[1], &op, e.hist, nil, commitMillis)
 	}
-	return e.err()
+	return applied, e.err()
 }
 
 // nextCut is when the generation that is open at now should be cut: a little

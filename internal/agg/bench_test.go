@@ -29,6 +29,7 @@ func (n *nullStore) Put(_ context.Context, b *store.Batch) error {
 	return nil
 }
 func (n *nullStore) Flushed(context.Context, string) (uint64, error) { return n.last, nil }
+func (n *nullStore) Durable(context.Context, string) (uint64, error) { return n.last, nil }
 func (n *nullStore) State(context.Context, string, []byte, func(key, value []byte) error) error {
 	return nil
 }

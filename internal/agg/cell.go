@@ -101,6 +101,13 @@ func give[T any](s *slabs, free *[][]T, back [][]T) {
 	}
 }
 
+// kept is the memory of free slabs.
+func (s *slabs) kept() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int64(len(s.cells))*cellSlabBytes + int64(len(s.pages))*pageSlabBytes + int64(len(s.bytes))*byteSlab
+}
+
 type spillKey struct {
 	series, key uint32
 	bucket      int32

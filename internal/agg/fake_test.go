@@ -26,6 +26,7 @@ type memStore struct {
 	state   map[string][]byte
 	infos   map[string]store.FamilyInfo
 	flushed map[string]uint64
+	durable *uint64 // what Durable answers, if a test says so
 	fail    error
 	after   error // fails after having stored
 	puts    int
@@ -41,6 +42,26 @@ type address struct {
 func newMemStore() *memStore {
 	return &memStore{points: map[address][]byte{}, series: map[series.ID]series.Series{},
 		samples: map[series.ID]map[int64]float64{}, state: map[string][]byte{}, infos: map[string]store.FamilyInfo{}, flushed: map[string]uint64{}}
+}
+
+// clone is what a copy of the store's directory would be.
+// refuse has Put and what else writes return err; nil ends it.
+func (m *memStore) refuse(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fail = err
+}
+
+func (m *memStore) clone() *memStore {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := newMemStore()
+	n.points, n.series, n.state = maps.Clone(m.points), maps.Clone(m.series), maps.Clone(m.state)
+	n.infos, n.flushed = maps.Clone(m.infos), maps.Clone(m.flushed)
+	for id, s := range m.samples {
+		n.samples[id] = maps.Clone(s)
+	}
+	return n
 }
 
 func (m *memStore) Put(_ context.Context, b *store.Batch) error {
@@ -111,6 +132,16 @@ func (m *memStore) Put(_ context.Context, b *store.Batch) error {
 func (m *memStore) Flushed(_ context.Context, writer string) (uint64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.flushed[writer], nil
+}
+
+// Durable is Flushed, unless the test holds it back.
+func (m *memStore) Durable(_ context.Context, writer string) (uint64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.durable != nil {
+		return *m.durable, nil
+	}
 	return m.flushed[writer], nil
 }
 
@@ -232,9 +263,10 @@ func crash(a *Aggregator) {
 	defer a.mu.Unlock()
 	for _, g := range append(a.frozen, a.open) {
 		if g.journal != nil {
-			g.journal.f.Close()
+			g.journal.close()
 		}
 	}
+	a.ack.close()
 	a.frozen = nil
 	a.open = &generation{number: a.open.number, cells: newCells(&a.slabs, 0)}
 }

@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
+	"unsafe"
 
 	"tailscope/hist"
 	"tailscope/internal/series"
@@ -20,8 +20,18 @@ func (a *Aggregator) Flush(ctx context.Context) error {
 	defer a.putMu.Unlock()
 	a.cut(a.o.Now())
 	err := a.putFrozen(ctx)
+	a.flushError.Store(&err)
+	a.prune(ctx)
 	a.tidy(a.o.Now())
 	return err
+}
+
+// FlushError returns why the last Flush did not store what had arrived, or nil.
+func (a *Aggregator) FlushError() error {
+	if err := a.flushError.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // runFlusher cuts and stores generations until ctx is done.
@@ -86,6 +96,10 @@ func (a *Aggregator) cut(now time.Time) {
 		return
 	}
 	g.records = append(g.records, a.streams.cut()...)
+	if g.entries > 0 {
+		g.records = append(g.records, positionRecord(a.position))
+		a.lastJournal = g.number
+	}
 	size := 0
 	for _, r := range g.records {
 		size += 48 + len(r.Key) + len(r.Value)
@@ -120,6 +134,7 @@ func (a *Aggregator) putFrozen(ctx context.Context) error {
 		}
 		err := a.st.Put(ctx, batch)
 		a.build.forget()
+		a.built.Store(a.build.bytes())
 		a.mu.Lock()
 		a.stats.Unmergeable += uint64(lost)
 		if err != nil {
@@ -133,9 +148,7 @@ func (a *Aggregator) putFrozen(ctx context.Context) error {
 		a.full.Store(a.memory() > a.o.MemoryBytes)
 		a.mu.Unlock()
 		if g.journal != nil {
-			if err := g.journal.remove(); err != nil {
-				a.o.Logger.Warn("stored journal not deleted; the next start deletes it", "err", err)
-			}
+			a.keep(g.number, g.journal)
 		}
 	}
 }
@@ -163,13 +176,26 @@ func makeTotals(g *generation, recs list[seriesRec]) (lost int) {
 	return lost
 }
 
+// crowdedIdle is when series go once their tables are an eighth of the memory.
+const crowdedIdle = 10 * time.Second
+
 // tidy lets idle series go. Needs putMu.
 func (a *Aggregator) tidy(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	used := a.memory()
 	pressed := used > a.o.MemoryBytes/2
-	if now.Sub(a.swept) < time.Minute && !pressed {
+	// Most series of many tenants are seen once in a while. To make one anew
+	// costs microseconds; to keep it costs memory until it is seen again.
+	crowded := a.reg.bytes() > a.o.MemoryBytes/8
+	every := time.Minute
+	switch {
+	case pressed:
+		every = 0
+	case crowded:
+		every = crowdedIdle
+	}
+	if now.Sub(a.swept) < every {
 		return
 	}
 	a.swept = now
@@ -179,8 +205,8 @@ func (a *Aggregator) tidy(now time.Time) {
 	case used > a.o.MemoryBytes*7/8:
 		idle = 0
 		a.reg.groups = map[series.ID]*group{} // made again as they are met
-	case pressed:
-		idle = min(idle, 2*time.Minute)
+	case pressed || crowded:
+		idle = min(idle, crowdedIdle)
 	}
 	// Who was last used in a generation that ended before the moment is idle:
 	// one before the last that began by then.
@@ -195,12 +221,33 @@ func (a *Aggregator) tidy(now time.Time) {
 		a.reg.pressed = false // there is room again for names
 		a.advance()
 	}
+	a.reclaim()
+}
+
+// reclaim makes room of the targets and series that nothing holds any more.
+// Needs putMu and mu.
+func (a *Aggregator) reclaim() {
 	oldest := uint32(a.open.number)
 	if len(a.frozen) > 0 {
 		oldest = uint32(a.frozen[0].number)
 	}
 	a.reg.reclaim(a.oldestPin(), oldest)
 	a.full.Store(a.memory() > a.o.MemoryBytes)
+}
+
+// reclaimSoon makes room of what tidy let go while batches held it: they end
+// within milliseconds, the next flush is seconds away, and until then new series
+// would take memory of their own.
+func (a *Aggregator) reclaimSoon() {
+	if !a.putMu.TryLock() {
+		return // a flush is under way, and does it
+	}
+	defer a.putMu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.reg.graves) > 0 && a.reg.graves[0].epoch < a.oldestPin() {
+		a.reclaim()
+	}
 }
 
 // builder makes store batches, keeping its memory.
@@ -228,6 +275,16 @@ func (w *builder) forget() {
 	if cap(w.b.Points) > 1<<16 || cap(w.b.Series) > 1<<16 || len(w.data) > 16 {
 		*w = builder{lost: w.lost, err: w.err}
 	}
+}
+
+// bytes is the memory that is kept for the next batch.
+func (w *builder) bytes() int64 {
+	sum := int64(cap(w.b.Points))*int64(unsafe.Sizeof(store.Point{})) + int64(cap(w.b.Series))*int64(unsafe.Sizeof(series.Series{})) +
+		int64(cap(w.b.IDs))*16 + int64(cap(w.sorted))*12 + int64(cap(w.offsets)+cap(w.number))*4 + int64(cap(w.samples))*16
+	for _, b := range w.data {
+		sum += int64(cap(b))
+	}
+	return sum
 }
 
 // batch makes what Put takes of a frozen generation. The result is valid until the next call.
@@ -415,7 +472,6 @@ func (w *builder) rawSamples(b *store.Batch, c *cells) {
 // families declares every family of the batch, with the interval where it is known.
 func (w *builder) families(b *store.Batch, g *generation) {
 	b.Families = append(b.Families, g.infos...)
-	slices.SortFunc(b.Families, func(x, y store.FamilyInfo) int { return cmp.Compare(x.Name, y.Name) })
 	last := ""
 	for i := range b.Series {
 		s := &b.Series[i]
@@ -423,10 +479,11 @@ func (w *builder) families(b *store.Batch, g *generation) {
 			continue
 		}
 		last = s.Family
-		if !slices.ContainsFunc(b.Families, func(f store.FamilyInfo) bool { return f.Name == last }) {
-			b.Families = append(b.Families, store.FamilyInfo{Name: s.Family, Kind: s.Kind})
-		}
+		b.Families = append(b.Families, store.FamilyInfo{Name: s.Family, Kind: s.Kind})
 	}
+	// Of a family's entries the declared one is the first.
+	slices.SortStableFunc(b.Families, func(x, y store.FamilyInfo) int { return cmp.Compare(x.Name, y.Name) })
+	b.Families = slices.CompactFunc(b.Families, func(x, y store.FamilyInfo) bool { return x.Name == y.Name })
 }
 
 // runSyncer forces the journals to disk every sync interval until ctx is done.
@@ -440,14 +497,15 @@ func (a *Aggregator) runSyncer(ctx context.Context) {
 		case <-tick.C:
 		}
 		if err := a.syncJournals(); err != nil {
-			a.mu.Lock()
-			a.stats.SyncErrors++
-			a.mu.Unlock()
-			a.o.Logger.Error("journal not synced", "err", err)
+			a.o.Logger.Error("journal not synced: until the store has what it holds, a loss of power would lose it", "err", err)
 		}
+		a.reclaimSoon()
 	}
 }
 
+// syncJournals forces to disk what was written since it last succeeded. A
+// generation whose journal cannot be synced is cut, and put by the flusher soon:
+// what is accepted meanwhile is in a new file. What failed is tried again.
 func (a *Aggregator) syncJournals() error {
 	a.mu.Lock()
 	var list []*journal
@@ -457,17 +515,36 @@ func (a *Aggregator) syncJournals() error {
 			list = append(list, g.journal)
 		}
 	}
-	dir := a.newFiles
-	a.newFiles = false
+	dir, ack := a.newFiles, a.ack.dirty
+	a.newFiles, a.ack.dirty = false, false
 	a.mu.Unlock()
 	var err error
-	for _, j := range list {
-		if serr := j.f.Sync(); serr != nil && !errors.Is(serr, os.ErrClosed) {
-			err = errors.Join(err, serr)
+	failed := func(e error, again func()) {
+		if e == nil {
+			return
 		}
+		err = errors.Join(err, e)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		again()
+	}
+	for _, j := range list {
+		failed(j.sync(), func() { j.dirty, j.unsynced = true, true })
+	}
+	if ack { // after the journals: what it says should be in them
+		failed(a.ack.f.SyncData(), func() { a.ack.dirty = true })
 	}
 	if dir {
-		err = errors.Join(err, syncDir(a.o.Dir))
+		failed(syncDir(a.o.FS, a.o.Dir), func() { a.newFiles = true })
+	}
+	if err == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stats.SyncErrors++
+	if j := a.open.journal; j != nil && j.unsynced {
+		a.nudge()
 	}
 	return err
 }

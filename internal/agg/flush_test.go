@@ -74,9 +74,7 @@ func TestFlusher(t *testing.T) {
 			t.Error("the open generation has a journal before anything was accepted")
 		}
 
-		st.mu.Lock()
-		st.fail = fmt.Errorf("disk: %w", store.ErrFull)
-		st.mu.Unlock()
+		st.refuse(fmt.Errorf("disk: %w", store.ErrFull))
 		send()
 		time.Sleep(1100 * time.Millisecond)
 		if made, dirty := journal(); !made || dirty {
@@ -89,9 +87,7 @@ func TestFlusher(t *testing.T) {
 		if got := a.Stats().FlushErrors; got <= failures || got > failures+4 {
 			t.Errorf("%d more failures in 5 s", got-failures)
 		}
-		st.mu.Lock()
-		st.fail = nil
-		st.mu.Unlock()
+		st.refuse(nil)
 		time.Sleep(30 * time.Second)
 		stored(3)
 
@@ -213,4 +209,41 @@ func TestHugeCounts(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Series that are seen once leave memory after a few generations when their
+// tables take an eighth of it; those that go on being seen stay. What comes
+// again is counted as ever.
+func TestSeriesSeenOnceGo(t *testing.T) {
+	st, c := newMemStore(), newClock()
+	a := open(t, st, c, t.TempDir(), func(o *Options) { o.MemoryBytes, o.MaxTenants = 16<<20, 100_000 })
+	const generations, each = 12, 3000
+	most := uint64(0)
+	for g := range generations {
+		b := a.NewBatch()
+		for i := range each {
+			id := SpanIdentity{Service: "s", Tenant: fmt.Sprintf("tenant-%d-%d", g, i)}
+			if i < 100 {
+				id.Tenant = fmt.Sprintf("tenant-%d", i)
+			}
+			b.Observe(a.SpanTarget(&id), b.now, 1e6, 1)
+		}
+		if r, err := b.Commit(context.Background()); err != nil || r.Total() != 0 {
+			t.Fatal(r, err)
+		}
+		c.advance(10 * time.Second)
+		flush(t, a)
+		s := a.Stats()
+		most = max(most, s.ActiveSeries)
+		if s.FoldedTenants > 0 {
+			t.Fatalf("generation %d: %d tenants were folded", g, s.FoldedTenants)
+		}
+		if s.SlotBytes+s.SeriesBytes+s.StreamBytes != s.MemoryBytes {
+			t.Fatalf("the parts of %+v are not its sum", s)
+		}
+	}
+	if most > 6*each {
+		t.Errorf("%d series were held of %d a generation", most, each)
+	}
+	views(t, st, generations*each)
 }

@@ -1,10 +1,10 @@
 package agg
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -14,6 +14,7 @@ import (
 
 	"tailscope/hist"
 	"tailscope/internal/series"
+	"tailscope/internal/store"
 )
 
 // written commits one of everything and returns the journal.
@@ -45,8 +46,20 @@ func written(t testing.TB) []byte {
 	return raw
 }
 
-// The bytes of format 2. A change here needs a new version in journalMagic.
+// The bytes of format 3. A change here needs a new version in journalMagic.
 const golden = `
+54534a524e4c0003010000000000000000000000000000000000000000000000690d528a7000000001000000000000000000
+000000000000caa7d822c25924df010102157370616e5f6475726174696f6e5f7365636f6e647301000308696e7374616e63
+650169096f7065726174696f6e016f0773657276696365017303010201740201010201050164000001077365727669636501
+73020305000104016700010107736572766963650173020204007e000000020000000000000000000000060000000bc722bd
+e2ce20560288bb94caca33c0aa83a9010800c0f0f50b0905ac02071a00051180e59a771390f6a8949567000000000000f83f
+140100000000000000020000000000000090f6a894956700000000000000401d030000000000000004000000000000000500
+00000000000080a08da4d4f6da983180c8e3dddbf6da9831051180e59a770f00000003000000060000000000000001000000
+f95817bf1462b9a30288bb94caca33c0aa83a901080001
+`
+
+// What format 2 wrote of the same.
+const golden2 = `
 54534a524e4c0002010000000000000084e9a7d170000000caa7d822010102157370616e5f6475726174696f6e5f7365636f
 6e647301000308696e7374616e63650169096f7065726174696f6e016f077365727669636501730301020174020101020105
 016400000107736572766963650173020305000104016700010107736572766963650173020204007e0000000bc722bd0288
@@ -92,9 +105,9 @@ func (s *script) defineTarget(n, full, marginal uint32) error {
 	return nil
 }
 
-func (s *script) entries(millis int64, e *entryReader) error {
+func (s *script) entries(millis int64, e *entryReader) (n uint64, err error) {
 	fmt.Fprintf(&s.b, "entries at %d\n", millis)
-	for e.next() {
+	for ; e.next(); n++ {
 		switch e.op {
 		case opObserve, opWeighted:
 			fmt.Fprintf(&s.b, "  target %d slot %d: %d ns, weight %d\n", e.target, e.entrySlot*10, e.nanos, e.weight)
@@ -108,7 +121,7 @@ func (s *script) entries(millis int64, e *entryReader) error {
 			fmt.Fprintf(&s.b, "  target %d stream %v resource %d from %d to %d: histogram %x\n", e.target, e.stream, e.resource, e.start, e.time, e.hist)
 		}
 	}
-	return e.err()
+	return n, e.err()
 }
 
 // What format 1 said first, and what 2 says instead.
@@ -139,39 +152,69 @@ entries at 1772366405000
 
 func TestJournalSaysWhatWasWritten(t *testing.T) {
 	raw := written(t)
-	var s script
-	whole, err := decodeJournal(bufio.NewReader(bytes.NewReader(raw)), int64(len(raw)), "j", 1, &s)
-	if err != nil || whole != int64(len(raw)) {
-		t.Fatalf("%d of %d bytes, %v", whole, len(raw), err)
+	got, acc := play(t, raw)
+	if acc.applied != 7 || acc.lost != 0 || acc.tail != 0 || acc.damage != "" || acc.end != 7 {
+		t.Fatalf("%+v", acc)
 	}
-	if got := s.b.String(); got != told2+told {
+	if got != told2+told {
 		t.Errorf("got\n%s\nwant\n%s", got, told2+told)
 	}
 }
 
-// Journals that the version before left behind are played.
-func TestJournalOfFormat1(t *testing.T) {
-	raw, err := hex.DecodeString(strings.Join(strings.Fields(golden1), ""))
+// Journals that the versions before left behind are played.
+func TestJournalsOfOlderFormats(t *testing.T) {
+	for i, text := range []string{golden1, golden2} {
+		raw := unhex(t, text)
+		s, acc := play(t, raw)
+		want := []string{told1, told2}[i] + told
+		if acc.format != byte(i+1) || acc.applied != 7 || acc.tail != 0 || acc.damage != "" || s != want {
+			t.Errorf("%+v\ngot\n%s\nwant\n%s", acc, s, want)
+		}
+		c := newClock()
+		dir := t.TempDir()
+		if err := os.WriteFile(journalPath(dir, 1), raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		st := newMemStore()
+		a := open(t, st, c, dir)
+		if n := st.count(t, series.SpanDuration, series.Full); n != 9 {
+			t.Errorf("%d observations replayed, want 9", n)
+		}
+		if d := a.Damage(); len(d) != 0 {
+			t.Errorf("damage %+v", d)
+		}
+	}
+}
+
+// A frame of format 2 that is damaged costs itself, and what lacks its definitions.
+func TestDamageToOlderFormats(t *testing.T) {
+	raw := unhex(t, golden2)
+	raw[len(raw)-2] ^= 1 // in the last of two requests
+	raw = append(raw, raw[oldHeader:]...)
+	s, acc := play(t, raw)
+	if !acc.unknown || acc.damage == "" || acc.applied != 6+6 || acc.tail == 0 {
+		t.Errorf("%+v\n%s", acc, s)
+	}
+}
+
+func unhex(t testing.TB, s string) []byte {
+	t.Helper()
+	raw, err := hex.DecodeString(strings.Join(strings.Fields(s), ""))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return raw
+}
+
+// play decodes the journal of generation 1 into a script.
+func play(t testing.TB, raw []byte) (string, *account) {
+	t.Helper()
 	var s script
-	if whole, err := decodeJournal(bufio.NewReader(bytes.NewReader(raw)), int64(len(raw)), "j", 1, &s); err != nil || whole != int64(len(raw)) {
-		t.Fatalf("%d of %d bytes, %v", whole, len(raw), err)
-	}
-	if got := s.b.String(); got != told1+told {
-		t.Errorf("got\n%s\nwant\n%s", got, told1+told)
-	}
-	c := newClock()
-	dir := t.TempDir()
-	if err := os.WriteFile(journalPath(dir, 1), raw, 0o600); err != nil {
+	acc, err := decodeJournal(bytes.NewReader(raw), int64(len(raw)), "j", 1, &s)
+	if err != nil {
 		t.Fatal(err)
 	}
-	st := newMemStore()
-	open(t, st, c, dir)
-	if n := st.count(t, series.SpanDuration, series.Full); n != 9 {
-		t.Errorf("%d observations replayed, want 9", n)
-	}
+	return s.b.String(), acc
 }
 
 // The series of folded tenants, of none, and of one that is labelled so are
@@ -208,25 +251,31 @@ func TestTenantsInTheJournal(t *testing.T) {
 	}
 }
 
-// Any bytes are replayed, refused or taken for torn; never a panic, and what
-// was accepted can be flushed.
+// Any bytes are replayed, refused or taken for damage; never a panic, what is
+// lost is what the positions say, and what was accepted can be flushed.
 func FuzzJournal(f *testing.F) {
 	raw := written(f)
 	f.Add(raw)
 	f.Add(raw[:len(raw)-5])
 	f.Add(raw[:journalHeader])
+	f.Add(unhex(f, golden1))
+	f.Add(unhex(f, golden2))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		// Frames with a true checksum get further.
+		// Frames with true checksums get further.
 		b = bytes.Clone(b)
-		if len(b) >= journalHeader {
-			copy(b, appendHeader(nil, 1))
-			for at := journalHeader; at+frameHeader <= len(b); {
+		if len(b) >= journalHeader && b[7] == journalFormat {
+			copy(b, header{1, binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:]) & 0xffff}.append(nil))
+			position := uint64(0)
+			for at, number := journalHeader, uint32(1); at+frameHeader <= len(b); number++ {
 				n := int(binary.LittleEndian.Uint32(b[at:])) & 0xffff
 				if n == 0 || at+frameHeader+n > len(b) {
 					break
 				}
-				sealFrame(b[:at+frameHeader+n], at)
+				entries := int(b[at+16])
+				sealFrame(b[:at+frameHeader+n], at, entries)
+				placeFrame(b[at:], frameSeed(1), number, position)
+				position += uint64(entries)
 				at += frameHeader + n
 			}
 		}
@@ -235,9 +284,21 @@ func FuzzJournal(f *testing.F) {
 		a := &Aggregator{o: o, streams: newStreams(0)}
 		a.reg = newRegistry(&a.o)
 		g := &generation{number: 1, cells: newCells(&a.slabs, 0)}
-		whole, err := decodeJournal(bufio.NewReader(bytes.NewReader(b)), int64(len(b)), "j", 1, &replayer{a: a, g: g})
-		if whole > int64(len(b)) || err == nil && whole < 0 {
-			t.Fatalf("%d of %d bytes", whole, len(b))
+		acc, err := decodeJournal(bytes.NewReader(b), int64(len(b)), "j", 1, &replayer{a: a, g: g})
+		if err != nil {
+			if !errors.Is(err, store.ErrVersion) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if acc.applied != g.entries {
+			t.Fatalf("%d entries applied, %d counted: %+v", g.entries, acc.applied, acc)
+		}
+		if acc.placed && acc.applied+acc.lost < acc.end-acc.header.before {
+			t.Fatalf("from position %d to %d, %d applied and %d lost", acc.header.before, acc.end, acc.applied, acc.lost)
+		}
+		if acc.tail < 0 || acc.tail > int64(len(b)) {
+			t.Fatalf("tail of %d of %d bytes", acc.tail, len(b))
 		}
 		makeTotals(g, a.reg.series)
 		batch := a.build.batch(g, a.reg.meta, a.reg.ids)

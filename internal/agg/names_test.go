@@ -275,7 +275,7 @@ func TestMemoryComesBack(t *testing.T) {
 // What was folded leaves no series behind, but is remembered too.
 func TestFoldedNamesLeaveMemory(t *testing.T) {
 	st, c := newMemStore(), newClock()
-	a := open(t, st, c, t.TempDir(), func(o *Options) { o.MemoryBytes = 16 << 20 })
+	a := open(t, st, c, t.TempDir(), func(o *Options) { o.MemoryBytes, o.FlushInterval = 16<<20, time.Hour })
 	b := a.NewBatch() // one request, so that nothing makes room meanwhile
 	for k := range 100_000 {
 		b.Observe(a.SpanTarget(&SpanIdentity{Service: "s", Operation: fmt.Sprint(k)}), c.now().UnixNano(), 1e6, 1)
@@ -296,7 +296,7 @@ func TestFoldedNamesLeaveMemory(t *testing.T) {
 func TestMemoryIsBounded(t *testing.T) {
 	st, c := newMemStore(), newClock()
 	a := open(t, st, c, t.TempDir(), func(o *Options) { o.MemoryBytes = 4 << 20 })
-	st.fail = errors.New("store is away")
+	st.refuse(errors.New("store is away"))
 	sent := uint64(0)
 	var refused error
 	for i := 0; refused == nil; i++ {
@@ -319,7 +319,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	if s.MemoryBytes > 5<<20 || s.Overloads != 1 || s.FoldedTenants == 0 {
 		t.Errorf("%+v", s)
 	}
-	st.fail = nil
+	st.refuse(nil)
 	flush(t, a)
 	views(t, st, sent)
 	for range 3 { // what is idle makes room

@@ -1,16 +1,20 @@
 package agg
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"tailscope/internal/series"
 	"tailscope/internal/store"
@@ -46,13 +50,20 @@ func TestCrashBeforePut(t *testing.T) {
 	someSpans(t, a, c, 10)
 	crash(a)
 	views(t, st, weightOf10)
-	a = open(t, st, c, dir)
+	if n, observations, err := CountJournals(context.Background(), vfs.Default, dir); n != 1 || observations != 20 || err != nil {
+		t.Errorf("%d journals with %d observations, %v, want 1 with 20", n, observations, err)
+	}
+	var log bytes.Buffer
+	a = open(t, st, c, dir, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 	views(t, st, 3*weightOf10)
-	if n, _ := journalFiles(dir); len(n) != 0 {
+	if n, _, _ := journalFiles(vfs.Default, dir); len(n) != 0 {
 		t.Errorf("journals left: %v", n)
 	}
 	if got := a.Stats().Replayed; got != 20 {
 		t.Errorf("replayed %d, want 20", got)
+	}
+	if want := "journals=1 observations=20 took="; strings.Count(log.String(), want) != 1 {
+		t.Errorf("the log is\n%s\nwant one line with %q", log.String(), want)
 	}
 }
 
@@ -79,14 +90,14 @@ func TestCrashAfterPut(t *testing.T) {
 				views(t, st, 2*weightOf10)
 				return
 			}
-			if n, _ := journalFiles(dir); len(n) != 1 {
+			if n, _, _ := journalFiles(vfs.Default, dir); len(n) != 1 {
 				t.Fatalf("journals %v", n)
 			}
 			st.after = nil
 			crash(a)
 			open(t, st, c, dir)
 			views(t, st, weightOf10)
-			if n, _ := journalFiles(dir); len(n) != 0 {
+			if n, _, _ := journalFiles(vfs.Default, dir); len(n) != 0 {
 				t.Errorf("journals left: %v", n)
 			}
 		})
@@ -96,7 +107,7 @@ func TestCrashAfterPut(t *testing.T) {
 func TestPutIsRetriedInOrder(t *testing.T) {
 	st, c := newMemStore(), newClock()
 	a := open(t, st, c, t.TempDir())
-	st.fail = fmt.Errorf("disk: %w", store.ErrFull)
+	st.refuse(fmt.Errorf("disk: %w", store.ErrFull))
 	for range 3 {
 		someSpans(t, a, c, 10)
 		if err := a.Flush(context.Background()); !errors.Is(err, store.ErrFull) {
@@ -106,7 +117,7 @@ func TestPutIsRetriedInOrder(t *testing.T) {
 	if s := a.Stats(); s.Pending != 3 || s.FlushErrors != 3 {
 		t.Errorf("%+v", s)
 	}
-	st.fail = nil
+	st.refuse(nil)
 	flush(t, a)
 	views(t, st, 3*weightOf10)
 	if st.puts != 3 {
@@ -150,7 +161,7 @@ func TestTornTail(t *testing.T) {
 				if cut < ends[2] {
 					continue
 				}
-				b[len(b)-1] ^= 0x40
+				b[len(b)-1] ^= 0x40 // of a frame that is all there: not a torn write
 			}
 			if err := os.WriteFile(filepath.Join(dir, filepath.Base(path)), b, 0o600); err != nil {
 				t.Fatal(err)
@@ -166,8 +177,11 @@ func TestTornTail(t *testing.T) {
 				}
 			}
 			views(t, st, want)
-			if got, torn := a.Stats().TornTails > 0, int64(len(b)) != journalHeader && (len(b) > int(cut) || tail == "flipped" || !slices.Contains(clean, cut)); got != torn {
+			if got, torn := a.Stats().TornTails > 0, tail != "flipped" && int64(len(b)) != journalHeader && (len(b) > int(cut) || !slices.Contains(clean, cut)); got != torn {
 				t.Errorf("cut at %d, tail %q: torn %v, want %v", cut, tail, got, torn)
+			}
+			if d := a.Damage(); tail != "flipped" && len(d) != 0 || tail == "flipped" && (len(d) != 1 || d[0].Observations != 10) {
+				t.Errorf("cut at %d, tail %q: damage %+v", cut, tail, d)
 			}
 			if err := a.Close(context.Background()); err != nil {
 				t.Fatal(err)
@@ -176,44 +190,10 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
-func TestDamagedMiddle(t *testing.T) {
-	st, c, dir := newMemStore(), newClock(), t.TempDir()
-	a := open(t, st, c, dir)
-	someSpans(t, a, c, 10)
-	first := a.open.journal.size
-	someSpans(t, a, c, 10)
-	path := a.open.journal.path
-	someSpans(t, a, c, 10)
-	crash(a)
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b[first+frameHeader+3] ^= 1
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err = Open(context.Background(), st, Options{Dir: dir, Now: c.now})
-	var damage *DamageError
-	if !errors.As(err, &damage) || damage.Offset != first || !errors.Is(err, store.ErrCorrupt) {
-		t.Fatalf("got %v, want damage at %d", err, first)
-	}
-	if want := fmt.Sprintf("truncate -s %d %s", first, path); !strings.Contains(err.Error(), want) {
-		t.Errorf("%q does not say %q", err, want)
-	}
-	// Doing what it says works.
-	if err := os.Truncate(path, damage.Offset); err != nil {
-		t.Fatal(err)
-	}
-	open(t, st, c, dir)
-	views(t, st, weightOf10)
-}
-
 func TestNewerJournalIsRefused(t *testing.T) {
 	dir := t.TempDir()
-	h := appendHeader(nil, 1)
+	h := header{generation: 1}.append(nil)
 	h[7] = 9
-	binary.LittleEndian.PutUint32(h[16:], 0)
 	if err := os.WriteFile(journalPath(dir, 1), append(h, 1, 2, 3), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +218,7 @@ func TestJournalWriteFails(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	var err error
-	if j.f, err = os.OpenFile(j.path, os.O_WRONLY|os.O_APPEND, 0); err != nil {
+	if j.f, err = vfs.Default.OpenReadWrite(j.path, category); err != nil {
 		t.Fatal(err)
 	}
 	observe(t, a, c, SpanIdentity{Service: "s", Tenant: "new"}, 5)

@@ -77,7 +77,7 @@ type registry struct {
 
 	services   []*service // number 0 is none
 	serviceOf  map[string]uint32
-	families   map[string]string // interns names
+	families   map[string]*familyName
 	foldedTens uint64
 	foldedOps  uint64
 	foldedVals uint64
@@ -94,6 +94,12 @@ type registry struct {
 	tenantBytes int64 // of the services' tables, as of the last sweep
 
 	generation uint32 // the open one
+}
+
+// familyName is the name of a family that has active series.
+type familyName struct {
+	name   string
+	series int
 }
 
 type grave struct{ target, epoch uint32 }
@@ -155,7 +161,7 @@ func newRegistry(o *Options) *registry {
 		ids:       make([]series.ID, 1),
 		services:  make([]*service, 1),
 		serviceOf: map[string]uint32{},
-		families:  map[string]string{},
+		families:  map[string]*familyName{},
 		groups:    map[series.ID]*group{},
 		builder:   labels.NewScratchBuilder(12),
 	}
@@ -418,9 +424,15 @@ func ownLabel(name string) bool {
 	return false
 }
 
+// refuses reports whether a family has no active series, and may have none
+// because others are as many as they may be.
+func (r *registry) refuses(family string) bool {
+	return r.families[family] == nil && len(r.families) >= r.o.MaxFamilies
+}
+
 // metric resolves one series that is not a span's. It returns 0 if the series
-// is active with another kind.
-func (r *registry) metric(s series.Series) uint32 {
+// is active with another kind, or if it is a stranger's and its family refused.
+func (r *registry) metric(s series.Series, stranger bool) uint32 {
 	var id series.ID
 	id, r.idBuf = s.ID(r.idBuf)
 	if t := r.lookup.Find(r.keys, id); t != 0 {
@@ -428,6 +440,9 @@ func (r *registry) metric(s series.Series) uint32 {
 			return 0
 		}
 		return t
+	}
+	if stranger && r.refuses(s.Family) {
+		return 0
 	}
 	n := r.internID(s, id)
 	if r.meta.at(n).Kind != s.Kind {
@@ -447,7 +462,8 @@ func push[T any](s []T, v T) []T {
 
 func (r *registry) newTarget(key series.ID, full, marginal uint32) uint32 {
 	var n uint32
-	if k := len(r.unused); k > 0 {
+	// A number keeps its meaning within a generation's journal.
+	if k := len(r.unused); k > 0 && r.targets.at(r.unused[k-1]).generation != r.generation {
 		n = r.unused[k-1]
 		r.unused = r.unused[:k-1]
 	} else {
@@ -482,14 +498,15 @@ func (r *registry) internID(s series.Series, id series.ID) uint32 {
 
 // add numbers a series that has none; the labels are kept.
 func (r *registry) add(s series.Series, id series.ID) uint32 {
-	family, ok := r.families[s.Family]
-	if !ok {
-		family = strings.Clone(s.Family)
-		r.families[family] = family
+	family := r.families[s.Family]
+	if family == nil {
+		family = &familyName{name: strings.Clone(s.Family)}
+		r.families[family.name] = family
 	}
-	s.Family = family
+	family.series++
+	s.Family = family.name
 	var n uint32
-	if k := len(r.idle); k > 0 {
+	if k := len(r.idle); k > 0 && r.series.at(r.idle[k-1]).defined != r.generation {
 		n = r.idle[k-1]
 		r.idle = r.idle[:k-1]
 	} else {
@@ -561,7 +578,7 @@ func (r *registry) reclaim(pinned, oldest uint32) {
 		if t.marginal != 0 {
 			r.release(t.marginal)
 		}
-		*t = target{incarnation: (t.incarnation + 1) & (1<<30 - 1)}
+		*t = target{incarnation: (t.incarnation + 1) & (1<<30 - 1), generation: t.generation}
 		r.unused = append(r.unused, g.target)
 	}
 	r.graves = keep
@@ -580,7 +597,12 @@ func (r *registry) reclaim(pinned, oldest uint32) {
 			r.release(total)
 			clear(r.groups)
 		}
-		*r.series.at(n) = seriesRec{}
+		if f := r.families[r.meta.at(n).Family]; f != nil {
+			if f.series--; f.series == 0 {
+				delete(r.families, f.name)
+			}
+		}
+		*r.series.at(n) = seriesRec{defined: s.defined}
 		*r.meta.at(n) = series.Series{}
 		r.idle = append(r.idle, n)
 	}

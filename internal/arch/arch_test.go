@@ -4,6 +4,7 @@
 package arch
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -80,6 +81,7 @@ var floors = []floor{
 	{2, "internal/store/storetest", []string{"internal/series", "internal/store"}, nil, false},
 	{2, "internal/store/runcodec", []string{"internal/series", "internal/store"}, nil, false},
 	{2, "internal/series", nil, nil, false},
+	{2, "internal/guard", nil, []string{}, true},
 	{2, "internal/route", nil, []string{}, true},
 	{2, "internal/strictyaml", nil, []string{}, false},
 	{2, "internal/scaling", []string{"api"}, []string{"hist", "stat", "api"}, false},
@@ -283,6 +285,42 @@ func TestDocumentedTargetsExist(t *testing.T) {
 	}
 	if mentions == 0 {
 		t.Error("no document names a make target: the test looks in the wrong place")
+	}
+}
+
+var testName, testDefinition = regexp.MustCompile("`(Test[A-Za-z0-9]+)`"), regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9]+)\(`)
+
+// Each test that docs/reliability.md names as proof exists.
+func TestFaultsHaveTheirTests(t *testing.T) {
+	defined := map[string]bool{}
+	err := filepath.WalkDir("../..", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && d.Name() == "node_modules" {
+			return cmp.Or(err, fs.SkipDir)
+		}
+		if !strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		for _, m := range testDefinition.FindAllSubmatch(text, -1) {
+			defined[string(m[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("../../docs/reliability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := testName.FindAllStringSubmatch(string(text), -1)
+	for _, m := range named {
+		if !defined[m[1]] {
+			t.Errorf("reliability.md names %s, which is not in the tree", m[1])
+		}
+	}
+	if len(named) == 0 {
+		t.Error("reliability.md names no test: the pattern is wrong")
 	}
 }
 

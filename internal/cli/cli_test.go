@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"tailscope/api"
 )
 
@@ -355,6 +357,25 @@ func TestHelpNamesValues(t *testing.T) {
 		if !strings.Contains(out, want) {
 			t.Errorf("exit code %d, help lacks %q:\n%s", code, want, out)
 		}
+	}
+}
+
+// A terminal shows no Markdown: help says where to read on in words.
+func TestHelpHasNoMarkdown(t *testing.T) {
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		for _, text := range []string{c.Short, c.Long, c.LocalFlags().FlagUsages()} {
+			if strings.Contains(text, "](") || strings.Contains(text, "`") {
+				t.Errorf("%s --help has Markdown:\n%s", c.CommandPath(), text)
+			}
+		}
+		for _, sub := range c.Commands() {
+			visit(sub)
+		}
+	}
+	visit(newRoot(streams{}))
+	if out, _, _ := run(t, "serve", "--help"); !strings.Contains(out, "see Memory in docs/configuration.md.") {
+		t.Errorf("help of --limits-memory does not say where memory is documented:\n%s", out)
 	}
 }
 

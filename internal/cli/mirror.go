@@ -155,6 +155,7 @@ func (r *mirrorRun) run(ctx context.Context) error {
 			return err
 		}
 	} else {
+		server.LimitHeap(r.cfg, log)
 		srv, err := server.Start(ctx, server.Settings{Config: r.cfg, Log: log, Version: Version()})
 		if err != nil {
 			return mirrorHint(err, r.cfg)

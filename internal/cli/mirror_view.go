@@ -270,6 +270,10 @@ func notes(m moment) []string {
 			out = append(out, text)
 		}
 	}
+	if c := m.state.Clients; c != nil && c.Evicted+c.Refused > 0 {
+		out = append(out, fmt.Sprintf("clients: at the bound of %s connections %s that asked nothing were closed, %s that came were not taken: raise --clients",
+			count(uint64(c.Bound)), count(c.Evicted), count(c.Refused)))
+	}
 	if d := m.state.Differences; d != nil {
 		found := 0
 		for _, r := range d.Rows {

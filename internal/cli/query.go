@@ -188,7 +188,7 @@ func ask[T any](q *question, question func(client.Selection) (T, error), empty f
 }
 
 // failed adds the next step to an error of the client.
-func (q *question) failed(err error) error {
+func (f *serverFlag) failed(err error) error {
 	var said *client.Error
 	switch {
 	case errors.Is(err, client.ErrUnreachable):

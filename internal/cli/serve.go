@@ -8,11 +8,13 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"regexp"
 	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -23,10 +25,16 @@ import (
 
 // gcPercent is how much the heap may grow before it is collected, unless the
 // environment says so by GOGC.
-const gcPercent = 50
+const gcPercent = 15
 
-// stopWithin is how long a server may take to flush and close once asked to.
-const stopWithin = 30 * time.Second
+// stopWithin is how long a mirror that is asked to stop waits for requests under
+// way; stopServing is how long a server does. What it does after that is bounded
+// by itself, so that stopping takes at most ten seconds, as container runtimes
+// give a program.
+const (
+	stopWithin  = 30 * time.Second
+	stopServing = 3 * time.Second
+)
 
 func newServe(io streams) *cobra.Command {
 	var file string
@@ -95,9 +103,14 @@ func (o *overrides) add(fs *pflag.FlagSet, s config.Setting, name string) {
 	}
 }
 
-// usageOf is what a setting does, without the backquotes of its documentation,
-// which pflag would take for the name of the flag's value.
-func usageOf(s config.Setting) string { return strings.ReplaceAll(s.Doc, "`", "") }
+// docLink is a link within the page that documents the settings.
+var docLink = regexp.MustCompile(`\[([^]]+)\]\(#[^)]+\)`)
+
+// usageOf is what a setting does, without the links of its documentation and
+// without the backquotes, which pflag would take for the name of the flag's value.
+func usageOf(s config.Setting) string {
+	return strings.ReplaceAll(docLink.ReplaceAllString(s.Doc, "$1 in docs/configuration.md"), "`", "")
+}
 
 func (o *overrides) apply(c *config.Config) {
 	given := map[string]bool{}
@@ -165,12 +178,16 @@ func newLogger(cfg config.Config, w io.Writer) *slog.Logger {
 
 // serve runs a server until ctx is done or a part of it fails.
 func serve(ctx context.Context, cfg config.Config, io streams) error {
+	if err := refuseBackup(vfs.Default, cfg.Data, restoreHint, cfg.Data); err != nil {
+		return err
+	}
 	if os.Getenv("GOGC") == "" {
 		// Most of the memory is tables without pointers, which cost the
 		// collector little: it can run often, and leave little to collect.
 		debug.SetGCPercent(gcPercent)
 	}
 	log := newLogger(cfg, io.err)
+	server.LimitHeap(cfg, log)
 	srv, err := server.Start(ctx, server.Settings{Config: cfg, Log: log, Version: Version()})
 	if err != nil {
 		return startHint(err, cfg)
@@ -187,7 +204,7 @@ func serve(ctx context.Context, cfg config.Config, io streams) error {
 	}
 	failed := untilStopped(ctx, srv, log)
 	// The caller's context is done; what was accepted still has to be kept.
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopServing)
 	defer cancel()
 	return errors.Join(failed, srv.Close(closing))
 }
@@ -215,6 +232,8 @@ func startHint(err error, cfg config.Config) error {
 	switch {
 	case errors.Is(err, store.ErrLocked):
 		return withHint(err, "another tailscope has %s open: stop it, or give this one a directory of its own with --data", cfg.Data)
+	case errors.Is(err, store.ErrCorrupt):
+		return withHint(err, "nothing has been deleted: tailscope doctor --data %s explains, and with --repair puts it in order", cfg.Data)
 	case errors.Is(err, store.ErrVersion):
 		return withHint(err, "%s was written by another version of tailscope: use that version, or another directory with --data", cfg.Data)
 	case errors.Is(err, store.ErrFull):

@@ -31,6 +31,9 @@ type Config struct {
 	Listen      string // address of the page and the API
 	DebugListen string // address of pprof, empty is off
 
+	AllowedHosts   []string // names under which the server may be asked, beside its own
+	MaxConnections int      // of each listener
+
 	OTLPGRPC, OTLPHTTP string // addresses, empty is off
 	MaxRequest         int64  // bytes of one decoded OTLP request
 
@@ -39,11 +42,13 @@ type Config struct {
 	Retain        Retention
 	TenantKeys    []string // span or resource attributes that name the tenant, first present wins
 	ExtraLabels   []string // further attributes kept as labels of spans
-	Memory        int64    // bytes of open slots and tables
+	Memory        int64    // bytes of the whole program, or Auto; see MemoryBound
 	MaxTenants    int      // named per service
 	MaxOperations int      // named per service
+	MaxFamilies   int      // of incoming metrics, with active series
 	MaxSamples    int      // raw samples kept per number series
 	MaxSampleAge  time.Duration
+	LongestSpan   time.Duration // a longer one is refused
 	Flush, Sync   time.Duration
 
 	LogLevel, LogFormat string
@@ -60,7 +65,7 @@ type Config struct {
 
 // Traces says how traces are put together and which are kept.
 type Traces struct {
-	Memory      int64         // bytes of open traces and tables; 0 turns the breakdown off
+	Memory      int64         // bytes of open traces and tables, or Auto; 0 turns the breakdown off
 	Grace, Idle time.Duration // how long a trace is waited for, see the settings
 	Keep        time.Duration // age at which kept traces go
 	MaxBytes    int64         // what kept traces may take on disk
@@ -79,23 +84,27 @@ const day = 24 * time.Hour
 // Default returns the settings of a server that was told nothing.
 func Default() Config {
 	return Config{
+		MaxConnections: 4096,
+
 		Data:       "data",
 		Listen:     "127.0.0.1:7099",
 		OTLPGRPC:   "127.0.0.1:4317",
 		OTLPHTTP:   "127.0.0.1:4318",
 		MaxRequest: 16 << 20,
 		Traces: Traces{
-			Memory: 128 << 20, Grace: 10 * time.Second, Idle: time.Minute, Keep: 7 * day, MaxBytes: 1 << 30,
+			Memory: Auto, Grace: 10 * time.Second, Idle: time.Minute, Keep: 7 * day, MaxBytes: 1 << 30,
 		},
 		Retain: Retention{
 			Base: 48 * time.Hour, Minute: 35 * day, TenMin: 100 * day, Hour: 400 * day,
 		},
 		TenantKeys:    []string{"tenant.id", "tenant", "customer.id", "org.id"},
-		Memory:        256 << 20,
+		Memory:        Auto,
 		MaxTenants:    20_000,
 		MaxOperations: 2_000,
+		MaxFamilies:   5_000,
 		MaxSamples:    15_000,
 		MaxSampleAge:  35 * day,
+		LongestSpan:   day,
 		Flush:         10 * time.Second,
 		Sync:          time.Second,
 		LogLevel:      "info",
@@ -171,7 +180,7 @@ func (c *Config) Validate() error {
 		bad("retention.max_bytes", "%s is too little: at least 64MiB, or 0 for no bound", FormatSize(b))
 	}
 
-	if m := c.Traces.Memory; m != 0 && m < 8<<20 {
+	if m := c.Traces.Memory; m != 0 && m != Auto && m < 8<<20 {
 		bad("traces.memory", "%s is too little: at least 8MiB, or 0 to break nothing down", FormatSize(m))
 	}
 	atLeast("traces.grace", c.Traces.Grace, 100*time.Millisecond)
@@ -188,8 +197,8 @@ func (c *Config) Validate() error {
 	if c.MaxRequest < 1<<20 {
 		bad("otlp.max_request", "%s is too little: at least 1MiB", FormatSize(c.MaxRequest))
 	}
-	if c.Memory < 16<<20 {
-		bad("limits.memory", "%s is too little: at least 16MiB", FormatSize(c.Memory))
+	if c.Memory != Auto && c.Memory < LeastMemory {
+		bad("limits.memory", "%s is too little: at least %s, it is for the whole program", FormatSize(c.Memory), FormatSize(LeastMemory))
 	}
 	positive := func(key string, v int) {
 		if v < 1 {
@@ -198,8 +207,11 @@ func (c *Config) Validate() error {
 	}
 	positive("limits.tenants", c.MaxTenants)
 	positive("limits.operations", c.MaxOperations)
+	positive("limits.families", c.MaxFamilies)
 	positive("limits.samples", c.MaxSamples)
+	positive("limits.connections", c.MaxConnections)
 	atLeast("limits.sample_age", c.MaxSampleAge, time.Hour)
+	atLeast("limits.longest_span", c.LongestSpan, time.Second)
 	atLeast("ingest.flush", c.Flush, 100*time.Millisecond)
 	atLeast("ingest.sync", c.Sync, time.Millisecond)
 
@@ -215,6 +227,12 @@ func (c *Config) Validate() error {
 		}
 		if l := ExtraLabel(k).Label; reserved[l] {
 			bad("labels.extra", "%q would become the label %s, which every span has: write %s=another_name", k, l, ExtraLabel(k).Attribute)
+		}
+	}
+
+	for _, h := range c.AllowedHosts {
+		if u := (url.URL{Host: h}); h != "*" && (u.Hostname() != h || strings.ContainsAny(h, "/*@:?# ")) {
+			bad("allowed_hosts", "%q is not a host name: write one such as tailscope.example.com, without scheme and port, or * for any", h)
 		}
 	}
 

@@ -90,6 +90,7 @@ func TestValidateReportsEverything(t *testing.T) {
 	c.ExtraLabels = []string{"service", "a b", "host.name=host"}
 	c.Traces = Traces{Memory: 1 << 20, Grace: time.Millisecond, Idle: time.Minute, Keep: time.Minute, MaxBytes: 1, Link: "https://jaeger.example/trace/"}
 	c.LogLevel = "loud"
+	c.AllowedHosts = []string{"tail.example.com", "*", "https://tail.example.com", "tail.example.com:7099"}
 	got := c.Validate().Error()
 	want := `data: needs a directory
 listen: "nowhere" is no address: write host:port, such as 127.0.0.1:7099 or :7099 for every interface
@@ -100,9 +101,11 @@ traces.grace: 1ms is too short: at least 100ms
 traces.keep: 1m is too short: at least 1h
 traces.max_bytes: 1B is too little: at least 16MiB
 traces.link: "https://jaeger.example/trace/" has no {trace_id} in it: write one such as https://jaeger.example/trace/{trace_id}
-limits.memory: 1B is too little: at least 16MiB
+limits.memory: 1B is too little: at least 96MiB, it is for the whole program
 labels.extra: "service" would become the label service, which every span has: write service=another_name
 labels.extra: "a b" is neither an attribute key nor attribute=label
+allowed_hosts: "https://tail.example.com" is not a host name: write one such as tailscope.example.com, without scheme and port, or * for any
+allowed_hosts: "tail.example.com:7099" is not a host name: write one such as tailscope.example.com, without scheme and port, or * for any
 log.level: "loud" is none of debug, info, warn, error`
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -39,6 +39,7 @@ type Mirror struct {
 	Buffer, BodyLimit int64
 	Timeout           time.Duration
 	Connections       int
+	Clients           int
 	PrimaryTimeout    time.Duration
 
 	Compare, Ignore, Redact []string
@@ -57,7 +58,7 @@ type Mirror struct {
 // defaultMirror is what holds of a mirror that was told nothing else.
 var defaultMirror = Mirror{
 	Listen: "127.0.0.1:8080", Service: "mirror", Share: 1, Amplify: 1, Spread: time.Second,
-	Queue: 1000, Buffer: 64 << 20, BodyLimit: 1 << 20, Timeout: 30 * time.Second, Connections: 256, PrimaryTimeout: 60 * time.Second,
+	Queue: 1000, Buffer: 64 << 20, BodyLimit: 1 << 20, Timeout: 30 * time.Second, Connections: 256, Clients: 4096, PrimaryTimeout: 60 * time.Second,
 }
 
 // Wanted says whether anything was said about what is mirrored.
@@ -135,6 +136,8 @@ var mirrorSettings = []Setting{
 		func(c *Config) Value { return duration{&c.Mirror.Timeout} }},
 	{"mirror.connections", "Connections to each server of a shadow.",
 		func(c *Config) Value { return number{&c.Mirror.Connections} }},
+	{"mirror.clients", "Connections of clients; beyond it the one that asked nothing for longest is closed for a newcomer, or the newcomer, if all wait for answers.",
+		func(c *Config) Value { return number{&c.Mirror.Clients} }},
 	{"mirror.primary_timeout", "How long the primary may take to begin its answer; 0 is as long as it likes.",
 		func(c *Config) Value { return duration{&c.Mirror.PrimaryTimeout} }},
 

@@ -71,6 +71,25 @@ func (v size) String() string { return FormatSize(*v.p) }
 func (v size) Type() string   { return "size" }
 func (v size) YAML() string   { return v.String() }
 
+// derived is a size, or auto: then it is derived from something else.
+type derived struct{ p *int64 }
+
+func (v derived) Set(s string) error {
+	if s == "auto" {
+		*v.p = Auto
+		return nil
+	}
+	return size(v).Set(s)
+}
+func (v derived) String() string {
+	if *v.p == Auto {
+		return "auto"
+	}
+	return FormatSize(*v.p)
+}
+func (v derived) Type() string { return "size" }
+func (v derived) YAML() string { return v.String() }
+
 // list is comma-separated as text and a sequence in YAML; setting it replaces it.
 // Add appends to it, as a flag does that is given again.
 type list struct{ p *[]string }

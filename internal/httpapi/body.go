@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"mime"
 	"reflect"
 	"strings"
 
@@ -19,6 +20,11 @@ func describeBody[T any](a huma.API, op *huma.Operation, name string) {
 	b := op.RequestBody
 	b.Required = false // an empty body is told what to write, by us
 	b.Content["application/json"].Schema = a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, name)
+}
+
+func isJSON(contentType string) bool {
+	t, _, err := mime.ParseMediaType(contentType)
+	return err == nil && t == "application/json"
 }
 
 // decodeStrict reads one JSON object, and says which field of it is wrong.

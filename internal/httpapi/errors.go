@@ -3,6 +3,7 @@ package httpapi
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 
 	"tailscope/api"
 	"tailscope/internal/query"
@@ -39,6 +40,24 @@ func statusOf(code string) int {
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusInternalServerError
+}
+
+// Refuse answers a request that did not get as far as the API, in the words of
+// what was asked for: this API, Prometheus', or a line of text.
+func Refuse(w http.ResponseWriter, r *http.Request, status int, message string) {
+	switch {
+	case strings.HasPrefix(r.URL.Path, "/prometheus/"):
+		writePromError(w, status, promBadData, message)
+	case strings.HasPrefix(r.URL.Path, "/api/"):
+		e := fail(query.Invalid("", "%s", message))
+		e.status = status
+		e.write(w)
+	default:
+		if status == http.StatusServiceUnavailable {
+			w.Header().Set("Retry-After", retryAfter)
+		}
+		http.Error(w, message, status)
+	}
 }
 
 // retryAfter is what a 503 tells its client to wait, in seconds.

@@ -217,26 +217,29 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// Prometheus' API answers errors in Prometheus' words and with its statuses.
-// A browser posts to any address for any page; its own page is told from others.
-func TestOtherSites(t *testing.T) {
+// A browser lets any page post text and forms to any address; JSON it asks about.
+func TestBodiesAreJSON(t *testing.T) {
 	srv := shop(t, Options{})
 	for _, c := range []struct {
-		header, value string
-		status        int
+		contentType, body string
+		status            int
 	}{
-		{"Origin", "http://evil.example", 403},
-		{"Sec-Fetch-Site", "cross-site", 403},
-		{"Origin", srv.URL, 201},
-		{"Sec-Fetch-Site", "same-origin", 201},
-		{"User-Agent", "curl", 201},
+		{"text/plain", `{"name":"x"}`, 415},
+		{"application/x-www-form-urlencoded", `{"name":"x"}`, 415},
+		{"multipart/form-data; boundary=x", `{"name":"x"}`, 415},
+		{"", `{"name":"x"}`, 415},
+		{"application/json; application/json", `{"name":"x"}`, 415},
+		{"application/json", `{"name":"x"}`, 201},
+		{"Application/JSON; charset=utf-8", `{"name":"x"}`, 201},
+		{"", ``, 400}, // an empty body is told what to write
 	} {
-		r, err := http.NewRequest(http.MethodPost, srv.URL+"/api/v1/marks", strings.NewReader(`{"name":"x"}`))
+		r, err := http.NewRequest(http.MethodPost, srv.URL+"/api/v1/marks", strings.NewReader(c.body))
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Header.Set("Content-Type", "text/plain")
-		r.Header.Set(c.header, c.value)
+		if c.contentType != "" {
+			r.Header.Set("Content-Type", c.contentType)
+		}
 		resp, err := srv.Client().Do(r)
 		if err != nil {
 			t.Fatal(err)
@@ -246,12 +249,28 @@ func TestOtherSites(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if resp.StatusCode != c.status || c.status == 403 && !strings.Contains(string(body), "another site") {
-			t.Errorf("%s: %s: got %s %s, want %d", c.header, c.value, resp.Status, body, c.status)
+		if resp.StatusCode != c.status || c.status == 415 && !strings.Contains(string(body), `"field":"body"`) {
+			t.Errorf("content type %q: got %s %s, want %d", c.contentType, resp.Status, body, c.status)
 		}
 	}
 }
 
+// Who is refused before the API is asked is told so in the words of what was asked.
+func TestRefuse(t *testing.T) {
+	for path, want := range map[string]string{
+		"/api/v1/marks":            `{"error":{"code":"invalid","message":"go away"}}` + "\n",
+		"/prometheus/api/v1/query": `{"status":"error","errorType":"bad_data","error":"go away"}`,
+		"/metrics":                 "go away\n",
+	} {
+		w := httptest.NewRecorder()
+		Refuse(w, httptest.NewRequest("POST", path, nil), 403, "go away")
+		if w.Code != 403 || w.Body.String() != want {
+			t.Errorf("%s: got %d %q, want 403 %q", path, w.Code, w.Body, want)
+		}
+	}
+}
+
+// Prometheus' API answers errors in Prometheus' words and with its statuses.
 func TestPrometheusErrors(t *testing.T) {
 	srv := shop(t, Options{})
 	for _, c := range []struct {
@@ -270,7 +289,7 @@ func TestPrometheusErrors(t *testing.T) {
 		{"query", "query=" + url.QueryEscape("heap_bytes + on(x) heap_bytes"), 422, "execution", "many-to-many"},
 		{"query_range", "query=up&start=2&end=1&step=1", 400, "bad_data", "end timestamp must not be before start time"},
 		{"query_range", "query=up&start=1&end=2&step=0", 400, "bad_data", "zero or negative query resolution"},
-		{"query_range", "query=up&start=0&end=100000&step=1", 400, "bad_data", "exceeded maximum resolution of 11,000 points"},
+		{"query_range", "query=up&start=0&end=100000&step=1", 400, "bad_data", "exceeded maximum resolution of 11,000 points per timeseries: the range has 100,001; write step=10s or a shorter range"},
 		{"query_range", "query=up&start=1&end=2", 400, "bad_data", `invalid parameter "step"`},
 		{"query_range", "query=up&end=2&step=1", 400, "bad_data", `invalid parameter "start"`},
 		{"series", "", 400, "bad_data", "no match[] parameter provided"},
@@ -342,12 +361,13 @@ func TestBoundsAndDeadlines(t *testing.T) {
 		<-st.entered
 
 		// While one is worked on, others wait a second and are then sent away.
-		for path, want := range map[string]string{
-			"/api/v1/heatmap": `"code":"unavailable"`, "/prometheus/api/v1/query?query=vector(1)": `"errorType":"unavailable"`,
-		} {
-			w := ask(path)
-			if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), want) {
-				t.Errorf("%s: got %d %v %s", path, w.Code, w.Header(), w.Body)
+		if w := ask("/api/v1/heatmap"); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), `"code":"unavailable"`) {
+			t.Errorf("heatmap: got %d %v %s", w.Code, w.Header(), w.Body)
+		}
+		// PromQL and what analyses have turns of their own.
+		for _, path := range []string{"/prometheus/api/v1/query?query=vector(1)", "/api/v1/experiments"} {
+			if w := ask(path); w.Code != http.StatusOK {
+				t.Errorf("%s beside the page: got %d %s", path, w.Code, w.Body)
 			}
 		}
 		// The first runs into its deadline.

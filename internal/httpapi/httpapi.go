@@ -3,9 +3,8 @@
 //
 // huma serves /api/v1 and nothing else, without its default hooks. Every error
 // of it is {"error": {"code", "message", "field"}}; Prometheus' API speaks
-// Prometheus' own envelope. Requests have a deadline, and no more than
-// MaxConcurrent are worked on at once: further ones wait a moment, then are
-// told when to come back.
+// Prometheus' own envelope. Requests have a deadline, a share of memory and a
+// turn: further ones wait a moment, then are told when to come back.
 package httpapi
 
 import (
@@ -42,12 +41,21 @@ type Options struct {
 	Store store.Store
 	Now   func() time.Time // default time.Now
 	// Status is what /api/v1/status answers; Now and HasData are filled in per request.
-	Status        api.StatusResponse
-	Logger        *slog.Logger  // default discards
-	Timeout       time.Duration // deadline of a request; default 30 s
-	MaxConcurrent int           // questions worked on at once; default 4 per CPU, at least 8
-	MaxWait       time.Duration // how long a question waits for its turn; default 5 s
-	MaxSamples    int           // samples one PromQL query may load; default 50 million, as Prometheus
+	Status   api.StatusResponse
+	Problems func() []api.Problem // why the server is degraded; nil if nobody watches
+	// AcknowledgeDamage ends reports of damage; nil if nobody watches.
+	AcknowledgeDamage func() (*api.DamageAcknowledged, error)
+	Logger            *slog.Logger  // default discards
+	Timeout           time.Duration // deadline of a request; default 30 s
+	MaxConcurrent     int           // questions worked on at once; default 4 per CPU, at least 8
+	MaxWait           time.Duration // how long a question waits for its turn; default 5 s
+	// MaxPromQL bounds the PromQL queries that run at once; default one less than
+	// the number of CPUs, at least 1.
+	MaxPromQL int
+	// QuestionBytes is the memory that one question may hold, default 256 MiB.
+	QuestionBytes int64
+	// Memory is what all questions hold together; default twice QuestionBytes.
+	Memory *store.Memory
 	// TraceLink is the address of a trace in another system, with {trace_id} in
 	// it; empty if there is none.
 	TraceLink string
@@ -80,16 +88,26 @@ func (o *Options) ensureDefaults() {
 	if o.MaxWait <= 0 {
 		o.MaxWait = 5 * time.Second
 	}
-	if o.MaxSamples <= 0 {
-		o.MaxSamples = 50_000_000
+	if o.QuestionBytes <= 0 {
+		o.QuestionBytes = query.DefaultQuestionBytes
+	}
+	if o.Memory == nil {
+		o.Memory = store.NewMemory(2 * o.QuestionBytes)
+	}
+	if o.MaxPromQL <= 0 {
+		o.MaxPromQL = max(1, runtime.GOMAXPROCS(0)-1)
 	}
 	if o.Experiments == nil {
 		o.Experiments = experiments.New(experiments.Options{Store: o.Store, Now: o.Now, Logger: o.Logger})
 	}
 }
 
-// maxBody bounds the body of a request: marks and PromQL forms are small.
-const maxBody = 1 << 20
+// maxBody bounds the body of a request: marks and the like are small. maxForm
+// bounds a PromQL form, in which each byte of a query may take three.
+const (
+	maxBody = 1 << 20
+	maxForm = 256 << 10
+)
 
 // maxReport bounds the report of an experiment, of which what is too long to keep
 // is cut.
@@ -105,9 +123,14 @@ func bodyBound(r *http.Request) int64 {
 // New returns the handler of /api/v1/, /openapi.json and /prometheus/.
 func New(o Options) http.Handler {
 	o.ensureDefaults()
-	s := &server{Options: o, turns: make(chan struct{}, o.MaxConcurrent), targets: sla.NewTargets(o.Store), changes: changes.NewFinder(o.Store), tenantCache: query.NewTenantCache(tenantCacheBytes), computing: make(chan struct{}, maxComputing), simulating: make(chan struct{}, maxSimulating)}
+	s := &server{Options: o, targets: sla.NewTargets(o.Store), changes: changes.NewFinder(o.Store), tenantCache: query.NewTenantCache(tenantCacheBytes), computing: make(chan struct{}, maxComputing), simulating: make(chan struct{}, maxSimulating)}
+	s.page = o.newTurns(o.MaxConcurrent, o.MaxWait, o.Memory)
+	s.slow = o.newTurns(max(1, o.MaxConcurrent/2), o.MaxWait, o.Memory)
+	// PromQL leaves memory for a question of the page, and waits longer: a
+	// dashboard asks all its questions at once.
+	s.promql = o.newTurns(o.MaxPromQL, o.Timeout/2, o.Memory.Part(max(o.Memory.Limit()-o.QuestionBytes, o.QuestionBytes)))
 	s.routes = newRoutes()
-	s.prom = query.NewPromEngine(o.Store, query.PromOptions{Now: o.Now, Logger: o.Logger, Timeout: o.Timeout, MaxSamples: o.MaxSamples})
+	s.prom = query.NewPromEngine(o.Store, query.PromOptions{Now: o.Now, Logger: o.Logger, Timeout: o.Timeout, QuestionBytes: o.QuestionBytes})
 	mux := http.NewServeMux()
 	s.register(mux)
 	outer := http.NewServeMux()
@@ -123,7 +146,6 @@ func New(o Options) http.Handler {
 
 type server struct {
 	Options
-	turns  chan struct{}
 	prom   *query.PromEngine
 	routes *routes
 
@@ -132,37 +154,18 @@ type server struct {
 
 	tenantCache *query.TenantCache
 
+	page, slow, promql *turns
+
 	computing  chan struct{} // turns of what takes long with checks
 	simulating chan struct{} // turns of simulations
-}
-
-var errBusy = &query.Error{Code: query.CodeUnavailable, Message: "too many questions are being worked on; try again in a moment"}
-
-// turn waits for a question's turn; the caller gives it back by calling done.
-func (s *server) turn(ctx context.Context) (done func(), err error) {
-	select {
-	case s.turns <- struct{}{}:
-	default:
-		t := time.NewTimer(s.MaxWait)
-		defer t.Stop()
-		select {
-		case s.turns <- struct{}{}:
-		case <-t.C:
-			return nil, errBusy
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	return func() { <-s.turns }, nil
 }
 
 // guardJSON refuses what huma would answer in words of its own: unknown paths,
 // methods and parameters, parameters given twice, bodies that are too large.
 //
-// It also refuses changes that a page of another site asks for: the server has
-// no passwords, and a browser lets any page post to it.
+// It also refuses bodies that do not say that they are JSON: a browser lets any
+// page post other bodies to any address. Who asks is internal/guard's to check.
 func (s *server) guardJSON(next http.Handler) http.Handler {
-	origin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), s.Timeout)
 		defer cancel()
@@ -171,13 +174,21 @@ func (s *server) guardJSON(next http.Handler) http.Handler {
 			e.write(w)
 			return
 		}
-		if err := origin.Check(r); err != nil {
-			e := fail(query.Invalid("", "a page of another site asked for this; use the server's own page, the tailscope command, or another client"))
-			e.status = http.StatusForbidden
-			e.write(w)
+		turns := s.turnsOf(r)
+		leave, err := turns.enter()
+		if err != nil {
+			fail(err).write(w)
 			return
 		}
+		defer leave()
+		s.hurry(w)
 		if r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch {
+			if given := r.Header.Get("Content-Type"); r.ContentLength != 0 && !isJSON(given) {
+				e := fail(query.Invalid("body", "content type %q is not application/json: send the header Content-Type: application/json", given))
+				e.status = http.StatusUnsupportedMediaType
+				e.write(w)
+				return
+			}
 			most := bodyBound(r)
 			body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 			var tooLarge *http.MaxBytesError
@@ -193,13 +204,13 @@ func (s *server) guardJSON(next http.Handler) http.Handler {
 			}
 			r.Body = io.NopCloser(bytes.NewReader(body))
 		}
-		done, err := s.turn(ctx)
+		ctx, done, end, err := turns.take(ctx)
 		if err != nil {
 			fail(err).write(w)
 			return
 		}
-		defer done()
-		next.ServeHTTP(w, r)
+		defer end()
+		next.ServeHTTP(&turnWriter{w, done}, r.WithContext(ctx))
 	})
 }
 

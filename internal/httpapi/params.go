@@ -149,6 +149,9 @@ func (s Selector) Parse(field string) (family string, ms []*labels.Matcher, err 
 	if text == "" || text == "{}" {
 		return "", nil, nil
 	}
+	if err := query.CheckText(field, text); err != nil {
+		return "", nil, err
+	}
 	all, err := promParser.ParseMetricSelector(text)
 	if err != nil {
 		return "", nil, query.Invalid(field, `%s is not a selection (%s); write matchers such as {service="checkout",tenant=~"a|b"}`, quote(text), parseErrorText(err))
@@ -198,9 +201,15 @@ func (l List) Names(field string) ([]string, error) {
 		if !slices.Contains(out, name) {
 			out = append(out, name)
 		}
+		if len(out) > maxNames {
+			return nil, query.Invalid(field, "more than %d names are given; write fewer", maxNames)
+		}
 	}
 	return out, nil
 }
+
+// maxNames bounds a list of labels.
+const maxNames = 100
 
 // Floats reads numbers.
 func (l List) Floats(field string) ([]float64, error) {

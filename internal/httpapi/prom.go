@@ -75,11 +75,22 @@ type promAnswer struct {
 
 func (s *server) promHandler(next func(*http.Request) (promAnswer, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		leave, err := s.promql.enter()
+		if err != nil {
+			s.promFail(w, r, err)
+			return
+		}
+		defer leave()
+		s.hurry(w)
 		ctx, cancel := context.WithTimeout(r.Context(), s.Timeout)
 		defer cancel()
 		r = r.WithContext(ctx)
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-		if err := r.ParseForm(); err != nil {
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		err = r.ParseForm()
+		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+			err = fmt.Errorf("the form is larger than %d KiB; ask for less at once", maxForm>>10)
+		}
+		if err != nil {
 			s.promFail(w, r, &promError{promBadData, fmt.Errorf("error parsing form values: %w", err)})
 			return
 		}
@@ -93,23 +104,27 @@ func (s *server) promHandler(next func(*http.Request) (promAnswer, error)) http.
 			defer cancel()
 			r = r.WithContext(ctx)
 		}
-		done, err := s.turn(r.Context())
+		ctx, done, end, err := s.promql.take(r.Context())
 		if err != nil {
 			s.promFail(w, r, err)
 			return
 		}
-		defer done()
-		a, err := next(r)
+		defer end()
+		a, err := next(r.WithContext(ctx))
 		if err != nil {
 			s.promFail(w, r, err)
 			return
 		}
+		done()
 		warnings, infos := a.annos.AsStrings(a.query, 10, 10)
-		b := append([]byte(`{"status":"success","data":`), a.data...)
-		b = appendStrings(b, "warnings", append(warnings, a.warned...))
-		b = appendStrings(b, "infos", infos)
+		last := appendStrings(nil, "warnings", append(warnings, a.warned...))
+		last = append(appendStrings(last, "infos", infos), '}')
 		w.Header().Set("Content-Type", "application/json")
-		w.Write(append(b, '}')) //nolint:errcheck // the client has gone
+		for _, b := range [][]byte{[]byte(`{"status":"success","data":`), a.data, last} {
+			if _, err := w.Write(b); err != nil {
+				return // the client has gone
+			}
+		}
 	})
 }
 
@@ -129,16 +144,20 @@ func (s *server) promFail(w http.ResponseWriter, r *http.Request, err error) {
 	if e.kind == promInternal {
 		s.Logger.ErrorContext(r.Context(), "question failed", "path", r.URL.Path, "query", r.Form.Get("query"), "err", err)
 	}
+	writePromError(w, e.kind.status(), e.kind, e.Error())
+}
+
+func writePromError(w http.ResponseWriter, status int, kind promErrorType, message string) {
 	w.Header().Set("Content-Type", "application/json")
-	if e.kind.status() == http.StatusServiceUnavailable {
+	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", retryAfter)
 	}
-	w.WriteHeader(e.kind.status())
+	w.WriteHeader(status)
 	b, err := json.Marshal(struct {
 		Status    string `json:"status"`
 		ErrorType string `json:"errorType"`
 		Error     string `json:"error"`
-	}{"error", string(e.kind), e.Error()})
+	}{"error", string(kind), message})
 	if err != nil { // strings always marshal
 		return
 	}
@@ -177,6 +196,9 @@ func promErrorOf(err error) *promError {
 	case errors.As(err, &timeout), errors.Is(err, context.DeadlineExceeded):
 		return &promError{promTimeout, err}
 	case errors.As(err, &storage):
+		if errors.As(storage.Err, &q) {
+			return promErrorOf(q)
+		}
 		return &promError{promInternal, err}
 	}
 	return &promError{promExecution, err}

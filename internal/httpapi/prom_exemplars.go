@@ -22,9 +22,9 @@ func (s *server) promExemplars(r *http.Request) (promAnswer, error) {
 	if err != nil {
 		return promAnswer{}, err
 	}
-	e, err := s.prom.Parser().ParseExpr(r.Form.Get("query"))
+	e, err := s.promExpr(r)
 	if err != nil {
-		return promAnswer{}, badParam("query", err)
+		return promAnswer{}, err
 	}
 	type key struct {
 		service, operation, tenant string

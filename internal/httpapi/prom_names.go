@@ -133,9 +133,9 @@ func (s *server) promBuildInfo(*http.Request) (promAnswer, error) {
 }
 
 func (s *server) promFormat(r *http.Request) (promAnswer, error) {
-	e, err := s.prom.Parser().ParseExpr(r.Form.Get("query"))
+	e, err := s.promExpr(r)
 	if err != nil {
-		return promAnswer{}, badParam("query", err)
+		return promAnswer{}, err
 	}
 	b, err := json.Marshal(e.Pretty(0))
 	return promAnswer{data: b}, err

@@ -7,14 +7,28 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"tailscope/internal/query"
 )
 
+// maxSelections bounds the selections of one look-up of names or series.
+const maxSelections = 100
+
 func (s *server) promSelections(r *http.Request) ([][]*labels.Matcher, error) {
+	texts := r.Form["match[]"]
+	if len(texts) > maxSelections {
+		return nil, badParam("match[]", fmt.Errorf("%d selections are given, at most %d are read; ask for the rest in another request", len(texts), maxSelections))
+	}
+	if err := query.CheckText("match[]", strings.Join(texts, " ")); err != nil {
+		return nil, badParam("match[]", err)
+	}
 	sets, err := s.prom.Parser().ParseMetricSelectors(r.Form["match[]"])
 	if err != nil {
 		return nil, badParam("match[]", err)
@@ -25,6 +39,15 @@ func (s *server) promSelections(r *http.Request) ([][]*labels.Matcher, error) {
 		}
 	}
 	return sets, nil
+}
+
+// promExpr reads the query, which is not run.
+func (s *server) promExpr(r *http.Request) (parser.Expr, error) {
+	e, err := s.prom.ParseExpr(r.Form.Get("query"))
+	if err != nil {
+		return nil, badParam("query", err)
+	}
+	return e, nil
 }
 
 // promRangeParams reads start and end of a look-up of names; without them the

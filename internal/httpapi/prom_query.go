@@ -3,10 +3,17 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"tailscope/internal/query"
+	"tailscope/internal/store"
 )
 
 func (s *server) promInstant(r *http.Request) (promAnswer, error) {
@@ -56,7 +63,8 @@ func (s *server) promRange(r *http.Request) (promAnswer, error) {
 		return promAnswer{}, badParam("step", errors.New("zero or negative query resolution step widths are not accepted. Try a positive integer"))
 	}
 	if end.Sub(start)/step > maxPoints {
-		return promAnswer{}, &promError{promBadData, errors.New("exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)")}
+		return promAnswer{}, &promError{promBadData, fmt.Errorf("exceeded maximum resolution of %s points per timeseries: the range has %s; write step=%s or a shorter range",
+			query.Thousands(maxPoints), query.Thousands(int64(end.Sub(start)/step)+1), query.StepWithin(end.Sub(start), maxPoints))}
 	}
 	opts, err := promOpts(r)
 	if err != nil {
@@ -79,7 +87,11 @@ func execute(ctx context.Context, q promql.Query, limit int) (promAnswer, error)
 	if truncate(res, limit) {
 		a.warned = append(a.warned, "results truncated due to limit")
 	}
-	a.data = append(a.data, `{"resultType":"`...)
+	size := sizeOfJSON(res.Value)
+	if err := store.BudgetOf(ctx).Reserve(size); err != nil {
+		return promAnswer{}, err
+	}
+	a.data = append(make([]byte, 0, size), `{"resultType":"`...)
 	a.data = append(a.data, string(res.Value.Type())+`","result":`...)
 	var err error
 	if a.data, err = appendValue(a.data, res.Value); err != nil {
@@ -87,6 +99,37 @@ func execute(ctx context.Context, q promql.Query, limit int) (promAnswer, error)
 	}
 	a.data = append(a.data, '}')
 	return a, nil
+}
+
+// sizeOfJSON estimates the bytes of a value in an answer.
+func sizeOfJSON(v parser.Value) int64 {
+	const point, series, bucket = 40, 100, 60
+	histogram := func(h *histogram.FloatHistogram) int {
+		return series + bucket*(len(h.PositiveBuckets)+len(h.NegativeBuckets)+1)
+	}
+	n := series
+	metric := func(l labels.Labels) {
+		n += series
+		l.Range(func(l labels.Label) { n += len(l.Name) + len(l.Value) + 6 })
+	}
+	switch v := v.(type) {
+	case promql.Vector:
+		for _, s := range v {
+			metric(s.Metric)
+			if n += point; s.H != nil {
+				n += histogram(s.H)
+			}
+		}
+	case promql.Matrix:
+		for _, s := range v {
+			metric(s.Metric)
+			n += point * len(s.Floats)
+			for _, p := range s.Histograms {
+				n += point + histogram(p.H)
+			}
+		}
+	}
+	return int64(n)
 }
 
 func truncate(res *promql.Result, limit int) bool {

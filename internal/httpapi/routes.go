@@ -168,6 +168,7 @@ func (s *server) register(mux *http.ServeMux) {
 	s.registerChanges(a)
 	s.registerExperiments(a)
 	s.registerSimulate(a)
+	s.registerDamage(a)
 	s.registerChecks(a)
 	// huma describes its own errors too, which are never answered.
 	for name := range a.OpenAPI().Components.Schemas.Map() {
@@ -407,5 +408,9 @@ func (s *server) status(ctx context.Context, _ *nothing) (*api.StatusResponse, e
 	out := s.Status
 	out.Now = api.Float(float64(s.Now().UnixMilli()) / 1e3)
 	out.HasData = len(all) > 0
+	out.Problems = []api.Problem{}
+	if s.Problems != nil {
+		out.Problems = append(out.Problems, s.Problems()...)
+	}
 	return &out, nil
 }

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"tailscope/internal/guard"
 )
 
 // plain is the door for HTTP/1.1 connections to a primary that speaks it, too.
@@ -61,7 +63,8 @@ func newDoor(l net.Listener, config *tls.Config, plain plain, general http.Handl
 	}
 	d.handed = &handed{addr: l.Addr(), conns: make(chan net.Conn), done: make(chan struct{})}
 	d.general = &http.Server{
-		Handler: general,
+		Handler:     guard.Working(general),
+		ConnContext: guard.ConnContext,
 		// OPTIONS * is the primary's to answer.
 		DisableGeneralOptionsHandler: true,
 		ReadHeaderTimeout:            headTimeout,
@@ -254,6 +257,9 @@ type peekedConn struct {
 	net.Conn
 	peeked []byte
 }
+
+// NetConn returns the connection underneath.
+func (c *peekedConn) NetConn() net.Conn { return c.Conn }
 
 func (c *peekedConn) Read(p []byte) (int, error) {
 	if len(c.peeked) > 0 {

@@ -12,6 +12,26 @@ func connectionsWithin(files uint64, servers, asked int) int {
 	return int(min(each, uint64(asked)))
 }
 
+// clientsWithin bounds the connections of clients if the program may
+// have so many files open: a quarter, as each may need one to the primary, too.
+func clientsWithin(files uint64, asked int) int {
+	if files == 0 {
+		return asked
+	}
+	return int(min(max(1, files/4), uint64(asked)))
+}
+
+// boundClients lowers the connections of clients to what the program may have
+// open, and says so.
+func (s *Session) boundClients() {
+	files := openFiles()
+	if n := clientsWithin(files, s.o.Clients); n < s.o.Clients {
+		s.log.Warn("mirror: so few files may be open that fewer clients may be connected; raise the limit (ulimit -n) for more",
+			"files", files, "clients", n, "asked", s.o.Clients)
+		s.o.Clients = n
+	}
+}
+
 // boundConnections lowers the connections to servers of shadows to what the
 // program may have open, and says so.
 func (s *Session) boundConnections() {

@@ -85,6 +85,10 @@ type Options struct {
 	Timeout time.Duration
 	// Connections to each server of a shadow, at most.
 	Connections int
+	// Clients bounds the open connections of clients. Beyond it the one that
+	// asked nothing for longest is closed for a newcomer; the newcomer, if there is
+	// none.
+	Clients int
 	// PrimaryTimeout is how long the primary may take to begin its answer, from
 	// what it was last sent. 0: as long as it likes.
 	PrimaryTimeout time.Duration
@@ -155,6 +159,7 @@ func Default() Options {
 		BodyLimit:      1 << 20,
 		Timeout:        30 * time.Second,
 		Connections:    256,
+		Clients:        4096,
 		PrimaryTimeout: 60 * time.Second,
 	}
 }

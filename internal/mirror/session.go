@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/guard"
 	"tailscope/internal/mirror/choose"
 	"tailscope/internal/mirror/pair"
 	"tailscope/internal/mirror/shadow"
@@ -25,6 +26,7 @@ type Session struct {
 	log     *slog.Logger
 	started time.Time
 	addr    net.Addr
+	clients *guard.Listener
 
 	// In HTTP mode.
 	primary *primary
@@ -82,11 +84,13 @@ func Start(ctx context.Context, o Options) (*Session, error) {
 		return nil, fmt.Errorf("listen: %w: stop what listens there, or give another address", err)
 	}
 	s.addr = l.Addr()
+	s.boundClients()
+	s.clients = guard.Bound(l, s.o.Clients)
 	assemble := s.assemble
 	if o.TCP {
 		assemble = s.assembleTCP
 	}
-	if err := assemble(ctx, l); err != nil {
+	if err := assemble(ctx, s.clients); err != nil {
 		l.Close()
 		return nil, err
 	}
@@ -207,6 +211,9 @@ func (s *Session) ID() string { return s.o.ID }
 // Addr is what the session listens on.
 func (s *Session) Addr() net.Addr { return s.addr }
 
+// Clients counts the connections of clients.
+func (s *Session) Clients() guard.ConnStats { return s.clients.Stats() }
+
 // State is what the session does at the moment. The caller owns it.
 func (s *Session) State() api.MirrorState {
 	var m api.MirrorState
@@ -223,6 +230,8 @@ func (s *Session) State() api.MirrorState {
 			}
 		}
 	}
+	c := s.Clients()
+	m.Clients = &api.MirrorClients{Open: c.Open, Bound: c.Max, Evicted: c.Evicted, Refused: c.Refused}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.Applied = s.applied

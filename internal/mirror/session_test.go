@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/guard"
 	"tailscope/internal/mirror/choose"
 	"tailscope/internal/mirror/pair"
 )
@@ -232,7 +233,7 @@ func fakeSession(t *testing.T, report func(context.Context, api.ExperimentReport
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Session{o: o, log: quiet(t), told: make(chan struct{}), started: time.Now(), addr: &nowhere{}, primary: &primary{}, chooser: chooser, share: 1,
+	s := &Session{o: o, log: quiet(t), told: make(chan struct{}), started: time.Now(), addr: &nowhere{}, clients: guard.Bound(nil, 1), primary: &primary{}, chooser: chooser, share: 1,
 		book: pair.NewBook(pair.Options{Service: o.Service, Experiment: o.ID})}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	return s

@@ -50,6 +50,7 @@ func (o *Options) Validate() error {
 	within("buffer", float64(o.Buffer), 64<<10, 64<<30, " bytes")
 	within("body-limit", float64(o.BodyLimit), 0, 64<<30, " bytes: 0 copies no request that has a body")
 	within("connections", float64(o.Connections), 1, 1<<16, "")
+	within("clients", float64(o.Clients), 1, 1<<20, "")
 	duration := func(option string, d, low, high time.Duration) {
 		if d < low || d > high {
 			bad(option, "%v is not from %v to %v", d, low, high)

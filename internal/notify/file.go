@@ -102,7 +102,7 @@ func (f *file) open() error {
 		f.close()
 	}
 	if info, err := os.Stat(f.spec.Path); err == nil && !info.Mode().IsRegular() && info.Mode()&os.ModeCharDevice == 0 {
-		return fmt.Errorf("%s is no regular file", f.spec.Path)
+		return fmt.Errorf("%s is not a regular file", f.spec.Path)
 	}
 	opened, err := os.OpenFile(f.spec.Path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
 	if err != nil {

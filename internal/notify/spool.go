@@ -64,7 +64,7 @@ type entry struct {
 func openSpool(dir string, limit int64, now func() time.Time) (*spool, error) {
 	s := &spool{dir: dir, now: now, next: 1, known: map[string]incident{}}
 	s.bound(limit)
-	if err := os.MkdirAll(dir, 0o750); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the spool: %w", err)
 	}
 	ids, err := segmentIDs(dir)
@@ -330,10 +330,10 @@ func (s *spool) rotate() error {
 	}
 	b := appendFrame([]byte(spoolMagic), payload)
 	path := s.path(id)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o640)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		// Left by a rotation that failed.
-		f, err = os.OpenFile(path, os.O_RDWR|os.O_TRUNC, 0o640)
+		f, err = os.OpenFile(path, os.O_RDWR|os.O_TRUNC, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("begin a segment of the spool: %w", err)

@@ -16,21 +16,23 @@ import (
 
 // PromOptions configures a PromEngine; the zero value of each field means its default.
 type PromOptions struct {
-	Now        func() time.Time // default time.Now
-	Logger     *slog.Logger     // default discards
-	Timeout    time.Duration    // default 30 s
-	MaxSamples int              // samples one query may hold in memory; default 50 million
-	Lookback   time.Duration    // default 5 min
-	MaxSeries  int              // series one selector may read; default 200,000
+	Now     func() time.Time // default time.Now
+	Logger  *slog.Logger     // default discards
+	Timeout time.Duration    // default 30 s
+	// QuestionBytes is the memory of one query, of which the engine has a half;
+	// default 256 MiB.
+	QuestionBytes int64
+	Lookback      time.Duration // default 5 min
+	MaxSeries     int           // series one selector may read; default 200,000
 }
 
 // PromEngine runs PromQL over a store: Prometheus' own engine, fed with
 // rewritten queries. It is a promql.QueryEngine.
 type PromEngine struct {
-	store  store.Store
-	engine *promql.Engine
-	parser parser.Parser
-	o      PromOptions
+	store   store.Store
+	engines []sizedEngine // the last has all that a query may have
+	parser  parser.Parser
+	o       PromOptions
 }
 
 var _ promql.QueryEngine = (*PromEngine)(nil)
@@ -51,8 +53,8 @@ func NewPromEngine(st store.Store, o PromOptions) *PromEngine {
 	if o.Timeout <= 0 {
 		o.Timeout = 30 * time.Second
 	}
-	if o.MaxSamples <= 0 {
-		o.MaxSamples = 50_000_000
+	if o.QuestionBytes <= 0 {
+		o.QuestionBytes = DefaultQuestionBytes
 	}
 	if o.Lookback <= 0 {
 		o.Lookback = 5 * time.Minute
@@ -60,15 +62,34 @@ func NewPromEngine(st store.Store, o PromOptions) *PromEngine {
 	if o.MaxSeries <= 0 {
 		o.MaxSeries = 200_000
 	}
-	p := parser.NewParser(parser.Options{EnableExperimentalFunctions: true})
-	return &PromEngine{store: st, o: o, parser: p, engine: promql.NewEngine(promql.EngineOpts{
-		Logger: o.Logger, MaxSamples: o.MaxSamples, Timeout: o.Timeout, LookbackDelta: o.Lookback,
-		NoStepSubqueryIntervalFn: noStep, EnableAtModifier: true, EnableNegativeOffset: true, Parser: p,
-	})}
+	e := &PromEngine{store: st, o: o, parser: parser.NewParser(parser.Options{EnableExperimentalFunctions: true})}
+	samples := max(int(o.QuestionBytes/engineShare/sampleCost), leastSamples)
+	for _, n := range []int{samples / firstSamples, samples} {
+		e.engines = append(e.engines, sizedEngine{promql.NewEngine(promql.EngineOpts{
+			Logger: o.Logger, MaxSamples: n, Timeout: o.Timeout, LookbackDelta: o.Lookback,
+			NoStepSubqueryIntervalFn: noStep, EnableAtModifier: true, EnableNegativeOffset: true, Parser: e.parser,
+		}), n})
+	}
+	return e
 }
+
+// DefaultQuestionBytes is the memory that a question may hold.
+const DefaultQuestionBytes = 256 << 20
 
 // Parser returns the parser of the engine's dialect.
 func (e *PromEngine) Parser() parser.Parser { return e.parser }
+
+// ParseExpr parses a query that is not too long and not too deep.
+func (e *PromEngine) ParseExpr(qs string) (parser.Expr, error) {
+	if err := CheckText("query", qs); err != nil {
+		return nil, err
+	}
+	expr, err := e.parser.ParseExpr(qs)
+	if err != nil {
+		return nil, err
+	}
+	return expr, checkDepth(expr)
+}
 
 // Queryable returns the store as the engine sees it.
 func (e *PromEngine) Queryable() storage.Queryable { return e.queryable(0) }
@@ -89,26 +110,30 @@ func (e *PromEngine) Range(ctx context.Context, opts promql.QueryOpts, qs string
 
 // NewInstantQuery implements promql.QueryEngine; q must come from Queryable.
 func (e *PromEngine) NewInstantQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, at time.Time) (promql.Query, error) {
-	text, err := e.prepare(ctx, qs, at, at, 0)
+	text, err := e.prepare(ctx, q, qs, at, at, 0)
 	if err != nil {
 		return nil, err
 	}
-	return e.engine.NewInstantQuery(ctx, q, opts, text, at)
+	return e.newQuery(q, func(se sizedEngine, q storage.Queryable) (promql.Query, error) {
+		return se.NewInstantQuery(ctx, q, opts, text, at)
+	})
 }
 
 // NewRangeQuery implements promql.QueryEngine; q must come from Queryable.
 func (e *PromEngine) NewRangeQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time, interval time.Duration) (promql.Query, error) {
-	text, err := e.prepare(ctx, qs, start, end, interval)
+	text, err := e.prepare(ctx, q, qs, start, end, interval)
 	if err != nil {
 		return nil, err
 	}
-	return e.engine.NewRangeQuery(ctx, q, opts, text, start, end, interval)
+	return e.newQuery(q, func(se sizedEngine, q storage.Queryable) (promql.Query, error) {
+		return se.NewRangeQuery(ctx, q, opts, text, start, end, interval)
+	})
 }
 
 // prepare parses and rewrites a query. Queries without a distribution are left
 // as they were written.
-func (e *PromEngine) prepare(ctx context.Context, qs string, start, end time.Time, interval time.Duration) (string, error) {
-	expr, err := e.parser.ParseExpr(qs)
+func (e *PromEngine) prepare(ctx context.Context, source storage.Queryable, qs string, start, end time.Time, interval time.Duration) (string, error) {
+	expr, err := e.ParseExpr(qs)
 	if err != nil {
 		return "", err
 	}
@@ -123,6 +148,17 @@ func (e *PromEngine) prepare(ctx context.Context, qs string, start, end time.Tim
 	before := expr.String()
 	if expr, err = r.rewrite(expr); err != nil {
 		return "", err
+	}
+	steps := int64(1)
+	if interval > 0 {
+		steps += (r.end - r.start) / r.interval
+	}
+	c := counter{maxPoints: e.maxPoints(), noStep: noStep, histograms: r.histograms}
+	if err := c.count(expr, r.end-r.start, steps); err != nil {
+		return "", err
+	}
+	if s, ok := source.(*promQueryable); ok {
+		s.grow, s.longer = c.growth, c.bytes
 	}
 	if text := expr.String(); text != before {
 		return text, nil

@@ -31,6 +31,26 @@ type promQueryable struct {
 	now       func() time.Time
 	maxSeries int
 	shift     int64 // seconds that the store's time is ahead of the engine's; only tests have any
+	kept      *promKept
+
+	grow, longer int // see counter
+}
+
+// promKept keeps what a query has selected, for its next run. It is used by one
+// goroutine.
+type promKept struct {
+	ctx  context.Context // of all runs
+	sets map[string]*promSet
+}
+
+func keptKey(hints *storage.SelectHints, sorted bool, ms []*labels.Matcher) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%+v %v", *hints, sorted)
+	for _, m := range ms {
+		b.WriteByte(0)
+		b.WriteString(m.String())
+	}
+	return b.String()
 }
 
 func (q *promQueryable) Querier(mint, maxt int64) (storage.Querier, error) {
@@ -48,12 +68,30 @@ func (q *promQuerier) Select(ctx context.Context, sorted bool, hints *storage.Se
 	if hints == nil {
 		hints = &storage.SelectHints{Start: q.mint, End: q.maxt}
 	}
-	set := &promSet{}
-	if err := q.selectInto(ctx, set, hints, ms); err != nil {
-		return storage.ErrSeriesSet(err)
+	key := ""
+	if q.kept != nil {
+		key = keptKey(hints, sorted, ms)
+		if set := q.kept.sets[key]; set != nil {
+			again := *set
+			again.next = 0
+			return &again
+		}
 	}
+	set := &promSet{ctx: ctx, budget: store.BudgetOf(ctx), grow: q.grow, longer: q.longer}
+	if q.kept != nil {
+		set.ctx = q.kept.ctx
+	}
+	before := set.budget.Used()
+	if err := q.selectInto(ctx, set, hints, ms); err != nil {
+		return storage.ErrSeriesSet(AsError(err))
+	}
+	// What the store answered has been made into samples.
+	set.budget.Release(set.budget.Used() - before - set.held)
 	if sorted {
 		sort.Slice(set.series, func(i, j int) bool { return labels.Compare(set.series[i].labels, set.series[j].labels) < 0 })
+	}
+	if q.kept != nil {
+		q.kept.sets[key] = set
 	}
 	return set
 }
@@ -91,7 +129,7 @@ func (q *promQuerier) selectInto(ctx context.Context, set *promSet, hints *stora
 		q.adviseClassic(set, families, ms)
 	}
 	for _, f := range selected {
-		if hints.Func == seriesHint {
+		if set.listed = hints.Func == seriesHint; set.listed {
 			if err := q.labelSets(ctx, set, f, m.view, rest); err != nil {
 				return err
 			}
@@ -122,7 +160,9 @@ func (q *promQuerier) labelSets(ctx context.Context, set *promSet, f store.Famil
 		return AsError(err)
 	}
 	for _, g := range res.Groups {
-		set.add(f.Name, g.Labels, []promSample{{}})
+		if err := set.add(f.Name, g.Labels, []promSample{{}}); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -191,7 +231,9 @@ func (q *promQuerier) distributions(ctx context.Context, set *promSet, f store.F
 		if hints.Range == 0 {
 			samples = q.endings(samples, gap*1000)
 		}
-		set.add(f.Name, g.Labels, samples)
+		if err := set.keep(f.Name, g.Labels, samples); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -270,10 +312,14 @@ func (q *promQuerier) numbers(ctx context.Context, set *promSet, f store.FamilyI
 		for _, v := range s.Samples {
 			samples = append(samples, promSample{t: v.TimeMillis - shift, v: v.Value})
 		}
-		set.add(f.Name, s.Labels, samples)
+		if err := set.keep(f.Name, s.Labels, samples); err != nil {
+			return err
+		}
 	}
 	for _, g := range alone {
-		set.add(f.Name, g.Labels, older[string(g.Labels.Bytes(nil))])
+		if err := set.keep(f.Name, g.Labels, older[string(g.Labels.Bytes(nil))]); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -329,10 +329,10 @@ func newScriptStorage() *scriptStorage {
 	s := &scriptStorage{store: storetest.NewTwin(), refused: map[string]string{}, empty: map[string]string{}, rounded: map[string]string{}, last: map[string]*histogram.FloatHistogram{}}
 	s.engine = NewPromEngine(s.store, PromOptions{Now: func() time.Time { return time.Unix(scriptShift+1<<33, 0) }})
 	s.engine.parser = parser.NewParser(promqltest.TestParserOpts)
-	s.engine.engine = promql.NewEngine(promql.EngineOpts{
+	s.engine.engines = []sizedEngine{{promql.NewEngine(promql.EngineOpts{
 		MaxSamples: 50_000_000, Timeout: time.Minute, NoStepSubqueryIntervalFn: noStep, EnableAtModifier: true, EnableNegativeOffset: true,
 		EnableDelayedNameRemoval: true, Parser: s.engine.parser,
-	})
+	}), 50_000_000}}
 	return s
 }
 

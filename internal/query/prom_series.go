@@ -1,6 +1,7 @@
 package query
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/prometheus/prometheus/model/histogram"
@@ -9,6 +10,8 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/tsdb/chunks"
 	"github.com/prometheus/prometheus/util/annotations"
+
+	"tailscope/internal/store"
 )
 
 // promSample is a histogram, or a number when h is nil.
@@ -20,18 +23,79 @@ type promSample struct {
 
 // promSet is a storage.SeriesSet over samples in memory.
 type promSet struct {
+	ctx    context.Context
+	budget *store.Budget
+	held   int64 // bytes reserved
 	series []*promSeries
 	next   int
 	warns  annotations.Annotations
+
+	// Labels become up to grow times as long, and longer bytes more, in the query.
+	grow, longer int
+
+	listed bool // no query runs
 }
 
-func (s *promSet) add(family string, l labels.Labels, samples []promSample) {
+// What samples and series take, and what the engine takes of labels in passing:
+// it makes new ones for each function, and holds those of two or three at once.
+const (
+	promSampleBytes = 40
+	promSeriesBytes = 600
+	promListedBytes = 300 // of a series without samples
+	promLabels      = 3
+)
+
+// hold reserves memory of the question.
+func (s *promSet) hold(bytes int) error {
+	s.held += int64(bytes)
+	return s.budget.Reserve(int64(bytes))
+}
+
+// add adds a series whose samples are held already.
+func (s *promSet) add(family string, l labels.Labels, samples []promSample) error {
 	if len(samples) == 0 {
-		return
+		return nil
+	}
+	if err := s.hold(s.sizeOfLabels(l)); err != nil {
+		return err
 	}
 	b := labels.NewBuilder(l)
 	b.Set(labels.MetricName, family)
-	s.series = append(s.series, &promSeries{b.Labels(), samples})
+	s.series = append(s.series, &promSeries{s.ctx, b.Labels(), samples})
+	return nil
+}
+
+// keep holds samples and adds their series.
+func (s *promSet) keep(family string, l labels.Labels, samples []promSample) error {
+	if err := s.hold(sizeOfSamples(samples)); err != nil {
+		return err
+	}
+	return s.add(family, l, samples)
+}
+
+func (s *promSet) sizeOfLabels(l labels.Labels) int {
+	if s.listed {
+		return promListedBytes + l.Len()*32
+	}
+	size := promSeriesBytes + promLabels*s.longer
+	l.Range(func(l labels.Label) { size += promLabels * (len(l.Name) + len(l.Value)*max(1, s.grow)) })
+	return size
+}
+
+// sizeOfSamples is what samples take, with the copies that the engine makes of a
+// series while it walks over it.
+func sizeOfSamples(samples []promSample) int {
+	n := promSampleBytes * cap(samples)
+	for _, p := range samples {
+		if p.h != nil {
+			n += sizeOfHistogram(p.h)
+		}
+	}
+	return n
+}
+
+func sizeOfHistogram(h *histogram.FloatHistogram) int {
+	return 160 + 8*(cap(h.PositiveBuckets)+cap(h.NegativeBuckets)+cap(h.PositiveSpans)+cap(h.NegativeSpans))
 }
 
 func (s *promSet) warn(format string, args ...any) {
@@ -44,6 +108,7 @@ func (s *promSet) Err() error                        { return nil }
 func (s *promSet) Warnings() annotations.Annotations { return s.warns }
 
 type promSeries struct {
+	ctx     context.Context // of the query
 	labels  labels.Labels
 	samples []promSample
 }
@@ -51,8 +116,26 @@ type promSeries struct {
 func (s *promSeries) Labels() labels.Labels { return s.labels }
 
 func (s *promSeries) Iterator(chunkenc.Iterator) chunkenc.Iterator {
-	return storage.NewListSeriesIterator(s)
+	return &promIterator{Iterator: storage.NewListSeriesIterator(s), ctx: s.ctx}
 }
+
+// promIterator ends when the query's time is over: the engine looks at its
+// deadline once for each series, which may have many steps with long windows.
+type promIterator struct {
+	chunkenc.Iterator
+	ctx context.Context
+	n   int
+}
+
+func (i *promIterator) Next() chunkenc.ValueType {
+	if i.n++; i.n%32 == 0 && i.ctx.Err() != nil {
+		return chunkenc.ValNone
+	}
+	return i.Iterator.Next()
+}
+
+// Err implements chunkenc.Iterator; the engine asks for it at every end.
+func (i *promIterator) Err() error { return i.ctx.Err() }
 
 // Len and Get implement storage.Samples.
 func (s *promSeries) Len() int                { return len(s.samples) }

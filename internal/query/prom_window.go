@@ -63,11 +63,13 @@ func (q *promQuerier) windows(ctx context.Context, set *promSet, f store.FamilyI
 			return AsError(err)
 		}
 		for _, g := range res.Groups {
-			samples, err := w.shares(g.Points, kept, q.shift, m)
+			samples, err := w.shares(g.Points, kept, q.shift, m, set)
 			if err != nil {
 				return AsError(err)
 			}
-			set.add(f.Name, g.Labels, samples)
+			if err := set.add(f.Name, g.Labels, samples); err != nil {
+				return err
+			}
 		}
 		return nil
 	}
@@ -75,11 +77,13 @@ func (q *promQuerier) windows(ctx context.Context, set *promSet, f store.FamilyI
 		set.warn("slots of %s this old are longer than 10 s; the window was widened to whole ones", f.Name)
 	}
 	for _, g := range res.Groups {
-		samples, err := w.sums(g.Points, q.shift, m)
+		samples, err := w.sums(g.Points, q.shift, m, set)
 		if err != nil {
 			return AsError(err)
 		}
-		set.add(f.Name, g.Labels, samples)
+		if err := set.add(f.Name, g.Labels, samples); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -96,12 +100,16 @@ type windowing struct {
 
 // sums slides over the blocks. Counts are integers, so that what leaves a
 // window is taken away exactly.
-func (w *windowing) sums(points []store.MergedPoint, shift int64, m marker) ([]promSample, error) {
+func (w *windowing) sums(points []store.MergedPoint, shift int64, m marker, set *promSet) ([]promSample, error) {
 	var sum slider = &merging{m: m}
 	if w.count > 1 && !m.moments && uniform(points) {
 		sum = newDense(points)
 	}
-	out := make([]promSample, 0, min(w.count, 16+len(points)*int(1+w.window/max(w.period, 1))))
+	most := min(w.count, 16+len(points)*int(1+w.window/max(w.period, 1)))
+	if err := set.hold(most * promSampleBytes); err != nil {
+		return nil, err
+	}
+	out := make([]promSample, 0, most)
 	from, to := 0, 0 // points in the window
 	for i := range w.count {
 		t := w.first + int64(i)*w.period
@@ -125,6 +133,12 @@ func (w *windowing) sums(points []store.MergedPoint, shift int64, m marker) ([]p
 		}
 		if h != nil {
 			out = append(out, promSample{t: t, h: h})
+			if err := set.hold(sizeOfHistogram(h)); err != nil {
+				return nil, err
+			}
+		}
+		if i%64 == 0 && set.ctx.Err() != nil {
+			return nil, set.ctx.Err()
 		}
 	}
 	return out, nil
@@ -132,7 +146,7 @@ func (w *windowing) sums(points []store.MergedPoint, shift int64, m marker) ([]p
 
 // shares sums windows over slots that are longer than the blocks, taking of
 // each slot the share that lies in the window, as if it had happened evenly.
-func (w *windowing) shares(points []store.MergedPoint, kept, shift int64, m marker) ([]promSample, error) {
+func (w *windowing) shares(points []store.MergedPoint, kept, shift int64, m marker, set *promSet) ([]promSample, error) {
 	var out []promSample
 	from := 0
 	for i := range w.count {
@@ -160,6 +174,12 @@ func (w *windowing) shares(points []store.MergedPoint, kept, shift int64, m mark
 		}
 		if sum != nil {
 			out = append(out, promSample{t: t, h: sum})
+			if err := set.hold(2*promSampleBytes + sizeOfHistogram(sum)); err != nil {
+				return nil, err
+			}
+		}
+		if i%64 == 0 && set.ctx.Err() != nil {
+			return nil, set.ctx.Err()
 		}
 	}
 	return out, nil

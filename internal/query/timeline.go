@@ -72,7 +72,7 @@ func Timeline(ctx context.Context, st store.Store, r TimelineRequest) (*api.Time
 	case r.Limit > 0:
 		q.TopK = r.Limit
 	}
-	t := &timeline{until: lastBase(r.End), kind: sel.info.Kind, span: sel.span, by: r.By}
+	t := &timeline{until: lastBase(r.End), kind: sel.info.Kind, span: sel.span, by: r.By, quantiles: len(r.Quantiles)}
 	if err := r.checkSlide(number); err != nil {
 		return nil, err
 	}
@@ -137,10 +137,35 @@ func (t *timeline) fill(ctx context.Context, st store.Store, res *store.Result, 
 			return err
 		}
 	}
+	if err := t.reserve(ctx, res); err != nil {
+		return err
+	}
 	if t.kind != series.Distribution {
 		return t.numbers(ctx, st, res, q)
 	}
 	return t.distributions(res)
+}
+
+// timelineCellBytes is what a step of a group takes: its cell, its figures and
+// their text in the answer.
+const (
+	timelineCellBytes   = 320
+	timelineFigureBytes = 30 // of each quantile
+)
+
+// reserve takes the memory for the groups that res adds, most of whose steps may
+// be empty.
+func (t *timeline) reserve(ctx context.Context, res *store.Result) error {
+	fresh := map[string]bool{}
+	for _, g := range res.Groups {
+		if key := groupKey(g.Labels, t.by); t.groups[key] == nil {
+			fresh[key] = true
+		}
+	}
+	if err := checkGroups(len(fresh)); err != nil {
+		return err
+	}
+	return store.BudgetOf(ctx).Reserve(int64(len(fresh)) * int64(t.n) * int64(timelineCellBytes+timelineFigureBytes*t.quantiles))
 }
 
 // timeline gathers merged points into one cell per group and step.
@@ -153,6 +178,7 @@ type timeline struct {
 	kind        series.Kind
 	span        bool
 	by          []string
+	quantiles   int // of each step
 	groups      map[string]*timelineGroup
 	order       []*timelineGroup
 	service     string    // whose requests divide; empty: nothing is divided

@@ -37,7 +37,7 @@ func (t *Table) Find(ids []ID, id ID) uint32 {
 // Add enters a number, greater than 0, of an identity that the table lacks.
 func (t *Table) Add(id ID, number uint32) {
 	if 3*t.n >= 2*len(t.slots) {
-		t.Grow(max(t.n, 512))
+		t.Grow(max(t.n/2, 512)) // more would be four times the slots: a third of them, doubled, is no longer a third
 	}
 	t.place(uint64(uint32(id.Lo))<<32 | uint64(number))
 	t.n++

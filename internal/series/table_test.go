@@ -79,6 +79,17 @@ func TestTableGrows(t *testing.T) {
 	}
 }
 
+// A table that is full doubles, so that at least a third of it is in use.
+func TestTableDoubles(t *testing.T) {
+	var table Table
+	for i := range 100_000 {
+		table.Add(ID{Lo: 0x9e3779b97f4a7c15 * uint64(i+1)}, uint32(i+1))
+		if n := int64(table.Len()); n > 1000 && table.Bytes() > 8*3*n+8 {
+			t.Fatalf("%d numbers take %d bytes", n, table.Bytes())
+		}
+	}
+}
+
 func TestWith(t *testing.T) {
 	all := Series{Family: "f", View: Full, Labels: labels.FromStrings("a", "1", "b", "2", "c", "3")}
 	less := Series{Family: "f", View: Full, Labels: labels.FromStrings("a", "1", "c", "3")}

@@ -26,7 +26,7 @@ func (s *Server) openAccessLogs(ctx context.Context) (*accessLogs, error) {
 		return nil, err
 	}
 	o := accesslog.Options{
-		Sink: accesslog.Into(s.agg), State: state, Retention: s.cfg.Retain.Hour, Logger: s.log.With("part", "access logs"),
+		Sink: accesslog.Into(s.agg), State: state, Retention: s.cfg.Retain.Hour, Longest: s.cfg.LongestSpan, Logger: s.log.With("part", "access logs"),
 	}
 	if s.traces != nil {
 		o.Traces = s.traces
@@ -44,7 +44,7 @@ func (s *Server) openAccessLogs(ctx context.Context) (*accessLogs, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	s.metrics.registry.MustRegister(accessLogCollector{l.in.Stats})
+	s.metrics.registry.MustRegister(accessLogCollector{l.in.Stats, l.door.Stats})
 	return l, nil
 }
 
@@ -86,8 +86,12 @@ var followReadings = []reading[accesslog.FollowStats]{
 	{"tailscope_access_log_lost_files_total", "Rotated access logs that were gone or packed before they were read to their end.", counts, func(s accesslog.FollowStats) float64 { return float64(s.Lost) }},
 }
 
-// accessLogCollector tells what became of lines, imported and followed.
-type accessLogCollector struct{ stats func() accesslog.Stats }
+// accessLogCollector tells what became of lines, imported and followed, and of
+// imports.
+type accessLogCollector struct {
+	stats func() accesslog.Stats
+	door  func() accesslog.DoorStats
+}
 
 var (
 	accessLogLines    = prometheus.NewDesc("tailscope_access_log_lines_total", "Lines of access logs that became requests.", nil, nil)
@@ -96,10 +100,12 @@ var (
 	accessLogRefused  = prometheus.NewDesc("tailscope_access_log_refused_total", "Lines of access logs that were not used, by reason.", []string{"reason"}, nil)
 	accessLogQueues   = prometheus.NewDesc("tailscope_access_log_queue_times_implausible_total", "Requests whose X-Request-Start or X-Queue-Start was more than a day off and left out.", nil, nil)
 	accessLogWaits    = prometheus.NewDesc("tailscope_access_log_overloads_total", "Times reading waited because memory or the journal was at its bound.", nil, nil)
+	importsRefused    = prometheus.NewDesc("tailscope_access_log_imports_refused_total", "Imports of access logs that were refused or broken off: they came too slowly (slow), or too many came at a time (busy).", []string{"reason"}, nil)
+	importsArriving   = prometheus.NewDesc("tailscope_access_log_arriving_imports", "Imports of access logs of which the beginning is not there yet.", nil, nil)
 )
 
 func (c accessLogCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{accessLogLines, accessLogBytes, accessLogAttempts, accessLogRefused, accessLogQueues, accessLogWaits} {
+	for _, d := range []*prometheus.Desc{accessLogLines, accessLogBytes, accessLogAttempts, accessLogRefused, accessLogQueues, accessLogWaits, importsRefused, importsArriving} {
 		ch <- d
 	}
 }
@@ -117,4 +123,8 @@ func (c accessLogCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, r := range s.Refused {
 		add(accessLogRefused, r.Count, r.Reason)
 	}
+	d := c.door()
+	add(importsRefused, d.Slow, "slow")
+	add(importsRefused, d.Busy, "busy")
+	ch <- prometheus.MustNewConstMetric(importsArriving, level, float64(d.Arriving))
 }

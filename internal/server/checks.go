@@ -45,7 +45,7 @@ func (s *Server) startChecks(ctx context.Context) error {
 	s.checks, err = check.Open(ctx, check.Options{
 		Store:     s.store,
 		Agg:       s.agg,
-		Prom:      query.NewPromEngine(s.store, query.PromOptions{Logger: log}),
+		Prom:      query.NewPromEngine(s.store, query.PromOptions{Logger: log, QuestionBytes: s.shares.Question}),
 		Prober:    prober,
 		Notifier:  s.notifier,
 		Receivers: s.notifier.States,

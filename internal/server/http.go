@@ -2,9 +2,15 @@ package server
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/url"
+	"os"
+	"slices"
 
+	"tailscope/internal/guard"
+	"tailscope/internal/httpapi"
 	"tailscope/internal/ingest/accesslog"
 )
 
@@ -15,22 +21,41 @@ func (s *Server) routes(api, imports, page http.Handler) http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		writeText(w, http.StatusOK, "ok\n")
 	})
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !s.ready.Load() {
-			writeText(w, http.StatusServiceUnavailable, "starting or stopping\n")
-			return
-		}
-		writeText(w, http.StatusOK, "ready\n")
-	})
+	mux.HandleFunc("GET /readyz", s.serveReady)
 	mux.Handle("GET /metrics", s.metrics.handler())
 	measured := s.metrics.measure(api)
+	measured = s.arriving.Handler(measured, httpapi.Refuse)
 	mux.Handle("/api/", measured)
 	mux.Handle(accesslog.ImportPath, s.metrics.measure(imports))
 	mux.Handle("/prometheus/", measured)
 	mux.Handle("/openapi.json", measured)
 	mux.Handle("/openapi.yaml", measured)
 	mux.Handle("/", page)
-	return mux
+	return s.guarded(mux)
+}
+
+// guarded keeps pages of other sites away from h.
+func (s *Server) guarded(h http.Handler) http.Handler {
+	g := guard.Guard{Names: s.names(), Refuse: httpapi.Refuse}
+	return g.Handler(h)
+}
+
+// names are those by which the server may be asked.
+func (s *Server) names() guard.Names {
+	var n guard.Names
+	for _, addr := range []string{s.cfg.Listen, s.cfg.OTLPHTTP, s.cfg.DebugListen} {
+		if host, _, err := net.SplitHostPort(addr); err == nil && host != "" {
+			n.Own = append(n.Own, host)
+		}
+	}
+	if host, err := os.Hostname(); err == nil && host != "" {
+		n.Own = append(n.Own, host)
+	}
+	n.Allowed = s.cfg.AllowedHosts
+	if u, err := url.Parse(s.cfg.PageURL); err == nil && u.Hostname() != "" {
+		n.Allowed = append(slices.Clip(n.Allowed), u.Hostname())
+	}
+	return n
 }
 
 func writeText(w http.ResponseWriter, status int, body string) {

@@ -2,7 +2,11 @@ package server
 
 import (
 	"context"
+	"fmt"
+	"sync/atomic"
 	"time"
+
+	"tailscope/api"
 )
 
 // maintainEvery is how often the store is asked to settle, roll up and expire
@@ -13,6 +17,19 @@ const maintainEvery = 10 * time.Second
 func (s *Server) startMaintenance() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
+	var failing atomic.Pointer[error]
+	s.health.watch(func() []api.Problem {
+		err := failing.Load()
+		if err == nil {
+			return nil
+		}
+		return []api.Problem{{
+			Code: problemMaintenance, From: unixOrNull(time.Time{}), To: unixOrNull(time.Time{}),
+			Summary: "The store is not compacted: questions become slower. Check the disk.",
+			Text:    fmt.Sprintf("The store could not be compacted: %v. Questions are answered from what is not compacted, and slower.", *err),
+			Next:    "see to the disk; it is tried again every ten seconds",
+		}}
+	})
 	go func() {
 		defer close(done)
 		tick := time.NewTicker(maintainEvery)
@@ -27,11 +44,14 @@ func (s *Server) startMaintenance() {
 				// Settling can wait: it is tried again, and until then
 				// questions read what is not settled.
 				s.metrics.maintainFailures.Inc()
+				failing.Store(&err)
 				s.log.Error("maintain the store", "error", err)
 			default:
+				failing.Store(nil)
 				s.log.Debug("maintained the store", "took", time.Since(begin))
 			}
 			s.metrics.maintainSeconds.Observe(time.Since(begin).Seconds())
+			giveBack()
 			select {
 			case <-tick.C:
 			case <-ctx.Done():

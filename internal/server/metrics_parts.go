@@ -58,6 +58,9 @@ var aggregatorReadings = []reading[agg.Stats]{
 	{"tailscope_flush_failures_total", "Flushes that failed and were or will be tried again.", counts, func(s agg.Stats) float64 { return float64(s.FlushErrors) }},
 	{"tailscope_journal_sync_failures_total", "Syncs of the journal that failed.", counts, func(s agg.Stats) float64 { return float64(s.SyncErrors) }},
 	{"tailscope_journal_replayed_total", "Entries replayed from the journal at the start.", counts, func(s agg.Stats) float64 { return float64(s.Replayed) }},
+	{"tailscope_journal_recovered_total", "Entries replayed at the start that the store's log had lost.", counts, func(s agg.Stats) float64 { return float64(s.Recovered) }},
+	{"tailscope_journal_lost_total", "Entries acknowledged and lost with journals that are damaged or missing.", counts, func(s agg.Stats) float64 { return float64(s.Lost) }},
+	{"tailscope_journal_kept_bytes", "Bytes of journals kept until their generation lies in a table of the store.", level, func(s agg.Stats) float64 { return float64(s.JournalKeptBytes) }},
 	{"tailscope_folded_tenants_total", "Resolutions of tenants to _other, because others are heavier.", counts, func(s agg.Stats) float64 { return float64(s.FoldedTenants) }},
 	{"tailscope_folded_operations_total", "Resolutions of operations to _other.", counts, func(s agg.Stats) float64 { return float64(s.FoldedOperations) }},
 	{"tailscope_folded_values_total", "Resolutions of versions, variants, instances and extra labels to _other.", counts, func(s agg.Stats) float64 { return float64(s.FoldedValues) }},
@@ -85,7 +88,6 @@ var storeReadings = []reading[pebblestore.Stats]{
 	{"tailscope_store_traces_expired_total", "Kept traces dropped by age.", counts, func(s pebblestore.Stats) float64 { return float64(s.TracesExpired) }},
 	{"tailscope_store_traces_evicted_total", "Kept traces dropped for want of room.", counts, func(s pebblestore.Stats) float64 { return float64(s.TracesEvicted) }},
 	{"tailscope_store_traces_late_total", "Traces not kept because they had expired already, or lie far ahead of the clock.", counts, func(s pebblestore.Stats) float64 { return float64(s.TracesLate) }},
-	{"tailscope_store_damaged_files", "Files found damaged since the start.", level, func(s pebblestore.Stats) float64 { return float64(s.DamagedFiles) }},
 	{"tailscope_store_sample_bytes", "Bytes of raw samples held in memory for what checks look up.", level, func(s pebblestore.Stats) float64 { return float64(s.SampleBytes) }},
 	{"tailscope_store_index_bytes", "Bytes of label indexes held in memory.", level, func(s pebblestore.Stats) float64 { return float64(s.IndexBytes) }},
 }
@@ -104,6 +106,8 @@ var (
 		"Requests refused whole: the sender is to retry overloaded and unavailable ones.", []string{"protocol", "reason"}, nil)
 	ingestBytes = prometheus.NewDesc("tailscope_ingest_bytes_total",
 		"Bytes of request bodies, as received over HTTP and unpacked over gRPC.", []string{"protocol"}, nil)
+	ingestArriving = prometheus.NewDesc("tailscope_ingest_arriving_requests",
+		"Requests whose bodies are not there yet.", []string{"protocol"}, nil)
 	ingestQueueImplausible = prometheus.NewDesc("tailscope_ingest_queue_times_implausible_total",
 		"Spans whose X-Request-Start or X-Queue-Start was more than a day off and left out.", nil, nil)
 	ingestInFlight = prometheus.NewDesc("tailscope_ingest_in_flight_bytes",
@@ -111,7 +115,7 @@ var (
 )
 
 func (c ingestCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{ingestItems, ingestRejected, ingestRequests, ingestRefused, ingestBytes, ingestQueueImplausible, ingestInFlight} {
+	for _, d := range []*prometheus.Desc{ingestItems, ingestRejected, ingestRequests, ingestRefused, ingestBytes, ingestArriving, ingestQueueImplausible, ingestInFlight} {
 		ch <- d
 	}
 }
@@ -138,6 +142,32 @@ func (c ingestCollector) Collect(ch chan<- prometheus.Metric) {
 		add(ingestRefused, p.Overloaded, p.name, "overloaded")
 		add(ingestRefused, p.Unavailable, p.name, "unavailable")
 		add(ingestRefused, p.Broken, p.name, "broken")
+		add(ingestRefused, p.Slow, p.name, "slow")
+		ch <- prometheus.MustNewConstMetric(ingestArriving, level, float64(p.Arriving), p.name)
 	}
 	ch <- prometheus.MustNewConstMetric(ingestInFlight, level, float64(s.InFlightBytes))
+}
+
+// listenerCollector tells of the connections of each listener.
+type listenerCollector struct{ listeners []listener }
+
+var (
+	connectionsOpen = prometheus.NewDesc("tailscope_connections",
+		"Connections open, bounded by limits.connections for each listener, and by mirror.clients for the mirror's.", []string{"listener"}, nil)
+	connectionsClosed = prometheus.NewDesc("tailscope_connections_closed_total",
+		"Connections closed at the bound: idle ones for a newcomer, or the newcomer.", []string{"listener", "which"}, nil)
+)
+
+func (c listenerCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- connectionsOpen
+	ch <- connectionsClosed
+}
+
+func (c listenerCollector) Collect(ch chan<- prometheus.Metric) {
+	for _, l := range c.listeners {
+		st := l.stats()
+		ch <- prometheus.MustNewConstMetric(connectionsOpen, level, float64(st.Open), l.name)
+		ch <- prometheus.MustNewConstMetric(connectionsClosed, counts, float64(st.Evicted), l.name, "idle")
+		ch <- prometheus.MustNewConstMetric(connectionsClosed, counts, float64(st.Refused), l.name, "newcomer")
+	}
 }

@@ -54,7 +54,7 @@ func MirrorOptions(m config.Mirror) mirror.Options {
 		Operations: m.Operations, Tenant: m.Tenant,
 		Host: m.Host, Rewrites: m.Rewrite, SetHeaders: m.SetHeader, DropHeaders: m.DropHeader,
 		Amplify: m.Amplify, Spread: m.Spread, Using: m.Using,
-		Queue: m.Queue, Buffer: m.Buffer, BodyLimit: m.BodyLimit, Timeout: m.Timeout, Connections: m.Connections, PrimaryTimeout: m.PrimaryTimeout,
+		Queue: m.Queue, Buffer: m.Buffer, BodyLimit: m.BodyLimit, Timeout: m.Timeout, Connections: m.Connections, Clients: m.Clients, PrimaryTimeout: m.PrimaryTimeout,
 		Compare: m.Compare, Ignore: m.Ignore, Redact: m.Redact, Record: m.Record, RecordBodies: m.RecordBodies,
 		TCP: m.TCP, TLSCert: m.TLSCert, TLSKey: m.TLSKey, CA: m.CA, Insecure: m.Insecure, AllowSame: m.AllowSame, For: m.For,
 	}
@@ -93,11 +93,14 @@ func (s *Server) startMirror(ctx context.Context) error {
 		return nil
 	}
 	log := s.log.With("part", "mirror")
-	m, err := StartMirror(context.WithoutCancel(ctx), s.cfg.Mirror, newMirrorSink(s.agg, log), s.experiments.Report, nil, log)
+	c := s.cfg.Mirror
+	c.Clients = s.connections("mirror.clients", c.Clients)
+	m, err := StartMirror(context.WithoutCancel(ctx), c, newMirrorSink(s.agg, log), s.experiments.Report, nil, log)
 	if err != nil {
 		return fmt.Errorf("mirror: %w", err)
 	}
 	s.mirror = m
+	s.listeners = append(s.listeners, listener{"mirror", m.Clients})
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -4,33 +4,52 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"tailscope/api"
 	"tailscope/internal/agg"
 	"tailscope/internal/httpapi"
 	"tailscope/internal/ingest/otlp"
+	"tailscope/internal/store"
 	"tailscope/internal/store/pebblestore"
 	"tailscope/ui"
 )
 
+// closeAggregator is how long stopping tries to store what is journalled.
+const closeAggregator = 3 * time.Second
+
 func (s *Server) openStore(ctx context.Context) error {
+	if err := ownerOnly(s.cfg.Data); err != nil {
+		return err
+	}
 	r := s.cfg.Retain
 	o := pebblestore.Options{
 		Dir:         filepath.Join(s.cfg.Data, "store"),
+		DamagedDir:  filepath.Join(s.cfg.Data, "damaged"),
 		SampleAge:   s.cfg.MaxSampleAge,
 		SampleCount: s.cfg.MaxSamples,
 		MaxBytes:    r.MaxBytes,
 		TraceAge:    s.cfg.Traces.Keep,
 		TraceBytes:  s.cfg.Traces.MaxBytes,
 		Logger:      s.log.With("part", "store"),
+
+		CacheBytes: s.shares.StoreCache, MemtableBytes: s.shares.Memtable, IndexBytes: s.shares.Index,
+		SampleBytes: s.shares.Samples, AnswerBytes: s.shares.Question,
 	}
 	o.Retention[0], o.Retention[1], o.Retention[2], o.Retention[3] = r.Base, r.Minute, r.TenMin, r.Hour
+	var err error
+	if s.known, err = pebblestore.KnownDamage(o); err != nil {
+		return fmt.Errorf("read what is damaged in %s: %w", s.cfg.Data, err)
+	}
+	s.forget = func(except func(store.Damage) bool) error { return pebblestore.AcknowledgeDamage(o, except) }
+	s.remember = func(d store.Damage) error { return pebblestore.Remember(o, d) }
 	st, err := pebblestore.Open(ctx, o)
 	if err != nil {
 		return fmt.Errorf("open the store in %s: %w", s.cfg.Data, err)
 	}
 	s.store = st
 	s.metrics.registry.MustRegister(newPartCollector(st.Stats, storeReadings))
+	s.health.watch(roomProblems(st.Room))
 	s.started("store", func(context.Context) error { return st.Close() })
 	return nil
 }
@@ -40,9 +59,12 @@ func (s *Server) openAggregator(ctx context.Context) error {
 		Dir:           filepath.Join(s.cfg.Data, "journal"),
 		FlushInterval: s.cfg.Flush,
 		SyncInterval:  s.cfg.Sync,
-		MemoryBytes:   s.cfg.Memory,
+		MemoryBytes:   s.shares.OpenSlots,
 		MaxTenants:    s.cfg.MaxTenants,
 		MaxOperations: s.cfg.MaxOperations,
+		MaxFamilies:   s.cfg.MaxFamilies,
+		CloseTimeout:  closeAggregator,
+		Remember:      s.remember,
 		Retention:     s.cfg.Retain.Hour, // what is older than a tier goes into the next
 		Logger:        s.log.With("part", "aggregator"),
 	})
@@ -54,6 +76,10 @@ func (s *Server) openAggregator(ctx context.Context) error {
 	// the journal would keep it, but nobody could ask for it until a restart.
 	s.started("aggregator", func(ctx context.Context) error { return a.Close(context.WithoutCancel(ctx)) })
 	s.metrics.registry.MustRegister(newPartCollector(a.Stats, aggregatorReadings))
+	s.health.watch(storingProblems(a.FlushError))
+	s.health.watch(damageProblems(s.damage))
+	s.health.watch(s.memoryProblems)
+	s.metrics.registry.MustRegister(healthCollector{&s.health, s.damage})
 	return nil
 }
 
@@ -79,26 +105,37 @@ func (s *Server) startDoors(ctx context.Context) error {
 			Version: s.version, OTLPGRPC: s.OTLPGRPC(), OTLPHTTP: s.OTLPHTTP(),
 			FlushSeconds: api.Float(s.cfg.Flush.Seconds() + 1),
 		},
-		TenantList: tenants,
+		Problems:          s.health.problems,
+		AcknowledgeDamage: s.acknowledgeDamage,
+		TenantList:        tenants,
+		QuestionBytes:     s.shares.Question,
+		Memory:            s.questions,
 	})
 	if !ui.Built() {
 		s.log.Warn("this binary was built without the page: make build makes one with it; the API is complete")
 	}
+	s.sweepBodies()
 	s.serveHTTP("page and API", s.http, s.routes(questions, logs.door, ui.Handler()))
 
 	door, err := otlp.Start(ctx, otlp.Options{
-		Sink:            otlp.Into(s.agg),
-		Assembler:       s.assembler(),
-		GRPCListener:    s.otlpGRPC,
-		HTTPListener:    s.otlpHTTP,
-		TenantKeys:      s.cfg.TenantKeys,
-		ExtraLabels:     s.cfg.ExtraLabels,
-		MaxRequestBytes: int(s.cfg.MaxRequest),
-		Log:             s.log.With("part", "otlp"),
+		Sink:         otlp.Into(s.agg),
+		Assembler:    s.assembler(),
+		GRPCListener: s.otlpGRPC,
+		HTTPListener: s.otlpHTTP,
+		TenantKeys:   s.cfg.TenantKeys,
+		ExtraLabels:  s.cfg.ExtraLabels,
+		LongestSpan:  s.cfg.LongestSpan,
+		// A protocol has half of the share, of which one request leaves half to others.
+		MaxRequestBytes:  int(min(s.cfg.MaxRequest, s.shares.Ingest/4)),
+		MaxInFlightBytes: s.shares.Ingest,
+		TargetBytes:      s.shares.Targets,
+		Log:              s.log.With("part", "otlp"),
+		Names:            s.names(),
 	})
 	if err != nil {
 		return err
 	}
+	s.door = door
 	stopped := make(chan struct{})
 	forwarded := make(chan struct{})
 	go func() {
@@ -117,4 +154,18 @@ func (s *Server) startDoors(ctx context.Context) error {
 	})
 	s.metrics.registry.MustRegister(ingestCollector{door.Stats})
 	return s.startAccessLogs(ctx, logs)
+}
+
+// sweepBodies cuts off bodies of questions that come too slowly.
+func (s *Server) sweepBodies() {
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.arriving.Run(end)
+	}()
+	s.started("bodies", func(context.Context) error {
+		close(end)
+		<-ended
+		return nil
+	})
 }

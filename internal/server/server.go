@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -25,7 +26,10 @@ import (
 	"tailscope/internal/check/spec"
 	"tailscope/internal/config"
 	"tailscope/internal/experiments"
+	"tailscope/internal/guard"
+	"tailscope/internal/ingest/otlp"
 	"tailscope/internal/notify"
+	"tailscope/internal/store"
 	"tailscope/internal/store/pebblestore"
 	"tailscope/internal/traces"
 	"tailscope/internal/verdicts"
@@ -47,11 +51,22 @@ type Server struct {
 	log     *slog.Logger
 	version string
 
-	store   *pebblestore.Store
-	agg     *agg.Aggregator
-	traces  *traces.Assembler // nil if nothing is broken down
-	ready   atomic.Bool
-	metrics *metrics
+	store        *pebblestore.Store
+	agg          *agg.Aggregator
+	traces       *traces.Assembler // nil if nothing is broken down
+	ready        atomic.Bool
+	health       health
+	damageMu     sync.Mutex     // guards known and acknowledged
+	known        []store.Damage // found by earlier runs, and not acknowledged
+	acknowledged []store.Damage
+	forget       func(except func(store.Damage) bool) error
+	remember     func(store.Damage) error
+	metrics      *metrics
+	door         *otlp.Server
+	bound        config.Bound  // on the memory of the whole program
+	shares       config.Shares // of it
+	questions    *store.Memory
+	program      atomic.Int64 // bytes of the heap that no part holds
 
 	verdicts    *verdicts.Judge
 	experiments *experiments.Registry
@@ -62,11 +77,19 @@ type Server struct {
 	reloading sync.Mutex
 	receivers map[string]spec.Receiver // as read last; needs reloading
 
-	http, otlpGRPC, otlpHTTP net.Listener
-	parts                    []part // in order of start; stopped in reverse
-	failed                   chan error
-	closing                  sync.Once
-	closed                   error
+	http, otlpGRPC, otlpHTTP, debug net.Listener
+	listeners                       []listener
+	arriving                        guard.Bodies // of what is asked; OTLP has its own
+	parts                           []part       // in order of start; stopped in reverse
+	failed                          chan error
+	closing                         sync.Once
+	closed                          error
+}
+
+// listener is one whose connections are bounded.
+type listener struct {
+	name  string
+	stats func() guard.ConnStats
 }
 
 // part is something that runs until it is stopped.
@@ -81,6 +104,9 @@ func Start(ctx context.Context, set Settings) (_ *Server, err error) {
 		set.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{cfg: set.Config, log: set.Log, version: set.Version, failed: make(chan error, 8), metrics: newMetrics(set.Version)}
+	s.bound = s.cfg.MemoryBound(os.DirFS("/"))
+	s.shares = s.cfg.MemoryShares(s.bound.Bytes)
+	s.questions = store.NewMemory(s.shares.Questions)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close(context.WithoutCancel(ctx)))
@@ -99,11 +125,10 @@ func Start(ctx context.Context, set Settings) (_ *Server, err error) {
 		return nil, err
 	}
 	if s.cfg.DebugListen != "" {
-		l, err := s.listen(ctx, "pprof", s.cfg.DebugListen)
-		if err != nil {
+		if s.debug, err = s.listen(ctx, "pprof", s.cfg.DebugListen); err != nil {
 			return nil, err
 		}
-		s.serveHTTP("pprof", l, debugHandler())
+		s.serveHTTP("pprof", s.debug, s.guarded(debugHandler()))
 	}
 	if err := s.openStore(ctx); err != nil {
 		return nil, err
@@ -126,6 +151,8 @@ func Start(ctx context.Context, set Settings) (_ *Server, err error) {
 	if err := s.startMirror(ctx); err != nil {
 		return nil, err
 	}
+	s.weighProgram()
+	s.metrics.registry.MustRegister(memoryCollector{s}, listenerCollector{s.listeners})
 	s.ready.Store(true)
 	s.log.Info("ready", "listen", s.Addr(), "otlp_grpc", s.OTLPGRPC(), "otlp_http", s.OTLPHTTP(), "data", s.cfg.Data, "version", s.version)
 	return s, nil
@@ -138,6 +165,9 @@ func (s *Server) Addr() string { return address(s.http) }
 // OTLPGRPC and OTLPHTTP are the addresses that take OTLP, empty if off.
 func (s *Server) OTLPGRPC() string { return address(s.otlpGRPC) }
 func (s *Server) OTLPHTTP() string { return address(s.otlpHTTP) }
+
+// DebugAddr is the address of pprof, empty if off.
+func (s *Server) DebugAddr() string { return address(s.debug) }
 
 // Failed delivers the error of a part that ended by itself. The server is then
 // of no more use and should be closed.
@@ -188,10 +218,12 @@ func (s *Server) listen(ctx context.Context, what, addr string) (net.Listener, e
 		return nil, nil
 	}
 	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", addr)
+	raw, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", what, ErrListen, err)
 	}
+	l := guard.Bound(raw, s.connections("limits.connections", s.cfg.MaxConnections))
+	s.listeners = append(s.listeners, listener{what, l.Stats})
 	// Whoever serves the listener closes it; this is for a start that fails.
 	s.started("listener of "+what, func(context.Context) error {
 		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
@@ -202,6 +234,21 @@ func (s *Server) listen(ctx context.Context, what, addr string) (net.Listener, e
 	return l, nil
 }
 
+// bytesPerConnection is how much of limits.memory there is for each connection of
+// each listener: the defaults of both fit.
+const bytesPerConnection = 384 << 10
+
+// connections returns how many of the connections that key asks for there is
+// memory for.
+func (s *Server) connections(key string, asked int) int {
+	n := int(max(64, s.bound.Bytes/bytesPerConnection))
+	if asked <= n {
+		return asked
+	}
+	s.log.Info("fewer connections than "+key+" says are taken by a listener: raise limits.memory for more", "asked", asked, "taken", n)
+	return n
+}
+
 // serveHTTP answers requests on l until the server is closed.
 func (s *Server) serveHTTP(name string, l net.Listener, h http.Handler) {
 	srv := &http.Server{
@@ -210,6 +257,8 @@ func (s *Server) serveHTTP(name string, l net.Listener, h http.Handler) {
 		ReadTimeout:       time.Minute,
 		WriteTimeout:      5 * time.Minute, // a profile takes its time
 		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    32 << 10,
+		ConnContext:       guard.ConnContext,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	done := make(chan struct{})

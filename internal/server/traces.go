@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"tailscope/hist"
 	"tailscope/internal/agg"
@@ -11,18 +13,21 @@ import (
 	"tailscope/internal/traces"
 )
 
+// closeTraces is how long stopping waits for open traces to be broken down.
+const closeTraces = 2 * time.Second
+
 // openAssembler starts putting traces together. It stands between the doors
 // and the aggregator: when it is closed, what is open is broken down as it is,
 // and the aggregator, which is closed after it, still takes that.
 func (s *Server) openAssembler() error {
 	c := s.cfg.Traces
-	if c.Memory == 0 {
+	if s.shares.Traces == 0 {
 		return nil
 	}
 	a, err := traces.New(traces.Options{
 		Sink:        traceSink{s.agg},
 		Keeper:      s.store,
-		MemoryBytes: c.Memory,
+		MemoryBytes: s.shares.Traces,
 		Grace:       c.Grace,
 		Idle:        c.Idle,
 		KeepAge:     c.Keep,
@@ -34,13 +39,20 @@ func (s *Server) openAssembler() error {
 	s.traces = a
 	s.started("traces", func(ctx context.Context) error {
 		before := a.Stats()
-		err := a.Close(context.WithoutCancel(ctx))
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTraces)
+		defer cancel()
+		err := a.Close(ctx)
+		if errors.Is(err, context.DeadlineExceeded) { // their spans are counted, and journalled
+			s.log.Warn("stopping does not wait for traces under way", "after", closeTraces, "error", err)
+			err = nil
+		}
 		if after := a.Stats(); after.Incomplete > before.Incomplete {
 			s.log.Info("traces were under way and are broken down as they are", "traces", after.Incomplete-before.Incomplete)
 		}
 		return err
 	})
 	s.metrics.registry.MustRegister(newPartCollector(a.Stats, traceReadings))
+	s.health.watch(lossProblems(a.Stats, time.Now))
 	return nil
 }
 

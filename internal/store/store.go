@@ -74,6 +74,12 @@ type Batch struct {
 	Families []FamilyInfo
 }
 
+// Restored says what became of a generation whose points may have been lost.
+type Restored struct {
+	Back     int // points that were lost and are there again
+	Doubtful int // of all points, those that may still be missing, in longer slots at least
+}
+
 // Measure says how much of each point a query needs.
 type Measure uint8
 
@@ -169,6 +175,11 @@ type Store interface {
 	Put(ctx context.Context, b *Batch) error
 	// Flushed returns the highest generation this writer has put, 0 if none.
 	Flushed(ctx context.Context, writer string) (uint64, error)
+	// Durable returns the highest generation of this writer that a loss of the
+	// store's log would leave, 0 if none: it and all before it lie in tables.
+	// It is at most Flushed, and a writer that keeps what Flushed has and
+	// Durable has not can put it again.
+	Durable(ctx context.Context, writer string) (uint64, error)
 	// State calls yield with every record of the writer whose key has the
 	// prefix, in key order. The slices are valid only during the call.
 	State(ctx context.Context, writer string, prefix []byte, yield func(key, value []byte) error) error

@@ -25,8 +25,9 @@ type Assembler struct {
 	maxAge int64
 	groups sync.Pool // *group
 
-	stop context.CancelFunc
-	done chan struct{}
+	stop   context.CancelFunc // ends the sweeps
+	giveUp context.CancelFunc // ends the one under way
+	done   chan struct{}
 
 	closeMu sync.Mutex // guards what follows
 	closer  closer
@@ -81,9 +82,10 @@ func New(o Options) (*Assembler, error) {
 		a.shards = append(a.shards, newShard(o.MemoryBytes, n))
 	}
 	a.closer.init(a)
-	ctx, cancel := context.WithCancel(context.Background())
-	a.stop = cancel
-	go a.run(ctx)
+	sweeps, giveUp := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(sweeps)
+	a.stop, a.giveUp = cancel, giveUp
+	go a.run(ctx, sweeps)
 	return a, nil
 }
 
@@ -306,15 +308,20 @@ func (a *Assembler) Flush(ctx context.Context) error {
 	return a.sweep(ctx, a.o.Now(), true)
 }
 
-// Close flushes and stops. The Assembler must not be used afterwards.
+// Close flushes and stops. When ctx is done it leaves off: the breakdown of
+// traces that are still open then is given up, and the error wraps that of ctx.
+// The Assembler must not be used afterwards.
 func (a *Assembler) Close(ctx context.Context) error {
 	a.stop()
-	select {
-	case <-a.done:
-	case <-ctx.Done():
-		return fmt.Errorf("a sweep is still under way: %w", ctx.Err())
+	defer context.AfterFunc(ctx, a.giveUp)()
+	defer a.giveUp()
+	<-a.done
+	err := a.Flush(ctx)
+	if ctx.Err() == nil {
+		return err
 	}
-	return a.Flush(ctx)
+	s := a.Stats()
+	return fmt.Errorf("the breakdown of %d open traces is given up: %w", s.OpenTraces, ctx.Err())
 }
 
 // Stats returns the counts so far.

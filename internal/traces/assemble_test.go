@@ -2,6 +2,7 @@ package traces
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"tailscope/internal/series"
+	"tailscope/internal/store"
 )
 
 const checkout = `
@@ -319,6 +321,49 @@ func TestOneGiantTrace(t *testing.T) {
 }
 
 // However spans are split among senders, each counts once.
+// stuck is a Keeper that takes nothing until the caller gives up.
+type stuck chan struct{}
+
+func (k stuck) PutTraces(ctx context.Context, _ []store.Trace) error {
+	select {
+	case k <- struct{}{}:
+	default:
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// Close ends with its context, whatever is open, also while a sweep is stuck.
+func TestCloseLeavesOff(t *testing.T) {
+	for _, sweeping := range []bool{false, true} {
+		keeper := make(stuck, 1)
+		o := Options{Sink: newSink(), Keeper: keeper}
+		if sweeping { // the first sweep closes everything
+			o.Grace, o.Idle, o.Slots = time.Nanosecond, time.Nanosecond, 1
+		}
+		a, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := someNames(a)
+		for i := range uint64(1000) {
+			a.Add(fill(names, i, 5, true))
+		}
+		if sweeping {
+			<-keeper
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+		began := time.Now()
+		if err := a.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("sweeping %v: closed with %v, want the deadline", sweeping, err)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("sweeping %v: Close took %v", sweeping, took)
+		}
+		cancel()
+	}
+}
+
 func TestConcurrentAdd(t *testing.T) {
 	a, s, _ := start(t, Options{MemoryBytes: 4 << 20})
 	names := someNames(a)

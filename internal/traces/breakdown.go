@@ -262,6 +262,7 @@ func (b *breakdown) handOver(ctx context.Context, all bool) error {
 // lose gives up what waits to be handed over.
 func (b *breakdown) lose(err error) {
 	b.c.stats.LostRequests += b.requests
+	b.c.stats.Lost.add(max(b.handed, b.c.now-60), b.c.now, b.c.now)
 	b.c.a.o.Logger.Error("breakdown of requests is lost", "requests", b.requests, "err", err)
 	b.drop(true)
 }

@@ -192,7 +192,7 @@ func TestRefusedBatchesAreTriedAgain(t *testing.T) {
 	for range maxAttempts {
 		_ = a.sweep(context.Background(), c.now(), false)
 	}
-	if st := a.Stats(); st.LostRequests != 2 || st.CommitErrors != 3+maxAttempts {
+	if st := a.Stats(); st.LostRequests != 2 || st.CommitErrors != 3+maxAttempts || st.Lost.Last != c.now().Unix() || st.Lost.From < st.Lost.Last-60 {
 		t.Errorf("%+v", st)
 	}
 	if err := a.Flush(context.Background()); err != nil {

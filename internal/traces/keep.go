@@ -301,6 +301,7 @@ func (k *keep) handAll(ctx context.Context, due int64) error {
 			return err
 		}
 		k.c.stats.LostKept += uint64(len(traces))
+		k.c.stats.Lost.add(traces[0].Entries[0].StartNanos/1e9, traces[len(traces)-1].Entries[0].StartNanos/1e9+1, k.c.now)
 		k.c.a.o.Logger.Error("traces are lost", "traces", len(traces), "err", err)
 	} else {
 		k.c.stats.Kept += uint64(len(traces))

@@ -158,7 +158,13 @@ func TestKeeperFails(t *testing.T) {
 	for range maxAttempts {
 		_ = a.Flush(context.Background())
 	}
-	if st := a.Stats(); st.Kept != 1 || st.LostKept != 1 || st.KeepErrors != 1+maxAttempts || a.closer.keep.held != 0 {
+	st := a.Stats()
+	for _, kept := range k.traces { // both start at the same time
+		if from := kept.Entries[0].StartNanos / 1e9; st.Lost.From != from || st.Lost.To != from+1 || st.Lost.Last < from {
+			t.Errorf("lost %+v, want from %d", st.Lost, from)
+		}
+	}
+	if st.Kept != 1 || st.LostKept != 1 || st.KeepErrors != 1+maxAttempts || a.closer.keep.held != 0 {
 		t.Errorf("%+v", st)
 	}
 }

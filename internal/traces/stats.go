@@ -29,9 +29,23 @@ type Stats struct {
 	KeepErrors   uint64 // failed attempts
 	LostKept     uint64 // traces given up after such failures
 	LeftOutKept  uint64 // traces not kept for want of memory
+	Lost         Loss   // what LostRequests and LostKept say when
 	CutSpans     uint64 // spans left out of kept traces
 
 	OpenTraces  int
 	OpenSpans   int
 	MemoryBytes int64 // of everything that is bounded by Options.MemoryBytes
+}
+
+// Loss says when something was given up, in Unix seconds. All are 0 if nothing was.
+type Loss struct {
+	From, To int64 // enclose the requests concerned
+	Last     int64 // when it last happened
+}
+
+func (l *Loss) add(from, to, now int64) {
+	if l.Last == 0 {
+		l.From = from
+	}
+	l.From, l.To, l.Last = min(l.From, from), max(l.To, to), now
 }

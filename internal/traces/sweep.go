@@ -8,8 +8,9 @@ import (
 // traces closed at a time: their memory is free again after each.
 const sweepTraces = 1024
 
-// run sweeps each second until the Assembler is closed.
-func (a *Assembler) run(ctx context.Context) {
+// run sweeps each second until ctx is done. The sweep under way then is ended
+// by sweeps alone.
+func (a *Assembler) run(ctx, sweeps context.Context) {
 	defer close(a.done)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -18,9 +19,8 @@ func (a *Assembler) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			// A sweep under way ends before Close goes on. Its errors are counted,
-			// and logged where they cost something.
-			_ = a.sweep(context.WithoutCancel(ctx), a.o.Now(), false)
+			// Its errors are counted, and logged where they cost something.
+			_ = a.sweep(sweeps, a.o.Now(), false)
 		}
 	}
 }
@@ -38,7 +38,7 @@ func (a *Assembler) sweep(ctx context.Context, now time.Time, all bool) error {
 				wait = int64(a.o.Idle)
 			}
 			due := func(t *openTrace) bool { return all || nanos-t.since >= wait }
-			for a.closeSome(ctx, sh, sweepTraces, false, due, s) == sweepTraces {
+			for a.closeSome(ctx, sh, sweepTraces, false, due, s) == sweepTraces && ctx.Err() == nil {
 			}
 		}
 	}

@@ -38,15 +38,20 @@ func (s *stopwatch) observe(operation string, begin time.Time, took time.Duratio
 }
 
 // ratio is a quantile of what ended in one range over that of another, each
-// taken from all requests by their rank.
+// taken from all requests of an operation by their rank; "" is all operations.
 func (s *stopwatch) ratio(operation string, q float64, before, after api.Range) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in := func(r api.Range) float64 {
 		var seconds []float64
-		for _, l := range s.took[operation] {
-			if at := l.end.Unix(); at >= r.Start && at < r.End {
-				seconds = append(seconds, l.seconds)
+		for of, laps := range s.took {
+			if operation != "" && of != operation {
+				continue
+			}
+			for _, l := range laps {
+				if at := l.end.Unix(); at >= r.Start && at < r.End {
+					seconds = append(seconds, l.seconds)
+				}
 			}
 		}
 		slices.Sort(seconds)
@@ -181,11 +186,13 @@ func TestDemoIsJudgedFaster(t *testing.T) {
 	}
 }
 
-// A mark at which nothing was done is no evidence of a change. The machine that
-// runs this may change at that very moment: what is judged must then be what
-// the shop's own clock shows too, and the demo is run once more.
+// A mark at which nothing was done is no evidence of a change, in 95 of 100 marks
+// at least: the demo is run once more if something is judged changed, and twice
+// by chance is one run in 400. The machine that runs this may change at that very
+// moment too: what is judged is then what the shop's own clock shows.
 func TestDemoWithoutChangeIsNoEvidence(t *testing.T) {
 	t.Parallel()
+	byMachine := false
 	for range 2 {
 		m, watch := judgedDemo(t, true, func(v string) bool { return v != compare.TooLittle }, nil)
 		s := m.Verdict.Services[0]
@@ -195,31 +202,41 @@ func TestDemoWithoutChangeIsNoEvidence(t *testing.T) {
 		if (m.Verdict.Verdict == compare.NoEvidence || m.Verdict.Verdict == compare.Same) && len(s.Operations) == 0 {
 			return
 		}
-		t.Logf("nothing was changed, and that is judged %s", m.Verdict.Sentence)
-		if !moved(t, watch, s) {
-			t.Fatal("the shop's own clock shows no such change")
-		}
-		t.Log("so says the shop's own clock: it was the machine that changed")
+		moved := moved(t, watch, s)
+		t.Logf("nothing was changed, and that is judged %s; by the shop's own clock the machine changed: %t", m.Verdict.Sentence, moved)
+		byMachine = byMachine || moved
 	}
-	t.Skip("the machine changed each time: nothing is shown of a shop that does not")
+	if !byMachine {
+		t.Fatal("twice something is judged changed, and the shop's own clock shows it neither time")
+	}
+	t.Skip("the machine changed: nothing is shown of a shop that does not")
 }
 
-// moved says that every change that was found of an operation, and one at least,
-// is within its interval by the shop's own clock too, and more than 5 %.
+// moved says that every change that was found, and one at least, is one by the
+// shop's own clock too, of more than 5 %: within its interval for an operation, in
+// its direction for the whole service, which has calls that the clock does not see.
 func moved(t *testing.T, watch *stopwatch, s api.ServiceVerdict) bool {
 	found := false
+	same := func(operation string, x api.CompareMeasure, within bool) bool {
+		f := x.Raw
+		truth := watch.ratio(operation, quantileOf[x.Name], s.Before, s.After)
+		t.Logf("%-14s %s %-15s %.3f (%.3f–%.3f); by the shop's clock %.3f", operation, x.Name, x.Verdict, f.Effect, f.Low, f.High, truth)
+		found = true
+		if within && (truth < float64(f.Low) || truth > float64(f.High)) {
+			return false
+		}
+		return math.Abs(math.Log(truth)) > 0.05 && (truth < 1) == (x.Change == compare.Better)
+	}
+	for _, x := range s.Measures {
+		if x.Change != "" && !same("", x, false) {
+			return false
+		}
+	}
 	for _, row := range s.Operations {
 		for _, x := range row.Measures {
-			if x.Change == "" {
-				continue
-			}
-			f := x.Raw
-			truth := watch.ratio(row.Operation, quantileOf[x.Name], s.Before, s.After)
-			t.Logf("%-14s %s %-15s %.3f (%.3f–%.3f); by the shop's clock %.3f", row.Operation, x.Name, x.Verdict, f.Effect, f.Low, f.High, truth)
-			if truth < float64(f.Low) || truth > float64(f.High) || math.Abs(math.Log(truth)) < 0.05 {
+			if x.Change != "" && !same(row.Operation, x, true) {
 				return false
 			}
-			found = true
 		}
 	}
 	return found

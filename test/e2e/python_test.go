@@ -40,11 +40,17 @@ type sentAll struct {
 	Metrics map[string]sentMetrics // by temporality
 }
 
-// python returns an interpreter that has the OpenTelemetry SDK at the versions
-// testdata/requirements.txt pins, installed once into the cache directory.
+// python returns an interpreter that has the OpenTelemetry SDK.
 func python(t *testing.T) string {
 	t.Helper()
-	req, err := os.ReadFile("testdata/requirements.txt")
+	return pythonWith(t, "testdata/requirements.txt")
+}
+
+// pythonWith returns an interpreter that has the packages which the file of
+// requirements pins, installed once into the cache directory.
+func pythonWith(t *testing.T, requirements string) string {
+	t.Helper()
+	req, err := os.ReadFile(requirements)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +66,7 @@ func python(t *testing.T) string {
 	_ = os.RemoveAll(dir)
 	for _, args := range [][]string{
 		{"python3", "-m", "venv", dir},
-		{bin, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement", "testdata/requirements.txt"},
+		{bin, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement", requirements},
 	} {
 		if out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v\n%s", args, err, out)

@@ -291,7 +291,7 @@ func TestOverload(t *testing.T) {
 		spansEach = 200 // of a request, every one a series of its own
 		traces    = 12_000
 	)
-	s := start(t, "--limits-memory", "16MiB", "--ingest-flush", "3s")
+	s := start(t, "--limits-memory", "96MiB", "--ingest-flush", "3s")
 	var acked, refused atomic.Int64
 	var mu sync.Mutex
 	said := map[string]error{} // what was refused, by protocol

@@ -30,6 +30,64 @@ test('without data the page says how to send some, and opens by itself when it c
   await expect(page.getByTestId('services')).toBeVisible();
 });
 
+const degraded = [
+  {
+    code: 'damage', summary: 'Some stored data is damaged or missing. Run tailscope doctor.',
+    text: 'Lost: slots of ten seconds of shop, the last generation of each writer, labels of series. damaged/000012.sst: checksum mismatch in block 7.',
+    next: 'stop the server and run tailscope doctor', from: 1772359200, to: 1772362800,
+  },
+  {
+    code: 'disk_full', summary: 'The disk is full: nothing new is stored. Free some space.',
+    text: 'Nothing new is stored: no space left on the disk of /data: 3 MiB free, 256 MiB must stay free.', next: 'free space on the disk', from: null, to: null,
+  },
+];
+
+test('without data the page says why nothing can be stored, and opens by itself when it can', async ({ page }) => {
+  let full = true;
+  await page.route('**/api/v1/status', async (route) => {
+    const res = await route.fetch();
+    await route.fulfill({ response: res, json: { ...(await res.json()), has_data: !full, problems: full ? [degraded[1]] : [] } });
+  });
+  await page.goto('/');
+  await expect(page.getByRole('heading', { name: 'Nothing can be stored' })).toBeVisible();
+  await expect(page.getByRole('main')).toContainText('256 MiB must stay free.');
+  await expect(page.getByRole('main')).toContainText('Free space on the disk.');
+  await expect(page.getByText('No data yet')).toHaveCount(0);
+  full = false;
+  await expect(page.getByTestId('services')).toBeVisible();
+});
+
+test('a degraded server says on every page what is missing and what to do', async ({ page }) => {
+  const problems: { code: string; summary: string; text: string; next: string; from: number | null; to: number | null }[] = [...degraded];
+  await page.route('**/api/v1/status', async (route) => {
+    const res = await route.fetch();
+    await route.fulfill({ response: res, json: { ...(await res.json()), problems } });
+  });
+  for (const path of ['/', '/checks']) {
+    await page.goto(path);
+    const banner = page.locator('details.problems');
+    await expect(banner).toContainText('Degraded');
+    await expect(banner).toContainText('Some stored data is damaged or missing. Run tailscope doctor.');
+    await expect(banner).toContainText('2 problems');
+    await expect(banner.getByText('generation of each writer')).toBeHidden();
+    await banner.locator('summary').click();
+    await expect(banner.getByRole('listitem').first()).toContainText('Concerns Sun 1 Mar 11:00–12:00 CET');
+    await expect(banner.getByRole('listitem').nth(1)).toContainText('What to do Free space on the disk.');
+  }
+  // What cost nothing is told, and is not called degraded.
+  problems.splice(0, 2, { code: 'recovered', summary: 'A file was damaged, no observation is lost. Find out why.', text: 'No observation was lost. 000007.log: cut short.', next: 'find out what damaged it', from: null, to: null });
+  await page.goto('/');
+  await expect(page.locator('details.problems')).toContainText('Recovered A file was damaged, no observation is lost.');
+  problems.splice(0, 1, ...degraded);
+  // On a phone it is two lines, and all of the sentence can be read.
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.goto('/');
+  const line = page.locator('details.problems summary');
+  expect((await line.boundingBox())!.height).toBeLessThan(60);
+  await expect(line).toContainText('Run tailscope doctor.');
+  expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(390);
+});
+
 test('a range without requests says so', async ({ page }) => {
   const s = known();
   await page.goto(`/services/${s.service}?start=${s.start - 7200}&end=${s.start - 3600}`);

@@ -3,147 +3,103 @@ package main
 import (
 	"context"
 	"fmt"
-	"math"
-	"math/rand/v2"
+	"maps"
+	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
-	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
-
-	"tailscope/benchmarks/mirror"
-	"tailscope/benchmarks/program"
 	"tailscope/benchmarks/report"
-	"tailscope/hist"
+	"tailscope/test/faults"
 )
 
-// misbehaving are the candidates that a primary must not notice.
-var misbehaving = []string{"sleep", "refuse", "hang", "reset", "slowloris", "endless", "garbage"}
-
-// pairs are how many times with and without are measured, taking turns.
-const pairs = 10
-
-// faults measures what clients notice of a candidate that misbehaves.
-func faults(ctx context.Context, o *options, r *report.Report) error {
-	block, n := 1500*time.Millisecond, pairs
-	if o.quick {
-		block, n = 500*time.Millisecond, 3
+// faultCampaign holds the aggregator and the store, and then the program,
+// against a ledger of what was acknowledged.
+func faultCampaign(ctx context.Context, o *options, r *report.Report) error {
+	seed, rounds := o.seed, o.rounds
+	if seed == 0 {
+		seed = uint64(time.Now().Unix())
 	}
-	sec := r.Section("A candidate that misbehaves", fmt.Sprintf(
-		"GET at 1,000 requests a second through two mirrors of the same primary, one with the misbehaving candidate and one with none: %d pairs, each of four blocks of %s "+
-			"with and four without, taking turns, who begins by chance. The ratio is of the p99 (and p50) with over without; its interval is Student's at 95 %% over the logarithms of the pairs. "+
-			"nginx's mirror has the same candidate, two blocks.", n, block))
-	servers, err := mirror.StartServers(ctx, filepath.Join(o.tmp, "fault-servers"))
-	if err != nil {
+	if o.quick {
+		rounds = min(rounds, 100)
+	}
+	// Others may build meanwhile: these rounds stay with one program.
+	if err := os.Setenv("TAILSCOPE_TEST_CACHE", o.tmp); err != nil {
 		return err
 	}
-	defer servers.Stop()
-	for _, fault := range misbehaving {
-		if !o.wants(fault) {
+	failed := 0
+	if o.wants("virtual") {
+		began := time.Now()
+		res := faults.Virtual(ctx, faults.Options{Seed: seed, Rounds: rounds, Logf: o.logf})
+		sec := r.Section("Crashes, on a file system in memory", fmt.Sprintf(
+			"Seeds %d to %d: each a data directory that goes through one to six of the faults below, with requests of spans, histograms, running totals and samples meanwhile, and is started again, sometimes killed while it starts. "+
+				"After each start every series and slot has to hold at least what was acknowledged and at most what was sent and not refused. A loss of power may take what was not synced. "+
+				"Again with `go test ./test/faults -run TestVirtual -seed N -rounds 1`.", seed, seed+uint64(rounds)-1))
+		failed += campaign(sec, res, time.Since(began))
+	}
+	if o.wants("damage") {
+		began := time.Now()
+		res := faults.Virtual(ctx, faults.Options{Seed: seed, Rounds: rounds, Damage: true, Logf: o.logf})
+		sec := r.Section("Damaged files, on a file system in memory", fmt.Sprintf(
+			"Seeds %d to %d: after up to two of the faults above and SIGTERM or kill -9, one file of the data directory, of a kind drawn first, gets a bit flipped, is cut or removed. "+
+				"What is lost has to be named, and counted unless it is said that the count is not known; a start that is refused has to name the file; nothing may be doubled. "+
+				"Again with `go test ./test/faults -run TestDamage -seed N -rounds 1`.", seed, seed+uint64(rounds)-1))
+		failed += campaign(sec, res, time.Since(began))
+	}
+	for _, damage := range []bool{false, true} {
+		if !o.wants("real") {
 			continue
 		}
-		if err := oneFault(ctx, o, sec, servers.Primary, fault, n, block); err != nil {
-			return fmt.Errorf("%s: %w", fault, err)
+		n, title := o.real, "The program itself"
+		if o.quick {
+			n = 15
 		}
-	}
-	return nil
-}
-
-func oneFault(ctx context.Context, o *options, sec *report.Section, primary, fault string, n int, block time.Duration) error {
-	bad, addr, err := program.StartFaulty(ctx, filepath.Join(o.tmp, fault+".log"), fault)
-	if err != nil {
-		return err
-	}
-	defer bad.Kill()
-	with, err := mirror.Tailscope()(ctx, filepath.Join(o.tmp, fault+"-with"), primary, addr)
-	if err != nil {
-		return err
-	}
-	defer with.Stop()
-	without, err := mirror.Tailscope()(ctx, filepath.Join(o.tmp, fault+"-without"), primary, "")
-	if err != nil {
-		return err
-	}
-	defer without.Stop()
-	side := map[bool]*mirror.Clients{}
-	for w, c := range map[bool]*mirror.Contender{true: with, false: without} {
-		mirror.Closed(ctx, c.Addr, mirror.Get, 64, time.Second) // connections and caches
-		if side[w], err = mirror.NewClients(c.Addr, mirror.Get, 64); err != nil {
-			return err
+		if damage {
+			n, title = n/2, "The program itself, with damaged files"
 		}
-		defer side[w].Close()
-	}
-	seed := uint64(0)
-	measure := func(c *mirror.Clients, into *mirror.Result) error {
-		seed++
-		res, err := c.Open(ctx, 1000, block, seed)
+		began := time.Now()
+		res, err := faults.Real(ctx, faults.RealOptions{Seed: seed, Rounds: n, Damage: damage, Dir: filepath.Join(o.tmp, fmt.Sprint("real-", damage)), Logf: o.logf})
+		sec := r.Section(title, fmt.Sprintf("Seed %d: the built program on a disk of 400 MB, spans by gRPC and HTTP and histograms by HTTP as fast as they are answered, an access log followed; "+
+			"each round ends in SIGTERM or kill -9, now and then while the disk is full, and the ledger is compared after each restart.", seed))
+		failed += campaign(sec, res, time.Since(began))
 		if err != nil {
 			return err
 		}
-		into.Add(res)
-		return nil
 	}
-	rnd := rand.New(rand.NewPCG(uint64(len(fault)), 5))
-	var p50, p99 []float64
-	var errors [2]uint64
-	for range n {
-		res := map[bool]*mirror.Result{true: mirror.NewResult(), false: mirror.NewResult()}
-		first := rnd.IntN(2) == 0
-		for i := range 8 {
-			w := first != (i%4 == 1 || i%4 == 2) // first, other, other, first
-			if err := measure(side[w], res[w]); err != nil {
-				return err
+	if failed > 0 {
+		o.failed = fmt.Errorf("%d rounds failed", failed)
+	}
+	return ctx.Err()
+}
+
+// campaign adds what rounds found.
+func campaign(sec *report.Section, res *faults.Result, took time.Duration) (failed int) {
+	sec.Add("rounds", "tailscope", "", 0, float64(res.Rounds))
+	sec.Add("restarts", "tailscope", "", 0, float64(res.Restarts))
+	sec.Add("took", "tailscope", "s", 0, took.Seconds())
+	sec.Add("observations acknowledged", "tailscope", "", 0, float64(res.Counts.Acknowledged))
+	sec.Add("observations refused", "tailscope", "", 0, float64(res.Counts.Refused))
+	sec.Add("observations without an answer", "tailscope", "", 0, float64(res.Counts.Unknown))
+	sec.Add("rounds with an acknowledged observation lost or doubled, or no start", "tailscope", "", 0, float64(len(res.Failures)))
+	sec.Table = [][]string{{"fault", "met"}}
+	for _, name := range slices.Sorted(maps.Keys(res.Met)) {
+		sec.Table = append(sec.Table, []string{name, fmt.Sprint(res.Met[name])})
+	}
+	if len(res.Damage) > 0 {
+		sec.Table = [][]string{{"file", "times", "nothing lost", "loss named", "observations lost", "of which counted", "start refused, file named", "questions refused"}}
+		for _, name := range slices.Sorted(maps.Keys(res.Damage)) {
+			d := res.Damage[name]
+			row := []string{name}
+			for _, v := range []any{d.Times, d.Unharmed, d.Named, d.Lost, d.Counted, d.Refused, d.Questions} {
+				row = append(row, fmt.Sprint(v))
 			}
+			sec.Table = append(sec.Table, row)
 		}
-		p50 = append(p50, logRatio(res[true].Latency, res[false].Latency, 0.5))
-		p99 = append(p99, logRatio(res[true].Latency, res[false].Latency, 0.99))
-		errors[0] += res[true].Errors
-		errors[1] += res[false].Errors
 	}
-	for _, q := range []struct {
-		what   string
-		logs   []float64
-		target float64
-	}{{"p99", p99, 1.1}, {"p50", p50, 0}} {
-		mid, low, high := studentLogs(q.logs)
-		sec.Add(fault+": "+q.what+" with / without, upper end", "tailscope", "ratio", q.target, high).Note = fmt.Sprintf("%.3f (%.3f to %.3f)", mid, low, high)
-		o.logf("%-10s %s with / without %.3f (%.3f to %.3f)", fault, q.what, mid, low, high)
+	for _, f := range res.Failures {
+		text, _, _ := strings.Cut(f.Text, "\n")
+		sec.Text += fmt.Sprintf("\n\nFailed: seed %d, %s", f.Seed, text)
 	}
-	sec.Add(fault+": errors with", "tailscope", "", 0, float64(errors[0]))
-	sec.Add(fault+": errors without", "tailscope", "", 0, float64(errors[1]))
-	if _, err := mirror.CheckAccount(ctx, with.Page); err != nil {
-		return err
-	}
-	if !o.peers {
-		return nil
-	}
-	ng, err := mirror.Nginx(ctx, filepath.Join(o.tmp, fault+"-nginx"), primary, addr)
-	if err != nil {
-		return err
-	}
-	defer ng.Stop()
-	res := mirror.NewResult()
-	for range 2 {
-		cold, err := mirror.Open(ctx, ng.Addr, mirror.Get, 64, 1000, 2*time.Second)
-		if err != nil {
-			return err
-		}
-		res.Add(cold)
-	}
-	sec.Add(fault+": errors of requests, %", "nginx mirror", "%", 0, 100*float64(res.Errors)/float64(res.Errors+res.Requests()))
-	sec.Add(fault+": p99", "nginx mirror", "ms", 0, 1000*res.Latency.Quantile(0.99))
-	return nil
-}
-
-func logRatio(a, b *hist.Histogram, q float64) float64 {
-	return math.Log(a.Quantile(q) / b.Quantile(q))
-}
-
-// studentLogs is the geometric mean of ratios given by their logarithms, with
-// its interval at 95 %.
-func studentLogs(logs []float64) (mid, low, high float64) {
-	mean, sd := stat.MeanStdDev(logs, nil)
-	n := float64(len(logs))
-	half := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.Quantile(0.975) * sd / math.Sqrt(n)
-	return math.Exp(mean), math.Exp(mean - half), math.Exp(mean + half)
+	return len(res.Failures)
 }

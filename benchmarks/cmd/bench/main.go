@@ -5,6 +5,7 @@
 //	go run ./benchmarks/cmd/bench histograms   histograms that arrive as metrics
 //	go run ./benchmarks/cmd/bench traces       traces put together and broken down; 100,000 open
 //	go run ./benchmarks/cmd/bench memory       memory at 100,000 active series
+//	go run ./benchmarks/cmd/bench resident     memory at 40,000 spans a second, and what it is made of
 //	go run ./benchmarks/cmd/bench store        bytes per point and queries, 1,000 series × 6 h
 //	go run ./benchmarks/cmd/bench page         the service page on a week of the ingest load
 //	go run ./benchmarks/cmd/bench compare      comparisons of 1,000 series over 24 h
@@ -12,7 +13,8 @@
 //	go run ./benchmarks/cmd/bench calibrate    false alarms and power of judgements of change
 //	go run ./benchmarks/cmd/bench changes      change points where people or a simulation say they are
 //	go run ./benchmarks/cmd/bench mirror       what duplicating requests costs
-//	go run ./benchmarks/cmd/bench faults       what clients notice of a candidate that misbehaves
+//	go run ./benchmarks/cmd/bench mirror-faults  what clients notice of a candidate that misbehaves
+//	go run ./benchmarks/cmd/bench mirror-soak  a candidate that comes and goes, for long
 //	go run ./benchmarks/cmd/bench check        thresholds computed from history
 //	go run ./benchmarks/cmd/bench checks       10,000 checks at 10 s
 //	go run ./benchmarks/cmd/bench load         what sending load costs
@@ -25,7 +27,8 @@
 //	go run ./benchmarks/cmd/bench simulate-solr  what Solr in 4 and 8 shards will do, told by its leaves
 //	go run ./benchmarks/cmd/bench capacity     searches of servers whose limit is known, and of others twice
 //	go run ./benchmarks/cmd/bench capacity-calibrate  how sure its answers are, in virtual time
-//	go run ./benchmarks/cmd/bench soak         a candidate that comes and goes, for long
+//	go run ./benchmarks/cmd/bench faults       crashes and damage, held against a ledger of what was acknowledged
+//	go run ./benchmarks/cmd/bench soak         load, kill -9, questions, a mirror and checks, for an hour
 //	go run ./benchmarks/cmd/bench all          all of them
 //
 // Programs are measured as processes of their own, by the CPU time and the
@@ -60,20 +63,28 @@ func main() {
 
 // options are the flags that measurements share.
 type options struct {
-	out    string // where results go
-	reps   int
-	quick  bool
-	trials int    // simulated, of each cell of calibrate
-	only   string // cases whose name contains this
-	peers  bool
-	keep   string // directory of the store that page, compare or tenants fills and asks
-	log    io.Writer
-	tmp    string
-	soak   time.Duration
-	runs   int           // of capacity, of servers whose limit is known
-	atOnce int           // of them
-	within time.Duration // each of them
-	tcpd   string        // directory of the Turing Change Point Dataset
+	out       string // where results go
+	reps      int
+	quick     bool
+	trials    int    // simulated, of each cell of calibrate
+	only      string // cases whose name contains this
+	peers     bool
+	keep      string // directory of the store that page, compare or tenants fills and asks
+	log       io.Writer
+	tmp       string
+	long      time.Duration // of soak and mirror-soak
+	killEvery time.Duration // of soak
+	rate      float64       // of soak
+	seed      uint64        // of faults
+	rounds    int           // of faults, virtual
+	real      int           // of faults, with the real program
+	failed    error         // what a campaign found; its results are written all the same
+	lasting   time.Duration // of resident
+	flags     string        // of the server that resident starts
+	runs      int           // of capacity, of servers whose limit is known
+	atOnce    int           // of them
+	within    time.Duration // each of them
+	tcpd      string        // directory of the Turing Change Point Dataset
 }
 
 type measurement struct {
@@ -86,6 +97,7 @@ var measurements = []measurement{
 	{"histograms", "Ingest of histograms", histograms},
 	{"traces", "Assembly of traces", assembly},
 	{"memory", "Memory of active series", memory},
+	{"resident", "Memory under load", resident},
 	{"store", "Storage and queries", storeBench},
 	{"page", "The service page", page},
 	{"compare", "Comparisons", compareBench},
@@ -94,7 +106,7 @@ var measurements = []measurement{
 	{"calibrate", "Calibration of judgements", calibrate},
 	{"changes", "Change points", changes},
 	{"mirror", "Mirroring", mirrorBench},
-	{"faults", "Misbehaving candidates", faults},
+	{"mirror-faults", "Misbehaving candidates", mirrorFaults},
 	{"check", "Thresholds computed from history", checkBench},
 	{"checks", "10,000 checks", checksBench},
 	{"load", "Sending load", loadBench},
@@ -107,7 +119,9 @@ var measurements = []measurement{
 	{"simulate-solr", "A simulation of Solr against Solr", simulateSolr},
 	{"capacity", "Searches for capacity", capacityBench},
 	{"capacity-calibrate", "Searches for capacity in virtual time", capacityCalibrate},
-	{"soak", "Soak of a mirror", soak},
+	{"mirror-soak", "Soak of a mirror", mirrorSoak},
+	{"faults", "Fault campaign", faultCampaign},
+	{"soak", "Soak", soak},
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -129,7 +143,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	fs.IntVar(&o.runs, "runs", 50, "how many servers of known limit capacity searches")
 	fs.IntVar(&o.atOnce, "at-once", 13, "how many of them at once")
 	fs.DurationVar(&o.within, "within", 4*time.Minute, "how long each of them may take")
-	fs.DurationVar(&o.soak, "soak", 30*time.Minute, "how long the soak lasts")
+	fs.DurationVar(&o.long, "for", 0, "how long soak and mirror-soak last; default 60m and 30m")
+	fs.Float64Var(&o.rate, "rate", 0, "spans a second of soak; default 70 % of what a calibration finds")
+	fs.Uint64Var(&o.seed, "seed", 0, "seed of the first round of faults; default by the clock")
+	fs.IntVar(&o.rounds, "rounds", 2000, "virtual rounds of faults, and as many with damage")
+	fs.IntVar(&o.real, "real", 300, "rounds of faults with the real program")
+	fs.DurationVar(&o.killEvery, "kill-every", 0, "how often soak kills the server, about; default a fifteenth of its time, at most 4m")
+	fs.DurationVar(&o.lasting, "lasting", 3*time.Minute, "how long resident sends")
+	fs.StringVar(&o.flags, "flags", "", "further flags of the server that resident starts")
 	fs.Usage = func() {
 		fmt.Fprintf(stderr, "usage: bench [%s|all] [flags]\n", strings.Join(names, "|"))
 		fs.PrintDefaults()
@@ -171,7 +192,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 		fmt.Fprintf(stderr, "wrote %s\n", path)
 	}
-	return nil
+	return o.failed
 }
 
 func (o *options) logf(format string, args ...any) { fmt.Fprintf(o.log, format+"\n", args...) }

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"tailscope/internal/check/expr"
+	"tailscope/internal/query"
 	"tailscope/internal/strictyaml"
 )
 
@@ -85,6 +86,10 @@ func (r *reader) matchers(t text) []*labels.Matcher {
 }
 
 func (r *reader) selector(t text) ([]*labels.Matcher, bool) {
+	if err := query.CheckText("match", t.S()); err != nil {
+		r.problem(t.Node.At, "", "%v", err)
+		return nil, false
+	}
 	all, err := promParser.ParseMetricSelector(t.S())
 	if err != nil {
 		r.promProblem(t, err)

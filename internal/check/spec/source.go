@@ -9,6 +9,8 @@ import (
 	"unicode"
 
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"tailscope/internal/query"
 )
 
 // source reads where a value comes from.
@@ -69,6 +71,10 @@ func (r *reader) query(raw *rawQuery) *Query {
 }
 
 func (r *reader) promQL(t text) string {
+	if err := query.CheckText("query", t.S()); err != nil {
+		r.problem(t.Node.At, "", "%v", err)
+		return ""
+	}
 	e, err := promParser.ParseExpr(t.S())
 	if err != nil {
 		r.promProblem(t, err)

@@ -8,7 +8,9 @@ import (
 	"net/url"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // However many services are imported, few are kept; what was learned of those
@@ -78,13 +80,13 @@ func TestImportsAtOnceAreBounded(t *testing.T) {
 			}
 			done <- status
 		}()
-		if _, err := io.WriteString(w, line); err != nil { // it is read once the import is under way
+		if _, err := io.WriteString(w, strings.Repeat(line, firstBytes/len(line)+1)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for {
 		door.mu.Lock()
-		n := len(door.cancel)
+		n := door.slots
 		door.mu.Unlock()
 		if n == maxImports {
 			break
@@ -113,5 +115,80 @@ func TestImportsAtOnceAreBounded(t *testing.T) {
 	resp.Body.Close()
 	if resp.StatusCode != 200 {
 		t.Errorf("got %d when the others have ended", resp.StatusCode)
+	}
+}
+
+// Bodies that drip hold no slot, and are cut off, as is one that had a fast
+// beginning; of an import whose reader is slow that is not asked for.
+func TestSlowImports(t *testing.T) {
+	var nanos atomic.Int64
+	now := func() time.Time { return time.Unix(1000, nanos.Load()) }
+	door := NewDoor(testIngester(newLedger(), newMemory()))
+	door.arriving.Now, door.streams.Now = now, now
+	srv := httptest.NewServer(door)
+	defer srv.Close()
+	defer door.Close()
+	post := func(service string, body io.Reader) (int, string) {
+		resp, err := http.Post(srv.URL+"?"+url.Values{"service": {service}, "format": {plain}}.Encode(), "text/plain", body)
+		if err != nil {
+			return 0, err.Error()
+		}
+		defer resp.Body.Close()
+		b, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(b)
+	}
+	type answer struct {
+		status int
+		body   string
+	}
+	const line = "1772366370.250 0.001 200 GET /x\n"
+	const drips = 5 * maxImports
+	answers := make(chan answer, drips+1)
+	begin := func(service, lines string) *io.PipeWriter {
+		r, w := io.Pipe()
+		go func() {
+			status, body := post(service, r)
+			answers <- answer{status, body}
+		}()
+		if _, err := io.WriteString(w, lines); err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	for i := range drips {
+		defer begin(fmt.Sprint("drip", i), line).Close()
+	}
+	long := begin("long", strings.Repeat(line, 3*firstBytes/len(line)))
+	defer long.Close()
+	until := func(what string, ok func() bool) {
+		t.Helper()
+		for range 500 {
+			if ok() {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		t.Fatalf("after 5 s still not: %s", what)
+	}
+	slots := func() int {
+		door.mu.Lock()
+		defer door.mu.Unlock()
+		return door.slots
+	}
+	until("the long one has a slot", func() bool { return slots() == 1 && door.Stats().Arriving == drips })
+	if status, body := post("usual", strings.NewReader(line)); status != 200 {
+		t.Errorf("beside those that drip an import gets %d %s", status, body)
+	}
+	nanos.Add(int64(grace + firstBytes/(8<<10)*time.Second))
+	door.arriving.Sweep()
+	door.streams.Sweep()
+	for range drips + 1 {
+		if a := <-answers; a.status != http.StatusRequestTimeout || !strings.Contains(a.body, "import the same file again") {
+			t.Errorf("cut off with %d %s", a.status, a.body)
+		}
+	}
+	until("nothing is held", func() bool { return slots() == 0 && door.Stats() == DoorStats{Slow: drips + 1} })
+	if b := door.arriving.Stats().Bytes; b != 0 {
+		t.Errorf("%d bytes are held", b)
 	}
 }

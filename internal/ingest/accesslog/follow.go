@@ -292,7 +292,7 @@ func (f *Follower) open(w *Watch, path string) (*tail, error) {
 	}
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no regular file", path)
+		err = fmt.Errorf("%s is not a regular file", path)
 	}
 	if err != nil {
 		file.Close()
@@ -413,12 +413,12 @@ func (f *Follower) read(ctx context.Context, t *tail) error {
 			return err
 		case !os.SameFile(info, t.info):
 			t.gone, t.quiet = true, f.o.Now()
-			f.stats.rotations.Add(1)
 			if err := f.save(ctx, t); err != nil {
 				return err
 			}
 			// The successor is read from its beginning, and in this round.
 			next, err := f.open(t.watch, t.path)
+			f.stats.rotations.Add(1) // from here on the next rotation costs nothing
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil
 			}

@@ -1,6 +1,7 @@
 package accesslog
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,9 +12,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/guard"
 )
 
 // ImportPath is where lines are posted to.
@@ -65,29 +68,69 @@ func ParseValues(v url.Values) (c Config, since time.Time, again bool, err error
 	return c, since, again, nil
 }
 
-// Door takes imports over HTTP.
+// Door takes imports over HTTP. An import takes a slot once the beginning of its
+// body is there, and holds it while the rest comes at a minimum rate.
 type Door struct {
-	in     *Ingester
+	in       *Ingester
+	arriving guard.Bodies // of which the beginning is awaited
+	streams  guard.Bodies // of imports that have a slot
+	busy     atomic.Uint64
+
 	mu     sync.Mutex
-	closed bool
+	begun  bool // the sweepers of bodies run
+	closed chan struct{}
 	cancel map[*context.CancelCauseFunc]struct{}
+	slots  int
 	under  sync.WaitGroup
-	origin *http.CrossOriginProtection
 }
 
 // NewDoor returns the handler of ImportPath. It must be closed before what the
 // Ingester writes to is.
 func NewDoor(in *Ingester) *Door {
-	return &Door{in: in, cancel: map[*context.CancelCauseFunc]struct{}{}, origin: http.NewCrossOriginProtection()}
+	d := &Door{in: in, closed: make(chan struct{}), cancel: map[*context.CancelCauseFunc]struct{}{}}
+	d.arriving.Grace, d.streams.Grace = grace, grace
+	d.streams.Max = maxImports // of which none is cut off for another: that would be none's gain
+	return d
 }
 
-var errStopping = errors.New("the server is stopping; import the same file again when it is back, and it goes on where it was")
+// maxImports bounds the imports under way, one of which takes a core and
+// some MiB. Each has a slot once firstBytes of it, or all of it, are there, and
+// may pause for grace.
+const (
+	maxImports = 4
+	firstBytes = 64 << 10
+	grace      = 20 * time.Second
+)
+
+// DoorStats count imports that were refused, or broken off, for the sake of others.
+type DoorStats struct {
+	Arriving int    // now: those of which the beginning is awaited
+	Slow     uint64 // the body came too slowly
+	Busy     uint64 // too many were arriving, or under way
+}
+
+// Stats returns the counts so far.
+func (d *Door) Stats() DoorStats {
+	a, s := d.arriving.Stats(), d.streams.Stats()
+	return DoorStats{a.Arriving, a.Slow + s.Slow, d.busy.Load()}
+}
+
+var (
+	errStopping = errors.New("the server is stopping; import the same file again when it is back, and it goes on where it was")
+	errMany     = fmt.Errorf("%d imports are under way, and no more are taken at a time; try again when one has ended", maxImports)
+	errArriving = errors.New("too many imports are arriving; try again in a moment")
+	errSlow     = errors.New("the lines came too slowly; import the same file again, and it goes on where it was")
+)
 
 // Close ends imports under way, after the block that each is at, and refuses
 // further ones.
 func (d *Door) Close() {
 	d.mu.Lock()
-	d.closed = true
+	select {
+	case <-d.closed:
+	default:
+		close(d.closed)
+	}
 	for c := range d.cancel {
 		(*c)(errStopping)
 	}
@@ -95,22 +138,19 @@ func (d *Door) Close() {
 	d.under.Wait()
 }
 
-// maxImports is how many imports may be under way. One alone takes a core and
-// some MiB.
-const maxImports = 4
-
-var errMany = fmt.Errorf("%d imports are under way, and no more are taken at a time; try again when one has ended", maxImports)
-
-// enter counts an import in; its context ends when the door is closed. The
-// error is errStopping or errMany.
+// enter counts a request in; its context ends when the door is closed.
 func (d *Door) enter(ctx context.Context) (context.Context, func(), error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed {
+	select {
+	case <-d.closed:
 		return ctx, nil, errStopping
+	default:
 	}
-	if len(d.cancel) >= maxImports {
-		return ctx, nil, errMany
+	if !d.begun {
+		d.begun = true
+		d.under.Go(func() { d.arriving.Run(d.closed) })
+		d.under.Go(func() { d.streams.Run(d.closed) })
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	d.cancel[&cancel] = struct{}{}
@@ -124,18 +164,95 @@ func (d *Door) enter(ctx context.Context) (context.Context, func(), error) {
 	}, nil
 }
 
-// patience is how long a sender may pause.
-const patience = time.Minute
+// begin takes a slot, which end gives back.
+func (d *Door) begin() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.slots >= maxImports {
+		return errMany
+	}
+	d.slots++
+	return nil
+}
+
+func (d *Door) end() {
+	d.mu.Lock()
+	d.slots--
+	d.mu.Unlock()
+}
+
+// take imports the body of a request.
+func (d *Door) take(ctx context.Context, w http.ResponseWriter, r *http.Request, what Import) (*api.AccessLogImport, error) {
+	off := guard.Interrupt(w)
+	// Its own bounds are in place of the listener's on a whole request.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	defer context.AfterFunc(ctx, off)()
+	arriving := d.arriving.Begin(off)
+	if arriving == nil {
+		return nil, errArriving
+	}
+	defer arriving.End()
+	var first bytes.Buffer
+	_, err := io.CopyN(&first, arriving.Reader(r.Body), firstBytes)
+	whole := err == io.EOF
+	if err != nil && !whole {
+		return nil, bodyError(arriving, err)
+	}
+	arriving.Arrived()
+	if err := d.begin(); err != nil {
+		return nil, err
+	}
+	defer d.end()
+	if whole {
+		return d.in.Import(ctx, &first, what)
+	}
+	stream := d.streams.Begin(off)
+	defer stream.End()
+	body := &failing{Reader: stream.Stream(r.Body)}
+	out, err := d.in.Import(ctx, io.MultiReader(&first, body), what)
+	if err != nil && body.err != nil {
+		err = bodyError(stream, body.err)
+	}
+	return out, err
+}
+
+// failing keeps the error that it was read with, other than its end.
+type failing struct {
+	io.Reader
+	err error
+}
+
+func (f *failing) Read(p []byte) (int, error) {
+	n, err := f.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		f.err = err
+	}
+	return n, err
+}
+
+// bodyError says why a body could not be read.
+func bodyError(b *guard.Body, err error) error {
+	switch b.End() {
+	case guard.TooSlow:
+		return errSlow
+	case guard.Crowded:
+		return errArriving
+	}
+	if err == guard.ErrCutOff { // for want of memory
+		return errArriving
+	}
+	return brokenError{err}
+}
+
+type brokenError struct{ error }
+
+func (e brokenError) Unwrap() error { return e.error }
 
 // ServeHTTP takes the lines of one log.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		refuse(w, http.StatusMethodNotAllowed, "invalid", "", ImportPath+" takes POST, not "+r.Method)
-		return
-	}
-	if err := d.origin.Check(r); err != nil {
-		refuse(w, http.StatusForbidden, "invalid", "", "a page of another site asked for this; use tailscope import access-log, or another client")
 		return
 	}
 	c, since, again, err := ParseValues(r.URL.Query())
@@ -149,18 +266,14 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ctx, leave, err := d.enter(r.Context())
-	if err != nil {
-		w.Header().Set("Retry-After", "10")
-		refuse(w, http.StatusServiceUnavailable, "unavailable", "", err.Error())
-		return
+	var out *api.AccessLogImport
+	if err == nil {
+		defer leave()
+		out, err = d.take(ctx, w, r, Import{Source: src, Since: since, Again: again})
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Minute))
 	}
-	defer leave()
-	body := &paced{ctx: ctx, r: r.Body, w: http.NewResponseController(w)}
-	defer context.AfterFunc(ctx, body.interrupt)()
-	out, err := d.in.Import(ctx, body, Import{Source: src, Since: since, Again: again})
-	_ = body.w.SetWriteDeadline(time.Now().Add(patience))
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		err = cause
+	if err != nil && context.Cause(ctx) == errStopping { // what it came to otherwise
+		err = errStopping
 	}
 	switch {
 	case err == nil:
@@ -168,55 +281,22 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(out)
 	case errors.Is(err, ErrAlready), errors.Is(err, ErrBusy):
 		refuse(w, http.StatusConflict, "conflict", "", err.Error())
+	case errors.Is(err, errMany), errors.Is(err, errArriving):
+		d.busy.Add(1)
+		fallthrough
 	case errors.Is(err, errStopping):
 		w.Header().Set("Retry-After", "10")
 		refuse(w, http.StatusServiceUnavailable, "unavailable", "", err.Error())
+	case errors.Is(err, errSlow):
+		refuse(w, http.StatusRequestTimeout, "invalid", "body", err.Error())
 	case errors.As(err, &formatError{}):
 		refuse(w, http.StatusBadRequest, "invalid", "format", err.Error())
-	case body.err != nil:
-		refuse(w, http.StatusBadRequest, "invalid", "body", fmt.Sprintf("the body could not be read to its end: %v; import the same file again, and it goes on where it was", body.err))
+	case errors.As(err, &brokenError{}):
+		refuse(w, http.StatusBadRequest, "invalid", "body", fmt.Sprintf("the body could not be read to its end: %v; import the same file again, and it goes on where it was", err))
 	default:
 		d.in.o.Logger.Error("import of an access log failed", "service", c.Service, "error", err)
 		refuse(w, http.StatusInternalServerError, "internal", "", "the lines could not be stored; the server's log says more. Import the same file again, and it goes on where it was")
 	}
-}
-
-// paced reads a body with a deadline for each piece instead of one for all.
-type paced struct {
-	ctx context.Context
-	r   io.Reader
-	w   *http.ResponseController
-	err error // other than the end
-	mu  sync.Mutex
-}
-
-// interrupt ends a Read under way and all further ones; ctx is done.
-func (p *paced) interrupt() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_ = p.w.SetReadDeadline(time.Unix(1, 0))
-}
-
-func (p *paced) wait() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err := p.ctx.Err(); err != nil {
-		return err
-	}
-	// Not every writer has deadlines; those without need none.
-	_ = p.w.SetReadDeadline(time.Now().Add(patience))
-	return nil
-}
-
-func (p *paced) Read(b []byte) (int, error) {
-	if err := p.wait(); err != nil {
-		return 0, err
-	}
-	n, err := p.r.Read(b)
-	if err != nil && !errors.Is(err, io.EOF) {
-		p.err = err
-	}
-	return n, err
 }
 
 func refuse(w http.ResponseWriter, status int, code, field, message string) {

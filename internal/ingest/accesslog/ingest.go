@@ -54,6 +54,7 @@ type Options struct {
 	State     State            // nil: nothing is remembered
 	Now       func() time.Time // default time.Now
 	Retention time.Duration    // older lines are refused; default 400 days
+	Longest   time.Duration    // lines of requests that took longer are refused; default 24 h
 	Logger    *slog.Logger     // default discards
 }
 
@@ -82,6 +83,9 @@ func New(o Options) *Ingester {
 	}
 	if o.Retention <= 0 {
 		o.Retention = 400 * 24 * time.Hour
+	}
+	if o.Longest <= 0 {
+		o.Longest = 24 * time.Hour
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -249,6 +253,8 @@ func (f *feed) try(ctx context.Context, b []byte, offset int64) error {
 			ok = f.parser.fail(TooOld, 0, "")
 		case f.rec.end > newest:
 			ok = f.parser.fail(TooNew, 0, "")
+		case f.rec.longest() > int64(f.in.o.Longest):
+			ok = f.parser.fail(LongDuration, 0, "")
 		}
 		if !ok {
 			f.refuse(&t, line)
@@ -327,6 +333,8 @@ func explain(p problem) string {
 		return "older than what is kept"
 	case TooNew:
 		return "in the future"
+	case LongDuration:
+		return "a duration longer than limits.longest_span"
 	}
 	return p.reason.String()
 }

@@ -123,23 +123,24 @@ func TestRefusedLinesAreCounted(t *testing.T) {
 		"1472366370.250 0.100 200 GET /x\n" + // years ago
 		"1772369999.250 0.100 200 GET /x\n" + // an hour ahead
 		"1772360000.250 0.100 200 GET /x\n" + // before since
+		"1772366370.250 90000 200 GET /x\n" + // more than a day
 		strings.Repeat("y", MaxLine+1) + "\n" + good
 	out, err := in.Import(t.Context(), strings.NewReader(lines), Import{Source: compile(t, Config{Format: format}), Since: noon.Add(-time.Hour)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The line of years ago is before since, too.
-	want := map[string]uint64{"other_format": 1, "no_duration": 1, "too_new": 1, "before_since": 2, "too_long": 1}
-	if out.Lines != 9 || out.Accepted != 3 || fmt.Sprint(out.Refused) != fmt.Sprint(want) {
-		t.Errorf("got %d lines, %d accepted, %v; want 9, 3, %v", out.Lines, out.Accepted, out.Refused, want)
+	want := map[string]uint64{"other_format": 1, "no_duration": 1, "too_new": 1, "before_since": 2, "too_long": 1, "long_duration": 1}
+	if out.Lines != 10 || out.Accepted != 3 || fmt.Sprint(out.Refused) != fmt.Sprint(want) {
+		t.Errorf("got %d lines, %d accepted, %v; want 10, 3, %v", out.Lines, out.Accepted, out.Refused, want)
 	}
 	if l.requests() != 3 {
 		t.Errorf("%d requests, want 3", l.requests())
 	}
-	if len(out.Problems) != 4 || out.Problems[0].Line != 2 || out.Problems[0].Column != 1 || out.Problems[0].Text != "nonsense" {
+	if len(out.Problems) != 5 || out.Problems[0].Line != 2 || out.Problems[0].Column != 1 || out.Problems[0].Text != "nonsense" {
 		t.Errorf("problems %+v", out.Problems)
 	}
-	if st := in.Stats(); st.Lines != 9 || st.Accepted != 3 {
+	if st := in.Stats(); st.Lines != 10 || st.Accepted != 3 {
 		t.Errorf("stats %+v", st)
 	}
 }

@@ -9,21 +9,22 @@ import (
 type Reason uint8
 
 const (
-	Mismatch    Reason = iota // not of the format
-	BadTime                   //
-	BadDuration               //
-	NoDuration                // the duration is - or absent
-	BadStatus                 //
-	NoRequest                 // neither a request line nor a path
-	TooLong                   // longer than MaxLine
-	TooOld                    // older than what is kept
-	TooNew                    // ahead of our clock
-	Earlier                   // before what was asked for
+	Mismatch     Reason = iota // not of the format
+	BadTime                    //
+	BadDuration                //
+	NoDuration                 // the duration is - or absent
+	BadStatus                  //
+	NoRequest                  // neither a request line nor a path
+	TooLong                    // longer than MaxLine
+	TooOld                     // older than what is kept
+	TooNew                     // ahead of our clock
+	Earlier                    // before what was asked for
+	LongDuration               // longer than a request can have taken
 	reasons
 )
 
 var reasonNames = [reasons]string{
-	"other_format", "bad_time", "bad_duration", "no_duration", "bad_status", "no_request", "too_long", "too_old", "too_new", "before_since",
+	"other_format", "bad_time", "bad_duration", "no_duration", "bad_status", "no_request", "too_long", "too_old", "too_new", "before_since", "long_duration",
 }
 
 func (r Reason) String() string { return reasonNames[r] }

@@ -26,6 +26,15 @@ type record struct {
 	attempts   []attempt
 }
 
+// longest is the longest duration that the line says, in nanoseconds.
+func (r *record) longest() int64 {
+	d := r.end - r.start
+	for i := range r.attempts {
+		d = max(d, r.attempts[i].total)
+	}
+	return d
+}
+
 // read takes a line apart into r, whose attempts are reused.
 func (p *parser) read(line []byte, r *record) bool {
 	if !p.split(line) {

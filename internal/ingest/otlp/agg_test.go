@@ -2,6 +2,10 @@ package otlp
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -34,6 +38,35 @@ func (s *countingStore) Put(_ context.Context, b *store.Batch) error {
 		s.counts[b.Series[p.Series].View] += m.Count
 	}
 	return nil
+}
+
+// Names of metrics beyond the bound are refused and counted by their reason;
+// the others of the request are taken.
+func TestTooManyFamilies(t *testing.T) {
+	st := &countingStore{counts: map[series.View]uint64{}}
+	a, err := agg.Open(t.Context(), st, agg.Options{Dir: t.TempDir(), MaxFamilies: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close(context.Background())
+	s := start(t, Options{Sink: Into(a)})
+	var b strings.Builder
+	for i := range 5 {
+		fmt.Fprintf(&b, `,{"name":"m%d","gauge":{"dataPoints":[{"timeUnixNano":"%d","asDouble":1}]}}`, i, time.Now().UnixNano())
+	}
+	r := post(t, s, "/v1/metrics", "application/json", "", []byte(`{"resourceMetrics":[{"scopeMetrics":[{"metrics":[`+b.String()[1:]+`]}]}]}`))
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"rejectedDataPoints":"3"`, "3 of metrics beyond the limit of names: put what varies into attributes, or raise limits.families"} {
+		if !strings.Contains(strings.ReplaceAll(string(body), " ", ""), strings.ReplaceAll(want, " ", "")) {
+			t.Errorf("%d %s lacks %s", r.StatusCode, body, want)
+		}
+	}
+	if want := (Rejected{"points", "too_many_families", 3}); !slices.Contains(s.Stats().Rejected, want) {
+		t.Errorf("counted %+v, want %+v among them", s.Stats().Rejected, want)
+	}
 }
 
 // TestAggregator: through a real aggregator, every span is in every view once,

@@ -95,7 +95,7 @@ const base = 1_700_000_000_000_000_000
 
 func TestAssembled(t *testing.T) {
 	l, a := newLedger(), &roll{}
-	r, err := newReceiver(l, a, nil, nil)
+	r, err := newReceiver(l, a, nil, nil, 24*time.Hour, entriesOf(12<<20))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func TestAssembled(t *testing.T) {
 func TestAssembledIsWhatWasAccepted(t *testing.T) {
 	l, a := newLedger(), &roll{}
 	l.from = 1000
-	r, err := newReceiver(l, a, nil, nil)
+	r, err := newReceiver(l, a, nil, nil, 24*time.Hour, entriesOf(12<<20))
 	if err != nil {
 		t.Fatal(err)
 	}

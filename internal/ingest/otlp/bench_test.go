@@ -157,6 +157,7 @@ type dropStore struct{ store.Store }
 
 func (dropStore) Put(context.Context, *store.Batch) error                              { return nil }
 func (dropStore) Flushed(context.Context, string) (uint64, error)                      { return 0, nil }
+func (dropStore) Durable(context.Context, string) (uint64, error)                      { return 0, nil }
 func (dropStore) State(context.Context, string, []byte, func(k, v []byte) error) error { return nil }
 
 func cpu() time.Duration {

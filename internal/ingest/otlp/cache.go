@@ -179,6 +179,29 @@ func (c *cache) put(epoch uint32, h uint64, to resolved) {
 	t.young.put(h, to)
 }
 
+// bytes is the memory that the tables take.
+func (c *cache) bytes() int64 {
+	t := c.now.Load()
+	n := len(t.young.slot)
+	if t.old != nil {
+		n += len(t.old.slot)
+	}
+	return int64(n) * slotBytes
+}
+
+// slotBytes is what a slot takes.
+const slotBytes = 24
+
+// entriesOf returns the entries that each of the two tables may have within
+// bytes. A table has up to twice the slots.
+func entriesOf(bytes int64) int {
+	n := smallest
+	for int64(2*n)*2*2*slotBytes <= bytes {
+		n *= 2
+	}
+	return n
+}
+
 // entries is how many are remembered now.
 func (c *cache) entries() int {
 	c.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -43,6 +44,13 @@ func newLedger() *ledger {
 	return &ledger{names: []string{""}, byName: map[string]agg.Target{}, families: map[string]store.FamilyInfo{}}
 }
 
+// answer sets whether it is overloaded, and what Commit returns.
+func (l *ledger) answer(full bool, commitErr error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.full, l.commitErr = full, commitErr
+}
+
 func (l *ledger) Overloaded() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.full }
 
 func spanText(id *agg.SpanIdentity) string {
@@ -75,7 +83,9 @@ func (l *ledger) SpanTarget(id *agg.SpanIdentity) agg.Target { return l.target(s
 
 func (l *ledger) NamedTarget(id *agg.SpanIdentity) agg.Target { return l.SpanTarget(id) }
 
-func (l *ledger) SeriesTarget(s series.Series) agg.Target {
+func (l *ledger) RefusesFamily(string) bool { return false }
+
+func (l *ledger) MetricTarget(s series.Series) agg.Target {
 	kind := [...]string{"distribution", "gauge", "counter"}[s.Kind]
 	return l.target(kind + " " + s.Family + s.Labels.String())
 }
@@ -187,7 +197,7 @@ func (l *ledger) len() int { l.mu.Lock(); defer l.mu.Unlock(); return len(l.entr
 
 func testReceiver(t testing.TB, l Sink) *receiver {
 	t.Helper()
-	r, err := newReceiver(l, nil, nil, nil)
+	r, err := newReceiver(l, nil, nil, nil, 24*time.Hour, entriesOf(12<<20))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"tailscope/internal/agg"
@@ -95,18 +96,20 @@ func service(name string, s signal) *grpc.ServiceDesc {
 func (s *Server) newGRPC() *grpc.Server {
 	g := grpc.NewServer(
 		grpc.ForceServerCodecV2(rawCodec{}),
+		grpc.InTapHandle(s.admit),
 		grpc.MaxRecvMsgSize(s.o.MaxRequestBytes),
 		// Windows that hold a usual request whole, so that its sender need not
 		// wait; setting them also spares the estimator's pings.
 		grpc.InitialWindowSize(1<<20),
 		grpc.InitialConnWindowSize(4<<20),
 		grpc.MaxConcurrentStreams(256),
+		grpc.MaxHeaderListSize(32<<10),
 		grpc.ReadBufferSize(64<<10),
 		grpc.WriteBufferSize(4<<10),
 		grpc.SharedWriteBuffer(true),
 		grpc.NumStreamWorkers(uint32(2*runtime.GOMAXPROCS(0))),
 		grpc.ConnectionTimeout(20*time.Second),
-		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 30 * time.Minute}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 5 * time.Minute}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.WaitForHandlers(true),
 		grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
@@ -119,16 +122,25 @@ func (s *Server) newGRPC() *grpc.Server {
 	return g
 }
 
+// admit refuses a request before its message comes if there is likely to be no
+// room for that. Later the only thing left would be to cut a connection off, with
+// everything that is under way on it.
+func (s *Server) admit(ctx context.Context, _ *tap.Info) (context.Context, error) {
+	if !s.arriving[overGRPC].Expects() {
+		return ctx, nil
+	}
+	c := &s.counters[overGRPC]
+	c.requests.Add(1)
+	return ctx, s.grpcError(c, agg.ErrOverloaded)
+}
+
 // export serves one call.
 func (s *Server) export(ctx context.Context, sig signal, dec func(any) error) (any, error) {
 	c := &s.counters[overGRPC]
 	c.requests.Add(1)
-	if !s.limit.enter() {
-		return nil, s.grpcError(c, agg.ErrOverloaded)
-	}
-	defer s.limit.leave()
 	var m message
 	defer m.free()
+	// The message arrives here: only then is there work to have a slot for.
 	if err := dec(&m); err != nil {
 		// gRPC has answered already: RESOURCE_EXHAUSTED without a retry for
 		// what is too large, INTERNAL for an unknown compression.
@@ -142,10 +154,14 @@ func (s *Server) export(ctx context.Context, sig signal, dec func(any) error) (a
 		}
 		return nil, err
 	}
-	if !s.limit.hold(len(m.data)) {
+	if !s.limits[overGRPC].enter() {
 		return nil, s.grpcError(c, agg.ErrOverloaded)
 	}
-	defer s.limit.release(len(m.data))
+	defer s.limits[overGRPC].leave()
+	if !s.limits[overGRPC].hold(len(m.data)) {
+		return nil, s.grpcError(c, agg.ErrOverloaded)
+	}
+	defer s.limits[overGRPC].release(len(m.data))
 	c.bytes.Add(uint64(len(m.data)))
 	if bytes.HasSuffix(m.data, crowded[:]) {
 		return nil, s.grpcError(c, agg.ErrOverloaded)
@@ -175,7 +191,7 @@ func (s *Server) status(c *counters, err error) *status.Status {
 		return status.New(codes.InvalidArgument, bad.Error()+": nothing of it was accepted; send an OTLP export request")
 	case errors.Is(err, errTooLarge):
 		c.tooLarge.Add(1)
-		return status.New(codes.ResourceExhausted, fmt.Sprintf("request over %d bytes: send smaller batches, or raise otlp.max_request", s.o.MaxRequestBytes))
+		return status.New(codes.ResourceExhausted, fmt.Sprintf("request over %d bytes, the lesser of otlp.max_request and what limits.memory allows: send smaller batches, or raise what bounds them", s.o.MaxRequestBytes))
 	case errors.Is(err, agg.ErrOverloaded):
 		c.overloaded.Add(1)
 		if errors.Is(err, store.ErrFull) {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"mime"
 	"net/http"
@@ -20,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"tailscope/internal/agg"
+	"tailscope/internal/guard"
 )
 
 const (
@@ -39,7 +39,19 @@ func (s *Server) handler() http.Handler {
 		}
 		s.refuse(w, contentType(r), code, status.Newf(st, "%s is not served here: tailscope takes /v1/traces and /v1/metrics; turn the exporter for anything else off", r.URL.Path))
 	})
-	return mux
+	g := guard.Guard{
+		Names: s.o.Names,
+		Refuse: func(w http.ResponseWriter, r *http.Request, code int, message string) {
+			s.counters[overHTTP].requests.Add(1)
+			s.counters[overHTTP].broken.Add(1)
+			s.refuse(w, contentType(r), code, status.New(codes.PermissionDenied, message))
+		},
+		// Senders reach the server by whatever name their network gives it.
+		// Browsers name the origin of every post, so that one without is not
+		// theirs; JSON is held to the names nevertheless.
+		Tool: func(r *http.Request) bool { return r.Method == http.MethodPost && contentType(r) == protobufType },
+	}
+	return g.Handler(mux)
 }
 
 func contentType(r *http.Request) string {
@@ -78,18 +90,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, sig signal) {
 		s.refuse(w, t, http.StatusUnsupportedMediaType, status.Newf(codes.InvalidArgument, "content encoding %q: send gzip, zstd or none", e))
 		return
 	}
-	if !s.limit.enter() {
-		s.fail(w, c, t, agg.ErrOverloaded)
-		return
-	}
-	defer s.limit.leave()
-	p, err := s.body(w, r, c, sig, t, unpack)
+	b := arrival{limit: &s.limits[overHTTP]}
+	defer b.free()
+	p, err := s.body(w, r, &b, c, sig, t, unpack)
 	if err != nil {
-		if errors.Is(err, errTooLarge) {
-			// Many clients send everything before they read the answer. To
-			// be cut off instead would have them send the same again.
-			_, _ = io.CopyN(io.Discard, r.Body, patience*int64(s.o.MaxRequestBytes))
-		}
 		s.fail(w, c, t, err)
 		return
 	}
@@ -101,61 +105,28 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, sig signal) {
 	_, _ = w.Write(appendResponse(nil, p))
 }
 
-// patience is how many times the largest request is read of one that is larger,
-// only to be heard when it is refused.
-const patience = 4
-
-// body reads, unpacks and takes a request's body. What it holds in memory
-// counts against the limit as it grows.
-func (s *Server) body(w http.ResponseWriter, r *http.Request, c *counters, sig signal, t string, unpack *decompressor) (Partial, error) {
-	limit := s.o.MaxRequestBytes
-	if r.ContentLength > int64(limit) {
-		return Partial{}, errTooLarge
-	}
-	// What each buffer holds is reserved before it is made.
-	var packed, unpacked int
-	defer func() { s.limit.release(packed + unpacked) }()
-	reserve := func(held *int) func(int) bool {
-		return func(n int) bool {
-			if n > *held {
-				if !s.limit.hold(n - *held) {
-					return false
-				}
-				*held = n
-			}
-			return true
-		}
-	}
-	size := int(r.ContentLength) + 1 // and one to see the end
-	if !reserve(&packed)(size) {
-		return Partial{}, agg.ErrOverloaded
-	}
-	buf := getBuffer(size)
-	defer func() { putBuffer(buf) }()
-	var err error
-	*buf, err = readAll(*buf, r.Body, limit, reserve(&packed), func(err error) error { return &brokenError{err} })
+// body reads, unpacks and takes a request's body. The request holds no slot of
+// work until its body is there.
+func (s *Server) body(w http.ResponseWriter, r *http.Request, b *arrival, c *counters, sig signal, t string, unpack *decompressor) (Partial, error) {
+	payload, err := b.read(w, r, &s.arriving[overHTTP], s.o.MaxRequestBytes)
 	if err != nil {
 		return Partial{}, err
 	}
-	c.bytes.Add(uint64(len(*buf)))
+	c.bytes.Add(uint64(len(payload)))
+	if !b.limit.enter() {
+		return Partial{}, agg.ErrOverloaded
+	}
+	defer b.limit.leave()
 	if unpack != nil {
-		guess := min(8*len(*buf), limit+1)
-		if !reserve(&unpacked)(guess) {
-			return Partial{}, agg.ErrOverloaded
-		}
-		out := getBuffer(guess)
-		defer func() { putBuffer(out) }()
-		if *out, err = unpack.unpack(*out, *buf, limit, reserve(&unpacked)); err != nil {
+		if payload, err = b.unpack(unpack, payload, s.o.MaxRequestBytes); err != nil {
 			return Partial{}, err
 		}
-		buf, out = out, buf
 	}
-	payload := *buf
 	if t == jsonType {
 		if payload, err = fromJSON(sig, payload); err != nil {
 			return Partial{}, err
 		}
-		if !reserve(&unpacked)(unpacked + len(payload)) {
+		if !b.reserve(b.reserved + len(payload)) {
 			return Partial{}, agg.ErrOverloaded
 		}
 	}
@@ -192,6 +163,11 @@ func fromJSON(sig signal, b []byte) ([]byte, error) {
 // fail answers with the error's status code.
 func (s *Server) fail(w http.ResponseWriter, c *counters, t string, err error) {
 	var broken *brokenError
+	if errors.Is(err, errSlow) { // not counted here: see protocol
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(s.o.RetryAfter.Seconds()))))
+		s.refuse(w, t, http.StatusServiceUnavailable, s.retry(codes.Unavailable, errSlow.Error()))
+		return
+	}
 	if errors.As(err, &broken) {
 		c.broken.Add(1)
 		s.refuse(w, t, http.StatusBadRequest, status.New(codes.InvalidArgument, broken.Error()))

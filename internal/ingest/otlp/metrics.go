@@ -288,7 +288,7 @@ func (d *decoder) target(m *metric, id xxh3.Uint128, name string, kind series.Ki
 	if err != nil {
 		return 0, err
 	}
-	t := d.r.sink.SeriesTarget(series.Series{Family: name, View: series.Full, Kind: kind, Labels: ls})
+	t := d.r.sink.MetricTarget(series.Series{Family: name, View: series.Full, Kind: kind, Labels: ls})
 	d.r.cache.put(d.tables.epoch, id.Hi^d.r.seed, resolved{target: t})
 	return t, nil
 }
@@ -335,6 +335,9 @@ func (d *decoder) numberPoint(m *metric, b []byte) (Reason, error) {
 	t, err := d.target(m, id, m.name, m.kind, b, 7, math.NaN())
 	if err != nil {
 		return OK, err
+	}
+	if t == 0 && d.r.sink.RefusesFamily(m.name) {
+		return TooManyFamilies, nil
 	}
 	m.saw([2]uint64{id.Hi, id.Lo}, &p, m.temporality, d.r.sink)
 	if m.shape == sum && m.temporality == delta {
@@ -621,6 +624,9 @@ func (d *decoder) distribution(m *metric, p *point, b []byte, attributes int32) 
 	if err != nil {
 		return OK, err
 	}
+	if t == 0 && d.r.sink.RefusesFamily(m.name) {
+		return TooManyFamilies, nil
+	}
 	m.saw([2]uint64{id.Hi, id.Lo}, p, m.temporality, d.r.sink)
 	if m.temporality == delta {
 		d.batch.Distribution(t, int64(p.time), h)
@@ -688,6 +694,9 @@ func (d *decoder) summaryPoint(m *metric, b []byte) (Reason, error) {
 		if err != nil {
 			return OK, err
 		}
+		if t == 0 && d.r.sink.RefusesFamily(m.name) {
+			return TooManyFamilies, nil
+		}
 		m.saw([2]uint64{id.Hi, id.Lo}, &p, m.temporality, d.r.sink)
 		d.batch.Number(t, int64(p.time), m.unit.convert(q.value))
 	}
@@ -699,6 +708,9 @@ func (d *decoder) summaryPoint(m *metric, b []byte) (Reason, error) {
 		t, err := d.target(m, id, c.f.name, c.f.kind, b, 7, math.NaN())
 		if err != nil {
 			return OK, err
+		}
+		if t == 0 && d.r.sink.RefusesFamily(c.f.name) {
+			return TooManyFamilies, nil
 		}
 		c.f.saw([2]uint64{id.Hi, id.Lo}, &p, 0, d.r.sink)
 		d.batch.Number(t, int64(p.time), c.v)

@@ -14,6 +14,7 @@ const (
 	NoStart
 	NoEnd
 	EndsBeforeStart
+	TooLong
 	TooOld
 	TooNew
 	OutOfOrder
@@ -30,6 +31,7 @@ const (
 	TooManyBuckets
 	TooManyObservations
 	BrokenHistogram
+	TooManyFamilies
 	noValue // not refused: the sender says that there is no value
 	reasons
 )
@@ -41,6 +43,7 @@ var reasonTexts = [reasons]struct{ name, text string }{
 	NoStart:             {"no_start", "without a start time"},
 	NoEnd:               {"no_end", "without an end time: send spans when they have ended"},
 	EndsBeforeStart:     {"ends_before_start", "that end before they start: check the clocks of the hosts"},
+	TooLong:             {"too_long", "longer than limits.longest_span: check that their start times are set"},
 	TooOld:              {"too_old", "older than anything that is kept: see the retention settings"},
 	TooNew:              {"too_new", "too far in the future: check the clocks of the hosts"},
 	OutOfOrder:          {"out_of_order", "not newer than the stream's last: send each stream from one place, with its own service.instance.id"},
@@ -57,6 +60,7 @@ var reasonTexts = [reasons]struct{ name, text string }{
 	TooManyBuckets:      {"too_many_buckets", fmt.Sprintf("of more than %d buckets", maxBuckets)},
 	TooManyObservations: {"too_many_observations", "of more than 2^48 observations, which nobody can have made"},
 	BrokenHistogram:     {"broken_histogram", "whose buckets no number can be in, or whose minimum is above their maximum"},
+	TooManyFamilies:     {"too_many_families", "of metrics beyond the limit of names: put what varies into attributes, or raise limits.families"},
 	noValue:             {"no_value", ""},
 }
 

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/zeebo/xxh3"
@@ -36,7 +37,8 @@ type Sink interface {
 	Overloaded() bool
 	SpanTarget(*agg.SpanIdentity) agg.Target
 	NamedTarget(*agg.SpanIdentity) agg.Target
-	SeriesTarget(series.Series) agg.Target
+	MetricTarget(series.Series) agg.Target
+	RefusesFamily(name string) bool
 	DeclareFamily(store.FamilyInfo)
 	NewBatch() Batch
 }
@@ -68,6 +70,7 @@ type receiver struct {
 	texts      texts
 	keys       *semconv.Keys
 	extraOrder []int // of keys.Extras, by name
+	longest    int64 // nanoseconds of the longest span that is taken
 	seed       uint64
 	cache      *cache
 	resources  resources
@@ -80,15 +83,13 @@ type receiver struct {
 	rejected               [2][reasons]atomic.Uint64 // of spans, of points
 }
 
-// cacheEntries bounds each of the two tables of targets: about 20 MB together.
-const cacheEntries = 1 << 18
-
-func newReceiver(s Sink, assembler Assembler, tenant, extra []string) (*receiver, error) {
+// newReceiver returns a receiver that remembers at most twice so many targets.
+func newReceiver(s Sink, assembler Assembler, tenant, extra []string, longest time.Duration, targets int) (*receiver, error) {
 	keys, err := semconv.NewKeys(tenant, extra)
 	if err != nil {
 		return nil, err
 	}
-	r := &receiver{sink: s, assembler: assembler, keys: keys, seed: rand.Uint64(), cache: newCache(cacheEntries)}
+	r := &receiver{sink: s, assembler: assembler, keys: keys, longest: int64(longest), seed: rand.Uint64(), cache: newCache(targets)}
 	for i := range keys.Extras {
 		r.extraOrder = append(r.extraOrder, i)
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"tailscope/internal/agg"
+	"tailscope/internal/guard"
 )
 
 // Options configures a Server. The zero value of each field but Sink means its
@@ -28,24 +29,38 @@ type Options struct {
 	TenantKeys  []string // attributes that name the tenant, preferred first; nil: semconv.DefaultTenantKeys
 	ExtraLabels []string // attributes kept as labels: `attribute` or `attribute=label`
 
+	LongestSpan time.Duration // spans that took longer are refused; default 24 h
+
 	MaxRequestBytes  int           // of one request, packed or unpacked; default 16 MiB
-	MaxInFlightBytes int64         // of all requests being worked on; default 128 MiB
-	MaxInFlight      int           // requests being worked on; default 256
+	MaxInFlightBytes int64         // of all requests, half for each protocol; default 128 MiB, at least 4 times the largest
+	MaxInFlight      int           // requests of a protocol being worked on; default 256
+	MaxArriving      int           // requests of a protocol whose bodies are not there yet; default 1,024
+	TargetBytes      int64         // what remembering targets may take; default 12 MiB
 	RetryAfter       time.Duration // what is told to senders turned away; default 5 s
 	Log              *slog.Logger  // default: discards
+
+	now func() time.Time // for tests, of what arrives
+
+	Names guard.Names // by which OTLP over HTTP may be asked; see guard
 }
 
 // EnsureDefaults fills in what is zero.
 func (o *Options) EnsureDefaults() {
+	if o.LongestSpan == 0 {
+		o.LongestSpan = 24 * time.Hour
+	}
 	if o.MaxRequestBytes == 0 {
 		o.MaxRequestBytes = 16 << 20
 	}
 	if o.MaxInFlightBytes == 0 {
 		o.MaxInFlightBytes = 128 << 20
 	}
-	o.MaxInFlightBytes = max(o.MaxInFlightBytes, 2*int64(o.MaxRequestBytes))
+	o.MaxInFlightBytes = max(o.MaxInFlightBytes, 4*int64(o.MaxRequestBytes))
 	if o.MaxInFlight == 0 {
 		o.MaxInFlight = 256
+	}
+	if o.TargetBytes == 0 {
+		o.TargetBytes = 12 << 20
 	}
 	if o.RetryAfter == 0 {
 		o.RetryAfter = 5 * time.Second
@@ -59,7 +74,8 @@ func (o *Options) EnsureDefaults() {
 type Server struct {
 	o        Options
 	r        *receiver
-	limit    limiter
+	limits   [protocols]limiter      // of requests being worked on
+	arriving [protocols]guard.Bodies // of those that are not there yet
 	counters [protocols]counters
 
 	grpcListener, httpListener net.Listener
@@ -67,16 +83,33 @@ type Server struct {
 	http                       *http.Server
 	serving                    sync.WaitGroup
 	failed                     chan error
+	done                       chan struct{} // closed by Shutdown
 	stop                       sync.Once
 	stopped                    error
 }
+
+// longestBody is how long a request over HTTP may take to arrive, however
+// steadily it comes.
+const longestBody = 2 * time.Minute
 
 // Start returns a server that listens, or says why it cannot; then nothing is
 // left behind, and listeners that were passed are closed.
 func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	o.EnsureDefaults()
-	s := &Server{o: o, failed: make(chan error, 2)}
-	s.limit = limiter{maxRequests: int64(o.MaxInFlight), maxBytes: o.MaxInFlightBytes}
+	s := &Server{o: o, failed: make(chan error, 2), done: make(chan struct{})}
+	// Each protocol has bounds of its own, so that neither can keep the other
+	// out. What arrives over HTTP is reserved with what is worked on; what
+	// arrives over gRPC is held by gRPC, and bounded beside it.
+	total := o.MaxInFlightBytes
+	s.limits[overHTTP] = limiter{maxRequests: int64(o.MaxInFlight), maxBytes: total / 2}
+	s.limits[overGRPC] = limiter{maxRequests: int64(o.MaxInFlight), maxBytes: total / 4}
+	s.arriving[overHTTP].MaxBytes = total * 3 / 8
+	s.arriving[overGRPC].MaxBytes = total/4 + firstBytes // the largest message, with the heads of its frames
+	for p := range s.arriving {
+		s.arriving[p].Max, s.arriving[p].Now = o.MaxArriving, o.now
+	}
+	// Clients of gRPC say that a request comes before they pack it.
+	s.arriving[overGRPC].Grace = 20 * time.Second
 	s.grpcListener, s.httpListener = o.GRPCListener, o.HTTPListener
 	defer func() {
 		if err != nil {
@@ -90,7 +123,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	if o.Sink == nil {
 		return nil, errors.New("otlp: no sink")
 	}
-	if s.r, err = newReceiver(o.Sink, o.Assembler, o.TenantKeys, o.ExtraLabels); err != nil {
+	if s.r, err = newReceiver(o.Sink, o.Assembler, o.TenantKeys, o.ExtraLabels, o.LongestSpan, entriesOf(o.TargetBytes)); err != nil {
 		return nil, fmt.Errorf("otlp: %w", err)
 	}
 	var lc net.ListenConfig
@@ -107,7 +140,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	if l := s.grpcListener; l != nil {
 		s.grpc = s.newGRPC()
 		s.serving.Go(func() {
-			if err := s.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			if err := s.grpc.Serve(&framesListener{l, &s.arriving[overGRPC]}); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 				s.failed <- fmt.Errorf("otlp over gRPC: %w", err)
 			}
 		})
@@ -116,9 +149,11 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 		s.http = &http.Server{
 			Handler:           s.handler(),
 			ReadHeaderTimeout: 10 * time.Second,
-			ReadTimeout:       time.Minute,
-			WriteTimeout:      2 * time.Minute,
+			ReadTimeout:       longestBody,
+			WriteTimeout:      longestBody + time.Minute,
 			IdleTimeout:       5 * time.Minute,
+			MaxHeaderBytes:    32 << 10,
+			ConnContext:       guard.ConnContext,
 			ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 		}
 		s.serving.Go(func() {
@@ -127,7 +162,15 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 			}
 		})
 	}
+	s.sweep()
 	return s, nil
+}
+
+// sweep cuts off bodies that come too slowly, until Shutdown.
+func (s *Server) sweep() {
+	for p := range s.arriving {
+		s.serving.Go(func() { s.arriving[p].Run(s.done) })
+	}
 }
 
 // GRPCAddr and HTTPAddr are where the server listens, nil if it does not.
@@ -171,6 +214,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 			})
 		}
 		both.Wait()
+		close(s.done)
 		s.serving.Wait()
 		s.stopped = errors.Join(errs...)
 	})
@@ -210,7 +254,8 @@ type Stats struct {
 	GRPC             ProtocolStats
 	HTTP             ProtocolStats
 
-	InFlightRequests, InFlightBytes int64 // now
+	InFlightRequests, InFlightBytes int64 // now; bytes of bodies that are arriving among them
+	TargetBytes                     int64 // of what CachedTargets counts
 	CachedTargets                   int   // spans and streams recognised without asking the aggregator
 }
 
@@ -230,6 +275,8 @@ type ProtocolStats struct {
 	Overloaded  uint64 // turned away, to be retried
 	Unavailable uint64 // could not be kept, to be retried
 	Broken      uint64 // cut off, or of an unknown type or encoding
+	Slow        uint64 // cut off because the body came too slowly
+	Arriving    int    // now: bodies that are not there yet
 }
 
 // Stats returns the totals. Reasons are all there, also those never met.
@@ -237,10 +284,15 @@ func (s *Server) Stats() Stats {
 	st := Stats{
 		Spans: s.r.spans.Load(), Points: s.r.points.Load(), NoValue: s.r.noValue.Load(),
 		QueueImplausible: s.r.queueImplausible.Load(),
-		GRPC:             s.counters[overGRPC].load(), HTTP: s.counters[overHTTP].load(),
-		InFlightRequests: s.limit.requests.Load(), InFlightBytes: s.limit.bytes.Load(),
-		CachedTargets: s.r.cache.entries(),
+		GRPC:             s.protocol(overGRPC), HTTP: s.protocol(overHTTP),
+		CachedTargets: s.r.cache.entries(), TargetBytes: s.r.cache.bytes(),
 	}
+	for p := range s.limits {
+		st.InFlightRequests += s.limits[p].requests.Load()
+		st.InFlightBytes += s.limits[p].bytes.Load()
+	}
+	// What is half sent over gRPC is held by gRPC, and counted here alone.
+	st.InFlightBytes += s.arriving[overGRPC].Stats().Bytes
 	for reason := OK + 1; reason < noValue; reason++ {
 		if reason != OutOfOrder && reason < NoTime {
 			st.Rejected = append(st.Rejected, Rejected{"spans", reason.String(), s.r.rejected[traceSignal][reason].Load()})
@@ -252,6 +304,15 @@ func (s *Server) Stats() Stats {
 	return st
 }
 
-func (c *counters) load() ProtocolStats {
-	return ProtocolStats{c.requests.Load(), c.bytes.Load(), c.malformed.Load(), c.tooLarge.Load(), c.overloaded.Load(), c.unavailable.Load(), c.broken.Load()}
+func (s *Server) protocol(p protocol) ProtocolStats {
+	c, a := &s.counters[p], s.arriving[p].Stats()
+	st := ProtocolStats{
+		Requests: c.requests.Load(), Bytes: c.bytes.Load(), Malformed: c.malformed.Load(), TooLarge: c.tooLarge.Load(),
+		Overloaded: c.overloaded.Load(), Unavailable: c.unavailable.Load(), Broken: c.broken.Load(),
+		Slow: a.Slow, Arriving: a.Arriving,
+	}
+	if p == overGRPC { // over HTTP these were told so and counted
+		st.Overloaded += a.Crowded
+	}
+	return st
 }

@@ -146,11 +146,11 @@ func TestGRPCErrors(t *testing.T) {
 	expect(sendRaw(conn, exportTraces, make([]byte, 64<<20), grpc.UseCompressor("zstd")), codes.ResourceExhausted, "larger than max", 0)
 	_, err := collectorlogs.NewLogsServiceClient(conn).Export(context.Background(), &collectorlogs.ExportLogsServiceRequest{})
 	expect(err, codes.Unimplemented, "takes traces and metrics", 0)
-	l.full = true
+	l.answer(true, nil)
 	expect(sendRaw(conn, exportTraces, good), codes.ResourceExhausted, "retry later", 3*time.Second)
-	l.full, l.commitErr = false, agg.ErrOverloaded
+	l.answer(false, agg.ErrOverloaded)
 	expect(sendRaw(conn, exportTraces, good), codes.ResourceExhausted, "retry later", 3*time.Second)
-	l.commitErr = errors.New("write journal: input/output error")
+	l.answer(false, errors.New("write journal: input/output error"))
 	expect(sendRaw(conn, exportTraces, good), codes.Unavailable, "retry later", 3*time.Second)
 	if l.len() != 0 {
 		t.Errorf("%d observations", l.len())
@@ -380,13 +380,13 @@ func TestHTTPErrors(t *testing.T) {
 	f("/v1/traces", pb, "zstd", zst(t, make([]byte, 64<<20)), 413, "smaller batches")
 	f("/v1/logs", pb, "", nil, 501, "/v1/traces and /v1/metrics")
 	f("/x", js, "", nil, 404, "/v1/traces")
-	l.full = true
+	l.answer(true, nil)
 	f("/v1/traces", pb, "", good, 429, "retry later")
-	l.full, l.commitErr = false, fmt.Errorf("%w: journal: %w", agg.ErrOverloaded, store.ErrFull)
+	l.answer(false, fmt.Errorf("%w: journal: %w", agg.ErrOverloaded, store.ErrFull))
 	f("/v1/traces", pb, "", good, 429, "disk is full")
-	l.commitErr = errors.New("disk gone")
+	l.answer(false, errors.New("disk gone"))
 	f("/v1/traces", js, "", jsonOf(t, good), 503, "retry later")
-	l.commitErr = nil
+	l.answer(false, nil)
 	r, err := http.Get("http://" + s.HTTPAddr().String() + "/v1/traces")
 	if err != nil {
 		t.Fatal(err)
@@ -470,14 +470,18 @@ func TestInFlightBytes(t *testing.T) {
 	l := newLedger()
 	s := start(t, Options{Sink: l, MaxRequestBytes: 1 << 20})
 	good := payload.Traces(1, 1)[0]
-	s.limit.hold(int(s.limit.maxBytes) - 10)
-	if err := sendRaw(dial(t, s), exportTraces, good); status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("gRPC: %v", err)
+	conn := dial(t, s)
+	for full := range s.limits {
+		l := &s.limits[full]
+		l.hold(int(l.maxBytes) - 10)
+		byGRPC, byHTTP := status.Code(sendRaw(conn, exportTraces, good)), post(t, s, "/v1/traces", "application/x-protobuf", "", good).StatusCode
+		l.release(int(l.maxBytes) - 10)
+		// The other protocol has bounds of its own.
+		if protocol(full) == overGRPC && (byGRPC != codes.ResourceExhausted || byHTTP != 200) ||
+			protocol(full) == overHTTP && (byGRPC != codes.OK || byHTTP != 429) {
+			t.Errorf("protocol %d is full: gRPC answers %v, HTTP %d", full, byGRPC, byHTTP)
+		}
 	}
-	if r := post(t, s, "/v1/traces", "application/x-protobuf", "", good); r.StatusCode != 429 {
-		t.Errorf("HTTP: %s", r.Status)
-	}
-	s.limit.release(int(s.limit.maxBytes) - 10)
 	if r := post(t, s, "/v1/traces", "application/x-protobuf", "gzip", zip(good)); r.StatusCode != 200 {
 		t.Errorf("HTTP: %s", r.Status)
 	}

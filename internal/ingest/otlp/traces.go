@@ -142,6 +142,9 @@ func (d *decoder) span(b []byte) error {
 	case s.end < s.start:
 		d.refuse(EndsBeforeStart)
 		return nil
+	case int64(s.end-s.start) > d.r.longest:
+		d.refuse(TooLong)
+		return nil
 	}
 	w := uint32(1)
 	if len(s.state) > 0 {

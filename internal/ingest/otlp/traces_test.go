@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	collectortrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
@@ -49,7 +50,7 @@ func spansOf(attrs []*common.KeyValue, spans ...*trace.Span) *collectortrace.Exp
 
 func TestTraces(t *testing.T) {
 	l := newLedger()
-	r, err := newReceiver(l, nil, nil, []string{"deployment.environment", "region"})
+	r, err := newReceiver(l, nil, nil, []string{"deployment.environment", "region"}, 24*time.Hour, entriesOf(12<<20))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,6 +91,33 @@ func TestTraces(t *testing.T) {
 	), `service="unknown_service" operation="d" component="app" kind="internal" status="ok": 1 at 10 weight 1`,
 		"4 of 5 spans refused: 1 without a start time; 1 without an end time: send spans when they have ended; 1 that end before they start: check the clocks of the hosts; 1 too far in the future: check the clocks of the hosts")
 	f(&collectortrace.ExportTraceServiceRequest{}, "", "")
+}
+
+// A span whose start is 1970, or nearly, would be a duration of half a century.
+func TestLongestSpan(t *testing.T) {
+	l := newLedger()
+	r := testReceiver(t, l)
+	const now, day = uint64(1772366370e9), uint64(24 * time.Hour)
+	p, err := r.take(context.Background(), traceSignal, marshal(t, spansOf(nil,
+		&trace.Span{Name: "since 1970", StartTimeUnixNano: 1, EndTimeUnixNano: now},
+		&trace.Span{Name: "since 1970 in seconds", StartTimeUnixNano: now / 1e9, EndTimeUnixNano: now},
+		&trace.Span{Name: "at 1970", EndTimeUnixNano: now},
+		&trace.Span{Name: "a day and a bit", StartTimeUnixNano: now - day - 1, EndTimeUnixNano: now},
+		&trace.Span{Name: "a day", StartTimeUnixNano: now - day, EndTimeUnixNano: now},
+	)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "4 of 5 spans refused: 1 without a start time; 3 longer than limits.longest_span: check that their start times are set"
+	if p.Items != 5 || p.Rejected != 4 || p.Message != want {
+		t.Errorf("got %+v, want 4 of 5 and %q", p, want)
+	}
+	if got, want := l.text(), fmt.Sprintf("service=\"unknown_service\" operation=\"a day\" component=\"app\" kind=\"internal\" status=\"ok\": %d at %d weight 1", day, now); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if n := r.rejected[traceSignal][TooLong].Load(); n != 3 {
+		t.Errorf("%d counted as too_long, want 3", n)
+	}
 }
 
 // reference maps a request through the generated objects, naively.

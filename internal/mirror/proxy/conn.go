@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"tailscope/internal/guard"
 	"tailscope/internal/mirror/choose"
 	"tailscope/internal/mirror/http1"
 	"tailscope/internal/mirror/pair"
@@ -34,6 +35,7 @@ var unused = sync.Pool{New: func() any {
 type conn struct {
 	p      *Proxy
 	nc     net.Conn
+	place  *guard.Conn // nil: nobody bounds the connections
 	client *probe
 	watch  watch
 	pump   pump
@@ -78,7 +80,11 @@ type conn struct {
 }
 
 func newConn(p *Proxy, nc net.Conn, peeked []byte) *conn {
-	c := &conn{p: p, nc: fast(nc), client: newProbe(nc), in: make([]byte, max(inBytes, len(peeked)))}
+	place := guard.Under(nc)
+	if nc == net.Conn(place) {
+		nc = place.NetConn()
+	}
+	c := &conn{p: p, place: place, nc: fast(nc), client: newProbe(nc), in: make([]byte, max(inBytes, len(peeked)))}
 	c.w = copy(c.in, peeked)
 	c.address = addr(nc.RemoteAddr())
 	if c.address.IsValid() {
@@ -102,7 +108,13 @@ func (c *conn) serve() {
 	defer c.nc.Close()
 	for {
 		n, ok := c.readHead()
-		if !ok || !c.serveOne(n) {
+		if !ok {
+			return
+		}
+		c.place.Begin()
+		on := c.serveOne(n)
+		c.place.End()
+		if !on {
 			return
 		}
 	}

@@ -181,11 +181,11 @@ func (p *Proxy) Serve(l net.Listener) error {
 // ServeConn serves a connection of which peeked was read before, until it ends,
 // and closes it.
 func (p *Proxy) ServeConn(nc net.Conn, peeked []byte) {
+	defer nc.Close() // it may be more than what c serves
 	c := newConn(p, nc, peeked)
 	p.mu.Lock()
 	if p.draining.Load() {
 		p.mu.Unlock()
-		nc.Close()
 		return
 	}
 	p.conns[c] = struct{}{}

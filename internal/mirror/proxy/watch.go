@@ -161,8 +161,11 @@ type closeWriter interface{ CloseWrite() error }
 
 // socket returns the TCP connection below c, nil if there is none.
 func socket(c net.Conn) *net.TCPConn {
-	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
+	for {
+		t, ok := c.(interface{ NetConn() net.Conn })
+		if !ok {
+			return tcp(c)
+		}
 		c = t.NetConn()
 	}
-	return tcp(c)
 }

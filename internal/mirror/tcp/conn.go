@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"tailscope/internal/guard"
 	"tailscope/internal/mirror/pair"
 )
 
@@ -23,6 +24,7 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, readSize); return &b
 type conn struct {
 	p       *Proxy
 	client  net.Conn
+	place   *guard.Conn // nil: nobody bounds the connections
 	primary net.Conn
 	links   []*link // by shadow, nil if it gets no copy
 
@@ -121,9 +123,16 @@ func (c *conn) begin(start, connected int64) *pair.Exchange {
 func (c *conn) up() {
 	b := buffers.Get().(*[]byte)
 	defer buffers.Put(b)
+	spoken := false
 	for {
 		n, err := c.client.Read(*b)
 		if n > 0 {
+			if !spoken {
+				// Nobody can say whether a connection is idle whose protocol is not
+				// known: one that was used is not closed for a newcomer.
+				spoken = true
+				c.place.Begin()
+			}
 			data := (*b)[:n]
 			t := c.begins()
 			_, werr := c.primary.Write(data)

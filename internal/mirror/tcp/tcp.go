@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/guard"
 	"tailscope/internal/mirror/pair"
 )
 
@@ -211,7 +212,10 @@ func (p *Proxy) Serve(ln net.Listener) error {
 			}
 			continue
 		}
-		c := &conn{p: p, client: client}
+		c := &conn{p: p, client: client, place: guard.Under(client)}
+		if c.place != nil {
+			c.client = c.place.NetConn()
+		}
 		p.mu.Lock()
 		if p.closing {
 			p.mu.Unlock()
@@ -223,6 +227,7 @@ func (p *Proxy) Serve(ln net.Listener) error {
 		p.mu.Unlock()
 		go func() {
 			defer p.wg.Done()
+			defer client.Close()
 			c.serve()
 			p.mu.Lock()
 			delete(p.open, c)

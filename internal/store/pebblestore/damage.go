@@ -3,10 +3,14 @@ package pebblestore
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"tailscope/internal/store"
 )
 
 // damage remembers the files found damaged. Pebble would end the process at the
@@ -14,32 +18,77 @@ import (
 // compaction leaves it alone for a while, and everything else goes on.
 type damage struct {
 	log   *slog.Logger
+	aside keptAside
 	mu    sync.Mutex
-	files map[string]bool
+	list  []store.Damage
+	files map[string]bool // of list
+}
+
+// Damage returns what has been found damaged or missing since Open.
+func (s *Store) Damage() []store.Damage {
+	s.damage.mu.Lock()
+	defer s.damage.mu.Unlock()
+	return slices.Clone(s.damage.list)
 }
 
 // found is called by Pebble for each bad read. It says so once for each file.
 func (d *damage) found(info pebble.DataCorruptionInfo) {
+	r := keyRange{info.Bounds.Start, info.Bounds.End.Key}
+	from, to := r.times()
+	d.once(info.Path, store.Damage{
+		File: info.Path, Reason: message("%v", []any{info.Details}), Observations: -1,
+		Lost: "questions fail that read the damaged part; the file holds " + r.String(), From: from, To: to,
+	})
+}
+
+// once adds damage to a file that none is known of yet.
+func (d *damage) once(path string, is store.Damage) {
 	d.mu.Lock()
-	known := d.files[info.Path]
-	if !known {
-		if d.files == nil {
-			d.files = map[string]bool{}
-		}
-		d.files[info.Path] = true
-	}
+	known := d.files[path]
 	d.mu.Unlock()
 	if !known {
-		d.log.Error("a file of the store is damaged: questions about what it holds fail, all else goes on",
-			"file", info.Path, "error", message("%v", []any{info.Details}),
-			"hint", "check the disk and the memory of this machine; put the data directory back from a backup, or begin with an empty one (--data)")
+		d.add(is)
 	}
 }
 
-func (d *damage) count() int {
+// add notes damage, logs it, and has it remembered beyond the next start.
+func (d *damage) add(is store.Damage) {
+	is.Part, is.Found = "store", time.Now()
+	d.mu.Lock()
+	if d.files == nil {
+		d.files = map[string]bool{}
+	}
+	d.files[is.File] = true
+	d.list = append(d.list, is)
+	d.mu.Unlock()
+	args := []any{"file", is.File, "error", is.Reason}
+	if is.Lost != "" {
+		args = append(args, "lost", is.Lost)
+	}
+	hint := "check the disk and the memory of this machine; tailscope doctor explains"
+	if strings.HasSuffix(is.File, ".sst") && is.Lost != "" {
+		hint += ", tailscope restore puts a backup back"
+	}
+	d.log.Error("a file of the store is damaged: all else goes on", append(args, "hint", hint)...)
+	if err := d.aside.remember(is); err != nil {
+		d.log.Warn("damage is not remembered beyond the next start", "file", is.File, "error", err)
+	}
+}
+
+// take returns the damage found in files that are still in place, and forgets it.
+func (d *damage) take() []store.Damage {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.files)
+	var out []store.Damage
+	d.list = slices.DeleteFunc(d.list, func(is store.Damage) bool {
+		here := d.aside.fs.PathDir(is.File) != d.aside.dir
+		if here {
+			out = append(out, is)
+			delete(d.files, is.File)
+		}
+		return here
+	})
+	return out
 }
 
 // pebbleLogger passes Pebble's messages on. After a fatal one, such as a log
@@ -61,9 +110,11 @@ func (p pebbleLogger) Fatalf(format string, args ...any) {
 	panic(m)
 }
 
-// message is the text without the account of its errors, stacks and all, that
-// Pebble's errors append in full.
+// message is the text in one line, without what Pebble's errors append: an
+// account of their causes, stacks and all, and carriers of details.
 func message(format string, args []any) string {
 	m, _, _ := strings.Cut(fmt.Sprintf(format, args...), "\n(1)")
-	return m
+	lines := strings.Split(m, "\n")
+	lines = slices.DeleteFunc(lines, func(l string) bool { return l == "" || l == "<corruption detail carrier>" })
+	return strings.Join(lines, "; ")
 }

@@ -96,7 +96,7 @@ func TestDamagedFile(t *testing.T) {
 	if err := s.Compact(ctx); !errors.Is(err, store.ErrCorrupt) {
 		t.Errorf("compaction: got %v, want ErrCorrupt", err)
 	}
-	if n := s.Stats().DamagedFiles; n != 1 {
+	if n := len(s.Damage()); n != 1 {
 		t.Errorf("%d damaged files, want 1", n)
 	}
 	if m := log.String(); strings.Count(m, "is damaged") != 1 || !strings.Contains(m, ".sst") || !strings.Contains(m, "backup") || strings.Contains(m, "stack trace") {

@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -148,6 +149,19 @@ func (u *unit) add(ss []*series.Series, ids []series.ID) {
 	}
 }
 
+// held is the memory the unit takes, the room for series to come included.
+// Callers hold mu.
+func (u *unit) held() int64 {
+	sum := u.bytes + int64(cap(u.kinds)-len(u.kinds))
+	for _, c := range u.cols {
+		sum += int64(cap(c.of)-len(c.of)) * 4
+	}
+	if u.ids != nil {
+		sum += int64(cap(u.ids))*16 + u.table.Bytes() - int64(len(u.ids))*idBytes
+	}
+	return sum
+}
+
 // writable makes ids. Only the holder of the store's write lock calls it.
 func (u *unit) writable(family string) {
 	if u.ids != nil {
@@ -182,7 +196,9 @@ func (u *unit) labels(number uint32, b *labels.ScratchBuilder) labels.Labels {
 }
 
 // match returns which series the matchers select, by number. Callers hold mu.
-func (u *unit) match(matchers []*labels.Matcher) []bool {
+// It ends with ctx: a regular expression may take long, and is tried for each
+// value.
+func (u *unit) match(ctx context.Context, matchers []*labels.Matcher) ([]bool, error) {
 	n := len(u.kinds)
 	sel := make([]bool, n)
 	for i := range sel {
@@ -192,13 +208,16 @@ func (u *unit) match(matchers []*labels.Matcher) []bool {
 		c := u.find(m.Name)
 		if c == nil {
 			if !m.Matches("") {
-				return make([]bool, n)
+				return make([]bool, n), nil
 			}
 			continue
 		}
 		ok := make([]bool, len(c.values))
 		all := true
 		for code, v := range c.values {
+			if code%64 == 0 && ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
 			ok[code] = m.Matches(v)
 			all = all && ok[code]
 		}
@@ -212,7 +231,7 @@ func (u *unit) match(matchers []*labels.Matcher) []bool {
 			clear(sel[len(c.of):])
 		}
 	}
-	return sel
+	return sel, nil
 }
 
 // order returns the numbers in the order of labels that lets neighbours in a

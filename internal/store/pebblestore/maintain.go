@@ -8,11 +8,14 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"tailscope/internal/store"
 )
 
 // Maintain rolls up the slots that are over, settles the partitions that are,
 // and drops what has expired at now. It returns when nothing more is due. Puts
-// wait for one slot's rollup at a time, queries for nothing.
+// wait for one slot's rollup at a time, queries for nothing. On a disk without
+// room for that it does nothing: Room says so.
 func (s *Store) Maintain(ctx context.Context, now time.Time) error {
 	done, err := s.enter(ctx)
 	if err != nil {
@@ -21,6 +24,11 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) error {
 	defer done()
 	s.maintain.Lock()
 	defer s.maintain.Unlock()
+	if err := s.diskRoom(); errors.Is(err, store.ErrFull) {
+		return nil
+	} else if err != nil {
+		return err
+	}
 	// One that fails does not keep the others from their work: a damaged file
 	// must not let the disk fill up.
 	var errs []error
@@ -164,6 +172,8 @@ func (c *scanner) nextSlot(tier int, from, to int64) (slot int64, scopes []scope
 					scopes = append(scopes, sc)
 				}
 			}
+		} else if err := c.it.Error(); err != nil {
+			return 0, nil, classify(err) // the next move would forget it, and the slot be taken for empty
 		}
 		ok = c.it.SeekGE(scopePrefix(nil, fine, part, sc+1))
 	}
@@ -320,6 +330,9 @@ func (s *Store) readFresh(ctx context.Context) error {
 				readTime(c.it.Key()[2:]) == part && scope(readUint32(c.it.Key()[6:])) == sc {
 				n++
 				ok = c.it.Next()
+			}
+			if err := c.it.Error(); err != nil {
+				return classify(err)
 			}
 			if id := (scopeID{partID{tier, part}, sc}); n > 0 && s.fresh[id] == nil {
 				s.fresh[id] = &freshState{chunks: n}

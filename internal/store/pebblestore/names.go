@@ -82,7 +82,10 @@ func (s *Store) Families(ctx context.Context) ([]store.FamilyInfo, error) {
 func (s *Store) LabelNames(ctx context.Context, family string, view series.View, matchers []*labels.Matcher, start, end int64) ([]string, error) {
 	names := map[string]bool{}
 	err := s.eachUnit(ctx, family, view, start, end, func(u *unit) error {
-		sel := u.match(matchers)
+		sel, err := u.match(ctx, matchers)
+		if err != nil {
+			return err
+		}
 		for _, c := range u.cols {
 			if names[c.name] {
 				continue
@@ -102,6 +105,10 @@ func (s *Store) LabelNames(ctx context.Context, family string, view series.View,
 	return sorted(names), nil
 }
 
+// valueBytes is what a value in a list takes beside its text, in the set of them,
+// in the list and in the answer.
+const valueBytes = 100
+
 // LabelValues lists the values of one label likewise.
 func (s *Store) LabelValues(ctx context.Context, family string, view series.View, name string, matchers []*labels.Matcher, start, end int64) ([]string, error) {
 	values := map[string]bool{}
@@ -110,14 +117,22 @@ func (s *Store) LabelValues(ctx context.Context, family string, view series.View
 		if c == nil {
 			return nil
 		}
-		sel := u.match(matchers)
+		sel, err := u.match(ctx, matchers)
+		if err != nil {
+			return err
+		}
 		seen := make([]bool, len(c.values))
 		seen[0] = true
+		before, bytes := len(values), 0
 		for n, code := range c.of {
 			if sel[n] && !seen[code] {
 				seen[code] = true
 				values[c.values[code]] = true
+				bytes += len(c.values[code])
 			}
+		}
+		if fresh := len(values) - before; fresh > 0 {
+			return store.BudgetOf(ctx).Reserve(int64(fresh*valueBytes + bytes))
 		}
 		return nil
 	})

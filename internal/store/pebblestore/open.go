@@ -5,10 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"math"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -28,6 +28,9 @@ import (
 type Options struct {
 	Dir string // created if it does not exist
 	FS  vfs.FS // default: the machine's file system
+	// DamagedDir is where files go that cannot be read; default damaged in Dir.
+	// It must be on the same file system as Dir.
+	DamagedDir string
 
 	// Retention is how long the slots of each resolution are kept, finest
 	// first; defaults 48 h, 35 days, 100 days, 400 days. Each must be at least
@@ -84,6 +87,10 @@ func (o *Options) ensureDefaults() error {
 	}
 	if o.FS == nil {
 		o.FS = vfs.Default
+	}
+	o.FS = private(o.FS)
+	if o.DamagedDir == "" {
+		o.DamagedDir = o.FS.PathJoin(o.Dir, "damaged")
 	}
 	defaults := [...]time.Duration{48 * time.Hour, 35 * 24 * time.Hour, 100 * 24 * time.Hour, 400 * 24 * time.Hour}
 	for i := range o.Retention {
@@ -163,7 +170,9 @@ type Store struct {
 	thinned   int64
 	boundMore bool // samples are left to go; guarded by maintain
 
-	damage damage
+	damage  damage
+	retry   retry
+	opening bool // Open has given up, and Pebble has not
 
 	stats statCounters
 
@@ -180,6 +189,22 @@ type family struct {
 type writer struct {
 	number  uint32
 	flushed uint64
+	points  bool // it has put points or samples
+}
+
+func (w *writer) encode() []byte {
+	v := binary.AppendUvarint(binary.AppendUvarint(nil, uint64(w.number)), w.flushed)
+	if w.points {
+		v = append(v, 1)
+	}
+	return v
+}
+
+func decodeWriter(b []byte) (w writer, err error) {
+	r := reader{b: b}
+	w.number, w.flushed = uint32(r.uvarint()), r.uvarint()
+	w.points = len(r.b) > 0 && r.byte() != 0 // older versions do not say
+	return w, r.err
 }
 
 type partID struct {
@@ -214,25 +239,21 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	if err := o.ensureDefaults(); err != nil {
 		return nil, err
 	}
-	if err := o.FS.MkdirAll(o.Dir, 0o755); err != nil {
+	if err := o.FS.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create data directory %s: %w", o.Dir, classify(err))
 	}
-	lock, err := pebble.LockDirectory(o.Dir, o.FS)
+	lock, err := lockDirectory(&o)
 	if err != nil {
-		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EROFS) {
-			return nil, fmt.Errorf("lock data directory %s: %w", o.Dir, classify(err))
-		}
-		return nil, fmt.Errorf("data directory %s: %w (stop the other tailscope, or give this one another directory): %v", o.Dir, store.ErrLocked, err)
+		return nil, err
 	}
 	s := &Store{
 		opts: o, lock: lock,
-		families: map[string]*family{}, writers: map[string]*writer{},
-		direct: map[partID]bool{}, fresh: map[scopeID]*freshState{},
+		fresh:      map[scopeID]*freshState{},
 		rollSeries: defaultRollSeries, settleBatch: defaultSettleBatch, boundBudget: defaultBoundSamples,
 		thinned: math.MaxInt64,
 	}
 	defer func() {
-		if err != nil {
+		if err != nil && !s.opening {
 			if s.db != nil {
 				s.db.Close()
 			}
@@ -242,77 +263,100 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 			lock.Close()
 		}
 	}()
-	if err := checkFormat(o.FS, o.Dir); err != nil {
+	if err := tighten(o.FS, o.Dir); err != nil {
 		return nil, err
 	}
-	s.cache = pebble.NewCache(o.CacheBytes)
 	s.damage.log = o.Logger
-	db, err := pebble.Open(o.Dir, pebbleOptions(&o, lock, s.cache, &s.damage))
+	s.retry = retry{log: o.Logger, end: make(chan struct{}), hopeless: make(chan error, 1)}
+	s.damage.aside = keptAside{fs: o.FS, dir: o.DamagedDir}
+	found, err := inspect(o.FS, o.Dir, s.damage.aside, &s.damage)
 	if err != nil {
-		return nil, fmt.Errorf("open data directory %s: %w", o.Dir, classify(err))
+		return nil, err
 	}
-	s.db = db
-	s.units = newUnitCache(s, o.IndexBytes*3/4)
-	s.dirs = newDirCache(o.IndexBytes / 4)
-	s.sets.m, s.sets.cache.limit = map[scope]*sampleSet{}, o.SampleBytes
-	if err := s.load(); err != nil {
-		return nil, fmt.Errorf("open data directory %s: %w", o.Dir, err)
+	if err := checkFormat(o.FS, o.Dir, found); err != nil {
+		return nil, err
+	}
+	if !found.fresh {
+		if err := s.checkFiles(ctx, &found); err != nil {
+			return nil, err
+		}
+	}
+	s.cache = pebble.NewCache(o.CacheBytes)
+	for {
+		err := s.openDB(ctx, &found)
+		if err == nil {
+			break
+		}
+		if s.db == nil || !errors.Is(err, store.ErrCorrupt) {
+			return nil, fmt.Errorf("open data directory %s: %w", o.Dir, err)
+		}
+		// What every start reads lies in a damaged table: go on without it.
+		cerr := s.db.Close()
+		s.db = nil
+		dropped, derr := s.dropUnreadable()
+		if cerr = errors.Join(cerr, derr); cerr != nil || !dropped {
+			return nil, fmt.Errorf("open data directory %s: %w", o.Dir, errors.Join(err, cerr))
+		}
 	}
 	return s, nil
 }
 
+// openDB opens the database and reads what is held in memory all the time.
+func (s *Store) openDB(ctx context.Context, found *start) error {
+	po := pebbleOptions(&s.opts, s.lock, s.cache, &s.damage)
+	po.ErrorIfNotExists = !found.fresh
+	po.FS = pacedFS{s.opts.FS, &s.retry}
+	po.EventListener.WALCreated = s.listLogs(found.names)
+	po.EventListener.BackgroundError = s.retry.failed
+	po.EventListener.FlushEnd = func(i pebble.FlushInfo) {
+		if i.Err == nil {
+			s.retry.succeeded()
+		}
+	}
+	po.EventListener.CompactionEnd = func(i pebble.CompactionInfo) {
+		if i.Err == nil {
+			s.retry.succeeded()
+		}
+	}
+	db, err := s.openPebble(ctx, po)
+	if err != nil {
+		return classify(err)
+	}
+	s.db, found.fresh = db, false
+	s.families, s.byNumber, s.writers = map[string]*family{}, nil, map[string]*writer{}
+	s.direct = map[partID]bool{}
+	s.units = newUnitCache(s, s.opts.IndexBytes*3/4)
+	s.dirs = newDirCache(s.opts.IndexBytes / 4)
+	s.sets.m, s.sets.cache.limit = map[scope]*sampleSet{}, s.opts.SampleBytes
+	if err := s.load(); err != nil {
+		return err
+	}
+	if err := s.mendIfOwed(ctx); err != nil {
+		return err
+	}
+	return s.identify(found.identity)
+}
+
+// otherFormat is what other versions write into the format file.
+var otherFormat = regexp.MustCompile(`^tailscope pebblestore [0-9]+\n$`)
+
 // checkFormat reads the format file, or makes it in an empty directory.
-func checkFormat(fsys vfs.FS, dir string) error {
+func checkFormat(fsys vfs.FS, dir string, found start) error {
 	path := fsys.PathJoin(dir, formatFile)
-	f, err := fsys.Open(path)
-	if err == nil {
-		defer f.Close()
-		b, err := io.ReadAll(io.LimitReader(f, 200))
-		if err != nil {
-			return fmt.Errorf("read %s: %w", path, err)
-		}
-		if string(b) != formatContent {
-			return fmt.Errorf("%s says %q, this program writes %q: %w (use the tailscope that wrote it, or another directory)",
-				path, strings.TrimSpace(string(b)), strings.TrimSpace(formatContent), store.ErrVersion)
-		}
+	b, err := readWhole(fsys, path)
+	switch {
+	case err == nil && string(b) == formatContent:
 		return nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
+	case err == nil && (found.identity == nil || otherFormat.Match(b)):
+		return fmt.Errorf("%s says %q, this program writes %q: %w (use the tailscope that wrote it, or another directory)",
+			path, strings.TrimSpace(string(b)), strings.TrimSpace(formatContent), store.ErrVersion)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("read %s: %w", path, classify(err))
+	case err != nil && found.identity == nil && !found.fresh:
+		return fmt.Errorf("data directory %s holds a database without a %s file: %w (give an empty directory)", dir, formatFile, store.ErrVersion)
 	}
-	names, err := fsys.List(dir)
-	if err != nil {
-		return fmt.Errorf("list data directory %s: %w", dir, err)
-	}
-	for _, n := range names {
-		if strings.HasPrefix(n, "MANIFEST-") {
-			return fmt.Errorf("data directory %s holds a database without a %s file: %w (give an empty directory)", dir, formatFile, store.ErrVersion)
-		}
-	}
-	// The file appears whole or not at all: a crash in between must not leave
-	// one that reads as an unknown version.
-	tmp := path + ".tmp"
-	w, err := fsys.Create(tmp, vfs.WriteCategoryUnspecified)
-	if err == nil {
-		_, err = w.Write([]byte(formatContent))
-		if err == nil {
-			err = w.Sync()
-		}
-		err = errors.Join(err, w.Close())
-	}
-	if err == nil {
-		err = fsys.Rename(tmp, path)
-	}
-	if err == nil {
-		var d vfs.File
-		if d, err = fsys.OpenDir(dir); err == nil {
-			err = errors.Join(d.Sync(), d.Close())
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, classify(err))
-	}
-	return nil
+	// The identity says the same, with a checksum: what is here is not it.
+	return writeWhole(fsys, path, []byte(formatContent))
 }
 
 func pebbleOptions(o *Options, lock *pebble.Lock, cache *pebble.Cache, damage *damage) *pebble.Options {
@@ -361,7 +405,10 @@ func classify(err error) error {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return fmt.Errorf("%w: %w", store.ErrFull, err)
 	case pebble.IsCorruptionError(err):
-		return fmt.Errorf("%w: %w", store.ErrCorrupt, err)
+		if info := pebble.ExtractDataCorruptionInfo(err); info != nil {
+			return &store.DamagedError{File: info.Path, Reason: message("%v", []any{info.Details}), Holds: keyRange{info.Bounds.Start, info.Bounds.End.Key}.String()}
+		}
+		return fmt.Errorf("%w: %s", store.ErrCorrupt, message("%v", []any{err}))
 	case strings.Contains(err.Error(), "format major version"):
 		return fmt.Errorf("%w: %w", store.ErrVersion, err)
 	}
@@ -404,16 +451,7 @@ func (s *Store) load() error {
 	if err != nil {
 		return err
 	}
-	err = s.each([]byte{tableWriter}, func(k, v []byte) error {
-		r := reader{b: v}
-		w := &writer{number: uint32(r.uvarint()), flushed: r.uvarint()}
-		if r.err != nil {
-			return fmt.Errorf("writer %s: %w", k[1:], r.err)
-		}
-		s.writers[string(k[1:])] = w
-		return nil
-	})
-	if err != nil {
+	if err := s.loadWriters(); err != nil {
 		return err
 	}
 	if err := s.loadTraces(); err != nil {
@@ -424,6 +462,17 @@ func (s *Store) load() error {
 			return fmt.Errorf("key %x: %w", k, store.ErrCorrupt)
 		}
 		s.direct[partID{int(k[1]), readTime(k[2:])}] = true
+		return nil
+	})
+}
+
+func (s *Store) loadWriters() error {
+	return s.each([]byte{tableWriter}, func(k, v []byte) error {
+		w, err := decodeWriter(v)
+		if err != nil {
+			return fmt.Errorf("writer %s: %w", k[1:], err)
+		}
+		s.writers[string(k[1:])] = &w
 		return nil
 	})
 }
@@ -489,6 +538,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.users.Wait()
+	close(s.retry.end)
 	err := s.db.Close()
 	s.cache.Unref()
 	err = errors.Join(err, s.lock.Close())

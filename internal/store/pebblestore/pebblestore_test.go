@@ -191,7 +191,7 @@ func TestVersion(t *testing.T) {
 	if _, err := Open(context.Background(), Options{FS: fs, Dir: "data"}); !errors.Is(err, store.ErrVersion) {
 		t.Errorf("a later format: got %v, want ErrVersion", err)
 	}
-	check(t, fs.Remove("data/"+formatFile))
+	check(t, errors.Join(fs.Remove("data/"+formatFile), fs.Remove("data/"+identityFile)))
 	if _, err := Open(context.Background(), Options{FS: fs, Dir: "data"}); !errors.Is(err, store.ErrVersion) {
 		t.Errorf("a database without a format file: got %v, want ErrVersion", err)
 	}
@@ -287,7 +287,12 @@ func failingWrites(t *testing.T, dir string) {
 		}
 		fmt.Println("acknowledged")
 		if g%7 == 0 {
-			if err := s.Maintain(context.Background(), time.Unix(t0+int64(g)*600, 0)); err != nil {
+			// Pebble tries a flush that fails again until it succeeds, and a
+			// compaction waits for it.
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+			err := s.Maintain(ctx, time.Unix(t0+int64(g)*600, 0))
+			cancel()
+			if err != nil {
 				os.Exit(1)
 			}
 		}
@@ -499,12 +504,13 @@ func TestManySeries(t *testing.T) {
 // fewer steps is answered.
 func TestAnswersAreBounded(t *testing.T) {
 	ctx := context.Background()
-	s := open(t, Options{AnswerBytes: 1 << 20})
+	const bound = 9 << 18
+	s := open(t, Options{AnswerBytes: bound})
 	defer s.Close()
 	b := &store.Batch{Writer: "w", Generation: 1, Resolution: series.Base}
 	for i := range uint32(50) {
 		b.Series = append(b.Series, storetest.Span(series.Full, "service", fmt.Sprint(i)), series.Series{Family: "queue", Kind: series.Gauge, Labels: labels.FromStrings("q", fmt.Sprint(i))})
-		samples := make([]series.Sample, 2000)
+		samples := make([]series.Sample, 3600)
 		for k := range samples {
 			samples[k].TimeMillis = (t0 + int64(k)) * 1000
 		}
@@ -516,7 +522,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	check(t, s.Put(ctx, b))
 	for _, measure := range []store.Measure{store.Buckets, store.Moments} {
 		q := store.Query{Family: series.SpanDuration, Start: t0, End: t0 + 3600, Step: 10, Each: true, Schema: 5, Measure: measure}
-		// Moments take less than half of what buckets do.
+		// Moments take less than buckets do.
 		if _, err := s.Query(ctx, q); errors.Is(err, store.ErrTooMany) != (measure == store.Buckets) {
 			t.Errorf("measure %d: %v", measure, err)
 		}
@@ -529,6 +535,64 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 	_, err := s.Samples(ctx, store.SampleQuery{Family: "queue", StartMillis: t0 * 1000, EndMillis: (t0 + 100) * 1000})
 	check(t, err)
+}
+
+// What a question has is bounded by its budget, whatever it reads: figures,
+// samples, series and the values of labels.
+func TestQuestionsHoldNoMoreThanTheirBudget(t *testing.T) {
+	s := open(t, Options{})
+	defer s.Close()
+	b := &store.Batch{Writer: "w", Generation: 1, Resolution: series.Base}
+	for i := range uint32(500) {
+		b.Series = append(b.Series, storetest.Span(series.Full, "service", fmt.Sprint(i)), series.Series{Family: "queue", Kind: series.Gauge, Labels: labels.FromStrings("q", fmt.Sprint(i))})
+		samples := make([]series.Sample, 100)
+		for k := range samples {
+			samples[k].TimeMillis = (t0 + int64(k)) * 1000
+		}
+		b.Samples = append(b.Samples, store.Samples{Series: 2*i + 1, Samples: samples})
+		for k := range int64(10) {
+			b.Points = append(b.Points, store.Point{Series: 2 * i, Slot: t0 + 10*k, Data: storetest.Dist(0.1)})
+		}
+	}
+	check(t, s.Put(context.Background(), b))
+	all := store.NewMemory(1 << 30)
+	spans := store.Query{Family: series.SpanDuration, Start: t0, End: t0 + 3600, Each: true, Schema: 5}
+	for _, c := range []struct {
+		name     string
+		little   int64 // bytes that do not do
+		question func(context.Context) error
+	}{
+		{"a histogram of each series", 300 << 10, func(ctx context.Context) error { _, err := s.Query(ctx, spans); return err }},
+		{"a histogram of each slot", 2 << 20, func(ctx context.Context) error {
+			q := spans
+			q.Step = 10
+			_, err := s.Query(ctx, q)
+			return err
+		}},
+		{"samples", 500 << 10, func(ctx context.Context) error {
+			_, err := s.Samples(ctx, store.SampleQuery{Family: "queue", StartMillis: t0 * 1000, EndMillis: (t0 + 3600) * 1000})
+			return err
+		}},
+		{"values of a label", 40 << 10, func(ctx context.Context) error {
+			_, err := s.LabelValues(ctx, series.SpanDuration, series.Full, "service", nil, t0, t0+3600)
+			return err
+		}},
+	} {
+		budget := all.Question(c.little)
+		var want *store.BudgetError
+		if err := c.question(store.WithBudget(context.Background(), budget)); !errors.As(err, &want) {
+			t.Errorf("%s with %d bytes: %v, want a BudgetError", c.name, c.little, err)
+		}
+		budget.Close()
+		budget = all.Question(10 * c.little)
+		if err := c.question(store.WithBudget(context.Background(), budget)); err != nil || budget.Used() == 0 {
+			t.Errorf("%s with ten times as much: %v, %d bytes used", c.name, err, budget.Used())
+		}
+		budget.Close()
+	}
+	if all.Used() != 0 {
+		t.Errorf("%d bytes are held after all", all.Used())
+	}
 }
 
 // A question about many days holds no more of their indexes than the bound,

@@ -12,9 +12,12 @@ import (
 )
 
 // Put stores a batch in one synced write. See the package comment for what a
-// repeated address does. Points older than every retention are dropped and
+// repeated address does. It gives up when ctx is done, unless the write itself
+// has begun. Points older than every retention are dropped and
 // counted in Stats.Expired.
-func (s *Store) Put(ctx context.Context, b *store.Batch) error {
+func (s *Store) Put(ctx context.Context, b *store.Batch) error { return s.put(ctx, b, nil) }
+
+func (s *Store) put(ctx context.Context, b *store.Batch, restoring *restoring) error {
 	done, err := s.enter(ctx)
 	if err != nil {
 		return err
@@ -33,13 +36,13 @@ func (s *Store) Put(ctx context.Context, b *store.Batch) error {
 		return fmt.Errorf("put generation %d of %s: %w", b.Generation, b.Writer, err)
 	}
 	p := putter{
-		s: s, b: b, tier: tier, wb: s.db.NewBatchWithSize(sizeHint(b)),
+		s: s, b: b, tier: tier, restoring: restoring, wb: s.db.NewBatchWithSize(sizeHint(b)),
 		scopes: make([]scope, len(b.Series)),
 		days:   map[int64]*dayPut{}, families: map[string]*family{}, fresh: map[scopeID]freshState{},
 		direct: map[partID]bool{}, late: map[lateKey]*[]placed{}, perScope: map[scope]int{}, merger: s.newMerger(),
 	}
 	defer p.wb.Close()
-	if err := p.put(); err != nil {
+	if err := p.put(ctx); err != nil {
 		return fmt.Errorf("put generation %d of %s: %w", b.Generation, b.Writer, err)
 	}
 	s.stats.puts.Add(1)
@@ -57,6 +60,8 @@ type putter struct {
 	w     writer
 	isNew bool // the writer
 	retry bool // the generation may have been put before
+
+	restoring *restoring // nil: a Put
 
 	ready, floor [numTiers]int64
 
@@ -84,7 +89,7 @@ type putter struct {
 	keyBuf, valBuf []byte
 }
 
-func (p *putter) put() error {
+func (p *putter) put(ctx context.Context) error {
 	s := p.s
 	s.mu.RLock()
 	p.ready, p.floor = s.ready, s.floor
@@ -111,16 +116,16 @@ func (p *putter) put() error {
 		p.scopes[i] = sc
 		p.perScope[sc]++
 	}
-	if err := p.points(); err != nil {
+	if err := p.points(ctx); err != nil {
 		return err
 	}
-	if err := p.samples(); err != nil {
+	if err := p.samples(ctx); err != nil {
 		return err
 	}
 	if err := p.writeLate(math.MaxInt64); err != nil {
 		return err
 	}
-	if err := p.writeIndex(); err != nil {
+	if err := p.writeIndex(ctx); err != nil {
 		return err
 	}
 	for _, r := range p.b.State {
@@ -148,9 +153,8 @@ func (p *putter) put() error {
 		}
 	}
 	p.w.flushed = max(p.w.flushed, p.b.Generation)
-	v := binary.AppendUvarint(nil, uint64(p.w.number))
-	v = binary.AppendUvarint(v, p.w.flushed)
-	if err := p.wb.Set(append([]byte{tableWriter}, p.b.Writer...), v, nil); err != nil {
+	p.w.points = p.w.points || len(p.b.Points)+len(p.b.Samples) > 0
+	if err := p.wb.Set(append([]byte{tableWriter}, p.b.Writer...), p.w.encode(), nil); err != nil {
 		return err
 	}
 	if err := s.commit(p.wb, pebble.Sync); err != nil {

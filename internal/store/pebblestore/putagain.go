@@ -8,12 +8,7 @@ import (
 // place of what it put before, and which of them count as new.
 func (p *putter) again(tier int, slot int64, sc scope, entries []entry) ([]entry, func(uint32) bool, error) {
 	none := func(uint32) bool { return false }
-	// The finest tier that still keeps the slot knows what was put before.
-	t, origin, at := tier, byte(originPut), slot
-	for tier != tierSamples && at < p.floor[t] && t+1 < tierSamples {
-		t++
-		origin, at = originLate, floorTo(slot, tierSlot[t])
-	}
+	t, at, origin := p.finest(tier, slot)
 	part := partOf(t, at)
 	folded, err := p.s.readFolded(p.s.db, t, part, sc)
 	if err != nil {
@@ -45,6 +40,17 @@ func (p *putter) again(tier int, slot int64, sc scope, entries []entry) ([]entry
 		return nil, nil, err
 	}
 	return write, isNew, p.forget(tier, slot, sc, originPut)
+}
+
+// finest returns the finest tier that still keeps a slot, which knows what was
+// put there before, the slot of that tier, and the origin of what was put.
+func (p *putter) finest(tier int, slot int64) (t int, at int64, origin byte) {
+	t, at, origin = tier, slot, originPut
+	for tier != tierSamples && at < p.floor[t] && t+1 < tierSamples {
+		t++
+		at, origin = floorTo(slot, tierSlot[t]), originLate
+	}
+	return t, at, origin
 }
 
 // before reads the entries that this generation has put at an address.

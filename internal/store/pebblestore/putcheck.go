@@ -72,18 +72,15 @@ func sizeHint(b *store.Batch) int {
 	return n
 }
 
+// Room returns an error that wraps store.ErrFull, and says why, while Put would
+// refuse for want of space.
+func (s *Store) Room() error { return s.room() }
+
 // room refuses to write while the disk is nearly full, because Pebble cannot
 // go on once a write to its log has failed.
 func (s *Store) room() error {
-	if s.opts.MinFreeBytes > 0 {
-		u, err := s.opts.FS.GetDiskUsage(s.opts.Dir)
-		switch {
-		case errors.Is(err, vfs.ErrUnsupported):
-		case err != nil:
-			return fmt.Errorf("read free space of %s: %w", s.opts.Dir, err)
-		case u.AvailBytes < uint64(s.opts.MinFreeBytes):
-			return fmt.Errorf("%w on the disk of %s: %d MiB free, %d MiB must stay free", store.ErrFull, s.opts.Dir, u.AvailBytes>>20, s.opts.MinFreeBytes>>20)
-		}
+	if err := s.diskRoom(); err != nil {
+		return err
 	}
 	if s.opts.MaxBytes > 0 {
 		// Expired data leaves with a later compaction, so the bound is firm
@@ -92,6 +89,21 @@ func (s *Store) room() error {
 		m := s.db.Metrics()
 		if used := int64(m.DiskSpaceUsage() - m.WAL.ObsoletePhysicalSize - m.Table.Local.ObsoleteSize); used > limit {
 			return fmt.Errorf("%w: %s holds %d MiB, its bound is %d MiB", store.ErrFull, s.opts.Dir, used>>20, s.opts.MaxBytes>>20)
+		}
+	}
+	return nil
+}
+
+// diskRoom is room without the bound on the store itself.
+func (s *Store) diskRoom() error {
+	if s.opts.MinFreeBytes > 0 {
+		u, err := s.opts.FS.GetDiskUsage(s.opts.Dir)
+		switch {
+		case errors.Is(err, vfs.ErrUnsupported):
+		case err != nil:
+			return fmt.Errorf("read free space of %s: %w", s.opts.Dir, err)
+		case u.AvailBytes < uint64(s.opts.MinFreeBytes):
+			return fmt.Errorf("%w on the disk of %s: %d MiB free, %d MiB must stay free", store.ErrFull, s.opts.Dir, u.AvailBytes>>20, s.opts.MinFreeBytes>>20)
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 
@@ -9,7 +10,10 @@ import (
 	"tailscope/internal/store"
 )
 
-func (p *putter) points() error {
+// checkEvery is after how many points Put looks whether it is to give up.
+const checkEvery = 1024
+
+func (p *putter) points(ctx context.Context) error {
 	pts := p.b.Points
 	if !slices.IsSortedFunc(pts, func(a, b store.Point) int { return cmp.Compare(a.Slot, b.Slot) }) {
 		pts = slices.Clone(pts)
@@ -32,6 +36,9 @@ func (p *putter) points() error {
 			day := dayOf(slot)
 			units = units[:0]
 			for k := i; k < end; k++ {
+				if k%checkEvery == 0 && ctx.Err() != nil {
+					return ctx.Err()
+				}
 				number, up, err := p.resolve(day, pts[k].Series)
 				if err != nil {
 					return err
@@ -42,6 +49,9 @@ func (p *putter) points() error {
 				up.recs = append(up.recs, placed(number)<<32|placed(k))
 			}
 			for _, up := range units {
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
 				if err := p.slot(p.tier, slot, up.u.scope, pts, up.recs); err != nil {
 					return err
 				}
@@ -53,7 +63,7 @@ func (p *putter) points() error {
 	return nil
 }
 
-func (p *putter) samples() error {
+func (p *putter) samples(ctx context.Context) error {
 	type place struct {
 		slot int64
 		sc   scope
@@ -62,6 +72,9 @@ func (p *putter) samples() error {
 	gone := map[place]ranges{}
 	var pts []store.Point
 	for i := range p.b.Samples {
+		if i%checkEvery == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		si := p.b.Samples[i].Series
 		ss := p.b.Samples[i].Samples
 		if !slices.IsSortedFunc(ss, func(a, b series.Sample) int { return cmp.Compare(a.TimeMillis, b.TimeMillis) }) {
@@ -103,6 +116,9 @@ func (p *putter) samples() error {
 		}
 	}
 	for at, recs := range bySlot {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if err := p.slot(tierSamples, at.slot, at.sc, pts, recs); err != nil {
 			return err
 		}
@@ -134,6 +150,9 @@ func (p *putter) slot(tier int, slot int64, sc scope, pts []store.Point, recs []
 		entries = append(entries, entry{r.number(), pts[uint32(r)].Data})
 	}
 	p.entries = entries
+	if p.restoring != nil {
+		return p.putBack(tier, slot, sc, entries)
+	}
 	write, isNew := entries, func(uint32) bool { return true }
 	if p.retry {
 		var err error

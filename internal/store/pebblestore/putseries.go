@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"context"
 	"encoding/binary"
 	"slices"
 
@@ -101,9 +102,12 @@ func (p *putter) resolve(day int64, si uint32) (uint32, *unitPut, error) {
 
 const indexBlockSeries = 1024
 
-func (p *putter) writeIndex() error {
+func (p *putter) writeIndex(ctx context.Context) error {
 	for day, d := range p.days {
 		for sc, up := range d.units {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 			for i := 0; i < len(up.series); i += indexBlockSeries {
 				ss := up.series[i:min(i+indexBlockSeries, len(up.series))]
 				k := binary.BigEndian.AppendUint32(indexScopePrefix(nil, day, sc), up.base+uint32(i))

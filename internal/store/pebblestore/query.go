@@ -56,11 +56,18 @@ func (v *view) extent() (first, last int64, err error) {
 		if it.First() && len(it.Key()) >= 6 {
 			first = min(first, dayOf(readTime(it.Key()[2:])))
 		}
+		// The next move forgets an error.
+		if err := it.Error(); err != nil {
+			return 0, 0, classify(err)
+		}
 		if it.Last() && len(it.Key()) >= 6 {
 			last = max(last, readTime(it.Key()[2:])+tierPart[tier])
 		}
+		if err := it.Error(); err != nil {
+			return 0, 0, classify(err)
+		}
 	}
-	return first, last, classify(it.Error())
+	return first, last, nil
 }
 
 func (s *Store) family(name string) *family {
@@ -90,6 +97,7 @@ func (s *Store) Query(ctx context.Context, q store.Query) (*store.Result, error)
 	v := s.look()
 	defer v.close()
 	x := &execution{view: v, ctx: ctx, q: &q, scope: makeScope(f.number, q.View), selections: map[int64]*daySelection{}}
+	defer func() { store.BudgetOf(ctx).Release(x.passing.Load()) }()
 	if err := x.run(res); err != nil {
 		return nil, fmt.Errorf("query %s: %w", q.Family, err)
 	}
@@ -107,6 +115,7 @@ type execution struct {
 	grouping   grouping
 	steps      int
 	held       atomic.Int64 // bytes of the answer so far, see sums.hold
+	passing    atomic.Int64 // bytes reserved until the query has ended
 }
 
 type daySelection struct {
@@ -152,6 +161,7 @@ func (x *execution) run(res *store.Result) error {
 			return err
 		}
 		x.keepHeaviest(counts)
+		store.BudgetOf(x.ctx).Release(x.held.Load()) // the counts
 	}
 	acc, err := x.accumulate(areas, measure, false)
 	if err != nil {
@@ -205,7 +215,13 @@ func (x *execution) choose(day int64) error {
 	}
 	u.mu.RLock()
 	defer u.mu.RUnlock()
-	sel := u.match(x.q.Matchers)
+	sel, err := u.match(x.ctx, x.q.Matchers)
+	if err != nil {
+		return err
+	}
+	if err := x.hold(int64(len(sel)) * selectedBytes); err != nil {
+		return err
+	}
 	d := &daySelection{kinds: u.kinds[:len(u.kinds):len(u.kinds)]}
 	d.group = make([]int32, len(sel))
 	n := 0
@@ -221,8 +237,27 @@ func (x *execution) choose(day int64) error {
 			d.numbers = append(d.numbers, uint32(i))
 		}
 	}
-	x.grouping.assign(u, x.q, d)
+	x.grouping.budget = store.BudgetOf(x.ctx)
+	if err := x.grouping.assign(u, x.q, d); err != nil {
+		return err
+	}
 	x.selections[day] = d
+	return nil
+}
+
+// selectedBytes is what a series of a day takes while it is selected, and
+// groupBytes a group with its labels.
+const (
+	selectedBytes = 10
+	groupBytes    = 400
+)
+
+// hold reserves memory that the question needs no longer than this query lasts.
+func (x *execution) hold(bytes int64) error {
+	if err := store.BudgetOf(x.ctx).Reserve(bytes); err != nil {
+		return err
+	}
+	x.passing.Add(bytes)
 	return nil
 }
 
@@ -230,6 +265,7 @@ func (x *execution) choose(day int64) error {
 type grouping struct {
 	byKey  map[string]int32
 	groups []groupInfo
+	budget *store.Budget
 }
 
 type groupInfo struct {
@@ -238,29 +274,34 @@ type groupInfo struct {
 	drop   bool // not among the heaviest
 }
 
-func (g *grouping) id(kind series.Kind, ls labels.Labels, buf []byte) (int32, []byte) {
+func (g *grouping) id(kind series.Kind, ls labels.Labels, buf []byte) (int32, []byte, error) {
 	if g.byKey == nil {
 		g.byKey = map[string]int32{}
 	}
 	buf = append(ls.Bytes(buf), byte(kind))
 	id, ok := g.byKey[string(buf)]
 	if !ok {
+		if err := g.budget.Reserve(groupBytes); err != nil {
+			return 0, buf, err
+		}
 		id = int32(len(g.groups))
 		g.groups = append(g.groups, groupInfo{labels: ls, kind: kind})
 		g.byKey[string(buf)] = id
 	}
-	return id, buf
+	return id, buf, nil
 }
 
 // assign gives each selected series its group. The unit is locked for reading.
-func (g *grouping) assign(u *unit, q *store.Query, d *daySelection) {
+func (g *grouping) assign(u *unit, q *store.Query, d *daySelection) (err error) {
 	var b labels.ScratchBuilder
 	var buf []byte
 	if q.Each {
 		for _, n := range d.numbers {
-			d.group[n], buf = g.id(u.kinds[n], u.labels(n, &b), buf)
+			if d.group[n], buf, err = g.id(u.kinds[n], u.labels(n, &b), buf); err != nil {
+				return err
+			}
 		}
-		return
+		return nil
 	}
 	var cols []*column
 	by := slices.Compact(slices.Sorted(slices.Values(q.By)))
@@ -296,12 +337,14 @@ func (g *grouping) assign(u *unit, q *store.Query, d *daySelection) {
 			}
 			if table[k][code] == 0 {
 				var id int32
-				id, buf = g.id(k, name(n), buf)
+				if id, buf, err = g.id(k, name(n), buf); err != nil {
+					return err
+				}
 				table[k][code] = id + 1
 			}
 			d.group[n] = table[k][code] - 1
 		}
-		return
+		return nil
 	}
 	seen := map[string]int32{}
 	var key []byte
@@ -313,11 +356,14 @@ func (g *grouping) assign(u *unit, q *store.Query, d *daySelection) {
 		}
 		id, ok := seen[string(key)]
 		if !ok {
-			id, buf = g.id(u.kinds[n], name(n), buf)
+			if id, buf, err = g.id(u.kinds[n], name(n), buf); err != nil {
+				return err
+			}
 			seen[string(key)] = id
 		}
 		d.group[n] = id
 	}
+	return nil
 }
 
 // keepHeaviest drops the series of all but the k groups with the greatest counts.
@@ -391,7 +437,10 @@ func (x *execution) accumulate(areas []area, measure store.Measure, whole bool) 
 	var next atomic.Int64
 	work := func(ctx context.Context, w int) error {
 		acc := newSums(len(x.grouping.groups), steps, measure, x.q.Schema)
-		acc.held, acc.limit = &x.held, x.s.opts.AnswerBytes
+		acc.held, acc.limit, acc.budget = &x.held, x.s.opts.AnswerBytes, store.BudgetOf(x.ctx)
+		if err := x.hold(int64(8 * len(acc.dense))); err != nil {
+			return err
+		}
 		all[w] = acc
 		c, err := x.s.newScanner(ctx, x.snap)
 		if err != nil {

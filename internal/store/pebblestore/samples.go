@@ -56,7 +56,14 @@ func (r *sampleReader) day(day int64) (*sampleDay, error) {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
 	d := &sampleDay{}
-	sel := u.match(r.matchers)
+	sel, err := u.match(r.ctx, r.matchers)
+	if err != nil {
+		return nil, err
+	}
+	if err := store.BudgetOf(r.ctx).Reserve(int64(len(sel)) * selectedBytes); err != nil {
+		return nil, err
+	}
+	known := len(r.series)
 	d.group = make([]int32, len(sel))
 	var b labels.ScratchBuilder
 	var buf []byte
@@ -77,7 +84,7 @@ func (r *sampleReader) day(day int64) (*sampleDay, error) {
 		d.numbers = append(d.numbers, uint32(n))
 	}
 	r.days[day] = d
-	return d, nil
+	return d, store.BudgetOf(r.ctx).Reserve(int64(len(r.series)-known) * groupBytes)
 }
 
 // hour calls fn with the samples of each selected series in an hour. A series
@@ -97,19 +104,20 @@ func (r *sampleReader) hour(part int64, sel *selection, fn func(i int, ss []seri
 	})
 }
 
-// bounds returns the first and the last hour that hold samples of any family.
-func (r *sampleReader) bounds() (first, last int64, ok bool) {
+// bounds returns the first and the last hour that hold samples of any family;
+// ok is false if none does.
+func (r *sampleReader) bounds() (first, last int64, ok bool, err error) {
 	prefix := tierPrefix(nil, tierSamples)
 	it := r.scan.it
 	it.SetBounds(prefix, prefixEnd(prefix))
 	if !it.First() || len(it.Key()) < 6 {
-		return 0, 0, false
+		return 0, 0, false, classify(it.Error())
 	}
 	first = readTime(it.Key()[2:])
 	if !it.Last() || len(it.Key()) < 6 {
-		return 0, 0, false
+		return 0, 0, false, classify(it.Error())
 	}
-	return max(first, partOf(tierSamples, r.floor[tierSamples])), readTime(it.Key()[2:]), true
+	return max(first, partOf(tierSamples, r.floor[tierSamples])), readTime(it.Key()[2:]), true, nil
 }
 
 // sampleBytes is what a sample takes in an answer.
@@ -132,7 +140,10 @@ func (s *Store) Samples(ctx context.Context, q store.SampleQuery) (out []store.S
 		return nil, fmt.Errorf("samples of %s: %w", q.Family, err)
 	}
 	defer r.close()
-	first, last, ok := r.bounds()
+	first, last, ok, err := r.bounds()
+	if err != nil {
+		return nil, fmt.Errorf("samples of %s: %w", q.Family, err)
+	}
 	if !ok {
 		return nil, nil
 	}
@@ -147,14 +158,20 @@ func (s *Store) Samples(ctx context.Context, q store.SampleQuery) (out []store.S
 		if q.MaxSeries > 0 && len(r.series) > q.MaxSeries {
 			return nil, fmt.Errorf("samples of %s: more than %d series match: %w", q.Family, q.MaxSeries, store.ErrTooMany)
 		}
+		more := int64(0)
 		err = r.hour(part, &d.selection, func(i int, ss []series.Sample) {
 			for _, v := range ss {
 				if v.TimeMillis >= q.StartMillis && v.TimeMillis <= q.EndMillis {
+					before := cap(r.series[i].Samples)
 					r.series[i].Samples = append(r.series[i].Samples, v)
-					held += sampleBytes
+					more += int64(cap(r.series[i].Samples)-before) * sampleBytes
 				}
 			}
 		})
+		held += more
+		if err == nil {
+			err = store.BudgetOf(ctx).Reserve(more)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("samples of %s: %w", q.Family, err)
 		}
@@ -198,9 +215,9 @@ func (s *Store) Nearest(ctx context.Context, family string, matchers []*labels.M
 }
 
 func (r *sampleReader) nearest(at int64) error {
-	first, last, ok := r.bounds()
-	if !ok {
-		return nil
+	first, last, ok, err := r.bounds()
+	if err != nil || !ok {
+		return err
 	}
 	for day := dayOf(first); day <= last; day += secondsPerDay {
 		if _, err := r.day(day); err != nil {

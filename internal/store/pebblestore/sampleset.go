@@ -106,6 +106,9 @@ func (s *Store) makeSet(ctx context.Context, sc scope, family string) (*sampleSe
 		}
 		ok = c.it.SeekGE(partPrefix(nil, tierSamples, part+tierPart[tierSamples]))
 	}
+	if err := c.it.Error(); err != nil {
+		return nil, classify(err)
+	}
 	// Days with points and no samples count as well: a series whose samples are
 	// gone has slots.
 	days := []int64{}
@@ -190,7 +193,7 @@ func (set *sampleSet) Match(matchers []*labels.Matcher, from int) (found []store
 	set.mu.Lock()
 	defer set.mu.Unlock()
 	var b labels.ScratchBuilder
-	sel := set.u.match(matchers)
+	sel, _ := set.u.match(context.Background(), matchers) // which has no end
 	for n := from; n < len(sel); n++ {
 		if sel[n] {
 			found = append(found, set.lookup(uint32(n), &b))

@@ -15,8 +15,6 @@ type Stats struct {
 	SamplesOutnumbered uint64 // raw samples dropped because their series had enough newer ones
 	SampleHoursEvicted uint64 // hours of raw samples dropped to stay within MaxBytes
 
-	DamagedFiles int // found since Open
-
 	TracesKept    uint64 // traces kept, replaced ones included
 	TracesLate    uint64 // traces not kept: expired already, or far ahead of the clock
 	TracesExpired uint64 // traces dropped by age
@@ -46,7 +44,6 @@ func (s *Store) Stats() Stats {
 	st.SampleBytes = s.sets.cache.bytes.Load()
 	st.TracesKept, st.TracesLate = s.stats.tracesKept.Load(), s.stats.tracesLate.Load()
 	st.TracesExpired, st.TracesEvicted = s.stats.tracesExpired.Load(), s.stats.tracesEvicted.Load()
-	st.DamagedFiles = s.damage.count()
 	s.traces.mu.Lock()
 	for _, u := range s.traces.parts {
 		st.Traces += u.traces
@@ -64,7 +61,7 @@ func (c *unitCache) size() int64 {
 	for e := c.lru.Front(); e != nil; e = e.Next() {
 		if u := e.Value.(*unitSlot).loaded(); u != nil {
 			u.mu.RLock()
-			sum += u.bytes
+			sum += u.held()
 			u.mu.RUnlock()
 		}
 	}

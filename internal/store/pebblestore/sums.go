@@ -21,8 +21,9 @@ type sums struct {
 	sparse  map[int]*cell
 	slab    []cell
 
-	held  *atomic.Int64 // by all who sum for the query
-	limit int64
+	held   *atomic.Int64 // by all who sum for the query
+	limit  int64
+	budget *store.Budget // of the question
 }
 
 type cell struct {
@@ -43,15 +44,21 @@ func newSums(groups, steps int, measure store.Measure, schema int8) *sums {
 	return s
 }
 
-// cellBytes is about what a cell takes, and histBytes a histogram beside its counts.
+// cellBytes is about what a cell takes, with the point of the answer that is made
+// of it; histBytes a histogram beside its counts, and momentBytes one that never
+// has any.
 const (
-	cellBytes = 160
-	histBytes = 256
+	cellBytes   = 240
+	histBytes   = 256
+	momentBytes = 200
 )
 
 // hold counts memory that the answer takes and refuses what is beyond the bound:
 // a question for every slot of every series may well be one.
 func (s *sums) hold(bytes int) error {
+	if err := s.budget.Reserve(int64(bytes)); err != nil {
+		return err
+	}
 	if s.held.Add(int64(bytes)) > s.limit {
 		return fmt.Errorf("the answer takes more than %d MiB: %w", s.limit>>20, store.ErrTooMany)
 	}
@@ -73,6 +80,9 @@ func (s *sums) cell(i int) (*cell, error) {
 	s.slab = s.slab[1:]
 	c.moment.Min, c.moment.Max = math.NaN(), math.NaN()
 	s.set(i, c)
+	if s.measure == store.Moments { // the point has a histogram without buckets
+		return c, s.hold(cellBytes + momentBytes)
+	}
 	return c, s.hold(cellBytes)
 }
 
@@ -106,20 +116,28 @@ func (s *sums) add(i int, kind series.Kind, data []byte) error {
 		addMoment(&c.moment, m)
 		return nil
 	}
-	fresh := c.hist == nil
-	if fresh {
+	before := sizeOf(c.hist)
+	if c.hist == nil {
 		c.hist = hist.New(s.schema)
 	}
 	if err := c.hist.MergeEncoded(data); err != nil {
 		return corruptPoint(err)
 	}
-	if fresh {
-		return s.hold(sizeOf(c.hist))
+	return s.grown(c, before)
+}
+
+// grown holds what a cell's histogram takes more than before.
+func (s *sums) grown(c *cell, before int) error {
+	if more := sizeOf(c.hist) - before; more > 0 {
+		return s.hold(more)
 	}
 	return nil
 }
 
 func sizeOf(h *hist.Histogram) int {
+	if h == nil {
+		return 0
+	}
 	return histBytes + 8*(cap(h.Positive.Counts)+cap(h.Negative.Counts))
 }
 
@@ -138,17 +156,14 @@ func (s *sums) addPacked(i int, dec *runcodec.Decoder) error {
 		addMoment(&c.moment, m)
 		return nil
 	}
-	fresh := c.hist == nil
-	if fresh {
+	before := sizeOf(c.hist)
+	if c.hist == nil {
 		c.hist = hist.New(s.schema)
 	}
 	if err := dec.Merge(c.hist); err != nil {
 		return corruptPoint(err)
 	}
-	if fresh {
-		return s.hold(sizeOf(c.hist))
-	}
-	return nil
+	return s.grown(c, before)
 }
 
 func addMoment(a *hist.Moment, b hist.Moment) {

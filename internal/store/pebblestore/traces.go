@@ -272,6 +272,9 @@ func findTrace(r pebble.Reader, ids *pebble.Iterator, id store.TraceID) (*stored
 				return t, part, err
 			}
 		}
+		if err := ids.Error(); err != nil {
+			return nil, 0, classify(err)
+		}
 		ok = ids.SeekGE(appendTime([]byte{tableTraceID}, day+secondsPerDay))
 	}
 	if err := ids.Error(); err != nil {

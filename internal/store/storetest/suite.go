@@ -111,6 +111,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		fn   func(t *testing.T, st store.Store)
 	}{
 		{"Addresses", testAddresses},
+		{"Durable", testDurable},
 		{"Matchers", testMatchers},
 		{"Groups", testGroups},
 		{"Steps", testSteps},
@@ -178,6 +179,26 @@ func testAddresses(t *testing.T, st store.Store) {
 	equal(t, "flushed by w", must(st.Flushed(context.Background(), "w"))(t), 9)
 	equal(t, "flushed by nobody", must(st.Flushed(context.Background(), "nobody"))(t), 0)
 	equal(t, "another view", total(query(t, st, store.Query{View: series.Total, Start: T0, End: T0 + 60})), 0)
+}
+
+// Durable never says more than Flushed, and a store that can be asked to write
+// its tables says as much afterwards.
+func testDurable(t *testing.T, st store.Store) {
+	ctx := context.Background()
+	a := Span(series.Full, "service", "a")
+	equal(t, "durable before anything was put", must(st.Durable(ctx, "w"))(t), 0)
+	for gen := uint64(1); gen <= 3; gen++ {
+		put(t, st, "w", gen, a, T0, []float64{1})
+		if d := must(st.Durable(ctx, "w"))(t); d > gen {
+			t.Errorf("durable %d after generation %d was put", d, gen)
+		}
+	}
+	if s, ok := st.(interface{ WriteTables(context.Context) error }); ok {
+		check(t, s.WriteTables(ctx))
+		equal(t, "durable once tables are written", must(st.Durable(ctx, "w"))(t), 3)
+	}
+	equal(t, "durable of nobody", must(st.Durable(ctx, "nobody"))(t), 0)
+	equal(t, "durable of a name that begins like one that is known", must(st.Durable(ctx, "w2"))(t), 0)
 }
 
 func testMatchers(t *testing.T, st store.Store) {

@@ -141,6 +141,11 @@ func (w *Twin) Flushed(ctx context.Context, writer string) (uint64, error) {
 	return w.flushed[writer], nil
 }
 
+// Durable is Flushed: the twin has no log that could be lost.
+func (w *Twin) Durable(ctx context.Context, writer string) (uint64, error) {
+	return w.Flushed(ctx, writer)
+}
+
 func (w *Twin) State(ctx context.Context, writer string, prefix []byte, yield func(key, value []byte) error) error {
 	if err := w.enter(ctx); err != nil {
 		return err

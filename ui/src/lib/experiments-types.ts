@@ -46,6 +46,7 @@ export interface MirrorState {
   settings: { share: Num; paused: boolean };
   differences?: MirrorDifferences;
   recording?: MirrorRecording;
+  clients?: { open: number; bound: number; evicted: number; refused: number };
 }
 
 export interface MirrorTarget {

@@ -184,4 +184,15 @@ export interface Status {
   now: Num;
   has_data: boolean;
   flush_seconds: Num;
+  problems: Problem[];
+}
+
+/** Why the server is degraded. */
+export interface Problem {
+  code: string;
+  summary: string;
+  text: string;
+  next: string;
+  from: Num;
+  to: Num;
 }

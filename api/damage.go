@@ -1,0 +1,7 @@
+package api
+
+// DamageAcknowledged answers POST /api/v1/damage/acknowledge.
+type DamageAcknowledged struct {
+	Acknowledged int `json:"acknowledged"` // reports that are over: the account of them stays in damaged/
+	Left         int `json:"left"`         // reports of damaged files that are still in place
+}

@@ -1,0 +1,9 @@
+//go:build !cgo
+
+package server
+
+// storeOutside says that the store's cache and memtables are memory of C.
+const storeOutside = false
+
+// trimOutside does nothing: there is no memory of C.
+func trimOutside() {}

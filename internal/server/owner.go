@@ -1,0 +1,54 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// ownerOnly makes the data directory, and what a server keeps in it, readable
+// by its owner only. What else lies in the directory keeps its mode: the
+// directory's own keeps others out.
+func ownerOnly(data string) error {
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return fmt.Errorf("create the data directory: %w", err)
+	}
+	if err := restrict(data); err != nil {
+		return err
+	}
+	for _, part := range []string{"store", "journal", "receivers", "damaged"} {
+		err := filepath.WalkDir(filepath.Join(data, part), func(path string, e fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err != nil || !e.IsDir() && !e.Type().IsRegular() {
+				return err
+			}
+			return restrict(path)
+		})
+		if err != nil {
+			return fmt.Errorf("make the data directory readable by its owner only: %w", err)
+		}
+	}
+	return nil
+}
+
+// restrict takes all rights from everybody but the owner.
+func restrict(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode().Perm()&0o077 == 0 {
+		return nil
+	}
+	if err := os.Chmod(path, info.Mode().Perm()&0o700); err != nil {
+		return fmt.Errorf("%w (the data directory must belong to the user that runs tailscope: chown it, or give another with --data)", err)
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+)
+
+// ErrBusy says that all questions together hold as much memory as they may; a
+// later retry may succeed.
+var ErrBusy = errors.New("the memory for questions is in use")
+
+// BudgetError is a question that would hold more memory than it may. It is an
+// ErrTooMany.
+type BudgetError struct {
+	LimitBytes int64
+	AskedBytes int64 // that were to be held when it was refused; more would have followed
+}
+
+func (e *BudgetError) Error() string {
+	return fmt.Sprintf("the question takes more than %d MiB of memory", e.LimitBytes>>20)
+}
+
+func (e *BudgetError) Is(target error) bool { return target == ErrTooMany }
+
+// Memory is what questions may hold together. Its methods are safe for
+// concurrent use.
+type Memory struct {
+	whole *Memory // that this is a part of; nil
+	limit int64
+	used  atomic.Int64
+	peak  atomic.Int64
+}
+
+// NewMemory returns memory of so many bytes for all questions together.
+func NewMemory(limitBytes int64) *Memory { return &Memory{limit: limitBytes} }
+
+// Part returns memory of which no more than limitBytes are used at once, and
+// which is counted in m too: so that one kind of questions leaves some to others.
+func (m *Memory) Part(limitBytes int64) *Memory { return &Memory{whole: m, limit: limitBytes} }
+
+// Used returns the bytes reserved now, Peak the most there were.
+func (m *Memory) Used() int64  { return m.used.Load() }
+func (m *Memory) Peak() int64  { return m.peak.Load() }
+func (m *Memory) Limit() int64 { return m.limit }
+
+func (m *Memory) take(n int64) bool {
+	used := m.used.Add(n)
+	if n > 0 && used > m.limit || m.whole != nil && !m.whole.take(n) {
+		m.used.Add(-n)
+		return false
+	}
+	for p := m.peak.Load(); used > p && !m.peak.CompareAndSwap(p, used); p = m.peak.Load() {
+	}
+	return true
+}
+
+// Question returns the budget of one question. Close gives back what it took.
+func (m *Memory) Question(limitBytes int64) *Budget { return &Budget{memory: m, limit: limitBytes} }
+
+// Budget is the memory that one question may hold, reserved before it is taken.
+// Its methods are safe for concurrent use; a nil Budget has no bound.
+type Budget struct {
+	memory *Memory
+	limit  int64
+	used   atomic.Int64
+	taken  atomic.Int64 // from memory, in pieces
+}
+
+// budgetPiece is what a budget takes from the memory of all at once.
+const budgetPiece = 256 << 10
+
+// Reserve takes n bytes. It returns a BudgetError when the question's share is
+// spent, and wraps ErrBusy when all questions together use theirs.
+func (b *Budget) Reserve(n int64) error {
+	if b == nil || n <= 0 {
+		return nil
+	}
+	used := b.used.Add(n)
+	if used > b.limit {
+		b.used.Add(-n)
+		return &BudgetError{b.limit, used}
+	}
+	for taken := b.taken.Load(); used > taken; taken = b.taken.Load() {
+		more := min(max(used-taken, budgetPiece), b.limit-taken)
+		if !b.memory.take(more) {
+			b.used.Add(-n)
+			return fmt.Errorf("all questions together take more than %d MiB: %w", b.memory.limit>>20, ErrBusy)
+		}
+		b.taken.Add(more)
+	}
+	return nil
+}
+
+// Release gives back n bytes that were reserved.
+func (b *Budget) Release(n int64) {
+	if b != nil && n > 0 {
+		b.used.Add(-n)
+	}
+}
+
+// Used returns the bytes reserved now.
+func (b *Budget) Used() int64 {
+	if b == nil {
+		return 0
+	}
+	return b.used.Load()
+}
+
+// Left returns the bytes that can still be reserved.
+func (b *Budget) Left() int64 {
+	if b == nil {
+		return 1 << 62
+	}
+	return b.limit - b.used.Load()
+}
+
+// Close ends the question: all it took can be taken by others.
+func (b *Budget) Close() {
+	if b != nil {
+		b.memory.take(-b.taken.Swap(0))
+	}
+}
+
+type budgetKey struct{}
+
+// WithBudget returns a context whose questions reserve from b.
+func WithBudget(ctx context.Context, b *Budget) context.Context {
+	return context.WithValue(ctx, budgetKey{}, b)
+}
+
+// BudgetOf returns the budget of a question, nil if it has none.
+func BudgetOf(ctx context.Context) *Budget {
+	b, _ := ctx.Value(budgetKey{}).(*Budget)
+	return b
+}

@@ -1,0 +1,54 @@
+package pebblestore
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"golang.org/x/sys/unix"
+
+	"tailscope/internal/store"
+)
+
+// InUseError says that another process has the store open. It wraps store.ErrLocked.
+type InUseError struct {
+	Dir string
+	PID int // 0 if it cannot be told
+	err error
+}
+
+func (e *InUseError) Error() string {
+	by := ""
+	if e.PID != 0 {
+		by = fmt.Sprintf(" (pid %d)", e.PID)
+	}
+	return fmt.Sprintf("data directory %s: %v%s (stop the other tailscope, or give this one another directory): %v", e.Dir, store.ErrLocked, by, e.err)
+}
+
+func (e *InUseError) Unwrap() error { return store.ErrLocked }
+
+func inUse(o *Options, err error) *InUseError {
+	e := &InUseError{Dir: o.Dir, err: err}
+	switch {
+	case strings.Contains(err.Error(), "current process"):
+		e.PID = os.Getpid() // who asked for the holder of its own lock would give it back
+	case vfs.Root(o.FS) == vfs.Default:
+		e.PID = holder(o.FS.PathJoin(o.Dir, "LOCK"))
+	}
+	return e
+}
+
+// holder returns the process that has locked a file, 0 if that cannot be told.
+func holder(path string) int {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	spec := unix.Flock_t{Type: unix.F_WRLCK}
+	if err := unix.FcntlFlock(f.Fd(), unix.F_GETLK, &spec); err != nil || spec.Type == unix.F_UNLCK {
+		return 0
+	}
+	return int(spec.Pid)
+}

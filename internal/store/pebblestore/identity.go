@@ -1,0 +1,238 @@
+package pebblestore
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/batchrepr"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"tailscope/internal/store"
+)
+
+// The identity file says that a directory holds a store, which one, and since
+// when:
+//
+//	tailscope store 1
+//	id 6f0c8d21a55be917
+//	created 2026-11-23T14:40:00Z
+//	crc32c 1d0f7a2c
+//
+// The checksum is that of the lines before it. The store keeps the id in its
+// meta table too. The file is written when the database is there, so a
+// directory with an identity and without a database has lost it.
+const (
+	identityFile   = "IDENTITY"
+	identityFormat = 1
+)
+
+var crcTable = crc32.MakeTable(crc32.Castagnoli)
+
+type identity struct {
+	format  int
+	id      uint64
+	created time.Time
+}
+
+var metaIdentity = []byte{tableMeta, 'i', 0}
+
+func newIdentity(now time.Time) identity {
+	var b [8]byte
+	rand.Read(b[:]) // never fails
+	return identity{identityFormat, binary.BigEndian.Uint64(b[:]), now.UTC().Truncate(time.Second)}
+}
+
+func (i identity) encode() []byte {
+	b := fmt.Appendf(nil, "tailscope store %d\nid %016x\ncreated %s\n", i.format, i.id, i.created.Format(time.RFC3339))
+	return fmt.Appendf(b, "crc32c %08x\n", crc32.Checksum(b, crcTable))
+}
+
+var errIdentity = errors.New("not an identity file, or damaged")
+
+func decodeIdentity(b []byte) (i identity, err error) {
+	var created string
+	var sum uint32
+	n, err := fmt.Sscanf(string(b), "tailscope store %d\nid %x\ncreated %s\ncrc32c %x\n", &i.format, &i.id, &created, &sum)
+	if err != nil || n != 4 {
+		return i, errIdentity
+	}
+	if i.created, err = time.Parse(time.RFC3339, created); err != nil || string(i.encode()) != string(b) {
+		return i, errIdentity
+	}
+	return i, nil
+}
+
+// start is what the start of a store finds in its directory.
+type start struct {
+	names    []string
+	identity *identity // nil: there is none, or it is damaged
+	fresh    bool      // there is no database yet
+	manifest string    // path of the current manifest
+}
+
+// dataFiles returns the files that hold data, or name what does.
+func dataFiles(names []string) (tables, logs, manifests int) {
+	for _, n := range names {
+		switch {
+		case strings.HasSuffix(n, ".sst"):
+			tables++
+		case strings.HasSuffix(n, ".log"):
+			logs++
+		case strings.HasPrefix(n, "MANIFEST-"):
+			manifests++
+		}
+	}
+	return tables, logs, manifests
+}
+
+// errNoManifest is wrapped by the refusal of a directory that holds data and
+// no list of its tables: Pebble would take it for a new one, and delete them.
+var errNoManifest = errors.New("the list of its tables is missing")
+
+const doctorHint = "nothing has been changed; tailscope doctor --data DIR explains, and --repair puts it in order"
+
+// inspect reads the identity and the format, and refuses a directory that a
+// database must not be created in.
+func inspect(fsys vfs.FS, dir string, aside keptAside, d *damage) (st start, err error) {
+	if st.names, err = fsys.List(dir); err != nil {
+		return st, fmt.Errorf("list data directory %s: %w", dir, err)
+	}
+	if slices.Contains(st.names, rebuiltMark) {
+		return st, fmt.Errorf("data directory %s: %w: %w (a repair of it did not end: tailscope doctor --repair goes on with it)", dir, store.ErrCorrupt, errNoManifest)
+	}
+	path := fsys.PathJoin(dir, identityFile)
+	switch b, err := readWhole(fsys, path); {
+	case err == nil:
+		i, err := decodeIdentity(b)
+		if err != nil {
+			to, err := aside.move(path)
+			if err != nil {
+				return st, err
+			}
+			d.add(store.Damage{File: to, Reason: "the identity file does not decode", Lost: ""})
+			break
+		}
+		if i.format != identityFormat {
+			return st, fmt.Errorf("%s says format %d, this program knows %d: %w (use the tailscope that wrote it, or another directory)",
+				path, i.format, identityFormat, store.ErrVersion)
+		}
+		st.identity = &i
+	case !errors.Is(err, fs.ErrNotExist):
+		return st, fmt.Errorf("read %s: %w", path, classify(err))
+	}
+	desc, err := pebble.Peek(dir, fsys)
+	if err != nil {
+		return st, fmt.Errorf("data directory %s: %w: %v (%s)", dir, store.ErrCorrupt, err, doctorHint)
+	}
+	if desc.Exists {
+		st.manifest = desc.ManifestFilename
+		return st, nil
+	}
+	tables, logs, manifests := dataFiles(st.names)
+	// Pebble writes a manifest before it places the marker that names it, and
+	// its first log after that: a lone manifest is a creation that did not end.
+	if st.identity == nil && tables == 0 && logs == 0 {
+		st.fresh = true
+		return st, nil
+	}
+	return st, fmt.Errorf("data directory %s holds %d tables, %d logs and %d manifests, but no marker.manifest file: %w: %w (%s)",
+		dir, tables, logs, manifests, store.ErrCorrupt, errNoManifest, doctorHint)
+}
+
+// identify compares the identity file with what the store holds, and makes
+// both in a directory that has none yet.
+func (s *Store) identify(found *identity) error {
+	v, closer, err := s.db.Get(metaIdentity)
+	var id uint64
+	switch {
+	case err == nil:
+		if len(v) == 8 {
+			id = binary.BigEndian.Uint64(v)
+		}
+		if err := closer.Close(); err != nil {
+			return err
+		}
+	case !errors.Is(err, pebble.ErrNotFound):
+		return classify(err)
+	}
+	if found != nil && id == found.id {
+		return nil
+	}
+	if found != nil && id != 0 {
+		return fmt.Errorf("the files are those of two stores: %s says %016x, the tables say %016x: %w (put back all files of one of them)",
+			identityFile, found.id, id, store.ErrCorrupt)
+	}
+	if found == nil {
+		i := newIdentity(time.Now())
+		if id != 0 {
+			i.id = id
+			s.opts.Logger.Warn("the identity file of the store was not there; it is written again", "id", fmt.Sprintf("%016x", id))
+		}
+		found = &i
+	}
+	if id == 0 {
+		if err := s.db.Set(metaIdentity, binary.BigEndian.AppendUint64(nil, found.id), pebble.Sync); err != nil {
+			return classify(err)
+		}
+	}
+	return writeWhole(s.opts.FS, s.opts.FS.PathJoin(s.opts.Dir, identityFile), found.encode())
+}
+
+// storedID is the id that the tables and logs of a store that is not running
+// hold, 0 if none of those that can be read does. It is written once, ever.
+func storedID(fsys vfs.FS, dir string, m *manifest, logs []*walLog) uint64 {
+	id := uint64(0)
+	eachStored(fsys, dir, m, logs, metaIdentity, func(key, value []byte) {
+		if bytes.Equal(key, metaIdentity) && len(value) == 8 {
+			id = binary.BigEndian.Uint64(value)
+		}
+	})
+	return id
+}
+
+// eachStored calls yield for the writes of a store that is not running whose
+// keys have a prefix: those of tables first, then those of logs, deleted ones too.
+// What cannot be read is passed over: examining the files says so.
+func eachStored(fsys vfs.FS, dir string, m *manifest, logs []*walLog, prefix []byte, yield func(key, value []byte)) {
+	end := prefixEnd(prefix)
+	for _, t := range m.sorted() {
+		if bytes.Compare(t.keys.from, end) >= 0 || bytes.Compare(t.keys.to, prefix) < 0 {
+			continue
+		}
+		_ = eachOfTable(fsys, fsys.PathJoin(dir, t.name()), func(e entryOf) error {
+			if bytes.Compare(e.key, end) >= 0 && e.end == nil {
+				return errEnough
+			}
+			if bytes.HasPrefix(e.key, prefix) && e.end == nil {
+				yield(e.key, e.value)
+			}
+			return nil
+		})
+	}
+	for _, l := range logs {
+		for _, r := range l.records.list {
+			br := batchrepr.Read(r.payload)
+			for {
+				_, key, value, ok, err := br.Next()
+				if !ok || err != nil {
+					break
+				}
+				if bytes.HasPrefix(key, prefix) {
+					yield(key, value)
+				}
+			}
+		}
+	}
+}
+
+// errEnough ends the reading of a table.
+var errEnough = errors.New("enough")

@@ -1,0 +1,339 @@
+package pebblestore
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/hist"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// lostLabels is the service of series whose labels were in a table that is lost.
+const lostLabels = "(labels lost)"
+
+// mendMarker lies in a store that has lost tables until mend has ended, however
+// often a start is killed or stopped before.
+const mendMarker = "mend"
+
+// oweMend has the next start mend the store in dir, and its writers put back
+// what their journals hold.
+func oweMend(fsys vfs.FS, dir string) error {
+	for _, m := range []string{mendMarker, lostMarker} {
+		owed, err := findMarker(fsys, dir, m)
+		if err == nil && owed == "" {
+			err = placeMarker(fsys, dir, m, "tables-lost")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findMarker returns the path of a marker, or nothing if there is none.
+func findMarker(fsys vfs.FS, dir, marker string) (string, error) {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return "", fmt.Errorf("list data directory %s: %w", dir, err)
+	}
+	for _, n := range names {
+		if strings.HasPrefix(n, "marker."+marker+".") {
+			return fsys.PathJoin(dir, n), nil
+		}
+	}
+	return "", nil
+}
+
+// removeMarker removes a marker, if there is one.
+func removeMarker(fsys vfs.FS, dir, marker string) error {
+	path, err := findMarker(fsys, dir, marker)
+	if err != nil || path == "" {
+		return err
+	}
+	if err := errors.Join(fsys.Remove(path), syncDir(fsys, dir)); err != nil {
+		return fmt.Errorf("remove %s: %w", path, classify(err))
+	}
+	return nil
+}
+
+// mendIfOwed mends the store if that is owed.
+func (s *Store) mendIfOwed(ctx context.Context) error {
+	owed, err := findMarker(s.opts.FS, s.opts.Dir, mendMarker)
+	if err != nil || owed == "" {
+		return err
+	}
+	if err := s.mend(ctx); err != nil {
+		return err
+	}
+	return removeMarker(s.opts.FS, s.opts.Dir, mendMarker)
+}
+
+// mend makes the labels of series complete after tables were lost: a number
+// without labels would make every Put and question of its day fail, and a new
+// series that took the number would be given the points of the old one. Such
+// numbers get labels that say so, and their points count on. Families whose
+// names are lost get a name likewise. A writer's generation is at least that of
+// the newest points it has put.
+func (s *Store) mend(ctx context.Context) error {
+	need := map[dayScope]uint32{}     // one more than the highest number in use
+	newest := map[uint32]uint64{}     // generation by writer
+	kinds := map[uint32]series.Kind{} // by number of a family whose name is lost
+	if err := s.numbersInUse(ctx, need, newest, kinds); err != nil {
+		return err
+	}
+	have := map[dayScope]uint32{}
+	wb := s.db.NewBatch()
+	defer wb.Close()
+	numbers, families := 0, 0
+	fill := func(id dayScope, from, to uint32) error {
+		numbers += int(to - from)
+		return s.setLost(wb, id, from, to, kinds)
+	}
+	err := s.each([]byte{tableIndex}, func(k, v []byte) error {
+		if len(k) != 13 {
+			return nil
+		}
+		id := dayScope{readTime(k[1:]), scope(readUint32(k[5:]))}
+		first := readUint32(k[9:])
+		r := reader{b: v}
+		r.byte()
+		n := r.uvarint()
+		if r.err != nil || n > 1<<20 {
+			return nil // an answer that needs it says so
+		}
+		if at := have[id]; first > at {
+			if err := fill(id, at, first); err != nil {
+				return err
+			}
+		}
+		have[id] = max(have[id], first+uint32(n))
+		need[id] = max(need[id], have[id])
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for id, n := range need {
+		if n > have[id] {
+			if err := fill(id, have[id], n); err != nil {
+				return err
+			}
+		}
+		number := uint32(id.scope) >> 2
+		if int(number) < len(s.byNumber) && s.byNumber[number] != nil {
+			continue
+		}
+		f := &family{number: number, name: fmt.Sprintf("lost_family_%d", number), kind: kinds[number]}
+		v := binary.AppendUvarint(nil, uint64(f.number))
+		v = binary.AppendVarint(append(v, byte(f.kind)), f.interval)
+		if err := wb.Set(append([]byte{tableFamily}, f.name...), v, nil); err != nil {
+			return err
+		}
+		s.addFamily(f)
+		families++
+	}
+	for name, w := range s.writers {
+		if g := newest[w.number]; g > w.flushed {
+			w.flushed, w.points = g, true
+			if err := wb.Set(append([]byte{tableWriter}, name...), w.encode(), nil); err != nil {
+				return err
+			}
+		}
+	}
+	if err := s.mendReplaced(ctx, wb); err != nil {
+		return err
+	}
+	if wb.Empty() {
+		return nil
+	}
+	if numbers+families == 0 {
+		return s.commit(wb, pebble.Sync)
+	}
+	s.opts.Logger.Warn("labels were in tables that are lost: their points count on under the service "+lostLabels,
+		"series", numbers, "families", families)
+	return s.commit(wb, pebble.Sync)
+}
+
+// mendReplaced deletes chunks that are back because the table that held their
+// deletion is lost, while the run that has taken them in is there: they would
+// count twice. A watermark that is back at an older moment is moved to the last
+// slot that shows to have been rolled up, or what came late would be taken for
+// all there is.
+func (s *Store) mendReplaced(ctx context.Context, wb *pebble.Batch) error {
+	c, err := s.newScanner(ctx, s.db)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	ready := s.ready
+	rolled := func(tier int, until int64) {
+		if tier > 0 && tier < tierSamples {
+			ready[tier] = max(ready[tier], until)
+		}
+	}
+	back := 0
+	for tier := range numTiers {
+		prefix := tierPrefix(nil, tier)
+		c.it.SetBounds(prefix, prefixEnd(prefix))
+		for ok := c.it.First(); ok; {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			key := c.it.Key()
+			if len(key) <= scopePrefixLen {
+				ok = c.it.Next()
+				continue
+			}
+			part, sc := readTime(key[2:]), scope(readUint32(key[6:]))
+			f, err := s.readFolded(s.db, tier, part, sc)
+			if err != nil && !errors.Is(err, store.ErrCorrupt) {
+				return err
+			}
+			if f != nil { // settled: this tier and the next have passed it
+				rolled(tier, part+tierPart[tier])
+				if tier < tierSamples {
+					rolled(tier+1, part+tierPart[tier])
+				}
+			}
+			for ok && c.it.Key()[scopePrefixLen] == classChunk && bytes.HasPrefix(c.it.Key(), scopePrefix(nil, tier, part, sc)) {
+				ck, err := parseChunkKey(c.it.Key())
+				if err == nil && ck.origin != originPut {
+					rolled(tier, part+int64(ck.slot+1)*tierSlot[tier])
+				}
+				if err == nil && f != nil && (ck.origin == originRollup || f.has(ck.writer, ck.gen)) {
+					back++
+					if err := wb.Delete(c.it.Key(), nil); err != nil {
+						return err
+					}
+				}
+				ok = c.it.Next()
+			}
+			if err := c.it.Error(); err != nil {
+				return classify(err)
+			}
+			ok = c.it.SeekGE(scopePrefix(nil, tier, part, sc+1))
+		}
+		if err := c.it.Error(); err != nil {
+			return classify(err)
+		}
+	}
+	for tier, t := range ready {
+		if t == s.ready[tier] {
+			continue
+		}
+		if err := wb.Set(metaKey(metaReady, tier), metaTime(t), nil); err != nil {
+			return err
+		}
+		s.ready[tier] = t
+	}
+	if back > 0 {
+		s.opts.Logger.Warn("slots that had been replaced were back with a table that is lost, and are deleted again", "chunks", back)
+	}
+	return nil
+}
+
+type dayScope struct {
+	day   int64
+	scope scope
+}
+
+// numbersInUse reads which numbers of series points lie under, and of which kind
+// the points of families without a name are.
+func (s *Store) numbersInUse(ctx context.Context, need map[dayScope]uint32, newest map[uint32]uint64, kinds map[uint32]series.Kind) error {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{tablePoints}, UpperBound: []byte{tablePoints + 1}})
+	if err != nil {
+		return classify(err)
+	}
+	defer it.Close()
+	seen := 0
+	for ok := it.First(); ok; {
+		if seen++; seen%1024 == 1 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		k := it.Key()
+		if len(k) <= scopePrefixLen {
+			ok = it.Next()
+			continue
+		}
+		id := dayScope{dayOf(readTime(k[2:])), scope(readUint32(k[6:]))}
+		switch k[scopePrefixLen] {
+		case classChunk:
+			v, err := it.ValueAndErr()
+			if err != nil {
+				return classify(err)
+			}
+			ck, err := parseChunkKey(k)
+			if err != nil {
+				break
+			}
+			if c, err := openChunk(v, ck.first); err == nil {
+				need[id] = max(need[id], c.last+1)
+				newest[ck.writer] = max(newest[ck.writer], ck.gen)
+				number := uint32(id.scope) >> 2
+				named := int(number) < len(s.byNumber) && s.byNumber[number] != nil
+				if _, data, ok := c.next(); ok && !named && int(k[1]) < tierSamples {
+					kinds[number] = kindOf(data)
+				}
+			}
+		case classDirectory:
+			v, err := it.ValueAndErr()
+			if err != nil {
+				return classify(err)
+			}
+			if d, err := decodeDirectory(v); err == nil {
+				for _, n := range d.numbers {
+					need[id] = max(need[id], n+1)
+				}
+			}
+		case classBlock: // the points themselves
+			ok = it.SeekGE(append(k[:scopePrefixLen:scopePrefixLen], classBlock+1))
+			continue
+		}
+		ok = it.Next()
+	}
+	return classify(it.Error())
+}
+
+// kindOf tells the kind of a stored point. Gauges and counters are stored alike,
+// and are taken for gauges.
+func kindOf(point []byte) series.Kind {
+	if err := hist.New(hist.DefaultSchema).UnmarshalBinary(point); err != nil {
+		if _, err := store.DecodeNumber(point); err == nil {
+			return series.Gauge
+		}
+	}
+	return series.Distribution
+}
+
+// setLost writes labels for the numbers from from up to to, exclusive. kinds are
+// those of families whose name is lost.
+func (s *Store) setLost(wb *pebble.Batch, id dayScope, from, to uint32, kinds map[uint32]series.Kind) error {
+	number, name := uint32(id.scope)>>2, ""
+	kind := kinds[number]
+	if int(number) < len(s.byNumber) && s.byNumber[number] != nil {
+		kind, name = s.byNumber[number].kind, s.byNumber[number].name
+	}
+	for from < to {
+		n := min(to-from, 1<<16)
+		block := make([]*series.Series, n)
+		for i := range block {
+			block[i] = &series.Series{Family: name, View: id.scope.view(), Kind: kind,
+				Labels: labels.FromStrings(series.LabelService, lostLabels, "lost_series", fmt.Sprint(from+uint32(i)))}
+		}
+		k := binary.BigEndian.AppendUint32(indexScopePrefix(nil, id.day, id.scope), from)
+		if err := wb.Set(k, appendIndexBlock(nil, block), nil); err != nil {
+			return err
+		}
+		from += n
+	}
+	return nil
+}

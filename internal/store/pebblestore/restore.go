@@ -1,0 +1,91 @@
+package pebblestore
+
+import (
+	"context"
+	"slices"
+
+	"tailscope/internal/store"
+)
+
+// lostMarker lies in a store that has lost tables until the writers have put
+// back what their journals still hold, see LostTables.
+const lostMarker = "lost"
+
+// LostTables reports whether tables or blocks of tables were left out and
+// nobody has called ForgetLostTables since. Then what Durable says lies in
+// tables may be lost with them.
+func (s *Store) LostTables() (bool, error) {
+	path, err := findMarker(s.opts.FS, s.opts.Dir, lostMarker)
+	return path != "", err
+}
+
+// ForgetLostTables says that the writers have put back what they could.
+func (s *Store) ForgetLostTables() error { return removeMarker(s.opts.FS, s.opts.Dir, lostMarker) }
+
+// Restore puts those points and samples of a generation, put once before, that
+// are no longer there. The batch holds what the generation did, without State. A
+// point that a longer slot may have taken in already is put into its own slot only: it
+// never counts twice, and is doubtful. With check nothing is put, and what is
+// missing is doubtful.
+func (s *Store) Restore(ctx context.Context, b *store.Batch, check bool) (store.Restored, error) {
+	r := &restoring{check: check}
+	err := s.put(ctx, b, r)
+	return r.Restored, err
+}
+
+// restoring is what a putter notes of a generation that it restores.
+type restoring struct {
+	store.Restored
+	check bool
+}
+
+// putBack puts those entries of a slot that are not there.
+func (p *putter) putBack(tier int, slot int64, sc scope, entries []entry) error {
+	r := p.restoring
+	t, at, origin := p.finest(tier, slot)
+	part := partOf(t, at)
+	f, err := p.s.readFolded(p.s.db, t, part, sc)
+	if err != nil {
+		return err
+	}
+	run, err := p.s.readDirectory(p.s.db, t, part, sc)
+	if err != nil {
+		return err
+	}
+	if run != nil && f.has(p.w.number, p.b.Generation) {
+		return nil
+	}
+	old, err := p.before(t, at, sc, origin)
+	if err != nil {
+		return err
+	}
+	missing := slices.DeleteFunc(slices.Clone(entries), func(e entry) bool { return contains(old, e.number) })
+	if len(missing) == 0 {
+		return nil
+	}
+	// Where the record of what a run has taken in is lost, or the run without that record,
+	// and where other numbers lie under this generation, whose labels are lost,
+	// the points may be there under another address.
+	if r.check || t != tier || (run != nil) != (f != nil) || len(old) > len(entries)-len(missing) {
+		r.Doubtful += len(missing)
+		return nil
+	}
+	r.Back += len(missing)
+	all, err := unite(old, missing, nil)
+	if err != nil {
+		return err
+	}
+	if err := p.forget(tier, slot, sc, originPut); err != nil {
+		return err
+	}
+	if err := p.chunks(tier, slot, sc, originPut, all); err != nil {
+		return err
+	}
+	for t := tier + 1; t < tierSamples; t++ {
+		if up := floorTo(slot, tierSlot[t]); up < p.ready[t] && up >= p.floor[t] {
+			r.Doubtful += len(missing)
+			break
+		}
+	}
+	return nil
+}
