@@ -35,10 +35,20 @@ func TestClientsAreBounded(t *testing.T) {
 					return err
 				}
 				answers := make(chan error, 4)
+				// busy is refused while a connection that was answered is not idle yet.
 				busy := func() {
 					t.Helper()
-					go func() { answers <- ask("/hold") }()
-					<-held
+					for tries := 1; ; tries++ {
+						go func() { answers <- ask("/hold") }()
+						select {
+						case <-held:
+							return
+						case err := <-answers:
+							if tries == 1000 {
+								t.Fatalf("not served: %v, clients %+v", err, s.Clients())
+							}
+						}
+					}
 				}
 				busy()
 				for range 6 { // idle
