@@ -88,6 +88,31 @@ test('a degraded server says on every page what is missing and what to do', asyn
   expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(390);
 });
 
+test('damage is acknowledged on the page, and what is still in place says how to repair it', async ({ page }) => {
+  const problems = [...degraded];
+  let left = 1;
+  await page.route('**/api/v1/status', async (route) => {
+    const res = await route.fetch();
+    await route.fulfill({ response: res, json: { ...(await res.json()), problems } });
+  });
+  await page.route('**/api/v1/damage/acknowledge', (route) => {
+    expect(route.request().headers()['content-type']).toBe('application/json');
+    if (left === 0) problems.splice(0, 1);
+    return route.fulfill({ json: { acknowledged: 1 - left, left } });
+  });
+  await page.goto('/');
+  const banner = page.locator('details.problems');
+  await banner.locator('summary').click();
+  const button = banner.getByRole('button', { name: 'Acknowledge damage' });
+  await button.click();
+  await expect(banner.getByRole('status')).toHaveText('One damaged file is still in place. Stop the server and run tailscope doctor --repair.');
+  await expect(banner).toContainText('2 problems');
+  left = 0;
+  await button.click();
+  await expect(banner.locator('summary')).toContainText('The disk is full');
+  await expect(button).toHaveCount(0);
+});
+
 test('a range without requests says so', async ({ page }) => {
   const s = known();
   await page.goto(`/services/${s.service}?start=${s.start - 7200}&end=${s.start - 3600}`);

@@ -2,7 +2,7 @@
 
 import { measured } from './measure';
 import type {
-  DistributionResponse, Family, HeatmapResponse, LabelsResponse, Mark, ServicesResponse, Status, TenantsResponse, TimelineResponse,
+  DamageAcknowledged, DistributionResponse, Family, HeatmapResponse, LabelsResponse, Mark, ServicesResponse, Status, TenantsResponse, TimelineResponse,
 } from './types';
 
 /** What failed, in the server's words where it had some, and what to try. */
@@ -90,6 +90,7 @@ export const api = {
   marks: (start: number, end: number, signal?: AbortSignal, service?: string) => get<{ marks: Mark[] | null }>('marks', { start, end, service }, signal),
   /** One mark, with all the figures of its verdict. */
   mark: (id: string, signal?: AbortSignal) => get<Mark>(`marks/${encodeURIComponent(id)}`, {}, signal),
+  acknowledgeDamage: () => request<DamageAcknowledged>('POST', '/api/v1/damage/acknowledge', undefined, {}),
   addMark: (m: Mark) => request<Mark>('POST', '/api/v1/marks', undefined, m),
   deleteMark: (id: string) => request<void>('DELETE', `/api/v1/marks/${encodeURIComponent(id)}`),
 };

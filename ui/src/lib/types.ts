@@ -187,6 +187,12 @@ export interface Status {
   problems: Problem[];
 }
 
+/** How many reports of damage are over, and how many concern files that are still in place. */
+export interface DamageAcknowledged {
+  acknowledged: number;
+  left: number;
+}
+
 /** Why the server is degraded. */
 export interface Problem {
   code: string;
