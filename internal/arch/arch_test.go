@@ -56,7 +56,7 @@ var floors = []floor{
 	{4, "internal/otlpsink", nil, []string{"hist", "internal/series", "api"}, false},
 	{4, "internal/scenario", []string{"internal/bench", "internal/bench/*"}, nil, false},
 	{4, "internal/experiment", []string{"internal/bench", "internal/bench/*", "internal/scenario", "internal/experiment/*", "client"}, nil, false},
-	{4, "internal/experiment/*", nil, []string{"hist", "stat"}, false},
+	{4, "internal/experiment/*", nil, []string{"hist", "stat", "internal/figure"}, false},
 	{4, "internal/capacity", []string{"internal/bench", "internal/bench/*", "internal/scenario", "internal/mirror", "internal/mirror/*", "internal/otlpsink", "internal/capacity/*", "client"}, nil, false},
 	{4, "internal/capacity/*", []string{"internal/capacity/*"}, []string{"hist", "stat", "api", "internal/scaling", "internal/bench/threshold", "internal/strictyaml", "internal/capacity/*"}, false},
 	{4, "client", nil, []string{"api"}, false},
@@ -84,11 +84,12 @@ var floors = []floor{
 	{2, "internal/guard", nil, []string{}, true},
 	{2, "internal/route", nil, []string{}, true},
 	{2, "internal/strictyaml", nil, []string{}, false},
-	{2, "internal/scaling", []string{"api"}, []string{"hist", "stat", "api"}, false},
+	{2, "internal/scaling", []string{"api"}, []string{"hist", "stat", "api", "internal/figure"}, false},
 	{2, "api", nil, []string{}, true},
 
 	{1, "hist", nil, []string{}, true},
 	{1, "stat", []string{"hist"}, []string{"hist"}, false},
+	{1, "internal/figure", nil, []string{}, true},
 }
 
 // outside are trees that use the program and are used by no part of it.

@@ -12,6 +12,7 @@ import (
 
 	"tailscope/internal/check/event"
 	"tailscope/internal/check/state"
+	"tailscope/internal/figure"
 )
 
 // link is where a check is on the page, empty if its address is not known.
@@ -138,14 +139,7 @@ func span(d time.Duration) string {
 	} else {
 		d = d.Round(time.Minute)
 	}
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
+	return figure.Duration(d)
 }
 
 func labelsOf(l labels.Labels) []labels.Label {

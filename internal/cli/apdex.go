@@ -10,6 +10,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
+	"tailscope/internal/figure"
 )
 
 func newApdex(io streams) *cobra.Command {
@@ -83,7 +84,7 @@ func apdexRows(io streams, r *api.ApdexResponse, asCSV bool) error {
 			score = "(" + score + ")"
 		}
 		n := api.Float(a.Requests)
-		t.rows = append(t.rows, []string{a.Service, a.Operation, secondsUnit.value(a.T), a.From, score, between, share(a.Satisfied / n), share(a.Tolerating / n), share(a.Frustrated / n), count(a.Requests), perTime(a.Rate)})
+		t.rows = append(t.rows, []string{a.Service, a.Operation, secondsUnit.value(a.T), a.From, score, between, share(a.Satisfied / n), share(a.Tolerating / n), share(a.Frustrated / n), figure.Thousands(a.Requests), perTime(a.Rate)})
 		rows = append(rows, []string{a.Service, a.Operation, raw(a.T), a.From, raw(a.Apdex), raw(a.Low), raw(a.High), raw(a.Satisfied), raw(a.Tolerating), raw(a.Frustrated),
 			strconv.FormatUint(a.Requests, 10), raw(a.Rate), strconv.FormatBool(a.Thin)})
 	}

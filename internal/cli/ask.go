@@ -13,6 +13,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
+	"tailscope/internal/figure"
 )
 
 func newQueryServices(io streams) *cobra.Command {
@@ -55,7 +56,7 @@ func newQueryServices(io streams) *cobra.Command {
 		}
 		var plainRows [][]string
 		for _, s := range r.Services {
-			row := []string{s.Name, count(s.Requests), digits(float64(s.Rate)) + "/s", percent(s.ErrorRate), ratio(s.Apdex), secondsUnit.value(s.Mean)}
+			row := []string{s.Name, figure.Thousands(s.Requests), digits(float64(s.Rate)) + "/s", percent(s.ErrorRate), ratio(s.Apdex), secondsUnit.value(s.Mean)}
 			plainRow := []string{s.Name, strconv.FormatUint(s.Requests, 10), raw(s.Rate), raw(s.ErrorRate), raw(s.Apdex), raw(s.Mean)}
 			for _, name := range qs {
 				row = append(row, secondsUnit.value(s.Quantiles[name]))
@@ -135,7 +136,7 @@ func distributionTable(io streams, r *api.DistributionResponse, by []string) err
 		for _, name := range by {
 			row = append(row, orNone(g.Labels[name]))
 		}
-		row = append(row, count(g.Count), u.value(g.Mean), u.value(g.Min))
+		row = append(row, figure.Thousands(g.Count), u.value(g.Mean), u.value(g.Min))
 		for _, name := range qs {
 			row = append(row, u.value(g.Quantiles[name]))
 		}
@@ -232,7 +233,7 @@ func newQueryHeatmap(io streams) *cobra.Command {
 
 // summary is a distribution in one line.
 func summary(g api.DistributionGroup, u unit) string {
-	parts := []string{count(g.Count) + " observations", "mean " + u.value(g.Mean)}
+	parts := []string{figure.Thousands(g.Count) + " observations", "mean " + u.value(g.Mean)}
 	for _, name := range sortedQuantiles(g.Quantiles) {
 		parts = append(parts, quantileName(name)+" "+u.value(g.Quantiles[name]))
 	}
@@ -345,7 +346,7 @@ func timelineRows(io streams, r *api.TimelineResponse, by []string, asCSV bool, 
 				if i < len(g.ErrorRate) {
 					errors = g.ErrorRate[i]
 				}
-				row = append(row, count(g.Count[i]), digits(float64(g.Rate[i]))+"/s", percent(errors), u.value(g.Mean[i]))
+				row = append(row, figure.Thousands(g.Count[i]), digits(float64(g.Rate[i]))+"/s", percent(errors), u.value(g.Mean[i]))
 				plainRow = append(plainRow, strconv.FormatUint(g.Count[i], 10), raw(g.Rate[i]), raw(errors), raw(g.Mean[i]))
 				for _, name := range qs {
 					row, plainRow = append(row, u.value(g.Quantiles[name][i])), append(plainRow, raw(g.Quantiles[name][i]))

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 )
 
 //go:embed bench_report.html
@@ -89,7 +90,7 @@ func writeBenchHTML(b *bytes.Buffer, r *api.BenchResult) error {
 	if r.Plan.Arrivals == "closed" {
 		longest.Beside = "from when sent"
 	}
-	failed := benchFigure{"errors", count(r.Account.Errors), "of " + count(r.Account.Sent) + " sent"}
+	failed := benchFigure{"errors", figure.Thousands(r.Account.Errors), "of " + figure.Thousands(r.Account.Sent) + " sent"}
 	p.Figures = append(p.Figures, longest, failed)
 	if len(r.Thresholds) > 0 {
 		p.Thresholds = asHTML(thresholdTable(r.Thresholds))
@@ -195,7 +196,7 @@ func timeChart(r *api.BenchResult) template.HTML {
 	t.line("line p99", t.x, p99)
 	t.line("line p50", t.x, p50)
 	t.hovers(func(s api.BenchSlot) string {
-		return fmt.Sprintf("p50 %s, p99 %s, max %s, %s errors", secondsUnit.value(s.P50), secondsUnit.value(s.P99), secondsUnit.value(s.Max), count(s.Errors))
+		return fmt.Sprintf("p50 %s, p99 %s, max %s, %s errors", secondsUnit.value(s.P50), secondsUnit.value(s.P99), secondsUnit.value(s.Max), figure.Thousands(s.Errors))
 	})
 	return t.html("latency by when requests were due: median, 99th percentile and maximum")
 }
@@ -225,7 +226,7 @@ func rateChart(r *api.BenchResult) template.HTML {
 		t.line("line bad", t.x, errors)
 	}
 	t.hovers(func(s api.BenchSlot) string {
-		return fmt.Sprintf("%s due, %s answered, %s errors, %s waiting at its end", count(s.Due), count(s.Answered), count(s.Errors), count(s.Waiting))
+		return fmt.Sprintf("%s due, %s answered, %s errors, %s waiting at its end", figure.Thousands(s.Due), figure.Thousands(s.Answered), figure.Thousands(s.Errors), figure.Thousands(s.Waiting))
 	})
 	return t.html("requests due and answered a second")
 }

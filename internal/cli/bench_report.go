@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 )
 
 // What stands over a run that says little of its target.
@@ -170,12 +171,7 @@ func benchSpan(s float64) string {
 	if d >= time.Minute {
 		d = d.Round(time.Second)
 	}
-	text := d.String()
-	text = strings.TrimSuffix(text, "0s")
-	if text != d.String() && !strings.HasSuffix(text, "m") {
-		return d.String()
-	}
-	return text
+	return figure.Duration(d)
 }
 
 func rateLine(r *api.BenchResult) string {
@@ -184,7 +180,7 @@ func rateLine(r *api.BenchResult) string {
 		text += " of " + perTime(r.Asked) + " asked for"
 	}
 	if !isNaN(r.End) {
-		text += ", " + count(r.Account.Answered) + " in " + benchSpan(float64(r.End-r.Start))
+		text += ", " + figure.Thousands(r.Account.Answered) + " in " + benchSpan(float64(r.End-r.Start))
 	}
 	return text + ", " + formatBytes(int64(r.Bytes)) + " received"
 }
@@ -222,10 +218,10 @@ func latencyNotes(r *api.BenchResult) []string {
 		out = append(out, fmt.Sprintf("quantiles within %s; first byte p50 %s, p99 %s", percent(r.Latency.Error), at(r.FirstByte, "0.5"), at(r.FirstByte, "0.99")))
 	}
 	if n := sum(r.Account.Failed); n > 0 {
-		out = append(out, fmt.Sprintf("%s requests had no whole answer (%s) and are in no latency", count(n), causes(r.Account.Failed)))
+		out = append(out, fmt.Sprintf("%s requests had no whole answer (%s) and are in no latency", figure.Thousands(n), causes(r.Account.Failed)))
 	}
 	if n := r.Account.Unsent + r.Account.CutOff; n > 0 {
-		text := fmt.Sprintf("%s requests were still waiting or under way at the end and are in no latency", count(n))
+		text := fmt.Sprintf("%s requests were still waiting or under way at the end and are in no latency", figure.Thousands(n))
 		if r.Aborted == "" {
 			text += ": the target fell behind"
 		}
@@ -254,7 +250,7 @@ func accountLines(a *api.BenchAccount) []string {
 		out = append(out, "failed checks: "+causes(a.Checks))
 	}
 	if a.Errors > 0 && a.Sent > 0 {
-		out = append(out, fmt.Sprintf("errors %s, %s of what was sent", count(a.Errors), percent(api.Float(float64(a.Errors)/float64(a.Sent)))))
+		out = append(out, fmt.Sprintf("errors %s, %s of what was sent", figure.Thousands(a.Errors), percent(api.Float(float64(a.Errors)/float64(a.Sent)))))
 	}
 	return out
 }
@@ -263,7 +259,7 @@ func accountLines(a *api.BenchAccount) []string {
 func statusTexts(by map[string]uint64) []string {
 	var out []string
 	for _, s := range slices.Sorted(maps.Keys(by)) {
-		out = append(out, count(by[s])+" × "+s)
+		out = append(out, figure.Thousands(by[s])+" × "+s)
 	}
 	return out
 }
@@ -311,7 +307,7 @@ func benchTable(what string, rows []api.BenchQuery) *table {
 	}
 	for _, q := range rows {
 		t.rows = append(t.rows, []string{
-			q.Name, count(q.Sent), count(q.Errors), at(q.Latency, "0.5"), at(q.Latency, "0.9"), at(q.Latency, "0.99"), at(q.Latency, "0.999"),
+			q.Name, figure.Thousands(q.Sent), figure.Thousands(q.Errors), at(q.Latency, "0.5"), at(q.Latency, "0.9"), at(q.Latency, "0.99"), at(q.Latency, "0.999"),
 			secondsUnit.value(q.Latency.Max), at(q.Uncorrected, "0.99"),
 		})
 	}
@@ -332,7 +328,7 @@ func phaseTable(r *api.BenchResult) *table {
 			}
 		}
 		t.rows = append(t.rows, []string{
-			p.Name, benchSpan(float64(p.Start)), benchSpan(float64(p.End)), rate, count(p.Answered), count(p.Errors),
+			p.Name, benchSpan(float64(p.Start)), benchSpan(float64(p.End)), rate, figure.Thousands(p.Answered), figure.Thousands(p.Errors),
 			at(p.Latency, "0.5"), at(p.Latency, "0.99"), secondsUnit.value(p.Latency.Max), at(p.Uncorrected, "0.99"),
 		})
 	}
@@ -364,10 +360,10 @@ func eventTexts(start api.Float, events []api.BenchEvent) []string {
 }
 
 func loadText(l *api.BenchLoad) string {
-	text := fmt.Sprintf("%s: %s documents, %s in %s, %s; %s batches, p50 %s, p99 %s", l.Name, count(l.Documents), formatBytes(int64(l.Bytes)),
-		benchSpan(float64(l.Seconds)), perTime(l.Rate), count(l.Batches), at(l.Latency, "0.5"), at(l.Latency, "0.99"))
+	text := fmt.Sprintf("%s: %s documents, %s in %s, %s; %s batches, p50 %s, p99 %s", l.Name, figure.Thousands(l.Documents), formatBytes(int64(l.Bytes)),
+		benchSpan(float64(l.Seconds)), perTime(l.Rate), figure.Thousands(l.Batches), at(l.Latency, "0.5"), at(l.Latency, "0.99"))
 	if l.Errors > 0 {
-		text += fmt.Sprintf("; %s failed", count(l.Errors))
+		text += fmt.Sprintf("; %s failed", figure.Thousands(l.Errors))
 	}
 	return text
 }
@@ -377,7 +373,7 @@ func warmText(w *api.BenchWarmUp) string {
 	if w.Steady {
 		word = "steady"
 	}
-	return fmt.Sprintf("%s, %s requests, %s: %s", benchSpan(float64(w.Seconds)), count(w.Requests), word, w.Why)
+	return fmt.Sprintf("%s, %s requests, %s: %s", benchSpan(float64(w.Seconds)), figure.Thousands(w.Requests), word, w.Why)
 }
 
 func resourceTable(rs []api.BenchResource) *table {

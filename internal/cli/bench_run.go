@@ -17,6 +17,7 @@ import (
 	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/bench/session"
+	"tailscope/internal/figure"
 	"tailscope/internal/otlpsink"
 )
 
@@ -96,7 +97,7 @@ func (f *benchOutput) present(ctx context.Context, name, service string, run fun
 		fmt.Fprintf(f.err, "%s\n", printable(out.Trouble))
 	}
 	if h.refused != nil && h.refused() > 0 {
-		fmt.Fprintf(f.err, "the server refused %s points, which its series lack; its log says why\n", count(h.refused()))
+		fmt.Fprintf(f.err, "the server refused %s points, which its series lack; its log says why\n", figure.Thousands(h.refused()))
 	}
 	if page != "" {
 		fmt.Fprintf(f.err, "%s\n", page)

@@ -15,6 +15,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/bench/session"
+	"tailscope/internal/figure"
 	"tailscope/internal/scenario"
 	"tailscope/internal/strictyaml"
 )
@@ -145,7 +146,7 @@ func scenarioText(s *scenario.Scenario) string {
 	case 1:
 		parts = append(parts, "1 query")
 	default:
-		parts = append(parts, count(uint64(n))+" queries")
+		parts = append(parts, figure.Thousands(uint64(n))+" queries")
 	}
 	for _, p := range []struct {
 		n    int

@@ -15,6 +15,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/bench/session"
+	"tailscope/internal/figure"
 )
 
 // benchView shows a run of load while it goes: a picture that is drawn over on a
@@ -133,7 +134,7 @@ func benchLine(m session.Moment) string {
 	}
 	parts := []string{duration(m.Elapsed), rateText(m), "p50 " + quantile(m.Live.Latency, 0.5) + " p99 " + quantile(m.Live.Latency, 0.99) + " max " + quantile(m.Live.Latency, 1)}
 	if w := waiting(m); w > 0 {
-		parts = append(parts, "waiting "+count(w))
+		parts = append(parts, "waiting "+figure.Thousands(w))
 	}
 	if e := benchErrors(&m.Result.Account); e != "" {
 		parts = append(parts, "errors "+e)
@@ -179,9 +180,9 @@ func benchErrors(a *api.BenchAccount) string {
 	}
 	var parts []string
 	for _, name := range slices.SortedFunc(maps.Keys(by), func(a, b string) int { return cmp.Or(cmp.Compare(by[b], by[a]), cmp.Compare(a, b)) }) {
-		parts = append(parts, count(by[name])+" × "+name)
+		parts = append(parts, figure.Thousands(by[name])+" × "+name)
 	}
-	return count(a.Errors) + ": " + strings.Join(parts, ", ")
+	return figure.Thousands(a.Errors) + ": " + strings.Join(parts, ", ")
 }
 
 const benchBar = 30
@@ -208,7 +209,7 @@ func (v *benchView) picture(m session.Moment, width int) string {
 		fmt.Fprintf(&b, "   phase %s, %d of %d", printable(r.Phases[m.Phase].Name), m.Phase+1, len(r.Phases))
 	}
 	b.WriteByte('\n')
-	fmt.Fprintf(&b, "  %-22s %s answered of %s sent\n", rateText(m), count(r.Account.Answered), count(r.Account.Sent))
+	fmt.Fprintf(&b, "  %-22s %s answered of %s sent\n", rateText(m), figure.Thousands(r.Account.Answered), figure.Thousands(r.Account.Sent))
 	fmt.Fprintf(&b, "  last %-3s p50 %-8s p90 %-8s p99 %-8s max %s", fmt.Sprintf("%.0fs", m.Live.Seconds),
 		quantile(m.Live.Latency, 0.5), quantile(m.Live.Latency, 0.9), quantile(m.Live.Latency, 0.99), quantile(m.Live.Latency, 1))
 	if r.Plan.Arrivals != "closed" {
@@ -224,7 +225,7 @@ func (v *benchView) picture(m session.Moment, width int) string {
 		fmt.Fprintf(&b, "  p99 by the second  %s\n", line)
 	}
 	if w := waiting(m); w > 0 {
-		fmt.Fprintf(&b, "  waiting for a connection: %s\n", count(w))
+		fmt.Fprintf(&b, "  waiting for a connection: %s\n", figure.Thousands(w))
 	}
 	if e := benchErrors(&r.Account); e != "" {
 		fmt.Fprintf(&b, "  errors %s\n", printable(e))
@@ -233,7 +234,7 @@ func (v *benchView) picture(m session.Moment, width int) string {
 		fmt.Fprintf(&b, "  ! the generator is late: p99 %s\n", formatSeconds(late))
 	}
 	if r.Account.Dropped > 0 {
-		fmt.Fprintf(&b, "  ! dropped: %s\n", count(r.Account.Dropped))
+		fmt.Fprintf(&b, "  ! dropped: %s\n", figure.Thousands(r.Account.Dropped))
 	}
 	for _, t := range r.Thresholds {
 		mark := "✓"

@@ -14,6 +14,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
+	"tailscope/internal/figure"
 )
 
 // registerRequests takes the flags of questions about requests, which have no
@@ -110,7 +111,7 @@ func optionalSeconds(flag, text string) (float64, error) {
 
 func breakdownTable(w io.Writer, r *api.BreakdownResponse, limit int) error {
 	n := api.Float(r.Total)
-	fmt.Fprintf(w, "%s requests, %s each on average\n\n", count(r.Total), secondsUnit.value(r.Seconds/n)) //nolint:errcheck // the last write tells
+	fmt.Fprintf(w, "%s requests, %s each on average\n\n", figure.Thousands(r.Total), secondsUnit.value(r.Seconds/n)) //nolint:errcheck // the last write tells
 	t := &table{}
 	t.column("component", false)
 	t.column("share of time", false)
@@ -171,7 +172,7 @@ func bandTable(w io.Writer, r *api.BreakdownResponse) error {
 		name = "above " + quantileName(strconv.FormatFloat(float64(b.Above), 'f', -1, 64)) + ", " + name
 	}
 	fmt.Fprintf(w, "\n%s requests %s: %s each; the typical, up to %s: %s\n\n", //nolint:errcheck // the last write tells
-		count(b.Requests), name, secondsUnit.value(b.Mean), secondsUnit.value(b.Typical.High), secondsUnit.value(b.Typical.Mean))
+		figure.Thousands(b.Requests), name, secondsUnit.value(b.Mean), secondsUnit.value(b.Typical.High), secondsUnit.value(b.Typical.Mean))
 	t := &table{}
 	t.column("component", false)
 	t.column("of the slow", false)
@@ -268,11 +269,11 @@ func breakdownNotes(w io.Writer, r *api.BreakdownResponse) error {
 	for _, s := range r.Skews {
 		if s.Peer == "queue" { // the header of a proxy
 			lines = append(lines, fmt.Sprintf("the clock of %s is %s that of the proxy before it by %s (median of %s requests, whose time in the queue is left out)",
-				s.Service, clockWords[s.Direction], secondsUnit.value(s.Median), count(s.Calls)))
+				s.Service, clockWords[s.Direction], secondsUnit.value(s.Median), figure.Thousands(s.Calls)))
 			continue
 		}
 		lines = append(lines, fmt.Sprintf("the clock of %s is %s that of %s by %s (median of %s calls, which were moved)",
-			s.Service, clockWords[s.Direction], s.Peer, secondsUnit.value(s.Median), count(s.Calls)))
+			s.Service, clockWords[s.Direction], s.Peer, secondsUnit.value(s.Median), figure.Thousands(s.Calls)))
 	}
 	if r.Note != "" {
 		lines = append(lines, r.Note)

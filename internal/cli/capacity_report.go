@@ -11,6 +11,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/capacity/search"
+	"tailscope/internal/figure"
 )
 
 // writeCapacity writes a search in one of the formats.
@@ -132,7 +133,7 @@ func stopText(c *api.Capacity, s *api.CapacityStep) string {
 func stepName(c *api.Capacity, s *api.CapacityStep) string {
 	x := digits(float64(s.X))
 	if v := float64(s.X); v >= 1000 {
-		x = count(uint64(math.Round(v)))
+		x = figure.Rounded(v)
 	}
 	if c.Unit == "requests/s" {
 		return x + "/s"

@@ -14,6 +14,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
+	"tailscope/internal/figure"
 )
 
 func newChanges(io streams) *cobra.Command {
@@ -147,7 +148,7 @@ func changesText(w io.Writer, r *api.ChangesResponse, status string, zone *time.
 	if status != "" && status != "all" {
 		noun = status + " change"
 	}
-	d.line(fmt.Sprintf("%s in %s series, searched in slots of %s", plural(len(r.Changes), noun), count(uint64(r.Searched)), formatSeconds(float64(r.Slot))))
+	d.line(fmt.Sprintf("%s in %s series, searched in slots of %s", plural(len(r.Changes), noun), figure.Thousands(uint64(r.Searched)), formatSeconds(float64(r.Slot))))
 	for _, n := range r.Notes {
 		d.line("note: " + n)
 	}
@@ -155,13 +156,10 @@ func changesText(w io.Writer, r *api.ChangesResponse, status string, zone *time.
 }
 
 func plural(n int, noun string) string {
-	switch n {
-	case 0:
+	if n == 0 {
 		return "no " + noun
-	case 1:
-		return "1 " + noun
 	}
-	return count(uint64(n)) + " " + noun + "s"
+	return figure.Counted(n, noun)
 }
 
 func changesCSV(w io.Writer, r *api.ChangesResponse) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata")
@@ -396,7 +397,7 @@ func TestNumbers(t *testing.T) {
 		{formatSeconds(0), "0s"}, {formatSeconds(0.00000085), "850ns"}, {formatSeconds(0.00085), "850µs"},
 		{formatSeconds(0.0123), "12.3ms"}, {formatSeconds(0.9996), "1s"}, {formatSeconds(1.234), "1.23s"},
 		{formatSeconds(100), "100s"}, {formatSeconds(125), "2m5s"}, {formatSeconds(3600), "1h"}, {formatSeconds(-0.5), "-500ms"},
-		{count(0), "0"}, {count(999), "999"}, {count(1000), "1,000"}, {count(1234567), "1,234,567"},
+		{figure.Thousands(0), "0"}, {figure.Thousands(999), "999"}, {figure.Thousands(1000), "1,000"}, {figure.Thousands(1234567), "1,234,567"},
 		{percent(0.98), "98.0%"}, {percent(0.0123), "1.23%"}, {percent(0.00001), "0.001%"}, {percent(api.Float(math.NaN())), "-"},
 		{quantileName("0.99"), "p99"}, {quantileName("0.999"), "p99.9"}, {quantileName("0.07"), "p7"}, {quantileName("1"), "p100"},
 		{bytesUnit.value(1536), "1.5KiB"}, {plain.value(1234567), "1234567"}, {plain.value(0.5), "0.5"},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 )
 
 // compareDocument is a comparison as people read it.
@@ -38,7 +39,7 @@ func (d *compareDocument) write(w io.Writer, markdown bool) error {
 	out.line("Verdict: " + r.Verdict)
 	if r.Whole != nil {
 		out.paragraph()
-		out.line(capital(r.Whole.Sentence))
+		out.line(figure.Sentence(r.Whole.Sentence))
 	}
 	out.gap()
 	for _, s := range []struct {
@@ -50,9 +51,9 @@ func (d *compareDocument) write(w io.Writer, markdown bool) error {
 			name = " " + s.side.Name + ","
 		}
 		text := fmt.Sprintf("%s:%s %s to %s%s, %s %s, %s", s.letter, name, d.clock(s.side.Start), d.clock(s.side.End), d.days(s.side.Days),
-			count(s.side.Requests), d.counted(), perTime(s.side.Rate))
+			figure.Thousands(s.side.Requests), d.counted(), perTime(s.side.Rate))
 		if d.spans() {
-			text += ", " + count(s.side.Errors) + " failed"
+			text += ", " + figure.Thousands(s.side.Errors) + " failed"
 		}
 		out.item(text)
 	}
@@ -262,7 +263,7 @@ func (d *compareDocument) list(name string, rows []api.CompareRow) *table {
 		if name == "tenant" {
 			title = r.Tenant
 		}
-		row := []string{orNone(title), count(r.RequestsA), count(r.RequestsB)}
+		row := []string{orNone(title), figure.Thousands(r.RequestsA), figure.Thousands(r.RequestsB)}
 		for i := range r.Measures {
 			m := &r.Measures[i]
 			row = append(row, d.effect(m, m.Raw.Effect), d.interval(m, &m.Raw))
@@ -284,12 +285,4 @@ func rowVerdict(r api.CompareRow) string {
 		return "-"
 	}
 	return strings.Join(words, ", ")
-}
-
-// capital begins a sentence, but leaves names such as p99 as they are.
-func capital(s string) string {
-	if len(s) < 2 || s[1] >= '0' && s[1] <= '9' {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
 }

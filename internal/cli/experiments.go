@@ -14,6 +14,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
+	"tailscope/internal/figure"
 )
 
 const experimentID = "the id of an experiment, as tailscope experiment list shows it"
@@ -95,7 +96,7 @@ func requestsOf(x *api.Experiment) (n uint64, said string) {
 	case x.Simulation != nil:
 		return uint64(len(x.Simulation.Layouts)), plural(len(x.Simulation.Layouts), "layout")
 	}
-	return n, count(n)
+	return n, figure.Thousands(n)
 }
 
 // intervals are left out where lines are short; what stands behind one (another
@@ -175,11 +176,11 @@ func experimentText(d *document, x *api.Experiment, zone *time.Location) {
 	}
 	skipped := ""
 	if n := sum(m.Skipped); n > 0 {
-		skipped = fmt.Sprintf(", of which %s were not chosen (%s)", count(n), causes(m.Skipped))
+		skipped = fmt.Sprintf(", of which %s were not chosen (%s)", figure.Thousands(n), causes(m.Skipped))
 	}
-	d.item(fmt.Sprintf("%s requests at %s%s", count(m.Requests), m.Listen, skipped))
+	d.item(fmt.Sprintf("%s requests at %s%s", figure.Thousands(m.Requests), m.Listen, skipped))
 	if n := sum(m.Failed); n > 0 {
-		d.item(fmt.Sprintf("%s got no whole answer from the primary (%s)", count(n), causes(m.Failed)))
+		d.item(fmt.Sprintf("%s got no whole answer from the primary (%s)", figure.Thousands(n), causes(m.Failed)))
 	}
 	d.gap()
 	t := &table{}
@@ -199,7 +200,7 @@ func experimentText(d *document, x *api.Experiment, zone *time.Location) {
 					why = append(why, causes(of))
 				}
 			}
-			row = append(row, count(a.Offered), count(a.Queued), count(sum(a.Dropped)), count(a.Waiting+a.Pairing), count(sum(a.Failed)), count(a.Unpaired), count(a.Paired), strings.Join(why, ", "))
+			row = append(row, figure.Thousands(a.Offered), figure.Thousands(a.Queued), figure.Thousands(sum(a.Dropped)), figure.Thousands(a.Waiting+a.Pairing), figure.Thousands(sum(a.Failed)), figure.Thousands(a.Unpaired), figure.Thousands(a.Paired), strings.Join(why, ", "))
 		}
 		t.rows = append(t.rows, row)
 	}
@@ -220,7 +221,7 @@ func verdictText(d *document, v *api.MirrorVerdictResponse) {
 		if v.Live {
 			intervals += " that hold at every look"
 		}
-		d.item(fmt.Sprintf("%s requests answered by both %s and %s, in %d slots of %s; intervals of %s", count(c.Requests), c.Candidate, c.Against, v.Slots, formatSeconds(float64(v.Slot)), intervals))
+		d.item(fmt.Sprintf("%s requests answered by both %s and %s, in %d slots of %s; intervals of %s", figure.Thousands(c.Requests), c.Candidate, c.Against, v.Slots, formatSeconds(float64(v.Slot)), intervals))
 		if c.Caveat != "" {
 			d.item(c.Caveat)
 		}
@@ -273,7 +274,7 @@ func rowsTable(name string, rows []api.MirrorRow) *table {
 	}
 	t.column("verdict", false)
 	for _, r := range rows {
-		row := []string{r.Name, count(r.Requests)}
+		row := []string{r.Name, figure.Thousands(r.Requests)}
 		for i := range r.Measures {
 			row = append(row, mirrorEffect(&r.Measures[i], r.Measures[i].Effect), mirrorInterval(&r.Measures[i]))
 		}

@@ -13,6 +13,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
+	"tailscope/internal/figure"
 )
 
 func newQueryExplain(io streams) *cobra.Command {
@@ -98,18 +99,6 @@ func explainTitle(l api.Labels) string {
 	return strings.Join(parts, " with ")
 }
 
-// points is a share in hundredths, to two digits: 58, 4.1, 0.04.
-func points(f api.Float) string {
-	v := 100 * float64(f)
-	switch a := math.Abs(v); {
-	case a >= 9.95 || a == 0:
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case a >= 0.095:
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(v, 'g', 1, 64)
-}
-
 func explainTable(io streams, r *api.ExplainResponse, zone *time.Location) error {
 	u := unitOf(r.Family)
 	low, high := float64(r.Low), float64(r.High)
@@ -123,7 +112,7 @@ func explainTable(io streams, r *api.ExplainResponse, zone *time.Location) error
 		band = "up to " + u.value(r.High)
 	}
 	when := func(t int64) string { return time.Unix(t, 0).In(zone).Format("2006-01-02 15:04:05") }
-	fmt.Fprintf(io.out, "%s inside, %s outside: %s to %s, %s\n", count(r.Inside), count(r.Outside), when(r.From), when(r.To), band)
+	fmt.Fprintf(io.out, "%s inside, %s outside: %s to %s, %s\n", figure.Thousands(r.Inside), figure.Thousands(r.Outside), when(r.From), when(r.To), band)
 	switch {
 	case len(r.Items) == 0 && r.LabelsTried > 0:
 		fmt.Fprintln(io.out, "nothing is over-represented: the rectangle looks like the rest")
@@ -147,7 +136,7 @@ func explainTable(io streams, r *api.ExplainResponse, zone *time.Location) error
 			if v := float64(i.Lift); !math.IsNaN(v) {
 				lift = "×" + digits(v)
 			}
-			difference := fmt.Sprintf("+%s points (%s–%s)", points(i.Effect), points(i.EffLow), points(i.EffHigh))
+			difference := fmt.Sprintf("+%s points (%s–%s)", figure.Points(float64(i.Effect)), figure.Points(float64(i.EffLow)), figure.Points(float64(i.EffHigh)))
 			t.rows = append(t.rows, []string{explainTitle(i.Labels), percent(i.InsideShare), percent(i.OutsideShare), difference, lift, through})
 		}
 		fmt.Fprintln(io.out)

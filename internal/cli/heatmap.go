@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 )
 
 // picture draws a heatmap in a terminal: time from left to right, values from
@@ -235,7 +236,7 @@ func (p picture) legend(b *strings.Builder, h *api.HeatmapResponse) {
 	} else {
 		b.WriteString(shades)
 	}
-	fmt.Fprintf(b, " %s per cell of %s\n", count(h.MaxCell), formatSeconds(float64(h.Step)))
+	fmt.Fprintf(b, " %s per cell of %s\n", figure.Thousands(h.MaxCell), formatSeconds(float64(h.Step)))
 }
 
 // pad right-aligns s in n characters.

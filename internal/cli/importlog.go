@@ -16,8 +16,8 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
+	"tailscope/internal/figure"
 	"tailscope/internal/ingest/accesslog"
-	"tailscope/internal/query"
 )
 
 func newImport(io streams) *cobra.Command {
@@ -136,7 +136,7 @@ func (r *importLog) run(ctx context.Context, args []string) error {
 		}
 	}
 	if len(files) > 1 {
-		fmt.Fprintf(r.io.out, "%d files: %s lines, %s requests\n", len(files)-known, query.Thousands(sum.Lines), query.Thousands(sum.Accepted))
+		fmt.Fprintf(r.io.out, "%d files: %s lines, %s requests\n", len(files)-known, figure.Thousands(sum.Lines), figure.Thousands(sum.Accepted))
 	}
 	if known > 0 {
 		return withHint(errors.Join(errs...), "--again counts their requests once more")
@@ -189,7 +189,7 @@ func (r *importLog) tell(name string, o *api.AccessLogImport) {
 	if r.dry {
 		verb = "would import"
 	}
-	fmt.Fprintf(w, "%s: %s %s requests of %s lines (%s)", name, verb, query.Thousands(o.Accepted), query.Thousands(o.Lines), o.Format)
+	fmt.Fprintf(w, "%s: %s %s requests of %s lines (%s)", name, verb, figure.Thousands(o.Accepted), figure.Thousands(o.Lines), o.Format)
 	if o.Accepted > 0 {
 		at := func(f api.Float) string { return time.UnixMilli(int64(f * 1e3)).UTC().Format("2006-01-02 15:04:05") }
 		fmt.Fprintf(w, ", %s to %s UTC", at(o.Start), at(o.End))
@@ -203,7 +203,7 @@ func (r *importLog) tell(name string, o *api.AccessLogImport) {
 	fmt.Fprintln(w)
 	var reasons []string
 	for reason, n := range o.Refused {
-		reasons = append(reasons, fmt.Sprintf("%s %s", strings.ReplaceAll(reason, "_", " "), query.Thousands(n)))
+		reasons = append(reasons, fmt.Sprintf("%s %s", strings.ReplaceAll(reason, "_", " "), figure.Thousands(n)))
 	}
 	if slices.Sort(reasons); len(reasons) > 0 {
 		fmt.Fprintf(w, "  not used: %s\n", strings.Join(reasons, ", "))
@@ -228,7 +228,7 @@ func shares(w io.Writer, what string, rows []api.AccessLogShare, all int, total 
 	}
 	fmt.Fprintf(w, "  %d %s\n", all, what)
 	for _, s := range rows {
-		fmt.Fprintf(w, "    %5.1f %%  %9s  %s\n", 100*float64(s.Requests)/float64(total), query.Thousands(s.Requests), printable(s.Name))
+		fmt.Fprintf(w, "    %5.1f %%  %9s  %s\n", 100*float64(s.Requests)/float64(total), figure.Thousands(s.Requests), printable(s.Name))
 	}
 	if all > len(rows) {
 		fmt.Fprintf(w, "    and %d more\n", all-len(rows))

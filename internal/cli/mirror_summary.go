@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 )
 
 // tooLittle is the verdict of what there is too little data for.
@@ -20,12 +21,12 @@ func mirrorSummary(s api.MirrorState, took time.Duration, verdict *api.MirrorVer
 	if s.Mode == "tcp" {
 		things = "connections"
 	}
-	fmt.Fprintf(&b, "\n%s %s in %s, %s of them chosen", count(s.Requests), things, duration(took), count(chosen))
+	fmt.Fprintf(&b, "\n%s %s in %s, %s of them chosen", figure.Thousands(s.Requests), things, duration(took), figure.Thousands(chosen))
 	if len(s.Skipped) > 0 {
 		fmt.Fprintf(&b, " (not: %s)", causes(s.Skipped))
 	}
 	if n := sum(s.Failed); n > 0 {
-		fmt.Fprintf(&b, "; %s without a whole answer of the primary (%s)", count(n), causes(s.Failed))
+		fmt.Fprintf(&b, "; %s without a whole answer of the primary (%s)", figure.Thousands(n), causes(s.Failed))
 	}
 	b.WriteByte('\n')
 	for _, x := range s.Shadows {
@@ -75,14 +76,14 @@ func sumLine(b *strings.Builder, name string, total uint64, parts []part) {
 		if p.n == 0 && p.causes == nil && (p.name == "queued" || p.name == "waiting" || p.name == "pairing") {
 			continue
 		}
-		text := p.name + " " + count(p.n)
+		text := p.name + " " + figure.Thousands(p.n)
 		if why := causes(p.causes); why != "" {
 			text += " (" + why + ")"
 		}
 		out = append(out, text)
 	}
-	fmt.Fprintf(b, "  %-8s %s = %s\n", name, count(total), strings.Join(out, " + "))
+	fmt.Fprintf(b, "  %-8s %s = %s\n", name, figure.Thousands(total), strings.Join(out, " + "))
 	if all != total {
-		fmt.Fprintf(b, "  the sum does not close: the parts are %s\n", count(all))
+		fmt.Fprintf(b, "  the sum does not close: the parts are %s\n", figure.Thousands(all))
 	}
 }

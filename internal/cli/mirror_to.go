@@ -13,6 +13,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
+	"tailscope/internal/figure"
 	"tailscope/internal/otlpsink"
 	"tailscope/internal/server"
 )
@@ -51,7 +52,7 @@ func (r *mirrorRun) startTo(ctx context.Context, log *slog.Logger) error {
 		case last != nil:
 			return "the server does not take reports: " + last.Error()
 		case s.Rejected > 0:
-			return fmt.Sprintf("the server refused %s points", count(s.Rejected))
+			return fmt.Sprintf("the server refused %s points", figure.Thousands(s.Rejected))
 		}
 		return ""
 	}

@@ -13,6 +13,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/hist"
+	"tailscope/internal/figure"
 	"tailscope/internal/mirror/live"
 )
 
@@ -132,9 +133,9 @@ func (v *mirrorView) picture(m moment) string {
 	var b strings.Builder
 	s := m.state
 	fmt.Fprintf(&b, "%s   %s\n", v.title, duration(m.at.Sub(v.began)))
-	fmt.Fprintf(&b, "%s   primary %s   %s requests", perSecond(v.rate), quantiles(m.figures.Durations[s.Primary.Name]), count(s.Requests))
+	fmt.Fprintf(&b, "%s   primary %s   %s requests", perSecond(v.rate), quantiles(m.figures.Durations[s.Primary.Name]), figure.Thousands(s.Requests))
 	if n := sum(s.Failed); n > 0 {
-		fmt.Fprintf(&b, "   %s failed: %s", count(n), causes(s.Failed))
+		fmt.Fprintf(&b, "   %s failed: %s", figure.Thousands(n), causes(s.Failed))
 	}
 	b.WriteByte('\n')
 	var chosen []string
@@ -145,7 +146,7 @@ func (v *mirrorView) picture(m moment) string {
 		chosen = append(chosen, fmt.Sprintf("copying %s of them", percent(s.Settings.Share)))
 	}
 	if n := sum(s.Skipped); n > 0 {
-		chosen = append(chosen, fmt.Sprintf("%s not chosen: %s", count(n), causes(s.Skipped)))
+		chosen = append(chosen, fmt.Sprintf("%s not chosen: %s", figure.Thousands(n), causes(s.Skipped)))
 	}
 	if len(chosen) > 0 {
 		b.WriteString(strings.Join(chosen, "   ") + "\n")
@@ -159,8 +160,8 @@ func (v *mirrorView) picture(m moment) string {
 		a := account(x)
 		h := m.figures.Durations[x.Name]
 		t.rows = append(t.rows, []string{
-			x.Name, inUse(x), count(a.Offered), count(a.Mirrored), count(a.Answered), count(sum(a.Dropped)), count(sum(a.Failed)), count(a.Unpaired),
-			count(a.Queued), formatBytes(a.Buffered), quantile(h, 0.5), quantile(h, 0.99), ratioOf(m, x),
+			x.Name, inUse(x), figure.Thousands(a.Offered), figure.Thousands(a.Mirrored), figure.Thousands(a.Answered), figure.Thousands(sum(a.Dropped)), figure.Thousands(sum(a.Failed)), figure.Thousands(a.Unpaired),
+			figure.Thousands(a.Queued), formatBytes(a.Buffered), quantile(h, 0.5), quantile(h, 0.99), ratioOf(m, x),
 		})
 	}
 	var rows strings.Builder
@@ -201,7 +202,7 @@ func (t *table) turned() *table {
 
 func perSecond(rate float64) string {
 	if rate >= 100 {
-		return count(uint64(math.Round(rate))) + " requests/s"
+		return figure.Rounded(rate) + " requests/s"
 	}
 	return digits(math.Round(rate*10)/10) + " requests/s"
 }
@@ -211,22 +212,22 @@ func (v *mirrorView) short(m moment) string {
 	s := m.state
 	parts := []string{
 		m.at.Format(time.TimeOnly), perSecond(v.rate),
-		count(s.Requests) + " requests", "primary " + quantiles(m.figures.Durations[s.Primary.Name]),
+		figure.Thousands(s.Requests) + " requests", "primary " + quantiles(m.figures.Durations[s.Primary.Name]),
 	}
 	if n := sum(s.Failed); n > 0 {
-		parts = append(parts, "failed "+count(n))
+		parts = append(parts, "failed "+figure.Thousands(n))
 	}
 	for _, x := range s.Shadows {
 		a := account(x)
-		text := fmt.Sprintf("%s: offered %s, answered %s", x.Name, count(a.Offered), count(a.Answered))
+		text := fmt.Sprintf("%s: offered %s, answered %s", x.Name, figure.Thousands(a.Offered), figure.Thousands(a.Answered))
 		if n := sum(a.Dropped); n > 0 {
-			text += fmt.Sprintf(", dropped %s (%s)", count(n), causes(a.Dropped))
+			text += fmt.Sprintf(", dropped %s (%s)", figure.Thousands(n), causes(a.Dropped))
 		}
 		if n := sum(a.Failed); n > 0 {
-			text += fmt.Sprintf(", failed %s (%s)", count(n), causes(a.Failed))
+			text += fmt.Sprintf(", failed %s (%s)", figure.Thousands(n), causes(a.Failed))
 		}
 		if a.Unpaired > 0 {
-			text += ", unpaired " + count(a.Unpaired)
+			text += ", unpaired " + figure.Thousands(a.Unpaired)
 		}
 		if r := ratioOf(m, x); r != "-" {
 			text += ", ratio " + r
@@ -272,7 +273,7 @@ func notes(m moment) []string {
 	}
 	if c := m.state.Clients; c != nil && c.Evicted+c.Refused > 0 {
 		out = append(out, fmt.Sprintf("clients: at the bound of %s connections %s that asked nothing were closed, %s that came were not taken: raise --clients",
-			count(uint64(c.Bound)), count(c.Evicted), count(c.Refused)))
+			figure.Thousands(uint64(c.Bound)), figure.Thousands(c.Evicted), figure.Thousands(c.Refused)))
 	}
 	if d := m.state.Differences; d != nil {
 		found := 0
@@ -285,16 +286,16 @@ func notes(m moment) []string {
 		if found == 1 {
 			places = "place differs"
 		}
-		text := fmt.Sprintf("answers: %s compared, %d %s beyond the noise", count(d.Compared), found, places)
+		text := fmt.Sprintf("answers: %s compared, %d %s beyond the noise", figure.Thousands(d.Compared), found, places)
 		if n := sum(d.Skipped); n > 0 {
-			text += fmt.Sprintf(", %s not compared: %s", count(n), causes(d.Skipped))
+			text += fmt.Sprintf(", %s not compared: %s", figure.Thousands(n), causes(d.Skipped))
 		}
 		out = append(out, text)
 	}
 	if r := m.state.Recording; r != nil {
-		text := fmt.Sprintf("recording: %s requests, %s to %s", count(r.Requests), formatBytes(r.Bytes), r.Path)
+		text := fmt.Sprintf("recording: %s requests, %s to %s", figure.Thousands(r.Requests), formatBytes(r.Bytes), r.Path)
 		if r.Dropped > 0 {
-			text += fmt.Sprintf(", %s left out as the disk was behind", count(r.Dropped))
+			text += fmt.Sprintf(", %s left out as the disk was behind", figure.Thousands(r.Dropped))
 		}
 		if r.Error != "" {
 			text += ": " + r.Error
@@ -389,7 +390,7 @@ func causes(by map[string]uint64) string {
 	var parts []string
 	for _, n := range names {
 		if by[n] > 0 {
-			parts = append(parts, strings.ReplaceAll(n, "_", " ")+" "+count(by[n]))
+			parts = append(parts, strings.ReplaceAll(n, "_", " ")+" "+figure.Thousands(by[n]))
 		}
 	}
 	return strings.Join(parts, ", ")

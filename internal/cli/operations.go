@@ -12,6 +12,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
+	"tailscope/internal/figure"
 )
 
 func matchText(ms []string) string { return "{" + strings.Join(ms, ",") + "}" }
@@ -72,7 +73,7 @@ func operationsTable(w io.Writer, r *api.OperationsResponse) error {
 	}
 	t.column("", false)
 	for _, o := range r.Rows {
-		row := []string{o.Service, o.Component, o.Operation, bar(o.Share, shareWidth), share(o.Share), count(o.Calls), perTime(o.Rate), percent(o.ErrorRate), secondsUnit.value(o.Mean)}
+		row := []string{o.Service, o.Component, o.Operation, bar(o.Share, shareWidth), share(o.Share), figure.Thousands(o.Calls), perTime(o.Rate), percent(o.ErrorRate), secondsUnit.value(o.Mean)}
 		for _, q := range qs {
 			row = append(row, secondsUnit.value(quantileOf(o.Quantiles, q)))
 		}

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"tailscope/internal/query"
+	"tailscope/internal/figure"
 )
 
 // progress tells how far the reading of a file has come: as a bar that is
@@ -88,9 +88,9 @@ func (p *progress) text(t time.Time) string {
 		}
 		fmt.Fprintf(&b, " %3.0f %%", 100*share)
 	}
-	fmt.Fprintf(&b, "  %s  %s lines", formatBytes(p.bytes), query.Thousands(uint64(p.lines)))
+	fmt.Fprintf(&b, "  %s  %s lines", formatBytes(p.bytes), figure.Thousands(uint64(p.lines)))
 	if elapsed > 0 {
-		fmt.Fprintf(&b, "  %s lines/s", query.Thousands(uint64(float64(p.lines)/elapsed)))
+		fmt.Fprintf(&b, "  %s lines/s", figure.Thousands(uint64(float64(p.lines)/elapsed)))
 	}
 	if share > 0 && elapsed > 0 {
 		left := time.Duration(elapsed * (1 - share) / share * float64(time.Second))

@@ -15,6 +15,7 @@ import (
 	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/experiment/judge"
+	"tailscope/internal/figure"
 )
 
 // newReportExperiment is what came of anything in the log book, in full.
@@ -145,7 +146,7 @@ func trialLog(d *document, t *api.Trial, zone *time.Location) {
 	}
 	for i := range t.Rounds {
 		r := &t.Rounds[i]
-		figure := func(name string) string {
+		value := func(name string) string {
 			v, ok := r.Figures[""][name]
 			if !ok {
 				return "-"
@@ -156,7 +157,7 @@ func trialLog(d *document, t *api.Trial, zone *time.Location) {
 		if !r.Valid {
 			counts = "no: " + r.Why
 		}
-		rounds.rows = append(rounds.rows, []string{count(uint64(r.Round)), count(uint64(r.Order)), r.Setting, figure(measure), figure("errors"), figure("rate"), counts})
+		rounds.rows = append(rounds.rows, []string{figure.Thousands(uint64(r.Round)), figure.Thousands(uint64(r.Order)), r.Setting, value(measure), value("errors"), value("rate"), counts})
 	}
 	d.table(rounds)
 	if len(t.Loads) > 0 {

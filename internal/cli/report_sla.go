@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 )
 
 // slaDocument is the report as people read it: the same cells in every format.
@@ -111,7 +112,7 @@ func (d *slaDocument) row(p api.SLAPeriod, qs []string, used map[string]bool) sl
 		score = "(" + score + ")"
 		used["()"] = true
 	}
-	r.Cells = []string{name, count(p.Requests), perTime(p.Rate), score, share(p.Satisfied), share(p.Tolerating), share(p.Frustrated), secondsUnit.value(p.Mean)}
+	r.Cells = []string{name, figure.Thousands(p.Requests), perTime(p.Rate), score, share(p.Satisfied), share(p.Tolerating), share(p.Frustrated), secondsUnit.value(p.Mean)}
 	for _, q := range qs {
 		r.Cells = append(r.Cells, secondsUnit.value(p.Quantiles[q]))
 	}
@@ -146,7 +147,7 @@ func perTime(f api.Float) string {
 	case math.IsNaN(v):
 		return "-"
 	case v >= 999.5:
-		return count(uint64(math.Round(v))) + "/s"
+		return figure.Rounded(v) + "/s"
 	case v >= 1 || v == 0:
 		return digits(v) + "/s"
 	case v*60 >= 1:

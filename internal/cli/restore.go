@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tailscope/internal/agg"
-	"tailscope/internal/query"
+	"tailscope/internal/figure"
 	"tailscope/internal/store/pebblestore"
 )
 
@@ -134,13 +134,13 @@ func tellContents(ctx context.Context, fsys vfs.FS, from string, c backupContent
 		}
 		journals, observations = journals+n, observations+o
 	}
-	fmt.Fprintf(io.out, "%s: made %s, all of its %s are whole: %s with %s, %s with %s\n", from, c.Made.Format(time.RFC3339), query.Counted(len(c.Files), "file"),
-		query.Counted(tables, "table"), query.Counted(keys, "key"), query.Counted(journals, "journal"), query.Counted(observations, "observation"))
+	fmt.Fprintf(io.out, "%s: made %s, all of its %s are whole: %s with %s, %s with %s\n", from, c.Made.Format(time.RFC3339), figure.Counted(len(c.Files), "file"),
+		figure.Counted(tables, "table"), figure.Counted(keys, "key"), figure.Counted(journals, "journal"), figure.Counted(observations, "observation"))
 	if len(c.Keys) > 0 {
 		fmt.Fprintln(io.out, "keys of the tables, by what they hold:")
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Keys)) {
-		fmt.Fprintf(io.out, "  %15s  %s\n", query.Thousands(c.Keys[name]), name)
+		fmt.Fprintf(io.out, "  %15s  %s\n", figure.Thousands(c.Keys[name]), name)
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/experiment"
+	"tailscope/internal/figure"
 	"tailscope/internal/query"
 	"tailscope/internal/simulate"
 	"tailscope/internal/simulate/answer"
@@ -406,7 +407,7 @@ func describeSimulation(s *words.Spec) []string {
 			out = append(out, what)
 		}
 	}
-	out = append(out, fmt.Sprintf("%s of %s queries each, about %s", plural(len(s.Layouts), "layout"), count(s.Queries), words.QuantileName(s.Asks)))
+	out = append(out, fmt.Sprintf("%s of %s queries each, about %s", plural(len(s.Layouts), "layout"), figure.Thousands(s.Queries), words.QuantileName(s.Asks)))
 	for i := range s.Layouts {
 		l := &s.Layouts[i]
 		rate := perTime(api.Float(l.Rate))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 )
 
 // writeSimulation writes what a simulation came to.
@@ -186,7 +187,7 @@ func leafTable(s *api.Simulation) *table {
 			shards = digits(float64(l.Shards))
 		}
 		if l.Observations > 0 {
-			observations = count(l.Observations)
+			observations = figure.Thousands(l.Observations)
 		}
 		q := func(name string) string {
 			v, ok := l.Latency.Quantiles[name]
@@ -214,7 +215,7 @@ func writeSimulationHTML(w *bytes.Buffer, s *api.Simulation, zone *time.Location
 	}
 	p := &experimentPage{
 		Title: s.Name, Headline: s.Headline, Command: s.Command, Body: template.HTML(b.String()), // escaped by document
-		When:   fmt.Sprintf("simulated %s, %s of %s queries each", clockIn(s.Start, zone), plural(len(s.Layouts), "layout"), count(simulatedQueries(s))),
+		When:   fmt.Sprintf("simulated %s, %s of %s queries each", clockIn(s.Start, zone), plural(len(s.Layouts), "layout"), figure.Thousands(simulatedQueries(s))),
 		Charts: simulationCharts(s),
 	}
 	if s.File != "" {

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 )
 
 // printable writes what a terminal would obey or not show as Go would: \x1b, \n.
@@ -162,15 +163,7 @@ func formatSeconds(v float64) string {
 	case a < 119.95:
 		return digits(v) + "s"
 	}
-	d := time.Duration(v * 1e9).Round(time.Second)
-	s := d.String() // 2m5s, 1h0m0s
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
+	return figure.Duration(time.Duration(v * 1e9).Round(time.Second))
 }
 
 // digits writes v with three significant digits, without an exponent where
@@ -188,15 +181,6 @@ func digits(v float64) string {
 	decimals := 2 - int(math.Floor(math.Log10(a)))
 	s := strconv.FormatFloat(v, 'f', decimals, 64)
 	return strings.TrimRight(strings.TrimRight(s, "0"), ".")
-}
-
-// count writes a whole number with its thousands apart: 122,814.
-func count(n uint64) string {
-	s := strconv.FormatUint(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }
 
 // percent writes a share; small ones keep a significant digit or two.

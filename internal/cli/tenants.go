@@ -10,6 +10,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
+	"tailscope/internal/figure"
 )
 
 func newQueryTenants(io streams) *cobra.Command {
@@ -74,7 +75,7 @@ func tenantsTable(io streams, r *api.TenantsResponse, u unit) error {
 	t := head("cohort", "tenants", "requests", "share", "errors", "mean")
 	t.column("not rare", true)
 	for _, c := range append(r.Cohorts, r.Everyone) {
-		row := []string{c.Name, strconv.Itoa(c.Tenants), count(c.Requests), percent(c.Share), count(c.Errors), u.value(c.Mean)}
+		row := []string{c.Name, strconv.Itoa(c.Tenants), figure.Thousands(c.Requests), percent(c.Share), figure.Thousands(c.Errors), u.value(c.Mean)}
 		for _, name := range qs {
 			row = append(row, u.value(c.Quantiles[name]))
 		}
@@ -93,7 +94,7 @@ func tenantsTable(io streams, r *api.TenantsResponse, u unit) error {
 	t = head("tenant", "cohort", "requests", "share", "errors", "mean")
 	t.column("95 % interval", true)
 	for _, x := range r.Tenants {
-		row := []string{orNone(x.Name), x.Cohort, count(x.Requests), percent(x.Share), count(x.Errors), u.value(x.Mean)}
+		row := []string{orNone(x.Name), x.Cohort, figure.Thousands(x.Requests), percent(x.Share), figure.Thousands(x.Errors), u.value(x.Mean)}
 		for _, name := range qs {
 			row = append(row, u.value(x.Quantiles[name]))
 		}

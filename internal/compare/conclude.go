@@ -3,9 +3,9 @@ package compare
 import (
 	"math"
 	"slices"
-	"strings"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 	"tailscope/stat"
 )
 
@@ -87,10 +87,7 @@ func (c *comparison) headline() string {
 	if best == nil {
 		return "No evidence of a change, as many measures were looked at"
 	}
-	if best.Sentence[0] == 'p' { // p99 is a name
-		return best.Sentence
-	}
-	return strings.ToUpper(best.Sentence[:1]) + best.Sentence[1:]
+	return figure.Sentence(best.Sentence)
 }
 
 // shares says whether a measure says what the verdict of all does.

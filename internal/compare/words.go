@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 	"tailscope/internal/series"
 	"tailscope/stat"
 )
@@ -124,11 +125,7 @@ func times(v float64) string {
 		return digits(v)
 	}
 	unit := math.Pow(10, math.Floor(math.Log10(v))-1)
-	s := strconv.FormatFloat(math.Round(v/unit)*unit, 'f', 0, 64)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
+	return figure.Rounded(math.Round(v/unit) * unit)
 }
 
 // lessBy writes per cent that something is less by: 99.98 is not 100, for then

@@ -8,6 +8,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/experiment/judge"
+	"tailscope/internal/figure"
 	"tailscope/stat"
 )
 
@@ -86,7 +87,7 @@ func (g *Gate) Judge(t, base *api.Trial) *api.TrialGate {
 func (c *compared) sentence(level, allowed float64) string {
 	e := c.estimate
 	if c.measure == "errors" {
-		return fmt.Sprintf("%s is %s points higher (%g %% interval %s to %s points)", c.what, judge.Number(100*e.Effect), 100*level, judge.Number(100*e.Low), judge.Number(100*e.High))
+		return fmt.Sprintf("%s is %s points higher (%g %% interval %s to %s points)", c.what, figure.TwoDigits(100*e.Effect), 100*level, figure.TwoDigits(100*e.Low), figure.TwoDigits(100*e.High))
 	}
 	sign := 1.0
 	word := "higher"

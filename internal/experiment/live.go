@@ -14,6 +14,7 @@ import (
 	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/experiment/judge"
+	"tailscope/internal/figure"
 	"tailscope/stat"
 )
 
@@ -172,7 +173,7 @@ func (r *runner) live(ctx context.Context) error {
 		}
 	}
 	if lead >= 0 {
-		t.Verdict, t.Headline = Overall(words), upper(rows[lead].Sentence())
+		t.Verdict, t.Headline = Overall(words), figure.Sentence(rows[lead].Sentence())
 	}
 	t.Warnings = warnings(t, x)
 	return nil

@@ -16,6 +16,7 @@ import (
 	"tailscope/hist"
 	"tailscope/internal/bench/session"
 	"tailscope/internal/experiment/judge"
+	"tailscope/internal/figure"
 )
 
 // mostTenants bounds the rows of tenants.
@@ -164,7 +165,7 @@ func headline(x *Experiment, rows []judge.Row, curves []api.TrialCurve) (verdict
 	}
 	verdict = Overall(words)
 	if c := CurveOf(curves, "", x.Rounds.Measure); c != nil && x.Design != Factorial {
-		return verdict, upper(c.Sentence)
+		return verdict, figure.Sentence(c.Sentence)
 	}
 	// The row that says most: one that changed before one that did not.
 	lead := all[0]
@@ -173,7 +174,7 @@ func headline(x *Experiment, rows []judge.Row, curves []api.TrialCurve) (verdict
 			lead = r
 		}
 	}
-	return verdict, upper(lead.Sentence())
+	return verdict, figure.Sentence(lead.Sentence())
 }
 
 // CurveOf is the curve of a query that is read first: that of the measure that
@@ -293,13 +294,6 @@ func joined(why []string) string {
 		return "the generator did not keep its schedule"
 	}
 	return strings.Join(why, "; ")
-}
-
-func upper(s string) string {
-	if s == "" || len(s) > 1 && s[0] == 'p' && s[1] >= '0' && s[1] <= '9' { // p99 is a name
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
 }
 
 // mostFile and mostFiles bound what is kept of the files that an experiment names.

@@ -14,6 +14,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/compare"
+	"tailscope/internal/figure"
 	"tailscope/internal/store"
 	"tailscope/stat"
 )
@@ -367,7 +368,7 @@ func conclude(v *api.MirrorVerdict, allLookedAt bool) {
 		lead = leadOf(v.Measures, compare.Same)
 	}
 	if lead != nil {
-		v.Headline = upper(lead.Sentence)
+		v.Headline = figure.Sentence(lead.Sentence)
 	}
 	overall := claimedOf(v.Measures)
 	operations, inOperations := claimedRows(v.Operations)
@@ -395,7 +396,7 @@ func conclude(v *api.MirrorVerdict, allLookedAt bool) {
 	if m == nil {
 		return
 	}
-	v.Headline = upper(m.Sentence) + more(n-1, what)
+	v.Headline = figure.Sentence(m.Sentence) + more(n-1, what)
 	switch {
 	case together != "":
 		v.Headline += "; of everything together " + together

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 )
 
 const (
@@ -52,7 +53,7 @@ func (j *judgement) warn(out *api.MirrorVerdictResponse) {
 		}
 		switch {
 		case t.Amplify != copies:
-			add("load", "%s gets %s copies of each request and %s %s: a difference may be of the load", t.Name, number(float64(t.Amplify)), of, number(float64(copies)))
+			add("load", "%s gets %s copies of each request and %s %s: a difference may be of the load", t.Name, figure.TwoDigits(float64(t.Amplify)), of, figure.TwoDigits(float64(copies)))
 		case control != nil && t.Using != control.Using:
 			add("load", "%s has %d servers in use and %s %d: a difference may be of the load of each", t.Name, t.Using, of, control.Using)
 		}
@@ -61,7 +62,7 @@ func (j *judgement) warn(out *api.MirrorVerdictResponse) {
 		for _, m := range v.Measures {
 			if m.Name == ratioName && !math.IsNaN(float64(m.Floor)) && float64(m.Noise) > manyNoise {
 				add("floor", "%s differs from the primary by up to %s %% though both run the same code, so no less than that is told of %s: give both servers of one kind, and the same load",
-					v.Against, number(100*float64(m.Noise)), v.Candidate)
+					v.Against, figure.TwoDigits(100*float64(m.Noise)), v.Candidate)
 			}
 			if m.Name == "errors" && m.Verdict == MoreErrors {
 				add("errors", "%s fails more often than %s: durations are of answers below 500, and what failed is in none of them", v.Candidate, v.Against)
@@ -85,10 +86,10 @@ func (j *judgement) doubts(candidate string) (out []string) {
 		}
 		if a := t.Account; a != nil && a.Offered > 0 {
 			if n := total(a.Dropped); many(n, a.Offered) {
-				out = append(out, fmt.Sprintf("%s %% of the copies for %s were dropped", number(100*float64(n)/float64(a.Offered)), t.Name))
+				out = append(out, fmt.Sprintf("%s %% of the copies for %s were dropped", figure.TwoDigits(100*float64(n)/float64(a.Offered)), t.Name))
 			}
 			if n := total(faults(a)); many(n, a.Offered) {
-				out = append(out, fmt.Sprintf("%s %% of those of %s failed", number(100*float64(n)/float64(a.Offered)), t.Name))
+				out = append(out, fmt.Sprintf("%s %% of those of %s failed", figure.TwoDigits(100*float64(n)/float64(a.Offered)), t.Name))
 			}
 		}
 		if t.Name == candidate {
@@ -129,13 +130,13 @@ func (j *judgement) warnShadow(t *api.MirrorTarget, add func(code, form string, 
 		return
 	}
 	if n := total(a.Dropped); many(n, a.Offered) {
-		add("dropped", "%s %% of the copies meant for %s were dropped (%s): what was not dropped met a server with less to do, so its figures may be too good", number(100*float64(n)/float64(a.Offered)), t.Name, causes(a.Dropped))
+		add("dropped", "%s %% of the copies meant for %s were dropped (%s): what was not dropped met a server with less to do, so its figures may be too good", figure.TwoDigits(100*float64(n)/float64(a.Offered)), t.Name, causes(a.Dropped))
 	}
 	if failed := faults(a); many(total(failed), a.Offered) {
-		add("failed", "%s %% of the copies of %s got no whole answer (%s): they count as errors, and in no duration", number(100*float64(total(failed))/float64(a.Offered)), t.Name, causes(failed))
+		add("failed", "%s %% of the copies of %s got no whole answer (%s): they count as errors, and in no duration", figure.TwoDigits(100*float64(total(failed))/float64(a.Offered)), t.Name, causes(failed))
 	}
 	if many(a.Unpaired, a.Answered) {
-		add("unpaired", "%s %% of the answers of %s have none of the primary beside them: they are in no ratio", number(100*float64(a.Unpaired)/float64(a.Answered)), t.Name)
+		add("unpaired", "%s %% of the answers of %s have none of the primary beside them: they are in no ratio", figure.TwoDigits(100*float64(a.Unpaired)/float64(a.Answered)), t.Name)
 	}
 }
 

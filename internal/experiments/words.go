@@ -3,11 +3,10 @@ package experiments
 import (
 	"fmt"
 	"math"
-	"strconv"
-	"strings"
 
 	"tailscope/api"
 	"tailscope/internal/compare"
+	"tailscope/internal/figure"
 )
 
 // title is a measure in a sentence: p99 of GET /search.
@@ -44,7 +43,7 @@ func sentence(f *api.MirrorMeasure, m measure, of, against, short string, floore
 		return "too little data to judge " + title + ": " + short
 	}
 	interval := func(low, high string) string {
-		s := fmt.Sprintf("(%s %% interval %s", number(100*level), low)
+		s := fmt.Sprintf("(%s %% interval %s", figure.TwoDigits(100*level), low)
 		if high != "" {
 			s += "–" + high
 		}
@@ -53,21 +52,21 @@ func sentence(f *api.MirrorMeasure, m measure, of, against, short string, floore
 		}
 		return s + ")"
 	}
-	both := interval(signed(m.percent(f.Low))+" to "+signed(m.percent(f.High))+m.unit(), "")
+	both := interval(figure.Signed(m.percent(f.Low))+" to "+figure.Signed(m.percent(f.High))+m.unit(), "")
 	switch f.Verdict {
 	case compare.NoEvidence:
 		if none := m.none(); float64(f.Low) > none || float64(f.High) < none { // but for how many were looked at
-			return fmt.Sprintf("%s differs from %s by %s%s, which is no evidence among so many figures %s", title, against, signed(m.percent(f.Effect)), m.unit(), both)
+			return fmt.Sprintf("%s differs from %s by %s%s, which is no evidence among so many figures %s", title, against, figure.Signed(m.percent(f.Effect)), m.unit(), both)
 		}
 		return fmt.Sprintf("no evidence that %s differs from %s %s", title, against, both)
 	case compare.Same:
-		same := number(100 * margin)
+		same := figure.TwoDigits(100 * margin)
 		if m.kind == ofErrors {
-			same = number(100 * marginOfErrors)
+			same = figure.TwoDigits(100 * marginOfErrors)
 		}
 		return fmt.Sprintf("%s is the same as with %s within %s%s %s", title, against, same, m.unit(), both)
 	case WithinFloor:
-		return fmt.Sprintf("%s differs from %s by %s%s, not surely more than %s from the primary %s", title, against, signed(m.percent(f.Effect)), m.unit(), against, both)
+		return fmt.Sprintf("%s differs from %s by %s%s, not surely more than %s from the primary %s", title, against, figure.Signed(m.percent(f.Effect)), m.unit(), against, both)
 	}
 	word := f.Verdict
 	switch word {
@@ -82,13 +81,13 @@ func sentence(f *api.MirrorMeasure, m measure, of, against, short string, floore
 		if m.kind == ofBytes {
 			form = "%s is %s times as large as with %s %s"
 		}
-		return fmt.Sprintf(form, title, number(r), with(against, m), interval(number(float64(f.Low)), number(float64(f.High))))
+		return fmt.Sprintf(form, title, figure.TwoDigits(r), with(against, m), interval(figure.TwoDigits(float64(f.Low)), figure.TwoDigits(float64(f.High))))
 	}
 	size, low, high := m.percent(f.Effect), m.percent(f.Low), m.percent(f.High)
 	if size < 0 {
 		size, low, high = -size, -high, -low
 	}
-	return fmt.Sprintf("%s is %s%s %s than %s %s", title, number(size), m.unit(), word, against, interval(number(low), number(high)+m.unit()))
+	return fmt.Sprintf("%s is %s%s %s than %s %s", title, figure.TwoDigits(size), m.unit(), word, against, interval(figure.TwoDigits(low), figure.TwoDigits(high)+m.unit()))
 }
 
 func with(against string, m measure) string {
@@ -122,35 +121,5 @@ func noise(f *api.MirrorMeasure, m measure) string {
 	if v := float64(f.Noise); math.IsInf(v, 0) {
 		return "not known"
 	}
-	return "±" + number(100*float64(f.Noise)) + m.unit()
-}
-
-// number writes two significant digits, or whole numbers above ten.
-func number(v float64) string {
-	switch a := math.Abs(v); {
-	case math.IsInf(v, 0):
-		return "∞"
-	case a >= 9.95 || a == 0:
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case a >= 0.095:
-		return strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), ".0")
-	}
-	return strconv.FormatFloat(v, 'g', 1, 64)
-}
-
-func signed(v float64) string {
-	if s := number(math.Abs(v)); s != "0" {
-		if v < 0 {
-			return "−" + s
-		}
-		return "+" + s
-	}
-	return "0"
-}
-
-func upper(s string) string {
-	if s == "" || s[0] == 'p' && len(s) > 1 && s[1] >= '0' && s[1] <= '9' { // p99 is a name
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
+	return "±" + figure.TwoDigits(100*float64(f.Noise)) + m.unit()
 }

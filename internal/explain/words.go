@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 	"tailscope/internal/series"
 )
 
@@ -19,7 +19,7 @@ func (q *question) note(format string, args ...any) {
 // outside (+58 points, 51–64).
 func (q *question) sentence(v *values, c *candidate, i *api.ExplainItem) string {
 	s := fmt.Sprintf("%s: %s of the %s inside, %s outside (+%s points, %s–%s)", v.title(c), percent(float64(i.InsideShare)), q.what,
-		percent(float64(i.OutsideShare)), points(c.size), points(c.low), points(c.high))
+		percent(float64(i.OutsideShare)), figure.Points(c.size), figure.Points(c.low), figure.Points(c.high))
 	if len(i.Through) > 0 {
 		for name, value := range i.Through {
 			if _, ok := i.Labels[name]; !ok {
@@ -47,18 +47,7 @@ func title(name, value string) string {
 }
 
 // percent and points keep two digits at least: 62 %, 4.1 %, 0.04 %.
-func percent(share float64) string { return points(share) + " %" }
-
-func points(share float64) string {
-	x := 100 * share
-	switch a := math.Abs(x); {
-	case a >= 9.95 || x == 0:
-		return strconv.FormatFloat(x, 'f', 0, 64)
-	case a >= 0.095:
-		return strconv.FormatFloat(x, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(x, 'g', 1, 64)
-}
+func percent(share float64) string { return figure.Points(share) + " %" }
 
 // perhaps notes labels whose interval leaves out 0, but of which one or another
 // would among so many.

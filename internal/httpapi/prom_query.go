@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"tailscope/internal/figure"
 	"tailscope/internal/query"
 	"tailscope/internal/store"
 )
@@ -64,7 +65,7 @@ func (s *server) promRange(r *http.Request) (promAnswer, error) {
 	}
 	if end.Sub(start)/step > maxPoints {
 		return promAnswer{}, &promError{promBadData, fmt.Errorf("exceeded maximum resolution of %s points per timeseries: the range has %s; write step=%s or a shorter range",
-			query.Thousands(maxPoints), query.Thousands(int64(end.Sub(start)/step)+1), query.StepWithin(end.Sub(start), maxPoints))}
+			figure.Thousands(maxPoints), figure.Thousands(int64(end.Sub(start)/step)+1), query.StepWithin(end.Sub(start), maxPoints))}
 	}
 	opts, err := promOpts(r)
 	if err != nil {

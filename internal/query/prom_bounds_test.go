@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 
+	"tailscope/internal/figure"
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
@@ -123,7 +124,7 @@ func TestPromQLHoldsNoMoreThanItsShare(t *testing.T) {
 		many[i] = fmt.Sprintf(`label_replace(vector(1), "a", "%d", "", "")`, i)
 	}
 	res := exec(fmt.Sprintf(`count_over_time((%s)[%ds:1s])`, strings.Join(many, " or "), all/5))
-	if AsError(res.Err) == nil || AsError(res.Err).Code != CodeTooMany || !strings.Contains(res.Err.Error(), Thousands(int64(all))) {
+	if AsError(res.Err) == nil || AsError(res.Err).Code != CodeTooMany || !strings.Contains(res.Err.Error(), figure.Thousands(int64(all))) {
 		t.Errorf("more samples than fit: %v", res.Err)
 	}
 }

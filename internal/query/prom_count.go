@@ -9,6 +9,8 @@ import (
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"tailscope/internal/figure"
 )
 
 // Bounds on the work of a query, which is counted before it runs.
@@ -65,7 +67,7 @@ func (c *counter) all(e parser.Expr, span, steps int64) error {
 	}
 	if c.evaluations > maxEvaluations {
 		return tooMany("query", "the query takes %s evaluations, its steps times its parts; at most %s are made: ask for fewer parts, raise the steps of its subqueries or shorten the range",
-			Thousands(int64(c.evaluations)), Thousands(maxEvaluations))
+			figure.Thousands(int64(c.evaluations)), figure.Thousands(maxEvaluations))
 	}
 	return nil
 }
@@ -122,7 +124,7 @@ func (c *counter) subquery(n *parser.SubqueryExpr, span, steps int64) (points, w
 			advice += ", or that of the graph"
 		}
 		return 0, 0, tooMany("query", "the subquery %s makes %s points; at most %s fit a question's memory: write %s or %s",
-			subqueryText(n, time.Duration(step)*time.Millisecond), Thousands(points), Thousands(c.maxPoints),
+			subqueryText(n, time.Duration(step)*time.Millisecond), figure.Thousands(points), figure.Thousands(c.maxPoints),
 			subqueryText(n, roundedStep((span+length)/c.maxPoints+1)), advice)
 	}
 	return points, window, c.expr(n.Expr, span+length, points)
@@ -174,7 +176,7 @@ func (c *counter) call(n *parser.Call, span, steps int64) error {
 				advice = "write " + subqueryText(sub, roundedStep(sub.Range.Milliseconds()/(most-1)+1)) + " or " + advice
 			}
 			return tooMany("query", "%s over the subquery [%s] reads %s points in each of %s steps, %s in all; at most %s are read: %s",
-				n.Func.Name, model.Duration(sub.Range), Thousands(window), Thousands(steps), Thousands(int64(float64(steps)*float64(window))), Thousands(maxWindowWork/weight), advice)
+				n.Func.Name, model.Duration(sub.Range), figure.Thousands(window), figure.Thousands(steps), figure.Thousands(int64(float64(steps)*float64(window))), figure.Thousands(maxWindowWork/weight), advice)
 		}
 	}
 	return c.labels(n)
@@ -189,7 +191,7 @@ func (c *counter) labels(n *parser.Call) error {
 			c.growth *= max(1, strings.Count(text.Val, "$"))
 		}
 		if re, ok := unparen(n.Args[4]).(*parser.StringLiteral); ok && regexpSize(re.Val) > maxRegexpSize {
-			return Invalid("query", "the regular expression of label_replace is too large, it compiles to %s instructions or more; at most %s are allowed: write fewer repetitions", Thousands(regexpSize(re.Val)), Thousands(maxRegexpSize))
+			return Invalid("query", "the regular expression of label_replace is too large, it compiles to %s instructions or more; at most %s are allowed: write fewer repetitions", figure.Thousands(regexpSize(re.Val)), figure.Thousands(maxRegexpSize))
 		}
 	case n.Func.Name == "label_join" && len(n.Args) > 2:
 		if sep, ok := unparen(n.Args[2]).(*parser.StringLiteral); ok {
@@ -204,21 +206,4 @@ func (c *counter) labels(n *parser.Call) error {
 		return tooMany("query", "%s makes labels too long, %d times those it reads and %d bytes more; at most %d times and %d bytes fit: join fewer labels", n.Func.Name, c.growth, c.bytes, maxLabelGrowth, maxLabelBytes)
 	}
 	return nil
-}
-
-// Counted writes a number of things: 1 trace, 12,000 traces.
-func Counted[N int | int64 | uint64](n N, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return Thousands(n) + " " + thing
-}
-
-// Thousands writes a number as 86,400,000.
-func Thousands[N int | int64 | uint64](n N) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }

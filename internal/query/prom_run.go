@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
 
+	"tailscope/internal/figure"
 	"tailscope/internal/store"
 )
 
@@ -96,9 +97,9 @@ func tooManySamples(e sizedEngine, st parser.Statement) error {
 	advice := "match fewer series, or shorten the range in brackets"
 	if s, ok := st.(*parser.EvalStmt); ok && s.Interval > 0 {
 		advice = fmt.Sprintf("each series has one or more for each of %s steps: write step=%s, match fewer series, or shorten the range",
-			Thousands(int64(s.End.Sub(s.Start)/s.Interval)+1), durationText(roundedStep(2*s.Interval.Milliseconds())))
+			figure.Thousands(int64(s.End.Sub(s.Start)/s.Interval)+1), durationText(roundedStep(2*s.Interval.Milliseconds())))
 	}
-	return tooMany("query", "the query holds more than %s samples at once, which fill the %d MiB of its memory; %s", Thousands(e.samples), e.bytes()>>20, advice)
+	return tooMany("query", "the query holds more than %s samples at once, which fill the %d MiB of its memory; %s", figure.Thousands(e.samples), e.bytes()>>20, advice)
 }
 
 // Cancel implements promql.Query.

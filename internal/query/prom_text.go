@@ -6,6 +6,8 @@ import (
 
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/util/strutil"
+
+	"tailscope/internal/figure"
 )
 
 // Bounds on the text of a query. What is long is long to check: types are
@@ -23,7 +25,7 @@ const (
 // parsed. field is the parameter that holds it.
 func CheckText(field, text string) error {
 	if len(text) > maxTextBytes {
-		return Invalid(field, "the query is %s bytes long; at most %s are read: ask for its parts one by one", Thousands(len(text)), Thousands(maxTextBytes))
+		return Invalid(field, "the query is %s bytes long; at most %s are read: ask for its parts one by one", figure.Thousands(len(text)), figure.Thousands(maxTextBytes))
 	}
 	lexer := parser.Lex(text)
 	var item parser.Item
@@ -40,11 +42,11 @@ func CheckText(field, text string) error {
 		}
 		pattern = item.Typ == parser.EQL_REGEX || item.Typ == parser.NEQ_REGEX
 		if regexps > maxRegexpSize {
-			return Invalid(field, "the query's regular expressions are too large, they compile to %s instructions or more; at most %s are allowed: write fewer repetitions and shorter alternatives", Thousands(regexps), Thousands(maxRegexpSize))
+			return Invalid(field, "the query's regular expressions are too large, they compile to %s instructions or more; at most %s are allowed: write fewer repetitions and shorter alternatives", figure.Thousands(regexps), figure.Thousands(maxRegexpSize))
 		}
 	}
 	if parts > maxTextParts {
-		return Invalid(field, "the query has %s numbers, names and operators; at most %s are read: ask for its parts one by one", Thousands(parts), Thousands(maxTextParts))
+		return Invalid(field, "the query has %s numbers, names and operators; at most %s are read: ask for its parts one by one", figure.Thousands(parts), figure.Thousands(maxTextParts))
 	}
 	return nil
 }
@@ -76,7 +78,7 @@ func sizeOfRegexp(re *syntax.Regexp) int {
 // checkDepth refuses an expression whose parts lie too deep within one another.
 func checkDepth(e parser.Expr) error {
 	if depth := depthOf(e); depth > maxTextDepth {
-		return Invalid("query", "the query's parts lie %s deep within one another; at most %s levels are read: ask for its parts one by one", Thousands(depth), Thousands(maxTextDepth))
+		return Invalid("query", "the query's parts lie %s deep within one another; at most %s levels are read: ask for its parts one by one", figure.Thousands(depth), figure.Thousands(maxTextDepth))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 )
 
 // narrow is the range of concurrency, highest over lowest, below which a law is
@@ -113,11 +114,7 @@ func number(v float64) string {
 	if math.Abs(v) < 1000 {
 		return strconv.FormatFloat(v, 'g', 3, 64)
 	}
-	s := strconv.FormatFloat(v, 'f', 0, 64)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
+	return figure.Rounded(v)
 }
 
 // API returns the form in which a law is reported. Source is steps or stored.

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"tailscope/api"
-	"tailscope/internal/query"
+	"tailscope/internal/figure"
 	"tailscope/internal/store"
 	"tailscope/internal/traces"
 )
@@ -123,7 +123,7 @@ func damageProblem(d store.Damage) api.Problem {
 	p.Text = fmt.Sprintf("%s: %s.", d.File, d.Reason)
 	p.Summary = "Some stored data is damaged or missing. Run tailscope doctor."
 	if d.Observations > 0 {
-		p.Summary = query.Counted(d.Observations, "observation") + " lost. Run tailscope doctor."
+		p.Summary = figure.Counted(d.Observations, "observation") + " lost. Run tailscope doctor."
 	}
 	switch { // what it costs comes first: a page may have room for a few words
 	case d.Lost != "" && d.Observations > 0:
@@ -204,15 +204,15 @@ func lossProblems(stats func() traces.Stats, now func() time.Time) func() []api.
 		}
 		var what []string
 		if st.LostKept > 0 {
-			what = append(what, query.Counted(st.LostKept, "trace"))
+			what = append(what, figure.Counted(st.LostKept, "trace"))
 		}
 		if st.LostRequests > 0 {
-			what = append(what, "the breakdown of "+query.Counted(st.LostRequests, "request"))
+			what = append(what, "the breakdown of "+figure.Counted(st.LostRequests, "request"))
 		}
 		lost := strings.Join(what, " and ")
 		return []api.Problem{{
 			Code: problemTraces, From: api.Float(st.Lost.From), To: api.Float(st.Lost.To),
-			Summary: capital(lost) + " lost. Free space or memory, so that no more are.",
+			Summary: figure.Sentence(lost) + " lost. Free space or memory, so that no more are.",
 			Text:    fmt.Sprintf("Lost since the start: %s, which could not be stored, the last at %s. The requests themselves are counted.", lost, time.Unix(st.Lost.Last, 0).UTC().Format("2006-01-02 15:04:05Z")),
 			Next:    "see to the disk and to memory, so that no more are lost; a day after the last loss this is no longer reported",
 		}}
@@ -224,14 +224,12 @@ func (s *Server) memoryProblems() []api.Problem {
 	var out []api.Problem
 	for _, reason := range s.memoryReasons() {
 		out = append(out, api.Problem{
-			Code: problemMemory, Summary: reason.summary, Text: capital(reason.text) + ".", Next: "raise limits.memory, or the limit of the control group",
+			Code: problemMemory, Summary: reason.summary, Text: figure.Sentence(reason.text) + ".", Next: "raise limits.memory, or the limit of the control group",
 			From: unixOrNull(time.Time{}), To: unixOrNull(time.Time{}),
 		})
 	}
 	return out
 }
-
-func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 func unixOrNull(t time.Time) api.Float {
 	if t.IsZero() {

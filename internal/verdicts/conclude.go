@@ -8,6 +8,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/compare"
+	"tailscope/internal/figure"
 	"tailscope/stat"
 )
 
@@ -27,9 +28,9 @@ func conclude(v *api.MarkVerdict) {
 		return slices.Index(order, a.Verdict) - slices.Index(order, b.Verdict)
 	})
 	v.Verdict, v.Sentence = whole(v.Services)
-	v.Sentence = capital(v.Sentence)
+	v.Sentence = figure.Sentence(v.Sentence)
 	for i := range v.Services {
-		v.Services[i].Sentence = capital(v.Services[i].Sentence)
+		v.Services[i].Sentence = figure.Sentence(v.Services[i].Sentence)
 	}
 }
 
@@ -72,14 +73,6 @@ func among(services []api.ServiceVerdict) {
 			}
 		}
 	}
-}
-
-// capital begins a sentence; p99 is a name.
-func capital(s string) string {
-	if s == "" || s[0] == 'p' && len(s) > 1 && s[1] >= '0' && s[1] <= '9' {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
 }
 
 func changed(verdict string) bool {

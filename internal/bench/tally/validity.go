@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 )
 
 // Limits are how much of the generator's own error a run may have; of a zero
@@ -87,7 +88,7 @@ func (l Limits) Judge(r *api.BenchResult) []string {
 		out = append(out, text+"; move the target or the generator to another machine, end other programs, or ask for a lower rate")
 	}
 	if n := r.Account.Dropped; n > 0 {
-		out = append(out, fmt.Sprintf("%s of %s requests were dropped, since as many as may wait were waiting for a connection: their latency, which would have been the longest, is missing; allow more connections or a lower rate", whole(n), whole(r.Account.Due)))
+		out = append(out, fmt.Sprintf("%s of %s requests were dropped, since as many as may wait were waiting for a connection: their latency, which would have been the longest, is missing; allow more connections or a lower rate", figure.Thousands(n), figure.Thousands(r.Account.Due)))
 	}
 	return out
 }
@@ -107,12 +108,3 @@ func Short(s float64) string {
 }
 
 func share(v float64) string { return strconv.FormatFloat(100*v, 'f', 0, 64) + " %" }
-
-// whole writes 1,234,567.
-func whole(n uint64) string {
-	s := strconv.FormatUint(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}

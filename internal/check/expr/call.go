@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"tailscope/internal/figure"
 )
 
 // call reads the arguments of the function named t.
@@ -80,7 +82,7 @@ func (p *parser) arguments(n *node) error {
 		least, most = 2, 2
 	}
 	if len(n.args) < least || len(n.args) > most {
-		return p.fail(n.start, fmt.Sprintf("%s has %s", n.name, plural(len(n.args), "argument")), usage)
+		return p.fail(n.start, fmt.Sprintf("%s has %s", n.name, figure.Counted(len(n.args), "argument")), usage)
 	}
 	values, number, _ := n.split()
 	for _, a := range values {
@@ -133,11 +135,4 @@ func (n *node) split() (values []*node, parameter *node, fixed float64) {
 		return n.args[1:], n.args[0], 0
 	}
 	return n.args, nil, n.number
-}
-
-func plural(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/internal/figure"
 )
 
 // Bischeck's notation: host-service-item[-10M], where a dash within a name is
@@ -77,7 +79,7 @@ func (p *parser) oldSelector() (*node, error) {
 	t := p.token
 	parts := oldParts(t.text)
 	if len(parts) != 3 {
-		return nil, p.fail(t.start, fmt.Sprintf("%s has %s, host-service-item has 3", t.text, plural(len(parts), "part")),
+		return nil, p.fail(t.start, fmt.Sprintf("%s has %s, host-service-item has 3", t.text, figure.Counted(len(parts), "part")),
 			`write \- for a dash within a name, and spaces around a minus`)
 	}
 	if err := p.advance(false); err != nil {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"tailscope/internal/figure"
 )
 
 const (
@@ -139,14 +141,14 @@ func describe(samples []Sample) string {
 	}
 	switch {
 	case dists == 1:
-		return "distribution of " + thousands(observations)
+		return "distribution of " + figure.Thousands(observations)
 	case dists > 1:
-		return fmt.Sprintf("%d distributions of %s", dists, thousands(observations))
+		return fmt.Sprintf("%d distributions of %s", dists, figure.Thousands(observations))
 	case numbers == 0:
 		return "null"
 	}
 	var b strings.Builder
-	b.WriteString(plural(len(samples), "value") + " ")
+	b.WriteString(figure.Counted(len(samples), "value") + " ")
 	for i := range samples {
 		if len(samples) > maxShown && i == maxShown-2 {
 			b.WriteString("… ")
@@ -176,13 +178,4 @@ func formatNumber(v float64) string {
 		return strconv.FormatFloat(v, 'f', 1, 64)
 	}
 	return strconv.FormatFloat(v, 'g', 6, 64)
-}
-
-// thousands writes n with a comma after every third digit.
-func thousands(n uint64) string {
-	s := strconv.FormatUint(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }

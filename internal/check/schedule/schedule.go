@@ -10,12 +10,12 @@ package schedule
 import (
 	"fmt"
 	"math/bits"
-	"strings"
 	"time"
 
 	"github.com/zeebo/xxh3"
 
 	"tailscope/internal/check/spec"
+	"tailscope/internal/figure"
 )
 
 // Least is the shortest interval.
@@ -133,29 +133,13 @@ func (s Schedule) String() string {
 	case s.cron != nil:
 		return s.cron.String()
 	case s.after != "" && s.delay > 0:
-		return fmt.Sprintf("after %s (%s later)", s.after, short(s.delay))
+		return fmt.Sprintf("after %s (%s later)", s.after, figure.Duration(s.delay))
 	case s.after != "":
 		return "after " + s.after
 	case s.interval > 0:
-		return "every " + short(s.interval)
+		return "every " + figure.Duration(s.interval)
 	}
 	return "never"
-}
-
-// short prints 10s, 5m, 1h30m: without the zeros of Duration.String.
-func short(d time.Duration) string {
-	t := d.String()
-	if d >= time.Minute {
-		t = strings.TrimSuffix(t, "0s")
-		if t[len(t)-1] == 'h' || t[len(t)-1] == 'm' {
-			if d >= time.Hour && strings.HasSuffix(t, "h0m") {
-				t = strings.TrimSuffix(t, "0m")
-			}
-			return t
-		}
-		return d.String()
-	}
-	return t
 }
 
 // Open finds the run whose time of length d holds t, as for a window that opens

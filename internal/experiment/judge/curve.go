@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"tailscope/internal/figure"
 )
 
 // Curve is one measure of one key over the settings, and which of them may be the
@@ -175,11 +177,11 @@ func (c *Curve) sentence(in *Input) string {
 	}
 	switch {
 	case len(others) == 0:
-		return fmt.Sprintf("%s is %s with %s, surely so among all %d (%s %% confidence)", title, way, best, len(in.Settings), Number(100*in.Level))
+		return fmt.Sprintf("%s is %s with %s, surely so among all %d (%s %% confidence)", title, way, best, len(in.Settings), figure.TwoDigits(100*in.Level))
 	case len(others) == len(in.Settings)-1:
-		return fmt.Sprintf("%s is %s with %s, from which none of the others can be told (%s %% confidence)", title, way, best, Number(100*in.Level))
+		return fmt.Sprintf("%s is %s with %s, from which none of the others can be told (%s %% confidence)", title, way, best, figure.TwoDigits(100*in.Level))
 	}
-	return fmt.Sprintf("%s is %s with %s, from which %s cannot be told (%s %% confidence)", title, way, best, and(others), Number(100*in.Level)) + c.span(in)
+	return fmt.Sprintf("%s is %s with %s, from which %s cannot be told (%s %% confidence)", title, way, best, and(others), figure.TwoDigits(100*in.Level)) + c.span(in)
 }
 
 // span is the interval of the optimum in words, if it is wider than one setting.

@@ -3,6 +3,8 @@ package judge
 import (
 	"fmt"
 	"math"
+
+	"tailscope/internal/figure"
 )
 
 // Plan says how many rounds there should be, after those that there are.
@@ -55,7 +57,7 @@ func Precision(in Input, half float64, most int) Plan {
 		}
 	}
 	title := Title(in.Decides, Key{})
-	of := "±" + Number(100*half) + " %"
+	of := "±" + figure.TwoDigits(100*half) + " %"
 	switch {
 	case !judged:
 		return Plan{Rounds: most, Done: have >= most, Why: title + " could not be judged in the first stage: as many as are allowed"}

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"tailscope/internal/figure"
 )
 
 // The words of a measure and of a row; those of comparisons everywhere.
@@ -62,9 +64,9 @@ func (m *Measure) needs(in *Input) string {
 	}
 	e := m.Estimate
 	n := e.rounds(in.margin(m.Name), in.Level)
-	of := Number(100*in.Within) + " %"
+	of := figure.TwoDigits(100*in.Within) + " %"
 	if difference(m.Name) {
-		of = Number(100*marginOfErrors) + " points"
+		of = figure.TwoDigits(100*marginOfErrors) + " points"
 	}
 	switch more := n - float64(e.N); {
 	case math.IsInf(n, 1):
@@ -121,23 +123,23 @@ func (m *Measure) sentence(in *Input, r *Row) string {
 	if difference(m.Name) {
 		unit, percent = " points", func(v float64) float64 { return 100 * v }
 	}
-	signs := fmt.Sprintf("(%s %% interval %s to %s%s)", Number(100*in.Level), signed(percent(m.Low)), signed(percent(m.High)), unit)
+	signs := fmt.Sprintf("(%s %% interval %s to %s%s)", figure.TwoDigits(100*in.Level), figure.Signed(percent(m.Low)), figure.Signed(percent(m.High)), unit)
 	if c.Effect == "interaction" {
 		if m.Verdict == NoEvidence {
 			return fmt.Sprintf("no evidence that %s depends on both of %s together %s", title, c.Setting, signs)
 		}
-		return fmt.Sprintf("%s with %s is %s%s from what each by itself adds up to %s", title, c.Setting, signed(percent(m.Effect)), unit, signs)
+		return fmt.Sprintf("%s with %s is %s%s from what each by itself adds up to %s", title, c.Setting, figure.Signed(percent(m.Effect)), unit, signs)
 	}
 	switch m.Verdict {
 	case NoEvidence:
 		if m.Low > none(m.Name) || m.High < none(m.Name) {
-			return fmt.Sprintf("%s%s differs from %s by %s%s, which is no evidence among so many figures %s", title, with, c.Against, signed(percent(m.Effect)), unit, signs)
+			return fmt.Sprintf("%s%s differs from %s by %s%s, which is no evidence among so many figures %s", title, with, c.Against, figure.Signed(percent(m.Effect)), unit, signs)
 		}
 		return fmt.Sprintf("no evidence that %s%s differs from %s %s", title, with, c.Against, signs)
 	case Same:
-		same := Number(100 * in.Within)
+		same := figure.TwoDigits(100 * in.Within)
 		if difference(m.Name) {
-			same = Number(100 * marginOfErrors)
+			same = figure.TwoDigits(100 * marginOfErrors)
 		}
 		return fmt.Sprintf("%s%s is the same as with %s within %s%s %s", title, with, c.Against, same, unit, signs)
 	}
@@ -154,13 +156,13 @@ func (m *Measure) sentence(in *Input, r *Row) string {
 		if duration(m.Name) {
 			form = "%s%s takes %s times as long as with %s (%s %% interval %s–%s)"
 		}
-		return fmt.Sprintf(form, title, with, Number(m.Effect), c.Against, Number(100*in.Level), Number(m.Low), Number(m.High))
+		return fmt.Sprintf(form, title, with, figure.TwoDigits(m.Effect), c.Against, figure.TwoDigits(100*in.Level), figure.TwoDigits(m.Low), figure.TwoDigits(m.High))
 	}
 	size, low, high := percent(m.Effect), percent(m.Low), percent(m.High)
 	if size < 0 {
 		size, low, high = -size, -high, -low
 	}
-	return fmt.Sprintf("%s%s is %s%s %s than with %s (%s %% interval %s–%s%s)", title, with, Number(size), unit, word, c.Against, Number(100*in.Level), Number(low), Number(high), unit)
+	return fmt.Sprintf("%s%s is %s%s %s than with %s (%s %% interval %s–%s%s)", title, with, figure.TwoDigits(size), unit, word, c.Against, figure.TwoDigits(100*in.Level), figure.TwoDigits(low), figure.TwoDigits(high), unit)
 }
 
 // none is the effect that is none.
@@ -270,27 +272,4 @@ func (r *Row) Of(name string) *Measure {
 		}
 	}
 	return nil
-}
-
-// Number writes two significant digits, or whole numbers above ten.
-func Number(v float64) string {
-	switch a := math.Abs(v); {
-	case math.IsInf(v, 0):
-		return "∞"
-	case a >= 9.95 || a == 0:
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case a >= 0.095:
-		return strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), ".0")
-	}
-	return strconv.FormatFloat(v, 'g', 1, 64)
-}
-
-func signed(v float64) string {
-	if s := Number(math.Abs(v)); s != "0" {
-		if v < 0 {
-			return "−" + s
-		}
-		return "+" + s
-	}
-	return "0"
 }

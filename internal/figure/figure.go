@@ -1,0 +1,95 @@
+// Package figure writes figures for people: counts, digits, shares, durations,
+// and the sentences that begin with one. Whoever shows a figure in text uses it,
+// so that a figure reads the same wherever it stands.
+package figure
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Whole is a number that Thousands writes.
+type Whole interface{ ~int | ~int64 | ~uint64 }
+
+// Thousands writes n with a comma after every third digit: 86,400,000.
+func Thousands[N Whole](n N) string { return group(fmt.Sprint(n)) }
+
+// Rounded writes v rounded to a whole number, as Thousands does.
+func Rounded(v float64) string { return group(strconv.FormatFloat(v, 'f', 0, 64)) }
+
+// group parts the digits of a whole number by threes.
+func group(s string) string {
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// Counted writes how many things there are: 1 trace, 1,200 requests.
+func Counted[N Whole](n N, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return Thousands(n) + " " + thing
+}
+
+// TwoDigits writes two significant digits, from 9.95 on a whole number: 0.04, 4.1,
+// 62. The sign of infinity is not written.
+func TwoDigits(v float64) string {
+	switch a := math.Abs(v); {
+	case math.IsInf(v, 0):
+		return "∞"
+	case a >= 9.95 || a == 0:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case a >= 0.095:
+		return strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), ".0")
+	}
+	return strconv.FormatFloat(v, 'g', 1, 64)
+}
+
+// Signed writes TwoDigits with a plus or a minus sign before it, and 0 without one.
+func Signed(v float64) string {
+	s := TwoDigits(math.Abs(v))
+	switch {
+	case s == "0":
+		return s
+	case v < 0:
+		return "−" + s
+	}
+	return "+" + s
+}
+
+// Points writes a share in hundredths with two significant digits, a zero behind
+// the point included: 62, 4.0, 0.04.
+func Points(share float64) string {
+	x := 100 * share
+	if a := math.Abs(x); a >= 0.095 && a < 9.95 {
+		return strconv.FormatFloat(x, 'f', 1, 64)
+	}
+	return TwoDigits(x)
+}
+
+// Duration writes d as time.Duration does, without the zeros at its end: 10s, 5m,
+// 1h30m.
+func Duration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// Sentence returns s with a capital letter at its beginning, unless it begins with
+// the name of a percentile, such as p99.
+func Sentence(s string) string {
+	if s == "" || s[0] == 'p' && len(s) > 1 && s[1] >= '0' && s[1] <= '9' {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}

@@ -1,0 +1,49 @@
+package figure
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+func TestFigures(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{Thousands(0), "0"},
+		{Thousands(999), "999"},
+		{Thousands(-123456), "-123,456"},
+		{Thousands(uint64(86_400_000)), "86,400,000"},
+		{Rounded(1e21), "1,000,000,000,000,000,000,000"},
+		{Rounded(-1499.6), "-1,500"},
+		{Counted(1, "trace"), "1 trace"},
+		{Counted(0, "trace"), "0 traces"},
+		{Counted(1200, "request"), "1,200 requests"},
+		{TwoDigits(0), "0"},
+		{TwoDigits(0.0416), "0.04"},
+		{TwoDigits(0.96), "1"},
+		{TwoDigits(4.12), "4.1"},
+		{TwoDigits(9.951), "10"},
+		{TwoDigits(1234.5), "1234"},
+		{TwoDigits(math.Inf(-1)), "∞"},
+		{Signed(0), "0"},
+		{Signed(-4.12), "−4.1"},
+		{Signed(38), "+38"},
+		{Points(0.62), "62"},
+		{Points(0.04), "4.0"},
+		{Points(0.0004), "0.04"},
+		{Points(0), "0"},
+		{Duration(0), "0s"},
+		{Duration(10 * time.Second), "10s"},
+		{Duration(10*time.Minute + 10*time.Second), "10m10s"},
+		{Duration(5 * time.Minute), "5m"},
+		{Duration(time.Hour), "1h"},
+		{Duration(90 * time.Minute), "1h30m"},
+		{Sentence(""), ""},
+		{Sentence("p99 of all"), "p99 of all"},
+		{Sentence("part of all"), "Part of all"},
+		{Sentence("too little data"), "Too little data"},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %q, want %q", c.got, c.want)
+		}
+	}
+}
