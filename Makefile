@@ -1,7 +1,7 @@
 # make build      bin/tailscope, with the page in it
 # make demo       build it and run the demo
 # make test       every test that needs nothing but Go and Node
-# make test-all   those, and the ones with real servers and a browser
+# make test-all   linters, the race detector, tests with real servers and a browser
 # make lint       gofmt, vet, staticcheck
 # make fuzz-short every fuzzer for ten seconds
 # make bench      the benchmarks beside their peers, in minutes
@@ -41,17 +41,13 @@ test-go:
 test-page: ui/node_modules/.package-lock.json
 	cd ui && npm run check && npm test -- --testTimeout 60000
 
-# The page is built first, for the browser to find it; -race covers the
-# packages that have goroutines of their own.
-test-all: lint build
-	scripts/install-servers
-	go test -race -timeout 20m $$(scripts/concurrent-packages)
-	scripts/server-tests
-	scripts/browser-tests
+test-all:
+	scripts/test-all
 
 lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'hint: gofmt -w the files above' >&2; exit 1; }
 	go vet ./...
+	go vet -tags servers,campaign ./test/...
 	go run $(STATICCHECK) ./...
 
 fuzz-short:
@@ -62,7 +58,8 @@ bench:
 
 campaign:
 	go run ./benchmarks/cmd/bench all
-	go test -tags servers -count 1 -timeout 2h ./test/e2e ./test/demo ./internal/agg
+	go test -tags campaign -count 1 -timeout 1h ./test/demo
+	go test -tags servers -count 1 -timeout 2h ./test/e2e ./internal/agg
 	FUZZTIME=10m scripts/fuzz
 
 clean:

@@ -2,11 +2,12 @@
 // was made it is judged faster, while a mark at which nothing was done is judged
 // no evidence.
 //
-// The tests wait far more than they work. They are a package of their own, so
-// that scripts/server-tests runs them beside all others, and both at once:
+// The plain tests judge what the shop's clock said in two recorded runs, by a
+// clock of their own. The campaign runs the demo itself, for up to 15 minutes, and
+// records it anew:
 //
-//	go test -tags servers ./test/demo
+//	go test -tags campaign ./test/demo -record
 //
-// What they measure must not be what another test does to the machine: where
-// that is allowed, they take precedence over other programs.
+// What it measures must not be what another test does to the machine: where that is
+// allowed, it takes precedence over other programs.
 package demo

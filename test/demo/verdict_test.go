@@ -1,12 +1,15 @@
-//go:build servers
+//go:build campaign
 
 package demo_test
 
 import (
+	"compress/gzip"
 	"context"
+	"errors"
+	"flag"
 	"log/slog"
 	"math"
-	"slices"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -16,52 +19,12 @@ import (
 	"tailscope/internal/compare"
 	"tailscope/internal/config"
 	"tailscope/internal/demo"
+	"tailscope/internal/series"
 	serving "tailscope/internal/server"
 	"tailscope/internal/verdicts"
 )
 
-// stopwatch keeps what the demo's shop measured by its own clock.
-type stopwatch struct {
-	mu   sync.Mutex
-	took map[string][]lap
-}
-
-type lap struct {
-	end     time.Time
-	seconds float64
-}
-
-func (s *stopwatch) observe(operation string, begin time.Time, took time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.took[operation] = append(s.took[operation], lap{begin.Add(took), took.Seconds()})
-}
-
-// ratio is a quantile of what ended in one range over that of another, each
-// taken from all requests of an operation by their rank; "" is all operations.
-func (s *stopwatch) ratio(operation string, q float64, before, after api.Range) float64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	in := func(r api.Range) float64 {
-		var seconds []float64
-		for of, laps := range s.took {
-			if operation != "" && of != operation {
-				continue
-			}
-			for _, l := range laps {
-				if at := l.end.Unix(); at >= r.Start && at < r.End {
-					seconds = append(seconds, l.seconds)
-				}
-			}
-		}
-		slices.Sort(seconds)
-		if len(seconds) == 0 {
-			return 0
-		}
-		return seconds[int(q*float64(len(seconds)-1))]
-	}
-	return in(after) / in(before)
-}
+var record = flag.Bool("record", false, "write what the runs measured into testdata")
 
 // judgedDemo runs the demo until its mark has a verdict that is enough, and
 // returns it with all of its figures. On a quiet machine that is the first, four
@@ -76,7 +39,7 @@ func judgedDemo(t *testing.T, noChange bool, enough func(verdict string) bool, a
 	// The load is light: two demos and whatever else is tested run at once.
 	ctx, stop := context.WithTimeout(t.Context(), 13*time.Minute)
 	defer stop()
-	watch := &stopwatch{took: map[string][]lap{}}
+	begin, watch := time.Now(), &stopwatch{took: map[string][]lap{}}
 	var found api.Mark
 	var watching sync.WaitGroup
 	err := demo.Run(ctx, demo.Options{
@@ -120,7 +83,25 @@ func judgedDemo(t *testing.T, noChange bool, enough func(verdict string) bool, a
 	if len(v.Services) != 1 || v.Services[0].Service != "shop" {
 		t.Fatalf("services %+v", v.Services)
 	}
+	if *record {
+		recordRun(t, watch, begin, found, noChange)
+	}
 	return found, watch
+}
+
+// recordRun writes what the shop's clock said into testdata, for replay_test.go.
+func recordRun(t *testing.T, watch *stopwatch, begin time.Time, m api.Mark, noChange bool) {
+	t.Helper()
+	f, err := os.Create(recording(noChange))
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := gzip.NewWriter(f)
+	// A slot begins with the recording, as one does with querytest.Epoch.
+	begin = begin.Truncate(time.Duration(series.Base) * time.Second)
+	if err := errors.Join(watch.write(z, begin, fromSeconds(m.Time)), z.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func rest(ctx context.Context, d time.Duration) {
@@ -147,43 +128,7 @@ func TestDemoIsJudgedFaster(t *testing.T) {
 			t.Errorf("SELECT orders is judged %s: %s", r.Verdict, r.Sentence)
 		}
 	})
-	v := m.Verdict
-	if v.Verdict != compare.Improvement {
-		t.Errorf("the index is judged %s", v.Verdict)
-	}
-	s := v.Services[0]
-	i := slices.IndexFunc(s.Operations, func(r api.CompareRow) bool { return r.Operation == "GET /orders" })
-	if i < 0 {
-		t.Fatalf("GET /orders is not among what changed: %+v", s.Operations)
-	}
-	if i != 0 {
-		t.Errorf("%s changed more than GET /orders", s.Operations[0].Operation)
-	}
-	if !slices.ContainsFunc(s.Operations[i].Measures, func(m api.CompareMeasure) bool { return m.Verdict == compare.Faster }) {
-		t.Error("no quantile of GET /orders is judged faster")
-	}
-	for _, row := range s.Operations {
-		for _, x := range row.Measures {
-			truth := watch.ratio(row.Operation, quantileOf[x.Name], s.Before, s.After)
-			f := x.Raw
-			t.Logf("%-14s %s %-15s %.3f (%.3f–%.3f); by the shop's clock %.3f", row.Operation, x.Name, x.Verdict, f.Effect, f.Low, f.High, truth)
-			// An end that is open, as the upper one of p99 with few requests beyond it, is
-			// null and read as NaN, which is neither below nor above anything: such an
-			// interval holds all that lies on the right side of its other end. Who is
-			// judged faster has an upper end, or nothing would say so.
-			switch {
-			case x.Verdict == compare.TooLittle:
-			case x.Verdict == compare.Faster && !(f.High < 1):
-				t.Errorf("%s of %s is judged faster by an interval up to %.3f", x.Name, row.Operation, f.High)
-			case row.Operation == "GET /orders" && x.Verdict != compare.Faster && x.Verdict != compare.NoEvidence:
-				t.Errorf("%s of GET /orders is judged %s", x.Name, x.Verdict)
-			case row.Operation == "GET /orders" && (truth < float64(f.Low) || truth > float64(f.High)):
-				t.Errorf("%s of GET /orders: %.3f–%.3f does not hold %.3f", x.Name, f.Low, f.High, truth)
-			case row.Operation != "GET /orders" && x.Change == compare.Better && truth > 0.97, x.Change == compare.Worse && truth < 1.03:
-				t.Errorf("%s of %s is judged %s, by %.3f; by the shop's clock it is %.3f", x.Name, row.Operation, x.Verdict, f.Effect, truth)
-			}
-		}
-	}
+	judgedFaster(t, m.Verdict, watch)
 }
 
 // A mark at which nothing was done is no evidence of a change, in 95 of 100 marks
@@ -241,5 +186,3 @@ func moved(t *testing.T, watch *stopwatch, s api.ServiceVerdict) bool {
 	}
 	return found
 }
-
-var quantileOf = map[string]float64{"p50": 0.5, "p95": 0.95, "p99": 0.99}
