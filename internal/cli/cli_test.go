@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"tailscope/api"
 	"tailscope/internal/figure"
@@ -305,6 +306,8 @@ func TestErrors(t *testing.T) {
 		want string
 	}{
 		{"sreve", exitUsage, "tailscope: unknown command \"sreve\"\nhint: did you mean tailscope serve?\n"},
+		{"serve --set retention.10x=4d", exitUsage, "tailscope: invalid argument \"retention.10x=4d\" for \"--set\" flag: unknown key retention.10x: did you mean retention.10s?\nhint: tailscope serve --help lists the flags\n"},
+		{"serve --set retention.10s", exitUsage, "tailscope: invalid argument \"retention.10s\" for \"--set\" flag: \"retention.10s\" has no value: write key=value\nhint: tailscope serve --help lists the flags\n"},
 		{"serve --lissten :1", exitUsage, "tailscope: unknown flag: --lissten\nhint: tailscope serve --help lists the flags\n"},
 		{"serve --ingest-flush soon", exitUsage, "tailscope: invalid argument \"soon\" for \"--ingest-flush\" flag: \"soon\" is no duration: write one such as 48h, 35d or 500ms\nhint: tailscope serve --help lists the flags\n"},
 		{"serve --config " + bad, exitUsage, "tailscope: " + bad + ":1: unknown key lisen: did you mean listen?\ntailscope: " + bad + ":3: limits.memory: \"much\" is no size: write one such as 256MiB, 10GB or 0\ntailscope: limits.tenants: 0 is too little: at least 1\nhint: docs/configuration.md lists every setting\n"},
@@ -334,7 +337,7 @@ func TestErrors(t *testing.T) {
 }
 
 func TestPrintConfigCanBeReadBack(t *testing.T) {
-	out, stderr, code := run(t, "serve", "--print-config", "--listen", ":8080", "--retention-10s", "3d", "--labels-extra", "cloud.region=region")
+	out, stderr, code := run(t, "serve", "--print-config", "--listen", ":8080", "--set", "retention.10s=3d", "--labels-extra", "cloud.region=region")
 	if code != exitOK {
 		t.Fatal(stderr)
 	}
@@ -354,10 +357,19 @@ func TestPrintConfigCanBeReadBack(t *testing.T) {
 // A flag's value is named by what it is, whatever is quoted in its text.
 func TestHelpNamesValues(t *testing.T) {
 	out, _, code := run(t, "serve", "--help")
-	for _, want := range []string{"--limits-tenants number", "--limits-operations number", "--labels-extra list"} {
+	for _, want := range []string{"--limits-memory size", "--set key=value", "--labels-extra list"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("exit code %d, help lacks %q:\n%s", code, want, out)
 		}
+	}
+}
+
+// What belongs in a file is not a flag.
+func TestServeHasFewFlags(t *testing.T) {
+	n := 1 // --help
+	newServe(streams{}).LocalFlags().VisitAll(func(*pflag.Flag) { n++ })
+	if n > 20 {
+		t.Errorf("%d flags, want 20 at most: the others are given by --set", n)
 	}
 }
 

@@ -17,9 +17,9 @@ func TestFlagsGivenAgain(t *testing.T) {
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	o.register(fs)
 	err := fs.Parse([]string{
-		"--mirror-method", "GET,HEAD", "--mirror-method", "POST",
-		"--mirror-rewrite", "^/a=/b", "--mirror-rewrite", "^/b=/c",
-		"--mirror-share", "0.5", "--mirror-share", "0.25",
+		"--set", "mirror.method=GET,HEAD", "--set", "mirror.method=POST",
+		"--set", "mirror.rewrite=^/a=/b", "--set", "mirror.rewrite=^/b=/c",
+		"--set", "mirror.share=0.5", "--set", "mirror.share=0.25",
 	})
 	if err != nil {
 		t.Fatal(err)

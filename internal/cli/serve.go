@@ -46,7 +46,10 @@ func newServe(io streams) *cobra.Command {
 		Long: `Serve listens for spans and metrics by OTLP, and answers the page and the API.
 
 Settings come from a file (--config), then TAILSCOPE_* in the environment,
-then flags; docs/configuration.md lists them.`,
+then flags; docs/configuration.md lists them. Those that have no flag are given by
+--set, under their key in the file.`,
+		Example: `  tailscope serve --data /var/lib/tailscope --set retention.10s=4d
+  tailscope serve --set mirror.primary=http://a:8081 --set mirror.candidate=http://b:8082`,
 		Args: exactArgs(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := loadConfig(config.Default(), file, os.Environ(), flags)
@@ -85,12 +88,15 @@ type override struct {
 	text    string
 }
 
-// register adds a flag for every setting. A flag's text is checked when it is
-// parsed, so that a bad one is named by its flag.
+// register adds the flags of tailscope serve, and --set for every setting. A flag's
+// text is checked when it is parsed, so that a bad one is named by its flag.
 func (o *overrides) register(fs *pflag.FlagSet) {
 	for _, s := range config.Settings {
-		o.add(fs, s, s.Flag())
+		if s.HasFlag() {
+			o.add(fs, s, s.Flag())
+		}
 	}
+	fs.Var(setFlag{o}, "set", "any setting by its key, such as retention.10s=4d; may be given several times")
 }
 
 // add adds the flag of one setting under a name.
@@ -124,6 +130,26 @@ func (o *overrides) apply(c *config.Config) {
 		given[s.setting.Key] = true
 	}
 }
+
+// setFlag is --set key=value.
+type setFlag struct{ all *overrides }
+
+func (f setFlag) Set(text string) error {
+	key, value, ok := strings.Cut(text, "=")
+	if !ok {
+		return fmt.Errorf("%q has no value: write key=value", text)
+	}
+	s, err := config.Find(key)
+	if err != nil {
+		return err
+	}
+	if err := (&overrideFlag{all: f.all, setting: s}).Set(value); err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	return nil
+}
+func (f setFlag) String() string { return "" }
+func (f setFlag) Type() string   { return "key=value" }
 
 type overrideFlag struct {
 	all       *overrides

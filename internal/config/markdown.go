@@ -12,7 +12,11 @@ func Markdown() string {
 	var b strings.Builder
 	b.WriteString("| key | flag | default | what it does |\n| --- | --- | --- | --- |\n")
 	for _, s := range serverSettings {
-		fmt.Fprintf(&b, "| `%s` | `--%s` | %s | %s |\n", s.Key, s.Flag(), s.markdownDefault(&c), s.Doc)
+		flag := ""
+		if s.HasFlag() {
+			flag = "`--" + s.Flag() + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", s.Key, flag, s.markdownDefault(&c), s.Doc)
 	}
 	return b.String()
 }

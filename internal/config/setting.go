@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -20,6 +21,25 @@ func (s Setting) Env() string {
 // Flag is the setting's flag, without the dashes.
 func (s Setting) Flag() string {
 	return strings.NewReplacer(".", "-", "_", "-").Replace(s.Key)
+}
+
+// flagged are the keys that tailscope serve has a flag for. The others are given in
+// the file, the environment, or by --set.
+var flagged = []string{
+	"data", "listen", "allowed_hosts", "otlp.grpc", "otlp.http", "retention.max_bytes", "labels.tenant", "labels.extra", "tenants.list",
+	"limits.memory", "ingest.flush", "checks", "page_url", "log.level", "log.format", "debug.listen",
+}
+
+// HasFlag reports whether tailscope serve has a flag for the setting.
+func (s Setting) HasFlag() bool { return slices.Contains(flagged, s.Key) }
+
+// Find returns the setting of a key. The error names the nearest.
+func Find(key string) (Setting, error) {
+	s, ok := settingByKey(key)
+	if !ok {
+		return s, fmt.Errorf("unknown key %s: did you mean %s?", key, nearest(key))
+	}
+	return s, nil
 }
 
 // Settings lists every setting, in the order in which they are documented.

@@ -64,7 +64,7 @@ func TestBreakdownOfThreeServices(t *testing.T) {
 // What is not as long as it is known to be, by more than 1 %.
 func breakdownOfThreeServices(t *testing.T) (off []string) {
 	interpreter := python(t)
-	s := start(t, "--traces-grace=1s")
+	s := start(t, "--set=traces.grace=1s")
 	orders := startOrders(t, interpreter, s.OTLPGRPC)
 	first, second := newStock(t, s, "stock-1"), newStock(t, s, "stock-2")
 	g := &gateway{orders: orders.url, tracer: tracerOf(t, s, "gateway", "gateway-1")}

@@ -89,7 +89,7 @@ func TestTenThousandConnections(t *testing.T) {
 	defer primary.Close()
 	mirror := freeAddress(t)
 	s := start(t, "--limits-memory", "1536MiB", // for which the bounds are at their defaults
-		"--mirror-listen", mirror, "--mirror-primary", primary.URL, "--mirror-candidate", primary.URL+"/", "--mirror-allow-same")
+		"--set", "mirror.listen="+mirror, "--set", "mirror.primary="+primary.URL, "--set", "mirror.candidate="+primary.URL+"/", "--set", "mirror.allow_same=true")
 
 	say := func(format string, args ...any) func(net.Conn) {
 		return func(c net.Conn) { fmt.Fprintf(c, format, args...) }

@@ -32,7 +32,7 @@ func openTraces(ctx context.Context, o *options, r *report.Report, mib int) erro
 		return err
 	}
 	defer os.RemoveAll(dir)
-	p, err := program.StartTailscope(ctx, dir+"/data", "--traces-memory", fmt.Sprintf("%dMiB", mib))
+	p, err := program.StartTailscope(ctx, dir+"/data", "--set", fmt.Sprintf("traces.memory=%dMiB", mib))
 	if err != nil {
 		return err
 	}

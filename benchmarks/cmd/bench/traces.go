@@ -52,7 +52,7 @@ func assembleAll(ctx context.Context, o *options, r *report.Report) error {
 			"exported by nine processes in requests of 200 spans, so that a trace arrives in three of them (279 bytes a span; %s of traffic at %d spans/s, "+
 			"sent as fast as it is taken by gRPC from 4 concurrent senders). CPU is user and system time of the whole process, from its start to its end, "+
 			"at least %s of life in which every trace is closed; for Tailscope with the journal, the distributions, the breakdown of every request, "+
-			"the kept traces and the flush of everything into the store. `off` is the same program with `--traces-memory 0`. "+
+			"the kept traces and the flush of everything into the store. `off` is the same program with `--set traces.memory=0`. "+
 			"The Collector keeps nothing and works out no times: with groupbytrace it holds each trace for 10 s and makes spanmetrics of whole traces, "+
 			"with tail sampling it makes spanmetrics and, beside them, holds each trace for 10 s to choose the slow and the failed.",
 		traces, payload.ShopSpansPerTrace, payload.ShopRequestsPerTrace, lasts, payload.SpansPerSecond, settled))
@@ -62,7 +62,7 @@ func assembleAll(ctx context.Context, o *options, r *report.Report) error {
 		ours  bool
 	}{
 		{"tailscope", startTailscope(ctx), true},
-		{"tailscope off", startTailscope(ctx, "--traces-memory", "0"), true},
+		{"tailscope off", startTailscope(ctx, "--set", "traces.memory=0"), true},
 		{"collector groupbytrace", startCollector(ctx, "assembling"), false},
 		{"collector tail sampling", startCollector(ctx, "sampling"), false},
 	}
