@@ -10,13 +10,16 @@ import (
 	"tailscope/internal/query"
 )
 
-type acknowledgeDamageInput struct{ RawBody []byte }
+type acknowledgeDamageInput struct {
+	RawBody []byte `contentType:"application/json"`
+}
 
 func (s *server) registerDamage(a huma.API) {
-	change(s, a, http.MethodPost, "/api/v1/damage/acknowledge", "post-damage-acknowledge", "Report no longer what was found damaged before", http.StatusOK,
+	const path = "/api/v1/damage/acknowledge"
+	change(s, a, http.MethodPost, path, "post-damage-acknowledge", "Report no longer what was found damaged before", http.StatusOK,
 		func(_ context.Context, in *acknowledgeDamageInput) (*api.DamageAcknowledged, error) {
 			if len(in.RawBody) > 0 {
-				var none struct{}
+				var none api.DamageAcknowledge
 				if err := decodeStrict(in.RawBody, &none, "acknowledgement", "leave the body away, or write {}"); err != nil {
 					return nil, err
 				}
@@ -26,4 +29,5 @@ func (s *server) registerDamage(a huma.API) {
 			}
 			return s.AcknowledgeDamage()
 		})
+	describeBody[api.DamageAcknowledge](a, a.OpenAPI().Paths[path].Post, "DamageAcknowledge")
 }

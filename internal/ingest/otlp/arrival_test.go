@@ -127,8 +127,8 @@ func TestSlowSenders(t *testing.T) {
 	if st := s.Stats(); st.InFlightRequests != 0 {
 		t.Errorf("%d slots of work are held by bodies that are not there", st.InFlightRequests)
 	}
-	// Each has had its second: one who sends at once takes the place of one.
-	c.add(2 * time.Second)
+	// Each has had its time: one who sends at once takes the place of one.
+	c.add(6 * time.Second)
 	bothAnswer(t, s)
 	st := s.Stats()
 	if st.HTTP.Arriving >= 32 || st.GRPC.Arriving != 0 { // its one connection was cut off
@@ -203,7 +203,8 @@ func TestClaimsTakeNothing(t *testing.T) {
 // Half-sent messages over gRPC hold a bounded number of bytes, over however
 // many streams and connections.
 func TestHalfSentBytes(t *testing.T) {
-	s := start(t, Options{Sink: newLedger(), MaxRequestBytes: 1 << 20, MaxInFlightBytes: 8 << 20})
+	var c clock
+	s := start(t, Options{Sink: newLedger(), MaxRequestBytes: 1 << 20, MaxInFlightBytes: 8 << 20, now: c.now})
 	most := s.arriving[overGRPC].MaxBytes
 	for range 4 {
 		dripGRPC(t, s, 8, 512<<10) // 16 MiB in all
@@ -216,6 +217,7 @@ func TestHalfSentBytes(t *testing.T) {
 		t.Errorf("HTTP: %s", r.Status)
 	}
 	conn := dial(t, s)
+	c.add(6 * time.Second)
 	until(t, "one that sends in one go gets through", func() bool {
 		return sendRaw(conn, exportTraces, payload.Traces(1, 1)[0]) == nil
 	})

@@ -108,8 +108,10 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	for p := range s.arriving {
 		s.arriving[p].Max, s.arriving[p].Now = o.MaxArriving, o.now
 	}
-	// Clients of gRPC say that a request comes before they pack it.
-	s.arriving[overGRPC].Grace = 20 * time.Second
+	// Clients of gRPC say that a request comes before they pack it, its bytes wait
+	// for those of other requests of its connection, and a request that is cut off
+	// costs the whole connection.
+	s.arriving[overGRPC].Grace, s.arriving[overGRPC].Patience = 20*time.Second, 5*time.Second
 	s.grpcListener, s.httpListener = o.GRPCListener, o.HTTPListener
 	defer func() {
 		if err != nil {
