@@ -19,7 +19,7 @@ import (
 func BenchmarkNSCAPacket(b *testing.B) {
 	r := someResult("orders", 42, time.Now())
 	iv := make([]byte, nscaIV)
-	for _, method := range []string{"none", "xor", "3des", "aes128", "aes192", "aes256"} {
+	for _, method := range []string{"none", "xor", "3des", "aes128"} {
 		b.Run("encryption="+method, func(b *testing.B) {
 			n, err := newNSCA(spec.NSCA{Encryption: method, Password: &spec.Secret{Env: "X"}}, time.Now)
 			if err != nil {

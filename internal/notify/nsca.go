@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/aes"
+	"crypto/cipher"
 	"crypto/des"
 	"crypto/subtle"
 	"encoding/binary"
@@ -59,16 +60,12 @@ func newNSCA(s spec.NSCA, now func() time.Time) (*nsca, error) {
 	case "xor":
 		n.method = xorNSCA
 	case "3des":
-		n.method = feedback(24, 8, func(key []byte) (encrypter, error) { return des.NewTripleDESCipher(key) })
+		n.method = feedback(24, des.NewTripleDESCipher)
 	case "aes128":
-		// What nsca calls its method: Rijndael with blocks of 128 bits. The key has 256.
-		n.method = feedback(32, 16, func(key []byte) (encrypter, error) { return aes.NewCipher(key) })
-	case "aes192":
-		n.method = feedback(32, 24, func(key []byte) (encrypter, error) { return newRijndael([32]byte(key), 24), nil })
-	case "aes256":
-		n.method = feedback(32, 32, func(key []byte) (encrypter, error) { return newRijndael([32]byte(key), 32), nil })
+		// nsca names the size of the block. The key has 256 bits.
+		n.method = feedback(32, aes.NewCipher)
 	default:
-		return nil, fmt.Errorf("nsca: encryption %q: use none, xor, 3des, aes128, aes192 or aes256", s.Encryption)
+		return nil, fmt.Errorf("nsca: encryption %q does not exist: use none, xor, 3des or aes128", s.Encryption)
 	}
 	ciphered := s.Encryption != "" && s.Encryption != "none" && s.Encryption != "xor"
 	if s.Password == nil && ciphered {
@@ -177,27 +174,25 @@ func xorNSCA(password string, iv []byte) func([]byte) {
 	return func(b []byte) { subtle.XORBytes(b, b, mask) }
 }
 
-type encrypter interface{ Encrypt(dst, src []byte) }
-
 // feedback is 8-bit cipher feedback (NIST SP 800-38A, section 6.3, s = 8) as
 // libmcrypt has it: the key is the password, cut or filled with zeros, and the
 // vector the first block of the greeting.
-func feedback(keyBytes, blockBytes int, cipher func(key []byte) (encrypter, error)) func(string, []byte) func([]byte) {
+func feedback(keyBytes int, newCipher func(key []byte) (cipher.Block, error)) func(string, []byte) func([]byte) {
 	return func(password string, iv []byte) func([]byte) {
 		key := make([]byte, keyBytes)
 		copy(key, password)
-		block, err := cipher(key)
+		block, err := newCipher(key)
 		if err != nil {
 			panic(err) // the key has the right size
 		}
-		register := bytes.Clone(iv[:blockBytes])
-		out := make([]byte, blockBytes)
+		register := bytes.Clone(iv[:block.BlockSize()])
+		out := make([]byte, block.BlockSize())
 		return func(b []byte) {
 			for i := range b {
 				block.Encrypt(out, register)
 				b[i] ^= out[0]
 				copy(register, register[1:])
-				register[blockBytes-1] = b[i]
+				register[len(register)-1] = b[i]
 			}
 		}
 	}

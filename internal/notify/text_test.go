@@ -240,6 +240,17 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
+// An encryption that is not there is named, with those that are.
+func TestEncryptions(t *testing.T) {
+	for _, method := range []string{"aes192", "aes256", "rot13"} {
+		_, err := newNSCA(spec.NSCA{Encryption: method, Password: &spec.Secret{Env: "X"}}, time.Now)
+		want := `nsca: encryption "` + method + `" does not exist: use none, xor, 3des or aes128`
+		if err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
 func TestDefinitions(t *testing.T) {
 	for _, r := range []spec.Receiver{
 		{},

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/mail"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"text/template"
@@ -35,6 +36,9 @@ var (
 
 var measures = []string{"mean", "min", "max", "count", "rate", "errors", "apdex", "above", "below", "last", "sum"}
 
+// encryptions are the methods of NSCA.
+var encryptions = []string{"none", "xor", "3des", "aes128"}
+
 // kinds are what `is` tags name. An enumeration has its words in the tag itself.
 var kinds = strictyaml.With(strictyaml.Kinds{
 	"month":    strictyaml.Whole(1, 12, "write 1 to 12"),
@@ -56,6 +60,15 @@ var kinds = strictyaml.With(strictyaml.Kinds{
 		t.Of = [2]int{n, k}
 		return "", ""
 	}, Schema: strictyaml.Either(`^ *[0-9]+( of [0-9]+)? *$`)},
+	"encryption": {Read: func(_ *text, s string) (string, string) {
+		switch {
+		case slices.Contains(encryptions, s):
+			return "", ""
+		case s == "aes192" || s == "aes256":
+			return s + " does not exist any more", "use none, xor, 3des or aes128, whose key has 256 bits; aes128 is decryption_method=14 of the server"
+		}
+		return fmt.Sprintf("%q is not known", s), "use none, xor, 3des or aes128"
+	}, Schema: m{"enum": encryptions}},
 	"zone": {Read: func(_ *text, s string) (string, string) {
 		if _, err := time.LoadLocation(s); err != nil || s == "" {
 			return fmt.Sprintf("%q is no time zone", s), "write one such as Europe/Stockholm or UTC"

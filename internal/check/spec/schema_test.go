@@ -119,6 +119,7 @@ func TestSchemaRefuses(t *testing.T) {
 		"checks: {a: {every: 10s, value: 1, threshold: {must: below, of: 1, warning: 1}}}",
 		"receivers: {m: {email: {from: a@b, to: a@b}}}",
 		"receivers: {m: {nsca: {address: 'a:1', password: plain}}}",
+		"receivers: {m: {nsca: {address: 'a:1', password: {env: A}, encryption: aes192}}}",
 		"profiles: {p: {days: [{weekdays: [monday], none: true}]}}",
 		"maintenance: [{start: '2026-01-01', end: '2026-01-02'}]",
 	} {

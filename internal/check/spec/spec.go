@@ -283,7 +283,7 @@ type Receiver struct {
 type NSCA struct {
 	Address    string
 	Password   *Secret
-	Encryption string // none, xor, 3des, aes128, aes192, aes256 (those of nsca's decryption_method)
+	Encryption string // none, xor, 3des, aes128 (of nsca's decryption_method)
 	Short      bool   // packets of 720 bytes, for servers before 2.9; else 4,304
 }
 

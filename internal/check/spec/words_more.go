@@ -95,7 +95,7 @@ type rawNSCA struct {
 	Node       *node
 	Address    text       `key:"address" is:"address" need:"yes" doc:"host:port, usually 5667."`
 	Password   *rawSecret `key:"password" doc:"{env: NAME} or {file: PATH}"`
-	Encryption text       `key:"encryption" is:"none|xor|3des|aes128|aes192|aes256" doc:"Must be the decryption_method of the server; xor unless given."`
+	Encryption text       `key:"encryption" is:"encryption" doc:"Must be the decryption_method of the server; xor unless given."`
 	Short      text       `key:"short" is:"bool" doc:"Packets of 720 bytes instead of 4,304, for servers before nsca 2.9."`
 }
 
