@@ -8,17 +8,16 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"mime"
-	"mime/quotedprintable"
 	"net"
 	"net/mail"
-	"net/smtp"
 	"net/textproto"
 	"slices"
 	"strconv"
 	"strings"
 	"text/template"
-	"time"
+
+	gomail "github.com/wneessen/go-mail"
+	"github.com/wneessen/go-mail/smtp"
 
 	"tailscope/internal/check/event"
 	"tailscope/internal/check/spec"
@@ -205,9 +204,10 @@ func (e *email) greet(c *smtp.Client, password string) error {
 	if !ok {
 		return errors.New("the server takes no password: leave out the user, or use its port for submission")
 	}
-	var auth smtp.Auth = plain{e.spec.User, password}
+	// Whether the connection is safe was decided above.
+	auth := smtp.PlainAuth("", e.spec.User, password, e.host, true)
 	if list := strings.Fields(strings.ToUpper(methods)); !slices.Contains(list, "PLAIN") && slices.Contains(list, "LOGIN") {
-		auth = &login{e.spec.User, password}
+		auth = smtp.LoginAuth(e.spec.User, password, e.host, true)
 	}
 	if err := c.Auth(auth); err != nil {
 		return answer{error: fmt.Errorf("the server does not take user %s: %w", e.spec.User, err)}
@@ -221,13 +221,13 @@ func (e *email) deliver(c *smtp.Client, ev *event.Event) error {
 	if err != nil {
 		return refusal{err}
 	}
-	if err := c.Mail(e.from.Address); err != nil {
+	if err := c.Mail("<" + e.from.Address + ">"); err != nil {
 		return judgeSMTP(err)
 	}
 	taken := 0
 	var later, never error
 	for _, to := range e.to {
-		err := c.Rcpt(to.Address)
+		err := c.Rcpt("<" + to.Address + ">")
 		switch err = judgeSMTP(err); {
 		case err == nil:
 			taken++
@@ -295,39 +295,27 @@ func (e *email) message(ev *event.Event) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var b bytes.Buffer
-	header := func(name, v string) {
-		// clean makes one line of whatever a check's name or its text holds.
-		fmt.Fprintf(&b, "%s: %s\r\n", name, clean(v, ""))
+	m := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
+	if err := m.From(e.from.String()); err != nil {
+		return nil, err
 	}
-	header("From", e.from.String())
-	names := make([]string, len(e.to))
-	for i, t := range e.to {
-		names[i] = t.String()
+	if err := m.To(e.spec.To...); err != nil {
+		return nil, err
 	}
-	// One each line: RFC 5322, section 2.1.1 allows 998 bytes.
-	b.WriteString("To: " + strings.Join(names, ",\r\n\t") + "\r\n")
-	header("Subject", strings.ReplaceAll(mime.QEncoding.Encode("utf-8", cut(clean(subject, ""), 500)), "\r\n", ""))
-	header("Date", ev.Time.UTC().Format(time.RFC1123Z))
-	header("Message-ID", e.id(ev.Incident, ev.Seq))
+	// clean makes one line of whatever a check's name or its text holds.
+	m.Subject(cut(clean(subject, ""), 500))
+	m.SetDateWithValue(ev.Time.UTC())
+	m.SetGenHeader(gomail.HeaderMessageID, e.id(ev.Incident, ev.Seq))
 	if ev.Seq > 1 {
-		header("In-Reply-To", e.id(ev.Incident, 1))
-		header("References", e.id(ev.Incident, 1))
+		m.SetGenHeader(gomail.HeaderInReplyTo, e.id(ev.Incident, 1))
+		m.SetGenHeader(gomail.HeaderReferences, e.id(ev.Incident, 1))
 	}
-	header("Auto-Submitted", "auto-generated") // RFC 3834
-	header("X-Tailscope-Incident", cut(ev.Incident, 200)+"/"+strconv.Itoa(ev.Seq))
-	header("MIME-Version", "1.0")
-	header("Content-Type", "text/plain; charset=utf-8")
-	header("Content-Transfer-Encoding", "quoted-printable")
-	b.WriteString("\r\n")
-	q := quotedprintable.NewWriter(&b)
-	if _, err := q.Write([]byte(strings.ReplaceAll(body, "\r\n", "\n"))); err != nil {
-		return nil, err
-	}
-	if err := q.Close(); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
+	m.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834
+	m.SetGenHeader("X-Tailscope-Incident", clean(cut(ev.Incident, 200), "")+"/"+strconv.Itoa(ev.Seq))
+	m.SetBodyString(gomail.TypeTextPlain, strings.ReplaceAll(body, "\r\n", "\n"))
+	var b bytes.Buffer
+	_, err = m.WriteTo(&b)
+	return b.Bytes(), err
 }
 
 // id is the Message-ID of an event.
@@ -345,36 +333,4 @@ func (e *email) id(incident string, seq int) string {
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-// plain is RFC 4616. Whether the connection is safe was decided before: the
-// package's own does not know that TLS may come from the first byte.
-type plain struct{ user, password string }
-
-func (p plain) Start(*smtp.ServerInfo) (string, []byte, error) {
-	return "PLAIN", []byte("\x00" + p.user + "\x00" + p.password), nil
-}
-
-func (p plain) Next(_ []byte, more bool) ([]byte, error) {
-	if more {
-		return nil, errors.New("the server asks for more than a password")
-	}
-	return nil, nil
-}
-
-// login is the method of draft-murchison-sasl-login, the only one of some servers.
-type login struct{ user, password string }
-
-func (l *login) Start(*smtp.ServerInfo) (string, []byte, error) { return "LOGIN", nil, nil }
-
-func (l *login) Next(said []byte, more bool) ([]byte, error) {
-	switch asks := strings.ToLower(string(said)); {
-	case !more:
-		return nil, nil
-	case strings.HasPrefix(asks, "user"):
-		return []byte(l.user), nil
-	case strings.HasPrefix(asks, "pass"):
-		return []byte(l.password), nil
-	}
-	return nil, errors.New("the server asks for neither user nor password")
 }
