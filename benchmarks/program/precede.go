@@ -2,8 +2,9 @@ package program
 
 import (
 	"os"
-	"strconv"
 	"syscall"
+
+	"github.com/prometheus/procfs"
 )
 
 // Precede lets this program, and those that it starts, run before others whose
@@ -11,10 +12,8 @@ import (
 // that of the one that made them, so it is called first. Only root may lower it;
 // elsewhere nothing changes.
 func Precede(nice int) {
-	tasks, _ := os.ReadDir("/proc/self/task")
-	for _, task := range tasks {
-		if id, err := strconv.Atoi(task.Name()); err == nil {
-			_ = syscall.Setpriority(syscall.PRIO_PROCESS, id, nice)
-		}
+	threads, _ := procfs.AllThreads(os.Getpid())
+	for _, t := range threads {
+		_ = syscall.Setpriority(syscall.PRIO_PROCESS, t.PID, nice)
 	}
 }

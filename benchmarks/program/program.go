@@ -8,17 +8,16 @@
 package program
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // Usage is what a process has cost so far.
@@ -93,28 +92,18 @@ func (p *Process) wait() {
 
 // sample reads the process's memory from the kernel.
 func (p *Process) sample() (now, files int64) {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/status", p.Pid))
+	process, err := procfs.NewProc(p.Pid)
 	if err != nil {
 		return 0, 0
 	}
-	defer f.Close()
-	var peak int64
-	for s := bufio.NewScanner(f); s.Scan(); {
-		k, v, _ := strings.Cut(s.Text(), ":")
-		kib, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(v), " kB"), 10, 64)
-		switch k {
-		case "VmHWM":
-			peak = kib << 10
-		case "VmRSS":
-			now = kib << 10
-		case "RssFile":
-			files = kib << 10
-		}
+	s, err := process.NewStatus()
+	if err != nil {
+		return 0, 0
 	}
 	p.mu.Lock()
-	p.peak = max(p.peak, peak)
+	p.peak = max(p.peak, int64(s.VmHWM))
 	p.mu.Unlock()
-	return now, files
+	return int64(s.VmRSS), int64(s.RssFile)
 }
 
 // Usage tells what the process has cost until now, or in all once it ended.
@@ -126,20 +115,16 @@ func (p *Process) Usage() (Usage, error) {
 		return Usage{User: p.cmd.ProcessState.UserTime(), System: p.cmd.ProcessState.SystemTime(), PeakBytes: p.peak}, nil
 	default:
 	}
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Pid))
+	process, err := procfs.NewProc(p.Pid)
 	if err != nil {
 		return Usage{}, fmt.Errorf("usage of %s: %w", p.Name, err)
 	}
-	// The second field, the name in parentheses, may hold spaces.
-	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-	if len(fields) < 13 {
-		return Usage{}, fmt.Errorf("usage of %s: short stat line", p.Name)
+	s, err := process.Stat()
+	if err != nil {
+		return Usage{}, fmt.Errorf("usage of %s: %w", p.Name, err)
 	}
-	ticks := func(s string) time.Duration {
-		n, _ := strconv.ParseInt(s, 10, 64)
-		return time.Duration(n) * (time.Second / 100) // USER_HZ is 100 on every Linux that Go runs on
-	}
-	u := Usage{User: ticks(fields[11]), System: ticks(fields[12])}
+	const tick = time.Second / 100 // USER_HZ is 100 on every Linux that Go runs on
+	u := Usage{User: time.Duration(s.UTime) * tick, System: time.Duration(s.STime) * tick}
 	u.ResidentNow, u.FilesNow = p.sample()
 	p.mu.Lock()
 	u.PeakBytes = p.peak

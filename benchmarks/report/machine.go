@@ -1,12 +1,14 @@
 package report
 
 import (
+	"cmp"
+	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
 	"strings"
+
+	"tailscope/internal/bench/session"
 )
 
 // Machine says what a report was measured on, without naming it.
@@ -23,32 +25,15 @@ func (m Machine) String() string {
 }
 
 func describe() Machine {
-	m := Machine{CPU: runtime.GOARCH, Cores: runtime.NumCPU(), Memory: "?", System: runtime.GOOS, Go: runtime.Version()}
-	if v := field("/proc/cpuinfo", "model name"); v != "" {
-		m.CPU = v
+	e := session.FindEnvironment(context.Background(), "")
+	m := Machine{CPU: cmp.Or(e.CPU, runtime.GOARCH), Cores: e.Cores, Memory: "?", System: runtime.GOOS, Go: e.Go}
+	if e.Memory > 0 {
+		m.Memory = fmt.Sprintf("%d GiB", (e.Memory+(1<<29))>>30)
 	}
-	if kib, err := strconv.ParseInt(strings.TrimSuffix(field("/proc/meminfo", "MemTotal"), " kB"), 10, 64); err == nil {
-		m.Memory = fmt.Sprintf("%d GiB", (kib+(1<<19))>>20)
-	}
-	if b, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
-		release, _, _ := strings.Cut(strings.TrimSpace(string(b)), "-")
+	if release, _, _ := strings.Cut(e.Kernel, "-"); release != "" {
 		m.System = "Linux " + release
 	}
 	return m
-}
-
-// field finds the first "name : value" of a file under /proc.
-func field(path, name string) string {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(b)) {
-		if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == name {
-			return strings.TrimSpace(v)
-		}
-	}
-	return ""
 }
 
 // revision is the commit that was measured, marked if the tree differed from it.

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/procfs"
+
 	"tailscope/internal/check/spec"
 )
 
@@ -151,10 +153,10 @@ func dead(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return true
 	}
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	p, err := procfs.NewProc(pid)
 	if err != nil {
 		return false
 	}
-	rest := stat[strings.LastIndexByte(string(stat), ')')+1:]
-	return strings.HasPrefix(strings.TrimSpace(string(rest)), "Z")
+	stat, err := p.Stat()
+	return err == nil && stat.State == "Z"
 }

@@ -1,13 +1,12 @@
 package scenario
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"slices"
 	"strconv"
-	"strings"
+
+	"github.com/prometheus/procfs"
 )
 
 // usage is what a process took and holds (proc(5)).
@@ -23,48 +22,36 @@ type usage struct {
 // ticks a second of /proc's times: USER_HZ, 100 wherever Linux is (time(7)).
 const ticks = 100
 
-var pageSize = float64(os.Getpagesize())
-
 // read reads one process.
 func read(pid int) (usage, error) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	p, err := procfs.NewProc(pid)
 	if err != nil {
 		return usage{}, err
 	}
-	return parseStat(pid, b)
+	return readProc(p)
 }
 
-func parseStat(pid int, b []byte) (usage, error) {
-	// The name stands in parentheses and may hold any character.
-	at := bytes.LastIndexByte(b, ')')
-	if at < 0 {
-		return usage{}, fmt.Errorf("/proc/%d/stat is not as expected", pid)
+func readProc(p procfs.Proc) (usage, error) {
+	s, err := p.Stat()
+	if err != nil {
+		return usage{}, err
 	}
-	f := strings.Fields(string(b[at+1:]))
-	if len(f) < 22 {
-		return usage{}, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(f))
-	}
-	n := func(i int) float64 { v, _ := strconv.ParseFloat(f[i-3], 64); return v } // numbered as in proc(5)
 	return usage{
-		pid: pid, state: f[0][0], parent: int(n(4)), group: int(n(5)), started: uint64(n(22)),
-		cpu: (n(14) + n(15) + n(16) + n(17)) / ticks, threads: int(n(20)), resident: n(24) * pageSize,
+		pid: p.PID, state: s.State[0], parent: s.PPID, group: s.PGRP, started: s.Starttime,
+		cpu: s.CPUTime() + float64(s.CUTime+s.CSTime)/ticks, threads: s.NumThreads, resident: float64(s.ResidentMemory()),
 	}, nil
 }
 
 // table reads all processes there are, by their numbers.
 func table() (map[int]usage, error) {
-	names, err := filepath.Glob("/proc/[0-9]*")
+	all, err := procfs.AllProcs()
 	if err != nil {
 		return nil, err
 	}
-	out := make(map[int]usage, len(names))
-	for _, name := range names {
-		pid, err := strconv.Atoi(filepath.Base(name))
-		if err != nil {
-			continue
-		}
-		if u, err := read(pid); err == nil { // else it has just ended
-			out[pid] = u
+	out := make(map[int]usage, len(all))
+	for _, p := range all {
+		if u, err := readProc(p); err == nil { // else it has just ended
+			out[p.PID] = u
 		}
 	}
 	if len(out) == 0 {
@@ -90,31 +77,30 @@ func groupLives(group int) bool {
 
 // openFiles counts a process' descriptors; -1 if it may not be looked at.
 func openFiles(pid int) int {
-	entries, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/fd")
+	p, err := procfs.NewProc(pid)
 	if err != nil {
 		return -1
 	}
-	return len(entries)
+	n, err := p.FileDescriptorsLen()
+	if err != nil {
+		return -1
+	}
+	return n
 }
 
 // listener finds the process that listens on a TCP port; of several the one that
 // began first, which is the parent of the others.
 func listener(port int) (int, error) {
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return 0, err
+	}
+	v4, _ := fs.NetTCP()
+	v6, _ := fs.NetTCP6()
 	sockets := map[string]bool{}
-	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(b)) {
-			f := strings.Fields(line)
-			if len(f) < 10 || f[3] != "0A" { // LISTEN
-				continue
-			}
-			_, hex, _ := strings.Cut(f[1], ":")
-			if n, err := strconv.ParseUint(hex, 16, 16); err == nil && int(n) == port {
-				sockets["socket:["+f[9]+"]"] = true
-			}
+	for _, s := range slices.Concat(v4, v6) {
+		if s.St == 0x0A && s.LocalPort == uint64(port) { // LISTEN
+			sockets["socket:["+strconv.FormatUint(s.Inode, 10)+"]"] = true
 		}
 	}
 	if len(sockets) == 0 {
@@ -129,16 +115,13 @@ func listener(port int) (int, error) {
 		if found.pid != 0 && (u.started > found.started || u.started == found.started && pid > found.pid) {
 			continue
 		}
-		dir := "/proc/" + strconv.Itoa(pid) + "/fd/"
-		entries, err := os.ReadDir(dir)
+		p, err := fs.Proc(pid)
 		if err != nil {
 			continue
 		}
-		for _, e := range entries {
-			if link, err := os.Readlink(dir + e.Name()); err == nil && sockets[link] {
-				found = u
-				break
-			}
+		targets, _ := p.FileDescriptorTargets()
+		if slices.ContainsFunc(targets, func(t string) bool { return sockets[t] }) {
+			found = u
 		}
 	}
 	if found.pid == 0 {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,30 +18,9 @@ func FindEnvironment(ctx context.Context, version string) api.Environment {
 	e := api.Environment{OS: runtime.GOOS + "/" + runtime.GOARCH, Cores: runtime.NumCPU(), Go: runtime.Version(), Version: version,
 		Versions: map[string]string{}, Configuration: map[string]string{}}
 	e.Host, _ = os.Hostname()
-	if b, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
-		e.Kernel = strings.TrimSpace(string(b))
-	}
-	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		e.CPU = field(string(b), "model name")
-	}
-	if b, err := os.ReadFile("/proc/meminfo"); err == nil {
-		kB, _, _ := strings.Cut(field(string(b), "MemTotal"), " ")
-		if n, err := strconv.ParseUint(kB, 10, 64); err == nil {
-			e.Memory = n * 1024
-		}
-	}
+	machine(&e)
 	e.Commit = commit(ctx)
 	return e
-}
-
-// field is the first value of a name in lines of name: value.
-func field(text, name string) string {
-	for line := range strings.Lines(text) {
-		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == name {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
 }
 
 // commit is that of the working directory, with + if files git knows were

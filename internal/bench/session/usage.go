@@ -3,9 +3,9 @@ package session
 import (
 	"math"
 	"os"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // usage is what the generator and its machine have used until a moment.
@@ -22,45 +22,43 @@ type usage struct {
 // thread that has ended takes its number along, so that they are looked at while
 // a run goes.
 type delays struct {
-	tasks string // directory
-	last  map[string]uint64
+	last  map[int]uint64
 	sum   time.Duration
 	known bool
 }
 
 func newDelays() *delays {
-	d := &delays{tasks: "/proc/self/task", last: map[string]uint64{}}
+	d := &delays{last: map[int]uint64{}}
 	d.look()
 	d.sum = 0 // what was before
 	return d
 }
 
 func (d *delays) look() {
-	threads, err := os.ReadDir(d.tasks)
+	threads, err := procfs.AllThreads(os.Getpid())
 	if err != nil {
 		return
 	}
 	for _, t := range threads {
-		b, err := os.ReadFile(d.tasks + "/" + t.Name() + "/schedstat")
-		f := strings.Fields(string(b))
-		if err != nil || len(f) < 2 {
+		s, err := t.Schedstat()
+		if err != nil {
 			continue
 		}
-		if n, err := strconv.ParseUint(f[1], 10, 64); err == nil {
-			before := d.last[t.Name()]
-			if n < before { // a new thread of the same number
-				before = 0
-			}
-			d.sum += time.Duration(n - before)
-			d.last[t.Name()], d.known = n, true
+		n, before := s.WaitingNanoseconds, d.last[t.PID]
+		if n < before { // a new thread of the same number
+			before = 0
 		}
+		d.sum += time.Duration(n - before)
+		d.last[t.PID], d.known = n, true
 	}
 }
 
 func measureUsage(now time.Time) usage {
 	u := usage{at: now, cpu: processCPU()}
-	if b, err := os.ReadFile("/proc/stat"); err == nil {
-		u.busy, u.total = hostTicks(string(b))
+	if fs, err := procfs.NewDefaultFS(); err == nil {
+		if s, err := fs.Stat(); err == nil {
+			u.busy, u.total = hostSeconds(s.CPUTotal)
+		}
 	}
 	return u
 }
@@ -77,24 +75,9 @@ func (u usage) since(before usage) usage {
 	return d
 }
 
-// hostTicks reads the first line of proc_stat(5): user nice system idle iowait
-// irq softirq steal, in ticks of all cores. Guests are in user already. Stolen
-// time is busy: somebody else had the core.
-func hostTicks(stat string) (busy, total float64) {
-	line, _, _ := strings.Cut(stat, "\n")
-	f := strings.Fields(line)
-	if len(f) < 5 || f[0] != "cpu" {
-		return 0, 0
-	}
-	for i, s := range f[1:min(len(f), 9)] {
-		v, err := strconv.ParseFloat(s, 64)
-		if err != nil {
-			return 0, 0
-		}
-		total += v
-		if i != 3 && i != 4 {
-			busy += v
-		}
-	}
-	return busy, total
+// hostSeconds adds up the times of all cores (proc_stat(5)). Guests are in user
+// already. Stolen time is busy: somebody else had the core.
+func hostSeconds(c procfs.CPUStat) (busy, total float64) {
+	busy = c.User + c.Nice + c.System + c.IRQ + c.SoftIRQ + c.Steal
+	return busy, busy + c.Idle + c.Iowait
 }

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package session
+
+import "tailscope/api"
+
+func machine(*api.Environment) {}
