@@ -82,6 +82,7 @@ var floors = []floor{
 	{2, "internal/store/runcodec", []string{"internal/series", "internal/store"}, nil, false},
 	{2, "internal/series", nil, nil, false},
 	{2, "internal/guard", nil, []string{}, true},
+	{2, "internal/http1", nil, []string{}, true},
 	{2, "internal/route", nil, []string{}, true},
 	{2, "internal/strictyaml", nil, []string{}, false},
 	{2, "internal/scaling", []string{"api"}, []string{"hist", "stat", "api", "internal/figure"}, false},

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/http1"
 	"tailscope/internal/mirror/choose"
 	"tailscope/internal/mirror/differ"
-	"tailscope/internal/mirror/http1"
 	"tailscope/internal/mirror/pair"
 	"tailscope/internal/mirror/record"
 	"tailscope/internal/mirror/redact"

@@ -4,13 +4,15 @@ import (
 	"bytes"
 	"errors"
 	"unsafe"
+
+	"tailscope/internal/http1"
 )
 
-// parser reads one answer of HTTP/1.1 from pieces as they arrive (RFC 9112). It
-// takes what it is given without keeping it, but for a line that is not whole yet
-// and for what a check wants to see, and allocates only until its buffers have
-// grown. A loop over many connections reads into one buffer and hands each piece
-// to the parser of its connection.
+// parser reads one answer of HTTP/1.1 from pieces as they arrive. It takes what it
+// is given without keeping it, but for a head that is not whole yet and for what a
+// check wants to see, and allocates only until its buffers have grown. A loop over
+// many connections reads into one buffer and hands each piece to the parser of its
+// connection.
 type parser struct {
 	status int
 	size   int64 // bytes taken, head and framing included
@@ -18,81 +20,54 @@ type parser struct {
 	keep   bool  // the connection may carry another request
 	body   []byte
 
-	state   parserState
-	head    bool // the request was HEAD: no body follows
+	inBody  bool
+	toHEAD  bool
 	wantHdr bool
 	wantBdy bool
-	chunked bool
-	coding  bool  // Transfer-Encoding is present
-	length  int64 // Content-Length, -1 without
-	left    int64 // of the body or the chunk
-	limit   int   // of body
-	heads   int   // bytes of heads and trailers so far
-	line    []byte
-	text    []byte // head, if it is wanted
-	spans   []span // of its fields, in text
+	limit   int         // of body
+	heads   int         // bytes of heads so far
+	head    *http1.Head // its fields point into what was fed or into part; parsers may share one
+	rest    http1.Body
+	part    []byte // head, as far as it is there
+	text    []byte // names and values of fields, if they are wanted
+	spans   []span
 	fields  []Field
 }
 
 // span is where a field's name and value are in parser.text.
-type span struct{ name, colon, value, end int32 }
+type span struct{ name, value, end int32 }
 
-type parserState uint8
-
-const (
-	inStatus parserState = iota
-	inHeader
-	inLength     // a body of known length
-	inChunkSize  // the line of a chunk's size
-	inChunk      // a chunk's data
-	inChunkEnd   // the end of line after it
-	inTrailer    // fields after the last chunk
-	inUntilClose // a body that the end of the connection ends
-)
-
-// maxHead bounds a head with its interim answers, and the lines of chunks.
+// maxHead bounds a head with its interim answers.
 const maxHead = 256 << 10
 
 var (
 	errNotHTTP  = errors.New("not an answer of HTTP/1.1")
 	errLongHead = errors.New("the head of the answer is longer than 256 KiB")
-	errFraming  = errors.New("the answer does not say where it ends")
+
+	methodHEAD = []byte("HEAD")
 )
 
 // begin makes the parser ready for the answer to a request: head says that it is
 // one to HEAD; limit is how much of a body that is wanted is kept.
 func (p *parser) begin(head, wantHeader, wantBody bool, limit int) {
 	p.status, p.size, p.done, p.keep = 0, 0, false, false
-	p.state, p.head, p.wantHdr, p.wantBdy, p.limit = inStatus, head, wantHeader, wantBody, limit
-	p.heads = 0
-	p.body, p.line = p.body[:0], p.line[:0]
-	p.startHead()
-}
-
-func (p *parser) startHead() {
-	p.state, p.chunked, p.coding, p.length, p.left = inStatus, false, false, -1, 0
-	p.text, p.spans = p.text[:0], p.spans[:0]
+	p.wantHdr, p.wantBdy, p.limit = wantHeader, wantBody, limit
+	p.inBody, p.heads, p.toHEAD = false, 0, head
+	p.body, p.part, p.text, p.spans = p.body[:0], p.part[:0], p.text[:0], p.spans[:0]
+	if p.head == nil {
+		p.head = new(http1.Head)
+	}
 }
 
 // feed takes from b what belongs to the answer and says how much that was: less
 // than all of b once done. An error says that this is not an answer of HTTP/1.1.
 func (p *parser) feed(b []byte) (n int, err error) {
 	for n < len(b) && !p.done {
-		took := 0
-		switch p.state {
-		case inLength, inChunk:
-			took = int(min(p.left, int64(len(b)-n)))
-			p.see(b[n : n+took])
-			if p.left -= int64(took); p.left == 0 {
-				if p.done = p.state == inLength; !p.done {
-					p.state = inChunkEnd
-				}
-			}
-		case inUntilClose:
-			took = len(b) - n
-			p.see(b[n:])
-		default:
-			took, err = p.feedLine(b[n:])
+		var took int
+		if p.inBody {
+			took, err = p.feedBody(b[n:])
+		} else {
+			took, err = p.feedHead(b[n:])
 		}
 		n += took
 		p.size += int64(took)
@@ -107,65 +82,66 @@ func (p *parser) feed(b []byte) (n int, err error) {
 // answer whole.
 func (p *parser) eof() bool {
 	p.keep = false
-	if p.state == inUntilClose {
+	if p.inBody && p.rest.AtEOF() {
 		p.done = true
 	}
 	return p.done
 }
 
-// see keeps of a body what is wanted.
-func (p *parser) see(b []byte) {
+func (p *parser) feedBody(b []byte) (n int, err error) {
+	n, data, err := p.rest.Next(b)
 	if p.wantBdy && len(p.body) < p.limit {
-		p.body = append(p.body, b[:min(len(b), p.limit-len(p.body))]...)
+		p.body = append(p.body, data[:min(len(data), p.limit-len(p.body))]...)
 	}
+	p.done = p.rest.Done()
+	return n, err
 }
 
-// feedLine takes a line, or the part of one that is there. Lines end with CR LF or
-// with LF alone (RFC 9112, section 2.2).
-func (p *parser) feedLine(b []byte) (n int, err error) {
-	i := bytes.IndexByte(b, '\n')
-	if n = i + 1; i < 0 {
-		n = len(b)
+// feedHead takes a head, or the part of one that is there.
+func (p *parser) feedHead(b []byte) (n int, err error) {
+	if len(p.part) == 0 {
+		if !startsHTTP(b) {
+			return len(b), errNotHTTP
+		}
+		n, err = p.skim(b)
+		switch {
+		case n > 0:
+			return n, p.endHead(n)
+		case err != nil && http1.Ends(b, 0):
+			return len(b), err
+		}
 	}
-	if p.heads += n; p.heads > maxHead {
-		return n, errLongHead
-	}
-	line := b[:n]
-	if i < 0 || len(p.line) > 0 {
-		p.line = append(p.line, line...)
-		line = p.line
-	}
-	if i < 0 {
-		if p.state == inStatus && !startsHTTP(line) {
+	for n < len(b) {
+		i := bytes.IndexByte(b[n:], '\n') + 1
+		if i == 0 {
+			i = len(b) - n
+		}
+		seen := len(p.part)
+		p.part = append(p.part, b[n:n+i]...)
+		n += i
+		if !startsHTTP(p.part) {
 			return n, errNotHTTP
 		}
-		return n, nil
-	}
-	p.line = p.line[:0]
-	line = line[:len(line)-1]
-	if k := len(line); k > 0 && line[k-1] == '\r' {
-		line = line[:k-1]
-	}
-	switch p.state {
-	case inStatus:
-		err = p.statusLine(line)
-	case inHeader:
-		if len(line) > 0 {
-			err = p.field(line)
-		} else {
-			err = p.endHead()
+		if p.heads+len(p.part) > maxHead {
+			return n, errLongHead
 		}
-	case inChunkSize:
-		err = p.chunkSize(line)
-	case inChunkEnd:
-		if len(line) > 0 {
-			err = errFraming
+		if http1.Ends(p.part, seen) {
+			whole, err := p.skim(p.part)
+			if err == nil {
+				err = p.endHead(whole)
+			}
+			p.part = p.part[:0]
+			return n, err
 		}
-		p.state, p.heads = inChunkSize, 0
-	case inTrailer:
-		p.done = len(line) == 0
 	}
-	return n, err
+	return n, nil
+}
+
+func (p *parser) skim(b []byte) (n int, err error) {
+	if p.toHEAD {
+		return p.head.Skim(b, methodHEAD, p.wantHdr)
+	}
+	return p.head.Skim(b, nil, p.wantHdr)
 }
 
 const version = "HTTP/1."
@@ -175,137 +151,28 @@ func startsHTTP(b []byte) bool {
 	return string(b[:n]) == version[:n]
 }
 
-// statusLine reads HTTP/1.1 200 OK (RFC 9112, section 4).
-func (p *parser) statusLine(b []byte) error {
-	if len(b) < 12 || !startsHTTP(b) || b[7]-'0' > 9 || b[8] != ' ' || len(b) > 12 && b[12] != ' ' {
-		return errNotHTTP
+// endHead goes on to what follows a head of n bytes.
+func (p *parser) endHead(n int) error {
+	h := p.head
+	p.status = h.Status
+	if p.heads += n; p.heads > maxHead {
+		return errLongHead
 	}
-	p.status = 0
-	for _, c := range b[9:12] {
-		if c-'0' > 9 {
-			return errNotHTTP
-		}
-		p.status = 10*p.status + int(c-'0')
+	if h.Status < 200 && h.Status != 101 {
+		return nil // an interim answer; the final one follows
 	}
-	if p.status < 100 {
-		return errNotHTTP
-	}
-	p.keep = b[7] >= '1'
-	p.state = inHeader
-	return nil
-}
-
-// field reads a field of the header (RFC 9112, section 5).
-func (p *parser) field(b []byte) error {
-	if b[0] == ' ' || b[0] == '\t' {
-		return nil // a folded line (section 5.2); none of the fields that matter here is
-	}
-	colon := bytes.IndexByte(b, ':')
-	if colon <= 0 {
-		return errNotHTTP
-	}
-	name, value := b[:colon], trim(b[colon+1:])
 	if p.wantHdr {
-		at := int32(len(p.text))
-		p.text = append(append(p.text, name...), value...)
-		p.spans = append(p.spans, span{at, at + int32(colon), at + int32(colon), int32(len(p.text))})
-	}
-	switch len(name) {
-	case len("Connection"):
-		if fold(name, "connection") {
-			switch {
-			case hasToken(value, "close"):
-				p.keep = false
-			case hasToken(value, "keep-alive"):
-				p.keep = true
-			}
-		}
-	case len("Content-Length"):
-		if fold(name, "content-length") {
-			return p.contentLength(value)
-		}
-	case len("Transfer-Encoding"):
-		if fold(name, "transfer-encoding") {
-			p.coding = true
-			p.chunked = lastToken(value, "chunked")
+		for i := range h.Fields {
+			f := &h.Fields[i]
+			at := int32(len(p.text))
+			p.text = append(append(p.text, f.Name...), f.Value...)
+			p.spans = append(p.spans, span{at, at + int32(len(f.Name)), int32(len(p.text))})
 		}
 	}
-	return nil
-}
-
-// contentLength reads a length or a list of the same one (RFC 9112, section 6.3).
-func (p *parser) contentLength(b []byte) error {
-	for first := true; first || len(b) > 0; first = false {
-		item := b
-		if i := bytes.IndexByte(b, ','); i >= 0 {
-			item, b = b[:i], b[i+1:]
-		} else {
-			b = nil
-		}
-		item = trim(item)
-		if len(item) == 0 || len(item) > 18 {
-			return errFraming
-		}
-		var n int64
-		for _, c := range item {
-			if c-'0' > 9 {
-				return errFraming
-			}
-			n = 10*n + int64(c-'0')
-		}
-		if p.length >= 0 && p.length != n {
-			return errFraming
-		}
-		p.length = n
-	}
-	return nil
-}
-
-// endHead finds how long the body is (RFC 9112, section 6.3).
-func (p *parser) endHead() error {
-	switch {
-	case p.status == 101:
-		p.keep, p.done = false, true
-	case p.status < 200:
-		p.startHead() // an interim answer; the final one follows
-	case p.head || p.status == 204 || p.status == 304:
-		p.done = true
-	case p.chunked:
-		p.state, p.heads = inChunkSize, 0
-	case !p.coding && p.length >= 0:
-		p.state, p.left = inLength, p.length
-		p.done = p.length == 0
-	default:
-		p.state, p.keep = inUntilClose, false
-	}
-	return nil
-}
-
-// chunkSize reads a size in hexadecimal; extensions do not matter (RFC 9112,
-// section 7.1).
-func (p *parser) chunkSize(b []byte) error {
-	if i := bytes.IndexByte(b, ';'); i >= 0 {
-		b = b[:i]
-	}
-	b = trim(b)
-	if len(b) == 0 || len(b) > 15 {
-		return errFraming
-	}
-	p.left = 0
-	for _, c := range b {
-		switch {
-		case c-'0' <= 9:
-			c -= '0'
-		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			c = c | 0x20 - 'a' + 10
-		default:
-			return errFraming
-		}
-		p.left = p.left<<4 | int64(c)
-	}
-	if p.state = inChunk; p.left == 0 {
-		p.state = inTrailer
-	}
+	p.inBody = true
+	p.rest.ResetLax(h)
+	tunnel := h.Framing == http1.Tunnel // another protocol follows
+	p.done, p.keep = tunnel || p.rest.Done(), !tunnel && !h.Close
 	return nil
 }
 
@@ -313,56 +180,10 @@ func (p *parser) chunkSize(b []byte) error {
 func (p *parser) header() []Field {
 	p.fields = p.fields[:0]
 	for _, s := range p.spans {
-		p.fields = append(p.fields, Field{Name: view(p.text[s.name:s.colon]), Value: view(p.text[s.value:s.end])})
+		p.fields = append(p.fields, Field{Name: view(p.text[s.name:s.value]), Value: view(p.text[s.value:s.end])})
 	}
 	return p.fields
 }
 
 // view is b as a string that changes with it.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
-
-func trim(b []byte) []byte {
-	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
-		b = b[1:]
-	}
-	for len(b) > 0 && (b[len(b)-1] == ' ' || b[len(b)-1] == '\t') {
-		b = b[:len(b)-1]
-	}
-	return b
-}
-
-// fold reports whether b is lower but for the case of its letters; both have the
-// same length.
-func fold(b []byte, lower string) bool {
-	for i, c := range b {
-		if c >= 'A' && c <= 'Z' {
-			c |= 0x20
-		}
-		if c != lower[i] {
-			return false
-		}
-	}
-	return true
-}
-
-// hasToken reports whether a list separated by commas has an item.
-func hasToken(list []byte, lower string) bool {
-	for len(list) > 0 {
-		item := list
-		if i := bytes.IndexByte(list, ','); i >= 0 {
-			item, list = list[:i], list[i+1:]
-		} else {
-			list = nil
-		}
-		if item = trim(item); len(item) == len(lower) && fold(item, lower) {
-			return true
-		}
-	}
-	return false
-}
-
-// lastToken reports whether the last item of a list is.
-func lastToken(list []byte, lower string) bool {
-	item := trim(list[bytes.LastIndexByte(list, ',')+1:])
-	return len(item) == len(lower) && fold(item, lower)
-}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"tailscope/internal/http1"
 )
 
 // events says that there is an event loop for plain HTTP/1.1.
@@ -117,8 +119,10 @@ func newLoop(o *Options, i int) (*loop, error) {
 	for _, list := range []*list{&l.busy, &l.idle, &l.shut} {
 		list.first, list.last = -1, -1
 	}
+	head := new(http1.Head) // of one answer at a time
 	for k := range l.conns {
 		l.conns[k].id, l.conns[k].fd = int32(k), -1
+		l.conns[k].answer.head = head
 		l.push(&l.shut, &l.conns[k])
 	}
 	if l.poll, err = newPoll(); err != nil {

@@ -3,7 +3,7 @@ package pair
 import (
 	"strings"
 
-	"tailscope/internal/mirror/http1"
+	"tailscope/internal/http1"
 )
 
 // Answer is a copy of an answer. Body is cut at the session's limit; Cut says so.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"tailscope/internal/mirror/http1"
+	"tailscope/internal/http1"
 )
 
 func TestAnswerOf(t *testing.T) {

@@ -3,7 +3,7 @@ package proxy
 import (
 	"io"
 
-	"tailscope/internal/mirror/http1"
+	"tailscope/internal/http1"
 	"tailscope/internal/mirror/pair"
 )
 

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"tailscope/internal/guard"
+	"tailscope/internal/http1"
 	"tailscope/internal/mirror/choose"
-	"tailscope/internal/mirror/http1"
 	"tailscope/internal/mirror/pair"
 	"tailscope/internal/mirror/shadow"
 )

@@ -23,8 +23,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"tailscope/internal/http1"
 	"tailscope/internal/mirror/choose"
-	"tailscope/internal/mirror/http1"
 	"tailscope/internal/mirror/pair"
 	"tailscope/internal/mirror/shadow"
 )

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"tailscope/internal/mirror/http1"
+	"tailscope/internal/http1"
 	"tailscope/internal/mirror/pair"
 )
 

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"tailscope/internal/http1"
 	"tailscope/internal/mirror/choose"
-	"tailscope/internal/mirror/http1"
 	"tailscope/internal/mirror/pair"
 )
 

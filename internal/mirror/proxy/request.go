@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"math/rand/v2"
 
+	"tailscope/internal/http1"
 	"tailscope/internal/mirror/choose"
-	"tailscope/internal/mirror/http1"
 	"tailscope/internal/mirror/pair"
 	"tailscope/internal/mirror/shadow"
 )

@@ -20,7 +20,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"tailscope/internal/mirror/http1"
+	"tailscope/internal/http1"
 	"tailscope/internal/mirror/pair"
 	"tailscope/internal/mirror/shadow"
 )

@@ -4,7 +4,7 @@ import (
 	"io"
 	"net"
 
-	"tailscope/internal/mirror/http1"
+	"tailscope/internal/http1"
 )
 
 // tunnel passes bytes in both directions, after the primary has agreed to

@@ -12,8 +12,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"tailscope/internal/http1"
 	"tailscope/internal/mirror/choose"
-	"tailscope/internal/mirror/http1"
 	"tailscope/internal/mirror/pair"
 	"tailscope/internal/mirror/shadow"
 )

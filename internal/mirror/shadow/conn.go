@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"tailscope/internal/mirror/http1"
+	"tailscope/internal/http1"
 	"tailscope/internal/mirror/pair"
 )
 

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"tailscope/internal/mirror/http1"
+	"tailscope/internal/http1"
 	"tailscope/internal/mirror/pair"
 )
 

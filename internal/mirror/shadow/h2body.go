@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"tailscope/internal/mirror/http1"
+	"tailscope/internal/http1"
 	"tailscope/internal/mirror/pair"
 )
 

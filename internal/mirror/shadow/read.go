@@ -5,7 +5,7 @@ import (
 	"sync"
 	"syscall"
 
-	"tailscope/internal/mirror/http1"
+	"tailscope/internal/http1"
 	"tailscope/internal/mirror/pair"
 )
 

@@ -149,14 +149,64 @@ func TestResponse(t *testing.T) {
 	} {
 		var h Head
 		in := lines(c.in)
-		n, err := h.ParseResponse(in, []byte(c.method))
+		n, err := h.ParseResponse(bytes.Clone(in), []byte(c.method))
 		got := strings.ReplaceAll(h.show(), "a    \tb", "a   \tb")
 		if err != nil {
 			got = err.Error()
 		} else if n != len(in) {
 			t.Errorf("%q: %d bytes, want %d", c.in, n, len(in))
+		} else {
+			h.skims(t, in, []byte(c.method))
 		}
 		if strings.ReplaceAll(got, " ", "") != strings.ReplaceAll(c.want, " ", "") {
+			t.Errorf("%q:\n got %s\nwant %s", c.in, got, c.want)
+		}
+	}
+}
+
+// skims sees that Skim understands of an answer what ParseResponse did.
+func (h *Head) skims(t *testing.T, in, method []byte) {
+	t.Helper()
+	if bytes.Contains(in, []byte("\n ")) || bytes.Contains(in, []byte("\n\t")) {
+		return // folded lines are left out
+	}
+	for _, all := range []bool{false, true} {
+		var s Head
+		n, err := s.Skim(in, method, all)
+		if err != nil || n != len(in) || s.Status != h.Status || s.Framing != h.Framing || s.Length != h.Length || s.Close != h.Close || all && len(s.Fields) != len(h.Fields) {
+			t.Fatalf("%q: skimmed %d bytes, %v, as %s; want %s", in, n, err, s.show(), h.show())
+		}
+	}
+}
+
+func TestSkim(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{"HTTP/1.1 200 OK|Content-Length: 3, 3|Content-Length: 3", `200 "OK" length=3`},
+		{"HTTP/1.1 200 OK|Content-Length: 3|Transfer-Encoding: gzip, chunked", `200 "OK" chunked`},
+		{"HTTP/1.1 200 OK|Content-Length: 3|Transfer-Encoding: gzip", `200 "OK" until close close`},
+		{"HTTP/1.1 200 OK|Transfer-Encoding: chunked|Transfer-Encoding: gzip", `200 "OK" until close close`},
+		{"HTTP/1.0 200 OK|Transfer-Encoding: chunked", `200 "OK" chunked 1.0 close`},
+		{"HTTP/1.1 200 OK|Connection: keep-alive|X: a| close|Content-Length: 0|A B[1]: \x01", `200 "OK" length=0`},
+		{"HTTP/1.1 200 OK|Connection: x, Close|Content-Length: 0", `200 "OK" length=0 close`},
+
+		{"HTTP/1.1 200 OK|Content-Length: 3, 4", "malformed Content-Length"},
+		{"HTTP/1.1 200 OK|Content-Length: 3, 3|Content-Length: 4", "Content-Length given twice"},
+		{"HTTP/1.1 200 OK|Content-Length:", "malformed Content-Length"},
+		{"HTTP/1.1 200 OK|Content-Length: -3", "malformed Content-Length"},
+		{"HTTP/1.1 200 OK|nothing", "malformed field name"},
+		{"HTTP/1.1 2000 OK", "malformed status line"},
+	} {
+		var h Head
+		in := lines(c.in)
+		n, err := h.Skim(in, nil, false)
+		h.Fields = nil
+		got := h.show()
+		if err != nil {
+			got = err.Error()
+		} else if n != len(in) {
+			t.Errorf("%q: %d bytes, want %d", c.in, n, len(in))
+		}
+		if got != c.want {
 			t.Errorf("%q:\n got %s\nwant %s", c.in, got, c.want)
 		}
 	}
@@ -234,7 +284,11 @@ func FuzzResponse(f *testing.F) {
 		if n > len(in) || n > 0 && err != nil {
 			t.Fatalf("%d bytes of %d, %v", n, len(in), err)
 		}
-		if n == 0 || h.Framing == Tunnel {
+		if n == 0 {
+			return
+		}
+		h.skims(t, in[:n], []byte(method))
+		if h.Framing == Tunnel {
 			return
 		}
 		out := AppendStatusLine(nil, h.Status, h.Reason)

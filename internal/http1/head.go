@@ -53,6 +53,47 @@ func (h *Head) ParseResponse(buf []byte, method []byte) (int, error) {
 	return n, nil
 }
 
+// Skim parses the head of an answer as ParseResponse does, for one who passes
+// nothing on. Fields are those that say where the answer ends, or all of them.
+// Names and values of fields are not looked into, folded lines are left out, and
+// buf stays as it is. A length may be a list of one number, and chunks may have
+// been coded before.
+func (h *Head) Skim(buf []byte, method []byte, all bool) (int, error) {
+	h.reset(buf)
+	h.lax = true
+	line, p, err := h.line(0)
+	if p == 0 || err != nil {
+		return 0, err
+	}
+	if err := h.statusLine(line); err != nil {
+		return 0, err
+	}
+	for {
+		line, after, err := h.line(p)
+		if after == 0 || err != nil {
+			return 0, err
+		}
+		if p = after; len(line) == 0 {
+			break
+		}
+		if line[0] == ' ' || line[0] == '\t' {
+			continue
+		}
+		i := bytes.IndexByte(line, ':')
+		if i < 1 {
+			return 0, errFieldName
+		}
+		if k := known(line[:i]); all || (framing | 1<<Connection).Has(k) {
+			h.Has |= 1 << k &^ 1
+			h.Fields = append(h.Fields, Field{Name: line[:i], Value: trim(line[i+1:]), Known: k})
+		}
+	}
+	if err := h.responseFraming(method); err != nil {
+		return 0, err
+	}
+	return p, nil
+}
+
 // Ends says whether the empty line that ends a head lies in buf, of which
 // buf[:seen] was looked at before. It is cheaper than parsing again.
 func Ends(buf []byte, seen int) bool {

@@ -10,6 +10,8 @@
 // space before a colon, bare CR, sizes of chunks that are no plain numbers. In
 // answers, which come from a server that is trusted, only what makes their end
 // unknowable is refused, and the rest is put right as RFC 9112 asks of a proxy.
+// Whoever takes an answer and passes nothing on skims it ([Head.Skim],
+// [Body.ResetLax]): that is quicker, and bears what browsers bear.
 package http1
 
 // Known is a field name that means something to those who pass messages on.
@@ -114,6 +116,7 @@ type Head struct {
 
 	buf   []byte
 	named bool // some field is Named
+	lax   bool // nothing is passed on
 }
 
 // Error says what is wrong with a message. Status is what a request that has it

@@ -2,7 +2,7 @@ package http1
 
 import "bytes"
 
-const framing = 1<<TransferEncoding | 1<<ContentLength
+const framing Mask = 1<<TransferEncoding | 1<<ContentLength
 
 // connection reads what concerns the connection: whether it stays, what is
 // upgraded, which fields go no further.
@@ -62,6 +62,9 @@ func (h *Head) lengths() (n int64, found bool, err error) {
 			continue
 		}
 		v, ok := number(f.Value)
+		if !ok && h.lax {
+			v, ok = sameNumber(f.Value)
+		}
 		if !ok {
 			return 0, true, errLength
 		}
@@ -90,6 +93,22 @@ func (h *Head) chunked() error {
 		one = true
 	}
 	return nil
+}
+
+// chunkedLast says whether chunked is the last of the transfer codings.
+func (h *Head) chunkedLast() (last bool) {
+	for i := range h.Fields {
+		f := &h.Fields[i]
+		if f.Known != TransferEncoding {
+			continue
+		}
+		for rest := f.Value; rest != nil; {
+			var coding []byte
+			coding, rest = next(rest)
+			last = is(coding, "chunked")
+		}
+	}
+	return last
 }
 
 func (h *Head) requestFraming() error {
@@ -198,6 +217,12 @@ func (h *Head) responseFraming(method []byte) error {
 		_, _, err := h.lengths()
 		return err
 	case h.Has.Has(TransferEncoding):
+		if h.lax {
+			if h.Framing = Chunked; !h.chunkedLast() {
+				h.Framing, h.Close = UntilClose, true
+			}
+			return nil
+		}
 		if h.Minor == 0 {
 			return errCoding10
 		}

@@ -4,10 +4,11 @@ package http1
 type Body struct {
 	framing Framing
 	state   state
-	left    int64 // of the body, or of the chunk
-	digits  int
-	line    int // bytes of the line of the chunk's size, or of the trailer's line
 	name    bool
+	lax     bool
+	digits  uint8
+	line    int32 // bytes of the line of the chunk's size, or of the trailer
+	left    int64 // of the body, or of the chunk
 	trailer []byte
 	// Bytes counts the body's bytes so far, chunk framing left out.
 	Bytes int64
@@ -47,6 +48,13 @@ func (b *Body) ResetTo(f Framing, length int64) {
 	case f == None, f == Length && length == 0:
 		b.state = done
 	}
+}
+
+// ResetLax makes b ready for the body of an answer that was skimmed. Lines of
+// chunks may end in LF alone, and the trailer is skipped whatever it is.
+func (b *Body) ResetLax(h *Head) {
+	b.Reset(h)
+	b.lax = true
 }
 
 // Done says whether the message is complete. A body that ends with the
@@ -144,24 +152,28 @@ func (b *Body) frame(p []byte) (int, error) {
 			if b.line++; b.line > maxChunkLine {
 				return i, errChunkLine
 			}
-			if c == '\r' {
+			switch {
+			case c == '\r':
 				b.state = inSizeLF
-			} else if c < ' ' && c != '\t' || c == 0x7f {
+			case c == '\n' && b.lax:
+				b.endSize()
+			case c < ' ' && c != '\t' || c == 0x7f:
 				return i, errChunkSize
 			}
 		case inSizeLF:
 			if c != '\n' {
 				return i, errChunkSize
 			}
-			b.digits = 0
-			if b.state = inData; b.left == 0 {
-				b.state, b.line = inTrailerStart, 0
-			}
+			b.endSize()
 		case inDataCR:
-			if c != '\r' {
+			switch {
+			case c == '\r':
+				b.state = inDataLF
+			case c == '\n' && b.lax:
+				b.state = inSize
+			default:
 				return i, errChunkEnd
 			}
-			b.state = inDataLF
 		case inDataLF:
 			if c != '\n' {
 				return i, errChunkEnd
@@ -185,13 +197,30 @@ func (b *Body) afterSize(c byte) error {
 		b.state = inExtension
 	case ' ', '\t':
 		b.state = inSizeSpace
+	case '\n':
+		if b.lax {
+			b.endSize()
+			return nil
+		}
+		return errChunkSize
 	default:
 		return errChunkSize
 	}
 	return nil
 }
 
+// endSize takes the end of a size's line.
+func (b *Body) endSize() {
+	b.digits = 0
+	if b.state = inData; b.left == 0 {
+		b.state, b.line = inTrailerStart, 0
+	}
+}
+
 func (b *Body) trailerByte(c byte) error {
+	if b.lax {
+		return b.skipTrailer(c)
+	}
 	switch b.state {
 	case inTrailerStart:
 		if c == '\r' {
@@ -229,6 +258,24 @@ func (b *Body) trailerByte(c byte) error {
 		return errTrailerLong
 	}
 	b.trailer = append(b.trailer, c)
+	return nil
+}
+
+// skipTrailer takes a byte of a trailer that nobody reads: an empty line ends it.
+func (b *Body) skipTrailer(c byte) error {
+	if b.line++; b.line > maxTrailer {
+		return errTrailerLong
+	}
+	switch {
+	case c == '\n' && b.state != inTrailer:
+		b.state = done
+	case c == '\n':
+		b.state = inTrailerStart
+	case c == '\r' && b.state == inTrailerStart:
+		b.state = inEndLF
+	default:
+		b.state = inTrailer
+	}
 	return nil
 }
 

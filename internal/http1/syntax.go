@@ -153,6 +153,20 @@ func next(list []byte) (element, rest []byte) {
 	return trim(list), nil
 }
 
+// sameNumber reads a list of one number, again and again (RFC 9112 section 6.3).
+func sameNumber(list []byte) (n int64, ok bool) {
+	for first := true; first || len(list) > 0; first = false {
+		var one []byte
+		one, list = next(list)
+		v, ok := number(one)
+		if !ok || !first && v != n {
+			return 0, false
+		}
+		n = v
+	}
+	return n, true
+}
+
 // number reads decimal digits; ok is false if there is anything else, nothing,
 // or more than fits.
 func number(p []byte) (n int64, ok bool) {
