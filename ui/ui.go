@@ -4,7 +4,7 @@
 // Handler answers three kinds of path. Files that exist are served as they are;
 // those under /assets/ carry their content's hash in their name and may be
 // cached for ever. Every other path is a view of the page (views are links, see
-// src/lib/url.ts) and gets index.html, which is never cached. A binary built
+// src/shared/page/url.ts) and gets index.html, which is never cached. A binary built
 // without Node has no index.html and says how to get one.
 package ui
 

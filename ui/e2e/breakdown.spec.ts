@@ -2,7 +2,7 @@
 import AxeBuilder from '@axe-core/playwright';
 import { expect, test, type Page } from '@playwright/test';
 import { readFileSync } from 'node:fs';
-import { count, percent, value } from '../src/lib/format';
+import { count, percent, value } from '../src/shared/text/format';
 import { ask, settled } from './page';
 import type { Parts } from './seed-parts';
 

@@ -4,7 +4,7 @@
 // does not give are made up.
 import AxeBuilder from '@axe-core/playwright';
 import { expect, test, type Page } from '@playwright/test';
-import type { Check, CheckBacktestResponse, CheckResponse, ChecksResponse, IncidentsResponse } from '../src/lib/checks-types';
+import type { Check, CheckBacktestResponse, CheckResponse, ChecksResponse, IncidentsResponse } from '../src/shared/api/checks';
 import { ask, known } from './page';
 
 const bad = 'page test bad';

@@ -2,8 +2,8 @@
 // long after a mark.
 import AxeBuilder from '@axe-core/playwright';
 import { expect, test, type Page } from '@playwright/test';
-import type { CompareResponse } from '../src/lib/compare-types';
-import { effectWords, judged } from '../src/lib/compare-words';
+import type { CompareResponse } from '../src/shared/api/compare';
+import { effectWords, judged } from '../src/shared/verdict/words';
 import { ask } from './page';
 import type { Changed } from './seed-compare';
 

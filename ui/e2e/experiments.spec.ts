@@ -2,8 +2,8 @@
 // that runs and is asked to change.
 import AxeBuilder from '@axe-core/playwright';
 import { expect, test, type Page } from '@playwright/test';
-import type { Experiment, MirrorVerdictResponse } from '../src/lib/experiments-types';
-import { effectOf } from '../src/lib/mirror-verdict';
+import type { Experiment, MirrorVerdictResponse } from '../src/shared/api/experiments';
+import { effectOf } from '../src/shared/verdict/effect';
 import { ask } from './page';
 import { ratios, report, reportRunning, type Mirrored } from './seed-mirror';
 

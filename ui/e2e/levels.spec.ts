@@ -3,7 +3,7 @@
 import AxeBuilder from '@axe-core/playwright';
 import { expect, test, type Page } from '@playwright/test';
 import { readFileSync } from 'node:fs';
-import { value } from '../src/lib/format';
+import { value } from '../src/shared/text/format';
 import { ask, known, settled } from './page';
 import { perMinute, seedTraces, type Traces } from './seed-traces';
 

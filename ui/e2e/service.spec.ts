@@ -1,5 +1,5 @@
 import { expect, test } from '@playwright/test';
-import { count, percent, value } from '../src/lib/format';
+import { count, percent, value } from '../src/shared/text/format';
 import type { DistributionResponse, HeatmapResponse, MarksOf } from './types';
 import { ask, known, openService, pointAt, reading, servicePath, settled } from './page';
 

@@ -1,7 +1,7 @@
 // Kept requests, their waterfall, and the way from the heatmap to one of them.
 import AxeBuilder from '@axe-core/playwright';
 import { expect, test, type Page } from '@playwright/test';
-import { value } from '../src/lib/format';
+import { value } from '../src/shared/text/format';
 import { ask, known, settled } from './page';
 import { seedTraces, type Traces } from './seed-traces';
 

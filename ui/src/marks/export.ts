@@ -1,0 +1,38 @@
+// What the copy buttons of a mark give: both sides for a terminal, for PromQL
+// and for a spreadsheet.
+
+import { cliCommand } from '../shared/text/export';
+import type { PartRow, Side, Window } from './sides';
+import type { Num } from '../shared/api/types';
+import { spanFamily } from '../shared/page/url';
+
+export interface Sides<T> {
+  before: T;
+  after: T;
+}
+
+const whole = (w: Window) => w.end > w.start;
+const both = (w: Sides<Window>, line: (w: Window) => string) => [w.before, w.after].filter(whole).map(line).join('\n');
+
+/** A command for each window that has begun. */
+export const sidesCommand = (w: Sides<Window>, match: string, server: string) =>
+  both(w, ({ start, end }) => cliCommand('distribution', spanFamily, spanFamily, match, false, start, end, server));
+
+/** p95 of each window, at the moment it ends. */
+export const sidesPromQL = (w: Sides<Window>, match: string) =>
+  both(w, ({ start, end }) => `histogram_quantile(0.95, sum(rate(${spanFamily}${match}[${end - start}s] @ ${end})))`);
+
+/** One line per figure, durations in seconds; time per request and component follows the figures. */
+export function sidesCsv(w: Sides<Window>, s: Sides<Side>, parts: PartRow[]): string {
+  const at = (t: number) => new Date(t * 1000).toISOString().replace('.000', '');
+  const per = (n: number, of: number): Num => (of > 0 ? n / of : null);
+  const row = (name: string, f: (k: 'before' | 'after') => Num | string | undefined) => `${name},${f('before') ?? ''},${f('after') ?? ''}`;
+  return [
+    'figure,before,after',
+    row('start', (k) => at(w[k].start)), row('end', (k) => at(w[k].end)),
+    row('requests', (k) => s[k].count), row('requests_per_second', (k) => per(s[k].count, s[k].seconds)),
+    ...['0.5', '0.95', '0.99'].map((q) => row(`q${q}`, (k) => s[k].group?.quantiles?.[q])),
+    row('mean', (k) => s[k].group?.mean), row('error_ratio', (k) => per(s[k].errors, s[k].count)),
+    ...parts.map((p) => row(`seconds_per_request_${p.component}`, (k) => p[k])),
+  ].join('\n') + '\n';
+}

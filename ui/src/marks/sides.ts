@@ -1,0 +1,141 @@
+// Before a mark and after it: two windows of one length, their distributions on
+// one axis, and their figures beside each other. Plain ratios, no verdict.
+
+import type { BreakdownResponse } from '../shared/api/breakdown';
+import { digits, errorRatio, rate, value } from '../shared/text/format';
+import type { Bucket, DistributionGroup, Num } from '../shared/api/types';
+
+export interface Window {
+  start: number;
+  end: number;
+}
+
+/** Slots that divide each other, and for how long the store keeps them unless told otherwise. */
+const slots = [{ slot: 10, kept: 2 * 86400 }, { slot: 60, kept: 35 * 86400 }, { slot: 600, kept: 100 * 86400 }, { slot: 3600, kept: Infinity }];
+
+/** The finest slots in which a window of a length can be asked for whole: still kept, and not too many. */
+export function slotOf(start: number, length: number, now: number): number {
+  return slots.find((s) => now - start < s.kept && length / s.slot <= 1500)?.slot ?? 3600;
+}
+
+/**
+ * The windows around a moment, on whole slots, so that no answer is widened to what is on the
+ * other side: the slot that holds the moment is in neither. What is after ends at the present at the latest.
+ */
+export function windowsAround(t: number, length: number, now: number, slot = slotOf(t - length, length, now)): { slot: number; before: Window; after: Window } {
+  const mid = Math.floor(t / slot) * slot;
+  const from = Math.ceil(t / slot) * slot;
+  length = Math.ceil(length / slot) * slot;
+  const end = Math.min(from + length, Math.floor(now / slot) * slot);
+  return { slot, before: { start: mid - length, end: mid }, after: { start: from, end: Math.max(from, end) } };
+}
+
+/** How long the windows are: of these, what the address says. */
+export const lengths = [300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 86400, 7 * 86400];
+
+export interface Side {
+  count: number;
+  seconds: number;
+  errors: number;
+  group: DistributionGroup | undefined;
+}
+
+export interface FigureRow {
+  name: string;
+  before: string;
+  after: string;
+  change: string;
+}
+
+/** What a ratio says in words: "38.0 % less", "3.20 times as much", "as before". */
+export function ratioWords(before: Num | undefined, after: Num | undefined, more: string, less: string): string {
+  if (before == null || after == null || !Number.isFinite(before) || !Number.isFinite(after)) return '';
+  if (before === 0) return after === 0 ? 'as before' : `${more} from none`;
+  if (after === 0) return `${less} to none`;
+  const r = after / before;
+  if (Math.abs(r - 1) < 0.0005) return 'as before';
+  if (r >= 2) return `× ${digits(r)} ${more}`;
+  return r > 1 ? `${((r - 1) * 100).toFixed(1)} % ${more}` : `${((1 - r) * 100).toFixed(1)} % ${less}`;
+}
+
+export function figures(a: Side, b: Side): FigureRow[] {
+  const per = (s: Side) => (s.seconds > 0 ? s.count / s.seconds : null);
+  const failed = (s: Side) => (s.count > 0 ? s.errors / s.count : null);
+  const q = (s: Side, k: string) => s.group?.quantiles?.[k];
+  const times = (name: string, x: Num | undefined, y: Num | undefined): FigureRow => ({ name, before: value(x), after: value(y), change: ratioWords(x, y, 'slower', 'faster') });
+  return [
+    { name: 'Rate', before: rate(per(a)), after: rate(per(b)), change: ratioWords(per(a), per(b), 'more', 'less') },
+    times('p50', q(a, '0.5'), q(b, '0.5')), times('p95', q(a, '0.95'), q(b, '0.95')), times('p99', q(a, '0.99'), q(b, '0.99')), times('Mean', a.group?.mean, b.group?.mean),
+    { name: 'Errors', before: errorRatio(failed(a)), after: errorRatio(failed(b)), change: ratioWords(failed(a), failed(b), 'more', 'less') },
+  ];
+}
+
+export interface Curve {
+  /** Steps: from low to high, the share of all that a bucket of the axis' unit width would hold. */
+  steps: { low: number; high: number; density: number; share: number }[];
+}
+
+/** Shares per bucket, divided by the bucket's width on a log axis, so that buckets of unlike width compare. */
+export function curveOf(buckets: Bucket[] | null | undefined, count: number): Curve {
+  const steps = [];
+  for (const b of buckets ?? []) {
+    if (b.low == null || b.high == null || !(b.low > 0) || !(b.high > b.low) || !b.count || !count) continue;
+    const share = b.count / count;
+    steps.push({ low: b.low, high: b.high, share, density: share / Math.log(b.high / b.low) });
+  }
+  return { steps };
+}
+
+/** The axis that holds both curves, and their highest point. Far outliers are kept: nothing is cut. */
+export function spanOf(curves: Curve[]): { low: number; high: number; most: number } | undefined {
+  let low = Infinity;
+  let high = 0;
+  let most = 0;
+  for (const c of curves) {
+    for (const s of c.steps) {
+      low = Math.min(low, s.low);
+      high = Math.max(high, s.high);
+      most = Math.max(most, s.density);
+    }
+  }
+  return most > 0 ? { low, high, most } : undefined;
+}
+
+/** A curve as a path of steps; x and y map to pixels, y of a density. Gaps fall to the ground. */
+export function curvePath(c: Curve, x: (v: number) => number, y: (density: number) => number): string {
+  let d = '';
+  let at: number | null = null;
+  const ground = y(0).toFixed(1);
+  for (const s of c.steps) {
+    const x0 = x(s.low).toFixed(1);
+    if (at == null) d += `M${x0} ${ground}`;
+    else if (Math.abs(at / s.low - 1) > 1e-9) d += `L${x(at).toFixed(1)} ${ground}L${x0} ${ground}`;
+    d += `L${x0} ${y(s.density).toFixed(1)}L${x(s.high).toFixed(1)} ${y(s.density).toFixed(1)}`;
+    at = s.high;
+  }
+  return at == null ? '' : `${d}L${x(at).toFixed(1)} ${ground}`;
+}
+
+export interface PartRow {
+  component: string;
+  before: Num;
+  after: Num;
+}
+
+/** Seconds per request and component, of both windows; components that neither has are left out. */
+export function partsOf(a: BreakdownResponse | undefined, b: BreakdownResponse | undefined): PartRow[] {
+  const per = (d: BreakdownResponse | undefined, c: string): Num => {
+    if (!d?.total) return null;
+    return (d.components?.find((x) => x.component === c)?.seconds ?? 0) / d.total;
+  };
+  const names = [...new Set([...(a?.components ?? []), ...(b?.components ?? [])].map((c) => c.component))];
+  return names.map((component) => ({ component, before: per(a, component), after: per(b, component) })).filter((r) => r.before || r.after);
+}
+
+/** How many seconds of a window lie after the first request in it: data that begin within it make a window shorter. */
+export function coveredOf(w: Window, t: { times: number[] | null; groups: { count: number[] | null }[] | null } | undefined): number {
+  const counts = t?.groups?.[0]?.count ?? [];
+  const first = counts.findIndex((n) => n > 0);
+  const from = first > 0 ? (t?.times?.[first] ?? w.start) : w.start;
+  return Math.max(0, w.end - Math.max(w.start, from));
+}

@@ -1,0 +1,33 @@
+// What the copy buttons of a session give: the judgement, the account.
+
+import type { Experiment } from '../shared/api/experiments';
+import { csvCell } from '../shared/text/export';
+import { chosen, ledger } from './account';
+import { shellQuote } from '../shared/page/match';
+
+/** The command that asks the same. Times are Unix seconds, so it means the same tomorrow. */
+export function sessionCommand(id: string, window: { start: number; end: number; whole: boolean } | undefined, server: string): string {
+  const parts = ['tailscope', 'experiments', 'show', shellQuote(id)];
+  if (window && !window.whole) parts.push('--start', String(window.start), '--end', String(window.end));
+  if (server && server !== 'http://127.0.0.1:7099') parts.push('--server', shellQuote(server));
+  return parts.join(' ');
+}
+
+/** The command that writes the report of a run of load or an experiment. */
+export function reportCommand(id: string, server: string): string {
+  return ['tailscope', 'report', 'experiment', shellQuote(id), ...(server && server !== 'http://127.0.0.1:7099' ? ['--server', shellQuote(server)] : [])].join(' ');
+}
+
+/** Every count of the account, one a line. */
+export function accountCsv(e: Experiment): string {
+  const m = e.mirror;
+  const out = ['of,what,count'];
+  if (!m) return `${out[0]}\n`;
+  const line = (of: string, what: string, n: number) => out.push(`${csvCell(of)},${csvCell(what)},${n}`);
+  line('clients', 'requests', m.requests);
+  for (const [c, n] of Object.entries(m.skipped ?? {})) line('clients', `skipped ${c}`, n);
+  line('clients', 'chosen', chosen(m));
+  for (const [c, n] of Object.entries(m.failed ?? {})) line('primary', `failed ${c}`, n);
+  for (const s of m.shadows ?? []) if (s.account) for (const r of ledger([s.account])) line(s.name, r.key, r.of(s.account));
+  return `${out.join('\n')}\n`;
+}

@@ -1,0 +1,103 @@
+// Change points of a service: what the server found, and how it is said and
+// placed. Pure but for the two questions.
+
+import { get, request } from '../shared/api/client';
+import type { CompareMeasure } from '../shared/api/compare';
+import { momentName } from '../shared/text/time';
+import type { Mark, Num, Range } from '../shared/api/types';
+
+export type ChangeStatus = 'new' | 'confirmed' | 'dismissed';
+
+/** As api/changes.go declares it. */
+export interface Change {
+  id: string;
+  time: number;
+  low: number;
+  high: number;
+  service: string;
+  operation?: string;
+  p: Num;
+  before: Range;
+  after: Range;
+  measures: CompareMeasure[] | null;
+  verdict: string;
+  sentence: string;
+  headline: string;
+  name: string;
+  status: ChangeStatus;
+  mark?: string;
+  near: Mark[] | null;
+  operations?: string[];
+}
+
+export interface ChangesResponse extends Range {
+  slot: number;
+  searched: number;
+  changes: Change[] | null;
+  notes: string[] | null;
+}
+
+/** The longest range that the page has searched. */
+export const longest = 7 * 86400;
+
+export const readChanges = (q: { match: string; start: number; end: number }, signal?: AbortSignal) => get<ChangesResponse>('changes', q, signal);
+
+export function decide(c: Change, status: ChangeStatus, name = ''): Promise<{ id: string; status: ChangeStatus; mark?: string }> {
+  const { id, time, low, high, service, operation } = c;
+  return request('POST', '/api/v1/changes', undefined, { id, time, low, high, service, operation, status, ...(status === 'confirmed' ? { name: name.trim() || c.name, description: c.headline } : {}) });
+}
+
+/**
+ * What is drawn: new changes. One of an operation stands under that of its
+ * service where there is one at the same moment.
+ */
+export function drawn(all: Change[]): Change[] {
+  const under = new Set<string>();
+  for (const c of all) if (!c.operation) for (const o of c.operations ?? []) for (const x of all) if (x.operation === o && meet(c, x)) under.add(x.id);
+  return all.filter((c) => c.status === 'new' && !under.has(c.id));
+}
+
+const meet = (a: Change, b: Change) => Math.abs(a.time - b.time) <= Math.max(a.high - a.low, b.high - b.low, 60);
+
+/** Flags of a width beside each other, from left to right, none over another where there is room. */
+export function places(xs: number[], width: number, wide: number): number[] {
+  const out = xs.map((x) => x - wide / 2);
+  for (let i = 0; i < out.length; i++) out[i] = Math.max(out[i], i ? out[i - 1] + wide + 1 : -wide / 2);
+  let end = width + wide / 2;
+  for (let i = out.length - 1; i >= 0; i--) {
+    out[i] = Math.min(out[i], end - wide);
+    end = out[i] - 1;
+  }
+  return out;
+}
+
+/** When it was, in the reader's zone: "Fri 20 Nov 14:20:00 CET, between 14:19:50 and 14:20:10". */
+export function whenWords(c: Pick<Change, 'time' | 'low' | 'high'>, zone?: string): string {
+  const at = momentName(c.time, zone);
+  if (c.low >= c.high) return at;
+  const [low, high] = [momentName(c.low, zone), momentName(c.high, zone)];
+  const day = at.slice(0, at.indexOf(':') - 3);
+  const clock = (s: string) => (s.startsWith(day) ? s.slice(day.length + 1) : s).replace(/ [^ ]+$/, '');
+  return `${at}, between ${clock(low)} and ${clock(high)}`;
+}
+
+/** How far a mark is from a change: "2 min before", "at the same moment". */
+export function apart(m: Mark, c: Pick<Change, 'time'>): string {
+  const d = Math.round((m.time ?? c.time) - c.time);
+  const a = Math.abs(d);
+  if (a < 5) return 'at that moment';
+  const words = a < 90 ? `${a} s` : a < 5400 ? `${Math.round(a / 60)} min` : `${Math.round(a / 3600)} h`;
+  return `${words} ${d < 0 ? 'before' : 'after'}`;
+}
+
+/** The filters of a page by which changes are searched: those of its requests, whether they failed or not. */
+export const searchedBy = (filters: Record<string, string[]>): Record<string, string[]> =>
+  Object.fromEntries(Object.entries(filters).filter(([name, values]) => values.length && name !== 'kind' && name !== 'status'));
+
+/** Where the two stretches around a change are compared, for the same requests: what the address of that page keeps. */
+export function comparison(c: Change, filters: Record<string, string[]> = {}): { filters: Record<string, string[]>; more: Record<string, string[]> } {
+  return {
+    filters: { ...searchedBy(filters), service: [c.service], ...(c.operation ? { operation: [c.operation] } : {}) },
+    more: { a: [`${c.before.start}/${c.before.end}`], b: [`${c.after.start}/${c.after.end}`] },
+  };
+}

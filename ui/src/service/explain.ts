@@ -1,0 +1,131 @@
+// What a rectangle of the heatmap has more often than the rest: the question,
+// the answer, and how the answer reads.
+
+import { get, type Params } from '../shared/api/client';
+import type { Box } from '../shared/chart/box';
+import type { Filters } from '../shared/page/match';
+import { shellQuote } from '../shared/page/match';
+import type { Num } from '../shared/api/types';
+
+export interface ExplainItem {
+  labels: Record<string, string>;
+  inside: number;
+  outside: number;
+  inside_share: Num;
+  outside_share: Num;
+  effect: Num;
+  effect_low: Num;
+  effect_high: Num;
+  lift: Num;
+  adjusted_p: Num;
+  /** The pair that accounts for a label. */
+  through?: Record<string, string>;
+  sentence: string;
+}
+
+export interface ExplainResponse {
+  start: number;
+  end: number;
+  family: string;
+  from: number;
+  to: number;
+  low: Num;
+  high: Num;
+  inside: number;
+  outside: number;
+  items: ExplainItem[] | null;
+  labels_tried: number;
+  pairs_tried: number;
+  notes: string[] | null;
+}
+
+export interface Question {
+  family: string;
+  match: string;
+  start: number;
+  end: number;
+  box: Box;
+}
+
+/** The parameters of a question; what reaches out of the range is cut to it. */
+export function explainParams(q: Question): Params {
+  return {
+    family: q.family, match: q.match, start: q.start, end: q.end, from: Math.max(q.box.start, q.start), to: Math.min(q.box.end, q.end),
+    low: q.box.low > 0 ? q.box.low : undefined, high: q.box.high,
+  };
+}
+
+export const readExplain = (q: Question, signal?: AbortSignal) => get<ExplainResponse>('explain', explainParams(q), signal);
+
+/** The same question for a terminal. */
+export function explainCommand(q: Question, allKinds: boolean, spanFamily: string, server: string): string {
+  const p = explainParams(q);
+  const parts = ['tailscope', 'query', 'explain'];
+  if (q.match) parts.push('--match', shellQuote(q.match));
+  if (allKinds) parts.push('--kind', 'all');
+  if (q.family !== spanFamily) parts.push('--family', shellQuote(q.family));
+  parts.push('--start', String(q.start), '--end', String(q.end), '--from', String(p.from), '--to', String(p.to));
+  if (p.low != null) parts.push('--low', String(p.low));
+  if (p.high != null) parts.push('--high', String(p.high));
+  if (server && server !== 'http://127.0.0.1:7099') parts.push('--server', shellQuote(server));
+  return parts.join(' ');
+}
+
+const named = ([name, value]: [string, string]) => (value === '' ? `no ${name}` : `${name} ${value}`);
+
+/** tenant acme; operation GET /search with tenant acme. */
+export const title = (labels: Record<string, string>) => Object.entries(labels).sort().map(named).join(' with ');
+
+/** What accounts for a label, in words: only with operation GET /search. */
+export function throughWords(i: ExplainItem): string {
+  const rest = Object.entries(i.through ?? {}).filter(([name]) => !(name in i.labels));
+  return rest.length ? `only with ${rest.sort().map(named).join(' and ')}` : '';
+}
+
+/** A share in points of a hundred, two digits at least: 58, 4.1, 0.04. */
+export function points(share: Num): string {
+  if (share == null || !Number.isFinite(share)) return '–';
+  const x = 100 * share;
+  const a = Math.abs(x);
+  const s = a >= 9.95 || a === 0 ? a.toFixed(0) : a >= 0.095 ? a.toFixed(1) : String(Number(a.toPrecision(1)));
+  return x < 0 ? `−${s}` : s;
+}
+
+/** +58 points, 51–64. */
+export const effectWords = (i: ExplainItem) => `+${points(i.effect)} points, ${points(i.effect_low)}–${points(i.effect_high)}`;
+
+export interface Row {
+  item: ExplainItem;
+  title: string;
+  /** A pair below one of its labels. */
+  nested: boolean;
+}
+
+/** Pairs move below the first of their labels that is listed before them; the order stays otherwise. */
+export function arrange(items: ExplainItem[]): Row[] {
+  const out: Row[] = [];
+  const parts = (i: ExplainItem) => Object.entries(i.labels);
+  for (const item of items) {
+    const row = { item, title: title(item.labels), nested: false };
+    const under = parts(item).length < 2 ? -1 : out.findIndex((r) => parts(r.item).length === 1 && parts(r.item).every(([n, v]) => item.labels[n] === v));
+    if (under < 0) {
+      out.push(row);
+      continue;
+    }
+    let at = under + 1;
+    while (at < out.length && out[at].nested) at++;
+    out.splice(at, 0, { ...row, nested: true });
+  }
+  return out;
+}
+
+/** The filters that narrow the page to these labels. */
+export const narrowed = (filters: Filters, labels: Record<string, string>): Filters =>
+  ({ ...filters, ...Object.fromEntries(Object.entries(labels).map(([n, v]) => [n, [v]])) });
+
+/** One line per item, the most telling first. */
+export function explainCsv(items: ExplainItem[]): string {
+  const cell = (s: string) => (/[",\n]/.test(s) ? `"${s.replaceAll('"', '""')}"` : s);
+  const lines = items.map((i) => [title(i.labels), i.inside, i.outside, i.inside_share, i.outside_share, i.effect, i.effect_low, i.effect_high, i.lift ?? '', i.adjusted_p, throughWords(i)].map((x) => cell(String(x))).join(','));
+  return `${['labels,inside,outside,inside_share,outside_share,effect,effect_low,effect_high,lift,adjusted_p,through', ...lines].join('\n')}\n`;
+}

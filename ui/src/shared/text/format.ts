@@ -1,0 +1,194 @@
+// Numbers as a reader wants them: three significant digits, the unit that
+// keeps them between 1 and 999, separators in counts, one decimal in per
+// cents. A missing number is an en dash, never 0.
+
+import type { Num } from '../api/types';
+
+export const missing = '–';
+
+const grouped = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
+
+/** A count with separators: 122,814. */
+export function count(n: Num | undefined): string {
+  return n == null || !Number.isFinite(n) ? missing : grouped.format(n);
+}
+
+/** Counts where room is short: 9,120 · 12.3 k · 4.56 M. */
+export function shortCount(n: Num | undefined): string {
+  if (n == null || !Number.isFinite(n)) return missing;
+  if (Math.abs(n) < 9999.5) return grouped.format(n);
+  for (const [size, unit] of [[1e3, 'k'], [1e6, 'M'], [1e9, 'G'], [1e12, 'T']] as const) {
+    const s = (n / size).toPrecision(3);
+    if (Math.abs(Number(s)) < 1000) return `${Number(s) >= 100 ? grouped.format(Number(s)) : s} ${unit}`;
+  }
+  return n.toExponential(2);
+}
+
+/** Three significant digits without an exponent: 0.0123 · 1.20 · 43.1 · 1,204. */
+export function digits(n: Num | undefined): string {
+  if (n == null || !Number.isFinite(n)) return missing;
+  if (n === 0) return '0';
+  const a = Math.abs(n);
+  if (a >= 99.95) return a < 1e9 ? grouped.format(n) : n.toExponential(2);
+  if (a < 1e-6) return n.toExponential(2);
+  const s = n.toPrecision(3);
+  return s.includes('e') ? Number(s).toFixed(8).replace(/0+$/, '') : s;
+}
+
+/** A sentence for the page: with a stop at its end, per cent signs and units of time at their numbers. */
+export function sentenceOf(s: string): string {
+  return `${s}${/(^|[.!?])$/.test(s) ? '' : '.'}`.replace(/(\d) (?=(%|min|days?|[mµn]?s|h)(?![\wµ]))/g, '$1\u00a0');
+}
+
+/** A sentence that may have begun in the middle of another; p99 stays as it is. */
+export const capital = (s: string): string => (/^p\d/.test(s) ? s : s.charAt(0).toUpperCase() + s.slice(1));
+
+/** A share as per cent with one decimal. Something never reads as nothing, nor nearly all as all. */
+export function percent(share: Num | undefined): string {
+  if (share == null || !Number.isFinite(share)) return missing;
+  const p = share * 100;
+  if (p > 0 && p < 0.05) return '< 0.1 %';
+  if (p < 100 && p >= 99.95) return '> 99.9 %';
+  return `${p.toFixed(1)} %`;
+}
+
+/** The share of errors, where a tenth of a per cent is a lot: 0.12 %, 3.4 %. */
+export function errorRatio(share: Num | undefined): string {
+  if (share == null || !Number.isFinite(share)) return missing;
+  const p = share * 100;
+  if (p === 0) return '0 %';
+  if (p < 0.005) return '< 0.01 %';
+  return p < 1 ? `${p.toFixed(2)} %` : `${p.toFixed(1)} %`;
+}
+
+interface Scale {
+  size: number;
+  unit: string;
+}
+
+const durations: Scale[] = [
+  { size: 1e-9, unit: 'ns' },
+  { size: 1e-6, unit: 'µs' },
+  { size: 1e-3, unit: 'ms' },
+  { size: 1, unit: 's' },
+  { size: 60, unit: 'min' },
+  { size: 3600, unit: 'h' },
+  { size: 86400, unit: 'd' },
+];
+const bytes: Scale[] = [
+  { size: 1, unit: 'B' },
+  { size: 1e3, unit: 'kB' },
+  { size: 1e6, unit: 'MB' },
+  { size: 1e9, unit: 'GB' },
+  { size: 1e12, unit: 'TB' },
+];
+
+/** What a family measures; anything but seconds and bytes is a bare number. */
+export type Unit = string;
+
+function scalesOf(unit: Unit): Scale[] | null {
+  return unit === 'seconds' ? durations : unit === 'bytes' ? bytes : null;
+}
+
+function trim(s: string): string {
+  return s.includes('.') ? s.replace(/\.?0+$/, '') : s;
+}
+
+// The scale in which v shows as 1 to 999 once rounded to three digits. Seconds
+// stay seconds up to 999 s: minutes need a reader to think.
+function scaleFor(v: number, scales: Scale[]): Scale {
+  const a = Math.abs(v);
+  for (let i = 0; i < scales.length; i++) {
+    const rounded = Number((a / scales[i].size).toPrecision(3));
+    if (rounded < 1000) return scales[i];
+  }
+  return scales[scales.length - 1];
+}
+
+function inScale(v: number, s: Scale): string {
+  const n = v / s.size;
+  const a = Math.abs(n);
+  if (a >= 999.5) return grouped.format(n);
+  return a >= 99.95 ? n.toFixed(0) : n.toPrecision(3);
+}
+
+/** A value with its unit: 12.0 ms · 210 ms · 1.02 s · 4.10 kB · 0.123. */
+export function value(v: Num | undefined, unit: Unit = 'seconds'): string {
+  if (v == null || !Number.isFinite(v)) return missing;
+  const scales = scalesOf(unit);
+  if (!scales) return digits(v);
+  if (v === 0) return `0 ${unit === 'seconds' ? 's' : 'B'}`;
+  if (Math.abs(v) < scales[0].size) return `${digits(v / scales[0].size)} ${scales[0].unit}`;
+  const s = scaleFor(v, scales);
+  return `${inScale(v, s)} ${s.unit}`;
+}
+
+/** A value for an axis, without trailing zeros: 100 ms · 1 s. */
+export function tick(v: number, unit: Unit = 'seconds'): string {
+  const scales = scalesOf(unit);
+  if (v === 0) return '0';
+  if (!scales) return Math.abs(v) >= 1e4 ? shortCount(v) : trim(digits(v));
+  const s = scaleFor(v, scales);
+  return `${trim(inScale(v, s))} ${s.unit}`;
+}
+
+/** A rate for an axis: 0, 50/s, 0.5/s. */
+export function rateTick(v: number): string {
+  return v === 0 ? '0' : `${Math.abs(v) >= 1e4 ? shortCount(v) : trim(digits(v))}/s`;
+}
+
+/** A share for an axis: 0, 0.5 %, 10 %. */
+export function percentTick(v: number): string {
+  return v === 0 ? '0' : `${trim(digits(v * 100))} %`;
+}
+
+/** Two bounds that share a unit name it once: 198–202 ms, 998 ms–1.02 s. */
+export function interval(low: Num | undefined, high: Num | undefined, unit: Unit = 'seconds'): string {
+  if (low == null || high == null) return missing;
+  const scales = scalesOf(unit);
+  if (!scales) return `${digits(low)}–${digits(high)}`;
+  if (low === 0) return `0–${value(high, unit)}`;
+  const a = scaleFor(low, scales);
+  const b = scaleFor(high, scales);
+  if (a !== b) return `${inScale(low, a)} ${a.unit}–${inScale(high, b)} ${b.unit}`;
+  return `${inScale(low, a)}–${inScale(high, b)} ${a.unit}`;
+}
+
+/** Events per second, per hour when they are rare: 1,204 req/s · 4.20 req/s · 2.00 req/h. */
+export function rate(perSecond: Num | undefined, what = 'req'): string {
+  if (perSecond != null && perSecond > 0 && perSecond < 0.01) return `${digits(perSecond * 3600)} ${what}/h`;
+  return perSecond == null || !Number.isFinite(perSecond) ? missing : `${digits(perSecond)} ${what}/s`;
+}
+
+/** How far a quantile may lie from the truth: ± 1.1 %. */
+export function relativeError(e: Num | undefined): string {
+  if (e == null || !Number.isFinite(e)) return 'error not known';
+  const p = e * 100;
+  return `within ${p < 1 ? p.toPrecision(1) : p.toFixed(1)} % of the true value`;
+}
+
+/** A quantile's name: 0.95 is p95, 0.999 is p99.9. */
+export function quantileName(q: number | string): string {
+  return `p${Number((Number(q) * 100).toFixed(6))}`;
+}
+
+/**
+ * What a reader types for a value: "200 ms", "1.5s", "0.2", "250µs", "4 kB".
+ * A bare number is in milliseconds when allowed to be (durations), as that is
+ * what people mean by a bare 200. Undefined when it is not a value above zero.
+ */
+export function parseValue(text: string, unit: Unit = 'seconds'): number | undefined {
+  const m = /^\s*([0-9]*[.,]?[0-9]+(?:e[+-]?\d+)?)\s*([a-zµμ]*)\s*$/i.exec(text);
+  if (!m) return undefined;
+  const n = Number(m[1].replace(',', '.'));
+  if (!(n > 0) || !Number.isFinite(n)) return undefined;
+  const name = m[2].replace('μ', 'µ').toLowerCase();
+  const scales = scalesOf(unit);
+  if (!scales) return name === '' ? n : undefined;
+  if (name === '') return unit === 'seconds' ? n / 1000 : n;
+  const alias: Record<string, string> = { us: 'µs', sec: 's', m: 'min', k: 'kb', mb: 'mb', kib: 'kb' };
+  const wanted = alias[name] ?? name;
+  const s = scales.find((s) => s.unit.toLowerCase() === wanted);
+  // Rounded, so that 200 ms is 0.2 and not 0.20000000000000001.
+  return s ? Number((n * s.size).toPrecision(12)) : undefined;
+}

@@ -1,0 +1,171 @@
+// How a comparison is said: the word first, with a sign, then the size, then
+// the interval.
+
+import { missing, rate, value } from '../text/format';
+import type { CompareFigure, CompareMeasure, CompareWarning } from '../api/compare';
+import type { Num } from '../api/types';
+
+export type Tone = 'worse' | 'better' | 'mixed' | 'plain' | 'warn';
+
+/** A sign and what a verdict amounts to: colour is never alone. */
+export function verdictSign(word: string, change?: string): { sign: string; tone: Tone } {
+  const tone: Tone = change === 'worse' ? 'worse' : change === 'better' ? 'better' : 'plain';
+  switch (word) {
+    case 'regression': return { sign: '!', tone: 'worse' };
+    case 'improvement': return { sign: '✓', tone: 'better' };
+    case 'changed': return { sign: '≠', tone: 'mixed' };
+    case 'mixed': return { sign: '±', tone: 'mixed' };
+    case 'same': return { sign: '=', tone: 'plain' };
+    case 'no evidence': return { sign: '?', tone: 'plain' };
+    case 'within the noise floor': return { sign: '≈', tone: 'plain' };
+    case 'fewer errors': return { sign: '↓', tone: 'better' };
+    case 'more errors': return { sign: '↑', tone: 'worse' };
+    case 'too little data': return { sign: '…', tone: 'plain' };
+    case 'slower': case 'higher': case 'more': case 'larger': return { sign: '↑', tone: tone === 'plain' && word === 'slower' ? 'worse' : tone };
+    case 'faster': case 'lower': case 'less': case 'fewer': case 'smaller': return { sign: '↓', tone: tone === 'plain' && word === 'faster' ? 'better' : tone };
+    case 'CRITICAL': return { sign: '✕', tone: 'worse' };
+    case 'WARNING': return { sign: '!', tone: 'warn' };
+    case 'UNKNOWN': return { sign: '?', tone: 'mixed' };
+    case 'PENDING': return { sign: '…', tone: 'plain' };
+    case 'OK': return { sign: '✓', tone: 'plain' };
+    case 'different': return { sign: '≠', tone: 'mixed' };
+    case 'found': return { sign: '✓', tone: 'plain' };
+    case 'at least': return { sign: '≥', tone: 'plain' };
+    case 'below': return { sign: '✕', tone: 'worse' };
+  }
+  return { sign: '·', tone };
+}
+
+/** Two significant digits, or all before the point, as the server's sentences have them. */
+export function twoDigits(v: Num | undefined): string {
+  if (v == null || !Number.isFinite(v)) return '';
+  const a = Math.abs(v);
+  if (a < 1e-6) return '0';
+  if (a >= 9.95) return a > 99 && a < 99.95 && Math.abs(v - Math.round(v)) > 0.0499 ? v.toFixed(1) : v.toFixed(0);
+  const s = v.toFixed(Math.max(0, 1 - Math.floor(Math.log10(a))));
+  return s.includes('.') ? s.replace(/\.?0+$/, '') : s;
+}
+
+/** A ratio as the server's sentences have it: of thousands two significant digits, in groups of three. */
+export function times(v: Num | undefined): string {
+  if (v == null || !(v >= 999.5) || !Number.isFinite(v)) return twoDigits(v);
+  const unit = 10 ** (Math.floor(Math.log10(v)) - 1);
+  return (Math.round(v / unit) * unit).toFixed(0).replace(/\B(?=(\d{3})+$)/g, ',');
+}
+
+/** Per cent that something is less by: 99.98 is not 100, for then nothing would be left. */
+function lessBy(v: Num): string {
+  if (v != null && v > 99 && v < 100) {
+    const s = v.toFixed(Math.min(6, 1 + Math.floor(-Math.log10(100 - v) + 1e-9)));
+    if (!s.startsWith('100')) return s.replace(/\.?0+$/, '');
+  }
+  return twoDigits(v);
+}
+
+/** From where on what is left of a time says less in per cent, which all end at 100, than in how many times as fast it is. */
+const manyTimes = 20;
+const over = (v: Num): Num => (v == null || v <= 0 ? null : 1 / v);
+
+const isErrors = (m: Pick<CompareMeasure, 'name'>) => m.name === 'errors';
+const ofRatio = (m: Pick<CompareMeasure, 'scale'>) => m.scale === 'ratio';
+
+/** A figure of a side. */
+export function figure(m: Pick<CompareMeasure, 'name' | 'scale'>, v: Num, unit: string): string {
+  if (v == null) return missing;
+  if (isErrors(m)) return `${twoDigits(v * 100)} %`;
+  if (m.name === 'apdex') return v.toFixed(3);
+  if (m.name === 'rate') return rate(v, '').replace(' /', '/');
+  return value(v, unit);
+}
+
+/** An effect in per cent of change, points of a share, or as a score. */
+export const change100 = (m: Pick<CompareMeasure, 'name' | 'scale'>, v: Num): Num => (v == null ? null : ofRatio(m) ? 100 * (v - 1) : isErrors(m) ? 100 * v : v);
+const unitOf = (m: Pick<CompareMeasure, 'name' | 'scale'>) => (ofRatio(m) ? ' %' : isErrors(m) ? ' points' : '');
+
+function signed(m: Pick<CompareMeasure, 'name' | 'scale'>, v: Num): string {
+  const d = twoDigits(v == null ? v : Math.abs(v));
+  if (d === '') return 'unknown';
+  return `${d === '0' ? '' : v! < 0 ? '−' : '+'}${d}${unitOf(m)}`;
+}
+
+const between = (low: string, high: string, unit: string) => (high === '' ? `${low}${unit} or more` : low === '' ? `up to ${high}${unit}` : `${low}–${high}${unit}`);
+
+/** The size of an effect and its interval: "38 % faster (33–42 %)"; "+1.2 % (−3 % to +5.6 %)" where no direction is sure. */
+export function effectWords(m: Pick<CompareMeasure, 'name' | 'scale'>, f: CompareFigure): { size: string; interval: string } {
+  if (f.effect == null) return { size: missing, interval: '' };
+  const [size, low, high] = [change100(m, f.effect), change100(m, f.low), change100(m, f.high)];
+  if (!['faster', 'slower', 'lower', 'higher', 'more', 'less'].includes(f.verdict)) {
+    return { size: signed(m, size), interval: f.low == null && f.high == null ? '' : `${signed(m, low)} to ${signed(m, high)}` };
+  }
+  if (ofRatio(m) && f.effect >= 2) return { size: `× ${times(f.effect)} ${f.verdict}`, interval: between(times(f.low), times(f.high), '') };
+  if (ofRatio(m) && f.effect > 0 && f.effect <= 1 / manyTimes) return { size: `× ${times(1 / f.effect)} ${f.verdict}`, interval: between(times(over(f.high)), times(over(f.low)), '') };
+  const [l, h] = size! < 0 ? [high == null ? null : -high, low == null ? null : -low] : [low, high];
+  const write = ofRatio(m) && size! < 0 ? lessBy : twoDigits;
+  return { size: `${write(Math.abs(size!))}${unitOf(m)} ${f.verdict}`, interval: between(write(l), write(h), unitOf(m)) };
+}
+
+/** The figure that the verdict is of. */
+export const judged = (m: CompareMeasure): CompareFigure => m.like_for_like ?? m.raw;
+
+/** Seconds as people plan: 40 s, 25 min, 3 h, 2 days. */
+export function planned(seconds: number): string {
+  if (seconds < 90) return `${Math.ceil(seconds)} s`;
+  if (seconds < 90 * 60) return `${Math.ceil(seconds / 60)} min`;
+  return seconds < 36 * 3600 ? `${Math.ceil(seconds / 3600)} h` : `${Math.ceil(seconds / 86400)} days`;
+}
+
+/** What more data would take, where there is too little or no evidence. */
+export function needs(m: CompareMeasure): string {
+  const f = judged(m);
+  if (m.verdict === 'too little data') return [f.short, f.needed_seconds != null && (f.needed ?? 0) > 1 ? `about ${planned(f.needed_seconds)} a side may do` : ''].filter(Boolean).join('; ');
+  if (m.verdict !== 'no evidence' || f.needed == null || f.needed <= 1 || f.needed_seconds == null) return '';
+  return `needs about ${planned(f.needed_seconds)} a side`;
+}
+
+/** How much a measure may differ and be the same, on its own scale: a ratio above 1, or a difference. */
+export const marginOf = (m: Pick<CompareMeasure, 'name' | 'scale'>, within: number): number => (ofRatio(m) ? 1 + within : isErrors(m) ? 0.001 : 0.01);
+
+export const marginWords = (m: Pick<CompareMeasure, 'name' | 'scale'>, within: number): string => (ofRatio(m) ? `${twoDigits(within * 100)} %` : isErrors(m) ? '0.1 points' : '0.01');
+
+/** A warning as a sentence; what to type for a season is a button on the page. */
+export function warningText({ code, text }: CompareWarning): string {
+  const t = code === 'season' ? text.replace(/,? (such as|b=).*$/, '') : text;
+  return `${t.charAt(0).toUpperCase()}${t.slice(1)}${'.!?'.includes(t.slice(-1)) ? '' : '.'}`;
+}
+
+/** What a warning asks of the reader. */
+export const warningAdvice: Record<string, string> = {
+  mix: 'Go by the like-for-like column, not by the raw one.',
+  coverage: 'Choose longer sides, or filter to operations that both have.',
+  errors: 'Failures take another time than successes: look at one status alone, or at what failed.',
+  saturation: 'Look at the rate and the queue before the code: less was answered, more slowly.',
+  instrumentation: 'What is measured may have changed rather than how fast it is: check the instrumentation of both sides.',
+  season: 'Compare with the same hours of another day.',
+  days: 'Choose fewer days, or days like it that were measured.',
+  series: 'Compare what is per request, or an instance alone.',
+  load: 'Tick “per request” above.',
+  marks: 'Shorten the sides so that they hold one change only.',
+};
+
+/** The common axis of the ratios: a symmetrical log scale around 1 that holds every interval, cut at 16 times or, where an effect itself is larger, beyond it. */
+export function ratioScale(measures: CompareMeasure[], within: number): { span: number; ticks: number[]; at: (ratio: number) => number } {
+  let most = Math.log(1 + 2 * within);
+  let cut = Math.log(16);
+  for (const m of measures) {
+    if (!ofRatio(m)) continue;
+    const f = judged(m);
+    if (f.effect != null && f.effect > 0) cut = Math.min(Math.log(1000), Math.max(cut, Math.abs(Math.log(f.effect)) * 1.2));
+    for (const v of [f.effect, f.low, f.high]) if (v != null && v > 0) most = Math.max(most, Math.abs(Math.log(v)) * 1.08);
+  }
+  const span = Math.min(most, cut);
+  const steps = [1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 4, 8, 10, 30, 100];
+  const tick = [...steps].reverse().find((s) => Math.log(s) < span * 0.85) ?? 1.01;
+  return { span, ticks: [1 / tick, 1, tick], at: (r) => Math.min(1, Math.max(0, 0.5 + Math.log(r) / (2 * span))) };
+}
+
+/** The axis of one measure that is judged by its difference: zero in the middle. */
+export function differenceScale(m: CompareMeasure, within: number): { span: number; at: (d: number) => number } {
+  const f = judged(m);
+  const span = Math.max(2 * marginOf(m, within), ...[f.effect, f.low, f.high].map((v) => Math.abs(v ?? 0) * 1.08));
+  return { span, at: (d) => Math.min(1, Math.max(0, 0.5 + d / (2 * span))) };
+}
