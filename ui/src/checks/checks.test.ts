@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { amount, axisOf, backtestOf, changedKeys, checkCommand, checkCsv, checkPromql, draftOf, draftYaml, edited, figures, foundText, isExpression, labelsOf, lasting, limitText, merged, must, notes, onSteps, partOf, placeOf, seen, stateAt, stepOf, strip, troubles, yamlText } from './checks';
+import { amount, axisOf, backtestOf, changedKeys, checkCommand, checkCsv, checkPromql, draftOf, draftYaml, edited, figures, foundText, isExpression, labelsOf, lasting, limitText, must, notes, onSteps, partOf, placeOf, seen, stateAt, stepOf, troubles, yamlText } from './checks';
 import type { CheckBacktestResponse, CheckBands, CheckPoint, CheckReceiver } from '../shared/api/checks';
 import { decode, encode, home } from '../shared/page/url';
 
@@ -56,18 +56,8 @@ it('names receivers that do not work, and what was lost', () => {
 
 describe('over time', () => {
   const states = [{ start: 0, end: 50, state: 'OK', soft: false }, { start: 50, end: null, state: 'CRITICAL', soft: false, why: 'x' }];
-  it('cuts states to the range; what lasts ends now', () => {
-    expect(strip(states, 20, 100, 80).map((s) => [s.start, s.end, s.state])).toEqual([[20, 50, 'OK'], [50, 80, 'CRITICAL']]);
-    expect(strip(states, 60, 100).map((s) => [s.start, s.end])).toEqual([[60, 100]]);
-    expect(strip([...states].reverse(), 20, 100, 80).map((s) => s.start)).toEqual([20, 50]); // incidents come the newest first
-    expect(strip(null, 0, 1)).toEqual([]);
+  it('knows what held at a moment', () => {
     expect([0, 49, 50, 1e9].map((t) => stateAt(states, t)?.state)).toEqual(['OK', 'OK', 'CRITICAL', 'CRITICAL']);
-  });
-  it('draws one state a pixel, the worst', () => {
-    const at = (start: number, end: number, state: string) => ({ start, end, state, soft: false });
-    const many = [at(0, 100, 'OK'), at(100, 102, 'WARNING'), at(102, 103, 'CRITICAL'), at(103, 104, 'OK'), at(104, 300, 'OK')];
-    expect(merged(many, 10)).toEqual([at(0, 100, 'OK'), at(100, 104, 'CRITICAL'), at(104, 300, 'OK')]);
-    expect(merged(many, 0)).toEqual(many);
   });
   it('puts points on steps, with holes where there are none', () => {
     const g = onSteps([point(20, 1), point(40, 3), point(999, 9)], 10, 60, 20);

@@ -6,9 +6,7 @@ import type { BacktestFigures, Check, CheckBacktest, CheckBacktestResponse, Chec
 import { count, digits, missing, shortCount, tick, value, type Unit } from '../shared/text/format';
 import { selection, shellQuote } from '../shared/page/match';
 import type { Num } from '../shared/api/types';
-
-/** The worst first, as the server orders them. */
-export const states = ['CRITICAL', 'UNKNOWN', 'WARNING', 'OK', 'PENDING'];
+import { draftKeys } from '../shared/page/url';
 
 const known: Record<string, Unit> = { s: 'seconds', second: 'seconds', seconds: 'seconds', B: 'bytes', byte: 'bytes', bytes: 'bytes' };
 
@@ -108,31 +106,6 @@ export function troubles(receivers: CheckReceiver[] | null | undefined, now: num
 
 const dropWords: Record<string, string> = { full: 'the spool was full', age: 'too old', refused: 'refused for good' };
 
-/** States within a range, in order; what lasts ends at the range's end, or now if that is earlier. */
-export function strip(of: CheckState[] | null | undefined, start: number, end: number, now = end): Held[] {
-  return (of ?? []).flatMap((s) => {
-    const a = Math.max(start, s.start ?? start);
-    const b = Math.min(end, s.end ?? Math.min(end, now));
-    return b > a ? [{ ...s, start: a, end: b }] : [];
-  }).sort((p, q) => p.start - q.start);
-}
-
-type Held = CheckState & { start: number; end: number };
-
-/** States of which many would share a pixel: those within one become the worst of them. */
-export function merged(held: Held[], pixel: number): Held[] {
-  const out: Held[] = [];
-  for (const s of held) {
-    const last = out[out.length - 1];
-    if (!last || s.end - last.start >= pixel) out.push({ ...s });
-    else {
-      last.end = s.end;
-      if (states.indexOf(s.state) < states.indexOf(last.state)) Object.assign(last, { state: s.state, soft: s.soft, why: s.why });
-    }
-  }
-  return out;
-}
-
 /** What held at a moment; undefined if nothing is known of it. */
 export const stateAt = (of: CheckState[] | null | undefined, t: number): CheckState | undefined => (of ?? []).find((s) => (s.start ?? 0) <= t && t < (s.end ?? Infinity));
 
@@ -200,8 +173,6 @@ export interface Draft {
   bad: string;
   good: string;
 }
-
-export const draftKeys = ['expr', 'must', 'of', 'warn', 'crit', 'bad', 'good'] as const;
 
 /** The flags of tailscope check backtest for the same. */
 export const draftFlags: Record<keyof Draft, string> = { expr: 'value', must: 'must', of: 'of', warn: 'warning', crit: 'critical', bad: 'soft', good: 'recover' };

@@ -3,8 +3,8 @@
 // days. Pure, so that the round trip, and what is asked of the server, are tested.
 
 import type { Params } from '../shared/api/client';
-import { parseSpan, resolve, spanCode, type TimeRange } from '../shared/text/time';
-import type { Window } from '../marks/sides';
+import { parseSpan, resolve, spanCode, type TimeRange, windowText } from '../shared/text/time';
+import type { Range } from '../shared/api/types';
 
 export type By = 'windows' | 'mark' | 'label' | 'days';
 export const ways: readonly (readonly [By, string, string])[] = [
@@ -30,9 +30,6 @@ export interface Sides {
   within: string;
   level: string;
 }
-
-/** Keys of the address that say what is compared, and how it is shown. */
-export const compareKeys = ['by', 'a', 'b', 'mark', 'settle', 'window', 'label', 'days', 'like', 'family', 'per', 'within', 'level', 'watch', 'tail'];
 
 export const defaultDays = 4;
 
@@ -75,12 +72,10 @@ const moment = (text: string, now: number): number | undefined => {
 };
 
 /** A window as the address has it, on whole slots; undefined if it is none. */
-export function windowOf(text: string, now: number): Window | undefined {
+export function windowOf(text: string, now: number): Range | undefined {
   const [start, end] = text.split('/').map((x) => moment(x, Math.floor(now / 10) * 10));
   return start !== undefined && end !== undefined && end > start ? { start, end } : undefined;
 }
-
-export const windowText = (w: Window) => `${Math.round(w.start)}/${Math.round(w.end)}`;
 
 /** The windows to begin with: this hour and the one before; of a range that was chosen, it and what was before it. */
 export function firstWindows(range: TimeRange, usual: TimeRange): { a: string; b: string } {
@@ -146,7 +141,7 @@ export function questionOf(s: Sides, match: string, range: TimeRange, now: numbe
 }
 
 /** The sides the other way round; those of a mark and of days become the windows that were used. Undefined where there is no such thing. */
-export function swapped(s: Sides, used: { a: Window; b: Window } | undefined): Sides | undefined {
+export function swapped(s: Sides, used: { a: Range; b: Range } | undefined): Sides | undefined {
   if (s.by === 'windows' || s.by === 'label') return { ...s, a: s.b, b: s.a };
   if (s.by === 'mark' && used) return { ...s, by: 'windows', a: windowText(used.b), b: windowText(used.a) };
   return undefined;

@@ -1,15 +1,15 @@
 // The form of a simulation: its fields, as they stand in the address, and the file
 // of words that they make. What a field leaves empty is left to the simulation.
 
+import { formKeys } from '../shared/page/url';
+
 /** Fields with what they are unless said otherwise. An edited file stands in file. */
-export const formDefaults = {
+export const formDefaults: Record<FormKey, string> = {
   takes: '', since: '', measured: '', nodes: '1..16', shards: '16', split: 'given', threads: '', cores: '', rate: '', arrivals: 'poisson', replicas: '', hedge: '', slownode: '', pause: '', lasts: '', cached: '', speed: '', neighbours: '', merge: '', price: '', asks: 'p99', file: '', run: '',
-} as const;
+};
 
-export type FormKey = keyof typeof formDefaults;
+export type FormKey = (typeof formKeys)[number];
 export type Form = Record<FormKey | 'service' | 'operation', string>;
-
-export const formKeys = Object.keys(formDefaults) as FormKey[];
 
 export function formOf(more: Record<string, string[]>): Form {
   const of = (k: string, is: string) => more[k]?.[0] ?? is;

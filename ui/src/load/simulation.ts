@@ -4,10 +4,10 @@
 import { perSecond } from './bench';
 import { count, digits, missing, percent, quantileName, shortCount, value } from '../shared/text/format';
 import { axisTicks, roundUp } from '../shared/chart/heat';
-import { logTicks } from '../mirror/time';
 import { cell, type Cell, type Sheet } from './sheets';
 import type { Simulation, SimulationLayout } from '../shared/api/simulation';
 import type { Num } from '../shared/api/types';
+import { logTicks } from '../shared/chart/axes';
 
 export const layoutsOf = (s: Simulation): SimulationLayout[] => s.layouts ?? [];
 

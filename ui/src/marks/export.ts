@@ -2,8 +2,8 @@
 // and for a spreadsheet.
 
 import { cliCommand } from '../shared/text/export';
-import type { PartRow, Side, Window } from './sides';
-import type { Num } from '../shared/api/types';
+import type { PartRow, Side } from './sides';
+import type { Num, Range } from '../shared/api/types';
 import { spanFamily } from '../shared/page/url';
 
 export interface Sides<T> {
@@ -11,19 +11,19 @@ export interface Sides<T> {
   after: T;
 }
 
-const whole = (w: Window) => w.end > w.start;
-const both = (w: Sides<Window>, line: (w: Window) => string) => [w.before, w.after].filter(whole).map(line).join('\n');
+const whole = (w: Range) => w.end > w.start;
+const both = (w: Sides<Range>, line: (w: Range) => string) => [w.before, w.after].filter(whole).map(line).join('\n');
 
 /** A command for each window that has begun. */
-export const sidesCommand = (w: Sides<Window>, match: string, server: string) =>
+export const sidesCommand = (w: Sides<Range>, match: string, server: string) =>
   both(w, ({ start, end }) => cliCommand('distribution', spanFamily, spanFamily, match, false, start, end, server));
 
 /** p95 of each window, at the moment it ends. */
-export const sidesPromQL = (w: Sides<Window>, match: string) =>
+export const sidesPromQL = (w: Sides<Range>, match: string) =>
   both(w, ({ start, end }) => `histogram_quantile(0.95, sum(rate(${spanFamily}${match}[${end - start}s] @ ${end})))`);
 
 /** One line per figure, durations in seconds; time per request and component follows the figures. */
-export function sidesCsv(w: Sides<Window>, s: Sides<Side>, parts: PartRow[]): string {
+export function sidesCsv(w: Sides<Range>, s: Sides<Side>, parts: PartRow[]): string {
   const at = (t: number) => new Date(t * 1000).toISOString().replace('.000', '');
   const per = (n: number, of: number): Num => (of > 0 ? n / of : null);
   const row = (name: string, f: (k: 'before' | 'after') => Num | string | undefined) => `${name},${f('before') ?? ''},${f('after') ?? ''}`;

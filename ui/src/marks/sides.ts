@@ -3,12 +3,7 @@
 
 import type { BreakdownResponse } from '../shared/api/breakdown';
 import { digits, errorRatio, rate, value } from '../shared/text/format';
-import type { Bucket, DistributionGroup, Num } from '../shared/api/types';
-
-export interface Window {
-  start: number;
-  end: number;
-}
+import type { Bucket, DistributionGroup, Num, Range } from '../shared/api/types';
 
 /** Slots that divide each other, and for how long the store keeps them unless told otherwise. */
 const slots = [{ slot: 10, kept: 2 * 86400 }, { slot: 60, kept: 35 * 86400 }, { slot: 600, kept: 100 * 86400 }, { slot: 3600, kept: Infinity }];
@@ -22,7 +17,7 @@ export function slotOf(start: number, length: number, now: number): number {
  * The windows around a moment, on whole slots, so that no answer is widened to what is on the
  * other side: the slot that holds the moment is in neither. What is after ends at the present at the latest.
  */
-export function windowsAround(t: number, length: number, now: number, slot = slotOf(t - length, length, now)): { slot: number; before: Window; after: Window } {
+export function windowsAround(t: number, length: number, now: number, slot = slotOf(t - length, length, now)): { slot: number; before: Range; after: Range } {
   const mid = Math.floor(t / slot) * slot;
   const from = Math.ceil(t / slot) * slot;
   length = Math.ceil(length / slot) * slot;
@@ -133,7 +128,7 @@ export function partsOf(a: BreakdownResponse | undefined, b: BreakdownResponse |
 }
 
 /** How many seconds of a window lie after the first request in it: data that begin within it make a window shorter. */
-export function coveredOf(w: Window, t: { times: number[] | null; groups: { count: number[] | null }[] | null } | undefined): number {
+export function coveredOf(w: Range, t: { times: number[] | null; groups: { count: number[] | null }[] | null } | undefined): number {
   const counts = t?.groups?.[0]?.count ?? [];
   const first = counts.findIndex((n) => n > 0);
   const from = first > 0 ? (t?.times?.[first] ?? w.start) : w.start;

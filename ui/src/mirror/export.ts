@@ -13,11 +13,6 @@ export function sessionCommand(id: string, window: { start: number; end: number;
   return parts.join(' ');
 }
 
-/** The command that writes the report of a run of load or an experiment. */
-export function reportCommand(id: string, server: string): string {
-  return ['tailscope', 'report', 'experiment', shellQuote(id), ...(server && server !== 'http://127.0.0.1:7099' ? ['--server', shellQuote(server)] : [])].join(' ');
-}
-
 /** Every count of the account, one a line. */
 export function accountCsv(e: Experiment): string {
   const m = e.mirror;

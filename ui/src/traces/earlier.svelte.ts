@@ -3,12 +3,9 @@
 // that day, at the times shown.
 
 import { untrack } from 'svelte';
-import { dayDashes, dayName, dayOverlays, overlayNames, type DayOverlay, type OfDay } from '../shared/page/days';
+import { dayDashes, dayName, dayOverlays, overlayNames, type DayOverlay, type OfDay, zone } from '../shared/page/days';
 import { lineOf, type Layer, type Line } from './stack';
 import { app, Query } from '../shared/page/state.svelte';
-
-/** The reader's own zone, by whose clock days are laid over each other. */
-export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC';
 
 interface Answer {
   start: number;

@@ -3,8 +3,8 @@
 
 import { cliCommand } from '../shared/text/export';
 import { shellQuote } from '../shared/page/match';
-import type { TraceRow, TracesQuestion } from './traces';
 import { spanFamily } from '../shared/page/url';
+import type { TraceRow, TracesQuestion } from '../shared/api/traces';
 
 export function tracesCommand(q: TracesQuestion, server: string): string {
   const parts = [cliCommand('traces', spanFamily, spanFamily, q.match, false, q.start, q.end, server)];

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { childrenOf, closedAtFirst, descendants, durationTicks, extent, isLike, onScreen, ownStretches, pathStretches, rowsOf, skewWords, slowSpans, traceLink, type Span } from './traces';
+import { childrenOf, closedAtFirst, descendants, durationTicks, extent, onScreen, ownStretches, pathStretches, rowsOf, skewWords, slowSpans, traceLink } from './traces';
+import type { Span } from '../shared/api/traces';
 
 function span(parent: number, start: number, duration: number, more: Partial<Span> = {}): Span {
   return {
@@ -96,11 +97,4 @@ describe('words', () => {
     expect(traceLink('javascript:alert({trace_id})', 'ab')).toBeUndefined();
     expect(traceLink(undefined, 'ab')).toBeUndefined();
   });
-});
-
-it('a request is like a point when it took about as long, about then', () => {
-  expect(isLike({ start: 1000, duration: 0.2 }, 1050, 0.25, 10)).toBe(true);
-  expect(isLike({ start: 1000, duration: 0.2 }, 1050, 0.4, 10)).toBe(false);
-  expect(isLike({ start: 1000, duration: 0.2 }, 1500, 0.2, 10)).toBe(false);
-  expect(isLike({ start: 1000, duration: 0.2 }, 1500, 0.2, 600)).toBe(true);
 });

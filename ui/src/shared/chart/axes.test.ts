@@ -1,5 +1,5 @@
-import { expect, it } from 'vitest';
-import { barScale, linePath } from './axes';
+import { expect, it, test } from 'vitest';
+import { aroundOne, aroundTicks, barScale, linePath, logRange, logTicks } from './axes';
 
 it('an axis of bars ends at a round number above all of them', () => {
   expect(barScale([3, 7.2, null])).toEqual({ max: 8, ticks: [0, 4, 8] });
@@ -13,4 +13,32 @@ it('a line breaks where there is no value, and one alone is a dot', () => {
   expect(linePath([1, 2, null, 3, undefined, 4, 5], x, (v) => 9 - v)).toBe('M0.0 8.0L10.0 7.0M30.0 6.0h0.01M50.0 5.0L60.0 4.0');
   expect(linePath([1], x, (v) => v, 1)).toBe('M0.0 1.0h1');
   expect(linePath([], x, (v) => v)).toBe('');
+});
+
+test('lines of a log axis are few and round', () => {
+  expect(logTicks(0.02, 2, 8)).toEqual([0.02, 0.05, 0.1, 0.2, 0.5, 1, 2]);
+  expect(logTicks(0.02, 2, 4)).toEqual([0.03, 0.1, 0.3, 1]);
+  expect(logTicks(1e-6, 1e6, 5).length).toBeLessThanOrEqual(5);
+  expect(logTicks(0, 1, 5)).toEqual([]);
+});
+
+test('the axis around 1', () => {
+  const [min, max] = aroundOne([[0.5, null, 1.2]]);
+  expect(min * max).toBeCloseTo(1, 12);
+  expect(min).toBeLessThan(0.5);
+  expect(aroundOne([[]])[1]).toBeCloseTo(1.25, 9);
+  for (const m of [1.25, 1.47, 2.1, 8, 500]) {
+    const t = aroundTicks(m);
+    expect(t).toContain(1);
+    expect(t.length).toBeGreaterThanOrEqual(3);
+    for (const v of t) expect(v <= m && v >= 1 / m, `${v} of ${m}`).toBe(true);
+    expect([...t].sort((a, b) => a - b)).toEqual(t);
+  }
+});
+
+test('a log range has room, and is none without values', () => {
+  const [min, max] = logRange([[null, 0.01, 0.02]])!;
+  expect(min).toBeLessThan(0.01);
+  expect(max).toBeGreaterThan(0.02);
+  expect(logRange([[null, 0]])).toBeUndefined();
 });

@@ -65,3 +65,6 @@ export function dayName(day: DayOverlay, t: Pick<DayTimeline, 'overlay'> | undef
 
 /** Dashes tell the days apart where several are shown. */
 export const dayDashes: Record<DayOverlay, number[]> = { yesterday: [5, 4], week: [9, 4], like: [2, 3] };
+
+/** The reader's own zone, by whose clock days are laid over each other. */
+export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC';

@@ -1,12 +1,9 @@
 // Every view is a link: what the page shows, as an address and back. Pure, so
 // that the round trip is tested. What is left at its default is left out.
 
-import { draftKeys } from '../../checks/checks';
-import { compareKeys } from '../../compare/compare';
 import type { AxisKind } from '../chart/heat';
 import type { Filters } from './match';
 import type { CountScale } from '../chart/ramp';
-import { formKeys } from '../../load/simulate-form';
 import { parseSpan, spanCode, type TimeRange } from '../text/time';
 
 export const spanFamily = 'span_duration_seconds';
@@ -50,6 +47,13 @@ export const isTab = (page: Page): page is ServiceTab => (serviceTabs as readonl
 
 /** Whether the page moves: the log book does, others with a range that ends now. A comparison is asked again by its own Watch, and a trace is over. */
 export const follows = (v: View) => v.page === 'experiments' || (v.page !== 'compare' && v.page !== 'trace' && v.page !== 'simulate' && 'last' in v.range);
+
+/** The sides of a comparison, and how it is shown. */
+const compareKeys = ['by', 'a', 'b', 'mark', 'settle', 'window', 'label', 'days', 'like', 'family', 'per', 'within', 'level', 'watch', 'tail'] as const;
+/** The fields of a check that is being edited. */
+export const draftKeys = ['expr', 'must', 'of', 'warn', 'crit', 'bad', 'good'] as const;
+/** The fields of the form of a simulation. */
+export const formKeys = ['takes', 'since', 'measured', 'nodes', 'shards', 'split', 'threads', 'cores', 'rate', 'arrivals', 'replicas', 'hedge', 'slownode', 'pause', 'lasts', 'cached', 'speed', 'neighbours', 'merge', 'price', 'asks', 'file', 'run'] as const;
 
 /** Keys that only some pages read; each page decodes its own. */
 export const moreKeys = ['period', 'tz', 'count', 'objective', 'under', 't', 'why', 'min', 'max', 'zoom', 'span', 'around', 'm',

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { fittingRange, lone, parseSpan, presets, resolve, slotName, spanCode, spanName, timeTicks, zoneName } from './time';
+import { ago, fittingRange, lone, parseSpan, presets, resolve, slotName, spanCode, spanName, timeTicks, zoneName } from './time';
 
 const noon = Date.UTC(2026, 10, 20, 12, 0, 0) / 1000; // a Friday
 
@@ -63,4 +63,9 @@ describe('lone', () => {
     [[1, 2], null],
     [[null, 0, null, null, 3, 4, null, 5], [1, 7]],
   ])('of %j is %j', (values, want) => expect(lone(values)).toEqual(want));
+});
+
+it('says how long ago', () => {
+  expect([10, 100, 3000, 7200, 200000].map((s) => ago(1e6 - s, 1e6))).toEqual(['now', '2 min ago', '50 min ago', '2 h ago', '2 d ago']);
+  expect(ago(1e6 + 300, 1e6)).toBe('in 5 min');
 });

@@ -176,3 +176,15 @@ export function lone(values: ArrayLike<number | null | undefined>): number[] | n
   }
   return out.length ? out : null;
 }
+
+/** A window as the address has it. */
+export const windowText = (w: { start: number; end: number }) => `${Math.round(w.start)}/${Math.round(w.end)}`;
+
+/** How long ago, in one unit; "in 5 min" for what is to come. */
+export function ago(t: number, now: number): string {
+  const s = Math.abs(now - t);
+  if (s < 45) return 'now';
+  const [size, unit] = s < 90 * 60 ? [60, 'min'] : s < 36 * 3600 ? [3600, 'h'] : [86400, 'd'];
+  const n = `${Math.max(1, Math.round(s / size))} ${unit}`;
+  return t > now ? `in ${n}` : `${n} ago`;
+}

@@ -1,0 +1,19 @@
+import { expect, it } from 'vitest';
+import { chosen, leadsTo, servicesOf } from './marks';
+import type { Mark } from '../shared/api/types';
+import type { MarkVerdict } from '../shared/verdict/marks';
+
+const verdict = (v: Partial<MarkVerdict>): MarkVerdict => ({ state: 'final', judged: 1, next: null, window: 3600, services: [], ...v });
+
+it('filters by service and words, the newest first', () => {
+  const marks: Mark[] = [
+    { id: '1', time: 10, name: 'deploy', service: 'shop', verdict: verdict({ verdict: 'regression' }) },
+    { id: '2', time: 30, name: 'kernel' }, { id: '3', time: 20, name: 'deploy', service: 'bank' },
+  ];
+  const ids = (service: string, search: string) => chosen(marks, service, search).map((m) => m.id);
+  expect(ids('', '')).toEqual(['2', '3', '1']);
+  expect(ids('shop', '')).toEqual(['2', '1']);
+  expect(ids('', 'Regression  deploy')).toEqual(['1']);
+  expect(servicesOf(marks)).toEqual(['bank', 'shop']);
+  expect([leadsTo(marks[0]), leadsTo(marks[1]), leadsTo(marks[1], 'bank')]).toEqual(['shop', '', 'bank']);
+});

@@ -1,0 +1,20 @@
+// The list of marks: which are chosen, and where each leads. Pure.
+
+import type { Mark } from '../shared/api/types';
+
+export const changedWords = ['regression', 'mixed', 'improvement'];
+
+/** The services that marks name, sorted. */
+export const servicesOf = (marks: Mark[]): string[] => [...new Set(marks.map((m) => m.service ?? '').filter(Boolean))].sort();
+
+/** The marks that concern a service and hold every word of the search, the newest first. */
+export function chosen(marks: Mark[], service: string, search: string): Mark[] {
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  const text = (m: Mark) => [m.name, m.service, m.revision, m.user, m.description, m.verdict?.verdict, m.verdict?.sentence].join(' ').toLowerCase();
+  return marks
+    .filter((m) => (!service || !m.service || m.service === service) && words.every((w) => text(m).includes(w)))
+    .sort((a, b) => (b.time ?? 0) - (a.time ?? 0) || (a.id ?? '').localeCompare(b.id ?? ''));
+}
+
+/** The service whose before and after a mark leads to: its own, or the first of those judged. */
+export const leadsTo = (m: Mark, preferred = ''): string => m.service || preferred || m.verdict?.services?.[0]?.service || '';
