@@ -2,10 +2,9 @@
 // services, in the list of marks, before and after it, and on its flag.
 import AxeBuilder from '@axe-core/playwright';
 import { expect, test, type Page } from '@playwright/test';
-import type { MarkVerdict } from '../src/shared/verdict/marks';
-import type { Mark } from '../src/shared/api/types';
 import { settled } from './page';
 import type { Changed } from './seed-compare';
+import type { MarkVerdict, Mark } from '../src/shared/api/marks';
 
 const seeded = (): Changed => JSON.parse(process.env.TAILSCOPE_SEED_COMPARE ?? '{}');
 

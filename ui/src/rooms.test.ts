@@ -27,3 +27,17 @@ test('a room imports itself and shared, no other room and nothing beside them', 
   const wrong = [...graph].flatMap(([file, to]) => (roomOf(file) ? to.filter((t) => ![roomOf(file), 'shared'].includes(roomOf(t))).map((t) => `${file} imports ${t}`) : []));
   expect(wrong).toEqual([]);
 });
+
+test('no import leads back to where it began', () => {
+  const done = new Set<string>();
+  const circles: string[] = [];
+  const walk = (file: string, way: string[]) => {
+    if (way.includes(file)) circles.push([...way.slice(way.indexOf(file)), file].join(' > '));
+    else if (!done.has(file)) {
+      for (const t of graph.get(file) ?? []) walk(t, [...way, file]);
+      done.add(file);
+    }
+  };
+  for (const f of files) walk(f, []);
+  expect(circles).toEqual([]);
+});

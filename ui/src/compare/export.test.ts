@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { compareCommand, compareCsv, compareMarkdown } from './export';
-import type { CompareFigure, CompareResponse } from '../shared/api/compare';
+import type { CompareResponse } from '../shared/api/compare';
+import type { CompareFigure } from '../shared/api/verdict';
 
 const f = (o: Partial<CompareFigure>): CompareFigure => ({ a: 0.1, b: 0.14, effect: 1.4, low: 1.3, high: 1.5, p: 1e-4, verdict: 'slower', error: 0.02, needed: null, needed_seconds: null, ...o });
 const answer: CompareResponse = {

@@ -1,8 +1,8 @@
 // Operations and tenants of a comparison by what is known of them, and what is
 // said where none changed.
 
-import type { CompareRow } from '../shared/api/compare';
 import { needs } from '../shared/verdict/words';
+import type { CompareRow } from '../shared/api/verdict';
 
 const tooLittle = (r: CompareRow) => (r.measures ?? []).every((m) => m.verdict === 'too little data');
 

@@ -2,11 +2,10 @@
 // tables, distributions and time line of its document.
 
 import type { CompareCurve } from '../shared/api/compare';
-import type { Counts } from '../shared/api/experiments';
 import { count, errorRatio, missing, percent, quantileName, rate, value } from '../shared/text/format';
 import { cell, type Cell, type Sheet } from './sheets';
 import type { BenchAccount, BenchEvent, BenchLoad, BenchQuery, BenchResult, BenchSlot, Environment, Latency, WarmUp } from '../shared/api/load';
-import type { Num } from '../shared/api/types';
+import type { Num, Counts } from '../shared/api/types';
 
 export const sum = (c: Counts | undefined): number => Object.values(c ?? {}).reduce((a, b) => a + b, 0);
 export const perSecond = (v: Num | undefined) => (v == null ? missing : rate(v, '').replace(' /', '/'));

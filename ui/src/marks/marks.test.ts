@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest';
 import { chosen, leadsTo, servicesOf } from './marks';
-import type { Mark } from '../shared/api/types';
-import type { MarkVerdict } from '../shared/verdict/marks';
+import type { MarkVerdict, Mark } from '../shared/api/marks';
 
 const verdict = (v: Partial<MarkVerdict>): MarkVerdict => ({ state: 'final', judged: 1, next: null, window: 3600, services: [], ...v });
 

@@ -1,6 +1,7 @@
 // The list of marks: which are chosen, and where each leads. Pure.
 
-import type { Mark } from '../shared/api/types';
+import type { Mark } from '../shared/api/marks';
+
 
 export const changedWords = ['regression', 'mixed', 'improvement'];
 

@@ -1,7 +1,8 @@
 // What became of every copy, as an account that visibly sums up, and rates made
 // of two looks at the same counts.
 
-import type { Counts, MirrorAccount, MirrorState } from '../shared/api/experiments';
+import type { MirrorAccount, MirrorState } from '../shared/api/experiments';
+import type { Counts } from '../shared/api/types';
 
 /** Why something was not mirrored, dropped, failed or not compared, in words. */
 export const causeWords: Record<string, string> = {

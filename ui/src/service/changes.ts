@@ -2,9 +2,10 @@
 // placed. Pure but for the two questions.
 
 import { get, request } from '../shared/api/client';
-import type { CompareMeasure } from '../shared/api/compare';
 import { momentName } from '../shared/text/time';
-import type { Mark, Num, Range } from '../shared/api/types';
+import type { Num, Range } from '../shared/api/types';
+import type { CompareMeasure } from '../shared/api/verdict';
+import type { Mark } from '../shared/api/marks';
 
 export type ChangeStatus = 'new' | 'confirmed' | 'dismissed';
 

@@ -1,5 +1,8 @@
-// The JSON of breakdown, operations and callers, as api/breakdown.go declares it.
+// The JSON of breakdown, operations and callers, as api/breakdown.go declares it,
+// and their questions.
 
+import type { OfDay } from '../page/days';
+import { get, type Select } from './client';
 import type { Num, Range } from './types';
 
 /** Which earlier day an answer is of. */
@@ -145,4 +148,33 @@ export interface Caller {
 
 export interface CallersResponse extends Range {
   callers: Caller[] | null;
+}
+
+const where = (s: Select) => ({ match: s.match, start: s.start, end: s.end });
+
+/** The requests to look at closely: above a quantile, or between two durations. */
+export type BandChoice = { above: number } | { low: number | null; high: number | null };
+
+export function breakdown(s: Select, o: { width?: number; step?: number; q?: string; limit?: number; band: BandChoice } & OfDay, signal?: AbortSignal): Promise<BreakdownResponse> {
+  const { band, ...rest } = o;
+  return get('breakdown', { ...where(s), ...rest, ...band }, signal);
+}
+
+export interface OperationsQuestion extends OfDay {
+  width: number;
+  q?: string;
+  sort?: string;
+  search?: string;
+  offset?: number;
+  limit?: number;
+  component?: string;
+  kind?: string;
+}
+
+export function operations(s: Select, o: OperationsQuestion, signal?: AbortSignal): Promise<OperationsResponse> {
+  return get('operations', { ...where(s), ...o }, signal);
+}
+
+export function callers(s: { start: number; end: number }, o: { service: string; component: string; operation: string }, signal?: AbortSignal): Promise<CallersResponse> {
+  return get('callers', { ...o, start: s.start, end: s.end }, signal);
 }

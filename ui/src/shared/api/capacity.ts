@@ -1,9 +1,9 @@
 // The JSON of searches for capacity and of the scalability law, as
 // api/capacity.go declares it, as far as the page reads it.
 
-import type { CompareWarning } from './compare';
 import type { BenchEvent, BenchResult, Environment, Latency } from './load';
 import type { Num, Range } from './types';
+import type { CompareWarning } from './verdict';
 
 type List<T> = T[] | null;
 

@@ -2,8 +2,9 @@
 
 import { measured } from '../page/measure';
 import type {
-  DamageAcknowledged, DistributionResponse, Family, HeatmapResponse, LabelsResponse, Mark, ServicesResponse, Status, TenantsResponse, TimelineResponse,
+  DamageAcknowledged, DistributionResponse, Family, HeatmapResponse, LabelsResponse, Status, TenantsResponse, TimelineResponse,
 } from './types';
+import type { Mark, ServicesResponse } from './marks';
 
 /** What failed, in the server's words where it had some, and what to try. */
 export class ApiError extends Error {

@@ -1,6 +1,8 @@
 // The JSON of GET /api/v1/compare, as api/compare.go declares it.
 
-import type { Mark, Num, Range } from './types';
+import type { Num, Range } from './types';
+import type { CompareMeasure, CompareRow, CompareWarning } from './verdict';
+import type { Mark } from './marks';
 
 export interface CompareSide extends Range {
   name: string;
@@ -10,49 +12,6 @@ export interface CompareSide extends Range {
   rate: Num;
   /** Earlier days that make the side, the last one first; the range is that of the last. */
   days?: Range[];
-}
-
-export interface CompareFigure {
-  a: Num;
-  b: Num;
-  effect: Num;
-  low: Num;
-  high: Num;
-  p: Num;
-  verdict: string;
-  error: Num;
-  short?: string;
-  needed: Num;
-  needed_seconds: Num;
-}
-
-export interface CompareMeasure {
-  name: string;
-  scale: 'ratio' | 'difference';
-  raw: CompareFigure;
-  like_for_like?: CompareFigure;
-  verdict: string;
-  change?: 'better' | 'worse' | '';
-  adjusted_p: Num;
-  sentence: string;
-}
-
-export interface CompareRow {
-  service?: string;
-  operation?: string;
-  tenant?: string;
-  requests_a: number;
-  requests_b: number;
-  mean_a?: Num;
-  mean_b?: Num;
-  measures: CompareMeasure[] | null;
-  adjusted_p: Num;
-  changed: boolean;
-}
-
-export interface CompareWarning {
-  code: string;
-  text: string;
 }
 
 export interface CompareWhole {

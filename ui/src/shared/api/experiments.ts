@@ -1,10 +1,10 @@
 // The JSON of /api/v1/experiments, as api/experiments.go declares it.
 
 import type { Capacity } from './capacity';
-import type { CompareWarning } from './compare';
 import type { Simulation } from './simulation';
 import type { BenchResult, Trial } from './load';
-import type { Num, Range } from './types';
+import type { Num, Range, Counts } from './types';
+import type { CompareWarning } from './verdict';
 
 export interface ExperimentsResponse extends Range {
   total?: number;
@@ -31,8 +31,6 @@ export interface Experiment {
   /** What is wanted changed and not applied yet. */
   change?: MirrorChange;
 }
-
-export type Counts = Record<string, number> | null;
 
 export interface MirrorState {
   mode: string; // http or tcp

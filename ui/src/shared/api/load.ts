@@ -1,9 +1,8 @@
 // The JSON of runs of load and experiments, as api/bench.go and api/trial.go
 // declare it, as far as the page reads it.
 
-import type { CompareWarning } from './compare';
-import type { Counts } from './experiments';
-import type { Num } from './types';
+import type { Num, Counts } from './types';
+import type { CompareWarning } from './verdict';
 
 type List<T> = T[] | null;
 

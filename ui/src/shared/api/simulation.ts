@@ -1,9 +1,9 @@
 // The JSON of simulations, as api/simulation.go declares it.
 
 import type { ScalingValue } from './capacity';
-import type { CompareWarning } from './compare';
 import type { Latency } from './load';
 import type { Num } from './types';
+import type { CompareWarning } from './verdict';
 
 type List<T> = T[] | null;
 

@@ -1,36 +1,12 @@
 // The JSON of the HTTP API, as api/api.go declares it. Times are Unix seconds,
 // durations seconds; null stands for NaN.
 
-import type { MarkVerdict } from '../verdict/marks';
-
 export type Num = number | null;
 export type Labels = Record<string, string>;
 
 export interface Range {
   start: number; // inclusive
   end: number; // exclusive
-}
-
-export interface Service {
-  name: string;
-  requests: number;
-  rate: Num; // per second
-  errors: number;
-  error_ratio: Num; // 0..1
-  apdex: Num;
-  apdex_t: Num;
-  mean: Num;
-  quantiles: Record<string, Num>;
-  error: Num; // relative error of the quantiles
-  sparkline: { rate: Num[]; p95: Num[] };
-  weighted?: boolean;
-  /** The last one before the end of the range, with its verdict on the service. */
-  latest_mark?: Mark;
-}
-
-export interface ServicesResponse extends Range {
-  step: number;
-  services: Service[] | null;
 }
 
 export interface At {
@@ -165,18 +141,6 @@ export interface TenantsResponse extends Range {
   cohorts_by: string;
 }
 
-export interface Mark {
-  id?: string;
-  time?: Num;
-  name: string;
-  service?: string;
-  revision?: string;
-  user?: string;
-  description?: string;
-  link?: string;
-  verdict?: MarkVerdict;
-}
-
 export interface Status {
   version: string;
   otlp_grpc: string;
@@ -202,3 +166,6 @@ export interface Problem {
   from: Num;
   to: Num;
 }
+
+/** How many of each, by name. */
+export type Counts = Record<string, number> | null;

@@ -3,7 +3,7 @@
 import { untrack } from 'svelte';
 import { api } from '../api/client';
 import { app, Query } from './state.svelte';
-import type { Mark } from '../api/types';
+import type { Mark } from '../api/marks';
 
 export class Charts {
   /** The moment pointed at in any of them; while there is one, live refresh waits. */

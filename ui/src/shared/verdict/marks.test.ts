@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { short, told, verdictWords, type MarkVerdict } from './marks';
+import { short, told, verdictWords } from './marks';
+import type { MarkVerdict } from '../api/marks';
 
 const verdict = (v: Partial<MarkVerdict>): MarkVerdict => ({ state: 'final', judged: 1, next: null, window: 3600, services: [], ...v });
 

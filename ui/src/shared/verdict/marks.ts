@@ -1,30 +1,7 @@
 // Marks and their verdicts, as lists show them. Pure.
 
 import { verdictSign } from './words';
-import type { CompareMeasure, CompareRow, CompareWarning } from '../api/compare';
-import type { Num, Range } from '../api/types';
-
-/** The JSON of a mark's verdict, as api/api.go declares it. */
-export interface MarkVerdict {
-  state: 'waiting' | 'early' | 'final';
-  judged: Num;
-  next: Num;
-  window: number;
-  verdict?: string;
-  sentence?: string;
-  services: ServiceVerdict[] | null;
-}
-
-export interface ServiceVerdict {
-  service: string;
-  verdict: string;
-  sentence: string;
-  before: Range;
-  after: Range;
-  measures: CompareMeasure[] | null;
-  operations: CompareRow[] | null;
-  warnings: CompareWarning[] | null;
-}
+import type { MarkVerdict } from '../api/marks';
 
 /** The word of a verdict and what is to be said of when: "so far" while more is to come. */
 export function verdictWords(v: MarkVerdict | undefined, clock: (t: number) => string): { word: string; said: string; note: string } {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { CompareFigure, CompareMeasure } from '../api/compare';
 import { differenceScale, effectWords, figure, marginWords, needs, planned, ratioScale, twoDigits, verdictSign, warningText } from './words';
+import type { CompareFigure, CompareMeasure } from '../api/verdict';
 
 const of = (effect: number | null, low: number | null, high: number | null, verdict: string, o: Partial<CompareFigure> = {}): CompareFigure =>
   ({ a: 1, b: 1, effect, low, high, p: 0.01, verdict, error: 0.02, needed: null, needed_seconds: null, ...o });

@@ -2,8 +2,8 @@
 // the interval.
 
 import { missing, rate, value } from '../text/format';
-import type { CompareFigure, CompareMeasure, CompareWarning } from '../api/compare';
 import type { Num } from '../api/types';
+import type { CompareFigure, CompareMeasure, CompareWarning } from '../api/verdict';
 
 export type Tone = 'worse' | 'better' | 'mixed' | 'plain' | 'warn';
 
