@@ -2,10 +2,24 @@ import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { readFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
 import { defineConfig, type Plugin } from 'vite';
+import { themeCss } from './src/shared/chart/colours';
 
 // The API a development page talks to: a running `tailscope serve` or
 // `tailscope demo`, or `npm run mock`, which listens on 7098.
 const server = process.env.TAILSCOPE_URL ?? 'http://127.0.0.1:7099';
+
+/** The colours of the page into its style sheet. */
+function theme(): Plugin {
+  return {
+    name: 'theme',
+    enforce: 'pre',
+    transform(code, id) {
+      if (!id.endsWith('/src/app.css')) return;
+      if (!code.includes('@theme;')) this.error('app.css has no @theme; for the colours');
+      return { code: code.replace('@theme;', () => themeCss()), map: null };
+    },
+  };
+}
 
 /** The licence of the typeface travels with it. */
 function fontLicence(): Plugin {
@@ -72,7 +86,7 @@ function budget(): Plugin {
 }
 
 export default defineConfig({
-  plugins: [svelte(), fontLicence(), keepDist(), budget()],
+  plugins: [svelte(), theme(), fontLicence(), keepDist(), budget()],
   // Compiled components are a tenth smaller by terser than by esbuild; nothing
   // here looks at the prototype of a function, so that arrows may stand for them.
   build: { target: 'es2022', minify: 'terser', terserOptions: { module: true, ecma: 2020, compress: { passes: 3, unsafe_arrows: true, inline: 1 } }, outDir: 'dist', emptyOutDir: true, assetsInlineLimit: 0, reportCompressedSize: true, cssCodeSplit: false,

@@ -1,10 +1,10 @@
 // WCAG AA, checked on the style sheet itself: every text colour on every ground
 // it is used on.
-import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { contrast, oklch, type RGB } from './ramp';
+import { themeCss } from './colours';
+import { contrast, ground, oklch, type RGB } from './ramp';
 
-const css = readFileSync(new URL('../../app.css', import.meta.url), 'utf8');
+const css = themeCss();
 
 function tokens(block: string): Record<string, RGB> {
   const out: Record<string, RGB> = {};
@@ -14,12 +14,14 @@ function tokens(block: string): Record<string, RGB> {
 
 const light = tokens(css.slice(css.indexOf(':root {'), css.indexOf('@media screen and (prefers-color-scheme: dark)')));
 const darkSystem = css.slice(css.indexOf('@media screen and (prefers-color-scheme: dark)'), css.indexOf(":root[data-theme='dark']"));
-const darkChosen = css.slice(css.indexOf(":root[data-theme='dark'] {"), css.indexOf('* { box-sizing'));
+const darkChosen = css.slice(css.indexOf(":root[data-theme='dark'] {"));
 
 it('has one dark theme, whether the system or the reader chose it', () => {
   expect(tokens(darkSystem)).toEqual(tokens(darkChosen));
   expect(Object.keys(tokens(darkSystem)).sort()).toEqual(Object.keys(light).sort());
 });
+
+it('paints heatmaps on the ground of the page', () => expect(ground).toEqual({ light: light.ground, dark: tokens(darkChosen).ground }));
 
 describe.each([['light', light], ['dark', tokens(darkChosen)]] as const)('%s', (_, t) => {
   it.each([

@@ -3,6 +3,8 @@
 // The first colour is a clear step away from the ground: a count of one shows,
 // and nothing is never the ramp's first colour.
 
+import { ground as groundOf, type Colour } from './colours';
+
 export type Theme = 'light' | 'dark';
 
 export type RGB = [number, number, number];
@@ -37,11 +39,10 @@ export function contrast(a: RGB, b: RGB): number {
   return (x + 0.05) / (y + 0.05);
 }
 
-/** The page's ground under the data; app.css uses the same numbers. */
-export const ground: Record<Theme, RGB> = {
-  light: oklch(0.992, 0.002, 90),
-  dark: oklch(0.165, 0.012, 265),
-};
+const rgb = ([l, c, h]: Colour): RGB => oklch(l, c, h);
+
+/** The page's ground under the data. */
+export const ground: Record<Theme, RGB> = { light: rgb(groundOf[0]), dark: rgb(groundOf[1]) };
 
 export const rampSize = 256;
 

@@ -1,11 +1,11 @@
 // The colours of components can be told apart: with normal vision and with any
 // of the three dichromacies, side by side and in any pair, on both grounds.
-import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { byComponent, componentNames, componentToken } from './components';
 import { contrast, oklch, type RGB } from '../chart/ramp';
+import { themeCss } from '../chart/colours';
 
-const css = readFileSync(new URL('../../app.css', import.meta.url), 'utf8');
+const css = themeCss();
 const dark = css.indexOf(":root[data-theme='dark'] {");
 
 function token(name: string, from: number): RGB {
