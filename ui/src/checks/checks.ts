@@ -7,6 +7,7 @@ import { count, digits, missing, shortCount, tick, value, type Unit } from '../s
 import { selection, shellQuote } from '../shared/page/match';
 import type { Num } from '../shared/api/types';
 import { draftKeys } from '../shared/page/url';
+import { serverFlag } from '../shared/text/export';
 
 const known: Record<string, Unit> = { s: 'seconds', second: 'seconds', seconds: 'seconds', B: 'bytes', byte: 'bytes', bytes: 'bytes' };
 
@@ -252,7 +253,7 @@ export const concerning = (all: Incident[] | null | undefined, c: Pick<Check, 'i
 
 /** The command that shows the same, with the server if it is not the usual one. */
 export function checkCommand(words: string[], server: string): string {
-  return ['tailscope', 'check', ...words.map(shellQuote), ...(server && server !== 'http://127.0.0.1:7099' ? ['--server', shellQuote(server)] : [])].join(' ');
+  return ['tailscope', 'check', ...words.map(shellQuote), ...serverFlag(server)].join(' ');
 }
 
 /** The series of a check's values. */

@@ -6,6 +6,7 @@ import { count, percent, rate } from '../shared/text/format';
 import { shellQuote } from '../shared/page/match';
 import { slotName } from '../shared/text/time';
 import type { Params } from '../shared/api/client';
+import { csvCell, markdownCell, serverFlag } from '../shared/text/export';
 
 /** The command that asks the same. Of the parameters of /api/v1/compare. */
 export function compareCommand(params: Params, server: string): string {
@@ -17,22 +18,20 @@ export function compareCommand(params: Params, server: string): string {
     if (k === 'live' && v) parts.push('--live');
     else if (v != null && v !== '') parts.push(`--${k}`, shellQuote(k === 'a' || k === 'b' ? window(String(v)) : String(v)));
   }
-  if (server && server !== 'http://127.0.0.1:7099') parts.push('--server', shellQuote(server));
+  parts.push(...serverFlag(server));
   return parts.join(' ');
 }
-
-const cell = (s: string) => s.replaceAll('|', '\\|').replaceAll('\n', ' ');
 
 /** A short report in Markdown. */
 export function compareMarkdown(r: CompareResponse, unit: string, address: string): string {
   const out = [`## ${r.sentence}`, '', `Verdict: **${r.verdict}**. [Open it](${address})`, ''];
   for (const [letter, s] of [['A', r.a], ['B', r.b]] as const) {
-    out.push(`- ${letter}${s.name === letter ? '' : ` ${cell(s.name)}`}: ${slotName(s.start, s.end)}, ${count(s.requests)} requests, ${rate(s.rate)}, ${count(s.errors)} failed`);
+    out.push(`- ${letter}${s.name === letter ? '' : ` ${markdownCell(s.name)}`}: ${slotName(s.start, s.end)}, ${count(s.requests)} requests, ${rate(s.rate)}, ${count(s.errors)} failed`);
   }
   out.push('', '| | A | B | like for like | interval | raw | verdict |', '|---|---:|---:|---|---|---|---|');
   for (const m of r.measures ?? []) {
     const e = effectWords(m, judged(m));
-    out.push(`| ${m.name} | ${figure(m, judged(m).a, unit)} | ${figure(m, judged(m).b, unit)} | ${m.like_for_like ? e.size : '–'} | ${e.interval} | ${effectWords(m, m.raw).size} | ${cell([m.verdict, needs(m)].filter(Boolean).join('; '))} |`);
+    out.push(`| ${m.name} | ${figure(m, judged(m).a, unit)} | ${figure(m, judged(m).b, unit)} | ${m.like_for_like ? e.size : '–'} | ${e.interval} | ${effectWords(m, m.raw).size} | ${markdownCell([m.verdict, needs(m)].filter(Boolean).join('; '))} |`);
   }
   for (const [what, rows] of [['Operation', r.operations], ['Tenant', r.tenants]] as const) {
     const changed = (rows ?? []).filter((x) => x.changed);
@@ -43,7 +42,7 @@ export function compareMarkdown(r: CompareResponse, unit: string, address: strin
         const m = x.measures?.find((y) => y.name === n);
         return m ? [effectWords(m, m.raw).size, m.change ? `(${effectWords(m, m.raw).interval})` : ''].join(' ').trim() : '–';
       });
-      out.push(`| ${cell(x.operation ?? x.tenant ?? '')} | ${of.join(' | ')} | ${count(x.requests_a)} → ${count(x.requests_b)} |`);
+      out.push(`| ${markdownCell(x.operation ?? x.tenant ?? '')} | ${of.join(' | ')} | ${count(x.requests_a)} → ${count(x.requests_b)} |`);
     }
   }
   if (r.warnings?.length) out.push('', ...r.warnings.map((w) => `- warning: ${w.text}`));
@@ -53,11 +52,10 @@ export function compareMarkdown(r: CompareResponse, unit: string, address: strin
 
 /** One line per measure: seconds, bytes or shares; effects as ratios or differences. Rows of the lists follow. */
 export function compareCsv(r: CompareResponse): string {
-  const quoted = (s: string) => (/[",\n]/.test(s) ? `"${s.replaceAll('"', '""')}"` : s);
   const out = ['of,measure,scale,a,b,effect,low,high,p,verdict,change,raw_effect,raw_low,raw_high,raw_verdict'];
   const line = (of: string, m: NonNullable<CompareResponse['measures']>[number]) => {
     const f = judged(m);
-    out.push([quoted(of), m.name, m.scale, f.a, f.b, f.effect, f.low, f.high, f.p, m.verdict, m.change ?? '', m.raw.effect, m.raw.low, m.raw.high, m.raw.verdict].map((x) => x ?? '').join(','));
+    out.push([csvCell(of), m.name, m.scale, f.a, f.b, f.effect, f.low, f.high, f.p, m.verdict, m.change ?? '', m.raw.effect, m.raw.low, m.raw.high, m.raw.verdict].map((x) => x ?? '').join(','));
   };
   for (const m of r.measures ?? []) line(r.of, m);
   for (const x of [...(r.operations ?? []), ...(r.tenants ?? [])]) for (const m of x.measures ?? []) line(x.operation ?? x.tenant ?? '', m);

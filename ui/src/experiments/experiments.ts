@@ -7,6 +7,7 @@ import { shellQuote } from '../shared/page/match';
 import { spanName } from '../shared/text/time';
 import type { Num } from '../shared/api/types';
 import { until, candidatesOf } from '../shared/page/experiment';
+import { serverFlag } from '../shared/text/export';
 
 /** A run of load as its page is told of it: what draws it, from which report, and its tables as CSV. */
 export interface Run {
@@ -51,5 +52,5 @@ export function sizeOf(e: Experiment): { n: Num; what: string } {
 
 /** The command that writes the report of a run of load or an experiment. */
 export function reportCommand(id: string, server: string): string {
-  return ['tailscope', 'report', 'experiment', shellQuote(id), ...(server && server !== 'http://127.0.0.1:7099' ? ['--server', shellQuote(server)] : [])].join(' ');
+  return ['tailscope', 'report', 'experiment', shellQuote(id), ...serverFlag(server)].join(' ');
 }

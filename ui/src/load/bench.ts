@@ -2,19 +2,18 @@
 // tables, distributions and time line of its document.
 
 import type { CompareCurve } from '../shared/api/compare';
-import { count, errorRatio, missing, percent, quantileName, rate, value } from '../shared/text/format';
+import { count, errorRatio, missing, percent, quantileName, rate, value, total } from '../shared/text/format';
 import { cell, type Cell, type Sheet } from './sheets';
 import type { BenchAccount, BenchEvent, BenchLoad, BenchQuery, BenchResult, BenchSlot, Environment, Latency, WarmUp } from '../shared/api/load';
 import type { Num, Counts } from '../shared/api/types';
 
-export const sum = (c: Counts | undefined): number => Object.values(c ?? {}).reduce((a, b) => a + b, 0);
 export const perSecond = (v: Num | undefined) => (v == null ? missing : rate(v, '').replace(' /', '/'));
 export const quantile = (l: Latency | undefined, q: string): Num => l?.quantiles?.[q] ?? null;
 const share = (n: number, of: number) => (of ? n / of : null);
 
 /** due = sent + dropped + unsent, and sent = answered + failed + cut off: what is missing in either, 0 if nothing. */
 export function unaccounted(a: BenchAccount): number {
-  return Math.abs(a.due - a.sent - a.dropped - a.unsent) + Math.abs(a.sent - a.answered - sum(a.failed) - a.cut_off);
+  return Math.abs(a.due - a.sent - a.dropped - a.unsent) + Math.abs(a.sent - a.answered - total(a.failed) - a.cut_off);
 }
 
 /** How requests arrive, in a sentence. */
@@ -119,7 +118,7 @@ export function account(b: BenchResult): Sheet {
     title: 'What became of every request', head: ['', 'requests', ' '],
     rows: [
       row('due', a.due, 'by the schedule'), row('− dropped', a.dropped, 'as many as may wait were waiting'), row('− unsent', a.unsent, 'still waiting for a connection at the end'), row('= sent', a.sent, ''),
-      row('− failed', sum(a.failed), causes(a.failed).map(([k, n]) => `${k} ${count(n)}`).join(', ')), row('− cut off', a.cut_off, 'under way at the end'), row('= answered', a.answered, 'with a whole answer of any status'),
+      row('− failed', total(a.failed), causes(a.failed).map(([k, n]) => `${k} ${count(n)}`).join(', ')), row('− cut off', a.cut_off, 'under way at the end'), row('= answered', a.answered, 'with a whole answer of any status'),
     ],
     note: lost ? `The account does not close: ${count(lost)} requests are missing${b.end == null ? ', as it is still being made' : ''}.` : 'The account closes: no request is lost without being counted.',
   };

@@ -1,7 +1,7 @@
 // What the copy buttons of a mark give: both sides for a terminal, for PromQL
 // and for a spreadsheet.
 
-import { cliCommand } from '../shared/text/export';
+import { cliCommand, utc } from '../shared/text/export';
 import type { PartRow, Side } from './sides';
 import type { Num, Range } from '../shared/api/types';
 import { spanFamily } from '../shared/page/url';
@@ -24,12 +24,11 @@ export const sidesPromQL = (w: Sides<Range>, match: string) =>
 
 /** One line per figure, durations in seconds; time per request and component follows the figures. */
 export function sidesCsv(w: Sides<Range>, s: Sides<Side>, parts: PartRow[]): string {
-  const at = (t: number) => new Date(t * 1000).toISOString().replace('.000', '');
   const per = (n: number, of: number): Num => (of > 0 ? n / of : null);
   const row = (name: string, f: (k: 'before' | 'after') => Num | string | undefined) => `${name},${f('before') ?? ''},${f('after') ?? ''}`;
   return [
     'figure,before,after',
-    row('start', (k) => at(w[k].start)), row('end', (k) => at(w[k].end)),
+    row('start', (k) => utc(w[k].start)), row('end', (k) => utc(w[k].end)),
     row('requests', (k) => s[k].count), row('requests_per_second', (k) => per(s[k].count, s[k].seconds)),
     ...['0.5', '0.95', '0.99'].map((q) => row(`q${q}`, (k) => s[k].group?.quantiles?.[q])),
     row('mean', (k) => s[k].group?.mean), row('error_ratio', (k) => per(s[k].errors, s[k].count)),

@@ -3,6 +3,7 @@
 
 import type { MirrorAccount, MirrorState } from '../shared/api/experiments';
 import type { Counts } from '../shared/api/types';
+import { total } from '../shared/text/format';
 
 /** Why something was not mirrored, dropped, failed or not compared, in words. */
 export const causeWords: Record<string, string> = {
@@ -15,8 +16,6 @@ export const causeWords: Record<string, string> = {
 };
 
 export const causeName = (c: string) => causeWords[c] ?? c.replaceAll('_', ' ');
-
-export const total = (c: Counts | undefined): number => Object.values(c ?? {}).reduce((a, b) => a + b, 0);
 
 /** Causes in an order that does not change as counts grow: by name. */
 export const causes = (all: (Counts | undefined)[]): string[] => [...new Set(all.flatMap((c) => Object.keys(c ?? {}).filter((k) => (c ?? {})[k] > 0)))].sort((a, b) => causeName(a).localeCompare(causeName(b)));

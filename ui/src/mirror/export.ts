@@ -1,7 +1,7 @@
 // What the copy buttons of a session give: the judgement, the account.
 
 import type { Experiment } from '../shared/api/experiments';
-import { csvCell } from '../shared/text/export';
+import { csvCell, serverFlag } from '../shared/text/export';
 import { chosen, ledger } from './account';
 import { shellQuote } from '../shared/page/match';
 
@@ -9,7 +9,7 @@ import { shellQuote } from '../shared/page/match';
 export function sessionCommand(id: string, window: { start: number; end: number; whole: boolean } | undefined, server: string): string {
   const parts = ['tailscope', 'experiments', 'show', shellQuote(id)];
   if (window && !window.whole) parts.push('--start', String(window.start), '--end', String(window.end));
-  if (server && server !== 'http://127.0.0.1:7099') parts.push('--server', shellQuote(server));
+  parts.push(...serverFlag(server));
   return parts.join(' ');
 }
 

@@ -6,6 +6,7 @@ import type { Box } from '../shared/chart/box';
 import type { Filters } from '../shared/page/match';
 import { shellQuote } from '../shared/page/match';
 import type { Num } from '../shared/api/types';
+import { csvCell, serverFlag } from '../shared/text/export';
 
 export interface ExplainItem {
   labels: Record<string, string>;
@@ -67,7 +68,7 @@ export function explainCommand(q: Question, allKinds: boolean, spanFamily: strin
   parts.push('--start', String(q.start), '--end', String(q.end), '--from', String(p.from), '--to', String(p.to));
   if (p.low != null) parts.push('--low', String(p.low));
   if (p.high != null) parts.push('--high', String(p.high));
-  if (server && server !== 'http://127.0.0.1:7099') parts.push('--server', shellQuote(server));
+  parts.push(...serverFlag(server));
   return parts.join(' ');
 }
 
@@ -125,7 +126,6 @@ export const narrowed = (filters: Filters, labels: Record<string, string>): Filt
 
 /** One line per item, the most telling first. */
 export function explainCsv(items: ExplainItem[]): string {
-  const cell = (s: string) => (/[",\n]/.test(s) ? `"${s.replaceAll('"', '""')}"` : s);
-  const lines = items.map((i) => [title(i.labels), i.inside, i.outside, i.inside_share, i.outside_share, i.effect, i.effect_low, i.effect_high, i.lift ?? '', i.adjusted_p, throughWords(i)].map((x) => cell(String(x))).join(','));
+  const lines = items.map((i) => [title(i.labels), i.inside, i.outside, i.inside_share, i.outside_share, i.effect, i.effect_low, i.effect_high, i.lift ?? '', i.adjusted_p, throughWords(i)].map(csvCell).join(','));
   return `${['labels,inside,outside,inside_share,outside_share,effect,effect_low,effect_high,lift,adjusted_p,through', ...lines].join('\n')}\n`;
 }

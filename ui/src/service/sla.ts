@@ -5,6 +5,7 @@ import { get } from '../shared/api/client';
 import { digits, percent, tick, value } from '../shared/text/format';
 import { shellQuote } from '../shared/page/match';
 import type { Num, Range } from '../shared/api/types';
+import { csvCell, serverFlag, utc } from '../shared/text/export';
 
 export type Period = 'day' | 'week' | 'month';
 export const periods: Period[] = ['day', 'week', 'month'];
@@ -186,19 +187,12 @@ const columns = [
   'p99_seconds', 'errors', 'error_ratio', 'worst_tenant', 'good', 'good_low', 'good_high', 'met', 'saturated',
 ];
 
-function cell(v: string | number | boolean | null | undefined): string {
-  if (v == null) return '';
-  const s = String(v);
-  return /[",\n\r]/.test(s) ? `"${s.replaceAll('"', '""')}"` : s;
-}
-
 /** One line per period. Times are RFC 3339 in UTC, the period's name is of the report's zone. */
 export function slaCsv(d: SLAResponse): string {
-  const iso = (t: number) => new Date(t * 1000).toISOString().replace('.000', '');
   const lines = (d.rows ?? []).map((r) => [
-    r.name, iso(r.start), iso(r.end), r.partial, r.requests, r.rate, r.apdex, r.apdex_low, r.apdex_high, r.satisfied, r.tolerating, r.frustrated, r.mean, r.quantiles?.['0.5'], p95(r),
+    r.name, utc(r.start), utc(r.end), r.partial, r.requests, r.rate, r.apdex, r.apdex_low, r.apdex_high, r.satisfied, r.tolerating, r.frustrated, r.mean, r.quantiles?.['0.5'], p95(r),
     r.quantiles?.['0.99'], r.errors, r.error_ratio, r.worst?.name, r.good, r.good_low, r.good_high, r.met, r.trend.saturated,
-  ].map(cell).join(','));
+  ].map(csvCell).join(','));
   return `${[columns.join(','), ...lines].join('\n')}\n`;
 }
 
@@ -209,8 +203,8 @@ export function slaCommand(service: string, operation: string | undefined, q: SL
   parts.push('--period', q.period, '--count', String(q.count), '--tz', shellQuote(q.tz));
   if (q.objective != null) parts.push('--objective', String(q.objective), '--under', String(q.under));
   if (q.t != null) parts.push('--t', String(q.t));
-  if (end !== undefined) parts.push('--end', new Date(end * 1000).toISOString().replace('.000', ''));
-  if (server && server !== 'http://127.0.0.1:7099') parts.push('--server', shellQuote(server));
+  if (end !== undefined) parts.push('--end', utc(end));
+  parts.push(...serverFlag(server));
   return parts.join(' ');
 }
 

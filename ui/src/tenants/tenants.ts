@@ -3,6 +3,7 @@
 
 import { errorRatio, percent, tick } from '../shared/text/format';
 import type { Num, Tenant, TenantsResponse } from '../shared/api/types';
+import { csvCell } from '../shared/text/export';
 
 /** The five bands, the quickest first. */
 export const bandNames = ['instant', 'flow kept', 'patience', 'losing attention', 'lost'] as const;
@@ -82,7 +83,6 @@ export function slowChoices(chosen: string): { value: string; name: string }[] {
 
 /** Rows as CSV, the quantiles as asked. */
 export function tenantsCsv(d: TenantsResponse): string {
-  const cell = (s: string) => (/[",\n]/.test(s) ? `"${s.replaceAll('"', '""')}"` : s);
-  const rows = (d.tenants ?? []).map((t) => [cell(t.name), t.cohort ?? '', t.requests, t.share, t.errors, t.mean, t.quantiles['0.5'], t.quantiles['0.95'], t.quantiles['0.99'], t.slow_share, t.slow_low, t.slow_high].map((x) => x ?? '').join());
+  const rows = (d.tenants ?? []).map((t) => [csvCell(t.name), t.cohort ?? '', t.requests, t.share, t.errors, t.mean, t.quantiles['0.5'], t.quantiles['0.95'], t.quantiles['0.99'], t.slow_share, t.slow_low, t.slow_high].map((x) => x ?? '').join());
   return ['tenant,cohort,requests,share,errors,mean,p50,p95,p99,slow_share,slow_low,slow_high', ...rows].join('\n');
 }

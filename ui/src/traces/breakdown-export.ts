@@ -3,19 +3,15 @@
 
 import type { BreakdownResponse, OperationsResponse } from '../shared/api/breakdown';
 import type { Num } from '../shared/api/types';
+import { csvCell, utc } from '../shared/text/export';
 
-const at = (t: number) => new Date(t * 1000).toISOString().replace('.000', '');
-const cell = (v: Num | string | undefined) => {
-  const s = v == null ? '' : String(v);
-  return /[",\n]/.test(s) ? `"${s.replaceAll('"', '""')}"` : s;
-};
-const lines = (rows: (Num | string | undefined)[][]) => rows.map((r) => r.map(cell).join(',')).join('\n') + '\n';
+const lines = (rows: (Num | string | undefined)[][]) => rows.map((r) => r.map(csvCell).join(',')).join('\n') + '\n';
 
 /** One line per step and component. */
 export function breakdownCsv(b: BreakdownResponse): string {
   const out: (Num | string | undefined)[][] = [['start', 'end', 'component', 'requests', 'exclusive_seconds', 'critical_seconds']];
   (b.times ?? []).forEach((t, i) => {
-    for (const c of b.components ?? []) out.push([at(t), at(t + b.step), c.component, b.requests?.[i], c.self?.[i], c.critical?.[i]]);
+    for (const c of b.components ?? []) out.push([utc(t), utc(t + b.step), c.component, b.requests?.[i], c.self?.[i], c.critical?.[i]]);
   });
   return lines(out);
 }

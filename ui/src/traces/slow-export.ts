@@ -1,7 +1,7 @@
 // What the copy buttons give of a list of kept requests: a command, an address
 // and a table. Times are RFC 3339 in UTC, durations seconds.
 
-import { cliCommand } from '../shared/text/export';
+import { cliCommand, csvCell } from '../shared/text/export';
 import { shellQuote } from '../shared/page/match';
 import { spanFamily } from '../shared/page/url';
 import type { TraceRow, TracesQuestion } from '../shared/api/traces';
@@ -22,14 +22,12 @@ export function tracesAddress(q: TracesQuestion, server: string): string {
   return `${server}/api/v1/traces?${p}`;
 }
 
-const cell = (s: string) => (/[",\n]/.test(s) ? `"${s.replaceAll('"', '""')}"` : s);
-
 /** One line per kept request, as they are listed. */
 export function tracesCsv(rows: TraceRow[]): string {
   const out = ['trace_id,span_id,start,duration_seconds,service,operation,tenant,result,kept_as'];
   for (const r of rows) {
     out.push(
-      [r.trace_id, r.span_id, new Date(r.start * 1000).toISOString(), String(r.duration), r.service, r.operation, r.tenant ?? '', r.failed ? 'error' : 'ok', (r.why ?? []).join(' ')].map(cell).join(','),
+      [r.trace_id, r.span_id, new Date(r.start * 1000).toISOString(), String(r.duration), r.service, r.operation, r.tenant ?? '', r.failed ? 'error' : 'ok', (r.why ?? []).join(' ')].map(csvCell).join(','),
     );
   }
   return `${out.join('\n')}\n`;

@@ -4,6 +4,7 @@ import { untrack } from 'svelte';
 import { api } from '../api/client';
 import { app, Query } from './state.svelte';
 import type { Mark } from '../api/marks';
+import { typed } from './keys';
 
 export class Charts {
   /** The moment pointed at in any of them; while there is one, live refresh waits. */
@@ -46,8 +47,7 @@ export class Charts {
   };
 
   keys = (e: KeyboardEvent) => {
-    const t = e.target as HTMLElement;
-    if (e.metaKey || e.ctrlKey || e.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(t.tagName) || document.querySelector('dialog[open]')) return;
+    if (typed(e) || document.querySelector('dialog[open]')) return;
     if ((e.key !== 'b' && e.key !== 'Backspace') || !app.zooms.length) return;
     this.back();
     e.preventDefault();

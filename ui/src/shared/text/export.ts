@@ -4,8 +4,20 @@
 import type { Heat } from '../chart/heat';
 import { shellQuote } from '../page/match';
 
-/** A cell of CSV, in quotes where it needs them (RFC 4180). */
-export const csvCell = (s: string) => (/[",\n]/.test(s) ? `"${s.replaceAll('"', '""')}"` : s);
+/** A cell of CSV, in quotes where it needs them (RFC 4180); empty where there is nothing. */
+export function csvCell(v: string | number | boolean | null | undefined): string {
+  const s = v == null ? '' : String(v);
+  return /[",\n\r]/.test(s) ? `"${s.replaceAll('"', '""')}"` : s;
+}
+
+/** A cell of a table in Markdown. */
+export const markdownCell = (s: string) => s.replaceAll('|', '\\|').replaceAll('\n', ' ');
+
+/** A moment in UTC, as spreadsheets and commands read it (RFC 3339). */
+export const utc = (t: number) => new Date(t * 1000).toISOString().replace('.000', '');
+
+/** What names the server to a command, nothing for the usual one. */
+export const serverFlag = (server: string): string[] => (server && server !== 'http://127.0.0.1:7099' ? ['--server', shellQuote(server)] : []);
 
 /** The heatmap in the terminal. Without kinds the command would mean requests. Times are Unix seconds, so the command means the same tomorrow. */
 export function cliCommand(kind: string, family: string, spanFamily: string, match: string, allKinds: boolean, start: number, end: number, server: string): string {
@@ -14,7 +26,7 @@ export function cliCommand(kind: string, family: string, spanFamily: string, mat
   if (allKinds) parts.push('--kind', 'all');
   if (family !== spanFamily) parts.push('--family', shellQuote(family));
   parts.push('--start', String(start), '--end', String(end));
-  if (server && server !== 'http://127.0.0.1:7099') parts.push('--server', shellQuote(server));
+  parts.push(...serverFlag(server));
   return parts.join(' ');
 }
 
@@ -31,8 +43,8 @@ export function heatCsv(h: Heat, unit: string): string {
   const out = [`start,end,low${suffix},high${suffix},count`];
   for (let c = 0; c < h.columns; c++) {
     const t = h.start + c * h.step;
-    const from = new Date(t * 1000).toISOString().replace('.000', '');
-    const to = new Date((t + h.step) * 1000).toISOString().replace('.000', '');
+    const from = utc(t);
+    const to = utc(t + h.step);
     for (let k = h.first[c]; k < h.first[c + 1]; k++) {
       out.push(`${from},${to},${h.bounds[h.row[k]]},${h.bounds[h.row[k] + 1]},${h.n[k]}`);
     }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { count, digits, errorRatio, interval, parseValue, percent, percentTick, quantileName, rate, rateTick, relativeError, sentenceOf, shortCount, tick, value } from './format';
+import { capital, count, digits, errorRatio, interval, parseValue, percent, percentTick, quantileName, rate, rateTick, relativeError, sentenceOf, shortCount, stopped, tick, value } from './format';
 
 describe('value', () => {
   it.each([
@@ -124,4 +124,9 @@ it('a sentence ends, and keeps its per cent signs at their numbers', () => {
   expect(sentenceOf('about 9 min a side may do, of 20 slots, 5 ms')).toBe('about 9\u00a0min a side may do, of 20 slots, 5\u00a0ms.');
   expect(sentenceOf('Is it?')).toBe('Is it?');
   expect(sentenceOf('')).toBe('');
+});
+
+it('makes a sentence of words, and leaves p99 as it is', () => {
+  expect([capital('too few'), capital('p99 of shop'), capital('')]).toEqual(['Too few', 'p99 of shop', '']);
+  expect([stopped('Too few'), stopped('Too few.'), stopped('Why?'), stopped('')]).toEqual(['Too few.', 'Too few.', 'Why?', '']);
 });

@@ -2,7 +2,7 @@
 // keeps them between 1 and 999, separators in counts, one decimal in per
 // cents. A missing number is an en dash, never 0.
 
-import type { Num } from '../api/types';
+import type { Counts, Num } from '../api/types';
 
 export const missing = '–';
 
@@ -24,6 +24,9 @@ export function shortCount(n: Num | undefined): string {
   return n.toExponential(2);
 }
 
+/** All of them together. */
+export const total = (c: Counts | undefined): number => Object.values(c ?? {}).reduce((a, b) => a + b, 0);
+
 /** Three significant digits without an exponent: 0.0123 · 1.20 · 43.1 · 1,204. */
 export function digits(n: Num | undefined): string {
   if (n == null || !Number.isFinite(n)) return missing;
@@ -35,9 +38,12 @@ export function digits(n: Num | undefined): string {
   return s.includes('e') ? Number(s).toFixed(8).replace(/0+$/, '') : s;
 }
 
+/** A sentence with a stop at its end, once. */
+export const stopped = (s: string): string => `${s}${/(^|[.!?])$/.test(s) ? '' : '.'}`;
+
 /** A sentence for the page: with a stop at its end, per cent signs and units of time at their numbers. */
 export function sentenceOf(s: string): string {
-  return `${s}${/(^|[.!?])$/.test(s) ? '' : '.'}`.replace(/(\d) (?=(%|min|days?|[mµn]?s|h)(?![\wµ]))/g, '$1\u00a0');
+  return stopped(s).replace(/(\d) (?=(%|min|days?|[mµn]?s|h)(?![\wµ]))/g, '$1\u00a0');
 }
 
 /** A sentence that may have begun in the middle of another; p99 stays as it is. */

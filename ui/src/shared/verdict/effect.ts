@@ -4,7 +4,7 @@
 
 import { effectWords, twoDigits, verdictSign, type Tone } from './words';
 import type { MirrorMeasure, MirrorRow, MirrorVerdictResponse } from '../api/experiments';
-import { csvCell } from '../text/export';
+import { csvCell, markdownCell } from '../text/export';
 import { count, value } from '../text/format';
 import { slotName } from '../text/time';
 import type { Num } from '../api/types';
@@ -145,8 +145,6 @@ export function sortedRows(rows: MirrorRow[] | null | undefined, sort: string): 
   return turned ? out.reverse() : out;
 }
 
-const cell = (s: string) => s.replaceAll('|', '\\|').replaceAll('\n', ' ');
-
 /** One line per candidate, scope and measure. */
 export function verdictCsv(r: MirrorVerdictResponse): string {
   const out = ['candidate,against,scope,of,requests,measure,reference,candidate_value,effect,low,high,floor,floor_low,floor_high,noise,p,adjusted_p,verdict'];
@@ -165,9 +163,9 @@ export function verdictCsv(r: MirrorVerdictResponse): string {
 export function verdictMarkdown(r: MirrorVerdictResponse, name: string, address: string): string {
   const out = [`## ${name}`, '', `${slotName(r.start, r.end)}. [Open it](${address})`];
   for (const c of r.candidates ?? []) {
-    out.push('', `### ${cell(c.candidate)}: ${c.verdict}`, '', c.headline, '');
+    out.push('', `### ${markdownCell(c.candidate)}: ${c.verdict}`, '', c.headline, '');
     if (c.caveat) out.push(`> ${c.caveat}`, '');
-    out.push(`| ${count(c.requests)} requests | ${cell(c.against)} | ${cell(c.candidate)} | effect | interval | noise floor | verdict |`, '|---|---:|---:|---|---|---|---|');
+    out.push(`| ${count(c.requests)} requests | ${markdownCell(c.against)} | ${markdownCell(c.candidate)} | effect | interval | noise floor | verdict |`, '|---|---:|---:|---|---|---|---|');
     for (const m of ratiosFirst(c.measures)) out.push(measureLine(measureName(m.name), m));
     for (const [what, rows] of [['Operation', c.operations], ['Tenant', c.tenants]] as const) {
       const left = (rows ?? []).filter((x) => tone(x.verdict) !== 'plain');
@@ -184,5 +182,5 @@ export function verdictMarkdown(r: MirrorVerdictResponse, name: string, address:
 
 function measureLine(name: string, m: MirrorMeasure): string {
   const e = effectOf(m);
-  return `| ${cell(name)} | ${figureOf(m, m.reference)} | ${figureOf(m, m.candidate)} | ${e.size} | ${e.interval} | ${floorText(m) || '–'} | ${m.verdict} |`;
+  return `| ${markdownCell(name)} | ${figureOf(m, m.reference)} | ${figureOf(m, m.candidate)} | ${e.size} | ${e.interval} | ${floorText(m) || '–'} | ${m.verdict} |`;
 }

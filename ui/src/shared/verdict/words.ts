@@ -1,7 +1,7 @@
 // How a comparison is said: the word first, with a sign, then the size, then
 // the interval.
 
-import { missing, rate, value } from '../text/format';
+import { missing, rate, value, capital, stopped } from '../text/format';
 import type { Num } from '../api/types';
 import type { CompareFigure, CompareMeasure, CompareWarning } from '../api/verdict';
 
@@ -130,7 +130,7 @@ export const marginWords = (m: Pick<CompareMeasure, 'name' | 'scale'>, within: n
 /** A warning as a sentence; what to type for a season is a button on the page. */
 export function warningText({ code, text }: CompareWarning): string {
   const t = code === 'season' ? text.replace(/,? (such as|b=).*$/, '') : text;
-  return `${t.charAt(0).toUpperCase()}${t.slice(1)}${'.!?'.includes(t.slice(-1)) ? '' : '.'}`;
+  return capital(stopped(t));
 }
 
 /** What a warning asks of the reader. */
