@@ -43,7 +43,7 @@ type SimulationLayout struct {
 	// Curve names the layouts that differ in the variable only, as binary and
 	// arbitrary; empty if all do.
 	Curve    string `json:"curve"`
-	X        Float  `json:"x"`      // value of the variable; null if it is no number
+	X        Float  `json:"x"`      // value of the variable; null if it is not a number
 	Nodes    int    `json:"nodes"`  // that serve leaves
 	Shards   int    `json:"shards"` // that a query asks
 	Threads  int    `json:"threads"`

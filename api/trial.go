@@ -51,7 +51,7 @@ type TrialSetting struct {
 	Name    string            `json:"name"` // label variant of its series
 	Control bool              `json:"control"`
 	Values  map[string]string `json:"values"` // of every variable
-	X       Float             `json:"x"`      // its place on the response curve; null if it is no number
+	X       Float             `json:"x"`      // its place on the response curve; null if it is not a number
 	// Experiment is the id of the mirror session of a live design.
 	Experiment string `json:"experiment,omitempty"`
 }
@@ -128,7 +128,7 @@ type TrialCurve struct {
 	Points  []TrialCurvePoint `json:"points"`
 	// Best is the setting with the best figure, and Candidates those that cannot be
 	// told from the best at the level of the intervals, Best among them. XLow and
-	// XHigh span them; null if the variable is no number.
+	// XHigh span them; null if the variable is not a number.
 	Best       string   `json:"best"`
 	Candidates []string `json:"candidates"`
 	XLow       Float    `json:"x_low"`

@@ -109,7 +109,7 @@ func wantsPlanes[C count](counts []C) bool {
 
 func appendNibbles[C count](dst []byte, counts []C) []byte {
 	t := tokens{dst: dst, pending: -1}
-	// Digits gather in a word; what is no digit goes through add.
+	// Digits gather in a word; what is not a digit goes through add.
 	var word uint64
 	n, gap := 0, 0
 	for _, c := range counts {

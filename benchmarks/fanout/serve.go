@@ -88,7 +88,7 @@ func ServeAggregator(ctx context.Context, nodes []string, ready func(address str
 	return serve(ctx, l, func(rw http.ResponseWriter, r *http.Request) {
 		leaves, err := strconv.Atoi(r.FormValue("leaves"))
 		if err != nil || leaves < 1 {
-			http.Error(rw, "leaves is no number", http.StatusBadRequest)
+			http.Error(rw, "leaves is not a number", http.StatusBadRequest)
 			return
 		}
 		answers := make(chan error, leaves)

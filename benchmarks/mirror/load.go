@@ -198,7 +198,7 @@ func (r *Result) fail(err error) {
 }
 
 // Clients are connections to one address that outlive a load, so that opening
-// them is no part of what is measured.
+// them is not a part of what is measured.
 type Clients struct {
 	mu   sync.Mutex
 	free []*caller // the one used last is used next

@@ -315,7 +315,7 @@ func (r *journalReader) search(from int64) (at int64, found bool) {
 			step *= 2
 			continue
 		}
-		// Most of what is no header is told by its length and number.
+		// Most of what is not a header is told by its length and number.
 		n := binary.LittleEndian.Uint32(h)
 		if n == 0 || int64(n) > r.size-at-frameHeader || binary.LittleEndian.Uint32(h[4:])-r.last-1 > 1<<30 {
 			continue

@@ -229,12 +229,12 @@ func TestBadPlansSayWhatToWrite(t *testing.T) {
 		d    time.Duration
 		want string
 	}{
-		{"fast", 0, `rate "fast": "fast" is no number of requests a second (hint: write 200, 200..800 for a ramp, or 200,400,800 for steps)`},
+		{"fast", 0, `rate "fast": "fast" is not a number of requests a second (hint: write 200, 200..800 for a ramp, or 200,400,800 for steps)`},
 		{"200/d", 0, `rate "200/d": unit /d is not known (hint: /s, /m or /h, or none for requests a second)`},
 		{"-1", 0, `rate "-1": -1 is not from 0 to 100000000 requests a second`},
 		{"1..2", 0, `rate "1..2": nothing says how long it takes (hint: say for how long, such as 1..2 for 30s)`},
 		{"1,2", 0, `rate "1,2": nothing says how long it takes (hint: say for how long, such as 1 for 30s)`},
-		{"1 for soon", 0, `rate "1 for soon": "soon" is no duration (hint: write it as 30s, 5m or 1h30m)`},
+		{"1 for soon", 0, `rate "1 for soon": "soon" is not a duration (hint: write it as 30s, 5m or 1h30m)`},
 		{"1 for 5s", 6 * time.Second, `rate "1 for 5s": its steps take 5s, and the whole 6s (hint: leave one of the two out)`},
 		{"1 for 5s, 2", 5 * time.Second, `rate "1 for 5s, 2": nothing of 5s is left for 2 (hint: make the whole longer)`},
 	} {

@@ -35,7 +35,7 @@ func ParsePhases(name, text string, d time.Duration) ([]Phase, error) {
 		}
 		if said {
 			if ph.For, err = time.ParseDuration(strings.TrimSpace(length)); err != nil || ph.For <= 0 {
-				return nil, fmt.Errorf("rate %q: %q is no duration (hint: write it as 30s, 5m or 1h30m)", strings.TrimSpace(text), strings.TrimSpace(length))
+				return nil, fmt.Errorf("rate %q: %q is not a duration (hint: write it as 30s, 5m or 1h30m)", strings.TrimSpace(text), strings.TrimSpace(length))
 			}
 			left -= ph.For
 		} else {
@@ -120,7 +120,7 @@ func parseRate(text string) (float64, error) {
 	}
 	v, err := strconv.ParseFloat(number, 64)
 	if err != nil || math.IsNaN(v) {
-		return 0, fmt.Errorf("%q is no number of requests a second (hint: write 200, 200..800 for a ramp, or 200,400,800 for steps)", number)
+		return 0, fmt.Errorf("%q is not a number of requests a second (hint: write 200, 200..800 for a ramp, or 200,400,800 for steps)", number)
 	}
 	if v /= per; v < 0 || v > MaxRate {
 		return 0, fmt.Errorf("%s is not from 0 to %.0f requests a second", text, float64(MaxRate))

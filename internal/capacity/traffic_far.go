@@ -43,7 +43,7 @@ func newFarTraffic(ctx context.Context, c *client.Client, id, candidate, unit st
 	case err != nil:
 		return nil, err
 	case x.Mirror == nil:
-		return nil, fmt.Errorf("experiment %s is no mirror session (hint: tailscope experiments list --kind mirror)", id)
+		return nil, fmt.Errorf("experiment %s is not a mirror session (hint: tailscope experiments list --kind mirror)", id)
 	case x.State != "running":
 		return nil, fmt.Errorf("mirror session %s is %s (hint: a search needs one that runs)", id, x.State)
 	case x.Mirror.Seen != nil:

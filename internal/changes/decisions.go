@@ -208,7 +208,7 @@ func checkDecision(c *api.ChangeDecision) error {
 	}
 	for field, v := range map[string]float64{"time": float64(c.Time), "low": float64(c.Low), "high": float64(c.High)} {
 		if !(v >= 0 && v < farFuture) {
-			return query.Invalid(field, "%s is no moment in Unix seconds; %s", field, example)
+			return query.Invalid(field, "%s is not a moment in Unix seconds; %s", field, example)
 		}
 	}
 	if c.Low > c.Time || c.Time > c.High {

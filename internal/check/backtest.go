@@ -296,7 +296,7 @@ func distanceAsked(field, text string) (*spec.Distance, error) {
 	digits, share := strings.CutSuffix(text, "%")
 	v, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
 	if err != nil || !(v >= 0) || math.IsInf(v, 0) {
-		return nil, query.Invalid(field, "%q is no distance; write 10%% of the threshold, or an amount such as 5", text)
+		return nil, query.Invalid(field, "%q is not a distance; write 10%% of the threshold, or an amount such as 5", text)
 	}
 	if share {
 		return &spec.Distance{Share: v / 100}, nil

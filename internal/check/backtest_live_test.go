@@ -42,7 +42,7 @@ checks:
 
 // What a backtest of a check as it is answers is what the check did: the same
 // incidents, to a run. In between the server was down for a while, and a source
-// that did not answer, which is no value.
+// that did not answer, which is not a value.
 func TestABacktestIsWhatTheCheckDid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, lived)

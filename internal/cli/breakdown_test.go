@@ -147,7 +147,7 @@ func TestRequestQuestionErrors(t *testing.T) {
 		want string
 	}{
 		{"query breakdown", exitUsage, "tailscope: a breakdown is of one service's requests\nhint: name it with --service; tailscope query services lists them\n"},
-		{"query breakdown --service a --low fast", exitUsage, "tailscope: --low \"fast\" is no time: write one such as 500ms or 0.5\n"},
+		{"query breakdown --service a --low fast", exitUsage, "tailscope: --low \"fast\" is not a time: write one such as 500ms or 0.5\n"},
 		{"query breakdown --service a", exitFailed, "tailscope: no request was taken apart in that range\nhint: tailscope query services --since 1h shows what there is; a wider --since may help\n"},
 		{"query operations", exitFailed, "tailscope: no operation matches in that range\nhint: tailscope query services --since 1h shows what there is; a wider --since may help\n"},
 		{"query traces", exitFailed, "tailscope: no trace of such a request is kept\nhint: tailscope query services --since 1h shows what there is; a wider --since may help\n"},
@@ -156,7 +156,7 @@ func TestRequestQuestionErrors(t *testing.T) {
 		{"apdex --by tenant", exitUsage, "tailscope: --by tenant: write operation, or leave it out\n"},
 		{"apdex sett a 1s", exitUsage, "tailscope: unknown command \"sett\"\nhint: tailscope apdex --help lists set, rm and targets\n"},
 		{"apdex set a", exitUsage, "tailscope: tailscope apdex set needs a service and a time, such as 300ms\nhint: write tailscope apdex set SERVICE TIME [flags]\n"},
-		{"apdex set a soon", exitUsage, "tailscope: \"soon\" is no time: write one such as 500ms or 0.5\n"},
+		{"apdex set a soon", exitUsage, "tailscope: \"soon\" is not a time: write one such as 500ms or 0.5\n"},
 	} {
 		args := strings.Fields(c.args)
 		if c.code == exitFailed {

@@ -196,7 +196,7 @@ func (f *capacityFlags) pool(a *asked, cmd *pflag.FlagSet) error {
 		}
 		for _, name := range []string{"lowest", "highest", "start"} {
 			if v, _ := strconv.ParseFloat(cmd.Lookup(name).Value.String(), 64); given(name) && (!(v > 0) || math.IsInf(v, 0)) {
-				return usage{withHint(fmt.Errorf("--%s %v is no rate", name, v), "write requests a second, such as --%s 100", name)}
+				return usage{withHint(fmt.Errorf("--%s %v is not a rate", name, v), "write requests a second, such as --%s 100", name)}
 			}
 		}
 		if f.lowest == 0 {
@@ -232,7 +232,7 @@ func (f *capacityFlags) pool(a *asked, cmd *pflag.FlagSet) error {
 		}
 		for i, s := range f.server {
 			if host, port, ok := strings.Cut(s, ":"); !ok || host == "" || port == "" || strings.Contains(s, "/") {
-				return usage{withHint(fmt.Errorf("--server %s is no address", s), "write it as 10.0.0.1:8080")}
+				return usage{withHint(fmt.Errorf("--server %s is not an address", s), "write it as 10.0.0.1:8080")}
 			}
 			if slices.Contains(f.server[:i], s) {
 				return usage{fmt.Errorf("--server %s is given twice", s)}

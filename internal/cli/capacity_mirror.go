@@ -230,7 +230,7 @@ func (f *capacityMirror) attached(cmd *cobra.Command) error {
 		service = cfg.Mirror.Service
 	}
 	if x.Mirror == nil {
-		return usage{withHint(fmt.Errorf("experiment %s is no mirror session", x.ID), "tailscope experiments list --kind mirror lists them")}
+		return usage{withHint(fmt.Errorf("experiment %s is not a mirror session", x.ID), "tailscope experiments list --kind mirror lists them")}
 	}
 	o, err := f.live(x.Mirror, capacity.LiveOptions{Client: c, ID: x.ID})
 	if err != nil {

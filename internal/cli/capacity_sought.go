@@ -122,7 +122,7 @@ const (
 func shareOf(text string) (float64, error) {
 	v, _, err := shareNumber(text)
 	if err != nil || !(v > 0) {
-		return 0, fmt.Errorf("%q is no share", text)
+		return 0, fmt.Errorf("%q is not a share", text)
 	}
 	return v, nil
 }
@@ -133,7 +133,7 @@ func rangeOf(text string, whole bool) (low, high float64, err error) {
 	low, err1 := strconv.ParseFloat(strings.TrimSpace(from), 64)
 	high, err2 := strconv.ParseFloat(strings.TrimSpace(to), 64)
 	if !ok || err1 != nil || err2 != nil || !(low > 0) || !(high > low) || whole && (low != float64(int(low)) || high != float64(int(high))) {
-		return 0, 0, fmt.Errorf("%q is no range", text)
+		return 0, 0, fmt.Errorf("%q is not a range", text)
 	}
 	return low, high, nil
 }

@@ -27,13 +27,13 @@ func TestCapacityCalledWrongly(t *testing.T) {
 		{[]string{"--objective", "p99 < 200ms and"}, "objective"},
 		{append(objective, "--lowest", "100", "--highest", "50"), "lowest"},
 		{append(objective, "--start", "5"), "start 5"},
-		{append(objective, "--precision", "much"), "no share"},
+		{append(objective, "--precision", "much"), "not a share"},
 		{append(objective, "--rate", "100"), "search for servers"},
 		{append(objective, "--servers", "1..3"), "--rate"},
-		{append(objective, "--rate", "100", "--servers", "3..1", "--apply", "x {{servers}}"), "no range"},
+		{append(objective, "--rate", "100", "--servers", "3..1", "--apply", "x {{servers}}"), "not a range"},
 		{append(objective, "--rate", "100", "--servers", "1..3", "--apply", "./scale.sh"), "how many servers"},
 		{append(objective, "--rate", "1..100", "--servers", "1..3", "--apply", "x {{servers}}"), "one rate"},
-		{append(objective, "--rate", "100", "--server", "http://a/"), "no address"},
+		{append(objective, "--rate", "100", "--server", "http://a/"), "not an address"},
 		{append(objective, "--rate", "100", "--server", "a:1", "--server", "a:1"), "given twice"},
 		{append(objective, "--rate", "100", "--server", "a:1", "--highest", "4"), "--highest"},
 		{append(objective, "--arrivals", "closed"), "not known here"},
@@ -54,8 +54,8 @@ func TestCapacityCalledWrongly(t *testing.T) {
 		{append(objective, "--precision", "200%"), "\nhint: write one such as 3%"},
 		{append(objective, "--precision", "0.0001%"), "--precision 0.0001% is finer than 0.1 %"},
 		{append(objective, "--lowest", "50", "--highest", "50"), "nothing to search between\nhint: "},
-		{append(objective, "--lowest", "-1"), "--lowest -1 is no rate\nhint: "},
-		{append(objective, "--highest", "0"), "--highest 0 is no rate\nhint: "},
+		{append(objective, "--lowest", "-1"), "--lowest -1 is not a rate\nhint: "},
+		{append(objective, "--highest", "0"), "--highest 0 is not a rate\nhint: "},
 		{append(objective, "--rate", "100", "--server", "a:1"), "none can be taken away\nhint: "},
 		{[]string{"--objective", "p99 < 200ms or errors < 1%"}, "\nhint: and joins conditions; run two searches\n"},
 	} {
@@ -212,7 +212,7 @@ func TestCapacityStepsCameOut(t *testing.T) {
 	}
 }
 
-// One server is singular, and an end of an interval that nobody knows is no number.
+// One server is singular, and an end of an interval that nobody knows is not a number.
 func TestCapacityReportsOfPools(t *testing.T) {
 	c := searched()
 	c.Mode, c.Unit = "servers", "servers"

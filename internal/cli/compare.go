@@ -220,7 +220,7 @@ func (f *compareFlags) earlier() bool { return f.days != 0 || f.like != "" }
 func (f *compareFlags) parseSide(name, text string) (string, error) {
 	start, end, ok := strings.Cut(text, "..")
 	if !ok {
-		return "", withHint(fmt.Errorf("--%s %q is no window: write START..END, such as now-2h..now-1h", name, text), "values of a label need --label")
+		return "", withHint(fmt.Errorf("--%s %q is not a window: write START..END, such as now-2h..now-1h", name, text), "values of a label need --label")
 	}
 	var at [2]string
 	for i, s := range []string{start, end} {

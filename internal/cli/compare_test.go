@@ -209,7 +209,7 @@ func TestCompareExitCodes(t *testing.T) {
 		"here":                                       "takes no arguments",
 		"--a now-1h..now":                            "two sides",
 		"--a 1.0 --b 1.1":                            "write START..END",
-		"--a now-1h..soon --b now-1h..now":           "no moment",
+		"--a now-1h..soon --b now-1h..now":           "not a moment",
 		"--mark x --label version":                   "leave --a, --b, --label, --days and --like out",
 		"--mark x --format html":                     "write one of text, json, markdown",
 		"--mark x --within 5":                        "write 5%",

@@ -27,10 +27,10 @@ func readTrial(ctx context.Context, c *client.Client, from, dir string) (*api.Tr
 	if errors.Is(err, fs.ErrNotExist) && filepath.Base(from) == from && filepath.Ext(from) == "" {
 		x, err := c.Experiment(ctx, from)
 		if err != nil {
-			return nil, withHint(fmt.Errorf("%s is no file, and no experiment at %s: %w", from, c.Address, err), "write the path of a file that --output or --save-baseline wrote, or an id as tailscope experiment list shows it")
+			return nil, withHint(fmt.Errorf("%s is not a file, and no experiment at %s: %w", from, c.Address, err), "write the path of a file that --output or --save-baseline wrote, or an id as tailscope experiment list shows it")
 		}
 		if x.Trial == nil {
-			return nil, fmt.Errorf("%s is no experiment of settings but %s", from, x.Kind)
+			return nil, fmt.Errorf("%s is not an experiment of settings but %s", from, x.Kind)
 		}
 		return x.Trial, nil
 	}
@@ -39,7 +39,7 @@ func readTrial(ctx context.Context, c *client.Client, from, dir string) (*api.Tr
 	}
 	var t api.Trial
 	if err := json.Unmarshal(content, &t); err != nil || t.Format == 0 || len(t.Settings) == 0 {
-		return nil, withHint(fmt.Errorf("%s is no result of an experiment", path), "tailscope experiment run FILE --save-baseline %s writes one", from)
+		return nil, withHint(fmt.Errorf("%s is not a result of an experiment", path), "tailscope experiment run FILE --save-baseline %s writes one", from)
 	}
 	return &t, nil
 }

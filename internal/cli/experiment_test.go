@@ -74,7 +74,7 @@ func TestExperimentRunsAndGates(t *testing.T) {
 		{[]string{base, "--measures", "p50", "--allowed", "100000%"}, exitUsage, "--allowed"},
 		{[]string{base, base}, exitOK, "Gate passed"},
 		{[]string{base, filepath.Join(dir, "none.json")}, exitFailed, "no such file"},
-		{[]string{base, file}, exitFailed, "is no result of an experiment"},
+		{[]string{base, file}, exitFailed, "is not a result of an experiment"},
 	} {
 		stdout, stderr, code := run(t, append([]string{"experiment", "gate"}, c.args...)...)
 		if code != c.code || !strings.Contains(stdout+stderr, c.want) {

@@ -174,7 +174,7 @@ access.log: imported 1 requests of 2 lines (` + importFormat + `), 2026-03-01 00
 		{[]string{newest}, exitUsage, "add --service"},
 		{[]string{"--service", "x", "--tenant-from", "hosts", newest}, exitUsage, "is none of host"},
 		{[]string{"--service", "x", "--route", "(=x", newest}, exitUsage, "error parsing regexp"},
-		{[]string{"--service", "x", "--since", "whenever", newest}, exitUsage, "is no moment"},
+		{[]string{"--service", "x", "--since", "whenever", newest}, exitUsage, "is not a moment"},
 		{[]string{"--service", "x", filepath.Join(dir, "none")}, exitFailed, "no such file"},
 		{[]string{"--service", "x", newest, newest}, exitUsage, "is given twice"},
 		{append([]string{"--service", "x", "--format", importFormat, "--server", "127.0.0.1:1"}, newest), exitFailed, "cannot reach the server"},

@@ -16,7 +16,7 @@ func rawTime(f api.Float) string { return strconv.FormatFloat(float64(f), 'f', -
 func parseSince(s string) (time.Duration, error) {
 	d, err := config.ParseDuration(s)
 	if err == nil && d <= 0 {
-		err = fmt.Errorf("%q is no time at all: write one such as 15m or 6h", s)
+		err = fmt.Errorf("%q is not a time at all: write one such as 15m or 6h", s)
 	}
 	return d, err
 }
@@ -47,5 +47,5 @@ func parseMoment(s string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is no moment: write RFC 3339, Unix seconds, 2006-01-02 15:04, now or now-6h", s)
+	return time.Time{}, fmt.Errorf("%q is not a moment: write RFC 3339, Unix seconds, 2006-01-02 15:04, now or now-6h", s)
 }

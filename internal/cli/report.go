@@ -175,7 +175,7 @@ func parseShare(s, example string) (float64, error) {
 	case !isPercent && v > 1 && v < 100:
 		return 0, fmt.Errorf("%q is more than everything: write %s%%", s, strings.TrimSpace(s))
 	}
-	return 0, fmt.Errorf("%q is no share: write one between 0%% and 100%%, such as %s", s, example)
+	return 0, fmt.Errorf("%q is not a share: write one between 0%% and 100%%, such as %s", s, example)
 }
 
 // shareNumber reads 99% as 0.99, and a number without the sign as it is.
@@ -198,7 +198,7 @@ func parseSeconds(s string) (float64, error) {
 		}
 	}
 	if err != nil || !(v > 0) || math.IsInf(v, 0) {
-		return 0, fmt.Errorf("%q is no time: write one such as 500ms or 0.5", s)
+		return 0, fmt.Errorf("%q is not a time: write one such as 500ms or 0.5", s)
 	}
 	return v, nil
 }

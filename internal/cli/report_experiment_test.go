@@ -44,7 +44,7 @@ func TestReportExperimentHTML(t *testing.T) {
 	x.Trial.RestoreError = "./reload.sh 8: exit status 1"
 	s := written(t, x, "html")
 	if outside.MatchString(s) || strings.Contains(s, "<script") || strings.Contains(s, "NaN") || strings.Contains(s, "Inf") {
-		t.Errorf("the page needs more than itself, or has what is no number: %q", outside.FindString(s))
+		t.Errorf("the page needs more than itself, or has what is not a number: %q", outside.FindString(s))
 	}
 	queries, rounds := 3, len(x.Trial.Rounds)
 	if n := strings.Count(s, `<circle class="dot"`) + strings.Count(s, `<circle class="dot hollow"`); n < queries*rounds {

@@ -70,7 +70,7 @@ func TestSimulateMistakes(t *testing.T) {
 		{[]string{"--nodes", "4"}, "write --leaves solr"},
 		{append(stairs, "--nodes", "4", "--format", "pdf"), "write text, markdown, html or json"},
 		{append(stairs, "--nodes", "4,6", "--replicas", "1,2"), "vary one of them"},
-		{append(stairs, "--nodes", "4", "--asks", "p100"), `"p100" is no quantile`},
+		{append(stairs, "--nodes", "4", "--asks", "p100"), `"p100" is not a quantile`},
 		{[]string{"--leaves", "solr", "--nodes", "4", "--shards", "8", "--rate", "5"}, "name it: --from http://127.0.0.1:7099"},
 		{[]string{"--leaves", few, "--nodes", "4", "--shards", "8", "--rate", "5"}, "there are 2 observations"},
 	} {

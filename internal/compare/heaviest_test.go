@@ -11,7 +11,7 @@ import (
 )
 
 // However many operations are read together, no request is lost, none counted
-// twice, and none taken that is no request of its service.
+// twice, and none taken that is not a request of its service.
 func TestReadSomeHoldsAll(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	w := querytest.NewWriter()

@@ -16,13 +16,13 @@ func (v paths) YAML() string { return entries(v.list).YAML() }
 func (c *Config) validateChecks(bad func(key, format string, args ...any)) {
 	for _, p := range c.Checks {
 		if _, err := filepath.Match(p, ""); err != nil {
-			bad("checks", "%q is no pattern of files: write one such as /etc/tailscope/checks/*.yaml", p)
+			bad("checks", "%q is not a pattern of files: write one such as /etc/tailscope/checks/*.yaml", p)
 		}
 	}
 	if c.PageURL == "" {
 		return
 	}
 	if u, err := url.Parse(c.PageURL); err != nil || !strings.HasPrefix(u.Scheme, "http") || u.Host == "" {
-		bad("page_url", "%q is no web address: write one such as https://tailscope.example", c.PageURL)
+		bad("page_url", "%q is not a web address: write one such as https://tailscope.example", c.PageURL)
 	}
 }

@@ -22,8 +22,8 @@ func TestChecks(t *testing.T) {
 		t.Errorf("from the environment: %q, %v", c.Checks, errs)
 	}
 	c.Checks, c.PageURL = []string{"a["}, "tailscope.example"
-	want2 := `checks: "a[" is no pattern of files: write one such as /etc/tailscope/checks/*.yaml
-page_url: "tailscope.example" is no web address: write one such as https://tailscope.example`
+	want2 := `checks: "a[" is not a pattern of files: write one such as /etc/tailscope/checks/*.yaml
+page_url: "tailscope.example" is not a web address: write one such as https://tailscope.example`
 	if err := c.Validate(); err == nil || err.Error() != want2 {
 		t.Errorf("got\n%v\nwant\n%s", err, want2)
 	}

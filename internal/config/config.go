@@ -140,7 +140,7 @@ func (c *Config) Validate() error {
 			return
 		}
 		if _, _, err := net.SplitHostPort(addr); err != nil {
-			bad(key, "%q is no address: write host:port, such as 127.0.0.1:7099 or :7099 for every interface", addr)
+			bad(key, "%q is not an address: write host:port, such as 127.0.0.1:7099 or :7099 for every interface", addr)
 		}
 	}
 	address("listen", c.Listen, true)
@@ -217,7 +217,7 @@ func (c *Config) Validate() error {
 
 	for _, k := range c.TenantKeys {
 		if !attributeKey.MatchString(k) || strings.Contains(k, "=") {
-			bad("labels.tenant", "%q is no attribute key: write one such as tenant.id", k)
+			bad("labels.tenant", "%q is not an attribute key: write one such as tenant.id", k)
 		}
 	}
 	for _, k := range c.ExtraLabels {
@@ -267,7 +267,7 @@ func checkLink(link string) error {
 	}
 	u, err := url.Parse(filled)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return fmt.Errorf("%q is no web address: %s", link, example)
+		return fmt.Errorf("%q is not a web address: %s", link, example)
 	}
 	return nil
 }

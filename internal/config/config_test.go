@@ -33,8 +33,8 @@ func TestFile(t *testing.T) {
 		{"wrong section", "memory: 1GiB\n", "f.yaml:1: unknown key memory: did you mean limits.memory?"},
 		{"misspelt section", "retension:\n  10s: 48h\n", "f.yaml:1: unknown key retension: did you mean retention?"},
 		{"two problems", "limits:\n  memory: lots\ningest:\n  flush: 10 apples\n",
-			"f.yaml:2: limits.memory: \"lots\" is no size: write one such as 256MiB, 10GB or 0\n" +
-				"f.yaml:4: ingest.flush: \"10 apples\" is no duration: write one such as 48h, 35d or 500ms"},
+			"f.yaml:2: limits.memory: \"lots\" is not a size: write one such as 256MiB, 10GB or 0\n" +
+				"f.yaml:4: ingest.flush: \"10 apples\" is not a duration: write one such as 48h, 35d or 500ms"},
 		{"not a mapping", "- a\n- b\n", "f.yaml:1: the file: write key: value below it"},
 		{"section as value", "otlp: 4317\n", "f.yaml:1: otlp: write key: value below it"},
 		{"mapping as value", "data:\n  dir: x\n", "f.yaml:2: data: write one text"},
@@ -93,7 +93,7 @@ func TestValidateReportsEverything(t *testing.T) {
 	c.AllowedHosts = []string{"tail.example.com", "*", "https://tail.example.com", "tail.example.com:7099"}
 	got := c.Validate().Error()
 	want := `data: needs a directory
-listen: "nowhere" is no address: write host:port, such as 127.0.0.1:7099 or :7099 for every interface
+listen: "nowhere" is not an address: write host:port, such as 127.0.0.1:7099 or :7099 for every interface
 otlp.http: :4317 is already the address of otlp.grpc
 retention.1m: 1h is shorter than retention.10s (2d): a coarser resolution is kept at least as long as a finer one
 traces.memory: 1MiB is too little: at least 8MiB, or 0 to break nothing down
@@ -118,10 +118,10 @@ func TestLink(t *testing.T) {
 		"https://jaeger.example/trace/{trace_id}":                        "",
 		"http://localhost:3000/explore?left={trace_id}&again={trace_id}": "",
 		"https://jaeger.example/{service}/{trace_id}":                    "placeholder",
-		"/trace/{trace_id}":                 "no web address",
-		"javascript:alert('{trace_id}')":    "no web address",
-		"https:///{trace_id}":               "no web address",
-		"https://jaeger example/{trace_id}": "no web address",
+		"/trace/{trace_id}":                 "not a web address",
+		"javascript:alert('{trace_id}')":    "not a web address",
+		"https:///{trace_id}":               "not a web address",
+		"https://jaeger example/{trace_id}": "not a web address",
 	} {
 		c := Default()
 		c.Traces.Link = link

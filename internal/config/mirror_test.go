@@ -13,8 +13,8 @@ func TestMirrorFile(t *testing.T) {
 		{"misspelt section", "miror:\n  listen: :8080\n", "f.yaml:1: unknown key miror: did you mean mirror?"},
 		{"dashes", "mirror:\n  set-header: [a]\n", "f.yaml:2: unknown key mirror.set-header: did you mean mirror.set_header?"},
 		{"not yes or no", "mirror:\n  unsafe: maybe\n", "f.yaml:2: mirror.unsafe: \"maybe\" is neither true nor false"},
-		{"not a number", "mirror:\n  share: half\n", "f.yaml:2: mirror.share: \"half\" is no number: write one such as 0.5"},
-		{"infinite", "mirror:\n  amplify: .inf\n", "f.yaml:2: mirror.amplify: \".inf\" is no number: write one such as 0.5"},
+		{"not a number", "mirror:\n  share: half\n", "f.yaml:2: mirror.share: \"half\" is not a number: write one such as 0.5"},
+		{"infinite", "mirror:\n  amplify: .inf\n", "f.yaml:2: mirror.amplify: \".inf\" is not a number: write one such as 0.5"},
 		{"mapping in a list", "mirror:\n  candidate:\n    - new: http://b\n", "f.yaml:3: mirror.candidate: write a list of plain words"},
 		{"nothing", "mirror:\n", ""},
 	} {
@@ -114,7 +114,7 @@ func TestMirrorValidate(t *testing.T) {
 		{"address of the page", func(m *Mirror) { m.Listen = "127.0.0.1:7099" }, "mirror.listen: 127.0.0.1:7099 is already the address of listen"},
 		{"half of a server", func(m *Mirror) { m.ToOTLP = "http://x:4318" }, "mirror.to_otlp: needs mirror.to, the URL of the same server's page and API"},
 		{"no URL", func(m *Mirror) { m.To, m.ToOTLP = "localhost:7099", "x:4318" },
-			"mirror.to: \"localhost:7099\" is no URL: write one such as http://127.0.0.1:7099\nmirror.to_otlp: \"x:4318\" is no URL: write one such as http://127.0.0.1:7099"},
+			"mirror.to: \"localhost:7099\" is not a URL: write one such as http://127.0.0.1:7099\nmirror.to_otlp: \"x:4318\" is not a URL: write one such as http://127.0.0.1:7099"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := Default()

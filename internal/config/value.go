@@ -34,7 +34,7 @@ type number struct{ p *int }
 func (v number) Set(s string) error {
 	n, err := strconv.Atoi(strings.ReplaceAll(s, "_", ""))
 	if err != nil {
-		return fmt.Errorf("%q is no whole number", s)
+		return fmt.Errorf("%q is not a whole number", s)
 	}
 	*v.p = n
 	return nil
@@ -160,7 +160,7 @@ type decimal struct{ p *float64 }
 func (v decimal) Set(s string) error {
 	n, err := strconv.ParseFloat(s, 64)
 	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
-		return fmt.Errorf("%q is no number: write one such as 0.5", s)
+		return fmt.Errorf("%q is not a number: write one such as 0.5", s)
 	}
 	*v.p = n
 	return nil
@@ -177,7 +177,7 @@ var durationUnits = []struct {
 // ParseDuration reads Go's durations, and days and weeks of 24 hours: 35d,
 // 1d12h, 90m, 500ms. It refuses negative ones and those beyond 292 years.
 func ParseDuration(s string) (time.Duration, error) {
-	refuse := fmt.Errorf("%q is no duration: write one such as 48h, 35d or 500ms", s)
+	refuse := fmt.Errorf("%q is not a duration: write one such as 48h, 35d or 500ms", s)
 	if s == "0" {
 		return 0, nil
 	}
@@ -252,7 +252,7 @@ var sizeUnits = []struct {
 
 // ParseSize reads bytes with an optional unit: 256MiB, 1.5GB, 4096.
 func ParseSize(s string) (int64, error) {
-	refuse := fmt.Errorf("%q is no size: write one such as 256MiB, 10GB or 0", s)
+	refuse := fmt.Errorf("%q is not a size: write one such as 256MiB, 10GB or 0", s)
 	i := 0
 	for i < len(s) && (s[i] == '.' || s[i] >= '0' && s[i] <= '9') {
 		i++

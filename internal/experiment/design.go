@@ -39,7 +39,7 @@ func (d *designer) design() {
 	d.control = map[string]string{}
 	for _, f := range node.Fields {
 		if !variableName(f.Key) {
-			d.add(f.At, "write letters, digits and _", "%q is no name of a variable", f.Key)
+			d.add(f.At, "write letters, digits and _", "%q is not a name of a variable", f.Key)
 		}
 		d.control[f.Key] = r.Control[f.Key].S()
 		d.order = append(d.order, f.Key)

@@ -61,7 +61,7 @@ const (
 type Setting struct {
 	Name   string
 	Values map[string]string // of every variable that the control has
-	X      float64           // NaN if the value is no number
+	X      float64           // NaN if the value is not a number
 }
 
 // Command is a line for /bin/sh, or a program and its arguments. Its texts hold

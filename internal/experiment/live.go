@@ -81,7 +81,7 @@ func (r *runner) checkLive(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("mirror session %s: %w", l.Session, err)
 	case s.Mirror == nil:
-		return fmt.Errorf("%s is no mirror session but %s", l.Session, s.Kind)
+		return fmt.Errorf("%s is not a mirror session but %s", l.Session, s.Kind)
 	case s.State != "running":
 		return fmt.Errorf("mirror session %s is %s", l.Session, s.State)
 	}

@@ -63,7 +63,7 @@ type pair struct {
 func (r *rawSetting) ReadNode(d *strictyaml.Decoder, what, _ string, n *node) {
 	r.Node = n
 	if n.Kind != strictyaml.Mapping {
-		d.Problems.Add(n.At, "write {NAME: VALUE}", "%s is no mapping", what)
+		d.Problems.Add(n.At, "write {NAME: VALUE}", "%s is not a mapping", what)
 		return
 	}
 	for _, f := range n.Fields {
@@ -91,7 +91,7 @@ func (r *rawSet) ReadNode(d *strictyaml.Decoder, what, _ string, n *node) {
 	if n.Kind == strictyaml.Scalar {
 		items = []*node{n}
 	} else if n.Kind != strictyaml.List {
-		d.Problems.Add(n.At, "write a list of values: [1, 2, 4]", "%s is no list", what)
+		d.Problems.Add(n.At, "write a list of values: [1, 2, 4]", "%s is not a list", what)
 		return
 	}
 	for _, item := range items {
@@ -190,7 +190,7 @@ var kinds = strictyaml.With(strictyaml.Kinds{
 	"span": {Read: func(t *text, s string) (string, string) {
 		d, err := time.ParseDuration(s)
 		if err != nil || d < 0 {
-			return fmt.Sprintf("%q is no duration", s), "write one such as 500ms, 10s or 30m"
+			return fmt.Sprintf("%q is not a duration", s), "write one such as 500ms, 10s or 30m"
 		}
 		t.Duration = d
 		return "", ""
@@ -200,14 +200,14 @@ var kinds = strictyaml.With(strictyaml.Kinds{
 	"any number": {Read: func(t *text, s string) (string, string) {
 		f, err := strconv.ParseFloat(s, 64)
 		if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
-			return fmt.Sprintf("%q is no number", s), "list the values instead: sweep: [64MiB, 128MiB]"
+			return fmt.Sprintf("%q is not a number", s), "list the values instead: sweep: [64MiB, 128MiB]"
 		}
 		t.Number = f
 		return "", ""
 	}, Schema: strictyaml.M{"type": []string{"number", "string"}}},
 	"seed": {Read: func(_ *text, s string) (string, string) {
 		if n, err := strconv.ParseUint(s, 10, 64); err != nil || n == 0 {
-			return fmt.Sprintf("%q is no seed", s), "write a whole number from 1 on"
+			return fmt.Sprintf("%q is not a seed", s), "write a whole number from 1 on"
 		}
 		return "", ""
 	}, Schema: strictyaml.Either(`^[0-9]+$`)},
@@ -216,7 +216,7 @@ var kinds = strictyaml.With(strictyaml.Kinds{
 			return "p99.9 is not known", "write p999"
 		}
 		if !strictyaml.IsWord(s) || strings.Contains(s, " ") {
-			return fmt.Sprintf("%q is no measure", s), "write one such as p99, mean, errors or cpu_per_request"
+			return fmt.Sprintf("%q is not a measure", s), "write one such as p99, mean, errors or cpu_per_request"
 		}
 		return "", ""
 	}, Schema: strictyaml.M{"type": "string"}},

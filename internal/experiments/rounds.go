@@ -30,7 +30,7 @@ func (r *Registry) Verdict(ctx context.Context, q VerdictRequest) (*api.MirrorVe
 		return nil, err
 	}
 	if x.Kind != KindMirror {
-		return nil, query.Invalid("id", "%q is no mirror session: its verdict is in the answer of /api/v1/experiments/%s, and tailscope report experiment %s shows it", q.ID, q.ID, q.ID)
+		return nil, query.Invalid("id", "%q is not a mirror session: its verdict is in the answer of /api/v1/experiments/%s, and tailscope report experiment %s shows it", q.ID, q.ID, q.ID)
 	}
 	start, end, err := r.span(x, q)
 	if err != nil {

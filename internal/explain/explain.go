@@ -98,9 +98,9 @@ func (r *Request) check(ctx context.Context, st store.Store) error {
 	case !r.To.After(r.From):
 		return query.Invalid("to", "the rectangle ends (%s) before it begins (%s); write a later to", moment(r.To), moment(r.From))
 	case math.IsNaN(r.Low) || math.IsInf(r.Low, 1):
-		return query.Invalid("low", "low is no number; write the value above which the rectangle lies, such as 0.2")
+		return query.Invalid("low", "low is not a number; write the value above which the rectangle lies, such as 0.2")
 	case math.IsNaN(r.High) || math.IsInf(r.High, -1):
-		return query.Invalid("high", "high is no number; write the value up to which the rectangle reaches, such as 0.4")
+		return query.Invalid("high", "high is not a number; write the value up to which the rectangle reaches, such as 0.4")
 	case r.High <= r.Low:
 		return query.Invalid("high", "the rectangle is empty: high (%g) is not above low (%g); write a greater high", r.High, r.Low)
 	}

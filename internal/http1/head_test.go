@@ -262,7 +262,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(out)))
 		if err != nil {
-			return // a target that is no URL, and the like: the primary decides
+			return // a target that is not a URL, and the like: the primary decides
 		}
 		length := r.ContentLength
 		switch {

@@ -285,10 +285,10 @@ func soundRange(start, end api.Float) error {
 	return nil
 }
 
-// length refuses what is no length of time; one that is not given is.
+// length refuses what is not a length of time; one that is not given is.
 func length(field string, v api.Float) error {
 	if v < 0 || float64(v) > (10*366*24*time.Hour).Seconds() {
-		return query.Invalid(field, "%s is no length of time; write seconds, such as 60", field)
+		return query.Invalid(field, "%s is not a length of time; write seconds, such as 60", field)
 	}
 	return nil
 }

@@ -142,7 +142,7 @@ func (in *compareInput) more(r *compare.Request) (err error) {
 func parseWindow(field, text string, now time.Time) (w compare.Window, err error) {
 	start, end, ok := strings.Cut(text, "/")
 	if !ok || strings.TrimSpace(start) == "" || strings.TrimSpace(end) == "" {
-		return w, query.Invalid(field, "%s is no window: write its start and end, such as now-2h/now-1h; or compare a mark, or two values of a label", quote(text))
+		return w, query.Invalid(field, "%s is not a window: write its start and end, such as now-2h/now-1h; or compare a mark, or two values of a label", quote(text))
 	}
 	if w.Start, err = Time(start).Parse(field, now, now); err != nil {
 		return w, err

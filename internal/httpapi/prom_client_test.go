@@ -30,7 +30,7 @@ func TestPrometheusClient(t *testing.T) {
 	got := map[string]float64{}
 	for _, s := range v.(model.Vector) {
 		if s.Histogram == nil {
-			t.Fatalf("%s is no histogram", s.Metric)
+			t.Fatalf("%s is not a histogram", s.Metric)
 		}
 		buckets := 0.0
 		for _, b := range s.Histogram.Buckets {

@@ -104,7 +104,7 @@ func TestSimulateErrors(t *testing.T) {
 		change, to string
 		says       string
 	}{
-		{"nodes: [4", "node: [4", `simulation:6:8: vary: node is no key of layouts that has one value: did you mean nodes?`},
+		{"nodes: [4", "node: [4", `simulation:6:8: vary: node is not a key of layouts that has one value: did you mean nodes?`},
 		{"service: solr", "service: sol", `did you mean \"solr\"`},
 		{"{service: solr, operation: select, since: 1h, shards: 16}", "{file: leaf.json}", "the server reads no files"},
 		{"operation: select", "operation: facet", "there are 60 observations"},

@@ -22,7 +22,7 @@ const h2spec = "github.com/summerwind/h2spec/cmd/h2spec@latest"
 // known lists what fails, and why: all of it is net/http's server, which fails
 // the same cases by itself.
 var known = map[string]string{
-	"http2/3.5: Sends invalid connection preface":                                                                   "without TLS what is no preface is HTTP/1, which is refused with a 400 before the connection is closed",
+	"http2/3.5: Sends invalid connection preface":                                                                   "without TLS what is not a preface is HTTP/1, which is refused with a 400 before the connection is closed",
 	"http2/4.2: Sends a large size HEADERS frame that exceeds the SETTINGS_MAX_FRAME_SIZE":                          "net/http takes frames of up to 1 MiB",
 	"http2/6.5.3: Sends multiple values of SETTINGS_INITIAL_WINDOW_SIZE":                                            "net/http takes a setting that is there twice for an error",
 	"http2/8.1.2.2: Sends a HEADERS frame that contains the TE header field with any value other than \"trailers\"": "net/http answers 400 where a reset is asked for",

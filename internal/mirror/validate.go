@@ -23,10 +23,10 @@ func (o *Options) Validate() error {
 	}
 
 	if o.ID != "" && !validID.MatchString(o.ID) {
-		bad("id", "%q is no name of a session: use 1 to 64 of a-z, 0-9 and -", o.ID)
+		bad("id", "%q is not a name of a session: use 1 to 64 of a-z, 0-9 and -", o.ID)
 	}
 	if o.Service == "" || len(o.Service) > maxNameBytes {
-		bad("service", "%q is no label: give the name that the session's series are to have, such as mirror", o.Service)
+		bad("service", "%q is not a label: give the name that the session's series are to have, such as mirror", o.Service)
 	}
 	if len(o.Name) > maxNameBytes {
 		bad("name", "it has %d bytes: at most %d", len(o.Name), maxNameBytes)
@@ -133,7 +133,7 @@ func (o *Options) validateServers(bad func(option, format string, args ...any)) 
 		}
 		switch {
 		case !validName.MatchString(p.Name):
-			bad("candidate", "%q is no name: use 1 to 64 letters, digits, _, - and .", p.Name)
+			bad("candidate", "%q is not a name: use 1 to 64 letters, digits, _, - and .", p.Name)
 		case names[p.Name] && (p.Name == "primary" || p.Name == "control"):
 			bad("candidate", "the name %q is taken by the session: use another", p.Name)
 		case names[p.Name]:
@@ -217,7 +217,7 @@ func parseServer(text string) (server, error) {
 		if errors.As(err, &ue) {
 			err = ue.Err
 		}
-		return s, fmt.Errorf("%q is no URL (%w): write http://HOST:PORT", text, err)
+		return s, fmt.Errorf("%q is not a URL (%w): write http://HOST:PORT", text, err)
 	}
 	s.scheme, s.host, s.port = strings.ToLower(u.Scheme), u.Hostname(), u.Port()
 	base := s.scheme + "://" + u.Host
@@ -272,7 +272,7 @@ func (s server) check() error {
 func checkListen(text string) error {
 	_, port, err := net.SplitHostPort(text)
 	if err != nil {
-		return fmt.Errorf("%q is no address: write :8080, or 127.0.0.1:8080", text)
+		return fmt.Errorf("%q is not an address: write :8080, or 127.0.0.1:8080", text)
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return fmt.Errorf("%q has the port %q: write one from 0 (any that is free) to 65535", text, port)

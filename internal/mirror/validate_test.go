@@ -43,13 +43,13 @@ func TestValidate(t *testing.T) {
 		{"user", func(o *Options) { o.Primary = "http://me:secret@a" }, []string{"user's name", "write http://a"}},
 		{"port", func(o *Options) { o.Primary = "http://a:99999" }, []string{`the port "99999"`, "1 to 65535"}},
 		{"port zero", func(o *Options) { o.Primary = "http://a:0" }, []string{`the port "0"`}},
-		{"no URL", func(o *Options) { o.Primary = "http://a b" }, []string{"is no URL", "http://HOST:PORT"}},
+		{"not a URL", func(o *Options) { o.Primary = "http://a b" }, []string{"is not a URL", "http://HOST:PORT"}},
 		{"no host", func(o *Options) { o.Primary = "http://:80" }, []string{"names no host", "127.0.0.1:80"}},
 		{"two of a name", func(o *Options) {
 			o.Candidates = []Pool{{"x", []string{"http://b"}}, {"x", []string{"http://c"}}}
 		}, []string{`two of the name "x"`, "x2=http://c"}},
 		{"the primary's name", func(o *Options) { o.Candidates[0].Name = "primary" }, []string{`name "primary" is taken`}},
-		{"a bad name", func(o *Options) { o.Candidates[0].Name = "my candidate" }, []string{`"my candidate" is no name`}},
+		{"a bad name", func(o *Options) { o.Candidates[0].Name = "my candidate" }, []string{`"my candidate" is not a name`}},
 		{"a pool of none", func(o *Options) { o.Candidates[0].Servers = nil }, []string{"candidate has no server"}},
 		{"twice in a pool", func(o *Options) { o.Candidates[0].Servers = []string{"http://b", "http://b:80/"} }, []string{"named twice"}},
 		{"more than there are", func(o *Options) { o.Using = 2 }, []string{"using: 2 are more than the 1 of candidate"}},

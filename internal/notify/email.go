@@ -102,7 +102,7 @@ func address(s string) (*mail.Address, error) {
 	}
 	a, err := mail.ParseAddress(s)
 	if err != nil {
-		return nil, fmt.Errorf("%q is no address: %w", s, err)
+		return nil, fmt.Errorf("%q is not an address: %w", s, err)
 	}
 	return a, nil
 }

@@ -57,7 +57,7 @@ const (
 func post(ctx context.Context, client *http.Client, to string, header http.Header, body []byte, secrets ...string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {
-		return nil, refusal{errors.New("the address is no URL")}
+		return nil, refusal{errors.New("the address is not a URL")}
 	}
 	for name, values := range header {
 		if name == "Host" {

@@ -52,7 +52,7 @@ func seriesLabels(k event.Key) []label {
 	var list []label
 	for s := k.Labels; s != ""; {
 		var l label
-		if s[0] == '"' { // a name that is no identifier
+		if s[0] == '"' { // a name that is not an identifier
 			q, err := strconv.QuotedPrefix(s)
 			if err != nil {
 				return list

@@ -23,7 +23,7 @@ import (
 const slotNanos = 10e9
 
 // encode makes a packed ExportMetricsServiceRequest of points; those of one service and family lie
-// together. It refuses what is no counter and no distribution.
+// together. It refuses what is not a counter and no distribution.
 func encode(scopeName string, points []series.Point) ([]byte, error) {
 	type key struct{ service, family string }
 	resources := map[string]*metrics.ScopeMetrics{}

@@ -53,7 +53,7 @@ func parsePerf(s string) []event.Perf {
 }
 
 // perfLabel reads a label and its equals sign. If there is none, rest is what
-// follows the word that is no label.
+// follows the word that is not a label.
 func perfLabel(s string) (label, rest string, ok bool) {
 	if s[0] != '\'' {
 		end := strings.IndexAny(s, "= \t\r")

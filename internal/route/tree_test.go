@@ -162,7 +162,7 @@ func FuzzAppendPath(f *testing.F) {
 			t.Fatalf("%q changes", path)
 		}
 		if got == "" || got[0] != '/' || strings.Count(got, "/") > MaxSegments || strings.Contains(got, "//") {
-			t.Fatalf("%q of %q is no path", got, path)
+			t.Fatalf("%q of %q is not a path", got, path)
 		}
 		if utf8.ValidString(path) && !utf8.ValidString(got) {
 			t.Fatalf("%q of %q is not UTF-8", got, path)

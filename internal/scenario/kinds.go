@@ -19,7 +19,7 @@ var kinds = strictyaml.With(strictyaml.Kinds{
 	"number": {Read: func(t *text, s string) (string, string) {
 		f, err := strconv.ParseFloat(s, 64)
 		if err != nil || !(f > 0) || math.IsInf(f, 0) {
-			return fmt.Sprintf("%q is no number above 0", s), ""
+			return fmt.Sprintf("%q is not a number above 0", s), ""
 		}
 		t.Number = f
 		return "", ""
@@ -28,17 +28,17 @@ var kinds = strictyaml.With(strictyaml.Kinds{
 	"port":  strictyaml.Whole(1, 65535, "write a number from 1 to 65535"),
 	"seed": {Read: func(_ *text, s string) (string, string) {
 		if _, err := strconv.ParseUint(s, 10, 64); err != nil {
-			return fmt.Sprintf("%q is no seed", s), "write a whole number from 0 on"
+			return fmt.Sprintf("%q is not a seed", s), "write a whole number from 0 on"
 		}
 		return "", ""
 	}, Schema: strictyaml.Either(`^[0-9]+$`)},
 	"request": {Read: func(_ *text, s string) (string, string) {
 		method, target, ok := strings.Cut(s, " ")
 		if !ok || !methodName.MatchString(method) || !strings.HasPrefix(target, "/") && !strings.Contains(target, "://") {
-			return fmt.Sprintf("%q is no request", s), "write method and path: POST /docs/update"
+			return fmt.Sprintf("%q is not a request", s), "write method and path: POST /docs/update"
 		}
 		if _, err := http.NewRequest(method, target, nil); err != nil {
-			return fmt.Sprintf("%q is no request", s), "write method and path: POST /docs/update"
+			return fmt.Sprintf("%q is not a request", s), "write method and path: POST /docs/update"
 		}
 		return "", ""
 	}, Schema: strictyaml.Pattern(`^[A-Z]+ .+`)},
@@ -61,7 +61,7 @@ func readSpan(t *text, s string) (message, hint string) {
 		if _, err := strconv.ParseFloat(s, 64); err == nil {
 			hint = "a duration needs a unit: write " + s + "s or " + s + "m"
 		}
-		return fmt.Sprintf("%q is no duration", s), hint
+		return fmt.Sprintf("%q is not a duration", s), hint
 	}
 	t.Duration = d
 	return "", ""

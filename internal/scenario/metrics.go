@@ -175,7 +175,7 @@ func atPath(b []byte, path string) (float64, error) {
 			return f, nil
 		}
 	}
-	return 0, fmt.Errorf("what is at %s is no number", path)
+	return 0, fmt.Errorf("what is at %s is not a number", path)
 }
 
 func walk(v any, parts []string) (any, bool) {

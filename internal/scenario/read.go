@@ -115,7 +115,7 @@ func (r *reader) variables(path string, n *strictyaml.Node, over map[string]stri
 	if n != nil {
 		for _, f := range n.Fields {
 			if !varName.MatchString(f.Key) {
-				r.p.Add(f.At, "write a name of letters, digits and underscores", "%q is no name of a variable", f.Key)
+				r.p.Add(f.At, "write a name of letters, digits and underscores", "%q is not a name of a variable", f.Key)
 			}
 			if f.Value.Kind == strictyaml.Scalar || f.Value.Kind == strictyaml.Null {
 				r.vars[f.Key] = f.Value.Text

@@ -48,7 +48,7 @@ func TestProblems(t *testing.T) {
 		{"nothing", "scenario: s\n", "s.yaml:1:1: the scenario needs target: Base address: http://127.0.0.1:8983\n" +
 			"s.yaml:1:1: the scenario has no phases: write phases: [{rate: 200, for: 30s}]\n" +
 			"s.yaml:1:1: nothing says what is asked, or several things do: write one of queries: [{name: home, request: \"GET /\"}], targets: FILE, record: {file: …} and access_log: {file: …}"},
-		{"all at once", ok + "timeout: 5\nfaults: [{at: 2s, pause: web}]\nthresholds: [p99]\n", "s.yaml:5:10: timeout: \"5\" is no duration: a duration needs a unit: write 5s or 5m\n" +
+		{"all at once", ok + "timeout: 5\nfaults: [{at: 2s, pause: web}]\nthresholds: [p99]\n", "s.yaml:5:10: timeout: \"5\" is not a duration: a duration needs a unit: write 5s or 5m\n" +
 			"s.yaml:6:10: nothing says for how long web is paused: write for: 1s\n" +
 			"s.yaml:6:15: 2s is after the end: the phases take 1s\n" +
 			"s.yaml:6:26: unknown server web: write servers: [{name: web, …}]\n" +
@@ -60,7 +60,7 @@ func TestProblems(t *testing.T) {
 		{"without quotes", ok + "service: {{name}}\n", "s.yaml:5:11: could not find flow map content: write what holds {{name}} in quotes: \"{{name}}\""},
 		{"phase without a rate", strings.Replace(ok, "rate: 10, ", "", 1), "s.yaml:4:10: a phase needs a rate: write rate: 200 in requests a second, 200..800 for a ramp, or arrivals: closed at the top"},
 		{"rate of a closed loop", ok + "arrivals: closed\n", "s.yaml:4:17: a plan of arrivals closed has no rate: leave rate out, or arrivals"},
-		{"rate", strings.Replace(ok, "10", "fast", 1), "s.yaml:4:17: rate \"fast\": \"fast\" is no number of requests a second: write 200, 200..800 for a ramp, or 200,400,800 for steps"},
+		{"rate", strings.Replace(ok, "10", "fast", 1), "s.yaml:4:17: rate \"fast\": \"fast\" is not a number of requests a second: write 200, 200..800 for a ramp, or 200,400,800 for steps"},
 		{"data that is not there", strings.Replace(ok, "GET /", "GET /, data: /no.csv", 1), "s.yaml:3:46: /no.csv: there is no such file: names of files are relative to @DIR"},
 		{"server twice", ok + "servers: [{name: a, run: x}, {name: a, run: y}]\n", "s.yaml:5:30: two servers are called a: give one of them another name"},
 		{"no way to a server", ok + "servers: [{name: a}]\n", "s.yaml:5:11: server a is either started or found: write run: to start it, or one of pid, pid_file and port of one that runs"},

@@ -233,7 +233,7 @@ func (r *rawRun) ReadNode(d *strictyaml.Decoder, what, _ string, n *node) {
 			r.args = append(r.args, d.Text(what, "", item).S())
 		}
 	default:
-		d.Problems.Add(n.At, "write a line for /bin/sh, or a list: the program and its arguments", "%s is no command", what)
+		d.Problems.Add(n.At, "write a line for /bin/sh, or a list: the program and its arguments", "%s is not a command", what)
 	}
 	r.node = n
 	if len(r.args) > 0 && strings.TrimSpace(r.args[0]) == "" {

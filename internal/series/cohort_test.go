@@ -24,7 +24,7 @@ func TestTenantListOfAFile(t *testing.T) {
 		{"tenant,size\n", thresholds, map[string]string{"error": "no tenant is listed"}},
 		{"tenant\nacme", thresholds, map[string]string{"error": "line 1: write the columns"}},
 		{"tenant,seats\nacme,3", thresholds, map[string]string{"error": `line 1: the column "seats"`}},
-		{"tenant,size\nacme,3\n\nglobex,many", thresholds, map[string]string{"error": `line 4: "many" is no size`}},
+		{"tenant,size\nacme,3\n\nglobex,many", thresholds, map[string]string{"error": `line 4: "many" is not a size`}},
 		{"tenant,size\nacme,-3", thresholds, map[string]string{"error": "line 2"}},
 		{"tenant,size\nacme,3\nacme,4", thresholds, map[string]string{"error": `line 3: tenant "acme" is already on line 2`}},
 		{"tenant,size,cohort\nacme,3,huge", thresholds, map[string]string{"error": `line 2: tenant "acme" has the cohort "huge"`}},
@@ -73,7 +73,7 @@ func TestBadLinesOfATenantList(t *testing.T) {
 	}
 	got := strings.Split(strings.ReplaceAll(err.Error(), path, "FILE"), "\n")
 	for i, want := range []string{
-		`FILE: line 2: "many" is no size`, "FILE: line 4: there are 1 fields, not 3", `FILE: line 5: tenant "globex" is already on line 3`, `FILE: line 6: tenant "hooli" has the cohort "huge"`,
+		`FILE: line 2: "many" is not a size`, "FILE: line 4: there are 1 fields, not 3", `FILE: line 5: tenant "globex" is already on line 3`, `FILE: line 6: tenant "hooli" has the cohort "huge"`,
 	} {
 		if i >= len(got) || !strings.HasPrefix(got[i], want) {
 			t.Errorf("line %d of %q does not begin with %q", i, got, want)

@@ -131,7 +131,7 @@ func csvTenants(b []byte) ([]ListedTenant, error) {
 		t := ListedTenant{Name: strings.TrimSpace(row[tenant]), Size: math.NaN(), Cohort: strings.ToLower(field(row, "cohort"))}
 		if text := field(row, "size"); text != "" {
 			if t.Size, err = strconv.ParseFloat(text, 64); err != nil || !(t.Size >= 0) || math.IsInf(t.Size, 0) {
-				bad = append(bad, fmt.Errorf("line %d: %q is no size: write a number of 0 or more", line, text))
+				bad = append(bad, fmt.Errorf("line %d: %q is not a size: write a number of 0 or more", line, text))
 				continue
 			}
 		}

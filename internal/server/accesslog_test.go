@@ -152,7 +152,7 @@ func TestImportIsRefused(t *testing.T) {
 		{"service=a&servce=b", "x", `there is no parameter "servce"`},
 		{"service=a&format=$status", "x", "there is no $msec"},
 		{"service=a", "hello\n", "no known format"},
-		{"service=a&since=yesterday", "x", `"yesterday" is no time`},
+		{"service=a&since=yesterday", "x", `"yesterday" is not a time`},
 		{"service=a&again=yes", "x", "neither true nor false"},
 		{"service=a&tenant=x", "x", "is none of host"},
 	} {

@@ -90,7 +90,7 @@ func FromHistogram(h *hist.Histogram) (*Distribution, error) {
 }
 
 // FromSamples returns the distribution of observations, in any order, not changed: each
-// is as likely as the others. It wraps ErrInvalid for none, and for what is no duration.
+// is as likely as the others. It wraps ErrInvalid for none, and for what is not a duration.
 func FromSamples(seconds []float64) (*Distribution, error) {
 	s := slices.Sorted(slices.Values(seconds))
 	n := float64(len(s))
@@ -142,7 +142,7 @@ func Constant(seconds float64) *Distribution {
 func Exponential(mean float64) *Distribution {
 	d, err := FromInverse(func(p float64) float64 { return -mean * math.Log1p(-p) })
 	if err != nil {
-		panic(err) // a mean that is no duration
+		panic(err) // a mean that is not a duration
 	}
 	return d
 }
@@ -155,7 +155,7 @@ func newDistribution(p, x []float64, n uint64) (*Distribution, error) {
 	for i := range p {
 		switch {
 		case !(x[i] >= 0) || math.IsInf(x[i], 1):
-			return nil, fmt.Errorf("%w: %g is no duration", ErrInvalid, x[i])
+			return nil, fmt.Errorf("%w: %g is not a duration", ErrInvalid, x[i])
 		case i == 0 && p[i] != 0, i == len(p)-1 && p[i] != 1:
 			return nil, fmt.Errorf("%w: quantiles from %g to %g, not from 0 to 1", ErrInvalid, p[0], p[len(p)-1])
 		case i > 0 && !(p[i] >= p[i-1] && x[i] >= x[i-1]):

@@ -10,7 +10,7 @@ import (
 // that there is no such thing, unless said otherwise.
 type Layout struct {
 	Name string
-	X    float64 // value of what layouts differ in; NaN if it is no number
+	X    float64 // value of what layouts differ in; NaN if it is not a number
 
 	Nodes  int // that serve leaves, at least 1
 	Shards int // that the data is in and a query asks, at least 1

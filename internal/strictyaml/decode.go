@@ -44,7 +44,7 @@ func (d *Decoder) structure(what string, n *Node, v reflect.Value) {
 	case n.Kind == Null:
 		n = &Node{Kind: Mapping, At: n.At}
 	case n.Kind != Mapping:
-		d.Problems.Add(n.At, "write key: value below it", "%s is no mapping", what)
+		d.Problems.Add(n.At, "write key: value below it", "%s is not a mapping", what)
 		v.FieldByName("Node").Set(reflect.ValueOf(&Node{Kind: Mapping, At: n.At}))
 		return
 	}
@@ -113,7 +113,7 @@ func (d *Decoder) list(what, is string, n *Node, v reflect.Value) {
 	if n.Kind == Scalar {
 		items = []*Node{n}
 	} else if n.Kind != List {
-		d.Problems.Add(n.At, "write a list", "%s is no list", what)
+		d.Problems.Add(n.At, "write a list", "%s is not a list", what)
 		return
 	}
 	out := reflect.MakeSlice(t, len(items), len(items))
@@ -130,7 +130,7 @@ func (d *Decoder) list(what, is string, n *Node, v reflect.Value) {
 func (d *Decoder) mapping(what, is string, n *Node, v reflect.Value) {
 	t := v.Type()
 	if n.Kind != Mapping {
-		d.Problems.Add(n.At, "write name: value below it", "%s is no mapping", what)
+		d.Problems.Add(n.At, "write name: value below it", "%s is not a mapping", what)
 		return
 	}
 	out := reflect.MakeMap(t)

@@ -78,7 +78,7 @@ var usual = Kinds{
 	"": {Read: Anything, Schema: M{"type": []string{"string", "number", "boolean"}}},
 	"word": {Read: func(_ *Text, s string) (string, string) {
 		if !IsWord(s) {
-			return fmt.Sprintf("%q is no name", s), "write one without quotes, brackets, braces, commas and $"
+			return fmt.Sprintf("%q is not a name", s), "write one without quotes, brackets, braces, commas and $"
 		}
 		return "", ""
 	}, Schema: M{"type": []string{"string", "number"}}},
@@ -108,7 +108,7 @@ var usual = Kinds{
 			n, err = units.ParseStrictBytes(s)
 		}
 		if err != nil || n <= 0 {
-			return fmt.Sprintf("%q is no size", s), "write one such as 64KiB or 1MiB"
+			return fmt.Sprintf("%q is not a size", s), "write one such as 64KiB or 1MiB"
 		}
 		t.Int = n
 		return "", ""
@@ -121,13 +121,13 @@ var usual = Kinds{
 	"url": {Read: func(_ *Text, s string) (string, string) {
 		u, err := url.Parse(s)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return fmt.Sprintf("%q is no web address", s), "write one such as https://shop.example/health"
+			return fmt.Sprintf("%q is not a web address", s), "write one such as https://shop.example/health"
 		}
 		return "", ""
 	}, Schema: Pattern(`^https?://`)},
 	"address": {Read: func(_ *Text, s string) (string, string) {
 		if _, port, err := net.SplitHostPort(s); err != nil || port == "" {
-			return fmt.Sprintf("%q is no address", s), "write host:port, such as mail.example:25"
+			return fmt.Sprintf("%q is not an address", s), "write host:port, such as mail.example:25"
 		}
 		return "", ""
 	}, Schema: Pattern(`:[0-9a-z$]+$`)},
@@ -164,7 +164,7 @@ func Duration(t *Text, s string) (message, hint string) {
 		} else if _, err := strconv.ParseFloat(s, 64); err == nil {
 			hint = "a duration needs a unit: write " + s + "s or " + s + "m"
 		}
-		return fmt.Sprintf("%q is no duration", s), hint
+		return fmt.Sprintf("%q is not a duration", s), hint
 	}
 	t.Duration = time.Duration(d)
 	return "", ""

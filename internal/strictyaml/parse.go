@@ -136,7 +136,7 @@ func (t treeReader) mapping(at Place, values []*ast.MappingValueNode, depth int)
 			if strings.HasPrefix(strings.TrimSpace(cutRunes(t.src.line(kat.Line), kat.Column-2)), "{") {
 				hint = `write what holds {{name}} in quotes: "{{name}}"`
 			}
-			t.problems.Add(kat, hint, "this is no key")
+			t.problems.Add(kat, hint, "this is not a key")
 			continue
 		}
 		if v.Value == nil {

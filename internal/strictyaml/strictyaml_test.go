@@ -54,10 +54,10 @@ func TestDecode(t *testing.T) {
 		{"name: x\nwait: 5s\nwords: a\nin: {size: 1KiB}\nmany: [{size: 2}, ~]\nby: {k: {size: 3}}\n", ""},
 		{"nme: x\nwait: 5\nwords: [a, c]\nin: 3\nmany: {}\nby: {k: {sze: 1}}\n", `f:1:1: unknown key nme in the file: did you mean name?
 f:1:1: the file needs name: Its name.
-f:2:7: wait: "5" is no duration: a duration needs a unit: write 5s or 5m
+f:2:7: wait: "5" is not a duration: a duration needs a unit: write 5s or 5m
 f:3:12: words: "c" is not known: write one of a, b
-f:4:5: in is no mapping: write key: value below it
-f:5:7: many is no list: write a list
+f:4:5: in is not a mapping: write key: value below it
+f:5:7: many is not a list: write a list
 f:6:10: unknown key sze in by k: did you mean size?`},
 		{"name: {{x}}\n", `f:1:8: could not find flow map content: write what holds {{name}} in quotes: "{{name}}"`},
 	} {

@@ -55,7 +55,7 @@ func TestSkew(t *testing.T) {
 			a - web server app o 0-100 at=w1
 			b a web internal app c 90-150 at=w1`,
 			"", "web app c 10000\nweb app o 90000"},
-		{"the address of a call is no clock", `
+		{"the address of a call is not a clock", `
 			a - web server app o 10-100 at=w1
 			b a web client db q 0-20 at=db:5432`,
 			"", "web app o 80000\nweb db q 10000"},

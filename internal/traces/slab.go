@@ -42,7 +42,7 @@ const (
 
 // slab hands out elements by number and takes them back. Elements do not move,
 // so that who holds the list of chunks may read elements of its own while
-// others are handed out. 0 is no element.
+// others are handed out. 0 is not an element.
 type slab[T any] struct {
 	chunks [][]T
 	per    uint // binary logarithm of the elements of a chunk

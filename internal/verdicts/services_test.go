@@ -71,7 +71,7 @@ func TestFiguresOfSelectedServices(t *testing.T) {
 			for range c.changed {
 				v.Services = append(v.Services, serviceVerdict("shop", sides{}, changes()))
 			}
-			v.Services = append(v.Services, tooLittle("new", sides{}, "it is no test"))
+			v.Services = append(v.Services, tooLittle("new", sides{}, "it is not a test"))
 			conclude(v)
 			for i, s := range v.Services[:c.changed] {
 				if s.Verdict != compare.Improvement || s.Sentence != c.sentence || len(s.Operations) != c.operations {

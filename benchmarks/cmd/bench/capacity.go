@@ -297,7 +297,7 @@ func twice(ctx context.Context, o *options, r *report.Report, what, text string,
 			fmt.Sprintf("%.2f", coresAt(got)), fmt.Sprintf("%.0f", float64(got.End-got.Start))})
 	}
 	a, b := found[0].Answer, found[1].Answer
-	holds := func(x *api.CapacityAnswer, v api.Float) bool { return v == v && !(v < x.Low) && !(v > x.High) } // an end that is open is no number
+	holds := func(x *api.CapacityAnswer, v api.Float) bool { return v == v && !(v < x.Low) && !(v > x.High) } // an end that is open is not a number
 	inside := holds(a, b.Value) || holds(b, a.Value)
 	f := s.Add("difference of the two answers", "tailscope", "%", 0, 200*math.Abs(float64(a.Value-b.Value))/float64(a.Value+b.Value))
 	f.Note = "an answer lies in the interval of the other"

@@ -64,7 +64,7 @@ func TestParser(t *testing.T) {
 		{name: "no status", in: "HTTP/1.1 OK\r\n\r\n", err: "malformed status line"},
 		{name: "a status of four digits", in: "HTTP/1.1 2000 OK\r\n\r\n", err: "malformed status line"},
 		{name: "a status below 100", in: "HTTP/1.1 099 OK\r\n\r\n", err: "malformed status line"},
-		{name: "a line that is no field", in: "HTTP/1.1 200 OK\r\nnonsense\r\n\r\n", err: "malformed field name"},
+		{name: "a line that is not a field", in: "HTTP/1.1 200 OK\r\nnonsense\r\n\r\n", err: "malformed field name"},
 		{name: "a head without end", in: "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("a", 300<<10), err: "longer than 256 KiB"},
 	}
 	for _, test := range tests {

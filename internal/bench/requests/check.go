@@ -178,7 +178,7 @@ func (c *checker) add(query int, of *Check) (faults []checkFault) {
 		for _, text := range of.Status {
 			from, to, ok := statuses(text)
 			if !ok {
-				fault("status", fmt.Sprintf("%q is no status", text), "write 200, 2xx or 200..204")
+				fault("status", fmt.Sprintf("%q is not a status", text), "write 200, 2xx or 200..204")
 			}
 			k.ranges = append(k.ranges, [2]int{from, to})
 		}
@@ -191,7 +191,7 @@ func (c *checker) add(query int, of *Check) (faults []checkFault) {
 			fault("header", fmt.Sprintf("%s: %v", name, err), "see https://pkg.go.dev/regexp/syntax for what may be written")
 		}
 		if !validName(name) {
-			fault("header", fmt.Sprintf("%q is no name of a header field", name), "write the value by the name: content-type: application/json")
+			fault("header", fmt.Sprintf("%q is not a name of a header field", name), "write the value by the name: content-type: application/json")
 		}
 		put("header "+strings.ToLower(name)+": "+of.Header[name], k)
 	}
@@ -324,7 +324,7 @@ func bytesOf(text string) (int64, error) {
 	unit, ok := map[string]float64{"": 1, "b": 1, "kb": 1e3, "k": 1e3, "kib": 1 << 10, "mb": 1e6, "m": 1e6, "mib": 1 << 20, "gb": 1e9, "gib": 1 << 30}[strings.ToLower(strings.TrimSpace(text[len(digits):]))]
 	v, err := strconv.ParseFloat(digits, 64)
 	if err != nil || !ok || !(v >= 0 && v*unit < 1<<60) {
-		return 0, fmt.Errorf("%q is no number of bytes", text)
+		return 0, fmt.Errorf("%q is not a number of bytes", text)
 	}
 	return int64(v * unit), nil
 }

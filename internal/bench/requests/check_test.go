@@ -76,14 +76,14 @@ func TestBadChecksSayWhatToWrite(t *testing.T) {
 		check Check
 		want  string
 	}{
-		{Check{Status: []string{"ok"}}, `check.status "ok" is no status: write 200, 2xx or 200..204`},
-		{Check{Status: []string{"300..200"}}, `check.status "300..200" is no status: write 200, 2xx or 200..204`},
-		{Check{Size: "big"}, `check.size "big" is no number of bytes: write > 100, < 2MB, 1kB..2MB or 512`},
+		{Check{Status: []string{"ok"}}, `check.status "ok" is not a status: write 200, 2xx or 200..204`},
+		{Check{Status: []string{"300..200"}}, `check.status "300..200" is not a status: write 200, 2xx or 200..204`},
+		{Check{Size: "big"}, `check.size "big" is not a number of bytes: write > 100, < 2MB, 1kB..2MB or 512`},
 		{Check{Size: "2kB..1kB"}, `check.size 1kB is not above 2kB: write > 100, < 2MB, 1kB..2MB or 512`},
 		{Check{Contains: []string{""}}, `check.contains the text is empty, and every body contains that: write a text, or size: > 0 for any body at all`},
-		{Check{Header: map[string]string{"a b": "c"}}, `check.header "a b" is no name of a header field: write the value by the name: content-type: application/json`},
+		{Check{Header: map[string]string{"a b": "c"}}, `check.header "a b" is not a name of a header field: write the value by the name: content-type: application/json`},
 		{Check{JSON: map[string]string{"a..b": "1"}}, "check.json a..b: a name is missing (hint: write names with a point between, such as responseHeader.status): "},
-		{Check{JSON: map[string]string{"a[x]": "1"}}, "check.json a[x]: [x] is no element (hint: write [0] for the first): "},
+		{Check{JSON: map[string]string{"a[x]": "1"}}, "check.json a[x]: [x] is not an element (hint: write [0] for the first): "},
 		{Check{JSON: map[string]string{"a": "> many"}}, `check.json a: > compares numbers, and "many" is none (hint: write a: > 10): `},
 	} {
 		faults := (&checker{}).add(0, &c.check)

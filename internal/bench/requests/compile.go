@@ -120,7 +120,7 @@ func parseBase(text string) (u *url.URL, fault, hint string) {
 	}
 	switch {
 	case err != nil:
-		return nil, fmt.Sprintf("%q is no URL: %v", text, err), "write it as http://127.0.0.1:8080"
+		return nil, fmt.Sprintf("%q is not a URL: %v", text, err), "write it as http://127.0.0.1:8080"
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Sprintf("%q does not begin with http:// or https://", text), "write http://" + strings.TrimPrefix(text, u.Scheme+"://")
 	case u.Hostname() == "":

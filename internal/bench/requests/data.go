@@ -216,7 +216,7 @@ func jsonRow(file string, number int, line []byte) (map[string]json.RawMessage, 
 		err = errors.New("it is null")
 	}
 	if err != nil {
-		p := &Problem{File: file, Line: number, Text: "this is no JSON object: " + strings.TrimPrefix(err.Error(), "json: "), Hint: `write one object a line, such as {"word": "time"}`}
+		p := &Problem{File: file, Line: number, Text: "this is not a JSON object: " + strings.TrimPrefix(err.Error(), "json: "), Hint: `write one object a line, such as {"word": "time"}`}
 		var syntax *json.SyntaxError
 		if errors.As(err, &syntax) {
 			p.Column = int(syntax.Offset)

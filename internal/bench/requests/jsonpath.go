@@ -35,7 +35,7 @@ func parsePath(text string) ([]step, error) {
 			number, after, ok := strings.Cut(rest[1:], "]")
 			n, err := strconv.Atoi(number)
 			if !ok || err != nil || n < 0 {
-				return nil, fmt.Errorf("%s: [%s] is no element (hint: write [0] for the first)", text, number)
+				return nil, fmt.Errorf("%s: [%s] is not an element (hint: write [0] for the first)", text, number)
 			}
 			steps, rest = append(steps, step{"", n}), after
 		default:

@@ -35,7 +35,7 @@ func TestProblems(t *testing.T) {
 		{"no data", query(requests.Query{Request: "/?q={{word}}"}), "query GET /, request: {{word}} is neither a column, a variable nor a built-in value (hint: no data is given: say data: FILE.csv with a column word, or set the variable)"},
 		{"open", query(requests.Query{Name: "q", Request: "/{{word"}), `query q, request: {{ is not closed by }} (hint: write \{{ for two braces that are meant as such)`},
 		{"filter", query(requests.Query{Name: "q", Request: "/{{seq|html}}"}), "query q, request: {{seq|html}}: html is not known after the bar (hint: write {{seq|raw}} for a value as it is, without escapes)"},
-		{"random", query(requests.Query{Name: "q", Request: "/{{random 0}}"}), "query q, request: {{random 0}} is no range (hint: write {{random 100}} for 0 to 99, or {{random 5..10}})"},
+		{"random", query(requests.Query{Name: "q", Request: "/{{random 0}}"}), "query q, request: {{random 0}} is not a range (hint: write {{random 100}} for 0 to 99, or {{random 5..10}})"},
 		{"no file", query(requests.Query{Name: "q", Request: "/{{word}}", Data: "word.csv"}), "query q, data: word.csv: there is no such file (hint: did you mean words.csv?)"},
 		{"fields", query(requests.Query{Name: "q", Request: "/{{word}}", Data: "short.csv"}), `query q, data: short.csv:2: it has another number of fields than the first line has names (hint: put a field that holds a comma into double quotes)
 query q, data: short.csv:3:9: a double quote stands where none may, or one is not closed (hint: write "" for one within a quoted field (RFC 4180))`},
@@ -43,7 +43,7 @@ query q, data: short.csv:3:9: a double quote stands where none may, or one is no
 		{"no rows", query(requests.Query{Name: "q", Request: "/{{word}}", Data: "header.csv"}), "query q, data: header.csv: it holds no rows (hint: write at least one line below the names of the columns)"},
 		{"columns", query(requests.Query{Name: "q", Request: "/{{word}}", Data: "twice.csv"}), "query q, data: twice.csv:1: two columns are called word (hint: rename one of them in the first line)"},
 		{"jsonl", query(requests.Query{Name: "q", Request: "/{{word}}", Data: "rows.jsonl"}), `query q, data: rows.jsonl:3: the row has no word (hint: every row needs it, if only as null)
-query q, data: rows.jsonl:4: this is no JSON object: cannot unmarshal array into Go value of type map[string]json.RawMessage (hint: write one object a line, such as {"word": "time"})`},
+query q, data: rows.jsonl:4: this is not a JSON object: cannot unmarshal array into Go value of type map[string]json.RawMessage (hint: write one object a line, such as {"word": "time"})`},
 		{"format", query(requests.Query{Name: "q", Request: "/{{word}}", Data: "odd.bin"}), "query q, format: the format of odd.bin is not known (hint: say format: csv, tsv or jsonl)"},
 		{"both", requests.Spec{Vars: map[string]string{"word": "x"}, Queries: []requests.Query{{Name: "q", Request: "/{{word}}", Data: "words.csv"}}}, "query q, request: {{word}} is a variable and a column of words.csv too (hint: rename one of the two)"},
 		{"unused", query(requests.Query{Name: "q", Request: "/", Data: "words.csv"}), "query q, data: no word of the request is a column of words.csv (hint: write {{word}} where its values belong, or leave data out)"},
@@ -56,14 +56,14 @@ query q, order: "up" is not known (hint: write sequential, random or shuffle)`},
 		{"no JSON", query(requests.Query{Name: "q", Request: "POST /", Body: `{"a": {{word}}}`, Data: "words.csv"}), `query q, body: row 1 of words.csv: the body is no JSON: invalid character 'i' in literal true (expecting 'r') (hint: write {{words}} that are texts in quotes, as "{{word}}")`},
 		{"a body of GET", query(requests.Query{Name: "q", Request: "/", Body: "x"}), "query q, body: GET has no body (hint: write POST before the path)"},
 		{"header", query(requests.Query{Name: "q", Request: "/", Header: []load.Field{{Name: "Content-Length", Value: "3"}, {Name: "a b", Value: "c"}}}), `query q, header: Content-Length cannot be chosen (hint: leave it out: it follows from the body)
-query q, header: "a b" is no name of a header field (hint: write it as Name: value)`},
-		{"weight", query(requests.Query{Name: "q", Request: "/", Weight: -1, Think: "long"}), `query q, weight: -1 is no weight (hint: write a positive number; 2 is twice as often as 1)
-query q, think: "long" is no time to think (hint: write 1s, 1s..3s for anything between, or exp 2s for exponential ones of that mean)`},
+query q, header: "a b" is not a name of a header field (hint: write it as Name: value)`},
+		{"weight", query(requests.Query{Name: "q", Request: "/", Weight: -1, Think: "long"}), `query q, weight: -1 is not a weight (hint: write a positive number; 2 is twice as often as 1)
+query q, think: "long" is not a time to think (hint: write 1s, 1s..3s for anything between, or exp 2s for exponential ones of that mean)`},
 		{"same name", requests.Spec{Queries: []requests.Query{{Name: "q", Request: "/"}, {Name: "q", Request: "/"}}}, "query q, name: query 1 is called so too (hint: give each query a name of its own)"},
 		{"two hosts", requests.Spec{Base: "http://h", Queries: []requests.Query{{Name: "q", Request: "http://other/"}}}, "query q, request: http://other is another host than http://h (hint: load goes to one host: leave it out, or run one for each host)"},
-		{"check", query(requests.Query{Name: "q", Request: "/", Check: &requests.Check{Status: []string{"ok"}}}), `query q, check.status: "ok" is no status (hint: write 200, 2xx or 200..204)`},
-		{"check of all", requests.Spec{Queries: []requests.Query{{Request: "/"}, {Request: "/b"}}, Check: requests.Check{Size: "x"}}, `check.size: "x" is no number of bytes (hint: write > 100, < 2MB, 1kB..2MB or 512)`},
-		{"tenant", requests.Spec{Tenant: "x", Queries: []requests.Query{{Request: "/"}}}, `tenant: "x" is no place of a tenant (hint: write header:NAME, column:NAME, host, host:REGEX or path:REGEX)`},
+		{"check", query(requests.Query{Name: "q", Request: "/", Check: &requests.Check{Status: []string{"ok"}}}), `query q, check.status: "ok" is not a status (hint: write 200, 2xx or 200..204)`},
+		{"check of all", requests.Spec{Queries: []requests.Query{{Request: "/"}, {Request: "/b"}}, Check: requests.Check{Size: "x"}}, `check.size: "x" is not a number of bytes (hint: write > 100, < 2MB, 1kB..2MB or 512)`},
+		{"tenant", requests.Spec{Tenant: "x", Queries: []requests.Query{{Request: "/"}}}, `tenant: "x" is not a place of a tenant (hint: write header:NAME, column:NAME, host, host:REGEX or path:REGEX)`},
 		{"tenant's column", requests.Spec{Tenant: "column:shop", Queries: []requests.Query{{Name: "q", Request: "/{{word}}", Data: "words.csv"}}}, "query q, tenant: words.csv has no column shop (hint: its columns are word, count)"},
 		{"changing tenant", requests.Spec{Tenant: "header:X-T", Queries: []requests.Query{{Name: "q", Request: "/", Header: []load.Field{{Name: "X-T", Value: "{{uuid}}"}}}}}, "query q, tenant: header X-T changes with every request (hint: tenants must come from data: write a column into it)"},
 		{"targets", requests.Spec{Targets: "targets"}, `targets: targets:2: "no field" is neither a request, a header field nor a body (hint: write METHOD URL, Name: value or @FILE)
@@ -75,7 +75,7 @@ targets: targets:10: body zzzz: there is no such file (hint: names of files are 
 targets: targets:12: # begins a fragment, which is never sent (hint: write %23 for a # that is meant as such)`},
 		{"no targets", requests.Spec{Targets: "none"}, "targets: none: it holds no requests (hint: write one a line, as GET http://127.0.0.1:8080/)"},
 		{"log", requests.Spec{AccessLog: &requests.AccessLog{Path: "log"}}, "access_log: log: the lines are of no known format: give the log_format that nginx is configured with as the format; the first line is\nnonsense (hint: say format: with the log_format it was written in)"},
-		{"record", requests.Spec{Record: &requests.Record{Path: "log", Speed: -1}}, "speed: -1 is no speed (hint: write 1 for the original times, 2 for twice as fast)"},
+		{"record", requests.Spec{Record: &requests.Record{Path: "log", Speed: -1}}, "speed: -1 is not a speed (hint: write 1 for the original times, 2 for twice as fast)"},
 		{"no record", requests.Spec{Record: &requests.Record{Path: "log"}}, `record: log: no record of a session that this program can read: it does not begin with "TSREC" (hint: give a file that tailscope mirror --record wrote)`},
 	} {
 		c.spec.Dir = dir

@@ -35,7 +35,7 @@ func (c *compiler) compileQueries() {
 			w = 1
 		}
 		if !(w > 0) || math.IsInf(w, 0) {
-			c.problem("weight", fmt.Sprintf("%v is no weight", q.Weight), "write a positive number; 2 is twice as often as 1")
+			c.problem("weight", fmt.Sprintf("%v is not a weight", q.Weight), "write a positive number; 2 is twice as often as 1")
 			w = 1
 		}
 		weights = append(weights, w)
@@ -203,7 +203,7 @@ func (c *compiler) fields(q *Query, w *words) (fields []field) {
 			continue // the query says otherwise
 		}
 		if !validName(f.Name) {
-			c.problem("header", fmt.Sprintf("%q is no name of a header field", f.Name), "write it as Name: value")
+			c.problem("header", fmt.Sprintf("%q is not a name of a header field", f.Name), "write it as Name: value")
 		}
 		if hint, is := ours(f.Name); is {
 			c.problem("header", f.Name+" cannot be chosen", hint)

@@ -74,7 +74,7 @@ func (c *compiler) openReplay(r *replay) io.ReadCloser {
 		r.speed = 1
 	}
 	if !(r.speed > 0) || math.IsInf(r.speed, 1) {
-		c.problem("speed", fmt.Sprintf("%v is no speed", r.speed), "write 1 for the original times, 2 for twice as fast")
+		c.problem("speed", fmt.Sprintf("%v is not a speed", r.speed), "write 1 for the original times, 2 for twice as fast")
 	}
 	if r.path == "" {
 		c.problem(r.field, "no file is named", "say which")

@@ -251,7 +251,7 @@ func parseRandom(name, text string) (part, string, *fault) {
 		p.to--
 	}
 	if err != nil || p.to < p.n || uint64(p.to)-uint64(p.n) >= 1<<63 {
-		return p, "", &fault{"{{" + name + "}} is no range", "write {{random 100}} for 0 to 99, or {{random 5..10}}"}
+		return p, "", &fault{"{{" + name + "}} is not a range", "write {{random 100}} for 0 to 99, or {{random 5..10}}"}
 	}
 	return p, "", nil
 }

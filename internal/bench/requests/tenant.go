@@ -33,7 +33,7 @@ func parseTenantRule(text string) (t tenantRule, err error) {
 	case kind == "column" && name != "":
 		t.column = name
 	default:
-		return t, fmt.Errorf("%q is no place of a tenant (hint: write header:NAME, column:NAME, host, host:REGEX or path:REGEX)", text)
+		return t, fmt.Errorf("%q is not a place of a tenant (hint: write header:NAME, column:NAME, host, host:REGEX or path:REGEX)", text)
 	}
 	return t, nil
 }

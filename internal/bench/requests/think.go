@@ -19,7 +19,7 @@ func parseThink(text string) (t think, err error) {
 		return t, nil
 	}
 	bad := func() (think, error) {
-		return think{}, fmt.Errorf("%q is no time to think (hint: write 1s, 1s..3s for anything between, or exp 2s for exponential ones of that mean)", text)
+		return think{}, fmt.Errorf("%q is not a time to think (hint: write 1s, 1s..3s for anything between, or exp 2s for exponential ones of that mean)", text)
 	}
 	if mean, ok := strings.CutPrefix(strings.TrimSpace(text), "exp "); ok {
 		if t.mean, err = time.ParseDuration(strings.TrimSpace(mean)); err != nil || t.mean <= 0 {

@@ -309,7 +309,7 @@ func (t *Threshold) parseValue(text string) error {
 			t.value /= 100
 		}
 		if err == nil && !(t.value >= 0 && t.value <= 1) {
-			return fmt.Errorf("%s is no share of requests (hint: write 1%% or 0.01)", text)
+			return fmt.Errorf("%s is not a share of requests (hint: write 1%% or 0.01)", text)
 		}
 	case perSecond:
 		digits, unit, said := strings.Cut(text, "/")

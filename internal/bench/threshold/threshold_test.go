@@ -86,7 +86,7 @@ func TestBadConditionsSayWhatToWrite(t *testing.T) {
 		{"p99 <> 300ms", "comparison <> is not known (hint: one of < <= > >= =)"},
 		{"p99 <", "a value is missing after < (hint: such as p(99) < 300ms)"},
 		{"p99 < fast", `"fast" cannot be read as a duration (hint: such as p(99) < 300ms)`},
-		{"errors < 5", "5 is no share of requests (hint: write 1% or 0.01)"},
+		{"errors < 5", "5 is not a share of requests (hint: write 1% or 0.01)"},
 		{"errors < 0", "nothing is below 0, so that no run meets it (hint: write <= or = for none at all)"},
 		{"checks > 100%", "no share is above 100%, so that no run meets it (hint: write = 100%)"},
 		{"rate > 5/d", "unit /d is not known (hint: write 5/s)"},

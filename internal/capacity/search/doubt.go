@@ -170,5 +170,5 @@ func (s *Search) Trouble() string {
 	if s.busy == "" {
 		return ""
 	}
-	return fmt.Sprintf("the last %d steps did not count, at lower loads no more than at higher ones, so this is no limit of the generator: its machine is busy with something else; end that, or send from another machine, and search again. Of the last step: %s", s.vain, s.busy)
+	return fmt.Sprintf("the last %d steps did not count, at lower loads no more than at higher ones, so this is not a limit of the generator: its machine is busy with something else; end that, or send from another machine, and search again. Of the last step: %s", s.vain, s.busy)
 }

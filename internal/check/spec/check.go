@@ -72,7 +72,7 @@ func (r *reader) labels(c *Check, raw *rawCheck) map[string]string {
 		}
 		switch {
 		case !labelName.MatchString(name) || strings.HasPrefix(name, "__"):
-			r.problem(t.Node.At, "write a name of letters, digits and underscores", "%q is no label", name)
+			r.problem(t.Node.At, "write a name of letters, digits and underscores", "%q is not a label", name)
 		case reservedLabels[name]:
 			r.problem(t.Node.At, "choose another name", "the label %s is what the check's series have anyway", name)
 		case c.Each != nil && slices.Contains(c.Each.By, name):

@@ -58,7 +58,7 @@ func Fill(expression string, series map[string]string) (string, error) {
 			v, ok = example, true
 		}
 		if !ok {
-			return "", fmt.Errorf("$%s in %s is no label of each", name, expression)
+			return "", fmt.Errorf("$%s in %s is not a label of each", name, expression)
 		}
 		quoted, refused := intoExpression(expression[:at[0]], v)
 		if refused != "" {

@@ -55,7 +55,7 @@ var kinds = strictyaml.With(strictyaml.Kinds{
 		n, err := strconv.Atoi(strings.TrimSpace(a))
 		k, err2 := strconv.Atoi(strings.TrimSpace(b))
 		if err != nil || err2 != nil || n < 1 || n > k || k > 1000 {
-			return fmt.Sprintf("%q is no n of m", s), "write one such as 3 of 5"
+			return fmt.Sprintf("%q is not an n of m", s), "write one such as 3 of 5"
 		}
 		t.Of = [2]int{n, k}
 		return "", ""
@@ -71,19 +71,19 @@ var kinds = strictyaml.With(strictyaml.Kinds{
 	}, Schema: m{"enum": encryptions}},
 	"zone": {Read: func(_ *text, s string) (string, string) {
 		if _, err := time.LoadLocation(s); err != nil || s == "" {
-			return fmt.Sprintf("%q is no time zone", s), "write one such as Europe/Stockholm or UTC"
+			return fmt.Sprintf("%q is not a time zone", s), "write one such as Europe/Stockholm or UTC"
 		}
 		return "", ""
 	}, Schema: m{"type": "string"}},
 	"label": {Read: func(_ *text, s string) (string, string) {
 		if !labelName.MatchString(s) || strings.HasPrefix(s, "__") {
-			return fmt.Sprintf("%q is no label", s), "write a name such as operation"
+			return fmt.Sprintf("%q is not a label", s), "write a name such as operation"
 		}
 		return "", ""
 	}, Schema: strictyaml.Pattern(labelName.String())},
 	"mail": {Read: func(_ *text, s string) (string, string) {
 		if _, err := mail.ParseAddress(s); err != nil {
-			return fmt.Sprintf("%q is no mail address", s), "write one such as oncall@example.org"
+			return fmt.Sprintf("%q is not a mail address", s), "write one such as oncall@example.org"
 		}
 		return "", ""
 	}, Schema: m{"type": "string"}},
@@ -106,19 +106,19 @@ var kinds = strictyaml.With(strictyaml.Kinds{
 	}, Schema: strictyaml.Pattern(`^(p[0-9.]+|` + strings.Join(measures, "|") + `)$`)},
 	"date": {Read: func(_ *text, s string) (string, string) {
 		if !isDate(s) {
-			return fmt.Sprintf("%q is no date", s), "write 2026-12-24, 12-24 for every year, easter+1, 11-thu#4 for the fourth Thursday of November, 05-mon#L for the last Monday of May, or 06-20+sat for the first Saturday from then on"
+			return fmt.Sprintf("%q is not a date", s), "write 2026-12-24, 12-24 for every year, easter+1, 11-thu#4 for the fourth Thursday of November, 05-mon#L for the last Monday of May, or 06-20+sat for the first Saturday from then on"
 		}
 		return "", ""
 	}, Schema: strictyaml.Pattern(aDate.String())},
 	"weekday": {Read: func(_ *text, s string) (string, string) {
 		if !weekday.MatchString(s) {
-			return fmt.Sprintf("%q is no day of the week", s), "write mon, tue, wed, thu, fri, sat, sun, or mon-fri"
+			return fmt.Sprintf("%q is not a day of the week", s), "write mon, tue, wed, thu, fri, sat, sun, or mon-fri"
 		}
 		return "", ""
 	}, Schema: strictyaml.Pattern(weekday.String())},
 	"clock": {Read: func(_ *text, s string) (string, string) {
 		if !clock.MatchString(s) {
-			return fmt.Sprintf("%q is no time of day", s), `write one such as "09:00", in quotes`
+			return fmt.Sprintf("%q is not a time of day", s), `write one such as "09:00", in quotes`
 		}
 		return "", ""
 	}, Schema: strictyaml.Pattern(clock.String())},

@@ -12,7 +12,7 @@ func TestProblems(t *testing.T) {
 		{"none", ok, ""},
 		{"no YAML", "checks: [\n", "a.yaml:1:9: sequence end token ']' not found"},
 		{"twice", "checks:\n  a: {every: 1s, value: 1}\n  a: {every: 1s, value: 1}\n", `a.yaml:3:3: mapping key "a" already defined at [2:3]`},
-		{"list", "- a\n", "a.yaml:1:1: the file is no mapping: write key: value below it"},
+		{"list", "- a\n", "a.yaml:1:1: the file is not a mapping: write key: value below it"},
 		{"second document", ok + "---\nzone: UTC\n", "a.yaml:6:5: a second document: put it in a file of its own"},
 		{"anchors", "checks:\n  a: &x {every: 10s, value: 1}\n", "a.yaml:2:3: check a has no schedule: write one of every: 10s, cron: and after: another check\n" +
 			"a.yaml:2:3: check a has no value: write value: and an expression, or a source such as http\n" +
@@ -23,17 +23,17 @@ func TestProblems(t *testing.T) {
 			"a.yaml:5:28: unknown key off in threshold: did you mean of?"},
 		{"in a template that nobody uses", ok + "templates:\n  t: {evry: 1s}\n", "a.yaml:6:7: unknown key evry in template t: did you mean every?"},
 		{"in a template, once", "templates:\n  t: {every: 10x, value: 1}\nchecks:\n  a: {template: t}\n  b: {template: t}\n",
-			`a.yaml:2:14: every: "10x" is no duration: write one such as 10s, 5m, 36h or 4w`},
+			`a.yaml:2:14: every: "10x" is not a duration: write one such as 10s, 5m, 36h or 4w`},
 		{"template", ok + "    template: weeb\ntemplates:\n  web: {}\n", "a.yaml:5:15: unknown template weeb: did you mean web?"},
 		{"template of a template", "templates:\n  a: {every: 10s}\n  b: {template: a, value: 1}\nchecks:\n  c: {template: b}\n", ""},
 		{"template of itself", "templates:\n  a: {template: b}\n  b: {template: a}\nchecks:\n  c: {template: a, every: 10s, value: 1}\n",
 			"a.yaml:2:17: template goes in a circle: b → a → b: leave one of them out\na.yaml:3:17: template goes in a circle: a → b → a: leave one of them out"},
 		{"unknown template of a template", "templates:\n  a: {template: b}\n" + ok, "a.yaml:2:17: unknown template b: write one of a"},
-		{"no template", "checks:\n  c: {template: [~], every: 10s, value: 1, threshold: 5}\n", "a.yaml:2:55: threshold is no mapping: write key: value below it"},
-		{"threshold in a list", "checks:\n  c: {every: 10s, value: 1, threshold: [{must: '<', of: 1, warning: 1}]}\n", "a.yaml:2:40: threshold is no mapping: write key: value below it"},
-		{"days that are none", "profiles:\n  p: {days: [5], learn: 3}\n", "a.yaml:2:14: days[0] is no mapping: write key: value below it\n" +
+		{"no template", "checks:\n  c: {template: [~], every: 10s, value: 1, threshold: 5}\n", "a.yaml:2:55: threshold is not a mapping: write key: value below it"},
+		{"threshold in a list", "checks:\n  c: {every: 10s, value: 1, threshold: [{must: '<', of: 1, warning: 1}]}\n", "a.yaml:2:40: threshold is not a mapping: write key: value below it"},
+		{"days that are none", "profiles:\n  p: {days: [5], learn: 3}\n", "a.yaml:2:14: days[0] is not a mapping: write key: value below it\n" +
 			"a.yaml:2:14: a day of profile p says not what holds on it: write one of hours: [24 values], intervals: and none: true\n" +
-			"a.yaml:2:25: learn is no mapping: write key: value below it"},
+			"a.yaml:2:25: learn is not a mapping: write key: value below it"},
 		{"a mark of the order of bytes", "\ufeff" + ok, ""},
 		{"Latin 1", "checks:\n  caf\xe9: {every: 10s, value: 1}\n", "a.yaml:2:6: this is not UTF-8: save the file in UTF-8"},
 		{"tabs", "checks:\n\ta: {every: 10s, value: 1}\n", "a.yaml:2:1: found character '\t' that cannot start any token: indent with spaces, not with tabs"},
@@ -53,13 +53,13 @@ func TestProblems(t *testing.T) {
 		{"expression", "checks:\n  a:\n    every: 10s\n    value: avg(x[0:9]\n", "a.yaml:4:22: "},
 		{"expression, in quotes", "checks:\n  a:\n    every: 10s\n    value: 'avg(x{a=''b''}[-24])'\n", "a.yaml:4:28: "},
 		{"expression, in a block", "checks:\n  a:\n    every: 10s\n    value: |\n      avg(\n        x[-24])\n", "a.yaml:6:11: "},
-		{"duration without a unit", "checks:\n  a: {every: 10, value: 1}\n", `a.yaml:2:14: every: "10" is no duration: a duration needs a unit: write 10s or 10m`},
-		{"Bischeck's duration", "checks:\n  a: {every: 10M, value: 1}\n", `a.yaml:2:14: every: "10M" is no duration: units are small here: write 10m`},
+		{"duration without a unit", "checks:\n  a: {every: 10, value: 1}\n", `a.yaml:2:14: every: "10" is not a duration: a duration needs a unit: write 10s or 10m`},
+		{"Bischeck's duration", "checks:\n  a: {every: 10M, value: 1}\n", `a.yaml:2:14: every: "10M" is not a duration: units are small here: write 10m`},
 		{"timeout", ok + "    timeout: 11s\n", "a.yaml:5:14: the timeout 11s is longer than the interval: at most every: 10s"},
 		{"two schedules", ok + "    cron: '* * * * *'\n", "a.yaml:2:3: check a has several schedules: write one of every: 10s, cron: and after: another check"},
 		{"two sources", "checks:\n  a: {every: 10s, value: {promql: '1', tcp: {address: 'a:1'}}}\n", "a.yaml:2:26: the value says several sources: write an expression, or one of query, promql, http, tcp, tls, command and sql"},
 		{"enumeration", ok + "    null: skipp\n", `a.yaml:5:11: null: "skipp" is not known: did you mean skip?`},
-		{"soft", ok + "    soft: 5 of 3\n", `a.yaml:5:11: soft: "5 of 3" is no n of m: write one such as 3 of 5`},
+		{"soft", ok + "    soft: 5 of 3\n", `a.yaml:5:11: soft: "5 of 3" is not an n of m: write one such as 3 of 5`},
 		{"warning beyond", ok + "    threshold: {must: '<', of: 1, warning: 30%, critical: 10%}\n", "a.yaml:5:44: warning 30% lies beyond critical 10%: warning is the nearer one"},
 		{"warning beyond, another way", ok + "    threshold: {must: '<', of: -5, warning: 10%, critical: 0.2}\n", "a.yaml:5:45: warning 10% of -5 lies beyond critical 0.2: warning is the nearer one"},
 		{"share of nothing", ok + "    threshold: {must: '<', of: 0, critical: 10%}\n", "a.yaml:5:45: 10% of 0 is 0: write an amount such as 5"},
@@ -79,16 +79,16 @@ func TestProblems(t *testing.T) {
 		{"macro of nothing", ok + "    description: of $$HOSTNAME$$\n", "a.yaml:5:21: $$HOSTNAME$$ stands for nothing here: give the check host, service and item"},
 		{"item", ok + "    item: x\n", "a.yaml:5:11: item x has no host and service: give host and service too"},
 		{"label", ok + "    labels: {check: x}\n", "a.yaml:5:21: the label check is what the check's series have anyway: choose another name"},
-		{"name", "checks:\n  'a{b}': {every: 10s, value: 1}\n", `a.yaml:2:3: "a{b}" is no name of a check: write a name without quotes, brackets, braces, commas and $`},
+		{"name", "checks:\n  'a{b}': {every: 10s, value: 1}\n", `a.yaml:2:3: "a{b}" is not a name of a check: write a name without quotes, brackets, braces, commas and $`},
 		{"receiver of no kind", ok + "receivers:\n  m: {}\n", "a.yaml:6:3: receiver m says no kind: write one of nsca, icinga, alertmanager, webhook, email, graphite and file"},
 		{"encryption that is gone", ok + "receivers:\n  m: {nsca: {address: 'h:5667', password: {env: A}, encryption: aes256}}\n",
 			"a.yaml:6:65: encryption: aes256 does not exist any more: use none, xor, 3des or aes128, whose key has 256 bits; aes128 is decryption_method=14 of the server"},
 		{"encryption that never was", ok + "receivers:\n  m: {nsca: {address: 'h:5667', password: {env: A}, encryption: rot13}}\n", `a.yaml:6:65: encryption: "rot13" is not known: use none, xor, 3des or aes128`},
 		{"hours", ok + "profiles:\n  p: {days: [{hours: [1, 2, 3]}]}\n", "a.yaml:6:23: a day has 24 hours, not 3: one for each hour from 00:00; none where there is no threshold"},
 		{"overlap", ok + "profiles:\n  p: {days: [{intervals: [{from: '09:00', to: '12:00', value: 1}, {from: '11:00', to: '13:00', value: 1}]}]}\n", "a.yaml:6:74: 11:00 to 13:00 overlaps 09:00 to 12:00: let one end where the other begins"},
-		{"maintenance", ok + "maintenance:\n  - {name: m, start: 2026-12-01 22:00, end: tomorrow}\n", `a.yaml:6:45: "tomorrow" is no moment: write one such as 2026-12-01 22:00`},
-		{"zone", "zone: Europe/Stokholm\n" + ok, `a.yaml:1:7: zone: "Europe/Stokholm" is no time zone: write one such as Europe/Stockholm or UTC`},
-		{"several at once", "checks:\n  a: {every: soon, value: {tcp: {adress: x}}}\n", "a.yaml:2:14: every: \"soon\" is no duration: write one such as 10s, 5m, 36h or 4w\n" +
+		{"maintenance", ok + "maintenance:\n  - {name: m, start: 2026-12-01 22:00, end: tomorrow}\n", `a.yaml:6:45: "tomorrow" is not a moment: write one such as 2026-12-01 22:00`},
+		{"zone", "zone: Europe/Stokholm\n" + ok, `a.yaml:1:7: zone: "Europe/Stokholm" is not a time zone: write one such as Europe/Stockholm or UTC`},
+		{"several at once", "checks:\n  a: {every: soon, value: {tcp: {adress: x}}}\n", "a.yaml:2:14: every: \"soon\" is not a duration: write one such as 10s, 5m, 36h or 4w\n" +
 			"a.yaml:2:33: tcp needs address: host:port\na.yaml:2:34: unknown key adress in tcp: did you mean address?"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestSeveralFiles(t *testing.T) {
 		t.Fatalf("%+v, %s", f, told(problems))
 	}
 	_, problems = read(t, "checks:\n  a: {every: 10s, value: 1}\n", "page: x\nchecks:\n  a: {every: 10s, value: 1}\n")
-	want := "b.yaml:1:7: page: \"x\" is no web address: write one such as https://shop.example/health\n" +
+	want := "b.yaml:1:7: page: \"x\" is not a web address: write one such as https://shop.example/health\n" +
 		"b.yaml:3:3: check a is defined in a.yaml:2 already: give one of them another name"
 	if told(problems) != want {
 		t.Errorf("got\n%s\nwant\n%s", told(problems), want)

@@ -208,6 +208,6 @@ func (r *reader) moment(t text, zone *time.Location) time.Time {
 			return at
 		}
 	}
-	r.problem(t.Node.At, "write one such as 2026-12-01 22:00", "%s is no moment", fmt.Sprintf("%q", t.S()))
+	r.problem(t.Node.At, "write one such as 2026-12-01 22:00", "%s is not a moment", fmt.Sprintf("%q", t.S()))
 	return time.Time{}
 }

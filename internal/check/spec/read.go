@@ -81,7 +81,7 @@ func (r *reader) files(paths []string) []string {
 		found, err := filepath.Glob(p)
 		switch {
 		case err != nil:
-			r.problems.Put(Problem{File: p, Message: "this is no pattern of files"})
+			r.problems.Put(Problem{File: p, Message: "this is not a pattern of files"})
 		case len(found) == 0:
 			r.problems.Put(Problem{File: p, Message: "there is no such file"})
 		}
@@ -144,7 +144,7 @@ func take[T any](r *reader, what string, n *node, zone string, into *map[string]
 			continue
 		}
 		if !strictyaml.IsWord(f.Key) || len(f.Key) > 200 {
-			r.problem(f.At, "write a name without quotes, brackets, braces, commas and $", "%q is no name of a %s", f.Key, what)
+			r.problem(f.At, "write a name without quotes, brackets, braces, commas and $", "%q is not a name of a %s", f.Key, what)
 		}
 		def := defined[T]{at: f.At, node: f.Value, zone: zone}
 		d.Decode(what+" "+f.Key, f.Value, &def.raw)

@@ -186,7 +186,7 @@ func (r *reader) plainAndSecret(what string, raw map[string]plainSecret) (map[st
 			if v.secret != nil {
 				at = v.secret.Node
 			}
-			r.problem(at.At, "write one such as X-From", "%q is no name of a header", name)
+			r.problem(at.At, "write one such as X-From", "%q is not a name of a header", name)
 		}
 		switch {
 		case what == "header" && v.Given() && strings.ContainsFunc(v.S(), unicode.IsControl):

@@ -469,7 +469,7 @@ func (f *Follower) drain(ctx context.Context, t *tail) (any bool, err error) {
 		}
 		end := lastNewline(f.buf[:n]) + 1
 		if end == 0 && n == len(f.buf) {
-			end = n // a line that is no line
+			end = n // a line that is not a line
 		}
 		if end == 0 || !f.settle(ctx, t, f.buf[:end]) {
 			return any, nil

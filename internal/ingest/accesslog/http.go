@@ -55,7 +55,7 @@ func ParseValues(v url.Values) (c Config, since time.Time, again bool, err error
 	}
 	if s := v.Get("since"); s != "" {
 		if since, err = time.Parse(time.RFC3339, s); err != nil {
-			return c, since, false, fmt.Errorf("since: %q is no time: write one as in RFC 3339, such as 2026-03-01T12:00:00Z", s)
+			return c, since, false, fmt.Errorf("since: %q is not a time: write one as in RFC 3339, such as 2026-03-01T12:00:00Z", s)
 		}
 	}
 	switch s := v.Get("again"); s {

@@ -314,17 +314,17 @@ func explain(p problem) string {
 		case "":
 			return "the line goes on after the format's end"
 		case "JSON":
-			return "this is no JSON object"
+			return "this is not a JSON object"
 		}
 		return "expected " + p.detail
 	case BadTime:
-		return "this is no time"
+		return "this is not a time"
 	case BadDuration:
-		return "this is no duration"
+		return "this is not a duration"
 	case NoDuration:
 		return "the line says no duration"
 	case BadStatus:
-		return "this is no status"
+		return "this is not a status"
 	case NoRequest:
 		return "neither a request line nor a path"
 	case TooLong:

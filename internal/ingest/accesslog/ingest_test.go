@@ -388,7 +388,7 @@ func TestImportsOfOneFileAtOnce(t *testing.T) {
 	}
 }
 
-// A header that is no time of our days is no queue of years.
+// A header that is not a time of our days is no queue of years.
 func TestImplausibleQueue(t *testing.T) {
 	l := newLedger()
 	in := testIngester(l, nil)

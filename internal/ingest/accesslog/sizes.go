@@ -145,7 +145,7 @@ func (in *Ingester) sizes(s *service, k sizeKey) *counter {
 		{Name: series.LabelOperation, Value: id.Operation}, {Name: series.LabelService, Value: id.Service},
 		{Name: series.LabelStatus, Value: id.Status}, {Name: series.LabelTenant, Value: id.Tenant},
 	} {
-		b.Set(l.Name, l.Value) // an empty value is no label
+		b.Set(l.Name, l.Value) // an empty value is not a label
 	}
 	c := &counter{bytes: in.o.Sink.SeriesTarget(series.Series{Family: ResponseBytes, Kind: series.Distribution, Labels: b.Labels()})}
 	if k.lane > 0 {

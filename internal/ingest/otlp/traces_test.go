@@ -144,7 +144,7 @@ func reference(t testing.TB, keys *semconv.Keys, b []byte) []string {
 			v = fmt.Sprint(x.DoubleValue)
 		}
 		if s == semconv.HTTPStatus {
-			n, _ := strconv.Atoi(v) // 0, which is no status, for what is no whole number
+			n, _ := strconv.Atoi(v) // 0, which is not a status, for what is not a whole number
 			return n
 		}
 		if v != "" && (!a.Mask.Has(s) || rank[s] >= r) {

@@ -29,7 +29,7 @@ func Plausible(queued, start int64) bool {
 
 // Parse returns the earliest time in a header's value, in Unix nanoseconds. It
 // may hold several, separated by commas, semicolons or spaces, each with `t=`
-// before it or without; what is no time is passed over. ok is false if there
+// before it or without; what is not a time is passed over. ok is false if there
 // is none.
 func Parse(value string) (nanos int64, ok bool) {
 	nanos = math.MaxInt64
@@ -54,7 +54,7 @@ func Parse(value string) (nanos int64, ok bool) {
 }
 
 // parse reads digits with an optional fraction. What has too few digits for
-// seconds since the epoch (less than 1e8, in 1973) is no time.
+// seconds since the epoch (less than 1e8, in 1973) is not a time.
 func parse(s string) (int64, bool) {
 	var n, fraction uint64
 	scale := uint64(1) // of fraction: 10 to the number of its digits

@@ -30,7 +30,7 @@ func Looks(s string) bool {
 
 // Summary returns the statement's verb in upper case and the table it is
 // mainly about, without quotes, with its schema if it has one. The verb is
-// empty if q is no statement that Summary knows, the table if there is none.
+// empty if q is not a statement that Summary knows, the table if there is none.
 //
 // A table may be a view into q.
 func Summary(q string) (verb, table string) {

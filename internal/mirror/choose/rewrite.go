@@ -45,7 +45,7 @@ func NewRewriter(o RewriteOptions) (*Rewriter, error) {
 	w := &Rewriter{host: []byte(o.Host)}
 	var errs []error
 	if o.Host != "" && !httpguts.ValidHostHeader(o.Host) || strings.ContainsAny(o.Host, "/ ") {
-		errs = append(errs, fmt.Errorf("host: %q is no value of a Host header: write NAME or NAME:PORT", o.Host))
+		errs = append(errs, fmt.Errorf("host: %q is not a value of a Host header: write NAME or NAME:PORT", o.Host))
 	}
 	for _, text := range o.Paths {
 		r, err := parsePathRule(text)
@@ -65,7 +65,7 @@ func NewRewriter(o RewriteOptions) (*Rewriter, error) {
 	}
 	for _, name := range o.Drop {
 		if name = strings.TrimSpace(name); !httpguts.ValidHeaderFieldName(name) {
-			errs = append(errs, fmt.Errorf("drop-header: %q is no name of a header field: write a name such as Cookie", name))
+			errs = append(errs, fmt.Errorf("drop-header: %q is not a name of a header field: write a name such as Cookie", name))
 			continue
 		}
 		errs = append(errs, checkName("drop", name))
@@ -102,7 +102,7 @@ func parsePathRule(text string) (pathRule, error) {
 	for _, m := range groups.FindAllStringSubmatch(strings.ReplaceAll(replacement, "$$", ""), -1) {
 		name := m[1] + m[2]
 		if n, err := strconv.Atoi(name); err == nil && n > re.NumSubexp() || err != nil && re.SubexpIndex(name) < 0 {
-			return pathRule{}, fmt.Errorf("rewrite: %q: $%s is no group of the expression%s", text, name, braces(name))
+			return pathRule{}, fmt.Errorf("rewrite: %q: $%s is not a group of the expression%s", text, name, braces(name))
 		}
 	}
 	return pathRule{re, []byte(replacement), strings.Contains(replacement, "$")}, nil

@@ -81,7 +81,7 @@ func (o *Options) Validate() error {
 	var errs []error
 	for _, c := range o.Compare {
 		if !slices.Contains([]string{Status, Headers, Body, JSON}, c) {
-			errs = append(errs, fmt.Errorf("compare: %q is no part of an answer: write status, headers, and body or json", c))
+			errs = append(errs, fmt.Errorf("compare: %q is not a part of an answer: write status, headers, and body or json", c))
 		}
 	}
 	if slices.Contains(o.Compare, Body) && slices.Contains(o.Compare, JSON) {

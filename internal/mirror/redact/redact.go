@@ -105,7 +105,7 @@ func New(rules Rules) (*Redactor, error) {
 			}
 			r.values = append(r.values, pattern{re, nil})
 		default:
-			return nil, fmt.Errorf("redact: rule %q: %q is no kind of rule; write header:NAME, query:NAME, json:PATH or value:REGEX", rule, kind)
+			return nil, fmt.Errorf("redact: rule %q: %q is not a kind of rule; write header:NAME, query:NAME, json:PATH or value:REGEX", rule, kind)
 		}
 	}
 	return r, nil

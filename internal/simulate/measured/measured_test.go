@@ -272,7 +272,7 @@ func TestLoadFiles(t *testing.T) {
 	for file, want := range map[string]string{
 		"leaves: [{from: {file: few.txt}}]":                                     "2:17: p99 of queries that ask 4 leaves is decided by the slowest 0.25 % of leaves, and of few.txt there are 3 observations, of which 0.0075 are that slow: measure 3,985",
 		"asks: p99.9\nleaves: [{from: {file: bench.json}}]":                     "and of term, facet the one with the fewest has 20,000 observations, of which 5 are that slow: measure 39,985 of each, or name the operation that matters, or write asks: p99",
-		"leaves: [{from: {file: bad.txt}}]":                                     `line 2: "five" is no duration`,
+		"leaves: [{from: {file: bad.txt}}]":                                     `line 2: "five" is not a duration`,
 		"leaves: [{from: {file: other.json}}]":                                  "neither a result of tailscope bench",
 		"leaves: [{from: {file: empty.txt}}]":                                   "it is empty",
 		"leaves: [{from: {file: gone.json}}]":                                   "no file gone.json",
@@ -287,7 +287,7 @@ func TestLoadFiles(t *testing.T) {
 	}
 }
 
-// A class of which there is hardly one request in a slot is no class whose leaves are all
+// A class of which there is hardly one request in a slot is not a class whose leaves are all
 // alike: neighbours share what they took.
 func TestRareClassesShareSlots(t *testing.T) {
 	doc := &api.Leaves{Format: 1, Range: api.Range{End: 5000}, Step: 10}

@@ -124,12 +124,12 @@ func ofLines(name string, content []byte) ([]source, error) {
 				return nil, errUnread
 			}
 			if wrong != nil {
-				return nil, fmt.Errorf("line %d: %q is no duration: write seconds such as 0.005, or 5ms", n, text)
+				return nil, fmt.Errorf("line %d: %q is not a duration: write seconds such as 0.005, or 5ms", n, text)
 			}
 			v = d.Seconds()
 		}
 		if !(v >= 0) || math.IsInf(v, 0) {
-			return nil, fmt.Errorf("line %d: %q is no duration: write seconds such as 0.005, or 5ms", n, text)
+			return nil, fmt.Errorf("line %d: %q is not a duration: write seconds such as 0.005, or 5ms", n, text)
 		}
 		all = append(all, v)
 		if err := h.Record(v); err != nil {

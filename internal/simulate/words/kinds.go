@@ -33,7 +33,7 @@ var kinds = strictyaml.With(strictyaml.Kinds{
 	}, Schema: strictyaml.Either(`^[0-9.]+%?$`)},
 	"seed": {Read: func(_ *text, s string) (string, string) {
 		if _, err := strconv.ParseUint(s, 10, 64); err != nil {
-			return fmt.Sprintf("%q is no seed", s), "write a whole number from 0 on"
+			return fmt.Sprintf("%q is not a seed", s), "write a whole number from 0 on"
 		}
 		return "", ""
 	}, Schema: strictyaml.Either(`^[0-9]+$`)},
@@ -48,7 +48,7 @@ func readSpan(t *text, s string) (message, hint string) {
 		if _, err := strconv.ParseFloat(s, 64); err == nil {
 			hint = "a duration needs a unit: write " + s + "ms or " + s + "s"
 		}
-		return fmt.Sprintf("%q is no duration", s), hint
+		return fmt.Sprintf("%q is not a duration", s), hint
 	}
 	t.Duration, t.Number = d, d.Seconds()
 	return "", ""
@@ -94,7 +94,7 @@ func readNumber(t *text, s string) (message, hint string) {
 		f /= 100
 	}
 	if err != nil || !(f >= 0) || math.IsInf(f, 0) {
-		return fmt.Sprintf("%q is no number from 0 on", s), "write one such as 1.5 or 150%"
+		return fmt.Sprintf("%q is not a number from 0 on", s), "write one such as 1.5 or 150%"
 	}
 	t.Number = f
 	return "", ""
@@ -106,7 +106,7 @@ func readRate(t *text, s string) (message, hint string) {
 	f, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	seconds, known := map[string]float64{"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}[strings.TrimSpace(per)]
 	if err != nil || !(f > 0) || math.IsInf(f, 0) || !known {
-		return fmt.Sprintf("%q is no rate", s), "write queries a second such as 50 or 50/s, or 3000/m"
+		return fmt.Sprintf("%q is not a rate", s), "write queries a second such as 50 or 50/s, or 3000/m"
 	}
 	t.Number = f / seconds
 	return "", ""
@@ -123,7 +123,7 @@ func readQuantile(t *text, s string) (message, hint string) {
 		}
 	}
 	if err != nil || !(f > 0 && f < 1) {
-		return fmt.Sprintf("%q is no quantile", s), example
+		return fmt.Sprintf("%q is not a quantile", s), example
 	}
 	t.Number = f
 	return "", ""

@@ -80,7 +80,7 @@ func (l *layouts) vary() (key string, values []*node) {
 	f := n.Fields[0]
 	key = f.Key
 	if !slices.Contains(scalars, key) {
-		l.problems.Add(f.At, strictyaml.Suggest(key, scalars), "vary: %s is no key of layouts that has one value", key)
+		l.problems.Add(f.At, strictyaml.Suggest(key, scalars), "vary: %s is not a key of layouts that has one value", key)
 		return "", nil
 	}
 	switch f.Value.Kind {
@@ -91,7 +91,7 @@ func (l *layouts) vary() (key string, values []*node) {
 		a, errA := strconv.Atoi(low)
 		b, errB := strconv.Atoi(high)
 		if !ok || errA != nil || errB != nil || a < 0 || b <= a || b > simulate.MaxShards {
-			l.problems.Add(f.Value.At, example, "vary: %q is no range", f.Value.Text)
+			l.problems.Add(f.Value.At, example, "vary: %q is not a range", f.Value.Text)
 			return "", nil
 		}
 		for _, v := range between(a, b) {

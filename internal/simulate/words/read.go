@@ -170,7 +170,7 @@ func (r *reader) takes(raw *rawTakes) (*simulate.Distribution, string) {
 		return simulate.Constant(raw.Constant.Number), "always " + raw.Constant.S()
 	case raw.Exponential.Given():
 		if raw.Exponential.OK && raw.Exponential.Number == 0 {
-			return wrong(raw.Exponential, fmt.Errorf("a mean of 0 is no distribution: write one such as 5ms"))
+			return wrong(raw.Exponential, fmt.Errorf("a mean of 0 is not a distribution: write one such as 5ms"))
 		}
 		return simulate.Exponential(raw.Exponential.Number), "exponential, mean " + raw.Exponential.S()
 	case l != nil:

@@ -135,8 +135,8 @@ func TestMistakes(t *testing.T) {
 		{leaf + "layout: {nodes: 4, shards: 8, arrivals: closed}", "users: 0"},
 		{leaf + "layout: {nodes: 4, shards: 8, rate: 8}\nlayouts: [{nodes: 4}, {nodes: 4}]", `two layouts are named "4 nodes"`},
 		{leaf + "layout: {shards: 8, rate: 8}\nvary: {node: [4]}", "did you mean nodes"},
-		{leaf + "layout: {shards: 8, rate: 8}\nvary: {nodes: 4..}", `"4.." is no range`},
-		{leaf + "layout: {shards: 8, rate: 8}\nvary: {nodes: 1..1000000000}", `is no range`},
+		{leaf + "layout: {shards: 8, rate: 8}\nvary: {nodes: 4..}", `"4.." is not a range`},
+		{leaf + "layout: {shards: 8, rate: 8}\nvary: {nodes: 1..1000000000}", `is not a range`},
 		{leaf + "layout: {nodes: 100000, shards: 8, rate: 8}", "from 1 to 10000"},
 		{leaf + "layout: {nodes: 2, shards: 8, rate: 8, aggregator: {nodes: 1, cores: 1e12}}", "2:40: layout: aggregator: 1e+12 cores"},
 		{"leaves: []\n", "leaves has no entry"},
@@ -144,8 +144,8 @@ func TestMistakes(t *testing.T) {
 		{leaf + "layout: {shards: 8, rate: 8}\nvary: {nodes: [4, 4]}", "vary has 4 twice"},
 		{leaf + "layout: {shards: 8, rate: 8}\nvary: {nodes: [1, -4]}", `3:19: nodes: "-4" is out of range`},
 		{leaf + "layout: {shards: 8, rate: 8}\nvary: {nodes: [1], shards: [1]}", "vary is not one key"},
-		{leaf + "asks: p100\n", `"p100" is no quantile`},
-		{leaf + "asks: p0\n", `"p0" is no quantile`},
+		{leaf + "asks: p100\n", `"p100" is not a quantile`},
+		{leaf + "asks: p0\n", `"p0" is not a quantile`},
 		{leaf + "queries: 10\n", "write a number from 1000 to 20M"},
 	} {
 		if !strings.Contains(c.file, "simulate:") && c.file != "" {

@@ -36,7 +36,7 @@ test('the address is read with its defaults', () => {
 test('what the address says that there is not is said, and the default used', () => {
   const m = tenantsMore({ cohort: ['huge'], slow: ['abc'] });
   expect([m.cohort, m.slow, m.wrong.length]).toEqual(['', '', 2]);
-  expect(m.wrong[0]).toContain('“abc” is no time');
+  expect(m.wrong[0]).toContain('“abc” is not a time');
   expect(m.wrong[1]).toContain('no cohort “huge”');
   for (const slow of ['0s', '0', '-1s', 's', '2 s']) expect(tenantsMore({ slow: [slow] }).slow).toBe('');
   for (const slow of ['1m30s', '1.5s', '250us', '0.5']) expect(tenantsMore({ slow: [slow] })).toMatchObject({ slow, wrong: [] });

@@ -63,7 +63,7 @@ export function tenantsMore(more: Record<string, string[]>): TenantsMore {
   const one = (k: string) => more[k]?.[0] ?? '';
   const [slow, cohort] = [one('slow'), one('cohort')];
   const wrong: string[] = [];
-  if (slow && !isTime(slow)) wrong.push(`“${slow}” is no time from which a request is slow, such as 300ms or 2s: 1 s is used.`);
+  if (slow && !isTime(slow)) wrong.push(`“${slow}” is not a time from which a request is slow, such as 300ms or 2s: 1 s is used.`);
   if (cohort && !cohortNames.some((c) => c === cohort)) wrong.push(`There is no cohort “${cohort}”: all tenants are listed.`);
   return {
     wrong,

@@ -169,7 +169,7 @@ export interface Cells {
   highRow: Int32Array; // inclusive
   /**
    * One over the rows in the cell. Ink shows the mean count per row, so that a
-   * cell of two rows between cells of one is no stripe.
+   * cell of two rows between cells of one is not a stripe.
    */
   weight: Float64Array;
   /** The cell of each row; under when below the axis, count when beyond it. */

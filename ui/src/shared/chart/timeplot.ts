@@ -144,7 +144,7 @@ export function stepAt(cursor: number | null, times: number[], step: number): nu
   return i >= 0 && i < times.length ? i : -1;
 }
 
-/** Which of n steps a key leads to from one, −1 for none; undefined if it is no key of the cursor, null if it lets go of it. */
+/** Which of n steps a key leads to from one, −1 for none; undefined if it is not a key of the cursor, null if it lets go of it. */
 export function stepByKey(e: Pick<KeyboardEvent, 'key' | 'shiftKey' | 'metaKey' | 'ctrlKey' | 'altKey'>, at: number, n: number): number | null | undefined {
   if (e.metaKey || e.ctrlKey || e.altKey || !n) return undefined;
   const by = e.shiftKey ? 10 : 1;

@@ -15,7 +15,7 @@ export const presets: { seconds: number; name: string }[] = [
   { seconds: 30 * 86400, name: '30 d' },
 ];
 
-/** 21600 is "6 h"; what is no whole number of a unit keeps the smaller one. */
+/** 21600 is "6 h"; what is not a whole number of a unit keeps the smaller one. */
 export function spanName(seconds: number): string {
   const s = Math.round(seconds);
   const units: [number, string][] = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
