@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -11,6 +12,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/mirror/choose"
+	"tailscope/internal/mirror/offer"
 	"tailscope/internal/mirror/pair"
 	"tailscope/internal/mirror/redact"
 	"tailscope/internal/mirror/shadow"
@@ -113,16 +115,19 @@ func (s *Session) assemble(ctx context.Context, l net.Listener) (err error) {
 		return err
 	}
 	s.book = pair.NewBook(book)
-	desk := &desk{book: s.book, chooser: s.chooser, lanes: s.lanes, bodyLimit: o.BodyLimit, keepBytes: o.keepBytes()}
+	offers := &offer.Maker{Book: s.book, Chooser: s.chooser, BodyLimit: cmp.Or(o.BodyLimit, -1)}
+	for _, l := range s.lanes {
+		offers.Lanes = append(offers.Lanes, l)
+	}
 	if s.extras.wanted() {
-		desk.keep, desk.watched = true, s.extras.watched
+		offers.Keep, offers.Watched = true, s.extras.watched
 	}
 	g := &general{
-		session: o.ID, to: s.primary.server, out: s.primary.transport(), desk: desk,
+		session: o.ID, to: s.primary.server, out: s.primary.transport(), offers: offers, keep: o.keepBytes(),
 		timeout: o.PrimaryTimeout, now: pair.Steady, log: s.log,
 	}
 	s.away = s.probe(ctx)
-	plain, err := s.newPlain(desk)
+	plain, err := s.newPlain(offers)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"tailscope/internal/mirror/choose"
+	"tailscope/internal/mirror/offer"
 	"tailscope/internal/mirror/pair"
 )
 
@@ -303,7 +304,7 @@ func TestAnswerToNobody(t *testing.T) {
 			}
 			book := pair.NewBook(pair.Options{Service: "s"})
 			g := &general{
-				to: server{scheme: "https", host: "a", port: "1"}, desk: &desk{book: book, chooser: chooser}, timeout: c.timeout, now: pair.Steady,
+				to: server{scheme: "https", host: "a", port: "1"}, offers: &offer.Maker{Book: book, Chooser: chooser}, timeout: c.timeout, now: pair.Steady,
 				out: roundTrip(func(r *http.Request) *http.Response {
 					if c.begun {
 						body := io.MultiReader(strings.NewReader("x"), reader(func() { leave(); <-r.Context().Done() }))

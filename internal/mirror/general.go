@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"tailscope/internal/http1"
+	"tailscope/internal/mirror/offer"
 	"tailscope/internal/mirror/pair"
 )
 
@@ -29,7 +30,8 @@ type general struct {
 	session string // id
 	to      server
 	out     http.RoundTripper
-	desk    *desk
+	offers  *offer.Maker
+	keep    int           // bytes of an answer's body, at most, if answers are kept
 	timeout time.Duration // until the primary begins to answer; 0: none
 	now     func() int64
 	log     *slog.Logger
@@ -116,14 +118,14 @@ func (p *passage) heard() {
 // open begins the exchange, once: when there is a connection to the primary, or
 // when it is known that there will be none, and then without copies.
 func (p *passage) open(reached bool) {
-	p.opened.Do(func() { p.x, p.copies = p.g.desk.open(p.in, p.out, reached) })
+	p.opened.Do(func() { p.x, p.copies = p.g.open(p.in, p.out, reached) })
 }
 
 // offer gives the copies to their lanes, once, when the primary's were written.
 func (p *passage) offer() {
 	p.offered.Do(func() {
 		if p.copies != nil {
-			p.copies.offer()
+			p.copies.offer.Give(p.x, p.copies.payload)
 		}
 	})
 }
@@ -378,7 +380,7 @@ func (p *passage) stream(answer *http.Response, kept *pair.Answer, flush *http.R
 		if n > 0 {
 			p.leg.Bytes += int64(n)
 			if kept != nil {
-				kept.Add(buf[:n], p.g.desk.keepBytes)
+				kept.Add(buf[:n], p.g.keep)
 			}
 			if _, werr := p.w.Write(buf[:n]); werr != nil {
 				return errClient{werr}

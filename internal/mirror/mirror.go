@@ -5,7 +5,8 @@
 // What copies do never reaches a client. The primary is written to first; then
 // a copy is offered to each shadow (a candidate, or the control), which takes it
 // or drops it at once and says why. The parts: pair keeps the accounts and the
-// measurements, choose says which requests, shadow sends copies, proxy is the
-// door for HTTP/1.1, and this package is the door for everything else (HTTP/2
-// and TLS), checks what it is given, and starts and ends them all.
+// measurements, choose says which requests, offer gives their copies to lanes,
+// shadow sends them, proxy is the door for HTTP/1.1, and this package is the door
+// for everything else (HTTP/2 and TLS), checks what it is given, and starts and
+// ends them all.
 package mirror

@@ -9,6 +9,7 @@ import (
 	"tailscope/internal/guard"
 	"tailscope/internal/http1"
 	"tailscope/internal/mirror/choose"
+	"tailscope/internal/mirror/offer"
 	"tailscope/internal/mirror/pair"
 	"tailscope/internal/mirror/shadow"
 )
@@ -72,10 +73,7 @@ type conn struct {
 
 	payload *shadow.Payload // nil: no copies, or none any more
 	spool   *shadow.Spool
-	offered bool
-	write   bool
-	copies  []uint8
-	order   []uint8
+	copies  offer.Offer
 	request choose.Request
 }
 
@@ -94,10 +92,6 @@ func newConn(p *Proxy, nc net.Conn, peeked []byte) *conn {
 	c.watch.stop = c.stopWait
 	c.pump.watch.stop = func(phase) { c.nc.SetReadDeadline(past) }
 	c.pump.done = make(chan struct{}, 1)
-	c.copies, c.order = make([]uint8, len(p.o.Lanes)), make([]uint8, len(p.o.Lanes))
-	for i := range c.order {
-		c.order[i] = uint8(i)
-	}
 	c.request.Client = c.address
 	c.request.Header = c
 	return c

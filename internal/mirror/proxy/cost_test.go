@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"tailscope/internal/mirror/choose"
+	"tailscope/internal/mirror/offer"
 	"tailscope/internal/mirror/pair"
 	"tailscope/internal/mirror/shadow"
 )
@@ -64,7 +65,7 @@ func mirrored(t testing.TB, request []byte, body int) func() {
 		t.Fatal(err)
 	}
 	lane := note(l)
-	w := start(t, spare(body), func(o *Options) { o.Chooser, o.Lanes = ch, []Lane{lane} })
+	w := start(t, spare(body), func(o *Options) { o.Chooser, o.Lanes = ch, []offer.Lane{lane} })
 	t.Cleanup(func() {
 		_ = l.Close(context.Background())
 		shadowed.Close()

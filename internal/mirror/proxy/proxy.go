@@ -24,26 +24,12 @@ import (
 	"time"
 
 	"tailscope/internal/http1"
-	"tailscope/internal/mirror/choose"
+	"tailscope/internal/mirror/offer"
 	"tailscope/internal/mirror/pair"
-	"tailscope/internal/mirror/shadow"
 )
 
-// Chooser says what is to become of a request; *choose.Chooser is one. It keeps
-// nothing of what it is given.
-type Chooser interface {
-	Choose(r *choose.Request) choose.Decision
-}
-
-// Lane takes copies for one shadow; *shadow.Lane is one. No method may wait.
-type Lane interface {
-	Copies(write bool) uint8
-	// Missed says that a write was not copied, and why.
-	Missed(pair.Reason)
-	Offer(c shadow.Copy)
-}
-
-// Options configures a Proxy. Addresses, Book and Chooser must be given.
+// Options configures a Proxy. Addresses and the Maker with its Book and Chooser
+// must be given.
 type Options struct {
 	// Addresses of the primary's servers, as Dial takes them: host:port. New
 	// connections are made to them in turn.
@@ -57,23 +43,9 @@ type Options struct {
 	// round in a circle and are refused.
 	Session string
 
-	Book    *pair.Book
-	Chooser Chooser
-	Lanes   []Lane // in the order of the book's shadows
-
-	// Keep has answers kept for comparison, at most KeepLimit bytes of a body;
-	// default 256 KiB.
-	Keep      bool
+	*offer.Maker
+	// KeepLimit is how much of a body is kept for comparison; default 256 KiB.
 	KeepLimit int
-	// Watched is called with every request that is chosen, before it goes to the
-	// primary; its result is the exchange's Request. The payload, which has the
-	// body if that came with the head, is valid during the call. Nil: nobody
-	// watches.
-	Watched func(d *choose.Decision, p *shadow.Payload, began int64) any
-	// BodyLimit is the longest body that is copied, if its length is said in
-	// advance; what is longer is skipped. 0: lanes have their own. Negative: no
-	// request that has a body is copied.
-	BodyLimit int64
 
 	HeadLimit      int           // bytes of a request's head; default 64 KiB. Above: 431
 	HeadTimeout    time.Duration // from a head's first byte to its last; default 60 s. Then: 408
@@ -87,7 +59,7 @@ type Options struct {
 }
 
 func (o *Options) ensureDefaults() error {
-	if len(o.Addresses) == 0 || o.Book == nil || o.Chooser == nil {
+	if len(o.Addresses) == 0 || o.Maker == nil || o.Book == nil || o.Chooser == nil {
 		return errors.New("proxy: addresses of the primary, a book and a chooser are needed")
 	}
 	for _, d := range []struct {

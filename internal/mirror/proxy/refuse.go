@@ -46,11 +46,7 @@ func (c *conn) say(status int, why string, last bool) {
 // unreached answers a request for which there is no connection to the primary.
 // No copies are made of what it does not get.
 func (c *conn) unreached(d choose.Decision, err error) {
-	if d.Mirror {
-		c.x = c.p.o.Book.Begin(d.Names, nil, false)
-	} else {
-		c.x = c.p.o.Book.Skip(d.Names, d.Reason)
-	}
+	c.x = c.p.o.Unreached(&d)
 	now := c.p.o.Now()
 	c.leg = pair.Leg{Start: now, End: now, Cause: dialCause(err)}
 	c.end()

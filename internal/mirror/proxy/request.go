@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"math/rand/v2"
 
 	"tailscope/internal/http1"
 	"tailscope/internal/mirror/choose"
@@ -105,16 +104,14 @@ func (c *conn) choose() choose.Decision {
 	r := &c.request
 	r.Method, r.Target, r.Host = h.Method, h.Target, h.Host
 	d := c.p.o.Chooser.Choose(r)
-	if d.Mirror {
-		switch {
-		case h.Upgrade != nil:
-			d.Mirror, d.Reason = false, pair.Upgrade
-		case len(h.Method) == 7 && string(h.Method) == "CONNECT":
-			d.Mirror, d.Reason = false, pair.Connect
-		case c.p.o.BodyLimit > 0 && h.Length > c.p.o.BodyLimit,
-			c.p.o.BodyLimit < 0 && (h.Length > 0 || h.Framing == http1.Chunked):
-			d.Mirror, d.Reason, d.Missed = false, pair.Length, d.Write
-		}
+	switch {
+	case !d.Mirror:
+	case h.Upgrade != nil:
+		d.Mirror, d.Reason = false, pair.Upgrade
+	case len(h.Method) == 7 && string(h.Method) == "CONNECT":
+		d.Mirror, d.Reason = false, pair.Connect
+	default:
+		c.p.o.Bound(&d, h.Length > 0 || h.Framing == http1.Chunked, h.Length)
 	}
 	return d
 }
@@ -188,28 +185,13 @@ func (c *conn) appendForwarded(b []byte) []byte {
 // open begins the exchange, and makes what copies are made of. Body is as much
 // of the body as has come, with its framing.
 func (c *conn) open(d choose.Decision, body []byte) {
-	o := &c.p.o
-	c.leg, c.offered, c.write = pair.Leg{}, false, d.Write
-	if !d.Mirror {
-		if d.Missed {
-			for _, l := range o.Lanes {
-				l.Missed(d.Reason)
-			}
-		}
-		c.x = o.Book.Skip(d.Names, d.Reason)
-		return
-	}
-	total := 0
-	for i, l := range o.Lanes {
-		c.copies[i] = l.Copies(d.Write)
-		total += int(c.copies[i])
-	}
-	c.x = o.Book.Begin(d.Names, c.copies, o.Keep)
-	if total == 0 && o.Watched == nil {
+	c.leg = pair.Leg{}
+	var wanted bool
+	if c.x, wanted = c.copies.Begin(c.p.o.Maker, &d); !wanted {
 		return
 	}
 	c.makePayload(body)
-	if o.Watched != nil {
+	if c.p.o.Watched != nil {
 		c.show(d)
 	}
 }
@@ -257,22 +239,12 @@ func (c *conn) makePayload(body []byte) {
 	}
 }
 
-// offer gives the copies to the lanes, in an order by chance, so that none of
-// them is always the later one.
+// offer gives the copies to the lanes.
 func (c *conn) offer() {
-	if c.offered || c.payload == nil {
+	if c.payload == nil {
 		return
 	}
-	c.offered = true
-	for i := len(c.order) - 1; i > 0; i-- {
-		j := rand.IntN(i + 1)
-		c.order[i], c.order[j] = c.order[j], c.order[i]
-	}
-	for _, i := range c.order {
-		if n := c.copies[i]; n > 0 {
-			c.p.o.Lanes[i].Offer(shadow.Copy{Payload: c.payload, To: c.x, Shadow: int(i), Copies: n, Write: c.write})
-		}
-	}
+	c.copies.Give(c.x, c.payload)
 	if c.spool == nil {
 		c.payload.Release()
 		c.payload = nil

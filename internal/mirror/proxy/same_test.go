@@ -21,6 +21,7 @@ import (
 	"pgregory.net/rapid"
 
 	"tailscope/internal/http1"
+	"tailscope/internal/mirror/offer"
 	"tailscope/internal/mirror/pair"
 	"tailscope/internal/mirror/shadow"
 )
@@ -118,7 +119,7 @@ func TestSame(t *testing.T) {
 	lane := note(l)
 	w := start(t, func(net.Conn) {}, func(o *Options) {
 		o.Addresses = []string{ps.Listener.Addr().String()}
-		o.Lanes = []Lane{lane}
+		o.Lanes = []offer.Lane{lane}
 	})
 	// Connections are kept over requests.
 	direct, err := net.Dial("tcp", ps.Listener.Addr().String())

@@ -14,6 +14,7 @@ import (
 
 	"tailscope/internal/http1"
 	"tailscope/internal/mirror/choose"
+	"tailscope/internal/mirror/offer"
 	"tailscope/internal/mirror/pair"
 	"tailscope/internal/mirror/shadow"
 )
@@ -93,7 +94,7 @@ func start(t testing.TB, serve func(net.Conn), change ...func(*Options)) *world 
 			})
 		}
 	})
-	o := Options{Addresses: []string{back.Addr().String()}, Book: w.book, Chooser: all{}, Lanes: []Lane{w.lane}, Session: "here"}
+	o := Options{Addresses: []string{back.Addr().String()}, Maker: &offer.Maker{Book: w.book, Chooser: all{}, Lanes: []offer.Lane{w.lane}}, Session: "here"}
 	for _, f := range change {
 		f(&o)
 	}
