@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/net/http2"
 )
 
 // runHTTP2 sends requests as streams of HTTP/2 (RFC 9113). Each of
@@ -192,7 +194,7 @@ func (st *stream) abandon() (gone bool) {
 	case flying:
 		c := st.conn
 		c.forget(st)
-		c.reset(st.id, cancel)
+		c.reset(st.id, http2.ErrCodeCancel)
 		g.pump()
 		g.s.wg.Go(c.flush)
 	case idle:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 )
 
@@ -24,20 +25,20 @@ func (c *conn2) headers(f frame) error {
 	if err != nil {
 		return err
 	}
-	if f.flags&flagPriority != 0 {
+	if f.flags&http2.FlagHeadersPriority != 0 {
 		if len(p) < 5 {
 			return fmt.Errorf("%w: a priority of %d bytes", errFrame, len(p))
 		}
 		p = p[5:]
 	}
 	size, last := f.size, f
-	if f.flags&flagEndHeaders == 0 {
+	if f.flags&http2.FlagHeadersEndHeaders == 0 {
 		c.block = append(c.block[:0], p...)
-		for last.flags&flagEndHeaders == 0 {
+		for last.flags&http2.FlagHeadersEndHeaders == 0 {
 			if last, err = c.readFrame(); err != nil {
 				return err
 			}
-			if last.kind != frameContinuation || last.id != f.id || len(c.block)+len(last.payload) > maxBlock {
+			if last.kind != http2.FrameContinuation || last.id != f.id || len(c.block)+len(last.payload) > maxBlock {
 				return fmt.Errorf("%w: a header block without an end", errFrame)
 			}
 			c.block = append(c.block, last.payload...)
@@ -77,7 +78,7 @@ func (c *conn2) headers(f frame) error {
 			st.answer.status = c.status
 		}
 	}
-	if f.flags&flagEndStream != 0 {
+	if f.flags&http2.FlagDataEndStream != 0 {
 		c.complete(st)
 	}
 	return nil
@@ -117,7 +118,7 @@ func (c *conn2) data(f frame) error {
 	if st.wants.body {
 		st.kept = append(st.kept, p[:min(len(p), max(0, c.group.s.o.BodyLimit-len(st.kept)))]...)
 	}
-	if f.flags&flagEndStream != 0 {
+	if f.flags&http2.FlagDataEndStream != 0 {
 		c.complete(st)
 	}
 	return nil
@@ -126,7 +127,7 @@ func (c *conn2) data(f frame) error {
 // unpad returns a frame's payload without its padding.
 func unpad(f frame) ([]byte, error) {
 	p := f.payload
-	if f.flags&flagPadded == 0 {
+	if f.flags&http2.FlagDataPadded == 0 {
 		return p, nil
 	}
 	if len(p) < 1 || int(p[0]) >= len(p) {
@@ -144,7 +145,7 @@ func (c *conn2) complete(st *stream) {
 		return
 	}
 	if len(st.left) > 0 { // answered before all was said
-		c.reset(st.id, noError)
+		c.reset(st.id, http2.ErrCodeNo)
 	}
 	c.forget(st)
 	st.state = idle

@@ -9,41 +9,21 @@ import (
 	"net"
 	"slices"
 
+	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 )
 
-// Frames, flags, settings and errors of RFC 9113.
+// The rest of RFC 9113's numbers are in x/net/http2. Its Framer is not used: for an
+// answer of a head and a body it takes 434 ns and an allocation instead of 199 ns,
+// for a request with a body 90 ns instead of 6, where a request costs its sender
+// 1,700 ns of CPU with 64 streams.
 const (
-	frameData         = 0x0
-	frameHeaders      = 0x1
-	frameReset        = 0x3
-	frameSettings     = 0x4
-	framePush         = 0x5
-	framePing         = 0x6
-	frameGoAway       = 0x7
-	frameWindow       = 0x8
-	frameContinuation = 0x9
-
-	flagEndStream  = 0x1
-	flagAck        = 0x1
-	flagEndHeaders = 0x4
-	flagPadded     = 0x8
-	flagPriority   = 0x20
-
-	settingPush       = 0x2
-	settingStreams    = 0x3
-	settingWindow     = 0x4
-	settingFrame      = 0x5
-	noError           = 0x0
-	refused           = 0x7
-	cancel            = 0x8
 	frameHead         = 9
 	maxFrame          = 16384 // of frames that come in, and go out until the target allows more
 	maxBlock          = 1 << 20
 	window            = 1<<31 - 1
 	streamsAtMost     = 1 << 20
 	errorsAreRetried  = 3
-	preface           = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	bodiesAtOnce      = 64 << 10 // written by whoever has them; more by a goroutine
 	initialWindow     = 65535
 	refillWindowBelow = window / 2
@@ -83,11 +63,11 @@ func greet(n net.Conn) (*conn2, error) {
 	c := &conn2{net: n, streams: map[uint32]*stream{}, next: 1, limit: streamsAtMost, frame: maxFrame, initial: initialWindow, window: initialWindow}
 	c.r = bufio.NewReaderSize(c, 32<<10)
 	c.hpack = hpack.NewDecoder(4096, c.field)
-	c.out = append(c.out, preface...)
-	c.out = appendFrame(c.out, frameSettings, 0, 0, 12)
-	c.out = binary.BigEndian.AppendUint16(c.out, settingPush)
+	c.out = append(c.out, http2.ClientPreface...)
+	c.out = appendFrame(c.out, http2.FrameSettings, 0, 0, 12)
+	c.out = binary.BigEndian.AppendUint16(c.out, uint16(http2.SettingEnablePush))
 	c.out = binary.BigEndian.AppendUint32(c.out, 0)
-	c.out = binary.BigEndian.AppendUint16(c.out, settingWindow)
+	c.out = binary.BigEndian.AppendUint16(c.out, uint16(http2.SettingInitialWindowSize))
 	c.out = binary.BigEndian.AppendUint32(c.out, window)
 	c.out = appendWindow(c.out, 0, window-initialWindow)
 	if _, err := n.Write(c.out); err != nil {
@@ -101,7 +81,7 @@ func greet(n net.Conn) (*conn2, error) {
 	if string(head[:5]) == "HTTP/" {
 		return nil, errors.New("it answers in HTTP/1.1: it takes no HTTP/2 without TLS (hint: send HTTP/1.1)")
 	}
-	if head[3] != frameSettings || head[4]&flagAck != 0 {
+	if http2.FrameType(head[3]) != http2.FrameSettings || http2.Flags(head[4])&http2.FlagSettingsAck != 0 {
 		return nil, errors.New("it does not answer in HTTP/2 (hint: send HTTP/1.1)")
 	}
 	f, err := c.readFrame()
@@ -174,22 +154,22 @@ func (c *conn2) start(st *stream) {
 	if c.next > 1<<31-3 {
 		c.retire()
 	}
-	flags := byte(0)
+	flags := http2.Flags(0)
 	if len(st.left) == 0 {
-		flags = flagEndStream
+		flags = http2.FlagDataEndStream
 	}
-	kind, block := byte(frameHeaders), st.block
+	kind, block := http2.FrameHeaders, st.block
 	for {
 		part := block[:min(len(block), c.frame)]
 		block = block[len(part):]
 		if len(block) == 0 {
-			flags |= flagEndHeaders
+			flags |= http2.FlagHeadersEndHeaders
 		}
 		c.out = append(appendFrame(c.out, kind, flags, st.id, len(part)), part...)
 		if len(block) == 0 {
 			break
 		}
-		kind, flags = frameContinuation, 0
+		kind, flags = http2.FrameContinuation, 0
 	}
 	c.feed(st)
 }
@@ -202,11 +182,11 @@ func (c *conn2) feed(st *stream) {
 		st.left = st.left[n:]
 		st.window -= int64(n)
 		c.window -= int64(n)
-		flags := byte(0)
+		flags := http2.Flags(0)
 		if len(st.left) == 0 {
-			flags = flagEndStream
+			flags = http2.FlagDataEndStream
 		}
-		c.out = append(appendFrame(c.out, frameData, flags, st.id, n), part...)
+		c.out = append(appendFrame(c.out, http2.FrameData, flags, st.id, n), part...)
 	}
 	if len(st.left) > 0 && !slices.Contains(c.blocked, st) {
 		c.blocked = append(c.blocked, st)
@@ -235,9 +215,9 @@ func (c *conn2) forget(st *stream) {
 	}
 }
 
-func (c *conn2) reset(id uint32, code uint32) {
-	c.out = appendFrame(c.out, frameReset, 0, id, 4)
-	c.out = binary.BigEndian.AppendUint32(c.out, code)
+func (c *conn2) reset(id uint32, code http2.ErrCode) {
+	c.out = appendFrame(c.out, http2.FrameRSTStream, 0, id, 4)
+	c.out = binary.BigEndian.AppendUint32(c.out, uint32(code))
 }
 
 // retire makes it a connection that finishes what it has.
@@ -283,10 +263,11 @@ func (c *conn2) read() {
 
 // frame is a frame that came in; payload is valid until the next is read.
 type frame struct {
-	kind, flags byte
-	id          uint32
-	payload     []byte
-	size        int
+	kind    http2.FrameType
+	flags   http2.Flags
+	id      uint32
+	payload []byte
+	size    int
 }
 
 func (c *conn2) readFrame() (frame, error) {
@@ -298,7 +279,7 @@ func (c *conn2) readFrame() (frame, error) {
 		return frame{}, err
 	}
 	n := int(head[0])<<16 | int(head[1])<<8 | int(head[2])
-	f := frame{kind: head[3], flags: head[4], id: binary.BigEndian.Uint32(head[5:]) & window, size: frameHead + n}
+	f := frame{kind: http2.FrameType(head[3]), flags: http2.Flags(head[4]), id: binary.BigEndian.Uint32(head[5:]) & window, size: frameHead + n}
 	if n > maxFrame {
 		return f, fmt.Errorf("%w: a frame of %d bytes", errFrame, n)
 	}
@@ -316,17 +297,17 @@ func (c *conn2) readFrame() (frame, error) {
 
 func (c *conn2) handle(f frame) error {
 	switch f.kind {
-	case frameHeaders:
+	case http2.FrameHeaders:
 		return c.headers(f)
-	case frameData:
+	case http2.FrameData:
 		return c.data(f)
-	case frameReset:
+	case http2.FrameRSTStream:
 		if len(f.payload) != 4 {
 			return fmt.Errorf("%w: RST_STREAM of %d bytes", errFrame, len(f.payload))
 		}
-		c.refuse(func(st *stream) bool { return st.id == f.id }, binary.BigEndian.Uint32(f.payload) == refused)
-	case frameSettings:
-		if f.flags&flagAck != 0 {
+		c.refuse(func(st *stream) bool { return st.id == f.id }, http2.ErrCode(binary.BigEndian.Uint32(f.payload)) == http2.ErrCodeRefusedStream)
+	case http2.FrameSettings:
+		if f.flags&http2.FlagSettingsAck != 0 {
 			return nil
 		}
 		c.group.mu.Lock()
@@ -336,16 +317,16 @@ func (c *conn2) handle(f frame) error {
 		}
 		c.opened()
 		c.group.pump()
-	case framePing:
+	case http2.FramePing:
 		if len(f.payload) != 8 {
 			return fmt.Errorf("%w: PING of %d bytes", errFrame, len(f.payload))
 		}
-		if f.flags&flagAck == 0 {
+		if f.flags&http2.FlagPingAck == 0 {
 			c.group.mu.Lock()
 			defer c.group.mu.Unlock()
-			c.out = append(appendFrame(c.out, framePing, flagAck, 0, 8), f.payload...)
+			c.out = append(appendFrame(c.out, http2.FramePing, http2.FlagPingAck, 0, 8), f.payload...)
 		}
-	case frameGoAway:
+	case http2.FrameGoAway:
 		if len(f.payload) < 8 {
 			return fmt.Errorf("%w: GOAWAY of %d bytes", errFrame, len(f.payload))
 		}
@@ -357,9 +338,9 @@ func (c *conn2) handle(f frame) error {
 		}
 		c.group.mu.Unlock()
 		c.refuse(func(st *stream) bool { return st.id > last }, true)
-	case frameWindow:
+	case http2.FrameWindowUpdate:
 		return c.windowUpdate(f)
-	case framePush, frameContinuation:
+	case http2.FramePushPromise, http2.FrameContinuation:
 		return fmt.Errorf("%w: a frame of type %d here", errFrame, f.kind)
 	}
 	return nil
@@ -372,10 +353,10 @@ func (c *conn2) settings(f frame) error {
 	}
 	for p := f.payload; len(p) > 0; p = p[6:] {
 		v := binary.BigEndian.Uint32(p[2:])
-		switch binary.BigEndian.Uint16(p) {
-		case settingStreams:
+		switch http2.SettingID(binary.BigEndian.Uint16(p)) {
+		case http2.SettingMaxConcurrentStreams:
 			c.limit = int(min(v, streamsAtMost))
-		case settingWindow:
+		case http2.SettingInitialWindowSize:
 			if v > window {
 				return fmt.Errorf("%w: a window of %d", errFrame, v)
 			}
@@ -383,14 +364,14 @@ func (c *conn2) settings(f frame) error {
 				st.window += int64(v) - c.initial
 			}
 			c.initial = int64(v)
-		case settingFrame:
+		case http2.SettingMaxFrameSize:
 			if v < maxFrame || v > 1<<24-1 {
 				return fmt.Errorf("%w: frames of %d bytes", errFrame, v)
 			}
 			c.frame = int(v)
 		}
 	}
-	c.out = appendFrame(c.out, frameSettings, flagAck, 0, 0)
+	c.out = appendFrame(c.out, http2.FrameSettings, http2.FlagSettingsAck, 0, 0)
 	return nil
 }
 
@@ -439,11 +420,11 @@ func (c *conn2) refuse(which func(*stream) bool, again bool) {
 	}
 }
 
-func appendFrame(b []byte, kind, flags byte, id uint32, n int) []byte {
-	b = append(b, byte(n>>16), byte(n>>8), byte(n), kind, flags)
+func appendFrame(b []byte, kind http2.FrameType, flags http2.Flags, id uint32, n int) []byte {
+	b = append(b, byte(n>>16), byte(n>>8), byte(n), byte(kind), byte(flags))
 	return binary.BigEndian.AppendUint32(b, id)
 }
 
 func appendWindow(b []byte, id uint32, by uint32) []byte {
-	return binary.BigEndian.AppendUint32(appendFrame(b, frameWindow, 0, id, 4), by)
+	return binary.BigEndian.AppendUint32(appendFrame(b, http2.FrameWindowUpdate, 0, id, 4), by)
 }

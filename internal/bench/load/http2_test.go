@@ -76,8 +76,8 @@ func (s *target2) start() {
 
 func (s *target2) serve(conn net.Conn) {
 	defer conn.Close()
-	b := make([]byte, len(preface))
-	if _, err := io.ReadFull(conn, b); err != nil || string(b) != preface {
+	b := make([]byte, len(http2.ClientPreface))
+	if _, err := io.ReadFull(conn, b); err != nil || string(b) != http2.ClientPreface {
 		return
 	}
 	c := &served2{Framer: http2.NewFramer(conn, conn), closer: conn}
