@@ -570,3 +570,43 @@ func TestAnyCallFails(t *testing.T) {
 		}
 	}
 }
+
+// A damaged journal that cannot be kept in the directory of damaged files is not
+// deleted either.
+func TestDamagedJournalIsKeptSomewhere(t *testing.T) {
+	l, base, _ := crashed(t)
+	name := filepath.Base(journalPath("", 3))
+	for what, how := range map[string]func(b []byte){
+		"all of it": func(b []byte) {
+			for i := range b {
+				b[i] ^= 0x5a
+			}
+		},
+		"a byte": func(b []byte) { b[len(b)/2] ^= 0x5a },
+	} {
+		st, c := base.clone(), newClock()
+		changed := bytes.Clone(l[name])
+		how(changed)
+		fs := l.in(t, "data/journal", name, changed)
+		full := errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if strings.HasPrefix(op.Path, "data/damaged") && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+				return syscall.ENOSPC
+			}
+			return nil
+		}))
+		a := open(t, st, c, "data/journal", on(full))
+		send(t, a, c, 1)
+		flush(t, a)
+		a.Close(context.Background())
+		kept := false
+		for _, b := range readFiles(t, fs, "data/journal") {
+			kept = kept || bytes.Equal(b, changed)
+		}
+		if !kept {
+			t.Errorf("%s is damaged: the journal is gone, of which what does not check could be read by other means", what)
+		}
+		if len(a.Damage()) == 0 {
+			t.Errorf("%s is damaged: nothing is said", what)
+		}
+	}
+}

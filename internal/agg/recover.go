@@ -175,31 +175,42 @@ func (a *Aggregator) damaged(d store.Damage) {
 
 // setAside copies a file to the directory of damaged ones, or moves it there,
 // under a name, and returns where the operator finds it. What fails is logged: the program
-// must start.
+// must start. A file that cannot go there stays beside the journals under
+// another name, because its own goes when its generation is stored.
 func (a *Aggregator) setAside(path, name string, move bool) string {
-	to := a.o.FS.PathJoin(a.o.DamagedDir, name)
+	to, err := a.setAsideIn(a.o.DamagedDir, path, name, move)
+	if err == nil {
+		return to
+	}
+	here, herr := a.setAsideIn(a.o.Dir, path, "damaged-"+name, move)
+	if herr != nil {
+		a.o.Logger.Error("damaged file not set aside", "file", path, "to", to, "err", errors.Join(err, herr))
+		return path
+	}
+	a.o.Logger.Warn("damaged file kept beside the journals", "file", here, "instead of", to, "err", err)
+	return here
+}
+
+func (a *Aggregator) setAsideIn(dir, path, name string, move bool) (string, error) {
+	to := a.o.FS.PathJoin(dir, name)
 	for i := 2; i < 1000; i++ {
 		if _, err := a.o.FS.Stat(to); errors.Is(err, fs.ErrNotExist) {
 			break
 		} else if err == nil && !move && sameSize(a.o.FS, path, to) {
-			return to // of an earlier start that did not get far
+			return to, nil // of an earlier start that did not get far
 		}
-		to = a.o.FS.PathJoin(a.o.DamagedDir, fmt.Sprintf("%s-%d", name, i))
+		to = a.o.FS.PathJoin(dir, fmt.Sprintf("%s-%d", name, i))
 	}
-	err := a.o.FS.MkdirAll(a.o.DamagedDir, 0o700)
+	err := a.o.FS.MkdirAll(dir, 0o700)
 	if err == nil && move {
 		err = a.o.FS.Rename(path, to)
 	} else if err == nil {
 		err = vfs.LinkOrCopy(a.o.FS, path, to)
 	}
 	if err == nil {
-		err = syncDir(a.o.FS, a.o.DamagedDir)
+		err = syncDir(a.o.FS, dir)
 	}
-	if err != nil {
-		a.o.Logger.Error("damaged file not set aside", "file", path, "to", to, "err", err)
-		return path
-	}
-	return to
+	return to, err
 }
 
 func sameSize(fsys vfs.FS, a, b string) bool {
