@@ -40,6 +40,14 @@ const (
 // run alone has: journals, spools, manifest and logs. Tables lie in store/.
 const runPrefix = "backup-"
 
+// isRun says whether a path in a backup lies in the directory of a run. A user may
+// keep others there that begin alike.
+func isRun(at string) bool {
+	top, _, _ := strings.Cut(at, "/")
+	n, ok := strings.CutPrefix(top, runPrefix)
+	return ok && len(n) >= 6 && strings.Trim(n, "0123456789") == ""
+}
+
 // besideStore are the parts of a data directory that a backup holds with the
 // store. The journal is copied before the store: a generation that the store
 // took in meanwhile is there twice, and counts once.
@@ -129,8 +137,8 @@ func refuseLoss(fsys vfs.FS, data, to string) error {
 		return err
 	}
 	for _, d := range known {
-		if d.Lost != "" {
-			return fmt.Errorf("%s: %s: %s has lost %s, which the backup in %s may still hold: %w", d.File, d.Reason, data, d.Lost, to, errLoss)
+		if d.Lost != "" || d.Observations != 0 {
+			return fmt.Errorf("%s: %s: %s has lost %s, which the backup in %s may still hold: %w", d.File, d.Reason, data, cmp.Or(costs(d), "something"), to, errLoss)
 		}
 	}
 	return nil
@@ -332,10 +340,11 @@ func under(fsys vfs.FS, dir, slashed string) string {
 	return fsys.PathJoin(append([]string{dir}, strings.Split(slashed, "/")...)...)
 }
 
-// copyPart copies the files of a directory. A file that goes meanwhile is left
-// out: what was in it is in the store.
+// copyPart copies the files of a directory, and of those in it: each receiver has
+// directories of its own. A file that goes meanwhile is left out: what was in it is
+// in the store, or told.
 func copyPart(ctx context.Context, fsys vfs.FS, data, part, to, run string) (out []pebblestore.BackupFile, err error) {
-	from := fsys.PathJoin(data, part)
+	from := under(fsys, data, part)
 	names, err := fsys.List(from)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -353,6 +362,14 @@ func copyPart(ctx context.Context, fsys vfs.FS, data, part, to, run string) (out
 			return nil, err
 		}
 		info, err := fsys.Stat(fsys.PathJoin(from, n))
+		if err == nil && info.IsDir() && part != besideStore[0] {
+			files, err := copyPart(ctx, fsys, data, path.Join(part, n), to, run)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, files...)
+			continue
+		}
 		if err == nil && !info.Mode().IsRegular() {
 			continue
 		}
@@ -394,7 +411,7 @@ func prune(fsys vfs.FS, to string, listed, before []pebblestore.BackupFile) erro
 		left := len(names)
 		for _, n := range names {
 			at := path.Join(dir, n)
-			ours := had[at] || strings.HasPrefix(at, runPrefix) ||
+			ours := had[at] || isRun(at) ||
 				dir == storePart && (strings.HasSuffix(n, ".sst") || strings.HasSuffix(n, ".sst.tmp"))
 			info, err := fsys.Stat(under(fsys, to, at))
 			switch {
@@ -424,7 +441,7 @@ func prune(fsys vfs.FS, to string, listed, before []pebblestore.BackupFile) erro
 		return err
 	}
 	for _, n := range names {
-		if n == storePart || slices.Contains(besideStore, n) || strings.HasPrefix(n, runPrefix) {
+		if n == storePart || slices.Contains(besideStore, n) || isRun(n) {
 			if err := walk(n); err != nil {
 				return fmt.Errorf("remove what is of earlier backups: %w", err)
 			}

@@ -508,3 +508,49 @@ func TestBackupOutlivesALoss(t *testing.T) {
 	}
 	backUp(exitOK, "copied")
 }
+
+// A backup holds what receivers have not taken, in directories of their own; and what
+// a user keeps beside it is left alone.
+func TestBackupOfSpools(t *testing.T) {
+	ctx, mem := t.Context(), vfs.NewMem()
+	s := memStore(t, mem, "/data/store")
+	putMarks(t, s, 0, 3)
+	must(t, s.Close())
+	writeMem(t, mem, "/data/receivers/r-mail/events/0000000000000001.spool", "waits")
+	_, _, err := makeBackup(ctx, mem, "/data", "/kept")
+	must(t, err)
+	writeMem(t, mem, "/kept/backup-of-march/BACKUP.json", "mine")
+	_, _, err = makeBackup(ctx, mem, "/data", "/kept")
+	must(t, err)
+	if b, err := pebblestore.ReadFile(mem, "/kept/backup-of-march/BACKUP.json"); err != nil || string(b) != "mine" {
+		t.Errorf("what a user keeps there: %q %v", b, err)
+	}
+	verified(t, mem)
+	must(t, restore(ctx, mem, "/kept", "/new", true, streams{out: new(bytes.Buffer), err: new(bytes.Buffer)}))
+	if b, err := pebblestore.ReadFile(mem, "/new/receivers/r-mail/events/0000000000000001.spool"); err != nil || string(b) != "waits" {
+		t.Errorf("the spool after the restore: %q %v", b, err)
+	}
+}
+
+// Observations of a journal that are lost and counted are a loss as any other: the
+// journals of the backup before may be the only copy.
+func TestBackupIsLeftWhenAJournalLost(t *testing.T) {
+	ctx, mem := t.Context(), vfs.NewMem()
+	s := memStore(t, mem, "/data/store")
+	putMarks(t, s, 0, 3)
+	must(t, s.Close())
+	writeMem(t, mem, "/data/journal/generation-00000000000000000007.journal", "whole")
+	_, _, err := makeBackup(ctx, mem, "/data", "/kept")
+	must(t, err)
+	before := slices.Sorted(slices.Values(memFiles(t, mem, "/kept")))
+	o := storeOptions("/data")
+	o.FS = mem
+	must(t, pebblestore.Remember(o, store.Damage{Part: "journal", File: "/data/journal/generation-00000000000000000007.journal", Reason: "the journal is missing", Observations: 5}))
+	must(t, mem.Remove("/data/journal/generation-00000000000000000007.journal"))
+	if _, _, err = makeBackup(ctx, mem, "/data", "/kept"); !errors.Is(err, errLoss) {
+		t.Errorf("got %v, want the backup to be left as it is", err)
+	}
+	if after := slices.Sorted(slices.Values(memFiles(t, mem, "/kept"))); !slices.Equal(before, after) {
+		t.Errorf("files before %q, after %q", before, after)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -246,6 +247,7 @@ func examineJournals(ctx context.Context, data string, o pebblestore.Options, r 
 		case err == nil:
 			defer records.Close()
 			st = records
+		case errors.Is(err, syscall.EROFS): // the store was read without a lock, its records cannot be
 		case len(r.Findings) == 0:
 			return 0, nil, err
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -220,8 +221,14 @@ func putBack(ctx context.Context, fsys vfs.FS, from, data string, files []pebble
 		return fsys.Rename(under(fsys, tmp, f.Name), to)
 	}
 	synced := func() error {
-		for _, part := range append([]string{storePart, "."}, besideStore...) {
-			if err := pebblestore.SyncDir(fsys, fsys.PathJoin(data, part)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		dirs := map[string]bool{".": true}
+		for _, f := range files {
+			for dir := path.Dir(f.Name); dir != "."; dir = path.Dir(dir) {
+				dirs[dir] = true
+			}
+		}
+		for dir := range dirs {
+			if err := pebblestore.SyncDir(fsys, under(fsys, data, dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 		}
