@@ -142,6 +142,14 @@ func appendStrings(b []byte, name string, list []string) []byte {
 func (s *server) promFail(w http.ResponseWriter, r *http.Request, err error) {
 	e := promErrorOf(err)
 	if e.kind == promInternal {
+		var q *query.Error // says to the caller that the log says more
+		var in promql.ErrStorage
+		if errors.As(err, &in) {
+			err = in.Err
+		}
+		if errors.As(err, &q) && q.Err != nil {
+			err = q.Err
+		}
 		s.Logger.ErrorContext(r.Context(), "question failed", "path", r.URL.Path, "query", r.Form.Get("query"), "err", err)
 	}
 	writePromError(w, e.kind.status(), e.kind, e.Error())

@@ -104,11 +104,14 @@ func promTimeParam(r *http.Request, name string, def time.Time) (time.Time, erro
 	return t, nil
 }
 
-// promTime reads Unix seconds or RFC 3339. Years are bounded so that
-// milliseconds cannot overflow.
+// farthest is beyond what can be stored, in Unix seconds. Milliseconds of these
+// years are beyond it too: who sends them is told.
+const farthest = 1 << 40
+
+// promTime reads Unix seconds or RFC 3339.
 func promTime(s string) (time.Time, error) {
 	if f, err := strconv.ParseFloat(s, 64); err == nil {
-		if math.IsNaN(f) || math.Abs(f) > 1e13 {
+		if math.IsNaN(f) || math.Abs(f) >= farthest {
 			return time.Time{}, fmt.Errorf("cannot parse %q to a valid timestamp", s)
 		}
 		sec, frac := math.Modf(f)

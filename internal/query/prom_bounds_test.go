@@ -149,3 +149,35 @@ func isTimeout(err error) bool {
 	var timeout promql.ErrQueryTimeout
 	return errors.As(err, &timeout)
 }
+
+// The engine makes room for what topk keeps of each group, or for as many as there
+// are series: of many groups that is counted before it runs.
+func TestTopOfManyGroups(t *testing.T) {
+	st := storetest.NewTwin()
+	w := querytest.NewWriter()
+	for i := range 1500 {
+		w.Span(epoch, labels.FromStrings(series.LabelService, "s", series.LabelTenant, fmt.Sprint("t", i)), 1)
+	}
+	if err := w.Put(context.Background(), st, 1); err != nil {
+		t.Fatal(err)
+	}
+	e := NewPromEngine(st, PromOptions{Now: func() time.Time { return at(epoch + 7200) }})
+	const of = "histogram_count(sum by (tenant) (rate(span_duration_seconds[1h])))"
+	for text, refused := range map[string]bool{
+		"topk by (tenant) (1000000, " + of + ")":                    true,
+		"bottomk without (service) (1000000, " + of + ")":           true,
+		"limitk by (tenant) (scalar(vector(1e6)), " + of + ")":      true,
+		"max_over_time(topk by (tenant) (1e6, " + of + ")[1m:10s])": true,
+		"topk by (tenant) (5, " + of + ")":                          false,
+		"topk(1000000, " + of + ")":                                 false,
+	} {
+		ctx := store.WithBudget(context.Background(), store.NewMemory(128<<20).Question(64<<20))
+		q, err := e.Instant(ctx, nil, text, at(epoch+600))
+		if err == nil {
+			err = q.Exec(ctx).Err
+		}
+		if (err != nil) != refused {
+			t.Errorf("%s: %v, want it to be refused: %v", text, err, refused)
+		}
+	}
+}

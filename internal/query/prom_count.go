@@ -45,6 +45,10 @@ type counter struct {
 	// growth and bytes bound how long labels become, growth times what is stored
 	// and bytes more.
 	growth, bytes int
+
+	// top is the most that topk, bottomk or limitk keep of each of several groups. The
+	// engine makes room for so many of each, or for as many as there are series.
+	top int64
 }
 
 // count refuses what the expression e asks too much of, and says which step would
@@ -61,7 +65,7 @@ func (c *counter) count(e parser.Expr, span, steps int64) error {
 }
 
 func (c *counter) all(e parser.Expr, span, steps int64) error {
-	c.growth, c.bytes, c.evaluations = 1, 0, 0
+	c.growth, c.bytes, c.evaluations, c.top = 1, 0, 0, 0
 	if err := c.expr(e, span, steps); err != nil {
 		return err
 	}
@@ -96,6 +100,8 @@ func (c *counter) expr(e parser.Expr, span, steps int64) error {
 		return c.call(n, span, steps)
 	case *parser.MatrixSelector:
 		return nil
+	case *parser.AggregateExpr:
+		c.groups(n)
 	}
 	for child := range parser.ChildrenIter(e) {
 		if ce, ok := child.(parser.Expr); ok {
@@ -105,6 +111,23 @@ func (c *counter) expr(e parser.Expr, span, steps int64) error {
 		}
 	}
 	return nil
+}
+
+// groups notes how many series an aggregation keeps of each group.
+func (c *counter) groups(n *parser.AggregateExpr) {
+	switch n.Op {
+	case parser.TOPK, parser.BOTTOMK, parser.LIMITK:
+	default:
+		return
+	}
+	if len(n.Grouping) == 0 && !n.Without {
+		return
+	}
+	if k, ok := unparen(n.Param).(*parser.NumberLiteral); ok && k.Val < 1<<31 {
+		c.top = max(c.top, int64(k.Val))
+		return
+	}
+	c.top = 1 << 31
 }
 
 // subquery counts the points of a subquery and of each of its windows.

@@ -158,7 +158,7 @@ func (e *PromEngine) prepare(ctx context.Context, source storage.Queryable, qs s
 		return "", err
 	}
 	if s, ok := source.(*promQueryable); ok {
-		s.grow, s.longer = c.growth, c.bytes
+		s.grow, s.longer, s.top = c.growth, c.bytes, c.top
 	}
 	if text := expr.String(); text != before {
 		return text, nil

@@ -20,6 +20,9 @@ import (
 	"tailscope/internal/store"
 )
 
+// topBytes is what the engine holds of a series that topk may keep.
+const topBytes = 48
+
 // flushDelay is how long after a slot's end the store may not yet have it.
 const flushDelay = 20 * time.Second
 
@@ -33,7 +36,8 @@ type promQueryable struct {
 	shift     int64 // seconds that the store's time is ahead of the engine's; only tests have any
 	kept      *promKept
 
-	grow, longer int // see counter
+	grow, longer int   // see counter
+	top          int64 // likewise
 }
 
 // promKept keeps what a query has selected, for its next run. It is used by one
@@ -87,6 +91,10 @@ func (q *promQuerier) Select(ctx context.Context, sorted bool, hints *storage.Se
 	}
 	// What the store answered has been made into samples.
 	set.budget.Release(set.budget.Used() - before - set.held)
+	n := int64(len(set.series))
+	if err := set.hold(int(min(n, q.top) * n * topBytes)); err != nil {
+		return storage.ErrSeriesSet(AsError(err))
+	}
 	if sorted {
 		sort.Slice(set.series, func(i, j int) bool { return labels.Compare(set.series[i].labels, set.series[j].labels) < 0 })
 	}
