@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -149,7 +150,14 @@ func (s *Store) mend(ctx context.Context) error {
 			}
 		}
 	}
-	if err := s.mendReplaced(ctx, wb); err != nil {
+	used := map[uint32]bool{} // numbers of writers
+	for number := range newest {
+		used[number] = true
+	}
+	if err := s.mendReplaced(ctx, wb, used); err != nil {
+		return err
+	}
+	if err := s.mendWriters(wb, used, newest); err != nil {
 		return err
 	}
 	if wb.Empty() {
@@ -163,12 +171,51 @@ func (s *Store) mend(ctx context.Context) error {
 	return s.commit(wb, pebble.Sync)
 }
 
+// mendWriters keeps the numbers of writers whose names are lost from new writers,
+// who would be given the records and the generations of the old ones.
+func (s *Store) mendWriters(wb *pebble.Batch, used map[uint32]bool, newest map[uint32]uint64) error {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{tableState}, UpperBound: []byte{tableState + 1}})
+	if err != nil {
+		return classify(err)
+	}
+	defer it.Close()
+	for ok := it.First(); ok; {
+		if len(it.Key()) < 5 {
+			ok = it.Next()
+			continue
+		}
+		number := readUint32(it.Key()[1:])
+		used[number] = true
+		if number == math.MaxUint32 {
+			break
+		}
+		ok = it.SeekGE(binary.BigEndian.AppendUint32([]byte{tableState}, number+1))
+	}
+	if err := it.Error(); err != nil {
+		return classify(err)
+	}
+	for _, w := range s.writers {
+		delete(used, w.number)
+	}
+	for number := range used {
+		name := fmt.Sprintf("(lost writer %d)", number)
+		w := &writer{number: number, flushed: newest[number], points: newest[number] > 0}
+		if err := wb.Set(append([]byte{tableWriter}, name...), w.encode(), nil); err != nil {
+			return err
+		}
+		s.writers[name] = w
+		s.opts.Logger.Warn("the name of a writer was in a table that is lost: its records are read no more", "number", number)
+	}
+	return nil
+}
+
 // mendReplaced deletes chunks that are back because the table that held their
 // deletion is lost, while the run that has taken them in is there: they would
-// count twice. A watermark that is back at an older moment is moved to the last
+// count twice. Where the run's directory is lost the chunks are all there is. It
+// adds the writers that runs have taken in to used. A watermark that is back at an older moment is moved to the last
 // slot that shows to have been rolled up, or what came late would be taken for
 // all there is.
-func (s *Store) mendReplaced(ctx context.Context, wb *pebble.Batch) error {
+func (s *Store) mendReplaced(ctx context.Context, wb *pebble.Batch, used map[uint32]bool) error {
 	c, err := s.newScanner(ctx, s.db)
 	if err != nil {
 		return err
@@ -198,6 +245,17 @@ func (s *Store) mendReplaced(ctx context.Context, wb *pebble.Batch) error {
 			if err != nil && !errors.Is(err, store.ErrCorrupt) {
 				return err
 			}
+			run := f != nil
+			if f != nil {
+				for _, w := range f.writers {
+					used[w.writer] = true
+				}
+				if d, err := s.readDirectory(s.db, tier, part, sc); err != nil && !errors.Is(err, store.ErrCorrupt) {
+					return err
+				} else if err == nil && d == nil {
+					run = false
+				}
+			}
 			if f != nil { // settled: this tier and the next have passed it
 				rolled(tier, part+tierPart[tier])
 				if tier < tierSamples {
@@ -209,7 +267,7 @@ func (s *Store) mendReplaced(ctx context.Context, wb *pebble.Batch) error {
 				if err == nil && ck.origin != originPut {
 					rolled(tier, part+int64(ck.slot+1)*tierSlot[tier])
 				}
-				if err == nil && f != nil && (ck.origin == originRollup || f.has(ck.writer, ck.gen)) {
+				if err == nil && run && (ck.origin == originRollup || f.has(ck.writer, ck.gen)) {
 					back++
 					if err := wb.Delete(c.it.Key(), nil); err != nil {
 						return err

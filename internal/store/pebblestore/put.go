@@ -97,7 +97,7 @@ func (p *putter) put(ctx context.Context) error {
 	if w := s.writers[p.b.Writer]; w != nil {
 		p.w = *w
 	} else {
-		p.w.number, p.isNew = uint32(len(s.writers)), true
+		p.w.number, p.isNew = s.freeNumber(), true
 	}
 	s.mu.RUnlock()
 	p.retry = p.b.Generation <= p.w.flushed
@@ -162,6 +162,14 @@ func (p *putter) put(ctx context.Context) error {
 	}
 	p.publish()
 	return nil
+}
+
+// freeNumber returns a number that no writer has. The caller holds mu.
+func (s *Store) freeNumber() (n uint32) {
+	for _, w := range s.writers {
+		n = max(n, w.number+1)
+	}
+	return n
 }
 
 // commit applies a batch whole or not at all.
