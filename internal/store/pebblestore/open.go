@@ -303,6 +303,7 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 
 // openDB opens the database and reads what is held in memory all the time.
 func (s *Store) openDB(ctx context.Context, found *start) error {
+	s.retry.begin()
 	po := pebbleOptions(&s.opts, s.lock, s.cache, &s.damage)
 	po.ErrorIfNotExists = !found.fresh
 	po.FS = pacedFS{s.opts.FS, &s.retry}

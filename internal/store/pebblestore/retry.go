@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -16,11 +17,11 @@ import (
 type retry struct {
 	log *slog.Logger
 	end chan struct{} // closed with the store
-	// hopeless gets the error of the failure that is hopelessRow in a row.
+	// hopeless gets the error of the failure to write that is hopelessRow in a row.
 	hopeless chan error
 
 	mu    sync.Mutex
-	row   int // failures since the last success
+	row   int // failures to write since the last success
 	pause time.Duration
 	said  time.Time
 	left  int // failures that were not logged
@@ -39,10 +40,13 @@ func (r *retry) failed(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pause = min(max(2*r.pause, retryLeast), retryMost)
-	if r.row++; r.row == hopelessRow {
-		select {
-		case r.hopeless <- err:
-		default:
+	// A compaction that meets damage keeps no table of the log from being made.
+	if !pebble.IsCorruptionError(err) {
+		if r.row++; r.row == hopelessRow {
+			select {
+			case r.hopeless <- err:
+			default:
+			}
 		}
 	}
 	if now := time.Now(); now.Sub(r.said) >= sayEvery {
@@ -57,6 +61,15 @@ func (r *retry) succeeded() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pause, r.row = 0, 0
+}
+
+// begin forgets what failed before: the database is opened anew.
+func (r *retry) begin() {
+	r.succeeded()
+	select {
+	case <-r.hopeless:
+	default:
+	}
 }
 
 func (r *retry) wait() {
