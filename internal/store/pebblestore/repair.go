@@ -249,6 +249,9 @@ func (r *Report) examineTables(ctx context.Context, o *Options, names []string) 
 		if b == nil {
 			continue
 		}
+		if _, err := checkTable(ctx, fsys, dir, t, false); err != nil {
+			r.Starts = false // the disk does not give what every start reads
+		}
 		missing = missing || b.missing
 		repair := "read what can be read of it into a new database; the old files go to damaged/"
 		if b.missing {
@@ -447,11 +450,17 @@ func rebuildInto(ctx context.Context, o *Options, m *manifest, fresh string) err
 		if !ok || !strings.HasSuffix(n, ".sst") || m != nil && m.removed[num] {
 			continue
 		}
-		if err := all.addTable(ctx, fsys, fsys.PathJoin(dir, n), num); err != nil && !pebble.IsCorruptionError(err) {
+		if err := all.addTable(ctx, fsys, fsys.PathJoin(dir, n), num); err != nil && !unreadable(err) {
 			return err
 		}
 	}
-	logs, err := readLogs(fsys, dir, names, 0)
+	// What is in logs from before is in tables, or has been deleted since. What can
+	// be read of the manifest is true as far as it goes.
+	least := uint64(0)
+	if m != nil {
+		least = m.minLog
+	}
+	logs, err := readLogs(fsys, dir, names, least)
 	if err != nil {
 		return err
 	}
@@ -485,6 +494,7 @@ type source struct {
 	entryOf
 	num   uint64 // of the table; that of a log is the highest
 	next  func() bool
+	err   func() error // that ended it early, other than damage; nil: it has none
 	close func() error
 }
 
@@ -550,7 +560,7 @@ func (m *merged) addTable(ctx context.Context, fsys vfs.FS, path string, num uin
 	if err != nil {
 		return errors.Join(err, r.Close())
 	}
-	s := &source{num: num, close: func() error { return errors.Join(w.it.Close(), r.Close()) }}
+	s := &source{num: num, err: func() error { return w.err }, close: func() error { return errors.Join(w.it.Close(), r.Close()) }}
 	s.next = func() bool {
 		e, _, ok := w.next()
 		s.entryOf = e
@@ -638,6 +648,14 @@ func (m *merged) each(ctx context.Context, db *pebble.DB) error {
 			heap.Fix(m, 0)
 		} else {
 			heap.Pop(m)
+		}
+	}
+	for _, s := range m.open {
+		if s.err == nil {
+			continue
+		}
+		if err := s.err(); err != nil {
+			return fmt.Errorf("read table %06d.sst: %w", s.num, err)
 		}
 	}
 	return wb.Commit(pebble.NoSync)

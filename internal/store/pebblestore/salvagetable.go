@@ -103,7 +103,7 @@ func (w *tableWalk) next() (e entryOf, k pebble.InternalKey, ok bool) {
 
 // fail reports whether an error is damage, and ends the walk if it is not.
 func (w *tableWalk) fail(err error) bool {
-	if !pebble.IsCorruptionError(err) {
+	if !unreadable(err) {
 		w.err = err
 	}
 	return w.err == nil

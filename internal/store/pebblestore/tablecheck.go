@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/sstable"
@@ -36,8 +37,9 @@ func checkTable(ctx context.Context, fsys vfs.FS, dir string, t *table, blocks b
 		return &badTable{t, fmt.Sprintf("the table has %d bytes, the manifest says %d", info.Size(), t.size), false}, nil
 	}
 	if err := readTable(ctx, fsys, path, blocks); err != nil {
-		if !pebble.IsCorruptionError(err) {
-			return nil, fmt.Errorf("read table %s: %w", path, err)
+		// A start does not leave out what a disk does not give for now: it is refused.
+		if !pebble.IsCorruptionError(err) && !(blocks && unreadable(err)) {
+			return nil, fmt.Errorf("read table %s: %w (%s)", path, err, doctorHint)
 		}
 		// Pebble knows the table by its number only if it has opened it itself.
 		why := strings.ReplaceAll(message("%v", []any{err}), " 000000", " "+t.name())
@@ -45,6 +47,9 @@ func checkTable(ctx context.Context, fsys vfs.FS, dir string, t *table, blocks b
 	}
 	return nil, nil
 }
+
+// unreadable reports whether a file is damaged, or its disk does not give it.
+func unreadable(err error) bool { return pebble.IsCorruptionError(err) || errors.Is(err, syscall.EIO) }
 
 // readTable reads a table's footer and index, and its blocks if asked to.
 func readTable(ctx context.Context, fsys vfs.FS, path string, blocks bool) (err error) {
