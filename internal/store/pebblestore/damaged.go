@@ -84,7 +84,8 @@ type remembered struct {
 	store.Damage
 	Acknowledged time.Time // zero until somebody does
 
-	path string
+	path   string
+	unread bool // it does not read, or says something else
 }
 
 const whySuffix = ".json"
@@ -111,6 +112,15 @@ func (k keptAside) remember(d store.Damage) error {
 }
 
 func (k keptAside) write(r remembered) error {
+	if r.unread { // nothing is deleted here
+		to, err := k.name(strings.Replace(k.fs.PathBase(r.path), whySuffix, ".unread", 1))
+		if err == nil {
+			err = k.fs.Rename(r.path, to)
+		}
+		if err != nil {
+			return fmt.Errorf("keep %s: %w", r.path, classify(err))
+		}
+	}
 	if k.fs.PathDir(r.File) == k.dir {
 		r.File = k.fs.PathBase(r.File)
 	}
@@ -137,13 +147,13 @@ func (k keptAside) remembered() ([]remembered, error) {
 			continue
 		}
 		path := k.fs.PathJoin(k.dir, n)
-		b, err := readWhole(k.fs, path)
-		if err != nil {
-			return nil, err
+		if info, err := k.fs.Stat(path); err == nil && info.IsDir() {
+			continue
 		}
+		b, err := readWhole(k.fs, path)
 		r := remembered{}
-		if err := json.Unmarshal(b, &r); err != nil || r.File == "" {
-			r = remembered{Damage: store.Damage{Part: "store", File: strings.TrimSuffix(n, whySuffix), Reason: "why it was kept aside cannot be read", Observations: -1}}
+		if err != nil || json.Unmarshal(b, &r) != nil || r.File == "" {
+			r = remembered{Damage: store.Damage{Part: "store", File: strings.TrimSuffix(n, whySuffix), Reason: "why it was kept aside cannot be read", Observations: -1}, unread: true}
 		}
 		if r.Part == "" { // as older versions wrote it
 			r.Part = "store"
