@@ -25,6 +25,10 @@ export interface FrameOptions {
   range: uPlot.Range.Function;
   /** A log axis, with its lines at these values. */
   log?: (min: number, max: number) => number[];
+  /** The lines of a linear axis at these values. */
+  splits?: () => number[];
+  /** The cursor goes from value to value, and marks them. */
+  snap?: boolean;
   bands?: uPlot.Band[];
   zoom?: (start: number, end: number) => void;
   series: uPlot.Series[];
@@ -33,7 +37,7 @@ export interface FrameOptions {
 }
 
 /** The options of a plot in its frame; series are those beside the time. */
-export function framed({ frame, tick, space, range, log, bands, zoom, series, ready, draw }: FrameOptions): uPlot.Options {
+export function framed({ frame, tick, space, range, log, splits, snap, bands, zoom, series, ready, draw }: FrameOptions): uPlot.Options {
   const { width, height, left, showTimes } = frame();
   const axis = {
     stroke: token('--muted'), font: '12px "Inter Variable", system-ui, sans-serif', grid: { stroke: token('--grid'), width: 1 }, ticks: { show: false },
@@ -47,16 +51,27 @@ export function framed({ frame, tick, space, range, log, bands, zoom, series, re
     height,
     padding: [6, 0, 0, 0],
     legend: { show: false },
-    cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false }, focus: { prox: -1 } },
+    cursor: { y: false, ...(snap ? { move: snapped, points: { size: 6, width: 0, fill: strokeOf } } : { points: { show: false } }), drag: { x: true, y: false, setScale: false }, focus: { prox: -1 } },
     scales: { x: { time: false, auto: false, range: () => [frame().start, frame().end] }, y: { range, distr: log ? 3 : 1 } },
     axes: [
       { ...axis, size: showTimes ? 26 : 4, gap: 6, splits: () => frame().ticks.map((t) => t.t), values: (u, splits) => splits.map((t) => (showTimes ? name(u, t) : '')) },
-      { ...axis, size: left, gap: 8, space, values: (_u, vs) => vs.map(tick), ...(log ? { splits: (_u: uPlot, _i: number, min: number, max: number) => log(min, max), filter: (_u: uPlot, vs: number[]) => vs } : {}) },
+      { ...axis, size: left, gap: 8, space, values: (_u, vs) => vs.map(tick), ...(splits ? { splits } : {}), ...(log ? { splits: (_u: uPlot, _i: number, min: number, max: number) => log(min, max), filter: (_u: uPlot, vs: number[]) => vs } : {}) },
     ],
     series: [{}, ...series],
     bands,
     hooks: { ready: [ready], setSelect: [(u) => selected(u, frame().step, zoom)], draw: [draw] },
   };
+}
+
+const strokeOf = (u: uPlot, i: number): string => {
+  const s = u.series[i].stroke;
+  return String(typeof s === 'function' ? s(u, i) : s);
+};
+
+// The place of the value that is next to the pointer.
+function snapped(u: uPlot, left: number, top: number): [number, number] {
+  const t = left < 0 ? undefined : u.data[0][u.posToIdx(left)];
+  return t === undefined ? [left, top] : [u.valToPos(t, 'x'), top];
 }
 
 // What was dragged over, widened to whole steps.
