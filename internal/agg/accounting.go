@@ -363,6 +363,6 @@ func (l *accounting) lost(n uint64, d store.Damage) {
 // generation that was put.
 const keyPosition = 'j'
 
-func positionRecord(p uint64) store.Record {
-	return store.Record{Key: []byte{keyPosition}, Value: binary.LittleEndian.AppendUint64(nil, p)}
+func positionRecord(p uint64) store.State {
+	return store.State{Key: []byte{keyPosition}, Value: binary.LittleEndian.AppendUint64(nil, p)}
 }

@@ -190,7 +190,7 @@ type generation struct {
 	cells   *cells
 	journal *journal // nil until the first commit
 	entries uint64
-	records []store.Record
+	records []store.State
 	infos   []store.FamilyInfo
 	totals  bool // Total cells have been made
 }
@@ -405,7 +405,7 @@ func (a *Aggregator) saveTenants() {
 					break
 				}
 			}
-			a.open.records = append(a.open.records, store.Record{Key: key, Value: s.tenants.appendBinary(nil)})
+			a.open.records = append(a.open.records, store.State{Key: key, Value: s.tenants.appendBinary(nil)})
 		}
 	}
 }

@@ -136,7 +136,7 @@ func crashed(t testing.TB) (l files, base *memStore, acknowledged uint64) {
 	for gen := 2; gen <= 5; gen++ {
 		if gen == 4 {
 			a.mu.Lock()
-			a.open.records = append(a.open.records, store.Record{Key: []byte("r1234567")})
+			a.open.records = append(a.open.records, store.State{Key: []byte("r1234567")})
 			a.mu.Unlock()
 		} else {
 			for _, n := range []int{3, 11, 2} {

@@ -275,28 +275,28 @@ func streamKey(id StreamID) []byte {
 func resourceKey(id uint64) []byte { return binary.BigEndian.AppendUint64([]byte{keyResource}, id) }
 
 // cut returns the records that changed since the last cut.
-func (s *streams) cut() []store.Record {
+func (s *streams) cut() []store.State {
 	n := len(s.dirty) + len(s.seen) + len(s.gone)
 	if n == 0 {
 		return nil
 	}
-	out := make([]store.Record, 0, n)
+	out := make([]store.State, 0, n)
 	for _, k := range s.gone {
 		if !s.known(k) { // it may have come back
-			out = append(out, store.Record{Key: k})
+			out = append(out, store.State{Key: k})
 		}
 	}
 	for _, id := range s.dirty {
 		if v, ok := s.byID[id]; ok {
 			v.changed = false
-			out = append(out, store.Record{Key: streamKey(id), Value: v.append(make([]byte, 0, 40+len(v.last)))})
+			out = append(out, store.State{Key: streamKey(id), Value: v.append(make([]byte, 0, 40+len(v.last)))})
 		}
 	}
 	for _, id := range s.seen {
 		if r, ok := s.resources[id]; ok {
 			r.changed = false
 			b := binary.AppendVarint([]byte{1}, r.first)
-			out = append(out, store.Record{Key: resourceKey(id), Value: binary.AppendVarint(b, r.seen)})
+			out = append(out, store.State{Key: resourceKey(id), Value: binary.AppendVarint(b, r.seen)})
 		}
 	}
 	s.dirty, s.seen, s.gone = s.dirty[:0], s.seen[:0], nil

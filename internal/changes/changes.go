@@ -75,14 +75,13 @@ func (r *Request) check() error {
 // Finder finds changes and keeps what was decided of them. It is safe for
 // concurrent use.
 type Finder struct {
-	st        store.Store
-	decisions decisions
-	cache     cache
+	st    store.Store
+	cache cache
 }
 
 // NewFinder returns one over st. It holds nothing that must be closed.
 func NewFinder(st store.Store) *Finder {
-	return &Finder{st: st, decisions: decisions{st: st}}
+	return &Finder{st: st}
 }
 
 // Find answers the changes of a range, in order of time.
@@ -96,11 +95,11 @@ func (f *Finder) Find(ctx context.Context, r Request) (*api.ChangesResponse, err
 	}
 	out := *found // shared with the cache
 	out.Changes = []api.Change{}
-	decided, err := f.decisions.all(ctx)
+	decided, err := f.decisions(ctx)
 	if err != nil {
 		return nil, err
 	}
-	marks, err := f.st.Marks(ctx, time.Unix(0, 0), time.Unix(farFuture, 0))
+	marks, err := store.Marks(ctx, f.st, time.Unix(0, 0), time.Unix(farFuture, 0))
 	if err != nil {
 		return nil, err
 	}

@@ -11,22 +11,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"tailscope/api"
 	"tailscope/internal/query"
-	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
-
-// decisions are what people made of changes, kept in the store.
-type decisions struct {
-	st store.Store
-	mu sync.Mutex // one at a time: a decision is a generation of its writer
-}
 
 // decision is what was made of a change that was found between Low and High.
 type decision struct {
@@ -38,7 +30,7 @@ type decision struct {
 }
 
 const (
-	writer       = "changes"
+	kind         = "changes" // of the records that keep what people made of changes
 	prefix       = "decision/"
 	maxDecisions = 10_000
 	maxText      = 4096
@@ -50,25 +42,21 @@ func idOf(service, operation string, at int64) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-func (d *decisions) all(ctx context.Context) ([]decision, error) {
+func (f *Finder) decisions(ctx context.Context) ([]decision, error) {
 	var out []decision
-	err := d.st.State(ctx, writer, []byte(prefix), func(key, value []byte) error {
-		var x decision
-		if err := json.Unmarshal(value, &x); err != nil {
-			return fmt.Errorf("decision %q: %w: %w", key, store.ErrCorrupt, err)
-		}
+	err := f.st.ListRecords(ctx, kind, prefix, func(r store.Record) error {
+		x, err := decode(r)
 		out = append(out, x)
-		return nil
+		return err
 	})
 	return out, err
 }
 
-func (d *decisions) write(ctx context.Context, r store.Record) error {
-	last, err := d.st.Flushed(ctx, writer)
-	if err != nil {
-		return err
+func decode(r store.Record) (x decision, err error) {
+	if err := json.Unmarshal(r.Value, &x); err != nil {
+		return x, fmt.Errorf("decision %q: %w: %w", r.Key, store.ErrCorrupt, err)
 	}
-	return d.st.Put(ctx, &store.Batch{Writer: writer, Generation: last + 1, Resolution: series.Base, State: []store.Record{r}})
+	return x, nil
 }
 
 // match finds the decision of each change: one of the same part whose interval
@@ -103,38 +91,52 @@ func (f *Finder) Decide(ctx context.Context, c api.ChangeDecision) (*api.ChangeD
 	if err := checkDecision(&c); err != nil {
 		return nil, err
 	}
-	d := &f.decisions
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	all, err := d.all(ctx)
+	var out *api.ChangeDecided
+	err := store.UpdateRecords(ctx, f.st, kind, prefix, func(have []store.Record) (writes []store.RecordWrite, err error) {
+		all := make([]decision, len(have))
+		for i, r := range have {
+			if all[i], err = decode(r); err != nil {
+				return nil, err
+			}
+		}
+		var w *store.RecordWrite
+		if out, w, err = f.decide(ctx, all, &c); err != nil || w == nil {
+			return nil, err
+		}
+		return []store.RecordWrite{*w}, nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	was := recall(all, &c)
+	return out, nil
+}
+
+// decide changes the mark of a change and returns what is to be written of the
+// decision. If others decide at the same time it is done again after them, so
+// mark and decision agree.
+func (f *Finder) decide(ctx context.Context, all []decision, c *api.ChangeDecision) (*api.ChangeDecided, *store.RecordWrite, error) {
+	was := recall(all, c)
 	now := decision{Service: c.Service, Operation: c.Operation, Time: int64(c.Time), Low: int64(c.Low), High: int64(c.High), Status: c.Status}
 	switch {
 	case was != nil:
 		now.ID, now.Time, now.Low, now.High = was.ID, was.Time, was.Low, was.High
 	case c.ID != idOf(c.Service, c.Operation, now.Time):
-		return nil, &query.Error{Code: query.CodeNotFound, Field: "id", Message: fmt.Sprintf("there is no change %q of %s at that time; send id, time, low, high, service and operation as /api/v1/changes answered them", c.ID, title(c.Service, c.Operation))}
+		return nil, nil, &query.Error{Code: query.CodeNotFound, Field: "id", Message: fmt.Sprintf("there is no change %q of %s at that time; send id, time, low, high, service and operation as /api/v1/changes answered them", c.ID, title(c.Service, c.Operation))}
 	case c.Status == New:
-		return &api.ChangeDecided{ID: c.ID, Status: New}, nil
+		return &api.ChangeDecided{ID: c.ID, Status: New}, nil, nil
 	case len(all) >= maxDecisions:
-		return nil, &query.Error{Code: query.CodeTooMany, Message: fmt.Sprintf("%d changes are decided already; take some back first", len(all))}
+		return nil, nil, &query.Error{Code: query.CodeTooMany, Message: fmt.Sprintf("%d changes are decided already; take some back first", len(all))}
 	default:
 		now.ID = c.ID
 	}
-	key := []byte(prefix + c.Service + "\x00" + c.Operation + "\x00" + now.ID)
+	w := &store.RecordWrite{Key: prefix + c.Service + "\x00" + c.Operation + "\x00" + now.ID}
 	if was != nil && was.Mark != "" && c.Status != Confirmed {
-		if err := f.st.DeleteMark(ctx, was.Mark); err != nil {
-			return nil, err
+		if err := store.DeleteMark(ctx, f.st, was.Mark); err != nil {
+			return nil, nil, err
 		}
 	}
 	if c.Status == New {
-		if err := d.write(ctx, store.Record{Key: key}); err != nil {
-			return nil, err
-		}
-		return &api.ChangeDecided{ID: now.ID, Status: New}, nil
+		return &api.ChangeDecided{ID: now.ID, Status: New}, w, nil
 	}
 	if c.Status == Confirmed {
 		// The mark goes by the id of the change, so that confirming again after a
@@ -145,18 +147,16 @@ func (f *Finder) Decide(ctx context.Context, c api.ChangeDecision) (*api.ChangeD
 			name = cmp.Or(c.Operation, c.Service) + " changed"
 		}
 		m := store.Mark{ID: now.Mark, Time: time.Unix(now.Time, 0), Name: name, Service: c.Service, Description: c.Description}
-		if err := f.st.PutMark(ctx, m); err != nil {
-			return nil, err
+		if err := store.PutMark(ctx, f.st, m); err != nil {
+			return nil, nil, err
 		}
 	}
 	value, err := json.Marshal(now)
 	if err != nil {
-		return nil, fmt.Errorf("encode decision: %w", err)
+		return nil, nil, fmt.Errorf("encode decision: %w", err)
 	}
-	if err := d.write(ctx, store.Record{Key: key, Value: value}); err != nil {
-		return nil, err
-	}
-	return &api.ChangeDecided{ID: now.ID, Status: now.Status, Mark: now.Mark}, nil
+	w.Value = value
+	return &api.ChangeDecided{ID: now.ID, Status: now.Status, Mark: now.Mark}, w, nil
 }
 
 // recall is the decision of this change, if there is one: that of its id, or

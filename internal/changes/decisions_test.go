@@ -1,8 +1,10 @@
 package changes
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,7 +30,7 @@ func decided(t testing.TB, f *Finder, d api.ChangeDecision) *api.ChangeDecided {
 
 func marksOf(t testing.TB, st store.Store) []store.Mark {
 	t.Helper()
-	all, err := st.Marks(t.Context(), time.Unix(0, 0), moment(1e6))
+	all, err := store.Marks(t.Context(), st, time.Unix(0, 0), moment(1e6))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +88,7 @@ func TestDecisions(t *testing.T) {
 		}
 	}
 	// Without its mark a confirmed one is new again.
-	if err := st.DeleteMark(t.Context(), got.Mark); err != nil {
+	if err := store.DeleteMark(t.Context(), st, got.Mark); err != nil {
 		t.Fatal(err)
 	}
 	if again := of(found(t, f, asked(0, 4200)), "GET /search"); again.Status != New || again.Mark != "" || again.ID != c.ID {
@@ -108,8 +110,41 @@ func TestDecisions(t *testing.T) {
 	if got := found(t, f, r); len(got.Changes) > 0 || len(got.Notes) != 1 || !strings.Contains(got.Notes[0], "another status; ask for") {
 		t.Errorf("confirmed: %d changes, notes %q, want to be told of the others", len(got.Changes), got.Notes)
 	}
-	if all, err := f.decisions.all(t.Context()); err != nil || len(all) != 0 {
+	if all, err := f.decisions(t.Context()); err != nil || len(all) != 0 {
 		t.Errorf("%d decisions are left, %v", len(all), err)
+	}
+}
+
+// Servers that share a store decide one after the other: whatever stays decided,
+// its mark agrees.
+func TestDecisionsAtOnce(t *testing.T) {
+	st := storetest.NewTwin()
+	c := api.Change{ID: idOf("shop", "GET /", 1000), Service: "shop", Operation: "GET /", Time: 1000, Low: 990, High: 1010}
+	for round := range 20 {
+		var wg sync.WaitGroup
+		for i, status := range []string{Confirmed, Dismissed, Confirmed, New, Dismissed} {
+			wg.Go(func() {
+				f := NewFinder(st)
+				for k := range 3 {
+					d := decisionOf(&c, status)
+					if status == Confirmed {
+						d.Name = fmt.Sprint(i, " ", k)
+					}
+					if _, err := f.Decide(t.Context(), d); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		all, err := NewFinder(st).decisions(t.Context())
+		if err != nil || len(all) > 1 {
+			t.Fatalf("round %d: decisions %+v %v", round, all, err)
+		}
+		confirmed := len(all) == 1 && all[0].Status == Confirmed
+		if marks := marksOf(t, st); confirmed != (len(marks) == 1) {
+			t.Fatalf("round %d: decided %+v, marks %+v", round, all, marks)
+		}
 	}
 }
 

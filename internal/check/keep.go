@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"tailscope/internal/check/event"
-	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
 
@@ -117,7 +116,7 @@ func (e *Engine) keepOnce(ctx context.Context) error {
 	return errors.Join(err, e.tell(ctx, true))
 }
 
-// save puts what changed in one batch. Needs keeping.
+// save puts what changed in one step. Needs keeping.
 func (e *Engine) save(ctx context.Context) error {
 	e.mu.Lock()
 	// All of them: an incident whose condition were left for the next put would be
@@ -142,11 +141,11 @@ func (e *Engine) save(ctx context.Context) error {
 	if len(records) == 0 {
 		return nil
 	}
-	b := &store.Batch{Writer: writer, Resolution: series.Base, State: make([]store.Record, 0, len(records))}
+	writes := make([]store.RecordWrite, 0, len(records))
 	for key, value := range records {
-		b.State = append(b.State, store.Record{Key: []byte(key), Value: value})
+		writes = append(writes, store.RecordWrite{Key: key, Value: value, IfRevision: store.AnyRevision})
 	}
-	err := e.write(ctx, b)
+	_, err := e.o.Store.PutRecords(ctx, kind, writes...)
 	if err != nil {
 		e.mu.Lock()
 		for key, value := range records { // what was noted since is newer
@@ -157,23 +156,6 @@ func (e *Engine) save(ctx context.Context) error {
 		e.mu.Unlock()
 	}
 	return err
-}
-
-func (e *Engine) write(ctx context.Context, b *store.Batch) error {
-	if e.generation == 0 {
-		last, err := e.o.Store.Flushed(ctx, writer)
-		if err != nil {
-			return err
-		}
-		e.generation = last
-	}
-	b.Generation = e.generation + 1
-	if err := e.o.Store.Put(ctx, b); err != nil {
-		e.generation = 0 // it may have been stored all the same
-		return err
-	}
-	e.generation++
-	return nil
 }
 
 // tell hands events that are kept, or all that there are, to the notifier, in

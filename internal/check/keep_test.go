@@ -12,21 +12,21 @@ import (
 	"tailscope/internal/store/storetest"
 )
 
-// batches remembers what was put.
-type batches struct {
+// together remembers which records were put together.
+type together struct {
 	store.Store
 	put []map[string]bool // keys
 }
 
-func (b *batches) Put(ctx context.Context, x *store.Batch) error {
-	if x.Writer == writer {
+func (w *together) PutRecords(ctx context.Context, of string, writes ...store.RecordWrite) (uint64, error) {
+	if of == kind {
 		keys := map[string]bool{}
-		for _, r := range x.State {
-			keys[string(r.Key)] = len(r.Value) > 0
+		for _, r := range writes {
+			keys[r.Key] = len(r.Value) > 0
 		}
-		b.put = append(b.put, keys)
+		w.put = append(w.put, keys)
 	}
-	return b.Store.Put(ctx, x)
+	return w.Store.PutRecords(ctx, of, writes...)
 }
 
 // However many incidents begin at once, each is put together with the state of its
@@ -39,7 +39,7 @@ func TestIncidentsArePutWithTheirChecks(t *testing.T) {
 		for i := range n {
 			fmt.Fprintf(&b, "  c%d: {cron: \"* * * * *\", value: {tcp: {address: \"all:80\"}}, soft: 1 of 1, receivers: [log]}\n", i)
 		}
-		inner := &batches{Store: storetest.NewTwin()}
+		inner := &together{Store: storetest.NewTwin()}
 		w := &world{t: t, store: &mortal{Store: inner}, probe: newProbes(), notes: &notes{}}
 		w.open(b.String())
 		time.Sleep(70 * time.Second)
@@ -69,7 +69,7 @@ func TestWhatWasLearnedGoes(t *testing.T) {
 		w.probe.set("orders:80", 10)
 		time.Sleep(2 * time.Hour)
 		learned := func() (n int) {
-			if err := w.store.State(t.Context(), writer, []byte("p"), func(_, _ []byte) error { n++; return nil }); err != nil {
+			if err := w.store.ListRecords(t.Context(), kind, "p", func(store.Record) error { n++; return nil }); err != nil {
 				t.Fatal(err)
 			}
 			return n

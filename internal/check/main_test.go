@@ -122,14 +122,27 @@ func (m *mortal) kill() {
 	m.dead = true
 }
 
-func (m *mortal) Put(ctx context.Context, b *store.Batch) error {
+func (m *mortal) alive() error {
 	m.mu.Lock()
-	dead := m.dead
-	m.mu.Unlock()
-	if dead {
+	defer m.mu.Unlock()
+	if m.dead {
 		return errors.New("the process is dead")
 	}
+	return nil
+}
+
+func (m *mortal) Put(ctx context.Context, b *store.Batch) error {
+	if err := m.alive(); err != nil {
+		return err
+	}
 	return m.Store.Put(ctx, b)
+}
+
+func (m *mortal) PutRecords(ctx context.Context, kind string, writes ...store.RecordWrite) (uint64, error) {
+	if err := m.alive(); err != nil {
+		return 0, err
+	}
+	return m.Store.PutRecords(ctx, kind, writes...)
 }
 
 // world is an engine with its surroundings, within a bubble of fake time.

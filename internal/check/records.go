@@ -19,7 +19,7 @@ import (
 	"tailscope/internal/store"
 )
 
-// writer of the records, by the first letter of their keys:
+// kind of the records, by the first letter of their keys:
 //
 //	c id               a condition: its labels of Each and its machine
 //	t id NUL time      a transition
@@ -32,7 +32,7 @@ import (
 // handed to the notifier after that, and forgotten by the put after: so after a
 // crash receivers are told again what they may not have been told, and never of
 // an incident that is not known here.
-const writer = "checks"
+const kind = "checks"
 
 type conditionRecord struct {
 	Check   string            `json:"check"`
@@ -118,8 +118,8 @@ func (j *eventJSON) decode() event.Event {
 func (e *Engine) load(ctx context.Context) error {
 	now := e.o.Now()
 	transitions := map[string][]transition{}
-	return e.finishLoad(transitions, e.o.Store.State(ctx, writer, nil, func(key, value []byte) error {
-		k, rest := string(key[:min(1, len(key))]), string(key[min(1, len(key)):])
+	return e.finishLoad(transitions, e.o.Store.ListRecords(ctx, kind, "", func(r store.Record) error {
+		k, rest, value := r.Key[:1], r.Key[1:], r.Value
 		broken := func(what string, err error) error {
 			return fmt.Errorf("%s %q: %w: %w", what, rest, store.ErrCorrupt, err)
 		}

@@ -33,8 +33,6 @@ type Engine struct {
 
 	replacing sync.Mutex // one change of definitions at a time
 	keeping   sync.Mutex // one put at a time; before mu
-	// generation is the last one put, 0 if that is not known. Needs keeping.
-	generation uint64
 	// Requests that cost work are bounded, those that may take long by themselves.
 	short, long requests
 

@@ -248,7 +248,7 @@ func writeMem(t *testing.T, fsys vfs.FS, path, content string) {
 func putMarks(t *testing.T, s *pebblestore.Store, from, to int) {
 	t.Helper()
 	for i := from; i < to; i++ {
-		must(t, s.PutMark(t.Context(), store.Mark{ID: fmt.Sprint(i), Time: time.Unix(int64(i), 0), Name: "deploy"}))
+		must(t, store.PutMark(t.Context(), s, store.Mark{ID: fmt.Sprint(i), Time: time.Unix(int64(i), 0), Name: "deploy"}))
 	}
 	must(t, s.Compact(t.Context()))
 }
@@ -367,7 +367,7 @@ func TestRestoreStoppedAnywhere(t *testing.T) {
 			return -1
 		}
 		defer s.Close()
-		all, err := s.Marks(ctx, time.Unix(0, 0), time.Unix(1000, 0))
+		all, err := store.Marks(ctx, s, time.Unix(0, 0), time.Unix(1000, 0))
 		must(t, err)
 		return len(all)
 	}

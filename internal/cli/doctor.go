@@ -242,7 +242,7 @@ func examination(ctx context.Context, data string, o pebblestore.Options, do fun
 func examineJournals(ctx context.Context, data string, o pebblestore.Options, r *pebblestore.Report) (journals int, damaged []store.Damage, err error) {
 	var st agg.Records
 	if r.Starts && r.ID != "" {
-		records, err := pebblestore.OpenRecords(ctx, o)
+		records, err := pebblestore.OpenWriters(ctx, o)
 		switch {
 		case err == nil:
 			defer records.Close()

@@ -33,7 +33,7 @@ func dataDir(t *testing.T) (data string, s *pebblestore.Store) {
 		t.Fatal(err)
 	}
 	for i := range 50 {
-		if err := s.PutMark(t.Context(), store.Mark{ID: fmt.Sprint(i), Time: time.Unix(int64(i), 0), Name: "deploy"}); err != nil {
+		if err := store.PutMark(t.Context(), s, store.Mark{ID: fmt.Sprint(i), Time: time.Unix(int64(i), 0), Name: "deploy"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -59,7 +59,7 @@ func marksOf(t *testing.T, data string) int {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	marks, err := s.Marks(context.Background(), time.Unix(0, 0), time.Unix(1000, 0))
+	marks, err := store.Marks(context.Background(), s, time.Unix(0, 0), time.Unix(1000, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestDoctorNamesDamagedJournals(t *testing.T) {
 // A start goes on without what doctor then must name: a log, the whole store.
 func TestDoctorNamesWhatIsGone(t *testing.T) {
 	data, s := dataDir(t)
-	if err := s.PutMark(t.Context(), store.Mark{ID: "late", Time: time.Unix(1, 0), Name: "deploy"}); err != nil {
+	if err := store.PutMark(t.Context(), s, store.Mark{ID: "late", Time: time.Unix(1, 0), Name: "deploy"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {

@@ -130,7 +130,7 @@ func TestMark(t *testing.T) {
 	send(w, rng, epoch+1810, epoch+3600, cart, search)
 	st := stored(t, w)
 	for _, m := range []store.Mark{{ID: "index", Name: "the index", Time: at(epoch + 1803), Service: "shop"}, {ID: "other", Name: "a backup", Time: at(epoch + 2500)}} {
-		if err := st.PutMark(t.Context(), m); err != nil {
+		if err := store.PutMark(t.Context(), st, m); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -285,7 +285,7 @@ func TestLongerSlots(t *testing.T) {
 	if err := st.Put(t.Context(), batch); err != nil {
 		t.Fatal(err)
 	}
-	if err := st.PutMark(t.Context(), store.Mark{ID: "m", Name: "deploy", Time: at(epoch + 1810)}); err != nil {
+	if err := store.PutMark(t.Context(), st, store.Mark{ID: "m", Name: "deploy", Time: at(epoch + 1810)}); err != nil {
 		t.Fatal(err)
 	}
 	r := compared(t, coarse{st}, Request{Mark: "m", Settle: -1, Length: 30 * time.Minute, Now: at(epoch + 3620)})

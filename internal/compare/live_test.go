@@ -22,7 +22,7 @@ func lookedAt(t testing.TB, seed uint64, factor float64, live bool) int {
 	l.median *= factor
 	send(w, rng, epoch+before, epoch+before+after, l)
 	st := stored(t, w)
-	if err := st.PutMark(t.Context(), store.Mark{ID: "m", Name: "a deploy", Time: at(epoch + before)}); err != nil {
+	if err := store.PutMark(t.Context(), st, store.Mark{ID: "m", Name: "a deploy", Time: at(epoch + before)}); err != nil {
 		t.Fatal(err)
 	}
 	for look := range looks {
@@ -118,7 +118,7 @@ func TestTooEarly(t *testing.T) {
 	send(w, rng, epoch, epoch+600, load{operation: "GET /cart", perSlot: 2, median: 0.02, more: []string{"version", "1.0"}})
 	st := stored(t, w)
 	for id, sec := range map[string]int64{"now": 590, "soon": 700} {
-		if err := st.PutMark(t.Context(), store.Mark{ID: id, Name: id, Time: at(epoch + sec)}); err != nil {
+		if err := store.PutMark(t.Context(), st, store.Mark{ID: id, Name: id, Time: at(epoch + sec)}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"tailscope/internal/query"
 	"tailscope/internal/series"
+	"tailscope/internal/store"
 )
 
 // mostSlots is how many slots of a range are read, and sideSlots of a side. More
@@ -207,7 +208,7 @@ func (c *comparison) atLatest(t time.Time) time.Time {
 
 func (c *comparison) findMark(ctx context.Context) error {
 	const forever = 1 << 33 // Unix seconds, in the year 2242
-	all, err := c.st.Marks(ctx, time.Unix(0, 0), time.Unix(forever, 0))
+	all, err := store.Marks(ctx, c.st, time.Unix(0, 0), time.Unix(forever, 0))
 	if err != nil {
 		return err
 	}

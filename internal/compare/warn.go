@@ -225,7 +225,7 @@ func (c *comparison) earlier(like string) string {
 // warnMarks names what else happened.
 func (c *comparison) warnMarks(ctx context.Context) error {
 	start, end := min(c.a.start, c.b.start), max(c.a.end, c.b.end)
-	marks, err := c.st.Marks(ctx, time.Unix(start, 0), time.Unix(end, 0))
+	marks, err := store.Marks(ctx, c.st, time.Unix(start, 0), time.Unix(end, 0))
 	if err != nil {
 		return err
 	}

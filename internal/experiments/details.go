@@ -3,6 +3,7 @@ package experiments
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -11,10 +12,10 @@ import (
 	"tailscope/internal/store"
 )
 
-// detailWriter keeps the whole reports of what is not a session, under their
-// ids, beside the records of writer. Records are read at a start and stay in
+// detailKind is the kind of the records that hold the whole reports of what is not
+// a session, under their ids. Records of recordKind are read at a start and stay in
 // memory; of these only what runs does.
-const detailWriter = "experiment-details"
+const detailKind = "experiment-details"
 
 // briefSettings bounds the settings that a list has of an experiment.
 const briefSettings = 32
@@ -115,18 +116,18 @@ func contains(text, search string) bool {
 
 // details reads the whole report of an experiment, nil if there is none.
 func (r *Registry) details(ctx context.Context, id string) (*api.ExperimentReport, error) {
-	var out *api.ExperimentReport
-	err := r.o.Store.State(ctx, detailWriter, []byte(id), func(key, value []byte) error {
-		if string(key) != id {
-			return nil
-		}
-		out = &api.ExperimentReport{}
-		if err := json.Unmarshal(value, out); err != nil {
-			return fmt.Errorf("experiment %q: %w: %w", id, store.ErrCorrupt, err)
-		}
-		return nil
-	})
-	return out, err
+	x, err := r.o.Store.GetRecord(ctx, detailKind, id)
+	if errors.Is(err, store.ErrNoRecord) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := &api.ExperimentReport{}
+	if err := json.Unmarshal(x.Value, out); err != nil {
+		return nil, fmt.Errorf("experiment %q: %w: %w", id, store.ErrCorrupt, err)
+	}
+	return out, nil
 }
 
 // release lets go of the whole reports that are in the store and whose programs

@@ -92,7 +92,7 @@ func (o *Options) ensureDefaults() {
 // Registry keeps experiments. Its methods are safe for concurrent use.
 type Registry struct {
 	o       Options
-	writing sync.Mutex // held while the store is written: a write is a generation of its writer
+	writing sync.Mutex // held while the store is written, so that what is newer is not replaced by what is older
 	judging sync.Mutex // held by Round
 	answers answers
 

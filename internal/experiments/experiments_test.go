@@ -31,19 +31,19 @@ func newClock() *clock { return &clock{time.Unix(epoch, 0)} }
 func (c *clock) read() time.Time         { return c.now }
 func (c *clock) forward(d time.Duration) { c.now = c.now.Add(d) }
 
-// counting counts the batches that are put, and fails when told to.
+// counting counts the writes of records, and fails when told to.
 type counting struct {
 	store.Store
 	puts int
 	fail error
 }
 
-func (c *counting) Put(ctx context.Context, b *store.Batch) error {
+func (c *counting) PutRecords(ctx context.Context, kind string, writes ...store.RecordWrite) (uint64, error) {
 	if c.fail != nil {
-		return c.fail
+		return 0, c.fail
 	}
 	c.puts++
-	return c.Store.Put(ctx, b)
+	return c.Store.PutRecords(ctx, kind, writes...)
 }
 
 func report(start int64) api.ExperimentReport {

@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"tailscope/api"
-	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
 
-// writer of the records: one JSON object for each experiment, under its id, of
-// which the whole report may be elsewhere (details.go).
-const writer = "experiments"
+// recordKind is the kind of the records: one JSON object for each experiment,
+// under its id, of which the whole report may be elsewhere (details.go). An
+// experiment reports to one server, so no write looks at revisions.
+const recordKind = "experiments"
 
 // record is what is kept of an experiment.
 type record struct {
@@ -45,13 +45,13 @@ func (r *Registry) Load(ctx context.Context) error {
 		return nil
 	}
 	known, bytes := map[string]*experiment{}, 0
-	err := r.o.Store.State(ctx, writer, nil, func(key, value []byte) error {
+	err := r.o.Store.ListRecords(ctx, recordKind, "", func(x store.Record) error {
 		e := &experiment{saved: r.o.Now()}
-		if err := json.Unmarshal(value, &e.record); err != nil {
-			return fmt.Errorf("experiment %q: %w: %w", key, store.ErrCorrupt, err)
+		if err := json.Unmarshal(x.Value, &e.record); err != nil {
+			return fmt.Errorf("experiment %q: %w: %w", x.Key, store.ErrCorrupt, err)
 		}
-		e.bytes = len(value)
-		known[string(key)], bytes = e, bytes+e.bytes
+		e.bytes = len(x.Value)
+		known[x.Key], bytes = e, bytes+e.bytes
 		return nil
 	})
 	if err != nil {
@@ -86,9 +86,9 @@ func (r *Registry) save(ctx context.Context, id string) error {
 	if e == nil {
 		return nil
 	}
-	writes := []func() error{func() error { return r.put(ctx, writer, id, kept) }}
+	writes := []func() error{func() error { return r.put(ctx, recordKind, id, kept) }}
 	if whole != nil {
-		writes = append(writes, func() error { return r.put(ctx, detailWriter, id, whole) })
+		writes = append(writes, func() error { return r.put(ctx, detailKind, id, whole) })
 		if !e.saved.IsZero() { // that it has ended is not said before its end is kept
 			slices.Reverse(writes)
 		}
@@ -104,37 +104,30 @@ func (r *Registry) save(ctx context.Context, id string) error {
 	return nil
 }
 
-func (r *Registry) put(ctx context.Context, writer, id string, what any) error {
+func (r *Registry) put(ctx context.Context, kind, id string, what any) error {
 	value, err := json.Marshal(what)
 	if err != nil {
 		return fmt.Errorf("encode: %w", err)
 	}
-	return r.write(ctx, writer, store.Record{Key: []byte(id), Value: value})
-}
-
-// write is called with writing held, so one change is made at a time.
-func (r *Registry) write(ctx context.Context, writer string, records ...store.Record) error {
-	last, err := r.o.Store.Flushed(ctx, writer)
-	if err != nil {
-		return err
-	}
-	return r.o.Store.Put(ctx, &store.Batch{Writer: writer, Generation: last + 1, Resolution: series.Base, State: records})
+	_, err = r.o.Store.PutRecords(ctx, kind, store.RecordWrite{Key: id, Value: value, IfRevision: store.AnyRevision})
+	return err
 }
 
 // erase deletes what is kept of experiments; no details stay without a record.
 // The caller holds writing.
 func (r *Registry) erase(ctx context.Context, gone ...*experiment) error {
-	var details, records []store.Record
+	var details, records []store.RecordWrite
 	for _, e := range gone {
-		key := store.Record{Key: []byte(e.ID)}
-		if records = append(records, key); e.Report.Kind != KindMirror {
-			details = append(details, key)
+		deletion := store.RecordWrite{Key: e.ID, IfRevision: store.AnyRevision}
+		if records = append(records, deletion); e.Report.Kind != KindMirror {
+			details = append(details, deletion)
 		}
 	}
 	if len(details) > 0 {
-		if err := r.write(ctx, detailWriter, details...); err != nil {
+		if _, err := r.o.Store.PutRecords(ctx, detailKind, details...); err != nil {
 			return err
 		}
 	}
-	return r.write(ctx, writer, records...)
+	_, err := r.o.Store.PutRecords(ctx, recordKind, records...)
+	return err
 }

@@ -116,7 +116,7 @@ func TestTheLogBook(t *testing.T) {
 	if err := r.Forget(ctx, "t1"); err != nil {
 		t.Fatal(err)
 	}
-	if err := st.State(ctx, detailWriter, []byte("t1"), func(key, _ []byte) error { return fmt.Errorf("%s is left", key) }); err != nil {
+	if err := st.ListRecords(ctx, detailKind, "t1", func(r store.Record) error { return fmt.Errorf("%s is left", r.Key) }); err != nil {
 		t.Error(err)
 	}
 	c.forward(time.Minute) // b1 stops reporting
@@ -339,7 +339,7 @@ func TestDetailsAreBounded(t *testing.T) {
 		}
 	}
 	var kept []string
-	if err := st.State(ctx, detailWriter, nil, func(key, _ []byte) error { kept = append(kept, string(key)); return nil }); err != nil {
+	if err := st.ListRecords(ctx, detailKind, "", func(r store.Record) error { kept = append(kept, r.Key); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(kept, []string{"t5", "t6", "t7", "t8", "t9"}) && !slices.Equal(kept, []string{"t6", "t7", "t8", "t9"}) {
@@ -360,13 +360,13 @@ func TestAnEndThatCannotBeWritten(t *testing.T) {
 	}
 	last := trialReport()
 	last.Ended, last.Trial.Stopping.Done = true, 12
-	for _, writer := range []string{detailWriter, writer} {
-		st.writer = writer
+	for _, kind := range []string{detailKind, recordKind} {
+		st.kind = kind
 		if _, err := r.Report(ctx, "t", last); err == nil {
-			t.Errorf("ended without %s", writer)
+			t.Errorf("ended without %s", kind)
 		}
 	}
-	st.writer = ""
+	st.kind = ""
 	if _, err := r.Report(ctx, "t", last); err != nil {
 		t.Fatal(err)
 	}
@@ -375,17 +375,17 @@ func TestAnEndThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// failing refuses what one writer puts.
+// failing refuses records of one kind.
 type failing struct {
 	store.Store
-	writer string
+	kind string
 }
 
-func (f *failing) Put(ctx context.Context, b *store.Batch) error {
-	if b.Writer == f.writer {
-		return store.ErrFull
+func (f *failing) PutRecords(ctx context.Context, kind string, writes ...store.RecordWrite) (uint64, error) {
+	if kind == f.kind {
+		return 0, store.ErrFull
 	}
-	return f.Store.Put(ctx, b)
+	return f.Store.PutRecords(ctx, kind, writes...)
 }
 
 // Whatever a program sends is refused, or kept and answered as JSON.

@@ -52,7 +52,7 @@ func (s *server) registerMarks(a huma.API) {
 	describeBody[api.Mark](a, a.OpenAPI().Paths["/api/v1/marks"].Post, "Mark")
 	register(s, a, http.MethodDelete, "/api/v1/marks/{id}", "delete-mark", "Forget a mark", http.StatusNoContent,
 		func(ctx context.Context, in *deleteMarkInput) (*nothing, error) {
-			if err := s.Store.DeleteMark(ctx, in.ID); err != nil {
+			if err := store.DeleteMark(ctx, s.Store, in.ID); err != nil {
 				return nil, s.failed(ctx, "marks", err)
 			}
 			return &nothing{}, nil
@@ -72,7 +72,7 @@ func (s *server) marks(ctx context.Context, in *marksInput) (*api.MarksResponse,
 	if !end.After(start) {
 		return nil, query.Invalid("end", "end is not after start; write a later end or an earlier start")
 	}
-	found, err := s.Store.Marks(ctx, start, end)
+	found, err := store.Marks(ctx, s.Store, start, end)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +162,7 @@ func (s *server) putMark(ctx context.Context, raw []byte) (*api.Mark, error) {
 		ID: hex.EncodeToString(id[:]), Time: at.Truncate(time.Millisecond), Name: strings.TrimSpace(b.Name), Service: b.Service,
 		Revision: b.Revision, User: b.User, Description: b.Description, Link: b.Link,
 	}
-	if err := s.Store.PutMark(ctx, m); err != nil {
+	if err := store.PutMark(ctx, s.Store, m); err != nil {
 		return nil, err
 	}
 	out := apiMark(m)

@@ -29,7 +29,7 @@ func (s *server) registerMark(a huma.API) {
 }
 
 func (s *server) oneMark(ctx context.Context, id string) (*api.Mark, error) {
-	all, err := s.Store.Marks(ctx, time.Unix(0, 0), time.Unix(latestMark, 0))
+	all, err := store.Marks(ctx, s.Store, time.Unix(0, 0), time.Unix(latestMark, 0))
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (s *server) judged(m store.Mark, service string) api.Mark {
 // its own, else the last of every service. Where no mark is of the range the
 // last before it is taken.
 func (s *server) latestMarks(ctx context.Context, services []api.Service, start, end time.Time) error {
-	marks, err := s.Store.Marks(ctx, time.Unix(0, 0), end)
+	marks, err := store.Marks(ctx, s.Store, time.Unix(0, 0), end)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"tailscope/api"
-	"tailscope/internal/series"
 	"tailscope/internal/store"
 	"tailscope/internal/store/storetest"
 	"tailscope/internal/verdicts"
@@ -26,7 +25,7 @@ func TestVerdicts(t *testing.T) {
 		{ID: "3", Time: now.Add(-time.Minute), Name: "fresh", Service: "checkout"},
 		{ID: "4", Time: now.Add(time.Hour), Name: "planned", Service: "checkout"},
 	} {
-		if err := st.PutMark(t.Context(), m); err != nil {
+		if err := store.PutMark(t.Context(), st, m); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -100,15 +99,11 @@ func TestLatestMark(t *testing.T) {
 		{"common found", "", "improvement", 20 * time.Minute},
 		{"last", "", "no evidence", 10 * time.Minute},
 	} {
-		if err := st.PutMark(t.Context(), store.Mark{ID: m.id, Time: now.Add(-m.ago), Name: m.id, Service: m.service}); err != nil {
+		if err := store.PutMark(t.Context(), st, store.Mark{ID: m.id, Time: now.Add(-m.ago), Name: m.id, Service: m.service}); err != nil {
 			t.Fatal(err)
 		}
-		last, err := st.Flushed(t.Context(), "verdicts")
-		if err != nil {
-			t.Fatal(err)
-		}
-		record := store.Record{Key: []byte(m.id), Value: []byte(`{"mark":"` + m.id + `",` + finding(m.verdict) + `}`)}
-		if err := st.Put(t.Context(), &store.Batch{Writer: "verdicts", Generation: last + 1, Resolution: series.Base, State: []store.Record{record}}); err != nil {
+		record := store.RecordWrite{Key: m.id, Value: []byte(`{"mark":"` + m.id + `",` + finding(m.verdict) + `}`)}
+		if _, err := st.PutRecords(t.Context(), "verdicts", record); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -21,12 +21,8 @@ type accessLogs struct {
 
 // openAccessLogs says what is wrong with the logs that are configured.
 func (s *Server) openAccessLogs(ctx context.Context) (*accessLogs, error) {
-	state, err := accesslog.In(ctx, s.store)
-	if err != nil {
-		return nil, err
-	}
 	o := accesslog.Options{
-		Sink: accesslog.Into(s.agg), State: state, Retention: s.cfg.Retain.Hour, Longest: s.cfg.LongestSpan, Logger: s.log.With("part", "access logs"),
+		Sink: accesslog.Into(s.agg), State: accesslog.In(s.store), Retention: s.cfg.Retain.Hour, Longest: s.cfg.LongestSpan, Logger: s.log.With("part", "access logs"),
 	}
 	if s.traces != nil {
 		o.Traces = s.traces

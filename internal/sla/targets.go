@@ -7,30 +7,25 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
 	"tailscope/api"
 	"tailscope/internal/query"
-	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
 
-// Targets are the T of services and operations: settings kept in the store,
-// under the writer that settings have. They are few, and read whenever they
-// are needed. Targets are safe for concurrent use.
-type Targets struct {
-	st store.Store
-	mu sync.Mutex // one change at a time: a change is a generation of its writer
-}
+// Targets are the T of services and operations: settings kept in the store. They
+// are few, and read whenever they are needed. Targets are safe for concurrent use,
+// also by several servers that share the store.
+type Targets struct{ st store.Records }
 
 // NewTargets returns those kept in st.
-func NewTargets(st store.Store) *Targets { return &Targets{st: st} }
+func NewTargets(st store.Records) *Targets { return &Targets{st} }
 
 const (
-	settingsWriter = "settings"
-	targetPrefix   = "apdex/"
+	settingsKind = "settings" // of records
+	targetPrefix = "apdex/"
 
 	maxName    = 1024
 	maxTargets = 10000
@@ -81,10 +76,10 @@ func (s *Set) Response() *api.ApdexTargetsResponse {
 // All reads every target.
 func (t *Targets) All(ctx context.Context) (*Set, error) {
 	s := &Set{list: []api.ApdexTarget{}, of: map[[2]string]float64{}, Default: query.DefaultApdexT}
-	err := t.st.State(ctx, settingsWriter, []byte(targetPrefix), func(key, value []byte) error {
+	err := t.st.ListRecords(ctx, settingsKind, targetPrefix, func(r store.Record) error {
 		var a api.ApdexTarget
-		if err := json.Unmarshal(value, &a); err != nil {
-			return fmt.Errorf("apdex target %q: %w: %w", key, store.ErrCorrupt, err)
+		if err := json.Unmarshal(r.Value, &a); err != nil {
+			return fmt.Errorf("apdex target %q: %w: %w", r.Key, store.ErrCorrupt, err)
 		}
 		s.list = append(s.list, a)
 		s.of[[2]string{a.Service, a.Operation}] = float64(a.T)
@@ -114,16 +109,13 @@ func (t *Targets) Put(ctx context.Context, a api.ApdexTarget) error {
 	if err != nil {
 		return fmt.Errorf("encode apdex target: %w", err)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	all, err := t.All(ctx)
-	if err != nil {
-		return err
-	}
-	if _, known := all.of[[2]string{a.Service, a.Operation}]; !known && len(all.list) >= maxTargets {
-		return &query.Error{Code: query.CodeTooMany, Message: fmt.Sprintf("there are %d targets already; remove one first", len(all.list))}
-	}
-	return t.write(ctx, store.Record{Key: targetKey(a.Service, a.Operation), Value: value})
+	key := targetKey(a.Service, a.Operation)
+	return store.UpdateRecords(ctx, t.st, settingsKind, targetPrefix, func(have []store.Record) ([]store.RecordWrite, error) {
+		if !isThere(have, key) && len(have) >= maxTargets {
+			return nil, &query.Error{Code: query.CodeTooMany, Message: fmt.Sprintf("there are %d targets already; remove one first", len(have))}
+		}
+		return []store.RecordWrite{{Key: key, Value: value}}, nil
+	})
 }
 
 // Delete removes a target, so that the next wider one holds. It is not_found
@@ -132,33 +124,26 @@ func (t *Targets) Delete(ctx context.Context, service, operation string) error {
 	if err := checkTarget(service, operation); err != nil {
 		return err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	all, err := t.All(ctx)
-	if err != nil {
-		return err
-	}
-	if _, ok := all.of[[2]string{service, operation}]; !ok {
-		of := service
-		if operation != "" {
-			of = operation + " of " + service
+	key := targetKey(service, operation)
+	return store.UpdateRecords(ctx, t.st, settingsKind, targetPrefix, func(have []store.Record) ([]store.RecordWrite, error) {
+		if !isThere(have, key) {
+			of := service
+			if operation != "" {
+				of = operation + " of " + service
+			}
+			return nil, &query.Error{Code: query.CodeNotFound, Field: "service", Message: of + " has no target of its own, so there is none to remove"}
 		}
-		return &query.Error{Code: query.CodeNotFound, Field: "service", Message: of + " has no target of its own, so there is none to remove"}
-	}
-	return t.write(ctx, store.Record{Key: targetKey(service, operation)})
+		return []store.RecordWrite{{Key: key}}, nil
+	})
 }
 
-func (t *Targets) write(ctx context.Context, r store.Record) error {
-	last, err := t.st.Flushed(ctx, settingsWriter)
-	if err != nil {
-		return err
-	}
-	return t.st.Put(ctx, &store.Batch{Writer: settingsWriter, Generation: last + 1, Resolution: series.Base, State: []store.Record{r}})
+func isThere(have []store.Record, key string) bool {
+	return slices.ContainsFunc(have, func(r store.Record) bool { return r.Key == key })
 }
 
 // targetKey parts service and operation by a byte that neither may hold.
-func targetKey(service, operation string) []byte {
-	return []byte(targetPrefix + service + "\x00" + operation)
+func targetKey(service, operation string) string {
+	return targetPrefix + service + "\x00" + operation
 }
 
 func checkTarget(service, operation string) error {

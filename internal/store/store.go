@@ -53,9 +53,11 @@ type Samples struct {
 	Samples []series.Sample
 }
 
-// Record is an opaque key and value that a writer keeps with its generation.
-// An empty value deletes the key. Keys of different writers do not meet.
-type Record struct {
+// State is an opaque key and value that a writer keeps with its generation, in
+// the same step as its points: what it needs to go on from there. An empty value
+// deletes the key. Keys of different writers do not meet. What is a write of its
+// own is a Record.
+type State struct {
 	Key, Value []byte
 }
 
@@ -69,7 +71,7 @@ type Batch struct {
 	IDs        []series.ID // of Series, where the writer knows them; nil: Put computes them
 	Points     []Point     // in any order, a series once per slot; by slot is quickest
 	Samples    []Samples   // at most one entry per series
-	State      []Record
+	State      []State
 	// Families declares kinds and export intervals; the longest interval is kept.
 	Families []FamilyInfo
 }
@@ -146,18 +148,6 @@ type SampleSeries struct {
 	Samples []series.Sample
 }
 
-// Mark is a named moment.
-type Mark struct {
-	ID          string
-	Time        time.Time
-	Name        string
-	Service     string // empty: concerns every service
-	Revision    string
-	User        string
-	Description string
-	Link        string
-}
-
 // FamilyInfo describes a stored family.
 type FamilyInfo struct {
 	Name string
@@ -180,8 +170,8 @@ type Store interface {
 	// It is at most Flushed, and a writer that keeps what Flushed has and
 	// Durable has not can put it again.
 	Durable(ctx context.Context, writer string) (uint64, error)
-	// State calls yield with every record of the writer whose key has the
-	// prefix, in key order. The slices are valid only during the call.
+	// State calls yield with all state of the writer whose key has the prefix, in
+	// key order. The slices are valid only during the call.
 	State(ctx context.Context, writer string, prefix []byte, yield func(key, value []byte) error) error
 
 	Query(ctx context.Context, q Query) (*Result, error)
@@ -197,10 +187,7 @@ type Store interface {
 	LabelNames(ctx context.Context, family string, view series.View, matchers []*labels.Matcher, start, end int64) ([]string, error)
 	LabelValues(ctx context.Context, family string, view series.View, name string, matchers []*labels.Matcher, start, end int64) ([]string, error)
 
-	PutMark(ctx context.Context, m Mark) error
-	DeleteMark(ctx context.Context, id string) error // no error if absent
-	Marks(ctx context.Context, start, end time.Time) ([]Mark, error)
-
+	Records
 	Traces
 
 	// Maintain settles, rolls up and expires what is due at now. It returns

@@ -3,16 +3,16 @@ package verdicts
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"tailscope/api"
-	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
 
-// writer of the records: one JSON object for each mark, under its id. They are
-// as few as marks are.
-const writer = "verdicts"
+// kind of the records: one JSON object for each mark, under its id. They are as
+// few as marks are.
+const kind = "verdicts"
 
 type record struct {
 	Mark    string          `json:"mark"`
@@ -27,13 +27,12 @@ func (j *Judge) Load(ctx context.Context) error {
 	if j.loaded {
 		return nil
 	}
-	err := j.o.Store.State(ctx, writer, nil, func(key, value []byte) error {
-		var r record
-		if err := json.Unmarshal(value, &r); err != nil {
-			return fmt.Errorf("verdict of mark %q: %w: %w", key, store.ErrCorrupt, err)
+	err := j.o.Store.ListRecords(ctx, kind, "", func(x store.Record) error {
+		r, err := decode(x)
+		if err == nil {
+			j.known[x.Key] = &known{beside: r.Beside, brief: brief(r.Verdict)}
 		}
-		j.known[string(key)] = &known{beside: r.Beside, brief: brief(r.Verdict)}
-		return nil
+		return err
 	})
 	j.loaded = err == nil
 	return err
@@ -45,18 +44,22 @@ func (j *Judge) Full(ctx context.Context, m store.Mark) (*api.MarkVerdict, error
 	if v.State == Waiting {
 		return v, nil
 	}
-	err := j.o.Store.State(ctx, writer, []byte(m.ID), func(key, value []byte) error {
-		if string(key) != m.ID {
-			return nil
-		}
-		var r record
-		if err := json.Unmarshal(value, &r); err != nil {
-			return fmt.Errorf("verdict of mark %q: %w: %w", key, store.ErrCorrupt, err)
-		}
-		v = &r.Verdict
-		return nil
-	})
-	return v, err
+	x, err := j.o.Store.GetRecord(ctx, kind, m.ID)
+	if errors.Is(err, store.ErrNoRecord) {
+		return v, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r, err := decode(x)
+	return &r.Verdict, err
+}
+
+func decode(x store.Record) (r record, err error) {
+	if err := json.Unmarshal(x.Value, &r); err != nil {
+		return r, fmt.Errorf("verdict of mark %q: %w: %w", x.Key, store.ErrCorrupt, err)
+	}
+	return r, nil
 }
 
 func (j *Judge) keep(ctx context.Context, r record) error {
@@ -64,7 +67,8 @@ func (j *Judge) keep(ctx context.Context, r record) error {
 	if err != nil {
 		return fmt.Errorf("encode the verdict of mark %s: %w", r.Mark, err)
 	}
-	return j.write(ctx, store.Record{Key: []byte(r.Mark), Value: value})
+	_, err = j.o.Store.PutRecords(ctx, kind, store.RecordWrite{Key: r.Mark, Value: value, IfRevision: store.AnyRevision})
+	return err
 }
 
 // forget drops the verdicts of marks that are gone.
@@ -73,35 +77,26 @@ func (j *Judge) forget(ctx context.Context, marks []store.Mark) error {
 	for _, m := range marks {
 		there[m.ID] = true
 	}
-	var gone []store.Record
+	var gone []store.RecordWrite
 	j.mu.Lock()
 	for id := range j.known {
 		if !there[id] {
-			gone = append(gone, store.Record{Key: []byte(id)})
+			gone = append(gone, store.RecordWrite{Key: id, IfRevision: store.AnyRevision})
 		}
 	}
 	j.mu.Unlock()
 	if len(gone) == 0 {
 		return nil
 	}
-	if err := j.write(ctx, gone...); err != nil {
+	if _, err := j.o.Store.PutRecords(ctx, kind, gone...); err != nil {
 		return err
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, r := range gone {
-		delete(j.known, string(r.Key))
+		delete(j.known, r.Key)
 	}
 	return nil
-}
-
-// write is called by Round alone, so one change is made at a time.
-func (j *Judge) write(ctx context.Context, records ...store.Record) error {
-	last, err := j.o.Store.Flushed(ctx, writer)
-	if err != nil {
-		return err
-	}
-	return j.o.Store.Put(ctx, &store.Batch{Writer: writer, Generation: last + 1, Resolution: series.Base, State: records})
 }
 
 // brief leaves the figures out.

@@ -218,7 +218,7 @@ func (j *Judge) compareService(ctx context.Context, service string, s sides, now
 
 func allMarks(ctx context.Context, st store.Store) ([]store.Mark, error) {
 	const forever = math.MaxInt64 / 1_000_000_000 // Unix seconds that nanoseconds can count
-	marks, err := st.Marks(ctx, time.Unix(0, 0), time.Unix(forever, 0))
+	marks, err := store.Marks(ctx, st, time.Unix(0, 0), time.Unix(forever, 0))
 	if err != nil {
 		return nil, err
 	}

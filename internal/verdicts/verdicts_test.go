@@ -79,7 +79,7 @@ func newWorld(t *testing.T, st store.Store) *world {
 
 func (w *world) put(m store.Mark) {
 	w.t.Helper()
-	if err := w.store.PutMark(w.t.Context(), m); err != nil {
+	if err := store.PutMark(w.t.Context(), w.store, m); err != nil {
 		w.t.Fatal(err)
 	}
 	w.now = m.Time // it is named as it happens
@@ -214,7 +214,7 @@ func TestMarksBeside(t *testing.T) {
 	}) {
 		t.Errorf("warnings %+v", s.Warnings)
 	}
-	if err := st.DeleteMark(t.Context(), "backup"); err != nil {
+	if err := store.DeleteMark(t.Context(), st, "backup"); err != nil {
 		t.Fatal(err)
 	}
 	w.round(8020)
@@ -222,7 +222,7 @@ func TestMarksBeside(t *testing.T) {
 		t.Errorf("the mark beside went: %+v", v.Services[0].After)
 	}
 	// Long after, what it was made of is no longer kept: it stays.
-	if err := st.PutMark(t.Context(), mark("late", moment+600, "shop")); err != nil {
+	if err := store.PutMark(t.Context(), st, mark("late", moment+600, "shop")); err != nil {
 		t.Fatal(err)
 	}
 	w.round(8020 + 3*86400)
@@ -239,7 +239,7 @@ func TestForgotten(t *testing.T) {
 	w.put(m)
 	w.round(1900)
 	records := func() (n int) {
-		if err := st.State(t.Context(), writer, nil, func(_, _ []byte) error { n++; return nil }); err != nil {
+		if err := st.ListRecords(t.Context(), kind, "", func(store.Record) error { n++; return nil }); err != nil {
 			t.Fatal(err)
 		}
 		return n
@@ -247,7 +247,7 @@ func TestForgotten(t *testing.T) {
 	if n := records(); n != 1 {
 		t.Fatalf("%d records of a mark", n)
 	}
-	if err := st.DeleteMark(t.Context(), m.ID); err != nil {
+	if err := store.DeleteMark(t.Context(), st, m.ID); err != nil {
 		t.Fatal(err)
 	}
 	w.round(1910)
@@ -298,7 +298,7 @@ func TestTooLittle(t *testing.T) {
 			t.Errorf("%s: %+v", m.Name, v)
 		}
 	}
-	if err := st.DeleteMark(t.Context(), "early"); err != nil {
+	if err := store.DeleteMark(t.Context(), st, "early"); err != nil {
 		t.Fatal(err)
 	}
 	nobody.Time = at(-9000)
@@ -352,8 +352,7 @@ func TestFailuresAreTriedAgain(t *testing.T) {
 
 func TestDamagedRecord(t *testing.T) {
 	st := storetest.NewTwin()
-	err := st.Put(t.Context(), &store.Batch{Writer: writer, Generation: 1, Resolution: series.Base, State: []store.Record{{Key: []byte("x"), Value: []byte("{")}}})
-	if err != nil {
+	if _, err := st.PutRecords(t.Context(), kind, store.RecordWrite{Key: "x", Value: []byte("{")}); err != nil {
 		t.Fatal(err)
 	}
 	if err := New(Options{Store: st}).Round(t.Context()); !errors.Is(err, store.ErrCorrupt) {
@@ -382,7 +381,7 @@ func TestRun(t *testing.T) {
 		done := make(chan struct{})
 		go func() { defer close(done); j.Run(ctx) }()
 		m := store.Mark{ID: "m", Time: time.Unix(now, 0), Name: "m", Service: "shop"}
-		if err := st.PutMark(ctx, m); err != nil {
+		if err := store.PutMark(ctx, st, m); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(240 * time.Second)
@@ -427,7 +426,7 @@ func TestVerdictKeepsItsNumbers(t *testing.T) {
 func TestAfterTheFact(t *testing.T) {
 	st := storetest.NewTwin()
 	w, m := newWorld(t, st), mark("deploy", 600, "shop")
-	if err := st.PutMark(t.Context(), m); err != nil {
+	if err := store.PutMark(t.Context(), st, m); err != nil {
 		t.Fatal(err)
 	}
 	w.round(1200)

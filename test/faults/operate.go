@@ -285,7 +285,7 @@ func (w *world) mark(ctx context.Context) error {
 	w.senders.marks++
 	id := fmt.Sprint("m", w.senders.marks)
 	req := w.ledger.Begin(map[Line]uint64{{Family: familyMark, Operation: id}: 1})
-	err := w.st.PutMark(ctx, store.Mark{ID: id, Time: w.clock(), Name: "deployed"})
+	err := store.PutMark(ctx, w.st, store.Mark{ID: id, Time: w.clock(), Name: "deployed"})
 	if err == nil {
 		req.Acknowledged()
 		return nil
@@ -366,7 +366,7 @@ func (w *world) stored(ctx context.Context) (map[Line]uint64, error) {
 			}
 		}
 	}
-	marks, err := w.st.Marks(ctx, time.Unix(start, 0), time.Unix(end, 0))
+	marks, err := store.Marks(ctx, w.st, time.Unix(start, 0), time.Unix(end, 0))
 	if err != nil {
 		return nil, fmt.Errorf("marks: %w", err)
 	}

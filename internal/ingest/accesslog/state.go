@@ -3,7 +3,6 @@ package accesslog
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"tailscope/internal/store"
 )
@@ -18,39 +17,26 @@ type State interface {
 	Save(ctx context.Context, records map[string][]byte) error
 }
 
-// writer is our name in the store.
-const writer = "accesslog"
+// kind of our records in a store.
+const kind = "accesslog"
 
 // In returns a State kept in a store.
-func In(ctx context.Context, st store.Store) (State, error) {
-	g, err := st.Flushed(ctx, writer)
-	if err != nil {
-		return nil, fmt.Errorf("read what is known of access logs: %w", err)
-	}
-	return &stored{st: st, generation: g}, nil
+func In(st store.Records) State { return stored{st} }
+
+type stored struct{ st store.Records }
+
+func (s stored) Load(ctx context.Context, prefix string, yield func(string, []byte) error) error {
+	return s.st.ListRecords(ctx, kind, prefix, func(r store.Record) error { return yield(r.Key, r.Value) })
 }
 
-type stored struct {
-	st         store.Store
-	mu         sync.Mutex
-	generation uint64
-}
-
-func (s *stored) Load(ctx context.Context, prefix string, yield func(string, []byte) error) error {
-	return s.st.State(ctx, writer, []byte(prefix), func(k, v []byte) error { return yield(string(k), v) })
-}
-
-func (s *stored) Save(ctx context.Context, records map[string][]byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	b := &store.Batch{Writer: writer, Generation: s.generation + 1, Resolution: 10}
+func (s stored) Save(ctx context.Context, records map[string][]byte) error {
+	writes := make([]store.RecordWrite, 0, len(records))
 	for k, v := range records {
-		b.State = append(b.State, store.Record{Key: []byte(k), Value: v})
+		writes = append(writes, store.RecordWrite{Key: k, Value: v, IfRevision: store.AnyRevision})
 	}
-	if err := s.st.Put(ctx, b); err != nil {
+	if _, err := s.st.PutRecords(ctx, kind, writes...); err != nil {
 		return fmt.Errorf("save how far access logs were read: %w", err)
 	}
-	s.generation++
 	return nil
 }
 

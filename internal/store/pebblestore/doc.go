@@ -49,6 +49,12 @@
 // 168 hours' lists and no body is read. An hour expires as one range deletion;
 // ids are found by the day. Each hour's bytes are counted when they are written.
 //
+// # Records
+//
+// A record (records.go) lies under its kind and key, with its revision before its
+// value. The last revision given is written with each write. They have no part in
+// tiers, and never expire.
+//
 // # Lookups
 //
 // Checks ask for single samples of the same series again and again. A lookup
@@ -60,6 +66,6 @@
 // # Locks
 //
 // One mutex orders everything that writes points: Put, and the commits of
-// Maintain. Another orders what writes traces. Queries take no part: each reads
+// Maintain. Another orders what writes traces, a third what writes records. Queries take no part: each reads
 // from one Pebble snapshot.
 package pebblestore

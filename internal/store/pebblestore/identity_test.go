@@ -25,7 +25,7 @@ func filled(t *testing.T) vfs.FS {
 			check(t, s.db.Flush())
 		}
 	}
-	check(t, s.PutMark(context.Background(), store.Mark{ID: "a", Name: "deploy"}))
+	check(t, store.PutMark(context.Background(), s, store.Mark{ID: "a", Name: "deploy"}))
 	check(t, s.Close())
 	return fs
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"tailscope/internal/store"
 )
 
 // keyRange is the keys from from to to, both inclusive: what a table holds.
@@ -22,16 +24,34 @@ type keyArea struct {
 	length int64 // of what begins at that time, in seconds
 }
 
+// recordKinds are what the records of the kinds that there are have for names.
+var recordKinds = []struct{ kind, name string }{
+	{"accesslog", "how far access logs were read"},
+	{"changes", "decisions about changes"},
+	{"checks", "states and incidents of checks"},
+	{"experiment-details", "reports of experiments"},
+	{"experiments", "experiments"},
+	{store.KindMarks, "marks"},
+	{"settings", "settings"},
+	{"verdicts", "verdicts of marks"},
+}
+
+// otherRecords holds the area of every kind, and names those of none of recordKinds.
+var otherRecords = keyArea{[]byte{tableRecord}, "records", false, 0}
+
 var keyAreas = func() []keyArea {
 	out := []keyArea{
 		{[]byte{tableMeta}, "how far rollups and expiry have come", false, 0},
 		{[]byte{tableFamily}, "the names of families", false, 0},
 		{[]byte{tableWriter}, "the last generation of each writer", false, 0},
-		{[]byte{tableState}, "records of writers (checks, verdicts, experiments, streams)", false, 0},
-		{[]byte{tableMark}, "marks", false, 0},
-		{[]byte{tableMarkID}, "ids of marks", false, 0},
-		{[]byte{tableIndex}, "labels of series", true, secondsPerDay},
+		{[]byte{tableState}, "state of writers (running totals, names of tenants)", false, 0},
+		{[]byte{tableMark}, "marks as older versions kept them", false, 0},
+		{[]byte{tableMarkID}, "ids of marks as older versions kept them", false, 0},
 	}
+	for _, k := range recordKinds {
+		out = append(out, keyArea{recordKey(k.kind, ""), k.name, false, 0})
+	}
+	out = append(out, otherRecords, keyArea{[]byte{tableIndex}, "labels of series", true, secondsPerDay})
 	for tier := range numTiers {
 		name := fmt.Sprintf("slots of %v", time.Duration(tierSlot[tier])*time.Second)
 		if tier == tierSamples {
@@ -78,10 +98,14 @@ func (r keyRange) String() string { return r.words(nil) }
 // of families by number.
 func (r keyRange) words(names map[uint32]string) string {
 	var out []string
+	kinds := 0
 	for _, a := range keyAreas {
 		from, to, ok := r.span(a)
-		if !ok {
+		switch {
+		case !ok || a.name == otherRecords.name && kinds > 0:
 			continue
+		case a.prefix[0] == tableRecord:
+			kinds++
 		}
 		s := a.name
 		if !from.IsZero() {
@@ -140,7 +164,7 @@ func familyNames(fsys vfs.FS, dir string, m *manifest, logs []*walLog) map[uint3
 // back names what may be back as it was before, if the range held its deletion
 // or what replaced it.
 func (r keyRange) back() string {
-	if bytes.Compare(r.from, []byte{tableMarkID + 1}) < 0 && bytes.Compare(r.to, []byte{tableState}) >= 0 {
+	if bytes.Compare(r.from, []byte{tableRecord + 1}) < 0 && bytes.Compare(r.to, []byte{tableState}) >= 0 {
 		return "; marks that were deleted, and records and running totals that were replaced, may be back as they were"
 	}
 	return ""

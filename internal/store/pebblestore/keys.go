@@ -15,8 +15,9 @@ const (
 	tableFamily = 0x02 // name -> number, kind, interval
 	tableWriter = 0x03 // name -> number, flushed generation
 	tableState  = 0x04 // writer(4) key -> value
-	tableMark   = 0x05 // time(8) id -> mark
-	tableMarkID = 0x06 // id -> key in tableMark
+	tableMark   = 0x05 // older versions: time(8) id -> mark
+	tableMarkID = 0x06 // older versions: id -> key in tableMark
+	tableRecord = 0x07 // kind 0 key -> revision, value
 	tableIndex  = 0x10 // day(4) scope(4) first number(4) -> index block
 	tableDirect = 0x11 // tier(1) part(4) -> "": a coarse tier was put to directly
 	tablePoints = 0x20 // tier(1) part(4) scope(4) class(1) ...

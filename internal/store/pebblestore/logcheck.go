@@ -23,8 +23,8 @@ import (
 // to damaged/, and a log takes its place that Pebble reads to its end. It holds
 //
 //   - every write before the damage;
-//   - of those behind it what stands alone: marks, kept traces, and the records
-//     of writers that have records only (checks, verdicts, experiments).
+//   - of those behind it what stands alone: records, kept traces, and the state
+//     of writers that have state only, as older versions wrote it.
 //
 // Generations of points behind the damage are left out: the aggregator keeps
 // the journal of each until its points lie in a table (store.Durable), so it
@@ -131,11 +131,11 @@ func damagedLogs(logs []*walLog, gone logsGone) (out []logDamage) {
 
 // kinds of what one write of the store holds.
 type written struct {
-	marks, traces, other bool
-	writer               string // the one whose generation it puts
-	generation           uint64
-	points               bool // the writer has put points
-	state                bool // of the writer
+	records, traces, other bool
+	writer                 string // the one whose generation it puts
+	generation             uint64
+	points                 bool // the writer has put points
+	state                  bool // of the writer
 }
 
 func readWrite(payload []byte) (w written, err error) {
@@ -155,8 +155,8 @@ func readWrite(payload []byte) (w written, err error) {
 		case kind == pebble.InternalKeyKindLogData:
 		case len(key) == 0:
 			w.other = true
-		case key[0] == tableMark || key[0] == tableMarkID:
-			w.marks = true
+		case key[0] == tableRecord || key[0] == tableMark || key[0] == tableMarkID, bytes.Equal(key, metaKey(metaRevision, 0)):
+			w.records = true
 		case key[0] >= tableTrace && key[0] < tableTraceEnd, bytes.Equal(key, metaKey(metaTraces, 0)):
 			w.traces = true
 		case key[0] == tableState:
@@ -178,7 +178,7 @@ func readWrite(payload []byte) (w written, err error) {
 func coveredWrite(payload []byte) string {
 	w, err := readWrite(payload)
 	switch {
-	case payload == nil || err != nil || w.marks || w.traces || !w.other:
+	case payload == nil || err != nil || w.records || w.traces || !w.other:
 		return ""
 	case w.writer != "":
 		return fmt.Sprintf("points of generation %d, which are put again from its journal", w.generation)

@@ -17,8 +17,9 @@ import (
 var epoch = time.Unix(0, 0)
 
 // logged is a store of which eight generations, marks and records lie in the
-// log alone, and where each of them lies in it.
-func logged(t *testing.T) (fs vfs.FS, log string, ends []int64) {
+// log alone, and where each of them lies in it. old writes records as versions
+// before records did.
+func logged(t *testing.T, old bool) (fs vfs.FS, log string, ends []int64) {
 	t.Helper()
 	ctx := context.Background()
 	fs = vfs.NewMem()
@@ -27,9 +28,14 @@ func logged(t *testing.T) (fs vfs.FS, log string, ends []int64) {
 	check(t, s.db.Flush())
 	for g := uint64(2); g < 10; g++ {
 		check(t, s.Put(ctx, batch(g, t0+int64(g)*600, 5)))
-		check(t, s.PutMark(ctx, store.Mark{ID: fmt.Sprint("m", g), Name: "deploy"}))
-		check(t, s.Put(ctx, &store.Batch{Writer: "verdicts", Generation: g - 1, Resolution: series.Base,
-			State: []store.Record{{Key: fmt.Append(nil, g), Value: []byte("v")}}}))
+		check(t, store.PutMark(ctx, s, store.Mark{ID: fmt.Sprint("m", g), Name: "deploy"}))
+		if old {
+			check(t, s.Put(ctx, &store.Batch{Writer: "verdicts", Generation: g - 1, Resolution: series.Base,
+				State: []store.State{{Key: fmt.Append(nil, g), Value: []byte("v")}}}))
+			continue
+		}
+		_, err := s.PutRecords(ctx, "verdicts", store.RecordWrite{Key: fmt.Sprint(g), Value: []byte("v")})
+		check(t, err)
 	}
 	check(t, s.Close())
 	logs := files(t, fs, "data", "", ".log")
@@ -50,6 +56,12 @@ func logged(t *testing.T) (fs vfs.FS, log string, ends []int64) {
 // What is damaged in Pebble's log is told from its torn end, kept aside, named,
 // and costs no more than it must.
 func TestDamagedLog(t *testing.T) {
+	for _, old := range []bool{false, true} {
+		t.Run(fmt.Sprint("old=", old), func(t *testing.T) { testDamagedLog(t, old) })
+	}
+}
+
+func testDamagedLog(t *testing.T, old bool) {
 	// Records 3k, 3k+1 and 3k+2 are generation k+2, a mark and a verdict.
 	for _, c := range []struct {
 		name           string
@@ -72,7 +84,7 @@ func TestDamagedLog(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx := context.Background()
-			fs, name, ends := logged(t)
+			fs, name, ends := logged(t, old)
 			change(t, fs, "data/"+name, func(b []byte) []byte {
 				if c.cut {
 					return b[:ends[c.record]-5]
@@ -96,13 +108,13 @@ func TestDamagedLog(t *testing.T) {
 			if n := count(t, s, store.Query{Start: t0, End: t0 + 86400}); n != 15*c.flushed {
 				t.Errorf("count %d, want %d", n, 15*c.flushed)
 			}
-			all, err := s.Marks(ctx, epoch.AddDate(-9000, 0, 0), epoch.AddDate(9000, 0, 0))
+			all, err := store.Marks(ctx, s, epoch.AddDate(-9000, 0, 0), epoch.AddDate(9000, 0, 0))
 			check(t, err)
 			if len(all) != c.marks {
 				t.Errorf("%d marks, want %d", len(all), c.marks)
 			}
 			records := 0
-			check(t, s.State(ctx, "verdicts", nil, func(_, _ []byte) error { records++; return nil }))
+			check(t, s.ListRecords(ctx, "verdicts", "", func(store.Record) error { records++; return nil }))
 			if records != c.records {
 				t.Errorf("%d records, want %d", records, c.records)
 			}
@@ -143,7 +155,7 @@ func TestDamagedLog(t *testing.T) {
 
 // The reader of logs tells damage from a torn end wherever a byte changes.
 func TestReadRecords(t *testing.T) {
-	fs, name, ends := logged(t)
+	fs, name, ends := logged(t, false)
 	num, _ := logNumber(name)
 	b, err := readWhole(fs, "data/"+name)
 	check(t, err)

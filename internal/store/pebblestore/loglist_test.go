@@ -24,7 +24,7 @@ func threeLogs(t *testing.T) vfs.FS {
 	var logs []string
 	for g := uint64(1); g <= 3; g++ {
 		check(t, s.Put(ctx, batch(g, t0+int64(g)*600, 5)))
-		check(t, s.PutMark(ctx, store.Mark{ID: fmt.Sprint("m", g), Name: "deploy"}))
+		check(t, store.PutMark(ctx, s, store.Mark{ID: fmt.Sprint("m", g), Name: "deploy"}))
 		all := files(t, mem, "data", "", ".log")
 		logs = append(logs, all[len(all)-1])
 		if g == 3 {
@@ -92,7 +92,7 @@ func TestMissingLog(t *testing.T) {
 			if g, err := s.Flushed(ctx, "w"); err != nil || g != c.flushed {
 				t.Errorf("flushed %d %v, want %d", g, err, c.flushed)
 			}
-			marks, err := s.Marks(ctx, epoch.AddDate(-9000, 0, 0), epoch.AddDate(9000, 0, 0))
+			marks, err := store.Marks(ctx, s, epoch.AddDate(-9000, 0, 0), epoch.AddDate(9000, 0, 0))
 			check(t, err)
 			if len(marks) != c.marks {
 				t.Errorf("%d marks, want %d", len(marks), c.marks)

@@ -160,6 +160,9 @@ func (s *Store) mend(ctx context.Context) error {
 	if err := s.mendWriters(wb, used, newest); err != nil {
 		return err
 	}
+	if err := s.mendRevision(wb); err != nil {
+		return err
+	}
 	if wb.Empty() {
 		return nil
 	}

@@ -156,7 +156,8 @@ type Store struct {
 	floor    [numTiers]int64 // what starts before it has expired
 	direct   map[partID]bool // coarse partitions that were put to directly
 
-	traces keptTraces
+	traces  keptTraces
+	records keptRecords
 
 	units *unitCache
 	dirs  *dirCache
@@ -335,7 +336,10 @@ func (s *Store) openDB(ctx context.Context, found *start) error {
 	if err := s.mendIfOwed(ctx); err != nil {
 		return err
 	}
-	return s.identify(found.identity)
+	if err := s.identify(found.identity); err != nil {
+		return err
+	}
+	return s.moveRecords()
 }
 
 // otherFormat is what other versions write into the format file.
@@ -434,6 +438,8 @@ func (s *Store) load() error {
 			s.floor[k[2]] = t
 		case metaTraces:
 			s.traces.floor = t
+		case metaRevision:
+			s.records.revision = uint64(t)
 		}
 		return nil
 	})
@@ -490,6 +496,8 @@ const (
 	metaReady  = 'r'
 	metaFloor  = 'f'
 	metaTraces = 't' // the floor of kept traces
+
+	metaRevision = 'v' // the last revision of records
 )
 
 func metaKey(what byte, tier int) []byte { return []byte{tableMeta, what, byte(tier)} }

@@ -41,7 +41,7 @@ func batch(gen uint64, slot int64, n int) *store.Batch {
 			storetest.Span(series.Full, "service", "b"),
 			{Family: "queue", Kind: series.Gauge, Labels: labels.FromStrings("q", "a")},
 		},
-		State: []store.Record{{Key: []byte("last"), Value: fmt.Append(nil, gen)}}}
+		State: []store.State{{Key: []byte("last"), Value: fmt.Append(nil, gen)}}}
 	for i := range n {
 		at := slot + int64(i)*10
 		b.Points = append(b.Points,

@@ -23,14 +23,14 @@ func lived(t *testing.T) vfs.FS {
 	s := open(t, Options{FS: fs})
 	for g := uint64(1); g <= 12; g++ {
 		check(t, s.Put(ctx, batch(g, t0+int64(g)*300, 5)))
-		check(t, s.PutMark(ctx, store.Mark{ID: fmt.Sprint("m", g), Time: time.Unix(t0, 0), Name: "deploy"}))
+		check(t, store.PutMark(ctx, s, store.Mark{ID: fmt.Sprint("m", g), Time: time.Unix(t0, 0), Name: "deploy"}))
 		check(t, s.PutTraces(ctx, []store.Trace{keptTrace(int(g), t0+int64(g)*300, time.Second)}))
 		switch g {
 		case 3, 6:
 			check(t, s.db.Flush())
 		case 8:
 			check(t, s.Maintain(ctx, time.Unix(t0+int64(g)*300+3600, 0)))
-			check(t, s.DeleteMark(ctx, "m2"))
+			check(t, store.DeleteMark(ctx, s, "m2"))
 			check(t, s.db.Flush())
 		}
 	}
@@ -116,7 +116,7 @@ func TestRepairDamagedBlock(t *testing.T) {
 	ctx, fs := context.Background(), vfs.NewMem()
 	s := open(t, Options{FS: fs})
 	for i := range 4000 {
-		check(t, s.PutMark(ctx, store.Mark{ID: fmt.Sprint("m", i), Time: time.Unix(int64(i), 0), Name: fmt.Sprintf("%x", uint64(i)*0x9e3779b97f4a7c15)}))
+		check(t, store.PutMark(ctx, s, store.Mark{ID: fmt.Sprint("m", i), Time: time.Unix(int64(i), 0), Name: fmt.Sprintf("%x", uint64(i)*0x9e3779b97f4a7c15)}))
 	}
 	check(t, errors.Join(s.db.Flush(), s.Close()))
 	for _, n := range append(files(t, fs, "data", "", ".log"), logsFile) { // they hold it too
@@ -137,7 +137,7 @@ func TestRepairDamagedBlock(t *testing.T) {
 	}
 	s = open(t, Options{FS: fs})
 	defer s.Close()
-	all, err := s.Marks(ctx, time.Unix(-1, 0), time.Unix(5000, 0))
+	all, err := store.Marks(ctx, s, time.Unix(-1, 0), time.Unix(5000, 0))
 	check(t, err)
 	if len(all) < 2500 || len(all) == 4000 || all[len(all)-1].ID != "m3999" || all[0].ID != "m0" {
 		t.Errorf("%d marks of 4000, from %s to %s", len(all), all[0].ID, all[len(all)-1].ID)

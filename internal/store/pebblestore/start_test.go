@@ -43,7 +43,7 @@ func twoTables(t *testing.T) vfs.FS {
 	t.Helper()
 	ctx, fs := context.Background(), vfs.NewMem()
 	s := open(t, Options{FS: fs})
-	check(t, s.PutMark(ctx, store.Mark{ID: "m", Name: "deploy"}))
+	check(t, store.PutMark(ctx, s, store.Mark{ID: "m", Name: "deploy"}))
 	for g := range uint64(2) {
 		check(t, s.Put(ctx, batch(g+1, t0+int64(g)*86400, 5)))
 		check(t, s.db.Flush())

@@ -123,6 +123,10 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"State", testState},
 		{"Families", testFamilies},
 		{"Labels", testLabels},
+		{"Records", testRecords},
+		{"RecordConflicts", testRecordConflicts},
+		{"ConcurrentRecords", testConcurrentRecords},
+		{"UpdateRecords", testUpdateRecords},
 		{"Marks", testMarks},
 		{"Samples", testSamples},
 		{"Nearest", testNearest},
@@ -148,6 +152,9 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	}
 	t.Run("Random", func(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) { random(t, rt, open(t)) })
+	})
+	t.Run("RandomRecords", func(t *testing.T) {
+		rapid.Check(t, func(rt *rapid.T) { randomRecords(rt, open(t)) })
 	})
 	t.Run("RandomLookups", func(t *testing.T) { RunLookups(t, open, nil) })
 	t.Run("RandomTraces", func(t *testing.T) {
@@ -423,9 +430,9 @@ func testRefusals(t *testing.T, st store.Store) {
 
 func testState(t *testing.T, st store.Store) {
 	ctx := context.Background()
-	rec := func(kv ...string) (out []store.Record) {
+	rec := func(kv ...string) (out []store.State) {
 		for i := 0; i < len(kv); i += 2 {
-			out = append(out, store.Record{Key: []byte(kv[i]), Value: []byte(kv[i+1])})
+			out = append(out, store.State{Key: []byte(kv[i]), Value: []byte(kv[i+1])})
 		}
 		return out
 	}
@@ -488,23 +495,23 @@ func testMarks(t *testing.T, st store.Store) {
 	ctx := context.Background()
 	at := func(s int) time.Time { return time.Unix(T0+int64(s), 5).UTC() }
 	m := store.Mark{ID: "1", Time: at(10), Name: "deploy", Service: "a", Revision: "r1", User: "u", Description: "d", Link: "https://example.com"}
-	check(t, st.PutMark(ctx, m))
-	check(t, st.PutMark(ctx, store.Mark{ID: "2", Time: at(5), Name: "backup"}))
-	check(t, st.PutMark(ctx, store.Mark{ID: "3", Time: at(20), Name: "end"}))
+	check(t, store.PutMark(ctx, st, m))
+	check(t, store.PutMark(ctx, st, store.Mark{ID: "2", Time: at(5), Name: "backup"}))
+	check(t, store.PutMark(ctx, st, store.Mark{ID: "3", Time: at(20), Name: "end"}))
 	names := func(from, to int) (out []string) {
-		for _, m := range must(st.Marks(ctx, at(from), at(to)))(t) {
+		for _, m := range must(store.Marks(ctx, st, at(from), at(to)))(t) {
 			out = append(out, m.Name)
 		}
 		return out
 	}
 	equal(t, "in order of time", names(0, 100), []string{"backup", "deploy", "end"})
 	equal(t, "closed below, open above", names(5, 20), []string{"backup", "deploy"})
-	equal(t, "whole", must(st.Marks(ctx, at(10), at(11)))(t), []store.Mark{m})
+	equal(t, "whole", must(store.Marks(ctx, st, at(10), at(11)))(t), []store.Mark{m})
 	m.Time, m.Name = at(30), "moved"
-	check(t, st.PutMark(ctx, m))
+	check(t, store.PutMark(ctx, st, m))
 	equal(t, "replaced", names(0, 100), []string{"backup", "end", "moved"})
-	check(t, st.DeleteMark(ctx, "2"))
-	check(t, st.DeleteMark(ctx, "2"))
+	check(t, store.DeleteMark(ctx, st, "2"))
+	check(t, store.DeleteMark(ctx, st, "2"))
 	equal(t, "deleted", names(0, 100), []string{"end", "moved"})
 }
 

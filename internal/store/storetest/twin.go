@@ -34,7 +34,8 @@ type Twin struct {
 	flushed  map[string]uint64
 	state    map[string]map[string][]byte
 	families map[string]store.FamilyInfo
-	marks    map[string]store.Mark
+	records  map[recordKey]store.Record
+	revision uint64 // of the last write of records
 	traces   map[store.TraceID]store.Trace
 	closed   bool
 }
@@ -55,7 +56,7 @@ type twinPoint struct {
 // NewTwin returns an empty twin.
 func NewTwin() *Twin {
 	return &Twin{points: map[address]twinPoint{}, samples: map[string]map[int64]series.Sample{}, series: map[string]series.Series{}, known: map[string]bool{},
-		flushed: map[string]uint64{}, state: map[string]map[string][]byte{}, families: map[string]store.FamilyInfo{}, marks: map[string]store.Mark{}, traces: map[store.TraceID]store.Trace{}}
+		flushed: map[string]uint64{}, state: map[string]map[string][]byte{}, families: map[string]store.FamilyInfo{}, records: map[recordKey]store.Record{}, traces: map[store.TraceID]store.Trace{}}
 }
 
 var _ store.Store = (*Twin)(nil)
@@ -386,39 +387,6 @@ func (w *Twin) LabelValues(ctx context.Context, family string, view series.View,
 	})
 	slices.Sort(out)
 	return slices.Compact(out), nil
-}
-
-func (w *Twin) PutMark(ctx context.Context, m store.Mark) error {
-	if err := w.enter(ctx); err != nil {
-		return err
-	}
-	defer w.mu.Unlock()
-	w.marks[m.ID] = m
-	return nil
-}
-
-func (w *Twin) DeleteMark(ctx context.Context, id string) error {
-	if err := w.enter(ctx); err != nil {
-		return err
-	}
-	defer w.mu.Unlock()
-	delete(w.marks, id)
-	return nil
-}
-
-func (w *Twin) Marks(ctx context.Context, start, end time.Time) ([]store.Mark, error) {
-	if err := w.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer w.mu.Unlock()
-	var out []store.Mark
-	for _, m := range w.marks {
-		if !m.Time.Before(start) && m.Time.Before(end) {
-			out = append(out, m)
-		}
-	}
-	slices.SortFunc(out, func(a, b store.Mark) int { return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.ID, b.ID)) })
-	return out, nil
 }
 
 // Maintain does nothing: a twin keeps what it was given as it was given.

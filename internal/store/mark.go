@@ -1,0 +1,109 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Mark is a named moment.
+type Mark struct {
+	ID          string
+	Time        time.Time
+	Name        string
+	Service     string // empty: concerns every service
+	Revision    string
+	User        string
+	Description string
+	Link        string
+}
+
+// KindMarks is the kind of the records that hold marks, under their ids.
+const KindMarks = "marks"
+
+// storedMark is what follows the time in the record of a mark, in JSON.
+type storedMark struct {
+	Name        string `json:"name"`
+	Service     string `json:"service,omitempty"`
+	Revision    string `json:"revision,omitempty"`
+	User        string `json:"user,omitempty"`
+	Description string `json:"description,omitempty"`
+	Link        string `json:"link,omitempty"`
+}
+
+// AppendMark appends the value of a mark's record: its time as big-endian Unix
+// nanoseconds, so that marks of other times need not be decoded, then JSON.
+func AppendMark(dst []byte, m Mark) ([]byte, error) {
+	b, err := json.Marshal(storedMark{m.Name, m.Service, m.Revision, m.User, m.Description, m.Link})
+	if err != nil {
+		return dst, fmt.Errorf("encode mark %s: %w", m.ID, err)
+	}
+	return append(binary.BigEndian.AppendUint64(dst, uint64(m.Time.UnixNano())), b...), nil
+}
+
+// PutMark stores a mark durably; one with the same ID is replaced.
+func PutMark(ctx context.Context, r Records, m Mark) error {
+	if m.ID == "" {
+		return errors.New("put mark: the mark has no id")
+	}
+	v, err := AppendMark(nil, m)
+	if err == nil {
+		_, err = r.PutRecords(ctx, KindMarks, RecordWrite{m.ID, v, AnyRevision})
+	}
+	if err != nil {
+		return fmt.Errorf("put mark %s: %w", m.ID, err)
+	}
+	return nil
+}
+
+// DeleteMark removes a mark; it is not an error if there is none.
+func DeleteMark(ctx context.Context, r Records, id string) error {
+	if _, err := r.PutRecords(ctx, KindMarks, RecordWrite{Key: id, IfRevision: AnyRevision}); err != nil {
+		return fmt.Errorf("delete mark %s: %w", id, err)
+	}
+	return nil
+}
+
+// Marks returns the marks in [start, end), in order of time, then of id. Errors
+// wrap ErrCorrupt if one does not decode.
+func Marks(ctx context.Context, r Records, start, end time.Time) ([]Mark, error) {
+	from, until := unixNano(start), unixNano(end)
+	var out []Mark
+	err := r.ListRecords(ctx, KindMarks, "", func(x Record) error {
+		if len(x.Value) < 8 {
+			return fmt.Errorf("mark %q: %w", x.Key, ErrCorrupt)
+		}
+		at := int64(binary.BigEndian.Uint64(x.Value))
+		if at < from || at >= until {
+			return nil
+		}
+		var m storedMark
+		if err := json.Unmarshal(x.Value[8:], &m); err != nil {
+			return fmt.Errorf("mark %q: %w: %w", x.Key, ErrCorrupt, err)
+		}
+		out = append(out, Mark{x.Key, time.Unix(0, at).UTC(), m.Name, m.Service, m.Revision, m.User, m.Description, m.Link})
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("marks: %w", err)
+	}
+	slices.SortFunc(out, func(a, b Mark) int { return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.ID, b.ID)) })
+	return out, nil
+}
+
+// unixNano clamps times beyond what nanoseconds can count (the years 1678 to 2262).
+func unixNano(t time.Time) int64 {
+	switch s := t.Unix(); {
+	case s < -9e9:
+		return -1 << 63
+	case s > 9e9:
+		return 1<<63 - 1
+	}
+	return t.UnixNano()
+}

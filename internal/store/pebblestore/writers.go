@@ -1,0 +1,79 @@
+package pebblestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"tailscope/internal/store"
+)
+
+// Writers are what a store that is not running keeps of its writers.
+type Writers struct{ s *Store }
+
+// OpenWriters opens what a store that is not running keeps of its writers, and
+// changes nothing. The error wraps store.ErrCorrupt if it cannot be read.
+func OpenWriters(ctx context.Context, o Options) (_ *Writers, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := o.ensureDefaults(); err != nil {
+		return nil, err
+	}
+	lock, err := lockExisting(&o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{opts: o, lock: lock, cache: pebble.NewCache(1 << 20)}
+	r := &Writers{s}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("read the writers of the store in %s: %w", o.Dir, err), r.Close())
+		}
+	}()
+	defer func() {
+		// Pebble takes some of what it reads on trust.
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", store.ErrCorrupt, p)
+		}
+	}()
+	s.damage.log = o.Logger
+	po := pebbleOptions(&s.opts, lock, s.cache, &s.damage)
+	po.ReadOnly, po.ErrorIfNotExists = true, true
+	po.EventListener = nil // what it finds is not put aside
+	po.EnsureDefaults()
+	if s.db, err = pebble.Open(o.Dir, po); err != nil {
+		return nil, classify(err)
+	}
+	s.writers = map[string]*writer{}
+	if err := s.loadWriters(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Flushed, Durable and State are as those of the Store.
+
+func (r *Writers) Flushed(ctx context.Context, name string) (uint64, error) {
+	return r.s.Flushed(ctx, name)
+}
+
+func (r *Writers) Durable(ctx context.Context, name string) (uint64, error) {
+	return r.s.Durable(ctx, name)
+}
+
+func (r *Writers) State(ctx context.Context, name string, prefix []byte, yield func(key, value []byte) error) error {
+	return r.s.State(ctx, name, prefix, yield)
+}
+
+// Close gives the store's directory back.
+func (r *Writers) Close() error {
+	var err error
+	if r.s.db != nil {
+		err = r.s.db.Close()
+	}
+	r.s.cache.Unref()
+	return errors.Join(err, r.s.lock.Close())
+}
