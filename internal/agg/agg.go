@@ -45,7 +45,7 @@ type Options struct {
 	Dir           string                   // journal directory; made if absent
 	FS            vfs.FS                   // default: the machine's file system
 	DamagedDir    string                   // where journals that are damaged are kept; default "damaged" beside Dir
-	Writer        string                   // name of this writer in the store; default "local"
+	Writer        string                   // name of this writer in the store; required, and no other server's
 	FlushInterval time.Duration            // default 10 s: generations are cut just after a base slot ends
 	SyncInterval  time.Duration            // default 1 s: journal fsync; what a power loss may cost
 	MemoryBytes   int64                    // bound on open slots and tables; default 256 MiB
@@ -76,9 +76,6 @@ func (o *Options) EnsureDefaults() {
 		if *n == 0 {
 			*n = v
 		}
-	}
-	if o.Writer == "" {
-		o.Writer = "local"
 	}
 	if o.FS == nil {
 		o.FS = vfs.Default
@@ -202,6 +199,9 @@ func Open(ctx context.Context, st store.Store, o Options) (*Aggregator, error) {
 	o.EnsureDefaults()
 	if o.Dir == "" {
 		return nil, errors.New("aggregator needs a journal directory")
+	}
+	if o.Writer == "" {
+		return nil, errors.New("aggregator needs the name of a writer")
 	}
 	// A loss of power must not take the directory with what is synced in it.
 	if err := errors.Join(o.FS.MkdirAll(o.Dir, 0o700), syncDir(o.FS, o.FS.PathDir(o.Dir))); err != nil {

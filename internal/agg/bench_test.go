@@ -110,7 +110,7 @@ func BenchmarkCommit(b *testing.B) {
 }
 
 func prepare(b testing.TB, distinct, draws int) (*Aggregator, []Target, *load, []int64) {
-	a, err := Open(context.Background(), &nullStore{}, Options{Dir: b.TempDir(), FlushInterval: time.Hour, MemoryBytes: 2 << 30})
+	a, err := Open(context.Background(), &nullStore{}, Options{Writer: "local", Dir: b.TempDir(), FlushInterval: time.Hour, MemoryBytes: 2 << 30})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func BenchmarkResolve(b *testing.B) {
 					if a != nil {
 						a.Close(context.Background())
 					}
-					a, err = Open(context.Background(), &nullStore{}, Options{Dir: b.TempDir(), FlushInterval: time.Hour, MemoryBytes: 2 << 30})
+					a, err = Open(context.Background(), &nullStore{}, Options{Writer: "local", Dir: b.TempDir(), FlushInterval: time.Hour, MemoryBytes: 2 << 30})
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -205,7 +205,7 @@ func BenchmarkMemory(b *testing.B) {
 				l := newLoad(distinct, 1_000_000)
 				ns := durations(1 << 16)
 				before := heap()
-				a, err := Open(context.Background(), &nullStore{}, Options{Dir: b.TempDir(), FlushInterval: time.Hour, MemoryBytes: 1 << 30})
+				a, err := Open(context.Background(), &nullStore{}, Options{Writer: "local", Dir: b.TempDir(), FlushInterval: time.Hour, MemoryBytes: 1 << 30})
 				if err != nil {
 					b.Fatal(err)
 				}

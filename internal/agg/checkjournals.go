@@ -14,15 +14,14 @@ import (
 
 // CheckJournals does the accounting of a start on a directory that no Aggregator
 // has open, and changes nothing. It returns how many journals there are and what
-// Open would report damaged or missing. st is nil if the store cannot be read:
-// then what lies between the store and the first journal is not accounted for.
-func CheckJournals(ctx context.Context, fsys vfs.FS, dir string, st Records) (journals int, damage []store.Damage, err error) {
+// Open would report damaged or missing. st, in which the directory's server writes
+// as writer, is nil if the store cannot be read: then what lies between the store
+// and the first journal is not accounted for.
+func CheckJournals(ctx context.Context, fsys vfs.FS, dir string, st Records, writer string) (journals int, damage []store.Damage, err error) {
 	c := &check{ctx: ctx, fs: fsys, dir: dir}
 	l := &accounting{fs: fsys, dir: dir, now: time.Now(), acts: c, blind: st == nil}
 	if st != nil {
-		var o Options
-		o.EnsureDefaults()
-		if err := l.known(ctx, st, o.Writer); err != nil {
+		if err := l.known(ctx, st, writer); err != nil {
 			return 0, nil, err
 		}
 	}

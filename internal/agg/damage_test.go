@@ -166,7 +166,7 @@ func TestAnyDamageIsCounted(t *testing.T) {
 		st, c := base.clone(), newClock()
 		fs := l.in(t, "data/journal", name, changed)
 		before := readFiles(t, fs, "data/journal")
-		_, byDoctor, err := CheckJournals(context.Background(), fs, "data/journal", st)
+		_, byDoctor, err := CheckJournals(context.Background(), fs, "data/journal", st, "local")
 		if err != nil {
 			t.Fatalf("%s of %s: doctor: %v", what, name, err)
 		}
@@ -317,7 +317,7 @@ func TestUnreadableJournal(t *testing.T) {
 				return nil
 			}))
 		}
-		if _, damage, err := CheckJournals(context.Background(), fs, dir, nil); err != nil || len(damage) == 0 || damage[0].File != path {
+		if _, damage, err := CheckJournals(context.Background(), fs, dir, nil, ""); err != nil || len(damage) == 0 || damage[0].File != path {
 			t.Errorf("%s: doctor says %+v, %v", what, damage, err)
 		}
 		a = open(t, st, c, dir, on(fs))
@@ -535,7 +535,7 @@ func TestAnyCallFails(t *testing.T) {
 			return nil
 		})
 		run := func(fs vfs.FS) {
-			a, err := Open(context.Background(), st, Options{Dir: "data/journal", FS: fs, Now: c.now, FlushInterval: 1 << 40})
+			a, err := Open(context.Background(), st, Options{Writer: "local", Dir: "data/journal", FS: fs, Now: c.now, FlushInterval: 1 << 40})
 			if err != nil {
 				return
 			}

@@ -33,7 +33,7 @@ func TestExplosion(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer st.Close()
-	a, err := agg.Open(ctx, st, agg.Options{Dir: filepath.Join(dir, "journal")})
+	a, err := agg.Open(ctx, st, agg.Options{Writer: st.Writer(), Dir: filepath.Join(dir, "journal")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -224,7 +224,7 @@ func (c *clock) advance(d time.Duration) {
 // test, and closes it at the end.
 func open(t testing.TB, st store.Store, c *clock, dir string, change ...func(*Options)) *Aggregator {
 	t.Helper()
-	o := Options{Dir: dir, Now: c.now, FlushInterval: 10 * time.Second}
+	o := Options{Writer: "local", Dir: dir, Now: c.now, FlushInterval: 10 * time.Second}
 	for _, f := range change {
 		f(&o)
 	}

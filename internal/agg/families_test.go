@@ -95,7 +95,7 @@ func (s *slowStore) Put(ctx context.Context, b *store.Batch) error {
 func TestCloseIsBounded(t *testing.T) {
 	st, c, fs := newMemStore(), newClock(), vfs.NewMem()
 	slow := &slowStore{st, make(chan struct{}, 1)}
-	a, err := Open(context.Background(), slow, Options{Dir: "data/journal", FS: fs, Now: c.now, CloseTimeout: 50 * time.Millisecond})
+	a, err := Open(context.Background(), slow, Options{Writer: "local", Dir: "data/journal", FS: fs, Now: c.now, CloseTimeout: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func TestFlusher(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		st := newMemStore()
-		a, err := Open(context.Background(), st, Options{Dir: dir})
+		a, err := Open(context.Background(), st, Options{Writer: "local", Dir: dir})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,7 +65,7 @@ func openAll(ctx context.Context, dir string) (*pebblestore.Store, *agg.Aggregat
 	if err != nil {
 		return nil, nil, err
 	}
-	a, err := agg.Open(ctx, st, agg.Options{Dir: filepath.Join(dir, "journal"), FlushInterval: 7 * time.Millisecond, SyncInterval: 3 * time.Millisecond})
+	a, err := agg.Open(ctx, st, agg.Options{Writer: st.Writer(), Dir: filepath.Join(dir, "journal"), FlushInterval: 7 * time.Millisecond, SyncInterval: 3 * time.Millisecond})
 	if err != nil {
 		st.Close()
 		return nil, nil, err

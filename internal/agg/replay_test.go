@@ -166,7 +166,7 @@ func TestTornTail(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, filepath.Base(path)), b, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			a, err := Open(context.Background(), st, Options{Dir: dir, Now: c.now})
+			a, err := Open(context.Background(), st, Options{Writer: "local", Dir: dir, Now: c.now})
 			if err != nil {
 				t.Fatalf("cut at %d, tail %q: %v", cut, tail, err)
 			}
@@ -197,7 +197,7 @@ func TestNewerJournalIsRefused(t *testing.T) {
 	if err := os.WriteFile(journalPath(dir, 1), append(h, 1, 2, 3), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Open(context.Background(), newMemStore(), Options{Dir: dir})
+	_, err := Open(context.Background(), newMemStore(), Options{Writer: "local", Dir: dir})
 	if !errors.Is(err, store.ErrVersion) {
 		t.Errorf("got %v, want ErrVersion", err)
 	}

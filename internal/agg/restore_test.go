@@ -42,7 +42,7 @@ func (l *lostTable) open() (*pebblestore.Store, *agg.Aggregator) {
 		l.t.Fatal(err)
 	}
 	l.t.Cleanup(func() { st.Close() })
-	a, err := agg.Open(ctx, st, agg.Options{Dir: "data/journal", FS: l.fs, Now: l.now, FlushInterval: time.Hour})
+	a, err := agg.Open(ctx, st, agg.Options{Writer: st.Writer(), Dir: "data/journal", FS: l.fs, Now: l.now, FlushInterval: time.Hour})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestJournalsReplaceALostTable(t *testing.T) {
 	l.make(func(*pebblestore.Store) {})
 	for start := range 2 {
 		st, a := l.open()
-		if d, err := st.Durable(context.Background(), "local"); err != nil || d < 3 {
+		if d, err := st.Durable(context.Background(), st.Writer()); err != nil || d < 3 {
 			t.Fatalf("generation %d lies in tables, want 3 at least: %v", d, err)
 		}
 		if got := l.counts(st, series.Base); got != three(3*lostTableSpans) {

@@ -82,7 +82,7 @@ func TestFourWeeks(t *testing.T) {
 			end := start.AddDate(0, 0, 28)
 			time.Sleep(time.Until(start) - 30*time.Second) // as good as waited for
 			w, told := &world{t: t, store: &mortal{Store: storetest.NewTwin()}, probe: newProbes()}, new(clocked)
-			if w.agg, err = agg.Open(t.Context(), w.store, agg.Options{Dir: t.TempDir(), FlushInterval: time.Hour, SyncInterval: time.Hour}); err != nil {
+			if w.agg, err = agg.Open(t.Context(), w.store, agg.Options{Writer: "local", Dir: t.TempDir(), FlushInterval: time.Hour, SyncInterval: time.Hour}); err != nil {
 				t.Fatal(err)
 			}
 			for _, name := range []string{"orders", "interval", "follows", "nightly", "workdays"} {

@@ -183,7 +183,7 @@ func (w *world) open(yaml string) {
 	w.t.Helper()
 	file := readFile(w.t, yaml)
 	var err error
-	if w.agg, err = agg.Open(context.Background(), w.store, agg.Options{Dir: w.t.TempDir(), Retention: 60 * 24 * time.Hour, SyncInterval: time.Hour}); err != nil {
+	if w.agg, err = agg.Open(context.Background(), w.store, agg.Options{Writer: "local", Dir: w.t.TempDir(), Retention: 60 * 24 * time.Hour, SyncInterval: time.Hour}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.o.Store, w.o.Agg, w.o.Prober, w.o.Notifier, w.o.File = w.store, w.agg, w.probe, w.notes, file

@@ -241,18 +241,19 @@ func examination(ctx context.Context, data string, o pebblestore.Options, do fun
 // one that cannot be read as it is, has no say in it.
 func examineJournals(ctx context.Context, data string, o pebblestore.Options, r *pebblestore.Report) (journals int, damaged []store.Damage, err error) {
 	var st agg.Records
+	var writer string
 	if r.Starts && r.ID != "" {
 		records, err := pebblestore.OpenWriters(ctx, o)
 		switch {
 		case err == nil:
 			defer records.Close()
-			st = records
+			st, writer = records, records.Own()
 		case errors.Is(err, syscall.EROFS): // the store was read without a lock, its records cannot be
 		case len(r.Findings) == 0:
 			return 0, nil, err
 		}
 	}
-	return agg.CheckJournals(ctx, vfs.Default, filepath.Join(data, "journal"), st)
+	return agg.CheckJournals(ctx, vfs.Default, filepath.Join(data, "journal"), st, writer)
 }
 
 // journalsIn lists the files beside a store that hold what was acknowledged.

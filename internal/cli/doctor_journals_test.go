@@ -24,7 +24,7 @@ func killed(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := agg.Open(t.Context(), st, agg.Options{Dir: filepath.Join(live, "journal"), FlushInterval: 24 * time.Hour, SyncInterval: time.Hour})
+	a, err := agg.Open(t.Context(), st, agg.Options{Writer: st.Writer(), Dir: filepath.Join(live, "journal"), FlushInterval: 24 * time.Hour, SyncInterval: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestDoctorSaysWhatTheStartSays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, err := agg.Open(t.Context(), st, agg.Options{Dir: filepath.Join(dir, "journal"), Remember: func(d store.Damage) error { return pebblestore.Remember(o, d) }})
+		a, err := agg.Open(t.Context(), st, agg.Options{Writer: st.Writer(), Dir: filepath.Join(dir, "journal"), Remember: func(d store.Damage) error { return pebblestore.Remember(o, d) }})
 		if err != nil {
 			t.Fatal(err)
 		}

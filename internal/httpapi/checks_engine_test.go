@@ -58,7 +58,7 @@ func guard(t *testing.T) (*httptest.Server, *gauge) {
 	t.Helper()
 	st := filled(t, pebble(t))
 	clock := func() time.Time { return now }
-	a, err := agg.Open(t.Context(), st, agg.Options{Dir: t.TempDir(), Now: clock})
+	a, err := agg.Open(t.Context(), st, agg.Options{Writer: "local", Dir: t.TempDir(), Now: clock})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func RunCheck(ctx context.Context, file *spec.File, c spec.Check) (_ *api.Check,
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	a, err := agg.Open(ctx, st, agg.Options{Dir: filepath.Join(dir, "journal")})
+	a, err := agg.Open(ctx, st, agg.Options{Writer: st.Writer(), Dir: filepath.Join(dir, "journal")})
 	if err != nil {
 		return nil, err
 	}

@@ -57,6 +57,7 @@ func (s *Server) openStore(ctx context.Context) error {
 func (s *Server) openAggregator(ctx context.Context) error {
 	a, err := agg.Open(ctx, s.store, agg.Options{
 		Dir:           filepath.Join(s.cfg.Data, "journal"),
+		Writer:        s.store.Writer(),
 		FlushInterval: s.cfg.Flush,
 		SyncInterval:  s.cfg.Sync,
 		MemoryBytes:   s.shares.OpenSlots,

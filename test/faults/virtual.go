@@ -271,7 +271,7 @@ func (w *world) open(ctx context.Context) error {
 		return fmt.Errorf("store: %w", err)
 	}
 	a, err := agg.Open(ctx, st, agg.Options{
-		Dir: journalDir, FS: w.disk, FlushInterval: time.Hour, SyncInterval: 2 * time.Millisecond, Now: w.clock, Logger: log,
+		Dir: journalDir, Writer: st.Writer(), FS: w.disk, FlushInterval: time.Hour, SyncInterval: 2 * time.Millisecond, Now: w.clock, Logger: log,
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("aggregator: %w", err), st.Close())

@@ -93,7 +93,7 @@ func runChecks(ctx context.Context, o *options, sec *report.Section, c *checksCa
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	a, err := agg.Open(ctx, st, agg.Options{Dir: filepath.Join(dir, "journal"), MemoryBytes: 1 << 30})
+	a, err := agg.Open(ctx, st, agg.Options{Writer: "bench", Dir: filepath.Join(dir, "journal"), MemoryBytes: 1 << 30})
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func (s *countingStore) Put(_ context.Context, b *store.Batch) error {
 // the others of the request are taken.
 func TestTooManyFamilies(t *testing.T) {
 	st := &countingStore{counts: map[series.View]uint64{}}
-	a, err := agg.Open(t.Context(), st, agg.Options{Dir: t.TempDir(), MaxFamilies: 2})
+	a, err := agg.Open(t.Context(), st, agg.Options{Writer: "local", Dir: t.TempDir(), MaxFamilies: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestTooManyFamilies(t *testing.T) {
 func TestAggregator(t *testing.T) {
 	st := &countingStore{counts: map[series.View]uint64{}}
 	ctx := context.Background()
-	a, err := agg.Open(ctx, st, agg.Options{Dir: t.TempDir()})
+	a, err := agg.Open(ctx, st, agg.Options{Writer: "local", Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

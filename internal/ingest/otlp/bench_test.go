@@ -141,7 +141,7 @@ func (*nullAssembler) Add([]traces.Span)                   {}
 // openAgg opens an aggregator over a store that drops what it is given.
 func openAgg(b testing.TB) *agg.Aggregator {
 	b.Helper()
-	a, err := agg.Open(context.Background(), dropStore{}, agg.Options{Dir: b.TempDir(), MemoryBytes: 1 << 30})
+	a, err := agg.Open(context.Background(), dropStore{}, agg.Options{Writer: "local", Dir: b.TempDir(), MemoryBytes: 1 << 30})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,7 +29,8 @@ import (
 //	crc32c 1d0f7a2c
 //
 // The checksum is that of the lines before it. The store keeps the id in its
-// meta table too. The file is written when the database is there, so a
+// meta table too. The server that the directory belongs to writes under that id
+// (Store.Writer). The file is written when the database is there, so a
 // directory with an identity and without a database has lost it.
 const (
 	identityFile   = "IDENTITY"
@@ -151,20 +153,12 @@ func inspect(fsys vfs.FS, dir string, aside keptAside, d *damage) (st start, err
 // identify compares the identity file with what the store holds, and makes
 // both in a directory that has none yet.
 func (s *Store) identify(found *identity) error {
-	v, closer, err := s.db.Get(metaIdentity)
-	var id uint64
-	switch {
-	case err == nil:
-		if len(v) == 8 {
-			id = binary.BigEndian.Uint64(v)
-		}
-		if err := closer.Close(); err != nil {
-			return err
-		}
-	case !errors.Is(err, pebble.ErrNotFound):
-		return classify(err)
+	id, err := s.id()
+	if err != nil {
+		return err
 	}
 	if found != nil && id == found.id {
+		s.own = ownWriter(id, s.writers)
 		return nil
 	}
 	if found != nil && id != 0 {
@@ -184,7 +178,65 @@ func (s *Store) identify(found *identity) error {
 			return classify(err)
 		}
 	}
+	s.own = ownWriter(found.id, s.writers)
 	return writeWhole(s.opts.FS, s.opts.FS.PathJoin(s.opts.Dir, identityFile), found.encode())
+}
+
+// id returns the id that the tables hold, 0 if there is none.
+func (s *Store) id() (uint64, error) {
+	v, closer, err := s.db.Get(metaIdentity)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, classify(err)
+	}
+	id := uint64(0)
+	if len(v) == 8 {
+		id = binary.BigEndian.Uint64(v)
+	}
+	return id, closer.Close()
+}
+
+// oldWriter is the name under which older versions wrote in every directory.
+const oldWriter = "local"
+
+// Writer returns the name under which the server that the directory belongs to
+// puts its generations: the id of the directory, which is random and stays, also
+// in a copy of it. A directory in which an older version has written keeps the
+// name "local": under another one, journals that are stored would count again.
+// It never changes while the store is open.
+func (s *Store) Writer() string { return s.own }
+
+// ownWriter chooses the writer of a directory with the id. If the id was lost and
+// made anew, the name that is in use stays.
+func ownWriter(id uint64, writers map[string]*writer) string {
+	if writers[oldWriter] != nil {
+		return oldWriter
+	}
+	own := fmt.Sprintf("%016x", id)
+	if writers[own] != nil {
+		return own
+	}
+	var others []string
+	for name, w := range writers {
+		if isWriterID(name) && w.points {
+			others = append(others, name)
+		}
+	}
+	if len(others) == 1 {
+		return others[0]
+	}
+	return own
+}
+
+// isWriterID says whether a name is one that Writer gives out.
+func isWriterID(name string) bool {
+	if len(name) != 16 {
+		return false
+	}
+	_, err := strconv.ParseUint(name, 16, 64)
+	return err == nil
 }
 
 // storedID is the id that the tables and logs of a store that is not running

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"tailscope/internal/store"
@@ -165,4 +166,55 @@ func TestOwnerOnly(t *testing.T) {
 	if seen < 8 {
 		t.Errorf("only %d files", seen)
 	}
+}
+
+// The name under which a directory's server writes stays what it is, whatever is
+// lost of the identity, and doctor knows the same one.
+func TestOwnWriter(t *testing.T) {
+	w := func(points bool) *writer { return &writer{points: points} }
+	for _, c := range []struct {
+		name    string
+		writers map[string]*writer
+		want    string
+	}{
+		{"new", nil, "00000000000000ab"},
+		{"its own", map[string]*writer{"00000000000000ab": w(true), "00000000000000cd": w(true)}, "00000000000000ab"},
+		{"an older version's", map[string]*writer{"local": w(true), "checks": w(false)}, "local"},
+		{"an older version's, which did not say whether of points", map[string]*writer{"local": w(false)}, "local"},
+		{"records of an older version alone", map[string]*writer{"checks": w(false)}, "00000000000000ab"},
+		{"the id was made anew", map[string]*writer{"00000000000000cd": w(true), "bench": w(true)}, "00000000000000cd"},
+		{"others", map[string]*writer{"bench": w(true), "00000000000000xy": w(true)}, "00000000000000ab"},
+	} {
+		if got := ownWriter(0xab, c.writers); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+
+	ctx, fs := context.Background(), vfs.NewMem()
+	s := open(t, Options{FS: fs})
+	name := s.Writer()
+	b := batch(1, t0, 3)
+	b.Writer = name
+	check(t, s.Put(ctx, b))
+	check(t, s.db.Delete(metaIdentity, pebble.Sync))
+	check(t, s.Close())
+	same := func(what string) {
+		t.Helper()
+		r, err := OpenWriters(ctx, Options{Dir: "data", FS: fs})
+		check(t, err)
+		if r.Own() != name {
+			t.Errorf("%s: doctor says %q, want %q", what, r.Own(), name)
+		}
+		check(t, r.Close())
+		s := open(t, Options{FS: fs})
+		if s.Writer() != name {
+			t.Errorf("%s: %q, want %q", what, s.Writer(), name)
+		}
+		check(t, s.db.Delete(metaIdentity, pebble.Sync))
+		check(t, s.Close())
+	}
+	same("the tables lost the id")
+	check(t, fs.Remove("data/"+identityFile))
+	same("the tables and the file lost the id")
+	same("once there is a new id")
 }

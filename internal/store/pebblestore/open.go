@@ -173,7 +173,8 @@ type Store struct {
 
 	damage  damage
 	retry   retry
-	opening bool // Open has given up, and Pebble has not
+	own     string // see Writer
+	opening bool   // Open has given up, and Pebble has not
 
 	stats statCounters
 

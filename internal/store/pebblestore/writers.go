@@ -51,8 +51,23 @@ func OpenWriters(ctx context.Context, o Options) (_ *Writers, err error) {
 	if err := s.loadWriters(); err != nil {
 		return nil, err
 	}
+	id, err := s.id()
+	if err != nil {
+		return nil, err
+	}
+	if id == 0 { // a start takes that of the file
+		if b, err := readWhole(o.FS, o.FS.PathJoin(o.Dir, identityFile)); err == nil {
+			if i, err := decodeIdentity(b); err == nil {
+				id = i.id
+			}
+		}
+	}
+	s.own = ownWriter(id, s.writers)
 	return r, nil
 }
+
+// Own is Writer of the Store.
+func (w *Writers) Own() string { return w.s.own }
 
 // Flushed, Durable and State are as those of the Store.
 
