@@ -14,7 +14,6 @@ import (
 	"tailscope/internal/check/spec"
 	"tailscope/internal/probe"
 	"tailscope/internal/query"
-	"tailscope/internal/store/pebblestore"
 )
 
 // RunCheck runs one check once, where no server is: what lies outside is measured
@@ -25,12 +24,13 @@ func RunCheck(ctx context.Context, file *spec.File, c spec.Check) (_ *api.Check,
 		return nil, fmt.Errorf("make a directory for a store: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	st, err := pebblestore.Open(ctx, pebblestore.Options{Dir: filepath.Join(dir, "store")})
+	data, err := openEmptyStore(ctx, filepath.Join(dir, "store"))
 	if err != nil {
 		return nil, err
 	}
+	st := data.store
 	defer func() { err = errors.Join(err, st.Close()) }()
-	a, err := agg.Open(ctx, st, agg.Options{Writer: st.Writer(), Dir: filepath.Join(dir, "journal")})
+	a, err := agg.Open(ctx, st, agg.Options{Writer: data.writer, Dir: filepath.Join(dir, "journal")})
 	if err != nil {
 		return nil, err
 	}

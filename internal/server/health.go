@@ -62,7 +62,7 @@ func (h *health) problems() []api.Problem {
 // damage returns all damage of the store and the journal that nobody has
 // acknowledged: what was found since the start, and by earlier runs.
 func (s *Server) damage() []store.Damage {
-	found := append(s.store.Damage(), s.agg.Damage()...)
+	found := append(s.data.damage(), s.agg.Damage()...)
 	s.damageMu.Lock()
 	defer s.damageMu.Unlock()
 	out := slices.DeleteFunc(slices.Clone(s.known), func(k store.Damage) bool { return reported(found, k) })

@@ -87,16 +87,16 @@ type memoryPart struct {
 // memoryParts lists what holds memory. All but those of C together are the live
 // heap, about: see the test.
 func (s *Server) memoryParts() []memoryPart {
-	a, st := s.agg.Stats(), s.store.Stats()
+	a, st := s.agg.Stats(), s.data.sizes()
 	parts := []memoryPart{
 		{name: "open_slots", bytes: a.SlotBytes, limit: s.shares.OpenSlots},
 		{name: "series", bytes: a.SeriesBytes},
 		{name: "streams", bytes: a.StreamBytes},
 		{name: "flush", bytes: a.KeptBytes},
-		{name: "store_cache", bytes: st.CacheBytes, limit: s.shares.StoreCache, c: storeOutside},
-		{name: "memtables", bytes: st.MemtableBytes, limit: s.shares.Memtables(), c: storeOutside},
-		{name: "index", bytes: st.IndexBytes, limit: s.shares.Index},
-		{name: "samples", bytes: st.SampleBytes, limit: s.shares.Samples},
+		{name: "store_cache", bytes: st.cache, limit: s.shares.StoreCache, c: storeOutside},
+		{name: "memtables", bytes: st.memtables, limit: s.shares.Memtables(), c: storeOutside},
+		{name: "index", bytes: st.index, limit: s.shares.Index},
+		{name: "samples", bytes: st.samples, limit: s.shares.Samples},
 		{name: "questions", bytes: s.questions.Used(), limit: s.shares.Questions},
 		{name: "program", bytes: s.program.Load()},
 	}

@@ -5,7 +5,6 @@ import (
 
 	"tailscope/internal/agg"
 	"tailscope/internal/ingest/otlp"
-	"tailscope/internal/store/pebblestore"
 )
 
 // reading is one number of a part's statistics.
@@ -69,27 +68,6 @@ var aggregatorReadings = []reading[agg.Stats]{
 	{"tailscope_pending_generations", "Generations cut and not yet stored.", level, func(s agg.Stats) float64 { return float64(s.Pending) }},
 	{"tailscope_journal_bytes_total", "Bytes written to the journal.", counts, func(s agg.Stats) float64 { return float64(s.JournalBytes) }},
 	{"tailscope_open_bytes", "Bytes of open slots and tables, bounded by limits.memory.", level, func(s agg.Stats) float64 { return float64(s.MemoryBytes) }},
-}
-
-var storeReadings = []reading[pebblestore.Stats]{
-	{"tailscope_store_points_total", "Points stored, of every view.", counts, func(s pebblestore.Stats) float64 { return float64(s.Points) }},
-	{"tailscope_store_points_late_total", "Points added to a resolution that had passed their slot.", counts, func(s pebblestore.Stats) float64 { return float64(s.Late) }},
-	{"tailscope_store_points_expired_total", "Points and samples that came too late for every resolution.", counts, func(s pebblestore.Stats) float64 { return float64(s.Expired) }},
-	{"tailscope_store_points_rolled_up_total", "Points made for coarser resolutions.", counts, func(s pebblestore.Stats) float64 { return float64(s.RolledUp) }},
-	{"tailscope_store_points_settled_total", "Points rewritten in their final order.", counts, func(s pebblestore.Stats) float64 { return float64(s.Settled) }},
-	{"tailscope_store_points_left_out_total", "Points left out of a sum because their counts were beyond what can be counted.", counts, func(s pebblestore.Stats) float64 { return float64(s.LeftOut) }},
-	{"tailscope_store_samples_outnumbered_total", "Raw samples dropped because their series had limits.samples newer ones.", counts, func(s pebblestore.Stats) float64 { return float64(s.SamplesOutnumbered) }},
-	{"tailscope_store_sample_hours_evicted_total", "Hours of raw samples dropped to stay within retention.max_bytes.", counts, func(s pebblestore.Stats) float64 { return float64(s.SampleHoursEvicted) }},
-	{"tailscope_store_disk_bytes", "Bytes on disk.", level, func(s pebblestore.Stats) float64 { return float64(s.DiskBytes) }},
-	{"tailscope_store_cache_bytes", "Bytes of blocks held in memory.", level, func(s pebblestore.Stats) float64 { return float64(s.CacheBytes) }},
-	{"tailscope_store_memtable_bytes", "Bytes written and not yet sorted onto disk.", level, func(s pebblestore.Stats) float64 { return float64(s.MemtableBytes) }},
-	{"tailscope_store_traces", "Traces kept.", level, func(s pebblestore.Stats) float64 { return float64(s.Traces) }},
-	{"tailscope_store_trace_bytes", "Bytes of kept traces before compression, bounded by traces.max_bytes.", level, func(s pebblestore.Stats) float64 { return float64(s.TraceBytes) }},
-	{"tailscope_store_traces_expired_total", "Kept traces dropped by age.", counts, func(s pebblestore.Stats) float64 { return float64(s.TracesExpired) }},
-	{"tailscope_store_traces_evicted_total", "Kept traces dropped for want of room.", counts, func(s pebblestore.Stats) float64 { return float64(s.TracesEvicted) }},
-	{"tailscope_store_traces_late_total", "Traces not kept because they had expired already, or lie far ahead of the clock.", counts, func(s pebblestore.Stats) float64 { return float64(s.TracesLate) }},
-	{"tailscope_store_sample_bytes", "Bytes of raw samples held in memory for what checks look up.", level, func(s pebblestore.Stats) float64 { return float64(s.SampleBytes) }},
-	{"tailscope_store_index_bytes", "Bytes of label indexes held in memory.", level, func(s pebblestore.Stats) float64 { return float64(s.IndexBytes) }},
 }
 
 // ingestCollector tells what came in by OTLP, and what was refused and why.

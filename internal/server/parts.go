@@ -10,8 +10,6 @@ import (
 	"tailscope/internal/agg"
 	"tailscope/internal/httpapi"
 	"tailscope/internal/ingest/otlp"
-	"tailscope/internal/store"
-	"tailscope/internal/store/pebblestore"
 	"tailscope/ui"
 )
 
@@ -22,42 +20,22 @@ func (s *Server) openStore(ctx context.Context) error {
 	if err := ownerOnly(s.cfg.Data); err != nil {
 		return err
 	}
-	r := s.cfg.Retain
-	o := pebblestore.Options{
-		Dir:         filepath.Join(s.cfg.Data, "store"),
-		DamagedDir:  filepath.Join(s.cfg.Data, "damaged"),
-		SampleAge:   s.cfg.MaxSampleAge,
-		SampleCount: s.cfg.MaxSamples,
-		MaxBytes:    r.MaxBytes,
-		TraceAge:    s.cfg.Traces.Keep,
-		TraceBytes:  s.cfg.Traces.MaxBytes,
-		Logger:      s.log.With("part", "store"),
-
-		CacheBytes: s.shares.StoreCache, MemtableBytes: s.shares.Memtable, IndexBytes: s.shares.Index,
-		SampleBytes: s.shares.Samples, AnswerBytes: s.shares.Question,
-	}
-	o.Retention[0], o.Retention[1], o.Retention[2], o.Retention[3] = r.Base, r.Minute, r.TenMin, r.Hour
-	var err error
-	if s.known, err = pebblestore.KnownDamage(o); err != nil {
-		return fmt.Errorf("read what is damaged in %s: %w", s.cfg.Data, err)
-	}
-	s.forget = func(except func(store.Damage) bool) error { return pebblestore.AcknowledgeDamage(o, except) }
-	s.remember = func(d store.Damage) error { return pebblestore.Remember(o, d) }
-	st, err := pebblestore.Open(ctx, o)
+	d, f, err := s.openDataStore(ctx)
+	s.damageFile = f
 	if err != nil {
-		return fmt.Errorf("open the store in %s: %w", s.cfg.Data, err)
+		return err
 	}
-	s.store = st
-	s.metrics.registry.MustRegister(newPartCollector(st.Stats, storeReadings))
-	s.health.watch(roomProblems(st.Room))
-	s.started("store", func(context.Context) error { return st.Close() })
+	s.data, s.store = d, d.store
+	s.metrics.registry.MustRegister(d.readings)
+	s.health.watch(roomProblems(d.room))
+	s.started("store", func(context.Context) error { return s.store.Close() })
 	return nil
 }
 
 func (s *Server) openAggregator(ctx context.Context) error {
 	a, err := agg.Open(ctx, s.store, agg.Options{
 		Dir:           filepath.Join(s.cfg.Data, "journal"),
-		Writer:        s.store.Writer(),
+		Writer:        s.data.writer,
 		FlushInterval: s.cfg.Flush,
 		SyncInterval:  s.cfg.Sync,
 		MemoryBytes:   s.shares.OpenSlots,

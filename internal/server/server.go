@@ -30,7 +30,6 @@ import (
 	"tailscope/internal/ingest/otlp"
 	"tailscope/internal/notify"
 	"tailscope/internal/store"
-	"tailscope/internal/store/pebblestore"
 	"tailscope/internal/traces"
 	"tailscope/internal/verdicts"
 )
@@ -51,16 +50,15 @@ type Server struct {
 	log     *slog.Logger
 	version string
 
-	store        *pebblestore.Store
-	agg          *agg.Aggregator
-	traces       *traces.Assembler // nil if nothing is broken down
-	ready        atomic.Bool
-	health       health
-	damageMu     sync.Mutex     // guards known and acknowledged
-	known        []store.Damage // found by earlier runs, and not acknowledged
+	data     *dataStore
+	store    store.Store // data's
+	agg      *agg.Aggregator
+	traces   *traces.Assembler // nil if nothing is broken down
+	ready    atomic.Bool
+	health   health
+	damageMu sync.Mutex // guards known and acknowledged
+	damageFile
 	acknowledged []store.Damage
-	forget       func(except func(store.Damage) bool) error
-	remember     func(store.Damage) error
 	metrics      *metrics
 	door         *otlp.Server
 	bound        config.Bound  // on the memory of the whole program
