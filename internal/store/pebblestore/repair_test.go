@@ -115,9 +115,7 @@ func TestRepairLostManifest(t *testing.T) {
 func TestRepairDamagedBlock(t *testing.T) {
 	ctx, fs := context.Background(), vfs.NewMem()
 	s := open(t, Options{FS: fs})
-	for i := range 4000 {
-		check(t, store.PutMark(ctx, s, store.Mark{ID: fmt.Sprint("m", i), Time: time.Unix(int64(i), 0), Name: fmt.Sprintf("%x", uint64(i)*0x9e3779b97f4a7c15)}))
-	}
+	putManyMarks(t, s)
 	check(t, errors.Join(s.db.Flush(), s.Close()))
 	for _, n := range append(files(t, fs, "data", "", ".log"), logsFile) { // they hold it too
 		check(t, fs.Remove("data/"+n))
