@@ -58,7 +58,7 @@ func replay(t *testing.T, noChange bool) (*api.MarkVerdict, *stopwatch) {
 	if err := w.Put(t.Context(), st, 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := st.PutMark(t.Context(), m); err != nil {
+	if err := store.PutMark(t.Context(), st, m); err != nil {
 		t.Fatal(err)
 	}
 	for _, now = range []time.Time{at, at.Add(4*time.Minute + 30*time.Second)} {

@@ -19,7 +19,7 @@ func TestNumbersOfLostWriters(t *testing.T) {
 	ctx, fs := context.Background(), vfs.NewMem()
 	s := open(t, Options{FS: fs})
 	put := func(name string) {
-		check(t, s.Put(ctx, &store.Batch{Writer: name, Generation: 1, Resolution: series.Base, State: []store.Record{{Key: []byte(name), Value: []byte(name)}}}))
+		check(t, s.Put(ctx, &store.Batch{Writer: name, Generation: 1, Resolution: series.Base, State: []store.State{{Key: []byte(name), Value: []byte(name)}}}))
 	}
 	put("checks")
 	put("verdicts")

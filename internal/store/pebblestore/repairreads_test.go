@@ -82,12 +82,12 @@ func TestRepairBadSector(t *testing.T) {
 func TestRepairReadsNoOldLogs(t *testing.T) {
 	ctx, fs := context.Background(), vfs.NewMem()
 	s := open(t, Options{FS: fs})
-	check(t, s.PutMark(ctx, store.Mark{ID: "gone", Time: time.Unix(t0, 0), Name: "deploy"}))
+	check(t, store.PutMark(ctx, s, store.Mark{ID: "gone", Time: time.Unix(t0, 0), Name: "deploy"}))
 	for i := range 3000 {
-		check(t, s.PutMark(ctx, store.Mark{ID: fmt.Sprint("m", i), Time: time.Unix(int64(i), 0), Name: fmt.Sprintf("%x", uint64(i)*0x9e3779b97f4a7c15)}))
+		check(t, store.PutMark(ctx, s, store.Mark{ID: fmt.Sprint("m", i), Time: time.Unix(int64(i), 0), Name: fmt.Sprintf("%x", uint64(i)*0x9e3779b97f4a7c15)}))
 	}
 	check(t, s.db.Flush())
-	check(t, s.DeleteMark(ctx, "gone"))
+	check(t, store.DeleteMark(ctx, s, "gone"))
 	check(t, s.db.Flush())
 	check(t, s.Compact(ctx))
 	check(t, s.Close())
@@ -100,7 +100,7 @@ func TestRepairReadsNoOldLogs(t *testing.T) {
 	}
 	s = open(t, Options{FS: fs, DamagedDir: "damaged"})
 	defer s.Close()
-	all, err := s.Marks(ctx, time.Unix(t0-1, 0), time.Unix(t0+1, 0))
+	all, err := store.Marks(ctx, s, time.Unix(t0-1, 0), time.Unix(t0+1, 0))
 	check(t, err)
 	if len(all) > 0 {
 		t.Errorf("the mark that was deleted is back: %+v", all)
