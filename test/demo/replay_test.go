@@ -26,8 +26,6 @@ func recording(noChange bool) string {
 	return filepath.Join("testdata", "index-added.csv.gz")
 }
 
-func fromSeconds(s api.Float) time.Time { return time.UnixMilli(int64(s * 1e3)) }
-
 // replay judges the mark of a recorded run, four minutes after it by a clock of
 // its own.
 func replay(t *testing.T, noChange bool) (*api.MarkVerdict, *stopwatch) {

@@ -25,12 +25,6 @@ type lap struct {
 	seconds float64
 }
 
-func (s *stopwatch) observe(operation string, begin time.Time, took time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.took[operation] = append(s.took[operation], lap{begin.Add(took), took.Seconds()})
-}
-
 // ratio is a quantile of what ended in one range over that of another, each
 // taken from all requests of an operation by their rank; "" is all operations.
 func (s *stopwatch) ratio(operation string, q float64, before, after api.Range) float64 {
@@ -55,38 +49,6 @@ func (s *stopwatch) ratio(operation string, q float64, before, after api.Range) 
 		return seconds[int(q*float64(len(seconds)-1))]
 	}
 	return in(after) / in(before)
-}
-
-// write writes what was kept as rows of nanoseconds since begin, the operation
-// and nanoseconds it took, by time; the first row is the mark's.
-func (s *stopwatch) write(to io.Writer, begin, mark time.Time) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	type row struct {
-		lap
-		operation string
-	}
-	var rows []row
-	for operation, laps := range s.took {
-		for _, l := range laps {
-			rows = append(rows, row{l, operation})
-		}
-	}
-	slices.SortFunc(rows, func(a, b row) int { return a.end.Compare(b.end) })
-	w := csv.NewWriter(to)
-	write := func(at time.Time, operation string, seconds float64) error {
-		return w.Write([]string{strconv.FormatInt(at.Sub(begin).Milliseconds(), 10), operation, strconv.FormatInt(int64(seconds*1e6), 10)})
-	}
-	if err := write(mark, "mark", 0); err != nil {
-		return err
-	}
-	for _, r := range rows {
-		if err := write(r.end, r.operation, r.seconds); err != nil {
-			return err
-		}
-	}
-	w.Flush()
-	return w.Error()
 }
 
 // readStopwatch reads what write wrote, as if it had begun at begin.
