@@ -26,10 +26,9 @@ type unit struct {
 	day   int64
 	scope scope
 
-	mu    sync.RWMutex
-	kinds []series.Kind // by number
-	cols  []*column     // in order of name
-	bytes int64         // estimate of the memory held
+	mu sync.RWMutex
+	columns
+	bytes int64 // estimate of the memory held
 
 	// ids, by number plus one, and table find numbers when writing; nil until
 	// the first Put into the unit.
@@ -37,6 +36,26 @@ type unit struct {
 	table series.Table // of numbers plus one
 
 	lastPut uint64 // how many Puts there were before the last one of the unit; guarded by the store's write lock
+}
+
+// columns holds the kind and the labels of every series of a unit.
+type columns struct {
+	kinds []series.Kind // by number
+	cols  []*column     // in order of name
+}
+
+// columnsNow returns the columns as they are now, to be read without a lock:
+// what they hold never changes, and series that come later go behind it.
+func (u *unit) columnsNow() *columns {
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	out := &columns{kinds: u.kinds[:len(u.kinds):len(u.kinds)], cols: make([]*column, len(u.cols))}
+	cols := make([]column, len(u.cols))
+	for i, c := range u.cols {
+		cols[i] = column{name: c.name, values: c.values[:len(c.values):len(c.values)], of: c.of[:len(c.of):len(c.of)]}
+		out.cols[i] = &cols[i]
+	}
+	return out
 }
 
 // idBytes is what a series takes of ids and table.
@@ -86,7 +105,7 @@ func (u *unit) columnAt(name string) int {
 	return i
 }
 
-func (u *unit) find(name string) *column {
+func (u *columns) find(name string) *column {
 	i, ok := slices.BinarySearchFunc(u.cols, name, func(c *column, n string) int { return strings.Compare(c.name, n) })
 	if !ok {
 		return nil
@@ -184,8 +203,8 @@ func (u *unit) writable(family string) {
 	u.mu.Unlock()
 }
 
-// labels rebuilds the labels of a series. Callers hold mu.
-func (u *unit) labels(number uint32, b *labels.ScratchBuilder) labels.Labels {
+// labels rebuilds the labels of a series. Callers hold mu, or have columnsNow.
+func (u *columns) labels(number uint32, b *labels.ScratchBuilder) labels.Labels {
 	b.Reset()
 	for _, c := range u.cols {
 		if code := c.code(number); code != 0 {
@@ -195,10 +214,10 @@ func (u *unit) labels(number uint32, b *labels.ScratchBuilder) labels.Labels {
 	return b.Labels()
 }
 
-// match returns which series the matchers select, by number. Callers hold mu.
-// It ends with ctx: a regular expression may take long, and is tried for each
-// value.
-func (u *unit) match(ctx context.Context, matchers []*labels.Matcher) ([]bool, error) {
+// match returns which series the matchers select, by number. Callers have
+// columnsNow: a regular expression may take seconds, is tried for each value,
+// and must not keep Put from showing what it has stored. match ends with ctx.
+func (u *columns) match(ctx context.Context, matchers []*labels.Matcher) ([]bool, error) {
 	n := len(u.kinds)
 	sel := make([]bool, n)
 	for i := range sel {

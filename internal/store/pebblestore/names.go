@@ -81,7 +81,7 @@ func (s *Store) Families(ctx context.Context) ([]store.FamilyInfo, error) {
 // that [start, end) touches. An empty family stands for all.
 func (s *Store) LabelNames(ctx context.Context, family string, view series.View, matchers []*labels.Matcher, start, end int64) ([]string, error) {
 	names := map[string]bool{}
-	err := s.eachUnit(ctx, family, view, start, end, func(u *unit) error {
+	err := s.eachUnit(ctx, family, view, start, end, func(u *columns) error {
 		sel, err := u.match(ctx, matchers)
 		if err != nil {
 			return err
@@ -112,7 +112,7 @@ const valueBytes = 100
 // LabelValues lists the values of one label likewise.
 func (s *Store) LabelValues(ctx context.Context, family string, view series.View, name string, matchers []*labels.Matcher, start, end int64) ([]string, error) {
 	values := map[string]bool{}
-	err := s.eachUnit(ctx, family, view, start, end, func(u *unit) error {
+	err := s.eachUnit(ctx, family, view, start, end, func(u *columns) error {
 		c := u.find(name)
 		if c == nil {
 			return nil
@@ -151,9 +151,9 @@ func sorted(set map[string]bool) []string {
 	return out
 }
 
-// eachUnit calls fn, with the unit locked for reading, for every unit of the
-// family on the days that the range touches.
-func (s *Store) eachUnit(ctx context.Context, name string, view series.View, start, end int64, fn func(*unit) error) error {
+// eachUnit calls fn with the columns of every unit of the family on the days
+// that the range touches.
+func (s *Store) eachUnit(ctx context.Context, name string, view series.View, start, end int64, fn func(*columns) error) error {
 	done, err := s.enter(ctx)
 	if err != nil {
 		return err
@@ -187,10 +187,7 @@ func (s *Store) eachUnit(ctx context.Context, name string, view series.View, sta
 			if err != nil {
 				return err
 			}
-			u.mu.RLock()
-			err = fn(u)
-			u.mu.RUnlock()
-			if err != nil {
+			if err := fn(u.columnsNow()); err != nil {
 				return err
 			}
 		}

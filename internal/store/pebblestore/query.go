@@ -213,16 +213,15 @@ func (x *execution) choose(day int64) error {
 	if err != nil {
 		return err
 	}
-	u.mu.RLock()
-	defer u.mu.RUnlock()
-	sel, err := u.match(x.ctx, x.q.Matchers)
+	cols := u.columnsNow()
+	sel, err := cols.match(x.ctx, x.q.Matchers)
 	if err != nil {
 		return err
 	}
 	if err := x.hold(int64(len(sel)) * selectedBytes); err != nil {
 		return err
 	}
-	d := &daySelection{kinds: u.kinds[:len(u.kinds):len(u.kinds)]}
+	d := &daySelection{kinds: cols.kinds}
 	d.group = make([]int32, len(sel))
 	n := 0
 	for _, ok := range sel {
@@ -238,7 +237,7 @@ func (x *execution) choose(day int64) error {
 		}
 	}
 	x.grouping.budget = store.BudgetOf(x.ctx)
-	if err := x.grouping.assign(u, x.q, d); err != nil {
+	if err := x.grouping.assign(cols, x.q, d); err != nil {
 		return err
 	}
 	x.selections[day] = d
@@ -291,8 +290,8 @@ func (g *grouping) id(kind series.Kind, ls labels.Labels, buf []byte) (int32, []
 	return id, buf, nil
 }
 
-// assign gives each selected series its group. The unit is locked for reading.
-func (g *grouping) assign(u *unit, q *store.Query, d *daySelection) (err error) {
+// assign gives each selected series its group.
+func (g *grouping) assign(u *columns, q *store.Query, d *daySelection) (err error) {
 	var b labels.ScratchBuilder
 	var buf []byte
 	if q.Each {

@@ -53,10 +53,9 @@ func (r *sampleReader) day(day int64) (*sampleDay, error) {
 	if err != nil {
 		return nil, err
 	}
-	u.mu.RLock()
-	defer u.mu.RUnlock()
 	d := &sampleDay{}
-	sel, err := u.match(r.ctx, r.matchers)
+	cols := u.columnsNow()
+	sel, err := cols.match(r.ctx, r.matchers)
 	if err != nil {
 		return nil, err
 	}
@@ -69,15 +68,15 @@ func (r *sampleReader) day(day int64) (*sampleDay, error) {
 	var buf []byte
 	for n, ok := range sel {
 		d.group[n] = -1
-		if !ok || u.kinds[n] == series.Distribution {
+		if !ok || cols.kinds[n] == series.Distribution {
 			continue
 		}
-		ls := u.labels(uint32(n), &b)
-		buf = append(ls.Bytes(buf), byte(u.kinds[n]))
+		ls := cols.labels(uint32(n), &b)
+		buf = append(ls.Bytes(buf), byte(cols.kinds[n]))
 		i, ok := r.byKey[string(buf)]
 		if !ok {
 			i = len(r.series)
-			r.series = append(r.series, store.SampleSeries{Labels: ls, Kind: u.kinds[n]})
+			r.series = append(r.series, store.SampleSeries{Labels: ls, Kind: cols.kinds[n]})
 			r.byKey[string(buf)] = i
 		}
 		d.group[n] = int32(i)

@@ -188,12 +188,12 @@ func (set *sampleSet) add(ss []*series.Series, ids []series.ID) {
 func (set *sampleSet) Len() int { return int(set.length.Load()) }
 
 func (set *sampleSet) Match(matchers []*labels.Matcher, from int) (found []store.Lookup, n int) {
+	sel, _ := set.u.columnsNow().match(context.Background(), matchers) // which has no end
 	set.u.mu.RLock()
 	defer set.u.mu.RUnlock()
 	set.mu.Lock()
 	defer set.mu.Unlock()
 	var b labels.ScratchBuilder
-	sel, _ := set.u.match(context.Background(), matchers) // which has no end
 	for n := from; n < len(sel); n++ {
 		if sel[n] {
 			found = append(found, set.lookup(uint32(n), &b))
