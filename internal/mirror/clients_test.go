@@ -92,28 +92,10 @@ func TestClientsAreBounded(t *testing.T) {
 
 // In tcp mode a connection that was used gives way to nobody.
 func TestTCPClientsAreBounded(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	t.Cleanup(func() { l.Close(); <-done })
-	go func() {
-		defer close(done)
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				_, _ = io.Copy(c, c)
-			}()
-		}
-	}()
-	s := newSession(t, "h1", l.Addr().String(), func(o *Options) {
+	server := echoServer(t)
+	s := newSession(t, "h1", server, func(o *Options) {
 		o.TCP, o.Clients = true, 2
-		o.Candidates = []Pool{{Servers: []string{l.Addr().String()}}}
+		o.Candidates = []Pool{{Servers: []string{server}}}
 		o.AllowSame = true
 	})
 	dial := func() net.Conn {

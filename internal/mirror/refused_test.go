@@ -251,33 +251,36 @@ func TestSame(t *testing.T) {
 	}
 }
 
+// echoServer returns the address of a server that sends back what it gets.
+func echoServer(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	t.Cleanup(func() { l.Close(); <-done })
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				_, _ = io.Copy(c, c)
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
 // TestTCP runs a session that does not understand what it copies.
 func TestTCP(t *testing.T) {
-	serve := func() string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		done := make(chan struct{})
-		t.Cleanup(func() { l.Close(); <-done })
-		go func() {
-			defer close(done)
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				go func() {
-					defer c.Close()
-					io.Copy(c, c)
-				}()
-			}
-		}()
-		return l.Addr().String()
-	}
-	s := newSession(t, "h1", serve(), func(o *Options) {
+	s := newSession(t, "h1", echoServer(t), func(o *Options) {
 		o.TCP = true
-		o.Candidates = []Pool{{Servers: []string{serve()}}}
+		o.Candidates = []Pool{{Servers: []string{echoServer(t)}}}
 	})
 	c, err := net.Dial("tcp", s.Addr().String())
 	if err != nil {
