@@ -151,16 +151,23 @@ func logName(num uint64) string { return fmt.Sprintf("%06d.log", num) }
 const firstSeq = 10
 
 // findGone looks for logs that are missing as a whole: by the file of logs, and
-// by writes that neither the tables of the manifest nor the logs can hold.
+// by writes that neither the tables of the manifest nor the logs can hold. A log
+// that is listed and not there held nothing that counts, or is in tables, if the
+// writes of the tables reach up to those of the logs behind it: a manifest that was
+// cut off may have lost no more than the word that the log is not needed.
 func findGone(fsys vfs.FS, dir string, m *manifest, logs []*walLog) (g logsGone, err error) {
 	if g.listed, err = missingLogs(fsys, dir, m.minLog, logs); err != nil {
 		return g, err
 	}
 	slices.Sort(g.listed)
 	if len(logs) > 0 && len(logs[0].records.damage) == 0 {
-		next := max(m.lastSeq+1, firstSeq)
-		if first, _ := seqs(logs); first > next {
+		first, _ := seqs(logs)
+		if next := max(m.lastSeq+1, m.maxSeq+1, firstSeq); first > next {
 			g.keys = first - next
+		}
+		if first > 0 && first <= max(m.maxSeq+1, firstSeq) {
+			first := slices.IndexFunc(logs, func(l *walLog) bool { return len(l.records.list) > 0 })
+			g.listed = slices.DeleteFunc(g.listed, func(n uint64) bool { return n < logs[first].num })
 		}
 	}
 	return g, nil

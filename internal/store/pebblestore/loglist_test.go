@@ -153,6 +153,51 @@ func TestLostEditOfZeroedTable(t *testing.T) {
 	}
 }
 
+// A manifest that has lost edits which say nothing of tables loses nothing: Pebble
+// shows what the tables hold, new writes do not take the numbers of old ones, and
+// a log without writes that is no longer there is not missed.
+func TestManifestCutBehindItsTables(t *testing.T) {
+	for _, cut := range []int64{0, 9} { // at the end of an edit, and in one
+		ctx, mem := context.Background(), vfs.NewCrashableMem()
+		s := open(t, Options{FS: mem})
+		check(t, s.Put(ctx, batch(1, t0, 5)))
+		check(t, s.Close())
+		mem = mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
+		check(t, open(t, Options{FS: mem}).Close()) // makes a table of the log, and a log without writes
+		s = open(t, Options{FS: mem})
+		for g := range uint64(3) {
+			check(t, s.Put(ctx, batch(g+2, t0+int64(g+1)*600, 5)))
+		}
+		fs := mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
+		check(t, s.Close())
+		manifests := files(t, fs, "data", "MANIFEST-", "")
+		path := "data/" + manifests[len(manifests)-1]
+		change(t, fs, path, func(b []byte) []byte { return b[:readRecords(b, 0).list[0].end+cut] })
+		if m, err := readManifest(fs, path); err != nil || !m.lostLastSeq() {
+			t.Fatalf("%v: the cut manifest lists no writes beyond the last that it names: this tests nothing", err)
+		}
+		for restart, want := range []int{1, 0} {
+			r, err := Examine(ctx, Options{Dir: "data", FS: fs})
+			check(t, err)
+			if len(r.Findings) != want || !r.Starts {
+				t.Errorf("cut %d, restart %d: examined %+v", cut, restart, r)
+			}
+			s = open(t, Options{FS: fs})
+			if n := count(t, s, store.Query{Start: t0, End: t0 + 86400}); n != 60 {
+				t.Errorf("cut %d, restart %d: count %d, want 60", cut, restart, n)
+			}
+			if g, err := s.Flushed(ctx, "w"); err != nil || g != 4 {
+				t.Errorf("cut %d, restart %d: flushed %d %v, want 4", cut, restart, g, err)
+			}
+			d := s.Damage()
+			if len(d) != want || want > 0 && (!strings.Contains(d[0].Reason, "made whole") || d[0].Lost != "" || d[0].Observations != 0) {
+				t.Errorf("cut %d, restart %d: damage %+v", cut, restart, d)
+			}
+			check(t, s.Close())
+		}
+	}
+}
+
 // What the last process wrote and nobody synced is on the disk before a start
 // makes a table of it.
 func TestStartSyncsLogs(t *testing.T) {

@@ -181,6 +181,17 @@ func (m *manifest) nextNumber(fsys vfs.FS, dir string) (uint64, error) {
 	return next, nil
 }
 
+// lostLastSeq reports whether listed tables hold writes with higher numbers than
+// the manifest says were given out. Pebble writes both at once, so edits behind
+// those of the tables are lost; and Pebble would neither show these writes nor
+// keep their numbers from new ones.
+func (m *manifest) lostLastSeq() bool { return m.lastSeq < m.maxSeq }
+
+// withoutLastSeq says that edits behind those of the tables are lost.
+func (m *manifest) withoutLastSeq() string {
+	return fmt.Sprintf("the list of the store's tables has lost its end: it names writes up to number %d, and its tables hold writes up to %d", m.lastSeq, m.maxSeq)
+}
+
 // replace writes a manifest of the same tables without some and with others, and
 // makes it the current one. The old one stays where it is until Pebble no longer needs it.
 func (m *manifest) replace(fsys vfs.FS, dir string, lost, added []*table) error {
@@ -190,6 +201,10 @@ func (m *manifest) replace(fsys vfs.FS, dir string, lost, added []*table) error 
 	}
 	edit := binary.AppendUvarint(nil, editNextFile)
 	edit = binary.AppendUvarint(edit, next+1)
+	if m.lostLastSeq() {
+		edit = binary.AppendUvarint(edit, editLastSeq)
+		edit = binary.AppendUvarint(edit, m.maxSeq)
+	}
 	for _, t := range lost {
 		edit = binary.AppendUvarint(edit, editDeleted)
 		edit = binary.AppendUvarint(edit, t.level)

@@ -281,6 +281,9 @@ func (r *Report) examineTables(ctx context.Context, o *Options, names []string) 
 		r.Starts, r.rebuild = false, true
 		r.add(m.path, m.tornWithout(), "", rebuildRepair)
 	}
+	if m.lostLastSeq() && !r.rebuild {
+		r.add(m.path, m.withoutLastSeq(), "", "it is made whole, at the next start too")
+	}
 	return nil
 }
 

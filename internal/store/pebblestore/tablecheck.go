@@ -168,7 +168,24 @@ func (s *Store) checkFiles(ctx context.Context, found *start) error {
 	if err := s.checkOptions(found.names, len(m.tables) > 0 || written > 0); err != nil {
 		return err
 	}
+	if m.lostLastSeq() {
+		return s.replaceCut(found, m, bad)
+	}
 	return s.drop(m, bad)
+}
+
+// replaceCut puts a whole manifest in the place of one that lost edits which
+// neither a table nor a log misses.
+func (s *Store) replaceCut(found *start, m *manifest, bad []*badTable) error {
+	kept, err := s.damage.aside.copy(found.manifest)
+	if err != nil {
+		return err
+	}
+	s.damage.add(store.Damage{File: kept, Reason: m.withoutLastSeq() + "; it is made whole"})
+	if len(bad) > 0 {
+		return s.drop(m, bad)
+	}
+	return m.replace(s.opts.FS, s.opts.Dir, nil, nil)
 }
 
 // lostEnd says by what it shows that a manifest has lost edits, or a log is missing.
