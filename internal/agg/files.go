@@ -22,9 +22,11 @@ func ownerOnly(f vfs.File) error {
 	return syscall.Fchmod(int(fd), 0o600)
 }
 
-// createFile makes a file that must not exist yet.
+// createFile makes the file of a journal. It replaces one that holds no frames,
+// which an earlier try could neither write nor remove, and no other.
 func createFile(fsys vfs.FS, path string) (vfs.File, error) {
-	switch _, err := fsys.Stat(path); {
+	switch info, err := fsys.Stat(path); {
+	case err == nil && info.Size() <= journalHeader:
 	case err == nil:
 		return nil, fmt.Errorf("%s: %w", path, fs.ErrExist)
 	case !errors.Is(err, fs.ErrNotExist):

@@ -12,9 +12,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"tailscope/internal/series"
 	"tailscope/internal/store"
@@ -225,4 +227,28 @@ func TestJournalWriteFails(t *testing.T) {
 	crash(a)
 	open(t, st, c, dir)
 	views(t, st, 6)
+}
+
+// A journal that could be neither begun nor removed is begun by the next batch.
+func TestJournalIsBegunAgain(t *testing.T) {
+	st, c, mem := newMemStore(), newClock(), vfs.NewMem()
+	var fails atomic.Bool
+	fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if fails.Load() && (op.Kind == errorfs.OpFileWriteAt || op.Kind == errorfs.OpRemove) {
+			return errorfs.ErrInjected
+		}
+		return nil
+	}))
+	a := open(t, st, c, "data/journal", on(fs))
+	fails.Store(true)
+	b := a.NewBatch()
+	b.Observe(a.SpanTarget(&SpanIdentity{Service: "s", Tenant: "t"}), c.now().UnixNano(), 1, 1)
+	if _, err := b.Commit(context.Background()); err == nil {
+		t.Fatal("a batch that cannot be journalled is accepted")
+	}
+	fails.Store(false)
+	observe(t, a, c, SpanIdentity{Service: "s", Tenant: "t"}, 5)
+	crash(a)
+	open(t, st, c, "data/journal", on(mem))
+	views(t, st, 5)
 }

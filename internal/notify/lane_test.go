@@ -592,9 +592,17 @@ func TestOrphans(t *testing.T) {
 		b.tell(3, "dead", "well")
 		after(time.Second)
 		b.close()
+		// Not a directory: it cannot be read, and what it held is not known.
+		odd := filepath.Join(dir, "r-odd", "events")
+		if err := errors.Join(os.Mkdir(filepath.Dir(odd), 0o700), os.WriteFile(odd, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
 		b = newBench(t, dir, nil)
 		b.close()
-		if text := b.log.text(); strings.Count(text, "level=WARN") != 1 || !strings.Contains(text, "receiver=dead messages=3") {
+		if _, err := os.Stat(odd); err != nil {
+			t.Errorf("a spool that cannot be read does not stay: %v", err)
+		}
+		if text := b.log.text(); strings.Count(text, "level=WARN") != 2 || !strings.Contains(text, "cannot be read") || !strings.Contains(text, "receiver=dead messages=3") {
 			t.Errorf("log:\n%s", text)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "r-well")); !errors.Is(err, fs.ErrNotExist) {

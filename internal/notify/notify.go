@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"math"
@@ -342,8 +343,11 @@ func (n *Notifier) orphans() {
 func (n *Notifier) waitingIn(dir string) (waiting int, err error) {
 	for _, kind := range []string{"events", "results"} {
 		ids, err := segmentIDs(filepath.Join(dir, kind))
-		if err != nil || len(ids) == 0 {
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || err == nil && len(ids) == 0:
 			continue
+		case err != nil:
+			return waiting, err
 		}
 		s, err := openSpool(filepath.Join(dir, kind), spoolBytes, n.o.Now)
 		if err != nil {
