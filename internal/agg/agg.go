@@ -62,7 +62,8 @@ type Options struct {
 	IdleAfter     time.Duration            // series not observed for so long leave memory; default 10 min
 	Remember      func(store.Damage) error // keeps what Damage returns for later starts; may be nil
 	Now           func() time.Time
-	Logger        *slog.Logger // failures of the background work; default discards
+	Leapt         func() time.Duration // by how much Now has leapt ahead, where Retention is not to follow; may be nil
+	Logger        *slog.Logger         // failures of the background work; default discards
 }
 
 // EnsureDefaults fills in what is zero.

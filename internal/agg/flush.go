@@ -86,7 +86,7 @@ func (a *Aggregator) cut(now time.Time) {
 	}
 	if now.Sub(a.expiry) >= time.Hour {
 		a.expiry = now
-		a.streams.expire(now.Add(-24 * time.Hour).UnixMilli())
+		a.streams.expire()
 	}
 	if g.entries == 0 && len(g.records) == 0 && len(a.declared) == 0 && len(a.streams.gone) == 0 {
 		if g.journal != nil && g.journal.torn { // a fresh file under a fresh number

@@ -36,7 +36,7 @@ func (a *Aggregator) recover(ctx context.Context, now time.Time) error {
 			svc, _ := a.reg.service(string(key[1:]))
 			return svc.tenants.decode(value)
 		}
-		return a.streams.restore(key, value)
+		return a.streams.restore(key, value, now.UnixMilli())
 	})
 	if err != nil {
 		return fmt.Errorf("streams of the last run: %w", err)

@@ -43,12 +43,28 @@ type stream struct {
 	last        []byte          // the last cumulative histogram; nil for numbers
 	decoded     *hist.Histogram // the same, if there is room for it; see assign
 	changed     bool
+	idle        uint8 // hours of running since it was seen last
 }
 
 type resource struct {
 	first, seen int64 // our clock, Unix milliseconds
 	changed     bool
+	idle        uint8 // see stream
 }
+
+// forgetAfter is the number of idle hours after which a stream is forgotten. They
+// are counted, not read off the clock: one that leaps ahead makes nothing idle.
+const forgetAfter = 24
+
+// idleHours returns how long what was seen at a moment is taken to have been idle
+// at a start. If it is too long, another hour of running decides.
+func idleHours(seen, nowMillis int64) uint8 {
+	return uint8(min(max((nowMillis-seen)/time.Hour.Milliseconds(), 0), forgetAfter))
+}
+
+// beyond reports whether a moment that our clock had reached is ahead of it by more
+// than senders may be: the clock had leapt ahead, and is back.
+func beyond(millis, nowMillis int64) bool { return millis-nowMillis > time.Hour.Milliseconds() }
 
 const streamBytes = 136 // of a stream without its histogram, map entry included
 
@@ -58,6 +74,9 @@ func newStreams(room int64) *streams {
 }
 
 func (s *streams) touch(id StreamID, v *stream, nowMillis int64) {
+	if v.idle = 0; beyond(v.seen, nowMillis) {
+		v.seen = nowMillis
+	}
 	v.seen = max(v.seen, nowMillis)
 	if !v.changed {
 		v.changed = true
@@ -73,7 +92,10 @@ func (s *streams) firstSight(id uint64, nowMillis int64) int64 {
 		s.resources[id] = r
 		s.size += 72
 	}
-	if nowMillis-r.seen > time.Hour.Milliseconds() || !ok {
+	if r.idle = 0; beyond(r.first, nowMillis) {
+		r.first = nowMillis
+	}
+	if nowMillis-r.seen > time.Hour.Milliseconds() || beyond(r.seen, nowMillis) || !ok {
 		r.seen = nowMillis
 		if !r.changed {
 			r.changed = true
@@ -98,18 +120,19 @@ const (
 func (s *streams) cumulative(id StreamID, res uint64, start, at int64, encoded []byte, current *hist.Histogram, nowMillis int64) ([]byte, verdict) {
 	first := s.firstSight(res, nowMillis)
 	v, known := s.byID[id]
+	back := known && beyond(v.time/1e6, nowMillis)
 	if !known {
 		v = &stream{}
 		s.byID[id] = v
 		s.size += streamBytes
-	} else if at <= v.time {
+	} else if at <= v.time && !back {
 		return nil, outOfOrder
 	}
 	whole, anew := false, false
 	if known && start != 0 && start < v.start {
 		// From an incarnation that has ended, or a second sender under the same
 		// identity. If the newer one is silent, a clock was set back: begin anew.
-		if nowMillis-v.seen < (5 * time.Minute).Milliseconds() {
+		if nowMillis-v.seen < (5*time.Minute).Milliseconds() && !back {
 			return nil, outOfOrder
 		}
 		anew = true
@@ -227,7 +250,7 @@ func decodedBytes(h *hist.Histogram) int64 {
 }
 
 // delta adds an increment to a stream's running total and returns the total
-// with the time of its sample, which never goes backwards.
+// with the time of its sample, which goes backwards only with our clock.
 func (s *streams) delta(id StreamID, millis int64, inc float64, nowMillis int64) (int64, float64) {
 	v, ok := s.byID[id]
 	if !ok {
@@ -236,15 +259,19 @@ func (s *streams) delta(id StreamID, millis int64, inc float64, nowMillis int64)
 		s.size += streamBytes
 	}
 	v.total += inc
+	if beyond(v.time/1e6, nowMillis) {
+		v.time = 0
+	}
 	v.time = max(v.time, millis*1e6)
 	s.touch(id, v, nowMillis)
 	return v.time / 1e6, v.total
 }
 
-// expire forgets streams and resources not seen since the moment.
-func (s *streams) expire(beforeMillis int64) {
+// expire forgets streams and resources that have been idle for too long. It is
+// called each hour.
+func (s *streams) expire() {
 	for id, v := range s.byID {
-		if v.seen < beforeMillis {
+		if v.idle++; v.idle > forgetAfter {
 			s.gone = append(s.gone, streamKey(id))
 			s.keep(v, nil)
 			s.size -= streamBytes + int64(len(v.last))
@@ -252,7 +279,7 @@ func (s *streams) expire(beforeMillis int64) {
 		}
 	}
 	for id, r := range s.resources {
-		if r.seen < beforeMillis {
+		if r.idle++; r.idle > forgetAfter {
 			s.gone = append(s.gone, resourceKey(id))
 			s.size -= 72
 			delete(s.resources, id)
@@ -328,7 +355,7 @@ func (v *stream) append(b []byte) []byte {
 var errRecord = errors.New("malformed record")
 
 // restore takes a record written by cut.
-func (s *streams) restore(key, value []byte) error {
+func (s *streams) restore(key, value []byte, nowMillis int64) error {
 	r := reader{b: value}
 	if r.byte() != 1 {
 		return fmt.Errorf("record %x: %w", key, store.ErrVersion)
@@ -339,10 +366,13 @@ func (s *streams) restore(key, value []byte) error {
 		if len(r.b) > 0 {
 			v.last = append([]byte(nil), r.b...)
 		}
+		v.idle = idleHours(v.seen, nowMillis)
 		s.byID[streamID(key)] = v
 		s.size += streamBytes + int64(len(v.last))
 	case len(key) == 9 && key[0] == keyResource:
-		s.resources[binary.BigEndian.Uint64(key[1:])] = &resource{first: r.varint(), seen: r.varint()}
+		v := &resource{first: r.varint(), seen: r.varint()}
+		v.idle = idleHours(v.seen, nowMillis)
+		s.resources[binary.BigEndian.Uint64(key[1:])] = v
 		s.size += 72
 	default:
 		r.bad = true

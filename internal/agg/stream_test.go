@@ -212,10 +212,105 @@ func TestIdleStreamsAreForgotten(t *testing.T) {
 	if len(st.state) != position+1 || a.Stats().Streams != 1 {
 		t.Fatalf("state %v", st.state)
 	}
-	c.advance(25 * time.Hour)
+	for range forgetAfter {
+		c.advance(time.Hour)
+		flush(t, a)
+	}
+	if len(st.state) != position+1 || a.Stats().Streams != 1 {
+		t.Errorf("after a day: state %v, %d streams", st.state, a.Stats().Streams)
+	}
+	c.advance(time.Hour)
 	flush(t, a)
 	if len(st.state) != position || a.Stats().Streams != 0 {
 		t.Errorf("state %v, %d streams", st.state, a.Stats().Streams)
+	}
+}
+
+// A clock that leaps ahead and returns makes no stream forgotten, also if a server
+// starts meanwhile, and what comes afterwards is neither out of order nor of the
+// time of the leap.
+func TestStreamsOutliveAClockLeap(t *testing.T) {
+	st, c, dir := newMemStore(), newClock(), t.TempDir()
+	a := open(t, st, c, dir)
+	sum := series.Series{Family: "hits_total", Kind: series.Counter, Labels: labels.FromStrings("service", "s")}
+	dist := series.Series{Family: "rpc_seconds", Labels: labels.FromStrings("service", "s")}
+	h := hist.New(cellSchema)
+	start := c.now().UnixNano()
+	total := 0.0
+	send := func() {
+		t.Helper()
+		c.advance(10 * time.Second)
+		total += 5
+		if err := h.RecordN(0.1, 3); err != nil {
+			t.Fatal(err)
+		}
+		b := a.NewBatch()
+		b.DeltaNumber(a.SeriesTarget(sum), StreamID{1, 2}, c.now().UnixNano(), 5)
+		b.Cumulative(a.SeriesTarget(dist), StreamID{1, 3}, 77, start, c.now().UnixNano(), h)
+		if r := commit(t, b); r.Total() != 0 {
+			t.Errorf("total %v: refused %+v", total, r)
+		}
+		flush(t, a)
+		if a.Stats().Streams != 2 {
+			t.Errorf("total %v: %d streams, want 2", total, a.Stats().Streams)
+		}
+	}
+	const leap = 500 * 24 * time.Hour
+	send() // what came before it is not known
+	send()
+	c.advance(leap)
+	send()
+	if err := a.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a = open(t, st, c, dir)
+	send()
+	c.advance(-leap)
+	send()
+	if err := a.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.advance(leap)
+	a = open(t, st, c, dir)
+	c.advance(-leap)
+	send()
+	sampled, counted := 0.0, uint64(0)
+	for id, values := range st.samples {
+		for at, v := range values {
+			if st.series[id].Family == sum.Family && at <= c.now().UnixMilli() {
+				sampled = max(sampled, v)
+			}
+		}
+	}
+	for at, data := range st.points {
+		if x := st.series[at.id]; x.Family == dist.Family && x.View == series.Full {
+			m, err := hist.Moments(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			counted += m.Count
+		}
+	}
+	if sampled != total || counted != 15 {
+		t.Errorf("the last total is %v and the histograms count %d, want %v and 15", sampled, counted, total)
+	}
+}
+
+// What arrives with the right time is not too old by a clock that is not believed.
+func TestRetentionInAClockLeap(t *testing.T) {
+	const leap = 500 * 24 * time.Hour
+	c, ahead := newClock(), time.Duration(0)
+	a := open(t, newMemStore(), c, t.TempDir(), func(o *Options) { o.Leapt = func() time.Duration { return ahead } })
+	target := a.SeriesTarget(series.Series{Family: "rpc_seconds", Labels: labels.FromStrings("service", "s")})
+	at := c.now().UnixNano()
+	c.advance(leap)
+	for _, want := range []Rejects{{TooOld: 1}, {}} {
+		b := a.NewBatch()
+		b.Observe(target, at, 1e6, 1)
+		if got := commit(t, b); got != want {
+			t.Errorf("%v ahead: got %+v, want %+v", ahead, got, want)
+		}
+		ahead = leap
 	}
 }
 
@@ -268,7 +363,9 @@ func TestCumulativeHandedOver(t *testing.T) {
 			}
 		}
 		for _, s := range all {
-			s.expire(1)
+			for range forgetAfter + 1 {
+				s.expire()
+			}
 			if s.size != 0 {
 				rt.Fatalf("%d bytes when all is forgotten", s.size)
 			}
