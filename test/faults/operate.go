@@ -71,7 +71,9 @@ func (w *world) operation(ctx context.Context) error {
 	case k < 66:
 		return w.storm(ctx)
 	case k < 82:
-		w.now.Add(int64(w.rng.IntN(25e9)))
+		passed := int64(w.rng.IntN(25e9))
+		w.now.Add(passed)
+		w.passed.Add(passed)
 	case k < 93:
 		m := w.ledger.Mark()
 		if err := w.a.Flush(ctx); err == nil {
@@ -80,11 +82,32 @@ func (w *world) operation(ctx context.Context) error {
 			return fmt.Errorf("flush: %w", err)
 		}
 	case k < 96:
+		if k == 93 {
+			if err := w.leap(ctx); err != nil {
+				return err
+			}
+		}
 		if err := w.st.Maintain(ctx, w.clock()); err != nil && !w.faulty {
 			return fmt.Errorf("maintain: %w", err)
 		}
 	default: // let the syncer come by
 		time.Sleep(3 * time.Millisecond)
+	}
+	return nil
+}
+
+// leapt is how far the clock leaps, in nanoseconds.
+const leapt = int64(10 * 365 * 24 * time.Hour)
+
+// leap flushes and maintains while the clock is years ahead: nothing may expire.
+func (w *world) leap(ctx context.Context) error {
+	w.ahead.Store(leapt)
+	defer w.ahead.Store(0)
+	if err := w.a.Flush(ctx); err != nil && !w.faulty {
+		return fmt.Errorf("flush with the clock years ahead: %w", err)
+	}
+	if err := w.st.Maintain(ctx, w.clock()); err != nil && !w.faulty {
+		return fmt.Errorf("maintain with the clock years ahead: %w", err)
 	}
 	return nil
 }

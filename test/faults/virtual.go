@@ -136,6 +136,8 @@ type world struct {
 	ledger *Ledger
 	log    *logTail
 	now    atomic.Int64 // Unix nanoseconds
+	ahead  atomic.Int64 // nanoseconds that the clock has leapt ahead of now
+	passed atomic.Int64 // nanoseconds that have passed, however the clock was set
 	begin  int64        // Unix seconds
 
 	memtable int64
@@ -179,7 +181,7 @@ func newWorld(seed uint64, damage bool) *world {
 	return w
 }
 
-func (w *world) clock() time.Time { return time.Unix(0, w.now.Load()) }
+func (w *world) clock() time.Time { return time.Unix(0, w.now.Load()+w.ahead.Load()) }
 
 // round puts a data directory through several faults.
 func (w *world) round(ctx context.Context) error {
@@ -247,6 +249,7 @@ func (w *world) prepare(crashAt int64) {
 		w.fatal()
 	}
 	w.disk.plan.crashAt = crashAt
+	w.ahead.Store(0) // the process may have died in a leap
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.durable, w.entered, w.crash, w.dead = w.ledger.Mark(), map[string]bool{}, nil, make(chan struct{})
@@ -257,6 +260,7 @@ func (w *world) logger() *slog.Logger { return slog.New(&logHandler{w.log, w.dis
 func (w *world) storeOptions() pebblestore.Options {
 	return pebblestore.Options{
 		Dir: dataDir, FS: w.disk, MemtableBytes: w.memtable, CacheBytes: 1 << 20, MinFreeBytes: 16 << 10, Logger: w.logger(), Parallelism: 1,
+		LeapWait: time.Hour, Elapsed: func() time.Duration { return time.Duration(w.passed.Load()) },
 	}
 }
 

@@ -15,7 +15,8 @@ import (
 // Maintain rolls up the slots that are over, settles the partitions that are,
 // and drops what has expired at now. It returns when nothing more is due. Puts
 // wait for one slot's rollup at a time, queries for nothing. On a disk without
-// room for that it does nothing: Room says so.
+// room for that it does nothing: Room says so. It goes by another moment than now
+// while it does not believe the clock, see Options.LeapWait.
 func (s *Store) Maintain(ctx context.Context, now time.Time) error {
 	done, err := s.enter(ctx)
 	if err != nil {
@@ -37,6 +38,9 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) error {
 			errs = append(errs, fmt.Errorf("%s: %w", what, err))
 		}
 	}
+	wall := now
+	now, aged, err := s.believe(wall)
+	failed("note the moment", err)
 	for tier := 1; tier < tierSamples; tier++ {
 		failed(fmt.Sprintf("roll up to %d s", tierSlot[tier]), s.rollUp(ctx, tier, now))
 	}
@@ -45,8 +49,8 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) error {
 	if samples || s.boundMore {
 		failed("bound samples", s.boundSamples(ctx))
 	}
-	failed("expire", s.expire(ctx, now))
-	failed("expire traces", s.expireTraces(ctx, now))
+	failed("expire", s.expire(ctx, now, aged))
+	failed("expire traces", s.expireTraces(ctx, wall, aged))
 	s.write.Lock()
 	defer s.write.Unlock()
 	s.units.evict()
@@ -347,10 +351,10 @@ func (s *Store) readFresh(ctx context.Context) error {
 	return nil
 }
 
-// expire drops what is older than its tier's retention, and the oldest slots
-// of the finest tiers while the store is larger than its bound.
-func (s *Store) expire(ctx context.Context, now time.Time) error {
-	raised, err := s.raise(now)
+// expire drops what is older than its tier's retention at aged, and the oldest
+// slots of the finest tiers while the store is larger than its bound.
+func (s *Store) expire(ctx context.Context, now, aged time.Time) error {
+	raised, err := s.raise(now, aged)
 	if err != nil || !raised || s.opts.MaxBytes == 0 {
 		return err
 	}
@@ -373,8 +377,9 @@ func (s *Store) floorOf(tier int) int64 {
 	return s.floor[tier]
 }
 
-// raise moves the floors to where they belong at now and says whether any has moved.
-func (s *Store) raise(now time.Time) (bool, error) {
+// raise moves the floors to where they belong at now, with ages at aged, and says
+// whether any has moved.
+func (s *Store) raise(now, aged time.Time) (bool, error) {
 	s.write.Lock()
 	defer s.write.Unlock()
 	s.mu.RLock()
@@ -392,7 +397,7 @@ func (s *Store) raise(now time.Time) (bool, error) {
 		if tier < tierSamples {
 			age = s.opts.Retention[tier]
 		}
-		floor[tier] = max(floor[tier], limit(tier, now.Add(-age).Unix()))
+		floor[tier] = max(floor[tier], limit(tier, aged.Add(-age).Unix()))
 	}
 	if s.opts.MaxBytes > 0 {
 		if err := s.shrink(now, &floor, limit); err != nil {

@@ -75,6 +75,15 @@ type Options struct {
 	// default 20 s.
 	Settle, Rollup time.Duration
 
+	// LeapWait is how long a clock must stand before Maintain believes it, after it
+	// leapt by more than an hour, against Elapsed or, at a start, against the
+	// moment that was believed last. Until then Maintain goes on from that moment;
+	// while there is none, nothing expires by age. Default 0: Maintain goes by the
+	// moment it is given.
+	LeapWait time.Duration
+	// Elapsed is a monotonic clock; default: the machine's.
+	Elapsed func() time.Duration
+
 	// Parallelism is how many goroutines one query may use; default GOMAXPROCS.
 	Parallelism int
 
@@ -121,10 +130,24 @@ func (o *Options) ensureDefaults() error {
 	setDefault(&o.Settle, 10*time.Minute)
 	setDefault(&o.Rollup, 20*time.Second)
 	setDefault(&o.Parallelism, runtime.GOMAXPROCS(0))
+	if o.Elapsed == nil {
+		o.Elapsed = monotonic()
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return nil
+}
+
+// monotonic returns a clock that nobody can set.
+func monotonic() func() time.Duration {
+	begin := time.Now()
+	return func() time.Duration {
+		if t, err := sinceBoot(); err == nil {
+			return t
+		}
+		return time.Since(begin)
+	}
 }
 
 func setDefault[T comparable](p *T, v T) {
@@ -170,6 +193,9 @@ type Store struct {
 	// until that is known, the far future. Guarded by write.
 	thinned   int64
 	boundMore bool // samples are left to go; guarded by maintain
+
+	clock clockLeap // guarded by maintain
+	leap  atomic.Pointer[ClockLeap]
 
 	damage  damage
 	retry   retry
@@ -427,6 +453,7 @@ func (s *Store) load() error {
 		s.floor[t], s.ready[t] = math.MinInt64/4, math.MinInt64/4
 	}
 	s.traces.floor = math.MinInt64 / 4
+	s.clock = clockLeap{moment: farPast}
 	err := s.each([]byte{tableMeta}, func(k, v []byte) error {
 		if len(k) != 3 || len(v) != 8 || int(k[2]) >= numTiers {
 			return fmt.Errorf("meta key %x: %w", k, store.ErrCorrupt)
@@ -439,6 +466,8 @@ func (s *Store) load() error {
 			s.floor[k[2]] = t
 		case metaTraces:
 			s.traces.floor = t
+		case metaClock:
+			s.clock.moment = t
 		case metaRevision:
 			s.records.revision = uint64(t)
 		}
@@ -497,6 +526,7 @@ const (
 	metaReady  = 'r'
 	metaFloor  = 'f'
 	metaTraces = 't' // the floor of kept traces
+	metaClock  = 'c' // the moment that maintenance believes
 
 	metaRevision = 'v' // the last revision of records
 )

@@ -10,10 +10,11 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// expireTraces drops the hours of kept traces that are older than their age, or
-// the oldest while all are more bytes than their bound.
-func (s *Store) expireTraces(ctx context.Context, now time.Time) error {
-	evicted, floor, err := s.expireTraceParts(now)
+// expireTraces drops the hours of kept traces that are older than their age at
+// aged, or the oldest while all are more bytes than their bound. Traces are kept
+// until a day after what the clock says, wall.
+func (s *Store) expireTraces(ctx context.Context, wall, aged time.Time) error {
+	evicted, floor, err := s.expireTraceParts(wall, aged)
 	if err != nil || evicted == 0 {
 		return err
 	}
@@ -31,17 +32,18 @@ func (s *Store) expireTraces(ctx context.Context, now time.Time) error {
 
 // expireTraceParts drops what has to go and says how many traces went for want
 // of room, and before which moment.
-func (s *Store) expireTraceParts(now time.Time) (evicted, floor int64, err error) {
+func (s *Store) expireTraceParts(wall, aged time.Time) (evicted, floor int64, err error) {
 	s.traces.mu.Lock()
 	defer s.traces.mu.Unlock()
 	k := &s.traces
-	k.until = now.Add(24 * time.Hour).Unix()
-	floor = max(k.floor, floorTo(max(now.Add(-s.opts.TraceAge).Unix(), farPast), tracePart))
-	aged, bytes := int64(0), int64(0)
+	k.until = wall.Add(24 * time.Hour).Unix()
+	floor = max(k.floor, floorTo(max(aged.Add(-s.opts.TraceAge).Unix(), farPast), tracePart))
+	expired, bytes := int64(0), int64(0)
 	for part, u := range k.parts {
-		if part < floor {
-			aged += u.traces
-		} else {
+		switch {
+		case part < floor:
+			expired += u.traces
+		case part <= k.until: // what came while the clock had leapt keeps out nothing newer
 			bytes += u.bytes
 		}
 	}
@@ -61,7 +63,7 @@ func (s *Store) expireTraceParts(now time.Time) (evicted, floor int64, err error
 	if err := s.dropTraces(floor); err != nil {
 		return 0, floor, err
 	}
-	s.stats.tracesExpired.Add(uint64(aged))
+	s.stats.tracesExpired.Add(uint64(expired))
 	s.stats.tracesEvicted.Add(uint64(evicted))
 	return evicted, floor, nil
 }
