@@ -271,7 +271,7 @@ type StatusResponse struct {
 // should. A server with problems is degraded, and still ready. Those with the
 // code recovered cost nothing: a server that has no others is not degraded.
 type Problem struct {
-	Code    string `json:"code"`    // damage, recovered, disk_full, not_stored, traces, memory or maintenance
+	Code    string `json:"code"`    // damage, recovered, disk_full, not_stored, traces, memory, maintenance or clock
 	Summary string `json:"summary"` // what is missing and what to do, for a line on a screen
 	Text    string `json:"text"`    // what is wrong and what it costs, one or two sentences
 	Next    string `json:"next"`    // what to do about it

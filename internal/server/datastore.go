@@ -18,9 +18,13 @@ type dataStore struct {
 	writer   string                // the name of the directory's server in it
 	damage   func() []store.Damage // found since it was opened
 	room     func() error          // wraps store.ErrFull while there is none
-	sizes    func() storeSizes     // in memory
+	leap     func() (clockLeap, bool)
+	sizes    func() storeSizes // in memory
 	readings prometheus.Collector
 }
+
+// clockLeap is a clock that is far ahead of maintenance, and not believed yet.
+type clockLeap = pebblestore.ClockLeap
 
 // storeSizes are the bytes that a store holds in memory.
 type storeSizes struct{ cache, memtables, index, samples int64 }
@@ -44,6 +48,7 @@ func (s *Server) openDataStore(ctx context.Context) (d *dataStore, f damageFile,
 		MaxBytes:    r.MaxBytes,
 		TraceAge:    s.cfg.Traces.Keep,
 		TraceBytes:  s.cfg.Traces.MaxBytes,
+		LeapWait:    leapWait,
 		Logger:      s.log.With("part", "store"),
 
 		CacheBytes: s.shares.StoreCache, MemtableBytes: s.shares.Memtable, IndexBytes: s.shares.Index,
@@ -73,7 +78,7 @@ func openEmptyStore(ctx context.Context, dir string) (*dataStore, error) {
 
 func newDataStore(st *pebblestore.Store) *dataStore {
 	return &dataStore{
-		store: st, writer: st.Writer(), damage: st.Damage, room: st.Room,
+		store: st, writer: st.Writer(), damage: st.Damage, room: st.Room, leap: st.ClockLeap,
 		sizes: func() storeSizes {
 			s := st.Stats()
 			return storeSizes{s.CacheBytes, s.MemtableBytes, s.IndexBytes, s.SampleBytes}

@@ -29,10 +29,11 @@ const (
 	problemTraces      = "traces"     // traces or breakdowns of requests were given up
 	problemMemory      = "memory"
 	problemMaintenance = "maintenance"
+	problemClock       = "clock" // it is far ahead, and not believed yet
 )
 
 // problemCodes lists every code. docs/degraded.md explains each.
-var problemCodes = []string{problemDamage, problemRecovered, problemDiskFull, problemNotStored, problemTraces, problemMemory, problemMaintenance}
+var problemCodes = []string{problemDamage, problemRecovered, problemDiskFull, problemNotStored, problemTraces, problemMemory, problemMaintenance, problemClock}
 
 // health gathers the reasons why the server is degraded. Its sources are asked
 // each time somebody wants to know. It is safe for concurrent use.

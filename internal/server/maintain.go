@@ -13,6 +13,34 @@ import (
 // what is due. Rollups of a minute are wanted soon after it ends.
 const maintainEvery = 10 * time.Second
 
+// leapWait is how long a clock that leapt must stand before data expires by it. A
+// leap is a problem from leapTold on, or from stopTold on where the server may just
+// have been off: a holiday's stop is not a problem.
+const (
+	leapWait = time.Hour
+	leapTold = 24 * time.Hour
+	stopTold = 90 * 24 * time.Hour
+)
+
+// clockProblem reports a clock that maintenance does not go by yet.
+func clockProblem(leap clockLeap, leapt bool) []api.Problem {
+	told, since := stopTold, "the last maintenance of the store"
+	if leap.Running {
+		told, since = leapTold, "the time that has passed"
+	}
+	if !leapt || leap.Ahead < told {
+		return nil
+	}
+	until := leap.Until.UTC().Format(time.RFC3339)
+	return []api.Problem{{
+		Code: problemClock, From: unixOrNull(time.Time{}), To: unixOrNull(time.Time{}),
+		Summary: "The clock leapt ahead: nothing expires by it for an hour. Check the clock.",
+		Text: fmt.Sprintf("The clock is %d days ahead of %s. Nothing expires by it until %s; then what is too old by this clock is deleted.",
+			leap.Ahead/(24*time.Hour), since, until),
+		Next: "compare the clock with date -u; if it is wrong, set it right or stop the server before " + until,
+	}}
+}
+
 // startMaintenance owns the loop that keeps the store in order.
 func (s *Server) startMaintenance() {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -30,6 +58,7 @@ func (s *Server) startMaintenance() {
 			Next:    "see to the disk; it is tried again every ten seconds",
 		}}
 	})
+	s.health.watch(func() []api.Problem { return clockProblem(s.data.leap()) })
 	go func() {
 		defer close(done)
 		tick := time.NewTicker(maintainEvery)
