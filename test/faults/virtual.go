@@ -226,11 +226,7 @@ func (w *world) prepare(crashAt int64) {
 		defer w.mu.Unlock()
 		return w.life != life
 	}
-	w.disk.crash = func() {
-		if !stale() {
-			w.takeCrash()
-		}
-	}
+	w.disk.crash = func() { w.takeCrash(life) }
 	w.disk.syncs = func(path string) func() {
 		if stale() {
 			return func() {}
@@ -242,12 +238,7 @@ func (w *world) prepare(crashAt int64) {
 			}
 		}
 	}
-	w.disk.fatal = func() {
-		if stale() {
-			select {}
-		}
-		w.fatal()
-	}
+	w.disk.fatal = func() { w.fatal(life) }
 	w.disk.plan.crashAt = crashAt
 	w.ahead.Store(0) // the process may have died in a leap
 	w.mu.Lock()
@@ -288,10 +279,11 @@ func (w *world) open(ctx context.Context) error {
 	return nil
 }
 
-// takeCrash keeps what the disk would hold if everything ended now.
-func (w *world) takeCrash() {
+// takeCrash keeps what the disk would hold if everything ended now, if a process
+// of that number is the one that runs.
+func (w *world) takeCrash(life int) {
 	w.mu.Lock()
-	if w.crash != nil {
+	if w.crash != nil || w.life != life {
 		w.mu.Unlock()
 		return
 	}
@@ -316,18 +308,25 @@ func (w *world) takeCrash() {
 	c.begun = w.ledger.Mark()
 }
 
-// fatal is called when the store says that it cannot go on: the process ends,
-// and all that was written stays.
-func (w *world) fatal() {
+// fatal is called when the store of a process says that it cannot go on: the
+// process ends, and all that was written stays.
+func (w *world) fatal(life int) {
 	w.mu.Lock()
-	w.power = 100
 	dead := w.dead
+	stale := w.life != life
+	if !stale {
+		w.power = 100
+	}
 	w.mu.Unlock()
-	w.takeCrash()
-	select {
-	case <-dead:
-	default:
-		close(dead)
+	if !stale {
+		w.takeCrash(life)
+		w.mu.Lock()
+		select {
+		case <-dead:
+		default:
+			close(dead)
+		}
+		w.mu.Unlock()
 	}
 	select {} // what holds locks must not run on, nor can it be ended
 }
@@ -466,7 +465,7 @@ func (w *world) within(do func() error) error {
 // end ends the process and returns what is left of it.
 func (w *world) end(ctx context.Context, ending string) (*crash, error) {
 	if ending == kill || ending == power {
-		w.takeCrash()
+		w.takeCrash(w.life)
 	}
 	// SIGTERM, and how what has crashed already gives its memory back. A crash
 	// may still come while it closes.
@@ -487,7 +486,7 @@ func (w *world) end(ctx context.Context, ending string) (*crash, error) {
 	w.mu.Lock()
 	w.power = 100
 	w.mu.Unlock()
-	w.takeCrash()
+	w.takeCrash(w.life)
 	return w.crash, nil
 }
 
