@@ -193,6 +193,8 @@ func (l *ledger) text() string {
 	return strings.Join(lines, "\n")
 }
 
+// clear forgets what was stored.
+func (l *ledger) clear()   { l.mu.Lock(); defer l.mu.Unlock(); l.entries = nil }
 func (l *ledger) len() int { l.mu.Lock(); defer l.mu.Unlock(); return len(l.entries) }
 
 func testReceiver(t testing.TB, l Sink) *receiver {

@@ -79,7 +79,7 @@ func TestGRPC(t *testing.T) {
 	req := payload.Requests(1, 1, payload.Start)[0]
 	want := strings.Join(reference(t, s.r.keys, marshal(t, req)), "\n")
 	for _, compression := range []string{"identity", "gzip", "zstd"} {
-		l.entries = nil
+		l.clear()
 		resp, err := client.Export(context.Background(), req, grpc.UseCompressor(compression))
 		if err != nil {
 			t.Fatalf("%s: %v", compression, err)
@@ -320,7 +320,7 @@ func TestHTTP(t *testing.T) {
 		{"application/json", "", j},
 		{"application/json; charset=utf-8", "gzip", zip(j)},
 	} {
-		l.entries = nil
+		l.clear()
 		r := post(t, s, "/v1/traces", c.contentType, c.encoding, c.body)
 		got := body(t, r)
 		if r.StatusCode != 200 {
@@ -501,7 +501,7 @@ func TestChunked(t *testing.T) {
 		if encoding == "gzip" {
 			b = zip(all)
 		}
-		l.entries = nil
+		l.clear()
 		req, err := http.NewRequest(http.MethodPost, "http://"+s.HTTPAddr().String()+"/v1/traces", io.MultiReader(bytes.NewReader(b)))
 		if err != nil {
 			t.Fatal(err)
@@ -588,7 +588,7 @@ func TestSDK(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range []*otlptrace.Exporter{grpcTraces, httpTraces} {
-		l.entries = nil
+		l.clear()
 		tp := sdktrace.NewTracerProvider(sdktrace.WithBatcher(e), sdktrace.WithResource(res))
 		for range 300 {
 			_, span := tp.Tracer("t").Start(ctx, "work")
@@ -615,7 +615,7 @@ func TestSDK(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range []sdkmetric.Exporter{grpcMetrics, httpMetrics} {
-		l.entries = nil
+		l.clear()
 		mp := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewPeriodicReader(e)), sdkmetric.WithResource(res))
 		h, err := mp.Meter("t").Float64Histogram("http.server.request.duration")
 		if err != nil {

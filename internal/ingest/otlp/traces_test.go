@@ -57,7 +57,7 @@ func TestTraces(t *testing.T) {
 	shop := []*common.KeyValue{str("service.name", "shop"), str("service.version", "2"), str("host.name", "h1"), str("service.instance.id", "i1"), str("tenant", "everyone"), str("deployment.environment", "prod")}
 	f := func(req *collectortrace.ExportTraceServiceRequest, want, message string) {
 		t.Helper()
-		l.entries = nil
+		l.clear()
 		p, err := r.take(context.Background(), traceSignal, marshal(t, req))
 		if err != nil {
 			t.Fatal(err)
