@@ -41,7 +41,7 @@ var floors = []floor{
 	{5, "internal/cli", []string{"internal/config", "internal/server", "internal/demo"}, nil, false},
 	{5, "internal/demo", []string{"internal/config", "internal/server"}, nil, false},
 	{5, "internal/server", []string{"internal/config"}, nil, false},
-	{5, "internal/config", nil, []string{}, false},
+	{5, "internal/config", nil, []string{"internal/strictyaml"}, false},
 
 	{4, "internal/ingest/*", []string{"internal/ingest/*"}, nil, false},
 	{4, "internal/store/pebblestore", []string{"internal/store/runcodec"}, []string{"hist", "internal/series", "internal/store", "internal/store/runcodec"}, false},

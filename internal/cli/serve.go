@@ -73,6 +73,13 @@ then flags; docs/configuration.md lists them. Those that have no flag are given 
 	}
 	cmd.Flags().StringVar(&file, "config", "", "read settings from this YAML `file`")
 	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print the settings that result, as a file, and stop")
+	cmd.AddCommand(&cobra.Command{
+		Use: "schema", Short: "prints a JSON Schema of the configuration, for editors", Args: exactArgs(0, ""),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := io.out.Write(config.Schema())
+			return err
+		},
+	})
 	flags.register(cmd.Flags())
 	return cmd
 }

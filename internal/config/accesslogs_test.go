@@ -8,11 +8,11 @@ import (
 
 func TestAccessLogs(t *testing.T) {
 	for _, tc := range []struct{ name, file, want string }{
-		{"unknown key", "access_logs:\n  - path: /a\n    sevice: x\n", "f.yaml:3: unknown key access_logs[0].sevice: did you mean service?"},
-		{"not a list", "access_logs: /var/log/x\n", "f.yaml:1: access_logs: write a list, each entry with a path and a service"},
-		{"not a mapping", "access_logs:\n  - /var/log/x\n", "f.yaml:2: access_logs[0]: write key: value below it"},
-		{"start", "access_logs:\n  - path: /a\n    start: now\n", "f.yaml:3: access_logs[0].start: \"now\" is neither beginning nor end"},
-		{"misspelt", "acess_logs: []\n", "f.yaml:1: unknown key acess_logs: did you mean access_logs?"},
+		{"unknown key", "access_logs:\n  - path: /a\n    sevice: x\n", "f.yaml:3:5: unknown key access_logs[0].sevice: did you mean access_logs[0].service?"},
+		{"not a list", "access_logs: /var/log/x\n", "f.yaml:1:14: access_logs is not a list: write a list"},
+		{"not a mapping", "access_logs:\n  - /var/log/x\n", "f.yaml:2:5: access_logs[0] is not a mapping: write key: value below it"},
+		{"start", "access_logs:\n  - path: /a\n    start: now\n", "f.yaml:3:12: access_logs[0].start: \"now\" is neither beginning nor end"},
+		{"misspelt", "acess_logs: []\n", "f.yaml:1:1: unknown key acess_logs in the file: did you mean access_logs?"},
 		{"null", "access_logs:\n", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -6,11 +6,6 @@ import (
 	"strings"
 )
 
-// paths are files or patterns of files: a list whose stars YAML would misread.
-type paths struct{ list }
-
-func (v paths) YAML() string { return entries(v.list).YAML() }
-
 // validateChecks looks at the names only; what the files hold is looked at when
 // the server starts, and by tailscope check validate.
 func (c *Config) validateChecks(bad func(key, format string, args ...any)) {

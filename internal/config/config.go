@@ -1,8 +1,8 @@
 // Package config reads the server's settings: defaults, then one strict YAML
 // file, then the environment, then flags, each over the one before.
 //
-// A setting is written once, in Settings: its key, what it does and where its
-// value lies. The file, the environment and the command line all set it
+// A setting is written once, as a field of Config whose tags are its key, its default
+// and what it does. The file, the environment and the command line all set it
 // through the same text form, so what one of them can say the others can too:
 //
 //	otlp:
@@ -22,95 +22,101 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"tailscope/internal/strictyaml"
 )
 
 // Config is what an operator may decide about a server. Default returns it
 // with every field set; Validate says what is wrong with it.
 type Config struct {
-	Data        string // data directory
-	Listen      string // address of the page and the API
-	DebugListen string // address of pprof, empty is off
+	Data         string   `key:"data" default:"data" flag:"yes" doc:"Directory of the store and the journal; made if absent. One process at a time."`
+	Listen       string   `key:"listen" default:"127.0.0.1:7099" flag:"yes" doc:"Address of the page and the API."`
+	AllowedHosts []string `key:"allowed_hosts" is:"commas" flag:"yes" doc:"Names under which the server may be asked, beside IP addresses, localhost, the machine's name and those in ‘listen’ and ‘page_url’; pages of these hosts may change things. ‘*’ allows every name: only where something else checks it."`
+	OTLP         `key:"otlp" doc:"What takes OTLP."`
+	Retain       Retention `key:"retention" doc:"How long points of each resolution are kept."`
+	Labels       `key:"labels" doc:"Which attributes become labels."`
+	Tenants      Tenants `key:"tenants" doc:"Who is large, in place of shares of requests."`
+	Limits       `key:"limits" doc:"Bounds."`
+	Traces       Traces `key:"traces" doc:"How traces are put together and which are kept."`
+	Ingest       `key:"ingest" doc:"How what arrives is taken."`
+	Checks       []string `key:"checks" is:"commas" flag:"yes" doc:"Files of checks, or patterns of files, separated by commas; see docs/checks.md. SIGHUP reads them again."`
+	PageURL      string   `key:"page_url" flag:"yes" doc:"Address under which people reach the page, for links in what receivers of checks are told; ‘page’ in a file of checks goes before it."`
+	Log          `key:"log" doc:"What the log has."`
+	Debug        `key:"debug" doc:"For finding out what the server itself does."`
+	Mirror       Mirror      `key:"mirror" doc:"What is mirrored, and where to."`
+	AccessLogs   []AccessLog `key:"access_logs" doc:"Access logs that are followed as they grow."`
+}
 
-	AllowedHosts   []string // names under which the server may be asked, beside its own
-	MaxConnections int      // of each listener
+// OTLP are the addresses that take it, and how much at once.
+type OTLP struct {
+	OTLPGRPC   string `key:"grpc" default:"127.0.0.1:4317" flag:"yes" doc:"Address that takes OTLP over gRPC; empty turns it off."`
+	OTLPHTTP   string `key:"http" default:"127.0.0.1:4318" flag:"yes" doc:"Address that takes OTLP over HTTP; empty turns it off."`
+	MaxRequest int64  `key:"max_request" is:"bound" default:"16MiB" doc:"Largest OTLP request taken, after decompression; at most about a 64th of limits.memory."`
+}
 
-	OTLPGRPC, OTLPHTTP string // addresses, empty is off
-	MaxRequest         int64  // bytes of one decoded OTLP request
+// Retention says how long points of each resolution are kept, and how many
+// bytes everything together may take on disk.
+type Retention struct {
+	Base     time.Duration `key:"10s" default:"2d" doc:"How long slots of ten seconds are kept."`
+	Minute   time.Duration `key:"1m" default:"35d" doc:"How long slots of one minute are kept."`
+	TenMin   time.Duration `key:"10m" default:"100d" doc:"How long slots of ten minutes are kept."`
+	Hour     time.Duration `key:"1h" default:"400d" doc:"How long slots of one hour are kept."`
+	MaxBytes int64         `key:"max_bytes" is:"bound" flag:"yes" doc:"What the store may take on disk; the oldest raw samples and finest slots go first. 0 is no bound."`
+}
 
-	Traces Traces
+// Labels says which attributes become labels.
+type Labels struct {
+	TenantKeys  []string `key:"tenant" is:"commas" default:"tenant.id, tenant, customer.id, org.id" flag:"yes" doc:"Attributes of span or resource that name the tenant; the first present wins."`
+	ExtraLabels []string `key:"extra" is:"commas" flag:"yes" doc:"Further attributes to keep as labels: ‘attribute’, or ‘attribute=label’. Each multiplies the series; keep them few and low in cardinality."`
+}
 
-	Retain        Retention
-	TenantKeys    []string // span or resource attributes that name the tenant, first present wins
-	ExtraLabels   []string // further attributes kept as labels of spans
-	Memory        int64    // bytes of the whole program, or Auto; see MemoryBound
-	MaxTenants    int      // named per service
-	MaxOperations int      // named per service
-	MaxFamilies   int      // of incoming metrics, with active series
-	MaxSamples    int      // raw samples kept per number series
-	MaxSampleAge  time.Duration
-	LongestSpan   time.Duration // a longer one is refused
-	Flush, Sync   time.Duration
-
-	LogLevel, LogFormat string
-
-	AccessLogs []AccessLog // followed as they grow
-
-	Checks  []string // files of checks, or patterns of files
-	PageURL string   // under which people reach the page; empty is unknown
-
-	Tenants Tenants
-
-	Mirror Mirror
+// Limits bounds what there may be of names, samples and connections, and the memory
+// of all.
+type Limits struct {
+	Memory         int64         `key:"memory" is:"memory" default:"auto" flag:"yes" doc:"Bound on the memory of the whole program, divided among its parts; see [Memory](#memory). ‘auto’ is nine tenths of the control group's limit, else half of the machine's memory and at most 1.5GiB. More than nine tenths of either is lowered to that."`
+	MaxTenants     int           `key:"tenants" default:"20000" doc:"Tenants named per service; the heaviest keep their names, the rest are counted as ‘_other’."`
+	MaxOperations  int           `key:"operations" default:"2000" doc:"Operations named per service; later ones are counted as ‘_other’."`
+	MaxFamilies    int           `key:"families" default:"5000" doc:"Names of metrics that have active series; points of later ones are refused, by the reason too_many_families."`
+	MaxSamples     int           `key:"samples" default:"15000" doc:"Raw samples kept per gauge or counter series."`
+	MaxSampleAge   time.Duration `key:"sample_age" default:"35d" doc:"Age at which raw samples of gauges and counters go."`
+	LongestSpan    time.Duration `key:"longest_span" default:"1d" doc:"Longest span, and longest request of an access log, that is taken; a longer one is refused and counted as ‘too_long’ or ‘long_duration’. A span whose start is not set has lasted since 1970."`
+	MaxConnections int           `key:"connections" default:"4096" doc:"Connections of each listener; beyond it the one that has been idle for longest is closed for a newcomer. At most one for each 384KiB of limits.memory; see [Connections](#connections)."`
 }
 
 // Traces says how traces are put together and which are kept.
 type Traces struct {
-	Memory      int64         // bytes of open traces and tables, or Auto; 0 turns the breakdown off
-	Grace, Idle time.Duration // how long a trace is waited for, see the settings
-	Keep        time.Duration // age at which kept traces go
-	MaxBytes    int64         // what kept traces may take on disk
-	Link        string        // URL of a trace in another system, {trace_id} in it; empty is none
+	Memory   int64         `key:"memory" is:"memory" default:"auto" doc:"Bound on open traces and their tables; at the bound those that have waited longest are closed early and counted. ‘auto’ is a twelfth of limits.memory; 0 turns the breakdown off."`
+	Grace    time.Duration `key:"grace" default:"10s" doc:"How long a trace whose root has ended waits for spans under way."`
+	Idle     time.Duration `key:"idle" default:"1m" doc:"How long a trace whose root has not come waits after its last span."`
+	Keep     time.Duration `key:"keep" default:"7d" doc:"Age at which kept traces go."`
+	MaxBytes int64         `key:"max_bytes" is:"bound" default:"1GiB" doc:"What kept traces may take on disk; the oldest go first."`
+	Link     string        `key:"link" doc:"Address of a trace in another tracing system, with ‘{trace_id}’ where its id goes; empty shows no link."`
 }
 
-// Retention says how long points of each resolution are kept, and how many
-// bytes everything together may take on disk (0: no bound).
-type Retention struct {
-	Base, Minute, TenMin, Hour time.Duration
-	MaxBytes                   int64
+// Ingest says how often what has arrived is written.
+type Ingest struct {
+	Flush time.Duration `key:"flush" default:"10s" flag:"yes" doc:"How often what has arrived becomes visible to questions."`
+	Sync  time.Duration `key:"sync" default:"1s" doc:"How often the journal is synced: what a power loss may cost. A crash of the process costs nothing."`
+}
+
+// Log says what the log has and how.
+type Log struct {
+	LogLevel  string `key:"level" default:"info" flag:"yes" doc:"debug, info, warn or error."`
+	LogFormat string `key:"format" default:"text" flag:"yes" doc:"text or json."`
+}
+
+// Debug is off unless it has an address.
+type Debug struct {
+	DebugListen string `key:"listen" flag:"yes" doc:"Address of Go's pprof, for finding out what the server itself does; empty is off."`
 }
 
 const day = 24 * time.Hour
 
 // Default returns the settings of a server that was told nothing.
 func Default() Config {
-	return Config{
-		MaxConnections: 4096,
-
-		Data:       "data",
-		Listen:     "127.0.0.1:7099",
-		OTLPGRPC:   "127.0.0.1:4317",
-		OTLPHTTP:   "127.0.0.1:4318",
-		MaxRequest: 16 << 20,
-		Traces: Traces{
-			Memory: Auto, Grace: 10 * time.Second, Idle: time.Minute, Keep: 7 * day, MaxBytes: 1 << 30,
-		},
-		Retain: Retention{
-			Base: 48 * time.Hour, Minute: 35 * day, TenMin: 100 * day, Hour: 400 * day,
-		},
-		TenantKeys:    []string{"tenant.id", "tenant", "customer.id", "org.id"},
-		Memory:        Auto,
-		MaxTenants:    20_000,
-		MaxOperations: 2_000,
-		MaxFamilies:   5_000,
-		MaxSamples:    15_000,
-		MaxSampleAge:  35 * day,
-		LongestSpan:   day,
-		Flush:         10 * time.Second,
-		Sync:          time.Second,
-		LogLevel:      "info",
-		LogFormat:     "text",
-		Mirror:        defaultMirror,
-	}
+	var c Config
+	strictyaml.Fill(&c, leaves)
+	return c
 }
 
 // reserved are the labels every span has anyway; an extra label may not

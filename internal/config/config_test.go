@@ -28,17 +28,17 @@ func TestFile(t *testing.T) {
 		{"quoted", "listen: \":7099\"\n", ""},
 		{"sections", "otlp:\n  grpc: 0.0.0.0:4317\n  http: \"\"\nretention:\n  10s: 2d\n  max_bytes: 10GiB\n", ""},
 		{"list", "labels:\n  tenant: [shop.id, tenant.id]\n  extra:\n    - region\n", ""},
-		{"unknown", "listen: :1\nlisten_on: x\n", "f.yaml:2: unknown key listen_on: did you mean listen?"},
-		{"swapped letters", "otlp:\n  gprc: x\n", "f.yaml:2: unknown key otlp.gprc: did you mean otlp.grpc?"},
-		{"wrong section", "memory: 1GiB\n", "f.yaml:1: unknown key memory: did you mean limits.memory?"},
-		{"misspelt section", "retension:\n  10s: 48h\n", "f.yaml:1: unknown key retension: did you mean retention?"},
+		{"unknown", "listen: :1\nlisten_on: x\n", "f.yaml:2:1: unknown key listen_on in the file: did you mean listen?"},
+		{"swapped letters", "otlp:\n  gprc: x\n", "f.yaml:2:3: unknown key otlp.gprc: did you mean otlp.grpc?"},
+		{"wrong section", "memory: 1GiB\n", "f.yaml:1:1: unknown key memory in the file: did you mean limits.memory?"},
+		{"misspelt section", "retension:\n  10s: 48h\n", "f.yaml:1:1: unknown key retension in the file: did you mean retention?"},
 		{"two problems", "limits:\n  memory: lots\ningest:\n  flush: 10 apples\n",
-			"f.yaml:2: limits.memory: \"lots\" is not a size: write one such as 256MiB, 10GB or 0\n" +
-				"f.yaml:4: ingest.flush: \"10 apples\" is not a duration: write one such as 48h, 35d or 500ms"},
-		{"not a mapping", "- a\n- b\n", "f.yaml:1: the file: write key: value below it"},
-		{"section as value", "otlp: 4317\n", "f.yaml:1: otlp: write key: value below it"},
-		{"mapping as value", "data:\n  dir: x\n", "f.yaml:2: data: write one text"},
-		{"two documents", "data: a\n---\ndata: b\n", "f.yaml:3: a second document: write one only"},
+			"f.yaml:2:11: limits.memory: \"lots\" is not a size: write one such as 256MiB, 10GB or 0\n" +
+				"f.yaml:4:10: ingest.flush: \"10 apples\" is not a duration: write one such as 500ms, 10s, 48h or 35d"},
+		{"not a mapping", "- a\n- b\n", "f.yaml:1:1: the file is not a mapping: write key: value below it"},
+		{"section as value", "otlp: 4317\n", "f.yaml:1:7: otlp is not a mapping: write key: value below it"},
+		{"mapping as value", "data:\n  dir: x\n", "f.yaml:2:3: data is more than one text: write one text"},
+		{"two documents", "data: a\n---\ndata: b\n", "f.yaml:3:5: a second document: put it in a file of its own"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := Default()
@@ -161,7 +161,7 @@ func TestDurationAndSizeRoundTrip(t *testing.T) {
 }
 
 func TestBadDurationsAndSizes(t *testing.T) {
-	for _, s := range []string{"", "h", "5", "-1h", "1y", "1h-1m", "99999999w", "1.2.3s"} {
+	for _, s := range []string{"", "h", "5", "-1h", "1x", "1h-1m", "99999999w", "1.2.3s"} {
 		if d, err := ParseDuration(s); err == nil {
 			t.Errorf("duration %q: got %s, want an error", s, d)
 		}

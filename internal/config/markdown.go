@@ -11,7 +11,7 @@ func Markdown() string {
 	c := Default()
 	var b strings.Builder
 	b.WriteString("| key | flag | default | what it does |\n| --- | --- | --- | --- |\n")
-	for _, s := range serverSettings {
+	for _, s := range Settings[:serverSettings()] {
 		flag := ""
 		if s.HasFlag() {
 			flag = "`--" + s.Flag() + "`"

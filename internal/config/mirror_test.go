@@ -9,13 +9,13 @@ import (
 
 func TestMirrorFile(t *testing.T) {
 	for _, tc := range []struct{ name, file, want string }{
-		{"misspelt", "mirror:\n  listen: :8080\n  candidat: x\n", "f.yaml:3: unknown key mirror.candidat: did you mean mirror.candidate?"},
-		{"misspelt section", "miror:\n  listen: :8080\n", "f.yaml:1: unknown key miror: did you mean mirror?"},
-		{"dashes", "mirror:\n  set-header: [a]\n", "f.yaml:2: unknown key mirror.set-header: did you mean mirror.set_header?"},
-		{"not yes or no", "mirror:\n  unsafe: maybe\n", "f.yaml:2: mirror.unsafe: \"maybe\" is neither true nor false"},
-		{"not a number", "mirror:\n  share: half\n", "f.yaml:2: mirror.share: \"half\" is not a number: write one such as 0.5"},
-		{"infinite", "mirror:\n  amplify: .inf\n", "f.yaml:2: mirror.amplify: \".inf\" is not a number: write one such as 0.5"},
-		{"mapping in a list", "mirror:\n  candidate:\n    - new: http://b\n", "f.yaml:3: mirror.candidate: write a list of plain words"},
+		{"misspelt", "mirror:\n  listen: :8080\n  candidat: x\n", "f.yaml:3:3: unknown key mirror.candidat: did you mean mirror.candidate?"},
+		{"misspelt section", "miror:\n  listen: :8080\n", "f.yaml:1:1: unknown key miror in the file: did you mean mirror?"},
+		{"dashes", "mirror:\n  set-header: [a]\n", "f.yaml:2:3: unknown key mirror.set-header: did you mean mirror.set_header?"},
+		{"not yes or no", "mirror:\n  unsafe: maybe\n", "f.yaml:2:11: mirror.unsafe: \"maybe\" is neither true nor false"},
+		{"not a number", "mirror:\n  share: half\n", "f.yaml:2:10: mirror.share: \"half\" is not a number: write one such as 0.5"},
+		{"infinite", "mirror:\n  amplify: .inf\n", "f.yaml:2:12: mirror.amplify: \".inf\" is not a number: write one such as 0.5"},
+		{"mapping in a list", "mirror:\n  candidate:\n    - new: http://b\n", "f.yaml:3:7: mirror.candidate is more than one text: write one text"},
 		{"nothing", "mirror:\n", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestMirrorIsReadAndPrinted(t *testing.T) {
 	if errs := c.File("f.yaml", []byte(mirrorFile)); errs != nil {
 		t.Fatal(errs)
 	}
-	want := defaultMirror
+	want := Default().Mirror
 	want.Listen, want.Primary, want.Control, want.Service = ":8080", "http://10.0.0.5:8081", "http://10.0.0.9:8081", "shop"
 	want.Candidates = []string{"http://10.0.0.6:8082,http://10.0.0.7:8082", "next=http://10.0.0.8:8082"}
 	want.Share, want.By, want.Methods, want.Headers = 0.25, "header:X-User", []string{"GET", "HEAD"}, []string{"X-Plan: ^(a|b),c$"}

@@ -2,15 +2,21 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
+
+	"tailscope/internal/strictyaml"
 )
 
 // Setting is one thing an operator may say, wherever they say it.
 type Setting struct {
-	Key   string // in the file, sections joined by dots
-	Doc   string // one sentence
-	Value func(*Config) Value
+	Key string // in the file, sections joined by dots
+	Doc string // one sentence
+
+	is    string // names its leaf
+	flag  bool
+	index []int // of its field in Config
 }
 
 // Env is the setting's environment variable.
@@ -23,123 +29,87 @@ func (s Setting) Flag() string {
 	return strings.NewReplacer(".", "-", "_", "-").Replace(s.Key)
 }
 
-// flagged are the keys that tailscope serve has a flag for. The others are given in
-// the file, the environment, or by --set.
-var flagged = []string{
-	"data", "listen", "allowed_hosts", "otlp.grpc", "otlp.http", "retention.max_bytes", "labels.tenant", "labels.extra", "tenants.list",
-	"limits.memory", "ingest.flush", "checks", "page_url", "log.level", "log.format", "debug.listen",
+// HasFlag reports whether tailscope serve has a flag for the setting. The others are
+// given in the file, the environment, or by --set.
+func (s Setting) HasFlag() bool { return s.flag }
+
+// Value returns the setting of c.
+func (s Setting) Value(c *Config) Value {
+	v := reflect.ValueOf(c).Elem().FieldByIndex(s.index)
+	if items, ok := v.Addr().Interface().(*[]string); ok {
+		return list{value{items, s.is}}
+	}
+	return value{v.Addr().Interface(), s.is}
 }
 
-// HasFlag reports whether tailscope serve has a flag for the setting.
-func (s Setting) HasFlag() bool { return slices.Contains(flagged, s.Key) }
+// Settings lists every setting, in the order in which they are documented: those of
+// the server, then those of a mirror.
+var Settings = settingsOf(reflect.TypeFor[Config](), "", nil)
+
+// MirrorSettings lists the settings of the section mirror.
+func MirrorSettings() []Setting { return Settings[serverSettings():] }
+
+// serverSettings is the number of settings before those of a mirror.
+func serverSettings() int {
+	return slices.IndexFunc(Settings, func(s Setting) bool { return strings.HasPrefix(s.Key, "mirror.") })
+}
+
+// code writes ‘text’ as Markdown does; tags cannot hold the character.
+var code = strings.NewReplacer("‘", "`", "’", "`")
+
+func settingsOf(t reflect.Type, prefix string, index []int) (out []Setting) {
+	for _, w := range strictyaml.WordsOf(t) {
+		at := append(index[:len(index):len(index)], w.Index)
+		switch {
+		case w.Type.Kind() == reflect.Struct:
+			out = append(out, settingsOf(w.Type, prefix+w.Key+".", at)...)
+		case w.Type == reflect.TypeFor[[]AccessLog](): // a list of mappings can be said in the file only
+		default:
+			out = append(out, Setting{prefix + w.Key, code.Replace(w.Doc), w.Is, w.Tag.Get("flag") != "", at})
+		}
+	}
+	return out
+}
 
 // Find returns the setting of a key. The error names the nearest.
 func Find(key string) (Setting, error) {
-	s, ok := settingByKey(key)
-	if !ok {
-		return s, fmt.Errorf("unknown key %s: did you mean %s?", key, nearest(key))
-	}
-	return s, nil
-}
-
-// Settings lists every setting, in the order in which they are documented.
-var Settings = append(serverSettings, mirrorSettings...)
-
-var serverSettings = []Setting{
-	{"data", "Directory of the store and the journal; made if absent. One process at a time.",
-		func(c *Config) Value { return text{&c.Data} }},
-	{"listen", "Address of the page and the API.",
-		func(c *Config) Value { return text{&c.Listen} }},
-	{"allowed_hosts", "Names under which the server may be asked, beside IP addresses, localhost, the machine's name and those in `listen` and `page_url`; pages of these hosts may change things. `*` allows every name: only where something else checks it.",
-		func(c *Config) Value { return list{&c.AllowedHosts} }},
-
-	{"otlp.grpc", "Address that takes OTLP over gRPC; empty turns it off.",
-		func(c *Config) Value { return text{&c.OTLPGRPC} }},
-	{"otlp.http", "Address that takes OTLP over HTTP; empty turns it off.",
-		func(c *Config) Value { return text{&c.OTLPHTTP} }},
-	{"otlp.max_request", "Largest OTLP request taken, after decompression; at most about a 64th of limits.memory.",
-		func(c *Config) Value { return size{&c.MaxRequest} }},
-
-	{"retention.10s", "How long slots of ten seconds are kept.",
-		func(c *Config) Value { return duration{&c.Retain.Base} }},
-	{"retention.1m", "How long slots of one minute are kept.",
-		func(c *Config) Value { return duration{&c.Retain.Minute} }},
-	{"retention.10m", "How long slots of ten minutes are kept.",
-		func(c *Config) Value { return duration{&c.Retain.TenMin} }},
-	{"retention.1h", "How long slots of one hour are kept.",
-		func(c *Config) Value { return duration{&c.Retain.Hour} }},
-	{"retention.max_bytes", "What the store may take on disk; the oldest raw samples and finest slots go first. 0 is no bound.",
-		func(c *Config) Value { return size{&c.Retain.MaxBytes} }},
-
-	{"labels.tenant", "Attributes of span or resource that name the tenant; the first present wins.",
-		func(c *Config) Value { return list{&c.TenantKeys} }},
-	{"labels.extra", "Further attributes to keep as labels: `attribute`, or `attribute=label`. Each multiplies the series; keep them few and low in cardinality.",
-		func(c *Config) Value { return list{&c.ExtraLabels} }},
-
-	{"tenants.list", "File of tenants with their sizes or cohorts, CSV or JSON: it makes the cohorts, in place of shares of requests. Read at the start; see docs/tenants.md.",
-		func(c *Config) Value { return text{&c.Tenants.List} }},
-	{"tenants.very_large", "Size on the list from which a tenant is very large; 0 in all three goes by the share of all sizes together, 5 %, 1 % and 0.1 %.",
-		func(c *Config) Value { return number{&c.Tenants.VeryLarge} }},
-	{"tenants.large", "Size on the list from which a tenant is large.",
-		func(c *Config) Value { return number{&c.Tenants.Large} }},
-	{"tenants.medium", "Size on the list from which a tenant is medium.",
-		func(c *Config) Value { return number{&c.Tenants.Medium} }},
-
-	{"limits.memory", "Bound on the memory of the whole program, divided among its parts; see [Memory](#memory). `auto` is nine tenths of the control group's limit, else half of the machine's memory and at most 1.5GiB. More than nine tenths of either is lowered to that.",
-		func(c *Config) Value { return derived{&c.Memory} }},
-	{"limits.tenants", "Tenants named per service; the heaviest keep their names, the rest are counted as `_other`.",
-		func(c *Config) Value { return number{&c.MaxTenants} }},
-	{"limits.operations", "Operations named per service; later ones are counted as `_other`.",
-		func(c *Config) Value { return number{&c.MaxOperations} }},
-	{"limits.families", "Names of metrics that have active series; points of later ones are refused, by the reason too_many_families.",
-		func(c *Config) Value { return number{&c.MaxFamilies} }},
-	{"limits.samples", "Raw samples kept per gauge or counter series.",
-		func(c *Config) Value { return number{&c.MaxSamples} }},
-	{"limits.sample_age", "Age at which raw samples of gauges and counters go.",
-		func(c *Config) Value { return duration{&c.MaxSampleAge} }},
-	{"limits.longest_span", "Longest span, and longest request of an access log, that is taken; a longer one is refused and counted as `too_long` or `long_duration`. A span whose start is not set has lasted since 1970.",
-		func(c *Config) Value { return duration{&c.LongestSpan} }},
-	{"limits.connections", "Connections of each listener; beyond it the one that has been idle for longest is closed for a newcomer. At most one for each 384KiB of limits.memory; see [Connections](#connections).",
-		func(c *Config) Value { return number{&c.MaxConnections} }},
-
-	{"traces.memory", "Bound on open traces and their tables; at the bound those that have waited longest are closed early and counted. `auto` is a twelfth of limits.memory; 0 turns the breakdown off.",
-		func(c *Config) Value { return derived{&c.Traces.Memory} }},
-	{"traces.grace", "How long a trace whose root has ended waits for spans under way.",
-		func(c *Config) Value { return duration{&c.Traces.Grace} }},
-	{"traces.idle", "How long a trace whose root has not come waits after its last span.",
-		func(c *Config) Value { return duration{&c.Traces.Idle} }},
-	{"traces.keep", "Age at which kept traces go.",
-		func(c *Config) Value { return duration{&c.Traces.Keep} }},
-	{"traces.max_bytes", "What kept traces may take on disk; the oldest go first.",
-		func(c *Config) Value { return size{&c.Traces.MaxBytes} }},
-	{"traces.link", "Address of a trace in another tracing system, with `{trace_id}` where its id goes; empty shows no link.",
-		func(c *Config) Value { return text{&c.Traces.Link} }},
-
-	{"ingest.flush", "How often what has arrived becomes visible to questions.",
-		func(c *Config) Value { return duration{&c.Flush} }},
-	{"ingest.sync", "How often the journal is synced: what a power loss may cost. A crash of the process costs nothing.",
-		func(c *Config) Value { return duration{&c.Sync} }},
-
-	{"checks", "Files of checks, or patterns of files, separated by commas; see docs/checks.md. SIGHUP reads them again.",
-		func(c *Config) Value { return paths{list{&c.Checks}} }},
-	{"page_url", "Address under which people reach the page, for links in what receivers of checks are told; `page` in a file of checks goes before it.",
-		func(c *Config) Value { return text{&c.PageURL} }},
-
-	{"log.level", "debug, info, warn or error.",
-		func(c *Config) Value { return text{&c.LogLevel} }},
-	{"log.format", "text or json.",
-		func(c *Config) Value { return text{&c.LogFormat} }},
-	{"debug.listen", "Address of Go's pprof, for finding out what the server itself does; empty is off.",
-		func(c *Config) Value { return text{&c.DebugListen} }},
-}
-
-func settingByKey(key string) (Setting, bool) {
+	var keys []string
 	for _, s := range Settings {
 		if s.Key == key {
-			return s, true
+			return s, nil
+		}
+		keys = append(keys, s.Key)
+	}
+	hint := strictyaml.Suggest(key, keys)
+	for _, k := range keys {
+		if strings.HasSuffix(k, "."+key) {
+			hint = "did you mean " + k + "?"
+			break
 		}
 	}
-	return Setting{}, false
+	if hint == "" {
+		hint = "docs/configuration.md lists every setting"
+	}
+	return Setting{}, fmt.Errorf("unknown key %s: %s", key, hint)
+}
+
+// File sets c from the text of a YAML file. name is used in errors, which are
+// of the form name:line:column: what is wrong. All problems are returned.
+func (c *Config) File(name string, content []byte) (errs []error) {
+	var p strictyaml.Problems
+	if n := strictyaml.Parse(name, content, &p, "write it out"); n != nil {
+		d := &strictyaml.Decoder{Problems: &p, Leaves: leaves, Over: true}
+		d.Decode("the file", n, c)
+	}
+	for _, found := range p.Sorted() {
+		errs = append(errs, found)
+	}
+	return errs
+}
+
+// Schema is a JSON Schema of the file, for editors.
+func Schema() []byte {
+	return strictyaml.Schema(reflect.TypeFor[Config](), strictyaml.SchemaOptions{Title: "Tailscope configuration", Leaves: leaves, Over: true})
 }
 
 // Environ sets c from TAILSCOPE_* variables, given as os.Environ gives them.
@@ -166,22 +136,4 @@ func (c *Config) Environ(environ []string) []error {
 }
 
 // YAML writes every setting as a file that would say the same.
-func (c *Config) YAML() string {
-	var b strings.Builder
-	section := ""
-	for _, s := range Settings {
-		sec, leaf, nested := strings.Cut(s.Key, ".")
-		indent := ""
-		if nested {
-			if sec != section {
-				fmt.Fprintf(&b, "%s:\n", sec)
-			}
-			section, indent = sec, "  "
-		} else {
-			leaf = sec
-		}
-		fmt.Fprintf(&b, "%s%s: %s\n", indent, leaf, s.Value(c).YAML())
-	}
-	c.accessLogsYAML(&b)
-	return b.String()
-}
+func (c *Config) YAML() string { return strictyaml.Write(c, leaves) }

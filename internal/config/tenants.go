@@ -2,8 +2,10 @@ package config
 
 // Tenants says who is large, in place of shares of requests.
 type Tenants struct {
-	List                     string // file of tenants with their sizes or cohorts; empty is none
-	VeryLarge, Large, Medium int    // sizes from which a tenant is of that cohort; all 0 goes by the share of all sizes
+	List      string `key:"list" flag:"yes" doc:"File of tenants with their sizes or cohorts, CSV or JSON: it makes the cohorts, in place of shares of requests. Read at the start; see docs/tenants.md."`
+	VeryLarge int    `key:"very_large" doc:"Size on the list from which a tenant is very large; 0 in all three goes by the share of all sizes together, 5 %, 1 % and 0.1 %."`
+	Large     int    `key:"large" doc:"Size on the list from which a tenant is large."`
+	Medium    int    `key:"medium" doc:"Size on the list from which a tenant is medium."`
 }
 
 func (t *Tenants) validate(bad func(key, format string, args ...any)) {

@@ -92,13 +92,13 @@ var usual = Kinds{
 		}
 		return "", ""
 	}, Schema: M{"enum": []any{true, false, "yes", "no", "on", "off"}}},
-	"duration": {Read: Duration, Schema: Either(`^(0|([0-9]+(ms|[smhdwy]))+)$`)},
+	"duration": {Read: ReadDuration, Schema: Either(`^(0|([0-9]+(ms|[smhdwy]))+)$`)},
 	"seconds": {Read: func(t *Text, s string) (string, string) {
 		if f, err := strconv.ParseFloat(s, 64); err == nil && f >= 0 && !math.IsInf(f, 0) {
 			t.Number = f
 			return "", ""
 		}
-		message, _ := Duration(t, s)
+		message, _ := ReadDuration(t, s)
 		t.Number = t.Duration.Seconds()
 		return message, "write seconds such as 0.5, or 500ms"
 	}, Schema: M{"type": []string{"string", "number"}}},
@@ -116,7 +116,7 @@ var usual = Kinds{
 	"count":  Whole(1, 1_000_000, "write a number from 1 to 1000000"),
 	"status": Whole(100, 599, "write a status such as 200"),
 	"share": {Read: func(t *Text, s string) (string, string) {
-		return Share(t, s, "write one such as 50% or 0.5", 1)
+		return ReadShare(t, s, "write one such as 50% or 0.5", 1)
 	}, Schema: Either(`^[0-9.]+%?$`)},
 	"url": {Read: func(_ *Text, s string) (string, string) {
 		u, err := url.Parse(s)
@@ -154,8 +154,8 @@ func Whole(low, high int64, hint string) ScalarKind {
 	}, Schema: M{"type": []string{"integer", "string"}, "minimum": low, "maximum": high}}
 }
 
-// Duration reads one such as 1m30s.
-func Duration(t *Text, s string) (message, hint string) {
+// ReadDuration reads one such as 1m30s.
+func ReadDuration(t *Text, s string) (message, hint string) {
 	d, err := model.ParseDuration(s)
 	if err != nil {
 		hint := "write one such as 10s, 5m, 36h or 4w"
@@ -170,8 +170,8 @@ func Duration(t *Text, s string) (message, hint string) {
 	return "", ""
 }
 
-// Share reads a number from 0 to most, with % or without.
-func Share(t *Text, s, hint string, most float64) (message, what string) {
+// ReadShare reads a number from 0 to most, with % or without.
+func ReadShare(t *Text, s, hint string, most float64) (message, what string) {
 	number, share := strings.CutSuffix(s, "%")
 	f, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if share {

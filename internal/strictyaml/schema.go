@@ -2,14 +2,19 @@ package strictyaml
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"strings"
 )
 
 // SchemaOptions says what a schema is of.
 type SchemaOptions struct {
-	Title string
-	Kinds Kinds
+	Title  string
+	Kinds  Kinds
+	Leaves Leaves // nil: the usual
+	// Else is what a text may be in place of what its leaf reads; nil: nothing.
+	Else M
+	Over bool // as of Decoder: keys may be without a value
 	// Partial says of a struct that what must be there may be elsewhere; nil if
 	// none is like that.
 	Partial func(t reflect.Type) bool
@@ -25,6 +30,9 @@ type Schemer interface {
 // for editors. What it cannot say, such as which names are defined, those who read
 // the file say.
 func Schema(root reflect.Type, o SchemaOptions) []byte {
+	if o.Leaves == nil {
+		o.Leaves = usualLeaves
+	}
 	s := &Schemas{SchemaOptions: o, defs: M{}}
 	out := s.object(root, false)
 	out["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -45,6 +53,9 @@ type Schemas struct {
 
 // Of describes a type; partial leaves out what must be there.
 func (s *Schemas) Of(t reflect.Type, is string, partial bool) M {
+	if l := leafOf(t, is, s.Leaves); l != nil {
+		return s.leaf(l)
+	}
 	switch {
 	case t == textType:
 		if words := strings.Split(is, "|"); len(words) > 1 {
@@ -62,7 +73,7 @@ func (s *Schemas) Of(t reflect.Type, is string, partial bool) M {
 	case t.Kind() == reflect.Slice:
 		items := s.Of(t.Elem(), is, partial)
 		list := M{"type": "array", "items": items}
-		if t.Elem() == textType {
+		if t.Elem() == textType || leafOf(t.Elem(), is, s.Leaves) != nil {
 			return orNull(M{"anyOf": []any{list, items}})
 		}
 		return list
@@ -70,6 +81,15 @@ func (s *Schemas) Of(t reflect.Type, is string, partial bool) M {
 		return orNull(M{"type": "object", "additionalProperties": s.Of(t.Elem(), is, partial)})
 	}
 	return s.structure(t, partial)
+}
+
+// leaf copies a leaf's schema.
+func (s *Schemas) leaf(l Leaf) M {
+	out := maps.Clone(l.Schema())
+	if s.Else != nil && (out["pattern"] != nil || out["enum"] != nil || out["minimum"] != nil) {
+		return M{"anyOf": []any{out, s.Else}}
+	}
+	return out
 }
 
 func orNull(of M) M { return M{"anyOf": []any{of, M{"type": "null"}}} }
@@ -92,7 +112,10 @@ func (s *Schemas) object(t reflect.Type, partial bool) M {
 	properties, required := M{}, []string{}
 	for _, w := range WordsOf(t) {
 		p := s.Of(w.Type, w.Is, partial)
-		p["description"] = w.Doc
+		if k := w.Type.Kind(); s.Over && (k == reflect.Struct || k == reflect.Slice || k == reflect.String || k == reflect.Bool) {
+			p = orNull(p)
+		}
+		p["description"] = w.About()
 		properties[w.Key] = p
 		if w.Need && !partial {
 			required = append(required, w.Key)

@@ -77,7 +77,7 @@ f:6:10: unknown key sze in by k: did you mean size?`},
 			t.Errorf("%+v", v)
 		}
 	}
-	for _, wrong := range Undescribed(reflect.TypeFor[outer](), With(nil)) {
+	for _, wrong := range Undescribed(reflect.TypeFor[outer](), WithLeaves(nil), With(nil)) {
 		t.Error(wrong)
 	}
 }

@@ -6,14 +6,25 @@ import (
 	"sync"
 )
 
-// Word is a key of a struct. Tags: `key` is the word, `is` names the kind of its
-// scalar or lists its words with | between them, `doc` is what editors show,
-// `need` says that it must be there. A field Node *Node gets the mapping.
+// Word is a key of a struct. Tags: `key` is the word, `is` names the leaf that reads
+// its text, lists its words with | between them, or says from..to of a whole number,
+// `default` is the text that holds if the key is not given, `doc` is what editors
+// show, `need` says that it must be there. A field Node *Node gets the mapping.
 type Word struct {
 	Key, Is, Doc string
+	Default      string
 	Need         bool
 	Index        int // of the field
 	Type         reflect.Type
+	Tag          reflect.StructTag
+}
+
+// About is what the key is for, and its default.
+func (w *Word) About() string {
+	if w.Default == "" {
+		return w.Doc
+	}
+	return strings.TrimSuffix(w.Doc, ".") + "; default " + w.Default + "."
 }
 
 // wordsRead keeps what WordsOf returned, for some structs are read very often.
@@ -28,7 +39,7 @@ func WordsOf(t reflect.Type) []Word {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		if key := f.Tag.Get("key"); key != "" {
-			out = append(out, Word{key, f.Tag.Get("is"), f.Tag.Get("doc"), f.Tag.Get("need") != "", i, f.Type})
+			out = append(out, Word{key, f.Tag.Get("is"), f.Tag.Get("doc"), f.Tag.Get("default"), f.Tag.Get("need") != "", i, f.Type, f.Tag})
 		}
 	}
 	wordsRead.Store(t, out)
@@ -54,16 +65,29 @@ func indexOf(words []Word, key string) int {
 }
 
 // Undescribed walks a struct and all below it and says which keys have no
-// description, or a kind that nothing reads, for tests.
-func Undescribed(root reflect.Type, kinds Kinds) []string {
+// description, or a default that is not read, for tests. It panics at a key that no
+// leaf reads.
+func Undescribed(root reflect.Type, leaves Leaves, old Kinds) []string {
 	var wrong []string
 	seen := map[reflect.Type]bool{}
-	var walk func(reflect.Type)
-	walk = func(t reflect.Type) {
+	var walk func(t reflect.Type, is, written string)
+	walk = func(t reflect.Type, is, written string) {
 		for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
 			t = t.Elem()
 		}
-		if t == textType || reflect.PointerTo(t).Implements(nodeReader) || seen[t] {
+		if t == textType {
+			if _, ok := old[is]; !ok && !strings.Contains(is, "|") {
+				wrong = append(wrong, is+" is nothing that is read")
+			}
+			return
+		}
+		if l := leafOf(t, is, leaves); l != nil {
+			if written != "" && l.ReadText(written) != nil {
+				wrong = append(wrong, "the default "+written+" is not "+is)
+			}
+			return
+		}
+		if reflect.PointerTo(t).Implements(nodeReader) || seen[t] {
 			return
 		}
 		seen[t] = true
@@ -75,12 +99,9 @@ func Undescribed(root reflect.Type, kinds Kinds) []string {
 			if w.Doc == "" || w.Key != strings.ToLower(w.Key) {
 				wrong = append(wrong, t.String()+" does not describe "+w.Key)
 			}
-			if _, ok := kinds[w.Is]; !ok && !strings.Contains(w.Is, "|") {
-				wrong = append(wrong, t.String()+"."+w.Key+" is a "+w.Is+", which nothing reads")
-			}
-			walk(w.Type)
+			walk(w.Type, w.Is, w.Default)
 		}
 	}
-	walk(root)
+	walk(root, "", "")
 	return wrong
 }

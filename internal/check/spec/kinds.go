@@ -45,7 +45,7 @@ var kinds = strictyaml.With(strictyaml.Kinds{
 	"week":     strictyaml.Whole(1, 53, "write 1 to 53"),
 	"monthday": strictyaml.Whole(-31, 31, "write 1 to 31, or -1 for the last"),
 	"distance": {Read: func(t *text, s string) (string, string) {
-		return strictyaml.Share(t, s, "write a share of the threshold such as 10%, or an amount such as 5", math.Inf(1))
+		return strictyaml.ReadShare(t, s, "write a share of the threshold such as 10%, or an amount such as 5", math.Inf(1))
 	}, Schema: strictyaml.Either(`^[0-9.eE+-]+%?$`)},
 	"of": {Read: func(t *text, s string) (string, string) {
 		a, b, ok := strings.Cut(s, " of ")

@@ -14,7 +14,7 @@ import (
 // kinds are the scalars of files.
 var kinds = strictyaml.With(strictyaml.Kinds{
 	"span":     {Read: readSpan, Schema: strictyaml.Either(`^(0|([0-9.]+(ns|us|µs|ms|s|m|h))+)$`)},
-	"back":     {Read: strictyaml.Duration, Schema: strictyaml.Pattern(`^([0-9]+(ms|[smhdwy]))+$`)},
+	"back":     {Read: strictyaml.ReadDuration, Schema: strictyaml.Pattern(`^([0-9]+(ms|[smhdwy]))+$`)},
 	"whole":    strictyaml.Whole(1, 100_000, "write a whole number from 1 to 100000"),
 	"nodes":    strictyaml.Whole(1, simulate.MaxNodes, fmt.Sprintf("write a whole number from 1 to %d", simulate.MaxNodes)),
 	"users":    strictyaml.Whole(1, 100_000, "write a whole number from 1 to 100000"),
@@ -25,7 +25,7 @@ var kinds = strictyaml.With(strictyaml.Kinds{
 	"rate":     {Read: readRate, Schema: strictyaml.Either(`^[0-9.eE+-]+(/(s|m|min|h))?$`)},
 	"quantile": {Read: readQuantile, Schema: strictyaml.Either(`^(p[0-9.]+|0?\.[0-9]+)$`)},
 	"below one": {Read: func(t *text, s string) (string, string) {
-		message, hint := strictyaml.Share(t, s, "write a share such as 30% or 0.3", 1)
+		message, hint := strictyaml.ReadShare(t, s, "write a share such as 30% or 0.3", 1)
 		if message == "" && t.Number == 1 {
 			return "1 leaves nothing to be simulated", "write less, such as 90%"
 		}
