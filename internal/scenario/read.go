@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"tailscope/internal/strictyaml"
@@ -64,19 +63,9 @@ func unknownVar(file, name string, vars map[string]string) strictyaml.Problem {
 
 // Schema is a JSON Schema (draft 2020-12) of scenarios, for editors.
 func Schema() []byte {
-	return strictyaml.Schema(reflect.TypeFor[rawFile](), strictyaml.SchemaOptions{Title: "Tailscope scenario", Kinds: templates(kinds)})
-}
-
-// templates lets every scalar of a schema be text with {{name}} too.
-func templates(of strictyaml.Kinds) strictyaml.Kinds {
-	out := strictyaml.Kinds{}
-	for name, k := range of {
-		if _, free := k.Schema["pattern"]; free || k.Schema["enum"] != nil || k.Schema["minimum"] != nil {
-			k.Schema = strictyaml.M{"anyOf": []any{k.Schema, strictyaml.Pattern(variable.String())}}
-		}
-		out[name] = k
-	}
-	return out
+	return strictyaml.Schema(reflect.TypeFor[rawFile](), strictyaml.SchemaOptions{
+		Title: "Tailscope scenario", Leaves: leaves, Else: strictyaml.Pattern(variable.String()),
+	})
 }
 
 // variable is {{name}}; names of functions and words of data look the same.
@@ -86,6 +75,7 @@ var varName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // reader resolves one file.
 type reader struct {
+	d    *strictyaml.Decoder
 	p    strictyaml.Problems
 	dir  string
 	vars map[string]string
@@ -100,8 +90,8 @@ func build(path string, tree *strictyaml.Node, vars map[string]string) (*Scenari
 	}
 	r.variables(path, tree.Get("vars"), vars)
 	var raw rawFile
-	d := &strictyaml.Decoder{Problems: &r.p, Kinds: kinds, Later: variable.MatchString}
-	d.Decode("the scenario", r.render(tree), &raw)
+	r.d = &strictyaml.Decoder{Problems: &r.p, Leaves: leaves, Later: variable.MatchString}
+	r.d.Decode("the scenario", r.render(tree), &raw)
 	r.out = &Scenario{File: path, Dir: r.dir, Vars: r.vars, tree: tree}
 	r.resolve(&raw)
 	if r.p.Len() > 0 {
@@ -178,81 +168,34 @@ func ofRequests(path []string) bool {
 }
 
 // path is a file's name, relative to the scenario's.
-func (r *reader) path(t text) string {
-	if s := t.S(); s == "" || filepath.IsAbs(s) {
-		return s
+func (r *reader) path(name string) string {
+	if name == "" || filepath.IsAbs(name) {
+		return name
 	}
-	return filepath.Join(r.dir, t.S())
+	return filepath.Join(r.dir, name)
 }
 
-// problem says what is wrong with a text.
-func (r *reader) problem(t text, hint, format string, args ...any) {
-	r.p.Add(t.Node.At, hint, format, args...)
-}
-
-// failed says what is wrong with a text, as an error has it.
-func (r *reader) failed(t text, err error) {
+// failed says what is wrong with a field, as an error has it.
+func (r *reader) failed(field any, err error) {
 	message, hint := parted(err)
-	r.problem(t, hint, "%s", message)
+	r.d.Wrong(field, hint, "%s", message)
 }
 
 func sortedKeys[T any](of map[string]T) []string { return slices.Sorted(maps.Keys(of)) }
 
-func texts(of map[string]text) map[string]string {
-	out := map[string]string{}
-	for name, t := range of {
-		out[name] = t.S()
-	}
-	return out
-}
-
-func strs(of []text) []string {
-	var out []string
-	for _, t := range of {
-		if t.Given() {
-			out = append(out, t.S())
-		}
-	}
-	return out
-}
-
 // address makes a whole URL of what a request names.
-func (r *reader) address(t text) (method, whole string) {
-	if !t.OK {
+func (r *reader) address(request *string) (method, whole string) {
+	if !r.d.OK(request) {
 		return "", ""
 	}
-	method, target, _ := strings.Cut(t.S(), " ")
+	method, target, _ := strings.Cut(*request, " ")
 	if strings.Contains(target, "://") || r.out.Target == nil {
 		return method, target
 	}
 	u, err := url.Parse(target)
 	if err != nil {
-		r.problem(t, "", "%v", err)
+		r.d.Wrong(request, "", "%v", err)
 		return method, ""
 	}
 	return method, strings.TrimSuffix(r.out.Target.String(), "/") + u.String()
-}
-
-func whole(t text, otherwise int) int {
-	if t.OK {
-		return int(t.Int)
-	}
-	return otherwise
-}
-
-func seed(t text) uint64 {
-	n, err := strconv.ParseUint(t.Or("1"), 10, 64)
-	if err != nil {
-		return 1 // said already
-	}
-	return n
-}
-
-func given(yes ...bool) (n int) {
-	for _, y := range yes {
-		if y {
-			n++
-		}
-	}
-	return n
 }

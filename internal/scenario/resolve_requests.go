@@ -15,30 +15,34 @@ import (
 // requests reads what is sent.
 func (r *reader) requests(raw *rawFile) {
 	s := requests.Spec{
-		Base: raw.Target.S(), Targets: r.path(raw.Targets), Header: fields(raw.Header), Tenant: raw.Tenant.S(), Think: raw.Think.S(),
-		Vars: r.vars, Dir: r.dir, Seed: seed(raw.Seed), Random: raw.Order.S() == "random", HTTP2: r.out.HTTP.Protocol == load.HTTP2,
+		Base: raw.Target, Targets: r.path(raw.Targets), Header: fields(raw.Header), Tenant: raw.Tenant, Think: raw.Think,
+		Vars: r.vars, Dir: r.dir, Seed: raw.Seed, Random: raw.Order == "random", HTTP2: r.out.HTTP.Protocol == load.HTTP2,
 	}
 	if c := check(raw.Check); c != nil {
 		s.Check = *c
 	}
-	if given(len(raw.Queries) > 0, raw.Targets.Given(), raw.Record != nil, raw.AccessLog != nil) != 1 {
-		r.p.Add(raw.Node.At, `write one of queries: [{name: home, request: "GET /"}], targets: FILE, record: {file: …} and access_log: {file: …}`, "nothing says what is asked, or several things do")
+	ways := r.d.Count(&raw.Targets, &raw.Record, &raw.AccessLog)
+	if len(raw.Queries) > 0 {
+		ways++
+	}
+	if ways != 1 {
+		r.p.Add(r.d.Node(raw).At, `write one of queries: [{name: home, request: "GET /"}], targets: FILE, record: {file: …} and access_log: {file: …}`, "nothing says what is asked, or several things do")
 	}
 	for i := range raw.Queries {
 		q := &raw.Queries[i]
-		if q.Node == nil {
+		if r.d.Node(q) == nil {
 			continue
 		}
 		s.Queries = append(s.Queries, requests.Query{
-			Name: q.Name.S(), Request: q.Request.S(), Header: fields(q.Header), Body: q.Body.S(), BodyFile: r.path(q.BodyFile),
-			Data: r.path(q.Data), Format: q.Format.S(), Order: q.Order.S(), AtEnd: q.AtEnd.S(), Weight: q.Weight.Number, Think: q.Think.S(), Check: check(q.Check),
+			Name: q.Name, Request: q.Request, Header: fields(q.Header), Body: q.Body, BodyFile: r.path(q.BodyFile),
+			Data: r.path(q.Data), Format: q.Format, Order: q.Order, AtEnd: q.AtEnd, Weight: q.Weight, Think: q.Think, Check: check(q.Check),
 		})
 	}
 	if k := raw.Record; k != nil {
-		s.Record = &requests.Record{Path: r.path(k.File), Speed: k.Speed.Number, Loop: k.Loop.Bool, Only: strs(k.Only), Methods: strs(k.Methods), Tenants: strs(k.Tenants), Untimed: len(raw.Phases) > 0}
+		s.Record = &requests.Record{Path: r.path(k.File), Speed: k.Speed, Loop: k.Loop, Only: k.Only, Methods: k.Methods, Tenants: k.Tenants, Untimed: len(raw.Phases) > 0}
 	}
 	if k := raw.AccessLog; k != nil {
-		s.AccessLog = &requests.AccessLog{Path: r.path(k.File), Format: k.Format.S(), Routes: strs(k.Routes), Speed: k.Speed.Number, Loop: k.Loop.Bool, Only: strs(k.Only), Methods: strs(k.Methods), Tenants: strs(k.Tenants), Untimed: len(raw.Phases) > 0}
+		s.AccessLog = &requests.AccessLog{Path: r.path(k.File), Format: k.Format, Routes: k.Routes, Speed: k.Speed, Loop: k.Loop, Only: k.Only, Methods: k.Methods, Tenants: k.Tenants, Untimed: len(raw.Phases) > 0}
 	}
 	r.out.Requests = s
 	if r.p.Len() > 0 || len(r.out.Setup) > 0 && r.missing(raw) {
@@ -49,7 +53,7 @@ func (r *reader) requests(raw *rawFile) {
 
 // missing says that a file of the requests is not there.
 func (r *reader) missing(raw *rawFile) bool {
-	names := []text{raw.Targets}
+	names := []string{raw.Targets}
 	for i := range raw.Queries {
 		names = append(names, raw.Queries[i].Data, raw.Queries[i].BodyFile)
 	}
@@ -60,7 +64,7 @@ func (r *reader) missing(raw *rawFile) bool {
 		names = append(names, raw.AccessLog.File)
 	}
 	for _, t := range names {
-		if t.Given() {
+		if t != "" {
 			if _, err := os.Stat(r.path(t)); err != nil {
 				return true
 			}
@@ -80,7 +84,7 @@ func (r *reader) compile(raw *rawFile) {
 	var all requests.Problems
 	if !errors.As(err, &all) {
 		message, hint := parted(err)
-		r.p.Add(raw.Node.At, hint, "%s", message)
+		r.p.Add(r.d.Node(raw).At, hint, "%s", message)
 		return
 	}
 	for _, p := range all {
@@ -95,16 +99,16 @@ func (r *reader) compile(raw *rawFile) {
 // suits says whether plan and thresholds suit the requests.
 func (r *reader) suits(raw *rawFile, set *requests.Set) {
 	if err := r.out.enough(set); err != nil {
-		n := raw.Node.Get("phases")
+		n := r.d.Node(raw).Get("phases")
 		if n == nil {
-			n = raw.Duration.Node
+			n = r.d.Node(&raw.Duration)
 		}
 		message, hint := parted(err)
 		r.p.Add(n.At, hint, "%s", message)
 	}
 	for i, t := range r.out.Thresholds {
 		if err := r.out.judges(t, set); err != nil {
-			r.failed(raw.Thresholds[i], err)
+			r.failed(&raw.Thresholds[i], err)
 		}
 	}
 }
@@ -144,9 +148,9 @@ func (s *Scenario) Judge(more ...threshold.Threshold) error {
 
 // placeOf is where the file says what a problem is about.
 func (r *reader) placeOf(raw *rawFile, p requests.Problem) strictyaml.Place {
-	n := raw.Node
-	if p.Index >= 0 && p.Index < len(raw.Queries) && raw.Queries[p.Index].Node != nil {
-		n = raw.Queries[p.Index].Node
+	n := r.d.Node(raw)
+	if p.Index >= 0 && p.Index < len(raw.Queries) && r.d.Node(&raw.Queries[p.Index]) != nil {
+		n = r.d.Node(&raw.Queries[p.Index])
 	}
 	for part := range strings.SplitSeq(p.Field, ".") {
 		next := n.Get(part)

@@ -57,8 +57,9 @@ type Scenario struct {
 
 // TLS says whom to trust.
 type TLS struct {
-	CA, ServerName string
-	Insecure       bool
+	CA         string `key:"ca" doc:"File of certificates to trust."`
+	ServerName string `key:"server_name" doc:"Name that the certificate must be of; the target's host unless given."`
+	Insecure   bool   `key:"insecure" doc:"Trust any certificate."`
 }
 
 // Config is the client's configuration; nil if the target speaks plainly.
@@ -109,19 +110,22 @@ type Server struct {
 
 // Ready says when a server counts as started; the zero value when it runs.
 type Ready struct {
-	HTTP, TCP, Log string
-	Within         time.Duration
+	HTTP   string        `key:"http" is:"url" doc:"Answers below 400."`
+	TCP    string        `key:"tcp" is:"address" doc:"Takes connections."`
+	Log    string        `key:"log" is:"regexp" doc:"A line of its output matches."`
+	Within time.Duration `key:"within" default:"1m" doc:"How long that may take."`
 }
 
 // Metrics are a server's own figures.
 type Metrics struct {
-	Prometheus string   // address, or
-	JSON       string   // address
-	Families   []string // of Prometheus: names, with {label="value"} or without
-	Path       string   // of JSON
-	Name, Unit string   // of JSON
-	Adds       *bool    // nil: by the name
-	Scale      float64
+	Prometheus string   `key:"prometheus" is:"url" doc:"Address of metrics in Prometheus' text format."`
+	Families   []string `key:"families" doc:"Which of them, such as jvm_gc_pause_seconds_sum or go_gc_duration_seconds_sum{area=\"x\"}; series of one name are added up."`
+	JSON       string   `key:"json" is:"url" doc:"Or the address of a JSON document."`
+	Path       string   `key:"path" doc:"Where in it the number stands: metrics.jvm.gc.time"`
+	Name       string   `key:"name" is:"word" doc:"Of the number; the last part of path unless given."`
+	Unit       string   `key:"unit" is:"word" doc:"Of the number, such as s or B."`
+	Adds       *bool    `key:"adds" doc:"It is a total that only grows; true for names that end in _total, _sum or _count unless given."`
+	Scale      float64  `key:"scale" is:"positive" default:"1" doc:"Each value is multiplied by this: 0.001 makes seconds of milliseconds."`
 }
 
 // DataLoad is data that is loaded before.
@@ -145,10 +149,11 @@ type DataLoad struct {
 
 // WarmUp is load until its latency no longer drifts.
 type WarmUp struct {
-	Steady          float64 // share that p50, p99 and mean may drift
-	AtLeast, AtMost time.Duration
-	Slot            time.Duration // 0: by the rate
-	Need            bool
+	Steady  float64       `key:"steady" is:"share" default:"3%" doc:"How much p50, p99 and mean may drift over the stretch that is judged."`
+	AtLeast time.Duration `key:"at_least" default:"3s" doc:"How long in any case."`
+	AtMost  time.Duration `key:"at_most" default:"1m" doc:"When to stop waiting."`
+	Slot    time.Duration `key:"slot" doc:"How long one figure is measured; by the rate unless given."`
+	Need    bool          `key:"need" doc:"Whether not becoming steady is an error; false unless given."`
 }
 
 // Fault is something that goes wrong: exactly one of Pause, Kill, Restart (names

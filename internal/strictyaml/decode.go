@@ -2,6 +2,7 @@ package strictyaml
 
 import (
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -86,6 +87,12 @@ type ScalarReader interface {
 	ReadScalar(d *Decoder, what string, n *Node) bool
 }
 
+// NullReader is a Leaf that reads a key without a value too, as an empty text.
+type NullReader interface {
+	Leaf
+	ReadsNull()
+}
+
 var (
 	textType     = reflect.TypeFor[Text]()
 	scalarReader = reflect.TypeFor[ScalarReader]()
@@ -163,6 +170,7 @@ func (d *Decoder) structure(what string, n *Node, v reflect.Value) {
 	case n.Kind != Mapping:
 		d.Problems.Add(n.At, "write key: value below it", "%s is not a mapping", what)
 		setNode(&Node{Kind: Mapping, At: n.At})
+		d.note(v, &Node{Kind: Mapping, At: n.At}, false)
 		return
 	}
 	words := WordsOf(v.Type())
@@ -233,7 +241,7 @@ func (d *Decoder) value(what, is string, n *Node, v reflect.Value) {
 		return
 	}
 	if l := d.leaf(t, is); l != nil {
-		if n.Kind != Null {
+		if _, none := l.(NullReader); n.Kind != Null || none {
 			d.text(what, l, n, v)
 		} else if d.Over {
 			d.empty(what, l, n, v)
@@ -294,12 +302,15 @@ func (d *Decoder) text(what string, l Leaf, n *Node, v reflect.Value) {
 		d.Problems.Add(n.At, "write one text", "%s is more than one text", what)
 		return
 	}
-	if d.Later != nil && d.Later(n.Text) {
-		d.note(v, n, false)
-		return
+	var err error
+	later := d.Later != nil && d.Later(n.Text)
+	if !later {
+		err = read(l, n.Text, v)
 	}
-	err := read(l, n.Text, v)
-	d.note(v, n, err == nil)
+	d.note(v, n, err == nil && !later)
+	if (later || err != nil) && v.Kind() == reflect.String {
+		v.SetString(n.Text)
+	}
 	if err == nil {
 		return
 	}
@@ -332,6 +343,11 @@ func (d *Decoder) list(what, is string, n *Node, v reflect.Value) {
 	} else if n.Kind != List {
 		d.Problems.Add(n.At, "write a list", "%s is not a list", what)
 		return
+	}
+	if l := d.leaf(t.Elem(), is); l != nil {
+		if _, none := l.(NullReader); !none {
+			items = slices.DeleteFunc(slices.Clone(items), func(n *Node) bool { return n.Kind == Null })
+		}
 	}
 	if len(items) == 0 {
 		v.SetZero()
@@ -371,9 +387,7 @@ func (d *Decoder) mapping(what, is string, n *Node, v reflect.Value) {
 			d.Problems.Add(f.At, "", "%s is given twice", f.Key)
 		}
 		d.value(strings.TrimSuffix(what, "s")+" "+f.Key, is, f.Value, item)
-		if f.Value.Kind != Null || d.leaf(t.Elem(), is) == nil {
-			out.SetMapIndex(reflect.ValueOf(f.Key), item)
-		}
+		out.SetMapIndex(reflect.ValueOf(f.Key), item)
 	}
 	v.Set(out)
 	d.note(v, n, true)
