@@ -20,6 +20,7 @@ const mostSettings = 64
 // designer makes settings of a file, and says what is wrong with them.
 type designer struct {
 	raw      *rawFile
+	dec      *strictyaml.Decoder
 	problems *strictyaml.Problems
 	x        *Experiment
 	control  map[string]string
@@ -32,7 +33,7 @@ func (d *designer) add(at strictyaml.Place, hint, format string, args ...any) {
 
 func (d *designer) design() {
 	r := d.raw
-	node := r.Node.Get("control")
+	node := d.dec.Node(r).Get("control")
 	if node == nil {
 		return // said
 	}
@@ -41,7 +42,7 @@ func (d *designer) design() {
 		if !variableName(f.Key) {
 			d.add(f.At, "write letters, digits and _", "%q is not a name of a variable", f.Key)
 		}
-		d.control[f.Key] = r.Control[f.Key].S()
+		d.control[f.Key] = r.Control[f.Key]
 		d.order = append(d.order, f.Key)
 	}
 	if len(d.order) == 0 {
@@ -49,29 +50,29 @@ func (d *designer) design() {
 		return
 	}
 	ways := 0
-	for _, given := range []bool{len(r.Variants) > 0, r.Sweep.Node != nil, len(r.Factors) > 0} {
+	for _, given := range []bool{len(r.Variants) > 0, d.dec.Given(&r.Sweep), len(r.Factors) > 0} {
 		if given {
 			ways++
 		}
 	}
 	switch {
 	case ways == 0:
-		d.add(r.Node.At, "write variants: [{NAME: VALUE}], or sweep: [VALUE, VALUE]", "the experiment has nothing beside the control")
+		d.add(d.dec.Node(r).At, "write variants: [{NAME: VALUE}], or sweep: [VALUE, VALUE]", "the experiment has nothing beside the control")
 		return
 	case ways > 1:
-		d.add(r.Node.At, "keep one of variants, sweep and factors", "settings are given in more than one way")
+		d.add(d.dec.Node(r).At, "keep one of variants, sweep and factors", "settings are given in more than one way")
 		return
 	}
 	switch {
 	case len(r.Factors) > 0:
 		d.factorial()
-	case r.Design.S() == Factorial:
-		d.add(r.Design.Node.At, "write factors: {NAME: [VALUE, …], NAME: [VALUE, …]}", "a factorial design needs factors")
+	case r.Design == Factorial:
+		d.add(d.dec.Node(&r.Design).At, "write factors: {NAME: [VALUE, …], NAME: [VALUE, …]}", "a factorial design needs factors")
 	default:
 		d.one()
 	}
 	if len(d.x.Settings) > mostSettings { // one more than that: the rest was not looked at
-		d.add(r.Node.At, "leave some out: every round measures each", "there are more than %d settings", mostSettings)
+		d.add(d.dec.Node(r).At, "leave some out: every round measures each", "there are more than %d settings", mostSettings)
 		d.x.Settings = d.x.Settings[:mostSettings]
 	}
 }
@@ -91,27 +92,28 @@ func variableName(s string) bool {
 // one is a design of one variable: variants, or a sweep.
 func (d *designer) one() {
 	r := d.raw
-	if !r.Variable.Given() {
-		d.add(r.Node.At, "write variable: "+d.order[0], "the experiment does not say which variable changes")
+	if !d.dec.Given(&r.Variable) {
+		d.add(d.dec.Node(r).At, "write variable: "+d.order[0], "the experiment does not say which variable changes")
 		return
 	}
-	name := r.Variable.S()
+	name := r.Variable
 	if _, ok := d.control[name]; !ok {
-		d.add(r.Variable.Node.At, strictyaml.Suggest(name, d.order), "the control has no variable %s", name)
+		d.add(d.dec.Node(&r.Variable).At, strictyaml.Suggest(name, d.order), "the control has no variable %s", name)
 		return
 	}
 	d.x.Variable, d.x.Design = name, OneVariable
 	d.setting(d.control[name], name)
-	if r.Sweep.Node != nil {
+	if d.dec.Given(&r.Sweep) {
 		d.x.Design = Sweep
 		d.sweep(name)
 		return
 	}
-	for _, v := range r.Variants {
+	for i := range r.Variants {
+		v := &r.Variants[i]
 		var changes []string
 		value, at := "", strictyaml.Place{}
-		if v.Node != nil {
-			at = v.Node.At
+		if d.dec.Node(v) != nil {
+			at = d.dec.Node(v).At
 		}
 		known := true
 		for _, p := range v.values {
@@ -166,30 +168,30 @@ func (d *designer) sweep(name string) {
 	var values []string
 	if r.list != nil {
 		for _, t := range first(r.list.values, mostSettings+1) {
-			if slices.ContainsFunc(values, func(v string) bool { return equal(v, t.S()) }) && t.Given() {
-				d.add(t.Node.At, "leave it out", "%s=%s is there twice", name, t.S())
+			if slices.ContainsFunc(values, func(v string) bool { return equal(v, t.text) }) {
+				d.add(t.at, "leave it out", "%s=%s is there twice", name, t.text)
 			}
-			values = append(values, t.S())
+			values = append(values, t.text)
 		}
 	} else {
 		o := r.of
-		if !o.From.OK || !o.To.OK || !o.Steps.OK {
+		if !d.dec.OK(&o.From) || !d.dec.OK(&o.To) || !d.dec.OK(&o.Steps) {
 			return // said
 		}
-		from, to, geometric := o.From.Number, o.To.Number, o.Scale.S() == "geometric"
+		from, to, geometric := o.From, o.To, o.Scale == "geometric"
 		switch {
 		case !(from < to):
-			d.add(o.From.Node.At, "write the least value first", "a sweep from %s to %s has no values", o.From.S(), o.To.S())
+			d.add(d.dec.Node(&o.From).At, "write the least value first", "a sweep from %s to %s has no values", d.dec.S(&o.From), d.dec.S(&o.To))
 			return
 		case geometric && from <= 0:
-			d.add(o.From.Node.At, "begin above 0, or write scale: linear", "equal ratios do not begin at %s", o.From.S())
+			d.add(d.dec.Node(&o.From).At, "begin above 0, or write scale: linear", "equal ratios do not begin at %s", d.dec.S(&o.From))
 			return
 		}
 		whole := from == math.Trunc(from) && to == math.Trunc(to)
-		if o.Whole.Given() {
-			whole = o.Whole.Bool
+		if d.dec.Given(&o.Whole) {
+			whole = o.Whole
 		}
-		for _, v := range steps(from, to, int(o.Steps.Int), geometric, whole) {
+		for _, v := range steps(from, to, o.Steps, geometric, whole) {
 			values = append(values, strconv.FormatFloat(v, 'g', 12, 64))
 		}
 	}
@@ -199,7 +201,7 @@ func (d *designer) sweep(name string) {
 		}
 	}
 	if len(d.x.Settings) < 2 {
-		d.add(r.Node.At, "add another value", "the sweep has nothing but the control's %s=%s", name, d.control[name])
+		d.add(d.dec.Node(r).At, "add another value", "the sweep has nothing but the control's %s=%s", name, d.control[name])
 	}
 }
 
@@ -228,15 +230,15 @@ func steps(from, to float64, n int, geometric, whole bool) []float64 {
 // factorial is every combination of the factors' values and the control's.
 func (d *designer) factorial() {
 	r := d.raw
-	at := r.Node.Get("factors").At
-	if r.Design.S() != Factorial {
+	at := d.dec.Node(r).Get("factors").At
+	if r.Design != Factorial {
 		d.add(at, "write design: factorial if that is meant, or change one variable at a time", "factors change more than one variable at once")
 		return
 	}
-	if r.Variable.Given() {
-		d.add(r.Variable.Node.At, "leave it out", "a factorial design has no one variable")
+	if d.dec.Given(&r.Variable) {
+		d.add(d.dec.Node(&r.Variable).At, "leave it out", "a factorial design has no one variable")
 	}
-	for _, f := range r.Node.Get("factors").Fields {
+	for _, f := range d.dec.Node(r).Get("factors").Fields {
 		old, ok := d.control[f.Key]
 		if !ok {
 			d.add(f.At, strictyaml.Suggest(f.Key, d.order), "the control has no variable %s", f.Key)
@@ -244,11 +246,11 @@ func (d *designer) factorial() {
 		}
 		factor := judge.Factor{Name: f.Key, Levels: []string{old}}
 		for _, t := range first(r.Factors[f.Key].values, mostSettings+1) {
-			switch v := t.S(); {
+			switch v := t.text; {
 			case equal(v, old):
-				d.add(t.Node.At, "leave it out: the control's value is always measured", "%s=%s is the control's", f.Key, v)
+				d.add(t.at, "leave it out: the control's value is always measured", "%s=%s is the control's", f.Key, v)
 			case slices.ContainsFunc(factor.Levels, func(l string) bool { return equal(l, v) }):
-				d.add(t.Node.At, "leave it out", "%s=%s is there twice", f.Key, v)
+				d.add(t.at, "leave it out", "%s=%s is there twice", f.Key, v)
 			default:
 				factor.Levels = append(factor.Levels, v)
 			}

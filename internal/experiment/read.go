@@ -1,13 +1,13 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -30,32 +30,22 @@ func Load(path string) (*Experiment, []strictyaml.Problem) {
 		return nil, p.Sorted()
 	}
 	var raw rawFile
-	d := strictyaml.Decoder{Problems: &p, Kinds: kinds}
+	d := &strictyaml.Decoder{Problems: &p, Leaves: leaves}
 	d.Decode("experiment", tree, &raw)
 	x := &Experiment{
-		Name: raw.Experiment.S(), Hypothesis: raw.Hypothesis.S(), File: path, Dir: filepath.Dir(path), Text: string(content),
-		Unit: raw.Unit.S(), Settle: raw.Settle.Duration, Within: raw.Within.Number, Level: raw.Level.Number, Versions: map[string]string{},
+		Name: raw.Experiment, Hypothesis: raw.Hypothesis, File: path, Dir: filepath.Dir(path), Text: string(content),
+		Unit: raw.Unit, Settle: raw.Settle, Within: raw.Within, Level: raw.Level, Versions: map[string]string{}, Seed: raw.Seed,
 	}
 	if abs, err := filepath.Abs(x.Dir); err == nil {
 		x.Dir = abs
 	}
-	if raw.Seed.Given() {
-		x.Seed, _ = strconv.ParseUint(raw.Seed.S(), 10, 64)
-	}
-	r := &fileReader{x: x, raw: &raw, problems: &p}
-	(&designer{raw: &raw, problems: &p, x: x}).design()
+	r := &fileReader{x: x, raw: &raw, d: d, problems: &p}
+	(&designer{raw: &raw, dec: d, problems: &p, x: x}).design()
 	r.rounds()
 	r.commands()
 	r.gate()
-	for name, t := range raw.Record {
-		x.Versions[name] = t.S()
-	}
-	for _, t := range raw.Configuration {
-		x.Configs = append(x.Configs, t.S())
-	}
-	for _, t := range raw.Measures {
-		x.Measures = append(x.Measures, t.S())
-	}
+	maps.Copy(x.Versions, raw.Record)
+	x.Configs, x.Measures = raw.Configuration, raw.Measures
 	r.load()
 	r.used()
 	if p.Len() > 0 {
@@ -67,25 +57,24 @@ func Load(path string) (*Experiment, []strictyaml.Problem) {
 type fileReader struct {
 	x        *Experiment
 	raw      *rawFile
+	d        *strictyaml.Decoder
 	problems *strictyaml.Problems
 }
 
-func (r *fileReader) add(t text, hint, format string, args ...any) {
-	at := r.raw.Node.At
-	if t.Node != nil {
-		at = t.Node.At
+// add notes a mistake at a field, or at the file if it was not given or is nil.
+func (r *fileReader) add(field any, hint, format string, args ...any) {
+	n := r.d.Node(field)
+	if n == nil {
+		n = r.d.Node(r.raw)
 	}
-	r.problems.Add(at, hint, format, args...)
+	r.problems.Add(n.At, hint, format, args...)
 }
 
 // usualMeasure decides unless one is named: p99 or, where only others are judged,
 // the one of them that says most.
 func (r *fileReader) usualMeasure() string {
 	const usual = "p99"
-	named := make([]string, 0, len(r.raw.Measures))
-	for _, t := range r.raw.Measures {
-		named = append(named, t.S())
-	}
+	named := r.raw.Measures
 	if len(named) == 0 || slices.Contains(named, usual) {
 		return usual
 	}
@@ -104,44 +93,44 @@ func (r *fileReader) rounds() {
 		o = &rawRounds{}
 	}
 	x := &r.x.Rounds
-	*x = Rounds{Rule: "fixed", AtLeast: 8, Precision: o.Precision.Number, Measure: o.Measure.Or(r.usualMeasure())}
+	*x = Rounds{Rule: "fixed", AtLeast: 8, Precision: o.Precision, Measure: cmp.Or(o.Measure, r.usualMeasure())}
 	if r.raw.Live != nil {
-		x.AtLeast, x.Measure = 1, o.Measure.Or(judge.Ratio)
+		x.AtLeast, x.Measure = 1, cmp.Or(o.Measure, judge.Ratio)
 	}
-	early := o.Early.Bool
+	early := o.Early
 	switch {
-	case o.Precision.Given() && early:
-		r.add(o.Early, "keep one of the two", "precision and early are two rules")
-	case o.Precision.Given():
+	case r.d.Given(&o.Precision) && early:
+		r.add(&o.Early, "keep one of the two", "precision and early are two rules")
+	case r.d.Given(&o.Precision):
 		x.Rule, x.AtLeast, x.AtMost = "precision", 6, 30
-		if o.Precision.OK && !(x.Precision > 0) {
-			r.add(o.Precision, "write one such as 3%", "an interval is never of no width")
+		if r.d.OK(&o.Precision) && !(x.Precision > 0) {
+			r.add(&o.Precision, "write one such as 3%", "an interval is never of no width")
 		}
 	case early:
 		x.Rule, x.AtLeast, x.AtMost = "decided", 6, 30
 	}
-	if o.AtLeast.OK {
-		x.AtLeast = int(o.AtLeast.Int)
+	if r.d.OK(&o.AtLeast) {
+		x.AtLeast = o.AtLeast
 	}
 	switch {
-	case o.AtMost.OK && x.Rule == "fixed":
-		if o.AtLeast.OK && o.AtMost.Int != o.AtLeast.Int {
-			r.add(o.AtMost, "write precision: 3% or early: true, or leave at_most out", "nothing says when to stop between %d and %d rounds", x.AtLeast, o.AtMost.Int)
+	case r.d.OK(&o.AtMost) && x.Rule == "fixed":
+		if r.d.OK(&o.AtLeast) && o.AtMost != o.AtLeast {
+			r.add(&o.AtMost, "write precision: 3% or early: true, or leave at_most out", "nothing says when to stop between %d and %d rounds", x.AtLeast, o.AtMost)
 		}
-		x.AtLeast, x.AtMost = int(o.AtMost.Int), int(o.AtMost.Int)
-	case o.AtMost.OK:
-		x.AtMost = int(o.AtMost.Int)
+		x.AtLeast, x.AtMost = o.AtMost, o.AtMost
+	case r.d.OK(&o.AtMost):
+		x.AtMost = o.AtMost
 	case x.AtMost < x.AtLeast:
 		x.AtMost = x.AtLeast
 	}
 	if x.AtLeast < judge.Fewest-1 && r.raw.Live == nil {
-		r.add(o.AtLeast, "write 6 or more", "one round tells nothing of how much rounds differ")
+		r.add(&o.AtLeast, "write 6 or more", "one round tells nothing of how much rounds differ")
 	}
 	if x.AtMost < x.AtLeast {
-		r.add(o.AtMost, fmt.Sprintf("write at_most: %d or more", x.AtLeast), "at_most is less than at_least")
+		r.add(&o.AtMost, fmt.Sprintf("write at_most: %d or more", x.AtLeast), "at_most is less than at_least")
 	}
 	if x.Rule == "precision" && x.AtLeast < 3 {
-		r.add(o.AtLeast, "write 6 or more", "a first stage of %d rounds says nothing of how much rounds differ", x.AtLeast)
+		r.add(&o.AtLeast, "write 6 or more", "a first stage of %d rounds says nothing of how much rounds differ", x.AtLeast)
 	}
 }
 
@@ -149,18 +138,15 @@ func (r *fileReader) commands() {
 	of := func(what string, raws []rawCommand) (out []Command) {
 		for i := range raws {
 			c := &raws[i]
-			if len(c.Run) == 0 || strings.TrimSpace(c.Run[0].S()) == "" {
-				r.add(text{Node: c.Node}, "write the command", "%s has an empty command", what)
+			if len(c.Run) == 0 || strings.TrimSpace(c.Run[0]) == "" {
+				r.add(c, "write the command", "%s has an empty command", what)
 				continue
 			}
-			o := Command{Shell: len(c.Run) == 1 && !listed(c.Node), Dir: r.x.Dir, Timeout: c.Timeout.Duration}
-			for _, t := range c.Run {
-				o.Args = append(o.Args, t.S())
-			}
-			if o.Name = c.Name.S(); o.Name == "" {
+			o := Command{Args: c.Run, Shell: len(c.Run) == 1 && !listed(r.d.Node(c)), Dir: r.x.Dir, Timeout: c.Timeout}
+			if o.Name = c.Name; o.Name == "" {
 				o.Name = strings.Fields(o.Args[0])[0]
 			}
-			if dir := c.Dir.S(); dir != "" {
+			if dir := c.Dir; dir != "" {
 				o.Dir = within(r.x.Dir, dir)
 			}
 			out = append(out, o)
@@ -185,15 +171,9 @@ func (r *fileReader) gate() {
 	if g == nil {
 		return
 	}
-	out := &Gate{Baseline: g.Baseline.S(), Allowed: 0.05, Absolute: g.Compare.S() == "absolute"}
-	if g.Allowed.OK {
-		out.Allowed = g.Allowed.Number
-	}
-	for _, t := range g.Measures {
-		out.Measures = append(out.Measures, t.S())
-	}
+	out := &Gate{Measures: g.Measures, Baseline: g.Baseline, Allowed: g.Allowed, Absolute: g.Compare == "absolute"}
 	if out.Absolute && out.Baseline == "" {
-		r.add(g.Compare, "write baseline: FILE, or leave compare out", "there is no figure to compare with")
+		r.add(&g.Compare, "write baseline: FILE, or leave compare out", "there is no figure to compare with")
 	}
 	r.x.Gate = out
 }
@@ -203,38 +183,38 @@ func (r *fileReader) gate() {
 func (r *fileReader) load() {
 	x := r.x
 	if live := r.raw.Live; live != nil {
-		if r.raw.Scenario.Given() {
-			r.add(r.raw.Scenario, "leave it out, or live", "live traffic is the load of a live design; it has no scenario")
+		if r.d.Given(&r.raw.Scenario) {
+			r.add(&r.raw.Scenario, "leave it out, or live", "live traffic is the load of a live design; it has no scenario")
 		}
 		if len(x.Factors) > 0 || x.Rounds.Rule != "fixed" {
-			r.add(text{Node: live.Node}, "leave out factors, precision and early", "a live design changes one variable, a fixed number of times")
+			r.add(live, "leave out factors, precision and early", "a live design changes one variable, a fixed number of times")
 		}
 		x.Design = LiveDesign
-		x.Live = &Live{Session: live.Session.S(), To: live.To.S(), For: live.For.Duration, Candidate: live.Candidate.Or("candidate")}
+		x.Live = &Live{Session: live.Session, To: live.To, For: live.For, Candidate: live.Candidate}
 		if x.Live.For == 0 {
 			x.Live.For = defaultLive
 		}
 		// Slots at either end of a stretch are not whole.
 		if whole := int(x.Live.For/liveSlot) - 1; whole*x.Rounds.AtMost < leastSlots {
-			r.add(live.For, "write 4m or more; half an hour tells more", "%s of a setting is too short for an interval, which needs %d whole slots of %s", x.Live.For*time.Duration(x.Rounds.AtMost), leastSlots, liveSlot)
+			r.add(&live.For, "write 4m or more; half an hour tells more", "%s of a setting is too short for an interval, which needs %d whole slots of %s", x.Live.For*time.Duration(x.Rounds.AtMost), leastSlots, liveSlot)
 		}
 		if x.Gate != nil && x.Gate.Baseline != "" {
-			r.add(r.raw.Gate.Baseline, "leave it out: the settings are then held against the control", "a live design has no rounds to hold against a baseline")
+			r.add(&r.raw.Gate.Baseline, "leave it out: the settings are then held against the control", "a live design has no rounds to hold against a baseline")
 		}
 		if len(x.Apply) == 0 {
-			r.add(text{}, "write apply: COMMAND that gives the candidate a setting", "a live design without apply changes nothing")
+			r.add(nil, "write apply: COMMAND that gives the candidate a setting", "a live design without apply changes nothing")
 		}
 		return
 	}
-	name := r.raw.Scenario.S()
+	name := r.raw.Scenario
 	if name == "" {
-		r.add(text{}, "write scenario: FILE, as tailscope bench takes, or live", "the experiment has no load")
+		r.add(nil, "write scenario: FILE, as tailscope bench takes, or live", "the experiment has no load")
 		return
 	}
 	x.Scenario = within(x.Dir, name)
 	content, err := os.ReadFile(x.Scenario)
 	if err != nil {
-		r.add(r.raw.Scenario, "write the path of a scenario, from the directory of this file", "the scenario is not read: %v", err)
+		r.add(&r.raw.Scenario, "write the path of a scenario, from the directory of this file", "the scenario is not read: %v", err)
 		return
 	}
 	x.scenarioText = string(content)
@@ -253,7 +233,7 @@ func (r *fileReader) load() {
 			r.problems.Put(p)
 		}
 		if with != nil && with.Plan.Duration() <= 0 && with.Duration <= 0 && with.Plan.Arrivals == bench.Closed {
-			r.add(r.raw.Scenario, "write for: 30s of its phases", "the load of the scenario has no end")
+			r.add(&r.raw.Scenario, "write for: 30s of its phases", "the load of the scenario has no end")
 			return
 		}
 		if with != nil && !r.tells(with, set.Name) {
@@ -266,14 +246,14 @@ func (r *fileReader) load() {
 // number of rounds is decided; one that was not asked for by name only stands first.
 func (r *fileReader) tells(s *scenario.Scenario, setting string) bool {
 	x, o := r.x, r.raw.Rounds
-	if o == nil || x.Rounds.Rule == "fixed" && !o.Measure.Given() {
+	if o == nil || x.Rounds.Rule == "fixed" && !r.d.Given(&o.Measure) {
 		return true
 	}
 	n, known := s.Plan.Requests()
 	if need := judge.Needs(x.Rounds.Measure); known && n < need {
-		at := o.Measure
-		if !at.Given() {
-			at.Node = o.Node
+		at := any(&o.Measure)
+		if !r.d.Given(at) {
+			at = o
 		}
 		hint := "let it run for longer"
 		for _, m := range []string{"p95", "p90", "p50"} {
@@ -314,7 +294,7 @@ func (r *fileReader) used() {
 		for _, arg := range c.Args {
 			for _, m := range variable.FindAllStringSubmatch(arg, -1) {
 				if !slices.Contains(known, m[1]) {
-					r.add(text{}, strictyaml.Suggest(m[1], known), "the command %s asks for {{%s}}, which the control has not", c.Name, m[1])
+					r.add(nil, strictyaml.Suggest(m[1], known), "the command %s asks for {{%s}}, which the control has not", c.Name, m[1])
 				}
 			}
 			for _, name := range known {
@@ -336,7 +316,7 @@ func (r *fileReader) used() {
 		}
 		// A script may read the variable from its environment.
 		if !inCommands[name] && !inScenario && len(x.Apply) == 0 {
-			r.add(r.raw.Variable, "write {{"+name+"}} in apply, or name it under vars in the scenario and use it there", "nothing uses %s: every setting would be the control", name)
+			r.add(&r.raw.Variable, "write {{"+name+"}} in apply, or name it under vars in the scenario and use it there", "nothing uses %s: every setting would be the control", name)
 		}
 	}
 }
