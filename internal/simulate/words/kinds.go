@@ -11,120 +11,139 @@ import (
 	"tailscope/internal/strictyaml"
 )
 
-// kinds are the scalars of files.
-var kinds = strictyaml.With(strictyaml.Kinds{
-	"span":     {Read: readSpan, Schema: strictyaml.Either(`^(0|([0-9.]+(ns|us|µs|ms|s|m|h))+)$`)},
-	"back":     {Read: strictyaml.ReadDuration, Schema: strictyaml.Pattern(`^([0-9]+(ms|[smhdwy]))+$`)},
-	"whole":    strictyaml.Whole(1, 100_000, "write a whole number from 1 to 100000"),
-	"nodes":    strictyaml.Whole(1, simulate.MaxNodes, fmt.Sprintf("write a whole number from 1 to %d", simulate.MaxNodes)),
-	"users":    strictyaml.Whole(1, 100_000, "write a whole number from 1 to 100000"),
-	"some":     {Read: readSome, Schema: strictyaml.M{"type": []string{"integer", "string"}, "minimum": 0}},
-	"queries":  {Read: readQueries, Schema: strictyaml.Either(`^[0-9]+[kM]?$`)},
-	"positive": {Read: readPositive, Schema: strictyaml.Either(`^[0-9.eE+-]+%?$`)},
-	"number":   {Read: readNumber, Schema: strictyaml.Either(`^[0-9.eE+-]+%?$`)},
-	"rate":     {Read: readRate, Schema: strictyaml.Either(`^[0-9.eE+-]+(/(s|m|min|h))?$`)},
-	"quantile": {Read: readQuantile, Schema: strictyaml.Either(`^(p[0-9.]+|0?\.[0-9]+)$`)},
-	"below one": {Read: func(t *text, s string) (string, string) {
-		message, hint := strictyaml.ReadShare(t, s, "write a share such as 30% or 0.3", 1)
-		if message == "" && t.Number == 1 {
-			return "1 leaves nothing to be simulated", "write less, such as 90%"
-		}
-		return message, hint
-	}, Schema: strictyaml.Either(`^[0-9.]+%?$`)},
-	"seed": {Read: func(_ *text, s string) (string, string) {
-		if _, err := strconv.ParseUint(s, 10, 64); err != nil {
-			return fmt.Sprintf("%q is not a seed", s), "write a whole number from 0 on"
-		}
-		return "", ""
-	}, Schema: strictyaml.Either(`^[0-9]+$`)},
+// leaves are the scalars of files.
+var leaves = strictyaml.WithLeaves(strictyaml.Leaves{
+	"nodes":      new(nodes),
+	"seconds of": new(span),
+	"queries":    new(queries),
+	"amount":     new(positive),
+	"number":     new(number),
+	"rate":       new(rate),
+	"quantile":   new(quantile),
+	"below one":  new(belowOne),
 })
 
-// readSpan reads a duration of Go's, such as 500ms or 1m30s, into Number as seconds
-// too.
-func readSpan(t *text, s string) (message, hint string) {
-	d, err := time.ParseDuration(s)
-	if err != nil || d < 0 {
-		hint := "write one such as 20us, 5ms or 1.5s"
-		if _, err := strconv.ParseFloat(s, 64); err == nil {
-			hint = "a duration needs a unit: write " + s + "ms or " + s + "s"
-		}
-		return fmt.Sprintf("%q is not a duration", s), hint
+// nodes is how many of them there are.
+type nodes int
+
+func (v *nodes) ReadText(s string) error {
+	n, err := strconv.Atoi(s)
+	if *v = nodes(n); err != nil || n < 1 || n > simulate.MaxNodes {
+		return strictyaml.Wrong(fmt.Sprintf("write a whole number from 1 to %d", simulate.MaxNodes), "%q is out of range", s)
 	}
-	t.Duration, t.Number = d, d.Seconds()
-	return "", ""
+	return nil
 }
 
-func readSome(t *text, s string) (message, hint string) {
-	n, err := strconv.ParseInt(s, 10, 32)
-	if err != nil || n < 0 || n > 100_000 {
-		return fmt.Sprintf("%q is out of range", s), "write a whole number from 0 to 100000"
-	}
-	t.Int = n
-	return "", ""
+func (nodes) Schema() strictyaml.M {
+	return strictyaml.M{"type": []string{"integer", "string"}, "minimum": 1, "maximum": simulate.MaxNodes}
 }
 
-func readQueries(t *text, s string) (message, hint string) {
+// span is a duration, in seconds.
+type span float64
+
+func (v *span) ReadText(s string) error {
+	var d strictyaml.Duration
+	err := d.ReadText(s)
+	*v = span(time.Duration(d).Seconds())
+	return err
+}
+
+func (span) Schema() strictyaml.M { return strictyaml.Duration(0).Schema() }
+
+// queries is a number of them, such as 100k.
+type queries uint64
+
+func (v *queries) ReadText(s string) error {
 	times := int64(1)
-	number := s
+	digits := s
 	for suffix, by := range map[string]int64{"k": 1000, "M": 1_000_000} {
 		if rest, ok := strings.CutSuffix(s, suffix); ok {
-			number, times = rest, by
+			digits, times = rest, by
 		}
 	}
-	n, err := strconv.ParseInt(number, 10, 64)
+	n, err := strconv.ParseInt(digits, 10, 64)
 	if n *= times; err != nil || n < leastQueries || n > mostQueries {
-		return fmt.Sprintf("%q is out of range", s), fmt.Sprintf("write a number from %d to 20M, such as 100k", leastQueries)
+		return strictyaml.Wrong(fmt.Sprintf("write a number from %d to 20M, such as 100k", leastQueries), "%q is out of range", s)
 	}
-	t.Int = n
-	return "", ""
+	*v = queries(n)
+	return nil
 }
 
-// readPositive reads a number above 0; 150% is 1.5.
-func readPositive(t *text, s string) (message, hint string) {
-	if message, hint := readNumber(t, s); message != "" || t.Number > 0 {
-		return message, hint
+func (queries) Schema() strictyaml.M { return strictyaml.Either(`^[0-9]+[kM]?$`) }
+
+// number is one from 0 on; 150% is 1.5.
+type number float64
+
+func (v *number) ReadText(s string) error {
+	f, _, ok := strictyaml.ParseShare(s, math.MaxFloat64)
+	if *v = number(f); !ok {
+		return strictyaml.Wrong("write one such as 1.5 or 150%", "%q is not a number from 0 on", s)
 	}
-	return fmt.Sprintf("%q is not above 0", s), "write a number such as 1.5"
+	return nil
 }
 
-func readNumber(t *text, s string) (message, hint string) {
-	number, percent := strings.CutSuffix(s, "%")
-	f, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	if percent {
-		f /= 100
+func (number) Schema() strictyaml.M { return strictyaml.Either(`^[0-9.eE+-]+%?$`) }
+
+// positive is a number above 0.
+type positive number
+
+func (v *positive) ReadText(s string) error {
+	if err := (*number)(v).ReadText(s); err != nil || *v > 0 {
+		return err
 	}
-	if err != nil || !(f >= 0) || math.IsInf(f, 0) {
-		return fmt.Sprintf("%q is not a number from 0 on", s), "write one such as 1.5 or 150%"
-	}
-	t.Number = f
-	return "", ""
+	return strictyaml.Wrong("write a number such as 1.5", "%q is not above 0", s)
 }
 
-// readRate reads queries a second: 50, 50/s, 3000/m.
-func readRate(t *text, s string) (message, hint string) {
-	number, per, _ := strings.Cut(s, "/")
-	f, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+func (positive) Schema() strictyaml.M { return number(0).Schema() }
+
+// rate is queries a second: 50, 50/s, 3000/m.
+type rate float64
+
+func (v *rate) ReadText(s string) error {
+	digits, per, _ := strings.Cut(s, "/")
+	f, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
 	seconds, known := map[string]float64{"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}[strings.TrimSpace(per)]
 	if err != nil || !(f > 0) || math.IsInf(f, 0) || !known {
-		return fmt.Sprintf("%q is not a rate", s), "write queries a second such as 50 or 50/s, or 3000/m"
+		return strictyaml.Wrong("write queries a second such as 50 or 50/s, or 3000/m", "%q is not a rate", s)
 	}
-	t.Number = f / seconds
-	return "", ""
+	*v = rate(f / seconds)
+	return nil
 }
 
-// readQuantile reads p99, p99.9, p999 (which is 99.9) or 0.99.
-func readQuantile(t *text, s string) (message, hint string) {
-	const example = "write one such as p99 or 0.99"
-	number, percentile := strings.CutPrefix(s, "p")
-	f, err := strconv.ParseFloat(number, 64)
+func (rate) Schema() strictyaml.M { return strictyaml.Either(`^[0-9.eE+-]+(/(s|m|min|h))?$`) }
+
+// quantile is p99, p99.9, p999 (which is 99.9) or 0.99.
+type quantile float64
+
+func (v *quantile) ReadText(s string) error {
+	digits, percentile := strings.CutPrefix(s, "p")
+	f, err := strconv.ParseFloat(digits, 64)
 	if percentile {
-		if f /= 100; len(number) > 2 && number[0] == '9' && !strings.Contains(number, ".") {
-			f = f * 100 / math.Pow10(len(number))
+		if f /= 100; len(digits) > 2 && digits[0] == '9' && !strings.Contains(digits, ".") {
+			f = f * 100 / math.Pow10(len(digits))
 		}
 	}
 	if err != nil || !(f > 0 && f < 1) {
-		return fmt.Sprintf("%q is not a quantile", s), example
+		return strictyaml.Wrong("write one such as p99 or 0.99", "%q is not a quantile", s)
 	}
-	t.Number = f
-	return "", ""
+	*v = quantile(f)
+	return nil
 }
+
+func (quantile) Schema() strictyaml.M { return strictyaml.Either(`^(p[0-9.]+|0?\.[0-9]+)$`) }
+
+// belowOne is a share that leaves something.
+type belowOne float64
+
+func (v *belowOne) ReadText(s string) error {
+	f, _, ok := strictyaml.ParseShare(s, 1)
+	switch *v = belowOne(f); {
+	case !ok:
+		return strictyaml.Wrong("write a share such as 30% or 0.3", "%q is out of range", s)
+	case f == 1:
+		return strictyaml.Wrong("write less, such as 90%", "1 leaves nothing to be simulated")
+	}
+	return nil
+}
+
+func (belowOne) Schema() strictyaml.M { return strictyaml.Share(0).Schema() }

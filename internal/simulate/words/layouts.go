@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"tailscope/internal/simulate"
 	"tailscope/internal/strictyaml"
@@ -15,7 +14,6 @@ import (
 // layouts puts together what all share, what each says, and what is varied.
 type layouts struct {
 	*reader
-	d   *strictyaml.Decoder
 	raw *rawFile
 }
 
@@ -157,14 +155,11 @@ func valueName(key, value string) string {
 
 // numberOf is a value as a number, of durations in seconds; NaN if it is none.
 func numberOf(s string) float64 {
-	var t text
-	for _, read := range []func(*text, string) (string, string){readNumber, readQuantile, readRate} {
-		if message, _ := read(&t, s); message == "" {
-			return t.Number
+	var v float64
+	for _, is := range []string{"number", "quantile", "rate", "seconds of"} {
+		if strictyaml.Set(&v, is, leaves, s) == nil {
+			return v
 		}
-	}
-	if d, err := time.ParseDuration(s); err == nil {
-		return d.Seconds()
 	}
 	return nan
 }
@@ -247,7 +242,7 @@ func (l *layouts) one(n *node, name, curve string, x float64, only bool) {
 	if l.problems.Len() > before {
 		return
 	}
-	if out.Arrivals != simulate.Closed && !raw.Rate.Given() {
+	if out.Arrivals != simulate.Closed && !l.d.Given(&raw.Rate) {
 		l.problems.Add(n.At, "write rate: 50, queries a second", "%s needs rate", what)
 		return
 	}
@@ -283,36 +278,36 @@ func split(err error) []error {
 
 func (raw *rawLayout) layout(r *reader) simulate.Layout {
 	l := simulate.Layout{
-		Nodes: int(raw.Nodes.Int), Shards: int(raw.Shards.Int), Replicas: int(raw.Replicas.Int), Threads: int(raw.Threads.Int),
-		Cores: raw.Cores.Number, Speed: raw.Speed.Number, Neighbours: raw.Neighbours.Number, Overhead: raw.Overhead.Number, Network: raw.Network.Number,
-		Rate: raw.Rate.Number, Users: int(raw.Users.Int), Think: raw.Think.Number, Price: raw.Price.Number,
+		Nodes: raw.Nodes, Shards: raw.Shards, Replicas: raw.Replicas, Threads: raw.Threads,
+		Cores: raw.Cores, Speed: raw.Speed, Neighbours: raw.Neighbours, Overhead: raw.Overhead, Network: raw.Network,
+		Rate: raw.Rate, Users: raw.Users, Think: raw.Think, Price: raw.Price,
 	}
-	if s := raw.Split.S(); s != "as given" {
+	if s := raw.Split; s != "as given" {
 		l.Split = simulate.Split(s)
 	}
-	if s := raw.Pick.S(); s != "random" {
+	if s := raw.Pick; s != "random" {
 		l.Pick = simulate.Pick(s)
 	}
-	if s := raw.Arrivals.S(); s != "poisson" {
+	if s := raw.Arrivals; s != "poisson" {
 		l.Arrivals = simulate.Arrivals(s)
 	}
 	if s := raw.Slow; s != nil {
-		l.Slow = simulate.Slow{Nodes: int(s.Nodes.Int), Times: s.Times.Number}
+		l.Slow = simulate.Slow{Nodes: s.Nodes, Times: s.Times}
 	}
 	if p := raw.Pause; p != nil {
-		l.Pause = simulate.Pause{Every: p.Every.Number, Regular: p.Regular.Bool}
+		l.Pause = simulate.Pause{Every: p.Every, Regular: p.Regular}
 		if p.Lasts != nil {
 			l.Pause.Lasts, _ = r.takes(p.Lasts)
 		}
 	}
 	if h := raw.Hedge; h != nil {
-		l.Hedge = simulate.Hedge{After: h.After.Number, Quantile: h.Quantile.Number, Cancel: h.Cancel.Bool, Alike: h.Alike.Number}
+		l.Hedge = simulate.Hedge{After: h.After, Quantile: h.Quantile, Cancel: h.Cancel, Alike: h.Alike}
 	}
 	if c := raw.Cache; c != nil {
-		l.Cache = simulate.Cache{Queries: c.Queries.Number, Leaves: c.Leaves.Number, Takes: c.Takes.Number}
+		l.Cache = simulate.Cache{Queries: c.Queries, Leaves: c.Leaves, Takes: c.Takes}
 	}
 	if a := raw.Aggregator; a != nil {
-		l.Aggregator = simulate.Aggregator{Before: a.Before.or(), After: a.After.or(), Nodes: int(a.Nodes.Int), Cores: a.Cores.Number, Speed: a.Speed.Number, Price: a.Price.Number}
+		l.Aggregator = simulate.Aggregator{Before: a.Before.or(), After: a.After.or(), Nodes: a.Nodes, Cores: a.Cores, Speed: a.Speed, Price: a.Price}
 	}
 	return l
 }

@@ -1,10 +1,10 @@
 package words
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"tailscope/internal/simulate"
@@ -19,21 +19,12 @@ func Read(name string, content []byte) (*Spec, []strictyaml.Problem) {
 		return nil, p.Sorted()
 	}
 	var raw rawFile
-	d := strictyaml.Decoder{Problems: &p, Kinds: kinds}
+	d := &strictyaml.Decoder{Problems: &p, Leaves: leaves}
 	d.Decode("simulation", tree, &raw)
-	s := &Spec{Name: raw.Simulate.S(), Text: string(content), Asks: 0.99, Moments: raw.Moments.Or(All), Queries: 100_000, Seed: 1, Currency: raw.Currency.S()}
-	if raw.Asks.OK {
-		s.Asks = raw.Asks.Number
-	}
-	if raw.Queries.OK {
-		s.Queries = uint64(raw.Queries.Int)
-	}
-	if raw.Seed.OK {
-		s.Seed, _ = strconv.ParseUint(raw.Seed.S(), 10, 64)
-	}
-	r := &reader{problems: &p, spec: s, top: raw.Node.At}
+	s := &Spec{Name: raw.Simulate, Text: string(content), Asks: raw.Asks, Moments: raw.Moments, Queries: raw.Queries, Seed: raw.Seed, Currency: raw.Currency}
+	r := &reader{d: d, problems: &p, spec: s, top: d.Node(&raw).At}
 	r.leaves(raw.Leaves)
-	(&layouts{reader: r, d: &d, raw: &raw}).read()
+	(&layouts{reader: r, raw: &raw}).read()
 	if p.Len() > 0 {
 		return nil, p.Sorted()
 	}
@@ -41,15 +32,16 @@ func Read(name string, content []byte) (*Spec, []strictyaml.Problem) {
 }
 
 type reader struct {
+	d        *strictyaml.Decoder
 	problems *strictyaml.Problems
 	spec     *Spec
 	top      strictyaml.Place
 }
 
-// add notes a problem at a scalar, or at a place if it was not given.
-func (r *reader) add(t text, otherwise strictyaml.Place, hint, format string, args ...any) {
-	if t.Node != nil {
-		otherwise = t.Node.At
+// add notes a problem at a field, or at a place if it was not given.
+func (r *reader) add(field any, otherwise strictyaml.Place, hint, format string, args ...any) {
+	if n := r.d.Node(field); n != nil {
+		otherwise = n.At
 	}
 	r.problems.Add(otherwise, hint, format, args...)
 }
@@ -66,22 +58,22 @@ func (r *reader) leaves(raws []rawLeaf) {
 	names := map[string]bool{}
 	for i := range raws {
 		raw := &raws[i]
-		if raw.Node == nil {
+		if r.d.Node(raw) == nil {
 			continue
 		}
-		l := Leaf{Name: raw.Name.S(), Weight: nan, Together: nan, Fixed: raw.Fixed.Number, Waits: raw.Waits.Number, Before: raw.Before.cost(), After: raw.After.cost(), At: raw.Node.At}
-		if raw.Weight.OK {
-			l.Weight = raw.Weight.Number
+		l := Leaf{Name: raw.Name, Weight: nan, Together: nan, Fixed: raw.Fixed, Waits: raw.Waits, Before: raw.Before.cost(), After: raw.After.cost(), At: r.d.Node(raw).At}
+		if r.d.OK(&raw.Weight) {
+			l.Weight = raw.Weight
 		}
-		if raw.Together.OK {
-			l.Together = raw.Together.Number
+		if r.d.OK(&raw.Together) {
+			l.Together = raw.Together
 		}
 		if l.Name != "" && names[l.Name] {
-			r.add(raw.Name, l.At, "give each class a name of its own", "two classes are named %s", l.Name)
+			r.add(&raw.Name, l.At, "give each class a name of its own", "two classes are named %s", l.Name)
 		}
 		names[l.Name] = true
 		for j := range raw.From.All {
-			if f, ok := r.from(&raw.From.All[j], len(raw.From.All) > 1); ok {
+			if f, ok := r.from(raw.From.All[j], len(raw.From.All) > 1); ok {
 				l.From = append(l.From, f)
 			}
 		}
@@ -91,8 +83,8 @@ func (r *reader) leaves(raws []rawLeaf) {
 				r.problems.Add(l.From[j].At, "measure at another number of shards, or leave one out", "two sources of a class are of %g shards", l.From[j].Shards)
 			}
 		}
-		if raw.Fixed.Given() && len(l.From) > 1 {
-			r.add(raw.Fixed, l.At, "leave it out", "what does not shrink follows from the sizes that were measured")
+		if r.d.Given(&raw.Fixed) && len(l.From) > 1 {
+			r.add(&raw.Fixed, l.At, "leave it out", "what does not shrink follows from the sizes that were measured")
 		}
 		r.spec.Leaves = append(r.spec.Leaves, l)
 	}
@@ -100,8 +92,8 @@ func (r *reader) leaves(raws []rawLeaf) {
 
 func (r *reader) from(raw *rawFrom, several bool) (From, bool) {
 	f := From{
-		Service: raw.Service.S(), Operation: raw.Operation.S(), Match: raw.Match.S(), Since: raw.Since.Duration, Every: raw.Every.Duration,
-		Start: raw.Start.S(), End: raw.End.S(), File: raw.File.S(), Query: raw.Query.S(), Shards: float64(raw.Shards.Int), At: raw.Node.At,
+		Service: raw.Service, Operation: raw.Operation, Match: raw.Match, Since: raw.Since, Every: raw.Every,
+		Start: raw.Start, End: raw.End, File: raw.File, Query: raw.Query, Shards: float64(raw.Shards), At: r.d.Node(raw).At,
 	}
 	before := r.problems.Len()
 	const write = "write one of {service: solr}, {file: leaf.json} and {takes: 5ms}"
@@ -112,31 +104,31 @@ func (r *reader) from(raw *rawFrom, several bool) (From, bool) {
 		r.problems.Add(f.At, write, "from names two sources")
 	}
 	for _, of := range []struct {
-		text
+		field      any
 		key, needs string
 		ok         bool
 	}{
-		{raw.Operation, "operation", "service", f.Service != ""}, {raw.Match, "match", "service", f.Service != ""}, {raw.Since, "since", "service", f.Service != ""},
-		{raw.Start, "start", "service", f.Service != ""}, {raw.End, "end", "service", f.Service != ""}, {raw.Every, "every", "service", f.Service != ""},
-		{raw.Query, "query", "file", f.File != ""},
+		{&raw.Operation, "operation", "service", f.Service != ""}, {&raw.Match, "match", "service", f.Service != ""}, {&raw.Since, "since", "service", f.Service != ""},
+		{&raw.Start, "start", "service", f.Service != ""}, {&raw.End, "end", "service", f.Service != ""}, {&raw.Every, "every", "service", f.Service != ""},
+		{&raw.Query, "query", "file", f.File != ""},
 	} {
-		if of.Given() && !of.ok {
-			r.add(of.text, f.At, "leave it out", "%s is of a %s, which is not given", of.key, of.needs)
+		if r.d.Given(of.field) && !of.ok {
+			r.add(of.field, f.At, "leave it out", "%s is of a %s, which is not given", of.key, of.needs)
 		}
 	}
-	if raw.Since.Given() && raw.Start.Given() {
-		r.add(raw.Since, f.At, "keep one of the two", "since and start both say where to begin")
+	if r.d.Given(&raw.Since) && r.d.Given(&raw.Start) {
+		r.add(&raw.Since, f.At, "keep one of the two", "since and start both say where to begin")
 	}
-	if f.Since < 0 || raw.Since.OK && f.Since == 0 {
-		r.add(raw.Since, f.At, "write one such as 1h", "since is nothing")
+	if f.Since < 0 || r.d.OK(&raw.Since) && f.Since == 0 {
+		r.add(&raw.Since, f.At, "write one such as 1h", "since is nothing")
 	}
-	if several && !raw.Shards.OK {
+	if several && !r.d.OK(&raw.Shards) {
 		r.problems.Add(f.At, "write shards: 8 beside each source", "several sources of one class are of several numbers of shards, and this one does not say of how many")
 	}
 	if raw.Takes != nil {
 		f.Takes, f.Said = r.takes(raw.Takes)
 		if f.Takes != nil && f.Takes.Max() == 0 {
-			r.problems.Add(raw.Takes.Node.At, "write how long, such as 5ms", "leaves that take no time have nothing to be simulated")
+			r.problems.Add(r.d.Node(raw.Takes).At, "write how long, such as 5ms", "leaves that take no time have nothing to be simulated")
 		}
 	}
 	return f, r.problems.Len() == before
@@ -154,32 +146,32 @@ func count(given ...bool) (n int) {
 // takes makes the distribution that is written down, and says it.
 func (r *reader) takes(raw *rawTakes) (*simulate.Distribution, string) {
 	at := r.top
-	if raw.Node != nil {
-		at = raw.Node.At
+	if n := r.d.Node(raw); n != nil {
+		at = n.At
 	}
-	if n := count(raw.Constant.Given(), raw.Exponential.Given(), raw.Lognormal != nil, raw.Quantiles != nil); n != 1 {
+	if n := count(r.d.Given(&raw.Constant), r.d.Given(&raw.Exponential), raw.Lognormal != nil, raw.Quantiles != nil); n != 1 {
 		r.problems.Add(at, "write one of constant, exponential, lognormal and quantiles", "%d distributions are given", n)
 		return nil, ""
 	}
-	wrong := func(t text, err error) (*simulate.Distribution, string) {
-		r.add(t, at, "", "%v", err)
+	wrong := func(field any, err error) (*simulate.Distribution, string) {
+		r.add(field, at, "", "%v", err)
 		return nil, ""
 	}
 	switch l := raw.Lognormal; {
-	case raw.Constant.Given():
-		return simulate.Constant(raw.Constant.Number), "always " + raw.Constant.S()
-	case raw.Exponential.Given():
-		if raw.Exponential.OK && raw.Exponential.Number == 0 {
-			return wrong(raw.Exponential, fmt.Errorf("a mean of 0 is not a distribution: write one such as 5ms"))
+	case r.d.Given(&raw.Constant):
+		return simulate.Constant(raw.Constant), "always " + r.d.S(&raw.Constant)
+	case r.d.Given(&raw.Exponential):
+		if r.d.OK(&raw.Exponential) && raw.Exponential == 0 {
+			return wrong(&raw.Exponential, fmt.Errorf("a mean of 0 is not a distribution: write one such as 5ms"))
 		}
-		return simulate.Exponential(raw.Exponential.Number), "exponential, mean " + raw.Exponential.S()
+		return simulate.Exponential(raw.Exponential), "exponential, mean " + r.d.S(&raw.Exponential)
 	case l != nil:
-		median, p99 := l.Median.Number, l.P99.Number
-		if !l.Median.OK || !l.P99.OK { // which is said
+		median, p99 := l.Median, l.P99
+		if !r.d.OK(&l.Median) || !r.d.OK(&l.P99) { // which is said
 			return nil, ""
 		}
 		if !(median > 0 && p99 >= median) {
-			return wrong(l.P99, fmt.Errorf("p99 is below the median, or that is nothing: write {median: 4ms, p99: 30ms}"))
+			return wrong(&l.P99, fmt.Errorf("p99 is below the median, or that is nothing: write {median: 4ms, p99: 30ms}"))
 		}
 		const z99 = 2.3263478740408408
 		sigma := math.Log(p99/median) / z99
@@ -187,38 +179,35 @@ func (r *reader) takes(raw *rawTakes) (*simulate.Distribution, string) {
 			return median * math.Exp(sigma*math.Sqrt2*math.Erfinv(2*p-1))
 		})
 		if err != nil {
-			return wrong(l.P99, err)
+			return wrong(&l.P99, err)
 		}
-		return d, "log-normal, median " + l.Median.S() + ", p99 " + l.P99.S()
+		return d, "log-normal, median " + r.d.S(&l.Median) + ", p99 " + r.d.S(&l.P99)
 	}
 	type point struct {
-		p float64
-		t text
+		p, x float64
+		node *node
 	}
 	var points []point
-	for name, t := range raw.Quantiles {
-		q := text{Number: map[string]float64{"max": 1}[name]}
+	for name, x := range raw.Quantiles {
+		n := r.d.Node(&raw.Quantiles).Get(name)
+		q := quantile(map[string]float64{"max": 1}[name])
 		if name != "min" && name != "max" {
-			if message, hint := readQuantile(&q, name); message != "" {
-				r.add(t, at, hint, "quantiles: %s", message)
+			if err := q.ReadText(name); err != nil {
+				r.problems.Add(n.At, "", "quantiles: %v", err)
 				return nil, ""
 			}
 		}
-		points = append(points, point{q.Number, t})
+		points = append(points, point{float64(q), x, n})
 	}
-	slices.SortFunc(points, func(a, b point) int {
-		if a.p < b.p {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(points, func(a, b point) int { return cmp.Compare(a.p, b.p) })
 	var p, x []float64
 	var said []string
 	for _, of := range points {
-		p, x = append(p, of.p), append(x, of.t.Number)
-		said = append(said, of.t.S())
+		p, x = append(p, of.p), append(x, of.x)
+		said = append(said, of.node.Text)
 		if n := len(x); n > 1 && x[n-1] < x[n-2] {
-			return wrong(of.t, fmt.Errorf("quantiles do not rise: %s comes after a longer one", of.t.S()))
+			r.problems.Add(of.node.At, "", "quantiles do not rise: %s comes after a longer one", of.node.Text)
+			return nil, ""
 		}
 	}
 	if len(p) < 2 || p[0] != 0 || p[len(p)-1] != 1 {
@@ -227,7 +216,7 @@ func (r *reader) takes(raw *rawTakes) (*simulate.Distribution, string) {
 	}
 	d, err := simulate.FromQuantiles(p, x)
 	if err != nil {
-		return wrong(text{}, err)
+		return wrong(nil, err)
 	}
 	return d, "by quantiles, " + strings.Join(said, " ")
 }
@@ -236,7 +225,7 @@ func (c *rawCost) cost() *simulate.Cost {
 	if c == nil {
 		return nil
 	}
-	return &simulate.Cost{Query: c.Query.Number, Leaf: c.Leaf.Number}
+	return &simulate.Cost{Query: c.Query, Leaf: c.Leaf}
 }
 
 func (c *rawCost) or() simulate.Cost {
