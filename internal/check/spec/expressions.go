@@ -42,8 +42,8 @@ func (r *reader) expression(c *Check, n *node, variables ...string) *expr.Progra
 var promParser = parser.NewParser(parser.Options{})
 
 // series reads a family with matchers.
-func (r *reader) series(t text) (string, []*labels.Matcher) {
-	if !t.Given() {
+func (r *reader) series(t *string) (string, []*labels.Matcher) {
+	if !r.d.Given(t) {
 		return "", nil
 	}
 	all, ok := r.selector(t)
@@ -58,19 +58,19 @@ func (r *reader) series(t text) (string, []*labels.Matcher) {
 			continue
 		}
 		if m.Type != labels.MatchEqual {
-			r.problem(t.Node.At, "write one name", "several families at once are not measured")
+			r.d.Wrong(t, "write one name", "several families at once are not measured")
 		}
 		family = m.Value
 	}
 	if family == "" {
-		r.problem(t.Node.At, `write one such as span_duration_seconds{service="shop"}`, "%s names no family", t.S())
+		r.d.Wrong(t, `write one such as span_duration_seconds{service="shop"}`, "%s names no family", *t)
 	}
 	return family, rest
 }
 
 // matchers reads {label="value"}.
-func (r *reader) matchers(t text) []*labels.Matcher {
-	if !t.Given() {
+func (r *reader) matchers(t *string) []*labels.Matcher {
+	if !r.d.Given(t) {
 		return nil
 	}
 	all, ok := r.selector(t)
@@ -79,18 +79,18 @@ func (r *reader) matchers(t text) []*labels.Matcher {
 	}
 	for _, m := range all {
 		if m.Name == labels.MetricName {
-			r.problem(t.Node.At, `write matchers alone, such as {team="shop"}`, "a name does not belong here")
+			r.d.Wrong(t, `write matchers alone, such as {team="shop"}`, "a name does not belong here")
 		}
 	}
 	return all
 }
 
-func (r *reader) selector(t text) ([]*labels.Matcher, bool) {
-	if err := query.CheckText("match", t.S()); err != nil {
-		r.problem(t.Node.At, "", "%v", err)
+func (r *reader) selector(t *string) ([]*labels.Matcher, bool) {
+	if err := query.CheckText("match", *t); err != nil {
+		r.d.Wrong(t, "", "%v", err)
 		return nil, false
 	}
-	all, err := promParser.ParseMetricSelector(t.S())
+	all, err := promParser.ParseMetricSelector(*t)
 	if err != nil {
 		r.promProblem(t, err)
 		return nil, false
@@ -99,15 +99,15 @@ func (r *reader) selector(t text) ([]*labels.Matcher, bool) {
 }
 
 // promProblem says what PromQL's parser does not like.
-func (r *reader) promProblem(t text, err error) {
-	at, message := t.Node.At, err.Error()
+func (r *reader) promProblem(t *string, err error) {
+	at, message := r.d.Node(t).At, err.Error()
 	var several parser.ParseErrors
 	var one *parser.ParseErr
 	if errors.As(err, &several) && len(several) > 0 {
 		one = &several[0]
 	}
 	if one != nil || errors.As(err, &one) {
-		at, message = t.Node.Within(int(one.PositionRange.Start)), one.Err.Error()
+		at, message = r.d.Node(t).Within(int(one.PositionRange.Start)), one.Err.Error()
 	}
 	r.problem(at, "", "%s", message)
 }

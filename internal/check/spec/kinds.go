@@ -16,7 +16,6 @@ import (
 
 // Files are read by strictyaml; these are its words here.
 type (
-	text  = strictyaml.Text
 	node  = strictyaml.Node
 	field = strictyaml.Field
 	place = strictyaml.Place
@@ -39,106 +38,133 @@ var measures = []string{"mean", "min", "max", "count", "rate", "errors", "apdex"
 // encryptions are the methods of NSCA.
 var encryptions = []string{"none", "xor", "3des", "aes128"}
 
-// kinds are what `is` tags name. An enumeration has its words in the tag itself.
-var kinds = strictyaml.With(strictyaml.Kinds{
-	"month":    strictyaml.Whole(1, 12, "write 1 to 12"),
-	"week":     strictyaml.Whole(1, 53, "write 1 to 53"),
-	"monthday": strictyaml.Whole(-31, 31, "write 1 to 31, or -1 for the last"),
-	"distance": {Read: func(t *text, s string) (string, string) {
-		return strictyaml.ReadShare(t, s, "write a share of the threshold such as 10%, or an amount such as 5", math.Inf(1))
-	}, Schema: strictyaml.Either(`^[0-9.eE+-]+%?$`)},
-	"of": {Read: func(t *text, s string) (string, string) {
-		a, b, ok := strings.Cut(s, " of ")
-		if !ok {
-			b = a
-		}
-		n, err := strconv.Atoi(strings.TrimSpace(a))
-		k, err2 := strconv.Atoi(strings.TrimSpace(b))
-		if err != nil || err2 != nil || n < 1 || n > k || k > 1000 {
-			return fmt.Sprintf("%q is not an n of m", s), "write one such as 3 of 5"
-		}
-		t.Of = [2]int{n, k}
-		return "", ""
-	}, Schema: strictyaml.Either(`^ *[0-9]+( of [0-9]+)? *$`)},
-	"encryption": {Read: func(_ *text, s string) (string, string) {
+// leaves are what `is` tags name. An enumeration has its words in the tag itself.
+var leaves = strictyaml.WithLeaves(strictyaml.Leaves{
+	"encryption": strictyaml.Checked(func(s string) error {
 		switch {
 		case slices.Contains(encryptions, s):
-			return "", ""
+			return nil
 		case s == "aes192" || s == "aes256":
-			return s + " does not exist any more", "use none, xor, 3des or aes128, whose key has 256 bits; aes128 is decryption_method=14 of the server"
+			return strictyaml.Wrong("use none, xor, 3des or aes128, whose key has 256 bits; aes128 is decryption_method=14 of the server", "%s does not exist any more", s)
 		}
-		return fmt.Sprintf("%q is not known", s), "use none, xor, 3des or aes128"
-	}, Schema: m{"enum": encryptions}},
-	"zone": {Read: func(_ *text, s string) (string, string) {
+		return strictyaml.Wrong("use none, xor, 3des or aes128", "%q is not known", s)
+	}, m{"enum": encryptions}),
+	"zone": strictyaml.Checked(func(s string) error {
 		if _, err := time.LoadLocation(s); err != nil || s == "" {
-			return fmt.Sprintf("%q is not a time zone", s), "write one such as Europe/Stockholm or UTC"
+			return strictyaml.Wrong("write one such as Europe/Stockholm or UTC", "%q is not a time zone", s)
 		}
-		return "", ""
-	}, Schema: m{"type": "string"}},
-	"label": {Read: func(_ *text, s string) (string, string) {
+		return nil
+	}, m{"type": "string"}),
+	"label": strictyaml.Checked(func(s string) error {
 		if !labelName.MatchString(s) || strings.HasPrefix(s, "__") {
-			return fmt.Sprintf("%q is not a label", s), "write a name such as operation"
+			return strictyaml.Wrong("write a name such as operation", "%q is not a label", s)
 		}
-		return "", ""
-	}, Schema: strictyaml.Pattern(labelName.String())},
-	"mail": {Read: func(_ *text, s string) (string, string) {
+		return nil
+	}, strictyaml.Pattern(labelName.String())),
+	"mail": strictyaml.Checked(func(s string) error {
 		if _, err := mail.ParseAddress(s); err != nil {
-			return fmt.Sprintf("%q is not a mail address", s), "write one such as oncall@example.org"
+			return strictyaml.Wrong("write one such as oncall@example.org", "%q is not a mail address", s)
 		}
-		return "", ""
-	}, Schema: m{"type": "string"}},
-	"template": {Read: func(_ *text, s string) (string, string) {
+		return nil
+	}, m{"type": "string"}),
+	"template": strictyaml.Checked(func(s string) error {
 		if _, err := template.New("").Funcs(template.FuncMap{"json": fmt.Sprint}).Parse(s); err != nil && !strings.Contains(err.Error(), "function ") {
-			return strings.TrimPrefix(err.Error(), "template: "), "see Go's text/template"
+			return strictyaml.Wrong("see Go's text/template", "%s", strings.TrimPrefix(err.Error(), "template: "))
 		}
-		return "", ""
-	}, Schema: m{"type": "string"}},
-	"measure": {Read: func(_ *text, s string) (string, string) {
+		return nil
+	}, m{"type": "string"}),
+	"measure": strictyaml.Checked(func(s string) error {
 		if quantile.MatchString(s) {
-			return "", ""
+			return nil
 		}
 		for _, known := range measures {
 			if s == known {
-				return "", ""
+				return nil
 			}
 		}
-		return fmt.Sprintf("unknown measure %s", s), strictyaml.Suggest(s, append([]string{"p50", "p95", "p99", "p99.9"}, measures...))
-	}, Schema: strictyaml.Pattern(`^(p[0-9.]+|` + strings.Join(measures, "|") + `)$`)},
-	"date": {Read: func(_ *text, s string) (string, string) {
+		return strictyaml.Wrong(strictyaml.Suggest(s, append([]string{"p50", "p95", "p99", "p99.9"}, measures...)), "unknown measure %s", s)
+	}, strictyaml.Pattern(`^(p[0-9.]+|`+strings.Join(measures, "|")+`)$`)),
+	"date": strictyaml.Checked(func(s string) error {
 		if !isDate(s) {
-			return fmt.Sprintf("%q is not a date", s), "write 2026-12-24, 12-24 for every year, easter+1, 11-thu#4 for the fourth Thursday of November, 05-mon#L for the last Monday of May, or 06-20+sat for the first Saturday from then on"
+			return strictyaml.Wrong("write 2026-12-24, 12-24 for every year, easter+1, 11-thu#4 for the fourth Thursday of November, 05-mon#L for the last Monday of May, or 06-20+sat for the first Saturday from then on", "%q is not a date", s)
 		}
-		return "", ""
-	}, Schema: strictyaml.Pattern(aDate.String())},
-	"weekday": {Read: func(_ *text, s string) (string, string) {
+		return nil
+	}, strictyaml.Pattern(aDate.String())),
+	"weekday": strictyaml.Checked(func(s string) error {
 		if !weekday.MatchString(s) {
-			return fmt.Sprintf("%q is not a day of the week", s), "write mon, tue, wed, thu, fri, sat, sun, or mon-fri"
+			return strictyaml.Wrong("write mon, tue, wed, thu, fri, sat, sun, or mon-fri", "%q is not a day of the week", s)
 		}
-		return "", ""
-	}, Schema: strictyaml.Pattern(weekday.String())},
-	"clock": {Read: func(_ *text, s string) (string, string) {
+		return nil
+	}, strictyaml.Pattern(weekday.String())),
+	"clock": strictyaml.Checked(func(s string) error {
 		if !clock.MatchString(s) {
-			return fmt.Sprintf("%q is not a time of day", s), `write one such as "09:00", in quotes`
+			return strictyaml.Wrong(`write one such as "09:00", in quotes`, "%q is not a time of day", s)
 		}
-		return "", ""
-	}, Schema: strictyaml.Pattern(clock.String())},
-	"cron": {Read: func(_ *text, s string) (string, string) {
+		return nil
+	}, strictyaml.Pattern(clock.String())),
+	"cron": strictyaml.Checked(func(s string) error {
 		if n := len(strings.Fields(s)); (n < 5 || n > 6) && !strings.HasPrefix(s, "@") {
-			return fmt.Sprintf("%q has %d fields", s, n), `write five (minute hour day month weekday), or six with seconds first, such as "0 */5 * * * ?"`
+			return strictyaml.Wrong(`write five (minute hour day month weekday), or six with seconds first, such as "0 */5 * * * ?"`, "%q has %d fields", s, n)
 		}
-		return "", ""
-	}, Schema: m{"type": "string"}},
-	"moment": {Read: strictyaml.Anything, Schema: strictyaml.Pattern(`^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d)?.*)?$`)},
+		return nil
+	}, m{"type": "string"}),
+	"moment": strictyaml.Checked(nil, strictyaml.Pattern(`^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d)?.*)?$`)),
 	// What expressions are is found out when a check is put together, where the
 	// labels that are substituted in them are known.
-	"expression": {Read: strictyaml.Anything, Schema: m{"type": []string{"string", "number"}}},
-	"quantity":   {Read: strictyaml.Anything, Schema: m{"type": []string{"string", "number"}}},
-	"hour":       {Read: strictyaml.Anything, Schema: m{"type": []string{"string", "number", "null"}}, Null: true},
-	"selector":   {Read: strictyaml.Anything, Schema: m{"type": "string"}},
-	"series":     {Read: strictyaml.Anything, Schema: m{"type": "string"}},
-	"matchers":   {Read: strictyaml.Anything, Schema: strictyaml.Pattern(`^\s*\{.*\}\s*$`)},
-	"promql":     {Read: strictyaml.Anything, Schema: m{"type": "string"}},
+	"expression": strictyaml.Checked(nil, m{"type": []string{"string", "number"}}),
+	"quantity":   strictyaml.Checked(nil, m{"type": []string{"string", "number"}}),
+	"hour":       new(hour),
+	"selector":   strictyaml.Checked(nil, m{"type": "string"}),
+	"series":     strictyaml.Checked(nil, m{"type": "string"}),
+	"matchers":   strictyaml.Checked(nil, strictyaml.Pattern(`^\s*\{.*\}\s*$`)),
+	"promql":     strictyaml.Checked(nil, m{"type": "string"}),
 })
+
+// hour is a number, an expression or none, which nothing at all is too.
+type hour string
+
+func (h *hour) ReadText(s string) error {
+	*h = hour(s)
+	return nil
+}
+
+func (hour) ReadsNull() {}
+
+func (hour) Schema() m { return m{"type": []string{"string", "number", "null"}} }
+
+// ReadText reads a share of the threshold such as 10%, or an amount.
+func (d *Distance) ReadText(s string) error {
+	f, percent, ok := strictyaml.ParseShare(s, math.MaxFloat64)
+	if !ok {
+		return strictyaml.Wrong("write a share of the threshold such as 10%, or an amount such as 5", "%q is out of range", s)
+	}
+	if *d = (Distance{Absolute: f}); percent {
+		*d = Distance{Share: f}
+	}
+	return nil
+}
+
+// Schema is a pattern of numbers with % or without.
+func (*Distance) Schema() m { return strictyaml.Either(`^[0-9.eE+-]+%?$`) }
+
+// nOfM is 3 of 5; 3 alone is 3 of 3.
+type nOfM [2]int
+
+func (v *nOfM) ReadText(s string) error {
+	a, b, ok := strings.Cut(s, " of ")
+	if !ok {
+		b = a
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(a))
+	k, err2 := strconv.Atoi(strings.TrimSpace(b))
+	if err != nil || err2 != nil || n < 1 || n > k || k > 1000 {
+		return strictyaml.Wrong("write one such as 3 of 5", "%q is not an n of m", s)
+	}
+	*v = nOfM{n, k}
+	return nil
+}
+
+func (nOfM) Schema() m { return strictyaml.Either(`^ *[0-9]+( of [0-9]+)? *$`) }
 
 func isDate(s string) bool {
 	if !aDate.MatchString(s) {

@@ -23,7 +23,7 @@ type plan struct {
 func (r *reader) plan(name string, def defined[rawCheck]) *plan {
 	merged := &node{Kind: strictyaml.Mapping, At: def.at}
 	var templates []string
-	if !r.lineage(&templates, def.raw.Template, nil) {
+	if !r.lineage(&templates, fields(def.raw.Template), nil) {
 		return nil
 	}
 	for _, t := range templates {
@@ -43,25 +43,22 @@ func (r *reader) plan(name string, def defined[rawCheck]) *plan {
 // lineage lists templates in the order of merging, each after those that it
 // builds on itself, and once. It is false if one is unknown or builds on itself;
 // path are the templates that led here.
-func (r *reader) lineage(out *[]string, templates []text, path []string) bool {
+func (r *reader) lineage(out *[]string, templates []*string, path []string) bool {
 	ok := true
 	for _, t := range templates {
-		if !t.Given() {
-			continue
-		}
-		name := t.S()
+		name := *t
 		def, known := r.templates[name]
 		at := slices.Index(path, name)
 		switch {
 		case !known:
-			named(r, "template", []text{t}, r.templates) // says so
+			named(r, "template", []*string{t}, r.templates) // says so
 			ok = false
 		case at >= 0:
-			r.problem(t.Node.At, "leave one of them out", "template goes in a circle: %s", join(append(slices.Clone(path[at:]), name)))
+			r.d.Wrong(t, "leave one of them out", "template goes in a circle: %s", join(append(slices.Clone(path[at:]), name)))
 			return false
 		case slices.Contains(*out, name):
 		default:
-			if !r.lineage(out, def.raw.Template, append(path[:len(path):len(path)], name)) {
+			if !r.lineage(out, fields(def.raw.Template), append(path[:len(path):len(path)], name)) {
 				ok = false
 			}
 			*out = append(*out, name)

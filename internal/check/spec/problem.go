@@ -14,13 +14,16 @@ func (r *reader) problem(at place, hint, format string, args ...any) {
 	r.problems.Add(at, hint, format, args...)
 }
 
-// decoder reads this package's words. A partial one leaves out complaints about
-// what is missing, which another part of a check will have, and about texts whose
-// $label or $$MACRO$$ has not been replaced yet.
-func (r *reader) decoder(partial bool) *strictyaml.Decoder {
-	d := &strictyaml.Decoder{Problems: &r.problems, Kinds: kinds, Partial: partial}
-	if partial {
-		d.Later = func(s string) bool { return strings.Contains(s, "$") }
+// decode reads this package's words. If partial it leaves out complaints about what
+// is missing, which another part of a check will have, and about texts whose $label
+// or $$MACRO$$ has not been replaced yet.
+func (r *reader) decode(partial bool, what string, n *node, v any) {
+	if r.d == nil {
+		r.d = &strictyaml.Decoder{Problems: &r.problems, Leaves: leaves}
 	}
-	return d
+	r.d.Partial, r.d.Later = partial, nil
+	if partial {
+		r.d.Later = func(s string) bool { return strings.Contains(s, "$") }
+	}
+	r.d.Decode(what, n, v)
 }

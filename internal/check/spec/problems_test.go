@@ -23,7 +23,7 @@ func TestProblems(t *testing.T) {
 			"a.yaml:5:28: unknown key off in threshold: did you mean of?"},
 		{"in a template that nobody uses", ok + "templates:\n  t: {evry: 1s}\n", "a.yaml:6:7: unknown key evry in template t: did you mean every?"},
 		{"in a template, once", "templates:\n  t: {every: 10x, value: 1}\nchecks:\n  a: {template: t}\n  b: {template: t}\n",
-			`a.yaml:2:14: every: "10x" is not a duration: write one such as 10s, 5m, 36h or 4w`},
+			`a.yaml:2:14: every: "10x" is not a duration: write one such as 500ms, 10s, 48h or 35d`},
 		{"template", ok + "    template: weeb\ntemplates:\n  web: {}\n", "a.yaml:5:15: unknown template weeb: did you mean web?"},
 		{"template of a template", "templates:\n  a: {every: 10s}\n  b: {template: a, value: 1}\nchecks:\n  c: {template: b}\n", ""},
 		{"template of itself", "templates:\n  a: {template: b}\n  b: {template: a}\nchecks:\n  c: {template: a, every: 10s, value: 1}\n",
@@ -53,7 +53,7 @@ func TestProblems(t *testing.T) {
 		{"expression", "checks:\n  a:\n    every: 10s\n    value: avg(x[0:9]\n", "a.yaml:4:22: "},
 		{"expression, in quotes", "checks:\n  a:\n    every: 10s\n    value: 'avg(x{a=''b''}[-24])'\n", "a.yaml:4:28: "},
 		{"expression, in a block", "checks:\n  a:\n    every: 10s\n    value: |\n      avg(\n        x[-24])\n", "a.yaml:6:11: "},
-		{"duration without a unit", "checks:\n  a: {every: 10, value: 1}\n", `a.yaml:2:14: every: "10" is not a duration: a duration needs a unit: write 10s or 10m`},
+		{"duration without a unit", "checks:\n  a: {every: 10, value: 1}\n", `a.yaml:2:14: every: "10" is not a duration: a duration needs a unit: write 10ms, 10s or 10m`},
 		{"Bischeck's duration", "checks:\n  a: {every: 10M, value: 1}\n", `a.yaml:2:14: every: "10M" is not a duration: units are small here: write 10m`},
 		{"timeout", ok + "    timeout: 11s\n", "a.yaml:5:14: the timeout 11s is longer than the interval: at most every: 10s"},
 		{"two schedules", ok + "    cron: '* * * * *'\n", "a.yaml:2:3: check a has several schedules: write one of every: 10s, cron: and after: another check"},
@@ -88,7 +88,7 @@ func TestProblems(t *testing.T) {
 		{"overlap", ok + "profiles:\n  p: {days: [{intervals: [{from: '09:00', to: '12:00', value: 1}, {from: '11:00', to: '13:00', value: 1}]}]}\n", "a.yaml:6:74: 11:00 to 13:00 overlaps 09:00 to 12:00: let one end where the other begins"},
 		{"maintenance", ok + "maintenance:\n  - {name: m, start: 2026-12-01 22:00, end: tomorrow}\n", `a.yaml:6:45: "tomorrow" is not a moment: write one such as 2026-12-01 22:00`},
 		{"zone", "zone: Europe/Stokholm\n" + ok, `a.yaml:1:7: zone: "Europe/Stokholm" is not a time zone: write one such as Europe/Stockholm or UTC`},
-		{"several at once", "checks:\n  a: {every: soon, value: {tcp: {adress: x}}}\n", "a.yaml:2:14: every: \"soon\" is not a duration: write one such as 10s, 5m, 36h or 4w\n" +
+		{"several at once", "checks:\n  a: {every: soon, value: {tcp: {adress: x}}}\n", "a.yaml:2:14: every: \"soon\" is not a duration: write one such as 500ms, 10s, 48h or 35d\n" +
 			"a.yaml:2:33: tcp needs address: host:port\na.yaml:2:34: unknown key adress in tcp: did you mean address?"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -58,8 +58,9 @@ type reader struct {
 	out      *File
 	problems strictyaml.Problems
 
+	d         *strictyaml.Decoder
 	page      place
-	calendars map[string]defined[rawCalendar]
+	calendars map[string]defined[Calendar]
 	profiles  map[string]defined[rawProfile]
 	receivers map[string]defined[rawReceiver]
 	templates map[string]defined[rawCheck]
@@ -69,7 +70,7 @@ type reader struct {
 
 // defined is a definition, where it is, and the zone of its file.
 type defined[T any] struct {
-	raw  T
+	raw  *T
 	at   place
 	node *node
 	zone string
@@ -102,36 +103,34 @@ func (r *reader) one(name string, content []byte) {
 		return
 	}
 	var raw rawFile
-	d := r.decoder(true)
-	d.Decode("the file", root, &raw)
-	zone := raw.Zone.Or("UTC")
-	if raw.Zone.Given() && !raw.Zone.OK {
+	r.decode(true, "the file", root, &raw)
+	zone := raw.Zone
+	if !r.d.OK(&raw.Zone) {
 		zone = "UTC"
 	}
-	if raw.Page.Given() {
-		if r.page.File != nil && r.out.Page != raw.Page.S() {
-			r.problem(raw.Page.Node.At, "", "page is given in %s already", r.page.File.Name)
+	if r.d.Given(&raw.Page) {
+		if r.page.File != nil && r.out.Page != raw.Page {
+			r.d.Wrong(&raw.Page, "", "page is given in %s already", r.page.File.Name)
 		}
-		r.page, r.out.Page = raw.Page.Node.At, raw.Page.S()
+		r.page, r.out.Page = r.d.Node(&raw.Page).At, raw.Page
 	}
 	// These have no templates, so that what they lack is known here.
-	whole := r.decoder(false)
-	take(r, "calendar", root.Get("calendars"), zone, &r.calendars, whole)
-	take(r, "profile", root.Get("profiles"), zone, &r.profiles, whole)
-	take(r, "receiver", root.Get("receivers"), zone, &r.receivers, whole)
-	take(r, "template", root.Get("templates"), zone, &r.templates, d)
-	take(r, "check", root.Get("checks"), zone, &r.checks, d)
+	take(r, "calendar", root.Get("calendars"), zone, &r.calendars, false)
+	take(r, "profile", root.Get("profiles"), zone, &r.profiles, false)
+	take(r, "receiver", root.Get("receivers"), zone, &r.receivers, false)
+	take(r, "template", root.Get("templates"), zone, &r.templates, true)
+	take(r, "check", root.Get("checks"), zone, &r.checks, true)
 	if n := root.Get("maintenance"); n != nil {
 		for i, item := range n.Items {
-			w := defined[rawWindow]{at: item.At, node: item, zone: zone}
-			whole.Decode(fmt.Sprintf("maintenance[%d]", i), item, &w.raw)
+			w := defined[rawWindow]{raw: new(rawWindow), at: item.At, node: item, zone: zone}
+			r.decode(false, fmt.Sprintf("maintenance[%d]", i), item, w.raw)
 			r.windows = append(r.windows, w)
 		}
 	}
 }
 
 // take keeps the definitions of one sort, whose names no other file may have.
-func take[T any](r *reader, what string, n *node, zone string, into *map[string]defined[T], d *strictyaml.Decoder) {
+func take[T any](r *reader, what string, n *node, zone string, into *map[string]defined[T], partial bool) {
 	if n == nil || n.Kind != strictyaml.Mapping {
 		return
 	}
@@ -146,8 +145,8 @@ func take[T any](r *reader, what string, n *node, zone string, into *map[string]
 		if !strictyaml.IsWord(f.Key) || len(f.Key) > 200 {
 			r.problem(f.At, "write a name without quotes, brackets, braces, commas and $", "%q is not a name of a %s", f.Key, what)
 		}
-		def := defined[T]{at: f.At, node: f.Value, zone: zone}
-		d.Decode(what+" "+f.Key, f.Value, &def.raw)
+		def := defined[T]{raw: new(T), at: f.At, node: f.Value, zone: zone}
+		r.decode(partial, what+" "+f.Key, f.Value, def.raw)
 		(*into)[f.Key] = def
 	}
 }
@@ -164,9 +163,9 @@ func (r *reader) resolve() {
 		r.receiver(name, r.receivers[name])
 	}
 	for _, name := range names(r.templates) { // those that no check uses, too
-		r.lineage(new([]string), r.templates[name].raw.Template, []string{name})
+		r.lineage(new([]string), fields(r.templates[name].raw.Template), []string{name})
 	}
-	raws := map[string]rawCheck{}
+	raws := map[string]*rawCheck{}
 	for _, name := range names(r.checks) {
 		def := r.checks[name]
 		p := r.plan(name, def)
@@ -189,43 +188,49 @@ func (r *reader) resolve() {
 
 func names[T any](of map[string]T) []string { return slices.Sorted(maps.Keys(of)) }
 
+// fields are pointers to the items of a list.
+func fields(list []string) []*string {
+	out := make([]*string, len(list))
+	for i := range list {
+		out[i] = &list[i]
+	}
+	return out
+}
+
 // named checks that each of texts is the name of something.
-func named[T any](r *reader, what string, texts []text, of map[string]T) []string {
+func named[T any](r *reader, what string, texts []*string, of map[string]T) []string {
 	var out []string
 	for _, t := range texts {
-		if !t.Given() {
-			continue
-		}
-		if _, ok := of[t.S()]; !ok {
-			hint := strictyaml.Suggest(t.S(), names(of))
+		if _, ok := of[*t]; !ok {
+			hint := strictyaml.Suggest(*t, names(of))
 			if len(of) == 0 {
 				hint = "none is defined"
 			}
-			r.problem(t.Node.At, hint, "unknown %s %s", what, t.S())
+			r.d.Wrong(t, hint, "unknown %s %s", what, *t)
 			continue
 		}
-		if slices.Contains(out, t.S()) {
-			r.problem(t.Node.At, "", "%s is named twice", t.S())
+		if slices.Contains(out, *t) {
+			r.d.Wrong(t, "", "%s is named twice", *t)
 			continue
 		}
-		out = append(out, t.S())
+		out = append(out, *t)
 	}
 	return out
 }
 
 // references finds checks that wait for each other.
-func (r *reader) references(raws map[string]rawCheck) {
-	r.cycles(raws, "after", func(c rawCheck) []text {
-		if c.After.Given() {
-			return []text{c.After}
+func (r *reader) references(raws map[string]*rawCheck) {
+	r.cycles(raws, "after", func(c *rawCheck) []*string {
+		if r.d.Given(&c.After) {
+			return []*string{&c.After}
 		}
 		return nil
 	})
-	r.cycles(raws, "depends_on", func(c rawCheck) []text { return c.DependsOn })
+	r.cycles(raws, "depends_on", func(c *rawCheck) []*string { return fields(c.DependsOn) })
 }
 
 // cycles walks depth first; a check that is met while it is open closes a cycle.
-func (r *reader) cycles(raws map[string]rawCheck, key string, next func(rawCheck) []text) {
+func (r *reader) cycles(raws map[string]*rawCheck, key string, next func(*rawCheck) []*string) {
 	const open, done = 1, 2
 	state := map[string]int{}
 	var path []string
@@ -234,13 +239,13 @@ func (r *reader) cycles(raws map[string]rawCheck, key string, next func(rawCheck
 		state[name] = open
 		path = append(path, name)
 		for _, t := range next(raws[name]) {
-			switch state[t.S()] {
+			switch state[*t] {
 			case open:
-				circle := append(slices.Clone(path[slices.Index(path, t.S()):]), t.S())
-				r.problem(t.Node.At, "leave one of them out", "%s goes in a circle: %s", key, join(circle))
+				circle := append(slices.Clone(path[slices.Index(path, *t):]), *t)
+				r.d.Wrong(t, "leave one of them out", "%s goes in a circle: %s", key, join(circle))
 			case 0:
-				if _, ok := raws[t.S()]; ok {
-					walk(t.S())
+				if _, ok := raws[*t]; ok {
+					walk(*t)
 				}
 			}
 		}
@@ -263,7 +268,7 @@ func join(circle []string) string {
 }
 
 // gaps fills in what goes by how often a check runs, its own way or after others.
-func (r *reader) gaps(raws map[string]rawCheck) {
+func (r *reader) gaps(raws map[string]*rawCheck) {
 	byName := map[string]*Check{}
 	for i := range r.out.Checks {
 		byName[r.out.Checks[i].Name] = &r.out.Checks[i]
@@ -277,8 +282,8 @@ func (r *reader) gaps(raws map[string]rawCheck) {
 			return gap(byName[c.Schedule.After], depth+1)
 		case c.Schedule.Cron != "" && r.o.Schedule != nil:
 			g, err := r.o.Schedule(c.Schedule)
-			if t := raws[c.Name].Cron; err != nil && t.Given() {
-				r.problem(t.Node.At, "", "%v", err)
+			if t := &raws[c.Name].Cron; err != nil && r.d.Given(t) {
+				r.d.Wrong(t, "", "%v", err)
 			}
 			return g
 		}

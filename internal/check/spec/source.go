@@ -16,34 +16,28 @@ import (
 // source reads where a value comes from.
 func (r *reader) source(c *Check, raw *rawSource) Source {
 	var s Source
-	given := 0
-	for _, yes := range []bool{raw.Expression.Given(), raw.Query != nil, raw.PromQL.Given(), raw.HTTP != nil, raw.TCP != nil, raw.TLS != nil, raw.Command != nil, raw.SQL != nil} {
-		if yes {
-			given++
-		}
-	}
-	if given != 1 && raw.Node != nil {
+	given := r.d.Count(&raw.Expression, &raw.Query, &raw.PromQL, &raw.HTTP, &raw.TCP, &raw.TLS, &raw.Command, &raw.SQL)
+	if given != 1 && r.d.Given(raw) {
 		message := "the value says no source"
 		if given > 1 {
 			message = "the value says several sources"
 		}
-		r.problem(raw.Node.At, "write an expression, or one of query, promql, http, tcp, tls, command and sql", "%s", message)
+		r.d.Wrong(raw, "write an expression, or one of query, promql, http, tcp, tls, command and sql", "%s", message)
 		return s
 	}
 	switch {
-	case raw.Expression.Given():
-		s.Expr = r.expression(c, raw.Expression.Node)
+	case r.d.Given(&raw.Expression):
+		s.Expr = r.expression(c, r.d.Node(&raw.Expression))
 	case raw.Query != nil:
 		s.Query = r.query(raw.Query)
-	case raw.PromQL.Given():
-		s.PromQL = r.promQL(raw.PromQL)
+	case r.d.Given(&raw.PromQL):
+		s.PromQL = r.promQL(&raw.PromQL)
 	case raw.HTTP != nil:
 		s.HTTP = r.http(raw.HTTP)
 	case raw.TCP != nil:
-		s.TCP = &TCP{Address: raw.TCP.Address.S(), Send: raw.TCP.Send.S(), Expect: raw.TCP.Expect.S()}
+		s.TCP = raw.TCP
 	case raw.TLS != nil:
-		t := raw.TLS
-		s.TLS = &TLS{Address: t.Address.S(), ServerName: t.ServerName.S(), CA: t.CA.S(), Measure: t.Measure.Or("days")}
+		s.TLS = raw.TLS
 	case raw.Command != nil:
 		s.Command = r.command(raw.Command)
 	case raw.SQL != nil:
@@ -53,44 +47,42 @@ func (r *reader) source(c *Check, raw *rawSource) Source {
 }
 
 func (r *reader) query(raw *rawQuery) *Query {
-	q := &Query{Measure: raw.Measure.S(), T: raw.T.Number, Cohort: raw.Cohort.S(), Over: 5 * time.Minute}
-	q.Family, q.Matchers = r.series(raw.Series)
-	if raw.Over.OK {
-		if q.Over = raw.Over.Duration; q.Over < 10*time.Second {
-			r.problem(raw.Over.Node.At, "at least 10s, one slot", "over %s is too short", raw.Over.S())
-		}
+	q := &Query{Measure: raw.Measure, T: raw.T, Cohort: raw.Cohort, Over: raw.Over}
+	q.Family, q.Matchers = r.series(&raw.Series)
+	if r.d.OK(&raw.Over) && q.Over < 10*time.Second {
+		r.d.Wrong(&raw.Over, "at least 10s, one slot", "over %s is too short", r.d.S(&raw.Over))
 	}
 	needsT := q.Measure == "above" || q.Measure == "below"
-	if needsT && !raw.T.Given() {
-		r.problem(raw.Node.At, "write t: 500ms", "%s needs t", q.Measure)
+	if needsT && !r.d.Given(&raw.T) {
+		r.d.Wrong(raw, "write t: 500ms", "%s needs t", q.Measure)
 	}
-	if raw.T.Given() && !needsT && q.Measure != "apdex" {
-		r.problem(raw.T.Node.At, "only apdex, above and below have one", "%s has no t", q.Measure)
+	if r.d.Given(&raw.T) && !needsT && q.Measure != "apdex" {
+		r.d.Wrong(&raw.T, "only apdex, above and below have one", "%s has no t", q.Measure)
 	}
 	return q
 }
 
-func (r *reader) promQL(t text) string {
-	if err := query.CheckText("query", t.S()); err != nil {
-		r.problem(t.Node.At, "", "%v", err)
+func (r *reader) promQL(t *string) string {
+	if err := query.CheckText("query", *t); err != nil {
+		r.d.Wrong(t, "", "%v", err)
 		return ""
 	}
-	e, err := promParser.ParseExpr(t.S())
+	e, err := promParser.ParseExpr(*t)
 	if err != nil {
 		r.promProblem(t, err)
 		return ""
 	}
 	if k := e.Type(); k != parser.ValueTypeScalar && k != parser.ValueTypeVector {
-		r.problem(t.Node.At, "put a function such as rate or avg_over_time around it", "this comes to a %s, not to a number", k)
+		r.d.Wrong(t, "put a function such as rate or avg_over_time around it", "this comes to a %s, not to a number", k)
 	}
-	return t.S()
+	return *t
 }
 
 func (r *reader) http(raw *rawHTTP) *HTTP {
 	h := &HTTP{
-		URL: raw.URL.S(), Method: raw.Method.S(), Body: raw.Body.S(), Measure: raw.Measure.S(),
-		JSON: raw.JSON.S(), Regexp: raw.Regexp.S(), NoRedirects: raw.Redirects.Given() && !raw.Redirects.Bool,
-		MaxBytes: size(raw.MaxBytes, 1<<20), CA: raw.CA.S(), Insecure: raw.Insecure.Bool,
+		URL: raw.URL, Method: raw.Method, Body: raw.Body, Measure: raw.Measure,
+		JSON: raw.JSON, Regexp: raw.Regexp, NoRedirects: !raw.Redirects,
+		MaxBytes: raw.MaxBytes, CA: raw.CA, Insecure: raw.Insecure,
 	}
 	if h.Method == "" {
 		h.Method = "GET"
@@ -98,56 +90,50 @@ func (r *reader) http(raw *rawHTTP) *HTTP {
 			h.Method = "POST"
 		}
 	}
-	r.noPassword(raw.URL)
-	if raw.JSON.Given() && raw.Regexp.Given() {
-		r.problem(raw.Regexp.Node.At, "leave one of them out", "json and regexp are two values")
+	r.noPassword(r.d.Node(&raw.URL))
+	if r.d.Given(&raw.JSON) && r.d.Given(&raw.Regexp) {
+		r.d.Wrong(&raw.Regexp, "leave one of them out", "json and regexp are two values")
 	}
 	switch {
-	case h.Measure == "" && raw.JSON.Given():
+	case h.Measure == "" && r.d.Given(&raw.JSON):
 		h.Measure = "json"
-	case h.Measure == "" && raw.Regexp.Given():
+	case h.Measure == "" && r.d.Given(&raw.Regexp):
 		h.Measure = "regexp"
 	case h.Measure == "":
 		h.Measure = "time"
-	case h.Measure == "json" && !raw.JSON.Given():
-		r.problem(raw.Measure.Node.At, "write json: data.items.0.count", "json needs a path")
-	case h.Measure == "regexp" && !raw.Regexp.Given():
-		r.problem(raw.Measure.Node.At, `write regexp: "active: (\\d+)"`, "regexp needs one")
+	case h.Measure == "json" && !r.d.Given(&raw.JSON):
+		r.d.Wrong(&raw.Measure, "write json: data.items.0.count", "json needs a path")
+	case h.Measure == "regexp" && !r.d.Given(&raw.Regexp):
+		r.d.Wrong(&raw.Measure, `write regexp: "active: (\\d+)"`, "regexp needs one")
 	}
 	h.Headers, h.SecretHeaders = r.plainAndSecret("header", raw.Headers)
-	for _, t := range raw.Expect {
-		if t.OK {
-			h.Expect = append(h.Expect, int(t.Int))
-		}
-	}
+	h.Expect = raw.Expect
 	return h
 }
 
 func (r *reader) command(raw *rawCommand) *Command {
-	c := &Command{Shell: raw.Shell.S(), Dir: raw.Dir.S(), Label: raw.Label.S(), Output: raw.Output.Or("plugin"), MaxBytes: size(raw.MaxBytes, 64<<10)}
-	for _, a := range raw.Args {
-		if a.Given() {
-			c.Args = append(c.Args, a.S())
-			if plainArgument.MatchString(a.S()) {
-				r.problem(a.Node.At, "everybody on the machine sees arguments: give it by env: {NAME: {env: NAME}}", "a secret is written in an argument")
-			}
+	c := &Command{Shell: raw.Shell, Dir: raw.Dir, Label: raw.Label, Output: raw.Output, MaxBytes: raw.MaxBytes}
+	c.Args = raw.Args
+	for _, a := range fields(raw.Args) {
+		if plainArgument.MatchString(*a) {
+			r.d.Wrong(a, "everybody on the machine sees arguments: give it by env: {NAME: {env: NAME}}", "a secret is written in an argument")
 		}
 	}
 	if (len(c.Args) == 0) == (c.Shell == "") {
-		r.problem(raw.Node.At, "write args: [/usr/lib/nagios/plugins/check_disk, -w, 10%], or shell: with a line for /bin/sh", "a command has either args or shell")
+		r.d.Wrong(raw, "write args: [/usr/lib/nagios/plugins/check_disk, -w, 10%], or shell: with a line for /bin/sh", "a command has either args or shell")
 	}
 	c.Env, c.SecretEnv = r.plainAndSecret("env", raw.Env)
 	return c
 }
 
 func (r *reader) sql(raw *rawSQL) *SQL {
-	s := &SQL{Driver: raw.Driver.S(), DSN: raw.DSN.S(), Query: raw.Query.S()}
+	s := &SQL{Driver: raw.Driver, DSN: raw.DSN.text, Query: raw.Query}
 	if raw.DSN.secret != nil {
 		s.SecretDSN, s.DSN = r.secret(raw.DSN.secret), ""
 		return s
 	}
-	if raw.DSN.Given() && (passwordInDSN.MatchString(s.DSN) || hasPassword(s.DSN)) {
-		r.problem(raw.DSN.Node.At, "write dsn: {env: NAME} or dsn: {file: PATH}", "the dsn holds a password, which is not written here")
+	if raw.DSN.given() && (passwordInDSN.MatchString(s.DSN) || hasPassword(s.DSN)) {
+		r.problem(raw.DSN.node.At, "write dsn: {env: NAME} or dsn: {file: PATH}", "the dsn holds a password, which is not written here")
 	}
 	return s
 }
@@ -170,9 +156,9 @@ func hasPassword(s string) bool {
 	return ok && p != ""
 }
 
-func (r *reader) noPassword(t text) {
-	if t.Given() && hasPassword(t.S()) {
-		r.problem(t.Node.At, "give it where it can be read from the environment or a file, such as headers: {Authorization: {env: NAME}}", "the address holds a password, which is not written here")
+func (r *reader) noPassword(n *node) {
+	if n != nil && hasPassword(n.Text) {
+		r.problem(n.At, "give it where it can be read from the environment or a file, such as headers: {Authorization: {env: NAME}}", "the address holds a password, which is not written here")
 	}
 }
 
@@ -181,54 +167,45 @@ func (r *reader) plainAndSecret(what string, raw map[string]plainSecret) (map[st
 	plain, secret := map[string]string{}, map[string]Secret{}
 	for _, name := range names(raw) {
 		v := raw[name]
-		if what == "header" && !headerName.MatchString(name) && (v.Given() || v.secret != nil) {
-			at := v.Node
-			if v.secret != nil {
-				at = v.secret.Node
-			}
-			r.problem(at.At, "write one such as X-From", "%q is not a name of a header", name)
+		if what == "header" && !headerName.MatchString(name) {
+			r.problem(v.node.At, "write one such as X-From", "%q is not a name of a header", name)
 		}
 		switch {
-		case what == "header" && v.Given() && strings.ContainsFunc(v.S(), unicode.IsControl):
-			r.problem(v.Node.At, "write one line", "the header %s has line breaks or control characters", name)
+		case what == "header" && v.given() && strings.ContainsFunc(v.text, unicode.IsControl):
+			r.problem(v.node.At, "write one line", "the header %s has line breaks or control characters", name)
 		case v.secret != nil:
 			if s := r.secret(v.secret); s != nil {
 				secret[name] = *s
 			}
-		case !v.Given():
-		case secretName.MatchString(name) && v.S() != "":
-			r.problem(v.Node.At, name+": {env: NAME} or "+name+": {file: PATH}", "the %s %s is a secret and not written here", what, name)
+		case secretName.MatchString(name) && v.text != "":
+			r.problem(v.node.At, name+": {env: NAME} or "+name+": {file: PATH}", "the %s %s is a secret and not written here", what, name)
 		default:
-			plain[name] = v.S()
+			plain[name] = v.text
 		}
 	}
 	return plain, secret
 }
 
-// secret reads where one comes from.
-func (r *reader) secret(raw *rawSecret) *Secret {
+func (p *plainSecret) given() bool { return p.node != nil && p.secret == nil }
+
+// secret returns where one comes from, nil if nowhere or if the file says it wrong.
+func (r *reader) secret(raw *Secret) *Secret {
 	if raw == nil {
 		return nil
 	}
-	if raw.Env.Given() == raw.File.Given() {
-		r.problem(raw.Node.At, "write {env: NAME} or {file: PATH}", "a secret is read from the environment or from a file")
+	if r.d.Given(&raw.Env) == r.d.Given(&raw.File) {
+		r.d.Wrong(raw, "write {env: NAME} or {file: PATH}", "a secret is read from the environment or from a file")
 		return nil
 	}
-	return &Secret{Env: raw.Env.S(), File: raw.File.S()}
+	return raw
 }
 
-func size(t text, otherwise int64) int64 {
-	if !t.OK {
-		return otherwise
-	}
-	return t.Int
-}
-
-func strs(texts []text) []string {
+// strs are texts without the space around them, each once.
+func strs(texts []string) []string {
 	var out []string
 	for _, t := range texts {
-		if t.Given() && !slices.Contains(out, t.S()) {
-			out = append(out, strings.TrimSpace(t.S()))
+		if !slices.Contains(out, t) {
+			out = append(out, strings.TrimSpace(t))
 		}
 	}
 	return out

@@ -116,7 +116,10 @@ type Query struct {
 
 // Secret is read when it is needed, from the environment or a file. It never
 // prints: String, GoString, MarshalJSON and LogValue say only where it comes from.
-type Secret struct{ Env, File string }
+type Secret struct {
+	Env  string `key:"env" doc:"A variable of the server's environment."`
+	File string `key:"file" doc:"A file; its first line is the secret."`
+}
 
 type HTTP struct {
 	URL, Method, Body string
@@ -133,14 +136,16 @@ type HTTP struct {
 }
 
 type TCP struct {
-	Address      string // host:port; the value is seconds to connect
-	Send, Expect string // if given: the first line read must match this regexp
+	Address string `key:"address" is:"address" need:"yes" doc:"host:port"`
+	Send    string `key:"send" doc:"What to send once connected."`
+	Expect  string `key:"expect" is:"regexp" doc:"What the first line must match."`
 }
 
 type TLS struct {
-	Address, ServerName string
-	CA                  string
-	Measure             string // days (to expiry of the first certificate of the chain that expires; default) or time (handshake, seconds)
+	Address    string `key:"address" is:"address" need:"yes" doc:"host:port"`
+	ServerName string `key:"server_name" doc:"Name that the certificate must be of; the host unless given."`
+	CA         string `key:"ca" doc:"File of certificates to trust."`
+	Measure    string `key:"measure" is:"days|time" default:"days" doc:"Days to expiry, or seconds of the handshake."`
 }
 
 type Command struct {
@@ -210,9 +215,9 @@ type Window struct {
 
 // Calendar says what days there are. Package profile gives it meaning.
 type Calendar struct {
-	Zone     string
-	Holidays []string // 2026-12-25, 12-25 (every year), easter, easter+1, easter-2
-	Week     string   // iso (default) or us: how weeks are numbered and begin
+	Zone     string   `key:"zone" is:"zone" doc:"The file's unless given."`
+	Holidays []string `key:"holidays" is:"date" doc:"2026-12-25, 12-25 for every year, easter, easter+1, easter-2, 11-thu#4 (fourth Thursday of November), 05-mon#L (last Monday of May), 06-20+sat (first Saturday from then on)."`
+	Week     string   `key:"week" is:"iso|us" default:"iso" doc:"How weeks are numbered and begin."`
 }
 
 // Profile is a threshold by the clock. Package profile gives it meaning.
@@ -227,25 +232,26 @@ type Profile struct {
 }
 
 type ProfileDay struct {
-	Name      string
-	Holiday   bool
-	Dates     []string // 2026-12-24, 12-24
-	Weeks     []int
-	Weekdays  []string // mon..sun, mon-fri
-	MonthDays []int    // -1 is the last
-	Months    []int
-	// One of:
-	None      bool       // no threshold: always OK
-	Hours     []string   // 24: number, expression, or "none"
-	Intervals []Interval // local times; between them there is no threshold
-	Step      bool       // hold each hour's value instead of interpolating
+	Name      string     `key:"name" doc:"For people."`
+	Holiday   bool       `key:"holiday" doc:"Holidays of the calendar."`
+	Dates     []string   `key:"dates" is:"date" doc:"2026-12-24, 12-24 for every year, or as holidays."`
+	Weeks     []int      `key:"weeks" is:"1..53" doc:"Numbers of weeks."`
+	Weekdays  []string   `key:"weekdays" is:"weekday" doc:"mon to sun, or mon-fri."`
+	MonthDays []int      `key:"month_days" is:"-31..31" doc:"1 to 31; -1 is the last."`
+	Months    []int      `key:"months" is:"1..12" doc:"1 to 12."`
+	None      bool       `key:"none" doc:"No threshold: always OK."`
+	Hours     []string   `key:"hours" is:"hour" doc:"24 of them: a number, an expression or none; between two the threshold goes straight."`
+	Intervals []Interval `key:"intervals" doc:"Local times with a threshold each; between them there is none."`
+	Step      bool       `key:"step" doc:"Hold the value of each hour instead."`
 	Line      int
 }
 
 type Interval struct {
-	From, To          string // 09:00, 24:00
-	Value             string
-	Warning, Critical *Distance // instead of the threshold's
+	From     string    `key:"from" is:"clock" need:"yes" doc:"09:00"`
+	To       string    `key:"to" is:"clock" need:"yes" doc:"17:30, or 24:00"`
+	Value    string    `key:"value" is:"hour" need:"yes" doc:"A number or an expression."`
+	Warning  *Distance `key:"warning" doc:"Instead of the check's."`
+	Critical *Distance `key:"critical" doc:"Instead of the check's."`
 }
 
 // Learn makes a profile from history: for each hour of the kinds of day in By,
@@ -281,24 +287,25 @@ type Receiver struct {
 }
 
 type NSCA struct {
-	Address    string
-	Password   *Secret
-	Encryption string // none, xor, 3des, aes128 (of nsca's decryption_method)
-	Short      bool   // packets of 720 bytes, for servers before 2.9; else 4,304
+	Address    string  `key:"address" is:"address" need:"yes" doc:"host:port, usually 5667."`
+	Password   *Secret `key:"password" doc:"{env: NAME} or {file: PATH}"`
+	Encryption string  `key:"encryption" is:"encryption" default:"xor" doc:"Must be the decryption_method of the server."`
+	Short      bool    `key:"short" doc:"Packets of 720 bytes instead of 4,304, for servers before nsca 2.9."`
 }
 
 type Icinga struct {
-	URL, User string // https://host:5665
-	Password  *Secret
-	CA        string
-	Insecure  bool
+	URL      string  `key:"url" is:"url" need:"yes" doc:"https://host:5665"`
+	User     string  `key:"user" doc:"Of the API."`
+	Password *Secret `key:"password" doc:"{env: NAME} or {file: PATH}"`
+	CA       string  `key:"ca" doc:"File of certificates to trust."`
+	Insecure bool    `key:"insecure" doc:"Trust any certificate."`
 }
 
 type Alertmanager struct {
-	URL      string
-	User     string
-	Password *Secret
-	Resend   time.Duration // of firing alerts; default 1 min
+	URL      string        `key:"url" is:"url" need:"yes" doc:"http://host:9093"`
+	User     string        `key:"user" doc:"Of basic authentication."`
+	Password *Secret       `key:"password" doc:"{env: NAME} or {file: PATH}"`
+	Resend   time.Duration `key:"resend" default:"1m" doc:"How often firing alerts are sent again."`
 }
 
 type Webhook struct {
@@ -311,21 +318,23 @@ type Webhook struct {
 }
 
 type Email struct {
-	Server, From string // host:port
-	To           []string
-	User         string
-	Password     *Secret
-	StartTLS     string // always (default), try, never
-	Subject      string // templates; defaults are given
-	Body         string
+	Server   string   `key:"server" is:"address" need:"yes" doc:"host:port"`
+	From     string   `key:"from" is:"mail" need:"yes" doc:"Sender."`
+	To       []string `key:"to" is:"mail" need:"yes" doc:"Who gets it."`
+	User     string   `key:"user" doc:"Of the server."`
+	Password *Secret  `key:"password" doc:"{env: NAME} or {file: PATH}"`
+	StartTLS string   `key:"starttls" is:"always|try|never" default:"always" doc:"Whether mail is sent encrypted."`
+	Subject  string   `key:"subject" is:"template" doc:"Go text/template over the event."`
+	Body     string   `key:"body" is:"template" doc:"Go text/template over the event."`
 }
 
 type Graphite struct {
-	Address, Prefix string
+	Address string `key:"address" is:"address" need:"yes" doc:"host:port, usually 2003."`
+	Prefix  string `key:"prefix" doc:"Put before names."`
 }
 
 type FileOut struct {
-	Path   string
-	Format string // json (a line each) or text
-	What   string // events (default), results or both
+	Path   string `key:"path" need:"yes" doc:"Appended to; made if absent."`
+	Format string `key:"format" is:"json|text" default:"json" doc:"A line of JSON each, or text."`
+	What   string `key:"what" is:"events|results|both" default:"events" doc:"What is written."`
 }
