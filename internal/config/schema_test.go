@@ -67,7 +67,7 @@ func TestSchema(t *testing.T) {
 }
 
 func TestSettingsAreDescribed(t *testing.T) {
-	for _, wrong := range strictyaml.Undescribed(reflect.TypeFor[Config](), leaves, nil) {
+	for _, wrong := range strictyaml.Undescribed(reflect.TypeFor[Config](), leaves) {
 		t.Error(wrong)
 	}
 }

@@ -142,7 +142,7 @@ setup: [{run: 'curl :{{port}}'}]
 }
 
 func TestWordsAreDescribed(t *testing.T) {
-	for _, wrong := range strictyaml.Undescribed(reflect.TypeFor[rawFile](), leaves, nil) {
+	for _, wrong := range strictyaml.Undescribed(reflect.TypeFor[rawFile](), leaves) {
 		t.Error(wrong)
 	}
 }

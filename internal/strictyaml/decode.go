@@ -10,7 +10,6 @@ import (
 // Decoder fills structs from nodes, and remembers where each field was written.
 type Decoder struct {
 	Problems *Problems
-	Kinds    Kinds
 	Leaves   Leaves // nil: the usual
 	// Partial leaves out complaints about what is missing, for parts that are
 	// merged with others.
@@ -94,7 +93,6 @@ type NullReader interface {
 }
 
 var (
-	textType     = reflect.TypeFor[Text]()
 	scalarReader = reflect.TypeFor[ScalarReader]()
 	nodeReader   = reflect.TypeFor[NodeReader]()
 )
@@ -133,7 +131,7 @@ func (d *Decoder) fill(v reflect.Value) {
 		f := v.Field(w.Index)
 		switch {
 		case w.Default == "":
-			if f.Kind() == reflect.Struct && w.Type != textType && d.leaf(w.Type, w.Is) == nil {
+			if f.Kind() == reflect.Struct && d.leaf(w.Type, w.Is) == nil {
 				d.fill(f)
 			}
 		case f.Kind() == reflect.Slice && listLeaf(w.Type, w.Is, d.Leaves) != nil:
@@ -159,17 +157,11 @@ func (d *Decoder) usual(v reflect.Value, w Word, text string) {
 }
 
 func (d *Decoder) structure(what string, n *Node, v reflect.Value) {
-	setNode := func(n *Node) {
-		if f := v.FieldByName("Node"); f.IsValid() {
-			f.Set(reflect.ValueOf(n))
-		}
-	}
 	switch {
 	case n.Kind == Null:
 		n = &Node{Kind: Mapping, At: n.At}
 	case n.Kind != Mapping:
 		d.Problems.Add(n.At, "write key: value below it", "%s is not a mapping", what)
-		setNode(&Node{Kind: Mapping, At: n.At})
 		d.note(v, &Node{Kind: Mapping, At: n.At}, false)
 		return
 	}
@@ -205,7 +197,6 @@ func (d *Decoder) structure(what string, n *Node, v reflect.Value) {
 			d.Problems.Add(n.At, w.Doc, "%s needs %s", what, w.Key)
 		}
 	}
-	setNode(n)
 	d.note(v, n, true)
 }
 
@@ -226,13 +217,6 @@ func suggestKey(key string, words []Word) string {
 // value reads a node into a field, by the field's type.
 func (d *Decoder) value(what, is string, n *Node, v reflect.Value) {
 	t := v.Type()
-	if t == textType {
-		if n.Kind == Null && !d.Kinds[is].Null {
-			return
-		}
-		*v.Addr().Interface().(*Text) = d.Text(what, is, n)
-		return
-	}
 	if t.Kind() == reflect.Struct && reflect.PointerTo(t).Implements(nodeReader) {
 		v.Addr().Interface().(NodeReader).ReadNode(d, what, is, n)
 		if n.Kind != Null {
@@ -357,7 +341,7 @@ func (d *Decoder) list(what, is string, n *Node, v reflect.Value) {
 	out := reflect.MakeSlice(t, len(items), len(items))
 	for i, item := range items {
 		name := what
-		if t.Elem() != textType && d.leaf(t.Elem(), is) == nil {
+		if d.leaf(t.Elem(), is) == nil {
 			name = what + "[" + strconv.Itoa(i) + "]"
 		}
 		d.fill(out.Index(i))
@@ -370,7 +354,7 @@ func (d *Decoder) list(what, is string, n *Node, v reflect.Value) {
 // oneText reports whether an item may be written as one text.
 func (d *Decoder) oneText(t reflect.Type, is string) bool {
 	p := reflect.PointerTo(t)
-	return t == textType || d.leaf(t, is) != nil || p.Implements(nodeReader) || p.Implements(scalarReader)
+	return d.leaf(t, is) != nil || p.Implements(nodeReader) || p.Implements(scalarReader)
 }
 
 func (d *Decoder) mapping(what, is string, n *Node, v reflect.Value) {
@@ -391,37 +375,4 @@ func (d *Decoder) mapping(what, is string, n *Node, v reflect.Value) {
 	}
 	v.Set(out)
 	d.note(v, n, true)
-}
-
-// Text reads a scalar by its kind.
-func (d *Decoder) Text(what, is string, n *Node) Text {
-	t := Text{Node: n}
-	if n.Kind == List || n.Kind == Mapping {
-		d.Problems.Add(n.At, "write one text", "%s is more than one text", what)
-		return Text{}
-	}
-	if strings.Contains(is, "|") {
-		words := strings.Split(is, "|")
-		for _, w := range words {
-			if n.Text == w {
-				t.OK = true
-				return t
-			}
-		}
-		d.Problems.Add(n.At, Suggest(n.Text, words), "%s: %q is not known", what, n.Text)
-		return t
-	}
-	k, ok := d.Kinds[is]
-	if !ok {
-		panic("no kind of scalar is called " + is)
-	}
-	if d.Later != nil && d.Later(n.Text) {
-		return t
-	}
-	if message, hint := k.Read(&t, n.Text); message != "" {
-		d.Problems.Add(n.At, hint, "%s: %s", what, message)
-		return t
-	}
-	t.OK = true
-	return t
 }

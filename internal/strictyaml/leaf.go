@@ -65,6 +65,20 @@ var usualLeaves = Leaves{
 	}, M{"type": "string"}),
 }
 
+// M is a part of a JSON Schema.
+type M = map[string]any
+
+// Pattern is the schema of a text that matches p.
+func Pattern(p string) M { return M{"type": "string", "pattern": p} }
+
+// Either is the schema of what may be written as a number or as text.
+func Either(p string) M { return M{"type": []string{"string", "number"}, "pattern": p} }
+
+var word = regexp.MustCompile(`^[^\s"'{}\[\],$](?:[^\n"'{}\[\],$]*[^\s"'{}\[\],$])?$`)
+
+// IsWord says whether s can be a name.
+func IsWord(s string) bool { return word.MatchString(s) }
+
 // Mistake is what is wrong with a text.
 type Mistake struct {
 	Message, Hint string
@@ -430,7 +444,7 @@ var (
 // leafOf returns what reads a field of type t whose tag says is; nil if that is not
 // one text. It panics if nothing is called so, which Undescribed finds.
 func leafOf(t reflect.Type, is string, leaves Leaves) Leaf {
-	if t != textType && reflect.PointerTo(t).Implements(leafType) {
+	if reflect.PointerTo(t).Implements(leafType) {
 		return reflect.New(t).Interface().(Leaf)
 	}
 	switch t.Kind() {

@@ -1,7 +1,10 @@
 // Package strictyaml reads files that people write, and finds all their mistakes
 // at once: what YAML says becomes a tree that knows where each part was written,
-// the tree is decoded into structs whose tags name the keys, and whatever does not
-// fit is a problem with its line, its column and the nearest word that is known.
+// the tree is decoded into structs whose tags name the keys and whose fields have
+// the types that the program works with, and whatever does not fit is a problem with
+// its line, its column and the nearest word that is known. A Leaf reads one text. The
+// decoder remembers where each field was written, for what several fields together
+// say wrong.
 // The same structs make a JSON Schema for editors, so that neither can know a key
 // that the other does not.
 //

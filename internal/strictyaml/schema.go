@@ -10,7 +10,6 @@ import (
 // SchemaOptions says what a schema is of.
 type SchemaOptions struct {
 	Title  string
-	Kinds  Kinds
 	Leaves Leaves // nil: the usual
 	// Else is what a text may be in place of what its leaf reads; nil: nothing.
 	Else M
@@ -57,15 +56,6 @@ func (s *Schemas) Of(t reflect.Type, is string, partial bool) M {
 		return s.leaf(l)
 	}
 	switch {
-	case t == textType:
-		if words := strings.Split(is, "|"); len(words) > 1 {
-			return M{"enum": words}
-		}
-		out := M{}
-		for k, v := range s.Kinds[is].Schema {
-			out[k] = v
-		}
-		return out
 	case t.Kind() == reflect.Struct && reflect.PointerTo(t).Implements(nodeReader):
 		return reflect.New(t).Interface().(Schemer).SchemaOf(s, nil)
 	case t.Kind() == reflect.Pointer:
@@ -73,7 +63,7 @@ func (s *Schemas) Of(t reflect.Type, is string, partial bool) M {
 	case t.Kind() == reflect.Slice:
 		items := s.Of(t.Elem(), is, partial)
 		list := M{"type": "array", "items": items}
-		if t.Elem() == textType || leafOf(t.Elem(), is, s.Leaves) != nil {
+		if leafOf(t.Elem(), is, s.Leaves) != nil {
 			return orNull(M{"anyOf": []any{list, items}})
 		}
 		return list

@@ -9,7 +9,7 @@ import (
 // Word is a key of a struct. Tags: `key` is the word, `is` names the leaf that reads
 // its text, lists its words with | between them, or says from..to of a whole number,
 // `default` is the text that holds if the key is not given, `doc` is what editors
-// show, `need` says that it must be there. A field Node *Node gets the mapping.
+// show, `need` says that it must be there.
 type Word struct {
 	Key, Is, Doc string
 	Default      string
@@ -67,19 +67,13 @@ func indexOf(words []Word, key string) int {
 // Undescribed walks a struct and all below it and says which keys have no
 // description, or a default that is not read, for tests. It panics at a key that no
 // leaf reads.
-func Undescribed(root reflect.Type, leaves Leaves, old Kinds) []string {
+func Undescribed(root reflect.Type, leaves Leaves) []string {
 	var wrong []string
 	seen := map[reflect.Type]bool{}
 	var walk func(t reflect.Type, is, written string)
 	walk = func(t reflect.Type, is, written string) {
 		for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
 			t = t.Elem()
-		}
-		if t == textType {
-			if _, ok := old[is]; !ok && !strings.Contains(is, "|") {
-				wrong = append(wrong, is+" is nothing that is read")
-			}
-			return
 		}
 		if l := leafOf(t, is, leaves); l != nil {
 			if written != "" && l.ReadText(written) != nil {

@@ -134,7 +134,7 @@ func TestSchemaRefuses(t *testing.T) {
 
 // Every key has a description, and a kind that is known.
 func TestWordsAreDescribed(t *testing.T) {
-	for _, wrong := range strictyaml.Undescribed(reflect.TypeFor[rawFile](), leaves, nil) {
+	for _, wrong := range strictyaml.Undescribed(reflect.TypeFor[rawFile](), leaves) {
 		t.Error(wrong)
 	}
 }

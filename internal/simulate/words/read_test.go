@@ -166,7 +166,7 @@ const leaf = "leaves: [{from: {takes: 5ms}}]\n"
 // The schema has every key, and takes what is read.
 func TestSchema(t *testing.T) {
 	for _, of := range []reflect.Type{reflect.TypeFor[rawFile](), reflect.TypeFor[rawLayout](), reflect.TypeFor[rawFrom]()} {
-		for _, wrong := range strictyaml.Undescribed(of, leaves, nil) {
+		for _, wrong := range strictyaml.Undescribed(of, leaves) {
 			if !strings.HasSuffix(wrong, "has no words") {
 				t.Error(wrong)
 			}
