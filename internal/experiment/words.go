@@ -160,7 +160,7 @@ func (r *rawRounds) ReadScalar(d *strictyaml.Decoder, what string, n *node) bool
 }
 
 func (r *rawRounds) SchemaOf(_ *strictyaml.Schemas, ref strictyaml.M) strictyaml.M {
-	return strictyaml.M{"anyOf": []any{strictyaml.M{"type": "integer"}, ref}}
+	return strictyaml.M{"anyOf": []any{strictyaml.M{"type": "integer", "minimum": 1, "maximum": 1000}, ref}}
 }
 
 type rawGate struct {

@@ -322,7 +322,7 @@ func (d *Decoder) empty(what string, l Leaf, n *Node, v reflect.Value) {
 // list reads a list, or one item without the brackets.
 func (d *Decoder) list(what, is string, n *Node, v reflect.Value) {
 	t, items := v.Type(), n.Items
-	if n.Kind == Scalar && d.oneText(t.Elem(), is) {
+	if n.Kind == Scalar && oneText(t.Elem(), is, d.Leaves) {
 		items = []*Node{n}
 	} else if n.Kind != List {
 		d.Problems.Add(n.At, "write a list", "%s is not a list", what)
@@ -352,9 +352,9 @@ func (d *Decoder) list(what, is string, n *Node, v reflect.Value) {
 }
 
 // oneText reports whether an item may be written as one text.
-func (d *Decoder) oneText(t reflect.Type, is string) bool {
+func oneText(t reflect.Type, is string, leaves Leaves) bool {
 	p := reflect.PointerTo(t)
-	return d.leaf(t, is) != nil || p.Implements(nodeReader) || p.Implements(scalarReader)
+	return leafOf(t, is, leaves) != nil || p.Implements(nodeReader) || p.Implements(scalarReader)
 }
 
 func (d *Decoder) mapping(what, is string, n *Node, v reflect.Value) {

@@ -206,8 +206,10 @@ func parseDuration(s string) (time.Duration, bool) {
 	return time.Duration(math.Round(total)), s != "" && total <= math.MaxInt64/2
 }
 
-// Schema is a pattern of numbers with units.
-func (Duration) Schema() M { return Either(`^(0|([0-9.]+(ns|us|µs|ms|[smhdwy]))+)$`) }
+// Schema is a pattern of numbers with units; 0 needs none.
+func (Duration) Schema() M {
+	return M{"anyOf": []any{Pattern(`^(0|([0-9.]+(ns|us|µs|ms|[smhdwy]))+)$`), M{"const": 0}}}
+}
 
 // String writes what ReadText reads, in the largest units from days on that divide
 // it: 35d, 1d12h, 1h30m.
@@ -300,11 +302,17 @@ func parseSize(s string) (int64, bool) {
 	return 0, false
 }
 
-// Schema is a pattern of numbers with units.
-func (Size) Schema() M { return Either(`^[0-9.]+ *([KMGT]i?B|kB|B)?$`) }
+// Schema is a pattern of numbers with units, of which a digit is not 0.
+func (Size) Schema() M { return atLeast(1, `^[0-9.]*[1-9][0-9.]* *([KMGT]i?B|kB|B)?$`) }
 
-// Schema is that of a Size.
-func (Bound) Schema() M { return Size(0).Schema() }
+// Schema is a pattern of numbers with units.
+func (Bound) Schema() M { return atLeast(0, `^[0-9.]+ *([KMGT]i?B|kB|B)?$`) }
+
+func atLeast(least int, pattern string) M {
+	out := Either(pattern)
+	out["minimum"] = least
+	return out
+}
 
 // String writes what ReadText reads, in the largest unit that divides it.
 func (v Size) String() string {
@@ -344,8 +352,12 @@ func ParseShare(s string, most float64) (f float64, percent, ok bool) {
 	return f, percent, err == nil && f >= 0 && f <= most && !math.IsInf(f, 0)
 }
 
-// Schema is a pattern of numbers with % or without.
-func (Share) Schema() M { return Either(`^[0-9.]+%?$`) }
+// Schema is a pattern of numbers with % up to 100, or without up to 1.
+func (Share) Schema() M {
+	out := atLeast(0, `^([0-9]{1,2}(\.[0-9]*)?|100(\.0*)?|\.[0-9]+) *%$|^(0(\.[0-9]*)?|1(\.0*)?|\.[0-9]+)$`)
+	out["maximum"] = 1
+	return out
+}
 
 // Number is a finite number.
 type Number float64

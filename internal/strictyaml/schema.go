@@ -63,7 +63,7 @@ func (s *Schemas) Of(t reflect.Type, is string, partial bool) M {
 	case t.Kind() == reflect.Slice:
 		items := s.Of(t.Elem(), is, partial)
 		list := M{"type": "array", "items": items}
-		if leafOf(t.Elem(), is, s.Leaves) != nil {
+		if oneText(t.Elem(), is, s.Leaves) {
 			return orNull(M{"anyOf": []any{list, items}})
 		}
 		return list
@@ -76,7 +76,7 @@ func (s *Schemas) Of(t reflect.Type, is string, partial bool) M {
 // leaf copies a leaf's schema.
 func (s *Schemas) leaf(l Leaf) M {
 	out := maps.Clone(l.Schema())
-	if s.Else != nil && (out["pattern"] != nil || out["enum"] != nil || out["minimum"] != nil) {
+	if s.Else != nil && (out["pattern"] != nil || out["enum"] != nil || out["minimum"] != nil || out["anyOf"] != nil) {
 		return M{"anyOf": []any{out, s.Else}}
 	}
 	return out
