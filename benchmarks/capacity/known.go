@@ -86,7 +86,7 @@ func (k Known) Run(ctx context.Context, c *clock.Clock, budget time.Duration) (K
 	lowest := shape.Truth * (0.01 + 0.19*random.Float64())
 	begun := time.Now()
 	found, err := Ask(ctx, s.URL, "--objective", shape.Objective, "--lowest", fmt.Sprintf("%.2f", lowest), "--within", budget.String(),
-		"--seed", fmt.Sprint(k.Seed), "--connections", "4096", "--timeout", "10s")
+		"--seed", fmt.Sprint(k.Seed), "--set", "connections=4096", "--set", "timeout=10s")
 	if err != nil {
 		return k, err
 	}

@@ -84,9 +84,9 @@ func Senders() []Sender {
 }
 
 func tailscope(j job) ([]string, error) {
-	args := []string{"bench", j.url, "--for", j.during.String(), "--connections", strconv.Itoa(Connections), "--insecure"}
+	args := []string{"bench", j.url, "--for", j.during.String(), "--connections", strconv.Itoa(Connections), "--set", "tls.insecure=true"}
 	if j.http2() {
-		args = append(args, "--http2")
+		args = append(args, "--set", "protocol=HTTP/2")
 	}
 	if j.rate > 0 {
 		return append(args, "--rate", strconv.Itoa(j.rate)), nil

@@ -111,7 +111,7 @@ func Tailscope(args ...string) Starter {
 	return func(ctx context.Context, dir, primary, candidate string) (*Contender, error) {
 		args := append([]string{"--primary", "http://" + primary}, args...)
 		if candidate == "" { // a mirror has to have one: it gets nothing
-			args = append(args, "--candidate", "http://127.0.0.1:9", "--method", "TRACE")
+			args = append(args, "--candidate", "http://127.0.0.1:9", "--set", "mirror.method=TRACE")
 		} else {
 			args = append(args, "--candidate", "http://"+candidate, "--unsafe")
 		}

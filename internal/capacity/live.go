@@ -90,7 +90,7 @@ func (o *LiveOptions) Check(state *api.MirrorState, highest float64) error {
 		return err
 	}
 	if state.Mode == "tcp" {
-		return errors.New("the session copies bytes, and knows of no requests (hint: run it without --tcp)")
+		return errors.New("the session copies bytes, and knows of no requests (hint: run it without mirror.tcp)")
 	}
 	if o.Session == nil && o.Unit == Requests {
 		return errors.New("how many copies make a rate is found out where the mirror runs (hint: search for copies, or leave --experiment and --from out: then the mirror runs in this process)")
@@ -442,7 +442,7 @@ func (m *measured) into(step *api.CapacityStep) {
 	}
 	if all := m.ended + m.lost; float64(m.lost) > mostLost*float64(all) && step.Stopped == "" {
 		step.Valid = false
-		step.Why = fmt.Sprintf("%d of %d copies were lost to the mirror's own bounds (hint: raise --buffer or --body-limit)", m.lost, all)
+		step.Why = fmt.Sprintf("%d of %d copies were lost to the mirror's own bounds (hint: raise mirror.buffer or mirror.body_limit)", m.lost, all)
 	}
 }
 

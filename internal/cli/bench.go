@@ -25,6 +25,7 @@ import (
 // benchFlags are what `tailscope bench` was asked for.
 type benchFlags struct {
 	benchOutput
+	set *settings
 	// When requests are due.
 	rate, arrivals    string
 	during, warmUp    time.Duration
@@ -32,7 +33,7 @@ type benchFlags struct {
 	connections       int
 	waiting           int
 	timeout           time.Duration
-	http2, noKeep     bool
+	http2, keepAlive  bool
 	insecure          bool
 	cacert            string
 	method            string
@@ -55,7 +56,7 @@ type benchFlags struct {
 }
 
 func newBench(io streams) *cobra.Command {
-	f := &benchFlags{}
+	f := &benchFlags{set: &settings{}}
 	f.streams, f.now = io, time.Now
 	cmd := &cobra.Command{
 		Use:   "bench URL|FILE.yaml",
@@ -72,7 +73,7 @@ that a threshold was missed, 2 that it was called wrongly. docs/bench.md explain
 all of it.`,
 		Example: `  tailscope bench http://127.0.0.1:8080/ --rate 500 --for 30s
   tailscope bench http://127.0.0.1:8080/search?q={{word}} --data words.csv --rate 100..800 --for 2m --threshold 'p(99) < 300ms'
-  tailscope bench http://127.0.0.1:8080 --record session.rec --speed 2 -o run.html
+  tailscope bench http://127.0.0.1:8080 --record session.rec --set speed=2 -o run.html
   tailscope bench http://127.0.0.1:8080/ --arrivals closed --connections 32 --for 10s
   tailscope bench search.yaml --to http://127.0.0.1:7099`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -82,16 +83,20 @@ all of it.`,
 			return exactArgs(1, "a URL, or the file of a scenario")(cmd, args)
 		},
 	}
-	fs := cmd.Flags()
+	cmd.Flags().SortFlags = false
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	fs.SortFlags = false
 	f.schedule(fs)
 	f.requests(fs)
-	f.connection(fs)
+	f.ofOneRun(fs)
+	f.connection(fs, 64, 30*time.Second)
 	fs.StringArrayVar(&f.checks, "check", nil, "`condition` on answers, such as 'status 200', 'contains total' or 'json hits.total=3'; may be given again")
 	fs.StringArrayVar(&f.thresholds, "threshold", nil, "`condition` on the run, such as 'p(99) < 300ms' or 'errors < 1%, abort after 10s'; may be given again")
 	fs.StringArrayVar(&f.vars, "var", nil, "`name=value` of a scenario's variable; may be given again")
 	fs.StringVar(&f.logs, "logs", "", "`directory` for what a scenario's servers and commands print; kept only if something fails unless given")
 	f.register(fs)
+	f.set.register(cmd, fs, "timeout=5s", "rate", "for", "arrivals", "seed", "connections", "method", "header", "body", "data", "targets", "record", "access-log",
+		"check", "threshold", "var", "to", "report", "output", "quiet")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		arg := ""
 		if len(args) > 0 {
@@ -132,32 +137,55 @@ func (f *benchFlags) requests(fs *pflag.FlagSet) {
 	fs.StringVar(&f.bodyFile, "body-file", "", "`file` that holds the body")
 	fs.StringVar(&f.data, "data", "", "`file` of rows, CSV or JSONL, whose columns fill {{words}} in the URL, fields and body")
 	fs.StringVar(&f.order, "order", "", "how rows are taken: sequential, random or shuffle")
-	fs.BoolVar(&f.once, "once", false, "end when the rows, the targets, the recording or the log have run out, instead of beginning again")
 	fs.StringVar(&f.targets, "targets", "", "`file` of requests, a METHOD and URL each line; more in docs/bench.md")
 	fs.StringVar(&f.record, "record", "", "`file` that tailscope mirror --record wrote: its requests at their times, again and again with --for, or at --rate")
 	fs.StringVar(&f.accessLog, "access-log", "", "`file` of an access log: its paths at their times, again and again with --for, or at --rate")
 	fs.StringVar(&f.logFormat, "log-format", "", "`format` of the access log, if its lines do not tell")
-	fs.Float64Var(&f.speed, "speed", 0, "how many `times` as fast as recorded")
 	fs.StringVar(&f.tenant, "tenant", "", "what names the tenant: header:`NAME`, column:NAME or path:REGEX")
+}
+
+// ofOneRun are settings of a run whose end or times are known.
+func (f *benchFlags) ofOneRun(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.once, "once", false, "end when the rows, the targets, the recording or the log have run out, instead of beginning again")
+	fs.Float64Var(&f.speed, "speed", 0, "how many `times` as fast as recorded")
 	fs.StringVar(&f.think, "think", "", "`time` a user of a closed loop waits: 1s, 1s..3s, exp 2s")
 }
 
-func (f *benchFlags) connection(fs *pflag.FlagSet) {
-	fs.IntVarP(&f.connections, "connections", "c", 64, "how many at once at most; of --http2 requests under way at once")
-	fs.DurationVar(&f.timeout, "timeout", 30*time.Second, "how long a request may take from when it was sent")
+func (f *benchFlags) connection(fs *pflag.FlagSet, connections int, timeout time.Duration) {
+	fs.IntVarP(&f.connections, "connections", "c", connections, "how many at once at most; of HTTP/2 requests under way at once")
+	fs.DurationVar(&f.timeout, "timeout", timeout, "how long a request may take from when it was sent")
 	fs.IntVar(&f.waiting, "waiting", 0, "how many due requests may wait for a connection before some are dropped; 1,000,000 unless given")
-	fs.BoolVar(&f.http2, "http2", false, "send HTTP/2: over TLS by agreement, else with prior knowledge")
-	fs.BoolVar(&f.noKeep, "no-keepalive", false, "close each connection after one answer")
-	fs.BoolVarP(&f.insecure, "insecure", "k", false, "take any certificate")
-	fs.StringVar(&f.cacert, "cacert", "", "`file` of certificates to trust, PEM")
+	fs.Var(protocol{&f.http2}, "protocol", "HTTP/1.1 or HTTP/2: over TLS by agreement, else with prior knowledge")
+	fs.BoolVar(&f.keepAlive, "keep_alive", true, "whether a connection has further requests after one answer")
+	fs.BoolVar(&f.insecure, "tls.insecure", false, "whether any certificate is taken")
+	fs.StringVar(&f.cacert, "tls.ca", "", "`file` of certificates to trust, PEM")
 }
+
+// protocol is how requests are sent, in the words of a scenario.
+type protocol struct{ http2 *bool }
+
+func (p protocol) Set(text string) error {
+	if text != "HTTP/1.1" && text != "HTTP/2" {
+		return fmt.Errorf("%q is not known: write HTTP/1.1 or HTTP/2", text)
+	}
+	*p.http2 = text == "HTTP/2"
+	return nil
+}
+
+func (p protocol) String() string {
+	if p.http2 != nil && *p.http2 {
+		return "HTTP/2"
+	}
+	return "HTTP/1.1"
+}
+func (p protocol) Type() string { return "protocol" }
 
 // complete checks what does not depend on what is sent.
 func (f *benchFlags) complete(cmd *cobra.Command, arg string) error {
 	if f.seed == 0 && !isScenario(arg) {
 		f.seed = rand.Uint64()>>11 + 1 // a number that JSON keeps
 	}
-	given := cmd.Flags().Changed
+	given, called := f.set.given, f.set.called
 	f.duringGiven = given("for")
 	if f.recorded() && (given("rate") || given("arrivals")) {
 		f.untimed = true
@@ -167,25 +195,25 @@ func (f *benchFlags) complete(cmd *cobra.Command, arg string) error {
 	}
 	switch {
 	case f.connections < 1:
-		return usage{fmt.Errorf("--connections %d: write 1 or more", f.connections)}
+		return usage{fmt.Errorf("%s %d: write 1 or more", called("connections"), f.connections)}
 	case f.timeout <= 0:
-		return usage{fmt.Errorf("--timeout %s: write a time such as 5s", f.timeout)}
+		return usage{fmt.Errorf("%s %s: write a time such as 5s", called("timeout"), f.timeout)}
 	case f.during < 0 || f.during == 0 && !f.recorded():
 		return usage{fmt.Errorf("--for %s: write a time such as 30s", f.during)}
 	case f.waiting < 0:
-		return usage{fmt.Errorf("--waiting %d: write 1 or more", f.waiting)}
+		return usage{fmt.Errorf("%s %d: write 1 or more", called("waiting"), f.waiting)}
 	case f.arrivals == "closed" && given("rate"):
 		return usage{withHint(errors.New("--rate and --arrivals closed: a closed loop has no rate, it sends when it has an answer"), "leave one of the two out")}
 	case f.speed != 0 && !f.recorded():
-		return usage{withHint(errors.New("--speed is of a recording's own times"), "say --record or --access-log, or the speed as --rate")}
+		return usage{withHint(fmt.Errorf("%s is of a recording's own times", called("speed")), "say --record or --access-log, or the speed as --rate")}
 	case f.think != "" && f.arrivals != "closed":
-		return usage{withHint(errors.New("--think is of the users of a closed loop; a schedule waits for nobody"), "leave it out, or add --arrivals closed")}
+		return usage{withHint(fmt.Errorf("%s is of the users of a closed loop; a schedule waits for nobody", called("think")), "leave it out, or add --arrivals closed")}
 	case len(f.vars) > 0 && !isScenario(arg):
 		return usage{errors.New("--var is of a scenario's file; a URL takes --data")}
 	case f.body != "" && f.bodyFile != "":
-		return usage{errors.New("--body and --body-file: give one of the two")}
+		return usage{fmt.Errorf("--body and %s: give one of the two", called("body-file"))}
 	}
-	f.command = benchAgain(cmd, arg, f.seed)
+	f.command = benchAgain(cmd, f.set, arg, f.seed)
 	return f.benchOutput.complete()
 }
 
@@ -246,7 +274,7 @@ func (f *benchFlags) runURL(ctx context.Context, arg string) error {
 	if o.Thresholds, err = f.parseThresholds(); err != nil {
 		return err
 	}
-	o.Load = load.Options{Connections: f.connections, Timeout: f.timeout, Waiting: f.waiting, NoKeepAlive: f.noKeep}
+	o.Load = load.Options{Connections: f.connections, Timeout: f.timeout, Waiting: f.waiting, NoKeepAlive: !f.keepAlive}
 	if f.http2 {
 		o.Load.Protocol = load.HTTP2
 	}
@@ -339,7 +367,7 @@ func (f *benchFlags) spec(target *url.URL) (requests.Spec, error) {
 		}
 	}
 	if sources > 1 {
-		return s, errors.New("--targets, --record and --access-log: give one of them")
+		return s, fmt.Errorf("%s, %s and %s: give one of them", f.set.called("targets"), f.set.called("record"), f.set.called("access-log"))
 	}
 	if sources == 1 && (f.data != "" || f.body != "" || f.bodyFile != "" || f.method != "") {
 		return s, errors.New("--data, --body and --method are of one URL; a file of requests has its own (hint: leave them out)")
@@ -398,11 +426,11 @@ func (f *benchFlags) tls() (*tls.Config, error) {
 	if f.cacert != "" {
 		b, err := os.ReadFile(f.cacert)
 		if err != nil {
-			return nil, usage{fmt.Errorf("--cacert: %w", err)}
+			return nil, usage{fmt.Errorf("%s: %w", f.set.called("tls.ca"), err)}
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(b) {
-			return nil, usage{withHint(fmt.Errorf("--cacert %s: no certificate in it", f.cacert), "it is to be a file in PEM, which begins with -----BEGIN CERTIFICATE-----")}
+			return nil, usage{withHint(fmt.Errorf("%s %s: no certificate in it", f.set.called("tls.ca"), f.cacert), "it is to be a file in PEM, which begins with -----BEGIN CERTIFICATE-----")}
 		}
 	}
 	return c, nil

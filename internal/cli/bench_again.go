@@ -13,7 +13,7 @@ import (
 // benchAgain is the command line that makes such a run again: the argument and
 // flags as they were given, but for where reports went, and the seed if there
 // is one. It is shown in reports, so that secrets of header fields are left out.
-func benchAgain(cmd *cobra.Command, arg string, seed uint64) string {
+func benchAgain(cmd *cobra.Command, set *settings, arg string, seed uint64) string {
 	parts := []string{cmd.CommandPath()}
 	if arg != "" {
 		parts = append(parts, shellWord(arg))
@@ -21,6 +21,13 @@ func benchAgain(cmd *cobra.Command, arg string, seed uint64) string {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		switch f.Name {
 		case "output", "report", "quiet", "seed":
+			return
+		case "set":
+			for _, text := range set.texts {
+				if !strings.HasPrefix(text, "seed=") {
+					parts = append(parts, "--set", shellWord(text))
+				}
+			}
 			return
 		}
 		values := []string{f.Value.String()}
@@ -43,7 +50,11 @@ func benchAgain(cmd *cobra.Command, arg string, seed uint64) string {
 		}
 	})
 	if seed != 0 {
-		parts = append(parts, "--seed", fmt.Sprint(seed))
+		flag, separator := "--seed", " "
+		if set.called("seed") != flag {
+			flag, separator = "--set seed", "="
+		}
+		parts = append(parts, flag+separator+fmt.Sprint(seed))
 	}
 	return strings.Join(parts, " ")
 }

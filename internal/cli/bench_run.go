@@ -128,7 +128,7 @@ func (f *benchOutput) server(ctx context.Context, h *benchHooks, name, service s
 	asked, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if _, err := address(asked); err != nil {
-		return "", withHint(err, "--to takes the address of a server's page, such as http://127.0.0.1:7099; --to-otlp that of its OTLP over HTTP")
+		return "", withHint(err, "--to takes the address of a server's page, such as http://127.0.0.1:7099; --set to_otlp=URL that of its OTLP over HTTP")
 	}
 	h.id = "bench-" + f.now().UTC().Format("20060102-150405") + "-" + strings.ToLower(rand.Text()[:6])
 	sink := otlpsink.New(otlpsink.Options{Address: address, HTTP: hc, Scope: "tailscope.bench", Log: slog.New(slog.DiscardHandler)})

@@ -11,7 +11,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"tailscope/api"
 	"tailscope/internal/bench/session"
@@ -21,13 +20,13 @@ import (
 )
 
 // ofScenarios are the flags that a scenario takes; the others are said in its file.
-var ofScenarios = []string{"var", "seed", "threshold", "name", "service", "variant", "to", "to-otlp", "report", "output", "quiet", "logs"}
+var ofScenarios = []string{"var", "seed", "threshold", "name", "service", "variant", "to", "to_otlp", "report", "output", "quiet", "logs"}
 
 func (f *benchFlags) runScenario(cmd *cobra.Command, file string) error {
 	var wrong error
-	cmd.Flags().Visit(func(fl *pflag.Flag) {
-		if !slices.Contains(ofScenarios, fl.Name) && wrong == nil {
-			wrong = usage{withHint(fmt.Errorf("--%s is said in the file of a scenario", fl.Name), "put a variable there, such as rate: \"{{rate}}\", and write --var rate=500")}
+	f.set.visit(func(name string) {
+		if !slices.Contains(ofScenarios, name) && wrong == nil {
+			wrong = usage{withHint(fmt.Errorf("%s is said in the file of a scenario", f.set.called(name)), "put a variable there, such as rate: \"{{rate}}\", and write --var rate=500")}
 		}
 	})
 	if wrong != nil {
@@ -55,7 +54,7 @@ func (f *benchFlags) runScenario(cmd *cobra.Command, file string) error {
 		s.Service = f.service
 	}
 	seed := uint64(0)
-	if cmd.Flags().Changed("seed") {
+	if f.set.given("seed") {
 		seed = f.seed
 	}
 	return f.present(cmd.Context(), f.name, s.Service, func(ctx context.Context, h benchHooks) (*session.Outcome, error) {

@@ -158,7 +158,7 @@ func TestBenchRuns(t *testing.T) {
 			func(r *api.BenchResult) bool { return r.Account.Errors == 10 && r.Account.Statuses["404"] == 10 }},
 		{"a threshold", []string{"--rate", "100", "--for", "100ms", "--threshold", "rate > 1000000/s"}, exitFailed,
 			func(r *api.BenchResult) bool { return len(r.Thresholds) == 1 && !r.Thresholds[0].Met }},
-		{"poisson over HTTP/2", []string{"--http2", "--arrivals", "poisson", "--rate", "200", "--for", "200ms", "-d", "{}", "-H", "X-Side: left", "--check", "contains POST left"}, exitOK,
+		{"poisson over HTTP/2", []string{"--set", "protocol=HTTP/2", "--arrivals", "poisson", "--rate", "200", "--for", "200ms", "-d", "{}", "-H", "X-Side: left", "--check", "contains POST left"}, exitOK,
 			func(r *api.BenchResult) bool {
 				return r.Plan.Protocol == "HTTP/2" && r.Account.Due == r.Account.Sent && len(r.Account.Checks) == 0
 			}},
@@ -230,18 +230,18 @@ func TestBenchWrongUse(t *testing.T) {
 		{[]string{"http://127.0.0.1:1/", "--threshold", "p99 < 300"}, exitUsage, []string{"300 has no unit", "hint: write 300ms"}},
 		{[]string{"http://127.0.0.1:1/", "--threshold", "p(99){hoem} < 1s"}, exitUsage, []string{"hoem", "hint:"}},
 		{[]string{"http://127.0.0.1:1/", "--rate", "0"}, exitUsage, []string{"rate 0 sends nothing", "hint:"}},
-		{[]string{"http://127.0.0.1:1/", "--think", "1s"}, exitUsage, []string{"--think", "hint: leave it out, or add --arrivals closed"}},
+		{[]string{"http://127.0.0.1:1/", "--set", "think=1s"}, exitUsage, []string{"--set think is of the users", "hint: leave it out, or add --arrivals closed"}},
 		{[]string{"http://127.0.0.1:1/?q=1", "--targets", "testdata/targets.txt"}, exitUsage, []string{"more than a path", "hint:"}},
 		{[]string{"--targets", "testdata/paths.txt"}, exitUsage, []string{"no host is named", "hint:"}},
-		{[]string{"http://127.0.0.1:1/", "--targets", "testdata/paths.txt", "--once"}, exitUsage, []string{"holds 2 requests, and the plan asks for 500", "hint:"}},
-		{[]string{"http://127.0.0.1:1/", "--access-log", "../scenario/testdata/access.log", "--for", "1m", "--once"}, exitUsage, []string{"lasts 2s, and 1m0s are asked for", "hint:"}},
+		{[]string{"http://127.0.0.1:1/", "--targets", "testdata/paths.txt", "--set", "once=true"}, exitUsage, []string{"holds 2 requests, and the plan asks for 500", "hint:"}},
+		{[]string{"http://127.0.0.1:1/", "--access-log", "../scenario/testdata/access.log", "--for", "1m", "--set", "once=true"}, exitUsage, []string{"lasts 2s, and 1m0s are asked for", "hint:"}},
 		{[]string{"http://127.0.0.1:1/", "--check", "stats 200"}, exitUsage, []string{"stats is not known", "hint: status"}},
 		{[]string{"http://127.0.0.1:1/", "--header", "nothing"}, exitUsage, []string{"no colon", "hint:"}},
 		{[]string{"http://127.0.0.1:1/", "--data", "absent.csv"}, exitUsage, []string{"absent.csv"}},
 		{[]string{"http://127.0.0.1:1/", "--report", "pdf"}, exitUsage, []string{"pdf", "hint: text, md, json or html"}},
 		{[]string{"http://127.0.0.1:1/", "-o", "run.pdf"}, exitUsage, []string{"names no format", "hint:"}},
 		{[]string{"http://127.0.0.1:1/", "-o", "nowhere/run.html"}, exitUsage, []string{"nowhere", "hint: make the directory"}},
-		{[]string{"http://127.0.0.1:1/", "--speed", "2"}, exitUsage, []string{"--speed", "hint:"}},
+		{[]string{"http://127.0.0.1:1/", "--set", "speed=2"}, exitUsage, []string{"--set speed", "hint:"}},
 		{[]string{"http://127.0.0.1:1/", "--for", "0s"}, exitUsage, []string{"--for"}},
 		{[]string{"http://127.0.0.1:1/", "--conections", "2"}, exitUsage, []string{"--conections", "hint:"}},
 		{[]string{"http://127.0.0.1:1/", "--rate", "5"}, exitFailed, []string{"cannot be reached", "hint: see that it runs"}},
@@ -279,7 +279,7 @@ func TestBenchTargets(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--targets", whole, "--once", "--rate", "20", "--for", "100ms"}, "GET /a 1, POST / 1"},
+		{[]string{"--targets", whole, "--set", "once=true", "--rate", "20", "--for", "100ms"}, "GET /a 1, POST / 1"},
 		{[]string{url + "/shop", "--targets", paths, "--rate", "40", "--for", "100ms"}, "GET /shop/a 2, GET /shop/b 2"},
 	} {
 		file := filepath.Join(dir, "out.json")

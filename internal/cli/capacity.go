@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -27,6 +26,7 @@ import (
 // capacityFlags are what `tailscope capacity` was asked for.
 type capacityFlags struct {
 	capacityOutput
+	set      *settings
 	requests benchFlags // what is sent, and how
 
 	capacitySought
@@ -43,8 +43,8 @@ type capacityFlags struct {
 }
 
 func newCapacity(io streams) *cobra.Command {
-	f := &capacityFlags{}
-	f.streams, f.now = io, time.Now
+	f := &capacityFlags{set: &settings{}}
+	f.streams, f.now, f.requests.set, f.capacitySought.called = io, time.Now, f.set, f.set.called
 	cmd := &cobra.Command{
 		Use:   "capacity URL|FILE.yaml",
 		Short: "find the highest rate, or the fewest servers, that keep an objective",
@@ -67,7 +67,8 @@ explains all of it.`,
   tailscope capacity http://app.test/ --objective 'p95 < 100ms' --rate 400 --server 10.0.0.1:80 --server 10.0.0.2:80`,
 		Args: exactArgs(1, "a URL, or the file of a scenario"),
 	}
-	fs := cmd.Flags()
+	cmd.Flags().SortFlags = false
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	fs.SortFlags = false
 	f.registerObjective(fs, "p99 < 200ms and errors < 0.1%")
 	fs.Float64Var(&f.lowest, "lowest", 0, "`requests` a second below which nothing is tried; 10 unless given")
@@ -81,15 +82,7 @@ explains all of it.`,
 	fs.StringVar(&f.requests.arrivals, "arrivals", "poisson", "`law`: poisson or constant")
 	fs.Uint64Var(&f.requests.seed, "seed", 0, "`number` that makes chance the same again; another one each time unless given")
 	f.requests.requests(fs)
-	f.requests.connection(fs)
-	for _, name := range []string{"once", "speed", "think"} { // of other loads
-		_ = fs.MarkHidden(name)
-	}
-	for name, text := range map[string]string{"connections": "512", "timeout": "5s"} {
-		fl := fs.Lookup(name)
-		_ = fl.Value.Set(text) // both can be read
-		fl.DefValue = text
-	}
+	f.requests.connection(fs, 512, 5*time.Second)
 	fs.StringArrayVar(&f.requests.checks, "check", nil, "`condition` on answers, such as 'status 200' or 'contains total'; may be given again")
 	fs.StringArrayVar(&f.queued, "queued", nil, "`field` of answers that tells how long they queued, such as X-Queue-Time:ms or 'Server-Timing;queue'; the usual ones are found")
 	fs.StringArrayVar(&f.worked, "worked", nil, "`field` of answers that tells how long they were worked on, such as X-Runtime:s")
@@ -97,12 +90,14 @@ explains all of it.`,
 	fs.StringArrayVar(&f.vars, "var", nil, "`name=value` of a scenario's variable; may be given again")
 	fs.StringVar(&f.logs, "logs", "", "`directory` for what a scenario's servers and commands print; kept only if something fails unless given")
 	f.register(fs)
+	f.set.register(cmd, fs, "connections=64", "objective", "lowest", "highest", "rate", "servers", "apply", "server", "within", "precision", "seed",
+		"header", "body", "data", "check", "var", "to", "report", "output", "quiet")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o, err := f.complete(cmd, args[0])
 		if err != nil {
 			return err
 		}
-		s, err := f.scenario(cmd, args[0], o)
+		s, err := f.scenario(args[0], o)
 		if err != nil {
 			return err
 		}
@@ -122,12 +117,6 @@ type asked struct {
 
 // complete checks everything that does not depend on what is sent.
 func (f *capacityFlags) complete(cmd *cobra.Command, arg string) (*asked, error) {
-	given := cmd.Flags().Changed
-	for _, name := range []string{"once", "speed", "think"} {
-		if given(name) {
-			return nil, usage{withHint(fmt.Errorf("--%s is of a run of load whose end or times are known", name), "leave it out; tailscope bench has it")}
-		}
-	}
 	sought, err := f.options()
 	if err != nil {
 		return nil, err
@@ -137,32 +126,32 @@ func (f *capacityFlags) complete(cmd *cobra.Command, arg string) (*asked, error)
 	if err := f.times(a); err != nil {
 		return nil, err
 	}
-	if err := f.pool(a, cmd.Flags()); err != nil {
+	if err := f.pool(a); err != nil {
 		return nil, err
 	}
 	if _, err := search.New(a.search); err != nil {
 		return nil, usage{hintWithin(err)}
 	}
-	r := &f.requests
+	r, called := &f.requests, f.set.called
 	switch {
 	case r.arrivals != "poisson" && r.arrivals != "constant":
-		return nil, usage{withHint(fmt.Errorf("--arrivals %q is not known here", r.arrivals), "poisson or constant")}
+		return nil, usage{withHint(fmt.Errorf("%s %q is not known here", called("arrivals"), r.arrivals), "poisson or constant")}
 	case r.connections < 1:
-		return nil, usage{fmt.Errorf("--connections %d: write 1 or more", r.connections)}
+		return nil, usage{fmt.Errorf("%s %d: write 1 or more", called("connections"), r.connections)}
 	case r.timeout <= 0:
-		return nil, usage{fmt.Errorf("--timeout %s: write a time such as 5s", r.timeout)}
+		return nil, usage{fmt.Errorf("%s %s: write a time such as 5s", called("timeout"), r.timeout)}
 	case r.body != "" && r.bodyFile != "":
-		return nil, usage{errors.New("--body and --body-file: give one of the two")}
+		return nil, usage{fmt.Errorf("--body and %s: give one of the two", called("body-file"))}
 	case len(f.vars) > 0 && !isScenario(arg):
 		return nil, usage{errors.New("--var is of a scenario's file; a URL takes --data")}
 	}
-	if err := f.watched.check(); err != nil {
+	if err := f.watched.check(f.set.called); err != nil {
 		return nil, err
 	}
 	if r.seed == 0 {
 		r.seed = rand.Uint64()>>11 + 1 // a number that JSON keeps
 	}
-	f.command = benchAgain(cmd, arg, r.seed)
+	f.command = benchAgain(cmd, f.set, arg, r.seed)
 	return a, f.capacityOutput.complete()
 }
 
@@ -186,17 +175,20 @@ const (
 )
 
 // pool makes it a search for servers if that was asked for.
-func (f *capacityFlags) pool(a *asked, cmd *pflag.FlagSet) error {
-	given := cmd.Changed
+func (f *capacityFlags) pool(a *asked) error {
+	given, called := f.set.given, f.set.called
 	if f.servers == "" && len(f.server) == 0 {
 		for _, name := range []string{"rate", "apply"} {
 			if given(name) {
 				return usage{withHint(fmt.Errorf("--%s is of a search for servers", name), "add --servers 1..11, or leave it out: the highest rate is searched for")}
 			}
 		}
-		for _, name := range []string{"lowest", "highest", "start"} {
-			if v, _ := strconv.ParseFloat(cmd.Lookup(name).Value.String(), 64); given(name) && (!(v > 0) || math.IsInf(v, 0)) {
-				return usage{withHint(fmt.Errorf("--%s %v is not a rate", name, v), "write requests a second, such as --%s 100", name)}
+		for _, bound := range []struct {
+			name string
+			v    float64
+		}{{"lowest", f.lowest}, {"highest", f.highest}, {"start", f.start}} {
+			if given(bound.name) && (!(bound.v > 0) || math.IsInf(bound.v, 0)) {
+				return usage{withHint(fmt.Errorf("%s %v is not a rate", called(bound.name), bound.v), "write requests a second, such as 100")}
 			}
 		}
 		if f.lowest == 0 {
@@ -214,7 +206,7 @@ func (f *capacityFlags) pool(a *asked, cmd *pflag.FlagSet) error {
 	}
 	for _, name := range []string{"lowest", "highest", "start"} {
 		if given(name) {
-			return usage{withHint(fmt.Errorf("--%s is of a search for the highest rate", name), "say how many servers are tried by --servers 1..11")}
+			return usage{withHint(fmt.Errorf("%s is of a search for the highest rate", called(name)), "say how many servers are tried by --servers 1..11")}
 		}
 	}
 	phases, err := bench.ParsePhases("", f.rate, time.Second)
@@ -262,16 +254,16 @@ func trimHint(err error) error {
 }
 
 // ofCapacityFiles are the flags that say what is sent, which a scenario's file does.
-var ofCapacityFiles = []string{"method", "header", "body", "body-file", "data", "order", "targets", "record", "access-log", "log-format", "tenant",
-	"connections", "timeout", "http2", "no-keepalive", "insecure", "cacert", "check", "watch-pid", "watch-port"}
+var ofCapacityFiles = []string{"method", "header", "body", "body_file", "data", "order", "targets", "record", "access_log", "log_format", "tenant",
+	"connections", "timeout", "protocol", "keep_alive", "tls.insecure", "tls.ca", "check", "watch_pid", "watch_port"}
 
 // scenario is what is loaded: that of a file, or one of a URL.
-func (f *capacityFlags) scenario(cmd *cobra.Command, arg string, a *asked) (*scenario.Scenario, error) {
+func (f *capacityFlags) scenario(arg string, a *asked) (*scenario.Scenario, error) {
 	if isScenario(arg) {
 		var wrong error
-		cmd.Flags().Visit(func(fl *pflag.Flag) {
-			if slices.Contains(ofCapacityFiles, fl.Name) && wrong == nil {
-				wrong = usage{withHint(fmt.Errorf("--%s is said in the file of a scenario", fl.Name), "put a variable there and write --var NAME=VALUE")}
+		f.set.visit(func(name string) {
+			if slices.Contains(ofCapacityFiles, name) && wrong == nil {
+				wrong = usage{withHint(fmt.Errorf("%s is said in the file of a scenario", f.set.called(name)), "put a variable there and write --var NAME=VALUE")}
 			}
 		})
 		if wrong != nil {
@@ -320,7 +312,7 @@ func (f *capacityFlags) ofURL(arg string, a *asked) (*scenario.Scenario, error) 
 	if r.cacert != "" && !filepath.IsAbs(r.cacert) {
 		s.TLS.CA = filepath.Join(s.Dir, r.cacert)
 	}
-	s.HTTP = load.Options{Connections: r.connections, Timeout: r.timeout, Waiting: r.waiting, NoKeepAlive: r.noKeep}
+	s.HTTP = load.Options{Connections: r.connections, Timeout: r.timeout, Waiting: r.waiting, NoKeepAlive: !r.keepAlive}
 	if r.http2 {
 		s.HTTP.Protocol = load.HTTP2
 	}

@@ -26,6 +26,7 @@ import (
 // capacityMirror is what `tailscope capacity mirror` was asked for.
 type capacityMirror struct {
 	capacityOutput
+	set   *settings
 	flags overrides // of the mirror
 	file  string
 
@@ -46,7 +47,8 @@ const copiesTried = "1..16"
 
 func newCapacityMirror(io streams) *cobra.Command {
 	f := &capacityMirror{}
-	f.streams, f.now = io, time.Now
+	f.set = &settings{config: &f.flags, section: "mirror."}
+	f.streams, f.now, f.called = io, time.Now, f.set.called
 	cmd := &cobra.Command{
 		Use:   "mirror",
 		Short: "find how much of live traffic a candidate bears: by more copies of it, or with fewer servers",
@@ -56,9 +58,11 @@ until the objective breaks. Copies and pool are back to what they were as soon a
 surely does, and in the end, whatever happened. Conditions on the primary, such as
 'primary p99 < 300ms', protect the clients.
 
-All flags of tailscope mirror hold. With --experiment the search is on a session that
-runs already, through the server that knows of it: nothing of its clients is touched,
-and load that is too much is gone a little later, after up to a second.
+All settings of tailscope mirror hold: --listen, --primary, --candidate, --control and
+--to, the others by --set under their key in the file, such as --set mirror.share=0.5.
+With --experiment the search is on a session that runs already, through the server
+that knows of it: nothing of its clients is touched, and load that is too much is gone
+a little later, after up to a second.
 
 When the search has ended clients are served on until ctrl-c, unless --end is given.
 Codes are those of tailscope capacity. docs/capacity-live.md explains all of it.`,
@@ -70,7 +74,8 @@ Codes are those of tailscope capacity. docs/capacity-live.md explains all of it.
     --objective 'p99 < 200ms' --copies 1..8`,
 		Args: exactArgs(0, ""),
 	}
-	fs := cmd.Flags()
+	cmd.Flags().SortFlags = false
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	fs.SortFlags = false
 	f.registerObjective(fs, "p99 < 200ms and primary p99 < 300ms")
 	fs.StringVar(&f.copies, "copies", "", "`range` of copies of each live request that are tried; 1..16 unless given")
@@ -85,9 +90,14 @@ Codes are those of tailscope capacity. docs/capacity-live.md explains all of it.
 	f.reportFiles.register(fs)
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show nothing while it runs")
 	fs.StringVar(&f.file, "config", "", "read the mirror's settings from this YAML `file`")
-	for _, s := range config.MirrorSettings() {
-		f.flags.add(fs, s, config.MirrorFlag(s))
+	daily := []string{"listen", "primary", "candidate", "control", "to"}
+	for _, s := range config.Settings {
+		if name := config.MirrorFlag(s); slices.Contains(daily, name) {
+			f.flags.add(fs, s, name)
+		}
 	}
+	f.set.register(cmd, fs, "mirror.share=0.5", append(daily, "objective", "copies", "rate", "servers", "of", "experiment", "from", "end", "within", "precision",
+		"report", "output", "quiet", "config")...)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := f.completeSearch(); err != nil {
 			return err
@@ -104,7 +114,7 @@ Codes are those of tailscope capacity. docs/capacity-live.md explains all of it.
 		if f.experiment != "" || f.from != "" {
 			return f.attached(cmd)
 		}
-		return f.mirrored(cmd.Context())
+		return f.mirrored(cmd)
 	}
 	return cmd
 }
@@ -136,7 +146,7 @@ func (f *capacityMirror) completeSearch() error {
 	if _, err := search.New(probe); err != nil {
 		return usage{hintWithin(err)}
 	}
-	if err := f.watched.check(); err != nil {
+	if err := f.watched.check(f.called); err != nil {
 		return err
 	}
 	return f.capacityOutput.complete()
@@ -146,22 +156,29 @@ func (f *capacityMirror) completeSearch() error {
 func (f *capacityMirror) again(cmd *cobra.Command) string {
 	parts := []string{cmd.CommandPath()}
 	cmd.Flags().Visit(func(fl *pflag.Flag) {
-		if _, ok := fl.Value.(*overrideFlag); !ok && !slices.Contains([]string{"output", "report", "quiet"}, fl.Name) {
-			text := fl.Value.String()
-			if list, ok := fl.Value.(pflag.SliceValue); ok {
-				text = strings.Join(list.GetSlice(), ",")
-			}
-			parts = append(parts, "--"+fl.Name+"="+shellWord(text))
+		if _, ok := fl.Value.(*overrideFlag); !ok && !slices.Contains([]string{"output", "report", "quiet", "set"}, fl.Name) {
+			parts = append(parts, "--"+fl.Name+"="+shellWord(textOf(fl.Value)))
 		}
+	})
+	f.set.own.Visit(func(fl *pflag.Flag) {
+		parts = append(parts, "--set", shellWord(fl.Name+"="+textOf(fl.Value)))
 	})
 	for _, o := range f.flags.set {
 		v := o.text
 		if o.setting.Key == "mirror.set_header" {
 			v = withoutSecret(v)
 		}
-		parts = append(parts, "--"+config.MirrorFlag(o.setting)+"="+shellWord(v))
+		parts = append(parts, "--set", shellWord(o.setting.Key+"="+v))
 	}
 	return strings.Join(parts, " ")
+}
+
+// textOf is a flag's value as it may be written.
+func textOf(v pflag.Value) string {
+	if list, ok := v.(pflag.SliceValue); ok {
+		return strings.Join(list.GetSlice(), ",")
+	}
+	return v.String()
 }
 
 // hold searches on a session.
@@ -191,11 +208,17 @@ func (f *capacityMirror) live(state *api.MirrorState, o capacity.LiveOptions) (c
 // attached searches on a session in another process.
 func (f *capacityMirror) attached(cmd *cobra.Command) error {
 	var wrong []string
-	cmd.Flags().Visit(func(fl *pflag.Flag) {
-		if o, ok := fl.Value.(*overrideFlag); ok && !slices.Contains([]string{"name", "service", "to"}, config.MirrorFlag(o.setting)) || fl.Name == "config" || fl.Name == "end" {
-			wrong = append(wrong, "--"+fl.Name)
+	called := flagOf(cmd)
+	for _, o := range f.flags.set {
+		if key := o.setting.Key; key != "mirror.name" && key != "mirror.service" && key != "mirror.to" {
+			wrong = append(wrong, called(strings.ReplaceAll(strings.TrimPrefix(key, "mirror."), "_", "-")))
 		}
-	})
+	}
+	for _, name := range []string{"config", "end"} {
+		if cmd.Flags().Changed(name) {
+			wrong = append(wrong, "--"+name)
+		}
+	}
 	if len(wrong) > 0 {
 		return usage{withHint(fmt.Errorf("%s: a session that runs already has its settings", strings.Join(wrong, ", ")), "leave them out, or leave --experiment and --from out: then the mirror runs in this process")}
 	}
@@ -240,15 +263,16 @@ func (f *capacityMirror) attached(cmd *cobra.Command) error {
 }
 
 // mirrored runs a session in this process, and searches on it.
-func (f *capacityMirror) mirrored(ctx context.Context) error {
+func (f *capacityMirror) mirrored(cmd *cobra.Command) error {
+	ctx := cmd.Context()
 	cfg, err := loadConfig(config.Default(), f.file, os.Environ(), &f.flags)
 	if err != nil {
 		return usage{err}
 	}
 	if cfg.Mirror.TCP {
-		return usage{withHint(errors.New("--tcp: in bytes there are no requests whose time could be judged"), "leave it out")}
+		return usage{withHint(errors.New("mirror.tcp: in bytes there are no requests whose time could be judged"), "leave it out")}
 	}
-	if err := checkMirror(cfg.Mirror, flagOf); err != nil {
+	if err := checkMirror(cfg.Mirror, flagOf(cmd)); err != nil {
 		return err
 	}
 	cfg.LogLevel = "warn"

@@ -27,15 +27,15 @@ func TestCapacityMirrorRefuses(t *testing.T) {
 		"--objective p99<1s --copies 3":       `--copies "3" is not a range`,
 		"--objective p99<1s --copies 8..2":    `--copies "8..2" is not a range`,
 		"--objective p99<1s --servers 1..2.5": `--servers "1..2.5" is not a range`,
-		"--objective p99<1s --copies 1..2 --servers 1..2":                            "--copies and --servers: one of them",
-		"--objective p99<1s --precision much":                                        `--precision "much" is not a share`,
-		"--objective p99<1s":                                                         "--primary: ",
-		"--objective p99<1s --tcp":                                                   "--tcp: in bytes there are no requests",
-		"--objective p99<1s --experiment x --primary http://127.0.0.1:1 --share 0.5": "--primary, --share: a session that runs already has its settings",
-		"--objective p99<1s --experiment x --from 127.0.0.1:1":                       "hint: --from takes the address of the server",
-		"--objective p99<1s --within 1s":                                             "less than one step",
-		"--objective p99<1s --watch-port 0":                                          "--watch-port 0 cannot be",
-		"--objective p99<1s --watch-port " + strconv.Itoa(closed):                    fmt.Sprintf("nothing listens on port %d\nhint: start it first", closed),
+		"--objective p99<1s --copies 1..2 --servers 1..2":                                       "--copies and --servers: one of them",
+		"--objective p99<1s --precision much":                                                   `--precision "much" is not a share`,
+		"--objective p99<1s":                                                                    "--primary: ",
+		"--objective p99<1s --set mirror.tcp=true":                                              "mirror.tcp: in bytes there are no requests",
+		"--objective p99<1s --experiment x --primary http://127.0.0.1:1 --set mirror.share=0.5": "--primary, mirror.share: a session that runs already has its settings",
+		"--objective p99<1s --experiment x --from 127.0.0.1:1":                                  "hint: --from takes the address of the server",
+		"--objective p99<1s --within 1s":                                                        "less than one step",
+		"--objective p99<1s --set watch_port=0":                                                 "--set watch_port 0 cannot be",
+		"--objective p99<1s --set watch_port=" + strconv.Itoa(closed):                           fmt.Sprintf("nothing listens on port %d\nhint: start it first", closed),
 	} {
 		var out, errs bytes.Buffer
 		code := Run(t.Context(), append([]string{"capacity", "mirror"}, strings.Fields(args)...), nil, &out, &errs)
@@ -70,7 +70,7 @@ func TestCapacityMirrorInterrupted(t *testing.T) {
 	code := make(chan int, 1)
 	go func() {
 		code <- Run(ctx, []string{"capacity", "mirror", "--objective", "p99 < 10s", "--copies", "2..4", "--listen", "127.0.0.1:0", "--primary", backend(t, "primary"),
-			"--candidate", backend(t, "candidate"), "--to", "http://" + srv.Addr(), "--set-header", "Authorization: Bearer abc", "-o", file, "--watch-pid", strconv.Itoa(os.Getpid())}, nil, out, errs)
+			"--candidate", backend(t, "candidate"), "--to", "http://" + srv.Addr(), "--set", "mirror.set_header=Authorization: Bearer abc", "-o", file, "--set", "watch_pid=" + strconv.Itoa(os.Getpid())}, nil, out, errs)
 	}()
 	until := func(text string) {
 		t.Helper()
@@ -135,10 +135,10 @@ func TestCapacityMirrorInterrupted(t *testing.T) {
 	if err != nil || !got.Restored || got.Failed == "" || got.Mode != "mirror" || fmt.Sprint(got.End) == "NaN" {
 		t.Errorf("the report: %v, restored %v, failed %q, mode %q", err, got.Restored, got.Failed, got.Mode)
 	}
-	if again := " --watch-pid=" + strconv.Itoa(os.Getpid()) + " "; !strings.Contains(got.Command+" ", again) {
+	if again := " --set watch_pid=" + strconv.Itoa(os.Getpid()) + " "; !strings.Contains(got.Command+" ", again) {
 		t.Errorf("again: %s, without %s", got.Command, again)
 	}
-	if strings.Contains(got.Command, "abc") || !strings.Contains(got.Command, "--set-header='Authorization: …'") {
+	if strings.Contains(got.Command, "abc") || !strings.Contains(got.Command, "--set 'mirror.set_header=Authorization: …'") {
 		t.Errorf("again: %s", got.Command)
 	}
 	if x := session(); x.Amplify != 1 {

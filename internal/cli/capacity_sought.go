@@ -22,6 +22,7 @@ type capacitySought struct {
 	precision             string
 	level                 float64
 	example               string // of an objective
+	called                func(name string) string
 }
 
 // example is an objective that may be written; precision stands unless another is given.
@@ -62,16 +63,16 @@ func (f *capacityWatched) servers() (out []scenario.Server) {
 }
 
 // check says what cannot be watched, before anything begins.
-func (f *capacityWatched) check() error {
+func (f *capacityWatched) check(called func(name string) string) error {
 	seen := map[int]bool{}
-	for flag, numbers := range map[string][]int{"--watch-port": f.ports, "--watch-pid": f.pids} {
+	for flag, numbers := range map[string][]int{"watch-port": f.ports, "watch-pid": f.pids} {
 		clear(seen)
 		for _, n := range numbers {
 			switch {
-			case n < 1 || n > 65535 && flag == "--watch-port":
-				return usage{withHint(fmt.Errorf("%s %d cannot be", flag, n), "write the number of a process of this machine that is under test")}
+			case n < 1 || n > 65535 && flag == "watch-port":
+				return usage{withHint(fmt.Errorf("%s %d cannot be", called(flag), n), "write the number of a process of this machine that is under test")}
 			case seen[n]:
-				return usage{withHint(fmt.Errorf("%s %d is given twice", flag, n), "leave one out")}
+				return usage{withHint(fmt.Errorf("%s %d is given twice", called(flag), n), "leave one out")}
 			}
 			seen[n] = true
 		}
@@ -102,11 +103,11 @@ func (f *capacitySought) options() (search.Options, error) {
 	case o.Precision >= 1:
 		return o, usage{withHint(fmt.Errorf("--precision %s is all of the answer or more", f.precision), "write one such as 3%%")}
 	case !(f.level > 0.5 && f.level < 1):
-		return o, usage{withHint(fmt.Errorf("--level %v is not between 0.5 and 1", f.level), "write 0.95")}
+		return o, usage{withHint(fmt.Errorf("%s %v is not between 0.5 and 1", f.called("level"), f.level), "write 0.95")}
 	case f.step < 0 || f.discard < 0:
-		return o, usage{withHint(errors.New("--step and --discard are no times below 0"), "leave them out")}
+		return o, usage{withHint(fmt.Errorf("%s and %s are not times below 0", f.called("step"), f.called("discard")), "leave them out")}
 	case f.within < step:
-		return o, usage{withHint(fmt.Errorf("--within %s is less than one step of %s", f.within, step), "write --within 2m, or ask for shorter steps with --step")}
+		return o, usage{withHint(fmt.Errorf("--within %s is less than one step of %s", f.within, step), "write --within 2m, or ask for shorter steps with %s", f.called("step"))}
 	case f.within > longestSearch:
 		return o, usage{withHint(fmt.Errorf("--within %s is longer than a day", f.within), "write --within 10m, and search again when something has changed")}
 	}

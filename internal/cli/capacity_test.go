@@ -26,7 +26,7 @@ func TestCapacityCalledWrongly(t *testing.T) {
 		{[]string{"--objective", "p99 > 200ms"}, "upper limit"},
 		{[]string{"--objective", "p99 < 200ms and"}, "objective"},
 		{append(objective, "--lowest", "100", "--highest", "50"), "lowest"},
-		{append(objective, "--start", "5"), "start 5"},
+		{append(objective, "--set", "start=5"), "start 5"},
 		{append(objective, "--precision", "much"), "not a share"},
 		{append(objective, "--rate", "100"), "search for servers"},
 		{append(objective, "--servers", "1..3"), "--rate"},
@@ -36,20 +36,20 @@ func TestCapacityCalledWrongly(t *testing.T) {
 		{append(objective, "--rate", "100", "--server", "http://a/"), "not an address"},
 		{append(objective, "--rate", "100", "--server", "a:1", "--server", "a:1"), "given twice"},
 		{append(objective, "--rate", "100", "--server", "a:1", "--highest", "4"), "--highest"},
-		{append(objective, "--arrivals", "closed"), "not known here"},
-		{append(objective, "--speed", "2"), "--speed"},
-		{append(objective, "--queued", "X-Queue:fortnights"), "fortnights"},
-		{append(objective, "--worked", "Server-Timing"), "name one"},
+		{append(objective, "--set", "arrivals=closed"), "not known here"},
+		{append(objective, "--set", "speed=2"), "unknown key speed"},
+		{append(objective, "--set", "queued=X-Queue:fortnights"), "fortnights"},
+		{append(objective, "--set", "worked=Server-Timing"), "name one"},
 		{append(objective, "--report", "pdf"), "--report pdf"},
 		{append(objective, "-o", "x.pdf"), "names no format"},
-		{append(objective, "--watch-port", "8080,70000"), "--watch-port 70000 cannot be\nhint: "},
-		{append(objective, "--watch-pid", "7", "--watch-pid", "7"), "--watch-pid 7 is given twice\nhint: "},
+		{append(objective, "--set", "watch_port=8080,70000"), "--set watch_port 70000 cannot be\nhint: "},
+		{append(objective, "--set", "watch_pid=7", "--set", "watch_pid=7"), "--set watch_pid 7 is given twice\nhint: "},
 		{append(objective, "--var", "a=b"), "scenario"},
 		{append(objective, "--within", "1s"), "--within 1s is less than one step of 20s\nhint: write --within 2m"},
 		{append(objective, "--within", "0s"), "hint: write --within 2m"},
 		{append(objective, "--within", "9000h"), "longer than a day\nhint: "},
-		{append(objective, "--step", "-5s"), "hint: leave them out"},
-		{append(objective, "--level", "95"), "--level 95 is not between 0.5 and 1\nhint: write 0.95"},
+		{append(objective, "--set", "step=-5s"), "hint: leave them out"},
+		{append(objective, "--set", "level=95"), "--set level 95 is not between 0.5 and 1\nhint: write 0.95"},
 		{append(objective, "--precision", "0%"), "\nhint: write one such as 3%"},
 		{append(objective, "--precision", "200%"), "\nhint: write one such as 3%"},
 		{append(objective, "--precision", "0.0001%"), "--precision 0.0001% is finer than 0.1 %"},
@@ -84,8 +84,8 @@ func TestCapacityTo(t *testing.T) {
 	t.Parallel()
 	srv := far(t, "127.0.0.1:0", "127.0.0.1:0")
 	file := filepath.Join(t.TempDir(), "result.json")
-	stdout, stderr, code := run(t, "capacity", benchTarget(t), "--objective", "p90 < 5s", "--lowest", "200", "--highest", "400", "--step", "500ms", "--discard", "100ms", "--within", "1s",
-		"--name", "home", "--service", "shop", "--to", srv.Addr(), "-o", file)
+	stdout, stderr, code := run(t, "capacity", benchTarget(t), "--objective", "p90 < 5s", "--lowest", "200", "--highest", "400", "--set", "step=500ms", "--set", "discard=100ms", "--within", "1s",
+		"--set", "name=home", "--set", "service=shop", "--to", srv.Addr(), "-o", file)
 	if code != exitOK && code != exitInvalid { // of one second, on any machine
 		t.Fatalf("code %d\n%s%s", code, stdout, stderr)
 	}

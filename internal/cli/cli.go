@@ -122,7 +122,7 @@ terminal, or through its API.
 	root.SuggestionsMinimumDistance = 2
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usage{withHint(err, "%s --help lists the flags", cmd.CommandPath())}
+		return usage{flagError(cmd, err)}
 	})
 	root.AddCommand(newServe(io), newDemo(io), newQuery(io), newCompare(io), newChanges(io), newApdex(io), newReport(io), newMark(io), newMirror(io), newExperiment(io), newBench(io), newCapacity(io), newSimulate(io), newCheck(io), newImport(io), newDoctor(io), newBackup(io), newRestore(io), newVersion(io))
 	return root

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"tailscope/api"
 	"tailscope/client"
@@ -35,6 +36,7 @@ var errSilent = errors.New("")
 
 type compareFlags struct {
 	*question
+	set                                                        *settings
 	a, b, mark, label, settle, window, level, within, measures string
 	like, zone, per, watchFor, every                           string
 	limit, days                                                int
@@ -44,7 +46,7 @@ type compareFlags struct {
 }
 
 func newCompare(io streams) *cobra.Command {
-	f := compareFlags{question: newQuestion(io, "text", "json", "markdown")}
+	f := compareFlags{question: newQuestion(io, "text", "json", "markdown"), set: &settings{}}
 	cmd := &cobra.Command{
 		Use:   "compare",
 		Short: "two sides in, a verdict out; the exit code says which",
@@ -60,7 +62,7 @@ looking often raises no false alarm; they are wider for it.`,
 		Example: `  tailscope compare --service shop --mark 5f1c0de5f1c0de11
   tailscope compare --service shop --a now-2h..now-1h --b now-1h..now
   tailscope compare --service shop --label version --a 1.0 --b 1.1 --since 1h
-  tailscope compare --service shop --b now-1h..now --days 4 --like weekday --tz Europe/Berlin
+  tailscope compare --service shop --b now-1h..now --days 4 --set like=weekday --set tz=Europe/Berlin
   tailscope compare --service shop --mark 5f1c0de5f1c0de11 --watch --for 30m`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := exactArgs(0, "")(cmd, args); err != nil {
@@ -69,7 +71,7 @@ looking often raises no false alarm; they are wider for it.`,
 			return nil
 		},
 	}
-	fs := cmd.Flags()
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.serverFlag.register(fs)
 	fs.StringVar(&f.family, "family", "", "what is measured, such as span_self_seconds, process_cpu_time_seconds_total or go_memory_used_bytes; "+spanFamily+" unless said otherwise")
 	fs.StringVar(&f.per, "per", "", "`request`: figures of a counter for each request of the service")
@@ -92,10 +94,12 @@ looking often raises no false alarm; they are wider for it.`,
 	fs.StringVar(&f.measures, "measures", "", "judge only these, such as `p50,p99`: p50, p75, p90, p95, p99, p99.9, mean, errors, apdex; of a metric also rate, per_request")
 	fs.BoolVar(&f.curve, "curve", false, "draw the ratio at every quantile, with its band")
 	fs.BoolVar(&f.live, "live", false, "intervals that hold however often you look while data comes in")
-	fs.BoolVar(&f.watch, "watch", false, "look again and again, as --live does, until there is a verdict or --for has passed")
+	fs.BoolVar(&f.watch, "watch", false, "look again and again, as live does, until there is a verdict or --for has passed")
 	fs.StringVar(&f.watchFor, "for", "", "how `long` to watch; 30m unless given")
 	fs.StringVar(&f.every, "every", "", "how `often` to look while watching; 10s unless given")
 	fs.IntVar(&f.limit, "limit", 10, "how many operations and tenants to list")
+	f.set.register(cmd, fs, "level=99%", "server", "service", "operation", "tenant", "match", "since", "a", "b", "mark", "label", "days", "family", "measures",
+		"within", "format", "curve", "watch", "for", "limit")
 	ask := f.run(func(ctx context.Context) error { return f.compare(ctx) })
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		err := ask(cmd, args)
@@ -106,7 +110,7 @@ looking often raises no false alarm; they are wider for it.`,
 		return ended{err, exitNoAnswer}
 	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return ended{withHint(err, "%s --help lists the flags", cmd.CommandPath()), exitNoAnswer}
+		return ended{flagError(cmd, err), exitNoAnswer}
 	})
 	return cmd
 }
@@ -155,7 +159,7 @@ func (f *compareFlags) query() (client.CompareQuery, error) {
 		q.Match = matchText(ms)
 	}
 	if !f.watch && (f.watchFor != "" || f.every != "") {
-		return q, errors.New("--for and --every belong to --watch")
+		return q, errors.New("--for and --set every belong to --watch")
 	}
 	if f.days < 0 {
 		return q, fmt.Errorf("--days %d: write 1 or more", f.days)
@@ -167,11 +171,11 @@ func (f *compareFlags) query() (client.CompareQuery, error) {
 	switch {
 	case f.mark != "":
 		if f.a != "" || f.b != "" || f.label != "" || f.earlier() {
-			return q, errors.New("--mark says what the sides are: leave --a, --b, --label, --days and --like out")
+			return q, errors.New("--mark says what the sides are: leave --a, --b, --label, --days and --set like out")
 		}
 	case f.earlier():
 		if f.a != "" || f.label != "" || f.b == "" {
-			return q, errors.New("--days and --like compare with earlier days: write --b START..END, and leave --a and --label out")
+			return q, errors.New("--days and --set like compare with earlier days: write --b START..END, and leave --a and --label out")
 		}
 		if q.B, err = f.parseSide("b", f.b); err != nil {
 			return q, err
@@ -202,7 +206,7 @@ func (f *compareFlags) query() (client.CompareQuery, error) {
 	}
 	if f.level != "" {
 		if q.Level, err = parseShare(f.level, "95%"); err != nil {
-			return q, fmt.Errorf("--level %w", err)
+			return q, fmt.Errorf("--set level %w", err)
 		}
 	}
 	if f.within != "" {

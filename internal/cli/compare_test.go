@@ -104,7 +104,7 @@ func TestCompareCurve(t *testing.T) {
 		r := compareFixture()
 		r.Curve, r.Live, r.Whole, r.Operations, r.Tenants, r.Measures = curveFixture(), true, nil, nil, nil, r.Measures[:3]
 		srv, asked := answering(t, r)
-		out, stderr, _ := run(t, "compare", "--mark", "5f1c0de", "--curve", "--live", "--width", "70", "--format", format, "--server", srv.URL)
+		out, stderr, _ := run(t, "compare", "--mark", "5f1c0de", "--curve", "--set", "live=true", "--set", "width=70", "--format", format, "--server", srv.URL)
 		if stderr != "" {
 			t.Fatal(stderr)
 		}
@@ -130,7 +130,7 @@ func TestCompareUnits(t *testing.T) {
 	r.Operations = []api.CompareRow{{Operation: `{device="eth0"}`, RequestsA: 12, RequestsB: 13, Measures: r.Measures}, {Operation: `{device="lo"}`, RequestsA: 12, RequestsB: 13, Measures: r.Measures}}
 	m.Raw.A, m.Raw.B, m.Raw.Effect, m.Raw.Low, m.Raw.High, m.Raw.Error = 2048, 2293.8, 1.12, 1.08, 1.16, 0
 	srv, asked := answering(t, r)
-	out, _, code := run(t, "compare", "--family", "net_bytes_total", "--per", "request", "--b", "1778317200..1778320800", "--days", "3", "--tz", "Europe/Berlin", "--server", srv.URL)
+	out, _, code := run(t, "compare", "--family", "net_bytes_total", "--set", "per=request", "--b", "1778317200..1778320800", "--days", "3", "--set", "tz=Europe/Berlin", "--server", srv.URL)
 	if code != exitRegression {
 		t.Errorf("exit code %d", code)
 	}
@@ -210,14 +210,14 @@ func TestCompareExitCodes(t *testing.T) {
 		"--a now-1h..now":                            "two sides",
 		"--a 1.0 --b 1.1":                            "write START..END",
 		"--a now-1h..soon --b now-1h..now":           "not a moment",
-		"--mark x --label version":                   "leave --a, --b, --label, --days and --like out",
+		"--mark x --label version":                   "leave --a, --b, --label, --days and --set like out",
 		"--mark x --format html":                     "write one of text, json, markdown",
 		"--mark x --within 5":                        "write 5%",
 		"--mark x --limit 0":                         "write 1 or more",
-		"--mark x --days 3":                          "leave --a, --b, --label, --days and --like out",
-		"--like day --a now-1h..now":                 "write --b START..END",
+		"--mark x --days 3":                          "leave --a, --b, --label, --days and --set like out",
+		"--set like=day --a now-1h..now":             "write --b START..END",
 		"--b now-1h..now --days -1":                  "write 1 or more",
-		"--mark x --for 30m":                         "--for and --every belong to --watch",
+		"--mark x --for 30m":                         "--for and --set every belong to --watch",
 		"--mark x --watch --for soon":                "--for",
 		"--a now-2h..now-1h --b now-1h..now --watch": "nothing to watch",
 	} {
@@ -229,9 +229,9 @@ func TestCompareExitCodes(t *testing.T) {
 
 func TestCompareAsks(t *testing.T) {
 	for args, want := range map[string]string{
-		"--a 1778313600..1778317200 --b 1778317200..1778320800":                                 "a=1778313600/1778317200&b=1778317200/1778320800&limit=10",
-		"--service shop --label version --a 1.0 --b 1.1 --start 1778313600 --end 1778317200":    `a=1.0&b=1.1&end=1778317200&label=version&limit=10&match={service="shop"}&start=1778313600`,
-		"--mark x --settle 30s --window 2h --level 99% --measures p50,p99 --tenant a --limit 3": `level=0.99&limit=3&mark=x&match={tenant="a"}&measures=p50,p99&settle=30s&window=2h`,
+		"--a 1778313600..1778317200 --b 1778317200..1778320800":                                             "a=1778313600/1778317200&b=1778317200/1778320800&limit=10",
+		"--service shop --label version --a 1.0 --b 1.1 --set start=1778313600 --set end=1778317200":        `a=1.0&b=1.1&end=1778317200&label=version&limit=10&match={service="shop"}&start=1778313600`,
+		"--mark x --set settle=30s --set window=2h --set level=99% --measures p50,p99 --tenant a --limit 3": `level=0.99&limit=3&mark=x&match={tenant="a"}&measures=p50,p99&settle=30s&window=2h`,
 	} {
 		srv, asked := answering(t, compareFixture())
 		run(t, append([]string{"compare", "--server", srv.URL}, strings.Fields(args)...)...)

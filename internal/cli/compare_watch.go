@@ -48,7 +48,7 @@ func (f *compareFlags) watched(ctx context.Context, ask func(context.Context) (*
 	if f.every != "" {
 		d, err := parseSince(f.every)
 		if err != nil {
-			return nil, fmt.Errorf("--every %w", err)
+			return nil, fmt.Errorf("--set every %w", err)
 		}
 		w.every = d
 	}

@@ -112,7 +112,7 @@ func TestWatchAsks(t *testing.T) {
 	r := compareFixture()
 	r.Verdict = "improvement"
 	srv, asked := answering(t, r)
-	_, stderr, code := run(t, "compare", "--label", "version", "--a", "1.0", "--b", "1.1", "--since", "10m", "--watch", "--every", "1s", "--for", "5s", "--server", srv.URL)
+	_, stderr, code := run(t, "compare", "--label", "version", "--a", "1.0", "--b", "1.1", "--since", "10m", "--watch", "--set", "every=1s", "--for", "5s", "--server", srv.URL)
 	got := unescape(strings.Join(*asked, "; "))
 	if code != 0 || stderr != "" || !strings.Contains(got, "end=now&label=version&limit=10&live=true&start=1") || len(*asked) != 1 {
 		t.Errorf("exit code %d, %s, asked %s", code, stderr, got)

@@ -23,6 +23,7 @@ func newMirror(io streams) *cobra.Command {
 	var file string
 	var asJSON bool
 	flags := &overrides{}
+	set := &settings{config: flags}
 	cmd := &cobra.Command{
 		Use:   "mirror",
 		Short: "answer clients from one server, copy their requests to others, and compare",
@@ -33,38 +34,38 @@ control, which runs the old code. What these do never reaches a client.
 Without --to the server runs in this process, with the page and the store;
 with it, what is measured goes to a server that runs already. Settings come
 from a file (--config, section mirror), then TAILSCOPE_MIRROR_* in the
-environment, then flags; docs/mirror.md lists them.`,
+environment, then flags; docs/mirror.md lists them. Those that have no flag are given
+by --set, under their key in the file.`,
 		Example: `  tailscope mirror --listen :8080 --primary http://a:8081 --candidate http://b:8082
   tailscope mirror --primary http://a:8081 --control http://c:8081 \
-    --candidate new=http://b:8082,http://b:8083 --share 0.5 --to http://tailscope:7099`,
+    --candidate new=http://b:8082,http://b:8083 --share 0.5 --to http://tailscope:7099 \
+    --set mirror.timeout=5s`,
 		Args: exactArgs(0, ""),
 	}
 	f := cmd.Flags()
 	f.StringVar(&file, "config", "", "read settings from this YAML `file`")
 	f.BoolVar(&asJSON, "json", false, "print how the session ended as JSON; how it goes is told on stderr")
-	for _, s := range config.MirrorSettings() {
-		flags.add(f, s, config.MirrorFlag(s))
-	}
-	for key, name := range map[string]string{"data": "data", "listen": "page", "otlp.grpc": "otlp-grpc", "otlp.http": "otlp-http", "log.level": "log-level"} {
-		for _, s := range config.Settings {
-			if s.Key == key {
-				flags.add(f, s, name)
-			}
+	for _, s := range config.Settings {
+		switch name := config.MirrorFlag(s); {
+		case name != "":
+			flags.add(f, s, name)
+		case s.Key == "data":
+			flags.add(f, s, "data")
+		case s.Key == "listen":
+			flags.add(f, s, "page")
 		}
 	}
+	set.addFlag(f, "mirror.timeout=5s")
 	// The log would get in the way of the picture, and that something else takes
 	// OTLP on this machine is no reason not to mirror.
 	base := config.Default()
 	base.LogLevel, base.OTLPGRPC, base.OTLPHTTP = "warn", "", ""
-	for name, v := range map[string]string{"log-level": base.LogLevel, "otlp-grpc": "", "otlp-http": ""} {
-		f.Lookup(name).DefValue = v
-	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := loadConfig(base, file, os.Environ(), flags)
 		if err != nil {
 			return usage{err}
 		}
-		if err := checkMirror(cfg.Mirror, flagOf); err != nil {
+		if err := checkMirror(cfg.Mirror, flagOf(cmd)); err != nil {
 			return err
 		}
 		run := &mirrorRun{streams: io, cfg: cfg, json: asJSON, now: time.Now}
@@ -90,8 +91,17 @@ func checkMirror(m config.Mirror, called func(option string) string) error {
 	return usage{withHint(errors.Join(errs...), "docs/mirror.md says what each is for")}
 }
 
-func flagOf(option string) string { return "--" + option }
-func keyOf(option string) string  { return "mirror." + strings.ReplaceAll(option, "-", "_") }
+// flagOf names an option of the mirror as a command does: by its flag, if it has one.
+func flagOf(cmd *cobra.Command) func(option string) string {
+	return func(option string) string {
+		if cmd.Flags().Lookup(option) != nil {
+			return "--" + option
+		}
+		return keyOf(option)
+	}
+}
+
+func keyOf(option string) string { return "mirror." + strings.ReplaceAll(option, "-", "_") }
 
 func newMirrorShow(io streams) *cobra.Command {
 	return &cobra.Command{
@@ -282,7 +292,7 @@ func mirrorHint(err error, cfg config.Config) error {
 	case errors.Is(err, store.ErrLocked):
 		return withHint(err, "a server has %s open: send it what is measured with --to http://%s, or keep it elsewhere with --data", cfg.Data, cfg.Listen)
 	case errors.Is(err, server.ErrListen):
-		return withHint(err, "if a server runs there, send it what is measured with --to http://%s; else choose other addresses with --page, --otlp-grpc and --otlp-http", cfg.Listen)
+		return withHint(err, "if a server runs there, send it what is measured with --to http://%s; else choose other addresses with --page, --set otlp.grpc and --set otlp.http", cfg.Listen)
 	}
 	return startHint(err, cfg)
 }

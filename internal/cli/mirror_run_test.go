@@ -338,7 +338,7 @@ func TestMirrorDoesNotStart(t *testing.T) {
 		{"the page's address is taken", []string{"--primary", primary, "--candidate", candidate, "--data", t.TempDir(), "--page", srv.Addr()}, []string{"cannot listen", "hint: if a server runs there, send it what is measured with --to http://" + srv.Addr()}},
 		{"not a server of ours", []string{"--primary", primary, "--candidate", candidate, "--to", primary}, []string{"does not answer like a tailscope server", "hint: --to takes the address of a server's page"}},
 		{"no primary", []string{"--primary", "http://" + gone, "--candidate", candidate, "--to", "http://" + srv.Addr()}, []string{"primary", gone}},
-		{"the same", []string{"--primary", primary, "--candidate", primary, "--to", "http://" + srv.Addr()}, []string{"--allow-same"}},
+		{"the same", []string{"--primary", primary, "--candidate", primary, "--to", "http://" + srv.Addr()}, []string{"--set mirror.allow_same=true"}},
 	} {
 		var out, errs bytes.Buffer
 		code := Run(t.Context(), append([]string{"mirror", "--listen", "127.0.0.1:0"}, c.args...), nil, &out, &errs)

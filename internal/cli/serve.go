@@ -103,7 +103,7 @@ func (o *overrides) register(fs *pflag.FlagSet) {
 			o.add(fs, s, s.Flag())
 		}
 	}
-	fs.Var(setFlag{o}, "set", "any setting by its key, such as retention.10s=4d; may be given several times")
+	(&settings{config: o}).addFlag(fs, "retention.10s=4d")
 }
 
 // add adds the flag of one setting under a name.
@@ -137,26 +137,6 @@ func (o *overrides) apply(c *config.Config) {
 		given[s.setting.Key] = true
 	}
 }
-
-// setFlag is --set key=value.
-type setFlag struct{ all *overrides }
-
-func (f setFlag) Set(text string) error {
-	key, value, ok := strings.Cut(text, "=")
-	if !ok {
-		return fmt.Errorf("%q has no value: write key=value", text)
-	}
-	s, err := config.Find(key)
-	if err != nil {
-		return err
-	}
-	if err := (&overrideFlag{all: f.all, setting: s}).Set(value); err != nil {
-		return fmt.Errorf("%s: %w", key, err)
-	}
-	return nil
-}
-func (f setFlag) String() string { return "" }
-func (f setFlag) Type() string   { return "key=value" }
 
 type overrideFlag struct {
 	all       *overrides

@@ -40,12 +40,14 @@ type simulateFlags struct {
 	quiet                  bool
 	command                string // that makes it again
 	simple                 simpleFlags
+	set                    *settings
 }
 
 const simulateFile = "the file of a simulation, such as search.yaml, or flags: --leaves, --nodes, --shards and --rate"
 
 func newSimulate(io streams) *cobra.Command {
-	f := &simulateFlags{streams: io, now: time.Now}
+	f := &simulateFlags{streams: io, now: time.Now, set: &settings{}}
+	f.simple.set = f.set
 	cmd := &cobra.Command{
 		Use:   "simulate [FILE]",
 		Short: "what layouts of a scatter-gather system would do, from what leaves were measured to take",
@@ -67,10 +69,10 @@ distribution. It ends with 0; 1 if it failed; 2 if the file is wrong.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.check(cmd.Flags(), args); err != nil {
+			if err := f.check(args); err != nil {
 				return err
 			}
-			f.command = f.line(cmd.Flags(), args)
+			f.command = f.line(args)
 			name, content, err := f.text(args)
 			if err != nil {
 				return err
@@ -78,7 +80,7 @@ distribution. It ends with 0; 1 if it failed; 2 if the file is wrong.`,
 			return f.run(cmd.Context(), name, content)
 		},
 	}
-	fs := cmd.Flags()
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.simple.register(fs)
 	f.registerFrom(fs)
 	fs.StringVar(&f.to, "to", "", "`address` of a server that keeps the simulation in its log book, to be looked at on its page")
@@ -91,6 +93,8 @@ distribution. It ends with 0; 1 if it failed; 2 if the file is wrong.`,
 	fs.Uint64Var(&f.seed, "seed", 0, "of all that is drawn; as the file says, else 1")
 	fs.IntVar(&f.workers, "workers", 0, "cores to use; those there are unless given")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show nothing while it runs")
+	f.set.register(cmd, fs, "leaves.shards=8", "leaves", "nodes", "shards", "threads", "cores", "replicas", "rate", "split", "speed", "since", "from", "to", "format",
+		"output", "save", "queries", "asks", "seed", "quiet")
 	cmd.AddCommand(newSimulateValidate(io), newSimulateSchema(io), newSimulateLeaves(io))
 	return cmd
 }
@@ -175,16 +179,16 @@ func newSimulateLeaves(io streams) *cobra.Command {
 	return cmd
 }
 
-func (f *simulateFlags) check(fs *pflag.FlagSet, args []string) error {
+func (f *simulateFlags) check(args []string) error {
 	switch f.format {
 	case "text", "markdown", "md", "html", "json":
 	default:
 		return usage{fmt.Errorf("--format %s: write text, markdown, html or json", f.format)}
 	}
-	given := f.simple.given(fs)
+	given := f.simple.given()
 	switch {
 	case len(args) == 1 && len(given) > 0:
-		return usage{withHint(fmt.Errorf("--%s is of a simulation without a file", given[0]), "write it into %s, or leave the file out", args[0])}
+		return usage{withHint(fmt.Errorf("%s is of a simulation without a file", f.set.called(given[0])), "write it into %s, or leave the file out", args[0])}
 	case len(args) == 1 && f.save != "":
 		return usage{errors.New("--save writes what flags say into a file; leave it out")}
 	case len(args) == 0 && len(given) == 0:
@@ -194,15 +198,19 @@ func (f *simulateFlags) check(fs *pflag.FlagSet, args []string) error {
 }
 
 // line is the command without where leaves and reports go.
-func (f *simulateFlags) line(fs *pflag.FlagSet, args []string) string {
+func (f *simulateFlags) line(args []string) string {
 	line := "tailscope simulate"
 	for _, file := range args {
 		line += " " + shellWord(file)
 	}
-	again := append(f.simple.given(fs), "queries", "asks", "moments", "seed")
-	for _, name := range again {
-		if flag := fs.Lookup(name); flag.Changed {
-			line += " --" + name + " " + shellWord(flag.Value.String())
+	for _, name := range append(f.simple.given(), "queries", "asks", "moments", "seed") {
+		if !f.set.given(name) {
+			continue
+		}
+		if flag := f.set.own.Lookup(name); flag != nil {
+			line += " --set " + shellWord(name+"="+flag.Value.String())
+		} else {
+			line += " --" + name + " " + shellWord(f.set.flags.Lookup(name).Value.String())
 		}
 	}
 	return line

@@ -14,44 +14,46 @@ import (
 type simpleFlags struct {
 	leaves, since, every, measuredAt, together, waits, fixed string
 	values                                                   map[string]*string
+	set                                                      *settings
 }
 
-// simpleKeys are the keys of a layout that flags have, in their order.
-var simpleKeys = []struct{ key, usage string }{
-	{"nodes", "that serve leaves: a `number`, a range such as 1..32, or a list such as 4,6,8"},
-	{"shards", "`number` that the data is in and a query asks, or several"},
-	{"split", "into how many the data can be divided: as given, binary, arbitrary, or several of these: each is a curve"},
-	{"threads", "of a node, each with one leaf at a time: a `number`, or several; as many as there are leaves unless given"},
-	{"cores", "of a node: a `number`, or several; a core for each thread unless given"},
-	{"replicas", "nodes that hold each shard: a `number`, or several"},
-	{"rate", "`queries` a second, such as 50 or 3000/m, or several"},
-	{"speed", "of a core against those leaves were measured on, such as `150%`, or several"},
-	{"price", "of a node and hour"},
+// simpleKeys are the keys of a layout that can be said without a file, in their order,
+// and the names they are said by.
+var simpleKeys = []struct{ key, name, usage string }{
+	{"nodes", "nodes", "that serve leaves: a `number`, a range such as 1..32, or a list such as 4,6,8"},
+	{"shards", "shards", "`number` that the data is in and a query asks, or several"},
+	{"split", "split", "into how many the data can be divided: as given, binary, arbitrary, or several of these: each is a curve"},
+	{"threads", "threads", "of a node, each with one leaf at a time: a `number`, or several; as many as there are leaves unless given"},
+	{"cores", "cores", "of a node: a `number`, or several; a core for each thread unless given"},
+	{"replicas", "replicas", "nodes that hold each shard: a `number`, or several"},
+	{"rate", "rate", "`queries` a second, such as 50 or 3000/m, or several"},
+	{"speed", "speed", "of a core against those leaves were measured on, such as `150%`, or several"},
+	{"price", "layout.price", "of a node and hour"},
 }
 
 func (f *simpleFlags) register(fs *pflag.FlagSet) {
 	f.values = map[string]*string{}
 	fs.StringVar(&f.leaves, "leaves", "", "what leaves take: `service` or service/operation out of the store, a file, or a duration such as 5ms")
 	fs.StringVar(&f.since, "since", "", "how far `back` leaves of a store are read; 1h unless given")
-	fs.StringVar(&f.every, "every", "", "`length` of a slot of a store; the shortest that has observations enough unless given")
-	fs.StringVar(&f.measuredAt, "measured-at", "", "`number` of shards that the data was in when leaves were measured; that of the layout unless given")
-	fs.StringVar(&f.fixed, "fixed", "", "`time` of a leaf that does not shrink with its shard")
-	fs.StringVar(&f.together, "together", "", "how alike leaves of one query are, a `correlation` from 0 to 1; out of kept traces unless given")
-	fs.StringVar(&f.waits, "waits", "", "`share` of a leaf's time in which no core is busy with it")
+	fs.StringVar(&f.every, "leaves.every", "", "`length` of a slot of a store; the shortest that has observations enough unless given")
+	fs.StringVar(&f.measuredAt, "leaves.shards", "", "`number` of shards that the data was in when leaves were measured; that of the layout unless given")
+	fs.StringVar(&f.fixed, "leaves.fixed", "", "`time` of a leaf that does not shrink with its shard")
+	fs.StringVar(&f.together, "leaves.together", "", "how alike leaves of one query are, a `correlation` from 0 to 1; out of kept traces unless given")
+	fs.StringVar(&f.waits, "leaves.waits", "", "`share` of a leaf's time in which no core is busy with it")
 	for _, k := range simpleKeys {
-		f.values[k.key] = fs.String(k.key, "", k.usage)
+		f.values[k.key] = fs.String(k.name, "", k.usage)
 	}
 }
 
-// given are the names of the flags that were written.
-func (f *simpleFlags) given(fs *pflag.FlagSet) (out []string) {
-	names := map[string]bool{"leaves": true, "since": true, "every": true, "measured-at": true, "together": true, "waits": true, "fixed": true}
+// given are the names of the settings that were written.
+func (f *simpleFlags) given() (out []string) {
+	names := map[string]bool{"leaves": true, "since": true, "leaves.every": true, "leaves.shards": true, "leaves.together": true, "leaves.waits": true, "leaves.fixed": true}
 	for _, k := range simpleKeys {
-		names[k.key] = true
+		names[k.name] = true
 	}
-	fs.Visit(func(flag *pflag.Flag) {
-		if names[flag.Name] {
-			out = append(out, flag.Name)
+	f.set.visit(func(name string) {
+		if names[name] {
+			out = append(out, name)
 		}
 	})
 	return out
@@ -86,7 +88,7 @@ func (f *simpleFlags) yaml() ([]byte, error) {
 			}
 			layouts = "layouts:\n" + strings.Join(curves, "")
 		case vary != "":
-			return nil, usage{withHint(fmt.Errorf("--%s has several values, and so has another flag", k.key), "vary one of them; a file can have layouts that differ in any")}
+			return nil, usage{withHint(fmt.Errorf("%s has several values, and so has another flag", f.set.called(k.name)), "vary one of them; a file can have layouts that differ in any")}
 		case strings.Contains(v, ".."):
 			vary = fmt.Sprintf("vary: {%s: %s}\n", k.key, v)
 		default:

@@ -55,7 +55,7 @@ func TestDaylightSaving(t *testing.T) {
 	}
 	a = Window{monday.Add(-time.Hour), monday}
 	r = compared(t, st, Request{A: a, B: b, Zone: zone, Measures: []string{"p50"}})
-	const want = "b=2025-10-27T09:00:00Z/2025-10-27T10:00:00Z&days=4&like=workday&tz=Europe/Berlin (--b 2025-10-27T09:00:00Z..2025-10-27T10:00:00Z --days 4 --like workday --tz Europe/Berlin)"
+	const want = "b=2025-10-27T09:00:00Z/2025-10-27T10:00:00Z&days=4&like=workday&tz=Europe/Berlin (--b 2025-10-27T09:00:00Z..2025-10-27T10:00:00Z --days 4 --set like=workday --set tz=Europe/Berlin)"
 	if !warned(r, "season") || !strings.HasSuffix(r.Warnings[len(r.Warnings)-1].Text, want) {
 		t.Errorf("adjacent hours: %v", r.Warnings)
 	}

@@ -217,9 +217,9 @@ func (c *comparison) earlier(like string) string {
 	at := func(t int64) string { return time.Unix(t, 0).UTC().Format(time.RFC3339) }
 	tz, flag := "", ""
 	if name := c.Zone.String(); c.Zone != time.UTC {
-		tz, flag = "&tz="+name, " --tz "+name
+		tz, flag = "&tz="+name, " --set tz="+name
 	}
-	return fmt.Sprintf("b=%s/%s&days=%d&like=%s%s (--b %[1]s..%[2]s --days %[3]d --like %[4]s%[6]s)", at(c.b.start), at(c.b.end), DefaultDays, like, tz, flag)
+	return fmt.Sprintf("b=%s/%s&days=%d&like=%s%s (--b %[1]s..%[2]s --days %[3]d --set like=%[4]s%[6]s)", at(c.b.start), at(c.b.end), DefaultDays, like, tz, flag)
 }
 
 // warnMarks names what else happened.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 )
@@ -67,8 +68,21 @@ func (m *Mirror) address() string {
 	return ""
 }
 
-// MirrorFlag is the flag of tailscope mirror for a setting of its section.
-func MirrorFlag(s Setting) string { return strings.TrimPrefix(s.Flag(), "mirror-") }
+// mirrorFlagged are the keys of the section mirror that tailscope mirror has a flag
+// for. The others are given in the file, the environment, or by --set.
+var mirrorFlagged = []string{
+	"mirror.listen", "mirror.primary", "mirror.candidate", "mirror.control", "mirror.service", "mirror.name", "mirror.share", "mirror.unsafe",
+	"mirror.operation", "mirror.tenant", "mirror.compare", "mirror.ignore", "mirror.record", "mirror.to", "mirror.for",
+}
+
+// MirrorFlag returns the flag of tailscope mirror for a setting of its section,
+// without the dashes, or "" if it has none.
+func MirrorFlag(s Setting) string {
+	if !slices.Contains(mirrorFlagged, s.Key) {
+		return ""
+	}
+	return strings.TrimPrefix(s.Flag(), "mirror-")
+}
 
 // validate says what is wrong with what the mirror itself does not know of.
 func (m *Mirror) validate(bad func(key, format string, args ...any)) {
@@ -91,7 +105,11 @@ func MirrorMarkdown() string {
 	var b strings.Builder
 	b.WriteString("| flag | key | default | what it does |\n| --- | --- | --- | --- |\n")
 	for _, s := range MirrorSettings() {
-		fmt.Fprintf(&b, "| `--%s` | `%s` | %s | %s |\n", MirrorFlag(s), s.Key, s.markdownDefault(&c), s.Doc)
+		flag := ""
+		if name := MirrorFlag(s); name != "" {
+			flag = "`--" + name + "`"
+		}
+		fmt.Fprintf(&b, "| %s | `%s` | %s | %s |\n", flag, s.Key, s.markdownDefault(&c), s.Doc)
 	}
 	return b.String()
 }

@@ -25,7 +25,7 @@ type Looker struct {
 }
 
 // ErrNoRequests says that a session copies bytes, and knows of no requests.
-var ErrNoRequests = errors.New("in tcp mode there are no requests to be looked at: leave out --tcp")
+var ErrNoRequests = errors.New("in tcp mode there are no requests to be looked at: leave out mirror.tcp")
 
 // ErrLooked says that somebody looks at the session already.
 var ErrLooked = errors.New("somebody looks at the session already: wait until that search has ended")

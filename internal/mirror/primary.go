@@ -95,7 +95,7 @@ func reach(ctx context.Context, o *Options, config *tls.Config) (*primary, error
 	}
 	spoken, err := p.handshake(ctx, raw, "h2", "http/1.1")
 	if err != nil {
-		return nil, p.unreached(err, "name its authority by --ca FILE, trust everyone by --insecure, or write http:// if it speaks no TLS")
+		return nil, p.unreached(err, "name its authority by --set mirror.ca=FILE, trust everyone by --set mirror.insecure=true, or write http:// if it speaks no TLS")
 	}
 	p.http2 = spoken.ConnectionState().NegotiatedProtocol == "h2"
 	spoken.Close()

@@ -47,7 +47,7 @@ func TestStartRefuses(t *testing.T) {
 		{"the address is taken", func(o *Options) { o.Listen = taken.Addr().String() }, []string{"listen: ", "address already in use", "another address"}},
 		{"the primary is away", func(o *Options) { o.Primary = "http://127.0.0.1:2" }, []string{"primary: http://127.0.0.1:2 is not reached", "refused", "start it, or correct --primary"}},
 		{"the primary's name", func(o *Options) { o.Primary = "http://nowhere.invalid" }, []string{"primary: the name of http://nowhere.invalid does not resolve", "correct --primary"}},
-		{"the primary's certificate", func(o *Options) { o.Primary = secure.URL }, []string{"primary: ", "certificate", "--ca FILE", "--insecure"}},
+		{"the primary's certificate", func(o *Options) { o.Primary = secure.URL }, []string{"primary: ", "certificate", "--set mirror.ca=FILE", "--set mirror.insecure=true"}},
 		{"the primary speaks no TLS", func(o *Options) { o.Primary = "https://" + primary.Addr }, []string{"primary: ", "write http:// if it speaks no TLS"}},
 		{"no certificate", func(o *Options) { o.TLSCert, o.TLSKey = garbage, garbage }, []string{"tls-cert: ", garbage}},
 		{"no authority", func(o *Options) { o.CA = garbage }, []string{"ca: ", "holds no certificate"}},
@@ -61,7 +61,7 @@ func TestStartRefuses(t *testing.T) {
 			o.Listen, o.Candidates = ":"+p, []Pool{{Servers: []string{"http://localhost:" + p}}}
 		}, []string{"candidate: ", "copied again"}},
 		{"the control is the mirror", func(o *Options) { p := free(); o.Listen, o.Control = ":"+p, []string{"http://127.0.0.1:" + p} }, []string{"control: ", "copied again"}},
-		{"a candidate is the primary", func(o *Options) { o.Candidates[0].Servers = []string{"http://localhost:" + port} }, []string{"candidate: ", "is the primary itself", "--allow-same"}},
+		{"a candidate is the primary", func(o *Options) { o.Candidates[0].Servers = []string{"http://localhost:" + port} }, []string{"candidate: ", "is the primary itself", "--set mirror.allow_same=true"}},
 		{"the control is the primary", func(o *Options) { o.Control = []string{primary.URL} }, []string{"control: ", "is the primary itself"}},
 		{"in tcp mode", func(o *Options) {
 			o.TCP, o.Primary, o.Candidates = true, "tcp://"+primary.Addr, []Pool{{Servers: []string{"localhost:" + port}}}

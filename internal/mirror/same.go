@@ -127,7 +127,7 @@ func (m machine) checkServers(ctx context.Context, o *Options, bound net.Addr) e
 			return fmt.Errorf("%s: %s is the address that this mirror listens on (%s), and every copy would be copied again: name another server, or listen elsewhere", option, text, bound)
 		}
 		if !o.AllowSame && m.same(points, answers) {
-			return fmt.Errorf("%s: %s is the primary itself (%s), which would do everything twice: name another server, or add --allow-same if that is meant", option, text, o.Primary)
+			return fmt.Errorf("%s: %s is the primary itself (%s), which would do everything twice: name another server, or add --set mirror.allow_same=true if that is meant", option, text, o.Primary)
 		}
 		return nil
 	}

@@ -68,7 +68,7 @@ func (o *Options) Validate() error {
 		bad("record-bodies", "nothing is recorded: add --record FILE")
 	}
 	if (o.TLSCert == "") != (o.TLSKey == "") {
-		bad("tls-cert", "a certificate needs its key: give both --tls-cert and --tls-key, or neither")
+		bad("tls-cert", "a certificate needs its key: give both mirror.tls_cert and mirror.tls_key, or neither")
 	}
 	if o.TCP {
 		o.validateTCP(bad)
@@ -95,7 +95,7 @@ var (
 
 // validateTCP refuses what needs requests to be understood.
 func (o *Options) validateTCP(bad func(option, format string, args ...any)) {
-	const why = "in tcp mode bytes are not understood: leave it out, or leave out --tcp"
+	const why = "in tcp mode bytes are not understood: leave it out, or leave out mirror.tcp"
 	for _, s := range []struct {
 		option string
 		set    bool
@@ -225,9 +225,9 @@ func parseServer(text string) (server, error) {
 	case defaultPorts[s.scheme] == "":
 		return s, fmt.Errorf("%q has the scheme %s: http, https and h2c (HTTP/2 without TLS) are understood", text, u.Scheme)
 	case u.User != nil:
-		return s, fmt.Errorf("%q holds a user's name: write %s, and send credentials to shadows by --set-header 'Authorization: …'", redactUser(u), base)
+		return s, fmt.Errorf("%q holds a user's name: write %s, and send credentials to shadows by --set mirror.set_header='Authorization: …'", redactUser(u), base)
 	case u.Path != "" && u.Path != "/":
-		return s, fmt.Errorf("%q has a path, but paths are the clients': write %s; those of copies are changed by --rewrite '^/=%s/'", text, base, strings.TrimSuffix(u.Path, "/"))
+		return s, fmt.Errorf("%q has a path, but paths are the clients': write %s; those of copies are changed by --set mirror.rewrite='^/=%s/'", text, base, strings.TrimSuffix(u.Path, "/"))
 	case u.RawQuery != "" || u.ForceQuery:
 		return s, fmt.Errorf("%q has a query, but queries are the clients': write %s", text, base)
 	case u.Fragment != "":
@@ -250,7 +250,7 @@ func parseTCPServer(text string) (server, error) {
 	s := server{text: text, scheme: "tcp"}
 	rest, ok := strings.CutPrefix(text, "tcp://")
 	if !ok && strings.Contains(text, "://") {
-		return s, fmt.Errorf("%q is a URL, and in tcp mode servers are HOST:PORT: write that, or leave out --tcp", text)
+		return s, fmt.Errorf("%q is a URL, and in tcp mode servers are HOST:PORT: write that, or leave out mirror.tcp", text)
 	}
 	var err error
 	if s.host, s.port, err = net.SplitHostPort(rest); err != nil {

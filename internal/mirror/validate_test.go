@@ -68,13 +68,13 @@ func TestValidate(t *testing.T) {
 		{"compare", func(o *Options) { o.Compare = []string{"xml"} }, []string{`compare: "xml"`, "status, headers, and body or json"}},
 		{"ignore", func(o *Options) { o.Ignore = []string{"header date"} }, []string{"ignore: nothing is compared", "--compare"}},
 		{"record", func(o *Options) { o.RecordBodies = true }, []string{"record-bodies: nothing is recorded", "--record FILE"}},
-		{"half a certificate", func(o *Options) { o.TLSCert = "x.pem" }, []string{"tls-cert: ", "--tls-key"}},
+		{"half a certificate", func(o *Options) { o.TLSCert = "x.pem" }, []string{"tls-cert: ", "mirror.tls_key"}},
 		{"id", func(o *Options) { o.ID = "a/b" }, []string{`id: "a/b"`}},
 		{"service", func(o *Options) { o.Service = "" }, []string{"service: "}},
 		{"tcp with a path", func(o *Options) {
 			o.TCP, o.Primary, o.Path = true, "a:1", "^/x"
 			o.Candidates = []Pool{{"", []string{"b:1"}}}
-		}, []string{"path: in tcp mode", "leave out --tcp"}},
+		}, []string{"path: in tcp mode", "leave out mirror.tcp"}},
 		{"tcp with a URL", func(o *Options) { o.TCP = true }, []string{"primary: ", "in tcp mode servers are HOST:PORT"}},
 		{"all at once", func(o *Options) { o.Primary, o.Share, o.Listen = "", 2, "x" }, []string{"primary: ", "share: ", "listen: "}},
 	} {

@@ -316,7 +316,7 @@ func TestMirrorFlappingCandidate(t *testing.T) {
 	primary := startBackend(t, "primary", "")
 	addr := unusedAddr(t)
 	candidate := startBackend(t, "candidate", addr)
-	m := mirror(t, "--primary", primary.url(), "--candidate", "http://"+addr, "--timeout", "300ms", "--queue", "64", "--connections", "16")
+	m := mirror(t, "--primary", primary.url(), "--candidate", "http://"+addr, "--set", "mirror.timeout=300ms", "--set", "mirror.queue=64", "--set", "mirror.connections=16")
 	account := func() api.MirrorAccount { return *m.state().Mirror.Shadows[0].Account }
 	requests := 0
 	phase := func(name string, length time.Duration) []time.Duration {
@@ -374,7 +374,7 @@ func TestMirrorFlappingCandidate(t *testing.T) {
 func TestMirrorChanges(t *testing.T) {
 	primary := startBackend(t, "primary", "")
 	pool := []*backend{startBackend(t, "first", ""), startBackend(t, "second", "")}
-	m := mirror(t, "--primary", primary.url(), "--candidate", pool[0].url()+","+pool[1].url(), "--by", "header:X-User", "--spread", "0")
+	m := mirror(t, "--primary", primary.url(), "--candidate", pool[0].url()+","+pool[1].url(), "--set", "mirror.by=header:X-User", "--set", "mirror.spread=0")
 	path, err := program.Build(t.Context(), "tailscope")
 	if err != nil {
 		t.Fatal(err)
@@ -591,7 +591,7 @@ func TestMirrorRedis(t *testing.T) {
 		return strings.TrimSpace(p.Log())
 	}
 	primary, candidate := redis(), redis()
-	m := mirror(t, "--tcp", "--primary", "tcp://"+primary, "--candidate", "tcp://"+candidate)
+	m := mirror(t, "--set", "mirror.tcp=true", "--primary", "tcp://"+primary, "--candidate", "tcp://"+candidate)
 	const n = 50
 	for i := range n {
 		if got := ask(m.addr, "SET", fmt.Sprint("key", i), strings.Repeat("v", i*100)); got != "OK" {

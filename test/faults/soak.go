@@ -351,7 +351,7 @@ func (s *soak) ask(ctx context.Context, wg *sync.WaitGroup) error {
 		return err
 	}
 	m, err := program.Start(filepath.Join(s.o.Dir, "mirror.log"), nil, path, "mirror", "--listen", addr,
-		"--primary", s.primary.URL, "--candidate", s.primary.URL, "--allow-same", "--to", s.server.Load().URL)
+		"--primary", s.primary.URL, "--candidate", s.primary.URL, "--set", "mirror.allow_same=true", "--to", s.server.Load().URL)
 	if err != nil {
 		return fmt.Errorf("mirror: %w", err)
 	}

@@ -238,7 +238,7 @@ func twiceNginx(ctx context.Context, o *options, _ *clock.Clock, r *report.Repor
 		return err
 	}
 	err = twice(ctx, o, r, "nginx", "Debian's nginx, one worker in a control group with 0.4 of a processor (4 ms of every 10 ms), that packs a page of 36 kB with gzip at level 9 for every request.",
-		n.URL, "--header", "Accept-Encoding: gzip", "--watch-pid", fmt.Sprint(n.Pid))
+		n.URL, "--header", "Accept-Encoding: gzip", "--set", fmt.Sprintf("watch_pid=%d", n.Pid))
 	return errors.Join(err, n.Close())
 }
 

@@ -112,7 +112,7 @@ func (o *Options) reach(ctx context.Context) error {
 			return fmt.Errorf("target %s does not agree to HTTP/2 (hint: switch it on there, or send HTTP/1.1)", o.Address)
 		}
 		if unknown := new(tls.CertificateVerificationError); errors.As(err, &unknown) {
-			return fmt.Errorf("target %s: TLS: %w (hint: trust it by --cacert FILE, or take any certificate with --insecure; in a scenario tls: {ca: FILE} or {insecure: true})", o.Address, unknown)
+			return fmt.Errorf("target %s: TLS: %w (hint: trust it by --set tls.ca=FILE, or take any certificate with --set tls.insecure=true; in a scenario tls: {ca: FILE} or {insecure: true})", o.Address, unknown)
 		}
 		if err != nil {
 			return fmt.Errorf("target %s: TLS handshake: %w (hint: see what it says to openssl s_client -connect %[1]s)", o.Address, err)

@@ -148,7 +148,7 @@ func TestUnknownCertificate(t *testing.T) {
 		e.serve(func(http.ResponseWriter, *http.Request) {})
 		_, err := Run(t.Context(), Options{Address: e.server.Listener.Addr().String(), TLS: &tls.Config{RootCAs: x509.NewCertPool()}, Protocol: protocol,
 			Source: requests(1, Request{}), Recorder: func(int, int) Recorder { return e }})
-		if err == nil || len(e.seen) > 0 || !strings.Contains(err.Error(), "unknown authority (hint: trust it by --cacert FILE") {
+		if err == nil || len(e.seen) > 0 || !strings.Contains(err.Error(), "unknown authority (hint: trust it by --set tls.ca=FILE") {
 			t.Errorf("got %v", err)
 		}
 	}

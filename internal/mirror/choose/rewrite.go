@@ -80,7 +80,7 @@ func NewRewriter(o RewriteOptions) (*Rewriter, error) {
 func checkName(what, name string) error {
 	switch lower := strings.ToLower(name); {
 	case lower == "host":
-		return fmt.Errorf("%s-header: %s: write the host of copies with --host instead", what, name)
+		return fmt.Errorf("%s-header: %s: write the host of copies with mirror.host instead", what, name)
 	case slices.Contains(forbidden, lower):
 		return fmt.Errorf("%s-header: %s: it says how the message is sent and cannot be changed", what, name)
 	}

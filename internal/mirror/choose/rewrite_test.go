@@ -80,7 +80,7 @@ func TestRewriteErrorsSayWhatToWrite(t *testing.T) {
 	f(RewriteOptions{Host: "a\r\nX: 1"}, "write NAME or NAME:PORT")
 	f(RewriteOptions{Set: []string{"X-Copy"}}, "is not NAME: VALUE, such as X-Copy: 1")
 	f(RewriteOptions{Set: []string{"X: a\nb"}}, "is not NAME: VALUE")
-	f(RewriteOptions{Set: []string{"Host: a"}}, "--host")
+	f(RewriteOptions{Set: []string{"Host: a"}}, "mirror.host")
 	f(RewriteOptions{Set: []string{"content-length: 1"}}, "cannot be changed")
 	f(RewriteOptions{Drop: []string{"Transfer-Encoding"}}, "cannot be changed")
 	f(RewriteOptions{Drop: []string{"tailscope-mirror"}}, "cannot be changed")

@@ -8,6 +8,9 @@ import { slotName } from '../shared/text/time';
 import type { Params } from '../shared/api/client';
 import { csvCell, markdownCell, serverFlag } from '../shared/text/export';
 
+/** The parameters that the command takes by --set. */
+const settings = ['per', 'start', 'end', 'window', 'settle', 'like', 'tz', 'level', 'live'];
+
 /** The command that asks the same. Of the parameters of /api/v1/compare. */
 export function compareCommand(params: Params, server: string): string {
   const parts = ['tailscope', 'compare'];
@@ -15,8 +18,9 @@ export function compareCommand(params: Params, server: string): string {
   const window = (v: string) => (label ? v : v.replace('/', '..'));
   for (const k of ['family', 'per', 'match', 'start', 'end', 'mark', 'window', 'settle', 'label', 'a', 'b', 'days', 'like', 'tz', 'within', 'level', 'live']) {
     const v = params[k];
-    if (k === 'live' && v) parts.push('--live');
-    else if (v != null && v !== '') parts.push(`--${k}`, shellQuote(k === 'a' || k === 'b' ? window(String(v)) : String(v)));
+    if (v == null || v === '' || v === false) continue;
+    if (settings.includes(k)) parts.push('--set', shellQuote(`${k}=${v}`));
+    else parts.push(`--${k}`, shellQuote(k === 'a' || k === 'b' ? window(String(v)) : String(v)));
   }
   parts.push(...serverFlag(server));
   return parts.join(' ');

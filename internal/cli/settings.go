@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"tailscope/internal/config"
+	"tailscope/internal/strictyaml"
+)
+
+// settings are what a command can be told. What is written daily has a flag; the
+// rest is given by --set key=value, under the key that it has in the command's file
+// where there is one.
+type settings struct {
+	flags *pflag.FlagSet // of the command
+	own   *pflag.FlagSet // the command's settings without a flag, by key
+
+	config  *overrides // settings of the configuration; nil for none
+	section string     // that keys of these begin with; empty for all
+
+	texts []string // --set, as it was given
+}
+
+// register gives the command the flags of all that are daily, and --set for the
+// others and for settings of the configuration.
+func (s *settings) register(cmd *cobra.Command, all *pflag.FlagSet, example string, daily ...string) {
+	s.flags, s.own = cmd.Flags(), pflag.NewFlagSet("", pflag.ContinueOnError)
+	s.own.SortFlags = false
+	all.VisitAll(func(f *pflag.Flag) {
+		if slices.Contains(daily, f.Name) {
+			s.flags.AddFlag(f)
+			return
+		}
+		k := *f
+		k.Name, k.Shorthand = settingKey(f.Name), ""
+		s.own.AddFlag(&k)
+	})
+	s.addFlag(s.flags, example)
+	if list := s.list(); list != "" {
+		cmd.Long += "\n\nSettings of --set key=value:\n" + list
+	}
+}
+
+func (s *settings) addFlag(fs *pflag.FlagSet, example string) {
+	fs.Var(s, "set", "any setting by its key, such as "+example+"; may be given several times")
+}
+
+// list is a line for each setting without a flag.
+func (s *settings) list() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	s.own.VisitAll(func(f *pflag.Flag) {
+		_, usage := pflag.UnquoteUsage(f)
+		if !slices.Contains([]string{"", "0", "0s", "false", "[]"}, f.DefValue) {
+			usage += " (default " + f.DefValue + ")"
+		}
+		fmt.Fprintf(w, "  %s\t%s\n", f.Name, usage)
+	})
+	w.Flush()
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// settingKey is the key of a setting that had a flag of this name.
+func settingKey(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
+
+// given reports whether the user named a setting, by its flag or by its key.
+func (s *settings) given(name string) bool {
+	if s.own.Lookup(settingKey(name)) != nil {
+		return s.own.Changed(settingKey(name))
+	}
+	return s.flags.Changed(name)
+}
+
+// called is how the user names a setting of this command.
+func (s *settings) called(name string) string {
+	if s.own.Lookup(settingKey(name)) != nil {
+		return "--set " + settingKey(name)
+	}
+	return "--" + name
+}
+
+// visit calls f for each setting that was given, with the name of its flag or key.
+func (s *settings) visit(f func(name string)) {
+	s.flags.Visit(func(fl *pflag.Flag) {
+		if fl.Name != "set" {
+			f(fl.Name)
+		}
+	})
+	s.own.Visit(func(fl *pflag.Flag) { f(fl.Name) })
+}
+
+// Set takes one key=value. A bad value is named by its key.
+func (s *settings) Set(text string) error {
+	key, value, ok := strings.Cut(text, "=")
+	if !ok {
+		return fmt.Errorf("%q has no value: write key=value", text)
+	}
+	if err := s.setKey(key, value); err != nil {
+		return err
+	}
+	s.texts = append(s.texts, text)
+	return nil
+}
+
+func (s *settings) setKey(key, value string) error {
+	var err error
+	if s.own != nil && s.own.Lookup(key) != nil {
+		err = s.own.Set(key, value)
+		var invalid *pflag.InvalidValueError
+		if errors.As(err, &invalid) {
+			err = invalid.Unwrap() // the key stands before it already
+		}
+	} else {
+		c, unknown := s.find(key)
+		if unknown != nil {
+			return unknown
+		}
+		err = (&overrideFlag{all: s.config, setting: c}).Set(value)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	return nil
+}
+
+func (s *settings) String() string { return "" }
+func (s *settings) Type() string   { return "key=value" }
+
+// find returns a setting of the configuration that this command has.
+func (s *settings) find(key string) (config.Setting, error) {
+	if s.config != nil && strings.HasPrefix(key, s.section) {
+		if c, err := config.Find(key); err == nil {
+			return c, nil
+		}
+	}
+	near, _ := strictyaml.Nearest(key, s.keys())
+	return config.Setting{}, fmt.Errorf("unknown key %s: did you mean %s?", key, near)
+}
+
+// keys are those that --set takes.
+func (s *settings) keys() (keys []string) {
+	if s.own != nil {
+		s.own.VisitAll(func(f *pflag.Flag) { keys = append(keys, f.Name) })
+	}
+	if s.config != nil {
+		for _, c := range config.Settings {
+			if strings.HasPrefix(c.Key, s.section) {
+				keys = append(keys, c.Key)
+			}
+		}
+	}
+	return keys
+}
+
+// formerFlags are flags whose setting has a key of another name.
+var formerFlags = map[string]string{
+	"http2": "protocol=HTTP/2", "no-keepalive": "keep_alive=false",
+	"insecure": "tls.insecure=true", "k": "tls.insecure=true", "cacert": "tls.ca=…", "c": "connections=…",
+	"measured-at": "leaves.shards=…", "every": "leaves.every=…", "fixed": "leaves.fixed=…", "together": "leaves.together=…", "waits": "leaves.waits=…",
+	"price": "layout.price=…",
+}
+
+// instead is what to write for a flag that there is not, empty if nothing was
+// ever called that.
+func (s *settings) instead(flag string) string {
+	keys := s.keys()
+	if text := formerFlags[flag]; text != "" {
+		if key, _, _ := strings.Cut(text, "="); slices.Contains(keys, key) {
+			return text
+		}
+	}
+	for _, key := range keys {
+		if plain := strings.NewReplacer(".", "-", "_", "-").Replace(key); plain == flag || plain == "mirror-"+flag {
+			return key + "=…"
+		}
+	}
+	return ""
+}
+
+// flagError says what is wrong with a flag, and what replaces one that is a setting
+// now.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if f := cmd.Flags().Lookup("set"); f != nil && errors.As(err, &unknown) {
+		if s, ok := f.Value.(*settings); ok {
+			if text := s.instead(unknown.GetSpecifiedName()); text != "" {
+				dashes := "--"
+				if unknown.GetSpecifiedShortnames() != "" {
+					dashes = "-"
+				}
+				return fmt.Errorf("%s%s is not a flag of %s; use --set %s", dashes, unknown.GetSpecifiedName(), strings.TrimPrefix(cmd.CommandPath(), "tailscope "), text)
+			}
+		}
+	}
+	return withHint(err, "%s --help lists the flags", cmd.CommandPath())
+}
