@@ -38,7 +38,10 @@ type floor struct {
 
 var floors = []floor{
 	{5, "cmd/tailscope", []string{"internal/cli"}, nil, false},
-	{5, "internal/cli", []string{"internal/config", "internal/server", "internal/demo"}, nil, false},
+	{5, "internal/cli", []string{"internal/config", "internal/server", "internal/demo", "internal/report", "internal/report/reporttest", "internal/liveview"}, nil, false},
+	{5, "internal/liveview", []string{"internal/report", "internal/report/reporttest"}, nil, false},
+	{5, "internal/report", []string{"internal/report/reporttest"}, []string{"api", "internal/figure", "internal/experiment", "internal/experiment/judge", "internal/capacity/search", "internal/report/reporttest"}, false},
+	{5, "internal/report/reporttest", nil, []string{"api"}, false},
 	{5, "internal/demo", []string{"internal/config", "internal/server"}, nil, false},
 	{5, "internal/server", []string{"internal/config"}, nil, false},
 	{5, "internal/config", nil, []string{"internal/strictyaml"}, false},

@@ -11,6 +11,7 @@ import (
 	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/figure"
+	"tailscope/internal/report"
 )
 
 func newApdex(io streams) *cobra.Command {
@@ -50,7 +51,7 @@ func newApdex(io streams) *cobra.Command {
 			return q.failed(err)
 		}
 		if q.format == "json" {
-			return writeJSON(io.out, r)
+			return report.WriteJSON(io.out, r)
 		}
 		if len(r.Rows) == 0 && q.format == "table" {
 			return q.nothing("no request came in that range")
@@ -62,21 +63,21 @@ func newApdex(io streams) *cobra.Command {
 }
 
 func apdexRows(io streams, r *api.ApdexResponse, asCSV bool) error {
-	t := &table{}
-	t.column("service", false)
-	t.column("operation", false)
-	t.column("T", true)
-	t.column("from", false)
-	t.column("apdex", true)
-	t.column("between", false)
+	t := &report.Table{}
+	t.Column("service", false)
+	t.Column("operation", false)
+	t.Column("T", true)
+	t.Column("from", false)
+	t.Column("apdex", true)
+	t.Column("between", false)
 	for _, h := range []string{"satisfied", "tolerating", "frustrated", "requests", "rate"} {
-		t.column(h, true)
+		t.Column(h, true)
 	}
 	var rows [][]string
 	thin := false
 	for _, a := range r.Rows {
-		score, between := ratio(a.Apdex), ""
-		if low, high := ratio(a.Low), ratio(a.High); low != high {
+		score, between := report.Ratio(a.Apdex), ""
+		if low, high := report.Ratio(a.Low), report.Ratio(a.High); low != high {
 			between = low + "–" + high
 		}
 		if a.Thin {
@@ -84,14 +85,14 @@ func apdexRows(io streams, r *api.ApdexResponse, asCSV bool) error {
 			score = "(" + score + ")"
 		}
 		n := api.Float(a.Requests)
-		t.rows = append(t.rows, []string{a.Service, a.Operation, secondsUnit.value(a.T), a.From, score, between, share(a.Satisfied / n), share(a.Tolerating / n), share(a.Frustrated / n), figure.Thousands(a.Requests), perTime(a.Rate)})
-		rows = append(rows, []string{a.Service, a.Operation, raw(a.T), a.From, raw(a.Apdex), raw(a.Low), raw(a.High), raw(a.Satisfied), raw(a.Tolerating), raw(a.Frustrated),
-			strconv.FormatUint(a.Requests, 10), raw(a.Rate), strconv.FormatBool(a.Thin)})
+		t.Rows = append(t.Rows, []string{a.Service, a.Operation, report.SecondsUnit.Value(a.T), a.From, score, between, report.Share(a.Satisfied / n), report.Share(a.Tolerating / n), report.Share(a.Frustrated / n), figure.Thousands(a.Requests), report.PerTime(a.Rate)})
+		rows = append(rows, []string{a.Service, a.Operation, report.Raw(a.T), a.From, report.Raw(a.Apdex), report.Raw(a.Low), report.Raw(a.High), report.Raw(a.Satisfied), report.Raw(a.Tolerating), report.Raw(a.Frustrated),
+			strconv.FormatUint(a.Requests, 10), report.Raw(a.Rate), strconv.FormatBool(a.Thin)})
 	}
 	if asCSV {
-		return writeCSV(io.out, []string{"service", "operation", "t_seconds", "t_from", "apdex", "apdex_low", "apdex_high", "satisfied", "tolerating", "frustrated", "requests", "rate_per_second", "thin"}, rows)
+		return report.WriteCSV(io.out, []string{"service", "operation", "t_seconds", "t_from", "apdex", "apdex_low", "apdex_high", "satisfied", "tolerating", "frustrated", "requests", "rate_per_second", "thin"}, rows)
 	}
-	if err := t.write(io.out); err != nil {
+	if err := t.Write(io.out); err != nil {
 		return err
 	}
 	if thin {
@@ -154,26 +155,26 @@ func newApdexTargets(io streams) *cobra.Command {
 			return q.failed(err)
 		}
 		if q.format == "json" {
-			return writeJSON(io.out, r)
+			return report.WriteJSON(io.out, r)
 		}
-		t := &table{}
-		t.column("service", false)
-		t.column("operation", false)
-		t.column("T", true)
+		t := &report.Table{}
+		t.Column("service", false)
+		t.Column("operation", false)
+		t.Column("T", true)
 		var rows [][]string
 		for _, a := range r.Targets {
-			t.rows = append(t.rows, []string{a.Service, a.Operation, secondsUnit.value(a.T)})
-			rows = append(rows, []string{a.Service, a.Operation, raw(a.T)})
+			t.Rows = append(t.Rows, []string{a.Service, a.Operation, report.SecondsUnit.Value(a.T)})
+			rows = append(rows, []string{a.Service, a.Operation, report.Raw(a.T)})
 		}
 		if q.format == "csv" {
-			return writeCSV(io.out, []string{"service", "operation", "t_seconds"}, rows)
+			return report.WriteCSV(io.out, []string{"service", "operation", "t_seconds"}, rows)
 		}
-		if len(t.rows) > 0 {
-			if err := t.write(io.out); err != nil {
+		if len(t.Rows) > 0 {
+			if err := t.Write(io.out); err != nil {
 				return err
 			}
 		}
-		_, err = fmt.Fprintf(io.out, "%s unless set\n", secondsUnit.value(r.Default))
+		_, err = fmt.Fprintf(io.out, "%s unless set\n", report.SecondsUnit.Value(r.Default))
 		return err
 	})
 	return cmd

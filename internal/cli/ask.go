@@ -14,6 +14,7 @@ import (
 	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/figure"
+	"tailscope/internal/report"
 )
 
 func newQueryServices(io streams) *cobra.Command {
@@ -36,38 +37,38 @@ func newQueryServices(io streams) *cobra.Command {
 			return q.failed(err)
 		}
 		if q.format == "json" {
-			return writeJSON(io.out, r)
+			return report.WriteJSON(io.out, r)
 		}
 		if len(r.Services) == 0 && q.format == "table" {
 			return withHint(fmt.Errorf("no service has sent anything in that range"),
 				"point an OpenTelemetry SDK at the server with OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4317")
 		}
-		t := &table{}
-		t.column("service", false)
+		t := &report.Table{}
+		t.Column("service", false)
 		for _, h := range []string{"requests", "rate", "errors", "apdex", "mean"} {
-			t.column(h, true)
+			t.Column(h, true)
 		}
 		var qs []string
 		if len(r.Services) > 0 {
-			qs = sortedQuantiles(r.Services[0].Quantiles)
+			qs = report.SortedQuantiles(r.Services[0].Quantiles)
 		}
 		for _, name := range qs {
-			t.column(quantileName(name), true)
+			t.Column(report.QuantileName(name), true)
 		}
 		var plainRows [][]string
 		for _, s := range r.Services {
-			row := []string{s.Name, figure.Thousands(s.Requests), digits(float64(s.Rate)) + "/s", percent(s.ErrorRate), ratio(s.Apdex), secondsUnit.value(s.Mean)}
-			plainRow := []string{s.Name, strconv.FormatUint(s.Requests, 10), raw(s.Rate), raw(s.ErrorRate), raw(s.Apdex), raw(s.Mean)}
+			row := []string{s.Name, figure.Thousands(s.Requests), report.Digits(float64(s.Rate)) + "/s", report.Percent(s.ErrorRate), report.Ratio(s.Apdex), report.SecondsUnit.Value(s.Mean)}
+			plainRow := []string{s.Name, strconv.FormatUint(s.Requests, 10), report.Raw(s.Rate), report.Raw(s.ErrorRate), report.Raw(s.Apdex), report.Raw(s.Mean)}
 			for _, name := range qs {
-				row = append(row, secondsUnit.value(s.Quantiles[name]))
-				plainRow = append(plainRow, raw(s.Quantiles[name]))
+				row = append(row, report.SecondsUnit.Value(s.Quantiles[name]))
+				plainRow = append(plainRow, report.Raw(s.Quantiles[name]))
 			}
-			t.rows, plainRows = append(t.rows, row), append(plainRows, plainRow)
+			t.Rows, plainRows = append(t.Rows, row), append(plainRows, plainRow)
 		}
 		if q.format == "csv" {
-			return writeCSV(io.out, append([]string{"service", "requests", "rate", "error_ratio", "apdex", "mean"}, qs...), plainRows)
+			return report.WriteCSV(io.out, append([]string{"service", "requests", "rate", "error_ratio", "apdex", "mean"}, qs...), plainRows)
 		}
-		return t.write(io.out)
+		return t.Write(io.out)
 	})
 	return cmd
 }
@@ -102,7 +103,7 @@ func newQueryDistribution(io streams) *cobra.Command {
 		}
 		switch q.format {
 		case "json":
-			return writeJSON(io.out, r)
+			return report.WriteJSON(io.out, r)
 		case "csv":
 			return distributionCSV(io, r, splitList(by))
 		}
@@ -112,48 +113,48 @@ func newQueryDistribution(io streams) *cobra.Command {
 }
 
 func distributionTable(io streams, r *api.DistributionResponse, by []string) error {
-	u := unitOf(r.Family)
-	t := &table{}
+	u := report.UnitOf(r.Family)
+	t := &report.Table{}
 	for _, name := range by {
-		t.column(name, false)
+		t.Column(name, false)
 	}
-	qs := sortedQuantiles(r.Groups[0].Quantiles)
+	qs := report.SortedQuantiles(r.Groups[0].Quantiles)
 	for _, h := range []string{"count", "mean", "min"} {
-		t.column(h, true)
+		t.Column(h, true)
 	}
 	for _, name := range qs {
-		t.column(quantileName(name), true)
+		t.Column(report.QuantileName(name), true)
 	}
-	t.column("max", true)
-	t.column("error", true)
+	t.Column("max", true)
+	t.Column("error", true)
 	for _, a := range r.Groups[0].At {
-		t.column("below "+u.value(a.Value), true)
-		t.column("same", true)
-		t.column("above", true)
+		t.Column("below "+u.Value(a.Value), true)
+		t.Column("same", true)
+		t.Column("above", true)
 	}
 	for _, g := range r.Groups {
 		var row []string
 		for _, name := range by {
-			row = append(row, orNone(g.Labels[name]))
+			row = append(row, report.OrNone(g.Labels[name]))
 		}
-		row = append(row, figure.Thousands(g.Count), u.value(g.Mean), u.value(g.Min))
+		row = append(row, figure.Thousands(g.Count), u.Value(g.Mean), u.Value(g.Min))
 		for _, name := range qs {
-			row = append(row, u.value(g.Quantiles[name]))
+			row = append(row, u.Value(g.Quantiles[name]))
 		}
-		row = append(row, u.value(g.Max), "±"+percent(g.Error))
+		row = append(row, u.Value(g.Max), "±"+report.Percent(g.Error))
 		for _, a := range g.At {
-			row = append(row, percent(a.Below), percent(a.Same), percent(a.Above))
+			row = append(row, report.Percent(a.Below), report.Percent(a.Same), report.Percent(a.Above))
 		}
-		t.rows = append(t.rows, row)
+		t.Rows = append(t.Rows, row)
 	}
-	return t.write(io.out)
+	return t.Write(io.out)
 }
 
 func distributionCSV(io streams, r *api.DistributionResponse, by []string) error {
-	qs := sortedQuantiles(r.Groups[0].Quantiles)
+	qs := report.SortedQuantiles(r.Groups[0].Quantiles)
 	header := slices.Concat(by, []string{"count", "sum", "mean", "min", "max", "error"}, qs)
 	for _, a := range r.Groups[0].At {
-		v := raw(a.Value)
+		v := report.Raw(a.Value)
 		header = append(header, "below_"+v, "same_"+v, "above_"+v)
 	}
 	var rows [][]string
@@ -162,16 +163,16 @@ func distributionCSV(io streams, r *api.DistributionResponse, by []string) error
 		for _, name := range by {
 			row = append(row, g.Labels[name])
 		}
-		row = append(row, strconv.FormatUint(g.Count, 10), raw(g.Sum), raw(g.Mean), raw(g.Min), raw(g.Max), raw(g.Error))
+		row = append(row, strconv.FormatUint(g.Count, 10), report.Raw(g.Sum), report.Raw(g.Mean), report.Raw(g.Min), report.Raw(g.Max), report.Raw(g.Error))
 		for _, name := range qs {
-			row = append(row, raw(g.Quantiles[name]))
+			row = append(row, report.Raw(g.Quantiles[name]))
 		}
 		for _, a := range g.At {
-			row = append(row, raw(a.Below), raw(a.Same), raw(a.Above))
+			row = append(row, report.Raw(a.Below), report.Raw(a.Same), report.Raw(a.Above))
 		}
 		rows = append(rows, row)
 	}
-	return writeCSV(io.out, header, rows)
+	return report.WriteCSV(io.out, header, rows)
 }
 
 func newQueryHeatmap(io streams) *cobra.Command {
@@ -206,11 +207,11 @@ func newQueryHeatmap(io streams) *cobra.Command {
 		}
 		switch q.format {
 		case "json":
-			return writeJSON(io.out, h)
+			return report.WriteJSON(io.out, h)
 		case "csv":
 			return heatmapCSV(io, h)
 		}
-		p.unit = unitOf(h.Family)
+		p.unit = report.UnitOf(h.Family)
 		marks, err := q.client().Marks(ctx, client.MarksQuery{Start: unix(h.Start), End: unix(h.End), Service: q.service})
 		if err != nil {
 			return q.failed(err)
@@ -225,19 +226,19 @@ func newQueryHeatmap(io streams) *cobra.Command {
 		if len(d.Groups) == 0 {
 			return nil
 		}
-		_, err = fmt.Fprintln(io.out, strings.Repeat(" ", axisWidth)+summary(d.Groups[0], p.unit))
+		_, err = fmt.Fprintln(io.out, strings.Repeat(" ", report.AxisWidth)+summary(d.Groups[0], p.unit))
 		return err
 	})
 	return cmd
 }
 
 // summary is a distribution in one line.
-func summary(g api.DistributionGroup, u unit) string {
-	parts := []string{figure.Thousands(g.Count) + " observations", "mean " + u.value(g.Mean)}
-	for _, name := range sortedQuantiles(g.Quantiles) {
-		parts = append(parts, quantileName(name)+" "+u.value(g.Quantiles[name]))
+func summary(g api.DistributionGroup, u report.Unit) string {
+	parts := []string{figure.Thousands(g.Count) + " observations", "mean " + u.Value(g.Mean)}
+	for _, name := range report.SortedQuantiles(g.Quantiles) {
+		parts = append(parts, report.QuantileName(name)+" "+u.Value(g.Quantiles[name]))
 	}
-	return strings.Join(append(parts, "max "+u.value(g.Max)), "  ")
+	return strings.Join(append(parts, "max "+u.Value(g.Max)), "  ")
 }
 
 // heatmapCSV writes a line per occupied cell.
@@ -246,11 +247,11 @@ func heatmapCSV(io streams, h *api.HeatmapResponse) error {
 	for _, c := range h.Columns {
 		for i, row := range c.Rows {
 			if row+1 < len(h.Bounds) {
-				rows = append(rows, []string{unix(c.Start), raw(h.Bounds[row]), raw(h.Bounds[row+1]), strconv.FormatUint(c.Counts[i], 10)})
+				rows = append(rows, []string{unix(c.Start), report.Raw(h.Bounds[row]), report.Raw(h.Bounds[row+1]), strconv.FormatUint(c.Counts[i], 10)})
 			}
 		}
 	}
-	return writeCSV(io.out, []string{"start", "low", "high", "count"}, rows)
+	return report.WriteCSV(io.out, []string{"start", "low", "high", "count"}, rows)
 }
 
 func newQueryTimeline(io streams) *cobra.Command {
@@ -290,7 +291,7 @@ func newQueryTimeline(io streams) *cobra.Command {
 			return err
 		}
 		if q.format == "json" {
-			return writeJSON(io.out, r)
+			return report.WriteJSON(io.out, r)
 		}
 		return timelineRows(io, r, splitList(by), q.format == "csv", q.now().Location())
 	})
@@ -300,28 +301,28 @@ func newQueryTimeline(io streams) *cobra.Command {
 // timelineRows prints a line per step and group. Number families have a value
 // instead of a distribution.
 func timelineRows(io streams, r *api.TimelineResponse, by []string, asCSV bool, zone *time.Location) error {
-	u := unitOf(strings.TrimSuffix(r.Family, "_total"))
+	u := report.UnitOf(strings.TrimSuffix(r.Family, "_total"))
 	numbers := len(r.Groups[0].Value) > 0
 	if r.Overlay != nil && !asCSV {
 		fmt.Fprintf(io.err, "tailscope: these are figures of %s, at the times of the range asked for\n", r.Overlay.Of)
 	}
-	t := &table{}
-	t.column("time", false)
+	t := &report.Table{}
+	t.Column("time", false)
 	for _, name := range by {
-		t.column(name, false)
+		t.Column(name, false)
 	}
 	header := append([]string{"time"}, by...)
-	qs := sortedQuantiles(r.Groups[0].Quantiles)
+	qs := report.SortedQuantiles(r.Groups[0].Quantiles)
 	if numbers {
-		t.column("value", true)
+		t.Column("value", true)
 		header = append(header, "value")
 	} else {
 		for _, h := range []string{"count", "rate", "errors", "mean"} {
-			t.column(h, true)
+			t.Column(h, true)
 		}
 		header = append(header, "count", "rate", "error_ratio", "mean")
 		for _, name := range qs {
-			t.column(quantileName(name), true)
+			t.Column(report.QuantileName(name), true)
 		}
 		header = append(header, qs...)
 	}
@@ -331,13 +332,13 @@ func timelineRows(io streams, r *api.TimelineResponse, by []string, asCSV bool, 
 			row := []string{time.Unix(at, 0).In(zone).Format("Jan 02 15:04:05")}
 			plainRow := []string{unix(at)}
 			for _, name := range by {
-				row, plainRow = append(row, orNone(g.Labels[name])), append(plainRow, g.Labels[name])
+				row, plainRow = append(row, report.OrNone(g.Labels[name])), append(plainRow, g.Labels[name])
 			}
 			if numbers {
 				if math.IsNaN(float64(g.Value[i])) {
 					continue
 				}
-				row, plainRow = append(row, u.value(g.Value[i])), append(plainRow, raw(g.Value[i]))
+				row, plainRow = append(row, u.Value(g.Value[i])), append(plainRow, report.Raw(g.Value[i]))
 			} else {
 				if g.Count[i] == 0 {
 					continue
@@ -346,40 +347,26 @@ func timelineRows(io streams, r *api.TimelineResponse, by []string, asCSV bool, 
 				if i < len(g.ErrorRate) {
 					errors = g.ErrorRate[i]
 				}
-				row = append(row, figure.Thousands(g.Count[i]), digits(float64(g.Rate[i]))+"/s", percent(errors), u.value(g.Mean[i]))
-				plainRow = append(plainRow, strconv.FormatUint(g.Count[i], 10), raw(g.Rate[i]), raw(errors), raw(g.Mean[i]))
+				row = append(row, figure.Thousands(g.Count[i]), report.Digits(float64(g.Rate[i]))+"/s", report.Percent(errors), u.Value(g.Mean[i]))
+				plainRow = append(plainRow, strconv.FormatUint(g.Count[i], 10), report.Raw(g.Rate[i]), report.Raw(errors), report.Raw(g.Mean[i]))
 				for _, name := range qs {
-					row, plainRow = append(row, u.value(g.Quantiles[name][i])), append(plainRow, raw(g.Quantiles[name][i]))
+					row, plainRow = append(row, u.Value(g.Quantiles[name][i])), append(plainRow, report.Raw(g.Quantiles[name][i]))
 				}
 			}
-			t.rows, plainRows = append(t.rows, row), append(plainRows, plainRow)
+			t.Rows, plainRows = append(t.Rows, row), append(plainRows, plainRow)
 		}
 	}
 	if asCSV {
-		return writeCSV(io.out, header, plainRows)
+		return report.WriteCSV(io.out, header, plainRows)
 	}
-	return t.write(io.out)
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "(none)"
-	}
-	return s
+	return t.Write(io.out)
 }
 
 func orSpans(family string) string {
 	if family == "" {
-		return spanFamily
+		return report.SpanFamily
 	}
 	return family
-}
-
-func ratio(f api.Float) string {
-	if math.IsNaN(float64(f)) {
-		return "-"
-	}
-	return strconv.FormatFloat(float64(f), 'f', 2, 64)
 }
 
 func unix(t int64) string { return strconv.FormatInt(t, 10) }

@@ -20,6 +20,7 @@ import (
 	"tailscope/internal/bench/requests"
 	"tailscope/internal/bench/session"
 	"tailscope/internal/bench/threshold"
+	"tailscope/internal/report"
 )
 
 // benchFlags are what `tailscope bench` was asked for.
@@ -287,7 +288,7 @@ func (f *benchFlags) runURL(ctx context.Context, arg string) error {
 		o.Duration = f.during
 	}
 	for _, n := range set.Notes() {
-		fmt.Fprintln(f.err, printable(n))
+		fmt.Fprintln(f.err, report.Printable(n))
 	}
 	if o.Name == "" {
 		o.Name = strings.TrimSuffix(target.Host+target.Path, "/")

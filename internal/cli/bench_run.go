@@ -18,7 +18,9 @@ import (
 	"tailscope/client"
 	"tailscope/internal/bench/session"
 	"tailscope/internal/figure"
+	"tailscope/internal/liveview"
 	"tailscope/internal/otlpsink"
+	"tailscope/internal/report"
 )
 
 // exitInvalid is the code of a run in which the generator could not keep up.
@@ -77,24 +79,24 @@ func (f *benchOutput) present(ctx context.Context, name, service string, run fun
 			return err
 		}
 	}
-	view := newBenchView(f.err, name, f.quiet, f.now)
-	h.progress, h.note = view.show, view.note
+	view := liveview.NewBench(f.err, name, f.quiet, f.now)
+	h.progress, h.note = view.Show, view.Note
 	if page != "" {
-		view.note("reported to " + page)
+		view.Note("reported to " + page)
 	}
 	out, err := run(ctx, h)
-	view.close()
+	view.Close()
 	if mistake := (session.Mistake{}); errors.As(err, &mistake) {
 		return usage{hintWithin(mistake.Err)}
 	}
 	if err != nil {
 		return hintWithin(err)
 	}
-	if err := f.write(f.out, func(b *bytes.Buffer, format string) error { return writeBench(b, out.Result, format) }); err != nil {
+	if err := f.write(f.out, func(b *bytes.Buffer, format string) error { return report.WriteBench(b, out.Result, format) }); err != nil {
 		return err
 	}
 	if out.Trouble != "" {
-		fmt.Fprintf(f.err, "%s\n", printable(out.Trouble))
+		fmt.Fprintf(f.err, "%s\n", report.Printable(out.Trouble))
 	}
 	if h.refused != nil && h.refused() > 0 {
 		fmt.Fprintf(f.err, "the server refused %s points, which its series lack; its log says why\n", figure.Thousands(h.refused()))
@@ -144,7 +146,7 @@ func (f *benchOutput) server(ctx context.Context, h *benchHooks, name, service s
 			start = r.Start
 		}
 		reply, err := c.ReportExperiment(ctx, h.id, api.ExperimentReport{
-			Kind: "bench", Name: name, Service: service, Start: start, Ended: !isNaN(r.End), Bench: r,
+			Kind: "bench", Name: name, Service: service, Start: start, Ended: !report.IsNaN(r.End), Bench: r,
 		})
 		if reply.Stop {
 			stop(errors.New("somebody stopped it at " + pageOf(f.to)))
@@ -159,15 +161,4 @@ func pageOf(address string) string {
 		address = "http://" + address
 	}
 	return strings.TrimRight(address, "/")
-}
-
-// writeBench writes a result in one of the formats.
-func writeBench(b *bytes.Buffer, r *api.BenchResult, format string) error {
-	switch format {
-	case "json":
-		return writeJSON(b, r)
-	case "html":
-		return writeBenchHTML(b, r)
-	}
-	return writeBenchText(b, r, format == "md")
 }

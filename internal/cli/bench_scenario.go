@@ -15,6 +15,7 @@ import (
 	"tailscope/api"
 	"tailscope/internal/bench/session"
 	"tailscope/internal/figure"
+	"tailscope/internal/report"
 	"tailscope/internal/scenario"
 	"tailscope/internal/strictyaml"
 )
@@ -58,7 +59,7 @@ func (f *benchFlags) runScenario(cmd *cobra.Command, file string) error {
 		seed = f.seed
 	}
 	return f.present(cmd.Context(), f.name, s.Service, func(ctx context.Context, h benchHooks) (*session.Outcome, error) {
-		st, err := scenario.Open(ctx, s, scenario.Options{RunDir: f.logs, Note: h.note, Loading: func(l api.BenchLoad) { h.note(loadText(&l)) }, Version: Version(), Command: f.command, Now: f.now})
+		st, err := scenario.Open(ctx, s, scenario.Options{RunDir: f.logs, Note: h.note, Loading: func(l api.BenchLoad) { h.note(report.LoadText(&l)) }, Version: Version(), Command: f.command, Now: f.now})
 		if err != nil {
 			return nil, err
 		}
@@ -136,7 +137,7 @@ commands write, such as data, is looked at when they have run.`,
 
 // scenarioText says what a scenario has, in a line.
 func scenarioText(s *scenario.Scenario) string {
-	parts := []string{plural(len(s.Plan.Phases), "phase")}
+	parts := []string{report.Plural(len(s.Plan.Phases), "phase")}
 	if d := s.Plan.Duration(); d > 0 {
 		parts[0] += " of " + d.String()
 	}
@@ -152,7 +153,7 @@ func scenarioText(s *scenario.Scenario) string {
 		what string
 	}{{len(s.Servers), "server"}, {len(s.Faults), "fault"}, {len(s.Thresholds), "threshold"}} {
 		if p.n > 0 {
-			parts = append(parts, plural(p.n, p.what))
+			parts = append(parts, report.Plural(p.n, p.what))
 		}
 	}
 	return strings.Join(parts, ", ")

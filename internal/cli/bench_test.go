@@ -4,128 +4,16 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"tailscope/api"
-	"tailscope/hist"
-	"tailscope/internal/bench/session"
-	"tailscope/internal/bench/tally"
+	"tailscope/internal/report"
 )
-
-// benchResult is a run that has everything.
-func benchResult(t *testing.T) *api.BenchResult {
-	t.Helper()
-	b, err := os.ReadFile("testdata/bench.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := new(api.BenchResult)
-	if err := json.Unmarshal(b, r); err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-func benchText(t *testing.T, r *api.BenchResult, format string) string {
-	t.Helper()
-	var b bytes.Buffer
-	if err := writeBench(&b, r, format); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
-}
-
-func TestBenchReports(t *testing.T) {
-	r := benchResult(t)
-	golden(t, "bench.txt", benchText(t, r, "text"))
-	golden(t, "bench.md", benchText(t, r, "md"))
-	golden(t, "bench.html", benchText(t, r, "html"))
-	again := new(api.BenchResult)
-	text := benchText(t, r, "json")
-	if err := json.Unmarshal([]byte(text), again); err != nil || benchText(t, again, "json") != text || again.Latency.Count != 8800 {
-		t.Errorf("JSON is not the result: %v", err)
-	}
-}
-
-// A run that says little of its target says so first, in every format; a closed
-// loop says what its latencies leave out, and shows no others.
-func TestBenchReportsInvalidAndClosed(t *testing.T) {
-	r := benchResult(t)
-	r.Valid, r.Invalid = false, []string{"the generator sent late: <by far>; ask for less"}
-	r.Plan.Arrivals, r.Asked = "closed", api.Float(math.NaN())
-	for format, figure := range map[string]string{"text": "\np99 ", "md": "| p99 ", "html": ">p99<"} {
-		got := benchText(t, r, format)
-		at := strings.Index(got, benchInvalid)
-		if late := strings.Index(got, "sent late"); at < 0 || late < at || strings.Index(got, figure) < late {
-			t.Errorf("%s: where is it said that it is invalid?\n%s", format, got)
-		}
-		if !strings.Contains(got, "leave out the waiting") {
-			t.Errorf("%s: where is it said that the loop is closed?", format)
-		}
-		if format != "text" && strings.Contains(got, "<by far>") {
-			t.Errorf("%s: text is not escaped", format)
-		}
-		if format == "text" && strings.Contains(got, "from when due") {
-			t.Errorf("a closed loop has no latency from when requests were due:\n%s", got)
-		}
-	}
-}
-
-// The page needs nothing else, and runs nothing.
-func TestBenchPageIsWhole(t *testing.T) {
-	r := benchResult(t)
-	r.Name, r.Events[2].Name = `<script>alert(1)</script>`, `"><img src=x>`
-	got := benchText(t, r, "html")
-	for _, s := range []string{"<script", "<img", "<link", " href=", "@import", "url("} {
-		if strings.Contains(got, s) {
-			t.Errorf("the page has %s", s)
-		}
-	}
-	if n := strings.Count(got, "<svg"); n != 6 { // percentiles, time, rate, lateness, two readings
-		t.Errorf("%d charts", n)
-	}
-}
-
-func TestBenchPicture(t *testing.T) {
-	h := hist.New(hist.DefaultSchema)
-	for i := range 100 {
-		_ = h.RecordNanos(int64(i+1)*1e6, 1)
-	}
-	r := benchResult(t)
-	r.Account.Dropped = 7
-	m := session.Moment{Result: r, Elapsed: 5 * time.Second, Left: 3 * time.Second, Asked: 350, Behind: 164, Phase: 1, Trouble: "what is measured waits: it is away",
-		Live: tally.Live{Seconds: 5, Latency: h, Service: h, Late: h, Rate: 348.25, Recent: r.Timeline}}
-	warming := m
-	warming.Elapsed = -3500 * time.Millisecond
-	v := &benchView{title: "search"}
-	closed := m
-	c := *r
-	c.Plan.Arrivals, closed.Result, closed.Asked, closed.Left = "closed", &c, math.NaN(), -1
-	golden(t, "bench-picture.txt", v.picture(m, 100)+"\n"+v.picture(warming, 100)+"\n"+v.picture(closed, 40)+"\n"+benchLine(m)+"\n"+benchLine(warming)+"\n")
-
-	// On a terminal it draws over itself, within its size, and leaves nothing.
-	var b bytes.Buffer
-	v = &benchView{w: &b, title: "search", terminal: true, colors: true, size: func() (int, int) { return 40, 8 }, now: time.Now}
-	v.show(m)
-	v.note("a server is started")
-	v.close()
-	for line := range strings.Lines(b.String()) {
-		plain := strings.NewReplacer("\x1b[1m", "", "\x1b[0m", "", "\x1b[31m", "", "\x1b[33m", "").Replace(line)
-		if n := len([]rune(strings.TrimSpace(plain))); n > 40 && !strings.Contains(plain, "A\r") {
-			t.Errorf("%d characters: %q", n, line)
-		}
-	}
-	if n := strings.Count(b.String(), "\x1b[7A\r\x1b[J"); n != 2 || !strings.HasSuffix(b.String(), "\x1b[J") {
-		t.Errorf("drawn over %d times: %q", n, b.String())
-	}
-}
 
 func benchTarget(t *testing.T) string {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -192,7 +80,7 @@ func TestBenchRuns(t *testing.T) {
 			if code != want || !c.want(r) {
 				t.Errorf("code %d of a valid run: %t, account %+v, thresholds %+v\n%s", code, r.Valid, r.Account, r.Thresholds, errs.String())
 			}
-			if !strings.Contains(out.String(), "due") || strings.Contains(out.String(), benchInvalid) == r.Valid {
+			if !strings.Contains(out.String(), "due") || strings.Contains(out.String(), report.BenchInvalid) == r.Valid {
 				t.Errorf("the report says nothing of it:\n%s", out.String())
 			}
 			if !strings.HasPrefix(r.Command, "tailscope bench ") || strings.Contains(r.Command, file) {
@@ -327,18 +215,6 @@ func TestBenchAgainWithoutSecrets(t *testing.T) {
 	} {
 		if got := withoutSecret(field); got != want {
 			t.Errorf("%s: got %s, want %s", field, got, want)
-		}
-	}
-}
-
-func TestReading(t *testing.T) {
-	for _, c := range []struct {
-		value float64
-		unit  string
-		want  string
-	}{{5e6, "bytes", "5 MB"}, {0.0021, "seconds", "2.1ms"}, {0.0021, "seconds/s", "2.1ms/s"}, {12, "", "12"}, {0.5, "cores", "0.5"}, {3e6, "bytes/s", "3 MB/s"}, {math.NaN(), "bytes", "-"}} {
-		if got := reading(api.Float(c.value), c.unit); got != c.want {
-			t.Errorf("%g %s: got %s, want %s", c.value, c.unit, got, c.want)
 		}
 	}
 }

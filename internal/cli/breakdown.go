@@ -15,6 +15,7 @@ import (
 	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/figure"
+	"tailscope/internal/report"
 )
 
 // registerRequests takes the flags of questions about requests, which have no
@@ -85,7 +86,7 @@ func newQueryBreakdown(io streams) *cobra.Command {
 			return q.failed(err)
 		}
 		if q.format == "json" {
-			return writeJSON(io.out, r)
+			return report.WriteJSON(io.out, r)
 		}
 		if r.Total == 0 {
 			return q.nothing(cmp.Or(r.Note, "no request was taken apart in that range"))
@@ -111,34 +112,34 @@ func optionalSeconds(flag, text string) (float64, error) {
 
 func breakdownTable(w io.Writer, r *api.BreakdownResponse, limit int) error {
 	n := api.Float(r.Total)
-	fmt.Fprintf(w, "%s requests, %s each on average\n\n", figure.Thousands(r.Total), secondsUnit.value(r.Seconds/n)) //nolint:errcheck // the last write tells
-	t := &table{}
-	t.column("component", false)
-	t.column("share of time", false)
+	fmt.Fprintf(w, "%s requests, %s each on average\n\n", figure.Thousands(r.Total), report.SecondsUnit.Value(r.Seconds/n)) //nolint:errcheck // the last write tells
+	t := &report.Table{}
+	t.Column("component", false)
+	t.Column("share of time", false)
 	var qs []string
 	for _, c := range r.Components {
 		if len(c.Quantiles) > 0 {
-			qs = sortedQuantiles(c.Quantiles)
+			qs = report.SortedQuantiles(c.Quantiles)
 			break
 		}
 	}
 	for _, h := range []string{"", "per request", "critical"} {
-		t.column(h, true)
+		t.Column(h, true)
 	}
 	for _, q := range qs {
-		t.column(quantileName(q), true)
+		t.Column(report.QuantileName(q), true)
 	}
 	for _, c := range r.Components {
 		if c.Seconds == 0 || math.IsNaN(float64(c.Seconds)) {
 			continue
 		}
-		row := []string{c.Component, bar(c.Share, shareWidth), share(c.Share), secondsUnit.value(c.Seconds / n), share(c.CriticalShare)}
+		row := []string{c.Component, report.Bar(c.Share, report.ShareWidth), report.Share(c.Share), report.SecondsUnit.Value(c.Seconds / n), report.Share(c.CriticalShare)}
 		for _, q := range qs {
-			row = append(row, secondsUnit.value(quantileOf(c.Quantiles, q)))
+			row = append(row, report.SecondsUnit.Value(quantileOf(c.Quantiles, q)))
 		}
-		t.rows = append(t.rows, row)
+		t.Rows = append(t.Rows, row)
 	}
-	if err := t.write(w); err != nil {
+	if err := t.Write(w); err != nil {
 		return err
 	}
 	if err := bandTable(w, r); err != nil {
@@ -164,29 +165,29 @@ func bandTable(w io.Writer, r *api.BreakdownResponse) error {
 	if b == nil || b.Requests == 0 {
 		return nil
 	}
-	name := "longer than " + secondsUnit.value(b.Low)
+	name := "longer than " + report.SecondsUnit.Value(b.Low)
 	if !math.IsNaN(float64(b.High)) {
-		name += ", up to " + secondsUnit.value(b.High)
+		name += ", up to " + report.SecondsUnit.Value(b.High)
 	}
 	if b.Above > 0 {
-		name = "above " + quantileName(strconv.FormatFloat(float64(b.Above), 'f', -1, 64)) + ", " + name
+		name = "above " + report.QuantileName(strconv.FormatFloat(float64(b.Above), 'f', -1, 64)) + ", " + name
 	}
 	fmt.Fprintf(w, "\n%s requests %s: %s each; the typical, up to %s: %s\n\n", //nolint:errcheck // the last write tells
-		figure.Thousands(b.Requests), name, secondsUnit.value(b.Mean), secondsUnit.value(b.Typical.High), secondsUnit.value(b.Typical.Mean))
-	t := &table{}
-	t.column("component", false)
-	t.column("of the slow", false)
+		figure.Thousands(b.Requests), name, report.SecondsUnit.Value(b.Mean), report.SecondsUnit.Value(b.Typical.High), report.SecondsUnit.Value(b.Typical.Mean))
+	t := &report.Table{}
+	t.Column("component", false)
+	t.Column("of the slow", false)
 	for _, h := range []string{"", "per request", "typical", "", "added"} {
-		t.column(h, true)
+		t.Column(h, true)
 	}
 	for _, c := range b.Components {
 		if c.Band.Seconds == 0 && c.Typical.Seconds == 0 {
 			continue
 		}
-		t.rows = append(t.rows, []string{c.Component, bar(c.Band.Share, shareWidth), share(c.Band.Share), secondsUnit.value(c.Band.Seconds),
-			share(c.Typical.Share), secondsUnit.value(c.Typical.Seconds), added(c.Band.Seconds - c.Typical.Seconds)})
+		t.Rows = append(t.Rows, []string{c.Component, report.Bar(c.Band.Share, report.ShareWidth), report.Share(c.Band.Share), report.SecondsUnit.Value(c.Band.Seconds),
+			report.Share(c.Typical.Share), report.SecondsUnit.Value(c.Typical.Seconds), added(c.Band.Seconds - c.Typical.Seconds)})
 	}
-	return t.write(w)
+	return t.Write(w)
 }
 
 // added is a difference of times, with its sign.
@@ -195,9 +196,9 @@ func added(f api.Float) string {
 	case math.IsNaN(v):
 		return "-"
 	case v < 0:
-		return "−" + formatSeconds(-v)
+		return "−" + report.Seconds(-v)
 	}
-	return "+" + secondsUnit.value(f)
+	return "+" + report.SecondsUnit.Value(f)
 }
 
 func partsTable(w io.Writer, r *api.BreakdownResponse, limit int) error {
@@ -205,41 +206,41 @@ func partsTable(w io.Writer, r *api.BreakdownResponse, limit int) error {
 		return nil
 	}
 	fmt.Fprintln(w) //nolint:errcheck // the last write tells
-	t := &table{}
+	t := &report.Table{}
 	for _, h := range []string{"service", "component", "operation", "share of time"} {
-		t.column(h, false)
+		t.Column(h, false)
 	}
 	for _, h := range []string{"", "calls/request", "mean"} {
-		t.column(h, true)
+		t.Column(h, true)
 	}
-	qs := sortedQuantiles(r.Parts[0].Quantiles)
+	qs := report.SortedQuantiles(r.Parts[0].Quantiles)
 	for _, q := range qs {
-		t.column(quantileName(q), true)
+		t.Column(report.QuantileName(q), true)
 	}
 	band := slices.ContainsFunc(r.Parts, func(p api.BreakdownPart) bool { return p.Band != nil && p.Typical != nil })
 	if band {
-		t.column("slow", true)
-		t.column("typical", true)
+		t.Column("slow", true)
+		t.Column("typical", true)
 	}
-	t.column("", false)
+	t.Column("", false)
 	for _, p := range r.Parts[:min(limit, len(r.Parts))] {
-		row := []string{p.Service, p.Component, p.Operation, bar(p.Share, shareWidth), share(p.Share), digits(float64(p.PerRequest)), secondsUnit.value(p.Mean)}
+		row := []string{p.Service, p.Component, p.Operation, report.Bar(p.Share, report.ShareWidth), report.Share(p.Share), report.Digits(float64(p.PerRequest)), report.SecondsUnit.Value(p.Mean)}
 		for _, q := range qs {
-			row = append(row, secondsUnit.value(quantileOf(p.Quantiles, q)))
+			row = append(row, report.SecondsUnit.Value(quantileOf(p.Quantiles, q)))
 		}
 		if band {
 			slow, typical := "-", "-"
 			if p.Band != nil {
-				slow = secondsUnit.value(p.Band.Seconds)
+				slow = report.SecondsUnit.Value(p.Band.Seconds)
 			}
 			if p.Typical != nil {
-				typical = secondsUnit.value(p.Typical.Seconds)
+				typical = report.SecondsUnit.Value(p.Typical.Seconds)
 			}
 			row = append(row, slow, typical)
 		}
-		t.rows = append(t.rows, append(row, nPlusOne(p.NPlusOne)))
+		t.Rows = append(t.Rows, append(row, nPlusOne(p.NPlusOne)))
 	}
-	if err := t.write(w); err != nil {
+	if err := t.Write(w); err != nil {
 		return err
 	}
 	if more := len(r.Parts) - limit; more > 0 {
@@ -263,23 +264,23 @@ func breakdownNotes(w io.Writer, r *api.BreakdownResponse) error {
 		if len(f.Instances) > 0 {
 			i := f.Instances[0]
 			lines = append(lines, fmt.Sprintf("of %d instances that %s %s called at once, %s was the last to end in %s (even: %s)",
-				len(f.Instances), f.Service, f.Operation, i.Instance, share(i.Share), share(api.Float(1/float64(len(f.Instances))))))
+				len(f.Instances), f.Service, f.Operation, i.Instance, report.Share(i.Share), report.Share(api.Float(1/float64(len(f.Instances))))))
 		}
 	}
 	for _, s := range r.Skews {
 		if s.Peer == "queue" { // the header of a proxy
 			lines = append(lines, fmt.Sprintf("the clock of %s is %s that of the proxy before it by %s (median of %s requests, whose time in the queue is left out)",
-				s.Service, clockWords[s.Direction], secondsUnit.value(s.Median), figure.Thousands(s.Calls)))
+				s.Service, clockWords[s.Direction], report.SecondsUnit.Value(s.Median), figure.Thousands(s.Calls)))
 			continue
 		}
 		lines = append(lines, fmt.Sprintf("the clock of %s is %s that of %s by %s (median of %s calls, which were moved)",
-			s.Service, clockWords[s.Direction], s.Peer, secondsUnit.value(s.Median), figure.Thousands(s.Calls)))
+			s.Service, clockWords[s.Direction], s.Peer, report.SecondsUnit.Value(s.Median), figure.Thousands(s.Calls)))
 	}
 	if r.Note != "" {
 		lines = append(lines, r.Note)
 	}
 	for i, l := range lines {
-		if l = printable(l); i == 0 {
+		if l = report.Printable(l); i == 0 {
 			l = "\n" + l
 		}
 		if _, err := fmt.Fprintln(w, l); err != nil {
@@ -303,22 +304,22 @@ func breakdownCSV(w io.Writer, r *api.BreakdownResponse) error {
 	}
 	whole := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	for _, c := range r.Components {
-		row := []string{c.Component, "", "", raw(c.Seconds), raw(c.Share), raw(c.CriticalShare), "", "", "", "", "", "", "", ""}
+		row := []string{c.Component, "", "", report.Raw(c.Seconds), report.Raw(c.Share), report.Raw(c.CriticalShare), "", "", "", "", "", "", "", ""}
 		if b, ok := band[c.Component]; ok {
-			row[12], row[13] = raw(b.Band.Seconds), raw(b.Typical.Seconds)
+			row[12], row[13] = report.Raw(b.Band.Seconds), report.Raw(b.Typical.Seconds)
 		}
 		rows = append(rows, row)
 	}
 	for _, p := range r.Parts {
-		row := []string{p.Component, p.Service, p.Operation, raw(p.Seconds), raw(p.Share), raw(p.CriticalShare), whole(p.Calls), raw(p.PerRequest), whole(p.Requests),
-			whole(p.Repeated), strconv.FormatBool(p.NPlusOne), raw(p.Mean), "", ""}
+		row := []string{p.Component, p.Service, p.Operation, report.Raw(p.Seconds), report.Raw(p.Share), report.Raw(p.CriticalShare), whole(p.Calls), report.Raw(p.PerRequest), whole(p.Requests),
+			whole(p.Repeated), strconv.FormatBool(p.NPlusOne), report.Raw(p.Mean), "", ""}
 		if p.Band != nil {
-			row[12] = raw(p.Band.Seconds)
+			row[12] = report.Raw(p.Band.Seconds)
 		}
 		if p.Typical != nil {
-			row[13] = raw(p.Typical.Seconds)
+			row[13] = report.Raw(p.Typical.Seconds)
 		}
 		rows = append(rows, row)
 	}
-	return writeCSV(w, header, rows)
+	return report.WriteCSV(w, header, rows)
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"tailscope/api"
+	"tailscope/internal/report"
+	"tailscope/internal/report/reporttest"
 )
 
 func breakdownFixture() *api.BreakdownResponse {
@@ -133,7 +135,7 @@ func TestRequestQuestions(t *testing.T) {
 				t.Errorf("asked %s\nwant  %s", got, c.asked)
 			}
 			if c.file != "" {
-				golden(t, c.file, out)
+				reporttest.Golden(t, c.file, out)
 			}
 		})
 	}
@@ -177,7 +179,7 @@ func TestBar(t *testing.T) {
 	}{
 		{0, ""}, {api.Float(math.NaN()), ""}, {0.0001, "▏"}, {0.5, "█████"}, {0.55, "█████▌"}, {1, "██████████"}, {1.5, "██████████"}, {0.0125, "▏"}, {0.9875, "█████████▉"},
 	} {
-		if got := bar(c.share, 10); got != c.want {
+		if got := report.Bar(c.share, 10); got != c.want {
 			t.Errorf("%v: got %q, want %q", c.share, got, c.want)
 		}
 	}

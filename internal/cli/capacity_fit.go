@@ -16,6 +16,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
+	"tailscope/internal/report"
 	"tailscope/internal/scaling"
 )
 
@@ -97,30 +98,30 @@ func fitStored(ctx context.Context, q *question, step string, level float64) (*a
 func fitReport(q *question, r *api.ScalingResponse) error {
 	switch q.format {
 	case "json":
-		if err := writeJSON(q.streams.out, r); err != nil {
+		if err := report.WriteJSON(q.streams.out, r); err != nil {
 			return err
 		}
 	case "csv":
 		var rows [][]string
 		for _, p := range r.Points {
-			rows = append(rows, []string{rawTime(p.Time), raw(p.N), raw(p.Rate), raw(p.Mean), strconv.FormatBool(p.Left)})
+			rows = append(rows, []string{rawTime(p.Time), report.Raw(p.N), report.Raw(p.Rate), report.Raw(p.Mean), strconv.FormatBool(p.Left)})
 		}
-		if err := writeCSV(q.streams.out, []string{"time", "concurrency", "rate", "mean", "left"}, rows); err != nil {
+		if err := report.WriteCSV(q.streams.out, []string{"time", "concurrency", "rate", "mean", "left"}, rows); err != nil {
 			return err
 		}
 	default:
-		d := &document{w: q.streams.out, markdown: q.format == "markdown"}
+		d := &report.Document{W: q.streams.out, Markdown: q.format == "markdown"}
 		if r.Law != nil {
-			scalingText(d, r.Law, q.columns())
+			report.ScalingText(d, r.Law, q.columns())
 		}
 		if r.Law != nil && len(r.Warnings) > 0 {
-			d.gap()
+			d.Gap()
 			for _, w := range r.Warnings {
-				d.item("note: " + w.Text)
+				d.Item("note: " + w.Text)
 			}
 		}
-		if d.err != nil {
-			return d.err
+		if d.Err != nil {
+			return d.Err
 		}
 	}
 	if r.Law == nil {

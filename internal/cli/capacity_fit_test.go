@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"tailscope/api"
+	"tailscope/internal/report/reporttest"
 	"tailscope/internal/scaling"
 )
 
@@ -36,7 +37,7 @@ func TestCapacityFit(t *testing.T) {
 		if code != exitOK || stderr != "" {
 			t.Fatalf("%s: exit code %d, %s", format, code, stderr)
 		}
-		golden(t, file, out)
+		reporttest.Golden(t, file, out)
 		if want := `GET /api/v1/scaling end=now&level=0.95&match={service="shop",operation="GET /cart"}&start=now-7d&step=10m`; unescape((*asked)[0]) != want {
 			t.Errorf("asked %s, want %s", unescape((*asked)[0]), want)
 		}

@@ -17,8 +17,10 @@ import (
 	"tailscope/internal/capacity"
 	"tailscope/internal/capacity/search"
 	"tailscope/internal/config"
+	"tailscope/internal/liveview"
 	"tailscope/internal/mirror"
 	"tailscope/internal/mirror/pair"
+	"tailscope/internal/report"
 	"tailscope/internal/scenario"
 	"tailscope/internal/server"
 )
@@ -104,7 +106,7 @@ Codes are those of tailscope capacity. docs/capacity-live.md explains all of it.
 		}
 		f.command = f.again(cmd)
 		if servers := f.watched.servers(); len(servers) > 0 {
-			w, err := scenario.StartWatch(servers, func(text string) { fmt.Fprintln(f.err, printable(text)) })
+			w, err := scenario.StartWatch(servers, func(text string) { fmt.Fprintln(f.err, report.Printable(text)) })
 			if err != nil {
 				return usage{hintWithin(err)}
 			}
@@ -322,7 +324,7 @@ func (f *capacityMirror) searchOn(ctx context.Context, s *mirror.Session, told *
 
 // clients waits until there are some: they come once their addresses are changed.
 func (f *capacityMirror) clients(ctx context.Context, s *mirror.Session) error {
-	tick := time.NewTicker(redrawEvery)
+	tick := time.NewTicker(liveview.RedrawEvery)
 	defer tick.Stop()
 	told := false
 	for s.State().Requests == 0 {

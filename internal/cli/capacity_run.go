@@ -20,6 +20,8 @@ import (
 	"tailscope/client"
 	"tailscope/internal/bench/session"
 	"tailscope/internal/capacity"
+	"tailscope/internal/liveview"
+	"tailscope/internal/report"
 	"tailscope/internal/scenario"
 )
 
@@ -54,7 +56,7 @@ type capacityHooks struct {
 func (f *capacityOutput) present(ctx context.Context, name, service string, search func(context.Context, capacityHooks) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	view := newCapacityView(f.err, name, f.quiet, f.now)
+	view := liveview.NewCapacity(f.err, name, f.quiet, f.now)
 	var r *capacityReporter
 	if f.to != "" {
 		var err error
@@ -62,33 +64,33 @@ func (f *capacityOutput) present(ctx context.Context, name, service string, sear
 			return err
 		}
 		defer r.close()
-		view.note("reported to " + r.page)
+		view.Note("reported to " + r.page)
 	}
 	var result *api.Capacity
-	err := search(ctx, capacityHooks{environment: session.FindEnvironment(ctx, Version()), command: f.command, note: view.note, tell: func(c *api.Capacity) {
+	err := search(ctx, capacityHooks{environment: session.FindEnvironment(ctx, Version()), command: f.command, note: view.Note, tell: func(c *api.Capacity) {
 		result = c
-		view.show(c)
+		view.Show(c)
 		r.tell(c)
 	}})
-	view.close()
+	view.Close()
 	if mistake := (session.Mistake{}); errors.As(err, &mistake) {
 		return usage{hintWithin(mistake.Err)}
 	}
-	if result == nil || isNaN(result.End) {
+	if result == nil || report.IsNaN(result.End) {
 		if err == nil {
 			err = errors.New("nothing was searched")
 		}
 		return hintWithin(err)
 	}
 	if err != nil {
-		fmt.Fprintf(f.err, "%s\n", printable(firstLineOf(err.Error())))
+		fmt.Fprintf(f.err, "%s\n", report.Printable(firstLineOf(err.Error())))
 	}
-	if wrong := f.write(f.out, func(b *bytes.Buffer, format string) error { return writeCapacity(b, result, format) }); wrong != nil {
+	if wrong := f.write(f.out, func(b *bytes.Buffer, format string) error { return report.WriteCapacity(b, result, format) }); wrong != nil {
 		return wrong
 	}
 	if r != nil {
 		if said := r.close(); said != "" {
-			fmt.Fprintln(f.err, printable(said))
+			fmt.Fprintln(f.err, report.Printable(said))
 		}
 		fmt.Fprintln(f.err, r.page)
 	}
@@ -112,7 +114,7 @@ func capacityEnd(c *api.Capacity) error {
 // search opens the stage, holds load of our own, and closes the stage.
 func (f *capacityFlags) search(ctx context.Context, s *scenario.Scenario, a *asked, h capacityHooks) error {
 	r := &f.requests
-	st, err := scenario.Open(ctx, s, scenario.Options{RunDir: f.logs, Note: h.note, Loading: func(l api.BenchLoad) { h.note(loadText(&l)) }, Version: Version(), Command: f.command, Now: f.now})
+	st, err := scenario.Open(ctx, s, scenario.Options{RunDir: f.logs, Note: h.note, Loading: func(l api.BenchLoad) { h.note(report.LoadText(&l)) }, Version: Version(), Command: f.command, Now: f.now})
 	if err != nil {
 		return err
 	}
@@ -185,7 +187,7 @@ func (f *capacityOutput) reporter(ctx context.Context, name, service string, sto
 			r.mu.Unlock()
 			if latest != nil {
 				reply, err := c.ReportExperiment(told, id, api.ExperimentReport{
-					Kind: "capacity", Name: name, Service: service, Start: latest.Start, Ended: !isNaN(latest.End), Capacity: latest,
+					Kind: "capacity", Name: name, Service: service, Start: latest.Start, Ended: !report.IsNaN(latest.End), Capacity: latest,
 				})
 				r.mu.Lock()
 				if r.said = ""; err != nil {

@@ -15,6 +15,7 @@ import (
 	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/figure"
+	"tailscope/internal/report"
 )
 
 func newChanges(io streams) *cobra.Command {
@@ -90,7 +91,7 @@ func newChangesList(io streams) *cobra.Command {
 		}
 		switch f.format {
 		case "json":
-			return writeJSON(io.out, r)
+			return report.WriteJSON(io.out, r)
 		case "csv":
 			return changesCSV(io.out, r)
 		}
@@ -102,64 +103,57 @@ func newChangesList(io streams) *cobra.Command {
 // changesText writes a change in two lines and a few more: what, when, and who
 // may have been it. Status is what was asked for.
 func changesText(w io.Writer, r *api.ChangesResponse, status string, zone *time.Location) error {
-	d := &document{w: w}
+	d := &report.Document{W: w}
 	clock := func(t api.Float) string { return time.Unix(int64(t), 0).In(zone).Format("2006-01-02 15:04:05") }
 	for i, c := range r.Changes {
 		if i > 0 {
-			d.gap()
+			d.Gap()
 		}
-		d.line(fmt.Sprintf("%s  %s", clock(c.Time), c.Headline))
+		d.Line(fmt.Sprintf("%s  %s", clock(c.Time), c.Headline))
 		at := "between " + clock(c.Low) + " and " + clock(c.High)
 		if c.Low == c.High {
-			at = "in the slot of " + formatSeconds(float64(r.Slot))
+			at = "in the slot of " + report.Seconds(float64(r.Slot))
 		}
-		d.line("    " + at)
-		t := &table{}
+		d.Line("    " + at)
+		t := &report.Table{}
 		for j, h := range []string{"", "before", "after", "change", "interval", "verdict"} {
-			t.column(h, j > 0 && j < 5)
+			t.Column(h, j > 0 && j < 5)
 		}
-		of := &compareDocument{r: &api.CompareResponse{Within: 0.05}, zone: zone, unit: secondsUnit}
+		of := &report.Comparison{R: &api.CompareResponse{Within: 0.05}, Zone: zone, Unit: report.SecondsUnit}
 		for j := range c.Measures {
 			m := &c.Measures[j]
 			f := &m.Raw
 			if m.Like != nil {
 				f = m.Like
 			}
-			row := of.measure(m)
-			t.rows = append(t.rows, []string{"    " + m.Name, row[1], row[2], of.effect(m, f.Effect), row[5], m.Verdict})
+			row := of.Measure(m)
+			t.Rows = append(t.Rows, []string{"    " + m.Name, row[1], row[2], of.Effect(m, f.Effect), row[5], m.Verdict})
 		}
-		d.table(t)
+		d.Table(t)
 		if len(c.Operations) > 0 {
-			d.line("    operations: " + strings.Join(c.Operations, ", "))
+			d.Line("    operations: " + strings.Join(c.Operations, ", "))
 		}
 		for _, m := range c.Near {
-			d.line(fmt.Sprintf("    near: %s at %s", m.Name, clock(m.Time)))
+			d.Line(fmt.Sprintf("    near: %s at %s", m.Name, clock(m.Time)))
 		}
 		state := "    " + c.Status + ", id " + c.ID
 		if c.Mark != "" {
 			state += ", mark " + c.Mark
 		}
-		d.line(state)
+		d.Line(state)
 	}
 	if len(r.Changes) > 0 {
-		d.gap()
+		d.Gap()
 	}
 	noun := "change"
 	if status != "" && status != "all" {
 		noun = status + " change"
 	}
-	d.line(fmt.Sprintf("%s in %s series, searched in slots of %s", plural(len(r.Changes), noun), figure.Thousands(uint64(r.Searched)), formatSeconds(float64(r.Slot))))
+	d.Line(fmt.Sprintf("%s in %s series, searched in slots of %s", report.Plural(len(r.Changes), noun), figure.Thousands(uint64(r.Searched)), report.Seconds(float64(r.Slot))))
 	for _, n := range r.Notes {
-		d.line("note: " + n)
+		d.Line("note: " + n)
 	}
-	return d.err
-}
-
-func plural(n int, noun string) string {
-	if n == 0 {
-		return "no " + noun
-	}
-	return figure.Counted(n, noun)
+	return d.Err
 }
 
 func changesCSV(w io.Writer, r *api.ChangesResponse) error {
@@ -175,7 +169,7 @@ func changesCSV(w io.Writer, r *api.ChangesResponse) error {
 	header = append(header, "status", "mark", "id")
 	var rows [][]string
 	for _, c := range r.Changes {
-		row := []string{rawTime(c.Time), rawTime(c.Low), rawTime(c.High), c.Service, c.Operation, c.Verdict, raw(c.P)}
+		row := []string{rawTime(c.Time), rawTime(c.Low), rawTime(c.High), c.Service, c.Operation, c.Verdict, report.Raw(c.P)}
 		for _, n := range names {
 			effect, low, high := math.NaN(), math.NaN(), math.NaN()
 			for _, m := range c.Measures {
@@ -187,11 +181,11 @@ func changesCSV(w io.Writer, r *api.ChangesResponse) error {
 					effect, low, high = float64(f.Effect), float64(f.Low), float64(f.High)
 				}
 			}
-			row = append(row, raw(api.Float(effect)), raw(api.Float(low)), raw(api.Float(high)))
+			row = append(row, report.Raw(api.Float(effect)), report.Raw(api.Float(low)), report.Raw(api.Float(high)))
 		}
 		rows = append(rows, append(row, c.Status, c.Mark, c.ID))
 	}
-	return writeCSV(w, header, rows)
+	return report.WriteCSV(w, header, rows)
 }
 
 // newChangesDecide is a command that decides of the change with an id.

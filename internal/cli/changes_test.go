@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"tailscope/api"
+	"tailscope/internal/report/reporttest"
 )
 
 // changesFixture is a change of a service, with that of its operation, and one
@@ -49,7 +50,7 @@ func TestChangesOutput(t *testing.T) {
 		if code != exitOK || stderr != "" {
 			t.Fatalf("%s: exit code %d, %s", format, code, stderr)
 		}
-		golden(t, file, out)
+		reporttest.Golden(t, file, out)
 		if want := `GET /api/v1/changes end=now&match={service="shop"}&operations=5&start=now-1d&status=all`; unescape((*asked)[0]) != want {
 			t.Errorf("asked %s, want %s", unescape((*asked)[0]), want)
 		}

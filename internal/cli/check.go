@@ -16,6 +16,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
+	"tailscope/internal/report"
 )
 
 func newCheck(io streams) *cobra.Command {
@@ -57,7 +58,7 @@ func (q *checkQuestion) answer(r any, err error, text func(io.Writer) error) err
 	case err != nil:
 		return q.failed(err)
 	case q.json:
-		return writeJSON(q.streams.out, r)
+		return report.WriteJSON(q.streams.out, r)
 	}
 	return text(q.streams.out)
 }
@@ -77,9 +78,9 @@ func (q *checkQuestion) ago(f api.Float) string {
 	}
 	d := q.now().Sub(time.UnixMilli(int64(float64(f) * 1e3)))
 	if d < 0 {
-		return "in " + formatSeconds(-d.Round(time.Second).Seconds())
+		return "in " + report.Seconds(-d.Round(time.Second).Seconds())
 	}
-	return formatSeconds(d.Round(time.Second).Seconds())
+	return report.Seconds(d.Round(time.Second).Seconds())
 }
 
 // moment reads a flag that may hold one; 0 if it is empty.
@@ -120,21 +121,21 @@ func newCheckList(io streams) *cobra.Command {
 type writer = io.Writer
 
 func (q *checkQuestion) list(w io.Writer, r *api.ChecksResponse) error {
-	d := &document{w: w}
+	d := &report.Document{W: w}
 	if r.Problem != "" {
-		d.line("the definitions on disk are not those that run:")
+		d.Line("the definitions on disk are not those that run:")
 		for line := range strings.SplitSeq(r.Problem, "\n") {
-			d.line("    " + line)
+			d.Line("    " + line)
 		}
-		d.gap()
+		d.Gap()
 	}
 	if r.Trouble != "" {
-		d.line("what checks find may be lost: " + r.Trouble)
-		d.gap()
+		d.Line("what checks find may be lost: " + r.Trouble)
+		d.Gap()
 	}
-	t := &table{}
+	t := &report.Table{}
 	for i, h := range []string{"state", "for", "check", "value", "threshold", "last", "what"} {
-		t.column(h, i == 1 || i == 3)
+		t.Column(h, i == 1 || i == 3)
 	}
 	for _, c := range r.Checks {
 		state := c.State
@@ -148,11 +149,11 @@ func (q *checkQuestion) list(w io.Writer, r *api.ChecksResponse) error {
 		if c.Quiet != "" {
 			what = "[" + c.Quiet + "] " + what
 		}
-		t.rows = append(t.rows, []string{state, q.ago(c.Since), c.ID, value(c.Value, c.Unit), bandsText(c.Bands), q.ago(c.Last), what})
+		t.Rows = append(t.Rows, []string{state, q.ago(c.Since), c.ID, value(c.Value, c.Unit), bandsText(c.Bands), q.ago(c.Last), what})
 	}
 	if len(r.Checks) > 0 {
-		d.table(t)
-		d.gap()
+		d.Table(t)
+		d.Gap()
 	}
 	var counts []string
 	for _, s := range []string{"CRITICAL", "UNKNOWN", "WARNING", "OK", "PENDING"} {
@@ -160,23 +161,23 @@ func (q *checkQuestion) list(w io.Writer, r *api.ChecksResponse) error {
 			counts = append(counts, fmt.Sprintf("%d %s", n, s))
 		}
 	}
-	line := plural(r.Total, "check")
+	line := report.Plural(r.Total, "check")
 	if len(counts) > 0 {
 		line += ": " + strings.Join(counts, ", ")
 	}
 	if more := r.Total - len(r.Checks); more > 0 {
 		line += fmt.Sprintf("; --limit %d shows %d more", r.Total, more)
 	}
-	d.line(line)
+	d.Line(line)
 	if len(r.Files) == 0 {
-		d.line("no files of checks are configured: tailscope serve --checks FILE")
+		d.Line("no files of checks are configured: tailscope serve --checks FILE")
 	}
 	for _, x := range r.Receivers {
 		if x.State == "waiting" {
-			d.line(fmt.Sprintf("receiver %s waits with %d: %s", x.Name, x.Spooled, x.Error))
+			d.Line(fmt.Sprintf("receiver %s waits with %d: %s", x.Name, x.Spooled, x.Error))
 		}
 	}
-	return d.err
+	return d.Err
 }
 
 // value writes a check's value with its unit.
@@ -186,7 +187,7 @@ func value(f api.Float, unit string) string {
 	case math.IsNaN(v):
 		return "-"
 	case unit == "s":
-		return formatSeconds(v)
+		return report.Seconds(v)
 	}
 	return plainNumber(v) + unit
 }
@@ -217,11 +218,11 @@ func newCheckShow(io streams) *cobra.Command {
 }
 
 func (q *checkQuestion) show(w io.Writer, r *api.CheckResponse) error {
-	d := &document{w: w}
+	d := &report.Document{W: w}
 	c := &r.Check
-	d.line(pluginLine(c))
+	d.Line(pluginLine(c))
 	if c.Description != "" {
-		d.line("    " + c.Description)
+		d.Line("    " + c.Description)
 	}
 	facts := [][2]string{
 		{"since", q.clock(c.Since)}, {"last run", q.clock(c.Last)}, {"next", q.clock(c.Next)},
@@ -232,43 +233,43 @@ func (q *checkQuestion) show(w io.Writer, r *api.CheckResponse) error {
 	}
 	for _, f := range facts {
 		if f[1] != "" {
-			d.line(fmt.Sprintf("    %-11s %s", f[0], f[1]))
+			d.Line(fmt.Sprintf("    %-11s %s", f[0], f[1]))
 		}
 	}
-	d.gap()
+	d.Gap()
 	for line := range strings.SplitSeq(strings.TrimRight(r.Definition, "\n"), "\n") {
-		d.line(line)
+		d.Line(line)
 	}
 	for _, s := range []struct {
 		name  string
 		steps []api.CheckStep
 	}{{"value", r.ValueSteps}, {"threshold", r.ThresholdSteps}} {
 		if len(s.steps) > 0 {
-			d.gap()
-			d.table(stepsTable(s.name, s.steps))
+			d.Gap()
+			d.Table(stepsTable(s.name, s.steps))
 		}
 	}
 	if len(r.Incidents) > 0 {
-		d.gap()
-		d.table(q.incidents(r.Incidents))
+		d.Gap()
+		d.Table(q.incidents(r.Incidents))
 	}
-	return d.err
+	return d.Err
 }
 
-func stepsTable(name string, steps []api.CheckStep) *table {
-	t := &table{}
-	t.column(name+", step by step", false)
-	t.column("", false)
+func stepsTable(name string, steps []api.CheckStep) *report.Table {
+	t := &report.Table{}
+	t.Column(name+", step by step", false)
+	t.Column("", false)
 	for _, s := range steps {
-		t.rows = append(t.rows, []string{strings.Repeat("  ", s.Depth) + s.Text, s.Value})
+		t.Rows = append(t.Rows, []string{strings.Repeat("  ", s.Depth) + s.Text, s.Value})
 	}
 	return t
 }
 
-func (q *checkQuestion) incidents(list []api.Incident) *table {
-	t := &table{}
+func (q *checkQuestion) incidents(list []api.Incident) *report.Table {
+	t := &report.Table{}
 	for _, h := range []string{"begin", "end", "worst", "check", "what", "acknowledged", "id"} {
-		t.column(h, false)
+		t.Column(h, false)
 	}
 	for _, i := range list {
 		name, acked := i.Check, ""
@@ -282,7 +283,7 @@ func (q *checkQuestion) incidents(list []api.Incident) *table {
 		if math.IsNaN(float64(i.End)) {
 			end = "open"
 		}
-		t.rows = append(t.rows, []string{q.clock(i.Start), end, i.Worst, name, i.Text, acked, i.ID})
+		t.Rows = append(t.Rows, []string{q.clock(i.Start), end, i.Worst, name, i.Text, acked, i.ID})
 	}
 	return t
 }

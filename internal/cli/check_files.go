@@ -12,6 +12,7 @@ import (
 	"tailscope/api"
 	"tailscope/internal/check/expr"
 	"tailscope/internal/check/spec"
+	"tailscope/internal/report"
 	"tailscope/internal/server"
 )
 
@@ -35,7 +36,7 @@ server, runs nothing, and reads no secret.`,
 			out := struct {
 				Problems []spec.Problem `json:"problems"`
 			}{problems}
-			if err := writeJSON(io.out, out); err != nil {
+			if err := report.WriteJSON(io.out, out); err != nil {
 				return err
 			}
 			if len(problems) > 0 {
@@ -54,8 +55,8 @@ server, runs nothing, and reads no secret.`,
 			_, err := fmt.Fprintf(io.out, "checks:\n%s", b.String())
 			return err
 		}
-		_, err := fmt.Fprintf(io.out, "%s, %s, %s in %s: no mistakes\n", plural(len(file.Checks), "check"),
-			plural(len(file.Profiles), "profile"), plural(len(file.Receivers), "receiver"), plural(len(file.Files), "file"))
+		_, err := fmt.Fprintf(io.out, "%s, %s, %s in %s: no mistakes\n", report.Plural(len(file.Checks), "check"),
+			report.Plural(len(file.Profiles), "profile"), report.Plural(len(file.Receivers), "receiver"), report.Plural(len(file.Files), "file"))
 		return err
 	}
 	return cmd
@@ -73,7 +74,7 @@ func problemsError(problems []spec.Problem) error {
 	for _, p := range problems {
 		errs = append(errs, p)
 	}
-	return withHint(errors.Join(errs...), "%s; docs/checks.md has every key", plural(len(problems), "mistake"))
+	return withHint(errors.Join(errs...), "%s; docs/checks.md has every key", report.Plural(len(problems), "mistake"))
 }
 
 func newCheckSchema(io streams) *cobra.Command {
@@ -128,16 +129,16 @@ runs it, besides its schedule, and stores what it comes to.`,
 			if !q.json {
 				// What reads the output of plugins does not read their errors.
 				first, _, _ := strings.Cut(err.Error(), "\n")
-				if _, err := fmt.Fprintln(io.out, printable("UNKNOWN "+args[0]+": "+strings.ReplaceAll(first, "|", "/"))); err != nil {
+				if _, err := fmt.Fprintln(io.out, report.Printable("UNKNOWN "+args[0]+": "+strings.ReplaceAll(first, "|", "/"))); err != nil {
 					return err
 				}
 			}
 			return ended{err, exitOf("UNKNOWN")}
 		}
 		if q.json {
-			err = writeJSON(io.out, c)
+			err = report.WriteJSON(io.out, c)
 		} else {
-			_, err = fmt.Fprintln(io.out, printable(pluginLine(c)))
+			_, err = fmt.Fprintln(io.out, report.Printable(pluginLine(c)))
 		}
 		if code := exitOf(c.Level); err == nil && code != 0 {
 			return ended{errSilent, code}

@@ -8,6 +8,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
+	"tailscope/internal/report"
 )
 
 // group is a command that only has others below it.
@@ -91,9 +92,9 @@ func newMaintenanceList(io streams) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		r, err := q.client().Maintenance(cmd.Context())
 		return q.answer(r, err, func(w writer) error {
-			t := &table{}
+			t := &report.Table{}
 			for _, h := range []string{"now", "name", "checks", "begin", "end", "by", "id"} {
-				t.column(h, false)
+				t.Column(h, false)
 			}
 			for _, m := range r.Windows {
 				now, what, by, id := "", strings.Join(m.Checks, ", "), m.User, m.ID
@@ -113,13 +114,13 @@ func newMaintenanceList(io streams) *cobra.Command {
 				if m.When != "" {
 					begin, end = m.When, ""
 				}
-				t.rows = append(t.rows, []string{now, m.Name, what, begin, end, by, id})
+				t.Rows = append(t.Rows, []string{now, m.Name, what, begin, end, by, id})
 			}
-			if len(t.rows) == 0 {
+			if len(t.Rows) == 0 {
 				_, err := fmt.Fprintln(w, "no maintenance")
 				return err
 			}
-			return t.write(w)
+			return t.Write(w)
 		})
 	}
 	return cmd
@@ -198,7 +199,7 @@ func newIncidentList(io streams) *cobra.Command {
 				_, err := fmt.Fprintln(w, "no incidents in that range")
 				return err
 			}
-			return q.incidents(r.Incidents).write(w)
+			return q.incidents(r.Incidents).Write(w)
 		})
 	}
 	return cmd

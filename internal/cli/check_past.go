@@ -9,6 +9,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
+	"tailscope/internal/report"
 )
 
 func newCheckHistory(io streams) *cobra.Command {
@@ -61,31 +62,31 @@ func (q *checkQuestion) thirtieth() (string, error) {
 }
 
 func (q *checkQuestion) history(w io.Writer, r *api.CheckResponse) error {
-	d := &document{w: w}
-	t := &table{}
+	d := &report.Document{W: w}
+	t := &report.Table{}
 	for i, h := range []string{"time", "value", "least", "most", "held against"} {
-		t.column(h, i > 0 && i < 4)
+		t.Column(h, i > 0 && i < 4)
 	}
 	unit := r.Check.Unit
 	for _, p := range r.Points {
-		t.rows = append(t.rows, []string{q.clock(p.Time), value(p.Value, unit), value(p.Min, unit), value(p.Max, unit), bandsText(p.Bands)})
+		t.Rows = append(t.Rows, []string{q.clock(p.Time), value(p.Value, unit), value(p.Min, unit), value(p.Max, unit), bandsText(p.Bands)})
 	}
-	d.table(t)
+	d.Table(t)
 	if len(r.States) > 0 {
-		d.gap()
-		d.table(q.states(r.States))
+		d.Gap()
+		d.Table(q.states(r.States))
 	}
 	if len(r.Incidents) > 0 {
-		d.gap()
-		d.table(q.incidents(r.Incidents))
+		d.Gap()
+		d.Table(q.incidents(r.Incidents))
 	}
-	return d.err
+	return d.Err
 }
 
-func (q *checkQuestion) states(list []api.CheckState) *table {
-	t := &table{}
+func (q *checkQuestion) states(list []api.CheckState) *report.Table {
+	t := &report.Table{}
 	for i, h := range []string{"state", "from", "for", "why"} {
-		t.column(h, i == 2)
+		t.Column(h, i == 2)
 	}
 	for _, s := range list {
 		name := s.State
@@ -94,9 +95,9 @@ func (q *checkQuestion) states(list []api.CheckState) *table {
 		}
 		long := "until now"
 		if set(s.End) {
-			long = formatSeconds(float64(s.End - s.Start))
+			long = report.Seconds(float64(s.End - s.Start))
 		}
-		t.rows = append(t.rows, []string{name, q.clock(s.Start), long, s.Why})
+		t.Rows = append(t.Rows, []string{name, q.clock(s.Start), long, s.Why})
 	}
 	return t
 }
@@ -124,17 +125,17 @@ func newCheckEvaluate(io streams) *cobra.Command {
 		}
 		r, err := q.client().EvaluateCheck(cmd.Context(), e)
 		return q.answer(r, err, func(w writer) error {
-			d := &document{w: w}
+			d := &report.Document{W: w}
 			if set(r.Value) {
-				d.line(plainNumber(float64(r.Value)))
+				d.Line(plainNumber(float64(r.Value)))
 			} else {
-				d.line("null")
+				d.Line("null")
 			}
 			if len(r.Steps) > 1 {
-				d.gap()
-				d.table(stepsTable("expression", r.Steps))
+				d.Gap()
+				d.Table(stepsTable("expression", r.Steps))
 			}
-			return d.err
+			return d.Err
 		})
 	}
 	return cmd
@@ -230,10 +231,10 @@ func (q *checkQuestion) otherThreshold(cmd *cobra.Command, id string, t *api.Che
 }
 
 func (q *checkQuestion) backtest(w io.Writer, r *api.CheckBacktestResponse) error {
-	d := &document{w: w}
-	t := &table{}
+	d := &report.Document{W: w}
+	t := &report.Table{}
 	for _, h := range []string{"alarm", "for", "worst", "value", "marked incident"} {
-		t.column(h, h == "for" || h == "value")
+		t.Column(h, h == "for" || h == "value")
 	}
 	names := map[string]string{}
 	for _, i := range r.Incidents {
@@ -242,42 +243,42 @@ func (q *checkQuestion) backtest(w io.Writer, r *api.CheckBacktestResponse) erro
 	for _, a := range r.Alarms {
 		long := "still"
 		if set(a.End) {
-			long = formatSeconds(float64(a.End - a.Start))
+			long = report.Seconds(float64(a.End - a.Start))
 		}
-		t.rows = append(t.rows, []string{q.clock(a.Start), long, a.Worst, value(a.Value, ""), names[a.Incident]})
+		t.Rows = append(t.Rows, []string{q.clock(a.Start), long, a.Worst, value(a.Value, ""), names[a.Incident]})
 	}
 	if len(r.Alarms) > 0 {
-		d.table(t)
-		d.gap()
+		d.Table(t)
+		d.Gap()
 	}
-	d.line(fmt.Sprintf("%s in %s every %s, %s a week; not OK for %s", plural(len(r.Alarms), "alarm"), plural(r.Runs, "run"),
-		formatSeconds(r.Every), orDash(r.PerWeek), secondsUnit.value(r.Seconds)))
+	d.Line(fmt.Sprintf("%s in %s every %s, %s a week; not OK for %s", report.Plural(len(r.Alarms), "alarm"), report.Plural(r.Runs, "run"),
+		report.Seconds(r.Every), orDash(r.PerWeek), report.SecondsUnit.Value(r.Seconds)))
 	if r.Nulls > 0 || r.NoThreshold > 0 {
-		d.line(fmt.Sprintf("%s without a value, %s without a threshold", plural(r.Nulls, "run"), plural(r.NoThreshold, "run")))
+		d.Line(fmt.Sprintf("%s without a value, %s without a threshold", report.Plural(r.Nulls, "run"), report.Plural(r.NoThreshold, "run")))
 	}
 	if len(r.Incidents) > 0 {
-		d.line(fmt.Sprintf("of %s %d found, %d missed; %s outside of them", plural(len(r.Incidents), "marked incident"), r.Found, r.Missed, plural(r.False, "alarm")))
+		d.Line(fmt.Sprintf("of %s %d found, %d missed; %s outside of them", report.Plural(len(r.Incidents), "marked incident"), r.Found, r.Missed, report.Plural(r.False, "alarm")))
 		for _, i := range r.Incidents {
 			if i.Found {
-				d.line(fmt.Sprintf("    %s: found %s after it began", i.Name, secondsUnit.value(i.After)))
+				d.Line(fmt.Sprintf("    %s: found %s after it began", i.Name, report.SecondsUnit.Value(i.After)))
 			} else {
-				d.line(fmt.Sprintf("    %s: missed", i.Name))
+				d.Line(fmt.Sprintf("    %s: missed", i.Name))
 			}
 		}
 	} else {
-		d.line("no incidents are marked in this range: tailscope check incident add says when there were some")
+		d.Line("no incidents are marked in this range: tailscope check incident add says when there were some")
 	}
 	if b := r.Before; b != nil {
-		line := fmt.Sprintf("as it is now: %s, %s a week", plural(b.Alarms, "alarm"), orDash(b.PerWeek))
+		line := fmt.Sprintf("as it is now: %s, %s a week", report.Plural(b.Alarms, "alarm"), orDash(b.PerWeek))
 		if len(r.Incidents) > 0 {
-			line += fmt.Sprintf("; %d found, %d missed, %s outside", b.Found, b.Missed, plural(b.False, "alarm"))
+			line += fmt.Sprintf("; %d found, %d missed, %s outside", b.Found, b.Missed, report.Plural(b.False, "alarm"))
 		}
-		d.line(line)
+		d.Line(line)
 	}
 	if r.Truncated {
-		d.line("note: this took too long and stops early; ask for less, or for a larger --every")
+		d.Line("note: this took too long and stops early; ask for less, or for a larger --every")
 	}
-	return d.err
+	return d.Err
 }
 
 func orDash(f api.Float) string {

@@ -10,6 +10,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/check/spec"
+	"tailscope/internal/report/reporttest"
 )
 
 var noNumber = api.Float(math.NaN())
@@ -182,7 +183,7 @@ func TestCheckAnswers(t *testing.T) {
 		if code != exitOK || errs != "" {
 			t.Fatalf("%s: exit code %d, %s", tc.file, code, errs)
 		}
-		golden(t, tc.file, out)
+		reporttest.Golden(t, tc.file, out)
 		if got := unescape((*asked)[0]); !strings.HasPrefix(got, tc.asked) {
 			t.Errorf("asked %q, want %q", got, tc.asked)
 		}

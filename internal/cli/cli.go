@@ -11,6 +11,8 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"tailscope/internal/report"
+
 	"github.com/spf13/cobra"
 )
 
@@ -82,7 +84,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
-		fmt.Fprintf(stderr, "tailscope: %s\n", printable(line))
+		fmt.Fprintf(stderr, "tailscope: %s\n", report.Printable(line))
 	}
 	var h hinted
 	if errors.As(err, &h) {

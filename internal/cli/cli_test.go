@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -16,10 +15,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"tailscope/api"
-	"tailscope/internal/figure"
+	"tailscope/internal/report/reporttest"
 )
-
-var update = flag.Bool("update", false, "rewrite testdata")
 
 // begin is when everything in these tests happens: 2026-03-01 12:00:00 UTC.
 const begin = 1772366400
@@ -169,25 +166,6 @@ func run(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	return out.String(), err.String(), code
 }
 
-// golden compares got with a file of testdata.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s: got\n%s\nwant\n%s", file, got, want)
-	}
-}
-
 func TestQueryOutput(t *testing.T) {
 	t.Setenv("NO_COLOR", "")
 	for _, tc := range []struct{ name, args string }{
@@ -216,7 +194,7 @@ func TestQueryOutput(t *testing.T) {
 			if code != exitOK {
 				t.Fatalf("exit code %d: %s", code, stderr)
 			}
-			golden(t, tc.name, out)
+			reporttest.Golden(t, tc.name, out)
 		})
 	}
 }
@@ -400,22 +378,6 @@ func TestHelpNamesEveryCommand(t *testing.T) {
 	for _, name := range []string{"serve", "demo", "query", "apdex", "report", "mark", "version"} {
 		if !strings.Contains(out, "\n  "+name) {
 			t.Errorf("help does not name %s:\n%s", name, out)
-		}
-	}
-}
-
-func TestNumbers(t *testing.T) {
-	for _, tc := range []struct{ got, want string }{
-		{formatSeconds(0), "0s"}, {formatSeconds(0.00000085), "850ns"}, {formatSeconds(0.00085), "850µs"},
-		{formatSeconds(0.0123), "12.3ms"}, {formatSeconds(0.9996), "1s"}, {formatSeconds(1.234), "1.23s"},
-		{formatSeconds(100), "100s"}, {formatSeconds(125), "2m5s"}, {formatSeconds(3600), "1h"}, {formatSeconds(-0.5), "-500ms"},
-		{figure.Thousands(0), "0"}, {figure.Thousands(999), "999"}, {figure.Thousands(1000), "1,000"}, {figure.Thousands(1234567), "1,234,567"},
-		{percent(0.98), "98.0%"}, {percent(0.0123), "1.23%"}, {percent(0.00001), "0.001%"}, {percent(api.Float(math.NaN())), "-"},
-		{quantileName("0.99"), "p99"}, {quantileName("0.999"), "p99.9"}, {quantileName("0.07"), "p7"}, {quantileName("1"), "p100"},
-		{bytesUnit.value(1536), "1.5KiB"}, {plain.value(1234567), "1234567"}, {plain.value(0.5), "0.5"},
-	} {
-		if tc.got != tc.want {
-			t.Errorf("got %s, want %s", tc.got, tc.want)
 		}
 	}
 }

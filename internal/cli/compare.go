@@ -13,6 +13,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
+	"tailscope/internal/report"
 )
 
 // Exit codes of tailscope compare, for pipelines. Errors of any kind are 3, so
@@ -73,7 +74,7 @@ looking often raises no false alarm; they are wider for it.`,
 	}
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.serverFlag.register(fs)
-	fs.StringVar(&f.family, "family", "", "what is measured, such as span_self_seconds, process_cpu_time_seconds_total or go_memory_used_bytes; "+spanFamily+" unless said otherwise")
+	fs.StringVar(&f.family, "family", "", "what is measured, such as span_self_seconds, process_cpu_time_seconds_total or go_memory_used_bytes; "+report.SpanFamily+" unless said otherwise")
 	fs.StringVar(&f.per, "per", "", "`request`: figures of a counter for each request of the service")
 	f.registerNames(fs, "only this service")
 	fs.StringVar(&f.match, "match", "", "further PromQL matchers, such as '{version=\"1.4\"}'")
@@ -132,9 +133,9 @@ func (f *compareFlags) compare(ctx context.Context) error {
 	}
 	switch f.format {
 	case "json":
-		err = writeJSON(f.streams.out, r)
+		err = report.WriteJSON(f.streams.out, r)
 	default:
-		err = newCompareDocument(r, f.now().Location(), f.columns()).write(f.streams.out, f.format == "markdown")
+		err = report.NewComparison(r, f.now().Location(), f.columns()).Write(f.streams.out, f.format == "markdown")
 	}
 	if err != nil {
 		return err

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"tailscope/api"
+	"tailscope/internal/report"
+	"tailscope/internal/report/reporttest"
 )
 
 // compareFixture is a mark after which one operation is faster and failures
@@ -91,7 +93,7 @@ func TestCompareOutput(t *testing.T) {
 		if code != exitRegression || stderr != "" {
 			t.Fatalf("%s: exit code %d, %s", format, code, stderr)
 		}
-		golden(t, file, out)
+		reporttest.Golden(t, file, out)
 		if want := `GET /api/v1/compare limit=10&mark=5f1c0de&match={service="shop"}&within=0.05`; unescape((*asked)[0]) != want {
 			t.Errorf("asked %s, want %s", unescape((*asked)[0]), want)
 		}
@@ -108,12 +110,12 @@ func TestCompareCurve(t *testing.T) {
 		if stderr != "" {
 			t.Fatal(stderr)
 		}
-		golden(t, file, out)
+		reporttest.Golden(t, file, out)
 		if want := `GET /api/v1/compare include=curve&limit=10&live=true&mark=5f1c0de`; unescape((*asked)[0]) != want {
 			t.Errorf("asked %s, want %s", unescape((*asked)[0]), want)
 		}
 	}
-	if lines := ratioPicture(&api.CompareCurve{}, 80); lines != nil {
+	if lines := report.RatioPicture(&api.CompareCurve{}, 80); lines != nil {
 		t.Errorf("a picture of nothing: %q", lines)
 	}
 }
@@ -134,60 +136,9 @@ func TestCompareUnits(t *testing.T) {
 	if code != exitRegression {
 		t.Errorf("exit code %d", code)
 	}
-	golden(t, "compare-bytes.txt", out)
+	reporttest.Golden(t, "compare-bytes.txt", out)
 	if want := `GET /api/v1/compare b=1778317200/1778320800&days=3&family=net_bytes_total&limit=10&per=request&tz=Europe/Berlin`; unescape((*asked)[0]) != want {
 		t.Errorf("asked %s, want %s", unescape((*asked)[0]), want)
-	}
-}
-
-// An interval that leaves out no change is not printed as one that touches it.
-func TestBoundKeepsItsSide(t *testing.T) {
-	d := &compareDocument{}
-	ratios, points := &api.CompareMeasure{Name: "p95", Scale: "ratio"}, &api.CompareMeasure{Name: "errors", Scale: "difference"}
-	for _, c := range []struct {
-		m    *api.CompareMeasure
-		f    float64
-		want string
-	}{
-		{ratios, 0.99959, "−0.0%"}, {ratios, 1.0004, "+0.0%"}, {ratios, 1, "±0.0%"}, {ratios, 0.94, "−6.0%"}, {ratios, math.NaN(), "-"},
-		{points, -0.00001, "−0.00pt"}, {points, 0, "±0.00pt"},
-	} {
-		if got := d.bound(c.m, api.Float(c.f)); got != c.want {
-			t.Errorf("%s %v: got %s, want %s", c.m.Name, c.f, got, c.want)
-		}
-	}
-}
-
-// What is left of a very large effect is said in times.
-func TestVeryLargeEffects(t *testing.T) {
-	d := &compareDocument{}
-	m := &api.CompareMeasure{Name: "p99", Scale: "ratio"}
-	m.Raw.Effect, m.Raw.Low, m.Raw.High = 1./5012, 1./6437, 0.06
-	if got := d.effect(m, m.Raw.Effect) + " " + d.interval(m, &m.Raw); got != "÷5012 ÷6437 … −94.0%" {
-		t.Errorf("got %s", got)
-	}
-	m.Raw.Effect, m.Raw.Low, m.Raw.High = 5012, 9.4, 6437
-	if got := d.effect(m, m.Raw.Effect) + " " + d.interval(m, &m.Raw); got != "×5012 +840.0% … ×6437" {
-		t.Errorf("got %s", got)
-	}
-	m.Raw.Low = 0 // at least so much faster, however much
-	if got := d.bound(m, m.Raw.Low); got != "−100.0%" {
-		t.Errorf("got %s", got)
-	}
-}
-
-// What was not measured has no unit.
-func TestRateOfNothing(t *testing.T) {
-	nan := api.Float(math.NaN())
-	d := &compareDocument{r: &api.CompareResponse{}}
-	m := &api.CompareMeasure{Name: "rate", Scale: "ratio", Verdict: "too little data"}
-	m.Raw.A, m.Raw.B, m.Raw.Effect, m.Raw.Low, m.Raw.High = nan, nan, nan, nan, nan
-	if row := d.measure(m); row[1] != "-" || row[2] != "-" {
-		t.Errorf("got %q", row)
-	}
-	m.Raw.A = 2
-	if row := d.measure(m); row[1] != "2/s" {
-		t.Errorf("got %q", row)
 	}
 }
 
@@ -237,14 +188,6 @@ func TestCompareAsks(t *testing.T) {
 		run(t, append([]string{"compare", "--server", srv.URL}, strings.Fields(args)...)...)
 		if got := unescape(strings.Join(*asked, "; ")); got != "GET /api/v1/compare "+want {
 			t.Errorf("asked %s, want %s", got, want)
-		}
-	}
-}
-
-func TestRoughly(t *testing.T) {
-	for seconds, want := range map[float64]string{40.2: "41s", 340: "6m", 4161: "1h10m", 11520: "3h12m", 63079: "18h", 817564: "10 days"} {
-		if got := roughly(seconds); got != want {
-			t.Errorf("%v: %s, want %s", seconds, got, want)
 		}
 	}
 }

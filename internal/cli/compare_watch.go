@@ -10,6 +10,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
+	"tailscope/internal/report"
 )
 
 const (
@@ -125,7 +126,7 @@ func (w *watch) tell(kind, line string) {
 		return
 	}
 	w.said, w.saidAt = kind, now
-	fmt.Fprintf(w.say, "%s  %s\n", now.Format(time.TimeOnly), printable(line))
+	fmt.Fprintf(w.say, "%s  %s\n", now.Format(time.TimeOnly), report.Printable(line))
 }
 
 func wait(ctx context.Context, d time.Duration) error {

@@ -12,6 +12,7 @@ import (
 
 	"tailscope/internal/config"
 	"tailscope/internal/demo"
+	"tailscope/internal/liveview"
 	"tailscope/internal/server"
 )
 
@@ -82,7 +83,7 @@ shop is instrumented with the OpenTelemetry SDK as any application would be.`,
 		}
 		o.Log = newLogger(cfg, io.err)
 		o.Ready = func(s *server.Server) {
-			if !noOpen && isTerminal(io.out) {
+			if !noOpen && liveview.IsTerminal(io.out) {
 				openBrowser("http://" + s.Addr())
 			}
 		}

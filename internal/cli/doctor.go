@@ -19,6 +19,7 @@ import (
 
 	"tailscope/internal/agg"
 	"tailscope/internal/config"
+	"tailscope/internal/report"
 	"tailscope/internal/store"
 	"tailscope/internal/store/pebblestore"
 )
@@ -297,7 +298,7 @@ func (e *examined) text(io streams) error {
 	}
 	b.WriteByte('\n')
 	for _, f := range e.Findings {
-		fmt.Fprintf(&b, "\n%s\n  %s\n", printable(f.File), printable(f.Reason))
+		fmt.Fprintf(&b, "\n%s\n  %s\n", report.Printable(f.File), report.Printable(f.Reason))
 		if f.Costs != "" {
 			fmt.Fprintf(&b, "  costs:  %s\n", f.Costs)
 		}

@@ -10,6 +10,7 @@ import (
 	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/experiment"
+	"tailscope/internal/report"
 )
 
 func newExperiment(io streams) *cobra.Command {
@@ -53,9 +54,9 @@ func loadExperiment(io streams, path string) (*experiment.Experiment, error) {
 		return x, nil
 	}
 	for _, p := range problems {
-		fmt.Fprintln(io.err, printable(p.Error()))
+		fmt.Fprintln(io.err, report.Printable(p.Error()))
 	}
-	return nil, usage{withHint(fmt.Errorf("%s: %s", path, plural(len(problems), "problem")), "nothing was applied or sent; tailscope experiment schema describes the file for editors")}
+	return nil, usage{withHint(fmt.Errorf("%s: %s", path, report.Plural(len(problems), "problem")), "nothing was applied or sent; tailscope experiment schema describes the file for editors")}
 }
 
 func newExperimentValidate(io streams) *cobra.Command {
@@ -69,7 +70,7 @@ func newExperimentValidate(io streams) *cobra.Command {
 				return err
 			}
 			for _, line := range x.Describe() {
-				fmt.Fprintln(io.out, printable(line))
+				fmt.Fprintln(io.out, report.Printable(line))
 			}
 			return nil
 		},
@@ -94,7 +95,7 @@ func newExperimentRestore(io streams) *cobra.Command {
 		Short: "apply the control that a killed experiment of the file left unapplied",
 		Args:  exactArgs(1, experimentFile),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			did, err := experiment.Restore(cmd.Context(), args[0], func(line string) { fmt.Fprintln(io.err, printable(line)) })
+			did, err := experiment.Restore(cmd.Context(), args[0], func(line string) { fmt.Fprintln(io.err, report.Printable(line)) })
 			switch {
 			case errors.Is(err, experiment.ErrRunning):
 				return withHint(err, "end it with ctrl-c or tailscope experiment stop: it restores by itself")

@@ -15,6 +15,7 @@ import (
 	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/experiment"
+	"tailscope/internal/report"
 )
 
 // readTrial reads a result that run wrote, or asks a server for that of an id.
@@ -136,11 +137,11 @@ is allowed.`,
 		}
 		out := g.Judge(t, base)
 		if q.format == "json" {
-			err = writeJSON(io.out, out)
+			err = report.WriteJSON(io.out, out)
 		} else {
-			d := &document{w: io.out}
-			gateText(d, out)
-			err = d.err
+			d := &report.Document{W: io.out}
+			report.GateText(d, out)
+			err = d.Err
 		}
 		if err == nil && !out.Passed {
 			err = ended{errSilent, exitFailed}
@@ -152,21 +153,6 @@ is allowed.`,
 		return run(cmd, a)
 	}
 	return cmd
-}
-
-func gateText(d *document, g *api.TrialGate) {
-	word := "passed"
-	if !g.Passed {
-		word = "failed"
-	}
-	of := "the control of the same experiment"
-	if g.Baseline != "" {
-		of = "the baseline " + g.Baseline
-	}
-	d.line("Gate " + word + ", against " + of)
-	for _, why := range g.Why {
-		d.item(why)
-	}
 }
 
 func newExperimentAgain(io streams) *cobra.Command {
@@ -208,7 +194,7 @@ says what it repeats.`,
 				f.to = server.url
 			}
 			f.again = args[0]
-			fmt.Fprintf(io.err, "laid out in %s\n", printable(dir))
+			fmt.Fprintf(io.err, "laid out in %s\n", report.Printable(dir))
 			x, err := loadExperiment(io, path)
 			if err != nil {
 				return err

@@ -6,14 +6,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -23,7 +21,9 @@ import (
 	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/experiment"
+	"tailscope/internal/liveview"
 	"tailscope/internal/otlpsink"
+	"tailscope/internal/report"
 )
 
 // experimentFlags are those of run and again.
@@ -107,10 +107,10 @@ func (f *experimentFlags) run(ctx context.Context, x *experiment.Experiment) err
 	if x.Live != nil && f.to == "" {
 		f.to = x.Live.To
 	}
-	view := newExperimentView(f.err, f.quiet, f.now)
+	view := liveview.NewExperiment(f.err, f.quiet, f.now)
 	o := experiment.Options{
 		ID:      "experiment-" + f.now().UTC().Format("20060102-150405") + "-" + strings.ToLower(rand.Text()[:6]),
-		Version: Version(), Again: f.again, Note: view.note, Progress: view.show,
+		Version: Version(), Again: f.again, Note: view.Note, Progress: view.Show,
 		Command: "tailscope experiment run " + x.File,
 	}
 	gate, err := f.gateOf(ctx, x)
@@ -122,15 +122,15 @@ func (f *experimentFlags) run(ctx context.Context, x *experiment.Experiment) err
 			return err
 		}
 		o.Command = "tailscope experiment again " + o.ID
-		view.note("reported to " + pageOf(f.to) + "/experiments/" + o.ID)
+		view.Note("reported to " + pageOf(f.to) + "/experiments/" + o.ID)
 	} else if x.Live != nil {
 		return usage{withHint(errors.New("live traffic is measured through a server"), "name the one that has the mirror session: --to http://127.0.0.1:7099")}
 	}
 	o.Judged = gate
-	ctx, release := persistent(ctx, view.note)
+	ctx, release := persistent(ctx, view.Note)
 	defer release()
 	t, err := experiment.Run(ctx, x, o)
-	view.close()
+	view.Close()
 	if t != nil {
 		if err := f.write(t); err != nil {
 			return err
@@ -198,7 +198,7 @@ func (f *experimentFlags) server(ctx context.Context, o *experiment.Options) err
 
 // write writes the result and the baseline, and prints what is asked for.
 func (f *experimentFlags) write(t *api.Trial) error {
-	asJSON := func(b *bytes.Buffer) error { return writeJSON(b, t) }
+	asJSON := func(b *bytes.Buffer) error { return report.WriteJSON(b, t) }
 	if f.output != "" {
 		if err := toFile(f.output, f.out, asJSON); err != nil {
 			return err
@@ -217,73 +217,8 @@ func (f *experimentFlags) write(t *api.Trial) error {
 		if f.format == "json" {
 			return asJSON(b)
 		}
-		d := &document{w: b, markdown: f.format == "markdown"}
-		trialText(d, t)
-		return d.err
+		d := &report.Document{W: b, Markdown: f.format == "markdown"}
+		report.TrialText(d, t)
+		return d.Err
 	})
-}
-
-// experimentView shows how an experiment goes: a line that is drawn over on a
-// terminal, a line of each step otherwise.
-type experimentView struct {
-	w        io.Writer
-	terminal bool
-	quiet    bool
-	now      func() time.Time
-	mu       sync.Mutex
-	last     string
-	drawn    bool
-	at       time.Time
-}
-
-func newExperimentView(w io.Writer, quiet bool, now func() time.Time) *experimentView {
-	return &experimentView{w: w, terminal: isTerminal(w) && os.Getenv("TERM") != "dumb", quiet: quiet, now: now}
-}
-
-func (v *experimentView) note(line string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.erase()
-	fmt.Fprintln(v.w, printable(line))
-}
-
-func (v *experimentView) show(m experiment.Moment) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.quiet {
-		return
-	}
-	line := m.Text
-	if m.Left > 0 {
-		line += ", about " + duration(m.Left.Round(time.Second)) + " left"
-	}
-	if !v.terminal {
-		if m.Text != v.last && !strings.HasSuffix(m.Text, ": applied") && !strings.HasSuffix(m.Text, ": settling") {
-			v.last = m.Text
-			fmt.Fprintln(v.w, printable(line))
-		}
-		return
-	}
-	if m.Run != nil {
-		line += " · " + benchLine(*m.Run)
-	} else if v.now().Sub(v.at) < drawEvery && m.Text == v.last {
-		return
-	}
-	v.last, v.at = m.Text, v.now()
-	v.erase()
-	fmt.Fprint(v.w, printable(line))
-	v.drawn = true
-}
-
-func (v *experimentView) erase() {
-	if v.drawn {
-		fmt.Fprint(v.w, "\r\x1b[K")
-		v.drawn = false
-	}
-}
-
-func (v *experimentView) close() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.erase()
 }

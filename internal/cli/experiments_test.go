@@ -11,13 +11,15 @@ import (
 	"testing"
 
 	"tailscope/api"
+	"tailscope/internal/report"
+	"tailscope/internal/report/reporttest"
 )
 
 func experimentFixture() (*api.Experiment, *api.MirrorVerdictResponse) {
 	nan := api.Float(math.NaN())
 	const start = 1778313600
 	account := func(dropped, failed map[string]uint64, paired uint64) *api.MirrorAccount {
-		return &api.MirrorAccount{Offered: 50_000, Dropped: dropped, Failed: failed, Mirrored: paired + sum(failed), Answered: paired, Paired: paired}
+		return &api.MirrorAccount{Offered: 50_000, Dropped: dropped, Failed: failed, Mirrored: paired + report.Sum(failed), Answered: paired, Paired: paired}
 	}
 	target := func(name, role string, using, servers int, a *api.MirrorAccount) api.MirrorTarget {
 		return api.MirrorTarget{Name: name, Role: role, Servers: make([]api.MirrorServer, servers), Using: using, Amplify: 1, Account: a, Diverged: nan}
@@ -103,7 +105,7 @@ func TestExperimentsOutput(t *testing.T) {
 		if code != exitOK || stderr != "" {
 			t.Fatalf("%s: exit code %d, %s", tc.args, code, stderr)
 		}
-		golden(t, tc.file, out)
+		reporttest.Golden(t, tc.file, out)
 		if (*asked)[0] != tc.asked {
 			t.Errorf("asked %s, want %s", (*asked)[0], tc.asked)
 		}

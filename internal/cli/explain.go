@@ -14,6 +14,7 @@ import (
 	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/figure"
+	"tailscope/internal/report"
 )
 
 func newQueryExplain(io streams) *cobra.Command {
@@ -61,7 +62,7 @@ it against all other requests of the range, the most telling first.`,
 		}
 		switch q.format {
 		case "json":
-			return writeJSON(io.out, r)
+			return report.WriteJSON(io.out, r)
 		case "csv":
 			return explainCSV(io, r)
 		}
@@ -100,16 +101,16 @@ func explainTitle(l api.Labels) string {
 }
 
 func explainTable(io streams, r *api.ExplainResponse, zone *time.Location) error {
-	u := unitOf(r.Family)
+	u := report.UnitOf(r.Family)
 	low, high := float64(r.Low), float64(r.High)
 	band := "of any value"
 	switch none := func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }; {
 	case !none(low) && !none(high):
-		band = u.value(r.Low) + " to " + u.value(r.High)
+		band = u.Value(r.Low) + " to " + u.Value(r.High)
 	case !none(low):
-		band = "above " + u.value(r.Low)
+		band = "above " + u.Value(r.Low)
 	case !none(high):
-		band = "up to " + u.value(r.High)
+		band = "up to " + u.Value(r.High)
 	}
 	when := func(t int64) string { return time.Unix(t, 0).In(zone).Format("2006-01-02 15:04:05") }
 	fmt.Fprintf(io.out, "%s inside, %s outside: %s to %s, %s\n", figure.Thousands(r.Inside), figure.Thousands(r.Outside), when(r.From), when(r.To), band)
@@ -119,12 +120,12 @@ func explainTable(io streams, r *api.ExplainResponse, zone *time.Location) error
 	case len(r.Items) == 0 && len(r.Notes) == 0:
 		fmt.Fprintln(io.out, "there is nothing to tell apart: every label has one value")
 	case len(r.Items) > 0:
-		t := &table{}
-		t.column("more inside than outside", false)
+		t := &report.Table{}
+		t.Column("more inside than outside", false)
 		for _, h := range []string{"inside", "outside", "difference", "times"} {
-			t.column(h, true)
+			t.Column(h, true)
 		}
-		t.column("", false)
+		t.Column("", false)
 		for _, i := range r.Items {
 			through := ""
 			for name := range i.Through {
@@ -134,13 +135,13 @@ func explainTable(io streams, r *api.ExplainResponse, zone *time.Location) error
 			}
 			lift := "-"
 			if v := float64(i.Lift); !math.IsNaN(v) {
-				lift = "×" + digits(v)
+				lift = "×" + report.Digits(v)
 			}
 			difference := fmt.Sprintf("+%s points (%s–%s)", figure.Points(float64(i.Effect)), figure.Points(float64(i.EffLow)), figure.Points(float64(i.EffHigh)))
-			t.rows = append(t.rows, []string{explainTitle(i.Labels), percent(i.InsideShare), percent(i.OutsideShare), difference, lift, through})
+			t.Rows = append(t.Rows, []string{explainTitle(i.Labels), report.Percent(i.InsideShare), report.Percent(i.OutsideShare), difference, lift, through})
 		}
 		fmt.Fprintln(io.out)
-		if err := t.write(io.out); err != nil {
+		if err := t.Write(io.out); err != nil {
 			return err
 		}
 	}
@@ -148,7 +149,7 @@ func explainTable(io streams, r *api.ExplainResponse, zone *time.Location) error
 		if i == 0 {
 			fmt.Fprintln(io.out)
 		}
-		if _, err := fmt.Fprintln(io.out, "note:", printable(n)); err != nil {
+		if _, err := fmt.Fprintln(io.out, "note:", report.Printable(n)); err != nil {
 			return err
 		}
 	}
@@ -164,7 +165,7 @@ func explainCSV(io streams, r *api.ExplainResponse) error {
 			through = explainTitle(i.Through)
 		}
 		rows = append(rows, []string{explainTitle(i.Labels), strconv.FormatUint(i.Inside, 10), strconv.FormatUint(i.Outside, 10),
-			raw(i.InsideShare), raw(i.OutsideShare), raw(i.Effect), raw(i.EffLow), raw(i.EffHigh), raw(i.Lift), raw(i.Adjusted), through})
+			report.Raw(i.InsideShare), report.Raw(i.OutsideShare), report.Raw(i.Effect), report.Raw(i.EffLow), report.Raw(i.EffHigh), report.Raw(i.Lift), report.Raw(i.Adjusted), through})
 	}
-	return writeCSV(io.out, header, rows)
+	return report.WriteCSV(io.out, header, rows)
 }

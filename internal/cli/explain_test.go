@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"tailscope/api"
+	"tailscope/internal/report/reporttest"
 )
 
 func explainFixture() *api.ExplainResponse {
@@ -41,8 +42,8 @@ func TestExplain(t *testing.T) {
 		}
 		return out
 	}
-	golden(t, "explain.txt", explain("--service", "shop", "--low", "200ms"))
-	golden(t, "explain.csv", explain("--service", "shop", "--low", "200ms", "--format", "csv"))
+	reporttest.Golden(t, "explain.txt", explain("--service", "shop", "--low", "200ms"))
+	reporttest.Golden(t, "explain.csv", explain("--service", "shop", "--low", "200ms", "--format", "csv"))
 	if out := explain("--low", "1", "--format", "json"); !strings.Contains(out, `"effect_low": 0.55`) {
 		t.Errorf("as JSON: %s", out)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/figure"
+	"tailscope/internal/report"
 )
 
 // picture draws a heatmap in a terminal: time from left to right, values from
@@ -20,7 +21,7 @@ import (
 type picture struct {
 	width, height int // of the whole picture in characters, without the legend
 	colors        bool
-	unit          unit
+	unit          report.Unit
 	zone          *time.Location
 }
 
@@ -31,10 +32,8 @@ var ramp = []int{60, 61, 97, 133, 169, 168, 204, 203, 209, 215, 221, 227}
 // shades are the same without colours.
 const shades = ".:-=+*#%@"
 
-const axisWidth = 9 // "1234.5ms " before each line
-
 // columns is how many steps fit beside the axis.
-func (p picture) columns() int { return max(p.width-axisWidth, 10) }
+func (p picture) columns() int { return max(p.width-report.AxisWidth, 10) }
 
 // rows is how many rows of buckets can be told apart.
 func (p picture) rows() int {
@@ -71,11 +70,11 @@ func (p picture) draw(w io.Writer, h *api.HeatmapResponse, marks []api.Mark) err
 		}
 		label := ""
 		if line%4 == 0 || line == lines-1 {
-			label = p.unit.value(bound)
+			label = p.unit.Value(bound)
 		}
-		endLine(pad(label, axisWidth-1) + " " + p.line(upper, lower, h.MaxCell))
+		endLine(report.Pad(label, report.AxisWidth-1) + " " + p.line(upper, lower, h.MaxCell))
 	}
-	b.WriteString(pad(p.unit.value(low), axisWidth-1) + " ")
+	b.WriteString(report.Pad(p.unit.Value(low), report.AxisWidth-1) + " ")
 	p.timeAxis(&b, h, marks)
 	p.legend(&b, h)
 	_, err := io.WriteString(w, b.String())
@@ -206,7 +205,7 @@ func (p picture) timeAxis(b *strings.Builder, h *api.HeatmapResponse, marks []ap
 		copy(labels[x:], []rune(time.Unix(at(x), 0).In(p.zone).Format(layout)))
 	}
 	b.WriteString(string(axis) + "\n")
-	indent := strings.Repeat(" ", axisWidth)
+	indent := strings.Repeat(" ", report.AxisWidth)
 	b.WriteString(strings.TrimRight(indent+string(labels), " ") + "\n")
 
 	slices.SortFunc(marks, func(x, y api.Mark) int { return int(float64(x.Time) - float64(y.Time)) })
@@ -215,7 +214,7 @@ func (p picture) timeAxis(b *strings.Builder, h *api.HeatmapResponse, marks []ap
 		if int64(m.Time) < h.Start || x >= cols {
 			continue
 		}
-		text := printable(m.Name) + " " + time.Unix(int64(m.Time), 0).In(p.zone).Format("15:04:05")
+		text := report.Printable(m.Name) + " " + time.Unix(int64(m.Time), 0).In(p.zone).Format("15:04:05")
 		// The text stands on the side that has room for it.
 		if n := utf8.RuneCountInString(text) + 1; x+1+n > cols && x >= n {
 			b.WriteString(indent + strings.Repeat(" ", x-n) + text + " ▲\n")
@@ -226,7 +225,7 @@ func (p picture) timeAxis(b *strings.Builder, h *api.HeatmapResponse, marks []ap
 }
 
 func (p picture) legend(b *strings.Builder, h *api.HeatmapResponse) {
-	indent := strings.Repeat(" ", axisWidth)
+	indent := strings.Repeat(" ", report.AxisWidth)
 	fmt.Fprintf(b, "%s1 ", indent)
 	if p.colors {
 		for _, c := range ramp {
@@ -236,10 +235,5 @@ func (p picture) legend(b *strings.Builder, h *api.HeatmapResponse) {
 	} else {
 		b.WriteString(shades)
 	}
-	fmt.Fprintf(b, " %s per cell of %s\n", figure.Thousands(h.MaxCell), formatSeconds(float64(h.Step)))
-}
-
-// pad right-aligns s in n characters.
-func pad(s string, n int) string {
-	return strings.Repeat(" ", max(n-utf8.RuneCountInString(s), 0)) + s
+	fmt.Fprintf(b, " %s per cell of %s\n", figure.Thousands(h.MaxCell), report.Seconds(float64(h.Step)))
 }

@@ -18,6 +18,7 @@ import (
 	"tailscope/client"
 	"tailscope/internal/figure"
 	"tailscope/internal/ingest/accesslog"
+	"tailscope/internal/report"
 )
 
 func newImport(io streams) *cobra.Command {
@@ -195,10 +196,10 @@ func (r *importLog) tell(name string, o *api.AccessLogImport) {
 		fmt.Fprintf(w, ", %s to %s UTC", at(o.Start), at(o.End))
 	}
 	if o.ResumedAt > 0 {
-		fmt.Fprintf(w, ", going on after %s that had been", formatBytes(o.ResumedAt))
+		fmt.Fprintf(w, ", going on after %s that had been", report.Bytes(o.ResumedAt))
 	}
 	if o.Followed > 0 {
-		fmt.Fprintf(w, ", passing over %s that the server followed", formatBytes(o.Followed))
+		fmt.Fprintf(w, ", passing over %s that the server followed", report.Bytes(o.Followed))
 	}
 	fmt.Fprintln(w)
 	var reasons []string
@@ -209,7 +210,7 @@ func (r *importLog) tell(name string, o *api.AccessLogImport) {
 		fmt.Fprintf(w, "  not used: %s\n", strings.Join(reasons, ", "))
 	}
 	for _, p := range o.Problems {
-		fmt.Fprintf(w, "  line %d, column %d: %s\n    %s\n", p.Line, p.Column, p.Message, printable(p.Text))
+		fmt.Fprintf(w, "  line %d, column %d: %s\n    %s\n", p.Line, p.Column, p.Message, report.Printable(p.Text))
 	}
 	if o.Notice != "" && !r.noticed {
 		r.noticed = true // it is the same for the next file
@@ -228,7 +229,7 @@ func shares(w io.Writer, what string, rows []api.AccessLogShare, all int, total 
 	}
 	fmt.Fprintf(w, "  %d %s\n", all, what)
 	for _, s := range rows {
-		fmt.Fprintf(w, "    %5.1f %%  %9s  %s\n", 100*float64(s.Requests)/float64(total), figure.Thousands(s.Requests), printable(s.Name))
+		fmt.Fprintf(w, "    %5.1f %%  %9s  %s\n", 100*float64(s.Requests)/float64(total), figure.Thousands(s.Requests), report.Printable(s.Name))
 	}
 	if all > len(rows) {
 		fmt.Fprintf(w, "    and %d more\n", all-len(rows))

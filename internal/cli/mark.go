@@ -11,6 +11,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
+	"tailscope/internal/report"
 )
 
 func newMark(io streams) *cobra.Command {
@@ -130,7 +131,7 @@ func newMarkList(io streams) *cobra.Command {
 			return q.failed(err)
 		}
 		if q.format == "json" {
-			return writeJSON(io.out, r)
+			return report.WriteJSON(io.out, r)
 		}
 		slices.SortFunc(r.Marks, func(a, b api.Mark) int {
 			switch {
@@ -141,10 +142,10 @@ func newMarkList(io streams) *cobra.Command {
 			}
 			return strings.Compare(a.ID, b.ID)
 		})
-		t := &table{}
+		t := &report.Table{}
 		header := []string{"time", "name", "service", "verdict", "found", "revision", "user", "description", "link", "id"}
 		for _, h := range header {
-			t.column(h, false)
+			t.Column(h, false)
 		}
 		var plainRows [][]string
 		for _, m := range r.Marks {
@@ -153,12 +154,12 @@ func newMarkList(io streams) *cobra.Command {
 			plainRows = append(plainRows, append([]string{rawTime(m.Time)}, rest...))
 			rest = slices.Clone(rest)
 			rest[3] = withoutInterval(found)
-			t.rows = append(t.rows, append([]string{time.UnixMilli(int64(m.Time * 1e3)).In(q.now().Location()).Format("2006-01-02 15:04:05")}, rest...))
+			t.Rows = append(t.Rows, append([]string{time.UnixMilli(int64(m.Time * 1e3)).In(q.now().Location()).Format("2006-01-02 15:04:05")}, rest...))
 		}
 		if q.format == "csv" {
-			return writeCSV(io.out, header, plainRows)
+			return report.WriteCSV(io.out, header, plainRows)
 		}
-		return t.write(io.out)
+		return t.Write(io.out)
 	})
 	return cmd
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tailscope/api"
+	"tailscope/internal/report"
 )
 
 // verdictOf is a verdict in two cells of a table: the word, and what was found.
@@ -54,7 +55,7 @@ passed. To compare a mark in other ways, write tailscope compare --mark ID.`,
 			return q.failed(err)
 		}
 		if q.format == "json" {
-			return writeJSON(io.out, m)
+			return report.WriteJSON(io.out, m)
 		}
 		_, err = fmt.Fprint(io.out, markText(m, q.now().Location()))
 		return err

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/config"
+	"tailscope/internal/liveview"
 	"tailscope/internal/mirror/record"
+	"tailscope/internal/report"
 	"tailscope/internal/server"
 	"tailscope/internal/store"
 )
@@ -118,7 +119,7 @@ func newMirrorShow(io streams) *cobra.Command {
 			var text strings.Builder
 			err = record.Describe(file, &text)
 			for line := range strings.Lines(text.String()) { // clients chose what stands there
-				fmt.Fprintln(io.out, printable(strings.TrimSuffix(line, "\n")))
+				fmt.Fprintln(io.out, report.Printable(strings.TrimSuffix(line, "\n")))
 			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
@@ -150,9 +151,9 @@ func (r *mirrorRun) run(ctx context.Context) error {
 	if r.json {
 		out = r.err
 	}
-	view := &mirrorView{w: out, terminal: isTerminal(out) && os.Getenv("TERM") != "dumb", size: func() (int, int) { return sizeOf(out) }, began: r.begun}
+	view := liveview.NewMirror(out, r.begun)
 	logged := r.err
-	if view.terminal && isTerminal(r.err) {
+	if view.Draws() && liveview.IsTerminal(r.err) {
 		logged = view
 	}
 	log := newLogger(r.cfg, logged)
@@ -179,7 +180,7 @@ func (r *mirrorRun) run(ctx context.Context) error {
 		page = "http://" + page
 	}
 	page = strings.TrimRight(page, "/") + "/experiments/" + r.mirror.ID()
-	view.title = fmt.Sprintf("mirror of %s on %s", r.cfg.Mirror.Primary, state.Listen)
+	view.Title = fmt.Sprintf("mirror of %s on %s", r.cfg.Mirror.Primary, state.Listen)
 	fmt.Fprintf(out, "tailscope mirrors %s on %s as session %s\n  %s\n", r.cfg.Mirror.Primary, state.Listen, r.mirror.ID(), page)
 
 	err := r.watch(ctx, view, failed)
@@ -196,12 +197,12 @@ func (r *mirrorRun) run(ctx context.Context) error {
 
 // watch shows the session until it has ended, which it is told to when ctx is
 // done.
-func (r *mirrorRun) watch(ctx context.Context, view *mirrorView, failed <-chan error) error {
+func (r *mirrorRun) watch(ctx context.Context, view *liveview.Mirror, failed <-chan error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- r.mirror.Wait() }()
-	tick := time.NewTicker(redrawEvery)
+	tick := time.NewTicker(liveview.RedrawEvery)
 	defer tick.Stop()
-	defer view.close()
+	defer view.Close()
 	// Clients are served even if a part of the server beside the mirror fails; it
 	// is told, and the end is that of a failure.
 	var broken error
@@ -213,9 +214,9 @@ func (r *mirrorRun) watch(ctx context.Context, view *mirrorView, failed <-chan e
 		case <-tick.C:
 			m := r.moment()
 			if broken != nil {
-				m.trouble = broken.Error()
+				m.Trouble = broken.Error()
 			}
-			view.show(m)
+			view.Show(m)
 		case <-stop:
 			stop, begun = nil, true
 			go func() {
@@ -238,8 +239,8 @@ func (r *mirrorRun) watch(ctx context.Context, view *mirrorView, failed <-chan e
 	}
 }
 
-func (r *mirrorRun) moment() moment {
-	return moment{at: r.now(), state: r.mirror.State(), figures: r.mirror.Window.Figures(), trouble: r.trouble()}
+func (r *mirrorRun) moment() liveview.Moment {
+	return liveview.Moment{At: r.now(), State: r.mirror.State(), Figures: r.mirror.Window.Figures(), Trouble: r.trouble()}
 }
 
 // mirrorResult is how a session ended, for scripts.
@@ -272,13 +273,13 @@ func (r *mirrorRun) finish(ctx context.Context) error {
 			}
 		}
 		x.Mirror = &state
-		return writeJSON(r.out, mirrorResult{*x, verdict, why})
+		return report.WriteJSON(r.out, mirrorResult{*x, verdict, why})
 	}
-	if _, werr := fmt.Fprint(r.out, mirrorSummary(state, r.now().Sub(r.begun), verdict)); werr != nil {
+	if _, werr := fmt.Fprint(r.out, liveview.MirrorSummary(state, r.now().Sub(r.begun), verdict)); werr != nil {
 		return werr
 	}
 	if verdict == nil {
-		fmt.Fprintf(r.out, "no verdict: %s\n", printable(why))
+		fmt.Fprintf(r.out, "no verdict: %s\n", report.Printable(why))
 	}
 	if r.cfg.Mirror.To == "" {
 		fmt.Fprintf(r.out, "tailscope serve --data %s shows the session again, at /experiments/%s\n", r.cfg.Data, r.mirror.ID())
@@ -295,14 +296,4 @@ func mirrorHint(err error, cfg config.Config) error {
 		return withHint(err, "if a server runs there, send it what is measured with --to http://%s; else choose other addresses with --page, --set otlp.grpc and --set otlp.http", cfg.Listen)
 	}
 	return startHint(err, cfg)
-}
-
-// sizeOf is how many characters a terminal has across and down.
-func sizeOf(w any) (width, height int) {
-	if f, ok := w.(*os.File); ok {
-		if w, h, err := term.GetSize(int(f.Fd())); err == nil && w > 0 && h > 0 {
-			return w, h
-		}
-	}
-	return 80, 24
 }

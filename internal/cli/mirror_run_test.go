@@ -21,6 +21,7 @@ import (
 	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/config"
+	"tailscope/internal/report"
 	"tailscope/internal/server"
 )
 
@@ -137,7 +138,7 @@ func (m *mirroring) ended() mirrorResult {
 func closes(t *testing.T, x api.MirrorTarget) {
 	t.Helper()
 	a := x.Account
-	if a.Queued+a.Waiting+a.Pairing != 0 || a.Offered != sum(a.Dropped)+a.Mirrored || a.Mirrored != sum(a.Failed)+a.Answered || a.Answered != a.Paired+a.Unpaired {
+	if a.Queued+a.Waiting+a.Pairing != 0 || a.Offered != report.Sum(a.Dropped)+a.Mirrored || a.Mirrored != report.Sum(a.Failed)+a.Answered || a.Answered != a.Paired+a.Unpaired {
 		t.Errorf("the account of %s does not close: %+v", x.Name, *a)
 	}
 }
@@ -193,7 +194,7 @@ func TestMirrorRunsTheServer(t *testing.T) {
 			t.Errorf("%s: %+v, want %d offered and paired", x.Name, *x.Account, n)
 		}
 	}
-	if r.NoVerdict == "" && (r.Verdict == nil || len(r.Verdict.Candidates) != 1 || r.Verdict.Candidates[0].Verdict != tooLittle) {
+	if r.NoVerdict == "" && (r.Verdict == nil || len(r.Verdict.Candidates) != 1 || r.Verdict.Candidates[0].Verdict != report.TooLittle) {
 		t.Errorf("verdict of a moment: %+v, %q", r.Verdict, r.NoVerdict)
 	}
 

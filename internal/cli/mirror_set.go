@@ -12,6 +12,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
+	"tailscope/internal/report"
 )
 
 // appliedWithin is how long a change is waited for; programs report every second.
@@ -193,12 +194,12 @@ func holds(x *api.Experiment) string {
 		return "ended"
 	}
 	m := x.Mirror
-	parts := []string{"share " + digits(float64(m.Settings.Share))}
+	parts := []string{"share " + report.Digits(float64(m.Settings.Share))}
 	if m.Settings.Paused {
 		parts = append(parts, "paused")
 	}
 	for _, s := range m.Shadows {
-		parts = append(parts, fmt.Sprintf("%s uses %d of %d servers, %s copies", s.Name, s.Using, len(s.Servers), digits(float64(s.Amplify))))
+		parts = append(parts, fmt.Sprintf("%s uses %d of %d servers, %s copies", s.Name, s.Using, len(s.Servers), report.Digits(float64(s.Amplify))))
 	}
 	return strings.Join(parts, "; ")
 }

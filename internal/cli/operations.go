@@ -13,6 +13,7 @@ import (
 	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/figure"
+	"tailscope/internal/report"
 )
 
 func matchText(ms []string) string { return "{" + strings.Join(ms, ",") + "}" }
@@ -46,7 +47,7 @@ func newQueryOperations(io streams) *cobra.Command {
 			return q.failed(err)
 		}
 		if q.format == "json" {
-			return writeJSON(io.out, r)
+			return report.WriteJSON(io.out, r)
 		}
 		if len(r.Rows) == 0 && q.format == "table" {
 			return q.nothing("no operation matches in that range")
@@ -60,32 +61,32 @@ func newQueryOperations(io streams) *cobra.Command {
 }
 
 func operationsTable(w io.Writer, r *api.OperationsResponse) error {
-	t := &table{}
+	t := &report.Table{}
 	for _, h := range []string{"service", "component", "operation", "share of time"} {
-		t.column(h, false)
+		t.Column(h, false)
 	}
 	for _, h := range []string{"", "calls", "rate", "errors", "mean"} {
-		t.column(h, true)
+		t.Column(h, true)
 	}
-	qs := sortedQuantiles(r.Rows[0].Quantiles)
+	qs := report.SortedQuantiles(r.Rows[0].Quantiles)
 	for _, q := range qs {
-		t.column(quantileName(q), true)
+		t.Column(report.QuantileName(q), true)
 	}
-	t.column("", false)
+	t.Column("", false)
 	for _, o := range r.Rows {
-		row := []string{o.Service, o.Component, o.Operation, bar(o.Share, shareWidth), share(o.Share), figure.Thousands(o.Calls), perTime(o.Rate), percent(o.ErrorRate), secondsUnit.value(o.Mean)}
+		row := []string{o.Service, o.Component, o.Operation, report.Bar(o.Share, report.ShareWidth), report.Share(o.Share), figure.Thousands(o.Calls), report.PerTime(o.Rate), report.Percent(o.ErrorRate), report.SecondsUnit.Value(o.Mean)}
 		for _, q := range qs {
-			row = append(row, secondsUnit.value(quantileOf(o.Quantiles, q)))
+			row = append(row, report.SecondsUnit.Value(quantileOf(o.Quantiles, q)))
 		}
-		t.rows = append(t.rows, append(row, nPlusOne(o.NPlusOne)))
+		t.Rows = append(t.Rows, append(row, nPlusOne(o.NPlusOne)))
 	}
-	if err := t.write(w); err != nil {
+	if err := t.Write(w); err != nil {
 		return err
 	}
 	var verbs []string
 	for _, v := range r.Verbs {
 		if !math.IsNaN(float64(v.Share)) {
-			verbs = append(verbs, fmt.Sprintf("%s %s", v.Verb, share(v.Share)))
+			verbs = append(verbs, fmt.Sprintf("%s %s", v.Verb, report.Share(v.Share)))
 		}
 	}
 	if len(verbs) > 0 {
@@ -104,20 +105,20 @@ func operationsCSV(w io.Writer, r *api.OperationsResponse) error {
 	header := []string{"service", "component", "operation", "kind", "verb", "seconds", "share_ratio", "calls", "rate_per_second", "errors", "error_ratio", "mean_seconds"}
 	var qs []string
 	if len(r.Rows) > 0 {
-		qs = sortedQuantiles(r.Rows[0].Quantiles)
+		qs = report.SortedQuantiles(r.Rows[0].Quantiles)
 	}
 	for _, q := range qs {
-		header = append(header, quantileName(q)+"_seconds")
+		header = append(header, report.QuantileName(q)+"_seconds")
 	}
 	header = append(header, "n_plus_one")
 	var rows [][]string
 	for _, o := range r.Rows {
-		row := []string{o.Service, o.Component, o.Operation, o.Kind, o.Verb, raw(o.Seconds), raw(o.Share), strconv.FormatUint(o.Calls, 10), raw(o.Rate),
-			strconv.FormatUint(o.Errors, 10), raw(o.ErrorRate), raw(o.Mean)}
+		row := []string{o.Service, o.Component, o.Operation, o.Kind, o.Verb, report.Raw(o.Seconds), report.Raw(o.Share), strconv.FormatUint(o.Calls, 10), report.Raw(o.Rate),
+			strconv.FormatUint(o.Errors, 10), report.Raw(o.ErrorRate), report.Raw(o.Mean)}
 		for _, q := range qs {
-			row = append(row, raw(quantileOf(o.Quantiles, q)))
+			row = append(row, report.Raw(quantileOf(o.Quantiles, q)))
 		}
 		rows = append(rows, append(row, strconv.FormatBool(o.NPlusOne)))
 	}
-	return writeCSV(w, header, rows)
+	return report.WriteCSV(w, header, rows)
 }

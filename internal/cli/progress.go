@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"tailscope/internal/figure"
+	"tailscope/internal/liveview"
+	"tailscope/internal/report"
 )
 
 // progress tells how far the reading of a file has come: as a bar that is
@@ -31,14 +33,8 @@ type progress struct {
 
 func newProgress(w io.Writer, name string, size int64, now func() time.Time) *progress {
 	t := now()
-	return &progress{w: w, terminal: isTerminal(w) && os.Getenv("TERM") != "dumb", name: name, size: size, now: now, begin: t, last: t}
+	return &progress{w: w, terminal: liveview.IsTerminal(w) && os.Getenv("TERM") != "dumb", name: name, size: size, now: now, begin: t, last: t}
 }
-
-// How often progress is told.
-const (
-	drawEvery = 200 * time.Millisecond
-	sayEvery  = 10 * time.Second
-)
 
 // watch returns f, watched.
 func (p *progress) watch(f *logFile) io.Reader {
@@ -52,9 +48,9 @@ func (p *progress) Read(b []byte) (int, error) {
 	defer p.mu.Unlock()
 	p.lines += int64(bytes.Count(b[:n], []byte{'\n'}))
 	p.bytes += int64(n)
-	every := sayEvery
+	every := liveview.SayEvery
 	if p.terminal {
-		every = drawEvery
+		every = liveview.DrawEvery
 	}
 	if t := p.now(); t.Sub(p.last) >= every {
 		p.last = t
@@ -88,7 +84,7 @@ func (p *progress) text(t time.Time) string {
 		}
 		fmt.Fprintf(&b, " %3.0f %%", 100*share)
 	}
-	fmt.Fprintf(&b, "  %s  %s lines", formatBytes(p.bytes), figure.Thousands(uint64(p.lines)))
+	fmt.Fprintf(&b, "  %s  %s lines", report.Bytes(p.bytes), figure.Thousands(uint64(p.lines)))
 	if elapsed > 0 {
 		fmt.Fprintf(&b, "  %s lines/s", figure.Thousands(uint64(float64(p.lines)/elapsed)))
 	}
@@ -106,17 +102,4 @@ func (p *progress) done() {
 	if p.terminal && p.drawn {
 		fmt.Fprint(p.w, "\r\x1b[K")
 	}
-}
-
-// formatBytes writes 812 MB.
-func formatBytes(n int64) string {
-	f, unit := float64(n), 0
-	for f >= 1000 && unit < 4 {
-		f /= 1000
-		unit++
-	}
-	if unit == 0 {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%.3g %s", f, [...]string{"B", "kB", "MB", "GB", "TB"}[unit])
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tailscope/client"
+	"tailscope/internal/report"
 )
 
 func newQueryPromQL(io streams) *cobra.Command {
@@ -201,15 +202,15 @@ func (r *promResponse) print(w io.Writer, asCSV bool, zone *time.Location) error
 			return fmt.Errorf("read the answer: %w", err)
 		}
 	}
-	t := &table{}
+	t := &report.Table{}
 	header := []string{"time", "series", "value"}
-	t.column("time", false)
-	t.column("series", false)
-	t.column("value", true)
+	t.Column("time", false)
+	t.Column("series", false)
+	t.Column("value", true)
 	var plainRows [][]string
 	add := func(at float64, name, value string) {
 		moment := time.UnixMilli(int64(at * 1e3)).In(zone).Format("Jan 02 15:04:05")
-		t.rows = append(t.rows, []string{moment, name, value})
+		t.Rows = append(t.Rows, []string{moment, name, value})
 		plainRows = append(plainRows, []string{strconv.FormatFloat(at, 'f', -1, 64), name, value})
 	}
 	for _, s := range all {
@@ -228,13 +229,13 @@ func (r *promResponse) print(w io.Writer, asCSV bool, zone *time.Location) error
 		}
 	}
 	if asCSV {
-		return writeCSV(w, header, plainRows)
+		return report.WriteCSV(w, header, plainRows)
 	}
-	if len(t.rows) == 0 {
+	if len(t.Rows) == 0 {
 		_, err := fmt.Fprintln(w, "no series")
 		return err
 	}
-	return t.write(w)
+	return t.Write(w)
 }
 
 // promName writes a series as PromQL would select it.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -17,6 +16,8 @@ import (
 	"golang.org/x/term"
 
 	"tailscope/client"
+	"tailscope/internal/liveview"
+	"tailscope/internal/report"
 )
 
 // serverFlag is where questions go: --server, else TAILSCOPE_SERVER.
@@ -45,11 +46,9 @@ type question struct {
 	now                                             func() time.Time
 }
 
-const spanFamily, selfFamily = "span_duration_seconds", "span_self_seconds"
-
 func (q *question) register(fs *pflag.FlagSet) {
 	q.serverFlag.register(fs)
-	fs.StringVar(&q.family, "family", "", "what is measured; "+spanFamily+" unless said otherwise")
+	fs.StringVar(&q.family, "family", "", "what is measured; "+report.SpanFamily+" unless said otherwise")
 	q.registerNames(fs, "only this service")
 	fs.StringVar(&q.kind, "kind", "", "only spans of this kind: server, client, producer, consumer, internal, all; requests (server and consumer) unless said otherwise")
 	fs.StringVar(&q.match, "match", "", "further PromQL matchers, such as '{status=\"error\",tenant=~\"acme|globex\"}'")
@@ -150,7 +149,7 @@ func (q *question) selections() ([]client.Selection, error) {
 		return client.Selection{Family: q.family, Start: start, End: end,
 			Match: "{" + strings.Join(slices.Concat(ms, more), ",") + "}"}
 	}
-	spans := q.family == "" || q.family == spanFamily
+	spans := q.family == "" || q.family == report.SpanFamily
 	switch {
 	case q.kind == "all", !spans && q.kind == "":
 		return []client.Selection{of()}, nil
@@ -207,7 +206,7 @@ func (q *question) colors() bool {
 	case "never":
 		return false
 	}
-	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(q.streams.out)
+	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && liveview.IsTerminal(q.streams.out)
 }
 
 // columns is how wide the picture may be.
@@ -224,11 +223,6 @@ func (q *question) columns() int {
 		return min(w, 400)
 	}
 	return 80
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 func newQuery(io streams) *cobra.Command {
@@ -291,26 +285,6 @@ func parseValues(s string) ([]float64, error) {
 		out = append(out, d.Seconds())
 	}
 	return out, nil
-}
-
-// sortedQuantiles returns the keys of a quantile map in rising order.
-func sortedQuantiles[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b string) int {
-		x, _ := strconv.ParseFloat(a, 64)
-		y, _ := strconv.ParseFloat(b, 64)
-		switch {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return 0
-	})
-	return keys
 }
 
 // labelNames returns the names of a label set, sorted.

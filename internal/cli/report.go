@@ -16,6 +16,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
+	"tailscope/internal/report"
 )
 
 func newReport(io streams) *cobra.Command {
@@ -145,24 +146,24 @@ func (f *slaFlags) query() (client.SLAQuery, error) {
 
 func (f *slaFlags) write(b *bytes.Buffer, r *api.SLAResponse) error {
 	if f.format == "json" {
-		return writeJSON(b, r)
+		return report.WriteJSON(b, r)
 	}
 	zone, err := time.LoadLocation(r.Zone)
 	if err != nil {
 		return fmt.Errorf("the server answered in the zone %s, which this machine does not know: %w", r.Zone, err)
 	}
 	if f.format == "csv" {
-		header, rows := slaCSV(r, zone)
-		return writeCSV(b, header, rows)
+		header, rows := report.SLARows(r, zone)
+		return report.WriteCSV(b, header, rows)
 	}
-	d := newSLADocument(r, zone, f.now())
+	d := report.NewSLA(r, zone, f.now())
 	switch f.format {
 	case "markdown":
-		return d.markdown(b)
+		return d.Markdown(b)
 	case "html":
-		return d.html(b)
+		return d.HTML(b)
 	}
-	return d.text(b)
+	return d.Text(b)
 }
 
 // parseShare reads 99%, 99.9 % or 0.99; example is one, for the error.

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/report"
+	"tailscope/internal/report/reporttest"
 )
 
 // answering is a server that answers every question with one body, and
@@ -88,7 +90,7 @@ func TestReportSLA(t *testing.T) {
 		if code != exitOK {
 			t.Fatalf("%s: %s", format, stderr)
 		}
-		golden(t, file, out)
+		reporttest.Golden(t, file, out)
 		if want := `GET /api/v1/sla count=3&match={service="shop"}&objective=0.99&period=week&tz=Europe/Berlin&under=0.5`; unescape((*asked)[0]) != want {
 			t.Errorf("asked %s, want %s", unescape((*asked)[0]), want)
 		}
@@ -98,10 +100,10 @@ func TestReportSLA(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := newSLADocument(slaFixture(), zone, time.Unix(1775080800, 0)).html(&b); err != nil {
+	if err := report.NewSLA(slaFixture(), zone, time.Unix(1775080800, 0)).HTML(&b); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "sla.html", b.String())
+	reporttest.Golden(t, "sla.html", b.String())
 	for _, foreign := range []string{"src=", "href=", "@import", "url(", "<initech>", "ZgotmplZ"} {
 		if strings.Contains(b.String(), foreign) {
 			t.Errorf("the page holds %s", foreign)
@@ -151,17 +153,5 @@ func TestReportSLAErrors(t *testing.T) {
 	}
 	if len(*asked) != 2 {
 		t.Errorf("asked %d times", len(*asked))
-	}
-}
-
-func TestReportNumbers(t *testing.T) {
-	for _, c := range []struct{ got, want string }{
-		{perTime(1204.4), "1,204/s"}, {perTime(34.115), "34.1/s"}, {perTime(0.1), "6/min"}, {perTime(0.001), "3.6/h"}, {perTime(0), "0/s"},
-		{floorPercent(0.98999), "98.999%"}, {floorPercent(0.9899999), "98.999%"}, {floorPercent(0.99), "99.000%"}, {floorPercent(1), "100.000%"},
-		{change(0.7), "−30.0%"}, {change(1), "±0.0%"}, {change(12040), "×12040"}, {change(1.234), "+23.4%"}, {difference(-0.01), "−0.010"},
-	} {
-		if c.got != c.want {
-			t.Errorf("got %s, want %s", c.got, c.want)
-		}
 	}
 }

@@ -21,7 +21,9 @@ import (
 	"tailscope/client"
 	"tailscope/internal/experiment"
 	"tailscope/internal/figure"
+	"tailscope/internal/liveview"
 	"tailscope/internal/query"
+	"tailscope/internal/report"
 	"tailscope/internal/simulate"
 	"tailscope/internal/simulate/answer"
 	"tailscope/internal/simulate/measured"
@@ -114,7 +116,7 @@ func newSimulateValidate(io streams) *cobra.Command {
 				return err
 			}
 			for _, line := range describeSimulation(s) {
-				fmt.Fprintln(io.out, printable(line))
+				fmt.Fprintln(io.out, report.Printable(line))
 			}
 			return nil
 		},
@@ -252,9 +254,9 @@ func loadSimulation(io streams, path string, content []byte) (*words.Spec, []byt
 
 func wrongSimulation[P error](io streams, path string, problems []P) error {
 	for _, p := range problems {
-		fmt.Fprintln(io.err, printable(p.Error()))
+		fmt.Fprintln(io.err, report.Printable(p.Error()))
 	}
-	return usage{withHint(fmt.Errorf("%s: %s", path, plural(len(problems), "problem")), "nothing was simulated; tailscope simulate schema describes the file for editors")}
+	return usage{withHint(fmt.Errorf("%s: %s", path, report.Plural(len(problems), "problem")), "nothing was simulated; tailscope simulate schema describes the file for editors")}
 }
 
 func (f *simulateFlags) run(ctx context.Context, name string, content []byte) error {
@@ -276,18 +278,18 @@ func (f *simulateFlags) run(ctx context.Context, name string, content []byte) er
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	view := newExperimentView(f.err, f.quiet, f.now)
+	view := liveview.NewExperiment(f.err, f.quiet, f.now)
 	o := answer.Options{Now: f.now, Workers: workers, Command: f.command}
 	if f.from != "" && s.Stores() {
 		o.Command += " --from " + shellWord(f.from)
 	}
-	if !f.quiet && view.terminal {
+	if view.Draws() {
 		o.Progress = func(done, of int, name string) {
-			view.show(experiment.Moment{Text: fmt.Sprintf("layout %d of %d: %s", done+1, of, name)})
+			view.Show(experiment.Moment{Text: fmt.Sprintf("layout %d of %d: %s", done+1, of, name)})
 		}
 	}
 	out, err := answer.Play(ctx, s, m, o)
-	view.close()
+	view.Close()
 	switch {
 	case errors.Is(err, simulate.ErrInvalid):
 		return usage{withHint(err, "change the layout, or its leaves")}
@@ -295,7 +297,7 @@ func (f *simulateFlags) run(ctx context.Context, name string, content []byte) er
 		return err
 	}
 	out.File = string(content)
-	if err := toFile(f.output, f.out, func(b *bytes.Buffer) error { return writeSimulation(b, out, f.format, f.now()) }); err != nil {
+	if err := toFile(f.output, f.out, func(b *bytes.Buffer) error { return report.WriteSimulation(b, out, f.format, f.now()) }); err != nil {
 		return err
 	}
 	if f.to != "" {
@@ -410,19 +412,19 @@ func describeSimulation(s *words.Spec) []string {
 				what += "given: " + from.Said
 			}
 			if from.Shards > 0 {
-				what += fmt.Sprintf(", measured at %s", plural(int(from.Shards), "shard"))
+				what += fmt.Sprintf(", measured at %s", report.Plural(int(from.Shards), "shard"))
 			}
 			out = append(out, what)
 		}
 	}
-	out = append(out, fmt.Sprintf("%s of %s queries each, about %s", plural(len(s.Layouts), "layout"), figure.Thousands(s.Queries), words.QuantileName(s.Asks)))
+	out = append(out, fmt.Sprintf("%s of %s queries each, about %s", report.Plural(len(s.Layouts), "layout"), figure.Thousands(s.Queries), words.QuantileName(s.Asks)))
 	for i := range s.Layouts {
 		l := &s.Layouts[i]
-		rate := perTime(api.Float(l.Rate))
+		rate := report.PerTime(api.Float(l.Rate))
 		if l.Arrivals == simulate.Closed {
-			rate = plural(l.Users, "user")
+			rate = report.Plural(l.Users, "user")
 		}
-		out = append(out, fmt.Sprintf("  %s: %s, %s, %s", l.Name, plural(l.Nodes, "node"), plural(l.InShards(), "shard"), rate))
+		out = append(out, fmt.Sprintf("  %s: %s, %s, %s", l.Name, report.Plural(l.Nodes, "node"), report.Plural(l.InShards(), "shard"), rate))
 	}
 	return out
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/report"
 )
 
 // simulated runs the command and says what it printed.
@@ -124,7 +125,7 @@ func TestSimulateFromServer(t *testing.T) {
 	x := &api.Experiment{ID: "s", Kind: "simulation", Name: kept.Name, Headline: kept.Simulation.Headline, Simulation: kept.Simulation}
 	for format, want := range map[string]string{"text": kept.Simulation.Headline, "html": "<svg viewBox=", "md": "| 4 nodes | 4 |", "json": `"kind": "simulation"`} {
 		var b bytes.Buffer
-		if err := writeExperiment(&b, x, nil, format, time.Unix(2000, 0)); err != nil || !strings.Contains(b.String(), want) {
+		if err := report.WriteExperiment(&b, x, nil, format, time.Unix(2000, 0)); err != nil || !strings.Contains(b.String(), want) {
 			t.Errorf("%s: %.1000s %v", format, b.String(), err)
 		}
 	}

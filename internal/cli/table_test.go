@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"tailscope/api"
+	"tailscope/internal/report"
 )
 
 // Who names a span does not command the terminal of who reads about it.
@@ -18,14 +19,14 @@ func TestPrintable(t *testing.T) {
 		"bad\xff":                `bad\xff`,
 		`"q" \`:                  `"q" \`,
 	} {
-		if got := printable(in); got != want {
+		if got := report.Printable(in); got != want {
 			t.Errorf("printable(%q) is %s, want %s", in, got, want)
 		}
 	}
 	const evil = "\x1b]0;owned\a\x1b[2J"
 	for name, write := range map[string]func(*strings.Builder) error{
 		"table": func(b *strings.Builder) error {
-			return (&table{header: []string{"service"}, right: []bool{false}, rows: [][]string{{evil}}}).write(b)
+			return (&report.Table{Header: []string{"service"}, Right: []bool{false}, Rows: [][]string{{evil}}}).Write(b)
 		},
 		"trace": func(b *strings.Builder) error {
 			_, err := b.WriteString(spanName(&api.TraceResponse{}, 0, api.TraceSpan{Parent: -1, Service: evil, Operation: evil}))

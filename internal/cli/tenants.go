@@ -11,6 +11,7 @@ import (
 	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/figure"
+	"tailscope/internal/report"
 )
 
 func newQueryTenants(io streams) *cobra.Command {
@@ -44,44 +45,44 @@ func newQueryTenants(io streams) *cobra.Command {
 		}
 		switch q.format {
 		case "json":
-			return writeJSON(io.out, r)
+			return report.WriteJSON(io.out, r)
 		case "csv":
 			return tenantsCSV(io, r)
 		}
-		return tenantsTable(io, r, unitOf(orSpans(q.family)))
+		return tenantsTable(io, r, report.UnitOf(orSpans(q.family)))
 	})
 	return cmd
 }
 
 // tenantsTable prints the cohorts, then the tenants.
-func tenantsTable(io streams, r *api.TenantsResponse, u unit) error {
-	qs := sortedQuantiles(r.Everyone.Quantiles)
-	slow := "beyond " + u.value(r.Slow)
-	head := func(first string, more ...string) *table {
-		t := &table{}
-		t.column(first, false)
+func tenantsTable(io streams, r *api.TenantsResponse, u report.Unit) error {
+	qs := report.SortedQuantiles(r.Everyone.Quantiles)
+	slow := "beyond " + u.Value(r.Slow)
+	head := func(first string, more ...string) *report.Table {
+		t := &report.Table{}
+		t.Column(first, false)
 		for _, h := range more {
-			t.column(h, true)
+			t.Column(h, true)
 		}
 		for _, name := range qs {
-			t.column(quantileName(name), true)
+			t.Column(report.QuantileName(name), true)
 		}
 		for i := range r.Bands {
-			t.column("≤ "+u.value(r.Bands[i]), true)
+			t.Column("≤ "+u.Value(r.Bands[i]), true)
 		}
-		t.column(slow, true)
+		t.Column(slow, true)
 		return t
 	}
 	t := head("cohort", "tenants", "requests", "share", "errors", "mean")
-	t.column("not rare", true)
+	t.Column("not rare", true)
 	for _, c := range append(r.Cohorts, r.Everyone) {
-		row := []string{c.Name, strconv.Itoa(c.Tenants), figure.Thousands(c.Requests), percent(c.Share), figure.Thousands(c.Errors), u.value(c.Mean)}
+		row := []string{c.Name, strconv.Itoa(c.Tenants), figure.Thousands(c.Requests), report.Percent(c.Share), figure.Thousands(c.Errors), u.Value(c.Mean)}
 		for _, name := range qs {
-			row = append(row, u.value(c.Quantiles[name]))
+			row = append(row, u.Value(c.Quantiles[name]))
 		}
-		t.rows = append(t.rows, append(append(row, upTo(c.InBands)...), percent(c.SlowShare), strconv.Itoa(c.NotRare)))
+		t.Rows = append(t.Rows, append(append(row, upTo(c.InBands)...), report.Percent(c.SlowShare), strconv.Itoa(c.NotRare)))
 	}
-	if err := t.write(io.out); err != nil {
+	if err := t.Write(io.out); err != nil {
 		return err
 	}
 	if len(r.Tenants) == 0 {
@@ -92,22 +93,22 @@ func tenantsTable(io streams, r *api.TenantsResponse, u unit) error {
 		return err
 	}
 	t = head("tenant", "cohort", "requests", "share", "errors", "mean")
-	t.column("95 % interval", true)
+	t.Column("95 % interval", true)
 	for _, x := range r.Tenants {
-		row := []string{orNone(x.Name), x.Cohort, figure.Thousands(x.Requests), percent(x.Share), figure.Thousands(x.Errors), u.value(x.Mean)}
+		row := []string{report.OrNone(x.Name), x.Cohort, figure.Thousands(x.Requests), report.Percent(x.Share), figure.Thousands(x.Errors), u.Value(x.Mean)}
 		for _, name := range qs {
-			row = append(row, u.value(x.Quantiles[name]))
+			row = append(row, u.Value(x.Quantiles[name]))
 		}
 		interval := "too few"
 		if !math.IsNaN(float64(x.SlowLow)) {
-			interval = percent(x.SlowLow) + "–" + percent(x.SlowHigh)
+			interval = report.Percent(x.SlowLow) + "–" + report.Percent(x.SlowHigh)
 		}
 		if x.NotRare {
 			interval = "not rare: " + interval
 		}
-		t.rows = append(t.rows, append(append(row, upTo(x.InBands)...), percent(x.SlowShare), interval))
+		t.Rows = append(t.Rows, append(append(row, upTo(x.InBands)...), report.Percent(x.SlowShare), interval))
 	}
-	if err := t.write(io.out); err != nil {
+	if err := t.Write(io.out); err != nil {
 		return err
 	}
 	if more := r.Total - len(r.Tenants); more > 0 {
@@ -123,26 +124,26 @@ func upTo(bands []api.Float) []string {
 	sum := api.Float(0)
 	for i := range max(0, len(bands)-1) {
 		sum += bands[i]
-		out = append(out, percent(sum))
+		out = append(out, report.Percent(sum))
 	}
 	return out
 }
 
 func tenantsCSV(io streams, r *api.TenantsResponse) error {
-	qs := sortedQuantiles(r.Everyone.Quantiles)
+	qs := report.SortedQuantiles(r.Everyone.Quantiles)
 	header := append([]string{"tenant", "requests", "share", "errors", "mean"}, qs...)
 	header = append(header, "cohort", "instant", "flow", "patience", "losing", "lost", "slow", "slow_low", "slow_high", "not_rare")
 	var rows [][]string
 	for _, x := range r.Tenants {
-		row := []string{x.Name, strconv.FormatUint(x.Requests, 10), raw(x.Share), strconv.FormatUint(x.Errors, 10), raw(x.Mean)}
+		row := []string{x.Name, strconv.FormatUint(x.Requests, 10), report.Raw(x.Share), strconv.FormatUint(x.Errors, 10), report.Raw(x.Mean)}
 		for _, name := range qs {
-			row = append(row, raw(x.Quantiles[name]))
+			row = append(row, report.Raw(x.Quantiles[name]))
 		}
 		row = append(row, x.Cohort)
 		for _, v := range x.InBands {
-			row = append(row, raw(v))
+			row = append(row, report.Raw(v))
 		}
-		rows = append(rows, append(row, raw(x.SlowShare), raw(x.SlowLow), raw(x.SlowHigh), strconv.FormatBool(x.NotRare)))
+		rows = append(rows, append(row, report.Raw(x.SlowShare), report.Raw(x.SlowLow), report.Raw(x.SlowHigh), strconv.FormatBool(x.NotRare)))
 	}
-	return writeCSV(io.out, header, rows)
+	return report.WriteCSV(io.out, header, rows)
 }

@@ -15,6 +15,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
+	"tailscope/internal/report"
 )
 
 func newQueryTraces(io streams) *cobra.Command {
@@ -69,32 +70,32 @@ func listTraces(ctx context.Context, io streams, q *question, ask client.TracesQ
 	}
 	switch {
 	case q.format == "json":
-		return writeJSON(io.out, r)
+		return report.WriteJSON(io.out, r)
 	case q.format == "csv":
 		var rows [][]string
 		for _, t := range r.Traces {
-			rows = append(rows, []string{rawTime(t.Start), t.Service, t.Operation, t.Tenant, raw(t.Duration), strconv.FormatBool(t.Failed), strings.Join(t.Why, " "), t.TraceID, t.SpanID})
+			rows = append(rows, []string{rawTime(t.Start), t.Service, t.Operation, t.Tenant, report.Raw(t.Duration), strconv.FormatBool(t.Failed), strings.Join(t.Why, " "), t.TraceID, t.SpanID})
 		}
-		return writeCSV(io.out, []string{"start_unix_seconds", "service", "operation", "tenant", "duration_seconds", "failed", "why", "trace_id", "span_id"}, rows)
+		return report.WriteCSV(io.out, []string{"start_unix_seconds", "service", "operation", "tenant", "duration_seconds", "failed", "why", "trace_id", "span_id"}, rows)
 	case len(r.Traces) == 0:
 		return q.nothing("no trace of such a request is kept")
 	}
-	t := &table{}
+	t := &report.Table{}
 	for _, h := range []string{"time", "service", "operation", "tenant"} {
-		t.column(h, false)
+		t.Column(h, false)
 	}
-	t.column("duration", true)
-	t.column("", false)
-	t.column("why", false)
-	t.column("trace", false)
+	t.Column("duration", true)
+	t.Column("", false)
+	t.Column("why", false)
+	t.Column("trace", false)
 	for _, x := range r.Traces {
 		failed := ""
 		if x.Failed {
 			failed = "failed"
 		}
-		t.rows = append(t.rows, []string{clock(x.Start, q), x.Service, x.Operation, x.Tenant, secondsUnit.value(x.Duration), failed, strings.Join(x.Why, ", "), x.TraceID})
+		t.Rows = append(t.Rows, []string{clock(x.Start, q), x.Service, x.Operation, x.Tenant, report.SecondsUnit.Value(x.Duration), failed, strings.Join(x.Why, ", "), x.TraceID})
 	}
-	return t.write(io.out)
+	return t.Write(io.out)
 }
 
 func clock(f api.Float, q *question) string {
@@ -112,7 +113,7 @@ func oneTrace(ctx context.Context, io streams, q *question, id string, text bool
 	}
 	switch q.format {
 	case "json":
-		return writeJSON(io.out, r)
+		return report.WriteJSON(io.out, r)
 	case "csv":
 		return traceCSV(io.out, r)
 	}
@@ -138,7 +139,7 @@ func waterfall(w io.Writer, r *api.TraceResponse, q *question, text bool) error 
 	if r.LeftOut > 0 {
 		state += fmt.Sprintf(", %d more left out", r.LeftOut)
 	}
-	fmt.Fprintf(w, "trace %s\n%s, %s, %d spans%s\n\n", r.TraceID, clock(r.Start, q), secondsUnit.value(r.Duration), len(r.Spans), state) //nolint:errcheck // the last write tells
+	fmt.Fprintf(w, "trace %s\n%s, %s, %d spans%s\n\n", r.TraceID, clock(r.Start, q), report.SecondsUnit.Value(r.Duration), len(r.Spans), state) //nolint:errcheck // the last write tells
 	names := make([]string, len(r.Spans))
 	longest := 0
 	for i, s := range r.Spans {
@@ -150,7 +151,7 @@ func waterfall(w io.Writer, r *api.TraceResponse, q *question, text bool) error 
 	nameWidth := min(longest, max(room/2, room-60))
 	width := max(room-nameWidth-2, minBar)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-*s  %-*s%10s%10s\n", nameWidth, "", width, "0 … "+secondsUnit.value(r.Duration), "took", "itself")
+	fmt.Fprintf(&b, "%-*s  %-*s%10s%10s\n", nameWidth, "", width, "0 … "+report.SecondsUnit.Value(r.Duration), "took", "itself")
 	for i, s := range r.Spans {
 		mark := ""
 		if s.Failed {
@@ -160,25 +161,25 @@ func waterfall(w io.Writer, r *api.TraceResponse, q *question, text bool) error 
 			mark += " async"
 		}
 		if s.Queue > 0 {
-			mark += " after " + secondsUnit.value(s.Queue) + " in a queue"
+			mark += " after " + report.SecondsUnit.Value(s.Queue) + " in a queue"
 		}
 		if s.Orphan {
 			mark += " orphan"
 		}
 		if s.Shifted != 0 {
-			mark += " clock moved by " + secondsUnit.value(s.Shifted)
+			mark += " clock moved by " + report.SecondsUnit.Value(s.Shifted)
 		}
 		fmt.Fprintf(&b, "%s  %s%s%s%s\n", padRight(cut(names[i], nameWidth), nameWidth), spanBar(s, float64(r.Duration), width),
-			pad(secondsUnit.value(s.Duration), 10), pad(secondsUnit.value(s.Self), 10), mark)
+			report.Pad(report.SecondsUnit.Value(s.Duration), 10), report.Pad(report.SecondsUnit.Value(s.Self), 10), mark)
 		if text && s.Text != "" {
-			b.WriteString(strings.Repeat(" ", 2*s.Depth+4) + printable(s.Text) + "\n")
+			b.WriteString(strings.Repeat(" ", 2*s.Depth+4) + report.Printable(s.Text) + "\n")
 		}
 	}
 	fmt.Fprintf(&b, "\n%c on the critical path  %c elsewhere  %c waited in a queue\n", onPath, offPath, waited)
 	var parts []string
 	for _, c := range r.Components {
 		if c.Self > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", c.Component, secondsUnit.value(c.Self)))
+			parts = append(parts, fmt.Sprintf("%s %s", c.Component, report.SecondsUnit.Value(c.Self)))
 		}
 	}
 	if len(parts) > 0 {
@@ -201,7 +202,7 @@ func spanName(r *api.TraceResponse, i int, s api.TraceSpan) string {
 	if s.Component != "" && s.Component != "app" {
 		name += " [" + s.Component + "]"
 	}
-	return printable(name)
+	return report.Printable(name)
 }
 
 // spanBar draws the span within width characters of total seconds.
@@ -250,7 +251,7 @@ func traceCSV(w io.Writer, r *api.TraceResponse) error {
 			parent = r.Spans[s.Parent].SpanID
 		}
 		rows = append(rows, []string{s.SpanID, parent, s.Service, s.Operation, s.Component, s.Kind, s.Tenant, s.Instance, strconv.FormatBool(s.Failed),
-			raw(s.Start), raw(s.Duration), raw(s.Self), raw(s.Critical), s.Text})
+			report.Raw(s.Start), report.Raw(s.Duration), report.Raw(s.Self), report.Raw(s.Critical), s.Text})
 	}
-	return writeCSV(w, header, rows)
+	return report.WriteCSV(w, header, rows)
 }

@@ -1,4 +1,4 @@
-package cli
+package report
 
 import (
 	"fmt"
@@ -6,62 +6,61 @@ import (
 	"math"
 	"slices"
 	"strings"
-
 	"tailscope/api"
 	"tailscope/internal/experiment"
 )
 
-// trialText writes what an experiment was and what came of it.
-func trialText(d *document, t *api.Trial) {
+// TrialText writes what an experiment was and what came of it.
+func TrialText(d *Document, t *api.Trial) {
 	if !d.html { // its page begins with that
 		d.heading(t.Name + ": " + t.Headline)
-		d.line("Verdict: " + t.Verdict)
+		d.Line("Verdict: " + t.Verdict)
 		if t.Hypothesis != "" {
 			d.paragraph()
-			d.line("Hypothesis: " + t.Hypothesis)
+			d.Line("Hypothesis: " + t.Hypothesis)
 		}
-		d.gap()
+		d.Gap()
 	}
 	if t.Failed != "" {
-		d.item("ended before its time: " + t.Failed)
+		d.Item("ended before its time: " + t.Failed)
 	}
 	switch {
 	case t.RestoreError != "":
-		d.item("THE CONTROL DOES NOT HOLD: " + t.RestoreError)
+		d.Item("THE CONTROL DOES NOT HOLD: " + t.RestoreError)
 	case t.Restored:
-		d.item("the control holds again")
+		d.Item("the control holds again")
 	}
 	s := t.Stopping
-	rounds := plural(s.Done, "round")
+	rounds := Plural(s.Done, "round")
 	if s.Why != "" {
 		rounds += ": " + s.Why
 	}
-	d.item(fmt.Sprintf("%s of %s; %s", t.Design, t.Variable, rounds))
+	d.Item(fmt.Sprintf("%s of %s; %s", t.Design, t.Variable, rounds))
 	by := "rounds"
 	if t.Design == "live" {
 		by = "slots of 10 s"
 	}
-	d.item(fmt.Sprintf("intervals of %s, by %s; seed %d", trimPercent(s.Level), by, t.Seed))
-	d.item("on " + environmentText(&t.Environment))
+	d.Item(fmt.Sprintf("intervals of %s, by %s; seed %d", trimPercent(s.Level), by, t.Seed))
+	d.Item("on " + environmentText(&t.Environment))
 	for _, name := range slices.Sorted(maps.Keys(t.Environment.Versions)) {
-		d.item(name + ": " + t.Environment.Versions[name])
+		d.Item(name + ": " + t.Environment.Versions[name])
 	}
 	if values := configured(&t.Environment); values != "" {
-		d.item("with " + values)
+		d.Item("with " + values)
 	}
 	if t.Gate != nil {
-		d.gap()
-		gateText(d, t.Gate)
+		d.Gap()
+		GateText(d, t.Gate)
 	}
 	for _, kind := range []struct{ effect, title string }{{"main", "effect of"}, {"interaction", "together"}, {"", "setting"}} {
 		trialRows(d, t, kind.effect, kind.title)
 	}
 	trialCurves(d, t)
 	if len(t.Warnings) > 0 {
-		d.gap()
+		d.Gap()
 	}
 	for _, w := range t.Warnings {
-		d.item("warning: " + w.Text)
+		d.Item("warning: " + w.Text)
 	}
 }
 
@@ -108,17 +107,17 @@ func shownMeasures(t *api.Trial, effect string) []string {
 }
 
 // trialRows is a table of the rows of one sort: changes with their intervals.
-func trialRows(d *document, t *api.Trial, effect, title string) {
-	tb := &table{}
-	tb.column(title, false)
-	tb.column("against", false)
-	tb.column("of", false)
+func trialRows(d *Document, t *api.Trial, effect, title string) {
+	tb := &Table{}
+	tb.Column(title, false)
+	tb.Column("against", false)
+	tb.Column("of", false)
 	columns := shownMeasures(t, effect)
 	for _, c := range columns {
-		tb.column(strings.ReplaceAll(c, "_", " "), true)
-		tb.column("interval", true)
+		tb.Column(strings.ReplaceAll(c, "_", " "), true)
+		tb.Column("interval", true)
 	}
-	tb.column("verdict", false)
+	tb.Column("verdict", false)
 	for i := range t.Rows {
 		r := &t.Rows[i]
 		if r.Effect != effect {
@@ -138,17 +137,17 @@ func trialRows(d *document, t *api.Trial, effect, title string) {
 		}
 		verdict := r.Verdict
 		switch verdict {
-		case "no evidence", "same", tooLittle:
+		case "no evidence", "same", TooLittle:
 		default:
 			verdict += " by " + strings.ReplaceAll(r.Lead, "_", " ")
 		}
-		tb.rows = append(tb.rows, append(row, verdict))
+		tb.Rows = append(tb.Rows, append(row, verdict))
 	}
-	if len(tb.rows) == 0 {
+	if len(tb.Rows) == 0 {
 		return
 	}
-	d.gap()
-	d.table(tb)
+	d.Gap()
+	d.Table(tb)
 }
 
 func trialMeasure(r *api.TrialRow, name string) *api.TrialMeasure {
@@ -171,7 +170,7 @@ func trialInterval(m *api.TrialMeasure) string {
 
 // trialCurves is the response to a sweep by the measure that is read first: of
 // everything a table, of each query a sentence.
-func trialCurves(d *document, t *api.Trial) {
+func trialCurves(d *Document, t *api.Trial) {
 	var queries, sentences []string
 	for i := range t.Curves {
 		if q := t.Curves[i].Query; !slices.Contains(queries, q) {
@@ -187,13 +186,13 @@ func trialCurves(d *document, t *api.Trial) {
 			sentences = append(sentences, c.Sentence)
 			continue
 		}
-		d.gap()
-		tb := &table{}
-		tb.column("setting", false)
-		tb.column(c.Measure, true)
-		tb.column("interval", true)
-		tb.column("best in", true)
-		tb.column("", false)
+		d.Gap()
+		tb := &Table{}
+		tb.Column("setting", false)
+		tb.Column(c.Measure, true)
+		tb.Column("interval", true)
+		tb.Column("best in", true)
+		tb.Column("", false)
 		value := func(f api.Float) string { return trialFigure(c.Measure, f) }
 		for _, p := range c.Points {
 			mark := ""
@@ -203,13 +202,28 @@ func trialCurves(d *document, t *api.Trial) {
 			case slices.Contains(c.Candidates, p.Setting):
 				mark = "not to be told from it"
 			}
-			tb.rows = append(tb.rows, []string{p.Setting, value(p.Value), value(p.Low) + " … " + value(p.High), percent(p.BestIn) + " of rounds", mark})
+			tb.Rows = append(tb.Rows, []string{p.Setting, value(p.Value), value(p.Low) + " … " + value(p.High), Percent(p.BestIn) + " of rounds", mark})
 		}
-		d.table(tb)
-		d.gap()
-		d.line(c.Sentence)
+		d.Table(tb)
+		d.Gap()
+		d.Line(c.Sentence)
 	}
 	for _, s := range sentences {
-		d.item(s)
+		d.Item(s)
+	}
+}
+
+func GateText(d *Document, g *api.TrialGate) {
+	word := "passed"
+	if !g.Passed {
+		word = "failed"
+	}
+	of := "the control of the same experiment"
+	if g.Baseline != "" {
+		of = "the baseline " + g.Baseline
+	}
+	d.Line("Gate " + word + ", against " + of)
+	for _, why := range g.Why {
+		d.Item(why)
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package report
 
 import (
 	"bytes"
@@ -41,16 +41,16 @@ func writeCapacityHTML(b *bytes.Buffer, c *api.Capacity) error {
 		p.Alarms = append(p.Alarms, "Not everything is as it was before: "+c.RestoreError)
 	}
 	if a := c.Answer; a != nil {
-		p.Figures = append(p.Figures, benchFigure{c.Unit, plain.value(a.Value), answerInterval(a)})
-		if !isNaN(a.Rate) {
-			p.Figures = append(p.Figures, benchFigure{"answered a second", perTime(a.Rate), "there"})
+		p.Figures = append(p.Figures, benchFigure{c.Unit, Number.Value(a.Value), answerInterval(a)})
+		if !IsNaN(a.Rate) {
+			p.Figures = append(p.Figures, benchFigure{"answered a second", PerTime(a.Rate), "there"})
 		}
 		if a.Limit != "" {
 			p.Figures = append(p.Figures, benchFigure{"breaks first", a.Limit, "of " + c.Objective})
 		}
 	}
-	if l := c.Law; l != nil && !isNaN(l.PeakRate.Value) {
-		p.Figures = append(p.Figures, benchFigure{"peak by the law", perTime(l.PeakRate.Value), "with " + plain.value(l.PeakN.Value) + " at a time"})
+	if l := c.Law; l != nil && !IsNaN(l.PeakRate.Value) {
+		p.Figures = append(p.Figures, benchFigure{"peak by the law", PerTime(l.PeakRate.Value), "with " + Number.Value(l.PeakN.Value) + " at a time"})
 	}
 	if len(c.Steps) > 0 {
 		p.Table, p.Judged = asHTML(capacitySteps(c)), asHTML(capacityObjectives(c))
@@ -66,14 +66,14 @@ func writeCapacityHTML(b *bytes.Buffer, c *api.Capacity) error {
 	p.Pictures = stepPictures(c)
 	if c.Law != nil {
 		var text bytes.Buffer
-		d := &document{w: &text, html: true}
-		scalingText(d, c.Law, 0)
+		d := &Document{W: &text, html: true}
+		ScalingText(d, c.Law, 0)
 		for _, w := range c.Law.Warnings {
-			d.item(w)
+			d.Item(w)
 		}
 		d.list(false)
-		if d.err != nil {
-			return d.err
+		if d.Err != nil {
+			return d.Err
 		}
 		p.LawText = template.HTML(text.String()) // escaped by document
 	}
@@ -83,15 +83,15 @@ func writeCapacityHTML(b *bytes.Buffer, c *api.Capacity) error {
 // answerInterval writes the ends of it that are known.
 func answerInterval(a *api.CapacityAnswer) string {
 	name := fmt.Sprintf("%.0f %% interval ", 100*float64(a.Level))
-	switch low, high := isNaN(a.Low), isNaN(a.High); {
+	switch low, high := IsNaN(a.Low), IsNaN(a.High); {
 	case low && high:
 		return name + "wider than what was held"
 	case low:
-		return name + "no more than " + plain.value(a.High)
+		return name + "no more than " + Number.Value(a.High)
 	case high:
-		return name + "at least " + plain.value(a.Low)
+		return name + "at least " + Number.Value(a.Low)
 	}
-	return name + plain.value(a.Low) + " – " + plain.value(a.High)
+	return name + Number.Value(a.Low) + " – " + Number.Value(a.High)
 }
 
 // stepPictures are the steps' heatmaps, side by side, on the same scales.
@@ -117,7 +117,7 @@ func stepPictures(c *api.Capacity) []resourceChart {
 		s := &c.Steps[i]
 		pic := newSVG(300, 220, axis{0, long, false}, y)
 		pic.left = 46
-		pic.ticksY(decades(y.low, y.high), formatSeconds)
+		pic.ticksY(decades(y.low, y.high), Seconds)
 		pic.ticksX(even(long, 4), benchSpan)
 		for _, slot := range s.Slots {
 			for k, n := range slot.Counts {
@@ -127,7 +127,7 @@ func stepPictures(c *api.Capacity) []resourceChart {
 				x1, x2 := pic.px(float64(slot.Time)), pic.px(float64(slot.Time+slot.Width))
 				y1, y2 := pic.py(float64(c.Bounds[k+1])), pic.py(max(float64(c.Bounds[k]), low))
 				fmt.Fprintf(&pic.b, `<rect class="heat" x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill-opacity="%.2f"><title>%s: %d between %s and %s</title></rect>`,
-					x1, y1, max(x2-x1-0.3, 0.5), max(y2-y1, 1), 0.12+0.88*math.Sqrt(float64(n)/most), benchSpan(float64(slot.Time)), n, formatSeconds(float64(c.Bounds[k])), formatSeconds(float64(c.Bounds[k+1])))
+					x1, y1, max(x2-x1-0.3, 0.5), max(y2-y1, 1), 0.12+0.88*math.Sqrt(float64(n)/most), benchSpan(float64(slot.Time)), n, Seconds(float64(c.Bounds[k])), Seconds(float64(c.Bounds[k+1])))
 			}
 		}
 		for _, o := range s.Objectives {
@@ -135,7 +135,7 @@ func stepPictures(c *api.Capacity) []resourceChart {
 				pic.stroke("line bad thin", 0, float64(o.Limit), long, float64(o.Limit))
 			}
 		}
-		out = append(out, resourceChart{fmt.Sprintf("%s, %s: %s", stepName(c, s), s.Phase, cameOut(c, s)), pic.html("latency over the time of the step at " + stepName(c, s))})
+		out = append(out, resourceChart{fmt.Sprintf("%s, %s: %s", StepName(c, s), s.Phase, cameOut(c, s)), pic.html("latency over the time of the step at " + StepName(c, s))})
 	}
 	return out
 }
@@ -154,8 +154,8 @@ func lawChart(c *api.Capacity) template.HTML {
 	}
 	wide, high = wide*1.15, high*1.25
 	s := newSVG(620, 300, axis{0, wide, false}, axis{0, high, false})
-	s.ticksY(even(high, 5), func(v float64) string { return perTime(api.Float(v)) })
-	s.ticksX(even(wide, 8), digits)
+	s.ticksY(even(high, 5), func(v float64) string { return PerTime(api.Float(v)) })
+	s.ticksX(even(wide, 8), Digits)
 	var xs, ys []float64
 	const points = 100
 	for i := range points {
@@ -172,7 +172,7 @@ func lawChart(c *api.Capacity) template.HTML {
 			}
 			class = "dot hollow"
 		}
-		s.dot(class, float64(p.N), float64(p.Rate), 4, fmt.Sprintf("%s with %s at a time", perTime(p.Rate), plain.value(p.N)))
+		s.dot(class, float64(p.N), float64(p.Rate), 4, fmt.Sprintf("%s with %s at a time", PerTime(p.Rate), Number.Value(p.N)))
 	}
 	return s.html("requests answered a second over requests at a time, and the law that was fitted")
 }
@@ -201,9 +201,9 @@ func objectiveChart(c *api.Capacity) template.HTML {
 		return ""
 	}
 	s := newSVG(620, 300, x, y)
-	s.ticksY(decades(y.low, y.high), formatSeconds)
-	s.ticksX(decades(x.low, x.high), digits)
-	if a := c.Answer; a != nil && !isNaN(a.Low) && !isNaN(a.High) {
+	s.ticksY(decades(y.low, y.high), Seconds)
+	s.ticksX(decades(x.low, x.high), Digits)
+	if a := c.Answer; a != nil && !IsNaN(a.Low) && !IsNaN(a.High) {
 		s.band("best", float64(a.Low), float64(a.High), "the answer's interval")
 	}
 	s.stroke("line bad", x.low, limit, x.high, limit)
@@ -221,7 +221,7 @@ func objectiveChart(c *api.Capacity) template.HTML {
 				s.stroke("whisker "+class, float64(st.X), ends(low, y.low), float64(st.X), ends(high, y.high))
 			}
 			if v > 0 {
-				s.dot("dot "+class, float64(st.X), v, 4, fmt.Sprintf("%s: %s %s", stepName(c, st), o.Text, secondsUnit.value(o.Value)))
+				s.dot("dot "+class, float64(st.X), v, 4, fmt.Sprintf("%s: %s %s", StepName(c, st), o.Text, SecondsUnit.Value(o.Value)))
 			}
 			break
 		}
@@ -242,7 +242,7 @@ func timesChart(c *api.Capacity) template.HTML {
 	var xs, waited, queued, worked, all []float64
 	for i := range c.Steps {
 		s := &c.Steps[i]
-		if isNaN(s.Worked) {
+		if IsNaN(s.Worked) {
 			continue
 		}
 		xs = append(xs, float64(s.X))
@@ -256,8 +256,8 @@ func timesChart(c *api.Capacity) template.HTML {
 	}
 	y.low = max(y.low, y.high/1e4)
 	s := newSVG(620, 300, x, y)
-	s.ticksY(decades(y.low, y.high), formatSeconds)
-	s.ticksX(decades(x.low, x.high), digits)
+	s.ticksY(decades(y.low, y.high), Seconds)
+	s.ticksX(decades(x.low, x.high), Digits)
 	for i := range xs {
 		for _, at := range []struct {
 			class string
@@ -265,7 +265,7 @@ func timesChart(c *api.Capacity) template.HTML {
 			what  string
 		}{{"dot", waited[i], "waited for a connection"}, {"dot worse", queued[i], "queued"}, {"dot good", worked[i], "worked"}} {
 			if at.v > 0 {
-				s.dot(at.class, xs[i], at.v, 4, fmt.Sprintf("%s %s at %s", at.what, formatSeconds(at.v), digits(xs[i])))
+				s.dot(at.class, xs[i], at.v, 4, fmt.Sprintf("%s %s at %s", at.what, Seconds(at.v), Digits(xs[i])))
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package cli
+package report
 
 import (
 	"cmp"
@@ -59,7 +59,7 @@ func first[T any](list []T, n int) []T { return list[:min(n, len(list))] }
 // settings that cannot be told from the best.
 func settingsChart(t *api.Trial, query, measure string) template.HTML {
 	settings := slices.Clone(t.Settings)
-	numbers := !slices.ContainsFunc(settings, func(s api.TrialSetting) bool { return isNaN(s.X) })
+	numbers := !slices.ContainsFunc(settings, func(s api.TrialSetting) bool { return IsNaN(s.X) })
 	if numbers {
 		slices.SortStableFunc(settings, func(a, b api.TrialSetting) int { return cmp.Compare(a.X, b.X) })
 	}
@@ -75,7 +75,7 @@ func settingsChart(t *api.Trial, query, measure string) template.HTML {
 	}
 	low, high := math.Inf(1), math.Inf(-1)
 	reach := func(v api.Float) {
-		if !isNaN(v) {
+		if !IsNaN(v) {
 			low, high = min(low, float64(v)), max(high, float64(v))
 		}
 	}
@@ -115,8 +115,8 @@ func settingsChart(t *api.Trial, query, measure string) template.HTML {
 	every := max(1, (len(settings)+7)/8)
 	for i, set := range settings {
 		name := []rune(strings.TrimPrefix(set.Name, t.Variable+"="))
-		if !isNaN(set.X) {
-			name = []rune(strings.TrimSpace(digits(float64(set.X)) + " " + t.Unit))
+		if !IsNaN(set.X) {
+			name = []rune(strings.TrimSpace(Digits(float64(set.X)) + " " + t.Unit))
 		}
 		if most := 86 * every / len(settings); len(name) > most {
 			name = append(name[:max(most-1, 1)], '…')
@@ -138,7 +138,7 @@ func settingsChart(t *api.Trial, query, measure string) template.HTML {
 		r := &t.Rounds[i]
 		v, ok := r.Figures[query][measure]
 		k, known := place[r.Setting]
-		if !ok || !known || isNaN(v) {
+		if !ok || !known || IsNaN(v) {
 			continue
 		}
 		class, title := "dot", fmt.Sprintf("%s, round %d: %s", r.Setting, r.Round, trialFigure(measure, v))
@@ -158,7 +158,7 @@ func settingsChart(t *api.Trial, query, measure string) template.HTML {
 				continue
 			}
 			ys[k] = float64(p.Value)
-			if !isNaN(p.Low) && !isNaN(p.High) {
+			if !IsNaN(p.Low) && !IsNaN(p.High) {
 				s.stroke("line due", float64(k), float64(p.Low), float64(k), float64(p.High))
 			}
 		}
@@ -265,5 +265,5 @@ func whiskers(all []effect) template.HTML {
 		}
 		s.text("tick end", s.left-8, s.py(y)+4, string(name))
 	}
-	return s.html("effects with their intervals: " + plural(len(all), "row"))
+	return s.html("effects with their intervals: " + Plural(len(all), "row"))
 }

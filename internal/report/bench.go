@@ -1,4 +1,4 @@
-package cli
+package report
 
 import (
 	"bytes"
@@ -7,60 +7,59 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
-
 	"tailscope/api"
 	"tailscope/internal/figure"
+	"time"
 )
 
 // What stands over a run that says little of its target.
-const benchInvalid = "INVALID: the generator could not keep up, so that these figures say more of it than of the target"
+const BenchInvalid = "INVALID: the generator could not keep up, so that these figures say more of it than of the target"
 
 // benchClosed stands beside the latency of a closed loop.
 const benchClosed = "closed loop: each request was sent when the one before had its answer, so that these latencies leave out the waiting of users who would not have waited to ask"
 
 // writeBenchText writes a result for people, as plain text or as Markdown.
 func writeBenchText(b *bytes.Buffer, r *api.BenchResult, markdown bool) error {
-	d := &document{w: b, markdown: markdown}
+	d := &Document{W: b, Markdown: markdown}
 	if markdown {
 		d.print("# ")
 	}
-	d.line(r.Name)
+	d.Line(r.Name)
 	d.paragraph()
 	if !r.Valid {
-		d.line(benchInvalid)
+		d.Line(BenchInvalid)
 		for _, why := range r.Invalid {
-			d.item(bulleted(d, why))
+			d.Item(bulleted(d, why))
 		}
 		d.paragraph()
 	}
-	d.line(planText(r))
+	d.Line(PlanText(r))
 	d.paragraph()
-	d.line(rateLine(r))
+	d.Line(rateLine(r))
 	if r.Aborted != "" {
 		d.paragraph()
-		d.line("ended before its time: " + r.Aborted)
+		d.Line("ended before its time: " + r.Aborted)
 	}
-	d.gap()
+	d.Gap()
 	if markdown {
 		d.heading("Latency")
 	}
-	d.table(latencyTable(r))
+	d.Table(latencyTable(r))
 	for _, n := range latencyNotes(r) {
 		d.paragraph()
-		d.line(n)
+		d.Line(n)
 	}
 	d.section("Requests")
 	for _, line := range requestLines(r) {
-		d.item(bulleted(d, line))
+		d.Item(bulleted(d, line))
 	}
 	if len(r.Thresholds) > 0 {
 		d.section("Thresholds")
-		d.table(thresholdTable(r.Thresholds))
+		d.Table(thresholdTable(r.Thresholds))
 	}
 	if len(r.Queries) > 1 {
 		d.section("Queries")
-		d.table(benchTable("query", r.Queries))
+		d.Table(benchTable("query", r.Queries))
 	}
 	if len(r.Tenants) > 1 {
 		d.section("Tenants")
@@ -68,69 +67,69 @@ func writeBenchText(b *bytes.Buffer, r *api.BenchResult, markdown bool) error {
 		if len(rows) > benchTenants {
 			rows = rows[:benchTenants]
 		}
-		d.table(benchTable("tenant", rows))
+		d.Table(benchTable("tenant", rows))
 		if n := len(r.Tenants) - len(rows); n > 0 {
-			d.line(fmt.Sprintf("and %d more", n))
+			d.Line(fmt.Sprintf("and %d more", n))
 		}
 	}
 	if len(r.Phases) > 1 {
 		d.section("Phases")
-		d.table(phaseTable(r))
+		d.Table(phaseTable(r))
 	}
 	if events := benchEvents(r); len(events) > 0 {
 		d.section("Events")
 		for _, e := range events {
-			d.item(bulleted(d, e))
+			d.Item(bulleted(d, e))
 		}
 	}
 	if len(r.Loads) > 0 {
 		d.section("Loaded before")
 		for i := range r.Loads {
-			d.item(bulleted(d, loadText(&r.Loads[i])))
+			d.Item(bulleted(d, LoadText(&r.Loads[i])))
 		}
 	}
 	if w := r.WarmUp; w != nil {
 		d.section("Warm-up")
-		d.line(warmText(w))
+		d.Line(warmText(w))
 	}
 	if len(r.Resources) > 0 {
 		d.section("Processes under test")
-		d.table(resourceTable(r.Resources))
+		d.Table(resourceTable(r.Resources))
 	}
 	d.section("Generator")
 	for _, line := range generatorLines(r) {
-		d.item(bulleted(d, line))
+		d.Item(bulleted(d, line))
 	}
 	if r.Command != "" {
 		d.section("Again")
 		if markdown {
 			d.picture([]string{r.Command})
 		} else {
-			d.line("  " + r.Command)
+			d.Line("  " + r.Command)
 		}
 	}
-	return d.err
+	return d.Err
 }
 
 // benchTenants is how many tenants a report names.
 const benchTenants = 10
 
 // section begins another part.
-func (d *document) section(name string) {
-	d.gap()
+func (d *Document) section(name string) {
+	d.Gap()
 	d.heading(name)
 }
 
 // bulleted indents a line of plain text, which Markdown has a bullet for.
-func bulleted(d *document, line string) string {
-	if d.markdown {
+func bulleted(d *Document, line string) string {
+	if d.Markdown {
 		return line
 	}
 	return "  " + line
 }
 
-// planText says what was asked for.
-func planText(r *api.BenchResult) string {
+// PlanText says what was asked for.
+func PlanText(r *api.BenchResult) string {
 	var parts []string
 	p := &r.Plan
 	atOnce := fmt.Sprintf("%d connections", p.Connections)
@@ -143,13 +142,13 @@ func planText(r *api.BenchResult) string {
 	case p.Arrivals == "recorded":
 		parts = append(parts, "at recorded times")
 	case len(r.Phases) == 1 && r.Phases[0].From == r.Phases[0].To:
-		parts = append(parts, perTime(r.Phases[0].From))
+		parts = append(parts, PerTime(r.Phases[0].From))
 	case len(r.Phases) == 1:
-		parts = append(parts, perTime(r.Phases[0].From)+" to "+perTime(r.Phases[0].To))
+		parts = append(parts, PerTime(r.Phases[0].From)+" to "+PerTime(r.Phases[0].To))
 	default:
 		parts = append(parts, fmt.Sprintf("%d phases", len(r.Phases)))
 	}
-	if !isNaN(p.Duration) {
+	if !IsNaN(p.Duration) {
 		parts[0] += " for " + benchSpan(float64(p.Duration))
 	}
 	if p.Arrivals == "poisson" {
@@ -175,33 +174,33 @@ func benchSpan(s float64) string {
 }
 
 func rateLine(r *api.BenchResult) string {
-	text := fmt.Sprintf("%s answered", perTime(r.Rate))
-	if !isNaN(r.Asked) {
-		text += " of " + perTime(r.Asked) + " asked for"
+	text := fmt.Sprintf("%s answered", PerTime(r.Rate))
+	if !IsNaN(r.Asked) {
+		text += " of " + PerTime(r.Asked) + " asked for"
 	}
-	if !isNaN(r.End) {
+	if !IsNaN(r.End) {
 		text += ", " + figure.Thousands(r.Account.Answered) + " in " + benchSpan(float64(r.End-r.Start))
 	}
-	return text + ", " + formatBytes(int64(r.Bytes)) + " received"
+	return text + ", " + Bytes(int64(r.Bytes)) + " received"
 }
 
-func latencyTable(r *api.BenchResult) *table {
-	t := &table{}
-	t.column("", false)
+func latencyTable(r *api.BenchResult) *Table {
+	t := &Table{}
+	t.Column("", false)
 	closed := r.Plan.Arrivals == "closed"
 	if !closed {
-		t.column("from when due", true)
+		t.Column("from when due", true)
 	}
-	t.column("from when sent", true)
+	t.Column("from when sent", true)
 	add := func(name string, due, sent api.Float) {
-		row := []string{name, secondsUnit.value(due), secondsUnit.value(sent)}
+		row := []string{name, SecondsUnit.Value(due), SecondsUnit.Value(sent)}
 		if closed {
-			row = []string{name, secondsUnit.value(sent)}
+			row = []string{name, SecondsUnit.Value(sent)}
 		}
-		t.rows = append(t.rows, row)
+		t.Rows = append(t.Rows, row)
 	}
-	for _, q := range sortedQuantiles(r.Latency.Quantiles) {
-		add(quantileName(q), r.Latency.Quantiles[q], r.Uncorrected.Quantiles[q])
+	for _, q := range SortedQuantiles(r.Latency.Quantiles) {
+		add(QuantileName(q), r.Latency.Quantiles[q], r.Uncorrected.Quantiles[q])
 	}
 	add("max", r.Latency.Max, r.Uncorrected.Max)
 	add("mean", r.Latency.Mean, r.Uncorrected.Mean)
@@ -214,11 +213,11 @@ func latencyNotes(r *api.BenchResult) []string {
 	if r.Plan.Arrivals == "closed" {
 		out = append(out, benchClosed)
 	}
-	if !isNaN(r.Latency.Error) {
-		out = append(out, fmt.Sprintf("quantiles within %s; first byte p50 %s, p99 %s", percent(r.Latency.Error), at(r.FirstByte, "0.5"), at(r.FirstByte, "0.99")))
+	if !IsNaN(r.Latency.Error) {
+		out = append(out, fmt.Sprintf("quantiles within %s; first byte p50 %s, p99 %s", Percent(r.Latency.Error), At(r.FirstByte, "0.5"), At(r.FirstByte, "0.99")))
 	}
-	if n := sum(r.Account.Failed); n > 0 {
-		out = append(out, fmt.Sprintf("%s requests had no whole answer (%s) and are in no latency", figure.Thousands(n), causes(r.Account.Failed)))
+	if n := Sum(r.Account.Failed); n > 0 {
+		out = append(out, fmt.Sprintf("%s requests had no whole answer (%s) and are in no latency", figure.Thousands(n), Causes(r.Account.Failed)))
 	}
 	if n := r.Account.Unsent + r.Account.CutOff; n > 0 {
 		text := fmt.Sprintf("%s requests were still waiting or under way at the end and are in no latency", figure.Thousands(n))
@@ -237,8 +236,8 @@ func requestLines(r *api.BenchResult) []string {
 
 func accountLines(a *api.BenchAccount) []string {
 	var b strings.Builder
-	sumLine(&b, "due", a.Due, []part{{"sent", a.Sent, nil}, {"dropped", a.Dropped, nil}, {"unsent", a.Unsent, nil}})
-	sumLine(&b, "sent", a.Sent, []part{{"answered", a.Answered, nil}, {"failed", sum(a.Failed), a.Failed}, {"cut off", a.CutOff, nil}})
+	SumLine(&b, "due", a.Due, []SumPart{{"sent", a.Sent, nil}, {"dropped", a.Dropped, nil}, {"unsent", a.Unsent, nil}})
+	SumLine(&b, "sent", a.Sent, []SumPart{{"answered", a.Answered, nil}, {"failed", Sum(a.Failed), a.Failed}, {"cut off", a.CutOff, nil}})
 	var out []string
 	for line := range strings.Lines(b.String()) {
 		out = append(out, strings.TrimSpace(line))
@@ -247,10 +246,10 @@ func accountLines(a *api.BenchAccount) []string {
 		out = append(out, "statuses "+strings.Join(statusTexts(a.Statuses), ", "))
 	}
 	if len(a.Checks) > 0 {
-		out = append(out, "failed checks: "+causes(a.Checks))
+		out = append(out, "failed checks: "+Causes(a.Checks))
 	}
 	if a.Errors > 0 && a.Sent > 0 {
-		out = append(out, fmt.Sprintf("errors %s, %s of what was sent", figure.Thousands(a.Errors), percent(api.Float(float64(a.Errors)/float64(a.Sent)))))
+		out = append(out, fmt.Sprintf("errors %s, %s of what was sent", figure.Thousands(a.Errors), Percent(api.Float(float64(a.Errors)/float64(a.Sent)))))
 	}
 	return out
 }
@@ -264,11 +263,11 @@ func statusTexts(by map[string]uint64) []string {
 	return out
 }
 
-func thresholdTable(thresholds []api.BenchThreshold) *table {
-	t := &table{}
-	t.column("threshold", false)
-	t.column("seen", true)
-	t.column("", false)
+func thresholdTable(thresholds []api.BenchThreshold) *Table {
+	t := &Table{}
+	t.Column("threshold", false)
+	t.Column("seen", true)
+	t.Column("", false)
 	for _, x := range thresholds {
 		word := "met"
 		if !x.Met {
@@ -277,59 +276,59 @@ func thresholdTable(thresholds []api.BenchThreshold) *table {
 		if x.Aborted {
 			word += ", ended the run"
 		}
-		t.rows = append(t.rows, []string{x.Text, thresholdValue(x), word})
+		t.Rows = append(t.Rows, []string{x.Text, ThresholdValue(x), word})
 	}
 	return t
 }
 
-// thresholdValue is what was seen, in the unit that the text says by its measure.
-func thresholdValue(t api.BenchThreshold) string {
+// ThresholdValue is what was seen, in the unit that the text says by its measure.
+func ThresholdValue(t api.BenchThreshold) string {
 	measure := strings.TrimSpace(t.Text)
 	for name, write := range map[string]func(api.Float) string{
-		"errors": percent, "checks": percent, "dropped": percent, "rate": perTime,
-		"count": func(f api.Float) string { return digits(float64(f)) },
+		"errors": Percent, "checks": Percent, "dropped": Percent, "rate": PerTime,
+		"count": func(f api.Float) string { return Digits(float64(f)) },
 	} {
 		if strings.HasPrefix(measure, name) {
-			if isNaN(t.Value) {
+			if IsNaN(t.Value) {
 				return "-"
 			}
 			return write(t.Value)
 		}
 	}
-	return secondsUnit.value(t.Value)
+	return SecondsUnit.Value(t.Value)
 }
 
-func benchTable(what string, rows []api.BenchQuery) *table {
-	t := &table{}
-	t.column(what, false)
+func benchTable(what string, rows []api.BenchQuery) *Table {
+	t := &Table{}
+	t.Column(what, false)
 	for _, h := range []string{"sent", "errors", "p50", "p90", "p99", "p99.9", "max", "from sent: p99"} {
-		t.column(h, true)
+		t.Column(h, true)
 	}
 	for _, q := range rows {
-		t.rows = append(t.rows, []string{
-			q.Name, figure.Thousands(q.Sent), figure.Thousands(q.Errors), at(q.Latency, "0.5"), at(q.Latency, "0.9"), at(q.Latency, "0.99"), at(q.Latency, "0.999"),
-			secondsUnit.value(q.Latency.Max), at(q.Uncorrected, "0.99"),
+		t.Rows = append(t.Rows, []string{
+			q.Name, figure.Thousands(q.Sent), figure.Thousands(q.Errors), At(q.Latency, "0.5"), At(q.Latency, "0.9"), At(q.Latency, "0.99"), At(q.Latency, "0.999"),
+			SecondsUnit.Value(q.Latency.Max), At(q.Uncorrected, "0.99"),
 		})
 	}
 	return t
 }
 
-func phaseTable(r *api.BenchResult) *table {
-	t := &table{}
-	t.column("phase", false)
+func phaseTable(r *api.BenchResult) *Table {
+	t := &Table{}
+	t.Column("phase", false)
 	for _, h := range []string{"from", "to", "rate", "answered", "errors", "p50", "p99", "max", "from sent: p99"} {
-		t.column(h, true)
+		t.Column(h, true)
 	}
 	for _, p := range r.Phases {
 		rate := "-"
-		if !isNaN(p.From) {
-			if rate = perTime(p.From); p.To != p.From {
-				rate += "…" + perTime(p.To)
+		if !IsNaN(p.From) {
+			if rate = PerTime(p.From); p.To != p.From {
+				rate += "…" + PerTime(p.To)
 			}
 		}
-		t.rows = append(t.rows, []string{
+		t.Rows = append(t.Rows, []string{
 			p.Name, benchSpan(float64(p.Start)), benchSpan(float64(p.End)), rate, figure.Thousands(p.Answered), figure.Thousands(p.Errors),
-			at(p.Latency, "0.5"), at(p.Latency, "0.99"), secondsUnit.value(p.Latency.Max), at(p.Uncorrected, "0.99"),
+			At(p.Latency, "0.5"), At(p.Latency, "0.99"), SecondsUnit.Value(p.Latency.Max), At(p.Uncorrected, "0.99"),
 		})
 	}
 	return t
@@ -348,8 +347,8 @@ func eventTexts(start api.Float, events []api.BenchEvent) []string {
 		if e.Text != "" {
 			text += ": " + e.Text
 		}
-		if !isNaN(e.End) {
-			text += fmt.Sprintf(", for %s", formatSeconds(float64(e.End-e.Time)))
+		if !IsNaN(e.End) {
+			text += fmt.Sprintf(", for %s", Seconds(float64(e.End-e.Time)))
 		}
 		if e.Failed {
 			text += " (failed)"
@@ -359,9 +358,9 @@ func eventTexts(start api.Float, events []api.BenchEvent) []string {
 	return out
 }
 
-func loadText(l *api.BenchLoad) string {
-	text := fmt.Sprintf("%s: %s documents, %s in %s, %s; %s batches, p50 %s, p99 %s", l.Name, figure.Thousands(l.Documents), formatBytes(int64(l.Bytes)),
-		benchSpan(float64(l.Seconds)), perTime(l.Rate), figure.Thousands(l.Batches), at(l.Latency, "0.5"), at(l.Latency, "0.99"))
+func LoadText(l *api.BenchLoad) string {
+	text := fmt.Sprintf("%s: %s documents, %s in %s, %s; %s batches, p50 %s, p99 %s", l.Name, figure.Thousands(l.Documents), Bytes(int64(l.Bytes)),
+		benchSpan(float64(l.Seconds)), PerTime(l.Rate), figure.Thousands(l.Batches), At(l.Latency, "0.5"), At(l.Latency, "0.99"))
 	if l.Errors > 0 {
 		text += fmt.Sprintf("; %s failed", figure.Thousands(l.Errors))
 	}
@@ -376,19 +375,19 @@ func warmText(w *api.BenchWarmUp) string {
 	return fmt.Sprintf("%s, %s requests, %s: %s", benchSpan(float64(w.Seconds)), figure.Thousands(w.Requests), word, w.Why)
 }
 
-func resourceTable(rs []api.BenchResource) *table {
-	t := &table{}
-	t.column("process", false)
-	t.column("reading", false)
-	t.column("mean", true)
-	t.column("max", true)
-	t.column("a request", true)
+func resourceTable(rs []api.BenchResource) *Table {
+	t := &Table{}
+	t.Column("process", false)
+	t.Column("reading", false)
+	t.Column("mean", true)
+	t.Column("max", true)
+	t.Column("a request", true)
 	for _, x := range rs {
 		total := strings.TrimSuffix(x.Unit, "/s")
 		if x.Name == "cpu_cores" {
 			total = "seconds"
 		}
-		t.rows = append(t.rows, []string{x.Process, strings.ReplaceAll(x.Name, "_", " "), reading(x.Mean, x.Unit), reading(x.Max, x.Unit), reading(x.PerRequest, total)})
+		t.Rows = append(t.Rows, []string{x.Process, strings.ReplaceAll(x.Name, "_", " "), reading(x.Mean, x.Unit), reading(x.Max, x.Unit), reading(x.PerRequest, total)})
 	}
 	return t
 }
@@ -396,16 +395,16 @@ func resourceTable(rs []api.BenchResource) *table {
 // reading writes a figure of a process in its unit: bytes, seconds, either of them
 // a second, or any other.
 func reading(f api.Float, unit string) string {
-	if isNaN(f) {
+	if IsNaN(f) {
 		return "-"
 	}
 	what, perSecond := strings.CutSuffix(unit, "/s")
-	text := digits(float64(f))
+	text := Digits(float64(f))
 	switch what {
 	case "bytes":
-		text = formatBytes(int64(f))
+		text = Bytes(int64(f))
 	case "seconds":
-		text = formatSeconds(float64(f))
+		text = Seconds(float64(f))
 	}
 	if perSecond {
 		text += "/s"
@@ -417,17 +416,17 @@ func generatorLines(r *api.BenchResult) []string {
 	g := &r.Generator
 	var out []string
 	if g.Late.Count > 0 {
-		out = append(out, fmt.Sprintf("late although a connection was free: p50 %s, p99 %s, p99.9 %s, max %s", at(g.Late, "0.5"), at(g.Late, "0.99"), at(g.Late, "0.999"), secondsUnit.value(g.Late.Max)))
-		out = append(out, fmt.Sprintf("waiting for a connection, which is the target's doing: p50 %s, p99 %s, max %s", at(g.Blocked, "0.5"), at(g.Blocked, "0.99"), secondsUnit.value(g.Blocked.Max)))
+		out = append(out, fmt.Sprintf("late although a connection was free: p50 %s, p99 %s, p99.9 %s, max %s", At(g.Late, "0.5"), At(g.Late, "0.99"), At(g.Late, "0.999"), SecondsUnit.Value(g.Late.Max)))
+		out = append(out, fmt.Sprintf("waiting for a connection, which is the target's doing: p50 %s, p99 %s, max %s", At(g.Blocked, "0.5"), At(g.Blocked, "0.99"), SecondsUnit.Value(g.Blocked.Max)))
 	}
-	text := fmt.Sprintf("CPU %s, %s a request", secondsUnit.value(g.CPUSeconds), secondsUnit.value(g.CPUPerRequest))
+	text := fmt.Sprintf("CPU %s, %s a request", SecondsUnit.Value(g.CPUSeconds), SecondsUnit.Value(g.CPUPerRequest))
 	if g.Loops > 0 {
-		text += fmt.Sprintf("; %d sending, the busiest %s of the time", g.Loops, percent(g.Busiest))
+		text += fmt.Sprintf("; %d sending, the busiest %s of the time", g.Loops, Percent(g.Busiest))
 	}
-	if !isNaN(g.Host) {
-		text += fmt.Sprintf("; the machine's cores %s busy", percent(g.Host))
-		if !isNaN(g.Delayed) {
-			text += fmt.Sprintf(", waited for one %s a request", secondsUnit.value(g.Delayed))
+	if !IsNaN(g.Host) {
+		text += fmt.Sprintf("; the machine's cores %s busy", Percent(g.Host))
+		if !IsNaN(g.Delayed) {
+			text += fmt.Sprintf(", waited for one %s a request", SecondsUnit.Value(g.Delayed))
 		}
 	}
 	out = append(out, text)
@@ -455,7 +454,7 @@ func environmentText(e *api.Environment) string {
 		parts = append(parts, fmt.Sprintf("%d cores", e.Cores))
 	}
 	if e.Memory > 0 {
-		parts = append(parts, formatBytes(int64(e.Memory))+" of memory")
+		parts = append(parts, Bytes(int64(e.Memory))+" of memory")
 	}
 	if e.OS != "" {
 		parts = append(parts, strings.TrimSpace(e.OS+" "+e.Kernel))
@@ -467,4 +466,15 @@ func environmentText(e *api.Environment) string {
 		parts = append(parts, "commit "+e.Commit)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// WriteBench writes a result in one of the formats.
+func WriteBench(b *bytes.Buffer, r *api.BenchResult, format string) error {
+	switch format {
+	case "json":
+		return WriteJSON(b, r)
+	case "html":
+		return writeBenchHTML(b, r)
+	}
+	return writeBenchText(b, r, format == "md")
 }

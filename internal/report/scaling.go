@@ -1,4 +1,4 @@
-package cli
+package report
 
 import (
 	"fmt"
@@ -8,14 +8,14 @@ import (
 	"tailscope/api"
 )
 
-// scalingText writes a law: what it amounts to, its figures with their intervals, and
+// ScalingText writes a law: what it amounts to, its figures with their intervals, and
 // the points with the curve.
-func scalingText(d *document, l *api.ScalingLaw, width int) {
-	d.line(l.Sentence)
-	d.gap()
-	t := &table{}
+func ScalingText(d *Document, l *api.ScalingLaw, width int) {
+	d.Line(l.Sentence)
+	d.Gap()
+	t := &Table{}
 	for i, h := range []string{"", "value", "low", "high", "what"} {
-		t.column(h, i > 0 && i < 4)
+		t.Column(h, i > 0 && i < 4)
 	}
 	for _, row := range []struct {
 		name  string
@@ -41,14 +41,14 @@ func scalingText(d *document, l *api.ScalingLaw, width int) {
 			}
 			return scalingNumber(f) + row.unit
 		}
-		t.rows = append(t.rows, []string{row.name, figure(row.v.Value), figure(row.v.Low), figure(row.v.High), row.what})
+		t.Rows = append(t.Rows, []string{row.name, figure(row.v.Value), figure(row.v.Low), figure(row.v.High), row.what})
 	}
-	d.table(t)
+	d.Table(t)
 	d.paragraph()
-	d.line(fmt.Sprintf("intervals at %.4g %%; R² %.3f, residual error %s/s", 100*float64(l.Level), float64(l.R2), scalingNumber(float64(l.Error))))
+	d.Line(fmt.Sprintf("intervals at %.4g %%; R² %.3f, residual error %s/s", 100*float64(l.Level), float64(l.R2), scalingNumber(float64(l.Error))))
 	if lines := scalingPicture(l, width); len(lines) > 0 {
-		if !d.markdown { // it parts them itself
-			d.gap()
+		if !d.Markdown { // it parts them itself
+			d.Gap()
 		}
 		d.picture(lines)
 	}

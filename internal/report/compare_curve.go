@@ -1,19 +1,23 @@
-package cli
+package report
 
 import (
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"tailscope/api"
 )
 
+// AxisWidth is how wide the labels beside a picture are: "1234.5ms ".
+const AxisWidth = 9
+
 // A curve is drawn so many lines high, and at most so many characters wide.
 const curveHeight, curveWidth = 11, 72
 
-// ratioPicture draws the ratio at every quantile within its band, by the
+// RatioPicture draws the ratio at every quantile within its band, by the
 // logarithm: quantiles from left to right, the tail spread out.
-func ratioPicture(c *api.CompareCurve, width int) []string {
+func RatioPicture(c *api.CompareCurve, width int) []string {
 	known := func(f api.Float) bool { return f > 0 && !math.IsInf(float64(f), 0) }
 	top := 0.0 // the greatest distance from 1 that is shown
 	var ends []float64
@@ -41,7 +45,7 @@ func ratioPicture(c *api.CompareCurve, width int) []string {
 		}
 		return min(half, max(-half, int(math.Round(math.Log(float64(f))/top*float64(half)))))
 	}
-	columns := min(curveWidth, max(20, width-axisWidth))
+	columns := min(curveWidth, max(20, width-AxisWidth))
 	low, high := math.Log1p(-float64(c.Ps[0])), math.Log1p(-float64(c.Ps[len(c.Ps)-1]))
 	indexAt := func(x int) int {
 		p := api.Float(-math.Expm1(low + (high-low)*float64(x)/float64(columns-1)))
@@ -81,29 +85,29 @@ func ratioPicture(c *api.CompareCurve, width int) []string {
 				label = "same"
 			}
 		}
-		lines = append(lines, strings.TrimRight(pad(label, axisWidth-1)+" "+string(row), " "))
+		lines = append(lines, strings.TrimRight(Pad(label, AxisWidth-1)+" "+string(row), " "))
 	}
 	axis, names := []rune(strings.Repeat("─", columns)), []rune(strings.Repeat(" ", columns+4))
 	for _, q := range []string{"0.01", "0.5", "0.75", "0.9", "0.95", "0.99", "0.999"} {
-		name := quantileName(q)
-		p, _ := parseValues(q)
-		x := int(math.Round((math.Log1p(-p[0]) - low) / (high - low) * float64(columns-1)))
+		name := QuantileName(q)
+		p, _ := strconv.ParseFloat(q, 64)
+		x := int(math.Round((math.Log1p(-p) - low) / (high - low) * float64(columns-1)))
 		if x < 0 || x >= columns || x > 0 && names[x-1] != ' ' {
 			continue
 		}
 		axis[x] = '┴'
 		copy(names[x:], []rune(name))
 	}
-	indent := strings.Repeat(" ", axisWidth)
+	indent := strings.Repeat(" ", AxisWidth)
 	return append(lines, indent+string(axis), strings.TrimRight(indent+string(names), " "))
 }
 
 // drawn says what a picture shows.
-func (d *compareDocument) drawn() string {
-	c := d.r.Curve
+func (d *Comparison) drawn() string {
+	c := d.R.Curve
 	s := "B against A at every quantile"
 	if c.LikeForLike {
 		s += ", like for like"
 	}
-	return s + "; the band (░) holds at all of them at once, with " + trimPercent(d.r.Level) + " confidence"
+	return s + "; the band (░) holds at all of them at once, with " + trimPercent(d.R.Level) + " confidence"
 }

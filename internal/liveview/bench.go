@@ -1,4 +1,4 @@
-package cli
+package liveview
 
 import (
 	"cmp"
@@ -16,6 +16,7 @@ import (
 	"tailscope/api"
 	"tailscope/internal/bench/session"
 	"tailscope/internal/figure"
+	"tailscope/internal/report"
 )
 
 // benchView shows a run of load while it goes: a picture that is drawn over on a
@@ -37,15 +38,15 @@ type benchView struct {
 // How often a line is written where there is no terminal.
 const benchLineEvery = 5 * time.Second
 
-func newBenchView(w io.Writer, title string, quiet bool, now func() time.Time) *benchView {
+func NewBench(w io.Writer, title string, quiet bool, now func() time.Time) *benchView {
 	v := &benchView{w: w, title: title, quiet: quiet, now: now, size: func() (int, int) { return sizeOf(w) }}
-	v.terminal = isTerminal(w) && os.Getenv("TERM") != "dumb"
+	v.terminal = IsTerminal(w) && os.Getenv("TERM") != "dumb"
 	v.colors = v.terminal && os.Getenv("NO_COLOR") == ""
 	return v
 }
 
-// show draws a moment, or writes its line if it is time for one.
-func (v *benchView) show(m session.Moment) {
+// Show draws a moment, or writes its line if it is time for one.
+func (v *benchView) Show(m session.Moment) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.quiet {
@@ -58,26 +59,26 @@ func (v *benchView) show(m session.Moment) {
 	}
 	if t := v.now(); m.Ended || t.Sub(v.line) >= benchLineEvery-benchLineEvery/10 {
 		v.line = t
-		fmt.Fprintln(v.w, printable(benchLine(m)))
+		fmt.Fprintln(v.w, report.Printable(benchLine(m)))
 	}
 }
 
-// note writes a line that stays, above the picture.
-func (v *benchView) note(line string) {
+// Note writes a line that stays, above the picture.
+func (v *benchView) Note(line string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.quiet {
 		return
 	}
 	v.erase()
-	fmt.Fprintln(v.w, printable(line))
+	fmt.Fprintln(v.w, report.Printable(line))
 	if v.last != nil && v.terminal {
 		v.draw()
 	}
 }
 
-// close takes the picture away: the report says how it ended.
-func (v *benchView) close() {
+// Close takes the picture away: the report says how it ended.
+func (v *benchView) Close() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.erase()
@@ -130,9 +131,9 @@ func (v *benchView) paint(line string) string {
 // benchLine is a moment in one line.
 func benchLine(m session.Moment) string {
 	if m.Elapsed < 0 {
-		return "warming up, " + duration(-m.Elapsed) + " left"
+		return "warming up, " + report.Duration(-m.Elapsed) + " left"
 	}
-	parts := []string{duration(m.Elapsed), rateText(m), "p50 " + quantile(m.Live.Latency, 0.5) + " p99 " + quantile(m.Live.Latency, 0.99) + " max " + quantile(m.Live.Latency, 1)}
+	parts := []string{report.Duration(m.Elapsed), rateText(m), "p50 " + quantile(m.Live.Latency, 0.5) + " p99 " + quantile(m.Live.Latency, 0.99) + " max " + quantile(m.Live.Latency, 1)}
 	if w := waiting(m); w > 0 {
 		parts = append(parts, "waiting "+figure.Thousands(w))
 	}
@@ -140,7 +141,7 @@ func benchLine(m session.Moment) string {
 		parts = append(parts, "errors "+e)
 	}
 	if m.Left > 0 {
-		parts = append(parts, duration(m.Left.Round(time.Second))+" left")
+		parts = append(parts, report.Duration(m.Left.Round(time.Second))+" left")
 	}
 	if m.Trouble != "" {
 		parts = append(parts, m.Trouble)
@@ -149,9 +150,9 @@ func benchLine(m session.Moment) string {
 }
 
 func rateText(m session.Moment) string {
-	text := perTime(api.Float(m.Live.Rate))
+	text := report.PerTime(api.Float(m.Live.Rate))
 	if !math.IsNaN(m.Asked) {
-		text += " of " + perTime(api.Float(m.Asked))
+		text += " of " + report.PerTime(api.Float(m.Asked))
 	}
 	return text
 }
@@ -190,9 +191,9 @@ const benchBar = 30
 func (v *benchView) picture(m session.Moment, width int) string {
 	var b strings.Builder
 	r := m.Result
-	fmt.Fprintf(&b, "%s   %s\n", printable(v.title), printable(planText(r)))
+	fmt.Fprintf(&b, "%s   %s\n", report.Printable(v.title), report.Printable(report.PlanText(r)))
 	if m.Elapsed < 0 {
-		fmt.Fprintf(&b, "  warming up, %s left; nothing is measured yet\n", duration(-m.Elapsed+time.Second))
+		fmt.Fprintf(&b, "  warming up, %s left; nothing is measured yet\n", report.Duration(-m.Elapsed+time.Second))
 		return b.String()
 	}
 	share := math.NaN()
@@ -200,13 +201,13 @@ func (v *benchView) picture(m session.Moment, width int) string {
 		share = m.Elapsed.Seconds() / (m.Elapsed + m.Left).Seconds()
 	}
 	if !math.IsNaN(share) {
-		full := bar(api.Float(share), benchBar)
-		fmt.Fprintf(&b, "  %s%s %3.0f %%   %s   %s left", full, strings.Repeat("░", max(0, benchBar-utf8.RuneCountInString(full))), 100*share, duration(m.Elapsed), duration(m.Left.Round(time.Second)))
+		full := report.Bar(api.Float(share), benchBar)
+		fmt.Fprintf(&b, "  %s%s %3.0f %%   %s   %s left", full, strings.Repeat("░", max(0, benchBar-utf8.RuneCountInString(full))), 100*share, report.Duration(m.Elapsed), report.Duration(m.Left.Round(time.Second)))
 	} else {
-		fmt.Fprintf(&b, "  %s", duration(m.Elapsed))
+		fmt.Fprintf(&b, "  %s", report.Duration(m.Elapsed))
 	}
 	if len(r.Phases) > 1 && m.Phase < len(r.Phases) {
-		fmt.Fprintf(&b, "   phase %s, %d of %d", printable(r.Phases[m.Phase].Name), m.Phase+1, len(r.Phases))
+		fmt.Fprintf(&b, "   phase %s, %d of %d", report.Printable(r.Phases[m.Phase].Name), m.Phase+1, len(r.Phases))
 	}
 	b.WriteByte('\n')
 	fmt.Fprintf(&b, "  %-22s %s answered of %s sent\n", rateText(m), figure.Thousands(r.Account.Answered), figure.Thousands(r.Account.Sent))
@@ -216,9 +217,9 @@ func (v *benchView) picture(m session.Moment, width int) string {
 		fmt.Fprintf(&b, "   from sent: p99 %s", quantile(m.Live.Service, 0.99))
 	}
 	b.WriteByte('\n')
-	fmt.Fprintf(&b, "  all      p50 %-8s p90 %-8s p99 %-8s max %s", at(r.Latency, "0.5"), at(r.Latency, "0.9"), at(r.Latency, "0.99"), secondsUnit.value(r.Latency.Max))
+	fmt.Fprintf(&b, "  all      p50 %-8s p90 %-8s p99 %-8s max %s", report.At(r.Latency, "0.5"), report.At(r.Latency, "0.9"), report.At(r.Latency, "0.99"), report.SecondsUnit.Value(r.Latency.Max))
 	if r.Plan.Arrivals != "closed" {
-		fmt.Fprintf(&b, "   from sent: p99 %s", at(r.Uncorrected, "0.99"))
+		fmt.Fprintf(&b, "   from sent: p99 %s", report.At(r.Uncorrected, "0.99"))
 	}
 	b.WriteByte('\n')
 	if line := sparks(m.Live.Recent, min(60, width-30)); line != "" {
@@ -228,10 +229,10 @@ func (v *benchView) picture(m session.Moment, width int) string {
 		fmt.Fprintf(&b, "  waiting for a connection: %s\n", figure.Thousands(w))
 	}
 	if e := benchErrors(&r.Account); e != "" {
-		fmt.Fprintf(&b, "  errors %s\n", printable(e))
+		fmt.Fprintf(&b, "  errors %s\n", report.Printable(e))
 	}
 	if late := float64(m.Live.Late.Quantile(0.99)); m.Live.Late.Count > 0 && late > 1e-3 {
-		fmt.Fprintf(&b, "  ! the generator is late: p99 %s\n", formatSeconds(late))
+		fmt.Fprintf(&b, "  ! the generator is late: p99 %s\n", report.Seconds(late))
 	}
 	if r.Account.Dropped > 0 {
 		fmt.Fprintf(&b, "  ! dropped: %s\n", figure.Thousands(r.Account.Dropped))
@@ -241,15 +242,13 @@ func (v *benchView) picture(m session.Moment, width int) string {
 		if !t.Met {
 			mark = "✗"
 		}
-		fmt.Fprintf(&b, "  %s %s   now %s\n", mark, printable(t.Text), thresholdValue(t))
+		fmt.Fprintf(&b, "  %s %s   now %s\n", mark, report.Printable(t.Text), report.ThresholdValue(t))
 	}
 	if m.Trouble != "" {
-		fmt.Fprintf(&b, "  ! %s\n", printable(m.Trouble))
+		fmt.Fprintf(&b, "  ! %s\n", report.Printable(m.Trouble))
 	}
 	return b.String()
 }
-
-func at(l api.BenchLatency, q string) string { return secondsUnit.value(l.Quantiles[q]) }
 
 var sparkBlocks = []rune("▁▂▃▄▅▆▇█")
 
@@ -284,7 +283,5 @@ func sparks(slots []api.BenchSlot, most int) string {
 		}
 		b.WriteRune(sparkBlocks[min(max(i, 0), len(sparkBlocks)-1)])
 	}
-	return b.String() + "  " + formatSeconds(math.Exp(low)) + "…" + formatSeconds(math.Exp(high))
+	return b.String() + "  " + report.Seconds(math.Exp(low)) + "…" + report.Seconds(math.Exp(high))
 }
-
-func isNaN(f api.Float) bool { return math.IsNaN(float64(f)) }

@@ -1,4 +1,4 @@
-package cli
+package report
 
 import (
 	"bytes"
@@ -59,34 +59,34 @@ type htmlTable struct {
 	Rows   [][]string
 }
 
-func asHTML(t *table) *htmlTable { return &htmlTable{t.header, t.right, t.rows} }
+func asHTML(t *Table) *htmlTable { return &htmlTable{t.Header, t.Right, t.Rows} }
 
 // writeBenchHTML writes a result as a page that needs nothing else.
 func writeBenchHTML(b *bytes.Buffer, r *api.BenchResult) error {
 	p := &benchPage{
-		BenchResult: r, Plan: planText(r), RateLine: rateLine(r), Percentiles: percentileChart(r),
+		BenchResult: r, Plan: PlanText(r), RateLine: rateLine(r), Percentiles: percentileChart(r),
 		Times: timeChart(r), Rates: rateChart(r), Lates: lateChart(r),
 		Notes: latencyNotes(r), Account: requestLines(r), Events: benchEvents(r), Machine: generatorLines(r),
 		Latency: asHTML(latencyTable(r)), Made: benchMoment(r.Start),
 	}
 	if !r.Valid {
-		p.Invalid_ = benchInvalid
+		p.Invalid_ = BenchInvalid
 	}
 	beside := func(q string) string {
 		if r.Plan.Arrivals == "closed" {
 			return "from when sent"
 		}
-		return "from when sent " + at(r.Uncorrected, q)
+		return "from when sent " + At(r.Uncorrected, q)
 	}
 	asked := "closed loop"
-	if !isNaN(r.Asked) {
-		asked = "of " + perTime(r.Asked) + " asked for"
+	if !IsNaN(r.Asked) {
+		asked = "of " + PerTime(r.Asked) + " asked for"
 	}
-	p.Figures = []benchFigure{{"rate", perTime(r.Rate), asked}}
+	p.Figures = []benchFigure{{"rate", PerTime(r.Rate), asked}}
 	for _, q := range []string{"0.5", "0.99", "0.999"} {
-		p.Figures = append(p.Figures, benchFigure{quantileName(q), at(r.Latency, q), beside(q)})
+		p.Figures = append(p.Figures, benchFigure{QuantileName(q), At(r.Latency, q), beside(q)})
 	}
-	longest := benchFigure{"max", secondsUnit.value(r.Latency.Max), "from when sent " + secondsUnit.value(r.Uncorrected.Max)}
+	longest := benchFigure{"max", SecondsUnit.Value(r.Latency.Max), "from when sent " + SecondsUnit.Value(r.Uncorrected.Max)}
 	if r.Plan.Arrivals == "closed" {
 		longest.Beside = "from when sent"
 	}
@@ -113,7 +113,7 @@ func writeBenchHTML(b *bytes.Buffer, r *api.BenchResult) error {
 		}
 	}
 	for i := range r.Loads {
-		p.Loads = append(p.Loads, loadText(&r.Loads[i]))
+		p.Loads = append(p.Loads, LoadText(&r.Loads[i]))
 	}
 	if r.WarmUp != nil {
 		p.Warm = warmText(r.WarmUp)
@@ -191,12 +191,12 @@ func timeChart(r *api.BenchResult) template.HTML {
 		return ""
 	}
 	t := newTimed(r, 300, y)
-	t.frame(decades(y.low, y.high), formatSeconds)
+	t.frame(decades(y.low, y.high), Seconds)
 	t.line("line max", t.x, most)
 	t.line("line p99", t.x, p99)
 	t.line("line p50", t.x, p50)
 	t.hovers(func(s api.BenchSlot) string {
-		return fmt.Sprintf("p50 %s, p99 %s, max %s, %s errors", secondsUnit.value(s.P50), secondsUnit.value(s.P99), secondsUnit.value(s.Max), figure.Thousands(s.Errors))
+		return fmt.Sprintf("p50 %s, p99 %s, max %s, %s errors", SecondsUnit.Value(s.P50), SecondsUnit.Value(s.P99), SecondsUnit.Value(s.Max), figure.Thousands(s.Errors))
 	})
 	return t.html("latency by when requests were due: median, 99th percentile and maximum")
 }
@@ -219,7 +219,7 @@ func rateChart(r *api.BenchResult) template.HTML {
 		due[i], answered[i], errors[i] = math.NaN(), math.NaN(), math.NaN()
 	}
 	t := newTimed(r, 220, axis{0, high * 1.08, false})
-	t.frame(even(high, 5), func(v float64) string { return digits(v) })
+	t.frame(even(high, 5), func(v float64) string { return Digits(v) })
 	t.line("line sent", t.x, due)
 	t.line("line due", t.x, answered)
 	if failed {
@@ -240,11 +240,11 @@ func lateChart(r *api.BenchResult) template.HTML {
 		return ""
 	}
 	t := newTimed(r, 220, y)
-	t.frame(decades(y.low, y.high), formatSeconds)
+	t.frame(decades(y.low, y.high), Seconds)
 	t.line("line p99", t.x, p99)
 	t.line("line late", t.x, late)
 	t.hovers(func(s api.BenchSlot) string {
-		return fmt.Sprintf("late p99 %s, latency p99 %s", secondsUnit.value(s.Late), secondsUnit.value(s.P99))
+		return fmt.Sprintf("late p99 %s, latency p99 %s", SecondsUnit.Value(s.Late), SecondsUnit.Value(s.P99))
 	})
 	return t.html("how late the generator was at the 99th percentile, beside the latency measured there")
 }

@@ -1,4 +1,4 @@
-package cli
+package report
 
 import (
 	"fmt"
@@ -68,14 +68,14 @@ var curveClasses = []string{"due", "late", "p50", "sent", "bad", "max"}
 func curvesChart(y axis, curves []string, of map[string][]*api.SimulationLayout) template.HTML {
 	all := of[curves[0]]
 	xs, numbers := places(all)
-	c := layoutAxes(all, xs, numbers, y, func(v float64) string { return secondsUnit.value(api.Float(v)) })
+	c := layoutAxes(all, xs, numbers, y, func(v float64) string { return SecondsUnit.Value(api.Float(v)) })
 	var names []string
 	for i, curve := range curves {
 		xs, _ := places(of[curve])
 		ys := make([]float64, len(xs))
 		for k, l := range of[curve] {
 			v := l.Quantiles["0.99"]
-			if ys[k] = float64(v.Value); !isNaN(v.Low) && !isNaN(v.High) {
+			if ys[k] = float64(v.Value); !IsNaN(v.Low) && !IsNaN(v.High) {
 				c.stroke("line "+curveClasses[i], xs[k], float64(v.Low), xs[k], float64(v.High))
 			}
 		}
@@ -86,7 +86,7 @@ func curvesChart(y axis, curves []string, of map[string][]*api.SimulationLayout)
 		title := ""
 		for _, curve := range curves {
 			if i < len(of[curve]) {
-				title += of[curve][i].Name + ": p99 " + secondsUnit.value(of[curve][i].Quantiles["0.99"].Value) + "; "
+				title += of[curve][i].Name + ": p99 " + SecondsUnit.Value(of[curve][i].Quantiles["0.99"].Value) + "; "
 			}
 		}
 		layoutHover(c, xs, i, strings.TrimSuffix(title, "; "))
@@ -113,7 +113,7 @@ func legend(items ...string) template.HTML {
 func places(layouts []*api.SimulationLayout) (xs []float64, numbers bool) {
 	numbers = len(layouts) > 1
 	for i, l := range layouts {
-		numbers = numbers && !isNaN(l.X) && (i == 0 || l.X > layouts[i-1].X)
+		numbers = numbers && !IsNaN(l.X) && (i == 0 || l.X > layouts[i-1].X)
 	}
 	for i, l := range layouts {
 		if numbers {
@@ -143,7 +143,7 @@ func layoutAxes(layouts []*api.SimulationLayout, xs []float64, numbers bool, y a
 		if len(xs) <= 8 {
 			ticks = xs
 		}
-		s.ticksX(slices.DeleteFunc(slices.Clone(ticks), func(v float64) bool { return v < low-edge || v > high+edge }), func(v float64) string { return digits(v) })
+		s.ticksX(slices.DeleteFunc(slices.Clone(ticks), func(v float64) bool { return v < low-edge || v > high+edge }), func(v float64) string { return Digits(v) })
 		return s
 	}
 	every := max(1, (len(xs)+5)/6)
@@ -175,12 +175,12 @@ func figures(s *svg, class string, xs, ys []float64, numbers bool) {
 
 func layoutChart(layouts []*api.SimulationLayout, y axis, variable string) template.HTML {
 	xs, numbers := places(layouts)
-	s := layoutAxes(layouts, xs, numbers, y, func(v float64) string { return secondsUnit.value(api.Float(v)) })
+	s := layoutAxes(layouts, xs, numbers, y, func(v float64) string { return SecondsUnit.Value(api.Float(v)) })
 	for _, q := range []struct{ name, class string }{{"0.5", "line p50"}, {"0.95", "line late"}, {"0.99", "line p99"}} {
 		ys := make([]float64, len(layouts))
 		for i, l := range layouts {
 			v := l.Quantiles[q.name]
-			if ys[i] = float64(v.Value); q.name == "0.99" && !isNaN(v.Low) && !isNaN(v.High) {
+			if ys[i] = float64(v.Value); q.name == "0.99" && !IsNaN(v.Low) && !IsNaN(v.High) {
 				s.stroke("line p99", xs[i], float64(v.Low), xs[i], float64(v.High))
 			}
 		}
@@ -194,7 +194,7 @@ func layoutChart(layouts []*api.SimulationLayout, y axis, variable string) templ
 	}
 	figures(s, "line sent", xs, idle, numbers)
 	for i, l := range layouts {
-		title := fmt.Sprintf("%s: p50 %s, p95 %s, p99 %s; %s of the fullest node", l.Name, secondsUnit.value(l.Quantiles["0.5"].Value), secondsUnit.value(l.Quantiles["0.95"].Value), secondsUnit.value(l.Quantiles["0.99"].Value), plural(l.Rounds, "round"))
+		title := fmt.Sprintf("%s: p50 %s, p95 %s, p99 %s; %s of the fullest node", l.Name, SecondsUnit.Value(l.Quantiles["0.5"].Value), SecondsUnit.Value(l.Quantiles["0.95"].Value), SecondsUnit.Value(l.Quantiles["0.99"].Value), Plural(l.Rounds, "round"))
 		if !l.Stable {
 			title = l.Name + ": " + l.Why
 		}
@@ -217,7 +217,7 @@ func layoutHover(s *svg, xs []float64, i int, title string) {
 
 func busyLegend(layouts []*api.SimulationLayout) []string {
 	out := []string{"all nodes=due", "the busiest=sent"}
-	if slices.ContainsFunc(layouts, func(l *api.SimulationLayout) bool { return !isNaN(l.Aggregator) }) {
+	if slices.ContainsFunc(layouts, func(l *api.SimulationLayout) bool { return !IsNaN(l.Aggregator) }) {
 		out = append(out, "aggregators=late")
 	}
 	return out
@@ -241,7 +241,7 @@ func busyChart(layouts []*api.SimulationLayout, variable string) template.HTML {
 		figures(s, of.class, xs, ys, numbers)
 	}
 	for i, l := range layouts {
-		layoutHover(s, xs, i, fmt.Sprintf("%s: %s busy, the busiest %s", l.Name, percent(l.Utilisation), percent(l.Busiest)))
+		layoutHover(s, xs, i, fmt.Sprintf("%s: %s busy, the busiest %s", l.Name, Percent(l.Utilisation), Percent(l.Busiest)))
 	}
 	return s.html("how busy nodes are by " + variable)
 }

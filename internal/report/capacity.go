@@ -1,4 +1,4 @@
-package cli
+package report
 
 import (
 	"bytes"
@@ -14,39 +14,39 @@ import (
 	"tailscope/internal/figure"
 )
 
-// writeCapacity writes a search in one of the formats.
-func writeCapacity(b *bytes.Buffer, c *api.Capacity, format string) error {
+// WriteCapacity writes a search in one of the formats.
+func WriteCapacity(b *bytes.Buffer, c *api.Capacity, format string) error {
 	switch format {
 	case "json":
-		return writeJSON(b, c)
+		return WriteJSON(b, c)
 	case "html":
 		return writeCapacityHTML(b, c)
 	}
-	d := &document{w: b, markdown: format == "md" || format == "markdown"}
+	d := &Document{W: b, Markdown: format == "md" || format == "markdown"}
 	capacityText(d, c)
-	return d.err
+	return d.Err
 }
 
 // capacityText writes the answer, each step, the law, and where it was.
-func capacityText(d *document, c *api.Capacity) {
-	if d.markdown || d.html {
+func capacityText(d *Document, c *api.Capacity) {
+	if d.Markdown || d.html {
 		d.heading("capacity of " + c.Name)
 	}
-	d.line(c.Headline)
+	d.Line(c.Headline)
 	if c.Answer != nil && c.Answer.Next != "" {
 		d.paragraph()
-		d.line(c.Answer.Next)
+		d.Line(c.Answer.Next)
 	}
 	for _, line := range capacityLines(c) {
 		d.paragraph()
-		d.line(line)
+		d.Line(line)
 	}
 	if len(c.Steps) > 0 {
-		d.gap()
-		d.table(capacitySteps(c))
-		d.gap()
+		d.Gap()
+		d.Table(capacitySteps(c))
+		d.Gap()
 		d.heading("objective")
-		d.table(capacityObjectives(c))
+		d.Table(capacityObjectives(c))
 	}
 	var stops []string
 	for i := range c.Steps {
@@ -58,26 +58,26 @@ func capacityText(d *document, c *api.Capacity) {
 		if len(lines) == 0 {
 			return
 		}
-		d.gap()
+		d.Gap()
 		d.heading(name)
 		for _, line := range lines {
-			d.item(line)
+			d.Item(line)
 		}
 	}
 	section("stopped", stops)
 	if c.Law != nil {
-		d.gap()
+		d.Gap()
 		d.heading("scalability law")
-		scalingText(d, c.Law, 72)
+		ScalingText(d, c.Law, 72)
 		for _, w := range c.Law.Warnings {
-			d.item(w)
+			d.Item(w)
 		}
 	}
 	section("warnings", capacityWarnings(c))
 	section("events", eventTexts(c.Start, c.Events))
 	section("where", []string{environmentText(&c.Environment), "began " + benchMoment(c.Start)})
 	if c.Command != "" {
-		d.gap()
+		d.Gap()
 		d.command("again", c.Command)
 	}
 }
@@ -94,13 +94,13 @@ func capacityLines(c *api.Capacity) []string {
 		text = "a pool that is shrunk under a load that stays, " + text
 	}
 	lines := []string{fmt.Sprintf("%s: %s, %s", c.Target, c.Objective, text)}
-	if c.Answer != nil && !isNaN(c.Answer.Rate) && c.Unit != "requests/s" {
-		lines = append(lines, "answered a second there: "+perTime(c.Answer.Rate))
+	if c.Answer != nil && !IsNaN(c.Answer.Rate) && c.Unit != "requests/s" {
+		lines = append(lines, "answered a second there: "+PerTime(c.Answer.Rate))
 	}
 	switch {
 	case c.RestoreError != "":
 		lines = append(lines, "NOT RESTORED: "+c.RestoreError)
-	case !c.Restored && isNaN(c.End):
+	case !c.Restored && IsNaN(c.End):
 		lines = append(lines, "it has not ended yet: "+c.Progress)
 	}
 	return lines
@@ -119,19 +119,19 @@ func stopText(c *api.Capacity, s *api.CapacityStep) string {
 	if s.Stopped == "" {
 		return ""
 	}
-	text := fmt.Sprintf("at %s: %s", stepName(c, s), s.Stopped)
+	text := fmt.Sprintf("at %s: %s", StepName(c, s), s.Stopped)
 	switch {
-	case isNaN(s.StoppedAfter):
+	case IsNaN(s.StoppedAfter):
 	case s.StoppedAfter == 0:
 		text += "; nothing was sent after that was seen"
 	default:
-		text += fmt.Sprintf("; the last request was sent %s after that was seen", formatSeconds(float64(s.StoppedAfter)))
+		text += fmt.Sprintf("; the last request was sent %s after that was seen", Seconds(float64(s.StoppedAfter)))
 	}
 	return text
 }
 
-func stepName(c *api.Capacity, s *api.CapacityStep) string {
-	x := digits(float64(s.X))
+func StepName(c *api.Capacity, s *api.CapacityStep) string {
+	x := Digits(float64(s.X))
 	if v := float64(s.X); v >= 1000 {
 		x = figure.Rounded(v)
 	}
@@ -143,18 +143,18 @@ func stepName(c *api.Capacity, s *api.CapacityStep) string {
 
 // stepLoad is a step's load alone.
 func stepLoad(c *api.Capacity, s *api.CapacityStep) string {
-	x, _, _ := strings.Cut(stepName(c, s), " ")
+	x, _, _ := strings.Cut(StepName(c, s), " ")
 	return x
 }
 
 // capacitySteps is a row of figures for each step. Columns that nobody has are left
 // out.
-func capacitySteps(c *api.Capacity) *table {
+func capacitySteps(c *api.Capacity) *Table {
 	some := func(of func(*api.CapacityStep) api.Float) bool {
-		return slices.ContainsFunc(c.Steps, func(s api.CapacityStep) bool { return !isNaN(of(&s)) })
+		return slices.ContainsFunc(c.Steps, func(s api.CapacityStep) bool { return !IsNaN(of(&s)) })
 	}
 	seconds := func(of func(*api.CapacityStep) api.Float) func(*api.CapacityStep) string {
-		return func(s *api.CapacityStep) string { return secondsUnit.value(of(s)) }
+		return func(s *api.CapacityStep) string { return SecondsUnit.Value(of(s)) }
 	}
 	queued := func(s *api.CapacityStep) api.Float { return s.Queued }
 	cpu := func(s *api.CapacityStep) api.Float { return s.CPU }
@@ -166,24 +166,24 @@ func capacitySteps(c *api.Capacity) *table {
 	}
 	columns := []column{
 		{c.Unit, func(s *api.CapacityStep) string { return stepLoad(c, s) }, true},
-		{"answered", func(s *api.CapacityStep) string { return perTime(s.Rate) }, true},
-		{"p50", func(s *api.CapacityStep) string { return at(s.Latency, "0.5") }, true},
-		{"p99", func(s *api.CapacityStep) string { return at(s.Latency, "0.99") }, true},
-		{"errors", func(s *api.CapacityStep) string { return percent(s.Errors) }, some(errors)},
-		{"at a time", func(s *api.CapacityStep) string { return plain.value(s.Concurrency) }, true},
+		{"answered", func(s *api.CapacityStep) string { return PerTime(s.Rate) }, true},
+		{"p50", func(s *api.CapacityStep) string { return At(s.Latency, "0.5") }, true},
+		{"p99", func(s *api.CapacityStep) string { return At(s.Latency, "0.99") }, true},
+		{"errors", func(s *api.CapacityStep) string { return Percent(s.Errors) }, some(errors)},
+		{"at a time", func(s *api.CapacityStep) string { return Number.Value(s.Concurrency) }, true},
 		{"waited", seconds(func(s *api.CapacityStep) api.Float { return s.Waited }), true},
 		{"queued", seconds(queued), some(queued)},
 		{"worked", seconds(func(s *api.CapacityStep) api.Float { return s.Worked }), true},
-		{"cores", func(s *api.CapacityStep) string { return plain.value(s.CPU) }, some(cpu)},
+		{"cores", func(s *api.CapacityStep) string { return Number.Value(s.CPU) }, some(cpu)},
 	}
-	t := &table{}
-	t.column("phase", false)
+	t := &Table{}
+	t.Column("phase", false)
 	for _, col := range columns {
 		if col.show {
-			t.column(col.name, true)
+			t.Column(col.name, true)
 		}
 	}
-	t.column("", false)
+	t.Column("", false)
 	for i := range c.Steps {
 		s := &c.Steps[i]
 		row := []string{s.Phase}
@@ -192,13 +192,13 @@ func capacitySteps(c *api.Capacity) *table {
 				row = append(row, col.text(s))
 			}
 		}
-		t.rows = append(t.rows, append(row, cameOut(c, s)))
+		t.Rows = append(t.Rows, append(row, cameOut(c, s)))
 	}
 	return t
 }
 
-// keptText is how a step came out by itself.
-func keptText(s *api.CapacityStep) string { return s.Kept + stepRemarks(s) }
+// KeptText is how a step came out by itself.
+func KeptText(s *api.CapacityStep) string { return s.Kept + stepRemarks(s) }
 
 // cameOut is how a step came out in the end. What it leaves unclear by itself all of
 // them together may say: where it lies to the answer's interval.
@@ -230,40 +230,40 @@ func stepRemarks(s *api.CapacityStep) (text string) {
 }
 
 // capacityObjectives is a row for each step and condition.
-func capacityObjectives(c *api.Capacity) *table {
-	t := &table{}
-	t.column(c.Unit, true)
+func capacityObjectives(c *api.Capacity) *Table {
+	t := &Table{}
+	t.Column(c.Unit, true)
 	for _, h := range []string{"condition", "seen", "interval", "is"} {
-		t.column(h, h == "seen")
+		t.Column(h, h == "seen")
 	}
 	for i := range c.Steps {
 		s := &c.Steps[i]
 		for _, o := range s.Objectives {
-			figure := objectiveFigure(&o)
-			t.rows = append(t.rows, []string{stepLoad(c, s), o.Text, figure(o.Value), objectiveInterval(&o), o.Kept})
+			figure := ObjectiveFigure(&o)
+			t.Rows = append(t.Rows, []string{stepLoad(c, s), o.Text, figure(o.Value), ObjectiveInterval(&o), o.Kept})
 		}
 	}
 	return t
 }
 
-// objectiveFigure writes figures of a condition.
-func objectiveFigure(o *api.CapacityObjective) func(api.Float) string {
+// ObjectiveFigure writes figures of a condition.
+func ObjectiveFigure(o *api.CapacityObjective) func(api.Float) string {
 	if !strings.Contains(o.Text, "errors") {
-		return secondsUnit.value
+		return SecondsUnit.Value
 	}
 	return func(v api.Float) string {
 		if math.Abs(float64(v)) < 1e-9 {
 			v = 0
 		}
-		return percent(v)
+		return Percent(v)
 	}
 }
 
-// objectiveInterval writes the ends of a condition's interval that are known: where
+// ObjectiveInterval writes the ends of a condition's interval that are known: where
 // few requests count, as they come in bursts, there is no upper one.
-func objectiveInterval(o *api.CapacityObjective) string {
-	figure := objectiveFigure(o)
-	switch low, high := isNaN(o.Low), isNaN(o.High); {
+func ObjectiveInterval(o *api.CapacityObjective) string {
+	figure := ObjectiveFigure(o)
+	switch low, high := IsNaN(o.Low), IsNaN(o.High); {
 	case low && high:
 		return "not known"
 	case low:
@@ -286,32 +286,32 @@ func resourceNames(c *api.Capacity) []string {
 }
 
 // capacityResources is a column for each reading; nil without any.
-func capacityResources(c *api.Capacity) *table {
+func capacityResources(c *api.Capacity) *Table {
 	names := resourceNames(c)
 	if len(names) == 0 {
 		return nil
 	}
-	t := &table{}
-	t.column(c.Unit, true)
+	t := &Table{}
+	t.Column(c.Unit, true)
 	for _, name := range names {
-		t.column(strings.ReplaceAll(name, "_", " "), true)
+		t.Column(strings.ReplaceAll(name, "_", " "), true)
 	}
 	for i := range c.Steps {
 		s := &c.Steps[i]
 		row := []string{stepLoad(c, s)}
 		for _, name := range names {
 			v, ok := s.Resources[name]
-			unit := plain
+			unit := Number
 			if strings.HasSuffix(name, "bytes") {
 				unit = bytesUnit
 			}
-			if text := unit.value(v); ok {
+			if text := unit.Value(v); ok {
 				row = append(row, text)
 			} else {
 				row = append(row, "-")
 			}
 		}
-		t.rows = append(t.rows, row)
+		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
@@ -320,7 +320,7 @@ func capacityResources(c *api.Capacity) *table {
 func capacityOf(x *api.Experiment, now time.Time) *api.Capacity {
 	c := *x.Capacity
 	if x.State == "lost" && c.Failed == "" {
-		c.Failed = "its program has not reported since " + clockIn(x.Updated, now.Location())
+		c.Failed = "its program has not reported since " + ClockIn(x.Updated, now.Location())
 		if c.Headline == "" {
 			c.Headline = c.Failed
 		}

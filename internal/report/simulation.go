@@ -1,4 +1,4 @@
-package cli
+package report
 
 import (
 	"bytes"
@@ -11,53 +11,53 @@ import (
 	"tailscope/internal/figure"
 )
 
-// writeSimulation writes what a simulation came to.
-func writeSimulation(w *bytes.Buffer, s *api.Simulation, format string, now time.Time) error {
+// WriteSimulation writes what a simulation came to.
+func WriteSimulation(w *bytes.Buffer, s *api.Simulation, format string, now time.Time) error {
 	switch format {
 	case "json":
-		return writeJSON(w, s)
+		return WriteJSON(w, s)
 	case "html":
 		return writeSimulationHTML(w, s, now.Location())
 	}
-	d := &document{w: w, markdown: format == "markdown" || format == "md"}
-	if d.markdown {
+	d := &Document{W: w, Markdown: format == "markdown" || format == "md"}
+	if d.Markdown {
 		d.print("# ")
 	}
-	d.line(s.Name)
+	d.Line(s.Name)
 	d.paragraph()
-	d.line(s.Headline)
+	d.Line(s.Headline)
 	simulationText(d, s)
 	if s.Command != "" {
 		d.section("Again")
-		if d.markdown {
+		if d.Markdown {
 			d.picture([]string{s.Command})
 		} else {
-			d.line("  " + s.Command)
+			d.Line("  " + s.Command)
 		}
 	}
-	return d.err
+	return d.Err
 }
 
 // simulationText writes warnings, layouts and leaves.
-func simulationText(d *document, s *api.Simulation) {
+func simulationText(d *Document, s *api.Simulation) {
 	if s.Failed != "" {
-		d.gap()
-		d.line("ended before its time: " + s.Failed)
+		d.Gap()
+		d.Line("ended before its time: " + s.Failed)
 	}
 	if len(s.Warnings) > 0 {
-		d.gap()
+		d.Gap()
 		for _, w := range s.Warnings {
-			d.item("warning: " + w.Text)
+			d.Item("warning: " + w.Text)
 		}
 	}
 	d.section("Layouts")
-	d.table(layoutTable(s, d.html))
+	d.Table(layoutTable(s, d.html))
 	d.section("How busy they are")
-	d.table(busyTable(s))
+	d.Table(busyTable(s))
 	d.section("Leaves")
-	d.table(leafTable(s))
+	d.Table(leafTable(s))
 	for _, l := range s.Leaves {
-		d.item(bulleted(d, l.Class+": "+l.Source))
+		d.Item(bulleted(d, l.Class+": "+l.Source))
 	}
 }
 
@@ -75,94 +75,94 @@ func longestP99(s *api.Simulation) float64 {
 	return most
 }
 
-func layoutTable(s *api.Simulation, plain bool) *table {
-	t := &table{}
-	t.column("layout", false)
+func layoutTable(s *api.Simulation, plain bool) *Table {
+	t := &Table{}
+	t.Column("layout", false)
 	for _, h := range []string{"nodes", "shards", "rounds"} {
-		t.column(h, true)
+		t.Column(h, true)
 	}
 	for _, q := range shownQuantiles {
-		t.column(q[1], true)
+		t.Column(q[1], true)
 	}
-	t.column("p99, 95 % interval", true)
-	t.column("p99 against the first", true)
-	t.column("p99 if none waited", true)
+	t.Column("p99, 95 % interval", true)
+	t.Column("p99 against the first", true)
+	t.Column("p99 if none waited", true)
 	if !plain {
-		t.column("p99", false)
+		t.Column("p99", false)
 	}
 	most := longestP99(s)
 	for i := range s.Layouts {
 		l := &s.Layouts[i]
 		row := []string{l.Name, fmt.Sprint(l.Nodes), fmt.Sprint(l.Shards), fmt.Sprint(l.Rounds)}
 		for _, q := range shownQuantiles {
-			row = append(row, secondsUnit.value(l.Quantiles[q[0]].Value))
+			row = append(row, SecondsUnit.Value(l.Quantiles[q[0]].Value))
 		}
 		v, first := l.Quantiles["0.99"], s.Layouts[0].Quantiles["0.99"].Value
-		row = append(row, secondsInterval(v), against(i, v.Value, first), secondsUnit.value(l.NoQueue["0.99"]))
+		row = append(row, secondsInterval(v), against(i, v.Value, first), SecondsUnit.Value(l.NoQueue["0.99"]))
 		if !plain {
-			row = append(row, bar(v.Value/api.Float(most), shareWidth))
+			row = append(row, Bar(v.Value/api.Float(most), ShareWidth))
 		}
-		t.rows = append(t.rows, row)
+		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
 
 func secondsInterval(v api.ScalingValue) string {
-	if isNaN(v.Low) || isNaN(v.High) {
+	if IsNaN(v.Low) || IsNaN(v.High) {
 		return "-"
 	}
-	return secondsUnit.value(v.Low) + " … " + secondsUnit.value(v.High)
+	return SecondsUnit.Value(v.Low) + " … " + SecondsUnit.Value(v.High)
 }
 
 // against is a figure against that of the first layout.
 func against(i int, v, first api.Float) string {
-	if i == 0 || isNaN(v) || isNaN(first) {
+	if i == 0 || IsNaN(v) || IsNaN(first) {
 		return "-"
 	}
 	return change(v / first)
 }
 
-func busyTable(s *api.Simulation) *table {
-	t := &table{}
-	t.column("layout", false)
+func busyTable(s *api.Simulation) *Table {
+	t := &Table{}
+	t.Column("layout", false)
 	aggregators, hedged, cost := false, false, false
 	for i := range s.Layouts {
 		l := &s.Layouts[i]
-		aggregators, hedged, cost = aggregators || l.Aggregator > 0, hedged || l.Hedged > 0, cost || !isNaN(l.Cost)
+		aggregators, hedged, cost = aggregators || l.Aggregator > 0, hedged || l.Hedged > 0, cost || !IsNaN(l.Cost)
 	}
 	for _, h := range []string{"threads", "cores", "queries/s", "busy", "busiest node", "leaf p99", "a leaf waits", "slowest/mean leaf", "merge"} {
-		t.column(h, true)
+		t.Column(h, true)
 	}
 	for _, h := range []struct {
 		name string
 		on   bool
 	}{{"aggregators busy", aggregators}, {"asked twice", hedged}, {"cost/h", cost}, {"cost/1M queries", cost}} {
 		if h.on {
-			t.column(h.name, true)
+			t.Column(h.name, true)
 		}
 	}
 	or := func(n float64, without string) string {
 		if n == 0 || math.IsNaN(n) {
 			return without
 		}
-		return digits(n)
+		return Digits(n)
 	}
 	for i := range s.Layouts {
 		l := &s.Layouts[i]
 		row := []string{
-			l.Name, or(float64(l.Threads), "any"), or(float64(l.Cores), "enough"), or(float64(l.Rate), "-"), percent(l.Utilisation), percent(l.Busiest),
-			secondsUnit.value(l.Leaf["0.99"]), secondsUnit.value(l.Waiting), ratio(l.Straggler), orNothing(l.Merge),
+			l.Name, or(float64(l.Threads), "any"), or(float64(l.Cores), "enough"), or(float64(l.Rate), "-"), Percent(l.Utilisation), Percent(l.Busiest),
+			SecondsUnit.Value(l.Leaf["0.99"]), SecondsUnit.Value(l.Waiting), Ratio(l.Straggler), orNothing(l.Merge),
 		}
 		if aggregators {
-			row = append(row, percent(l.Aggregator))
+			row = append(row, Percent(l.Aggregator))
 		}
 		if hedged {
-			row = append(row, percent(l.Hedged))
+			row = append(row, Percent(l.Hedged))
 		}
 		if cost {
 			row = append(row, or(float64(l.Cost), "-"), or(float64(l.CostEach)*1e6, "-"))
 		}
-		t.rows = append(t.rows, row)
+		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
@@ -172,19 +172,19 @@ func orNothing(v api.Float) string {
 	if v == 0 {
 		return "-"
 	}
-	return secondsUnit.value(v)
+	return SecondsUnit.Value(v)
 }
 
-func leafTable(s *api.Simulation) *table {
-	t := &table{}
-	t.column("class", false)
+func leafTable(s *api.Simulation) *Table {
+	t := &Table{}
+	t.Column("class", false)
 	for _, h := range []string{"share", "observations", "slots", "at shards", "mean", "p50", "p99", "p99.9", "max", "alike"} {
-		t.column(h, true)
+		t.Column(h, true)
 	}
 	for _, l := range s.Leaves {
 		shards, observations := "any", "given"
-		if !isNaN(l.Shards) {
-			shards = digits(float64(l.Shards))
+		if !IsNaN(l.Shards) {
+			shards = Digits(float64(l.Shards))
 		}
 		if l.Observations > 0 {
 			observations = figure.Thousands(l.Observations)
@@ -194,11 +194,11 @@ func leafTable(s *api.Simulation) *table {
 			if !ok {
 				return "-"
 			}
-			return secondsUnit.value(v)
+			return SecondsUnit.Value(v)
 		}
-		t.rows = append(t.rows, []string{
-			l.Class, percent(l.Weight), observations, fmt.Sprint(l.Slots), shards, secondsUnit.value(l.Latency.Mean),
-			q("0.5"), q("0.99"), q("0.999"), secondsUnit.value(l.Latency.Max), digits(float64(l.Together)),
+		t.Rows = append(t.Rows, []string{
+			l.Class, Percent(l.Weight), observations, fmt.Sprint(l.Slots), shards, SecondsUnit.Value(l.Latency.Mean),
+			q("0.5"), q("0.99"), q("0.999"), SecondsUnit.Value(l.Latency.Max), Digits(float64(l.Together)),
 		})
 	}
 	return t
@@ -207,15 +207,15 @@ func leafTable(s *api.Simulation) *table {
 // writeSimulationHTML writes a page that needs nothing else.
 func writeSimulationHTML(w *bytes.Buffer, s *api.Simulation, zone *time.Location) error {
 	var b bytes.Buffer
-	d := &document{w: &b, html: true}
+	d := &Document{W: &b, html: true}
 	simulationText(d, s)
 	d.list(false)
-	if d.err != nil {
-		return d.err
+	if d.Err != nil {
+		return d.Err
 	}
 	p := &experimentPage{
 		Title: s.Name, Headline: s.Headline, Command: s.Command, Body: template.HTML(b.String()), // escaped by document
-		When:   fmt.Sprintf("simulated %s, %s of %s queries each", clockIn(s.Start, zone), plural(len(s.Layouts), "layout"), figure.Thousands(simulatedQueries(s))),
+		When:   fmt.Sprintf("simulated %s, %s of %s queries each", ClockIn(s.Start, zone), Plural(len(s.Layouts), "layout"), figure.Thousands(simulatedQueries(s))),
 		Charts: simulationCharts(s),
 	}
 	if s.File != "" {

@@ -1,4 +1,4 @@
-package cli
+package report
 
 import (
 	"fmt"
@@ -12,36 +12,40 @@ import (
 	"tailscope/internal/figure"
 )
 
-// compareDocument is a comparison as people read it.
-type compareDocument struct {
-	r    *api.CompareResponse
-	zone *time.Location
-	unit unit
+// SpanFamily is the family of requests and their parts; selfFamily is the time that is
+// of no part.
+const SpanFamily, selfFamily = "span_duration_seconds", "span_self_seconds"
+
+// Comparison is a comparison as people read it.
+type Comparison struct {
+	R    *api.CompareResponse
+	Zone *time.Location
+	Unit Unit
 	// width is how many characters fit beside each other.
 	width int
 }
 
-func newCompareDocument(r *api.CompareResponse, zone *time.Location, width int) *compareDocument {
-	d := &compareDocument{r, zone, unitOf(r.Family), width}
+func NewComparison(r *api.CompareResponse, zone *time.Location, width int) *Comparison {
+	d := &Comparison{r, zone, UnitOf(r.Family), width}
 	switch r.Unit {
 	case "seconds":
-		d.unit = secondsUnit
+		d.Unit = SecondsUnit
 	case "bytes":
-		d.unit = bytesUnit
+		d.Unit = bytesUnit
 	}
 	return d
 }
 
-func (d *compareDocument) write(w io.Writer, markdown bool) error {
-	r := d.r
-	out := &document{w: w, markdown: markdown}
+func (d *Comparison) Write(w io.Writer, markdown bool) error {
+	r := d.R
+	out := &Document{W: w, Markdown: markdown}
 	out.heading(r.Sentence)
-	out.line("Verdict: " + r.Verdict)
+	out.Line("Verdict: " + r.Verdict)
 	if r.Whole != nil {
 		out.paragraph()
-		out.line(figure.Sentence(r.Whole.Sentence))
+		out.Line(figure.Sentence(r.Whole.Sentence))
 	}
-	out.gap()
+	out.Gap()
 	for _, s := range []struct {
 		letter string
 		side   api.CompareSide
@@ -51,11 +55,11 @@ func (d *compareDocument) write(w io.Writer, markdown bool) error {
 			name = " " + s.side.Name + ","
 		}
 		text := fmt.Sprintf("%s:%s %s to %s%s, %s %s, %s", s.letter, name, d.clock(s.side.Start), d.clock(s.side.End), d.days(s.side.Days),
-			figure.Thousands(s.side.Requests), d.counted(), perTime(s.side.Rate))
+			figure.Thousands(s.side.Requests), d.counted(), PerTime(s.side.Rate))
 		if d.spans() {
 			text += ", " + figure.Thousands(s.side.Errors) + " failed"
 		}
-		out.item(text)
+		out.Item(text)
 	}
 	how := "slot by slot"
 	if !r.Paired {
@@ -65,29 +69,29 @@ func (d *compareDocument) write(w io.Writer, markdown bool) error {
 	if r.Live {
 		intervals += " that hold at every look"
 	}
-	out.item(fmt.Sprintf("slots of %s, compared %s; intervals of %s", formatSeconds(float64(r.Slot)), how, intervals))
-	if r.Family != spanFamily {
+	out.Item(fmt.Sprintf("slots of %s, compared %s; intervals of %s", Seconds(float64(r.Slot)), how, intervals))
+	if r.Family != SpanFamily {
 		of := r.Family
 		if r.Per != "" {
 			of += " per " + r.Per
 		}
-		out.item("figures of " + of)
+		out.Item("figures of " + of)
 	}
-	out.gap()
-	t := &table{}
-	t.column("", false)
+	out.Gap()
+	t := &Table{}
+	t.Column("", false)
 	for _, h := range []string{"A", "B", "raw", "like for like", "interval", "bucket"} {
-		t.column(h, true)
+		t.Column(h, true)
 	}
-	t.column("verdict", false)
+	t.Column("verdict", false)
 	for i := range r.Measures {
-		t.rows = append(t.rows, d.measure(&r.Measures[i]))
+		t.Rows = append(t.Rows, d.Measure(&r.Measures[i]))
 	}
-	out.table(t)
+	out.Table(t)
 	if r.Curve != nil {
-		if lines := ratioPicture(r.Curve, d.width); lines != nil {
-			out.gap()
-			out.line(d.drawn())
+		if lines := RatioPicture(r.Curve, d.width); lines != nil {
+			out.Gap()
+			out.Line(d.drawn())
 			out.picture(lines)
 		}
 	}
@@ -96,45 +100,45 @@ func (d *compareDocument) write(w io.Writer, markdown bool) error {
 		rows []api.CompareRow
 	}{{"operation", r.Operations}, {"tenant", r.Tenants}} {
 		if len(list.rows) > 1 || len(list.rows) == 1 && list.name == "tenant" {
-			out.gap()
+			out.Gap()
 			if list.name == "operation" && !d.spans() {
 				list.name = "series"
 			}
-			out.table(d.list(list.name, list.rows))
+			out.Table(d.list(list.name, list.rows))
 		}
 	}
 	if len(r.Warnings) > 0 {
-		out.gap()
+		out.Gap()
 	}
 	for _, x := range r.Warnings {
-		out.item("warning: " + x.Text)
+		out.Item("warning: " + x.Text)
 	}
-	return out.err
+	return out.Err
 }
 
 // spans says that requests, or parts of them, are compared.
-func (d *compareDocument) spans() bool { return d.r.Family == spanFamily || d.r.Family == selfFamily }
+func (d *Comparison) spans() bool { return d.R.Family == SpanFamily || d.R.Family == selfFamily }
 
 // counted is what there are so many of.
-func (d *compareDocument) counted() string {
+func (d *Comparison) counted() string {
 	switch {
-	case d.spans() || d.r.Per != "":
+	case d.spans() || d.R.Per != "":
 		return "requests"
-	case d.r.Whole != nil || len(d.r.Measures) > 1:
+	case d.R.Whole != nil || len(d.R.Measures) > 1:
 		return "observations"
 	}
 	return "samples"
 }
 
 // days names the days before the last that make a side.
-func (d *compareDocument) days(all []api.Range) string {
+func (d *Comparison) days(all []api.Range) string {
 	if len(all) < 2 {
 		return ""
 	}
 	const few = 3
 	var dates []string
 	for _, r := range all[1:min(len(all), few+1)] {
-		dates = append(dates, time.Unix(r.Start, 0).In(d.zone).Format(time.DateOnly))
+		dates = append(dates, time.Unix(r.Start, 0).In(d.Zone).Format(time.DateOnly))
 	}
 	s := " and the same hours of " + strings.Join(dates, ", ")
 	if more := len(all) - 1 - few; more > 0 {
@@ -143,33 +147,33 @@ func (d *compareDocument) days(all []api.Range) string {
 	return s
 }
 
-func (d *compareDocument) clock(t int64) string {
-	return time.Unix(t, 0).In(d.zone).Format("2006-01-02 15:04:05")
+func (d *Comparison) clock(t int64) string {
+	return time.Unix(t, 0).In(d.Zone).Format("2006-01-02 15:04:05")
 }
 
-// measure is a line of the table: A, B and the interval are like for like.
-func (d *compareDocument) measure(m *api.CompareMeasure) []string {
+// Measure is a line of the table: A, B and the interval are like for like.
+func (d *Comparison) Measure(m *api.CompareMeasure) []string {
 	f, like := &m.Raw, "-"
 	if m.Like != nil {
-		f, like = m.Like, d.effect(m, m.Like.Effect)
+		f, like = m.Like, d.Effect(m, m.Like.Effect)
 	}
 	value := func(v api.Float) string {
 		switch {
 		case m.Name == "errors":
-			return percent(v)
+			return Percent(v)
 		case m.Name == "apdex":
-			return ratio(v)
+			return Ratio(v)
 		case m.Name == "rate" && !math.IsNaN(float64(v)):
-			if len(d.r.Measures) > 1 { // of observations; else of what a counter counts
-				return plain.value(v) + "/s"
+			if len(d.R.Measures) > 1 { // of observations; else of what a counter counts
+				return Number.Value(v) + "/s"
 			}
-			return d.unit.value(v) + "/s"
+			return d.Unit.Value(v) + "/s"
 		}
-		return d.unit.value(v)
+		return d.Unit.Value(v)
 	}
 	bucket := ""
 	if f.Error > 0 {
-		bucket = "±" + percent(f.Error)
+		bucket = "±" + Percent(f.Error)
 	}
 	verdict := m.Verdict
 	switch {
@@ -181,7 +185,7 @@ func (d *compareDocument) measure(m *api.CompareMeasure) []string {
 	if more := float64(f.Needed); more > 1 && (m.Verdict == "no evidence" || m.Verdict == "too little data") {
 		verdict += "; needs about " + roughly(float64(f.NeededSeconds)) + " a side"
 	}
-	return []string{strings.ReplaceAll(m.Name, "_", " "), value(f.A), value(f.B), d.effect(m, m.Raw.Effect), like, d.interval(m, f), bucket, verdict}
+	return []string{strings.ReplaceAll(m.Name, "_", " "), value(f.A), value(f.B), d.Effect(m, m.Raw.Effect), like, d.interval(m, f), bucket, verdict}
 }
 
 // roughly writes a time that is only an estimate, rounded up.
@@ -189,26 +193,26 @@ func roughly(seconds float64) string {
 	up := func(unit float64) float64 { return math.Ceil(seconds/unit-1e-9) * unit }
 	switch {
 	case seconds <= 90:
-		return formatSeconds(up(1))
+		return Seconds(up(1))
 	case seconds <= 10*3600:
-		return formatSeconds(up(60))
+		return Seconds(up(60))
 	case seconds <= 36*3600:
-		return formatSeconds(up(3600))
+		return Seconds(up(3600))
 	}
 	return strconv.FormatFloat(up(86400)/86400, 'f', 0, 64) + " days"
 }
 
-func (d *compareDocument) margin(m *api.CompareMeasure) string {
+func (d *Comparison) margin(m *api.CompareMeasure) string {
 	switch m.Name {
 	case "errors":
 		return "0.1 points"
 	case "apdex":
 		return "0.01"
 	}
-	return trimPercent(d.r.Within)
+	return trimPercent(d.R.Within)
 }
 
-func (d *compareDocument) effect(m *api.CompareMeasure, f api.Float) string {
+func (d *Comparison) Effect(m *api.CompareMeasure, f api.Float) string {
 	v := float64(f)
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
@@ -221,7 +225,7 @@ func (d *compareDocument) effect(m *api.CompareMeasure, f api.Float) string {
 	return signed(v, 3)
 }
 
-func (d *compareDocument) interval(m *api.CompareMeasure, f *api.CompareFigure) string {
+func (d *Comparison) interval(m *api.CompareMeasure, f *api.CompareFigure) string {
 	low, high := d.bound(m, f.Low), d.bound(m, f.High)
 	if low == "-" && high == "-" {
 		return "-"
@@ -237,8 +241,8 @@ func (d *compareDocument) interval(m *api.CompareMeasure, f *api.CompareFigure) 
 
 // bound writes an end of an interval as effect does, but one that rounds to
 // nothing keeps its side: an interval that leaves out no change is not seen to touch it.
-func (d *compareDocument) bound(m *api.CompareMeasure, f api.Float) string {
-	s, v := d.effect(m, f), float64(f)
+func (d *Comparison) bound(m *api.CompareMeasure, f api.Float) string {
+	s, v := d.Effect(m, f), float64(f)
 	if m.Scale == "ratio" {
 		v--
 	}
@@ -248,27 +252,27 @@ func (d *compareDocument) bound(m *api.CompareMeasure, f api.Float) string {
 	return s
 }
 
-func (d *compareDocument) list(name string, rows []api.CompareRow) *table {
-	t := &table{}
-	t.column(name, false)
-	t.column(d.counted()+" A", true)
-	t.column("B", true)
+func (d *Comparison) list(name string, rows []api.CompareRow) *Table {
+	t := &Table{}
+	t.Column(name, false)
+	t.Column(d.counted()+" A", true)
+	t.Column("B", true)
 	for _, m := range rows[0].Measures {
-		t.column(strings.ReplaceAll(m.Name, "_", " "), true)
-		t.column("interval", true)
+		t.Column(strings.ReplaceAll(m.Name, "_", " "), true)
+		t.Column("interval", true)
 	}
-	t.column("", false)
+	t.Column("", false)
 	for _, r := range rows {
 		title := r.Operation
 		if name == "tenant" {
 			title = r.Tenant
 		}
-		row := []string{orNone(title), figure.Thousands(r.RequestsA), figure.Thousands(r.RequestsB)}
+		row := []string{OrNone(title), figure.Thousands(r.RequestsA), figure.Thousands(r.RequestsB)}
 		for i := range r.Measures {
 			m := &r.Measures[i]
-			row = append(row, d.effect(m, m.Raw.Effect), d.interval(m, &m.Raw))
+			row = append(row, d.Effect(m, m.Raw.Effect), d.interval(m, &m.Raw))
 		}
-		t.rows = append(t.rows, append(row, rowVerdict(r)))
+		t.Rows = append(t.Rows, append(row, rowVerdict(r)))
 	}
 	return t
 }

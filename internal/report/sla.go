@@ -1,4 +1,4 @@
-package cli
+package report
 
 import (
 	_ "embed"
@@ -15,8 +15,8 @@ import (
 	"tailscope/internal/figure"
 )
 
-// slaDocument is the report as people read it: the same cells in every format.
-type slaDocument struct {
+// SLA is the report as people read it: the same cells in every format.
+type SLA struct {
 	Title     string
 	About     []string // what was asked for
 	Header    []string
@@ -36,8 +36,8 @@ type slaRow struct {
 	Met                               string
 }
 
-func newSLADocument(r *api.SLAResponse, zone *time.Location, now time.Time) *slaDocument {
-	d := &slaDocument{Title: r.Service, Notes: r.Notes, Made: now.In(zone).Format("2006-01-02 15:04 MST")}
+func NewSLA(r *api.SLAResponse, zone *time.Location, now time.Time) *SLA {
+	d := &SLA{Title: r.Service, Notes: r.Notes, Made: now.In(zone).Format("2006-01-02 15:04 MST")}
 	if r.Operation != "" {
 		d.Title = r.Operation + " of " + r.Service
 	}
@@ -45,18 +45,18 @@ func newSLADocument(r *api.SLAResponse, zone *time.Location, now time.Time) *sla
 	d.Objective = !math.IsNaN(float64(r.Objective)) && r.Objective > 0
 	d.About = append(d.About, fmt.Sprintf("%s to %s, days of %s", time.Unix(r.All.Start, 0).In(zone).Format("2006-01-02"),
 		time.Unix(r.All.End-1, 0).In(zone).Format("2006-01-02"), r.Zone))
-	d.About = append(d.About, fmt.Sprintf("Apdex: satisfied within %s, tolerating within %s, failed is frustrated", secondsUnit.value(r.T), secondsUnit.value(4*r.T)))
+	d.About = append(d.About, fmt.Sprintf("Apdex: satisfied within %s, tolerating within %s, failed is frustrated", SecondsUnit.Value(r.T), SecondsUnit.Value(4*r.T)))
 	if d.Objective {
-		d.About = append(d.About, fmt.Sprintf("objective: %s of requests not failed and within %s", trimPercent(r.Objective), secondsUnit.value(r.Under)))
+		d.About = append(d.About, fmt.Sprintf("objective: %s of requests not failed and within %s", trimPercent(r.Objective), SecondsUnit.Value(r.Under)))
 	}
 	column := func(name string, right bool) { d.Header, d.Right = append(d.Header, name), append(d.Right, right) }
 	column(r.Period, false)
 	for _, name := range []string{"requests", "rate", "apdex", "satisfied", "tolerating", "frustrated", "mean"} {
 		column(name, true)
 	}
-	qs := sortedQuantiles(r.All.Quantiles)
+	qs := SortedQuantiles(r.All.Quantiles)
 	for _, q := range qs {
-		column(quantileName(q), true)
+		column(QuantileName(q), true)
 	}
 	column("errors", true)
 	if d.Objective {
@@ -93,7 +93,7 @@ func newSLADocument(r *api.SLAResponse, zone *time.Location, now time.Time) *sla
 	return d
 }
 
-func (d *slaDocument) row(p api.SLAPeriod, qs []string, used map[string]bool) slaRow {
+func (d *SLA) row(p api.SLAPeriod, qs []string, used map[string]bool) slaRow {
 	r := slaRow{Met: p.Met, Thin: p.Thin && p.Requests > 0, Saturated: p.Trend.Saturated}
 	if p.Requests > 0 {
 		r.Satisfied, r.Tolerating, r.Frustrated = 100*float64(p.Satisfied), 100*float64(p.Tolerating), 100*float64(p.Frustrated)
@@ -103,8 +103,8 @@ func (d *slaDocument) row(p api.SLAPeriod, qs []string, used map[string]bool) sl
 		name += "*"
 		used["*"] = true
 	}
-	score := ratio(p.Apdex)
-	if low, high := ratio(p.ApdexLow), ratio(p.ApdexHigh); low != high {
+	score := Ratio(p.Apdex)
+	if low, high := Ratio(p.ApdexLow), Ratio(p.ApdexHigh); low != high {
 		score += " " + low + "–" + high
 		used["–"] = true
 	}
@@ -112,11 +112,11 @@ func (d *slaDocument) row(p api.SLAPeriod, qs []string, used map[string]bool) sl
 		score = "(" + score + ")"
 		used["()"] = true
 	}
-	r.Cells = []string{name, figure.Thousands(p.Requests), perTime(p.Rate), score, share(p.Satisfied), share(p.Tolerating), share(p.Frustrated), secondsUnit.value(p.Mean)}
+	r.Cells = []string{name, figure.Thousands(p.Requests), PerTime(p.Rate), score, Share(p.Satisfied), Share(p.Tolerating), Share(p.Frustrated), SecondsUnit.Value(p.Mean)}
 	for _, q := range qs {
-		r.Cells = append(r.Cells, secondsUnit.value(p.Quantiles[q]))
+		r.Cells = append(r.Cells, SecondsUnit.Value(p.Quantiles[q]))
 	}
-	r.Cells = append(r.Cells, percent(p.ErrorRate))
+	r.Cells = append(r.Cells, Percent(p.ErrorRate))
 	if d.Objective {
 		met := p.Met
 		if met == "none" {
@@ -127,7 +127,7 @@ func (d *slaDocument) row(p api.SLAPeriod, qs []string, used map[string]bool) sl
 	}
 	worst := "-"
 	if p.Worst != nil {
-		worst = fmt.Sprintf("%s %s, p95 %s", p.Worst.Name, ratio(p.Worst.Apdex), secondsUnit.value(p.Worst.P95))
+		worst = fmt.Sprintf("%s %s, p95 %s", p.Worst.Name, Ratio(p.Worst.Apdex), SecondsUnit.Value(p.Worst.P95))
 	}
 	r.Cells = append(r.Cells, worst, change(p.Trend.Rate), difference(p.Trend.Apdex), change(p.Trend.P95), "")
 	if p.Trend.Saturated {
@@ -140,8 +140,8 @@ func (d *slaDocument) row(p api.SLAPeriod, qs []string, used map[string]bool) sl
 	return r
 }
 
-// perTime writes a rate by the unit of time that keeps it above 1.
-func perTime(f api.Float) string {
+// PerTime writes a rate by the unit of time that keeps it above 1.
+func PerTime(f api.Float) string {
 	v := float64(f)
 	switch {
 	case math.IsNaN(v):
@@ -149,15 +149,15 @@ func perTime(f api.Float) string {
 	case v >= 999.5:
 		return figure.Rounded(v) + "/s"
 	case v >= 1 || v == 0:
-		return digits(v) + "/s"
+		return Digits(v) + "/s"
 	case v*60 >= 1:
-		return digits(v*60) + "/min"
+		return Digits(v*60) + "/min"
 	}
-	return digits(v*3600) + "/h"
+	return Digits(v*3600) + "/h"
 }
 
-// share writes a part of the whole with one decimal.
-func share(f api.Float) string {
+// Share writes a part of the whole with one decimal.
+func Share(f api.Float) string {
 	if math.IsNaN(float64(f)) {
 		return "-"
 	}
@@ -184,9 +184,9 @@ func change(f api.Float) string {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return "-"
 	case v >= 10:
-		return "×" + digits(v)
+		return "×" + Digits(v)
 	case v > 0 && v <= 0.05: // in per cent all of these are −100
-		return "÷" + digits(1/v)
+		return "÷" + Digits(1/v)
 	}
 	return signed(100*(v-1), 1) + "%"
 }
@@ -209,22 +209,22 @@ func signed(v float64, decimals int) string {
 	return "+" + s
 }
 
-func (d *slaDocument) text(w io.Writer) error {
-	t := &table{header: d.Header, right: d.Right}
+func (d *SLA) Text(w io.Writer) error {
+	t := &Table{Header: d.Header, Right: d.Right}
 	for _, r := range d.Rows {
-		t.rows = append(t.rows, r.Cells)
+		t.Rows = append(t.Rows, r.Cells)
 	}
-	if _, err := fmt.Fprintf(w, "%s\n%s\n\n", printable(d.Title), strings.Join(d.About, "\n")); err != nil {
+	if _, err := fmt.Fprintf(w, "%s\n%s\n\n", Printable(d.Title), strings.Join(d.About, "\n")); err != nil {
 		return err
 	}
-	if err := t.write(w); err != nil {
+	if err := t.Write(w); err != nil {
 		return err
 	}
 	return d.tail(w, "", "")
 }
 
 // tail writes what explains the table, each line behind a bullet.
-func (d *slaDocument) tail(w io.Writer, bullet, end string) error {
+func (d *SLA) tail(w io.Writer, bullet, end string) error {
 	var b strings.Builder
 	for i, line := range append(append([]string{}, d.Legend...), d.Notes...) {
 		if i == 0 {
@@ -259,14 +259,14 @@ func markdownCode(s string) string {
 	for strings.Contains(s, marks) {
 		marks += "`"
 	}
-	s = printable(s)
+	s = Printable(s)
 	if strings.HasPrefix(s, "`") || strings.HasSuffix(s, "`") {
 		s = " " + s + " "
 	}
 	return marks + s + marks
 }
 
-func (d *slaDocument) markdown(w io.Writer) error {
+func (d *SLA) Markdown(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n%s.\n\n", markdownCell.Replace(d.Title), markdownCell.Replace(strings.Join(d.About, "; ")))
 	rows := make([][]string, len(d.Rows))
@@ -295,16 +295,16 @@ var slaHTML string
 
 var slaTemplate = template.Must(template.New("sla").Parse(slaHTML))
 
-func (d *slaDocument) html(w io.Writer) error { return slaTemplate.Execute(w, d) }
+func (d *SLA) HTML(w io.Writer) error { return slaTemplate.Execute(w, d) }
 
-// slaCSV is every figure in full, with its unit in the header. The periods are
+// SLARows is every figure in full, with its unit in the header. The periods are
 // not followed by their sum.
-func slaCSV(r *api.SLAResponse, zone *time.Location) (header []string, rows [][]string) {
-	qs := sortedQuantiles(r.All.Quantiles)
+func SLARows(r *api.SLAResponse, zone *time.Location) (header []string, rows [][]string) {
+	qs := SortedQuantiles(r.All.Quantiles)
 	header = []string{"period", "start", "end", "partial", "covered_seconds", "requests", "rate_per_second", "apdex", "apdex_low", "apdex_high", "thin",
 		"satisfied_ratio", "tolerating_ratio", "frustrated_ratio", "mean_seconds"}
 	for _, q := range qs {
-		header = append(header, quantileName(q)+"_seconds")
+		header = append(header, QuantileName(q)+"_seconds")
 	}
 	header = append(header, "quantile_error_ratio", "errors", "error_ratio", "good_ratio", "good_low_ratio", "good_high_ratio", "objective_met",
 		"worst_tenant", "worst_tenant_requests", "worst_tenant_apdex", "worst_tenant_p95_seconds",
@@ -312,18 +312,18 @@ func slaCSV(r *api.SLAResponse, zone *time.Location) (header []string, rows [][]
 	whole := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	for _, p := range r.Rows {
 		row := []string{p.Name, time.Unix(p.Start, 0).In(zone).Format(time.RFC3339), time.Unix(p.End, 0).In(zone).Format(time.RFC3339),
-			strconv.FormatBool(p.Partial), strconv.FormatInt(p.Covered, 10), whole(p.Requests), raw(p.Rate), raw(p.Apdex), raw(p.ApdexLow), raw(p.ApdexHigh),
-			strconv.FormatBool(p.Thin), raw(p.Satisfied), raw(p.Tolerating), raw(p.Frustrated), raw(p.Mean)}
+			strconv.FormatBool(p.Partial), strconv.FormatInt(p.Covered, 10), whole(p.Requests), Raw(p.Rate), Raw(p.Apdex), Raw(p.ApdexLow), Raw(p.ApdexHigh),
+			strconv.FormatBool(p.Thin), Raw(p.Satisfied), Raw(p.Tolerating), Raw(p.Frustrated), Raw(p.Mean)}
 		for _, q := range qs {
-			row = append(row, raw(p.Quantiles[q]))
+			row = append(row, Raw(p.Quantiles[q]))
 		}
-		row = append(row, raw(p.Error), whole(p.Errors), raw(p.ErrorRate), raw(p.Good), raw(p.GoodLow), raw(p.GoodHigh), p.Met)
+		row = append(row, Raw(p.Error), whole(p.Errors), Raw(p.ErrorRate), Raw(p.Good), Raw(p.GoodLow), Raw(p.GoodHigh), p.Met)
 		if w := p.Worst; w != nil {
-			row = append(row, w.Name, whole(w.Requests), raw(w.Apdex), raw(w.P95))
+			row = append(row, w.Name, whole(w.Requests), Raw(w.Apdex), Raw(w.P95))
 		} else {
 			row = append(row, "", "", "", "")
 		}
-		rows = append(rows, append(row, raw(p.Trend.Rate), raw(p.Trend.Apdex), raw(p.Trend.P95), strconv.FormatBool(p.Trend.Saturated)))
+		rows = append(rows, append(row, Raw(p.Trend.Rate), Raw(p.Trend.Apdex), Raw(p.Trend.P95), strconv.FormatBool(p.Trend.Saturated)))
 	}
 	return header, rows
 }

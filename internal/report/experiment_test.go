@@ -1,4 +1,4 @@
-package cli
+package report
 
 import (
 	"bytes"
@@ -29,7 +29,7 @@ func triedExperiment(t *testing.T) *api.Experiment {
 func written(t *testing.T, x *api.Experiment, format string) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := writeExperiment(&b, x, nil, format, time.Unix(1770000000, 0).UTC()); err != nil {
+	if err := WriteExperiment(&b, x, nil, format, time.Unix(1770000000, 0).UTC()); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

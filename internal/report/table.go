@@ -1,4 +1,4 @@
-package cli
+package report
 
 import (
 	"encoding/csv"
@@ -15,9 +15,9 @@ import (
 	"tailscope/internal/figure"
 )
 
-// printable writes what a terminal would obey or not show as Go would: \x1b, \n.
+// Printable writes what a terminal would obey or not show as Go would: \x1b, \n.
 // Names come from whoever sends spans.
-func printable(s string) string {
+func Printable(s string) string {
 	plain := func(r rune) bool { return unicode.IsPrint(r) && r != utf8.RuneError }
 	if strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
 		return s
@@ -36,26 +36,26 @@ func printable(s string) string {
 	return b.String()
 }
 
-// table is rows of text under a header. Columns named in right are numbers.
-type table struct {
-	header []string
-	right  []bool
-	rows   [][]string
+// Table is rows of text under a header. Columns named in right are numbers.
+type Table struct {
+	Header []string
+	Right  []bool
+	Rows   [][]string
 }
 
-func (t *table) column(name string, right bool) {
-	t.header = append(t.header, name)
-	t.right = append(t.right, right)
+func (t *Table) Column(name string, right bool) {
+	t.Header = append(t.Header, name)
+	t.Right = append(t.Right, right)
 }
 
-// write prints the columns two spaces apart.
-func (t *table) write(w io.Writer) error {
-	width := make([]int, len(t.header))
-	lines := [][]string{t.header}
-	for _, row := range t.rows {
+// Write prints the columns two spaces apart.
+func (t *Table) Write(w io.Writer) error {
+	width := make([]int, len(t.Header))
+	lines := [][]string{t.Header}
+	for _, row := range t.Rows {
 		cells := make([]string, len(row))
 		for i, cell := range row {
-			cells[i] = printable(cell)
+			cells[i] = Printable(cell)
 		}
 		lines = append(lines, cells)
 	}
@@ -72,7 +72,7 @@ func (t *table) write(w io.Writer) error {
 			if i > 0 {
 				line.WriteString("  ")
 			}
-			if t.right[i] {
+			if t.Right[i] {
 				line.WriteString(pad + cell)
 			} else {
 				line.WriteString(cell + pad)
@@ -84,7 +84,7 @@ func (t *table) write(w io.Writer) error {
 	return err
 }
 
-func writeCSV(w io.Writer, header []string, rows [][]string) error {
+func WriteCSV(w io.Writer, header []string, rows [][]string) error {
 	out := csv.NewWriter(w)
 	if err := out.Write(header); err != nil {
 		return err
@@ -92,83 +92,83 @@ func writeCSV(w io.Writer, header []string, rows [][]string) error {
 	return out.WriteAll(rows)
 }
 
-func writeJSON(w io.Writer, v any) error {
+func WriteJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
 }
 
-// raw is a number as scripts want it: seconds, in full; empty if there is none.
-func raw(f api.Float) string {
+// Raw is a number as scripts want it: seconds, in full; empty if there is none.
+func Raw(f api.Float) string {
 	if v := float64(f); !math.IsNaN(v) && !math.IsInf(v, 0) {
 		return strconv.FormatFloat(v, 'g', -1, 64)
 	}
 	return ""
 }
 
-// unit is how values of a family are written for people.
-type unit uint8
+// Unit is how values of a family are written for people.
+type Unit uint8
 
 const (
-	plain unit = iota
-	secondsUnit
+	Number Unit = iota
+	SecondsUnit
 	bytesUnit
 )
 
-func unitOf(family string) unit {
+func UnitOf(family string) Unit {
 	switch {
 	case strings.HasSuffix(family, "_seconds"):
-		return secondsUnit
+		return SecondsUnit
 	case strings.HasSuffix(family, "_bytes"):
 		return bytesUnit
 	}
-	return plain
+	return Number
 }
 
-// value writes a number with three significant digits and its unit: 850µs,
+// Value writes a number with three significant digits and its unit: 850µs,
 // 12.3ms, 1.23s, 2m05s.
-func (u unit) value(f api.Float) string {
+func (u Unit) Value(f api.Float) string {
 	v := float64(f)
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "-"
 	}
 	switch u {
-	case secondsUnit:
-		return formatSeconds(v)
+	case SecondsUnit:
+		return Seconds(v)
 	case bytesUnit:
 		for _, s := range []struct {
 			n    string
 			size float64
 		}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
 			if math.Abs(v) >= s.size {
-				return digits(v/s.size) + s.n
+				return Digits(v/s.size) + s.n
 			}
 		}
-		return digits(v) + "B"
+		return Digits(v) + "B"
 	}
-	return digits(v)
+	return Digits(v)
 }
 
-func formatSeconds(v float64) string {
+func Seconds(v float64) string {
 	switch a := math.Abs(v); {
 	case a == 0:
 		return "0s"
 	case a < 0.9995e-6:
-		return digits(v*1e9) + "ns"
+		return Digits(v*1e9) + "ns"
 	case a < 0.9995e-3:
-		return digits(v*1e6) + "µs"
+		return Digits(v*1e6) + "µs"
 	case a < 0.9995:
-		return digits(v*1e3) + "ms"
+		return Digits(v*1e3) + "ms"
 	case a < 119.95:
-		return digits(v) + "s"
+		return Digits(v) + "s"
 	}
 	return figure.Duration(time.Duration(v * 1e9).Round(time.Second))
 }
 
-// digits writes v with three significant digits, without an exponent where
+// Digits writes v with three significant digits, without an exponent where
 // people would not write one.
-func digits(v float64) string {
+func Digits(v float64) string {
 	a := math.Abs(v)
 	switch {
 	case a == 0:
@@ -183,8 +183,8 @@ func digits(v float64) string {
 	return strings.TrimRight(strings.TrimRight(s, "0"), ".")
 }
 
-// percent writes a share; small ones keep a significant digit or two.
-func percent(f api.Float) string {
+// Percent writes a share; small ones keep a significant digit or two.
+func Percent(f api.Float) string {
 	v := 100 * float64(f)
 	switch {
 	case math.IsNaN(v):
@@ -197,8 +197,8 @@ func percent(f api.Float) string {
 	return strconv.FormatFloat(v, 'g', 2, 64) + "%"
 }
 
-// quantileName writes 0.99 as p99 and 0.999 as p99.9.
-func quantileName(q string) string {
+// QuantileName writes 0.99 as p99 and 0.999 as p99.9.
+func QuantileName(q string) string {
 	f, err := strconv.ParseFloat(q, 64)
 	if err != nil {
 		return q

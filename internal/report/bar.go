@@ -1,4 +1,4 @@
-package cli
+package report
 
 import (
 	"math"
@@ -10,9 +10,9 @@ import (
 // eighths are the left parts of a block, by eighths.
 var eighths = [...]string{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"}
 
-// bar draws a share (0 to 1) within width characters, to an eighth of one.
+// Bar draws a share (0 to 1) within width characters, to an eighth of one.
 // What is more than nothing is seen.
-func bar(share api.Float, width int) string {
+func Bar(share api.Float, width int) string {
 	v := float64(share)
 	if math.IsNaN(v) || v <= 0 {
 		return ""
@@ -21,5 +21,5 @@ func bar(share api.Float, width int) string {
 	return strings.Repeat("█", n/8) + eighths[n%8]
 }
 
-// shareWidth is how long the bars of tables are.
-const shareWidth = 20
+// ShareWidth is how long the bars of tables are.
+const ShareWidth = 20

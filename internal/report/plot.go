@@ -1,4 +1,4 @@
-package cli
+package report
 
 import (
 	"fmt"
@@ -175,14 +175,14 @@ func percentileChart(r *api.BenchResult) template.HTML {
 		return ""
 	}
 	s := newSVG(620, 300, axis{0, most, false}, y)
-	s.ticksY(decades(y.low, y.high), formatSeconds)
+	s.ticksY(decades(y.low, y.high), Seconds)
 	ticks := []float64{0}
 	for _, q := range []float64{0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999} {
 		if nines(q) < most*0.985 {
 			ticks = append(ticks, nines(q))
 		}
 	}
-	s.ticksX(ticks, func(v float64) string { return digits(100*(1-math.Pow(10, -v))) + "%" })
+	s.ticksX(ticks, func(v float64) string { return Digits(100*(1-math.Pow(10, -v))) + "%" })
 	if r.Plan.Arrivals != "closed" {
 		s.line("line due", due.x, due.y)
 	}

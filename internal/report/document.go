@@ -1,4 +1,6 @@
-package cli
+// Package report writes what came of a run, a search, a session or a comparison, for
+// people and for scripts: as text, as Markdown, as a page, as CSV and as JSON.
+package report
 
 import (
 	"html/template"
@@ -6,37 +8,37 @@ import (
 	"strings"
 )
 
-// document writes the same lines and tables as plain text, as Markdown, or as the
+// Document writes the same lines and tables as plain text, as Markdown, or as the
 // body of a page.
-type document struct {
-	w        io.Writer
-	markdown bool
+type Document struct {
+	W        io.Writer
+	Markdown bool
 	html     bool
 	listing  bool // a list of the page is open
-	err      error
+	Err      error
 }
 
 // tag writes a text of the page in an element.
-func (d *document) tag(name, text string) {
+func (d *Document) tag(name, text string) {
 	d.list(name == "li")
-	d.print("<" + name + ">" + template.HTMLEscapeString(printable(text)) + "</" + name + ">\n")
+	d.print("<" + name + ">" + template.HTMLEscapeString(Printable(text)) + "</" + name + ">\n")
 }
 
 // list begins or ends a list of the page.
-func (d *document) list(on bool) {
+func (d *Document) list(on bool) {
 	if on != d.listing {
 		d.print(map[bool]string{true: "<ul>\n", false: "</ul>\n"}[on])
 	}
 	d.listing = on
 }
 
-func (d *document) print(s string) {
-	if d.err == nil {
-		_, d.err = io.WriteString(d.w, s)
+func (d *Document) print(s string) {
+	if d.Err == nil {
+		_, d.Err = io.WriteString(d.W, s)
 	}
 }
 
-func (d *document) gap() {
+func (d *Document) Gap() {
 	if d.html {
 		d.list(false)
 		return
@@ -45,86 +47,86 @@ func (d *document) gap() {
 }
 
 // paragraph parts lines that Markdown would else run together.
-func (d *document) paragraph() {
-	if d.markdown {
-		d.gap()
+func (d *Document) paragraph() {
+	if d.Markdown {
+		d.Gap()
 	}
 }
 
 // picture writes lines as they are.
-func (d *document) picture(lines []string) {
+func (d *Document) picture(lines []string) {
 	if d.html {
 		d.tag("pre", strings.Join(lines, "\n"))
 		return
 	}
-	if d.markdown {
+	if d.Markdown {
 		d.print("\n```\n")
 	}
 	for _, s := range lines {
 		d.print(s + "\n")
 	}
-	if d.markdown {
+	if d.Markdown {
 		d.print("```\n")
 	}
 }
 
-func (d *document) line(s string) {
+func (d *Document) Line(s string) {
 	if d.html {
 		d.tag("p", s)
 		return
 	}
-	if d.markdown {
+	if d.Markdown {
 		s = markdownCell.Replace(s)
 	}
-	d.print(printable(s) + "\n")
+	d.print(Printable(s) + "\n")
 }
 
 // command writes a command that is to be copied behind what it is.
-func (d *document) command(what, command string) {
-	if d.markdown {
+func (d *Document) command(what, command string) {
+	if d.Markdown {
 		d.print(markdownCell.Replace(what) + ": " + markdownCode(command) + "\n")
 		return
 	}
-	d.line(what + ": " + command)
+	d.Line(what + ": " + command)
 }
 
-func (d *document) heading(s string) {
+func (d *Document) heading(s string) {
 	if d.html {
 		d.tag("h2", s)
 		return
 	}
-	if d.markdown {
-		d.print("## " + printable(markdownCell.Replace(s)) + "\n\n")
+	if d.Markdown {
+		d.print("## " + Printable(markdownCell.Replace(s)) + "\n\n")
 		return
 	}
-	d.line(s)
+	d.Line(s)
 }
 
-func (d *document) item(s string) {
+func (d *Document) Item(s string) {
 	if d.html {
 		d.tag("li", s)
 		return
 	}
-	if d.markdown {
+	if d.Markdown {
 		d.print("- ")
 	}
-	d.line(s)
+	d.Line(s)
 }
 
-func (d *document) table(t *table) {
-	if d.err != nil {
+func (d *Document) Table(t *Table) {
+	if d.Err != nil {
 		return
 	}
 	if d.html {
 		d.list(false)
-		d.err = benchTemplate.ExecuteTemplate(d.w, "table", asHTML(t))
+		d.Err = benchTemplate.ExecuteTemplate(d.W, "table", asHTML(t))
 		return
 	}
-	if !d.markdown {
-		d.err = t.write(d.w)
+	if !d.Markdown {
+		d.Err = t.Write(d.W)
 		return
 	}
-	d.print(markdownTable(t.header, t.right, t.rows, func(_ int, c string) string { return printable(markdownCell.Replace(c)) }))
+	d.print(markdownTable(t.Header, t.Right, t.Rows, func(_ int, c string) string { return Printable(markdownCell.Replace(c)) }))
 }
 
 // markdownTable writes each cell of a row, or of the header, which is row -1, as

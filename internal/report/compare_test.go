@@ -1,0 +1,67 @@
+package report
+
+import (
+	"math"
+	"testing"
+
+	"tailscope/api"
+)
+
+// An interval that leaves out no change is not printed as one that touches it.
+func TestBoundKeepsItsSide(t *testing.T) {
+	d := &Comparison{}
+	ratios, points := &api.CompareMeasure{Name: "p95", Scale: "ratio"}, &api.CompareMeasure{Name: "errors", Scale: "difference"}
+	for _, c := range []struct {
+		m    *api.CompareMeasure
+		f    float64
+		want string
+	}{
+		{ratios, 0.99959, "−0.0%"}, {ratios, 1.0004, "+0.0%"}, {ratios, 1, "±0.0%"}, {ratios, 0.94, "−6.0%"}, {ratios, math.NaN(), "-"},
+		{points, -0.00001, "−0.00pt"}, {points, 0, "±0.00pt"},
+	} {
+		if got := d.bound(c.m, api.Float(c.f)); got != c.want {
+			t.Errorf("%s %v: got %s, want %s", c.m.Name, c.f, got, c.want)
+		}
+	}
+}
+
+// What is left of a very large effect is said in times.
+func TestVeryLargeEffects(t *testing.T) {
+	d := &Comparison{}
+	m := &api.CompareMeasure{Name: "p99", Scale: "ratio"}
+	m.Raw.Effect, m.Raw.Low, m.Raw.High = 1./5012, 1./6437, 0.06
+	if got := d.Effect(m, m.Raw.Effect) + " " + d.interval(m, &m.Raw); got != "÷5012 ÷6437 … −94.0%" {
+		t.Errorf("got %s", got)
+	}
+	m.Raw.Effect, m.Raw.Low, m.Raw.High = 5012, 9.4, 6437
+	if got := d.Effect(m, m.Raw.Effect) + " " + d.interval(m, &m.Raw); got != "×5012 +840.0% … ×6437" {
+		t.Errorf("got %s", got)
+	}
+	m.Raw.Low = 0 // at least so much faster, however much
+	if got := d.bound(m, m.Raw.Low); got != "−100.0%" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// What was not measured has no unit.
+func TestRateOfNothing(t *testing.T) {
+	nan := api.Float(math.NaN())
+	d := &Comparison{R: &api.CompareResponse{}}
+	m := &api.CompareMeasure{Name: "rate", Scale: "ratio", Verdict: "too little data"}
+	m.Raw.A, m.Raw.B, m.Raw.Effect, m.Raw.Low, m.Raw.High = nan, nan, nan, nan, nan
+	if row := d.Measure(m); row[1] != "-" || row[2] != "-" {
+		t.Errorf("got %q", row)
+	}
+	m.Raw.A = 2
+	if row := d.Measure(m); row[1] != "2/s" {
+		t.Errorf("got %q", row)
+	}
+}
+
+func TestRoughly(t *testing.T) {
+	for seconds, want := range map[float64]string{40.2: "41s", 340: "6m", 4161: "1h10m", 11520: "3h12m", 63079: "18h", 817564: "10 days"} {
+		if got := roughly(seconds); got != want {
+			t.Errorf("%v: %s, want %s", seconds, got, want)
+		}
+	}
+}
