@@ -110,7 +110,7 @@ func fitReport(q *question, r *api.ScalingResponse) error {
 			return err
 		}
 	default:
-		d := &report.Document{W: q.streams.out, Markdown: q.format == "markdown"}
+		d := &report.Document{}
 		if r.Law != nil {
 			report.ScalingText(d, r.Law, q.columns())
 		}
@@ -120,8 +120,8 @@ func fitReport(q *question, r *api.ScalingResponse) error {
 				d.Item("note: " + w.Text)
 			}
 		}
-		if d.Err != nil {
-			return d.Err
+		if err := d.Write(q.streams.out, report.FormatOf(q.format)); err != nil {
+			return err
 		}
 	}
 	if r.Law == nil {

@@ -103,7 +103,7 @@ func newChangesList(io streams) *cobra.Command {
 // changesText writes a change in two lines and a few more: what, when, and who
 // may have been it. Status is what was asked for.
 func changesText(w io.Writer, r *api.ChangesResponse, status string, zone *time.Location) error {
-	d := &report.Document{W: w}
+	d := &report.Document{}
 	clock := func(t api.Float) string { return time.Unix(int64(t), 0).In(zone).Format("2006-01-02 15:04:05") }
 	for i, c := range r.Changes {
 		if i > 0 {
@@ -153,7 +153,7 @@ func changesText(w io.Writer, r *api.ChangesResponse, status string, zone *time.
 	for _, n := range r.Notes {
 		d.Line("note: " + n)
 	}
-	return d.Err
+	return d.Write(w, report.Text)
 }
 
 func changesCSV(w io.Writer, r *api.ChangesResponse) error {

@@ -121,7 +121,7 @@ func newCheckList(io streams) *cobra.Command {
 type writer = io.Writer
 
 func (q *checkQuestion) list(w io.Writer, r *api.ChecksResponse) error {
-	d := &report.Document{W: w}
+	d := &report.Document{}
 	if r.Problem != "" {
 		d.Line("the definitions on disk are not those that run:")
 		for line := range strings.SplitSeq(r.Problem, "\n") {
@@ -177,7 +177,7 @@ func (q *checkQuestion) list(w io.Writer, r *api.ChecksResponse) error {
 			d.Line(fmt.Sprintf("receiver %s waits with %d: %s", x.Name, x.Spooled, x.Error))
 		}
 	}
-	return d.Err
+	return d.Write(w, report.Text)
 }
 
 // value writes a check's value with its unit.
@@ -218,7 +218,7 @@ func newCheckShow(io streams) *cobra.Command {
 }
 
 func (q *checkQuestion) show(w io.Writer, r *api.CheckResponse) error {
-	d := &report.Document{W: w}
+	d := &report.Document{}
 	c := &r.Check
 	d.Line(pluginLine(c))
 	if c.Description != "" {
@@ -253,7 +253,7 @@ func (q *checkQuestion) show(w io.Writer, r *api.CheckResponse) error {
 		d.Gap()
 		d.Table(q.incidents(r.Incidents))
 	}
-	return d.Err
+	return d.Write(w, report.Text)
 }
 
 func stepsTable(name string, steps []api.CheckStep) *report.Table {

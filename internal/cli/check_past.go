@@ -62,7 +62,7 @@ func (q *checkQuestion) thirtieth() (string, error) {
 }
 
 func (q *checkQuestion) history(w io.Writer, r *api.CheckResponse) error {
-	d := &report.Document{W: w}
+	d := &report.Document{}
 	t := &report.Table{}
 	for i, h := range []string{"time", "value", "least", "most", "held against"} {
 		t.Column(h, i > 0 && i < 4)
@@ -80,7 +80,7 @@ func (q *checkQuestion) history(w io.Writer, r *api.CheckResponse) error {
 		d.Gap()
 		d.Table(q.incidents(r.Incidents))
 	}
-	return d.Err
+	return d.Write(w, report.Text)
 }
 
 func (q *checkQuestion) states(list []api.CheckState) *report.Table {
@@ -125,7 +125,7 @@ func newCheckEvaluate(io streams) *cobra.Command {
 		}
 		r, err := q.client().EvaluateCheck(cmd.Context(), e)
 		return q.answer(r, err, func(w writer) error {
-			d := &report.Document{W: w}
+			d := &report.Document{}
 			if set(r.Value) {
 				d.Line(plainNumber(float64(r.Value)))
 			} else {
@@ -135,7 +135,7 @@ func newCheckEvaluate(io streams) *cobra.Command {
 				d.Gap()
 				d.Table(stepsTable("expression", r.Steps))
 			}
-			return d.Err
+			return d.Write(w, report.Text)
 		})
 	}
 	return cmd
@@ -231,7 +231,7 @@ func (q *checkQuestion) otherThreshold(cmd *cobra.Command, id string, t *api.Che
 }
 
 func (q *checkQuestion) backtest(w io.Writer, r *api.CheckBacktestResponse) error {
-	d := &report.Document{W: w}
+	d := &report.Document{}
 	t := &report.Table{}
 	for _, h := range []string{"alarm", "for", "worst", "value", "marked incident"} {
 		t.Column(h, h == "for" || h == "value")
@@ -278,7 +278,7 @@ func (q *checkQuestion) backtest(w io.Writer, r *api.CheckBacktestResponse) erro
 	if r.Truncated {
 		d.Line("note: this took too long and stops early; ask for less, or for a larger --every")
 	}
-	return d.Err
+	return d.Write(w, report.Text)
 }
 
 func orDash(f api.Float) string {

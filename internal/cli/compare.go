@@ -135,7 +135,7 @@ func (f *compareFlags) compare(ctx context.Context) error {
 	case "json":
 		err = report.WriteJSON(f.streams.out, r)
 	default:
-		err = report.NewComparison(r, f.now().Location(), f.columns()).Write(f.streams.out, f.format == "markdown")
+		err = report.NewComparison(r, f.now().Location(), f.columns()).Write(f.streams.out, report.FormatOf(f.format))
 	}
 	if err != nil {
 		return err

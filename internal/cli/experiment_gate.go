@@ -139,9 +139,9 @@ is allowed.`,
 		if q.format == "json" {
 			err = report.WriteJSON(io.out, out)
 		} else {
-			d := &report.Document{W: io.out}
+			d := &report.Document{}
 			report.GateText(d, out)
-			err = d.Err
+			err = d.Write(io.out, report.Text)
 		}
 		if err == nil && !out.Passed {
 			err = ended{errSilent, exitFailed}

@@ -217,8 +217,8 @@ func (f *experimentFlags) write(t *api.Trial) error {
 		if f.format == "json" {
 			return asJSON(b)
 		}
-		d := &report.Document{W: b, Markdown: f.format == "markdown"}
+		d := &report.Document{}
 		report.TrialText(d, t)
-		return d.Err
+		return d.Write(b, report.FormatOf(f.format))
 	})
 }

@@ -120,9 +120,10 @@ func newExperimentsShow(io streams) *cobra.Command {
 		if q.format == "json" {
 			return report.WriteJSON(io.out, x)
 		}
-		d := &report.Document{W: io.out, Markdown: q.format == "markdown"}
+		d, format := &report.Document{}, report.FormatOf(q.format)
 		if x.Kind != "mirror" {
-			return report.WriteTried(d, x, q.now().Location())
+			report.TriedText(d, x, q.now().Location())
+			return d.Write(io.out, format)
 		}
 		report.ExperimentText(d, x, q.now().Location())
 		if v, err := q.client().ExperimentVerdict(ctx, client.ExperimentVerdictQuery{ID: id}); err == nil {
@@ -133,7 +134,7 @@ func newExperimentsShow(io streams) *cobra.Command {
 			d.Gap()
 			d.Line("no verdict: " + q.failed(err).Error())
 		}
-		return d.Err
+		return d.Write(io.out, format)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		id = args[0]

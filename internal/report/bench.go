@@ -18,51 +18,45 @@ const BenchInvalid = "INVALID: the generator could not keep up, so that these fi
 // benchClosed stands beside the latency of a closed loop.
 const benchClosed = "closed loop: each request was sent when the one before had its answer, so that these latencies leave out the waiting of users who would not have waited to ask"
 
-// writeBenchText writes a result for people, as plain text or as Markdown.
-func writeBenchText(b *bytes.Buffer, r *api.BenchResult, markdown bool) error {
-	d := &Document{W: b, Markdown: markdown}
-	if markdown {
-		d.print("# ")
-	}
-	d.Line(r.Name)
-	d.paragraph()
+// benchText has a result for people.
+func benchText(d *Document, r *api.BenchResult) {
+	d.Title(r.Name)
+	d.Paragraph()
 	if !r.Valid {
 		d.Line(BenchInvalid)
 		for _, why := range r.Invalid {
-			d.Item(bulleted(d, why))
+			d.Indented(why)
 		}
-		d.paragraph()
+		d.Paragraph()
 	}
 	d.Line(PlanText(r))
-	d.paragraph()
+	d.Paragraph()
 	d.Line(rateLine(r))
 	if r.Aborted != "" {
-		d.paragraph()
+		d.Paragraph()
 		d.Line("ended before its time: " + r.Aborted)
 	}
 	d.Gap()
-	if markdown {
-		d.heading("Latency")
-	}
+	d.Only(Markdown, func() { d.Heading("Latency") })
 	d.Table(latencyTable(r))
 	for _, n := range latencyNotes(r) {
-		d.paragraph()
+		d.Paragraph()
 		d.Line(n)
 	}
-	d.section("Requests")
+	d.Section("Requests")
 	for _, line := range requestLines(r) {
-		d.Item(bulleted(d, line))
+		d.Indented(line)
 	}
 	if len(r.Thresholds) > 0 {
-		d.section("Thresholds")
+		d.Section("Thresholds")
 		d.Table(thresholdTable(r.Thresholds))
 	}
 	if len(r.Queries) > 1 {
-		d.section("Queries")
+		d.Section("Queries")
 		d.Table(benchTable("query", r.Queries))
 	}
 	if len(r.Tenants) > 1 {
-		d.section("Tenants")
+		d.Section("Tenants")
 		rows := r.Tenants
 		if len(rows) > benchTenants {
 			rows = rows[:benchTenants]
@@ -73,60 +67,42 @@ func writeBenchText(b *bytes.Buffer, r *api.BenchResult, markdown bool) error {
 		}
 	}
 	if len(r.Phases) > 1 {
-		d.section("Phases")
+		d.Section("Phases")
 		d.Table(phaseTable(r))
 	}
 	if events := benchEvents(r); len(events) > 0 {
-		d.section("Events")
+		d.Section("Events")
 		for _, e := range events {
-			d.Item(bulleted(d, e))
+			d.Indented(e)
 		}
 	}
 	if len(r.Loads) > 0 {
-		d.section("Loaded before")
+		d.Section("Loaded before")
 		for i := range r.Loads {
-			d.Item(bulleted(d, LoadText(&r.Loads[i])))
+			d.Indented(LoadText(&r.Loads[i]))
 		}
 	}
 	if w := r.WarmUp; w != nil {
-		d.section("Warm-up")
+		d.Section("Warm-up")
 		d.Line(warmText(w))
 	}
 	if len(r.Resources) > 0 {
-		d.section("Processes under test")
+		d.Section("Processes under test")
 		d.Table(resourceTable(r.Resources))
 	}
-	d.section("Generator")
+	d.Section("Generator")
 	for _, line := range generatorLines(r) {
-		d.Item(bulleted(d, line))
+		d.Indented(line)
 	}
 	if r.Command != "" {
-		d.section("Again")
-		if markdown {
-			d.picture([]string{r.Command})
-		} else {
-			d.Line("  " + r.Command)
-		}
+		d.Section("Again")
+		d.Only(Markdown, func() { d.Picture([]string{r.Command}) })
+		d.Only(Text, func() { d.Line("  " + r.Command) })
 	}
-	return d.Err
 }
 
 // benchTenants is how many tenants a report names.
 const benchTenants = 10
-
-// section begins another part.
-func (d *Document) section(name string) {
-	d.Gap()
-	d.heading(name)
-}
-
-// bulleted indents a line of plain text, which Markdown has a bullet for.
-func bulleted(d *Document, line string) string {
-	if d.Markdown {
-		return line
-	}
-	return "  " + line
-}
 
 // PlanText says what was asked for.
 func PlanText(r *api.BenchResult) string {
@@ -476,5 +452,7 @@ func WriteBench(b *bytes.Buffer, r *api.BenchResult, format string) error {
 	case "html":
 		return writeBenchHTML(b, r)
 	}
-	return writeBenchText(b, r, format == "md")
+	d := &Document{}
+	benchText(d, r)
+	return d.Write(b, FormatOf(format))
 }

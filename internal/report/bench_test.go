@@ -11,7 +11,7 @@ import (
 	"tailscope/internal/report/reporttest"
 )
 
-func benchText(t *testing.T, r *api.BenchResult, format string) string {
+func benchReport(t *testing.T, r *api.BenchResult, format string) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := WriteBench(&b, r, format); err != nil {
@@ -22,12 +22,12 @@ func benchText(t *testing.T, r *api.BenchResult, format string) string {
 
 func TestBenchReports(t *testing.T) {
 	r := reporttest.Bench(t)
-	reporttest.Golden(t, "bench.txt", benchText(t, r, "text"))
-	reporttest.Golden(t, "bench.md", benchText(t, r, "md"))
-	reporttest.Golden(t, "bench.html", benchText(t, r, "html"))
+	reporttest.Golden(t, "bench.txt", benchReport(t, r, "text"))
+	reporttest.Golden(t, "bench.md", benchReport(t, r, "md"))
+	reporttest.Golden(t, "bench.html", benchReport(t, r, "html"))
 	again := new(api.BenchResult)
-	text := benchText(t, r, "json")
-	if err := json.Unmarshal([]byte(text), again); err != nil || benchText(t, again, "json") != text || again.Latency.Count != 8800 {
+	text := benchReport(t, r, "json")
+	if err := json.Unmarshal([]byte(text), again); err != nil || benchReport(t, again, "json") != text || again.Latency.Count != 8800 {
 		t.Errorf("JSON is not the result: %v", err)
 	}
 }
@@ -39,7 +39,7 @@ func TestBenchReportsInvalidAndClosed(t *testing.T) {
 	r.Valid, r.Invalid = false, []string{"the generator sent late: <by far>; ask for less"}
 	r.Plan.Arrivals, r.Asked = "closed", api.Float(math.NaN())
 	for format, figure := range map[string]string{"text": "\np99 ", "md": "| p99 ", "html": ">p99<"} {
-		got := benchText(t, r, format)
+		got := benchReport(t, r, format)
 		at := strings.Index(got, BenchInvalid)
 		if late := strings.Index(got, "sent late"); at < 0 || late < at || strings.Index(got, figure) < late {
 			t.Errorf("%s: where is it said that it is invalid?\n%s", format, got)
@@ -60,7 +60,7 @@ func TestBenchReportsInvalidAndClosed(t *testing.T) {
 func TestBenchPageIsWhole(t *testing.T) {
 	r := reporttest.Bench(t)
 	r.Name, r.Events[2].Name = `<script>alert(1)</script>`, `"><img src=x>`
-	got := benchText(t, r, "html")
+	got := benchReport(t, r, "html")
 	for _, s := range []string{"<script", "<img", "<link", " href=", "@import", "url("} {
 		if strings.Contains(got, s) {
 			t.Errorf("the page has %s", s)

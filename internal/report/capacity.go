@@ -22,30 +22,28 @@ func WriteCapacity(b *bytes.Buffer, c *api.Capacity, format string) error {
 	case "html":
 		return writeCapacityHTML(b, c)
 	}
-	d := &Document{W: b, Markdown: format == "md" || format == "markdown"}
+	d := &Document{}
 	capacityText(d, c)
-	return d.Err
+	return d.Write(b, FormatOf(format))
 }
 
 // capacityText writes the answer, each step, the law, and where it was.
 func capacityText(d *Document, c *api.Capacity) {
-	if d.Markdown || d.html {
-		d.heading("capacity of " + c.Name)
-	}
+	d.Only(Markdown, func() { d.Heading("capacity of " + c.Name) })
 	d.Line(c.Headline)
 	if c.Answer != nil && c.Answer.Next != "" {
-		d.paragraph()
+		d.Paragraph()
 		d.Line(c.Answer.Next)
 	}
 	for _, line := range capacityLines(c) {
-		d.paragraph()
+		d.Paragraph()
 		d.Line(line)
 	}
 	if len(c.Steps) > 0 {
 		d.Gap()
 		d.Table(capacitySteps(c))
 		d.Gap()
-		d.heading("objective")
+		d.Heading("objective")
 		d.Table(capacityObjectives(c))
 	}
 	var stops []string
@@ -59,7 +57,7 @@ func capacityText(d *Document, c *api.Capacity) {
 			return
 		}
 		d.Gap()
-		d.heading(name)
+		d.Heading(name)
 		for _, line := range lines {
 			d.Item(line)
 		}
@@ -67,7 +65,7 @@ func capacityText(d *Document, c *api.Capacity) {
 	section("stopped", stops)
 	if c.Law != nil {
 		d.Gap()
-		d.heading("scalability law")
+		d.Heading("scalability law")
 		ScalingText(d, c.Law, 72)
 		for _, w := range c.Law.Warnings {
 			d.Item(w)
@@ -78,7 +76,7 @@ func capacityText(d *Document, c *api.Capacity) {
 	section("where", []string{environmentText(&c.Environment), "began " + benchMoment(c.Start)})
 	if c.Command != "" {
 		d.Gap()
-		d.command("again", c.Command)
+		d.Command("again", c.Command)
 	}
 }
 

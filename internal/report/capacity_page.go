@@ -66,14 +66,13 @@ func writeCapacityHTML(b *bytes.Buffer, c *api.Capacity) error {
 	p.Pictures = stepPictures(c)
 	if c.Law != nil {
 		var text bytes.Buffer
-		d := &Document{W: &text, html: true}
+		d := &Document{}
 		ScalingText(d, c.Law, 0)
 		for _, w := range c.Law.Warnings {
 			d.Item(w)
 		}
-		d.list(false)
-		if d.Err != nil {
-			return d.Err
+		if err := d.Write(&text, HTML); err != nil {
+			return err
 		}
 		p.LawText = template.HTML(text.String()) // escaped by document
 	}

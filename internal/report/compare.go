@@ -36,13 +36,13 @@ func NewComparison(r *api.CompareResponse, zone *time.Location, width int) *Comp
 	return d
 }
 
-func (d *Comparison) Write(w io.Writer, markdown bool) error {
+func (d *Comparison) Write(w io.Writer, format Format) error {
 	r := d.R
-	out := &Document{W: w, Markdown: markdown}
-	out.heading(r.Sentence)
+	out := &Document{}
+	out.Heading(r.Sentence)
 	out.Line("Verdict: " + r.Verdict)
 	if r.Whole != nil {
-		out.paragraph()
+		out.Paragraph()
 		out.Line(figure.Sentence(r.Whole.Sentence))
 	}
 	out.Gap()
@@ -92,7 +92,7 @@ func (d *Comparison) Write(w io.Writer, markdown bool) error {
 		if lines := RatioPicture(r.Curve, d.width); lines != nil {
 			out.Gap()
 			out.Line(d.drawn())
-			out.picture(lines)
+			out.Picture(lines)
 		}
 	}
 	for _, list := range []struct {
@@ -113,7 +113,7 @@ func (d *Comparison) Write(w io.Writer, markdown bool) error {
 	for _, x := range r.Warnings {
 		out.Item("warning: " + x.Text)
 	}
-	return out.Err
+	return out.Write(w, format)
 }
 
 // spans says that requests, or parts of them, are compared.

@@ -37,34 +37,33 @@ func WriteExperiment(w *bytes.Buffer, x *api.Experiment, v *api.MirrorVerdictRes
 	case format == "html":
 		return writeExperimentHTML(w, x, v, now)
 	}
-	d := &Document{W: w, Markdown: format == "md" || format == "markdown"}
+	d := &Document{}
 	if v == nil {
-		return WriteTried(d, x, now.Location())
+		TriedText(d, x, now.Location())
+	} else {
+		VerdictText(d, v)
+		d.Gap()
+		ExperimentText(d, x, now.Location())
 	}
-	VerdictText(d, v)
-	d.Gap()
-	ExperimentText(d, x, now.Location())
-	return d.Err
+	return d.Write(w, FormatOf(format))
 }
 
-// WriteTried writes a run of load or an experiment.
-func WriteTried(d *Document, x *api.Experiment, zone *time.Location) error {
+// TriedText has a run of load, an experiment or a simulation.
+func TriedText(d *Document, x *api.Experiment, zone *time.Location) {
 	switch {
 	case x.Bench != nil:
-		var b bytes.Buffer
-		if err := writeBenchText(&b, x.Bench, d.Markdown); err != nil {
-			return err
-		}
-		d.print(b.String())
+		benchText(d, x.Bench)
 	case x.Trial != nil:
 		TrialText(d, x.Trial)
-		if t := x.Trial; !t.Restored && t.RestoreError == "" && x.State != "running" && !d.html {
-			d.Gap()
-			d.Item(notKnown)
+		if t := x.Trial; !t.Restored && t.RestoreError == "" && x.State != "running" {
+			d.Only(Text|Markdown, func() { // its page has it above
+				d.Gap()
+				d.Item(notKnown)
+			})
 		}
 		trialLog(d, x.Trial, zone)
 	case x.Simulation != nil:
-		d.heading(x.Simulation.Name)
+		d.Heading(x.Simulation.Name)
 		d.Line(x.Headline)
 		simulationText(d, x.Simulation)
 	}
@@ -74,14 +73,13 @@ func WriteTried(d *Document, x *api.Experiment, zone *time.Location) error {
 	for _, what := range x.Cut {
 		d.Item("not kept, as it is too long: " + what)
 	}
-	return d.Err
 }
 
 // trialLog writes the settings, each round, what happened, and how to run an
 // experiment again.
 func trialLog(d *Document, t *api.Trial, zone *time.Location) {
 	d.Gap()
-	d.heading("Rounds")
+	d.Heading("Rounds")
 	measure := roundMeasure(t)
 	rounds := &Table{}
 	for i, h := range []string{"round", "turn", "setting", measure, "errors", "rate", "counts"} {
@@ -111,7 +109,7 @@ func trialLog(d *Document, t *api.Trial, zone *time.Location) {
 	}
 	if len(t.Events) > 0 {
 		d.Gap()
-		d.heading("Log")
+		d.Heading("Log")
 	}
 	for _, e := range t.Events {
 		text := ClockIn(e.Time, zone) + " " + e.Kind + " " + e.Name
@@ -123,9 +121,11 @@ func trialLog(d *Document, t *api.Trial, zone *time.Location) {
 		}
 		d.Item(text)
 	}
-	if t.Command != "" && !d.html { // its page ends with that
-		d.Gap()
-		d.command("again", t.Command)
+	if t.Command != "" {
+		d.Only(Text|Markdown, func() { // its page ends with that
+			d.Gap()
+			d.Command("again", t.Command)
+		})
 	}
 }
 
@@ -178,7 +178,7 @@ type reportFile struct{ Name, Text string }
 
 func writeExperimentHTML(w *bytes.Buffer, x *api.Experiment, v *api.MirrorVerdictResponse, now time.Time) error {
 	var b bytes.Buffer
-	d := &Document{W: &b, html: true}
+	d := &Document{}
 	p := &experimentPage{Title: x.Name, Headline: x.Headline, When: fmt.Sprintf("%s of %s, id %s, %s since %s", x.Kind, x.Service, x.ID, x.State, ClockIn(x.Start, now.Location()))}
 	if v != nil {
 		VerdictText(d, v)
@@ -191,9 +191,7 @@ func writeExperimentHTML(w *bytes.Buffer, x *api.Experiment, v *api.MirrorVerdic
 		p.Hypothesis, p.Verdict, p.Command = t.Hypothesis, t.Verdict, t.Command
 		p.Alarms = trialAlarms(t, x.State)
 		p.Charts = trialCharts(t)
-		if err := WriteTried(d, x, now.Location()); err != nil {
-			return err
-		}
+		TriedText(d, x, now.Location())
 		if t.File != "" {
 			p.Files = append(p.Files, reportFile{"the experiment's file", t.File})
 		}
@@ -208,9 +206,8 @@ func writeExperimentHTML(w *bytes.Buffer, x *api.Experiment, v *api.MirrorVerdic
 			}
 		}
 	}
-	d.list(false)
-	if d.Err != nil {
-		return d.Err
+	if err := d.Write(&b, HTML); err != nil {
+		return err
 	}
 	p.Body = template.HTML(b.String()) // escaped by document
 	return experimentTemplate.Execute(w, p)

@@ -17,7 +17,7 @@ func ClockIn(t api.Float, zone *time.Location) string {
 
 // ExperimentText writes what an experiment is, and its account.
 func ExperimentText(d *Document, x *api.Experiment, zone *time.Location) {
-	d.heading(x.Name)
+	d.Heading(x.Name)
 	when := x.State + " since " + ClockIn(x.Start, zone)
 	if !math.IsNaN(float64(x.End)) {
 		when = fmt.Sprintf("%s, from %s to %s", x.State, ClockIn(x.Start, zone), ClockIn(x.End, zone))
@@ -67,7 +67,7 @@ func VerdictText(d *Document, v *api.MirrorVerdictResponse) {
 		if i > 0 {
 			d.Gap()
 		}
-		d.heading(c.Candidate + ": " + c.Headline)
+		d.Heading(c.Candidate + ": " + c.Headline)
 		d.Line("Verdict: " + c.Verdict)
 		d.Gap()
 		intervals := trimPercent(v.Level)
@@ -89,7 +89,7 @@ func VerdictText(d *Document, v *api.MirrorVerdictResponse) {
 				d.Gap()
 				d.Table(rowsTable(list.name, list.rows))
 				if more := list.judged - len(list.rows); more > 0 {
-					d.paragraph()
+					d.Paragraph()
 					d.Line("and " + Plural(more, "more "+list.name))
 				}
 			}

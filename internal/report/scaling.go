@@ -44,13 +44,11 @@ func ScalingText(d *Document, l *api.ScalingLaw, width int) {
 		t.Rows = append(t.Rows, []string{row.name, figure(row.v.Value), figure(row.v.Low), figure(row.v.High), row.what})
 	}
 	d.Table(t)
-	d.paragraph()
+	d.Paragraph()
 	d.Line(fmt.Sprintf("intervals at %.4g %%; R² %.3f, residual error %s/s", 100*float64(l.Level), float64(l.R2), scalingNumber(float64(l.Error))))
 	if lines := scalingPicture(l, width); len(lines) > 0 {
-		if !d.Markdown { // it parts them itself
-			d.Gap()
-		}
-		d.picture(lines)
+		d.Only(Text|HTML, d.Gap) // Markdown parts them itself
+		d.Picture(lines)
 	}
 }
 

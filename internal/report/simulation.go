@@ -19,23 +19,17 @@ func WriteSimulation(w *bytes.Buffer, s *api.Simulation, format string, now time
 	case "html":
 		return writeSimulationHTML(w, s, now.Location())
 	}
-	d := &Document{W: w, Markdown: format == "markdown" || format == "md"}
-	if d.Markdown {
-		d.print("# ")
-	}
-	d.Line(s.Name)
-	d.paragraph()
+	d := &Document{}
+	d.Title(s.Name)
+	d.Paragraph()
 	d.Line(s.Headline)
 	simulationText(d, s)
 	if s.Command != "" {
-		d.section("Again")
-		if d.Markdown {
-			d.picture([]string{s.Command})
-		} else {
-			d.Line("  " + s.Command)
-		}
+		d.Section("Again")
+		d.Only(Markdown, func() { d.Picture([]string{s.Command}) })
+		d.Only(Text, func() { d.Line("  " + s.Command) })
 	}
-	return d.Err
+	return d.Write(w, FormatOf(format))
 }
 
 // simulationText writes warnings, layouts and leaves.
@@ -50,14 +44,15 @@ func simulationText(d *Document, s *api.Simulation) {
 			d.Item("warning: " + w.Text)
 		}
 	}
-	d.section("Layouts")
-	d.Table(layoutTable(s, d.html))
-	d.section("How busy they are")
+	d.Section("Layouts")
+	d.Only(Text|Markdown, func() { d.Table(layoutTable(s, false)) })
+	d.Only(HTML, func() { d.Table(layoutTable(s, true)) })
+	d.Section("How busy they are")
 	d.Table(busyTable(s))
-	d.section("Leaves")
+	d.Section("Leaves")
 	d.Table(leafTable(s))
 	for _, l := range s.Leaves {
-		d.Item(bulleted(d, l.Class+": "+l.Source))
+		d.Indented(l.Class + ": " + l.Source)
 	}
 }
 
@@ -207,11 +202,10 @@ func leafTable(s *api.Simulation) *Table {
 // writeSimulationHTML writes a page that needs nothing else.
 func writeSimulationHTML(w *bytes.Buffer, s *api.Simulation, zone *time.Location) error {
 	var b bytes.Buffer
-	d := &Document{W: &b, html: true}
+	d := &Document{}
 	simulationText(d, s)
-	d.list(false)
-	if d.Err != nil {
-		return d.Err
+	if err := d.Write(&b, HTML); err != nil {
+		return err
 	}
 	p := &experimentPage{
 		Title: s.Name, Headline: s.Headline, Command: s.Command, Body: template.HTML(b.String()), // escaped by document

@@ -12,15 +12,15 @@ import (
 
 // TrialText writes what an experiment was and what came of it.
 func TrialText(d *Document, t *api.Trial) {
-	if !d.html { // its page begins with that
-		d.heading(t.Name + ": " + t.Headline)
+	d.Only(Text|Markdown, func() { // its page begins with that
+		d.Heading(t.Name + ": " + t.Headline)
 		d.Line("Verdict: " + t.Verdict)
 		if t.Hypothesis != "" {
-			d.paragraph()
+			d.Paragraph()
 			d.Line("Hypothesis: " + t.Hypothesis)
 		}
 		d.Gap()
-	}
+	})
 	if t.Failed != "" {
 		d.Item("ended before its time: " + t.Failed)
 	}
