@@ -230,16 +230,16 @@ type MarkVerdict struct {
 	Judged   Float            `json:"judged"` // when, Unix seconds; null while waiting
 	Next     Float            `json:"next"`   // when it is judged again, Unix seconds; null if final
 	Window   int64            `json:"window"` // seconds a side, at most
-	Verdict  string           `json:"verdict,omitempty"`
+	Verdict  Verdict          `json:"verdict,omitempty"`
 	Sentence string           `json:"sentence,omitempty"`
 	Services []ServiceVerdict `json:"services"`
 }
 
 // ServiceVerdict is what changed of one service at a mark.
 type ServiceVerdict struct {
-	Service  string `json:"service"`
-	Verdict  string `json:"verdict"` // as CompareResponse.Verdict
-	Sentence string `json:"sentence"`
+	Service  string  `json:"service"`
+	Verdict  Verdict `json:"verdict"` // as CompareResponse.Verdict
+	Sentence string  `json:"sentence"`
 	// Before and After are the times that were compared, as far as they were used.
 	Before Range `json:"before"`
 	After  Range `json:"after"`

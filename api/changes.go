@@ -29,7 +29,7 @@ type Change struct {
 	Measures []CompareMeasure `json:"measures"`
 	// Verdict is as CompareResponse.Verdict, or mix: the operations of a service
 	// come in other shares than before, and take as long as they did.
-	Verdict string `json:"verdict"`
+	Verdict Verdict `json:"verdict"`
 	// Sentence says what changed and when (UTC), Headline only what, and Name is
 	// proposed for the mark that it may become.
 	Sentence string `json:"sentence"`

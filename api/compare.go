@@ -19,7 +19,7 @@ type CompareResponse struct {
 	// Verdict of all measures together, with the false discovery rate
 	// controlled: regression, improvement, mixed, same, no evidence, too little
 	// data; or changed, of what nobody knows whether more is better.
-	Verdict  string           `json:"verdict"`
+	Verdict  Verdict          `json:"verdict"`
 	Sentence string           `json:"sentence"`
 	Measures []CompareMeasure `json:"measures"`
 	// Covered is the lesser of the shares of the two sides' requests that could
@@ -49,12 +49,12 @@ type CompareResponse struct {
 // CompareWhole says whether the two distributions are the same, by permuting
 // blocks of slots; like for like where that was possible.
 type CompareWhole struct {
-	Test      string `json:"test"` // energy
-	P         Float  `json:"p"`
-	Resamples int    `json:"resamples"`
-	Block     int    `json:"block"`   // slots a block
-	Verdict   string `json:"verdict"` // different, no evidence, too little data
-	Sentence  string `json:"sentence"`
+	Test      string  `json:"test"` // energy
+	P         Float   `json:"p"`
+	Resamples int     `json:"resamples"`
+	Block     int     `json:"block"`   // slots a block
+	Verdict   Verdict `json:"verdict"` // different, no evidence, too little data
+	Sentence  string  `json:"sentence"`
 }
 
 // CompareCurve draws both distributions. Shares are of requests up to and
@@ -126,10 +126,10 @@ type CompareMeasure struct {
 	Like *CompareFigure `json:"like_for_like,omitempty"`
 	// Verdict is that of the like-for-like figure, of the raw one if there is
 	// none. Change says which way it went: better, worse, or empty.
-	Verdict  string `json:"verdict"`
-	Change   string `json:"change,omitempty"`
-	Adjusted Float  `json:"adjusted_p"` // probability, adjusted for the number of measures
-	Sentence string `json:"sentence"`
+	Verdict  Verdict `json:"verdict"`
+	Change   string  `json:"change,omitempty"`
+	Adjusted Float   `json:"adjusted_p"` // probability, adjusted for the number of measures
+	Sentence string  `json:"sentence"`
 }
 
 // CompareFigure is a figure of side A and of side B.
@@ -138,11 +138,11 @@ type CompareFigure struct {
 	B Float `json:"b"`
 	// Effect is B/A, or B−A if the scale is difference, with its interval; null
 	// ends are unbounded.
-	Effect  Float  `json:"effect"`
-	Low     Float  `json:"low"`
-	High    Float  `json:"high"`
-	P       Float  `json:"p"`
-	Verdict string `json:"verdict"`
+	Effect  Float   `json:"effect"`
+	Low     Float   `json:"low"`
+	High    Float   `json:"high"`
+	P       Float   `json:"p"`
+	Verdict Verdict `json:"verdict"`
 	// Error bounds the relative error of A and B that comes from buckets. It is
 	// not part of the interval.
 	Error Float `json:"error"`

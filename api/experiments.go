@@ -1,5 +1,12 @@
 package api
 
+// States of what is kept in the log book.
+const (
+	Running = "running"
+	Ended   = "ended"
+	Lost    = "lost" // its program stopped reporting
+)
+
 // ExperimentsResponse answers GET
 // /api/v1/experiments?kind&state&q&start&end&limit: what overlaps the range, those
 // that run first, then the latest. Differences of mirror sessions are left out, and
@@ -288,7 +295,7 @@ type MirrorVerdict struct {
 	Caveat    string `json:"caveat,omitempty"` // what a reference that answers clients does not hold equal
 	// Verdict is faster, slower, fewer errors, more errors, mixed, within the
 	// noise floor, same, no evidence, too little data.
-	Verdict string `json:"verdict"`
+	Verdict Verdict `json:"verdict"`
 	// Headline is a sentence with its interval; after "mind that" stands what may
 	// be the reason for all of it, of which the warnings say more.
 	Headline string `json:"headline"`
@@ -329,8 +336,8 @@ type MirrorMeasure struct {
 	// Verdict is faster, slower, fewer errors, more errors, larger, smaller (all
 	// claimed at an adjusted probability of 0.05), within the noise floor, same,
 	// no evidence, too little data.
-	Verdict  string `json:"verdict"`
-	Sentence string `json:"sentence"`
+	Verdict  Verdict `json:"verdict"`
+	Sentence string  `json:"sentence"`
 	// Points of the distribution of the per-request ratio; of the ratio alone,
 	// and of everything together alone.
 	Points []MirrorPoint `json:"points,omitempty"`
@@ -349,7 +356,7 @@ type MirrorPoint struct {
 type MirrorRow struct {
 	Name     string          `json:"name"`
 	Requests uint64          `json:"requests"`
-	Verdict  string          `json:"verdict"`
+	Verdict  Verdict         `json:"verdict"`
 	Lead     string          `json:"lead"`
 	Measures []MirrorMeasure `json:"measures"` // ratio, p50, p95, p99, errors
 }

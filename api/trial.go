@@ -39,7 +39,7 @@ type Trial struct {
 	Failed       string `json:"failed,omitempty"` // why it ended before its time
 	// Verdict is faster, slower, mixed, same, no evidence, too little data; of a
 	// sweep the best setting is in Headline.
-	Verdict  string           `json:"verdict"`
+	Verdict  Verdict          `json:"verdict"`
 	Headline string           `json:"headline"`
 	Warnings []CompareWarning `json:"warnings"`
 	Gate     *TrialGate       `json:"gate,omitempty"`
@@ -99,7 +99,7 @@ type TrialRow struct {
 	Effect   string         `json:"effect,omitempty"`
 	Rounds   int            `json:"rounds"` // that count
 	Requests uint64         `json:"requests"`
-	Verdict  string         `json:"verdict"`
+	Verdict  Verdict        `json:"verdict"`
 	Lead     string         `json:"lead"` // the measure that says most
 	Measures []TrialMeasure `json:"measures"`
 }
@@ -107,17 +107,17 @@ type TrialRow struct {
 // TrialMeasure is one figure of a row. Effect is the ratio variant / control with
 // its interval; of errors and shares it is the difference.
 type TrialMeasure struct {
-	Name     string `json:"name"`
-	Control  Float  `json:"control"`
-	Variant  Float  `json:"variant"`
-	Effect   Float  `json:"effect"`
-	Low      Float  `json:"low"`
-	High     Float  `json:"high"`
-	P        Float  `json:"p"`
-	Adjusted Float  `json:"adjusted_p"` // among all rows that were looked at
-	Verdict  string `json:"verdict"`
-	Sentence string `json:"sentence"`
-	Needs    string `json:"needs,omitempty"` // how many more rounds would tell
+	Name     string  `json:"name"`
+	Control  Float   `json:"control"`
+	Variant  Float   `json:"variant"`
+	Effect   Float   `json:"effect"`
+	Low      Float   `json:"low"`
+	High     Float   `json:"high"`
+	P        Float   `json:"p"`
+	Adjusted Float   `json:"adjusted_p"` // among all rows that were looked at
+	Verdict  Verdict `json:"verdict"`
+	Sentence string  `json:"sentence"`
+	Needs    string  `json:"needs,omitempty"` // how many more rounds would tell
 }
 
 // TrialCurve is a sweep's response: one measure of one query over the settings.

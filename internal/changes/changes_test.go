@@ -13,6 +13,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/compare"
+	"tailscope/internal/judge"
 	"tailscope/internal/query"
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/series"
@@ -238,7 +239,7 @@ func TestTooLittleAfter(t *testing.T) {
 	if c == nil {
 		t.Fatal("not found")
 	}
-	if c.Verdict != compare.TooLittle || !strings.Contains(c.Headline, "too little data") || strings.Contains(c.Headline, "none of") {
+	if c.Verdict != judge.TooLittle || !strings.Contains(c.Headline, "too little data") || strings.Contains(c.Headline, "none of") {
 		t.Errorf("%s: %s", c.Verdict, c.Headline)
 	}
 }

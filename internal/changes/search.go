@@ -15,6 +15,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/compare"
+	"tailscope/internal/judge"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 	"tailscope/stat"
@@ -61,7 +62,7 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			judged, err := judge(s, c)
+			judged, err := describe(s, c)
 			if err == nil {
 				changes[i] = *judged
 			}
@@ -221,8 +222,8 @@ func stretched(of searched) []candidate {
 	return out
 }
 
-// judge puts a change into the words of the API.
-func judge(s *compare.Stretches, c candidate) (*api.Change, error) {
+// describe puts a change into the words of the API.
+func describe(s *compare.Stretches, c candidate) (*api.Change, error) {
 	found, err := s.Compare(c.part, c.before, c.after)
 	if err != nil {
 		return nil, err
@@ -237,12 +238,13 @@ func judge(s *compare.Stretches, c candidate) (*api.Change, error) {
 		Measures: found.Measures, Verdict: found.Verdict,
 	}
 	of := title(c.part.Service, c.part.Operation)
+	sure := func(m *api.CompareMeasure) bool { return m.Change != "" && float64(m.Adjusted) <= discovery }
 	short := cmp.Or(c.part.Operation, c.part.Service)
-	switch lead := compare.Lead(found.Measures); {
+	switch lead := compare.Lead(found.Measures, sure, compare.DefaultWithin); {
 	case lead != nil:
 		out.Headline = lead.Sentence
 		out.Name = strings.TrimSpace(fmt.Sprintf("%s of %s %s", lead.Name, short, lead.Verdict))
-	case found.Verdict == compare.TooLittle:
+	case found.Verdict == judge.TooLittle:
 		out.Headline = fmt.Sprintf("the distribution of %s changed; there is too little data beside that to say by how much", of)
 		out.Name = short + " changed"
 	case found.Moved > 0:

@@ -127,7 +127,7 @@ func changesText(w io.Writer, r *api.ChangesResponse, status string, zone *time.
 				f = m.Like
 			}
 			row := of.Measure(m)
-			t.Rows = append(t.Rows, []string{"    " + m.Name, row[1], row[2], of.Effect(m, f.Effect), row[5], m.Verdict})
+			t.Rows = append(t.Rows, []string{"    " + m.Name, row[1], row[2], of.Effect(m, f.Effect), row[5], string(m.Verdict)})
 		}
 		d.Table(t)
 		if len(c.Operations) > 0 {
@@ -169,7 +169,7 @@ func changesCSV(w io.Writer, r *api.ChangesResponse) error {
 	header = append(header, "status", "mark", "id")
 	var rows [][]string
 	for _, c := range r.Changes {
-		row := []string{rawTime(c.Time), rawTime(c.Low), rawTime(c.High), c.Service, c.Operation, c.Verdict, report.Raw(c.P)}
+		row := []string{rawTime(c.Time), rawTime(c.Low), rawTime(c.High), c.Service, c.Operation, string(c.Verdict), report.Raw(c.P)}
 		for _, n := range names {
 			effect, low, high := math.NaN(), math.NaN(), math.NaN()
 			for _, m := range c.Measures {

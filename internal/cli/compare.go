@@ -13,6 +13,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
+	"tailscope/internal/judge"
 	"tailscope/internal/report"
 )
 
@@ -141,9 +142,9 @@ func (f *compareFlags) compare(ctx context.Context) error {
 		return err
 	}
 	switch r.Verdict {
-	case "regression", "mixed":
+	case judge.Regression, judge.Mixed:
 		return ended{errSilent, exitRegression}
-	case "too little data":
+	case judge.TooLittle:
 		return ended{errSilent, exitTooLittle}
 	}
 	return nil

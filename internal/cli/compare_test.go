@@ -14,7 +14,7 @@ import (
 // are more, with a measure of every verdict.
 func compareFixture() *api.CompareResponse {
 	nan := api.Float(math.NaN())
-	figure := func(a, b, effect, low, high api.Float, verdict string) api.CompareFigure {
+	figure := func(a, b, effect, low, high api.Float, verdict api.Verdict) api.CompareFigure {
 		return api.CompareFigure{A: a, B: b, Effect: effect, Low: low, High: high, P: 0.001, Verdict: verdict, Error: 0.0219, Needed: nan, NeededSeconds: nan}
 	}
 	measure := func(name, scale string, raw, like api.CompareFigure, change string) api.CompareMeasure {
@@ -144,7 +144,7 @@ func TestCompareUnits(t *testing.T) {
 
 // The exit code is the verdict; what went wrong is never taken for one.
 func TestCompareExitCodes(t *testing.T) {
-	for verdict, want := range map[string]int{
+	for verdict, want := range map[api.Verdict]int{
 		"regression": 1, "mixed": 1, "too little data": 2, "improvement": 0, "same": 0, "no evidence": 0,
 	} {
 		r := compareFixture()

@@ -10,6 +10,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
+	"tailscope/internal/judge"
 	"tailscope/internal/report"
 )
 
@@ -86,15 +87,14 @@ func (w *watch) run(ctx context.Context) (*api.CompareResponse, error) {
 		switch {
 		case err == nil:
 			last, failures = r, 0
-			switch r.Verdict {
-			case "regression", "improvement", "mixed", "changed", "same":
+			if judge.Moved(r.Verdict) || r.Verdict == judge.Same {
 				return r, nil
 			}
 			if w.done(r) {
 				w.tell("complete", "there is no more to come: "+r.Sentence)
 				return r, nil
 			}
-			w.tell(r.Verdict, r.Sentence)
+			w.tell(string(r.Verdict), r.Sentence)
 		case errors.As(err, &said) && said.Code == "too_early":
 			w.tell(said.Code, said.Message)
 		case errors.Is(err, client.ErrUnreachable), said != nil && said.Status == http.StatusServiceUnavailable:

@@ -30,7 +30,7 @@ func watching(t *testing.T, flags *compareFlags, answers ...any) (last *api.Comp
 				return nil, err
 			}
 			r := compareFixture()
-			r.Verdict, r.Sentence = answer.(string), "p99 "+answer.(string)
+			r.Verdict, r.Sentence = api.Verdict(answer.(string)), "p99 "+answer.(string)
 			r.B.Start, r.B.End = 1778317200, 1778317200+int64(looks)*10
 			return r, nil
 		},
@@ -45,7 +45,7 @@ func TestWatch(t *testing.T) {
 	mark := &compareFlags{question: &question{}, mark: "x"}
 	for name, c := range map[string]struct {
 		answers []any
-		verdict string
+		verdict api.Verdict
 		looks   int
 		says    string // parted by bars: each line's kind
 	}{

@@ -69,7 +69,7 @@ func TestExperimentRunsAndGates(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{base}, exitFailed, "the share of errors with path=bad, against path=good, is 100 points higher"},
+		{[]string{base}, exitFailed, "the share of errors with path=bad is 100 points higher than with path=good"},
 		{[]string{base, "--measures", "p50", "--allowed", "100000%"}, exitUsage, "--allowed"},
 		{[]string{base, base}, exitOK, "Gate passed"},
 		{[]string{base, filepath.Join(dir, "none.json")}, exitFailed, "no such file"},

@@ -13,6 +13,7 @@ import (
 	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/figure"
+	"tailscope/internal/judge"
 	"tailscope/internal/report"
 )
 
@@ -151,7 +152,7 @@ func brief(v *api.MirrorVerdictResponse) {
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		c.Measures = slices.DeleteFunc(c.Measures, func(m api.MirrorMeasure) bool {
-			plain := slices.Contains([]string{"within the noise floor", "same", "no evidence", report.TooLittle}, m.Verdict)
+			plain := !judge.Moved(m.Verdict)
 			return plain && !slices.Contains([]string{"ratio", "p50", "p95", "p99", "errors"}, m.Name)
 		})
 		c.Operations, c.Tenants = c.Operations[:min(rows, len(c.Operations))], c.Tenants[:min(rows, len(c.Tenants))]

@@ -36,7 +36,7 @@ func experimentFixture() (*api.Experiment, *api.MirrorVerdictResponse) {
 			Requests: 100_123, Skipped: map[string]uint64{"share": 50_000, "unsafe": 123}, Failed: map[string]uint64{},
 		},
 	}
-	measure := func(name, verdict string, a, b, effect, low, high, noise api.Float) api.MirrorMeasure {
+	measure := func(name string, verdict api.Verdict, a, b, effect, low, high, noise api.Float) api.MirrorMeasure {
 		return api.MirrorMeasure{Name: name, Reference: a, Candidate: b, Effect: effect, Low: low, High: high, Floor: 1.01, FloorLow: 0.98, FloorHigh: 1.03, Noise: noise, P: 0.001, Adjusted: 0.004, Verdict: verdict, Sentence: "a sentence"}
 	}
 	measures := []api.MirrorMeasure{
@@ -123,9 +123,11 @@ func TestExperimentsOutput(t *testing.T) {
 
 // What is claimed stays, for the headline may be about it.
 func TestBriefKeepsWhatIsClaimed(t *testing.T) {
-	m := func(name, verdict string) api.MirrorMeasure { return api.MirrorMeasure{Name: name, Verdict: verdict} }
+	m := func(name string, verdict api.Verdict) api.MirrorMeasure {
+		return api.MirrorMeasure{Name: name, Verdict: verdict}
+	}
 	v := &api.MirrorVerdictResponse{Candidates: []api.MirrorVerdict{{Measures: []api.MirrorMeasure{
-		m("ratio", "no evidence"), m("p75", "same"), m("p99.9", "too little data"), m("first_byte", "slower"), m("bytes", "larger"),
+		m("ratio", "no evidence"), m("p75", "same"), m("p99.9", "too little data"), m("first_byte", "slower"), m("bytes", "higher"),
 	}, Operations: make([]api.MirrorRow, 9)}}}
 	brief(v)
 	var names []string

@@ -22,9 +22,9 @@ func verdictOf(v *api.MarkVerdict) (word, found string) {
 	case v.Verdict == "":
 		return v.State, ""
 	case v.State == "early":
-		return v.Verdict + ", so far", v.Sentence
+		return string(v.Verdict) + ", so far", v.Sentence
 	}
-	return v.Verdict, v.Sentence
+	return string(v.Verdict), v.Sentence
 }
 
 var interval = regexp.MustCompile(` \(\d[\d.]* % interval`)

@@ -21,6 +21,7 @@ import (
 	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/config"
+	"tailscope/internal/judge"
 	"tailscope/internal/report"
 	"tailscope/internal/server"
 )
@@ -194,7 +195,7 @@ func TestMirrorRunsTheServer(t *testing.T) {
 			t.Errorf("%s: %+v, want %d offered and paired", x.Name, *x.Account, n)
 		}
 	}
-	if r.NoVerdict == "" && (r.Verdict == nil || len(r.Verdict.Candidates) != 1 || r.Verdict.Candidates[0].Verdict != report.TooLittle) {
+	if r.NoVerdict == "" && (r.Verdict == nil || len(r.Verdict.Candidates) != 1 || r.Verdict.Candidates[0].Verdict != judge.TooLittle) {
 		t.Errorf("verdict of a moment: %+v, %q", r.Verdict, r.NoVerdict)
 	}
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"tailscope/api"
+	"tailscope/internal/judge"
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/series"
 )
@@ -27,13 +28,13 @@ func TestCohortsOfManyTenants(t *testing.T) {
 			send(w, rng, from, from+10, all...)
 		}
 	}
-	r := Request{A: window(0, slots*10), B: window(slots*10, 2*slots*10), Measures: []string{"p50", meanName, errorsName}}
+	r := Request{A: window(0, slots*10), B: window(slots*10, 2*slots*10), Measures: []string{"p50", judge.Mean, judge.ErrorShare}}
 	st := stored(t, w)
 	out := compared(t, st, r)
 	if out.Strata != 2 || out.Covered != 1 || out.StrataBy[2] != series.LabelCohort {
 		t.Fatalf("%d strata by %v, covered %v", out.Strata, out.StrataBy, out.Covered)
 	}
-	if mean := measureOf(t, out, meanName); mean.Raw.Verdict != Slower || mean.Change != "" {
+	if mean := measureOf(t, out, judge.Mean); mean.Raw.Verdict != judge.Slower || mean.Change != "" {
 		t.Errorf("mean: raw %s, like for like %s", mean.Raw.Verdict, mean.Verdict)
 	}
 

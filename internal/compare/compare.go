@@ -78,28 +78,11 @@ const (
 // DefaultDays is how many earlier days make side A unless said otherwise.
 const DefaultDays = 4
 
-// Verdicts.
-const (
-	TooLittle  = "too little data"
-	NoEvidence = "no evidence"
-	Same       = "same"
-	Faster     = "faster" // durations
-	Slower     = "slower"
-	Lower      = "lower" // shares and scores
-	Higher     = "higher"
-
-	Regression  = "regression" // of all measures
-	Improvement = "improvement"
-	Mixed       = "mixed"
-	Changed     = "changed" // of a metric of which nobody knows whether more is better
-
-	Better = "better"
-	Worse  = "worse"
-)
+// DefaultWithin is the relative change within which figures are the same.
+const DefaultWithin = 0.05
 
 const (
 	defaultLevel  = 0.95
-	defaultWithin = 0.05
 	defaultLimit  = 20
 	maxLimit      = 500
 	defaultLength = time.Hour
@@ -115,7 +98,7 @@ func (r *Request) check() error {
 		return query.Invalid("level", "a confidence of %g is not between 0.5 and 1; write one such as 0.95", r.Level)
 	}
 	if r.Within == 0 {
-		r.Within = defaultWithin
+		r.Within = DefaultWithin
 	}
 	if !(r.Within > 0 && r.Within <= 1) {
 		return query.Invalid("within", "a margin of %g is not between 0 and 1; write one such as 0.05", r.Within)
@@ -192,11 +175,11 @@ func Compare(ctx context.Context, st store.Store, r Request) (*api.CompareRespon
 		c.out.Mark = &api.Mark{ID: m.ID, Time: api.Float(float64(m.Time.UnixMilli()) / 1e3), Name: m.Name, Service: m.Service,
 			Revision: m.Revision, User: m.User, Description: m.Description, Link: m.Link}
 	}
-	judge := c.compareDistributions
+	sides := c.compareDistributions
 	if c.kind == ofNumbers {
-		judge = c.compareNumbers
+		sides = c.compareNumbers
 	}
-	if err := judge(ctx); err != nil {
+	if err := sides(ctx); err != nil {
 		return nil, err
 	}
 	return c.out, nil

@@ -7,13 +7,14 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tailscope/internal/judge"
 	"tailscope/internal/query/querytest"
 )
 
 // Whatever changed: the sides turned round give the inverse ratio, the same
 // word turned round and the same probability; intervals hold their effect.
 func TestTurnedRound(t *testing.T) {
-	opposite := map[string]string{Faster: Slower, Slower: Faster, Lower: Higher, Higher: Lower, NoEvidence: NoEvidence, Same: Same, TooLittle: TooLittle}
+	opposite := map[judge.Verdict]judge.Verdict{judge.Faster: judge.Slower, judge.Slower: judge.Faster, judge.Lower: judge.Higher, judge.FewerErrors: judge.MoreErrors, judge.MoreErrors: judge.FewerErrors, judge.Higher: judge.Lower, judge.NoEvidence: judge.NoEvidence, judge.Same: judge.Same, judge.TooLittle: judge.TooLittle}
 	rapid.Check(t, func(rt *rapid.T) {
 		w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
 		ratio := rapid.Float64Range(0.3, 3).Draw(rt, "ratio")
@@ -39,7 +40,7 @@ func TestTurnedRound(t *testing.T) {
 			if n.Verdict != opposite[m.Verdict] || !near(float64(f.Effect), turned) || !near(float64(f.P), float64(g.P)) {
 				rt.Fatalf("%s: %s %v (p %v) one way, %s %v (p %v) the other", m.Name, m.Verdict, f.Effect, f.P, n.Verdict, g.Effect, g.P)
 			}
-			if m.Verdict != TooLittle && (f.Effect < f.Low || f.Effect > f.High) {
+			if m.Verdict != judge.TooLittle && (f.Effect < f.Low || f.Effect > f.High) {
 				rt.Fatalf("%s: %v outside [%v, %v]", m.Name, f.Effect, f.Low, f.High)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/hist"
+	"tailscope/internal/judge"
 	"tailscope/internal/query"
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/series"
@@ -138,7 +139,7 @@ func TestMark(t *testing.T) {
 	if r.A.Start != epoch || r.A.End != epoch+1800 || r.B.Start != epoch+1820 || r.B.End != epoch+3600 {
 		t.Errorf("sides %d..%d and %d..%d: want the slot of the mark and one more cut out", r.A.Start-epoch, r.A.End-epoch, r.B.Start-epoch, r.B.End-epoch)
 	}
-	if r.Verdict != Improvement || r.Paired || r.Mark == nil || r.Mark.Name != "the index" || r.Slot != 10 {
+	if r.Verdict != judge.Improvement || r.Paired || r.Mark == nil || r.Mark.Name != "the index" || r.Slot != 10 {
 		t.Errorf("verdict %q, paired %v, mark %v", r.Verdict, r.Paired, r.Mark)
 	}
 	if !warned(r, "marks") || warned(r, "mix") || warned(r, "errors") {
@@ -150,7 +151,7 @@ func TestMark(t *testing.T) {
 	}
 	for _, m := range first.Measures {
 		f := m.Raw
-		if m.Verdict != Faster || !(f.Low <= ratio && ratio <= f.High) {
+		if m.Verdict != judge.Faster || !(f.Low <= ratio && ratio <= f.High) {
 			t.Errorf("%s: %s, %v in [%v, %v], want %v inside", m.Name, m.Verdict, f.Effect, f.Low, f.High, ratio)
 		}
 	}
@@ -171,7 +172,7 @@ func TestNoChange(t *testing.T) {
 		w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(7, i))
 		send(w, rng, epoch, epoch+2400, load{operation: "GET /cart", tenant: "acme", perSlot: 15, median: 0.02, failed: 0.02}, load{operation: "GET /search", tenant: "acme", perSlot: 5, median: 0.1})
 		r := compared(t, stored(t, w), Request{A: window(0, 1200), B: window(1200, 2400)})
-		if r.Verdict != NoEvidence && r.Verdict != Same {
+		if r.Verdict != judge.NoEvidence && r.Verdict != judge.Same {
 			alarms++
 			t.Logf("trial %d: %s", i, r.Sentence)
 		}
@@ -192,7 +193,7 @@ func TestKnownChange(t *testing.T) {
 		send(w, rng, epoch, epoch+1200, load{operation: "GET /cart", tenant: "acme", perSlot: 20, median: 0.1})
 		send(w, rng, epoch+1200, epoch+2400, load{operation: "GET /cart", tenant: "acme", perSlot: 20, median: 0.1 * ratio})
 		r := compared(t, stored(t, w), Request{A: window(0, 1200), B: window(1200, 2400)})
-		if r.Verdict != Regression {
+		if r.Verdict != judge.Regression {
 			t.Errorf("trial %d: %s: %s", i, r.Verdict, r.Sentence)
 		}
 		for _, name := range []string{"p50", "p95", "p99"} {
@@ -218,7 +219,7 @@ func TestMixMoved(t *testing.T) {
 	send(w, rng, epoch+1800, epoch+3600, cart, search, load{operation: "GET /new", perSlot: 8, median: 0.3})
 	r := compared(t, stored(t, w), Request{A: window(0, 1800), B: window(1800, 3600)})
 	mean := measureOf(t, r, "mean")
-	if mean.Raw.Verdict != Slower || mean.Like == nil || mean.Verdict == Slower || mean.Verdict == Faster {
+	if mean.Raw.Verdict != judge.Slower || mean.Like == nil || mean.Verdict == judge.Slower || mean.Verdict == judge.Faster {
 		t.Errorf("mean: raw %s, like for like %s", mean.Raw.Verdict, mean.Verdict)
 	}
 	if !(mean.Like.Low < 1 && 1 < mean.Like.High) {
@@ -252,7 +253,7 @@ func TestCohortsMoved(t *testing.T) {
 		t.Fatalf("A %+v, B %+v, %d strata by %v, covered %v", r.A, r.B, r.Strata, r.StrataBy, r.Covered)
 	}
 	mean := measureOf(t, r, "mean")
-	if mean.Raw.Verdict != Slower || mean.Change != "" || !warned(r, "mix") {
+	if mean.Raw.Verdict != judge.Slower || mean.Change != "" || !warned(r, "mix") {
 		t.Errorf("mean: raw %s, like for like %s, warnings %v", mean.Raw.Verdict, mean.Verdict, r.Warnings)
 	}
 }
@@ -289,7 +290,7 @@ func TestLongerSlots(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := compared(t, coarse{st}, Request{Mark: "m", Settle: -1, Length: 30 * time.Minute, Now: at(epoch + 3620)})
-	if r.Slot != 60 || r.A.Start != epoch || r.A.End != epoch+1800 || r.B.Start != epoch+1920 || r.Verdict != Regression {
+	if r.Slot != 60 || r.A.Start != epoch || r.A.End != epoch+1800 || r.B.Start != epoch+1920 || r.Verdict != judge.Regression {
 		t.Errorf("slots of %d s, A %+v, B %+v, %s", r.Slot, r.A, r.B, r.Verdict)
 	}
 	if f := measureOf(t, r, "p50").Raw; !(f.Low <= 2 && 2 <= f.High) {
@@ -327,14 +328,14 @@ func TestLabel(t *testing.T) {
 
 	r := compared(t, st, Request{Selection: sel, Label: "variant", ValueA: "control", ValueB: "candidate"})
 	p95 := measureOf(t, r, "p95")
-	if !r.Paired || r.A.Name != "control" || r.A.Requests != 3600 || r.Verdict != Regression || p95.Verdict != Slower {
+	if !r.Paired || r.A.Name != "control" || r.A.Requests != 3600 || r.Verdict != judge.Regression || p95.Verdict != judge.Slower {
 		t.Errorf("paired %v, A %+v, %s: %s", r.Paired, r.A, r.Verdict, r.Sentence)
 	}
 	if f := p95.Like; !(f.Low <= 1.3 && 1.3 <= f.High) || f.High/f.Low > 1.15 {
 		t.Errorf("p95 [%v, %v], want 1.3 inside a narrow one", f.Low, f.High)
 	}
 	r = compared(t, st, Request{Selection: sel, Label: "version", ValueA: "1.0", ValueB: "1.1"})
-	if r.Paired || r.A.End != epoch+3000 || r.B.Start != epoch+3000 || r.Verdict == Regression {
+	if r.Paired || r.A.End != epoch+3000 || r.B.Start != epoch+3000 || r.Verdict == judge.Regression {
 		t.Errorf("paired %v, A to %d, B from %d, %s", r.Paired, r.A.End-epoch, r.B.Start-epoch, r.Verdict)
 	}
 	if _, err := Compare(t.Context(), st, Request{Selection: sel, Label: "version", ValueA: "1.0", ValueB: "9"}); err == nil || !strings.Contains(err.Error(), `no request in the range has version "9"`) {
@@ -354,7 +355,7 @@ func TestSeason(t *testing.T) {
 	st := stored(t, w)
 	r := compared(t, st, Request{A: window(0, 1800), B: window(86400, 88200)})
 	f := measureOf(t, r, "p50").Like
-	if !r.Paired || r.Verdict != Regression || !(f.Low <= 1.2 && 1.2 <= f.High) || warned(r, "season") {
+	if !r.Paired || r.Verdict != judge.Regression || !(f.Low <= 1.2 && 1.2 <= f.High) || warned(r, "season") {
 		t.Errorf("paired %v, %s, [%v, %v], %v", r.Paired, r.Verdict, f.Low, f.High, r.Warnings)
 	}
 	if r = compared(t, st, Request{A: window(0, 1800), B: window(86400, 88200), Now: at(epoch + 88120)}); !r.Paired || r.A.End != epoch+1700 || r.B.End != epoch+88100 {
@@ -367,7 +368,7 @@ func TestTooLittle(t *testing.T) {
 	send(w, rng, epoch, epoch+100, load{operation: "GET /cart", perSlot: 20, median: 0.1})
 	send(w, rng, epoch+100, epoch+200, load{operation: "GET /cart", perSlot: 20, median: 0.3})
 	r := compared(t, stored(t, w), Request{A: window(0, 100), B: window(100, 200)})
-	if r.Verdict != TooLittle || r.Measures[0].Raw.Needed != 2 || r.Measures[0].Raw.NeededSeconds != 200 {
+	if r.Verdict != judge.TooLittle || r.Measures[0].Raw.Needed != 2 || r.Measures[0].Raw.NeededSeconds != 200 {
 		t.Errorf("%s, needed %v", r.Verdict, r.Measures[0].Raw.Needed)
 	}
 	if want := "Too little data to judge p99 of shop: side A: 10 slots with observations, at least 20 are needed; about 9 min a side may do"; r.Sentence != want {
@@ -385,7 +386,7 @@ func TestWarnings(t *testing.T) {
 	if !warned(r, "saturation") || !warned(r, "errors") || !warned(r, "season") {
 		t.Errorf("warnings %v", r.Warnings)
 	}
-	if e := measureOf(t, r, "errors"); e.Verdict != Higher || e.Change != Worse || !strings.Contains(e.Sentence, " points higher (95 % interval ") {
+	if e := measureOf(t, r, "errors"); e.Verdict != judge.MoreErrors || e.Change != judge.Worse || !strings.Contains(e.Sentence, " points higher (95 % interval ") {
 		t.Errorf("errors: %+v", e)
 	}
 	if m := measureOf(t, r, "p50"); !strings.Contains(m.Sentence, " times as long (95 % interval 2.") {
@@ -428,7 +429,7 @@ func TestRefused(t *testing.T) {
 func TestWords(t *testing.T) {
 	nan := math.NaN()
 	c := &comparison{Request: Request{Level: 0.95, Within: 0.05}}
-	figure := func(verdict string, effect, low, high, needed, seconds float64) api.CompareFigure {
+	figure := func(verdict judge.Verdict, effect, low, high, needed, seconds float64) api.CompareFigure {
 		return api.CompareFigure{Effect: api.Float(effect), Low: api.Float(low), High: api.Float(high), Verdict: verdict, Needed: api.Float(needed), NeededSeconds: api.Float(seconds), Short: "3 slots"}
 	}
 	p99, errors, apdex := measures[4], measures[7], measures[8]
@@ -437,16 +438,16 @@ func TestWords(t *testing.T) {
 		f    api.CompareFigure
 		want string
 	}{
-		{p99, figure(Faster, 0.62, 0.58, 0.67, nan, nan), "p99 of GET /search is 38 % faster (95 % interval 33–42 %)"},
-		{p99, figure(Slower, 1.123, 1.08, 1.17, nan, nan), "p99 of GET /search is 12 % slower (95 % interval 8–17 %)"},
-		{p99, figure(Slower, 3.1, 2.4, math.Inf(1), nan, nan), "p99 of GET /search takes 3.1 times as long (95 % interval 2.4 or more)"},
-		{p99, figure(Same, 1.01, 0.98, 1.03, nan, nan), "p99 of GET /search is the same within 5 % (95 % interval −2 % to +3 %)"},
-		{p99, figure(NoEvidence, 1.01, 0.9, 1.14, 3, 10800), "no evidence that p99 of GET /search changed (95 % interval −10 % to +14 %); a change of 5 % needs about 3 h a side"},
-		{p99, figure(TooLittle, nan, nan, nan, 2, 120), "too little data to judge p99 of GET /search: 3 slots; about 2 min a side may do"},
-		{errors, figure(Higher, 0.012, 0.004, 0.02, nan, nan), "the error ratio of GET /search is 1.2 points higher (95 % interval 0.4–2 points)"},
-		{apdex, figure(Lower, -0.05, -0.08, -0.02, nan, nan), "Apdex of GET /search is 0.05 lower (95 % interval 0.02–0.08)"},
+		{p99, figure(judge.Faster, 0.62, 0.58, 0.67, nan, nan), "p99 of GET /search is 38 % faster (95 % interval 33–42 %)"},
+		{p99, figure(judge.Slower, 1.123, 1.08, 1.17, nan, nan), "p99 of GET /search is 12 % slower (95 % interval 8–17 %)"},
+		{p99, figure(judge.Slower, 3.1, 2.4, math.Inf(1), nan, nan), "p99 of GET /search takes 3.1 times as long (95 % interval 2.4 or more)"},
+		{p99, figure(judge.Same, 1.01, 0.98, 1.03, nan, nan), "p99 of GET /search is the same within 5 % (95 % interval −2 % to +3 %)"},
+		{p99, figure(judge.NoEvidence, 1.01, 0.9, 1.14, 3, 10800), "no evidence that p99 of GET /search changed (95 % interval −10 % to +14 %); a change of 5 % needs about 3 h a side"},
+		{p99, figure(judge.TooLittle, nan, nan, nan, 2, 120), "too little data to judge p99 of GET /search: 3 slots; about 2 min a side may do"},
+		{errors, figure(judge.MoreErrors, 0.012, 0.004, 0.02, nan, nan), "the share of errors of GET /search is 1.2 points higher (95 % interval 0.4–2 points)"},
+		{apdex, figure(judge.Lower, -0.05, -0.08, -0.02, nan, nan), "Apdex of GET /search is 0.05 lower (95 % interval 0.02–0.08)"},
 	} {
-		if got := c.sentence(x.m, "GET /search", &x.f); got != x.want {
+		if got := c.finding(x.m, "GET /search", &x.f).Sentence(); got != x.want {
 			t.Errorf("got  %s\nwant %s", got, x.want)
 		}
 	}

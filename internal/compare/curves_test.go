@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"tailscope/api"
+	"tailscope/internal/judge"
 	"tailscope/internal/query/querytest"
 )
 
@@ -152,7 +153,7 @@ func TestCurveOfNothing(t *testing.T) {
 	w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(7, 7))
 	send(w, rng, epoch+600, epoch+1200, load{operation: "GET /cart", perSlot: 5, median: 0.02})
 	r := compared(t, stored(t, w), Request{A: window(0, 600), B: window(600, 1200), Include: []string{IncludeCurve, IncludeHeat}})
-	if r.Whole == nil || r.Whole.Verdict != TooLittle || !math.IsNaN(float64(r.Whole.P)) {
+	if r.Whole == nil || r.Whole.Verdict != judge.TooLittle || !math.IsNaN(float64(r.Whole.P)) {
 		t.Errorf("whole %+v", r.Whole)
 	}
 	c := r.Curve

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tailscope/internal/judge"
 	"tailscope/internal/query"
 	"tailscope/internal/query/querytest"
 )
@@ -151,17 +152,17 @@ func TestEarlierDaysTogether(t *testing.T) {
 	b := window(3*86400, 3*86400+1800)
 	r := compared(t, st, Request{B: b, Days: 3, Like: LikeDay})
 	f := measureOf(t, r, "p50").Like
-	if !r.Paired || r.Verdict != Regression || !(f.Low <= 1.25 && 1.25 <= f.High) || warned(r, "season") || r.A.Requests != 3*8*180 || r.B.Requests != 8*180 {
+	if !r.Paired || r.Verdict != judge.Regression || !(f.Low <= 1.25 && 1.25 <= f.High) || warned(r, "season") || r.A.Requests != 3*8*180 || r.B.Requests != 8*180 {
 		t.Errorf("paired %v, %s, [%v, %v], %d and %d requests, %v", r.Paired, r.Verdict, f.Low, f.High, r.A.Requests, r.B.Requests, r.Warnings)
 	}
 	if r.A.Rate != r.B.Rate || len(r.A.Days) != 3 || r.A.Days[0].Start != epoch+2*86400 || r.A.Days[2].End != epoch+1800 || r.A.Start != epoch+2*86400 || len(r.Tenants) != 1 {
 		t.Errorf("rates %v and %v, days %v, %d tenants", r.A.Rate, r.B.Rate, r.A.Days, len(r.Tenants))
 	}
 	// A week ago there is nothing to compare with.
-	if r = compared(t, st, Request{B: b, Like: LikeWeekday}); r.Verdict != TooLittle || len(r.A.Days) != DefaultDays {
+	if r = compared(t, st, Request{B: b, Like: LikeWeekday}); r.Verdict != judge.TooLittle || len(r.A.Days) != DefaultDays {
 		t.Errorf("%s, %v", r.Verdict, r.A.Days)
 	}
-	if r = compared(t, st, Request{B: b, Days: 5, Like: LikeDay}); r.Verdict != Regression || !warned(r, "days") {
+	if r = compared(t, st, Request{B: b, Days: 5, Like: LikeDay}); r.Verdict != judge.Regression || !warned(r, "days") {
 		t.Errorf("%s, %v", r.Verdict, r.Warnings)
 	}
 	if _, err := Compare(t.Context(), st, Request{Selection: selection("service", "shop"), B: window(0, 2*86400), Days: 1, Like: LikeDay}); err == nil || !strings.Contains(err.Error(), "overlaps its own earlier days") {

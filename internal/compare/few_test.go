@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"tailscope/internal/judge"
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/series"
 )
@@ -21,14 +22,14 @@ func TestFewRequestsOfATenant(t *testing.T) {
 		sel := selection("service", "shop")
 		sel.Start, sel.End = at(epoch), at(epoch+1800)
 		r := compared(t, stored(t, w), Request{Selection: sel, Label: series.LabelTenant, ValueA: Others, ValueB: "globex"})
-		if !r.Paired || r.B.Requests != 56 || r.Verdict == Regression || r.Verdict == Improvement {
+		if !r.Paired || r.B.Requests != 56 || r.Verdict == judge.Regression || r.Verdict == judge.Improvement {
 			t.Errorf("seed %d: paired %v, %d requests, %s: %s", seed, r.Paired, r.B.Requests, r.Verdict, r.Sentence)
 		}
 		for _, m := range r.Measures {
 			switch f := m.Raw; {
 			case f.Short == "" && !(f.Low < f.Effect && f.Effect < f.High):
 				t.Errorf("seed %d: %s is %v, interval [%v, %v]", seed, m.Name, f.Effect, f.Low, f.High)
-			case m.Name == "p99" && m.Verdict != TooLittle, m.Name == "p50" && m.Verdict == TooLittle:
+			case m.Name == "p99" && m.Verdict != judge.TooLittle, m.Name == "p50" && m.Verdict == judge.TooLittle:
 				t.Errorf("seed %d: %s: %s", seed, m.Name, m.Sentence)
 			}
 		}

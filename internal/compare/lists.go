@@ -12,6 +12,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/hist"
+	"tailscope/internal/judge"
 	"tailscope/internal/series"
 	"tailscope/stat"
 )
@@ -116,7 +117,7 @@ func (c *comparison) rowMeasures(s *strata, of string) ([]api.CompareMeasure, er
 			return nil, err
 		}
 		f := c.figure(m, x)
-		out = append(out, api.CompareMeasure{Name: m.name, Scale: scaleName(m.scale), Raw: f, Verdict: f.Verdict, Change: m.direction(f.Verdict), Sentence: c.sentence(m, orNone(of), &f)})
+		out = append(out, api.CompareMeasure{Name: m.Name, Scale: scaleName(m.scale()), Raw: f, Verdict: f.Verdict, Change: m.Way(f.Verdict), Sentence: c.finding(m, orNone(of), &f).Sentence()})
 	}
 	return out, nil
 }
@@ -149,7 +150,7 @@ func (c *comparison) ranked(rows []api.CompareRow) []api.CompareRow {
 			if !(r.Adjusted <= m.Adjusted) && !math.IsNaN(float64(m.Adjusted)) {
 				r.Adjusted = m.Adjusted
 			}
-			if m.Verdict != NoEvidence && m.Verdict != TooLittle && m.Verdict != Same && m.Adjusted <= discovery {
+			if judge.Moved(m.Verdict) && m.Adjusted <= discovery {
 				r.Changed = true
 				if size[m] = math.Abs(float64(m.Raw.Effect)); m.Scale == scaleName(stat.LogRatio) {
 					size[m] = math.Abs(math.Log(float64(m.Raw.Effect)))

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"tailscope/internal/judge"
 	"tailscope/internal/query"
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/store"
@@ -32,7 +33,7 @@ func lookedAt(t testing.TB, seed uint64, factor float64, live bool) int {
 			t.Fatalf("live %v, whole %v", r.Live, r.Whole)
 		}
 		switch r.Verdict {
-		case Regression, Improvement, Mixed:
+		case judge.Regression, judge.Improvement, judge.Mixed:
 			return look
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"tailscope/api"
+	"tailscope/internal/judge"
 	"tailscope/internal/query/querytest"
 )
 
@@ -56,7 +57,7 @@ func TestLongerSlotsOfMany(t *testing.T) {
 	}
 	out := compared(t, st, r)
 	p50 := measureOf(t, out, "p50")
-	if f := p50.Like; out.Slot != 60 || out.Verdict != Regression || !(f.Low <= 1.5 && 1.5 <= f.High) || f.High/f.Low > 1.1 || len(out.Tenants) == 0 || out.Covered != 1 {
+	if f := p50.Like; out.Slot != 60 || out.Verdict != judge.Regression || !(f.Low <= 1.5 && 1.5 <= f.High) || f.High/f.Low > 1.1 || len(out.Tenants) == 0 || out.Covered != 1 {
 		t.Errorf("%s [%v, %v], %d tenants, covered %v", out.Sentence, f.Low, f.High, len(out.Tenants), out.Covered)
 	}
 	for _, row := range out.Tenants {

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
+	"tailscope/internal/judge"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
 	"tailscope/stat"
@@ -13,52 +15,28 @@ import (
 
 // measure is a figure that sides are judged by.
 type measure struct {
-	name  string
-	q     float64 // of a quantile, else 0
-	scale stat.Scale
-	up    string // what it is called when B is above A,
-	down  string // and below
+	judge.Figure
+	q float64 // of a quantile, else 0
 	// margin of sameness of a difference; the relative one of the request if 0.
 	margin float64
-	sense  sense
-	unit   string // of the figure: seconds, bytes or empty
 }
 
-// sense is which way a figure should go.
-type sense int
+func timeMeasure(name string, q float64) measure {
+	return measure{Figure: judge.Figure{Name: name, Kind: judge.Time, Ratio: true, Unit: "seconds"}, q: q}
+}
 
-const (
-	less sense = iota // is better
-	more
-	neither
-)
-
-const (
-	meanName   = "mean"
-	errorsName = "errors"
-	apdexName  = "apdex"
-	rateName   = "rate"        // per second
-	eachName   = "per_request" // for each request
-)
-
-func quantileMeasure(name string, q float64) measure {
-	return measure{name: name, q: q, scale: stat.LogRatio, up: Slower, down: Faster, unit: "seconds"}
+func ratioMeasure(name string) measure {
+	return measure{Figure: judge.Figure{Name: name, Ratio: true}}
 }
 
 // measures in the order of the answer. A share of errors of nought has no
 // ratio, so shares and scores are set against each other by their difference.
 var measures = []measure{
-	quantileMeasure("p50", 0.5), quantileMeasure("p75", 0.75), quantileMeasure("p90", 0.9), quantileMeasure("p95", 0.95),
-	quantileMeasure("p99", 0.99), quantileMeasure("p99.9", 0.999),
-	{name: meanName, scale: stat.LogRatio, up: Slower, down: Faster, unit: "seconds"},
-	{name: errorsName, scale: stat.Difference, up: Higher, down: Lower, margin: 0.001},
-	{name: apdexName, scale: stat.Difference, up: Higher, down: Lower, margin: 0.01, sense: more},
+	timeMeasure("p50", 0.5), timeMeasure("p75", 0.75), timeMeasure("p90", 0.9), timeMeasure("p95", 0.95),
+	timeMeasure("p99", 0.99), timeMeasure("p99.9", 0.999), timeMeasure(judge.Mean, 0),
+	{Figure: judge.Figure{Name: judge.ErrorShare, Kind: judge.Errors}, margin: judge.MarginOfErrors},
+	{Figure: judge.Figure{Name: judge.Apdex, Sense: judge.MoreIsBetter}, margin: 0.01},
 }
-
-var (
-	rateMeasure = measure{name: rateName, scale: stat.LogRatio, up: Higher, down: Lower}
-	eachMeasure = measure{name: eachName, scale: stat.LogRatio, up: Higher, down: Lower}
-)
 
 // measuresOf are those of what is compared. Of a metric less is better if it is
 // time or bytes; of what else nobody knows.
@@ -69,42 +47,39 @@ func (c *comparison) measuresOf() []measure {
 		}
 		return measures[:len(measures)-1] // parts of a request satisfy nobody
 	}
-	of := less
+	of := judge.LessIsBetter
 	if c.unit == "" {
-		of = neither
+		of = judge.NeitherIsBetter
 	}
 	in := func(m measure) measure {
-		m.sense, m.unit = of, c.unit
-		if m.name == rateName || c.unit != "seconds" {
-			m.up, m.down = Higher, Lower
+		if m.Sense, m.Unit = of, c.unit; c.unit != "seconds" {
+			m.Kind = judge.Amount
 		}
 		return m
 	}
 	switch {
 	case c.Per != "":
-		return []measure{in(eachMeasure)}
+		return []measure{in(ratioMeasure(judge.PerRequest))}
 	case c.kind == ofNumbers && c.number == series.Counter:
-		return []measure{in(rateMeasure)}
+		return []measure{in(ratioMeasure(judge.Rate))}
 	case c.kind == ofNumbers:
-		m := in(measure{name: meanName, scale: stat.LogRatio})
-		m.up, m.down = Higher, Lower
-		return []measure{m}
+		return []measure{in(ratioMeasure(judge.Mean))}
 	}
 	var out []measure
 	for _, m := range measures {
-		if m.q > 0 || m.name == meanName {
+		if m.q > 0 || m.Name == judge.Mean {
 			out = append(out, in(m))
 		}
 	}
-	rate := rateMeasure
-	rate.sense = neither
+	rate := ratioMeasure(judge.Rate)
+	rate.Sense = judge.NeitherIsBetter
 	return append(out, rate)
 }
 
 func checkMeasures(names []string) error {
-	known := []string{rateName, eachName}
+	known := []string{judge.Rate, judge.PerRequest}
 	for _, m := range measures {
-		known = append(known, m.name)
+		known = append(known, m.Name)
 	}
 	for _, name := range names {
 		if !slices.Contains(known, name) {
@@ -118,7 +93,7 @@ func checkMeasures(names []string) error {
 func (c *comparison) asked() []measure {
 	var out []measure
 	for _, m := range c.measuresOf() {
-		if len(c.Measures) == 0 || slices.Contains(c.Measures, m.name) {
+		if len(c.Measures) == 0 || slices.Contains(c.Measures, m.Name) {
 			out = append(out, m)
 		}
 	}
@@ -132,7 +107,7 @@ func (c *comparison) checkAsked() error {
 	}
 	var known []string
 	for _, m := range c.measuresOf() {
-		known = append(known, m.name)
+		known = append(known, m.Name)
 	}
 	return query.Invalid("measures", "%s has no %s; write %s", c.Family, strings.Join(c.Measures, ", "), strings.Join(known, ", "))
 }
@@ -143,15 +118,15 @@ func (m measure) change(s *strata, mix []float64, o stat.Options) (stat.Change, 
 	case m.q > 0:
 		return stat.Quantile(s.a, s.b, m.q, mix, o)
 	case s.valuesA != nil:
-		return stat.Ratios(s.valuesA, s.valuesB, nil, m.scale, o)
-	case m.name == rateName:
-		return stat.Ratios(s.ratesA, s.ratesB, nil, m.scale, o)
-	case m.name == meanName:
+		return stat.Ratios(s.valuesA, s.valuesB, nil, m.scale(), o)
+	case m.Name == judge.Rate:
+		return stat.Ratios(s.ratesA, s.ratesB, nil, m.scale(), o)
+	case m.Name == judge.Mean:
 		return stat.Mean(s.a, s.b, mix, o)
-	case m.name == errorsName:
-		return stat.Shares(s.errorsA, s.errorsB, mix, m.scale, o)
+	case m.Name == judge.ErrorShare:
+		return stat.Shares(s.errorsA, s.errorsB, mix, m.scale(), o)
 	}
-	return stat.Shares(s.apdexA, s.apdexB, mix, m.scale, o)
+	return stat.Shares(s.apdexA, s.apdexB, mix, m.scale(), o)
 }
 
 // judge fills in the measures and the verdict of all: raw ones, and those of
@@ -165,19 +140,19 @@ func (c *comparison) judge(whole, s *strata) error {
 		if err != nil {
 			return err
 		}
-		out := api.CompareMeasure{Name: m.name, Scale: scaleName(m.scale), Raw: c.figure(m, raw)}
-		judged, figure := raw, &out.Raw
-		if s.mix != nil && m.name != rateName {
+		out := api.CompareMeasure{Name: m.Name, Scale: scaleName(m.scale()), Raw: c.figure(m, raw)}
+		judged, of := raw, &out.Raw
+		if s.mix != nil && m.Name != judge.Rate {
 			like, err := m.change(s, s.mix, c.opts)
 			if err != nil {
 				return err
 			}
 			f := c.figure(m, like)
 			out.Like = &f
-			judged, figure = like, &f
+			judged, of = like, &f
 		}
-		out.Verdict, out.Change = figure.Verdict, m.direction(figure.Verdict)
-		out.Sentence = c.sentence(m, c.out.Of, figure)
+		out.Verdict, out.Change = of.Verdict, m.Way(of.Verdict)
+		out.Sentence = c.finding(m, c.out.Of, of).Sentence()
 		p = append(p, probability(judged))
 		c.out.Measures = append(c.out.Measures, out)
 	}
@@ -196,7 +171,7 @@ func (m measure) over(s *strata) measure {
 	}
 	for _, t := range [][]stat.Tally{s.valuesA, s.valuesB} {
 		if sum(t[0].Den) > 0 && sum(t[0].Num) <= 0 {
-			m.scale = stat.Difference
+			m.Ratio = false
 		}
 	}
 	return m
@@ -210,6 +185,13 @@ func probability(c stat.Change) float64 {
 	return c.P
 }
 
+func (m measure) scale() stat.Scale {
+	if m.Ratio {
+		return stat.LogRatio
+	}
+	return stat.Difference
+}
+
 func scaleName(s stat.Scale) string {
 	if s == stat.LogRatio {
 		return "ratio"
@@ -217,16 +199,25 @@ func scaleName(s stat.Scale) string {
 	return "difference"
 }
 
-// direction is whether a verdict is good news; empty if it is no news, or
-// nobody knows.
-func (m measure) direction(verdict string) string {
-	if m.sense == neither || verdict != m.down && verdict != m.up {
-		return ""
+// finding is what a figure amounts to.
+func (c *comparison) finding(m measure, of string, f *api.CompareFigure) *judge.Finding {
+	out := &judge.Finding{
+		Figure: m.Figure, Of: of, Effect: float64(f.Effect), Low: float64(f.Low), High: float64(f.High), Level: c.Level, Margin: m.margin, Noise: math.NaN(),
+		Evidence: judge.Evidence{Short: f.Short}, Verdict: f.Verdict,
 	}
-	if (verdict == m.down) == (m.sense == less) {
-		return Better
+	if m.Ratio {
+		out.Margin = c.Within
 	}
-	return Worse
+	// How much more data there should be, if that is known and is more.
+	if float64(f.Needed) > 1 {
+		switch out.Needs = figure.Planned(float64(f.NeededSeconds)) + " a side"; f.Verdict {
+		case judge.TooLittle:
+			out.Needs = "about " + out.Needs + " may do"
+		default:
+			out.Needs = "a change of " + m.MarginText(out.Margin) + " needs about " + out.Needs
+		}
+	}
+	return out
 }
 
 // figure puts a change into the words of the API.
@@ -246,18 +237,10 @@ func (c *comparison) figure(m measure, x stat.Change) api.CompareFigure {
 	if x.Short != "" {
 		f.Low, f.High = api.Float(math.NaN()), api.Float(math.NaN())
 	}
-	switch x.Verdict(margin) {
-	case stat.TooLittle:
-		f.Verdict = TooLittle
-	case stat.NoEvidence:
-		f.Verdict = NoEvidence
-	case stat.Same:
-		f.Verdict = Same
-	case stat.Less:
-		f.Verdict = m.down
-	case stat.More:
-		f.Verdict = m.up
-	}
+	found := c.finding(m, "", &f)
+	found.Evidence = judge.EvidenceOf(x.Verdict(margin), x.Short)
+	found.Conclude()
+	f.Verdict = found.Verdict
 	target := margin
 	if x.Log {
 		target = math.Log1p(margin)

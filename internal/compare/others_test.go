@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"tailscope/internal/judge"
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/series"
 )
@@ -24,7 +25,7 @@ func TestOneTenantAgainstEverybodyElse(t *testing.T) {
 		t.Errorf("paired %v, %s has %d requests, %s %d; want 3600 each", r.Paired, r.A.Name, r.A.Requests, r.B.Name, r.B.Requests)
 	}
 	p50 := measureOf(t, r, "p50")
-	if f := p50.Raw; p50.Verdict != Slower || !(f.Low <= 1.3 && 1.3 <= f.High) {
+	if f := p50.Raw; p50.Verdict != judge.Slower || !(f.Low <= 1.3 && 1.3 <= f.High) {
 		t.Errorf("p50 %s, [%v, %v]; want slower by 1.3", p50.Verdict, f.Low, f.High)
 	}
 	for _, v := range [][2]string{{Others, Others}, {Others, ""}, {Others, "nobody"}} {

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"tailscope/api"
+	"tailscope/internal/judge"
 	"tailscope/internal/query"
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/series"
@@ -76,7 +77,7 @@ func TestCounterDoubles(t *testing.T) {
 		}
 		r := compared(t, st, Request{Selection: query.Selection{Family: cpu, Matchers: selection("service", "shop").Matchers}, A: window(0, 7200), B: window(7200, 14400)})
 		m := only(t, r, "rate")
-		if r.Verdict != Regression || m.Verdict != Higher || m.Like != nil || r.Unit != "seconds" || r.Slot < every || r.Slot%every != 0 {
+		if r.Verdict != judge.Regression || m.Verdict != judge.Higher || m.Like != nil || r.Unit != "seconds" || r.Slot < every || r.Slot%every != 0 {
 			t.Errorf("every %d s: %s, %s, slots of %d s", every, r.Verdict, r.Sentence, r.Slot)
 		}
 		holds(t, m, 2)
@@ -111,7 +112,7 @@ func TestCounterGaps(t *testing.T) {
 	}
 	r := compared(t, stored(t, w), Request{Selection: query.Selection{Family: cpu}, A: window(0, 3600), B: window(3600, 7200)})
 	f := only(t, r, "rate").Raw
-	if math.Abs(float64(f.A)-3) > 1e-9 || math.Abs(float64(f.B)-3) > 1e-9 || math.Abs(float64(f.Effect)-1) > 1e-9 || r.Verdict != Same || r.A.Slots != 60 {
+	if math.Abs(float64(f.A)-3) > 1e-9 || math.Abs(float64(f.B)-3) > 1e-9 || math.Abs(float64(f.Effect)-1) > 1e-9 || r.Verdict != judge.Same || r.A.Slots != 60 {
 		t.Errorf("%v and %v a second in %d slots, want 3; %s", f.A, f.B, r.A.Slots, r.Verdict)
 	}
 }
@@ -183,12 +184,12 @@ func TestPauses(t *testing.T) {
 	sel := selection("service", "shop")
 	sel.Family = pause
 	r := compared(t, stored(t, w), Request{Selection: sel, A: window(0, 7200), B: window(7200, 14400)})
-	if r.Slot != 60 || r.Verdict != Improvement || fmt.Sprint(r.StrataBy) != "[gc]" || r.Strata != 2 || !warned(r, "mix") || warned(r, "series") || len(r.Operations) != 2 {
+	if r.Slot != 60 || r.Verdict != judge.Improvement || fmt.Sprint(r.StrataBy) != "[gc]" || r.Strata != 2 || !warned(r, "mix") || warned(r, "series") || len(r.Operations) != 2 {
 		t.Errorf("slots of %d s, %s, strata by %v, %v, %d rows", r.Slot, r.Sentence, r.StrataBy, r.Warnings, len(r.Operations))
 	}
 	for _, name := range []string{"p50", "p95", "p99", "mean"} {
 		m := measureOf(t, r, name)
-		if f := m.Like; m.Verdict != Faster || m.Change != Better || f == nil || !(f.Low <= 0.52 && 0.48 <= f.High) {
+		if f := m.Like; m.Verdict != judge.Faster || m.Change != judge.Better || f == nil || !(f.Low <= 0.52 && 0.48 <= f.High) {
 			t.Errorf("%s: %s, %+v", name, m.Sentence, m.Like)
 		}
 	}
@@ -223,12 +224,12 @@ func TestGauge(t *testing.T) {
 	st := stored(t, w)
 	r := compared(t, st, Request{Selection: query.Selection{Family: queue}, A: window(0, 1800), B: window(1800, 3600)})
 	m := only(t, r, "mean")
-	if holds(t, m, 1.5); r.Verdict != Changed || m.Verdict != Higher || m.Change != "" || !strings.HasPrefix(r.Sentence, "The mean of queue_depth of shop is ") {
+	if holds(t, m, 1.5); r.Verdict != judge.Changed || m.Verdict != judge.Higher || m.Change != "" || !strings.HasPrefix(r.Sentence, "The mean of queue_depth of shop is ") {
 		t.Errorf("%s: %s", r.Verdict, r.Sentence)
 	}
 	r = compared(t, st, Request{Selection: query.Selection{Family: "queue_bytes"}, A: window(0, 1800), B: window(1800, 3600)})
 	m = only(t, r, "mean")
-	if holds(t, m, 2); m.Scale != "difference" || r.Verdict != Regression || !strings.Contains(r.Sentence, " bytes higher (95 % interval ") {
+	if holds(t, m, 2); m.Scale != "difference" || r.Verdict != judge.Regression || !strings.Contains(r.Sentence, " bytes higher (95 % interval ") {
 		t.Errorf("%s: %s %s", r.Verdict, m.Scale, r.Sentence)
 	}
 	if _, err := Compare(t.Context(), st, Request{Selection: query.Selection{Family: queue}, A: window(0, 1800), B: window(1800, 3600), Measures: []string{"p99"}}); err == nil || !strings.Contains(err.Error(), "queue_depth has no p99; write mean") {
@@ -257,12 +258,12 @@ func TestGaugeOfNoService(t *testing.T) {
 		sel := query.Selection{Family: "check_value", Matchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "check", check)}}
 		r := compared(t, st, Request{Selection: sel, A: window(0, 1800), B: window(1800, 3600)})
 		m := only(t, r, "mean")
-		if holds(t, m, 1.5); r.Verdict != Changed || m.Verdict != Higher {
+		if holds(t, m, 1.5); r.Verdict != judge.Changed || m.Verdict != judge.Higher {
 			t.Errorf("%s: %s: %s", check, r.Verdict, r.Sentence)
 		}
 	}
 	r := compared(t, st, Request{Selection: query.Selection{Family: "check_value", Matchers: []*labels.Matcher{}, Start: at(epoch), End: at(epoch + 3600)}, Label: "check", ValueA: "orders", ValueB: "jobs"})
-	if m := only(t, r, "mean"); m.Verdict != Higher {
+	if m := only(t, r, "mean"); m.Verdict != judge.Higher {
 		t.Errorf("%s: %s", r.Verdict, r.Sentence)
 	}
 }
@@ -282,7 +283,7 @@ func TestCounterByLabel(t *testing.T) {
 	sel.Family, sel.Start, sel.End = cpu, at(epoch), at(epoch+3600)
 	r := compared(t, stored(t, w), Request{Selection: sel, Label: "instance", ValueA: "a", ValueB: "b"})
 	m := only(t, r, "rate")
-	if holds(t, m, 1.3); !r.Paired || m.Raw.High/m.Raw.Low > 1.05 || r.Verdict != Regression {
+	if holds(t, m, 1.3); !r.Paired || m.Raw.High/m.Raw.Low > 1.05 || r.Verdict != judge.Regression {
 		t.Errorf("paired %v, [%v, %v], %s; %v", r.Paired, m.Raw.Low, m.Raw.High, r.Sentence, r.Warnings)
 	}
 }
@@ -306,7 +307,7 @@ func TestComponentPerRequest(t *testing.T) {
 	sel.Family = series.SpanSelf
 	r := compared(t, stored(t, w), Request{Selection: sel, A: window(0, 1200), B: window(1200, 2400)})
 	mean := measureOf(t, r, "mean")
-	if holds(t, mean, 1.5); r.Verdict != Regression || !strings.Contains(mean.Sentence, "the mean of db time of shop is ") {
+	if holds(t, mean, 1.5); r.Verdict != judge.Regression || !strings.Contains(mean.Sentence, "the mean of db time of shop is ") {
 		t.Errorf("%s: %s", r.Verdict, mean.Sentence)
 	}
 }
@@ -333,7 +334,7 @@ func TestPerRequestByLabel(t *testing.T) {
 	for _, live := range []bool{false, true} {
 		r := compared(t, stored(t, w), Request{Selection: sel, Label: "version", ValueA: "1.0", ValueB: "1.1", Per: query.PerRequest, Live: live})
 		m := only(t, r, "per_request")
-		if holds(t, m, 2); !r.Paired || r.Verdict != Regression || math.Abs(float64(m.Raw.A)-0.01) > 0.0005 || r.Whole != nil {
+		if holds(t, m, 2); !r.Paired || r.Verdict != judge.Regression || math.Abs(float64(m.Raw.A)-0.01) > 0.0005 || r.Whole != nil {
 			t.Errorf("live %v: paired %v, %v, %s", live, r.Paired, m.Raw.A, r.Sentence)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/hist"
+	"tailscope/internal/judge"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
@@ -36,7 +37,7 @@ type Stretch struct{ From, To int }
 
 // Found is what two stretches of a part differ by.
 type Found struct {
-	Verdict  string // as of a comparison
+	Verdict  judge.Verdict // as of a comparison
 	Sentence string
 	Measures []api.CompareMeasure
 	// Moved is the share of requests that are of other operations than before,
@@ -194,19 +195,4 @@ func (s *Stretches) cut(p Part, w Stretch) *side {
 	}
 	out.cut(w.From, w.To) // makes strata of its own
 	return out
-}
-
-// Lead is the measure that a verdict rests on: the one furthest out in the tail
-// of those that changed, by their adjusted probability; nil if none did.
-func Lead(measures []api.CompareMeasure) *api.CompareMeasure {
-	var best *api.CompareMeasure
-	for _, name := range []string{"p95", "p99", "p90", "p75", "p50", meanName, "p99.9", errorsName, apdexName} {
-		for i := range measures {
-			m := &measures[i]
-			if m.Name == name && m.Change != "" && float64(m.Adjusted) <= discovery && (best == nil || best.Change == Better && m.Change == Worse) {
-				best = m
-			}
-		}
-	}
-	return best
 }

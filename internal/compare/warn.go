@@ -11,6 +11,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
+	"tailscope/internal/judge"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
@@ -31,14 +33,14 @@ func (c *comparison) warning(code, format string, args ...any) {
 // warn says what speaks against taking the figures at their word.
 func (c *comparison) warn(ctx context.Context, whole, s *strata) error {
 	if moved, chance := shift(c.fineA, c.fineB); moved > mixMoved && moved > 2*chance {
-		c.warning("mix", "%s of the %ss are of other %s than on side A: go by the like-for-like figures", percent(moved), c.what(), c.strataName())
+		c.warning("mix", "%s of the %ss are of other %s than on side A: go by the like-for-like figures", figure.Percent(moved), c.what(), c.strataName())
 	}
 	switch {
 	case c.kind == ofObservations && len(c.by) == 0:
 	case s.mix == nil && len(c.a.strata) > 0 && len(c.b.strata) > 0:
 		c.warning("coverage", "nothing can be compared like for like: none of the %s has %d %ss on both sides", c.strataName(), rare, c.what())
 	case s.mix != nil && s.covered < 0.95:
-		c.warning("coverage", "%s that both sides have are only %s of the %ss of one of them: the like-for-like figures are of those%s", c.strataName(), percent(s.covered), c.what(), c.cameAndWent(s.gone))
+		c.warning("coverage", "%s that both sides have are only %s of the %ss of one of them: the like-for-like figures are of those%s", c.strataName(), figure.Percent(s.covered), c.what(), c.cameAndWent(s.gone))
 	}
 	if c.kind == ofObservations {
 		c.warnSeries()
@@ -108,7 +110,7 @@ func (c *comparison) warnLoad(ctx context.Context) error {
 		if more < 0 {
 			more, word = -more, "fewer"
 		}
-		c.warning("load", "the service answered %s %s requests a second on side B: compare what each request takes, per=request (--per request)", percent(more), word)
+		c.warning("load", "the service answered %s %s requests a second on side B: compare what each request takes, per=request (--per request)", figure.Percent(more), word)
 	}
 	return nil
 }
@@ -143,7 +145,7 @@ func (c *comparison) warnErrors(s *strata) error {
 		return err
 	}
 	if v := x.Verdict(0); v == stat.Less || v == stat.More {
-		c.warning("errors", "the error ratio went from %s to %s: failed requests take another time than good ones", percent(x.A), percent(x.B))
+		c.warning("errors", "the error ratio went from %s to %s: failed requests take another time than good ones", figure.Percent(x.A), figure.Percent(x.B))
 	}
 	return nil
 }
@@ -154,10 +156,10 @@ func (c *comparison) warnRates(s *strata) error {
 	if err != nil {
 		return err
 	}
-	slower := slices.ContainsFunc(c.out.Measures, func(m api.CompareMeasure) bool { return m.Verdict == Slower && float64(m.Adjusted) <= discovery })
+	slower := slices.ContainsFunc(c.out.Measures, func(m api.CompareMeasure) bool { return m.Verdict == judge.Slower && float64(m.Adjusted) <= discovery })
 	if v := rate.Verdict(0); v == stat.Less && slower {
 		ratio, _ := rate.Ratio()
-		c.warning("saturation", "requests take longer while %s fewer are answered: something may be saturated", percent(1-ratio))
+		c.warning("saturation", "requests take longer while %s fewer are answered: something may be saturated", figure.Percent(1-ratio))
 	}
 	var suspects []string
 	for i, name := range s.single {

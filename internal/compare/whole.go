@@ -8,14 +8,17 @@ import (
 	"strconv"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
+	"tailscope/internal/judge"
 	"tailscope/stat"
 )
 
 // resamples is how many permutations the test of whole distributions draws.
 const resamples = 1000
 
-// Verdict of whole distributions, beside NoEvidence and TooLittle.
-const Different = "different"
+// Different is a verdict of whole distributions, beside judge.NoEvidence and
+// judge.TooLittle.
+const Different judge.Verdict = "different"
 
 // distribution tests whether the two distributions are the same, like for like
 // if that is possible. A permutation test is good for one look only, so there
@@ -37,13 +40,13 @@ func (c *comparison) distribution(whole, s *strata) error {
 	}
 	switch {
 	case w.Short != "":
-		out.Verdict, out.P = TooLittle, api.Float(math.NaN())
+		out.Verdict, out.P = judge.TooLittle, api.Float(math.NaN())
 		out.Sentence = "too little data to judge the whole distribution: " + w.Short
 	case w.P <= 1-c.Level:
 		out.Verdict = Different
 		out.Sentence = fmt.Sprintf("the distributions differ (%s)%s", chance(w.P), c.widest(s, w.At))
 	default:
-		out.Verdict = NoEvidence
+		out.Verdict = judge.NoEvidence
 		out.Sentence = fmt.Sprintf("no evidence that the distributions differ (%s)", chance(w.P))
 	}
 	c.out.Whole = out
@@ -61,7 +64,7 @@ func (c *comparison) widest(s *strata, at float64) string {
 	if c.unit == unitSeconds {
 		does = "take no longer"
 	}
-	return fmt.Sprintf(", most at %s: %s of A and %s of B %s", c.value(at), percent(a), percent(b), does)
+	return fmt.Sprintf(", most at %s: %s of A and %s of B %s", c.value(at), figure.Percent(a), figure.Percent(b), does)
 }
 
 // chance writes a probability of so many resamples.
@@ -69,7 +72,7 @@ func chance(p float64) string {
 	if p < 1.5/resamples {
 		return "p < 0.001"
 	}
-	return "p = " + digits(p)
+	return "p = " + figure.Digits(p)
 }
 
 const unitSeconds, unitBytes = "seconds", "bytes"

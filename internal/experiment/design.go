@@ -10,7 +10,7 @@ import (
 
 	"github.com/alecthomas/units"
 
-	"tailscope/internal/experiment/judge"
+	"tailscope/internal/judge/rounds"
 	"tailscope/internal/strictyaml"
 )
 
@@ -244,7 +244,7 @@ func (d *designer) factorial() {
 			d.add(f.At, strictyaml.Suggest(f.Key, d.order), "the control has no variable %s", f.Key)
 			continue
 		}
-		factor := judge.Factor{Name: f.Key, Levels: []string{old}}
+		factor := rounds.Factor{Name: f.Key, Levels: []string{old}}
 		for _, t := range first(r.Factors[f.Key].values, mostSettings+1) {
 			switch v := t.text; {
 			case equal(v, old):

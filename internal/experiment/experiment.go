@@ -8,7 +8,7 @@
 //
 // Load reads a file and says everything that is wrong with it before anything is
 // applied or sent; Run runs it. What the rounds amount to is said by
-// internal/experiment/judge.
+// internal/judge/rounds.
 package experiment
 
 import (
@@ -16,7 +16,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/bench"
-	"tailscope/internal/experiment/judge"
+	"tailscope/internal/judge/rounds"
 	"tailscope/internal/scenario"
 )
 
@@ -34,7 +34,7 @@ type Experiment struct {
 	Variable string // names joined by " × " of a factorial design
 	Unit     string
 	Settings []Setting // the control first
-	Factors  []judge.Factor
+	Factors  []rounds.Factor
 	levels   [][]int // of settings, by factor
 
 	Apply, Restore, Between []Command
@@ -123,38 +123,38 @@ func (x *Experiment) TrialSettings() (out []api.TrialSetting) {
 }
 
 // contrasts are the rows that there will be.
-func (x *Experiment) contrasts() []judge.Contrast {
-	out := judge.Against(x.names())
+func (x *Experiment) contrasts() []rounds.Contrast {
+	out := rounds.Against(x.names())
 	if x.Design == Factorial {
-		out = append(judge.Factorial(x.Factors, x.levels), out...)
+		out = append(rounds.Factorial(x.Factors, x.levels), out...)
 	}
 	return out
 }
 
 // rule is how the number of rounds comes about.
-func (x *Experiment) rule() judge.Rule {
+func (x *Experiment) rule() rounds.Rule {
 	switch x.Rounds.Rule {
 	case "precision":
-		return judge.Rule{Stage: x.Rounds.AtLeast}
+		return rounds.Rule{Stage: x.Rounds.AtLeast}
 	case "decided":
-		return judge.Rule{Live: true}
+		return rounds.Rule{Live: true}
 	}
-	return judge.Rule{}
+	return rounds.Rule{}
 }
 
 // plan says how many rounds there should be, after those that there are.
-func (x *Experiment) plan(in judge.Input) judge.Plan {
+func (x *Experiment) plan(in rounds.Input) rounds.Plan {
 	switch x.Rounds.Rule {
 	case "precision":
-		return judge.Precision(in, x.Rounds.Precision, x.Rounds.AtMost)
+		return rounds.Precision(in, x.Rounds.Precision, x.Rounds.AtMost)
 	case "decided":
-		return judge.Decided(in, x.Rounds.AtLeast, x.Rounds.AtMost)
+		return rounds.Decided(in, x.Rounds.AtLeast, x.Rounds.AtMost)
 	}
-	return judge.Fixed(x.Rounds.AtMost, judge.Complete(in))
+	return rounds.Fixed(x.Rounds.AtMost, rounds.Complete(in))
 }
 
-func (x *Experiment) input(runs []judge.Run) judge.Input {
-	return judge.Input{
+func (x *Experiment) input(runs []rounds.Run) rounds.Input {
+	return rounds.Input{
 		Settings: x.names(), Runs: runs, Contrasts: x.contrasts(), Measures: x.Measures, Decides: x.Rounds.Measure,
 		Rule: x.rule(), Level: x.Level, Within: x.Within, Closed: x.scenario != nil && x.scenario.Plan.Arrivals == bench.Closed,
 	}

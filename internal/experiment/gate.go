@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"tailscope/api"
-	"tailscope/internal/experiment/judge"
-	"tailscope/internal/figure"
+	"tailscope/internal/judge"
+	"tailscope/internal/judge/rounds"
 	"tailscope/stat"
 )
 
@@ -19,14 +19,10 @@ const Allowed = 0.05
 // gated are the measures that may fail a gate unless it names others.
 var gated = []string{"p50", "p95", "p99", "mean", "errors"}
 
-// allowedErrors is by how much the share of errors may be greater.
-const allowedErrors = 0.001
-
 // compared is one figure of a gate.
 type compared struct {
-	what     string // p99 of term with workers=24
-	measure  string
-	estimate judge.Estimate // worse is above 0
+	finding  judge.Finding   // without its effect
+	estimate rounds.Estimate // worse is above 0
 	adjusted float64
 }
 
@@ -68,14 +64,14 @@ func (g *Gate) Judge(t, base *api.Trial) *api.TrialGate {
 		out.Why = append(out.Why, "nothing could be compared: it takes three whole rounds here and there of a setting and a measure that both have")
 	}
 	for _, c := range all {
-		allowed := math.Log1p(g.Allowed)
-		if c.measure == "errors" {
-			allowed = allowedErrors
+		allowed, more := g.Allowed, math.Log1p(g.Allowed)
+		if !c.finding.Ratio {
+			allowed, more = judge.MarginOfErrors, judge.MarginOfErrors
 		}
 		e := c.estimate
-		if e.Low > 0 && c.adjusted <= 1-level && e.Effect > allowed {
+		if e.Low > 0 && c.adjusted <= 1-level && e.Effect > more {
 			out.Passed = false
-			out.Why = append(out.Why, c.sentence(level, g.Allowed))
+			out.Why = append(out.Why, c.sentence(level, allowed))
 		}
 	}
 	if out.Passed {
@@ -84,18 +80,16 @@ func (g *Gate) Judge(t, base *api.Trial) *api.TrialGate {
 	return out
 }
 
+// sentence is the finding of a figure that is surely worse.
 func (c *compared) sentence(level, allowed float64) string {
-	e := c.estimate
-	if c.measure == "errors" {
-		return fmt.Sprintf("%s is %s points higher (%g %% interval %s to %s points)", c.what, figure.TwoDigits(100*e.Effect), 100*level, figure.TwoDigits(100*e.Low), figure.TwoDigits(100*e.High))
+	e := c.turned(c.estimate)
+	f := c.finding
+	f.Effect, f.Low, f.High, f.Level, f.Noise, f.Sure = e.Effect, e.Low, e.High, level, math.NaN(), true
+	if f.Ratio {
+		f.Effect, f.Low, f.High = math.Exp(e.Effect), math.Exp(e.Low), math.Exp(e.High)
 	}
-	sign := 1.0
-	word := "higher"
-	if !judge.Lower(c.measure) {
-		sign, word = -1, "lower"
-	}
-	low, high := math.Expm1(sign*e.Low), math.Expm1(sign*e.High)
-	return fmt.Sprintf("%s is %.0f %% %s (%g %% interval %+.0f to %+.0f %%), %g %% are allowed", c.what, math.Abs(100*math.Expm1(sign*e.Effect)), word, 100*level, 100*min(low, high), 100*max(low, high), 100*allowed)
+	f.Conclude()
+	return f.Claim() + ", " + f.MarginText(allowed) + " are allowed"
 }
 
 // own are the rows of the experiment itself.
@@ -109,19 +103,21 @@ func (g *Gate) own(t *api.Trial, measures []string) []compared {
 			if !slices.Contains(measures, m.Name) || math.IsNaN(float64(m.Low)) {
 				continue
 			}
-			e := judge.Estimate{Effect: float64(m.Effect), Low: float64(m.Low), High: float64(m.High), P: float64(m.P)}
+			e := rounds.Estimate{Effect: float64(m.Effect), Low: float64(m.Low), High: float64(m.High), P: float64(m.P)}
 			if m.Name != "errors" {
 				e.Effect, e.Low, e.High = math.Log(e.Effect), math.Log(e.Low), math.Log(e.High)
 			}
-			out = append(out, compared{what: judge.Title(m.Name, judge.Key{Query: r.Query, Tenant: r.Tenant}) + " with " + r.Setting + ", against " + r.Against + ",", measure: m.Name, estimate: worse(m.Name, e)})
+			c := compared{finding: judge.Finding{Figure: rounds.FigureOf(m.Name), Of: rounds.Key{Query: r.Query, Tenant: r.Tenant}.Of(), With: r.Setting, Against: r.Against}}
+			c.estimate = c.turned(e)
+			out = append(out, c)
 		}
 	}
 	return out
 }
 
-// worse turns an estimate such that above 0 is worse.
-func worse(measure string, e judge.Estimate) judge.Estimate {
-	if !judge.Lower(measure) {
+// turned turns an estimate such that above 0 is worse, or back.
+func (c *compared) turned(e rounds.Estimate) rounds.Estimate {
+	if c.finding.Sense == judge.MoreIsBetter {
 		e.Effect, e.Low, e.High = -e.Effect, -e.High, -e.Low
 	}
 	return e
@@ -130,7 +126,7 @@ func worse(measure string, e judge.Estimate) judge.Estimate {
 // against compares with a baseline, and says what could not be.
 func (g *Gate) against(t, base *api.Trial, measures []string, level float64) (all []compared, why []string) {
 	why = []string{}
-	now, then := rounds(t), rounds(base)
+	now, then := roundsIn(t), roundsIn(base)
 	if g.Absolute {
 		if a, b := t.Environment, base.Environment; a.CPU != b.CPU || a.Cores != b.Cores || a.Kernel != b.Kernel {
 			why = append(why, fmt.Sprintf("the machine is another (%s, %d cores, %s; the baseline's %s, %d cores, %s): figures themselves say little", a.CPU, a.Cores, a.Kernel, b.CPU, b.Cores, b.Kernel))
@@ -151,19 +147,21 @@ func (g *Gate) against(t, base *api.Trial, measures []string, level float64) (al
 			why = append(why, s.Name+" is not in the baseline, and not compared")
 			continue
 		}
+		with := s.Name
+		if !g.Absolute {
+			with += ", set against its control,"
+		}
 		for _, query := range queries(t) {
 			for _, m := range measures {
 				a := then.values(base.Settings[0].Name, s.Name, query, m, g.Absolute)
 				b := now.values(t.Settings[0].Name, s.Name, query, m, g.Absolute)
-				e := judge.Apart(a, b, level)
+				e := rounds.Apart(a, b, level)
 				if math.IsNaN(e.Effect) {
 					continue
 				}
-				what := judge.Title(m, judge.Key{Query: query}) + " with " + s.Name
-				if !g.Absolute {
-					what += ", set against its control,"
-				}
-				all = append(all, compared{what: what, measure: m, estimate: worse(m, e)})
+				c := compared{finding: judge.Finding{Figure: rounds.FigureOf(m), Of: rounds.Key{Query: query}.Of(), With: with, Against: "the baseline"}}
+				c.estimate = c.turned(e)
+				all = append(all, c)
 			}
 		}
 	}
@@ -195,7 +193,7 @@ func Comparable(settings, base []api.TrialSetting, absolute bool) error {
 // roundsOf has valid figures by round and setting.
 type roundsOf map[int]map[string]map[string]map[string]api.Float
 
-func rounds(t *api.Trial) roundsOf {
+func roundsIn(t *api.Trial) roundsOf {
 	out := roundsOf{}
 	for _, r := range t.Rounds {
 		if !r.Valid {

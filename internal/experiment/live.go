@@ -13,8 +13,9 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
-	"tailscope/internal/experiment/judge"
 	"tailscope/internal/figure"
+	"tailscope/internal/judge"
+	"tailscope/internal/judge/rounds"
 	"tailscope/stat"
 )
 
@@ -156,24 +157,20 @@ func (r *runner) live(ctx context.Context) error {
 	}
 	in := x.input(nil)
 	in.Slots = true
-	judge.Conclude(in, rows)
+	rounds.Conclude(in, rows)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t.Rows = t.Rows[:0:0]
-	var words []string
-	lead := -1
+	var all []*rounds.Row
 	for i := range rows {
 		t.Rows = append(t.Rows, rowOf(&rows[i]))
-		if rows[i].Contrast.Against != x.Settings[0].Name {
-			continue
-		}
-		words = append(words, rows[i].Verdict)
-		if lead < 0 || rank(rows[i].Verdict) < rank(rows[lead].Verdict) {
-			lead = i
+		if rows[i].Contrast.Against == x.Settings[0].Name {
+			all = append(all, &rows[i])
 		}
 	}
-	if lead >= 0 {
-		t.Verdict, t.Headline = Overall(words), figure.Sentence(rows[lead].Sentence())
+	if len(all) > 0 {
+		verdict, lead := rounds.Together(all)
+		t.Verdict, t.Headline = verdict, figure.Sentence(lead.Sentence())
 	}
 	t.Warnings = warnings(t, x)
 	return nil
@@ -257,7 +254,7 @@ func (l *liveLegs) errors(server int, at map[int64]int) stat.Tally {
 
 // liveRows holds each setting against the control, the setting that was measured
 // before it, and live production.
-func liveRows(x *Experiment, legs liveLegs, windows map[string][][2]int64, order []string) ([]judge.Row, error) {
+func liveRows(x *Experiment, legs liveLegs, windows map[string][][2]int64, order []string) ([]rounds.Row, error) {
 	level := x.Level
 	if level == 0 {
 		level = 0.95
@@ -269,9 +266,9 @@ func liveRows(x *Experiment, legs liveLegs, windows map[string][][2]int64, order
 			return nil, err
 		}
 	}
-	var rows []judge.Row
+	var rows []rounds.Row
 	row := func(setting, against string) {
-		r := judge.Row{Contrast: judge.Contrast{Setting: setting, Against: against, Simple: true}, Rounds: len(windows[setting])}
+		r := rounds.Row{Contrast: rounds.Contrast{Setting: setting, Against: against, Simple: true}, Rounds: len(windows[setting])}
 		b, a := of[setting], of[against]
 		if b == nil || against != production && a == nil {
 			return
@@ -284,15 +281,15 @@ func liveRows(x *Experiment, legs liveLegs, windows map[string][][2]int64, order
 			if x.Measures != nil && !slices.Contains(x.Measures, c.name) && c.name != x.Rounds.Measure {
 				continue
 			}
-			m := judge.Measure{Name: c.name, Control: c.A, Variant: c.B, Estimate: estimateOf(&c.Change)}
+			m := rounds.Measure{Name: c.name, Control: c.A, Variant: c.B, Estimate: estimateOf(&c.Change)}
 			short := c.Short
 			if against != production {
 				m.Control = a[i].B
 				short = cmp.Or(short, a[i].Short)
 				if c.Log {
-					m.Estimate = judge.Difference(estimateOf(&a[i].Change), m.Estimate, level)
+					m.Estimate = rounds.Difference(estimateOf(&a[i].Change), m.Estimate, level)
 				} else {
-					m.Estimate = judge.DifferenceOfShares(estimateOf(&a[i].Change), m.Estimate, level)
+					m.Estimate = rounds.DifferenceOfShares(estimateOf(&a[i].Change), m.Estimate, level)
 				}
 			}
 			m.Effect, m.Low, m.High = m.Estimate.Effect, m.Estimate.Low, m.Estimate.High
@@ -325,8 +322,8 @@ func liveRows(x *Experiment, legs liveLegs, windows map[string][][2]int64, order
 	return rows, nil
 }
 
-func estimateOf(c *stat.Change) judge.Estimate {
-	return judge.Estimate{Effect: c.Effect, Low: c.CI.Low, High: c.CI.High, SE: c.SE, DF: c.DF, P: c.P, N: min(c.SlotsA, c.SlotsB)}
+func estimateOf(c *stat.Change) rounds.Estimate {
+	return rounds.Estimate{Effect: c.Effect, Low: c.CI.Low, High: c.CI.High, SE: c.SE, DF: c.DF, P: c.P, N: min(c.SlotsA, c.SlotsB)}
 }
 
 // slotsOf numbers the slots of some windows, in order of time.

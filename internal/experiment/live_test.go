@@ -11,7 +11,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/hist"
-	"tailscope/internal/experiment/judge"
+	"tailscope/internal/judge"
 )
 
 // session is a mirror session whose traffic grows heavier with time; the candidate
@@ -133,7 +133,7 @@ func TestLiveTraffic(t *testing.T) {
 	if trial.Failed != "" || trial.Verdict != judge.Slower || trial.Service != "shop" || trial.Settings[0].Experiment != "s1" {
 		t.Fatalf("failed %q, verdict %q: %s", trial.Failed, trial.Verdict, trial.Headline)
 	}
-	found := map[string]string{}
+	found := map[string]judge.Verdict{}
 	if len(trial.Rows) != 3 { // against the control, and each against production; no pair twice
 		t.Errorf("%d rows", len(trial.Rows))
 	}

@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"tailscope/internal/bench"
-	"tailscope/internal/experiment/judge"
+	"tailscope/internal/judge"
+	"tailscope/internal/judge/rounds"
 	"tailscope/internal/scenario"
 	"tailscope/internal/strictyaml"
 )
@@ -78,7 +79,7 @@ func (r *fileReader) usualMeasure() string {
 	if len(named) == 0 || slices.Contains(named, usual) {
 		return usual
 	}
-	for _, m := range judge.Reading("") {
+	for _, m := range rounds.Reading("") {
 		if slices.Contains(named, m) {
 			return m
 		}
@@ -123,7 +124,7 @@ func (r *fileReader) rounds() {
 	case x.AtMost < x.AtLeast:
 		x.AtMost = x.AtLeast
 	}
-	if x.AtLeast < judge.Fewest-1 && r.raw.Live == nil {
+	if x.AtLeast < rounds.Fewest-1 && r.raw.Live == nil {
 		r.add(&o.AtLeast, "write 6 or more", "one round tells nothing of how much rounds differ")
 	}
 	if x.AtMost < x.AtLeast {
@@ -250,14 +251,14 @@ func (r *fileReader) tells(s *scenario.Scenario, setting string) bool {
 		return true
 	}
 	n, known := s.Plan.Requests()
-	if need := judge.Needs(x.Rounds.Measure); known && n < need {
+	if need := rounds.Needs(x.Rounds.Measure); known && n < need {
 		at := any(&o.Measure)
 		if !r.d.Given(at) {
 			at = o
 		}
 		hint := "let it run for longer"
 		for _, m := range []string{"p95", "p90", "p50"} {
-			if judge.Needs(m) <= n {
+			if rounds.Needs(m) <= n {
 				hint += ", or write measure: " + m
 				break
 			}

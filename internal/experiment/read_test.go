@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"tailscope/internal/experiment/judge"
+	"tailscope/internal/judge"
 	"tailscope/internal/strictyaml"
 )
 

@@ -15,8 +15,9 @@ import (
 	"tailscope/api"
 	"tailscope/hist"
 	"tailscope/internal/bench/session"
-	"tailscope/internal/experiment/judge"
 	"tailscope/internal/figure"
+	"tailscope/internal/judge"
+	"tailscope/internal/judge/rounds"
 )
 
 // mostTenants bounds the rows of tenants.
@@ -24,12 +25,12 @@ const mostTenants = 20
 
 // cellsOf are the figures of a run, by query and by tenant; those of queries go
 // into figures too.
-func cellsOf(out *session.Outcome, figures map[string]map[string]api.Float) map[judge.Key]judge.Cell {
+func cellsOf(out *session.Outcome, figures map[string]map[string]api.Float) map[rounds.Key]rounds.Cell {
 	b := out.Result
 	elapsed := float64(b.End - b.Start)
-	cells := map[judge.Key]judge.Cell{}
-	add := func(k judge.Key, h *hist.Histogram, sent, failed uint64) {
-		cells[k] = judge.Cell{Values: judge.Figures(h, sent, failed, elapsed), Requests: sent, Errors: failed}
+	cells := map[rounds.Key]rounds.Cell{}
+	add := func(k rounds.Key, h *hist.Histogram, sent, failed uint64) {
+		cells[k] = rounds.Cell{Values: rounds.Figures(h, sent, failed, elapsed), Requests: sent, Errors: failed}
 	}
 	byQuery, byTenant := map[string]*hist.Histogram{}, map[string]*hist.Histogram{}
 	merge := func(into map[string]*hist.Histogram, name string, h *hist.Histogram) {
@@ -45,20 +46,20 @@ func cellsOf(out *session.Outcome, figures map[string]map[string]api.Float) map[
 			merge(byTenant, s.Tenant, s.Latency)
 		}
 	}
-	add(judge.Key{}, out.Latency, b.Account.Sent, b.Account.Errors)
+	add(rounds.Key{}, out.Latency, b.Account.Sent, b.Account.Errors)
 	if b.Rate > 0 {
-		cells[judge.Key{}].Values["rate"] = float64(b.Rate)
+		cells[rounds.Key{}].Values["rate"] = float64(b.Rate)
 	}
 	for name, v := range resources(b.Resources) {
-		cells[judge.Key{}].Values[name] = v
+		cells[rounds.Key{}].Values[name] = v
 	}
 	if v := float64(b.Generator.CPUPerRequest); v > 0 {
-		cells[judge.Key{}].Values["generator_cpu_per_request"] = v
+		cells[rounds.Key{}].Values["generator_cpu_per_request"] = v
 	}
 	if len(b.Queries) > 1 {
 		for _, q := range b.Queries {
 			if h := byQuery[q.Name]; h != nil {
-				add(judge.Key{Query: q.Name}, h, q.Sent, q.Errors)
+				add(rounds.Key{Query: q.Name}, h, q.Sent, q.Errors)
 			}
 		}
 	}
@@ -66,7 +67,7 @@ func cellsOf(out *session.Outcome, figures map[string]map[string]api.Float) map[
 	slices.SortFunc(tenants, func(a, b api.BenchQuery) int { return cmp.Compare(b.Sent, a.Sent) })
 	for _, t := range tenants[:min(len(tenants), mostTenants)] {
 		if h := byTenant[t.Name]; h != nil {
-			add(judge.Key{Tenant: t.Name}, h, t.Sent, t.Errors)
+			add(rounds.Key{Tenant: t.Name}, h, t.Sent, t.Errors)
 		}
 	}
 	for k, c := range cells {
@@ -108,26 +109,26 @@ func resources(of []api.BenchResource) map[string]float64 {
 }
 
 // judged puts what the rounds amount to into a trial.
-func judged(t *api.Trial, x *Experiment, in judge.Input) {
-	rows := judge.Rows(in)
+func judged(t *api.Trial, x *Experiment, in rounds.Input) {
+	rows := rounds.Rows(in)
 	t.Rows = make([]api.TrialRow, 0, len(rows))
 	for i := range rows {
 		t.Rows = append(t.Rows, rowOf(&rows[i]))
 	}
 	t.Curves = []api.TrialCurve{}
 	if len(x.Settings) > 2 {
-		for _, c := range judge.Curves(in, x.places()) {
+		for _, c := range rounds.Curves(in, x.places()) {
 			t.Curves = append(t.Curves, curveOf(&c, x.names()))
 		}
 	}
 	t.Verdict, t.Headline = headline(x, rows, t.Curves)
 	t.Warnings = warnings(t, x)
 	if why := unread(x, rows); why != "" {
-		t.Warnings = append(t.Warnings, api.CompareWarning{Code: "measure", Text: fmt.Sprintf("%s is what rows and curves are read by, but %s; others are read instead", judge.Title(x.Rounds.Measure, judge.Key{}), why)})
+		t.Warnings = append(t.Warnings, api.CompareWarning{Code: "measure", Text: fmt.Sprintf("%s is what rows and curves are read by, but %s; others are read instead", judge.Title(x.Rounds.Measure, rounds.Key{}.Of()), why)})
 	}
 }
 
-func rowOf(r *judge.Row) api.TrialRow {
+func rowOf(r *rounds.Row) api.TrialRow {
 	out := api.TrialRow{Setting: r.Contrast.Setting, Against: r.Contrast.Against, Effect: r.Contrast.Effect, Query: r.Key.Query, Tenant: r.Key.Tenant, Rounds: r.Rounds, Requests: r.Requests, Verdict: r.Verdict, Lead: r.Lead, Measures: []api.TrialMeasure{}}
 	for i := range r.Measures {
 		m := &r.Measures[i]
@@ -139,7 +140,7 @@ func rowOf(r *judge.Row) api.TrialRow {
 	return out
 }
 
-func curveOf(c *judge.Curve, names []string) api.TrialCurve {
+func curveOf(c *rounds.Curve, names []string) api.TrialCurve {
 	out := api.TrialCurve{Query: c.Key.Query, Measure: c.Measure, Lower: c.Lower, Best: names[c.Best], XLow: api.Float(c.XLow), XHigh: api.Float(c.XHigh), Sentence: c.Sentence}
 	for _, p := range c.Points {
 		out.Points = append(out.Points, api.TrialCurvePoint{Setting: names[p.Setting], X: api.Float(p.X), Value: api.Float(p.Value), Low: api.Float(p.Low), High: api.Float(p.High), BestIn: api.Float(p.BestIn)})
@@ -151,28 +152,19 @@ func curveOf(c *judge.Curve, names []string) api.TrialCurve {
 }
 
 // headline is the verdict of everything together, and a sentence.
-func headline(x *Experiment, rows []judge.Row, curves []api.TrialCurve) (verdict, sentence string) {
-	var words []string
-	var all []*judge.Row
+func headline(x *Experiment, rows []rounds.Row, curves []api.TrialCurve) (verdict judge.Verdict, sentence string) {
+	var all []*rounds.Row
 	for i := range rows {
-		if r := &rows[i]; r.Key == (judge.Key{}) && (x.Design != Factorial || r.Contrast.Effect == "main") {
+		if r := &rows[i]; r.Key == (rounds.Key{}) && (x.Design != Factorial || r.Contrast.Effect == "main") {
 			all = append(all, r)
-			words = append(words, r.Verdict)
 		}
 	}
 	if len(all) == 0 {
 		return judge.TooLittle, "Nothing was measured"
 	}
-	verdict = Overall(words)
+	verdict, lead := rounds.Together(all)
 	if c := CurveOf(curves, "", x.Rounds.Measure); c != nil && x.Design != Factorial {
 		return verdict, figure.Sentence(c.Sentence)
-	}
-	// The row that says most: one that changed before one that did not.
-	lead := all[0]
-	for _, r := range all[1:] {
-		if rank(r.Verdict) < rank(lead.Verdict) {
-			lead = r
-		}
 	}
 	return verdict, figure.Sentence(lead.Sentence())
 }
@@ -181,7 +173,7 @@ func headline(x *Experiment, rows []judge.Row, curves []api.TrialCurve) (verdict
 // decides or, where it has none as it needs more requests, of the next that says
 // most; nil if there is none.
 func CurveOf(curves []api.TrialCurve, query, decides string) *api.TrialCurve {
-	for _, name := range judge.Reading(decides) {
+	for _, name := range rounds.Reading(decides) {
 		for i := range curves {
 			if c := &curves[i]; c.Query == query && c.Measure == name {
 				return c
@@ -192,15 +184,15 @@ func CurveOf(curves []api.TrialCurve, query, decides string) *api.TrialCurve {
 }
 
 // unread says why the measure that should decide does not; empty if it does.
-func unread(x *Experiment, rows []judge.Row) string {
+func unread(x *Experiment, rows []rounds.Row) string {
 	for i := range rows {
 		r := &rows[i]
-		if r.Key != (judge.Key{}) || r.Rounds < judge.Fewest {
+		if r.Key != (rounds.Key{}) || r.Rounds < rounds.Fewest {
 			continue
 		}
 		switch m := r.Of(x.Rounds.Measure); {
-		case m == nil && judge.Needs(x.Rounds.Measure) > 0:
-			return judge.TooFew(x.Rounds.Measure)
+		case m == nil && rounds.Needs(x.Rounds.Measure) > 0:
+			return rounds.TooFew(x.Rounds.Measure)
 		case m == nil:
 			return "no run has it"
 		case m.Short != "":
@@ -208,44 +200,6 @@ func unread(x *Experiment, rows []judge.Row) string {
 		}
 	}
 	return ""
-}
-
-// Overall is one word for several rows.
-func Overall(words []string) string {
-	out := words[0]
-	for _, w := range words[1:] {
-		switch {
-		case w == out:
-		case rank(w) > 1 && rank(out) > 1: // neither changed
-			if rank(w) < rank(out) {
-				out = w
-			}
-		case rank(out) > 1:
-			out = w
-		case worsened[w] && worsened[out], rank(w) > 1: // both are worse, or one does not change
-		default:
-			out = judge.Mixed
-		}
-	}
-	return out
-}
-
-// worsened are the verdicts by which something got worse and nothing better.
-var worsened = map[string]bool{judge.Slower: true, judge.MoreErrors: true}
-
-// rank orders verdicts: what got worse, what got better, what did not change.
-func rank(verdict string) int {
-	switch verdict {
-	case judge.Slower, judge.MoreErrors, judge.Mixed:
-		return 0
-	case judge.Faster, judge.FewerErrors, judge.Higher, judge.LowerThan:
-		return 1
-	case judge.NoEvidence:
-		return 2
-	case judge.Same:
-		return 3
-	}
-	return 4
 }
 
 // warnings say what a reader has to mind.

@@ -16,7 +16,8 @@ import (
 	"tailscope/api"
 	"tailscope/internal/bench/session"
 	"tailscope/internal/bench/tally"
-	"tailscope/internal/experiment/judge"
+	"tailscope/internal/judge"
+	"tailscope/internal/judge/rounds"
 	"tailscope/internal/scenario"
 )
 
@@ -170,7 +171,7 @@ type runner struct {
 	primary string // of a live design, the name of its session's
 	dirty   bool   // something other than the control may hold
 	cancel  context.CancelCauseFunc
-	runs    []judge.Run
+	runs    []rounds.Run
 	took    []time.Duration // of runs, with what is around them
 
 	mu        sync.Mutex // guards trial while it is reported
@@ -301,7 +302,7 @@ func (r *runner) one(ctx context.Context, round, order, s int) error {
 		r.trial.Rounds = append(r.trial.Rounds, run)
 		r.mu.Unlock()
 		if run.Valid {
-			r.runs = append(r.runs, judge.Run{Round: round, Setting: s, Cells: cells})
+			r.runs = append(r.runs, rounds.Run{Round: round, Setting: s, Cells: cells})
 			break
 		}
 		r.o.Note(fmt.Sprintf("%s does not count: %s", text, brief(run.Why)))
@@ -358,7 +359,7 @@ func (r *runner) command(ctx context.Context, c Command, values map[string]strin
 }
 
 // measure runs the load of one run, or waits while live traffic does.
-func (r *runner) measure(ctx context.Context, round, s int, text string, run *api.TrialRun) (map[judge.Key]judge.Cell, error) {
+func (r *runner) measure(ctx context.Context, round, s int, text string, run *api.TrialRun) (map[rounds.Key]rounds.Cell, error) {
 	x, set := r.x, r.x.Settings[s]
 	if x.Live != nil {
 		r.progress(text+": live traffic", nil)
@@ -411,13 +412,13 @@ func (r *runner) conclude(round int) bool {
 		most = 2
 	}
 	if !done && round >= most {
-		r.fail(fmt.Errorf("only %d of %d rounds are whole, as %s", judge.Complete(in), round, r.unwhole()))
+		r.fail(fmt.Errorf("only %d of %d rounds are whole, as %s", rounds.Complete(in), round, r.unwhole()))
 		done = true
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t := &r.trial
-	t.Stopping.Planned, t.Stopping.Done, t.Stopping.Why = p.Rounds, judge.Complete(in), p.Why
+	t.Stopping.Planned, t.Stopping.Done, t.Stopping.Why = p.Rounds, rounds.Complete(in), p.Why
 	if r.x.Live == nil {
 		judged(t, r.x, in)
 	} else {

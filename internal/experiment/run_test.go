@@ -18,7 +18,7 @@ import (
 	"tailscope/api"
 	"tailscope/hist"
 	"tailscope/internal/bench/session"
-	"tailscope/internal/experiment/judge"
+	"tailscope/internal/judge"
 	"tailscope/internal/scenario"
 )
 
@@ -373,24 +373,6 @@ func TestASweepOfFewRequests(t *testing.T) {
 	}
 }
 
-func TestOverall(t *testing.T) {
-	for _, c := range []struct {
-		words []string
-		want  string
-	}{
-		{[]string{judge.Slower, judge.MoreErrors}, judge.Slower},
-		{[]string{judge.Slower, judge.Same, judge.Faster}, judge.Mixed},
-		{[]string{judge.Same, judge.NoEvidence}, judge.NoEvidence},
-		{[]string{judge.NoEvidence, judge.Faster, judge.Same}, judge.Faster},
-		{[]string{judge.TooLittle, judge.Same}, judge.Same},
-		{[]string{judge.Mixed, judge.Slower}, judge.Mixed},
-	} {
-		if got := Overall(c.words); got != c.want {
-			t.Errorf("%q together are %s, not %s", c.words, got, c.want)
-		}
-	}
-}
-
 // What a script names that the file names is kept too.
 func TestFilesOfScripts(t *testing.T) {
 	l := newLab(t, strings.Replace(workersFile, "apply: ", "between: ./between.sh\napply: ", 1))
@@ -513,12 +495,12 @@ func TestGate(t *testing.T) {
 		{"as much is allowed", Gate{Allowed: 0.3}, slower, base, true, "none of"},
 		{"other measures", Gate{Allowed: 0.05, Measures: []string{"p50"}}, slower, base, true, "none of"},
 		{"figures themselves", Gate{Allowed: 0.05, Absolute: true}, slower, base, false, "p99 with workers=24 is 2"},
-		{"its own control", Gate{Allowed: 0.05}, base, nil, false, "with workers=1, against workers=8,"},
+		{"its own control", Gate{Allowed: 0.05}, base, nil, false, "% slower than with workers=8 (95 % interval "},
 		{"another experiment", Gate{Allowed: 0.05}, base, &api.Trial{Settings: []api.TrialSetting{{Name: "a"}}}, false, "its control is a, not workers=8"},
 		{"other settings", Gate{Allowed: 0.05}, base, &api.Trial{Settings: []api.TrialSetting{{Name: "workers=8"}, {Name: "workers=2"}}}, false, "it has workers=2, and none of these settings"},
 		{"no rounds", Gate{Allowed: 0.05}, base, &api.Trial{Settings: base.Settings}, false, "nothing could be compared: it takes three whole rounds"},
 		{"no settings", Gate{Allowed: 0.05}, base, &api.Trial{}, false, "the baseline has no settings"},
-		{"what is held against live production", Gate{Allowed: 0.05}, inProduction(base), nil, false, "with workers=1, against workers=8,"},
+		{"what is held against live production", Gate{Allowed: 0.05}, inProduction(base), nil, false, "% slower than with workers=8 (95 % interval "},
 	} {
 		g := c.gate.Judge(c.t, c.base)
 		if strings.Contains(strings.Join(g.Why, "\n"), "live production") {

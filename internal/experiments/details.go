@@ -82,7 +82,7 @@ func (e *experiment) words() string {
 		}
 	}
 	if t := p.Trial; t != nil {
-		all = append(all, t.Hypothesis, t.Variable, t.Design, t.Verdict, t.Headline)
+		all = append(all, t.Hypothesis, t.Variable, t.Design, string(t.Verdict), t.Headline)
 		for _, s := range t.Settings {
 			all = append(all, s.Name)
 			for name, value := range s.Values {

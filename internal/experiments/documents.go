@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"tailscope/api"
+	"tailscope/internal/judge"
 	"tailscope/internal/query"
 )
 
@@ -24,7 +25,6 @@ var (
 	arrivals = []string{"constant", "poisson", "recorded", "closed"}
 	designs  = []string{"one variable", "sweep", "factorial", "live"}
 	rules    = []string{"fixed", "precision", "decided"}
-	findings = []string{"", "faster", "slower", "fewer errors", "more errors", "larger", "smaller", "higher", "lower", "mixed", "same", "no evidence", "too little data", "within the noise floor"}
 )
 
 // tidier goes through a document: it puts empty lists and counts where there are
@@ -135,11 +135,19 @@ func moves(r rune) bool {
 	return unicode.IsControl(r) || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 }
 
-func oneOf(field, v string, words []string) error {
+func oneOf[Word ~string](field string, v Word, words []Word) error {
 	if slices.Contains(words, v) {
 		return nil
 	}
-	return query.Invalid(field, "there is no %s %q; %s", field[strings.LastIndexByte(field, '.')+1:], v, query.Suggest(v, words))
+	return query.Invalid(field, "there is no %s %q; %s", field[strings.LastIndexByte(field, '.')+1:], v, query.Suggest(string(v), texts(words)))
+}
+
+func texts[Word ~string](words []Word) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = string(w)
+	}
+	return out
 }
 
 func checkBench(b *api.BenchResult) error {
@@ -171,7 +179,7 @@ func checkTrial(x *api.Trial) error {
 	if err := oneOf("trial.stopping.rule", x.Stopping.Rule, rules); err != nil {
 		return err
 	}
-	if err := oneOf("trial.verdict", x.Verdict, findings); err != nil {
+	if err := oneOf("trial.verdict", x.Verdict, append([]judge.Verdict{""}, judge.Verdicts...)); err != nil {
 		return err
 	}
 	if n := len(x.Settings); n == 0 || n > maxSettings {

@@ -7,9 +7,7 @@
 // store beside the series, so that they outlive a restart of the server
 // (records.go); of all but sessions, which are long, what is listed
 // and searched apart from the rest (details.go). They bring their verdict along;
-// that of a session is made here, of each candidate against the control, or
-// against the primary where there is none, by the ratio of each request's two
-// durations and by what package compare judges (verdict.go).
+// that of a session is made by internal/judge/legs when it is asked for.
 package experiments
 
 import (
@@ -35,9 +33,9 @@ const (
 	KindCapacity   = "capacity"
 	KindSimulation = "simulation"
 
-	Running = "running"
-	Ended   = "ended"
-	Lost    = "lost" // its program stopped reporting
+	Running = api.Running
+	Ended   = api.Ended
+	Lost    = api.Lost
 )
 
 // Options configures a Registry. Store is required; the zero value of every

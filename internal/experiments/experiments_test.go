@@ -16,10 +16,14 @@ import (
 	"pgregory.net/rapid"
 
 	"tailscope/api"
+	"tailscope/internal/judge/legs/legstest"
 	"tailscope/internal/query"
+	"tailscope/internal/query/querytest"
 	"tailscope/internal/store"
 	"tailscope/internal/store/storetest"
 )
+
+const epoch = querytest.Epoch
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -47,7 +51,7 @@ func (c *counting) PutRecords(ctx context.Context, kind string, writes ...store.
 }
 
 func report(start int64) api.ExperimentReport {
-	return api.ExperimentReport{Kind: KindMirror, Name: "new cache", Service: "shop", Start: api.Float(start), Mirror: mirrorState()}
+	return api.ExperimentReport{Kind: KindMirror, Name: "new cache", Service: "shop", Start: api.Float(start), Mirror: legstest.State()}
 }
 
 func fails(t *testing.T, what string, err error, code, field string) {
@@ -256,7 +260,7 @@ func TestChangesAreRepeatedUntilApplied(t *testing.T) {
 			t.Fatalf("%+v, %v", reply, err)
 		}
 	}
-	p.Mirror = mirrorState()
+	p.Mirror = legstest.State()
 	p.Mirror.Applied = 2
 	if reply, err := r.Report(ctx, "x", p); err != nil || reply.Change != nil {
 		t.Errorf("after it was applied: %+v, %v", reply, err)
@@ -325,7 +329,7 @@ func TestChangesAddUp(t *testing.T) {
 		}
 		applied := uint64(0)
 		tell := func() {
-			p.Mirror = mirrorState()
+			p.Mirror = legstest.State()
 			p.Mirror.Applied = applied
 			reply, err := r.Report(ctx, "x", p)
 			if err != nil {

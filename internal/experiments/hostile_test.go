@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/judge/legs/legstest"
 	"tailscope/internal/query"
 	"tailscope/internal/store/storetest"
 )
@@ -17,8 +18,8 @@ import (
 func TestReportsThatMakeNoSense(t *testing.T) {
 	ctx, c, st := t.Context(), newClock(), storetest.NewTwin()
 	nan, far := api.Float(math.NaN()), api.Float(1e300)
-	s := steady
-	s.slots, s.operations = 30, 0
+	s := legstest.Steady
+	s.Slots, s.Operations = 30, 0
 	for i, change := range []func(*api.ExperimentReport){
 		func(p *api.ExperimentReport) { p.Start = 9e10 },
 		func(p *api.ExperimentReport) { p.Mirror.Shadows[1].Account = nil },
@@ -38,11 +39,11 @@ func TestReportsThatMakeNoSense(t *testing.T) {
 		func(p *api.ExperimentReport) { p.Mirror.Skipped = map[string]uint64{"": math.MaxUint64} },
 	} {
 		id := fmt.Sprint("x", i)
-		put(t, st, id, s)
+		s.Put(t, st, id)
 		*c = *newClock()
 		r := New(Options{Store: st, Now: c.read})
 		p := report(epoch)
-		p.Mirror = mirrorState()
+		p.Mirror = legstest.State()
 		change(&p)
 		if _, err := r.Report(ctx, id, p); err != nil {
 			t.Errorf("%d: %v", i, err)

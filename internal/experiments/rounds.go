@@ -10,19 +10,33 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/judge/legs"
 	"tailscope/internal/query"
 )
+
+// VerdictRequest asks what came of an experiment.
+type VerdictRequest struct {
+	ID         string
+	Start, End time.Time // within its time; zero: all of it
+	Measures   []string  // all if empty
+	Limit      int       // operations, and tenants; 0 is 20
+}
+
+const defaultRows = 20
+
+// late is how long after a slot all of it has come.
+const late = 20 * time.Second
 
 // Verdict says what came of an experiment, or what is seen of it so far. Answers
 // are kept for a slot, or for ten times as long as they took to make.
 func (r *Registry) Verdict(ctx context.Context, q VerdictRequest) (*api.MirrorVerdictResponse, error) {
 	if q.Limit == 0 {
-		q.Limit = defaultRow
+		q.Limit = defaultRows
 	}
-	if q.Limit < 0 || q.Limit > mostRows {
-		return nil, query.Invalid("limit", "limit %d is not between 1 and %d", q.Limit, mostRows)
+	if q.Limit < 0 || q.Limit > legs.MostRows {
+		return nil, query.Invalid("limit", "limit %d is not between 1 and %d", q.Limit, legs.MostRows)
 	}
-	if _, err := checkMeasures(q.Measures); err != nil {
+	if err := legs.CheckMeasures(q.Measures); err != nil {
 		return nil, err
 	}
 	x, err := r.Get(ctx, q.ID)
@@ -37,7 +51,7 @@ func (r *Registry) Verdict(ctx context.Context, q VerdictRequest) (*api.MirrorVe
 		return nil, err
 	}
 	return r.answers.get(ctx, fmt.Sprintf("%s %s %d %d %d %s", x.ID, x.State, q.Start.Unix(), q.End.Unix(), q.Limit, strings.Join(q.Measures, ",")), r.o.Now(), func() (*api.MirrorVerdictResponse, error) {
-		return judge(ctx, r.o.Store, x, q, start, end)
+		return legs.Judge(ctx, r.o.Store, x, legs.Request{Start: start, End: end, Measures: q.Measures, Limit: q.Limit})
 	})
 }
 

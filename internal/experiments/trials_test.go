@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"tailscope/api"
+	"tailscope/internal/judge/legs/legstest"
 	"tailscope/internal/query"
 	"tailscope/internal/store"
 	"tailscope/internal/store/storetest"
@@ -242,7 +243,7 @@ func TestDocumentsThatAreRefused(t *testing.T) {
 		fails(t, tc.field, err, query.CodeInvalid, tc.field)
 	}
 	for kind, p := range map[string]api.ExperimentReport{"bench": benchReport(), "trial": trialReport()} {
-		p.Bench, p.Trial, p.Mirror = nil, nil, mirrorState()
+		p.Bench, p.Trial, p.Mirror = nil, nil, legstest.State()
 		_, err := r.Report(ctx, "x", p)
 		fails(t, "no "+kind, err, query.CodeInvalid, kind)
 	}

@@ -2,89 +2,24 @@ package experiments
 
 import (
 	"context"
-	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
-
 	"tailscope/api"
-	"tailscope/hist"
-	"tailscope/internal/compare"
+	"tailscope/internal/judge"
+	"tailscope/internal/judge/legs/legstest"
 	"tailscope/internal/query"
-	"tailscope/internal/query/querytest"
-	"tailscope/internal/series"
-	"tailscope/internal/store"
 	"tailscope/internal/store/storetest"
 )
 
-// put writes what a simulated session measured, as the mirror does, with half of
-// each operation's requests by each of two tenants, and with requests of the
-// primary that were not mirrored, which are a hundred times as slow.
-func put(t testing.TB, st store.Store, id string, s session) {
-	t.Helper()
-	w, d := querytest.NewWriter(), s.data()
-	rows := d.operations
-	if len(rows) == 0 {
-		rows = map[string]*rowData{"GET /": {d.duration, d.ratio}}
-	}
-	merge := func(family string, slot int, h *hist.Histogram, l ...string) {
-		if err := w.Merge(epoch+int64(slot)*10, series.Series{Family: family, Labels: labels.FromStrings(append(l, "service", "shop", "experiment", id)...)}, h); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, row := range rows {
-		for family, of := range map[string]legs{familyDuration: row.duration, familyRatio: row.ratio} {
-			for key, l := range of {
-				for slot, h := range l.ok {
-					if h == nil {
-						continue
-					}
-					ls := []string{"operation", name, "tenant", fmt.Sprint("t", slot%2), "variant", key.variant, "status", "ok"}
-					if key.against != "" {
-						ls = append(ls, "against", key.against)
-					}
-					merge(family, slot, h, ls...)
-					if family != familyDuration {
-						continue
-					}
-					merge(familyFirstByte, slot, h, ls...)
-					size, slow := hist.New(hist.DefaultSchema), hist.New(hist.DefaultSchema)
-					for range h.Count {
-						observe(t, size, 2048)
-						observe(t, slow, 2)
-					}
-					merge(familyBytes, slot, size, ls...)
-					if key.variant == "primary" {
-						merge(family, slot, slow, append(ls, "mirrored", "no")...)
-					}
-				}
-			}
-		}
-	}
-	if err := w.Put(context.Background(), st, 1); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func observe(t testing.TB, h *hist.Histogram, v float64) {
-	t.Helper()
-	if err := h.Record(v); err != nil {
-		t.Fatal(err)
-	}
-}
-
-var steady = session{seed: 7, slots: 90, per: 200, shared: 0.15, own: 0.005, unlike: 0.6, noise: 0.2, operations: 6}
-
 func TestVerdictOfASession(t *testing.T) {
 	ctx, c, st := t.Context(), newClock(), storetest.NewTwin()
-	s := steady
-	s.slower = 0.62
-	put(t, st, "x", s)
+	s := legstest.Steady
+	s.Slower = 0.62
+	s.Put(t, st, "x")
 	r := New(Options{Store: st, Now: c.read})
 	p := report(epoch)
 	if _, err := r.Report(ctx, "x", p); err != nil {
@@ -94,7 +29,7 @@ func TestVerdictOfASession(t *testing.T) {
 	fails(t, "at its beginning", err, query.CodeTooEarly, "id")
 
 	c.forward(920 * time.Second)
-	p.Mirror = mirrorState()
+	p.Mirror = legstest.State()
 	p.Mirror.Shadows[1].Account.Dropped["queue_full"] = 30
 	p.Mirror.Shadows[1].Diverged, p.Mirror.Shadows[1].DivergedWhy = api.Float(epoch+100), "POST /cart timed out"
 	p.Mirror.Shadows[1].Account.Failed = map[string]uint64{"client_gone": 500} // not its fault, and in no figure
@@ -120,7 +55,7 @@ func TestVerdictOfASession(t *testing.T) {
 	}
 	for _, v := range []*api.MirrorVerdictResponse{live, plain} {
 		x := v.Candidates[0]
-		if len(v.Candidates) != 1 || x.Candidate != "candidate" || x.Against != "control" || x.Caveat != "" || x.Verdict != compare.Faster || x.Requests != 90*200 {
+		if len(v.Candidates) != 1 || x.Candidate != "candidate" || x.Against != "control" || x.Caveat != "" || x.Verdict != judge.Faster || x.Requests != 90*200 {
 			t.Errorf("%s: %+v", x.Verdict, x)
 		}
 		if !strings.Contains(x.Headline, " of GET /a is 38 % faster than control (95 % interval 3") || !strings.Contains(x.Headline, "; noise floor ±") {
@@ -129,11 +64,11 @@ func TestVerdictOfASession(t *testing.T) {
 		if !strings.HasSuffix(x.Headline, "; mind that candidate missed a write, 3 % of the copies for candidate were dropped, candidate has another load") {
 			t.Errorf("headline %s", x.Headline)
 		}
-		if x.OperationsJudged != 6 || x.TenantsJudged != 2 || x.Operations[0].Name != "GET /a" || x.Operations[0].Verdict != compare.Faster {
+		if x.OperationsJudged != 6 || x.TenantsJudged != 2 || x.Operations[0].Name != "GET /a" || x.Operations[0].Verdict != judge.Faster {
 			t.Errorf("of operations %+v", x.Operations)
 		}
 		for _, row := range x.Operations[1:] {
-			if row.Verdict == compare.Faster || row.Verdict == compare.Slower {
+			if row.Verdict == judge.Faster || row.Verdict == judge.Slower {
 				t.Errorf("%s is said to be %s", row.Name, row.Verdict)
 			}
 		}
@@ -144,10 +79,10 @@ func TestVerdictOfASession(t *testing.T) {
 		if f := float64(m.Floor); !(f > 0.8 && f < 1.2) {
 			t.Errorf("control is %v of the primary, so requests that were not mirrored count", f)
 		}
-		if ratio := measureOf(&x, ratioName); len(ratio.Points) != 4 || ratio.Reference != 1 || !(ratio.Points[0].Ratio < ratio.Points[3].Ratio) {
+		if ratio := measureOf(&x, "ratio"); len(ratio.Points) != 4 || ratio.Reference != 1 || !(ratio.Points[0].Ratio < ratio.Points[3].Ratio) {
 			t.Errorf("ratio %+v", ratio)
 		}
-		if m := measureOf(&x, "bytes"); m.Verdict != compare.Same {
+		if m := measureOf(&x, "bytes"); m.Verdict != judge.Same {
 			t.Errorf("bytes %+v", m)
 		}
 		var codes []string
@@ -179,67 +114,11 @@ func TestVerdictOfASession(t *testing.T) {
 	fails(t, "of nothing", err, query.CodeNotFound, "id")
 }
 
-// What is the same for candidate and control is not told of the candidate,
-// however much the primary's path differs.
-func TestNoiseFloor(t *testing.T) {
-	s := session{seed: 3, slots: 60, per: 200, shared: 0.1, own: 0.005, unlike: 0.6, noise: 0.2}
-	for _, tc := range []struct {
-		name         string
-		path, slower float64
-		noControl    bool
-		want         string
-	}{
-		{"nothing differs", 1, 1, false, compare.Same},
-		{"shadows are slower by their path", 1.2, 1, false, compare.Same},
-		{"candidate no more than control", 1.2, 1.1, false, WithinFloor},
-		{"candidate much more than control", 1.05, 1.3, false, compare.Slower},
-		{"the path of shadows is told without a control", 1.2, 1, true, compare.Slower},
-	} {
-		s.path, s.slower, s.noControl = tc.path, tc.slower, tc.noControl
-		v, err := s.verdict(false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if m := measureOf(v, ratioName); m.Verdict != tc.want || (v.Caveat != "") != tc.noControl {
-			t.Errorf("%s: %s; caveat %q", tc.name, m.Sentence, v.Caveat)
-		}
-	}
-}
-
-// Claims hold in both directions: candidate and control changed round, what was
-// slower is faster, and intervals are each other's inverse.
-func TestVerdictIsAntisymmetric(t *testing.T) {
-	for seed := range uint64(10) {
-		s := session{seed: seed, slots: 40, per: 60, shared: 0.1, own: 0.02, unlike: 0.6, noise: 0.2, slower: 1 + float64(seed)/20}
-		d := s.data()
-		turned := &data{grid: d.grid, duration: legs{}, ratio: legs{}}
-		for k, l := range d.duration {
-			turned.duration[k] = l
-		}
-		a, b := legKey{variant: "control"}, legKey{variant: "candidate"}
-		turned.duration[a], turned.duration[b] = d.duration[b], d.duration[a]
-		for _, m := range measures[1:8] {
-			x, err := m.change(figures{duration: d.duration}, "control", "candidate", steadyOptions)
-			if err != nil {
-				t.Fatal(err)
-			}
-			y, err := m.change(figures{duration: turned.duration}, "control", "candidate", steadyOptions)
-			if err != nil {
-				t.Fatal(err)
-			}
-			near := func(a, b float64) bool { return a == b || math.Abs(a-b) < 1e-6 }
-			if !near(x.Effect, -y.Effect) || !near(x.CI.Low, -y.CI.High) || !near(x.CI.High, -y.CI.Low) {
-				t.Errorf("%s: %+v, turned round %+v", m.name, x.CI, y.CI)
-			}
-		}
-	}
-}
-
 func TestHeadlines(t *testing.T) {
 	ctx, c, st := t.Context(), newClock(), &counting{Store: storetest.NewTwin()}
-	s := steady
-	s.slower = 0.62
-	put(t, st.Store, "x", s)
+	s := legstest.Steady
+	s.Slower = 0.62
+	s.Put(t, st.Store, "x")
 	r := New(Options{Store: st, Now: c.read})
 	p := report(epoch)
 	headline := func() string {
@@ -340,4 +219,13 @@ func TestRun(t *testing.T) {
 		cancel()
 		<-done
 	})
+}
+
+func measureOf(v *api.MirrorVerdict, name string) *api.MirrorMeasure {
+	for i := range v.Measures {
+		if v.Measures[i].Name == name {
+			return &v.Measures[i]
+		}
+	}
+	return &api.MirrorMeasure{Verdict: judge.TooLittle}
 }

@@ -50,6 +50,41 @@ func TwoDigits(v float64) string {
 	return strconv.FormatFloat(v, 'g', 1, 64)
 }
 
+// Digits writes two significant digits, or all before the point, and nothing for what
+// is not a number: 0.037, 4.1, 62. Below 100 it keeps what tells 99.9 from 100.
+func Digits(v float64) string {
+	a := math.Abs(v)
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return ""
+	case a < 1e-6:
+		return "0"
+	case a >= 9.95:
+		if a < 99.95 && math.Abs(v-math.Round(v)) > 0.0499 && a > 99 {
+			return strconv.FormatFloat(v, 'f', 1, 64)
+		}
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	s := strconv.FormatFloat(v, 'f', 1-int(math.Floor(math.Log10(a))), 64)
+	return strings.TrimRight(strings.TrimRight(s, "0"), ".")
+}
+
+// Percent writes a share as Digits of a hundred: 5 %.
+func Percent(share float64) string { return Digits(100*share) + " %" }
+
+// Planned writes seconds as people plan, rounded up: 40 s, 25 min, 3 h, 2 days.
+func Planned(seconds float64) string {
+	switch {
+	case seconds < 90:
+		return Digits(math.Ceil(seconds)) + " s"
+	case seconds < 90*60:
+		return Digits(math.Ceil(seconds/60)) + " min"
+	case seconds < 36*3600:
+		return Digits(math.Ceil(seconds/3600)) + " h"
+	}
+	return Digits(math.Ceil(seconds/86400)) + " days"
+}
+
 // Signed writes TwoDigits with a plus or a minus sign before it, and 0 without one.
 func Signed(v float64) string {
 	s := TwoDigits(math.Abs(v))

@@ -8,7 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"tailscope/api"
-	"tailscope/internal/compare"
+	"tailscope/internal/judge"
 	"tailscope/internal/query"
 	"tailscope/internal/store"
 )
@@ -100,7 +100,7 @@ func (s *server) latestMarkOf(marks []store.Mark, own, common []int, service str
 			break
 		}
 		switch s.judged(marks[at], service).Verdict.Verdict {
-		case compare.Regression, compare.Mixed, compare.Improvement:
+		case judge.Regression, judge.Mixed, judge.Improvement:
 			return at
 		}
 		if at == last(i) {

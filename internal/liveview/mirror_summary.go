@@ -7,6 +7,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/figure"
+	"tailscope/internal/judge"
 	"tailscope/internal/report"
 )
 
@@ -47,7 +48,7 @@ func MirrorSummary(s api.MirrorState, took time.Duration, verdict *api.MirrorVer
 		}
 		fmt.Fprintf(&b, "\n%s\n", report.Printable(headline))
 		for _, m := range v.Measures {
-			if m.Sentence != "" && m.Verdict != report.TooLittle {
+			if m.Sentence != "" && m.Verdict != judge.TooLittle {
 				fmt.Fprintf(&b, "  %s\n", report.Printable(m.Sentence))
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/figure"
+	"tailscope/internal/judge"
 )
 
 // SpanFamily is the family of requests and their parts; selfFamily is the time that is
@@ -40,7 +41,7 @@ func (d *Comparison) Write(w io.Writer, format Format) error {
 	r := d.R
 	out := &Document{}
 	out.Heading(r.Sentence)
-	out.Line("Verdict: " + r.Verdict)
+	out.Line("Verdict: " + string(r.Verdict))
 	if r.Whole != nil {
 		out.Paragraph()
 		out.Line(figure.Sentence(r.Whole.Sentence))
@@ -175,14 +176,14 @@ func (d *Comparison) Measure(m *api.CompareMeasure) []string {
 	if f.Error > 0 {
 		bucket = "±" + Percent(f.Error)
 	}
-	verdict := m.Verdict
+	verdict := string(m.Verdict)
 	switch {
-	case verdict == "same":
+	case m.Verdict == judge.Same:
 		verdict += " within " + d.margin(m)
-	case verdict == "too little data" && f.Short != "":
+	case m.Verdict == judge.TooLittle && f.Short != "":
 		verdict += ": " + f.Short
 	}
-	if more := float64(f.Needed); more > 1 && (m.Verdict == "no evidence" || m.Verdict == "too little data") {
+	if more := float64(f.Needed); more > 1 && (m.Verdict == judge.NoEvidence || m.Verdict == judge.TooLittle) {
 		verdict += "; needs about " + roughly(float64(f.NeededSeconds)) + " a side"
 	}
 	return []string{strings.ReplaceAll(m.Name, "_", " "), value(f.A), value(f.B), d.Effect(m, m.Raw.Effect), like, d.interval(m, f), bucket, verdict}
@@ -282,7 +283,7 @@ func rowVerdict(r api.CompareRow) string {
 	var words []string
 	for _, m := range r.Measures {
 		if m.Change != "" && m.Adjusted <= 0.05 {
-			words = append(words, strings.ReplaceAll(m.Name, "_", " ")+" "+m.Verdict)
+			words = append(words, strings.ReplaceAll(m.Name, "_", " ")+" "+string(m.Verdict))
 		}
 	}
 	if len(words) == 0 {

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"tailscope/api"
-	"tailscope/internal/experiment/judge"
 	"tailscope/internal/figure"
+	"tailscope/internal/judge/rounds"
 )
 
 // WriteExperiment writes the report of an experiment; v is the verdict of a
@@ -132,7 +132,7 @@ func trialLog(d *Document, t *api.Trial, zone *time.Location) {
 // roundMeasure is the figure that rounds are shown by: the one that decides or, where
 // no round has it, the next that says most.
 func roundMeasure(t *api.Trial) string {
-	names := judge.Reading(t.Stopping.Measure)
+	names := rounds.Reading(t.Stopping.Measure)
 	for _, name := range names {
 		for i := range t.Rounds {
 			if v, ok := t.Rounds[i].Figures[""][name]; ok && !IsNaN(v) {
@@ -152,7 +152,7 @@ func trialFigure(name string, v api.Float) string {
 		return PerTime(v)
 	case strings.Contains(name, "bytes"):
 		return Bytes(int64(v))
-	case name == "errors", name == "ratio", name == "mean", judge.Needs(name) > 0, strings.Contains(name, "seconds"), strings.Contains(name, "cpu_per_"):
+	case name == "errors", name == "ratio", name == "mean", rounds.Needs(name) > 0, strings.Contains(name, "seconds"), strings.Contains(name, "cpu_per_"):
 		return mirrorValue(&api.MirrorMeasure{Name: name}, v)
 	}
 	return Digits(float64(v)) // of a metric of its own
@@ -188,7 +188,7 @@ func writeExperimentHTML(w *bytes.Buffer, x *api.Experiment, v *api.MirrorVerdic
 			p.Charts = append(p.Charts, resourceChart{v.Candidates[i].Candidate + " against " + v.Candidates[i].Against, mirrorWhiskers(&v.Candidates[i])})
 		}
 	} else if t := x.Trial; t != nil {
-		p.Hypothesis, p.Verdict, p.Command = t.Hypothesis, t.Verdict, t.Command
+		p.Hypothesis, p.Verdict, p.Command = t.Hypothesis, string(t.Verdict), t.Command
 		p.Alarms = trialAlarms(t, x.State)
 		p.Charts = trialCharts(t)
 		TriedText(d, x, now.Location())

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"tailscope/api"
 	"tailscope/internal/figure"
+	"tailscope/internal/judge"
 	"time"
 )
 
@@ -68,7 +69,7 @@ func VerdictText(d *Document, v *api.MirrorVerdictResponse) {
 			d.Gap()
 		}
 		d.Heading(c.Candidate + ": " + c.Headline)
-		d.Line("Verdict: " + c.Verdict)
+		d.Line("Verdict: " + string(c.Verdict))
 		d.Gap()
 		intervals := trimPercent(v.Level)
 		if v.Live {
@@ -112,7 +113,7 @@ func measuresTable(c *api.MirrorVerdict) *Table {
 	t.Column("verdict", false)
 	for i := range c.Measures {
 		m := &c.Measures[i]
-		t.Rows = append(t.Rows, []string{strings.ReplaceAll(m.Name, "_", " "), mirrorValue(m, m.Reference), mirrorValue(m, m.Candidate), mirrorEffect(m, m.Effect), mirrorInterval(m), noiseFloor(m), m.Verdict})
+		t.Rows = append(t.Rows, []string{strings.ReplaceAll(m.Name, "_", " "), mirrorValue(m, m.Reference), mirrorValue(m, m.Candidate), mirrorEffect(m, m.Effect), mirrorInterval(m), noiseFloor(m), string(m.Verdict)})
 	}
 	return t
 }
@@ -131,8 +132,8 @@ func rowsTable(name string, rows []api.MirrorRow) *Table {
 		for i := range r.Measures {
 			row = append(row, mirrorEffect(&r.Measures[i], r.Measures[i].Effect), mirrorInterval(&r.Measures[i]))
 		}
-		verdict := r.Verdict
-		if r.Lead != "" && verdict != "no evidence" && verdict != "same" && verdict != "too little data" {
+		verdict := string(r.Verdict)
+		if r.Lead != "" && (judge.Moved(r.Verdict) || r.Verdict == judge.WithinFloor) {
 			verdict += " by " + strings.ReplaceAll(r.Lead, "_", " ")
 		}
 		t.Rows = append(t.Rows, append(row, verdict))
@@ -180,9 +181,6 @@ func noiseFloor(m *api.MirrorMeasure) string {
 	}
 	return "±" + Percent(m.Noise)
 }
-
-// TooLittle is the verdict of what there is too little data for.
-const TooLittle = "too little data"
 
 // SumPart is a part of a sum, with its own parts by cause.
 type SumPart struct {

@@ -8,13 +8,14 @@ import (
 	"strings"
 	"tailscope/api"
 	"tailscope/internal/experiment"
+	"tailscope/internal/judge"
 )
 
 // TrialText writes what an experiment was and what came of it.
 func TrialText(d *Document, t *api.Trial) {
 	d.Only(Text|Markdown, func() { // its page begins with that
 		d.Heading(t.Name + ": " + t.Headline)
-		d.Line("Verdict: " + t.Verdict)
+		d.Line("Verdict: " + string(t.Verdict))
 		if t.Hypothesis != "" {
 			d.Paragraph()
 			d.Line("Hypothesis: " + t.Hypothesis)
@@ -135,10 +136,8 @@ func trialRows(d *Document, t *api.Trial, effect, title string) {
 			m := trialMeasure(r, c)
 			row = append(row, trialEffect(m, m.Effect), trialInterval(m))
 		}
-		verdict := r.Verdict
-		switch verdict {
-		case "no evidence", "same", TooLittle:
-		default:
+		verdict := string(r.Verdict)
+		if judge.Moved(r.Verdict) {
 			verdict += " by " + strings.ReplaceAll(r.Lead, "_", " ")
 		}
 		tb.Rows = append(tb.Rows, append(row, verdict))

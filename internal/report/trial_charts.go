@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"tailscope/api"
+	"tailscope/internal/judge"
 )
 
 func sortedNames(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
@@ -171,7 +172,8 @@ func settingsChart(t *api.Trial, query, measure string) template.HTML {
 
 // effect is one line of a chart of effects.
 type effect struct {
-	name, verdict    string
+	name             string
+	verdict          judge.Verdict
 	ratio, low, high float64
 	title            string
 }
@@ -245,9 +247,9 @@ func whiskers(all []effect) template.HTML {
 		y := float64(len(all) - 1 - i)
 		class := ""
 		switch e.verdict {
-		case "faster", "fewer errors":
+		case judge.Faster, judge.FewerErrors:
 			class = " good"
-		case "slower", "more errors":
+		case judge.Slower, judge.MoreErrors:
 			class = " worse"
 		}
 		low, high := -span, span
@@ -258,7 +260,7 @@ func whiskers(all []effect) template.HTML {
 			high = math.Log(e.high)
 		}
 		s.stroke("whisker"+class, low, y, high, y)
-		s.dot("dot"+class, math.Log(e.ratio), y, 4, e.verdict+": "+e.title)
+		s.dot("dot"+class, math.Log(e.ratio), y, 4, string(e.verdict)+": "+e.title)
 		name := []rune(e.name)
 		if len(name) > 30 {
 			name = append(name[:29], '…')

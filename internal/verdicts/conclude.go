@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"tailscope/api"
-	"tailscope/internal/compare"
 	"tailscope/internal/figure"
+	"tailscope/internal/judge"
 	"tailscope/stat"
 )
 
@@ -18,12 +18,12 @@ func conclude(v *api.MarkVerdict) {
 	among(v.Services)
 	for i := range v.Services {
 		of := &v.Services[i]
-		if changed(of.Verdict) && !weigh(of) {
+		if judge.Moved(of.Verdict) && !weigh(of) {
 			demote(of)
 		}
 		of.Operations = of.Operations[:min(len(of.Operations), mostOperations)]
 	}
-	order := []string{compare.Regression, compare.Mixed, compare.Improvement, compare.NoEvidence, compare.Same, compare.TooLittle}
+	order := []judge.Verdict{judge.Regression, judge.Mixed, judge.Improvement, judge.NoEvidence, judge.Same, judge.TooLittle}
 	slices.SortStableFunc(v.Services, func(a, b api.ServiceVerdict) int {
 		return slices.Index(order, a.Verdict) - slices.Index(order, b.Verdict)
 	})
@@ -75,38 +75,26 @@ func among(services []api.ServiceVerdict) {
 	}
 }
 
-func changed(verdict string) bool {
-	return verdict == compare.Regression || verdict == compare.Mixed || verdict == compare.Improvement
-}
-
 // whole is what services, the worst first, amount to.
-func whole(services []api.ServiceVerdict) (verdict, sentence string) {
+func whole(services []api.ServiceVerdict) (verdict judge.Verdict, sentence string) {
 	if len(services) == 0 {
-		return compare.TooLittle, "too little data: no request is within the times before and after"
+		return judge.TooLittle, "too little data: no request is within the times before and after"
 	}
-	has := map[string]int{}
+	var sum judge.Sum
+	moved := 0
 	for _, s := range services {
-		has[s.Verdict]++
+		sum.Add(s.Verdict, "")
+		if judge.Moved(s.Verdict) {
+			moved++
+		}
 	}
-	moved := has[compare.Regression] + has[compare.Mixed] + has[compare.Improvement]
-	switch {
-	case moved == 0 && has[compare.NoEvidence] > 0:
-		verdict = compare.NoEvidence
-	case moved == 0 && has[compare.Same] > 0:
-		verdict = compare.Same
-	case moved == 0:
-		verdict = compare.TooLittle
-	case has[compare.Mixed] > 0, has[compare.Regression] > 0 && has[compare.Improvement] > 0:
-		verdict = compare.Mixed
-	default:
-		verdict = services[0].Verdict
-	}
+	verdict = sum.Verdict()
 	switch n := len(services); {
 	case n == 1:
 		sentence = services[0].Sentence
-	case moved == 0 && verdict == compare.NoEvidence:
+	case moved == 0 && verdict == judge.NoEvidence:
 		sentence = fmt.Sprintf("no evidence that any of %d services changed", n)
-	case moved == 0 && verdict == compare.Same:
+	case moved == 0 && verdict == judge.Same:
 		sentence = fmt.Sprintf("whatever could be judged of %d services is the same", n)
 	case moved == 0:
 		sentence = fmt.Sprintf("too little data of all %d services", n)

@@ -10,6 +10,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/compare"
+	"tailscope/internal/judge"
 	"tailscope/internal/query"
 	"tailscope/internal/store"
 )
@@ -96,7 +97,7 @@ func (j *Judge) due(marks []store.Mark, i int, now time.Time) bool {
 			return true
 		}
 	}
-	if k.brief.Verdict == compare.TooLittle && !m.Time.Add(-j.o.Window).Before(now.Add(-j.o.Keep)) && !now.Before(again(m.Time, k.brief.Judged)) {
+	if k.brief.Verdict == judge.TooLittle && !m.Time.Add(-j.o.Window).Before(now.Add(-j.o.Keep)) && !now.Before(again(m.Time, k.brief.Judged)) {
 		return true
 	}
 	return k.brief.State != Final && !now.Before(fromSeconds(k.brief.Next))

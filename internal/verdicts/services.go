@@ -9,6 +9,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/compare"
+	"tailscope/internal/judge"
 )
 
 // measures that a mark is judged by: few, so that little is lost to looking at
@@ -68,7 +69,7 @@ func emptyVerdict(service string, s sides) api.ServiceVerdict {
 
 func tooLittle(service string, s sides, why string) api.ServiceVerdict {
 	v := emptyVerdict(service, s)
-	v.Verdict, v.Sentence = compare.TooLittle, "too little data to judge "+service+": "+why
+	v.Verdict, v.Sentence = judge.TooLittle, "too little data to judge "+service+": "+why
 	return v
 }
 
@@ -93,9 +94,9 @@ func serviceVerdict(service string, s sides, r *api.CompareResponse) api.Service
 	case weigh(&v):
 	case slices.ContainsFunc(v.Measures, func(m api.CompareMeasure) bool { return m.Change != "" }):
 		demote(&v) // an interval that leaves out 1, not sure enough among all
-	case r.Verdict == compare.TooLittle:
+	case r.Verdict == judge.TooLittle:
 		// Errors alone may have been judged: what could not be is what is said.
-		if i := slices.IndexFunc(v.Measures, func(m api.CompareMeasure) bool { return m.Verdict == compare.TooLittle }); i >= 0 {
+		if i := slices.IndexFunc(v.Measures, func(m api.CompareMeasure) bool { return m.Verdict == judge.TooLittle }); i >= 0 {
 			v.Sentence = v.Measures[i].Sentence
 		}
 	}
@@ -127,7 +128,11 @@ func weigh(v *api.ServiceVerdict) bool {
 	if v.Operations = kept; len(found) == 0 {
 		return false
 	}
-	v.Verdict = direction(found)
+	var sum judge.Sum
+	for _, m := range found {
+		sum.Add(m.Verdict, m.Change)
+	}
+	v.Verdict = sum.Verdict()
 	v.Sentence = say(v)
 	return true
 }
@@ -152,28 +157,14 @@ func changedOf(measures []api.CompareMeasure) (out []api.CompareMeasure) {
 	return out
 }
 
-func direction(found []api.CompareMeasure) string {
-	better := slices.ContainsFunc(found, func(m api.CompareMeasure) bool { return m.Change == compare.Better })
-	worse := slices.ContainsFunc(found, func(m api.CompareMeasure) bool { return m.Change == compare.Worse })
-	switch {
-	case better && worse:
-		return compare.Mixed
-	case worse:
-		return compare.Regression
-	case better:
-		return compare.Improvement
-	}
-	return compare.NoEvidence
-}
-
 // demote takes back a finding that is not sure enough among all that was looked at.
 func demote(v *api.ServiceVerdict) {
-	v.Verdict, v.Operations = compare.NoEvidence, []api.CompareRow{}
+	v.Verdict, v.Operations = judge.NoEvidence, []api.CompareRow{}
 	v.Sentence = "no evidence that " + v.Service + " changed: what differs is no more than chance shows among so many figures"
 }
 
-// say names the measure of the service that changed, the worst and then the
-// highest quantile first, and the operation of which that matters most.
+// say names the measure that stands for those of the service that changed, and the
+// operation of which that matters most.
 func say(v *api.ServiceVerdict) string {
 	sentence := ""
 	if m := tell(changedOf(v.Measures)); m != nil {
@@ -195,21 +186,7 @@ func say(v *api.ServiceVerdict) string {
 
 // tell chooses the measure to speak of; nil if there is none.
 func tell(found []api.CompareMeasure) *api.CompareMeasure {
-	order := []string{"p99", "p95", "p50", "errors"}
-	rank := func(m *api.CompareMeasure) int {
-		r := slices.Index(order, m.Name)
-		if m.Change != compare.Worse {
-			r += len(order)
-		}
-		return r
-	}
-	var best *api.CompareMeasure
-	for i := range found {
-		if best == nil || rank(&found[i]) < rank(best) {
-			best = &found[i]
-		}
-	}
-	return best
+	return compare.Lead(found, func(*api.CompareMeasure) bool { return true }, compare.DefaultWithin)
 }
 
 // least is the least probability of a service, adjusted for all its figures;

@@ -6,12 +6,12 @@ import (
 	"testing"
 
 	"tailscope/api"
-	"tailscope/internal/compare"
+	"tailscope/internal/judge"
 )
 
 // faster is a measure of which a probability was adjusted for its family.
 func faster(name, of string, p float64) api.CompareMeasure {
-	return api.CompareMeasure{Name: name, Verdict: compare.Faster, Change: compare.Better, Adjusted: api.Float(p), Sentence: name + " of " + of + " is faster"}
+	return api.CompareMeasure{Name: name, Verdict: judge.Faster, Change: judge.Better, Adjusted: api.Float(p), Sentence: name + " of " + of + " is faster"}
 }
 
 func rowOf(operation string, requests uint64, before, after, p float64) api.CompareRow {
@@ -20,7 +20,7 @@ func rowOf(operation string, requests uint64, before, after, p float64) api.Comp
 }
 
 func response(measures []api.CompareMeasure, rows ...api.CompareRow) *api.CompareResponse {
-	return &api.CompareResponse{Slot: 10, Verdict: compare.NoEvidence, Measures: measures, Operations: rows}
+	return &api.CompareResponse{Slot: 10, Verdict: judge.NoEvidence, Measures: measures, Operations: rows}
 }
 
 // On a machine that a query kept busy everything waited for it: what is quick
@@ -49,7 +49,7 @@ func TestFiguresOfSelectedServices(t *testing.T) {
 			rowOf("GET /sure", 1000, 0.2, 0.1, 1e-4), rowOf("GET /perhaps", 1000, 0.9, 0.1, 0.01))
 	}
 	nothing := func() *api.CompareResponse {
-		return response([]api.CompareMeasure{{Name: "p50", Verdict: compare.NoEvidence, Adjusted: 0.6}, {Name: "p99", Verdict: compare.NoEvidence, Adjusted: 0.9}})
+		return response([]api.CompareMeasure{{Name: "p50", Verdict: judge.NoEvidence, Adjusted: 0.6}, {Name: "p99", Verdict: judge.NoEvidence, Adjusted: 0.9}})
 	}
 	for _, c := range []struct {
 		name           string
@@ -74,7 +74,7 @@ func TestFiguresOfSelectedServices(t *testing.T) {
 			v.Services = append(v.Services, tooLittle("new", sides{}, "it is not a test"))
 			conclude(v)
 			for i, s := range v.Services[:c.changed] {
-				if s.Verdict != compare.Improvement || s.Sentence != c.sentence || len(s.Operations) != c.operations {
+				if s.Verdict != judge.Improvement || s.Sentence != c.sentence || len(s.Operations) != c.operations {
 					t.Errorf("service %d: %s, %q, %d operations", i, s.Verdict, s.Sentence, len(s.Operations))
 				}
 				if p := float64(s.Measures[1].Adjusted); math.Abs(p-c.p99) > 1e-9 {
@@ -82,7 +82,7 @@ func TestFiguresOfSelectedServices(t *testing.T) {
 				}
 			}
 			for _, s := range v.Services[c.changed:] {
-				if changed(s.Verdict) || len(s.Operations) > 0 {
+				if judge.Moved(s.Verdict) || len(s.Operations) > 0 {
 					t.Errorf("%s: %s", s.Service, s.Verdict)
 				}
 			}
@@ -94,10 +94,10 @@ func TestFiguresOfSelectedServices(t *testing.T) {
 func TestOneOfManyIsTakenBack(t *testing.T) {
 	v := &api.MarkVerdict{Services: []api.ServiceVerdict{serviceVerdict("shop", sides{}, response([]api.CompareMeasure{faster("p50", "shop", 0.01)}))}}
 	for range 9 {
-		v.Services = append(v.Services, serviceVerdict("quiet", sides{}, response([]api.CompareMeasure{{Name: "p50", Verdict: compare.NoEvidence, Adjusted: 0.6}})))
+		v.Services = append(v.Services, serviceVerdict("quiet", sides{}, response([]api.CompareMeasure{{Name: "p50", Verdict: judge.NoEvidence, Adjusted: 0.6}})))
 	}
 	conclude(v)
-	if v.Verdict != compare.NoEvidence || v.Services[0].Verdict != compare.NoEvidence {
+	if v.Verdict != judge.NoEvidence || v.Services[0].Verdict != judge.NoEvidence {
 		t.Errorf("%s: %q", v.Verdict, v.Sentence)
 	}
 }
@@ -105,7 +105,7 @@ func TestOneOfManyIsTakenBack(t *testing.T) {
 // A mark has no sides A and B, but a time before it and a time after.
 func TestWordsOfAMark(t *testing.T) {
 	r := &api.CompareResponse{
-		Slot: 10, Verdict: compare.TooLittle, Sentence: "too little data to tell whether p99 of shop changed: side A: 12 slots, 20 are needed",
+		Slot: 10, Verdict: judge.TooLittle, Sentence: "too little data to tell whether p99 of shop changed: side A: 12 slots, 20 are needed",
 		Warnings: []api.CompareWarning{{Code: "mix", Text: "9 % of the requests are of other operations than on side A: go by the like-for-like figures"}},
 	}
 	v := serviceVerdict("shop", sides{}, r)

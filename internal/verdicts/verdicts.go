@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"tailscope/api"
-	"tailscope/internal/compare"
+	"tailscope/internal/judge"
 	"tailscope/internal/store"
 )
 
@@ -140,7 +140,7 @@ func (j *Judge) Of(m store.Mark, service string) *api.MarkVerdict {
 	i := slices.IndexFunc(v.Services, func(s api.ServiceVerdict) bool { return s.Service == service })
 	if i < 0 {
 		if v.State != Waiting {
-			v.Verdict, v.Sentence = compare.TooLittle, "Too little data of "+service+" to judge it"
+			v.Verdict, v.Sentence = judge.TooLittle, "Too little data of "+service+" to judge it"
 		}
 		v.Services = []api.ServiceVerdict{}
 		return v

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"tailscope/api"
-	"tailscope/internal/compare"
+	"tailscope/internal/judge"
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
@@ -125,12 +125,12 @@ func TestAMarkIsJudged(t *testing.T) {
 	}
 	w.round(moment + 20 + 200 + ripe)
 	v := w.full(m)
-	if v.State != Early || v.Verdict != compare.Improvement || v.Next != api.Float(epoch+moment+3+300) {
+	if v.State != Early || v.Verdict != judge.Improvement || v.Next != api.Float(epoch+moment+3+300) {
 		t.Fatalf("the first look: %+v", v)
 	}
 	w.round(moment + 20 + 3600 + ripe)
 	v = w.full(m)
-	if v.State != Final || v.Verdict != compare.Improvement || !math.IsNaN(float64(v.Next)) || v.Window != 3600 {
+	if v.State != Final || v.Verdict != judge.Improvement || !math.IsNaN(float64(v.Next)) || v.Window != 3600 {
 		t.Fatalf("the last look: %+v", v)
 	}
 	s := v.Services[0]
@@ -175,7 +175,7 @@ func TestNoChange(t *testing.T) {
 		w.put(m)
 		w.round(1190)
 		v := w.full(m)
-		if changed(v.Verdict) {
+		if judge.Moved(v.Verdict) {
 			found++
 			t.Log(v.Verdict, v.Sentence)
 		} else if len(v.Services[0].Operations) > 0 || strings.Contains(v.Sentence, "faster") || strings.Contains(v.Sentence, "slower") {
@@ -199,7 +199,7 @@ func TestMarksBeside(t *testing.T) {
 	w.put(mark("other service", moment+100, "bank"))
 	w.round(8000)
 	v := w.full(m)
-	if v.State != Final || v.Verdict != compare.Regression || v.Window != 3600 {
+	if v.State != Final || v.Verdict != judge.Regression || v.Window != 3600 {
 		t.Fatalf("alone: %+v", v)
 	}
 	w.put(mark("backup", moment+600, "shop"))
@@ -270,17 +270,17 @@ func TestEveryService(t *testing.T) {
 	w.put(m)
 	w.round(2490)
 	v := w.full(m)
-	if v.Verdict != compare.Regression || len(v.Services) != 6 || v.Services[0].Service != "shop" ||
+	if v.Verdict != judge.Regression || len(v.Services) != 6 || v.Services[0].Service != "shop" ||
 		!strings.HasPrefix(v.Sentence, "1 of 6 services changed, shop: p99 of shop is") {
 		t.Errorf("%s %q of %d services", v.Verdict, v.Sentence, len(v.Services))
 	}
-	if of := w.judge.Of(m, "other2"); changed(of.Verdict) || len(of.Services) != 1 || of.Services[0].Service != "other2" {
+	if of := w.judge.Of(m, "other2"); judge.Moved(of.Verdict) || len(of.Services) != 1 || of.Services[0].Service != "other2" {
 		t.Errorf("of one service: %+v", of)
 	}
-	if of := w.judge.Of(m, "nobody"); of.Verdict != compare.TooLittle {
+	if of := w.judge.Of(m, "nobody"); of.Verdict != judge.TooLittle {
 		t.Errorf("of a service without requests: %+v", of)
 	}
-	if of := w.judge.Of(m, "shop"); of.Verdict != compare.Regression {
+	if of := w.judge.Of(m, "shop"); of.Verdict != judge.Regression {
 		t.Errorf("of the one that changed: %+v", of)
 	}
 }
@@ -294,7 +294,7 @@ func TestTooLittle(t *testing.T) {
 	w.put(gone)
 	w.round(5000)
 	for _, m := range []store.Mark{early, gone} {
-		if v := w.full(m); v.State != Final || v.Verdict != compare.TooLittle || v.Sentence == "" {
+		if v := w.full(m); v.State != Final || v.Verdict != judge.TooLittle || v.Sentence == "" {
 			t.Errorf("%s: %+v", m.Name, v)
 		}
 	}
@@ -304,7 +304,7 @@ func TestTooLittle(t *testing.T) {
 	nobody.Time = at(-9000)
 	w.put(nobody)
 	w.round(6000)
-	if v := w.full(nobody); v.State != Final || v.Verdict != compare.TooLittle || !strings.Contains(v.Sentence, "no request") {
+	if v := w.full(nobody); v.State != Final || v.Verdict != judge.TooLittle || !strings.Contains(v.Sentence, "no request") {
 		t.Errorf("no requests: %+v", v)
 	}
 }
@@ -434,16 +434,16 @@ func TestAfterTheFact(t *testing.T) {
 		t.Fatalf("at once: %+v", v)
 	}
 	w.round(1200 + ripe)
-	if v := w.judge.Brief(m); v.State != Early || v.Verdict != compare.TooLittle {
+	if v := w.judge.Brief(m); v.State != Early || v.Verdict != judge.TooLittle {
 		t.Fatalf("without data: %+v", v)
 	}
 	send(t, st, 9, 1200, 600, operation{service: "shop", name: "GET /", median: 0.02, ratio: 2})
 	w.round(1230 + 150) // not yet a quarter of its age later
-	if v := w.judge.Brief(m); v.Verdict != compare.TooLittle {
+	if v := w.judge.Brief(m); v.Verdict != judge.TooLittle {
 		t.Fatalf("too soon: %+v", v)
 	}
 	w.round(1230 + 158)
-	if v := w.judge.Brief(m); v.Verdict != compare.Regression {
+	if v := w.judge.Brief(m); v.Verdict != judge.Regression {
 		t.Fatalf("with data: %+v", v)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"tailscope/api"
-	"tailscope/internal/compare"
+	"tailscope/internal/judge"
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
@@ -84,7 +84,7 @@ func TestRecordedIndexIsJudgedFaster(t *testing.T) {
 // A mark of a recorded run at which nothing was done is no evidence of a change.
 func TestRecordedMarkWithoutChangeIsNoEvidence(t *testing.T) {
 	v, _ := replay(t, true)
-	if v.Verdict != compare.NoEvidence && v.Verdict != compare.Same || len(v.Services[0].Operations) > 0 {
+	if v.Verdict != judge.NoEvidence && v.Verdict != judge.Same || len(v.Services[0].Operations) > 0 {
 		t.Errorf("judged %s: %s, %+v", v.Verdict, v.Sentence, v.Services[0].Operations)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"tailscope/api"
-	"tailscope/internal/compare"
+	"tailscope/internal/judge"
 )
 
 // stopwatch keeps what the demo's shop measured by its own clock.
@@ -78,7 +78,7 @@ func readStopwatch(from io.Reader, begin time.Time) (s *stopwatch, mark time.Tim
 // GET /orders, by intervals that hold what the shop's own clock says.
 func judgedFaster(t *testing.T, v *api.MarkVerdict, watch *stopwatch) {
 	t.Helper()
-	if v.Verdict != compare.Improvement {
+	if v.Verdict != judge.Improvement {
 		t.Errorf("the index is judged %s", v.Verdict)
 	}
 	s := v.Services[0]
@@ -89,7 +89,7 @@ func judgedFaster(t *testing.T, v *api.MarkVerdict, watch *stopwatch) {
 	if i != 0 {
 		t.Errorf("%s changed more than GET /orders", s.Operations[0].Operation)
 	}
-	if !slices.ContainsFunc(s.Operations[i].Measures, func(m api.CompareMeasure) bool { return m.Verdict == compare.Faster }) {
+	if !slices.ContainsFunc(s.Operations[i].Measures, func(m api.CompareMeasure) bool { return m.Verdict == judge.Faster }) {
 		t.Error("no quantile of GET /orders is judged faster")
 	}
 	for _, row := range s.Operations {
@@ -102,14 +102,14 @@ func judgedFaster(t *testing.T, v *api.MarkVerdict, watch *stopwatch) {
 			// interval holds all that lies on the right side of its other end. Who is
 			// judged faster has an upper end, or nothing would say so.
 			switch {
-			case x.Verdict == compare.TooLittle:
-			case x.Verdict == compare.Faster && !(f.High < 1):
+			case x.Verdict == judge.TooLittle:
+			case x.Verdict == judge.Faster && !(f.High < 1):
 				t.Errorf("%s of %s is judged faster by an interval up to %.3f", x.Name, row.Operation, f.High)
-			case row.Operation == "GET /orders" && x.Verdict != compare.Faster && x.Verdict != compare.NoEvidence:
+			case row.Operation == "GET /orders" && x.Verdict != judge.Faster && x.Verdict != judge.NoEvidence:
 				t.Errorf("%s of GET /orders is judged %s", x.Name, x.Verdict)
 			case row.Operation == "GET /orders" && (truth < float64(f.Low) || truth > float64(f.High)):
 				t.Errorf("%s of GET /orders: %.3f–%.3f does not hold %.3f", x.Name, f.Low, f.High, truth)
-			case row.Operation != "GET /orders" && x.Change == compare.Better && truth > 0.97, x.Change == compare.Worse && truth < 1.03:
+			case row.Operation != "GET /orders" && x.Change == judge.Better && truth > 0.97, x.Change == judge.Worse && truth < 1.03:
 				t.Errorf("%s of %s is judged %s, by %.3f; by the shop's clock it is %.3f", x.Name, row.Operation, x.Verdict, f.Effect, truth)
 			}
 		}

@@ -16,9 +16,9 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
-	"tailscope/internal/compare"
 	"tailscope/internal/config"
 	"tailscope/internal/demo"
+	"tailscope/internal/judge"
 	"tailscope/internal/series"
 	serving "tailscope/internal/server"
 	"tailscope/internal/verdicts"
@@ -115,7 +115,7 @@ func rest(ctx context.Context, d time.Duration) {
 // operation that reads orders got faster, by what the shop's own clock says.
 func TestDemoIsJudgedFaster(t *testing.T) {
 	t.Parallel()
-	m, watch := judgedDemo(t, false, func(v string) bool { return v == compare.Improvement }, func(c *client.Client, m api.Mark) {
+	m, watch := judgedDemo(t, false, func(v string) bool { return v == judge.Improvement }, func(c *client.Client, m api.Mark) {
 		r, err := c.Compare(t.Context(), client.CompareQuery{
 			Selection: client.Selection{Match: `{service="shop",operation="SELECT orders"}`}, Mark: m.ID, Window: "210s", Measures: []string{"p50", "p95"},
 		})
@@ -124,7 +124,7 @@ func TestDemoIsJudgedFaster(t *testing.T) {
 			return
 		}
 		t.Logf("the query: %s", r.Sentence)
-		if r.Verdict != compare.Improvement && r.Verdict != compare.TooLittle {
+		if r.Verdict != judge.Improvement && r.Verdict != judge.TooLittle {
 			t.Errorf("SELECT orders is judged %s: %s", r.Verdict, r.Sentence)
 		}
 	})
@@ -139,12 +139,12 @@ func TestDemoWithoutChangeIsNoEvidence(t *testing.T) {
 	t.Parallel()
 	byMachine := false
 	for range 2 {
-		m, watch := judgedDemo(t, true, func(v string) bool { return v != compare.TooLittle }, nil)
+		m, watch := judgedDemo(t, true, func(v string) bool { return v != judge.TooLittle }, nil)
 		s := m.Verdict.Services[0]
 		for _, x := range s.Measures {
 			t.Logf("%s: %s", x.Name, x.Sentence)
 		}
-		if (m.Verdict.Verdict == compare.NoEvidence || m.Verdict.Verdict == compare.Same) && len(s.Operations) == 0 {
+		if (m.Verdict.Verdict == judge.NoEvidence || m.Verdict.Verdict == judge.Same) && len(s.Operations) == 0 {
 			return
 		}
 		moved := moved(t, watch, s)
@@ -170,7 +170,7 @@ func moved(t *testing.T, watch *stopwatch, s api.ServiceVerdict) bool {
 		if within && (truth < float64(f.Low) || truth > float64(f.High)) {
 			return false
 		}
-		return math.Abs(math.Log(truth)) > 0.05 && (truth < 1) == (x.Change == compare.Better)
+		return math.Abs(math.Log(truth)) > 0.05 && (truth < 1) == (x.Change == judge.Better)
 	}
 	for _, x := range s.Measures {
 		if x.Change != "" && !same("", x, false) {

@@ -14,7 +14,8 @@ import (
 	"tailscope/benchmarks/report"
 	"tailscope/internal/bench/tally"
 	"tailscope/internal/experiment"
-	"tailscope/internal/experiment/judge"
+	"tailscope/internal/judge"
+	"tailscope/internal/judge/rounds"
 )
 
 // aaRepetitions is how many experiments there are; aaRounds how many rounds each
@@ -116,9 +117,9 @@ phases: [{rate: 2000, for: 260ms}]
 		low, high := binomial(n, of)
 		s.Table = append(s.Table, []string{what, fmt.Sprint(n), fmt.Sprint(of), fmt.Sprintf("%.1f %%", 100*float64(n)/float64(of)), fmt.Sprintf("%.1f – %.1f %%", 100*low, 100*high), nominal})
 	}
-	for _, name := range judge.Shown {
+	for _, name := range rounds.Shown {
 		if n, ok := alarms[name]; ok {
-			line(judge.Title(name, judge.Key{}), n, times, "5 %")
+			line(judge.Title(name, rounds.Key{}.Of()), n, times, "5 %")
 		}
 	}
 	line("the verdict", verdicts, times, "at most 5 %")

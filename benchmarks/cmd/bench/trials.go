@@ -118,7 +118,7 @@ func trialSections(r *report.Report, t *api.Trial, file string) {
 	text := fmt.Sprintf("`%s`: %s\n\n%s", file, t.Hypothesis, t.Headline)
 	if len(t.Curves) > 0 {
 		s := r.Section(t.Name+": which is best", text+fmt.Sprintf("\n\n%s, of each %s in random order. "+
-			"Those that cannot be told from the best at %v %% are given with it; each figure is with its interval.", rounds(t), t.Variable, 100*float64(t.Stopping.Level)))
+			"Those that cannot be told from the best at %v %% are given with it; each figure is with its interval.", roundsOf(t), t.Variable, 100*float64(t.Stopping.Level)))
 		head := []string{"query", "measure", "best", "or"}
 		for _, x := range t.Settings {
 			head = append(head, x.Name)
@@ -130,7 +130,7 @@ func trialSections(r *report.Report, t *api.Trial, file string) {
 		text = ""
 	}
 	if text != "" {
-		text += "\n\n" + rounds(t) + "."
+		text += "\n\n" + roundsOf(t) + "."
 	} else {
 		text = "Each setting against the control, " + t.Settings[0].Name + "."
 	}
@@ -143,7 +143,7 @@ func trialSections(r *report.Report, t *api.Trial, file string) {
 		}
 		for j := range row.Measures {
 			m := &row.Measures[j]
-			s.Table = append(s.Table, []string{row.Setting, all(row.Query), m.Name, amount(m.Name, m.Control), amount(m.Name, m.Variant), effect(m.Name, m.Effect), effect(m.Name, m.Low) + " – " + effect(m.Name, m.High), m.Verdict})
+			s.Table = append(s.Table, []string{row.Setting, all(row.Query), m.Name, amount(m.Name, m.Control), amount(m.Name, m.Variant), effect(m.Name, m.Effect), effect(m.Name, m.Low) + " – " + effect(m.Name, m.High), string(m.Verdict)})
 		}
 	}
 	for _, l := range t.Loads {
@@ -158,7 +158,7 @@ func trialSections(r *report.Report, t *api.Trial, file string) {
 	s.Add("runs that count", "of "+fmt.Sprint(len(t.Rounds)), "", 0, float64(valid))
 }
 
-func rounds(t *api.Trial) string { return fmt.Sprintf("%d rounds", t.Stopping.Done) }
+func roundsOf(t *api.Trial) string { return fmt.Sprintf("%d rounds", t.Stopping.Done) }
 
 func curveRow(t *api.Trial, c *api.TrialCurve) []string {
 	var or []string

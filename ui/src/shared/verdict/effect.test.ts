@@ -34,7 +34,7 @@ test('errors are differences around zero', () => {
   const a = differenceAxis(m);
   expect(a.at(0)).toBe(0.5);
   expect(a.at(m.high!)).toBeLessThan(1);
-  expect(effectOf(m)).toEqual({ size: '0.3 points more', interval: '0.1–0.5 points' });
+  expect(effectOf(m)).toEqual({ size: '0.3 points higher', interval: '0.1–0.5 points' });
   expect(floorText(m)).toBe('± 0.05 points');
   expect(controlText(m)).toBe('−0.05 points to +0.04 points');
   expect(figureOf(m, m.reference)).toBe('0.1 %');
@@ -46,7 +46,7 @@ test('figures and effects in words', () => {
   expect(floorText(measure({ noise: null }))).toBe('');
   expect(controlText(measure({ floor_low: null }))).toBe('');
   expect(floorOf(measure({ effect: null }))).toBeUndefined();
-  expect(effectOf(measure({ verdict: 'larger', effect: 1.5, low: 1.4, high: 1.6 })).size).toBe('50 % more');
+  expect(effectOf(measure({ verdict: 'higher', effect: 1.5, low: 1.4, high: 1.6 })).size).toBe('50 % higher');
   expect(pointsText(measure({ points: [{ quantile: 0.5, ratio: 1, low: 1, high: 1 }, { quantile: 0.9, ratio: 1.16, low: 1, high: 2 }] }))).toBe('90\u00a0% of requests at ×\u00a01.16 or less');
   expect([ratioText(0.98765), ratioText(1.3), ratioText(120), ratioText(null)]).toEqual(['× 0.988', '× 1.30', '× 120', '–']);
   expect([figureOf({ name: 'p99' }, 0.52), figureOf({ name: 'bytes' }, 4200)]).toEqual(['520 ms', '4.20 kB']);

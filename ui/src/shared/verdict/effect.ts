@@ -58,9 +58,8 @@ export function ratioTick(r: number): string {
 
 /** An effect and its interval in words, as comparisons say it. */
 export function effectOf(m: MirrorMeasure): { size: string; interval: string } {
-  const words: Record<string, string> = { 'fewer errors': 'less', 'more errors': 'more', smaller: 'less', larger: 'more' };
   return effectWords({ name: m.name, scale: isDifference(m.name) ? 'difference' : 'ratio' }, {
-    a: m.reference, b: m.candidate, effect: m.effect, low: m.low, high: m.high, p: m.p, verdict: words[m.verdict] ?? m.verdict, error: null, needed: null, needed_seconds: null,
+    a: m.reference, b: m.candidate, effect: m.effect, low: m.low, high: m.high, p: m.p, verdict: m.verdict, error: null, needed: null, needed_seconds: null,
   });
 }
 

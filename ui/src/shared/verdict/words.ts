@@ -21,8 +21,8 @@ export function verdictSign(word: string, change?: string): { sign: string; tone
     case 'fewer errors': return { sign: '↓', tone: 'better' };
     case 'more errors': return { sign: '↑', tone: 'worse' };
     case 'too little data': return { sign: '…', tone: 'plain' };
-    case 'slower': case 'higher': case 'more': case 'larger': return { sign: '↑', tone: tone === 'plain' && word === 'slower' ? 'worse' : tone };
-    case 'faster': case 'lower': case 'less': case 'fewer': case 'smaller': return { sign: '↓', tone: tone === 'plain' && word === 'faster' ? 'better' : tone };
+    case 'slower': case 'higher': case 'more': return { sign: '↑', tone: tone === 'plain' && word === 'slower' ? 'worse' : tone };
+    case 'faster': case 'lower': case 'less': case 'fewer': return { sign: '↓', tone: tone === 'plain' && word === 'faster' ? 'better' : tone };
     case 'CRITICAL': return { sign: '✕', tone: 'worse' };
     case 'WARNING': return { sign: '!', tone: 'warn' };
     case 'UNKNOWN': return { sign: '?', tone: 'mixed' };
@@ -90,18 +90,22 @@ function signed(m: Pick<CompareMeasure, 'name' | 'scale'>, v: Num): string {
 
 const between = (low: string, high: string, unit: string) => (high === '' ? `${low}${unit} or more` : low === '' ? `up to ${high}${unit}` : `${low}–${high}${unit}`);
 
+/** A verdict behind a size: 0.4 points higher. */
+const adjective: Record<string, string> = { 'more errors': 'higher', 'fewer errors': 'lower' };
+
 /** The size of an effect and its interval: "38 % faster (33–42 %)"; "+1.2 % (−3 % to +5.6 %)" where no direction is sure. */
 export function effectWords(m: Pick<CompareMeasure, 'name' | 'scale'>, f: CompareFigure): { size: string; interval: string } {
   if (f.effect == null) return { size: missing, interval: '' };
   const [size, low, high] = [change100(m, f.effect), change100(m, f.low), change100(m, f.high)];
-  if (!['faster', 'slower', 'lower', 'higher', 'more', 'less'].includes(f.verdict)) {
+  const word = adjective[f.verdict] ?? f.verdict;
+  if (!['faster', 'slower', 'lower', 'higher'].includes(word)) {
     return { size: signed(m, size), interval: f.low == null && f.high == null ? '' : `${signed(m, low)} to ${signed(m, high)}` };
   }
-  if (ofRatio(m) && f.effect >= 2) return { size: `× ${times(f.effect)} ${f.verdict}`, interval: between(times(f.low), times(f.high), '') };
-  if (ofRatio(m) && f.effect > 0 && f.effect <= 1 / manyTimes) return { size: `× ${times(1 / f.effect)} ${f.verdict}`, interval: between(times(over(f.high)), times(over(f.low)), '') };
+  if (ofRatio(m) && f.effect >= 2) return { size: `× ${times(f.effect)} ${word}`, interval: between(times(f.low), times(f.high), '') };
+  if (ofRatio(m) && f.effect > 0 && f.effect <= 1 / manyTimes) return { size: `× ${times(1 / f.effect)} ${word}`, interval: between(times(over(f.high)), times(over(f.low)), '') };
   const [l, h] = size! < 0 ? [high == null ? null : -high, low == null ? null : -low] : [low, high];
   const write = ofRatio(m) && size! < 0 ? lessBy : twoDigits;
-  return { size: `${write(Math.abs(size!))}${unitOf(m)} ${f.verdict}`, interval: between(write(l), write(h), unitOf(m)) };
+  return { size: `${write(Math.abs(size!))}${unitOf(m)} ${word}`, interval: between(write(l), write(h), unitOf(m)) };
 }
 
 /** The figure that the verdict is of. */

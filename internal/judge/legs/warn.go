@@ -1,4 +1,4 @@
-package experiments
+package legs
 
 import (
 	"fmt"
@@ -6,9 +6,11 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"tailscope/api"
 	"tailscope/internal/figure"
+	"tailscope/internal/judge"
 )
 
 const (
@@ -26,12 +28,12 @@ func (j *judgement) warn(out *api.MirrorVerdictResponse) {
 	}
 	if out.Slots < fewestSlots {
 		add("slots", "there are %d slots of %d s with requests, and %d are needed before anything is said: %s", out.Slots, out.Slot, fewestSlots,
-			map[bool]string{true: "wait a few minutes", false: "let the session run for longer"}[j.x.State == Running])
+			map[bool]string{true: "wait a few minutes", false: "let the session run for longer"}[j.x.State == api.Running])
 	}
-	if j.x.State == Lost {
-		add("lost", "the program of the session stopped reporting at %s; what it measured after that may not have arrived", timeOf(j.x.Updated).UTC().Format("2006-01-02 15:04:05Z"))
+	if j.x.State == api.Lost {
+		add("lost", "the program of the session stopped reporting at %s; what it measured after that may not have arrived", at(j.x.Updated, "2006-01-02 15:04:05Z"))
 	}
-	if j.m.Settings.Paused && j.x.State == Running {
+	if j.m.Settings.Paused && j.x.State == api.Running {
 		add("paused", "copying is paused: the figures are of the time before")
 	}
 	var control *api.MirrorTarget
@@ -60,15 +62,20 @@ func (j *judgement) warn(out *api.MirrorVerdictResponse) {
 	}
 	for _, v := range out.Candidates {
 		for _, m := range v.Measures {
-			if m.Name == ratioName && !math.IsNaN(float64(m.Floor)) && float64(m.Noise) > manyNoise {
+			if m.Name == judge.Ratio && !math.IsNaN(float64(m.Floor)) && float64(m.Noise) > manyNoise {
 				add("floor", "%s differs from the primary by up to %s %% though both run the same code, so no less than that is told of %s: give both servers of one kind, and the same load",
 					v.Against, figure.TwoDigits(100*float64(m.Noise)), v.Candidate)
 			}
-			if m.Name == "errors" && m.Verdict == MoreErrors {
+			if m.Name == "errors" && m.Verdict == judge.MoreErrors {
 				add("errors", "%s fails more often than %s: durations are of answers below 500, and what failed is in none of them", v.Candidate, v.Against)
 			}
 		}
 	}
+}
+
+// at writes a time of a session.
+func at(seconds api.Float, layout string) string {
+	return time.UnixMilli(int64(1e3 * float64(seconds))).UTC().Format(layout)
 }
 
 // doubts says in a few words what may be the reason for all that was found of a
@@ -123,7 +130,7 @@ func (j *judgement) warnShadow(t *api.MirrorTarget, add func(code, form string, 
 		if t.DivergedWhy != "" {
 			why = " (" + t.DivergedWhy + ")"
 		}
-		add("diverged", "%s missed a write at %s%s: since then its data are not the primary's, and its answers may differ for that", t.Name, timeOf(t.Diverged).UTC().Format("15:04:05Z"), why)
+		add("diverged", "%s missed a write at %s%s: since then its data are not the primary's, and its answers may differ for that", t.Name, at(t.Diverged, "15:04:05Z"), why)
 	}
 	a := t.Account
 	if a == nil || a.Offered == 0 {

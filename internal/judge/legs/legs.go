@@ -1,4 +1,8 @@
-package experiments
+// Package legs judges a mirror session: what its candidates do beside the control,
+// or beside the primary where there is no control, outside the noise floor that
+// control against primary makes. It reads what the session measured from the store,
+// slot by slot, and sets the legs of one slot against each other.
+package legs
 
 import (
 	"cmp"
@@ -8,27 +12,22 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"tailscope/api"
-	"tailscope/internal/compare"
 	"tailscope/internal/figure"
+	"tailscope/internal/judge"
 	"tailscope/internal/store"
 	"tailscope/stat"
 )
 
-// VerdictRequest asks what came of an experiment.
-type VerdictRequest struct {
-	ID         string
-	Start, End time.Time // within its time; zero: all of it
-	Measures   []string  // all if empty
-	Limit      int       // operations, and tenants; 0 is 20
+// Request says what is judged of a session, and when.
+type Request struct {
+	Start, End int64    // Unix seconds, half open
+	Measures   []string // all if empty
+	Limit      int      // operations, and tenants
 }
-
-// late is how long after a slot all of it has come.
-const late = 20 * time.Second
 
 // caveat is what a primary is not as a reference.
 const caveat = "there is no control: the primary answers the clients, gets every request and not only the chosen ones, and is asked a moment before the copies; a part of any difference may be of that"
@@ -45,8 +44,8 @@ type judgement struct {
 	d        *data
 }
 
-// judge makes the verdict of an experiment over [start, end), Unix seconds.
-func judge(ctx context.Context, st store.Store, x *api.Experiment, q VerdictRequest, start, end int64) (*api.MirrorVerdictResponse, error) {
+// Judge makes the verdict of a session.
+func Judge(ctx context.Context, st store.Store, x *api.Experiment, q Request) (*api.MirrorVerdictResponse, error) {
 	j := &judgement{x: x, m: x.Mirror, primary: x.Mirror.Primary.Name, limit: q.Limit, o: stat.Options{Level: level}}
 	var err error
 	if j.measures, err = checkMeasures(q.Measures); err != nil {
@@ -55,11 +54,11 @@ func judge(ctx context.Context, st store.Store, x *api.Experiment, q VerdictRequ
 	if i := slices.IndexFunc(j.m.Shadows, func(t api.MirrorTarget) bool { return t.Role == "control" }); i >= 0 {
 		j.control = j.m.Shadows[i].Name
 	}
-	g := gridOf(start, max(end, start))
+	g := gridOf(q.Start, max(q.End, q.Start))
 	if j.d, err = read(ctx, st, question{service: x.Service, id: x.ID, control: j.control, primary: j.primary, first: j.wants(ofFirstBytes), bytes: j.wants(ofBytes)}, g); err != nil {
 		return nil, err
 	}
-	if x.State == Running {
+	if x.State == api.Running {
 		j.o.Live = liveIn(j.d.step)
 	}
 	out := &api.MirrorVerdictResponse{
@@ -79,10 +78,10 @@ func judge(ctx context.Context, st store.Store, x *api.Experiment, q VerdictRequ
 			if err != nil {
 				return nil, err
 			}
-			if doubts := j.doubts(v.Candidate); v.Verdict != compare.TooLittle && len(doubts) > 0 {
+			if doubts := j.doubts(v.Candidate); v.Verdict != judge.TooLittle && len(doubts) > 0 {
 				v.Headline += "; mind that " + strings.Join(doubts, ", ")
 			}
-			if v.Verdict == compare.TooLittle && out.Slots < fewestSlots {
+			if v.Verdict == judge.TooLittle && out.Slots < fewestSlots {
 				v.Headline = fmt.Sprintf("Too little data: requests in %d of the %d slots of %d s that are needed", out.Slots, fewestSlots, out.Slot)
 			}
 			out.Candidates = append(out.Candidates, *v)
@@ -124,7 +123,7 @@ func (j *judgement) candidate(name string) (*api.MirrorVerdict, error) {
 	adjust([][]judged{all}, ofAll)
 	for i := range all {
 		m := all[i].api("", against)
-		if m.Name == ratioName {
+		if m.Name == judge.Ratio {
 			var err error
 			if m.Points, err = j.points(j.d.ratio[pairs]); err != nil {
 				return nil, err
@@ -143,7 +142,7 @@ func (j *judgement) candidate(name string) (*api.MirrorVerdict, error) {
 	if v.Tenants, v.TenantsJudged, err = j.rows(j.d.tenants, name, against, o); err != nil {
 		return nil, err
 	}
-	conclude(v, len(j.measures) == len(measures) && len(j.d.operations) <= mostRows && len(j.d.tenants) < mostRows)
+	conclude(v, len(j.measures) == len(measures) && len(j.d.operations) <= MostRows && len(j.d.tenants) < MostRows)
 	v.Operations, v.Tenants = v.Operations[:min(j.limit, len(v.Operations))], v.Tenants[:min(j.limit, len(v.Tenants))]
 	return v, nil
 }
@@ -165,7 +164,8 @@ func (j *judgement) points(l *leg) ([]api.MirrorPoint, error) {
 	var out []api.MirrorPoint
 	for i, c := range found {
 		p := api.MirrorPoint{Quantile: api.Float(at[i]), Ratio: api.Float(c.B)}
-		_, p.Low, p.High = scaled(&c)
+		_, low, high := scaled(&c)
+		p.Low, p.High = api.Float(low), api.Float(high)
 		out = append(out, p)
 	}
 	return out, nil
@@ -205,7 +205,7 @@ func (j *judgement) rows(of map[string]*rowData, candidate, against string, o st
 		}
 	}
 	slices.SortFunc(names, func(x, y string) int { return cmp.Or(cmp.Compare(pairs(y), pairs(x)), cmp.Compare(x, y)) })
-	names = names[:min(len(names), mostRows)]
+	names = names[:min(len(names), MostRows)]
 	if len(names) < 2 { // it is everything
 		return []api.MirrorRow{}, 0, nil
 	}
@@ -231,7 +231,8 @@ func (j *judgement) rows(of map[string]*rowData, candidate, against string, o st
 		for i := range row {
 			if row[i].claimed() {
 				m := row[i].api("", against)
-				claimed, size = true, max(size, certain(&m))
+				_, certain := margins(&m)
+				claimed, size = true, max(size, certain)
 			}
 			if a := row[i].adjusted; !math.IsNaN(a) {
 				p = min(p, a)
@@ -301,62 +302,49 @@ func (j *judgement) floors(r *rowData, row []judged, o stat.Options) error {
 	return nil
 }
 
-// open says of a main measure that a difference may have been missed. Errors too
-// few to be judged are too few to differ by much.
-func open(m api.MirrorMeasure) bool {
-	switch m.Name {
-	case ratioName, "p50", "p95", "p99":
-		return m.Verdict == compare.NoEvidence || m.Verdict == compare.TooLittle
-	}
-	return m.Name == "errors" && m.Verdict == compare.NoEvidence
-}
+// main are the measures of which nothing may be open for all to be the same.
+var main = []string{judge.Ratio, "p50", "p95", "p99", judge.ErrorShare}
 
-// direction is the verdict of several measures.
-func direction(ms []api.MirrorMeasure) string {
-	has := func(verdicts ...string) bool {
-		return slices.ContainsFunc(ms, func(m api.MirrorMeasure) bool { return slices.Contains(verdicts, m.Verdict) })
-	}
-	worse, better := has(compare.Slower, MoreErrors), has(compare.Faster, FewerErrors)
-	switch {
-	case worse && better:
-		return compare.Mixed
-	case has(compare.Slower):
-		return compare.Slower
-	case worse:
-		return MoreErrors
-	case has(compare.Faster):
-		return compare.Faster
-	case better:
-		return FewerErrors
-	case has(WithinFloor):
-		return WithinFloor
-	case has(compare.Same) && !slices.ContainsFunc(ms, open):
-		return compare.Same
-	case has(compare.NoEvidence, compare.Same, Larger, Smaller):
-		return compare.NoEvidence
-	}
-	return compare.TooLittle
-}
-
-// leadOf is the measure that says most of a verdict: of those that are claimed
-// the one that is certainly largest, of those that are not the first.
-func leadOf(ms []api.MirrorMeasure, verdict string) *api.MirrorMeasure {
-	var lead *api.MirrorMeasure
-	for i := range ms {
-		m := &ms[i]
-		ok := m.Verdict == verdict
-		if verdict == compare.Mixed {
-			ok = m.Verdict == compare.Slower || m.Verdict == MoreErrors // what got worse
-		}
-		if ok && (lead == nil || claims(m) && certain(m) > certain(lead)) {
-			lead = m
+// direction is the verdict of several measures. Something is the same only if no main
+// measure is open, or has too little data; errors too few to be judged are too few to
+// differ by much.
+func direction(ms []api.MirrorMeasure) judge.Verdict {
+	var sum judge.Sum
+	same := slices.ContainsFunc(ms, func(m api.MirrorMeasure) bool { return m.Verdict == judge.Same })
+	for _, m := range ms {
+		switch of := slices.Contains(main, m.Name); {
+		case m.Verdict == judge.NoEvidence && !of && same:
+		case m.Verdict == judge.TooLittle && of && m.Name != judge.ErrorShare && same:
+			sum.Add(judge.NoEvidence, "")
+		case m.Name == judge.Bytes && judge.Moved(m.Verdict): // neither good nor bad
+			if !same {
+				sum.Add(judge.NoEvidence, "")
+			}
+		default:
+			sum.Add(m.Verdict, "")
 		}
 	}
-	return lead
+	return sum.Word()
 }
 
-func claims(m *api.MirrorMeasure) bool {
-	return slices.Contains([]string{compare.Slower, compare.Faster, MoreErrors, FewerErrors, Larger, Smaller}, m.Verdict)
+// leadOf is the measure that says most of a verdict, nil if there is none.
+func leadOf(ms []api.MirrorMeasure, verdict judge.Verdict) *api.MirrorMeasure {
+	lead := judge.Lead(len(ms), judge.Reading, func(i int) string {
+		v := ms[i].Verdict
+		if v != verdict && !(verdict == judge.Mixed && (v == judge.Slower || v == judge.MoreErrors)) { // of a mixed one, what got worse
+			return ""
+		}
+		return ms[i].Name
+	}, func(i int) (float64, float64) {
+		if !judge.Moved(ms[i].Verdict) {
+			return 0, 0
+		}
+		return margins(&ms[i])
+	})
+	if lead < 0 {
+		return nil
+	}
+	return &ms[lead]
 }
 
 // conclude says what was found of a candidate. If a few operations differ it is
@@ -364,8 +352,8 @@ func claims(m *api.MirrorMeasure) bool {
 func conclude(v *api.MirrorVerdict, allLookedAt bool) {
 	v.Verdict = direction(v.Measures)
 	lead := leadOf(v.Measures, v.Verdict)
-	if lead == nil && v.Verdict == compare.NoEvidence { // some are the same, of others there is too little
-		lead = leadOf(v.Measures, compare.Same)
+	if lead == nil && v.Verdict == judge.NoEvidence { // some are the same, of others there is too little
+		lead = leadOf(v.Measures, judge.Same)
 	}
 	if lead != nil {
 		v.Headline = figure.Sentence(lead.Sentence)
@@ -377,7 +365,7 @@ func conclude(v *api.MirrorVerdict, allLookedAt bool) {
 	if len(all) == 0 {
 		return
 	}
-	if found := direction(all); found != compare.NoEvidence { // larger answers are neither good nor bad
+	if found := direction(all); found != judge.NoEvidence { // larger answers are neither good nor bad
 		v.Verdict = found
 	}
 	// Rows are in the order of what differs most.
@@ -386,7 +374,7 @@ func conclude(v *api.MirrorVerdict, allLookedAt bool) {
 		rows, n, what = v.Tenants, tenants, "tenant"
 	}
 	together := ""
-	if lead != nil && claims(lead) {
+	if lead != nil && judge.Moved(lead.Verdict) {
 		together = lead.Sentence
 	}
 	if n == 0 || together != "" && (what == "tenant" || 3*n > v.OperationsJudged) {
@@ -412,9 +400,9 @@ func theRest(v *api.MirrorVerdict) string {
 		for _, row := range rows {
 			for _, m := range row.Measures {
 				switch m.Verdict {
-				case compare.TooLittle:
+				case judge.TooLittle:
 					which = "everything else that there is enough data of"
-				case WithinFloor:
+				case judge.WithinFloor:
 					found = "nothing outside the noise floor"
 				}
 			}
@@ -426,7 +414,7 @@ func theRest(v *api.MirrorVerdict) string {
 // claimedOf are the measures that are claimed.
 func claimedOf(ms []api.MirrorMeasure) (out []api.MirrorMeasure) {
 	for i := range ms {
-		if claims(&ms[i]) {
+		if judge.Moved(ms[i].Verdict) {
 			out = append(out, ms[i])
 		}
 	}

@@ -1,4 +1,4 @@
-package experiments
+package legs
 
 import (
 	"flag"
@@ -8,13 +8,14 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"tailscope/internal/compare"
+	"tailscope/internal/judge"
+	"tailscope/internal/judge/legs/legstest"
 	"tailscope/stat"
 )
 
 // trials of each cell; docs/mirror.md has what 1,000 of them gave:
 //
-//	go test -run Calibrate -trials 1000 -v ./internal/experiments
+//	go test -run Calibrate -trials 1000 -v ./internal/judge/legs
 var trials = flag.Int("trials", 10, "simulated sessions of each cell")
 
 // share is how many of the trials do something.
@@ -50,21 +51,21 @@ func above(p float64) float64 { return p + 3.1*math.Sqrt(p*(1-p)/float64(*trials
 // Without a difference no more than 5 of 100 sessions show one in anything that
 // is looked at: eleven measures of everything, five of each operation.
 func TestCalibrateWithoutDifference(t *testing.T) {
-	plain := session{slots: 60, per: 60, shared: 0.15, unlike: 1, noise: 0.3}
+	plain := session{legstest.Session{Slots: 60, Per: 60, Shared: 0.15, Unlike: 1, Noise: 0.3}}
 	with := func(change func(*session)) session { s := plain; change(&s); return s }
 	for _, c := range []struct {
 		name string
 		session
 	}{
 		{"as like as can be", plain},
-		{"slots that differ by server", with(func(s *session) { s.own = 0.05 })},
-		{"correlation 0.6", with(func(s *session) { s.phi, s.own = 0.6, 0.05 })},
-		{"correlation 0.9", with(func(s *session) { s.slots, s.phi, s.own = 180, 0.9, 0.05 })},
-		{"shadows 10 % slower by their path", with(func(s *session) { s.path, s.own = 1.1, 0.02 })},
-		{"candidate as unlike as control", with(func(s *session) { s.path, s.slower, s.own = 1.1, 1.1, 0.02 })},
-		{"six operations", with(func(s *session) { s.operations, s.per = 6, 120 })},
-		{"without a control", with(func(s *session) { s.noControl = true })},
-		{"without a control, correlation 0.6", with(func(s *session) { s.noControl, s.phi, s.own = true, 0.6, 0.05 })},
+		{"slots that differ by server", with(func(s *session) { s.Own = 0.05 })},
+		{"correlation 0.6", with(func(s *session) { s.Phi, s.Own = 0.6, 0.05 })},
+		{"correlation 0.9", with(func(s *session) { s.Slots, s.Phi, s.Own = 180, 0.9, 0.05 })},
+		{"shadows 10 % slower by their path", with(func(s *session) { s.Path, s.Own = 1.1, 0.02 })},
+		{"candidate as unlike as control", with(func(s *session) { s.Path, s.Slower, s.Own = 1.1, 1.1, 0.02 })},
+		{"six operations", with(func(s *session) { s.Operations, s.Per = 6, 120 })},
+		{"without a control", with(func(s *session) { s.NoControl = true })},
+		{"without a control, correlation 0.6", with(func(s *session) { s.NoControl, s.Phi, s.Own = true, 0.6, 0.05 })},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := share(t, func(seed uint64) (bool, error) {
@@ -79,16 +80,16 @@ func TestCalibrateWithoutDifference(t *testing.T) {
 	}
 }
 
-func (s session) seeded(seed uint64) session { s.seed = seed; return s }
+func (s session) seeded(seed uint64) session { s.Seed = seed; return s }
 
 // Looked at each minute while it runs, a session without a difference shows one
 // at some look in no more than 5 of 100.
 func TestCalibrateLive(t *testing.T) {
-	s := session{slots: 180, per: 30, shared: 0.15, unlike: 1, noise: 0.3, own: 0.03, noControl: true}
+	s := session{legstest.Session{Slots: 180, Per: 30, Shared: 0.15, Unlike: 1, Noise: 0.3, Own: 0.03, NoControl: true}}
 	looks := func(live bool) float64 {
 		return share(t, func(seed uint64) (bool, error) {
 			d := s.seeded(seed).data()
-			for n := 20; n <= s.slots; n += 8 {
+			for n := 20; n <= s.Slots; n += 8 {
 				j := &judgement{d: d.upTo(n), primary: "primary", measures: measures, limit: 20, o: stat.Options{Level: level}}
 				if live {
 					j.o.Live = liveIn(10)
@@ -140,26 +141,26 @@ func TestCalibratePower(t *testing.T) {
 		session
 		ratio, apart float64 // at least, at most
 	}{
-		{"5 min", session{slots: 30, per: 200, shared: 0.15, own: 0.01, unlike: 1, noise: 0.2, slower: 1.05}, 0.5, 0.3},
-		{"10 min", session{slots: 60, per: 200, shared: 0.15, own: 0.01, unlike: 1, noise: 0.2, slower: 1.05}, 0.8, 0.4},
-		{"10 min, no control", session{slots: 60, per: 200, shared: 0.15, own: 0.01, unlike: 1, noise: 0.2, slower: 1.05, noControl: true}, 0.9, 0.4},
+		{"5 min", session{legstest.Session{Slots: 30, Per: 200, Shared: 0.15, Own: 0.01, Unlike: 1, Noise: 0.2, Slower: 1.05}}, 0.5, 0.3},
+		{"10 min", session{legstest.Session{Slots: 60, Per: 200, Shared: 0.15, Own: 0.01, Unlike: 1, Noise: 0.2, Slower: 1.05}}, 0.8, 0.4},
+		{"10 min, no control", session{legstest.Session{Slots: 60, Per: 200, Shared: 0.15, Own: 0.01, Unlike: 1, Noise: 0.2, Slower: 1.05, NoControl: true}}, 0.9, 0.4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			by := func(of func(*data) (bool, error)) float64 {
 				return share(t, func(seed uint64) (bool, error) { return of(c.session.seeded(seed).data()) })
 			}
 			against := "control"
-			if c.noControl {
+			if c.NoControl {
 				against = "primary"
 			}
 			claim := func(name string) float64 {
 				return by(func(d *data) (bool, error) {
-					j := &judgement{d: d, primary: "primary", control: map[bool]string{false: "control"}[c.noControl], measures: measures, limit: 20, o: stat.Options{Level: level}}
+					j := &judgement{d: d, primary: "primary", control: map[bool]string{false: "control"}[c.NoControl], measures: measures, limit: 20, o: stat.Options{Level: level}}
 					v, err := j.candidate("candidate")
-					return err == nil && measureOf(v, name).Verdict == compare.Slower, err
+					return err == nil && measureOf(v, name).Verdict == judge.Slower, err
 				})
 			}
-			ratio, paired := claim(ratioName), math.NaN()
+			ratio, paired := claim(judge.Ratio), math.NaN()
 			if *trials > 100 {
 				paired = claim("p50")
 			}

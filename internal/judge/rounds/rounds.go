@@ -1,4 +1,4 @@
-// Package judge says what the rounds of an experiment amount to.
+// Package rounds says what the rounds of an experiment amount to.
 //
 // A round measures every setting once, in random order: it is a block of a
 // randomised block design (Fisher 1935, The Design of Experiments, chapter IV).
@@ -15,12 +15,13 @@
 // as it says, from three rounds on.
 //
 // Nothing here reads a clock, does I/O or draws random numbers.
-package judge
+package rounds
 
 import (
 	"math"
 	"slices"
 
+	"tailscope/internal/judge"
 	"tailscope/stat"
 )
 
@@ -56,7 +57,7 @@ type Input struct {
 	Rule    Rule
 	Level   float64 // confidence; 0 stands for 0.95
 	Within  float64 // margin of sameness of ratios; 0 stands for 0.05
-	Closed  bool    // the load is a closed loop, whose rate is an outcome
+	Closed  bool    // the load is a closed loop, whose judge.Rate is an outcome
 	Slots   bool    // estimates are of slots of time, not of rounds
 }
 
@@ -80,7 +81,7 @@ type Measure struct {
 	Effect           float64  // variant / control; of errors the difference
 	Low, High        float64
 	Adjusted         float64
-	Verdict          string
+	Verdict          judge.Verdict
 	Sentence         string
 	Needs            string
 	Short            string
@@ -92,7 +93,7 @@ type Row struct {
 	Key      Key
 	Rounds   int
 	Requests uint64
-	Verdict  string
+	Verdict  judge.Verdict
 	Lead     string
 	Measures []Measure
 }
@@ -128,7 +129,7 @@ func Conclude(in Input, rows []Row) {
 	for _, ms := range families {
 		p := make([]float64, len(ms))
 		for i, m := range ms {
-			if p[i] = m.Estimate.P; m.Verdict == TooLittle || m.Name == rate && !in.Closed {
+			if p[i] = m.Estimate.P; m.Verdict == judge.TooLittle || m.Name == judge.Rate && !in.Closed {
 				p[i] = math.NaN()
 			}
 		}
@@ -325,10 +326,10 @@ func (t *table) measure(in *Input, k Key, c Contrast, name string, rounds []int)
 		m.Short = needRounds(len(each), in.Rule.Stage)
 	}
 	m.Estimate = in.Rule.estimate(each, in.Level)
-	if name == errorsOf && m.Short == "" && c.Effect == "interaction" && m.Estimate.SE == 0 {
+	if name == judge.ErrorShare && m.Short == "" && c.Effect == "interaction" && m.Estimate.SE == 0 {
 		m.Short = "every round has as many" // which of few errors is no knowledge
 	}
-	if name == errorsOf && m.Short == "" && c.Effect != "interaction" {
+	if name == judge.ErrorShare && m.Short == "" && c.Effect != "interaction" {
 		m.Estimate.widen(counts[0].errors, counts[0].requests, counts[1].errors, counts[1].requests, in.Level)
 	}
 	m.Effect, m.Low, m.High = m.Estimate.Effect, m.Estimate.Low, m.Estimate.High
@@ -336,7 +337,7 @@ func (t *table) measure(in *Input, k Key, c Contrast, name string, rounds []int)
 		m.Effect, m.Low, m.High = math.Exp(m.Effect), math.Exp(m.Low), math.Exp(m.High)
 	}
 	if m.Short != "" {
-		m.Verdict, m.Low, m.High, m.Estimate.P = TooLittle, math.NaN(), math.NaN(), math.NaN()
+		m.Verdict, m.Low, m.High, m.Estimate.P = judge.TooLittle, math.NaN(), math.NaN(), math.NaN()
 	}
 	return m, true
 }

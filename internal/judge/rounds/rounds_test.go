@@ -1,4 +1,4 @@
-package judge
+package rounds
 
 import (
 	"math"
@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"tailscope/internal/judge"
 )
 
 // factors of two and three levels, all combinations.
@@ -118,20 +120,20 @@ func TestWords(t *testing.T) {
 	for _, c := range []struct {
 		shift   float64
 		rounds  int
-		verdict string
+		verdict judge.Verdict
 		want    string
 	}{
-		{math.Log(0.62), 10, Faster, "% faster than with workers=8 (95 % interval 3"},
-		{math.Log(3), 10, Slower, "p99 with workers=24 takes 3 times as long as with workers=8"},
-		{0, 30, Same, "is the same as with workers=8 within 5 %"},
-		{0, 3, NoEvidence, "no evidence that p99 with workers=24 differs from workers=8"},
-		{0, 2, TooLittle, "2 of the 3 rounds that an interval needs"},
+		{math.Log(0.62), 10, judge.Faster, "% faster than with workers=8 (95 % interval 3"},
+		{math.Log(3), 10, judge.Slower, "p99 with workers=24 takes 3 times as long as with workers=8"},
+		{0, 30, judge.Same, "is the same as with workers=8 within 5 %"},
+		{0, 3, judge.NoEvidence, "no evidence that p99 with workers=24 differs from workers=8"},
+		{0, 2, judge.TooLittle, "2 of the 3 rounds that an interval needs"},
 	} {
 		row := rowOf(c.shift, c.rounds)
 		if row.Verdict != c.verdict || !strings.Contains(row.Sentence(), c.want) {
 			t.Errorf("%s: %s", row.Verdict, row.Sentence())
 		}
-		if c.verdict == NoEvidence && !strings.Contains(row.Measures[0].Needs, "more would tell a change of 5 %") {
+		if c.verdict == judge.NoEvidence && !strings.Contains(row.Measures[0].Needs, "more would tell a change of 5 %") {
 			t.Errorf("needs %q", row.Measures[0].Needs)
 		}
 	}
@@ -147,9 +149,9 @@ func TestFewErrorsOfFactors(t *testing.T) {
 		}
 	}
 	for _, row := range Rows(Input{Settings: names, Runs: runs, Contrasts: Factorial(factors, levels)}) {
-		want := NoEvidence
+		want := judge.NoEvidence
 		if row.Contrast.Effect == "interaction" {
-			want = TooLittle
+			want = judge.TooLittle
 		}
 		if m := row.Measures[0]; m.Verdict != want {
 			t.Errorf("%s: %s", row.Contrast.Setting, m.Sentence)
@@ -200,17 +202,17 @@ func TestFewErrors(t *testing.T) {
 	in := func(runs []Run) Input {
 		return Input{Settings: []string{"a", "b"}, Runs: runs, Contrasts: Against([]string{"a", "b"})}
 	}
-	if m := Rows(in(runs(100, 0)))[0].Measures[0]; m.Verdict != NoEvidence || m.High < 0.004 {
+	if m := Rows(in(runs(100, 0)))[0].Measures[0]; m.Verdict != judge.NoEvidence || m.High < 0.004 {
 		t.Errorf("600 requests a side without errors: %s, up to %g", m.Verdict, m.High)
 	}
-	if m := Rows(in(runs(100_000, 0)))[0].Measures[0]; m.Verdict != Same {
+	if m := Rows(in(runs(100_000, 0)))[0].Measures[0]; m.Verdict != judge.Same {
 		t.Errorf("600,000 requests a side without errors: %s, %g to %g", m.Verdict, m.Low, m.High)
 	}
 	// Two one-sided intervals of the counts alone: z is 1.645, and 2.706 / n their width.
 	for _, c := range []struct {
 		n    uint64
-		want string
-	}{{440, NoEvidence}, {460, Same}} {
+		want judge.Verdict
+	}{{440, judge.NoEvidence}, {460, judge.Same}} {
 		if m := Rows(in(runs(c.n, 0)))[0].Measures[0]; m.Verdict != c.want {
 			t.Errorf("%d requests a side without errors: %s, up to %g", 6*c.n, m.Verdict, m.High)
 		}
@@ -219,7 +221,29 @@ func TestFewErrors(t *testing.T) {
 	if d, low, high := newcombe(48, 80, 56, 70, 1.959964); math.Abs(d-0.2) > 1e-9 || math.Abs(low-0.0524) > 1e-4 || math.Abs(high-0.3339) > 1e-4 {
 		t.Errorf("56/70 - 48/80 is %.4f, %.4f to %.4f", d, low, high)
 	}
-	if m := Rows(in(runs(1000, 50)))[0].Measures[0]; m.Verdict != MoreErrors || math.Abs(m.Effect-0.05) > 1e-9 {
+	if m := Rows(in(runs(1000, 50)))[0].Measures[0]; m.Verdict != judge.MoreErrors || math.Abs(m.Effect-0.05) > 1e-9 {
 		t.Errorf("5 %% of errors more: %s %g", m.Verdict, m.Effect)
+	}
+}
+
+func TestTogether(t *testing.T) {
+	for _, c := range []struct {
+		words []judge.Verdict
+		want  judge.Verdict
+	}{
+		{[]judge.Verdict{judge.Slower, judge.MoreErrors}, judge.Slower},
+		{[]judge.Verdict{judge.Slower, judge.Same, judge.Faster}, judge.Mixed},
+		{[]judge.Verdict{judge.Same, judge.NoEvidence}, judge.NoEvidence},
+		{[]judge.Verdict{judge.NoEvidence, judge.Faster, judge.Same}, judge.Faster},
+		{[]judge.Verdict{judge.TooLittle, judge.Same}, judge.Same},
+		{[]judge.Verdict{judge.Mixed, judge.Slower}, judge.Mixed},
+	} {
+		var rows []*Row
+		for _, w := range c.words {
+			rows = append(rows, &Row{Verdict: w})
+		}
+		if got, _ := Together(rows); got != c.want {
+			t.Errorf("%q together are %s, not %s", c.words, got, c.want)
+		}
 	}
 }

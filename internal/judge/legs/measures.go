@@ -1,31 +1,21 @@
-package experiments
+package legs
 
 import (
 	"math"
 	"slices"
 
 	"tailscope/api"
-	"tailscope/internal/compare"
+	"tailscope/internal/judge"
 	"tailscope/internal/query"
 	"tailscope/stat"
 )
 
-// Verdicts beside those of package compare.
-const (
-	WithinFloor = "within the noise floor"
-	FewerErrors = "fewer errors"
-	MoreErrors  = "more errors"
-	Larger      = "larger"
-	Smaller     = "smaller"
-)
-
 // measure is a figure that a candidate is judged by.
 type measure struct {
-	name     string
-	kind     kind
-	q        float64
-	up, down string
-	row      bool // operations and tenants are judged by it too
+	judge.Figure
+	kind kind
+	q    float64
+	row  bool // operations and tenants are judged by it too
 }
 
 type kind int
@@ -39,48 +29,57 @@ const (
 	ofBytes
 )
 
+func timeMeasure(name string, kind kind, q float64, row bool) measure {
+	return measure{judge.Figure{Name: name, Kind: judge.Time, Ratio: true}, kind, q, row}
+}
+
 var measures = []measure{
-	{"ratio", ofRatios, 0.5, compare.Slower, compare.Faster, true},
-	{"p50", ofQuantiles, 0.5, compare.Slower, compare.Faster, true},
-	{"p75", ofQuantiles, 0.75, compare.Slower, compare.Faster, false},
-	{"p90", ofQuantiles, 0.9, compare.Slower, compare.Faster, false},
-	{"p95", ofQuantiles, 0.95, compare.Slower, compare.Faster, true},
-	{"p99", ofQuantiles, 0.99, compare.Slower, compare.Faster, true},
-	{"p99.9", ofQuantiles, 0.999, compare.Slower, compare.Faster, false},
-	{"mean", ofMeans, 0, compare.Slower, compare.Faster, false},
-	{"errors", ofErrors, 0, MoreErrors, FewerErrors, true},
-	{"first_byte", ofFirstBytes, 0.5, compare.Slower, compare.Faster, false},
-	{"bytes", ofBytes, 0, Larger, Smaller, false},
+	timeMeasure(judge.Ratio, ofRatios, 0.5, true),
+	timeMeasure("p50", ofQuantiles, 0.5, true),
+	timeMeasure("p75", ofQuantiles, 0.75, false),
+	timeMeasure("p90", ofQuantiles, 0.9, false),
+	timeMeasure("p95", ofQuantiles, 0.95, true),
+	timeMeasure("p99", ofQuantiles, 0.99, true),
+	timeMeasure("p99.9", ofQuantiles, 0.999, false),
+	timeMeasure(judge.Mean, ofMeans, 0, false),
+	{judge.Figure{Name: judge.ErrorShare, Kind: judge.Errors}, ofErrors, 0, true},
+	timeMeasure(judge.FirstByte, ofFirstBytes, 0.5, false),
+	{judge.Figure{Name: judge.Bytes, Ratio: true, Sense: judge.NeitherIsBetter}, ofBytes, 0, false},
 }
 
 const (
 	level = 0.95
-	// margin within which figures are the same: a relative change, and of a
-	// share of errors a difference.
-	margin, marginOfErrors = 0.05, 0.001
+	// margin within which figures are the same: a relative change.
+	margin = 0.05
 	// discovery is the false discovery rate. It is spent on three families of
 	// figures, half of it on those of everything, a quarter each on operations
 	// and tenants, so that of sessions without a difference no more than 5 % show
 	// one anywhere: probabilities are multiplied by the inverse.
-	discovery            = 0.05
-	ofAll, ofRows        = 2, 4
-	liveSeconds          = 1800 // when live intervals are tightest
-	ratioName            = "ratio"
-	mostRows, defaultRow = 200, 20
+	discovery     = 0.05
+	ofAll, ofRows = 2, 4
+	liveSeconds   = 1800 // when live intervals are tightest
+	// MostRows is how many operations, and how many tenants, are judged.
+	MostRows = 200
 )
+
+// CheckMeasures refuses names of measures that there are not.
+func CheckMeasures(names []string) error {
+	_, err := checkMeasures(names)
+	return err
+}
 
 // checkMeasures returns those named, all of them if none is.
 func checkMeasures(names []string) ([]measure, error) {
 	var known []string
 	for _, m := range measures {
-		known = append(known, m.name)
+		known = append(known, m.Name)
 	}
 	for _, name := range names {
 		if !slices.Contains(known, name) {
 			return nil, query.Invalid("measures", "there is no measure %q; %s", name, query.Suggest(name, known))
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(measures), func(m measure) bool { return len(names) > 0 && !slices.Contains(names, m.name) }), nil
+	return slices.DeleteFunc(slices.Clone(measures), func(m measure) bool { return len(names) > 0 && !slices.Contains(names, m.Name) }), nil
 }
 
 // figures are all that is measured of everything, of an operation or a tenant.
@@ -198,68 +197,76 @@ func (j *judged) beyond() bool {
 // claimed says that there is an effect, allowing for all that was looked at.
 func (j *judged) claimed() bool { return j.beyond() && j.adjusted <= discovery }
 
-func (j *judged) verdict() string {
+// finding is what the measure amounts to. Of is whose it is: an operation, a
+// tenant, or empty. A sure effect is said even within the margin of sameness.
+func (j *judged) finding(of, against string) *judge.Finding {
 	c := &j.effect
-	same := margin
-	if !c.Log {
-		same = marginOfErrors
+	f := &judge.Finding{Figure: j.Figure, Of: of, Against: against, Level: level, Margin: marginOf(c), Noise: math.NaN()}
+	if against == "primary" {
+		f.Against = "the primary"
+	}
+	f.Effect, f.Low, f.High = scaled(c)
+	if j.floor != nil {
+		f.Noise = j.shownNoise()
 	}
 	v := c.Verdict(0)
-	switch {
-	case c.Short != "":
-		return compare.TooLittle
-	case j.claimed() && v == stat.More:
-		return j.up
-	case j.claimed() && v == stat.Less:
-		return j.down
-	case c.Within(same) < 1-level:
-		return compare.Same
-	case v == stat.NoEvidence || j.beyond():
-		return compare.NoEvidence
-	case math.IsInf(j.noise, 1):
-		return compare.TooLittle
-	}
-	return WithinFloor
+	f.Evidence = judge.Evidence{Short: c.Short, Sure: j.claimed() && (v == stat.Less || v == stat.More)}
+	f.Same = !f.Sure && c.Within(f.Margin) < 1-level
+	f.Hidden = v != stat.NoEvidence && !j.beyond()
+	f.Conclude()
+	return f
 }
 
-// api is the measure in the words of the API. Of is whose it is: an operation, a
-// tenant, or empty.
-func (j *judged) api(of, against string) api.MirrorMeasure {
-	nan := api.Float(math.NaN())
-	out := api.MirrorMeasure{
-		Name: j.name, Reference: api.Float(j.effect.A), Candidate: api.Float(j.effect.B), Verdict: j.verdict(),
-		Floor: nan, FloorLow: nan, FloorHigh: nan, Noise: nan, P: api.Float(j.p), Adjusted: api.Float(j.adjusted),
+func marginOf(c *stat.Change) float64 {
+	if c.Log {
+		return margin
 	}
-	out.Effect, out.Low, out.High = scaled(&j.effect)
+	return judge.MarginOfErrors
+}
+
+// shownNoise is the noise as a share or a difference.
+func (j *judged) shownNoise() float64 {
+	if j.effect.Log {
+		return math.Expm1(j.noise)
+	}
+	return j.noise
+}
+
+// api is the measure in the words of the API.
+func (j *judged) api(of, against string) api.MirrorMeasure {
+	f, nan := j.finding(of, against), api.Float(math.NaN())
+	out := api.MirrorMeasure{
+		Name: j.Name, Reference: api.Float(j.effect.A), Candidate: api.Float(j.effect.B), Effect: api.Float(f.Effect), Low: api.Float(f.Low), High: api.Float(f.High),
+		Floor: nan, FloorLow: nan, FloorHigh: nan, Noise: nan, P: api.Float(j.p), Adjusted: api.Float(j.adjusted), Verdict: f.Verdict, Sentence: f.Sentence(),
+	}
 	if j.floor != nil {
-		out.Floor, out.FloorLow, out.FloorHigh = scaled(j.floor)
+		effect, low, high := scaled(j.floor)
+		out.Floor, out.FloorLow, out.FloorHigh = api.Float(effect), api.Float(low), api.Float(high)
 	}
 	if j.floor != nil || j.kind == ofRatios {
-		if out.Noise = api.Float(j.noise); j.effect.Log {
-			out.Noise = api.Float(math.Expm1(j.noise))
-		}
+		out.Noise = api.Float(j.shownNoise())
 	}
-	out.Sentence = sentence(&out, j.measure, of, against, j.effect.Short, j.floor != nil)
 	return out
 }
 
 // scaled is an effect, with its interval, as a ratio or a difference.
-func scaled(c *stat.Change) (effect, low, high api.Float) {
-	if c.Short != "" {
-		nan := api.Float(math.NaN())
-		return nan, nan, nan
-	}
-	if c.Log {
+func scaled(c *stat.Change) (effect, low, high float64) {
+	switch {
+	case c.Short != "":
+		return math.NaN(), math.NaN(), math.NaN()
+	case c.Log:
 		r, ci := c.Ratio()
-		return api.Float(r), api.Float(ci.Low), api.Float(ci.High)
+		return r, ci.Low, ci.High
 	}
-	return api.Float(c.Effect), api.Float(c.CI.Low), api.Float(c.CI.High)
+	return c.Effect, c.CI.Low, c.CI.High
 }
 
-// certain is how large an effect is at least, in margins of sameness.
-func certain(m *api.MirrorMeasure) float64 {
-	if m.Name == "errors" {
-		return max(0, float64(m.Low), -float64(m.High)) / marginOfErrors
+// margins is how large an effect seems and how large it is at least, see
+// judge.Finding.
+func margins(m *api.MirrorMeasure) (seems, certain float64) {
+	f := judge.Finding{Effect: float64(m.Effect), Low: float64(m.Low), High: float64(m.High), Margin: margin}
+	if f.Ratio = m.Name != judge.ErrorShare; !f.Ratio {
+		f.Margin = judge.MarginOfErrors
 	}
-	return max(0, math.Log(float64(m.Low)), -math.Log(float64(m.High))) / math.Log1p(margin)
+	return f.Margins()
 }

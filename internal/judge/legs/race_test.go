@@ -1,6 +1,6 @@
 //go:build race
 
-package experiments
+package legs
 
 // raceEnabled says that tests run with it: it makes time pass.
 const raceEnabled = true

@@ -1,4 +1,4 @@
-package judge
+package rounds
 
 import (
 	"cmp"
@@ -8,11 +8,7 @@ import (
 	"strings"
 
 	"tailscope/hist"
-)
-
-const (
-	errorsOf = "errors"
-	rate     = "rate"
+	"tailscope/internal/judge"
 )
 
 // quantiles by the names that figures have.
@@ -23,7 +19,7 @@ var quantiles = []struct {
 
 // Shown are the names of measures in the order in which they stand; resources
 // come after them.
-var Shown = []string{"p50", "p75", "p90", "p95", "p99", "p999", "mean", errorsOf, rate}
+var Shown = []string{"p50", "p75", "p90", "p95", "p99", "p999", judge.Mean, judge.ErrorShare, judge.Rate}
 
 // beyond is how many requests a round must have beyond a quantile for the quantile
 // to be a figure of that round: with fewer it is little else than the slowest.
@@ -43,10 +39,10 @@ func Figures(h *hist.Histogram, sent, failed uint64, elapsed float64) map[string
 		out["mean"] = h.Sum / float64(n)
 	}
 	if sent > 0 {
-		out[errorsOf] = float64(failed) / float64(sent)
+		out[judge.ErrorShare] = float64(failed) / float64(sent)
 	}
 	if elapsed > 0 {
-		out[rate] = float64(n) / elapsed
+		out[judge.Rate] = float64(n) / elapsed
 	}
 	return out
 }
@@ -67,17 +63,13 @@ func Needs(name string) uint64 {
 func TooFew(name string) string { return fmt.Sprintf("a round needs %d requests for it", Needs(name)) }
 
 // difference says that a measure is compared by difference.
-func difference(name string) bool { return name == errorsOf }
-
-// Ratio is the median of the ratios of single requests' durations with one server
-// to those with another.
-const Ratio = "ratio"
+func difference(name string) bool { return name == judge.ErrorShare }
 
 // duration says that less of a measure is faster.
-func duration(name string) bool { return name == "mean" || name == Ratio || isQuantile(name) }
+func duration(name string) bool { return name == judge.Mean || name == judge.Ratio || isQuantile(name) }
 
 // Lower says whether less of a measure is better.
-func Lower(name string) bool { return name != rate }
+func Lower(name string) bool { return name != judge.Rate }
 
 func compareMeasures(a, b string) int {
 	i, j := slices.Index(Shown, a), slices.Index(Shown, b)
@@ -92,13 +84,9 @@ func compareMeasures(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// marginOfErrors is the difference of the share of errors within which it is the
-// same, as everywhere that sides are compared.
-const marginOfErrors = 0.001
-
 func (in *Input) margin(name string) float64 {
 	if difference(name) {
-		return marginOfErrors
+		return judge.MarginOfErrors
 	}
 	return math.Log1p(in.Within)
 }

@@ -1,4 +1,4 @@
-package experiments
+package legs
 
 import (
 	"fmt"
@@ -11,13 +11,11 @@ import (
 
 	"tailscope/api"
 	"tailscope/hist"
-	"tailscope/internal/query/querytest"
+	"tailscope/internal/judge/legs/legstest"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 	"tailscope/internal/store/pebblestore"
 )
-
-const epoch = querytest.Epoch
 
 // BenchmarkVerdict judges a session of 30 minutes, of 50 operations and 200
 // tenants: in each slot every tenant asks for ten operations, a few requests
@@ -52,11 +50,11 @@ func BenchmarkVerdict(b *testing.B) {
 	}
 	var kinds []kindOf
 	for _, v := range []string{"primary", "control", "candidate"} {
-		for _, f := range []string{familyDuration, familyFirstByte, familyBytes} {
+		for _, f := range []string{"mirror_duration_seconds", "mirror_first_byte_seconds", "mirror_answer_bytes"} {
 			kinds = append(kinds, kindOf{f, v, "", "ok"})
 		}
 	}
-	kinds = append(kinds, kindOf{familyRatio, "candidate", "control", "ok"}, kindOf{familyRatio, "candidate", "primary", "ok"}, kindOf{familyRatio, "control", "primary", "ok"})
+	kinds = append(kinds, kindOf{"mirror_ratio", "candidate", "control", "ok"}, kindOf{"mirror_ratio", "candidate", "primary", "ok"}, kindOf{"mirror_ratio", "control", "primary", "ok"})
 	var all []series.Series
 	for _, k := range kinds {
 		for op := range operations {
@@ -90,7 +88,7 @@ func BenchmarkVerdict(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	x := &api.Experiment{ID: "x", Service: "shop", State: Ended, Start: api.Float(epoch), End: api.Float(epoch + slots*10), Mirror: mirrorState()}
+	x := &api.Experiment{ID: "x", Service: "shop", State: api.Ended, Start: api.Float(epoch), End: api.Float(epoch + slots*10), Mirror: legstest.State()}
 	cpu := func() float64 {
 		var u syscall.Rusage
 		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -102,7 +100,7 @@ func BenchmarkVerdict(b *testing.B) {
 	b.ResetTimer()
 	before := cpu()
 	for b.Loop() {
-		v, err := judge(b.Context(), st, x, VerdictRequest{Limit: 20}, epoch, epoch+slots*10)
+		v, err := Judge(b.Context(), st, x, Request{Start: epoch, End: epoch + slots*10, Limit: 20})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -112,19 +110,4 @@ func BenchmarkVerdict(b *testing.B) {
 	}
 	b.ReportMetric((cpu()-before)/float64(b.N), "cpu-ms/op")
 	b.ReportMetric(float64(points), "points")
-}
-
-// mirrorState is that of a session with a control and one candidate.
-func mirrorState() *api.MirrorState {
-	shadow := func(name, role string) api.MirrorTarget {
-		return api.MirrorTarget{
-			Name: name, Role: role, Servers: []api.MirrorServer{{URL: "http://127.0.0.1:1"}, {URL: "http://127.0.0.1:2"}}, Using: 2, Amplify: 1, Diverged: api.Float(math.NaN()),
-			Account: &api.MirrorAccount{Offered: 1000, Mirrored: 1000, Answered: 1000, Paired: 1000, Dropped: map[string]uint64{}, Failed: map[string]uint64{}},
-		}
-	}
-	return &api.MirrorState{
-		Mode: "http", Listen: "127.0.0.1:8080", Primary: api.MirrorTarget{Name: "primary", Role: "primary", Servers: []api.MirrorServer{{URL: "http://127.0.0.1:3"}}, Using: 1, Diverged: api.Float(math.NaN())},
-		Shadows: []api.MirrorTarget{shadow("control", "control"), shadow("candidate", "candidate")}, Requests: 1000, Skipped: map[string]uint64{}, Failed: map[string]uint64{},
-		Settings: api.MirrorSettings{Share: 1},
-	}
 }

@@ -1,4 +1,4 @@
-package judge
+package rounds
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"tailscope/hist"
+	"tailscope/internal/judge"
 )
 
 // noise draws what rounds and runs differ by without any effect.
@@ -193,7 +194,7 @@ func TestEarlyDecisionsAreVerdicts(t *testing.T) {
 			in := input(runs, Rule{Live: true}, "a", "b")
 			if p := Decided(in, 4, 30); p.Decided {
 				ended++
-				if m := Rows(in)[0].Of("p99"); m.Verdict == NoEvidence {
+				if m := Rows(in)[0].Of("p99"); m.Verdict == judge.NoEvidence {
 					t.Fatalf("decided after %d rounds, and it is %s: %s", n+1, m.Verdict, m.Sentence)
 				}
 				break
@@ -247,11 +248,11 @@ func TestVerdictsAlarmAtMostAtTheNominalRate(t *testing.T) {
 		}
 		row := Rows(input(runs, Rule{}, "a", "b"))[0]
 		for _, m := range row.Measures {
-			if m.Name != rate && (m.Low > none(m.Name) || m.High < none(m.Name)) {
+			if m.Name != judge.Rate && (m.Low > FigureOf(m.Name).None() || m.High < FigureOf(m.Name).None()) {
 				measures[m.Name]++
 			}
 		}
-		if row.Verdict != NoEvidence && row.Verdict != Same {
+		if row.Verdict != judge.NoEvidence && row.Verdict != judge.Same {
 			verdicts++
 		}
 	}

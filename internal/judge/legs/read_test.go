@@ -1,4 +1,4 @@
-package experiments
+package legs
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"tailscope/hist"
+	"tailscope/internal/judge/legs/legstest"
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
@@ -49,7 +50,9 @@ func TestManyTenants(t *testing.T) {
 	const tenants, slots = 112, 180
 	st, w := storetest.NewTwin(), querytest.NewWriter()
 	h := hist.New(hist.DefaultSchema)
-	observe(t, h, 0.02)
+	if err := h.Record(0.02); err != nil {
+		t.Fatal(err)
+	}
 	requests := uint64(0)
 	for slot := range slots {
 		for tenant := slot % 6; tenant < tenants; tenant += 6 {
@@ -98,7 +101,7 @@ func (c coarse) Query(ctx context.Context, q store.Query) (*store.Result, error)
 
 func TestOldSessionsAreReadInLongerSlots(t *testing.T) {
 	st := storetest.NewTwin()
-	put(t, st, "x", session{seed: 1, slots: 60, per: 20, noise: 0.2})
+	legstest.Session{Seed: 1, Slots: 60, Per: 20, Noise: 0.2}.Put(t, st, "x")
 	d, err := read(t.Context(), coarse{st}, question{service: "shop", id: "x", control: "control", primary: "primary"}, gridOf(epoch, epoch+600))
 	if err != nil {
 		t.Fatal(err)

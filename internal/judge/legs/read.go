@@ -1,4 +1,4 @@
-package experiments
+package legs
 
 import (
 	"context"
@@ -182,7 +182,7 @@ func readIn(ctx context.Context, st store.Store, q question, g grid) (*data, err
 // tenantsOf are the tenants with the most requests at the primary.
 func tenantsOf(ctx context.Context, st store.Store, q question, g grid) ([]string, error) {
 	res, err := st.Query(ctx, store.Query{
-		Family: familyDuration, Start: g.start, End: g.end(), Measure: store.Moments, Schema: hist.DefaultSchema, By: []string{series.LabelTenant}, TopK: mostRows + 2,
+		Family: familyDuration, Start: g.start, End: g.end(), Measure: store.Moments, Schema: hist.DefaultSchema, By: []string{series.LabelTenant}, TopK: MostRows + 2,
 		Matchers: append(q.matchers(), labels.MustNewMatcher(labels.MatchEqual, series.LabelVariant, q.primary)),
 	})
 	if err != nil {
@@ -190,7 +190,7 @@ func tenantsOf(ctx context.Context, st store.Store, q question, g grid) ([]strin
 	}
 	var names []string
 	for _, group := range res.Groups {
-		if name := group.Labels.Get(series.LabelTenant); name != "" && name != series.Other && len(names) < mostRows {
+		if name := group.Labels.Get(series.LabelTenant); name != "" && name != series.Other && len(names) < MostRows {
 			names = append(names, name)
 		}
 	}

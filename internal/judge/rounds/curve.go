@@ -1,4 +1,4 @@
-package judge
+package rounds
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"tailscope/internal/figure"
+	"tailscope/internal/judge"
 )
 
 // Curve is one measure of one key over the settings, and which of them may be the
@@ -56,7 +57,7 @@ func Curves(in Input, places []float64) []Curve {
 			continue
 		}
 		for _, name := range t.measures(&in) {
-			if duration(name) || name == rate && in.Closed || name == in.Decides && !difference(name) {
+			if duration(name) || name == judge.Rate && in.Closed || name == in.Decides && !difference(name) {
 				if c, ok := t.curve(&in, k, name, places); ok {
 					out = append(out, c)
 				}
@@ -167,7 +168,7 @@ func (c *Curve) sentence(in *Input) string {
 	if !c.Lower {
 		way = "highest"
 	}
-	title := Title(c.Measure, c.Key)
+	title := judge.Title(c.Measure, c.Key.Of())
 	best := in.Settings[c.Best]
 	var others []string
 	for _, s := range c.Candidates {

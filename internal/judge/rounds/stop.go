@@ -1,10 +1,11 @@
-package judge
+package rounds
 
 import (
 	"fmt"
 	"math"
 
 	"tailscope/internal/figure"
+	"tailscope/internal/judge"
 )
 
 // Plan says how many rounds there should be, after those that there are.
@@ -56,7 +57,7 @@ func Precision(in Input, half float64, most int) Plan {
 			need, widest = n, c.Setting
 		}
 	}
-	title := Title(in.Decides, Key{})
+	title := judge.Title(in.Decides, Key{}.Of())
 	of := "±" + figure.TwoDigits(100*half) + " %"
 	switch {
 	case !judged:
@@ -77,7 +78,7 @@ func Precision(in Input, half float64, most int) Plan {
 func Decided(in Input, least, most int) Plan {
 	in.defaults()
 	have := Complete(in)
-	title := Title(in.Decides, Key{})
+	title := judge.Title(in.Decides, Key{}.Of())
 	p := Plan{Rounds: most, Done: have >= most, Why: fmt.Sprintf("%s is not decided of every setting", title)}
 	if have < max(least, liveLeast) {
 		p.Why = fmt.Sprintf("%s at least", rounds(max(least, liveLeast)))
@@ -91,7 +92,7 @@ func Decided(in Input, least, most int) Plan {
 	Conclude(in, rows)
 	for i := range rows {
 		m := rows[i].Of(in.Decides)
-		if m == nil || m.Verdict == TooLittle || m.Verdict == NoEvidence && !m.Estimate.within(in.margin(m.Name), in.Level) {
+		if m == nil || m.Verdict == judge.TooLittle || m.Verdict == judge.NoEvidence && !m.Estimate.within(in.margin(m.Name), in.Level) {
 			return p
 		}
 	}

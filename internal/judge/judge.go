@@ -1,0 +1,130 @@
+// Package judge says what was found: one ladder from a finding to its verdict,
+// from several findings to one verdict, and one grammar of sentences.
+//
+// A Finding is a figure, the effect on it with its interval, the evidence, and
+// what more it needs. Whoever compares fills in these: two windows, the sides of a
+// mark (internal/compare, internal/verdicts), a mirror's legs with their noise
+// floor (internal/judge/legs), the rounds of an experiment and its gate
+// (internal/judge/rounds, internal/experiment). The statistics are theirs and
+// package stat's; the words are here, so that one finding reads the same wherever
+// it stands.
+package judge
+
+import (
+	"math"
+
+	"tailscope/api"
+	"tailscope/stat"
+)
+
+// Verdict is the word for a finding or for several.
+type Verdict = api.Verdict
+
+// Verdicts of one figure.
+const (
+	TooLittle   Verdict = "too little data"
+	NoEvidence  Verdict = "no evidence" // of a change, nor of sameness
+	WithinFloor Verdict = "within the noise floor"
+	Same        Verdict = "same" // within the margin
+	Faster      Verdict = "faster"
+	Slower      Verdict = "slower"
+	FewerErrors Verdict = "fewer errors"
+	MoreErrors  Verdict = "more errors"
+	Lower       Verdict = "lower" // rates, sizes, scores
+	Higher      Verdict = "higher"
+)
+
+// Verdicts of several figures, beside the above.
+const (
+	Regression  Verdict = "regression"
+	Improvement Verdict = "improvement"
+	Mixed       Verdict = "mixed"
+	Changed     Verdict = "changed" // of a figure of which nobody knows whether more is better
+)
+
+// Ways in which a figure can go.
+const (
+	Better = "better"
+	Worse  = "worse"
+)
+
+// Verdicts are all verdicts.
+var Verdicts = []Verdict{
+	Faster, Slower, FewerErrors, MoreErrors, Lower, Higher, Regression, Improvement, Mixed, Changed, Same, NoEvidence, TooLittle, WithinFloor,
+}
+
+// Moved says that a verdict claims a change.
+func Moved(v Verdict) bool {
+	switch v {
+	case Faster, Slower, FewerErrors, MoreErrors, Lower, Higher, Regression, Improvement, Mixed, Changed:
+		return true
+	}
+	return false
+}
+
+// Finding is what was found of one figure.
+type Finding struct {
+	Figure
+	Of      string // whose figure it is, such as GET /search of shop; may be empty
+	With    string // the setting under which it was measured; may be empty
+	Against string // name of what it is compared with; empty for the time before
+	// Effect is a ratio, or a difference, as the figure says, with its interval. An
+	// end that is not known is NaN.
+	Effect, Low, High float64
+	Level             float64 // confidence of the interval
+	Margin            float64 // within which the figure is the same, on the scale of the figure
+	// Noise is how far from none an effect has to be to be outside the noise floor, as
+	// a share or a difference; +Inf if the floor is not known, NaN without a floor.
+	Noise float64
+	// Joint says that the effect is an interaction: what two variables change together
+	// beyond what each changes by itself.
+	Joint bool
+
+	Evidence
+	Verdict Verdict
+	Needs   string // a clause: how much more data would tell
+}
+
+// Evidence is what statistics say of an effect.
+type Evidence struct {
+	Short  string // what is too little for an interval
+	Same   bool   // the effect surely lies within the margin
+	Sure   bool   // there is an effect, allowing for all that was looked at
+	Hidden bool   // there is one, and the noise floor may hide as much
+}
+
+// EvidenceOf reads what stat says.
+func EvidenceOf(v stat.Verdict, short string) Evidence {
+	return Evidence{Short: short, Same: v == stat.Same, Sure: v == stat.Less || v == stat.More}
+}
+
+// Conclude gives the finding its verdict.
+func (f *Finding) Conclude() {
+	switch {
+	case f.Short == "" && f.Hidden && math.IsInf(f.Noise, 1):
+		f.Short, f.Verdict = "the noise floor is not known", TooLittle
+	case f.Short != "":
+		f.Verdict = TooLittle
+	case f.Same:
+		f.Verdict = Same
+	case f.Sure:
+		f.Verdict = f.word(f.Effect > f.None())
+	case f.Hidden:
+		f.Verdict = WithinFloor
+	default:
+		f.Verdict = NoEvidence
+	}
+}
+
+// Margins returns how large an effect seems, and how large it is at least by its
+// interval, in margins of sameness. Both are 0 without a margin.
+func (f *Finding) Margins() (seems, certain float64) {
+	if !(f.Margin > 0) {
+		return 0, 0
+	}
+	size := func(v float64) float64 { return v / f.Margin }
+	if f.Ratio {
+		size = func(v float64) float64 { return math.Log(v) / math.Log1p(f.Margin) }
+	}
+	return math.Abs(size(f.Effect)), max(0, size(f.Low), -size(f.High))
+}

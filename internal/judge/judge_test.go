@@ -1,0 +1,118 @@
+package judge
+
+import (
+	"math"
+	"testing"
+)
+
+// One finding reads the same wherever it stands: only what it is compared with differs.
+func TestOneGrammar(t *testing.T) {
+	p99 := Figure{Name: "p99", Kind: Time, Ratio: true}
+	errors := Figure{Name: ErrorShare, Kind: Errors}
+	at := func(f Figure, effect, low, high float64, e Evidence) Finding {
+		return Finding{Figure: f, Of: "GET /search", Effect: effect, Low: low, High: high, Level: 0.95, Margin: 0.05, Noise: math.NaN(), Evidence: e}
+	}
+	inMirror := func(f Finding) Finding { f.Against, f.Noise = "control", 0.03; return f }
+	inExperiment := func(f Finding) Finding { f.With, f.Against = "workers=24", "workers=8"; return f }
+	sure, nan := Evidence{Sure: true}, math.NaN()
+	faster := at(p99, 0.62, 0.58, 0.67, sure)
+	rose := at(errors, 0.012, 0.004, 0.02, sure)
+	none := at(p99, 1.01, 0.9, 1.14, Evidence{})
+	none.Needs = "a change of 5 % needs about 3 h a side"
+	same := at(p99, 1.01, 0.98, 1.03, Evidence{Same: true})
+	short := at(p99, nan, nan, nan, Evidence{Short: "3 slots"})
+	thrice := at(p99, 3, 2.5, 3.6, sure)
+	joint := inExperiment(at(p99, 1.1, 1.05, 1.16, sure))
+	joint.Joint = true
+	adjusted := at(p99, 1.02, 1.01, 1.03, Evidence{})
+	hidden := inMirror(at(p99, 1.02, 1.01, 1.03, Evidence{Hidden: true}))
+	unknown := hidden
+	unknown.Noise = math.Inf(1)
+	for _, c := range []struct {
+		finding Finding
+		verdict Verdict
+		want    string
+	}{
+		{faster, Faster, "p99 of GET /search is 38 % faster (95 % interval 33–42 %)"},
+		{inMirror(faster), Faster, "p99 of GET /search is 38 % faster than control (95 % interval 33–42 %; noise floor ±3 %)"},
+		{inExperiment(faster), Faster, "p99 of GET /search with workers=24 is 38 % faster than with workers=8 (95 % interval 33–42 %)"},
+		{rose, MoreErrors, "the share of errors of GET /search is 1.2 points higher (95 % interval 0.4–2 points)"},
+		{inExperiment(rose), MoreErrors, "the share of errors of GET /search with workers=24 is 1.2 points higher than with workers=8 (95 % interval 0.4–2 points)"},
+		{none, NoEvidence, "no evidence that p99 of GET /search changed (95 % interval −10 % to +14 %); a change of 5 % needs about 3 h a side"},
+		{inExperiment(none), NoEvidence, "no evidence that p99 of GET /search with workers=24 differs from workers=8 (95 % interval −10 % to +14 %); a change of 5 % needs about 3 h a side"},
+		{same, Same, "p99 of GET /search is the same within 5 % (95 % interval −2 % to +3 %)"},
+		{inMirror(same), Same, "p99 of GET /search is the same as control within 5 % (95 % interval −2 % to +3 %; noise floor ±3 %)"},
+		{short, TooLittle, "too little data to judge p99 of GET /search: 3 slots"},
+		{thrice, Slower, "p99 of GET /search takes 3 times as long (95 % interval 2.5–3.6)"},
+		{inExperiment(thrice), Slower, "p99 of GET /search with workers=24 takes 3 times as long as with workers=8 (95 % interval 2.5–3.6)"},
+		{joint, Slower, "p99 of GET /search with workers=24 is +10 % from what each by itself adds up to (95 % interval +5 % to +16 %)"},
+		{inMirror(adjusted), NoEvidence, "p99 of GET /search differs from control by +2 %, which is no evidence among so many figures (95 % interval +1 % to +3 %; noise floor ±3 %)"},
+		{hidden, WithinFloor, "p99 of GET /search differs from control by +2 %, not surely more than control from the primary (95 % interval +1 % to +3 %; noise floor ±3 %)"},
+		{unknown, TooLittle, "too little data to judge p99 of GET /search: the noise floor is not known"},
+	} {
+		c.finding.Conclude()
+		if got := c.finding.Sentence(); c.finding.Verdict != c.verdict || got != c.want {
+			t.Errorf("%s: got  %s\nwant %s: %s", c.finding.Verdict, got, c.verdict, c.want)
+		}
+	}
+}
+
+func TestSeveral(t *testing.T) {
+	for _, c := range []struct {
+		of            []Verdict
+		verdict, word Verdict
+	}{
+		{nil, TooLittle, TooLittle},
+		{[]Verdict{TooLittle, Same}, Same, Same},
+		{[]Verdict{Same, NoEvidence}, NoEvidence, NoEvidence},
+		{[]Verdict{NoEvidence, WithinFloor, Same}, WithinFloor, WithinFloor},
+		{[]Verdict{WithinFloor, Faster}, Improvement, Faster},
+		{[]Verdict{MoreErrors, Slower}, Regression, Slower},
+		{[]Verdict{Slower, FewerErrors}, Mixed, Mixed},
+		{[]Verdict{Mixed, Slower}, Mixed, Mixed},
+		{[]Verdict{Higher, Same}, Changed, Higher},
+		{[]Verdict{Higher, Lower}, Changed, Mixed},
+	} {
+		var s Sum
+		for _, v := range c.of {
+			s.Add(v, "")
+		}
+		if s.Verdict() != c.verdict || s.Word() != c.word {
+			t.Errorf("%q: %s and %s, want %s and %s", c.of, s.Verdict(), s.Word(), c.verdict, c.word)
+		}
+	}
+}
+
+// A figure says which way is better.
+func TestWays(t *testing.T) {
+	for _, c := range []struct {
+		figure Figure
+		v      Verdict
+		want   string
+	}{
+		{Figure{Kind: Time}, Faster, Better},
+		{Figure{Kind: Errors}, MoreErrors, Worse},
+		{Figure{Sense: MoreIsBetter}, Higher, Better},
+		{Figure{Sense: NeitherIsBetter}, Higher, ""},
+		{Figure{Kind: Time}, Same, ""},
+	} {
+		if got := c.figure.Way(c.v); got != c.want {
+			t.Errorf("%s of %+v is %q, want %q", c.v, c.figure, got, c.want)
+		}
+	}
+}
+
+func TestLead(t *testing.T) {
+	names := []string{"p50", "p99", "", "p95"}
+	name := func(i int) string { return names[i] }
+	if got := Lead(len(names), Reading, name, nil); got != 1 {
+		t.Errorf("%d leads, not p99", got)
+	}
+	larger := func(i int) (seems, certain float64) { return 1, map[int]float64{0: 2, 1: 0.5, 3: 0.9}[i] }
+	if got := Lead(len(names), Reading, name, larger); got != 0 {
+		t.Errorf("%d leads, not p50, which has certainly changed more than p99 seems to", got)
+	}
+	if got := Lead(1, Reading, func(int) string { return "" }, nil); got != -1 {
+		t.Errorf("%d leads of nothing", got)
+	}
+}

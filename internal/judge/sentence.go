@@ -1,0 +1,157 @@
+package judge
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"tailscope/internal/figure"
+)
+
+// Sentence says what was found, and what more it needs.
+func (f *Finding) Sentence() string {
+	s := f.Claim()
+	if f.Needs != "" && (f.Verdict == TooLittle || f.Verdict == NoEvidence) {
+		s += "; " + f.Needs
+	}
+	return s
+}
+
+// Claim says what was found. It begins with a small letter: figure.Sentence makes a
+// headline of it.
+func (f *Finding) Claim() string {
+	title, reference := f.title(f.Of), f.Against
+	if f.With != "" {
+		title += " with " + f.With
+		reference = "with " + f.Against
+	}
+	// after puts the reference behind a word, if there is one.
+	after := func(word string) string {
+		if f.Against == "" {
+			return ""
+		}
+		return " " + word + " " + reference
+	}
+	differs := "changed"
+	if f.Against != "" {
+		differs = "differs from " + f.Against
+	}
+	by := func(rest string) string {
+		return fmt.Sprintf("%s %s by %s, %s %s", title, differs, f.signed(f.Effect), rest, f.interval(f.ends()))
+	}
+	switch {
+	case f.Verdict == TooLittle:
+		return "too little data to judge " + title + ": " + f.Short
+	case f.Joint && f.Verdict == NoEvidence:
+		return fmt.Sprintf("no evidence that %s depends on both of %s together %s", f.title(f.Of), f.With, f.interval(f.ends()))
+	case f.Joint:
+		return fmt.Sprintf("%s is %s from what each by itself adds up to %s", title, f.signed(f.Effect), f.interval(f.ends()))
+	case f.Verdict == Same:
+		return fmt.Sprintf("%s is the same%s within %s %s", title, after("as"), f.MarginText(f.Margin), f.interval(f.ends()))
+	case f.Verdict == NoEvidence && (f.Low > f.None() || f.High < f.None()): // but for how many were looked at
+		return by("which is no evidence among so many figures")
+	case f.Verdict == NoEvidence:
+		return fmt.Sprintf("no evidence that %s %s %s", title, differs, f.interval(f.ends()))
+	case f.Verdict == WithinFloor:
+		return by("not surely more than " + f.Against + " from the primary")
+	case f.Ratio && f.Effect >= 2:
+		form := "%s is %s times as high%s %s"
+		if f.Kind == Time {
+			form = "%s takes %s times as long%s %s"
+		}
+		return fmt.Sprintf(form, title, times(f.Effect), after("as"), f.interval(between(times(f.Low), times(f.High), "")))
+	case f.Ratio && f.Effect > 0 && f.Effect <= 1/manyTimes:
+		form, word := "%s is %s times lower%s %s", "than"
+		if f.Kind == Time {
+			form, word = "%s is %s times as fast%s %s", "as"
+		}
+		return fmt.Sprintf(form, title, times(1/f.Effect), after(word), f.interval(between(times(1/f.High), times(1/f.Low), "")))
+	}
+	size, low, high, write := f.shown(f.Effect), f.shown(f.Low), f.shown(f.High), digits
+	if size < 0 {
+		size, low, high = -size, -high, -low
+		if f.Ratio {
+			write = lessBy
+		}
+	}
+	return fmt.Sprintf("%s is %s%s %s%s %s", title, write(size), f.suffix(), f.adjective(), after("than"), f.interval(between(write(low), write(high), f.suffix())))
+}
+
+// adjective is the verdict behind "is 3 %".
+func (f *Finding) adjective() Verdict {
+	switch f.Verdict {
+	case MoreErrors:
+		return Higher
+	case FewerErrors:
+		return Lower
+	}
+	return f.Verdict
+}
+
+// interval puts the ends of the interval into brackets, with the noise floor.
+func (f *Finding) interval(ends string) string {
+	s := fmt.Sprintf("(%s interval %s", figure.Percent(f.Level), ends)
+	switch {
+	case math.IsNaN(f.Noise):
+	case math.IsInf(f.Noise, 0):
+		s += "; noise floor not known"
+	default:
+		s += "; noise floor ±" + f.MarginText(f.Noise)
+	}
+	return s + ")"
+}
+
+// ends writes an interval that may hold none, with signs.
+func (f *Finding) ends() string { return f.signed(f.Low) + " to " + f.signed(f.High) }
+
+func (f *Finding) signed(effect float64) string {
+	v := f.shown(effect)
+	switch d := digits(math.Abs(v)); {
+	case d == "":
+		return "unknown"
+	case d == "0":
+		return "0" + f.suffix()
+	case v < 0:
+		return "−" + d + f.suffix()
+	default:
+		return "+" + d + f.suffix()
+	}
+}
+
+// manyTimes is from where on what is left of a time says less in per cent, which
+// all end at 100, than in how many times as fast it is.
+const manyTimes = 20.0
+
+func digits(v float64) string { return figure.Digits(v) }
+
+// times writes a ratio: of thousands two significant digits, in groups of three.
+func times(v float64) string {
+	if !(v >= 999.5) || math.IsInf(v, 0) {
+		return digits(v)
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(v))-1)
+	return figure.Rounded(math.Round(v/unit) * unit)
+}
+
+// lessBy writes per cent that something is less by: 99.98 is not 100, for then
+// nothing would be left.
+func lessBy(v float64) string {
+	if v > 99 && v < 100 {
+		decimals := min(6, 1+int(math.Floor(-math.Log10(100-v)+1e-9)))
+		if s := strconv.FormatFloat(v, 'f', decimals, 64); !strings.HasPrefix(s, "100") {
+			return strings.TrimRight(strings.TrimRight(s, "0"), ".")
+		}
+	}
+	return digits(v)
+}
+
+func between(low, high, unit string) string {
+	switch {
+	case high == "":
+		return low + unit + " or more"
+	case low == "":
+		return "up to " + high + unit
+	}
+	return low + "–" + high + unit
+}

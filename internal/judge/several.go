@@ -1,0 +1,114 @@
+package judge
+
+import "slices"
+
+// Sum is what several findings amount to. The zero value is of none.
+type Sum struct {
+	worse, better, moved, floor, open, same int
+	words                                   []Verdict // of those that moved
+}
+
+// Add takes a finding in. Way says whether a change is Better or Worse; empty, the
+// verdict itself says so if it can.
+func (s *Sum) Add(v Verdict, way string) {
+	if way == "" {
+		switch v {
+		case Faster, FewerErrors, Improvement:
+			way = Better
+		case Slower, MoreErrors, Regression:
+			way = Worse
+		}
+	}
+	switch {
+	case v == Mixed:
+		s.worse, s.better = s.worse+1, s.better+1
+	case v == NoEvidence:
+		s.open++
+	case v == Same:
+		s.same++
+	case v == WithinFloor:
+		s.floor++
+	case !Moved(v):
+		return
+	case way == Worse:
+		s.worse++
+	case way == Better:
+		s.better++
+	default:
+		s.moved++
+	}
+	if Moved(v) {
+		s.words = append(s.words, v)
+	}
+}
+
+// Verdict returns what the findings amount to: what got worse or better comes
+// before what merely moved, that before what the noise floor may hide, that before
+// what is open, and something is Same only if nothing is.
+func (s *Sum) Verdict() Verdict {
+	switch {
+	case s.worse > 0 && s.better > 0:
+		return Mixed
+	case s.worse > 0:
+		return Regression
+	case s.better > 0:
+		return Improvement
+	case s.moved > 0:
+		return Changed
+	case s.floor > 0:
+		return WithinFloor
+	case s.open > 0:
+		return NoEvidence
+	case s.same > 0:
+		return Same
+	}
+	return TooLittle
+}
+
+// Word is Verdict with the word of a figure in place of regression, improvement and
+// changed: that of times before that of errors, and mixed where figures of which
+// nobody knows whether more is better went both ways.
+func (s *Sum) Word() Verdict {
+	switch v := s.Verdict(); v {
+	case Regression, Improvement, Changed:
+		for _, word := range []Verdict{Slower, Faster, MoreErrors, FewerErrors} {
+			if slices.Contains(s.words, word) {
+				return word
+			}
+		}
+		if slices.Contains(s.words, Higher) && slices.Contains(s.words, Lower) {
+			return Mixed
+		}
+		return s.words[0]
+	default:
+		return v
+	}
+}
+
+// Lead returns the index of the finding that stands for all n, −1 if there is none:
+// the first in the order, Reading for example, unless a later one has certainly
+// changed more than that one seems to, both in margins of sameness. Name returns the
+// figure's name, empty if finding i is not to stand for all. Margins is as
+// Finding.Margins, or nil where the order alone decides.
+func Lead(n int, order []string, name func(i int) string, margins func(i int) (seems, certain float64)) int {
+	best := -1
+	for _, of := range order {
+		for i := range n {
+			if name(i) != of {
+				continue
+			}
+			if best < 0 {
+				best = i
+				continue
+			}
+			if margins == nil {
+				continue
+			}
+			seems, _ := margins(best)
+			if _, certain := margins(i); certain > seems {
+				best = i
+			}
+		}
+	}
+	return best
+}
