@@ -72,7 +72,7 @@ var floors = []floor{
 	{3, "internal/compare", []string{"internal/query"}, nil, false},
 	{3, "internal/explain", []string{"internal/query"}, nil, false},
 	{3, "internal/changes", []string{"internal/query", "internal/compare"}, nil, false},
-	{3, "internal/experiments", []string{"internal/query", "internal/judge/legs"}, nil, false},
+	{3, "internal/logbook", []string{"internal/query", "internal/judge/legs"}, nil, false},
 	{3, "internal/judge/legs", []string{"internal/query"}, nil, false},
 	{3, "internal/judge/legs/legstest", []string{"internal/query/querytest"}, nil, false},
 	{3, "internal/check", []string{"internal/query", "internal/agg", "internal/check/*"}, nil, false},

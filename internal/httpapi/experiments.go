@@ -9,7 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"tailscope/api"
-	"tailscope/internal/experiments"
+	"tailscope/internal/logbook"
 )
 
 type experimentsInput struct {
@@ -90,7 +90,7 @@ func (s *server) registerExperiments(a huma.API) {
 
 func (s *server) experiments(ctx context.Context, in *experimentsInput) (*api.ExperimentsResponse, error) {
 	now := s.Now()
-	q := experiments.ListRequest{Kind: in.Kind, State: in.State, Search: strings.TrimSpace(in.Q)}
+	q := logbook.ListRequest{Kind: in.Kind, State: in.State, Search: strings.TrimSpace(in.Q)}
 	var err error
 	if q.Start, err = in.Start.Parse("start", now, time.Unix(0, 0)); err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func answered[T any](ctx context.Context, s *server, out *T, err error) (*body[T
 }
 
 func (s *server) experimentVerdict(ctx context.Context, in *verdictInput) (*api.MirrorVerdictResponse, error) {
-	now, q := s.Now(), experiments.VerdictRequest{ID: in.ID}
+	now, q := s.Now(), logbook.VerdictRequest{ID: in.ID}
 	var err error
 	if q.Start, err = in.Start.Parse("start", now, time.Time{}); err != nil {
 		return nil, err

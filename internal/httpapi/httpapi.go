@@ -27,7 +27,7 @@ import (
 	"tailscope/api"
 	"tailscope/internal/changes"
 	"tailscope/internal/check"
-	"tailscope/internal/experiments"
+	"tailscope/internal/logbook"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
 	"tailscope/internal/sla"
@@ -67,7 +67,7 @@ type Options struct {
 	// Verdicts tells what changed at marks; nil if nobody judges them.
 	Verdicts *verdicts.Judge
 	// Experiments are those that are kept; a registry of the store's own if nil.
-	Experiments *experiments.Registry
+	Experiments *logbook.Registry
 	// Checks guard values; nil if none are configured.
 	Checks *check.Engine
 }
@@ -98,7 +98,7 @@ func (o *Options) ensureDefaults() {
 		o.MaxPromQL = max(1, runtime.GOMAXPROCS(0)-1)
 	}
 	if o.Experiments == nil {
-		o.Experiments = experiments.New(experiments.Options{Store: o.Store, Now: o.Now, Logger: o.Logger})
+		o.Experiments = logbook.New(logbook.Options{Store: o.Store, Now: o.Now, Logger: o.Logger})
 	}
 }
 

@@ -5,13 +5,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"tailscope/internal/experiments"
+	"tailscope/internal/logbook"
 )
 
 // startExperiments makes the registry of what is tried, and owns the loop that
 // keeps its headlines up to date.
 func (s *Server) startExperiments() {
-	s.experiments = experiments.New(experiments.Options{Store: s.store, Logger: s.log.With("part", "experiments")})
+	s.experiments = logbook.New(logbook.Options{Store: s.store, Logger: s.log.With("part", "experiments")})
 	s.metrics.registry.MustRegister(experimentCollector{s.experiments.Stats})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -27,7 +27,7 @@ func (s *Server) startExperiments() {
 }
 
 // experimentCollector tells what is reported of experiments.
-type experimentCollector struct{ stats func() experiments.Stats }
+type experimentCollector struct{ stats func() logbook.Stats }
 
 var (
 	experimentReports = prometheus.NewDesc("tailscope_experiment_reports_total",

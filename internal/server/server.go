@@ -25,9 +25,9 @@ import (
 	"tailscope/internal/check"
 	"tailscope/internal/check/spec"
 	"tailscope/internal/config"
-	"tailscope/internal/experiments"
 	"tailscope/internal/guard"
 	"tailscope/internal/ingest/otlp"
+	"tailscope/internal/logbook"
 	"tailscope/internal/notify"
 	"tailscope/internal/store"
 	"tailscope/internal/traces"
@@ -67,7 +67,7 @@ type Server struct {
 	program      atomic.Int64 // bytes of the heap that no part holds
 
 	verdicts    *verdicts.Judge
-	experiments *experiments.Registry
+	experiments *logbook.Registry
 	mirror      *Mirror // nil if nothing is mirrored
 
 	checks    *check.Engine // nil if no files of checks are configured

@@ -1,4 +1,4 @@
-// Package experiments keeps what was tried, and says what came of it.
+// Package logbook keeps what was tried, and says what came of it.
 //
 // What is tried is a mirror session, a run of load, an experiment, a search for
 // capacity or a simulation (kinds.go): the program that runs it reports its state every second or so and is answered with what its
@@ -8,7 +8,7 @@
 // (records.go); of all but sessions, which are long, what is listed
 // and searched apart from the rest (details.go). They bring their verdict along;
 // that of a session is made by internal/judge/legs when it is asked for.
-package experiments
+package logbook
 
 import (
 	"cmp"
