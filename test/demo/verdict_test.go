@@ -30,7 +30,7 @@ var record = flag.Bool("record", false, "write what the runs measured into testd
 // returns it with all of its figures. On a quiet machine that is the first, four
 // minutes after the mark; on a busy one slots depend on each other so much that
 // it takes more of them.
-func judgedDemo(t *testing.T, noChange bool, enough func(verdict string) bool, ask func(*client.Client, api.Mark)) (api.Mark, *stopwatch) {
+func judgedDemo(t *testing.T, noChange bool, enough func(api.Verdict) bool, ask func(*client.Client, api.Mark)) (api.Mark, *stopwatch) {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Data = t.TempDir()
@@ -115,7 +115,7 @@ func rest(ctx context.Context, d time.Duration) {
 // operation that reads orders got faster, by what the shop's own clock says.
 func TestDemoIsJudgedFaster(t *testing.T) {
 	t.Parallel()
-	m, watch := judgedDemo(t, false, func(v string) bool { return v == judge.Improvement }, func(c *client.Client, m api.Mark) {
+	m, watch := judgedDemo(t, false, func(v api.Verdict) bool { return v == judge.Improvement }, func(c *client.Client, m api.Mark) {
 		r, err := c.Compare(t.Context(), client.CompareQuery{
 			Selection: client.Selection{Match: `{service="shop",operation="SELECT orders"}`}, Mark: m.ID, Window: "210s", Measures: []string{"p50", "p95"},
 		})
@@ -139,7 +139,7 @@ func TestDemoWithoutChangeIsNoEvidence(t *testing.T) {
 	t.Parallel()
 	byMachine := false
 	for range 2 {
-		m, watch := judgedDemo(t, true, func(v string) bool { return v != judge.TooLittle }, nil)
+		m, watch := judgedDemo(t, true, func(v api.Verdict) bool { return v != judge.TooLittle }, nil)
 		s := m.Verdict.Services[0]
 		for _, x := range s.Measures {
 			t.Logf("%s: %s", x.Name, x.Sentence)
