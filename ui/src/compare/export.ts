@@ -18,8 +18,8 @@ export function compareCommand(params: Params, server: string): string {
   const window = (v: string) => (label ? v : v.replace('/', '..'));
   for (const k of ['family', 'per', 'match', 'start', 'end', 'mark', 'window', 'settle', 'label', 'a', 'b', 'days', 'like', 'tz', 'within', 'level', 'live']) {
     const v = params[k];
-    if (v == null || v === '' || v === false) continue;
-    if (settings.includes(k)) parts.push('--set', shellQuote(`${k}=${v}`));
+    if (v == null || v === '') continue;
+    if (settings.includes(k)) parts.push('--set', shellQuote(`${k}=${k === 'live' ? 'true' : v}`));
     else parts.push(`--${k}`, shellQuote(k === 'a' || k === 'b' ? window(String(v)) : String(v)));
   }
   parts.push(...serverFlag(server));
