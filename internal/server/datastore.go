@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -19,7 +20,8 @@ type dataStore struct {
 	damage   func() []store.Damage // found since it was opened
 	room     func() error          // wraps store.ErrFull while there is none
 	leap     func() (clockLeap, bool)
-	sizes    func() storeSizes // in memory
+	leapt    func(wall time.Time) time.Duration // by how much the clock is ahead of maintenance, if it leapt
+	sizes    func() storeSizes                  // in memory
 	readings prometheus.Collector
 }
 
@@ -78,7 +80,7 @@ func openEmptyStore(ctx context.Context, dir string) (*dataStore, error) {
 
 func newDataStore(st *pebblestore.Store) *dataStore {
 	return &dataStore{
-		store: st, writer: st.Writer(), damage: st.Damage, room: st.Room, leap: st.ClockLeap,
+		store: st, writer: st.Writer(), damage: st.Damage, room: st.Room, leap: st.ClockLeap, leapt: st.Leapt,
 		sizes: func() storeSizes {
 			s := st.Stats()
 			return storeSizes{s.CacheBytes, s.MemtableBytes, s.IndexBytes, s.SampleBytes}

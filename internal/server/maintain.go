@@ -31,15 +31,19 @@ func clockProblem(leap clockLeap, leapt bool) []api.Problem {
 	if !leapt || leap.Ahead < told {
 		return nil
 	}
-	until := leap.Until.UTC().Format(time.RFC3339)
+	left := fmt.Sprintf("in %d minutes of running", (leap.Left+time.Minute-1)/time.Minute)
 	return []api.Problem{{
 		Code: problemClock, From: unixOrNull(time.Time{}), To: unixOrNull(time.Time{}),
 		Summary: "The clock leapt ahead: nothing expires by it for an hour. Check the clock.",
-		Text: fmt.Sprintf("The clock is %d days ahead of %s. Nothing expires by it until %s; then what is too old by this clock is deleted.",
-			leap.Ahead/(24*time.Hour), since, until),
-		Next: "compare the clock with date -u; if it is wrong, set it right or stop the server before " + until,
+		Text: fmt.Sprintf("The clock is %d days ahead of %s. Nothing expires by it yet; %s it is believed, and what is too old by it is deleted.",
+			leap.Ahead/(24*time.Hour), since, left),
+		Next: "check the clock with date -u: if it is wrong, set it right or stop the server before that",
 	}}
 }
+
+// leapt returns by how much the clock is ahead of the moment that maintenance goes
+// by, if it has leapt and is not believed yet.
+func (s *Server) leapt() time.Duration { return s.data.leapt(time.Now()) }
 
 // startMaintenance owns the loop that keeps the store in order.
 func (s *Server) startMaintenance() {

@@ -45,7 +45,7 @@ func (s *Server) openAggregator(ctx context.Context) error {
 		CloseTimeout:  closeAggregator,
 		Remember:      s.remember,
 		Retention:     s.cfg.Retain.Hour, // what is older than a tier goes into the next
-		Leapt:         func() time.Duration { l, _ := s.data.leap(); return l.Ahead },
+		Leapt:         s.leapt,
 		Logger:        s.log.With("part", "aggregator"),
 	})
 	if err != nil {

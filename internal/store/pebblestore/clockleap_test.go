@@ -34,11 +34,58 @@ func TestClockLeapAdvance(t *testing.T) {
 		"a start long after the last stop": {0, []call{{90 * day, 700, 0}, {90*day + 10, 710, 10}, {90*day + hour, 700 + hour, 90*day + hour}}},
 		"a start before the clock is set":  {90 * day, []call{{0, 0, 0}, {10, 10, 10}, {90*day + 20, 20, 90*day + 20}}},
 	} {
-		c := clockLeap{moment: tc.moment}
+		var c clockLeap
+		c.start(tc.moment, runningFor(tc.calls[0].elapsed))
+		wall, elapsed := tc.calls[0].wall, tc.calls[0].elapsed
 		for i, k := range tc.calls {
-			if got := c.advance(k.wall, time.Duration(k.elapsed)*time.Second, time.Hour); got != k.want {
+			for elapsed+60 < k.elapsed { // the clock stands until the next call
+				wall, elapsed = wall+60, elapsed+60
+				c.advance(wall, runningFor(elapsed), time.Hour)
+			}
+			wall, elapsed = k.wall, k.elapsed
+			if got := c.advance(wall, runningFor(elapsed), time.Hour); got != k.want {
 				t.Errorf("%s: call %d: clock %d after %d s: got %d, want %d", name, i, k.wall, k.elapsed, got, k.want)
 			}
+		}
+	}
+}
+
+func runningFor(seconds int64) monotonic {
+	d := time.Duration(seconds) * time.Second
+	return monotonic{elapsed: d, running: d}
+}
+
+// A machine whose clock begins in 1970 or where it last stopped, and is set a minute
+// after the start, did not leap while it ran. Neither does a clock that was set back
+// and returns.
+func TestClockLeapSeen(t *testing.T) {
+	const day = 86400
+	type call struct{ wall, elapsed int64 }
+	for name, tc := range map[string]struct {
+		calls []call
+		seen  bool
+	}{
+		"1970":                        {[]call{{0, 0}, {1003*day + 60, 60}}, false},
+		"a clock that begins anew":    {[]call{{1000 * day, 0}, {1003*day + 60, 60}}, false},
+		"set back for hours":          {[]call{{1000 * day, 0}, {1000*day + 3600, 3600}, {998*day + 3610, 3610}, {998*day + 7300, 7300}, {1000*day + 7400, 7400}}, false},
+		"set back for hours at first": {[]call{{998 * day, 0}, {998*day + 3700, 3700}, {1000*day + 3800, 3800}}, false},
+		"ahead while it runs":         {[]call{{1000 * day, 0}, {1000*day + 3600, 3600}, {1003*day + 3610, 3610}}, true},
+		"further ahead":               {[]call{{1000 * day, 0}, {1000*day + 3600, 3600}, {1003*day + 3610, 3610}, {1004*day + 3620, 3620}}, true},
+		"ahead, and not as far":       {[]call{{1000 * day, 0}, {1000*day + 3600, 3600}, {1003*day + 3610, 3610}, {1002*day + 3620, 3620}}, true},
+	} {
+		var c clockLeap
+		c.start(1000*day, runningFor(0))
+		var wall, elapsed int64
+		for _, k := range tc.calls {
+			for elapsed+60 < k.elapsed {
+				wall, elapsed = wall+60, elapsed+60
+				c.advance(wall, runningFor(elapsed), time.Hour)
+			}
+			wall, elapsed = k.wall, k.elapsed
+			c.advance(wall, runningFor(elapsed), time.Hour)
+		}
+		if c.seen != tc.seen {
+			t.Errorf("%s: got %v, want %v", name, c.seen, tc.seen)
 		}
 	}
 }
@@ -50,12 +97,14 @@ type clocked struct {
 	o        Options
 	now      time.Time
 	elapsed  time.Duration
+	asleep   time.Duration // how much of it the machine was suspended
 	gen, put uint64
 }
 
 func openClocked(t *testing.T) *clocked {
 	c := &clocked{now: time.Unix(t0+200, 0)}
-	c.o = Options{FS: vfs.NewMem(), LeapWait: time.Hour, Elapsed: func() time.Duration { return c.elapsed }}
+	c.o = Options{FS: vfs.NewMem(), LeapWait: time.Hour,
+		Elapsed: func() time.Duration { return c.elapsed }, Running: func() time.Duration { return c.elapsed - c.asleep }}
 	c.Store = open(t, c.o)
 	t.Cleanup(func() { check(t, c.Close()) })
 	return c
@@ -63,11 +112,22 @@ func openClocked(t *testing.T) *clocked {
 
 func (c *clocked) pass(d time.Duration) { c.now, c.elapsed = c.now.Add(d), c.elapsed+d }
 
+// stand passes d, maintaining each minute and at its end, with the clock ahead.
+func (c *clocked) stand(t *testing.T, d, ahead time.Duration) {
+	t.Helper()
+	for d > 0 {
+		step := min(d, time.Minute)
+		c.pass(step)
+		check(t, c.Maintain(t.Context(), c.now.Add(ahead)))
+		d -= step
+	}
+}
+
 // restart stops for d, after which the monotonic clock begins anew.
 func (c *clocked) restart(t *testing.T, d time.Duration) {
 	t.Helper()
 	check(t, c.Close())
-	c.now, c.elapsed = c.now.Add(d), 0
+	c.now, c.elapsed, c.asleep = c.now.Add(d), 0, 0
 	c.Store = open(t, c.o)
 }
 
@@ -111,14 +171,14 @@ func TestClockLeap(t *testing.T) {
 	c.restart(t, time.Minute)
 	c.step(t, years, false)
 	c.step(t, 0, false)
-	c.pass(time.Hour)
+	c.stand(t, time.Hour, 0)
 	c.step(t, 0, false)
 	for range 3 {
 		c.step(t, years, true)
 		c.step(t, 0, false)
 	}
 	c.step(t, years, true)
-	if l, _ := c.ClockLeap(); !l.Running || !l.Until.Equal(c.now.Add(years+time.Hour)) {
+	if l, _ := c.ClockLeap(); !l.Running || l.Left != time.Hour {
 		t.Errorf("got %+v, want a leap of this process that is believed in an hour", l)
 	}
 	c.restart(t, time.Minute)
@@ -126,7 +186,7 @@ func TestClockLeap(t *testing.T) {
 	if l, _ := c.ClockLeap(); l.Running {
 		t.Errorf("got %+v, want a leap from before the start", l)
 	}
-	c.pass(50 * time.Minute)
+	c.stand(t, 50*time.Minute, years)
 	c.step(t, years, true)
 	c.restart(t, 50*time.Minute) // it waits anew
 	c.step(t, years, true)
@@ -141,7 +201,7 @@ func TestClockLeap(t *testing.T) {
 func TestClockLeapAfterASmallOne(t *testing.T) {
 	c := openClocked(t)
 	c.step(t, 0, false)
-	c.pass(time.Hour)
+	c.stand(t, time.Hour, 0)
 	c.step(t, 0, false)
 	c.step(t, 3*time.Hour, true)
 	c.restart(t, time.Minute)
@@ -154,15 +214,14 @@ func TestClockLeapIsBelieved(t *testing.T) {
 	ctx := context.Background()
 	c := openClocked(t)
 	c.step(t, 0, false)
-	c.pass(time.Hour)
+	c.stand(t, time.Hour, 0)
 	c.step(t, 0, false)
 	c.restart(t, years)
 	check(t, c.Maintain(ctx, c.now))
 	if l, ok := c.ClockLeap(); !ok || l.Running || l.Ahead < years-time.Minute {
 		t.Errorf("got leap %v, %+v, want one of 500 days from before the start", ok, l)
 	}
-	c.pass(time.Hour - time.Second)
-	check(t, c.Maintain(ctx, c.now))
+	c.stand(t, time.Hour-time.Second, 0)
 	c.whole(t)
 	c.pass(time.Second)
 	for range 5 { // an hour's slots expire once they are rolled up
@@ -185,7 +244,7 @@ func TestClockLeapTraces(t *testing.T) {
 	c.o.TraceBytes = 50 << 10
 	c.Store = open(t, c.o)
 	c.step(t, 0, false)
-	c.pass(time.Hour)
+	c.stand(t, time.Hour, 0)
 	c.step(t, 0, false)
 	put := func(id byte, at time.Time) {
 		check(t, c.Maintain(ctx, at))
@@ -222,4 +281,74 @@ func TestClockLeapOfImports(t *testing.T) {
 	if got := count(t, c.Store, store.Query{Start: t0 - 2*month, End: t0}); got != 9 {
 		t.Errorf("got %d observations of a month ago, want 9", got)
 	}
+}
+
+// An hour in which the machine is suspended, or in which one call of Maintain takes
+// its time, is not an hour that a clock has stood.
+func TestClockLeapInASuspension(t *testing.T) {
+	c := openClocked(t)
+	c.step(t, 0, false)
+	c.stand(t, time.Hour, 0)
+	c.step(t, 0, false)
+	c.step(t, years, true)
+	c.pass(time.Hour) // a long call
+	c.step(t, years, true)
+	c.pass(time.Hour)
+	c.asleep += time.Hour
+	c.step(t, years, true)
+	c.pass(40 * 24 * time.Hour)
+	c.asleep += 40 * 24 * time.Hour
+	check(t, c.Maintain(t.Context(), c.now))
+	if l, ok := c.ClockLeap(); !ok || l.Running {
+		t.Errorf("got leap %v, %+v, want one of a machine that was suspended", ok, l)
+	}
+	c.whole(t)
+}
+
+// A machine that wakes up with a wrong clock moves the monotonic one as far.
+func TestClockLeapAtAWakeUp(t *testing.T) {
+	c := openClocked(t)
+	c.step(t, 0, false)
+	c.stand(t, time.Hour, 0)
+	c.step(t, 0, false)
+	c.elapsed, c.asleep = c.elapsed+years, c.asleep+years
+	if got := c.Leapt(c.now.Add(years)); got != years {
+		t.Errorf("before Maintain, got a leap of %v, want %v", got, years)
+	}
+	for range 5 {
+		check(t, c.Maintain(t.Context(), c.now.Add(years)))
+	}
+	c.whole(t)
+	if l, ok := c.ClockLeap(); !ok || l.Running {
+		t.Errorf("got leap %v, %+v, want one of a machine that was suspended", ok, l)
+	}
+	c.step(t, 0, false)
+}
+
+// A leap is known before the next Maintain, and a start knows it too.
+func TestLeapt(t *testing.T) {
+	c := openClocked(t)
+	leapt := func(ahead, want time.Duration) {
+		t.Helper()
+		if got := c.Leapt(c.now.Add(ahead)); got.Round(time.Minute) != want {
+			t.Errorf("with the clock %v ahead, got a leap of %v, want %v", ahead, got, want)
+		}
+	}
+	c.step(t, 0, false)
+	leapt(years, 0) // nothing is believed
+	c.stand(t, time.Hour, 0)
+	leapt(0, 0)
+	leapt(time.Hour-time.Minute, 0)
+	leapt(-years, 0)
+	leapt(years, years)
+	c.pass(time.Hour)
+	leapt(0, 0)
+	leapt(years, years)
+	check(t, c.Maintain(t.Context(), c.now.Add(years)))
+	leapt(years, years)
+	leapt(0, 0)
+	c.restart(t, 0)
+	leapt(years, years)
+	c.stand(t, time.Hour+time.Minute, years)
+	leapt(years, 0)
 }

@@ -75,14 +75,17 @@ type Options struct {
 	// default 20 s.
 	Settle, Rollup time.Duration
 
-	// LeapWait is how long a clock must stand before Maintain believes it, after it
-	// leapt by more than an hour, against Elapsed or, at a start, against the
-	// moment that was believed last. Until then Maintain goes on from that moment;
-	// while there is none, nothing expires by age. Default 0: Maintain goes by the
-	// moment it is given.
+	// LeapWait is how long a clock must be seen to stand before Maintain believes
+	// it, after it leapt by more than an hour, against Elapsed or, at a start or
+	// after a suspension of more than an hour, against the moment that was believed
+	// last. One call of Maintain counts for a minute at most. Until then Maintain
+	// goes on from that moment; while there is none, nothing expires by age.
+	// Default 0: Maintain goes by the moment it is given.
 	LeapWait time.Duration
-	// Elapsed is a monotonic clock; default: the machine's.
-	Elapsed func() time.Duration
+	// Elapsed is a monotonic clock that goes on while the machine is suspended, and
+	// Running one that does not; default: the machine's, for Running Elapsed if that
+	// is given.
+	Elapsed, Running func() time.Duration
 
 	// Parallelism is how many goroutines one query may use; default GOMAXPROCS.
 	Parallelism int
@@ -131,23 +134,20 @@ func (o *Options) ensureDefaults() error {
 	setDefault(&o.Rollup, 20*time.Second)
 	setDefault(&o.Parallelism, runtime.GOMAXPROCS(0))
 	if o.Elapsed == nil {
-		o.Elapsed = monotonic()
+		begin := time.Now()
+		o.Running = func() time.Duration { return time.Since(begin) }
+		o.Elapsed = o.Running
+		if _, err := sinceBoot(); err == nil {
+			o.Elapsed = func() time.Duration { t, _ := sinceBoot(); return t }
+		}
+	}
+	if o.Running == nil {
+		o.Running = o.Elapsed
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return nil
-}
-
-// monotonic returns a clock that nobody can set.
-func monotonic() func() time.Duration {
-	begin := time.Now()
-	return func() time.Duration {
-		if t, err := sinceBoot(); err == nil {
-			return t
-		}
-		return time.Since(begin)
-	}
 }
 
 func setDefault[T comparable](p *T, v T) {
@@ -194,8 +194,9 @@ type Store struct {
 	thinned   int64
 	boundMore bool // samples are left to go; guarded by maintain
 
-	clock clockLeap // guarded by maintain
-	leap  atomic.Pointer[ClockLeap]
+	clock    clockLeap                 // guarded by maintain
+	believed atomic.Pointer[clockLeap] // a copy that is not changed
+	leap     atomic.Pointer[ClockLeap]
 
 	damage  damage
 	retry   retry
@@ -453,7 +454,7 @@ func (s *Store) load() error {
 		s.floor[t], s.ready[t] = math.MinInt64/4, math.MinInt64/4
 	}
 	s.traces.floor = math.MinInt64 / 4
-	s.clock = clockLeap{moment: farPast}
+	moment := int64(farPast)
 	err := s.each([]byte{tableMeta}, func(k, v []byte) error {
 		if len(k) != 3 || len(v) != 8 || int(k[2]) >= numTiers {
 			return fmt.Errorf("meta key %x: %w", k, store.ErrCorrupt)
@@ -467,7 +468,7 @@ func (s *Store) load() error {
 		case metaTraces:
 			s.traces.floor = t
 		case metaClock:
-			s.clock.moment = t
+			moment = t
 		case metaRevision:
 			s.records.revision = uint64(t)
 		}
@@ -476,6 +477,8 @@ func (s *Store) load() error {
 	if err != nil {
 		return err
 	}
+	s.clock.start(moment, s.monotonic())
+	s.publishClock()
 	err = s.each([]byte{tableFamily}, func(k, v []byte) error {
 		r := reader{b: v}
 		f := &family{name: string(k[1:]), number: uint32(r.uvarint()), kind: series.Kind(r.byte()), interval: r.varint()}
