@@ -264,6 +264,54 @@ func TestClockLeapTraces(t *testing.T) {
 	}
 }
 
+// Traces of a leap that are too many for the bound go before those that were there,
+// and what comes after the leap is kept.
+func TestClockLeapEvictsItsOwnTraces(t *testing.T) {
+	ctx := context.Background()
+	c := openClocked(t)
+	check(t, c.Close())
+	c.o.TraceBytes = 50 << 10
+	c.Store = open(t, c.o)
+	c.step(t, 0, false)
+	c.stand(t, time.Hour, 0)
+	c.step(t, 0, false)
+	put := func(id byte, at time.Time) {
+		t.Helper()
+		check(t, c.Maintain(ctx, at))
+		before := at.Add(-2 * time.Hour)
+		check(t, c.PutTraces(ctx, []store.Trace{{ID: store.TraceID{100, id}, Data: make([]byte, 20<<10), Entries: []store.TraceEntry{
+			{Span: [8]byte{1}, Service: "s", Operation: "o", StartNanos: at.UnixNano(), DurationNanos: 1e9},
+			{Span: [8]byte{2}, Service: "s", Operation: "o", StartNanos: before.UnixNano(), DurationNanos: 1e9}}}}))
+	}
+	for i := range byte(4) {
+		c.pass(10 * time.Minute)
+		put(i, c.now.Add(years))
+	}
+	check(t, c.Maintain(ctx, c.now.Add(years)))
+	if got := c.Stats(); got.TracesEvicted == 0 || got.TraceBytes > c.o.TraceBytes {
+		t.Errorf("%d traces are evicted, and %d bytes stay; want some, and at most %d", got.TracesEvicted, got.TraceBytes, c.o.TraceBytes)
+	}
+	for i := range byte(2) {
+		c.pass(10 * time.Second)
+		put(20+i, c.now)
+	}
+	if got := c.Stats().TracesLate; got != 0 {
+		t.Errorf("%d traces after the leap are refused as late, want none", got)
+	}
+	for _, id := range []store.TraceID{{1}, {2}, {100, 20}, {100, 21}} {
+		if _, err := c.Trace(ctx, id); err != nil {
+			t.Errorf("a trace of before or after the leap: %v", err)
+		}
+	}
+	for _, h := range traceHits(t, c.Store, store.TraceQuery{Limit: 100}) {
+		if _, err := c.Trace(ctx, h.ID); err != nil {
+			t.Errorf("a request is listed whose trace is gone: %v", err)
+		}
+	}
+	check(t, c.Close())
+	c.Store = open(t, c.o)
+}
+
 // What is imported is not taken for the last maintenance, and a weekend's stop is
 // over within an hour.
 func TestClockLeapOfImports(t *testing.T) {

@@ -50,7 +50,7 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) error {
 		failed("bound samples", s.boundSamples(ctx))
 	}
 	failed("expire", s.expire(ctx, now, aged))
-	failed("expire traces", s.expireTraces(ctx, wall, aged))
+	failed("expire traces", s.expireTraces(ctx, wall, now, aged))
 	s.write.Lock()
 	defer s.write.Unlock()
 	s.units.evict()

@@ -3,26 +3,35 @@ package pebblestore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"tailscope/internal/store"
 )
 
 // expireTraces drops the hours of kept traces that are older than their age at
-// aged, or the oldest while all are more bytes than their bound. Traces are kept
-// until a day after what the clock says, wall.
-func (s *Store) expireTraces(ctx context.Context, wall, aged time.Time) error {
-	evicted, floor, err := s.expireTraceParts(wall, aged)
-	if err != nil || evicted == 0 {
+// aged, or some while all are more bytes than their bound: those that lie ahead of
+// now, then the oldest. Traces are kept until a day after what the clock says, wall.
+func (s *Store) expireTraces(ctx context.Context, wall, now, aged time.Time) error {
+	d, err := s.expireTraceParts(wall, now, aged)
+	if err != nil || d.evicted == 0 {
 		return err
 	}
-	s.opts.Logger.Info("dropped kept traces to stay within their bound", "traces", evicted,
-		"until", time.Unix(floor, 0).UTC(), "bound", s.traceBound())
+	s.opts.Logger.Info("dropped kept traces to stay within their bound", "traces", d.evicted,
+		"until", time.Unix(d.floor, 0).UTC(), "hours ahead of the clock", len(d.ahead), "bound", s.traceBound())
 	// The space is wanted now, not when Pebble finds the time. Who keeps traces
 	// does not wait for that, and what stays is not written anew.
-	for _, r := range droppedTraces(floor) {
+	ranges := droppedTraces(d.floor)
+	for _, part := range d.ahead {
+		for _, table := range []byte{tableTrace, tableTraceEntry} {
+			ranges = append(ranges, [2][]byte{appendTime([]byte{table}, part), appendTime([]byte{table}, part+tracePart)})
+		}
+	}
+	for _, r := range ranges {
 		if err := s.db.Compact(ctx, r[0], r[1], false); err != nil {
 			return classify(err)
 		}
@@ -30,14 +39,22 @@ func (s *Store) expireTraces(ctx context.Context, wall, aged time.Time) error {
 	return nil
 }
 
-// expireTraceParts drops what has to go and says how many traces went for want
-// of room, and before which moment.
-func (s *Store) expireTraceParts(wall, aged time.Time) (evicted, floor int64, err error) {
+// tracesDropped is what expireTraceParts did.
+type tracesDropped struct {
+	evicted int64   // traces, for want of room
+	floor   int64   // the moment before which all are gone
+	ahead   []int64 // evicted partitions that lie ahead of the clock
+}
+
+// expireTraceParts drops what has to go. The floor does not pass the hour of now: it
+// would keep out what comes once a clock that had leapt is right again.
+func (s *Store) expireTraceParts(wall, now, aged time.Time) (d tracesDropped, err error) {
 	s.traces.mu.Lock()
 	defer s.traces.mu.Unlock()
 	k := &s.traces
 	k.until = wall.Add(24 * time.Hour).Unix()
-	floor = max(k.floor, floorTo(max(aged.Add(-s.opts.TraceAge).Unix(), farPast), tracePart))
+	floor := max(k.floor, floorTo(max(aged.Add(-s.opts.TraceAge).Unix(), farPast), tracePart))
+	d.floor = floor
 	expired, bytes := int64(0), int64(0)
 	for part, u := range k.parts {
 		switch {
@@ -47,8 +64,22 @@ func (s *Store) expireTraceParts(wall, aged time.Time) (evicted, floor int64, er
 			bytes += u.bytes
 		}
 	}
-	for _, part := range slices.Sorted(maps.Keys(k.parts)) {
-		if bytes <= s.traceBound() {
+	current := floorTo(now.Unix(), tracePart)
+	parts := slices.Sorted(maps.Keys(k.parts))
+	for _, part := range parts {
+		if u := k.parts[part]; part > current && part >= floor && part <= k.until && bytes > s.traceBound() {
+			if err := s.forgetTraces(part); err != nil {
+				return d, err
+			}
+			bytes -= u.bytes
+			d.evicted += u.traces
+			d.ahead = append(d.ahead, part)
+			s.stats.tracesEvicted.Add(uint64(u.traces))
+		}
+	}
+	evicted := int64(0)
+	for _, part := range parts {
+		if bytes <= s.traceBound() || part > current {
 			break
 		}
 		if u := k.parts[part]; part >= floor {
@@ -58,14 +89,42 @@ func (s *Store) expireTraceParts(wall, aged time.Time) (evicted, floor int64, er
 		}
 	}
 	if floor == k.floor {
-		return 0, floor, nil
+		return d, nil
 	}
 	if err := s.dropTraces(floor); err != nil {
-		return 0, floor, err
+		return d, err
 	}
 	s.stats.tracesExpired.Add(uint64(expired))
 	s.stats.tracesEvicted.Add(uint64(evicted))
-	return evicted, floor, nil
+	d.floor, d.evicted = floor, d.evicted+evicted
+	return d, nil
+}
+
+// forgetTraces deletes the traces whose bodies are in the partition, and leaves the
+// floor. The caller holds the lock of the traces.
+func (s *Store) forgetTraces(part int64) error {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: appendTime([]byte{tableTrace}, part), UpperBound: appendTime([]byte{tableTrace}, part+tracePart)})
+	if err != nil {
+		return classify(err)
+	}
+	defer it.Close()
+	var ids []store.TraceID
+	for ok := it.First(); ok; ok = it.Next() {
+		if key := it.Key(); len(key) == traceBodyLen {
+			ids = append(ids, store.TraceID(key[traceBodyLen-len(store.TraceID{}):]))
+		}
+	}
+	if err := it.Error(); err != nil {
+		return classify(err)
+	}
+	return s.writeTraces(pebble.NoSync, func(p *tracePutter) error {
+		for _, id := range ids {
+			if err := p.forget(id); err != nil {
+				return fmt.Errorf("trace %x: %w", id, err)
+			}
+		}
+		return nil
+	})
 }
 
 // traceBound is TraceBytes, but no more than a quarter of the directory's bound.

@@ -120,6 +120,18 @@ type tracePutter struct {
 
 // putTraceBatch keeps traces of different ids.
 func (s *Store) putTraceBatch(traces []store.Trace, sync *pebble.WriteOptions) error {
+	return s.writeTraces(sync, func(p *tracePutter) error {
+		for i := range traces {
+			if err := p.put(&traces[i]); err != nil {
+				return fmt.Errorf("trace %x: %w", traces[i].ID, err)
+			}
+		}
+		return nil
+	})
+}
+
+// writeTraces commits what change does. The caller holds the lock of the traces.
+func (s *Store) writeTraces(sync *pebble.WriteOptions, change func(*tracePutter) error) error {
 	ids, err := s.traceIDs(s.db)
 	if err != nil {
 		return err
@@ -127,10 +139,8 @@ func (s *Store) putTraceBatch(traces []store.Trace, sync *pebble.WriteOptions) e
 	p := tracePutter{s: s, wb: s.db.NewBatch(), ids: ids, parts: map[int64]traceUsage{}}
 	defer p.wb.Close()
 	defer p.ids.Close()
-	for i := range traces {
-		if err := p.put(&traces[i]); err != nil {
-			return fmt.Errorf("trace %x: %w", traces[i].ID, err)
-		}
+	if err := change(&p); err != nil {
+		return err
 	}
 	for part, u := range p.parts {
 		if err := setTraceUsage(p.wb, part, u); err != nil {
