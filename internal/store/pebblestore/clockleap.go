@@ -22,6 +22,7 @@ const stoodPerCall = time.Minute
 // when the monotonic one was 0.
 type clockLeap struct {
 	moment   int64 // believed; farPast until a clock has stood for the first time
+	written  int64 // the moment on the disk
 	believed int64 // epoch
 	latest   int64 // latest epoch that was believed
 	proven   bool  // the believed clock has stood since the start or the last long suspension
@@ -42,7 +43,7 @@ type monotonic struct {
 
 // start begins with the moment that an earlier process believed, or farPast.
 func (c *clockLeap) start(moment int64, at monotonic) {
-	*c = clockLeap{moment: moment, believed: moment - int64(at.elapsed/time.Second), at: at}
+	*c = clockLeap{moment: moment, written: moment, believed: moment - int64(at.elapsed/time.Second), at: at}
 	c.latest = c.believed
 }
 
@@ -141,23 +142,34 @@ func (s *Store) publishClock() {
 
 // believe returns the moment that maintenance goes by at wall, and the one that
 // ages are counted from. The caller holds maintain.
-func (s *Store) believe(wall time.Time) (now, aged time.Time, err error) {
+func (s *Store) believe(wall time.Time) (now, aged time.Time) {
 	if s.opts.LeapWait == 0 {
-		return wall, wall, nil
+		return wall, wall
 	}
 	c := &s.clock
-	before, was := c.moment, *c
+	was := *c
 	now = time.Unix(c.advance(wall.Unix(), s.monotonic(), s.opts.LeapWait), 0)
 	s.publishClock()
 	if c.moment == farPast {
-		return now, time.Unix(farPast, 0), nil
+		return now, time.Unix(farPast, 0)
 	}
 	s.noteLeap(wall, was)
-	if c.moment/60 != before/60 {
-		// No sync: what a crash takes back is an older moment, which is waited for.
-		err = classify(s.db.Set(metaKey(metaClock, 0), metaTime(c.moment), pebble.NoSync))
+	return now, now
+}
+
+// noteMoment writes the believed moment if it is in another minute than the one that
+// is written. The caller holds maintain.
+func (s *Store) noteMoment() error {
+	c := &s.clock
+	if s.opts.LeapWait == 0 || c.moment/60 == c.written/60 {
+		return nil
 	}
-	return now, now, err
+	// No sync: what a crash takes back is an older moment, which is waited for.
+	if err := s.db.Set(metaKey(metaClock, 0), metaTime(c.moment), pebble.NoSync); err != nil {
+		return classify(err)
+	}
+	c.written = c.moment
+	return nil
 }
 
 // noteLeap publishes what the clock has come to, and logs what changed since was.

@@ -312,6 +312,46 @@ func TestClockLeapEvictsItsOwnTraces(t *testing.T) {
 	c.Store = open(t, c.o)
 }
 
+// While no moment is believed rollups do not follow the clock: their watermark never
+// goes back, and every point that came afterwards would be late.
+func TestClockLeapOfANewStore(t *testing.T) {
+	c := openClocked(t)
+	c.step(t, years, false)
+	for range 3 {
+		c.step(t, 0, false)
+	}
+	for tier, at := range c.ready {
+		if tier > 0 && tier < tierSamples && at > c.now.Unix()+tierPart[0] {
+			t.Errorf("slots of %d s are over until %v, at %v", tierSlot[tier], time.Unix(at, 0).UTC(), c.now.UTC())
+		}
+	}
+	c.stand(t, time.Hour, 0)
+	before := c.Stats()
+	c.step(t, 0, false)
+	if got := c.Stats().Late - before.Late; got != 0 || before.RolledUp == 0 {
+		t.Errorf("%d points are late after an hour, want none; %d points are rolled up", got, before.RolledUp)
+	}
+}
+
+// On a full disk nothing is maintained, and yet a leap is seen.
+func TestClockLeapOnAFullDisk(t *testing.T) {
+	c := openClocked(t)
+	c.step(t, 0, false)
+	c.stand(t, time.Hour, 0)
+	c.step(t, 0, false)
+	fs := c.o.FS.(*vfs.MemFS)
+	fs.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 1 << 19, TotalBytes: 20 << 20})
+	check(t, c.Maintain(t.Context(), c.now.Add(years)))
+	if c.Room() == nil {
+		t.Fatal("the disk is not full")
+	}
+	if l, ok := c.ClockLeap(); !ok || !l.Running {
+		t.Errorf("got leap %v, %+v, want one while the server runs", ok, l)
+	}
+	fs.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 1 << 30, TotalBytes: 1 << 30})
+	c.step(t, 0, false)
+}
+
 // What is imported is not taken for the last maintenance, and a weekend's stop is
 // over within an hour.
 func TestClockLeapOfImports(t *testing.T) {

@@ -136,6 +136,7 @@ type written struct {
 	generation             uint64
 	points                 bool // the writer has put points
 	state                  bool // of the writer
+	clock                  bool
 }
 
 func readWrite(payload []byte) (w written, err error) {
@@ -153,6 +154,8 @@ func readWrite(payload []byte) (w written, err error) {
 		}
 		switch {
 		case kind == pebble.InternalKeyKindLogData:
+		case bytes.Equal(key, metaKey(metaClock, 0)):
+			w.clock = true
 		case len(key) == 0:
 			w.other = true
 		case key[0] == tableRecord || key[0] == tableMark || key[0] == tableMarkID, bytes.Equal(key, metaKey(metaRevision, 0)):
@@ -178,8 +181,10 @@ func readWrite(payload []byte) (w written, err error) {
 func coveredWrite(payload []byte) string {
 	w, err := readWrite(payload)
 	switch {
-	case payload == nil || err != nil || w.records || w.traces || !w.other:
+	case payload == nil || err != nil || w.records || w.traces || !w.other && (!w.clock || w.state || w.writer != ""):
 		return ""
+	case !w.other:
+		return "the moment of the last maintenance, which is written every minute"
 	case w.writer != "":
 		return fmt.Sprintf("points of generation %d, which are put again from its journal", w.generation)
 	case w.state:
@@ -290,7 +295,8 @@ func (s *Store) repairLogs(logs []*walLog, gone logsGone) error {
 		}
 	}
 	if gone.any() {
-		s.damage.add(store.Damage{File: gone.path(fsys, s.opts.Dir), Reason: "a log of the store is missing: " + gone.words(), Observations: -1, Lost: sv.words(lost)})
+		seen := len(found) == 0 && slices.ContainsFunc(logs, func(l *walLog) bool { return !gone.after(l.num) && len(l.records.list) > 0 })
+		s.damage.add(store.Damage{File: gone.path(fsys, s.opts.Dir), Reason: "a log of the store is missing: " + gone.words(), Observations: -1, Lost: sv.words(lost, seen)})
 	}
 	for i, l := range slices.Backward(replaced) {
 		path := fsys.PathJoin(s.opts.Dir, l.name)
@@ -309,16 +315,24 @@ func (s *Store) repairLogs(logs []*walLog, gone logsGone) error {
 			case d.log.records.end && lost == 0:
 				s.damage.add(store.Damage{File: kept, Reason: d.reason, Observations: -1, Lost: d.lost()})
 			default:
-				s.damage.add(store.Damage{File: kept, Reason: d.reason, Observations: -1, Lost: d.lost() + "; " + sv.words(lost)})
+				s.damage.add(store.Damage{File: kept, Reason: d.reason, Observations: -1, Lost: d.lost() + "; " + sv.words(lost, false)})
 			}
 		}
 	}
 	return nil
 }
 
-// words says what becomes of the writes behind the damage.
-func (s *salvage) words(lost uint64) string {
-	out := fmt.Sprintf("%d keys written there, marks and records among them, are gone; of the writes behind it %d that stand alone are kept", lost, s.kept)
+// words says what becomes of the writes behind the damage; allSeen says that the
+// number of keys would show in those that follow.
+func (s *salvage) words(lost uint64, allSeen bool) string {
+	gone := fmt.Sprintf("%d keys written there, marks and records among them, are gone", lost)
+	switch {
+	case lost == 0 && allSeen:
+		gone = "nothing is known to be missing"
+	case lost == 0:
+		gone = "what was written there, marks and records among them, is gone"
+	}
+	out := fmt.Sprintf("%s; of the writes behind it %d that stand alone are kept", gone, s.kept)
 	if s.left > 0 {
 		out += fmt.Sprintf(" and %d are left out", s.left)
 	}

@@ -125,6 +125,11 @@ func (g logsGone) between(a, b uint64) bool {
 	return slices.ContainsFunc(g.listed, func(n uint64) bool { return a < n && n < b })
 }
 
+// after reports whether a log is missing after a log.
+func (g logsGone) after(num uint64) bool {
+	return len(g.listed) > 0 && g.listed[len(g.listed)-1] > num
+}
+
 // words names what is missing.
 func (g logsGone) words() string {
 	if len(g.listed) == 0 {

@@ -25,6 +25,8 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) error {
 	defer done()
 	s.maintain.Lock()
 	defer s.maintain.Unlock()
+	wall := now
+	now, aged := s.believe(wall)
 	if err := s.diskRoom(); errors.Is(err, store.ErrFull) {
 		return nil
 	} else if err != nil {
@@ -38,13 +40,13 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) error {
 			errs = append(errs, fmt.Errorf("%s: %w", what, err))
 		}
 	}
-	wall := now
-	now, aged, err := s.believe(wall)
-	failed("note the moment", err)
+	failed("note the moment", s.noteMoment())
+	over, err := s.overAt(ctx, now)
+	failed("find the newest slot", err)
 	for tier := 1; tier < tierSamples; tier++ {
-		failed(fmt.Sprintf("roll up to %d s", tierSlot[tier]), s.rollUp(ctx, tier, now))
+		failed(fmt.Sprintf("roll up to %d s", tierSlot[tier]), s.rollUp(ctx, tier, over))
 	}
-	samples, err := s.settle(ctx, now)
+	samples, err := s.settle(ctx, over)
 	failed("settle", err)
 	if samples || s.boundMore {
 		failed("bound samples", s.boundSamples(ctx))
@@ -55,6 +57,27 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) error {
 	defer s.write.Unlock()
 	s.units.evict()
 	return errors.Join(errs...)
+}
+
+// overAt returns the moment before which slots are over at now. While no moment is
+// believed that is not after the newest partition: the watermark of rollups, which
+// never goes back, would stand where a wrong clock is.
+func (s *Store) overAt(ctx context.Context, now time.Time) (time.Time, error) {
+	if s.opts.LeapWait == 0 || s.clock.moment != farPast {
+		return now, nil
+	}
+	c, err := s.newScanner(ctx, s.db)
+	if err != nil {
+		return time.Unix(farPast, 0), err
+	}
+	defer c.close()
+	prefix := tierPrefix(nil, 0)
+	c.it.SetBounds(prefix, prefixEnd(prefix))
+	end := int64(farPast)
+	if c.it.Last() {
+		end = readTime(c.it.Key()[2:]) + tierPart[0]
+	}
+	return time.Unix(min(now.Unix(), end), 0), classify(c.it.Error())
 }
 
 // rollUp makes the tier's slots that are over from the finer tier.
