@@ -272,7 +272,7 @@ func (l *lane) step() time.Duration {
 	l.mu.Unlock()
 	a := s.about()
 	for _, q := range l.queues {
-		q.expire(now)
+		q.expire(l.n.aged())
 	}
 	if half {
 		// What waits for a dead receiver is safe on disk.

@@ -105,15 +105,14 @@ type bench struct {
 	seq   int
 }
 
-func newBench(t *testing.T, dir string, fakes map[string]*fake) *bench {
+func newBench(t *testing.T, dir string, fakes map[string]*fake, set ...func(*Options)) *bench {
 	t.Helper()
 	b := &bench{t: t, dir: dir, log: &logbook{}, fakes: fakes}
 	receivers := map[string]spec.Receiver{}
 	for name := range fakes {
 		receivers[name] = spec.Receiver{}
 	}
-	var err error
-	b.n, err = Open(t.Context(), Options{
+	o := Options{
 		Dir: dir, Receivers: receivers, Logger: b.log.logger(), random: func() float64 { return 0.5 },
 		make: func(r spec.Receiver) (sender, error) {
 			if f := b.fakes[r.Name]; f != nil {
@@ -121,8 +120,12 @@ func newBench(t *testing.T, dir string, fakes map[string]*fake) *bench {
 			}
 			return nil, errors.New("no such fake")
 		},
-	})
-	if err != nil {
+	}
+	for _, f := range set {
+		f(&o)
+	}
+	var err error
+	if b.n, err = Open(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	return b

@@ -39,7 +39,10 @@ type Options struct {
 	Dir       string
 	Receivers map[string]spec.Receiver // by name
 	Now       func() time.Time         // default time.Now
-	Logger    *slog.Logger             // default slog.Default
+	// Leapt is by how much Now has leapt ahead, where ages are not to follow;
+	// default 0.
+	Leapt  func() time.Duration
+	Logger *slog.Logger // default slog.Default
 
 	random func() float64
 	make   func(spec.Receiver) (sender, error)
@@ -78,6 +81,9 @@ func Open(ctx context.Context, o Options) (*Notifier, error) {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Leapt == nil {
+		o.Leapt = func() time.Duration { return 0 }
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -330,7 +336,7 @@ func (n *Notifier) orphans() {
 			n.o.Logger.Warn("the spool of a receiver that is gone cannot be read", "receiver", name, "dir", path, "err", err)
 		case waiting == 0:
 			_ = os.RemoveAll(path)
-		case n.o.Now().Sub(latest) > spoolAgeEvents:
+		case n.aged().Sub(latest) > spoolAgeEvents:
 			n.o.Logger.Warn("the spool of a receiver that is gone is removed: it is older than anything is kept", "receiver", name, "messages", waiting)
 			_ = os.RemoveAll(path)
 		default:
@@ -338,6 +344,9 @@ func (n *Notifier) orphans() {
 		}
 	}
 }
+
+// aged returns the moment that ages are counted from.
+func (n *Notifier) aged() time.Time { return n.o.Now().Add(-n.o.Leapt()) }
 
 // waitingIn is how many messages a receiver's directory holds.
 func (n *Notifier) waitingIn(dir string) (waiting int, err error) {
