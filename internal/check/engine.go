@@ -35,7 +35,8 @@ type Options struct {
 	File      spec.File
 	Workers   int // runs at once that wait for something outside; default 64
 	Now       func() time.Time
-	Logger    *slog.Logger // default discards
+	Leapt     func() time.Duration // by how much Now has leapt ahead, where ages are not to follow; default 0
+	Logger    *slog.Logger         // default discards
 }
 
 // ListRequest selects checks.

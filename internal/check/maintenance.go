@@ -192,7 +192,7 @@ func (c *condition) unwell() string {
 
 // arrange makes the list of windows anew. Needs mu.
 func (e *Engine) arrange() {
-	now := e.o.Now()
+	now := e.aged()
 	e.windows, e.openedAt = slices.Clone(e.fixed), 0
 	for id, m := range e.posted {
 		if now.Sub(fromSeconds(m.End)) > keepWindows {

@@ -235,6 +235,9 @@ func (e *Engine) nudge() {
 	}
 }
 
+// aged returns the moment that ages are counted from.
+func (e *Engine) aged() time.Time { return e.o.Now().Add(-e.o.Leapt()) }
+
 // turned notes that a band of state begins. Needs mu.
 func (e *Engine) turned(c *condition, at time.Time, why string) {
 	if len(why) > mostWhy {
@@ -243,8 +246,8 @@ func (e *Engine) turned(c *condition, at time.Time, why string) {
 	t := transition{At: at, State: c.machine.Hard, Flaps: c.machine.Flapping, Why: why, Gone: c.gone}
 	c.transitions = append(c.transitions, t)
 	e.put(transitionKey(c.id, at), t)
-	drop := 0
-	for drop < len(c.transitions)-1 && (len(c.transitions)-drop > mostTransitions || at.Sub(c.transitions[drop+1].At) > keepTransitions) {
+	drop, aged := 0, at.Add(-e.o.Leapt())
+	for drop < len(c.transitions)-1 && (len(c.transitions)-drop > mostTransitions || aged.Sub(c.transitions[drop+1].At) > keepTransitions) {
 		e.put(transitionKey(c.id, c.transitions[drop].At), nil)
 		drop++
 	}
@@ -314,7 +317,7 @@ func (e *Engine) trimIncidents() {
 		return // not for each of the thousands that a bad moment opens
 	}
 	e.trimmed = now
-	oldest := seconds(now.Add(-keepIncidents))
+	oldest := seconds(e.aged().Add(-keepIncidents))
 	var ends []api.Float
 	for id, k := range e.incidents {
 		switch {

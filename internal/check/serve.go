@@ -76,6 +76,9 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Leapt == nil {
+		o.Leapt = func() time.Duration { return 0 }
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
