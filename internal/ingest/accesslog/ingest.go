@@ -50,12 +50,13 @@ type Traces interface {
 // Options configures an Ingester.
 type Options struct {
 	Sink      Sink
-	Traces    Traces           // nil: no breakdown, no slow requests
-	State     State            // nil: nothing is remembered
-	Now       func() time.Time // default time.Now
-	Retention time.Duration    // older lines are refused; default 400 days
-	Longest   time.Duration    // lines of requests that took longer are refused; default 24 h
-	Logger    *slog.Logger     // default discards
+	Traces    Traces               // nil: no breakdown, no slow requests
+	State     State                // nil: nothing is remembered
+	Now       func() time.Time     // default time.Now
+	Retention time.Duration        // older lines are refused; default 400 days
+	Leapt     func() time.Duration // by how much Now has leapt ahead, where Retention is not to follow; default 0
+	Longest   time.Duration        // lines of requests that took longer are refused; default 24 h
+	Logger    *slog.Logger         // default discards
 }
 
 // maxAhead is how far ahead of our clock a line may be.
@@ -83,6 +84,9 @@ func New(o Options) *Ingester {
 	}
 	if o.Retention <= 0 {
 		o.Retention = 400 * 24 * time.Hour
+	}
+	if o.Leapt == nil {
+		o.Leapt = func() time.Duration { return 0 }
 	}
 	if o.Longest <= 0 {
 		o.Longest = 24 * time.Hour
@@ -219,7 +223,7 @@ func (f *feed) try(ctx context.Context, b []byte, offset int64) error {
 	var t Tally
 	f.entries, f.spans, f.sizes, f.details = f.entries[:0], f.spans[:0], f.sizes[:0], f.details[:0]
 	now := f.in.o.Now().UnixNano()
-	oldest, newest := now-int64(f.in.o.Retention), now+int64(maxAhead)
+	oldest, newest := now-int64(f.in.o.Leapt())-int64(f.in.o.Retention), now+int64(maxAhead)
 
 	f.svc.mu.Lock()
 	defer f.svc.mu.Unlock()
