@@ -10,6 +10,7 @@ import (
 type closer struct {
 	a     *Assembler
 	now   int64 // Unix seconds
+	aged  int64 // what KeepAge is counted from, Unix seconds
 	stats Stats
 
 	batch      []uint32 // traces being closed
@@ -58,6 +59,7 @@ func (c *closer) view(sh *shard) {
 
 func (c *closer) snapshot() {
 	c.now = c.a.o.Now().Unix()
+	c.aged = c.now - int64(c.a.o.Leapt()/time.Second)
 	c.breakdown.epoch = c.a.o.Sink.Epoch() + 1
 	n := c.a.names
 	n.mu.RLock()

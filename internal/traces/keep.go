@@ -112,7 +112,7 @@ func (k *keep) choose(t *tree, nd *node, id store.TraceID) (w store.Why, slot in
 	duration, end := nd.end-nd.start, nd.end-nd.shift
 	entry := t.infos[nd.name].entry
 	slot = end / 1e9 / k.c.a.o.Slots
-	if age := k.c.a.o.KeepAge; age > 0 && end < k.c.now*1e9-int64(age) {
+	if age := k.c.a.o.KeepAge; age > 0 && end < k.c.aged*1e9-int64(age) {
 		return 0, slot
 	}
 	sk := slotKey{entry, slot}

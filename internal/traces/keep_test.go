@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -221,5 +222,26 @@ func TestKeepOfImports(t *testing.T) {
 	}
 	if st := a.Stats(); st.Kept != each || st.LeftOutKept != 0 {
 		t.Errorf("kept %d of %d, left out %d", st.Kept, each, st.LeftOutKept)
+	}
+}
+
+// While the clock has leapt ahead, requests of the right time are kept.
+func TestKeepInAClockLeap(t *testing.T) {
+	const leap = 30 * 24 * time.Hour
+	var leapt atomic.Int64
+	a, _, c := start(t, Options{MemoryBytes: 4 << 20, Keeper: &shelf{}, KeepAge: 7 * 24 * time.Hour, Leapt: func() time.Duration { return time.Duration(leapt.Load()) }})
+	name := a.Name(&Identity{Service: "s", Operation: "o", Kind: "server", Component: "app"})
+	at := c.now().UnixNano()
+	c.advance(leap)
+	for n, kept := range []uint64{0, 1} {
+		id := uint64(n + 1)
+		a.AddWhole([]Span{{TraceID: traceID(id), ID: bytesOf(id), Name: name, Start: at - 1e6, End: at}})
+		if err := a.Flush(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if st := a.Stats(); st.Kept != kept {
+			t.Errorf("leapt by %v: kept %d, want %d", time.Duration(leapt.Load()), st.Kept, kept)
+		}
+		leapt.Store(int64(leap))
 	}
 }

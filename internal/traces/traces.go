@@ -104,5 +104,6 @@ type Options struct {
 	Slots       int64         // seconds of the slots in which the slowest and failed requests are chosen; default 10
 	KeepAge     time.Duration // requests that ended longer ago are not chosen to be kept; 0 is no limit
 	Now         func() time.Time
+	Leapt       func() time.Duration // by how much Now has leapt ahead, where KeepAge is not to follow; default 0
 	Logger      *slog.Logger
 }
