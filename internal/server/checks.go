@@ -33,7 +33,7 @@ func (s *Server) startChecks(ctx context.Context) error {
 		return err
 	}
 	log := s.log.With("part", "checks")
-	s.notifier, err = notify.Open(ctx, notify.Options{Dir: filepath.Join(s.cfg.Data, "receivers"), Receivers: file.Receivers, Logger: s.log.With("part", "receivers")})
+	s.notifier, err = notify.Open(ctx, notify.Options{Dir: filepath.Join(s.cfg.Data, "receivers"), Receivers: file.Receivers, Leapt: s.leapt, Logger: s.log.With("part", "receivers")})
 	if err != nil {
 		return fmt.Errorf("checks: receivers: %w", err)
 	}
@@ -58,6 +58,7 @@ func (s *Server) startChecks(ctx context.Context) error {
 			return set.OfService(service)
 		},
 		File:   *file,
+		Leapt:  s.leapt,
 		Logger: log,
 	})
 	if err != nil {

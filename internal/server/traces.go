@@ -31,6 +31,7 @@ func (s *Server) openAssembler() error {
 		Grace:       c.Grace,
 		Idle:        c.Idle,
 		KeepAge:     c.Keep,
+		Leapt:       s.leapt,
 		Logger:      s.log.With("part", "traces"),
 	})
 	if err != nil {
