@@ -240,8 +240,8 @@ func (d *demo) events(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-change:
-			backup = time.After(d.BackupEvery)
 			if d.NoChange {
+				backup = time.After(d.BackupEvery)
 				d.mark(ctx, api.Mark{Name: "nothing changed", Service: "shop", User: "demo", Description: "a mark at which nothing was done"})
 				d.say("changed nothing, and set a mark")
 				continue
@@ -250,10 +250,11 @@ func (d *demo) events(ctx context.Context) {
 				_, err := d.db.ExecContext(ctx, theChange)
 				return err
 			})
+			backup = time.After(d.BackupEvery) // making it takes a while on a busy machine
 			if !made {
 				continue
 			}
-			// It helps from now on: making it takes a while on a busy machine.
+			// It helps from now on.
 			d.mark(ctx, api.Mark{
 				Name: "index added", Service: "shop", User: "demo",
 				Description: theChange + ": a customer's orders are found without reading all of the tenant's",
