@@ -85,17 +85,27 @@ func halfSend(conn net.Conn, streams, size int) error {
 	return nil
 }
 
-// clock stands still until it is moved on.
-type clock struct{ nanos atomic.Int64 }
+// clock stands still until it is moved on, or runs.
+type clock struct {
+	nanos atomic.Int64
+	runs  atomic.Pointer[time.Time] // since when; nil: it stands still
+}
 
-func (c *clock) now() time.Time      { return time.Unix(1000, c.nanos.Load()) }
+func (c *clock) now() time.Time {
+	now := time.Unix(1000, c.nanos.Load())
+	if since := c.runs.Load(); since != nil {
+		now = now.Add(1000 * time.Since(*since))
+	}
+	return now
+}
+
 func (c *clock) add(d time.Duration) { c.nanos.Add(int64(d)) }
 
-// expire lets what is half sent run out of time before the server stops: a
-// connection that waits for room does not read on, and does not see that its
-// client has gone.
+// expire lets what is half sent, and what of it is read only then, run out of time
+// before the server stops: a connection that waits for room does not read on, and
+// does not see that its client has gone.
 func (c *clock) expire(t *testing.T) {
-	t.Cleanup(func() { c.add(time.Hour) })
+	t.Cleanup(func() { since := time.Now(); c.runs.Store(&since) })
 }
 
 func until(t *testing.T, what string, ok func() bool) {
