@@ -177,10 +177,11 @@ func TestMinimumRate(t *testing.T) {
 	var c clock
 	s := start(t, Options{Sink: newLedger(), now: c.now})
 	c.expire(t)
-	slow, steady := dripHTTP(t, s, 1<<20, []byte("x")), dripHTTP(t, s, 1<<20, make([]byte, 200<<10))
+	slow, steady := dripHTTP(t, s, 1<<20, []byte("x")), dripHTTP(t, s, 1<<20, make([]byte, 300<<10))
 	stream := dripGRPC(t, s, 1, 100)
 	until(t, "all arrive", func() bool { st := s.Stats(); return st.HTTP.Arriving == 2 && st.GRPC.Arriving == 1 })
-	until(t, "200 KiB are there", func() bool { return s.Stats().InFlightBytes > 200<<10 })
+	// Its buffer grows to the whole once 256 KiB are there.
+	until(t, "256 KiB are there", func() bool { return s.Stats().InFlightBytes > 1<<20 })
 	c.add(26 * time.Second) // 168 KiB ought to be there, over HTTP
 	for p := range s.arriving {
 		s.arriving[p].Sweep()
