@@ -333,7 +333,7 @@ type MirrorMeasure struct {
 	// the noise floor, Adjusted the same among all that was looked at.
 	P        Float `json:"p"`
 	Adjusted Float `json:"adjusted_p"`
-	// Verdict is faster, slower, fewer errors, more errors, larger, smaller (all
+	// Verdict is faster, slower, fewer errors, more errors, higher, lower (all
 	// claimed at an adjusted probability of 0.05), within the noise floor, same,
 	// no evidence, too little data.
 	Verdict  Verdict `json:"verdict"`

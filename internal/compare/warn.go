@@ -110,7 +110,7 @@ func (c *comparison) warnLoad(ctx context.Context) error {
 		if more < 0 {
 			more, word = -more, "fewer"
 		}
-		c.warning("load", "the service answered %s %s requests a second on side B: compare what each request takes, per=request (--per request)", figure.Percent(more), word)
+		c.warning("load", "the service answered %s %s requests a second on side B: compare what each request takes, per=request (--set per=request)", figure.Percent(more), word)
 	}
 	return nil
 }

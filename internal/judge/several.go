@@ -76,7 +76,7 @@ func (s *Sum) Word() Verdict {
 				return word
 			}
 		}
-		if slices.Contains(s.words, Higher) && slices.Contains(s.words, Lower) {
+		if v == Changed && slices.Contains(s.words, Higher) && slices.Contains(s.words, Lower) {
 			return Mixed
 		}
 		return s.words[0]

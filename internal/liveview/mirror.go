@@ -265,7 +265,7 @@ func notes(m Moment) []string {
 		}
 	}
 	if c := m.State.Clients; c != nil && c.Evicted+c.Refused > 0 {
-		out = append(out, fmt.Sprintf("clients: at the bound of %s connections %s that asked nothing were closed, %s that came were not taken: raise --clients",
+		out = append(out, fmt.Sprintf("clients: at the bound of %s connections %s that asked nothing were closed, %s that came were not taken: raise mirror.clients",
 			figure.Thousands(uint64(c.Bound)), figure.Thousands(c.Evicted), figure.Thousands(c.Refused)))
 	}
 	if d := m.State.Differences; d != nil {

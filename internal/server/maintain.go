@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 )
 
 // maintainEvery is how often the store is asked to settle, roll up and expire
@@ -31,7 +32,7 @@ func clockProblem(leap clockLeap, leapt bool) []api.Problem {
 	if !leapt || leap.Ahead < told {
 		return nil
 	}
-	left := fmt.Sprintf("in %d minutes of running", (leap.Left+time.Minute-1)/time.Minute)
+	left := fmt.Sprintf("in %s of running", figure.Counted(max(1, int((leap.Left+time.Minute-1)/time.Minute)), "minute"))
 	return []api.Problem{{
 		Code: problemClock, From: unixOrNull(time.Time{}), To: unixOrNull(time.Time{}),
 		Summary: "The clock leapt ahead: nothing expires by it for an hour. Check the clock.",

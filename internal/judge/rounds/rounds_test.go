@@ -247,3 +247,24 @@ func TestTogether(t *testing.T) {
 		}
 	}
 }
+
+// Of a measure whose word does not say so, its sense says what got worse: the
+// headline is of the row that did, and rows that went both ways are mixed.
+func TestTogetherByTheSenseOfMeasures(t *testing.T) {
+	row := func(lead string, v judge.Verdict) *Row { return &Row{Lead: lead, Verdict: v} }
+	for _, c := range []struct {
+		rows []*Row
+		want judge.Verdict
+		lead int
+	}{
+		{[]*Row{row("p99", judge.Faster), row("cpu_per_request", judge.Higher)}, judge.Mixed, 1},
+		{[]*Row{row("p99", judge.Slower), row("cpu_per_request", judge.Lower)}, judge.Mixed, 0},
+		{[]*Row{row("p99", judge.Faster), row("cpu_per_request", judge.Lower)}, judge.Faster, 0},
+		{[]*Row{row("p99", judge.Faster), row(judge.Rate, judge.Lower)}, judge.Mixed, 1},
+		{[]*Row{row("cpu_per_request", judge.Higher), row(judge.Rate, judge.Lower)}, judge.Higher, 0},
+	} {
+		if got, lead := Together(c.rows); got != c.want || lead != c.rows[c.lead] {
+			t.Errorf("%s of %s and %s of %s: %s by %s, want %s by %s", c.rows[0].Verdict, c.rows[0].Lead, c.rows[1].Verdict, c.rows[1].Lead, got, lead.Lead, c.want, c.rows[c.lead].Lead)
+		}
+	}
+}

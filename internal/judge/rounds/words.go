@@ -140,13 +140,25 @@ func (r *Row) Of(name string) *Measure {
 func Together(rows []*Row) (judge.Verdict, *Row) {
 	var sum judge.Sum
 	for _, r := range rows {
-		sum.Add(r.Verdict, "")
+		sum.Add(r.Verdict, r.way())
 	}
-	return sum.Word(), slices.MinFunc(rows, func(a, b *Row) int { return rank(a.Verdict) - rank(b.Verdict) })
+	return sum.Word(), slices.MinFunc(rows, func(a, b *Row) int { return a.rank() - b.rank() })
 }
 
-func rank(v judge.Verdict) int {
-	switch v {
+// way says whether the measure that says most got better or worse; empty where its
+// verdict says so itself, or nobody knows.
+func (r *Row) way() string {
+	if r.Lead == "" || r.Verdict == judge.Mixed {
+		return ""
+	}
+	return FigureOf(r.Lead).Way(r.Verdict)
+}
+
+func (r *Row) rank() int {
+	if r.way() == judge.Worse {
+		return 0
+	}
+	switch r.Verdict {
 	case judge.Slower, judge.MoreErrors, judge.Mixed:
 		return 0
 	case judge.NoEvidence:
