@@ -62,7 +62,7 @@ type Options struct {
 	IdleAfter     time.Duration            // series not observed for so long leave memory; default 10 min
 	Remember      func(store.Damage) error // keeps what Damage returns for later starts; may be nil
 	Now           func() time.Time
-	Leapt         func() time.Duration // by how much Now has leapt ahead, where Retention is not to follow; may be nil
+	Leapt         func() time.Duration // by how much Now has leapt ahead, where Retention is not to follow; default 0
 	Logger        *slog.Logger         // failures of the background work; default discards
 }
 
@@ -104,6 +104,9 @@ func (o *Options) EnsureDefaults() {
 	count(&o.MaxFamilies, 5_000)
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Leapt == nil {
+		o.Leapt = func() time.Duration { return 0 }
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

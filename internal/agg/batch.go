@@ -78,11 +78,7 @@ func (a *Aggregator) NewBatch() *Batch {
 	now := a.o.Now()
 	b.now = now.UnixNano()
 	b.base = b.now / slotNanos
-	oldest := b.now - int64(a.o.Retention)
-	if a.o.Leapt != nil {
-		oldest -= int64(a.o.Leapt())
-	}
-	b.from = max(oldest, 0)
+	b.from = max(b.now-int64(a.o.Leapt())-int64(a.o.Retention), 0)
 	b.to = b.now + int64(a.o.MaxAhead)
 	b.late = b.now - b.now%slotNanos - 2*int64(a.o.FlushInterval)
 	b.lates, b.rejects = 0, Rejects{}

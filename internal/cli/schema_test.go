@@ -1,22 +1,18 @@
 package cli
 
 import (
-	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"tailscope/internal/check/spec"
 	"tailscope/internal/experiment"
 	"tailscope/internal/scenario"
 	"tailscope/internal/simulate/words"
 	"tailscope/internal/strictyaml"
+	"tailscope/internal/strictyaml/schematest"
 )
 
 // fileKinds are the files that people write, by the key that tells them apart.
@@ -63,7 +59,7 @@ func TestSchemasOfFiles(t *testing.T) {
 	}
 	files = append(files, "../../docs/examples/checks.yaml")
 	for _, kind := range fileKinds {
-		schema := compileSchema(t, kind.schema())
+		schema := schematest.Compile(t, kind.schema())
 		examples := 0
 		files = slices.DeleteFunc(files, func(name string) bool {
 			text, err := os.ReadFile(name)
@@ -74,7 +70,7 @@ func TestSchemasOfFiles(t *testing.T) {
 				return false
 			}
 			examples++
-			if err := schema.Validate(documentOf(t, text)); err != nil {
+			if err := schema.Validate(schematest.Document(t, text)); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 			if problems := kind.read(name, text); len(problems) > 0 {
@@ -91,45 +87,10 @@ func TestSchemasOfFiles(t *testing.T) {
 			if err := os.WriteFile(name, text, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			bySchema, read := schema.Validate(documentOf(t, text)), kind.read(name, text)
+			bySchema, read := schema.Validate(schematest.Document(t, text)), kind.read(name, text)
 			if right := more == ""; (bySchema == nil) != right || len(read) == 0 != right {
 				t.Errorf("%s %q: by the schema %v, by the reader %v", kind.key, more, bySchema, strictyaml.Error(read))
 			}
 		}
 	}
-}
-
-func compileSchema(t *testing.T, text []byte) *jsonschema.Schema {
-	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("schema.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Compile("schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-// documentOf reads YAML as an editor does.
-func documentOf(t *testing.T, text []byte) any {
-	t.Helper()
-	var v any
-	if err := yaml.Unmarshal(text, &v); err != nil {
-		t.Fatal(err)
-	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
 }

@@ -1,31 +1,16 @@
 package config
 
 import (
-	"bytes"
-	"encoding/json"
 	"reflect"
 	"testing"
 
-	"github.com/goccy/go-yaml"
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"tailscope/internal/strictyaml"
+	"tailscope/internal/strictyaml/schematest"
 )
 
 // What the schema takes is read, and what it refuses is refused.
 func TestSchema(t *testing.T) {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("config.schema.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	schema, err := compiler.Compile("config.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := schematest.Compile(t, Schema())
 	printed := Default()
 	for text, good := range map[string]bool{
 		printed.YAML(): true,
@@ -47,20 +32,8 @@ func TestSchema(t *testing.T) {
 		"access_logs: [{path: /a, start: now}]":                                    false,
 		"access_logs: /var/log/x":                                                  false,
 	} {
-		var v any
-		if err := yaml.Unmarshal([]byte(text), &v); err != nil {
-			t.Fatal(err)
-		}
-		b, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
-		if err != nil {
-			t.Fatal(err)
-		}
 		c := Default()
-		if err, errs := schema.Validate(instance), c.File("f", []byte(text)); (err == nil) != good || (errs == nil) != good {
+		if err, errs := schema.Validate(schematest.Document(t, []byte(text))), c.File("f", []byte(text)); (err == nil) != good || (errs == nil) != good {
 			t.Errorf("%s\nby the schema %v, by the decoder %v, want right is %v", text, err, errs, good)
 		}
 	}

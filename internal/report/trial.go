@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+
 	"tailscope/api"
 	"tailscope/internal/experiment"
 	"tailscope/internal/judge"

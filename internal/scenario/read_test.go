@@ -4,7 +4,6 @@ package scenario
 
 import (
 	"bytes"
-	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
@@ -13,11 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goccy/go-yaml"
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"tailscope/internal/bench/tally"
 	"tailscope/internal/strictyaml"
+	"tailscope/internal/strictyaml/schematest"
 )
 
 const ok = "scenario: s\ntarget: http://127.0.0.1:1\nqueries: [{name: home, request: GET /}]\nphases: [{rate: 10, for: 1s}]\n"
@@ -147,45 +144,9 @@ func TestWordsAreDescribed(t *testing.T) {
 	}
 }
 
-func schema(t *testing.T) *jsonschema.Schema {
-	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft2020)
-	if err := c.AddResource("scenario.schema.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Compile("scenario.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-// validate reads YAML as an editor would.
-func validate(t *testing.T, s *jsonschema.Schema, text []byte) error {
-	t.Helper()
-	var v any
-	if err := yaml.Unmarshal(text, &v); err != nil {
-		t.Fatal(err)
-	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s.Validate(doc)
-}
-
 // The examples are right, by the schema and as they are read.
 func TestExamples(t *testing.T) {
-	s := schema(t)
+	s := schematest.Compile(t, Schema())
 	files, err := filepath.Glob("../../docs/examples/*/*.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -200,7 +161,7 @@ func TestExamples(t *testing.T) {
 			continue
 		}
 		n++
-		if err := validate(t, s, text); err != nil {
+		if err := s.Validate(schematest.Document(t, text)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, problems := Load(name, LoadOptions{}); len(problems) > 0 {
@@ -214,15 +175,15 @@ func TestExamples(t *testing.T) {
 
 // What the schema refuses is refused when it is read, too.
 func TestSchemaRefuses(t *testing.T) {
-	s := schema(t)
-	if err := validate(t, s, []byte(ok)); err != nil {
+	s := schematest.Compile(t, Schema())
+	if err := s.Validate(schematest.Document(t, []byte(ok))); err != nil {
 		t.Error(err)
 	}
 	for _, text := range []string{
 		"phasse: []", "arrivals: sometimes", "timeout: 5x", "servers: [{run: x}]", "servers: [{name: x, run: {a: b}}]", "warm_up: {steady: much}",
 		"faults: [{pause: x}]", "load: [{name: x, file: y, request: /docs}]",
 	} {
-		if err := validate(t, s, []byte(ok+text)); err == nil {
+		if err := s.Validate(schematest.Document(t, []byte(ok+text))); err == nil {
 			t.Errorf("the schema takes %s", text)
 		}
 		if _, problems := readText(ok+text, nil); len(problems) == 0 {
@@ -257,14 +218,14 @@ func TestDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, n := schema(t), 0
+	s, n := schematest.Compile(t, Schema()), 0
 	for _, part := range strings.Split(string(text), "```yaml\n")[1:] {
 		block, _, _ := strings.Cut(part, "```")
 		if !strings.HasPrefix(block, "scenario:") {
 			continue
 		}
 		n++
-		if err := validate(t, s, []byte(block)); err != nil {
+		if err := s.Validate(schematest.Document(t, []byte(block))); err != nil {
 			t.Errorf("%v\n%s", err, block)
 		}
 	}

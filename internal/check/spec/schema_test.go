@@ -1,58 +1,18 @@
 package spec
 
 import (
-	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"tailscope/internal/strictyaml"
+	"tailscope/internal/strictyaml/schematest"
 )
 
-func compiled(t *testing.T) *jsonschema.Schema {
-	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft2020)
-	if err := c.AddResource("checks.schema.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Compile("checks.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-// document reads YAML as an editor would.
-func document(t *testing.T, text []byte) any {
-	t.Helper()
-	var v any
-	if err := yaml.Unmarshal(text, &v); err != nil {
-		t.Fatal(err)
-	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
 func TestSchemaTakesExamples(t *testing.T) {
-	s := compiled(t)
+	s := schematest.Compile(t, Schema())
 	files, err := filepath.Glob("../../../docs/examples/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatal(err, files)
@@ -62,7 +22,7 @@ func TestSchemaTakesExamples(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Validate(document(t, text)); err != nil {
+		if err := s.Validate(schematest.Document(t, text)); err != nil {
 			t.Errorf("%s: %v", f, err)
 		}
 		if _, problems := Read([]string{f}, Options{}); len(problems) > 0 {
@@ -73,7 +33,7 @@ func TestSchemaTakesExamples(t *testing.T) {
 
 // What docs/checks.md shows is taken too, part by part.
 func TestSchemaTakesWhatIsDocumented(t *testing.T) {
-	s := compiled(t)
+	s := schematest.Compile(t, Schema())
 	text, err := os.ReadFile("../../../docs/checks.md")
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +44,7 @@ func TestSchemaTakesWhatIsDocumented(t *testing.T) {
 	}
 	for _, part := range parts {
 		block, _, _ := strings.Cut(part, "```")
-		if err := s.Validate(document(t, []byte(block))); err != nil {
+		if err := s.Validate(schematest.Document(t, []byte(block))); err != nil {
 			t.Errorf("%v\n%s", err, block)
 		}
 	}
@@ -109,7 +69,7 @@ func TestCheckKeysAreDocumented(t *testing.T) {
 // What the schema refuses, Read refuses too, and the other way round where a
 // schema can know.
 func TestSchemaRefuses(t *testing.T) {
-	s := compiled(t)
+	s := schematest.Compile(t, Schema())
 	for _, text := range []string{
 		"cheks: {}",
 		"checks: {a: {evry: 10s, value: 1}}",
@@ -123,7 +83,7 @@ func TestSchemaRefuses(t *testing.T) {
 		"profiles: {p: {days: [{weekdays: [monday], none: true}]}}",
 		"maintenance: [{start: '2026-01-01', end: '2026-01-02'}]",
 	} {
-		if err := s.Validate(document(t, []byte(text))); err == nil {
+		if err := s.Validate(schematest.Document(t, []byte(text))); err == nil {
 			t.Errorf("the schema takes %s", text)
 		}
 		if _, problems := read(t, text); len(problems) == 0 {

@@ -110,6 +110,20 @@ func openClocked(t *testing.T) *clocked {
 	return c
 }
 
+// openFewTraces is openClocked with room for two traces of 20 KiB, and a clock that
+// is believed.
+func openFewTraces(t *testing.T) *clocked {
+	t.Helper()
+	c := openClocked(t)
+	check(t, c.Close())
+	c.o.TraceBytes = 50 << 10
+	c.Store = open(t, c.o)
+	c.step(t, 0, false)
+	c.stand(t, time.Hour, 0)
+	c.step(t, 0, false)
+	return c
+}
+
 func (c *clocked) pass(d time.Duration) { c.now, c.elapsed = c.now.Add(d), c.elapsed+d }
 
 // stand passes d, maintaining each minute and at its end, with the clock ahead.
@@ -239,13 +253,7 @@ func TestClockLeapIsBelieved(t *testing.T) {
 // and drive none of them out.
 func TestClockLeapTraces(t *testing.T) {
 	ctx := context.Background()
-	c := openClocked(t)
-	check(t, c.Close())
-	c.o.TraceBytes = 50 << 10
-	c.Store = open(t, c.o)
-	c.step(t, 0, false)
-	c.stand(t, time.Hour, 0)
-	c.step(t, 0, false)
+	c := openFewTraces(t)
 	put := func(id byte, at time.Time) {
 		check(t, c.Maintain(ctx, at))
 		check(t, c.PutTraces(ctx, []store.Trace{{ID: store.TraceID{100, id}, Data: make([]byte, 20<<10), Entries: []store.TraceEntry{{
@@ -268,13 +276,7 @@ func TestClockLeapTraces(t *testing.T) {
 // and what comes after the leap is kept.
 func TestClockLeapEvictsItsOwnTraces(t *testing.T) {
 	ctx := context.Background()
-	c := openClocked(t)
-	check(t, c.Close())
-	c.o.TraceBytes = 50 << 10
-	c.Store = open(t, c.o)
-	c.step(t, 0, false)
-	c.stand(t, time.Hour, 0)
-	c.step(t, 0, false)
+	c := openFewTraces(t)
 	put := func(id byte, at time.Time) {
 		t.Helper()
 		check(t, c.Maintain(ctx, at))
