@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"tailscope/api"
-	"tailscope/benchmarks/program"
+	"tailscope/test/program"
 )
 
 // Ask runs `tailscope capacity` with args, a process of its own, and returns its report.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"tailscope/benchmarks/clock"
-	"tailscope/internal/capacity/virtual"
+	"tailscope/internal/experiment/capacity/virtual"
 )
 
 // Known is one search of a server whose limit is known.

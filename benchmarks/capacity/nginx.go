@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"tailscope/benchmarks/program"
+	"tailscope/test/program"
 )
 
 // Nginx is Debian's nginx with one worker and a CPU limit.

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"tailscope/api"
-	"tailscope/internal/bench/load"
-	"tailscope/internal/bench/requests"
-	"tailscope/internal/bench/tally"
-	searching "tailscope/internal/capacity"
-	"tailscope/internal/capacity/objective"
-	"tailscope/internal/capacity/search"
+	"tailscope/internal/experiment/bench/load"
+	"tailscope/internal/experiment/bench/requests"
+	"tailscope/internal/experiment/bench/tally"
+	searching "tailscope/internal/experiment/capacity"
+	"tailscope/internal/experiment/capacity/objective"
+	"tailscope/internal/experiment/capacity/search"
 )
 
 // Case is a search for capacity in this process, which can be looked at while it goes.

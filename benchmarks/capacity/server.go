@@ -15,7 +15,7 @@ import (
 
 	"tailscope/benchmarks/clock"
 	"tailscope/hist"
-	"tailscope/internal/capacity/virtual"
+	"tailscope/internal/experiment/capacity/virtual"
 )
 
 // Server answers HTTP on loopback.

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"tailscope/benchmarks/clock"
-	"tailscope/internal/capacity/virtual"
+	"tailscope/internal/experiment/capacity/virtual"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"time"
 
-	"tailscope/benchmarks/program"
+	"tailscope/test/program"
 )
 
 // Shop is the demo, whose shop is under hardly any load of its own, with a CPU limit.

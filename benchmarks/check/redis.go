@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"tailscope/benchmarks/program"
 	"tailscope/internal/series"
+	"tailscope/test/program"
 )
 
 // Redis is a running redis-server on a socket of the file system, the quickest

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"tailscope/benchmarks/clock"
-	"tailscope/benchmarks/program"
+	"tailscope/test/program"
 )
 
 // System is running nodes and the aggregator before them.

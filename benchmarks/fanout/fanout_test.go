@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) {
 	// Processes are started by a thread that lives as long as the program.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("tailscope/benchmarks/program.init.func1.1"))
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("tailscope/test/program.init.func1.1"))
 }
 
 func TestWork(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"tailscope/internal/simulate"
+	"tailscope/internal/experiment/simulate"
 )
 
 // Layout is a way to lay out data over nodes, both to be run and to be simulated.

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"tailscope/internal/simulate"
+	"tailscope/internal/experiment/simulate"
 )
 
 // TestSimulated holds simulations against processes that speak HTTP: queries to 1, 4

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"tailscope/benchmarks/program"
+	"tailscope/test/program"
 )
 
 // Freezes is a server that answers in Serves, but for the last Lasts of every

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"tailscope/benchmarks/program"
+	"tailscope/test/program"
 )
 
 // Connections is how many requests are under way at once at most: connections of

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"tailscope/benchmarks/program"
+	"tailscope/test/program"
 )
 
 // Witness is a program that is asked what a target's tail is.

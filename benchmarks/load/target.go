@@ -24,7 +24,7 @@ import (
 	"strings"
 	"time"
 
-	"tailscope/benchmarks/program"
+	"tailscope/test/program"
 )
 
 // Protocol is what a target speaks.

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"tailscope/benchmarks/program"
+	"tailscope/test/program"
 )
 
 // Servers are the real ones behind: an nginx each.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"tailscope/hist"
-	"tailscope/internal/bench"
+	"tailscope/internal/experiment/bench"
 )
 
 // Request is what every client of a load sends, and what it expects.

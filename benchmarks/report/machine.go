@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"strings"
 
-	"tailscope/internal/bench/session"
+	"tailscope/internal/experiment/bench/session"
 )
 
 // Machine says what a report was measured on, without naming it.

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"tailscope/internal/simulate"
+	"tailscope/internal/experiment/simulate"
 )
 
 // Measured is all that was measured of leaves, and of whole queries to one and to two

@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"tailscope/internal/simulate"
+	"tailscope/internal/experiment/simulate"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -24,7 +24,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"golang.org/x/sys/unix"
 
-	"tailscope/benchmarks/program"
+	"tailscope/test/program"
 )
 
 // Class is a kind of questions.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"tailscope/benchmarks/program"
+	"tailscope/test/program"
 )
 
 // Start runs the example's cluster with a collection for each of these numbers of

@@ -1,6 +1,6 @@
 // Package arch holds no code, only the test that keeps the import rule of
-// docs/architecture.md true: five floors, imports go down, neighbours stay
-// strangers.
+// docs/architecture.md true: imports lead to lower floors, and a promise does not
+// know the others.
 package arch
 
 import (
@@ -22,137 +22,126 @@ import (
 
 const module = "tailscope"
 
-// floor is where a package lives. A name that ends in /* covers every package
-// below it. Imports from lower floors are free; neighbours names the packages
-// of the same floor that may be imported nevertheless.
-type floor struct {
-	number     int
-	pkg        string
-	neighbours []string
-	// only, if not nil, replaces the rule: these of ours and no others.
-	only []string
-	// stdlib says that outside our own packages it imports the standard
-	// library alone.
-	stdlib bool
+// floors lists the packages of each floor, the lowest first. A package imports
+// packages of lower floors alone, never one of its own floor.
+var floors = [][]string{
+	{ // 1
+		"api", "hist", "internal/experiment/mirror/content", "internal/experiment/mirror/mirrortest",
+		"internal/experiment/mirror/redact", "internal/experiment/simulate/queueing", "internal/figure",
+		"internal/guard/check/event", "internal/http1", "internal/listen", "internal/observe/queuetime",
+		"internal/observe/sqltext", "internal/route", "internal/strictyaml", "internal/strictyaml/schematest", "ui",
+	},
+	{ // 2
+		"client", "internal/config", "internal/experiment/bench", "internal/experiment/bench/load",
+		"internal/experiment/bench/threshold", "internal/experiment/mirror/record", "internal/experiment/simulate",
+		"internal/guard/check/expr", "internal/guard/check/state", "internal/observe/semconv",
+		"internal/report/reporttest", "internal/scaling", "internal/series", "internal/store/runcodec", "stat",
+	},
+	{ // 3
+		"internal/experiment/bench/tally", "internal/experiment/capacity/objective",
+		"internal/experiment/mirror/pair", "internal/experiment/otlpsink", "internal/experiment/simulate/words",
+		"internal/judge", "internal/store",
+	},
+	{ // 4
+		"internal/agg", "internal/experiment/bench/session", "internal/experiment/capacity/search",
+		"internal/experiment/mirror/choose", "internal/experiment/mirror/differ", "internal/experiment/mirror/live",
+		"internal/experiment/mirror/observe", "internal/experiment/mirror/shadow", "internal/experiment/mirror/tcp",
+		"internal/judge/rounds", "internal/observe/traces", "internal/query", "internal/query/querytest",
+		"internal/store/pebblestore", "internal/store/storetest",
+	},
+	{ // 5
+		"internal/compare", "internal/experiment/capacity/virtual", "internal/experiment/mirror/offer",
+		"internal/experiment/simulate/measured", "internal/guard/check/history", "internal/guard/check/spec",
+		"internal/judge/legs", "internal/judge/legs/legstest", "internal/observe/accesslog",
+		"internal/observe/explain", "internal/observe/otlp", "internal/observe/sla",
+	},
+	{ // 6
+		"internal/compare/changes", "internal/experiment/bench/requests", "internal/experiment/logbook",
+		"internal/experiment/mirror/proxy", "internal/experiment/simulate/answer", "internal/guard/check/profile",
+		"internal/guard/check/schedule", "internal/guard/notify", "internal/guard/probe", "internal/verdicts",
+	},
+	{ // 7
+		"internal/experiment/mirror", "internal/experiment/scenario", "internal/guard/check",
+	},
+	{ // 8
+		"internal/experiment", "internal/experiment/capacity", "internal/httpapi",
+	},
+	{ // 9
+		"internal/report", "internal/server",
+	},
+	{ // 10
+		"internal/demo", "internal/liveview",
+	},
+	{ // 11
+		"internal/cli",
+	},
+	{ // 12
+		"cmd/tailscope",
+	},
 }
 
-var floors = []floor{
-	{5, "cmd/tailscope", []string{"internal/cli"}, nil, false},
-	{5, "internal/cli", []string{"internal/config", "internal/server", "internal/demo", "internal/report", "internal/report/reporttest", "internal/liveview"}, nil, false},
-	{5, "internal/liveview", []string{"internal/report", "internal/report/reporttest"}, nil, false},
-	{5, "internal/report", []string{"internal/report/reporttest"}, []string{"api", "internal/figure", "internal/experiment", "internal/judge", "internal/judge/rounds", "internal/capacity/search", "internal/report/reporttest"}, false},
-	{5, "internal/report/reporttest", nil, []string{"api"}, false},
-	{5, "internal/demo", []string{"internal/config", "internal/server"}, nil, false},
-	{5, "internal/server", []string{"internal/config"}, nil, false},
-	{5, "internal/config", nil, []string{"internal/strictyaml", "internal/strictyaml/schematest"}, false},
+// promises are the directories of what Tailscope does for its users. A package of
+// one imports no package of another, but for what is in crossings.
+var promises = []string{"internal/observe", "internal/compare", "internal/experiment", "internal/guard"}
 
-	{4, "internal/ingest/*", []string{"internal/ingest/*"}, nil, false},
-	{4, "internal/store/pebblestore", []string{"internal/store/runcodec"}, []string{"hist", "internal/series", "internal/store", "internal/store/runcodec"}, false},
-	{4, "internal/httpapi", nil, nil, false},
-	{4, "internal/mirror", []string{"internal/mirror/*"}, nil, false},
-	{4, "internal/mirror/*", []string{"internal/mirror/*"}, nil, false},
-	{4, "internal/probe", nil, []string{"internal/check/event", "internal/check/spec", "internal/check/expr"}, false},
-	{4, "internal/notify", nil, []string{"internal/check/event", "internal/check/spec", "internal/check/expr", "api"}, false},
-	{4, "internal/notify/*", []string{"internal/notify"}, []string{"internal/check/event", "internal/check/spec", "internal/check/expr", "internal/notify"}, false},
-	{4, "internal/bench", nil, []string{"hist", "internal/series", "internal/store", "api"}, false},
-	{4, "internal/bench/*", []string{"internal/bench", "internal/bench/*", "internal/mirror/record", "internal/ingest/accesslog", "internal/otlpsink"}, nil, false},
-	{4, "internal/otlpsink", nil, []string{"hist", "internal/series", "api"}, false},
-	{4, "internal/scenario", []string{"internal/bench", "internal/bench/*"}, nil, false},
-	{4, "internal/experiment", []string{"internal/bench", "internal/bench/*", "internal/scenario", "client"}, nil, false},
-	{4, "internal/capacity", []string{"internal/bench", "internal/bench/*", "internal/scenario", "internal/mirror", "internal/mirror/*", "internal/otlpsink", "internal/capacity/*", "client"}, nil, false},
-	{4, "internal/capacity/*", []string{"internal/capacity/*"}, []string{"hist", "stat", "api", "internal/scaling", "internal/bench/threshold", "internal/strictyaml", "internal/capacity/*"}, false},
-	{4, "client", nil, []string{"api"}, false},
-	{4, "ui", nil, []string{}, true},
-
-	{3, "internal/query", nil, nil, false},
-	{3, "internal/query/querytest", []string{"internal/query"}, nil, false},
-	{3, "internal/agg", nil, nil, false},
-	{3, "internal/traces", nil, nil, false},
-	{3, "internal/sla", []string{"internal/query"}, nil, false},
-	{3, "internal/compare", []string{"internal/query"}, nil, false},
-	{3, "internal/explain", []string{"internal/query"}, nil, false},
-	{3, "internal/changes", []string{"internal/query", "internal/compare"}, nil, false},
-	{3, "internal/logbook", []string{"internal/query", "internal/judge/legs"}, nil, false},
-	{3, "internal/judge/legs", []string{"internal/query"}, nil, false},
-	{3, "internal/judge/legs/legstest", []string{"internal/query/querytest"}, nil, false},
-	{3, "internal/check", []string{"internal/query", "internal/agg", "internal/check/*"}, nil, false},
-	{3, "internal/check/*", []string{"internal/query", "internal/check/*"}, nil, false},
-	{3, "internal/simulate", []string{"internal/simulate/*"}, nil, false},
-	{3, "internal/simulate/*", []string{"internal/query", "internal/simulate", "internal/simulate/*"}, nil, false},
-	{3, "internal/verdicts", []string{"internal/query", "internal/compare"}, nil, false},
-
-	{2, "internal/store", []string{"internal/series"}, nil, false},
-	{2, "internal/store/storetest", []string{"internal/series", "internal/store"}, nil, false},
-	{2, "internal/store/runcodec", []string{"internal/series", "internal/store"}, nil, false},
-	{2, "internal/series", nil, nil, false},
-	{2, "internal/guard", nil, []string{}, true},
-	{2, "internal/http1", nil, []string{}, true},
-	{2, "internal/route", nil, []string{}, true},
-	{2, "internal/strictyaml", nil, []string{}, false},
-	{2, "internal/strictyaml/schematest", nil, []string{}, false},
-	{2, "internal/judge", []string{"api"}, []string{"api", "stat", "internal/figure"}, false},
-	{2, "internal/judge/rounds", nil, []string{"hist", "stat", "internal/figure", "internal/judge"}, false},
-	{2, "internal/scaling", []string{"api"}, []string{"hist", "stat", "api", "internal/figure"}, false},
-	{2, "api", nil, []string{}, true},
-
-	{1, "hist", nil, []string{}, true},
-	{1, "stat", []string{"hist"}, []string{"hist"}, false},
-	{1, "internal/figure", nil, []string{}, true},
+// crossings are the imports between promises: the importing package and the imported.
+var crossings = [][2]string{
+	{"internal/experiment/bench/requests", "internal/observe/accesslog"}, // sends again what a log has
 }
+
+// forOthers are the packages that other programs import, with all of ours that each
+// may import.
+var forOthers = map[string][]string{"hist": nil, "stat": {"hist"}, "api": nil, "client": {"api"}}
+
+// standardOnly are the packages that import nothing but the standard library and ours.
+var standardOnly = []string{"hist", "api", "internal/figure", "internal/http1", "internal/listen", "internal/route", "ui"}
 
 // outside are trees that use the program and are used by no part of it.
 var outside = []string{"benchmarks", "docs", "test", "internal/arch", "scripts"}
 
-func covers(pattern, pkg string) bool {
-	if prefix, ok := strings.CutSuffix(pattern, "/*"); ok {
-		return strings.HasPrefix(pkg, prefix+"/")
-	}
-	return pattern == pkg
+// floorOf returns the number of pkg's floor, from 1, or 0 if it is on none.
+func floorOf(pkg string) int {
+	return 1 + slices.IndexFunc(floors, func(floor []string) bool { return slices.Contains(floor, pkg) })
 }
 
-func floorOf(pkg string) (floor, bool) {
-	for _, f := range floors {
-		if covers(f.pkg, pkg) {
-			return f, true
+func within(dirs []string, pkg string) string {
+	for _, dir := range dirs {
+		if pkg == dir || strings.HasPrefix(pkg, dir+"/") {
+			return dir
 		}
 	}
-	return floor{}, false
+	return ""
 }
 
-func isOutside(pkg string) bool {
-	return slices.ContainsFunc(outside, func(o string) bool { return pkg == o || strings.HasPrefix(pkg, o+"/") })
-}
+func isOutside(pkg string) bool { return within(outside, pkg) != "" }
 
 // verdict says what is wrong with pkg importing imported, or nothing.
 func verdict(pkg, imported string) string {
-	from, ok := floorOf(pkg)
-	if !ok {
+	from := floorOf(pkg)
+	if from == 0 {
 		return fmt.Sprintf("%s is on no floor: add it to the table in internal/arch and to docs/architecture.md", pkg)
 	}
 	rel, ours := strings.CutPrefix(imported, module+"/")
 	if !ours {
 		first, _, _ := strings.Cut(imported, "/")
-		if from.stdlib && strings.Contains(first, ".") {
+		if slices.Contains(standardOnly, pkg) && strings.Contains(first, ".") {
 			return fmt.Sprintf("%s imports %s: it may use the standard library only", pkg, imported)
 		}
 		return ""
 	}
-	to, ok := floorOf(rel)
-	if !ok {
+	to := floorOf(rel)
+	if to == 0 {
 		return fmt.Sprintf("%s imports %s, which is on no floor", pkg, rel)
 	}
-	allowed := func(list []string) bool {
-		return slices.ContainsFunc(list, func(p string) bool { return covers(p, rel) })
+	if may, ok := forOthers[pkg]; ok && !slices.Contains(may, rel) {
+		return fmt.Sprintf("%s imports %s: of ours it may import only %v", pkg, rel, may)
 	}
-	switch {
-	case from.only != nil:
-		if !allowed(from.only) {
-			return fmt.Sprintf("%s imports %s: of ours it may import only [%s]", pkg, rel, strings.Join(from.only, " "))
-		}
-	case to.number > from.number:
-		return fmt.Sprintf("%s (floor %d) imports %s (floor %d): imports go down", pkg, from.number, rel, to.number)
-	case to.number == from.number && !allowed(from.neighbours):
-		return fmt.Sprintf("%s imports its neighbour %s: neighbours stay strangers", pkg, rel)
+	if to >= from {
+		return fmt.Sprintf("%s (floor %d) imports %s (floor %d): imports go down", pkg, from, rel, to)
+	}
+	one, other := within(promises, pkg), within(promises, rel)
+	if one != "" && other != "" && one != other && !slices.Contains(crossings, [2]string{pkg, rel}) {
+		return fmt.Sprintf("%s imports %s: a promise does not know another", pkg, rel)
 	}
 	return ""
 }
@@ -220,9 +209,11 @@ func TestImportsGoDown(t *testing.T) {
 func TestVerdict(t *testing.T) {
 	for _, tc := range []struct{ pkg, imported, want string }{
 		{"internal/query", "tailscope/internal/store", ""},
-		{"internal/query", "tailscope/internal/httpapi", "internal/query (floor 3) imports internal/httpapi (floor 4): imports go down"},
-		{"internal/httpapi", "tailscope/internal/ingest/otlp", "internal/httpapi imports its neighbour internal/ingest/otlp: neighbours stay strangers"},
-		{"internal/ingest/otlp", "tailscope/internal/ingest/semconv", ""},
+		{"internal/store", "tailscope/internal/query", "internal/store (floor 3) imports internal/query (floor 4): imports go down"},
+		{"internal/query", "tailscope/internal/agg", "internal/query (floor 4) imports internal/agg (floor 4): imports go down"},
+		{"internal/observe/otlp", "tailscope/internal/observe/semconv", ""},
+		{"internal/guard/notify", "tailscope/internal/observe/otlp", "internal/guard/notify imports internal/observe/otlp: a promise does not know another"},
+		{"internal/experiment/bench/requests", "tailscope/internal/observe/accesslog", ""},
 		{"hist", "golang.org/x/sys/unix", "hist imports golang.org/x/sys/unix: it may use the standard library only"},
 		{"hist", "math/bits", ""},
 		{"client", "tailscope/hist", "client imports hist: of ours it may import only [api]"},
@@ -231,6 +222,38 @@ func TestVerdict(t *testing.T) {
 		if got := verdict(tc.pkg, tc.imported); got != tc.want {
 			t.Errorf("%s imports %s:\ngot  %s\nwant %s", tc.pkg, tc.imported, got, tc.want)
 		}
+	}
+}
+
+// The floors of docs/architecture.md are those of the table.
+func TestFloorsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "## The floors\n")
+	block := strings.Split(rest, "```")[1]
+	number, seen := 0, map[string]int{}
+	for _, line := range strings.Split(block, "\n") {
+		if line == "" {
+			continue
+		}
+		if n, err := strconv.Atoi(strings.TrimSpace(line[:min(3, len(line))])); err == nil {
+			number = n
+		}
+		pkg, _, _ := strings.Cut(strings.TrimSpace(line[min(3, len(line)):]), " ")
+		seen[pkg] = number
+	}
+	for i, floor := range floors {
+		for _, pkg := range floor {
+			if seen[pkg] != i+1 {
+				t.Errorf("%s is on floor %d here, and on %d in docs/architecture.md (0: not there)", pkg, i+1, seen[pkg])
+			}
+			delete(seen, pkg)
+		}
+	}
+	for pkg := range seen {
+		t.Errorf("docs/architecture.md has %s, which is on no floor", pkg)
 	}
 }
 

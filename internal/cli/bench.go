@@ -15,11 +15,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"tailscope/internal/bench"
-	"tailscope/internal/bench/load"
-	"tailscope/internal/bench/requests"
-	"tailscope/internal/bench/session"
-	"tailscope/internal/bench/threshold"
+	"tailscope/internal/experiment/bench"
+	"tailscope/internal/experiment/bench/load"
+	"tailscope/internal/experiment/bench/requests"
+	"tailscope/internal/experiment/bench/session"
+	"tailscope/internal/experiment/bench/threshold"
 	"tailscope/internal/report"
 )
 

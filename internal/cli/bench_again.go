@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"tailscope/internal/mirror/redact"
+	"tailscope/internal/experiment/mirror/redact"
 )
 
 // benchAgain is the command line that makes such a run again: the argument and

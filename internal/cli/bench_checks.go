@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"tailscope/internal/bench/requests"
+	"tailscope/internal/experiment/bench/requests"
 )
 
 // parseChecks reads conditions on answers as --check has them.

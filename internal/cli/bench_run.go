@@ -16,10 +16,10 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
-	"tailscope/internal/bench/session"
+	"tailscope/internal/experiment/bench/session"
+	"tailscope/internal/experiment/otlpsink"
 	"tailscope/internal/figure"
 	"tailscope/internal/liveview"
-	"tailscope/internal/otlpsink"
 	"tailscope/internal/report"
 )
 

@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"tailscope/api"
-	"tailscope/internal/bench/session"
+	"tailscope/internal/experiment/bench/session"
+	"tailscope/internal/experiment/scenario"
 	"tailscope/internal/figure"
 	"tailscope/internal/report"
-	"tailscope/internal/scenario"
 	"tailscope/internal/strictyaml"
 )
 

@@ -122,7 +122,7 @@ func TestBenchWrongUse(t *testing.T) {
 		{[]string{"http://127.0.0.1:1/?q=1", "--targets", "testdata/targets.txt"}, exitUsage, []string{"more than a path", "hint:"}},
 		{[]string{"--targets", "testdata/paths.txt"}, exitUsage, []string{"no host is named", "hint:"}},
 		{[]string{"http://127.0.0.1:1/", "--targets", "testdata/paths.txt", "--set", "once=true"}, exitUsage, []string{"holds 2 requests, and the plan asks for 500", "hint:"}},
-		{[]string{"http://127.0.0.1:1/", "--access-log", "../scenario/testdata/access.log", "--for", "1m", "--set", "once=true"}, exitUsage, []string{"lasts 2s, and 1m0s are asked for", "hint:"}},
+		{[]string{"http://127.0.0.1:1/", "--access-log", "../experiment/scenario/testdata/access.log", "--for", "1m", "--set", "once=true"}, exitUsage, []string{"lasts 2s, and 1m0s are asked for", "hint:"}},
 		{[]string{"http://127.0.0.1:1/", "--check", "stats 200"}, exitUsage, []string{"stats is not known", "hint: status"}},
 		{[]string{"http://127.0.0.1:1/", "--header", "nothing"}, exitUsage, []string{"no colon", "hint:"}},
 		{[]string{"http://127.0.0.1:1/", "--data", "absent.csv"}, exitUsage, []string{"absent.csv"}},

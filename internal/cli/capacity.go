@@ -16,11 +16,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"tailscope/internal/bench"
-	"tailscope/internal/bench/load"
-	"tailscope/internal/capacity"
-	"tailscope/internal/capacity/search"
-	"tailscope/internal/scenario"
+	"tailscope/internal/experiment/bench"
+	"tailscope/internal/experiment/bench/load"
+	"tailscope/internal/experiment/capacity"
+	"tailscope/internal/experiment/capacity/search"
+	"tailscope/internal/experiment/scenario"
 )
 
 // capacityFlags are what `tailscope capacity` was asked for.

@@ -14,14 +14,14 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
-	"tailscope/internal/capacity"
-	"tailscope/internal/capacity/search"
 	"tailscope/internal/config"
+	"tailscope/internal/experiment/capacity"
+	"tailscope/internal/experiment/capacity/search"
+	"tailscope/internal/experiment/mirror"
+	"tailscope/internal/experiment/mirror/pair"
+	"tailscope/internal/experiment/scenario"
 	"tailscope/internal/liveview"
-	"tailscope/internal/mirror"
-	"tailscope/internal/mirror/pair"
 	"tailscope/internal/report"
-	"tailscope/internal/scenario"
 	"tailscope/internal/server"
 )
 

@@ -18,11 +18,11 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
-	"tailscope/internal/bench/session"
-	"tailscope/internal/capacity"
+	"tailscope/internal/experiment/bench/session"
+	"tailscope/internal/experiment/capacity"
+	"tailscope/internal/experiment/scenario"
 	"tailscope/internal/liveview"
 	"tailscope/internal/report"
-	"tailscope/internal/scenario"
 )
 
 // capacityOutput is what a search is called and where it is told of.

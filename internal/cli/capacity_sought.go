@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"tailscope/internal/capacity/objective"
-	"tailscope/internal/capacity/search"
-	"tailscope/internal/scenario"
+	"tailscope/internal/experiment/capacity/objective"
+	"tailscope/internal/experiment/capacity/search"
+	"tailscope/internal/experiment/scenario"
 )
 
 // capacitySought are the flags of all searches: what is to be kept, how long it may

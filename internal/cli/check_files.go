@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"tailscope/api"
-	"tailscope/internal/check/expr"
-	"tailscope/internal/check/spec"
+	"tailscope/internal/guard/check/expr"
+	"tailscope/internal/guard/check/spec"
 	"tailscope/internal/report"
 	"tailscope/internal/server"
 )

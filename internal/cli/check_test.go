@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"tailscope/api"
-	"tailscope/internal/check/spec"
+	"tailscope/internal/guard/check/spec"
 	"tailscope/internal/report/reporttest"
 )
 

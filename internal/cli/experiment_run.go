@@ -21,8 +21,8 @@ import (
 	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/experiment"
+	"tailscope/internal/experiment/otlpsink"
 	"tailscope/internal/liveview"
-	"tailscope/internal/otlpsink"
 	"tailscope/internal/report"
 )
 

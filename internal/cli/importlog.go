@@ -17,7 +17,7 @@ import (
 	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/figure"
-	"tailscope/internal/ingest/accesslog"
+	"tailscope/internal/observe/accesslog"
 	"tailscope/internal/report"
 )
 

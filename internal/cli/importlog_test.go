@@ -16,7 +16,7 @@ import (
 
 	"tailscope/internal/agg"
 	"tailscope/internal/config"
-	"tailscope/internal/ingest/accesslog"
+	"tailscope/internal/observe/accesslog"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 )

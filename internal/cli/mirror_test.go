@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"tailscope/api"
-	"tailscope/internal/mirror/record"
+	"tailscope/internal/experiment/mirror/record"
 	"tailscope/internal/report/reporttest"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
+	"tailscope/internal/experiment/otlpsink"
 	"tailscope/internal/figure"
-	"tailscope/internal/otlpsink"
 	"tailscope/internal/server"
 )
 

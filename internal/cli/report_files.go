@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"tailscope/internal/bench/tally"
+	"tailscope/internal/experiment/bench/tally"
 )
 
 // reportFiles says in which formats a report is written, and where.

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"tailscope/internal/check/spec"
 	"tailscope/internal/experiment"
-	"tailscope/internal/scenario"
-	"tailscope/internal/simulate/words"
+	"tailscope/internal/experiment/scenario"
+	"tailscope/internal/experiment/simulate/words"
+	"tailscope/internal/guard/check/spec"
 	"tailscope/internal/strictyaml"
 	"tailscope/internal/strictyaml/schematest"
 )

@@ -20,14 +20,14 @@ import (
 	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/experiment"
+	"tailscope/internal/experiment/simulate"
+	"tailscope/internal/experiment/simulate/answer"
+	"tailscope/internal/experiment/simulate/measured"
+	"tailscope/internal/experiment/simulate/words"
 	"tailscope/internal/figure"
 	"tailscope/internal/liveview"
 	"tailscope/internal/query"
 	"tailscope/internal/report"
-	"tailscope/internal/simulate"
-	"tailscope/internal/simulate/answer"
-	"tailscope/internal/simulate/measured"
-	"tailscope/internal/simulate/words"
 )
 
 // simulateFlags are those of a simulation; what they say of it is in simple.

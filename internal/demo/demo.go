@@ -28,8 +28,8 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
-	"tailscope/internal/bench"
 	"tailscope/internal/config"
+	"tailscope/internal/experiment/bench"
 	"tailscope/internal/server"
 )
 

@@ -15,7 +15,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 	"go.opentelemetry.io/otel/trace"
 
-	"tailscope/internal/bench"
+	"tailscope/internal/experiment/bench"
 )
 
 // shoppers make the requests. What they wait is measured from the moment each

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"tailscope/api"
-	"tailscope/internal/bench/session"
+	"tailscope/internal/experiment/bench/session"
 )
 
 // mostConfiguration is how much of a file's text is recorded.

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"tailscope/api"
-	"tailscope/internal/bench"
+	"tailscope/internal/experiment/bench"
+	"tailscope/internal/experiment/scenario"
 	"tailscope/internal/judge/rounds"
-	"tailscope/internal/scenario"
 )
 
 // Experiment is a file that was read. It is not changed after Load.

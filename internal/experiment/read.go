@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"tailscope/internal/bench"
+	"tailscope/internal/experiment/bench"
+	"tailscope/internal/experiment/scenario"
 	"tailscope/internal/judge"
 	"tailscope/internal/judge/rounds"
-	"tailscope/internal/scenario"
 	"tailscope/internal/strictyaml"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/hist"
-	"tailscope/internal/bench/session"
+	"tailscope/internal/experiment/bench/session"
 	"tailscope/internal/figure"
 	"tailscope/internal/judge"
 	"tailscope/internal/judge/rounds"

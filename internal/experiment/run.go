@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"tailscope/api"
-	"tailscope/internal/bench/session"
-	"tailscope/internal/bench/tally"
+	"tailscope/internal/experiment/bench/session"
+	"tailscope/internal/experiment/bench/tally"
+	"tailscope/internal/experiment/scenario"
 	"tailscope/internal/judge"
 	"tailscope/internal/judge/rounds"
-	"tailscope/internal/scenario"
 )
 
 // Stage measures; a scenario.Stage is one.

@@ -17,9 +17,9 @@ import (
 
 	"tailscope/api"
 	"tailscope/hist"
-	"tailscope/internal/bench/session"
+	"tailscope/internal/experiment/bench/session"
+	"tailscope/internal/experiment/scenario"
 	"tailscope/internal/judge"
-	"tailscope/internal/scenario"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

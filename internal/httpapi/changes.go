@@ -8,7 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"tailscope/api"
-	"tailscope/internal/changes"
+	"tailscope/internal/compare/changes"
 )
 
 type changesInput struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"tailscope/api"
-	"tailscope/internal/check"
+	"tailscope/internal/guard/check"
 	"tailscope/internal/query"
 )
 

@@ -14,9 +14,9 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/agg"
-	"tailscope/internal/check"
-	"tailscope/internal/check/event"
-	"tailscope/internal/check/spec"
+	"tailscope/internal/guard/check"
+	"tailscope/internal/guard/check/event"
+	"tailscope/internal/guard/check/spec"
 )
 
 // gauge is a prober that measures what a test says.

@@ -9,7 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"tailscope/api"
-	"tailscope/internal/logbook"
+	"tailscope/internal/experiment/logbook"
 )
 
 type experimentsInput struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"tailscope/api"
-	"tailscope/internal/explain"
+	"tailscope/internal/observe/explain"
 	"tailscope/internal/query"
 )
 

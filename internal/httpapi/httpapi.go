@@ -25,12 +25,12 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 
 	"tailscope/api"
-	"tailscope/internal/changes"
-	"tailscope/internal/check"
-	"tailscope/internal/logbook"
+	"tailscope/internal/compare/changes"
+	"tailscope/internal/experiment/logbook"
+	"tailscope/internal/guard/check"
+	"tailscope/internal/observe/sla"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
-	"tailscope/internal/sla"
 	"tailscope/internal/store"
 	"tailscope/internal/verdicts"
 )
@@ -164,7 +164,7 @@ type server struct {
 // methods and parameters, parameters given twice, bodies that are too large.
 //
 // It also refuses bodies that do not say that they are JSON: a browser lets any
-// page post other bodies to any address. Who asks is internal/guard's to check.
+// page post other bodies to any address. Who asks is internal/listen's to check.
 func (s *server) guardJSON(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), s.Timeout)

@@ -12,12 +12,12 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"tailscope/api"
+	"tailscope/internal/experiment/simulate"
+	"tailscope/internal/experiment/simulate/answer"
+	"tailscope/internal/experiment/simulate/measured"
+	"tailscope/internal/experiment/simulate/words"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
-	"tailscope/internal/simulate"
-	"tailscope/internal/simulate/answer"
-	"tailscope/internal/simulate/measured"
-	"tailscope/internal/simulate/words"
 )
 
 type leavesInput struct {

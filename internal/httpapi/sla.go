@@ -9,8 +9,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"tailscope/api"
+	"tailscope/internal/observe/sla"
 	"tailscope/internal/query"
-	"tailscope/internal/sla"
 )
 
 type apdexInput struct {

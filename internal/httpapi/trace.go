@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/observe/traces"
 	"tailscope/internal/query"
 	"tailscope/internal/store"
-	"tailscope/internal/traces"
 )
 
 type traceInput struct {

@@ -3,7 +3,7 @@ package httpapi
 import (
 	"testing"
 
-	"tailscope/internal/traces"
+	"tailscope/internal/observe/traces"
 )
 
 // A request shows the time in a queue that the breakdown counts, and none that

@@ -12,10 +12,10 @@ import (
 	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
 
 	"tailscope/api"
+	"tailscope/internal/observe/traces"
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/store"
 	"tailscope/internal/store/storetest"
-	"tailscope/internal/traces"
 )
 
 const checkoutTrace = "0af7651916cd43dd8448eb211c80319c"

@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 
 	"tailscope/api"
-	"tailscope/internal/bench/session"
+	"tailscope/internal/experiment/bench/session"
 	"tailscope/internal/figure"
 	"tailscope/internal/report"
 )

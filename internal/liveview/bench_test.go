@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"tailscope/hist"
-	"tailscope/internal/bench/session"
-	"tailscope/internal/bench/tally"
+	"tailscope/internal/experiment/bench/session"
+	"tailscope/internal/experiment/bench/tally"
 	"tailscope/internal/report/reporttest"
 )
 

@@ -14,8 +14,8 @@ import (
 
 	"tailscope/api"
 	"tailscope/hist"
+	"tailscope/internal/experiment/mirror/live"
 	"tailscope/internal/figure"
-	"tailscope/internal/mirror/live"
 	"tailscope/internal/report"
 )
 

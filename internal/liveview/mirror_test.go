@@ -8,7 +8,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/hist"
-	"tailscope/internal/mirror/live"
+	"tailscope/internal/experiment/mirror/live"
 	"tailscope/internal/report"
 	"tailscope/internal/report/reporttest"
 )

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"tailscope/api"
-	"tailscope/internal/capacity/search"
+	"tailscope/internal/experiment/capacity/search"
 	"tailscope/internal/figure"
 )
 

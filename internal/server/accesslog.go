@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"tailscope/internal/config"
-	"tailscope/internal/ingest/accesslog"
+	"tailscope/internal/observe/accesslog"
 )
 
 // accessLogs takes access logs: those that are imported, and those that are

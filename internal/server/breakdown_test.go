@@ -19,9 +19,9 @@ import (
 
 	"tailscope/client"
 	"tailscope/internal/config"
+	"tailscope/internal/observe/traces"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
-	"tailscope/internal/traces"
 )
 
 // shop sends traces of two services: web, which asks a database and then pay,

@@ -7,13 +7,13 @@ import (
 	"math"
 	"path/filepath"
 
-	"tailscope/internal/check"
-	"tailscope/internal/check/spec"
-	"tailscope/internal/notify"
-	"tailscope/internal/probe"
+	"tailscope/internal/guard/check"
+	"tailscope/internal/guard/check/spec"
+	"tailscope/internal/guard/notify"
+	"tailscope/internal/guard/probe"
+	"tailscope/internal/observe/sla"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
-	"tailscope/internal/sla"
 )
 
 // startChecks opens what guards values: receivers first, for what waits in their

@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"tailscope/api"
-	"tailscope/internal/check"
+	"tailscope/internal/guard/check"
 )
 
 // checkCollector tells how checks fare, and whether receivers are told.

@@ -10,9 +10,9 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/agg"
-	"tailscope/internal/check"
-	"tailscope/internal/check/spec"
-	"tailscope/internal/probe"
+	"tailscope/internal/guard/check"
+	"tailscope/internal/guard/check/spec"
+	"tailscope/internal/guard/probe"
 	"tailscope/internal/query"
 )
 

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"tailscope/internal/check/expr"
-	"tailscope/internal/check/profile"
-	"tailscope/internal/check/schedule"
-	"tailscope/internal/check/spec"
-	"tailscope/internal/notify"
+	"tailscope/internal/guard/check/expr"
+	"tailscope/internal/guard/check/profile"
+	"tailscope/internal/guard/check/schedule"
+	"tailscope/internal/guard/check/spec"
+	"tailscope/internal/guard/notify"
 )
 
 // ReadChecks reads files of checks, and patterns of files, whole: with schedules

@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"tailscope/internal/logbook"
+	"tailscope/internal/experiment/logbook"
 )
 
 // startExperiments makes the registry of what is tried, and owns the loop that

@@ -16,8 +16,8 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/figure"
+	"tailscope/internal/observe/traces"
 	"tailscope/internal/store"
-	"tailscope/internal/traces"
 )
 
 // The codes of api.Problem.

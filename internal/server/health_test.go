@@ -15,9 +15,9 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
+	"tailscope/internal/observe/traces"
 	"tailscope/internal/store"
 	"tailscope/internal/store/pebblestore"
-	"tailscope/internal/traces"
 )
 
 func TestDamageAsProblem(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 	"os"
 	"slices"
 
-	"tailscope/internal/guard"
 	"tailscope/internal/httpapi"
-	"tailscope/internal/ingest/accesslog"
+	"tailscope/internal/listen"
+	"tailscope/internal/observe/accesslog"
 )
 
 // routes puts the doors on one address: the API, Prometheus' own, the page,
@@ -36,13 +36,13 @@ func (s *Server) routes(api, imports, page http.Handler) http.Handler {
 
 // guarded keeps pages of other sites away from h.
 func (s *Server) guarded(h http.Handler) http.Handler {
-	g := guard.Guard{Names: s.names(), Refuse: httpapi.Refuse}
+	g := listen.Guard{Names: s.names(), Refuse: httpapi.Refuse}
 	return g.Handler(h)
 }
 
 // names are those by which the server may be asked.
-func (s *Server) names() guard.Names {
-	var n guard.Names
+func (s *Server) names() listen.Names {
+	var n listen.Names
 	for _, addr := range []string{s.cfg.Listen, s.cfg.OTLPHTTP, s.cfg.DebugListen} {
 		if host, _, err := net.SplitHostPort(addr); err == nil && host != "" {
 			n.Own = append(n.Own, host)

@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"tailscope/internal/agg"
-	"tailscope/internal/ingest/otlp"
+	"tailscope/internal/observe/otlp"
 )
 
 // reading is one number of a part's statistics.

@@ -9,9 +9,9 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/config"
-	"tailscope/internal/mirror"
-	"tailscope/internal/mirror/live"
-	"tailscope/internal/mirror/pair"
+	"tailscope/internal/experiment/mirror"
+	"tailscope/internal/experiment/mirror/live"
+	"tailscope/internal/experiment/mirror/pair"
 )
 
 // Mirror is a session that runs in this process, and what it measured in the

@@ -8,7 +8,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"tailscope/internal/agg"
-	"tailscope/internal/mirror/pair"
+	"tailscope/internal/experiment/mirror/pair"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 )

@@ -13,8 +13,8 @@ import (
 	"tailscope/api"
 	"tailscope/client"
 	"tailscope/hist"
-	"tailscope/internal/mirror/pair"
-	"tailscope/internal/otlpsink"
+	"tailscope/internal/experiment/mirror/pair"
+	"tailscope/internal/experiment/otlpsink"
 	"tailscope/internal/series"
 )
 

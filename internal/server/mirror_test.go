@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"tailscope/internal/config"
-	"tailscope/internal/mirror"
+	"tailscope/internal/experiment/mirror"
 )
 
 // A section that says nothing has the defaults of the mirror itself.

@@ -9,7 +9,7 @@ import (
 	"tailscope/api"
 	"tailscope/internal/agg"
 	"tailscope/internal/httpapi"
-	"tailscope/internal/ingest/otlp"
+	"tailscope/internal/observe/otlp"
 	"tailscope/ui"
 )
 

@@ -22,15 +22,15 @@ import (
 	"time"
 
 	"tailscope/internal/agg"
-	"tailscope/internal/check"
-	"tailscope/internal/check/spec"
 	"tailscope/internal/config"
-	"tailscope/internal/guard"
-	"tailscope/internal/ingest/otlp"
-	"tailscope/internal/logbook"
-	"tailscope/internal/notify"
+	"tailscope/internal/experiment/logbook"
+	"tailscope/internal/guard/check"
+	"tailscope/internal/guard/check/spec"
+	"tailscope/internal/guard/notify"
+	"tailscope/internal/listen"
+	"tailscope/internal/observe/otlp"
+	"tailscope/internal/observe/traces"
 	"tailscope/internal/store"
-	"tailscope/internal/traces"
 	"tailscope/internal/verdicts"
 )
 
@@ -77,8 +77,8 @@ type Server struct {
 
 	http, otlpGRPC, otlpHTTP, debug net.Listener
 	listeners                       []listener
-	arriving                        guard.Bodies // of what is asked; OTLP has its own
-	parts                           []part       // in order of start; stopped in reverse
+	arriving                        listen.Bodies // of what is asked; OTLP has its own
+	parts                           []part        // in order of start; stopped in reverse
 	failed                          chan error
 	closing                         sync.Once
 	closed                          error
@@ -87,7 +87,7 @@ type Server struct {
 // listener is one whose connections are bounded.
 type listener struct {
 	name  string
-	stats func() guard.ConnStats
+	stats func() listen.ConnStats
 }
 
 // part is something that runs until it is stopped.
@@ -220,7 +220,7 @@ func (s *Server) listen(ctx context.Context, what, addr string) (net.Listener, e
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", what, ErrListen, err)
 	}
-	l := guard.Bound(raw, s.connections("limits.connections", s.cfg.MaxConnections))
+	l := listen.Bound(raw, s.connections("limits.connections", s.cfg.MaxConnections))
 	s.listeners = append(s.listeners, listener{what, l.Stats})
 	// Whoever serves the listener closes it; this is for a start that fails.
 	s.started("listener of "+what, func(context.Context) error {
@@ -256,7 +256,7 @@ func (s *Server) serveHTTP(name string, l net.Listener, h http.Handler) {
 		WriteTimeout:      5 * time.Minute, // a profile takes its time
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
-		ConnContext:       guard.ConnContext,
+		ConnContext:       listen.ConnContext,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	done := make(chan struct{})

@@ -8,9 +8,9 @@ import (
 
 	"tailscope/hist"
 	"tailscope/internal/agg"
-	"tailscope/internal/ingest/otlp"
+	"tailscope/internal/observe/otlp"
+	"tailscope/internal/observe/traces"
 	"tailscope/internal/series"
-	"tailscope/internal/traces"
 )
 
 // closeTraces is how long stopping waits for open traces to be broken down.

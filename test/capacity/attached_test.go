@@ -10,10 +10,10 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
-	"tailscope/internal/capacity"
-	"tailscope/internal/capacity/objective"
-	"tailscope/internal/capacity/search"
 	"tailscope/internal/config"
+	"tailscope/internal/experiment/capacity"
+	"tailscope/internal/experiment/capacity/objective"
+	"tailscope/internal/experiment/capacity/search"
 	"tailscope/internal/server"
 )
 

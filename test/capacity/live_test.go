@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"tailscope/api"
-	"tailscope/internal/capacity"
-	"tailscope/internal/capacity/objective"
-	"tailscope/internal/capacity/search"
-	"tailscope/internal/mirror"
+	"tailscope/internal/experiment/capacity"
+	"tailscope/internal/experiment/capacity/objective"
+	"tailscope/internal/experiment/capacity/search"
+	"tailscope/internal/experiment/mirror"
 )
 
 // session mirrors a primary's clients to a pool.

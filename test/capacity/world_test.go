@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"tailscope/benchmarks/program"
+	"tailscope/test/program"
 )
 
 // Who sends must not be late because other tests keep the machine busy.

@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"tailscope/api"
-	"tailscope/benchmarks/program"
 	"tailscope/client"
+	"tailscope/test/program"
 )
 
 const file = `receivers:

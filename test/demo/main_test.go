@@ -7,7 +7,7 @@ import (
 	"os"
 	"testing"
 
-	"tailscope/benchmarks/program"
+	"tailscope/test/program"
 )
 
 func TestMain(m *testing.M) {

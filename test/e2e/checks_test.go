@@ -18,8 +18,8 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver named pgx
 
 	"tailscope/api"
-	"tailscope/benchmarks/program"
 	"tailscope/client"
+	"tailscope/test/program"
 )
 
 const databasePassword = "hunter2-and-more"

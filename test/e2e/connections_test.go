@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"tailscope/benchmarks/sender"
+	"tailscope/test/sender"
 )
 
 // callers are connections of which somebody else says how many may be open.

@@ -20,7 +20,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"tailscope/benchmarks/sender"
+	"tailscope/test/sender"
 )
 
 var crashes = flag.Int("crashes", envInt("TAILSCOPE_CRASHES", 100), "how often TestKill kills the server")

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"tailscope/api"
-	"tailscope/benchmarks/program"
+	"tailscope/test/program"
 )
 
 // flushFlag makes what arrived visible soon, so that tests need not wait.

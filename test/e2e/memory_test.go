@@ -23,9 +23,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"tailscope/benchmarks/payload"
-	"tailscope/benchmarks/program"
-	"tailscope/benchmarks/sender"
+	"tailscope/test/payload"
+	"tailscope/test/program"
+	"tailscope/test/sender"
 )
 
 // flood sends spans of 10,000 tenants as fast as they are taken until ctx is

@@ -26,11 +26,11 @@ import (
 	"time"
 
 	"tailscope/api"
-	"tailscope/benchmarks/program"
 	"tailscope/client"
 	"tailscope/internal/config"
 	"tailscope/internal/demo"
-	"tailscope/internal/mirror/record"
+	"tailscope/internal/experiment/mirror/record"
+	"tailscope/test/program"
 )
 
 // mirrored is a running `tailscope mirror`.

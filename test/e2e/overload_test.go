@@ -27,7 +27,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"tailscope/benchmarks/sender"
+	"tailscope/test/sender"
 )
 
 // retryWish returns how long a refusal asks its sender to wait, in the words of

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"tailscope/api"
-	"tailscope/benchmarks/program"
+	"tailscope/test/program"
 )
 
 // sentSpan and sentMetrics are what a client says it has sent.

@@ -19,7 +19,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"tailscope/benchmarks/sender"
+	"tailscope/test/sender"
 )
 
 // worstQuestions take much time or memory. Only the first few are refused for

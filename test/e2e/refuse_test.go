@@ -36,8 +36,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"tailscope/api"
-	"tailscope/benchmarks/program"
-	"tailscope/benchmarks/sender"
+	"tailscope/test/program"
+	"tailscope/test/sender"
 )
 
 // TestBadQuestions asks what cannot be answered and wants to be told what to

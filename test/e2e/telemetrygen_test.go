@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"tailscope/benchmarks/program"
+	"tailscope/test/program"
 )
 
 var generateFor = flag.Duration("generate", time.Minute, "how long telemetrygen sends, to each of: directly, through a Collector")

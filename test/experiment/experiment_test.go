@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"tailscope/api"
-	"tailscope/benchmarks/program"
 	"tailscope/internal/experiment"
+	"tailscope/test/program"
 )
 
 // The generator must not be late because other tests keep the machine busy.

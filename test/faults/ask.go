@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"tailscope/api"
-	"tailscope/benchmarks/program"
 	"tailscope/internal/series"
+	"tailscope/test/program"
 )
 
 var web = &http.Client{Timeout: 30 * time.Second}

@@ -19,9 +19,9 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"tailscope/benchmarks/program"
-	"tailscope/benchmarks/sender"
 	"tailscope/internal/series"
+	"tailscope/test/program"
+	"tailscope/test/sender"
 )
 
 // What real senders send: spans by gRPC and HTTP, histograms by HTTP, and lines

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"tailscope/benchmarks/program"
+	"tailscope/test/program"
 )
 
 // RealOptions of rounds with the program itself.

@@ -18,8 +18,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"tailscope/benchmarks/program"
 	"tailscope/internal/series"
+	"tailscope/test/program"
 )
 
 // SoakOptions of a soak.

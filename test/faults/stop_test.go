@@ -25,9 +25,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"tailscope/api"
-	"tailscope/benchmarks/program"
-	"tailscope/benchmarks/sender"
 	"tailscope/internal/series"
+	"tailscope/test/program"
+	"tailscope/test/sender"
 )
 
 var distinct = flag.Int("distinct", 60_000, "values of each kind of label that TestStopAfterExplosion sends; the campaign sends 1,000,000")

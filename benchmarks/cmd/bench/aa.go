@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"tailscope/benchmarks/report"
-	"tailscope/internal/bench/tally"
 	"tailscope/internal/experiment"
+	"tailscope/internal/experiment/bench/tally"
 	"tailscope/internal/judge"
 	"tailscope/internal/judge/rounds"
 )

@@ -19,8 +19,8 @@ import (
 	"tailscope/api"
 	"tailscope/benchmarks/capacity"
 	"tailscope/benchmarks/clock"
-	"tailscope/benchmarks/program"
 	"tailscope/benchmarks/report"
+	"tailscope/test/program"
 )
 
 // capacityBench searches servers for what they can take: some whose limit is known, and
@@ -144,7 +144,7 @@ func knownReport(o *options, plan []capacity.Known, r *report.Report) {
 	s := r.Section("Servers whose limit is known", fmt.Sprintf("%d searches over loopback HTTP by the program's own search and generator, %d at once, each within %s: Poisson arrivals, no hint of the truth. "+
 		"Queues serve at the times of a queue with so many workers (kept account of by the clock, so that an answer that leaves late delays nobody else); of plain queues every third round has real workers, "+
 		"goroutines that wait out each service, and its truth is that of a virtual queue with the services as they were measured. "+
-		"Other truths are closed forms or long runs in virtual time: package internal/capacity/virtual. Covered is that the interval of 95 %% holds the truth; open are intervals that end where nothing was held beyond.", len(plan), o.atOnce, o.within))
+		"Other truths are closed forms or long runs in virtual time: package internal/experiment/capacity/virtual. Covered is that the interval of 95 %% holds the truth; open are intervals that end where nothing was held beyond.", len(plan), o.atOnce, o.within))
 	s.Table = [][]string{{"server", "truth, requests/s", "searches", "covered", "mean off", "most off", "interval, ±", "open", "seconds", "answers late, p99"}}
 	names := []string{}
 	for _, k := range plan {

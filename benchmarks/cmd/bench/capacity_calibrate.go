@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"tailscope/benchmarks/report"
-	"tailscope/internal/capacity/search"
-	"tailscope/internal/capacity/virtual"
+	"tailscope/internal/experiment/capacity/search"
+	"tailscope/internal/experiment/capacity/virtual"
 )
 
 // capacityCalibrate searches servers in virtual time, whose limits are known.

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"tailscope/benchmarks/changepoints"
-	"tailscope/benchmarks/program"
 	"tailscope/benchmarks/report"
 	"tailscope/stat"
+	"tailscope/test/program"
 )
 
 const (

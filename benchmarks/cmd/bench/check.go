@@ -15,8 +15,8 @@ import (
 
 	"tailscope/benchmarks/check"
 	"tailscope/benchmarks/report"
-	"tailscope/internal/check/expr"
-	"tailscope/internal/check/history"
+	"tailscope/internal/guard/check/expr"
+	"tailscope/internal/guard/check/history"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 	"tailscope/internal/store/pebblestore"

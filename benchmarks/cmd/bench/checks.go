@@ -18,8 +18,8 @@ import (
 
 	"tailscope/benchmarks/report"
 	"tailscope/internal/agg"
-	"tailscope/internal/check"
-	"tailscope/internal/check/spec"
+	"tailscope/internal/guard/check"
+	"tailscope/internal/guard/check/spec"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
 	"tailscope/internal/store/pebblestore"

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"tailscope/api"
-	"tailscope/benchmarks/program"
 	"tailscope/benchmarks/report"
 	"tailscope/hist"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
+	"tailscope/test/program"
 )
 
 // The load that is compared: operations of tenants, whose shares are unequal.

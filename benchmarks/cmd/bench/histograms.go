@@ -6,9 +6,9 @@ import (
 	"os"
 	"time"
 
-	"tailscope/benchmarks/payload"
 	"tailscope/benchmarks/report"
-	"tailscope/benchmarks/sender"
+	"tailscope/test/payload"
+	"tailscope/test/sender"
 )
 
 // histogramSenders divides the number of processes, so that the points of one

@@ -12,10 +12,10 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
-	"tailscope/benchmarks/payload"
 	"tailscope/benchmarks/report"
-	"tailscope/benchmarks/sender"
 	"tailscope/internal/series"
+	"tailscope/test/payload"
+	"tailscope/test/sender"
 )
 
 // A spanmetrics connector emits every ten seconds; a run shorter than that

@@ -12,9 +12,9 @@ import (
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"tailscope/benchmarks/program"
 	"tailscope/benchmarks/report"
-	"tailscope/benchmarks/sender"
+	"tailscope/test/program"
+	"tailscope/test/sender"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"tailscope/benchmarks/program"
 	"tailscope/benchmarks/report"
+	"tailscope/test/program"
 )
 
 // microPackages are those whose benchmarks are of the hot paths.

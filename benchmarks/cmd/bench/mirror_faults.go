@@ -12,9 +12,9 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"tailscope/benchmarks/mirror"
-	"tailscope/benchmarks/program"
 	"tailscope/benchmarks/report"
 	"tailscope/hist"
+	"tailscope/test/program"
 )
 
 // misbehaving are the candidates that a primary must not notice.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"tailscope/benchmarks/mirror"
-	"tailscope/benchmarks/program"
 	"tailscope/benchmarks/report"
+	"tailscope/test/program"
 )
 
 // mirrorSoak mirrors for long to a candidate that comes and goes, and fails where

@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"tailscope/benchmarks/payload"
-	"tailscope/benchmarks/program"
 	"tailscope/benchmarks/report"
-	"tailscope/benchmarks/sender"
+	"tailscope/test/payload"
+	"tailscope/test/program"
+	"tailscope/test/sender"
 )
 
 // openTraces holds 100,000 traces open, then sends spans of traces that never

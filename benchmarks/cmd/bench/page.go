@@ -11,14 +11,14 @@ import (
 	"strconv"
 	"time"
 
-	"tailscope/benchmarks/payload"
-	"tailscope/benchmarks/program"
 	"tailscope/benchmarks/report"
-	"tailscope/benchmarks/sender"
 	"tailscope/hist"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 	"tailscope/internal/store/pebblestore"
+	"tailscope/test/payload"
+	"tailscope/test/program"
+	"tailscope/test/sender"
 )
 
 // templateSlots is how many slots of the load are really ingested; time is

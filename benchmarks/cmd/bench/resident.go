@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"tailscope/benchmarks/payload"
-	"tailscope/benchmarks/program"
 	"tailscope/benchmarks/report"
-	"tailscope/benchmarks/sender"
+	"tailscope/test/payload"
+	"tailscope/test/program"
+	"tailscope/test/sender"
 )
 
 // The load of resident: what one server of a middling company sees.

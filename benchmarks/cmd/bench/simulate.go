@@ -11,10 +11,10 @@ import (
 
 	"tailscope/api"
 	"tailscope/benchmarks/fanout"
-	"tailscope/benchmarks/program"
 	"tailscope/benchmarks/report"
 	"tailscope/benchmarks/solr"
-	"tailscope/internal/simulate"
+	"tailscope/internal/experiment/simulate"
+	"tailscope/test/program"
 )
 
 // simulateBench holds simulations against systems that were built to be simulated,

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"tailscope/api"
-	"tailscope/benchmarks/program"
 	"tailscope/benchmarks/report"
 	"tailscope/benchmarks/solr"
-	"tailscope/internal/simulate"
+	"tailscope/internal/experiment/simulate"
+	"tailscope/test/program"
 )
 
 // solrRate is queries a second where they come at random.

@@ -7,8 +7,8 @@ import (
 
 	"tailscope/api"
 	"tailscope/benchmarks/report"
-	"tailscope/internal/simulate"
-	"tailscope/internal/simulate/queueing"
+	"tailscope/internal/experiment/simulate"
+	"tailscope/internal/experiment/simulate/queueing"
 )
 
 // theory is a layout for which there are closed forms.
@@ -93,7 +93,7 @@ func simulateTheory(ctx context.Context, o *options, r *report.Report) error {
 	if err != nil {
 		return err
 	}
-	s := r.Section("Closed forms", fmt.Sprintf("Layouts for which queueing theory has an answer (internal/simulate/queueing names the sources), simulated with %d queries, leaves of 10 ms on average. Intervals are of 95 %%.", queries))
+	s := r.Section("Closed forms", fmt.Sprintf("Layouts for which queueing theory has an answer (internal/experiment/simulate/queueing names the sources), simulated with %d queries, leaves of 10 ms on average. Intervals are of 95 %%.", queries))
 	s.Table = [][]string{{"layout", "figure", "theory", "simulated", "difference"}}
 	worst := 0.0
 	for _, c := range all {

@@ -19,13 +19,13 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
-	"tailscope/benchmarks/program"
 	"tailscope/benchmarks/report"
 	"tailscope/hist"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 	"tailscope/internal/store/pebblestore"
+	"tailscope/test/program"
 )
 
 // The data: 10 services × 100 tenants, so that a service is 100 series.

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"tailscope/api"
-	"tailscope/benchmarks/program"
-	"tailscope/benchmarks/sender"
+	"tailscope/test/program"
+	"tailscope/test/sender"
 )
 
 // target is a running program that takes requests.

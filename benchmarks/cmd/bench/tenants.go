@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"tailscope/api"
-	"tailscope/benchmarks/program"
 	"tailscope/benchmarks/report"
 	"tailscope/hist"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
+	"tailscope/test/program"
 )
 
 // The load of the tenants' table: some tenants in a thousand send most of it.

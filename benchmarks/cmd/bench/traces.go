@@ -11,11 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"tailscope/benchmarks/payload"
-	"tailscope/benchmarks/program"
 	"tailscope/benchmarks/report"
-	"tailscope/benchmarks/sender"
 	"tailscope/internal/series"
+	"tailscope/test/payload"
+	"tailscope/test/program"
+	"tailscope/test/sender"
 )
 
 // assembly measures traces put together, broken down and kept.

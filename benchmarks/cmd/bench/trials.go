@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"tailscope/api"
-	"tailscope/benchmarks/program"
 	"tailscope/benchmarks/report"
+	"tailscope/test/program"
 )
 
 // The examples of experiments, run as anybody would: by the program, from their

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"tailscope/internal/mirror/mirrortest"
+	"tailscope/internal/experiment/mirror/mirrortest"
 )
 
 var (

@@ -1,0 +1,221 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/api"
+	"tailscope/hist"
+	"tailscope/internal/experiment/bench/tally"
+	"tailscope/internal/series"
+)
+
+// Families of what a run measures, all with the labels service and, if there are
+// any, variant, experiment and those of Options.Labels. Distributions have
+// operation (the query), tenant and status too.
+const (
+	FamilyDuration  = "bench_duration_seconds"   // of answers, from when the request was due
+	FamilyService   = "bench_service_seconds"    // of answers, from when it was sent
+	FamilyFirstByte = "bench_first_byte_seconds" // of answers, from when it was sent
+	FamilyBytes     = "bench_answer_bytes"
+	FamilyRequests  = "bench_requests_total" // by operation, tenant, status and LabelCause
+	FamilyLate      = "bench_late_seconds"   // how late the generator sent although a connection was free
+)
+
+// Labels beside those of package series.
+const (
+	LabelExperiment = "experiment"
+	LabelCause      = "cause"
+)
+
+// sendWithin is how long the last points and the last report may take.
+const sendWithin = 15 * time.Second
+
+// maxBacklog is how many slots of 10 s a server that is away may miss.
+const maxBacklog = 120
+
+// sender tells a server how a run goes, on a goroutine of its own, so that a slow
+// server holds up nothing. What it does not take stays until it does.
+type sender struct {
+	o    Options
+	ctx  context.Context // ends with the sender
+	stop context.CancelFunc
+	wake chan struct{}
+	done chan struct{}
+
+	mu      sync.Mutex
+	backlog []*tally.Pending
+	taken   int              // points of the first that the server has
+	result  *api.BenchResult // the latest that is not told yet
+	closing bool
+	said    string
+	lost    uint64
+}
+
+// newSender returns nil if there is nobody to tell. The end of ctx does not end
+// it: what was measured last is told too.
+func newSender(ctx context.Context, o Options) *sender {
+	if o.Sink == nil && o.Report == nil {
+		return nil
+	}
+	s := &sender{o: o, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	go s.loop()
+	return s
+}
+
+// send hands on what is to be told; nothing of it may change afterwards.
+func (s *sender) send(pending []*tally.Pending, lost uint64, r *api.BenchResult) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	s.backlog = append(s.backlog, pending...)
+	s.lost += lost
+	for len(s.backlog) > maxBacklog {
+		s.lost += s.backlog[0].Sent()
+		s.backlog, s.taken = s.backlog[1:], 0
+	}
+	s.result = r
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// close tells what is left, and ends.
+func (s *sender) close() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	s.closing = true
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+	late := time.AfterFunc(sendWithin, s.stop)
+	<-s.done
+	late.Stop()
+	s.stop()
+}
+
+// trouble says what is wrong with the server, empty if nothing is.
+func (s *sender) trouble() string {
+	if s == nil {
+		return ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost == 0 {
+		return s.said
+	}
+	lack := fmt.Sprintf("the series lack %d requests", s.lost)
+	if s.said == "" {
+		return lack
+	}
+	return s.said + "; " + lack
+}
+
+func (s *sender) loop() {
+	defer close(s.done)
+	for range s.wake {
+		said := s.put()
+		s.mu.Lock()
+		r, closing := s.result, s.closing
+		s.result = nil
+		s.mu.Unlock()
+		if r != nil && s.o.Report != nil {
+			if err := s.o.Report(s.ctx, r); err != nil {
+				said = "the server does not take reports: " + err.Error()
+			}
+		}
+		s.mu.Lock()
+		s.said = said
+		// What was added before the end while this was sent is still to be told.
+		last := closing && (s.result == nil || s.ctx.Err() != nil)
+		s.mu.Unlock()
+		if last {
+			return
+		}
+	}
+}
+
+// atOnce is how many points go into one request, which is then some 1 MB at most.
+const atOnce = 2000
+
+// put sends slots, the oldest first, until there are none or one is not taken.
+func (s *sender) put() (said string) {
+	for {
+		s.mu.Lock()
+		if s.o.Sink == nil || len(s.backlog) == 0 {
+			s.mu.Unlock()
+			return ""
+		}
+		p, taken := s.backlog[0], s.taken
+		s.mu.Unlock()
+		points := s.points(p) // in the same order each time
+		for taken < len(points) {
+			next := min(taken+atOnce, len(points))
+			if err := s.o.Sink.Put(s.ctx, points[taken:next]); err != nil {
+				return "what is measured waits: " + err.Error()
+			}
+			taken = next
+			s.mu.Lock()
+			if len(s.backlog) > 0 && s.backlog[0] == p { // it was not forgotten meanwhile
+				s.taken = taken
+			}
+			s.mu.Unlock()
+		}
+		s.mu.Lock()
+		if len(s.backlog) > 0 && s.backlog[0] == p {
+			s.backlog, s.taken = s.backlog[1:], 0
+		}
+		s.mu.Unlock()
+	}
+}
+
+// points are a slot as a server takes it.
+func (s *sender) points(p *tally.Pending) []series.Point {
+	at := p.Time.UnixNano()
+	var out []series.Point
+	distribution := func(family string, ls labels.Labels, h *hist.Histogram) {
+		if h != nil && h.Count > 0 {
+			out = append(out, series.Point{Family: family, Labels: ls, Kind: series.Distribution, TimeNanos: at, Hist: h})
+		}
+	}
+	for h := range p.Halves() {
+		ls := s.labels(h.Query, h.Tenant, h.Status, "")
+		distribution(FamilyDuration, ls, h.Latency)
+		distribution(FamilyService, ls, h.Service)
+		distribution(FamilyFirstByte, ls, h.FirstByte)
+		distribution(FamilyBytes, ls, h.Bytes)
+	}
+	for c := range p.Counts() {
+		out = append(out, series.Point{Family: FamilyRequests, Labels: s.labels(c.Query, c.Tenant, c.Status, c.Cause), Kind: series.Counter, TimeNanos: at, Value: float64(c.N)})
+	}
+	distribution(FamilyLate, s.labels("", "", "", ""), p.Late())
+	return out
+}
+
+func (s *sender) labels(query, tenant, status, cause string) labels.Labels {
+	b := labels.NewBuilder(labels.EmptyLabels())
+	for name, v := range s.o.Labels {
+		b.Set(name, v)
+	}
+	for name, v := range map[string]string{
+		series.LabelService: s.o.Service, series.LabelOperation: query, series.LabelTenant: tenant, series.LabelStatus: status,
+		series.LabelVariant: s.o.Variant, LabelExperiment: s.o.Experiment, LabelCause: cause,
+	} {
+		if v != "" {
+			b.Set(name, v)
+		}
+	}
+	return b.Labels()
+}

@@ -1,0 +1,438 @@
+package capacity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/url"
+	"slices"
+	"time"
+
+	"tailscope/api"
+	"tailscope/internal/experiment/bench/load"
+	"tailscope/internal/experiment/bench/session"
+	"tailscope/internal/experiment/bench/tally"
+	"tailscope/internal/experiment/capacity/objective"
+	"tailscope/internal/experiment/capacity/search"
+)
+
+// LoadOptions describe load of our own. Target, Set, Objective and Highest are needed.
+type LoadOptions struct {
+	Target    *url.URL // scheme and host; the path is the requests'
+	Set       session.Requests
+	Load      load.Options // what is chosen of the engine's: see session.Options
+	Even      bool         // arrivals; those of Poisson otherwise
+	Seed      uint64
+	Objective objective.Objective
+	Bounds    []float64 // of slots
+	Limits    tally.Limits
+	// Timings are where answers tell how long they queued; nil for the usual ones, an
+	// empty list for none.
+	Timings []Timing
+	// Highest is the highest rate that is going to be asked for, requests a second.
+	Highest float64
+	// Pool is of a search for servers, under Highest; nil if the rate is searched for.
+	Pool  Pool
+	Usage Usage // of processes under test
+	// Note is told what is done beside, a line each; may be nil.
+	Note func(string)
+	Now  func() time.Time // time.Now if nil
+}
+
+// Load is a Holder of load of our own: one engine from the first step to the last,
+// or one for each server of a list, whose rate is dialled.
+type Load struct {
+	o       LoadOptions
+	engines []*engine
+	queue   *queueing
+	meter   *session.Meter
+	metered time.Time
+	step    int // number of the last one that was begun, -1 before
+	applied int // servers that a pool's command was last told, 0 before
+	// reachWithin is how long a target that takes no connections may need to come back.
+	reachWithin time.Duration
+}
+
+// lookEvery is how often it is seen what becomes of a step.
+const lookEvery = 100 * time.Millisecond
+
+// engine is one that runs until it is ended.
+type engine struct {
+	dial *load.Dial
+	tap  *tap
+	// address is where it sends to, host:port.
+	address string
+	// loops are its threads.
+	loops int
+	end   context.CancelFunc
+	done  chan struct{}
+	err   error
+	due   uint64 // requests, at the last look
+	gone  uint64 // of them that were sent or dropped
+}
+
+// StartLoad reaches the target and begins at a rate of 0. Whoever started it calls
+// Restore, which Run does.
+func StartLoad(ctx context.Context, o LoadOptions) (*Load, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Note == nil {
+		o.Note = func(string) {}
+	}
+	if o.Timings == nil {
+		o.Timings = usualTimings
+	}
+	for _, c := range o.Objective {
+		if c.Part.Side != "" {
+			return nil, session.Mistake{Err: fmt.Errorf("objective %q: there are no live clients here (hint: leave %s out, or search on live traffic with capacity mirror)", c.Text, c.Part.Side)}
+		}
+	}
+	if err := o.Objective.Check(o.Set.Queries()); err != nil {
+		return nil, session.Mistake{Err: err}
+	}
+	l := &Load{o: o, step: -1, reachWithin: 10 * time.Second, queue: &queueing{Checker: o.Set.Checker(), timings: o.Timings}}
+	addresses := []string{""}
+	if o.Pool != nil {
+		if list := o.Pool.Addresses(); list != nil {
+			addresses = list
+		}
+	}
+	for i, address := range addresses {
+		e, err := l.start(ctx, i, len(addresses), address)
+		if err != nil {
+			return nil, errors.Join(err, l.Restore(ctx))
+		}
+		l.engines = append(l.engines, e)
+	}
+	l.meter, l.metered = session.NewMeter(o.Now()), o.Now()
+	return l, nil
+}
+
+// loopRate is how many requests a second one loop is asked for.
+const loopRate = 20_000
+
+func (l *Load) start(ctx context.Context, i, n int, address string) (*engine, error) {
+	o := l.o.Load
+	if address != "" {
+		o.Address = address
+	}
+	o = session.Towards(l.o.Target, o)
+	if o.Connections == 0 {
+		o.Connections = 1024
+	}
+	o.Loops = max(1, min(int(math.Ceil(l.o.Highest/loopRate)), o.Connections))
+	e := &engine{dial: load.NewDial(!l.o.Even, l.o.Seed+uint64(i)), tap: newTap(len(l.o.Set.Queries()), l.o.Set.Accepts), done: make(chan struct{}), loops: o.Loops, address: o.Address}
+	begun := make(chan struct{})
+	o.Begun = func(at time.Time) {
+		e.dial.Begun(at)
+		close(begun)
+	}
+	o.Pacer, o.Withdrawn, o.Recorder = e.dial.Pacer, e.dial.Withdrawn, e.tap.Recorder
+	o.Checker = l.queue
+	o.Source = func(loop, loops int) (load.Source, error) { return l.o.Set.Source(i*loops+loop, n*loops) }
+	running, end := context.WithCancel(context.WithoutCancel(ctx))
+	e.end = end
+	go func() {
+		defer close(e.done)
+		a, err := load.Run(running, o)
+		if e.err = err; err == nil && a.Exhausted {
+			e.err = errors.New("the requests ran out (hint: let their rows begin again, without once)")
+			if why := l.o.Set.RanOut(); why != "" {
+				e.err = fmt.Errorf("the requests ran out: %s (hint: let their rows begin again, without once)", why)
+			}
+		}
+	}()
+	select {
+	case <-begun:
+		return e, nil
+	case <-e.done:
+		end()
+		return nil, e.err
+	case <-ctx.Done():
+		end()
+		<-e.done
+		return nil, context.Cause(ctx)
+	}
+}
+
+// now is the engine's time.
+func (e *engine) now() time.Duration { return time.Since(e.dial.Started()) }
+
+// set brings the load to a rate that is spread over the first n engines.
+func (l *Load) set(rate float64, n int) {
+	for i, e := range l.engines {
+		if i < n {
+			e.dial.Set(rate/float64(n), l.step)
+		} else {
+			e.dial.Set(0, l.step)
+		}
+	}
+}
+
+// rest takes the load away.
+func (l *Load) rest() {
+	for _, e := range l.engines {
+		e.dial.Stop()
+	}
+}
+
+// looked is what all engines saw since the last look.
+type looked struct {
+	at   time.Time
+	step *glance // of the step that goes on; empty between steps
+	due  uint64  // requests that became due
+	left uint64  // due, and neither sent nor dropped
+	// away is how many of steps before are under way yet.
+	away   uint64
+	queued float64 // seconds that answers told
+	told   uint64  // by how many
+	timing *Timing
+}
+
+func (l *Load) look() *looked {
+	out := &looked{at: l.o.Now(), step: newGlance(l.step, len(l.o.Set.Queries()))}
+	for _, e := range l.engines {
+		total := e.dial.Due()
+		for step, g := range e.tap.take(e.now()) {
+			e.gone += g.begun + g.dropped
+			if step == l.step {
+				out.step.merge(g)
+				continue
+			}
+			for _, n := range g.under {
+				out.away += n
+			}
+		}
+		out.due += total - e.due
+		e.due = total
+		out.left += e.due - min(e.due, e.gone)
+	}
+	out.queued, out.told, out.timing = l.queue.take()
+	return out
+}
+
+// under is how many requests were due and have not ended.
+func (o *looked) under() uint64 {
+	n := o.left + o.away
+	for _, u := range o.step.under {
+		n += u
+	}
+	return n
+}
+
+// batch is what an objective is judged by.
+func (l *Load) batch(o *looked, since time.Time) objective.Batch {
+	b := objective.Batch{At: o.at.Sub(since), Ended: map[objective.Part]objective.Ended{}, Waiting: map[objective.Part]objective.Waiting{}}
+	whole := objective.Waiting{Due: o.due, UnderWay: o.left}
+	for i := range o.step.under {
+		whole.UnderWay += o.step.under[i]
+		whole.Oldest = max(whole.Oldest, o.step.oldest[i])
+	}
+	b.Ended[objective.Part{}] = objective.Ended{Requests: o.step.ended, Errors: o.step.errors, Latency: o.step.all}
+	b.Waiting[objective.Part{}] = whole
+	for _, p := range l.o.Objective.Parts() {
+		i := slices.Index(l.o.Set.Queries(), p.Query)
+		if p.Query == "" || i < 0 {
+			continue
+		}
+		q := &o.step.queries[i]
+		b.Ended[p] = objective.Ended{Requests: q.ended, Errors: q.errors, Latency: q.latency}
+		b.Waiting[p] = objective.Waiting{Due: q.begun, UnderWay: o.step.under[i], Oldest: o.step.oldest[i]}
+	}
+	return b
+}
+
+// trouble says why there is no more load.
+func (l *Load) trouble() error {
+	for _, e := range l.engines {
+		select {
+		case <-e.done:
+			return e.err
+		default:
+		}
+	}
+	return nil
+}
+
+// Hold is Holder.Hold.
+func (l *Load) Hold(ctx context.Context, st search.Step, w *search.Watch, told func(*api.CapacityStep)) (*api.CapacityStep, search.Outcome, error) {
+	began := l.o.Now()
+	rate, servers := st.X, len(l.engines)
+	var err error
+	if l.o.Pool != nil {
+		rate = l.o.Highest
+		servers, err = l.shrink(ctx, int(st.X))
+	}
+	if err == nil && st.Drain > 0 {
+		l.rest()
+		if err = l.drain(ctx, st.Drain); err == nil {
+			err = l.reach(ctx, servers)
+		}
+	}
+	l.step++
+	h := newHeld(l, st, rate)
+	if err != nil {
+		return h.report(w), search.Outcome{Took: l.o.Now().Sub(began)}, err
+	}
+	l.look() // what was before is of no step
+	h.start = l.o.Now()
+	l.set(rate, servers)
+	err = l.watch(ctx, h, w, told)
+	step := h.report(w)
+	out := search.Outcome{Took: l.o.Now().Sub(began), Disturbed: h.disturbed}
+	if !step.Valid {
+		out.Invalid, out.Idle = step.Why, float64(step.Generator.Cores) < idleCores
+	}
+	return step, out, err
+}
+
+// idleCores is how much a generator may run that can surely send more.
+const idleCores = 0.1
+
+// tellEvery is how often a step that grows is told of.
+const tellEvery = 500 * time.Millisecond
+
+// watch holds the step until it ends. Unless it was kept the load is away then.
+func (l *Load) watch(ctx context.Context, h *held, w *search.Watch, told func(*api.CapacityStep)) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	last := h.start
+	for {
+		select {
+		case <-ctx.Done():
+			l.rest()
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+		if err := l.trouble(); err != nil {
+			l.rest()
+			return err
+		}
+		o := l.look()
+		w.Add(l.batch(o, h.start))
+		why, broken := w.Broken()
+		if broken {
+			l.rest()
+		}
+		h.see(o)
+		switch {
+		case broken:
+			h.stopped, h.broke = why, o.at
+			h.close()
+			return l.lull(ctx, h, tick.C)
+		case w.Enough() || o.at.Sub(h.start) >= h.st.For:
+			h.close()
+			return nil
+		}
+		if told != nil && o.at.Sub(last) >= tellEvery {
+			last = o.at
+			told(h.report(w))
+		}
+	}
+}
+
+// afterwards is how long answers are looked at, after the load was taken away, that
+// the picture of a step is to have.
+const afterwards = time.Second
+
+// lull looks on at a step whose load was taken away.
+func (l *Load) lull(ctx context.Context, h *held, tick <-chan time.Time) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick:
+		}
+		o := l.look()
+		h.see(o)
+		if o.under() == 0 || o.at.Sub(h.broke) >= afterwards {
+			return nil
+		}
+	}
+}
+
+// drain waits until nothing is under way any more, most at most.
+func (l *Load) drain(ctx context.Context, most time.Duration) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for begin := l.o.Now(); l.o.Now().Sub(begin) < most; {
+		if l.look().under() == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// reach waits until the first n engines' servers take connections: what is no longer
+// there breaks at any load, which says nothing of how much it bears.
+func (l *Load) reach(ctx context.Context, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, l.reachWithin)
+	defer cancel()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for _, e := range l.engines[:min(n, len(l.engines))] {
+		var said error // by the first attempt: the last one may be cut short
+		for {
+			c, err := (&net.Dialer{}).DialContext(ctx, "tcp", e.address)
+			if err == nil {
+				_ = c.Close()
+				break
+			}
+			if said == nil {
+				said = err
+			}
+			select {
+			case <-tick.C:
+				continue
+			case <-ctx.Done():
+			}
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return fmt.Errorf("the target is not there any more: %w (hint: see why it ended; what was found out before stands)", said)
+			}
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// shrink has n servers in the pool, and returns over how many engines load is
+// spread. While a command does that there is no load.
+func (l *Load) shrink(ctx context.Context, n int) (engines int, err error) {
+	if l.o.Pool.Addresses() != nil {
+		return n, nil
+	}
+	if l.applied != n {
+		l.rest()
+		if l.applied = n; err == nil {
+			err = l.o.Pool.Set(ctx, n)
+		}
+	}
+	return len(l.engines), err
+}
+
+// restGrace is how long requests under way at the end may take.
+const restGrace = 2 * time.Second
+
+// Restore is Holder.Restore: it takes the load away, restores the pool, and ends the
+// engines.
+func (l *Load) Restore(ctx context.Context) error {
+	l.rest()
+	var err error
+	if l.o.Pool != nil {
+		err = l.o.Pool.Restore(ctx)
+	}
+	_ = l.drain(ctx, restGrace) // what is not answered by then is cut off
+	for _, e := range l.engines {
+		e.end()
+		<-e.done
+	}
+	return err
+}

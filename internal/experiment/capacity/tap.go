@@ -1,0 +1,248 @@
+package capacity
+
+import (
+	"sync"
+	"time"
+
+	"tailscope/hist"
+	"tailscope/internal/experiment/bench/load"
+)
+
+// A tap counts what an engine's loops observe, step by step, and what is under way.
+// Steps are the engine's phases, which rise.
+type tap struct {
+	queries int
+	accepts func(query, status int) bool
+
+	mu    sync.Mutex
+	loops []*tapLoop
+}
+
+func newTap(queries int, accepts func(query, status int) bool) *tap {
+	return &tap{queries: max(queries, 1), accepts: accepts}
+}
+
+// Recorder is load.Options.Recorder.
+func (t *tap) Recorder(_, _ int) load.Recorder {
+	l := &tapLoop{tap: t}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.loops = append(t.loops, l)
+	return l
+}
+
+// tapLoop is that of one loop. Who looks takes what was counted, and leaves what is
+// under way; both hold the lock for moments only.
+type tapLoop struct {
+	tap *tap
+	mu  sync.Mutex
+	of  []*tapped // steps of which something is under way or not taken yet
+}
+
+// tapped is what is known of a step.
+type tapped struct {
+	step    int
+	queries []tappedQuery
+	begun   uint64        // sent
+	dropped uint64        // due and never sent
+	last    time.Duration // when the last was sent
+	late    *hist.Histogram
+	waited  time.Duration // of all that ended: from due to sent
+}
+
+type tappedQuery struct {
+	begun         uint64
+	ended, errors uint64
+	cut           uint64          // off by the end of the load
+	latency       *hist.Histogram // of all that ended, from when they were due; nil if none did
+	service       *hist.Histogram // likewise from when they were sent
+	under         ages
+}
+
+// ages counts what is under way by when it was due, to ageWidth.
+type ages map[int64]uint32
+
+const ageWidth = 5 * time.Millisecond
+
+func (a ages) add(due time.Duration) { a[int64(due/ageWidth)]++ }
+
+func (a ages) remove(due time.Duration) {
+	k := int64(due / ageWidth)
+	if n := a[k]; n > 1 {
+		a[k] = n - 1
+	} else {
+		delete(a, k)
+	}
+}
+
+// sum is how many there are, and how old the oldest is at least.
+func (a ages) sum(now time.Duration) (n uint64, oldest time.Duration) {
+	for k, c := range a {
+		n += uint64(c)
+		oldest = max(oldest, now-time.Duration(k+1)*ageWidth)
+	}
+	return n, oldest
+}
+
+// step returns what is kept of a step. The loop is locked.
+func (l *tapLoop) step(step int) *tapped {
+	for i := len(l.of) - 1; i >= 0; i-- {
+		if l.of[i].step == step {
+			return l.of[i]
+		}
+	}
+	t := &tapped{step: step, queries: make([]tappedQuery, l.tap.queries), late: hist.New(hist.DefaultSchema)}
+	for i := range t.queries {
+		t.queries[i].under = ages{}
+	}
+	l.of = append(l.of, t)
+	return t
+}
+
+func (t *tapped) query(i int) *tappedQuery { return &t.queries[min(max(i, 0), len(t.queries)-1)] }
+
+// Begin counts a request that is sent.
+func (l *tapLoop) Begin(query, phase int, due, sent time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.step(phase)
+	q := t.query(query)
+	t.begun++
+	t.last = max(t.last, sent)
+	q.begun++
+	q.under.add(due)
+}
+
+// Observe counts a request that ended.
+func (l *tapLoop) Observe(o *load.Observation) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.step(o.Phase)
+	q := t.query(o.Query)
+	q.under.remove(o.Due)
+	if o.Cause == load.CutOff {
+		q.cut++
+		return
+	}
+	q.ended++
+	if o.Cause != load.Answered || o.Check >= 0 || !l.tap.accepts(o.Query, o.Status) {
+		q.errors++
+	}
+	if q.latency == nil {
+		q.latency, q.service = hist.New(hist.DefaultSchema), hist.New(hist.DefaultSchema)
+	}
+	_ = q.latency.RecordNanos(int64(max(o.End-o.Due, 0)), 1) // refuses only what cannot be
+	_ = q.service.RecordNanos(int64(max(o.End-o.Sent, 0)), 1)
+	_ = t.late.RecordNanos(int64(o.Late), 1)
+	t.waited += o.Sent - o.Due
+}
+
+// Drop counts a request that was due and dropped.
+func (l *tapLoop) Drop(_ time.Duration, phase int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.step(phase).dropped++
+}
+
+// glance is what was seen of a step since the last one, by all loops.
+type glance struct {
+	tapped
+	under  []uint64 // by query: requests that are sent and not answered
+	oldest []time.Duration
+	all    *hist.Histogram // latency of all queries
+	served *hist.Histogram // from when they were sent
+	ended  uint64
+	errors uint64
+}
+
+func newGlance(step, queries int) *glance {
+	return &glance{
+		tapped: tapped{step: step, queries: make([]tappedQuery, queries), late: hist.New(hist.DefaultSchema)},
+		under:  make([]uint64, queries), oldest: make([]time.Duration, queries),
+		all: hist.New(hist.DefaultSchema), served: hist.New(hist.DefaultSchema),
+	}
+}
+
+// take returns what was seen since the last time, by step. now is the engine's.
+func (t *tap) take(now time.Duration) map[int]*glance {
+	out := map[int]*glance{}
+	t.mu.Lock()
+	loops := t.loops
+	t.mu.Unlock()
+	for _, l := range loops {
+		for _, s := range l.take() {
+			g := out[s.step]
+			if g == nil {
+				g = newGlance(s.step, t.queries)
+				out[s.step] = g
+			}
+			g.add(s, now)
+		}
+	}
+	return out
+}
+
+// take takes what was counted and leaves copies of what is under way.
+func (l *tapLoop) take() []*tapped {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out, left []*tapped
+	for i, s := range l.of {
+		next := &tapped{step: s.step, queries: make([]tappedQuery, len(s.queries)), late: hist.New(hist.DefaultSchema), last: s.last}
+		busy := i == len(l.of)-1
+		for k := range s.queries {
+			q := &s.queries[k]
+			next.queries[k].under = q.under
+			under := make(ages, len(q.under))
+			for at, n := range q.under {
+				under[at] = n
+			}
+			q.under, busy = under, busy || len(under) > 0
+		}
+		if out = append(out, s); busy {
+			left = append(left, next)
+		}
+	}
+	l.of = left
+	return out
+}
+
+func (g *glance) add(s *tapped, now time.Duration) {
+	g.begun, g.dropped, g.waited, g.last = g.begun+s.begun, g.dropped+s.dropped, g.waited+s.waited, max(g.last, s.last)
+	_ = g.late.Merge(s.late)
+	for i := range s.queries {
+		from, to := &s.queries[i], &g.queries[i]
+		to.begun, to.ended, to.errors, to.cut = to.begun+from.begun, to.ended+from.ended, to.errors+from.errors, to.cut+from.cut
+		g.ended, g.errors = g.ended+from.ended, g.errors+from.errors
+		if from.latency != nil {
+			if to.latency == nil {
+				to.latency = hist.New(hist.DefaultSchema)
+			}
+			_ = to.latency.Merge(from.latency)
+			_ = g.all.Merge(from.latency)
+			_ = g.served.Merge(from.service)
+		}
+		n, oldest := from.under.sum(now)
+		g.under[i], g.oldest[i] = g.under[i]+n, max(g.oldest[i], oldest)
+	}
+}
+
+// merge adds what another engine's tap saw of the same step in the same moment.
+func (g *glance) merge(o *glance) {
+	g.begun, g.dropped, g.waited, g.last = g.begun+o.begun, g.dropped+o.dropped, g.waited+o.waited, max(g.last, o.last)
+	g.ended, g.errors = g.ended+o.ended, g.errors+o.errors
+	_ = g.late.Merge(o.late)
+	_ = g.all.Merge(o.all)
+	_ = g.served.Merge(o.served)
+	for i := range o.queries {
+		from, to := &o.queries[i], &g.queries[i]
+		to.begun, to.ended, to.errors, to.cut = to.begun+from.begun, to.ended+from.ended, to.errors+from.errors, to.cut+from.cut
+		if from.latency != nil {
+			if to.latency == nil {
+				to.latency = hist.New(hist.DefaultSchema)
+			}
+			_ = to.latency.Merge(from.latency)
+		}
+		g.under[i], g.oldest[i] = g.under[i]+o.under[i], max(g.oldest[i], o.oldest[i])
+	}
+}

@@ -1,0 +1,278 @@
+package capacity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"tailscope/api"
+	"tailscope/internal/experiment/capacity/objective"
+	"tailscope/internal/experiment/mirror"
+	"tailscope/internal/experiment/mirror/observe"
+)
+
+// Units of a search on live traffic.
+const (
+	Copies   = "copies"     // of each live request that was chosen
+	Servers  = "servers"    // of the candidate's pool
+	Requests = "requests/s" // that the candidate is sent, whatever clients send
+)
+
+// traffic is what live clients send to a candidate by a mirror, of which more or
+// less can be made.
+type traffic interface {
+	// set has x copies of each request sent, or x servers used, from now on.
+	set(ctx context.Context, x float64) error
+	// rest makes everything as it was before the search, at once: what was added and
+	// has not been sent yet is not sent any more.
+	rest(ctx context.Context) error
+	// look returns what happened since it was last called.
+	look(ctx context.Context) (sight, error)
+	// every is how often something new is seen, within is how long it takes at most
+	// until the load is gone after it was seen to be too much.
+	every() time.Duration
+	within() time.Duration
+	// settle is how long it takes until what was set is all of the load.
+	settle() time.Duration
+	// shadow is the candidate as it was before the search.
+	shadow() *api.MirrorTarget
+	// close gives the session back.
+	close(ctx context.Context) error
+}
+
+// sight is what was seen of live traffic in a moment.
+type sight struct {
+	from, to           time.Time
+	candidate, primary observe.Target
+	late               uint64 // copies that the mirror sent late
+}
+
+// sessionTraffic is of a session in this process.
+type sessionTraffic struct {
+	s      *mirror.Session
+	looker *mirror.Looker
+	index  int    // of the shadow
+	name   string // of the candidate
+	unit   string
+	before api.MirrorTarget // the search
+	late   uint64
+
+	// Of Requests: how many copies make that many is found out over and over.
+	target   float64 // 0 at rest
+	followed time.Time
+	chosen   []chosen // of the last seconds
+}
+
+// chosen is how many requests were chosen up to a moment.
+type chosen struct {
+	at time.Time
+	n  uint64
+}
+
+// candidateOf finds the shadow that is searched: the one of the name, or the only
+// candidate.
+func candidateOf(state *api.MirrorState, name string) (int, error) {
+	var candidates []string
+	for i, s := range state.Shadows {
+		if s.Name == name {
+			return i, nil
+		}
+		if s.Role == "candidate" {
+			candidates = append(candidates, s.Name)
+		}
+	}
+	switch {
+	case name != "":
+		return 0, fmt.Errorf("there is no shadow %q (hint: name one of %s)", name, strings.Join(candidates, ", "))
+	case len(candidates) == 0:
+		return 0, errors.New("the session has no candidate (hint: a search sends more copies to one: give it with --candidate)")
+	case len(candidates) > 1:
+		return 0, fmt.Errorf("there are %d candidates (hint: name one of %s)", len(candidates), strings.Join(candidates, ", "))
+	}
+	return slices.IndexFunc(state.Shadows, func(s api.MirrorTarget) bool { return s.Role == "candidate" }), nil
+}
+
+// newSessionTraffic begins to look at a session, until close.
+func newSessionTraffic(s *mirror.Session, candidate, unit string) (*sessionTraffic, error) {
+	state := s.State()
+	i, err := candidateOf(&state, candidate)
+	if err != nil {
+		return nil, err
+	}
+	looker, err := s.Looker()
+	if err != nil {
+		return nil, err
+	}
+	t := state.Shadows[i]
+	return &sessionTraffic{
+		s: s, looker: looker, index: i, name: t.Name, unit: unit,
+		before: t, late: t.Late,
+	}, nil
+}
+
+func (t *sessionTraffic) close(context.Context) error {
+	t.looker.Close()
+	return nil
+}
+
+// recent is over how long the rate of live requests is taken, adjusted how often
+// copies follow it.
+const (
+	recent   = 5 * time.Second
+	adjusted = time.Second
+)
+
+func (t *sessionTraffic) set(ctx context.Context, x float64) error {
+	if t.unit == Requests {
+		for n := len(t.chosen); n == 0 || t.chosen[n-1].at.Sub(t.chosen[0].at) < adjusted; n = len(t.chosen) {
+			state := t.s.State()
+			t.note(time.Now(), &state)
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(t.every()):
+			}
+		}
+		t.target = x
+		return t.follow(time.Now())
+	}
+	return t.s.Apply(api.MirrorChange{Shadows: map[string]api.ShadowChange{t.name: changeTo(t.unit, x)}})
+}
+
+// changeTo is the change that makes it x of a unit.
+func changeTo(unit string, x float64) api.ShadowChange {
+	if unit == Servers {
+		n := int(x)
+		return api.ShadowChange{Using: &n}
+	}
+	a := api.Float(x)
+	return api.ShadowChange{Amplify: &a}
+}
+
+// follow has as many copies sent of each request as make the rate that is asked for.
+func (t *sessionTraffic) follow(now time.Time) error {
+	first, last := t.chosen[0], t.chosen[len(t.chosen)-1]
+	rate := float64(last.n-first.n) / last.at.Sub(first.at).Seconds()
+	if !(rate > 0) {
+		return nil // nothing comes; what is sent of each does not matter
+	}
+	t.followed = now
+	return t.s.Apply(api.MirrorChange{Shadows: map[string]api.ShadowChange{t.name: changeTo(Copies, min(t.target/rate, mostCopies))}})
+}
+
+// note counts the requests that were chosen up to a moment.
+func (t *sessionTraffic) note(now time.Time, state *api.MirrorState) {
+	n := state.Requests
+	for _, k := range state.Skipped {
+		n -= k
+	}
+	t.chosen = append(t.chosen, chosen{now, n})
+	for len(t.chosen) > 2 && now.Sub(t.chosen[1].at) >= recent {
+		t.chosen = t.chosen[1:]
+	}
+}
+
+func (t *sessionTraffic) rest(context.Context) error {
+	t.target = 0
+	err := t.s.Apply(api.MirrorChange{Shadows: map[string]api.ShadowChange{t.name: {Using: &t.before.Using, Amplify: &t.before.Amplify}}})
+	if t.unit != Servers {
+		t.s.Shed(t.index)
+	}
+	return err
+}
+
+func (t *sessionTraffic) look(context.Context) (sight, error) {
+	select {
+	case <-t.s.Done():
+		return sight{}, errors.New("the mirror session has ended")
+	default:
+	}
+	l := t.looker.Look()
+	s := sight{from: l.Since, to: l.At, candidate: l.Shadows[t.index], primary: l.Primary}
+	state := t.s.State()
+	late := state.Shadows[t.index].Late
+	s.late, t.late = late-t.late, late
+	if t.unit == Requests {
+		if t.note(l.At, &state); t.target > 0 && l.At.Sub(t.followed) >= adjusted {
+			if err := t.follow(l.At); err != nil {
+				return sight{}, err
+			}
+		}
+	}
+	return s, nil
+}
+
+func (t *sessionTraffic) every() time.Duration      { return 100 * time.Millisecond }
+func (t *sessionTraffic) within() time.Duration     { return 200 * time.Millisecond }
+func (t *sessionTraffic) shadow() *api.MirrorTarget { return &t.before }
+func (t *sessionTraffic) settle() time.Duration     { return t.s.Spread() }
+
+// batcher turns what is seen into what an objective is judged by.
+type batcher struct {
+	parts []objective.Part
+	start time.Time
+	under map[objective.Part]uint64 // at the last look
+}
+
+func newBatcher(o objective.Objective) *batcher {
+	parts := o.Parts()
+	if !slices.Contains(parts, objective.Part{}) {
+		parts = append(parts, objective.Part{})
+	}
+	return &batcher{parts: parts, under: map[objective.Part]uint64{}}
+}
+
+// batch is what one look saw. Looks come one after the other, whether they are of
+// a step or between two.
+func (b *batcher) batch(s *sight) objective.Batch {
+	out := objective.Batch{
+		At:    s.to.Sub(b.start),
+		Ended: map[objective.Part]objective.Ended{}, Waiting: map[objective.Part]objective.Waiting{},
+	}
+	for _, p := range b.parts {
+		t := &s.candidate
+		if p.Side == objective.Primary {
+			t = &s.primary
+		}
+		ended, waiting, lost := partOf(t, p.Query)
+		// What came due is what ended and what is under way more than before.
+		now := waiting.UnderWay
+		if due := ended.Requests + lost + now; due > b.under[p] {
+			waiting.Due = due - b.under[p]
+		}
+		b.under[p] = now
+		out.Ended[p], out.Waiting[p] = ended, waiting
+	}
+	return out
+}
+
+// refusedAs is how many seconds a copy counts as having taken that was not even sent
+// because the candidate did not keep up: more than any limit, as a client would wait.
+const refusedAs = 60
+
+// skip is for a look that is not to be judged: the step goes on after it as if it had
+// not been.
+func (b *batcher) skip(s *sight) {
+	b.batch(s)
+	b.start = b.start.Add(s.to.Sub(s.from))
+}
+
+// partOf is what was seen of one operation, or of all.
+func partOf(t *observe.Target, operation string) (e objective.Ended, w objective.Waiting, lost uint64) {
+	seen, under := t.Seen[operation], t.Under[operation]
+	if operation == "" {
+		seen, under = t.All(), t.AllUnder()
+	}
+	w.UnderWay, w.Oldest = under.N, under.Oldest
+	if seen == nil {
+		return e, w, 0
+	}
+	e.Requests, e.Errors = seen.Ended, seen.Errors
+	e.Latency = seen.Latency.Clone()
+	_ = e.Latency.Merge(seen.Failed)
+	_ = e.Latency.RecordN(refusedAs, seen.Refused)
+	return e, w, seen.Lost
+}

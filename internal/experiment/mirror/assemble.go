@@ -1,0 +1,235 @@
+package mirror
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"tailscope/api"
+	"tailscope/internal/experiment/mirror/choose"
+	"tailscope/internal/experiment/mirror/offer"
+	"tailscope/internal/experiment/mirror/pair"
+	"tailscope/internal/experiment/mirror/redact"
+	"tailscope/internal/experiment/mirror/shadow"
+)
+
+func (o *Options) chooseOptions() choose.Options {
+	c := choose.Options{
+		Share: o.Share, Paused: o.Paused, By: o.By, Methods: o.Methods, Headers: o.Headers, Unsafe: o.Unsafe,
+		Operations: o.Operations, Tenant: o.Tenant,
+	}
+	if o.Path != "" {
+		c.Paths = []string{o.Path}
+	}
+	return c
+}
+
+func (o *Options) rewriteOptions() choose.RewriteOptions {
+	return choose.RewriteOptions{Host: o.Host, Paths: o.Rewrites, Set: o.SetHeaders, Drop: o.DropHeaders}
+}
+
+// validateRules has the parts that understand rules compile them.
+func (o *Options) validateRules() error {
+	rules := o.chooseOptions()
+	rules.Share = 1 // it is checked apart
+	_, err := choose.New(rules)
+	_, rewriting := choose.NewRewriter(o.rewriteOptions())
+	redactor, redacting := redact.New(redact.Rules(o.Redact))
+	var comparing error
+	if redacting == nil && len(o.Compare) > 0 && len(o.shadows()) > 0 {
+		d := o.differOptions(redactor)
+		comparing = d.Validate()
+	}
+	return errors.Join(err, rewriting, redacting, comparing)
+}
+
+// assemble makes the parts of a session that is to listen on l. If it fails,
+// nothing is left but l.
+func (s *Session) assemble(ctx context.Context, l net.Listener) (err error) {
+	o := &s.o
+	config, err := clientTLS(o)
+	if err != nil {
+		return err
+	}
+	var listening *tls.Config
+	if o.TLSCert != "" {
+		c, err := newCertificate(o.TLSCert, o.TLSKey, s.log)
+		if err != nil {
+			return err
+		}
+		listening = &tls.Config{GetCertificate: c.get, MinVersion: tls.VersionTLS12}
+	}
+	if err := thisMachine().checkServers(ctx, o, l.Addr()); err != nil {
+		return err
+	}
+	if s.primary, err = reach(ctx, o, config); err != nil {
+		return err
+	}
+	if s.chooser, err = choose.New(o.chooseOptions()); err != nil {
+		return err
+	}
+	rewriter, err := choose.NewRewriter(o.rewriteOptions())
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			s.discard()
+		}
+	}()
+	shadows := o.shadows()
+	s.boundConnections()
+	for i, p := range shadows {
+		var heard func([]pair.Field)
+		if o.Heard != nil {
+			heard = func(header []pair.Field) { o.Heard(i, header) }
+		}
+		lane, err := shadow.NewLane(shadow.LaneOptions{
+			Heard: heard, Name: p.Name, Role: p.role, Session: o.ID, Servers: p.Servers, Using: p.using,
+			Connections: o.Connections, Queue: o.Queue, Buffer: o.Buffer, BodyLimit: o.BodyLimit,
+			KeepLimit: o.keepBytes(), Timeout: o.Timeout, Amplify: o.Amplify, Spread: o.Spread, Rewrite: rewrites(rewriter), TLS: config,
+		})
+		if err != nil {
+			return err
+		}
+		s.lanes = append(s.lanes, lane)
+		if o.Amplify == 0 { // which NewLane takes for its default
+			if err := lane.SetAmplify(0); err != nil {
+				return err
+			}
+		}
+	}
+	if s.extras, err = newExtras(s); err != nil {
+		return err
+	}
+	book := pair.Options{Service: o.Service, Experiment: o.ID, Sink: o.Sink, Watch: s.extras.watch}
+	for _, p := range shadows {
+		book.Shadows = append(book.Shadows, pair.Shadow{Name: p.Name, Role: p.role})
+	}
+	if err := book.Validate(); err != nil {
+		return err
+	}
+	s.book = pair.NewBook(book)
+	offers := &offer.Maker{Book: s.book, Chooser: s.chooser, BodyLimit: cmp.Or(o.BodyLimit, -1)}
+	for _, l := range s.lanes {
+		offers.Lanes = append(offers.Lanes, l)
+	}
+	if s.extras.wanted() {
+		offers.Keep, offers.Watched = true, s.extras.watched
+	}
+	g := &general{
+		session: o.ID, to: s.primary.server, out: s.primary.transport(), offers: offers, keep: o.keepBytes(),
+		timeout: o.PrimaryTimeout, now: pair.Steady, log: s.log,
+	}
+	s.away = s.probe(ctx)
+	plain, err := s.newPlain(offers)
+	if err != nil {
+		return err
+	}
+	s.door = newDoor(l, listening, plain, g, s.log)
+	return nil
+}
+
+// pool is the servers of a shadow.
+type pool struct {
+	Pool
+	role  pair.Role
+	using int
+}
+
+// shadows are all that get copies, the control first.
+func (o *Options) shadows() []pool {
+	var all []pool
+	if len(o.Control) > 0 {
+		all = append(all, pool{Pool: Pool{Name: "control", Servers: o.Control}, role: pair.Control})
+	}
+	for _, p := range o.named() {
+		all = append(all, pool{Pool: p, role: pair.Candidate, using: o.Using})
+	}
+	return all
+}
+
+// discard ends what assemble has made before it failed.
+func (s *Session) discard() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, l := range s.lanes {
+		_ = l.Close(ctx)
+	}
+	_ = s.extras.close()
+}
+
+// keepBytes is how much of the body of an answer is kept, if answers are.
+func (o *Options) keepBytes() int {
+	if len(o.Compare) == 0 {
+		return 1 // 0 is the parts' default
+	}
+	return 256 << 10
+}
+
+// rewrites is what a rewriter changes, as a lane wants it.
+func rewrites(w *choose.Rewriter) (r shadow.Rewrite) {
+	if w.Target() {
+		r.Target = w.AppendTarget
+	}
+	if w.Host() {
+		r.Host = w.AppendHost
+	}
+	if w.Fields() {
+		r.Fields = w.AppendFields
+	}
+	return r
+}
+
+// probeTimeout is how long servers of shadows have to take a connection at the
+// start.
+const probeTimeout = 2 * time.Second
+
+// probe connects to every server of the shadows once and says which are away.
+// That is no error: they may come later.
+func (s *Session) probe(ctx context.Context) map[string]string {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	away := map[string]string{}
+	for _, p := range s.o.shadows() {
+		for _, text := range p.Servers {
+			to, err := s.o.parse(text)
+			if err != nil {
+				continue
+			}
+			wg.Go(func() {
+				c, err := new(net.Dialer).DialContext(ctx, "tcp", to.addr())
+				if err == nil {
+					c.Close()
+					return
+				}
+				s.log.Warn("mirror: a server is away; its copies are dropped until it comes", "variant", p.Name, "server", text, "error", err)
+				mu.Lock()
+				defer mu.Unlock()
+				why := strings.TrimPrefix(err.Error(), "dial tcp ")
+				away[text], away[to.URL()] = why, why // as it is shown in either mode
+			})
+		}
+	}
+	wg.Wait()
+	return away
+}
+
+// primaryState is the primary as it is shown.
+func (s *Session) primaryState() api.MirrorTarget {
+	open, down := s.primary.status()
+	if s.door != nil && s.door.plain != nil {
+		open += s.door.plain.Connections()
+	}
+	return api.MirrorTarget{
+		Name: "primary", Role: "primary", Using: 1, Amplify: 1, Diverged: nan,
+		Servers: []api.MirrorServer{{URL: s.primary.text, Connections: open, Down: down}},
+	}
+}

@@ -1,0 +1,183 @@
+// Package choose says which requests are copied, under which names they are
+// counted, and how their copies are rewritten.
+//
+// All rules are text as operators write them, compiled once. Choosing a request
+// allocates nothing once its operation and tenant are known, and the number of
+// names is bounded whatever clients send.
+package choose
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/netip"
+	"sync/atomic"
+
+	"tailscope/internal/experiment/mirror/pair"
+)
+
+// Options are the rules for which requests are copied and what they are called.
+type Options struct {
+	Share  float64 // of requests that pass the filters, 0 to 1
+	Paused bool    // nothing is copied
+
+	// By is the key that the share is chosen by, so that the same key is always
+	// in or always out: header:NAME, cookie:NAME, query:NAME, tenant or address.
+	// Empty: each request for itself. Requests without the key are out unless
+	// the share is 1.
+	By string
+
+	Methods []string // copied; empty: all safe ones, and with Unsafe all
+	Paths   []string // regular expressions, one of which has to match the path; empty: every path
+	Headers []string // NAME: REGEX, all of which have to match
+	Unsafe  bool     // methods too that may change something (RFC 9110 9.2.1)
+
+	// Operations are REGEX=NAME: the first that matches "METHOD path", such as
+	// "GET /cart/7", names the operation; $1 in the name is a group. Requests
+	// that none matches are named by method and path, ids replaced by {id}.
+	Operations []string
+	// Tenant is where a tenant's name is: header:NAME, cookie:NAME, query:NAME,
+	// host (its first label), host:REGEX or path:REGEX, of which the first group
+	// is taken. Empty: nowhere.
+	Tenant string
+
+	MaxOperations int // names of operations; default 500. What is beyond is _other
+	MaxTenants    int // names of tenants; default 1,000. What is beyond is _other
+}
+
+// Request is what is looked at of a request. Its slices are only read, and not
+// kept.
+type Request struct {
+	Method []byte
+	Target []byte // as in the request line: /path?query, http://host/path, or *
+	Host   []byte
+	Client netip.Addr // who connected
+	Header Header
+}
+
+// Header looks up field lines.
+type Header interface {
+	// Lookup returns the value of the i-th field line, from 0, of the name in
+	// any case. The value is valid until the request is done with.
+	Lookup(name string, i int) (value []byte, ok bool)
+}
+
+// Decision is what is to become of a request.
+type Decision struct {
+	Mirror bool
+	Reason pair.Reason // why not, if not
+	Names  pair.Names
+	// Write says that the method may change something: a shadow that misses the
+	// copy is no longer what the primary is.
+	Write bool
+	// Missed says that it is such a request, and was not copied though others of
+	// its kind are: the session is paused, or the share is by chance.
+	Missed bool
+	// Key is a hash of the key that the share is chosen by, or random: copies of
+	// equal keys can be sent to the same server.
+	Key uint64
+}
+
+// Chooser is safe for concurrent use.
+type Chooser struct {
+	share   atomic.Uint64 // bits of the float64
+	paused  atomic.Bool
+	filters filters
+	key     source
+	names   namer
+}
+
+// New compiles the rules. Its error reports every one that is wrong, and says
+// what to write instead.
+func New(o Options) (*Chooser, error) {
+	c := &Chooser{}
+	var errs []error
+	fail := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	fail(c.SetShare(o.Share))
+	c.SetPaused(o.Paused)
+	fail(c.filters.compile(&o))
+	key, err := parseKey(o.By)
+	fail(err)
+	c.key = key
+	fail(c.names.compile(&o))
+	if key.kind == fromTenant && o.Tenant == "" {
+		fail(errors.New("by: tenant, but it is not said where the tenant is: add --tenant, such as header:X-Tenant"))
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return c, nil
+}
+
+// Choose decides about a request. It is called for every request, and keeps
+// nothing of it.
+func (c *Chooser) Choose(r *Request) Decision {
+	_, path, query := split(r.Target)
+	d := Decision{Names: c.names.of(r, path, query), Write: !safe(r.Method)}
+	if c.paused.Load() {
+		d.Missed = d.Write && c.filters.pass(r, path, true) == pair.Chosen
+		d.Reason = pair.Paused
+		return d
+	}
+	if d.Reason = c.filters.pass(r, path, d.Write); d.Reason != pair.Chosen {
+		return d
+	}
+	in := false
+	if d.Key, in = c.draw(r, path, query); !in {
+		d.Missed = d.Write && c.key.kind == nowhere // of a key that is out nothing is copied
+		d.Reason = pair.Share
+		return d
+	}
+	d.Mirror = true
+	return d
+}
+
+// draw says whether the request is of the share, and by which key.
+func (c *Chooser) draw(r *Request, path, query []byte) (key uint64, in bool) {
+	share, known := c.Share(), true
+	switch c.key.kind {
+	case nowhere:
+		key = rand.Uint64()
+	case fromAddress:
+		key, known = hashAddress(r)
+	case fromTenant:
+		value := c.names.tenant.find(r, path, query) // its name may be _other
+		key, known = hashKey(value), len(value) > 0
+	default:
+		value := c.key.find(r, path, query)
+		key, known = hashKey(value), len(value) > 0
+	}
+	if !known {
+		return rand.Uint64(), share >= 1
+	}
+	return key, float64(key>>11)*0x1p-53 < share
+}
+
+// Share is the share of requests that is copied.
+func (c *Chooser) Share() float64 { return math.Float64frombits(c.share.Load()) }
+
+// SetShare changes it. With a key, a greater share only adds keys.
+func (c *Chooser) SetShare(share float64) error {
+	if !(share >= 0 && share <= 1) {
+		return fmt.Errorf("share: %v is not from 0 to 1: write 0.25 for a quarter", share)
+	}
+	c.share.Store(math.Float64bits(share))
+	return nil
+}
+
+// Paused says that nothing is copied.
+func (c *Chooser) Paused() bool { return c.paused.Load() }
+
+// SetPaused stops the copying, or takes it up again.
+func (c *Chooser) SetPaused(paused bool) { c.paused.Store(paused) }
+
+// Folded is how many requests were counted under _other, as there were too many
+// operations or tenants.
+func (c *Chooser) Folded() (operations, tenants uint64) {
+	return c.names.operations.folded.Load(), c.names.tenants.folded.Load()
+}

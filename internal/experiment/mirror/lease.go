@@ -1,0 +1,162 @@
+package mirror
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"tailscope/api"
+	"tailscope/hist"
+	"tailscope/internal/experiment/mirror/observe"
+)
+
+// lookedEvery is how often a session reports while somebody looks at it.
+const lookedEvery = 250 * time.Millisecond
+
+// lease is a session on loan: it is looked at, and what is changed of its shadows
+// is for that time. Whoever took it and went away leaves nothing as it was not.
+type lease struct {
+	mu     sync.Mutex
+	looker *Looker // nil: nobody looks
+	since  time.Time
+	until  time.Time
+	sums   []sums             // the primary's, then the shadows'
+	last   Look               // for what is under way
+	before []api.ShadowChange // the shadows as they were
+}
+
+// sums are what was seen of a target since the loan began.
+type sums struct {
+	all   *observe.Seen
+	apart map[string]*observe.Seen // of all, operations that are told apart
+}
+
+// lend has the session looked at for some seconds, or no more. Operations are told
+// apart from its beginning to its end. Under s.mu.
+func (s *Session) lend(seconds int, apart []string, targets []api.MirrorTarget) error {
+	l := &s.lease
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if seconds == 0 {
+		return s.endLoan()
+	}
+	l.until = now.Add(time.Duration(seconds) * time.Second)
+	if l.looker != nil {
+		return nil
+	}
+	looker, err := s.Looker()
+	if err != nil {
+		return fmt.Errorf("look: %w", err)
+	}
+	l.looker, l.since = looker, now
+	l.sums, l.last, l.before = make([]sums, 1+len(targets)), Look{}, nil
+	for i := range l.sums {
+		l.sums[i] = sums{observe.NewSeen(), map[string]*observe.Seen{}}
+		for _, name := range apart {
+			l.sums[i].apart[name] = observe.NewSeen()
+		}
+	}
+	for _, t := range targets {
+		using, amplify := t.Using, t.Amplify
+		l.before = append(l.before, api.ShadowChange{Using: &using, Amplify: &amplify})
+	}
+	return nil
+}
+
+// endLoan makes pools and copies what they were. Under s.mu and lease.mu.
+func (s *Session) endLoan() error {
+	l := &s.lease
+	if l.looker == nil {
+		return nil
+	}
+	l.looker.Close()
+	l.looker = nil
+	var errs []error
+	for i, c := range l.before {
+		errs = append(errs, s.changeShadow(i, c))
+		s.Shed(i)
+	}
+	return errors.Join(errs...)
+}
+
+// giveBack ends a loan whose time is over.
+func (s *Session) giveBack(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lease.mu.Lock()
+	defer s.lease.mu.Unlock()
+	if s.lease.looker == nil || now.Before(s.lease.until) {
+		return
+	}
+	s.log.Warn("mirror: nobody looks at the session any more; its pools and copies are again what they were before")
+	if err := s.endLoan(); err != nil {
+		s.log.Warn("mirror: not all pools and copies are what they were", "error", err)
+	}
+}
+
+func (s *Session) reportsEvery() time.Duration {
+	s.lease.mu.Lock()
+	defer s.lease.mu.Unlock()
+	if s.lease.looker != nil {
+		return lookedEvery
+	}
+	return reportEvery
+}
+
+// seen looks, and says what was seen since the loan began; nil if there is none.
+func (l *lease) seen(m *api.MirrorState) *api.MirrorSeen {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.looker == nil {
+		return nil
+	}
+	l.last = l.looker.Look()
+	out := &api.MirrorSeen{Since: unix(l.since), At: unix(l.last.At), Until: unix(l.until)}
+	names := []string{m.Primary.Name}
+	for _, t := range m.Shadows {
+		names = append(names, t.Name)
+	}
+	for i, name := range names {
+		t := &l.last.Primary
+		if i > 0 {
+			t = &l.last.Shadows[i-1]
+		}
+		sum := &l.sums[i]
+		sum.all.Add(t.All())
+		x := sight(name, sum.all, t.AllUnder())
+		for operation, s := range sum.apart {
+			if now := t.Seen[operation]; now != nil {
+				s.Add(now)
+			}
+			if x.Operations == nil {
+				x.Operations = map[string]api.MirrorSight{}
+			}
+			x.Operations[operation] = sight(operation, s, t.Under[operation])
+		}
+		out.Targets = append(out.Targets, x)
+	}
+	return out
+}
+
+func sight(name string, s *observe.Seen, u observe.Under) api.MirrorSight {
+	return api.MirrorSight{
+		Name: name, Begun: s.Begun, Ended: s.Ended, Errors: s.Errors, Refused: s.Refused, Lost: s.Lost,
+		UnderWay: u.N, Waiting: u.Waits, Oldest: api.Float(u.Oldest.Seconds()), Latency: encoded(s.Latency), Service: encoded(s.Service), Failed: encoded(s.Failed),
+	}
+}
+
+// encoded is nil for what is empty.
+func encoded(h *hist.Histogram) []byte {
+	if h.Count == 0 {
+		return nil
+	}
+	b, err := h.AppendBinary(nil)
+	if err != nil {
+		return nil // it was not filled by hand
+	}
+	return b
+}
+
+func unix(t time.Time) api.Float { return api.Float(float64(t.UnixMicro()) / 1e6) }

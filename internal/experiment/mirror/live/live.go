@@ -1,0 +1,137 @@
+// Package live keeps what a mirror measured in the last seconds, for whoever
+// watches it: quantiles of each target's durations and of the ratios.
+//
+// A Window stands between a book and the sink that keeps what is measured. What
+// the sink refuses is put again later, together with what came meanwhile; it is
+// shown all the same, and counted once.
+package live
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"tailscope/hist"
+	"tailscope/internal/experiment/mirror/pair"
+	"tailscope/internal/series"
+)
+
+// Span is how far back a window looks. Books tell of slots of 10 s, so what is
+// shown is between one and two of them.
+const Span = 10 * time.Second
+
+// Window is a pair.Sink. It is safe for concurrent use.
+type Window struct {
+	next pair.Sink
+	now  func() time.Time
+
+	mu      sync.Mutex
+	kept    map[key]*hist.Histogram // taken by the sink
+	pending map[key]*hist.Histogram // refused by it
+}
+
+// key is one series of durations or ratios, all operations and tenants together,
+// in one slot.
+type key struct {
+	slot             int64 // Unix seconds
+	variant, against string
+	ratio            bool
+}
+
+// New returns a window before a sink.
+func New(next pair.Sink, now func() time.Time) *Window {
+	return &Window{next: next, now: now, kept: map[key]*hist.Histogram{}, pending: map[key]*hist.Histogram{}}
+}
+
+// Put passes points on and returns what the sink says.
+func (w *Window) Put(ctx context.Context, points []pair.Point) error {
+	err := w.next.Put(ctx, points)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	clear(w.pending)
+	into := w.kept
+	if err != nil {
+		into = w.pending
+	}
+	oldest := w.oldest()
+	for _, p := range points {
+		if p.Kind != series.Distribution || p.TimeNanos/1e9 < oldest {
+			continue
+		}
+		k := key{slot: slotOf(p.TimeNanos / 1e9), variant: p.Labels.Get(series.LabelVariant)}
+		switch p.Family {
+		case pair.FamilyDuration:
+		case pair.FamilyRatio:
+			k.ratio, k.against = true, p.Labels.Get(pair.LabelAgainst)
+		default:
+			continue
+		}
+		h := into[k]
+		if h == nil {
+			h = hist.New(p.Hist.Schema)
+			into[k] = h
+		}
+		_ = h.Merge(p.Hist) // of one session, whose counts do not overflow
+	}
+	for k := range w.kept {
+		if k.slot < oldest {
+			delete(w.kept, k)
+		}
+	}
+	return err
+}
+
+const slotSeconds = 10
+
+func slotOf(seconds int64) int64 { return seconds - seconds%slotSeconds }
+
+// oldest is the begin of the oldest slot that is shown.
+func (w *Window) oldest() int64 { return slotOf(w.now().Add(-Span).Unix()) }
+
+// Figures are of all operations and tenants together.
+type Figures struct {
+	Durations map[string]*hist.Histogram // seconds, by variant
+	Ratios    []Ratio                    // by variant, then against
+}
+
+// Ratio is what one target took by what another did, of each request.
+type Ratio struct {
+	Variant, Against string
+	Hist             *hist.Histogram
+}
+
+// Figures are those of the last seconds. The caller owns them.
+func (w *Window) Figures() Figures {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := Figures{Durations: map[string]*hist.Histogram{}}
+	ratios := map[[2]string]*hist.Histogram{}
+	oldest := w.oldest()
+	for _, from := range []map[key]*hist.Histogram{w.kept, w.pending} {
+		for k, h := range from {
+			switch {
+			case k.slot < oldest:
+			case k.ratio:
+				merge(ratios, [2]string{k.variant, k.against}, h)
+			default:
+				merge(out.Durations, k.variant, h)
+			}
+		}
+	}
+	for names, h := range ratios {
+		out.Ratios = append(out.Ratios, Ratio{names[0], names[1], h})
+	}
+	slices.SortFunc(out.Ratios, func(a, b Ratio) int {
+		return slices.Compare([]string{a.Variant, a.Against}, []string{b.Variant, b.Against})
+	})
+	return out
+}
+
+func merge[K comparable](into map[K]*hist.Histogram, k K, h *hist.Histogram) {
+	if into[k] == nil {
+		into[k] = h.Clone()
+		return
+	}
+	_ = into[k].Merge(h)
+}

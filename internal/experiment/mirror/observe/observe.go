@@ -1,0 +1,261 @@
+// Package observe looks at a session while it runs, some times a second: how long
+// requests and their copies took since the last look, how they failed, and what is
+// under way and how old it is.
+//
+// What goes to the store goes there in slots of ten seconds, which is too late for
+// whoever has to take load away before it hurts. An Observer is told of every leg
+// by the book (pair.Observer), adds up in shards, and gives away what it has when
+// it is looked at. Nothing of this is done, or costs anything, while nobody looks.
+package observe
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"tailscope/hist"
+	"tailscope/internal/experiment/mirror/pair"
+)
+
+const shards = 8
+
+// maxOperations bounds how many operations are told apart; others are Other.
+const maxOperations = 256
+
+// Other is the name of the operations beyond those that are told apart.
+const Other = "_other"
+
+// Observer is a pair.Observer. It is safe for concurrent use.
+type Observer struct {
+	steady  func() int64
+	targets int
+	shards  [shards]shard
+}
+
+type shard struct {
+	mu   sync.Mutex
+	seen []map[string]*Seen // by target and operation
+	open map[uint64]begun   // requests that the primary has not answered, by id
+	_    [64]byte
+}
+
+type begun struct {
+	operation string
+	at        int64
+}
+
+// Seen is what happened under one operation at one target since the last look.
+type Seen struct {
+	// Begun is how many requests came, for the primary alone.
+	Begun uint64
+	// Ended is how many ended: those with a whole answer, and Errors.
+	Ended uint64
+	// Errors are answers from 500 on and requests without a whole one that the
+	// server is to blame for. Among them are Refused, copies that were never sent
+	// as the server did not get to them: the queue was full, or their time was up.
+	// How long they would have taken nobody knows.
+	Errors, Refused uint64
+	// Lost are copies that ended for a reason that says nothing of the server: a
+	// bound of the mirror's on bytes, a client that went away, the session's end. They
+	// are in no other count.
+	Lost uint64
+	// Latency is of whole answers, in seconds: of copies from when they were due, of
+	// requests from when they came. Service is from when they were sent. Failed is of
+	// those that were sent and got no whole answer: after which time.
+	Latency, Service, Failed *hist.Histogram
+}
+
+// New returns an observer of a primary and so many shadows. Steady is the clock of
+// legs; nil: pair.Steady.
+func New(shadows int, steady func() int64) *Observer {
+	if steady == nil {
+		steady = pair.Steady
+	}
+	o := &Observer{steady: steady, targets: 1 + shadows}
+	for i := range o.shards {
+		s := &o.shards[i]
+		s.open = map[uint64]begun{}
+		s.reset(o.targets)
+	}
+	return o
+}
+
+func (s *shard) reset(targets int) {
+	s.seen = make([]map[string]*Seen, targets)
+	for i := range s.seen {
+		s.seen[i] = map[string]*Seen{}
+	}
+}
+
+func (s *shard) of(target int, operation string) *Seen {
+	m := s.seen[target]
+	v := m[operation]
+	if v == nil && len(m) >= maxOperations {
+		operation = Other
+		v = m[operation]
+	}
+	if v == nil {
+		v = NewSeen()
+		m[operation] = v
+	}
+	return v
+}
+
+// NewSeen returns one of nothing.
+func NewSeen() *Seen {
+	return &Seen{Latency: hist.New(hist.DefaultSchema), Service: hist.New(hist.DefaultSchema), Failed: hist.New(hist.DefaultSchema)}
+}
+
+// Begun is of pair.Observer. Requests that become another protocol have no answer
+// that anybody waits for, and are left out.
+func (o *Observer) Begun(x *pair.Exchange, why pair.Reason) {
+	if why == pair.Upgrade || why == pair.Connect {
+		return
+	}
+	at := o.steady()
+	s := &o.shards[x.ID()%shards]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open[x.ID()] = begun{x.Names().Operation, at}
+	s.of(0, x.Names().Operation).Begun++
+}
+
+// Ended is of pair.Observer.
+func (o *Observer) Ended(x *pair.Exchange, target int, l pair.Leg) {
+	if target >= o.targets {
+		return
+	}
+	due := l.Due
+	s := &o.shards[x.ID()%shards]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if target == 0 {
+		b, ok := s.open[x.ID()]
+		if !ok {
+			return // it came before anybody looked, or is left out
+		}
+		delete(s.open, x.ID())
+		due = b.at
+	}
+	v := s.of(target, x.Names().Operation)
+	switch {
+	case l.Cause == pair.None:
+		v.Ended++
+		if l.Status >= 500 {
+			v.Errors++
+		}
+		_ = v.Latency.RecordNanos(max(l.End-due, 0), 1) // a count cannot overflow between two looks
+		_ = v.Service.RecordNanos(max(l.End-l.Start, 0), 1)
+	case behind(l.Cause) || l.Cause.Fault() && due == 0:
+		v.Ended++
+		v.Errors++
+		v.Refused++
+	case l.Cause.Fault():
+		v.Ended++
+		v.Errors++
+		_ = v.Failed.RecordNanos(max(o.steady()-due, 0), 1)
+	default:
+		v.Lost++
+	}
+}
+
+// behind says that a copy was not sent because the server did not keep up.
+func behind(c pair.Cause) bool {
+	return c == pair.QueueFull || c == pair.Expired || c == pair.NoServer
+}
+
+// Under is requests, or copies, that have come, or were due, and have not ended.
+type Under struct {
+	N, Waits uint64        // all, and of them those that wait for a connection
+	Oldest   time.Duration // since the oldest came, or was due
+}
+
+// Target is what was seen of one target since the last look, and what of it is
+// under way now; both by operation.
+type Target struct {
+	Seen  map[string]*Seen
+	Under map[string]Under
+}
+
+// Add adds one that is under way for so long.
+func (t *Target) Add(operation string, since time.Duration, waits bool) {
+	u := t.Under[operation]
+	u.N++
+	if waits {
+		u.Waits++
+	}
+	u.Oldest = max(u.Oldest, since)
+	t.Under[operation] = u
+}
+
+// AllUnder is what is under way of all operations together.
+func (t *Target) AllUnder() (all Under) {
+	for _, u := range t.Under {
+		all.N += u.N
+		all.Waits += u.Waits
+		all.Oldest = max(all.Oldest, u.Oldest)
+	}
+	return all
+}
+
+// All is what was seen of all operations together.
+func (t *Target) All() *Seen {
+	all := NewSeen()
+	for _, s := range t.Seen {
+		all.Add(s)
+	}
+	return all
+}
+
+// Add adds what another has seen.
+func (s *Seen) Add(o *Seen) {
+	s.Begun += o.Begun
+	s.Ended += o.Ended
+	s.Errors += o.Errors
+	s.Refused += o.Refused
+	s.Lost += o.Lost
+	_ = s.Latency.Merge(o.Latency)
+	_ = s.Service.Merge(o.Service)
+	_ = s.Failed.Merge(o.Failed)
+}
+
+// Without takes away what of it another has seen.
+func (s *Seen) Without(o *Seen) error {
+	s.Begun -= o.Begun
+	s.Ended -= o.Ended
+	s.Errors -= o.Errors
+	s.Refused -= o.Refused
+	s.Lost -= o.Lost
+	return errors.Join(s.Latency.Subtract(o.Latency), s.Service.Subtract(o.Service), s.Failed.Subtract(o.Failed))
+}
+
+// Take returns what was seen since it was last called: the primary's first, then
+// the shadows' in their order, of which the caller knows what is under way. The
+// caller owns it.
+func (o *Observer) Take() []Target {
+	all := make([]Target, o.targets)
+	for i := range all {
+		all[i] = Target{map[string]*Seen{}, map[string]Under{}}
+	}
+	now := o.steady()
+	for i := range o.shards {
+		s := &o.shards[i]
+		s.mu.Lock()
+		seen := s.seen
+		s.reset(o.targets)
+		for _, b := range s.open {
+			all[0].Add(b.operation, time.Duration(now-b.at), false)
+		}
+		s.mu.Unlock()
+		for t, m := range seen {
+			for name, v := range m {
+				if had := all[t].Seen[name]; had != nil {
+					had.Add(v)
+				} else {
+					all[t].Seen[name] = v
+				}
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,119 @@
+// Package offer gives the copies of a request to the lanes of shadows. Both doors
+// of the mirror for HTTP share one [Maker], so that a request is chosen, counted
+// and copied alike whatever it came by. Each door reads the request by its own
+// means, and makes the payload of it:
+//
+//	Maker.Bound  is it copied?
+//	Offer.Begin  its exchange begins: is a payload wanted?
+//	Offer.Give   when the primary's is written: the copies go to the lanes
+package offer
+
+import (
+	"math/rand/v2"
+
+	"tailscope/internal/experiment/mirror/choose"
+	"tailscope/internal/experiment/mirror/pair"
+	"tailscope/internal/experiment/mirror/shadow"
+)
+
+// Chooser says what is to become of a request; *choose.Chooser is one. It keeps
+// nothing of what it is given.
+type Chooser interface {
+	Choose(r *choose.Request) choose.Decision
+}
+
+// Lane takes copies for one shadow; *shadow.Lane is one. No method may wait.
+type Lane interface {
+	Copies(write bool) uint8
+	// Missed says that a write was not copied, and why.
+	Missed(pair.Reason)
+	Offer(c shadow.Copy)
+}
+
+// Maker is what the offers of a session have in common. Its fields are not changed
+// once it is in use; then it is safe for concurrent use.
+type Maker struct {
+	Book    *pair.Book
+	Chooser Chooser
+	Lanes   []Lane // in the order of the book's shadows
+	// Keep has answers kept for comparison.
+	Keep bool
+	// Watched is called with every request that is chosen, before it goes to the
+	// primary; its result is the exchange's Request. The payload, which has the
+	// body if that came with the head, is valid during the call. Nil: nobody
+	// watches.
+	Watched func(d *choose.Decision, p *shadow.Payload, began int64) any
+	// BodyLimit is the longest body that is copied, if its length is said in
+	// advance; what is longer is skipped. 0: lanes have their own. Negative: no
+	// request that has a body is copied.
+	BodyLimit int64
+}
+
+// Bound takes back that a request is copied if its body may not be. Length is that
+// of the body if it is known in advance, else 0 or less.
+func (m *Maker) Bound(d *choose.Decision, hasBody bool, length int64) {
+	if d.Mirror && (m.BodyLimit > 0 && length > m.BodyLimit || m.BodyLimit < 0 && hasBody) {
+		d.Mirror, d.Reason, d.Missed = false, pair.Length, d.Write
+	}
+}
+
+// Unreached begins the exchange of a request that the primary does not get. No
+// copies are made of it.
+func (m *Maker) Unreached(d *choose.Decision) *pair.Exchange {
+	if d.Mirror {
+		return m.Book.Begin(d.Names, nil, false)
+	}
+	return m.Book.Skip(d.Names, d.Reason)
+}
+
+// Offer is the copies of one request after the other, for one goroutine at a time.
+// Its zero value is ready.
+type Offer struct {
+	m      *Maker
+	counts []uint8 // of each lane
+	write  bool
+	given  bool
+}
+
+// Begin begins the exchange of a request that goes to the primary, and reports
+// whether a payload is wanted, for the lanes or for who watches.
+func (o *Offer) Begin(m *Maker, d *choose.Decision) (x *pair.Exchange, wanted bool) {
+	o.m, o.write, o.given = m, d.Write, false
+	if !d.Mirror {
+		if d.Missed {
+			for _, l := range m.Lanes {
+				l.Missed(d.Reason)
+			}
+		}
+		return m.Book.Skip(d.Names, d.Reason), false
+	}
+	if len(o.counts) != len(m.Lanes) {
+		o.counts = make([]uint8, len(m.Lanes))
+	}
+	wanted = m.Watched != nil
+	for i, l := range m.Lanes {
+		o.counts[i] = l.Copies(d.Write)
+		wanted = wanted || o.counts[i] > 0
+	}
+	return m.Book.Begin(d.Names, o.counts, m.Keep), wanted
+}
+
+// Give offers the payload to the lanes, once. The order is another each time, so
+// that no shadow is always the last.
+func (o *Offer) Give(x *pair.Exchange, p *shadow.Payload) {
+	n := len(o.m.Lanes)
+	if o.given || n == 0 {
+		return
+	}
+	o.given = true
+	k, step := rand.IntN(n), 1
+	if rand.IntN(2) == 0 {
+		step = n - 1
+	}
+	for range n {
+		if c := o.counts[k]; c > 0 {
+			o.m.Lanes[k].Offer(shadow.Copy{Payload: p, To: x, Shadow: k, Copies: c, Write: o.write})
+		}
+		k = (k + step) % n
+	}
+}

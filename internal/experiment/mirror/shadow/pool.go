@@ -1,0 +1,422 @@
+package shadow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"tailscope/internal/experiment/mirror/pair"
+)
+
+// server is one of a lane's pool. Its fields but for the target are under the
+// lane's lock.
+type server struct {
+	target
+	lane  *Lane
+	index int
+
+	conns  []*conn // those that are being made included
+	idle   []*conn // that can take a copy at once, the last used last
+	making int     // connections
+	busy   int     // copies under way
+	http2  bool    // it has spoken HTTP/2
+	known  bool    // which of both it speaks
+
+	// After a failure to connect:
+	fails   int
+	retryAt int64
+	broken  atomic.Int32 // copies in a row whose connection broke
+	cause   pair.Cause
+	down    string
+}
+
+// Back-off after the first, and at most after later failures to connect.
+const (
+	firstBackoff = 100 * time.Millisecond
+	lastBackoff  = 2 * time.Second
+)
+
+// lockBehind locks l.mu for one of the lane's own goroutines. They wait for each
+// other elsewhere, so that when hundreds of connections come or go together only
+// one of them stands in the way of who offers.
+func (l *Lane) lockBehind() {
+	l.behind.Lock()
+	l.mu.Lock()
+	l.behind.Unlock()
+}
+
+// send sends a copy, or queues it, or drops it.
+func (l *Lane) send(j job) {
+	for {
+		l.mu.Lock()
+		c, cause := l.place(&j)
+		l.mu.Unlock()
+		if cause != pair.None {
+			l.drop(&j, cause)
+			return
+		}
+		if c == nil || c.start(j) {
+			return
+		}
+		l.refused(c)
+	}
+}
+
+// place takes a connection that j can be sent on at once, or puts j into the
+// queue and has a connection made for it, or says why neither can be. Under
+// l.mu.
+func (l *Lane) place(j *job) (*conn, pair.Cause) {
+	if l.closed {
+		return nil, pair.Stopped
+	}
+	if l.using == 0 {
+		return nil, pair.NoServer
+	}
+	// The server with the least to do among those that can take a copy at once,
+	// and among those that could if they had another connection.
+	var free, more *server
+	if l.using == 1 {
+		if s := l.servers[0]; len(s.idle) > 0 {
+			free = s
+		}
+	} else {
+		l.turn++
+		for i := range l.using {
+			s := l.servers[(l.turn+i)%l.using]
+			switch {
+			case len(s.idle) > 0:
+				if free == nil || s.busy < free.busy {
+					free = s
+				}
+			case s.making == 0 && (more == nil || s.busy < more.busy):
+				if s.retryAt == 0 || s.canConnect(l.o.Now()) {
+					more = s
+				}
+			}
+		}
+	}
+	if free != nil {
+		if more != nil && more.busy < free.busy && more.canConnect(math.MaxInt64) {
+			more.connect() // so that it gets its part of what follows
+		}
+		c := free.idle[len(free.idle)-1]
+		c.take(free)
+		return c, pair.None
+	}
+	now := l.o.Now()
+	if cause := l.hopeless(now); cause != pair.None {
+		return nil, cause
+	}
+	if l.queue.n >= l.o.Queue {
+		return nil, pair.QueueFull
+	}
+	if size := j.p.size(); j.held == 0 {
+		if !l.room.Take(size) {
+			return nil, pair.BufferFull
+		}
+		j.held = size
+	}
+	j.since = now
+	if j.due == 0 {
+		j.due = now
+	}
+	l.queue.push(*j)
+	l.connectFor(now)
+	return nil, pair.None
+}
+
+// hopeless says why no server can be reached: none has a connection, and all
+// are waiting after a failure. Under l.mu.
+func (l *Lane) hopeless(now int64) pair.Cause {
+	cause := pair.None
+	for _, s := range l.servers[:l.using] {
+		if len(s.conns) > 0 || now >= s.retryAt {
+			return pair.None
+		}
+		cause = s.cause
+	}
+	return cause
+}
+
+// connectFor makes connections for those that wait, each to the server that has
+// the least to do. Under l.mu.
+func (l *Lane) connectFor(now int64) {
+	making := 0
+	for _, s := range l.servers[:l.using] {
+		making += s.making
+	}
+	for ; making < l.queue.n; making++ {
+		var least *server
+		for _, s := range l.servers[:l.using] {
+			if s.canConnect(now) && (least == nil || s.busy+s.making < least.busy+least.making) {
+				least = s
+			}
+		}
+		if least == nil {
+			return
+		}
+		least.connect()
+	}
+}
+
+// canConnect says whether another connection may be made. While it is not known
+// what the server speaks, or whether it is there again, one at a time is.
+func (s *server) canConnect(now int64) bool {
+	if now < s.retryAt || len(s.conns) >= s.lane.o.Connections {
+		return false
+	}
+	return s.making == 0 || !(s.fails > 0 || s.http2 || s.scheme != "http" && !s.known)
+}
+
+// connect makes a connection in the background. Under l.mu.
+func (s *server) connect() {
+	l := s.lane
+	c := newConn(l, s)
+	s.conns = append(s.conns, c)
+	s.making++
+	l.open++
+	l.wg.Go(c.run)
+}
+
+// take takes the connection, the last of s.idle, out of it if it can have no
+// further copy beside the one that it is about to get. Under l.mu.
+func (c *conn) take(s *server) {
+	s.busy++
+	c.streams++
+	if c.streams >= c.most {
+		c.idling = false
+		s.idle = s.idle[:len(s.idle)-1]
+	}
+}
+
+// takeIdle takes all connections out of s.idle, and appends those without a copy
+// to dst. Under l.mu.
+func (s *server) takeIdle(dst []*conn) []*conn {
+	for _, c := range s.idle {
+		c.idling = false
+		if c.streams == 0 {
+			dst = append(dst, c)
+		}
+	}
+	clear(s.idle)
+	s.idle = s.idle[:0]
+	return dst
+}
+
+// wanted says whether the server is among those that are used. Under l.mu.
+func (l *Lane) wanted(s *server) bool {
+	return !l.closed && s.index < l.using
+}
+
+// connected has a connection that stands take copies, as many at a time as most.
+func (l *Lane) connected(c *conn, most int) {
+	s := c.s
+	l.lockBehind()
+	s.making--
+	if s.broken.Load() < breaks {
+		s.well()
+	}
+	s.known, s.http2 = true, c.h2 != nil
+	c.making, c.most = false, most
+	l.next(c)
+}
+
+// unreachable ends a connection that did not come about. If there is nothing
+// else to wait for, those that wait are dropped for the same cause.
+func (l *Lane) unreachable(c *conn, cause pair.Cause, err error) {
+	if cause != pair.Stopped {
+		l.lockBehind()
+		c.s.backOff(l.o.Now(), cause, err)
+		l.mu.Unlock()
+	}
+	l.gone(c)
+}
+
+// breaks is how many copies in a row may break their connections before their
+// server is left alone for a while: a new connection for every copy costs more
+// than the copy, and clients would share that cost.
+const breaks = 16
+
+var errBreaks = errors.New("it breaks every connection")
+
+// heard takes note of how a copy ended that was begun.
+func (s *server) heard(cause pair.Cause) {
+	switch cause {
+	case pair.None:
+		if s.broken.Load() != 0 && s.broken.Swap(0) >= breaks {
+			s.lane.lockBehind()
+			s.well()
+			s.lane.mu.Unlock()
+		}
+	case pair.Reset, pair.BadAnswer:
+		if s.broken.Add(1) >= breaks {
+			s.lane.lockBehind()
+			s.backOff(s.lane.o.Now(), cause, errBreaks)
+			s.lane.mu.Unlock()
+		}
+	}
+}
+
+// backOff has the server left alone for some time, longer with every failure.
+// Connections that were begun together fail together, and count once. Under
+// l.mu.
+func (s *server) backOff(now int64, cause pair.Cause, err error) {
+	if now < s.retryAt {
+		return
+	}
+	s.retryAt = now + int64(min(firstBackoff<<min(s.fails, 10), lastBackoff))
+	s.fails++
+	s.cause, s.down = cause, why(err)
+}
+
+// well forgets why the server was left alone. Under l.mu.
+func (s *server) well() { s.fails, s.retryAt, s.cause, s.down = 0, 0, pair.None, "" }
+
+// why says in a few words why a server is not reached.
+func why(err error) string {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		if op.Timeout() {
+			return fmt.Sprintf("%s: no connection in time", op.Op)
+		}
+		return fmt.Sprintf("%s: %v", op.Op, op.Err)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "no connection in time"
+	}
+	return err.Error()
+}
+
+// done takes one copy off a connection, and has it take those that wait, unless
+// it is dead.
+func (l *Lane) done(c *conn, dead bool) {
+	l.lockBehind()
+	c.streams--
+	c.s.busy--
+	if dead {
+		c.discarded = true
+		c.s.unidle(c)
+	}
+	l.next(c)
+}
+
+// next has a connection take the copies that wait for as long as it can take
+// any, and be idle then. One that is no longer wanted is ended. Called with l.mu
+// locked, which it unlocks.
+func (l *Lane) next(c *conn) {
+	s := c.s
+	for {
+		if c.discarded || !l.wanted(s) {
+			end := c.streams == 0
+			l.mu.Unlock()
+			if end {
+				c.kill(pair.Stopped)
+			}
+			return
+		}
+		if c.streams >= c.most {
+			l.mu.Unlock()
+			return
+		}
+		if l.queue.n == 0 {
+			if !c.idling {
+				c.idling = true
+				s.idle = append(s.idle, c)
+			}
+			if c.streams == 0 {
+				c.unused = l.o.Now()
+			}
+			l.mu.Unlock()
+			return
+		}
+		j := l.queue.pop()
+		c.streams++
+		s.busy++
+		l.mu.Unlock()
+		if !c.start(j) {
+			l.refused(c)
+			l.send(j)
+			return
+		}
+		if c.most == 1 {
+			return
+		}
+		l.mu.Lock()
+	}
+}
+
+// refused takes back that a connection was given a copy. If it has no other, it
+// is of no use any more.
+func (l *Lane) refused(c *conn) {
+	l.mu.Lock()
+	c.streams--
+	c.s.busy--
+	c.s.unidle(c)
+	end := c.streams == 0
+	if end && c.h2 != nil && c.answers.Load() == 0 {
+		c.s.backOff(l.o.Now(), pair.Handshake, errNoStreams)
+	}
+	l.mu.Unlock()
+	if end {
+		c.kill(pair.Stopped)
+	}
+}
+
+var errNoStreams = errors.New("it speaks HTTP/2 and takes no requests")
+
+// unidle takes c out of s.idle. Under l.mu.
+func (s *server) unidle(c *conn) {
+	if !c.idling {
+		return
+	}
+	c.idling = false
+	if i := slices.Index(s.idle, c); i >= 0 {
+		s.idle = slices.Delete(s.idle, i, i+1)
+	}
+}
+
+// discard has a connection take nothing more.
+func (l *Lane) discard(c *conn) {
+	l.lockBehind()
+	c.discarded = true
+	c.s.unidle(c)
+	l.mu.Unlock()
+}
+
+// gone ends a connection's place in the pool. Those that wait get another, or
+// are dropped if there can be none.
+func (l *Lane) gone(c *conn) {
+	s := c.s
+	var dropped []job
+	l.lockBehind()
+	c.discarded = true
+	s.unidle(c)
+	if c.making {
+		s.making--
+	}
+	if i := slices.Index(s.conns, c); i >= 0 {
+		s.conns = slices.Delete(s.conns, i, i+1)
+	}
+	l.open--
+	if l.closed && l.open == 0 {
+		close(l.empty)
+	}
+	cause := pair.None
+	if l.queue.n > 0 {
+		now := l.o.Now()
+		if cause = l.hopeless(now); cause != pair.None {
+			dropped = l.queue.takeAll(dropped)
+		} else {
+			l.connectFor(now)
+		}
+	}
+	l.mu.Unlock()
+	for i := range dropped {
+		l.drop(&dropped[i], cause)
+	}
+}

@@ -1,0 +1,278 @@
+package shadow
+
+import (
+	"io"
+	"sync"
+	"syscall"
+
+	"tailscope/internal/experiment/mirror/pair"
+	"tailscope/internal/http1"
+)
+
+// readBytes is how much is read at a time, and the most that an answer's head
+// may have.
+const readBytes = 32 << 10
+
+// buffers are in use while something is read, not while it is waited for.
+var buffers = sync.Pool{New: func() any { return new([readBytes]byte) }}
+
+// read reads answers until the connection ends, and ends the copy that is under
+// way then.
+func (c *conn) read() {
+	var end readEnd
+	if c.raw != nil {
+		// All reading is within one call, each time after the socket was found
+		// readable and until it is empty. So there is no read that finds
+		// nothing, which there is with net.Conn's before every wait.
+		err := c.raw.Read(func(fd uintptr) bool { return c.readable(fd, &end) })
+		if err != nil && end.cause == pair.None {
+			end.cause = pair.Reset
+		}
+	} else {
+		c.readWaiting(&end)
+	}
+	c.endRead(end)
+}
+
+// readEnd says why nothing more is read.
+type readEnd struct {
+	eof   bool
+	at    int64
+	cause pair.Cause
+}
+
+// readable reads what has come. It returns true when nothing more is to be read.
+func (c *conn) readable(fd uintptr, end *readEnd) bool {
+	buf := buffers.Get().(*[readBytes]byte)
+	defer buffers.Put(buf)
+	for {
+		have := copy(buf[:], c.rest)
+		n, err := readSocket(fd, buf[have:])
+		switch {
+		case err == syscall.EINTR:
+			continue
+		case err == syscall.EAGAIN:
+			return false
+		case err != nil:
+			end.cause = pair.Reset
+			return true
+		}
+		now := c.l.o.Now()
+		if n == 0 {
+			end.eof, end.at = true, now
+			return true
+		}
+		then, cause := c.feed(buf[:have+n], now)
+		if then == stop {
+			end.cause = cause
+			return true
+		}
+		if then == readOn && c.body.Bytes > freeBytes {
+			c.l.pace(n)
+		}
+		if then == wait && n < len(buf)-have {
+			// The socket is empty, and tells when it no longer is. Its end may
+			// have come with the bytes, and is then found with the next copy;
+			// in the middle of an answer it is looked for at once.
+			return false
+		}
+	}
+}
+
+// readWaiting is read for connections that have to be waited on.
+func (c *conn) readWaiting(end *readEnd) {
+	buf := make([]byte, readBytes)
+	for {
+		have := copy(buf, c.rest)
+		n, err := c.nc.Read(buf[have:])
+		now := c.l.o.Now()
+		if n > 0 {
+			then, cause := c.feed(buf[:have+n], now)
+			if then == stop {
+				end.cause = cause
+				return
+			}
+			if then == readOn && c.body.Bytes > freeBytes {
+				c.l.pace(n)
+			}
+		}
+		if err == io.EOF {
+			end.eof, end.at = true, now
+			return
+		}
+		if err != nil {
+			end.cause = pair.Reset
+			return
+		}
+	}
+}
+
+// then is what is done after bytes were read.
+type then uint8
+
+const (
+	stop   then = iota // nothing more is read
+	wait               // for the next answer
+	readOn             // in the middle of one
+)
+
+// feed takes bytes that were read at a moment, those in c.rest before them, and
+// says what is to be done then, and what was wrong with them.
+func (c *conn) feed(p []byte, now int64) (then, pair.Cause) {
+	fresh := len(c.rest) == 0
+	c.rest = c.rest[:0]
+	c.mu.Lock()
+	if !c.busy || c.answered {
+		// Nobody asked for it.
+		c.dead = true
+		c.mu.Unlock()
+		return stop, pair.BadAnswer
+	}
+	if c.killed != pair.None {
+		// There may always be something to read, and never a look at the deadline.
+		return c.fail(c.killed)
+	}
+	c.touched = true
+	for !c.inBody {
+		if c.leg.FirstByte == 0 || fresh {
+			c.leg.FirstByte = now
+		}
+		n, err := c.head.ParseResponse(p, c.j.p.Method)
+		if err != nil || c.head.Framing == http1.Tunnel || n == 0 && len(p) == readBytes {
+			return c.fail(pair.BadAnswer)
+		}
+		if n == 0 {
+			if len(p) == 0 {
+				c.leg.FirstByte = 0
+			}
+			c.rest = append(c.rest, p...)
+			c.mu.Unlock()
+			return readOn, pair.None
+		}
+		p = p[n:]
+		fresh = true
+		if c.head.Status < 200 {
+			c.head.Status = 0
+			continue
+		}
+		c.inBody = true
+		c.leg.Status = c.head.Status
+		c.body.Reset(&c.head)
+		if c.keep {
+			c.leg.Answer = pair.AnswerOf(&c.head, c.l.o.KeepLimit)
+		}
+		if c.l.o.Heard != nil {
+			c.l.o.Heard(pair.AnswerOf(&c.head, 0).Header)
+		}
+	}
+	for len(p) > 0 && !c.body.Done() {
+		n, data, err := c.body.Next(p)
+		if err != nil {
+			return c.fail(pair.BadAnswer)
+		}
+		p = p[n:]
+		if c.leg.Answer != nil {
+			c.leg.Answer.Add(data, c.l.o.KeepLimit)
+		}
+	}
+	c.leg.Bytes = c.body.Bytes
+	if c.leg.Bytes > c.l.o.AnswerLimit {
+		return c.fail(pair.AnswerLimit)
+	}
+	if !c.body.Done() {
+		c.mu.Unlock()
+		return readOn, pair.None
+	}
+	c.leg.End = now
+	c.used++
+	if c.head.Close || len(p) > 0 {
+		c.dead = true
+	}
+	if c.sending {
+		// An early answer. What is left of the request is still sent unless the
+		// server has had enough.
+		c.answered = true
+		if c.dead || c.leg.Status >= 400 {
+			c.stopSending()
+		}
+	}
+	after := wait
+	if c.dead {
+		after = stop
+	}
+	if c.answered {
+		c.mu.Unlock()
+	} else {
+		c.finish()
+	}
+	return after, pair.None
+}
+
+// fail has the connection end for something that came. Called with c.mu locked,
+// which it unlocks.
+func (c *conn) fail(cause pair.Cause) (then, pair.Cause) {
+	c.dead = true
+	c.mu.Unlock()
+	return stop, cause
+}
+
+// endRead ends the copy that is under way when nothing more is read.
+func (c *conn) endRead(end readEnd) {
+	c.mu.Lock()
+	c.dead = true
+	if !c.busy {
+		c.mu.Unlock()
+		return
+	}
+	whole := c.answered
+	if !whole {
+		if end.eof && c.inBody && c.body.AtEOF() {
+			c.leg.End = end.at
+			whole = true
+		} else if end.cause == pair.None {
+			end.cause = pair.Reset
+		}
+	}
+	switch {
+	case whole:
+	case c.killed != pair.None:
+		c.leg.Cause = c.killed
+	case !c.touched && c.used > 0 && !c.sending && c.j.tries < maxTries && !c.j.write && c.j.r == nil:
+		// The server had ended a connection that was not in use, and never saw
+		// the request (RFC 9112 section 9.3.1).
+		c.retry()
+		return
+	default:
+		c.leg.Cause = end.cause
+	}
+	if !whole {
+		c.leg.End = 0
+	}
+	if c.sending {
+		c.lost = true
+		c.stopSending()
+		c.mu.Unlock()
+		return
+	}
+	c.finish()
+}
+
+// maxTries bounds how often a copy is sent again. Each time a connection ends
+// that was in use before.
+const maxTries = 10
+
+// retry sends the copy under way on another connection. Called with c.mu locked,
+// which it unlocks.
+func (c *conn) retry() {
+	j := c.j
+	j.tries++
+	j.start = c.leg.Start
+	if j.due == 0 {
+		j.due = j.start
+	}
+	c.copyState = copyState{}
+	c.deadline.Store(0)
+	c.mu.Unlock()
+	c.l.done(c, true)
+	c.l.send(j)
+}

@@ -1,0 +1,206 @@
+package check
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zeebo/xxh3"
+
+	"tailscope/internal/guard/check/event"
+	"tailscope/internal/guard/check/state"
+	"tailscope/internal/series"
+)
+
+// steady is how often a series is written whose value does not change: state and
+// bands. It must be shorter than PromQL's lookback.
+const steady = time.Minute
+
+// apply makes states of outcomes of one definition, stores them and tells of them.
+func (e *Engine) apply(outcomes []outcome) {
+	if len(outcomes) == 0 {
+		return
+	}
+	c := outcomes[0].in.d.c
+	var results []event.Result
+	tell := len(c.Receivers) > 0 && !c.Silent && e.o.Notifier != nil
+	if tell {
+		results = make([]event.Result, 0, len(outcomes))
+	}
+	samples := e.scratch.Get().(*[]sample)
+	*samples = (*samples)[:0]
+	e.mu.Lock()
+	for i := range outcomes {
+		o := &outcomes[i]
+		if o.in.gone || overtaken(o) {
+			continue // its check is gone, or was run in between
+		}
+		e.settle(o)
+		if tell {
+			results = append(results, o.in.last)
+		}
+		*samples = o.in.write(o, *samples)
+	}
+	e.mu.Unlock()
+	for _, s := range *samples { // history has them before the store
+		e.o.History.Observe(s.to.series, series.Sample{TimeMillis: s.millis, Value: s.value})
+	}
+	e.sink.add(*samples)
+	e.scratch.Put(samples)
+	if len(results) > 0 {
+		e.o.Notifier.Results(c.Receivers, results)
+	}
+}
+
+// overtaken says that a run that began later has been applied. One that is later
+// by more than a run lasts is of a clock that was set back since.
+func overtaken(o *outcome) bool {
+	by := o.in.last.Time.Sub(o.at)
+	return by > 0 && by <= max(o.in.c.Timeout, 10*time.Second)+time.Minute
+}
+
+// settle turns an outcome into a state. Needs mu.
+func (e *Engine) settle(o *outcome) {
+	in := o.in
+	m := &in.machine
+	was, ran, last, wasFlapping := m.Hard, m.Ran, m.Last, m.Flapping
+	e.stats.Runs++
+	if o.reading.Err != nil {
+		e.stats.Failures++
+	}
+	quiet := e.quiet(in, o.at)
+	in.masked = strings.HasPrefix(quiet, dependsOn)
+	e.said = m.Run(in.d.rules, o.level, o.at, quiet, in.newID, e.said[:0])
+	in.last = in.result(o, quiet)
+	e.happened(in, e.said)
+	if !ran || m.Hard != was || m.Flapping != wasFlapping {
+		why := in.last.Reading.Text
+		if err := in.last.Reading.Err; err != nil {
+			why = err.Error()
+		}
+		e.turned(in.condition, o.at, why)
+	}
+	// A run that changes nothing but what flapping is judged by is not kept.
+	if !ran || last != m.Last || m.Hard != was || len(e.said) > 0 || m.Last != m.Hard {
+		e.touch(in.condition)
+	}
+	if m.Incident != nil {
+		e.open[in.id] = in.condition
+	}
+}
+
+// newID names an incident: when it opened, and of which check.
+func (c *condition) newID(at time.Time) string {
+	return strconv.FormatInt(at.UnixMilli(), 36) + "-" + fmt.Sprintf("%08x", uint32(xxh3.HashString(c.id)))
+}
+
+// result is what receivers of every run and the page are told. Needs mu.
+func (in *instance) result(o *outcome, quiet string) event.Result {
+	m := &in.machine
+	r := event.Result{
+		Key: in.key, Host: in.host(), Service: in.service(), Labels: in.labels, Time: o.at, Reading: o.reading, Bands: o.bands,
+		Level: o.level, State: m.Hard, Soft: m.Soft(), Unit: in.c.Unit, Quiet: quiet,
+	}
+	if r.Quiet == "" {
+		r.Quiet = quietBy(m)
+	}
+	return r
+}
+
+func quietBy(m *state.Machine) string {
+	switch {
+	case m.Ack != nil:
+		return "acknowledged by " + m.Ack.User
+	case m.Flapping:
+		return "flapping"
+	}
+	return ""
+}
+
+func (in *instance) host() string {
+	if in.c.Host != "" {
+		return in.c.Host
+	}
+	for _, name := range []string{"host", series.LabelService} {
+		if v := in.labels.Get(name); v != "" {
+			return v
+		}
+	}
+	return "tailscope"
+}
+
+func (in *instance) service() string {
+	if in.c.Service != "" {
+		return in.c.Service
+	}
+	return in.id
+}
+
+// write appends the samples of an outcome. Needs mu.
+func (in *instance) write(o *outcome, dst []sample) []sample {
+	millis := o.at.UnixMilli()
+	always := func(family int, v float64) {
+		if !math.IsNaN(v) {
+			dst = append(dst, sample{in.to(family), millis, v})
+		}
+	}
+	changed := func(family int, v float64) {
+		w := &in.out[family]
+		if math.IsNaN(v) {
+			w.at = 0
+			return
+		}
+		if w.at == 0 || w.value != v || millis-w.at >= steady.Milliseconds() || millis < w.at {
+			w = in.to(family)
+			w.value, w.at = v, millis
+			dst = append(dst, sample{w, millis, v})
+		}
+	}
+	if !o.reading.Null {
+		always(outValue, o.reading.Value)
+	}
+	b := &o.bands
+	changed(outThreshold, b.Threshold)
+	changed(outLowCritical, b.LowCritical)
+	changed(outLowWarning, b.LowWarning)
+	changed(outHighWarning, b.HighWarning)
+	changed(outHighCritical, b.HighCritical)
+	changed(outState, float64(in.machine.Hard))
+	if !in.d.store || o.reading.Null { // so that each run leaves something: backtests leave out what did not run
+		always(outSeconds, o.reading.Took.Seconds())
+	} else if w := &in.out[outSeconds]; w.at == 0 || millis-w.at >= steady.Milliseconds() || millis < w.at {
+		changed(outSeconds, o.reading.Took.Seconds())
+	}
+	for i := range o.reading.Perf {
+		p := &o.reading.Perf[i]
+		if w := in.toPerf(p.Label); w != nil && !math.IsNaN(p.Value) && !math.IsInf(p.Value, 0) {
+			dst = append(dst, sample{w, millis, p.Value})
+		}
+	}
+	return dst
+}
+
+// eventOf puts a machine's event into words. Needs mu.
+func (e *Engine) eventOf(in *instance, s *state.Event) event.Event {
+	all := map[string]string{}
+	for _, l := range labelsOf(in.labels) {
+		all[l.Name] = l.Value
+	}
+	r := &in.last
+	value, bands := math.NaN(), noBands("")
+	if !r.Time.IsZero() {
+		value, bands = r.Reading.Value, r.Bands
+	}
+	out := event.Event{
+		Incident: s.Incident, Seq: s.Seq, Kind: s.Kind, Key: in.key, Labels: all, Host: in.host(), Service: in.service(),
+		Time: s.Time, Opened: s.Opened, From: s.From, To: s.To, Value: value, Bands: bands, Unit: in.c.Unit,
+		Link: e.link(in.id),
+	}
+	if s.Ack != nil {
+		out.User, out.Comment = s.Ack.User, s.Ack.Comment
+	}
+	out.Text = sentence(in, s, r, e.o.Now())
+	return out
+}

@@ -1,0 +1,128 @@
+package check
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"time"
+
+	"tailscope/internal/guard/check/profile"
+	"tailscope/internal/guard/check/schedule"
+	"tailscope/internal/guard/check/spec"
+)
+
+// A backtest of a profile that learns would look better than it is if it were
+// held against values that the profile was learned from. So a course learns as
+// the check would have: again and again, from what came before.
+
+// lesson is what a course has learned so far.
+type lesson struct {
+	p       *profile.Profile // the one that learns
+	rule    spec.Learn
+	refresh schedule.Schedule
+	next    time.Time // when to learn again
+	from    []minute  // of the series that it learns from, if that is not the check's own
+}
+
+// minute is what was seen in one minute, in time's order.
+type minute struct {
+	at  time.Time // its start
+	sum float64
+	n   int
+}
+
+// see adds a value of the check itself to what may be learned from.
+func (p *play) see(at time.Time, v float64) {
+	if p.tested.lesson == nil && (p.before == nil || p.before.lesson == nil) {
+		return
+	}
+	at = at.Truncate(time.Minute)
+	if n := len(p.seen); n > 0 && p.seen[n-1].at.Equal(at) {
+		p.seen[n-1].sum += v
+		p.seen[n-1].n++
+		return
+	}
+	p.seen = append(p.seen, minute{at, v, 1})
+}
+
+// lessons begins what the courses learn, and reads what came before the start.
+func (p *play) lessons(ctx context.Context) error {
+	var over time.Duration // of the check's own values
+	for _, c := range []*course{p.tested, p.before} {
+		if c == nil || c.c.Threshold == nil || c.c.Threshold.Profile == "" || c.d.profile == nil || c.d.profile.Learn() == nil {
+			continue
+		}
+		l := &lesson{p: c.d.profile, rule: profile.Defaults(*c.d.profile.Learn())}
+		var err error
+		if l.refresh, err = schedule.Parse(l.rule.Refresh, lessonKey(l.p, c.id)); err != nil {
+			return err
+		}
+		if l.rule.Selector == "" {
+			over = max(over, l.rule.Over)
+		} else if l.from, err = p.minutes(ctx, l.rule, p.start.Add(-l.rule.Over), p.end); err != nil {
+			return err
+		}
+		own := *c.d // its profile is what was learned
+		c.d, c.lesson = &own, l
+	}
+	if over == 0 || p.own.IsEmpty() {
+		return nil
+	}
+	var err error
+	p.seen, err = p.minutes(ctx, spec.Learn{}, p.start.Add(-over), p.start)
+	return err
+}
+
+// minutes are the samples of [from, to) that a rule learns from.
+func (p *play) minutes(ctx context.Context, rule spec.Learn, from, to time.Time) (seen []minute, err error) {
+	rule.Over = to.Sub(from)
+	samples, err := p.e.lessonSamples(ctx, &rule, p.own, to)
+	if err != nil {
+		return nil, err
+	}
+	for at, v := range samples {
+		seen = append(seen, minute{at, v, 1})
+	}
+	slices.SortStableFunc(seen, func(a, b minute) int { return a.at.Compare(b.at) })
+	return seen, nil
+}
+
+// relearn makes the courses' profiles what they would have been at a moment.
+func (p *play) relearn(at time.Time) error {
+	for _, c := range []*course{p.tested, p.before} {
+		if c == nil || c.lesson == nil || at.Before(c.lesson.next) {
+			continue
+		}
+		l, from := c.lesson, p.seen
+		if l.rule.Selector != "" {
+			from = l.from
+		}
+		learned, err := profile.Learn(l.rule, l.p.Calendar(), at, within(from, at.Add(-l.rule.Over), at))
+		if err != nil {
+			return err
+		}
+		// Of nothing too, so that it is not what the check has learned since.
+		if c.d.profile, err = learned.Compile(l.p.Name(), l.p.Calendar()); err != nil {
+			return err
+		}
+		if l.next = l.refresh.Next(at); learned.Empty() {
+			l.next = at.Add(learnAgain)
+		}
+	}
+	return nil
+}
+
+// within are the means of the minutes of [from, to).
+func within(seen []minute, from, to time.Time) iter.Seq2[time.Time, float64] {
+	find := func(t time.Time) int {
+		i, _ := slices.BinarySearchFunc(seen, t, func(m minute, t time.Time) int { return m.at.Compare(t) })
+		return i
+	}
+	return func(yield func(time.Time, float64) bool) {
+		for _, m := range seen[find(from):find(to)] {
+			if !yield(m.at, m.sum/float64(m.n)) {
+				return
+			}
+		}
+	}
+}

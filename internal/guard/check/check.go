@@ -1,0 +1,46 @@
+// Package check guards values by thresholds that are computed from history.
+//
+// A definition (package spec) says where a value comes from, when, and what it is
+// held against; an Engine runs all of them: it measures, looks the threshold up
+// in what was stored before (packages expr and history) or in a profile of the
+// day (package profile), turns runs into states and incidents (package state),
+// stores everything as series of its own, and tells the receivers.
+package check
+
+import (
+	"context"
+
+	"tailscope/internal/guard/check/event"
+	"tailscope/internal/guard/check/spec"
+)
+
+// Families of what checks store, all gauges with the label check, those of
+// the definition, and those of the series that it is applied to. What is null is
+// absent.
+const (
+	FamilyValue        = "check_value"
+	FamilyThreshold    = "check_threshold"
+	FamilyLowCritical  = "check_low_critical"
+	FamilyLowWarning   = "check_low_warning"
+	FamilyHighWarning  = "check_high_warning"
+	FamilyHighCritical = "check_high_critical"
+	FamilyState        = "check_state"   // hard state, 0 to 3
+	FamilyPerf         = "check_perf"    // label perf
+	FamilySeconds      = "check_seconds" // how long measuring took
+	LabelCheck         = "check"
+)
+
+// Prober measures what lies outside of the store: http, tcp, tls, command, sql.
+// It honours ctx's deadline, never panics, and says what failed in the Reading.
+type Prober interface {
+	Probe(ctx context.Context, s *spec.Source) event.Reading
+}
+
+// Notifier tells receivers. Neither method waits for any of them.
+type Notifier interface {
+	// Results hands over what runs came to, for receivers that want every one.
+	Results(receivers []string, results []event.Result)
+	// Events hands over events in their order. When it returns nil they are on
+	// disk and will be delivered at least once.
+	Events(ctx context.Context, receivers []string, events []event.Event) error
+}

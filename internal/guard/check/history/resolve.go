@@ -1,0 +1,157 @@
+package history
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/internal/guard/check/expr"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// source is one number series: what the store holds of it and what was observed
+// since. Either may be nil.
+type source struct {
+	family string
+	labels labels.Labels
+	kind   series.Kind
+	set    store.SeriesSet // of stored
+	stored store.Lookup
+	recent *recentSeries
+}
+
+// matched are the sources of a selector, as of when so many series were there.
+type matched struct {
+	name   string // of the family
+	set    store.SeriesSet
+	stored int // of set
+	family *recentFamily
+	count  int64  // of families observed; once it grows there may be one
+	epoch  uint64 // of family
+	seen   int    // of family
+
+	sources []*source
+}
+
+// resolved is what selectors of the same matchers come to. Series are looked for
+// again when there are more than last time, among those that are new.
+type resolved struct {
+	kind    atomic.Uint32 // expr.Kind, Missing as long as it is not known
+	mu      sync.Mutex
+	matched atomic.Pointer[matched]
+	asked   *asked // of distributions; guarded by mu
+}
+
+// resolvedMost bounds what a view remembers; beyond it it begins anew.
+const resolvedMost = 200_000
+
+// resolve returns what s has in common with others of its matchers.
+func (v *view) resolve(s *expr.Selector) *resolved {
+	v.mu.RLock()
+	r := v.resolved[s]
+	v.mu.RUnlock()
+	if r != nil {
+		return r
+	}
+	key := strings.Builder{}
+	key.WriteString(s.Family)
+	for _, m := range s.Matchers {
+		key.WriteByte(0)
+		key.WriteString(m.String())
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.resolved) >= resolvedMost {
+		clear(v.resolved)
+		clear(v.same)
+	}
+	if r = v.same[key.String()]; r == nil {
+		r = &resolved{}
+		v.same[key.String()] = r
+	}
+	v.resolved[s] = r
+	return r
+}
+
+func (m *matched) current(h *History) bool {
+	if m == nil || m.set == nil || m.set.Len() != m.stored {
+		return false
+	}
+	if m.family == nil {
+		return h.recent.count.Load() == m.count
+	}
+	return m.family.epoch.Load() == m.epoch && len(*m.family.series.Load()) == m.seen
+}
+
+func (r *resolved) sources(ctx context.Context, h *History, s *expr.Selector) ([]*source, error) {
+	m := r.matched.Load()
+	if m.current(h) {
+		return m.sources, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old := r.matched.Load()
+	count := h.recent.count.Load()
+	family := h.recent.of(s.Family)
+	if old == nil || old.set != nil && old.set.Len() < old.stored || old.family != nil && old.family.epoch.Load() != old.epoch {
+		old = &matched{}
+	}
+	n := &matched{name: s.Family, set: old.set, stored: old.stored, family: family, count: count, epoch: old.epoch, seen: old.seen, sources: slices.Clone(old.sources)}
+	if n.set == nil {
+		set, err := h.o.Store.NumberSeries(ctx, s.Family)
+		if err != nil {
+			return nil, err
+		}
+		if set != nil {
+			n.set = set
+		}
+	}
+	if n.set != nil {
+		var found []store.Lookup
+		found, n.stored = n.set.Match(s.Matchers, n.stored)
+		for _, l := range found {
+			o := n.source(l.Labels(), l.Kind())
+			o.set, o.stored = n.set, l
+		}
+	}
+	if family != nil {
+		n.epoch = family.epoch.Load()
+		all := *family.series.Load()
+		for _, e := range all[min(n.seen, len(all)):] {
+			if matches(e.labels, s.Matchers) {
+				n.source(e.labels, e.kind).recent = e
+			}
+		}
+		n.seen = len(all)
+	}
+	r.matched.Store(n)
+	return n.sources, nil
+}
+
+// source returns a copy, to be changed, of the source with the labels, or a new one.
+func (m *matched) source(ls labels.Labels, kind series.Kind) *source {
+	for i, s := range m.sources {
+		if s.kind == kind && labels.Equal(s.labels, ls) {
+			c := *s
+			m.sources[i] = &c
+			return &c
+		}
+	}
+	s := &source{family: m.name, labels: ls, kind: kind}
+	m.sources = append(m.sources, s)
+	return s
+}
+
+func matches(ls labels.Labels, ms []*labels.Matcher) bool {
+	for _, m := range ms {
+		if !m.Matches(ls.Get(m.Name)) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,220 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"tailscope/internal/guard/check/event"
+	"tailscope/internal/store"
+)
+
+const (
+	keepEvery = time.Second
+	// Receivers are told of what cannot be stored for so long: a full disk must
+	// not make the guard fall silent.
+	tellAnyway = 10 * time.Second
+)
+
+// keep stores what changed, at most once a second, and tells receivers of what
+// is stored, until ctx is done; then it does so a last time.
+func (e *Engine) keep(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+			defer cancel()
+			for more := true; more; {
+				if err := e.keepOnce(last); err != nil {
+					e.o.Logger.Error("keep the state of checks", "error", err)
+					return
+				}
+				more = e.unkept()
+			}
+			return
+		case <-e.wake:
+		case <-timer.C:
+		}
+		e.tick()
+		err := e.keepOnce(ctx)
+		if err != nil && !failing && ctx.Err() == nil {
+			e.o.Logger.Error("keep the state of checks; tried again until it works", "error", err)
+		}
+		failing = err != nil
+		timer.Reset(e.untilLook(failing))
+		select {
+		case <-ctx.Done():
+		case <-time.After(keepEvery):
+		}
+	}
+}
+
+// unkept says that there is more to put.
+func (e *Engine) unkept() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.dirty) > 0 || len(e.records) > 0
+}
+
+// untilLook is how long nothing has to be done for unless something happens.
+func (e *Engine) untilLook(failing bool) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if failing || len(e.owed) > 0 || len(e.records) > 0 || len(e.dirty) > 0 {
+		return 0
+	}
+	now := e.o.Now()
+	wait := time.Minute
+	for _, w := range e.windows {
+		if c := w.change(now); !c.IsZero() {
+			wait = min(wait, c.Sub(now))
+		}
+	}
+	for _, c := range e.open {
+		if a := c.machine.Ack; a != nil && !a.Until.IsZero() {
+			wait = min(wait, a.Until.Sub(now))
+		}
+		if i := c.machine.Incident; i != nil && c.in != nil && c.in.d.rules.Remind > 0 && c.machine.Quiet == "" {
+			wait = min(wait, i.ToldAt.Add(c.in.d.rules.Remind).Sub(now))
+		}
+	}
+	return max(0, wait)
+}
+
+// keepOnce puts what changed, then tells.
+func (e *Engine) keepOnce(ctx context.Context) error {
+	e.keeping.Lock()
+	defer e.keeping.Unlock()
+	err := e.save(ctx)
+	if err == nil {
+		err = e.tell(ctx, false)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.unstored, e.trouble = time.Time{}, ""
+		if err != nil && ctx.Err() == nil {
+			e.trouble = "receivers are not told: " + err.Error()
+		}
+		return err
+	}
+	e.mu.Lock()
+	now := e.o.Now()
+	e.stats.PersistErrors++
+	if e.unstored.IsZero() {
+		e.unstored = now
+	}
+	long := now.Sub(e.unstored) >= tellAnyway
+	e.trouble = fmt.Sprintf("states are not kept since %s: %v", e.unstored.UTC().Format("2006-01-02 15:04:05 MST"), err)
+	e.mu.Unlock()
+	if !long {
+		return err
+	}
+	return errors.Join(err, e.tell(ctx, true))
+}
+
+// save puts what changed in one step. Needs keeping.
+func (e *Engine) save(ctx context.Context) error {
+	e.mu.Lock()
+	// All of them: an incident whose condition were left for the next put would be
+	// told of, and after a crash in between nobody would ever end it.
+	kept := e.dirty
+	e.dirty = nil
+	for _, c := range kept {
+		c.dirty = false
+		if c.gone {
+			e.put("c"+c.id, nil)
+			continue
+		}
+		r := conditionRecord{Check: c.key.Check, Each: c.each, Seen: c.seen, Machine: c.machine}
+		if c.machine.Incident != nil {
+			r.Receivers, r.Labels = c.receivers, c.labels.Map()
+		}
+		e.put("c"+c.id, r)
+	}
+	records := e.records
+	e.records = map[string][]byte{}
+	e.mu.Unlock()
+	if len(records) == 0 {
+		return nil
+	}
+	writes := make([]store.RecordWrite, 0, len(records))
+	for key, value := range records {
+		writes = append(writes, store.RecordWrite{Key: key, Value: value, IfRevision: store.AnyRevision})
+	}
+	_, err := e.o.Store.PutRecords(ctx, kind, writes...)
+	if err != nil {
+		e.mu.Lock()
+		for key, value := range records { // what was noted since is newer
+			if _, ok := e.records[key]; !ok {
+				e.records[key] = value
+			}
+		}
+		e.mu.Unlock()
+	}
+	return err
+}
+
+// tell hands events that are kept, or all that there are, to the notifier, in
+// their order. Needs keeping.
+func (e *Engine) tell(ctx context.Context, all bool) error {
+	for {
+		e.mu.Lock()
+		var events []event.Event
+		var receivers []string
+		n := 0
+		for _, o := range e.owed {
+			if _, unkept := e.records[o.key()]; unkept && !all || n >= 1000 || n > 0 && !slices.Equal(receivers, o.Receivers) {
+				break
+			}
+			receivers = o.Receivers
+			events = append(events, o.Event.decode())
+			n++
+		}
+		e.mu.Unlock()
+		if n == 0 {
+			return nil
+		}
+		if err := e.o.Notifier.Events(ctx, receivers, events); err != nil {
+			return err
+		}
+		e.mu.Lock()
+		for _, o := range e.owed[:n] {
+			e.put(o.key(), nil)
+		}
+		e.owed = slices.Delete(e.owed, 0, n)
+		e.stats.EventsSent += uint64(n)
+		e.mu.Unlock()
+	}
+}
+
+// tick looks at open incidents without a run: what made it quiet may be over.
+func (e *Engine) tick() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.o.Now()
+	e.openedAt = 0 // it is called because a window closes
+	for id, c := range e.open {
+		in := c.in
+		if c.gone || in == nil || c.machine.Incident == nil {
+			delete(e.open, id)
+			continue
+		}
+		quiet := c.machine.Quiet
+		if !c.masked { // a child whose parent has recovered waits for a run of its own
+			quiet = e.quiet(in, now)
+		}
+		was := c.machine.Ack
+		e.said = c.machine.Tick(in.d.rules, now, quiet, e.said[:0])
+		e.happened(in, e.said)
+		if len(e.said) > 0 || was != c.machine.Ack {
+			e.touch(c)
+		}
+		if c.machine.Incident == nil {
+			delete(e.open, id)
+		}
+	}
+}

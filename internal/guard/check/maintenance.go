@@ -1,0 +1,315 @@
+package check
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/api"
+	"tailscope/internal/guard/check/event"
+	"tailscope/internal/guard/check/expr"
+	"tailscope/internal/guard/check/schedule"
+	"tailscope/internal/guard/check/spec"
+	"tailscope/internal/query"
+)
+
+// window is a time in which nobody is told: once, or by a schedule.
+type window struct {
+	name       string
+	checks     []string // names or ids
+	match      []*labels.Matcher
+	start, end time.Time // [start, end); of one that happens once
+	again      schedule.Schedule
+	lasts      time.Duration // 0: once
+	when       string
+	id         string // of one that was posted
+	user       string
+}
+
+const (
+	mostWindows = 1000
+	keepWindows = 24 * time.Hour // after their end
+	dependsOn   = "depends on "
+)
+
+func fileWindow(w *spec.Window) (*window, error) {
+	out := &window{name: w.Name, checks: w.Checks, match: w.Match, start: w.Start, end: w.End}
+	if w.Cron != "" {
+		s, err := schedule.Parse(spec.Schedule{Cron: w.Cron, Zone: w.Zone}, w.Name)
+		if err != nil {
+			return nil, fmt.Errorf("maintenance %s: %w", w.Name, err)
+		}
+		out.again, out.lasts, out.when = s, w.Duration, s.String()+" for "+span(w.Duration)
+	}
+	return out, nil
+}
+
+func postedWindow(m *api.Maintenance) (*window, error) {
+	w := &window{id: m.ID, name: m.Name, checks: m.Checks, start: fromSeconds(m.Start), end: fromSeconds(m.End), user: m.User}
+	if m.Match != "" {
+		var err error
+		if w.match, err = matchers(m.Match); err != nil {
+			return nil, query.Invalid("match", "%v; write matchers such as {service=\"shop\"}", err)
+		}
+	}
+	return w, nil
+}
+
+// matchers reads {a="b", c=~"d"}, braces or not.
+func matchers(text string) ([]*labels.Matcher, error) {
+	text = strings.TrimSpace(text)
+	if !strings.HasPrefix(text, "{") {
+		text = "{" + text + "}"
+	}
+	s, err := selector(text)
+	if err != nil {
+		return nil, err
+	}
+	return s.Matchers, nil
+}
+
+// selector reads a selector that has no brackets.
+func selector(text string) (*expr.Selector, error) {
+	p, err := expr.Parse("last("+text+"[0])", expr.Options{})
+	if err != nil {
+		return nil, err
+	}
+	if s := p.Selectors(); len(s) == 1 {
+		return s[0], nil
+	}
+	return nil, fmt.Errorf("%s is not one list of matchers", text)
+}
+
+// active says whether it is open at a moment, and until when.
+func (w *window) active(at time.Time) (until time.Time, ok bool) {
+	if w.lasts > 0 {
+		start, ok := w.again.Open(at, w.lasts)
+		return start.Add(w.lasts), ok
+	}
+	return w.end, !at.Before(w.start) && at.Before(w.end)
+}
+
+// change is when it next opens or closes, zero if never.
+func (w *window) change(at time.Time) time.Time {
+	if until, ok := w.active(at); ok {
+		return until
+	}
+	if w.lasts > 0 {
+		return w.again.Next(at)
+	}
+	if at.Before(w.start) {
+		return w.start
+	}
+	return time.Time{}
+}
+
+func (w *window) covers(c *condition) bool {
+	if len(w.checks) > 0 && !slices.Contains(w.checks, c.key.Check) && !slices.Contains(w.checks, c.id) {
+		return false
+	}
+	return matches(w.match, c.labels)
+}
+
+func matches(all []*labels.Matcher, l labels.Labels) bool {
+	for _, m := range all {
+		if !m.Matches(l.Get(m.Name)) {
+			return false
+		}
+	}
+	return true
+}
+
+// quiet says why receivers are not told of a check at a moment, empty if they
+// are. Needs mu.
+func (e *Engine) quiet(in *instance, at time.Time) string {
+	if in.c.Silent {
+		return "silent"
+	}
+	for _, w := range e.opened(at) {
+		if w.covers(in.condition) {
+			return "maintenance " + w.name
+		}
+	}
+	for _, name := range in.c.DependsOn {
+		if parent := e.unwell(name, in); parent != "" {
+			return dependsOn + parent
+		}
+	}
+	return ""
+}
+
+// opened are the windows that are open at a moment. They are looked for once a
+// second: a thousand runs ask within it. Needs mu.
+func (e *Engine) opened(at time.Time) []*window {
+	if second := at.Unix(); e.openedAt != second {
+		e.openedAt, e.openNow = second, e.openNow[:0]
+		for _, w := range e.windows {
+			if _, ok := w.active(at); ok {
+				e.openNow = append(e.openNow, w)
+			}
+		}
+	}
+	return e.openNow
+}
+
+// unwell is a check of that name that is not OK, or whose last run was not, empty
+// if there is none. Of an Each it is the one with the same labels, if both are
+// applied to the same, else any. Needs mu.
+func (e *Engine) unwell(name string, child *instance) string {
+	d := e.byName[name]
+	if d == nil {
+		return ""
+	}
+	if d.c.Each == nil || child.d.c.Each != nil && slices.Equal(d.by, child.d.by) {
+		if in := d.byKey[child.key.Labels]; in != nil {
+			return in.unwell()
+		}
+		if in := d.byKey[""]; in != nil {
+			return in.unwell()
+		}
+		return ""
+	}
+	for _, in := range d.instances {
+		if id := in.unwell(); id != "" {
+			return id
+		}
+	}
+	return ""
+}
+
+func (c *condition) unwell() string {
+	if c.machine.Hard != event.OK || c.machine.Ran && c.machine.Last != event.OK {
+		return c.id
+	}
+	return ""
+}
+
+// arrange makes the list of windows anew. Needs mu.
+func (e *Engine) arrange() {
+	now := e.aged()
+	e.windows, e.openedAt = slices.Clone(e.fixed), 0
+	for id, m := range e.posted {
+		if now.Sub(fromSeconds(m.End)) > keepWindows {
+			delete(e.posted, id)
+			e.put("m"+id, nil)
+			continue
+		}
+		w, err := postedWindow(&m)
+		if err != nil {
+			e.o.Logger.Error("read a maintenance window", "id", id, "error", err)
+			continue
+		}
+		e.windows = append(e.windows, w)
+	}
+	slices.SortFunc(e.windows, func(a, b *window) int { return cmp.Or(a.start.Compare(b.start), cmp.Compare(a.name, b.name)) })
+	e.nudge()
+}
+
+// Maintenance lists the windows of files, those under way and to come of the
+// posted ones, and those posted that ended within a day.
+func (e *Engine) Maintenance(ctx context.Context) (*api.MaintenanceResponse, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.o.Now()
+	out := &api.MaintenanceResponse{Windows: []api.Maintenance{}}
+	for _, w := range e.windows {
+		m := api.Maintenance{ID: w.id, Name: w.name, Checks: w.checks, Start: seconds(w.start), End: seconds(w.end), User: w.user, Fixed: w.id == "", When: w.when}
+		if m.Checks == nil {
+			m.Checks = []string{}
+		}
+		if len(w.match) > 0 {
+			parts := make([]string, len(w.match))
+			for i, x := range w.match {
+				parts[i] = x.String()
+			}
+			m.Match = "{" + strings.Join(parts, ", ") + "}"
+		}
+		until, ok := w.active(now)
+		if m.Active = ok; w.lasts > 0 {
+			next := w.again.Next(now)
+			if ok {
+				next = until.Add(-w.lasts)
+			}
+			m.Start, m.End = seconds(next), seconds(next.Add(w.lasts))
+		}
+		out.Windows = append(out.Windows, m)
+	}
+	return out, nil
+}
+
+// AddMaintenance begins a window, now or later.
+func (e *Engine) AddMaintenance(ctx context.Context, m api.Maintenance) (*api.Maintenance, error) {
+	now := e.o.Now()
+	if m.Start == 0 || math.IsNaN(float64(m.Start)) {
+		m.Start = seconds(now)
+	}
+	switch {
+	case strings.TrimSpace(m.Name) == "" || len(m.Name) > 200:
+		return nil, query.Invalid("name", "a window needs a name of at most 200 bytes that says what is done, such as move of the database")
+	case math.IsNaN(float64(m.End)) || m.End <= m.Start:
+		return nil, query.Invalid("end", "a window ends after it begins; write Unix seconds")
+	case fromSeconds(m.End).Before(now):
+		return nil, query.Invalid("end", "the window would be over already; write an end that is to come")
+	case m.End-m.Start > 366*86400:
+		return nil, query.Invalid("end", "a window lasts a year at most; write inactive: true in the definition instead")
+	case len(m.Checks) > 1000 || len(m.Match) > 10000:
+		return nil, query.Invalid("checks", "too many; write a matcher instead")
+	}
+	m.ID, m.Fixed, m.Active, m.When = "", false, false, ""
+	if m.Checks == nil {
+		m.Checks = []string{}
+	}
+	w, err := postedWindow(&m)
+	if err != nil {
+		return nil, err
+	}
+	err = e.change(ctx, func() error {
+		for _, name := range m.Checks {
+			if e.byName[name] == nil && e.conditions[name] == nil {
+				return query.Invalid("checks", "there is no check %q; %s", name, query.Suggest(name, e.names()))
+			}
+		}
+		if len(e.posted) >= mostWindows {
+			return &query.Error{Code: query.CodeTooMany, Field: "name", Message: "1000 windows are posted already; end one of them"}
+		}
+		m.ID = e.freshID("m", now)
+		e.posted[m.ID] = m
+		e.put("m"+m.ID, m)
+		e.arrange()
+		return nil
+	})
+	_, m.Active = w.active(now)
+	return &m, err
+}
+
+// EndMaintenance ends a window that was posted: one that has not begun is
+// forgotten.
+func (e *Engine) EndMaintenance(ctx context.Context, id string) error {
+	return e.change(ctx, func() error {
+		m, ok := e.posted[id]
+		if !ok {
+			return &query.Error{Code: query.CodeNotFound, Field: "id", Message: fmt.Sprintf("there is no posted window %q; those of files are changed there", id)}
+		}
+		now := seconds(e.o.Now())
+		switch {
+		case m.Start >= now:
+			delete(e.posted, id)
+			e.put("m"+id, nil)
+		case m.End > now:
+			m.End = now
+			e.posted[id] = m
+			e.put("m"+id, m)
+		}
+		e.arrange()
+		return nil
+	})
+}

@@ -1,0 +1,461 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+
+	"tailscope/hist"
+	"tailscope/internal/guard/check/event"
+	"tailscope/internal/guard/check/spec"
+	"tailscope/internal/query"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// whole is how long after a slot has ended it is surely whole in the store: what
+// ended in it may come some seconds later, and waits for the next flush.
+const whole = 12 * time.Second
+
+// lastWhole is the end of the last slot that is surely whole at a moment.
+func lastWhole(at time.Time) time.Time {
+	return time.Unix(series.Base.Slot(at.Add(-whole).Unix()), 0)
+}
+
+// asker answers measures out of the store. All groups that by tells apart are
+// answered by one question.
+type asker struct {
+	store   store.Store
+	target  func(ctx context.Context, service string) float64
+	tenants func() *series.TenantList
+}
+
+// targets keeps the targets of services for the length of one question.
+func (a asker) targets() asker {
+	known := map[string]float64{}
+	of := a.target
+	a.target = func(ctx context.Context, service string) float64 {
+		t, ok := known[service]
+		if !ok {
+			t = of(ctx, service)
+			known[service] = t
+		}
+		return t
+	}
+	return a
+}
+
+// tally is what was seen of one group in the window.
+type tally struct {
+	labels labels.Labels
+	// Good and failed are spans without and with status="error"; of measures that
+	// do not tell them apart all is good. Entry are those of kind server or
+	// consumer alone, kept by apdex.
+	good, failed, entryGood, entryFailed *hist.Histogram
+	n                                    series.Number
+	num, den                             float64 // of a counter
+}
+
+// ask measures q over the window that ends at end. The answer is by the labels
+// of by, in the order given, joined by joinValues. A group of which nothing was
+// seen is absent.
+func (a *asker) ask(ctx context.Context, q *spec.Query, by []string, end time.Time) (map[string]event.Reading, error) {
+	over := q.Over
+	if over <= 0 {
+		over = 5 * time.Minute
+	}
+	over = (over + 9*time.Second) / (10 * time.Second) * (10 * time.Second)
+	family := q.Family
+	if family == "" {
+		family = series.SpanDuration
+	}
+	start := end.Add(-over)
+	if q.Cohort != "" {
+		return a.cohort(ctx, q, family, by, start, end)
+	}
+	m := q.Measure
+	if m == "apdex" {
+		own := a.targets()
+		a = &own
+	}
+	group := slices.Clone(by)
+	failures := query.IsSpanFamily(family) && (m == "errors" || m == "apdex")
+	if failures {
+		group = append(group, series.LabelStatus)
+	}
+	if m == "apdex" {
+		group = append(group, series.LabelKind, series.LabelService)
+		slices.Sort(group)
+		group = slices.Compact(group)
+	}
+	names := slices.Clone(group)
+	for _, m := range q.Matchers {
+		names = append(names, m.Name)
+	}
+	view, ok := query.ViewOf(family, names...)
+	if !ok {
+		return nil, errors.New("tenant and instance are not kept together; name one of the two")
+	}
+	sq := store.Query{Family: family, View: view, Matchers: q.Matchers, Start: start.Unix(), End: end.Unix(), By: group, Schema: hist.MaxSchema}
+	if m == "rate" || m == "count" || m == "mean" || m == "min" || m == "max" || m == "sum" || m == "errors" {
+		sq.Measure = store.Moments
+	}
+	res, err := a.store.Query(ctx, sq)
+	if err != nil {
+		return nil, err
+	}
+	tallies := map[string]*tally{}
+	counter := false
+	for _, g := range res.Groups {
+		if len(g.Points) == 0 {
+			continue
+		}
+		if g.Kind == series.Counter && m == "rate" {
+			counter = true
+			break
+		}
+		if err := gather(tallies, by, g.Labels, g.Points[0]); err != nil {
+			return nil, err
+		}
+	}
+	if counter {
+		if tallies, err = a.increases(ctx, q, family, by, start, end); err != nil {
+			return nil, err
+		}
+	}
+	out := make(map[string]event.Reading, max(1, len(tallies)))
+	for key, t := range tallies {
+		out[key] = a.reading(ctx, q, t, over)
+	}
+	if _, ok := out[""]; !ok && len(by) == 0 {
+		out[""] = nothing(q.Measure)
+	}
+	return out, nil
+}
+
+// nothing is what a measure comes to where nothing was seen: none is a number of
+// things, and no value otherwise.
+func nothing(measure string) event.Reading {
+	if measure == "count" || measure == "rate" {
+		return event.Reading{Text: "nothing was seen"}
+	}
+	return event.Reading{Null: true, Value: math.NaN(), Text: "nothing was seen"}
+}
+
+func gather(tallies map[string]*tally, by []string, l labels.Labels, p store.MergedPoint) error {
+	key := joinValues(l, by)
+	t := tallies[key]
+	if t == nil {
+		t = &tally{labels: l}
+		tallies[key] = t
+	}
+	if p.Hist == nil {
+		t.n.Merge(p.Number)
+		return nil
+	}
+	into, entry := &t.good, &t.entryGood
+	if l.Get(series.LabelStatus) == "error" {
+		into, entry = &t.failed, &t.entryFailed
+	}
+	if k := l.Get(series.LabelKind); k == "server" || k == "consumer" {
+		if err := add(entry, p.Hist.Clone()); err != nil {
+			return err
+		}
+	}
+	return add(into, p.Hist)
+}
+
+func add(into **hist.Histogram, h *hist.Histogram) error {
+	if *into == nil {
+		*into = h
+		return nil
+	}
+	return (*into).Merge(h)
+}
+
+// increases asks for counters, whose increase lies between samples.
+func (a *asker) increases(ctx context.Context, q *spec.Query, family string, by []string, start, end time.Time) (map[string]*tally, error) {
+	s, err := query.Slots(ctx, a.store, query.SlotsRequest{
+		Selection: query.Selection{Family: family, Matchers: q.Matchers, Start: start, End: end}, Step: int64(series.Base), By: by,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if s.Slot > int64(series.Base) { // exported or kept more coarsely
+		step := s.Slot
+		from := start.Unix() / step * step
+		to := max(from+step, end.Unix()/step*step)
+		if s, err = query.Slots(ctx, a.store, query.SlotsRequest{
+			Selection: query.Selection{Family: family, Matchers: q.Matchers, Start: time.Unix(from, 0), End: time.Unix(to, 0)}, Step: step, By: by,
+		}); err != nil {
+			return nil, err
+		}
+	}
+	tallies := map[string]*tally{}
+	for _, g := range s.Groups {
+		t := &tally{labels: g.Labels}
+		for i := range g.Num {
+			t.num, t.den = t.num+g.Num[i], t.den+g.Den[i]
+		}
+		if t.den > 0 {
+			tallies[joinValues(g.Labels, by)] = t
+		}
+	}
+	return tallies, nil
+}
+
+// reading is what a group's tally comes to.
+func (a *asker) reading(ctx context.Context, q *spec.Query, t *tally, over time.Duration) event.Reading {
+	if t.good == nil && t.failed == nil {
+		return numberReading(q.Measure, t)
+	}
+	all := t.good
+	count := func(h *hist.Histogram) uint64 {
+		if h == nil {
+			return 0
+		}
+		return h.Count
+	}
+	n := count(t.good) + count(t.failed)
+	if n == 0 {
+		return nothing(q.Measure)
+	}
+	value := math.NaN()
+	switch q.Measure {
+	case "errors":
+		value = float64(count(t.failed)) / float64(n)
+	case "apdex":
+		good, failed := t.good, t.failed
+		if count(t.entryGood)+count(t.entryFailed) > 0 {
+			good, failed = t.entryGood, t.entryFailed
+		}
+		target := q.T
+		if target <= 0 {
+			target = query.DefaultApdexT
+			if service := t.labels.Get(series.LabelService); service != "" {
+				target = a.target(ctx, service)
+			}
+		}
+		value = query.ScoreApdex(good, count(failed), target).Score
+	case "mean":
+		value = all.Mean()
+	case "min":
+		value = all.Min
+	case "max":
+		value = all.Max
+	case "sum":
+		value = all.Sum
+	case "count":
+		value = float64(n)
+	case "rate":
+		value = float64(n) / over.Seconds()
+	case "above", "below":
+		within, _, _ := all.AtMost(q.T)
+		if value = within / float64(n); q.Measure == "above" {
+			value = 1 - value
+		}
+	default:
+		p, ok := percentile(q.Measure)
+		if !ok {
+			return event.Reading{Null: true, Value: value, Err: fmt.Errorf("measure %q is not known of a distribution; write p99, mean, rate, errors, apdex, above or below", q.Measure)}
+		}
+		value = all.Quantile(p)
+	}
+	return reading(value, "of "+strconv.FormatUint(n, 10)+" observed")
+}
+
+// percentile reads p99 and p99.9 as quantiles.
+func percentile(measure string) (float64, bool) {
+	digits, ok := strings.CutPrefix(measure, "p")
+	if !ok {
+		return 0, false
+	}
+	p, err := strconv.ParseFloat(digits, 64)
+	return p / 100, err == nil && p >= 0 && p <= 100
+}
+
+func numberReading(measure string, t *tally) event.Reading {
+	n := t.n
+	if n.Count == 0 && t.den == 0 {
+		return nothing(measure)
+	}
+	switch measure {
+	case "last", "":
+		return reading(n.Last, "")
+	case "mean":
+		return reading(n.Sum/float64(n.Count), "")
+	case "min":
+		return reading(n.Min, "")
+	case "max":
+		return reading(n.Max, "")
+	case "sum":
+		return reading(n.Sum, "")
+	case "count":
+		return reading(float64(n.Count), "")
+	case "rate":
+		if t.den > 0 {
+			return reading(t.num/t.den, "")
+		}
+		return event.Reading{Null: true, Value: math.NaN(), Err: errors.New("rate needs a counter, this is a gauge; write last, mean, min, max or sum")}
+	}
+	return event.Reading{Null: true, Value: math.NaN(), Err: fmt.Errorf("measure %q is not known of a number; write last, mean, min, max, sum or rate", measure)}
+}
+
+// reading is null where the value is not a number.
+func reading(v float64, text string) event.Reading {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return event.Reading{Null: true, Value: math.NaN(), Text: text}
+	}
+	return event.Reading{Value: v, Text: text}
+}
+
+// joinValues is the values of labels, in that order, in one string.
+func joinValues(l labels.Labels, by []string) string {
+	switch len(by) {
+	case 0:
+		return ""
+	case 1:
+		return l.Get(by[0])
+	}
+	var b strings.Builder
+	for _, name := range by {
+		b.WriteString(l.Get(name))
+		b.WriteByte(0)
+	}
+	return b.String()
+}
+
+// cohort measures the tenants of a cohort, who are found anew each time.
+func (a *asker) cohort(ctx context.Context, q *spec.Query, family string, by []string, start, end time.Time) (map[string]event.Reading, error) {
+	r := query.DistributionRequest{
+		Selection: query.Selection{Family: family, Matchers: q.Matchers, Start: start, End: end},
+		By:        append(slices.Clone(by), series.LabelCohort),
+	}
+	if q.Measure == "errors" || q.Measure == "apdex" {
+		r.By = append(r.By, series.LabelStatus)
+	}
+	if a.tenants != nil {
+		r.List = a.tenants()
+	}
+	p, isQuantile := percentile(q.Measure)
+	target := q.T
+	if isQuantile {
+		r.Quantiles = []query.Quantile{{Key: "q", Q: p}}
+	}
+	if q.Measure == "apdex" && target <= 0 {
+		target = query.DefaultApdexT
+		for _, m := range q.Matchers {
+			if m.Name == series.LabelService && m.Type == labels.MatchEqual {
+				target = a.target(ctx, m.Value)
+			}
+		}
+	}
+	if target > 0 {
+		r.At = []float64{target, 4 * target}
+	}
+	res, err := query.Distribution(ctx, a.store, r)
+	if err != nil {
+		return nil, err
+	}
+	type sums struct{ n, failed, within, upTo, value float64 }
+	found := map[string]*sums{}
+	for _, g := range res.Groups {
+		if g.Labels[series.LabelCohort] != q.Cohort {
+			continue
+		}
+		key := joinValues(labels.FromMap(g.Labels), by)
+		s := found[key]
+		if s == nil {
+			s = &sums{}
+			found[key] = s
+		}
+		n := float64(g.Count)
+		s.n += n
+		if g.Labels[series.LabelStatus] == "error" {
+			s.failed += n
+		} else if len(g.At) == 2 {
+			s.within += float64(g.At[0].Below+g.At[0].Same) * n
+			s.upTo += float64(g.At[1].Below+g.At[1].Same) * n
+		}
+		switch q.Measure {
+		case "mean":
+			s.value = float64(g.Mean)
+		case "min":
+			s.value = float64(g.Min)
+		case "max":
+			s.value = float64(g.Max)
+		case "sum":
+			s.value = float64(g.Sum)
+		default:
+			if isQuantile && len(g.Quantiles) == 1 {
+				for _, v := range g.Quantiles {
+					s.value = float64(v)
+				}
+			}
+		}
+	}
+	out := make(map[string]event.Reading, len(found))
+	for key, s := range found {
+		v := s.value
+		switch q.Measure {
+		case "errors":
+			v = s.failed / s.n
+		case "apdex":
+			v = (s.within + s.upTo) / 2 / s.n
+		case "count":
+			v = s.n
+		case "rate":
+			v = s.n / end.Sub(start).Seconds()
+		case "above":
+			v = 1 - s.within/s.n
+		case "below":
+			v = s.within / s.n
+		}
+		out[key] = reading(v, fmt.Sprintf("of %.0f observed, cohort %s", s.n, q.Cohort))
+	}
+	if len(by) == 0 && len(out) == 0 {
+		out[""] = nothing(q.Measure)
+	}
+	return out, nil
+}
+
+// promQL evaluates a scalar, or a vector of one element.
+func promQL(ctx context.Context, e *query.PromEngine, text string, at time.Time) event.Reading {
+	null := func(err error) event.Reading { return event.Reading{Null: true, Value: math.NaN(), Err: err} }
+	if e == nil {
+		return null(errors.New("promql is not available here"))
+	}
+	q, err := e.Instant(ctx, promql.NewPrometheusQueryOpts(false, 0), text, at)
+	if err != nil {
+		return null(err)
+	}
+	defer q.Close()
+	res := q.Exec(ctx)
+	if res.Err != nil {
+		return null(res.Err)
+	}
+	switch v := res.Value.(type) {
+	case promql.Scalar:
+		return reading(v.V, "")
+	case promql.Vector:
+		if len(v) == 0 {
+			return event.Reading{Null: true, Value: math.NaN(), Text: "the vector is empty"}
+		}
+		if len(v) > 1 {
+			return null(fmt.Errorf("the vector has %d elements; aggregate it, for example by sum(…), or use each", len(v)))
+		}
+		if v[0].H != nil {
+			return null(errors.New("the answer is a histogram; take histogram_quantile, histogram_avg or histogram_count of it"))
+		}
+		return reading(v[0].F, "")
+	}
+	return null(fmt.Errorf("the answer is a %s; write an expression of a scalar or a vector", res.Value.Type()))
+}

@@ -1,0 +1,311 @@
+// Package state turns what runs of a check came to into its state.
+//
+// One bad run says little: a Machine is hard only after Bad of the last OfBad
+// runs were not OK, and OK again after Good of the last OfGood were; until then
+// the change is soft. From the first bad hard state to the next OK lasts an
+// incident, which has one id and numbered events. A check that changes all the
+// time is flapping: that an incident began is told as ever, but its changes and
+// its end wait until the check is steady.
+//
+// A Machine does not know clocks, stores or receivers: it is handed runs with
+// their times and whether receivers are to be left alone (quiet), and answers
+// the events that follow, each with whether it is to be told now. It encodes as
+// JSON, and a decoded machine goes on exactly as the encoded one would have.
+package state
+
+import (
+	"math/bits"
+	"time"
+
+	"tailscope/internal/guard/check/event"
+)
+
+// MostRuns bounds how many runs a rule looks back on.
+const MostRuns = 60
+
+// window is how many runs flapping is judged by, as Nagios does.
+const window = 21
+
+// Rules are a definition's, see spec.States. The zero value of Bad, OfBad, Good
+// and OfGood means 1; of the others, off.
+type Rules struct {
+	Bad, OfBad        int
+	Good, OfGood      int
+	FlapHigh, FlapLow float64       // shares of changes among the last 21 runs
+	Remind            time.Duration // open incidents are told again so often
+}
+
+// Machine is the state of one check. The zero value has not run yet. It is not
+// safe for concurrent use.
+type Machine struct {
+	Ran      bool        `json:"ran,omitempty"`
+	Hard     event.Level `json:"hard"`
+	Since    time.Time   `json:"since,omitzero"` // when Hard began, or the first run was
+	Last     event.Level `json:"last"`           // of the last run
+	Differs  time.Time   `json:"differs,omitzero"`
+	Runs     uint64      `json:"runs,omitempty"`  // since Hard last became OK or bad; bit 0 is the newest, 1 is not OK
+	N        int         `json:"n,omitempty"`     // how many of the bits are runs
+	Turns    uint32      `json:"turns,omitempty"` // bit 0: the last run's level differs from that of the run before
+	Flapping bool        `json:"flapping,omitempty"`
+	Ack      *Ack        `json:"ack,omitempty"` // only while there is an incident
+	Incident *Incident   `json:"incident,omitempty"`
+	Quiet    string      `json:"quiet,omitempty"` // why receivers were left alone when it was last looked at
+}
+
+// Incident is what is open.
+type Incident struct {
+	ID      string      `json:"id"`
+	Opened  time.Time   `json:"opened"`
+	Seq     int         `json:"seq"`   // of the last event
+	Level   event.Level `json:"level"` // as of the last event
+	Worst   event.Level `json:"worst"`
+	Told    event.Level `json:"told"`              // what receivers believe; OK: they know of no incident
+	ToldAt  time.Time   `json:"told_at,omitzero"`  // when they were last told
+	Changed int         `json:"changed,omitempty"` // seq of the last Changed that was not told
+	Damped  bool        `json:"damped,omitempty"`  // Flapping was the last word of flapping, Steady is owed
+}
+
+// Ack says that somebody takes care.
+type Ack struct {
+	User    string    `json:"user"`
+	Comment string    `json:"comment,omitempty"`
+	At      time.Time `json:"at"`
+	Until   time.Time `json:"until,omitzero"` // zero: until OK
+}
+
+// Event is one numbered thing that happened to an incident.
+type Event struct {
+	Incident string
+	Seq      int
+	Kind     event.Kind
+	Time     time.Time
+	Opened   time.Time
+	From, To event.Level
+	// Tell says that receivers are to be told now. Late says that the event is
+	// an earlier one that they were not told of then: it has been answered
+	// before, with the same Seq.
+	Tell, Late bool
+	Why        string // of a Changed that changes nothing: what reminds
+	Ack        *Ack   // of an Acknowledged
+}
+
+// Reasons of reminders.
+const (
+	StillBad = "still not OK"
+	AckEnded = "the acknowledgement has ended"
+	QuietEnd = "nobody was to be told until now"
+)
+
+// Soft says that the last run differs from the hard state.
+func (m *Machine) Soft() bool { return m.Ran && m.Last != m.Hard }
+
+// Run takes in what a run at the moment at came to, and appends the events that
+// follow to dst. quiet says why receivers are not to be told, empty if they are.
+// id makes the name of an incident that opens at a moment. Times must not fall.
+func (m *Machine) Run(r Rules, level event.Level, at time.Time, quiet string, id func(time.Time) string, dst []Event) []Event {
+	m.note(r, level, at)
+	was := m.Hard
+	switch {
+	case was == event.OK && bad(m.Runs, m.N, r.OfBad) >= atLeastOne(r.Bad) && level != event.OK:
+		m.turn(level, at)
+	case was != event.OK && good(m.Runs, m.N, r.OfGood) >= atLeastOne(r.Good) && level == event.OK:
+		m.turn(event.OK, at)
+	case was != event.OK && level != event.OK && level != was:
+		m.Hard, m.Since = level, at
+	}
+	if m.Last == m.Hard {
+		m.Differs = time.Time{}
+	} else if m.Differs.IsZero() {
+		m.Differs = at
+	}
+	return m.settle(r, at, quiet, id, dst)
+}
+
+// Tick is a look without a run: acknowledgements end, reminders are due, what
+// made it quiet is over.
+func (m *Machine) Tick(r Rules, at time.Time, quiet string, dst []Event) []Event {
+	if m.Incident == nil {
+		m.Quiet = quiet
+		return dst
+	}
+	return m.settle(r, at, quiet, nil, dst)
+}
+
+// Acknowledge notes that somebody takes care until the incident is over, or
+// until a time. Without an incident it does nothing and answers false.
+func (m *Machine) Acknowledge(a Ack, quiet string, dst []Event) ([]Event, bool) {
+	if m.Incident == nil {
+		return dst, false
+	}
+	m.Ack = &a
+	e := m.next(event.Acknowledged, a.At, m.Incident.Level, m.Incident.Level)
+	e.Ack, e.Tell = &a, quiet == "" && m.Incident.Told != event.OK
+	return append(dst, e), true
+}
+
+// Unacknowledge takes it back: what changed in between is told by the next Tick.
+func (m *Machine) Unacknowledge() bool {
+	was := m.Ack != nil
+	m.Ack = nil
+	return was
+}
+
+// Close ends the incident because its check is gone, and forgets all runs.
+func (m *Machine) Close(at time.Time, why string, dst []Event) []Event {
+	if m.Incident != nil {
+		e := m.next(event.Resolved, at, m.Incident.Level, event.OK)
+		e.Tell, e.Why = m.Incident.Told != event.OK, why
+		dst = append(dst, e)
+	}
+	*m = Machine{}
+	return dst
+}
+
+// note remembers the run.
+func (m *Machine) note(r Rules, level event.Level, at time.Time) {
+	if !m.Ran {
+		m.Ran, m.Since, m.Last = true, at, level
+	}
+	m.Turns = m.Turns << 1 & (1<<(window-1) - 1)
+	if level != m.Last {
+		m.Turns |= 1
+	}
+	m.Last = level
+	m.Runs = m.Runs << 1 & (1<<MostRuns - 1)
+	if level != event.OK {
+		m.Runs |= 1
+	}
+	m.N = min(m.N+1, MostRuns)
+	share := float64(bits.OnesCount32(m.Turns)) / (window - 1)
+	switch {
+	case r.FlapHigh <= 0:
+		m.Flapping = false
+	case !m.Flapping:
+		m.Flapping = share >= r.FlapHigh
+	default:
+		m.Flapping = share > r.FlapLow
+	}
+}
+
+// turn makes the hard state OK or bad; runs before it no longer count.
+func (m *Machine) turn(level event.Level, at time.Time) {
+	m.Hard, m.Since, m.Runs, m.N = level, at, 0, 0
+}
+
+// settle brings the incident to the hard state.
+func (m *Machine) settle(r Rules, at time.Time, quiet string, id func(time.Time) string, dst []Event) []Event {
+	ackEnded := m.Ack != nil && !m.Ack.Until.IsZero() && !at.Before(m.Ack.Until)
+	if ackEnded {
+		m.Ack = nil
+	}
+	if m.Incident == nil && m.Hard != event.OK && id != nil {
+		m.Incident = &Incident{ID: id(at), Opened: at, Level: m.Hard, Worst: m.Hard}
+		e := m.next(event.Opened, at, event.OK, m.Hard)
+		e.Tell = quiet == ""
+		m.told(e)
+		dst = append(dst, e)
+	}
+	if m.Incident != nil {
+		dst = m.damp(at, quiet, dst)
+	}
+	in := m.Incident
+	if in != nil && m.Hard.Severity() > in.Worst.Severity() {
+		in.Worst = m.Hard
+	}
+	if in == nil || m.Flapping {
+		m.Quiet = quiet
+		return dst
+	}
+	hush := quiet != "" || m.Ack != nil
+	if m.Hard == event.OK {
+		e := m.next(event.Resolved, at, in.Level, event.OK)
+		e.Tell = in.Told != event.OK
+		m.Incident, m.Ack, m.Quiet = nil, nil, quiet
+		return append(dst, e)
+	}
+	if m.Hard != in.Level {
+		e := m.next(event.Changed, at, in.Level, m.Hard)
+		in.Level = m.Hard
+		e.Tell = !hush && in.Told != event.OK && in.Told != m.Hard
+		if !e.Tell {
+			in.Changed = e.Seq
+		}
+		m.told(e)
+		dst = append(dst, e)
+	}
+	if !hush && !in.ToldAt.Equal(at) {
+		dst = m.late(at, m.Quiet != "", ackEnded, r, dst)
+	}
+	m.Quiet = quiet
+	return dst
+}
+
+// damp tells that flapping began and ended, once each within an incident.
+func (m *Machine) damp(at time.Time, quiet string, dst []Event) []Event {
+	in := m.Incident
+	if m.Flapping == in.Damped {
+		return dst
+	}
+	in.Damped = m.Flapping
+	kind := event.Steady
+	if m.Flapping {
+		kind = event.Flapping
+	}
+	e := m.next(kind, at, in.Level, m.Hard)
+	e.Tell = quiet == "" && m.Ack == nil && in.Told != event.OK
+	return append(dst, e)
+}
+
+// late tells what receivers would have been told had they not been left alone,
+// or reminds them; at most one event.
+func (m *Machine) late(at time.Time, wasQuiet, ackEnded bool, r Rules, dst []Event) []Event {
+	in := m.Incident
+	var e Event
+	switch {
+	case in.Told == event.OK:
+		e = Event{Seq: 1, Kind: event.Opened, Time: in.Opened, From: event.OK, To: in.Level, Late: true}
+	case in.Told != in.Level && in.Changed > 0:
+		e = Event{Seq: in.Changed, Kind: event.Changed, Time: at, From: in.Told, To: in.Level, Late: true}
+	case wasQuiet:
+		e = m.next(event.Changed, at, in.Level, in.Level)
+		e.Why = QuietEnd
+	case ackEnded:
+		e = m.next(event.Changed, at, in.Level, in.Level)
+		e.Why = AckEnded
+	case r.Remind > 0 && at.Sub(in.ToldAt) >= r.Remind:
+		e = m.next(event.Changed, at, in.Level, in.Level)
+		e.Why = StillBad
+	default:
+		return dst
+	}
+	e.Incident, e.Opened, e.Tell = in.ID, in.Opened, true
+	m.told(e)
+	in.ToldAt, in.Changed = at, 0
+	return append(dst, e)
+}
+
+// next numbers an event of the open incident.
+func (m *Machine) next(kind event.Kind, at time.Time, from, to event.Level) Event {
+	in := m.Incident
+	in.Seq++
+	return Event{Incident: in.ID, Seq: in.Seq, Kind: kind, Time: at, Opened: in.Opened, From: from, To: to}
+}
+
+// told notes what receivers believe now.
+func (m *Machine) told(e Event) {
+	if e.Tell {
+		m.Incident.Told, m.Incident.ToldAt = e.To, e.Time
+	}
+}
+
+// bad and good count among the last of runs.
+func bad(runs uint64, n, of int) int {
+	return bits.OnesCount64(runs & (1<<min(n, atLeastOne(of)) - 1))
+}
+
+func good(runs uint64, n, of int) int {
+	of = min(n, atLeastOne(of))
+	return of - bad(runs, n, of)
+}
+
+func atLeastOne(n int) int { return max(1, min(n, MostRuns)) }

@@ -1,0 +1,585 @@
+package notify
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"tailscope/api"
+	"tailscope/internal/guard/check/event"
+	"tailscope/internal/guard/check/spec"
+)
+
+// Bounds where a receiver's definition gives none.
+const (
+	spoolBytes      = 64 << 20
+	spoolAgeResults = 24 * time.Hour
+	spoolAgeEvents  = 7 * 24 * time.Hour
+	sendTimeout     = 10 * time.Second
+	// patience is how often a message may fail by its receiver's own words before
+	// the one behind it is tried; if that is taken, the fault lay in the message.
+	patience = 10
+	// quietly is how long the log keeps silent of what it has said.
+	quietly = time.Minute
+)
+
+// sender speaks one receiver's language. Its methods are called by one goroutine.
+type sender interface {
+	// about says what it takes and how much at once.
+	about() about
+	// send delivers messages, oldest first, and calls settle for each that is
+	// delivered (nil) or refused for ever, in any order and from any goroutine
+	// until it returns. It returns why the others are not, to be tried again.
+	// All of it ends soon after ctx does.
+	send(ctx context.Context, messages []message, settle func(i int, err error)) error
+	// close lets go of connections and files.
+	close()
+}
+
+type about struct {
+	kind, to        string // to is without secrets
+	events, results bool
+	batch           int           // most messages at once
+	pause           time.Duration // between batches, unless one is full
+	resend          time.Duration // 0: never
+}
+
+// takes says whether what is in q is for it. It may be left from a definition of
+// another kind; then it waits until it is too old.
+func (a about) takes(q *queue) bool { return q.durable && a.events || !q.durable && a.results }
+
+// resender tells all that it knows again, often, because its receiver forgets.
+type resender interface {
+	resend(ctx context.Context, known []incident) error
+}
+
+// lane is what stands between the notifier and one receiver.
+type lane struct {
+	n    *Notifier
+	name string
+	dir  string
+	log  *slog.Logger
+
+	queues []*queue // of events, of results; whose turn is first comes first
+	events *queue
+	resul  *queue
+
+	wake   chan struct{} // capacity 1
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	ended  chan struct{}
+	halt   chan struct{}
+	once   sync.Once
+
+	mu        sync.Mutex // of the fields below
+	receiver  spec.Receiver
+	sender    sender
+	next      sender // takes sender's place before the next batch
+	breaker   breaker
+	busy      bool
+	problem   string
+	delivered uint64
+	failed    uint64
+	saidAt    time.Time // a refusal, in the log
+	unsaid    int
+
+	// Of the goroutine alone:
+	head     uint64 // the message that fails, and how often it did by its receiver's words
+	headFail int
+	lastSent time.Time
+	resent   time.Time
+}
+
+func openLane(n *Notifier, r spec.Receiver, s sender) (*lane, error) {
+	l := &lane{
+		n: n, name: r.Name, dir: filepath.Join(n.o.Dir, dirOf(r.Name)), log: n.o.Logger.With("receiver", r.Name),
+		receiver: r, sender: s,
+		wake: make(chan struct{}, 1), ended: make(chan struct{}), halt: make(chan struct{}),
+	}
+	limit, _ := bounds(r)
+	var err error
+	if l.events, err = openQueue(filepath.Join(l.dir, "events"), true, limit, age(r, true), n.o.Now); err != nil {
+		return nil, err
+	}
+	if l.resul, err = openQueue(filepath.Join(l.dir, "results"), false, limit, age(r, false), n.o.Now); err != nil {
+		_ = l.events.close()
+		return nil, err
+	}
+	l.queues = []*queue{l.events, l.resul}
+	for _, q := range l.queues {
+		if q.spool.torn > 0 || q.spool.damaged > 0 {
+			l.log.Warn("the spool was not whole: a crash broke off a write, or the disk is at fault", "torn_bytes", q.spool.torn, "damaged", q.spool.damaged, "waiting", len(q.spool.waiting))
+		}
+	}
+	if n.open != nil {
+		if err := l.reconcile(n.open); err != nil {
+			return nil, errors.Join(err, l.shut())
+		}
+	}
+	l.ctx, l.cancel = context.WithCancelCause(context.Background())
+	go l.run()
+	return l, nil
+}
+
+// bounds are a receiver's, with defaults.
+func bounds(r spec.Receiver) (bytes int64, timeout time.Duration) {
+	bytes, timeout = r.SpoolBytes, r.Timeout
+	if bytes <= 0 {
+		bytes = spoolBytes
+	}
+	if timeout <= 0 {
+		timeout = sendTimeout
+	}
+	return bytes, timeout
+}
+
+func age(r spec.Receiver, events bool) time.Duration {
+	switch {
+	case r.SpoolAge > 0:
+		return r.SpoolAge
+	case events:
+		return spoolAgeEvents
+	}
+	return spoolAgeResults
+}
+
+// exchange gives the lane another definition. A send under way ends with the old.
+func (l *lane) exchange(r spec.Receiver, s sender) {
+	l.mu.Lock()
+	if l.next != nil {
+		l.next.close()
+	}
+	l.receiver, l.next = r, s
+	// It may be this that was wrong.
+	l.breaker.until = time.Time{}
+	l.mu.Unlock()
+	limit, _ := bounds(r)
+	l.events.rebound(limit, age(r, true))
+	l.resul.rebound(limit, age(r, false))
+	l.poke()
+}
+
+func (l *lane) definition() (spec.Receiver, about) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.sender
+	if l.next != nil {
+		s = l.next
+	}
+	return l.receiver, s.about()
+}
+
+func (l *lane) poke() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (l *lane) pushResults(results []event.Result) {
+	r, a := l.definition()
+	if !a.results {
+		return
+	}
+	now := l.n.o.Now()
+	messages := make([]message, 0, len(results))
+	kept := make([]event.Result, 0, len(results))
+	for i := range results {
+		if matches(r, &results[i]) {
+			kept = append(kept, results[i])
+			messages = append(messages, message{at: now, result: &kept[len(kept)-1]})
+		}
+	}
+	if len(messages) == 0 {
+		return
+	}
+	if err := l.resul.push(messages); err != nil && !errors.Is(err, errClosed) {
+		l.sayLoss("results cannot be spooled and are dropped", err, len(messages))
+	}
+	l.poke()
+}
+
+func (l *lane) pushEvents(events []event.Event) error {
+	r, a := l.definition()
+	if !a.events {
+		return nil
+	}
+	now := l.n.o.Now()
+	messages := make([]message, 0, len(events))
+	// told of incidents that an earlier event of this call opens.
+	opens := map[string]bool{}
+	for i := range events {
+		e := events[i]
+		if matchesEvent(r, &e) && (wantsLevel(r, &e) || opens[e.Incident] || l.events.told(e.Incident)) {
+			opens[e.Incident] = true
+			messages = append(messages, message{at: now, event: &e})
+		}
+	}
+	if len(messages) == 0 {
+		return nil
+	}
+	if err := l.events.push(messages); err != nil {
+		return fmt.Errorf("receiver %s: %w", l.name, err)
+	}
+	l.poke()
+	return nil
+}
+
+// run delivers until the lane is stopped.
+func (l *lane) run() {
+	defer close(l.ended)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		wait := l.step()
+		select {
+		case <-l.halt:
+			return
+		default:
+		}
+		if wait == 0 {
+			continue
+		}
+		timer.Reset(wait)
+		select {
+		case <-l.halt:
+			return
+		case <-timer.C:
+		case <-l.wake:
+		}
+	}
+}
+
+// step does what is due, and says how long there is nothing else to do, though
+// waking it may change that.
+func (l *lane) step() time.Duration {
+	const idle = time.Minute // for what grows too old
+	now := l.n.o.Now()
+	l.mu.Lock()
+	if l.next != nil {
+		l.sender.close()
+		l.sender, l.next = l.next, nil
+	}
+	s, r := l.sender, l.receiver
+	wait, half := l.breaker.wait(now), l.breaker.open()
+	l.mu.Unlock()
+	a := s.about()
+	for _, q := range l.queues {
+		q.expire(l.n.aged())
+	}
+	if half {
+		// What waits for a dead receiver is safe on disk.
+		if err := l.resul.spill(); err != nil {
+			l.sayLoss("results cannot be written to disk and wait in memory", err, 0)
+		}
+	}
+	if wait > 0 {
+		return wait
+	}
+	_, timeout := bounds(r)
+	i := slices.IndexFunc(l.queues, func(q *queue) bool { return a.takes(q) && q.length() > 0 })
+	if i < 0 {
+		rs, ok := s.(resender)
+		if !ok {
+			return idle
+		}
+		// Behind the queue, so that what is told again is never older than what was
+		// told last.
+		if due := l.resent.Add(a.resend).Sub(now); due > 0 {
+			return min(due, idle)
+		}
+		l.resend(rs, timeout)
+		return 0
+	}
+	q := l.queues[i]
+	n := max(a.batch, 1)
+	if rest := l.lastSent.Add(a.pause).Sub(now); rest > 0 && q.length() < n {
+		return rest
+	}
+	if half {
+		n = 1
+	}
+	poison := l.headFail >= patience && l.headFail%2 == 0
+	if poison {
+		n = 2
+	}
+	messages, err := q.front(n)
+	if err != nil {
+		l.failure(err, 0)
+		return 0
+	}
+	if len(messages) == 0 {
+		return 0 // those at the front were damaged, and dropped
+	}
+	l.lastSent = now
+	if poison && len(messages) == 2 && messages[0].seq == l.head {
+		l.deliverBehind(q, s, timeout, messages)
+		return 0
+	}
+	l.deliver(q, s, timeout, messages)
+	return 0
+}
+
+// deliver sends messages and settles those that it can from the front.
+func (l *lane) deliver(q *queue, s sender, timeout time.Duration, messages []message) {
+	done, refusals, err := l.send(q, s, timeout, messages)
+	l.note(q, messages, done, refusals)
+	if err == nil && done < len(messages) {
+		err = errors.New("the receiver did not take everything")
+	}
+	if err != nil {
+		head := messages[min(done, len(messages)-1)].seq
+		if head != l.head {
+			l.head, l.headFail = head, 0
+		}
+		if blamesMessage(err) {
+			l.headFail++
+		}
+		if done > 0 {
+			l.mu.Lock()
+			l.breaker.failures = 0 // it took some
+			l.mu.Unlock()
+		}
+		l.failure(err, retryAfter(err))
+		return
+	}
+	l.head, l.headFail = 0, 0
+	l.success()
+}
+
+// deliverBehind tries the second message, because the first fails again and again
+// although its receiver lives. If that is taken the first is given up.
+func (l *lane) deliverBehind(q *queue, s sender, timeout time.Duration, messages []message) {
+	_, refusals, err := l.send(nil, s, timeout, messages[1:])
+	if err != nil {
+		l.headFail++
+		l.failure(err, retryAfter(err))
+		return
+	}
+	l.mu.Lock()
+	why := l.problem
+	l.mu.Unlock()
+	given := map[int]error{0: fmt.Errorf("given up after %d attempts, for the next message is taken: %s", l.headFail, why)}
+	for _, refusal := range refusals {
+		given[1] = refusal
+	}
+	l.note(q, messages, 2, given)
+	_ = q.settle(messages[1].seq)
+	l.head, l.headFail = 0, 0
+	l.success()
+}
+
+// send hands messages to s. It returns how many from the front are settled, with
+// those among all that were refused. With q it settles them there as it goes.
+func (l *lane) send(q *queue, s sender, timeout time.Duration, messages []message) (done int, refusals map[int]error, err error) {
+	ctx, cancel := context.WithTimeoutCause(l.ctx, timeout, fmt.Errorf("no answer within %v", timeout))
+	defer cancel()
+	l.setBusy(true)
+	defer l.setBusy(false)
+	var mu sync.Mutex
+	settled := make([]bool, len(messages))
+	refusals = map[int]error{}
+	err = s.send(ctx, messages, func(i int, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		settled[i] = true
+		if err != nil {
+			refusals[i] = err
+		}
+		from := done
+		for done < len(settled) && settled[done] {
+			done++
+		}
+		if q != nil && q.durable && done > from {
+			_ = q.settle(messages[done-1].seq)
+		}
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	if q != nil && !q.durable && done > 0 {
+		_ = q.settle(messages[done-1].seq)
+	}
+	return done, refusals, err
+}
+
+// note counts what became of the first done messages.
+func (l *lane) note(q *queue, messages []message, done int, refusals map[int]error) {
+	for i := range refusals {
+		if i >= done {
+			delete(refusals, i)
+		}
+	}
+	l.mu.Lock()
+	l.delivered += uint64(done - len(refusals))
+	l.mu.Unlock()
+	if len(refusals) == 0 {
+		return
+	}
+	q.count("refused", uint64(len(refusals)))
+	first := slices.Min(slices.Collect(maps.Keys(refusals)))
+	l.sayLoss("the receiver refuses what no retry will change; it is dropped", fmt.Errorf("%s: %w", describe(messages[first]), refusals[first]), len(refusals))
+	l.mu.Lock()
+	l.problem = "refused: " + describe(messages[first]) + ": " + refusals[first].Error()
+	l.mu.Unlock()
+}
+
+// sayLoss logs what is lost: the first at once, then once a minute with how many.
+func (l *lane) sayLoss(what string, err error, n int) {
+	now := l.n.o.Now()
+	l.mu.Lock()
+	l.unsaid += n
+	if !l.saidAt.IsZero() && now.Sub(l.saidAt) < quietly {
+		l.mu.Unlock()
+		return
+	}
+	n, l.unsaid, l.saidAt = l.unsaid, 0, now
+	l.mu.Unlock()
+	l.log.Error(what, "err", err, "messages", n)
+}
+
+func describe(m message) string {
+	if m.event != nil {
+		return fmt.Sprintf("incident %s, event %d (%s)", m.event.Incident, m.event.Seq, m.event.Kind)
+	}
+	return "result of " + m.result.Key.ID()
+}
+
+func (l *lane) failure(err error, hint time.Duration) {
+	if l.ctx.Err() != nil {
+		return // it is us who stop
+	}
+	now := l.n.o.Now()
+	l.mu.Lock()
+	l.failed++
+	l.problem = err.Error()
+	l.breaker.fail(now, hint, l.n.o.random())
+	b := l.breaker
+	l.mu.Unlock()
+	switch {
+	case b.failures == 1 || b.failures == openAfter:
+		l.log.Warn("a receiver cannot be told; what is for it waits", "err", err, "attempts", b.failures, "waiting", l.length(), "next", b.until)
+	case b.failures%10 == 0:
+		l.log.Warn("a receiver still cannot be told", "err", err, "attempts", b.failures, "since", b.since, "waiting", l.length())
+	}
+}
+
+func (l *lane) success() {
+	l.mu.Lock()
+	b := l.breaker
+	l.breaker.succeed()
+	if b.failures > 0 {
+		l.problem = ""
+	}
+	l.mu.Unlock()
+	if b.failures > 0 {
+		l.log.Info("a receiver takes messages again", "attempts", b.failures, "since", b.since, "waiting", l.length())
+	}
+}
+
+func (l *lane) resend(rs resender, timeout time.Duration) {
+	known := l.events.known()
+	l.resent = l.n.o.Now()
+	if len(known) == 0 {
+		return
+	}
+	slices.SortFunc(known, func(a, b incident) int {
+		return cmp.Or(a.Event.Opened.Compare(b.Event.Opened), cmp.Compare(a.Event.Incident, b.Event.Incident))
+	})
+	ctx, cancel := context.WithTimeoutCause(l.ctx, timeout, fmt.Errorf("no answer within %v", timeout))
+	defer cancel()
+	l.setBusy(true)
+	defer l.setBusy(false)
+	if err := rs.resend(ctx, known); err != nil {
+		if refused(err) {
+			l.sayLoss("the receiver refuses what no retry will change", err, 0)
+			return
+		}
+		l.resent = time.Time{} // again as soon as may be
+		l.failure(err, retryAfter(err))
+		return
+	}
+	l.success()
+}
+
+func (l *lane) setBusy(busy bool) {
+	l.mu.Lock()
+	l.busy = busy
+	l.mu.Unlock()
+}
+
+func (l *lane) length() int { return l.events.length() + l.resul.length() }
+
+func (l *lane) state() api.CheckReceiver {
+	waiting := l.length()
+	dropped := map[string]uint64{}
+	for _, q := range l.queues {
+		q.mu.Lock()
+		for cause, n := range q.dropped {
+			dropped[cause] += n
+		}
+		q.mu.Unlock()
+	}
+	_, a := l.definition()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := api.CheckReceiver{
+		Name: l.name, Kind: a.kind, To: a.to, State: "idle", Error: l.problem, Next: api.Float(nan),
+		Delivered: l.delivered, Failed: l.failed, Spooled: uint64(waiting), Dropped: dropped,
+	}
+	switch {
+	case l.busy:
+		s.State = "delivering"
+	case l.breaker.failures > 0:
+		s.State = "waiting"
+		s.Next = api.Float(float64(l.breaker.until.UnixMilli()) / 1000)
+	case waiting > 0:
+		s.State = "delivering"
+	}
+	return s
+}
+
+// stop ends the lane; a send under way may end until ctx does. It returns how many
+// messages wait on disk.
+func (l *lane) stop(ctx context.Context) (int, error) {
+	l.once.Do(func() { close(l.halt) })
+	select {
+	case <-l.ended:
+	case <-ctx.Done():
+		l.cancel(errClosed)
+		<-l.ended
+	}
+	l.cancel(errClosed)
+	l.mu.Lock()
+	l.sender.close()
+	if l.next != nil {
+		l.next.close()
+	}
+	l.mu.Unlock()
+	n := l.length()
+	return n, l.shut()
+}
+
+func (l *lane) shut() error { return errors.Join(l.events.close(), l.resul.close()) }
+
+// reconcile resolves what the receiver was told of and is not open any more.
+func (l *lane) reconcile(open func() (map[string]bool, error)) error {
+	if len(l.events.known()) == 0 {
+		return nil
+	}
+	ids, err := open()
+	if err != nil {
+		return err
+	}
+	n, err := l.events.reconcile(ids)
+	if n > 0 {
+		l.log.Warn("incidents that a receiver was told of are not open any more, though it was not told of their end", "incidents", n)
+	}
+	return err
+}

@@ -1,0 +1,199 @@
+package notify
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"tailscope/internal/guard/check/event"
+)
+
+// lateAfter is when a result's text says when it was measured: NSCA's server takes
+// the time of arrival.
+const lateAfter = 30 * time.Second
+
+// pluginOutput is a result as a Nagios plugin prints it: a line of text, a bar,
+// performance data; at most most bytes, of which the text gives way first.
+func pluginOutput(r *event.Result, most int, late time.Duration) string {
+	text := resultText(r)
+	if late > lateAfter {
+		text += " (measured " + r.Time.UTC().Format("2006-01-02 15:04:05Z") + ")"
+	}
+	text = clean(text, "|")
+	var perf strings.Builder
+	for _, p := range perfdata(r) {
+		if perf.Len()+len(p)+1 > most-min(len(text), most/4)-3 {
+			break
+		}
+		perf.WriteByte(' ')
+		perf.WriteString(p)
+	}
+	if perf.Len() == 0 {
+		return cut(text, most)
+	}
+	return cut(text, most-perf.Len()-2) + " |" + perf.String()
+}
+
+// resultText is one line for people: what the measurement said, or the value
+// beside its threshold.
+func resultText(r *event.Result) string {
+	var b strings.Builder
+	b.WriteString(r.Level.String())
+	switch {
+	case r.Reading.Err != nil:
+		b.WriteString(" - ")
+		b.WriteString(r.Reading.Err.Error())
+	case r.Reading.Null || isNaN(r.Reading.Value):
+		b.WriteString(" - no value")
+	default:
+		b.WriteString(" - ")
+		b.WriteString(short(r.Reading.Value))
+		b.WriteString(r.Unit)
+	}
+	if t := r.Bands.Threshold; !isNaN(t) {
+		b.WriteString(", threshold ")
+		b.WriteString(short(t))
+		b.WriteString(r.Unit)
+		if r.Bands.Rule != "" {
+			b.WriteString(" by ")
+			b.WriteString(r.Bands.Rule)
+		}
+	}
+	if r.Reading.Text != "" && r.Reading.Err == nil {
+		b.WriteString(": ")
+		b.WriteString(r.Reading.Text)
+	}
+	return b.String()
+}
+
+// perfdata is the value with its ranges, then the threshold, warning and critical
+// as data of their own, so that they can be drawn; then what a command gave.
+// https://nagios-plugins.org/doc/guidelines.html#AEN200
+func perfdata(r *event.Result) []string {
+	var list []string
+	unit := perfUnit(r.Unit)
+	b := r.Bands
+	if !r.Reading.Null && finite(r.Reading.Value) {
+		list = append(list, "value="+number(r.Reading.Value)+unit+";"+perfRange(b.LowWarning, b.HighWarning)+";"+perfRange(b.LowCritical, b.HighCritical))
+	}
+	for _, n := range bandNames(b) {
+		list = append(list, n.name+"="+number(n.value)+unit)
+	}
+	for _, p := range r.Reading.Perf {
+		if !finite(p.Value) {
+			continue
+		}
+		s := perfLabel(p.Label) + "=" + number(p.Value) + perfUnit(p.Unit) +
+			";" + bound(p.Warning) + ";" + bound(p.Critical) + ";" + bound(p.Low) + ";" + bound(p.High)
+		list = append(list, strings.TrimRight(s, ";"))
+	}
+	return list
+}
+
+type namedBand struct {
+	name  string
+	value float64
+}
+
+// bandNames are the bounds that are set: threshold, warning and critical, or with
+// bounds on either side low_warning, high_warning and so on.
+func bandNames(b event.Bands) []namedBand {
+	var list []namedBand
+	add := func(name string, v float64) {
+		if finite(v) {
+			list = append(list, namedBand{name, v})
+		}
+	}
+	add("threshold", b.Threshold)
+	low := finite(b.LowWarning) || finite(b.LowCritical)
+	high := finite(b.HighWarning) || finite(b.HighCritical)
+	if low && high {
+		add("low_warning", b.LowWarning)
+		add("low_critical", b.LowCritical)
+		add("high_warning", b.HighWarning)
+		add("high_critical", b.HighCritical)
+		return list
+	}
+	add("warning", b.LowWarning)
+	add("warning", b.HighWarning)
+	add("critical", b.LowCritical)
+	add("critical", b.HighCritical)
+	return list
+}
+
+// perfRange is a range of what is well: low:high, low: or ~:high.
+func perfRange(low, high float64) string {
+	switch {
+	case finite(low) && finite(high):
+		return number(low) + ":" + number(high)
+	case finite(low):
+		return number(low) + ":"
+	case finite(high):
+		return "~:" + number(high)
+	}
+	return ""
+}
+
+func bound(v float64) string {
+	if !finite(v) {
+		return ""
+	}
+	return number(v)
+}
+
+// number never has an exponent: Nagios' readers know none.
+func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+// short is a number for people.
+func short(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// perfUnit is a unit if readers of performance data know it.
+func perfUnit(u string) string {
+	switch u {
+	case "s", "ms", "us", "%", "B", "KB", "MB", "GB", "TB", "c":
+		return u
+	}
+	return ""
+}
+
+func perfLabel(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r == '\'' || r == '=' {
+			return '_'
+		}
+		return r
+	}, clean(s, "|"))
+	if strings.ContainsAny(s, " ;") || s == "" {
+		return "'" + s + "'"
+	}
+	return s
+}
+
+// clean makes one line of s: control characters become spaces, and so do those of
+// more. Bytes that are no UTF-8 become the replacement character.
+func clean(s, more string) string {
+	bad := func(r rune) bool { return r < ' ' || r == 0x7f || r == utf8.RuneError || strings.ContainsRune(more, r) }
+	if strings.IndexFunc(s, bad) < 0 {
+		return s
+	}
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if bad(r) && r != utf8.RuneError {
+			return ' '
+		}
+		return r
+	}, s))
+}
+
+// cut shortens s to at most n bytes, between characters.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n = max(n, 0); n > 0 && !utf8.RuneStart(s[n]); n-- {
+	}
+	return s[:n]
+}

@@ -1,0 +1,63 @@
+package notify
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"tailscope/internal/guard/check/spec"
+)
+
+// secretOf reads a secret, if there is one, now, so that a changed file needs no
+// restart. Of a file the first line counts. what names it in errors.
+func secretOf(what string, s *spec.Secret) (string, error) {
+	if s == nil {
+		return "", nil
+	}
+	if s.File == "" {
+		v := os.Getenv(s.Env)
+		if v == "" {
+			return "", fmt.Errorf("%s: the environment has no %s: set it for the server and start it again", what, s.Env)
+		}
+		return v, nil
+	}
+	f, err := os.Open(s.File)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", what, err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, 64<<10))
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", what, err)
+	}
+	b, _, _ = bytes.Cut(b, []byte("\n"))
+	if b = bytes.TrimSuffix(b, []byte("\r")); len(b) == 0 {
+		return "", fmt.Errorf("%s: the first line of %s is empty", what, s.File)
+	}
+	return string(b), nil
+}
+
+// redact takes secrets out of what err says; refusals and answers stay such.
+func redact(err error, secrets []string) error {
+	text := err.Error()
+	clean := text
+	for _, s := range secrets {
+		if s != "" {
+			clean = strings.ReplaceAll(clean, s, "***")
+		}
+	}
+	if clean == text {
+		return err
+	}
+	var a answer
+	switch {
+	case refused(err):
+		return refusal{errors.New(clean)}
+	case errors.As(err, &a):
+		return answer{errors.New(clean), a.after, a.alive}
+	}
+	return errors.New(clean)
+}

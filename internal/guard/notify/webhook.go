@@ -1,0 +1,128 @@
+package notify
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+	"time"
+
+	"tailscope/internal/guard/check/event"
+	"tailscope/internal/guard/check/spec"
+)
+
+// Headers of what webhooks get. The signature is "sha256=" and the HMAC-SHA256 in
+// hexadecimal of the timestamp (Unix seconds, as in its header), a dot and the body.
+const (
+	HeaderKey       = "Idempotency-Key" // incident/seq: the same whenever the event is told again
+	HeaderTimestamp = "X-Tailscope-Timestamp"
+	HeaderSignature = "X-Tailscope-Signature"
+)
+
+type webhook struct {
+	spec     spec.Webhook
+	client   *http.Client
+	template *template.Template
+	now      func() time.Time
+}
+
+func newWebhook(s spec.Webhook, now func() time.Time) (*webhook, error) {
+	if s.SecretURL == nil && !strings.HasPrefix(s.URL, "https://") && !strings.HasPrefix(s.URL, "http://") {
+		return nil, fmt.Errorf("webhook: url: write an address that begins with https://")
+	}
+	client, err := newClient(1, "", false)
+	if err != nil {
+		return nil, err
+	}
+	w := &webhook{spec: s, client: client, now: now}
+	if s.Template != "" {
+		if w.template, err = parseTemplate("template", s.Template); err != nil {
+			return nil, fmt.Errorf("webhook: %w", err)
+		}
+	}
+	return w, nil
+}
+
+func (w *webhook) about() about {
+	to := origin(w.spec.URL)
+	if w.spec.SecretURL != nil {
+		to = "an address " + w.spec.SecretURL.String()
+	}
+	return about{kind: "webhook", to: to, events: true, batch: 16}
+}
+
+func (w *webhook) close() { w.client.CloseIdleConnections() }
+
+func (w *webhook) send(ctx context.Context, messages []message, settle func(int, error)) error {
+	header := http.Header{"Content-Type": {"application/json"}}
+	for name, v := range w.spec.Headers {
+		header.Set(name, v)
+	}
+	var secrets []string
+	for _, name := range slices.Sorted(maps.Keys(w.spec.SecretHeaders)) {
+		from := w.spec.SecretHeaders[name]
+		v, err := secretOf("header "+name, &from)
+		if err != nil {
+			return err
+		}
+		header.Set(name, v)
+		secrets = append(secrets, v)
+	}
+	key, err := secretOf("secret", w.spec.Secret)
+	if err != nil {
+		return err
+	}
+	secrets = append(secrets, key)
+	to := w.spec.URL
+	if w.spec.SecretURL != nil {
+		if to, err = secretOf("url", w.spec.SecretURL); err != nil {
+			return err
+		}
+		secrets = append(secrets, to)
+	}
+	for i, m := range messages {
+		body, err := w.body(m.event)
+		if err != nil {
+			settle(i, refusal{err})
+			continue
+		}
+		at := strconv.FormatInt(w.now().Unix(), 10)
+		header.Set(HeaderKey, clean(m.event.Incident, "")+"/"+strconv.Itoa(m.event.Seq))
+		header.Set(HeaderTimestamp, at)
+		if key != "" {
+			header.Set(HeaderSignature, Sign(key, at, body))
+		}
+		_, err = post(ctx, w.client, to, header, body, secrets...)
+		if err != nil && !refused(err) {
+			return err
+		}
+		settle(i, err)
+	}
+	return nil
+}
+
+func (w *webhook) body(e *event.Event) ([]byte, error) {
+	if w.template == nil {
+		return json.Marshal(wireOfEvent(e))
+	}
+	text, err := execute(w.template, e)
+	return []byte(text), err
+}
+
+// Sign is the signature of a body that was posted at a time. A receiver makes the
+// same, compares in constant time, and takes no time that is minutes off.
+func Sign(secret, timestamp string, body []byte) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(timestamp))
+	mac.Write([]byte{'.'})
+	mac.Write(body)
+	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
+}

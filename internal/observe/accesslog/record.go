@@ -1,0 +1,174 @@
+package accesslog
+
+import (
+	"bytes"
+
+	"tailscope/internal/observe/queuetime"
+)
+
+// record is what a line says. Slices refer to the line or to the parser.
+type record struct {
+	start, end int64 // Unix nanoseconds
+	status     int
+	untimed    bool  // the line says no duration: end is known, and start is the same
+	bytes      int64 // of the response; -1: not known
+	method     []byte
+	path       []byte // without query; empty if the request could not be read
+	target     []byte // with the query, if the line has it
+	host       []byte
+	tenant     []byte // of the configured field
+	version    []byte
+	variant    []byte
+	queued     int64 // 0: not known
+	requestID  []byte
+	parent     []byte // traceparent
+	upName     []byte
+	attempts   []attempt
+}
+
+// longest is the longest duration that the line says, in nanoseconds.
+func (r *record) longest() int64 {
+	d := r.end - r.start
+	for i := range r.attempts {
+		d = max(d, r.attempts[i].total)
+	}
+	return d
+}
+
+// read takes a line apart into r, whose attempts are reused.
+func (p *parser) read(line []byte, r *record) bool {
+	if !p.split(line) {
+		return false
+	}
+	v := &p.values
+	*r = record{attempts: r.attempts[:0]}
+
+	duration, ok := int64(0), true
+	switch r.untimed = absent(v[slotDuration]); {
+	case !r.untimed:
+		if duration, ok = decimal(v[slotDuration], p.f.unit); !ok || duration > 1e9*86400*366 {
+			return p.fail(BadDuration, p.at(line, slotDuration), "")
+		}
+	case !p.f.untimed:
+		return p.fail(NoDuration, 0, "")
+	}
+	when := slotEpoch
+	if absent(v[when]) {
+		if when = slotTime; absent(v[slotTime]) || !absent(v[slotStart]) {
+			when = slotStart
+		}
+	}
+	t, ok := p.clock.parse(v[when])
+	if !ok {
+		return p.fail(BadTime, p.at(line, when), "")
+	}
+	r.start, r.end = t-duration, t
+	if when == slotStart {
+		r.start, r.end = t, t+duration
+	}
+	if r.start <= 0 {
+		return p.fail(BadTime, p.at(line, when), "")
+	}
+	if r.status, ok = number(v[slotStatus]); !ok || r.status > 999 {
+		return p.fail(BadStatus, p.at(line, slotStatus), "")
+	}
+	if r.bytes, ok = decimal(v[slotBytes], 1); !ok {
+		r.bytes = -1
+	}
+	if !p.request(r) {
+		return p.fail(NoRequest, 0, "")
+	}
+	if !absent(v[slotHost]) {
+		r.host = v[slotHost]
+	} else if r.host == nil && !absent(v[slotServer]) {
+		r.host = v[slotServer]
+	}
+	r.tenant, r.version, r.variant = p.named(p.f.tenant), p.named(p.f.version), p.named(p.f.variant)
+	for _, s := range [...]slot{slotQueued, slotQueued2} {
+		if !absent(v[s]) {
+			if q, ok := queuetime.Parse(view(v[s])); ok && (r.queued == 0 || q < r.queued) {
+				r.queued = q
+			}
+		}
+	}
+	if !absent(v[slotRequestID]) {
+		r.requestID = v[slotRequestID]
+	}
+	if !absent(v[slotParent]) {
+		r.parent = v[slotParent]
+	}
+	r.upName = v[slotUpName]
+	if !r.untimed { // else nothing is made of them
+		r.attempts = p.attempts(r.attempts)
+	}
+	return true
+}
+
+func (p *parser) named(s slot) []byte {
+	if s == unused || absent(p.values[s]) {
+		return nil
+	}
+	return p.values[s]
+}
+
+// at is where the value of a slot begins in the line, 0 if it was unescaped.
+func (p *parser) at(line []byte, s slot) int {
+	if v := p.values[s]; len(v) > 0 {
+		if i := bytes.Index(line, v); i >= 0 {
+			return i
+		}
+	}
+	return 0
+}
+
+// request finds method and path. A request line that is none (a port scan, TLS
+// on a plain port) leaves both empty, which is no fault of the line.
+func (p *parser) request(r *record) bool {
+	v := &p.values
+	r.method = v[slotMethod]
+	target := v[slotURI]
+	if absent(target) {
+		target = nil
+	}
+	if line := v[slotRequest]; target == nil && len(line) > 0 {
+		first := bytes.IndexByte(line, ' ')
+		last := bytes.LastIndexByte(line, ' ')
+		if first > 0 && last > first && bytes.HasPrefix(line[last+1:], []byte("HTTP/")) {
+			r.method, target = line[:first], line[first+1:last]
+		}
+	} else if absent(r.method) && len(line) > 0 {
+		if i := bytes.IndexByte(line, ' '); i > 0 {
+			r.method = line[:i]
+		}
+	}
+	if target == nil && !absent(v[slotPath]) {
+		target = v[slotPath]
+	}
+	if len(target) == 0 {
+		return v[slotRequest] != nil || v[slotURI] != nil || v[slotPath] != nil
+	}
+	if target[0] != '/' { // the absolute form, which proxies are asked in
+		if i := bytes.Index(target, []byte("://")); i > 0 && i < 8 {
+			rest := target[i+3:]
+			slash := bytes.IndexByte(rest, '/')
+			if slash < 0 {
+				slash = len(rest)
+			}
+			r.host, target = rest[:slash], rest[slash:]
+		}
+	}
+	r.target = target
+	if i := bytes.IndexAny(target, "?#;"); i >= 0 {
+		target = target[:i]
+	}
+	if len(target) == 0 {
+		target = slash
+	}
+	if len(r.target) == 0 {
+		r.target = slash
+	}
+	r.path = target
+	return true
+}
+
+var slash = []byte("/")

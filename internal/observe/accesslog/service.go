@@ -1,0 +1,209 @@
+package accesslog
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+
+	"tailscope/internal/agg"
+	"tailscope/internal/observe/traces"
+	"tailscope/internal/route"
+	"tailscope/internal/series"
+)
+
+// Bounds of a service's tables; beyond them they begin anew.
+const (
+	maxTargets = 1 << 17
+	maxValues  = 1 << 16
+)
+
+// service is what is known of one: its routes, and under which series its
+// requests are counted. It is shared by all files of the service.
+type service struct {
+	feeds, used uint64 // files being read, and when it was last asked for; need the Ingester's mu
+
+	mu     sync.Mutex
+	name   string
+	router *router
+
+	values   map[string]uint32 // tenants, versions, variants and addresses; 0 is none
+	texts    []string
+	upstream map[string]*operation // by method and group
+	scratch  []byte
+
+	epoch, traceEpoch uint32
+	targets           map[targetKey]target
+	counters          map[sizeKey]*counter
+	lanes             []lane
+}
+
+type targetKey struct {
+	op                             *operation
+	tenant, version, variant, addr uint32
+	client, failed                 bool
+}
+
+// target is where an observation goes. It is valid while the epochs last.
+type target struct {
+	span agg.Target
+	name traces.Name
+}
+
+// maxServices is how many services are kept in memory. Those of which a file is
+// being read are kept beyond it: as many as are followed, and maxImports.
+const maxServices = 64
+
+// forget makes room for a service: that which was not asked for the longest
+// goes, if no file of it is being read. What was learned of it is saved. Needs
+// mu.
+func (in *Ingester) forget() {
+	var oldest *service
+	for _, s := range in.services {
+		if s.feeds == 0 && (oldest == nil || s.used < oldest.used) {
+			oldest = s
+		}
+	}
+	if oldest != nil {
+		delete(in.services, oldest.name)
+	}
+}
+
+// release says that a file of the service is no longer read.
+func (in *Ingester) release(s *service) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	s.feeds--
+}
+
+// service returns the service of that name, with what was learned of it before.
+// It is kept until it is released.
+func (in *Ingester) service(ctx context.Context, name string) (*service, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.asked++
+	if s := in.services[name]; s != nil {
+		s.feeds, s.used = s.feeds+1, in.asked
+		return s, nil
+	}
+	s := &service{
+		feeds: 1, used: in.asked,
+		name: name, router: newRouter(), values: map[string]uint32{}, texts: []string{""},
+		upstream: map[string]*operation{}, targets: map[targetKey]target{}, counters: map[sizeKey]*counter{},
+	}
+	if err := in.loadService(ctx, s); err != nil {
+		return nil, err
+	}
+	if len(in.services) >= maxServices {
+		in.forget()
+	}
+	in.services[name] = s
+	return s, nil
+}
+
+func (s *service) restoreRoutes(value []byte) error {
+	var vs []route.Variable
+	if err := json.Unmarshal(value, &vs); err != nil {
+		return fmt.Errorf("routes learned of %s: %w", s.name, err)
+	}
+	s.router.tree.Restore(vs)
+	return nil
+}
+
+func routesKey(service string) string { return "routes/" + service + "\x00" }
+
+// learned returns what was learned since it was last asked for, to be saved.
+func (s *service) learned() (value []byte, changed bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.router.tree.Changed {
+		return nil, false, nil
+	}
+	if value, err = json.Marshal(s.router.tree.Variables()); err != nil {
+		return nil, false, fmt.Errorf("routes learned of %s: %w", s.name, err)
+	}
+	s.router.tree.Changed = false
+	return value, true, nil
+}
+
+// settle forgets targets that are no longer valid. Needs mu.
+func (s *service) settle(epoch uint32, t Traces) {
+	traceEpoch := uint32(0)
+	if t != nil {
+		traceEpoch = t.Epoch()
+	}
+	if len(s.values) > maxValues {
+		clear(s.values) // numbers are given anew, so nothing may refer to the old ones
+		clear(s.targets)
+		clear(s.counters)
+		s.texts = s.texts[:1]
+	}
+	if epoch != s.epoch || traceEpoch != s.traceEpoch || len(s.targets)+len(s.counters) > maxTargets {
+		clear(s.targets)
+		clear(s.counters)
+		s.epoch, s.traceEpoch = epoch, traceEpoch
+	}
+}
+
+// value numbers a text. Needs mu.
+func (s *service) value(b []byte) uint32 {
+	if len(b) == 0 {
+		return 0
+	}
+	if n, ok := s.values[string(b)]; ok {
+		return n
+	}
+	text := strings.ToValidUTF8(string(b[:min(len(b), 128)]), "\uFFFD")
+	n := uint32(len(s.texts))
+	s.texts = append(s.texts, text)
+	s.values[string(b)] = n
+	return n
+}
+
+// target resolves a key. Needs mu.
+func (in *Ingester) target(s *service, k targetKey) target {
+	if t, ok := s.targets[k]; ok {
+		return t
+	}
+	id := agg.SpanIdentity{
+		Service: s.name, Operation: k.op.name, Component: series.ComponentApp, Kind: "server", Status: "ok",
+		Tenant: s.texts[k.tenant], Version: s.texts[k.version], Variant: s.texts[k.variant], Instance: s.texts[k.addr],
+	}
+	if k.client {
+		id.Component, id.Kind = series.ComponentExternal, "client"
+	}
+	if k.failed {
+		id.Status = "error"
+	}
+	t := target{span: in.o.Sink.NamedTarget(&id)}
+	if in.o.Traces != nil {
+		t.name = in.o.Traces.Name(&traces.Identity{
+			Service: id.Service, Operation: id.Operation, Component: id.Component, Kind: id.Kind,
+			Tenant: id.Tenant, Version: id.Version, Variant: id.Variant, Instance: id.Instance,
+		})
+	}
+	s.targets[k] = t
+	return t
+}
+
+// call names attempts at a group of upstreams. Needs mu.
+func (s *service) call(method, name, addr []byte) *operation {
+	s.scratch = append(append(s.scratch[:0], route.Methods[route.Method(method)]...), ' ')
+	s.scratch = appendGroup(s.scratch, name, addr)
+	if o := s.upstream[string(s.scratch)]; o != nil {
+		return o
+	}
+	if len(s.upstream) >= maxRules {
+		s.scratch = append(s.scratch[:0], "_other"...)
+		if o := s.upstream["_other"]; o != nil {
+			return o
+		}
+	}
+	o := &operation{name: strings.ToValidUTF8(string(s.scratch), "\uFFFD")}
+	s.upstream[string(s.scratch)] = o
+	return o
+}
+
+func indexNewline(b []byte) int { return bytes.IndexByte(b, '\n') }

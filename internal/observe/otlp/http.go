@@ -1,0 +1,243 @@
+package otlp
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
+	"go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"tailscope/internal/agg"
+	"tailscope/internal/listen"
+)
+
+const (
+	protobufType = "application/x-protobuf"
+	jsonType     = "application/json"
+)
+
+// Handler serves OTLP over HTTP: POST /v1/traces and /v1/metrics.
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/v1/traces", func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, traceSignal) })
+	mux.HandleFunc("/v1/metrics", func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, metricSignal) })
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		code, st := http.StatusNotFound, codes.NotFound
+		if strings.HasPrefix(r.URL.Path, "/v1") {
+			code, st = http.StatusNotImplemented, codes.Unimplemented
+		}
+		s.refuse(w, contentType(r), code, status.Newf(st, "%s is not served here: tailscope takes /v1/traces and /v1/metrics; turn the exporter for anything else off", r.URL.Path))
+	})
+	g := listen.Guard{
+		Names: s.o.Names,
+		Refuse: func(w http.ResponseWriter, r *http.Request, code int, message string) {
+			s.counters[overHTTP].requests.Add(1)
+			s.counters[overHTTP].broken.Add(1)
+			s.refuse(w, contentType(r), code, status.New(codes.PermissionDenied, message))
+		},
+		// Senders reach the server by whatever name their network gives it.
+		// Browsers name the origin of every post, so that one without is not
+		// theirs; JSON is held to the names nevertheless.
+		Tool: func(r *http.Request) bool { return r.Method == http.MethodPost && contentType(r) == protobufType },
+	}
+	return g.Handler(mux)
+}
+
+func contentType(r *http.Request) string {
+	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return t
+}
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, sig signal) {
+	c := &s.counters[overHTTP]
+	c.requests.Add(1)
+	t := contentType(r)
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		c.broken.Add(1)
+		s.refuse(w, t, http.StatusMethodNotAllowed, status.Newf(codes.Unimplemented, "%s %s: only POST is served", r.Method, r.URL.Path))
+		return
+	}
+	if t != protobufType && t != jsonType {
+		c.broken.Add(1)
+		s.refuse(w, jsonType, http.StatusUnsupportedMediaType, status.Newf(codes.InvalidArgument, "content type %q: send %s or %s", r.Header.Get("Content-Type"), protobufType, jsonType))
+		return
+	}
+	var unpack *decompressor
+	switch e := strings.ToLower(r.Header.Get("Content-Encoding")); e {
+	case "", "identity":
+	case "gzip":
+		unpack = gzipFormat
+	case "zstd":
+		unpack = zstdFormat
+	default:
+		c.broken.Add(1)
+		w.Header().Set("Accept-Encoding", "gzip, zstd")
+		s.refuse(w, t, http.StatusUnsupportedMediaType, status.Newf(codes.InvalidArgument, "content encoding %q: send gzip, zstd or none", e))
+		return
+	}
+	b := arrival{limit: &s.limits[overHTTP]}
+	defer b.free()
+	p, err := s.body(w, r, &b, c, sig, t, unpack)
+	if err != nil {
+		s.fail(w, c, t, err)
+		return
+	}
+	w.Header().Set("Content-Type", t)
+	if t == jsonType {
+		_, _ = w.Write(appendJSON(nil, sig, p)) // a client that is gone will not miss it
+		return
+	}
+	_, _ = w.Write(appendResponse(nil, p))
+}
+
+// body reads, unpacks and takes a request's body. The request holds no slot of
+// work until its body is there.
+func (s *Server) body(w http.ResponseWriter, r *http.Request, b *arrival, c *counters, sig signal, t string, unpack *decompressor) (Partial, error) {
+	payload, err := b.read(w, r, &s.arriving[overHTTP], s.o.MaxRequestBytes)
+	if err != nil {
+		return Partial{}, err
+	}
+	c.bytes.Add(uint64(len(payload)))
+	if !b.limit.enter() {
+		return Partial{}, agg.ErrOverloaded
+	}
+	defer b.limit.leave()
+	if unpack != nil {
+		if payload, err = b.unpack(unpack, payload, s.o.MaxRequestBytes); err != nil {
+			return Partial{}, err
+		}
+	}
+	if t == jsonType {
+		if payload, err = fromJSON(sig, payload); err != nil {
+			return Partial{}, err
+		}
+		if !b.reserve(b.reserved + len(payload)) {
+			return Partial{}, agg.ErrOverloaded
+		}
+	}
+	return s.receive(r.Context(), sig, payload)
+}
+
+// brokenError says that a body could not be read to its end.
+type brokenError struct{ err error }
+
+func (e *brokenError) Error() string { return "read the request: " + e.err.Error() }
+func (e *brokenError) Unwrap() error { return e.err }
+
+// fromJSON translates OTLP's JSON form to protobuf.
+func fromJSON(sig signal, b []byte) ([]byte, error) {
+	var err error
+	var out []byte
+	if sig == traceSignal {
+		req := ptraceotlp.NewExportRequest()
+		if err = req.UnmarshalJSON(b); err == nil {
+			out, err = req.MarshalProto()
+		}
+	} else {
+		req := pmetricotlp.NewExportRequest()
+		if err = req.UnmarshalJSON(b); err == nil {
+			out, err = req.MarshalProto()
+		}
+	}
+	if err != nil {
+		return nil, malformed("JSON: %v", err)
+	}
+	return out, nil
+}
+
+// fail answers with the error's status code.
+func (s *Server) fail(w http.ResponseWriter, c *counters, t string, err error) {
+	var broken *brokenError
+	if errors.Is(err, errSlow) { // not counted here: see protocol
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(s.o.RetryAfter.Seconds()))))
+		s.refuse(w, t, http.StatusServiceUnavailable, s.retry(codes.Unavailable, errSlow.Error()))
+		return
+	}
+	if errors.As(err, &broken) {
+		c.broken.Add(1)
+		s.refuse(w, t, http.StatusBadRequest, status.New(codes.InvalidArgument, broken.Error()))
+		return
+	}
+	st := s.status(c, err)
+	code := http.StatusServiceUnavailable
+	switch st.Code() {
+	case codes.InvalidArgument:
+		code = http.StatusBadRequest
+	case codes.ResourceExhausted:
+		code = http.StatusTooManyRequests
+		if errors.Is(err, errTooLarge) {
+			code = http.StatusRequestEntityTooLarge
+		}
+	}
+	if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(s.o.RetryAfter.Seconds()))))
+	}
+	s.refuse(w, t, code, st)
+}
+
+// refuse writes a google.rpc.Status in the request's own encoding.
+func (s *Server) refuse(w http.ResponseWriter, t string, code int, st *status.Status) {
+	var body []byte
+	var err error
+	p := st.Proto()
+	p.Message = strings.ToValidUTF8(p.Message, "\ufffd") // it may quote what was sent
+	if t == protobufType {
+		body, err = proto.Marshal(p)
+	} else {
+		t = jsonType
+		body, err = protojson.Marshal(p)
+	}
+	if err != nil {
+		http.Error(w, st.Message(), code)
+		return
+	}
+	w.Header().Set("Content-Type", t)
+	w.WriteHeader(code)
+	_, _ = w.Write(body)
+}
+
+// appendJSON appends the response in OTLP's JSON form.
+func appendJSON(dst []byte, sig signal, p Partial) []byte {
+	if p.Rejected == 0 && p.Message == "" {
+		return append(dst, `{"partialSuccess":{}}`...)
+	}
+	name := "rejectedSpans"
+	if sig == metricSignal {
+		name = "rejectedDataPoints"
+	}
+	text, err := json.Marshal(p.Message)
+	if err != nil {
+		text = []byte(`""`)
+	}
+	return fmt.Appendf(dst, `{"partialSuccess":{%q:"%d","errorMessage":%s}}`, name, p.Rejected, text)
+}
+
+func protowireAppend(dst []byte, p Partial) []byte {
+	if p.Rejected != 0 {
+		dst = append(dst, 1<<3|varint)
+		dst = appendUvarint(dst, uint64(p.Rejected))
+	}
+	if p.Message != "" {
+		dst = append(dst, 2<<3|bytesT)
+		dst = appendUvarint(dst, uint64(len(p.Message)))
+		dst = append(dst, p.Message...)
+	}
+	return dst
+}
+
+func appendUvarint(dst []byte, n uint64) []byte { return binary.AppendUvarint(dst, n) }

@@ -1,0 +1,223 @@
+// Package otlp takes spans and metrics in OpenTelemetry's protocol, by gRPC
+// and by HTTP.
+//
+// The protobuf bytes are walked once and no objects are made of them. Of a
+// span only the fields that decide under which labels it is counted are looked
+// at; their hash leads to the series it was resolved to before, so that a span
+// seen before costs a walk, a hash and a look-up. Everything of a request goes
+// into one batch of the aggregator, committed when the request has been read
+// to its end: a malformed one leaves nothing behind.
+//
+// Field numbers are those of
+// https://github.com/open-telemetry/opentelemetry-proto v1.
+package otlp
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/zeebo/xxh3"
+
+	"tailscope/hist"
+	"tailscope/internal/agg"
+	"tailscope/internal/observe/semconv"
+	"tailscope/internal/observe/traces"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// Sink is where observations go: an aggregator.
+type Sink interface {
+	Overloaded() bool
+	SpanTarget(*agg.SpanIdentity) agg.Target
+	NamedTarget(*agg.SpanIdentity) agg.Target
+	MetricTarget(series.Series) agg.Target
+	RefusesFamily(name string) bool
+	DeclareFamily(store.FamilyInfo)
+	NewBatch() Batch
+}
+
+// Batch is what a request fills; see agg.Batch.
+type Batch interface {
+	Epoch() uint32
+	Accepts() (from, to int64)
+	Observe(t agg.Target, endNanos, durationNanos int64, weight uint32)
+	Distribution(t agg.Target, timeNanos int64, h *hist.Histogram)
+	Number(t agg.Target, timeNanos int64, v float64)
+	DeltaNumber(t agg.Target, id agg.StreamID, timeNanos int64, v float64)
+	Cumulative(t agg.Target, id agg.StreamID, resource uint64, startNanos, timeNanos int64, h *hist.Histogram)
+	Commit(context.Context) (agg.Rejects, error)
+	Discard()
+}
+
+// Into makes an aggregator a Sink.
+func Into(a *agg.Aggregator) Sink { return sink{a} }
+
+type sink struct{ *agg.Aggregator }
+
+func (s sink) NewBatch() Batch { return s.Aggregator.NewBatch() }
+
+// receiver decodes payloads into a sink. It is safe for concurrent use.
+type receiver struct {
+	sink       Sink
+	assembler  Assembler // nil: no breakdown
+	texts      texts
+	keys       *semconv.Keys
+	extraOrder []int // of keys.Extras, by name
+	longest    int64 // nanoseconds of the longest span that is taken
+	seed       uint64
+	cache      *cache
+	resources  resources
+	families   families
+	bounds     boundsTable
+	decoders   sync.Pool
+
+	spans, points, noValue atomic.Uint64
+	queueImplausible       atomic.Uint64
+	rejected               [2][reasons]atomic.Uint64 // of spans, of points
+}
+
+// newReceiver returns a receiver that remembers at most twice so many targets.
+func newReceiver(s Sink, assembler Assembler, tenant, extra []string, longest time.Duration, targets int) (*receiver, error) {
+	keys, err := semconv.NewKeys(tenant, extra)
+	if err != nil {
+		return nil, err
+	}
+	r := &receiver{sink: s, assembler: assembler, keys: keys, longest: int64(longest), seed: rand.Uint64(), cache: newCache(targets)}
+	for i := range keys.Extras {
+		r.extraOrder = append(r.extraOrder, i)
+	}
+	slices.SortFunc(r.extraOrder, func(a, b int) int { return strings.Compare(keys.Extras[a], keys.Extras[b]) })
+	r.decoders.New = func() any { return &decoder{r: r} }
+	return r, nil
+}
+
+// decoder is the scratch space of one request.
+type decoder struct {
+	r      *receiver
+	batch  Batch
+	tables *tables
+	res    *resource
+
+	attrs      semconv.Attrs
+	rank       [semconv.NumSlots]uint8
+	httpStatus int
+	arena      []byte // texts of values that are not strings
+	key        []byte
+	operation  []byte
+	extra      []labels.Label
+	id         agg.SpanIdentity
+	pending    []pending
+	targets    []resolved // of pending; target 0 is not found
+	fetched    uint64     // see cache.find
+
+	spans       []traces.Span // of the request, for the breakdown
+	from, to    int64         // ends that the batch accepts
+	present     semconv.Mask  // of the span's attributes, before Select
+	details     []byte
+	statement   []byte
+	address     []byte
+	identity    traces.Identity
+	queued      int64 // the earliest time a header of the span says, 0 if none does
+	rpcStatus   int8  // -1 if there is none
+	implausible uint64
+
+	scope      xxh3.Uint128
+	m          metric
+	h          hist.Histogram
+	bounds     []float64
+	lastBounds []float64
+	quantiles  []quantile
+
+	items   int64
+	noValue int64
+	refused [reasons]int64
+}
+
+func (d *decoder) refuse(r Reason) { d.refused[r]++ }
+
+// signal is what a request carries.
+type signal uint8
+
+const (
+	traceSignal signal = iota
+	metricSignal
+)
+
+func (s signal) items() string { return [...]string{"spans", "data points"}[s] }
+
+// take decodes one request and commits it. The error is a *MalformedError,
+// agg.ErrOverloaded, or the journal's; then nothing was accepted.
+func (r *receiver) take(ctx context.Context, s signal, payload []byte) (Partial, error) {
+	d := r.decoders.Get().(*decoder)
+	defer r.decoders.Put(d)
+	d.items, d.noValue = 0, 0
+	clear(d.refused[:])
+	d.batch = r.sink.NewBatch()
+	epoch := d.batch.Epoch()
+	if r.assembler != nil {
+		epoch += r.assembler.Epoch()
+		d.from, d.to = d.batch.Accepts()
+	}
+	d.tables = r.cache.at(epoch)
+	var err error
+	if s == traceSignal {
+		err = d.traces(payload)
+	} else {
+		err = d.metrics(payload)
+	}
+	if err != nil {
+		d.batch.Discard()
+		d.forget()
+		return Partial{}, err
+	}
+	rejects, err := d.batch.Commit(ctx)
+	if err != nil {
+		d.forget()
+		return Partial{}, err
+	}
+	d.refused[TooOld] += int64(rejects.TooOld)
+	d.refused[TooNew] += int64(rejects.TooNew)
+	d.refused[OutOfOrder] += int64(rejects.OutOfOrder)
+	d.refused[Invalid] += int64(rejects.Invalid)
+	p := Partial{Items: d.items}
+	for reason, n := range d.refused {
+		if n > 0 {
+			p.Rejected += n
+			r.rejected[s][reason].Add(uint64(n))
+		}
+	}
+	p.Rejected = min(p.Rejected, p.Items) // a summary is several numbers
+	p.Message = describe(s.items(), p.Items, p.Rejected, &d.refused)
+	accepted := uint64(p.Items - p.Rejected - d.noValue)
+	if s == traceSignal {
+		r.spans.Add(accepted)
+		if r.assembler != nil {
+			r.assembler.Add(d.spans)
+			r.queueImplausible.Add(d.implausible)
+		}
+	} else {
+		r.points.Add(accepted)
+		r.noValue.Add(uint64(d.noValue))
+	}
+	d.forget()
+	return p, nil
+}
+
+// forget drops what refers to the payload, which its owner will reuse.
+func (d *decoder) forget() {
+	d.batch, d.tables, d.res = nil, nil, nil
+	d.m = metric{}
+	d.id, d.identity = agg.SpanIdentity{}, traces.Identity{}
+	clear(d.pending)
+	d.pending = d.pending[:0]
+	d.forgetSpans()
+	d.h.Bounds = nil
+	d.attrs.Mask = 0
+}

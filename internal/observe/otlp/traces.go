@@ -1,0 +1,349 @@
+package otlp
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/zeebo/xxh3"
+
+	"tailscope/internal/agg"
+	"tailscope/internal/observe/semconv"
+)
+
+// traces walks an ExportTraceServiceRequest and puts its spans into the batch.
+func (d *decoder) traces(b []byte) error {
+	var f field
+	for i := 0; i < len(b); {
+		var err error
+		if i, err = f.next(b, i); err != nil {
+			return err
+		}
+		if f.number == 1 && f.wire == bytesT {
+			if err := d.resourceSpans(f.data); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (d *decoder) resourceSpans(b []byte) error {
+	res, err := d.resource(b)
+	if err != nil {
+		return err
+	}
+	d.res = res
+	d.key = append(d.key[:0], res.key[:]...)
+	var f field
+	for i := 0; i < len(b); {
+		if i, err = f.next(b, i); err != nil {
+			return err
+		}
+		if f.number == 2 && f.wire == bytesT {
+			if err := d.scopeSpans(f.data); err != nil {
+				return err
+			}
+		}
+	}
+	return d.settle()
+}
+
+func (d *decoder) scopeSpans(b []byte) error {
+	var f field
+	for i := 0; i < len(b); {
+		var err error
+		if i, err = f.next(b, i); err != nil {
+			return err
+		}
+		if f.number == 2 && f.wire == bytesT {
+			if err := d.span(f.data); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// pending is a span whose target has not been looked up yet.
+type pending struct {
+	hash     uint64 // of what decides the target
+	end      int64
+	duration int64
+	weight   uint32
+	span     int32 // index in decoder.spans, -1 if it is not there
+	message  []byte
+}
+
+// settleEvery bounds the spans that are pending.
+const settleEvery = 512
+
+// settle looks the targets of the pending spans up and puts them into the
+// batch. Most of a look-up is waiting for memory; done for many spans in a row
+// with nothing between, the waits overlap.
+func (d *decoder) settle() error {
+	d.targets, d.fetched = d.r.cache.find(d.targets[:0], d.tables, d.pending)
+	for i := range d.pending {
+		p := &d.pending[i]
+		to := d.targets[i]
+		if to.target == 0 {
+			var err error
+			if to, err = d.newTarget(p); err != nil {
+				return err
+			}
+		}
+		d.batch.Observe(to.target, p.end, p.duration, p.weight)
+		if p.span >= 0 {
+			d.spans[p.span].Name = to.name
+		}
+	}
+	clear(d.pending) // of references to the payload
+	d.pending = d.pending[:0]
+	return nil
+}
+
+// newTarget resolves a span that was not found; one like it may have been
+// resolved since.
+func (d *decoder) newTarget(p *pending) (resolved, error) {
+	if to, ok := d.r.cache.get(d.tables, p.hash); ok {
+		return to, nil
+	}
+	var s spanFields
+	if err := d.read(p.message, &s); err != nil {
+		return resolved{}, err
+	}
+	d.present = d.attrs.Mask
+	d.attrs.Mask = semconv.Select(s.of, d.attrs.Mask)
+	var component string
+	d.operation, component = semconv.Operation(d.operation[:0], s.of, &d.attrs)
+	to := d.resolveSpan(&s, component)
+	d.r.cache.put(d.tables.epoch, p.hash, to)
+	return to, nil
+}
+
+// span reads one Span message.
+func (d *decoder) span(b []byte) error {
+	var s spanFields
+	if err := d.read(b, &s); err != nil {
+		return err
+	}
+	d.items++
+	switch {
+	case s.start == 0:
+		d.refuse(NoStart)
+		return nil
+	case s.end == 0:
+		d.refuse(NoEnd)
+		return nil
+	case s.start > math.MaxInt64 || s.end > math.MaxInt64:
+		d.refuse(TooNew)
+		return nil
+	case s.end < s.start:
+		d.refuse(EndsBeforeStart)
+		return nil
+	case int64(s.end-s.start) > d.r.longest:
+		d.refuse(TooLong)
+		return nil
+	}
+	w := uint32(1)
+	if len(s.state) > 0 {
+		w = weight(view(s.state), s.traceID)
+	}
+	d.present = d.attrs.Mask
+	at := int32(-1)
+	if end := int64(s.end); d.r.assembler != nil && d.from <= end && end <= d.to {
+		at = int32(len(d.spans))
+		d.assemble(&s, w, b)
+	}
+	d.pending = append(d.pending, pending{d.spanHash(&s), int64(s.end), int64(s.end - s.start), w, at, b})
+	if len(d.pending) >= settleEvery {
+		return d.settle()
+	}
+	return nil
+}
+
+// spanFields are what is read of a span beside its attributes.
+type spanFields struct {
+	start, end     uint64
+	traceID, state []byte
+	id, parent     []byte
+	of             semconv.Kind
+	failed         bool
+}
+
+// entry says that the span is a request, see traces.
+func (s *spanFields) entry() bool {
+	return s.of == semconv.Server || s.of == semconv.Consumer || len(s.parent) != 8 || [8]byte(s.parent) == [8]byte{}
+}
+
+// read takes a Span message apart; d.attrs are its attributes.
+func (d *decoder) read(b []byte, s *spanFields) error {
+	var (
+		kind, code uint64
+		name       []byte
+		f          field
+		err        error
+	)
+	d.attrs.Mask = 0
+	d.httpStatus, d.rpcStatus, d.queued = 0, -1, 0
+	d.arena = d.arena[:0]
+	for i := 0; i < len(b); {
+		// The usual forms of a field read in place: less than 128 bytes, or
+		// fixed 64 bits, under a tag of one byte. next reads the others.
+		switch tag := b[i]; {
+		case tag < 0x80 && tag&7 == bytesT && i+1 < len(b) && int(b[i+1]) < min(0x80, len(b)-i-1):
+			n := int(b[i+1])
+			f.number, f.wire, f.data = int32(tag>>3), bytesT, b[i+2:i+2+n:i+2+n]
+			i += 2 + n
+		case tag < 0x80 && tag&7 == fixed64 && len(b)-i > 8:
+			f.number, f.wire, f.num = int32(tag>>3), fixed64, binary.LittleEndian.Uint64(b[i+1:])
+			i += 9
+		default:
+			if i, err = f.next(b, i); err != nil {
+				return err
+			}
+		}
+		switch f.wire {
+		case bytesT:
+			switch f.number {
+			case 1:
+				s.traceID = f.data
+			case 2:
+				s.id = f.data
+			case 3:
+				s.state = f.data
+			case 4:
+				s.parent = f.data
+			case 5:
+				name = f.data
+			case 9:
+				if err := d.attribute(f.data); err != nil {
+					return err
+				}
+			case 15:
+				if code, err = statusCode(f.data, code); err != nil {
+					return err
+				}
+			}
+		case fixed64:
+			switch f.number {
+			case 7:
+				s.start = f.num
+			case 8:
+				s.end = f.num
+			}
+		case varint:
+			if f.number == 6 {
+				kind = f.num
+			}
+		}
+	}
+	if len(name) > 0 {
+		d.attrs.Mask |= 1 << semconv.Name
+		d.attrs.V[semconv.Name] = view(name)
+	}
+	if kind <= uint64(semconv.Consumer) {
+		s.of = semconv.Kind(kind)
+	}
+	s.failed = code == 2 || code == 0 && (d.httpStatus >= 500 || d.rpcStatus > 0 && semconv.RPCFailed(s.of, int(d.rpcStatus)))
+	return nil
+}
+
+// statusCode reads the code (field 3) of a Status message.
+func statusCode(b []byte, code uint64) (uint64, error) {
+	var f field
+	for i := 0; i < len(b); {
+		var err error
+		if i, err = f.next(b, i); err != nil {
+			return 0, err
+		}
+		if f.number == 3 && f.wire == varint {
+			code = f.num
+		}
+	}
+	return code, nil
+}
+
+// spanHash hashes what decides what the span in d.attrs is counted under.
+func (d *decoder) spanHash(s *spanFields) uint64 {
+	a, k := &d.attrs, s.of
+	a.Mask = semconv.Select(k, a.Mask)
+	key := d.key[:16]
+	flags := byte(k) << 2
+	if s.failed {
+		flags |= 1
+	}
+	if s.entry() {
+		flags |= 1 << 7
+	}
+	mask := a.Mask
+	if a.Volatile() {
+		var component string
+		d.operation, component = semconv.Operation(d.operation[:0], k, a)
+		key = append(key, flags|2)
+		key = append(key, component...)
+		key = append(key, 0)
+		key = binary.AppendUvarint(key, uint64(len(d.operation)))
+		key = append(key, d.operation...)
+		mask &= semconv.Always
+	} else {
+		key = append(key, flags)
+	}
+	for ; mask != 0; mask &= mask - 1 {
+		slot := bits.TrailingZeros64(uint64(mask))
+		v := a.V[slot]
+		if n := uint(len(v)); n < 0x80 {
+			key = append(key, byte(slot), byte(n))
+		} else {
+			key = append(key, byte(slot))
+			key = binary.AppendUvarint(key, uint64(n))
+		}
+		key = append(key, v...)
+	}
+	if d.r.assembler != nil && (k == semconv.Client || k == semconv.Producer) {
+		key = d.appendAddress(append(key, 0xFF))
+	}
+	d.key = key
+	return max(xxh3.HashSeed(key, d.r.seed), 1) // 0 is an empty slot of the cache
+}
+
+// resolveSpan asks the aggregator; d.operation is the span's operation.
+func (d *decoder) resolveSpan(s *spanFields, component string) resolved {
+	r := d.res
+	d.id = agg.SpanIdentity{
+		Service:   r.service(),
+		Operation: fit(view(d.operation)),
+		Component: component,
+		Kind:      s.of.String(),
+		Status:    "ok",
+		Tenant:    d.either(semconv.Tenant),
+		Version:   r.attrs.Get(semconv.Version),
+		Variant:   d.either(semconv.Variant),
+		Instance:  r.attrs.Get(semconv.Instance),
+	}
+	if s.failed {
+		d.id.Status = "error"
+	}
+	d.extra = d.extra[:0]
+	for _, i := range d.r.extraOrder {
+		if v := d.either(semconv.Extra + semconv.Slot(i)); v != "" {
+			d.extra = append(d.extra, labels.Label{Name: d.r.keys.Extras[i], Value: v})
+		}
+	}
+	d.id.Extra = d.extra
+	if d.r.assembler == nil {
+		return resolved{target: d.r.sink.SpanTarget(&d.id)}
+	}
+	t := d.r.sink.NamedTarget(&d.id)
+	return resolved{t, d.name(s)}
+}
+
+// either returns the value in the span, valid as long as the payload, or else
+// in its resource.
+func (d *decoder) either(s semconv.Slot) string {
+	if v := d.attrs.Get(s); v != "" {
+		return fit(v)
+	}
+	return d.res.attrs.Get(s)
+}

@@ -1,0 +1,519 @@
+// Package semconv reads what a span is about from its OpenTelemetry
+// attributes, old and new names alike: the operation, and the component in
+// which its time is spent.
+//
+// A span has many attributes and few of them matter, which ones depending on
+// what else is there: with http.route the name does not, with a collection
+// and a verb the statement does not. Select says which, so that a decoder can
+// recognise a span it has seen before by these alone; Operation then reads
+// nothing else.
+package semconv
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"tailscope/internal/observe/sqltext"
+	"tailscope/internal/route"
+)
+
+// Kind is the span's kind as OTLP numbers it.
+type Kind uint8
+
+const (
+	Unspecified Kind = iota
+	Internal
+	Server
+	Client
+	Producer
+	Consumer
+)
+
+// String is the value of the label kind. What is not specified is internal.
+func (k Kind) String() string {
+	switch k {
+	case Server:
+		return "server"
+	case Client:
+		return "client"
+	case Producer:
+		return "producer"
+	case Consumer:
+		return "consumer"
+	}
+	return "internal"
+}
+
+// The components.
+const (
+	App       = "app"
+	DB        = "db"
+	Cache     = "cache"
+	External  = "external"
+	Messaging = "messaging"
+	Queue     = "queue"
+)
+
+// Attrs are the values found. V[s] counts only if Mask has s.
+type Attrs struct {
+	Mask Mask
+	V    [NumSlots]string
+}
+
+// Get returns the value of s, empty if it is absent.
+func (a *Attrs) Get(s Slot) string {
+	if a.Mask.Has(s) {
+		return a.V[s]
+	}
+	return ""
+}
+
+// MaxValue is the length in bytes to which a label's value is cut.
+const MaxValue = 256
+
+// Always are the slots that are labels themselves.
+var Always = of(Tenant, Variant) | (1<<NumSlots-1)&^(1<<Extra-1)
+
+var (
+	maskHTTP      = of(HTTPMethod, HTTPRoute, Name)
+	maskHTTPFull  = of(HTTPMethod, HTTPRoute)
+	maskRPC       = of(RPCSystem, RPCService, RPCMethod)
+	maskDBFull    = of(DBSystem, DBOperation, DBCollection)
+	maskDBSummary = of(DBSystem, DBSummary)
+	maskDB        = of(DBSystem, DBOperation, DBCollection, DBText, Name)
+	maskDBNoName  = of(DBSystem, DBOperation, DBCollection, DBText)
+	maskCache     = of(DBSystem, DBOperation)
+	maskMessaging = of(MessagingSystem, MessagingOperation, MessagingDestination, MessagingAnonymous)
+	maskTask      = of(MessagingSystem, Task, TaskAction, MessagingOperation)
+	maskGraphQL   = of(GraphQLType, GraphQLName)
+)
+
+// Select returns the slots of which the labels of a span of this kind depend,
+// out of those present.
+func Select(k Kind, present Mask) Mask {
+	m := Always
+	switch {
+	case k != Server && present.Has(DBSystem):
+		switch {
+		case present.Has(DBOperation) && present.Has(DBCollection):
+			m |= maskDBFull
+		case present.Has(DBSummary):
+			m |= maskDBSummary
+		case present.Has(DBText):
+			m |= maskDBNoName
+			if !present.Has(DBOperation) {
+				m |= 1 << Name
+			}
+		case present.Has(DBOperation):
+			m |= maskCache
+		default:
+			m |= maskDB
+		}
+	case present.Has(Task):
+		m |= maskTask
+	case k == Server && present.Has(GraphQLName):
+		m |= maskGraphQL
+	case present.Has(RPCSystem) || present.Has(RPCMethod):
+		m |= maskRPC
+		if !present.Has(RPCMethod) {
+			m |= 1 << Name
+		}
+	case present.Has(MessagingSystem) || present.Has(MessagingDestination):
+		m |= maskMessaging
+		if !present.Has(MessagingDestination) {
+			m |= 1 << Name
+		}
+	case k == Server && present.Has(HTTPMethod):
+		if present.Has(HTTPRoute) {
+			m |= maskHTTPFull
+		} else {
+			m |= maskHTTP
+		}
+	case present.Has(HTTPMethod) && (k == Client || k <= Internal && (present.Has(URL) || present.Has(ServerAddress) || present.Has(PeerService))):
+		m |= of(HTTPMethod, URLTemplate)
+		switch {
+		case present.Has(PeerService):
+			m |= of(PeerService)
+		case present.Has(ServerAddress):
+			m |= of(ServerAddress)
+		case present.Has(URL):
+			m |= of(URL)
+		default:
+			m |= of(Name)
+		}
+	case k == Client && present.Has(FaasName):
+		m |= of(FaasName, FaasTrigger)
+	case k == Server && present.Has(FaasTrigger) && present.Has(FaasName):
+		m |= of(FaasName, FaasTrigger)
+	case k == Client:
+		m |= of(Name, PeerService)
+	default:
+		m |= of(Name)
+	}
+	return m & present
+}
+
+// Volatile says that the selected values may differ between spans of one
+// operation (a statement with literals in it, a name with a number), so that
+// they are a poor key to remember it by.
+func (a *Attrs) Volatile() bool {
+	if a.Mask.Has(DBText) || a.Mask.Has(URL) {
+		return true
+	}
+	if !a.Mask.Has(Name) {
+		return false
+	}
+	name := a.V[Name]
+	for i := 0; i < len(name); i++ {
+		if c := name[i]; '0' <= c && c <= '9' || c == '\'' || c == '"' || c == '?' {
+			return true
+		}
+	}
+	return false
+}
+
+// Operation appends the span's operation to dst and returns its component.
+// a.Mask must be what Select gave. It allocates nothing beyond dst, except for
+// statements whose table's name is made of parts.
+func Operation(dst []byte, k Kind, a *Attrs) ([]byte, string) {
+	start := len(dst)
+	component := App
+	switch {
+	case k != Server && a.Mask.Has(DBSystem):
+		dst, component = database(dst, a)
+	case a.Mask.Has(Task):
+		dst, component = task(dst, k, a)
+	case k == Server && a.Mask.Has(GraphQLName):
+		dst = join(dst, a.Get(GraphQLType), ' ', a.V[GraphQLName])
+	case a.Mask.Has(RPCSystem) || a.Mask.Has(RPCMethod):
+		if k == Client || k == Producer {
+			component = External
+		}
+		dst = remote(dst, a)
+	case a.Mask.Has(MessagingSystem) || a.Mask.Has(MessagingDestination):
+		dst, component = messaging(dst, k, a)
+	case k == Server && a.Mask.Has(HTTPMethod):
+		dst = served(dst, a)
+	case a.Mask.Has(HTTPMethod):
+		component = External
+		dst = called(dst, a)
+	case k == Client && a.Mask.Has(FaasName):
+		component = External
+		dst = append(dst, a.V[FaasName]...)
+	case a.Mask.Has(FaasTrigger) && a.Mask.Has(FaasName):
+		dst = append(dst, a.V[FaasName]...)
+	case k == Client:
+		component = External
+		dst = spanName(dst, a.Get(Name))
+		if peer := a.Get(PeerService); peer != "" {
+			dst = join(dst, "", ' ', peer)
+		}
+	default:
+		if k == Producer {
+			component = Messaging
+		}
+		dst = spanName(dst, a.Get(Name))
+	}
+	if len(dst) == start {
+		dst = append(dst, "unnamed"...)
+	}
+	return cut(dst, start), component
+}
+
+// cut bounds what was appended since start, at the boundary of a character.
+func cut(dst []byte, start int) []byte {
+	if len(dst)-start <= MaxValue {
+		return dst
+	}
+	end := start + MaxValue
+	for end > start+MaxValue-utf8.UTFMax && !utf8.RuneStart(dst[end]) {
+		end--
+	}
+	return dst[:end]
+}
+
+// join appends a, sep and b; sep only between two that are not empty. A dst
+// that is not empty and an empty a joins b to dst.
+func join(dst []byte, a string, sep byte, b string) []byte {
+	dst = append(dst, a...)
+	if b != "" {
+		if len(dst) > 0 {
+			dst = append(dst, sep)
+		}
+		dst = append(dst, b...)
+	}
+	return dst
+}
+
+var caches = [...]string{"redis", "memcached", "valkey", "keydb", "dragonfly", "hazelcast", "ehcache", "infinispan", "aerospike.cache", "coherence", "pymemcache"}
+
+// IsCache reports whether a database system is a cache.
+func IsCache(system string) bool {
+	for _, c := range caches {
+		if strings.EqualFold(c, system) {
+			return true
+		}
+	}
+	return false
+}
+
+func database(dst []byte, a *Attrs) ([]byte, string) {
+	component := DB
+	system := a.V[DBSystem]
+	verb, table := a.Get(DBOperation), a.Get(DBCollection)
+	if IsCache(system) {
+		component = Cache
+		if verb == "" {
+			verb = command(a.Get(DBText))
+		}
+		if verb == "" {
+			verb = command(a.Get(DBSummary))
+		}
+		if verb == "" {
+			verb = command(a.Get(Name))
+		}
+		if verb == "" {
+			verb = "call"
+		}
+		return upper(dst, verb), component
+	}
+	if strings.IndexByte(verb, ' ') > 0 { // some put the statement, or verb and table, here
+		v, t := sqltext.Summary(verb)
+		if v == "" {
+			v, _, _ = strings.Cut(verb, " ")
+		}
+		if verb = v; table == "" {
+			table = t
+		}
+	}
+	if verb == "" || table == "" {
+		if summary := a.Get(DBSummary); summary != "" {
+			return route.Template(dst, summary), component
+		}
+		if text := a.Get(DBText); text != "" {
+			v, t := sqltext.Summary(text)
+			if verb == "" {
+				verb = v
+			}
+			if table == "" && strings.EqualFold(verb, v) {
+				table = t
+			}
+		}
+	}
+	if verb == "" && table == "" {
+		return spanName(dst, a.Get(Name)), component
+	}
+	if v := sqltext.Verb(verb); v != "" {
+		verb = v
+	}
+	if len(verb) > 64 {
+		verb = verb[:64]
+	}
+	return join(append(dst, verb...), "", ' ', table), component
+}
+
+// command returns the first word of a cache's command if it can be one: the
+// rest, or a word of another form, is a key.
+func command(s string) string {
+	s = strings.TrimLeft(s, " \t\r\n")
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case 'a' <= c|0x20 && c|0x20 <= 'z', c == '_', c == '.' && i > 0:
+			if i == 24 {
+				return ""
+			}
+		case c == ' ', c == '\n', c == '\t':
+			return s[:i]
+		default:
+			return ""
+		}
+	}
+	if len(s) > 24 {
+		return ""
+	}
+	return s
+}
+
+func upper(dst []byte, s string) []byte {
+	s = s[:min(len(s), MaxValue)]
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if 'a' <= c && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}
+
+// remote names a remote procedure: service/method. The newer conventions put
+// the whole into rpc.method.
+func remote(dst []byte, a *Attrs) []byte {
+	service, m := a.Get(RPCService), a.Get(RPCMethod)
+	m = strings.TrimPrefix(m, "/")
+	switch {
+	case m == "" && service == "":
+		return spanName(dst, a.Get(Name))
+	case m == "":
+		return append(dst, service...)
+	case strings.IndexByte(m, '/') > 0:
+		return append(dst, m...)
+	}
+	return join(dst, service, '/', m)
+}
+
+// Systems whose messages are tasks waiting for a worker.
+var queues = [...]string{"celery", "sidekiq", "resque", "delayed_job", "rq", "bull", "bullmq", "hangfire", "aws_sqs", "AmazonSQS", "AWS SQS", "gcp_cloud_tasks", "active_job", "que", "faktory", "laravel"}
+
+func messagingComponent(k Kind, system, operation string) string {
+	if k == Consumer && operation != "receive" && operation != "poll" && operation != "settle" || k == Server {
+		return App // the work itself, like a server's
+	}
+	for _, q := range queues {
+		if strings.EqualFold(q, system) {
+			return Queue
+		}
+	}
+	return Messaging
+}
+
+func messaging(dst []byte, k Kind, a *Attrs) ([]byte, string) {
+	operation := a.Get(MessagingOperation)
+	component := messagingComponent(k, a.Get(MessagingSystem), operation)
+	if operation == "" {
+		switch k {
+		case Producer:
+			operation = "publish"
+		case Consumer:
+			operation = "process"
+		}
+	}
+	destination := a.Get(MessagingDestination)
+	switch {
+	case a.Get(MessagingAnonymous) == "true":
+		dst = join(dst, operation, ' ', "(temporary)")
+	case destination != "":
+		dst = append(dst, operation...)
+		if operation != "" {
+			dst = append(dst, ' ')
+		}
+		dst = route.Template(dst, destination)
+	case a.Mask.Has(Name):
+		dst = spanName(dst, a.V[Name])
+	default:
+		dst = append(dst, operation...)
+	}
+	return dst, component
+}
+
+func task(dst []byte, k Kind, a *Attrs) ([]byte, string) {
+	action := a.Get(TaskAction)
+	if action == "" {
+		action = a.Get(MessagingOperation)
+	}
+	if action == "" && k == Consumer {
+		action = "process"
+	}
+	system := a.Get(MessagingSystem)
+	component := Queue
+	if system != "" || k == Consumer {
+		component = messagingComponent(k, system, a.Get(MessagingOperation))
+		if component == Messaging {
+			component = Queue
+		}
+	}
+	return join(append(dst, action...), "", ' ', a.V[Task]), component
+}
+
+var methods = [...]string{"GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE", "CONNECT", "QUERY"}
+
+// method returns the HTTP method in upper case, _OTHER if there is no such one.
+func method(s string) string {
+	for _, m := range methods {
+		if len(m) == len(s) && strings.EqualFold(m, s) {
+			return m
+		}
+	}
+	return "_OTHER"
+}
+
+// served names a request that came in: method and route. Without a route the
+// span's name has to do.
+func served(dst []byte, a *Attrs) []byte {
+	m := method(a.V[HTTPMethod])
+	if route := a.Get(HTTPRoute); route != "" {
+		if rest, ok := strings.CutPrefix(route, m+" "); ok { // Go's ServeMux patterns
+			route = rest
+		}
+		dst = append(dst, m...)
+		dst = append(dst, ' ')
+		return append(dst, route...)
+	}
+	name := a.Get(Name)
+	if name == "" || strings.EqualFold(name, m) || strings.EqualFold(name, "HTTP "+m) || strings.EqualFold(name, "HTTP") {
+		return append(dst, m...)
+	}
+	if name[0] == '/' || strings.Contains(name, "://") {
+		dst = append(dst, m...)
+		dst = append(dst, ' ')
+		return path(dst, name)
+	}
+	if rest, ok := strings.CutPrefix(name, "HTTP "); ok {
+		name = rest
+	}
+	return spanName(dst, name)
+}
+
+// called names a request that went out: method and peer, and the template of
+// the path where one is given.
+func called(dst []byte, a *Attrs) []byte {
+	dst = append(dst, method(a.V[HTTPMethod])...)
+	peer := a.Get(PeerService)
+	if peer == "" {
+		peer = a.Get(ServerAddress)
+	}
+	if peer == "" {
+		peer = host(a.Get(URL))
+	}
+	if peer != "" {
+		dst = append(dst, ' ')
+		dst = append(dst, peer...)
+	} else if name := a.Get(Name); name != "" && !a.Mask.Has(URLTemplate) {
+		if word, rest, _ := strings.Cut(strings.TrimPrefix(name, "HTTP "), " "); method(word) == "_OTHER" || rest != "" {
+			if method(word) == "_OTHER" {
+				rest = name
+			}
+			dst = append(dst, ' ')
+			dst = spanName(dst, rest)
+		}
+	}
+	if t := a.Get(URLTemplate); t != "" {
+		if peer == "" || t[0] != '/' {
+			dst = append(dst, ' ')
+		}
+		dst = append(dst, t...)
+	}
+	return dst
+}
+
+// host returns the host of a URL, without user and port.
+func host(url string) string {
+	_, rest, found := strings.Cut(url, "://")
+	if !found {
+		return ""
+	}
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		rest = rest[:i]
+	}
+	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
+		rest = rest[i+1:]
+	}
+	if i := strings.IndexByte(rest, ']'); i >= 0 { // IPv6
+		return rest[:i+1]
+	}
+	if i := strings.IndexByte(rest, ':'); i >= 0 {
+		rest = rest[:i]
+	}
+	return rest
+}
