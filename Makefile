@@ -37,6 +37,7 @@ test: test-go test-page
 test-go:
 	go build ./...
 	go test ./...
+	go -C benchmarks test ./...
 
 test-page: ui/node_modules/.package-lock.json
 	cd ui && npm run check && npm test -- --testTimeout 60000
@@ -48,16 +49,18 @@ lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'hint: gofmt -w the files above' >&2; exit 1; }
 	go vet ./...
 	go vet -tags servers,campaign ./test/...
+	go -C benchmarks vet ./...
 	go run $(STATICCHECK) ./...
+	cd benchmarks && go run $(STATICCHECK) ./...
 
 fuzz-short:
 	FUZZTIME=$(FUZZTIME) scripts/fuzz
 
 bench:
-	go run ./benchmarks/cmd/bench all -quick -o ''
+	go -C benchmarks run ./cmd/bench all -quick -o ''
 
 campaign:
-	go run ./benchmarks/cmd/bench all
+	go -C benchmarks run ./cmd/bench all
 	go test -tags campaign -count 1 -timeout 1h ./test/demo
 	go test -tags servers -count 1 -timeout 2h ./test/e2e ./internal/agg
 	FUZZTIME=10m scripts/fuzz

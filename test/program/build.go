@@ -46,7 +46,7 @@ func Build(ctx context.Context, name string) (string, error) {
 	switch name {
 	case "tailscope":
 	case "faulty", "frozen", "fanout":
-		pkg = "./benchmarks/cmd/" + name
+		dir, pkg = filepath.Join(root, "benchmarks"), "./cmd/"+name
 	case "collector", "promotlp", "duplicator":
 		dir, pkg = filepath.Join(root, "benchmarks", "peers"), "./"+name
 	case "vegeta", "hey", "k6":

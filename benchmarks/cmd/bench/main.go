@@ -1,35 +1,35 @@
 // Command bench measures Tailscope beside its peers and writes what it found
 // to benchmarks/results, with the targets beside the figures.
 //
-//	go run ./benchmarks/cmd/bench ingest       spans by gRPC, HTTP, HTTP with gzip
-//	go run ./benchmarks/cmd/bench histograms   histograms that arrive as metrics
-//	go run ./benchmarks/cmd/bench traces       traces put together and broken down; 100,000 open
-//	go run ./benchmarks/cmd/bench memory       memory at 100,000 active series
-//	go run ./benchmarks/cmd/bench resident     memory at 40,000 spans a second, and what it is made of
-//	go run ./benchmarks/cmd/bench store        bytes per point and queries, 1,000 series × 6 h
-//	go run ./benchmarks/cmd/bench page         the service page on a week of the ingest load
-//	go run ./benchmarks/cmd/bench compare      comparisons of 1,000 series over 24 h
-//	go run ./benchmarks/cmd/bench micro        recording, merging, encoding, decoding
-//	go run ./benchmarks/cmd/bench calibrate    false alarms and power of judgements of change
-//	go run ./benchmarks/cmd/bench changes      change points where people or a simulation say they are
-//	go run ./benchmarks/cmd/bench mirror       what duplicating requests costs
-//	go run ./benchmarks/cmd/bench mirror-faults  what clients notice of a candidate that misbehaves
-//	go run ./benchmarks/cmd/bench mirror-soak  a candidate that comes and goes, for long
-//	go run ./benchmarks/cmd/bench check        thresholds computed from history
-//	go run ./benchmarks/cmd/bench checks       10,000 checks at 10 s
-//	go run ./benchmarks/cmd/bench load         what sending load costs
-//	go run ./benchmarks/cmd/bench solr         which number of shards is best for which question to Solr
-//	go run ./benchmarks/cmd/bench nginx-workers  how many workers nginx should have
-//	go run ./benchmarks/cmd/bench observer     what instrumentation, mirror and generator cost
-//	go run ./benchmarks/cmd/bench aa           how often experiments find what is not there
-//	go run ./benchmarks/cmd/bench freeze       the tail of a target that freezes, as told by those who send
-//	go run ./benchmarks/cmd/bench simulate     simulations against a fan-out of timed leaves; their speed
-//	go run ./benchmarks/cmd/bench simulate-solr  what Solr in 4 and 8 shards will do, told by its leaves
-//	go run ./benchmarks/cmd/bench capacity     searches of servers whose limit is known, and of others twice
-//	go run ./benchmarks/cmd/bench capacity-calibrate  how sure its answers are, in virtual time
-//	go run ./benchmarks/cmd/bench faults       crashes and damage, held against a ledger of what was acknowledged
-//	go run ./benchmarks/cmd/bench soak         load, kill -9, questions, a mirror and checks, for an hour
-//	go run ./benchmarks/cmd/bench all          all of them
+//	go -C benchmarks run ./cmd/bench ingest       spans by gRPC, HTTP, HTTP with gzip
+//	go -C benchmarks run ./cmd/bench histograms   histograms that arrive as metrics
+//	go -C benchmarks run ./cmd/bench traces       traces put together and broken down; 100,000 open
+//	go -C benchmarks run ./cmd/bench memory       memory at 100,000 active series
+//	go -C benchmarks run ./cmd/bench resident     memory at 40,000 spans a second, and what it is made of
+//	go -C benchmarks run ./cmd/bench store        bytes per point and queries, 1,000 series × 6 h
+//	go -C benchmarks run ./cmd/bench page         the service page on a week of the ingest load
+//	go -C benchmarks run ./cmd/bench compare      comparisons of 1,000 series over 24 h
+//	go -C benchmarks run ./cmd/bench micro        recording, merging, encoding, decoding
+//	go -C benchmarks run ./cmd/bench calibrate    false alarms and power of judgements of change
+//	go -C benchmarks run ./cmd/bench changes      change points where people or a simulation say they are
+//	go -C benchmarks run ./cmd/bench mirror       what duplicating requests costs
+//	go -C benchmarks run ./cmd/bench mirror-faults  what clients notice of a candidate that misbehaves
+//	go -C benchmarks run ./cmd/bench mirror-soak  a candidate that comes and goes, for long
+//	go -C benchmarks run ./cmd/bench check        thresholds computed from history
+//	go -C benchmarks run ./cmd/bench checks       10,000 checks at 10 s
+//	go -C benchmarks run ./cmd/bench load         what sending load costs
+//	go -C benchmarks run ./cmd/bench solr         which number of shards is best for which question to Solr
+//	go -C benchmarks run ./cmd/bench nginx-workers  how many workers nginx should have
+//	go -C benchmarks run ./cmd/bench observer     what instrumentation, mirror and generator cost
+//	go -C benchmarks run ./cmd/bench aa           how often experiments find what is not there
+//	go -C benchmarks run ./cmd/bench freeze       the tail of a target that freezes, as told by those who send
+//	go -C benchmarks run ./cmd/bench simulate     simulations against a fan-out of timed leaves; their speed
+//	go -C benchmarks run ./cmd/bench simulate-solr  what Solr in 4 and 8 shards will do, told by its leaves
+//	go -C benchmarks run ./cmd/bench capacity     searches of servers whose limit is known, and of others twice
+//	go -C benchmarks run ./cmd/bench capacity-calibrate  how sure its answers are, in virtual time
+//	go -C benchmarks run ./cmd/bench faults       crashes and damage, held against a ledger of what was acknowledged
+//	go -C benchmarks run ./cmd/bench soak         load, kill -9, questions, a mirror and checks, for an hour
+//	go -C benchmarks run ./cmd/bench all          all of them
 //
 // Programs are measured as processes of their own, by the CPU time and the
 // peak memory that the kernel counts; peers take turns with Tailscope in the
@@ -132,7 +132,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	o := &options{log: stderr}
-	fs.StringVar(&o.out, "o", "benchmarks/results", "directory of the results; empty prints only")
+	fs.StringVar(&o.out, "o", "results", "directory of the results; empty prints only")
 	fs.IntVar(&o.reps, "reps", 5, "how often each case is measured; peers take turns")
 	fs.IntVar(&o.trials, "trials", 4000, "how often each cell of calibrate is simulated")
 	fs.BoolVar(&o.quick, "quick", false, "a tenth of the work, once: to see that everything runs")

@@ -19,7 +19,7 @@ import (
 var microPackages = []struct{ path, text string }{
 	{"./hist", "Recording, merging, encoding and reading distributions."},
 	{"./internal/store/runcodec", "The entropy coder of settled runs."},
-	{"./internal/ingest/...", "Decoding OTLP, mapping attributes, taking literals out of SQL."},
+	{"./internal/observe/...", "Decoding OTLP, mapping attributes, taking literals out of SQL."},
 	{"./internal/agg", "Observations into open slots, journalled."},
 }
 
