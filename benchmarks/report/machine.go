@@ -43,7 +43,7 @@ func revision() string {
 		return "unknown"
 	}
 	rev := strings.TrimSpace(string(out))
-	if exec.Command("git", "diff", "--quiet", "HEAD", "--", "*.go", "go.mod").Run() != nil {
+	if exec.Command("git", "diff", "--quiet", "HEAD", "--", ":/*.go", ":/*go.mod").Run() != nil {
 		rev += " with changes"
 	}
 	return rev
