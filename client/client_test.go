@@ -107,23 +107,23 @@ func TestRequests(t *testing.T) {
 		{"/api/v1/marks?service=s", func(c *Client) error { _, err := c.Marks(ctx, MarksQuery{Service: "s"}); return err }},
 		{"/api/v1/marks/a%2Fb", func(c *Client) error { _, err := c.Mark(ctx, "a/b"); return err }},
 		{"/api/v1/marks/a%2Fb", func(c *Client) error { return c.DeleteMark(ctx, "a/b") }},
-		{"/api/v1/experiments?end=now&kind=mirror&limit=5&q=cache&start=now-1h&state=lost", func(c *Client) error {
-			_, err := c.Experiments(ctx, ExperimentsQuery{"mirror", "lost", "cache", "now-1h", "now", 5})
+		{"/api/v1/sessions?end=now&kind=mirror&limit=5&q=cache&start=now-1h&state=lost", func(c *Client) error {
+			_, err := c.Sessions(ctx, SessionsQuery{"mirror", "lost", "cache", "now-1h", "now", 5})
 			return err
 		}},
-		{"/api/v1/experiments/x", func(c *Client) error { _, err := c.Experiment(ctx, "x"); return err }},
-		{"/api/v1/experiments/x", func(c *Client) error {
-			_, err := c.ReportExperiment(ctx, "x", api.ExperimentReport{})
+		{"/api/v1/sessions/x", func(c *Client) error { _, err := c.Session(ctx, "x"); return err }},
+		{"/api/v1/sessions/x", func(c *Client) error {
+			_, err := c.ReportSession(ctx, "x", api.SessionReport{})
 			return err
 		}},
-		{"/api/v1/experiments/x", func(c *Client) error {
-			_, err := c.ChangeExperiment(ctx, "x", api.MirrorChange{Stop: true})
+		{"/api/v1/sessions/x", func(c *Client) error {
+			_, err := c.ChangeSession(ctx, "x", api.MirrorChange{Stop: true})
 			return err
 		}},
-		{"/api/v1/experiments/x", func(c *Client) error { return c.StopExperiment(ctx, "x") }},
-		{"/api/v1/experiments/x", func(c *Client) error { return c.ForgetExperiment(ctx, "x") }},
-		{"/api/v1/experiments/x/verdict?end=now&limit=3&measures=ratio%2Cp99&start=now-1h", func(c *Client) error {
-			_, err := c.ExperimentVerdict(ctx, ExperimentVerdictQuery{"x", "now-1h", "now", []string{"ratio", "p99"}, 3})
+		{"/api/v1/sessions/x", func(c *Client) error { return c.StopSession(ctx, "x") }},
+		{"/api/v1/sessions/x", func(c *Client) error { return c.ForgetSession(ctx, "x") }},
+		{"/api/v1/sessions/x/verdict?end=now&limit=3&measures=ratio%2Cp99&start=now-1h", func(c *Client) error {
+			_, err := c.SessionVerdict(ctx, SessionVerdictQuery{"x", "now-1h", "now", []string{"ratio", "p99"}, 3})
 			return err
 		}},
 	} {

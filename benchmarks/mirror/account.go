@@ -34,18 +34,18 @@ func CheckAccount(ctx context.Context, url string) (paired float64, err error) {
 }
 
 // Session is the one session that url's server knows, once it has settled.
-func Session(ctx context.Context, url string) (*api.Experiment, error) {
+func Session(ctx context.Context, url string) (*api.Session, error) {
 	c := client.Client{Address: url}
 	var last error
 	for range 300 { // a minute: longer than a copy may take
-		all, err := c.Experiments(ctx, client.ExperimentsQuery{})
+		all, err := c.Sessions(ctx, client.SessionsQuery{})
 		switch {
 		case err != nil:
 			last = err
-		case len(all.Experiments) != 1 || all.Experiments[0].Mirror == nil:
-			last = fmt.Errorf("the server knows %d sessions, want 1", len(all.Experiments))
+		case len(all.Sessions) != 1 || all.Sessions[0].Mirror == nil:
+			last = fmt.Errorf("the server knows %d sessions, want 1", len(all.Sessions))
 		default:
-			e := all.Experiments[0]
+			e := all.Sessions[0]
 			last = fmt.Errorf("session %s has copies under way", e.ID)
 			busy := false
 			for _, t := range e.Mirror.Shadows {

@@ -145,7 +145,7 @@ func (f *benchOutput) server(ctx context.Context, h *benchHooks, name, service s
 		if start == 0 {
 			start = r.Start
 		}
-		reply, err := c.ReportExperiment(ctx, h.id, api.ExperimentReport{
+		reply, err := c.ReportSession(ctx, h.id, api.SessionReport{
 			Kind: "bench", Name: name, Service: service, Start: start, Ended: !report.IsNaN(r.End), Bench: r,
 		})
 		if reply.Stop {
@@ -153,7 +153,7 @@ func (f *benchOutput) server(ctx context.Context, h *benchHooks, name, service s
 		}
 		return err
 	}
-	return pageOf(f.to) + "/experiments/" + h.id, nil
+	return pageOf(f.to) + "/sessions/" + h.id, nil
 }
 
 func pageOf(address string) string {

@@ -9,7 +9,7 @@ import (
 )
 
 // What a run measures is in the server it is sent to, every request once, and
-// the run is among its experiments.
+// the run is among its sessions.
 func TestBenchTo(t *testing.T) {
 	t.Parallel() // the run takes a second, so that it is told of while it goes
 	srv := far(t, "127.0.0.1:0", "127.0.0.1:0")
@@ -18,16 +18,16 @@ func TestBenchTo(t *testing.T) {
 	if code != exitOK && code != exitInvalid {
 		t.Fatalf("code %d\n%s", code, errs.String())
 	}
-	page := regexp.MustCompile(`http://` + regexp.QuoteMeta(srv.Addr()) + `/experiments/(bench-[a-z0-9-]+)\n$`).FindStringSubmatch(errs.String())
+	page := regexp.MustCompile(`http://` + regexp.QuoteMeta(srv.Addr()) + `/sessions/(bench-[a-z0-9-]+)\n$`).FindStringSubmatch(errs.String())
 	if page == nil {
 		t.Fatalf("no link to the page: %s", errs.String())
 	}
-	x, err := (&client.Client{Address: srv.Addr()}).Experiment(t.Context(), page[1])
+	x, err := (&client.Client{Address: srv.Addr()}).Session(t.Context(), page[1])
 	if err != nil {
 		t.Fatal(err)
 	}
 	if x.State != "ended" || x.Kind != "bench" || x.Name != "home" || x.Bench == nil || x.Bench.Account.Answered != 110 || x.Bench.Valid != (code == exitOK) {
-		t.Errorf("the experiment is %+v", x)
+		t.Errorf("the session is %+v", x)
 	}
 	if err := srv.Flush(t.Context()); err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ type capacityMirror struct {
 	watched               capacityWatched
 	copies, rate, servers string // ranges, of which one holds
 	of                    string
-	experiment, from      string
+	session, from         string
 	end                   bool
 
 	unit   string
@@ -62,7 +62,7 @@ surely does, and in the end, whatever happened. Conditions on the primary, such 
 
 All settings of tailscope mirror hold: --listen, --primary, --candidate, --control and
 --to, the others by --set under their key in the file, such as --set mirror.share=0.5.
-With --experiment the search is on a session that runs already, through the server
+With --session the search is on a session that runs already, through the server
 that knows of it: nothing of its clients is touched, and load that is too much is gone
 a little later, after up to a second.
 
@@ -72,7 +72,7 @@ Codes are those of tailscope capacity. docs/capacity-live.md explains all of it.
     --objective 'p99 < 200ms and errors < 0.1% and primary p99 < 300ms'
   tailscope capacity mirror --primary http://a:8081 --candidate http://b1:80,http://b2:80,http://b3:80 \
     --objective 'p95 < 150ms' --servers 1..3
-  tailscope capacity mirror --experiment 20260301-120000-5f1c0de5 --from http://127.0.0.1:7099 \
+  tailscope capacity mirror --session 20260301-120000-5f1c0de5 --from http://127.0.0.1:7099 \
     --objective 'p99 < 200ms' --copies 1..8`,
 		Args: exactArgs(0, ""),
 	}
@@ -84,7 +84,7 @@ Codes are those of tailscope capacity. docs/capacity-live.md explains all of it.
 	fs.StringVar(&f.rate, "rate", "", "`range` of requests a second, such as 100..2000, in place of copies: these follow what clients send")
 	fs.StringVar(&f.servers, "servers", "", "`range` of servers of the candidate's pool, such as 1..11, in place of copies: they are taken away")
 	fs.StringVar(&f.of, "of", "", "`name` of the candidate, if there are several")
-	fs.StringVar(&f.experiment, "experiment", "", "`id` of a mirror session that runs, to search on it; the only one if just --from is given")
+	fs.StringVar(&f.session, "session", "", "`id` of a mirror session that runs, to search on it; the only one if just --from is given")
 	fs.StringVar(&f.from, "from", "", "`address` of the server that knows of that session; http://127.0.0.1:7099 unless given")
 	fs.BoolVar(&f.end, "end", false, "end the session with the search, and with it the port that clients use")
 	f.registerBounds(fs, "5%")
@@ -98,7 +98,7 @@ Codes are those of tailscope capacity. docs/capacity-live.md explains all of it.
 			f.flags.add(fs, s, name)
 		}
 	}
-	f.set.register(cmd, fs, "mirror.share=0.5", append(daily, "objective", "copies", "rate", "servers", "of", "experiment", "from", "end", "within", "precision",
+	f.set.register(cmd, fs, "mirror.share=0.5", append(daily, "objective", "copies", "rate", "servers", "of", "session", "from", "end", "within", "precision",
 		"report", "output", "quiet", "config")...)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := f.completeSearch(); err != nil {
@@ -113,7 +113,7 @@ Codes are those of tailscope capacity. docs/capacity-live.md explains all of it.
 			defer w.Close()
 			f.usage = w.Usage
 		}
-		if f.experiment != "" || f.from != "" {
+		if f.session != "" || f.from != "" {
 			return f.attached(cmd)
 		}
 		return f.mirrored(cmd)
@@ -222,7 +222,7 @@ func (f *capacityMirror) attached(cmd *cobra.Command) error {
 		}
 	}
 	if len(wrong) > 0 {
-		return usage{withHint(fmt.Errorf("%s: a session that runs already has its settings", strings.Join(wrong, ", ")), "leave them out, or leave --experiment and --from out: then the mirror runs in this process")}
+		return usage{withHint(fmt.Errorf("%s: a session that runs already has its settings", strings.Join(wrong, ", ")), "leave them out, or leave --session and --from out: then the mirror runs in this process")}
 	}
 	cfg, err := loadConfig(config.Default(), "", nil, &f.flags)
 	if err != nil {
@@ -234,8 +234,8 @@ func (f *capacityMirror) attached(cmd *cobra.Command) error {
 	ctx := cmd.Context()
 	c := &client.Client{Address: f.from}
 	var ids []string
-	if f.experiment != "" {
-		ids = []string{f.experiment}
+	if f.session != "" {
+		ids = []string{f.session}
 	}
 	x, err := chosenSession(ctx, c, ids)
 	if err != nil {
@@ -255,7 +255,7 @@ func (f *capacityMirror) attached(cmd *cobra.Command) error {
 		service = cfg.Mirror.Service
 	}
 	if x.Mirror == nil {
-		return usage{withHint(fmt.Errorf("experiment %s is not a mirror session", x.ID), "tailscope experiments list --kind mirror lists them")}
+		return usage{withHint(fmt.Errorf("session %s is not a mirror session", x.ID), "tailscope session list --kind mirror lists them")}
 	}
 	o, err := f.live(x.Mirror, capacity.LiveOptions{Client: c, ID: x.ID})
 	if err != nil {
@@ -284,8 +284,8 @@ func (f *capacityMirror) mirrored(cmd *cobra.Command) error {
 	if f.to = cfg.Mirror.To; f.to != "" {
 		err = r.startTo(ctx, log)
 	} else {
-		nobody := func(context.Context, string, api.ExperimentReport) (api.ExperimentReply, error) {
-			return api.ExperimentReply{}, nil
+		nobody := func(context.Context, string, api.SessionReport) (api.SessionReply, error) {
+			return api.SessionReply{}, nil
 		}
 		r.mirror, err = server.StartMirror(context.WithoutCancel(ctx), cfg.Mirror, nowhere{}, nobody, told.Hear, log)
 	}

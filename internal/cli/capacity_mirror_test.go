@@ -27,15 +27,15 @@ func TestCapacityMirrorRefuses(t *testing.T) {
 		"--objective p99<1s --copies 3":       `--copies "3" is not a range`,
 		"--objective p99<1s --copies 8..2":    `--copies "8..2" is not a range`,
 		"--objective p99<1s --servers 1..2.5": `--servers "1..2.5" is not a range`,
-		"--objective p99<1s --copies 1..2 --servers 1..2":                                       "--copies and --servers: one of them",
-		"--objective p99<1s --precision much":                                                   `--precision "much" is not a share`,
-		"--objective p99<1s":                                                                    "--primary: ",
-		"--objective p99<1s --set mirror.tcp=true":                                              "mirror.tcp: in bytes there are no requests",
-		"--objective p99<1s --experiment x --primary http://127.0.0.1:1 --set mirror.share=0.5": "--primary, mirror.share: a session that runs already has its settings",
-		"--objective p99<1s --experiment x --from 127.0.0.1:1":                                  "hint: --from takes the address of the server",
-		"--objective p99<1s --within 1s":                                                        "less than one step",
-		"--objective p99<1s --set watch_port=0":                                                 "--set watch_port 0 cannot be",
-		"--objective p99<1s --set watch_port=" + strconv.Itoa(closed):                           fmt.Sprintf("nothing listens on port %d\nhint: start it first", closed),
+		"--objective p99<1s --copies 1..2 --servers 1..2":                                    "--copies and --servers: one of them",
+		"--objective p99<1s --precision much":                                                `--precision "much" is not a share`,
+		"--objective p99<1s":                                                                 "--primary: ",
+		"--objective p99<1s --set mirror.tcp=true":                                           "mirror.tcp: in bytes there are no requests",
+		"--objective p99<1s --session x --primary http://127.0.0.1:1 --set mirror.share=0.5": "--primary, mirror.share: a session that runs already has its settings",
+		"--objective p99<1s --session x --from 127.0.0.1:1":                                  "hint: --from takes the address of the server",
+		"--objective p99<1s --within 1s":                                                     "less than one step",
+		"--objective p99<1s --set watch_port=0":                                              "--set watch_port 0 cannot be",
+		"--objective p99<1s --set watch_port=" + strconv.Itoa(closed):                        fmt.Sprintf("nothing listens on port %d\nhint: start it first", closed),
 	} {
 		var out, errs bytes.Buffer
 		code := Run(t.Context(), append([]string{"capacity", "mirror"}, strings.Fields(args)...), nil, &out, &errs)
@@ -105,11 +105,11 @@ func TestCapacityMirrorInterrupted(t *testing.T) {
 	}()
 	c := &client.Client{Address: srv.Addr()}
 	session := func() *api.MirrorTarget {
-		r, err := c.Experiments(t.Context(), client.ExperimentsQuery{Kind: "mirror"})
-		if err != nil || len(r.Experiments) == 0 || r.Experiments[0].Mirror == nil {
+		r, err := c.Sessions(t.Context(), client.SessionsQuery{Kind: "mirror"})
+		if err != nil || len(r.Sessions) == 0 || r.Sessions[0].Mirror == nil {
 			return &api.MirrorTarget{}
 		}
-		return &r.Experiments[0].Mirror.Shadows[0]
+		return &r.Sessions[0].Mirror.Shadows[0]
 	}
 	for deadline := time.Now().Add(20 * time.Second); session().Amplify != 2; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -144,8 +144,8 @@ func TestCapacityMirrorInterrupted(t *testing.T) {
 	if x := session(); x.Amplify != 1 {
 		t.Errorf("%v copies after the end", x.Amplify)
 	}
-	r, err := c.Experiments(t.Context(), client.ExperimentsQuery{Kind: "capacity"})
-	if err != nil || len(r.Experiments) != 1 || r.Experiments[0].State != "ended" {
+	r, err := c.Sessions(t.Context(), client.SessionsQuery{Kind: "capacity"})
+	if err != nil || len(r.Sessions) != 1 || r.Sessions[0].State != "ended" {
 		t.Errorf("the log book: %+v, %v", r, err)
 	}
 }

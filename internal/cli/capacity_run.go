@@ -171,11 +171,11 @@ func (f *capacityOutput) reporter(ctx context.Context, name, service string, sto
 	c := &client.Client{Address: f.to, HTTP: &http.Client{Timeout: 10 * time.Second}}
 	asked, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	if _, err := c.Experiments(asked, client.ExperimentsQuery{Limit: 1}); err != nil {
+	if _, err := c.Sessions(asked, client.SessionsQuery{Limit: 1}); err != nil {
 		return nil, withHint(err, "--to takes the address of a server's page, such as http://127.0.0.1:7099")
 	}
 	id := "capacity-" + f.now().UTC().Format("20060102-150405") + "-" + strings.ToLower(rand.Text()[:6])
-	r := &capacityReporter{page: pageOf(f.to) + "/experiments/" + id, wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	r := &capacityReporter{page: pageOf(f.to) + "/sessions/" + id, wake: make(chan struct{}, 1), ended: make(chan struct{})}
 	told, end := context.WithCancel(context.WithoutCancel(ctx))
 	r.cancel = end
 	go func() {
@@ -186,7 +186,7 @@ func (f *capacityOutput) reporter(ctx context.Context, name, service string, sto
 			r.latest = nil
 			r.mu.Unlock()
 			if latest != nil {
-				reply, err := c.ReportExperiment(told, id, api.ExperimentReport{
+				reply, err := c.ReportSession(told, id, api.SessionReport{
 					Kind: "capacity", Name: name, Service: service, Start: latest.Start, Ended: !report.IsNaN(latest.End), Capacity: latest,
 				})
 				r.mu.Lock()

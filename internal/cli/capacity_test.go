@@ -87,7 +87,7 @@ func TestCapacityTo(t *testing.T) {
 	if code != exitOK && code != exitInvalid { // of one second, on any machine
 		t.Fatalf("code %d\n%s%s", code, stdout, stderr)
 	}
-	page := regexp.MustCompile(`/experiments/(capacity-[a-z0-9-]+)\n$`).FindStringSubmatch(stderr)
+	page := regexp.MustCompile(`/sessions/(capacity-[a-z0-9-]+)\n$`).FindStringSubmatch(stderr)
 	if page == nil {
 		t.Fatalf("no link to the page: %s", stderr)
 	}
@@ -102,14 +102,14 @@ func TestCapacityTo(t *testing.T) {
 	if len(c.Steps) == 0 || c.Steps[0].X != 200 || c.Steps[0].Latency.Count == 0 || !c.Restored || c.Objective != "p90 < 5s" || !strings.Contains(c.Command, "--seed") {
 		t.Errorf("%+v", c)
 	}
-	x, err := (&client.Client{Address: srv.Addr()}).Experiment(t.Context(), page[1])
+	x, err := (&client.Client{Address: srv.Addr()}).Session(t.Context(), page[1])
 	if err != nil {
 		t.Fatal(err)
 	}
 	if x.State != "ended" || x.Kind != "capacity" || x.Name != "home" || x.Service != "shop" || x.Capacity == nil || len(x.Capacity.Steps) != len(c.Steps) {
-		t.Errorf("the experiment is %+v", x)
+		t.Errorf("the session is %+v", x)
 	}
-	if again, _, code := run(t, "report", "experiment", page[1], "--server", srv.Addr()); code != exitOK || again != stdout {
+	if again, _, code := run(t, "report", "session", page[1], "--server", srv.Addr()); code != exitOK || again != stdout {
 		t.Errorf("code %d, reported as\n%s\nnot\n%s", code, again, stdout)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var documented = regexp.MustCompile("(?m)(?:^|[`$ /])tailscope ((?:serve|demo|query|compare|changes|apdex|report|mark|mirror|experiment|bench|capacity|simulate|check|import|doctor|backup|restore|version)\\b[^`\n]*)")
+var documented = regexp.MustCompile("(?m)(?:^|[`$ /])tailscope ((?:serve|demo|query|compare|changes|apdex|report|mark|mirror|experiment|session|bench|capacity|simulate|check|import|doctor|backup|restore|version)\\b[^`\n]*)")
 
 // Every command line that the documents show is one the program understands:
 // the command exists and takes these flags and arguments.

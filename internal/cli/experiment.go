@@ -1,47 +1,34 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
-	"tailscope/api"
-	"tailscope/client"
 	"tailscope/internal/experiment"
 	"tailscope/internal/report"
 )
 
 func newExperiment(io streams) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "experiment",
-		Aliases: []string{"experiments"},
-		Short:   "measure what one change does, in rounds, against a control; and the log book of all that was tried",
+		Use:   "experiment",
+		Short: "measure what one change does, in rounds, against a control",
 		Long: `An experiment is a file: a control, settings that differ from it in one
 variable, commands that apply them, and a scenario as tailscope bench takes.
 Every round measures every setting once, in random order; the control is
-always applied again. The log book has mirror sessions and runs of load too.`,
+always applied again. tailscope session list shows those that ran.`,
 		Example: `  tailscope experiment validate workers.yaml
-  tailscope experiment run workers.yaml --to http://127.0.0.1:7099
-  tailscope experiment list`,
+  tailscope experiment run workers.yaml --to http://127.0.0.1:7099`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage{withHint(fmt.Errorf("unknown command %q", args[0]), "write tailscope experiment run, validate, schema, again, gate, restore, list, show, stop or forget")}
+				return usage{withHint(fmt.Errorf("unknown command %q", args[0]), "write tailscope experiment run, validate, schema, again, gate or restore; tailscope session has list, show, stop and forget")}
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newExperimentRun(io), newExperimentValidate(io), newExperimentSchema(io), newExperimentAgain(io), newExperimentGate(io), newExperimentRestore(io),
-		newExperimentsList(io), newExperimentsShow(io),
-		newExperimentsDo(io, "stop", "end an experiment that runs, in order", func(ctx context.Context, c *client.Client, id string) error {
-			_, err := c.ChangeExperiment(ctx, id, api.MirrorChange{Stop: true})
-			return err
-		}),
-		newExperimentsDo(io, "forget", "drop an experiment that has ended; its series stay", func(ctx context.Context, c *client.Client, id string) error {
-			return c.ForgetExperiment(ctx, id)
-		}))
+	cmd.AddCommand(newExperimentRun(io), newExperimentValidate(io), newExperimentSchema(io), newExperimentAgain(io), newExperimentGate(io), newExperimentRestore(io))
 	return cmd
 }
 
@@ -98,7 +85,7 @@ func newExperimentRestore(io streams) *cobra.Command {
 			did, err := experiment.Restore(cmd.Context(), args[0], func(line string) { fmt.Fprintln(io.err, report.Printable(line)) })
 			switch {
 			case errors.Is(err, experiment.ErrRunning):
-				return withHint(err, "end it with ctrl-c or tailscope experiment stop: it restores by itself")
+				return withHint(err, "end it with ctrl-c or tailscope session stop: it restores by itself")
 			case err != nil:
 				return withHint(err, "what is left to do is in %s", experiment.JournalPath(args[0]))
 			case !did:

@@ -18,27 +18,27 @@ import (
 	"tailscope/internal/report"
 )
 
-// readTrial reads a result that run wrote, or asks a server for that of an id.
-func readTrial(ctx context.Context, c *client.Client, from, dir string) (*api.Trial, error) {
+// readExperiment reads a result that run wrote, or asks a server for that of an id.
+func readExperiment(ctx context.Context, c *client.Client, from, dir string) (*api.Experiment, error) {
 	path := from
 	if dir != "" && !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
 	}
 	content, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) && filepath.Base(from) == from && filepath.Ext(from) == "" {
-		x, err := c.Experiment(ctx, from)
+		x, err := c.Session(ctx, from)
 		if err != nil {
-			return nil, withHint(fmt.Errorf("%s is not a file, and no experiment at %s: %w", from, c.Address, err), "write the path of a file that --output or --save-baseline wrote, or an id as tailscope experiment list shows it")
+			return nil, withHint(fmt.Errorf("%s is not a file, and no experiment at %s: %w", from, c.Address, err), "write the path of a file that --output or --save-baseline wrote, or an id as tailscope session list shows it")
 		}
-		if x.Trial == nil {
+		if x.Experiment == nil {
 			return nil, fmt.Errorf("%s is not an experiment of settings but %s", from, x.Kind)
 		}
-		return x.Trial, nil
+		return x.Experiment, nil
 	}
 	if err != nil {
 		return nil, withHint(err, "tailscope experiment run FILE --save-baseline %s writes one", from)
 	}
-	var t api.Trial
+	var t api.Experiment
 	if err := json.Unmarshal(content, &t); err != nil || t.Format == 0 || len(t.Settings) == 0 {
 		return nil, withHint(fmt.Errorf("%s is not a result of an experiment", path), "tailscope experiment run FILE --save-baseline %s writes one", from)
 	}
@@ -47,12 +47,12 @@ func readTrial(ctx context.Context, c *client.Client, from, dir string) (*api.Tr
 
 // gateOf is what the file's gate says of a result; its baseline is read before the
 // rounds, so that a wrong name is known then.
-func (f *experimentFlags) gateOf(ctx context.Context, x *experiment.Experiment) (func(*api.Trial) *api.TrialGate, error) {
+func (f *experimentFlags) gateOf(ctx context.Context, x *experiment.Experiment) (func(*api.Experiment) *api.ExperimentGate, error) {
 	g := x.Gate
 	if g == nil {
 		return nil, nil
 	}
-	var base *api.Trial
+	var base *api.Experiment
 	if g.Baseline != "" {
 		dir := x.Dir
 		if f.baseline != "" {
@@ -63,21 +63,21 @@ func (f *experimentFlags) gateOf(ctx context.Context, x *experiment.Experiment) 
 			address = os.Getenv("TAILSCOPE_SERVER")
 		}
 		var err error
-		base, err = readTrial(ctx, &client.Client{Address: address}, g.Baseline, dir)
+		base, err = readExperiment(ctx, &client.Client{Address: address}, g.Baseline, dir)
 		switch {
 		case err != nil && f.saveBaseline != "" && errors.Is(err, fs.ErrNotExist):
 			return nil, nil // it is about to be made
 		case err != nil:
 			return nil, err
 		}
-		switch err := experiment.Comparable(x.TrialSettings(), base.Settings, g.Absolute); {
+		switch err := experiment.Comparable(x.ResultSettings(), base.Settings, g.Absolute); {
 		case err != nil && f.saveBaseline != "":
 			return nil, nil // another is about to be made
 		case err != nil:
 			return nil, usage{withHint(fmt.Errorf("%s: %w", g.Baseline, err), "tailscope experiment run %s --save-baseline FILE makes one of this experiment", x.File)}
 		}
 	}
-	return func(t *api.Trial) *api.TrialGate { return g.Judge(t, base) }, nil
+	return func(t *api.Experiment) *api.ExperimentGate { return g.Judge(t, base) }, nil
 }
 
 func newExperimentGate(io streams) *cobra.Command {
@@ -124,14 +124,14 @@ is allowed.`,
 		default:
 			return usage{fmt.Errorf("--compare %s: write ratio or absolute", compare)}
 		}
-		t, err := readTrial(ctx, q.client(), args[0], "")
+		t, err := readExperiment(ctx, q.client(), args[0], "")
 		if err != nil {
 			return err
 		}
-		var base *api.Trial
+		var base *api.Experiment
 		if len(args) == 2 {
 			g.Baseline = args[1]
-			if base, err = readTrial(ctx, q.client(), args[1], ""); err != nil {
+			if base, err = readExperiment(ctx, q.client(), args[1], ""); err != nil {
 				return err
 			}
 		}
@@ -166,17 +166,17 @@ func newExperimentAgain(io streams) *cobra.Command {
 directory of its own or in --dir, and runs it. Files that were too large to be
 kept have to be in --dir as they were. The result goes to the same log book and
 says what it repeats.`,
-		Args: exactArgs(1, experimentID),
+		Args: exactArgs(1, sessionID),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
 				return err
 			}
 			c := server.client()
-			e, err := c.Experiment(cmd.Context(), args[0])
+			e, err := c.Session(cmd.Context(), args[0])
 			if err != nil {
-				return withHint(err, "tailscope experiment list shows what there is; --server names another server")
+				return withHint(err, "tailscope session list shows what there is; --server names another server")
 			}
-			if e.Trial == nil {
+			if e.Experiment == nil {
 				return usage{withHint(fmt.Errorf("%s is %s, not an experiment of settings", args[0], e.Kind), "run it again by its own command")}
 			}
 			if dir == "" {
@@ -186,7 +186,7 @@ says what it repeats.`,
 				}
 				dir = filepath.Join(cache, "tailscope", "again", filepath.Base(args[0]))
 			}
-			path, err := experiment.LayOut(e.Trial, dir)
+			path, err := experiment.LayOut(e.Experiment, dir)
 			if err != nil {
 				return withHint(err, "name the directory in which it ran with --dir, or an empty one")
 			}

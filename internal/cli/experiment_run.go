@@ -122,7 +122,7 @@ func (f *experimentFlags) run(ctx context.Context, x *experiment.Experiment) err
 			return err
 		}
 		o.Command = "tailscope experiment again " + o.ID
-		view.Note("reported to " + pageOf(f.to) + "/experiments/" + o.ID)
+		view.Note("reported to " + pageOf(f.to) + "/sessions/" + o.ID)
 	} else if x.Live != nil {
 		return usage{withHint(errors.New("live traffic is measured through a server"), "name the one that has the mirror session: --to http://127.0.0.1:7099")}
 	}
@@ -138,7 +138,7 @@ func (f *experimentFlags) run(ctx context.Context, x *experiment.Experiment) err
 	}
 	switch {
 	case errors.Is(err, experiment.ErrRunning):
-		return withHint(err, "wait for it, or end it with ctrl-c or tailscope experiment stop")
+		return withHint(err, "wait for it, or end it with ctrl-c or tailscope session stop")
 	case err != nil && t == nil:
 		return err
 	case err != nil:
@@ -189,15 +189,15 @@ func (f *experimentFlags) server(ctx context.Context, o *experiment.Options) err
 		return withHint(err, "--to takes the address of a server's page, such as http://127.0.0.1:7099; --to-otlp that of its OTLP over HTTP")
 	}
 	o.Sink = otlpsink.New(otlpsink.Options{Address: address, HTTP: hc, Scope: "tailscope.bench", Log: slog.New(slog.DiscardHandler)})
-	o.Report = func(ctx context.Context, p api.ExperimentReport) (api.ExperimentReply, error) {
-		return c.ReportExperiment(ctx, o.ID, p)
+	o.Report = func(ctx context.Context, p api.SessionReport) (api.SessionReply, error) {
+		return c.ReportSession(ctx, o.ID, p)
 	}
 	o.Live = experiment.Server{Client: c}
 	return nil
 }
 
 // write writes the result and the baseline, and prints what is asked for.
-func (f *experimentFlags) write(t *api.Trial) error {
+func (f *experimentFlags) write(t *api.Experiment) error {
 	asJSON := func(b *bytes.Buffer) error { return report.WriteJSON(b, t) }
 	if f.output != "" {
 		if err := toFile(f.output, f.out, asJSON); err != nil {
@@ -218,7 +218,7 @@ func (f *experimentFlags) write(t *api.Trial) error {
 			return asJSON(b)
 		}
 		d := &report.Document{}
-		report.TrialText(d, t)
+		report.ExperimentText(d, t)
 		return d.Write(b, report.FormatOf(f.format))
 	})
 }

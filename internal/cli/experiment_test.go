@@ -41,7 +41,7 @@ func TestExperimentRunsAndGates(t *testing.T) {
 		t.Errorf("without its baseline: %d after %d requests: %s", code, asked.Load(), stderr)
 	}
 	stdout, stderr, code := run(t, "experiment", "run", file, "--save-baseline", base, "--format", "json", "--seed", "5")
-	var trial api.Trial
+	var trial api.Experiment
 	if err := json.Unmarshal([]byte(stdout), &trial); err != nil || code != exitOK {
 		t.Fatalf("%d: %v\n%s", code, err, stderr)
 	}

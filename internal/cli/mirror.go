@@ -179,7 +179,7 @@ func (r *mirrorRun) run(ctx context.Context) error {
 	if !strings.Contains(page, "://") {
 		page = "http://" + page
 	}
-	page = strings.TrimRight(page, "/") + "/experiments/" + r.mirror.ID()
+	page = strings.TrimRight(page, "/") + "/sessions/" + r.mirror.ID()
 	view.Title = fmt.Sprintf("mirror of %s on %s", r.cfg.Mirror.Primary, state.Listen)
 	fmt.Fprintf(out, "tailscope mirrors %s on %s as session %s\n  %s\n", r.cfg.Mirror.Primary, state.Listen, r.mirror.ID(), page)
 
@@ -245,9 +245,9 @@ func (r *mirrorRun) moment() liveview.Moment {
 
 // mirrorResult is how a session ended, for scripts.
 type mirrorResult struct {
-	Experiment api.Experiment             `json:"experiment"`
-	Verdict    *api.MirrorVerdictResponse `json:"verdict"`              // null if there is none
-	NoVerdict  string                     `json:"no_verdict,omitempty"` // why
+	Session   api.Session                `json:"session"`
+	Verdict   *api.MirrorVerdictResponse `json:"verdict"`              // null if there is none
+	NoVerdict string                     `json:"no_verdict,omitempty"` // why
 }
 
 // finish tells how the session went.
@@ -255,7 +255,7 @@ func (r *mirrorRun) finish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	state, why := r.mirror.State(), ""
-	verdict, err := r.client.ExperimentVerdict(ctx, client.ExperimentVerdictQuery{ID: r.mirror.ID(), Limit: 5})
+	verdict, err := r.client.SessionVerdict(ctx, client.SessionVerdictQuery{ID: r.mirror.ID(), Limit: 5})
 	if err != nil {
 		verdict, why = nil, err.Error()
 		var said *client.Error
@@ -264,10 +264,10 @@ func (r *mirrorRun) finish(ctx context.Context) error {
 		}
 	}
 	if r.json {
-		x, err := r.client.Experiment(ctx, r.mirror.ID())
+		x, err := r.client.Session(ctx, r.mirror.ID())
 		if err != nil { // the server is away: what is known here
 			seconds := func(t time.Time) api.Float { return api.Float(float64(t.UnixMilli()) / 1e3) }
-			x = &api.Experiment{
+			x = &api.Session{
 				ID: r.mirror.ID(), Kind: "mirror", Name: r.cfg.Mirror.Name, Service: r.cfg.Mirror.Service, State: "ended",
 				Start: seconds(r.begun), End: seconds(r.now()), Updated: seconds(r.now()),
 			}
@@ -282,7 +282,7 @@ func (r *mirrorRun) finish(ctx context.Context) error {
 		fmt.Fprintf(r.out, "no verdict: %s\n", report.Printable(why))
 	}
 	if r.cfg.Mirror.To == "" {
-		fmt.Fprintf(r.out, "tailscope serve --data %s shows the session again, at /experiments/%s\n", r.cfg.Data, r.mirror.ID())
+		fmt.Fprintf(r.out, "tailscope serve --data %s shows the session again, at /sessions/%s\n", r.cfg.Data, r.mirror.ID())
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func startMirroring(t *testing.T, args ...string) *mirroring {
 		text := m.errs.String()
 		if _, err := fmt.Sscanf(between(text, " on ", "\n"), "%s as session %s", &m.url, &m.id); err == nil && strings.Count(text, "\n") >= 2 {
 			m.url = "http://" + m.url
-			m.page = strings.TrimSuffix(between(text, "\n  ", "\n"), "/experiments/"+m.id)
+			m.page = strings.TrimSuffix(between(text, "\n  ", "\n"), "/sessions/"+m.id)
 			break
 		}
 		select {
@@ -180,14 +180,14 @@ func TestMirrorRunsTheServer(t *testing.T) {
 	if good := m.get(n); good != n {
 		t.Errorf("%d of %d answers are the primary's", good, n)
 	}
-	x, err := (&client.Client{Address: m.page}).Experiment(t.Context(), m.id)
+	x, err := (&client.Client{Address: m.page}).Session(t.Context(), m.id)
 	if err != nil || x.State != "running" {
 		t.Errorf("the page's server says %+v, %v", x, err)
 	}
 	r := m.end()
-	s := r.Experiment.Mirror
-	if r.Experiment.State != "ended" || s.Requests != n || len(s.Skipped)+len(s.Failed) != 0 || len(s.Shadows) != 2 {
-		t.Fatalf("got %+v", r.Experiment)
+	s := r.Session.Mirror
+	if r.Session.State != "ended" || s.Requests != n || len(s.Skipped)+len(s.Failed) != 0 || len(s.Shadows) != 2 {
+		t.Fatalf("got %+v", r.Session)
 	}
 	for _, x := range s.Shadows {
 		closes(t, x)
@@ -249,8 +249,8 @@ func TestMirrorTo(t *testing.T) {
 	// Clients may be served before the session is known to the server.
 	c := &client.Client{Address: srv.Addr()}
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
-		x, err := c.Experiments(t.Context(), client.ExperimentsQuery{State: "running"})
-		if err == nil && len(x.Experiments) == 1 {
+		x, err := c.Sessions(t.Context(), client.SessionsQuery{State: "running"})
+		if err == nil && len(x.Sessions) == 1 {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -261,7 +261,7 @@ func TestMirrorTo(t *testing.T) {
 	m.get(5)
 	set("--stop")
 	r := m.ended()
-	s := r.Experiment.Mirror
+	s := r.Session.Mirror
 	if s.Requests != n+5 || s.Skipped["paused"] != 5 || s.Shadows[0].Account.Offered != n {
 		t.Errorf("got %+v, account %+v", s, *s.Shadows[0].Account)
 	}
@@ -314,16 +314,16 @@ func TestMirrorToAServerThatIsAway(t *testing.T) {
 	}
 	srv := far(t, listen, "127.0.0.1:0")
 	r := m.end()
-	closes(t, r.Experiment.Mirror.Shadows[0])
+	closes(t, r.Session.Mirror.Shadows[0])
 	if err := srv.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := observed(t, srv.Addr(), "mirror_duration_seconds", `{variant="candidate"}`); got != n {
 		t.Errorf("%d durations in the store, want %d", got, n)
 	}
-	x, err := (&client.Client{Address: srv.Addr()}).Experiment(t.Context(), m.id)
+	x, err := (&client.Client{Address: srv.Addr()}).Session(t.Context(), m.id)
 	if err != nil || x.State != "ended" {
-		t.Errorf("the experiment is %+v, %v", x, err)
+		t.Errorf("the session is %+v, %v", x, err)
 	}
 }
 
@@ -381,7 +381,7 @@ func TestServeRunsAMirror(t *testing.T) {
 	code := make(chan int, 1)
 	go func() { code <- Run(ctx, args, nil, out, io.Discard) }()
 	m := &mirroring{t: t, code: code, errs: out, out: out}
-	for !strings.Contains(out.String(), "/experiments/") {
+	for !strings.Contains(out.String(), "/sessions/") {
 		select {
 		case <-out.new:
 		case c := <-code:

@@ -88,7 +88,7 @@ that runs.`,
 		if change.Share == nil && change.Paused == nil && change.Shadows == nil && !stop {
 			return usage{withHint(errors.New("nothing is to be changed"), "%s --help lists what can be", cmd.CommandPath())}
 		}
-		wanted, err := c.ChangeExperiment(ctx, x.ID, change)
+		wanted, err := c.ChangeSession(ctx, x.ID, change)
 		if err != nil {
 			return q.failed(err)
 		}
@@ -98,29 +98,29 @@ that runs.`,
 }
 
 // chosenSession is the one that is named, or the only one that runs.
-func chosenSession(ctx context.Context, c *client.Client, args []string) (*api.Experiment, error) {
+func chosenSession(ctx context.Context, c *client.Client, args []string) (*api.Session, error) {
 	if len(args) == 1 {
-		return c.Experiment(ctx, args[0])
+		return c.Session(ctx, args[0])
 	}
-	r, err := c.Experiments(ctx, client.ExperimentsQuery{Kind: "mirror", State: "running"})
+	r, err := c.Sessions(ctx, client.SessionsQuery{Kind: "mirror", State: "running"})
 	if err != nil {
 		return nil, err
 	}
-	switch len(r.Experiments) {
+	switch len(r.Sessions) {
 	case 0:
-		return nil, withHint(errors.New("no mirror session runs"), "tailscope mirror starts one; tailscope experiments list shows those that have ended")
+		return nil, withHint(errors.New("no mirror session runs"), "tailscope mirror starts one; tailscope session list shows those that have ended")
 	case 1:
-		return &r.Experiments[0], nil
+		return &r.Sessions[0], nil
 	}
 	var ids []string
-	for _, x := range r.Experiments {
+	for _, x := range r.Sessions {
 		ids = append(ids, fmt.Sprintf("%s (%s)", x.ID, x.Name))
 	}
 	return nil, usage{withHint(fmt.Errorf("%d sessions run", len(ids)), "name one: %s", strings.Join(ids, ", "))}
 }
 
 // setShadow reads NAME=N, or N where there is but one candidate.
-func setShadow(change *api.MirrorChange, x *api.Experiment, flag, text string, set func(float64, *api.ShadowChange) bool) error {
+func setShadow(change *api.MirrorChange, x *api.Session, flag, text string, set func(float64, *api.ShadowChange) bool) error {
 	var known, candidates []string
 	if x.Mirror != nil {
 		for _, s := range x.Mirror.Shadows {
@@ -164,7 +164,7 @@ func tellApplied(ctx context.Context, io streams, c *client.Client, id string, w
 	limit := time.NewTimer(appliedWithin)
 	defer limit.Stop()
 	for {
-		x, err := c.Experiment(ctx, id)
+		x, err := c.Session(ctx, id)
 		if wanted.Stop && errors.Is(err, client.ErrUnreachable) {
 			// The server that took the change runs in the session's program.
 			fmt.Fprintln(io.out, "ended, and with it the server that told of it")
@@ -189,7 +189,7 @@ func tellApplied(ctx context.Context, io streams, c *client.Client, id string, w
 }
 
 // holds says what of a session can be changed, in one line.
-func holds(x *api.Experiment) string {
+func holds(x *api.Session) string {
 	if x.State == "ended" {
 		return "ended"
 	}

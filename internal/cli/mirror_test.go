@@ -112,7 +112,7 @@ func TestMirrorUsage(t *testing.T) {
 // the second look.
 type fakeSessions struct {
 	*httptest.Server
-	running []api.Experiment
+	running []api.Session
 	change  api.MirrorChange
 	looks   int
 }
@@ -121,11 +121,11 @@ func newFakeSessions(t *testing.T, ids ...string) *fakeSessions {
 	s := &fakeSessions{}
 	for _, id := range ids {
 		state := reporttest.Session()
-		s.running = append(s.running, api.Experiment{ID: id, Kind: "mirror", Name: "new cache", State: "running", Mirror: &state})
+		s.running = append(s.running, api.Session{ID: id, Kind: "mirror", Name: "new cache", State: "running", Mirror: &state})
 	}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var body any = api.ExperimentsResponse{Experiments: s.running}
-		if id, ok := strings.CutPrefix(r.URL.Path, "/api/v1/experiments/"); ok {
+		var body any = api.SessionsResponse{Sessions: s.running}
+		if id, ok := strings.CutPrefix(r.URL.Path, "/api/v1/sessions/"); ok {
 			if id != ids[0] {
 				w.WriteHeader(http.StatusNotFound)
 				return

@@ -36,8 +36,8 @@ func (r *mirrorRun) startTo(ctx context.Context, log *slog.Logger) error {
 	sink := otlpsink.New(otlpsink.Options{Address: address, HTTP: hc, Scope: "tailscope.mirror", Log: log})
 	var mu sync.Mutex
 	var last error
-	report := func(ctx context.Context, id string, p api.ExperimentReport) (api.ExperimentReply, error) {
-		reply, err := r.client.ReportExperiment(ctx, id, p)
+	report := func(ctx context.Context, id string, p api.SessionReport) (api.SessionReply, error) {
+		reply, err := r.client.ReportSession(ctx, id, p)
 		mu.Lock()
 		defer mu.Unlock()
 		last = err

@@ -213,7 +213,7 @@ func serve(ctx context.Context, cfg config.Config, io streams) error {
 		fmt.Fprintf(io.out, "  OTLP over HTTP on %s\n", a)
 	}
 	if m := srv.Mirror(); m != nil {
-		fmt.Fprintf(io.out, "  mirrors %s on %s: http://%s/experiments/%s\n", cfg.Mirror.Primary, m.State().Listen, srv.Addr(), m.ID())
+		fmt.Fprintf(io.out, "  mirrors %s on %s: http://%s/sessions/%s\n", cfg.Mirror.Primary, m.State().Listen, srv.Addr(), m.ID())
 	}
 	failed := untilStopped(ctx, srv, log)
 	// The caller's context is done; what was accepted still has to be kept.

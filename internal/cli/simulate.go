@@ -383,14 +383,14 @@ func (f *simulateFlags) report(ctx context.Context, s *api.Simulation) error {
 	if service == "" {
 		service = s.Name
 	}
-	_, err := (&client.Client{Address: f.to}).ReportExperiment(ctx, id, api.ExperimentReport{
+	_, err := (&client.Client{Address: f.to}).ReportSession(ctx, id, api.SessionReport{
 		Kind: "simulation", Name: s.Name, Service: service, Start: s.Start, Ended: true, Simulation: s,
 	})
 	if err != nil {
 		q := question{serverFlag: serverFlag{f.to}}
 		return q.failed(err)
 	}
-	fmt.Fprintln(f.err, "kept as "+pageOf(f.to)+"/experiments/"+id)
+	fmt.Fprintln(f.err, "kept as "+pageOf(f.to)+"/sessions/"+id)
 	return nil
 }
 

@@ -87,9 +87,9 @@ func TestSimulateMistakes(t *testing.T) {
 // Leaves come from a server, what came of them goes to its log book, and a report of
 // that says the same.
 func TestSimulateFromServer(t *testing.T) {
-	var kept api.ExperimentReport
+	var kept api.SessionReport
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer := any(api.ExperimentReply{})
+		answer := any(api.SessionReply{})
 		switch {
 		case r.URL.Path == "/api/v1/leaves" && r.URL.Query().Get("match") != `{service="solr",operation="GET /select"}`:
 			w.WriteHeader(http.StatusNotFound)
@@ -102,7 +102,7 @@ func TestSimulateFromServer(t *testing.T) {
 			}
 			answer = api.Leaves{Format: 1, Service: "solr", Range: api.Range{Start: 1000, End: 1040}, Step: 10, Source: "requests of solr", Bounds: []api.Float{0.001, 0.01, 0.02},
 				Classes: []api.LeafClass{class, {Class: "none", Together: api.ScalingValue{Value: nan, Low: nan, High: nan}, FanOut: nan}}}
-		case strings.HasPrefix(r.URL.Path, "/api/v1/experiments/") && r.Method == http.MethodPut:
+		case strings.HasPrefix(r.URL.Path, "/api/v1/sessions/") && r.Method == http.MethodPut:
 			if err := json.NewDecoder(r.Body).Decode(&kept); err != nil {
 				t.Error(err)
 			}
@@ -122,10 +122,10 @@ func TestSimulateFromServer(t *testing.T) {
 	if s := kept.Simulation; kept.Kind != "simulation" || !kept.Ended || kept.Service != "solr" || s == nil || len(s.Layouts) != 2 || s.Leaves[0].Slots != 4 || !strings.Contains(s.Command, "--from "+srv.URL) {
 		t.Fatalf("%+v", kept)
 	}
-	x := &api.Experiment{ID: "s", Kind: "simulation", Name: kept.Name, Headline: kept.Simulation.Headline, Simulation: kept.Simulation}
+	x := &api.Session{ID: "s", Kind: "simulation", Name: kept.Name, Headline: kept.Simulation.Headline, Simulation: kept.Simulation}
 	for format, want := range map[string]string{"text": kept.Simulation.Headline, "html": "<svg viewBox=", "md": "| 4 nodes | 4 |", "json": `"kind": "simulation"`} {
 		var b bytes.Buffer
-		if err := report.WriteExperiment(&b, x, nil, format, time.Unix(2000, 0)); err != nil || !strings.Contains(b.String(), want) {
+		if err := report.WriteSession(&b, x, nil, format, time.Unix(2000, 0)); err != nil || !strings.Contains(b.String(), want) {
 			t.Errorf("%s: %.1000s %v", format, b.String(), err)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // names, and returns the path of its file. Files that were too large to be kept
 // have to be there already, as they were. One that is there and differs is not
 // overwritten.
-func LayOut(t *api.Trial, dir string) (string, error) {
+func LayOut(t *api.Experiment, dir string) (string, error) {
 	if strings.TrimSpace(t.File) == "" {
 		return "", errors.New("the log book does not have its file")
 	}

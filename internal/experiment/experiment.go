@@ -114,10 +114,10 @@ func (x *Experiment) places() []float64 {
 	return out
 }
 
-// TrialSettings are the settings as a result has them.
-func (x *Experiment) TrialSettings() (out []api.TrialSetting) {
+// ResultSettings are the settings as a result has them.
+func (x *Experiment) ResultSettings() (out []api.ExperimentSetting) {
 	for i, s := range x.Settings {
-		out = append(out, api.TrialSetting{Name: s.Name, Control: i == 0, Values: s.Values, X: api.Float(s.X)})
+		out = append(out, api.ExperimentSetting{Name: s.Name, Control: i == 0, Values: s.Values, X: api.Float(s.X)})
 	}
 	return out
 }

@@ -36,8 +36,8 @@ type compared struct {
 // the same ratio there: another machine, or a busier one, moves both. Absolute
 // gates compare the figures of every setting, the control too, and are for one
 // machine.
-func (g *Gate) Judge(t, base *api.Trial) *api.TrialGate {
-	out := &api.TrialGate{Baseline: g.Baseline, Allowed: api.Float(g.Allowed), Why: []string{}}
+func (g *Gate) Judge(t, base *api.Experiment) *api.ExperimentGate {
+	out := &api.ExperimentGate{Baseline: g.Baseline, Allowed: api.Float(g.Allowed), Why: []string{}}
 	measures := g.Measures
 	if measures == nil {
 		measures = gated
@@ -93,7 +93,7 @@ func (c *compared) sentence(level, allowed float64) string {
 }
 
 // own are the rows of the experiment itself.
-func (g *Gate) own(t *api.Trial, measures []string) []compared {
+func (g *Gate) own(t *api.Experiment, measures []string) []compared {
 	var out []compared
 	for _, r := range t.Rows {
 		if r.Effect != "" || r.Against != t.Settings[0].Name {
@@ -124,7 +124,7 @@ func (c *compared) turned(e rounds.Estimate) rounds.Estimate {
 }
 
 // against compares with a baseline, and says what could not be.
-func (g *Gate) against(t, base *api.Trial, measures []string, level float64) (all []compared, why []string) {
+func (g *Gate) against(t, base *api.Experiment, measures []string, level float64) (all []compared, why []string) {
 	why = []string{}
 	now, then := roundsIn(t), roundsIn(base)
 	if g.Absolute {
@@ -171,7 +171,7 @@ func (g *Gate) against(t, base *api.Trial, measures []string, level float64) (al
 // Comparable says why settings, the control first, cannot be held against those of
 // a baseline: none of them is in it or, where ratios to the control are compared,
 // the control is another.
-func Comparable(settings, base []api.TrialSetting, absolute bool) error {
+func Comparable(settings, base []api.ExperimentSetting, absolute bool) error {
 	if len(settings) == 0 || len(base) == 0 {
 		return errors.New("the baseline has no settings")
 	}
@@ -184,7 +184,7 @@ func Comparable(settings, base []api.TrialSetting, absolute bool) error {
 			names = append(names, s.Name)
 		}
 	}
-	if !slices.ContainsFunc(settings, func(s api.TrialSetting) bool { return slices.Contains(names, s.Name) }) {
+	if !slices.ContainsFunc(settings, func(s api.ExperimentSetting) bool { return slices.Contains(names, s.Name) }) {
 		return fmt.Errorf("the baseline is of another experiment: it has %s, and none of these settings", and(names))
 	}
 	return nil
@@ -193,7 +193,7 @@ func Comparable(settings, base []api.TrialSetting, absolute bool) error {
 // roundsOf has valid figures by round and setting.
 type roundsOf map[int]map[string]map[string]map[string]api.Float
 
-func roundsIn(t *api.Trial) roundsOf {
+func roundsIn(t *api.Experiment) roundsOf {
 	out := roundsOf{}
 	for _, r := range t.Rounds {
 		if !r.Valid {
@@ -233,8 +233,8 @@ func (r roundsOf) values(control, setting, query, measure string, absolute bool)
 	return out
 }
 
-// queries of a trial, everything together first.
-func queries(t *api.Trial) []string {
+// queries of an experiment, everything together first.
+func queries(t *api.Experiment) []string {
 	names := map[string]bool{}
 	for _, r := range t.Rounds {
 		for q := range r.Figures {

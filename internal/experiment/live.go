@@ -30,7 +30,7 @@ const (
 // Observer reads what a mirror session measured.
 type Observer interface {
 	// Session is one that runs, or ran.
-	Session(ctx context.Context, id string) (*api.Experiment, error)
+	Session(ctx context.Context, id string) (*api.Session, error)
 	// Leg is the durations of one server's answers of a status, ok or error, from
 	// one moment up to another, Unix seconds, in slots of 10 s.
 	Leg(ctx context.Context, session, variant, status string, from, to int64) (*api.HeatmapResponse, error)
@@ -42,8 +42,8 @@ type Observer interface {
 type Server struct{ Client *client.Client }
 
 // Session implements Observer.
-func (s Server) Session(ctx context.Context, id string) (*api.Experiment, error) {
-	return s.Client.Experiment(ctx, id)
+func (s Server) Session(ctx context.Context, id string) (*api.Session, error) {
+	return s.Client.Session(ctx, id)
 }
 
 // Leg implements Observer. Requests that shadows were not meant to get are left
@@ -92,9 +92,9 @@ func (r *runner) checkLive(ctx context.Context) error {
 		if t.Name == l.Candidate {
 			r.primary = s.Mirror.Primary.Name
 			r.mu.Lock()
-			r.trial.Service = s.Service
-			for i := range r.trial.Settings {
-				r.trial.Settings[i].Experiment = l.Session
+			r.result.Service = s.Service
+			for i := range r.result.Settings {
+				r.result.Settings[i].Session = l.Session
 			}
 			r.mu.Unlock()
 			return nil
@@ -112,7 +112,7 @@ const production = "live production"
 // after the other: their ratios to the primary are independent estimates, whose
 // difference on the log scale is the effect (Difference).
 func (r *runner) live(ctx context.Context) error {
-	t, x := &r.trial, r.x
+	t, x := &r.result, r.x
 	windows := map[string][][2]int64{}
 	var order []string // in which settings were measured first
 	from, to := int64(math.MaxInt64), int64(0)

@@ -27,8 +27,8 @@ type stretch struct {
 	factor float64
 }
 
-func (s *mirrorSession) Session(context.Context, string) (*api.Experiment, error) {
-	return &api.Experiment{Kind: "mirror", State: s.state, Service: "shop", Mirror: &api.MirrorState{Primary: api.MirrorTarget{Name: "primary"}, Shadows: []api.MirrorTarget{{Name: "candidate"}}}}, nil
+func (s *mirrorSession) Session(context.Context, string) (*api.Session, error) {
+	return &api.Session{Kind: "mirror", State: s.state, Service: "shop", Mirror: &api.MirrorState{Primary: api.MirrorTarget{Name: "primary"}, Shadows: []api.MirrorTarget{{Name: "candidate"}}}}, nil
 }
 
 // slots are what a draw gives in each slot.
@@ -129,15 +129,15 @@ func (l *lab) besideASession() Options {
 func TestLiveTraffic(t *testing.T) {
 	l := newLab(t, liveFile)
 	o := l.besideASession()
-	trial := l.run(t.Context(), o)
-	if trial.Failed != "" || trial.Verdict != judge.Slower || trial.Service != "shop" || trial.Settings[0].Experiment != "s1" {
-		t.Fatalf("failed %q, verdict %q: %s", trial.Failed, trial.Verdict, trial.Headline)
+	result := l.run(t.Context(), o)
+	if result.Failed != "" || result.Verdict != judge.Slower || result.Service != "shop" || result.Settings[0].Session != "s1" {
+		t.Fatalf("failed %q, verdict %q: %s", result.Failed, result.Verdict, result.Headline)
 	}
 	found := map[string]judge.Verdict{}
-	if len(trial.Rows) != 3 { // against the control, and each against production; no pair twice
-		t.Errorf("%d rows", len(trial.Rows))
+	if len(result.Rows) != 3 { // against the control, and each against production; no pair twice
+		t.Errorf("%d rows", len(result.Rows))
 	}
-	for _, row := range trial.Rows {
+	for _, row := range result.Rows {
 		found[row.Setting+" against "+row.Against] = row.Verdict
 		if row.Setting != "workers=1" || row.Against != "workers=8" {
 			continue
@@ -157,8 +157,8 @@ func TestLiveTraffic(t *testing.T) {
 	if found["workers=1 against "+production] != judge.Slower || found["workers=8 against "+production] != judge.Same {
 		t.Errorf("rows %v", found)
 	}
-	if !strings.HasPrefix(trial.Headline, "The typical request with workers=1 ") || !strings.Contains(trial.Headline, "with workers=8 (95 % interval") {
-		t.Errorf("headline %q", trial.Headline)
+	if !strings.HasPrefix(result.Headline, "The typical request with workers=1 ") || !strings.Contains(result.Headline, "with workers=8 (95 % interval") {
+		t.Errorf("headline %q", result.Headline)
 	}
 }
 
@@ -169,19 +169,19 @@ func TestLiveTrafficAgainstTheSettingBefore(t *testing.T) {
 	x := l.load()
 	for x.Seed = 1; !slices.Equal(Order(x.Seed, 0, 3), []int{0, 1, 2}); x.Seed++ {
 	}
-	trial, err := Run(t.Context(), x, o)
+	result, err := Run(t.Context(), x, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, row := range trial.Rows {
+	for _, row := range result.Rows {
 		got = append(got, row.Setting+" against "+row.Against)
 	}
 	want := []string{"workers=1 against workers=8", "workers=24 against workers=8", "workers=24 against workers=1"}
 	if len(got) != 6 || !slices.Equal(got[:3], want) {
 		t.Fatalf("rows %q, not %q and production", got, want)
 	}
-	for _, m := range trial.Rows[2].Measures {
+	for _, m := range result.Rows[2].Measures {
 		if m.Name == judge.Ratio && !(m.Low <= 0.5 && 0.5 <= m.High && m.High < 0.55) {
 			t.Errorf("with 24 workers a request takes %.3f (%.3f to %.3f) of what it took before, not half", m.Effect, m.Low, m.High)
 		}

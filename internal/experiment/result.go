@@ -108,14 +108,14 @@ func resources(of []api.BenchResource) map[string]float64 {
 	return out
 }
 
-// judged puts what the rounds amount to into a trial.
-func judged(t *api.Trial, x *Experiment, in rounds.Input) {
+// judged puts what the rounds amount to into a result.
+func judged(t *api.Experiment, x *Experiment, in rounds.Input) {
 	rows := rounds.Rows(in)
-	t.Rows = make([]api.TrialRow, 0, len(rows))
+	t.Rows = make([]api.ExperimentRow, 0, len(rows))
 	for i := range rows {
 		t.Rows = append(t.Rows, rowOf(&rows[i]))
 	}
-	t.Curves = []api.TrialCurve{}
+	t.Curves = []api.ExperimentCurve{}
 	if len(x.Settings) > 2 {
 		for _, c := range rounds.Curves(in, x.places()) {
 			t.Curves = append(t.Curves, curveOf(&c, x.names()))
@@ -128,11 +128,11 @@ func judged(t *api.Trial, x *Experiment, in rounds.Input) {
 	}
 }
 
-func rowOf(r *rounds.Row) api.TrialRow {
-	out := api.TrialRow{Setting: r.Contrast.Setting, Against: r.Contrast.Against, Effect: r.Contrast.Effect, Query: r.Key.Query, Tenant: r.Key.Tenant, Rounds: r.Rounds, Requests: r.Requests, Verdict: r.Verdict, Lead: r.Lead, Measures: []api.TrialMeasure{}}
+func rowOf(r *rounds.Row) api.ExperimentRow {
+	out := api.ExperimentRow{Setting: r.Contrast.Setting, Against: r.Contrast.Against, Effect: r.Contrast.Effect, Query: r.Key.Query, Tenant: r.Key.Tenant, Rounds: r.Rounds, Requests: r.Requests, Verdict: r.Verdict, Lead: r.Lead, Measures: []api.ExperimentMeasure{}}
 	for i := range r.Measures {
 		m := &r.Measures[i]
-		out.Measures = append(out.Measures, api.TrialMeasure{
+		out.Measures = append(out.Measures, api.ExperimentMeasure{
 			Name: m.Name, Control: api.Float(m.Control), Variant: api.Float(m.Variant), Effect: api.Float(m.Effect), Low: api.Float(m.Low), High: api.Float(m.High),
 			P: api.Float(m.Estimate.P), Adjusted: api.Float(m.Adjusted), Verdict: m.Verdict, Sentence: m.Sentence, Needs: m.Needs,
 		})
@@ -140,10 +140,10 @@ func rowOf(r *rounds.Row) api.TrialRow {
 	return out
 }
 
-func curveOf(c *rounds.Curve, names []string) api.TrialCurve {
-	out := api.TrialCurve{Query: c.Key.Query, Measure: c.Measure, Lower: c.Lower, Best: names[c.Best], XLow: api.Float(c.XLow), XHigh: api.Float(c.XHigh), Sentence: c.Sentence}
+func curveOf(c *rounds.Curve, names []string) api.ExperimentCurve {
+	out := api.ExperimentCurve{Query: c.Key.Query, Measure: c.Measure, Lower: c.Lower, Best: names[c.Best], XLow: api.Float(c.XLow), XHigh: api.Float(c.XHigh), Sentence: c.Sentence}
 	for _, p := range c.Points {
-		out.Points = append(out.Points, api.TrialCurvePoint{Setting: names[p.Setting], X: api.Float(p.X), Value: api.Float(p.Value), Low: api.Float(p.Low), High: api.Float(p.High), BestIn: api.Float(p.BestIn)})
+		out.Points = append(out.Points, api.ExperimentCurvePoint{Setting: names[p.Setting], X: api.Float(p.X), Value: api.Float(p.Value), Low: api.Float(p.Low), High: api.Float(p.High), BestIn: api.Float(p.BestIn)})
 	}
 	for _, s := range c.Candidates {
 		out.Candidates = append(out.Candidates, names[s])
@@ -152,7 +152,7 @@ func curveOf(c *rounds.Curve, names []string) api.TrialCurve {
 }
 
 // headline is the verdict of everything together, and a sentence.
-func headline(x *Experiment, rows []rounds.Row, curves []api.TrialCurve) (verdict judge.Verdict, sentence string) {
+func headline(x *Experiment, rows []rounds.Row, curves []api.ExperimentCurve) (verdict judge.Verdict, sentence string) {
 	var all []*rounds.Row
 	for i := range rows {
 		if r := &rows[i]; r.Key == (rounds.Key{}) && (x.Design != Factorial || r.Contrast.Effect == "main") {
@@ -172,7 +172,7 @@ func headline(x *Experiment, rows []rounds.Row, curves []api.TrialCurve) (verdic
 // CurveOf is the curve of a query that is read first: that of the measure that
 // decides or, where it has none as it needs more requests, of the next that says
 // most; nil if there is none.
-func CurveOf(curves []api.TrialCurve, query, decides string) *api.TrialCurve {
+func CurveOf(curves []api.ExperimentCurve, query, decides string) *api.ExperimentCurve {
 	for _, name := range rounds.Reading(decides) {
 		for i := range curves {
 			if c := &curves[i]; c.Query == query && c.Measure == name {
@@ -203,7 +203,7 @@ func unread(x *Experiment, rows []rounds.Row) string {
 }
 
 // warnings say what a reader has to mind.
-func warnings(t *api.Trial, x *Experiment) []api.CompareWarning {
+func warnings(t *api.Experiment, x *Experiment) []api.CompareWarning {
 	out := []api.CompareWarning{}
 	add := func(code, format string, args ...any) {
 		out = append(out, api.CompareWarning{Code: code, Text: fmt.Sprintf(format, args...)})

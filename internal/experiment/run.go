@@ -39,13 +39,13 @@ type Options struct {
 	Live Observer
 	// Report tells a server how it goes, after each run and every few seconds; what
 	// the server wants changed comes back. nil for none.
-	Report func(ctx context.Context, p api.ExperimentReport) (api.ExperimentReply, error)
+	Report func(ctx context.Context, p api.SessionReport) (api.SessionReply, error)
 	// Progress is called as it goes, about once a second while something is
 	// measured. May be nil.
 	Progress func(Moment)
 	Note     func(line string) // a line about what was done; may be nil
 	// Judged says of the final result whether something became worse; nil for none.
-	Judged func(t *api.Trial) *api.TrialGate
+	Judged func(t *api.Experiment) *api.ExperimentGate
 	Sink   session.Sink // takes the series of all rounds; nil for none
 	Limits tally.Limits // of the generator's own error; the zero value is the default
 	Now    func() time.Time
@@ -65,10 +65,10 @@ type Moment struct {
 const restoring = 15 * time.Minute
 
 // Run runs an experiment and returns what came of it, also when ctx ended it or it
-// failed half-way: Trial.Failed then says why, and what was measured is judged. An
+// failed half-way: its Failed then says why, and what was measured is judged. An
 // error says that nothing was begun, or that the control could not be applied
 // again.
-func Run(ctx context.Context, x *Experiment, o Options) (_ *api.Trial, err error) {
+func Run(ctx context.Context, x *Experiment, o Options) (_ *api.Experiment, err error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -121,12 +121,12 @@ func Run(ctx context.Context, x *Experiment, o Options) (_ *api.Trial, err error
 		if failure != nil {
 			panic(failure)
 		}
-		if r.trial.RestoreError != "" {
-			err = fmt.Errorf("the control could not be applied again: %s", r.trial.RestoreError)
+		if r.result.RestoreError != "" {
+			err = fmt.Errorf("the control could not be applied again: %s", r.result.RestoreError)
 		}
 	}()
 	r.rounds(ctx)
-	return &r.trial, nil
+	return &r.result, nil
 }
 
 // say is a sentence on what was left.
@@ -174,8 +174,8 @@ type runner struct {
 	runs    []rounds.Run
 	took    []time.Duration // of runs, with what is around them
 
-	mu        sync.Mutex // guards trial while it is reported
-	trial     api.Trial
+	mu        sync.Mutex // guards result while it is reported
+	result    api.Experiment
 	reporting sync.Mutex // one report at a time
 }
 
@@ -190,22 +190,22 @@ func (r *runner) begin(ctx context.Context) {
 	for seed == 0 {
 		seed = rand.Uint64() >> 11 // exact as a number of JSON
 	}
-	t := &r.trial
-	*t = api.Trial{
+	t := &r.result
+	*t = api.Experiment{
 		Format: 1, Name: x.Name, Hypothesis: x.Hypothesis, Design: x.Design, Variable: x.Variable, Unit: x.Unit, Seed: seed,
 		Start: seconds(r.o.Now()), End: api.Float(math.NaN()), File: x.Text, Files: x.files(), Command: r.o.Command, Again: r.o.Again,
-		Rounds: []api.TrialRun{}, Rows: []api.TrialRow{}, Curves: []api.TrialCurve{}, Loads: []api.BenchLoad{}, Events: []api.BenchEvent{}, Warnings: []api.CompareWarning{},
+		Rounds: []api.ExperimentRun{}, Rows: []api.ExperimentRow{}, Curves: []api.ExperimentCurve{}, Loads: []api.BenchLoad{}, Events: []api.BenchEvent{}, Warnings: []api.CompareWarning{},
 		Environment: environment(ctx, x, r.o.Version), Verdict: judge.TooLittle,
 	}
 	if t.Service = "experiment"; x.scenario != nil {
 		t.Service = x.scenario.Service
 	}
-	t.Settings = x.TrialSettings()
+	t.Settings = x.ResultSettings()
 	level := x.Level
 	if level == 0 {
 		level = 0.95
 	}
-	t.Stopping = api.TrialStopping{Rule: x.Rounds.Rule, AtLeast: x.Rounds.AtLeast, AtMost: x.Rounds.AtMost, Precision: api.Float(x.Rounds.Precision), Measure: x.Rounds.Measure, Level: api.Float(level), Planned: x.Rounds.AtLeast}
+	t.Stopping = api.ExperimentStopping{Rule: x.Rounds.Rule, AtLeast: x.Rounds.AtLeast, AtMost: x.Rounds.AtMost, Precision: api.Float(x.Rounds.Precision), Measure: x.Rounds.Measure, Level: api.Float(level), Planned: x.Rounds.AtLeast}
 	if x.Rounds.Rule == "decided" {
 		t.Stopping.Planned = x.Rounds.AtMost
 	}
@@ -226,8 +226,8 @@ func (r *runner) rounds(ctx context.Context) {
 func (r *runner) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.trial.Failed == "" {
-		r.trial.Failed = err.Error()
+	if r.result.Failed == "" {
+		r.result.Failed = err.Error()
 	}
 }
 
@@ -254,7 +254,7 @@ func (r *runner) measureRounds(ctx context.Context) error {
 				return fmt.Errorf("between rounds: %w", err)
 			}
 		}
-		for i, s := range Order(r.trial.Seed, round, len(x.Settings)) {
+		for i, s := range Order(r.result.Seed, round, len(x.Settings)) {
 			if err := r.one(ctx, round, i, s); err != nil {
 				return err
 			}
@@ -276,15 +276,15 @@ func Order(seed uint64, round, settings int) []int {
 func (r *runner) one(ctx context.Context, round, order, s int) error {
 	set := r.x.Settings[s]
 	begun := r.o.Now()
-	text := fmt.Sprintf("round %d of %d, %s", round+1, r.trial.Stopping.Planned, set.Name)
-	if done := r.trial.Stopping.Done; done < round {
-		text = fmt.Sprintf("round %d, %d of %d whole, %s", round+1, done, r.trial.Stopping.Planned, set.Name)
+	text := fmt.Sprintf("round %d of %d, %s", round+1, r.result.Stopping.Planned, set.Name)
+	if done := r.result.Stopping.Done; done < round {
+		text = fmt.Sprintf("round %d, %d of %d whole, %s", round+1, done, r.result.Stopping.Planned, set.Name)
 	}
 	if err := r.apply(ctx, s, text); err != nil {
 		return err
 	}
 	for try := 1; ; try++ {
-		run := api.TrialRun{Round: round + 1, Order: order + 1, Setting: set.Name, Start: seconds(r.o.Now()), Valid: true, Figures: map[string]map[string]api.Float{}}
+		run := api.ExperimentRun{Round: round + 1, Order: order + 1, Setting: set.Name, Start: seconds(r.o.Now()), Valid: true, Figures: map[string]map[string]api.Float{}}
 		cells, err := r.measure(ctx, round, s, text, &run)
 		run.End = seconds(r.o.Now())
 		if err != nil && ctx.Err() != nil {
@@ -299,7 +299,7 @@ func (r *runner) one(ctx context.Context, round, order, s int) error {
 			run.Why += "; left out"
 		}
 		r.mu.Lock()
-		r.trial.Rounds = append(r.trial.Rounds, run)
+		r.result.Rounds = append(r.result.Rounds, run)
 		r.mu.Unlock()
 		if run.Valid {
 			r.runs = append(r.runs, rounds.Run{Round: round, Setting: s, Cells: cells})
@@ -353,25 +353,25 @@ func (r *runner) command(ctx context.Context, c Command, values map[string]strin
 	_, err := c.run(ctx, values)
 	e := api.BenchEvent{Time: seconds(begun), End: seconds(r.o.Now()), Kind: "command", Name: c.Name, Text: why, Failed: err != nil}
 	r.mu.Lock()
-	r.trial.Events = append(r.trial.Events, e)
+	r.result.Events = append(r.result.Events, e)
 	r.mu.Unlock()
 	return err
 }
 
 // measure runs the load of one run, or waits while live traffic does.
-func (r *runner) measure(ctx context.Context, round, s int, text string, run *api.TrialRun) (map[rounds.Key]rounds.Cell, error) {
+func (r *runner) measure(ctx context.Context, round, s int, text string, run *api.ExperimentRun) (map[rounds.Key]rounds.Cell, error) {
 	x, set := r.x, r.x.Settings[s]
 	if x.Live != nil {
 		r.progress(text+": live traffic", nil)
 		return nil, r.o.Sleep(ctx, x.Live.For)
 	}
 	r.progress(text, nil)
-	env := r.trial.Environment
+	env := r.result.Environment
 	env.Versions, env.Configuration = maps.Clone(env.Versions), maps.Clone(env.Configuration)
 	out, err := r.stage.Measure(ctx, scenario.MeasureOptions{
 		Vars: x.vars(set), Name: x.Name, Variant: set.Name, Experiment: r.o.ID, Sink: r.o.Sink, Environment: &env, Limits: r.o.Limits,
 		// All settings of a round are asked the same, in the same order.
-		Seed:     rand.New(rand.NewPCG(^r.trial.Seed, uint64(round))).Uint64()>>11 | 1,
+		Seed:     rand.New(rand.NewPCG(^r.result.Seed, uint64(round))).Uint64()>>11 | 1,
 		Progress: func(m session.Moment) { r.progress(text, &m) },
 	})
 	if err != nil {
@@ -384,8 +384,8 @@ func (r *runner) measure(ctx context.Context, round, s int, text string, run *ap
 	b := out.Result
 	run.WarmUp = b.WarmUp
 	r.mu.Lock()
-	maps.Copy(r.trial.Environment.Versions, b.Environment.Versions) // those that the scenario asks for
-	maps.Copy(r.trial.Environment.Configuration, b.Environment.Configuration)
+	maps.Copy(r.result.Environment.Versions, b.Environment.Versions) // those that the scenario asks for
+	maps.Copy(r.result.Environment.Configuration, b.Environment.Configuration)
 	r.mu.Unlock()
 	switch {
 	case !b.Valid:
@@ -394,8 +394,8 @@ func (r *runner) measure(ctx context.Context, round, s int, text string, run *ap
 		run.Valid, run.Why = false, b.Aborted
 	}
 	r.mu.Lock()
-	if len(r.trial.Loads) == 0 {
-		r.trial.Loads = append(r.trial.Loads, b.Loads...)
+	if len(r.result.Loads) == 0 {
+		r.result.Loads = append(r.result.Loads, b.Loads...)
 	}
 	r.mu.Unlock()
 	return cells, nil
@@ -417,7 +417,7 @@ func (r *runner) conclude(round int) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t := &r.trial
+	t := &r.result
 	t.Stopping.Planned, t.Stopping.Done, t.Stopping.Why = p.Rounds, rounds.Complete(in), p.Why
 	if r.x.Live == nil {
 		judged(t, r.x, in)
@@ -432,7 +432,7 @@ func (r *runner) conclude(round int) bool {
 func (r *runner) unwhole() string {
 	reasons, n := map[string]int{}, 0
 	first := ""
-	for _, run := range r.trial.Rounds {
+	for _, run := range r.result.Rounds {
 		if run.Valid {
 			continue
 		}
@@ -445,7 +445,7 @@ func (r *runner) unwhole() string {
 			first = why
 		}
 	}
-	text := fmt.Sprintf("%d of %d runs do not count, %d since %s", n, len(r.trial.Rounds), reasons[first], first)
+	text := fmt.Sprintf("%d of %d runs do not count, %d since %s", n, len(r.result.Rounds), reasons[first], first)
 	if strings.Contains(first, "generator") || strings.Contains(first, "cores of this machine") {
 		return text + ": lower the rate of the scenario, end other programs, or let such runs count with limits: {late: 50%, cpu: 100%} in the scenario, if settings are to be told apart and figures themselves matter less"
 	}
@@ -482,7 +482,7 @@ func (r *runner) end(ctx context.Context, quiet func()) {
 	}
 	r.conclude(0)
 	r.mu.Lock()
-	t := &r.trial
+	t := &r.result
 	if t.Restored = restored == nil; restored != nil {
 		t.RestoreError = restored.Error()
 	}
@@ -507,7 +507,7 @@ func (r *runner) end(ctx context.Context, quiet func()) {
 // progress says what is done now.
 func (r *runner) progress(text string, run *session.Moment) {
 	r.mu.Lock()
-	r.trial.Progress = text
+	r.result.Progress = text
 	r.mu.Unlock()
 	if r.o.Progress != nil {
 		r.o.Progress(Moment{Text: text, Left: r.left(), Run: run})
@@ -524,7 +524,7 @@ func (r *runner) left() time.Duration {
 		sum += d
 	}
 	r.mu.Lock()
-	more := r.trial.Stopping.Planned*len(r.x.Settings) - len(r.took)
+	more := r.result.Stopping.Planned*len(r.x.Settings) - len(r.took)
 	r.mu.Unlock()
 	return max(0, sum/time.Duration(len(r.took))*time.Duration(more))
 }
@@ -538,13 +538,13 @@ func (r *runner) report(ctx context.Context, ended bool) {
 	r.reporting.Lock()
 	defer r.reporting.Unlock()
 	r.mu.Lock()
-	t := r.trial
+	t := r.result
 	t.Environment.Versions, t.Environment.Configuration = maps.Clone(t.Environment.Versions), maps.Clone(t.Environment.Configuration)
 	t.Settings = slices.Clone(t.Settings)
 	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	reply, err := r.o.Report(ctx, api.ExperimentReport{Kind: "experiment", Name: t.Name, Service: t.Service, Start: t.Start, Ended: ended, Trial: &t})
+	reply, err := r.o.Report(ctx, api.SessionReport{Kind: "experiment", Name: t.Name, Service: t.Service, Start: t.Start, Ended: ended, Experiment: &t})
 	switch {
 	case err != nil && ended:
 		r.o.Note("the server does not take the result: " + err.Error())

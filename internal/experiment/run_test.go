@@ -126,7 +126,7 @@ func (l *lab) Measure(ctx context.Context, o scenario.MeasureOptions) (*session.
 
 func (l *lab) Close(context.Context) error { l.closed++; return nil }
 
-func (l *lab) run(ctx context.Context, o Options) *api.Trial {
+func (l *lab) run(ctx context.Context, o Options) *api.Experiment {
 	l.t.Helper()
 	t, err := Run(ctx, l.load(), o)
 	if err != nil {
@@ -152,18 +152,18 @@ func (l *lab) held() {
 
 func TestAnExperiment(t *testing.T) {
 	l := newLab(t, workersFile)
-	var reports []api.ExperimentReport
+	var reports []api.SessionReport
 	o := l.options()
-	o.Report = func(_ context.Context, p api.ExperimentReport) (api.ExperimentReply, error) {
+	o.Report = func(_ context.Context, p api.SessionReport) (api.SessionReply, error) {
 		reports = append(reports, p)
-		return api.ExperimentReply{}, nil
+		return api.SessionReply{}, nil
 	}
 	o.Beat = time.Hour
-	trial := l.run(t.Context(), o)
-	if trial.Failed != "" || !trial.Restored || trial.Verdict != judge.Slower {
-		t.Fatalf("failed %q, restored %v, verdict %q", trial.Failed, trial.Restored, trial.Verdict)
+	result := l.run(t.Context(), o)
+	if result.Failed != "" || !result.Restored || result.Verdict != judge.Slower {
+		t.Fatalf("failed %q, restored %v, verdict %q", result.Failed, result.Restored, result.Verdict)
 	}
-	row := trial.Rows[0]
+	row := result.Rows[0]
 	if row.Setting != "workers=1" || row.Verdict != judge.Slower || row.Rounds != 6 {
 		t.Errorf("row %+v", row)
 	}
@@ -172,19 +172,19 @@ func TestAnExperiment(t *testing.T) {
 			t.Errorf("p50 with one worker is %v times, from %v to %v", m.Effect, m.Low, m.High)
 		}
 	}
-	if row := trial.Rows[1]; row.Setting != "workers=24" || row.Verdict != judge.Same && row.Verdict != judge.NoEvidence {
+	if row := result.Rows[1]; row.Setting != "workers=24" || row.Verdict != judge.Same && row.Verdict != judge.NoEvidence {
 		t.Errorf("row %+v", row)
 	}
-	var best *api.TrialCurve
-	for i := range trial.Curves {
-		if trial.Curves[i].Query == "" && trial.Curves[i].Measure == "p99" {
-			best = &trial.Curves[i]
+	var best *api.ExperimentCurve
+	for i := range result.Curves {
+		if result.Curves[i].Query == "" && result.Curves[i].Measure == "p99" {
+			best = &result.Curves[i]
 		}
 	}
 	if best == nil || slices.Contains(best.Candidates, "workers=1") || len(best.Candidates) != 2 || best.XLow != 8 || best.XHigh != 24 {
 		t.Errorf("curve %+v", best)
 	}
-	if last := reports[len(reports)-1]; !last.Ended || last.Kind != "experiment" || last.Trial.End != last.Trial.End {
+	if last := reports[len(reports)-1]; !last.Ended || last.Kind != "experiment" || last.Experiment.End != last.Experiment.End {
 		t.Errorf("last report %+v", last)
 	}
 	// Every round has every setting once, in the order of the seed.
@@ -194,7 +194,7 @@ func TestAnExperiment(t *testing.T) {
 			want = append(want, []string{"workers=8", "workers=1", "workers=24"}[s])
 		}
 		got := []string{}
-		for _, r := range trial.Rounds[3*round : 3*round+3] {
+		for _, r := range result.Rounds[3*round : 3*round+3] {
 			got = append(got, r.Setting)
 		}
 		if !slices.Equal(got, want) {
@@ -202,12 +202,12 @@ func TestAnExperiment(t *testing.T) {
 		}
 	}
 	for i, o := range l.asked {
-		if o.Variant != trial.Rounds[i].Setting || o.Experiment != "e1" || o.Seed != l.asked[i/3*3].Seed {
+		if o.Variant != result.Rounds[i].Setting || o.Experiment != "e1" || o.Seed != l.asked[i/3*3].Seed {
 			t.Errorf("run %d measured as %+v", i, o)
 		}
 	}
-	if trial.Files["load.yaml"] != loadFile || trial.File != workersFile {
-		t.Errorf("files %v", trial.Files)
+	if result.Files["load.yaml"] != loadFile || result.File != workersFile {
+		t.Errorf("files %v", result.Files)
 	}
 }
 
@@ -230,12 +230,12 @@ func TestTheControlIsAlwaysRestored(t *testing.T) {
 				}
 				return c.before(l, cancel)
 			}
-			trial := l.run(ctx, l.options())
-			if !strings.Contains(trial.Failed, c.want) || !trial.Restored {
-				t.Errorf("failed %q, restored %v", trial.Failed, trial.Restored)
+			result := l.run(ctx, l.options())
+			if !strings.Contains(result.Failed, c.want) || !result.Restored {
+				t.Errorf("failed %q, restored %v", result.Failed, result.Restored)
 			}
-			if trial.Stopping.Done != 1 {
-				t.Errorf("%d rounds are whole", trial.Stopping.Done)
+			if result.Stopping.Done != 1 {
+				t.Errorf("%d rounds are whole", result.Stopping.Done)
 			}
 		})
 	}
@@ -257,9 +257,9 @@ func TestTheControlIsRestoredAfterAPanic(t *testing.T) {
 
 func TestACommandThatFails(t *testing.T) {
 	l := newLab(t, strings.Replace(workersFile, "rounds: 6", "between: test $(wc -l < log 2> /dev/null || echo 0) -lt 6\nrounds: 6", 1))
-	trial := l.run(t.Context(), l.options())
-	if !strings.Contains(trial.Failed, "between rounds") || trial.Stopping.Done != 2 {
-		t.Errorf("failed %q after %d rounds", trial.Failed, trial.Stopping.Done)
+	result := l.run(t.Context(), l.options())
+	if !strings.Contains(result.Failed, "between rounds") || result.Stopping.Done != 2 {
+		t.Errorf("failed %q after %d rounds", result.Failed, result.Stopping.Done)
 	}
 	l = newLab(t, strings.Replace(workersFile, "apply: ", "restore: exit 3\napply: ", 1))
 	_, err := Run(t.Context(), l.load(), l.options())
@@ -313,9 +313,9 @@ func TestRunsThatDoNotCount(t *testing.T) {
 			b.Valid, b.Invalid = false, []string{"the generator sent late"}
 		}
 	}
-	trial := l.run(t.Context(), l.options())
+	result := l.run(t.Context(), l.options())
 	var why []string
-	for _, r := range trial.Rounds {
+	for _, r := range result.Rounds {
 		if !r.Valid {
 			why = append(why, r.Why)
 		}
@@ -324,29 +324,29 @@ func TestRunsThatDoNotCount(t *testing.T) {
 	if !slices.Equal(why, want) {
 		t.Errorf("runs that do not count: %q", why)
 	}
-	if trial.Stopping.Done != 6 || trial.Failed != "" {
-		t.Errorf("%d rounds are whole: %s", trial.Stopping.Done, trial.Failed)
+	if result.Stopping.Done != 6 || result.Failed != "" {
+		t.Errorf("%d rounds are whole: %s", result.Stopping.Done, result.Failed)
 	}
 	// A setting that never counts does not go on for ever.
 	l = newLab(t, workersFile)
 	l.change = func(b *api.BenchResult, o scenario.MeasureOptions) { b.Valid = o.Variant != "workers=1" }
-	if trial := l.run(t.Context(), l.options()); !strings.Contains(trial.Failed, "only 0 of 11 rounds are whole, as 22 of 44 runs do not count, 22 since the generator did not keep its schedule: lower the rate") {
-		t.Errorf("failed %q", trial.Failed)
+	if result := l.run(t.Context(), l.options()); !strings.Contains(result.Failed, "only 0 of 11 rounds are whole, as 22 of 44 runs do not count, 22 since the generator did not keep its schedule: lower the rate") {
+		t.Errorf("failed %q", result.Failed)
 	}
 }
 
 // Figures in the reasons differ from run to run; the reason is one.
 func TestWhyRoundsAreNotWhole(t *testing.T) {
-	run := func(why string) api.TrialRun { return api.TrialRun{Valid: why == "", Why: why} }
+	run := func(why string) api.ExperimentRun { return api.ExperimentRun{Valid: why == "", Why: why} }
 	late := "the generator sent late: at p99 %s after requests were due although a connection was free (allowed: 1 ms or 10 %% of it); ask for less; left out"
 	for _, c := range []struct {
-		runs []api.TrialRun
+		runs []api.ExperimentRun
 		want string
 	}{
-		{[]api.TrialRun{run(""), run(fmt.Sprintf(late, "3 ms")), run(fmt.Sprintf(late, "7 ms")), run("target is gone; left out")}, "3 of 4 runs do not count, 2 since the generator sent late: lower the rate of the scenario, end other programs, or let such runs count with limits:"},
-		{[]api.TrialRun{run("the threshold p(99) < 1s was missed after 3s; left out")}, "1 of 1 runs do not count, 1 since the threshold p(99) < 1s was missed after 3s: see to that first"},
+		{[]api.ExperimentRun{run(""), run(fmt.Sprintf(late, "3 ms")), run(fmt.Sprintf(late, "7 ms")), run("target is gone; left out")}, "3 of 4 runs do not count, 2 since the generator sent late: lower the rate of the scenario, end other programs, or let such runs count with limits:"},
+		{[]api.ExperimentRun{run("the threshold p(99) < 1s was missed after 3s; left out")}, "1 of 1 runs do not count, 1 since the threshold p(99) < 1s was missed after 3s: see to that first"},
 	} {
-		r := &runner{trial: api.Trial{Rounds: c.runs}}
+		r := &runner{result: api.Experiment{Rounds: c.runs}}
 		if got := r.unwhole(); !strings.HasPrefix(got, c.want) {
 			t.Errorf("%s\nnot %s", got, c.want)
 		}
@@ -359,17 +359,17 @@ func TestASweepOfFewRequests(t *testing.T) {
 	l := newLab(t, workersFile+"measures: [p50, p90, p999]\n")
 	x := l.load()
 	x.Rounds.Measure = "p999"
-	trial, err := Run(t.Context(), x, l.options())
+	result, err := Run(t.Context(), x, l.options())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(trial.Headline, "p50 is lowest with") {
-		t.Errorf("headline %q", trial.Headline)
+	if !strings.HasPrefix(result.Headline, "p50 is lowest with") {
+		t.Errorf("headline %q", result.Headline)
 	}
-	if !slices.ContainsFunc(trial.Warnings, func(w api.CompareWarning) bool {
+	if !slices.ContainsFunc(result.Warnings, func(w api.CompareWarning) bool {
 		return w.Code == "measure" && strings.Contains(w.Text, "p99.9 is what rows and curves are read by, but a round needs 5000 requests for it")
 	}) {
-		t.Errorf("warnings %v", trial.Warnings)
+		t.Errorf("warnings %v", result.Warnings)
 	}
 }
 
@@ -404,58 +404,58 @@ func TestStoppedByTheServer(t *testing.T) {
 	l := newLab(t, workersFile)
 	o := l.options()
 	o.Beat = time.Hour
-	o.Report = func(_ context.Context, p api.ExperimentReport) (api.ExperimentReply, error) {
-		if p.Trial.Stopping.Done < 2 {
-			return api.ExperimentReply{}, nil
+	o.Report = func(_ context.Context, p api.SessionReport) (api.SessionReply, error) {
+		if p.Experiment.Stopping.Done < 2 {
+			return api.SessionReply{}, nil
 		}
-		return api.ExperimentReply{Change: &api.MirrorChange{Stop: true}}, nil
+		return api.SessionReply{Change: &api.MirrorChange{Stop: true}}, nil
 	}
-	if trial := l.run(t.Context(), o); trial.Failed != "stopped by a user" || trial.Stopping.Done != 2 {
-		t.Errorf("failed %q after %d rounds", trial.Failed, trial.Stopping.Done)
+	if result := l.run(t.Context(), o); result.Failed != "stopped by a user" || result.Stopping.Done != 2 {
+		t.Errorf("failed %q after %d rounds", result.Failed, result.Stopping.Done)
 	}
 }
 
 func TestStoppingRules(t *testing.T) {
 	l := newLab(t, strings.Replace(workersFile, "rounds: 6", "rounds: {at_least: 4, at_most: 20, precision: 1%, measure: p50}", 1))
-	trial := l.run(t.Context(), l.options())
-	if s := trial.Stopping; s.Rule != "precision" || s.Done <= 4 || s.Done >= 20 || s.Planned != s.Done {
+	result := l.run(t.Context(), l.options())
+	if s := result.Stopping; s.Rule != "precision" || s.Done <= 4 || s.Done >= 20 || s.Planned != s.Done {
 		t.Errorf("stopping %+v", s)
 	}
 	l = newLab(t, strings.Replace(workersFile, "rounds: 6", "rounds: {at_least: 4, at_most: 30, early: true, measure: p50}", 1))
-	trial = l.run(t.Context(), l.options())
-	if s := trial.Stopping; s.Rule != "decided" || s.Done >= 30 || trial.Verdict != judge.Slower {
-		t.Errorf("stopping %+v, %s", s, trial.Verdict)
+	result = l.run(t.Context(), l.options())
+	if s := result.Stopping; s.Rule != "decided" || s.Done >= 30 || result.Verdict != judge.Slower {
+		t.Errorf("stopping %+v, %s", s, result.Verdict)
 	}
 }
 
 func TestAgain(t *testing.T) {
 	l := newLab(t, workersFile)
-	trial := l.run(t.Context(), l.options())
+	result := l.run(t.Context(), l.options())
 	dir := t.TempDir()
-	path, err := LayOut(trial, dir)
+	path, err := LayOut(result, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if x, problems := Load(path); len(problems) > 0 || x.Text != workersFile {
 		t.Errorf("problems %v", problems)
 	}
-	if _, err := LayOut(trial, dir); err != nil {
+	if _, err := LayOut(result, dir); err != nil {
 		t.Errorf("laid out twice: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "load.yaml"), []byte("other"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LayOut(trial, dir); err == nil || !strings.Contains(err.Error(), "differs") {
+	if _, err := LayOut(result, dir); err == nil || !strings.Contains(err.Error(), "differs") {
 		t.Errorf("another file was written over: %v", err)
 	}
-	trial.Files["../evil"] = "x"
-	if _, err := LayOut(trial, t.TempDir()); err == nil {
+	result.Files["../evil"] = "x"
+	if _, err := LayOut(result, t.TempDir()); err == nil {
 		t.Error("a file outside the directory was written")
 	}
 }
 
 // inProduction has rows against live production, of which every one is worse.
-func inProduction(of *api.Trial) *api.Trial {
+func inProduction(of *api.Experiment) *api.Experiment {
 	t := *of
 	t.Rows = slices.Clone(of.Rows)
 	for _, r := range of.Rows {
@@ -466,7 +466,7 @@ func inProduction(of *api.Trial) *api.Trial {
 }
 
 func TestGate(t *testing.T) {
-	measure := func(change func(*lab)) *api.Trial {
+	measure := func(change func(*lab)) *api.Experiment {
 		l := newLab(t, workersFile)
 		if change != nil {
 			change(l)
@@ -486,7 +486,7 @@ func TestGate(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		gate     Gate
-		t, base  *api.Trial
+		t, base  *api.Experiment
 		passed   bool
 		contains string
 	}{
@@ -496,10 +496,10 @@ func TestGate(t *testing.T) {
 		{"other measures", Gate{Allowed: 0.05, Measures: []string{"p50"}}, slower, base, true, "none of"},
 		{"figures themselves", Gate{Allowed: 0.05, Absolute: true}, slower, base, false, "p99 with workers=24 is 2"},
 		{"its own control", Gate{Allowed: 0.05}, base, nil, false, "% slower than with workers=8 (95 % interval "},
-		{"another experiment", Gate{Allowed: 0.05}, base, &api.Trial{Settings: []api.TrialSetting{{Name: "a"}}}, false, "its control is a, not workers=8"},
-		{"other settings", Gate{Allowed: 0.05}, base, &api.Trial{Settings: []api.TrialSetting{{Name: "workers=8"}, {Name: "workers=2"}}}, false, "it has workers=2, and none of these settings"},
-		{"no rounds", Gate{Allowed: 0.05}, base, &api.Trial{Settings: base.Settings}, false, "nothing could be compared: it takes three whole rounds"},
-		{"no settings", Gate{Allowed: 0.05}, base, &api.Trial{}, false, "the baseline has no settings"},
+		{"another experiment", Gate{Allowed: 0.05}, base, &api.Experiment{Settings: []api.ExperimentSetting{{Name: "a"}}}, false, "its control is a, not workers=8"},
+		{"other settings", Gate{Allowed: 0.05}, base, &api.Experiment{Settings: []api.ExperimentSetting{{Name: "workers=8"}, {Name: "workers=2"}}}, false, "it has workers=2, and none of these settings"},
+		{"no rounds", Gate{Allowed: 0.05}, base, &api.Experiment{Settings: base.Settings}, false, "nothing could be compared: it takes three whole rounds"},
+		{"no settings", Gate{Allowed: 0.05}, base, &api.Experiment{}, false, "the baseline has no settings"},
 		{"what is held against live production", Gate{Allowed: 0.05}, inProduction(base), nil, false, "% slower than with workers=8 (95 % interval "},
 	} {
 		g := c.gate.Judge(c.t, c.base)

@@ -171,7 +171,7 @@ type rawGate struct {
 }
 
 type rawLive struct {
-	Session   string        `key:"session" need:"yes" doc:"Id of the mirror session, as tailscope experiment list shows it."`
+	Session   string        `key:"session" need:"yes" doc:"Id of the mirror session, as tailscope session list shows it."`
 	To        string        `key:"to" is:"url" doc:"Server that has it; --server unless given."`
 	For       time.Duration `key:"for" default:"30m" doc:"How long each setting is measured in a round."`
 	Candidate string        `key:"candidate" default:"candidate" doc:"Name of the candidate."`

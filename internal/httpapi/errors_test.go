@@ -365,7 +365,7 @@ func TestBoundsAndDeadlines(t *testing.T) {
 			t.Errorf("heatmap: got %d %v %s", w.Code, w.Header(), w.Body)
 		}
 		// PromQL and what analyses have turns of their own.
-		for _, path := range []string{"/prometheus/api/v1/query?query=vector(1)", "/api/v1/experiments"} {
+		for _, path := range []string{"/prometheus/api/v1/query?query=vector(1)", "/api/v1/sessions"} {
 			if w := ask(path); w.Code != http.StatusOK {
 				t.Errorf("%s beside the page: got %d %s", path, w.Code, w.Body)
 			}

@@ -66,8 +66,8 @@ type Options struct {
 	TenantList *series.TenantList
 	// Verdicts tells what changed at marks; nil if nobody judges them.
 	Verdicts *verdicts.Judge
-	// Experiments are those that are kept; a registry of the store's own if nil.
-	Experiments *logbook.Registry
+	// Sessions are those that are kept; a registry of the store's own if nil.
+	Sessions *logbook.Registry
 	// Checks guard values; nil if none are configured.
 	Checks *check.Engine
 }
@@ -97,8 +97,8 @@ func (o *Options) ensureDefaults() {
 	if o.MaxPromQL <= 0 {
 		o.MaxPromQL = max(1, runtime.GOMAXPROCS(0)-1)
 	}
-	if o.Experiments == nil {
-		o.Experiments = logbook.New(logbook.Options{Store: o.Store, Now: o.Now, Logger: o.Logger})
+	if o.Sessions == nil {
+		o.Sessions = logbook.New(logbook.Options{Store: o.Store, Now: o.Now, Logger: o.Logger})
 	}
 }
 
@@ -109,12 +109,12 @@ const (
 	maxForm = 256 << 10
 )
 
-// maxReport bounds the report of an experiment, of which what is too long to keep
+// maxReport bounds the report of a session, of which what is too long to keep
 // is cut.
 const maxReport = 8 << 20
 
 func bodyBound(r *http.Request) int64 {
-	if r.Method == http.MethodPut && strings.HasPrefix(r.URL.Path, experimentsPath+"/") {
+	if r.Method == http.MethodPut && strings.HasPrefix(r.URL.Path, sessionsPath+"/") {
 		return maxReport
 	}
 	return maxBody

@@ -21,7 +21,7 @@ type described struct {
 // Answers are what the document says they are, null included.
 func TestAnswersAreAsDescribed(t *testing.T) {
 	asDescribed(t, shop(t, Options{}), map[string]string{
-		"services": "", "distribution": "q=0.5", "heatmap": "", "timeline": "", "labels": "", "tenants": "", "families": "", "status": "", "checks": "", "incidents": "", "maintenance": "", "marks": "", "experiments": "",
+		"services": "", "distribution": "q=0.5", "heatmap": "", "timeline": "", "labels": "", "tenants": "", "families": "", "status": "", "checks": "", "incidents": "", "maintenance": "", "marks": "", "sessions": "",
 		"apdex": "", "apdex-targets": "", "sla": `match={service="nobody"}`, "breakdown": `match={service="checkout"}`, "operations": "", "traces": "",
 		"compare": "a=now-60m/now-30m&b=now-30m/now",
 		"explain": "match={service=\"checkout\"}&low=0.01",

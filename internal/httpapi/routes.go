@@ -166,7 +166,7 @@ func (s *server) register(mux *http.ServeMux) {
 	s.registerCompare(a)
 	s.registerExplain(a)
 	s.registerChanges(a)
-	s.registerExperiments(a)
+	s.registerSessions(a)
 	s.registerSimulate(a)
 	s.registerDamage(a)
 	s.registerChecks(a)

@@ -81,7 +81,7 @@ func (w *turnWriter) Write(b []byte) (int, error) {
 func (w *turnWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // analyses are questions that may take seconds.
-var analyses = []string{"compare", "explain", "changes", "scaling", "sla", "simulate", "leaves", "verdicts", "checks/", "nearest", "experiments"}
+var analyses = []string{"compare", "explain", "changes", "scaling", "sla", "simulate", "leaves", "verdicts", "checks/", "nearest", "sessions"}
 
 // turnsOf returns the turns of a question of the JSON API.
 func (s *server) turnsOf(r *http.Request) *turns {

@@ -15,7 +15,7 @@ import (
 //go:embed bench_report.html
 var benchHTML string
 
-// styleHTML is how pages of runs and experiments look, with their tables and
+// styleHTML is how pages of sessions look, with their tables and
 // lists.
 //
 //go:embed report_style.html

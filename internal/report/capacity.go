@@ -315,7 +315,7 @@ func capacityResources(c *api.Capacity) *Table {
 }
 
 // capacityOf is a search in the log book; one that reports no more says so.
-func capacityOf(x *api.Experiment, now time.Time) *api.Capacity {
+func capacityOf(x *api.Session, now time.Time) *api.Capacity {
 	c := *x.Capacity
 	if x.State == "lost" && c.Failed == "" {
 		c.Failed = "its program has not reported since " + ClockIn(x.Updated, now.Location())

@@ -113,7 +113,7 @@ func TestCapacityReportsOfPools(t *testing.T) {
 
 func TestCapacityOfALostOne(t *testing.T) {
 	now := time.Unix(1000, 0)
-	if c := capacityOf(&api.Experiment{State: "lost", Updated: 900, Capacity: &api.Capacity{}}, now); !strings.Contains(c.Headline, "has not reported since") {
+	if c := capacityOf(&api.Session{State: "lost", Updated: 900, Capacity: &api.Capacity{}}, now); !strings.Contains(c.Headline, "has not reported since") {
 		t.Errorf("lost: %q", c.Headline)
 	}
 }

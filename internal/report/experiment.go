@@ -1,233 +1,229 @@
 package report
 
 import (
-	"bytes"
-	_ "embed"
 	"fmt"
-	"html/template"
+	"maps"
+	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"tailscope/api"
-	"tailscope/internal/figure"
-	"tailscope/internal/judge/rounds"
+	"tailscope/internal/experiment"
+	"tailscope/internal/judge"
 )
 
-// WriteExperiment writes the report of an experiment; v is the verdict of a
-// mirror session.
-func WriteExperiment(w *bytes.Buffer, x *api.Experiment, v *api.MirrorVerdictResponse, format string, now time.Time) error {
-	if b := x.Bench; b != nil && x.State == "lost" && b.Aborted == "" && format != "json" {
-		run, said := *b, *x
-		run.Aborted = "its program has not reported since " + ClockIn(x.Updated, now.Location())
-		said.Bench = &run
-		x = &said
-	}
-	switch {
-	case format == "json" && v != nil:
-		return WriteJSON(w, v)
-	case format == "json":
-		return WriteJSON(w, x)
-	case x.Simulation != nil:
-		return WriteSimulation(w, x.Simulation, format, now)
-	case x.Capacity != nil:
-		return WriteCapacity(w, capacityOf(x, now), format)
-	case x.Bench != nil && format == "html":
-		return writeBenchHTML(w, x.Bench)
-	case format == "html":
-		return writeExperimentHTML(w, x, v, now)
-	}
-	d := &Document{}
-	if v == nil {
-		TriedText(d, x, now.Location())
-	} else {
-		VerdictText(d, v)
+// ExperimentText writes what an experiment was and what came of it.
+func ExperimentText(d *Document, t *api.Experiment) {
+	d.Only(Text|Markdown, func() { // its page begins with that
+		d.Heading(t.Name + ": " + t.Headline)
+		d.Line("Verdict: " + string(t.Verdict))
+		if t.Hypothesis != "" {
+			d.Paragraph()
+			d.Line("Hypothesis: " + t.Hypothesis)
+		}
 		d.Gap()
-		ExperimentText(d, x, now.Location())
+	})
+	if t.Failed != "" {
+		d.Item("ended before its time: " + t.Failed)
 	}
-	return d.Write(w, FormatOf(format))
-}
-
-// TriedText has a run of load, an experiment or a simulation.
-func TriedText(d *Document, x *api.Experiment, zone *time.Location) {
-	switch {
-	case x.Bench != nil:
-		benchText(d, x.Bench)
-	case x.Trial != nil:
-		TrialText(d, x.Trial)
-		if t := x.Trial; !t.Restored && t.RestoreError == "" && x.State != "running" {
-			d.Only(Text|Markdown, func() { // its page has it above
-				d.Gap()
-				d.Item(notKnown)
-			})
-		}
-		trialLog(d, x.Trial, zone)
-	case x.Simulation != nil:
-		d.Heading(x.Simulation.Name)
-		d.Line(x.Headline)
-		simulationText(d, x.Simulation)
-	}
-	if len(x.Cut) > 0 {
-		d.Gap()
-	}
-	for _, what := range x.Cut {
-		d.Item("not kept, as it is too long: " + what)
-	}
-}
-
-// trialLog writes the settings, each round, what happened, and how to run an
-// experiment again.
-func trialLog(d *Document, t *api.Trial, zone *time.Location) {
-	d.Gap()
-	d.Heading("Rounds")
-	measure := roundMeasure(t)
-	rounds := &Table{}
-	for i, h := range []string{"round", "turn", "setting", measure, "errors", "rate", "counts"} {
-		rounds.Column(h, i < 2 || i > 2 && i < 6)
-	}
-	for i := range t.Rounds {
-		r := &t.Rounds[i]
-		value := func(name string) string {
-			v, ok := r.Figures[""][name]
-			if !ok {
-				return "-"
-			}
-			return trialFigure(name, v)
-		}
-		counts := "yes"
-		if !r.Valid {
-			counts = "no: " + r.Why
-		}
-		rounds.Rows = append(rounds.Rows, []string{figure.Thousands(uint64(r.Round)), figure.Thousands(uint64(r.Order)), r.Setting, value(measure), value("errors"), value("rate"), counts})
-	}
-	d.Table(rounds)
-	if len(t.Loads) > 0 {
-		d.Gap()
-	}
-	for i := range t.Loads {
-		d.Item("loaded before: " + LoadText(&t.Loads[i]))
-	}
-	if len(t.Events) > 0 {
-		d.Gap()
-		d.Heading("Log")
-	}
-	for _, e := range t.Events {
-		text := ClockIn(e.Time, zone) + " " + e.Kind + " " + e.Name
-		if e.Text != "" {
-			text += ": " + e.Text
-		}
-		if e.Failed {
-			text += " (FAILED)"
-		}
-		d.Item(text)
-	}
-	if t.Command != "" {
-		d.Only(Text|Markdown, func() { // its page ends with that
-			d.Gap()
-			d.Command("again", t.Command)
-		})
-	}
-}
-
-// roundMeasure is the figure that rounds are shown by: the one that decides or, where
-// no round has it, the next that says most.
-func roundMeasure(t *api.Trial) string {
-	names := rounds.Reading(t.Stopping.Measure)
-	for _, name := range names {
-		for i := range t.Rounds {
-			if v, ok := t.Rounds[i].Figures[""][name]; ok && !IsNaN(v) {
-				return name
-			}
-		}
-	}
-	return names[0]
-}
-
-// trialFigure is a figure of a measure in its unit.
-func trialFigure(name string, v api.Float) string {
-	switch {
-	case IsNaN(v):
-		return "-"
-	case name == "rate":
-		return PerTime(v)
-	case strings.Contains(name, "bytes"):
-		return Bytes(int64(v))
-	case name == "errors", name == "ratio", name == "mean", rounds.Needs(name) > 0, strings.Contains(name, "seconds"), strings.Contains(name, "cpu_per_"):
-		return mirrorValue(&api.MirrorMeasure{Name: name}, v)
-	}
-	return Digits(float64(v)) // of a metric of its own
-}
-
-//go:embed report_experiment.html
-var experimentHTML string
-
-var experimentTemplate = reportTemplate("experiment", experimentHTML)
-
-// experimentPage is an experiment, or a mirror session, as a page that needs
-// nothing else.
-type experimentPage struct {
-	Title, Verdict, Headline, Hypothesis, When string
-	Alarms                                     []string
-	Charts                                     []resourceChart
-	Body                                       template.HTML
-	Files                                      []reportFile
-	Command                                    string
-}
-
-type reportFile struct{ Name, Text string }
-
-func writeExperimentHTML(w *bytes.Buffer, x *api.Experiment, v *api.MirrorVerdictResponse, now time.Time) error {
-	var b bytes.Buffer
-	d := &Document{}
-	p := &experimentPage{Title: x.Name, Headline: x.Headline, When: fmt.Sprintf("%s of %s, id %s, %s since %s", x.Kind, x.Service, x.ID, x.State, ClockIn(x.Start, now.Location()))}
-	if v != nil {
-		VerdictText(d, v)
-		d.Gap()
-		ExperimentText(d, x, now.Location())
-		for i := range v.Candidates {
-			p.Charts = append(p.Charts, resourceChart{v.Candidates[i].Candidate + " against " + v.Candidates[i].Against, mirrorWhiskers(&v.Candidates[i])})
-		}
-	} else if t := x.Trial; t != nil {
-		p.Hypothesis, p.Verdict, p.Command = t.Hypothesis, string(t.Verdict), t.Command
-		p.Alarms = trialAlarms(t, x.State)
-		p.Charts = trialCharts(t)
-		TriedText(d, x, now.Location())
-		if t.File != "" {
-			p.Files = append(p.Files, reportFile{"the experiment's file", t.File})
-		}
-		for _, name := range sortedNames(t.Files) {
-			p.Files = append(p.Files, reportFile{name, t.Files[name]})
-		}
-		for _, name := range sortedNames(t.Environment.Configuration) {
-			text := t.Environment.Configuration[name]
-			kept := slices.ContainsFunc(p.Files, func(f reportFile) bool { return f.Text != "" && strings.HasSuffix(text, f.Text) })
-			if !kept && !isLine(text) {
-				p.Files = append(p.Files, reportFile{name, text})
-			}
-		}
-	}
-	if err := d.Write(&b, HTML); err != nil {
-		return err
-	}
-	p.Body = template.HTML(b.String()) // escaped by document
-	return experimentTemplate.Execute(w, p)
-}
-
-const notKnown = "Whether the control was restored is not known: the program ended before it said so. Look at the target."
-
-// trialAlarms are what of an experiment must not be overlooked.
-func trialAlarms(t *api.Trial, state string) (out []string) {
 	switch {
 	case t.RestoreError != "":
-		out = append(out, "The control was not restored: "+t.RestoreError)
-	case state != "running" && !t.Restored:
-		out = append(out, notKnown)
+		d.Item("THE CONTROL DOES NOT HOLD: " + t.RestoreError)
+	case t.Restored:
+		d.Item("the control holds again")
 	}
-	if t.Failed != "" {
-		out = append(out, "It ended before its time: "+t.Failed)
+	s := t.Stopping
+	rounds := Plural(s.Done, "round")
+	if s.Why != "" {
+		rounds += ": " + s.Why
 	}
-	if t.Gate != nil && !t.Gate.Passed {
-		out = append(out, "The gate is shut against "+t.Gate.Baseline)
+	d.Item(fmt.Sprintf("%s of %s; %s", t.Design, t.Variable, rounds))
+	by := "rounds"
+	if t.Design == "live" {
+		by = "slots of 10 s"
 	}
-	return out
+	d.Item(fmt.Sprintf("intervals of %s, by %s; seed %d", trimPercent(s.Level), by, t.Seed))
+	d.Item("on " + environmentText(&t.Environment))
+	for _, name := range slices.Sorted(maps.Keys(t.Environment.Versions)) {
+		d.Item(name + ": " + t.Environment.Versions[name])
+	}
+	if values := configured(&t.Environment); values != "" {
+		d.Item("with " + values)
+	}
+	if t.Gate != nil {
+		d.Gap()
+		GateText(d, t.Gate)
+	}
+	for _, kind := range []struct{ effect, title string }{{"main", "effect of"}, {"interaction", "together"}, {"", "setting"}} {
+		experimentRows(d, t, kind.effect, kind.title)
+	}
+	experimentCurves(d, t)
+	if len(t.Warnings) > 0 {
+		d.Gap()
+	}
+	for _, w := range t.Warnings {
+		d.Item("warning: " + w.Text)
+	}
+}
+
+// isLine says whether a recorded configuration is one short line, such as the value
+// of a variable.
+func isLine(text string) bool { return len(text) < 200 && !strings.Contains(text, "\n") }
+
+// configured are the recorded values that are lines: port 28443, workers 8.
+func configured(e *api.Environment) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(e.Configuration)) {
+		if text := e.Configuration[name]; isLine(text) {
+			out = append(out, strings.TrimPrefix(name, "var ")+" "+text)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// experimentColumns are the measures of a table where there are more than mostColumns.
+var experimentColumns = []string{"p50", "p95", "p99", "mean", "errors", "cpu_per_request"}
+
+const mostColumns = 7
+
+// shownMeasures are the measures of the rows of one sort: all of them if they are
+// few, as where the file names them; else the usual ones and the one that decides.
+func shownMeasures(t *api.Experiment, effect string) []string {
+	var all []string
+	for i := range t.Rows {
+		if t.Rows[i].Effect != effect {
+			continue
+		}
+		for _, m := range t.Rows[i].Measures {
+			if !slices.Contains(all, m.Name) {
+				all = append(all, m.Name)
+			}
+		}
+	}
+	if len(all) <= mostColumns {
+		return all
+	}
+	return slices.DeleteFunc(all, func(name string) bool {
+		return name != t.Stopping.Measure && !slices.Contains(experimentColumns, name)
+	})
+}
+
+// experimentRows is a table of the rows of one sort: changes with their intervals.
+func experimentRows(d *Document, t *api.Experiment, effect, title string) {
+	tb := &Table{}
+	tb.Column(title, false)
+	tb.Column("against", false)
+	tb.Column("of", false)
+	columns := shownMeasures(t, effect)
+	for _, c := range columns {
+		tb.Column(strings.ReplaceAll(c, "_", " "), true)
+		tb.Column("interval", true)
+	}
+	tb.Column("verdict", false)
+	for i := range t.Rows {
+		r := &t.Rows[i]
+		if r.Effect != effect {
+			continue
+		}
+		of := "everything"
+		switch {
+		case r.Query != "":
+			of = r.Query
+		case r.Tenant != "":
+			of = "tenant " + r.Tenant
+		}
+		row := []string{r.Setting, r.Against, of}
+		for _, c := range columns {
+			m := experimentMeasure(r, c)
+			row = append(row, experimentEffect(m, m.Effect), experimentInterval(m))
+		}
+		verdict := string(r.Verdict)
+		if judge.Moved(r.Verdict) {
+			verdict += " by " + strings.ReplaceAll(r.Lead, "_", " ")
+		}
+		tb.Rows = append(tb.Rows, append(row, verdict))
+	}
+	if len(tb.Rows) == 0 {
+		return
+	}
+	d.Gap()
+	d.Table(tb)
+}
+
+func experimentMeasure(r *api.ExperimentRow, name string) *api.ExperimentMeasure {
+	for i := range r.Measures {
+		if r.Measures[i].Name == name {
+			return &r.Measures[i]
+		}
+	}
+	nan := api.Float(math.NaN())
+	return &api.ExperimentMeasure{Name: name, Effect: nan, Low: nan, High: nan}
+}
+
+func experimentEffect(m *api.ExperimentMeasure, f api.Float) string {
+	return mirrorEffect(&api.MirrorMeasure{Name: m.Name}, f)
+}
+
+func experimentInterval(m *api.ExperimentMeasure) string {
+	return mirrorInterval(&api.MirrorMeasure{Name: m.Name, Low: m.Low, High: m.High})
+}
+
+// experimentCurves is the response to a sweep by the measure that is read first: of
+// everything a table, of each query a sentence.
+func experimentCurves(d *Document, t *api.Experiment) {
+	var queries, sentences []string
+	for i := range t.Curves {
+		if q := t.Curves[i].Query; !slices.Contains(queries, q) {
+			queries = append(queries, q)
+		}
+	}
+	for _, q := range queries {
+		c := experiment.CurveOf(t.Curves, q, t.Stopping.Measure)
+		if c == nil {
+			continue
+		}
+		if q != "" {
+			sentences = append(sentences, c.Sentence)
+			continue
+		}
+		d.Gap()
+		tb := &Table{}
+		tb.Column("setting", false)
+		tb.Column(c.Measure, true)
+		tb.Column("interval", true)
+		tb.Column("best in", true)
+		tb.Column("", false)
+		value := func(f api.Float) string { return experimentFigure(c.Measure, f) }
+		for _, p := range c.Points {
+			mark := ""
+			switch {
+			case p.Setting == c.Best:
+				mark = "best"
+			case slices.Contains(c.Candidates, p.Setting):
+				mark = "not to be told from it"
+			}
+			tb.Rows = append(tb.Rows, []string{p.Setting, value(p.Value), value(p.Low) + " … " + value(p.High), Percent(p.BestIn) + " of rounds", mark})
+		}
+		d.Table(tb)
+		d.Gap()
+		d.Line(c.Sentence)
+	}
+	for _, s := range sentences {
+		d.Item(s)
+	}
+}
+
+func GateText(d *Document, g *api.ExperimentGate) {
+	word := "passed"
+	if !g.Passed {
+		word = "failed"
+	}
+	of := "the control of the same experiment"
+	if g.Baseline != "" {
+		of = "the baseline " + g.Baseline
+	}
+	d.Line("Gate " + word + ", against " + of)
+	for _, why := range g.Why {
+		d.Item(why)
+	}
 }

@@ -16,8 +16,8 @@ func ClockIn(t api.Float, zone *time.Location) string {
 	return time.UnixMilli(int64(t * 1e3)).In(zone).Format("2006-01-02 15:04:05")
 }
 
-// ExperimentText writes what an experiment is, and its account.
-func ExperimentText(d *Document, x *api.Experiment, zone *time.Location) {
+// SessionText writes what a mirror session is, and its account.
+func SessionText(d *Document, x *api.Session, zone *time.Location) {
 	d.Heading(x.Name)
 	when := x.State + " since " + ClockIn(x.Start, zone)
 	if !math.IsNaN(float64(x.End)) {

@@ -207,7 +207,7 @@ func writeSimulationHTML(w *bytes.Buffer, s *api.Simulation, zone *time.Location
 	if err := d.Write(&b, HTML); err != nil {
 		return err
 	}
-	p := &experimentPage{
+	p := &sessionPage{
 		Title: s.Name, Headline: s.Headline, Command: s.Command, Body: template.HTML(b.String()), // escaped by document
 		When:   fmt.Sprintf("simulated %s, %s of %s queries each", ClockIn(s.Start, zone), Plural(len(s.Layouts), "layout"), figure.Thousands(simulatedQueries(s))),
 		Charts: simulationCharts(s),
@@ -215,7 +215,7 @@ func writeSimulationHTML(w *bytes.Buffer, s *api.Simulation, zone *time.Location
 	if s.File != "" {
 		p.Files = []reportFile{{"the simulation's file", s.File}}
 	}
-	return experimentTemplate.Execute(w, p)
+	return sessionTemplate.Execute(w, p)
 }
 
 func simulatedQueries(s *api.Simulation) (n uint64) {

@@ -83,7 +83,7 @@ func handlerName(path string) string {
 		word, _, _ := strings.Cut(rest, "/")
 		switch word {
 		case "services", "distribution", "heatmap", "timeline", "scaling", "leaves", "simulate", "labels", "families", "nearest", "tenants", "explain", "marks", "status", "import",
-			"breakdown", "operations", "callers", "traces", "apdex", "apdex-targets", "sla", "compare", "changes", "experiments", "check", "checks", "incidents", "maintenance", "damage",
+			"breakdown", "operations", "callers", "traces", "apdex", "apdex-targets", "sla", "compare", "changes", "sessions", "check", "checks", "incidents", "maintenance", "damage",
 			"query", "query_range", "series", "label", "metadata", "write":
 			return api.name + word
 		}

@@ -21,8 +21,8 @@ type Mirror struct {
 	Window *live.Window
 }
 
-// Reporter takes reports of experiments, and answers what users want changed.
-type Reporter func(ctx context.Context, id string, p api.ExperimentReport) (api.ExperimentReply, error)
+// Reporter takes reports of sessions, and answers what users want changed.
+type Reporter func(ctx context.Context, id string, p api.SessionReport) (api.SessionReply, error)
 
 // Hearer is told what shadows answer, see mirror.Options.Heard.
 type Hearer func(shadow int, header []pair.Field)
@@ -35,7 +35,7 @@ func StartMirror(ctx context.Context, m config.Mirror, sink pair.Sink, report Re
 	o.ID = mirror.NewID(time.Now())
 	w := live.New(sink, time.Now)
 	o.Sink, o.Log = w, log
-	o.Report = func(ctx context.Context, p api.ExperimentReport) (api.ExperimentReply, error) {
+	o.Report = func(ctx context.Context, p api.SessionReport) (api.SessionReply, error) {
 		return report(ctx, o.ID, p)
 	}
 	s, err := mirror.Start(ctx, o)
@@ -95,7 +95,7 @@ func (s *Server) startMirror(ctx context.Context) error {
 	log := s.log.With("part", "mirror")
 	c := s.cfg.Mirror
 	c.Clients = s.connections("mirror.clients", c.Clients)
-	m, err := StartMirror(context.WithoutCancel(ctx), c, newMirrorSink(s.agg, log), s.experiments.Report, nil, log)
+	m, err := StartMirror(context.WithoutCancel(ctx), c, newMirrorSink(s.agg, log), s.sessions.Report, nil, log)
 	if err != nil {
 		return fmt.Errorf("mirror: %w", err)
 	}

@@ -49,7 +49,7 @@ func TestOtherOrigins(t *testing.T) {
 		{"a mark by the page", page, "POST", "/api/v1/marks", `{"name":"good"}`, []string{isJSON, "Origin: http://" + page, "Sec-Fetch-Site: same-origin"}, 201},
 		{"a mark by the page behind a proxy", page, "POST", "/api/v1/marks", `{"name":"good"}`, []string{isJSON, "Origin: https://tail.example.com"}, 201},
 		{"a mark by an allowed page", page, "POST", "/api/v1/marks", `{"name":"good"}`, []string{isJSON, "Origin: https://ci.example.com"}, 201},
-		{"a lease or report of a mirror", page, "PUT", "/api/v1/experiments/m-1", `{}`, []string{isJSON, "Origin: http://evil"}, 403},
+		{"a lease or report of a mirror", page, "PUT", "/api/v1/sessions/m-1", `{}`, []string{isJSON, "Origin: http://evil"}, 403},
 		{"an import", page, "POST", "/api/v1/import/access-log?service=evil", "GET /", []string{"Content-Type: text/plain", "Origin: http://evil"}, 403},
 
 		{"the page", page, "GET", "/", "", []string{"Host: evil"}, 421},

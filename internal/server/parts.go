@@ -74,13 +74,13 @@ func (s *Server) startDoors(ctx context.Context) error {
 		return err
 	}
 	questions := httpapi.New(httpapi.Options{
-		Store:       s.store,
-		Logger:      s.log.With("part", "api"),
-		TraceLink:   s.cfg.Traces.Link,
-		TraceKept:   s.cfg.Traces.Keep,
-		Verdicts:    s.verdicts,
-		Experiments: s.experiments,
-		Checks:      s.checks,
+		Store:     s.store,
+		Logger:    s.log.With("part", "api"),
+		TraceLink: s.cfg.Traces.Link,
+		TraceKept: s.cfg.Traces.Keep,
+		Verdicts:  s.verdicts,
+		Sessions:  s.sessions,
+		Checks:    s.checks,
 		Status: api.StatusResponse{
 			Version: s.version, OTLPGRPC: s.OTLPGRPC(), OTLPHTTP: s.OTLPHTTP(),
 			FlushSeconds: api.Float(s.cfg.Flush.Seconds() + 1),

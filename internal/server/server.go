@@ -66,9 +66,9 @@ type Server struct {
 	questions    *store.Memory
 	program      atomic.Int64 // bytes of the heap that no part holds
 
-	verdicts    *verdicts.Judge
-	experiments *logbook.Registry
-	mirror      *Mirror // nil if nothing is mirrored
+	verdicts *verdicts.Judge
+	sessions *logbook.Registry
+	mirror   *Mirror // nil if nothing is mirrored
 
 	checks    *check.Engine // nil if no files of checks are configured
 	notifier  *notify.Notifier
@@ -139,7 +139,7 @@ func Start(ctx context.Context, set Settings) (_ *Server, err error) {
 	}
 	s.startMaintenance()
 	s.startVerdicts()
-	s.startExperiments()
+	s.startSessions()
 	if err := s.startChecks(ctx); err != nil {
 		return nil, err
 	}

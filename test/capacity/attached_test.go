@@ -104,7 +104,7 @@ func TestSearchDies(t *testing.T) {
 	srv, c := serving(t, primary.URL, candidate.URL)
 	m := srv.Mirror()
 	look, amplify := 2, api.Float(8)
-	if _, err := c.ChangeExperiment(t.Context(), m.ID(), api.MirrorChange{Look: &look, Shadows: map[string]api.ShadowChange{"candidate": {Amplify: &amplify}}}); err != nil {
+	if _, err := c.ChangeSession(t.Context(), m.ID(), api.MirrorChange{Look: &look, Shadows: map[string]api.ShadowChange{"candidate": {Amplify: &amplify}}}); err != nil {
 		t.Fatal(err)
 	}
 	holds := func(want api.Float, within time.Duration) {

@@ -42,7 +42,7 @@ type mirrored struct {
 	page string // of the server that keeps what is measured
 }
 
-var announced = regexp.MustCompile(`tailscope mirrors \S+ on (\S+) as session (\S+)\n  (\S+)/experiments/`)
+var announced = regexp.MustCompile(`tailscope mirrors \S+ on (\S+) as session (\S+)\n  (\S+)/sessions/`)
 
 // mirror runs the built program on a free port, and its server too unless args
 // say --to.
@@ -98,9 +98,9 @@ func (m *mirrored) store() *server {
 func (m *mirrored) api() *client.Client { return &client.Client{Address: m.page} }
 
 // state is the session as it was last reported, of which the sums close.
-func (m *mirrored) state() *api.Experiment {
+func (m *mirrored) state() *api.Session {
 	m.t.Helper()
-	x, err := m.api().Experiment(m.t.Context(), m.id)
+	x, err := m.api().Session(m.t.Context(), m.id)
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func total(by map[string]uint64) (n uint64) {
 }
 
 // end interrupts the program as Ctrl-C does, and returns what it printed.
-func (m *mirrored) end() *api.Experiment {
+func (m *mirrored) end() *api.Session {
 	m.t.Helper()
 	if err := syscall.Kill(m.Pid, syscall.SIGINT); err != nil {
 		m.t.Fatal(err)
@@ -135,7 +135,7 @@ func (m *mirrored) end() *api.Experiment {
 	return m.ended()
 }
 
-func (m *mirrored) ended() *api.Experiment {
+func (m *mirrored) ended() *api.Session {
 	m.t.Helper()
 	select {
 	case <-m.Done():
@@ -143,19 +143,19 @@ func (m *mirrored) ended() *api.Experiment {
 		m.t.Fatal("the mirror does not end")
 	}
 	var out struct {
-		Experiment api.Experiment `json:"experiment"`
+		Session api.Session `json:"session"`
 	}
 	_, text, ok := strings.Cut(m.Log(), "\n{\n")
 	if !ok || json.Unmarshal([]byte("{"+text), &out) != nil {
 		m.t.Fatalf("no JSON at the end:\n%s", m.Log())
 	}
-	for _, s := range out.Experiment.Mirror.Shadows {
+	for _, s := range out.Session.Mirror.Shadows {
 		closes(m.t, s)
 		if a := s.Account; a.Queued+a.Waiting+a.Pairing != 0 {
 			m.t.Errorf("%s ended with copies under way: %+v", s.Name, *a)
 		}
 	}
-	return &out.Experiment
+	return &out.Session
 }
 
 // load makes n requests by several clients that keep their connections, and
@@ -302,7 +302,7 @@ func TestMirrorCounts(t *testing.T) {
 				}
 			}
 			if to {
-				if x, err := (&client.Client{Address: keeps.URL}).Experiment(t.Context(), m.id); err != nil || x.State != "ended" {
+				if x, err := (&client.Client{Address: keeps.URL}).Session(t.Context(), m.id); err != nil || x.State != "ended" {
 					t.Errorf("the server says %+v, %v", x, err)
 				}
 			}

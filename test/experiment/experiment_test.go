@@ -75,7 +75,7 @@ var variantFirst = func() (seed uint64) {
 }()
 
 // begin starts an experiment; done gives what it printed.
-func begin(t *testing.T, file string) (cmd *exec.Cmd, done func() *api.Trial) {
+func begin(t *testing.T, file string) (cmd *exec.Cmd, done func() *api.Experiment) {
 	t.Helper()
 	bin, err := program.Build(t.Context(), "tailscope")
 	if err != nil {
@@ -98,11 +98,11 @@ func begin(t *testing.T, file string) (cmd *exec.Cmd, done func() *api.Trial) {
 			_ = cmd.Process.Kill()
 		}
 	})
-	return cmd, func() *api.Trial {
+	return cmd, func() *api.Experiment {
 		t.Helper()
 		err := <-ended
 		ended <- err
-		var trial api.Trial
+		var trial api.Experiment
 		if json.Unmarshal(out.Bytes(), &trial) != nil {
 			t.Fatalf("%v\n%s\n%s", err, out.Bytes(), log.Bytes())
 		}
@@ -118,7 +118,7 @@ func begin(t *testing.T, file string) (cmd *exec.Cmd, done func() *api.Trial) {
 const tolerant = "limits: {late: 100%, cpu: 100%}"
 
 // whole fails unless every round is, as all were asked for, and the control holds.
-func whole(t *testing.T, trial *api.Trial, rounds int) {
+func whole(t *testing.T, trial *api.Experiment, rounds int) {
 	t.Helper()
 	if !trial.Restored {
 		t.Errorf("the control was not restored: %s", trial.RestoreError)

@@ -179,7 +179,7 @@ test('its own page changes things, and breaks no rule of its policy', async ({ p
   await page.keyboard.press('ArrowLeft');
   for (const path of [
     '/', `/?${range}`, servicePath('axis=linear'), `/tenants?${range}`, `/families?${range}`, `/marks?${range}`, `/compare?${range}`,
-    '/experiments', '/checks', '/simulate', '/scaling', `/services/${s.service}/operations?${range}`, `/services/${s.service}/traces?${range}`,
+    '/sessions', '/checks', '/simulate', '/scaling', `/services/${s.service}/operations?${range}`, `/services/${s.service}/traces?${range}`,
   ]) {
     await page.goto(path);
     await page.waitForLoadState('networkidle');

@@ -4,23 +4,23 @@ import AxeBuilder from '@axe-core/playwright';
 import { expect, test } from '@playwright/test';
 import { known as seeded } from './page';
 import { capacityReport, type Scaled } from './seed-scaling';
-import { put } from './seed-trials';
+import { put } from './seed-experiments';
 
 const server = process.env.TAILSCOPE_URL ?? 'http://127.0.0.1:7099';
 const known = (): Scaled => JSON.parse(process.env.TAILSCOPE_SEED_SCALING ?? '{}');
 
 test('the list has both kinds, with what came of them', async ({ page }) => {
   const k = known();
-  await page.goto('/experiments?kind=capacity');
-  await expect(page.locator(`[data-experiment="${k.capacity}"]`)).toContainText('found');
-  await expect(page.locator(`[data-experiment="${k.capacity}"]`)).toContainText('848');
-  await expect(page.locator(`[data-experiment="${k.nodes}"]`)).toHaveCount(0);
+  await page.goto('/sessions?kind=capacity');
+  await expect(page.locator(`[data-session="${k.capacity}"]`)).toContainText('found');
+  await expect(page.locator(`[data-session="${k.capacity}"]`)).toContainText('848');
+  await expect(page.locator(`[data-session="${k.nodes}"]`)).toHaveCount(0);
   await page.getByRole('button', { name: 'Simulation', exact: true }).click();
-  await expect(page.locator(`[data-experiment="${k.split}"]`)).toContainText('binary, arbitrary, by nodes');
+  await expect(page.locator(`[data-session="${k.split}"]`)).toContainText('binary, arbitrary, by nodes');
 });
 
 test('a search for capacity: the answer, every step, the objective and the law', async ({ page }) => {
-  await page.goto(`/experiments/${known().capacity}`);
+  await page.goto(`/sessions/${known().capacity}`);
   await expect(page.getByTestId('capacity-headline')).toContainText('found');
   await expect(page.getByTestId('capacity-facts')).toContainText('836–861/s, 95 % interval');
   await expect(page.getByTestId('capacity-facts')).toContainText('310 ms');
@@ -58,7 +58,7 @@ test('a search for capacity: the answer, every step, the objective and the law',
 test('a search that runs shows where it is, and is told to stop', async ({ page }) => {
   const k = known();
   await put(server, k.live, capacityReport(k.service, k.start, false));
-  await page.goto(`/experiments/${k.live}`);
+  await page.goto(`/sessions/${k.live}`);
   await expect(page.getByTestId('capacity-progress')).toContainText('Step 6: 951 requests/s');
   await expect(page.getByTestId('steps').locator('.sign')).toHaveCount(5);
   await page.getByRole('button', { name: 'Stop…' }).click();
@@ -69,7 +69,7 @@ test('a search that runs shows where it is, and is told to stop', async ({ page 
 });
 
 test('a pool that was not put back is the first thing said', async ({ page }) => {
-  await page.goto(`/experiments/${known().servers}`);
+  await page.goto(`/sessions/${known().servers}`);
   await expect(page.getByTestId('capacity-alarm')).toContainText('The pool was not put back as it was: server 5');
   await page.getByTestId('steps').locator('.host').focus();
   await page.keyboard.press('End');
@@ -77,7 +77,7 @@ test('a pool that was not put back is the first thing said', async ({ page }) =>
 });
 
 test('a simulation: curves with their stairs, the table, and work that is watched', async ({ page }) => {
-  await page.goto(`/experiments/${known().nodes}`);
+  await page.goto(`/sessions/${known().nodes}`);
   const plot = page.getByTestId('layout-curves');
   await expect(plot.locator('.line:not(.faint)')).toHaveCount(3);
   await expect(plot.locator('.line.faint')).toHaveCount(3);
@@ -118,7 +118,7 @@ test('a simulation: curves with their stairs, the table, and work that is watche
 });
 
 test('of several curves one quantile at a time', async ({ page }) => {
-  await page.goto(`/experiments/${known().split}`);
+  await page.goto(`/sessions/${known().split}`);
   const plot = page.getByTestId('layout-curves');
   await expect(plot.locator('.line:not(.faint)')).toHaveCount(2);
   await expect(plot).toContainText('arbitrary');
@@ -174,7 +174,7 @@ for (const scheme of ['light', 'dark'] as const) {
     await page.emulateMedia({ colorScheme: scheme });
     const k = known();
     const s = seeded();
-    for (const path of [`/experiments/${k.capacity}`, `/experiments/${k.servers}`, `/experiments/${k.nodes}`, `/experiments/${k.split}`, '/simulate', `/scaling?service=${s.service}&start=${s.start}&end=${s.end}`]) {
+    for (const path of [`/sessions/${k.capacity}`, `/sessions/${k.servers}`, `/sessions/${k.nodes}`, `/sessions/${k.split}`, '/simulate', `/scaling?service=${s.service}&start=${s.start}&end=${s.end}`]) {
       await page.setViewportSize({ width: 1280, height: 900 });
       await page.goto(path);
       await expect(page.getByRole('heading', { level: 1 })).toBeVisible();

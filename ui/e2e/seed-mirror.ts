@@ -88,7 +88,7 @@ export async function seedMirror(server: string, s: Pick<Seed, 'service' | 'end'
   const start = end - slots * 10;
   const id = s.service.replace('page-test', 'mirror-test');
   const out: Mirrored = { id, running: `${id}-live`, service: id, start, end, requests: 0 };
-  await send('PUT', `${server}/api/v1/experiments/${id}`, report('new cache', id, start, 1000, false));
+  await send('PUT', `${server}/api/v1/sessions/${id}`, report('new cache', id, start, 1000, false));
   for (let from = 0; from < slots; from += 20) {
     const durations: unknown[] = [];
     const perRequest: unknown[] = [];
@@ -129,7 +129,7 @@ export async function seedMirror(server: string, s: Pick<Seed, 'service' | 'end'
     if (seen !== out.requests) await new Promise((r) => setTimeout(r, 500));
   }
   if (seen !== out.requests) throw new Error(`sent ${out.requests} requests of ${id}, but the server shows ${seen} after a minute`);
-  await send('PUT', `${server}/api/v1/experiments/${id}`, report('new cache', id, start, out.requests, true));
+  await send('PUT', `${server}/api/v1/sessions/${id}`, report('new cache', id, start, out.requests, true));
   return out;
 }
 
@@ -137,5 +137,5 @@ export async function seedMirror(server: string, s: Pick<Seed, 'service' | 'end'
 export async function reportRunning(server: string, m: Mirrored, requests: number, applied = 0, share = 1): Promise<{ change?: { number: number; share?: number; stop?: boolean } }> {
   const r = report('more servers', m.service, m.start, requests, false, applied);
   r.mirror.settings.share = share;
-  return send('PUT', `${server}/api/v1/experiments/${m.running}`, r);
+  return send('PUT', `${server}/api/v1/sessions/${m.running}`, r);
 }

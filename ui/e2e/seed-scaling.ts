@@ -3,7 +3,7 @@
 // them is known.
 
 import { random } from './seed-compare';
-import { latency, put } from './seed-trials';
+import { latency, put } from './seed-experiments';
 
 export interface Scaled {
   capacity: string;

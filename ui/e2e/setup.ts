@@ -2,7 +2,7 @@ import { seed } from './seed';
 import { seedCompare } from './seed-compare';
 import { seedMirror } from './seed-mirror';
 import { seedScaling } from './seed-scaling';
-import { seedTrials } from './seed-trials';
+import { seedExperiments } from './seed-experiments';
 import { seedParts } from './seed-parts';
 
 export default async function setup(): Promise<void> {
@@ -11,7 +11,7 @@ export default async function setup(): Promise<void> {
   process.env.TAILSCOPE_SEED = JSON.stringify(s);
   process.env.TAILSCOPE_SEED_COMPARE = JSON.stringify(await seedCompare(base, s));
   process.env.TAILSCOPE_SEED_MIRROR = JSON.stringify(await seedMirror(base, s));
-  process.env.TAILSCOPE_SEED_TRIALS = JSON.stringify(await seedTrials(base, s));
+  process.env.TAILSCOPE_SEED_EXPERIMENTS = JSON.stringify(await seedExperiments(base, s));
   process.env.TAILSCOPE_SEED_SCALING = JSON.stringify(await seedScaling(base, s));
   process.env.TAILSCOPE_SEED_PARTS = JSON.stringify(await seedParts(base, s));
 }

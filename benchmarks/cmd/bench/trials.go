@@ -85,7 +85,7 @@ func shortened(file, tmp string) (string, error) {
 
 // runTrial runs one file. When ctx ends the program is asked to end, so that it
 // restores its control.
-func runTrial(ctx context.Context, o *options, bin, file string) (*api.Trial, error) {
+func runTrial(ctx context.Context, o *options, bin, file string) (*api.Experiment, error) {
 	result := filepath.Join(o.tmp, "result.json")
 	cmd := exec.CommandContext(ctx, bin, "experiment", "run", file, "--output", result)
 	cmd.Env = append(os.Environ(), "TAILSCOPE="+bin)
@@ -99,7 +99,7 @@ func runTrial(ctx context.Context, o *options, bin, file string) (*api.Trial, er
 	if err != nil {
 		return nil, err
 	}
-	var t api.Trial
+	var t api.Experiment
 	if err := json.Unmarshal(text, &t); err != nil {
 		return nil, fmt.Errorf("its report: %w", err)
 	}
@@ -114,7 +114,7 @@ func runTrial(ctx context.Context, o *options, bin, file string) (*api.Trial, er
 
 // trialSections writes what came of an experiment: of each question the best
 // settings, then each setting against the control, then every figure.
-func trialSections(r *report.Report, t *api.Trial, file string) {
+func trialSections(r *report.Report, t *api.Experiment, file string) {
 	text := fmt.Sprintf("`%s`: %s\n\n%s", file, t.Hypothesis, t.Headline)
 	if len(t.Curves) > 0 {
 		s := r.Section(t.Name+": which is best", text+fmt.Sprintf("\n\n%s, of each %s in random order. "+
@@ -158,9 +158,9 @@ func trialSections(r *report.Report, t *api.Trial, file string) {
 	s.Add("runs that count", "of "+fmt.Sprint(len(t.Rounds)), "", 0, float64(valid))
 }
 
-func roundsOf(t *api.Trial) string { return fmt.Sprintf("%d rounds", t.Stopping.Done) }
+func roundsOf(t *api.Experiment) string { return fmt.Sprintf("%d rounds", t.Stopping.Done) }
 
-func curveRow(t *api.Trial, c *api.TrialCurve) []string {
+func curveRow(t *api.Experiment, c *api.ExperimentCurve) []string {
 	var or []string
 	for _, name := range c.Candidates {
 		if name != c.Best {

@@ -10,16 +10,16 @@ import (
 )
 
 func TestTrialSections(t *testing.T) {
-	trial := &api.Trial{
+	trial := &api.Experiment{
 		Name: "workers", Hypothesis: "More is slower.", Headline: "workers=2 is best.", Variable: "workers", Service: "nginx",
-		Settings: []api.TrialSetting{{Name: "workers=8", Control: true}, {Name: "workers=2"}},
-		Stopping: api.TrialStopping{Done: 6, Level: 0.95},
-		Rounds:   []api.TrialRun{{Valid: true}, {Why: "late"}},
-		Curves: []api.TrialCurve{{Query: "page", Measure: "p99", Best: "workers=2", Candidates: []string{"workers=8", "workers=2"}, Points: []api.TrialCurvePoint{
+		Settings: []api.ExperimentSetting{{Name: "workers=8", Control: true}, {Name: "workers=2"}},
+		Stopping: api.ExperimentStopping{Done: 6, Level: 0.95},
+		Rounds:   []api.ExperimentRun{{Valid: true}, {Why: "late"}},
+		Curves: []api.ExperimentCurve{{Query: "page", Measure: "p99", Best: "workers=2", Candidates: []string{"workers=8", "workers=2"}, Points: []api.ExperimentCurvePoint{
 			{Setting: "workers=8", Value: 0.004, Low: 0.003, High: 0.005}, {Setting: "workers=2", Value: 0.002, Low: 0.0015, High: 0.0025}}}},
-		Rows: []api.TrialRow{
-			{Setting: "workers=2", Query: "page", Measures: []api.TrialMeasure{{Name: "p99", Control: 0.004, Variant: 0.002, Effect: 0.5, Low: 0.4, High: 0.625, Verdict: "faster"}}},
-			{Setting: "workers=2", Tenant: "t0", Measures: []api.TrialMeasure{{Name: "p99"}}},
+		Rows: []api.ExperimentRow{
+			{Setting: "workers=2", Query: "page", Measures: []api.ExperimentMeasure{{Name: "p99", Control: 0.004, Variant: 0.002, Effect: 0.5, Low: 0.4, High: 0.625, Verdict: "faster"}}},
+			{Setting: "workers=2", Tenant: "t0", Measures: []api.ExperimentMeasure{{Name: "p99"}}},
 		},
 		Loads: []api.BenchLoad{{Name: "docs", Rate: 1000}},
 	}

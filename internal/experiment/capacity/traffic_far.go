@@ -38,12 +38,12 @@ type farTraffic struct {
 
 // newFarTraffic borrows a session that runs, until close.
 func newFarTraffic(ctx context.Context, c *client.Client, id, candidate, unit string, apart []string) (*farTraffic, error) {
-	x, err := c.Experiment(ctx, id)
+	x, err := c.Session(ctx, id)
 	switch {
 	case err != nil:
 		return nil, err
 	case x.Mirror == nil:
-		return nil, fmt.Errorf("experiment %s is not a mirror session (hint: tailscope experiments list --kind mirror)", id)
+		return nil, fmt.Errorf("session %s is not a mirror session (hint: tailscope session list --kind mirror)", id)
 	case x.State != "running":
 		return nil, fmt.Errorf("mirror session %s is %s (hint: a search needs one that runs)", id, x.State)
 	case x.Mirror.Seen != nil:
@@ -91,7 +91,7 @@ func (t *farTraffic) change(ctx context.Context, s *api.ShadowChange, look int) 
 		change.Shadows = map[string]api.ShadowChange{t.name: *s}
 	}
 	t.asked = t.now()
-	wanted, err := t.c.ChangeExperiment(ctx, t.id, change)
+	wanted, err := t.c.ChangeSession(ctx, t.id, change)
 	if err != nil {
 		return fmt.Errorf("mirror session %s: %w", t.id, err)
 	}
@@ -101,7 +101,7 @@ func (t *farTraffic) change(ctx context.Context, s *api.ShadowChange, look int) 
 	limit := time.NewTimer(borrowWithin)
 	defer limit.Stop()
 	for {
-		x, err := t.c.Experiment(ctx, t.id)
+		x, err := t.c.Session(ctx, t.id)
 		if err != nil {
 			return fmt.Errorf("mirror session %s: %w", t.id, err)
 		}
@@ -136,7 +136,7 @@ func (t *farTraffic) look(ctx context.Context) (sight, error) {
 	if t.now().Sub(t.asked) > leaseSeconds*time.Second/3 {
 		_ = t.change(ctx, nil, leaseSeconds) // if that goes wrong asking does too
 	}
-	x, err := t.c.Experiment(ctx, t.id)
+	x, err := t.c.Session(ctx, t.id)
 	if err != nil && ctx.Err() == nil && t.now().Sub(t.heard) < leaseSeconds*time.Second/2 {
 		return sight{}, nil // the server may be back before the session is
 	}

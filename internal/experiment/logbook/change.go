@@ -41,7 +41,7 @@ func (r *Registry) Change(ctx context.Context, id string, c api.MirrorChange) (*
 	}
 	var err error
 	if state := r.state(e, r.o.Now()); state != Running {
-		err = query.Invalid("id", "experiment %q is %s; only one that runs can be changed", id, state)
+		err = query.Invalid("id", "session %q is %s; only one that runs can be changed", id, state)
 	} else {
 		err = checkChange(&c, &e.Report)
 	}
@@ -104,7 +104,7 @@ func merged(before *api.MirrorChange, c api.MirrorChange, number uint64) *api.Mi
 }
 
 // checkChange refuses what a session of that state cannot do.
-func checkChange(c *api.MirrorChange, p *api.ExperimentReport) error {
+func checkChange(c *api.MirrorChange, p *api.SessionReport) error {
 	m := p.Mirror
 	if c.Number != 0 {
 		return query.Invalid("number", "the server gives a change its number; leave it out")

@@ -20,10 +20,10 @@ const (
 // A cutting leaves out what of a report is long and can be missed, and says what;
 // it answers nothing if there was nothing of the kind. They are tried in order
 // until a report is short enough. What they shorten is replaced, not changed.
-type cutting func(*api.ExperimentReport) string
+type cutting func(*api.SessionReport) string
 
 // cutExamples halves the examples, then the differences.
-func cutExamples(p *api.ExperimentReport) string {
+func cutExamples(p *api.SessionReport) string {
 	if p.Mirror.Differences == nil {
 		return ""
 	}
@@ -41,7 +41,7 @@ func cutExamples(p *api.ExperimentReport) string {
 	return "differences of answers"
 }
 
-func cutBuckets(p *api.ExperimentReport) string {
+func cutBuckets(p *api.SessionReport) string {
 	b, any := p.Bench, false
 	cut := func(l *api.BenchLatency) {
 		any = any || l.Counts != nil
@@ -69,7 +69,7 @@ func cutBuckets(p *api.ExperimentReport) string {
 
 // cutTimeline makes one slot of two until they are few enough; of their
 // quantiles the higher one is kept.
-func cutTimeline(p *api.ExperimentReport) string {
+func cutTimeline(p *api.SessionReport) string {
 	slots := p.Bench.Timeline
 	if len(slots) <= keptSlots {
 		return ""
@@ -98,7 +98,7 @@ func higher(a, b api.Float) api.Float {
 	return a
 }
 
-func cutResources(p *api.ExperimentReport) string {
+func cutResources(p *api.SessionReport) string {
 	any := false
 	for i := range p.Bench.Resources {
 		r := &p.Bench.Resources[i]
@@ -121,13 +121,13 @@ func cutResources(p *api.ExperimentReport) string {
 	return "readings of resources: the higher of each two is kept"
 }
 
-func cutConfiguration(p *api.ExperimentReport) string {
+func cutConfiguration(p *api.SessionReport) string {
 	var e *api.Environment
 	switch {
 	case p.Bench != nil:
 		e = &p.Bench.Environment
-	case p.Trial != nil:
-		e = &p.Trial.Environment
+	case p.Experiment != nil:
+		e = &p.Experiment.Environment
 	default:
 		e = &p.Capacity.Environment
 	}
@@ -148,7 +148,7 @@ func dropLong(texts map[string]string) (n int) {
 	return n
 }
 
-func cutNames(p *api.ExperimentReport) string {
+func cutNames(p *api.SessionReport) string {
 	b := p.Bench
 	if len(b.Queries) <= keptNames && len(b.Tenants) <= keptNames {
 		return ""
@@ -160,13 +160,13 @@ func cutNames(p *api.ExperimentReport) string {
 func first[T any](list []T, n int) []T { return list[:min(n, len(list)):min(n, len(list))] }
 
 // cutEvents keeps the last ones.
-func cutEvents(p *api.ExperimentReport) string {
+func cutEvents(p *api.SessionReport) string {
 	var list *[]api.BenchEvent
 	switch {
 	case p.Bench != nil:
 		list = &p.Bench.Events
-	case p.Trial != nil:
-		list = &p.Trial.Events
+	case p.Experiment != nil:
+		list = &p.Experiment.Events
 	default:
 		list = &p.Capacity.Events
 	}
@@ -178,11 +178,11 @@ func cutEvents(p *api.ExperimentReport) string {
 }
 
 // cutFigures keeps of single queries what rounds are mostly shown by.
-func cutFigures(p *api.ExperimentReport) string {
-	keep := map[string]bool{"p50": true, "p95": true, "p99": true, "mean": true, "errors": true, p.Trial.Stopping.Measure: true}
+func cutFigures(p *api.SessionReport) string {
+	keep := map[string]bool{"p50": true, "p95": true, "p99": true, "mean": true, "errors": true, p.Experiment.Stopping.Measure: true}
 	any := false
-	for i := range p.Trial.Rounds {
-		for query, figures := range p.Trial.Rounds[i].Figures {
+	for i := range p.Experiment.Rounds {
+		for query, figures := range p.Experiment.Rounds[i].Figures {
 			for name := range figures {
 				if query != "" && !keep[name] {
 					delete(figures, name)
@@ -197,12 +197,12 @@ func cutFigures(p *api.ExperimentReport) string {
 	return "of rounds, figures of single queries beyond p50, p95, p99, mean and errors"
 }
 
-func cutQueries(p *api.ExperimentReport) string {
+func cutQueries(p *api.SessionReport) string {
 	any := false
-	for i := range p.Trial.Rounds {
-		for query := range p.Trial.Rounds[i].Figures {
+	for i := range p.Experiment.Rounds {
+		for query := range p.Experiment.Rounds[i].Figures {
 			if query != "" {
-				delete(p.Trial.Rounds[i].Figures, query)
+				delete(p.Experiment.Rounds[i].Figures, query)
 				any = true
 			}
 		}
@@ -213,16 +213,16 @@ func cutQueries(p *api.ExperimentReport) string {
 	return "figures of single queries in each round"
 }
 
-func cutRows(p *api.ExperimentReport) string {
-	if len(p.Trial.Rows) <= keptRows {
+func cutRows(p *api.SessionReport) string {
+	if len(p.Experiment.Rows) <= keptRows {
 		return ""
 	}
-	p.Trial.Rows = first(p.Trial.Rows, keptRows)
+	p.Experiment.Rows = first(p.Experiment.Rows, keptRows)
 	return fmt.Sprintf("rows after the first %d", keptRows)
 }
 
-func cutFiles(p *api.ExperimentReport) string {
-	n := dropLong(p.Trial.Files)
+func cutFiles(p *api.SessionReport) string {
+	n := dropLong(p.Experiment.Files)
 	if n == 0 {
 		return ""
 	}

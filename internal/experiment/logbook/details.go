@@ -22,7 +22,7 @@ const briefSettings = 32
 
 // brief is a report without what is long: what a list shows, and what is
 // searched. Of a mirror session it is the report.
-func brief(p api.ExperimentReport) api.ExperimentReport {
+func brief(p api.SessionReport) api.SessionReport {
 	if x := p.Capacity; x != nil {
 		p.Capacity = briefCapacity(x)
 		fill("capacity", p.Capacity)
@@ -44,13 +44,13 @@ func brief(p api.ExperimentReport) api.ExperimentReport {
 		}
 		fill("bench", p.Bench)
 	}
-	if t := p.Trial; t != nil {
-		p.Trial = &api.Trial{
+	if t := p.Experiment; t != nil {
+		p.Experiment = &api.Experiment{
 			Format: t.Format, Name: t.Name, Hypothesis: t.Hypothesis, Service: t.Service, Design: t.Design, Variable: t.Variable, Unit: t.Unit,
 			Settings: first(t.Settings, briefSettings), Seed: t.Seed, Start: t.Start, End: t.End, Stopping: t.Stopping, Command: t.Command, Again: t.Again,
 			Progress: t.Progress, Restored: t.Restored, RestoreError: t.RestoreError, Failed: t.Failed, Verdict: t.Verdict, Headline: t.Headline, Gate: t.Gate,
 		}
-		fill("trial", p.Trial)
+		fill("experiment", p.Experiment)
 	}
 	return p
 }
@@ -60,8 +60,8 @@ func fill(field string, doc any) {
 	_ = new(tidier).walk(reflect.ValueOf(doc), field) // only texts and numbers are refused
 }
 
-// words are what a search of an experiment looks through.
-func (e *experiment) words() string {
+// words are what a search of a session looks through.
+func (e *session) words() string {
 	p := &e.Report
 	all := []string{e.ID, p.Kind, p.Name, p.Service, e.Headline}
 	if m := p.Mirror; m != nil {
@@ -81,7 +81,7 @@ func (e *experiment) words() string {
 			all = append(all, x.Layouts[i].Name)
 		}
 	}
-	if t := p.Trial; t != nil {
+	if t := p.Experiment; t != nil {
 		all = append(all, t.Hypothesis, t.Variable, t.Design, string(t.Verdict), t.Headline)
 		for _, s := range t.Settings {
 			all = append(all, s.Name)
@@ -94,7 +94,7 @@ func (e *experiment) words() string {
 }
 
 // matches is called with the registry's mu held.
-func (e *experiment) matches(search string) bool {
+func (e *session) matches(search string) bool {
 	if search == "" {
 		return true
 	}
@@ -114,8 +114,8 @@ func contains(text, search string) bool {
 	return true
 }
 
-// details reads the whole report of an experiment, nil if there is none.
-func (r *Registry) details(ctx context.Context, id string) (*api.ExperimentReport, error) {
+// details reads the whole report of a session, nil if there is none.
+func (r *Registry) details(ctx context.Context, id string) (*api.SessionReport, error) {
 	x, err := r.o.Store.GetRecord(ctx, detailKind, id)
 	if errors.Is(err, store.ErrNoRecord) {
 		return nil, nil
@@ -123,11 +123,11 @@ func (r *Registry) details(ctx context.Context, id string) (*api.ExperimentRepor
 	if err != nil {
 		return nil, err
 	}
-	out := &api.ExperimentReport{}
-	if err := json.Unmarshal(x.Value, out); err != nil {
-		return nil, fmt.Errorf("experiment %q: %w: %w", id, store.ErrCorrupt, err)
+	var kept keptReport
+	if err := json.Unmarshal(x.Value, &kept); err != nil {
+		return nil, fmt.Errorf("session %q: %w: %w", id, store.ErrCorrupt, err)
 	}
-	return out, nil
+	return kept.report(), nil
 }
 
 // release lets go of the whole reports that are in the store and whose programs

@@ -109,7 +109,7 @@ func (t *tidier) values(m reflect.Value, path string) error {
 
 // text is one as it is kept: with an end, and without what moves a cursor.
 func (t *tidier) text(s, path string) string {
-	file := path == "trial.file" || path == "simulation.file" || strings.HasPrefix(path, "trial.files.") || strings.Contains(path, ".configuration.")
+	file := path == "experiment.file" || path == "simulation.file" || strings.HasPrefix(path, "experiment.files.") || strings.Contains(path, ".configuration.")
 	switch {
 	case file && len(s) > maxFile:
 		t.note(fmt.Sprintf("%s, of %d bytes", path, len(s)))
@@ -172,22 +172,22 @@ func checkSpan(field string, start, end api.Float) error {
 	return nil
 }
 
-func checkTrial(x *api.Trial) error {
-	if err := oneOf("trial.design", x.Design, designs); err != nil {
+func checkExperiment(x *api.Experiment) error {
+	if err := oneOf("experiment.design", x.Design, designs); err != nil {
 		return err
 	}
-	if err := oneOf("trial.stopping.rule", x.Stopping.Rule, rules); err != nil {
+	if err := oneOf("experiment.stopping.rule", x.Stopping.Rule, rules); err != nil {
 		return err
 	}
-	if err := oneOf("trial.verdict", x.Verdict, append([]judge.Verdict{""}, judge.Verdicts...)); err != nil {
+	if err := oneOf("experiment.verdict", x.Verdict, append([]judge.Verdict{""}, judge.Verdicts...)); err != nil {
 		return err
 	}
 	if n := len(x.Settings); n == 0 || n > maxSettings {
-		return query.Invalid("trial.settings", "an experiment has the control and up to %d variants, not %d settings", maxSettings-1, n)
+		return query.Invalid("experiment.settings", "an experiment has the control and up to %d variants, not %d settings", maxSettings-1, n)
 	}
 	known := map[string]bool{}
 	for i, s := range x.Settings {
-		field := fmt.Sprintf("trial.settings[%d].name", i)
+		field := fmt.Sprintf("experiment.settings[%d].name", i)
 		if err := checkText(field, s.Name, "workers=8"); err != nil {
 			return err
 		}
@@ -203,7 +203,7 @@ func checkTrial(x *api.Trial) error {
 		return query.Invalid(field, "the experiment has no setting %q; send its settings with each report", name)
 	}
 	for i := range x.Rounds {
-		if err := setting(fmt.Sprintf("trial.rounds[%d].setting", i), x.Rounds[i].Setting); err != nil {
+		if err := setting(fmt.Sprintf("experiment.rounds[%d].setting", i), x.Rounds[i].Setting); err != nil {
 			return err
 		}
 	}
@@ -211,16 +211,16 @@ func checkTrial(x *api.Trial) error {
 		if x.Rows[i].Effect != "" { // of a variable, or of two
 			continue
 		}
-		if err := setting(fmt.Sprintf("trial.rows[%d].setting", i), x.Rows[i].Setting); err != nil {
+		if err := setting(fmt.Sprintf("experiment.rows[%d].setting", i), x.Rows[i].Setting); err != nil {
 			return err
 		}
 	}
 	for i := range x.Curves {
 		for _, p := range x.Curves[i].Points {
-			if err := setting(fmt.Sprintf("trial.curves[%d].points", i), p.Setting); err != nil {
+			if err := setting(fmt.Sprintf("experiment.curves[%d].points", i), p.Setting); err != nil {
 				return err
 			}
 		}
 	}
-	return checkSpan("trial", x.Start, x.End)
+	return checkSpan("experiment", x.Start, x.End)
 }

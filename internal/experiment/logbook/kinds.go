@@ -7,7 +7,7 @@ import (
 	"tailscope/api"
 )
 
-// documentKind is what there is to know of one kind of experiments: its document, which
+// documentKind is what there is to know of one kind of sessions: its document, which
 // is the one field of a report that is kept, how that is checked and, if it is
 // too long, cut.
 type documentKind struct {
@@ -15,7 +15,7 @@ type documentKind struct {
 	field string // of a report, as JSON and as Go have it
 	name  string
 	most  int // bytes of a report as JSON
-	check func(*api.ExperimentReport) error
+	check func(*api.SessionReport) error
 	// cuttings are tried in order.
 	cuttings []cutting
 }
@@ -23,49 +23,49 @@ type documentKind struct {
 var kinds = map[string]*documentKind{
 	KindMirror: {
 		said: "a mirror session", field: "mirror", name: "Mirror", most: maxReport,
-		check:    func(p *api.ExperimentReport) error { return checkMirror(p.Mirror) },
+		check:    func(p *api.SessionReport) error { return checkMirror(p.Mirror) },
 		cuttings: []cutting{cutExamples},
 	},
 	KindBench: {
 		said: "a run of load", field: "bench", name: "Bench", most: maxWhole,
-		check:    func(p *api.ExperimentReport) error { return checkBench(p.Bench) },
+		check:    func(p *api.SessionReport) error { return checkBench(p.Bench) },
 		cuttings: []cutting{cutBuckets, cutTimeline, cutResources, cutConfiguration, cutNames, cutEvents},
 	},
 	KindExperiment: {
-		said: "an experiment", field: "trial", name: "Trial", most: maxWhole,
-		check:    func(p *api.ExperimentReport) error { return checkTrial(p.Trial) },
+		said: "an experiment", field: "experiment", name: "Experiment", most: maxWhole,
+		check:    func(p *api.SessionReport) error { return checkExperiment(p.Experiment) },
 		cuttings: []cutting{cutFigures, cutQueries, cutConfiguration, cutEvents, cutRows, cutFiles},
 	},
 	KindCapacity: {
 		said: "a search for capacity", field: "capacity", name: "Capacity", most: maxWhole,
-		check:    func(p *api.ExperimentReport) error { return checkCapacity(p.Capacity) },
+		check:    func(p *api.SessionReport) error { return checkCapacity(p.Capacity) },
 		cuttings: []cutting{cutStepBuckets, cutConfiguration, cutPoints, cutStepSlots, cutEvents, cutAllStepSlots},
 	},
 	KindSimulation: {
 		said: "a simulation", field: "simulation", name: "Simulation", most: maxWhole,
-		check:    func(p *api.ExperimentReport) error { return checkSimulation(p.Simulation) },
+		check:    func(p *api.SessionReport) error { return checkSimulation(p.Simulation) },
 		cuttings: []cutting{cutMostWork, cutLeafBuckets, cutWork},
 	},
 }
 
 // document is a pointer to what a report is about; it may be nil.
-func (k *documentKind) document(p *api.ExperimentReport) any { return k.in(p).Interface() }
+func (k *documentKind) document(p *api.SessionReport) any { return k.in(p).Interface() }
 
-func (k *documentKind) in(p *api.ExperimentReport) reflect.Value {
+func (k *documentKind) in(p *api.SessionReport) reflect.Value {
 	return reflect.ValueOf(p).Elem().FieldByName(k.name)
 }
 
-func (k *documentKind) missing(p *api.ExperimentReport) bool { return k.in(p).IsNil() }
+func (k *documentKind) missing(p *api.SessionReport) bool { return k.in(p).IsNil() }
 
 // alone is a report without the documents of other kinds.
-func (k *documentKind) alone(p *api.ExperimentReport) api.ExperimentReport {
-	out := api.ExperimentReport{Kind: p.Kind, Name: p.Name, Service: p.Service, Start: p.Start, Ended: p.Ended}
+func (k *documentKind) alone(p *api.SessionReport) api.SessionReport {
+	out := api.SessionReport{Kind: p.Kind, Name: p.Name, Service: p.Service, Start: p.Start, Ended: p.Ended}
 	k.in(&out).Set(k.in(p))
 	return out
 }
 
 // headline is the document's own; a session has none.
-func (k *documentKind) headline(p *api.ExperimentReport) string {
+func (k *documentKind) headline(p *api.SessionReport) string {
 	if f := k.in(p).Elem().FieldByName("Headline"); f.IsValid() {
 		return f.String()
 	}
@@ -73,7 +73,7 @@ func (k *documentKind) headline(p *api.ExperimentReport) string {
 }
 
 // end is when the document says that it ended; NaN if it does not.
-func (k *documentKind) end(p *api.ExperimentReport) api.Float {
+func (k *documentKind) end(p *api.SessionReport) api.Float {
 	if !k.missing(p) {
 		if f := k.in(p).Elem().FieldByName("End"); f.IsValid() {
 			return f.Interface().(api.Float)

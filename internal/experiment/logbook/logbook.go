@@ -44,14 +44,14 @@ type Options struct {
 	Store  store.Store
 	Now    func() time.Time // default time.Now
 	Logger *slog.Logger     // default discards
-	// Lost is how long a program is silent before its experiment is lost;
+	// Lost is how long a program is silent before its session is lost;
 	// default 15 s.
 	Lost time.Duration
 	// Save is how often the state of one that runs is written, which is what the
 	// account may be behind after a crash; default 10 s, a slot.
 	// Beginnings, ends and changes are written at once.
 	Save time.Duration
-	// Most bounds the experiments that are kept, MostBytes what of their reports
+	// Most bounds the sessions that are kept, MostBytes what of their reports
 	// is in memory, as JSON, and MostDetails what of them is in the store beside
 	// that; beyond them the oldest that has ended is forgotten.
 	// Defaults 10,000, 32 MiB and 256 MiB.
@@ -96,14 +96,14 @@ type Registry struct {
 
 	mu     sync.Mutex
 	loaded bool
-	known  map[string]*experiment
+	known  map[string]*session
 	bytes  int // of all reports, as far as they are in memory
 	stats  Stats
 }
 
-// experiment is what is known of one. What is reachable from it is replaced,
+// session is what is known of one. What is reachable from it is replaced,
 // never changed, so it may be answered without a copy.
-type experiment struct {
+type session struct {
 	record
 	bytes   int       // of Report as JSON
 	saved   time.Time // when it was last written
@@ -114,11 +114,11 @@ type experiment struct {
 
 	// The whole report of what is long while it runs, and its length as JSON;
 	// Report is then the brief one.
-	whole      *api.ExperimentReport
+	whole      *api.SessionReport
 	wholeBytes int
 }
 
-// Stats are running totals, and how many experiments there are.
+// Stats are running totals, and how many sessions there are.
 type Stats struct {
 	Reports, Refused, Changes, Verdicts, Failures uint64
 	Running, Kept                                 int
@@ -129,7 +129,7 @@ type Stats struct {
 // that needs it, does.
 func New(o Options) *Registry {
 	o.ensureDefaults()
-	return &Registry{o: o, known: map[string]*experiment{}}
+	return &Registry{o: o, known: map[string]*session{}}
 }
 
 // Stats returns the totals so far.
@@ -148,7 +148,7 @@ func (r *Registry) Stats() Stats {
 	return s
 }
 
-// ListRequest asks for experiments that overlap [Start, End), of a Kind, in a
+// ListRequest asks for sessions that overlap [Start, End), of a Kind, in a
 // State and with all words of Search unless those are empty.
 type ListRequest struct {
 	Kind, State, Search string
@@ -185,7 +185,7 @@ func (q *ListRequest) check() error {
 
 // List answers what overlaps the range, those that run first, then the latest,
 // without what is long.
-func (r *Registry) List(ctx context.Context, q ListRequest) (*api.ExperimentsResponse, error) {
+func (r *Registry) List(ctx context.Context, q ListRequest) (*api.SessionsResponse, error) {
 	if err := q.check(); err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func (r *Registry) List(ctx context.Context, q ListRequest) (*api.ExperimentsRes
 		return nil, err
 	}
 	now := r.o.Now()
-	out := &api.ExperimentsResponse{Range: api.Range{Start: q.Start.Unix(), End: q.End.Unix()}, Experiments: []api.Experiment{}}
+	out := &api.SessionsResponse{Range: api.Range{Start: q.Start.Unix(), End: q.End.Unix()}, Sessions: []api.Session{}}
 	from, to := seconds(q.Start), seconds(q.End)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -209,25 +209,25 @@ func (r *Registry) List(ctx context.Context, q ListRequest) (*api.ExperimentsRes
 				brief.Differences = nil
 				x.Mirror = &brief
 			}
-			out.Experiments = append(out.Experiments, x)
+			out.Sessions = append(out.Sessions, x)
 		}
 	}
-	over := func(x *api.Experiment) int {
+	over := func(x *api.Session) int {
 		if x.State == Running {
 			return 0
 		}
 		return 1
 	}
-	slices.SortFunc(out.Experiments, func(x, y api.Experiment) int {
+	slices.SortFunc(out.Sessions, func(x, y api.Session) int {
 		return cmp.Or(cmp.Compare(over(&x), over(&y)), cmp.Compare(y.Start, x.Start), cmp.Compare(x.ID, y.ID))
 	})
-	out.Total = len(out.Experiments)
-	out.Experiments = first(out.Experiments, q.Limit)
+	out.Total = len(out.Sessions)
+	out.Sessions = first(out.Sessions, q.Limit)
 	return out, nil
 }
 
-// Get answers one experiment, with everything that was last reported of it.
-func (r *Registry) Get(ctx context.Context, id string) (*api.Experiment, error) {
+// Get answers one session, with everything that was last reported of it.
+func (r *Registry) Get(ctx context.Context, id string) (*api.Session, error) {
 	if err := r.Load(ctx); err != nil {
 		return nil, err
 	}
@@ -253,7 +253,7 @@ func (r *Registry) Get(ctx context.Context, id string) (*api.Experiment, error) 
 		x.Cut = append(slices.Clone(x.Cut), "all but what the list shows")
 		return &x, nil
 	}
-	x.Bench, x.Trial, x.Capacity, x.Simulation = whole.Bench, whole.Trial, whole.Capacity, whole.Simulation
+	x.Bench, x.Experiment, x.Capacity, x.Simulation = whole.Bench, whole.Experiment, whole.Capacity, whole.Simulation
 	return &x, nil
 }
 
@@ -261,10 +261,10 @@ func unknown(id string) error {
 	if len(id) > maxID {
 		id = id[:maxID] + "…"
 	}
-	return &query.Error{Code: query.CodeNotFound, Field: "id", Message: fmt.Sprintf("there is no experiment %q; /api/v1/experiments and tailscope experiment list show those there are", id)}
+	return &query.Error{Code: query.CodeNotFound, Field: "id", Message: fmt.Sprintf("there is no session %q; /api/v1/sessions and tailscope session list show those there are", id)}
 }
 
-// Forget drops an experiment that no longer runs. Its series stay until they
+// Forget drops a session that no longer runs. Its series stay until they
 // are too old.
 func (r *Registry) Forget(ctx context.Context, id string) error {
 	if err := r.Load(ctx); err != nil {
@@ -280,7 +280,7 @@ func (r *Registry) Forget(ctx context.Context, id string) error {
 	case e == nil:
 		return unknown(id)
 	case running:
-		return query.Invalid("id", `experiment %q is running; stop it first: PATCH {"stop": true}, or tailscope experiment stop %s`, id, id)
+		return query.Invalid("id", `session %q is running; stop it first: PATCH {"stop": true}, or tailscope session stop %s`, id, id)
 	}
 	if err := r.erase(ctx, e); err != nil {
 		return err
@@ -299,7 +299,7 @@ func (r *Registry) drop(id string) {
 	}
 }
 
-func (r *Registry) state(e *experiment, now time.Time) string {
+func (r *Registry) state(e *session, now time.Time) string {
 	switch {
 	case e.Report.Ended:
 		return Ended
@@ -309,13 +309,13 @@ func (r *Registry) state(e *experiment, now time.Time) string {
 	return Running
 }
 
-// answer is an experiment as the API has it. One that is lost ended with its
+// answer is a session as the API has it. One that is lost ended with its
 // last report, as far as anybody knows.
-func (r *Registry) answer(e *experiment, now time.Time) api.Experiment {
-	x := api.Experiment{
+func (r *Registry) answer(e *session, now time.Time) api.Session {
+	x := api.Session{
 		ID: e.ID, Kind: e.Report.Kind, Name: e.Report.Name, Service: e.Report.Service, Start: e.Report.Start,
 		End: api.Float(math.NaN()), Updated: seconds(e.Updated), State: r.state(e, now), Headline: e.Headline,
-		Mirror: e.Report.Mirror, Bench: e.Report.Bench, Trial: e.Report.Trial, Capacity: e.Report.Capacity, Simulation: e.Report.Simulation, Change: e.Change, Cut: e.Cut,
+		Mirror: e.Report.Mirror, Bench: e.Report.Bench, Experiment: e.Report.Experiment, Capacity: e.Report.Capacity, Simulation: e.Report.Simulation, Change: e.Change, Cut: e.Cut,
 	}
 	if x.State != Running {
 		x.End = seconds(e.Updated)

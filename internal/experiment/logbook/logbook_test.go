@@ -50,8 +50,8 @@ func (c *counting) PutRecords(ctx context.Context, kind string, writes ...store.
 	return c.Store.PutRecords(ctx, kind, writes...)
 }
 
-func report(start int64) api.ExperimentReport {
-	return api.ExperimentReport{Kind: KindMirror, Name: "new cache", Service: "shop", Start: api.Float(start), Mirror: legstest.State()}
+func report(start int64) api.SessionReport {
+	return api.SessionReport{Kind: KindMirror, Name: "new cache", Service: "shop", Start: api.Float(start), Mirror: legstest.State()}
 }
 
 func fails(t *testing.T, what string, err error, code, field string) {
@@ -143,7 +143,7 @@ func TestList(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, x := range out.Experiments {
+		for _, x := range out.Sessions {
 			got = append(got, x.ID)
 			if x.Mirror.Differences != nil {
 				t.Error("differences are listed")
@@ -163,7 +163,7 @@ func TestList(t *testing.T) {
 	}
 	q := all
 	q.Limit = 1
-	if out, err := r.List(ctx, q); err != nil || out.Total != 4 || len(out.Experiments) != 1 || out.Experiments[0].ID != "new" {
+	if out, err := r.List(ctx, q); err != nil || out.Total != 4 || len(out.Sessions) != 1 || out.Sessions[0].ID != "new" {
 		t.Errorf("the first of the list: %+v, %v", out, err)
 	}
 	_, err := r.List(ctx, ListRequest{State: "runing", Start: all.Start, End: all.End})
@@ -182,27 +182,27 @@ func TestReportsThatAreRefused(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name, id, field string
-		change          func(*api.ExperimentReport)
+		change          func(*api.SessionReport)
 	}{
 		{"no id", "", "id", nil},
 		{"an id with a slash", "a/b", "id", nil},
 		{"an id of dots", "..", "id", nil},
 		{"a long id", strings.Repeat("a", 65), "id", nil},
-		{"the id of another", "mine", "id", func(p *api.ExperimentReport) { p.Start++ }},
-		{"no kind", "x", "kind", func(p *api.ExperimentReport) { p.Kind = "" }},
-		{"no name", "x", "name", func(p *api.ExperimentReport) { p.Name = " " }},
-		{"a long name", "x", "name", func(p *api.ExperimentReport) { p.Name = strings.Repeat("n", 1025) }},
-		{"a name of bytes", "x", "name", func(p *api.ExperimentReport) { p.Name = "\xff" }},
-		{"no service", "x", "service", func(p *api.ExperimentReport) { p.Service = "" }},
-		{"no start", "x", "start", func(p *api.ExperimentReport) { p.Start = api.Float(math.NaN()) }},
-		{"a start in milliseconds", "x", "start", func(p *api.ExperimentReport) { p.Start = 1.7e12 }},
-		{"no state", "x", "mirror", func(p *api.ExperimentReport) { p.Mirror = nil }},
-		{"two of a name", "x", "mirror.shadows[1].name", func(p *api.ExperimentReport) { p.Mirror.Shadows[1].Name = "control" }},
-		{"two controls", "x", "mirror.shadows[1].role", func(p *api.ExperimentReport) { p.Mirror.Shadows[1].Role = "control" }},
-		{"a primary as shadow", "x", "mirror.shadows[0].role", func(p *api.ExperimentReport) { p.Mirror.Shadows[0].Role = "primary" }},
-		{"more in use than there are", "x", "mirror.shadows[0].using", func(p *api.ExperimentReport) { p.Mirror.Shadows[0].Using = 3 }},
-		{"too many shadows", "x", "mirror.shadows", func(p *api.ExperimentReport) { p.Mirror.Shadows = make([]api.MirrorTarget, 33) }},
-		{"too long", "x", "body", func(p *api.ExperimentReport) { p.Mirror.Shadows[0].DivergedWhy = strings.Repeat("w", 600<<10) }},
+		{"the id of another", "mine", "id", func(p *api.SessionReport) { p.Start++ }},
+		{"no kind", "x", "kind", func(p *api.SessionReport) { p.Kind = "" }},
+		{"no name", "x", "name", func(p *api.SessionReport) { p.Name = " " }},
+		{"a long name", "x", "name", func(p *api.SessionReport) { p.Name = strings.Repeat("n", 1025) }},
+		{"a name of bytes", "x", "name", func(p *api.SessionReport) { p.Name = "\xff" }},
+		{"no service", "x", "service", func(p *api.SessionReport) { p.Service = "" }},
+		{"no start", "x", "start", func(p *api.SessionReport) { p.Start = api.Float(math.NaN()) }},
+		{"a start in milliseconds", "x", "start", func(p *api.SessionReport) { p.Start = 1.7e12 }},
+		{"no state", "x", "mirror", func(p *api.SessionReport) { p.Mirror = nil }},
+		{"two of a name", "x", "mirror.shadows[1].name", func(p *api.SessionReport) { p.Mirror.Shadows[1].Name = "control" }},
+		{"two controls", "x", "mirror.shadows[1].role", func(p *api.SessionReport) { p.Mirror.Shadows[1].Role = "control" }},
+		{"a primary as shadow", "x", "mirror.shadows[0].role", func(p *api.SessionReport) { p.Mirror.Shadows[0].Role = "primary" }},
+		{"more in use than there are", "x", "mirror.shadows[0].using", func(p *api.SessionReport) { p.Mirror.Shadows[0].Using = 3 }},
+		{"too many shadows", "x", "mirror.shadows", func(p *api.SessionReport) { p.Mirror.Shadows = make([]api.MirrorTarget, 33) }},
+		{"too long", "x", "body", func(p *api.SessionReport) { p.Mirror.Shadows[0].DivergedWhy = strings.Repeat("w", 600<<10) }},
 	} {
 		p := report(epoch)
 		if tc.change != nil {
@@ -389,9 +389,9 @@ func TestExperimentsAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		kept = len(out.Experiments)
-		if kept != 5 || out.Experiments[0].ID != "e11" || out.Experiments[4].ID != "e07" {
-			t.Errorf("%d are kept, from %s", kept, out.Experiments[0].ID)
+		kept = len(out.Sessions)
+		if kept != 5 || out.Sessions[0].ID != "e11" || out.Sessions[4].ID != "e07" {
+			t.Errorf("%d are kept, from %s", kept, out.Sessions[0].ID)
 		}
 	}
 	for i := range 5 {
@@ -412,7 +412,7 @@ func TestExperimentsAreBounded(t *testing.T) {
 func TestReportsThatGrowAreBounded(t *testing.T) {
 	ctx, c := t.Context(), newClock()
 	r := New(Options{Store: storetest.NewTwin(), Now: c.read, MostBytes: 20_000})
-	long := func() api.ExperimentReport {
+	long := func() api.SessionReport {
 		p := report(epoch)
 		p.Mirror.Differences = &api.MirrorDifferences{Examples: make([]api.MirrorExample, 50)}
 		for i := range p.Mirror.Differences.Examples {

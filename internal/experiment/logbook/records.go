@@ -11,16 +11,16 @@ import (
 	"tailscope/internal/store"
 )
 
-// recordKind is the kind of the records: one JSON object for each experiment,
+// recordKind is the kind of the records: one JSON object for each session,
 // under its id, of which the whole report may be elsewhere (details.go). An
-// experiment reports to one server, so no write looks at revisions.
+// session reports to one server, so no write looks at revisions.
 const recordKind = "experiments"
 
-// record is what is kept of an experiment.
+// record is what is kept of a session.
 type record struct {
-	ID      string               `json:"id"`
-	Report  api.ExperimentReport `json:"report"`
-	Updated time.Time            `json:"updated"` // when it was last reported; when it ended, if it has
+	ID      string            `json:"id"`
+	Report  api.SessionReport `json:"report"`
+	Updated time.Time         `json:"updated"` // when it was last reported; when it ended, if it has
 	// Number is that of the last change that was asked for, and Change what of
 	// it and of those before it is not made yet.
 	Number   uint64            `json:"number,omitempty"`
@@ -34,6 +34,48 @@ type record struct {
 	Cut     []string `json:"cut,omitempty"`
 }
 
+// UnmarshalJSON reads a record, also one of an older version.
+func (r *record) UnmarshalJSON(b []byte) error {
+	type plain record
+	var kept struct {
+		plain
+		Report keptReport `json:"report"`
+	}
+	if err := json.Unmarshal(b, &kept); err != nil {
+		return err
+	}
+	*r = record(kept.plain)
+	r.Report = *kept.Report.report()
+	return nil
+}
+
+// keptReport is a report as it is in the store. Older versions kept an experiment under
+// the key trial, and the session of a setting on live traffic under experiment.
+type keptReport struct {
+	api.SessionReport
+	Trial *struct {
+		api.Experiment
+		Settings []struct {
+			api.ExperimentSetting
+			Experiment string `json:"experiment"`
+		} `json:"settings"`
+	} `json:"trial"`
+}
+
+func (k *keptReport) report() *api.SessionReport {
+	if k.Trial == nil {
+		return &k.SessionReport
+	}
+	x := k.Trial.Experiment
+	x.Settings = make([]api.ExperimentSetting, 0, len(k.Trial.Settings))
+	for _, s := range k.Trial.Settings {
+		s.Session = s.Experiment
+		x.Settings = append(x.Settings, s.ExperimentSetting)
+	}
+	k.Experiment = &x
+	return &k.SessionReport
+}
+
 // Load reads what is kept; only the first call that works does anything.
 func (r *Registry) Load(ctx context.Context) error {
 	if r.isLoaded() { // who asks need not wait for what is being written
@@ -44,11 +86,11 @@ func (r *Registry) Load(ctx context.Context) error {
 	if r.isLoaded() {
 		return nil
 	}
-	known, bytes := map[string]*experiment{}, 0
+	known, bytes := map[string]*session{}, 0
 	err := r.o.Store.ListRecords(ctx, recordKind, "", func(x store.Record) error {
-		e := &experiment{saved: r.o.Now()}
+		e := &session{saved: r.o.Now()}
 		if err := json.Unmarshal(x.Value, &e.record); err != nil {
-			return fmt.Errorf("experiment %q: %w: %w", x.Key, store.ErrCorrupt, err)
+			return fmt.Errorf("session %q: %w: %w", x.Key, store.ErrCorrupt, err)
 		}
 		e.bytes = len(x.Value)
 		known[x.Key], bytes = e, bytes+e.bytes
@@ -69,12 +111,12 @@ func (r *Registry) isLoaded() bool {
 	return r.loaded
 }
 
-// save writes an experiment as it is now. The caller holds writing.
+// save writes a session as it is now. The caller holds writing.
 func (r *Registry) save(ctx context.Context, id string) error {
 	r.mu.Lock()
 	e := r.known[id]
 	var kept record
-	var whole *api.ExperimentReport
+	var whole *api.SessionReport
 	at := r.o.Now()
 	if e != nil {
 		if e.whole != nil {
@@ -95,7 +137,7 @@ func (r *Registry) save(ctx context.Context, id string) error {
 	}
 	for _, w := range writes {
 		if err := w(); err != nil {
-			return fmt.Errorf("keep experiment %s: %w", id, err)
+			return fmt.Errorf("keep session %s: %w", id, err)
 		}
 	}
 	r.mu.Lock()
@@ -113,9 +155,9 @@ func (r *Registry) put(ctx context.Context, kind, id string, what any) error {
 	return err
 }
 
-// erase deletes what is kept of experiments; no details stay without a record.
+// erase deletes what is kept of sessions; no details stay without a record.
 // The caller holds writing.
-func (r *Registry) erase(ctx context.Context, gone ...*experiment) error {
+func (r *Registry) erase(ctx context.Context, gone ...*session) error {
 	var details, records []store.RecordWrite
 	for _, e := range gone {
 		deletion := store.RecordWrite{Key: e.ID, IfRevision: store.AnyRevision}

@@ -31,14 +31,14 @@ var ids = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 func checkID(id string) error {
 	switch {
 	case len(id) > maxID:
-		return query.Invalid("id", "the id of an experiment is longer than %d bytes", maxID)
+		return query.Invalid("id", "the id of a session is longer than %d bytes", maxID)
 	case !ids.MatchString(id):
-		return query.Invalid("id", "the id of an experiment is letters, digits, dots, hyphens and underscores, and begins with a letter or digit; write one such as 5f1c0de5f1c0de11")
+		return query.Invalid("id", "the id of a session is letters, digits, dots, hyphens and underscores, and begins with a letter or digit; write one such as 5f1c0de5f1c0de11")
 	}
 	return nil
 }
 
-// Report takes what the program that runs an experiment says of it, and answers
+// Report takes what the program that runs a session says of it, and answers
 // what its users want changed. The first report of an id begins it; one with
 // another start is refused, for then two programs use one id. After the report
 // that says it has ended, further ones change nothing.
@@ -46,7 +46,7 @@ func checkID(id string) error {
 // The registry keeps what p points to: the caller does not change it any more.
 // Beginnings and ends are in the store when it returns; what could not be
 // written meanwhile is logged and written with a later report.
-func (r *Registry) Report(ctx context.Context, id string, p api.ExperimentReport) (api.ExperimentReply, error) {
+func (r *Registry) Report(ctx context.Context, id string, p api.SessionReport) (api.SessionReply, error) {
 	reply, err := r.report(ctx, id, p)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,28 +56,28 @@ func (r *Registry) Report(ctx context.Context, id string, p api.ExperimentReport
 	return reply, err
 }
 
-func (r *Registry) report(ctx context.Context, id string, p api.ExperimentReport) (api.ExperimentReply, error) {
+func (r *Registry) report(ctx context.Context, id string, p api.SessionReport) (api.SessionReply, error) {
 	in, err := check(id, p)
 	if err != nil {
-		return api.ExperimentReply{}, err
+		return api.SessionReply{}, err
 	}
 	if err := r.Load(ctx); err != nil {
-		return api.ExperimentReply{}, err
+		return api.SessionReply{}, err
 	}
 	due, err := r.take(id, in)
 	if due != saveNothing && err == nil {
 		err = r.keep(ctx, id, due)
 	}
 	if err != nil {
-		return api.ExperimentReply{}, err
+		return api.SessionReply{}, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := r.known[id]
 	if e == nil || e.Report.Ended {
-		return api.ExperimentReply{}, nil
+		return api.SessionReply{}, nil
 	}
-	return api.ExperimentReply{Change: e.Change, Stop: e.Change != nil && e.Change.Stop}, nil
+	return api.SessionReply{Change: e.Change, Stop: e.Change != nil && e.Change.Stop}, nil
 }
 
 // due says whether a report is to be written.
@@ -93,8 +93,8 @@ const (
 // incoming is a report that was looked through: what of it stays in memory, and
 // all of it where that is more.
 type incoming struct {
-	report      api.ExperimentReport
-	whole       *api.ExperimentReport
+	report      api.SessionReport
+	whole       *api.SessionReport
 	size, large int // of both, as JSON
 	headline    string
 	cut         []string
@@ -112,10 +112,10 @@ func (r *Registry) take(id string, in incoming) (due, error) {
 		if err := r.room(id, size); err != nil {
 			return 0, err
 		}
-		e, due = &experiment{record: record{ID: id}}, saveBegin
+		e, due = &session{record: record{ID: id}}, saveBegin
 		r.known[id] = e
 	case e.Report.Start != p.Start || e.Report.Kind != p.Kind || e.Report.Service != p.Service:
-		return 0, query.Invalid("id", "experiment %q is another one, of service %s, begun at %s; give this one an id of its own",
+		return 0, query.Invalid("id", "session %q is another one, of service %s, begun at %s; give this one an id of its own",
 			id, e.Report.Service, timeOf(e.Report.Start).UTC().Format("2006-01-02 15:04:05Z"))
 	case e.Report.Ended:
 		return saveNothing, nil
@@ -145,7 +145,7 @@ func (r *Registry) take(id string, in incoming) (due, error) {
 	return due, nil
 }
 
-// keep writes an experiment. One whose beginning cannot be written has not begun.
+// keep writes a session. One whose beginning cannot be written has not begun.
 func (r *Registry) keep(ctx context.Context, id string, due due) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
@@ -169,7 +169,7 @@ func (r *Registry) keep(ctx context.Context, id string, due due) error {
 		e.Report.Ended = false
 	default:
 		if !e.failing {
-			r.o.Logger.Error("keep the state of an experiment; tried again with a later report", "experiment", id, "error", err)
+			r.o.Logger.Error("keep the state of a session; tried again with a later report", "session", id, "error", err)
 		}
 		e.failing = true
 		return nil
@@ -177,7 +177,7 @@ func (r *Registry) keep(ctx context.Context, id string, due due) error {
 	return err
 }
 
-// room says whether an experiment fits with a report of that size. It is called
+// room says whether a session fits with a report of that size. It is called
 // with mu held.
 func (r *Registry) room(id string, size int) error {
 	now, running, bytes := r.o.Now(), 0, size
@@ -187,7 +187,7 @@ func (r *Registry) room(id string, size int) error {
 		}
 	}
 	if running >= r.o.Most || bytes > r.o.MostBytes {
-		return &query.Error{Code: query.CodeTooMany, Message: fmt.Sprintf("%d other experiments are running already, and with this report of %d bytes their states would take %d; end one first", running, size, bytes)}
+		return &query.Error{Code: query.CodeTooMany, Message: fmt.Sprintf("%d other sessions are running already, and with this report of %d bytes their states would take %d; end one first", running, size, bytes)}
 	}
 	return nil
 }
@@ -198,7 +198,7 @@ func (r *Registry) evict(ctx context.Context) error {
 	now := r.o.Now()
 	r.mu.Lock()
 	count, bytes, details := len(r.known), r.bytes, 0
-	var old, gone []*experiment
+	var old, gone []*session
 	for _, e := range r.known {
 		if details += e.Details; r.state(e, now) != Running {
 			old = append(old, e)
@@ -208,7 +208,7 @@ func (r *Registry) evict(ctx context.Context) error {
 		return count > r.o.Most || bytes > r.o.MostBytes || details > r.o.MostDetails
 	}
 	if tooMany() {
-		slices.SortFunc(old, func(x, y *experiment) int { return x.Updated.Compare(y.Updated) })
+		slices.SortFunc(old, func(x, y *session) int { return x.Updated.Compare(y.Updated) })
 		for _, e := range old {
 			if !tooMany() {
 				break
@@ -221,26 +221,26 @@ func (r *Registry) evict(ctx context.Context) error {
 		return nil
 	}
 	if err := r.erase(ctx, gone...); err != nil {
-		return fmt.Errorf("forget the oldest experiments: %w", err)
+		return fmt.Errorf("forget the oldest sessions: %w", err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, g := range gone {
 		r.drop(g.ID)
 	}
-	r.o.Logger.Info("forgot the oldest experiments, as there are too many", "count", len(gone))
+	r.o.Logger.Info("forgot the oldest sessions, as there are too many", "count", len(gone))
 	return nil
 }
 
-const reportExample = `write {"kind": "mirror", "name": "new cache", "service": "shop", "start": 1760000000, "mirror": {…}}; a run of load has "bench", an experiment "trial", a search for capacity "capacity", a simulation "simulation"`
+const reportExample = `write {"kind": "mirror", "name": "new cache", "service": "shop", "start": 1760000000, "mirror": {…}}; a run of load has "bench", an experiment "experiment", a search for capacity "capacity", a simulation "simulation"`
 
 // check refuses what cannot be kept, and cuts what is too long.
-func check(id string, p api.ExperimentReport) (in incoming, err error) {
+func check(id string, p api.SessionReport) (in incoming, err error) {
 	if err := checkID(id); err != nil {
 		return in, err
 	}
 	if kinds[p.Kind] == nil {
-		return in, query.Invalid("kind", "there is no kind %q of experiments; %s", p.Kind, reportExample)
+		return in, query.Invalid("kind", "there is no kind %q of sessions; %s", p.Kind, reportExample)
 	}
 	if err := checkText("name", p.Name, "new cache"); err != nil {
 		return in, err
@@ -249,7 +249,7 @@ func check(id string, p api.ExperimentReport) (in incoming, err error) {
 		return in, err
 	}
 	if s := float64(p.Start); !(s > 0 && s < 1e11) {
-		return in, query.Invalid("start", "start is when the experiment began, in Unix seconds; %s", reportExample)
+		return in, query.Invalid("start", "start is when the session began, in Unix seconds; %s", reportExample)
 	}
 	k := kinds[p.Kind]
 	if k.missing(&p) {
@@ -273,7 +273,7 @@ func check(id string, p api.ExperimentReport) (in incoming, err error) {
 		in.report, in.whole, in.large, in.cut = brief(p), &p, size, t.cut
 		b, err := json.Marshal(in.report)
 		if err != nil {
-			return in, fmt.Errorf("encode the report of experiment %s: %w", id, err)
+			return in, fmt.Errorf("encode the report of session %s: %w", id, err)
 		}
 		in.size = len(b)
 	}
@@ -281,7 +281,7 @@ func check(id string, p api.ExperimentReport) (in incoming, err error) {
 }
 
 // shorten cuts a report until it is short enough, and says how long it is.
-func shorten(p *api.ExperimentReport, most int, t *tidier) (size int, err error) {
+func shorten(p *api.SessionReport, most int, t *tidier) (size int, err error) {
 	steps := kinds[p.Kind].cuttings
 	for {
 		b, err := json.Marshal(p)

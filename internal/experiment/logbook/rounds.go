@@ -14,7 +14,7 @@ import (
 	"tailscope/internal/query"
 )
 
-// VerdictRequest asks what came of an experiment.
+// VerdictRequest asks what came of a session.
 type VerdictRequest struct {
 	ID         string
 	Start, End time.Time // within its time; zero: all of it
@@ -27,7 +27,7 @@ const defaultRows = 20
 // late is how long after a slot all of it has come.
 const late = 20 * time.Second
 
-// Verdict says what came of an experiment, or what is seen of it so far. Answers
+// Verdict says what came of a session, or what is seen of it so far. Answers
 // are kept for a slot, or for ten times as long as they took to make.
 func (r *Registry) Verdict(ctx context.Context, q VerdictRequest) (*api.MirrorVerdictResponse, error) {
 	if q.Limit == 0 {
@@ -44,7 +44,7 @@ func (r *Registry) Verdict(ctx context.Context, q VerdictRequest) (*api.MirrorVe
 		return nil, err
 	}
 	if x.Kind != KindMirror {
-		return nil, query.Invalid("id", "%q is not a mirror session: its verdict is in the answer of /api/v1/experiments/%s, and tailscope report experiment %s shows it", q.ID, q.ID, q.ID)
+		return nil, query.Invalid("id", "%q is not a mirror session: its verdict is in the answer of /api/v1/sessions/%s, and tailscope report session %s shows it", q.ID, q.ID, q.ID)
 	}
 	start, end, err := r.span(x, q)
 	if err != nil {
@@ -55,9 +55,9 @@ func (r *Registry) Verdict(ctx context.Context, q VerdictRequest) (*api.MirrorVe
 	})
 }
 
-// span is what is judged, Unix seconds: the time of the experiment, as far as
+// span is what is judged, Unix seconds: the time of the session, as far as
 // all of it has come, within what is asked for.
-func (r *Registry) span(x *api.Experiment, q VerdictRequest) (start, end int64, err error) {
+func (r *Registry) span(x *api.Session, q VerdictRequest) (start, end int64, err error) {
 	const slot = 10
 	now := r.o.Now()
 	start, end = int64(x.Start), now.Add(-late).Unix()
@@ -75,9 +75,9 @@ func (r *Registry) span(x *api.Experiment, q VerdictRequest) (start, end int64, 
 	case end > start:
 		return start, end, nil
 	case q.Start.IsZero() && q.End.IsZero():
-		return 0, 0, &query.Error{Code: query.CodeTooEarly, Field: "id", Message: "the experiment has only just begun; ask again in half a minute"}
+		return 0, 0, &query.Error{Code: query.CodeTooEarly, Field: "id", Message: "the session has only just begun; ask again in half a minute"}
 	}
-	return 0, 0, query.Invalid("start", "the experiment was not running then: it began at %s; leave start and end out for all of it", timeOf(x.Start).UTC().Format("2006-01-02 15:04:05Z"))
+	return 0, 0, query.Invalid("start", "the session was not running then: it began at %s; leave start and end out for all of it", timeOf(x.Start).UTC().Format("2006-01-02 15:04:05Z"))
 }
 
 // answers are the last verdicts, made one after another.
@@ -97,7 +97,7 @@ type answer struct {
 
 const (
 	mostAnswers = 32
-	// A verdict is good for a slot: the range moves on then while an experiment
+	// A verdict is good for a slot: the range moves on then while a session
 	// runs, and late data come in for a while after. One that took long is good
 	// for longer, lest who looks at it keeps the server busy.
 	goodFor, goodTimes = 10 * time.Second, 10
@@ -144,7 +144,7 @@ func (a *answers) get(ctx context.Context, key string, now time.Time, how func()
 }
 
 const (
-	// settled is how long after its end an experiment is judged for good.
+	// settled is how long after its end a session is judged for good.
 	settled = 40 * time.Second
 	// rest is how long no headline is made after one that took some time, as a
 	// multiple: at most a twentieth of a processor goes into headlines.
@@ -162,7 +162,7 @@ func (r *Registry) Run(ctx context.Context) {
 			return
 		}
 		if err != nil && !failing {
-			r.o.Logger.Error("judge experiments; tried again until it works", "error", err)
+			r.o.Logger.Error("judge sessions; tried again until it works", "error", err)
 		}
 		failing = err != nil
 		select {
@@ -191,7 +191,7 @@ func (r *Registry) Round(ctx context.Context) error {
 				return ctx.Err()
 			}
 			if first == nil {
-				first = fmt.Errorf("judge experiment %s: %w", id, err)
+				first = fmt.Errorf("judge session %s: %w", id, err)
 			}
 		}
 	}
@@ -216,7 +216,7 @@ func (r *Registry) due(now time.Time) (ids []string) {
 	return ids
 }
 
-// headline makes that of one experiment, and keeps it if it is the last.
+// headline makes that of one session, and keeps it if it is the last.
 func (r *Registry) headline(ctx context.Context, id string) error {
 	begin := r.o.Now()
 	clock := time.Now()

@@ -107,7 +107,7 @@ func briefSimulation(x *api.Simulation) *api.Simulation {
 	return out
 }
 
-func cutStepBuckets(p *api.ExperimentReport) string {
+func cutStepBuckets(p *api.SessionReport) string {
 	any := false
 	for i := range p.Capacity.Steps {
 		s := &p.Capacity.Steps[i]
@@ -122,7 +122,7 @@ func cutStepBuckets(p *api.ExperimentReport) string {
 	return "the distributions of steps: figures and slots are kept"
 }
 
-func cutPoints(p *api.ExperimentReport) string {
+func cutPoints(p *api.SessionReport) string {
 	law := p.Capacity.Law
 	if law == nil || len(law.Points) <= keptPoints {
 		return ""
@@ -137,7 +137,7 @@ func cutPoints(p *api.ExperimentReport) string {
 }
 
 // cutStepSlots makes one slot of four.
-func cutStepSlots(p *api.ExperimentReport) string {
+func cutStepSlots(p *api.SessionReport) string {
 	const together = 4
 	any := false
 	for i := range p.Capacity.Steps {
@@ -166,7 +166,7 @@ func cutStepSlots(p *api.ExperimentReport) string {
 	return "slots of steps: four of them are kept as one"
 }
 
-func cutAllStepSlots(p *api.ExperimentReport) string {
+func cutAllStepSlots(p *api.SessionReport) string {
 	any := false
 	for i := range p.Capacity.Steps {
 		any = any || len(p.Capacity.Steps[i].Slots) > 0
@@ -179,7 +179,7 @@ func cutAllStepSlots(p *api.ExperimentReport) string {
 }
 
 // cutMostWork keeps the work of the first layout and of the last.
-func cutMostWork(p *api.ExperimentReport) string {
+func cutMostWork(p *api.SessionReport) string {
 	layouts := p.Simulation.Layouts
 	if len(layouts) <= keptWork {
 		return ""
@@ -187,7 +187,7 @@ func cutMostWork(p *api.ExperimentReport) string {
 	return dropWork(layouts[1 : len(layouts)-1])
 }
 
-func cutWork(p *api.ExperimentReport) string { return dropWork(p.Simulation.Layouts) }
+func cutWork(p *api.SessionReport) string { return dropWork(p.Simulation.Layouts) }
 
 func dropWork(layouts []api.SimulationLayout) string {
 	any := false
@@ -201,7 +201,7 @@ func dropWork(layouts []api.SimulationLayout) string {
 	return "work units of layouts to be watched"
 }
 
-func cutLeafBuckets(p *api.ExperimentReport) string {
+func cutLeafBuckets(p *api.SessionReport) string {
 	any := false
 	for i := range p.Simulation.Leaves {
 		l := &p.Simulation.Leaves[i].Latency

@@ -13,7 +13,7 @@ import (
 	"tailscope/internal/store/storetest"
 )
 
-func capacityReport(steps, slots int) api.ExperimentReport {
+func capacityReport(steps, slots int) api.SessionReport {
 	nan := api.Float(math.NaN())
 	x := &api.Capacity{
 		Format: 1, Name: "shop at its limit", Service: "shop", Target: "http://127.0.0.1:8080", Mode: "rate", Unit: "requests/s", Objective: "p99 < 200ms",
@@ -32,10 +32,10 @@ func capacityReport(steps, slots int) api.ExperimentReport {
 		}
 		x.Steps = append(x.Steps, s)
 	}
-	return api.ExperimentReport{Kind: KindCapacity, Name: x.Name, Service: x.Service, Start: api.Float(epoch), Capacity: x}
+	return api.SessionReport{Kind: KindCapacity, Name: x.Name, Service: x.Service, Start: api.Float(epoch), Capacity: x}
 }
 
-func simulationReport(layouts, work int) api.ExperimentReport {
+func simulationReport(layouts, work int) api.SessionReport {
 	x := &api.Simulation{
 		Format: 1, Name: "solr on more nodes", Service: "solr", File: "simulate: solr\n", Start: api.Float(epoch), End: api.Float(epoch + 2), Variable: "nodes",
 		Headline: "from 4 to 6 nodes nothing is gained",
@@ -48,7 +48,7 @@ func simulationReport(layouts, work int) api.ExperimentReport {
 		}
 		x.Layouts = append(x.Layouts, l)
 	}
-	return api.ExperimentReport{Kind: KindSimulation, Name: x.Name, Service: x.Service, Start: api.Float(epoch), Ended: true, Simulation: x}
+	return api.SessionReport{Kind: KindSimulation, Name: x.Name, Service: x.Service, Start: api.Float(epoch), Ended: true, Simulation: x}
 }
 
 // Both are kept whole, listed without what is long, found by their words, and
@@ -57,7 +57,7 @@ func TestCapacityAndSimulationInTheLogBook(t *testing.T) {
 	ctx, c, st := t.Context(), newClock(), storetest.NewTwin()
 	o := Options{Store: st, Now: c.read}
 	r := New(o)
-	for id, p := range map[string]api.ExperimentReport{"c": capacityReport(3, 5), "s": simulationReport(40, 6)} {
+	for id, p := range map[string]api.SessionReport{"c": capacityReport(3, 5), "s": simulationReport(40, 6)} {
 		p.Bench = benchReport().Bench // of another kind: not kept
 		if _, err := r.Report(ctx, id, p); err != nil {
 			t.Fatal(err)
@@ -89,14 +89,14 @@ func TestCapacityAndSimulationInTheLogBook(t *testing.T) {
 		}
 		for search, want := range map[string]string{"200ms rate": "c", "found": "c", "nodes solr": "s"} {
 			list, err := r.List(ctx, ListRequest{Search: search, Start: time.Unix(0, 0), End: time.Unix(1<<40, 0)})
-			if err != nil || list.Total != 1 || list.Experiments[0].ID != want {
+			if err != nil || list.Total != 1 || list.Sessions[0].ID != want {
 				t.Fatalf("%s: %+v, %v", search, list, err)
 			}
-			b, _ := json.Marshal(list.Experiments[0])
+			b, _ := json.Marshal(list.Sessions[0])
 			if len(b) > 16<<10 || strings.Contains(string(b), `"work"`) || strings.Contains(string(b), `"simulate: solr`) || strings.Contains(string(b), `:null,"next"`) {
 				t.Errorf("%s: %d bytes listed: %.2000s", search, len(b), b)
 			}
-			switch x := list.Experiments[0]; {
+			switch x := list.Sessions[0]; {
 			case x.Capacity != nil && (len(x.Capacity.Steps) > 0 || len(x.Capacity.Law.Points) > 0 || x.Capacity.Answer.Value != 812):
 				t.Errorf("%+v", x.Capacity)
 			case x.Simulation != nil && (len(x.Simulation.Layouts) != briefSettings || x.Simulation.Layouts[3].Quantiles["0.99"].Value != 0.1):
@@ -162,6 +162,6 @@ func TestRefusedCapacityAndSimulation(t *testing.T) {
 		_, err := r.Report(ctx, "s", p)
 		fails(t, field, err, query.CodeInvalid, field)
 	}
-	_, err := r.Report(ctx, "s", api.ExperimentReport{Kind: KindSimulation, Name: "x", Service: "x", Start: 1})
+	_, err := r.Report(ctx, "s", api.SessionReport{Kind: KindSimulation, Name: "x", Service: "x", Start: 1})
 	fails(t, "no document", err, query.CodeInvalid, "simulation")
 }

@@ -128,7 +128,7 @@ type Options struct {
 	// Report is called every second, and once when the session has ended, with
 	// what it does; the reply says what is to change. An error is tried again
 	// with the next report. Nil: nobody is told.
-	Report func(context.Context, api.ExperimentReport) (api.ExperimentReply, error)
+	Report func(context.Context, api.SessionReport) (api.SessionReply, error)
 	// Heard is called with the header of each answer of a shadow, by its place in the
 	// state, as soon as that has come, on any goroutine: it must not wait. Nil: nobody
 	// listens.

@@ -82,11 +82,11 @@ func (s *Session) lastReport(ctx context.Context) {
 	}
 }
 
-func (s *Session) tell(ctx context.Context, ended bool) (api.ExperimentReply, error) {
+func (s *Session) tell(ctx context.Context, ended bool) (api.SessionReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	state := s.State()
-	return s.o.Report(ctx, api.ExperimentReport{
+	return s.o.Report(ctx, api.SessionReport{
 		Kind:    "mirror",
 		Name:    s.o.Name,
 		Service: s.o.Service,

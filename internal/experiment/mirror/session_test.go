@@ -225,7 +225,7 @@ func TestApply(t *testing.T) {
 }
 
 // fakeSession has no sockets, so that its clock can be a test's.
-func fakeSession(t *testing.T, report func(context.Context, api.ExperimentReport) (api.ExperimentReply, error)) *Session {
+func fakeSession(t *testing.T, report func(context.Context, api.SessionReport) (api.SessionReply, error)) *Session {
 	t.Helper()
 	o := valid()
 	o.Report, o.ID, o.Name = report, "s1", "a name"
@@ -249,27 +249,27 @@ func TestReports(t *testing.T) {
 		began := time.Now()
 		half, quarter := api.Float(0.5), api.Float(0.25)
 		var got []string
-		s := fakeSession(t, func(ctx context.Context, r api.ExperimentReport) (api.ExperimentReply, error) {
+		s := fakeSession(t, func(ctx context.Context, r api.SessionReport) (api.SessionReply, error) {
 			if r.Kind != "mirror" || r.Name != "a name" || r.Service != "mirror" || r.Mirror == nil || float64(r.Start) != float64(began.UnixMilli())/1000 {
 				t.Errorf("report %+v", r)
 			}
 			got = append(got, fmt.Sprintf("%v applied=%d share=%v ended=%v", time.Since(began), r.Mirror.Applied, r.Mirror.Settings.Share, r.Ended))
 			switch n := len(got); n {
 			case 2, 3: // repeated until it is seen to be made
-				return api.ExperimentReply{Change: &api.MirrorChange{Number: 7, Share: &half}}, nil
+				return api.SessionReply{Change: &api.MirrorChange{Number: 7, Share: &half}}, nil
 			case 4:
-				return api.ExperimentReply{}, errors.New("no route")
+				return api.SessionReply{}, errors.New("no route")
 			case 5: // never answers
 				<-ctx.Done()
-				return api.ExperimentReply{}, ctx.Err()
+				return api.SessionReply{}, ctx.Err()
 			case 6:
-				return api.ExperimentReply{Change: &api.MirrorChange{Number: 6, Share: &quarter}}, nil // an old one
+				return api.SessionReply{Change: &api.MirrorChange{Number: 6, Share: &quarter}}, nil // an old one
 			case 7:
-				return api.ExperimentReply{Change: &api.MirrorChange{Number: 8, Stop: true}}, nil
+				return api.SessionReply{Change: &api.MirrorChange{Number: 8, Stop: true}}, nil
 			case 8:
-				return api.ExperimentReply{}, errors.New("no route")
+				return api.SessionReply{}, errors.New("no route")
 			}
-			return api.ExperimentReply{}, nil
+			return api.SessionReply{}, nil
 		})
 		s.report(s.stopping)
 		s.lastReport(t.Context())
@@ -294,9 +294,9 @@ func TestReports(t *testing.T) {
 func TestNobodyTakesReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, tries := time.Now(), 0
-		s := fakeSession(t, func(ctx context.Context, r api.ExperimentReport) (api.ExperimentReply, error) {
+		s := fakeSession(t, func(ctx context.Context, r api.SessionReport) (api.SessionReply, error) {
 			tries++
-			return api.ExperimentReply{}, errors.New("no route")
+			return api.SessionReply{}, errors.New("no route")
 		})
 		s.lastReport(t.Context())
 		if d := time.Since(began); tries != 3 || d != 2*time.Second {
@@ -309,13 +309,13 @@ func TestNobodyTakesReports(t *testing.T) {
 func TestEnds(t *testing.T) {
 	primary := newBackend(t, "h1", newAnswers())
 	t.Run("time", func(t *testing.T) {
-		var last api.ExperimentReport
+		var last api.SessionReport
 		s := newSession(t, "h1", primary.URL, func(o *Options) {
 			away(o)
 			o.For = 50 * time.Millisecond
-			o.Report = func(_ context.Context, r api.ExperimentReport) (api.ExperimentReply, error) {
+			o.Report = func(_ context.Context, r api.SessionReport) (api.SessionReply, error) {
 				last = r
-				return api.ExperimentReply{}, nil
+				return api.SessionReply{}, nil
 			}
 		})
 		if err := s.Wait(); err != nil || !last.Ended {

@@ -88,7 +88,7 @@ func BenchmarkVerdict(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	x := &api.Experiment{ID: "x", Service: "shop", State: api.Ended, Start: api.Float(epoch), End: api.Float(epoch + slots*10), Mirror: legstest.State()}
+	x := &api.Session{ID: "x", Service: "shop", State: api.Ended, Start: api.Float(epoch), End: api.Float(epoch + slots*10), Mirror: legstest.State()}
 	cpu := func() float64 {
 		var u syscall.Rusage
 		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -34,7 +34,7 @@ const caveat = "there is no control: the primary answers the clients, gets every
 
 // judgement is a verdict being made.
 type judgement struct {
-	x        *api.Experiment
+	x        *api.Session
 	m        *api.MirrorState
 	primary  string
 	control  string // empty without one
@@ -45,7 +45,7 @@ type judgement struct {
 }
 
 // Judge makes the verdict of a session.
-func Judge(ctx context.Context, st store.Store, x *api.Experiment, q Request) (*api.MirrorVerdictResponse, error) {
+func Judge(ctx context.Context, st store.Store, x *api.Session, q Request) (*api.MirrorVerdictResponse, error) {
 	j := &judgement{x: x, m: x.Mirror, primary: x.Mirror.Primary.Name, limit: q.Limit, o: stat.Options{Level: level}}
 	var err error
 	if j.measures, err = checkMeasures(q.Measures); err != nil {

@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
-import { benchReport, trialReport } from '../../e2e/seed-trials';
+import { benchReport, experimentReport } from '../../e2e/seed-experiments';
 import * as bench from './bench';
 import { sheetsCsv, sortSheet } from './sheets';
-import { alarms, asMeasure, bestText, columnsOf, curvesSheet, drawnRows, median, roundsSheet, stoppingText, trialFigure, trialMeasureName, trialMeasures, trialQueries, valueAxis, variables, wholeRow } from './trial';
-import type { BenchResult, Trial } from '../shared/api/load';
+import { alarms, asMeasure, bestText, columnsOf, curvesSheet, drawnRows, median, roundsSheet, stoppingText, experimentFigure, experimentMeasureName, experimentMeasures, experimentQueries, valueAxis, variables, wholeRow } from './experiment';
+import type { BenchResult, Experiment } from '../shared/api/load';
 
 const run = () => benchReport('solr', 1_700_000_000, true).bench as unknown as BenchResult;
-const trial = (done = 12, ended = true, restored = true) => trialReport('nginx', 1_700_000_000, done, ended, restored).trial as unknown as Trial;
+const tried = (done = 12, ended = true, restored = true) => experimentReport('nginx', 1_700_000_000, done, ended, restored).experiment as unknown as Experiment;
 
 test('the account closes, or says by how much it does not', () => {
   const b = run();
@@ -55,7 +55,7 @@ test('tables are sorted by figures, and end in CSV', () => {
 });
 
 test('settings stand in order of the variable, with their rounds and the best', () => {
-  const t = trial();
+  const t = tried();
   const { columns, curve } = columnsOf(t, '', 'p99');
   expect(columns.map((c) => c.setting.x)).toEqual([1, 2, 4, 8, 24]);
   expect(columns.map((c) => c.candidate)).toEqual([false, false, true, true, false]);
@@ -69,7 +69,7 @@ test('settings stand in order of the variable, with their rounds and the best', 
 });
 
 test('rows by the measure chosen, and by what says most', () => {
-  const t = trial();
+  const t = tried();
   const rows = drawnRows(t.rows!, '');
   expect(rows).toHaveLength(12);
   expect([rows[0].name, rows[0].sub, rows[0].lead]).toEqual(['all together', 'workers=1', 'p99']);
@@ -77,37 +77,37 @@ test('rows by the measure chosen, and by what says most', () => {
   expect(drawnRows(t.rows!, 'rate')).toEqual([]);
   expect(asMeasure(t.rows![0].measures![0]).reference).toBe(t.rows![0].measures![0].control);
   expect(variables(t)).toEqual([{ name: 'workers', differs: true }, { name: 'keepalive', differs: false }]);
-  expect(trialQueries(t)).toEqual(['', 'large', 'small']);
+  expect(experimentQueries(t)).toEqual(['', 'large', 'small']);
   // Of a live design a setting is held against several: their rows are told apart, and one is that of the setting.
   const live = [{ ...t.rows![0], against: 'live production' }, t.rows![0]];
   expect(drawnRows(live, '', 'workers=8').map((r) => r.sub)).toEqual(['workers=1 against live production', 'workers=1']);
   expect(wholeRow({ ...t, rows: live }, 'workers=1')).toBe(live[1]);
-  expect(trialMeasures(t, 'large')).toEqual(['p50', 'p95', 'p99', 'mean', 'errors', 'rate']);
+  expect(experimentMeasures(t, 'large')).toEqual(['p50', 'p95', 'p99', 'mean', 'errors', 'rate']);
 });
 
 test('what went wrong is loud', () => {
-  expect(alarms(trial(), 'ended')).toEqual([]);
-  expect(alarms(trial(5, false), 'running')).toEqual([]);
-  expect(alarms(trial(5, false), 'lost')[0]).toContain('not known');
-  expect(alarms(trial(12, true, false), 'ended')[0]).toContain('The control was not restored: ./reload.sh 8: exit status 1');
-  const t = trial();
+  expect(alarms(tried(), 'ended')).toEqual([]);
+  expect(alarms(tried(5, false), 'running')).toEqual([]);
+  expect(alarms(tried(5, false), 'lost')[0]).toContain('not known');
+  expect(alarms(tried(12, true, false), 'ended')[0]).toContain('The control was not restored: ./reload.sh 8: exit status 1');
+  const t = tried();
   t.gate = { baseline: 'base.json', passed: false, allowed: 0.05, why: ['p99 is 9 % slower'] };
   t.failed = 'interrupted';
   expect(alarms(t, 'ended')).toEqual(['It ended before its time: interrupted.', 'The gate is shut: worse than base.json by more than 5 %. p99 is 9 % slower']);
 });
 
 test('the rule says where it stands; figures have their units', () => {
-  expect(stoppingText(trial())).toBe('As many rounds as the wanted precision takes (Stein’s two stages): ± 3 % of p99, 6 to 30 rounds. 12 of 12 rounds done.');
-  const t = trial();
+  expect(stoppingText(tried())).toBe('As many rounds as the wanted precision takes (Stein’s two stages): ± 3 % of p99, 6 to 30 rounds. 12 of 12 rounds done.');
+  const t = tried();
   t.stopping.rule = 'fixed';
   expect(stoppingText(t)).toBe('A fixed number of rounds. 12 of 12 rounds done.');
-  expect(trialFigure('p999', 0.0123)).toBe('12.3 ms');
-  expect(trialFigure('rate', 500)).toBe('500/s');
-  expect(trialFigure('errors', 0.002)).toBe('0.20 %');
-  expect(trialFigure('resident_bytes', 2e9)).toBe('2.00 GB');
-  expect(trialFigure('p99', null)).toBe('–');
-  expect(trialMeasureName('p999')).toBe('p99.9');
-  expect(roundsSheet(trial(), 'p99').rows.filter((r) => r.some((c) => c.bad))).toHaveLength(1);
+  expect(experimentFigure('p999', 0.0123)).toBe('12.3 ms');
+  expect(experimentFigure('rate', 500)).toBe('500/s');
+  expect(experimentFigure('errors', 0.002)).toBe('0.20 %');
+  expect(experimentFigure('resident_bytes', 2e9)).toBe('2.00 GB');
+  expect(experimentFigure('p99', null)).toBe('–');
+  expect(experimentMeasureName('p999')).toBe('p99.9');
+  expect(roundsSheet(tried(), 'p99').rows.filter((r) => r.some((c) => c.bad))).toHaveLength(1);
 });
 
 test('an axis holds its values between round lines', () => {

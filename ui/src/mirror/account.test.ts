@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { MirrorAccount, MirrorState } from '../shared/api/experiments';
+import type { MirrorAccount, MirrorState } from '../shared/api/sessions';
 import { causeName, causes, chosen, countsOf, gaps, ledger, parts, Rates, steadyRate } from './account';
 
 const account = (o: Partial<MirrorAccount> = {}): MirrorAccount => ({

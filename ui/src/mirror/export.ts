@@ -1,20 +1,20 @@
 // What the copy buttons of a session give: the judgement, the account.
 
-import type { Experiment } from '../shared/api/experiments';
+import type { Session } from '../shared/api/sessions';
 import { csvCell, serverFlag } from '../shared/text/export';
 import { chosen, ledger } from './account';
 import { shellQuote } from '../shared/page/match';
 
 /** The command that asks the same. Times are Unix seconds, so it means the same tomorrow. */
 export function sessionCommand(id: string, window: { start: number; end: number; whole: boolean } | undefined, server: string): string {
-  const parts = ['tailscope', 'experiments', 'show', shellQuote(id)];
+  const parts = ['tailscope', 'session', 'show', shellQuote(id)];
   if (window && !window.whole) parts.push('--start', String(window.start), '--end', String(window.end));
   parts.push(...serverFlag(server));
   return parts.join(' ');
 }
 
 /** Every count of the account, one a line. */
-export function accountCsv(e: Experiment): string {
+export function accountCsv(e: Session): string {
   const m = e.mirror;
   const out = ['of,what,count'];
   if (!m) return `${out[0]}\n`;

@@ -1,4 +1,4 @@
-// The JSON of runs of load and experiments, as api/bench.go and api/trial.go
+// The JSON of runs of load and experiments, as api/bench.go and api/experiment.go
 // declare it, as far as the page reads it.
 
 import type { Num, Counts } from './types';
@@ -132,7 +132,7 @@ export interface BenchResult {
   headline: string;
 }
 
-export interface TrialMeasure {
+export interface ExperimentMeasure {
   name: string;
   control: Num;
   variant: Num;
@@ -146,7 +146,7 @@ export interface TrialMeasure {
   needs?: string;
 }
 
-export interface TrialRow {
+export interface ExperimentRow {
   setting: string;
   query?: string;
   tenant?: string;
@@ -157,10 +157,10 @@ export interface TrialRow {
   requests: number;
   verdict: string;
   lead: string;
-  measures: List<TrialMeasure>;
+  measures: List<ExperimentMeasure>;
 }
 
-export interface TrialRun {
+export interface ExperimentRun {
   round: number;
   order: number;
   setting: string;
@@ -172,7 +172,7 @@ export interface TrialRun {
   figures: Record<string, Record<string, Num>> | null;
 }
 
-export interface TrialCurve {
+export interface ExperimentCurve {
   query: string;
   measure: string;
   lower: boolean;
@@ -184,22 +184,22 @@ export interface TrialCurve {
   sentence: string;
 }
 
-export interface TrialSetting {
+export interface ExperimentSetting {
   name: string;
   control: boolean;
   values: Record<string, string> | null;
   x: Num;
-  experiment?: string;
+  session?: string;
 }
 
-export interface Trial {
+export interface Experiment {
   name: string;
   hypothesis: string;
   service: string;
   design: string;
   variable: string;
   unit?: string;
-  settings: List<TrialSetting>;
+  settings: List<ExperimentSetting>;
   seed: number;
   start: Num;
   end: Num;
@@ -209,9 +209,9 @@ export interface Trial {
   files: Record<string, string> | null;
   command: string;
   again?: string;
-  rounds: List<TrialRun>;
-  rows: List<TrialRow>;
-  curves: List<TrialCurve>;
+  rounds: List<ExperimentRun>;
+  rows: List<ExperimentRow>;
+  curves: List<ExperimentCurve>;
   loads: List<BenchLoad>;
   events: List<BenchEvent>;
   progress?: string;

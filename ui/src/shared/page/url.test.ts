@@ -58,7 +58,7 @@ describe('encode and decode', () => {
 
   it('has each key once, or an address would grow with every step', () => {
     expect(new Set(moreKeys).size).toBe(moreKeys.length);
-    expect(encode({ ...home(), page: 'experiment', name: 'x', more: { tail: ['0'] } })).toBe('/experiments/x?tail=0');
+    expect(encode({ ...home(), page: 'session', name: 'x', more: { tail: ['0'] } })).toBe('/sessions/x?tail=0');
   });
 
   it('read an address a person might type', () => {

@@ -12,7 +12,7 @@ export const spanFamily = 'span_duration_seconds';
 export const serviceTabs = ['breakdown', 'operations', 'database', 'external', 'slow', 'sla'] as const;
 export type ServiceTab = (typeof serviceTabs)[number];
 export const tabNames: Record<ServiceTab, string> = { breakdown: 'Where time goes', operations: 'Operations', database: 'Database', external: 'External', slow: 'Slow requests', sla: 'SLA' };
-export type Page = 'services' | 'service' | 'tenants' | 'compare' | 'experiments' | 'experiment' | 'checks' | 'check' | 'marks' | 'families' | 'family' | 'trace' | 'mark' | 'simulate' | 'scaling' | ServiceTab;
+export type Page = 'services' | 'service' | 'tenants' | 'compare' | 'sessions' | 'session' | 'checks' | 'check' | 'marks' | 'families' | 'family' | 'trace' | 'mark' | 'simulate' | 'scaling' | ServiceTab;
 
 export type Overlay = 'mean' | 'p50' | 'p95' | 'p99' | 'apdex' | 'yesterday' | 'week' | 'like';
 
@@ -46,7 +46,7 @@ export interface View {
 export const isTab = (page: Page): page is ServiceTab => (serviceTabs as readonly string[]).includes(page);
 
 /** Whether the page moves: the log book does, others with a range that ends now. A comparison is asked again by its own Watch, and a trace is over. */
-export const follows = (v: View) => v.page === 'experiments' || (v.page !== 'compare' && v.page !== 'trace' && v.page !== 'simulate' && 'last' in v.range);
+export const follows = (v: View) => v.page === 'sessions' || (v.page !== 'compare' && v.page !== 'trace' && v.page !== 'simulate' && 'last' in v.range);
 
 /** The sides of a comparison, and how it is shown. */
 const compareKeys = ['by', 'a', 'b', 'mark', 'settle', 'window', 'label', 'days', 'like', 'family', 'per', 'within', 'level', 'watch', 'tail'] as const;
@@ -68,7 +68,7 @@ export function home(): View {
   };
 }
 
-const paths: Record<Exclude<Page, ServiceTab>, string> = { services: '/', service: '/services/', tenants: '/tenants', compare: '/compare', experiments: '/experiments', experiment: '/experiments/', checks: '/checks', check: '/checks/', marks: '/marks', families: '/families', family: '/families/', trace: '/traces/', mark: '/services/', simulate: '/simulate', scaling: '/scaling' };
+const paths: Record<Exclude<Page, ServiceTab>, string> = { services: '/', service: '/services/', tenants: '/tenants', compare: '/compare', sessions: '/sessions', session: '/sessions/', checks: '/checks', check: '/checks/', marks: '/marks', families: '/families', family: '/families/', trace: '/traces/', mark: '/services/', simulate: '/simulate', scaling: '/scaling' };
 
 /** The address of a view: path and query, no host. */
 export function encode(v: View): string {
@@ -124,8 +124,8 @@ export function decode(pathname: string, search: string): View {
   } else if (segments[0] === 'traces' && segments.length > 1) {
     v.page = 'trace';
     v.name = unescapePath(segments.slice(1).join('/'));
-  } else if (segments[0] === 'experiments') {
-    v.page = segments.length > 1 ? 'experiment' : 'experiments';
+  } else if (segments[0] === 'sessions') {
+    v.page = segments.length > 1 ? 'session' : 'sessions';
     v.name = unescapePath(segments.slice(1).join('/'));
   } else if (segments[0] === 'checks') {
     v.page = segments.length > 1 ? 'check' : 'checks';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { MirrorMeasure, MirrorRow, MirrorVerdictResponse } from '../api/experiments';
+import type { MirrorMeasure, MirrorRow, MirrorVerdictResponse } from '../api/sessions';
 import { controlText, differenceAxis, effectOf, figureOf, floorOf, floorText, pointsText, ratioAxis, ratiosFirst, ratioText, ratioTick, rowSort, sortedRows, tone, unbroken, verdictCsv, verdictMarkdown } from './effect';
 
 const measure = (o: Partial<MirrorMeasure> = {}): MirrorMeasure => ({

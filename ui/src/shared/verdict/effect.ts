@@ -3,7 +3,7 @@
 // same for a report and a spreadsheet.
 
 import { effectWords, twoDigits, verdictSign, type Tone } from './words';
-import type { MirrorMeasure, MirrorRow, MirrorVerdictResponse } from '../api/experiments';
+import type { MirrorMeasure, MirrorRow, MirrorVerdictResponse } from '../api/sessions';
 import { csvCell, markdownCell } from '../text/export';
 import { count, value } from '../text/format';
 import { slotName } from '../text/time';

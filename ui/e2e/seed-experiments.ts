@@ -7,7 +7,7 @@ import { random } from './seed-compare';
 export interface Tried {
   bench: string;
   invalid: string;
-  trial: string;
+  experiment: string;
   running: string;
   service: string;
   start: number;
@@ -92,7 +92,7 @@ const workers = [1, 2, 4, 8, 24];
 const truth: Record<number, number> = { 1: 0.031, 2: 0.0142, 4: 0.0096, 8: 0.0098, 24: 0.0131 };
 
 /** A sweep over workers, whose best are 4 and 8. */
-export function trialReport(service: string, start: number, done: number, ended: boolean, restored = true) {
+export function experimentReport(service: string, start: number, done: number, ended: boolean, restored = true) {
   const next = random(11);
   const name = (w: number) => `workers=${w}`;
   const queries = ['', 'small', 'large'];
@@ -117,11 +117,11 @@ export function trialReport(service: string, start: number, done: number, ended:
   });
   return {
     kind: 'experiment', name: 'nginx workers', service, start, ended,
-    trial: {
+    experiment: {
       format: 1, name: 'nginx workers', hypothesis: 'more workers than cores only queue', service, design: 'sweep', variable: 'workers', unit: '', seed: 4711, start, end: ended ? start + done * 100 : null,
       settings: [8, 1, 2, 4, 24].map((w) => ({ name: name(w), control: w === 8, values: { workers: String(w), keepalive: '100' }, x: w })),
       stopping: { rule: 'precision', at_least: 6, at_most: 30, precision: 0.03, measure: 'p99', level: 0.95, planned: 12, done, why: ended ? 'half the width of the interval of p99 is 2.8 % after 12 rounds, 3 % was wanted' : 'six rounds say that 12 make the interval of p99 narrow enough' },
-      environment, file: 'experiment: nginx workers\nhypothesis: more workers than cores only queue\nscenario: nginx.yaml\nvariable: workers\n', files: { 'nginx.yaml': 'scenario: nginx\ntarget: https://127.0.0.1:8443\n' }, command: `tailscope experiment again ${service}-trial`,
+      environment, file: 'experiment: nginx workers\nhypothesis: more workers than cores only queue\nscenario: nginx.yaml\nvariable: workers\n', files: { 'nginx.yaml': 'scenario: nginx\ntarget: https://127.0.0.1:8443\n' }, command: `tailscope experiment again ${service}-experiment`,
       rounds, rows, curves: rows.length ? queries.map(curve) : [], loads: [], progress: ended ? '' : `round ${done + 1} of 12: workers=2, measuring, 9 s left`,
       events: [{ time: start, end: null, kind: 'command', name: 'apply workers=8', text: './reload.sh 8' }, { time: start + 40, end: null, kind: 'command', name: 'settle', text: '2 s' }, { time: start + 240, end: null, kind: 'command', name: 'apply workers=1', text: 'exit status 1, tried again', failed: true }],
       restored: ended && restored, ...(restored ? {} : { restore_error: './reload.sh 8: exit status 1' }), verdict: rows.length ? 'mixed' : '', warnings: [{ code: 'few_rounds', text: 'one round of workers=1 does not count, as the generator was late' }],
@@ -131,18 +131,18 @@ export function trialReport(service: string, start: number, done: number, ended:
 }
 
 export async function put(server: string, id: string, body: unknown): Promise<{ stop?: boolean }> {
-  const res = await fetch(`${server}/api/v1/experiments/${id}`, { method: 'PUT', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
+  const res = await fetch(`${server}/api/v1/sessions/${id}`, { method: 'PUT', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
   if (!res.ok) throw new Error(`PUT ${id}: ${res.status} ${await res.text()}`);
   return res.json();
 }
 
-export async function seedTrials(server: string, s: { service: string; end: number }): Promise<Tried> {
-  const service = s.service.replace('page-test', 'trial-test');
+export async function seedExperiments(server: string, s: { service: string; end: number }): Promise<Tried> {
+  const service = s.service.replace('page-test', 'experiment-test');
   const start = s.end - 1500;
-  const out: Tried = { bench: `${service}-bench`, invalid: `${service}-invalid`, trial: `${service}-trial`, running: `${service}-live`, service, start };
+  const out: Tried = { bench: `${service}-bench`, invalid: `${service}-invalid`, experiment: `${service}-experiment`, running: `${service}-live`, service, start };
   await put(server, out.bench, benchReport(service, start, true));
   await put(server, out.invalid, benchReport(service, start, false));
-  await put(server, `${out.trial}-before`, trialReport(service, start - 5000, 12, true, false));
-  await put(server, out.trial, trialReport(service, start, 12, true));
+  await put(server, `${out.experiment}-before`, experimentReport(service, start - 5000, 12, true, false));
+  await put(server, out.experiment, experimentReport(service, start, 12, true));
   return out;
 }

@@ -7,22 +7,22 @@ const (
 	Lost    = "lost" // its program stopped reporting
 )
 
-// ExperimentsResponse answers GET
-// /api/v1/experiments?kind&state&q&start&end&limit: what overlaps the range, those
+// SessionsResponse answers GET
+// /api/v1/sessions?kind&state&q&start&end&limit: what overlaps the range, those
 // that run first, then the latest. Differences of mirror sessions are left out, and
-// of Bench, Trial, Capacity and Simulation all lists but settings, thresholds and
-// layouts, distributions, files and the environment; GET /api/v1/experiments/{id}, which answers an Experiment, has
+// of Bench, Experiment, Capacity and Simulation all lists but settings, thresholds and
+// layouts, distributions, files and the environment; GET /api/v1/sessions/{id}, which answers a Session, has
 // them.
-type ExperimentsResponse struct {
+type SessionsResponse struct {
 	Range
-	Total       int          `json:"total"` // of which Experiments are the first
-	Experiments []Experiment `json:"experiments"`
+	Total    int       `json:"total"` // of which Sessions are the first
+	Sessions []Session `json:"sessions"`
 }
 
-// Experiment is one thing that was tried: a mirror session, a run of load, an
+// Session is one thing that was tried: a mirror session, a run of load, an
 // experiment of settings, a search for capacity, or a simulation. Its observations are series with the label
 // experiment=ID.
-type Experiment struct {
+type Session struct {
 	ID      string `json:"id"`
 	Kind    string `json:"kind"`    // mirror, bench, experiment, capacity, simulation
 	Name    string `json:"name"`    // said by who started it, or made of what is mirrored
@@ -35,7 +35,7 @@ type Experiment struct {
 	Headline   string       `json:"headline,omitempty"` // its verdict's, once there is one; the document's own of all but Mirror
 	Mirror     *MirrorState `json:"mirror,omitempty"`
 	Bench      *BenchResult `json:"bench,omitempty"`
-	Trial      *Trial       `json:"trial,omitempty"`
+	Experiment *Experiment  `json:"experiment,omitempty"`
 	Capacity   *Capacity    `json:"capacity,omitempty"`
 	Simulation *Simulation  `json:"simulation,omitempty"`
 	// Cut says what of the document was left out, as it was too long to keep.
@@ -44,10 +44,10 @@ type Experiment struct {
 	Change *MirrorChange `json:"change,omitempty"`
 }
 
-// ExperimentReport is what the program that runs an experiment tells the server
-// every second or so, PUT to /api/v1/experiments/{id}. A report replaces the one
+// SessionReport is what the program that runs a session tells the server
+// every second or so, PUT to /api/v1/sessions/{id}. A report replaces the one
 // before it.
-type ExperimentReport struct {
+type SessionReport struct {
 	Kind       string       `json:"kind"`
 	Name       string       `json:"name"`
 	Service    string       `json:"service"`
@@ -55,17 +55,17 @@ type ExperimentReport struct {
 	Ended      bool         `json:"ended"`
 	Mirror     *MirrorState `json:"mirror,omitempty"`
 	Bench      *BenchResult `json:"bench,omitempty"`
-	Trial      *Trial       `json:"trial,omitempty"`
+	Experiment *Experiment  `json:"experiment,omitempty"`
 	Capacity   *Capacity    `json:"capacity,omitempty"`
 	Simulation *Simulation  `json:"simulation,omitempty"`
 }
 
-// ExperimentReply is the server's answer to a report: what its users want
+// SessionReply is the server's answer to a report: what its users want
 // changed. A program does what it wants and shows it in its next report; Change
 // is repeated until Mirror.Applied has reached it. Stop, which is repeated until
 // the report that says that it has ended, is all that users can want of what is no
 // mirror session.
-type ExperimentReply struct {
+type SessionReply struct {
 	Change *MirrorChange `json:"change,omitempty"`
 	Stop   bool          `json:"stop,omitempty"`
 }
@@ -197,7 +197,7 @@ type MirrorAccount struct {
 }
 
 // MirrorChange is what a user wants changed while a session runs, sent by PATCH
-// /api/v1/experiments/{id}; absent fields stay. Number is given by the server.
+// /api/v1/sessions/{id}; absent fields stay. Number is given by the server.
 // The answer is a MirrorChange too: all that is wanted and not applied yet.
 type MirrorChange struct {
 	Number  uint64                  `json:"number,omitempty"`
@@ -271,7 +271,7 @@ type MirrorValues struct {
 }
 
 // MirrorVerdictResponse answers GET
-// /api/v1/experiments/{id}/verdict?start&end&measures&limit: each candidate
+// /api/v1/sessions/{id}/verdict?start&end&measures&limit: each candidate
 // against the control, outside the noise floor that control against primary
 // makes; without a control, against the primary.
 type MirrorVerdictResponse struct {

@@ -19,7 +19,7 @@ import (
 	"tailscope/internal/store/storetest"
 )
 
-func benchReport() api.ExperimentReport {
+func benchReport() api.SessionReport {
 	nan := api.Float(math.NaN())
 	b := &api.BenchResult{
 		Format: 1, Name: "search at 500/s", Target: "http://127.0.0.1:8983", Service: "solr", Variant: "docs4", Start: api.Float(epoch), End: nan,
@@ -31,24 +31,24 @@ func benchReport() api.ExperimentReport {
 		b.Queries = append(b.Queries, api.BenchQuery{Name: fmt.Sprint("q", i), Latency: b.Latency})
 		b.Timeline = append(b.Timeline, api.BenchSlot{Time: api.Float(epoch + int64(i)), Width: 1, Due: 500, P99: 0.03})
 	}
-	return api.ExperimentReport{Kind: KindBench, Name: b.Name, Service: b.Service, Start: api.Float(epoch), Bench: b}
+	return api.SessionReport{Kind: KindBench, Name: b.Name, Service: b.Service, Start: api.Float(epoch), Bench: b}
 }
 
-func trialReport() api.ExperimentReport {
-	x := &api.Trial{
+func experimentReport() api.SessionReport {
+	x := &api.Experiment{
 		Format: 1, Name: "nginx workers", Hypothesis: "more workers than cores only queue", Service: "nginx", Design: "sweep", Variable: "workers",
-		Settings: []api.TrialSetting{{Name: "workers=8", Control: true, Values: map[string]string{"workers": "8"}, X: 8}, {Name: "workers=24", Values: map[string]string{"workers": "24"}, X: 24}},
-		Start:    api.Float(epoch), End: api.Float(math.NaN()), Stopping: api.TrialStopping{Rule: "precision", Measure: "p99", Planned: 12, Done: 3},
+		Settings: []api.ExperimentSetting{{Name: "workers=8", Control: true, Values: map[string]string{"workers": "8"}, X: 8}, {Name: "workers=24", Values: map[string]string{"workers": "24"}, X: 24}},
+		Start:    api.Float(epoch), End: api.Float(math.NaN()), Stopping: api.ExperimentStopping{Rule: "precision", Measure: "p99", Planned: 12, Done: 3},
 		File: "experiment: nginx workers\n", Files: map[string]string{"nginx.yaml": "scenario: nginx\n"}, Verdict: "slower", Headline: "24 workers: p99 9 % slower",
 		Progress: "round 4 of 12",
 	}
 	x.Environment.Configuration = map[string]string{"nginx.conf": "worker_processes 8;"}
 	for i := range 6 {
-		x.Rounds = append(x.Rounds, api.TrialRun{Round: 1 + i/2, Order: 1 + i%2, Setting: x.Settings[i%2].Name, Start: api.Float(epoch), Valid: true,
+		x.Rounds = append(x.Rounds, api.ExperimentRun{Round: 1 + i/2, Order: 1 + i%2, Setting: x.Settings[i%2].Name, Start: api.Float(epoch), Valid: true,
 			Figures: map[string]map[string]api.Float{"": {"p99": 0.01, "rate": 500}, "term": {"p75": 0.008, "p99": 0.01}}})
 	}
-	x.Rows = []api.TrialRow{{Setting: "workers=24", Query: "term", Verdict: "slower", Lead: "p99", Measures: []api.TrialMeasure{{Name: "p99", Effect: 1.09, Low: 1.04, High: 1.14}}}}
-	return api.ExperimentReport{Kind: KindExperiment, Name: x.Name, Service: x.Service, Start: api.Float(epoch), Trial: x}
+	x.Rows = []api.ExperimentRow{{Setting: "workers=24", Query: "term", Verdict: "slower", Lead: "p99", Measures: []api.ExperimentMeasure{{Name: "p99", Effect: 1.09, Low: 1.04, High: 1.14}}}}
+	return api.SessionReport{Kind: KindExperiment, Name: x.Name, Service: x.Service, Start: api.Float(epoch), Experiment: x}
 }
 
 // What is long of a report is written at most every ten seconds and at its
@@ -58,8 +58,8 @@ func TestTheLogBook(t *testing.T) {
 	o := Options{Store: st, Now: c.read}
 	r := New(o)
 	for i := range 30 {
-		p := trialReport()
-		p.Trial.Stopping.Done = i
+		p := experimentReport()
+		p.Experiment.Stopping.Done = i
 		if _, err := r.Report(ctx, "t1", p); err != nil {
 			t.Fatal(err)
 		}
@@ -70,11 +70,11 @@ func TestTheLogBook(t *testing.T) {
 	}
 	// A server that was killed has it as it was at most ten seconds before.
 	x, err := New(o).Get(ctx, "t1")
-	if err != nil || x.Trial == nil || x.Trial.Stopping.Done < 19 || len(x.Trial.Rounds) != 6 || x.Trial.File == "" || x.Headline != "24 workers: p99 9 % slower" {
+	if err != nil || x.Experiment == nil || x.Experiment.Stopping.Done < 19 || len(x.Experiment.Rounds) != 6 || x.Experiment.File == "" || x.Headline != "24 workers: p99 9 % slower" {
 		t.Fatalf("after it was killed: %+v, %v", x, err)
 	}
-	last := trialReport()
-	last.Ended, last.Trial.Stopping.Done, last.Trial.End = true, 30, api.Float(epoch+30)
+	last := experimentReport()
+	last.Ended, last.Experiment.Stopping.Done, last.Experiment.End = true, 30, api.Float(epoch+30)
 	if _, err := r.Report(ctx, "t1", last); err != nil {
 		t.Fatal(err)
 	}
@@ -96,16 +96,16 @@ func TestTheLogBook(t *testing.T) {
 		if len(b) > 8<<10 || strings.Contains(string(b), "null,null") || strings.Contains(string(b), `:null,"invalid`) {
 			t.Errorf("a list of %d bytes: %s", len(b), b)
 		}
-		for _, x := range list.Experiments {
+		for _, x := range list.Sessions {
 			switch {
-			case x.Trial != nil && (x.Trial.File != "" || len(x.Trial.Rounds) > 0 || len(x.Trial.Settings) != 2):
-				t.Errorf("listed: %+v", x.Trial)
+			case x.Experiment != nil && (x.Experiment.File != "" || len(x.Experiment.Rounds) > 0 || len(x.Experiment.Settings) != 2):
+				t.Errorf("listed: %+v", x.Experiment)
 			case x.Bench != nil && (len(x.Bench.Queries) > 0 || len(x.Bench.Latency.Counts) > 0 || x.Bench.Latency.Quantiles["0.99"] != 0.0381):
 				t.Errorf("listed: %+v", x.Bench)
 			}
 		}
 		x, err := r.Get(ctx, "t1")
-		if err != nil || x.State != Ended || x.Trial.Stopping.Done != 30 || x.Trial.Files["nginx.yaml"] == "" {
+		if err != nil || x.State != Ended || x.Experiment.Stopping.Done != 30 || x.Experiment.Files["nginx.yaml"] == "" {
 			t.Errorf("%+v, %v", x, err)
 		}
 		if x, err = r.Get(ctx, "b1"); err != nil || len(x.Bench.Queries) != 40 || len(x.Bench.Latency.Counts) != 2 {
@@ -132,7 +132,7 @@ func TestTheLogBook(t *testing.T) {
 func TestSearch(t *testing.T) {
 	ctx, c := t.Context(), newClock()
 	r := New(Options{Store: storetest.NewTwin(), Now: c.read})
-	for id, p := range map[string]api.ExperimentReport{"m": report(epoch), "b": benchReport(), "t": trialReport()} {
+	for id, p := range map[string]api.SessionReport{"m": report(epoch), "b": benchReport(), "t": experimentReport()} {
 		if _, err := r.Report(ctx, id, p); err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestSearch(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, x := range out.Experiments {
+		for _, x := range out.Sessions {
 			got = append(got, x.ID)
 		}
 		if strings.Join(got, " ") != want {
@@ -162,11 +162,11 @@ func TestSearch(t *testing.T) {
 		}
 	}
 	out, err := r.List(ctx, ListRequest{Kind: KindBench, Start: time.Unix(0, 0), End: time.Unix(1<<40, 0)})
-	if err != nil || out.Total != 1 || out.Experiments[0].ID != "b" {
+	if err != nil || out.Total != 1 || out.Sessions[0].ID != "b" {
 		t.Errorf("%+v, %v", out, err)
 	}
 	out, err = r.List(ctx, ListRequest{Limit: 2, Start: time.Unix(0, 0), End: time.Unix(1<<40, 0)})
-	if err != nil || out.Total != 3 || len(out.Experiments) != 2 {
+	if err != nil || out.Total != 3 || len(out.Sessions) != 2 {
 		t.Errorf("%+v, %v", out, err)
 	}
 	_, err = r.List(ctx, ListRequest{Search: strings.Repeat("x", 257), Start: time.Unix(0, 0), End: time.Unix(1<<40, 0)})
@@ -178,7 +178,7 @@ func TestStop(t *testing.T) {
 	ctx, c, st := t.Context(), newClock(), storetest.NewTwin()
 	o := Options{Store: st, Now: c.read}
 	r := New(o)
-	for id, p := range map[string]api.ExperimentReport{"b": benchReport(), "t": trialReport()} {
+	for id, p := range map[string]api.SessionReport{"b": benchReport(), "t": experimentReport()} {
 		if reply, err := r.Report(ctx, id, p); err != nil || reply.Stop {
 			t.Fatalf("%+v, %v", reply, err)
 		}
@@ -207,7 +207,7 @@ func TestDocumentsThatAreRefused(t *testing.T) {
 	for _, tc := range []struct {
 		field string
 		b     func(*api.BenchResult)
-		x     func(*api.Trial)
+		x     func(*api.Experiment)
 	}{
 		{field: "bench.plan.arrivals", b: func(b *api.BenchResult) { b.Plan.Arrivals = "constnat" }},
 		{field: "bench.rate", b: func(b *api.BenchResult) { b.Rate = inf }},
@@ -217,33 +217,33 @@ func TestDocumentsThatAreRefused(t *testing.T) {
 		{field: "bench.start", b: func(b *api.BenchResult) { b.Start = 0 }},
 		{field: "bench.end", b: func(b *api.BenchResult) { b.End = api.Float(epoch - 1) }},
 		{field: "bench.account.failed", b: func(b *api.BenchResult) { b.Account.Failed = map[string]uint64{strings.Repeat("x", 2000): 1} }},
-		{field: "trial.design", x: func(x *api.Trial) { x.Design = "sweeps" }},
-		{field: "trial.stopping.rule", x: func(x *api.Trial) { x.Stopping.Rule = "" }},
-		{field: "trial.verdict", x: func(x *api.Trial) { x.Verdict = "fast" }},
-		{field: "trial.settings", x: func(x *api.Trial) { x.Settings = nil }},
-		{field: "trial.settings", x: func(x *api.Trial) { x.Settings = make([]api.TrialSetting, 257) }},
-		{field: "trial.settings[1].name", x: func(x *api.Trial) { x.Settings[1].Name = "workers=8" }},
-		{field: "trial.settings[1].name", x: func(x *api.Trial) { x.Settings[1].Name = "" }},
-		{field: "trial.rounds[2].setting", x: func(x *api.Trial) { x.Rounds[2].Setting = "workers=9" }},
-		{field: "trial.rows[0].setting", x: func(x *api.Trial) { x.Rows[0].Setting = "workers=9" }},
-		{field: "trial.rows[0].measures[0].low", x: func(x *api.Trial) { x.Rows[0].Measures[0].Low = -inf }},
-		{field: "trial.curves[0].points", x: func(x *api.Trial) {
-			x.Curves = []api.TrialCurve{{Points: []api.TrialCurvePoint{{Setting: "workers=9"}}}}
+		{field: "experiment.design", x: func(x *api.Experiment) { x.Design = "sweeps" }},
+		{field: "experiment.stopping.rule", x: func(x *api.Experiment) { x.Stopping.Rule = "" }},
+		{field: "experiment.verdict", x: func(x *api.Experiment) { x.Verdict = "fast" }},
+		{field: "experiment.settings", x: func(x *api.Experiment) { x.Settings = nil }},
+		{field: "experiment.settings", x: func(x *api.Experiment) { x.Settings = make([]api.ExperimentSetting, 257) }},
+		{field: "experiment.settings[1].name", x: func(x *api.Experiment) { x.Settings[1].Name = "workers=8" }},
+		{field: "experiment.settings[1].name", x: func(x *api.Experiment) { x.Settings[1].Name = "" }},
+		{field: "experiment.rounds[2].setting", x: func(x *api.Experiment) { x.Rounds[2].Setting = "workers=9" }},
+		{field: "experiment.rows[0].setting", x: func(x *api.Experiment) { x.Rows[0].Setting = "workers=9" }},
+		{field: "experiment.rows[0].measures[0].low", x: func(x *api.Experiment) { x.Rows[0].Measures[0].Low = -inf }},
+		{field: "experiment.curves[0].points", x: func(x *api.Experiment) {
+			x.Curves = []api.ExperimentCurve{{Points: []api.ExperimentCurvePoint{{Setting: "workers=9"}}}}
 		}},
-		{field: "trial.rounds[0].figures.term.p99", x: func(x *api.Trial) { x.Rounds[0].Figures["term"]["p99"] = inf }},
+		{field: "experiment.rounds[0].figures.term.p99", x: func(x *api.Experiment) { x.Rounds[0].Figures["term"]["p99"] = inf }},
 	} {
 		p := benchReport()
 		if tc.x != nil {
-			p = trialReport()
-			tc.x(p.Trial)
+			p = experimentReport()
+			tc.x(p.Experiment)
 		} else {
 			tc.b(p.Bench)
 		}
 		_, err := r.Report(ctx, "x", p)
 		fails(t, tc.field, err, query.CodeInvalid, tc.field)
 	}
-	for kind, p := range map[string]api.ExperimentReport{"bench": benchReport(), "trial": trialReport()} {
-		p.Bench, p.Trial, p.Mirror = nil, nil, legstest.State()
+	for kind, p := range map[string]api.SessionReport{"bench": benchReport(), "experiment": experimentReport()} {
+		p.Bench, p.Experiment, p.Mirror = nil, nil, legstest.State()
 		_, err := r.Report(ctx, "x", p)
 		fails(t, "no "+kind, err, query.CodeInvalid, kind)
 	}
@@ -280,20 +280,20 @@ func TestLongDocumentsAreCut(t *testing.T) {
 		t.Errorf("cut: %s", got)
 	}
 
-	q := trialReport()
-	q.Trial.Files["data.csv"] = strings.Repeat("x", maxFile+1)
+	q := experimentReport()
+	q.Experiment.Files["data.csv"] = strings.Repeat("x", maxFile+1)
 	for i := range 300 {
 		figures := map[string]map[string]api.Float{"": {"p99": 0.012345}}
 		for k := range 30 {
 			figures[fmt.Sprint("a longer name of a query ", k)] = map[string]api.Float{"p50": 0.0101234, "p75": 0.0101234, "p90": 0.0101234, "p99": 0.0101234, "p999": 0.0101234}
 		}
-		q.Trial.Rounds = append(q.Trial.Rounds, api.TrialRun{Round: i, Setting: "workers=8", Figures: figures})
+		q.Experiment.Rounds = append(q.Experiment.Rounds, api.ExperimentRun{Round: i, Setting: "workers=8", Figures: figures})
 	}
 	x = reported(ctx, t, r, "t", q)
-	if len(x.Trial.Rounds) != 306 || x.Trial.Rounds[100].Figures[""]["p99"] != 0.012345 || x.Trial.Files["nginx.yaml"] == "" || x.Trial.Files["data.csv"] != "" {
-		t.Errorf("%d rounds, %v, files %d", len(x.Trial.Rounds), x.Trial.Rounds[100].Figures, len(x.Trial.Files))
+	if len(x.Experiment.Rounds) != 306 || x.Experiment.Rounds[100].Figures[""]["p99"] != 0.012345 || x.Experiment.Files["nginx.yaml"] == "" || x.Experiment.Files["data.csv"] != "" {
+		t.Errorf("%d rounds, %v, files %d", len(x.Experiment.Rounds), x.Experiment.Rounds[100].Figures, len(x.Experiment.Files))
 	}
-	if got := strings.Join(x.Cut, "; "); !strings.Contains(got, "trial.files.data.csv, of 262145 bytes") || !strings.Contains(got, "of rounds, figures of single queries") {
+	if got := strings.Join(x.Cut, "; "); !strings.Contains(got, "experiment.files.data.csv, of 262145 bytes") || !strings.Contains(got, "of rounds, figures of single queries") {
 		t.Errorf("cut: %s", got)
 	}
 	if b, _ := json.Marshal(x); len(b) > maxWhole+4096 {
@@ -301,13 +301,13 @@ func TestLongDocumentsAreCut(t *testing.T) {
 	}
 
 	for range 9000 {
-		q.Trial.Settings[0].Values[fmt.Sprint("v", len(q.Trial.Settings[0].Values))] = strings.Repeat("v", 200)
+		q.Experiment.Settings[0].Values[fmt.Sprint("v", len(q.Experiment.Settings[0].Values))] = strings.Repeat("v", 200)
 	}
 	_, err := r.Report(ctx, "t", q)
 	fails(t, "what cannot be cut", err, query.CodeInvalid, "body")
 }
 
-func reported(ctx context.Context, t *testing.T, r *Registry, id string, p api.ExperimentReport) *api.Experiment {
+func reported(ctx context.Context, t *testing.T, r *Registry, id string, p api.SessionReport) *api.Session {
 	t.Helper()
 	if _, err := r.Report(ctx, id, p); err != nil {
 		t.Fatal(err)
@@ -322,14 +322,14 @@ func reported(ctx context.Context, t *testing.T, r *Registry, id string, p api.E
 // The log book has an end in the store too.
 func TestDetailsAreBounded(t *testing.T) {
 	ctx, c, st := t.Context(), newClock(), storetest.NewTwin()
-	one, err := json.Marshal(trialReport())
+	one, err := json.Marshal(experimentReport())
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := Options{Store: st, Now: c.read, MostDetails: 4 * (len(one) + 20)}
 	r := New(o)
 	for i := range 10 {
-		p := trialReport()
+		p := experimentReport()
 		p.Ended = true
 		if _, err := r.Report(ctx, fmt.Sprint("t", i), p); err != nil {
 			t.Fatal(err)
@@ -356,11 +356,11 @@ func TestAnEndThatCannotBeWritten(t *testing.T) {
 	ctx, c := t.Context(), newClock()
 	st := &failing{Store: storetest.NewTwin()}
 	r := New(Options{Store: st, Now: c.read})
-	if _, err := r.Report(ctx, "t", trialReport()); err != nil {
+	if _, err := r.Report(ctx, "t", experimentReport()); err != nil {
 		t.Fatal(err)
 	}
-	last := trialReport()
-	last.Ended, last.Trial.Stopping.Done = true, 12
+	last := experimentReport()
+	last.Ended, last.Experiment.Stopping.Done = true, 12
 	for _, kind := range []string{detailKind, recordKind} {
 		st.kind = kind
 		if _, err := r.Report(ctx, "t", last); err == nil {
@@ -371,7 +371,7 @@ func TestAnEndThatCannotBeWritten(t *testing.T) {
 	if _, err := r.Report(ctx, "t", last); err != nil {
 		t.Fatal(err)
 	}
-	if x, err := New(Options{Store: st, Now: c.read}).Get(ctx, "t"); err != nil || x.State != Ended || x.Trial.Stopping.Done != 12 {
+	if x, err := New(Options{Store: st, Now: c.read}).Get(ctx, "t"); err != nil || x.State != Ended || x.Experiment.Stopping.Done != 12 {
 		t.Errorf("%+v, %v", x, err)
 	}
 }
@@ -391,7 +391,7 @@ func (f *failing) PutRecords(ctx context.Context, kind string, writes ...store.R
 
 // Whatever a program sends is refused, or kept and answered as JSON.
 func FuzzDocuments(f *testing.F) {
-	for _, p := range []api.ExperimentReport{benchReport(), trialReport()} {
+	for _, p := range []api.SessionReport{benchReport(), experimentReport()} {
 		b, err := json.Marshal(p)
 		if err != nil {
 			f.Fatal(err)
@@ -400,7 +400,7 @@ func FuzzDocuments(f *testing.F) {
 	}
 	f.Add([]byte(`{"kind":"bench","name":"x","service":"s","start":1,"bench":{"start":1,"end":null,"plan":{"arrivals":"closed"},"queries":[{"latency":{"counts":[1]}}]}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var p api.ExperimentReport
+		var p api.SessionReport
 		if json.Unmarshal(b, &p) != nil || p.Kind == KindMirror {
 			return
 		}
@@ -458,4 +458,47 @@ func TestCutTimeline(t *testing.T) {
 			t.Fatalf("%v wide of %d, %d errors lost, worst %v of %v", width, n, errors, last, worst)
 		}
 	})
+}
+
+// What an older version has kept of an experiment is read: its document was under
+// trial, and the session of a setting on live traffic under experiment.
+func TestRecordsOfOlderVersions(t *testing.T) {
+	ctx, c, st := t.Context(), newClock(), storetest.NewTwin()
+	p := experimentReport()
+	p.Ended, p.Experiment.Settings[0].Session = true, "s1"
+	whole, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed, err := json.Marshal(brief(p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	older := strings.NewReplacer(`"experiment":{"format"`, `"trial":{"format"`, `"session":"s1"`, `"experiment":"s1"`).Replace
+	for kind, value := range map[string]string{
+		"experiments":        fmt.Sprintf(`{"id":"old","report":%s,"updated":%q,"headline":"24 workers: p99 9 %% slower","details":%d}`, listed, c.read().Format(time.RFC3339), len(whole)),
+		"experiment-details": string(whole),
+	} {
+		if value = older(value); strings.Count(value, `"trial":{`) != 1 || strings.Count(value, `"experiment":"s1"`) != 1 {
+			t.Fatalf("not as an older version wrote it: %s", value)
+		}
+		if _, err := st.PutRecords(ctx, kind, store.RecordWrite{Key: "old", Value: []byte(value), IfRevision: store.AnyRevision}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := New(Options{Store: st, Now: c.read})
+	out, err := r.List(ctx, ListRequest{Kind: KindExperiment, Search: "queue 24", Start: c.read().Add(-time.Hour), End: c.read().Add(time.Hour)})
+	if err != nil || out.Total != 1 {
+		t.Fatalf("listed %+v, %v", out, err)
+	}
+	if x := out.Sessions[0].Experiment; x == nil || x.Stopping.Done != 3 || len(x.Settings) != 2 || x.Settings[0].Session != "s1" || x.Settings[1].X != 24 {
+		t.Errorf("listed %+v", x)
+	}
+	x, err := r.Get(ctx, "old")
+	if err != nil || x.State != Ended || x.Experiment == nil || x.Headline != "24 workers: p99 9 % slower" {
+		t.Fatalf("got %+v, %v", x, err)
+	}
+	if e := x.Experiment; len(e.Rounds) != 6 || e.File == "" || e.Settings[0].Session != "s1" || len(e.Rows) != 1 || e.Rows[0].Measures[0].Effect != 1.09 {
+		t.Errorf("got %+v", e)
+	}
 }

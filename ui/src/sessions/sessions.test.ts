@@ -1,19 +1,19 @@
 import { expect, test } from 'vitest';
-import { aboutText, longText, sizeOf } from './experiments';
-import type { Experiment } from '../shared/api/experiments';
-import type { BenchAccount, BenchResult, Trial } from '../shared/api/load';
+import { aboutText, longText, sizeOf } from './sessions';
+import type { Session } from '../shared/api/sessions';
+import type { BenchAccount, BenchResult, Experiment } from '../shared/api/load';
 import { decode, encode, home } from '../shared/page/url';
 
-const session = (o: Partial<Experiment>): Experiment => ({ id: 'x', kind: 'mirror', name: '', service: 'shop', start: 1000, end: null, updated: 1000, state: 'running', ...o });
+const session = (o: Partial<Session>): Session => ({ id: 'x', kind: 'mirror', name: '', service: 'shop', start: 1000, end: null, updated: 1000, state: 'running', ...o });
 
 test('the list says what each is about, and how much of it there is', () => {
   const account = { sent: 900 } as BenchAccount;
   const run = session({ kind: 'bench', bench: { variant: 'docs4', target: 'http://a', plan: { arrivals: 'closed' }, account } as BenchResult });
-  const trial = session({ kind: 'experiment', trial: { variable: 'workers', settings: [{ name: 'workers=8' }, { name: 'workers=1' }], stopping: { done: 3 } } as Trial });
+  const tried = session({ kind: 'experiment', experiment: { variable: 'workers', settings: [{ name: 'workers=8' }, { name: 'workers=1' }], stopping: { done: 3 } } as Experiment });
   expect(aboutText(run)).toBe('docs4, closed loop, http://a');
   expect(sizeOf(run)).toEqual({ n: 900, what: 'requests' });
-  expect(aboutText(trial)).toBe('workers: 8, 1');
-  expect(sizeOf(trial)).toEqual({ n: 3, what: 'rounds' });
+  expect(aboutText(tried)).toBe('workers: 8, 1');
+  expect(sizeOf(tried)).toEqual({ n: 3, what: 'rounds' });
 });
 
 test('how long: to now while it runs, to its end, to its last report', () => {
@@ -25,9 +25,9 @@ test('how long: to now while it runs, to its end, to its last report', () => {
 });
 
 test('a session is a page of its own', () => {
-  const v = { ...home(), page: 'experiment' as const, name: 'a/b', more: { tab: ['account'], candidate: ['beta'] } };
-  expect(encode(v)).toBe('/experiments/a%2Fb?tab=account&candidate=beta');
+  const v = { ...home(), page: 'session' as const, name: 'a/b', more: { tab: ['account'], candidate: ['beta'] } };
+  expect(encode(v)).toBe('/sessions/a%2Fb?tab=account&candidate=beta');
   const at = new URL(encode(v), 'http://x');
   expect(decode(at.pathname, at.search)).toEqual(v);
-  expect(decode('/experiments', '').page).toBe('experiments');
+  expect(decode('/sessions', '').page).toBe('sessions');
 });

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { compareView, heatView, wholeRange, windowOf } from './experiment';
+import { compareView, heatView, wholeRange, windowOf } from './session';
 import { decode, encode, home } from './url';
-import type { Experiment } from '../api/experiments';
+import type { Session } from '../api/sessions';
 
-const session = (o: Partial<Experiment>): Experiment => ({ id: 'x', kind: 'mirror', name: '', service: 'shop', start: 1000, end: null, updated: 1000, state: 'running', ...o });
+const session = (o: Partial<Session>): Session => ({ id: 'x', kind: 'mirror', name: '', service: 'shop', start: 1000, end: null, updated: 1000, state: 'running', ...o });
 
 test('the window is what the range holds of the session, on whole slots', () => {
   const on = session({ start: 1003 });

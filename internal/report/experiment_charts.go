@@ -33,9 +33,9 @@ func (s *svg) text(class string, x, y float64, text string) {
 // mostCharts bounds the responses of a page.
 const mostCharts = 12
 
-// trialCharts draws each query's figure of every setting, and the effects.
-func trialCharts(t *api.Trial) []resourceChart {
-	out := []resourceChart{{"Against the control, by what says most", trialWhiskers(t)}}
+// experimentCharts draws each query's figure of every setting, and the effects.
+func experimentCharts(t *api.Experiment) []resourceChart {
+	out := []resourceChart{{"Against the control, by what says most", experimentWhiskers(t)}}
 	measure := roundMeasure(t)
 	queries := map[string]bool{}
 	for i := range t.Rounds {
@@ -58,13 +58,13 @@ func first[T any](list []T, n int) []T { return list[:min(n, len(list))] }
 // settingsChart has a column for each setting: a dot for each round, hollow if it
 // does not count; of a sweep the estimate with its interval, and shaded the
 // settings that cannot be told from the best.
-func settingsChart(t *api.Trial, query, measure string) template.HTML {
+func settingsChart(t *api.Experiment, query, measure string) template.HTML {
 	settings := slices.Clone(t.Settings)
-	numbers := !slices.ContainsFunc(settings, func(s api.TrialSetting) bool { return IsNaN(s.X) })
+	numbers := !slices.ContainsFunc(settings, func(s api.ExperimentSetting) bool { return IsNaN(s.X) })
 	if numbers {
-		slices.SortStableFunc(settings, func(a, b api.TrialSetting) int { return cmp.Compare(a.X, b.X) })
+		slices.SortStableFunc(settings, func(a, b api.ExperimentSetting) int { return cmp.Compare(a.X, b.X) })
 	}
-	var curve *api.TrialCurve
+	var curve *api.ExperimentCurve
 	for i := range t.Curves {
 		if t.Curves[i].Query == query && t.Curves[i].Measure == measure {
 			curve = &t.Curves[i]
@@ -112,7 +112,7 @@ func settingsChart(t *api.Trial, query, measure string) template.HTML {
 	for k := math.Ceil(low / step); k*step <= high*1.0001; k++ {
 		ticks = append(ticks, k*step)
 	}
-	s.ticksY(ticks, func(v float64) string { return trialFigure(measure, api.Float(v)) })
+	s.ticksY(ticks, func(v float64) string { return experimentFigure(measure, api.Float(v)) })
 	every := max(1, (len(settings)+7)/8)
 	for i, set := range settings {
 		name := []rune(strings.TrimPrefix(set.Name, t.Variable+"="))
@@ -142,7 +142,7 @@ func settingsChart(t *api.Trial, query, measure string) template.HTML {
 		if !ok || !known || IsNaN(v) {
 			continue
 		}
-		class, title := "dot", fmt.Sprintf("%s, round %d: %s", r.Setting, r.Round, trialFigure(measure, v))
+		class, title := "dot", fmt.Sprintf("%s, round %d: %s", r.Setting, r.Round, experimentFigure(measure, v))
 		if !r.Valid {
 			class, title = "dot hollow", title+", does not count: "+r.Why
 		}
@@ -181,11 +181,11 @@ type effect struct {
 // mostWhiskers bounds the lines of a chart of effects.
 const mostWhiskers = 40
 
-func trialWhiskers(t *api.Trial) template.HTML {
+func experimentWhiskers(t *api.Experiment) template.HTML {
 	var all []effect
 	for i := range t.Rows {
 		r := &t.Rows[i]
-		m := trialMeasure(r, r.Lead)
+		m := experimentMeasure(r, r.Lead)
 		name := r.Query
 		switch {
 		case r.Tenant != "":

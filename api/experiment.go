@@ -1,22 +1,22 @@
 package api
 
-// Trial is an experiment: a control and variants that differ in one declared
+// Experiment is an experiment: a control and variants that differ in one declared
 // variable, measured in rounds. It is reported as it grows and kept as the log
 // book has it.
-type Trial struct {
+type Experiment struct {
 	Format     int    `json:"format"` // 1
 	Name       string `json:"name"`
 	Hypothesis string `json:"hypothesis"`
 	Service    string `json:"service"`
 	// Design is one variable, sweep, factorial, or live (mirror sessions).
-	Design   string         `json:"design"`
-	Variable string         `json:"variable"` // names joined by " × " of a factorial design
-	Unit     string         `json:"unit,omitempty"`
-	Settings []TrialSetting `json:"settings"` // the control first
-	Seed     uint64         `json:"seed"`
-	Start    Float          `json:"start"`
-	End      Float          `json:"end"`
-	Stopping TrialStopping  `json:"stopping"`
+	Design   string              `json:"design"`
+	Variable string              `json:"variable"` // names joined by " × " of a factorial design
+	Unit     string              `json:"unit,omitempty"`
+	Settings []ExperimentSetting `json:"settings"` // the control first
+	Seed     uint64              `json:"seed"`
+	Start    Float               `json:"start"`
+	End      Float               `json:"end"`
+	Stopping ExperimentStopping  `json:"stopping"`
 
 	Environment Environment `json:"environment"`
 	// File is the experiment's file as it was, Files those it names, by name: with
@@ -26,12 +26,12 @@ type Trial struct {
 	Command string            `json:"command"`         // that runs it again from the log book
 	Again   string            `json:"again,omitempty"` // id of the experiment that this one repeats
 
-	Rounds   []TrialRun   `json:"rounds"`
-	Rows     []TrialRow   `json:"rows"`
-	Curves   []TrialCurve `json:"curves"`
-	Loads    []BenchLoad  `json:"loads"`
-	Events   []BenchEvent `json:"events"`
-	Progress string       `json:"progress,omitempty"` // what it does now; empty when it has ended
+	Rounds   []ExperimentRun   `json:"rounds"`
+	Rows     []ExperimentRow   `json:"rows"`
+	Curves   []ExperimentCurve `json:"curves"`
+	Loads    []BenchLoad       `json:"loads"`
+	Events   []BenchEvent      `json:"events"`
+	Progress string            `json:"progress,omitempty"` // what it does now; empty when it has ended
 	// Restored says that the control was applied again at the end, and RestoreError
 	// why not.
 	Restored     bool   `json:"restored"`
@@ -42,22 +42,22 @@ type Trial struct {
 	Verdict  Verdict          `json:"verdict"`
 	Headline string           `json:"headline"`
 	Warnings []CompareWarning `json:"warnings"`
-	Gate     *TrialGate       `json:"gate,omitempty"`
+	Gate     *ExperimentGate  `json:"gate,omitempty"`
 }
 
-// TrialSetting is one value of the variable, or one combination of a factorial
+// ExperimentSetting is one value of the variable, or one combination of a factorial
 // design.
-type TrialSetting struct {
+type ExperimentSetting struct {
 	Name    string            `json:"name"` // label variant of its series
 	Control bool              `json:"control"`
 	Values  map[string]string `json:"values"` // of every variable
 	X       Float             `json:"x"`      // its place on the response curve; null if it is not a number
-	// Experiment is the id of the mirror session of a live design.
-	Experiment string `json:"experiment,omitempty"`
+	// Session is the id of the mirror session of a live design.
+	Session string `json:"session,omitempty"`
 }
 
-// TrialStopping says how many rounds there are and why.
-type TrialStopping struct {
+// ExperimentStopping says how many rounds there are and why.
+type ExperimentStopping struct {
 	// Rule is fixed; precision (as many rounds as make the interval as narrow as
 	// asked, by Stein's two stages); or decided (stopped early by an interval that
 	// holds at every look).
@@ -72,8 +72,8 @@ type TrialStopping struct {
 	Why       string `json:"why"` // a sentence
 }
 
-// TrialRun is one setting in one round.
-type TrialRun struct {
+// ExperimentRun is one setting in one round.
+type ExperimentRun struct {
 	Round   int          `json:"round"` // from 1
 	Order   int          `json:"order"` // within the round, from 1
 	Setting string       `json:"setting"`
@@ -87,26 +87,26 @@ type TrialRun struct {
 	Figures map[string]map[string]Float `json:"figures"`
 }
 
-// TrialRow is one setting against the control for one query or tenant, or, with
+// ExperimentRow is one setting against the control for one query or tenant, or, with
 // both empty, for all together.
-type TrialRow struct {
+type ExperimentRow struct {
 	Setting string `json:"setting"`
 	Query   string `json:"query,omitempty"`
 	Tenant  string `json:"tenant,omitempty"`
 	Against string `json:"against"` // name of the control, or of the setting before it in a live design
 	// Effect is main or interaction of a factorial design's effects, else empty: the
 	// row is then of a setting by itself.
-	Effect   string         `json:"effect,omitempty"`
-	Rounds   int            `json:"rounds"` // that count
-	Requests uint64         `json:"requests"`
-	Verdict  Verdict        `json:"verdict"`
-	Lead     string         `json:"lead"` // the measure that says most
-	Measures []TrialMeasure `json:"measures"`
+	Effect   string              `json:"effect,omitempty"`
+	Rounds   int                 `json:"rounds"` // that count
+	Requests uint64              `json:"requests"`
+	Verdict  Verdict             `json:"verdict"`
+	Lead     string              `json:"lead"` // the measure that says most
+	Measures []ExperimentMeasure `json:"measures"`
 }
 
-// TrialMeasure is one figure of a row. Effect is the ratio variant / control with
+// ExperimentMeasure is one figure of a row. Effect is the ratio variant / control with
 // its interval; of errors and shares it is the difference.
-type TrialMeasure struct {
+type ExperimentMeasure struct {
 	Name     string  `json:"name"`
 	Control  Float   `json:"control"`
 	Variant  Float   `json:"variant"`
@@ -120,12 +120,12 @@ type TrialMeasure struct {
 	Needs    string  `json:"needs,omitempty"` // how many more rounds would tell
 }
 
-// TrialCurve is a sweep's response: one measure of one query over the settings.
-type TrialCurve struct {
-	Query   string            `json:"query"`
-	Measure string            `json:"measure"`
-	Lower   bool              `json:"lower"` // less is better
-	Points  []TrialCurvePoint `json:"points"`
+// ExperimentCurve is a sweep's response: one measure of one query over the settings.
+type ExperimentCurve struct {
+	Query   string                 `json:"query"`
+	Measure string                 `json:"measure"`
+	Lower   bool                   `json:"lower"` // less is better
+	Points  []ExperimentCurvePoint `json:"points"`
 	// Best is the setting with the best figure, and Candidates those that cannot be
 	// told from the best at the level of the intervals, Best among them. XLow and
 	// XHigh span them; null if the variable is not a number.
@@ -136,7 +136,7 @@ type TrialCurve struct {
 	Sentence   string   `json:"sentence"`
 }
 
-type TrialCurvePoint struct {
+type ExperimentCurvePoint struct {
 	Setting string `json:"setting"`
 	X       Float  `json:"x"`
 	Value   Float  `json:"value"`
@@ -145,8 +145,8 @@ type TrialCurvePoint struct {
 	BestIn  Float  `json:"best_in"` // share of rounds in which it was best
 }
 
-// TrialGate is an experiment against a stored baseline.
-type TrialGate struct {
+// ExperimentGate is an experiment against a stored baseline.
+type ExperimentGate struct {
 	Baseline string   `json:"baseline"` // file or id
 	Passed   bool     `json:"passed"`
 	Allowed  Float    `json:"allowed"` // share by which a measure may be worse

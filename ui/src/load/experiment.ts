@@ -1,19 +1,19 @@
 // An experiment as the page shows it: its settings and what differs, its rows as
 // the judgement of a session is drawn, and each setting's figure per round.
 
-import type { MirrorMeasure, MirrorRow } from '../shared/api/experiments';
-import { plainName as trialMeasureName } from '../shared/verdict/effect';
+import type { MirrorMeasure, MirrorRow } from '../shared/api/sessions';
+import { plainName as experimentMeasureName } from '../shared/verdict/effect';
 import { count, errorRatio, missing, value } from '../shared/text/format';
 import { perSecond } from './bench';
 import { cell, type Sheet } from './sheets';
-import type { Trial, TrialCurve, TrialMeasure, TrialRow, TrialRun, TrialSetting } from '../shared/api/load';
+import type { Experiment, ExperimentCurve, ExperimentMeasure, ExperimentRow, ExperimentRun, ExperimentSetting } from '../shared/api/load';
 import type { Num } from '../shared/api/types';
 
-export const settingsOf = (t: Trial): TrialSetting[] => t.settings ?? [];
-export const controlOf = (t: Trial): TrialSetting | undefined => settingsOf(t).find((s) => s.control) ?? settingsOf(t)[0];
+export const settingsOf = (t: Experiment): ExperimentSetting[] => t.settings ?? [];
+export const controlOf = (t: Experiment): ExperimentSetting | undefined => settingsOf(t).find((s) => s.control) ?? settingsOf(t)[0];
 
 /** A figure of a measure, in its unit. */
-export function trialFigure(name: string, v: Num | undefined): string {
+export function experimentFigure(name: string, v: Num | undefined): string {
   if (v == null) return missing;
   if (name === 'errors') return errorRatio(v);
   if (name === 'rate') return perSecond(v);
@@ -21,20 +21,20 @@ export function trialFigure(name: string, v: Num | undefined): string {
   return /^p\d+$|^(mean|max|min|latency|first_byte)$|seconds|cpu/.test(name) ? value(v) : value(v, '');
 }
 
-export { trialMeasureName };
+export { experimentMeasureName };
 
-export const asMeasure = (m: TrialMeasure): MirrorMeasure => ({ ...m, reference: m.control, candidate: m.variant, floor: null, floor_low: null, floor_high: null, noise: null });
+export const asMeasure = (m: ExperimentMeasure): MirrorMeasure => ({ ...m, reference: m.control, candidate: m.variant, floor: null, floor_low: null, floor_high: null, noise: null });
 
 /** The name of a row: its query or tenant, or all together. */
-export const rowName = (r: Pick<TrialRow, 'query' | 'tenant' | 'effect'>) => `${r.tenant ? `tenant ${r.tenant}` : r.query || 'all together'}${r.effect ? `, ${r.effect === 'main' ? 'main effect' : r.effect}` : ''}`;
+export const rowName = (r: Pick<ExperimentRow, 'query' | 'tenant' | 'effect'>) => `${r.tenant ? `tenant ${r.tenant}` : r.query || 'all together'}${r.effect ? `, ${r.effect === 'main' ? 'main effect' : r.effect}` : ''}`;
 
 export interface DrawnRow extends MirrorRow {
   sub: string;
-  of: TrialRow;
+  of: ExperimentRow;
 }
 
 /** Rows as those of a session, by the measure chosen or by what says most; without it they are left out. What is not against the control says so. */
-export function drawnRows(rows: TrialRow[], measure: string, control?: string): DrawnRow[] {
+export function drawnRows(rows: ExperimentRow[], measure: string, control?: string): DrawnRow[] {
   return rows.flatMap((r) => {
     const lead = r.measures?.find((m) => m.name === (measure || r.lead)) ?? (measure ? undefined : r.measures?.[0]);
     if (!lead && measure) return [];
@@ -43,17 +43,17 @@ export function drawnRows(rows: TrialRow[], measure: string, control?: string): 
 }
 
 /** The row of a setting against the control with everything together. */
-export const wholeRow = (t: Trial, setting: string): TrialRow | undefined => t.rows?.find((r) => r.setting === setting && r.against === controlOf(t)?.name && !r.query && !r.tenant && !r.effect);
+export const wholeRow = (t: Experiment, setting: string): ExperimentRow | undefined => t.rows?.find((r) => r.setting === setting && r.against === controlOf(t)?.name && !r.query && !r.tenant && !r.effect);
 
 /** Variables that settings have, and whether they differ: the changed ones first. */
-export function variables(t: Trial): { name: string; differs: boolean }[] {
+export function variables(t: Experiment): { name: string; differs: boolean }[] {
   const names = [...new Set(settingsOf(t).flatMap((s) => Object.keys(s.values ?? {})))];
   const all = names.map((name) => ({ name, differs: new Set(settingsOf(t).map((s) => s.values?.[name])).size > 1 }));
   return [...all.filter((v) => v.differs), ...all.filter((v) => !v.differs)];
 }
 
 /** Queries that rounds or curves know, everything together first. */
-export function trialQueries(t: Trial): string[] {
+export function experimentQueries(t: Experiment): string[] {
   const names = new Set<string>();
   for (const r of t.rounds ?? []) for (const q of Object.keys(r.figures ?? {})) names.add(q);
   for (const c of t.curves ?? []) names.add(c.query);
@@ -63,7 +63,7 @@ export function trialQueries(t: Trial): string[] {
 const usual = ['p50', 'p75', 'p90', 'p95', 'p99', 'p999', 'mean', 'errors', 'rate'];
 
 /** Measures that rounds have of a query, the usual ones first. */
-export function trialMeasures(t: Trial, query: string): string[] {
+export function experimentMeasures(t: Experiment, query: string): string[] {
   const names = new Set<string>();
   for (const r of t.rounds ?? []) for (const m of Object.keys(r.figures?.[query] ?? {})) names.add(m);
   for (const c of t.curves ?? []) if (c.query === query) names.add(c.measure);
@@ -72,8 +72,8 @@ export function trialMeasures(t: Trial, query: string): string[] {
 }
 
 export interface Column {
-  setting: TrialSetting;
-  dots: { run: TrialRun; v: number }[];
+  setting: ExperimentSetting;
+  dots: { run: ExperimentRun; v: number }[];
   value: Num;
   low: Num;
   high: Num;
@@ -88,7 +88,7 @@ export const median = (vs: number[]): Num => {
 };
 
 /** What is drawn of one measure of one query: a column for each setting, in order of the variable where it is a number. */
-export function columnsOf(t: Trial, query: string, measure: string): { columns: Column[]; curve: TrialCurve | undefined } {
+export function columnsOf(t: Experiment, query: string, measure: string): { columns: Column[]; curve: ExperimentCurve | undefined } {
   const curve = t.curves?.find((c) => c.query === query && c.measure === measure);
   const columns = settingsOf(t).map((setting) => {
     const dots = (t.rounds ?? []).filter((r) => r.setting === setting.name).flatMap((run) => {
@@ -120,47 +120,47 @@ export function valueAxis(values: (Num | undefined)[]): { min: number; max: numb
 const rules: Record<string, string> = { fixed: 'A fixed number of rounds', precision: 'As many rounds as the wanted precision takes (Stein’s two stages)', decided: 'Stopped as soon as it is decided, by an interval that holds at every look' };
 
 /** The rule by which rounds end, and where it stands. */
-export function stoppingText(t: Trial): string {
+export function stoppingText(t: Experiment): string {
   const s = t.stopping;
   const fixed = s.rule === 'fixed';
-  const wanted = fixed ? '' : s.precision ? `: ± ${Number((s.precision * 100).toPrecision(3))} % of ${trialMeasureName(s.measure)}` : `, decided by ${trialMeasureName(s.measure)}`;
+  const wanted = fixed ? '' : s.precision ? `: ± ${Number((s.precision * 100).toPrecision(3))} % of ${experimentMeasureName(s.measure)}` : `, decided by ${experimentMeasureName(s.measure)}`;
   const range = !fixed && s.at_most ? `, ${s.at_least} to ${s.at_most} rounds` : '';
   return `${rules[s.rule] ?? s.rule}${wanted}${range}. ${count(s.done)} of ${count(s.planned)} rounds done.`;
 }
 
 /** Best settings in words: workers=4; or 2 to 8, which cannot be told apart. */
-export const bestText = (c: TrialCurve) => ((c.candidates?.length ?? 0) > 1 ? `${c.best}, not told from ${c.candidates!.filter((s) => s !== c.best).join(', ')}` : c.best);
+export const bestText = (c: ExperimentCurve) => ((c.candidates?.length ?? 0) > 1 ? `${c.best}, not told from ${c.candidates!.filter((s) => s !== c.best).join(', ')}` : c.best);
 
-export function curvesSheet(t: Trial): Sheet {
+export function curvesSheet(t: Experiment): Sheet {
   return {
     title: 'Best settings', head: ['query', ' measure', ' best', ' cannot be told from it', 'best in'],
     rows: (t.curves ?? []).map((c) => {
       const p = c.points?.find((x) => x.setting === c.best);
-      return [cell(c.query || 'all together'), cell(trialMeasureName(c.measure)), cell(`${c.best}${p?.value != null ? `: ${trialFigure(c.measure, p.value)}` : ''}`, undefined, { title: c.sentence }), cell((c.candidates ?? []).filter((s) => s !== c.best).join(', ') || 'nothing: it is the best alone'), cell(p?.best_in != null ? `${Math.round(p.best_in * 100)} % of rounds` : missing, p?.best_in)];
+      return [cell(c.query || 'all together'), cell(experimentMeasureName(c.measure)), cell(`${c.best}${p?.value != null ? `: ${experimentFigure(c.measure, p.value)}` : ''}`, undefined, { title: c.sentence }), cell((c.candidates ?? []).filter((s) => s !== c.best).join(', ') || 'nothing: it is the best alone'), cell(p?.best_in != null ? `${Math.round(p.best_in * 100)} % of rounds` : missing, p?.best_in)];
     }),
   };
 }
 
-export function roundsSheet(t: Trial, measure: string): Sheet {
+export function roundsSheet(t: Experiment, measure: string): Sheet {
   return {
-    title: 'Rounds', head: ['round', 'turn', ' setting', 'took', trialMeasureName(measure), 'errors', 'rate', ' warm-up', ' counts'],
+    title: 'Rounds', head: ['round', 'turn', ' setting', 'took', experimentMeasureName(measure), 'errors', 'rate', ' warm-up', ' counts'],
     rows: (t.rounds ?? []).map((r) => {
       const f = r.figures?.[''] ?? {};
       const took = r.end != null && r.start != null ? r.end - r.start : null;
-      return [cell(r.round, r.round), cell(r.order, r.order), cell(r.setting), cell(value(took), took), ...[measure, 'errors', 'rate'].map((m) => cell(trialFigure(m, f[m]), f[m] ?? null)), cell(r.warm_up ? `${value(r.warm_up.seconds)}, ${r.warm_up.steady ? 'steady' : 'not steady'}` : '', undefined, { title: r.warm_up?.why }), cell(r.valid ? 'yes' : `no: ${r.why ?? 'invalid'}`, undefined, { bad: !r.valid })];
+      return [cell(r.round, r.round), cell(r.order, r.order), cell(r.setting), cell(value(took), took), ...[measure, 'errors', 'rate'].map((m) => cell(experimentFigure(m, f[m]), f[m] ?? null)), cell(r.warm_up ? `${value(r.warm_up.seconds)}, ${r.warm_up.steady ? 'steady' : 'not steady'}` : '', undefined, { title: r.warm_up?.why }), cell(r.valid ? 'yes' : `no: ${r.why ?? 'invalid'}`, undefined, { bad: !r.valid })];
     }),
   };
 }
 
-export function rowsSheet(t: Trial): Sheet {
+export function rowsSheet(t: Experiment): Sheet {
   return {
     title: 'Against the control', head: ['query', ' setting', ' against', ' measure', 'control', 'variant', 'effect', 'low', 'high', 'adjusted p', ' verdict', 'rounds'],
-    rows: (t.rows ?? []).flatMap((r) => (r.measures ?? []).map((m) => [cell(rowName(r)), cell(r.setting), cell(r.against), cell(m.name), cell(trialFigure(m.name, m.control)), cell(trialFigure(m.name, m.variant)), ...[m.effect, m.low, m.high, m.adjusted_p].map((v) => cell(v == null ? '' : String(Number(v.toPrecision(6))), v)), cell(m.verdict), cell(r.rounds, r.rounds)])),
+    rows: (t.rows ?? []).flatMap((r) => (r.measures ?? []).map((m) => [cell(rowName(r)), cell(r.setting), cell(r.against), cell(m.name), cell(experimentFigure(m.name, m.control)), cell(experimentFigure(m.name, m.variant)), ...[m.effect, m.low, m.high, m.adjusted_p].map((v) => cell(v == null ? '' : String(Number(v.toPrecision(6))), v)), cell(m.verdict), cell(r.rounds, r.rounds)])),
   };
 }
 
 /** What of an experiment is loud: it went wrong, and how. */
-export function alarms(t: Trial, state: string): string[] {
+export function alarms(t: Experiment, state: string): string[] {
   const over = state !== 'running';
   return [
     t.restore_error ? `The control was not restored: ${t.restore_error}. What was tried may still be set: apply the control by hand.` : over && !t.restored ? 'Whether the control was restored is not known: its program ended before it said so. Look at the target; the next start of this experiment restores it first.' : '',

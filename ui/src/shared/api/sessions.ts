@@ -1,17 +1,17 @@
-// The JSON of /api/v1/experiments, as api/experiments.go declares it.
+// The JSON of /api/v1/sessions, as api/sessions.go declares it.
 
 import type { Capacity } from './capacity';
 import type { Simulation } from './simulation';
-import type { BenchResult, Trial } from './load';
+import type { BenchResult, Experiment } from './load';
 import type { Num, Range, Counts } from './types';
 import type { CompareWarning } from './verdict';
 
-export interface ExperimentsResponse extends Range {
+export interface SessionsResponse extends Range {
   total?: number;
-  experiments: Experiment[] | null;
+  sessions: Session[] | null;
 }
 
-export interface Experiment {
+export interface Session {
   id: string;
   kind: string;
   name: string;
@@ -23,7 +23,7 @@ export interface Experiment {
   headline?: string;
   mirror?: MirrorState;
   bench?: BenchResult;
-  trial?: Trial;
+  experiment?: Experiment;
   capacity?: Capacity;
   simulation?: Simulation;
   /** What of its report was too long to keep. */

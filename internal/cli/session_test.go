@@ -15,7 +15,7 @@ import (
 	"tailscope/internal/report/reporttest"
 )
 
-func experimentFixture() (*api.Experiment, *api.MirrorVerdictResponse) {
+func sessionFixture() (*api.Session, *api.MirrorVerdictResponse) {
 	nan := api.Float(math.NaN())
 	const start = 1778313600
 	account := func(dropped, failed map[string]uint64, paired uint64) *api.MirrorAccount {
@@ -24,7 +24,7 @@ func experimentFixture() (*api.Experiment, *api.MirrorVerdictResponse) {
 	target := func(name, role string, using, servers int, a *api.MirrorAccount) api.MirrorTarget {
 		return api.MirrorTarget{Name: name, Role: role, Servers: make([]api.MirrorServer, servers), Using: using, Amplify: 1, Account: a, Diverged: nan}
 	}
-	x := &api.Experiment{
+	x := &api.Session{
 		ID: "5f1c0de5f1c0de11", Kind: "mirror", Name: "new cache", Service: "shop", Start: start, End: start + 1800, Updated: start + 1800, State: "ended",
 		Headline: "p99 of GET /search is 38 % faster than control (95 % interval 33–42 %; noise floor ±3 %), everything else: no evidence of change",
 		Mirror: &api.MirrorState{
@@ -61,18 +61,18 @@ func experimentFixture() (*api.Experiment, *api.MirrorVerdictResponse) {
 	return x, v
 }
 
-// experimentServer answers for one experiment, and notes what it is asked.
-func experimentServer(t *testing.T) (*httptest.Server, *[]string) {
+// sessionServer answers for one session, and notes what it is asked.
+func sessionServer(t *testing.T) (*httptest.Server, *[]string) {
 	t.Helper()
-	x, v := experimentFixture()
+	x, v := sessionFixture()
 	asked := new([]string)
 	mux := http.NewServeMux()
 	for path, answer := range map[string]any{
-		"GET /api/v1/experiments":              &api.ExperimentsResponse{Experiments: []api.Experiment{*x}},
-		"GET /api/v1/experiments/{id}":         x,
-		"GET /api/v1/experiments/{id}/verdict": v,
-		"PATCH /api/v1/experiments/{id}":       &api.MirrorChange{Number: 1, Stop: true},
-		"DELETE /api/v1/experiments/{id}":      nil,
+		"GET /api/v1/sessions":              &api.SessionsResponse{Sessions: []api.Session{*x}},
+		"GET /api/v1/sessions/{id}":         x,
+		"GET /api/v1/sessions/{id}/verdict": v,
+		"PATCH /api/v1/sessions/{id}":       &api.MirrorChange{Number: 1, Stop: true},
+		"DELETE /api/v1/sessions/{id}":      nil,
 	} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			*asked = append(*asked, strings.TrimSuffix(r.Method+" "+r.URL.Path+" "+unescape(r.URL.RawQuery), " "))
@@ -90,17 +90,17 @@ func experimentServer(t *testing.T) (*httptest.Server, *[]string) {
 	return srv, asked
 }
 
-func TestExperimentsOutput(t *testing.T) {
+func TestSessionOutput(t *testing.T) {
 	const id = "5f1c0de5f1c0de11"
 	for _, tc := range []struct{ file, args, asked string }{
-		{"experiments.txt", "experiments list --since 7d --state ended", "GET /api/v1/experiments end=now&start=now-7d&state=ended"},
-		{"experiments.csv", "experiments list --format csv", "GET /api/v1/experiments end=now"},
-		{"experiment-show.txt", "experiments show " + id, "GET /api/v1/experiments/" + id},
-		{"experiment-report.txt", "report experiment " + id, "GET /api/v1/experiments/" + id},
-		{"experiment-report.md", "report experiment --format markdown " + id, "GET /api/v1/experiments/" + id},
-		{"experiment-report.json", "report experiment --format json " + id, "GET /api/v1/experiments/" + id},
+		{"sessions.txt", "session list --since 7d --state ended", "GET /api/v1/sessions end=now&start=now-7d&state=ended"},
+		{"sessions.csv", "session list --format csv", "GET /api/v1/sessions end=now"},
+		{"session-show.txt", "session show " + id, "GET /api/v1/sessions/" + id},
+		{"session-report.txt", "report session " + id, "GET /api/v1/sessions/" + id},
+		{"session-report.md", "report session --format markdown " + id, "GET /api/v1/sessions/" + id},
+		{"session-report.json", "report session --format json " + id, "GET /api/v1/sessions/" + id},
 	} {
-		srv, asked := experimentServer(t)
+		srv, asked := sessionServer(t)
 		out, stderr, code := run(t, append(strings.Fields(tc.args), "--server", srv.URL)...)
 		if code != exitOK || stderr != "" {
 			t.Fatalf("%s: exit code %d, %s", tc.args, code, stderr)
@@ -110,12 +110,12 @@ func TestExperimentsOutput(t *testing.T) {
 			t.Errorf("asked %s, want %s", (*asked)[0], tc.asked)
 		}
 	}
-	srv, asked := experimentServer(t)
+	srv, asked := sessionServer(t)
 	file := filepath.Join(t.TempDir(), "report.md")
-	if _, stderr, code := run(t, "report", "experiment", id, "--format", "markdown", "--output", file, "--measures", "ratio,p99", "--limit", "3", "--server", srv.URL); code != exitOK {
+	if _, stderr, code := run(t, "report", "session", id, "--format", "markdown", "--output", file, "--measures", "ratio,p99", "--limit", "3", "--server", srv.URL); code != exitOK {
 		t.Fatalf("exit code %d, %s", code, stderr)
 	}
-	want := "GET /api/v1/experiments/" + id + "/verdict limit=3&measures=ratio,p99"
+	want := "GET /api/v1/sessions/" + id + "/verdict limit=3&measures=ratio,p99"
 	if b, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(b), "## candidate: p99 of GET /search") || (*asked)[1] != want {
 		t.Errorf("asked %v, wrote %.60s, %v", *asked, b, err)
 	}
@@ -139,23 +139,23 @@ func TestBriefKeepsWhatIsClaimed(t *testing.T) {
 	}
 }
 
-func TestExperimentsDo(t *testing.T) {
+func TestSessionDo(t *testing.T) {
 	for args, want := range map[string]string{
-		"experiments stop x":   "PATCH /api/v1/experiments/x",
-		"experiments forget x": "DELETE /api/v1/experiments/x",
+		"session stop x":   "PATCH /api/v1/sessions/x",
+		"session forget x": "DELETE /api/v1/sessions/x",
 	} {
-		srv, asked := experimentServer(t)
+		srv, asked := sessionServer(t)
 		if _, stderr, code := run(t, append(strings.Fields(args), "--server", srv.URL)...); code != exitOK || len(*asked) != 1 || (*asked)[0] != want {
 			t.Errorf("%s: exit code %d, %s, asked %v", args, code, stderr, *asked)
 		}
 	}
 	for args, hint := range map[string]string{
-		"experiments":                     "",
-		"experiments remove x":            "list, show, stop or forget",
-		"experiments show":                "the id of an experiment",
-		"report experiment":               "the id of an experiment",
-		"report experiment x --limit 0":   "write 1 or more",
-		"experiments list --format excel": "table, json, csv",
+		"session":                     "",
+		"session remove x":            "list, show, stop or forget",
+		"session show":                "the id of a session",
+		"report session":              "the id of a session",
+		"report session x --limit 0":  "write 1 or more",
+		"session list --format excel": "table, json, csv",
 	} {
 		_, stderr, code := run(t, strings.Fields(args)...)
 		if (code == exitOK) != (hint == "") || !strings.Contains(stderr, hint) {

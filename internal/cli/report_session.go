@@ -13,15 +13,15 @@ import (
 	"tailscope/internal/report"
 )
 
-// newReportExperiment is what came of anything in the log book, in full.
-func newReportExperiment(io streams) *cobra.Command {
-	f := &experimentReport{question: newQuestion(io, "text", "md", "markdown", "html", "json")}
+// newReportSession is what came of anything in the log book, in full.
+func newReportSession(io streams) *cobra.Command {
+	f := &sessionReport{question: newQuestion(io, "text", "md", "markdown", "html", "json")}
 	cmd := &cobra.Command{
-		Use:   "experiment ID",
+		Use:   "session ID",
 		Short: "what came of a mirror session, a run of load, an experiment, a search for capacity or a simulation",
-		Example: `  tailscope report experiment 5f1c0de5f1c0de11
-  tailscope report experiment 5f1c0de5f1c0de11 --format html --output cache.html`,
-		Args: exactArgs(1, experimentID),
+		Example: `  tailscope report session 5f1c0de5f1c0de11
+  tailscope report session 5f1c0de5f1c0de11 --format html --output cache.html`,
+		Args: exactArgs(1, sessionID),
 	}
 	fs := cmd.Flags()
 	f.serverFlag.register(fs)
@@ -40,28 +40,28 @@ func newReportExperiment(io streams) *cobra.Command {
 	return cmd
 }
 
-type experimentReport struct {
+type sessionReport struct {
 	*question
 	measures, output string
 	limit            int
 }
 
-func (f *experimentReport) report(ctx context.Context, id string) error {
+func (f *sessionReport) report(ctx context.Context, id string) error {
 	if f.limit < 1 {
 		return usage{fmt.Errorf("--limit %d: write 1 or more", f.limit)}
 	}
-	x, err := f.client().Experiment(ctx, id)
+	x, err := f.client().Session(ctx, id)
 	if err != nil {
 		return f.failed(err)
 	}
 	var v *api.MirrorVerdictResponse
 	if x.Kind == "mirror" {
-		v, err = f.client().ExperimentVerdict(ctx, client.ExperimentVerdictQuery{ID: id, Start: f.start, End: f.end, Measures: splitList(f.measures), Limit: f.limit})
+		v, err = f.client().SessionVerdict(ctx, client.SessionVerdictQuery{ID: id, Start: f.start, End: f.end, Measures: splitList(f.measures), Limit: f.limit})
 		if err != nil {
 			return f.failed(err)
 		}
 	}
 	return toFile(f.output, f.streams.out, func(w *bytes.Buffer) error {
-		return report.WriteExperiment(w, x, v, f.format, f.now())
+		return report.WriteSession(w, x, v, f.format, f.now())
 	})
 }

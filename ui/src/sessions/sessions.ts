@@ -1,12 +1,12 @@
-// Experiments as the page lists them: what each is about, how much of it there
+// Sessions as the page lists them: what each is about, how much of it there
 // is, and how long it ran.
 
-import type { Experiment } from '../shared/api/experiments';
+import type { Session } from '../shared/api/sessions';
 import type { Loader } from '../shared/page/lazy.svelte';
 import { shellQuote } from '../shared/page/match';
 import { spanName } from '../shared/text/time';
 import type { Num } from '../shared/api/types';
-import { until, candidatesOf } from '../shared/page/experiment';
+import { until, candidatesOf } from '../shared/page/session';
 import { serverFlag } from '../shared/text/export';
 
 /** A run of load as its page is told of it: what draws it, from which report, and its tables as CSV. */
@@ -21,7 +21,7 @@ export interface Run {
 export const startCommand = 'tailscope mirror --listen :8080 --primary http://a:8081 --candidate http://b:8082';
 
 /** How long, to the second below an hour: 12 min 31 s, 3.2 h. */
-export function longText(e: Pick<Experiment, 'start' | 'end' | 'updated' | 'state'>, now: number): string {
+export function longText(e: Pick<Session, 'start' | 'end' | 'updated' | 'state'>, now: number): string {
   if (e.start == null) return '–';
   const s = Math.max(0, Math.round(until(e, now) - e.start));
   if (s < 60) return `${s} s`;
@@ -30,8 +30,8 @@ export function longText(e: Pick<Experiment, 'start' | 'end' | 'updated' | 'stat
 }
 
 /** What a list says of one beneath its name: candidates, the variable and its settings, how it was loaded, the objective, the curves. */
-export function aboutText(e: Experiment): string {
-  if (e.trial) return [e.trial.variable, (e.trial.settings ?? []).slice(0, 6).map((s) => s.name.replace(`${e.trial!.variable}=`, '')).join(', ')].filter(Boolean).join(': ');
+export function aboutText(e: Session): string {
+  if (e.experiment) return [e.experiment.variable, (e.experiment.settings ?? []).slice(0, 6).map((s) => s.name.replace(`${e.experiment!.variable}=`, '')).join(', ')].filter(Boolean).join(': ');
   if (e.capacity) return [e.capacity.objective, e.capacity.target].filter(Boolean).join(', ');
   if (e.simulation) return [e.simulation.service, [...new Set((e.simulation.layouts ?? []).map((l) => l.curve || (e.simulation!.variable ? '' : l.name)))].filter(Boolean).slice(0, 6).join(', '), e.simulation.variable && `by ${e.simulation.variable}`].filter(Boolean).join(', ');
   if (e.bench) return [e.bench.variant, e.bench.plan.arrivals === 'closed' ? 'closed loop' : '', e.bench.target].filter(Boolean).join(', ');
@@ -42,15 +42,15 @@ export function aboutText(e: Experiment): string {
 const briefLayouts = 32;
 
 /** How much there is of one: requests, connections, rounds, layouts; of a search for capacity what it found. */
-export function sizeOf(e: Experiment): { n: Num; what: string } {
-  if (e.trial) return { n: e.trial.stopping.done, what: 'rounds' };
+export function sizeOf(e: Session): { n: Num; what: string } {
+  if (e.experiment) return { n: e.experiment.stopping.done, what: 'rounds' };
   if (e.capacity) return { n: e.capacity.answer?.value ?? null, what: e.capacity.unit };
   if (e.simulation) return { n: e.simulation.layouts?.length ?? null, what: (e.simulation.layouts?.length ?? 0) < briefLayouts ? 'layouts' : 'layouts or more' };
   if (e.bench) return { n: e.bench.account.sent, what: 'requests' };
   return { n: e.mirror?.requests ?? null, what: e.mirror?.mode === 'tcp' ? 'connections' : 'requests' };
 }
 
-/** The command that writes the report of a run of load or an experiment. */
+/** The command that writes the report of a session. */
 export function reportCommand(id: string, server: string): string {
-  return ['tailscope', 'report', 'experiment', shellQuote(id), ...serverFlag(server)].join(' ');
+  return ['tailscope', 'report', 'session', shellQuote(id), ...serverFlag(server)].join(' ');
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"regexp"
 	"slices"
@@ -17,11 +18,37 @@ import (
 	"tailscope/internal/report"
 )
 
-const experimentID = "the id of an experiment, as tailscope experiment list shows it"
+const sessionID = "the id of a session, as tailscope session list shows it"
 
-func newExperimentsDo(io streams, verb, short string, do func(context.Context, *client.Client, string) error) *cobra.Command {
+func newSession(io streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "session",
+		Aliases: []string{"sessions"},
+		Short:   "the log book: mirror sessions, runs of load, experiments, searches for capacity, simulations",
+		Example: `  tailscope session list --kind bench --state running
+  tailscope session show 20260301-120000-5f1c0de5`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage{withHint(fmt.Errorf("unknown command %q", args[0]), "write tailscope session list, show, stop or forget")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newSessionList(io), newSessionShow(io),
+		newSessionDo(io, "stop", "end a session that runs, in order", func(ctx context.Context, c *client.Client, id string) error {
+			_, err := c.ChangeSession(ctx, id, api.MirrorChange{Stop: true})
+			return err
+		}),
+		newSessionDo(io, "forget", "drop a session that has ended; its series stay", func(ctx context.Context, c *client.Client, id string) error {
+			return c.ForgetSession(ctx, id)
+		}))
+	return cmd
+}
+
+func newSessionDo(io streams, verb, short string, do func(context.Context, *client.Client, string) error) *cobra.Command {
 	q := newQuestion(io, "table")
-	cmd := &cobra.Command{Use: verb + " ID", Short: short, Args: exactArgs(1, experimentID)}
+	cmd := &cobra.Command{Use: verb + " ID", Short: short, Args: exactArgs(1, sessionID)}
 	q.serverFlag.register(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := do(cmd.Context(), q.client(), args[0]); err != nil {
@@ -32,10 +59,10 @@ func newExperimentsDo(io streams, verb, short string, do func(context.Context, *
 	return cmd
 }
 
-func newExperimentsList(io streams) *cobra.Command {
+func newSessionList(io streams) *cobra.Command {
 	q := newQuestion(io, "table", "json", "csv")
-	var ask client.ExperimentsQuery
-	cmd := &cobra.Command{Use: "list", Short: "the experiments of all time or a range, those that run first, then the latest", Args: exactArgs(0, "")}
+	var ask client.SessionsQuery
+	cmd := &cobra.Command{Use: "list", Short: "the sessions of all time or a range, those that run first, then the latest", Args: exactArgs(0, "")}
 	q.serverFlag.register(cmd.Flags())
 	q.registerRange(cmd.Flags(), "") // of all time unless it is said
 	q.registerFormat(cmd.Flags())
@@ -50,7 +77,7 @@ func newExperimentsList(io streams) *cobra.Command {
 				return err
 			}
 		}
-		r, err := q.client().Experiments(ctx, ask)
+		r, err := q.client().Sessions(ctx, ask)
 		if err != nil {
 			return q.failed(err)
 		}
@@ -62,8 +89,8 @@ func newExperimentsList(io streams) *cobra.Command {
 			t.Column(h, h == "requests" || h == "took")
 		}
 		var plainRows [][]string
-		for i := range r.Experiments {
-			x := &r.Experiments[i]
+		for i := range r.Sessions {
+			x := &r.Sessions[i]
 			took := float64(x.Updated - x.Start)
 			requests, said := requestsOf(x)
 			if !math.IsNaN(float64(x.End)) {
@@ -83,16 +110,16 @@ func newExperimentsList(io streams) *cobra.Command {
 // widestName is how many characters of a name a table has room for.
 const widestName = 48
 
-// requestsOf says how many requests an experiment is of; of one of settings,
+// requestsOf says how many requests a session is of; of an experiment,
 // rounds, which is said in words.
-func requestsOf(x *api.Experiment) (n uint64, said string) {
+func requestsOf(x *api.Session) (n uint64, said string) {
 	switch {
 	case x.Mirror != nil:
 		n = x.Mirror.Requests
 	case x.Bench != nil:
 		n = x.Bench.Account.Sent
-	case x.Trial != nil:
-		return uint64(max(x.Trial.Stopping.Done, 0)), report.Plural(x.Trial.Stopping.Done, "round")
+	case x.Experiment != nil:
+		return uint64(max(x.Experiment.Stopping.Done, 0)), report.Plural(x.Experiment.Stopping.Done, "round")
 	case x.Simulation != nil:
 		return uint64(len(x.Simulation.Layouts)), report.Plural(len(x.Simulation.Layouts), "layout")
 	}
@@ -103,18 +130,18 @@ func requestsOf(x *api.Experiment) (n uint64, said string) {
 // candidate, what is to be minded) is not.
 var intervals = regexp.MustCompile(` \(\d[\d.]* % interval[^)]*\)`)
 
-func newExperimentsShow(io streams) *cobra.Command {
+func newSessionShow(io streams) *cobra.Command {
 	q := newQuestion(io, "text", "json", "markdown")
 	cmd := &cobra.Command{
 		Use:   "show ID",
-		Short: "one experiment: what was tried, and what came of it",
-		Args:  exactArgs(1, experimentID),
+		Short: "one session: what was tried, and what came of it",
+		Args:  exactArgs(1, sessionID),
 	}
 	q.serverFlag.register(cmd.Flags())
 	q.registerFormat(cmd.Flags())
 	var id string
 	show := q.run(func(ctx context.Context) error {
-		x, err := q.client().Experiment(ctx, id)
+		x, err := q.client().Session(ctx, id)
 		if err != nil {
 			return q.failed(err)
 		}
@@ -126,8 +153,8 @@ func newExperimentsShow(io streams) *cobra.Command {
 			report.TriedText(d, x, q.now().Location())
 			return d.Write(io.out, format)
 		}
-		report.ExperimentText(d, x, q.now().Location())
-		if v, err := q.client().ExperimentVerdict(ctx, client.ExperimentVerdictQuery{ID: id}); err == nil {
+		report.SessionText(d, x, q.now().Location())
+		if v, err := q.client().SessionVerdict(ctx, client.SessionVerdictQuery{ID: id}); err == nil {
 			brief(v)
 			d.Gap()
 			report.VerdictText(d, v)

@@ -1,0 +1,93 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"tailscope/api"
+)
+
+const sessionsPath = "/api/v1/sessions"
+
+func sessionPath(id string) string { return sessionsPath + "/" + url.PathEscape(id) }
+
+// SessionsQuery asks for what was tried. Empty fields are left to the server:
+// any kind, any state, all time, the latest 1,000.
+type SessionsQuery struct {
+	Kind       string // mirror, bench, experiment, capacity, simulation
+	State      string // running, ended, lost
+	Search     string // words that all are in what it is about
+	Start, End string // that it overlaps
+	Limit      int
+}
+
+// Sessions lists what was tried, those that run first, then the latest.
+func (c *Client) Sessions(ctx context.Context, q SessionsQuery) (*api.SessionsResponse, error) {
+	v := url.Values{}
+	set(v, "kind", q.Kind)
+	set(v, "state", q.State)
+	set(v, "q", q.Search)
+	setInt(v, "limit", q.Limit)
+	set(v, "start", q.Start)
+	set(v, "end", q.End)
+	return get[api.SessionsResponse](ctx, c, sessionsPath, v)
+}
+
+// Session asks for one session as it was last reported.
+func (c *Client) Session(ctx context.Context, id string) (*api.Session, error) {
+	return get[api.Session](ctx, c, sessionPath(id), nil)
+}
+
+// ReportSession tells the server how a session goes, and returns what its
+// users want changed. It is called every second or so by the program that runs
+// the session, and once at its end.
+func (c *Client) ReportSession(ctx context.Context, id string, p api.SessionReport) (api.SessionReply, error) {
+	var reply api.SessionReply
+	b, err := json.Marshal(p)
+	if err != nil {
+		return reply, fmt.Errorf("encode report: %w", err)
+	}
+	err = c.do(ctx, http.MethodPut, sessionPath(id), nil, b, &reply)
+	return reply, err
+}
+
+// ChangeSession asks for a change of a mirror session that runs, and returns
+// all that is wanted of it and not applied yet.
+func (c *Client) ChangeSession(ctx context.Context, id string, m api.MirrorChange) (*api.MirrorChange, error) {
+	return send[api.MirrorChange](ctx, c, http.MethodPatch, sessionPath(id), nil, m)
+}
+
+// StopSession asks a mirror session, a run of load or an experiment to end:
+// its program does when it next reports.
+func (c *Client) StopSession(ctx context.Context, id string) error {
+	_, err := c.ChangeSession(ctx, id, api.MirrorChange{Stop: true})
+	return err
+}
+
+// ForgetSession drops a session that has ended. Its series stay.
+func (c *Client) ForgetSession(ctx context.Context, id string) error {
+	return c.do(ctx, http.MethodDelete, sessionPath(id), nil, nil, nil)
+}
+
+// SessionVerdictQuery asks what came of a session. Empty fields are left
+// to the server: its whole time, all measures, 20 operations and tenants.
+type SessionVerdictQuery struct {
+	ID         string
+	Start, End string
+	Measures   []string // ratio, p50 … p99.9, mean, errors, first_byte, bytes
+	Limit      int      // operations, and tenants
+}
+
+// SessionVerdict asks for each candidate against the control, or against the
+// primary without one.
+func (c *Client) SessionVerdict(ctx context.Context, q SessionVerdictQuery) (*api.MirrorVerdictResponse, error) {
+	v := url.Values{}
+	set(v, "start", q.Start)
+	set(v, "end", q.End)
+	setList(v, "measures", q.Measures)
+	setInt(v, "limit", q.Limit)
+	return get[api.MirrorVerdictResponse](ctx, c, sessionPath(q.ID)+"/verdict", v)
+}
