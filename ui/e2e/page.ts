@@ -1,5 +1,5 @@
 // What the tests share: the seeded data, the service page, and the cursor.
-import { expect, type Page } from '@playwright/test';
+import { expect, type Locator, type Page } from '@playwright/test';
 import type { Seed } from './seed';
 
 export const known = (): Seed => JSON.parse(process.env.TAILSCOPE_SEED ?? '{}');
@@ -61,4 +61,10 @@ export async function ask<T>(page: Page, path: string, params: Record<string, st
   const res = await page.request.get(`/api/v1/${path}?${q}`);
   expect(res.ok(), `${path} answers ${res.status()}`).toBe(true);
   return res.json();
+}
+
+/** The names of the lines of a plot; of those that others are held against, or of the others, if that is said. */
+export async function linesOf(plot: Locator, faint?: boolean): Promise<string[]> {
+  const names = (await plot.getAttribute('data-lines'))?.split('; ').filter(Boolean) ?? [];
+  return faint === undefined ? names : names.filter((n) => n.endsWith('(faint)') === faint);
 }

@@ -2,7 +2,7 @@
 // page that simulates, and the scalability law of what was stored.
 import AxeBuilder from '@axe-core/playwright';
 import { expect, test } from '@playwright/test';
-import { known as seeded } from './page';
+import { known as seeded, linesOf } from './page';
 import { capacityReport, type Scaled } from './seed-scaling';
 import { put } from './seed-experiments';
 
@@ -50,7 +50,7 @@ test('a search for capacity: the answer, every step, the objective and the law',
   await expect(page.getByText('1,131/s (step 5): p99 2.76 s')).toBeVisible();
   await page.getByRole('group', { name: 'Condition' }).getByRole('button', { name: 'errors < 0.1%' }).click();
   await expect(page).toHaveURL(/objective=errors/);
-  await expect(page.getByTestId('law-plot').locator('.curve')).toHaveCount(2);
+  expect((await linesOf(page.getByTestId('law-plot'))).filter((name) => name.startsWith('the law'))).toHaveLength(2);
   await expect(page.getByTestId('sheet-law')).toContainText('κ');
   await expect(page.getByTestId('sheet-steps')).toContainText('Step 3 does not count: the generator was late');
 });
@@ -79,8 +79,8 @@ test('a pool that was not put back is the first thing said', async ({ page }) =>
 test('a simulation: curves with their stairs, the table, and work that is watched', async ({ page }) => {
   await page.goto(`/sessions/${known().nodes}`);
   const plot = page.getByTestId('layout-curves');
-  await expect(plot.locator('.line:not(.faint)')).toHaveCount(3);
-  await expect(plot.locator('.line.faint')).toHaveCount(3);
+  await expect.poll(() => linesOf(plot, false)).toHaveLength(3);
+  await expect.poll(() => linesOf(plot, true)).toHaveLength(3);
   await expect(plot.locator('.unstable')).toHaveCount(1);
   await plot.focus();
   await page.keyboard.press('Home');
@@ -90,7 +90,7 @@ test('a simulation: curves with their stairs, the table, and work that is watche
   await page.getByRole('group', { name: 'Scale of nodes' }).getByRole('button', { name: 'log' }).click();
   await expect(page).toHaveURL(/xscale=log/);
   await page.getByRole('checkbox', { name: 'on idle nodes' }).uncheck();
-  await expect(plot.locator('.line.faint')).toHaveCount(0);
+  await expect.poll(() => linesOf(plot, true)).toHaveLength(0);
   await expect(page.getByTestId('sheet-layouts').locator('tbody tr')).toHaveCount(16);
   // Two layouts beside each other, on one clock.
   const views = page.getByTestId('work');
@@ -120,7 +120,7 @@ test('a simulation: curves with their stairs, the table, and work that is watche
 test('of several curves one quantile at a time', async ({ page }) => {
   await page.goto(`/sessions/${known().split}`);
   const plot = page.getByTestId('layout-curves');
-  await expect(plot.locator('.line:not(.faint)')).toHaveCount(2);
+  await expect.poll(() => linesOf(plot, false)).toHaveLength(2);
   await expect(plot).toContainText('arbitrary');
   await page.getByRole('group', { name: 'Quantile' }).getByRole('button', { name: 'p50' }).click();
   await expect(page).toHaveURL(/figure=p50/);

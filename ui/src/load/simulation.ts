@@ -7,7 +7,7 @@ import { axisTicks, roundUp } from '../shared/chart/heat';
 import { cell, type Cell, type Sheet } from './sheets';
 import type { Simulation, SimulationLayout } from '../shared/api/simulation';
 import type { Num } from '../shared/api/types';
-import { logTicks } from '../shared/chart/axes';
+import { logTicks, type Axis } from '../shared/chart/axes';
 
 export const layoutsOf = (s: Simulation): SimulationLayout[] => s.layouts ?? [];
 
@@ -73,23 +73,12 @@ export function stairs(c: Curve): Stair[] {
   return out;
 }
 
-export interface ValueAxis {
-  log: boolean;
-  /** Where a value stands, from 0 at the low end to 1 at the top. */
-  at: (v: number) => number;
-  ticks: (log: number, linear: number) => number[];
-}
-
-/** An axis from zero up to at least least; unless that or zero is asked for, on a log scale where stairs at the low end were flat otherwise. */
-export function valueAxis(values: number[], least = 0, zero = false): ValueAxis {
-  const top = roundUp(Math.max(least, ...values, 1e-9) * 1.06);
-  const low = Math.min(...values.filter((v) => v > 0), top) / 1.2;
-  const log = !least && !zero && top / low > 8;
-  return {
-    log,
-    at: (v) => Math.min(1, Math.max(0, log ? Math.log(Math.max(v, low) / low) / Math.log(top / low) : v / top)),
-    ticks: (many, few) => (log ? logTicks(low, top, many) : axisTicks({ kind: 'linear', lo: 0, hi: top, capped: false, floored: false }, few)),
-  };
+/** An axis from zero up to at least least; unless that or zero is asked for, on a log scale where stairs at the low end were flat otherwise. Ticks are at most so many on either. */
+export function valueAxis(values: number[], least = 0, zero = false): Axis & { ticks: (log: number, linear: number) => number[] } {
+  const max = roundUp(Math.max(least, ...values, 1e-9) * 1.06);
+  const low = Math.min(...values.filter((v) => v > 0), max) / 1.2;
+  const log = !least && !zero && max / low > 8;
+  return { min: log ? low : 0, max, log, ticks: (many, few) => (log ? logTicks(low, max, many) : axisTicks({ kind: 'linear', lo: 0, hi: max, capped: false, floored: false }, few)) };
 }
 
 const ratio = (v: Num, base: Num): string => (v == null || !base ? missing : `× ${(v / base).toPrecision(3)}`);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { coveredOf, curveOf, curvePath, figures, partsOf, ratioWords, spanOf, windowsAround, type Side } from './sides';
+import { coveredOf, curveOf, curvePoints, figures, partsOf, ratioWords, spanOf, windowsAround, type Side } from './sides';
 
 it('windows meet at the mark and end at the present', () => {
   expect(windowsAround(1000, 600, 5000)).toEqual({ slot: 10, before: { start: 400, end: 1000 }, after: { start: 1000, end: 1600 } });
@@ -57,8 +57,8 @@ describe('curves', () => {
   });
   it('fall to the ground in gaps', () => {
     const c = curveOf([{ low: 1, high: 2, count: 1 }, { low: 4, high: 8, count: 1 }], 2);
-    expect(curvePath(c, (v) => v, (d) => (d ? 0 : 9))).toBe('M1.0 9.0L1.0 0.0L2.0 0.0L2.0 9.0L4.0 9.0L4.0 0.0L8.0 0.0L8.0 9.0');
-    expect(curvePath({ steps: [] }, (v) => v, (d) => d)).toBe('');
+    expect(curvePoints(c).map(([x, d]) => [Number(x.toFixed(3)), d > 0])).toEqual([[1, false], [1, true], [2, false], [4, true], [8, false]]);
+    expect(curvePoints({ steps: [] })).toEqual([]);
   });
 });
 

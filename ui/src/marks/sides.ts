@@ -96,19 +96,18 @@ export function spanOf(curves: Curve[]): { low: number; high: number; most: numb
   return most > 0 ? { low, high, most } : undefined;
 }
 
-/** A curve as a path of steps; x and y map to pixels, y of a density. Gaps fall to the ground. */
-export function curvePath(c: Curve, x: (v: number) => number, y: (density: number) => number): string {
-  let d = '';
+/** A curve as points that hold until the next one. Gaps fall to the ground. */
+export function curvePoints(c: Curve): [number, number][] {
+  const out: [number, number][] = [];
   let at: number | null = null;
-  const ground = y(0).toFixed(1);
   for (const s of c.steps) {
-    const x0 = x(s.low).toFixed(1);
-    if (at == null) d += `M${x0} ${ground}`;
-    else if (Math.abs(at / s.low - 1) > 1e-9) d += `L${x(at).toFixed(1)} ${ground}L${x0} ${ground}`;
-    d += `L${x0} ${y(s.density).toFixed(1)}L${x(s.high).toFixed(1)} ${y(s.density).toFixed(1)}`;
+    // It rises from the ground just before its first step.
+    if (at == null) out.push([s.low * (1 - 1e-6), 0]);
+    else if (Math.abs(at / s.low - 1) > 1e-9) out.push([at, 0]);
+    out.push([s.low, s.density]);
     at = s.high;
   }
-  return at == null ? '' : `${d}L${x(at).toFixed(1)} ${ground}`;
+  return at == null ? out : [...out, [at, 0]];
 }
 
 export interface PartRow {

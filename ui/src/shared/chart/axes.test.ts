@@ -1,5 +1,5 @@
 import { expect, it, test } from 'vitest';
-import { aroundOne, aroundTicks, barScale, linePath, logRange, logTicks } from './axes';
+import { aroundOne, aroundTicks, barScale, linePath, logRange, logTicks, padded, shareOf, valueAt } from './axes';
 
 it('an axis of bars ends at a round number above all of them', () => {
   expect(barScale([3, 7.2, null])).toEqual({ max: 8, ticks: [0, 4, 8] });
@@ -41,4 +41,20 @@ test('a log range has room, and is none without values', () => {
   expect(min).toBeLessThan(0.01);
   expect(max).toBeGreaterThan(0.02);
   expect(logRange([[null, 0]])).toBeUndefined();
+});
+
+test.each([
+  ['linear', { min: 2, max: 10 }, 4, 0.25],
+  ['logarithmic', { min: 1, max: 100, log: true }, 10, 0.5],
+  ['falling', { min: 2, max: 10, turned: true }, 4, 0.75],
+  ['beyond its end', { min: 0, max: 4 }, 6, 1.5],
+])('a value on an axis: %s', (_, axis, v, share) => {
+  expect(shareOf(axis, v)).toBeCloseTo(share, 12);
+  expect(valueAt(axis, share)).toBeCloseTo(v, 12);
+});
+
+test.each([{ min: 1, max: 16 }, { min: 1, max: 16, log: true }, { min: 1, max: 16, turned: true }])('room at both ends of %j', (axis) => {
+  const wide = padded(axis, 12, 240);
+  expect(shareOf(wide, axis.min) * 240).toBeCloseTo(axis.turned ? 228 : 12, 9);
+  expect(shareOf(wide, axis.max) * 240).toBeCloseTo(axis.turned ? 12 : 228, 9);
 });

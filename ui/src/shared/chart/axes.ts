@@ -2,6 +2,33 @@
 
 import type { Num } from '../api/types';
 
+export interface Axis {
+  min: number;
+  max: number;
+  log?: boolean;
+  /** It falls from left to right. */
+  turned?: boolean;
+}
+
+/** Where on an axis a value is, from 0 to 1 within it. */
+export function shareOf({ min, max, log, turned }: Axis, v: number): number {
+  const p = log ? Math.log(Math.max(v, 1e-300) / min) / Math.log(max / min) : (v - min) / (max - min);
+  return turned ? 1 - p : p;
+}
+
+/** The value at a share of an axis; the inverse of shareOf. */
+export function valueAt({ min, max, log, turned }: Axis, share: number): number {
+  const p = turned ? 1 - share : share;
+  return log ? min * (max / min) ** p : min + p * (max - min);
+}
+
+/** An axis with this many pixels of room at both ends, of a plot so wide. */
+export function padded(a: Axis, pixels: number, width: number): Axis {
+  const p = pixels / Math.max(1, width - 2 * pixels);
+  const [lo, hi] = [valueAt(a, -p), valueAt(a, 1 + p)];
+  return { ...a, min: Math.min(lo, hi), max: Math.max(lo, hi) };
+}
+
 /** An axis from zero for bars: its end, a round number above all of them, and one or two lines. */
 export function barScale(values: (Num | undefined)[]): { max: number; ticks: number[] } {
   const top = Math.max(0, ...values.filter((v): v is number => v != null && Number.isFinite(v)));

@@ -57,8 +57,9 @@ it('fits an unchosen range to a young system', () => {
 });
 
 describe('lone', () => {
-  it.each<[(number | null)[], number[] | null]>([
+  it.each<[(number | null | undefined)[], number[] | null]>([
     [[], null],
+    [[1, undefined, 2, null, 3, undefined], [4]],
     [[1], [0]],
     [[1, 2], null],
     [[null, 0, null, null, 3, 4, null, 5], [1, 7]],

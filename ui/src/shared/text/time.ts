@@ -168,12 +168,14 @@ export function fromInput(text: string): number | undefined {
   return text && Number.isFinite(ms) ? Math.floor(ms / 1000) : undefined;
 }
 
-/** The places of values that have no value beside them, which a line would not show; null if there are none. */
+/** The places of values that have no value beside them, which a line would not show; null if there are none. A line passes over undefined. */
 export function lone(values: ArrayLike<number | null | undefined>): number[] | null {
+  const beside = (i: number, by: number): boolean => {
+    while (values[(i += by)] === undefined && i >= 0 && i < values.length);
+    return values[i] != null;
+  };
   const out: number[] = [];
-  for (let i = 0; i < values.length; i++) {
-    if (values[i] != null && values[i - 1] == null && values[i + 1] == null) out.push(i);
-  }
+  for (let i = 0; i < values.length; i++) if (values[i] != null && !beside(i, -1) && !beside(i, 1)) out.push(i);
   return out.length ? out : null;
 }
 

@@ -1,8 +1,9 @@
-// What the plots over time share: the frame of a uPlot whose plot lines up with
-// the heatmap's, the drag that zooms, the cursor that several charts share, and
-// its keys.
+// What plots with axes share: the frame of a uPlot, whose plot over time lines up
+// with the heatmap's, the drag that zooms, the cursor that several charts share,
+// and its keys.
 
 import uPlot from 'uplot';
+import type { Num } from '../api/types';
 import { token } from './tokens';
 
 export interface Frame {
@@ -12,8 +13,13 @@ export interface Frame {
   width: number;
   height: number;
   left: number; // width of the value axis
+  right?: number; // room beside the plot, for names
+  top?: number; // room above it; default 6
   ticks: { t: number; text: string }[];
   showTimes: boolean;
+  /** Of an axis of numbers: logarithmic, or falling from left to right. */
+  log?: boolean;
+  turned?: boolean;
 }
 
 export interface FrameOptions {
@@ -29,6 +35,8 @@ export interface FrameOptions {
   splits?: () => number[];
   /** The cursor goes from value to value, and marks them. */
   snap?: boolean;
+  /** The cursor is where place puts it, not where the pointer is. */
+  led?: boolean;
   bands?: uPlot.Band[];
   zoom?: (start: number, end: number) => void;
   series: uPlot.Series[];
@@ -37,31 +45,35 @@ export interface FrameOptions {
 }
 
 /** The options of a plot in its frame; series are those beside the time. */
-export function framed({ frame, tick, space, range, log, splits, snap, bands, zoom, series, ready, draw }: FrameOptions): uPlot.Options {
-  const { width, height, left, showTimes } = frame();
+export function framed({ frame, tick, space, range, log, splits, snap, led, bands, zoom, series, ready, draw }: FrameOptions): uPlot.Options {
+  const { width, height, left, right = 0, top = 6, showTimes, ...across } = frame();
   const axis = {
     stroke: token('--muted'), font: '12px "Inter Variable", system-ui, sans-serif', grid: { stroke: token('--grid'), width: 1 }, ticks: { show: false },
   };
   const name = (u: uPlot, t: number) => {
     const f = frame();
-    return u.valToPos(t, 'x') > f.width - left - 16 ? '' : (f.ticks.find((k) => k.t === t)?.text ?? '');
+    const px = u.valToPos(t, 'x');
+    return px > f.width - left - 16 || px < 14 - left ? '' : (f.ticks.find((k) => k.t === t)?.text ?? '');
   };
   return {
     width,
     height,
-    padding: [6, 0, 0, 0],
+    padding: [top, right, 0, 0],
     legend: { show: false },
-    cursor: { y: false, ...(snap ? { move: snapped, points: { size: 6, width: 0, fill: strokeOf } } : { points: { show: false } }), drag: { x: true, y: false, setScale: false }, focus: { prox: -1 } },
-    scales: { x: { time: false, auto: false, range: () => [frame().start, frame().end] }, y: { range, distr: log ? 3 : 1 } },
+    cursor: { y: false, ...(snap ? { move: snapped, points: { size: 6, width: 0, fill: strokeOf } } : { points: { show: false } }), drag: { x: !!zoom, y: false, setScale: false }, focus: { prox: -1 }, ...(led ? { bind: unbound } : {}) },
+    scales: { x: { time: false, auto: false, range: () => [frame().start, frame().end], distr: across.log ? 3 : 1, dir: across.turned ? -1 : 1 }, y: { range, distr: log ? 3 : 1 } },
     axes: [
-      { ...axis, size: showTimes ? 26 : 4, gap: 6, splits: () => frame().ticks.map((t) => t.t), values: (u, splits) => splits.map((t) => (showTimes ? name(u, t) : '')) },
-      { ...axis, size: left, gap: 8, space, values: (_u, vs) => vs.map(tick), ...(splits ? { splits } : {}), ...(log ? { splits: (_u: uPlot, _i: number, min: number, max: number) => log(min, max), filter: (_u: uPlot, vs: number[]) => vs } : {}) },
+      { ...axis, size: showTimes ? 26 : 4, gap: 6, splits: () => frame().ticks.map((t) => t.t), filter: (_u, ts) => ts, values: (u, ts) => ts.map((t) => (showTimes ? name(u, t) : '')) },
+      { ...axis, show: left > 0, size: left, gap: 8, space, values: (_u, vs) => vs.map(tick), ...(splits ? { splits } : {}), ...(log ? { splits: (_u: uPlot, _i: number, min: number, max: number) => log(min, max), filter: (_u: uPlot, vs: number[]) => vs } : {}) },
     ],
     series: [{}, ...series],
     bands,
     hooks: { ready: [ready], setSelect: [(u) => selected(u, frame().step, zoom)], draw: [draw] },
   };
 }
+
+// Nothing of what uPlot does by the pointer.
+const unbound: uPlot.Cursor.Bind = Object.fromEntries(['mousedown', 'mouseup', 'mousemove', 'mouseenter', 'mouseleave', 'click', 'dblclick'].map((event) => [event, () => null]));
 
 const strokeOf = (u: uPlot, i: number): string => {
   const s = u.series[i].stroke;
@@ -81,6 +93,15 @@ function selected(u: uPlot, step: number, zoom?: (start: number, end: number) =>
   const b = u.posToVal(u.select.left + u.select.width, 'x');
   u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
   zoom?.(Math.floor(a / step) * step, Math.ceil(b / step) * step);
+}
+
+/** Curves with points of their own on one list of places; where one has none there is undefined, which a line passes over. */
+export function joined(curves: [number, Num][][]): { xs: number[]; values: (Num | undefined)[][] } {
+  const xs = [...new Set(curves.flatMap((c) => c.map(([x]) => x)))].sort((a, b) => a - b);
+  return { xs, values: curves.map((c) => {
+    const own = new Map(c);
+    return xs.map((x) => own.get(x));
+  }) };
 }
 
 /** Draws a line from top to bottom at each of these moments that is in sight. */

@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 
 vi.mock('uplot', () => ({ default: class {} }));
-const { stepAt, stepByKey } = await import('./timeplot');
+const { joined, stepAt, stepByKey } = await import('./plot');
 
 const key = (k: string, o = {}) => ({ key: k, shiftKey: false, metaKey: false, ctrlKey: false, altKey: false, ...o });
 
@@ -23,4 +23,9 @@ describe('stepByKey', () => {
   });
   it('leaves the browser its keys', () => expect(stepByKey(key('ArrowLeft', { altKey: true }), 5, 20)).toBeUndefined());
   it('does nothing without steps', () => expect(stepByKey(key('End'), -1, 0)).toBeUndefined());
+});
+
+it('curves with points of their own stand on one list of places', () => {
+  expect(joined([[[1, 10], [3, null], [5, 50]], [[0, 1], [3, 2]]])).toEqual({ xs: [0, 1, 3, 5], values: [[undefined, 10, null, 50], [1, undefined, 2, undefined]] });
+  expect(joined([])).toEqual({ xs: [], values: [] });
 });
