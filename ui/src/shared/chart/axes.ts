@@ -38,7 +38,7 @@ export function barScale(values: (Num | undefined)[]): { max: number; ticks: num
   return { max: Number(max.toPrecision(6)), ticks: [0, Number((max / 2).toPrecision(6)), Number(max.toPrecision(6))] };
 }
 
-/** An SVG path through the values, interrupted where there is none; a value that stands alone is a dot as wide as lone. */
+/** An SVG path through the values, interrupted where there is none; a value that stands alone is a dash as long as lone, to the left if that is negative. */
 export function linePath(values: (Num | undefined)[], x: (i: number) => number, y: (v: number) => number, lone = 0.01): string {
   return values
     .map((v, i) => {

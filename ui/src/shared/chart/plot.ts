@@ -20,6 +20,8 @@ export interface Frame {
   /** Of an axis of numbers: logarithmic, or falling from left to right. */
   log?: boolean;
   turned?: boolean;
+  /** Without lines at its ticks, where they are names. */
+  bare?: boolean;
 }
 
 export interface FrameOptions {
@@ -63,8 +65,8 @@ export function framed({ frame, tick, space, range, log, splits, snap, led, band
     cursor: { y: false, ...(snap ? { move: snapped, points: { size: 6, width: 0, fill: strokeOf } } : { points: { show: false } }), drag: { x: !!zoom, y: false, setScale: false }, focus: { prox: -1 }, ...(led ? { bind: unbound } : {}) },
     scales: { x: { time: false, auto: false, range: () => [frame().start, frame().end], distr: across.log ? 3 : 1, dir: across.turned ? -1 : 1 }, y: { range, distr: log ? 3 : 1 } },
     axes: [
-      { ...axis, size: showTimes ? 26 : 4, gap: 6, splits: () => frame().ticks.map((t) => t.t), filter: (_u, ts) => ts, values: (u, ts) => ts.map((t) => (showTimes ? name(u, t) : '')) },
-      { ...axis, show: left > 0, size: left, gap: 8, space, values: (_u, vs) => vs.map(tick), ...(splits ? { splits } : {}), ...(log ? { splits: (_u: uPlot, _i: number, min: number, max: number) => log(min, max), filter: (_u: uPlot, vs: number[]) => vs } : {}) },
+      { ...axis, grid: { ...axis.grid, show: !across.bare }, size: showTimes ? 26 : 4, gap: 6, splits: () => frame().ticks.map((t) => t.t), filter: (_u, ts) => ts, values: (u, ts) => ts.map((t) => (showTimes ? name(u, t) : '')) },
+      { ...axis, show: left > 0, size: left, gap: 8, space: (_u, _i, _min, _max, pixels) => Math.min(space, pixels / 2.6), values: (_u, vs) => vs.map(tick), ...(splits ? { splits } : {}), ...(log ? { splits: (_u: uPlot, _i: number, min: number, max: number) => log(min, max), filter: (_u: uPlot, vs: number[]) => vs } : {}) },
     ],
     series: [{}, ...series],
     bands,
