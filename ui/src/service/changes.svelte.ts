@@ -67,6 +67,11 @@ export class Changes {
   }
   private match = '';
 
+  /** The list of them has its height. */
+  get settled(): boolean {
+    return this.tooLong || this.query.settled;
+  }
+
   show(c: Change | null, where: 'chart' | 'list' = 'chart') {
     this.where = where;
     this.problem = '';

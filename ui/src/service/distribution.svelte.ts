@@ -93,6 +93,14 @@ export class Distribution {
     return out;
   });
 
+  /** What is drawn as lines below the picture has come, and which changes there are. */
+  get laid(): boolean {
+    return this.timeline.settled && (!this.isService || this.changes.settled);
+  }
+  get awaitsApdex(): boolean {
+    return this.scored && !this.apdexes.settled;
+  }
+
   /** Call while a component is being set up. columns is how many there is room for, 0 before that is known. */
   constructor(columns: () => number) {
     const ready = $derived(columns() > 0 && this.known && !this.isNumber && (!this.isService || this.labels.data !== undefined));

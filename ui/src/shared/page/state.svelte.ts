@@ -198,6 +198,11 @@ export class Query<T> {
   slow = $state(false);
   private abort: AbortController | undefined;
 
+  /** There is an answer, if only that it failed: what it shows has its height. */
+  get settled(): boolean {
+    return this.data !== undefined || this.error !== undefined;
+  }
+
   /** Asks. quiet is for the same question asked again: nothing is dimmed. */
   async ask(question: (signal: AbortSignal) => Promise<T>, quiet = false): Promise<void> {
     this.abort?.abort();
