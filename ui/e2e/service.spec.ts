@@ -60,6 +60,22 @@ test('the read-out is never under the pointer and does not move what is below it
   }
 });
 
+test('what comes late moves nothing that is there', async ({ page }) => {
+  for (const late of ['labels', 'timeline', 'apdex', 'changes', 'checks']) {
+    await page.route(`**/api/v1/${late}?*`, async (r) => {
+      await new Promise((done) => setTimeout(done, 1500));
+      await r.continue();
+    });
+    await openService(page);
+    const picture = await page.getByTestId('heatmap').boundingBox();
+    const table = await page.getByTestId('operations').boundingBox();
+    await page.waitForLoadState('networkidle');
+    expect(await page.getByTestId('heatmap').boundingBox(), late).toEqual(picture);
+    expect(await page.getByTestId('operations').boundingBox(), late).toEqual(table);
+    await page.unrouteAll({ behavior: 'wait' });
+  }
+});
+
 test('a click pins a moment and draws its histogram', async ({ page }) => {
   await openService(page);
   await pointAt(page, 0.5, 0.6);

@@ -43,7 +43,7 @@ export interface FrameOptions {
   zoom?: (start: number, end: number) => void;
   series: uPlot.Series[];
   ready: (u: uPlot) => void;
-  draw: (u: uPlot) => void;
+  draw?: (u: uPlot) => void;
 }
 
 /** The options of a plot in its frame; series are those beside the time. */
@@ -70,7 +70,7 @@ export function framed({ frame, tick, space, range, log, splits, snap, led, band
     ],
     series: [{}, ...series],
     bands,
-    hooks: { ready: [ready], setSelect: [(u) => selected(u, frame().step, zoom)], draw: [draw] },
+    hooks: { ready: [ready], setSelect: [(u) => selected(u, frame().step, zoom)], draw: draw ? [draw] : [] },
   };
 }
 
@@ -120,18 +120,6 @@ export function uprights(u: uPlot, times: number[], strokes: (readonly [colour: 
       u.ctx.stroke();
     }
   }
-}
-
-/** Shades these stretches of time from top to bottom, as far as they are in sight. */
-export function stretches(u: uPlot, of: { low: number; high: number }[], colour: string): void {
-  u.ctx.fillStyle = colour;
-  u.ctx.globalAlpha = 0.1;
-  for (const s of of) {
-    const a = Math.max(u.bbox.left, u.valToPos(s.low, 'x', true));
-    const b = Math.min(u.bbox.left + u.bbox.width, u.valToPos(s.high, 'x', true));
-    if (b > a) u.ctx.fillRect(a, u.bbox.top, b - a, u.bbox.height);
-  }
-  u.ctx.globalAlpha = 1;
 }
 
 /** A plot that is there from one build to the next, and the pointer over it. */
