@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -104,24 +106,26 @@ func (s *settings) Set(text string) error {
 	if err := s.setKey(key, value); err != nil {
 		return err
 	}
-	s.texts = append(s.texts, text)
+	if s.own == nil || s.own.Lookup(key) != nil { // a flag is named as one
+		s.texts = append(s.texts, text)
+	}
 	return nil
 }
 
 func (s *settings) setKey(key, value string) error {
-	var err error
-	if s.own != nil && s.own.Lookup(key) != nil {
-		err = s.own.Set(key, value)
-		var invalid *pflag.InvalidValueError
-		if errors.As(err, &invalid) {
-			err = invalid.Unwrap() // the key stands before it already
-		}
-	} else {
-		c, unknown := s.find(key)
-		if unknown != nil {
-			return unknown
-		}
+	if key == "" {
+		return fmt.Errorf("%q has no key: write key=value", "="+value)
+	}
+	f, c, err := s.find(key)
+	switch {
+	case err != nil:
+		return err
+	case f == nil:
 		err = (&overrideFlag{all: s.config, setting: c}).Set(value)
+	case s.own.Lookup(f.Name) == f:
+		err = setFlag(s.own, f, value)
+	default:
+		err = setFlag(s.flags, f, value)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", key, err)
@@ -129,24 +133,89 @@ func (s *settings) setKey(key, value string) error {
 	return nil
 }
 
+// setFlag sets a flag from a text as files have it: yes is true, 2d is 48h.
+func setFlag(fs *pflag.FlagSet, f *pflag.Flag, text string) error {
+	plain, err := plainValue(f.Value.Type(), text)
+	if err != nil {
+		return err
+	}
+	err = fs.Set(f.Name, plain)
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		return invalid.Unwrap() // the caller names the key
+	}
+	return err
+}
+
+// plainValue returns a text of a file as pflag reads it, and says what a value of the
+// type looks like if the text is not one.
+func plainValue(typ, text string) (string, error) {
+	var err error
+	switch typ {
+	case "bool":
+		var v strictyaml.Bool
+		if err = v.ReadText(text); err == nil {
+			text = strconv.FormatBool(bool(v))
+		}
+	case "duration":
+		var v strictyaml.Duration
+		if err = v.ReadText(text); err == nil {
+			text = time.Duration(v).String()
+		}
+	case "int":
+		if _, wrong := strconv.Atoi(text); wrong != nil {
+			err = fmt.Errorf("%q is not a whole number: write one such as 8", text)
+		}
+	case "uint64":
+		if _, wrong := strconv.ParseUint(text, 10, 64); wrong != nil {
+			err = fmt.Errorf("%q is not a whole number of 0 or more: write one such as 8", text)
+		}
+	case "float64":
+		if _, wrong := strconv.ParseFloat(text, 64); wrong != nil {
+			err = fmt.Errorf("%q is not a number: write one such as 0.5", text)
+		}
+	}
+	return text, err
+}
+
 func (s *settings) String() string { return "" }
 func (s *settings) Type() string   { return "key=value" }
 
-// find returns a setting of the configuration that this command has.
-func (s *settings) find(key string) (config.Setting, error) {
-	if s.config != nil && strings.HasPrefix(key, s.section) {
-		if c, err := config.Find(key); err == nil {
-			return c, nil
+// find returns the flag that a key names, whether the command shows it or not, or else
+// the setting of the configuration.
+func (s *settings) find(key string) (*pflag.Flag, config.Setting, error) {
+	if s.own != nil {
+		if f := s.own.Lookup(key); f != nil {
+			return f, config.Setting{}, nil
+		}
+		if f := s.flags.Lookup(dashed.Replace(key)); f != nil && key != "set" {
+			return f, config.Setting{}, nil
 		}
 	}
-	near, _ := strictyaml.Nearest(key, s.keys())
-	return config.Setting{}, fmt.Errorf("unknown key %s: did you mean %s?", key, near)
+	if s.config != nil && strings.HasPrefix(key, s.section) {
+		if c, err := config.Find(key); err == nil || s.own == nil {
+			return nil, c, err
+		}
+	}
+	hint := "--help lists the keys"
+	if near, ok := strictyaml.Nearest(key, s.keys()); ok {
+		hint = "did you mean " + near + "?"
+	}
+	return nil, config.Setting{}, fmt.Errorf("unknown key %s: %s", key, hint)
 }
+
+// dashed writes a key as flags are written.
+var dashed = strings.NewReplacer(".", "-", "_", "-")
 
 // keys are those that --set takes.
 func (s *settings) keys() (keys []string) {
 	if s.own != nil {
 		s.own.VisitAll(func(f *pflag.Flag) { keys = append(keys, f.Name) })
+		s.flags.VisitAll(func(f *pflag.Flag) {
+			if f.Name != "set" {
+				keys = append(keys, settingKey(f.Name))
+			}
+		})
 	}
 	if s.config != nil {
 		for _, c := range config.Settings {
@@ -168,16 +237,27 @@ var formerFlags = map[string]string{
 
 // instead is what to write for a flag that there is not, empty if nothing was
 // ever called that.
-func (s *settings) instead(flag string) string {
+func (s *settings) instead(fs *pflag.FlagSet, flag string) string {
+	plain := dashed.Replace(flag)
+	if fs.Lookup(plain) != nil {
+		return "--" + plain
+	}
+	if short, ok := strings.CutPrefix(plain, "mirror-"); ok {
+		if f := fs.Lookup(short); f != nil {
+			if o, ok := f.Value.(*overrideFlag); ok && o.setting.Key == keyOf(short) {
+				return "--" + short
+			}
+		}
+	}
 	keys := s.keys()
 	if text := formerFlags[flag]; text != "" {
 		if key, _, _ := strings.Cut(text, "="); slices.Contains(keys, key) {
-			return text
+			return "--set " + text
 		}
 	}
 	for _, key := range keys {
-		if plain := strings.NewReplacer(".", "-", "_", "-").Replace(key); plain == flag || plain == "mirror-"+flag {
-			return key + "=…"
+		if name := dashed.Replace(key); name == plain || name == "mirror-"+plain {
+			return "--set " + key + "=…"
 		}
 	}
 	return ""
@@ -187,15 +267,21 @@ func (s *settings) instead(flag string) string {
 // now.
 func flagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
+	var invalid *pflag.InvalidValueError
 	if f := cmd.Flags().Lookup("set"); f != nil && errors.As(err, &unknown) {
 		if s, ok := f.Value.(*settings); ok {
-			if text := s.instead(unknown.GetSpecifiedName()); text != "" {
+			if text := s.instead(cmd.Flags(), unknown.GetSpecifiedName()); text != "" {
 				dashes := "--"
 				if unknown.GetSpecifiedShortnames() != "" {
 					dashes = "-"
 				}
-				return fmt.Errorf("%s%s is not a flag of %s; use --set %s", dashes, unknown.GetSpecifiedName(), strings.TrimPrefix(cmd.CommandPath(), "tailscope "), text)
+				return fmt.Errorf("%s%s is not a flag of %s; use %s", dashes, unknown.GetSpecifiedName(), strings.TrimPrefix(cmd.CommandPath(), "tailscope "), text)
 			}
+		}
+	}
+	if errors.As(err, &invalid) {
+		if _, wrong := plainValue(invalid.GetFlag().Value.Type(), invalid.GetValue()); wrong != nil {
+			err = fmt.Errorf("--%s: %w", invalid.GetFlag().Name, wrong)
 		}
 	}
 	return withHint(err, "%s --help lists the flags", cmd.CommandPath())
