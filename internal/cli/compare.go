@@ -73,6 +73,7 @@ looking often raises no false alarm; they are wider for it.`,
 			return nil
 		},
 	}
+	f.called = f.set.called
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.serverFlag.register(fs)
 	fs.StringVar(&f.family, "family", "", "what is measured, such as span_self_seconds, process_cpu_time_seconds_total or go_memory_used_bytes; "+report.SpanFamily+" unless said otherwise")

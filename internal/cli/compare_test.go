@@ -191,3 +191,18 @@ func TestCompareAsks(t *testing.T) {
 		}
 	}
 }
+
+// What of a range has no flag here is named by its key, in messages and in help.
+func TestCompareNamesKeysOfItsRange(t *testing.T) {
+	_, stderr, code := run(t, "compare", "--set", "start=now-1h", "--since", "2h", "--label", "version", "--a", "1", "--b", "2")
+	if want := "--set start and --since both say where to begin"; code != exitNoAnswer || !strings.Contains(stderr, want) {
+		t.Errorf("code %d, %s; want %q", code, stderr, want)
+	}
+	_, stderr, _ = run(t, "compare", "--set", "end=soon", "--label", "version", "--a", "1", "--b", "2")
+	if want := "--set end "; !strings.Contains(stderr, want) {
+		t.Errorf("%s; want %q", stderr, want)
+	}
+	if help, _, _ := run(t, "compare", "--help"); strings.Contains(help, "--end") || !strings.Contains(help, "look from --set end,") {
+		t.Errorf("the help names a flag that there is not:\n%s", help)
+	}
+}

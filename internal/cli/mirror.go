@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -87,9 +88,29 @@ func checkMirror(m config.Mirror, called func(option string) string) error {
 	var errs []error
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		option, rest, _ := strings.Cut(line, ": ")
-		errs = append(errs, fmt.Errorf("%s: %s", called(option), rest))
+		errs = append(errs, fmt.Errorf("%s: %s", called(option), optionNamed.ReplaceAllStringFunc(rest, func(text string) string { return calledIn(text, called) })))
 	}
 	return usage{withHint(errors.Join(errs...), "docs/mirror.md says what each is for")}
+}
+
+// optionNamed finds an option of the mirror in a text, with the blank before its value.
+var optionNamed = regexp.MustCompile(`--[a-z][a-z-]*( \b)?`)
+
+// calledIn returns what optionNamed found as it is to be written for this command.
+func calledIn(text string, called func(option string) string) string {
+	option, value := strings.CutSuffix(text, " ")
+	name := called(option[2:])
+	s, err := config.Find(name)
+	var c config.Config
+	switch {
+	case err != nil: // a flag, or --set, which is followed by a key already
+		return text
+	case s.Value(&c).Type() == "bool":
+		return "--set " + name + "=true" + text[len(option):]
+	case value:
+		return "--set " + name + "="
+	}
+	return name
 }
 
 // flagOf names an option of the mirror as a command does: by its flag, if it has one.

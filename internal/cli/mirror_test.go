@@ -91,6 +91,7 @@ func TestMirrorUsage(t *testing.T) {
 		{[]string{"--primary", "http://a", "--candidate", "http://b", "--to", "tailscope:7099"}, []string{"mirror.to: \"tailscope:7099\" is not a URL"}},
 		{[]string{"--share", "half"}, []string{`invalid argument "half" for "--share" flag`}},
 		{[]string{"http://a"}, []string{"takes no arguments"}},
+		{[]string{"--primary", "http://a", "--candidate", "http://b", "--set", "mirror.ignore=x"}, []string{"--ignore: nothing is compared: add --compare status,headers,json"}},
 		{[]string{"show"}, []string{"needs a recording"}},
 		{[]string{"set", "--pause", "--resume"}, []string{"write one of them"}},
 	} {
@@ -209,5 +210,23 @@ func TestMirrorSet(t *testing.T) {
 	errs.Reset()
 	if code := Run(t.Context(), []string{"mirror", "set", "--server", newFakeSessions(t).URL, "--pause"}, nil, &out, &errs); code != exitFailed || !strings.Contains(errs.String(), "no mirror session runs") {
 		t.Errorf("%d: %s", code, errs.String())
+	}
+}
+
+// What is to be written is named as the command takes it: serve and capacity mirror have
+// few of the mirror's flags.
+func TestMirrorHintsNameWhatThereIs(t *testing.T) {
+	const mirrored = " --set mirror.primary=http://a:1 --set mirror.candidate=http://b:1"
+	for command, want := range map[string]string{
+		"serve --set mirror.candidate=http://b:1":                             "mirror.primary: no server answers the clients: give --set mirror.primary=http://HOST:PORT",
+		"serve --set mirror.ignore=x" + mirrored:                              "mirror.ignore: nothing is compared: add --set mirror.compare=status,headers,json",
+		"serve --set mirror.method=POST" + mirrored:                           "add --set mirror.unsafe=true if they can bear it",
+		"serve --set mirror.by=tenant" + mirrored:                             "add mirror.tenant, such as header:X-Tenant",
+		"capacity mirror --objective p99<1s --set mirror.candidate=http://b":  "--primary: no server answers the clients: give --primary http://HOST:PORT",
+		"capacity mirror --objective p99<1s --set mirror.ignore=x" + mirrored: "mirror.ignore: nothing is compared: add --set mirror.compare=status,headers,json",
+	} {
+		if _, stderr, code := run(t, strings.Fields(command)...); code != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("%s: code %d, %s\nwant %q", command, code, stderr, want)
+		}
 	}
 }

@@ -44,6 +44,7 @@ type question struct {
 	formats                                         []string // that the command knows, the default first
 	streams                                         streams
 	now                                             func() time.Time
+	called                                          func(name string) string // how the user names a setting
 }
 
 func (q *question) register(fs *pflag.FlagSet) {
@@ -88,7 +89,7 @@ func (q *question) check(fs *pflag.FlagSet) error {
 		return usage{fmt.Errorf("--format %s: write one of %s", q.format, strings.Join(q.formats, ", "))}
 	}
 	if q.start != "" && fs.Changed("since") {
-		return usage{errors.New("--start and --since both say where to begin: write one of them")}
+		return usage{fmt.Errorf("%s and %s both say where to begin: write one of them", q.called("start"), q.called("since"))}
 	}
 	if kinds := []string{"", "all", "requests", "server", "client", "producer", "consumer", "internal"}; !slices.Contains(kinds, q.kind) {
 		return usage{fmt.Errorf("--kind %s: write one of %s", q.kind, strings.Join(kinds[1:], ", "))}
@@ -106,7 +107,7 @@ func (q *question) timeRange() (start, end string, err error) {
 	}
 	back, err := parseSince(q.since)
 	if err != nil {
-		return "", "", usage{fmt.Errorf("--since %w", err)}
+		return "", "", usage{fmt.Errorf("%s %w", q.called("since"), err)}
 	}
 	end = q.end
 	if end == "now" {
@@ -114,7 +115,7 @@ func (q *question) timeRange() (start, end string, err error) {
 	}
 	at, err := parseMoment(end, q.now())
 	if err != nil {
-		return "", "", usage{fmt.Errorf("--end %w", err)}
+		return "", "", usage{fmt.Errorf("%s %w", q.called("end"), err)}
 	}
 	return strconv.FormatInt(at.Add(-back).Unix(), 10), end, nil
 }
@@ -245,7 +246,7 @@ func newQuery(io streams) *cobra.Command {
 // newQuestion returns a question printed in one of the formats, the first of
 // which is the default.
 func newQuestion(io streams, formats ...string) *question {
-	return &question{streams: io, formats: formats, now: time.Now}
+	return &question{streams: io, formats: formats, now: time.Now, called: func(name string) string { return "--" + name }}
 }
 
 // run wraps a command's work with the checks that all share.

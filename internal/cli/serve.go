@@ -250,7 +250,7 @@ func startHint(err error, cfg config.Config) error {
 	case errors.Is(err, store.ErrVersion):
 		return withHint(err, "%s was written by another version of tailscope: use that version, or another directory with --data", cfg.Data)
 	case errors.Is(err, store.ErrFull):
-		return withHint(err, "free some space, or bound the store with --retention-max-bytes")
+		return withHint(err, "free some space, or bound the store by retention.max_bytes")
 	case errors.Is(err, server.ErrListen):
 		return withHint(err, "choose another address with --listen, --otlp-grpc or --otlp-http")
 	}

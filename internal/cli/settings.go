@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,10 +45,18 @@ func (s *settings) register(cmd *cobra.Command, all *pflag.FlagSet, example stri
 		s.own.AddFlag(&k)
 	})
 	s.addFlag(s.flags, example)
+	for _, fs := range []*pflag.FlagSet{s.flags, s.own} {
+		fs.VisitAll(func(f *pflag.Flag) {
+			f.Usage = flagNamed.ReplaceAllStringFunc(f.Usage, func(flag string) string { return s.called(flag[2:]) })
+		})
+	}
 	if list := s.list(); list != "" {
 		cmd.Long += "\n\nSettings of --set key=value:\n" + list
 	}
 }
+
+// flagNamed finds flags in a text.
+var flagNamed = regexp.MustCompile(`--[a-z][a-z-]*`)
 
 func (s *settings) addFlag(fs *pflag.FlagSet, example string) {
 	fs.Var(s, "set", "any setting by its key, such as "+example+"; may be given several times")
@@ -149,8 +158,7 @@ func setFlag(fs *pflag.FlagSet, f *pflag.Flag, text string) error {
 
 // plainValue returns a text of a file as pflag reads it, and says what a value of the
 // type looks like if the text is not one.
-func plainValue(typ, text string) (string, error) {
-	var err error
+func plainValue(typ, text string) (plain string, err error) {
 	switch typ {
 	case "bool":
 		var v strictyaml.Bool
@@ -158,8 +166,9 @@ func plainValue(typ, text string) (string, error) {
 			text = strconv.FormatBool(bool(v))
 		}
 	case "duration":
-		var v strictyaml.Duration
-		if err = v.ReadText(text); err == nil {
+		if _, wrong := time.ParseDuration(text); wrong != nil {
+			var v strictyaml.Duration
+			err = v.ReadText(text)
 			text = time.Duration(v).String()
 		}
 	case "int":
@@ -280,8 +289,10 @@ func flagError(cmd *cobra.Command, err error) error {
 		}
 	}
 	if errors.As(err, &invalid) {
-		if _, wrong := plainValue(invalid.GetFlag().Value.Type(), invalid.GetValue()); wrong != nil {
-			err = fmt.Errorf("--%s: %w", invalid.GetFlag().Name, wrong)
+		f := invalid.GetFlag()
+		_, clear := f.Value.(*overrideFlag)
+		if _, wrong := plainValue(f.Value.Type(), invalid.GetValue()); wrong != nil && !clear {
+			err = fmt.Errorf("--%s: %w", f.Name, wrong)
 		}
 	}
 	return withHint(err, "%s --help lists the flags", cmd.CommandPath())

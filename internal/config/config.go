@@ -101,8 +101,8 @@ type Ingest struct {
 
 // Log says what the log has and how.
 type Log struct {
-	LogLevel  string `key:"level" default:"info" flag:"yes" doc:"debug, info, warn or error."`
-	LogFormat string `key:"format" default:"text" flag:"yes" doc:"text or json."`
+	LogLevel  string `key:"level" is:"debug|info|warn|error" default:"info" flag:"yes" doc:"debug, info, warn or error."`
+	LogFormat string `key:"format" is:"text|json" default:"text" flag:"yes" doc:"text or json."`
 }
 
 // Debug is off unless it has an address.
@@ -242,16 +242,6 @@ func (c *Config) Validate() error {
 		}
 	}
 
-	oneOf := func(key, v string, of ...string) {
-		for _, o := range of {
-			if v == o {
-				return
-			}
-		}
-		bad(key, "%q is none of %s", v, strings.Join(of, ", "))
-	}
-	oneOf("log.level", c.LogLevel, "debug", "info", "warn", "error")
-	oneOf("log.format", c.LogFormat, "text", "json")
 	c.validateAccessLogs(bad)
 	c.Tenants.validate(bad)
 	c.Mirror.validate(bad)

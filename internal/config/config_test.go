@@ -35,6 +35,9 @@ func TestFile(t *testing.T) {
 		{"two problems", "limits:\n  memory: lots\ningest:\n  flush: 10 apples\n",
 			"f.yaml:2:11: limits.memory: \"lots\" is not a size: write one such as 256MiB, 10GB or 0\n" +
 				"f.yaml:4:10: ingest.flush: \"10 apples\" is not a duration: write one such as 500ms, 10s, 48h or 35d"},
+		{"words", "log:\n  level: loud\n  format: xml\n",
+			"f.yaml:2:10: log.level: \"loud\" is not known: write one of debug, info, warn, error\n" +
+				"f.yaml:3:11: log.format: \"xml\" is not known: write one of text, json"},
 		{"not a mapping", "- a\n- b\n", "f.yaml:1:1: the file is not a mapping: write key: value below it"},
 		{"section as value", "otlp: 4317\n", "f.yaml:1:7: otlp is not a mapping: write key: value below it"},
 		{"mapping as value", "data:\n  dir: x\n", "f.yaml:2:3: data is more than one text: write one text"},
@@ -89,7 +92,6 @@ func TestValidateReportsEverything(t *testing.T) {
 	c.Memory = 1
 	c.ExtraLabels = []string{"service", "a b", "host.name=host"}
 	c.Traces = Traces{Memory: 1 << 20, Grace: time.Millisecond, Idle: time.Minute, Keep: time.Minute, MaxBytes: 1, Link: "https://jaeger.example/trace/"}
-	c.LogLevel = "loud"
 	c.AllowedHosts = []string{"tail.example.com", "*", "https://tail.example.com", "tail.example.com:7099"}
 	got := c.Validate().Error()
 	want := `data: needs a directory
@@ -105,8 +107,7 @@ limits.memory: 1B is too little: at least 96MiB, it is for the whole program
 labels.extra: "service" would become the label service, which every span has: write service=another_name
 labels.extra: "a b" is neither an attribute key nor attribute=label
 allowed_hosts: "https://tail.example.com" is not a host name: write one such as tailscope.example.com, without scheme and port, or * for any
-allowed_hosts: "tail.example.com:7099" is not a host name: write one such as tailscope.example.com, without scheme and port, or * for any
-log.level: "loud" is none of debug, info, warn, error`
+allowed_hosts: "tail.example.com:7099" is not a host name: write one such as tailscope.example.com, without scheme and port, or * for any`
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

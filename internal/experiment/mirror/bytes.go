@@ -24,7 +24,7 @@ func (s *Session) assembleTCP(ctx context.Context, l net.Listener) error {
 	defer cancel()
 	c, err := new(net.Dialer).DialContext(dialing, "tcp", to.addr())
 	if err != nil {
-		return fmt.Errorf("primary: %s is not reached: %w: start it, or correct --primary", o.Primary, err)
+		return fmt.Errorf("primary: %s is not reached: %w: start it, or correct its address", o.Primary, err)
 	}
 	c.Close()
 	s.boundConnections()

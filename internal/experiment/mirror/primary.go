@@ -81,7 +81,7 @@ func reach(ctx context.Context, o *Options, config *tls.Config) (*primary, error
 	if !s.tls() {
 		c, err := p.dial.DialContext(ctx, "tcp", s.addr())
 		if err != nil {
-			return nil, p.unreached(err, "start it, or correct --primary")
+			return nil, p.unreached(err, "start it, or correct its address")
 		}
 		c.Close()
 		p.http1, p.http2 = s.scheme == "http", s.scheme == "h2c"
@@ -91,7 +91,7 @@ func reach(ctx context.Context, o *Options, config *tls.Config) (*primary, error
 	p.tls.ServerName = s.host
 	raw, err := p.dial.DialContext(ctx, "tcp", s.addr())
 	if err != nil {
-		return nil, p.unreached(err, "start it, or correct --primary")
+		return nil, p.unreached(err, "start it, or correct its address")
 	}
 	spoken, err := p.handshake(ctx, raw, "h2", "http/1.1")
 	if err != nil {

@@ -45,8 +45,8 @@ func TestStartRefuses(t *testing.T) {
 		want []string
 	}{
 		{"the address is taken", func(o *Options) { o.Listen = taken.Addr().String() }, []string{"listen: ", "address already in use", "another address"}},
-		{"the primary is away", func(o *Options) { o.Primary = "http://127.0.0.1:2" }, []string{"primary: http://127.0.0.1:2 is not reached", "refused", "start it, or correct --primary"}},
-		{"the primary's name", func(o *Options) { o.Primary = "http://nowhere.invalid" }, []string{"primary: the name of http://nowhere.invalid does not resolve", "correct --primary"}},
+		{"the primary is away", func(o *Options) { o.Primary = "http://127.0.0.1:2" }, []string{"primary: http://127.0.0.1:2 is not reached", "refused", "start it, or correct its address"}},
+		{"the primary's name", func(o *Options) { o.Primary = "http://nowhere.invalid" }, []string{"primary: the name of http://nowhere.invalid does not resolve", "correct its address"}},
 		{"the primary's certificate", func(o *Options) { o.Primary = secure.URL }, []string{"primary: ", "certificate", "--set mirror.ca=FILE", "--set mirror.insecure=true"}},
 		{"the primary speaks no TLS", func(o *Options) { o.Primary = "https://" + primary.Addr }, []string{"primary: ", "write http:// if it speaks no TLS"}},
 		{"no certificate", func(o *Options) { o.TLSCert, o.TLSKey = garbage, garbage }, []string{"tls-cert: ", garbage}},

@@ -108,7 +108,7 @@ func (m machine) checkServers(ctx context.Context, o *Options, bound net.Addr) e
 	}
 	answers, err := m.resolve(ctx, primary)
 	if err != nil {
-		return fmt.Errorf("primary: the name of %s does not resolve (%w): correct --primary", o.Primary, err)
+		return fmt.Errorf("primary: the name of %s does not resolve (%w): correct its address", o.Primary, err)
 	}
 	at := addrPort(bound)
 	if m.listens(at, answers) {

@@ -84,7 +84,7 @@ func (o *Options) Validate() error {
 		case s.Name == "":
 			errs = append(errs, errors.New("a shadow without a name"))
 		case names[s.Name]:
-			errs = append(errs, fmt.Errorf("two targets are named %q: give each a name of its own, as in --candidate new=http://b:8082", s.Name))
+			errs = append(errs, fmt.Errorf("two targets are named %q: give each a name of its own, as in new=http://b:8082", s.Name))
 		}
 		names[s.Name] = true
 		if s.Role != Control && s.Role != Candidate {
