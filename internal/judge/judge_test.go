@@ -20,6 +20,8 @@ func TestOneGrammar(t *testing.T) {
 	none := at(p99, 1.01, 0.9, 1.14, Evidence{})
 	none.Needs = "a change of 5 % needs about 3 h a side"
 	same := at(p99, 1.01, 0.98, 1.03, Evidence{Same: true})
+	equal, calm := at(errors, 0.0001, -0.0005, 0.0004, Evidence{Same: true}), at(errors, 0, 0, 0, Evidence{Same: true})
+	equal.Margin, calm.Margin = 0.001, 0.001
 	short := at(p99, nan, nan, nan, Evidence{Short: "3 slots"})
 	thrice := at(p99, 3, 2.5, 3.6, sure)
 	joint := inExperiment(at(p99, 1.1, 1.05, 1.16, sure))
@@ -42,6 +44,8 @@ func TestOneGrammar(t *testing.T) {
 		{inExperiment(none), NoEvidence, "no evidence that p99 of GET /search with workers=24 differs from workers=8 (95 % interval −10 % to +14 %); a change of 5 % needs about 3 h a side"},
 		{same, Same, "p99 of GET /search is the same within 5 % (95 % interval −2 % to +3 %)"},
 		{inMirror(same), Same, "p99 of GET /search is the same as control within 5 % (95 % interval −2 % to +3 %; noise floor ±3 %)"},
+		{equal, Same, "the share of errors of GET /search is the same within 0.1 points (95 % interval −0.05 to +0.04 points)"},
+		{calm, Same, "the share of errors of GET /search is the same within 0.1 points (95 % interval 0 points)"},
 		{short, TooLittle, "too little data to judge p99 of GET /search: 3 slots"},
 		{thrice, Slower, "p99 of GET /search takes 3 times as long (95 % interval 2.5–3.6)"},
 		{inExperiment(thrice), Slower, "p99 of GET /search with workers=24 takes 3 times as long as with workers=8 (95 % interval 2.5–3.6)"},

@@ -102,8 +102,17 @@ func (f *Finding) interval(ends string) string {
 	return s + ")"
 }
 
-// ends writes an interval that may hold none, with signs.
-func (f *Finding) ends() string { return f.signed(f.Low) + " to " + f.signed(f.High) }
+// ends writes an interval that may hold none, with signs. Points are named once.
+func (f *Finding) ends() string {
+	low, high := f.signed(f.Low), f.signed(f.High)
+	if !f.Ratio && f.Kind == Errors {
+		if low == high {
+			return low
+		}
+		low = strings.TrimSuffix(low, f.suffix())
+	}
+	return low + " to " + high
+}
 
 func (f *Finding) signed(effect float64) string {
 	v := f.shown(effect)

@@ -59,7 +59,7 @@ export function benchReport(service: string, start: number, valid: boolean) {
   return {
     kind: 'bench', name, service, start, ended: true,
     bench: {
-      format: 1, name, target: 'http://127.0.0.1:8983', service, variant: 'docs4', command: 'tailscope bench search.yaml --rate 500 --for 60s --variant docs4', start, end: start + slots, seed: 20_251_121,
+      format: 1, name, target: 'http://127.0.0.1:8983', service, variant: 'docs4', command: 'tailscope bench search.yaml --rate 500 --for 60s --set variant=docs4', start, end: start + slots, seed: 20_251_121,
       plan: { arrivals: 'poisson', protocol: 'HTTP/1.1', tls: true, connections: 64, timeout: 10, duration: 60 }, environment,
       account: { due: sent + 3, sent, answered, dropped: 2, unsent: 1, cut_off: cut, failed, statuses: { 200: answered - 41, 503: 41 }, checks: { 'json numFound': 7 }, errors: 53 },
       asked: 500, rate: answered / slots, latency: whole, uncorrected, first_byte: latency(answered, 0.009), bytes: 126_000_000,

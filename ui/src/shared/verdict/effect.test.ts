@@ -36,7 +36,7 @@ test('errors are differences around zero', () => {
   expect(a.at(m.high!)).toBeLessThan(1);
   expect(effectOf(m)).toEqual({ size: '0.3 points higher', interval: '0.1–0.5 points' });
   expect(floorText(m)).toBe('± 0.05 points');
-  expect(controlText(m)).toBe('−0.05 points to +0.04 points');
+  expect(controlText(m)).toBe('−0.05 to +0.04 points');
   expect(figureOf(m, m.reference)).toBe('0.1 %');
 });
 

@@ -88,6 +88,12 @@ function signed(m: Pick<CompareMeasure, 'name' | 'scale'>, v: Num): string {
   return `${d === '0' ? '' : v! < 0 ? '−' : '+'}${d}${unitOf(m)}`;
 }
 
+/** The ends of an interval; points are named once. */
+function ends(m: Pick<CompareMeasure, 'name' | 'scale'>, low: string, high: string): string {
+  if (ofRatio(m) || !isErrors(m)) return `${low} to ${high}`;
+  return low === high ? low : `${low.replace(' points', '')} to ${high}`;
+}
+
 const between = (low: string, high: string, unit: string) => (high === '' ? `${low}${unit} or more` : low === '' ? `up to ${high}${unit}` : `${low}–${high}${unit}`);
 
 /** A verdict behind a size: 0.4 points higher. */
@@ -99,7 +105,7 @@ export function effectWords(m: Pick<CompareMeasure, 'name' | 'scale'>, f: Compar
   const [size, low, high] = [change100(m, f.effect), change100(m, f.low), change100(m, f.high)];
   const word = adjective[f.verdict] ?? f.verdict;
   if (!['faster', 'slower', 'lower', 'higher'].includes(word)) {
-    return { size: signed(m, size), interval: f.low == null && f.high == null ? '' : `${signed(m, low)} to ${signed(m, high)}` };
+    return { size: signed(m, size), interval: f.low == null && f.high == null ? '' : ends(m, signed(m, low), signed(m, high)) };
   }
   if (ofRatio(m) && f.effect >= 2) return { size: `× ${times(f.effect)} ${word}`, interval: between(times(f.low), times(f.high), '') };
   if (ofRatio(m) && f.effect > 0 && f.effect <= 1 / manyTimes) return { size: `× ${times(1 / f.effect)} ${word}`, interval: between(times(over(f.high)), times(over(f.low)), '') };
