@@ -28,6 +28,7 @@ import (
 	"tailscope/internal/liveview"
 	"tailscope/internal/query"
 	"tailscope/internal/report"
+	"tailscope/internal/strictyaml"
 )
 
 // simulateFlags are those of a simulation; what they say of it is in simple.
@@ -42,6 +43,7 @@ type simulateFlags struct {
 	quiet                  bool
 	command                string // that makes it again
 	simple                 simpleFlags
+	said                   *saidFile // nil if a file says it
 	set                    *settings
 }
 
@@ -111,7 +113,7 @@ func newSimulateValidate(io streams) *cobra.Command {
 		Short: "read the file of a simulation, and say what it will do; nothing is read or simulated",
 		Args:  exactArgs(1, "the file of a simulation, such as search.yaml"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, _, err := loadSimulation(io, args[0], nil)
+			s, _, err := (&simulateFlags{streams: io}).load(args[0], nil)
 			if err != nil {
 				return err
 			}
@@ -223,10 +225,10 @@ func (f *simulateFlags) text(args []string) (name string, content []byte, err er
 	if len(args) == 1 {
 		return args[0], nil, nil
 	}
-	if content, err = f.simple.yaml(); err != nil {
+	if f.said, err = f.simple.file(); err != nil {
 		return "", nil, err
 	}
-	name = "flags"
+	name, content = "flags", []byte(f.said.text.String())
 	if f.save != "" {
 		if err := os.WriteFile(f.save, content, 0o644); err != nil {
 			return "", nil, fmt.Errorf("write the simulation: %w", err)
@@ -236,9 +238,9 @@ func (f *simulateFlags) text(args []string) (name string, content []byte, err er
 	return name, content, nil
 }
 
-// loadSimulation reads a file, and says everything that is wrong with it. Content is
-// read unless given.
-func loadSimulation(io streams, path string, content []byte) (*words.Spec, []byte, error) {
+// load reads a file, and says everything that is wrong with it. Content is read unless
+// given.
+func (f *simulateFlags) load(path string, content []byte) (*words.Spec, []byte, error) {
 	if content == nil {
 		var err error
 		if content, err = os.ReadFile(path); err != nil {
@@ -249,18 +251,26 @@ func loadSimulation(io streams, path string, content []byte) (*words.Spec, []byt
 	if len(problems) == 0 {
 		return s, content, nil
 	}
-	return nil, nil, wrongSimulation(io, path, problems)
+	return nil, nil, f.wrong(path, problems)
 }
 
-func wrongSimulation[P error](io streams, path string, problems []P) error {
+// wrong says what is wrong with the file, or with the settings in its place.
+func (f *simulateFlags) wrong(path string, problems []strictyaml.Problem) error {
+	if f.said != nil {
+		var errs []error
+		for _, p := range problems {
+			errs = append(errs, errors.New(f.said.called(p, f.set.called)))
+		}
+		return usage{withHint(errors.Join(errs...), "nothing was simulated; tailscope simulate --help lists what can be set")}
+	}
 	for _, p := range problems {
-		fmt.Fprintln(io.err, report.Printable(p.Error()))
+		fmt.Fprintln(f.err, report.Printable(p.Error()))
 	}
 	return usage{withHint(fmt.Errorf("%s: %s", path, report.Plural(len(problems), "problem")), "nothing was simulated; tailscope simulate schema describes the file for editors")}
 }
 
 func (f *simulateFlags) run(ctx context.Context, name string, content []byte) error {
-	s, content, err := loadSimulation(f.streams, name, content)
+	s, content, err := f.load(name, content)
 	if err != nil {
 		return err
 	}
@@ -272,7 +282,7 @@ func (f *simulateFlags) run(ctx context.Context, name string, content []byte) er
 		return f.unreachable(err)
 	}
 	if len(problems) > 0 {
-		return wrongSimulation(f.streams, name, problems)
+		return f.wrong(name, problems)
 	}
 	workers := f.workers
 	if workers <= 0 {
@@ -308,23 +318,23 @@ func (f *simulateFlags) run(ctx context.Context, name string, content []byte) er
 
 // override puts what flags say in the place of what the file says.
 func (f *simulateFlags) override(s *words.Spec, name string, content []byte) (*words.Spec, []byte, error) {
-	more := ""
+	// A file of these alone says what is wrong with them.
+	more := &saidFile{}
+	more.add("", "{simulate: x, leaves: [{from: {takes: 1ms}}], layout: {nodes: 1, shards: 1, rate: 1}")
 	for _, o := range [][2]string{{"queries", f.queries}, {"asks", f.asks}, {"moments", f.moments}} {
 		if o[1] != "" {
-			more += o[0] + ": " + o[1] + "\n"
+			more.add(o[0], ", "+o[0]+": "+o[1])
 		}
 	}
 	if f.seed != 0 {
-		more += "seed: " + strconv.FormatUint(f.seed, 10) + "\n"
+		more.add("seed", ", seed: "+strconv.FormatUint(f.seed, 10))
 	}
-	if more == "" {
+	if len(more.names) == 1 {
 		return s, content, nil
 	}
-	// A file of these alone says what is wrong with them.
-	const rest = "simulate: x\nleaves: [{from: {takes: 1ms}}]\nlayout: {nodes: 1, shards: 1, rate: 1}\n"
-	of, problems := words.Read("flags", []byte(rest+more))
+	of, problems := words.Read("flags", []byte(more.text.String()+"}"))
 	if len(problems) > 0 {
-		return nil, nil, usage{fmt.Errorf("%s", strings.TrimPrefix(problems[0].Message+": "+problems[0].Hint, "flags: "))}
+		return nil, nil, usage{errors.New(more.called(problems[0], f.set.called))}
 	}
 	if f.queries != "" {
 		s.Queries = of.Queries

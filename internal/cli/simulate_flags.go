@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"tailscope/internal/strictyaml"
 )
 
 // simpleFlags say a simulation of one class of leaves without a file. Of nodes, shards,
@@ -59,44 +61,85 @@ func (f *simpleFlags) given() (out []string) {
 	return out
 }
 
-// yaml is the file that says the same.
-func (f *simpleFlags) yaml() ([]byte, error) {
+// saidFile is the file of a simulation that settings say: each is a line of its own.
+type saidFile struct {
+	text  strings.Builder
+	names []string // of the setting of each line, empty for those that none says
+}
+
+func (f *saidFile) add(name, line string) {
+	f.text.WriteString(line + "\n")
+	f.names = append(f.names, name)
+}
+
+// called returns a problem as one of a setting, without the place in a file that
+// nobody wrote.
+func (f *saidFile) called(p strictyaml.Problem, called func(string) string) string {
+	text := p.Message
+	if i := p.Line - 1; i >= 0 && i < len(f.names) && f.names[i] != "" {
+		name := f.names[i]
+		key := name[strings.LastIndex(name, ".")+1:]
+		text = called(name) + ": " + strings.TrimPrefix(text, key+": ")
+	}
+	if p.Hint != "" {
+		text += ": " + p.Hint
+	}
+	return text
+}
+
+// file is the file that says the same.
+func (f *simpleFlags) file() (*saidFile, error) {
 	if f.leaves == "" {
 		return nil, usage{withHint(fmt.Errorf("what leaves take is missing"), "write --leaves solr, --leaves 'solr/GET /select', --leaves leaves.json or --leaves 5ms")}
 	}
-	var b strings.Builder
+	out := &saidFile{}
 	name, from := f.source()
-	fmt.Fprintf(&b, "simulate: %s\nleaves:\n  - from: {%s}\n", name, strings.Join(from, ", "))
-	for _, o := range [][2]string{{"fixed", f.fixed}, {"together", f.together}, {"waits", f.waits}} {
+	out.add("", "simulate: "+name)
+	out.add("", "leaves:")
+	out.add("", "  - from:")
+	for _, line := range from {
+		out.add("leaves", "      "+line)
+	}
+	for _, o := range [][3]string{
+		{"  since", f.since, "since"}, {"  every", f.every, "leaves.every"}, {"  shards", f.measuredAt, "leaves.shards"},
+		{"fixed", f.fixed, "leaves.fixed"}, {"together", f.together, "leaves.together"}, {"waits", f.waits, "leaves.waits"},
+	} {
 		if o[1] != "" {
-			fmt.Fprintf(&b, "    %s: %s\n", o[0], o[1])
+			out.add(o[2], "    "+o[0]+": "+o[1])
 		}
 	}
-	var layout []string
-	vary, layouts := "", ""
+	var several [][2]string
+	out.add("", "layout:")
 	for _, k := range simpleKeys {
-		v := *f.values[k.key]
-		several := strings.Contains(v, "..") || strings.Contains(v, ",")
-		switch {
+		switch v := *f.values[k.key]; {
 		case v == "":
-		case !several:
-			layout = append(layout, k.key+": "+v)
-		case k.key == "split":
-			var curves []string
-			for _, s := range splitList(v) {
-				curves = append(curves, fmt.Sprintf("  - {name: %s, split: %s}\n", s, s))
-			}
-			layouts = "layouts:\n" + strings.Join(curves, "")
-		case vary != "":
-			return nil, usage{withHint(fmt.Errorf("%s has several values, and so has another flag", f.set.called(k.name)), "vary one of them; a file can have layouts that differ in any")}
-		case strings.Contains(v, ".."):
-			vary = fmt.Sprintf("vary: {%s: %s}\n", k.key, v)
+		case strings.Contains(v, "..") || strings.Contains(v, ","):
+			several = append(several, [2]string{k.key, k.name})
 		default:
-			vary = fmt.Sprintf("vary: {%s: [%s]}\n", k.key, strings.Join(splitList(v), ", "))
+			out.add(k.name, "  "+k.key+": "+v)
 		}
 	}
-	fmt.Fprintf(&b, "layout: {%s}\n%s%s", strings.Join(layout, ", "), layouts, vary)
-	return []byte(b.String()), nil
+	if out.names[len(out.names)-1] == "" {
+		out.add("", "  {}")
+	}
+	varied := ""
+	for _, k := range several {
+		switch v := *f.values[k[0]]; {
+		case k[0] == "split":
+			out.add("", "layouts:")
+			for _, s := range splitList(v) {
+				out.add(k[1], fmt.Sprintf("  - {name: %s, split: %s}", s, s))
+			}
+		case varied != "":
+			return nil, usage{withHint(fmt.Errorf("%s has several values, and so has %s", f.set.called(k[1]), f.set.called(varied)), "vary one of them; a file can have layouts that differ in any")}
+		default:
+			if varied = k[1]; !strings.Contains(v, "..") {
+				v = "[" + strings.Join(splitList(v), ", ") + "]"
+			}
+			out.add(k[1], fmt.Sprintf("vary: {%s: %s}", k[0], v))
+		}
+	}
+	return out, nil
 }
 
 // source is where leaves are from: a duration, a file that there is, or a service.
@@ -110,11 +153,6 @@ func (f *simpleFlags) source() (name string, from []string) {
 		name, from = service, []string{"service: " + quoted(service)}
 		if operation != "" {
 			from = append(from, "operation: "+quoted(operation))
-		}
-	}
-	for _, o := range [][2]string{{"since", f.since}, {"every", f.every}, {"shards", f.measuredAt}} {
-		if o[1] != "" {
-			from = append(from, o[0]+": "+o[1])
 		}
 	}
 	return name, from

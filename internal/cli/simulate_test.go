@@ -71,7 +71,11 @@ func TestSimulateMistakes(t *testing.T) {
 		{[]string{"--nodes", "4"}, "write --leaves solr"},
 		{append(stairs, "--nodes", "4", "--format", "pdf"), "write text, markdown, html or json"},
 		{append(stairs, "--nodes", "4,6", "--replicas", "1,2"), "vary one of them"},
-		{append(stairs, "--nodes", "4", "--asks", "p100"), `"p100" is not a quantile`},
+		{append(stairs, "--nodes", "4", "--asks", "p100"), `tailscope: --asks: "p100" is not a quantile`},
+		{append(stairs, "--nodes", "4", "--set", "moments=q"), `tailscope: --set moments: "q" is not known: write one of all`},
+		{append(stairs, "--nodes", "x", "--set", "leaves.together=7"), "tailscope: --set leaves.together: \"7\" is out of range: write one such as 50% or 0.5\ntailscope: --nodes: \"x\" is out of range"},
+		{append(stairs, "--nodes", "x..4"), "tailscope: --nodes: "},
+		{append(stairs, "--nodes", "4", "--set", "leaves.shards=foo"), "tailscope: --set leaves.shards: \"foo\" is out of range"},
 		{[]string{"--leaves", "solr", "--nodes", "4", "--shards", "8", "--rate", "5"}, "name it: --from http://127.0.0.1:7099"},
 		{[]string{"--leaves", few, "--nodes", "4", "--shards", "8", "--rate", "5"}, "there are 2 observations"},
 	} {
