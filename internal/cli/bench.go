@@ -73,7 +73,8 @@ a run in which it could not keep up says so, and ends with code 3. Code 1 says
 that a threshold was missed, 2 that it was called wrongly. docs/bench.md explains
 all of it.`,
 		Example: `  tailscope bench http://127.0.0.1:8080/ --rate 500 --for 30s
-  tailscope bench http://127.0.0.1:8080/search?q={{word}} --data words.csv --rate 100..800 --for 2m --threshold 'p(99) < 300ms'
+  tailscope bench http://127.0.0.1:8080/search?q={{word}} --data words.csv --rate 100..800 --for 2m \
+    --threshold 'p(99) < 300ms'
   tailscope bench http://127.0.0.1:8080 --record session.rec --set speed=2 -o run.html
   tailscope bench http://127.0.0.1:8080/ --arrivals closed --connections 32 --for 10s
   tailscope bench search.yaml --to http://127.0.0.1:7099`,

@@ -63,7 +63,8 @@ of the precision asked for, or that the generator was the limit. docs/capacity.m
 explains all of it.`,
 		Example: `  tailscope capacity http://127.0.0.1:8080/ --objective 'p99 < 200ms and errors < 0.1%'
   tailscope capacity search.yaml --objective 'p99{search} < 80ms' --highest 2000 --to http://127.0.0.1:7099
-  tailscope capacity http://127.0.0.1:8080/ --objective 'p99 < 200ms' --rate 400 --servers 1..11 --apply './scale.sh {{servers}}'
+  tailscope capacity http://127.0.0.1:8080/ --objective 'p99 < 200ms' --rate 400 --servers 1..11 \
+    --apply './scale.sh {{servers}}'
   tailscope capacity http://app.test/ --objective 'p95 < 100ms' --rate 400 --server 10.0.0.1:80 --server 10.0.0.2:80`,
 		Args: exactArgs(1, "a URL, or the file of a scenario"),
 	}

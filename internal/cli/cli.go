@@ -97,6 +97,9 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return code
 }
 
+// helpWidth is how many characters a line of help has at most.
+const helpWidth = 120
+
 func newRoot(io streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "tailscope",
@@ -122,6 +125,7 @@ terminal, or through its API.
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SuggestionsMinimumDistance = 2
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", helpWidth)))
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage{flagError(cmd, err)}

@@ -365,7 +365,7 @@ func TestHelpHasNoMarkdown(t *testing.T) {
 		}
 	}
 	visit(newRoot(streams{}))
-	if out, _, _ := run(t, "serve", "--help"); !strings.Contains(out, "see Memory in docs/configuration.md.") {
+	if out, _, _ := run(t, "serve", "--help"); !strings.Contains(strings.Join(strings.Fields(out), " "), "see Memory in docs/configuration.md.") {
 		t.Errorf("help of --limits-memory does not say where memory is documented:\n%s", out)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,7 +46,12 @@ func (s *settings) register(cmd *cobra.Command, all *pflag.FlagSet, example stri
 	s.addFlag(s.flags, example)
 	for _, fs := range []*pflag.FlagSet{s.flags, s.own} {
 		fs.VisitAll(func(f *pflag.Flag) {
-			f.Usage = flagNamed.ReplaceAllStringFunc(f.Usage, func(flag string) string { return s.called(flag[2:]) })
+			f.Usage = flagNamed.ReplaceAllStringFunc(f.Usage, func(flag string) string {
+				if name, own := strings.CutPrefix(flag, "--"); own {
+					return s.called(name)
+				}
+				return flag
+			})
 		})
 	}
 	if list := s.list(); list != "" {
@@ -55,27 +59,25 @@ func (s *settings) register(cmd *cobra.Command, all *pflag.FlagSet, example stri
 	}
 }
 
-// flagNamed finds flags in a text.
-var flagNamed = regexp.MustCompile(`--[a-z][a-z-]*`)
+// flagNamed finds flags in a text, with the command if it is of another.
+var flagNamed = regexp.MustCompile(`(tailscope [a-z ]+)?--[a-z][a-z-]*`)
 
 func (s *settings) addFlag(fs *pflag.FlagSet, example string) {
 	fs.Var(s, "set", "any setting by its key, such as "+example+"; may be given several times")
 }
 
-// list is a line for each setting without a flag.
+// list has each setting without a flag, as help has flags.
 func (s *settings) list() string {
 	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	s.own.VisitAll(func(f *pflag.Flag) {
-		_, usage := pflag.UnquoteUsage(f)
-		if !slices.Contains([]string{"", "0", "0s", "false", "[]"}, f.DefValue) {
-			usage += " (default " + f.DefValue + ")"
-		}
-		fmt.Fprintf(w, "  %s\t%s\n", f.Name, usage)
-	})
-	w.Flush()
+	for line := range strings.Lines(s.own.FlagUsagesWrapped(helpWidth + len(dashesOfHelp) - 2)) {
+		line = strings.TrimPrefix(line, dashesOfHelp)
+		b.WriteString("  " + strings.TrimPrefix(line, strings.Repeat(" ", len(dashesOfHelp))))
+	}
 	return strings.TrimRight(b.String(), "\n")
 }
+
+// dashesOfHelp stand before the name of a flag.
+const dashesOfHelp = "      --"
 
 // settingKey is the key of a setting that had a flag of this name.
 func settingKey(flag string) string { return strings.ReplaceAll(flag, "-", "_") }

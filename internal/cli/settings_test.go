@@ -4,6 +4,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -35,6 +36,26 @@ func TestNoCommandHasTooManyFlags(t *testing.T) {
 	if commands < 40 {
 		t.Errorf("%d commands seen: the test looks in the wrong place", commands)
 	}
+}
+
+// Help is read in terminals.
+func TestHelpIsNotTooWide(t *testing.T) {
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		help, _, code := run(t, append(strings.Fields(cmd.CommandPath())[1:], "--help")...)
+		if code != exitOK {
+			t.Errorf("%s --help: code %d", cmd.CommandPath(), code)
+		}
+		for line := range strings.Lines(help) {
+			if n := utf8.RuneCountInString(line) - 1; n > helpWidth {
+				t.Errorf("%s --help: a line of %d characters: %s", cmd.CommandPath(), n, line)
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk(newRoot(streams{nil, io.Discard, io.Discard}))
 }
 
 // A flag that is a setting now is answered by what to write in its place, and that
