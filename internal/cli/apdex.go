@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"tailscope/api"
 	"tailscope/client"
-	"tailscope/internal/figure"
 	"tailscope/internal/report"
 )
 
@@ -50,56 +48,13 @@ func newApdex(io streams) *cobra.Command {
 		if err != nil {
 			return q.failed(err)
 		}
-		if q.format == "json" {
-			return report.WriteJSON(io.out, r)
-		}
 		if len(r.Rows) == 0 && q.format == "table" {
 			return q.nothing("no request came in that range")
 		}
-		return apdexRows(io, r, q.format == "csv")
+		return q.answer(report.Apdex(r))
 	})
 	cmd.AddCommand(newApdexSet(io), newApdexRemove(io), newApdexTargets(io))
 	return cmd
-}
-
-func apdexRows(io streams, r *api.ApdexResponse, asCSV bool) error {
-	t := &report.Table{}
-	t.Column("service", false)
-	t.Column("operation", false)
-	t.Column("T", true)
-	t.Column("from", false)
-	t.Column("apdex", true)
-	t.Column("between", false)
-	for _, h := range []string{"satisfied", "tolerating", "frustrated", "requests", "rate"} {
-		t.Column(h, true)
-	}
-	var rows [][]string
-	thin := false
-	for _, a := range r.Rows {
-		score, between := report.Ratio(a.Apdex), ""
-		if low, high := report.Ratio(a.Low), report.Ratio(a.High); low != high {
-			between = low + "–" + high
-		}
-		if a.Thin {
-			thin = true
-			score = "(" + score + ")"
-		}
-		n := api.Float(a.Requests)
-		t.Rows = append(t.Rows, []string{a.Service, a.Operation, report.SecondsUnit.Value(a.T), a.From, score, between, report.Share(a.Satisfied / n), report.Share(a.Tolerating / n), report.Share(a.Frustrated / n), figure.Thousands(a.Requests), report.PerTime(a.Rate)})
-		rows = append(rows, []string{a.Service, a.Operation, report.Raw(a.T), a.From, report.Raw(a.Apdex), report.Raw(a.Low), report.Raw(a.High), report.Raw(a.Satisfied), report.Raw(a.Tolerating), report.Raw(a.Frustrated),
-			strconv.FormatUint(a.Requests, 10), report.Raw(a.Rate), strconv.FormatBool(a.Thin)})
-	}
-	if asCSV {
-		return report.WriteCSV(io.out, []string{"service", "operation", "t_seconds", "t_from", "apdex", "apdex_low", "apdex_high", "satisfied", "tolerating", "frustrated", "requests", "rate_per_second", "thin"}, rows)
-	}
-	if err := t.Write(io.out); err != nil {
-		return err
-	}
-	if thin {
-		_, err := fmt.Fprintln(io.out, "\n(…) below 100 requests a minute, where Apdex means little")
-		return err
-	}
-	return nil
 }
 
 func newApdexSet(io streams) *cobra.Command {
@@ -154,28 +109,7 @@ func newApdexTargets(io streams) *cobra.Command {
 		if err != nil {
 			return q.failed(err)
 		}
-		if q.format == "json" {
-			return report.WriteJSON(io.out, r)
-		}
-		t := &report.Table{}
-		t.Column("service", false)
-		t.Column("operation", false)
-		t.Column("T", true)
-		var rows [][]string
-		for _, a := range r.Targets {
-			t.Rows = append(t.Rows, []string{a.Service, a.Operation, report.SecondsUnit.Value(a.T)})
-			rows = append(rows, []string{a.Service, a.Operation, report.Raw(a.T)})
-		}
-		if q.format == "csv" {
-			return report.WriteCSV(io.out, []string{"service", "operation", "t_seconds"}, rows)
-		}
-		if len(t.Rows) > 0 {
-			if err := t.Write(io.out); err != nil {
-				return err
-			}
-		}
-		_, err = fmt.Fprintf(io.out, "%s unless set\n", report.SecondsUnit.Value(r.Default))
-		return err
+		return q.answer(report.ApdexTargets(r))
 	})
 	return cmd
 }

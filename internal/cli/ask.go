@@ -3,17 +3,12 @@ package cli
 import (
 	"context"
 	"fmt"
-	"math"
-	"slices"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"tailscope/api"
 	"tailscope/client"
-	"tailscope/internal/figure"
 	"tailscope/internal/report"
 )
 
@@ -36,39 +31,11 @@ func newQueryServices(io streams) *cobra.Command {
 		if err != nil {
 			return q.failed(err)
 		}
-		if q.format == "json" {
-			return report.WriteJSON(io.out, r)
-		}
 		if len(r.Services) == 0 && q.format == "table" {
 			return withHint(fmt.Errorf("no service has sent anything in that range"),
 				"point an OpenTelemetry SDK at the server with OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4317")
 		}
-		t := &report.Table{}
-		t.Column("service", false)
-		for _, h := range []string{"requests", "rate", "errors", "apdex", "mean"} {
-			t.Column(h, true)
-		}
-		var qs []string
-		if len(r.Services) > 0 {
-			qs = report.SortedQuantiles(r.Services[0].Quantiles)
-		}
-		for _, name := range qs {
-			t.Column(report.QuantileName(name), true)
-		}
-		var plainRows [][]string
-		for _, s := range r.Services {
-			row := []string{s.Name, figure.Thousands(s.Requests), report.Digits(float64(s.Rate)) + "/s", report.Percent(s.ErrorRate), report.Ratio(s.Apdex), report.SecondsUnit.Value(s.Mean)}
-			plainRow := []string{s.Name, strconv.FormatUint(s.Requests, 10), report.Raw(s.Rate), report.Raw(s.ErrorRate), report.Raw(s.Apdex), report.Raw(s.Mean)}
-			for _, name := range qs {
-				row = append(row, report.SecondsUnit.Value(s.Quantiles[name]))
-				plainRow = append(plainRow, report.Raw(s.Quantiles[name]))
-			}
-			t.Rows, plainRows = append(t.Rows, row), append(plainRows, plainRow)
-		}
-		if q.format == "csv" {
-			return report.WriteCSV(io.out, append([]string{"service", "requests", "rate", "error_ratio", "apdex", "mean"}, qs...), plainRows)
-		}
-		return t.Write(io.out)
+		return q.answer(report.Services(r))
 	})
 	return cmd
 }
@@ -101,78 +68,9 @@ func newQueryDistribution(io streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		switch q.format {
-		case "json":
-			return report.WriteJSON(io.out, r)
-		case "csv":
-			return distributionCSV(io, r, splitList(by))
-		}
-		return distributionTable(io, r, splitList(by))
+		return q.answer(report.Distribution(r, splitList(by)))
 	})
 	return cmd
-}
-
-func distributionTable(io streams, r *api.DistributionResponse, by []string) error {
-	u := report.UnitOf(r.Family)
-	t := &report.Table{}
-	for _, name := range by {
-		t.Column(name, false)
-	}
-	qs := report.SortedQuantiles(r.Groups[0].Quantiles)
-	for _, h := range []string{"count", "mean", "min"} {
-		t.Column(h, true)
-	}
-	for _, name := range qs {
-		t.Column(report.QuantileName(name), true)
-	}
-	t.Column("max", true)
-	t.Column("error", true)
-	for _, a := range r.Groups[0].At {
-		t.Column("below "+u.Value(a.Value), true)
-		t.Column("same", true)
-		t.Column("above", true)
-	}
-	for _, g := range r.Groups {
-		var row []string
-		for _, name := range by {
-			row = append(row, report.OrNone(g.Labels[name]))
-		}
-		row = append(row, figure.Thousands(g.Count), u.Value(g.Mean), u.Value(g.Min))
-		for _, name := range qs {
-			row = append(row, u.Value(g.Quantiles[name]))
-		}
-		row = append(row, u.Value(g.Max), "±"+report.Percent(g.Error))
-		for _, a := range g.At {
-			row = append(row, report.Percent(a.Below), report.Percent(a.Same), report.Percent(a.Above))
-		}
-		t.Rows = append(t.Rows, row)
-	}
-	return t.Write(io.out)
-}
-
-func distributionCSV(io streams, r *api.DistributionResponse, by []string) error {
-	qs := report.SortedQuantiles(r.Groups[0].Quantiles)
-	header := slices.Concat(by, []string{"count", "sum", "mean", "min", "max", "error"}, qs)
-	for _, a := range r.Groups[0].At {
-		v := report.Raw(a.Value)
-		header = append(header, "below_"+v, "same_"+v, "above_"+v)
-	}
-	var rows [][]string
-	for _, g := range r.Groups {
-		var row []string
-		for _, name := range by {
-			row = append(row, g.Labels[name])
-		}
-		row = append(row, strconv.FormatUint(g.Count, 10), report.Raw(g.Sum), report.Raw(g.Mean), report.Raw(g.Min), report.Raw(g.Max), report.Raw(g.Error))
-		for _, name := range qs {
-			row = append(row, report.Raw(g.Quantiles[name]))
-		}
-		for _, a := range g.At {
-			row = append(row, report.Raw(a.Below), report.Raw(a.Same), report.Raw(a.Above))
-		}
-		rows = append(rows, row)
-	}
-	return report.WriteCSV(io.out, header, rows)
 }
 
 func newQueryHeatmap(io streams) *cobra.Command {
@@ -193,25 +91,21 @@ func newQueryHeatmap(io streams) *cobra.Command {
 		if height < 4 || height > 200 {
 			return usage{fmt.Errorf("--height %d: write a number from 4 to 200", height)}
 		}
-		p := picture{width: q.columns(), height: height, colors: q.colors(), zone: q.now().Location()}
+		p := report.HeatmapOptions{Width: q.columns(), Height: height, Colors: q.colors(), Zone: q.now().Location()}
 		if q.format != "picture" {
-			p.colors = true // as fine as a picture can be
+			p.Colors = true // as fine as a picture can be
 		}
 		var used client.Selection
 		h, err := ask(q, func(sel client.Selection) (*api.HeatmapResponse, error) {
 			used = sel
-			return q.client().Heatmap(ctx, client.HeatmapQuery{Selection: sel, Grid: client.Grid{Step: step, Width: p.columns()}, Rows: p.rows()})
+			return q.client().Heatmap(ctx, client.HeatmapQuery{Selection: sel, Grid: client.Grid{Step: step, Width: p.Columns()}, Rows: p.Rows()})
 		}, func(h *api.HeatmapResponse) bool { return h.Count == 0 })
 		if err != nil {
 			return err
 		}
-		switch q.format {
-		case "json":
-			return report.WriteJSON(io.out, h)
-		case "csv":
-			return heatmapCSV(io, h)
+		if q.format != "picture" {
+			return q.answer(report.Heatmap(h, p, nil, nil))
 		}
-		p.unit = report.UnitOf(h.Family)
 		marks, err := q.client().Marks(ctx, client.MarksQuery{Start: unix(h.Start), End: unix(h.End), Service: q.service})
 		if err != nil {
 			return q.failed(err)
@@ -220,38 +114,9 @@ func newQueryHeatmap(io streams) *cobra.Command {
 		if err != nil {
 			return q.failed(err)
 		}
-		if err := p.draw(io.out, h, marks.Marks); err != nil {
-			return err
-		}
-		if len(d.Groups) == 0 {
-			return nil
-		}
-		_, err = fmt.Fprintln(io.out, strings.Repeat(" ", report.AxisWidth)+summary(d.Groups[0], p.unit))
-		return err
+		return q.answer(report.Heatmap(h, p, marks.Marks, d.Groups))
 	})
 	return cmd
-}
-
-// summary is a distribution in one line.
-func summary(g api.DistributionGroup, u report.Unit) string {
-	parts := []string{figure.Thousands(g.Count) + " observations", "mean " + u.Value(g.Mean)}
-	for _, name := range report.SortedQuantiles(g.Quantiles) {
-		parts = append(parts, report.QuantileName(name)+" "+u.Value(g.Quantiles[name]))
-	}
-	return strings.Join(append(parts, "max "+u.Value(g.Max)), "  ")
-}
-
-// heatmapCSV writes a line per occupied cell.
-func heatmapCSV(io streams, h *api.HeatmapResponse) error {
-	var rows [][]string
-	for _, c := range h.Columns {
-		for i, row := range c.Rows {
-			if row+1 < len(h.Bounds) {
-				rows = append(rows, []string{unix(c.Start), report.Raw(h.Bounds[row]), report.Raw(h.Bounds[row+1]), strconv.FormatUint(c.Counts[i], 10)})
-			}
-		}
-	}
-	return report.WriteCSV(io.out, []string{"start", "low", "high", "count"}, rows)
 }
 
 func newQueryTimeline(io streams) *cobra.Command {
@@ -290,76 +155,12 @@ func newQueryTimeline(io streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if q.format == "json" {
-			return report.WriteJSON(io.out, r)
+		if r.Overlay != nil && q.format == "table" {
+			fmt.Fprintf(io.err, "tailscope: these are figures of %s, at the times of the range asked for\n", r.Overlay.Of)
 		}
-		return timelineRows(io, r, splitList(by), q.format == "csv", q.now().Location())
+		return q.answer(report.Timeline(r, splitList(by), q.now().Location()))
 	})
 	return cmd
-}
-
-// timelineRows prints a line per step and group. Number families have a value
-// instead of a distribution.
-func timelineRows(io streams, r *api.TimelineResponse, by []string, asCSV bool, zone *time.Location) error {
-	u := report.UnitOf(strings.TrimSuffix(r.Family, "_total"))
-	numbers := len(r.Groups[0].Value) > 0
-	if r.Overlay != nil && !asCSV {
-		fmt.Fprintf(io.err, "tailscope: these are figures of %s, at the times of the range asked for\n", r.Overlay.Of)
-	}
-	t := &report.Table{}
-	t.Column("time", false)
-	for _, name := range by {
-		t.Column(name, false)
-	}
-	header := append([]string{"time"}, by...)
-	qs := report.SortedQuantiles(r.Groups[0].Quantiles)
-	if numbers {
-		t.Column("value", true)
-		header = append(header, "value")
-	} else {
-		for _, h := range []string{"count", "rate", "errors", "mean"} {
-			t.Column(h, true)
-		}
-		header = append(header, "count", "rate", "error_ratio", "mean")
-		for _, name := range qs {
-			t.Column(report.QuantileName(name), true)
-		}
-		header = append(header, qs...)
-	}
-	var plainRows [][]string
-	for _, g := range r.Groups {
-		for i, at := range r.Times {
-			row := []string{time.Unix(at, 0).In(zone).Format("Jan 02 15:04:05")}
-			plainRow := []string{unix(at)}
-			for _, name := range by {
-				row, plainRow = append(row, report.OrNone(g.Labels[name])), append(plainRow, g.Labels[name])
-			}
-			if numbers {
-				if math.IsNaN(float64(g.Value[i])) {
-					continue
-				}
-				row, plainRow = append(row, u.Value(g.Value[i])), append(plainRow, report.Raw(g.Value[i]))
-			} else {
-				if g.Count[i] == 0 {
-					continue
-				}
-				errors := api.Float(math.NaN())
-				if i < len(g.ErrorRate) {
-					errors = g.ErrorRate[i]
-				}
-				row = append(row, figure.Thousands(g.Count[i]), report.Digits(float64(g.Rate[i]))+"/s", report.Percent(errors), u.Value(g.Mean[i]))
-				plainRow = append(plainRow, strconv.FormatUint(g.Count[i], 10), report.Raw(g.Rate[i]), report.Raw(errors), report.Raw(g.Mean[i]))
-				for _, name := range qs {
-					row, plainRow = append(row, u.Value(g.Quantiles[name][i])), append(plainRow, report.Raw(g.Quantiles[name][i]))
-				}
-			}
-			t.Rows, plainRows = append(t.Rows, row), append(plainRows, plainRow)
-		}
-	}
-	if asCSV {
-		return report.WriteCSV(io.out, header, plainRows)
-	}
-	return t.Write(io.out)
 }
 
 func orSpans(family string) string {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -92,7 +91,7 @@ func (f *benchOutput) present(ctx context.Context, name, service string, run fun
 	if err != nil {
 		return hintWithin(err)
 	}
-	if err := f.write(f.out, func(b *bytes.Buffer, format string) error { return report.WriteBench(b, out.Result, format) }); err != nil {
+	if err := f.write(f.out, report.Bench(out.Result)); err != nil {
 		return err
 	}
 	if out.Trouble != "" {

@@ -96,33 +96,8 @@ func fitStored(ctx context.Context, q *question, step string, level float64) (*a
 
 // fitReport writes the law. That there is none is an error, for a script to see.
 func fitReport(q *question, r *api.ScalingResponse) error {
-	switch q.format {
-	case "json":
-		if err := report.WriteJSON(q.streams.out, r); err != nil {
-			return err
-		}
-	case "csv":
-		var rows [][]string
-		for _, p := range r.Points {
-			rows = append(rows, []string{rawTime(p.Time), report.Raw(p.N), report.Raw(p.Rate), report.Raw(p.Mean), strconv.FormatBool(p.Left)})
-		}
-		if err := report.WriteCSV(q.streams.out, []string{"time", "concurrency", "rate", "mean", "left"}, rows); err != nil {
-			return err
-		}
-	default:
-		d := &report.Document{}
-		if r.Law != nil {
-			report.ScalingText(d, r.Law, q.columns())
-		}
-		if r.Law != nil && len(r.Warnings) > 0 {
-			d.Gap()
-			for _, w := range r.Warnings {
-				d.Item("note: " + w.Text)
-			}
-		}
-		if err := d.Write(q.streams.out, report.FormatOf(q.format)); err != nil {
-			return err
-		}
+	if err := q.answer(report.Scaling(r, q.columns())); err != nil {
+		return err
 	}
 	if r.Law == nil {
 		var why []string

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -85,7 +84,7 @@ func (f *capacityOutput) present(ctx context.Context, name, service string, sear
 	if err != nil {
 		fmt.Fprintf(f.err, "%s\n", report.Printable(firstLineOf(err.Error())))
 	}
-	if wrong := f.write(f.out, func(b *bytes.Buffer, format string) error { return report.WriteCapacity(b, result, format) }); wrong != nil {
+	if wrong := f.write(f.out, report.Capacity(result)); wrong != nil {
 		return wrong
 	}
 	if r != nil {

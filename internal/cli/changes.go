@@ -4,17 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
-	"math"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"tailscope/api"
 	"tailscope/client"
-	"tailscope/internal/figure"
 	"tailscope/internal/report"
 )
 
@@ -89,103 +85,9 @@ func newChangesList(io streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		switch f.format {
-		case "json":
-			return report.WriteJSON(io.out, r)
-		case "csv":
-			return changesCSV(io.out, r)
-		}
-		return changesText(io.out, r, status, f.now().Location())
+		return f.answer(report.Changes(r, status, f.now().Location()))
 	})
 	return cmd
-}
-
-// changesText writes a change in two lines and a few more: what, when, and who
-// may have been it. Status is what was asked for.
-func changesText(w io.Writer, r *api.ChangesResponse, status string, zone *time.Location) error {
-	d := &report.Document{}
-	clock := func(t api.Float) string { return time.Unix(int64(t), 0).In(zone).Format("2006-01-02 15:04:05") }
-	for i, c := range r.Changes {
-		if i > 0 {
-			d.Gap()
-		}
-		d.Line(fmt.Sprintf("%s  %s", clock(c.Time), c.Headline))
-		at := "between " + clock(c.Low) + " and " + clock(c.High)
-		if c.Low == c.High {
-			at = "in the slot of " + report.Seconds(float64(r.Slot))
-		}
-		d.Line("    " + at)
-		t := &report.Table{}
-		for j, h := range []string{"", "before", "after", "change", "interval", "verdict"} {
-			t.Column(h, j > 0 && j < 5)
-		}
-		of := &report.Comparison{R: &api.CompareResponse{Within: 0.05}, Zone: zone, Unit: report.SecondsUnit}
-		for j := range c.Measures {
-			m := &c.Measures[j]
-			f := &m.Raw
-			if m.Like != nil {
-				f = m.Like
-			}
-			row := of.Measure(m)
-			t.Rows = append(t.Rows, []string{"    " + m.Name, row[1], row[2], of.Effect(m, f.Effect), row[5], string(m.Verdict)})
-		}
-		d.Table(t)
-		if len(c.Operations) > 0 {
-			d.Line("    operations: " + strings.Join(c.Operations, ", "))
-		}
-		for _, m := range c.Near {
-			d.Line(fmt.Sprintf("    near: %s at %s", m.Name, clock(m.Time)))
-		}
-		state := "    " + c.Status + ", id " + c.ID
-		if c.Mark != "" {
-			state += ", mark " + c.Mark
-		}
-		d.Line(state)
-	}
-	if len(r.Changes) > 0 {
-		d.Gap()
-	}
-	noun := "change"
-	if status != "" && status != "all" {
-		noun = status + " change"
-	}
-	d.Line(fmt.Sprintf("%s in %s series, searched in slots of %s", report.Plural(len(r.Changes), noun), figure.Thousands(uint64(r.Searched)), report.Seconds(float64(r.Slot))))
-	for _, n := range r.Notes {
-		d.Line("note: " + n)
-	}
-	return d.Write(w, report.Text)
-}
-
-func changesCSV(w io.Writer, r *api.ChangesResponse) error {
-	header := []string{"time", "low", "high", "service", "operation", "verdict", "adjusted_p"}
-	names := []string{"p50", "p95", "p99", "errors"}
-	for _, n := range names {
-		kind := "ratio"
-		if n == "errors" {
-			kind = "difference"
-		}
-		header = append(header, n+"_"+kind, n+"_low", n+"_high")
-	}
-	header = append(header, "status", "mark", "id")
-	var rows [][]string
-	for _, c := range r.Changes {
-		row := []string{rawTime(c.Time), rawTime(c.Low), rawTime(c.High), c.Service, c.Operation, string(c.Verdict), report.Raw(c.P)}
-		for _, n := range names {
-			effect, low, high := math.NaN(), math.NaN(), math.NaN()
-			for _, m := range c.Measures {
-				f := &m.Raw
-				if m.Like != nil {
-					f = m.Like
-				}
-				if m.Name == n {
-					effect, low, high = float64(f.Effect), float64(f.Low), float64(f.High)
-				}
-			}
-			row = append(row, report.Raw(api.Float(effect)), report.Raw(api.Float(low)), report.Raw(api.Float(high)))
-		}
-		rows = append(rows, append(row, c.Status, c.Mark, c.ID))
-	}
-	return report.WriteCSV(w, header, rows)
 }
 
 // newChangesDecide is a command that decides of the change with an id.

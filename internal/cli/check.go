@@ -3,14 +3,9 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
-	"maps"
 	"math"
 	"os"
 	"os/user"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -44,43 +39,26 @@ type checkQuestion struct {
 	json bool
 }
 
+// answer writes what answers; it is asked for it if there was no error.
+func (q *checkQuestion) answer(err error, of func() *report.Document) error {
+	if err != nil {
+		return q.failed(err)
+	}
+	if q.json {
+		q.format = "json"
+	}
+	return q.question.answer(of())
+}
+
+// checks says when it is, to write of checks.
+func (q *checkQuestion) checks() report.Checks { return report.Checks{Now: q.now()} }
+
 func newCheckQuestion(io streams, cmd *cobra.Command) *checkQuestion {
 	q := &checkQuestion{question: newQuestion(io, "table")}
 	q.format = "table"
 	q.serverFlag.register(cmd.Flags())
 	cmd.Flags().BoolVar(&q.json, "json", false, "print the answer as the server gives it")
 	return q
-}
-
-// answer prints r as JSON, or as people read it.
-func (q *checkQuestion) answer(r any, err error, text func(io.Writer) error) error {
-	switch {
-	case err != nil:
-		return q.failed(err)
-	case q.json:
-		return report.WriteJSON(q.streams.out, r)
-	}
-	return text(q.streams.out)
-}
-
-// clock is a moment in the reader's zone; a dash if there is none.
-func (q *checkQuestion) clock(f api.Float) string {
-	if v := float64(f); math.IsNaN(v) || v <= 0 {
-		return "-"
-	}
-	return time.UnixMilli(int64(float64(f) * 1e3)).In(q.now().Location()).Format("2006-01-02 15:04:05")
-}
-
-// ago is how long since a moment.
-func (q *checkQuestion) ago(f api.Float) string {
-	if v := float64(f); math.IsNaN(v) || v <= 0 {
-		return "-"
-	}
-	d := q.now().Sub(time.UnixMilli(int64(float64(f) * 1e3)))
-	if d < 0 {
-		return "in " + report.Seconds(-d.Round(time.Second).Seconds())
-	}
-	return report.Seconds(d.Round(time.Second).Seconds())
 }
 
 // moment reads a flag that may hold one; 0 if it is empty.
@@ -112,84 +90,9 @@ func newCheckList(io streams) *cobra.Command {
 	f.IntVar(&wanted.Limit, "limit", 100, "how many checks")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		r, err := q.client().Checks(cmd.Context(), wanted)
-		return q.answer(r, err, func(w writer) error { return q.list(w, r) })
+		return q.answer(err, func() *report.Document { return q.checks().List(r) })
 	}
 	return cmd
-}
-
-// writer is what answers are written to, where a parameter is called io.
-type writer = io.Writer
-
-func (q *checkQuestion) list(w io.Writer, r *api.ChecksResponse) error {
-	d := &report.Document{}
-	if r.Problem != "" {
-		d.Line("the definitions on disk are not those that run:")
-		for line := range strings.SplitSeq(r.Problem, "\n") {
-			d.Line("    " + line)
-		}
-		d.Gap()
-	}
-	if r.Trouble != "" {
-		d.Line("what checks find may be lost: " + r.Trouble)
-		d.Gap()
-	}
-	t := &report.Table{}
-	for i, h := range []string{"state", "for", "check", "value", "threshold", "last", "what"} {
-		t.Column(h, i == 1 || i == 3)
-	}
-	for _, c := range r.Checks {
-		state := c.State
-		if c.Soft {
-			state += " (" + c.Level + " soft)"
-		}
-		if c.Flapping {
-			state += " flapping"
-		}
-		what := c.Text
-		if c.Quiet != "" {
-			what = "[" + c.Quiet + "] " + what
-		}
-		t.Rows = append(t.Rows, []string{state, q.ago(c.Since), c.ID, value(c.Value, c.Unit), bandsText(c.Bands), q.ago(c.Last), what})
-	}
-	if len(r.Checks) > 0 {
-		d.Table(t)
-		d.Gap()
-	}
-	var counts []string
-	for _, s := range []string{"CRITICAL", "UNKNOWN", "WARNING", "OK", "PENDING"} {
-		if n := r.Counts[s]; n > 0 {
-			counts = append(counts, fmt.Sprintf("%d %s", n, s))
-		}
-	}
-	line := report.Plural(r.Total, "check")
-	if len(counts) > 0 {
-		line += ": " + strings.Join(counts, ", ")
-	}
-	if more := r.Total - len(r.Checks); more > 0 {
-		line += fmt.Sprintf("; --limit %d shows %d more", r.Total, more)
-	}
-	d.Line(line)
-	if len(r.Files) == 0 {
-		d.Line("no files of checks are configured: tailscope serve --checks FILE")
-	}
-	for _, x := range r.Receivers {
-		if x.State == "waiting" {
-			d.Line(fmt.Sprintf("receiver %s waits with %d: %s", x.Name, x.Spooled, x.Error))
-		}
-	}
-	return d.Write(w, report.Text)
-}
-
-// value writes a check's value with its unit.
-func value(f api.Float, unit string) string {
-	v := float64(f)
-	switch {
-	case math.IsNaN(v):
-		return "-"
-	case unit == "s":
-		return report.Seconds(v)
-	}
-	return plainNumber(v) + unit
 }
 
 func newCheckShow(io streams) *cobra.Command {
@@ -203,89 +106,16 @@ func newCheckShow(io streams) *cobra.Command {
 	learned := cmd.Flags().Bool("learned", false, "print only what its profile has learned, as YAML for a file of checks")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r, err := q.client().Check(cmd.Context(), client.CheckQuery{ID: args[0]})
-		return q.answer(r, err, func(w writer) error {
-			if !*learned {
-				return q.show(w, r)
-			}
+		if err == nil && *learned && !q.json {
 			if r.Learned == "" {
 				return fmt.Errorf("check %s has learned nothing yet; it learns if its profile says learn, and soon after there are values", args[0])
 			}
-			_, err := fmt.Fprint(w, r.Learned)
+			_, err := fmt.Fprint(io.out, r.Learned)
 			return err
-		})
+		}
+		return q.answer(err, func() *report.Document { return q.checks().Show(r) })
 	}
 	return cmd
-}
-
-func (q *checkQuestion) show(w io.Writer, r *api.CheckResponse) error {
-	d := &report.Document{}
-	c := &r.Check
-	d.Line(pluginLine(c))
-	if c.Description != "" {
-		d.Line("    " + c.Description)
-	}
-	facts := [][2]string{
-		{"since", q.clock(c.Since)}, {"last run", q.clock(c.Last)}, {"next", q.clock(c.Next)},
-		{"runs", c.Schedule}, {"defined in", r.File}, {"quiet", c.Quiet}, {"receivers", strings.Join(c.Receivers, ", ")},
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
-		facts = append(facts, [2]string{name, c.Labels[name]})
-	}
-	for _, f := range facts {
-		if f[1] != "" {
-			d.Line(fmt.Sprintf("    %-11s %s", f[0], f[1]))
-		}
-	}
-	d.Gap()
-	for line := range strings.SplitSeq(strings.TrimRight(r.Definition, "\n"), "\n") {
-		d.Line(line)
-	}
-	for _, s := range []struct {
-		name  string
-		steps []api.CheckStep
-	}{{"value", r.ValueSteps}, {"threshold", r.ThresholdSteps}} {
-		if len(s.steps) > 0 {
-			d.Gap()
-			d.Table(stepsTable(s.name, s.steps))
-		}
-	}
-	if len(r.Incidents) > 0 {
-		d.Gap()
-		d.Table(q.incidents(r.Incidents))
-	}
-	return d.Write(w, report.Text)
-}
-
-func stepsTable(name string, steps []api.CheckStep) *report.Table {
-	t := &report.Table{}
-	t.Column(name+", step by step", false)
-	t.Column("", false)
-	for _, s := range steps {
-		t.Rows = append(t.Rows, []string{strings.Repeat("  ", s.Depth) + s.Text, s.Value})
-	}
-	return t
-}
-
-func (q *checkQuestion) incidents(list []api.Incident) *report.Table {
-	t := &report.Table{}
-	for _, h := range []string{"begin", "end", "worst", "check", "what", "acknowledged", "id"} {
-		t.Column(h, false)
-	}
-	for _, i := range list {
-		name, acked := i.Check, ""
-		if i.Kind == "marked" {
-			name = "marked: " + i.Name
-		}
-		if i.Acked != nil {
-			acked = i.Acked.User
-		}
-		end := q.clock(i.End)
-		if math.IsNaN(float64(i.End)) {
-			end = "open"
-		}
-		t.Rows = append(t.Rows, []string{q.clock(i.Start), end, i.Worst, name, i.Text, acked, i.ID})
-	}
-	return t
 }
 
 // userName is who acts, unless --user says so.
@@ -319,10 +149,7 @@ func newCheckAck(io streams) *cobra.Command {
 	f.BoolVar(&undo, "undo", false, "take it back")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r, err := q.acknowledge(cmd.Context(), args[0], a, until, undo)
-		return q.answer(r, err, func(w writer) error {
-			_, err := fmt.Fprintln(w, pluginLine(r))
-			return err
-		})
+		return q.answer(err, func() *report.Document { return report.Says(r, report.PluginLine(r)) })
 	}
 	return cmd
 }

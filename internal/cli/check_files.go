@@ -135,11 +135,7 @@ runs it, besides its schedule, and stores what it comes to.`,
 			}
 			return ended{err, exitOf("UNKNOWN")}
 		}
-		if q.json {
-			err = report.WriteJSON(io.out, c)
-		} else {
-			_, err = fmt.Fprintln(io.out, report.Printable(pluginLine(c)))
-		}
+		err = q.answer(nil, func() *report.Document { return report.Says(c, report.PluginLine(c)) })
 		if code := exitOf(c.Level); err == nil && code != 0 {
 			return ended{errSilent, code}
 		}

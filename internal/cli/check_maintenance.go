@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -56,10 +55,7 @@ func newMaintenanceAdd(io streams) *cobra.Command {
 			return err
 		}
 		r, err := q.client().AddMaintenance(cmd.Context(), m)
-		return q.answer(r, err, func(w writer) error {
-			_, err := fmt.Fprintln(w, r.ID)
-			return err
-		})
+		return q.answer(err, func() *report.Document { return report.Says(r, r.ID) })
 	}
 	return cmd
 }
@@ -91,37 +87,7 @@ func newMaintenanceList(io streams) *cobra.Command {
 	q := newCheckQuestion(io, cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		r, err := q.client().Maintenance(cmd.Context())
-		return q.answer(r, err, func(w writer) error {
-			t := &report.Table{}
-			for _, h := range []string{"now", "name", "checks", "begin", "end", "by", "id"} {
-				t.Column(h, false)
-			}
-			for _, m := range r.Windows {
-				now, what, by, id := "", strings.Join(m.Checks, ", "), m.User, m.ID
-				if m.Active {
-					now = "active"
-				}
-				if m.Match != "" {
-					what = strings.TrimPrefix(what+" "+m.Match, " ")
-				}
-				if what == "" {
-					what = "all"
-				}
-				if m.Fixed {
-					by, id = "a file", ""
-				}
-				begin, end := q.clock(m.Start), q.clock(m.End)
-				if m.When != "" {
-					begin, end = m.When, ""
-				}
-				t.Rows = append(t.Rows, []string{now, m.Name, what, begin, end, by, id})
-			}
-			if len(t.Rows) == 0 {
-				_, err := fmt.Fprintln(w, "no maintenance")
-				return err
-			}
-			return t.Write(w)
-		})
+		return q.answer(err, func() *report.Document { return q.checks().Maintenance(r) })
 	}
 	return cmd
 }
@@ -168,10 +134,7 @@ func newIncidentAdd(io streams) *cobra.Command {
 			return err
 		}
 		r, err := q.client().MarkIncident(cmd.Context(), m)
-		return q.answer(r, err, func(w writer) error {
-			_, err := fmt.Fprintln(w, r.ID)
-			return err
-		})
+		return q.answer(err, func() *report.Document { return report.Says(r, r.ID) })
 	}
 	return cmd
 }
@@ -194,13 +157,7 @@ func newIncidentList(io streams) *cobra.Command {
 			return err
 		}
 		r, err := q.client().Incidents(cmd.Context(), wanted)
-		return q.answer(r, err, func(w writer) error {
-			if len(r.Incidents) == 0 {
-				_, err := fmt.Fprintln(w, "no incidents in that range")
-				return err
-			}
-			return q.incidents(r.Incidents).Write(w)
-		})
+		return q.answer(err, func() *report.Document { return q.checks().Incidents(r) })
 	}
 	return cmd
 }

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -37,7 +35,7 @@ func newCheckHistory(io streams) *cobra.Command {
 			}
 		}
 		r, err := q.client().Check(cmd.Context(), client.CheckQuery{ID: args[0], Start: start, End: end, Step: step})
-		return q.answer(r, err, func(w writer) error { return q.history(w, r) })
+		return q.answer(err, func() *report.Document { return q.checks().History(r) })
 	}
 	return cmd
 }
@@ -59,47 +57,6 @@ func (q *checkQuestion) thirtieth() (string, error) {
 		return "", usage{fmt.Errorf("--since %w", err)}
 	}
 	return fmt.Sprintf("%ds", max(10, int(since.Seconds()/30))), nil
-}
-
-func (q *checkQuestion) history(w io.Writer, r *api.CheckResponse) error {
-	d := &report.Document{}
-	t := &report.Table{}
-	for i, h := range []string{"time", "value", "least", "most", "held against"} {
-		t.Column(h, i > 0 && i < 4)
-	}
-	unit := r.Check.Unit
-	for _, p := range r.Points {
-		t.Rows = append(t.Rows, []string{q.clock(p.Time), value(p.Value, unit), value(p.Min, unit), value(p.Max, unit), bandsText(p.Bands)})
-	}
-	d.Table(t)
-	if len(r.States) > 0 {
-		d.Gap()
-		d.Table(q.states(r.States))
-	}
-	if len(r.Incidents) > 0 {
-		d.Gap()
-		d.Table(q.incidents(r.Incidents))
-	}
-	return d.Write(w, report.Text)
-}
-
-func (q *checkQuestion) states(list []api.CheckState) *report.Table {
-	t := &report.Table{}
-	for i, h := range []string{"state", "from", "for", "why"} {
-		t.Column(h, i == 2)
-	}
-	for _, s := range list {
-		name := s.State
-		if s.Soft {
-			name += " (soft)"
-		}
-		long := "until now"
-		if set(s.End) {
-			long = report.Seconds(float64(s.End - s.Start))
-		}
-		t.Rows = append(t.Rows, []string{name, q.clock(s.Start), long, s.Why})
-	}
-	return t
 }
 
 func newCheckEvaluate(io streams) *cobra.Command {
@@ -124,19 +81,7 @@ func newCheckEvaluate(io streams) *cobra.Command {
 			return err
 		}
 		r, err := q.client().EvaluateCheck(cmd.Context(), e)
-		return q.answer(r, err, func(w writer) error {
-			d := &report.Document{}
-			if set(r.Value) {
-				d.Line(plainNumber(float64(r.Value)))
-			} else {
-				d.Line("null")
-			}
-			if len(r.Steps) > 1 {
-				d.Gap()
-				d.Table(stepsTable("expression", r.Steps))
-			}
-			return d.Write(w, report.Text)
-		})
+		return q.answer(err, func() *report.Document { return q.checks().Evaluation(r) })
 	}
 	return cmd
 }
@@ -198,7 +143,7 @@ says when it would have been told of. Incidents that were marked
 			b.States = &s
 		}
 		r, err := q.client().BacktestCheck(cmd.Context(), b)
-		return q.answer(r, err, func(w writer) error { return q.backtest(w, r) })
+		return q.answer(err, func() *report.Document { return q.checks().Backtest(r) })
 	}
 	return cmd
 }
@@ -228,62 +173,4 @@ func (q *checkQuestion) otherThreshold(cmd *cobra.Command, id string, t *api.Che
 		t.Critical = r.Threshold.Critical
 	}
 	return nil
-}
-
-func (q *checkQuestion) backtest(w io.Writer, r *api.CheckBacktestResponse) error {
-	d := &report.Document{}
-	t := &report.Table{}
-	for _, h := range []string{"alarm", "for", "worst", "value", "marked incident"} {
-		t.Column(h, h == "for" || h == "value")
-	}
-	names := map[string]string{}
-	for _, i := range r.Incidents {
-		names[i.ID] = i.Name
-	}
-	for _, a := range r.Alarms {
-		long := "still"
-		if set(a.End) {
-			long = report.Seconds(float64(a.End - a.Start))
-		}
-		t.Rows = append(t.Rows, []string{q.clock(a.Start), long, a.Worst, value(a.Value, ""), names[a.Incident]})
-	}
-	if len(r.Alarms) > 0 {
-		d.Table(t)
-		d.Gap()
-	}
-	d.Line(fmt.Sprintf("%s in %s every %s, %s a week; not OK for %s", report.Plural(len(r.Alarms), "alarm"), report.Plural(r.Runs, "run"),
-		report.Seconds(r.Every), orDash(r.PerWeek), report.SecondsUnit.Value(r.Seconds)))
-	if r.Nulls > 0 || r.NoThreshold > 0 {
-		d.Line(fmt.Sprintf("%s without a value, %s without a threshold", report.Plural(r.Nulls, "run"), report.Plural(r.NoThreshold, "run")))
-	}
-	if len(r.Incidents) > 0 {
-		d.Line(fmt.Sprintf("of %s %d found, %d missed; %s outside of them", report.Plural(len(r.Incidents), "marked incident"), r.Found, r.Missed, report.Plural(r.False, "alarm")))
-		for _, i := range r.Incidents {
-			if i.Found {
-				d.Line(fmt.Sprintf("    %s: found %s after it began", i.Name, report.SecondsUnit.Value(i.After)))
-			} else {
-				d.Line(fmt.Sprintf("    %s: missed", i.Name))
-			}
-		}
-	} else {
-		d.Line("no incidents are marked in this range: tailscope check incident add says when there were some")
-	}
-	if b := r.Before; b != nil {
-		line := fmt.Sprintf("as it is now: %s, %s a week", report.Plural(b.Alarms, "alarm"), orDash(b.PerWeek))
-		if len(r.Incidents) > 0 {
-			line += fmt.Sprintf("; %d found, %d missed, %s outside", b.Found, b.Missed, report.Plural(b.False, "alarm"))
-		}
-		d.Line(line)
-	}
-	if r.Truncated {
-		d.Line("note: this took too long and stops early; ask for less, or for a larger --every")
-	}
-	return d.Write(w, report.Text)
-}
-
-func orDash(f api.Float) string {
-	if !set(f) {
-		return "-"
-	}
-	return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(f)), ".0")
 }

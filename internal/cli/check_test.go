@@ -10,6 +10,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/guard/check/spec"
+	"tailscope/internal/report"
 	"tailscope/internal/report/reporttest"
 )
 
@@ -39,7 +40,7 @@ func TestPluginLine(t *testing.T) {
 			"OK a/b = 5e-07s (1.23457e+08 < W < 1e+20) | a/b=0.0000005s;~:100000000000000000000 threshold=123456789.5s"},
 		{api.Check{ID: "n", Level: "UNKNOWN", Value: noNumber, Text: "a | b", Bands: bandsFixture(nan, nan, nan, nan, nan)}, "UNKNOWN n = null (NA): a / b"},
 	} {
-		if got := pluginLine(&tc.check); got != tc.want {
+		if got := report.PluginLine(&tc.check); got != tc.want {
 			t.Errorf("got  %s\nwant %s", got, tc.want)
 		}
 	}

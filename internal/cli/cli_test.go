@@ -381,15 +381,3 @@ func TestHelpNamesEveryCommand(t *testing.T) {
 		}
 	}
 }
-
-func TestLevel(t *testing.T) {
-	if got := level(1, 1_000_000, 10); got != 0 {
-		t.Errorf("one of a million: level %d, want 0", got)
-	}
-	if got := level(1_000_000, 1_000_000, 10); got != 9 {
-		t.Errorf("all of a million: level %d, want 9", got)
-	}
-	if got := level(1, 1, 10); got != 9 {
-		t.Errorf("the only one: level %d, want 9", got)
-	}
-}

@@ -133,13 +133,7 @@ func (f *compareFlags) compare(ctx context.Context) error {
 	if err != nil {
 		return f.failed(err)
 	}
-	switch f.format {
-	case "json":
-		err = report.WriteJSON(f.streams.out, r)
-	default:
-		err = report.NewComparison(r, f.now().Location(), f.columns()).Write(f.streams.out, report.FormatOf(f.format))
-	}
-	if err != nil {
+	if err := f.answer(report.NewComparison(r, f.now().Location(), f.columns()).Document()); err != nil {
 		return err
 	}
 	switch r.Verdict {

@@ -136,13 +136,7 @@ is allowed.`,
 			}
 		}
 		out := g.Judge(t, base)
-		if q.format == "json" {
-			err = report.WriteJSON(io.out, out)
-		} else {
-			d := &report.Document{}
-			report.GateText(d, out)
-			err = d.Write(io.out, report.Text)
-		}
+		err = q.answer(report.Gate(out))
 		if err == nil && !out.Passed {
 			err = ended{errSilent, exitFailed}
 		}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -198,9 +197,9 @@ func (f *experimentFlags) server(ctx context.Context, o *experiment.Options) err
 
 // write writes the result and the baseline, and prints what is asked for.
 func (f *experimentFlags) write(t *api.Experiment) error {
-	asJSON := func(b *bytes.Buffer) error { return report.WriteJSON(b, t) }
+	d := report.Experiment(t)
 	if f.output != "" {
-		if err := toFile(f.output, f.out, asJSON); err != nil {
+		if err := toFile(f.output, f.out, d, "json"); err != nil {
 			return err
 		}
 	}
@@ -209,16 +208,9 @@ func (f *experimentFlags) write(t *api.Experiment) error {
 	case t.Gate != nil && !t.Gate.Passed: // or the next would pass by having become worse
 		fmt.Fprintf(f.err, "the gate failed: %s stays as it was (hint: --output FILE keeps the result, to be a baseline if it is meant to be)\n", f.saveBaseline)
 	default:
-		if err := toFile(f.saveBaseline, f.out, asJSON); err != nil {
+		if err := toFile(f.saveBaseline, f.out, d, "json"); err != nil {
 			return err
 		}
 	}
-	return toFile("", f.out, func(b *bytes.Buffer) error {
-		if f.format == "json" {
-			return asJSON(b)
-		}
-		d := &report.Document{}
-		report.ExperimentText(d, t)
-		return d.Write(b, report.FormatOf(f.format))
-	})
+	return toFile("", f.out, d, f.format)
 }

@@ -130,36 +130,7 @@ func newMarkList(io streams) *cobra.Command {
 		if err != nil {
 			return q.failed(err)
 		}
-		if q.format == "json" {
-			return report.WriteJSON(io.out, r)
-		}
-		slices.SortFunc(r.Marks, func(a, b api.Mark) int {
-			switch {
-			case a.Time < b.Time:
-				return -1
-			case a.Time > b.Time:
-				return 1
-			}
-			return strings.Compare(a.ID, b.ID)
-		})
-		t := &report.Table{}
-		header := []string{"time", "name", "service", "verdict", "found", "revision", "user", "description", "link", "id"}
-		for _, h := range header {
-			t.Column(h, false)
-		}
-		var plainRows [][]string
-		for _, m := range r.Marks {
-			word, found := verdictOf(m.Verdict)
-			rest := []string{m.Name, m.Service, word, found, m.Revision, m.User, m.Description, m.Link, m.ID}
-			plainRows = append(plainRows, append([]string{rawTime(m.Time)}, rest...))
-			rest = slices.Clone(rest)
-			rest[3] = withoutInterval(found)
-			t.Rows = append(t.Rows, append([]string{time.UnixMilli(int64(m.Time * 1e3)).In(q.now().Location()).Format("2006-01-02 15:04:05")}, rest...))
-		}
-		if q.format == "csv" {
-			return report.WriteCSV(io.out, header, plainRows)
-		}
-		return t.Write(io.out)
+		return q.answer(report.Marks(r, q.now().Location()))
 	})
 	return cmd
 }

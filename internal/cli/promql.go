@@ -56,11 +56,15 @@ func newQueryPromQL(io streams) *cobra.Command {
 		for _, w := range slices.Concat(r.Warnings, r.Infos) {
 			fmt.Fprintln(io.err, "tailscope: "+w)
 		}
-		if q.format == "json" {
+		if q.format == "json" { // as it came
 			_, err := fmt.Fprintf(io.out, "%s\n", r.Data)
 			return err
 		}
-		return r.print(io.out, q.format == "csv", q.now().Location())
+		samples, err := r.samples()
+		if err != nil {
+			return err
+		}
+		return q.answer(report.Samples(samples, q.now().Location()))
 	}
 	return cmd
 }
@@ -173,14 +177,14 @@ func (p *promHistogram) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &[]any{&p.at, &p.body})
 }
 
-// print writes a line per series and moment.
-func (r *promResponse) print(w io.Writer, asCSV bool, zone *time.Location) error {
+// samples are the values of each series and moment.
+func (r *promResponse) samples() ([]report.Sample, error) {
 	var data struct {
 		Type   string          `json:"resultType"`
 		Result json.RawMessage `json:"result"`
 	}
 	if err := json.Unmarshal(r.Data, &data); err != nil {
-		return fmt.Errorf("read the answer: %w", err)
+		return nil, fmt.Errorf("read the answer: %w", err)
 	}
 	type series struct {
 		Metric     map[string]string `json:"metric"`
@@ -194,24 +198,17 @@ func (r *promResponse) print(w io.Writer, asCSV bool, zone *time.Location) error
 	case "scalar", "string":
 		var v promValue
 		if err := json.Unmarshal(data.Result, &v); err != nil {
-			return fmt.Errorf("read the answer: %w", err)
+			return nil, fmt.Errorf("read the answer: %w", err)
 		}
 		all = []series{{Value: &v}}
 	default:
 		if err := json.Unmarshal(data.Result, &all); err != nil {
-			return fmt.Errorf("read the answer: %w", err)
+			return nil, fmt.Errorf("read the answer: %w", err)
 		}
 	}
-	t := &report.Table{}
-	header := []string{"time", "series", "value"}
-	t.Column("time", false)
-	t.Column("series", false)
-	t.Column("value", true)
-	var plainRows [][]string
+	var out []report.Sample
 	add := func(at float64, name, value string) {
-		moment := time.UnixMilli(int64(at * 1e3)).In(zone).Format("Jan 02 15:04:05")
-		t.Rows = append(t.Rows, []string{moment, name, value})
-		plainRows = append(plainRows, []string{strconv.FormatFloat(at, 'f', -1, 64), name, value})
+		out = append(out, report.Sample{Time: at, Series: name, Value: value})
 	}
 	for _, s := range all {
 		name := promName(s.Metric)
@@ -228,14 +225,7 @@ func (r *promResponse) print(w io.Writer, asCSV bool, zone *time.Location) error
 			add(h.at, name, "count "+h.body.Count+" sum "+h.body.Sum)
 		}
 	}
-	if asCSV {
-		return report.WriteCSV(w, header, plainRows)
-	}
-	if len(t.Rows) == 0 {
-		_, err := fmt.Fprintln(w, "no series")
-		return err
-	}
-	return t.Write(w)
+	return out, nil
 }
 
 // promName writes a series as PromQL would select it.

@@ -249,6 +249,11 @@ func newQuestion(io streams, formats ...string) *question {
 	return &question{streams: io, formats: formats, now: time.Now, called: func(name string) string { return "--" + name }}
 }
 
+// answer writes an answer in the format that was asked for.
+func (q *question) answer(d *report.Document) error {
+	return d.Write(q.streams.out, report.FormatOf(q.format))
+}
+
 // run wraps a command's work with the checks that all share.
 func (q *question) run(do func(ctx context.Context) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {

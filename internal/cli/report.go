@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/report"
 )
@@ -76,23 +76,31 @@ func newReportSLA(io streams) *cobra.Command {
 		if r.All.Requests == 0 && f.format != "json" && f.format != "csv" {
 			return withHint(fmt.Errorf("%s has no requests in those periods", f.service), "tailscope query services --since 30d shows what there is; a larger --count looks further back")
 		}
-		return toFile(f.output, io.out, func(b *bytes.Buffer) error { return f.write(b, r) })
+		zone, err := time.LoadLocation(r.Zone)
+		if err != nil && f.format != "json" {
+			return fmt.Errorf("the server answered in the zone %s, which this machine does not know: %w", r.Zone, err)
+		}
+		return toFile(f.output, io.out, report.SLA(r, cmp.Or(zone, time.UTC), f.now()), f.format)
 	})
 	return cmd
 }
 
 // toFile writes a report to the file of that name, or to out if there is none.
 // Nothing is written of a report that cannot be made.
-func toFile(name string, out io.Writer, write func(*bytes.Buffer) error) error {
+func toFile(name string, out io.Writer, d *report.Document, format string) error {
 	var b bytes.Buffer
-	if err := write(&b); err != nil {
+	if err := d.Write(&b, report.FormatOf(format)); err != nil {
 		return err
 	}
+	return bytesToFile(name, out, b.Bytes())
+}
+
+func bytesToFile(name string, out io.Writer, content []byte) error {
 	if name == "" || name == "-" {
-		_, err := out.Write(b.Bytes())
+		_, err := out.Write(content)
 		return err
 	}
-	if err := os.WriteFile(name, b.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(name, content, 0o644); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
 	return nil
@@ -142,28 +150,6 @@ func (f *slaFlags) query() (client.SLAQuery, error) {
 		}
 	}
 	return q, nil
-}
-
-func (f *slaFlags) write(b *bytes.Buffer, r *api.SLAResponse) error {
-	if f.format == "json" {
-		return report.WriteJSON(b, r)
-	}
-	zone, err := time.LoadLocation(r.Zone)
-	if err != nil {
-		return fmt.Errorf("the server answered in the zone %s, which this machine does not know: %w", r.Zone, err)
-	}
-	if f.format == "csv" {
-		header, rows := report.SLARows(r, zone)
-		return report.WriteCSV(b, header, rows)
-	}
-	d := report.NewSLA(r, zone, f.now())
-	switch f.format {
-	case "markdown":
-		return d.Markdown(b)
-	case "html":
-		return d.HTML(b)
-	}
-	return d.Text(b)
 }
 
 // parseShare reads 99%, 99.9 % or 0.99; example is one, for the error.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tailscope/internal/experiment/bench/tally"
+	"tailscope/internal/report"
 )
 
 // reportFiles says in which formats a report is written, and where.
@@ -72,11 +72,9 @@ func (f *reportFiles) formatOf(name string) string {
 }
 
 // write writes the report to every file, and prints it unless a file took it.
-func (f *reportFiles) write(out io.Writer, report func(b *bytes.Buffer, format string) error) error {
+func (f *reportFiles) write(out io.Writer, d *report.Document) error {
 	var errs []error
-	to := func(name, format string) {
-		errs = append(errs, toFile(name, out, func(b *bytes.Buffer) error { return report(b, format) }))
-	}
+	to := func(name, format string) { errs = append(errs, toFile(name, out, d, format)) }
 	for _, name := range f.outputs {
 		to(name, f.formatOf(name))
 	}

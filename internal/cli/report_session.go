@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	_ "embed"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -61,7 +59,5 @@ func (f *sessionReport) report(ctx context.Context, id string) error {
 			return f.failed(err)
 		}
 	}
-	return toFile(f.output, f.streams.out, func(w *bytes.Buffer) error {
-		return report.WriteSession(w, x, v, f.format, f.now())
-	})
+	return toFile(f.output, f.streams.out, report.Session(x, v, f.now()), f.format)
 }

@@ -100,7 +100,7 @@ func TestReportSLA(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := report.NewSLA(slaFixture(), zone, time.Unix(1775080800, 0)).HTML(&b); err != nil {
+	if err := report.SLA(slaFixture(), zone, time.Unix(1775080800, 0)).Write(&b, report.HTML); err != nil {
 		t.Fatal(err)
 	}
 	reporttest.Golden(t, "sla.html", b.String())

@@ -3,17 +3,12 @@ package cli
 import (
 	"context"
 	"fmt"
-	"math"
-	"regexp"
 	"slices"
-	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"tailscope/api"
 	"tailscope/client"
-	"tailscope/internal/figure"
 	"tailscope/internal/judge"
 	"tailscope/internal/report"
 )
@@ -81,54 +76,10 @@ func newSessionList(io streams) *cobra.Command {
 		if err != nil {
 			return q.failed(err)
 		}
-		if q.format == "json" {
-			return report.WriteJSON(io.out, r)
-		}
-		t, header := &report.Table{}, []string{"started", "took", "state", "kind", "name", "service", "requests", "found", "id"}
-		for _, h := range header {
-			t.Column(h, h == "requests" || h == "took")
-		}
-		var plainRows [][]string
-		for i := range r.Sessions {
-			x := &r.Sessions[i]
-			took := float64(x.Updated - x.Start)
-			requests, said := requestsOf(x)
-			if !math.IsNaN(float64(x.End)) {
-				took = float64(x.End - x.Start)
-			}
-			plainRows = append(plainRows, []string{rawTime(x.Start), report.Raw(api.Float(math.Round(took*1e3) / 1e3)), x.State, x.Kind, x.Name, x.Service, strconv.FormatUint(requests, 10), x.Headline, x.ID})
-			t.Rows = append(t.Rows, []string{report.ClockIn(x.Start, q.now().Location()), report.Duration(time.Duration(took * float64(time.Second))), x.State, x.Kind, cut(x.Name, widestName), x.Service, said, intervals.ReplaceAllString(x.Headline, ""), x.ID})
-		}
-		if q.format == "csv" {
-			return report.WriteCSV(io.out, header, plainRows)
-		}
-		return t.Write(io.out)
+		return q.answer(report.LogBook(r, q.now().Location()))
 	})
 	return cmd
 }
-
-// widestName is how many characters of a name a table has room for.
-const widestName = 48
-
-// requestsOf says how many requests a session is of; of an experiment,
-// rounds, which is said in words.
-func requestsOf(x *api.Session) (n uint64, said string) {
-	switch {
-	case x.Mirror != nil:
-		n = x.Mirror.Requests
-	case x.Bench != nil:
-		n = x.Bench.Account.Sent
-	case x.Experiment != nil:
-		return uint64(max(x.Experiment.Stopping.Done, 0)), report.Plural(x.Experiment.Stopping.Done, "round")
-	case x.Simulation != nil:
-		return uint64(len(x.Simulation.Layouts)), report.Plural(len(x.Simulation.Layouts), "layout")
-	}
-	return n, figure.Thousands(n)
-}
-
-// intervals are left out where lines are short; what stands behind one (another
-// candidate, what is to be minded) is not.
-var intervals = regexp.MustCompile(` \(\d[\d.]* % interval[^)]*\)`)
 
 func newSessionShow(io streams) *cobra.Command {
 	q := newQuestion(io, "text", "json", "markdown")
@@ -145,24 +96,20 @@ func newSessionShow(io streams) *cobra.Command {
 		if err != nil {
 			return q.failed(err)
 		}
-		if q.format == "json" {
-			return report.WriteJSON(io.out, x)
+		if x.Kind != "mirror" || q.format == "json" {
+			return q.answer(report.Session(x, nil, q.now()))
 		}
-		d, format := &report.Document{}, report.FormatOf(q.format)
-		if x.Kind != "mirror" {
-			report.TriedText(d, x, q.now().Location())
-			return d.Write(io.out, format)
-		}
-		report.SessionText(d, x, q.now().Location())
+		d := &report.Document{Name: x.Name, Data: x}
+		d.Session(x, q.now().Location())
 		if v, err := q.client().SessionVerdict(ctx, client.SessionVerdictQuery{ID: id}); err == nil {
 			brief(v)
 			d.Gap()
-			report.VerdictText(d, v)
+			d.Verdict(v)
 		} else {
 			d.Gap()
 			d.Line("no verdict: " + q.failed(err).Error())
 		}
-		return d.Write(io.out, format)
+		return q.answer(d)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		id = args[0]

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -169,11 +168,11 @@ func newSimulateLeaves(io streams) *cobra.Command {
 		if err != nil {
 			return q.failed(err)
 		}
-		return toFile(output, io.out, func(b *bytes.Buffer) error {
-			text, err := json.Marshal(leaves)
-			b.Write(append(text, '\n'))
+		text, err := json.Marshal(leaves)
+		if err != nil {
 			return err
-		})
+		}
+		return bytesToFile(output, io.out, append(text, '\n'))
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		of.Service, of.Operation, _ = strings.Cut(args[0], "/")
@@ -307,7 +306,7 @@ func (f *simulateFlags) run(ctx context.Context, name string, content []byte) er
 		return err
 	}
 	out.File = string(content)
-	if err := toFile(f.output, f.out, func(b *bytes.Buffer) error { return report.WriteSimulation(b, out, f.format, f.now()) }); err != nil {
+	if err := toFile(f.output, f.out, report.Simulation(out, f.now()), f.format); err != nil {
 		return err
 	}
 	if f.to != "" {

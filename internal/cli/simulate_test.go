@@ -129,7 +129,7 @@ func TestSimulateFromServer(t *testing.T) {
 	x := &api.Session{ID: "s", Kind: "simulation", Name: kept.Name, Headline: kept.Simulation.Headline, Simulation: kept.Simulation}
 	for format, want := range map[string]string{"text": kept.Simulation.Headline, "html": "<svg viewBox=", "md": "| 4 nodes | 4 |", "json": `"kind": "simulation"`} {
 		var b bytes.Buffer
-		if err := report.WriteSession(&b, x, nil, format, time.Unix(2000, 0)); err != nil || !strings.Contains(b.String(), want) {
+		if err := report.Session(x, nil, time.Unix(2000, 0)).Write(&b, report.FormatOf(format)); err != nil || !strings.Contains(b.String(), want) {
 			t.Errorf("%s: %.1000s %v", format, b.String(), err)
 		}
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"tailscope/api"
 	"tailscope/internal/report"
@@ -29,11 +30,10 @@ func TestPrintable(t *testing.T) {
 			return (&report.Table{Header: []string{"service"}, Right: []bool{false}, Rows: [][]string{{evil}}}).Write(b)
 		},
 		"trace": func(b *strings.Builder) error {
-			_, err := b.WriteString(spanName(&api.TraceResponse{}, 0, api.TraceSpan{Parent: -1, Service: evil, Operation: evil}))
-			return err
+			return report.Trace(&api.TraceResponse{Spans: []api.TraceSpan{{Parent: -1, Service: evil, Operation: evil}}}, report.TraceOptions{Zone: time.UTC, Width: 200}).Write(b, report.Text)
 		},
 		"breakdown": func(b *strings.Builder) error {
-			return breakdownNotes(b, &api.BreakdownResponse{Skews: []api.Skew{{Service: evil, Peer: evil}}})
+			return report.Breakdown(&api.BreakdownResponse{Skews: []api.Skew{{Service: evil, Peer: evil}}}, 1).Write(b, report.Text)
 		},
 		"import": func(b *strings.Builder) error {
 			shares(b, "routes", []api.AccessLogShare{{Name: evil, Requests: 1}}, 1, 1)

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"math"
@@ -18,35 +17,62 @@ const BenchInvalid = "INVALID: the generator could not keep up, so that these fi
 // benchClosed stands beside the latency of a closed loop.
 const benchClosed = "closed loop: each request was sent when the one before had its answer, so that these latencies leave out the waiting of users who would not have waited to ask"
 
-// benchText has a result for people.
-func benchText(d *Document, r *api.BenchResult) {
-	d.Title(r.Name)
-	d.Paragraph()
-	if !r.Valid {
-		d.Line(BenchInvalid)
-		for _, why := range r.Invalid {
-			d.Indented(why)
+// Bench returns the report of a run of load.
+func Bench(r *api.BenchResult) *Document {
+	d := &Document{Name: r.Name + ": load", Data: r}
+	d.bench(r)
+	return d
+}
+
+func (d *Document) bench(r *api.BenchResult) {
+	d.Only(Text|Markdown, func() { d.Title(r.Name) })
+	d.Only(HTML, func() {
+		name := r.Name
+		if r.Variant != "" {
+			name += " (" + r.Variant + ")"
 		}
-		d.Paragraph()
-	}
-	d.Line(PlanText(r))
+		d.Title(name)
+	})
 	d.Paragraph()
-	d.Line(rateLine(r))
+	lead := func() {
+		d.Line(PlanText(r))
+		d.Paragraph()
+		d.Line(rateLine(r))
+	}
+	d.Only(HTML, func() {
+		lead()
+		d.Line("began " + benchMoment(r.Start))
+	})
+	if !r.Valid {
+		d.Alarm(BenchInvalid, r.Invalid...)
+		d.Only(Text|Markdown, func() {
+			d.Line(BenchInvalid)
+			for _, why := range r.Invalid {
+				d.Indented(why)
+			}
+			d.Paragraph()
+		})
+	}
+	d.Only(Text|Markdown, lead)
 	if r.Aborted != "" {
-		d.Paragraph()
-		d.Line("ended before its time: " + r.Aborted)
+		d.Alarm("Ended before its time: " + r.Aborted)
+		d.Only(Text|Markdown, func() {
+			d.Paragraph()
+			d.Line("ended before its time: " + r.Aborted)
+		})
 	}
+	d.Figures(benchFigures(r)...)
+	benchCharts(d, r)
 	d.Gap()
-	d.Only(Markdown, func() { d.Heading("Latency") })
-	d.Table(latencyTable(r))
-	for _, n := range latencyNotes(r) {
-		d.Paragraph()
-		d.Line(n)
-	}
-	d.Section("Requests")
-	for _, line := range requestLines(r) {
-		d.Indented(line)
-	}
+	d.Columns(func() {
+		d.Only(Markdown|HTML, func() { d.Heading("Latency") })
+		d.Table(latencyTable(r))
+		for _, n := range latencyNotes(r) {
+			d.Paragraph()
+			d.Line(n)
+		}
+		d.List("Requests", requestLines(r), d.Indented)
+	})
 	if len(r.Thresholds) > 0 {
 		d.Section("Thresholds")
 		d.Table(thresholdTable(r.Thresholds))
@@ -57,31 +83,24 @@ func benchText(d *Document, r *api.BenchResult) {
 	}
 	if len(r.Tenants) > 1 {
 		d.Section("Tenants")
-		rows := r.Tenants
-		if len(rows) > benchTenants {
-			rows = rows[:benchTenants]
-		}
-		d.Table(benchTable("tenant", rows))
-		if n := len(r.Tenants) - len(rows); n > 0 {
-			d.Line(fmt.Sprintf("and %d more", n))
-		}
+		d.Only(HTML, func() { d.Table(benchTable("tenant", r.Tenants)) })
+		d.Only(Text|Markdown, func() {
+			d.Table(benchTable("tenant", first(r.Tenants, benchTenants)))
+			if n := len(r.Tenants) - benchTenants; n > 0 {
+				d.Line(fmt.Sprintf("and %d more", n))
+			}
+		})
 	}
 	if len(r.Phases) > 1 {
 		d.Section("Phases")
 		d.Table(phaseTable(r))
 	}
-	if events := benchEvents(r); len(events) > 0 {
-		d.Section("Events")
-		for _, e := range events {
-			d.Indented(e)
-		}
+	d.List("Events", eventTexts(r.Start, r.Events), d.Indented)
+	var loads []string
+	for i := range r.Loads {
+		loads = append(loads, LoadText(&r.Loads[i]))
 	}
-	if len(r.Loads) > 0 {
-		d.Section("Loaded before")
-		for i := range r.Loads {
-			d.Indented(LoadText(&r.Loads[i]))
-		}
-	}
+	d.List("Loaded before", loads, d.Indented)
 	if w := r.WarmUp; w != nil {
 		d.Section("Warm-up")
 		d.Line(warmText(w))
@@ -90,15 +109,22 @@ func benchText(d *Document, r *api.BenchResult) {
 		d.Section("Processes under test")
 		d.Table(resourceTable(r.Resources))
 	}
-	d.Section("Generator")
-	for _, line := range generatorLines(r) {
-		d.Indented(line)
+	for i := range r.Resources {
+		x := &r.Resources[i]
+		d.Chart(Chart{Name: x.Process + ": " + strings.ReplaceAll(x.Name, "_", " "), Plot: readingChart(r, x)})
 	}
-	if r.Command != "" {
-		d.Section("Again")
-		d.Only(Markdown, func() { d.Picture([]string{r.Command}) })
-		d.Only(Text, func() { d.Line("  " + r.Command) })
+	d.List("Generator", generatorLines(r), d.Indented)
+	d.again(r.Command)
+}
+
+// again is how to do the same again, if it can be done.
+func (d *Document) again(command string) {
+	if command == "" {
+		return
 	}
+	d.Section("Again")
+	d.Only(Markdown|HTML, func() { d.Picture([]string{command}) })
+	d.Only(Text, func() { d.Line("  " + command) })
 }
 
 // benchTenants is how many tenants a report names.
@@ -310,9 +336,7 @@ func phaseTable(r *api.BenchResult) *Table {
 	return t
 }
 
-// benchEvents are what happened, but for phases, which have a table.
-func benchEvents(r *api.BenchResult) []string { return eventTexts(r.Start, r.Events) }
-
+// eventTexts are what happened, but for phases, which have a table.
 func eventTexts(start api.Float, events []api.BenchEvent) []string {
 	var out []string
 	for _, e := range events {
@@ -442,17 +466,4 @@ func environmentText(e *api.Environment) string {
 		parts = append(parts, "commit "+e.Commit)
 	}
 	return strings.Join(parts, ", ")
-}
-
-// WriteBench writes a result in one of the formats.
-func WriteBench(b *bytes.Buffer, r *api.BenchResult, format string) error {
-	switch format {
-	case "json":
-		return WriteJSON(b, r)
-	case "html":
-		return writeBenchHTML(b, r)
-	}
-	d := &Document{}
-	benchText(d, r)
-	return d.Write(b, FormatOf(format))
 }

@@ -14,7 +14,7 @@ import (
 func benchReport(t *testing.T, r *api.BenchResult, format string) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := WriteBench(&b, r, format); err != nil {
+	if err := Bench(r).Write(&b, FormatOf(format)); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

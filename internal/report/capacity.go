@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"math"
@@ -14,23 +13,13 @@ import (
 	"tailscope/internal/figure"
 )
 
-// WriteCapacity writes a search in one of the formats.
-func WriteCapacity(b *bytes.Buffer, c *api.Capacity, format string) error {
-	switch format {
-	case "json":
-		return WriteJSON(b, c)
-	case "html":
-		return writeCapacityHTML(b, c)
-	}
-	d := &Document{}
-	capacityText(d, c)
-	return d.Write(b, FormatOf(format))
-}
-
-// capacityText writes the answer, each step, the law, and where it was.
-func capacityText(d *Document, c *api.Capacity) {
+// Capacity returns the report of a search: the answer, each step, the law, and where it
+// was.
+func Capacity(c *api.Capacity) *Document {
+	d := &Document{Name: c.Name + ": capacity", Data: c}
+	d.Only(HTML, func() { d.Title(c.Headline) })
 	d.Only(Markdown, func() { d.Heading("capacity of " + c.Name) })
-	d.Line(c.Headline)
+	d.Only(Text|Markdown, func() { d.Line(c.Headline) })
 	if c.Answer != nil && c.Answer.Next != "" {
 		d.Paragraph()
 		d.Line(c.Answer.Next)
@@ -39,12 +28,26 @@ func capacityText(d *Document, c *api.Capacity) {
 		d.Paragraph()
 		d.Line(line)
 	}
+	if c.Failed != "" {
+		d.Alarm("It ended before its time: " + c.Failed)
+	}
+	if c.RestoreError != "" {
+		d.Alarm("Not everything is as it was before: " + c.RestoreError)
+	}
+	d.Figures(capacityFigures(c)...)
+	d.Only(HTML, func() { capacityCharts(d, c) })
 	if len(c.Steps) > 0 {
 		d.Gap()
+		d.Only(HTML, func() { d.Heading("Steps") })
 		d.Table(capacitySteps(c))
-		d.Gap()
-		d.Heading("objective")
+		d.Section("objective")
 		d.Table(capacityObjectives(c))
+	}
+	if t := capacityResources(c); t != nil {
+		d.Only(HTML, func() {
+			d.Heading("Processes under test")
+			d.Table(t)
+		})
 	}
 	var stops []string
 	for i := range c.Steps {
@@ -52,32 +55,26 @@ func capacityText(d *Document, c *api.Capacity) {
 			stops = append(stops, text)
 		}
 	}
-	section := func(name string, lines []string) {
-		if len(lines) == 0 {
-			return
-		}
-		d.Gap()
-		d.Heading(name)
-		for _, line := range lines {
-			d.Item(line)
-		}
-	}
-	section("stopped", stops)
+	d.List("stopped", stops, d.Item)
 	if c.Law != nil {
-		d.Gap()
-		d.Heading("scalability law")
-		ScalingText(d, c.Law, 72)
+		d.Section("scalability law")
+		d.scaling(c.Law, 72)
 		for _, w := range c.Law.Warnings {
 			d.Item(w)
 		}
 	}
-	section("warnings", capacityWarnings(c))
-	section("events", eventTexts(c.Start, c.Events))
-	section("where", []string{environmentText(&c.Environment), "began " + benchMoment(c.Start)})
+	var warnings []string
+	for _, w := range c.Warnings {
+		warnings = append(warnings, w.Text)
+	}
+	d.List("warnings", warnings, d.Item)
+	d.List("events", eventTexts(c.Start, c.Events), d.Item)
+	d.List("where", []string{environmentText(&c.Environment), "began " + benchMoment(c.Start)}, d.Item)
 	if c.Command != "" {
 		d.Gap()
 		d.Command("again", c.Command)
 	}
+	return d
 }
 
 // capacityLines say what was asked, and what is not shown by steps.
@@ -102,14 +99,6 @@ func capacityLines(c *api.Capacity) []string {
 		lines = append(lines, "it has not ended yet: "+c.Progress)
 	}
 	return lines
-}
-
-func capacityWarnings(c *api.Capacity) []string {
-	var out []string
-	for _, w := range c.Warnings {
-		out = append(out, w.Text)
-	}
-	return out
 }
 
 // stopText says how a step was stopped.

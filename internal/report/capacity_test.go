@@ -14,7 +14,7 @@ import (
 func TestCapacityReports(t *testing.T) {
 	for _, format := range []string{"text", "md", "html", "json"} {
 		var b bytes.Buffer
-		if err := WriteCapacity(&b, reporttest.Capacity(t), format); err != nil {
+		if err := Capacity(reporttest.Capacity(t)).Write(&b, FormatOf(format)); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range map[string][]string{
@@ -32,13 +32,13 @@ func TestCapacityReports(t *testing.T) {
 		}
 	}
 	var md bytes.Buffer
-	if err := WriteCapacity(&md, reporttest.Capacity(t), "md"); err != nil || strings.Contains(md.String(), "\n\n\n") {
+	if err := Capacity(reporttest.Capacity(t)).Write(&md, Markdown); err != nil || strings.Contains(md.String(), "\n\n\n") {
 		t.Errorf("%v, or two blank lines:\n%s", err, md.String())
 	}
 	// One that has not seen anything can be written as well.
 	for _, format := range []string{"text", "html"} {
 		var b bytes.Buffer
-		if err := WriteCapacity(&b, &api.Capacity{Name: "x", End: api.Float(math.NaN()), Headline: "it has not ended yet"}, format); err != nil || !strings.Contains(b.String(), "not ended yet") {
+		if err := Capacity(&api.Capacity{Name: "x", End: api.Float(math.NaN()), Headline: "it has not ended yet"}).Write(&b, FormatOf(format)); err != nil || !strings.Contains(b.String(), "not ended yet") {
 			t.Errorf("%v\n%s", err, b.String())
 		}
 	}
@@ -91,7 +91,7 @@ func TestCapacityReportsOfPools(t *testing.T) {
 		"html": {"95 % interval no more than 3<", "1 server, narrow"},
 	} {
 		var b bytes.Buffer
-		if err := WriteCapacity(&b, c, format); err != nil {
+		if err := Capacity(c).Write(&b, FormatOf(format)); err != nil {
 			t.Fatal(err)
 		}
 		for _, w := range want {

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -37,9 +36,10 @@ func NewComparison(r *api.CompareResponse, zone *time.Location, width int) *Comp
 	return d
 }
 
-func (d *Comparison) Write(w io.Writer, format Format) error {
+// Document returns the comparison's report.
+func (d *Comparison) Document() *Document {
 	r := d.R
-	out := &Document{}
+	out := &Document{Name: r.Sentence, Data: r}
 	out.Heading(r.Sentence)
 	out.Line("Verdict: " + string(r.Verdict))
 	if r.Whole != nil {
@@ -79,14 +79,9 @@ func (d *Comparison) Write(w io.Writer, format Format) error {
 		out.Item("figures of " + of)
 	}
 	out.Gap()
-	t := &Table{}
-	t.Column("", false)
-	for _, h := range []string{"A", "B", "raw", "like for like", "interval", "bucket"} {
-		t.Column(h, true)
-	}
-	t.Column("verdict", false)
+	t := Columns("", ">A", ">B", ">raw", ">like for like", ">interval", ">bucket", "verdict")
 	for i := range r.Measures {
-		t.Rows = append(t.Rows, d.Measure(&r.Measures[i]))
+		t.Rows = append(t.Rows, d.measure(&r.Measures[i]))
 	}
 	out.Table(t)
 	if r.Curve != nil {
@@ -114,7 +109,7 @@ func (d *Comparison) Write(w io.Writer, format Format) error {
 	for _, x := range r.Warnings {
 		out.Item("warning: " + x.Text)
 	}
-	return out.Write(w, format)
+	return out
 }
 
 // spans says that requests, or parts of them, are compared.
@@ -152,11 +147,11 @@ func (d *Comparison) clock(t int64) string {
 	return time.Unix(t, 0).In(d.Zone).Format("2006-01-02 15:04:05")
 }
 
-// Measure is a line of the table: A, B and the interval are like for like.
-func (d *Comparison) Measure(m *api.CompareMeasure) []string {
+// measure is a line of the table: A, B and the interval are like for like.
+func (d *Comparison) measure(m *api.CompareMeasure) []string {
 	f, like := &m.Raw, "-"
 	if m.Like != nil {
-		f, like = m.Like, d.Effect(m, m.Like.Effect)
+		f, like = m.Like, d.effect(m, m.Like.Effect)
 	}
 	value := func(v api.Float) string {
 		switch {
@@ -186,7 +181,7 @@ func (d *Comparison) Measure(m *api.CompareMeasure) []string {
 	if more := float64(f.Needed); more > 1 && (m.Verdict == judge.NoEvidence || m.Verdict == judge.TooLittle) {
 		verdict += "; needs about " + roughly(float64(f.NeededSeconds)) + " a side"
 	}
-	return []string{strings.ReplaceAll(m.Name, "_", " "), value(f.A), value(f.B), d.Effect(m, m.Raw.Effect), like, d.interval(m, f), bucket, verdict}
+	return []string{strings.ReplaceAll(m.Name, "_", " "), value(f.A), value(f.B), d.effect(m, m.Raw.Effect), like, d.interval(m, f), bucket, verdict}
 }
 
 // roughly writes a time that is only an estimate, rounded up.
@@ -213,7 +208,7 @@ func (d *Comparison) margin(m *api.CompareMeasure) string {
 	return trimPercent(d.R.Within)
 }
 
-func (d *Comparison) Effect(m *api.CompareMeasure, f api.Float) string {
+func (d *Comparison) effect(m *api.CompareMeasure, f api.Float) string {
 	v := float64(f)
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
@@ -227,23 +222,13 @@ func (d *Comparison) Effect(m *api.CompareMeasure, f api.Float) string {
 }
 
 func (d *Comparison) interval(m *api.CompareMeasure, f *api.CompareFigure) string {
-	low, high := d.bound(m, f.Low), d.bound(m, f.High)
-	if low == "-" && high == "-" {
-		return "-"
-	}
-	open := func(s string) string {
-		if s == "-" {
-			return "?"
-		}
-		return s
-	}
-	return open(low) + " … " + open(high)
+	return ends(d.bound(m, f.Low), d.bound(m, f.High))
 }
 
 // bound writes an end of an interval as effect does, but one that rounds to
 // nothing keeps its side: an interval that leaves out no change is not seen to touch it.
 func (d *Comparison) bound(m *api.CompareMeasure, f api.Float) string {
-	s, v := d.Effect(m, f), float64(f)
+	s, v := d.effect(m, f), float64(f)
 	if m.Scale == "ratio" {
 		v--
 	}
@@ -271,7 +256,7 @@ func (d *Comparison) list(name string, rows []api.CompareRow) *Table {
 		row := []string{OrNone(title), figure.Thousands(r.RequestsA), figure.Thousands(r.RequestsB)}
 		for i := range r.Measures {
 			m := &r.Measures[i]
-			row = append(row, d.Effect(m, m.Raw.Effect), d.interval(m, &m.Raw))
+			row = append(row, d.effect(m, m.Raw.Effect), d.interval(m, &m.Raw))
 		}
 		t.Rows = append(t.Rows, append(row, rowVerdict(r)))
 	}

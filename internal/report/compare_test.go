@@ -30,11 +30,11 @@ func TestVeryLargeEffects(t *testing.T) {
 	d := &Comparison{}
 	m := &api.CompareMeasure{Name: "p99", Scale: "ratio"}
 	m.Raw.Effect, m.Raw.Low, m.Raw.High = 1./5012, 1./6437, 0.06
-	if got := d.Effect(m, m.Raw.Effect) + " " + d.interval(m, &m.Raw); got != "÷5012 ÷6437 … −94.0%" {
+	if got := d.effect(m, m.Raw.Effect) + " " + d.interval(m, &m.Raw); got != "÷5012 ÷6437 … −94.0%" {
 		t.Errorf("got %s", got)
 	}
 	m.Raw.Effect, m.Raw.Low, m.Raw.High = 5012, 9.4, 6437
-	if got := d.Effect(m, m.Raw.Effect) + " " + d.interval(m, &m.Raw); got != "×5012 +840.0% … ×6437" {
+	if got := d.effect(m, m.Raw.Effect) + " " + d.interval(m, &m.Raw); got != "×5012 +840.0% … ×6437" {
 		t.Errorf("got %s", got)
 	}
 	m.Raw.Low = 0 // at least so much faster, however much
@@ -49,11 +49,11 @@ func TestRateOfNothing(t *testing.T) {
 	d := &Comparison{R: &api.CompareResponse{}}
 	m := &api.CompareMeasure{Name: "rate", Scale: "ratio", Verdict: "too little data"}
 	m.Raw.A, m.Raw.B, m.Raw.Effect, m.Raw.Low, m.Raw.High = nan, nan, nan, nan, nan
-	if row := d.Measure(m); row[1] != "-" || row[2] != "-" {
+	if row := d.measure(m); row[1] != "-" || row[2] != "-" {
 		t.Errorf("got %q", row)
 	}
 	m.Raw.A = 2
-	if row := d.Measure(m); row[1] != "2/s" {
+	if row := d.measure(m); row[1] != "2/s" {
 		t.Errorf("got %q", row)
 	}
 }

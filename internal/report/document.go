@@ -1,21 +1,27 @@
-// Package report writes what came of a run, a search, a session or a comparison, for
-// people and for scripts: as text, as Markdown, as a page, as CSV and as JSON.
+// Package report writes what came of a run, a search, a session or a question, for
+// people and for scripts. Each is built once, as a Document, and written by it as text,
+// as Markdown, as a page, as CSV or as JSON.
 package report
 
 import (
-	"html/template"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
 	"io"
-	"strings"
+
+	"tailscope/internal/figure"
 )
 
 // Format is what a document is written as.
 type Format uint8
 
-// The formats of documents. HTML is the body of a page.
+// The formats of documents. HTML is a page that needs nothing else.
 const (
 	Text Format = 1 << iota
 	Markdown
 	HTML
+	CSV
+	JSON
 )
 
 // FormatOf returns the format of a name, such as md; Text if it is none.
@@ -25,13 +31,24 @@ func FormatOf(name string) Format {
 		return Markdown
 	case "html":
 		return HTML
+	case "csv":
+		return CSV
+	case "json":
+		return JSON
 	}
 	return Text
 }
 
-// Document is a report: blocks in the order in which they are read. The zero value is
-// empty. The same blocks are written in every format, but for those within Only.
+// Document is a report or an answer: blocks in the order in which they are read. The
+// same blocks are written in every format that people read, but for those within Only.
+// The zero value is empty.
 type Document struct {
+	Name  string // of the page, in its head
+	Made  string // when the page was made; empty to leave it out
+	Wide  bool   // the page is printed across
+	Data  any    // what JSON has
+	sheet *Table // what CSV has
+
 	blocks []block
 	only   Format // of blocks to come; 0 is all
 }
@@ -49,14 +66,33 @@ const (
 	pictureBlock
 	commandBlock
 	tableBlock
+	alarmBlock // these are of pages alone
+	figuresBlock
+	chartBlock
+	columnsBlock
+	detailsBlock
 )
 
 type block struct {
 	kind
-	only  Format
-	text  string
-	lines []string // of a picture; of a command, the command
-	table *Table
+	only    Format
+	text    string
+	lines   []string // of a picture; of a command, the command
+	table   *Table
+	figures []Figure
+	chart   Chart
+	begin   bool // of columns, or else their end
+}
+
+// Figure is a number that a page shows large, between what it is and what belongs to it.
+type Figure struct{ Name, Value, Beside string }
+
+// Chart is a plot of a page. Its legend has names of lines, each with its class behind =.
+type Chart struct {
+	Name   string
+	Legend []string
+	Small  bool // several beside each other
+	Plot   string
 }
 
 func (d *Document) add(b block) {
@@ -67,15 +103,18 @@ func (d *Document) add(b block) {
 // Only adds what write adds in these formats alone.
 func (d *Document) Only(formats Format, write func()) {
 	before := d.only
-	d.only = formats
-	write()
-	d.only = before
+	if before != 0 {
+		formats &= before
+	}
+	if formats != 0 {
+		d.only = formats
+		write()
+		d.only = before
+	}
 }
 
-// Title names the document. A page has it in its head.
-func (d *Document) Title(s string) {
-	d.Only(Text|Markdown, func() { d.add(block{kind: titleBlock, text: s}) })
-}
+// Title names the document.
+func (d *Document) Title(s string) { d.add(block{kind: titleBlock, text: s}) }
 
 // Heading begins a part.
 func (d *Document) Heading(s string) { d.add(block{kind: headingBlock, text: s}) }
@@ -98,7 +137,18 @@ func (d *Document) Paragraph() { d.add(block{kind: paragraphBlock}) }
 // Section begins another part.
 func (d *Document) Section(name string) {
 	d.Gap()
-	d.Heading(name)
+	d.Only(Text|Markdown, func() { d.Heading(name) })
+	d.Only(HTML, func() { d.Heading(figure.Sentence(name)) })
+}
+
+// List adds a part with an item for each line, if there are any.
+func (d *Document) List(name string, lines []string, item func(string)) {
+	if len(lines) > 0 {
+		d.Section(name)
+		for _, line := range lines {
+			item(line)
+		}
+	}
 }
 
 // Picture adds lines that are written as they are.
@@ -112,16 +162,83 @@ func (d *Document) Command(what, command string) {
 // Table adds a table.
 func (d *Document) Table(t *Table) { d.add(block{kind: tableBlock, table: t}) }
 
+// Sheet sets what CSV has: every figure in full.
+func (d *Document) Sheet(header []string, rows [][]string) {
+	d.sheet = &Table{Header: header, Rows: rows}
+}
+
+// Alarm adds what must not be overlooked on a page.
+func (d *Document) Alarm(text string, why ...string) {
+	d.Only(HTML, func() { d.add(block{kind: alarmBlock, text: text, lines: why}) })
+}
+
+// Figures adds numbers that a page shows large.
+func (d *Document) Figures(figures ...Figure) {
+	d.Only(HTML, func() { d.add(block{kind: figuresBlock, figures: figures}) })
+}
+
+// Chart adds a plot of a page, unless it is empty.
+func (d *Document) Chart(c Chart) {
+	if c.Plot != "" {
+		d.Only(HTML, func() { d.add(block{kind: chartBlock, chart: c}) })
+	}
+}
+
+// Columns sets parts beside each other where a page has room.
+func (d *Document) Columns(write func()) {
+	d.add(block{kind: columnsBlock, begin: true})
+	write()
+	d.add(block{kind: columnsBlock})
+}
+
+// Details adds a text to a page that is shown when it is asked for.
+func (d *Document) Details(name, text string) {
+	d.Only(HTML, func() { d.add(block{kind: detailsBlock, text: name, lines: []string{text}}) })
+}
+
 // Write writes the document in one format.
 func (d *Document) Write(to io.Writer, f Format) error {
-	w := &writer{w: to, markdown: f == Markdown, html: f == HTML}
+	switch f {
+	case JSON:
+		return WriteJSON(to, d.Data)
+	case CSV:
+		return d.writeCSV(to)
+	case HTML:
+		return d.writePage(to)
+	}
+	w := &writer{w: to, markdown: f == Markdown}
 	for i := range d.blocks {
 		if b := &d.blocks[i]; b.only == 0 || b.only&f != 0 {
 			w.block(b)
 		}
 	}
-	w.list(false)
 	return w.err
+}
+
+func (d *Document) writeCSV(to io.Writer) error {
+	if d.sheet == nil {
+		return errors.New("this has no rows to be written as CSV")
+	}
+	out := csv.NewWriter(to)
+	if err := out.Write(d.sheet.Header); err != nil {
+		return err
+	}
+	return out.WriteAll(d.sheet.Rows)
+}
+
+// WriteJSON writes v indented, with < and & as they are.
+func WriteJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// writer writes blocks as plain text or as Markdown.
+type writer struct {
+	w        io.Writer
+	markdown bool
+	err      error
 }
 
 func (w *writer) block(b *block) {
@@ -132,53 +249,38 @@ func (w *writer) block(b *block) {
 		}
 		w.line(b.text)
 	case headingBlock:
-		w.heading(b.text)
+		if w.markdown {
+			w.print("## " + Printable(markdownCell.Replace(b.text)) + "\n\n")
+		} else {
+			w.line(b.text)
+		}
 	case lineBlock:
 		w.line(b.text)
-	case itemBlock:
-		w.item(b.text)
-	case indentedBlock:
-		if w.markdown || w.html {
-			w.item(b.text)
-		} else {
-			w.item("  " + b.text)
+	case itemBlock, indentedBlock:
+		switch {
+		case w.markdown:
+			w.print("- ")
+		case b.kind == indentedBlock:
+			w.print("  ")
 		}
+		w.line(b.text)
 	case gapBlock:
-		w.gap()
+		w.print("\n")
 	case paragraphBlock:
 		if w.markdown {
-			w.gap()
+			w.print("\n")
 		}
 	case pictureBlock:
 		w.picture(b.lines)
 	case commandBlock:
-		w.command(b.text, b.lines[0])
+		if w.markdown {
+			w.print(markdownCell.Replace(b.text) + ": " + markdownCode(b.lines[0]) + "\n")
+		} else {
+			w.line(b.text + ": " + b.lines[0])
+		}
 	case tableBlock:
 		w.table(b.table)
 	}
-}
-
-// writer writes blocks as plain text, as Markdown, or as the body of a page.
-type writer struct {
-	w        io.Writer
-	markdown bool
-	html     bool
-	listing  bool // a list of the page is open
-	err      error
-}
-
-// tag writes a text of the page in an element.
-func (w *writer) tag(name, text string) {
-	w.list(name == "li")
-	w.print("<" + name + ">" + template.HTMLEscapeString(Printable(text)) + "</" + name + ">\n")
-}
-
-// list begins or ends a list of the page.
-func (w *writer) list(on bool) {
-	if on != w.listing {
-		w.print(map[bool]string{true: "<ul>\n", false: "</ul>\n"}[on])
-	}
-	w.listing = on
 }
 
 func (w *writer) print(s string) {
@@ -187,20 +289,8 @@ func (w *writer) print(s string) {
 	}
 }
 
-func (w *writer) gap() {
-	if w.html {
-		w.list(false)
-		return
-	}
-	w.print("\n")
-}
-
 // picture writes lines as they are.
 func (w *writer) picture(lines []string) {
-	if w.html {
-		w.tag("pre", strings.Join(lines, "\n"))
-		return
-	}
 	if w.markdown {
 		w.print("\n```\n")
 	}
@@ -213,85 +303,25 @@ func (w *writer) picture(lines []string) {
 }
 
 func (w *writer) line(s string) {
-	if w.html {
-		w.tag("p", s)
-		return
-	}
 	if w.markdown {
 		s = markdownCell.Replace(s)
 	}
 	w.print(Printable(s) + "\n")
 }
 
-// command writes a command that is to be copied behind what it is.
-func (w *writer) command(what, command string) {
-	if w.markdown {
-		w.print(markdownCell.Replace(what) + ": " + markdownCode(command) + "\n")
-		return
-	}
-	w.line(what + ": " + command)
-}
-
-func (w *writer) heading(s string) {
-	if w.html {
-		w.tag("h2", s)
-		return
-	}
-	if w.markdown {
-		w.print("## " + Printable(markdownCell.Replace(s)) + "\n\n")
-		return
-	}
-	w.line(s)
-}
-
-func (w *writer) item(s string) {
-	if w.html {
-		w.tag("li", s)
-		return
-	}
-	if w.markdown {
-		w.print("- ")
-	}
-	w.line(s)
-}
-
 func (w *writer) table(t *Table) {
-	if w.err != nil {
-		return
-	}
-	if w.html {
-		w.list(false)
-		w.err = benchTemplate.ExecuteTemplate(w.w, "table", asHTML(t))
-		return
-	}
-	if !w.markdown {
+	switch {
+	case w.err != nil:
+	case w.markdown:
+		w.print(t.markdown())
+	default:
 		w.err = t.Write(w.w)
-		return
 	}
-	w.print(markdownTable(t.Header, t.Right, t.Rows, func(_ int, c string) string { return Printable(markdownCell.Replace(c)) }))
 }
 
-// markdownTable writes each cell of a row, or of the header, which is row -1, as
-// cell has it.
-func markdownTable(header []string, right []bool, rows [][]string, cell func(row int, text string) string) string {
-	var b strings.Builder
-	line := func(row int, cells []string) {
-		for _, c := range cells {
-			b.WriteString("| " + cell(row, c) + " ")
-		}
-		b.WriteString("|\n")
-	}
-	line(-1, header)
-	for _, r := range right {
-		if r {
-			b.WriteString("| ---: ")
-		} else {
-			b.WriteString("| --- ")
-		}
-	}
-	b.WriteString("|\n")
-	for i, r := range rows {
-		line(i, r)
-	}
-	return b.String()
+// Says returns a document of one line.
+func Says(data any, line string) *Document {
+	d := &Document{Name: line, Data: data}
+	d.Line(line)
+	return d
 }

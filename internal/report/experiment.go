@@ -12,8 +12,14 @@ import (
 	"tailscope/internal/judge"
 )
 
-// ExperimentText writes what an experiment was and what came of it.
-func ExperimentText(d *Document, t *api.Experiment) {
+// Experiment returns what an experiment was and what came of it.
+func Experiment(t *api.Experiment) *Document {
+	d := &Document{Name: t.Name, Data: t}
+	d.experiment(t)
+	return d
+}
+
+func (d *Document) experiment(t *api.Experiment) {
 	d.Only(Text|Markdown, func() { // its page begins with that
 		d.Heading(t.Name + ": " + t.Headline)
 		d.Line("Verdict: " + string(t.Verdict))
@@ -52,12 +58,12 @@ func ExperimentText(d *Document, t *api.Experiment) {
 	}
 	if t.Gate != nil {
 		d.Gap()
-		GateText(d, t.Gate)
+		d.gate(t.Gate)
 	}
 	for _, kind := range []struct{ effect, title string }{{"main", "effect of"}, {"interaction", "together"}, {"", "setting"}} {
-		experimentRows(d, t, kind.effect, kind.title)
+		d.experimentRows(t, kind.effect, kind.title)
 	}
-	experimentCurves(d, t)
+	d.experimentCurves(t)
 	if len(t.Warnings) > 0 {
 		d.Gap()
 	}
@@ -109,11 +115,8 @@ func shownMeasures(t *api.Experiment, effect string) []string {
 }
 
 // experimentRows is a table of the rows of one sort: changes with their intervals.
-func experimentRows(d *Document, t *api.Experiment, effect, title string) {
-	tb := &Table{}
-	tb.Column(title, false)
-	tb.Column("against", false)
-	tb.Column("of", false)
+func (d *Document) experimentRows(t *api.Experiment, effect, title string) {
+	tb := Columns(title, "against", "of")
 	columns := shownMeasures(t, effect)
 	for _, c := range columns {
 		tb.Column(strings.ReplaceAll(c, "_", " "), true)
@@ -170,7 +173,7 @@ func experimentInterval(m *api.ExperimentMeasure) string {
 
 // experimentCurves is the response to a sweep by the measure that is read first: of
 // everything a table, of each query a sentence.
-func experimentCurves(d *Document, t *api.Experiment) {
+func (d *Document) experimentCurves(t *api.Experiment) {
 	var queries, sentences []string
 	for i := range t.Curves {
 		if q := t.Curves[i].Query; !slices.Contains(queries, q) {
@@ -187,12 +190,7 @@ func experimentCurves(d *Document, t *api.Experiment) {
 			continue
 		}
 		d.Gap()
-		tb := &Table{}
-		tb.Column("setting", false)
-		tb.Column(c.Measure, true)
-		tb.Column("interval", true)
-		tb.Column("best in", true)
-		tb.Column("", false)
+		tb := Columns("setting", ">"+c.Measure, ">interval", ">best in", "")
 		value := func(f api.Float) string { return experimentFigure(c.Measure, f) }
 		for _, p := range c.Points {
 			mark := ""
@@ -213,7 +211,14 @@ func experimentCurves(d *Document, t *api.Experiment) {
 	}
 }
 
-func GateText(d *Document, g *api.ExperimentGate) {
+// Gate returns what a gate says.
+func Gate(g *api.ExperimentGate) *Document {
+	d := &Document{Name: "gate", Data: g}
+	d.gate(g)
+	return d
+}
+
+func (d *Document) gate(g *api.ExperimentGate) {
 	word := "passed"
 	if !g.Passed {
 		word = "failed"

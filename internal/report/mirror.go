@@ -16,8 +16,8 @@ func ClockIn(t api.Float, zone *time.Location) string {
 	return time.UnixMilli(int64(t * 1e3)).In(zone).Format("2006-01-02 15:04:05")
 }
 
-// SessionText writes what a mirror session is, and its account.
-func SessionText(d *Document, x *api.Session, zone *time.Location) {
+// Session adds what an experiment is, and its account.
+func (d *Document) Session(x *api.Session, zone *time.Location) {
 	d.Heading(x.Name)
 	when := x.State + " since " + ClockIn(x.Start, zone)
 	if !math.IsNaN(float64(x.End)) {
@@ -37,10 +37,7 @@ func SessionText(d *Document, x *api.Session, zone *time.Location) {
 		d.Item(fmt.Sprintf("%s got no whole answer from the primary (%s)", figure.Thousands(n), Causes(m.Failed)))
 	}
 	d.Gap()
-	t := &Table{}
-	for i, h := range []string{"server", "role", "in use", "offered", "queued", "dropped", "waiting", "failed", "unpaired", "paired", "why"} {
-		t.Column(h, i > 1 && i < 10)
-	}
+	t := Columns("server", "role", ">in use", ">offered", ">queued", ">dropped", ">waiting", ">failed", ">unpaired", ">paired", "why")
 	targets := append([]api.MirrorTarget{m.Primary}, m.Shadows...)
 	for i := range targets {
 		s := &targets[i]
@@ -61,8 +58,8 @@ func SessionText(d *Document, x *api.Session, zone *time.Location) {
 	d.Table(t)
 }
 
-// VerdictText writes what came of each candidate.
-func VerdictText(d *Document, v *api.MirrorVerdictResponse) {
+// Verdict adds what came of each candidate.
+func (d *Document) Verdict(v *api.MirrorVerdictResponse) {
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		if i > 0 {
@@ -105,12 +102,7 @@ func VerdictText(d *Document, v *api.MirrorVerdictResponse) {
 }
 
 func measuresTable(c *api.MirrorVerdict) *Table {
-	t := &Table{}
-	t.Column("", false)
-	for _, h := range []string{c.Against, c.Candidate, "change", "interval", "noise floor"} {
-		t.Column(h, true)
-	}
-	t.Column("verdict", false)
+	t := Columns("", ">"+c.Against, ">"+c.Candidate, ">change", ">interval", ">noise floor", "verdict")
 	for i := range c.Measures {
 		m := &c.Measures[i]
 		t.Rows = append(t.Rows, []string{strings.ReplaceAll(m.Name, "_", " "), mirrorValue(m, m.Reference), mirrorValue(m, m.Candidate), mirrorEffect(m, m.Effect), mirrorInterval(m), noiseFloor(m), string(m.Verdict)})
@@ -164,11 +156,19 @@ func mirrorEffect(m *api.MirrorMeasure, f api.Float) string {
 }
 
 func mirrorInterval(m *api.MirrorMeasure) string {
-	low, high := mirrorEffect(m, m.Low), mirrorEffect(m, m.High)
-	if low == "-" && high == "-" {
-		return "-"
+	return ends(mirrorEffect(m, m.Low), mirrorEffect(m, m.High))
+}
+
+// mirrorIntervals are the changes of a candidate.
+func mirrorIntervals(v *api.MirrorVerdict) []Interval {
+	var all []Interval
+	for i := range v.Measures {
+		m := &v.Measures[i]
+		if m.Name != "errors" {
+			all = append(all, Interval{Name: strings.ReplaceAll(m.Name, "_", " "), Verdict: m.Verdict, Ratio: float64(m.Effect), Low: float64(m.Low), High: float64(m.High), Text: m.Sentence})
+		}
 	}
-	return strings.ReplaceAll(low, "-", "?") + " … " + strings.ReplaceAll(high, "-", "?")
+	return all
 }
 
 func noiseFloor(m *api.MirrorMeasure) string {

@@ -2,7 +2,7 @@ package report
 
 import (
 	"fmt"
-	"html/template"
+	"html"
 	"math"
 	"strings"
 
@@ -46,7 +46,7 @@ func (s *svg) ticksY(values []float64, label func(float64) string) {
 	for _, v := range values {
 		y := s.py(v)
 		fmt.Fprintf(&s.b, `<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/><text class="tick end" x="%.1f" y="%.1f">%s</text>`,
-			s.left, s.width-s.right, y, y, s.left-7, y+3.5, template.HTMLEscapeString(label(v)))
+			s.left, s.width-s.right, y, y, s.left-7, y+3.5, html.EscapeString(label(v)))
 	}
 }
 
@@ -54,7 +54,7 @@ func (s *svg) ticksX(values []float64, label func(float64) string) {
 	for _, v := range values {
 		x := s.px(v)
 		fmt.Fprintf(&s.b, `<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/><text class="tick middle" x="%.1f" y="%.1f">%s</text>`,
-			x, x, s.top, s.height-s.bottom, x, s.height-s.bottom+16, template.HTMLEscapeString(label(v)))
+			x, x, s.top, s.height-s.bottom, x, s.height-s.bottom+16, html.EscapeString(label(v)))
 	}
 }
 
@@ -85,23 +85,37 @@ func (s *svg) band(class string, from, to float64, title string) {
 		x2 = x1 + 2
 	}
 	fmt.Fprintf(&s.b, `<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f"><title>%s</title></rect>`,
-		class, x1, s.top, x2-x1, s.height-s.top-s.bottom, template.HTMLEscapeString(title))
+		class, x1, s.top, x2-x1, s.height-s.top-s.bottom, html.EscapeString(title))
 }
 
 // note writes a text at the top of the chart.
 func (s *svg) note(x float64, text string) {
-	fmt.Fprintf(&s.b, `<text class="mark" x="%.1f" y="%.1f">%s</text>`, s.px(x)+4, s.top+10, template.HTMLEscapeString(text))
+	fmt.Fprintf(&s.b, `<text class="mark" x="%.1f" y="%.1f">%s</text>`, s.px(x)+4, s.top+10, html.EscapeString(text))
 }
 
 // hover puts an invisible column over each x that says what is there.
 func (s *svg) hover(from, to float64, title string) {
 	fmt.Fprintf(&s.b, `<rect class="hover" x="%.1f" y="%.1f" width="%.2f" height="%.1f"><title>%s</title></rect>`,
-		s.px(from), s.top, max(s.px(to)-s.px(from), 0.5), s.height-s.top-s.bottom, template.HTMLEscapeString(title))
+		s.px(from), s.top, max(s.px(to)-s.px(from), 0.5), s.height-s.top-s.bottom, html.EscapeString(title))
 }
 
-func (s *svg) html(label string) template.HTML {
-	return template.HTML(fmt.Sprintf(`<svg viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">%s<line class="axis" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/></svg>`, // nothing in it but numbers and escaped text
-		s.width, s.height, template.HTMLEscapeString(label), s.b.String(), s.left, s.width-s.right, s.height-s.bottom, s.height-s.bottom))
+// dot is a circle with what it is.
+func (s *svg) dot(class string, x, y, r float64, title string) {
+	fmt.Fprintf(&s.b, `<circle class="%s" cx="%.1f" cy="%.1f" r="%.1f"><title>%s</title></circle>`, class, s.px(x), s.py(y), r, html.EscapeString(title))
+}
+
+// stroke is a straight line between two points.
+func (s *svg) stroke(class string, x1, y1, x2, y2 float64) {
+	fmt.Fprintf(&s.b, `<line class="%s" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`, class, s.px(x1), s.py(y1), s.px(x2), s.py(y2))
+}
+
+func (s *svg) text(class string, x, y float64, text string) {
+	fmt.Fprintf(&s.b, `<text class="%s" x="%.1f" y="%.1f">%s</text>`, class, x, y, html.EscapeString(text))
+}
+
+func (s *svg) html(label string) string {
+	return fmt.Sprintf(`<svg viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">%s<line class="axis" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/></svg>`, // nothing in it but numbers and escaped text
+		s.width, s.height, html.EscapeString(label), s.b.String(), s.left, s.width-s.right, s.height-s.bottom, s.height-s.bottom)
 }
 
 // decades are 1, 2 and 5 times powers of ten within a range; only the powers if
@@ -166,7 +180,7 @@ func logAxis(values ...[]float64) (a axis, ok bool) {
 func nines(q float64) float64 { return -math.Log10(1 - q) }
 
 // percentileChart draws latency by percentile, from due and from sent.
-func percentileChart(r *api.BenchResult) template.HTML {
+func percentileChart(r *api.BenchResult) string {
 	most := nines(1 - 1/float64(max(r.Latency.Count, 10)))
 	due := spectrum(&r.Latency, most)
 	sent := spectrum(&r.Uncorrected, most)

@@ -3,20 +3,38 @@ package report
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	"tailscope/api"
 )
 
-// ScalingText writes a law: what it amounts to, its figures with their intervals, and
-// the points with the curve.
-func ScalingText(d *Document, l *api.ScalingLaw, width int) {
+// Scaling returns a law that was fitted, if there is one, with its points for scripts.
+func Scaling(r *api.ScalingResponse, width int) *Document {
+	d := &Document{Name: "scalability law", Data: r}
+	if r.Law != nil {
+		d.scaling(r.Law, width)
+		if len(r.Warnings) > 0 {
+			d.Gap()
+		}
+		for _, w := range r.Warnings {
+			d.Item("note: " + w.Text)
+		}
+	}
+	var rows [][]string
+	for _, p := range r.Points {
+		rows = append(rows, []string{unixFloat(p.Time), Raw(p.N), Raw(p.Rate), Raw(p.Mean), strconv.FormatBool(p.Left)})
+	}
+	d.Sheet([]string{"time", "concurrency", "rate", "mean", "left"}, rows)
+	return d
+}
+
+// scaling adds a law: what it amounts to, its figures with their intervals, and the
+// points with the curve, which is drawn elsewhere on a page.
+func (d *Document) scaling(l *api.ScalingLaw, width int) {
 	d.Line(l.Sentence)
 	d.Gap()
-	t := &Table{}
-	for i, h := range []string{"", "value", "low", "high", "what"} {
-		t.Column(h, i > 0 && i < 4)
-	}
+	t := Columns("", ">value", ">low", ">high", "what")
 	for _, row := range []struct {
 		name  string
 		v     api.ScalingValue
@@ -47,8 +65,8 @@ func ScalingText(d *Document, l *api.ScalingLaw, width int) {
 	d.Paragraph()
 	d.Line(fmt.Sprintf("intervals at %.4g %%; R² %.3f, residual error %s/s", 100*float64(l.Level), float64(l.R2), scalingNumber(float64(l.Error))))
 	if lines := scalingPicture(l, width); len(lines) > 0 {
-		d.Only(Text|HTML, d.Gap) // Markdown parts them itself
-		d.Picture(lines)
+		d.Only(Text, d.Gap) // Markdown parts them itself
+		d.Only(Text|Markdown, func() { d.Picture(lines) })
 	}
 }
 

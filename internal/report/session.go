@@ -1,10 +1,7 @@
 package report
 
 import (
-	"bytes"
-	_ "embed"
 	"fmt"
-	"html/template"
 	"slices"
 	"strings"
 	"time"
@@ -14,59 +11,96 @@ import (
 	"tailscope/internal/judge/rounds"
 )
 
-// WriteSession writes the report of a session; v is the verdict of a
-// mirror session.
-func WriteSession(w *bytes.Buffer, x *api.Session, v *api.MirrorVerdictResponse, format string, now time.Time) error {
-	if b := x.Bench; b != nil && x.State == "lost" && b.Aborted == "" && format != "json" {
-		run, said := *b, *x
-		run.Aborted = "its program has not reported since " + ClockIn(x.Updated, now.Location())
-		said.Bench = &run
-		x = &said
-	}
+// Session returns the report of anything in the log book; v is the verdict of a mirror
+// session.
+func Session(x *api.Session, v *api.MirrorVerdictResponse, now time.Time) *Document {
+	d := &Document{Name: x.Name}
 	switch {
-	case format == "json" && v != nil:
-		return WriteJSON(w, v)
-	case format == "json":
-		return WriteJSON(w, x)
 	case x.Simulation != nil:
-		return WriteSimulation(w, x.Simulation, format, now)
+		d = Simulation(x.Simulation, now)
 	case x.Capacity != nil:
-		return WriteCapacity(w, capacityOf(x, now), format)
-	case x.Bench != nil && format == "html":
-		return writeBenchHTML(w, x.Bench)
-	case format == "html":
-		return writeSessionHTML(w, x, v, now)
-	}
-	d := &Document{}
-	if v == nil {
-		TriedText(d, x, now.Location())
-	} else {
-		VerdictText(d, v)
+		d = Capacity(capacityOf(x, now))
+	case x.Bench != nil:
+		d.Name += ": load"
+		d.bench(benchOf(x, now))
+		d.Only(Text|Markdown, func() { d.cut(x) })
+	case x.Experiment != nil:
+		d.tried(x, now.Location())
+	case v != nil:
+		d.head(x, now.Location())
+		d.Only(HTML, func() { d.Heading(x.Headline) })
+		for i := range v.Candidates {
+			c := &v.Candidates[i]
+			d.Intervals(c.Candidate+" against "+c.Against, mirrorIntervals(c))
+		}
+		d.Verdict(v)
 		d.Gap()
-		SessionText(d, x, now.Location())
+		d.Session(x, now.Location())
 	}
-	return d.Write(w, FormatOf(format))
+	d.Data = x
+	if v != nil {
+		d.Data = v
+	}
+	return d
 }
 
-// TriedText has a run of load, an experiment or a simulation.
-func TriedText(d *Document, x *api.Session, zone *time.Location) {
-	switch {
-	case x.Bench != nil:
-		benchText(d, x.Bench)
-	case x.Experiment != nil:
-		ExperimentText(d, x.Experiment)
-		if t := x.Experiment; !t.Restored && t.RestoreError == "" && x.State != "running" {
-			d.Only(Text|Markdown, func() { // its page has it above
-				d.Gap()
-				d.Item(notKnown)
-			})
-		}
-		experimentLog(d, x.Experiment, zone)
-	case x.Simulation != nil:
-		d.Heading(x.Simulation.Name)
-		d.Line(x.Headline)
-		simulationText(d, x.Simulation)
+// head begins a page of the log book.
+func (d *Document) head(x *api.Session, zone *time.Location) {
+	d.Only(HTML, func() {
+		d.Title(x.Name)
+		d.Line(fmt.Sprintf("%s of %s, id %s, %s since %s", x.Kind, x.Service, x.ID, x.State, ClockIn(x.Start, zone)))
+	})
+}
+
+// benchOf is a run in the log book; one that reports no more says so.
+func benchOf(x *api.Session, now time.Time) *api.BenchResult {
+	r := *x.Bench
+	if x.State == "lost" && r.Aborted == "" {
+		r.Aborted = "its program has not reported since " + ClockIn(x.Updated, now.Location())
 	}
+	return &r
+}
+
+// tried adds an experiment of settings with its log.
+func (d *Document) tried(x *api.Session, zone *time.Location) {
+	t := x.Experiment
+	d.head(x, zone)
+	d.Only(HTML, func() {
+		if t.Hypothesis != "" {
+			d.Line("Hypothesis: " + t.Hypothesis)
+		}
+		for _, a := range experimentAlarms(t, x.State) {
+			d.Alarm(a)
+		}
+		if t.Verdict != "" {
+			d.Heading(string(t.Verdict) + ": " + t.Headline)
+		} else {
+			d.Heading(t.Headline)
+		}
+	})
+	d.Intervals("Against the control, by what says most", experimentIntervals(t))
+	for _, c := range experimentCharts(t) {
+		d.Chart(c)
+	}
+	d.experiment(t)
+	if !t.Restored && t.RestoreError == "" && x.State != "running" {
+		d.Only(Text|Markdown, func() { // its page has it above
+			d.Gap()
+			d.Item(notKnown)
+		})
+	}
+	d.experimentLog(t, zone)
+	d.cut(x)
+	d.Only(HTML, func() {
+		d.experimentFiles(t)
+		if t.Command != "" {
+			d.Command("again", t.Command)
+		}
+	})
+}
+
+// cut says what the log book did not keep.
+func (d *Document) cut(x *api.Session) {
 	if len(x.Cut) > 0 {
 		d.Gap()
 	}
@@ -75,11 +109,35 @@ func TriedText(d *Document, x *api.Session, zone *time.Location) {
 	}
 }
 
-// experimentLog writes the settings, each round, what happened, and how to run an
+// experimentFiles adds the files that an experiment had, each once.
+func (d *Document) experimentFiles(t *api.Experiment) {
+	var files [][2]string
+	add := func(name, text string) { files = append(files, [2]string{name, text}) }
+	if t.File != "" {
+		add("the experiment's file", t.File)
+	}
+	for _, name := range sortedNames(t.Files) {
+		add(name, t.Files[name])
+	}
+	for _, name := range sortedNames(t.Environment.Configuration) {
+		text := t.Environment.Configuration[name]
+		kept := slices.ContainsFunc(files, func(f [2]string) bool { return f[1] != "" && strings.HasSuffix(text, f[1]) })
+		if !kept && !isLine(text) {
+			add(name, text)
+		}
+	}
+	if len(files) > 0 {
+		d.Heading("Files and configuration")
+	}
+	for _, f := range files {
+		d.Details(f[0], f[1])
+	}
+}
+
+// experimentLog adds the settings, each round, what happened, and how to run an
 // experiment again.
-func experimentLog(d *Document, t *api.Experiment, zone *time.Location) {
-	d.Gap()
-	d.Heading("Rounds")
+func (d *Document) experimentLog(t *api.Experiment, zone *time.Location) {
+	d.Section("Rounds")
 	measure := roundMeasure(t)
 	rounds := &Table{}
 	for i, h := range []string{"round", "turn", "setting", measure, "errors", "rate", "counts"} {
@@ -108,8 +166,7 @@ func experimentLog(d *Document, t *api.Experiment, zone *time.Location) {
 		d.Item("loaded before: " + LoadText(&t.Loads[i]))
 	}
 	if len(t.Events) > 0 {
-		d.Gap()
-		d.Heading("Log")
+		d.Section("Log")
 	}
 	for _, e := range t.Events {
 		text := ClockIn(e.Time, zone) + " " + e.Kind + " " + e.Name
@@ -156,61 +213,6 @@ func experimentFigure(name string, v api.Float) string {
 		return mirrorValue(&api.MirrorMeasure{Name: name}, v)
 	}
 	return Digits(float64(v)) // of a metric of its own
-}
-
-//go:embed report_session.html
-var sessionHTML string
-
-var sessionTemplate = reportTemplate("session", sessionHTML)
-
-// sessionPage is a session, as a page that needs
-// nothing else.
-type sessionPage struct {
-	Title, Verdict, Headline, Hypothesis, When string
-	Alarms                                     []string
-	Charts                                     []resourceChart
-	Body                                       template.HTML
-	Files                                      []reportFile
-	Command                                    string
-}
-
-type reportFile struct{ Name, Text string }
-
-func writeSessionHTML(w *bytes.Buffer, x *api.Session, v *api.MirrorVerdictResponse, now time.Time) error {
-	var b bytes.Buffer
-	d := &Document{}
-	p := &sessionPage{Title: x.Name, Headline: x.Headline, When: fmt.Sprintf("%s of %s, id %s, %s since %s", x.Kind, x.Service, x.ID, x.State, ClockIn(x.Start, now.Location()))}
-	if v != nil {
-		VerdictText(d, v)
-		d.Gap()
-		SessionText(d, x, now.Location())
-		for i := range v.Candidates {
-			p.Charts = append(p.Charts, resourceChart{v.Candidates[i].Candidate + " against " + v.Candidates[i].Against, mirrorWhiskers(&v.Candidates[i])})
-		}
-	} else if t := x.Experiment; t != nil {
-		p.Hypothesis, p.Verdict, p.Command = t.Hypothesis, string(t.Verdict), t.Command
-		p.Alarms = experimentAlarms(t, x.State)
-		p.Charts = experimentCharts(t)
-		TriedText(d, x, now.Location())
-		if t.File != "" {
-			p.Files = append(p.Files, reportFile{"the experiment's file", t.File})
-		}
-		for _, name := range sortedNames(t.Files) {
-			p.Files = append(p.Files, reportFile{name, t.Files[name]})
-		}
-		for _, name := range sortedNames(t.Environment.Configuration) {
-			text := t.Environment.Configuration[name]
-			kept := slices.ContainsFunc(p.Files, func(f reportFile) bool { return f.Text != "" && strings.HasSuffix(text, f.Text) })
-			if !kept && !isLine(text) {
-				p.Files = append(p.Files, reportFile{name, text})
-			}
-		}
-	}
-	if err := d.Write(&b, HTML); err != nil {
-		return err
-	}
-	p.Body = template.HTML(b.String()) // escaped by document
-	return sessionTemplate.Execute(w, p)
 }
 
 const notKnown = "Whether the control was restored is not known: the program ended before it said so. Look at the target."

@@ -29,7 +29,7 @@ func triedExperiment(t *testing.T) *api.Session {
 func written(t *testing.T, x *api.Session, format string) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := WriteSession(&b, x, nil, format, time.Unix(1770000000, 0).UTC()); err != nil {
+	if err := Session(x, nil, time.Unix(1770000000, 0).UTC()).Write(&b, FormatOf(format)); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

@@ -1,9 +1,7 @@
 package report
 
 import (
-	"bytes"
 	"fmt"
-	"html/template"
 	"math"
 	"time"
 
@@ -11,29 +9,30 @@ import (
 	"tailscope/internal/figure"
 )
 
-// WriteSimulation writes what a simulation came to.
-func WriteSimulation(w *bytes.Buffer, s *api.Simulation, format string, now time.Time) error {
-	switch format {
-	case "json":
-		return WriteJSON(w, s)
-	case "html":
-		return writeSimulationHTML(w, s, now.Location())
-	}
-	d := &Document{}
+// Simulation returns the report of what a simulation came to.
+func Simulation(s *api.Simulation, now time.Time) *Document {
+	d := &Document{Name: s.Name, Data: s}
 	d.Title(s.Name)
+	d.Only(HTML, func() {
+		d.Line(fmt.Sprintf("simulated %s, %s of %s queries each", ClockIn(s.Start, now.Location()), Plural(len(s.Layouts), "layout"), figure.Thousands(simulatedQueries(s))))
+		d.Heading(s.Headline)
+	})
 	d.Paragraph()
-	d.Line(s.Headline)
-	simulationText(d, s)
-	if s.Command != "" {
-		d.Section("Again")
-		d.Only(Markdown, func() { d.Picture([]string{s.Command}) })
-		d.Only(Text, func() { d.Line("  " + s.Command) })
+	d.Only(Text|Markdown, func() { d.Line(s.Headline) })
+	for _, c := range simulationCharts(s) {
+		d.Chart(c)
 	}
-	return d.Write(w, FormatOf(format))
+	d.simulation(s)
+	if s.File != "" {
+		d.Only(HTML, func() { d.Heading("Files and configuration") })
+		d.Details("the simulation's file", s.File)
+	}
+	d.again(s.Command)
+	return d
 }
 
-// simulationText writes warnings, layouts and leaves.
-func simulationText(d *Document, s *api.Simulation) {
+// simulation adds warnings, layouts and leaves.
+func (d *Document) simulation(s *api.Simulation) {
 	if s.Failed != "" {
 		d.Gap()
 		d.Line("ended before its time: " + s.Failed)
@@ -71,17 +70,13 @@ func longestP99(s *api.Simulation) float64 {
 }
 
 func layoutTable(s *api.Simulation, plain bool) *Table {
-	t := &Table{}
-	t.Column("layout", false)
-	for _, h := range []string{"nodes", "shards", "rounds"} {
-		t.Column(h, true)
-	}
+	t := Columns("layout", ">nodes", ">shards", ">rounds")
 	for _, q := range shownQuantiles {
 		t.Column(q[1], true)
 	}
-	t.Column("p99, 95 % interval", true)
-	t.Column("p99 against the first", true)
-	t.Column("p99 if none waited", true)
+	for _, h := range []string{"p99, 95 % interval", "p99 against the first", "p99 if none waited"} {
+		t.Column(h, true)
+	}
 	if !plain {
 		t.Column("p99", false)
 	}
@@ -171,11 +166,7 @@ func orNothing(v api.Float) string {
 }
 
 func leafTable(s *api.Simulation) *Table {
-	t := &Table{}
-	t.Column("class", false)
-	for _, h := range []string{"share", "observations", "slots", "at shards", "mean", "p50", "p99", "p99.9", "max", "alike"} {
-		t.Column(h, true)
-	}
+	t := Columns("class", ">share", ">observations", ">slots", ">at shards", ">mean", ">p50", ">p99", ">p99.9", ">max", ">alike")
 	for _, l := range s.Leaves {
 		shards, observations := "any", "given"
 		if !IsNaN(l.Shards) {
@@ -197,25 +188,6 @@ func leafTable(s *api.Simulation) *Table {
 		})
 	}
 	return t
-}
-
-// writeSimulationHTML writes a page that needs nothing else.
-func writeSimulationHTML(w *bytes.Buffer, s *api.Simulation, zone *time.Location) error {
-	var b bytes.Buffer
-	d := &Document{}
-	simulationText(d, s)
-	if err := d.Write(&b, HTML); err != nil {
-		return err
-	}
-	p := &sessionPage{
-		Title: s.Name, Headline: s.Headline, Command: s.Command, Body: template.HTML(b.String()), // escaped by document
-		When:   fmt.Sprintf("simulated %s, %s of %s queries each", ClockIn(s.Start, zone), Plural(len(s.Layouts), "layout"), figure.Thousands(simulatedQueries(s))),
-		Charts: simulationCharts(s),
-	}
-	if s.File != "" {
-		p.Files = []reportFile{{"the simulation's file", s.File}}
-	}
-	return sessionTemplate.Execute(w, p)
 }
 
 func simulatedQueries(s *api.Simulation) (n uint64) {

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"html/template"
 	"math"
 	"slices"
 	"strings"
@@ -12,7 +11,7 @@ import (
 
 // simulationCharts draws quantiles and how busy nodes are against what is varied, a
 // chart for each curve, on the same scale.
-func simulationCharts(s *api.Simulation) []resourceChart {
+func simulationCharts(s *api.Simulation) []Chart {
 	var curves []string
 	of := map[string][]*api.SimulationLayout{}
 	for i := range s.Layouts {
@@ -41,9 +40,10 @@ func simulationCharts(s *api.Simulation) []resourceChart {
 	if s.Variable != "" {
 		by = "by " + s.Variable
 	}
-	var out []resourceChart
+	var out []Chart
 	if len(curves) > 1 && most > 0 {
-		out = append(out, resourceChart{"p99 of queries " + by, curvesChart(y, first(curves, len(curveClasses)), of)})
+		names, plot := curvesChart(y, first(curves, len(curveClasses)), of)
+		out = append(out, Chart{Name: "p99 of queries " + by, Legend: names, Plot: plot})
 	}
 	for _, c := range first(curves, mostCharts/2) {
 		name := ""
@@ -51,9 +51,9 @@ func simulationCharts(s *api.Simulation) []resourceChart {
 			name = ", " + c
 		}
 		if most > 0 {
-			out = append(out, resourceChart{"Queries " + by + name, legend("p50=p50", "p95=late", "p99=p99", "p99 if none waited=sent") + layoutChart(of[c], y, s.Variable)})
+			out = append(out, Chart{Name: "Queries " + by + name, Legend: []string{"p50=p50", "p95=late", "p99=p99", "p99 if none waited=sent"}, Plot: layoutChart(of[c], y, s.Variable)})
 		}
-		out = append(out, resourceChart{"How busy nodes are" + name, legend(busyLegend(of[c])...) + busyChart(of[c], s.Variable)})
+		out = append(out, Chart{Name: "How busy nodes are" + name, Legend: busyLegend(of[c]), Plot: busyChart(of[c], s.Variable)})
 	}
 	return out
 }
@@ -65,11 +65,10 @@ const tall = 15
 var curveClasses = []string{"due", "late", "p50", "sent", "bad", "max"}
 
 // curvesChart has p99 of every curve.
-func curvesChart(y axis, curves []string, of map[string][]*api.SimulationLayout) template.HTML {
+func curvesChart(y axis, curves []string, of map[string][]*api.SimulationLayout) (names []string, plot string) {
 	all := of[curves[0]]
 	xs, numbers := places(all)
 	c := layoutAxes(all, xs, numbers, y, func(v float64) string { return SecondsUnit.Value(api.Float(v)) })
-	var names []string
 	for i, curve := range curves {
 		xs, _ := places(of[curve])
 		ys := make([]float64, len(xs))
@@ -91,22 +90,7 @@ func curvesChart(y axis, curves []string, of map[string][]*api.SimulationLayout)
 		}
 		layoutHover(c, xs, i, strings.TrimSuffix(title, "; "))
 	}
-	return legend(names...) + c.html("p99 of queries, all curves")
-}
-
-// legend says which line is what: names, each with its class after =.
-func legend(items ...string) template.HTML {
-	colors := map[string]string{"due": "due", "p99": "due", "late": "late", "p50": "good", "sent": "sent", "bad": "bad", "max": "max"}
-	out := `<div class="legend">`
-	for _, item := range items {
-		name, class, _ := strings.Cut(item, "=")
-		dashed := ""
-		if class == "sent" {
-			dashed = "; border-top-style: dashed"
-		}
-		out += fmt.Sprintf(`<span><i style="border-color: var(--c-%s)%s"></i>%s</span>`, colors[class], dashed, template.HTMLEscapeString(name))
-	}
-	return template.HTML(out + "</div>") // names are escaped, classes our own
+	return names, c.html("p99 of queries, all curves")
 }
 
 // places are where layouts stand: by what is varied, if that is numbers, else in order.
@@ -173,7 +157,7 @@ func figures(s *svg, class string, xs, ys []float64, numbers bool) {
 	}
 }
 
-func layoutChart(layouts []*api.SimulationLayout, y axis, variable string) template.HTML {
+func layoutChart(layouts []*api.SimulationLayout, y axis, variable string) string {
 	xs, numbers := places(layouts)
 	s := layoutAxes(layouts, xs, numbers, y, func(v float64) string { return SecondsUnit.Value(api.Float(v)) })
 	for _, q := range []struct{ name, class string }{{"0.5", "line p50"}, {"0.95", "line late"}, {"0.99", "line p99"}} {
@@ -223,7 +207,7 @@ func busyLegend(layouts []*api.SimulationLayout) []string {
 	return out
 }
 
-func busyChart(layouts []*api.SimulationLayout, variable string) template.HTML {
+func busyChart(layouts []*api.SimulationLayout, variable string) string {
 	xs, numbers := places(layouts)
 	s := layoutAxes(layouts, xs, numbers, axis{0, 1.06, false}, func(v float64) string { return fmt.Sprintf("%.0f%%", 100*v) })
 	for _, of := range []struct {

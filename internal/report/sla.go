@@ -1,12 +1,8 @@
 package report
 
 import (
-	_ "embed"
 	"fmt"
-	"html/template"
-	"io"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -15,69 +11,78 @@ import (
 	"tailscope/internal/figure"
 )
 
-// SLA is the report as people read it: the same cells in every format.
-type SLA struct {
-	Title     string
-	About     []string // what was asked for
-	Header    []string
-	Right     []bool
-	Rows      []slaRow
-	Legend    []string // of the marks that were used
-	Notes     []string
-	Made      string
-	Objective bool
+// slaReport gathers the report of a service by period.
+type slaReport struct {
+	table     *Table
+	quantiles []string
+	objective bool
+	used      map[string]bool // marks that the legend explains
 }
 
-type slaRow struct {
-	Cells                             []string
-	All                               bool
-	Satisfied, Tolerating, Frustrated float64 // per cent, for the bar; 0 without requests
-	Thin, Saturated                   bool
-	Met                               string
-}
-
-func NewSLA(r *api.SLAResponse, zone *time.Location, now time.Time) *SLA {
-	d := &SLA{Title: r.Service, Notes: r.Notes, Made: now.In(zone).Format("2006-01-02 15:04 MST")}
+// SLA returns the report of a service by day, week or month.
+func SLA(r *api.SLAResponse, zone *time.Location, now time.Time) *Document {
+	title := r.Service
 	if r.Operation != "" {
-		d.Title = r.Operation + " of " + r.Service
+		title = r.Operation + " of " + r.Service
 	}
-	d.Title += " by " + r.Period
-	d.Objective = !math.IsNaN(float64(r.Objective)) && r.Objective > 0
-	d.About = append(d.About, fmt.Sprintf("%s to %s, days of %s", time.Unix(r.All.Start, 0).In(zone).Format("2006-01-02"),
-		time.Unix(r.All.End-1, 0).In(zone).Format("2006-01-02"), r.Zone))
-	d.About = append(d.About, fmt.Sprintf("Apdex: satisfied within %s, tolerating within %s, failed is frustrated", SecondsUnit.Value(r.T), SecondsUnit.Value(4*r.T)))
-	if d.Objective {
-		d.About = append(d.About, fmt.Sprintf("objective: %s of requests not failed and within %s", trimPercent(r.Objective), SecondsUnit.Value(r.Under)))
+	title += " by " + r.Period
+	d := &Document{Name: title, Made: now.In(zone).Format("2006-01-02 15:04 MST"), Wide: true, Data: r}
+	s := &slaReport{quantiles: SortedQuantiles(r.All.Quantiles), objective: !math.IsNaN(float64(r.Objective)) && r.Objective > 0, used: map[string]bool{}}
+	about := []string{
+		fmt.Sprintf("%s to %s, days of %s", time.Unix(r.All.Start, 0).In(zone).Format("2006-01-02"), time.Unix(r.All.End-1, 0).In(zone).Format("2006-01-02"), r.Zone),
+		fmt.Sprintf("Apdex: satisfied within %s, tolerating within %s, failed is frustrated", SecondsUnit.Value(r.T), SecondsUnit.Value(4*r.T)),
 	}
-	column := func(name string, right bool) { d.Header, d.Right = append(d.Header, name), append(d.Right, right) }
-	column(r.Period, false)
-	for _, name := range []string{"requests", "rate", "apdex", "satisfied", "tolerating", "frustrated", "mean"} {
-		column(name, true)
+	if s.objective {
+		about = append(about, fmt.Sprintf("objective: %s of requests not failed and within %s", trimPercent(r.Objective), SecondsUnit.Value(r.Under)))
 	}
-	qs := SortedQuantiles(r.All.Quantiles)
-	for _, q := range qs {
-		column(QuantileName(q), true)
+	d.Title(title)
+	d.Paragraph()
+	d.Only(Markdown, func() { d.Line(strings.Join(about, "; ") + ".") })
+	d.Only(Text|HTML, func() {
+		for _, line := range about {
+			d.Line(line)
+		}
+	})
+	d.Gap()
+	d.Table(s.rows(r))
+	notes := append(s.legend(), r.Notes...)
+	if len(notes) > 0 {
+		d.Gap()
 	}
-	column("errors", true)
-	if d.Objective {
-		column("good", true)
-		column("met", false)
+	for _, line := range notes {
+		d.Only(Text, func() { d.Line(line) })
+		d.Only(Markdown|HTML, func() { d.Item(line) })
 	}
-	column("worst tenant", false)
-	column("rate", true)
-	column("apdex", true)
-	column("p95", true)
-	column("", false)
-	for i := len(d.Header) - 4; i < len(d.Header)-1; i++ {
-		d.Header[i] = "Δ " + d.Header[i]
+	d.Sheet(slaSheet(r, zone))
+	return d
+}
+
+func (s *slaReport) rows(r *api.SLAResponse) *Table {
+	t := Columns(r.Period, ">requests", ">rate", ">apdex", ">satisfied", ">tolerating", ">frustrated", ">mean")
+	for _, q := range s.quantiles {
+		t.Column(QuantileName(q), true)
 	}
-	used := map[string]bool{}
+	t.Column("errors", true)
+	if s.objective {
+		t.Column("good", true)
+		t.Column("met", false)
+	}
+	t.Column("worst tenant", false)
+	for _, name := range []string{"Δ rate", "Δ apdex", "Δ p95"} {
+		t.Column(name, true)
+	}
+	t.Column("", false)
+	t.Total, t.Behind, t.Faint = true, 3, map[int]bool{}
+	s.table = t
 	for _, p := range r.Rows {
-		d.Rows = append(d.Rows, d.row(p, qs, used))
+		s.row(p)
 	}
-	all := d.row(r.All, qs, used)
-	all.All = true
-	d.Rows = append(d.Rows, all)
+	s.row(r.All)
+	return t
+}
+
+// legend explains the marks that were used.
+func (s *slaReport) legend() (out []string) {
 	for _, l := range []struct{ mark, text string }{
 		{"*", "* not over yet, or the data begin in it; the rate is of the time covered"},
 		{"()", "(…) below 100 requests a minute, where Apdex means little"},
@@ -86,58 +91,60 @@ func NewSLA(r *api.SLAResponse, zone *time.Location, now time.Time) *SLA {
 		{"saturated", "saturated: throughput fell while Apdex fell and p95 rose"},
 		{"Δ", "Δ: against the period before; for one that is not over, against the same part of it"},
 	} {
-		if used[l.mark] {
-			d.Legend = append(d.Legend, l.text)
+		if s.used[l.mark] {
+			out = append(out, l.text)
 		}
 	}
-	return d
+	return out
 }
 
-func (d *SLA) row(p api.SLAPeriod, qs []string, used map[string]bool) slaRow {
-	r := slaRow{Met: p.Met, Thin: p.Thin && p.Requests > 0, Saturated: p.Trend.Saturated}
+func (s *slaReport) row(p api.SLAPeriod) {
+	var shares [3]float64
 	if p.Requests > 0 {
-		r.Satisfied, r.Tolerating, r.Frustrated = 100*float64(p.Satisfied), 100*float64(p.Tolerating), 100*float64(p.Frustrated)
+		shares = [3]float64{float64(p.Satisfied), float64(p.Tolerating), float64(p.Frustrated)}
 	}
+	s.table.Shares = append(s.table.Shares, shares)
 	name := p.Name
 	if p.Partial {
 		name += "*"
-		used["*"] = true
+		s.used["*"] = true
 	}
 	score := Ratio(p.Apdex)
 	if low, high := Ratio(p.ApdexLow), Ratio(p.ApdexHigh); low != high {
 		score += " " + low + "–" + high
-		used["–"] = true
+		s.used["–"] = true
 	}
-	if r.Thin {
+	if p.Thin && p.Requests > 0 {
+		s.table.Faint[len(s.table.Rows)] = true
 		score = "(" + score + ")"
-		used["()"] = true
+		s.used["()"] = true
 	}
-	r.Cells = []string{name, figure.Thousands(p.Requests), PerTime(p.Rate), score, Share(p.Satisfied), Share(p.Tolerating), Share(p.Frustrated), SecondsUnit.Value(p.Mean)}
-	for _, q := range qs {
-		r.Cells = append(r.Cells, SecondsUnit.Value(p.Quantiles[q]))
+	cells := []string{name, figure.Thousands(p.Requests), PerTime(p.Rate), score, Share(p.Satisfied), Share(p.Tolerating), Share(p.Frustrated), SecondsUnit.Value(p.Mean)}
+	for _, q := range s.quantiles {
+		cells = append(cells, SecondsUnit.Value(p.Quantiles[q]))
 	}
-	r.Cells = append(r.Cells, Percent(p.ErrorRate))
-	if d.Objective {
+	cells = append(cells, Percent(p.ErrorRate))
+	if s.objective {
 		met := p.Met
 		if met == "none" {
 			met = "-"
 		}
-		used[met] = true
-		r.Cells = append(r.Cells, floorPercent(p.Good), met)
+		s.used[met] = true
+		cells = append(cells, floorPercent(p.Good), met)
 	}
 	worst := "-"
 	if p.Worst != nil {
 		worst = fmt.Sprintf("%s %s, p95 %s", p.Worst.Name, Ratio(p.Worst.Apdex), SecondsUnit.Value(p.Worst.P95))
 	}
-	r.Cells = append(r.Cells, worst, change(p.Trend.Rate), difference(p.Trend.Apdex), change(p.Trend.P95), "")
+	saturated := ""
 	if p.Trend.Saturated {
-		r.Cells[len(r.Cells)-1] = "saturated"
-		used["saturated"] = true
+		saturated = "saturated"
+		s.used["saturated"] = true
 	}
 	if !math.IsNaN(float64(p.Trend.Rate)) {
-		used["Δ"] = true
+		s.used["Δ"] = true
 	}
-	return r
+	s.table.Add(append(cells, worst, change(p.Trend.Rate), difference(p.Trend.Apdex), change(p.Trend.P95), saturated)...)
 }
 
 // PerTime writes a rate by the unit of time that keeps it above 1.
@@ -209,97 +216,9 @@ func signed(v float64, decimals int) string {
 	return "+" + s
 }
 
-func (d *SLA) Text(w io.Writer) error {
-	t := &Table{Header: d.Header, Right: d.Right}
-	for _, r := range d.Rows {
-		t.Rows = append(t.Rows, r.Cells)
-	}
-	if _, err := fmt.Fprintf(w, "%s\n%s\n\n", Printable(d.Title), strings.Join(d.About, "\n")); err != nil {
-		return err
-	}
-	if err := t.Write(w); err != nil {
-		return err
-	}
-	return d.tail(w, "", "")
-}
-
-// tail writes what explains the table, each line behind a bullet.
-func (d *SLA) tail(w io.Writer, bullet, end string) error {
-	var b strings.Builder
-	for i, line := range append(append([]string{}, d.Legend...), d.Notes...) {
-		if i == 0 {
-			b.WriteString("\n")
-		}
-		b.WriteString(bullet + line + end + "\n")
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// markdownCell has text stand in Markdown as it is.
-var markdownCell markdownText
-
-type markdownText struct{}
-
-var (
-	markdownMarks = strings.NewReplacer("|", `\|`, "\n", " ", "*", `\*`, "_", `\_`)
-	// markdownTag is what may begin a tag of HTML, an address or an entity; a < before
-	// a space or a figure begins nothing, and stays legible.
-	markdownTag = regexp.MustCompile(`<([A-Za-z/!?])`)
-)
-
-// Replace returns s with what Markdown would take for something else marked.
-func (markdownText) Replace(s string) string {
-	return markdownTag.ReplaceAllString(markdownMarks.Replace(s), "&lt;$1")
-}
-
-// markdownCode is a code span in which s stands as it is, to be copied.
-func markdownCode(s string) string {
-	marks := "`"
-	for strings.Contains(s, marks) {
-		marks += "`"
-	}
-	s = Printable(s)
-	if strings.HasPrefix(s, "`") || strings.HasSuffix(s, "`") {
-		s = " " + s + " "
-	}
-	return marks + s + marks
-}
-
-func (d *SLA) Markdown(w io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\n%s.\n\n", markdownCell.Replace(d.Title), markdownCell.Replace(strings.Join(d.About, "; ")))
-	rows := make([][]string, len(d.Rows))
-	for i, r := range d.Rows {
-		rows[i] = r.Cells
-	}
-	b.WriteString(markdownTable(d.Header, d.Right, rows, func(row int, c string) string {
-		if row >= 0 {
-			if c = markdownCell.Replace(c); c != "" && d.Rows[row].All {
-				c = "**" + c + "**"
-			}
-		}
-		return c
-	}))
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return err
-	}
-	for i := range d.Legend {
-		d.Legend[i] = markdownCell.Replace(d.Legend[i])
-	}
-	return d.tail(w, "- ", "")
-}
-
-//go:embed report_sla.html
-var slaHTML string
-
-var slaTemplate = template.Must(template.New("sla").Parse(slaHTML))
-
-func (d *SLA) HTML(w io.Writer) error { return slaTemplate.Execute(w, d) }
-
-// SLARows is every figure in full, with its unit in the header. The periods are
+// slaSheet is every figure in full, with its unit in the header. The periods are
 // not followed by their sum.
-func SLARows(r *api.SLAResponse, zone *time.Location) (header []string, rows [][]string) {
+func slaSheet(r *api.SLAResponse, zone *time.Location) (header []string, rows [][]string) {
 	qs := SortedQuantiles(r.All.Quantiles)
 	header = []string{"period", "start", "end", "partial", "covered_seconds", "requests", "rate_per_second", "apdex", "apdex_low", "apdex_high", "thin",
 		"satisfied_ratio", "tolerating_ratio", "frustrated_ratio", "mean_seconds"}

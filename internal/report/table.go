@@ -1,8 +1,6 @@
 package report
 
 import (
-	"encoding/csv"
-	"encoding/json"
 	"io"
 	"math"
 	"strconv"
@@ -41,8 +39,28 @@ type Table struct {
 	Header []string
 	Right  []bool
 	Rows   [][]string
+
+	Total  bool         // the last row is all of those before
+	Faint  map[int]bool // rows that say little
+	Shares [][3]float64 // of each row, drawn by a page behind a column
+	Behind int
 }
 
+// Columns returns a table without rows. A > before a name sets its column to the right,
+// as numbers are.
+func Columns(names ...string) *Table {
+	t := &Table{}
+	for _, name := range names {
+		name, right := strings.CutPrefix(name, ">")
+		t.Column(name, right)
+	}
+	return t
+}
+
+// Add adds a row.
+func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
+
+// Column adds a column.
 func (t *Table) Column(name string, right bool) {
 	t.Header = append(t.Header, name)
 	t.Right = append(t.Right, right)
@@ -82,21 +100,6 @@ func (t *Table) Write(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-func WriteCSV(w io.Writer, header []string, rows [][]string) error {
-	out := csv.NewWriter(w)
-	if err := out.Write(header); err != nil {
-		return err
-	}
-	return out.WriteAll(rows)
-}
-
-func WriteJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
 }
 
 // Raw is a number as scripts want it: seconds, in full; empty if there is none.

@@ -1,4 +1,4 @@
-package cli
+package report
 
 import (
 	"math"
@@ -11,17 +11,24 @@ import (
 
 func TestMarkText(t *testing.T) {
 	m := &api.Mark{ID: "1", Time: 1767225600, Name: "deploy 1.4", Service: "shop", Revision: "5f1c0de", User: "ada"}
+	written := func(m *api.Mark) string {
+		var b strings.Builder
+		if err := Mark(m, time.UTC).Write(&b, Text); err != nil {
+			t.Error(err)
+		}
+		return b.String()
+	}
 	want := "deploy 1.4, shop, 2026-01-01 00:00:00\n5f1c0de\nada\n"
-	if got := markText(m, time.UTC); got != want {
+	if got := written(m); got != want {
 		t.Errorf("not judged: got\n%s\nwant\n%s", got, want)
 	}
 	m.Verdict = &api.MarkVerdict{State: "waiting", Judged: api.Float(math.NaN()), Next: 1767225850, Sentence: "Too little time has passed to say what changed"}
 	want += "\nwaiting\nToo little time has passed to say what changed\njudged at 2026-01-01 00:04:10\n"
-	if got := markText(m, time.UTC); got != want {
+	if got := written(m); got != want {
 		t.Errorf("waiting: got\n%s\nwant\n%s", got, want)
 	}
 	m.Verdict.Judged = 1767225700
-	if got, want := markText(m, time.UTC), strings.Replace(want, "judged at", "judged again at", 1); got != want {
+	if got, want := written(m), strings.Replace(want, "judged at", "judged again at", 1); got != want {
 		t.Errorf("judged once: got\n%s\nwant\n%s", got, want)
 	}
 	m.Verdict = &api.MarkVerdict{State: "final", Next: api.Float(math.NaN()), Verdict: "regression", Sentence: "p99 of shop is 9 % slower (95 % interval 3–15 %)", Services: []api.ServiceVerdict{{
@@ -43,7 +50,7 @@ shop: regression
   p99 of GET / is 20 % slower (95 % interval 9–30 %)
   warning: 6 % of the requests are of other operations
 `
-	if got := markText(m, time.UTC); got != want {
+	if got := written(m); got != want {
 		t.Errorf("final: got\n%s\nwant\n%s", got, want)
 	}
 	for _, c := range []struct {

@@ -1,124 +1,47 @@
 package report
 
 import (
-	"bytes"
-	_ "embed"
 	"fmt"
-	"html/template"
 	"math"
-	"strings"
 
 	"tailscope/api"
 	"tailscope/internal/figure"
 )
 
-//go:embed bench_report.html
-var benchHTML string
-
-// styleHTML is how pages of sessions look, with their tables and
-// lists.
-//
-//go:embed report_style.html
-var styleHTML string
-
-var benchTemplate = reportTemplate("bench", benchHTML)
-
-func reportTemplate(name, text string) *template.Template {
-	return template.Must(template.Must(template.New(name).Parse(styleHTML)).New(name).Parse(text))
-}
-
-// benchPage is a result as a page: figures, charts and tables that need nothing
-// else to be shown.
-type benchPage struct {
-	*api.BenchResult
-	Plan, RateLine           string
-	Invalid_, Closed         string
-	Figures                  []benchFigure
-	Percentiles, Times       template.HTML
-	Rates, Lates             template.HTML
-	Notes, Account, Events   []string
-	Loads, Machine           []string
-	Warm, Made               string
-	Latency                  *htmlTable
-	Thresholds, Queries      *htmlTable
-	Tenants, Phases, Process *htmlTable
-	Resources                []resourceChart
-}
-
-type benchFigure struct{ Name, Value, Beside string }
-
-type resourceChart struct {
-	Name  string
-	Chart template.HTML
-}
-
-// htmlTable is a table as the page has it.
-type htmlTable struct {
-	Header []string
-	Right  []bool
-	Rows   [][]string
-}
-
-func asHTML(t *Table) *htmlTable { return &htmlTable{t.Header, t.Right, t.Rows} }
-
-// writeBenchHTML writes a result as a page that needs nothing else.
-func writeBenchHTML(b *bytes.Buffer, r *api.BenchResult) error {
-	p := &benchPage{
-		BenchResult: r, Plan: PlanText(r), RateLine: rateLine(r), Percentiles: percentileChart(r),
-		Times: timeChart(r), Rates: rateChart(r), Lates: lateChart(r),
-		Notes: latencyNotes(r), Account: requestLines(r), Events: benchEvents(r), Machine: generatorLines(r),
-		Latency: asHTML(latencyTable(r)), Made: benchMoment(r.Start),
-	}
-	if !r.Valid {
-		p.Invalid_ = BenchInvalid
-	}
-	beside := func(q string) string {
+// benchFigures are the numbers that matter most.
+func benchFigures(r *api.BenchResult) []Figure {
+	beside := func(sent string) string {
 		if r.Plan.Arrivals == "closed" {
 			return "from when sent"
 		}
-		return "from when sent " + At(r.Uncorrected, q)
+		return "from when sent " + sent
 	}
 	asked := "closed loop"
 	if !IsNaN(r.Asked) {
 		asked = "of " + PerTime(r.Asked) + " asked for"
 	}
-	p.Figures = []benchFigure{{"rate", PerTime(r.Rate), asked}}
+	out := []Figure{{"rate", PerTime(r.Rate), asked}}
 	for _, q := range []string{"0.5", "0.99", "0.999"} {
-		p.Figures = append(p.Figures, benchFigure{QuantileName(q), At(r.Latency, q), beside(q)})
+		out = append(out, Figure{QuantileName(q), At(r.Latency, q), beside(At(r.Uncorrected, q))})
 	}
-	longest := benchFigure{"max", SecondsUnit.Value(r.Latency.Max), "from when sent " + SecondsUnit.Value(r.Uncorrected.Max)}
+	return append(out, Figure{"max", SecondsUnit.Value(r.Latency.Max), beside(SecondsUnit.Value(r.Uncorrected.Max))},
+		Figure{"errors", figure.Thousands(r.Account.Errors), "of " + figure.Thousands(r.Account.Sent) + " sent"})
+}
+
+// benchCharts draws latency by percentile and over time, what was sent, and how late.
+func benchCharts(d *Document, r *api.BenchResult) {
+	percentiles := []string{"from when due=due", "from when sent=sent"}
 	if r.Plan.Arrivals == "closed" {
-		longest.Beside = "from when sent"
+		percentiles = percentiles[1:]
 	}
-	failed := benchFigure{"errors", figure.Thousands(r.Account.Errors), "of " + figure.Thousands(r.Account.Sent) + " sent"}
-	p.Figures = append(p.Figures, longest, failed)
-	if len(r.Thresholds) > 0 {
-		p.Thresholds = asHTML(thresholdTable(r.Thresholds))
+	rates := []string{"due=sent", "answered=due"}
+	if r.Account.Errors > 0 {
+		rates = append(rates, "errors=bad")
 	}
-	if len(r.Queries) > 1 {
-		p.Queries = asHTML(benchTable("query", r.Queries))
-	}
-	if len(r.Tenants) > 1 {
-		p.Tenants = asHTML(benchTable("tenant", r.Tenants))
-	}
-	if len(r.Phases) > 1 {
-		p.Phases = asHTML(phaseTable(r))
-	}
-	if len(r.Resources) > 0 {
-		p.Process = asHTML(resourceTable(r.Resources))
-	}
-	for i := range r.Resources {
-		if c := readingChart(r, &r.Resources[i]); c != "" {
-			p.Resources = append(p.Resources, resourceChart{r.Resources[i].Process + ": " + strings.ReplaceAll(r.Resources[i].Name, "_", " "), c})
-		}
-	}
-	for i := range r.Loads {
-		p.Loads = append(p.Loads, LoadText(&r.Loads[i]))
-	}
-	if r.WarmUp != nil {
-		p.Warm = warmText(r.WarmUp)
-	}
-	return benchTemplate.Execute(b, p)
+	d.Chart(Chart{Name: "Latency by percentile", Legend: percentiles, Plot: percentileChart(r)})
+	d.Chart(Chart{Name: "Latency over time", Legend: []string{"median=p50", "p99=p99", "max=max"}, Plot: timeChart(r)})
+	d.Chart(Chart{Name: "Requests a second", Legend: rates, Plot: rateChart(r)})
+	d.Chart(Chart{Name: "The generator's own lateness", Legend: []string{"late although a connection was free, p99=late", "latency, p99=p99"}, Plot: lateChart(r)})
 }
 
 // timed is the frame of charts over the run's time, with phases and events.
@@ -182,7 +105,7 @@ func slotsOf(r *api.BenchResult, of func(api.BenchSlot) float64) []float64 {
 	return out
 }
 
-func timeChart(r *api.BenchResult) template.HTML {
+func timeChart(r *api.BenchResult) string {
 	p50 := slotsOf(r, func(s api.BenchSlot) float64 { return float64(s.P50) })
 	p99 := slotsOf(r, func(s api.BenchSlot) float64 { return float64(s.P99) })
 	most := slotsOf(r, func(s api.BenchSlot) float64 { return float64(s.Max) })
@@ -202,7 +125,7 @@ func timeChart(r *api.BenchResult) template.HTML {
 }
 
 // rateChart draws requests due and answered a second, and errors.
-func rateChart(r *api.BenchResult) template.HTML {
+func rateChart(r *api.BenchResult) string {
 	each := func(of func(api.BenchSlot) uint64) []float64 {
 		return slotsOf(r, func(s api.BenchSlot) float64 { return float64(of(s)) / float64(s.Width) })
 	}
@@ -232,7 +155,7 @@ func rateChart(r *api.BenchResult) template.HTML {
 }
 
 // lateChart draws how late the generator was beside the latency it measured.
-func lateChart(r *api.BenchResult) template.HTML {
+func lateChart(r *api.BenchResult) string {
 	late := slotsOf(r, func(s api.BenchSlot) float64 { return float64(s.Late) })
 	p99 := slotsOf(r, func(s api.BenchSlot) float64 { return float64(s.P99) })
 	y, ok := logAxis(late, p99)
@@ -250,7 +173,7 @@ func lateChart(r *api.BenchResult) template.HTML {
 }
 
 // readingChart draws one reading of a process.
-func readingChart(r *api.BenchResult, x *api.BenchResource) template.HTML {
+func readingChart(r *api.BenchResult, x *api.BenchResource) string {
 	if len(x.Values) < 2 || len(x.Times) != len(x.Values) {
 		return ""
 	}

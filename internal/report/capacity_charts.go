@@ -1,82 +1,42 @@
 package report
 
 import (
-	"bytes"
-	_ "embed"
 	"fmt"
-	"html/template"
 	"math"
 	"strings"
 
 	"tailscope/api"
 )
 
-//go:embed capacity_report.html
-var capacityHTML string
-
-var capacityTemplate = reportTemplate("capacity", capacityHTML)
-
-// capacityPage is a search as a page.
-type capacityPage struct {
-	*api.Capacity
-	Lines, Alarms        []string
-	Figures              []benchFigure
-	Curve, Loads, Waits  template.HTML
-	Pictures             []resourceChart
-	Table, Judged        *htmlTable
-	Processes            *htmlTable
-	LawText              template.HTML
-	Stops, Notes, Events []string
-	Machine              []string
-}
-
-// writeCapacityHTML writes a search as a page that needs nothing else.
-func writeCapacityHTML(b *bytes.Buffer, c *api.Capacity) error {
-	p := &capacityPage{Capacity: c, Lines: capacityLines(c), Curve: lawChart(c), Loads: objectiveChart(c), Waits: timesChart(c),
-		Notes: capacityWarnings(c), Events: eventTexts(c.Start, c.Events), Machine: []string{environmentText(&c.Environment), "began " + benchMoment(c.Start)}}
-	if c.Failed != "" {
-		p.Alarms = append(p.Alarms, "It ended before its time: "+c.Failed)
-	}
-	if c.RestoreError != "" {
-		p.Alarms = append(p.Alarms, "Not everything is as it was before: "+c.RestoreError)
-	}
+// capacityFigures are the answer and what stands beside it.
+func capacityFigures(c *api.Capacity) (out []Figure) {
 	if a := c.Answer; a != nil {
-		p.Figures = append(p.Figures, benchFigure{c.Unit, Number.Value(a.Value), answerInterval(a)})
+		out = append(out, Figure{c.Unit, Number.Value(a.Value), answerInterval(a)})
 		if !IsNaN(a.Rate) {
-			p.Figures = append(p.Figures, benchFigure{"answered a second", PerTime(a.Rate), "there"})
+			out = append(out, Figure{"answered a second", PerTime(a.Rate), "there"})
 		}
 		if a.Limit != "" {
-			p.Figures = append(p.Figures, benchFigure{"breaks first", a.Limit, "of " + c.Objective})
+			out = append(out, Figure{"breaks first", a.Limit, "of " + c.Objective})
 		}
 	}
 	if l := c.Law; l != nil && !IsNaN(l.PeakRate.Value) {
-		p.Figures = append(p.Figures, benchFigure{"peak by the law", PerTime(l.PeakRate.Value), "with " + Number.Value(l.PeakN.Value) + " at a time"})
+		out = append(out, Figure{"peak by the law", PerTime(l.PeakRate.Value), "with " + Number.Value(l.PeakN.Value) + " at a time"})
 	}
-	if len(c.Steps) > 0 {
-		p.Table, p.Judged = asHTML(capacitySteps(c)), asHTML(capacityObjectives(c))
-	}
-	if t := capacityResources(c); t != nil {
-		p.Processes = asHTML(t)
-	}
-	for i := range c.Steps {
-		if text := stopText(c, &c.Steps[i]); text != "" {
-			p.Stops = append(p.Stops, text)
+	return out
+}
+
+// capacityCharts draws the steps, the objective, the law, and where time went.
+func capacityCharts(d *Document, c *api.Capacity) {
+	if steps := stepPictures(c); len(steps) > 0 {
+		d.Heading("Steps: latency over time, all on the same scales")
+		for _, chart := range steps {
+			d.Chart(chart)
 		}
+		d.Line("Darker is more requests; the dashed line is the objective's limit. Time is from the step's start; what comes after the load was taken away is shown too.")
 	}
-	p.Pictures = stepPictures(c)
-	if c.Law != nil {
-		var text bytes.Buffer
-		d := &Document{}
-		ScalingText(d, c.Law, 0)
-		for _, w := range c.Law.Warnings {
-			d.Item(w)
-		}
-		if err := d.Write(&text, HTML); err != nil {
-			return err
-		}
-		p.LawText = template.HTML(text.String()) // escaped by document
-	}
-	return capacityTemplate.Execute(b, p)
+	d.Chart(Chart{Name: "The objective over " + c.Unit, Legend: []string{"limit=bad", "bars are intervals; the band is the answer's"}, Plot: objectiveChart(c)})
+	d.Chart(Chart{Name: "Throughput over requests at a time", Legend: []string{"Universal Scalability Law=due", "step=dot good", "hollow: left out"}, Plot: lawChart(c)})
+	d.Chart(Chart{Name: "Where the mean request's time went", Legend: []string{"worked=dot good", "queued, by the target's word=dot worse", "waited for a connection=dot"}, Plot: timesChart(c)})
 }
 
 // answerInterval writes the ends of it that are known.
@@ -94,7 +54,7 @@ func answerInterval(a *api.CapacityAnswer) string {
 }
 
 // stepPictures are the steps' heatmaps, side by side, on the same scales.
-func stepPictures(c *api.Capacity) []resourceChart {
+func stepPictures(c *api.Capacity) []Chart {
 	first, last, most, long := len(c.Bounds), 0, 0.0, 0.0
 	for i := range c.Steps {
 		for _, slot := range c.Steps[i].Slots {
@@ -111,7 +71,7 @@ func stepPictures(c *api.Capacity) []resourceChart {
 	}
 	low := max(float64(c.Bounds[first]), float64(c.Bounds[min(first+1, len(c.Bounds)-1)])/2, 1e-6)
 	y := axis{low, float64(c.Bounds[min(last+1, len(c.Bounds)-1)]), true}
-	var out []resourceChart
+	var out []Chart
 	for i := range c.Steps {
 		s := &c.Steps[i]
 		pic := newSVG(300, 220, axis{0, long, false}, y)
@@ -134,13 +94,13 @@ func stepPictures(c *api.Capacity) []resourceChart {
 				pic.stroke("line bad thin", 0, float64(o.Limit), long, float64(o.Limit))
 			}
 		}
-		out = append(out, resourceChart{fmt.Sprintf("%s, %s: %s", StepName(c, s), s.Phase, cameOut(c, s)), pic.html("latency over the time of the step at " + StepName(c, s))})
+		out = append(out, Chart{Name: fmt.Sprintf("%s, %s: %s", StepName(c, s), s.Phase, cameOut(c, s)), Small: true, Plot: pic.html("latency over the time of the step at " + StepName(c, s))})
 	}
 	return out
 }
 
 // lawChart draws what was answered over what was under way, with the law.
-func lawChart(c *api.Capacity) template.HTML {
+func lawChart(c *api.Capacity) string {
 	l := c.Law
 	if l == nil || len(l.Points) == 0 {
 		return ""
@@ -177,7 +137,7 @@ func lawChart(c *api.Capacity) template.HTML {
 }
 
 // objectiveChart draws, for each step, how its first condition of latency stands.
-func objectiveChart(c *api.Capacity) template.HTML {
+func objectiveChart(c *api.Capacity) string {
 	var values, bounds []float64
 	var xs []float64
 	limit := math.NaN()
@@ -217,7 +177,7 @@ func objectiveChart(c *api.Capacity) template.HTML {
 			k++
 			class := map[string]string{"kept": "good", "broken": "worse"}[o.Kept]
 			if low > 0 || high > 0 { // an end that is not known is the picture's
-				s.stroke("whisker "+class, float64(st.X), ends(low, y.low), float64(st.X), ends(high, y.high))
+				s.stroke("whisker "+class, float64(st.X), orEdge(low, y.low), float64(st.X), orEdge(high, y.high))
 			}
 			if v > 0 {
 				s.dot("dot "+class, float64(st.X), v, 4, fmt.Sprintf("%s: %s %s", StepName(c, st), o.Text, SecondsUnit.Value(o.Value)))
@@ -228,8 +188,8 @@ func objectiveChart(c *api.Capacity) template.HTML {
 	return s.html("the objective's latency over " + c.Unit)
 }
 
-// ends is v, or otherwise if it is not known.
-func ends(v, otherwise float64) float64 {
+// orEdge is v, or otherwise if it is not known.
+func orEdge(v, otherwise float64) float64 {
 	if v > 0 && !math.IsInf(v, 0) {
 		return v
 	}
@@ -237,7 +197,7 @@ func ends(v, otherwise float64) float64 {
 }
 
 // timesChart draws where the mean request's time went, by step in the order of X.
-func timesChart(c *api.Capacity) template.HTML {
+func timesChart(c *api.Capacity) string {
 	var xs, waited, queued, worked, all []float64
 	for i := range c.Steps {
 		s := &c.Steps[i]

@@ -1,8 +1,7 @@
-package cli
+package report
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -11,18 +10,18 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/figure"
-	"tailscope/internal/report"
 )
 
-// picture draws a heatmap in a terminal: time from left to right, values from
+// HeatmapOptions says how a heatmap is drawn in a terminal: time from left to right, values from
 // below to above, by the logarithm as the buckets are. With colours a line
 // holds two rows (the upper and the lower half of a block); without, one row
 // of characters that darken.
-type picture struct {
-	width, height int // of the whole picture in characters, without the legend
-	colors        bool
-	unit          report.Unit
-	zone          *time.Location
+type HeatmapOptions struct {
+	Width, Height int // of the whole picture in characters, without the legend
+	Colors        bool
+	Zone          *time.Location
+
+	unit Unit
 }
 
 // ramp goes from few to many in the 256-colour palette; it climbs in
@@ -32,32 +31,63 @@ var ramp = []int{60, 61, 97, 133, 169, 168, 204, 203, 209, 215, 221, 227}
 // shades are the same without colours.
 const shades = ".:-=+*#%@"
 
-// columns is how many steps fit beside the axis.
-func (p picture) columns() int { return max(p.width-report.AxisWidth, 10) }
+// Columns is how many steps fit beside the axis.
+func (p HeatmapOptions) Columns() int { return max(p.Width-AxisWidth, 10) }
 
-// rows is how many rows of buckets can be told apart.
-func (p picture) rows() int {
-	if p.colors {
-		return 2 * p.height
+// Rows is how many rows of buckets can be told apart.
+func (p HeatmapOptions) Rows() int {
+	if p.Colors {
+		return 2 * p.Height
 	}
-	return p.height
+	return p.Height
 }
 
-// draw writes the heatmap with its axes, the marks below and a legend.
-func (p picture) draw(w io.Writer, h *api.HeatmapResponse, marks []api.Mark) error {
+// Heatmap returns a heatmap with the marks below it and what is in it altogether; as CSV
+// each occupied cell.
+func Heatmap(h *api.HeatmapResponse, p HeatmapOptions, marks []api.Mark, all []api.DistributionGroup) *Document {
+	d := &Document{Name: "heatmap", Data: h}
+	p.unit = UnitOf(h.Family)
+	lines := p.draw(h, marks)
+	if len(all) > 0 {
+		lines = append(lines, strings.Repeat(" ", AxisWidth)+summary(all[0], p.unit))
+	}
+	d.Picture(lines)
+	var rows [][]string
+	for _, c := range h.Columns {
+		for i, row := range c.Rows {
+			if row+1 < len(h.Bounds) {
+				rows = append(rows, []string{unixSeconds(c.Start), Raw(h.Bounds[row]), Raw(h.Bounds[row+1]), whole(c.Counts[i])})
+			}
+		}
+	}
+	d.Sheet([]string{"start", "low", "high", "count"}, rows)
+	return d
+}
+
+// summary is a distribution in one line.
+func summary(g api.DistributionGroup, u Unit) string {
+	parts := []string{figure.Thousands(g.Count) + " observations", "mean " + u.Value(g.Mean)}
+	for _, name := range SortedQuantiles(g.Quantiles) {
+		parts = append(parts, QuantileName(name)+" "+u.Value(g.Quantiles[name]))
+	}
+	return strings.Join(append(parts, "max "+u.Value(g.Max)), "  ")
+}
+
+// draw returns the lines of the heatmap with its axes, the marks below and a legend.
+func (p HeatmapOptions) draw(h *api.HeatmapResponse, marks []api.Mark) []string {
 	var b strings.Builder
 	grid, low, high := p.grid(h)
 	// Lines end where their content does.
 	endLine := func(line string) { b.WriteString(strings.TrimRight(line, " ") + "\n") }
 	lines := len(grid)
-	if p.colors {
+	if p.Colors {
 		lines = (len(grid) + 1) / 2
 	}
 	for line := range lines {
 		// The topmost line comes first; row 0 is the lowest.
 		var upper, lower []uint64
 		var bound api.Float
-		if p.colors {
+		if p.Colors {
 			top := 2*(lines-1-line) + 1
 			lower = grid[top-1]
 			bound = high[top-1]
@@ -72,20 +102,19 @@ func (p picture) draw(w io.Writer, h *api.HeatmapResponse, marks []api.Mark) err
 		if line%4 == 0 || line == lines-1 {
 			label = p.unit.Value(bound)
 		}
-		endLine(report.Pad(label, report.AxisWidth-1) + " " + p.line(upper, lower, h.MaxCell))
+		endLine(Pad(label, AxisWidth-1) + " " + p.line(upper, lower, h.MaxCell))
 	}
-	b.WriteString(report.Pad(p.unit.Value(low), report.AxisWidth-1) + " ")
+	b.WriteString(Pad(p.unit.Value(low), AxisWidth-1) + " ")
 	p.timeAxis(&b, h, marks)
 	p.legend(&b, h)
-	_, err := io.WriteString(w, b.String())
-	return err
+	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 }
 
 // grid sorts the cells into rows of equal bucket counts, lowest first. It
 // returns the lower bound of the lowest and the upper bound of each.
-func (p picture) grid(h *api.HeatmapResponse) (grid [][]uint64, low api.Float, high []api.Float) {
+func (p HeatmapOptions) grid(h *api.HeatmapResponse) (grid [][]uint64, low api.Float, high []api.Float) {
 	buckets := max(len(h.Bounds)-1, 1)
-	per := (buckets + p.rows() - 1) / p.rows()
+	per := (buckets + p.Rows() - 1) / p.Rows()
 	n := (buckets + per - 1) / per
 	grid = make([][]uint64, n)
 	high = make([]api.Float, n)
@@ -113,7 +142,7 @@ func (p picture) grid(h *api.HeatmapResponse) (grid [][]uint64, low api.Float, h
 	return grid, low, high
 }
 
-func (p picture) steps(h *api.HeatmapResponse) int {
+func (p HeatmapOptions) steps(h *api.HeatmapResponse) int {
 	if h.Step <= 0 {
 		return 0
 	}
@@ -122,12 +151,14 @@ func (p picture) steps(h *api.HeatmapResponse) int {
 
 // stretch is how many characters a step takes: more than one when slots are too
 // long to fill the width with.
-func (p picture) stretch(h *api.HeatmapResponse) int { return max(p.columns()/max(p.steps(h), 1), 1) }
+func (p HeatmapOptions) stretch(h *api.HeatmapResponse) int {
+	return max(p.Columns()/max(p.steps(h), 1), 1)
+}
 
 // line draws two rows, or without colours one.
-func (p picture) line(upper, lower []uint64, most uint64) string {
+func (p HeatmapOptions) line(upper, lower []uint64, most uint64) string {
 	var b strings.Builder
-	if !p.colors {
+	if !p.Colors {
 		text := make([]byte, len(lower))
 		for x, n := range lower {
 			text[x] = ' '
@@ -187,7 +218,7 @@ func level(n, most uint64, levels int) int {
 	return min(int(share*float64(levels)), levels-1)
 }
 
-func (p picture) timeAxis(b *strings.Builder, h *api.HeatmapResponse, marks []api.Mark) {
+func (p HeatmapOptions) timeAxis(b *strings.Builder, h *api.HeatmapResponse, marks []api.Mark) {
 	stretch := p.stretch(h)
 	cols := p.steps(h) * stretch
 	at := func(x int) int64 { return h.Start + int64(x)*h.Step/int64(stretch) }
@@ -202,10 +233,10 @@ func (p picture) timeAxis(b *strings.Builder, h *api.HeatmapResponse, marks []ap
 	labels := []rune(strings.Repeat(" ", cols+len(layout)))
 	for x := 0; x+len(layout) <= cols; x += every {
 		axis[x] = '┴'
-		copy(labels[x:], []rune(time.Unix(at(x), 0).In(p.zone).Format(layout)))
+		copy(labels[x:], []rune(time.Unix(at(x), 0).In(p.Zone).Format(layout)))
 	}
 	b.WriteString(string(axis) + "\n")
-	indent := strings.Repeat(" ", report.AxisWidth)
+	indent := strings.Repeat(" ", AxisWidth)
 	b.WriteString(strings.TrimRight(indent+string(labels), " ") + "\n")
 
 	slices.SortFunc(marks, func(x, y api.Mark) int { return int(float64(x.Time) - float64(y.Time)) })
@@ -214,7 +245,7 @@ func (p picture) timeAxis(b *strings.Builder, h *api.HeatmapResponse, marks []ap
 		if int64(m.Time) < h.Start || x >= cols {
 			continue
 		}
-		text := report.Printable(m.Name) + " " + time.Unix(int64(m.Time), 0).In(p.zone).Format("15:04:05")
+		text := Printable(m.Name) + " " + time.Unix(int64(m.Time), 0).In(p.Zone).Format("15:04:05")
 		// The text stands on the side that has room for it.
 		if n := utf8.RuneCountInString(text) + 1; x+1+n > cols && x >= n {
 			b.WriteString(indent + strings.Repeat(" ", x-n) + text + " ▲\n")
@@ -224,10 +255,10 @@ func (p picture) timeAxis(b *strings.Builder, h *api.HeatmapResponse, marks []ap
 	}
 }
 
-func (p picture) legend(b *strings.Builder, h *api.HeatmapResponse) {
-	indent := strings.Repeat(" ", report.AxisWidth)
+func (p HeatmapOptions) legend(b *strings.Builder, h *api.HeatmapResponse) {
+	indent := strings.Repeat(" ", AxisWidth)
 	fmt.Fprintf(b, "%s1 ", indent)
-	if p.colors {
+	if p.Colors {
 		for _, c := range ramp {
 			fmt.Fprintf(b, "\x1b[48;5;%dm ", c)
 		}
@@ -235,5 +266,5 @@ func (p picture) legend(b *strings.Builder, h *api.HeatmapResponse) {
 	} else {
 		b.WriteString(shades)
 	}
-	fmt.Fprintf(b, " %s per cell of %s\n", figure.Thousands(h.MaxCell), report.Seconds(float64(h.Step)))
+	fmt.Fprintf(b, " %s per cell of %s\n", figure.Thousands(h.MaxCell), Seconds(float64(h.Step)))
 }

@@ -1,0 +1,96 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"tailscope/api"
+	"tailscope/internal/figure"
+)
+
+// Changes returns each change in two lines and a few more: what, when, and who
+// may have been it. Status is what was asked for.
+func Changes(r *api.ChangesResponse, status string, zone *time.Location) *Document {
+	d := &Document{Name: "changes", Data: r}
+	clock := func(t api.Float) string { return time.Unix(int64(t), 0).In(zone).Format("2006-01-02 15:04:05") }
+	for i, c := range r.Changes {
+		if i > 0 {
+			d.Gap()
+		}
+		d.Line(fmt.Sprintf("%s  %s", clock(c.Time), c.Headline))
+		at := "between " + clock(c.Low) + " and " + clock(c.High)
+		if c.Low == c.High {
+			at = "in the slot of " + Seconds(float64(r.Slot))
+		}
+		d.Line("    " + at)
+		t := Columns("", ">before", ">after", ">change", ">interval", "verdict")
+		of := &Comparison{R: &api.CompareResponse{Within: 0.05}, Zone: zone, Unit: SecondsUnit}
+		for j := range c.Measures {
+			m := &c.Measures[j]
+			f := &m.Raw
+			if m.Like != nil {
+				f = m.Like
+			}
+			row := of.measure(m)
+			t.Add("    "+m.Name, row[1], row[2], of.effect(m, f.Effect), row[5], string(m.Verdict))
+		}
+		d.Table(t)
+		if len(c.Operations) > 0 {
+			d.Line("    operations: " + strings.Join(c.Operations, ", "))
+		}
+		for _, m := range c.Near {
+			d.Line(fmt.Sprintf("    near: %s at %s", m.Name, clock(m.Time)))
+		}
+		state := "    " + c.Status + ", id " + c.ID
+		if c.Mark != "" {
+			state += ", mark " + c.Mark
+		}
+		d.Line(state)
+	}
+	if len(r.Changes) > 0 {
+		d.Gap()
+	}
+	noun := "change"
+	if status != "" && status != "all" {
+		noun = status + " change"
+	}
+	d.Line(fmt.Sprintf("%s in %s series, searched in slots of %s", Plural(len(r.Changes), noun), figure.Thousands(uint64(r.Searched)), Seconds(float64(r.Slot))))
+	for _, n := range r.Notes {
+		d.Line("note: " + n)
+	}
+	d.Sheet(changesSheet(r))
+	return d
+}
+
+func changesSheet(r *api.ChangesResponse) (header []string, rows [][]string) {
+	header = []string{"time", "low", "high", "service", "operation", "verdict", "adjusted_p"}
+	names := []string{"p50", "p95", "p99", "errors"}
+	for _, n := range names {
+		kind := "ratio"
+		if n == "errors" {
+			kind = "difference"
+		}
+		header = append(header, n+"_"+kind, n+"_low", n+"_high")
+	}
+	header = append(header, "status", "mark", "id")
+	for _, c := range r.Changes {
+		row := []string{unixFloat(c.Time), unixFloat(c.Low), unixFloat(c.High), c.Service, c.Operation, string(c.Verdict), Raw(c.P)}
+		for _, n := range names {
+			effect, low, high := math.NaN(), math.NaN(), math.NaN()
+			for _, m := range c.Measures {
+				f := &m.Raw
+				if m.Like != nil {
+					f = m.Like
+				}
+				if m.Name == n {
+					effect, low, high = float64(f.Effect), float64(f.Low), float64(f.High)
+				}
+			}
+			row = append(row, Raw(api.Float(effect)), Raw(api.Float(low)), Raw(api.Float(high)))
+		}
+		rows = append(rows, append(row, c.Status, c.Mark, c.ID))
+	}
+	return header, rows
+}

@@ -1,0 +1,142 @@
+package report
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"tailscope/api"
+)
+
+// PluginLine is a check as a Nagios plugin prints it: the level, the value and
+// what it is held against, a bar, performance data. The bounds are written from
+// the threshold outwards, as in 11000 > W > 9900 > C > 7700.
+func PluginLine(c *api.Check) string {
+	var b strings.Builder
+	level := c.Level
+	if level == "" {
+		level = c.State
+	}
+	b.WriteString(level + " " + strings.ReplaceAll(c.ID, "|", "/"))
+	if !math.IsNaN(float64(c.Value)) {
+		b.WriteString(" = " + plainNumber(float64(c.Value)) + c.Unit)
+	} else {
+		b.WriteString(" = null")
+	}
+	if text := bandsText(c.Bands); text != "" {
+		b.WriteString(" (" + text + ")")
+	}
+	if c.Text != "" && c.Text != plainNumber(float64(c.Value)) {
+		b.WriteString(": " + strings.ReplaceAll(c.Text, "|", "/"))
+	}
+	if math.IsNaN(float64(c.Value)) {
+		return b.String()
+	}
+	b.WriteString(" | " + perfLabel(c.ID) + "=" + perfNumber(c.Value) + perfUnit(c.Unit))
+	perf := ";" + perfRange(c.Bands.LowWarning, c.Bands.HighWarning) + ";" + perfRange(c.Bands.LowCritical, c.Bands.HighCritical)
+	b.WriteString(strings.TrimRight(perf, ";"))
+	if known(c.Bands.Threshold) {
+		b.WriteString(" threshold=" + perfNumber(c.Bands.Threshold) + perfUnit(c.Unit))
+	}
+	return b.String()
+}
+
+func known(f api.Float) bool { return !math.IsNaN(float64(f)) }
+
+// bandsText writes bounds from the threshold outwards; NA if nothing is held
+// against.
+func bandsText(b api.CheckBands) string {
+	low := known(b.LowWarning) || known(b.LowCritical)
+	high := known(b.HighWarning) || known(b.HighCritical)
+	if !low && !high {
+		if known(b.Threshold) {
+			return plainNumber(float64(b.Threshold))
+		}
+		return "NA"
+	}
+	var parts []string
+	add := func(name string, f api.Float) {
+		if known(f) {
+			parts = append(parts, name, plainNumber(float64(f)))
+		}
+	}
+	number := func(f api.Float) {
+		if known(f) {
+			parts = append(parts, plainNumber(float64(f)))
+		}
+	}
+	switch {
+	case low && high: // from the lowest to the highest
+		for _, f := range []struct {
+			bound api.Float
+			name  string
+		}{{b.LowCritical, "C"}, {b.LowWarning, "W"}} {
+			if known(f.bound) {
+				parts = append(parts, plainNumber(float64(f.bound)), f.name)
+			}
+		}
+		number(b.Threshold)
+		add("W", b.HighWarning)
+		add("C", b.HighCritical)
+		return strings.Join(parts, " < ")
+	case low:
+		number(b.Threshold)
+		add("W", b.LowWarning)
+		add("C", b.LowCritical)
+		return strings.Join(parts, " > ")
+	}
+	number(b.Threshold)
+	add("W", b.HighWarning)
+	add("C", b.HighCritical)
+	return strings.Join(parts, " < ")
+}
+
+// perfRange is the range outside of which a value is bad, as plugins write it.
+func perfRange(low, high api.Float) string {
+	switch {
+	case known(low) && known(high):
+		return perfNumber(low) + ":" + perfNumber(high)
+	case known(low):
+		return perfNumber(low) + ":"
+	case known(high):
+		return "~:" + perfNumber(high)
+	}
+	return ""
+}
+
+func perfLabel(s string) string {
+	s = strings.NewReplacer("=", "_", "|", "/").Replace(s)
+	if strings.ContainsAny(s, " '\"") {
+		return "'" + strings.ReplaceAll(s, "'", "''") + "'"
+	}
+	return s
+}
+
+// perfUnit is a unit that performance data knows, empty otherwise.
+func perfUnit(unit string) string {
+	switch unit {
+	case "s", "us", "ms", "%", "B", "KB", "MB", "GB", "TB", "c":
+		return unit
+	}
+	return ""
+}
+
+// perfNumber has digits, a dot and a minus alone, as the plugin guidelines ask:
+// what reads performance data knows no exponents. Twelve digits leave out what
+// arithmetic adds.
+func perfNumber(f api.Float) string {
+	v, err := strconv.ParseFloat(strconv.FormatFloat(float64(f), 'g', 12, 64), 64)
+	if err != nil {
+		v = float64(f)
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
+// plainNumber writes a number in full, but not further than it means anything.
+func plainNumber(v float64) string {
+	s := strconv.FormatFloat(v, 'g', 6, 64)
+	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
+		s = strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return s
+}

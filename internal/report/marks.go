@@ -1,0 +1,102 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"tailscope/api"
+)
+
+// Marks returns marks by their times, with what was found at each.
+func Marks(r *api.MarksResponse, zone *time.Location) *Document {
+	d := &Document{Name: "marks", Data: r}
+	marks := slices.Clone(r.Marks)
+	slices.SortFunc(marks, func(a, b api.Mark) int { return cmp.Or(cmp.Compare(a.Time, b.Time), strings.Compare(a.ID, b.ID)) })
+	header := []string{"time", "name", "service", "verdict", "found", "revision", "user", "description", "link", "id"}
+	t := Columns(header...)
+	var rows [][]string
+	for _, m := range marks {
+		word, found := verdictOf(m.Verdict)
+		row := func(at, found string) []string {
+			return []string{at, m.Name, m.Service, word, found, m.Revision, m.User, m.Description, m.Link, m.ID}
+		}
+		t.Add(row(ClockIn(m.Time, zone), withoutInterval(found))...)
+		rows = append(rows, row(unixFloat(m.Time), found))
+	}
+	d.Table(t)
+	d.Sheet(header, rows)
+	return d
+}
+
+// verdictOf is a verdict in two cells of a table: the word, and what was found.
+func verdictOf(v *api.MarkVerdict) (word, found string) {
+	switch {
+	case v == nil:
+		return "", ""
+	case v.Verdict == "":
+		return v.State, ""
+	case v.State == "early":
+		return string(v.Verdict) + ", so far", v.Sentence
+	}
+	return string(v.Verdict), v.Sentence
+}
+
+var interval = regexp.MustCompile(` \(\d[\d.]* % interval`)
+
+// withoutInterval is a sentence up to its first interval: a line of a table is short.
+func withoutInterval(sentence string) string {
+	if at := interval.FindStringIndex(sentence); at != nil {
+		return sentence[:at[0]]
+	}
+	return sentence
+}
+
+// Mark returns a mark as it is read: what it is, then the word, then the reasons.
+func Mark(m *api.Mark, zone *time.Location) *Document {
+	d := &Document{Name: m.Name, Data: m}
+	clock := func(t api.Float) string { return ClockIn(t, zone) }
+	d.Line(fmt.Sprintf("%s, %s, %s", m.Name, cmp.Or(m.Service, "every service"), clock(m.Time)))
+	for _, x := range []string{m.Revision, m.User, m.Description, m.Link} {
+		if x != "" {
+			d.Line(x)
+		}
+	}
+	v := m.Verdict
+	if v == nil {
+		return d
+	}
+	word, _ := verdictOf(v)
+	d.Gap()
+	d.Line(word)
+	d.Line(v.Sentence)
+	if !IsNaN(v.Next) {
+		again := "judged again"
+		if IsNaN(v.Judged) {
+			again = "judged"
+		}
+		d.Line(again + " at " + clock(v.Next))
+	}
+	for _, s := range v.Services {
+		d.Gap()
+		d.Line(fmt.Sprintf("%s: %s", s.Service, s.Verdict))
+		d.Indented(fmt.Sprintf("%s–%s against %s–%s", clock(api.Float(s.Before.Start)), clock(api.Float(s.Before.End)), clock(api.Float(s.After.Start)), clock(api.Float(s.After.End))))
+		for _, x := range s.Measures {
+			d.Indented(x.Sentence)
+		}
+		for _, row := range s.Operations {
+			for _, x := range row.Measures {
+				if x.Change != "" {
+					d.Indented(x.Sentence)
+				}
+			}
+		}
+		for _, w := range s.Warnings {
+			d.Indented("warning: " + w.Text)
+		}
+	}
+	return d
+}
