@@ -6,12 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"tailscope/api"
 	"tailscope/internal/config"
 )
-
-// rawTime is a moment as scripts want it: Unix seconds, without an exponent.
-func rawTime(f api.Float) string { return strconv.FormatFloat(float64(f), 'f', -1, 64) }
 
 func parseSince(s string) (time.Duration, error) {
 	d, err := config.ParseDuration(s)

@@ -78,7 +78,7 @@ export function serversReport(service: string, start: number) {
   return {
     kind: 'capacity', name: 'eleven to three', service, start, ended: true,
     capacity: {
-      format: 1, name: 'eleven to three', service, target: 'candidate', command: 'tailscope capacity mirror --experiment=20260301-120000-5f1c0de5 --objective="p99 < 200ms" --servers=3..11', mode: 'servers', unit: 'servers', objective: 'p99 < 200ms', arrivals: 'live', seed: 7, start, end: start + 150, environment, bounds, steps,
+      format: 1, name: 'eleven to three', service, target: 'candidate', command: 'tailscope capacity mirror --session=20260301-120000-5f1c0de5 --objective="p99 < 200ms" --servers=3..11', mode: 'servers', unit: 'servers', objective: 'p99 < 200ms', arrivals: 'live', seed: 7, start, end: start + 150, environment, bounds, steps,
       answer: { value: 4, low: 3, high: 4, level: 0.95, rate: 700, limit: 'p99 < 200ms', sentence: 'p99 < 200ms is kept by 4 servers and broken by 3' }, events: [], restored: false, restore_error: 'server 5 does not answer: connection refused', verdict: 'found', headline: 'p99 < 200ms is kept by 4 servers and broken by 3', warnings: [],
     },
   };
