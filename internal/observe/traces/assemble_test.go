@@ -315,7 +315,8 @@ func TestOneGiantTrace(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	a.AddWhole(fill(names, 2, n, true))
-	if st := a.Stats(); st.NoRoom == 0 || st.OpenTraces != 1 {
+	// The sweep, which goes by the machine's clock, may have closed it: it waits for nothing.
+	if st := a.Stats(); st.NoRoom == 0 || st.ClosedEarly != 1 || uint64(st.OpenTraces)+st.Closed != 2 {
 		t.Errorf("whole: %+v", st)
 	}
 }
