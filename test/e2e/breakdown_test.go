@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -15,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,29 +47,36 @@ const unit = time.Second
 //	stock-2            |                 |     | 1 1               |
 //	stock-2            |                 |     |     1 (503) 1     |   retried
 //
-// Where sleeps took longer than they were to, as they do on a busy machine, it is all
-// done again: a breakdown that is wrong is wrong each time.
+// Sleeps take longer than they are to, on a busy machine by much: the services time
+// them by clocks of their own, and no figure may be off by more than 1 % and by what
+// these say. Where they say much, all is done again, since little is shown then.
 func TestBreakdownOfThreeServices(t *testing.T) {
+	t.Parallel()
 	const tries = 3
-	for try := 1; ; try++ {
-		off := breakdownOfThreeServices(t)
-		if len(off) == 0 || t.Failed() {
+	for try := 1; try <= tries; try++ {
+		late := breakdownOfThreeServices(t)
+		t.Logf("sleeps and calls took %v longer per request than they were to", late.Round(time.Microsecond))
+		if late < unit/20 || t.Failed() {
 			return
 		}
-		if try == tries {
-			t.Fatal(strings.Join(off, "\n"))
-		}
-		t.Logf("done again, as there was:\n%s", strings.Join(off, "\n"))
 	}
 }
 
-// What is not as long as it is known to be, by more than 1 %.
-func breakdownOfThreeServices(t *testing.T) (off []string) {
+// overtime is how much longer than known something took, by a service's own clock.
+type overtime struct{ nanos atomic.Int64 }
+
+func (o *overtime) since(begin time.Time, units float64) {
+	o.nanos.Add(max(0, int64(time.Since(begin))-int64(units*float64(unit))))
+}
+
+// breakdownOfThreeServices returns how much longer a request took than it is known to.
+func breakdownOfThreeServices(t *testing.T) (late time.Duration) {
 	interpreter := python(t)
 	s := start(t, "--set=traces.grace=1s")
 	orders := startOrders(t, interpreter, s.OTLPGRPC)
-	first, second := newStock(t, s, "stock-1"), newStock(t, s, "stock-2")
-	g := &gateway{orders: orders.url, tracer: tracerOf(t, s, "gateway", "gateway-1")}
+	var over overtime
+	first, second := newStock(t, s, "stock-1", &over), newStock(t, s, "stock-2", &over)
+	g := &gateway{orders: orders.url, tracer: tracerOf(t, s, "gateway", "gateway-1"), over: &over}
 
 	// Connections first: making one is no known time.
 	const requests = 6
@@ -78,8 +87,9 @@ func breakdownOfThreeServices(t *testing.T) (off []string) {
 		all.Go(func() { g.checkout(t) })
 	}
 	all.Wait()
-	orders.stop(t)
+	mails := orders.stop(t)
 	g.tracer.flush(t)
+	late = (time.Duration(over.nanos.Load()) + mails) / requests
 
 	ask := func(service, operation string) api.BreakdownResponse {
 		params := map[string]string{
@@ -125,8 +135,8 @@ func breakdownOfThreeServices(t *testing.T) (off []string) {
 		near := func(what string, got, units float64) {
 			t.Helper()
 			want := units * unit.Seconds()
-			if diff := math.Abs(got - want); diff > 0.01*want {
-				off = append(off, fmt.Sprintf("%s of %s: %s is %.4f s, known to be %.4f s: %.2f %% off", c.operation, c.service, what, got, want, 100*diff/want))
+			if diff := math.Abs(got - want); diff > 0.01*want+late.Seconds() {
+				t.Errorf("%s of %s: %s is %.4f s, known to be %.4f s: %.2f %% off, where sleeps took %v longer", c.operation, c.service, what, got, want, 100*diff/want, late)
 			} else {
 				t.Logf("%s of %s: %s is %.4f s, known to be %.4f s", c.operation, c.service, what, got, want)
 			}
@@ -151,8 +161,8 @@ func breakdownOfThreeServices(t *testing.T) (off []string) {
 			t.Errorf("%s of %s: %d of %d parts: %+v", c.operation, c.service, found, len(c.parts), r.Parts)
 		}
 		// What is left is the calls' own cost, outside any sleep.
-		if limit := 0.01 * float64(r.Seconds); rest > limit {
-			off = append(off, fmt.Sprintf("%s of %s: %.4f s in other parts, at most %.4f s", c.operation, c.service, rest, limit))
+		if limit := 0.01*float64(r.Seconds) + requests*late.Seconds(); rest > limit {
+			t.Errorf("%s of %s: %.4f s in other parts, at most %.4f s", c.operation, c.service, rest, limit)
 		}
 		// Exact in each request but for the microsecond it is counted in.
 		if diff := math.Abs(sum - float64(r.Seconds)); diff > 1e-6*requests {
@@ -162,7 +172,7 @@ func breakdownOfThreeServices(t *testing.T) (off []string) {
 			checkFanOut(t, r, requests)
 		}
 	}
-	return off
+	return late
 }
 
 // checkFanOut: the second instance of stock is always the one waited for.
@@ -210,17 +220,18 @@ func (tr tracer) flush(t *testing.T) {
 var w3c propagation.TraceContext
 
 // newStock serves GET /stock?units=n and GET /flaky, and returns its address.
-func newStock(t *testing.T, s *server, instance string) string {
+func newStock(t *testing.T, s *server, instance string, over *overtime) string {
 	t.Helper()
 	tr := tracerOf(t, s, "stock", instance)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/warm" {
 			return
 		}
+		units, _ := strconv.Atoi(r.FormValue("units"))
+		defer over.since(time.Now(), float64(units))
 		ctx := w3c.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 		_, span := tr.Start(ctx, "GET "+r.URL.Path, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
 			attribute.String("http.request.method", "GET"), attribute.String("http.route", r.URL.Path)))
-		units, _ := strconv.Atoi(r.FormValue("units"))
 		time.Sleep(time.Duration(units) * unit)
 		if r.Header.Get("X-Attempt") == "1" {
 			span.SetStatus(codes.Error, "out of stock")
@@ -237,6 +248,7 @@ type gateway struct {
 	tracer tracer
 	orders string
 	stock  [2]string
+	over   *overtime
 	client http.Client
 }
 
@@ -261,6 +273,7 @@ func (g *gateway) warm(t *testing.T, n int, stock ...string) {
 }
 
 func (g *gateway) checkout(t *testing.T) {
+	defer g.over.since(time.Now(), 9)
 	ctx, span := g.tracer.Start(context.Background(), "POST /checkout", trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
 		attribute.String("http.request.method", "POST"), attribute.String("http.route", "/checkout"), attribute.String("tenant.id", "acme")))
 	defer span.End()
@@ -312,6 +325,7 @@ type orderService struct {
 	url   string
 	cmd   *exec.Cmd
 	stdin io.Closer
+	lines *bufio.Reader // of its standard output
 	text  *bytes.Buffer
 }
 
@@ -332,7 +346,8 @@ func startOrders(t *testing.T, interpreter, endpoint string) *orderService {
 	if err := o.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	port, err := bufio.NewReader(stdout).ReadString('\n')
+	o.lines = bufio.NewReader(stdout)
+	port, err := o.lines.ReadString('\n')
 	if err != nil {
 		_ = o.cmd.Wait()
 		t.Fatalf("orders.py: %v\n%s", err, o.text)
@@ -341,11 +356,18 @@ func startOrders(t *testing.T, interpreter, endpoint string) *orderService {
 	return o
 }
 
-// stop lets it send what is left.
-func (o *orderService) stop(t *testing.T) {
+// stop lets it send what is left, and returns how much longer than known its mails
+// took, which nobody waits for.
+func (o *orderService) stop(t *testing.T) time.Duration {
 	t.Helper()
 	_ = o.stdin.Close()
-	if err := o.cmd.Wait(); err != nil || o.text.Len() > 0 {
-		t.Errorf("orders.py: %v\n%s", err, o.text)
+	line, readErr := o.lines.ReadString('\n')
+	if err := o.cmd.Wait(); err != nil || readErr != nil || o.text.Len() > 0 {
+		t.Errorf("orders.py: %v\n%s", errors.Join(err, readErr), o.text)
 	}
+	mails, err := time.ParseDuration(strings.TrimSpace(line) + "s")
+	if err != nil {
+		t.Error(err)
+	}
+	return mails
 }

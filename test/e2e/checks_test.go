@@ -28,6 +28,7 @@ const databasePassword = "hunter2-and-more"
 // and a plugin of Nagios, and what is computed from one of them; breaks them, and
 // kills the server while they are broken.
 func TestChecks(t *testing.T) {
+	t.Parallel()
 	database, err := program.StartPostgres(t.Context(), databasePassword)
 	if err != nil {
 		t.Fatal(err)

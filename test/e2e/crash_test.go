@@ -40,6 +40,7 @@ func envInt(name string, def int) int {
 //
 // A request is one unit of the journal, so a part of one is never stored.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	const (
 		workers     = 8
 		spansEach   = 20

@@ -21,6 +21,7 @@ import (
 // looks for both where the page shows them: the index as the fall of one
 // database operation, the backup as a band of time spent saving.
 func TestDemoShowsItsChange(t *testing.T) {
+	t.Parallel()
 	cfg := config.Default()
 	cfg.Data = t.TempDir()
 	cfg.Listen, cfg.OTLPGRPC, cfg.OTLPHTTP = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"

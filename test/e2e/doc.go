@@ -10,5 +10,7 @@
 //
 //	go test -tags servers ./test/e2e
 //
-// Each is bounded in time and logs the figures it saw.
+// Each is bounded in time and logs the figures it saw. Those that mostly wait run in
+// parallel, and beside other tests (scripts/server-tests). Those that measure time,
+// memory or cost do not, nor do those that use an address which was free a moment ago.
 package e2e

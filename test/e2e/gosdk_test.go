@@ -39,6 +39,7 @@ func seconds(rng *rand.Rand) float64 {
 }
 
 func TestGoSDK(t *testing.T) {
+	t.Parallel()
 	for _, protocol := range []string{"grpc", "http"} {
 		t.Run(protocol, func(t *testing.T) {
 			s := start(t)

@@ -48,6 +48,7 @@ func (s *server) stored(service string) uint64 {
 // A server that is killed while it follows a log, which is written and rotated
 // meanwhile, loses none of its lines and repeats at most the block under way.
 func TestKillWhileFollowing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "access.log")
 	conf := filepath.Join(dir, "tailscope.yaml")
@@ -119,6 +120,7 @@ func TestKillWhileFollowing(t *testing.T) {
 
 // The same for an import: it is begun again until it comes to its end.
 func TestKillWhileImporting(t *testing.T) {
+	t.Parallel()
 	const n = 600_000
 	var b strings.Builder
 	for i := range n {

@@ -206,6 +206,7 @@ var hungry = []string{
 func TestSmallContainer(t *testing.T) {
 	for _, mib := range []int64{256, 512} {
 		t.Run(strconv.FormatInt(mib, 10), func(t *testing.T) {
+			t.Parallel() // with each other alone
 			group, err := program.LimitMemory(mib << 20)
 			if err != nil {
 				t.Skip(err)

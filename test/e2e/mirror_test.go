@@ -76,6 +76,9 @@ func mirror(t *testing.T, args ...string) *mirrored {
 	return m
 }
 
+// everyCopy has no copy dropped where a busy machine lets candidates fall behind.
+const everyCopy = "--set=mirror.queue=10000"
+
 // eventually waits until a condition holds, which is when it says nothing more.
 func eventually(t *testing.T, within time.Duration, lacks func() string) {
 	t.Helper()
@@ -260,11 +263,12 @@ func unusedAddr(t *testing.T) string {
 // TestMirrorCounts: what the test sent is what was counted, by the account and in
 // the store, for each of the three targets, wherever the server runs.
 func TestMirrorCounts(t *testing.T) {
+	t.Parallel()
 	const n = 3000
 	for _, to := range []bool{false, true} {
 		t.Run(fmt.Sprintf("to=%v", to), func(t *testing.T) {
 			primary, control, candidate := startBackend(t, "primary", ""), startBackend(t, "control", ""), startBackend(t, "candidate", "")
-			args := []string{"--primary", primary.url(), "--control", control.url(), "--candidate", candidate.url(), "--service", "web"}
+			args := []string{"--primary", primary.url(), "--control", control.url(), "--candidate", candidate.url(), "--service", "web", everyCopy}
 			var keeps *server
 			if to {
 				keeps = start(t)
@@ -372,9 +376,10 @@ func TestMirrorFlappingCandidate(t *testing.T) {
 // TestMirrorChanges changes share, pool and copies while a session runs, by the
 // command that users have.
 func TestMirrorChanges(t *testing.T) {
+	t.Parallel()
 	primary := startBackend(t, "primary", "")
 	pool := []*backend{startBackend(t, "first", ""), startBackend(t, "second", "")}
-	m := mirror(t, "--primary", primary.url(), "--candidate", pool[0].url()+","+pool[1].url(), "--set", "mirror.by=header:X-User", "--set", "mirror.spread=0")
+	m := mirror(t, "--primary", primary.url(), "--candidate", pool[0].url()+","+pool[1].url(), "--set", "mirror.by=header:X-User", "--set", "mirror.spread=0", everyCopy)
 	path, err := program.Build(t.Context(), "tailscope")
 	if err != nil {
 		t.Fatal(err)
@@ -448,6 +453,7 @@ func TestMirrorChanges(t *testing.T) {
 
 // TestMirrorLost: a session whose program was killed is known as lost soon after.
 func TestMirrorLost(t *testing.T) {
+	t.Parallel()
 	primary, candidate := startBackend(t, "primary", ""), startBackend(t, "candidate", "")
 	keeps := start(t)
 	m := mirror(t, "--primary", primary.url(), "--candidate", candidate.url(), "--to", keeps.URL)
@@ -503,6 +509,7 @@ func TestMirrorServerAway(t *testing.T) {
 // TestMirrorWebSocket: a connection that becomes another protocol is passed
 // through and not copied.
 func TestMirrorWebSocket(t *testing.T) {
+	t.Parallel()
 	echo := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") != "websocket" || !strings.EqualFold(r.Header.Get("Connection"), "upgrade") {
 			http.Error(w, "no upgrade", http.StatusBadRequest)
@@ -633,6 +640,7 @@ func (n *notices) String() string {
 
 // TestMirrorDemoShop mirrors one demo shop to another, by tenant and operation.
 func TestMirrorDemoShop(t *testing.T) {
+	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
 	var demos sync.WaitGroup
 	defer demos.Wait()

@@ -17,6 +17,7 @@ import (
 // Schemathesis makes requests out of the API's own document, good ones and bad
 // ones. None is answered by a 5xx, and every answer is as the document says.
 func TestOpenAPI(t *testing.T) {
+	t.Parallel()
 	bin := filepath.Join(filepath.Dir(pythonWith(t, "testdata/schemathesis.txt")), "schemathesis")
 	s := start(t)
 	goSpans(t, s, "http", resource.NewSchemaless(attribute.String("service.name", "cart")), rand.New(rand.NewPCG(1, 2)), 400)

@@ -243,6 +243,7 @@ func TestThreeTimesTheLoad(t *testing.T) {
 // Names of metrics without end, and spans from 1970, are refused in part, counted
 // by reason, and cost neither the rest of their requests nor anybody else.
 func TestNamesAndSpansAreBounded(t *testing.T) {
+	t.Parallel()
 	const names, each = 150_000, 1000
 	const bound = 5000 // limits.families
 	s := start(t)

@@ -79,6 +79,7 @@ func pythonWith(t *testing.T, requirements string) string {
 }
 
 func TestPythonSDK(t *testing.T) {
+	t.Parallel()
 	interpreter := python(t)
 	for _, protocol := range []string{"grpc", "http"} {
 		t.Run(protocol, func(t *testing.T) {

@@ -43,6 +43,7 @@ import (
 // TestBadQuestions asks what cannot be answered and wants to be told what to
 // ask instead.
 func TestBadQuestions(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	send(t, s, crashPayload(t, "shop", 20, 2))
 	s.awaitCount("span_duration_seconds", `{service="shop"}`, 20)
@@ -106,6 +107,7 @@ func send(t *testing.T, s *server, payload []byte) {
 
 // TestMalformed sends bytes that are no OTLP, by every door.
 func TestMalformed(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	good := crashPayload(t, "shop", 20, 2)
 	for _, c := range []struct{ name, method, path string }{
@@ -175,6 +177,7 @@ func TestMalformed(t *testing.T) {
 // TestBrokenParts sends batches of which a part is broken: that part is
 // refused, told as OTLP's partial success and counted, and the rest is kept.
 func TestBrokenParts(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	conn, err := grpc.NewClient(s.OTLPGRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -259,6 +262,7 @@ func TestBrokenParts(t *testing.T) {
 
 // TestSecondProcess starts a server on a directory that another has open.
 func TestSecondProcess(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	path, err := program.Build(t.Context(), "tailscope")
 	if err != nil {
@@ -411,6 +415,7 @@ func TestOverload(t *testing.T) {
 
 // TestRestart stops a server in the ordinary way and starts it again.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	begin := time.Now()
 	total := uint64(0)

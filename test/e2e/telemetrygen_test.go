@@ -58,6 +58,7 @@ var generated = regexp.MustCompile(`(?:traces|metrics) generated\s.*"(?:traces|m
 // directly and through a Collector, and holds what is stored against what was
 // made: nothing may be missing and nothing may be there twice.
 func TestTelemetrygen(t *testing.T) {
+	t.Parallel()
 	for _, way := range []string{"direct", "collector"} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()

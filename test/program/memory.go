@@ -16,7 +16,7 @@ type MemoryGroup struct{ dir string }
 // LimitMemory makes a group that may take so many bytes, in version 1 or 2 of
 // control groups. Both need a system administrator's rights.
 func LimitMemory(bytes int64) (*MemoryGroup, error) {
-	name := fmt.Sprintf("tailscope-memory-%d", os.Getpid())
+	name := fmt.Sprintf("tailscope-memory-%d-%d", os.Getpid(), bytes)
 	var tried error
 	for _, g := range []struct{ root, limit string }{
 		{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"},
