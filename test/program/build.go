@@ -57,8 +57,15 @@ func Build(ctx context.Context, name string) (string, error) {
 		return "", fmt.Errorf("build %s: no such program", name)
 	}
 	path := filepath.Join(cache, name)
-	// Several test binaries may build at once; each replaces the file whole.
+	// Several test binaries may build at once; each replaces the file whole. What is
+	// up to date is not linked again.
 	tmp := fmt.Sprintf("%s.%d", path, os.Getpid())
+	defer os.Remove(tmp)
+	if b, err := os.ReadFile(path); err == nil {
+		if err := os.WriteFile(tmp, b, 0o755); err != nil {
+			return "", err
+		}
+	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", tmp, pkg)
 	cmd.Dir = dir
 	var out bytes.Buffer
