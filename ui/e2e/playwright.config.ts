@@ -13,7 +13,7 @@ export default defineConfig({
   outputDir: '../test-results',
   globalSetup: './setup.ts',
   fullyParallel: false,
-  workers: 1,
+  workers: 2,
   timeout: 60_000,
   expect: { timeout: 10_000 },
   // A loaded machine may be late once; what passes only then is reported as flaky.

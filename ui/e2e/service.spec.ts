@@ -49,7 +49,14 @@ test('the cursor reads the shares that the API gives', async ({ page }) => {
 test('the read-out is never under the pointer and does not move what is below it', async ({ page }) => {
   await openService(page);
   const table = page.getByTestId('operations');
-  const before = await table.boundingBox();
+  // The charts above it come after the picture.
+  await page.waitForLoadState('networkidle');
+  let before = await table.boundingBox();
+  await expect(async () => {
+    const last = before;
+    before = await table.boundingBox();
+    expect(before).toEqual(last);
+  }).toPass({ intervals: [300] });
   for (const [fx, fy] of [[0.02, 0.05], [0.98, 0.05], [0.98, 0.95], [0.5, 0.5]]) {
     const p = await pointAt(page, fx, fy);
     const box = await page.getByTestId('readout').boundingBox();
