@@ -1,7 +1,7 @@
 # make build      bin/tailscope, with the page in it
 # make demo       build it and run the demo
 # make test       every test that needs nothing but Go and Node
-# make test-all   linters, the race detector, tests with real servers and a browser
+# make test-all   every test there is, once: linters, the race detector, real servers, a browser
 # make lint       gofmt, vet, staticcheck
 # make fuzz-short every fuzzer for ten seconds
 # make bench      the benchmarks beside their peers, in minutes
