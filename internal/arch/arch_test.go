@@ -58,7 +58,7 @@ var floors = [][]string{
 	{ // 6
 		"internal/compare/changes", "internal/experiment/bench/requests", "internal/experiment/logbook",
 		"internal/experiment/mirror/proxy", "internal/experiment/simulate/answer", "internal/guard/check/profile",
-		"internal/guard/check/schedule", "internal/guard/notify", "internal/guard/probe", "internal/verdicts",
+		"internal/guard/check/schedule", "internal/guard/notify", "internal/guard/probe", "internal/judge/marks",
 	},
 	{ // 7
 		"internal/experiment/mirror", "internal/experiment/scenario", "internal/guard/check",

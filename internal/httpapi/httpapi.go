@@ -28,11 +28,11 @@ import (
 	"tailscope/internal/compare/changes"
 	"tailscope/internal/experiment/logbook"
 	"tailscope/internal/guard/check"
+	"tailscope/internal/judge/marks"
 	"tailscope/internal/observe/sla"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
-	"tailscope/internal/verdicts"
 )
 
 // Options configures the API. Store is required; the zero value of every other
@@ -65,7 +65,7 @@ type Options struct {
 	// TenantList makes cohorts, in place of shares of requests; nil if there is none.
 	TenantList *series.TenantList
 	// Verdicts tells what changed at marks; nil if nobody judges them.
-	Verdicts *verdicts.Judge
+	Verdicts *marks.Judge
 	// Sessions are those that are kept; a registry of the store's own if nil.
 	Sessions *logbook.Registry
 	// Checks guard values; nil if none are configured.

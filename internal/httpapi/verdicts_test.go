@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/judge/marks"
 	"tailscope/internal/store"
 	"tailscope/internal/store/storetest"
-	"tailscope/internal/verdicts"
 )
 
 // A mark is answered with its verdict, all of it where one mark is asked for,
@@ -17,7 +17,7 @@ import (
 func TestVerdicts(t *testing.T) {
 	st := filled(t, storetest.NewTwin())
 	clock := now.Add(-time.Minute)
-	judge := verdicts.New(verdicts.Options{Store: st, Now: func() time.Time { return clock }})
+	judge := marks.New(marks.Options{Store: st, Now: func() time.Time { return clock }})
 	srv := serve(t, Options{Store: st, Verdicts: judge})
 	for _, m := range []store.Mark{
 		{ID: "1", Time: now.Add(-40 * time.Minute), Name: "one", Service: "checkout"},
@@ -54,7 +54,7 @@ func TestVerdicts(t *testing.T) {
 			}
 		}
 	}
-	if states["one"] != verdicts.Final || states["every one"] != verdicts.Early || states["fresh"] != verdicts.Waiting || states["planned"] != verdicts.Waiting {
+	if states["one"] != marks.Final || states["every one"] != marks.Early || states["fresh"] != marks.Waiting || states["planned"] != marks.Waiting {
 		t.Errorf("states %v", states)
 	}
 
@@ -107,7 +107,7 @@ func TestLatestMark(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	judge := verdicts.New(verdicts.Options{Store: st, Now: func() time.Time { return now }})
+	judge := marks.New(marks.Options{Store: st, Now: func() time.Time { return now }})
 	if err := judge.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,7 @@
 //
 // A Finding is a figure, the effect on it with its interval, the evidence, and
 // what more it needs. Whoever compares fills in these: two windows, the sides of a
-// mark (internal/compare, internal/verdicts), a mirror's legs with their noise
+// mark (internal/compare, internal/judge/marks), a mirror's legs with their noise
 // floor (internal/judge/legs), the rounds of an experiment and its gate
 // (internal/judge/rounds, internal/experiment). The statistics are theirs and
 // package stat's; the words are here, so that one finding reads the same wherever

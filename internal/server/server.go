@@ -27,11 +27,11 @@ import (
 	"tailscope/internal/guard/check"
 	"tailscope/internal/guard/check/spec"
 	"tailscope/internal/guard/notify"
+	"tailscope/internal/judge/marks"
 	"tailscope/internal/listen"
 	"tailscope/internal/observe/otlp"
 	"tailscope/internal/observe/traces"
 	"tailscope/internal/store"
-	"tailscope/internal/verdicts"
 )
 
 // ErrListen says an address cannot be listened on.
@@ -66,7 +66,7 @@ type Server struct {
 	questions    *store.Memory
 	program      atomic.Int64 // bytes of the heap that no part holds
 
-	verdicts *verdicts.Judge
+	verdicts *marks.Judge
 	sessions *logbook.Registry
 	mirror   *Mirror // nil if nothing is mirrored
 

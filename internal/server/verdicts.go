@@ -5,13 +5,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"tailscope/internal/verdicts"
+	"tailscope/internal/judge/marks"
 )
 
 // startVerdicts owns the loop that judges marks. A judgement under way is given
 // up when the server stops; it is made again after the next start.
 func (s *Server) startVerdicts() {
-	s.verdicts = verdicts.New(verdicts.Options{Store: s.store, Keep: s.cfg.Retain.Base, Logger: s.log.With("part", "verdicts")})
+	s.verdicts = marks.New(marks.Options{Store: s.store, Keep: s.cfg.Retain.Base, Logger: s.log.With("part", "verdicts")})
 	s.metrics.registry.MustRegister(verdictCollector{s.verdicts.Stats})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -27,7 +27,7 @@ func (s *Server) startVerdicts() {
 }
 
 // verdictCollector tells how many marks were judged, and what that took.
-type verdictCollector struct{ stats func() verdicts.Stats }
+type verdictCollector struct{ stats func() marks.Stats }
 
 var (
 	verdictsMade = prometheus.NewDesc("tailscope_mark_verdicts_total",
@@ -48,8 +48,8 @@ func (verdictCollector) Describe(ch chan<- *prometheus.Desc) {
 
 func (c verdictCollector) Collect(ch chan<- prometheus.Metric) {
 	s := c.stats()
-	ch <- prometheus.MustNewConstMetric(verdictsMade, counts, float64(s.Early), verdicts.Early)
-	ch <- prometheus.MustNewConstMetric(verdictsMade, counts, float64(s.Final), verdicts.Final)
+	ch <- prometheus.MustNewConstMetric(verdictsMade, counts, float64(s.Early), marks.Early)
+	ch <- prometheus.MustNewConstMetric(verdictsMade, counts, float64(s.Final), marks.Final)
 	ch <- prometheus.MustNewConstMetric(verdictsFailed, counts, float64(s.Failures))
 	ch <- prometheus.MustNewConstMetric(verdictSeconds, counts, s.Seconds)
 	ch <- prometheus.MustNewConstMetric(verdictsWaiting, level, float64(s.Waiting))

@@ -11,11 +11,11 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/judge"
+	"tailscope/internal/judge/marks"
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 	"tailscope/internal/store/storetest"
-	"tailscope/internal/verdicts"
 )
 
 // recording is the file of what the shop's own clock said of a run.
@@ -52,7 +52,7 @@ func replay(t *testing.T, noChange bool) (*api.MarkVerdict, *stopwatch) {
 	}
 	m := store.Mark{ID: "1", Name: "recorded", Time: at, Service: "shop"}
 	now := at
-	judge := verdicts.New(verdicts.Options{Store: st, Now: func() time.Time { return now }})
+	judge := marks.New(marks.Options{Store: st, Now: func() time.Time { return now }})
 	if err := w.Put(t.Context(), st, 1); err != nil {
 		t.Fatal(err)
 	}

@@ -19,9 +19,9 @@ import (
 	"tailscope/internal/config"
 	"tailscope/internal/demo"
 	"tailscope/internal/judge"
+	"tailscope/internal/judge/marks"
 	"tailscope/internal/series"
 	serving "tailscope/internal/server"
-	"tailscope/internal/verdicts"
 )
 
 var record = flag.Bool("record", false, "write what the runs measured into testdata")
@@ -50,7 +50,7 @@ func judgedDemo(t *testing.T, noChange bool, enough func(api.Verdict) bool, ask 
 			watching.Go(func() {
 				defer stop()
 				for ; ctx.Err() == nil; rest(ctx, 2*time.Second) {
-					if list, err := c.Marks(ctx, client.MarksQuery{}); err == nil && len(list.Marks) == 1 && list.Marks[0].Verdict.State != verdicts.Waiting {
+					if list, err := c.Marks(ctx, client.MarksQuery{}); err == nil && len(list.Marks) == 1 && list.Marks[0].Verdict.State != marks.Waiting {
 						m, err := c.Mark(ctx, list.Marks[0].ID)
 						if err != nil {
 							if ctx.Err() == nil {

@@ -1,4 +1,4 @@
-// Package verdicts judges every mark by itself: what changed at it, how much
+// Package marks judges every mark by itself: what changed at it, how much
 // and how surely, without anybody having asked.
 //
 // A mark is compared with package compare, the time before it against the time
@@ -9,7 +9,7 @@
 //
 // Where the sides begin and end, and what several figures amount to, is
 // arithmetic (sides.go, services.go, conclude.go); Judge owns what is known.
-package verdicts
+package marks
 
 import (
 	"log/slog"

@@ -1,4 +1,4 @@
-package verdicts
+package marks
 
 import (
 	"cmp"
