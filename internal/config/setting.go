@@ -59,7 +59,7 @@ var code = strings.NewReplacer("‘", "`", "’", "`")
 
 func settingsOf(t reflect.Type, prefix string, index []int) (out []Setting) {
 	for _, w := range strictyaml.WordsOf(t) {
-		at := append(index[:len(index):len(index)], w.Index)
+		at := slices.Concat(index, w.Index)
 		switch {
 		case w.Type.Kind() == reflect.Struct:
 			out = append(out, settingsOf(w.Type, prefix+w.Key+".", at)...)

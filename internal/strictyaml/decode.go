@@ -128,7 +128,7 @@ func (d *Decoder) fill(v reflect.Value) {
 		return
 	}
 	for _, w := range WordsOf(v.Type()) {
-		f := v.Field(w.Index)
+		f := v.FieldByIndex(w.Index)
 		switch {
 		case w.Default == "":
 			if f.Kind() == reflect.Struct && d.leaf(w.Type, w.Is) == nil {
@@ -190,7 +190,7 @@ func (d *Decoder) structure(what string, n *Node, v reflect.Value) {
 		if d.Over && what != d.top { // a section's keys are known by their whole name
 			name = what + "." + name
 		}
-		d.value(name, words[i].Is, f.Value, v.Field(words[i].Index))
+		d.value(name, words[i].Is, f.Value, v.FieldByIndex(words[i].Index))
 	}
 	for _, w := range words {
 		if w.Need && !d.Partial && !seen[w.Key] {

@@ -102,7 +102,8 @@ func (s *Schemas) object(t reflect.Type, partial bool) M {
 	properties, required := M{}, []string{}
 	for _, w := range WordsOf(t) {
 		p := s.Of(w.Type, w.Is, partial)
-		if k := w.Type.Kind(); s.Over && (k == reflect.Struct || k == reflect.Slice || k == reflect.String || k == reflect.Bool) {
+		section := w.Type.Kind() == reflect.Struct && !reflect.PointerTo(w.Type).Implements(nodeReader) && leafOf(w.Type, w.Is, s.Leaves) == nil
+		if k := w.Type.Kind(); section || s.Over && (k == reflect.Struct || k == reflect.Slice || k == reflect.String || k == reflect.Bool) {
 			p = orNull(p)
 		}
 		p["description"] = w.About()

@@ -14,7 +14,7 @@ type Word struct {
 	Key, Is, Doc string
 	Default      string
 	Need         bool
-	Index        int // of the field
+	Index        []int // of the field, as reflect.Value.FieldByIndex takes it
 	Type         reflect.Type
 	Tag          reflect.StructTag
 }
@@ -30,7 +30,9 @@ func (w *Word) About() string {
 // wordsRead keeps what WordsOf returned, for some structs are read very often.
 var wordsRead sync.Map // of reflect.Type: []Word
 
-// WordsOf are the keys of a struct, in its order; not to be changed.
+// WordsOf returns the keys of a struct, in its order; not to be changed. The keys of
+// an embedded struct without a key of its own are among them, so that what a file
+// has beside the program's struct can stand around it.
 func WordsOf(t reflect.Type) []Word {
 	if known, ok := wordsRead.Load(t); ok {
 		return known.([]Word)
@@ -38,8 +40,14 @@ func WordsOf(t reflect.Type) []Word {
 	var out []Word
 	for i := range t.NumField() {
 		f := t.Field(i)
-		if key := f.Tag.Get("key"); key != "" {
-			out = append(out, Word{key, f.Tag.Get("is"), f.Tag.Get("doc"), f.Tag.Get("default"), f.Tag.Get("need") != "", i, f.Type, f.Tag})
+		switch key := f.Tag.Get("key"); {
+		case key != "":
+			out = append(out, Word{key, f.Tag.Get("is"), f.Tag.Get("doc"), f.Tag.Get("default"), f.Tag.Get("need") != "", []int{i}, f.Type, f.Tag})
+		case f.Anonymous && f.Type.Kind() == reflect.Struct:
+			for _, w := range WordsOf(f.Type) {
+				w.Index = append([]int{i}, w.Index...)
+				out = append(out, w)
+			}
 		}
 	}
 	wordsRead.Store(t, out)

@@ -7,43 +7,40 @@ import (
 )
 
 // Layout is what leaves run on. Durations are seconds; the zero value of a field means
-// that there is no such thing, unless said otherwise.
+// that there is no such thing, unless said otherwise. Tags are the keys of files,
+// which internal/experiment/simulate/words reads.
 type Layout struct {
-	Name string
+	Name string  `key:"name" is:"word" doc:"Of the layout, or of the curve if something is varied."`
 	X    float64 // value of what layouts differ in; NaN if it is not a number
 
-	Nodes  int // that serve leaves, at least 1
-	Shards int // that the data is in and a query asks, at least 1
-	Split  Split
-	// Replicas is how many nodes hold each shard; 0 is 1. Pick says which of them is
-	// asked.
-	Replicas int
-	Pick     Pick
+	Nodes    int   `key:"nodes" is:"nodes" need:"yes" doc:"How many serve leaves."`
+	Shards   int   `key:"shards" is:"1..100000" need:"yes" doc:"In how many the data is; a query asks all of them."`
+	Split    Split `key:"split" is:"as given|binary|arbitrary" doc:"Into how many the data can be divided: as given, the next power of two, or arbitrary: as many as make every node's share come out even."`
+	Replicas int   `key:"replicas" is:"1..100000" doc:"Nodes that hold each shard; default 1."`
+	Pick     Pick  `key:"pick" is:"random|rotate|least" doc:"Which of them is asked: any, in turn, or the one with the fewest leaves under way; default random."`
 
-	Threads int     // of a node, each with one leaf at a time; 0 is as many as there are leaves
-	Cores   float64 // of a node, shared by what runs; 0 is enough
-	// Speed is that of cores against those the leaves were measured on; 0 is 1. It
-	// shortens what a core is needed for.
-	Speed float64
-	// Neighbours is how much longer work takes when all other cores of the node are
-	// busy (memory bandwidth, shared caches), for instance 0.3; it grows with the share
-	// of them that is. It needs Cores.
-	Neighbours float64
-	Overhead   float64 // of a core, added to each leaf whatever its size
-	Network    float64 // there and back, added to each leaf, nobody busy with it
+	Threads int     `key:"threads" is:"1..100000" doc:"Of a node, each with one leaf at a time; as many as there are leaves unless given."`
+	Cores   float64 `key:"cores" is:"amount" doc:"Of a node, shared by the leaves that run; a core for each thread unless given."`
+	// Speed shortens what a core is needed for; 0 is 1.
+	Speed float64 `key:"speed" is:"amount" doc:"Of a core against those that leaves were measured on, such as 150%."`
+	// Neighbours (memory bandwidth, shared caches) grows with the share of cores that
+	// are busy. It needs Cores.
+	Neighbours float64 `key:"neighbours" is:"number" doc:"How much longer work takes when all other cores of its node are busy, such as 30%."`
+	Overhead   float64 `key:"overhead" is:"seconds of" doc:"Of a core, added to each leaf whatever its size."`
+	Network    float64 `key:"network" is:"seconds of" doc:"There and back, added to each leaf, nobody busy with it."`
 
-	Arrivals Arrivals
-	Rate     float64 // queries a second
-	Users    int     // of closed arrivals: each asks, waits for the answer, and thinks
-	Think    float64 // mean time between an answer and the user's next query, exponential
+	Arrivals Arrivals `key:"arrivals" is:"poisson|even|closed" doc:"How they come; closed is by users who wait for their answers; default poisson."`
+	Rate     float64  `key:"rate" is:"rate" doc:"Queries a second, such as 50 or 3000/m."`
+	Users    int      `key:"users" is:"1..100000" doc:"Of closed arrivals."`
+	Think    float64  `key:"think" is:"seconds of" doc:"Mean time between an answer and the user's next query."` // exponential
 
-	Slow       Slow
-	Pause      Pause
-	Hedge      Hedge
-	Cache      Cache
-	Aggregator Aggregator
+	Slow       Slow       `key:"slow" doc:"Nodes that take longer than others: {nodes: 1, times: 3}"`
+	Pause      Pause      // its distribution is made of what a file says
+	Hedge      Hedge      `key:"hedge" doc:"Asks another replica when a leaf is late: {quantile: p95, cancel: yes}"`
+	Cache      Cache      `key:"cache" doc:"Answers without the work: {queries: 30%, leaves: 10%}"`
+	Aggregator Aggregator `key:"aggregator" doc:"Work of who asks leaves and merges their answers: {after: {query: 1ms, leaf: 50us}, nodes: 2, cores: 8}"`
 
-	Price float64 // of a node and hour
+	Price float64 `key:"price" is:"number" doc:"Of a node and hour."`
 }
 
 // Split says into how many shards data can be divided.
@@ -79,51 +76,48 @@ const (
 
 // Slow is nodes that take longer than others: the first ones.
 type Slow struct {
-	Nodes int
-	Times float64 // as long, for instance 3
+	Nodes int     `key:"nodes" is:"0..100000" need:"yes" doc:"How many."`
+	Times float64 `key:"times" is:"amount" need:"yes" doc:"As long, such as 3."`
 }
 
 // Pause stops a node altogether, as a garbage collector does.
 type Pause struct {
-	Every float64 // mean time between a pause's end and the next one's start, exponential; regular if Regular
-	// Lasts is how long; nil is no pauses.
-	Lasts   *Distribution
-	Regular bool // exactly Every apart, each node beginning at a moment of its own
+	Every   float64       `key:"every" is:"seconds of" need:"yes" doc:"Mean time from the end of one to the next."` // exponential
+	Lasts   *Distribution // nil: no pauses
+	Regular bool          `key:"regular" doc:"Exactly so far apart; at random unless given."` // each node begins at a moment of its own
 }
 
 // Hedge asks another replica of a leaf that has not answered in time; the first answer
 // counts.
 type Hedge struct {
-	After    float64 // seconds
-	Quantile float64 // or once this share of leaves of the class would have answered on an idle node, for instance 0.95
-	// Cancel takes the slower one out of its queue, or stops it.
-	Cancel bool
-	// Alike is how much the second answer's time follows the first's, beyond what
-	// leaves of one query share anyway: the correlation of their normal scores, in
-	// [0, 1]. 1 is data that is slow wherever it is.
-	Alike float64
+	After    float64 `key:"after" is:"seconds of" doc:"When a leaf has not answered for so long."`
+	Quantile float64 `key:"quantile" is:"quantile" doc:"Or for as long as this share of leaves takes on an idle node, such as p95."` // of the leaf's class
+	Cancel   bool    `key:"cancel" doc:"The slower one is stopped, or leaves its queue; no unless given."`
+	// Alike is beyond what leaves of one query share anyway: the correlation of their
+	// normal scores. 1 is data that is slow wherever it is.
+	Alike float64 `key:"alike" is:"share" doc:"How much the second answer's time follows the first's, from 0 to 1; 0 unless given."`
 }
 
 func (h Hedge) on() bool { return h.After > 0 || h.Quantile > 0 }
 
 // Cache answers some queries, or leaves, without the work.
 type Cache struct {
-	Queries float64 // share that asks no leaf, in [0, 1)
-	Leaves  float64 // share of leaves that is found ready, in [0, 1)
-	Takes   float64 // seconds a cached answer takes, of a leaf with a core and a thread
+	Queries float64 `key:"queries" is:"below one" doc:"Share of queries that ask no leaf."`
+	Leaves  float64 `key:"leaves" is:"below one" doc:"Share of leaves that are found ready."`
+	Takes   float64 `key:"takes" is:"seconds of" doc:"How long such an answer takes; of a leaf, of a core."` // and of a thread
 }
 
 // Aggregator is the work of whoever asks leaves and merges their answers. After begins
 // when the last leaf has answered.
 type Aggregator struct {
-	Before, After Cost
-	// Nodes is how many there are, used in turn; 0 puts the work on the leaves' nodes,
-	// in turn, and on their cores if these are limited. Cores is of one aggregator; 0 is
-	// 1.
-	Nodes int
-	Cores float64
-	Speed float64 // as Layout.Speed, of own nodes
-	Price float64 // of one and hour
+	Before Cost `key:"before" doc:"Before leaves are asked: {query: 1ms}"`
+	After  Cost `key:"after" doc:"When the last leaf has answered: {query: 1ms, leaf: 50us}"`
+	// Nodes are used in turn. With 0 the work is on the leaves' nodes, in turn, and on
+	// their cores if these are limited.
+	Nodes int     `key:"nodes" is:"0..100000" doc:"Machines of their own; with 0 the work is done on the leaves' nodes, and cores. 0 unless given."`
+	Cores float64 `key:"cores" is:"amount" doc:"Of such a machine; default 1."`
+	Speed float64 `key:"speed" is:"amount" doc:"Of its cores."` // as Layout.Speed
+	Price float64 `key:"price" is:"number" doc:"Of such a machine and hour."`
 }
 
 func (l Layout) withDefaults() Layout {

@@ -73,7 +73,10 @@ type Size struct {
 }
 
 // Cost is seconds of a core: for each query, and for each of its leaves.
-type Cost struct{ Query, Leaf float64 }
+type Cost struct {
+	Query float64 `key:"query" is:"seconds of" doc:"Of a core, for each query."`
+	Leaf  float64 `key:"leaf" is:"seconds of" doc:"Of a core, for each leaf of a query."`
+}
 
 func (c Cost) of(leaves int) float64 { return c.Query + c.Leaf*float64(leaves) }
 

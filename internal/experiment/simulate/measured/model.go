@@ -159,7 +159,7 @@ func (l *loader) entry(ctx context.Context, e *words.Leaf) error {
 				i = 0
 			}
 			if i < 0 {
-				l.problems.Add(e.From[k].At, "name one query of each, or measure the same ones", "class %s was not measured at %g shards", first.name, e.From[k].Shards)
+				l.problems.Add(e.From[k].At, "name one query of each, or measure the same ones", "class %s was not measured at %d shards", first.name, e.From[k].Shards)
 				return nil
 			}
 			c.at = append(c.at, sizes[k][i])
@@ -276,7 +276,7 @@ func (l *loader) moments() {
 		for i := range c.at {
 			s, size := &c.at[i], simulate.Size{}
 			if len(c.entry.From) > i {
-				size.Shards = c.entry.From[i].Shards
+				size.Shards = float64(c.entry.From[i].Shards)
 			}
 			if size.Shards == 0 && l.resized() {
 				size.Shards = float64(l.spec.Layouts[0].Shards)

@@ -14,7 +14,7 @@ import (
 // layouts puts together what all share, what each says, and what is varied.
 type layouts struct {
 	*reader
-	raw *rawFile
+	raw *file
 }
 
 func (l *layouts) read() {
@@ -23,7 +23,7 @@ func (l *layouts) read() {
 	}
 	of := l.raw.Layouts
 	if len(of) == 0 {
-		of = []rawShared{{}}
+		of = []shared{{}}
 	}
 	key, values := l.vary()
 	if l.problems.Len() > 0 {
@@ -218,7 +218,7 @@ func set(n *node, path []string, value *node) {
 
 // one reads a whole layout. Of a file with one only, what must be there is named.
 func (l *layouts) one(n *node, name, curve string, x float64, only bool) {
-	var raw rawLayout
+	var raw layout
 	before := l.problems.Len()
 	if n.At.File == nil {
 		n.At = l.top
@@ -231,7 +231,7 @@ func (l *layouts) one(n *node, name, curve string, x float64, only bool) {
 	if l.problems.Len() > before {
 		return
 	}
-	out := Layout{Layout: raw.layout(l.reader), Curve: curve, At: n.At, Keys: map[string]bool{}}
+	out := Layout{Layout: raw.settled(l.reader), Curve: curve, At: n.At, Keys: map[string]bool{}}
 	if name == "" {
 		name = l.spec.Name
 	}
@@ -276,38 +276,23 @@ func split(err error) []error {
 	return []error{err}
 }
 
-func (raw *rawLayout) layout(r *reader) simulate.Layout {
-	l := simulate.Layout{
-		Nodes: raw.Nodes, Shards: raw.Shards, Replicas: raw.Replicas, Threads: raw.Threads,
-		Cores: raw.Cores, Speed: raw.Speed, Neighbours: raw.Neighbours, Overhead: raw.Overhead, Network: raw.Network,
-		Rate: raw.Rate, Users: raw.Users, Think: raw.Think, Price: raw.Price,
+// settled returns the layout without the words that its zero values stand for, and
+// with its pauses.
+func (raw *layout) settled(r *reader) simulate.Layout {
+	l := raw.Layout
+	if l.Split == "as given" {
+		l.Split = simulate.AsGiven
 	}
-	if s := raw.Split; s != "as given" {
-		l.Split = simulate.Split(s)
+	if l.Pick == "random" {
+		l.Pick = simulate.Random
 	}
-	if s := raw.Pick; s != "random" {
-		l.Pick = simulate.Pick(s)
-	}
-	if s := raw.Arrivals; s != "poisson" {
-		l.Arrivals = simulate.Arrivals(s)
-	}
-	if s := raw.Slow; s != nil {
-		l.Slow = simulate.Slow{Nodes: s.Nodes, Times: s.Times}
+	if l.Arrivals == "poisson" {
+		l.Arrivals = simulate.Poisson
 	}
 	if p := raw.Pause; p != nil {
-		l.Pause = simulate.Pause{Every: p.Every, Regular: p.Regular}
-		if p.Lasts != nil {
+		if l.Pause = p.Pause; p.Lasts != nil {
 			l.Pause.Lasts, _ = r.takes(p.Lasts)
 		}
-	}
-	if h := raw.Hedge; h != nil {
-		l.Hedge = simulate.Hedge{After: h.After, Quantile: h.Quantile, Cancel: h.Cancel, Alike: h.Alike}
-	}
-	if c := raw.Cache; c != nil {
-		l.Cache = simulate.Cache{Queries: c.Queries, Leaves: c.Leaves, Takes: c.Takes}
-	}
-	if a := raw.Aggregator; a != nil {
-		l.Aggregator = simulate.Aggregator{Before: a.Before.or(), After: a.After.or(), Nodes: a.Nodes, Cores: a.Cores, Speed: a.Speed, Price: a.Price}
 	}
 	return l
 }

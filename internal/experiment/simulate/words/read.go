@@ -18,10 +18,11 @@ func Read(name string, content []byte) (*Spec, []strictyaml.Problem) {
 	if tree == nil || p.Len() > 0 {
 		return nil, p.Sorted()
 	}
-	var raw rawFile
+	var raw file
 	d := &strictyaml.Decoder{Problems: &p, Leaves: leaves}
 	d.Decode("simulation", tree, &raw)
-	s := &Spec{Name: raw.Simulate, Text: string(content), Asks: raw.Asks, Moments: raw.Moments, Queries: raw.Queries, Seed: raw.Seed, Currency: raw.Currency}
+	s := &raw.Spec
+	s.Text = string(content)
 	r := &reader{d: d, problems: &p, spec: s, top: d.Node(&raw).At}
 	r.leaves(raw.Leaves)
 	(&layouts{reader: r, raw: &raw}).read()
@@ -46,7 +47,7 @@ func (r *reader) add(field any, otherwise strictyaml.Place, hint, format string,
 	r.problems.Add(otherwise, hint, format, args...)
 }
 
-func (r *reader) leaves(raws []rawLeaf) {
+func (r *reader) leaves(raws []leaf) {
 	if len(raws) == 0 && r.problems.Len() == 0 {
 		r.problems.Add(r.top, "write leaves: [{from: {service: solr}}] or leaves: [{from: {takes: 5ms}}]", "leaves has no entry")
 		return
@@ -61,40 +62,39 @@ func (r *reader) leaves(raws []rawLeaf) {
 		if r.d.Node(raw) == nil {
 			continue
 		}
-		l := Leaf{Name: raw.Name, Weight: nan, Together: nan, Fixed: raw.Fixed, Waits: raw.Waits, Before: raw.Before.cost(), After: raw.After.cost(), At: r.d.Node(raw).At}
-		if r.d.OK(&raw.Weight) {
-			l.Weight = raw.Weight
-		}
-		if r.d.OK(&raw.Together) {
-			l.Together = raw.Together
+		l := &raw.Leaf
+		l.At = r.d.Node(raw).At
+		for _, field := range []*float64{&l.Weight, &l.Together} {
+			if !r.d.OK(field) {
+				*field = nan
+			}
 		}
 		if l.Name != "" && names[l.Name] {
 			r.add(&raw.Name, l.At, "give each class a name of its own", "two classes are named %s", l.Name)
 		}
 		names[l.Name] = true
 		for j := range raw.From.All {
-			if f, ok := r.from(raw.From.All[j], len(raw.From.All) > 1); ok {
-				l.From = append(l.From, f)
+			if f := raw.From.All[j]; r.from(f, len(raw.From.All) > 1) {
+				l.From = append(l.From, f.From)
 			}
 		}
-		slices.SortStableFunc(l.From, func(a, b From) int { return int(a.Shards - b.Shards) })
+		slices.SortStableFunc(l.From, func(a, b From) int { return a.Shards - b.Shards })
 		for j := 1; j < len(l.From); j++ {
 			if l.From[j].Shards == l.From[j-1].Shards {
-				r.problems.Add(l.From[j].At, "measure at another number of shards, or leave one out", "two sources of a class are of %g shards", l.From[j].Shards)
+				r.problems.Add(l.From[j].At, "measure at another number of shards, or leave one out", "two sources of a class are of %d shards", l.From[j].Shards)
 			}
 		}
 		if r.d.Given(&raw.Fixed) && len(l.From) > 1 {
 			r.add(&raw.Fixed, l.At, "leave it out", "what does not shrink follows from the sizes that were measured")
 		}
-		r.spec.Leaves = append(r.spec.Leaves, l)
+		r.spec.Leaves = append(r.spec.Leaves, *l)
 	}
 }
 
-func (r *reader) from(raw *rawFrom, several bool) (From, bool) {
-	f := From{
-		Service: raw.Service, Operation: raw.Operation, Match: raw.Match, Since: raw.Since, Every: raw.Every,
-		Start: raw.Start, End: raw.End, File: raw.File, Query: raw.Query, Shards: float64(raw.Shards), At: r.d.Node(raw).At,
-	}
+// from checks a source, and makes the distribution that it may have.
+func (r *reader) from(raw *from, several bool) bool {
+	f := &raw.From
+	f.At = r.d.Node(raw).At
 	before := r.problems.Len()
 	const write = "write one of {service: solr}, {file: leaf.json} and {takes: 5ms}"
 	switch given := count(f.Service != "", f.File != "", raw.Takes != nil); {
@@ -131,7 +131,7 @@ func (r *reader) from(raw *rawFrom, several bool) (From, bool) {
 			r.problems.Add(r.d.Node(raw.Takes).At, "write how long, such as 5ms", "leaves that take no time have nothing to be simulated")
 		}
 	}
-	return f, r.problems.Len() == before
+	return r.problems.Len() == before
 }
 
 func count(given ...bool) (n int) {
@@ -144,7 +144,7 @@ func count(given ...bool) (n int) {
 }
 
 // takes makes the distribution that is written down, and says it.
-func (r *reader) takes(raw *rawTakes) (*simulate.Distribution, string) {
+func (r *reader) takes(raw *takes) (*simulate.Distribution, string) {
 	at := r.top
 	if n := r.d.Node(raw); n != nil {
 		at = n.At
@@ -219,18 +219,4 @@ func (r *reader) takes(raw *rawTakes) (*simulate.Distribution, string) {
 		return wrong(nil, err)
 	}
 	return d, "by quantiles, " + strings.Join(said, " ")
-}
-
-func (c *rawCost) cost() *simulate.Cost {
-	if c == nil {
-		return nil
-	}
-	return &simulate.Cost{Query: c.Query, Leaf: c.Leaf}
-}
-
-func (c *rawCost) or() simulate.Cost {
-	if c == nil {
-		return simulate.Cost{}
-	}
-	return *c.cost()
 }

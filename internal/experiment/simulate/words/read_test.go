@@ -126,27 +126,27 @@ func TestMistakes(t *testing.T) {
 		{"leaves: [{from: [{takes: 5ms, shards: 4}, {takes: 4ms}]}]", "does not say of how many"},
 		{"leaves: [{from: [{takes: 5ms, shards: 4}, {takes: 4ms, shards: 4}]}]", "of 4 shards"},
 		{"leaves: [{name: a, from: {takes: 5ms}}, {name: a, from: {takes: 5ms}}]", "two classes are named a"},
-		{leaf + "layout: {nodes: 4, shards: 8, rat: 5}", "2:31: unknown key rat in layout: did you mean rate"},
-		{leaf + "layout: {nodes: 4, shards: 8}", "layout needs rate: write rate: 50"},
-		{leaf + "layout: {nodes: 4, rate: 8}", "layout needs shards"},
-		{leaf + "layout: {nodes: four, shards: 8, rate: 8}", `nodes: "four" is out of range`},
-		{leaf + "layout: {nodes: 4, shards: 8, rate: 8, split: binry}", "did you mean binary"},
-		{leaf + "layout: {nodes: 4, shards: 8, rate: 8, hedge: {after: 5ms}}", "2:40: layout: hedge: no other replica to ask"},
-		{leaf + "layout: {nodes: 4, shards: 8, arrivals: closed}", "users: 0"},
-		{leaf + "layout: {nodes: 4, shards: 8, rate: 8}\nlayouts: [{nodes: 4}, {nodes: 4}]", `two layouts are named "4 nodes"`},
-		{leaf + "layout: {shards: 8, rate: 8}\nvary: {node: [4]}", "did you mean nodes"},
-		{leaf + "layout: {shards: 8, rate: 8}\nvary: {nodes: 4..}", `"4.." is not a range`},
-		{leaf + "layout: {shards: 8, rate: 8}\nvary: {nodes: 1..1000000000}", `is not a range`},
-		{leaf + "layout: {nodes: 100000, shards: 8, rate: 8}", "from 1 to 10000"},
-		{leaf + "layout: {nodes: 2, shards: 8, rate: 8, aggregator: {nodes: 1, cores: 1e12}}", "2:40: layout: aggregator: 1e+12 cores"},
+		{fiveMs + "layout: {nodes: 4, shards: 8, rat: 5}", "2:31: unknown key rat in layout: did you mean rate"},
+		{fiveMs + "layout: {nodes: 4, shards: 8}", "layout needs rate: write rate: 50"},
+		{fiveMs + "layout: {nodes: 4, rate: 8}", "layout needs shards"},
+		{fiveMs + "layout: {nodes: four, shards: 8, rate: 8}", `nodes: "four" is out of range`},
+		{fiveMs + "layout: {nodes: 4, shards: 8, rate: 8, split: binry}", "did you mean binary"},
+		{fiveMs + "layout: {nodes: 4, shards: 8, rate: 8, hedge: {after: 5ms}}", "2:40: layout: hedge: no other replica to ask"},
+		{fiveMs + "layout: {nodes: 4, shards: 8, arrivals: closed}", "users: 0"},
+		{fiveMs + "layout: {nodes: 4, shards: 8, rate: 8}\nlayouts: [{nodes: 4}, {nodes: 4}]", `two layouts are named "4 nodes"`},
+		{fiveMs + "layout: {shards: 8, rate: 8}\nvary: {node: [4]}", "did you mean nodes"},
+		{fiveMs + "layout: {shards: 8, rate: 8}\nvary: {nodes: 4..}", `"4.." is not a range`},
+		{fiveMs + "layout: {shards: 8, rate: 8}\nvary: {nodes: 1..1000000000}", `is not a range`},
+		{fiveMs + "layout: {nodes: 100000, shards: 8, rate: 8}", "from 1 to 10000"},
+		{fiveMs + "layout: {nodes: 2, shards: 8, rate: 8, aggregator: {nodes: 1, cores: 1e12}}", "2:40: layout: aggregator: 1e+12 cores"},
 		{"leaves: []\n", "leaves has no entry"},
 		{"leaves: [{from: {takes: 0s}}]", "leaves that take no time"},
-		{leaf + "layout: {shards: 8, rate: 8}\nvary: {nodes: [4, 4]}", "vary has 4 twice"},
-		{leaf + "layout: {shards: 8, rate: 8}\nvary: {nodes: [1, -4]}", `3:19: nodes: "-4" is out of range`},
-		{leaf + "layout: {shards: 8, rate: 8}\nvary: {nodes: [1], shards: [1]}", "vary is not one key"},
-		{leaf + "asks: p100\n", `"p100" is not a quantile`},
-		{leaf + "asks: p0\n", `"p0" is not a quantile`},
-		{leaf + "queries: 10\n", "write a number from 1000 to 20M"},
+		{fiveMs + "layout: {shards: 8, rate: 8}\nvary: {nodes: [4, 4]}", "vary has 4 twice"},
+		{fiveMs + "layout: {shards: 8, rate: 8}\nvary: {nodes: [1, -4]}", `3:19: nodes: "-4" is out of range`},
+		{fiveMs + "layout: {shards: 8, rate: 8}\nvary: {nodes: [1], shards: [1]}", "vary is not one key"},
+		{fiveMs + "asks: p100\n", `"p100" is not a quantile`},
+		{fiveMs + "asks: p0\n", `"p0" is not a quantile`},
+		{fiveMs + "queries: 10\n", "write a number from 1000 to 20M"},
 	} {
 		if !strings.Contains(c.file, "simulate:") && c.file != "" {
 			c.file = "simulate: x\n" + c.file
@@ -161,11 +161,11 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-const leaf = "leaves: [{from: {takes: 5ms}}]\n"
+const fiveMs = "leaves: [{from: {takes: 5ms}}]\n"
 
 // The schema has every key, and takes what is read.
 func TestSchema(t *testing.T) {
-	for _, of := range []reflect.Type{reflect.TypeFor[rawFile](), reflect.TypeFor[rawLayout](), reflect.TypeFor[rawFrom]()} {
+	for _, of := range []reflect.Type{reflect.TypeFor[file](), reflect.TypeFor[layout](), reflect.TypeFor[from]()} {
 		for _, wrong := range strictyaml.Undescribed(of, leaves) {
 			if !strings.HasSuffix(wrong, "has no words") {
 				t.Error(wrong)
@@ -180,14 +180,14 @@ func TestSchema(t *testing.T) {
 	if err := json.Unmarshal(Schema(), &schema); err != nil {
 		t.Fatal(err)
 	}
-	if len(schema.Required) != 2 || len(schema.Properties) != len(strictyaml.WordsOf(reflect.TypeFor[rawFile]())) || schema.Defs["layout"].Properties["nodes"] == nil || schema.Defs["from"].Properties["takes"] == nil {
+	if len(schema.Required) != 2 || len(schema.Properties) != len(strictyaml.WordsOf(reflect.TypeFor[file]())) || schema.Defs["layout"].Properties["nodes"] == nil || schema.Defs["from"].Properties["takes"] == nil {
 		t.Errorf("%+v", schema)
 	}
 }
 
 func FuzzRead(f *testing.F) {
 	f.Add(whole)
-	f.Add("simulate: x\n" + leaf + "layout: {shards: 8, rate: 8}\nvary: {nodes: 1..9}")
+	f.Add("simulate: x\n" + fiveMs + "layout: {shards: 8, rate: 8}\nvary: {nodes: 1..9}")
 	f.Fuzz(func(t *testing.T, file string) {
 		s, problems := Read("s.yaml", []byte(file))
 		if (s == nil) == (len(problems) == 0) {
