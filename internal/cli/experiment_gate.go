@@ -70,7 +70,7 @@ func (f *experimentFlags) gateOf(ctx context.Context, x *experiment.Experiment) 
 		case err != nil:
 			return nil, err
 		}
-		switch err := experiment.Comparable(x.ResultSettings(), base.Settings, g.Absolute); {
+		switch err := experiment.Comparable(x.ResultSettings(), base.Settings, g.Absolute()); {
 		case err != nil && f.saveBaseline != "":
 			return nil, nil // another is about to be made
 		case err != nil:
@@ -120,7 +120,7 @@ is allowed.`,
 		switch compare {
 		case "ratio":
 		case "absolute":
-			g.Absolute = true
+			g.Compare = compare
 		default:
 			return usage{fmt.Errorf("--compare %s: write ratio or absolute", compare)}
 		}

@@ -19,7 +19,7 @@ const mostSettings = 64
 
 // designer makes settings of a file, and says what is wrong with them.
 type designer struct {
-	raw      *rawFile
+	raw      *file
 	dec      *strictyaml.Decoder
 	problems *strictyaml.Problems
 	x        *Experiment

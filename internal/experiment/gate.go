@@ -127,12 +127,12 @@ func (c *compared) turned(e rounds.Estimate) rounds.Estimate {
 func (g *Gate) against(t, base *api.Experiment, measures []string, level float64) (all []compared, why []string) {
 	why = []string{}
 	now, then := roundsIn(t), roundsIn(base)
-	if g.Absolute {
+	if g.Absolute() {
 		if a, b := t.Environment, base.Environment; a.CPU != b.CPU || a.Cores != b.Cores || a.Kernel != b.Kernel {
 			why = append(why, fmt.Sprintf("the machine is another (%s, %d cores, %s; the baseline's %s, %d cores, %s): figures themselves say little", a.CPU, a.Cores, a.Kernel, b.CPU, b.Cores, b.Kernel))
 		}
 	}
-	if err := Comparable(t.Settings, base.Settings, g.Absolute); err != nil {
+	if err := Comparable(t.Settings, base.Settings, g.Absolute()); err != nil {
 		return nil, append(why, err.Error())
 	}
 	var known []string
@@ -140,7 +140,7 @@ func (g *Gate) against(t, base *api.Experiment, measures []string, level float64
 		known = append(known, s.Name)
 	}
 	for i, s := range t.Settings {
-		if i == 0 && !g.Absolute {
+		if i == 0 && !g.Absolute() {
 			continue
 		}
 		if !slices.Contains(known, s.Name) {
@@ -148,13 +148,13 @@ func (g *Gate) against(t, base *api.Experiment, measures []string, level float64
 			continue
 		}
 		with := s.Name
-		if !g.Absolute {
+		if !g.Absolute() {
 			with += ", set against its control,"
 		}
 		for _, query := range queries(t) {
 			for _, m := range measures {
-				a := then.values(base.Settings[0].Name, s.Name, query, m, g.Absolute)
-				b := now.values(t.Settings[0].Name, s.Name, query, m, g.Absolute)
+				a := then.values(base.Settings[0].Name, s.Name, query, m, g.Absolute())
+				b := now.values(t.Settings[0].Name, s.Name, query, m, g.Absolute())
 				e := rounds.Apart(a, b, level)
 				if math.IsNaN(e.Effect) {
 					continue

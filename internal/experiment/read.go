@@ -30,13 +30,11 @@ func Load(path string) (*Experiment, []strictyaml.Problem) {
 	if tree == nil || p.Len() > 0 {
 		return nil, p.Sorted()
 	}
-	var raw rawFile
+	var raw file
 	d := &strictyaml.Decoder{Problems: &p, Leaves: leaves}
 	d.Decode("experiment", tree, &raw)
-	x := &Experiment{
-		Name: raw.Experiment, Hypothesis: raw.Hypothesis, File: path, Dir: filepath.Dir(path), Text: string(content),
-		Unit: raw.Unit, Settle: raw.Settle, Within: raw.Within, Level: raw.Level, Versions: map[string]string{}, Seed: raw.Seed,
-	}
+	x := &raw.Experiment
+	x.File, x.Dir, x.Text = path, filepath.Dir(path), string(content)
 	if abs, err := filepath.Abs(x.Dir); err == nil {
 		x.Dir = abs
 	}
@@ -45,8 +43,9 @@ func Load(path string) (*Experiment, []strictyaml.Problem) {
 	r.rounds()
 	r.commands()
 	r.gate()
-	maps.Copy(x.Versions, raw.Record)
-	x.Configs, x.Measures = raw.Configuration, raw.Measures
+	if x.Versions == nil {
+		x.Versions = map[string]string{}
+	}
 	r.load()
 	r.used()
 	if p.Len() > 0 {
@@ -57,7 +56,7 @@ func Load(path string) (*Experiment, []strictyaml.Problem) {
 
 type fileReader struct {
 	x        *Experiment
-	raw      *rawFile
+	raw      *file
 	d        *strictyaml.Decoder
 	problems *strictyaml.Problems
 }
@@ -75,7 +74,7 @@ func (r *fileReader) add(field any, hint, format string, args ...any) {
 // the one of them that says most.
 func (r *fileReader) usualMeasure() string {
 	const usual = "p99"
-	named := r.raw.Measures
+	named := r.x.Measures
 	if len(named) == 0 || slices.Contains(named, usual) {
 		return usual
 	}
@@ -89,73 +88,66 @@ func (r *fileReader) usualMeasure() string {
 
 // rounds reads when to stop.
 func (r *fileReader) rounds() {
-	o := r.raw.Rounds
-	if o == nil {
-		o = &rawRounds{}
-	}
 	x := &r.x.Rounds
-	*x = Rounds{Rule: "fixed", AtLeast: 8, Precision: o.Precision, Measure: cmp.Or(o.Measure, r.usualMeasure())}
-	if r.raw.Live != nil {
-		x.AtLeast, x.Measure = 1, cmp.Or(o.Measure, judge.Ratio)
-	}
-	early := o.Early
-	switch {
-	case r.d.Given(&o.Precision) && early:
-		r.add(&o.Early, "keep one of the two", "precision and early are two rules")
-	case r.d.Given(&o.Precision):
-		x.Rule, x.AtLeast, x.AtMost = "precision", 6, 30
-		if r.d.OK(&o.Precision) && !(x.Precision > 0) {
-			r.add(&o.Precision, "write one such as 3%", "an interval is never of no width")
-		}
-	case early:
-		x.Rule, x.AtLeast, x.AtMost = "decided", 6, 30
-	}
-	if r.d.OK(&o.AtLeast) {
-		x.AtLeast = o.AtLeast
+	rule, least, most, measure := "fixed", 8, 0, r.usualMeasure()
+	if r.x.Live != nil {
+		least, measure = 1, judge.Ratio
 	}
 	switch {
-	case r.d.OK(&o.AtMost) && x.Rule == "fixed":
-		if r.d.OK(&o.AtLeast) && o.AtMost != o.AtLeast {
-			r.add(&o.AtMost, "write precision: 3% or early: true, or leave at_most out", "nothing says when to stop between %d and %d rounds", x.AtLeast, o.AtMost)
+	case r.d.Given(&x.Precision) && x.Early:
+		r.add(&x.Early, "keep one of the two", "precision and early are two rules")
+	case r.d.Given(&x.Precision):
+		rule, least, most = "precision", 6, 30
+		if r.d.OK(&x.Precision) && !(x.Precision > 0) {
+			r.add(&x.Precision, "write one such as 3%", "an interval is never of no width")
 		}
-		x.AtLeast, x.AtMost = o.AtMost, o.AtMost
-	case r.d.OK(&o.AtMost):
-		x.AtMost = o.AtMost
-	case x.AtMost < x.AtLeast:
-		x.AtMost = x.AtLeast
+	case x.Early:
+		rule, least, most = "decided", 6, 30
 	}
-	if x.AtLeast < rounds.Fewest-1 && r.raw.Live == nil {
-		r.add(&o.AtLeast, "write 6 or more", "one round tells nothing of how much rounds differ")
+	x.Rule, x.Measure = rule, cmp.Or(x.Measure, measure)
+	if !r.d.OK(&x.AtLeast) {
+		x.AtLeast = least
+	}
+	switch {
+	case r.d.OK(&x.AtMost) && rule == "fixed":
+		if r.d.OK(&x.AtLeast) && x.AtMost != x.AtLeast {
+			r.add(&x.AtMost, "write precision: 3% or early: true, or leave at_most out", "nothing says when to stop between %d and %d rounds", x.AtLeast, x.AtMost)
+		}
+		x.AtLeast = x.AtMost
+	case r.d.OK(&x.AtMost):
+	default:
+		if x.AtMost = most; most < x.AtLeast {
+			x.AtMost = x.AtLeast
+		}
+	}
+	if x.AtLeast < rounds.Fewest-1 && r.x.Live == nil {
+		r.add(&x.AtLeast, "write 6 or more", "one round tells nothing of how much rounds differ")
 	}
 	if x.AtMost < x.AtLeast {
-		r.add(&o.AtMost, fmt.Sprintf("write at_most: %d or more", x.AtLeast), "at_most is less than at_least")
+		r.add(&x.AtMost, fmt.Sprintf("write at_most: %d or more", x.AtLeast), "at_most is less than at_least")
 	}
-	if x.Rule == "precision" && x.AtLeast < 3 {
-		r.add(&o.AtLeast, "write 6 or more", "a first stage of %d rounds says nothing of how much rounds differ", x.AtLeast)
+	if rule == "precision" && x.AtLeast < 3 {
+		r.add(&x.AtLeast, "write 6 or more", "a first stage of %d rounds says nothing of how much rounds differ", x.AtLeast)
 	}
 }
 
+// commands fills in what commands do not say.
 func (r *fileReader) commands() {
-	of := func(what string, raws []rawCommand) (out []Command) {
-		for i := range raws {
-			c := &raws[i]
-			if len(c.Run) == 0 || strings.TrimSpace(c.Run[0]) == "" {
-				r.add(c, "write the command", "%s has an empty command", what)
+	x := r.x
+	for _, of := range []struct {
+		what string
+		all  []Command
+	}{{"apply", x.Apply}, {"restore", x.Restore}, {"between", x.Between}} {
+		for i := range of.all {
+			c := &of.all[i]
+			if len(c.Args) == 0 || strings.TrimSpace(c.Args[0]) == "" {
+				r.add(c, "write the command", "%s has an empty command", of.what)
 				continue
 			}
-			o := Command{Args: c.Run, Shell: len(c.Run) == 1 && !listed(r.d.Node(c)), Dir: r.x.Dir, Timeout: c.Timeout}
-			if o.Name = c.Name; o.Name == "" {
-				o.Name = strings.Fields(o.Args[0])[0]
-			}
-			if dir := c.Dir; dir != "" {
-				o.Dir = within(r.x.Dir, dir)
-			}
-			out = append(out, o)
+			c.Shell = len(c.Args) == 1 && !listed(r.d.Node(c))
+			c.Name, c.Dir = cmp.Or(c.Name, strings.Fields(c.Args[0])[0]), within(x.Dir, c.Dir)
 		}
-		return out
 	}
-	x := r.x
-	x.Apply, x.Restore, x.Between = of("apply", r.raw.Apply), of("restore", r.raw.Restore), of("between", r.raw.Between)
 	if len(x.Restore) == 0 {
 		x.Restore = x.Apply
 	}
@@ -168,54 +160,46 @@ func listed(n *node) bool {
 }
 
 func (r *fileReader) gate() {
-	g := r.raw.Gate
-	if g == nil {
-		return
-	}
-	out := &Gate{Measures: g.Measures, Baseline: g.Baseline, Allowed: g.Allowed, Absolute: g.Compare == "absolute"}
-	if out.Absolute && out.Baseline == "" {
+	if g := r.x.Gate; g != nil && g.Absolute() && g.Baseline == "" {
 		r.add(&g.Compare, "write baseline: FILE, or leave compare out", "there is no figure to compare with")
 	}
-	r.x.Gate = out
 }
 
 // load reads the scenario with every setting's values, so that no mistake is found
 // when half the rounds are done.
 func (r *fileReader) load() {
 	x := r.x
-	if live := r.raw.Live; live != nil {
-		if r.d.Given(&r.raw.Scenario) {
-			r.add(&r.raw.Scenario, "leave it out, or live", "live traffic is the load of a live design; it has no scenario")
+	if live := x.Live; live != nil {
+		if r.d.Given(&x.Scenario) {
+			r.add(&x.Scenario, "leave it out, or live", "live traffic is the load of a live design; it has no scenario")
 		}
 		if len(x.Factors) > 0 || x.Rounds.Rule != "fixed" {
 			r.add(live, "leave out factors, precision and early", "a live design changes one variable, a fixed number of times")
 		}
 		x.Design = LiveDesign
-		x.Live = &Live{Session: live.Session, To: live.To, For: live.For, Candidate: live.Candidate}
-		if x.Live.For == 0 {
-			x.Live.For = defaultLive
+		if live.For == 0 {
+			live.For = defaultLive
 		}
 		// Slots at either end of a stretch are not whole.
-		if whole := int(x.Live.For/liveSlot) - 1; whole*x.Rounds.AtMost < leastSlots {
-			r.add(&live.For, "write 4m or more; half an hour tells more", "%s of a setting is too short for an interval, which needs %d whole slots of %s", x.Live.For*time.Duration(x.Rounds.AtMost), leastSlots, liveSlot)
+		if whole := int(live.For/liveSlot) - 1; whole*x.Rounds.AtMost < leastSlots {
+			r.add(&live.For, "write 4m or more; half an hour tells more", "%s of a setting is too short for an interval, which needs %d whole slots of %s", live.For*time.Duration(x.Rounds.AtMost), leastSlots, liveSlot)
 		}
 		if x.Gate != nil && x.Gate.Baseline != "" {
-			r.add(&r.raw.Gate.Baseline, "leave it out: the settings are then held against the control", "a live design has no rounds to hold against a baseline")
+			r.add(&x.Gate.Baseline, "leave it out: the settings are then held against the control", "a live design has no rounds to hold against a baseline")
 		}
 		if len(x.Apply) == 0 {
 			r.add(nil, "write apply: COMMAND that gives the candidate a setting", "a live design without apply changes nothing")
 		}
 		return
 	}
-	name := r.raw.Scenario
-	if name == "" {
+	if x.Scenario == "" {
 		r.add(nil, "write scenario: FILE, as tailscope bench takes, or live", "the experiment has no load")
 		return
 	}
-	x.Scenario = within(x.Dir, name)
+	x.Scenario = within(x.Dir, x.Scenario)
 	content, err := os.ReadFile(x.Scenario)
 	if err != nil {
-		r.add(&r.raw.Scenario, "write the path of a scenario, from the directory of this file", "the scenario is not read: %v", err)
+		r.add(&x.Scenario, "write the path of a scenario, from the directory of this file", "the scenario is not read: %v", err)
 		return
 	}
 	x.scenarioText = string(content)
@@ -234,7 +218,7 @@ func (r *fileReader) load() {
 			r.problems.Put(p)
 		}
 		if with != nil && with.Plan.Duration() <= 0 && with.Duration <= 0 && with.Plan.Arrivals == bench.Closed {
-			r.add(&r.raw.Scenario, "write for: 30s of its phases", "the load of the scenario has no end")
+			r.add(&x.Scenario, "write for: 30s of its phases", "the load of the scenario has no end")
 			return
 		}
 		if with != nil && !r.tells(with, set.Name) {
@@ -246,8 +230,8 @@ func (r *fileReader) load() {
 // tells says whether a run has as many requests as the measure needs by which the
 // number of rounds is decided; one that was not asked for by name only stands first.
 func (r *fileReader) tells(s *scenario.Scenario, setting string) bool {
-	x, o := r.x, r.raw.Rounds
-	if o == nil || x.Rounds.Rule == "fixed" && !r.d.Given(&o.Measure) {
+	x, o := r.x, &r.x.Rounds
+	if !r.d.Given(o) || o.Rule == "fixed" && !r.d.Given(&o.Measure) {
 		return true
 	}
 	n, known := s.Plan.Requests()
@@ -317,7 +301,7 @@ func (r *fileReader) used() {
 		}
 		// A script may read the variable from its environment.
 		if !inCommands[name] && !inScenario && len(x.Apply) == 0 {
-			r.add(&r.raw.Variable, "write {{"+name+"}} in apply, or name it under vars in the scenario and use it there", "nothing uses %s: every setting would be the control", name)
+			r.add(&x.Variable, "write {{"+name+"}} in apply, or name it under vars in the scenario and use it there", "nothing uses %s: every setting would be the control", name)
 		}
 	}
 }

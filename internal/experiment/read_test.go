@@ -137,7 +137,7 @@ func TestSchema(t *testing.T) {
 			t.Errorf("the schema has no %s", key)
 		}
 	}
-	for _, root := range []any{rawFile{}, rawRange{}} {
+	for _, root := range []any{file{}, span{}} {
 		for _, wrong := range strictyaml.Undescribed(reflect.TypeOf(root), leaves) {
 			t.Error(wrong)
 		}

@@ -494,7 +494,7 @@ func TestGate(t *testing.T) {
 		{"one got worse", Gate{Allowed: 0.05}, slower, base, false, "p99 with workers=24, set against its control, is 2"},
 		{"as much is allowed", Gate{Allowed: 0.3}, slower, base, true, "none of"},
 		{"other measures", Gate{Allowed: 0.05, Measures: []string{"p50"}}, slower, base, true, "none of"},
-		{"figures themselves", Gate{Allowed: 0.05, Absolute: true}, slower, base, false, "p99 with workers=24 is 2"},
+		{"figures themselves", Gate{Allowed: 0.05, Compare: "absolute"}, slower, base, false, "p99 with workers=24 is 2"},
 		{"its own control", Gate{Allowed: 0.05}, base, nil, false, "% slower than with workers=8 (95 % interval "},
 		{"another experiment", Gate{Allowed: 0.05}, base, &api.Experiment{Settings: []api.ExperimentSetting{{Name: "a"}}}, false, "its control is a, not workers=8"},
 		{"other settings", Gate{Allowed: 0.05}, base, &api.Experiment{Settings: []api.ExperimentSetting{{Name: "workers=8"}, {Name: "workers=2"}}}, false, "it has workers=2, and none of these settings"},
