@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -91,11 +90,7 @@ func (st *Stage) dataOf(ctx context.Context, s *Scenario, l *DataLoad) (in io.Re
 		return f, l.File, func(bool) error { return f.Close() }, nil
 	}
 	c := *l.Command
-	args := c.Args
-	if c.Shell {
-		args = []string{"/bin/sh", "-c", c.Args[0]}
-	}
-	cmd := exec.Command(args[0], args[1:]...)
+	cmd := c.Run.command()
 	cmd.Dir, cmd.Env = c.Dir, st.env(s, c.Env)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	log := filepath.Join(st.dir, fileName("load-"+l.Name)+".log")

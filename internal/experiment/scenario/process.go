@@ -32,10 +32,6 @@ type process struct {
 
 // start starts a command. Its output is appended to the file log.
 func start(c *Command, env []string, log string) (*process, error) {
-	args := c.Args
-	if c.Shell {
-		args = []string{"/bin/sh", "-c", c.Args[0]}
-	}
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("log of %s: %w", c.Name, err)
@@ -45,11 +41,11 @@ func start(c *Command, env []string, log string) (*process, error) {
 	if p.begin, err = out.Seek(0, io.SeekEnd); err != nil {
 		return nil, fmt.Errorf("log of %s: %w", c.Name, err)
 	}
-	cmd := exec.Command(args[0], args[1:]...)
+	cmd := c.Run.command()
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = c.Dir, env, out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if strings.ContainsRune(args[0], '/') && !strings.HasPrefix(args[0], "/") {
-		cmd.Path = c.Dir + "/" + args[0] // as a shell in that directory would
+	if program := cmd.Args[0]; strings.ContainsRune(program, '/') && !strings.HasPrefix(program, "/") {
+		cmd.Path = c.Dir + "/" + program // as a shell in that directory would
 	}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("%s does not start: %w", c.Name, err)

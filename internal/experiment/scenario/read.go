@@ -63,7 +63,7 @@ func unknownVar(file, name string, vars map[string]string) strictyaml.Problem {
 
 // Schema is a JSON Schema (draft 2020-12) of scenarios, for editors.
 func Schema() []byte {
-	return strictyaml.Schema(reflect.TypeFor[rawFile](), strictyaml.SchemaOptions{
+	return strictyaml.Schema(reflect.TypeFor[scenarioFile](), strictyaml.SchemaOptions{
 		Title: "Tailscope scenario", Leaves: leaves, Else: strictyaml.Pattern(variable.String()),
 	})
 }
@@ -89,10 +89,11 @@ func build(path string, tree *strictyaml.Node, vars map[string]string) (*Scenari
 		r.dir = abs // commands run there
 	}
 	r.variables(path, tree.Get("vars"), vars)
-	var raw rawFile
+	var raw scenarioFile
 	r.d = &strictyaml.Decoder{Problems: &r.p, Leaves: leaves, Later: variable.MatchString}
 	r.d.Decode("the scenario", r.render(tree), &raw)
-	r.out = &Scenario{File: path, Dir: r.dir, Vars: r.vars, tree: tree}
+	r.out = &raw.Scenario
+	r.out.File, r.out.Dir, r.out.Vars, r.out.tree = path, r.dir, r.vars, tree
 	r.resolve(&raw)
 	if r.p.Len() > 0 {
 		return nil, r.p.Sorted()

@@ -122,7 +122,7 @@ setup: [{run: 'curl :{{port}}'}]
 	if len(problems) > 0 {
 		t.Fatal(told(problems))
 	}
-	if s.Target.Port() != "80" || s.Plan.Phases[0].From != 20 || s.Plan.Phases[0].To != 200 || s.Setup[0].Args[0] != "curl :80" || s.Requests.Queries[0].Request != "GET /{{path}}" {
+	if s.Target.Port() != "80" || s.Plan.Phases[0].From != 20 || s.Plan.Phases[0].To != 200 || s.Setup[0].Run.Args[0] != "curl :80" || s.Requests.Queries[0].Request != "GET /{{path}}" {
 		t.Errorf("%+v", s)
 	}
 	if s, problems = s.With(map[string]string{"port": "81"}); len(problems) > 0 || s.Target.Port() != "81" || s.Plan.Phases[0].From != 20 {
@@ -139,7 +139,7 @@ setup: [{run: 'curl :{{port}}'}]
 }
 
 func TestWordsAreDescribed(t *testing.T) {
-	for _, wrong := range strictyaml.Undescribed(reflect.TypeFor[rawFile](), leaves) {
+	for _, wrong := range strictyaml.Undescribed(reflect.TypeFor[scenarioFile](), leaves) {
 		t.Error(wrong)
 	}
 }

@@ -13,25 +13,21 @@ import (
 
 	"tailscope/internal/experiment/bench"
 	"tailscope/internal/experiment/bench/load"
-	"tailscope/internal/experiment/bench/requests"
 	"tailscope/internal/experiment/bench/threshold"
 	"tailscope/internal/strictyaml"
 )
 
-// resolve makes a Scenario of the words.
-func (r *reader) resolve(raw *rawFile) {
+// resolve makes a whole Scenario of what was decoded.
+func (r *reader) resolve(raw *scenarioFile) {
 	s := r.out
-	s.Name, s.Description = raw.Scenario, raw.Description
-	s.Service = cmp.Or(raw.Service, s.Name)
+	s.Service = cmp.Or(s.Service, s.Name)
 	if r.d.OK(&raw.Target) {
 		s.Target, _ = url.Parse(raw.Target)
 	}
-	s.Env = raw.Env
-	for i := range raw.Setup {
-		s.Setup = append(s.Setup, r.command(&raw.Setup[i]))
-	}
-	for i := range raw.Teardown {
-		s.Teardown = append(s.Teardown, r.command(&raw.Teardown[i]))
+	for _, commands := range [][]Command{s.Setup, s.Teardown} {
+		for i := range commands {
+			r.complete(&commands[i])
+		}
 	}
 	for i := range raw.Servers {
 		r.server(&raw.Servers[i])
@@ -39,9 +35,7 @@ func (r *reader) resolve(raw *rawFile) {
 	for i := range raw.Load {
 		r.load(&raw.Load[i])
 	}
-	if w := raw.WarmUp; w != nil {
-		s.WarmUp = r.warmUp(w)
-	}
+	r.warmUp(s.WarmUp)
 	r.http(raw)
 	r.plan(raw)
 	for i := range raw.Faults {
@@ -50,59 +44,48 @@ func (r *reader) resolve(raw *rawFile) {
 	r.thresholds(raw)
 	r.limits(raw.Limits)
 	r.requests(raw)
-	s.Versions = raw.Versions
-	for _, t := range raw.Configs {
-		s.Configs = append(s.Configs, r.path(t))
+	for i, name := range s.Configs {
+		s.Configs[i] = r.path(name)
 	}
 }
 
 const usualTimeout = 5 * time.Minute // of commands
 
-func (r *reader) command(raw *rawCommand) Command {
-	c := r.run(raw.Run, raw.Dir, raw.Env)
-	c.Timeout = usualTimeout
-	if raw.Timeout > 0 {
-		c.Timeout = raw.Timeout
+// complete fills in what a command does not say.
+func (r *reader) complete(c *Command) {
+	c.Dir = cmp.Or(r.path(c.Dir), r.dir)
+	if c.Timeout <= 0 {
+		c.Timeout = usualTimeout
 	}
-	c.Name = cmp.Or(raw.Name, c.Name)
-	return c
-}
-
-// run reads a line for the shell, or a program with its arguments.
-func (r *reader) run(run rawRun, dir string, env map[string]string) Command {
-	c := Command{Args: run.args, Shell: run.line, Dir: r.dir, Env: env, Timeout: usualTimeout}
-	if dir != "" {
-		c.Dir = r.path(dir)
-	}
-	if len(c.Args) > 0 {
-		first, _, _ := strings.Cut(strings.TrimSpace(c.Args[0]), " ")
+	if c.Name == "" && len(c.Run.Args) > 0 {
+		first, _, _ := strings.Cut(strings.TrimSpace(c.Run.Args[0]), " ")
 		c.Name = filepath.Base(first)
 	}
+}
+
+// command is a program that has a place in something else; nil if it is not given.
+func (r *reader) command(run *Program, name, dir string, env map[string]string) *Command {
+	if !r.d.Given(run) {
+		return nil
+	}
+	c := &Command{Run: *run, Name: name, Dir: dir, Env: env}
+	r.complete(c)
 	return c
 }
 
-func (r *reader) server(raw *rawServer) {
-	v := Server{
-		Name: raw.Name, Stop: raw.Stop, Grace: raw.Grace,
-		PID: raw.PID, PIDFile: r.path(raw.PIDFile), Port: raw.Port,
-		Ready: Ready{Within: time.Minute},
-	}
+func (r *reader) server(raw *fileServer) {
+	v := &raw.Server
 	if r.d.Node(raw) == nil {
 		return
 	}
-	if r.d.Count(&raw.Run, &raw.PID, &raw.PIDFile, &raw.Port) != 1 {
+	if r.d.Count(&raw.Run, &v.PID, &v.PIDFile, &v.Port) != 1 {
 		r.p.Add(r.d.Node(raw).At, "write run: to start it, or one of pid, pid_file and port of one that runs", "server %s is either started or found", v.Name)
 	}
 	if slices.ContainsFunc(r.out.Servers, func(o Server) bool { return o.Name == v.Name }) {
 		r.p.Add(r.d.Node(raw).At, "give one of them another name", "two servers are called %s", v.Name)
 	}
-	if raw.Run.given() {
-		c := r.run(raw.Run, raw.Dir, raw.Env)
-		c.Name = v.Name
-		v.Command = &c
-	}
-	if w := raw.Ready; w != nil {
-		v.Ready = *w
+	v.PIDFile, v.Command = r.path(v.PIDFile), r.command(&raw.Run, v.Name, raw.Dir, raw.Env)
+	if w := &v.Ready; r.d.OK(w) {
 		switch n := r.d.Count(&w.HTTP, &w.TCP, &w.Log); {
 		case n != 1:
 			r.p.Add(r.d.Node(w).At, "write one of http: ADDRESS, tcp: HOST:PORT and log: REGEXP", "nothing says when server %s is ready, or several things do", v.Name)
@@ -110,10 +93,12 @@ func (r *reader) server(raw *rawServer) {
 			r.d.Wrong(&w.Log, "write http or tcp", "the output of %s is not seen, as it is not started here", v.Name)
 		}
 	}
-	for i := range raw.Metrics {
-		r.metrics(&v, &raw.Metrics[i])
+	all := v.Metrics
+	v.Metrics = nil
+	for i := range all {
+		r.metrics(v, &all[i])
 	}
-	r.out.Servers = append(r.out.Servers, v)
+	r.out.Servers = append(r.out.Servers, *v)
 }
 
 func (r *reader) metrics(v *Server, raw *Metrics) {
@@ -151,23 +136,16 @@ func (m *Metrics) names() []string {
 	return m.Families
 }
 
-func (r *reader) load(raw *rawLoad) {
+func (r *reader) load(raw *fileData) {
 	if r.d.Node(raw) == nil {
 		return
 	}
-	l := DataLoad{
-		Name: raw.Name, File: r.path(raw.File), Format: raw.Format, As: raw.As,
-		Action: cmp.Or(raw.Action, `{"index":{}}`), Batch: raw.Batch, Parallel: raw.Parallel,
-		AtMost: raw.AtMost, Check: check(raw.Check), Errors: raw.Errors, Timeout: raw.Timeout,
-		FinalBody: raw.FinalBody, Header: fields(raw.Header),
-	}
-	if r.d.Given(&raw.File) == (raw.Run.given()) {
+	l := &raw.DataLoad
+	l.File, l.Action, l.Header = r.path(l.File), cmp.Or(l.Action, `{"index":{}}`), fields(raw.Header)
+	if r.d.Given(&l.File) == r.d.Given(&raw.Run) {
 		r.p.Add(r.d.Node(raw).At, "write file: docs.jsonl, or run: with a command that prints documents", "data %s comes from a file or from a command", l.Name)
 	}
-	if raw.Run.given() {
-		c := r.run(raw.Run, raw.Dir, raw.Env)
-		l.Command = &c
-	}
+	l.Command = r.command(&raw.Run, "", raw.Dir, raw.Env)
 	if l.Format == "" {
 		l.Format = map[string]string{".csv": "csv", ".tsv": "tsv", ".txt": "lines"}[strings.ToLower(filepath.Ext(strings.TrimSuffix(l.File, ".gz")))]
 		if l.Format == "" {
@@ -194,10 +172,13 @@ func (r *reader) load(raw *rawLoad) {
 	}
 	l.Method, l.URL = r.address(&raw.Request)
 	l.FinalMethod, l.FinalURL = r.address(&raw.Finally)
-	r.out.Loads = append(r.out.Loads, l)
+	r.out.Loads = append(r.out.Loads, *l)
 }
 
-func (r *reader) warmUp(w *WarmUp) *WarmUp {
+func (r *reader) warmUp(w *WarmUp) {
+	if w == nil {
+		return
+	}
 	if r.d.OK(&w.Steady) && w.Steady < 0.001 {
 		r.d.Wrong(&w.Steady, "write one such as 3%", "no latency is as steady as %s", r.d.S(&w.Steady))
 	}
@@ -207,13 +188,12 @@ func (r *reader) warmUp(w *WarmUp) *WarmUp {
 	if r.d.OK(&w.Slot) && (w.Slot < 50*time.Millisecond || w.Slot*leastSlots > w.AtMost) {
 		r.d.Wrong(&w.Slot, "from 50ms to a tenth of at_most", "slots of %s tell nothing", w.Slot)
 	}
-	return w
 }
 
 // limits reads what of the generator's own error a run may have. A whole share
 // is no limit: lateness is never more than the latency it is part of, and a thread
 // never busier than always.
-func (r *reader) limits(raw *rawLimits) {
+func (r *reader) limits(raw *fileLimits) {
 	if raw == nil {
 		return
 	}
@@ -233,27 +213,25 @@ func (r *reader) limits(raw *rawLimits) {
 	r.out.Limits.Host = r.out.Limits.Busiest
 }
 
-func (r *reader) http(raw *rawFile) {
+func (r *reader) http(raw *scenarioFile) {
 	s := r.out
 	s.HTTP = load.Options{Connections: raw.Connections, Timeout: raw.Timeout, NoKeepAlive: !raw.KeepAlive}
 	if raw.Protocol == "HTTP/2" {
 		s.HTTP.Protocol = load.HTTP2
 	}
-	if t := raw.TLS; t != nil {
-		s.TLS = *t
-		s.TLS.CA = r.path(t.CA)
+	if t := &s.TLS; r.d.OK(t) {
+		t.CA = r.path(t.CA)
 		if s.Target != nil && s.Target.Scheme != "https" {
 			r.p.Add(r.d.Node(t).At, "write target: https://…", "the target speaks no TLS")
 		}
 	}
 }
 
-func (r *reader) plan(raw *rawFile) {
+func (r *reader) plan(raw *scenarioFile) {
 	s := r.out
 	words := map[string]bench.Arrivals{"constant": bench.Even, "poisson": bench.Poisson, "recorded": bench.Recorded, "closed": bench.Closed}
 	recorded := raw.Record != nil || raw.AccessLog != nil
 	s.Plan = bench.Plan{Arrivals: words[cmp.Or(raw.Arrivals, "constant")], Seed: raw.Seed}
-	s.Duration = raw.Duration
 	if !r.d.Given(&raw.Arrivals) && recorded && len(raw.Phases) == 0 {
 		s.Plan.Arrivals = bench.Recorded
 	}
@@ -261,8 +239,8 @@ func (r *reader) plan(raw *rawFile) {
 		r.d.Wrong(&raw.Arrivals, "write record: or access_log:, or constant", "nothing was recorded")
 		return
 	}
-	if r.d.Given(&raw.Duration) && s.Plan.Arrivals != bench.Recorded {
-		r.d.Wrong(&raw.Duration, "leave it out, as phases say how long they take", "duration is of a recording's or a log's own times")
+	if r.d.Given(&s.Duration) && s.Plan.Arrivals != bench.Recorded {
+		r.d.Wrong(&s.Duration, "leave it out, as phases say how long they take", "duration is of a recording's or a log's own times")
 	}
 	closed := s.Plan.Arrivals == bench.Closed
 	for i := range raw.Phases {
@@ -305,7 +283,7 @@ func (r *reader) plan(raw *rawFile) {
 }
 
 // noThought refuses think where nobody waits for it.
-func (r *reader) noThought(raw *rawFile) {
+func (r *reader) noThought(raw *scenarioFile) {
 	all := []*string{&raw.Think}
 	for i := range raw.Queries {
 		all = append(all, &raw.Queries[i].Think)
@@ -317,18 +295,12 @@ func (r *reader) noThought(raw *rawFile) {
 	}
 }
 
-func (r *reader) fault(raw *rawFault) {
+func (r *reader) fault(raw *fileFault) {
 	if r.d.Node(raw) == nil {
 		return
 	}
-	f := Fault{Name: raw.Name, At: raw.At, For: raw.For, Every: raw.Every,
-		Pause: raw.Pause, Kill: raw.Kill, Restart: raw.Restart}
-	for to, run := range map[**Command]rawRun{&f.Run: raw.Run, &f.Undo: raw.Undo} {
-		if run.given() {
-			c := r.run(run, "", nil)
-			*to = &c
-		}
-	}
+	f := &raw.Fault
+	f.Run, f.Undo = r.command(&raw.Run, "", "", nil), r.command(&raw.Undo, "", "", nil)
 	if r.d.Count(&raw.Pause, &raw.Kill, &raw.Restart, &raw.Run) != 1 {
 		r.p.Add(r.d.Node(raw).At, "write one of pause: SERVER, kill: SERVER, restart: SERVER and run: COMMAND", "a fault is one thing")
 		return
@@ -357,7 +329,7 @@ func (r *reader) fault(raw *rawFault) {
 	if total := r.out.Plan.Duration(); total > 0 && f.At >= total && r.d.OK(&raw.At) {
 		r.d.Wrong(&raw.At, "the phases take "+total.String(), "%s is after the end", r.d.S(&raw.At))
 	}
-	r.out.Faults = append(r.out.Faults, f)
+	r.out.Faults = append(r.out.Faults, *f)
 }
 
 // faulty looks at the server a fault names.
@@ -380,7 +352,7 @@ func (r *reader) faulty(t *string, pause bool) {
 	r.d.Wrong(t, hint, "unknown server %s", *t)
 }
 
-func (r *reader) thresholds(raw *rawFile) {
+func (r *reader) thresholds(raw *scenarioFile) {
 	for i := range raw.Thresholds {
 		t := &raw.Thresholds[i]
 		if !r.d.OK(t) {
@@ -401,15 +373,4 @@ func fields(of map[string]string) []load.Field {
 		out = append(out, load.Field{Name: name, Value: of[name]})
 	}
 	return out
-}
-
-// check is nil if nothing is asked for.
-func check(raw *rawCheck) *requests.Check {
-	if raw == nil {
-		return nil
-	}
-	return &requests.Check{
-		Status: raw.Status, Header: raw.Header, Contains: raw.Contains, Matches: raw.Matches,
-		JSON: raw.JSON, Size: raw.Size,
-	}
 }

@@ -13,13 +13,13 @@ import (
 )
 
 // requests reads what is sent.
-func (r *reader) requests(raw *rawFile) {
+func (r *reader) requests(raw *scenarioFile) {
 	s := requests.Spec{
 		Base: raw.Target, Targets: r.path(raw.Targets), Header: fields(raw.Header), Tenant: raw.Tenant, Think: raw.Think,
 		Vars: r.vars, Dir: r.dir, Seed: raw.Seed, Random: raw.Order == "random", HTTP2: r.out.HTTP.Protocol == load.HTTP2,
 	}
-	if c := check(raw.Check); c != nil {
-		s.Check = *c
+	if raw.Check != nil {
+		s.Check = *raw.Check
 	}
 	ways := r.d.Count(&raw.Targets, &raw.Record, &raw.AccessLog)
 	if len(raw.Queries) > 0 {
@@ -33,16 +33,14 @@ func (r *reader) requests(raw *rawFile) {
 		if r.d.Node(q) == nil {
 			continue
 		}
-		s.Queries = append(s.Queries, requests.Query{
-			Name: q.Name, Request: q.Request, Header: fields(q.Header), Body: q.Body, BodyFile: r.path(q.BodyFile),
-			Data: r.path(q.Data), Format: q.Format, Order: q.Order, AtEnd: q.AtEnd, Weight: q.Weight, Think: q.Think, Check: check(q.Check),
-		})
+		q.BodyFile, q.Data, q.Query.Header = r.path(q.BodyFile), r.path(q.Data), fields(q.Header)
+		s.Queries = append(s.Queries, q.Query)
 	}
 	if k := raw.Record; k != nil {
-		s.Record = &requests.Record{Path: r.path(k.File), Speed: k.Speed, Loop: k.Loop, Only: k.Only, Methods: k.Methods, Tenants: k.Tenants, Untimed: len(raw.Phases) > 0}
+		k.Path, k.Untimed, s.Record = r.path(k.Path), len(raw.Phases) > 0, k
 	}
 	if k := raw.AccessLog; k != nil {
-		s.AccessLog = &requests.AccessLog{Path: r.path(k.File), Format: k.Format, Routes: k.Routes, Speed: k.Speed, Loop: k.Loop, Only: k.Only, Methods: k.Methods, Tenants: k.Tenants, Untimed: len(raw.Phases) > 0}
+		k.Path, k.Untimed, s.AccessLog = r.path(k.Path), len(raw.Phases) > 0, k
 	}
 	r.out.Requests = s
 	if r.p.Len() > 0 || len(r.out.Setup) > 0 && r.missing(raw) {
@@ -52,16 +50,16 @@ func (r *reader) requests(raw *rawFile) {
 }
 
 // missing says that a file of the requests is not there.
-func (r *reader) missing(raw *rawFile) bool {
+func (r *reader) missing(raw *scenarioFile) bool {
 	names := []string{raw.Targets}
 	for i := range raw.Queries {
 		names = append(names, raw.Queries[i].Data, raw.Queries[i].BodyFile)
 	}
 	if raw.Record != nil {
-		names = append(names, raw.Record.File)
+		names = append(names, raw.Record.Path)
 	}
 	if raw.AccessLog != nil {
-		names = append(names, raw.AccessLog.File)
+		names = append(names, raw.AccessLog.Path)
 	}
 	for _, t := range names {
 		if t != "" {
@@ -74,7 +72,7 @@ func (r *reader) missing(raw *rawFile) bool {
 }
 
 // compile finds what only the requests themselves know to be wrong.
-func (r *reader) compile(raw *rawFile) {
+func (r *reader) compile(raw *scenarioFile) {
 	set, err := requests.Compile(r.out.Requests)
 	if err == nil {
 		defer set.Close()
@@ -97,7 +95,7 @@ func (r *reader) compile(raw *rawFile) {
 }
 
 // suits says whether plan and thresholds suit the requests.
-func (r *reader) suits(raw *rawFile, set *requests.Set) {
+func (r *reader) suits(raw *scenarioFile, set *requests.Set) {
 	if err := r.out.enough(set); err != nil {
 		n := r.d.Node(raw).Get("phases")
 		if n == nil {
@@ -147,7 +145,7 @@ func (s *Scenario) Judge(more ...threshold.Threshold) error {
 }
 
 // placeOf is where the file says what a problem is about.
-func (r *reader) placeOf(raw *rawFile, p requests.Problem) strictyaml.Place {
+func (r *reader) placeOf(raw *scenarioFile, p requests.Problem) strictyaml.Place {
 	n := r.d.Node(raw)
 	if p.Index >= 0 && p.Index < len(raw.Queries) && r.d.Node(&raw.Queries[p.Index]) != nil {
 		n = r.d.Node(&raw.Queries[p.Index])

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"os/exec"
 	"time"
 
 	"tailscope/internal/experiment/bench"
@@ -28,29 +29,31 @@ import (
 // Scenario is a file that was read, with its variables filled in. It is not
 // changed after Load, but by Judge.
 type Scenario struct {
-	Name, Description string
-	Service           string
-	File              string // its path
-	Dir               string // which relative names are relative to
-	Target            *url.URL
-	Vars              map[string]string // all there are
-	Env               map[string]string
+	Name        string `key:"scenario" is:"word" need:"yes" doc:"Its name."`
+	Description string `key:"description" doc:"For people."`
+	Service     string `key:"service" is:"word" doc:"Label of its series; the scenario's name unless given."`
+	File        string // its path
+	Dir         string // which relative names are relative to
+	Target      *url.URL
+	Vars        map[string]string `key:"vars" doc:"What {{name}} stands for in any text of the file; commands have them in their environment too. The command line and experiments give them other values."` // once read all there are
+	Env         map[string]string `key:"env" doc:"Environment of every command and server."`
 
-	Setup, Teardown []Command
-	Servers         []Server
-	Loads           []DataLoad
-	WarmUp          *WarmUp // nil: none
+	Setup    []Command `key:"setup" doc:"Commands before everything else, one after another."`
+	Teardown []Command `key:"teardown" doc:"Commands at the end, whatever happened."`
+	Servers  []Server
+	Loads    []DataLoad
+	WarmUp   *WarmUp `key:"warm_up" doc:"The same load until its latency no longer drifts."` // nil: none
 
 	Requests   requests.Spec
 	Plan       bench.Plan
-	Duration   time.Duration
-	HTTP       load.Options // Protocol, Connections, Timeout, NoKeepAlive
-	TLS        TLS
+	Duration   time.Duration `key:"duration" doc:"Of a recording or log without phases; until its end unless given."`
+	HTTP       load.Options  // Protocol, Connections, Timeout, NoKeepAlive
+	TLS        TLS           `key:"tls" doc:"Whom to trust."`
 	Faults     []Fault
 	Thresholds []threshold.Threshold
 	Limits     tally.Limits      // of the generator's own error; zero fields: the usual
-	Versions   map[string]string // commands by name
-	Configs    []string          // files
+	Versions   map[string]string `key:"versions" doc:"Commands whose first line of output says what ran here, by name: {nginx: nginx -v}"`
+	Configs    []string          `key:"configuration" doc:"Files that are kept with the result."`
 
 	tree *strictyaml.Node // of the file, with {{name}} as written
 }
@@ -86,26 +89,39 @@ func (t TLS) Config(target *url.URL) (*tls.Config, error) {
 
 // Command is a program that is run to its end.
 type Command struct {
-	Name    string
-	Args    []string // the program and its arguments; one is a line for /bin/sh if Shell
-	Shell   bool
-	Dir     string
-	Env     map[string]string
-	Timeout time.Duration
+	Run     Program           `key:"run" need:"yes" doc:"A line for /bin/sh, or a list: the program and its arguments."`
+	Name    string            `key:"name" is:"word" doc:"For people; its first word unless given."`
+	Dir     string            `key:"dir" doc:"Where it runs; the directory of the file unless given."`
+	Env     map[string]string `key:"env" doc:"Added to the environment."`
+	Timeout time.Duration     `key:"timeout" default:"5m" doc:"How long it may take."`
+}
+
+// Program is what a command runs.
+type Program struct {
+	Args  []string // the program and its arguments
+	Shell bool     // the one argument is a line for /bin/sh
+}
+
+// command returns the program with its arguments, /bin/sh if it is a line for that.
+func (p *Program) command() *exec.Cmd {
+	if p.Shell {
+		return exec.Command("/bin/sh", "-c", p.Args[0])
+	}
+	return exec.Command(p.Args[0], p.Args[1:]...)
 }
 
 // Server is a process under test: started here if it has a Command, else found
 // by exactly one of PID, PIDFile, Port.
 type Server struct {
-	Name    string
+	Name    string `key:"name" is:"word" need:"yes" doc:"Faults and resources are of this name."`
 	Command *Command
-	Ready   Ready
-	Stop    string // signal, without SIG
-	Grace   time.Duration
-	PID     int
-	PIDFile string
-	Port    int
-	Metrics []Metrics
+	Ready   Ready         `key:"ready" doc:"When it counts as started."`
+	Stop    string        `key:"stop" is:"INT|TERM|QUIT|KILL|HUP" default:"TERM" doc:"Signal that ends it."` // without SIG
+	Grace   time.Duration `key:"grace" default:"10s" doc:"How long it may take to end before it is killed."`
+	PID     int           `key:"pid" is:"1..1000000" doc:"Instead of run: a process that runs already."`
+	PIDFile string        `key:"pid_file" doc:"Instead of run: a file that holds its process id."`
+	Port    int           `key:"port" is:"1..65535" doc:"Instead of run: the process that listens on this TCP port."`
+	Metrics []Metrics     `key:"metrics" doc:"Its own figures, once a second."`
 }
 
 // Ready says when a server counts as started; the zero value when it runs.
@@ -130,21 +146,23 @@ type Metrics struct {
 
 // DataLoad is data that is loaded before.
 type DataLoad struct {
-	Name                  string
-	File                  string
-	Command               *Command // or what prints it
-	Format                string   // jsonl, csv, tsv, lines
-	Method, URL           string
-	Header                []load.Field
-	As                    string // ndjson, json, bulk, lines, single
-	Action                string
-	Batch, Parallel       int
-	AtMost                uint64
-	Check                 *requests.Check
-	Errors                float64
-	Timeout               time.Duration
-	FinalMethod, FinalURL string
-	FinalBody             string
+	Name        string   `key:"name" is:"word" need:"yes" doc:"For people."`
+	File        string   `key:"file" doc:"JSONL, CSV or any lines."`
+	Command     *Command // or what prints it
+	Format      string   `key:"format" is:"jsonl|csv|tsv|lines" doc:"Of the data; by the file's ending unless given, jsonl of a command. Rows of CSV and TSV become JSON objects of texts."`
+	Method, URL string
+	Header      []load.Field
+	As          string          `key:"as" is:"ndjson|json|bulk|lines|single" default:"ndjson" doc:"How a batch becomes a body: a line each, a JSON array, Elasticsearch's bulk format, lines as they are, or one document a request."`
+	Action      string          `key:"action" doc:"With bulk: the line before each document; {\"index\":{}} unless given."`
+	Batch       int             `key:"batch" is:"1..1000000" default:"1000" doc:"Documents a request."`
+	Parallel    int             `key:"parallel" is:"1..1000000" default:"4" doc:"Requests under way at once."`
+	AtMost      uint64          `key:"at_most" is:"1.." doc:"Documents; all unless given."`
+	Check       *requests.Check `key:"check" doc:"Of answers; a status below 300 unless given."`
+	Errors      float64         `key:"errors" is:"share" doc:"Share of batches that may fail; none unless given."`
+	Timeout     time.Duration   `key:"timeout" default:"1m" doc:"Of a request."`
+	FinalMethod string
+	FinalURL    string
+	FinalBody   string `key:"finally_body" doc:"Its body."`
 }
 
 // WarmUp is load until its latency no longer drifts.
@@ -159,10 +177,14 @@ type WarmUp struct {
 // Fault is something that goes wrong: exactly one of Pause, Kill, Restart (names
 // of servers) and Run.
 type Fault struct {
-	Name                 string
-	At, For, Every       time.Duration
-	Pause, Kill, Restart string
-	Run, Undo            *Command
+	Name      string        `key:"name" doc:"For people."`
+	At        time.Duration `key:"at" need:"yes" doc:"From the start of the phases."`
+	For       time.Duration `key:"for" doc:"How long; of pause needed."`
+	Every     time.Duration `key:"every" doc:"Again and again so often."`
+	Pause     string        `key:"pause" is:"word" doc:"A server: its processes stand still, as in a pause of garbage collection."`
+	Kill      string        `key:"kill" is:"word" doc:"A server: it is killed at once, and started again after for."`
+	Restart   string        `key:"restart" is:"word" doc:"A server: it is ended and started again."`
+	Run, Undo *Command
 }
 
 // Sort is the fault's word in files.

@@ -109,7 +109,7 @@ func (st *Stage) open(ctx context.Context) error {
 	}
 	st.versions = map[string]string{}
 	for _, name := range sortedKeys(s.Versions) {
-		c := Command{Name: name, Args: []string{s.Versions[name]}, Shell: true, Dir: s.Dir, Timeout: 30 * time.Second}
+		c := Command{Name: name, Run: Program{Args: []string{s.Versions[name]}, Shell: true}, Dir: s.Dir, Timeout: 30 * time.Second}
 		out, err := run(ctx, &c, st.env(s, nil), st.log("version-"+name))
 		if err != nil {
 			return fmt.Errorf("version of %w", err)

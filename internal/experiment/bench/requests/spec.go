@@ -46,54 +46,54 @@ type Spec struct {
 	Now      func() time.Time // for {{now}}; default time.Now
 }
 
-// Query is a named request with words to fill in.
+// Query is a named request with words to fill in. Tags are the keys of scenarios.
 type Query struct {
-	Name     string       // default: its method and path without ids
-	Request  string       // METHOD TARGET, or TARGET: GET /select?q={{word}}
+	Name     string       `key:"name" doc:"Its method and path unless given."`                                              // without ids
+	Request  string       `key:"request" need:"yes" doc:"METHOD TARGET with {{words}} of the data: GET /select?q={{word}}"` // or TARGET
 	Header   []load.Field // templates
-	Body     string       // template
-	BodyFile string       // file that holds the template of the body
-	Data     string       // file of rows, CSV with a header line, or JSONL
-	Format   string       // csv, tsv or jsonl; empty: by the file's ending
-	Order    string       // sequential (default), random, shuffle
-	AtEnd    string       // loop (default), once: the run ends when the rows have run out
-	Weight   float64      // share of requests, relative to others; 0 stands for 1
-	Think    string
-	Check    *Check
+	Body     string       `key:"body" doc:"May hold {{words}}."`
+	BodyFile string       `key:"body_file" doc:"File that holds the body."`
+	Data     string       `key:"data" doc:"File of rows: CSV with a header line, or JSONL."`
+	Format   string       `key:"format" is:"csv|tsv|jsonl" doc:"Of data; by the file's ending unless given."`
+	Order    string       `key:"order" is:"sequential|random|shuffle" doc:"Of rows; default sequential."`
+	AtEnd    string       `key:"at_end" is:"loop|once" doc:"What follows the last row; default loop. once ends the run."`
+	Weight   float64      `key:"weight" is:"positive" default:"1" doc:"Share of requests, relative to others."` // 0 stands for 1
+	Think    string       `key:"think" doc:"Of a closed loop: 1s, 1s..3s, exp 2s."`
+	Check    *Check       `key:"check" doc:"What its answers must be like."`
 }
 
 // Record is a recorded mirror session.
 type Record struct {
-	Path  string
-	Speed float64 // 2 is twice as fast; 0 stands for 1
+	Path  string  `key:"file" need:"yes" doc:"What tailscope mirror recorded."`
+	Speed float64 `key:"speed" is:"positive" default:"1" doc:"2 is twice as fast."` // 0 stands for 1
 	// Untimed takes requests in their order; the plan says when.
 	Untimed bool
-	Loop    bool     // begins again at the end
-	Only    []string // operations, such as GET /shop/{id}, with * for any part; empty: all
-	Methods []string // empty: all
-	Tenants []string // empty: all
+	Loop    bool     `key:"loop" doc:"Begins again at its end."`
+	Only    []string `key:"only" doc:"Operations, such as GET /shop/{id}."` // with * for any part; empty: all
+	Methods []string `key:"methods" doc:"Methods; all unless given."`
+	Tenants []string `key:"tenants" doc:"Tenants; all unless given."`
 }
 
 // AccessLog is a log of requests: their paths and times.
 type AccessLog struct {
-	Path    string
-	Format  string   // as in docs/access-logs.md; empty: told by the lines
-	Routes  []string // REGEX=NAME names operations, as there
-	Speed   float64
+	Path    string   `key:"file" need:"yes" doc:"The log."`
+	Format  string   `key:"format" doc:"As tailscope import knows it; told by its lines unless given."`
+	Routes  []string `key:"routes" doc:"REGEX=NAME names operations."`
+	Speed   float64  `key:"speed" is:"positive" default:"1" doc:"2 is twice as fast."`
 	Untimed bool
-	Loop    bool
-	Only    []string
-	Methods []string // empty: GET and HEAD, as a log holds no bodies
-	Tenants []string
+	Loop    bool     `key:"loop" doc:"Begins again at its end."`
+	Only    []string `key:"only" doc:"Operations."`
+	Methods []string `key:"methods" doc:"GET and HEAD unless given."` // a log holds no bodies
+	Tenants []string `key:"tenants" doc:"Tenants; all unless given."`
 }
 
 // Check is what an answer must be like. The zero value asks for nothing, and a
 // status below 400 is then no error.
 type Check struct {
-	Status   []string          // 200, 2xx, 200..204
-	Header   map[string]string // value by name; * for any
-	Contains []string          // texts in the body
-	Matches  []string          // regular expressions on the body
-	JSON     map[string]string // value by path: responseHeader.status: 0; see docs/bench.md
-	Size     string            // of the body in bytes: > 100, 1kB..2MB
+	Status   []string          `key:"status" is:"statuses" doc:"200, 2xx, 200..204"`
+	Header   map[string]string `key:"header" doc:"Value by name; * for any."`
+	Contains []string          `key:"contains" doc:"Texts in the body."`
+	Matches  []string          `key:"matches" is:"regexp" doc:"Regular expressions on the body."`
+	JSON     map[string]string `key:"json" doc:"Value by path: {responseHeader.status: 0}"`
+	Size     string            `key:"size" doc:"Of the body in bytes: > 100, 1kB..2MB"`
 }
