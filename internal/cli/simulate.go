@@ -426,7 +426,7 @@ func describeSimulation(s *words.Spec) []string {
 			out = append(out, what)
 		}
 	}
-	out = append(out, fmt.Sprintf("%s of %s queries each, about %s", report.Plural(len(s.Layouts), "layout"), figure.Thousands(s.Queries), words.QuantileName(s.Asks)))
+	out = append(out, fmt.Sprintf("%s of %s queries each, about %s", report.Plural(len(s.Layouts), "layout"), figure.Thousands(s.Queries), figure.Percentile(s.Asks)))
 	for i := range s.Layouts {
 		l := &s.Layouts[i]
 		rate := report.PerTime(api.Float(l.Rate))

@@ -171,9 +171,9 @@ func Compare(ctx context.Context, st store.Store, r Request) (*api.CompareRespon
 		Level: api.Float(r.Level), Within: api.Float(r.Within), Live: r.Live, StrataBy: []string{},
 		Operations: []api.CompareRow{}, Tenants: []api.CompareRow{}, Warnings: []api.CompareWarning{},
 	}
-	if m := c.mark; m != nil {
-		c.out.Mark = &api.Mark{ID: m.ID, Time: api.Float(float64(m.Time.UnixMilli()) / 1e3), Name: m.Name, Service: m.Service,
-			Revision: m.Revision, User: m.User, Description: m.Description, Link: m.Link}
+	if c.mark != nil {
+		m := c.mark.API()
+		c.out.Mark = &m
 	}
 	sides := c.compareDistributions
 	if c.kind == ofNumbers {

@@ -207,8 +207,7 @@ func (c *comparison) atLatest(t time.Time) time.Time {
 }
 
 func (c *comparison) findMark(ctx context.Context) error {
-	const forever = 1 << 33 // Unix seconds, in the year 2242
-	all, err := store.Marks(ctx, c.st, time.Unix(0, 0), time.Unix(forever, 0))
+	all, err := store.AllMarks(ctx, c.st)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"hash/fnv"
 	"io"
 	"math"
-	"strconv"
 
 	"tailscope/api"
 	"tailscope/internal/figure"
@@ -93,18 +92,10 @@ func (c *comparison) value(v float64) string {
 	}
 	for _, u := range larger {
 		if math.Abs(v) >= u.of {
-			return digits3(v/u.of) + u.name
+			return figure.ThreeDigits(v/u.of) + u.name
 		}
 	}
-	return digits3(v) + last
-}
-
-// digits3 writes three significant digits, or all before the point.
-func digits3(v float64) string {
-	if math.Abs(v) >= 1000 {
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	}
-	return strconv.FormatFloat(v, 'g', 3, 64)
+	return figure.ThreeDigits(v) + last
 }
 
 // seed makes random choices follow the question: the same one has the same answer.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/alecthomas/units"
 
+	"tailscope/internal/figure"
 	"tailscope/internal/judge/rounds"
 	"tailscope/internal/strictyaml"
 )
@@ -133,7 +134,7 @@ func (d *designer) one() {
 		switch {
 		case !known:
 		case len(changes) > 1:
-			d.add(at, "change one variable at a time, or write design: factorial and factors, which measures every combination", "this setting changes %s at once", and(changes))
+			d.add(at, "change one variable at a time, or write design: factorial and factors, which measures every combination", "this setting changes %s at once", figure.Listed(changes))
 		case len(changes) == 0:
 			d.add(at, "change its "+name+", or leave it out", "this setting is equal to the control")
 		case changes[0] != name:
@@ -318,11 +319,4 @@ func equal(a, b string) bool {
 	x, of := placed(a)
 	y, and := placed(b)
 	return a == b || x == y && of == and
-}
-
-func and(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 	"tailscope/internal/judge"
 	"tailscope/internal/judge/rounds"
 	"tailscope/stat"
@@ -185,7 +186,7 @@ func Comparable(settings, base []api.ExperimentSetting, absolute bool) error {
 		}
 	}
 	if !slices.ContainsFunc(settings, func(s api.ExperimentSetting) bool { return slices.Contains(names, s.Name) }) {
-		return fmt.Errorf("the baseline is of another experiment: it has %s, and none of these settings", and(names))
+		return fmt.Errorf("the baseline is of another experiment: it has %s, and none of these settings", figure.Listed(names))
 	}
 	return nil
 }

@@ -100,7 +100,7 @@ func (r *runner) checkLive(ctx context.Context) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the session has no candidate %s; it has %s", l.Candidate, and(names))
+	return fmt.Errorf("the session has no candidate %s; it has %s", l.Candidate, figure.Listed(names))
 }
 
 // production is what settings are held against beside the control.

@@ -72,6 +72,28 @@ func Digits(v float64) string {
 // Percent writes a share as Digits of a hundred: 5 %.
 func Percent(share float64) string { return Digits(100*share) + " %" }
 
+// ThreeDigits writes three significant digits, and whole numbers from 1000 on in
+// groups of three: 0.0372, 4.18, 62.5, 1,234.
+func ThreeDigits(v float64) string {
+	if math.Abs(v) < 1000 {
+		return strconv.FormatFloat(v, 'g', 3, 64)
+	}
+	return Rounded(v)
+}
+
+// Percentile writes a quantile as people name it: p99 of 0.99, p99.9 of 0.999.
+func Percentile(q float64) string {
+	return "p" + strconv.FormatFloat(math.Round(q*1e8)/1e6, 'f', -1, 64)
+}
+
+// Listed joins words as a sentence does: a, b and c.
+func Listed(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
+}
+
 // Planned writes seconds as people plan, rounded up: 40 s, 25 min, 3 h, 2 days.
 func Planned(seconds float64) string {
 	switch {

@@ -47,3 +47,15 @@ func TestFigures(t *testing.T) {
 		}
 	}
 }
+
+func TestNames(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{ThreeDigits(0.03721), "0.0372"}, {ThreeDigits(62.5), "62.5"}, {ThreeDigits(1234.4), "1,234"}, {ThreeDigits(-999), "-999"},
+		{Percentile(0.99), "p99"}, {Percentile(0.999), "p99.9"}, {Percentile(0.5), "p50"},
+		{Listed(nil), ""}, {Listed([]string{"a"}), "a"}, {Listed([]string{"a", "b"}), "a and b"}, {Listed([]string{"a", "b", "c"}), "a, b and c"},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %q, want %q", c.got, c.want)
+		}
+	}
+}

@@ -81,7 +81,7 @@ func (s *server) listChecks(ctx context.Context, in *checksInput) (*api.ChecksRe
 	if s.Checks == nil {
 		return &api.ChecksResponse{
 			Checks: []api.Check{}, Counts: map[string]int{}, Receivers: []api.CheckReceiver{}, Files: []string{},
-			Lag: api.Float(math.NaN()), Now: unixTime(s.Now()),
+			Lag: api.Float(math.NaN()), Now: api.UnixTime(s.Now()),
 		}, nil
 	}
 	return s.Checks.List(ctx, r)
@@ -157,8 +157,6 @@ func (s *server) maintenance(ctx context.Context, _ *nothing) (*api.MaintenanceR
 	}
 	return s.Checks.Maintenance(ctx)
 }
-
-func unixTime(t time.Time) api.Float { return api.Float(float64(t.UnixMilli()) / 1e3) }
 
 // change registers what is done to checks: an answer, or nothing with status 204.
 func change[I, O any](s *server, a huma.API, method, path, id, summary string, status int, do func(context.Context, *I) (*O, error)) {

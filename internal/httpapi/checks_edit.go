@@ -115,7 +115,7 @@ func (s *server) acknowledge(ctx context.Context, in *acknowledgeInput) (*api.Ch
 		if err := sound("until", ack.Until); err != nil {
 			return nil, err
 		}
-		if float64(ack.Until) <= float64(unixTime(s.Now())) {
+		if float64(ack.Until) <= float64(api.UnixTime(s.Now())) {
 			return nil, query.Invalid("until", "until is not in the future; write a later time, or leave it out")
 		}
 	}
@@ -247,12 +247,12 @@ func (s *server) addMaintenance(ctx context.Context, in *checkBody) (*api.Mainte
 		}
 	}
 	if !given(m.Start) {
-		m.Start = unixTime(s.Now())
+		m.Start = api.UnixTime(s.Now())
 	}
 	if err := soundRange(m.Start, m.End); err != nil {
 		return nil, err
 	}
-	if float64(m.End) <= float64(unixTime(s.Now())) {
+	if float64(m.End) <= float64(api.UnixTime(s.Now())) {
 		return nil, query.Invalid("end", "the window ends before now; write a later end")
 	}
 	if s.Checks == nil {

@@ -85,13 +85,6 @@ func (s *server) marks(ctx context.Context, in *marksInput) (*api.MarksResponse,
 	return out, nil
 }
 
-func apiMark(m store.Mark) api.Mark {
-	return api.Mark{
-		ID: m.ID, Time: api.Float(float64(m.Time.UnixMilli()) / 1e3), Name: m.Name, Service: m.Service,
-		Revision: m.Revision, User: m.User, Description: m.Description, Link: m.Link,
-	}
-}
-
 // markBody is api.Mark as it is posted: its time may be written as in a parameter.
 type markBody struct {
 	ID          string          `json:"id"`
@@ -165,7 +158,7 @@ func (s *server) putMark(ctx context.Context, raw []byte) (*api.Mark, error) {
 	if err := store.PutMark(ctx, s.Store, m); err != nil {
 		return nil, err
 	}
-	out := apiMark(m)
+	out := m.API()
 	return &out, nil
 }
 

@@ -29,7 +29,7 @@ func (s *server) registerMark(a huma.API) {
 }
 
 func (s *server) oneMark(ctx context.Context, id string) (*api.Mark, error) {
-	all, err := store.Marks(ctx, s.Store, time.Unix(0, 0), time.Unix(latestMark, 0))
+	all, err := store.AllMarks(ctx, s.Store)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (s *server) oneMark(ctx context.Context, id string) (*api.Mark, error) {
 		if m.ID != id {
 			continue
 		}
-		out := apiMark(m)
+		out := m.API()
 		if s.Verdicts != nil {
 			if out.Verdict, err = s.Verdicts.Full(ctx, m); err != nil {
 				return nil, err
@@ -50,7 +50,7 @@ func (s *server) oneMark(ctx context.Context, id string) (*api.Mark, error) {
 
 // judged is a mark with its verdict, on the service alone if one is named.
 func (s *server) judged(m store.Mark, service string) api.Mark {
-	out := apiMark(m)
+	out := m.API()
 	switch {
 	case s.Verdicts == nil:
 	case service != "":

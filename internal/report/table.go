@@ -206,5 +206,5 @@ func QuantileName(q string) string {
 	if err != nil {
 		return q
 	}
-	return "p" + strconv.FormatFloat(math.Round(f*1e8)/1e6, 'f', -1, 64)
+	return figure.Percentile(f)
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 
 	"tailscope/api"
 	"tailscope/internal/figure"
@@ -37,7 +36,7 @@ func (d data) middle() (low, high float64) {
 func (l Law) none(p params) error {
 	switch peak := p.figure(peakN); {
 	case !(l.R2 >= leastR2):
-		return fmt.Errorf("%w: how many requests are answered hardly depends on how many there are at a time (R² %s)", ErrNoLaw, number(max(0, l.R2)))
+		return fmt.Errorf("%w: how many requests are answered hardly depends on how many there are at a time (R² %s)", ErrNoLaw, figure.ThreeDigits(max(0, l.R2)))
 	case p[kappa] > 0 && !(peak >= 1):
 		return fmt.Errorf("%w: less is answered the more requests there are at a time, from the first on: something else than load makes them slow", ErrNoLaw)
 	}
@@ -51,17 +50,17 @@ func (l Law) warn(count int) []string {
 	}
 	if l.Highest < narrow*l.Lowest {
 		w = append(w, fmt.Sprintf("concurrency ranges only from %s to %s: the law is hardly more than a line there; measure from light load to near the limit",
-			number(l.Lowest), number(l.Highest)))
+			figure.ThreeDigits(l.Lowest), figure.ThreeDigits(l.Highest)))
 	}
 	if l.Sigma.Low <= 0 && l.Kappa.Low <= 0 && l.bend() {
 		w = append(w, "throughput grows in proportion to concurrency as far as was seen: nothing tells where that ends; measure at more load")
 	} else if l.PeakN.Value > l.Highest {
 		w = append(w, fmt.Sprintf("the peak at %s lies beyond the highest concurrency that was seen, %s: it is extrapolated",
-			number(l.PeakN.Value), number(l.Highest)))
+			figure.ThreeDigits(l.PeakN.Value), figure.ThreeDigits(l.Highest)))
 	}
 	if p, ok := l.beyond(); ok {
 		w = append(w, fmt.Sprintf("the peak is of the curve: what is left out answered %s requests/s with %s at a time, where the curve has %s; throughput levels off there rather than falls",
-			number(p.Rate), number(p.N), number(l.Rate(p.N))))
+			figure.ThreeDigits(p.Rate), figure.ThreeDigits(p.N), figure.ThreeDigits(l.Rate(p.N))))
 	}
 	if l.R2 < 0.8 {
 		w = append(w, fmt.Sprintf("the law explains only %.0f %% of how rates differ: something else than concurrency moves them", 100*max(0, l.R2)))
@@ -89,32 +88,23 @@ func (l Law) bend() bool {
 
 // Sentence says what the law amounts to.
 func (l Law) Sentence() string {
-	percent := strconv.FormatFloat(100*l.Level, 'g', 4, 64)
+	level := figure.Percent(l.Level)
 	interval := func(v Value) string {
 		switch {
 		case math.IsInf(v.High, 1):
-			return fmt.Sprintf("%s %% interval from %s", percent, number(v.Low))
+			return fmt.Sprintf("%s interval from %s", level, figure.ThreeDigits(v.Low))
 		default:
-			return fmt.Sprintf("%s %% interval %s–%s", percent, number(v.Low), number(v.High))
+			return fmt.Sprintf("%s interval %s–%s", level, figure.ThreeDigits(v.Low), figure.ThreeDigits(v.High))
 		}
 	}
 	switch {
 	case !math.IsNaN(l.PeakN.Value) && l.PeakN.Value <= 1000*l.Highest:
 		return fmt.Sprintf("throughput peaks at %s requests/s (%s) with %s requests at a time (%s)",
-			number(l.PeakRate.Value), interval(l.PeakRate), number(l.PeakN.Value), interval(l.PeakN))
+			figure.ThreeDigits(l.PeakRate.Value), interval(l.PeakRate), figure.ThreeDigits(l.PeakN.Value), interval(l.PeakN))
 	case !math.IsNaN(l.Ceiling.Value) && l.Ceiling.Value <= 1000*l.Rate(l.Highest):
-		return fmt.Sprintf("throughput nears %s requests/s (%s) and has no peak that data show", number(l.Ceiling.Value), interval(l.Ceiling))
+		return fmt.Sprintf("throughput nears %s requests/s (%s) and has no peak that data show", figure.ThreeDigits(l.Ceiling.Value), interval(l.Ceiling))
 	}
-	return fmt.Sprintf("throughput grows in proportion to concurrency, by %s requests/s each (%s), as far as was seen", number(l.Lambda.Value), interval(l.Lambda))
-}
-
-// number writes three significant digits, and whole numbers from 1000 on with
-// separators.
-func number(v float64) string {
-	if math.Abs(v) < 1000 {
-		return strconv.FormatFloat(v, 'g', 3, 64)
-	}
-	return figure.Rounded(v)
+	return fmt.Sprintf("throughput grows in proportion to concurrency, by %s requests/s each (%s), as far as was seen", figure.ThreeDigits(l.Lambda.Value), interval(l.Lambda))
 }
 
 // API returns the form in which a law is reported. Source is steps or stored.

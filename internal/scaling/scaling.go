@@ -31,6 +31,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"tailscope/internal/figure"
 )
 
 // ErrTooLittle is returned for data that say nothing of a law; wrapped with what is
@@ -106,7 +108,7 @@ func Fit(points []Point, o Options) (Law, error) {
 		return Law{}, err
 	}
 	if low, high := used.middle(); high < leastRange*low {
-		return Law{}, fmt.Errorf("%w: nearly always there were %s to %s requests at a time, and a law shows where load at least doubles", ErrNoLaw, number(low), number(high))
+		return Law{}, fmt.Errorf("%w: nearly always there were %s to %s requests at a time, and a law shows where load at least doubles", ErrNoLaw, figure.ThreeDigits(low), figure.ThreeDigits(high))
 	}
 	best := used.fit(used.starts()...)
 	l := Law{

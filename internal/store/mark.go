@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"tailscope/api"
 )
 
 // Mark is a named moment.
@@ -22,6 +24,14 @@ type Mark struct {
 	User        string
 	Description string
 	Link        string
+}
+
+// API returns the mark in the form of the API, without a verdict.
+func (m Mark) API() api.Mark {
+	return api.Mark{
+		ID: m.ID, Time: api.UnixTime(m.Time), Name: m.Name, Service: m.Service,
+		Revision: m.Revision, User: m.User, Description: m.Description, Link: m.Link,
+	}
 }
 
 // KindMarks is the kind of the records that hold marks, under their ids.
@@ -68,6 +78,11 @@ func DeleteMark(ctx context.Context, r Records, id string) error {
 		return fmt.Errorf("delete mark %s: %w", id, err)
 	}
 	return nil
+}
+
+// AllMarks returns all marks, as Marks does.
+func AllMarks(ctx context.Context, r Records) ([]Mark, error) {
+	return Marks(ctx, r, time.Unix(0, 0), time.Unix(1<<40, 0))
 }
 
 // Marks returns the marks in [start, end), in order of time, then of id. Errors

@@ -10,6 +10,7 @@
 package changes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -99,7 +100,7 @@ func (f *Finder) Find(ctx context.Context, r Request) (*api.ChangesResponse, err
 	if err != nil {
 		return nil, err
 	}
-	marks, err := store.Marks(ctx, f.st, time.Unix(0, 0), time.Unix(farFuture, 0))
+	marks, err := store.AllMarks(ctx, f.st)
 	if err != nil {
 		return nil, err
 	}
@@ -134,21 +135,14 @@ func near(c *api.Change, slot int64, marks []store.Mark) []api.Mark {
 	wide := max(nearest.Seconds(), float64(2*slot))
 	out := []api.Mark{}
 	for _, m := range marks {
-		at := api.Float(float64(m.Time.UnixMilli()) / 1e3)
+		at := api.UnixTime(m.Time)
 		if m.ID == c.Mark || m.Service != "" && m.Service != c.Service || float64(c.Low-at) > wide || float64(at-c.High) > wide {
 			continue
 		}
-		out = append(out, api.Mark{ID: m.ID, Time: at, Name: m.Name, Service: m.Service, Revision: m.Revision, User: m.User, Description: m.Description, Link: m.Link})
+		out = append(out, m.API())
 	}
 	slices.SortStableFunc(out, func(x, y api.Mark) int {
-		dx, dy := max(x.Time-c.Time, c.Time-x.Time), max(y.Time-c.Time, c.Time-y.Time)
-		switch {
-		case dx < dy:
-			return -1
-		case dx > dy:
-			return 1
-		}
-		return 0
+		return cmp.Compare(max(x.Time-c.Time, c.Time-x.Time), max(y.Time-c.Time, c.Time-y.Time))
 	})
 	return out
 }

@@ -15,6 +15,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/compare"
+	"tailscope/internal/figure"
 	"tailscope/internal/judge"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
@@ -249,18 +250,14 @@ func describe(s *compare.Stretches, c candidate) (*api.Change, error) {
 		out.Name = short + " changed"
 	case found.Moved > 0:
 		out.Verdict = Mix
-		out.Headline = fmt.Sprintf("the mix of operations of %s moved: %.0f %% of the requests are of other operations than before, and operation by operation none of %s is seen to differ", of, 100*found.Moved, listed(measures))
+		out.Headline = fmt.Sprintf("the mix of operations of %s moved: %.0f %% of the requests are of other operations than before, and operation by operation none of %s is seen to differ", of, 100*found.Moved, figure.Listed(measures))
 		out.Name = "mix of " + short + " moved"
 	default:
-		out.Headline = fmt.Sprintf("the distribution of %s changed, though none of %s surely did", of, listed(measures))
+		out.Headline = fmt.Sprintf("the distribution of %s changed, though none of %s surely did", of, figure.Listed(measures))
 		out.Name = short + " changed"
 	}
 	out.Sentence = out.Headline + ", " + when(out, s.Step())
 	return out, nil
-}
-
-func listed(names []string) string {
-	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }
 
 // when says when it was, and how surely.

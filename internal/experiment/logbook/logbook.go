@@ -194,16 +194,16 @@ func (r *Registry) List(ctx context.Context, q ListRequest) (*api.SessionsRespon
 	}
 	now := r.o.Now()
 	out := &api.SessionsResponse{Range: api.Range{Start: q.Start.Unix(), End: q.End.Unix()}, Sessions: []api.Session{}}
-	from, to := seconds(q.Start), seconds(q.End)
+	from, to := api.UnixTime(q.Start), api.UnixTime(q.End) // NaN: unbounded
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, e := range r.known {
 		x := r.answer(e, now)
 		last := x.End
 		if math.IsNaN(float64(last)) {
-			last = seconds(now)
+			last = api.UnixTime(now)
 		}
-		if (q.State == "" || q.State == x.State) && (q.Kind == "" || q.Kind == x.Kind) && x.Start < to && last >= from && e.matches(q.Search) {
+		if (q.State == "" || q.State == x.State) && (q.Kind == "" || q.Kind == x.Kind) && !(x.Start >= to) && !(last < from) && e.matches(q.Search) {
 			if x.Mirror != nil { // what was found in the answers is many times as long as the rest
 				brief := *x.Mirror
 				brief.Differences = nil
@@ -314,16 +314,14 @@ func (r *Registry) state(e *session, now time.Time) string {
 func (r *Registry) answer(e *session, now time.Time) api.Session {
 	x := api.Session{
 		ID: e.ID, Kind: e.Report.Kind, Name: e.Report.Name, Service: e.Report.Service, Start: e.Report.Start,
-		End: api.Float(math.NaN()), Updated: seconds(e.Updated), State: r.state(e, now), Headline: e.Headline,
+		End: api.Float(math.NaN()), Updated: api.UnixTime(e.Updated), State: r.state(e, now), Headline: e.Headline,
 		Mirror: e.Report.Mirror, Bench: e.Report.Bench, Experiment: e.Report.Experiment, Capacity: e.Report.Capacity, Simulation: e.Report.Simulation, Change: e.Change, Cut: e.Cut,
 	}
 	if x.State != Running {
-		x.End = seconds(e.Updated)
+		x.End = api.UnixTime(e.Updated)
 		if end := kinds[e.Report.Kind].end(&e.Report); !math.IsNaN(float64(end)) {
 			x.End = end
 		}
 	}
 	return x
 }
-
-func seconds(t time.Time) api.Float { return api.Float(float64(t.UnixMilli()) / 1e3) }

@@ -149,14 +149,14 @@ func (e *Engine) plan(r api.CheckBacktest) (*play, error) {
 		changed = true
 	}
 	if given(r.End) {
-		p.end = fromSeconds(r.End)
+		p.end = r.End.Time()
 	}
 	if kept := lastWhole(now).Add(-10 * time.Second); p.end.After(kept) { // what is newer is not all stored yet
 		p.end = kept
 	}
 	p.start = p.end.Add(-backtestBack)
 	if given(r.Start) {
-		p.start = fromSeconds(r.Start)
+		p.start = r.Start.Time()
 	}
 	switch {
 	case !p.end.After(p.start):
@@ -439,19 +439,19 @@ func (c *course) run(ctx context.Context, e *Engine, at time.Time, r event.Readi
 	c.last, c.lastBad = at, c.machine.Hard != event.OK
 	if (!ran || c.machine.Hard != was) && len(c.states) < 2*mostAlarms {
 		if n := len(c.states); n > 0 {
-			c.states[n-1].End = seconds(at)
+			c.states[n-1].End = api.UnixTime(at)
 		}
-		c.states = append(c.states, api.CheckState{Start: seconds(at), End: api.Float(math.NaN()), State: c.machine.Hard.String(), Why: r.Text})
+		c.states = append(c.states, api.CheckState{Start: api.UnixTime(at), End: api.Float(math.NaN()), State: c.machine.Hard.String(), Why: r.Text})
 	}
 	for _, s := range c.events {
 		n := len(c.alarms)
 		switch {
 		case s.Kind == event.Opened && n < mostAlarms:
-			c.alarms = append(c.alarms, api.Alarm{Start: seconds(at), End: api.Float(math.NaN()), Worst: s.To.String(), Value: api.Float(r.Value)})
+			c.alarms = append(c.alarms, api.Alarm{Start: api.UnixTime(at), End: api.Float(math.NaN()), Worst: s.To.String(), Value: api.Float(r.Value)})
 		case s.Kind == event.Opened:
 			c.more = true
 		case s.Kind == event.Resolved && n > 0 && math.IsNaN(float64(c.alarms[n-1].End)):
-			c.alarms[n-1].End = seconds(at)
+			c.alarms[n-1].End = api.UnixTime(at)
 		case s.Kind == event.Changed && n > 0 && s.To.Severity() > levelNamed(c.alarms[n-1].Worst).Severity():
 			c.alarms[n-1].Worst = s.To.String()
 		}

@@ -26,7 +26,7 @@ checks:
 			time.Sleep(time.Hour)
 		}
 		for _, name := range []string{"hourly", "follows"} {
-			r, err := w.Backtest(t.Context(), api.CheckBacktest{Check: name, Start: seconds(time.Now().Add(-12 * time.Hour)),
+			r, err := w.Backtest(t.Context(), api.CheckBacktest{Check: name, Start: api.UnixTime(time.Now().Add(-12 * time.Hour)),
 				Threshold: &api.CheckThreshold{Must: "<", Of: "2", Critical: "0"}, States: &api.CheckStates{Bad: "2 of 2"}})
 			if err != nil {
 				t.Fatal(err)

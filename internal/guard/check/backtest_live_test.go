@@ -87,7 +87,7 @@ func TestABacktestIsWhatTheCheckDid(t *testing.T) {
 			if every == 0 {
 				every = 10 * time.Second
 			}
-			r, err := w.Backtest(t.Context(), api.CheckBacktest{Check: name, Start: seconds(began)})
+			r, err := w.Backtest(t.Context(), api.CheckBacktest{Check: name, Start: api.UnixTime(began)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +101,7 @@ func TestABacktestIsWhatTheCheckDid(t *testing.T) {
 					if math.IsNaN(float64(s)) {
 						return "still"
 					}
-					return fromSeconds(s).Sub(began).Round(time.Second).String()
+					return s.Time().Sub(began).Round(time.Second).String()
 				}
 				return fmt.Sprintf("%s to %s %s\n", at(start), at(end), worst)
 			}

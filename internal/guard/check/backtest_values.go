@@ -307,7 +307,7 @@ func (t *thinned) add(at time.Time, r *event.Reading, b *event.Bands) {
 	nan := api.Float(math.NaN())
 	for len(t.all) <= i {
 		none := noBands("")
-		t.all = append(t.all, api.CheckPoint{Time: seconds(t.start.Add(time.Duration(len(t.all)) * t.step)), Value: nan, Min: nan, Max: nan, Bands: apiBands(&none)})
+		t.all = append(t.all, api.CheckPoint{Time: api.UnixTime(t.start.Add(time.Duration(len(t.all)) * t.step)), Value: nan, Min: nan, Max: nan, Bands: apiBands(&none)})
 		t.count = append(t.count, 0)
 	}
 	p := &t.all[i]

@@ -36,7 +36,7 @@ func TestAllAtOnce(t *testing.T) {
 		again(3*time.Second, func() { _, _ = w.Acknowledge(ctx, "child", api.Ack{User: "eva"}) })
 		again(7*time.Second, func() { _, _ = w.Unacknowledge(ctx, "child", "eva") })
 		again(5*time.Second, func() {
-			m, err := w.AddMaintenance(ctx, api.Maintenance{Name: "m", End: seconds(time.Now().Add(2 * time.Second))})
+			m, err := w.AddMaintenance(ctx, api.Maintenance{Name: "m", End: api.UnixTime(time.Now().Add(2 * time.Second))})
 			if err == nil {
 				_ = w.EndMaintenance(ctx, m.ID)
 			}
@@ -45,7 +45,7 @@ func TestAllAtOnce(t *testing.T) {
 		again(13*time.Second, func() { _ = w.Replace(ctx, file) })
 		again(time.Second, func() { w.Stats() })
 		again(9*time.Second, func() {
-			_, _ = w.Backtest(ctx, api.CheckBacktest{Check: "calls", Start: seconds(time.Now().Add(-10 * time.Minute))})
+			_, _ = w.Backtest(ctx, api.CheckBacktest{Check: "calls", Start: api.UnixTime(time.Now().Add(-10 * time.Minute))})
 		})
 		w.traffic(2*time.Minute, map[string]float64{"GET /a": 0.1, "GET /b": 2})
 		if err := w.Replace(ctx, file); err != nil {

@@ -101,7 +101,7 @@ failing{operation="GET /b"} OK 0.25`)
 		w.expect(w.list(`check="slow"`), `slow{operation="GET /a"} OK 0.1`)
 
 		bt, err := w.Backtest(t.Context(), api.CheckBacktest{Check: "calls", Threshold: &api.CheckThreshold{Must: "<", Of: "3", Critical: "0"},
-			Start: seconds(time.Now().Add(-20 * time.Minute)), States: &api.CheckStates{Bad: "1"}})
+			Start: api.UnixTime(time.Now().Add(-20 * time.Minute)), States: &api.CheckStates{Bad: "1"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,16 +121,16 @@ failing{operation="GET /b"} OK 0.25`)
 		}
 		// Of a query that was never a check's: asked again as of then.
 		bt, err = w.Backtest(t.Context(), api.CheckBacktest{Value: `count(span_duration_seconds{service="shop"}[-60M:-0M]) / 3600`,
-			Threshold: &api.CheckThreshold{Must: "<", Of: "0.2", Warning: "0"}, Start: seconds(time.Now().Add(-20 * time.Minute)), Every: 60})
+			Threshold: &api.CheckThreshold{Must: "<", Of: "0.2", Warning: "0"}, Start: api.UnixTime(time.Now().Add(-20 * time.Minute)), Every: 60})
 		if err != nil || bt.Runs != 20 || len(bt.Alarms) == 0 {
 			t.Errorf("backtest of an expression: %d runs, alarms %+v, %v", bt.Runs, bt.Alarms, err)
 		}
 		bt, err = w.Backtest(t.Context(), api.CheckBacktest{Check: "calls", Threshold: &api.CheckThreshold{Must: "<", Of: "3", Critical: "0"},
-			Start: seconds(time.Now().Add(-20 * time.Minute)), States: &api.CheckStates{Bad: "1"}})
+			Start: api.UnixTime(time.Now().Add(-20 * time.Minute)), States: &api.CheckStates{Bad: "1"}})
 		if err != nil || bt.Found != 1 || bt.Missed != 1 || bt.False != 0 || bt.Incidents[0].After != 60 {
 			t.Errorf("backtest against marked incidents: %+v, %+v, %v", bt.Alarms, bt.Incidents, err)
 		}
-		ev, err := w.Evaluate(t.Context(), api.CheckEvaluate{Expression: `avg({check="calls"}[-5M:-0M])`, Start: seconds(time.Now().Add(-10 * time.Minute)), Step: 60})
+		ev, err := w.Evaluate(t.Context(), api.CheckEvaluate{Expression: `avg({check="calls"}[-5M:-0M])`, Start: api.UnixTime(time.Now().Add(-10 * time.Minute)), Step: 60})
 		if err != nil || len(ev.Points) < 10 || len(ev.Steps) == 0 || math.Abs(float64(ev.Value)-1) > 0.01 {
 			t.Errorf("evaluate: %+v, %v", ev, err)
 		}
@@ -185,7 +185,7 @@ slow{operation="GET /a"} OK 1`)
 		}
 		w.traffic(time.Minute, map[string]float64{"GET /a": 1, "GET /b": 0.1})
 		bt, err := w.Backtest(t.Context(), api.CheckBacktest{Check: `slow{operation="GET /b"}`, Threshold: &api.CheckThreshold{Of: "profile usual", Critical: "900%"},
-			Start: seconds(time.Now().Add(-4 * time.Minute))})
+			Start: api.UnixTime(time.Now().Add(-4 * time.Minute))})
 		if err != nil {
 			t.Fatal(err)
 		}

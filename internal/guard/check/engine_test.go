@@ -91,7 +91,7 @@ func TestMaintenance(t *testing.T) {
 		w.probe.set("parent:80", 0.1)
 		w.probe.set("child:80", 0.1)
 		time.Sleep(30 * time.Second)
-		now := seconds(time.Now())
+		now := api.UnixTime(time.Now())
 		m, err := w.AddMaintenance(t.Context(), api.Maintenance{Name: "move", Checks: []string{"parent"}, End: now + 300})
 		if err != nil || !m.Active {
 			t.Fatal(m, err)

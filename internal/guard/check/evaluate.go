@@ -56,7 +56,7 @@ func (e *Engine) Evaluate(ctx context.Context, r api.CheckEvaluate) (*api.CheckE
 	}
 	at := now
 	if t := float64(r.At); t != 0 && !math.IsNaN(t) {
-		at = fromSeconds(r.At)
+		at = r.At.Time()
 	}
 	ctx, cancel := context.WithTimeout(ctx, evaluateBudget)
 	defer cancel()
@@ -74,13 +74,13 @@ func (e *Engine) Evaluate(ctx context.Context, r api.CheckEvaluate) (*api.CheckE
 	}
 	end := now
 	if t := float64(r.End); t != 0 && !math.IsNaN(t) {
-		end = fromSeconds(r.End)
+		end = r.End.Time()
 	}
 	every := 0.0
 	if !math.IsNaN(float64(r.Step)) {
 		every = float64(r.Step)
 	}
-	from, to, step, err := grid(fromSeconds(r.Start), end, time.Duration(every*float64(time.Second)))
+	from, to, step, err := grid(r.Start.Time(), end, time.Duration(every*float64(time.Second)))
 	if err != nil {
 		return nil, err
 	}

@@ -207,21 +207,21 @@ func (c *condition) states(start, end time.Time) []api.CheckState {
 		if !t.At.Before(end) || !until.IsZero() && !until.After(start) {
 			continue
 		}
-		s := api.CheckState{Start: seconds(t.At), End: seconds(until), State: t.State.String(), Why: t.Why}
+		s := api.CheckState{Start: api.UnixTime(t.At), End: api.UnixTime(until), State: t.State.String(), Why: t.Why}
 		if t.Flaps {
 			s.Why = "flapping"
 		}
 		if t.At.Before(start) {
-			s.Start = seconds(start)
+			s.Start = api.UnixTime(start)
 		}
 		if until.After(end) {
-			s.End = seconds(end)
+			s.End = api.UnixTime(end)
 		}
 		out = append(out, s)
 	}
 	// What is soft now.
 	if n := len(out); n > 0 && c.machine.Soft() && math.IsNaN(float64(out[n-1].End)) && c.machine.Differs.Before(end) {
-		from := seconds(c.machine.Differs)
+		from := api.UnixTime(c.machine.Differs)
 		out[n-1].End = max(from, out[n-1].Start)
 		out = append(out, api.CheckState{Start: out[n-1].End, End: api.Float(math.NaN()), State: c.machine.Last.String(), Soft: true, Why: "not for long enough"})
 	}

@@ -46,7 +46,7 @@ func (e *Engine) Acknowledge(ctx context.Context, id string, a api.Ack) (*api.Ch
 		return nil, query.Invalid("comment", "the comment is too long; write at most 2000 bytes")
 	}
 	if u := float64(a.Until); !math.IsNaN(u) && u != 0 {
-		if until = fromSeconds(a.Until); !until.After(now) {
+		if until = a.Until.Time(); !until.After(now) {
 			return nil, query.Invalid("until", "%s is over; write Unix seconds that are to come, or leave it out to hold until the check is OK", until.UTC().Format(time.RFC3339))
 		}
 	}
@@ -126,8 +126,8 @@ func (e *Engine) overlapping(r IncidentsRequest) []api.Incident {
 		switch {
 		case r.Kind != "" && k.Kind != r.Kind, r.Open && !open:
 		case r.Check != "" && k.Check != r.Check && (name != r.Check || k.Check == ""):
-		case !r.Start.IsZero() && !open && k.End <= seconds(r.Start) && k.End != k.Start:
-		case !r.End.IsZero() && k.Start >= seconds(r.End):
+		case !r.Start.IsZero() && !open && k.End <= api.UnixTime(r.Start) && k.End != k.Start:
+		case !r.End.IsZero() && k.Start >= api.UnixTime(r.End):
 		default:
 			found = append(found, k.Incident)
 		}
@@ -150,7 +150,7 @@ func (e *Engine) MarkIncident(ctx context.Context, m api.MarkedIncident) (*api.I
 		return nil, query.Invalid("name", "an incident needs a name of at most 200 bytes, such as checkout down")
 	case len(m.Service) > 200 || len(m.Check) > 2000:
 		return nil, query.Invalid("service", "the name is too long")
-	case !(m.Start > 0) || m.Start > seconds(now):
+	case !(m.Start > 0) || m.Start > api.UnixTime(now):
 		return nil, query.Invalid("start", "write when it began in Unix seconds that have passed")
 	case !(m.End > m.Start):
 		return nil, query.Invalid("end", "an incident ends after it begins; write Unix seconds")
@@ -207,9 +207,9 @@ func (e *Engine) freshID(prefix string, now time.Time) string {
 func (e *Engine) names() []string { return slices.Sorted(maps.Keys(e.byName)) }
 
 func apiAck(a *state.Ack) *api.Ack {
-	out := &api.Ack{User: a.User, Comment: a.Comment, Time: seconds(a.At), Until: api.Float(math.NaN())}
+	out := &api.Ack{User: a.User, Comment: a.Comment, Time: api.UnixTime(a.At), Until: api.Float(math.NaN())}
 	if !a.Until.IsZero() {
-		out.Until = seconds(a.Until)
+		out.Until = api.UnixTime(a.Until)
 	}
 	return out
 }
@@ -228,14 +228,5 @@ func levelNamed(name string) event.Level {
 	}
 	return event.OK
 }
-
-func seconds(t time.Time) api.Float {
-	if t.IsZero() {
-		return api.Float(math.NaN())
-	}
-	return api.Float(float64(t.UnixMilli()) / 1e3)
-}
-
-func fromSeconds(s api.Float) time.Time { return time.UnixMilli(int64(math.Round(float64(s) * 1e3))) }
 
 func sortFloats(f []api.Float) { slices.Sort(f) }

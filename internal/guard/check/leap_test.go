@@ -68,7 +68,7 @@ func TestRecordsOutliveAClockLeap(t *testing.T) {
 			w.probe.set("child:80", 0.1)
 			time.Sleep(time.Minute)
 		}
-		if _, err := w.AddMaintenance(t.Context(), api.Maintenance{Name: "move", End: seconds(time.Now().Add(time.Minute))}); err != nil {
+		if _, err := w.AddMaintenance(t.Context(), api.Maintenance{Name: "move", End: api.UnixTime(time.Now().Add(time.Minute))}); err != nil {
 			t.Fatal(err)
 		}
 		// kept counts the records after everything has been looked at.

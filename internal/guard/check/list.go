@@ -80,7 +80,7 @@ func (e *Engine) List(ctx context.Context, r ListRequest) (*api.ChecksResponse, 
 	now := e.o.Now()
 	out := &api.ChecksResponse{
 		Checks: []api.Check{}, Counts: map[string]int{"OK": 0, "WARNING": 0, "CRITICAL": 0, "UNKNOWN": 0, pending: 0},
-		Receivers: []api.CheckReceiver{}, Lag: api.Float(e.loop.lag.p99(now)), Now: seconds(now),
+		Receivers: []api.CheckReceiver{}, Lag: api.Float(e.loop.lag.p99(now)), Now: api.UnixTime(now),
 	}
 	if e.o.Receivers != nil {
 		out.Receivers = append(out.Receivers, e.o.Receivers()...)
@@ -121,7 +121,7 @@ func (e *Engine) apiCheck(in *instance, now time.Time) *api.Check {
 	out := &api.Check{
 		ID: in.id, Name: in.c.Name, Labels: map[string]string{}, Description: in.c.Description, Unit: in.c.Unit,
 		Source: in.c.Value.Kind(), Schedule: in.d.schedule.String(), State: in.state(), Level: m.Last.String(), Soft: m.Soft(),
-		Since: seconds(m.Since), Last: seconds(r.Time), Next: seconds(e.nextRun(in)), Value: nan, Flapping: m.Flapping,
+		Since: api.UnixTime(m.Since), Last: api.UnixTime(r.Time), Next: api.UnixTime(e.nextRun(in)), Value: nan, Flapping: m.Flapping,
 		Quiet: e.quiet(in, now), Receivers: in.c.Receivers,
 	}
 	if out.Receivers == nil {

@@ -51,7 +51,7 @@ func fileWindow(w *spec.Window) (*window, error) {
 }
 
 func postedWindow(m *api.Maintenance) (*window, error) {
-	w := &window{id: m.ID, name: m.Name, checks: m.Checks, start: fromSeconds(m.Start), end: fromSeconds(m.End), user: m.User}
+	w := &window{id: m.ID, name: m.Name, checks: m.Checks, start: m.Start.Time(), end: m.End.Time(), user: m.User}
 	if m.Match != "" {
 		var err error
 		if w.match, err = matchers(m.Match); err != nil {
@@ -195,7 +195,7 @@ func (e *Engine) arrange() {
 	now := e.aged()
 	e.windows, e.openedAt = slices.Clone(e.fixed), 0
 	for id, m := range e.posted {
-		if now.Sub(fromSeconds(m.End)) > keepWindows {
+		if now.Sub(m.End.Time()) > keepWindows {
 			delete(e.posted, id)
 			e.put("m"+id, nil)
 			continue
@@ -222,7 +222,7 @@ func (e *Engine) Maintenance(ctx context.Context) (*api.MaintenanceResponse, err
 	now := e.o.Now()
 	out := &api.MaintenanceResponse{Windows: []api.Maintenance{}}
 	for _, w := range e.windows {
-		m := api.Maintenance{ID: w.id, Name: w.name, Checks: w.checks, Start: seconds(w.start), End: seconds(w.end), User: w.user, Fixed: w.id == "", When: w.when}
+		m := api.Maintenance{ID: w.id, Name: w.name, Checks: w.checks, Start: api.UnixTime(w.start), End: api.UnixTime(w.end), User: w.user, Fixed: w.id == "", When: w.when}
 		if m.Checks == nil {
 			m.Checks = []string{}
 		}
@@ -239,7 +239,7 @@ func (e *Engine) Maintenance(ctx context.Context) (*api.MaintenanceResponse, err
 			if ok {
 				next = until.Add(-w.lasts)
 			}
-			m.Start, m.End = seconds(next), seconds(next.Add(w.lasts))
+			m.Start, m.End = api.UnixTime(next), api.UnixTime(next.Add(w.lasts))
 		}
 		out.Windows = append(out.Windows, m)
 	}
@@ -250,14 +250,14 @@ func (e *Engine) Maintenance(ctx context.Context) (*api.MaintenanceResponse, err
 func (e *Engine) AddMaintenance(ctx context.Context, m api.Maintenance) (*api.Maintenance, error) {
 	now := e.o.Now()
 	if m.Start == 0 || math.IsNaN(float64(m.Start)) {
-		m.Start = seconds(now)
+		m.Start = api.UnixTime(now)
 	}
 	switch {
 	case strings.TrimSpace(m.Name) == "" || len(m.Name) > 200:
 		return nil, query.Invalid("name", "a window needs a name of at most 200 bytes that says what is done, such as move of the database")
 	case math.IsNaN(float64(m.End)) || m.End <= m.Start:
 		return nil, query.Invalid("end", "a window ends after it begins; write Unix seconds")
-	case fromSeconds(m.End).Before(now):
+	case m.End.Time().Before(now):
 		return nil, query.Invalid("end", "the window would be over already; write an end that is to come")
 	case m.End-m.Start > 366*86400:
 		return nil, query.Invalid("end", "a window lasts a year at most; write inactive: true in the definition instead")
@@ -299,7 +299,7 @@ func (e *Engine) EndMaintenance(ctx context.Context, id string) error {
 		if !ok {
 			return &query.Error{Code: query.CodeNotFound, Field: "id", Message: fmt.Sprintf("there is no posted window %q; those of files are changed there", id)}
 		}
-		now := seconds(e.o.Now())
+		now := api.UnixTime(e.o.Now())
 		switch {
 		case m.Start >= now:
 			delete(e.posted, id)

@@ -43,7 +43,7 @@ func TestBetweenRuns(t *testing.T) {
 		w.probe.set("night:80", 0)
 		time.Sleep(59 * time.Minute)
 		w.expect(w.notes.take(), "daily opened 1 OK>CRITICAL: daily is CRITICAL: 2 is above 1")
-		if _, err := w.Acknowledge(t.Context(), "daily", api.Ack{User: "eva", Until: seconds(time.Now().Add(2 * time.Hour))}); err != nil {
+		if _, err := w.Acknowledge(t.Context(), "daily", api.Ack{User: "eva", Until: api.UnixTime(time.Now().Add(2 * time.Hour))}); err != nil {
 			t.Fatal(err)
 		}
 		w.notes.take()

@@ -280,7 +280,7 @@ func (e *Engine) happened(in *instance, events []state.Event) {
 func (e *Engine) record(in *instance, s *state.Event, v *event.Event) {
 	if s.Kind == event.Opened {
 		in.events = &incident{Incident: api.Incident{
-			ID: s.Incident, Kind: "check", Check: in.id, Service: in.labels.Get(series.LabelService), Start: seconds(s.Opened),
+			ID: s.Incident, Kind: "check", Check: in.id, Service: in.labels.Get(series.LabelService), Start: api.UnixTime(s.Opened),
 			End: api.Float(math.NaN()), Value: api.Float(v.Value), Text: v.Text,
 		}}
 		e.incidents[s.Incident] = in.events
@@ -297,13 +297,13 @@ func (e *Engine) record(in *instance, s *state.Event, v *event.Event) {
 	if len(k.Events) >= mostEvents { // the first tell how it began, the last how it ended
 		k.Events = append(k.Events[:mostEvents/2], k.Events[mostEvents/2+1:]...)
 	}
-	k.Events = append(k.Events, api.IncidentEvent{Seq: s.Seq, Time: seconds(s.Time), Kind: string(s.Kind), From: s.From.String(), To: s.To.String(), Text: v.Text})
+	k.Events = append(k.Events, api.IncidentEvent{Seq: s.Seq, Time: api.UnixTime(s.Time), Kind: string(s.Kind), From: s.From.String(), To: s.To.String(), Text: v.Text})
 	k.Acked = nil
 	if a := in.machine.Ack; a != nil {
 		k.Acked = apiAck(a)
 	}
 	if s.Kind == event.Resolved {
-		k.End = seconds(s.Time)
+		k.End = api.UnixTime(s.Time)
 		in.events = nil
 	}
 	e.put("i"+k.ID, k.Incident)
@@ -317,7 +317,7 @@ func (e *Engine) trimIncidents() {
 		return // not for each of the thousands that a bad moment opens
 	}
 	e.trimmed = now
-	oldest := seconds(e.aged().Add(-keepIncidents))
+	oldest := api.UnixTime(e.aged().Add(-keepIncidents))
 	var ends []api.Float
 	for id, k := range e.incidents {
 		switch {

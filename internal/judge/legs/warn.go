@@ -63,8 +63,8 @@ func (j *judgement) warn(out *api.MirrorVerdictResponse) {
 	for _, v := range out.Candidates {
 		for _, m := range v.Measures {
 			if m.Name == judge.Ratio && !math.IsNaN(float64(m.Floor)) && float64(m.Noise) > manyNoise {
-				add("floor", "%s differs from the primary by up to %s %% though both run the same code, so no less than that is told of %s: give both servers of one kind, and the same load",
-					v.Against, figure.TwoDigits(100*float64(m.Noise)), v.Candidate)
+				add("floor", "%s differs from the primary by up to %s though both run the same code, so no less than that is told of %s: give both servers of one kind, and the same load",
+					v.Against, figure.Percent(float64(m.Noise)), v.Candidate)
 			}
 			if m.Name == "errors" && m.Verdict == judge.MoreErrors {
 				add("errors", "%s fails more often than %s: durations are of answers below 500, and what failed is in none of them", v.Candidate, v.Against)
@@ -93,10 +93,10 @@ func (j *judgement) doubts(candidate string) (out []string) {
 		}
 		if a := t.Account; a != nil && a.Offered > 0 {
 			if n := total(a.Dropped); many(n, a.Offered) {
-				out = append(out, fmt.Sprintf("%s %% of the copies for %s were dropped", figure.TwoDigits(100*float64(n)/float64(a.Offered)), t.Name))
+				out = append(out, fmt.Sprintf("%s of the copies for %s were dropped", figure.Percent(float64(n)/float64(a.Offered)), t.Name))
 			}
 			if n := total(faults(a)); many(n, a.Offered) {
-				out = append(out, fmt.Sprintf("%s %% of those of %s failed", figure.TwoDigits(100*float64(n)/float64(a.Offered)), t.Name))
+				out = append(out, fmt.Sprintf("%s of those of %s failed", figure.Percent(float64(n)/float64(a.Offered)), t.Name))
 			}
 		}
 		if t.Name == candidate {
@@ -137,13 +137,13 @@ func (j *judgement) warnShadow(t *api.MirrorTarget, add func(code, form string, 
 		return
 	}
 	if n := total(a.Dropped); many(n, a.Offered) {
-		add("dropped", "%s %% of the copies meant for %s were dropped (%s): what was not dropped met a server with less to do, so its figures may be too good", figure.TwoDigits(100*float64(n)/float64(a.Offered)), t.Name, causes(a.Dropped))
+		add("dropped", "%s of the copies meant for %s were dropped (%s): what was not dropped met a server with less to do, so its figures may be too good", figure.Percent(float64(n)/float64(a.Offered)), t.Name, causes(a.Dropped))
 	}
 	if failed := faults(a); many(total(failed), a.Offered) {
-		add("failed", "%s %% of the copies of %s got no whole answer (%s): they count as errors, and in no duration", figure.TwoDigits(100*float64(total(failed))/float64(a.Offered)), t.Name, causes(failed))
+		add("failed", "%s of the copies of %s got no whole answer (%s): they count as errors, and in no duration", figure.Percent(float64(total(failed))/float64(a.Offered)), t.Name, causes(failed))
 	}
 	if many(a.Unpaired, a.Answered) {
-		add("unpaired", "%s %% of the answers of %s have none of the primary beside them: they are in no ratio", figure.TwoDigits(100*float64(a.Unpaired)/float64(a.Answered)), t.Name)
+		add("unpaired", "%s of the answers of %s have none of the primary beside them: they are in no ratio", figure.Percent(float64(a.Unpaired)/float64(a.Answered)), t.Name)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"tailscope/api"
@@ -48,7 +47,7 @@ func (j *Judge) Round(ctx context.Context) error {
 	if err := j.Load(ctx); err != nil {
 		return err
 	}
-	marks, err := allMarks(ctx, j.o.Store)
+	marks, err := store.AllMarks(ctx, j.o.Store)
 	if err != nil {
 		return err
 	}
@@ -100,13 +99,13 @@ func (j *Judge) due(marks []store.Mark, i int, now time.Time) bool {
 	if k.brief.Verdict == judge.TooLittle && !m.Time.Add(-j.o.Window).Before(now.Add(-j.o.Keep)) && !now.Before(again(m.Time, k.brief.Judged)) {
 		return true
 	}
-	return k.brief.State != Final && !now.Before(fromSeconds(k.brief.Next))
+	return k.brief.State != Final && !now.Before(k.brief.Next.Time())
 }
 
 // again is when a mark that had too little data is judged anew, for more may
 // come late: in a quarter of its age, so ever less often.
 func again(at time.Time, judged api.Float) time.Time {
-	t := fromSeconds(judged)
+	t := judged.Time()
 	return t.Add(max(30*time.Second, min(t.Sub(at)/4, 6*time.Hour)))
 }
 
@@ -117,10 +116,10 @@ func (j *Judge) waiting(marks []store.Mark, i int) api.MarkVerdict {
 		State: Waiting, Judged: api.Float(math.NaN()), Next: api.Float(s.earliest()), Window: s.longest(),
 		Sentence: "Too little time has passed to say what changed", Services: []api.ServiceVerdict{},
 	}
-	if now := j.o.Now(); !now.Before(fromSeconds(v.Next)) {
+	if now := j.o.Now(); !now.Before(v.Next.Time()) {
 		// Somebody named it after the fact: what it is judged on may have been
 		// sent as recently.
-		v.Next, v.Sentence = seconds(now.Add(ripe*time.Second)), "Judged within a minute"
+		v.Next, v.Sentence = api.UnixTime(now.Add(ripe*time.Second)), "Judged within a minute"
 	}
 	return v
 }
@@ -169,11 +168,11 @@ func (j *Judge) compare(ctx context.Context, marks []store.Mark, i int, now time
 			return api.MarkVerdict{}, err
 		}
 	}
-	v := api.MarkVerdict{State: Final, Judged: seconds(now), Next: api.Float(math.NaN()), Services: []api.ServiceVerdict{}}
+	v := api.MarkVerdict{State: Final, Judged: api.UnixTime(now), Next: api.Float(math.NaN()), Services: []api.ServiceVerdict{}}
 	for _, service := range services {
 		s := sidesOf(marks, i, service, j.o.Window)
 		v.Window = max(v.Window, s.longest())
-		if now.Before(fromSeconds(api.Float(s.complete()))) {
+		if now.Before(time.Unix(s.complete(), 0)) {
 			v.State = Early
 		}
 		found, err := j.compareService(ctx, service, s, now)
@@ -184,7 +183,7 @@ func (j *Judge) compare(ctx context.Context, marks []store.Mark, i int, now time
 	}
 	if len(services) == 0 {
 		v.Window = whole.longest()
-		if now.Before(fromSeconds(api.Float(whole.complete()))) {
+		if now.Before(time.Unix(whole.complete(), 0)) {
 			v.State = Early
 		}
 	}
@@ -199,7 +198,7 @@ func (j *Judge) compareService(ctx context.Context, service string, s sides, now
 	r := compare.Request{
 		A: s.before.window(), B: s.after.window(), Now: now, Measures: measures, Limit: allOperations,
 		// An early verdict is one of several looks at what is still coming in.
-		Live: now.Before(fromSeconds(api.Float(s.complete()))),
+		Live: now.Before(time.Unix(s.complete(), 0)),
 	}
 	var err error
 	if r.Matchers, err = ofService(service); err != nil {
@@ -216,22 +215,3 @@ func (j *Judge) compareService(ctx context.Context, service string, s sides, now
 	}
 	return serviceVerdict(service, s, out), nil
 }
-
-func allMarks(ctx context.Context, st store.Store) ([]store.Mark, error) {
-	const forever = math.MaxInt64 / 1_000_000_000 // Unix seconds that nanoseconds can count
-	marks, err := store.Marks(ctx, st, time.Unix(0, 0), time.Unix(forever, 0))
-	if err != nil {
-		return nil, err
-	}
-	slices.SortStableFunc(marks, func(a, b store.Mark) int {
-		if c := a.Time.Compare(b.Time); c != 0 {
-			return c
-		}
-		return strings.Compare(a.ID, b.ID)
-	})
-	return marks, nil
-}
-
-func seconds(t time.Time) api.Float { return api.Float(float64(t.UnixMilli()) / 1e3) }
-
-func fromSeconds(s api.Float) time.Time { return time.UnixMilli(int64(math.Ceil(float64(s) * 1e3))) }

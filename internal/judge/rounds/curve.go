@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"tailscope/internal/figure"
 	"tailscope/internal/judge"
@@ -178,11 +177,11 @@ func (c *Curve) sentence(in *Input) string {
 	}
 	switch {
 	case len(others) == 0:
-		return fmt.Sprintf("%s is %s with %s, surely so among all %d (%s %% confidence)", title, way, best, len(in.Settings), figure.TwoDigits(100*in.Level))
+		return fmt.Sprintf("%s is %s with %s, surely so among all %d (%s confidence)", title, way, best, len(in.Settings), figure.Percent(in.Level))
 	case len(others) == len(in.Settings)-1:
-		return fmt.Sprintf("%s is %s with %s, from which none of the others can be told (%s %% confidence)", title, way, best, figure.TwoDigits(100*in.Level))
+		return fmt.Sprintf("%s is %s with %s, from which none of the others can be told (%s confidence)", title, way, best, figure.Percent(in.Level))
 	}
-	return fmt.Sprintf("%s is %s with %s, from which %s cannot be told (%s %% confidence)", title, way, best, and(others), figure.TwoDigits(100*in.Level)) + c.span(in)
+	return fmt.Sprintf("%s is %s with %s, from which %s cannot be told (%s confidence)", title, way, best, figure.Listed(others), figure.Percent(in.Level)) + c.span(in)
 }
 
 // span is the interval of the optimum in words, if it is wider than one setting.
@@ -200,11 +199,4 @@ func (c *Curve) span(in *Input) string {
 		}
 	}
 	return ": the best of those measured lies from " + low + " to " + high
-}
-
-func and(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }

@@ -68,7 +68,7 @@ func Play(ctx context.Context, s *words.Spec, m *measured.Measured, o Options) (
 	}
 	begin := o.Now()
 	out := &api.Simulation{
-		Format: 1, Name: s.Name, Service: m.Service, Command: o.Command, File: s.Text, Seed: s.Seed, Start: unix(begin), Variable: s.Variable,
+		Format: 1, Name: s.Name, Service: m.Service, Command: o.Command, File: s.Text, Seed: s.Seed, Start: api.UnixTime(begin), Variable: s.Variable,
 		Leaves: m.Leaves, Layouts: []api.SimulationLayout{}, Warnings: slices.Clone(m.Warnings),
 	}
 	w := &warner{spec: s, measured: m, out: out}
@@ -86,7 +86,7 @@ func Play(ctx context.Context, s *words.Spec, m *measured.Measured, o Options) (
 		out.Warnings = []api.CompareWarning{}
 	}
 	end := o.Now()
-	out.End, out.Seconds = unix(end), api.Float(end.Sub(begin).Seconds())
+	out.End, out.Seconds = api.UnixTime(end), api.Float(end.Sub(begin).Seconds())
 	out.Headline = headline(s, out.Layouts)
 	return out, nil
 }
@@ -146,8 +146,6 @@ func playAll(ctx context.Context, s *words.Spec, m *measured.Measured, o Options
 	}
 	return results, work.Wait()
 }
-
-func unix(t time.Time) api.Float { return api.Float(float64(t.UnixMilli()) / 1e3) }
 
 // watch chooses the layouts of which a stretch of work is kept: the first and the last
 // of each curve, and evenly some between.

@@ -1,6 +1,8 @@
 package answer
 
 import (
+	"tailscope/internal/figure"
+
 	"fmt"
 	"maps"
 	"math"
@@ -140,9 +142,9 @@ func (w *warner) beyond(r *simulate.Result, name string, q float64) {
 		none := api.Float(math.NaN())
 		if n < need/10 {
 			r.Quantiles[name], r.NoQueue[name] = api.ScalingValue{Value: none, Low: none, High: none}, none
-			w.like(r.Name, "beyond", "out "+name, fmt.Sprintf("%s of queries is left out: it takes %d observations of leaves of %s, and there are %d", words.QuantileName(q), need, c.Name, n))
+			w.like(r.Name, "beyond", "out "+name, fmt.Sprintf("%s of queries is left out: it takes %d observations of leaves of %s, and there are %d", figure.Percentile(q), need, c.Name, n))
 		} else {
-			w.like(r.Name, "beyond", "few "+name, fmt.Sprintf("%s of queries rests on the few slowest of %d leaves of %s: %d would be enough", words.QuantileName(q), n, c.Name, need))
+			w.like(r.Name, "beyond", "few "+name, fmt.Sprintf("%s of queries rests on the few slowest of %d leaves of %s: %d would be enough", figure.Percentile(q), n, c.Name, need))
 		}
 		return
 	}

@@ -1,6 +1,8 @@
 package measured
 
 import (
+	"tailscope/internal/figure"
+
 	"context"
 	"fmt"
 	"math"
@@ -357,7 +359,7 @@ func (l *loader) rates(used []int) {
 func (l *loader) enough() {
 	most := l.spec.Largest()
 	need := simulate.Needs(l.spec.Asks, most)
-	name, leaf := words.QuantileName(l.spec.Asks), math.Pow(l.spec.Asks, 1/float64(most))
+	name, leaf := figure.Percentile(l.spec.Asks), math.Pow(l.spec.Asks, 1/float64(most))
 	text := func(classes []string, n uint64) string {
 		least := "there are "
 		if len(classes) > 1 {
@@ -407,7 +409,7 @@ func (l *loader) enough() {
 			hint += " of each, or name the operation that matters"
 		}
 		if q := l.answerable(f.n, most); q > 0 {
-			hint += ", or write asks: " + words.QuantileName(q)
+			hint += ", or write asks: " + figure.Percentile(q)
 		}
 		l.problems.Add(at, hint, "%s", text(f.classes, f.n))
 	}

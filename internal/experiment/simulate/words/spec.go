@@ -103,11 +103,6 @@ func (s *Spec) Largest() int {
 
 var nan = math.NaN()
 
-// QuantileName is p99 of 0.99, p99.9 of 0.999.
-func QuantileName(q float64) string {
-	return "p" + strconv.FormatFloat(math.Round(q*1e8)/1e6, 'f', -1, 64)
-}
-
 // Selector is the matchers of leaves in a store, for PromQL.
 func (f From) Selector() string {
 	ms := []string{"service=" + strconv.Quote(f.Service)}
