@@ -127,7 +127,7 @@ type CompareMeasure struct {
 	// Verdict is that of the like-for-like figure, of the raw one if there is
 	// none. Change says which way it went: better, worse, or empty.
 	Verdict  Verdict `json:"verdict"`
-	Change   string  `json:"change,omitempty"`
+	Change   Way     `json:"change,omitempty"`
 	Adjusted Float   `json:"adjusted_p"` // probability, adjusted for the number of measures
 	Sentence string  `json:"sentence"`
 }

@@ -5,3 +5,6 @@ package api
 // mirror), no evidence or too little data. Of several it may also be regression,
 // improvement, mixed or changed.
 type Verdict string
+
+// Way says whether a change is better or worse; empty where nobody knows.
+type Way string

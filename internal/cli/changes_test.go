@@ -14,7 +14,7 @@ import (
 // that is confirmed, of the errors alone.
 func changesFixture() *api.ChangesResponse {
 	nan := api.Float(math.NaN())
-	measure := func(name, scale string, verdict api.Verdict, change string, a, b, effect, low, high api.Float) api.CompareMeasure {
+	measure := func(name, scale string, verdict api.Verdict, change api.Way, a, b, effect, low, high api.Float) api.CompareMeasure {
 		return api.CompareMeasure{Name: name, Scale: scale, Verdict: verdict, Change: change, Adjusted: 0.002, Sentence: "a sentence",
 			Raw: api.CompareFigure{A: a, B: b, Effect: effect, Low: low, High: high, P: 0.001, Verdict: verdict, Error: 0.0219, Needed: nan, NeededSeconds: nan}}
 	}

@@ -17,7 +17,7 @@ func compareFixture() *api.CompareResponse {
 	figure := func(a, b, effect, low, high api.Float, verdict api.Verdict) api.CompareFigure {
 		return api.CompareFigure{A: a, B: b, Effect: effect, Low: low, High: high, P: 0.001, Verdict: verdict, Error: 0.0219, Needed: nan, NeededSeconds: nan}
 	}
-	measure := func(name, scale string, raw, like api.CompareFigure, change string) api.CompareMeasure {
+	measure := func(name, scale string, raw, like api.CompareFigure, change api.Way) api.CompareMeasure {
 		return api.CompareMeasure{Name: name, Scale: scale, Raw: raw, Like: &like, Verdict: like.Verdict, Change: change, Adjusted: 0.002, Sentence: "a sentence"}
 	}
 	wide := figure(0.0613, 0.0622, 1.0147, 0.91, 1.13, "no evidence")

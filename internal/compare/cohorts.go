@@ -54,7 +54,7 @@ func (c *comparison) cohorts(ctx context.Context) error {
 		if len(values) == 0 || many && cohort == series.Small {
 			continue
 		}
-		m, err := labels.NewMatcher(match, series.LabelTenant, either(values...))
+		m, err := labels.NewMatcher(match, series.LabelTenant, series.Either(values...))
 		if err != nil {
 			return err
 		}

@@ -55,7 +55,7 @@ func (c *comparison) headline() string {
 // Lead returns the measure that stands for those that are found to have changed, one
 // that got worse if any did; nil if none is.
 func Lead(of []api.CompareMeasure, found func(*api.CompareMeasure) bool, within float64) *api.CompareMeasure {
-	for _, way := range []string{judge.Worse, judge.Better, ""} {
+	for _, way := range []judge.Way{judge.Worse, judge.Better, ""} {
 		if lead := leadOf(of, func(m *api.CompareMeasure) bool { return m.Change == way && found(m) }, within); lead != nil {
 			return lead
 		}
@@ -64,16 +64,12 @@ func Lead(of []api.CompareMeasure, found func(*api.CompareMeasure) bool, within 
 }
 
 func leadOf(of []api.CompareMeasure, candidate func(*api.CompareMeasure) bool, within float64) *api.CompareMeasure {
-	lead := judge.Lead(len(of), judge.Reading, func(i int) string {
-		if !candidate(&of[i]) {
+	return judge.Lead(of, judge.Reading, func(m *api.CompareMeasure) string {
+		if !candidate(m) {
 			return ""
 		}
-		return of[i].Name
-	}, func(i int) (float64, float64) { return margins(&of[i], within) })
-	if lead < 0 {
-		return nil
-	}
-	return &of[lead]
+		return m.Name
+	}, func(m *api.CompareMeasure) (float64, float64) { return margins(m, within) })
 }
 
 // margins is how large the change of a measure seems, and how large it is at least,

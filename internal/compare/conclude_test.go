@@ -11,7 +11,7 @@ import (
 // The sentence of all is that of a measure that shares the verdict of all.
 func TestHeadline(t *testing.T) {
 	nan := math.NaN()
-	of := func(name string, verdict judge.Verdict, change string, effect, low, high float64) api.CompareMeasure {
+	of := func(name string, verdict judge.Verdict, change judge.Way, effect, low, high float64) api.CompareMeasure {
 		m := api.CompareMeasure{Name: name, Verdict: verdict, Change: change, Sentence: name + " is " + string(verdict), Adjusted: 0.5, Scale: "ratio",
 			Raw: api.CompareFigure{Effect: api.Float(effect), Low: api.Float(low), High: api.Float(high)}}
 		if change != "" {

@@ -110,8 +110,8 @@ func (c *comparison) readSome(ctx context.Context, w span, step int64, apart []P
 		if err != nil {
 			return nil, err
 		}
-		these, others := labels.MustNewMatcher(labels.MatchRegexp, series.LabelOperation, either(names[service]...)),
-			labels.MustNewMatcher(labels.MatchNotRegexp, series.LabelOperation, either(names[service]...))
+		these, others := labels.MustNewMatcher(labels.MatchRegexp, series.LabelOperation, series.Either(names[service]...)),
+			labels.MustNewMatcher(labels.MatchNotRegexp, series.LabelOperation, series.Either(names[service]...))
 		if ok, err := read(c.strataBy(), c.operationOf, append(of, these)...); !ok {
 			return out, err
 		}
@@ -122,7 +122,7 @@ func (c *comparison) readSome(ctx context.Context, w span, step int64, apart []P
 	// Services of which no operation is told apart.
 	var without []*labels.Matcher
 	if len(services) > 0 {
-		without = append(without, labels.MustNewMatcher(labels.MatchNotRegexp, series.LabelService, either(services...)))
+		without = append(without, labels.MustNewMatcher(labels.MatchNotRegexp, series.LabelService, series.Either(services...)))
 	}
 	_, err := read(nil, rest, without...)
 	return out, err

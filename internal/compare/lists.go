@@ -125,50 +125,31 @@ func (c *comparison) rowMeasures(s *strata, of string) ([]api.CompareMeasure, er
 // ranked adjusts the probabilities of all measures of all rows, and puts those
 // first that changed the most.
 func (c *comparison) ranked(rows []api.CompareRow) []api.CompareRow {
-	var p []float64
-	for _, r := range rows {
-		for _, m := range r.Measures {
-			p = append(p, float64(m.Raw.P))
-		}
-	}
-	adjusted := stat.BenjaminiHochberg(p)
-	size := make(map[*api.CompareMeasure]float64)
-	largest := func(r *api.CompareRow) (v float64) {
-		for i := range r.Measures {
-			v = max(v, size[&r.Measures[i]])
-		}
-		return v
-	}
-	at := 0
+	var all []*api.CompareMeasure
 	for i := range rows {
-		r := &rows[i]
+		for j := range rows[i].Measures {
+			all = append(all, &rows[i].Measures[j])
+		}
+	}
+	judge.Adjust(all, func(m *api.CompareMeasure) float64 { return float64(m.Raw.P) }, func(m *api.CompareMeasure, p float64) { m.Adjusted = api.Float(p) })
+	rows = judge.Ranked(rows, func(r *api.CompareRow) judge.Rank {
+		size := 0.0
 		r.Adjusted = api.Float(math.NaN())
-		for j := range r.Measures {
-			m := &r.Measures[j]
-			m.Adjusted = api.Float(adjusted[at])
-			at++
+		for i := range r.Measures {
+			m := &r.Measures[i]
 			if !(r.Adjusted <= m.Adjusted) && !math.IsNaN(float64(m.Adjusted)) {
 				r.Adjusted = m.Adjusted
 			}
 			if judge.Moved(m.Verdict) && m.Adjusted <= discovery {
 				r.Changed = true
-				if size[m] = math.Abs(float64(m.Raw.Effect)); m.Scale == scaleName(stat.LogRatio) {
-					size[m] = math.Abs(math.Log(float64(m.Raw.Effect)))
+				of := float64(m.Raw.Effect)
+				if m.Scale == scaleName(stat.LogRatio) {
+					of = math.Log(of)
 				}
+				size = max(size, math.Abs(of))
 			}
 		}
-	}
-	slices.SortStableFunc(rows, func(x, y api.CompareRow) int {
-		switch {
-		case x.Changed != y.Changed:
-			if x.Changed {
-				return -1
-			}
-			return 1
-		case x.Changed:
-			return cmp.Compare(largest(&y), largest(&x))
-		}
-		return cmp.Compare(orOne(x.Adjusted), orOne(y.Adjusted))
+		return judge.Rank{Changed: r.Changed, Size: size, P: orOne(r.Adjusted)}
 	})
 	return append([]api.CompareRow{}, rows[:min(len(rows), c.Limit)]...)
 }
@@ -186,7 +167,7 @@ func (c *comparison) tenants(ctx context.Context) error {
 	if len(chosen) == 0 {
 		return nil
 	}
-	tenant, err := labels.NewMatcher(labels.MatchRegexp, series.LabelTenant, either(chosen...))
+	tenant, err := labels.NewMatcher(labels.MatchRegexp, series.LabelTenant, series.Either(chosen...))
 	if err != nil {
 		return err
 	}

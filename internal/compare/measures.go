@@ -133,8 +133,7 @@ func (m measure) change(s *strata, mix []float64, o stat.Options) (stat.Change, 
 // strata at their common mix.
 func (c *comparison) judge(whole, s *strata) error {
 	var p []float64
-	asked := c.asked()
-	for _, m := range asked {
+	for _, m := range c.asked() {
 		m = m.over(whole)
 		raw, err := m.change(whole, nil, c.opts)
 		if err != nil {

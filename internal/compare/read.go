@@ -118,7 +118,7 @@ func (c *comparison) onlyRequests(ctx context.Context, sides []where) error {
 	}
 	var more []*labels.Matcher
 	if c.Label != "" && c.ValueA != "" && c.ValueB != "" && !c.againstOthers() {
-		m, err := labels.NewMatcher(labels.MatchRegexp, c.Label, either(c.ValueA, c.ValueB))
+		m, err := labels.NewMatcher(labels.MatchRegexp, c.Label, series.Either(c.ValueA, c.ValueB))
 		if err != nil {
 			return query.Invalid("label", "%s cannot be matched: %v", c.Label, err)
 		}

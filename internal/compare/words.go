@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -61,15 +60,6 @@ func orNone(s string) string {
 		return "(none)"
 	}
 	return s
-}
-
-// either matches any of the values.
-func either(values ...string) string {
-	quoted := make([]string, len(values))
-	for i, v := range values {
-		quoted[i] = regexp.QuoteMeta(v)
-	}
-	return strings.Join(quoted, "|")
 }
 
 func clock(t int64) string { return time.Unix(t, 0).UTC().Format("2006-01-02 15:04") }

@@ -100,7 +100,7 @@ func (f Figure) word(rose bool) Verdict {
 
 // Way is Better or Worse if a verdict is news of the figure, and empty if it is not
 // or nobody knows which it is.
-func (f Figure) Way(v Verdict) string {
+func (f Figure) Way(v Verdict) Way {
 	rose := v == f.word(true)
 	if f.Sense == NeitherIsBetter || !rose && v != f.word(false) {
 		return ""

@@ -42,10 +42,13 @@ const (
 	Changed     Verdict = "changed" // of a figure of which nobody knows whether more is better
 )
 
+// Way is how news of a figure is: Better, Worse, or empty where nobody knows.
+type Way = api.Way
+
 // Ways in which a figure can go.
 const (
-	Better = "better"
-	Worse  = "worse"
+	Better Way = "better"
+	Worse  Way = "worse"
 )
 
 // Verdicts are all verdicts.

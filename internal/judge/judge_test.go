@@ -2,6 +2,7 @@ package judge
 
 import (
 	"math"
+	"slices"
 	"testing"
 )
 
@@ -92,7 +93,7 @@ func TestWays(t *testing.T) {
 	for _, c := range []struct {
 		figure Figure
 		v      Verdict
-		want   string
+		want   Way
 	}{
 		{Figure{Kind: Time}, Faster, Better},
 		{Figure{Kind: Errors}, MoreErrors, Worse},
@@ -108,15 +109,35 @@ func TestWays(t *testing.T) {
 
 func TestLead(t *testing.T) {
 	names := []string{"p50", "p99", "", "p95"}
-	name := func(i int) string { return names[i] }
-	if got := Lead(len(names), Reading, name, nil); got != 1 {
-		t.Errorf("%d leads, not p99", got)
+	name := func(of *string) string { return *of }
+	if got := Lead(names, Reading, name, nil); got == nil || *got != "p99" {
+		t.Errorf("%v leads, not p99", got)
 	}
-	larger := func(i int) (seems, certain float64) { return 1, map[int]float64{0: 2, 1: 0.5, 3: 0.9}[i] }
-	if got := Lead(len(names), Reading, name, larger); got != 0 {
-		t.Errorf("%d leads, not p50, which has certainly changed more than p99 seems to", got)
+	larger := func(of *string) (seems, certain float64) {
+		return 1, map[string]float64{"p50": 2, "p99": 0.5, "p95": 0.9}[*of]
 	}
-	if got := Lead(1, Reading, func(int) string { return "" }, nil); got != -1 {
-		t.Errorf("%d leads of nothing", got)
+	if got := Lead(names, Reading, name, larger); got == nil || *got != "p50" {
+		t.Errorf("%v leads, not p50, which has certainly changed more than p99 seems to", got)
+	}
+	if got := Lead([]string{""}, Reading, name, nil); got != nil {
+		t.Errorf("%v leads of nothing", *got)
+	}
+}
+
+// Rows that changed come first, the most changed at the head; equal ones stay.
+func TestRanked(t *testing.T) {
+	rows := []Rank{{P: 0.5}, {Changed: true, Size: 1}, {P: 0.2, Size: 9}, {Changed: true, Size: 3}, {P: 0.5, Size: 7}}
+	want := []Rank{{Changed: true, Size: 3}, {Changed: true, Size: 1}, {P: 0.2, Size: 9}, {P: 0.5}, {P: 0.5, Size: 7}}
+	if got := Ranked(rows, func(r *Rank) Rank { return *r }); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestAdjust(t *testing.T) {
+	p := []float64{0.01, math.NaN(), 0.04}
+	got := map[float64]float64{}
+	Adjust(p, func(v float64) float64 { return v }, func(v, adjusted float64) { got[v] = adjusted })
+	if got[0.01] != 0.02 || got[0.04] != 0.04 {
+		t.Errorf("%v, want twice 0.01, and 0.04", got)
 	}
 }

@@ -1,6 +1,11 @@
 package judge
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+
+	"tailscope/stat"
+)
 
 // Sum is what several findings amount to. The zero value is of none.
 type Sum struct {
@@ -10,7 +15,7 @@ type Sum struct {
 
 // Add takes a finding in. Way says whether a change is Better or Worse; empty, the
 // verdict itself says so if it can.
-func (s *Sum) Add(v Verdict, way string) {
+func (s *Sum) Add(v Verdict, way Way) {
 	if way == "" {
 		switch v {
 		case Faster, FewerErrors, Improvement:
@@ -85,30 +90,80 @@ func (s *Sum) Word() Verdict {
 	}
 }
 
-// Lead returns the index of the finding that stands for all n, −1 if there is none:
-// the first in the order, Reading for example, unless a later one has certainly
-// changed more than that one seems to, both in margins of sameness. Name returns the
-// figure's name, empty if finding i is not to stand for all. Margins is as
-// Finding.Margins, or nil where the order alone decides.
-func Lead(n int, order []string, name func(i int) string, margins func(i int) (seems, certain float64)) int {
-	best := -1
+// Lead returns the finding that stands for all, nil if there is none: the first in
+// the order, Reading for example, unless a later one has certainly changed more than
+// that one seems to, both in margins of sameness. Name returns the figure's name,
+// empty if a finding is not to stand for all. Margins is as Finding.Margins, or nil
+// where the order alone decides.
+func Lead[F any](all []F, order []string, name func(*F) string, margins func(*F) (seems, certain float64)) *F {
+	var best *F
 	for _, of := range order {
-		for i := range n {
-			if name(i) != of {
+		for i := range all {
+			f := &all[i]
+			if name(f) != of {
 				continue
 			}
-			if best < 0 {
-				best = i
+			if best == nil {
+				best = f
 				continue
 			}
 			if margins == nil {
 				continue
 			}
 			seems, _ := margins(best)
-			if _, certain := margins(i); certain > seems {
-				best = i
+			if _, certain := margins(f); certain > seems {
+				best = f
 			}
 		}
 	}
 	return best
+}
+
+// Adjust adjusts the probabilities of a family of figures for how many there are
+// (Benjamini & Hochberg 1995). P returns the probability of one, NaN if it was not
+// judged; set takes the adjusted one.
+func Adjust[F any](family []F, p func(F) float64, set func(F, float64)) {
+	all := make([]float64, len(family))
+	for i, f := range family {
+		all[i] = p(f)
+	}
+	for i, adjusted := range stat.BenjaminiHochberg(all) {
+		set(family[i], adjusted)
+	}
+}
+
+// Rank is by what rows are ordered.
+type Rank struct {
+	Changed bool    // rows that changed come first,
+	Size    float64 // those first that changed the most;
+	P       float64 // the others follow by their least probability
+}
+
+// Ranked returns the rows in the order of their ranks. Equal ones stay as they are.
+func Ranked[R any](rows []R, rank func(*R) Rank) []R {
+	type ranked struct {
+		Rank
+		row *R
+	}
+	all := make([]ranked, len(rows))
+	for i := range rows {
+		all[i] = ranked{rank(&rows[i]), &rows[i]}
+	}
+	slices.SortStableFunc(all, func(x, y ranked) int {
+		switch {
+		case x.Changed != y.Changed:
+			if x.Changed {
+				return -1
+			}
+			return 1
+		case x.Changed:
+			return cmp.Compare(y.Size, x.Size)
+		}
+		return cmp.Compare(x.P, y.P)
+	})
+	out := make([]R, len(rows))
+	for i := range all {
+		out[i] = *all[i].row
+	}
+	return out
 }

@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -199,9 +198,5 @@ func (s *tenantSummary) bytes() int64 {
 
 // anyTenant matches one of the names.
 func anyTenant(match labels.MatchType, names []string) (*labels.Matcher, error) {
-	quoted := make([]string, len(names))
-	for i, name := range names {
-		quoted[i] = regexp.QuoteMeta(name)
-	}
-	return labels.NewMatcher(match, series.LabelTenant, strings.Join(quoted, "|"))
+	return labels.NewMatcher(match, series.LabelTenant, series.Either(names...))
 }

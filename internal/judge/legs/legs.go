@@ -173,19 +173,13 @@ func (j *judgement) points(l *leg) ([]api.MirrorPoint, error) {
 
 // adjust adjusts the probabilities of a family of figures.
 func adjust(rows [][]judged, families float64) {
-	var p []float64
+	var all []*judged
 	for _, row := range rows {
 		for i := range row {
-			p = append(p, row[i].p)
+			all = append(all, &row[i])
 		}
 	}
-	adjusted := stat.BenjaminiHochberg(p)
-	for _, row := range rows {
-		for i := range row {
-			row[i].adjusted = min(1, families*adjusted[i])
-		}
-		adjusted = adjusted[len(row):]
-	}
+	judge.Adjust(all, func(f *judged) float64 { return f.p }, func(f *judged, p float64) { f.adjusted = min(1, families*p) })
 }
 
 // rows judges operations or tenants, those with the most pairs, and puts those
@@ -226,33 +220,19 @@ func (j *judgement) rows(of map[string]*rowData, candidate, against string, o st
 	for i := range order {
 		order[i] = i
 	}
-	rank := func(row []judged) (claimed bool, size, p float64) {
-		p = 2
+	order = judge.Ranked(order, func(i *int) judge.Rank {
+		r, row := judge.Rank{P: 2}, found[*i]
 		for i := range row {
 			if row[i].claimed() {
 				m := row[i].api("", against)
 				_, certain := margins(&m)
-				claimed, size = true, max(size, certain)
+				r.Changed, r.Size = true, max(r.Size, certain)
 			}
 			if a := row[i].adjusted; !math.IsNaN(a) {
-				p = min(p, a)
+				r.P = min(r.P, a)
 			}
 		}
-		return claimed, size, p
-	}
-	slices.SortStableFunc(order, func(x, y int) int {
-		cx, sx, px := rank(found[x])
-		cy, sy, py := rank(found[y])
-		switch {
-		case cx != cy:
-			if cx {
-				return -1
-			}
-			return 1
-		case cx:
-			return cmp.Compare(sy, sx)
-		}
-		return cmp.Compare(px, py)
+		return r
 	})
 	out := []api.MirrorRow{}
 	for n, i := range order {
@@ -329,22 +309,17 @@ func direction(ms []api.MirrorMeasure) judge.Verdict {
 
 // leadOf is the measure that says most of a verdict, nil if there is none.
 func leadOf(ms []api.MirrorMeasure, verdict judge.Verdict) *api.MirrorMeasure {
-	lead := judge.Lead(len(ms), judge.Reading, func(i int) string {
-		v := ms[i].Verdict
-		if v != verdict && !(verdict == judge.Mixed && (v == judge.Slower || v == judge.MoreErrors)) { // of a mixed one, what got worse
+	return judge.Lead(ms, judge.Reading, func(m *api.MirrorMeasure) string {
+		if m.Verdict != verdict && !(verdict == judge.Mixed && (m.Verdict == judge.Slower || m.Verdict == judge.MoreErrors)) { // of a mixed one, what got worse
 			return ""
 		}
-		return ms[i].Name
-	}, func(i int) (float64, float64) {
-		if !judge.Moved(ms[i].Verdict) {
+		return m.Name
+	}, func(m *api.MirrorMeasure) (float64, float64) {
+		if !judge.Moved(m.Verdict) {
 			return 0, 0
 		}
-		return margins(&ms[i])
+		return margins(m)
 	})
-	if lead < 0 {
-		return nil
-	}
-	return &ms[lead]
 }
 
 // conclude says what was found of a candidate. If a few operations differ it is

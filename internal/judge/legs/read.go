@@ -3,9 +3,7 @@ package legs
 import (
 	"context"
 	"errors"
-	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"golang.org/x/sync/errgroup"
@@ -145,7 +143,7 @@ func readIn(ctx context.Context, st store.Store, q question, g grid) (*data, err
 	for i, family := range []string{familyDuration, familyRatio} {
 		reading(&byOperation[i], family, series.LabelOperation, g)
 		if len(tenants) > 1 {
-			reading(&byTenant[i], family, series.LabelTenant, gt, labels.MustNewMatcher(labels.MatchRegexp, series.LabelTenant, either(tenants)))
+			reading(&byTenant[i], family, series.LabelTenant, gt, labels.MustNewMatcher(labels.MatchRegexp, series.LabelTenant, series.Either(tenants...)))
 		}
 	}
 	if q.first {
@@ -195,15 +193,6 @@ func tenantsOf(ctx context.Context, st store.Store, q question, g grid) ([]strin
 		}
 	}
 	return names, nil
-}
-
-// either matches any of the names.
-func either(names []string) string {
-	quoted := make([]string, len(names))
-	for i, name := range names {
-		quoted[i] = regexp.QuoteMeta(name)
-	}
-	return strings.Join(quoted, "|")
 }
 
 // together are the legs of all operations.

@@ -22,7 +22,6 @@ import (
 	"slices"
 
 	"tailscope/internal/judge"
-	"tailscope/stat"
 )
 
 // Fewest is how many rounds any interval needs.
@@ -127,15 +126,12 @@ func Conclude(in Input, rows []Row) {
 		}
 	}
 	for _, ms := range families {
-		p := make([]float64, len(ms))
-		for i, m := range ms {
-			if p[i] = m.Estimate.P; m.Verdict == judge.TooLittle || m.Name == judge.Rate && !in.Closed {
-				p[i] = math.NaN()
+		judge.Adjust(ms, func(m *Measure) float64 {
+			if m.Verdict == judge.TooLittle || m.Name == judge.Rate && !in.Closed {
+				return math.NaN()
 			}
-		}
-		for i, v := range stat.BenjaminiHochberg(p) {
-			ms[i].Adjusted = v
-		}
+			return m.Estimate.P
+		}, func(m *Measure, adjusted float64) { m.Adjusted = adjusted })
 	}
 	for i := range rows {
 		r := &rows[i]

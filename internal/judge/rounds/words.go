@@ -76,7 +76,7 @@ func rounds(n int) string { return figure.Counted(n, "round") }
 // rate, and the measure that decides; and the measure that says most.
 func (r *Row) conclude(in *Input) {
 	var sum judge.Sum
-	ways := map[string]string{}
+	ways := map[string]judge.Way{}
 	counts := func(m *Measure) bool {
 		return duration(m.Name) || m.Name == judge.ErrorShare || m.Name == judge.Rate && in.Closed || m.Name == in.Decides
 	}
@@ -88,25 +88,24 @@ func (r *Row) conclude(in *Input) {
 		}
 	}
 	r.Verdict = sum.Verdict()
-	way := ""
+	way := judge.Way("")
 	switch r.Verdict {
 	case judge.Mixed, judge.Regression:
 		way = judge.Worse
 	case judge.Improvement:
 		way = judge.Better
 	}
-	lead := judge.Lead(len(r.Measures), Reading(in.Decides), func(i int) string {
-		m := &r.Measures[i]
+	lead := judge.Lead(r.Measures, Reading(in.Decides), func(m *Measure) string {
 		if !counts(m) || ways[m.Name] != way || way == "" && m.Verdict != r.Verdict {
 			return ""
 		}
 		return m.Name
 	}, nil)
-	if lead < 0 {
+	if lead == nil {
 		return
 	}
-	if r.Lead = r.Measures[lead].Name; r.Verdict != judge.Mixed {
-		r.Verdict = r.Measures[lead].Verdict
+	if r.Lead = lead.Name; r.Verdict != judge.Mixed {
+		r.Verdict = lead.Verdict
 	}
 }
 
@@ -147,7 +146,7 @@ func Together(rows []*Row) (judge.Verdict, *Row) {
 
 // way says whether the measure that says most got better or worse; empty where its
 // verdict says so itself, or nobody knows.
-func (r *Row) way() string {
+func (r *Row) way() judge.Way {
 	if r.Lead == "" || r.Verdict == judge.Mixed {
 		return ""
 	}

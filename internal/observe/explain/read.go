@@ -3,9 +3,7 @@ package explain
 import (
 	"context"
 	"errors"
-	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -292,9 +290,9 @@ func (q *question) heaviest(ctx context.Context, ask store.Query, most int) (*ta
 	}
 	names := make([]string, 0, len(res.Groups))
 	for _, g := range res.Groups {
-		names = append(names, regexp.QuoteMeta(g.Labels.Get(series.LabelTenant)))
+		names = append(names, g.Labels.Get(series.LabelTenant))
 	}
-	m, err := labels.NewMatcher(labels.MatchRegexp, series.LabelTenant, strings.Join(names, "|"))
+	m, err := labels.NewMatcher(labels.MatchRegexp, series.LabelTenant, series.Either(names...))
 	if err != nil {
 		return nil, err
 	}
