@@ -2,6 +2,7 @@ package logbook
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/query"
+	"tailscope/internal/store"
 )
 
 // maxAmplify bounds the copies that are made of a request.
@@ -33,6 +35,20 @@ func (r *Registry) Change(ctx context.Context, id string, c api.MirrorChange) (*
 	}
 	r.writing.Lock()
 	defer r.writing.Unlock()
+	for {
+		out, err := r.changeOnce(ctx, id, c)
+		if !errors.Is(err, store.ErrConflict) {
+			return out, err
+		}
+	}
+}
+
+// changeOnce is Change, but for an error that wraps store.ErrConflict where another
+// server was first. The caller holds writing.
+func (r *Registry) changeOnce(ctx context.Context, id string, c api.MirrorChange) (*api.MirrorChange, error) {
+	if err := r.catchUp(ctx, id); err != nil {
+		return nil, err
+	}
 	r.mu.Lock()
 	e := r.known[id]
 	if e == nil {
@@ -54,7 +70,7 @@ func (r *Registry) Change(ctx context.Context, id string, c api.MirrorChange) (*
 	e.Change = merged(before, c, e.Number)
 	out := e.Change
 	r.mu.Unlock()
-	if err := r.save(ctx, id); err != nil {
+	if err := r.saveOnce(ctx, id); err != nil {
 		r.mu.Lock()
 		e.Change, e.Number = before, number
 		r.mu.Unlock()

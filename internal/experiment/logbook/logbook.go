@@ -105,6 +105,10 @@ type Registry struct {
 // never changed, so it may be answered without a copy.
 type session struct {
 	record
+	// The revisions at which the record and the details were last seen; guarded by
+	// Registry.writing, like saved.
+	revision, detailed uint64
+
 	bytes   int       // of Report as JSON
 	saved   time.Time // when it was last written
 	judged  time.Time // when its headline was last made
@@ -231,6 +235,9 @@ func (r *Registry) Get(ctx context.Context, id string) (*api.Session, error) {
 	if err := r.Load(ctx); err != nil {
 		return nil, err
 	}
+	if err := r.refresh(ctx, id); err != nil {
+		return nil, err
+	}
 	now := r.o.Now()
 	r.mu.Lock()
 	e := r.known[id]
@@ -272,6 +279,9 @@ func (r *Registry) Forget(ctx context.Context, id string) error {
 	}
 	r.writing.Lock()
 	defer r.writing.Unlock()
+	if err := r.catchUp(ctx, id); err != nil {
+		return err
+	}
 	r.mu.Lock()
 	e := r.known[id]
 	running := e != nil && r.state(e, r.o.Now()) == Running

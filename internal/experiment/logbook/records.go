@@ -3,6 +3,7 @@ package logbook
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -11,9 +12,11 @@ import (
 	"tailscope/internal/store"
 )
 
-// recordKind is the kind of the records: one JSON object for each session,
-// under its id, of which the whole report may be elsewhere (details.go). An
-// session reports to one server, so no write looks at revisions.
+// recordKind is the kind of the records: one JSON object for each experiment,
+// under its id, of which the whole report may be elsewhere (details.go). Servers that
+// share a store share them: an experiment reports to one, and is changed by any. So
+// each write expects the revision that was last seen, and where another server was
+// first what it wrote is read, and joined with what is known here (catchUp).
 const recordKind = "experiments"
 
 // record is what is kept of a session.
@@ -88,7 +91,7 @@ func (r *Registry) Load(ctx context.Context) error {
 	}
 	known, bytes := map[string]*session{}, 0
 	err := r.o.Store.ListRecords(ctx, recordKind, "", func(x store.Record) error {
-		e := &session{saved: r.o.Now()}
+		e := &session{saved: r.o.Now(), revision: x.Revision}
 		if err := json.Unmarshal(x.Value, &e.record); err != nil {
 			return fmt.Errorf("session %q: %w: %w", x.Key, store.ErrCorrupt, err)
 		}
@@ -113,6 +116,20 @@ func (r *Registry) isLoaded() bool {
 
 // save writes a session as it is now. The caller holds writing.
 func (r *Registry) save(ctx context.Context, id string) error {
+	for {
+		err := r.saveOnce(ctx, id)
+		if !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+		if err := r.catchUp(ctx, id); err != nil {
+			return err
+		}
+	}
+}
+
+// saveOnce is save, but for an error that wraps store.ErrConflict where another server
+// was first.
+func (r *Registry) saveOnce(ctx context.Context, id string) error {
 	r.mu.Lock()
 	e := r.known[id]
 	var kept record
@@ -128,9 +145,9 @@ func (r *Registry) save(ctx context.Context, id string) error {
 	if e == nil {
 		return nil
 	}
-	writes := []func() error{func() error { return r.put(ctx, recordKind, id, kept) }}
+	writes := []func() error{func() error { return r.put(ctx, recordKind, id, kept, &e.revision) }}
 	if whole != nil {
-		writes = append(writes, func() error { return r.put(ctx, detailKind, id, whole) })
+		writes = append(writes, func() error { return r.put(ctx, detailKind, id, whole, &e.detailed) })
 		if !e.saved.IsZero() { // that it has ended is not said before its end is kept
 			slices.Reverse(writes)
 		}
@@ -146,23 +163,84 @@ func (r *Registry) save(ctx context.Context, id string) error {
 	return nil
 }
 
-func (r *Registry) put(ctx context.Context, kind, id string, what any) error {
+// put writes a record that is at the revision, which it raises. The caller holds
+// writing.
+func (r *Registry) put(ctx context.Context, kind, id string, what any, revision *uint64) error {
 	value, err := json.Marshal(what)
 	if err != nil {
 		return fmt.Errorf("encode: %w", err)
 	}
-	_, err = r.o.Store.PutRecords(ctx, kind, store.RecordWrite{Key: id, Value: value, IfRevision: store.AnyRevision})
+	now, err := r.o.Store.PutRecords(ctx, kind, store.RecordWrite{Key: id, Value: value, IfRevision: *revision})
+	if err == nil {
+		*revision = now
+	}
 	return err
 }
 
-// erase deletes what is kept of sessions; no details stay without a record.
+// catchUp reads what is kept of an experiment, and joins it with what is known of it.
 // The caller holds writing.
+func (r *Registry) catchUp(ctx context.Context, id string) error {
+	x, err := r.o.Store.GetRecord(ctx, recordKind, id)
+	if err != nil && !errors.Is(err, store.ErrNoRecord) {
+		return fmt.Errorf("read experiment %s again: %w", id, err)
+	}
+	whole, err := r.o.Store.GetRecord(ctx, detailKind, id)
+	if err != nil && !errors.Is(err, store.ErrNoRecord) {
+		return fmt.Errorf("read experiment %s again: %w", id, err)
+	}
+	var kept record
+	if x.Revision != 0 {
+		if err := json.Unmarshal(x.Value, &kept); err != nil {
+			return fmt.Errorf("experiment %q: %w: %w", id, store.ErrCorrupt, err)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.known[id]
+	if e == nil {
+		if x.Revision == 0 {
+			return nil
+		}
+		e = &session{}
+		r.known[id] = e
+	}
+	e.revision, e.detailed = x.Revision, whole.Revision
+	switch {
+	case x.Revision == 0: // another server has forgotten it
+	case kept.Updated.After(e.Updated): // it reports to another server
+		r.bytes += len(x.Value) - e.bytes - e.wholeBytes
+		e.record, e.bytes, e.whole, e.wholeBytes, e.text = kept, len(x.Value), nil, 0, ""
+		e.saved = r.o.Now()
+	case kept.Number > e.Number && !e.Report.Ended: // another server was asked for a change
+		e.Number, e.Change = kept.Number, kept.Change
+	}
+	return nil
+}
+
+// refresh is catchUp where the experiment may be another server's: it is not known
+// here, or has been silent for long.
+func (r *Registry) refresh(ctx context.Context, id string) error {
+	r.mu.Lock()
+	e := r.known[id]
+	own := e != nil && r.state(e, r.o.Now()) != Lost
+	r.mu.Unlock()
+	if own {
+		return nil
+	}
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	return r.catchUp(ctx, id)
+}
+
+// erase deletes what is kept of experiments; no details stay without a record. The
+// error wraps store.ErrConflict, and they stay, if another server has changed one of
+// them: it writes the details again. The caller holds writing.
 func (r *Registry) erase(ctx context.Context, gone ...*session) error {
 	var details, records []store.RecordWrite
 	for _, e := range gone {
-		deletion := store.RecordWrite{Key: e.ID, IfRevision: store.AnyRevision}
-		if records = append(records, deletion); e.Report.Kind != KindMirror {
-			details = append(details, deletion)
+		records = append(records, store.RecordWrite{Key: e.ID, IfRevision: e.revision})
+		if e.Report.Kind != KindMirror {
+			details = append(details, store.RecordWrite{Key: e.ID, IfRevision: store.AnyRevision})
 		}
 	}
 	if len(details) > 0 {
@@ -171,5 +249,13 @@ func (r *Registry) erase(ctx context.Context, gone ...*session) error {
 		}
 	}
 	_, err := r.o.Store.PutRecords(ctx, recordKind, records...)
+	if !errors.Is(err, store.ErrConflict) {
+		return err
+	}
+	for _, e := range gone {
+		if again := r.catchUp(ctx, e.ID); again != nil {
+			return again
+		}
+	}
 	return err
 }

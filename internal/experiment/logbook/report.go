@@ -3,6 +3,7 @@ package logbook
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -13,6 +14,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/query"
+	"tailscope/internal/store"
 )
 
 const (
@@ -63,6 +65,14 @@ func (r *Registry) report(ctx context.Context, id string, p api.SessionReport) (
 	}
 	if err := r.Load(ctx); err != nil {
 		return api.SessionReply{}, err
+	}
+	r.mu.Lock()
+	fresh := r.known[id] == nil
+	r.mu.Unlock()
+	if fresh { // it may have reported to another server until now
+		if err := r.refresh(ctx, id); err != nil {
+			return api.SessionReply{}, err
+		}
 	}
 	due, err := r.take(id, in)
 	if due != saveNothing && err == nil {
@@ -220,8 +230,10 @@ func (r *Registry) evict(ctx context.Context) error {
 	if len(gone) == 0 {
 		return nil
 	}
-	if err := r.erase(ctx, gone...); err != nil {
-		return fmt.Errorf("forget the oldest sessions: %w", err)
+	if err := r.erase(ctx, gone...); errors.Is(err, store.ErrConflict) {
+		return nil // the next report looks again
+	} else if err != nil {
+		return fmt.Errorf("forget the oldest experiments: %w", err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
