@@ -22,7 +22,7 @@ type accessLogs struct {
 // openAccessLogs says what is wrong with the logs that are configured.
 func (s *Server) openAccessLogs(ctx context.Context) (*accessLogs, error) {
 	o := accesslog.Options{
-		Sink: accesslog.Into(s.agg), State: accesslog.In(s.store), Retention: s.cfg.Retain.Hour, Leapt: s.leapt, Longest: s.cfg.LongestSpan, Logger: s.log.With("part", "access logs"),
+		Sink: accesslog.Into(s.agg), State: accesslog.In(s.own), Retention: s.cfg.Retain.Hour, Leapt: s.leapt, Longest: s.cfg.LongestSpan, Logger: s.log.With("part", "access logs"),
 	}
 	if s.traces != nil {
 		o.Traces = s.traces

@@ -44,6 +44,8 @@ func (s *Server) startChecks(ctx context.Context) error {
 	targets := sla.NewTargets(s.store)
 	s.checks, err = check.Open(ctx, check.Options{
 		Store:     s.store,
+		Records:   s.own,
+		Cache:     s.samples,
 		Agg:       s.agg,
 		Prom:      query.NewPromEngine(s.store, query.PromOptions{Logger: log, QuestionBytes: s.shares.Question}),
 		Prober:    prober,

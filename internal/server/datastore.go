@@ -29,7 +29,7 @@ type dataStore struct {
 type clockLeap = pebblestore.ClockLeap
 
 // storeSizes are the bytes that a store holds in memory.
-type storeSizes struct{ cache, memtables, index, samples int64 }
+type storeSizes struct{ cache, memtables, index int64 }
 
 // damageFile keeps what is damaged over restarts.
 type damageFile struct {
@@ -54,7 +54,7 @@ func (s *Server) openDataStore(ctx context.Context) (d *dataStore, f damageFile,
 		Logger:      s.log.With("part", "store"),
 
 		CacheBytes: s.shares.StoreCache, MemtableBytes: s.shares.Memtable, IndexBytes: s.shares.Index,
-		SampleBytes: s.shares.Samples, AnswerBytes: s.shares.Question,
+		AnswerBytes: s.shares.Question,
 	}
 	o.Retention[0], o.Retention[1], o.Retention[2], o.Retention[3] = r.Base, r.Minute, r.TenMin, r.Hour
 	f.forget = func(except func(store.Damage) bool) error { return pebblestore.AcknowledgeDamage(o, except) }
@@ -83,7 +83,7 @@ func newDataStore(st *pebblestore.Store) *dataStore {
 		store: st, writer: st.Writer(), damage: st.Damage, room: st.Room, leap: st.ClockLeap, leapt: st.Leapt,
 		sizes: func() storeSizes {
 			s := st.Stats()
-			return storeSizes{s.CacheBytes, s.MemtableBytes, s.IndexBytes, s.SampleBytes}
+			return storeSizes{s.CacheBytes, s.MemtableBytes, s.IndexBytes}
 		},
 		readings: newPartCollector(st.Stats, storeReadings),
 	}
@@ -106,6 +106,5 @@ var storeReadings = []reading[pebblestore.Stats]{
 	{"tailscope_store_traces_expired_total", "Kept traces dropped by age.", counts, func(s pebblestore.Stats) float64 { return float64(s.TracesExpired) }},
 	{"tailscope_store_traces_evicted_total", "Kept traces dropped for want of room.", counts, func(s pebblestore.Stats) float64 { return float64(s.TracesEvicted) }},
 	{"tailscope_store_traces_late_total", "Traces not kept because they had expired already, or lie far ahead of the clock.", counts, func(s pebblestore.Stats) float64 { return float64(s.TracesLate) }},
-	{"tailscope_store_sample_bytes", "Bytes of raw samples held in memory for what checks look up.", level, func(s pebblestore.Stats) float64 { return float64(s.SampleBytes) }},
 	{"tailscope_store_index_bytes", "Bytes of label indexes held in memory.", level, func(s pebblestore.Stats) float64 { return float64(s.IndexBytes) }},
 }

@@ -96,7 +96,7 @@ func (s *Server) memoryParts() []memoryPart {
 		{name: "store_cache", bytes: st.cache, limit: s.shares.StoreCache, c: storeOutside},
 		{name: "memtables", bytes: st.memtables, limit: s.shares.Memtables(), c: storeOutside},
 		{name: "index", bytes: st.index, limit: s.shares.Index},
-		{name: "samples", bytes: st.samples, limit: s.shares.Samples},
+		{name: "samples", bytes: s.samples.Bytes(), limit: s.shares.Samples},
 		{name: "questions", bytes: s.questions.Used(), limit: s.shares.Questions},
 		{name: "program", bytes: s.program.Load()},
 	}

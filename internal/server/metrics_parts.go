@@ -14,6 +14,10 @@ type reading[S any] struct {
 	read       func(S) float64
 }
 
+var sampleReadings = []reading[int64]{
+	{"tailscope_store_sample_bytes", "Bytes of raw samples held in memory for what checks look up.", level, func(n int64) float64 { return float64(n) }},
+}
+
 // partCollector reads a part's statistics once per scrape.
 type partCollector[S any] struct {
 	stats    func() S

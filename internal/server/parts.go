@@ -8,8 +8,10 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/agg"
+	"tailscope/internal/guard/check/history"
 	"tailscope/internal/httpapi"
 	"tailscope/internal/observe/otlp"
+	"tailscope/internal/store"
 	"tailscope/ui"
 )
 
@@ -25,11 +27,13 @@ func (s *Server) openStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.data, s.store = d, d.store
-	s.metrics.registry.MustRegister(d.readings)
+	s.samples = history.NewCache(d.store, history.CacheOptions{Bytes: s.shares.Samples, Samples: s.cfg.MaxSamples, Age: s.cfg.MaxSampleAge})
+	s.data, s.store = d, s.samples
+	s.metrics.registry.MustRegister(d.readings, newPartCollector(s.samples.Bytes, sampleReadings))
 	s.health.watch(roomProblems(d.room))
 	s.started("store", func(context.Context) error { return s.store.Close() })
-	return nil
+	s.own, err = store.OwnRecords(ctx, s.store, d.writer)
+	return err
 }
 
 func (s *Server) openAggregator(ctx context.Context) error {

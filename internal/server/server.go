@@ -25,6 +25,7 @@ import (
 	"tailscope/internal/config"
 	"tailscope/internal/experiment/logbook"
 	"tailscope/internal/guard/check"
+	"tailscope/internal/guard/check/history"
 	"tailscope/internal/guard/check/spec"
 	"tailscope/internal/guard/notify"
 	"tailscope/internal/judge/marks"
@@ -51,7 +52,9 @@ type Server struct {
 	version string
 
 	data     *dataStore
-	store    store.Store // data's
+	store    store.Store // data's, with samples in memory
+	samples  *history.Cache
+	own      store.Records // of this server alone
 	agg      *agg.Aggregator
 	traces   *traces.Assembler // nil if nothing is broken down
 	ready    atomic.Bool

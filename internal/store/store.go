@@ -137,16 +137,25 @@ type MergedPoint struct {
 type SampleQuery struct {
 	Family                 string
 	Matchers               []*labels.Matcher
+	IDs                    []series.ID // if not nil, the series with these identities, in place of Matchers
 	StartMillis, EndMillis int64
 	MaxSeries              int
+	Dropped                bool // the answer says which samples were dropped
 }
 
-// SampleSeries is one number series with its raw samples, ascending in time.
+// SampleSeries is one number series with its raw samples, ascending in time. It is
+// in an answer if it has samples there, or if some were dropped and that was asked.
 type SampleSeries struct {
 	Labels  labels.Labels
 	Kind    series.Kind
 	Samples []series.Sample
+	// Dropped lists, ascending, where samples of the series were dropped and those
+	// of others may have been kept.
+	Dropped []Span
 }
+
+// Span is the time [Start, End), in Unix milliseconds.
+type Span struct{ Start, End int64 }
 
 // FamilyInfo describes a stored family.
 type FamilyInfo struct {
@@ -155,6 +164,16 @@ type FamilyInfo struct {
 	// IntervalSeconds is the longest export interval seen, 0 for spans: charts
 	// never draw finer.
 	IntervalSeconds int64
+	// Dropped says what Maintain took away since the store was opened. It is for
+	// who keeps samples in memory, and set in answers only.
+	Dropped SamplesDropped
+}
+
+// SamplesDropped counts how often raw samples of a family were dropped. All of them
+// were of moments before Until, in Unix seconds.
+type SamplesDropped struct {
+	Times uint64
+	Until int64
 }
 
 // Store is what both implementations promise. All methods are safe for
@@ -179,13 +198,14 @@ type Store interface {
 	// Nearest returns, per matching series, the sample whose time is closest
 	// to the moment (ties: the earlier), in O(log n) of the stored samples.
 	Nearest(ctx context.Context, family string, matchers []*labels.Matcher, timeMillis int64) ([]SampleSeries, error)
-	Lookups
 
 	Families(ctx context.Context) ([]FamilyInfo, error)
 	// LabelNames and LabelValues list, sorted, what exists on the days (UTC)
 	// that [start, end) touches. An empty family stands for all of them.
 	LabelNames(ctx context.Context, family string, view series.View, matchers []*labels.Matcher, start, end int64) ([]string, error)
 	LabelValues(ctx context.Context, family string, view series.View, name string, matchers []*labels.Matcher, start, end int64) ([]string, error)
+	// Series lists likewise the series of a family, each once.
+	Series(ctx context.Context, family string, view series.View, matchers []*labels.Matcher, start, end int64) ([]series.Series, error)
 
 	Records
 	Traces

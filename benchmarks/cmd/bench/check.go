@@ -68,7 +68,7 @@ type checkRun struct {
 	now     int64             // Unix seconds: samples are there until then
 	keep    int
 
-	st    *pebblestore.Store
+	st    *history.Cache
 	batch store.Batch
 	gen   uint64
 	redis *check.Redis
@@ -103,11 +103,12 @@ func (b *checkRun) run(ctx context.Context, points int, whole bool) (err error) 
 	b.all = make([][]series.Sample, b.services)
 	b.now = 1_789_948_800 + 3600
 	open := func() error {
-		var err error
-		if b.st, err = pebblestore.Open(ctx, pebblestore.Options{Dir: filepath.Join(dir, "store")}); err != nil {
+		st, err := pebblestore.Open(ctx, pebblestore.Options{Dir: filepath.Join(dir, "store")})
+		if err != nil {
 			return err
 		}
-		b.view = history.New(history.Options{Store: b.st, Now: func() time.Time { return time.Unix(b.now, 0) }}).For(history.ForOptions{})
+		b.st = history.NewCache(st, history.CacheOptions{})
+		b.view = history.New(history.Options{Cache: b.st, Now: func() time.Time { return time.Unix(b.now, 0) }}).For(history.ForOptions{})
 		return nil
 	}
 	if err := open(); err != nil {
@@ -147,8 +148,8 @@ func (b *checkRun) run(ctx context.Context, points int, whole bool) (err error) 
 			return err
 		}
 	}
-	f := b.sec.Add("samples in memory", "tailscope", "MiB", 0, float64(b.st.Stats().SampleBytes)/(1<<20))
-	f.Note = fmt.Sprintf("%.2f bytes a sample of the three hours that are asked for; bounded, 128 MiB unless set otherwise", float64(b.st.Stats().SampleBytes)/float64(b.services)/10800)
+	f := b.sec.Add("samples in memory", "tailscope", "MiB", 0, float64(b.st.Bytes())/(1<<20))
+	f.Note = fmt.Sprintf("%.2f bytes a sample of the three hours that are asked for; bounded, 128 MiB unless set otherwise", float64(b.st.Bytes())/float64(b.services)/10800)
 	if b.redis != nil {
 		u, err := b.redis.Usage()
 		if err != nil {

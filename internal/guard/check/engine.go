@@ -31,7 +31,9 @@ type Options struct {
 	Tenants func() *series.TenantList
 	// Receivers says whether telling works, for the page.
 	Receivers func() []api.CheckReceiver
-	History   *history.History // default: one over Store
+	Records   store.Records    // of this server alone (store.OwnRecords): states and incidents; default Store's
+	Cache     *history.Cache   // over Store, of who puts and maintains through it; default: each look-up reads
+	History   *history.History // default: one over Cache
 	File      spec.File
 	Workers   int // runs at once that wait for something outside; default 64
 	Now       func() time.Time

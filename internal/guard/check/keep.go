@@ -145,7 +145,7 @@ func (e *Engine) save(ctx context.Context) error {
 	for key, value := range records {
 		writes = append(writes, store.RecordWrite{Key: key, Value: value, IfRevision: store.AnyRevision})
 	}
-	_, err := e.o.Store.PutRecords(ctx, kind, writes...)
+	_, err := e.o.Records.PutRecords(ctx, kind, writes...)
 	if err != nil {
 		e.mu.Lock()
 		for key, value := range records { // what was noted since is newer

@@ -19,7 +19,9 @@ import (
 	"tailscope/internal/store"
 )
 
-// kind of the records, by the first letter of their keys:
+// kind of the records, by the first letter of their keys. They are of the server
+// that runs the checks, and of no other: it alone writes them, so no write looks at
+// revisions.
 //
 //	c id               a condition: its labels of Each and its machine
 //	t id NUL time      a transition
@@ -118,7 +120,7 @@ func (j *eventJSON) decode() event.Event {
 func (e *Engine) load(ctx context.Context) error {
 	now := e.o.Now()
 	transitions := map[string][]transition{}
-	return e.finishLoad(transitions, e.o.Store.ListRecords(ctx, kind, "", func(r store.Record) error {
+	return e.finishLoad(transitions, e.o.Records.ListRecords(ctx, kind, "", func(r store.Record) error {
 		k, rest, value := r.Key[:1], r.Key[1:], r.Value
 		broken := func(what string, err error) error {
 			return fmt.Errorf("%s %q: %w: %w", what, rest, store.ErrCorrupt, err)

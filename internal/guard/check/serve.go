@@ -85,8 +85,14 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	if o.Workers <= 0 {
 		o.Workers = 64
 	}
+	if o.Records == nil {
+		o.Records = o.Store
+	}
+	if o.Cache == nil {
+		o.Cache = history.NewCache(o.Store, history.CacheOptions{Refresh: -1, Now: o.Now})
+	}
 	if o.History == nil {
-		o.History = history.New(history.Options{Store: o.Store, Now: o.Now, Lag: whole})
+		o.History = history.New(history.Options{Cache: o.Cache, Now: o.Now, Lag: whole})
 	}
 	if o.Target == nil {
 		o.Target = func(context.Context, string) float64 { return query.DefaultApdexT }

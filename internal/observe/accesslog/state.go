@@ -20,7 +20,8 @@ type State interface {
 // kind of our records in a store.
 const kind = "accesslog"
 
-// In returns a State kept in a store.
+// In returns a State kept in the records of a server alone (store.OwnRecords): files
+// of the same name on another machine are others.
 func In(st store.Records) State { return stored{st} }
 
 type stored struct{ st store.Records }

@@ -197,6 +197,36 @@ func (b *bounder) place(u *unit, number uint32) (int32, error) {
 	return p, nil
 }
 
+// droppedSamples says how often samples were dropped, of a family and of all.
+type droppedSamples struct {
+	all store.SamplesDropped
+	by  map[uint32]store.SamplesDropped // by number of the family
+}
+
+func (d *droppedSamples) of(family uint32) store.SamplesDropped {
+	o := d.by[family]
+	return store.SamplesDropped{Times: d.all.Times + o.Times, Until: max(d.all.Until, o.Until)}
+}
+
+// everyScope stands for all of them.
+const everyScope = scope(math.MaxUint32)
+
+// noteDropped notes that samples from before a moment are no longer there.
+func (s *Store) noteDropped(sc scope, until int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sc == everyScope {
+		s.dropped.all.Times++
+		s.dropped.all.Until = max(s.dropped.all.Until, until)
+		return
+	}
+	if s.dropped.by == nil {
+		s.dropped.by = map[uint32]store.SamplesDropped{}
+	}
+	d := s.dropped.by[uint32(sc)>>2]
+	s.dropped.by[uint32(sc)>>2] = store.SamplesDropped{Times: d.Times + 1, Until: max(d.Until, until)}
+}
+
 // thin writes an hour of samples anew without those of the series, by number, of
 // which it then is known that they are gone. Puts that touch the hour meanwhile
 // make it be left for another time.

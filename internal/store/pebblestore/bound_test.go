@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 )
 
 func TestSampleBounds(t *testing.T) {
-	storetest.RunSampleBounds(t, func(t *testing.T) store.Store { return open(t, Options{SampleCount: 100, FS: vfs.NewMem()}) },
+	storetest.RunSampleBounds(t, 100, nil, func(t *testing.T) store.Store { return open(t, Options{SampleCount: 100, FS: vfs.NewMem()}) },
 		func(t *testing.T, st store.Store) store.Store {
 			o := st.(*Store).opts
 			check(t, st.Close())
@@ -30,7 +31,7 @@ func TestSampleBounds(t *testing.T) {
 // kept is there, and the newest of each series are.
 func TestSampleBoundsAfterACrash(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	storetest.RunSampleBounds(t, func(t *testing.T) store.Store { return open(t, Options{SampleCount: 100, FS: vfs.NewCrashableMem()}) },
+	storetest.RunSampleBounds(t, 100, nil, func(t *testing.T) store.Store { return open(t, Options{SampleCount: 100, FS: vfs.NewCrashableMem()}) },
 		func(t *testing.T, st store.Store) store.Store {
 			o := st.(*Store).opts
 			fs := o.FS.(*vfs.MemFS).CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng})
@@ -197,18 +198,20 @@ func TestDamagedTally(t *testing.T) {
 		late.Samples[i].Samples = append([]series.Sample{{TimeMillis: t0*1000 + 1}}, late.Samples[i].Samples...)
 	}
 	check(t, s.Put(ctx, late))
-	set, err := s.NumberSeries(ctx, "queue")
-	check(t, err)
-	all, _ := set.Match(nil, 0)
-	got, err := all[0].Latest(ctx, nil, t0*2000, 0, 3*360)
-	if err != nil || len(got) != 3*360 {
-		t.Errorf("%d samples, %v", len(got), err)
+	read := func() store.SampleSeries {
+		got, err := s.Samples(ctx, store.SampleQuery{Family: "queue", EndMillis: t0 * 2000, Dropped: true})
+		check(t, err)
+		return got[0]
+	}
+	if n := len(read().Samples); n < 3*360 {
+		t.Errorf("%d samples", n)
 	}
 	if err := s.Maintain(ctx, time.Unix(t0+8*3600, 0)); !errors.Is(err, store.ErrCorrupt) {
 		t.Errorf("maintenance says %v", err)
 	}
 	for hour := int64(1); hour < 4; hour++ { // the others lose what they must
-		if all[0].Kept((t0+hour*3600)*1000, (t0+hour*3600)*1000) {
+		at := (t0 + hour*3600) * 1000
+		if d := read().Dropped; !slices.ContainsFunc(d, func(d store.Span) bool { return at >= d.Start && at < d.End }) {
 			t.Errorf("hour %d is kept", hour)
 		}
 	}

@@ -38,7 +38,7 @@
 // has enough newer ones its samples of an hour go, and the hour is written anew
 // once half of it is to go, so a slow series keeps nobody else's. Beside each run
 // a tally (tally.go) counts its samples, and says whose are gone: what comes late
-// for these is dropped, and a lookup says that it no longer has them.
+// for these is dropped, and Samples says where some are.
 //
 // # Kept traces
 //
@@ -54,14 +54,6 @@
 // A record (records.go) lies under its kind and key, with its revision before its
 // value. The last revision given is written with each write. They have no part in
 // tiers, and never expire.
-//
-// # Lookups
-//
-// Checks ask for single samples of the same series again and again. A lookup
-// (lookup.go) keeps the hours it has read in memory, packed by column so that any
-// sample is found without reading those before it (sampleblock.go), and Put adds
-// to them, so that only what is late or repeated makes it read again. All of them
-// together are bounded by Options.SampleBytes.
 //
 // # Locks
 //

@@ -30,12 +30,13 @@ type unit struct {
 	columns
 	bytes int64 // estimate of the memory held
 
-	// ids, by number plus one, and table find numbers when writing; nil until
-	// the first Put into the unit.
+	// ids, by number plus one, and table find numbers by identity; nil until
+	// the first Put into the unit, or the first read of series by identity.
 	ids   []series.ID
 	table series.Table // of numbers plus one
 
-	lastPut uint64 // how many Puts there were before the last one of the unit; guarded by the store's write lock
+	making  sync.Mutex // held while ids are made; before mu
+	lastPut uint64     // how many Puts there were before the last one of the unit; guarded by the store's write lock
 }
 
 // columns holds the kind and the labels of every series of a unit.
@@ -181,13 +182,16 @@ func (u *unit) held() int64 {
 	return sum
 }
 
-// writable makes ids. Only the holder of the store's write lock calls it.
+// writable makes ids. Nothing is added to a unit before it has returned.
 func (u *unit) writable(family string) {
+	u.making.Lock()
+	defer u.making.Unlock()
 	if u.ids != nil {
 		return
 	}
 	ids := make([]series.ID, 1, len(u.kinds)+1)
-	u.table.Grow(len(u.kinds))
+	var table series.Table
+	table.Grow(len(u.kinds))
 	var buf []byte
 	var b labels.ScratchBuilder
 	for n := range u.kinds {
@@ -195,12 +199,29 @@ func (u *unit) writable(family string) {
 		var id series.ID
 		id, buf = idOf(&s, buf)
 		ids = append(ids, id)
-		u.table.Add(id, uint32(n)+1)
+		table.Add(id, uint32(n)+1)
 	}
 	u.mu.Lock()
-	u.ids = ids
+	u.ids, u.table = ids, table
 	u.bytes += int64(len(ids)) * idBytes
 	u.mu.Unlock()
+}
+
+// identified returns the numbers, ascending, of the number series with the
+// identities, and the columns that hold them.
+func (u *unit) identified(family string, ids []series.ID) (numbers []uint32, cols *columns) {
+	u.writable(family)
+	u.mu.RLock()
+	for _, id := range ids {
+		for _, k := range []series.Kind{series.Gauge, series.Counter} {
+			if n := u.table.Find(u.ids, withKind(id, k)); n != 0 {
+				numbers = append(numbers, n-1)
+			}
+		}
+	}
+	u.mu.RUnlock()
+	slices.Sort(numbers)
+	return slices.Compact(numbers), u.columnsNow()
 }
 
 // labels rebuilds the labels of a series. Callers hold mu, or have columnsNow.

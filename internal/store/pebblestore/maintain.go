@@ -538,8 +538,9 @@ func (s *Store) raiseFloors(floor [numTiers]int64) error {
 		}
 	}
 	s.units.dropBefore(day)
+	err := s.commit(wb, pebble.NoSync)
 	if floor[tierSamples] > old[tierSamples] {
-		s.dropSamplesBefore(floor[tierSamples])
+		s.noteDropped(everyScope, floor[tierSamples])
 	}
-	return s.commit(wb, pebble.NoSync)
+	return err
 }

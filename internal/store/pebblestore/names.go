@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -71,7 +72,7 @@ func (s *Store) Families(ctx context.Context) ([]store.FamilyInfo, error) {
 	defer s.mu.RUnlock()
 	var out []store.FamilyInfo
 	for _, f := range s.families {
-		out = append(out, store.FamilyInfo{Name: f.name, Kind: f.kind, IntervalSeconds: f.interval})
+		out = append(out, store.FamilyInfo{Name: f.name, Kind: f.kind, IntervalSeconds: f.interval, Dropped: s.dropped.of(f.number)})
 	}
 	slices.SortFunc(out, func(a, b store.FamilyInfo) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
@@ -140,6 +141,39 @@ func (s *Store) LabelValues(ctx context.Context, family string, view series.View
 		return nil, fmt.Errorf("values of label %s of %s: %w", name, family, err)
 	}
 	return sorted(values), nil
+}
+
+// Series lists likewise the series of a family, in the order they came.
+func (s *Store) Series(ctx context.Context, family string, view series.View, matchers []*labels.Matcher, start, end int64) (out []series.Series, err error) {
+	if family == "" {
+		return nil, errors.New("series of no family: name one")
+	}
+	known := map[series.ID]bool{}
+	var b labels.ScratchBuilder
+	var buf []byte
+	err = s.eachUnit(ctx, family, view, start, end, func(u *columns) error {
+		sel, err := u.match(ctx, matchers)
+		if err != nil {
+			return err
+		}
+		before := len(out)
+		for n, ok := range sel {
+			if !ok {
+				continue
+			}
+			sr := series.Series{Family: family, View: view, Kind: u.kinds[n], Labels: u.labels(uint32(n), &b)}
+			var id series.ID
+			if id, buf = idOf(&sr, buf); !known[id] {
+				known[id] = true
+				out = append(out, sr)
+			}
+		}
+		return store.BudgetOf(ctx).Reserve(int64(len(out)-before) * groupBytes)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("series of %s: %w", family, err)
+	}
+	return out, nil
 }
 
 func sorted(set map[string]bool) []string {

@@ -62,10 +62,6 @@ type Options struct {
 	// what the last few Puts wrote to is held in any case. Default 96 MiB.
 	IndexBytes int64
 
-	// SampleBytes bounds the raw samples held in memory for lookups, see
-	// store.Lookups; default 128 MiB. A sample takes 1 to 16 bytes there.
-	SampleBytes int64
-
 	// AnswerBytes bounds what one answer holds in memory, about; beyond it a
 	// query is refused with store.ErrTooMany. Default 1 GiB.
 	AnswerBytes int64
@@ -128,7 +124,6 @@ func (o *Options) ensureDefaults() error {
 	setDefault(&o.CacheBytes, 48<<20)
 	setDefault(&o.MemtableBytes, 16<<20)
 	setDefault(&o.IndexBytes, 96<<20)
-	setDefault(&o.SampleBytes, 128<<20)
 	setDefault(&o.AnswerBytes, 1<<30)
 	setDefault(&o.Settle, 10*time.Minute)
 	setDefault(&o.Rollup, 20*time.Second)
@@ -178,13 +173,13 @@ type Store struct {
 	ready    [numTiers]int64 // watermark: slots before it have been rolled up into this tier
 	floor    [numTiers]int64 // what starts before it has expired
 	direct   map[partID]bool // coarse partitions that were put to directly
+	dropped  droppedSamples
 
 	traces  keptTraces
 	records keptRecords
 
 	units *unitCache
 	dirs  *dirCache
-	sets  sampleSets
 
 	fresh     map[scopeID]*freshState // chunks that are not settled yet; guarded by write
 	freshRead bool                    // fresh holds what was there before Open
@@ -357,7 +352,6 @@ func (s *Store) openDB(ctx context.Context, found *start) error {
 	s.direct = map[partID]bool{}
 	s.units = newUnitCache(s, s.opts.IndexBytes*3/4)
 	s.dirs = newDirCache(s.opts.IndexBytes / 4)
-	s.sets.m, s.sets.cache.limit = map[scope]*sampleSet{}, s.opts.SampleBytes
 	if err := s.load(); err != nil {
 		return err
 	}

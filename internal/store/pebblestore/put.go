@@ -179,7 +179,6 @@ func (s *Store) commit(wb *pebble.Batch, o *pebble.WriteOptions) error {
 
 // publish shows queries what has been written.
 func (p *putter) publish() {
-	p.showSeries()
 	for _, d := range p.days {
 		for _, up := range d.units {
 			if len(up.series) > 0 {
@@ -187,7 +186,6 @@ func (p *putter) publish() {
 			}
 		}
 	}
-	p.showSamples()
 	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()

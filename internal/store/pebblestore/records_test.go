@@ -280,3 +280,21 @@ func TestRecordGolden(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
+
+// A server goes on with the records that it kept before stores were shared.
+func TestOwnRecordsOfBefore(t *testing.T) {
+	ctx := context.Background()
+	o := Options{FS: vfs.NewMem()}
+	s := open(t, o)
+	_, err := s.PutRecords(ctx, "checks", store.RecordWrite{Key: "c1", Value: []byte("state")})
+	check(t, errors.Join(err, s.Close()))
+	for range 2 {
+		s = open(t, o)
+		own, err := store.OwnRecords(ctx, s, s.Writer())
+		check(t, err)
+		if r, err := own.GetRecord(ctx, "checks", "c1"); err != nil || string(r.Value) != "state" {
+			t.Errorf("got %q, %v", r.Value, err)
+		}
+		check(t, s.Close())
+	}
+}

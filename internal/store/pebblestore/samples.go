@@ -17,6 +17,7 @@ type sampleReader struct {
 	ctx      context.Context
 	scope    scope
 	matchers []*labels.Matcher
+	ids      []series.ID // in place of matchers
 	scan     *scanner
 	days     map[int64]*sampleDay
 	byKey    map[string]int
@@ -54,24 +55,35 @@ func (r *sampleReader) day(day int64) (*sampleDay, error) {
 		return nil, err
 	}
 	d := &sampleDay{}
-	cols := u.columnsNow()
-	sel, err := cols.match(r.ctx, r.matchers)
-	if err != nil {
-		return nil, err
+	var cols *columns
+	var numbers []uint32
+	if r.ids != nil {
+		numbers, cols = u.identified(r.s.familyName(r.scope), r.ids)
+	} else {
+		cols = u.columnsNow()
+		sel, err := cols.match(r.ctx, r.matchers)
+		if err != nil {
+			return nil, err
+		}
+		for n, ok := range sel {
+			if ok && cols.kinds[n] != series.Distribution {
+				numbers = append(numbers, uint32(n))
+			}
+		}
 	}
-	if err := store.BudgetOf(r.ctx).Reserve(int64(len(sel)) * selectedBytes); err != nil {
+	if err := store.BudgetOf(r.ctx).Reserve(int64(len(cols.kinds)) * selectedBytes); err != nil {
 		return nil, err
 	}
 	known := len(r.series)
-	d.group = make([]int32, len(sel))
+	d.group = make([]int32, len(cols.kinds))
+	for n := range d.group {
+		d.group[n] = -1
+	}
+	d.numbers = numbers
 	var b labels.ScratchBuilder
 	var buf []byte
-	for n, ok := range sel {
-		d.group[n] = -1
-		if !ok || cols.kinds[n] == series.Distribution {
-			continue
-		}
-		ls := cols.labels(uint32(n), &b)
+	for _, n := range numbers {
+		ls := cols.labels(n, &b)
 		buf = append(ls.Bytes(buf), byte(cols.kinds[n]))
 		i, ok := r.byKey[string(buf)]
 		if !ok {
@@ -80,7 +92,6 @@ func (r *sampleReader) day(day int64) (*sampleDay, error) {
 			r.byKey[string(buf)] = i
 		}
 		d.group[n] = int32(i)
-		d.numbers = append(d.numbers, uint32(n))
 	}
 	r.days[day] = d
 	return d, store.BudgetOf(r.ctx).Reserve(int64(len(r.series)-known) * groupBytes)
@@ -103,6 +114,27 @@ func (r *sampleReader) hour(part int64, sel *selection, fn func(i int, ss []seri
 	})
 }
 
+// dropped notes which of the selected series have lost their samples of an hour.
+func (r *sampleReader) dropped(part int64, sel *selection) error {
+	gone, err := r.s.goneIfKnown(r.snap, part, r.scope)
+	if err != nil || len(gone) == 0 {
+		return err
+	}
+	start, end := part*1000, (part+tierPart[tierSamples])*1000
+	for _, n := range sel.numbers {
+		if !gone.has(uint64(n)) {
+			continue
+		}
+		d := &r.series[sel.group[n]].Dropped
+		if last := len(*d) - 1; last >= 0 && (*d)[last].End >= start {
+			(*d)[last].End = end
+		} else {
+			*d = append(*d, store.Span{Start: start, End: end})
+		}
+	}
+	return nil
+}
+
 // bounds returns the first and the last hour that hold samples of any family;
 // ok is false if none does.
 func (r *sampleReader) bounds() (first, last int64, ok bool, err error) {
@@ -123,7 +155,8 @@ func (r *sampleReader) bounds() (first, last int64, ok bool, err error) {
 const sampleBytes = 16
 
 // Samples returns the raw samples in [StartMillis, EndMillis], series in order
-// of labels; series without any are left out.
+// of labels; series without any are left out, unless some were dropped and that is
+// asked.
 func (s *Store) Samples(ctx context.Context, q store.SampleQuery) (out []store.SampleSeries, err error) {
 	done, err := s.enter(ctx)
 	if err != nil {
@@ -139,6 +172,7 @@ func (s *Store) Samples(ctx context.Context, q store.SampleQuery) (out []store.S
 		return nil, fmt.Errorf("samples of %s: %w", q.Family, err)
 	}
 	defer r.close()
+	r.ids = q.IDs
 	first, last, ok, err := r.bounds()
 	if err != nil {
 		return nil, fmt.Errorf("samples of %s: %w", q.Family, err)
@@ -168,6 +202,9 @@ func (s *Store) Samples(ctx context.Context, q store.SampleQuery) (out []store.S
 			}
 		})
 		held += more
+		if err == nil && q.Dropped {
+			err = r.dropped(part, &d.selection)
+		}
 		if err == nil {
 			err = store.BudgetOf(ctx).Reserve(more)
 		}
@@ -185,7 +222,7 @@ func (s *Store) Samples(ctx context.Context, q store.SampleQuery) (out []store.S
 }
 
 func sortSampleSeries(ss []store.SampleSeries) []store.SampleSeries {
-	ss = slices.DeleteFunc(ss, func(s store.SampleSeries) bool { return len(s.Samples) == 0 })
+	ss = slices.DeleteFunc(ss, func(s store.SampleSeries) bool { return len(s.Samples)+len(s.Dropped) == 0 })
 	slices.SortFunc(ss, func(a, b store.SampleSeries) int { return labels.Compare(a.Labels, b.Labels) })
 	return ss
 }

@@ -88,6 +88,13 @@ func decodeSamples(dst []series.Sample, b []byte) ([]series.Sample, error) {
 // mergeSamples puts samples in order of time. Of several with one time the
 // last given is kept.
 func mergeSamples(ss []series.Sample) []series.Sample {
+	merged := true
+	for i := 1; i < len(ss) && merged; i++ {
+		merged = ss[i-1].TimeMillis < ss[i].TimeMillis
+	}
+	if merged {
+		return ss
+	}
 	slices.SortStableFunc(ss, func(a, b series.Sample) int {
 		switch {
 		case a.TimeMillis < b.TimeMillis:

@@ -161,19 +161,11 @@ func (s *Store) rewrite(ctx context.Context, id scopeID, snap *pebble.Snapshot, 
 	if s.freshOf(id) != before {
 		return false, nil
 	}
-	// First lookups say that samples are gone, then they go: who still finds them
-	// afterwards has its snapshot from before.
-	shown, err := s.hideSamples(id.scope, id.part, drop)
-	if err == nil {
-		if err = s.commit(w.wb, pebble.NoSync); err != nil {
-			shown()
-		}
-	}
-	if err != nil {
+	if err := s.commit(w.wb, pebble.NoSync); err != nil {
 		return false, err
 	}
 	if len(drop) > 0 {
-		s.forgetSamples(id.scope, id.part, drop)
+		s.noteDropped(id.scope, id.part+tierPart[tierSamples])
 		s.thinned = max(s.thinned, id.part+tierPart[tierSamples])
 	}
 	delete(s.fresh, id)

@@ -23,7 +23,6 @@ type Stats struct {
 	TraceBytes    int64  // their bytes, index included, before compression
 
 	DiskBytes, CacheBytes, MemtableBytes, IndexBytes int64
-	SampleBytes                                      int64 // raw samples in memory, see Options.SampleBytes
 }
 
 type statCounters struct {
@@ -41,7 +40,6 @@ func (s *Store) Stats() Stats {
 		DiskBytes: int64(m.DiskSpaceUsage()), CacheBytes: m.BlockCache.Size, MemtableBytes: int64(m.MemTable.Size),
 	}
 	st.SamplesOutnumbered, st.SampleHoursEvicted = s.stats.outnumbered.Load(), s.stats.evictedHours.Load()
-	st.SampleBytes = s.sets.cache.bytes.Load()
 	st.TracesKept, st.TracesLate = s.stats.tracesKept.Load(), s.stats.tracesLate.Load()
 	st.TracesExpired, st.TracesEvicted = s.stats.tracesExpired.Load(), s.stats.tracesEvicted.Load()
 	s.traces.mu.Lock()

@@ -103,7 +103,8 @@ func total(r *store.Result) (n uint64) {
 }
 
 // Run runs the suite. open returns an empty store that keeps base slots for at
-// least 48 hours, hours for at least 400 days and traces for at least 7 days;
+// least 48 hours, hours for at least 400 days, traces for at least 7 days, and of each
+// number series 15,000 samples, not many more;
 // the suite closes it.
 func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	tests := []struct {
@@ -127,12 +128,12 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"RecordConflicts", testRecordConflicts},
 		{"ConcurrentRecords", testConcurrentRecords},
 		{"UpdateRecords", testUpdateRecords},
+		{"OwnRecords", testOwnRecords},
 		{"Marks", testMarks},
+		{"Series", testSeries},
 		{"Samples", testSamples},
 		{"Nearest", testNearest},
 		{"SampleBounds", testSampleBounds},
-		{"Lookups", testLookups},
-		{"ConcurrentLookups", testConcurrentLookups},
 		{"Cancelled", testCancelled},
 		{"Concurrent", testConcurrent},
 		{"LateData", testLateData},
@@ -156,7 +157,6 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	t.Run("RandomRecords", func(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) { randomRecords(rt, open(t)) })
 	})
-	t.Run("RandomLookups", func(t *testing.T) { RunLookups(t, open, nil) })
 	t.Run("RandomTraces", func(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) { randomTraces(t, rt, open(t)) })
 	})
@@ -489,6 +489,50 @@ func testLabels(t *testing.T, st store.Store) {
 	equal(t, "values of totals", values(series.Total, "service", nil, T0, T0+10), []string{"c"})
 	equal(t, "unknown label", len(values(series.Full, "nope", nil, T0, T0+10)), 0)
 	equal(t, "before", len(names(series.Full, nil, T0-48*3600, T0-24*3600)), 0)
+}
+
+func testSeries(t *testing.T, st store.Store) {
+	ctx := context.Background()
+	list := func(family string, v series.View, ms []*labels.Matcher, from, to int64) (out []string) {
+		for _, s := range must(st.Series(ctx, family, v, ms, from, to))(t) {
+			if s.Family != family || s.View != v {
+				t.Errorf("series of %s in view %v: want %s, %v", s.Family, s.View, family, v)
+			}
+			out = append(out, fmt.Sprint(s.Labels, " ", s.Kind))
+		}
+		slices.Sort(out)
+		return out
+	}
+	const day, all = 24 * 3600, 1 << 40
+	put(t, st, "w", 1, Span(series.Full, "service", "a"), T0, []float64{1})
+	put(t, st, "w", 2, Span(series.Full, "service", "a"), T0+day, []float64{1})
+	put(t, st, "w", 3, Span(series.Total, "service", "c"), T0, []float64{1})
+	equal(t, "no numbers yet", len(list("queue", series.Full, nil, 0, all)), 0)
+	counter := gauge("q", "b")
+	counter.Kind = series.Counter
+	sample := series.Sample{TimeMillis: T0 * 1000, Value: 1}
+	putSamples(t, st, 4, gauge("q", "a"), sample)
+	putSamples(t, st, 5, gauge("q", "a"), series.Sample{TimeMillis: (T0 + day) * 1000, Value: 1})
+	putSamples(t, st, 6, gauge("q", "b"), sample)
+	putSamples(t, st, 7, counter, sample)
+	check(t, st.Put(ctx, &store.Batch{Writer: "w", Generation: 8, Resolution: series.Base, Series: []series.Series{gauge("q", "points")},
+		Points: []store.Point{{Slot: T0 + day, Data: store.AppendNumber(nil, series.Number{Count: 1})}}}))
+	for range 2 {
+		equal(t, "each once", list(series.SpanDuration, series.Full, nil, 0, all), []string{`{service="a"} 0`})
+		equal(t, "of totals", list(series.SpanDuration, series.Total, nil, 0, all), []string{`{service="c"} 0`})
+		equal(t, "numbers", list("queue", series.Full, nil, 0, all), []string{`{q="a"} 1`, `{q="b"} 1`, `{q="b"} 2`, `{q="points"} 1`})
+		equal(t, "that match", list("queue", series.Full, equals("q", "a"), 0, all), []string{`{q="a"} 1`})
+		equal(t, "of the second day", list("queue", series.Full, nil, T0+day, T0+day+1), []string{`{q="a"} 1`, `{q="points"} 1`})
+		equal(t, "of the day before", len(list("queue", series.Full, nil, T0-day, T0)), 0)
+		check(t, st.Maintain(ctx, time.Unix(T0+day+7200, 0)))
+	}
+	if _, err := st.Series(ctx, "", series.Full, nil, 0, all); err == nil {
+		t.Error("series of no family: want an error")
+	}
+}
+
+func equals(name, value string) []*labels.Matcher {
+	return []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, name, value)}
 }
 
 func testMarks(t *testing.T, st store.Store) {

@@ -29,8 +29,6 @@ type Twin struct {
 	points   map[address]twinPoint
 	samples  map[string]map[int64]series.Sample // by series key, by time
 	series   map[string]series.Series
-	numbers  []series.Series // number series in the order they came
-	known    map[string]bool // their keys
 	flushed  map[string]uint64
 	state    map[string]map[string][]byte
 	families map[string]store.FamilyInfo
@@ -55,7 +53,7 @@ type twinPoint struct {
 
 // NewTwin returns an empty twin.
 func NewTwin() *Twin {
-	return &Twin{points: map[address]twinPoint{}, samples: map[string]map[int64]series.Sample{}, series: map[string]series.Series{}, known: map[string]bool{},
+	return &Twin{points: map[address]twinPoint{}, samples: map[string]map[int64]series.Sample{}, series: map[string]series.Series{},
 		flushed: map[string]uint64{}, state: map[string]map[string][]byte{}, families: map[string]store.FamilyInfo{}, records: map[recordKey]store.Record{}, traces: map[store.TraceID]store.Trace{}}
 }
 
@@ -93,13 +91,11 @@ func (w *Twin) Put(ctx context.Context, b *store.Batch) error {
 		s := b.Series[p.Series]
 		a := address{key(&s), b.Resolution, p.Slot, b.Writer, b.Generation}
 		w.points[a] = twinPoint{s, bytes.Clone(p.Data)}
-		w.see(a.series, s)
 	}
 	for _, s := range b.Samples {
 		sr := b.Series[s.Series]
 		k := key(&sr)
 		w.series[k] = sr
-		w.see(k, sr)
 		if w.samples[k] == nil {
 			w.samples[k] = map[int64]series.Sample{}
 		}
@@ -298,7 +294,14 @@ func (w *Twin) Samples(ctx context.Context, q store.SampleQuery) ([]store.Sample
 	}
 	defer w.mu.Unlock()
 	var out []store.SampleSeries
-	w.eachSamples(q.Family, q.Matchers, func(s series.Series, all []series.Sample) {
+	ms := q.Matchers
+	if q.IDs != nil {
+		ms = nil
+	}
+	w.eachSamples(q.Family, ms, func(s series.Series, all []series.Sample) {
+		if id, _ := s.ID(nil); q.IDs != nil && !slices.Contains(q.IDs, id) {
+			return
+		}
 		all = slices.DeleteFunc(all, func(v series.Sample) bool { return v.TimeMillis < q.StartMillis || v.TimeMillis > q.EndMillis })
 		if len(all) > 0 {
 			out = append(out, store.SampleSeries{Labels: s.Labels, Kind: s.Kind, Samples: all})
@@ -343,12 +346,12 @@ func (w *Twin) Families(ctx context.Context) ([]store.FamilyInfo, error) {
 
 // eachLabels calls fn for the series that have points, or samples, on the days
 // that the range touches.
-func (w *Twin) eachLabels(family string, view series.View, ms []*labels.Matcher, start, end int64, fn func(labels.Labels)) {
+func (w *Twin) eachLabels(family string, view series.View, ms []*labels.Matcher, start, end int64, fn func(series.Series)) {
 	start -= ((start % day) + day) % day
 	end += ((-end)%day + day) % day
 	see := func(s series.Series, t int64) {
 		if (family == "" || s.Family == family) && s.View == view && t >= start && t < end && matches(s.Labels, ms) {
-			fn(s.Labels)
+			fn(s)
 		}
 	}
 	for a, p := range w.points {
@@ -367,8 +370,8 @@ func (w *Twin) LabelNames(ctx context.Context, family string, view series.View, 
 	}
 	defer w.mu.Unlock()
 	var out []string
-	w.eachLabels(family, view, ms, start, end, func(ls labels.Labels) {
-		ls.Range(func(l labels.Label) { out = append(out, l.Name) })
+	w.eachLabels(family, view, ms, start, end, func(s series.Series) {
+		s.Labels.Range(func(l labels.Label) { out = append(out, l.Name) })
 	})
 	slices.Sort(out)
 	return slices.Compact(out), nil
@@ -380,13 +383,36 @@ func (w *Twin) LabelValues(ctx context.Context, family string, view series.View,
 	}
 	defer w.mu.Unlock()
 	var out []string
-	w.eachLabels(family, view, ms, start, end, func(ls labels.Labels) {
-		if v := ls.Get(name); v != "" {
+	w.eachLabels(family, view, ms, start, end, func(s series.Series) {
+		if v := s.Labels.Get(name); v != "" {
 			out = append(out, v)
 		}
 	})
 	slices.Sort(out)
 	return slices.Compact(out), nil
+}
+
+// Series lists what is known, in order of labels.
+func (w *Twin) Series(ctx context.Context, family string, view series.View, ms []*labels.Matcher, start, end int64) ([]series.Series, error) {
+	if err := w.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer w.mu.Unlock()
+	if family == "" {
+		return nil, errors.New("series of no family")
+	}
+	known := map[string]bool{}
+	var out []series.Series
+	w.eachLabels(family, view, ms, start, end, func(s series.Series) {
+		if k := key(&s); !known[k] {
+			known[k] = true
+			out = append(out, s)
+		}
+	})
+	slices.SortFunc(out, func(a, b series.Series) int {
+		return cmp.Or(labels.Compare(a.Labels, b.Labels), cmp.Compare(a.Kind, b.Kind))
+	})
+	return out, nil
 }
 
 // Maintain does nothing: a twin keeps what it was given as it was given.

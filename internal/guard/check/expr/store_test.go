@@ -67,7 +67,7 @@ func TestOnStore(t *testing.T) {
 		{`count(d_seconds[0:END]) >= 360`, "1"},
 		{`p99(d_seconds{service="bank"}[-60M:-0M])`, "null"},
 	}...)
-	h := history.New(history.Options{Store: st, Now: func() time.Time { return expr.Now }}).For(history.ForOptions{})
+	h := history.New(history.Options{Cache: history.NewCache(st, history.CacheOptions{}), Now: func() time.Time { return expr.Now }}).For(history.ForOptions{})
 	for _, c := range examples {
 		p, err := expr.Parse(c[0], expr.Options{})
 		if err != nil {

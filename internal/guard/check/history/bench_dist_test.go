@@ -47,7 +47,7 @@ func BenchmarkDistributions(b *testing.B) {
 				batch.Points = append(batch.Points, store.Point{Series: uint32(i), Slot: slot, Data: data[rng.IntN(len(data))]})
 			}
 			batch.Generation++
-			if err := w.st.Put(ctx, batch); err != nil {
+			if err := w.c.Put(ctx, batch); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -35,7 +35,7 @@ func TestDistributions(t *testing.T) {
 				b.Points = append(b.Points, store.Point{Series: uint32(i), Slot: t0 + int64(k)*10, Data: storetest.Dist(float64(k+1) / 1000)})
 			}
 		}
-		if err := w.st.Put(context.Background(), b); err != nil {
+		if err := w.c.Put(context.Background(), b); err != nil {
 			t.Fatal(err)
 		}
 		w.maintain(time.Unix(t0+int64(day+1)*86400, 0))
@@ -96,7 +96,7 @@ func TestGrouped(t *testing.T) {
 	const many = 30
 	twin := &counting{Store: storetest.NewTwin()}
 	now := time.Unix(t0+7200, 0)
-	h := New(Options{Store: twin, Now: func() time.Time { return now }})
+	h := New(Options{Cache: NewCache(twin, CacheOptions{}), Now: func() time.Time { return now }})
 	v := h.For(ForOptions{Tolerance: time.Minute})
 	b := &store.Batch{Writer: "w", Generation: 1, Resolution: series.Base}
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -138,7 +138,7 @@ func TestGrouped(t *testing.T) {
 				t.Errorf("%+v: %d questions", by, twin.queries)
 			}
 			for i, s := range all {
-				alone := New(Options{Store: twin, Now: h.o.Now}).For(ForOptions{Tolerance: time.Minute})
+				alone := New(Options{Cache: NewCache(twin, CacheOptions{}), Now: h.o.Now}).For(ForOptions{Tolerance: time.Minute})
 				if want := values(look(t, alone, s, now)); got[i] != want {
 					t.Errorf("%+v, %v: got%s, alone%s", by, s.Matchers, got[i], want)
 				}

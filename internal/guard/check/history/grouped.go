@@ -191,7 +191,7 @@ func (h *History) merged(ctx context.Context, a *asked, from, to, step int64) ([
 }
 
 func (r *answer) read(ctx context.Context, h *History, q store.Query) {
-	res, err := h.o.Store.Query(ctx, q)
+	res, err := h.o.Cache.Query(ctx, q)
 	if r.err = err; err != nil {
 		return
 	}

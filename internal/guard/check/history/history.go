@@ -20,12 +20,11 @@ import (
 	"tailscope/internal/guard/check/expr"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
-	"tailscope/internal/store"
 )
 
-// Options configure a History. Of all but Store the zero value means the default.
+// Options configure a History. Of all but Cache the zero value means the default.
 type Options struct {
-	Store store.Store
+	Cache *Cache           // of the store
 	Now   func() time.Time // default time.Now
 	// Tolerance is how far from the asked moment a sample may lie; default 5 min.
 	Tolerance time.Duration
@@ -50,7 +49,7 @@ type History struct {
 	answers answers
 }
 
-// New returns a History over o.Store.
+// New returns a History over o.Cache.
 func New(o Options) *History {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -100,7 +99,7 @@ func (h *History) kind(ctx context.Context, family string) (expr.Kind, error) {
 	if h.recent.of(family) != nil {
 		return expr.Numbers, nil
 	}
-	all, err := h.o.Store.Families(ctx)
+	all, err := h.o.Cache.Families(ctx)
 	if err != nil {
 		return expr.Missing, err
 	}

@@ -30,6 +30,7 @@ const t0 = 1_789_948_800 // on the hour and on the day, UTC
 type world struct {
 	t   testing.TB
 	st  *pebblestore.Store
+	c   *Cache // of st
 	h   *History
 	gen uint64
 	now time.Time
@@ -42,8 +43,8 @@ func newWorld(t testing.TB, o pebblestore.Options) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, st: st, now: time.Unix(t0, 0)}
-	w.h = New(Options{Store: st, Now: func() time.Time { return w.now }})
+	w := &world{t: t, st: st, c: NewCache(st, CacheOptions{Samples: o.SampleCount}), now: time.Unix(t0, 0)}
+	w.h = New(Options{Cache: w.c, Now: func() time.Time { return w.now }})
 	return w
 }
 
@@ -75,14 +76,14 @@ func (w *world) put(s series.Series, ss ...series.Sample) {
 	for slot, n := range slots {
 		b.Points = append(b.Points, store.Point{Slot: slot, Data: store.AppendNumber(nil, *n)})
 	}
-	if err := w.st.Put(context.Background(), b); err != nil {
+	if err := w.c.Put(context.Background(), b); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
 func (w *world) maintain(at time.Time) {
 	w.t.Helper()
-	if err := w.st.Maintain(context.Background(), at); err != nil {
+	if err := w.c.Maintain(context.Background(), at); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -365,7 +366,7 @@ func TestConcurrent(t *testing.T) {
 			b.Samples = append(b.Samples, store.Samples{Series: uint32(2 * i), Samples: []series.Sample{{TimeMillis: (t0 + k) * 1000}}})
 			b.Points = append(b.Points, store.Point{Series: uint32(2*i + 1), Slot: t0 + k*10, Data: storetest.Dist(1)})
 		}
-		if err := w.st.Put(context.Background(), b); err != nil {
+		if err := w.c.Put(context.Background(), b); err != nil {
 			t.Fatal(err)
 		}
 	}

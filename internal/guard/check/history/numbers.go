@@ -10,6 +10,7 @@ import (
 
 	"tailscope/internal/guard/check/expr"
 	"tailscope/internal/series"
+	"tailscope/internal/store"
 )
 
 // scratch is what one look-up needs besides its answer.
@@ -129,7 +130,7 @@ func (v *view) follow(ctx context.Context, a, b *source, t, now int64) (bool, er
 func (v *view) nearest(ctx context.Context, o *source, t, now int64) (best series.Sample, ok bool, err error) {
 	within := v.tolerance
 	if o.stored != nil {
-		best, ok, err = o.stored.Nearest(ctx, t, within)
+		best, ok, err = o.stored.nearest(ctx, t, within)
 		if err != nil {
 			return best, false, err
 		}
@@ -148,8 +149,11 @@ func (v *view) nearest(ctx context.Context, o *source, t, now int64) (best serie
 			return a, true, nil
 		}
 	}
-	if ok || o.stored == nil || o.stored.Kept(t-v.tolerance, t+v.tolerance) {
+	if ok || o.stored == nil {
 		return best, ok, nil
+	}
+	if kept, err := o.stored.kept(ctx, t-v.tolerance, t+v.tolerance); err != nil || kept {
+		return best, false, err
 	}
 	return v.h.pages.nearest(ctx, v.h, o, t, v.tolerance, now)
 }
@@ -159,7 +163,7 @@ func (v *view) nearest(ctx context.Context, o *source, t, now int64) (best serie
 func (o *source) latest(ctx context.Context, t, now, within int64) (series.Sample, bool, error) {
 	x := scratches.Get().(*scratch)
 	defer scratches.Put(x)
-	got, err := o.stored.Latest(ctx, x.c[:0], now, 0, 1)
+	got, err := o.stored.latest(ctx, x.c[:0], now, 0, 1)
 	x.c = got
 	if err != nil || len(got) == 0 || t-got[0].TimeMillis > within {
 		return series.Sample{}, false, err
@@ -180,12 +184,12 @@ func (o *source) newest(ctx context.Context, until int64, x *scratch) (int64, er
 // skip. dst is not x.b.
 func (o *source) last(ctx context.Context, dst []series.Sample, until int64, skip, n int, x *scratch) ([]series.Sample, error) {
 	if o.recent == nil {
-		return o.stored.Latest(ctx, dst, until, skip, n)
+		return o.stored.latest(ctx, dst, until, skip, n)
 	}
 	stored := int64(math.MinInt64)
 	if o.stored != nil {
 		var err error
-		if x.b, err = o.stored.Latest(ctx, x.b[:0], until, 0, 1); err != nil {
+		if x.b, err = o.stored.latest(ctx, x.b[:0], until, 0, 1); err != nil {
 			return dst, err
 		}
 		if len(x.b) > 0 {
@@ -201,7 +205,7 @@ func (o *source) last(ctx context.Context, dst []series.Sample, until int64, ski
 		return dst, nil
 	}
 	// What has been stored since was among the recent ones.
-	return o.stored.Latest(ctx, dst, min(until, stored), max(skip-len(x.b), 0), n)
+	return o.stored.latest(ctx, dst, min(until, stored), max(skip-len(x.b), 0), n)
 }
 
 // whole is how many samples indexes count: before them some may be missing.
@@ -209,7 +213,7 @@ func (o *source) whole() int {
 	if o.set == nil {
 		return math.MaxInt32
 	}
-	return o.set.Whole()
+	return o.set.m.o.Samples
 }
 
 // goneAfter is how much older than the newest sample of all that of a series
@@ -352,12 +356,13 @@ func (v *view) rangeOf(ctx context.Context, o *source, dst []series.Sample, from
 	mark := len(dst)
 	last := from - 1
 	if o.stored != nil {
+		var gaps []store.Span
 		var err error
-		if dst, err = o.stored.Range(ctx, dst, from, to); err != nil {
+		if dst, gaps, err = o.stored.between(ctx, dst, from, to); err != nil {
 			return dst, err
 		}
-		if !o.stored.Kept(from, to) {
-			if dst, err = v.h.pages.instead(ctx, v.h, o, from, to, dst, mark); err != nil {
+		if len(gaps) > 0 {
+			if dst, err = v.h.pages.instead(ctx, v.h, o, from, to, gaps, dst, mark); err != nil {
 				return dst, err
 			}
 		}

@@ -32,7 +32,7 @@ type page struct {
 }
 
 type pageKey struct {
-	stored     store.Lookup
+	stored     stored
 	start, end int64 // ms, on the hour
 }
 
@@ -110,7 +110,7 @@ func (h *History) points(ctx context.Context, o *source, start, end, step int64)
 	o.labels.Range(func(l labels.Label) {
 		ms = append(ms, labels.MustNewMatcher(labels.MatchEqual, l.Name, l.Value))
 	})
-	res, err := h.o.Store.Query(ctx, store.Query{Family: o.family, View: series.Full, Matchers: ms,
+	res, err := h.o.Cache.Query(ctx, store.Query{Family: o.family, View: series.Full, Matchers: ms,
 		Start: start, End: end, Step: step, Each: true, Schema: hist.DefaultSchema})
 	if err != nil {
 		return nil, err
@@ -162,46 +162,24 @@ const (
 	pagePoints = 20_000
 )
 
-// instead puts points of the hours of [from, to] that have no samples any more
-// into dst, whose samples from mark on were read of that range before. Such an hour
-// may only just have lost its samples, so those that were found of it are left out.
-func (c *pages) instead(ctx context.Context, h *History, o *source, from, to int64, dst []series.Sample, mark int) ([]series.Sample, error) {
-	add := func(start, end int64) error {
-		p, err := c.get(ctx, h, o, start, end)
-		if err != nil {
-			return err
-		}
-		for i := range p.points {
-			if v := &p.points[i]; v.TimeMillis >= from && v.TimeMillis <= to {
-				dst = append(dst, v.Sample)
-			}
-		}
-		return nil
-	}
-	for hour := floorTo(from, hourMillis); hour <= to; {
-		if o.stored.Kept(hour, hour) {
-			hour += hourMillis
-			continue
-		}
-		end := hour + hourMillis
-		for end <= to && !o.stored.Kept(end, end) {
-			end += hourMillis
-		}
-		kept := dst[:mark]
-		for _, v := range dst[mark:] {
-			if v.TimeMillis < hour || v.TimeMillis >= end {
-				kept = append(kept, v)
-			}
-		}
-		dst = kept
+// instead appends the points of [from, to] in the hours that have no samples any more,
+// and puts what was appended from mark on in order.
+func (c *pages) instead(ctx context.Context, h *History, o *source, from, to int64, gaps []store.Span, dst []series.Sample, mark int) ([]series.Sample, error) {
+	for _, g := range gaps {
 		// A long time is read at once, a short one hour by hour, as many ask for it.
-		length := int64(hourMillis)
-		if (end-hour)/hourMillis > pagedHours {
-			length = end - hour
+		length := int64(hourSeconds)
+		if (g.End-g.Start)/hourSeconds > pagedHours {
+			length = g.End - g.Start
 		}
-		for ; hour < end; hour += length {
-			if err := add(hour, hour+length); err != nil {
+		for hour := g.Start; hour < g.End; hour += length {
+			p, err := c.get(ctx, h, o, hour*1000, (hour+length)*1000)
+			if err != nil {
 				return dst, err
+			}
+			for i := range p.points {
+				if v := &p.points[i]; v.TimeMillis >= from && v.TimeMillis <= to {
+					dst = append(dst, v.Sample)
+				}
 			}
 		}
 	}

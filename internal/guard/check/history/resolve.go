@@ -20,15 +20,23 @@ type source struct {
 	family string
 	labels labels.Labels
 	kind   series.Kind
-	set    store.SeriesSet // of stored
-	stored store.Lookup
+	set    *seriesSet // of stored
+	stored stored
 	recent *recentSeries
+}
+
+// stored is a lookup, or what a test has in its place.
+type stored interface {
+	nearest(ctx context.Context, t, within int64) (series.Sample, bool, error)
+	latest(ctx context.Context, dst []series.Sample, until int64, skip, n int) ([]series.Sample, error)
+	between(ctx context.Context, dst []series.Sample, start, end int64) ([]series.Sample, []store.Span, error)
+	kept(ctx context.Context, start, end int64) (bool, error)
 }
 
 // matched are the sources of a selector, as of when so many series were there.
 type matched struct {
 	name   string // of the family
-	set    store.SeriesSet
+	set    *seriesSet
 	stored int // of set
 	family *recentFamily
 	count  int64  // of families observed; once it grows there may be one
@@ -79,7 +87,7 @@ func (v *view) resolve(s *expr.Selector) *resolved {
 }
 
 func (m *matched) current(h *History) bool {
-	if m == nil || m.set == nil || m.set.Len() != m.stored {
+	if m == nil || m.set == nil || m.set.length.Load() != int64(m.stored) || m.set.m.o.Refresh != 0 {
 		return false
 	}
 	if m.family == nil {
@@ -98,25 +106,20 @@ func (r *resolved) sources(ctx context.Context, h *History, s *expr.Selector) ([
 	old := r.matched.Load()
 	count := h.recent.count.Load()
 	family := h.recent.of(s.Family)
-	if old == nil || old.set != nil && old.set.Len() < old.stored || old.family != nil && old.family.epoch.Load() != old.epoch {
+	if old == nil || old.set != nil && old.set.length.Load() < int64(old.stored) || old.family != nil && old.family.epoch.Load() != old.epoch {
 		old = &matched{}
 	}
 	n := &matched{name: s.Family, set: old.set, stored: old.stored, family: family, count: count, epoch: old.epoch, seen: old.seen, sources: slices.Clone(old.sources)}
-	if n.set == nil {
-		set, err := h.o.Store.NumberSeries(ctx, s.Family)
-		if err != nil {
-			return nil, err
-		}
-		if set != nil {
-			n.set = set
-		}
+	set, err := h.o.Cache.seriesOf(ctx, s.Family)
+	if err != nil {
+		return nil, err
 	}
-	if n.set != nil {
-		var found []store.Lookup
-		found, n.stored = n.set.Match(s.Matchers, n.stored)
+	if n.set = set; set != nil {
+		var found []*lookup
+		found, n.stored = set.match(s.Matchers, n.stored)
 		for _, l := range found {
-			o := n.source(l.Labels(), l.Kind())
-			o.set, o.stored = n.set, l
+			o := n.source(l.labels, l.kind)
+			o.set, o.stored = set, l
 		}
 	}
 	if family != nil {

@@ -6,50 +6,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
-
 	"tailscope/internal/guard/check/expr"
 	"tailscope/internal/series"
-	"tailscope/internal/store"
 	"tailscope/internal/store/pebblestore"
 )
 
-// between is a store in which something happens between two look-ups of one answer.
+// between is a look-up with something that happens between it and the next of one
+// answer.
 type between struct {
-	store.Store
+	stored
 	happens func()
 }
 
-type betweenSet struct {
-	store.SeriesSet
-	b *between
-}
-
-type betweenLookup struct {
-	store.Lookup
-	b *between
-}
-
-func (b *between) NumberSeries(ctx context.Context, family string) (store.SeriesSet, error) {
-	set, err := b.Store.NumberSeries(ctx, family)
-	if set == nil {
-		return nil, err
-	}
-	return betweenSet{set, b}, err
-}
-
-func (s betweenSet) Match(m []*labels.Matcher, from int) ([]store.Lookup, int) {
-	found, n := s.SeriesSet.Match(m, from)
-	for i := range found {
-		found[i] = betweenLookup{found[i], s.b}
-	}
-	return found, n
-}
-
-func (l betweenLookup) Latest(ctx context.Context, dst []series.Sample, until int64, skip, n int) ([]series.Sample, error) {
-	dst, err := l.Lookup.Latest(ctx, dst, until, skip, n)
-	if f := l.b.happens; f != nil {
-		l.b.happens = nil
+func (b *between) latest(ctx context.Context, dst []series.Sample, until int64, skip, n int) ([]series.Sample, error) {
+	dst, err := b.stored.latest(ctx, dst, until, skip, n)
+	if f := b.happens; f != nil {
+		b.happens = nil
 		f()
 	}
 	return dst, err
@@ -59,8 +31,6 @@ func (l betweenLookup) Latest(ctx context.Context, dst []series.Sample, until in
 func TestAFlushDuringALookUp(t *testing.T) {
 	w := newWorld(t, pebblestore.Options{})
 	defer w.close()
-	b := &between{Store: w.st}
-	w.h = New(Options{Store: b})
 	h := w.h.For(ForOptions{})
 	a := value("check", "a")
 	sample := func(s int64) series.Sample { return series.Sample{TimeMillis: (t0 + s) * 1000, Value: float64(s)} }
@@ -68,10 +38,15 @@ func TestAFlushDuringALookUp(t *testing.T) {
 	for s := int64(10); s <= 50; s += 10 {
 		w.h.Observe(a, sample(s))
 	}
-	b.happens = func() { w.put(a, sample(40), sample(50)) }
 	x := &expr.Selector{Text: "x[0:9]", Family: "check_value", Matchers: equals("check", "a"), By: expr.ByIndexRange, To: 9}
+	look(t, h, x, time.Unix(t0+60, 0))
+	sources := h.(*view).resolve(x).matched.Load().sources
+	sources[0].stored = &between{sources[0].stored, func() { w.put(a, sample(40), sample(50)) }}
 	if got := values(look(t, h, x, time.Unix(t0+60, 0))); got != " 50 40 30 20 10" {
 		t.Errorf("got%s", got)
+	}
+	if sources[0].stored.(*between).happens != nil {
+		t.Error("nothing was put")
 	}
 }
 

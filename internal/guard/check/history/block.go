@@ -1,26 +1,30 @@
-package pebblestore
+package history
 
 import (
 	"encoding/binary"
 	"math"
 	"sync/atomic"
+	"time"
 
 	"tailscope/internal/series"
 )
 
 // sampleBlock is an hour of one series' raw samples in memory, ascending in
-// time: those that came last as they are, the others packed. It is guarded by
-// its owner's lock but for used.
+// time: those that came last as they are, the others packed. Without samples it may
+// be several hours. It is guarded by its owner's lock but for used.
 type sampleBlock struct {
-	owner *lookup
-	hour  int64 // start, Unix seconds
+	hour  int64       // start, Unix seconds
+	until int64       // end, exclusive
+	used  atomic.Bool // since the cache last looked
+	whole bool        // none were dropped
+	dead  bool        // no longer the owner's
 
 	packed packedSamples
 	tail   []series.Sample // later than the packed ones
 
-	size int64
-	dead bool        // no longer the owner's
-	used atomic.Bool // since the cache last looked
+	owner *lookup
+	size  int64
+	read  time.Time // when; the zero Time where that does not matter
 }
 
 // tailSamples is how many samples stay unpacked: packing all of an hour again
@@ -28,16 +32,19 @@ type sampleBlock struct {
 const tailSamples = 128
 
 // blockBytes is what an empty block takes.
-const blockBytes = 208
+const blockBytes = 240
 
-func newSampleBlock(l *lookup, hour int64, ss []series.Sample) *sampleBlock {
-	b := &sampleBlock{owner: l, hour: hour, packed: packSamples(ss)}
+func newSampleBlock(l *lookup, hour, until int64, ss []series.Sample, whole bool) *sampleBlock {
+	b := &sampleBlock{owner: l, hour: hour, until: until, whole: whole, packed: packSamples(ss)}
+	if m := l.set.m; m.o.Refresh != 0 {
+		b.read = m.o.Now()
+	}
 	b.size = b.bytes()
 	return b
 }
 
 func (b *sampleBlock) bytes() int64 {
-	return blockBytes + int64(cap(b.packed.times)+cap(b.packed.values)) + sampleBytes*int64(cap(b.tail))
+	return blockBytes + int64(cap(b.packed.times)+cap(b.packed.values)) + 16*int64(cap(b.tail))
 }
 
 func (b *sampleBlock) len() int { return b.packed.n + len(b.tail) }
@@ -267,7 +274,7 @@ func (p *packedSamples) within(t int64) (lo, hi int) {
 		return 0, p.n
 	}
 	at := func(t int64) int {
-		return int(min(max(floorDiv(t-p.first, p.step), -1), int64(p.n)))
+		return int(min(max(floorTo(t-p.first, p.step)/p.step, -1), int64(p.n)))
 	}
 	return max(at(t-p.off), 0), min(at(t+p.off)+1, p.n)
 }

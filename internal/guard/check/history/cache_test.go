@@ -1,4 +1,4 @@
-package pebblestore
+package history
 
 import (
 	"context"
@@ -9,31 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/prometheus/model/labels"
 	"pgregory.net/rapid"
 
 	"tailscope/internal/series"
 	"tailscope/internal/store"
+	"tailscope/internal/store/pebblestore"
 	"tailscope/internal/store/storetest"
 )
-
-// Room for hardly more than a block: nearly every look-up reads, and pushes out
-// what the one before has read.
-func TestLookupsWithoutRoom(t *testing.T) {
-	storetest.RunLookups(t, func(t *testing.T) store.Store { return open(t, Options{SampleBytes: 2000}) }, nil)
-}
-
-func TestLookupsAfterReopening(t *testing.T) {
-	storetest.RunLookups(t, func(t *testing.T) store.Store { return open(t, Options{FS: vfs.NewMem()}) },
-		func(t *testing.T, st store.Store) store.Store {
-			o := st.(*Store).opts
-			if err := st.Close(); err != nil {
-				t.Fatal(err)
-			}
-			return open(t, o)
-		})
-}
 
 func TestPackedSamples(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -59,7 +42,7 @@ func TestPackedSamples(t *testing.T) {
 			}
 			ss = append(ss, series.Sample{TimeMillis: at, Value: value()})
 		}
-		b := newSampleBlock(&lookup{}, 0, ss[:len(ss)/2])
+		b := newSampleBlock(&lookup{set: &seriesSet{m: &Cache{}}}, 0, hourSeconds, ss[:len(ss)/2], true)
 		if len(ss) > 0 && !b.append(ss[len(ss)/2:]) {
 			rt.Fatal("later samples were not taken")
 		}
@@ -92,7 +75,7 @@ func TestPackedSamples(t *testing.T) {
 // The samples in memory stay within their bound, and answers stay right.
 func TestLookupBytes(t *testing.T) {
 	const many, hours, limit = 20, 6, 100_000
-	s := open(t, Options{SampleBytes: limit})
+	s := NewCache(openStore(t, pebblestore.Options{}), CacheOptions{Bytes: limit})
 	defer s.Close()
 	ctx := context.Background()
 	b := &store.Batch{Writer: "w", Generation: 1, Resolution: series.Base}
@@ -108,21 +91,17 @@ func TestLookupBytes(t *testing.T) {
 	if err := s.Put(ctx, b); err != nil {
 		t.Fatal(err)
 	}
-	set, err := s.NumberSeries(ctx, "queue")
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, _ := set.Match(nil, 0)
+	all, _ := seriesIn(t, s, "queue").match(nil, 0)
 	most := int64(0)
 	for range 3 {
 		for i, l := range all {
 			for h := range hours {
 				k := h*360 + i
-				v, ok, err := l.Nearest(ctx, (storetest.T0+int64(k)*10)*1000+4000, 5000)
+				v, ok, err := l.nearest(ctx, (storetest.T0+int64(k)*10)*1000+4000, 5000)
 				if want := b.Samples[i].Samples[k]; err != nil || !ok || v != want {
 					t.Fatalf("series %d, sample %d: got %v, %v, %v, want %v", i, k, v, ok, err, want)
 				}
-				most = max(most, s.Stats().SampleBytes)
+				most = max(most, s.Bytes())
 			}
 		}
 	}
@@ -133,7 +112,7 @@ func TestLookupBytes(t *testing.T) {
 
 // Hours of which every series has enough newer samples go, and lookups know.
 func TestLookupsForgetDroppedHours(t *testing.T) {
-	s := open(t, Options{SampleCount: 500})
+	s := NewCache(openStore(t, pebblestore.Options{SampleCount: 500}), CacheOptions{Samples: 500})
 	defer s.Close()
 	ctx := context.Background()
 	b := &store.Batch{Writer: "w", Generation: 1, Resolution: series.Base,
@@ -146,13 +125,16 @@ func TestLookupsForgetDroppedHours(t *testing.T) {
 	if err := s.Put(ctx, b); err != nil {
 		t.Fatal(err)
 	}
-	set, err := s.NumberSeries(ctx, "queue")
-	if err != nil {
-		t.Fatal(err)
+	all, _ := seriesIn(t, s, "queue").match(nil, 0)
+	kept := func(from, to int64) bool {
+		kept, err := all[0].kept(ctx, from, to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return kept
 	}
-	all, _ := set.Match(nil, 0)
 	count := func() int {
-		got, err := all[0].Latest(ctx, nil, math.MaxInt64/2, 0, math.MaxInt)
+		got, err := all[0].latest(ctx, nil, (storetest.T0+6*3600)*1000-1, 0, math.MaxInt)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,8 +142,8 @@ func TestLookupsForgetDroppedHours(t *testing.T) {
 	}
 	const hour = 3600_000
 	const t0 = storetest.T0 * 1000
-	if n := count(); n != 6*360 || !all[0].Kept(t0, t0+6*hour) {
-		t.Fatalf("%d samples, all hours kept: %v", n, all[0].Kept(t0, t0+6*hour))
+	if n := count(); n != 6*360 || !kept(t0, t0+6*hour) {
+		t.Fatalf("%d samples, all hours kept: %v", n, kept(t0, t0+6*hour))
 	}
 	if err := s.Maintain(ctx, time.Unix(storetest.T0+7*3600, 0)); err != nil {
 		t.Fatal(err)
@@ -173,7 +155,7 @@ func TestLookupsForgetDroppedHours(t *testing.T) {
 		from, to int64
 		want     bool
 	}{{0, hour, false}, {3 * hour, 5 * hour, false}, {4 * hour, 6 * hour, true}, {5 * hour, 5 * hour, true}, {9 * hour, 10 * hour, true}, {4*hour - 1, 5 * hour, false}} {
-		if got := all[0].Kept(t0+tt.from, t0+tt.to); got != tt.want {
+		if got := kept(t0+tt.from, t0+tt.to); got != tt.want {
 			t.Errorf("kept from %d to %d: %v", tt.from/hour, tt.to/hour, got)
 		}
 	}
@@ -181,7 +163,10 @@ func TestLookupsForgetDroppedHours(t *testing.T) {
 	if err := s.Maintain(ctx, time.Unix(storetest.T0+40*86400, 0)); err != nil {
 		t.Fatal(err)
 	}
-	if n := count(); n != 0 || s.Stats().SampleBytes != 0 {
-		t.Errorf("%d samples, %d bytes of them after their age", n, s.Stats().SampleBytes)
+	if n := s.Bytes(); n != 0 {
+		t.Errorf("%d bytes of samples after their age", n)
+	}
+	if n := count(); n != 0 {
+		t.Errorf("%d samples after their age", n)
 	}
 }
