@@ -170,3 +170,25 @@ func TestLookupsForgetDroppedHours(t *testing.T) {
 		t.Errorf("%d samples after their age", n)
 	}
 }
+
+// What look-ups say of dropped samples holds as it does of the store's own answers.
+func TestSampleBounds(t *testing.T) {
+	read := func(st store.Store, q string, start, end int64) ([]series.Sample, []store.Span, error) {
+		set, err := st.(*Cache).seriesOf(context.Background(), "queue")
+		if err != nil {
+			return nil, nil, err
+		}
+		found, _ := set.match(equals("q", q), 0)
+		if len(found) != 1 {
+			return nil, nil, fmt.Errorf("%d series %s", len(found), q)
+		}
+		got, gaps, err := found[0].between(context.Background(), nil, start, end)
+		for i := range gaps {
+			gaps[i] = store.Span{Start: gaps[i].Start * 1000, End: gaps[i].End * 1000}
+		}
+		return got, gaps, err
+	}
+	storetest.RunSampleBounds(t, 100, read, func(t *testing.T) store.Store {
+		return NewCache(openStore(t, pebblestore.Options{SampleCount: 100}), CacheOptions{Samples: 100})
+	}, nil)
+}
