@@ -43,7 +43,7 @@ func (k Known) Open() bool { return k.Low == 0 || k.High == math.MaxFloat64 }
 
 // plain says whether a shape is nothing but workers and service.
 func plain(s virtual.Shape) bool {
-	return s.Slowing == nil && s.Room == 0 && s.Allowed == 0 && s.Collapses == 0
+	return s.Slowing == nil && s.QueueLimit == 0 && s.Allowed == 0 && s.Collapses == 0
 }
 
 // truthRequests is how many requests the truth of real workers is simulated with, at

@@ -49,6 +49,6 @@ func Search(ctx context.Context, c Case) (*api.Capacity, error) {
 	}
 	return searching.Run(ctx, l, searching.Options{
 		Search: search.Options{Objective: o, Lowest: c.Lowest, Highest: c.Highest},
-		Name:   "benchmark", Target: c.URL, Mode: "rate", Arrivals: "poisson", Seed: c.Seed, Bounds: searching.DefaultBounds(), Tell: c.Tell,
+		Name:   "benchmark", Target: c.URL, Mode: "rate", Arrivals: "poisson", Seed: c.Seed, Bounds: searching.DefaultBounds(), Report: c.Tell,
 	})
 }

@@ -90,7 +90,7 @@ func TestServersTakeTheirTime(t *testing.T) {
 // Of eight requests one is served and two wait, for as long as anybody looks; the
 // others are refused at once.
 func TestQueuesRefuse(t *testing.T) {
-	s, err := Queue(t.Context(), virtual.Server{Workers: 1, Service: fixed(1000), Room: 2}, ticking(t), 1)
+	s, err := Queue(t.Context(), virtual.Server{Workers: 1, Service: fixed(1000), QueueLimit: 2}, ticking(t), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

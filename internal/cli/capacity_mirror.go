@@ -190,7 +190,7 @@ func (f *capacityMirror) hold(ctx context.Context, name, service string, o capac
 		if err != nil {
 			return err
 		}
-		run := capacity.Options{Search: f.search, Name: name, Service: service, Command: h.command, Environment: h.environment, Tell: h.tell}
+		run := capacity.Options{Search: f.search, Name: name, Service: service, Command: h.command, Environment: h.environment, Report: h.tell}
 		l.Options(&run)
 		_, err = capacity.Run(ctx, l, run)
 		return err
@@ -278,8 +278,8 @@ func (f *capacityMirror) mirrored(cmd *cobra.Command) error {
 		return err
 	}
 	cfg.LogLevel = "warn"
-	told := &capacity.Told{}
-	r := &mirrorRun{streams: f.streams, cfg: cfg, now: f.now, heard: told.Hear}
+	told := &capacity.AnswerTimings{}
+	r := &mirrorRun{streams: f.streams, cfg: cfg, now: f.now, heard: told.Record}
 	log := newLogger(cfg, f.err)
 	if f.to = cfg.Mirror.To; f.to != "" {
 		err = r.startTo(ctx, log)
@@ -287,7 +287,7 @@ func (f *capacityMirror) mirrored(cmd *cobra.Command) error {
 		nobody := func(context.Context, string, api.SessionReport) (api.SessionReply, error) {
 			return api.SessionReply{}, nil
 		}
-		r.mirror, err = server.StartMirror(context.WithoutCancel(ctx), cfg.Mirror, nowhere{}, nobody, told.Hear, log)
+		r.mirror, err = server.StartMirror(context.WithoutCancel(ctx), cfg.Mirror, nowhere{}, nobody, told.Record, log)
 	}
 	if err != nil {
 		return mirrorHint(err, cfg)
@@ -306,9 +306,9 @@ func (f *capacityMirror) mirrored(cmd *cobra.Command) error {
 	return err
 }
 
-func (f *capacityMirror) searchOn(ctx context.Context, s *mirror.Session, told *capacity.Told, m *config.Mirror) error {
+func (f *capacityMirror) searchOn(ctx context.Context, s *mirror.Session, told *capacity.AnswerTimings, m *config.Mirror) error {
 	state := s.State()
-	o, err := f.live(&state, capacity.LiveOptions{Session: s, Told: told})
+	o, err := f.live(&state, capacity.LiveOptions{Session: s, Timings: told})
 	if err != nil {
 		return err
 	}

@@ -138,7 +138,7 @@ func (f *capacityFlags) search(ctx context.Context, s *scenario.Scenario, a *ask
 		}
 		_, err = capacity.Run(ctx, l, capacity.Options{
 			Search: a.search, Name: s.Name, Service: s.Service, Target: s.Target.String(), Command: h.command, Mode: mode, Arrivals: r.arrivals, Seed: r.seed,
-			Environment: held.Environment, Bounds: o.Bounds, Tell: h.tell, Events: held.Events, Now: f.now,
+			Environment: held.Environment, Bounds: o.Bounds, Report: h.tell, Events: held.Events, Now: f.now,
 		})
 		return err
 	})

@@ -24,14 +24,14 @@ type Mirror struct {
 // Reporter takes reports of sessions, and answers what users want changed.
 type Reporter func(ctx context.Context, id string, p api.SessionReport) (api.SessionReply, error)
 
-// Hearer is told what shadows answer, see mirror.Options.Heard.
+// Hearer is called with the header of each answer of a shadow, see mirror.Options.OnHeader.
 type Hearer func(shadow int, header []pair.Field)
 
 // StartMirror starts a session whose measurements go to sink, and whose reports
-// to report. Heard may be nil.
+// to report. heard may be nil.
 func StartMirror(ctx context.Context, m config.Mirror, sink pair.Sink, report Reporter, heard Hearer, log *slog.Logger) (*Mirror, error) {
 	o := MirrorOptions(m)
-	o.Heard = heard
+	o.OnHeader = heard
 	o.ID = mirror.NewID(time.Now())
 	w := live.New(sink, time.Now)
 	o.Sink, o.Log = w, log

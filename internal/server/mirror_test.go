@@ -64,7 +64,7 @@ func TestMirrorOptionsLoseNothing(t *testing.T) {
 	o := reflect.ValueOf(MirrorOptions(full))
 	for i := range o.NumField() {
 		switch name := o.Type().Field(i).Name; name {
-		case "ID", "Paused", "Sink", "Report", "Heard", "Log":
+		case "ID", "Paused", "Sink", "Report", "OnHeader", "Log":
 		default:
 			if o.Field(i).IsZero() {
 				t.Errorf("nothing sets %s", name)

@@ -58,7 +58,7 @@ func TestAttached(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var hung, stopped time.Time
-	run.Tell = func(c *api.Capacity) {
+	run.Report = func(c *api.Capacity) {
 		n := len(c.Steps)
 		switch {
 		case n == 0:

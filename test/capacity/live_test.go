@@ -48,7 +48,7 @@ func searchLive(t *testing.T, o capacity.LiveOptions, s search.Options, text str
 	}
 	run := capacity.Options{Search: s}
 	l.Options(&run)
-	run.Tell = func(c *api.Capacity) {
+	run.Report = func(c *api.Capacity) {
 		if n := len(c.Steps); n > 0 {
 			t.Logf("%s | %s %.3g: %.4g/s, p99 %.0f ms, errors %.3g, %s %s", c.Progress, c.Steps[n-1].Phase, float64(c.Steps[n-1].X), float64(c.Steps[n-1].Rate),
 				1e3*float64(c.Steps[n-1].Latency.Quantiles["0.99"]), float64(c.Steps[n-1].Errors), c.Steps[n-1].Kept, c.Steps[n-1].Stopped)
@@ -127,11 +127,11 @@ func TestAmplifiedCopies(t *testing.T) {
 // The same by rate, which copies follow whatever clients send. Its answers tell how long
 // requests queued there, which is what is too much in the end.
 func TestAmplifiedRate(t *testing.T) {
-	told := &capacity.Told{}
+	told := &capacity.AnswerTimings{}
 	primary, candidate := newAppServer(t, 64, always(2*time.Millisecond)), newAppServer(t, 8, always(20*time.Millisecond))
-	s := session(t, primary.URL, []string{candidate.URL}, func(o *mirror.Options) { o.Heard = told.Hear })
+	s := session(t, primary.URL, []string{candidate.URL}, func(o *mirror.Options) { o.OnHeader = told.Record })
 	startClients(t, "http://"+s.Addr().String()+"/", 100)
-	c := searchLive(t, capacity.LiveOptions{Session: s, Unit: capacity.Requests, Told: told}, search.Options{Lowest: 50, Highest: 1000, Budget: 20 * time.Second, Precision: 0.1},
+	c := searchLive(t, capacity.LiveOptions{Session: s, Unit: capacity.Requests, Timings: told}, search.Options{Lowest: 50, Highest: 1000, Budget: 20 * time.Second, Precision: 0.1},
 		"p99 < 120ms and errors < 1%")
 	within(t, c, 250, 420)
 	for _, step := range c.Steps {
@@ -204,7 +204,7 @@ func TestStopsWithinASecond(t *testing.T) {
 		hung <- time.Now()
 	})
 	var stopped time.Time
-	run.Tell = func(c *api.Capacity) {
+	run.Report = func(c *api.Capacity) {
 		if n := len(c.Steps); n > 0 && c.Steps[n-1].Stopped != "" && stopped.IsZero() {
 			stopped = time.Now()
 			candidate.extra.Store(0)

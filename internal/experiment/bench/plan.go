@@ -115,7 +115,7 @@ func (p *Plan) Requests() (n uint64, ok bool) {
 	}
 	whole := 0.0
 	for _, ph := range p.Phases {
-		whole = settle(whole + ph.Due())
+		whole = roundNearInteger(whole + ph.Due())
 	}
 	if p.Arrivals == Poisson {
 		// Bernstein's inequality with P = 1e-9: x = L/3 + sqrt(L²/9 + 2Lλ), L = ln 1e9.
@@ -152,9 +152,9 @@ func (p *Plan) PhaseAt(d time.Duration) int {
 	return max(len(p.Phases)-1, 0)
 }
 
-// settle makes a whole number of what differs from one by rounding only, so that
+// roundNearInteger rounds what differs from an integer by rounding only, so that
 // 0.1/s for 30 s is 3 requests and not one more at the very end.
-func settle(x float64) float64 {
+func roundNearInteger(x float64) float64 {
 	if n := math.Round(x); math.Abs(x-n) <= 1e-14*max(1, n) {
 		return n
 	}
@@ -199,7 +199,7 @@ func (p *Plan) Pacer(loop, loops int) (*PlanPacer, error) {
 	whole, start := 0.0, time.Duration(0)
 	for _, ph := range p.Phases {
 		pi := piece{begin: whole, start: start, length: ph.For, from: ph.From}
-		whole = settle(whole + ph.Due())
+		whole = roundNearInteger(whole + ph.Due())
 		pi.end = whole
 		if ph.For > 0 {
 			pi.slope = (ph.To - ph.From) / ph.For.Seconds()

@@ -22,18 +22,18 @@ type held struct {
 
 	from, to time.Time // measured so far; from is zero before
 	closed   bool      // what comes now is only shown
-	seen     *glance   // in that time, until it begins since start
-	early    *glance   // what was before, once it has begun
+	seen     *observed // in that time, until it begins since start
+	early    *observed // what was before, once it has begun
 
 	queuedEarly float64
-	toldEarly   uint64
+	timedEarly  uint64
 
-	queued float64
-	told   uint64
-	timing *Timing
-	meter  api.BenchGenerator
-	slots  []heldSlot
-	looked time.Time
+	queued  float64
+	timed   uint64
+	timing  *Timing
+	meter   api.BenchGenerator
+	slots   []heldSlot
+	metered time.Time
 
 	disturbed float64 // see search.Outcome
 
@@ -52,12 +52,12 @@ type heldSlot struct {
 const heldWidth = 250 * time.Millisecond
 
 func newHeld(l *Load, st search.Step, rate float64) *held {
-	return &held{l: l, st: st, rate: rate, seen: newGlance(l.step, len(l.o.Set.Queries()))}
+	return &held{l: l, st: st, rate: rate, seen: newObserved(l.step, len(l.o.Set.Queries()))}
 }
 
 // see takes what was seen. What ended before the step is measured, or after, is in its
 // slots only.
-func (h *held) see(o *looked) {
+func (h *held) see(o *sample) {
 	i := int(o.at.Sub(h.start) / heldWidth)
 	for len(h.slots) <= i {
 		h.slots = append(h.slots, heldSlot{latency: hist.New(hist.DefaultSchema)})
@@ -65,20 +65,20 @@ func (h *held) see(o *looked) {
 	_ = h.slots[i].latency.Merge(o.step.all)
 	h.slots[i].errors += o.step.errors
 	h.last = max(h.last, o.step.last)
-	if o.at.Sub(h.looked) >= time.Second {
-		h.looked = o.at
-		h.l.meter.Look()
+	if o.at.Sub(h.metered) >= time.Second {
+		h.metered = o.at
+		h.l.meter.Sample()
 	}
 	if h.closed {
 		return
 	}
 	h.to = o.at
 	h.seen.merge(o.step)
-	h.queued, h.told, h.timing = h.queued+o.queued, h.told+o.told, o.timing
-	if h.from.IsZero() && o.at.Sub(h.start)+lookEvery/2 >= h.st.Discard {
+	h.queued, h.timed, h.timing = h.queued+o.queued, h.timed+o.timed, o.timing
+	if h.from.IsZero() && o.at.Sub(h.start)+sampleEvery/2 >= h.st.Discard {
 		// What was before is not of it.
-		h.from, h.early, h.seen = o.at, h.seen, newGlance(o.step.step, len(o.step.under))
-		h.queuedEarly, h.toldEarly, h.queued, h.told = h.queued, h.told, 0, 0
+		h.from, h.early, h.seen = o.at, h.seen, newObserved(o.step.step, len(o.step.under))
+		h.queuedEarly, h.timedEarly, h.queued, h.timed = h.queued, h.timed, 0, 0
 		h.l.meter.Lap(o.at, 0)
 	}
 }
@@ -86,10 +86,10 @@ func (h *held) see(o *looked) {
 // close ends what is measured.
 func (h *held) close() {
 	h.closed = true
-	if h.from.IsZero() || h.to.Sub(h.from) < 2*lookEvery { // it was stopped before: all is of it that there is
+	if h.from.IsZero() || h.to.Sub(h.from) < 2*sampleEvery { // it was stopped before: all is of it that there is
 		if h.from = h.start; h.early != nil {
 			h.seen.merge(h.early)
-			h.queued, h.told = h.queued+h.queuedEarly, h.told+h.toldEarly
+			h.queued, h.timed = h.queued+h.queuedEarly, h.timed+h.timedEarly
 		}
 	}
 	if !h.broke.IsZero() {
@@ -143,8 +143,8 @@ func (h *held) figures(s *api.CapacityStep) {
 	s.Concurrency = api.Float(ended / seconds * mean)
 	s.Waited = api.Float(h.seen.waited.Seconds() / ended)
 	worked := service
-	if h.told > 0 && h.timing != nil {
-		queued := h.queued / float64(h.told)
+	if h.timed > 0 && h.timing != nil {
+		queued := h.queued / float64(h.timed)
 		if h.timing.Worked {
 			queued = max(service-queued, 0)
 		}
@@ -157,8 +157,8 @@ func (h *held) figures(s *api.CapacityStep) {
 }
 
 // Usage is what processes under test took on average between two moments: cores
-// altogether, NaN if nothing was read, and everything else by process and name. nil if
-// nobody looks at them.
+// altogether, NaN if nothing was read, and everything else by process and name. nil
+// if nobody reads them.
 type Usage func(from, to time.Time) (cores float64, resources map[string]float64)
 
 // of writes down what they took in a step.
@@ -185,13 +185,13 @@ func (h *held) picture(s *api.CapacityStep) {
 	}
 }
 
-// within says that no condition looks broken. On the way to the limit that is enough,
+// within reports whether no condition looks broken. On the way to the limit that is enough,
 // whatever the generator added.
 func within(s *api.CapacityStep) bool {
 	return !slices.ContainsFunc(s.Objectives, func(o api.CapacityObjective) bool { return !(o.Value <= o.Limit) })
 }
 
-// judge says whether the generator kept up: whether its own error is small against
+// judge reports whether the generator kept up: whether its own error is small against
 // what the objective allows. What was kept in spite of it is kept, as its error is in
 // what was measured.
 func (h *held) judge(s *api.CapacityStep) {

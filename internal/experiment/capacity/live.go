@@ -27,8 +27,9 @@ type LiveOptions struct {
 	Session *mirror.Session
 	Client  *client.Client
 	ID      string
-	// Told is what answers of Session say of their time; nil if nobody listens.
-	Told *Told
+	// Timings reads the queueing times in the answers of Session; nil if there are
+	// none.
+	Timings *AnswerTimings
 	// Candidate is the shadow's name; empty if there is but one candidate.
 	Candidate string
 	Usage     Usage // of the candidate's processes
@@ -41,20 +42,20 @@ type LiveOptions struct {
 // request, or so many servers of the candidate's pool. Clients are answered by the
 // primary all the time.
 type Live struct {
-	t       traffic
-	o       objective.Objective
-	unit    string
-	bounds  []float64 // of slots
-	batches *batcher
-	quiet   time.Duration
-	usage   Usage
-	now     func() time.Time
-	heard   time.Time // of a live request, last
-	pauses  int       // in which nobody looked
-	late    uint64    // copies of all steps
-	ended   uint64
-	told    *queueing // nil: nobody listens
-	events  []api.BenchEvent
+	t           traffic
+	o           objective.Objective
+	unit        string
+	bounds      []float64 // of slots
+	batches     *batcher
+	quiet       time.Duration
+	usage       Usage
+	now         func() time.Time
+	lastRequest time.Time // of a live request, last
+	pauses      int       // without samples
+	late        uint64    // copies of all steps
+	ended       uint64
+	timings     *queueing // nil: none
+	events      []api.BenchEvent
 }
 
 // NewLive borrows a session. Restore gives it back, as it was.
@@ -75,9 +76,9 @@ func NewLive(ctx context.Context, o LiveOptions) (*Live, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Live{t: t, o: o.Objective, unit: o.Unit, bounds: DefaultBounds(), batches: newBatcher(o.Objective), quiet: o.Quiet, usage: o.Usage, now: o.Now, heard: o.Now()}
-	if s, ok := t.(*sessionTraffic); ok && o.Told != nil {
-		l.told = o.Told.of(s.index)
+	l := &Live{t: t, o: o.Objective, unit: o.Unit, bounds: DefaultBounds(), batches: newBatcher(o.Objective), quiet: o.Quiet, usage: o.Usage, now: o.Now, lastRequest: o.Now()}
+	if s, ok := t.(*sessionTraffic); ok && o.Timings != nil {
+		l.timings = o.Timings.listenTo(s.index)
 	}
 	return l, nil
 }
@@ -107,7 +108,7 @@ func (o *LiveOptions) Check(state *api.MirrorState, highest float64) error {
 	return nil
 }
 
-// Options fills in what a search on live traffic is: all but what is looked for
+// Options fills in the options of a search on live traffic: all but the bounds
 // between which bounds, and what it is called.
 func (l *Live) Options(o *Options) {
 	t := l.t.shadow()
@@ -122,7 +123,7 @@ func (l *Live) Options(o *Options) {
 	if l.unit == Servers {
 		o.Mode, o.Search.Integer, o.Search.Falling = "servers", true, true
 	} else {
-		o.Search.Settle = l.t.settle()
+		o.Search.SettlingTime = l.t.settlingTime()
 	}
 }
 
@@ -171,7 +172,7 @@ func (l *Live) Restore(ctx context.Context) error {
 var errQuiet = errors.New("no live requests came: nothing can be searched for (hint: have clients connect to the mirror's address first)")
 
 // Hold is Holder's.
-func (l *Live) Hold(ctx context.Context, st search.Step, w *search.Watch, told func(*api.CapacityStep)) (*api.CapacityStep, search.Outcome, error) {
+func (l *Live) Hold(ctx context.Context, st search.Step, w *search.Watch, report func(*api.CapacityStep)) (*api.CapacityStep, search.Outcome, error) {
 	began := l.now()
 	step := &api.CapacityStep{
 		Phase: st.Phase, X: api.Float(st.X), Kept: search.Unclear, Valid: true,
@@ -204,7 +205,7 @@ func (l *Live) Hold(ctx context.Context, st search.Step, w *search.Watch, told f
 	shown := l.now()
 	err := l.each(ctx, func(s *sight) (done bool, err error) {
 		last = *s
-		if p.missed(s, l.settled()) && l.now().Sub(began) < st.Drain+2*st.For {
+		if p.missed(s, l.healthyAge()) && l.now().Sub(began) < st.Drain+2*st.For {
 			l.batches.skip(s)
 			return false, nil
 		}
@@ -212,10 +213,10 @@ func (l *Live) Hold(ctx context.Context, st search.Step, w *search.Watch, told f
 		w.Add(b)
 		if b.At > st.Discard {
 			m.add(s)
-			m.tell(l.told)
+			m.addTimings(l.timings)
 		} else {
-			early = measured{} // what is told is of before, unless it ends here
-			early.tell(l.told)
+			early = measured{} // it is of before, unless it ends here
+			early.addTimings(l.timings)
 		}
 		if why, broken := w.Broken(); broken {
 			seen := l.now()
@@ -232,13 +233,13 @@ func (l *Live) Hold(ctx context.Context, st search.Step, w *search.Watch, told f
 			m.into(&now)
 			l.usage.of(&now, m.from, m.to)
 			now.Objectives, now.Kept = w.Objectives(), w.Kept()
-			told(&now)
+			report(&now)
 		}
 		return w.Enough() || b.At >= st.For, nil
 	})
 	if m.from.IsZero() && last.to.After(l.batches.start) { // broken before it was measured
 		m.add(&last)
-		m.told, m.answers, m.by = early.told, early.answers, early.by
+		m.queued, m.answers, m.by = early.queued, early.answers, early.by
 	}
 	m.into(step)
 	l.usage.of(step, m.from, m.to)
@@ -257,7 +258,7 @@ func (l *Live) Hold(ctx context.Context, st search.Step, w *search.Watch, told f
 // pause is a moment in which this process did not run, as its machine had no time for
 // it: what took long meanwhile the candidate may not be blamed for.
 type pause struct {
-	most  time.Duration // between two looks that are none
+	most  time.Duration // between two samples that are none
 	since time.Time     // the end of the last one; zero: it is over
 	n     int
 }
@@ -265,14 +266,14 @@ type pause struct {
 // catchUp is how long what waited in a pause may take to be done.
 const catchUp = 500 * time.Millisecond
 
-// missed says that what was seen is of a pause, or of what waited in it.
-func (p *pause) missed(s *sight, settled time.Duration) bool {
+// missed reports whether what was seen is of a pause, or of what waited in it.
+func (p *pause) missed(s *sight, healthyAge time.Duration) bool {
 	switch {
 	case s.to.Sub(s.from) > p.most:
 		p.since = s.to
 		p.n++
 	case p.since.IsZero():
-	case s.candidate.AllUnder().Oldest < settled/2 || s.to.Sub(p.since) > catchUp:
+	case s.candidate.AllUnder().Oldest < healthyAge/2 || s.to.Sub(p.since) > catchUp:
 		p.since = time.Time{}
 	}
 	return !p.since.IsZero()
@@ -280,7 +281,7 @@ func (p *pause) missed(s *sight, settled time.Duration) bool {
 
 var none = api.Float(math.NaN())
 
-// each looks until see is done.
+// each samples until see is done.
 func (l *Live) each(ctx context.Context, see func(*sight) (bool, error)) error {
 	ticker := time.NewTicker(l.t.every())
 	defer ticker.Stop()
@@ -290,7 +291,7 @@ func (l *Live) each(ctx context.Context, see func(*sight) (bool, error)) error {
 			return ctx.Err()
 		case <-ticker.C:
 		}
-		s, err := l.t.look(ctx)
+		s, err := l.t.sample(ctx)
 		if err != nil {
 			return err
 		}
@@ -298,8 +299,8 @@ func (l *Live) each(ctx context.Context, see func(*sight) (bool, error)) error {
 			continue
 		}
 		if p := s.primary.All(); p.Begun > 0 || s.primary.AllUnder().N > 0 {
-			l.heard = l.now()
-		} else if l.now().Sub(l.heard) > l.quiet {
+			l.lastRequest = l.now()
+		} else if l.now().Sub(l.lastRequest) > l.quiet {
 			return errQuiet
 		}
 		if done, err := see(&s); done || err != nil {
@@ -327,12 +328,12 @@ func (l *Live) drain(ctx context.Context, most time.Duration) error {
 	return l.each(ctx, func(s *sight) (bool, error) {
 		l.batches.batch(s)
 		u := s.candidate.AllUnder()
-		return u.Waits == 0 && u.Oldest < l.settled() || l.now().Sub(begin) >= most, nil
+		return u.Waits == 0 && u.Oldest < l.healthyAge() || l.now().Sub(begin) >= most, nil
 	})
 }
 
-// settled is an age that nothing has that is under way while all is well.
-func (l *Live) settled() time.Duration {
+// healthyAge is an age that no request under way has while all is well.
+func (l *Live) healthyAge() time.Duration {
 	longest := 0.0
 	for _, c := range l.o {
 		if c.Measure != "errors" {
@@ -351,18 +352,18 @@ type measured struct {
 	lost, late             uint64
 	slots                  []slot
 
-	told    float64 // seconds, by so many answers
+	queued  float64 // seconds, by so many answers
 	by      *Timing
 	answers uint64
 }
 
-// tell adds what answers have told of their time.
-func (m *measured) tell(q *queueing) {
+// addTimings adds the queueing times in answers.
+func (m *measured) addTimings(q *queueing) {
 	if q == nil {
 		return
 	}
 	seconds, n, by := q.take()
-	m.told, m.answers, m.by = m.told+seconds, m.answers+n, by
+	m.queued, m.answers, m.by = m.queued+seconds, m.answers+n, by
 }
 
 type slot struct {
@@ -401,8 +402,8 @@ func (m *measured) add(s *sight) {
 // mostLost is the share of copies that may be lost for a reason of the mirror's own.
 const mostLost = 0.001
 
-// mostLate is the share of copies that the mirror may send late without a word. What
-// they are late is in their latency.
+// mostLate is the share of copies that the mirror may send late without a warning.
+// What they are late is in their latency.
 const mostLate = 0.02
 
 // into writes it down.
@@ -426,7 +427,7 @@ func (m *measured) into(step *api.CapacityStep) {
 		step.Concurrency = api.Float(float64(m.latency.Count) / seconds * mean)
 		step.Waited, step.Worked = api.Float(max(mean-service, 0)), api.Float(service)
 		if m.answers > 0 && m.by != nil {
-			queued := m.told / float64(m.answers)
+			queued := m.queued / float64(m.answers)
 			if m.by.Worked {
 				queued = max(service-queued, 0)
 			}

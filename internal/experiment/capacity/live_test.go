@@ -64,12 +64,12 @@ func (t *playedTraffic) close(context.Context) error {
 	return nil
 }
 
-var errGone = errors.New("it is gone")
+var errEnded = errors.New("it is gone")
 
-func (t *playedTraffic) look(context.Context) (sight, error) {
+func (t *playedTraffic) sample(context.Context) (sight, error) {
 	now := time.Now()
 	if !t.fails.IsZero() && now.After(t.fails) {
-		return sight{}, errGone
+		return sight{}, errEnded
 	}
 	s := sight{from: t.last, to: now, candidate: seenTarget(), primary: seenTarget()}
 	took := now.Sub(t.last).Seconds()
@@ -111,10 +111,10 @@ func add(t *observe.Target, n float64, took func() time.Duration) {
 	}
 }
 
-func (t *playedTraffic) every() time.Duration      { return 100 * time.Millisecond }
-func (t *playedTraffic) within() time.Duration     { return 200 * time.Millisecond }
-func (t *playedTraffic) settle() time.Duration     { return time.Second }
-func (t *playedTraffic) shadow() *api.MirrorTarget { return &t.before }
+func (t *playedTraffic) every() time.Duration        { return 100 * time.Millisecond }
+func (t *playedTraffic) within() time.Duration       { return 200 * time.Millisecond }
+func (t *playedTraffic) settlingTime() time.Duration { return time.Second }
+func (t *playedTraffic) shadow() *api.MirrorTarget   { return &t.before }
 
 // searchPlayed searches on played traffic, in no time.
 func searchPlayed(t *testing.T, ctx context.Context, p *playedTraffic, text string, lowest, highest float64) *api.Capacity {
@@ -123,7 +123,7 @@ func searchPlayed(t *testing.T, ctx context.Context, p *playedTraffic, text stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &Live{t: p, o: o, unit: p.unit, bounds: DefaultBounds(), batches: newBatcher(o), quiet: 10 * time.Second, now: time.Now, heard: time.Now()}
+	l := &Live{t: p, o: o, unit: p.unit, bounds: DefaultBounds(), batches: newBatcher(o), quiet: 10 * time.Second, now: time.Now, lastRequest: time.Now()}
 	l.usage = func(from, to time.Time) (float64, map[string]float64) {
 		if !to.After(from) {
 			t.Errorf("what was used from %v to %v", from, to)

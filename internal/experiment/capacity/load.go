@@ -28,15 +28,15 @@ type LoadOptions struct {
 	Objective objective.Objective
 	Bounds    []float64 // of slots
 	Limits    tally.Limits
-	// Timings are where answers tell how long they queued; nil for the usual ones, an
-	// empty list for none.
+	// Timings are the fields of answers with the time they queued; default
+	// usualTimings, an empty list for none.
 	Timings []Timing
 	// Highest is the highest rate that is going to be asked for, requests a second.
 	Highest float64
 	// Pool is of a search for servers, under Highest; nil if the rate is searched for.
 	Pool  Pool
 	Usage Usage // of processes under test
-	// Note is told what is done beside, a line each; may be nil.
+	// Note is called with a line for each action beside the load; nil is allowed.
 	Note func(string)
 	Now  func() time.Time // time.Now if nil
 }
@@ -50,27 +50,27 @@ type Load struct {
 	meter   *session.Meter
 	metered time.Time
 	step    int // number of the last one that was begun, -1 before
-	applied int // servers that a pool's command was last told, 0 before
+	applied int // servers in the pool's last command, 0 before
 	// reachWithin is how long a target that takes no connections may need to come back.
 	reachWithin time.Duration
 }
 
-// lookEvery is how often it is seen what becomes of a step.
-const lookEvery = 100 * time.Millisecond
+// sampleEvery is the interval of samples of a step.
+const sampleEvery = 100 * time.Millisecond
 
 // engine is one that runs until it is ended.
 type engine struct {
-	dial *load.Dial
-	tap  *tap
+	dial     *load.Dial
+	observer *observer
 	// address is where it sends to, host:port.
 	address string
 	// loops are its threads.
-	loops int
-	end   context.CancelFunc
-	done  chan struct{}
-	err   error
-	due   uint64 // requests, at the last look
-	gone  uint64 // of them that were sent or dropped
+	loops   int
+	end     context.CancelFunc
+	done    chan struct{}
+	err     error
+	due     uint64 // requests, at the last sample
+	handled uint64 // of them that were sent or dropped
 }
 
 // StartLoad reaches the target and begins at a rate of 0. Whoever started it calls
@@ -124,13 +124,13 @@ func (l *Load) start(ctx context.Context, i, n int, address string) (*engine, er
 		o.Connections = 1024
 	}
 	o.Loops = max(1, min(int(math.Ceil(l.o.Highest/loopRate)), o.Connections))
-	e := &engine{dial: load.NewDial(!l.o.Even, l.o.Seed+uint64(i)), tap: newTap(len(l.o.Set.Queries()), l.o.Set.Accepts), done: make(chan struct{}), loops: o.Loops, address: o.Address}
+	e := &engine{dial: load.NewDial(!l.o.Even, l.o.Seed+uint64(i)), observer: newObserver(len(l.o.Set.Queries()), l.o.Set.Accepts), done: make(chan struct{}), loops: o.Loops, address: o.Address}
 	begun := make(chan struct{})
 	o.Begun = func(at time.Time) {
 		e.dial.Begun(at)
 		close(begun)
 	}
-	o.Pacer, o.Withdrawn, o.Recorder = e.dial.Pacer, e.dial.Withdrawn, e.tap.Recorder
+	o.Pacer, o.Withdrawn, o.Recorder = e.dial.Pacer, e.dial.Withdrawn, e.observer.Recorder
 	o.Checker = l.queue
 	o.Source = func(loop, loops int) (load.Source, error) { return l.o.Set.Source(i*loops+loop, n*loops) }
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -179,25 +179,25 @@ func (l *Load) rest() {
 	}
 }
 
-// looked is what all engines saw since the last look.
-type looked struct {
+// sample is what all engines observed since the last sample.
+type sample struct {
 	at   time.Time
-	step *glance // of the step that goes on; empty between steps
-	due  uint64  // requests that became due
-	left uint64  // due, and neither sent nor dropped
+	step *observed // of the step that goes on; empty between steps
+	due  uint64    // requests that became due
+	left uint64    // due, and neither sent nor dropped
 	// away is how many of steps before are under way yet.
 	away   uint64
-	queued float64 // seconds that answers told
-	told   uint64  // by how many
+	queued float64 // seconds that answers queued, as they say
+	timed  uint64  // by how many
 	timing *Timing
 }
 
-func (l *Load) look() *looked {
-	out := &looked{at: l.o.Now(), step: newGlance(l.step, len(l.o.Set.Queries()))}
+func (l *Load) sample() *sample {
+	out := &sample{at: l.o.Now(), step: newObserved(l.step, len(l.o.Set.Queries()))}
 	for _, e := range l.engines {
 		total := e.dial.Due()
-		for step, g := range e.tap.take(e.now()) {
-			e.gone += g.begun + g.dropped
+		for step, g := range e.observer.take(e.now()) {
+			e.handled += g.begun + g.dropped
 			if step == l.step {
 				out.step.merge(g)
 				continue
@@ -208,14 +208,14 @@ func (l *Load) look() *looked {
 		}
 		out.due += total - e.due
 		e.due = total
-		out.left += e.due - min(e.due, e.gone)
+		out.left += e.due - min(e.due, e.handled)
 	}
-	out.queued, out.told, out.timing = l.queue.take()
+	out.queued, out.timed, out.timing = l.queue.take()
 	return out
 }
 
 // under is how many requests were due and have not ended.
-func (o *looked) under() uint64 {
+func (o *sample) under() uint64 {
 	n := o.left + o.away
 	for _, u := range o.step.under {
 		n += u
@@ -224,7 +224,7 @@ func (o *looked) under() uint64 {
 }
 
 // batch is what an objective is judged by.
-func (l *Load) batch(o *looked, since time.Time) objective.Batch {
+func (l *Load) batch(o *sample, since time.Time) objective.Batch {
 	b := objective.Batch{At: o.at.Sub(since), Ended: map[objective.Part]objective.Ended{}, Waiting: map[objective.Part]objective.Waiting{}}
 	whole := objective.Waiting{Due: o.due, UnderWay: o.left}
 	for i := range o.step.under {
@@ -258,7 +258,7 @@ func (l *Load) trouble() error {
 }
 
 // Hold is Holder.Hold.
-func (l *Load) Hold(ctx context.Context, st search.Step, w *search.Watch, told func(*api.CapacityStep)) (*api.CapacityStep, search.Outcome, error) {
+func (l *Load) Hold(ctx context.Context, st search.Step, w *search.Watch, report func(*api.CapacityStep)) (*api.CapacityStep, search.Outcome, error) {
 	began := l.o.Now()
 	rate, servers := st.X, len(l.engines)
 	var err error
@@ -277,10 +277,10 @@ func (l *Load) Hold(ctx context.Context, st search.Step, w *search.Watch, told f
 	if err != nil {
 		return h.report(w), search.Outcome{Took: l.o.Now().Sub(began)}, err
 	}
-	l.look() // what was before is of no step
+	l.sample() // what was before is of no step
 	h.start = l.o.Now()
 	l.set(rate, servers)
-	err = l.watch(ctx, h, w, told)
+	err = l.watch(ctx, h, w, report)
 	step := h.report(w)
 	out := search.Outcome{Took: l.o.Now().Sub(began), Disturbed: h.disturbed}
 	if !step.Valid {
@@ -292,12 +292,12 @@ func (l *Load) Hold(ctx context.Context, st search.Step, w *search.Watch, told f
 // idleCores is how much a generator may run that can surely send more.
 const idleCores = 0.1
 
-// tellEvery is how often a step that grows is told of.
-const tellEvery = 500 * time.Millisecond
+// reportEvery is the interval of reports of a step that grows.
+const reportEvery = 500 * time.Millisecond
 
 // watch holds the step until it ends. Unless it was kept the load is away then.
-func (l *Load) watch(ctx context.Context, h *held, w *search.Watch, told func(*api.CapacityStep)) error {
-	tick := time.NewTicker(lookEvery)
+func (l *Load) watch(ctx context.Context, h *held, w *search.Watch, report func(*api.CapacityStep)) error {
+	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
 	last := h.start
 	for {
@@ -311,7 +311,7 @@ func (l *Load) watch(ctx context.Context, h *held, w *search.Watch, told func(*a
 			l.rest()
 			return err
 		}
-		o := l.look()
+		o := l.sample()
 		w.Add(l.batch(o, h.start))
 		why, broken := w.Broken()
 		if broken {
@@ -327,18 +327,18 @@ func (l *Load) watch(ctx context.Context, h *held, w *search.Watch, told func(*a
 			h.close()
 			return nil
 		}
-		if told != nil && o.at.Sub(last) >= tellEvery {
+		if report != nil && o.at.Sub(last) >= reportEvery {
 			last = o.at
-			told(h.report(w))
+			report(h.report(w))
 		}
 	}
 }
 
-// afterwards is how long answers are looked at, after the load was taken away, that
+// afterwards is how long answers are observed, after the load was taken away, that
 // the picture of a step is to have.
 const afterwards = time.Second
 
-// lull looks on at a step whose load was taken away.
+// lull observes a step whose load was taken away.
 func (l *Load) lull(ctx context.Context, h *held, tick <-chan time.Time) error {
 	for {
 		select {
@@ -346,7 +346,7 @@ func (l *Load) lull(ctx context.Context, h *held, tick <-chan time.Time) error {
 			return context.Cause(ctx)
 		case <-tick:
 		}
-		o := l.look()
+		o := l.sample()
 		h.see(o)
 		if o.under() == 0 || o.at.Sub(h.broke) >= afterwards {
 			return nil
@@ -356,10 +356,10 @@ func (l *Load) lull(ctx context.Context, h *held, tick <-chan time.Time) error {
 
 // drain waits until nothing is under way any more, most at most.
 func (l *Load) drain(ctx context.Context, most time.Duration) error {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
 	for begin := l.o.Now(); l.o.Now().Sub(begin) < most; {
-		if l.look().under() == 0 {
+		if l.sample().under() == 0 {
 			return nil
 		}
 		select {
@@ -376,7 +376,7 @@ func (l *Load) drain(ctx context.Context, most time.Duration) error {
 func (l *Load) reach(ctx context.Context, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, l.reachWithin)
 	defer cancel()
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
 	for _, e := range l.engines[:min(n, len(l.engines))] {
 		var said error // by the first attempt: the last one may be cut short

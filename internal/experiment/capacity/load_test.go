@@ -123,9 +123,9 @@ func TestSearchOfAServer(t *testing.T) {
 	stalled := stalls(t)
 	q := newQueueServer(t, 4*time.Millisecond) // 250 a second at most
 	l, o := startLoad(t, q.URL, "p90 < 60ms", nil)
-	var told []*api.Capacity
+	var report []*api.Capacity
 	c, err := Run(context.Background(), l, Options{
-		Mode: "rate", Bounds: DefaultBounds(), Tell: func(c *api.Capacity) { told = append(told, c) },
+		Mode: "rate", Bounds: DefaultBounds(), Report: func(c *api.Capacity) { report = append(report, c) },
 		Search: search.Options{Objective: o, Lowest: 100, Highest: 1000, Factor: 4, Precision: 0.9, Step: 4 * time.Second, Discard: 200 * time.Millisecond, Budget: 30 * time.Second},
 	})
 	if err != nil {
@@ -168,8 +168,8 @@ func TestSearchOfAServer(t *testing.T) {
 		t.Error("no step was stopped")
 	}
 	answered(t, c.Steps[0], 100, gone)
-	if last := told[len(told)-1]; len(told) < len(c.Steps) || last.Headline != c.Headline || last.Progress != "" {
-		t.Errorf("told %d times, in the end %q", len(told), last.Headline)
+	if last := report[len(report)-1]; len(report) < len(c.Steps) || last.Headline != c.Headline || last.Progress != "" {
+		t.Errorf("told %d times, in the end %q", len(report), last.Headline)
 	}
 }
 
@@ -270,7 +270,7 @@ func TestPoolByCommand(t *testing.T) {
 	c, err := Run(ctx, l, Options{
 		Mode: "servers", Bounds: DefaultBounds(),
 		Search: search.Options{Objective: o, Lowest: 1, Highest: 3, Integer: true, Falling: true, Step: 4 * time.Second, Discard: 100 * time.Millisecond},
-		Tell: func(c *api.Capacity) {
+		Report: func(c *api.Capacity) {
 			if len(c.Steps) == 2 {
 				cancel(errors.New("enough of it"))
 			}
@@ -315,7 +315,7 @@ func TestTargetThatEnds(t *testing.T) {
 	c, err := Run(ctx, l, Options{
 		Mode: "rate", Bounds: DefaultBounds(),
 		Search: search.Options{Objective: o, Lowest: 50, Highest: 800, Step: 4 * time.Second, Discard: 100 * time.Millisecond},
-		Tell: func(c *api.Capacity) {
+		Report: func(c *api.Capacity) {
 			if len(c.Steps) == 2 {
 				once.Do(func() {
 					q.CloseClientConnections()
@@ -380,15 +380,15 @@ func TestPoolOfAKilledSearch(t *testing.T) {
 		pipe := g.pipe
 		if running {
 			// What the guard is told is handed on, so that it knows of the command.
-			told, write, err := os.Pipe()
+			report, write, err := os.Pipe()
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer told.Close()
+			defer report.Close()
 			defer write.Close()
 			g.pipe = write
 			go func() { ended <- p.Set(context.Background(), 2) }()
-			group, err := bufio.NewReader(told).ReadString('\n')
+			group, err := bufio.NewReader(report).ReadString('\n')
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -47,7 +47,7 @@ type CommandPool struct {
 	Dir     string        // in which it runs; this one if empty
 	Env     []string      // that of this process if nil
 	Timeout time.Duration // of a command; poolWithin if 0
-	Note    func(string)  // is told of each command; may be nil
+	Note    func(string)  // is called with each command; nil is allowed
 
 	guard *poolGuard // from the first command until Restore
 }

@@ -9,7 +9,7 @@ import (
 
 // A poolGuard restores a pool if this program ends without doing so, as by SIGKILL: a
 // shell that reads from a pipe whose other end only this program has, and that the
-// kernel closes with it. It is told which command runs, as that must not change the
+// kernel closes with it. It gets the command that runs, as that must not change the
 // pool afterwards. A nil guard guards nothing.
 type poolGuard struct {
 	shell *exec.Cmd
@@ -40,7 +40,7 @@ func newPoolGuard(line, dir string, env []string) (*poolGuard, error) {
 	return &poolGuard{shell: shell, pipe: write}, nil
 }
 
-// runs tells it of the process group that changes the pool now, 0 if none does.
+// runs passes it the process group that changes the pool now, 0 if none does.
 func (g *poolGuard) runs(group int) {
 	if g != nil {
 		_, _ = fmt.Fprintln(g.pipe, group)

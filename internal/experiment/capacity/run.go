@@ -26,13 +26,13 @@ import (
 
 // Holder holds the steps of a search, one after another.
 type Holder interface {
-	// Hold brings the system to st.X, shows w what comes of it some ten times a second,
-	// and returns what the step came to when w has seen enough, when the step's time is
-	// over, when ctx ends, or when the objective is broken: then the load is away when
-	// it returns. told is shown the step as it grows; what it is given does not change
-	// any more. The step is as far as it got even if there is an error, which ends the
-	// search.
-	Hold(ctx context.Context, st search.Step, w *search.Watch, told func(*api.CapacityStep)) (*api.CapacityStep, search.Outcome, error)
+	// Hold brings the system to st.X, shows w what comes of it some ten times a
+	// second, and returns what the step came to when w has seen enough, when the
+	// step's time is over, when ctx ends, or when the objective is broken: then the
+	// load is away when it returns. report is called with the step as it grows; its
+	// argument does not change any more. The step is as far as it got even if there
+	// is an error, which ends the search.
+	Hold(ctx context.Context, st search.Step, w *search.Watch, report func(*api.CapacityStep)) (*api.CapacityStep, search.Outcome, error)
 	// Restore makes load or pool what they were before the search. It is called once,
 	// at the end, whatever happened, and ctx has not ended then.
 	Restore(ctx context.Context) error
@@ -47,13 +47,13 @@ type Options struct {
 	Environment                                    api.Environment
 	// Bounds are those of slots that the Holder's steps have; DefaultBounds for most.
 	Bounds []float64
-	// Tell is given the search as far as it is: as steps grow, about once a second,
-	// and at the end. What it is given does not change any more. It must not wait for
-	// anything, as the load goes on meanwhile. May be nil.
-	Tell func(*api.Capacity)
-	// Events are put into the report; may be nil.
+	// Report is called with the state of the search: as steps grow, about once a
+	// second, and at the end. What it is given does not change any more. It must not
+	// wait for anything, as the load goes on meanwhile. May be nil.
+	Report func(*api.Capacity)
+	// Events are put into the report; nil is allowed.
 	Events func() []api.BenchEvent
-	// Warn says what makes the answer less than it seems; may be nil.
+	// Warn says what makes the answer less than it seems; nil is allowed.
 	Warn func(*api.Capacity) []api.CompareWarning
 	Now  func() time.Time // time.Now if nil
 }
@@ -68,10 +68,10 @@ const drainWithin = 10 * time.Second
 
 // searching is a search as it goes.
 type searching struct {
-	o    Options
-	s    *search.Search
-	c    api.Capacity
-	told time.Time
+	o        Options
+	s        *search.Search
+	c        api.Capacity
+	reported time.Time
 }
 
 // Run searches, and returns what came of it once load and pool are as they were. An
@@ -94,7 +94,7 @@ func Run(ctx context.Context, h Holder, o Options) (*api.Capacity, error) {
 	restoring, cancel := context.WithTimeout(context.WithoutCancel(ctx), restoreWithin)
 	defer cancel()
 	r.c.Progress = "making everything as it was"
-	r.tell(true)
+	r.report(true)
 	if wrong := h.Restore(restoring); wrong != nil {
 		r.c.RestoreError = wrong.Error()
 	} else {
@@ -116,10 +116,10 @@ func (r *searching) search(ctx context.Context, h Holder) error {
 			st.Drain = drainWithin
 		}
 		r.c.Progress = fmt.Sprintf("step %d, %s: %s", n+1, st.Phase, search.Amount(st.X, r.c.Unit))
-		r.tell(true)
+		r.report(true)
 		step, outcome, err := h.Hold(ctx, st, r.s.Watch(), func(step *api.CapacityStep) {
 			r.c.Steps = append(r.c.Steps[:n:n], *step)
-			r.tell(false)
+			r.report(false)
 		})
 		if step != nil {
 			r.c.Steps = append(r.c.Steps[:n:n], *step)
@@ -159,7 +159,7 @@ func (r *searching) finish(ctx context.Context, err error) {
 	}
 	r.headline()
 	r.warn()
-	r.tell(true)
+	r.report(true)
 }
 
 // rate is what was answered a second at the answer: as much of what was asked for
@@ -188,7 +188,7 @@ func (r *searching) rate() api.Float {
 	return api.Float(rate)
 }
 
-// brokeBetween says whether a step broke at a load beyond one, and not beyond another.
+// brokeBetween reports whether a step broke at a load beyond one, and not beyond another.
 func (r *searching) brokeBetween(one, other float64) bool {
 	return slices.ContainsFunc(r.c.Steps, func(s api.CapacityStep) bool {
 		x := float64(s.X)
@@ -267,17 +267,17 @@ func (r *searching) note(code, text string) {
 	}
 }
 
-// tell shows how far it is, if that is due.
-func (r *searching) tell(now bool) {
-	if r.o.Tell == nil {
+// report reports the state of the search, if that is due.
+func (r *searching) report(now bool) {
+	if r.o.Report == nil {
 		return
 	}
 	t := r.o.Now()
-	if !now && t.Sub(r.told) < time.Second-50*time.Millisecond {
+	if !now && t.Sub(r.reported) < time.Second-50*time.Millisecond {
 		return
 	}
-	r.told = t
-	r.o.Tell(r.snapshot())
+	r.reported = t
+	r.o.Report(r.snapshot())
 }
 
 // snapshot is the search as it is, and stays so.

@@ -27,7 +27,7 @@ type played struct {
 	wrong    error
 }
 
-func (p *played) Hold(_ context.Context, st search.Step, w *search.Watch, told func(*api.CapacityStep)) (*api.CapacityStep, search.Outcome, error) {
+func (p *played) Hold(_ context.Context, st search.Step, w *search.Watch, report func(*api.CapacityStep)) (*api.CapacityStep, search.Outcome, error) {
 	p.steps = append(p.steps, st)
 	step := &api.CapacityStep{Phase: st.Phase, X: api.Float(st.X), Rate: api.Float(st.X), Concurrency: api.Float(st.X / 100), Kept: search.Unclear, Valid: true, StoppedAfter: none}
 	if p.fail != nil && len(p.steps) > p.at {
@@ -48,7 +48,7 @@ func (p *played) Hold(_ context.Context, st search.Step, w *search.Watch, told f
 			_ = h.Record(latency)
 		}
 		w.Add(objective.Batch{At: at, Ended: map[objective.Part]objective.Ended{{}: {Requests: h.Count, Latency: h}}, Waiting: map[objective.Part]objective.Waiting{{}: {Due: h.Count}}})
-		told(step)
+		report(step)
 		if why, broken := w.Broken(); broken {
 			step.Stopped, step.Kept = why, search.Broken
 			break

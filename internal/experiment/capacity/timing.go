@@ -9,8 +9,8 @@ import (
 	"tailscope/internal/experiment/bench/load"
 )
 
-// Timing is a field of answers that tells how long a request queued at the target,
-// or how long it was worked on.
+// Timing is a field of answers with the time that a request queued at the target, or
+// how long it was worked on.
 type Timing struct {
 	Field string
 	// Metric is that of Server-Timing (https://www.w3.org/TR/server-timing/), empty of
@@ -20,9 +20,8 @@ type Timing struct {
 	Unit   float64 // seconds of a number without a unit
 }
 
-// usualTimings are looked for unless others are named. Numbers without a unit are
-// milliseconds in Server-Timing and as load balancers write them, seconds as Rack
-// and nginx do.
+// usualTimings are the default timings. Numbers without a unit are milliseconds in
+// Server-Timing and as load balancers write them, seconds as Rack and nginx do.
 var usualTimings = []Timing{
 	{Field: "Server-Timing", Metric: "queue", Unit: 1e-3},
 	{Field: "Server-Timing", Metric: "queued", Unit: 1e-3},
@@ -70,7 +69,7 @@ func ParseTiming(text string, worked bool) (Timing, error) {
 	return t, nil
 }
 
-// seconds reads the time that a field's value tells.
+// seconds reads the time in a field's value.
 func (t Timing) seconds(value string) (float64, bool) {
 	if t.Metric == "" {
 		return interval(value, t.Unit)
@@ -144,7 +143,7 @@ func (q *queueing) listens() bool {
 
 func (q *queueing) Check(query, status int, header []load.Field, body []byte) int {
 	if q.listens() {
-		q.hear(header)
+		q.record(header)
 	}
 	if q.Checker != nil {
 		return q.Checker.Check(query, status, header, body)
@@ -152,8 +151,8 @@ func (q *queueing) Check(query, status int, header []load.Field, body []byte) in
 	return -1
 }
 
-// hear takes the first timing that there is, and stays with it.
-func (q *queueing) hear(header []load.Field) {
+// record reads the first timing that is found, and that one alone from then on.
+func (q *queueing) record(header []load.Field) {
 	which := int(q.which.Load())
 	for i, t := range q.timings {
 		if which > 0 && i != which-1 {
@@ -174,7 +173,7 @@ func (q *queueing) hear(header []load.Field) {
 	q.silent.Add(1)
 }
 
-// take returns what was told since the last time: seconds in all, by how many
+// take returns what was recorded since the last time: seconds in all, by how many
 // answers, and by which timing.
 func (q *queueing) take() (seconds float64, answers uint64, by *Timing) {
 	n, nanos := q.count.Swap(0), q.nanos.Swap(0)

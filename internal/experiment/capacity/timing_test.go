@@ -7,7 +7,7 @@ import (
 	"tailscope/internal/experiment/bench/load"
 )
 
-func TestWhatAnswersTellOfTheirTime(t *testing.T) {
+func TestTimingsInAnswers(t *testing.T) {
 	field := func(name, value string) []load.Field {
 		return []load.Field{{Name: "Content-Type", Value: "text/plain"}, {Name: name, Value: value}}
 	}

@@ -29,14 +29,14 @@ type traffic interface {
 	// rest makes everything as it was before the search, at once: what was added and
 	// has not been sent yet is not sent any more.
 	rest(ctx context.Context) error
-	// look returns what happened since it was last called.
-	look(ctx context.Context) (sight, error)
+	// sample returns what happened since it was last called.
+	sample(ctx context.Context) (sight, error)
 	// every is how often something new is seen, within is how long it takes at most
-	// until the load is gone after it was seen to be too much.
+	// until the load has ended after it was seen to be too much.
 	every() time.Duration
 	within() time.Duration
-	// settle is how long it takes until what was set is all of the load.
-	settle() time.Duration
+	// settlingTime returns the time until what was set is all of the load.
+	settlingTime() time.Duration
 	// shadow is the candidate as it was before the search.
 	shadow() *api.MirrorTarget
 	// close gives the session back.
@@ -52,13 +52,13 @@ type sight struct {
 
 // sessionTraffic is of a session in this process.
 type sessionTraffic struct {
-	s      *mirror.Session
-	looker *mirror.Looker
-	index  int    // of the shadow
-	name   string // of the candidate
-	unit   string
-	before api.MirrorTarget // the search
-	late   uint64
+	s       *mirror.Session
+	sampler *mirror.Sampler
+	index   int    // of the shadow
+	name    string // of the candidate
+	unit    string
+	before  api.MirrorTarget // the search
+	late    uint64
 
 	// Of Requests: how many copies make that many is found out over and over.
 	target   float64 // 0 at rest
@@ -95,26 +95,26 @@ func candidateOf(state *api.MirrorState, name string) (int, error) {
 	return slices.IndexFunc(state.Shadows, func(s api.MirrorTarget) bool { return s.Role == "candidate" }), nil
 }
 
-// newSessionTraffic begins to look at a session, until close.
+// newSessionTraffic samples a session, until close.
 func newSessionTraffic(s *mirror.Session, candidate, unit string) (*sessionTraffic, error) {
 	state := s.State()
 	i, err := candidateOf(&state, candidate)
 	if err != nil {
 		return nil, err
 	}
-	looker, err := s.Looker()
+	sampler, err := s.NewSampler()
 	if err != nil {
 		return nil, err
 	}
 	t := state.Shadows[i]
 	return &sessionTraffic{
-		s: s, looker: looker, index: i, name: t.Name, unit: unit,
+		s: s, sampler: sampler, index: i, name: t.Name, unit: unit,
 		before: t, late: t.Late,
 	}, nil
 }
 
 func (t *sessionTraffic) close(context.Context) error {
-	t.looker.Close()
+	t.sampler.Close()
 	return nil
 }
 
@@ -184,13 +184,13 @@ func (t *sessionTraffic) rest(context.Context) error {
 	return err
 }
 
-func (t *sessionTraffic) look(context.Context) (sight, error) {
+func (t *sessionTraffic) sample(context.Context) (sight, error) {
 	select {
 	case <-t.s.Done():
 		return sight{}, errors.New("the mirror session has ended")
 	default:
 	}
-	l := t.looker.Look()
+	l := t.sampler.Sample()
 	s := sight{from: l.Since, to: l.At, candidate: l.Shadows[t.index], primary: l.Primary}
 	state := t.s.State()
 	late := state.Shadows[t.index].Late
@@ -205,16 +205,16 @@ func (t *sessionTraffic) look(context.Context) (sight, error) {
 	return s, nil
 }
 
-func (t *sessionTraffic) every() time.Duration      { return 100 * time.Millisecond }
-func (t *sessionTraffic) within() time.Duration     { return 200 * time.Millisecond }
-func (t *sessionTraffic) shadow() *api.MirrorTarget { return &t.before }
-func (t *sessionTraffic) settle() time.Duration     { return t.s.Spread() }
+func (t *sessionTraffic) every() time.Duration        { return 100 * time.Millisecond }
+func (t *sessionTraffic) within() time.Duration       { return 200 * time.Millisecond }
+func (t *sessionTraffic) shadow() *api.MirrorTarget   { return &t.before }
+func (t *sessionTraffic) settlingTime() time.Duration { return t.s.Spread() }
 
 // batcher turns what is seen into what an objective is judged by.
 type batcher struct {
 	parts []objective.Part
 	start time.Time
-	under map[objective.Part]uint64 // at the last look
+	under map[objective.Part]uint64 // at the last sample
 }
 
 func newBatcher(o objective.Objective) *batcher {
@@ -225,8 +225,8 @@ func newBatcher(o objective.Objective) *batcher {
 	return &batcher{parts: parts, under: map[objective.Part]uint64{}}
 }
 
-// batch is what one look saw. Looks come one after the other, whether they are of
-// a step or between two.
+// batch makes a batch of one sample. Samples come one after the other, whether they
+// are of a step or between two.
 func (b *batcher) batch(s *sight) objective.Batch {
 	out := objective.Batch{
 		At:    s.to.Sub(b.start),
@@ -253,8 +253,8 @@ func (b *batcher) batch(s *sight) objective.Batch {
 // because the candidate did not keep up: more than any limit, as a client would wait.
 const refusedAs = 60
 
-// skip is for a look that is not to be judged: the step goes on after it as if it had
-// not been.
+// skip is for a sample that is not to be judged: the step goes on after it as if it
+// had not been.
 func (b *batcher) skip(s *sight) {
 	b.batch(s)
 	b.start = b.start.Add(s.to.Sub(s.from))

@@ -16,9 +16,9 @@ import (
 // program dies, its pools and copies are as before after so long.
 const leaseSeconds = 10
 
-// farTraffic is of a session in another process, which a server tells of. What is
-// asked of it gets there with its next report, and what comes of it here with the
-// one after that.
+// farTraffic samples a session in another process through a server. What is asked of
+// it gets there with its next report, and what comes of it here with the one after
+// that.
 type farTraffic struct {
 	c      *client.Client
 	id     string
@@ -29,11 +29,11 @@ type farTraffic struct {
 	before api.MirrorTarget
 	spread time.Duration
 
-	asked time.Time // when it was last borrowed
-	heard time.Time // of it
-	last  *api.MirrorSeen
-	late  uint64
-	now   func() time.Time
+	asked      time.Time // when it was last borrowed
+	lastAnswer time.Time // of it
+	last       *api.MirrorSeen
+	late       uint64
+	now        func() time.Time
 }
 
 // newFarTraffic borrows a session that runs, until close.
@@ -59,7 +59,7 @@ func newFarTraffic(ctx context.Context, c *client.Client, id, candidate, unit st
 		return nil, err
 	}
 	for wait := time.NewTimer(borrowWithin); ; {
-		s, err := t.look(ctx)
+		s, err := t.sample(ctx)
 		if err != nil {
 			wait.Stop()
 			return nil, errors.Join(err, t.close(context.WithoutCancel(ctx)))
@@ -79,7 +79,7 @@ func newFarTraffic(ctx context.Context, c *client.Client, id, candidate, unit st
 	}
 }
 
-// borrowWithin is how long a session has to answer that it is looked at.
+// borrowWithin bounds the time until a session confirms that it is sampled.
 const borrowWithin = 8 * time.Second
 
 func (t *farTraffic) change(ctx context.Context, s *api.ShadowChange, look int) error {
@@ -131,26 +131,26 @@ func (t *farTraffic) rest(ctx context.Context) error {
 // close gives the session back, as it was.
 func (t *farTraffic) close(ctx context.Context) error { return t.change(ctx, nil, 0) }
 
-// look asks the server. A sight without times is of nothing new.
-func (t *farTraffic) look(ctx context.Context) (sight, error) {
+// sample asks the server. A sight without times has nothing new.
+func (t *farTraffic) sample(ctx context.Context) (sight, error) {
 	if t.now().Sub(t.asked) > leaseSeconds*time.Second/3 {
 		_ = t.change(ctx, nil, leaseSeconds) // if that goes wrong asking does too
 	}
 	x, err := t.c.Session(ctx, t.id)
-	if err != nil && ctx.Err() == nil && t.now().Sub(t.heard) < leaseSeconds*time.Second/2 {
+	if err != nil && ctx.Err() == nil && t.now().Sub(t.lastAnswer) < leaseSeconds*time.Second/2 {
 		return sight{}, nil // the server may be back before the session is
 	}
 	if err != nil {
 		return sight{}, fmt.Errorf("mirror session %s: %w", t.id, err)
 	}
-	t.heard = t.now()
+	t.lastAnswer = t.now()
 	if x.State != "running" || x.Mirror == nil {
 		return sight{}, fmt.Errorf("mirror session %s is %s", t.id, x.State)
 	}
 	seen := x.Mirror.Seen
 	switch {
 	case seen == nil && t.last == nil:
-		return sight{}, nil // it has not heard of it yet
+		return sight{}, nil // the session has not got the change yet
 	case seen == nil || t.last != nil && seen.Since != t.last.Since:
 		return sight{}, fmt.Errorf("mirror session %s was given back: it was out of reach for %d s, and its pools and copies are as before", t.id, leaseSeconds)
 	case len(seen.Targets) != 1+len(x.Mirror.Shadows) || t.index >= len(x.Mirror.Shadows):
@@ -185,14 +185,14 @@ func (t *farTraffic) every() time.Duration { return 200 * time.Millisecond }
 
 func (t *farTraffic) shadow() *api.MirrorTarget { return &t.before }
 
-func (t *farTraffic) settle() time.Duration { return t.spread }
+func (t *farTraffic) settlingTime() time.Duration { return t.spread }
 
 // within is a report in which what is too much is seen, one with which the change
 // is fetched, and what the network takes.
 func (t *farTraffic) within() time.Duration { return time.Second }
 
-// between is what was seen of a target between two times: of operations that are told
-// apart, and under no name of all others together.
+// between returns what was seen of a target between two times: of operations that are
+// counted apart, and under no name of all others together.
 func between(a, b *api.MirrorSight) (observe.Target, error) {
 	t := observe.Target{Seen: map[string]*observe.Seen{}, Under: map[string]observe.Under{}}
 	rest, err := grewTo(a, b)

@@ -67,7 +67,7 @@ func generatorWarnings(c *api.Capacity) (out []api.CompareWarning) {
 // figure is what differs between steps with the same trouble.
 var figure = regexp.MustCompile(`[0-9][0-9.,]*( ?(ns|µs|ms|s)\b)?`)
 
-// mostFailed is the share of requests that may fail without a word.
+// mostFailed is the share of requests that may fail without a warning.
 const mostFailed = 0.01
 
 // failedUnasked is the highest share of requests that failed at a step that did not

@@ -33,10 +33,10 @@ func (o *Options) rewriteOptions() choose.RewriteOptions {
 	return choose.RewriteOptions{Host: o.Host, Paths: o.Rewrites, Set: o.SetHeaders, Drop: o.DropHeaders}
 }
 
-// validateRules has the parts that understand rules compile them.
+// validateRules compiles the rules, to report every mistake in them.
 func (o *Options) validateRules() error {
 	rules := o.chooseOptions()
-	rules.Share = 1 // it is checked apart
+	rules.Share = 1 // Validate checks it
 	_, err := choose.New(rules)
 	_, rewriting := choose.NewRewriter(o.rewriteOptions())
 	redactor, redacting := redact.New(redact.Rules(o.Redact))
@@ -48,8 +48,8 @@ func (o *Options) validateRules() error {
 	return errors.Join(err, rewriting, redacting, comparing)
 }
 
-// assemble makes the parts of a session that is to listen on l. If it fails,
-// nothing is left but l.
+// assemble makes the parts of a session that is to listen on l. If it fails, it
+// closes everything but l.
 func (s *Session) assemble(ctx context.Context, l net.Listener) (err error) {
 	o := &s.o
 	config, err := clientTLS(o)
@@ -85,21 +85,21 @@ func (s *Session) assemble(ctx context.Context, l net.Listener) (err error) {
 	shadows := o.shadows()
 	s.boundConnections()
 	for i, p := range shadows {
-		var heard func([]pair.Field)
-		if o.Heard != nil {
-			heard = func(header []pair.Field) { o.Heard(i, header) }
+		var onHeader func([]pair.Field)
+		if o.OnHeader != nil {
+			onHeader = func(header []pair.Field) { o.OnHeader(i, header) }
 		}
-		lane, err := shadow.NewLane(shadow.LaneOptions{
-			Heard: heard, Name: p.Name, Role: p.role, Session: o.ID, Servers: p.Servers, Using: p.using,
+		sender, err := shadow.NewSender(shadow.Options{
+			OnHeader: onHeader, Name: p.Name, Role: p.role, Session: o.ID, Servers: p.Servers, Using: p.using,
 			Connections: o.Connections, Queue: o.Queue, Buffer: o.Buffer, BodyLimit: o.BodyLimit,
 			KeepLimit: o.keepBytes(), Timeout: o.Timeout, Amplify: o.Amplify, Spread: o.Spread, Rewrite: rewrites(rewriter), TLS: config,
 		})
 		if err != nil {
 			return err
 		}
-		s.lanes = append(s.lanes, lane)
-		if o.Amplify == 0 { // which NewLane takes for its default
-			if err := lane.SetAmplify(0); err != nil {
+		s.senders = append(s.senders, sender)
+		if o.Amplify == 0 { // which NewSender takes for its default
+			if err := sender.SetAmplify(0); err != nil {
 				return err
 			}
 		}
@@ -107,17 +107,17 @@ func (s *Session) assemble(ctx context.Context, l net.Listener) (err error) {
 	if s.extras, err = newExtras(s); err != nil {
 		return err
 	}
-	book := pair.Options{Service: o.Service, Experiment: o.ID, Sink: o.Sink, Watch: s.extras.watch}
+	ledger := pair.Options{Service: o.Service, Experiment: o.ID, Sink: o.Sink, Watch: s.extras.watch}
 	for _, p := range shadows {
-		book.Shadows = append(book.Shadows, pair.Shadow{Name: p.Name, Role: p.role})
+		ledger.Shadows = append(ledger.Shadows, pair.Shadow{Name: p.Name, Role: p.role})
 	}
-	if err := book.Validate(); err != nil {
+	if err := ledger.Validate(); err != nil {
 		return err
 	}
-	s.book = pair.NewBook(book)
-	offers := &offer.Maker{Book: s.book, Chooser: s.chooser, BodyLimit: cmp.Or(o.BodyLimit, -1)}
-	for _, l := range s.lanes {
-		offers.Lanes = append(offers.Lanes, l)
+	s.ledger = pair.NewLedger(ledger)
+	offers := &offer.Maker{Ledger: s.ledger, Chooser: s.chooser, BodyLimit: cmp.Or(o.BodyLimit, -1)}
+	for _, l := range s.senders {
+		offers.Senders = append(offers.Senders, l)
 	}
 	if s.extras.wanted() {
 		offers.Keep, offers.Watched = true, s.extras.watched
@@ -131,18 +131,18 @@ func (s *Session) assemble(ctx context.Context, l net.Listener) (err error) {
 	if err != nil {
 		return err
 	}
-	s.door = newDoor(l, listening, plain, g, s.log)
+	s.httpListener = newHTTPListener(l, listening, plain, g, s.log)
 	return nil
 }
 
-// pool is the servers of a shadow.
+// pool holds the servers of a shadow.
 type pool struct {
 	Pool
 	role  pair.Role
 	using int
 }
 
-// shadows are all that get copies, the control first.
+// shadows returns all pools that get copies, the control first.
 func (o *Options) shadows() []pool {
 	var all []pool
 	if len(o.Control) > 0 {
@@ -158,7 +158,7 @@ func (o *Options) shadows() []pool {
 func (s *Session) discard() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	for _, l := range s.lanes {
+	for _, l := range s.senders {
 		_ = l.Close(ctx)
 	}
 	_ = s.extras.close()
@@ -172,7 +172,7 @@ func (o *Options) keepBytes() int {
 	return 256 << 10
 }
 
-// rewrites is what a rewriter changes, as a lane wants it.
+// rewrites returns the rewriter's changes as the options of a sender.
 func rewrites(w *choose.Rewriter) (r shadow.Rewrite) {
 	if w.Target() {
 		r.Target = w.AppendTarget
@@ -190,8 +190,8 @@ func rewrites(w *choose.Rewriter) (r shadow.Rewrite) {
 // start.
 const probeTimeout = 2 * time.Second
 
-// probe connects to every server of the shadows once and says which are away.
-// That is no error: they may come later.
+// probe connects to every server of the shadows once and returns those it did not
+// reach. That is not an error: they may come later.
 func (s *Session) probe(ctx context.Context) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -222,11 +222,11 @@ func (s *Session) probe(ctx context.Context) map[string]string {
 	return away
 }
 
-// primaryState is the primary as it is shown.
+// primaryState returns the primary's part of State.
 func (s *Session) primaryState() api.MirrorTarget {
 	open, down := s.primary.status()
-	if s.door != nil && s.door.plain != nil {
-		open += s.door.plain.Connections()
+	if s.httpListener != nil && s.httpListener.plain != nil {
+		open += s.httpListener.plain.Connections()
 	}
 	return api.MirrorTarget{
 		Name: "primary", Role: "primary", Using: 1, Amplify: 1, Diverged: nan,

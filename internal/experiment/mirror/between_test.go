@@ -81,7 +81,7 @@ func TestNoBodiesCopied(t *testing.T) {
 
 // A target or a method that would be more than one word of a request line is
 // refused, as HTTP/1.1 has nothing else to tell them apart by.
-func TestWordsOfRequestLine(t *testing.T) {
+func TestTermsOfRequestLine(t *testing.T) {
 	var lines bytes.Buffer
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -237,7 +237,7 @@ func TestStatusThatIsNone(t *testing.T) {
 			if resp.StatusCode != http.StatusBadGateway {
 				t.Error(resp.Status)
 			}
-			waitFor(t, func() bool { return s.book.Stats().Open == 0 && s.State().Failed["bad_answer"] == 1 }, func() any { return s.State() })
+			waitFor(t, func() bool { return s.ledger.Stats().Open == 0 && s.State().Failed["bad_answer"] == 1 }, func() any { return s.State() })
 		})
 	}
 }
@@ -268,7 +268,7 @@ func TestNoCopiesOfWhatThePrimaryDoesNotGet(t *testing.T) {
 					t.Error(resp.Status)
 				}
 			}
-			waitFor(t, func() bool { return s.book.Stats().Open == 0 && s.State().Failed["refused"] == 2 }, func() any { return s.State() })
+			waitFor(t, func() bool { return s.ledger.Stats().Open == 0 && s.State().Failed["refused"] == 2 }, func() any { return s.State() })
 			if a := s.State().Shadows[0].Account; a.Offered != 0 || taken.Load() != 0 {
 				t.Errorf("%d copies offered, %d taken", a.Offered, taken.Load())
 			}
@@ -302,9 +302,9 @@ func TestAnswerToNobody(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			book := pair.NewBook(pair.Options{Service: "s"})
+			ledger := pair.NewLedger(pair.Options{Service: "s"})
 			g := &general{
-				to: server{scheme: "https", host: "a", port: "1"}, offers: &offer.Maker{Book: book, Chooser: chooser}, timeout: c.timeout, now: pair.Steady,
+				to: server{scheme: "https", host: "a", port: "1"}, offers: &offer.Maker{Ledger: ledger, Chooser: chooser}, timeout: c.timeout, now: pair.Steady,
 				out: roundTrip(func(r *http.Request) *http.Response {
 					if c.begun {
 						body := io.MultiReader(strings.NewReader("x"), reader(func() { leave(); <-r.Context().Done() }))
@@ -325,7 +325,7 @@ func TestAnswerToNobody(t *testing.T) {
 				}()
 				g.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil).WithContext(ctx))
 			}()
-			if s := book.Stats(); s.Open != 0 || len(s.Failed) != 1 || s.Failed[c.why] != 1 {
+			if s := ledger.Stats(); s.Open != 0 || len(s.Failed) != 1 || s.Failed[c.why] != 1 {
 				t.Errorf("%d open, failed %v, want %s", s.Open, s.Failed, c.why)
 			}
 		})

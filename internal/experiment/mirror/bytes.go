@@ -9,8 +9,8 @@ import (
 	"tailscope/internal/experiment/mirror/tcp"
 )
 
-// assembleTCP makes the parts of a session that does not understand what it
-// copies. If it fails, nothing is left but l.
+// assembleTCP makes the parts of a session that does not understand what it copies.
+// If it fails, it closes everything but l.
 func (s *Session) assembleTCP(ctx context.Context, l net.Listener) error {
 	o := &s.o
 	if err := thisMachine().checkServers(ctx, o, l.Addr()); err != nil {

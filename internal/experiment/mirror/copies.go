@@ -14,8 +14,8 @@ import (
 	"tailscope/internal/http1"
 )
 
-// copies are those of one request of the general door, from when they are chosen
-// until the request is done with.
+// copies are the copies of one request of general, from the choice to the end of the
+// request.
 type copies struct {
 	offer   offer.Offer
 	x       *pair.Exchange
@@ -68,7 +68,7 @@ func (g *general) open(r, out *http.Request, reached bool) (*pair.Exchange, *cop
 	return x, c
 }
 
-// bodyDone says that the request's body is whole.
+// bodyDone ends the copies' body: the request's is whole.
 func (c *copies) bodyDone(trailer http.Header) {
 	c.end(func() {
 		var lines []byte
@@ -81,7 +81,7 @@ func (c *copies) bodyDone(trailer http.Header) {
 	})
 }
 
-// bodyBroken says that no more of the body comes, unless it is whole.
+// bodyBroken aborts the copies' body, unless it is whole.
 func (c *copies) bodyBroken(why pair.Cause) {
 	c.end(func() { c.body.Abort(why) })
 }
@@ -105,7 +105,7 @@ func (c *copies) release() {
 	c.payload = nil
 }
 
-// write adds to the body.
+// writeBody adds b to the copies' body.
 func (c *copies) writeBody(b []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 
 var nan = api.Float(math.NaN())
 
-// extras are the parts that look at what was copied: they compare answers, and
-// write requests to a file. Nil parts are not asked for.
+// extras read what was copied: they compare answers and write requests to a file. A
+// part is nil if the options do not ask for it.
 type extras struct {
 	shadows   int
 	differ    *differ.Differ
@@ -41,7 +41,7 @@ const maxRecorded = 8 << 20
 // newExtras starts what is asked for.
 func newExtras(s *Session) (e extras, err error) {
 	o := &s.o
-	e.shadows = len(s.lanes)
+	e.shadows = len(s.senders)
 	redactor, err := redact.New(redact.Rules(o.Redact))
 	if err != nil {
 		return e, err
@@ -78,14 +78,14 @@ func newExtras(s *Session) (e extras, err error) {
 
 func (e *extras) wanted() bool { return e.differ != nil || e.writer != nil }
 
-// asked is what a kept exchange asked for.
+// asked is the request of a kept exchange.
 type asked struct {
 	method, target string
 	entry          *record.Entry // nil: it is not recorded
-	body           *shadow.Tap
+	body           *shadow.BodyCapture
 }
 
-// watched notes what is asked for, before any of it is answered.
+// watched notes the request before it is answered.
 func (e *extras) watched(d *choose.Decision, p *shadow.Payload, began int64) any {
 	a := &asked{method: string(p.Method), target: string(p.Target)}
 	if e.writer == nil {
@@ -94,7 +94,7 @@ func (e *extras) watched(d *choose.Decision, p *shadow.Payload, began int64) any
 	if a.entry = e.writer.Begin(); a.entry == nil {
 		return a
 	}
-	a.body = p.Tap(e.bodyLimit)
+	a.body = p.CaptureBody(e.bodyLimit)
 	t := a.entry
 	t.Offset = time.Duration(began - e.start)
 	t.Method, t.Target, t.Host = t.Text(p.Method), t.Text(p.Target), t.Text(p.Host)
@@ -107,7 +107,7 @@ func (e *extras) watched(d *choose.Decision, p *shadow.Payload, began int64) any
 	return a
 }
 
-// watch is the book's: all legs of x have ended.
+// watch is the ledger's Watch: all legs of x have ended.
 func (e *extras) watch(x *pair.Exchange) {
 	a, ok := x.Request.(*asked)
 	if !ok {

@@ -13,7 +13,7 @@ import (
 )
 
 // TestComparedAndRecorded has answers that differ at one place, and a file of
-// what was asked, through both doors.
+// what was asked, over HTTP/1.1 and HTTP/2.
 func TestComparedAndRecorded(t *testing.T) {
 	answer := func(price string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

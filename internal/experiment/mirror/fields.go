@@ -25,8 +25,8 @@ var hopByHop = map[string]bool{
 	"Transfer-Encoding": true, "Upgrade": true, "Trailer": true, "Http2-Settings": true,
 }
 
-// endToEnd returns the fields that are passed on, in a map of its own with room
-// for some more. Values are shared with h and stay in their order.
+// endToEnd returns the fields that are passed on, in a map of its own with capacity
+// for more. Values are shared with h and stay in their order.
 func endToEnd(h http.Header, more int) http.Header {
 	out := make(http.Header, len(h)+more)
 	for k, v := range h {
@@ -42,7 +42,7 @@ func endToEnd(h http.Header, more int) http.Header {
 	return out
 }
 
-// forwarded says who asked, and how, in out.
+// forwarded sets the X-Forwarded fields of out.
 func forwarded(out http.Header, r *http.Request) {
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 		prior := append(slices.Clone(out["X-Forwarded-For"]), host)
@@ -60,7 +60,7 @@ func forwarded(out http.Header, r *http.Request) {
 	}
 }
 
-// passedHere says whether a request has been in this session before: as one that
+// passedHere reports whether a request has been in this session before: as one that
 // was passed on to the primary, or as a copy.
 func passedHere(h http.Header, session string) bool {
 	for _, v := range h[markField] {
@@ -71,7 +71,7 @@ func passedHere(h http.Header, session string) bool {
 	return slices.Contains(h[passedField], session)
 }
 
-// headerHas says whether a list of tokens, over several lines, has one.
+// headerHas reports whether a list of tokens, over several lines, has one.
 func headerHas(lines []string, token string) bool {
 	for _, l := range lines {
 		for t := range strings.SplitSeq(l, ",") {

@@ -1,9 +1,9 @@
 package mirror
 
-// connectionsWithin is how many connections each server of a shadow may have if
-// the program may have so many files open: shadows together take no more than
-// half of them, so that what a shadow does keeps no client, and no connection to
-// the primary, out. 0 files are as many as one likes.
+// connectionsWithin is how many connections each server of a shadow may have if the
+// program may have so many files open: shadows together take no more than half of
+// them, so that what a shadow does keeps no client, and no connection to the primary,
+// out. 0 files is no bound.
 func connectionsWithin(files uint64, servers, asked int) int {
 	if files == 0 || servers == 0 {
 		return asked

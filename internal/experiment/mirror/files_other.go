@@ -2,5 +2,5 @@
 
 package mirror
 
-// openFiles is 0: there is no bound that is known.
+// openFiles returns 0: the bound is not known.
 func openFiles() uint64 { return 0 }

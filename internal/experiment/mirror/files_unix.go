@@ -4,8 +4,8 @@ package mirror
 
 import "syscall"
 
-// openFiles is how many files the program may have open, sockets included, or 0
-// if that is not known.
+// openFiles returns the number of files that the program may have open, sockets
+// included, or 0 if that is not known.
 func openFiles() uint64 {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {

@@ -22,10 +22,9 @@ import (
 	"tailscope/internal/http1"
 )
 
-// general is the door for requests that are not HTTP/1.1 on both sides. What it
-// is given has been parsed by net/http and is sent by it, and here is only what
-// lies between: which fields are passed on, in what order bytes, flushes and
-// trailers follow one another, and when each leg began and ended.
+// general handles requests that are not HTTP/1.1 on both sides. net/http parses them
+// and sends them on. general decides which fields are passed on, in what order bytes,
+// flushes and trailers follow one another, and when each leg began and ended.
 type general struct {
 	session string // id
 	to      server
@@ -48,7 +47,7 @@ func (g *general) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !http1.Token(r.Method) || !http1.Visible(r.RequestURI) {
-		// HTTP/2 tells them apart whatever they hold, HTTP/1.1 by spaces.
+		// HTTP/2 delimits them whatever they hold, HTTP/1.1 by spaces.
 		refuse(w, http.StatusBadRequest, "malformed method or target")
 		return
 	}
@@ -66,7 +65,8 @@ func (g *general) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.open(err == nil)
 	p.offer()
 	if err == nil && ctx.Err() != nil {
-		// It is what the primary says when it finds that nobody waits any more.
+		// The primary answers so when it finds that the client has closed the
+		// connection.
 		answer.Body.Close()
 		err = ctx.Err()
 	}
@@ -105,8 +105,8 @@ type passage struct {
 	inner bool // RoundTrip has yet to return: callbacks may write to w
 }
 
-// heard puts off the time at which the primary is to have begun its answer.
-func (p *passage) heard() {
+// extendDeadline restarts the time in which the primary has to begin its answer.
+func (p *passage) extendDeadline() {
 	if p.silence == nil || p.answered.Load() {
 		return
 	}
@@ -121,7 +121,7 @@ func (p *passage) open(reached bool) {
 	p.opened.Do(func() { p.x, p.copies = p.g.open(p.in, p.out, reached) })
 }
 
-// offer gives the copies to their lanes, once, when the primary's were written.
+// offer gives the copies to their senders, once, when the primary's were written.
 func (p *passage) offer() {
 	p.offered.Do(func() {
 		if p.copies != nil {
@@ -157,7 +157,7 @@ func (p *passage) trace() *httptrace.ClientTrace {
 			if !p.inner {
 				return nil
 			}
-			p.heard()
+			p.extendDeadline()
 			p.leg.FirstByte = 0 // that of the final answer is meant
 			h := p.w.Header()
 			for k, v := range fields {
@@ -178,7 +178,7 @@ func (p *passage) headDone() {
 	p.mu.Lock()
 	p.inner = false
 	if p.leg.FirstByte == 0 {
-		p.leg.FirstByte = now // after a 1xx no callback tells
+		p.leg.FirstByte = now // after a 1xx there is no callback
 	}
 	p.mu.Unlock()
 	if p.answered.Store(true); p.silence != nil {
@@ -186,7 +186,7 @@ func (p *passage) headDone() {
 	}
 }
 
-// outgoing is the request as the primary gets it: all that came end to end.
+// outgoing returns the request as the primary gets it, with all end-to-end fields.
 func (g *general) outgoing(r *http.Request, p *passage) *http.Request {
 	out := &http.Request{
 		Method:        r.Method,
@@ -219,7 +219,7 @@ func (g *general) outgoing(r *http.Request, p *passage) *http.Request {
 	return out
 }
 
-// target is the URL that makes net/http send the request's target as it came.
+// target returns the URL for which net/http sends the request's target unchanged.
 func target(to server, raw string) *url.URL {
 	u := &url.URL{Scheme: to.scheme, Host: to.addr()}
 	if to.scheme == "h2c" {
@@ -253,7 +253,7 @@ type passedBody struct {
 func (b *passedBody) Read(buf []byte) (int, error) {
 	n, err := b.from.Read(buf)
 	if n > 0 {
-		b.p.heard()
+		b.p.extendDeadline()
 	}
 	// The head is before what is read here: the copies may follow.
 	b.p.offer()
@@ -272,7 +272,7 @@ func (b *passedBody) Read(buf []byte) (int, error) {
 		}
 	case err != nil:
 		if c := b.p.copies; c != nil {
-			c.bodyBroken(pair.ClientGone)
+			c.bodyBroken(pair.ClientClosed)
 		}
 	}
 	return n, err
@@ -317,8 +317,8 @@ func (p *passage) pass(ctx context.Context, answer *http.Response) {
 	err := p.stream(answer, kept, flush)
 	end := p.g.now()
 	if err == nil && answer.ContentLength < 0 {
-		// Nobody has left because he has all of it: its end is yet to be sent. The
-		// primary may have ended it when it found that nobody waits any more.
+		// The client has not closed because it has the whole answer: its end is yet
+		// to be sent. The primary may have ended it when it found the client closed.
 		err = ctx.Err()
 	}
 	if err == nil {
@@ -334,7 +334,7 @@ func (p *passage) pass(ctx context.Context, answer *http.Response) {
 	leg.Cause = p.cause(ctx, err)
 	p.close(leg)
 	if err != nil {
-		panic(http.ErrAbortHandler) // the client is told that it has not got all
+		panic(http.ErrAbortHandler) // so that the client sees that the answer is cut
 	}
 }
 
@@ -409,14 +409,14 @@ func (p *passage) ended(end int64, status int) pair.Leg {
 	return p.leg
 }
 
-// failed answers a request that the primary has given no answer to.
+// failed answers a request that the primary did not answer.
 func (p *passage) failed(ctx context.Context, err error) {
 	leg := p.ended(p.g.now(), 0)
 	leg.FirstByte = 0
 	leg.Cause = p.cause(ctx, err)
 	p.close(leg)
 	switch leg.Cause {
-	case pair.ClientGone:
+	case pair.ClientClosed:
 		panic(http.ErrAbortHandler)
 	case pair.TimedOut, pair.ConnectTime:
 		refuse(p.w, http.StatusGatewayTimeout, fmt.Sprintf("the primary %s gave no answer in time: %v", p.g.to.URL(), reason(ctx, err)))
@@ -429,7 +429,7 @@ func (p *passage) failed(ctx context.Context, err error) {
 // end: an answer may come before the request is whole.
 func (p *passage) close(leg pair.Leg) {
 	if p.copies != nil {
-		p.copies.bodyBroken(pair.ClientGone)
+		p.copies.bodyBroken(pair.ClientClosed)
 		p.copies.release()
 	}
 	p.x.EndPrimary(leg)
@@ -451,7 +451,7 @@ func (p *passage) cause(ctx context.Context, err error) pair.Cause {
 	case err == nil:
 		return pair.None
 	case errors.As(err, &client), p.in.Context().Err() != nil:
-		return pair.ClientGone
+		return pair.ClientClosed
 	case context.Cause(ctx) == errSilent:
 		return pair.TimedOut
 	case errors.As(err, &op) && op.Op == "dial":
@@ -469,7 +469,7 @@ func (p *passage) cause(ctx context.Context, err error) pair.Cause {
 	return pair.Reset
 }
 
-// refuse answers in the primary's place, and says so.
+// refuse answers in the primary's place, with a field that says so.
 func refuse(w http.ResponseWriter, status int, why string) {
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")

@@ -29,7 +29,7 @@ var known = map[string]string{
 	"http2/8.1.2.2: Sends a HEADERS frame that contains the connection-specific header field":                       "net/http answers 400 where a reset is asked for",
 }
 
-// TestH2Spec runs the whole suite, strict cases included, against both doors for
+// TestH2Spec runs the whole suite, strict cases included, against both servers for
 // HTTP/2.
 func TestH2Spec(t *testing.T) {
 	dir := t.TempDir()

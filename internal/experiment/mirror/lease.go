@@ -11,29 +11,29 @@ import (
 	"tailscope/internal/experiment/mirror/observe"
 )
 
-// lookedEvery is how often a session reports while somebody looks at it.
-const lookedEvery = 250 * time.Millisecond
+// sampleEvery is the interval of reports while the session is sampled.
+const sampleEvery = 250 * time.Millisecond
 
-// lease is a session on loan: it is looked at, and what is changed of its shadows
-// is for that time. Whoever took it and went away leaves nothing as it was not.
+// lease is a session on loan: it is sampled, and changes of its shadows last for that
+// time. When the borrower disappears, everything is set back.
 type lease struct {
-	mu     sync.Mutex
-	looker *Looker // nil: nobody looks
-	since  time.Time
-	until  time.Time
-	sums   []sums             // the primary's, then the shadows'
-	last   Look               // for what is under way
-	before []api.ShadowChange // the shadows as they were
+	mu      sync.Mutex
+	sampler *Sampler // nil: not lent
+	since   time.Time
+	until   time.Time
+	sums    []sums             // the primary's, then the shadows'
+	last    Sample             // for what is under way
+	before  []api.ShadowChange // the shadows as they were
 }
 
-// sums are what was seen of a target since the loan began.
+// sums add up the samples of a target since the loan began.
 type sums struct {
 	all   *observe.Seen
 	apart map[string]*observe.Seen // of all, operations that are told apart
 }
 
-// lend has the session looked at for some seconds, or no more. Operations are told
-// apart from its beginning to its end. Under s.mu.
+// lend samples the session for some seconds; 0 ends the loan. Operations in apart are
+// counted separately from its beginning to its end. Under s.mu.
 func (s *Session) lend(seconds int, apart []string, targets []api.MirrorTarget) error {
 	l := &s.lease
 	l.mu.Lock()
@@ -43,15 +43,15 @@ func (s *Session) lend(seconds int, apart []string, targets []api.MirrorTarget) 
 		return s.endLoan()
 	}
 	l.until = now.Add(time.Duration(seconds) * time.Second)
-	if l.looker != nil {
+	if l.sampler != nil {
 		return nil
 	}
-	looker, err := s.Looker()
+	sampler, err := s.NewSampler()
 	if err != nil {
 		return fmt.Errorf("look: %w", err)
 	}
-	l.looker, l.since = looker, now
-	l.sums, l.last, l.before = make([]sums, 1+len(targets)), Look{}, nil
+	l.sampler, l.since = sampler, now
+	l.sums, l.last, l.before = make([]sums, 1+len(targets)), Sample{}, nil
 	for i := range l.sums {
 		l.sums[i] = sums{observe.NewSeen(), map[string]*observe.Seen{}}
 		for _, name := range apart {
@@ -65,14 +65,14 @@ func (s *Session) lend(seconds int, apart []string, targets []api.MirrorTarget) 
 	return nil
 }
 
-// endLoan makes pools and copies what they were. Under s.mu and lease.mu.
+// endLoan sets pools and copies back. Under s.mu and lease.mu.
 func (s *Session) endLoan() error {
 	l := &s.lease
-	if l.looker == nil {
+	if l.sampler == nil {
 		return nil
 	}
-	l.looker.Close()
-	l.looker = nil
+	l.sampler.Close()
+	l.sampler = nil
 	var errs []error
 	for i, c := range l.before {
 		errs = append(errs, s.changeShadow(i, c))
@@ -87,7 +87,7 @@ func (s *Session) giveBack(now time.Time) {
 	defer s.mu.Unlock()
 	s.lease.mu.Lock()
 	defer s.lease.mu.Unlock()
-	if s.lease.looker == nil || now.Before(s.lease.until) {
+	if s.lease.sampler == nil || now.Before(s.lease.until) {
 		return
 	}
 	s.log.Warn("mirror: nobody looks at the session any more; its pools and copies are again what they were before")
@@ -99,20 +99,20 @@ func (s *Session) giveBack(now time.Time) {
 func (s *Session) reportsEvery() time.Duration {
 	s.lease.mu.Lock()
 	defer s.lease.mu.Unlock()
-	if s.lease.looker != nil {
-		return lookedEvery
+	if s.lease.sampler != nil {
+		return sampleEvery
 	}
 	return reportEvery
 }
 
-// seen looks, and says what was seen since the loan began; nil if there is none.
+// seen takes a sample and returns the sums since the loan began; nil without a loan.
 func (l *lease) seen(m *api.MirrorState) *api.MirrorSeen {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.looker == nil {
+	if l.sampler == nil {
 		return nil
 	}
-	l.last = l.looker.Look()
+	l.last = l.sampler.Sample()
 	out := &api.MirrorSeen{Since: unix(l.since), At: unix(l.last.At), Until: unix(l.until)}
 	names := []string{m.Primary.Name}
 	for _, t := range m.Shadows {

@@ -45,13 +45,13 @@ func TestLease(t *testing.T) {
 	}
 	get(2)
 	// Their copies end before anybody looks.
-	waitFor(t, func() bool { return s.book.Stats().Open == 0 }, func() any { return s.book.Stats() })
+	waitFor(t, func() bool { return s.ledger.Stats().Open == 0 }, func() any { return s.ledger.Stats() })
 	if seen := s.State().Seen; seen != nil {
 		t.Errorf("nobody looks, and it has seen %+v", seen)
 	}
 	apply(api.MirrorChange{Look: pointer(10), Apart: []string{"GET /", "GET /never"}, Shadows: map[string]api.ShadowChange{"candidate": {Using: pointer(1), Amplify: pointer(api.Float(3))}}})
 	holds(1, 3)
-	if e := s.reportsEvery(); e != lookedEvery {
+	if e := s.reportsEvery(); e != sampleEvery {
 		t.Errorf("reports every %v while it is looked at", e)
 	}
 	get(4)
@@ -73,7 +73,7 @@ func TestLease(t *testing.T) {
 			t.Errorf("target %d by operation: %+v", i, of)
 		}
 	}
-	if _, err := s.Looker(); err != ErrLooked {
+	if _, err := s.NewSampler(); err != ErrSampled {
 		t.Errorf("a second one who looks: %v", err)
 	}
 	// Asked again, it goes on; nothing is forgotten.
@@ -99,7 +99,7 @@ func TestLease(t *testing.T) {
 		t.Error("nobody asked again, and it is still looked at")
 	}
 
-	l, err := s.Looker()
+	l, err := s.NewSampler()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,9 +11,9 @@ import (
 	"tailscope/internal/experiment/mirror/pair"
 )
 
-// Options are what a session is started with. Default fills in what has a
-// default; a zero is otherwise taken at its word. Rules are kept as text, as
-// they are written on the command line and in the configuration file.
+// Options configure a session. Default returns them with their defaults; other zeros
+// are used as they are. Rules are text, as on the command line and in the
+// configuration file.
 type Options struct {
 	// ID names the session: 1 to 64 of a-z, 0-9 and -. Empty: NewID.
 	ID string
@@ -75,7 +75,7 @@ type Options struct {
 	// Using is how many servers of a candidate's pool are used. 0: all.
 	Using int
 
-	// Queue is how many copies may wait for one shadow.
+	// Queue is the number of copies that may wait for one shadow.
 	Queue int
 	// Buffer bounds the bytes of bodies that are kept for one shadow.
 	Buffer int64
@@ -125,14 +125,14 @@ type Options struct {
 
 	// Sink takes what is measured. Nil: it is counted and thrown away.
 	Sink pair.Sink
-	// Report is called every second, and once when the session has ended, with
-	// what it does; the reply says what is to change. An error is tried again
-	// with the next report. Nil: nobody is told.
+	// Report is called every second, and once when the session has ended, with what
+	// it does; the reply says what is to change. An error is tried again with the
+	// next report. Nil: no reports.
 	Report func(context.Context, api.SessionReport) (api.SessionReply, error)
-	// Heard is called with the header of each answer of a shadow, by its place in the
-	// state, as soon as that has come, on any goroutine: it must not wait. Nil: nobody
-	// listens.
-	Heard func(shadow int, header []pair.Field)
+	// OnHeader is called with the header of each answer of a shadow, by its index in
+	// the state, as soon as that has come, on any goroutine: it must not wait.
+	// Default: none.
+	OnHeader func(shadow int, header []pair.Field)
 	// Log takes what an operator should know. Nil: slog.Default.
 	Log *slog.Logger
 }
@@ -146,7 +146,7 @@ type Pool struct {
 	Servers []string
 }
 
-// Default returns the options that hold unless something else is asked for.
+// Default returns the default options.
 func Default() Options {
 	return Options{
 		Service:        "mirror",

@@ -8,8 +8,8 @@ import (
 	"tailscope/internal/experiment/mirror/proxy"
 )
 
-// newPlain returns the door for HTTP/1.1, or nil if the primary does not speak
-// it.
+// newPlain returns the server of HTTP/1.1 clients, or nil if the primary does not
+// speak it.
 func (s *Session) newPlain(offers *offer.Maker) (plain, error) {
 	if !s.primary.http1 {
 		return nil, nil

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// primary is the server that answers clients, and how it is spoken to.
+// primary is the server that answers clients, with its protocols and its TLS
+// configuration.
 type primary struct {
 	server
 	tls  *tls.Config // nil without TLS
@@ -19,12 +20,12 @@ type primary struct {
 	// Which protocols it speaks, as it said when it was first connected to.
 	http1, http2 bool
 
-	open atomic.Int64 // connections of the general door
+	open atomic.Int64 // connections of general
 	down atomic.Pointer[string]
 }
 
-// status is how many connections there are, and why the last one did not come
-// about, empty if it did.
+// status returns the number of open connections, and why the last attempt failed,
+// empty if it did not.
 func (p *primary) status() (open int, down string) {
 	if why := p.down.Load(); why != nil {
 		down = *why
@@ -68,8 +69,8 @@ func (p *primary) connectCounted(ctx context.Context, network, addr string) (net
 // connectTimeout bounds a connection to the primary, its handshake included.
 const connectTimeout = 10 * time.Second
 
-// reach connects to the primary once, so that a wrong address is told before
-// the first client is turned away, and finds out what it speaks.
+// reach connects to the primary once, so that a wrong address is an error at the
+// start, and detects its protocols.
 func reach(ctx context.Context, o *Options, config *tls.Config) (*primary, error) {
 	s, err := parseServer(o.Primary)
 	if err != nil {
@@ -147,8 +148,8 @@ func (p *primary) dialHTTP1(ctx context.Context) (net.Conn, error) {
 	return t, nil
 }
 
-// transport returns what sends requests to the primary through the general
-// door: HTTP/2 where it speaks it, else HTTP/1.1. It adds nothing to requests.
+// transport returns the transport of general: HTTP/2 if the primary speaks it, else
+// HTTP/1.1. It adds nothing to requests.
 func (p *primary) transport() *http.Transport {
 	t := &http.Transport{
 		DialContext:            p.connectCounted,
@@ -161,8 +162,8 @@ func (p *primary) transport() *http.Transport {
 		MaxResponseHeaderBytes: 1 << 20,
 		Protocols:              new(http.Protocols),
 		HTTP2: &http.HTTP2Config{
-			// Clients share connections. What one of them does not read must not
-			// take the room of the others, as many streams as there may be.
+			// Clients share connections. What one of them does not read must not take
+			// the buffer of the others, as many streams as there may be.
 			MaxReceiveBufferPerStream: 512 << 10, MaxReceiveBufferPerConnection: 1 << 30,
 			SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second,
 		},

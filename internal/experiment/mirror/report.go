@@ -16,23 +16,23 @@ const (
 	lastReports   = 3 // tries of the last one
 )
 
-// report tells what the session does until ctx is done, and makes the changes
-// that the replies ask for. A server that is away misses reports, and nothing
-// else: each holds everything.
+// report sends the session's state until ctx is done, and applies the changes in the
+// replies. A server that is not reached misses reports, and nothing else: each holds
+// everything.
 func (s *Session) report(ctx context.Context) {
 	if s.o.Report == nil {
-		close(s.told)
+		close(s.reported)
 		<-ctx.Done()
 		return
 	}
-	told := sync.OnceFunc(func() { close(s.told) })
+	reported := sync.OnceFunc(func() { close(s.reported) })
 	ticker := time.NewTicker(reportEvery)
 	defer ticker.Stop()
 	away := false
 	every := reportEvery
 	for {
-		reply, err := s.tell(ctx, false)
-		told()
+		reply, err := s.sendReport(ctx, false)
+		reported()
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -74,7 +74,7 @@ func (s *Session) lastReport(ctx context.Context) {
 			case <-time.After(reportEvery):
 			}
 		}
-		_, err := s.tell(ctx, true)
+		_, err := s.sendReport(ctx, true)
 		if err == nil {
 			return
 		}
@@ -82,7 +82,7 @@ func (s *Session) lastReport(ctx context.Context) {
 	}
 }
 
-func (s *Session) tell(ctx context.Context, ended bool) (api.SessionReply, error) {
+func (s *Session) sendReport(ctx context.Context, ended bool) (api.SessionReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	state := s.State()

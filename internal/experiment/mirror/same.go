@@ -12,7 +12,7 @@ import (
 // endpoint is an address that a server's name resolves to.
 type endpoint = netip.AddrPort
 
-// machine is what addresses mean here.
+// machine knows this machine's addresses.
 type machine struct {
 	lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	own    []netip.Addr // addresses of this machine's interfaces
@@ -48,8 +48,8 @@ func (m machine) resolve(ctx context.Context, s server) ([]endpoint, error) {
 	return points, nil
 }
 
-// connected is the address that a connection to a goes to: that to the address
-// of no host goes to this one.
+// connected is the address that a connection to a goes to: that to the unspecified
+// address goes to this machine.
 func connected(a netip.Addr) netip.Addr {
 	switch {
 	case !a.IsUnspecified():
@@ -60,12 +60,12 @@ func connected(a netip.Addr) netip.Addr {
 	return netip.IPv6Loopback()
 }
 
-// local says whether a is this machine.
+// local reports whether a is this machine.
 func (m machine) local(a netip.Addr) bool {
 	return a.IsLoopback() || slices.Contains(m.own, a)
 }
 
-// listens says whether a connection to one of points comes to a listener that is
+// listens reports whether a connection to one of points comes to a listener that is
 // bound to that address.
 func (m machine) listens(bound endpoint, points []endpoint) bool {
 	at := bound.Addr().Unmap().WithZone("")
@@ -77,7 +77,7 @@ func (m machine) listens(bound endpoint, points []endpoint) bool {
 	})
 }
 
-// same says whether two servers are probably one: they share an address, or
+// same reports whether two servers are probably one: they share an address, or
 // both are this machine, by its loopback and by another of its addresses. Two
 // addresses of the loopback network, or of two interfaces, may well be two
 // servers.
@@ -97,9 +97,9 @@ func (m machine) same(a, b []endpoint) bool {
 	return false
 }
 
-// checkServers refuses loops, and shadows that are the primary. Names of shadows
-// that do not resolve are let pass: the server may come later, and what comes
-// round is then told by its marks.
+// checkServers refuses loops, and shadows that are the primary. Names of shadows that
+// do not resolve are let pass: the server may come later, and a request that comes
+// round is then recognised by its mark.
 func (m machine) checkServers(ctx context.Context, o *Options, bound net.Addr) error {
 	parse := o.parse
 	primary, err := parse(o.Primary)

@@ -29,12 +29,12 @@ type Session struct {
 	clients *listen.Listener
 
 	// In HTTP mode.
-	primary *primary
-	book    *pair.Book
-	chooser *choose.Chooser
-	lanes   []*shadow.Lane
-	door    *door
-	extras  extras
+	primary      *primary
+	ledger       *pair.Ledger
+	chooser      *choose.Chooser
+	senders      []*shadow.Sender
+	httpListener *httpListener
+	extras       extras
 	// In TCP mode.
 	tcp      *tcp.Proxy
 	listener net.Listener
@@ -45,7 +45,7 @@ type Session struct {
 	stop     context.CancelFunc
 	cut      context.CancelFunc // cuts its end short
 	done     chan struct{}      // closed when everything has ended
-	told     chan struct{}      // closed after the first report, as far as anybody took it
+	reported chan struct{}      // closed after the first attempt to report
 	err      error              // of the session's end, read after done
 
 	mu      sync.Mutex
@@ -53,18 +53,18 @@ type Session struct {
 	paused  bool
 	share   float64
 
-	looked atomic.Bool // there is a Looker
-	lease  lease
+	sampled atomic.Bool // there is a Sampler
+	lease   lease
 }
 
 // drainTimeout is how long clients may finish when a session ends.
 const drainTimeout = 10 * time.Second
 
-// Start checks the options, listens, connects to the primary once, and serves
+// Start validates the options, listens, connects to the primary once, and serves
 // clients from then on. It returns an error, and leaves nothing behind, if the
-// options are wrong, the address is taken, the primary is not reached, or
-// requests would go round in circles. The session ends by Close, when ctx is
-// done, after Options.For, or when the server's reply says so.
+// options are wrong, the address is taken, the primary is not reached, or requests
+// would go round in circles. The session ends by Close, when ctx is done, after
+// Options.For, or when the server's reply says so.
 func Start(ctx context.Context, o Options) (*Session, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func Start(ctx context.Context, o Options) (*Session, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	s := &Session{o: o, log: o.Log.With("session", o.ID), done: make(chan struct{}), told: make(chan struct{}), share: o.Share, paused: o.Paused}
+	s := &Session{o: o, log: o.Log.With("session", o.ID), done: make(chan struct{}), reported: make(chan struct{}), share: o.Share, paused: o.Paused}
 	if s.o.Name == "" {
 		s.o.Name = s.defaultName()
 	}
@@ -95,7 +95,7 @@ func Start(ctx context.Context, o Options) (*Session, error) {
 		return nil, err
 	}
 	s.run(ctx)
-	<-s.told // whoever reads the server's list from here on finds the session
+	<-s.reported // whoever reads the server's list from here on finds the session
 	return s, nil
 }
 
@@ -145,24 +145,24 @@ func (s *Session) run(ctx context.Context) {
 func (s *Session) serve() (end func(context.Context) error) {
 	flushing, stopFlushing := context.WithCancel(context.Background())
 	var flushed error
-	var book sync.WaitGroup
-	book.Go(func() { flushed = s.book.Run(flushing) })
-	s.door.start()
+	var ledger sync.WaitGroup
+	ledger.Go(func() { flushed = s.ledger.Run(flushing) })
+	s.httpListener.start()
 	return func(ctx context.Context) error {
 		clients, cancel := context.WithTimeout(ctx, drainTimeout)
-		served := s.brokenOff(ctx, s.door.close(clients))
+		served := s.brokenOff(ctx, s.httpListener.close(clients))
 		cancel()
-		s.closeLanes(ctx)
+		s.closeSenders(ctx)
 		stopFlushing()
-		book.Wait()
+		ledger.Wait()
 		return errors.Join(served, flushed, s.extras.close())
 	}
 }
 
-// brokenOff says what err, of serving clients until the session's end, means:
-// that some had not finished within drainTimeout, as they do that hold WebSockets
-// or wait for events, is how sessions end and is logged. If ctx itself is done
-// they were not given that time, which is told.
+// brokenOff says what err, of serving clients until the session's end, means: that
+// some had not finished within drainTimeout, as they do that hold WebSockets or wait
+// for events, is how sessions end and is logged. If ctx itself is done they were not
+// given that time, which is an error.
 func (s *Session) brokenOff(ctx context.Context, err error) error {
 	switch {
 	case !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled):
@@ -188,13 +188,13 @@ func (s *Session) serveTCP() (end func(context.Context) error) {
 	}
 }
 
-// closeLanes lets copies finish within their time limit.
-func (s *Session) closeLanes(ctx context.Context) {
+// closeSenders lets copies finish within their time limit.
+func (s *Session) closeSenders(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
-	errs := make([]error, len(s.lanes))
+	errs := make([]error, len(s.senders))
 	var wg sync.WaitGroup
-	for i, l := range s.lanes {
+	for i, l := range s.senders {
 		wg.Go(func() { errs[i] = l.Close(ctx) })
 	}
 	wg.Wait()
@@ -205,16 +205,16 @@ func (s *Session) closeLanes(ctx context.Context) {
 	}
 }
 
-// ID is the session's name.
+// ID returns the session's name.
 func (s *Session) ID() string { return s.o.ID }
 
-// Addr is what the session listens on.
+// Addr returns the address that the session listens on.
 func (s *Session) Addr() net.Addr { return s.addr }
 
 // Clients counts the connections of clients.
 func (s *Session) Clients() listen.ConnStats { return s.clients.Stats() }
 
-// State is what the session does at the moment. The caller owns it.
+// State returns the session's state. The caller owns it.
 func (s *Session) State() api.MirrorState {
 	var m api.MirrorState
 	if s.tcp != nil {
@@ -241,19 +241,19 @@ func (s *Session) State() api.MirrorState {
 
 // httpState is State in http mode, but for the settings.
 func (s *Session) httpState() api.MirrorState {
-	stats := s.book.Stats()
+	stats := s.ledger.Stats()
 	m := api.MirrorState{
 		Mode:     "http",
 		Listen:   s.addr.String(),
 		Primary:  s.primaryState(),
-		Shadows:  make([]api.MirrorTarget, len(s.lanes)),
+		Shadows:  make([]api.MirrorTarget, len(s.senders)),
 		Requests: stats.Requests,
 		Skipped:  stats.Skipped,
 		Failed:   stats.Failed,
 	}
-	for i, l := range s.lanes {
+	for i, l := range s.senders {
 		t := l.State()
-		a := s.book.Account(i)
+		a := s.ledger.Account(i)
 		a.Buffered, a.BufferBound = l.Buffered()
 		t.Account = &a
 		m.Shadows[i] = t
@@ -310,13 +310,13 @@ func (s *Session) Apply(c api.MirrorChange) error {
 	return nil
 }
 
-// targets are the shadows as they are.
+// targets returns the shadows' states.
 func (s *Session) targets() []api.MirrorTarget {
 	if s.tcp != nil {
 		return s.tcp.Shadows()
 	}
-	all := make([]api.MirrorTarget, len(s.lanes))
-	for i, l := range s.lanes {
+	all := make([]api.MirrorTarget, len(s.senders))
+	for i, l := range s.senders {
 		all[i] = l.State()
 	}
 	return all
@@ -326,17 +326,17 @@ func (s *Session) changeShadow(i int, c api.ShadowChange) error {
 	if c.Using != nil {
 		if s.tcp != nil {
 			s.tcp.SetUsing(i, *c.Using)
-		} else if err := s.lanes[i].SetUsing(*c.Using); err != nil {
+		} else if err := s.senders[i].SetUsing(*c.Using); err != nil {
 			return err
 		}
 	}
 	if c.Amplify != nil {
-		return s.lanes[i].SetAmplify(float64(*c.Amplify))
+		return s.senders[i].SetAmplify(float64(*c.Amplify))
 	}
 	return nil
 }
 
-// checkChange says everything that is wrong with a change.
+// checkChange reports every problem of a change.
 func (s *Session) checkChange(c api.MirrorChange) error {
 	var errs []error
 	if c.Share != nil && !(*c.Share >= 0 && *c.Share <= 1) {

@@ -233,8 +233,8 @@ func fakeSession(t *testing.T, report func(context.Context, api.SessionReport) (
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Session{o: o, log: quiet(t), told: make(chan struct{}), started: time.Now(), addr: &nowhere{}, clients: listen.Bound(nil, 1), primary: &primary{}, chooser: chooser, share: 1,
-		book: pair.NewBook(pair.Options{Service: o.Service, Experiment: o.ID})}
+	s := &Session{o: o, log: quiet(t), reported: make(chan struct{}), started: time.Now(), addr: &nowhere{}, clients: listen.Bound(nil, 1), primary: &primary{}, chooser: chooser, share: 1,
+		ledger: pair.NewLedger(pair.Options{Service: o.Service, Experiment: o.ID})}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	return s
 }

@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// Validate says everything that is wrong with the options at once: what the
-// option is called, what is wrong, and what to write instead. It looks nothing
-// up and connects to nobody; Start does.
+// Validate reports every problem at once: the option's name, what is wrong, and what
+// to write instead. It resolves no names and opens no connections; Start does.
 func (o *Options) Validate() error {
 	var errs []error
 	bad := func(option, format string, args ...any) {
@@ -181,7 +180,7 @@ func (o *Options) named() []Pool {
 	return pools
 }
 
-// parse is how servers are written in the session's mode.
+// parse reads a server as it is written in the session's mode.
 func (o *Options) parse(text string) (server, error) {
 	if o.TCP {
 		return parseTCPServer(text)
@@ -200,7 +199,7 @@ type server struct {
 func (s server) addr() string { return net.JoinHostPort(s.host, s.port) }
 func (s server) tls() bool    { return s.scheme == "https" }
 
-// URL is the server as it is shown, and given to the parts.
+// URL returns the server's URL, as shown and as passed to the parts.
 func (s server) URL() string { return s.scheme + "://" + s.addr() }
 
 var defaultPorts = map[string]string{"http": "80", "https": "443", "h2c": "80"}

@@ -57,7 +57,7 @@ func encode(scopeName string, points []series.Point) ([]byte, error) {
 	return pack(b), nil
 }
 
-// add appends a point to its metric. What it tells of began with its slot, which
+// add appends a point to its metric. It covers a time that began with its slot, which
 // says how long slots are, and the time lies in the slot, not at its beginning.
 func add(m *metrics.Metric, p series.Point) error {
 	begin := p.TimeNanos - p.TimeNanos%slotNanos

@@ -1,5 +1,5 @@
-// Package otlpsink hands what a program measured by itself, a mirror or a run of
-// load, to a server, by OTLP over HTTP.
+// Package otlpsink sends measurements of a mirror or a run of load to a server, by
+// OTLP over HTTP.
 //
 // A point becomes a data point of its family: a distribution a delta exponential
 // histogram of the same schema, buckets, sum, minimum and maximum, a counter a
@@ -7,9 +7,9 @@
 // and stay as they are. The label service becomes the resource, the others
 // attributes; the server makes the same labels of them.
 //
-// What a server refuses, or does not answer to, stays with whoever put it. An
-// answer that is lost after the server took the points has them counted twice,
-// as OTLP has no way to tell; such sendings are counted.
+// What a server refuses, or does not answer to, stays with whoever put it. An answer
+// that is lost after the server took the points has them counted twice, as OTLP
+// cannot say which; such requests are counted.
 package otlpsink
 
 import (

@@ -161,8 +161,9 @@ func (c *chaos) expect(name string, by int) {
 	c.expected[name] += by
 }
 
-// gone says that a server that was started here has ended, none of them by a fault.
-func (st *Stage) gone(when string) error {
+// checkServers returns an error if a server that was started here has ended, and not
+// by a fault.
+func (st *Stage) checkServers(when string) error {
 	for _, v := range st.servers {
 		if proc := v.running(); proc != nil && proc.ended() {
 			return fmt.Errorf("server %w", proc.failed(proc.how()+" "+when))

@@ -19,7 +19,7 @@ type guard struct {
 	mu    sync.Mutex
 	shell *exec.Cmd
 	pipe  *os.File
-	gone  bool
+	ended bool
 }
 
 // of begins to guard a group. Without a guard the group runs as well, so that an
@@ -35,7 +35,7 @@ func (g *guard) of(group int) error {
 	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt of the terminal is not for it
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.gone { // the group ended meanwhile
+	if g.ended { // the group ended meanwhile
 		return write.Close()
 	}
 	if err := shell.Start(); err != nil {
@@ -50,7 +50,7 @@ func (g *guard) of(group int) error {
 func (g *guard) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.gone = true
+	g.ended = true
 	if g.shell == nil {
 		return
 	}

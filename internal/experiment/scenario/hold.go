@@ -29,10 +29,10 @@ type Held struct {
 	Env []string
 }
 
-// Hold applies o.Vars, warms up, and has processes under test looked at while
-// during runs. A server that ends meanwhile ends the context of during. Phases, faults
-// and thresholds of the scenario are left alone; of o only Vars, Name, Seed,
-// SkipWarmUp, Limits and Environment are used.
+// Hold applies o.Vars, warms up, and samples processes under test while during runs.
+// A server that ends meanwhile ends the context of during. Phases, faults and
+// thresholds of the scenario are left alone; of o only Vars, Name, Seed, SkipWarmUp,
+// Limits and Environment are used.
 func (st *Stage) Hold(ctx context.Context, o MeasureOptions, during func(context.Context, *Held) error) error {
 	err := st.hold(ctx, o, during)
 	st.failed = st.failed || err != nil
@@ -76,7 +76,7 @@ func (st *Stage) hold(ctx context.Context, o MeasureOptions, during func(context
 	err = during(ctx, h)
 	over()
 	others.Wait()
-	return errors.Join(err, st.gone("while load was sent"))
+	return errors.Join(err, st.checkServers("while load was sent"))
 }
 
 // guard ends a hold whose servers have ended.
@@ -89,7 +89,7 @@ func (st *Stage) guard(ctx context.Context, end context.CancelCauseFunc) {
 			return
 		case <-tick.C:
 		}
-		if err := st.gone("while load was sent"); err != nil {
+		if err := st.checkServers("while load was sent"); err != nil {
 			end(err)
 			return
 		}
@@ -103,7 +103,7 @@ func (h *Held) Events() []api.BenchEvent {
 	return slices.Clone(h.stage.events)
 }
 
-// Watched says whether processes under test are looked at.
+// Watched reports whether processes under test are sampled.
 func (h *Held) Watched() bool { return len(h.stage.servers) > 0 }
 
 // Usage is what processes under test took on average between two moments: cores

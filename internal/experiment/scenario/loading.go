@@ -36,8 +36,8 @@ type loader struct {
 	first   error // failure of a batch
 }
 
-// loadData loads data; told is called now and then with how far it has come.
-func (st *Stage) loadData(ctx context.Context, s *Scenario, l *DataLoad, told func(api.BenchLoad)) (api.BenchLoad, error) {
+// loadData loads data; report is called now and then with its progress.
+func (st *Stage) loadData(ctx context.Context, s *Scenario, l *DataLoad, report func(api.BenchLoad)) (api.BenchLoad, error) {
 	conf, err := s.TLS.Config(s.Target)
 	if err != nil {
 		return api.BenchLoad{}, err
@@ -59,7 +59,7 @@ func (st *Stage) loadData(ctx context.Context, s *Scenario, l *DataLoad, told fu
 	}
 	docs, err := readDocuments(in, name, l.Format)
 	if err == nil {
-		err = x.send(ctx, docs, told)
+		err = x.send(ctx, docs, report)
 	}
 	err = errors.Join(err, end(err != nil || l.AtMost > 0))
 	if err == nil && l.FinalURL != "" {
@@ -127,7 +127,7 @@ func (st *Stage) dataOf(ctx context.Context, s *Scenario, l *DataLoad) (in io.Re
 
 // send sends all batches, Parallel at once, and stops at the first that fails if
 // none may.
-func (x *loader) send(ctx context.Context, docs *documents, told func(api.BenchLoad)) error {
+func (x *loader) send(ctx context.Context, docs *documents, report func(api.BenchLoad)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	work := make(chan batch)
@@ -146,9 +146,9 @@ func (x *loader) send(ctx context.Context, docs *documents, told func(api.BenchL
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		if now := time.Now(); told != nil && now.Sub(last) >= time.Second {
+		if now := time.Now(); report != nil && now.Sub(last) >= time.Second {
 			last = now
-			told(x.result())
+			report(x.result())
 		}
 		return nil
 	})
@@ -186,7 +186,7 @@ func (x *loader) one(ctx context.Context, b batch, cancel context.CancelCauseFun
 	_ = x.latency.Record(took.Seconds()) // a duration is always valid
 }
 
-// ask sends one request and looks at its answer.
+// ask sends one request and checks its answer.
 func (x *loader) ask(ctx context.Context, method, address string, body []byte, checked bool) (time.Duration, error) {
 	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {

@@ -127,7 +127,7 @@ func (st *Stage) measure(ctx context.Context, s *Scenario, o MeasureOptions) (*s
 	over()
 	others.Wait()
 	if err != nil {
-		return nil, errors.Join(st.gone("before it was measured"), err)
+		return nil, errors.Join(st.checkServers("before it was measured"), err)
 	}
 	// What was undone at the very end, and the last readings.
 	r := out.Result
@@ -174,7 +174,7 @@ func (s *Scenario) limits(asked tally.Limits) tally.Limits {
 	}
 }
 
-// Lenient says that the file lets runs count that usually would not.
+// Lenient reports whether the file lets runs count that usually would not.
 func (s *Scenario) Lenient() bool {
 	usual := tally.Limits{}.WithDefaults()
 	return s.Limits.Share > usual.Share || s.Limits.Busiest > usual.Busiest

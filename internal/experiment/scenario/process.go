@@ -25,7 +25,7 @@ type process struct {
 	begin int64         // where in the file its output begins
 	done  chan struct{} // closed when it has ended
 	err   error         // how, once done
-	// stopping says that stop looks after what is left of the group.
+	// stopping: stop takes care of what is left of the group.
 	stopping atomic.Bool
 	guard    guard
 }
@@ -62,7 +62,7 @@ func start(c *Command, env []string, log string) (*process, error) {
 	return p, nil
 }
 
-// ended says whether it has ended.
+// ended reports whether it has ended.
 func (p *process) ended() bool {
 	select {
 	case <-p.done:
@@ -72,7 +72,7 @@ func (p *process) ended() bool {
 	}
 }
 
-// signal tells the whole group.
+// signal sends a signal to the whole group.
 func (p *process) signal(s syscall.Signal) error {
 	if err := syscall.Kill(-p.pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("signal %s to %s: %w", s, p.name, err)
@@ -80,8 +80,8 @@ func (p *process) signal(s syscall.Signal) error {
 	return nil
 }
 
-// buried is how long a killed group may take to be gone: processes that write to
-// a slow disk end late.
+// buried bounds the time until a killed group has ended: processes that write to a
+// slow disk end late.
 const buried = 10 * time.Second
 
 // stop ends the group: by a signal, and by SIGKILL after grace or when ctx ends. It
@@ -97,13 +97,13 @@ func (p *process) stop(ctx context.Context, s syscall.Signal, grace time.Duratio
 		return err
 	}
 	_ = p.signal(syscall.SIGCONT) // one that stands still could not end
-	if p.gone(ctx, grace) {
+	if p.waitEnded(ctx, grace) {
 		return nil
 	}
 	if err := p.signal(syscall.SIGKILL); err != nil {
 		return err
 	}
-	if !p.gone(context.WithoutCancel(ctx), buried) {
+	if !p.waitEnded(context.WithoutCancel(ctx), buried) {
 		return fmt.Errorf("processes of %s are still there %s after SIGKILL", p.name, buried)
 	}
 	if s == syscall.SIGKILL {
@@ -112,8 +112,9 @@ func (p *process) stop(ctx context.Context, s syscall.Signal, grace time.Duratio
 	return fmt.Errorf("%s did not end within %s of SIG%s and was killed", p.name, grace, signalName(s))
 }
 
-// gone waits until no process of the group is left.
-func (p *process) gone(ctx context.Context, within time.Duration) bool {
+// waitEnded waits until no process of the group is left, and reports whether that is
+// so.
+func (p *process) waitEnded(ctx context.Context, within time.Duration) bool {
 	end := time.NewTimer(within)
 	defer end.Stop()
 	select {

@@ -68,7 +68,7 @@ func Schema() []byte {
 	})
 }
 
-// variable is {{name}}; names of functions and words of data look the same.
+// variable is {{name}}; names of functions and columns of data look the same.
 var variable = regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}`)
 
 var varName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -123,8 +123,8 @@ func (r *reader) variables(path string, n *strictyaml.Node, over map[string]stri
 	}
 }
 
-// render fills in variables. What requests are made of is left to the requests:
-// there {{name}} may be a word of data, and what is put in is quoted for its place.
+// render fills in variables. What requests are made of is left to the requests: there
+// {{name}} may be a column of data, and what is put in is quoted for its place.
 func (r *reader) render(tree *strictyaml.Node) *strictyaml.Node {
 	return tree.Transform(nil, func(path []string, s *strictyaml.Node) {
 		if len(path) == 0 || path[0] == "vars" || ofRequests(path) {
@@ -152,7 +152,7 @@ func (r *reader) render(tree *strictyaml.Node) *strictyaml.Node {
 	})
 }
 
-// ofRequests says that package requests fills in a text.
+// ofRequests reports whether package requests fills in a text.
 func ofRequests(path []string) bool {
 	switch path[0] {
 	case "header":

@@ -19,7 +19,7 @@ import (
 
 const ok = "scenario: s\ntarget: http://127.0.0.1:1\nqueries: [{name: home, request: GET /}]\nphases: [{rate: 10, for: 1s}]\n"
 
-func told(problems []strictyaml.Problem) string {
+func problemsText(problems []strictyaml.Problem) string {
 	if err := strictyaml.Error(problems); err != nil {
 		return err.Error()
 	}
@@ -79,7 +79,7 @@ func TestProblems(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s, problems := readText(tc.text, nil)
-			if got := strings.ReplaceAll(told(problems), dir, "@DIR"); got != tc.want {
+			if got := strings.ReplaceAll(problemsText(problems), dir, "@DIR"); got != tc.want {
 				t.Errorf("got\n%s\nwant\n%s", got, tc.want)
 			}
 			if (s == nil) != (len(problems) > 0) {
@@ -120,7 +120,7 @@ setup: [{run: 'curl :{{port}}'}]
 `
 	s, problems := readText(text, map[string]string{"rate": "20"})
 	if len(problems) > 0 {
-		t.Fatal(told(problems))
+		t.Fatal(problemsText(problems))
 	}
 	if s.Target.Port() != "80" || s.Plan.Phases[0].From != 20 || s.Plan.Phases[0].To != 200 || s.Setup[0].Run.Args[0] != "curl :80" || s.Requests.Queries[0].Request != "GET /{{path}}" {
 		t.Errorf("%+v", s)
@@ -129,16 +129,16 @@ setup: [{run: 'curl :{{port}}'}]
 		t.Errorf("%+v %v", s, problems)
 	}
 	_, problems = readText(text, map[string]string{"prt": "1"})
-	if got := told(problems); got != "s.yaml: the scenario has no variable prt: did you mean port?" {
+	if got := problemsText(problems); got != "s.yaml: the scenario has no variable prt: did you mean port?" {
 		t.Error(got)
 	}
 	_, problems = readText(text, map[string]string{"rate": "fast"})
-	if got := told(problems); !strings.HasPrefix(got, "s.yaml:5:17: rate \"fast..fast0\"") {
+	if got := problemsText(problems); !strings.HasPrefix(got, "s.yaml:5:17: rate \"fast..fast0\"") {
 		t.Error(got)
 	}
 }
 
-func TestWordsAreDescribed(t *testing.T) {
+func TestKeysAreDescribed(t *testing.T) {
 	for _, wrong := range strictyaml.Undescribed(reflect.TypeFor[scenarioFile](), leaves) {
 		t.Error(wrong)
 	}
@@ -165,7 +165,7 @@ func TestExamples(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, problems := Load(name, LoadOptions{}); len(problems) > 0 {
-			t.Error(told(problems))
+			t.Error(problemsText(problems))
 		}
 	}
 	if n == 0 {

@@ -133,7 +133,7 @@ func (r *readings) metrics(ctx context.Context, client *http.Client, process str
 	}
 }
 
-// say tells of trouble once.
+// say reports trouble once.
 func (r *readings) say(text string) {
 	r.mu.Lock()
 	known := r.said[text]
@@ -168,7 +168,7 @@ func (r *readings) put(now time.Time, process, name, unit string, adds bool, v f
 			grew = v // it began again
 		}
 		if took < 0.05 {
-			return // the last reading is too near to tell a rate
+			return // the last reading is too near for a rate
 		}
 		x.total += grew
 		x.last, x.at, shown = v, now, grew/took

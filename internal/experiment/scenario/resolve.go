@@ -17,7 +17,7 @@ import (
 	"tailscope/internal/strictyaml"
 )
 
-// resolve makes a whole Scenario of what was decoded.
+// resolve makes a Scenario of the file.
 func (r *reader) resolve(raw *scenarioFile) {
 	s := r.out
 	s.Service = cmp.Or(s.Service, s.Name)
@@ -332,7 +332,7 @@ func (r *reader) fault(raw *fileFault) {
 	r.out.Faults = append(r.out.Faults, *f)
 }
 
-// faulty looks at the server a fault names.
+// faulty checks the server that a fault names.
 func (r *reader) faulty(t *string, pause bool) {
 	var names []string
 	for _, v := range r.out.Servers {

@@ -49,7 +49,7 @@ func (r *reader) requests(raw *scenarioFile) {
 	r.compile(raw)
 }
 
-// missing says that a file of the requests is not there.
+// missing reports whether a file of the requests is not there.
 func (r *reader) missing(raw *scenarioFile) bool {
 	names := []string{raw.Targets}
 	for i := range raw.Queries {
@@ -94,7 +94,7 @@ func (r *reader) compile(raw *scenarioFile) {
 	}
 }
 
-// suits says whether plan and thresholds suit the requests.
+// suits reports whether plan and thresholds suit the requests.
 func (r *reader) suits(raw *scenarioFile, set *requests.Set) {
 	if err := r.out.enough(set); err != nil {
 		n := r.d.Node(raw).Get("phases")
@@ -111,7 +111,7 @@ func (r *reader) suits(raw *scenarioFile, set *requests.Set) {
 	}
 }
 
-// enough says whether the requests last as long as the plan asks.
+// enough reports whether the requests last as long as the plan asks.
 func (s *Scenario) enough(set *requests.Set) error {
 	if n, ok := s.Plan.Requests(); ok {
 		return set.Enough(n)
@@ -119,7 +119,7 @@ func (s *Scenario) enough(set *requests.Set) error {
 	return set.Lasts(max(s.Plan.Duration(), s.Duration))
 }
 
-// judges says whether what a threshold names exists.
+// judges reports whether what a threshold names exists.
 func (s *Scenario) judges(t threshold.Threshold, set *requests.Set) error {
 	var phases []string
 	for _, p := range s.Plan.Phases {

@@ -5,8 +5,8 @@
 // happens, everything that was started is ended and everything that was done to
 // a process is undone.
 //
-// Load reads a file and says everything that is wrong with it; Open brings the
-// stage up; Measure sends load, as often as asked; Close takes the stage down.
+// Load reads a file and reports every problem in it; Open brings the stage up;
+// Measure sends load, as often as asked; Close takes the stage down.
 package scenario
 
 import (
@@ -187,7 +187,7 @@ type Fault struct {
 	Run, Undo *Command
 }
 
-// Sort is the fault's word in files.
+// Sort returns the fault's key in files.
 func (f *Fault) Sort() string {
 	switch {
 	case f.Pause != "":

@@ -73,7 +73,7 @@ func (v *server) running() *process {
 	return v.proc
 }
 
-// find looks for a process that was not started here.
+// find finds a process that was not started here.
 func (v *server) find() (int, error) {
 	pid, err := v.PID, error(nil)
 	switch {
@@ -114,7 +114,7 @@ func (v *server) wait(ctx context.Context) error {
 	}
 	var last error
 	for pause := 10 * time.Millisecond; ; pause = min(pause*3/2, 500*time.Millisecond) {
-		// Looked at first: a server of an earlier run may answer in its place.
+		// Checked first: a server of an earlier run may answer in its place.
 		if proc != nil && proc.ended() {
 			return fmt.Errorf("server %w", proc.failed(proc.how()+" before it was ready"))
 		}
@@ -122,7 +122,7 @@ func (v *server) wait(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if last == nil || ctx.Err() == nil { // what it says of the end of time tells nothing
+		if last == nil || ctx.Err() == nil { // its error at the end of the time says nothing
 			last = err
 		}
 		select {
@@ -189,7 +189,7 @@ func (v *server) probe() (func(context.Context) error, error) {
 	return nil, nil
 }
 
-// same says that the process is the one that was found.
+// same reports whether the process is the one that was found.
 func (v *server) same(u usage) bool { return u.pid == v.pid && (v.who == 0 || u.started == v.who) }
 
 // tree are the server's processes among all: its first one, those below it, and
@@ -217,8 +217,8 @@ func (v *server) tree(all map[int]usage) []usage {
 	return out
 }
 
-// tell sends a signal to all of the server's processes.
-func (v *server) tell(s syscall.Signal) error {
+// signal sends a signal to all of the server's processes.
+func (v *server) signal(s syscall.Signal) error {
 	all, err := table()
 	if err != nil {
 		return err
@@ -240,7 +240,7 @@ func (v *server) pause() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.paused = true // even if it fails for a part of the processes
-	return v.tell(syscall.SIGSTOP)
+	return v.signal(syscall.SIGSTOP)
 }
 
 func (v *server) resume() error {
@@ -250,7 +250,7 @@ func (v *server) resume() error {
 		return nil
 	}
 	v.paused = false
-	return v.tell(syscall.SIGCONT)
+	return v.signal(syscall.SIGCONT)
 }
 
 // end ends a server that was started here, by a signal, and lets another go on.

@@ -28,9 +28,9 @@ type Options struct {
 	// RunDir is where logs of servers and commands are kept; made if absent. A
 	// new temporary directory if empty, which stays if anything went wrong.
 	RunDir string
-	// Note is told what is done, as it is done: a line each. May be nil.
+	// Note is called with a line for each action. May be nil.
 	Note func(line string)
-	// Loading is told how far data is loaded; may be nil.
+	// Loading is called with the progress of loading data; nil is allowed.
 	Loading func(api.BenchLoad)
 	Version string           // of tailscope
 	Command string           // that makes such a run again
@@ -350,7 +350,7 @@ func (st *Stage) Close(ctx context.Context) error {
 			st.happened("server", v.Name, "ended", begin, err)
 		}
 		if err != nil {
-			// It is gone nevertheless, and what was measured is as good.
+			// It has ended nevertheless, and what was measured counts.
 			st.o.Note(err.Error())
 			if left := v.running(); left != nil || strings.Contains(err.Error(), "still there") {
 				wrong = append(wrong, err)

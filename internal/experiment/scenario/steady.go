@@ -11,9 +11,9 @@ import (
 // leastSlots is how many slots a judgement needs.
 const leastSlots = 10
 
-// looks is how many judgements in a row must find no drift, so that one that does
-// by luck ends nothing.
-const looks = 2
+// calmInRow is the number of judgements in a row that must find no drift, so that one
+// that does by luck ends nothing.
+const calmInRow = 2
 
 // steadiness judges whether latency still drifts, from the figures of slots.
 //
@@ -66,7 +66,7 @@ func (s *steadiness) add(h *hist.Histogram) bool {
 		return false
 	}
 	s.inRow++
-	return s.inRow >= looks
+	return s.inRow >= calmInRow
 }
 
 // slots is how many were taken in.

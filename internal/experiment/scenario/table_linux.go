@@ -60,7 +60,7 @@ func table() (map[int]usage, error) {
 	return out, nil
 }
 
-// groupLives says whether a process of a group is there that is more than a
+// groupLives reports whether a process of a group is there that is more than a
 // zombie nobody waits for.
 func groupLives(group int) bool {
 	all, err := table()
@@ -75,7 +75,7 @@ func groupLives(group int) bool {
 	return false
 }
 
-// openFiles counts a process' descriptors; -1 if it may not be looked at.
+// openFiles counts a process' descriptors; -1 without permission.
 func openFiles(pid int) int {
 	p, err := procfs.NewProc(pid)
 	if err != nil {

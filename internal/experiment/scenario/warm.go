@@ -85,9 +85,9 @@ func (st *Stage) warmUp(ctx context.Context, s *Scenario, o session.Options) (*a
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	begin := st.o.Now()
-	slot, told, answered := hist.New(hist.DefaultSchema), begin, uint64(0)
+	slot, report, answered := hist.New(hist.DefaultSchema), begin, uint64(0)
 	o.Progress = func(m session.Moment) {
-		if err := st.gone("while it was warmed up"); err != nil {
+		if err := st.checkServers("while it was warmed up"); err != nil {
 			end(err)
 		}
 		now := st.o.Now()
@@ -99,15 +99,15 @@ func (st *Stage) warmUp(ctx context.Context, s *Scenario, o session.Options) (*a
 		slot.Reset(hist.DefaultSchema)
 		if steady && now.Sub(begin) >= w.AtLeast {
 			end(errSteady)
-		} else if now.Sub(told) >= 5*time.Second {
-			told = now
+		} else if now.Sub(report) >= 5*time.Second {
+			report = now
 			st.o.Note("warming up: " + judge.String())
 		}
 	}
 	st.o.Note("warming up")
 	out, err := session.Run(ctx, o)
 	if err != nil {
-		return nil, fmt.Errorf("warm-up: %w", errors.Join(st.gone("before it was warmed up"), err))
+		return nil, fmt.Errorf("warm-up: %w", errors.Join(st.checkServers("before it was warmed up"), err))
 	}
 	r := &api.BenchWarmUp{Seconds: api.Float(st.o.Now().Sub(begin).Seconds()), Requests: out.Result.Account.Sent, Steady: errors.Is(context.Cause(ctx), errSteady)}
 	r.Why = fmt.Sprintf("%s, where %.3g %% are allowed", judge, 100*w.Steady)

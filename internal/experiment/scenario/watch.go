@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Watch looks at processes that run already, once a second, while somebody else loads
+// Watch samples processes that run already, once a second, while somebody else loads
 // them.
 type Watch struct {
 	read  *readings
@@ -17,8 +17,8 @@ type Watch struct {
 	ended sync.WaitGroup
 }
 
-// StartWatch finds the processes of servers, of which only name, PID, PIDFile and Port
-// are used. It is to be closed. trouble is told what cannot be read.
+// StartWatch finds the processes of servers, of which only name, PID, PIDFile and
+// Port are used. It is to be closed. trouble is called with what cannot be read.
 func StartWatch(servers []Server, trouble func(string)) (*Watch, error) {
 	w := &Watch{read: newReadings(nil, trouble)}
 	for i := range servers {

@@ -42,7 +42,7 @@ func (a *alarm) wait(d time.Duration) {
 	armed, passed := false, false
 	_ = a.raw.Read(func(uintptr) bool { // an error is that it was closed
 		if armed {
-			return true // the poller is edge-triggered: what was told need not be read
+			return true // the poller is edge-triggered: the event need not be read
 		}
 		armed = true
 		a.mu.Lock()

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// conn is a connection of a loop, or the room for one, and the request that it
+// conn is a connection of a loop, or the place for one, and the request that it
 // carries.
 type conn struct {
 	id, generation int32 // generation changes with the connection
@@ -14,7 +14,7 @@ type conn struct {
 	in             *list
 	fd             int // -1 without
 	connecting     bool
-	polled         bool // for room to write, too
+	polled         bool // for writing, too
 	reused         bool // it had carried a request before this one
 	idempotent     bool // and so is the request (RFC 9110, section 9.2.2)
 	head           bool
@@ -145,7 +145,7 @@ func (l *loop) open(c *conn) bool {
 	}
 	c.fd, c.polled = fd, c.connecting
 	if c.connecting {
-		l.rooms++
+		l.blockedWrites++
 	} else {
 		l.account.Connections++
 	}
@@ -155,34 +155,34 @@ func (l *loop) open(c *conn) bool {
 // close closes a connection if there is one.
 func (l *loop) close(c *conn) {
 	if c.fd >= 0 {
-		_ = unix.Close(c.fd) // epoll forgets it with that
+		_ = unix.Close(c.fd) // which removes it from epoll
 		c.fd = -1
 		if c.polled {
-			l.rooms--
+			l.blockedWrites--
 		}
 		c.connecting, c.polled = false, false
 		c.generation++
 	}
 }
 
-// watch asks to be told of room to write, or no longer.
-func (l *loop) watch(c *conn, room bool) {
-	if c.polled == room {
+// watch polls the connection for writing, or no longer.
+func (l *loop) watch(c *conn, writable bool) {
+	if c.polled == writable {
 		return
 	}
-	c.polled = room
+	c.polled = writable
 	events := uint32(unix.EPOLLIN)
-	if room {
+	if writable {
 		events |= unix.EPOLLOUT
-		l.rooms++
+		l.blockedWrites++
 	} else {
-		l.rooms--
+		l.blockedWrites--
 	}
 	_ = l.poll.control(unix.EPOLL_CTL_MOD, c.fd, events, c.id, c.generation)
 }
 
-// write writes what there is room for. What is wrong with the connection, reading
-// from it tells: there may be an answer yet.
+// write writes what the socket takes. An error of the connection is left to reading:
+// there may be an answer yet.
 func (l *loop) write(c *conn) {
 	for c.written < len(c.out) {
 		n, errno := send(c.fd, c.out[c.written:])

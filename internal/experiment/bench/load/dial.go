@@ -22,12 +22,12 @@ const Again = -1
 // anew where the rate changes changes nothing (Çinlar, Introduction to Stochastic
 // Processes, 1975, chapter 4).
 type Dial struct {
-	poisson bool
-	seed    uint64
-	now     atomic.Pointer[dialled]
-	tapes   map[[2]int]*tape // by loop; made before the loops run
-	started atomic.Int64     // nanoseconds since the Unix epoch; 0 before
-	due     atomic.Uint64    // requests
+	poisson   bool
+	seed      uint64
+	now       atomic.Pointer[dialled]
+	schedules map[[2]int]*sharedSchedule // by loop; made before the loops run
+	started   atomic.Int64               // nanoseconds since the Unix epoch; 0 before
+	due       atomic.Uint64              // requests
 }
 
 // dialled is what a Dial stands at.
@@ -40,13 +40,13 @@ type dialled struct {
 	withdrawn int
 }
 
-// dialAhead is how far a loop follows a Dial before it looks again.
+// dialAhead is how far a loop follows a Dial before it reads it again.
 const dialAhead = 10 * time.Millisecond
 
 // NewDial returns a Dial that stands at 0. The same seed and the same settings at
 // the same times make the same schedule.
 func NewDial(poisson bool, seed uint64) *Dial {
-	d := &Dial{poisson: poisson, seed: seed, tapes: map[[2]int]*tape{}}
+	d := &Dial{poisson: poisson, seed: seed, schedules: map[[2]int]*sharedSchedule{}}
 	d.now.Store(&dialled{phase: -1, withdrawn: -1})
 	return d
 }
@@ -81,25 +81,26 @@ func (d *Dial) Withdrawn() int { return d.now.Load().withdrawn }
 // used by one goroutine.
 func (d *Dial) Pacer(loop, loops int) (Pacer, error) {
 	key := [2]int{loop, loops}
-	t := d.tapes[key]
+	t := d.schedules[key]
 	if t == nil {
-		t = &tape{dial: d, loops: float64(loops), rng: rand.New(rand.NewPCG(d.seed, 0xd1a1<<16+uint64(loop)))}
+		t = &sharedSchedule{dial: d, loops: float64(loops), rng: rand.New(rand.NewPCG(d.seed, 0xd1a1<<16+uint64(loop)))}
 		if t.left = float64(loop) / float64(loops); d.poisson || t.left == 0 {
 			t.left = t.gap()
 		}
-		d.tapes[key] = t
+		d.schedules[key] = t
 	}
-	r := &tapeReader{tape: t}
+	r := &scheduleReader{schedule: t}
 	t.readers = append(t.readers, r)
 	return r, nil
 }
 
-// tape is what has fallen due for one loop and not been read by all of its readers.
-type tape struct {
+// sharedSchedule holds what has fallen due for one loop and was not read by all of
+// its readers.
+type sharedSchedule struct {
 	dial    *Dial
 	loops   float64
 	rng     *rand.Rand
-	readers []*tapeReader
+	readers []*scheduleReader
 
 	at    time.Duration // up to which it is known what falls due
 	left  float64       // requests of this loop's share until the next one
@@ -113,7 +114,7 @@ type dueAt struct {
 }
 
 // gap is how many requests of its share it is to the next.
-func (t *tape) gap() float64 {
+func (t *sharedSchedule) gap() float64 {
 	if t.dial.poisson {
 		return t.rng.ExpFloat64()
 	}
@@ -122,7 +123,7 @@ func (t *tape) gap() float64 {
 
 // more goes on by dialAhead at most and reports whether a request falls due
 // then.
-func (t *tape) more(now *dialled) bool {
+func (t *sharedSchedule) more(now *dialled) bool {
 	rate := now.rate / t.loops
 	if t.left > rate*dialAhead.Seconds() {
 		t.left -= rate * dialAhead.Seconds()
@@ -136,8 +137,8 @@ func (t *tape) more(now *dialled) bool {
 	return true
 }
 
-// forget leaves out what all have read.
-func (t *tape) forget() {
+// dropRead drops what all readers have read.
+func (t *sharedSchedule) dropRead() {
 	least := t.readers[0].next
 	for _, r := range t.readers[1:] {
 		least = min(least, r.next)
@@ -148,14 +149,14 @@ func (t *tape) forget() {
 	}
 }
 
-// tapeReader is one of the pacers of a loop: all say the same.
-type tapeReader struct {
-	tape *tape
-	next int // number of what it reads next
+// scheduleReader is one of the pacers of a loop: all yield the same.
+type scheduleReader struct {
+	schedule *sharedSchedule
+	next     int // number of what it reads next
 }
 
-func (r *tapeReader) Next() (due time.Duration, phase int, ok bool) {
-	t := r.tape
+func (r *scheduleReader) Next() (due time.Duration, phase int, ok bool) {
+	t := r.schedule
 	if r.next == t.first+len(t.dues) {
 		now := t.dial.now.Load()
 		if now.end {
@@ -167,7 +168,7 @@ func (r *tapeReader) Next() (due time.Duration, phase int, ok bool) {
 	}
 	at := t.dues[r.next-t.first]
 	r.next++
-	t.forget()
+	t.dropRead()
 	return at.due, at.phase, true
 }
 

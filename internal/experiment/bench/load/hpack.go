@@ -47,7 +47,7 @@ func appendBlock(b []byte, r *Request, o *Options) []byte {
 	return b
 }
 
-// ofConnection says whether a field is of a connection of HTTP/1.1 and none of
+// ofConnection reports whether a field is of a connection of HTTP/1.1 and none of
 // HTTP/2 (RFC 9113, section 8.2.2), or is made here.
 func ofConnection(name string) bool {
 	switch len(name) {

@@ -14,7 +14,7 @@ import (
 func runStreams(ctx context.Context, o Options) (Account, error) {
 	s := newStreams(&o)
 	defer s.end()
-	return s.run(ctx, func(d *desk, n int) (stop func()) {
+	return s.run(ctx, func(d *dispatcher, n int) (stop func()) {
 		conns := make([]*conn1, n)
 		for i := range conns {
 			c := &conn1{s: s, call: make(chan struct{}, 1)}
@@ -37,7 +37,7 @@ type conn1 struct {
 	call chan struct{} // a request wants a connection; now and then one that has had one
 	want struct{ header, body bool }
 
-	mu      sync.Mutex // locked after the desk's where both are
+	mu      sync.Mutex // locked after the dispatcher's where both are
 	wire    []byte     // the request
 	unsent  bool       // it is to be sent, by whoever comes first
 	given   bool       // it was given up
@@ -46,7 +46,7 @@ type conn1 struct {
 	dialing context.CancelFunc
 }
 
-func (c *conn1) take(r *Request) {
+func (c *conn1) keep(r *Request) {
 	o := c.s.o
 	c.want.header, c.want.body = false, false
 	if o.Checker != nil {
@@ -97,7 +97,7 @@ func (c *conn1) writer() func() {
 }
 
 // abandon closes the connection, which its reader notices.
-func (c *conn1) abandon() (gone bool) {
+func (c *conn1) abandon() (ended bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.given = true
@@ -128,7 +128,7 @@ func hangUp(conn net.Conn) {
 }
 
 func (c *conn1) serve() {
-	d := c.line.desk
+	d := c.line.dispatcher
 	buffer := make([]byte, 16<<10)
 	for range c.call {
 		for {
@@ -150,7 +150,7 @@ func (c *conn1) serve() {
 // dial connects for the request that is to be sent; no connection and no cause
 // say that there is none.
 func (c *conn1) dial() (net.Conn, Cause) {
-	if !c.line.desk.expects(c.line) {
+	if !c.line.dispatcher.expects(c.line) {
 		return nil, Answered
 	}
 	c.mu.Lock()
@@ -183,7 +183,7 @@ func (c *conn1) dial() (net.Conn, Cause) {
 // speak sends and reads until the connection ends. It reports whether there is a
 // request that wants another.
 func (c *conn1) speak(conn net.Conn, buffer []byte) (more bool) {
-	d, o := c.line.desk, c.s.o
+	d, o := c.line.dispatcher, c.s.o
 	defer hangUp(conn)
 	c.send()
 	var p parser
@@ -238,7 +238,7 @@ func (c *conn1) speak(conn net.Conn, buffer []byte) (more bool) {
 	}
 }
 
-// isWriting says whether a large request is still being sent.
+// isWriting reports whether a large request is still being sent.
 func (c *conn1) isWriting() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -248,7 +248,7 @@ func (c *conn1) isWriting() bool {
 // ended accounts for the end of a connection, and for the request that is under
 // way, if there is one. It reports whether there is another.
 func (c *conn1) ended(a answer) (more bool) {
-	d := c.line.desk
+	d := c.line.dispatcher
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c.line.open = false

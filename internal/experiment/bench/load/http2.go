@@ -29,10 +29,10 @@ func runHTTP2(ctx context.Context, o Options) (Account, error) {
 		return Account{}, fmt.Errorf("target %s allows no streams of HTTP/2 (hint: send HTTP/1.1)", o.Address)
 	}
 	s.opened.Store(0) // that one was no part of the run
-	return s.run(ctx, func(d *desk, n int) (stop func()) {
+	return s.run(ctx, func(d *dispatcher, n int) (stop func()) {
 		var groups []*group
 		for n > 0 {
-			g := &group{s: s, desk: d, conns: map[*conn2]bool{}}
+			g := &group{s: s, dispatcher: d, conns: map[*conn2]bool{}}
 			for range min(n, limit) {
 				st := &stream{group: g}
 				st.line = d.line(st)
@@ -51,15 +51,15 @@ func runHTTP2(ctx context.Context, o Options) (Account, error) {
 // group is the streams that share a connection, and that connection: when it
 // goes away the next is dialled.
 type group struct {
-	s    *streams
-	desk *desk
+	s          *streams
+	dispatcher *dispatcher
 
 	mu      sync.Mutex
 	conn    *conn2          // where requests go; nil if there is none
 	conns   map[*conn2]bool // it, and those that only finish what they have
 	dialing bool
 	stopped bool
-	pending []*stream // that wait for a connection with room
+	pending []*stream // that wait for a connection with capacity
 }
 
 // stream carries one request at a time. Its fields are guarded by its group's mu;
@@ -93,7 +93,7 @@ const (
 	flying              // in conn.streams
 )
 
-func (st *stream) take(r *Request) {
+func (st *stream) keep(r *Request) {
 	o := st.group.s.o
 	st.group.mu.Lock()
 	defer st.group.mu.Unlock()
@@ -116,7 +116,7 @@ func (st *stream) submit(flush bool) {
 	for st.aborted {
 		st.state, st.aborted = idle, false
 		g.mu.Unlock()
-		if !g.desk.done(st.line, answer{end: g.desk.now(), cause: CutOff}, true) {
+		if !g.dispatcher.done(st.line, answer{end: g.dispatcher.now(), cause: CutOff}, true) {
 			return
 		}
 		g.mu.Lock()
@@ -131,11 +131,11 @@ func (st *stream) submit(flush bool) {
 	}
 }
 
-// pump starts pending requests as far as the connection has room, and dials if
+// pump starts pending requests as far as the connection has capacity, and dials if
 // there is none. The group is locked.
 func (g *group) pump() {
 	n := 0
-	for n < len(g.pending) && g.conn != nil && g.conn.room() {
+	for n < len(g.pending) && g.conn != nil && g.conn.hasCapacity() {
 		g.conn.start(g.pending[n])
 		n++
 	}
@@ -175,13 +175,13 @@ func (g *group) dial() {
 // fail accounts for requests that have come to nothing.
 func (g *group) fail(failed []*stream, cause Cause) {
 	for _, st := range failed {
-		if g.desk.done(st.line, answer{end: g.desk.now(), cause: cause}, true) {
+		if g.dispatcher.done(st.line, answer{end: g.dispatcher.now(), cause: cause}, true) {
 			st.send()
 		}
 	}
 }
 
-func (st *stream) abandon() (gone bool) {
+func (st *stream) abandon() (ended bool) {
 	g := st.group
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -193,7 +193,7 @@ func (st *stream) abandon() (gone bool) {
 		g.pending = slices.DeleteFunc(g.pending, func(p *stream) bool { return p == st })
 	case flying:
 		c := st.conn
-		c.forget(st)
+		c.removeStream(st)
 		c.reset(st.id, http2.ErrCodeCancel)
 		g.pump()
 		g.s.wg.Go(c.flush)

@@ -66,7 +66,7 @@ func (c *conn2) headers(f frame) error {
 	}
 	st.answer.bytes += int64(size)
 	if st.answer.first == 0 {
-		st.answer.first = c.group.desk.now()
+		st.answer.first = c.group.dispatcher.now()
 	}
 	if st.answer.status == 0 { // not a trailer
 		switch {
@@ -147,17 +147,17 @@ func (c *conn2) complete(st *stream) {
 	if len(st.left) > 0 { // answered before all was said
 		c.reset(st.id, http2.ErrCodeNo)
 	}
-	c.forget(st)
+	c.removeStream(st)
 	st.state = idle
 	g.pump()
 	g.mu.Unlock()
-	st.answer.end = g.desk.now()
+	st.answer.end = g.dispatcher.now()
 	if st.answer.status == 0 {
 		st.answer.cause = NotHTTP
 	} else if k := g.s.o.Checker; k != nil {
 		st.answer.check = k.Check(st.line.o.Query, st.answer.status, st.header, st.kept)
 	}
-	if g.desk.done(st.line, st.answer, true) {
+	if g.dispatcher.done(st.line, st.answer, true) {
 		st.submit(false)
 	}
 }

@@ -142,8 +142,8 @@ func (c *conn2) write() {
 	c.writing = false
 }
 
-// room says whether a stream may be started.
-func (c *conn2) room() bool { return len(c.streams) < c.limit && !c.going && !c.broken }
+// hasCapacity reports whether a stream may be started.
+func (c *conn2) hasCapacity() bool { return len(c.streams) < c.limit && !c.going && !c.broken }
 
 // start sends a request.
 func (c *conn2) start(st *stream) {
@@ -202,9 +202,9 @@ func (c *conn2) opened() {
 	}
 }
 
-// forget takes a stream off the connection, which is closed if it was the last
+// removeStream takes a stream off the connection, which is closed if it was the last
 // of one that goes away.
-func (c *conn2) forget(st *stream) {
+func (c *conn2) removeStream(st *stream) {
 	delete(c.streams, st.id)
 	if len(st.left) > 0 {
 		c.blocked = slices.DeleteFunc(c.blocked, func(b *stream) bool { return b == st })
@@ -402,7 +402,7 @@ func (c *conn2) refuse(which func(*stream) bool, again bool) {
 		if !which(st) {
 			continue
 		}
-		c.forget(st)
+		c.removeStream(st)
 		if st.again++; again && st.again <= errorsAreRetried {
 			st.state = pending
 			g.pending = append(g.pending, st)

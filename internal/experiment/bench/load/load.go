@@ -97,16 +97,16 @@ type Recorder interface {
 	Drop(due time.Duration, phase int)
 }
 
-// Beginner may be implemented by a Recorder that is to know what is under way: it
-// is told of each request as it is sent, likewise on the loop's own thread, before
-// it is told what became of it.
+// Beginner may be implemented by a Recorder that is to know what is under way: it is
+// called for each request as it is sent, likewise on the loop's own thread, before
+// the recorder is.
 type Beginner interface {
 	Begin(query, phase int, due, sent time.Duration)
 }
 
-// Checker looks at answers; nil if nobody asks for more than the status. It
-// returns the index of the check that failed, -1 if none did. Header and body are
-// valid during the call only; body is whole up to Options.BodyLimit bytes.
+// Checker checks answers; nil if only the status counts. It returns the index of the
+// check that failed, -1 if none did. Header and body are valid during the call only;
+// body is whole up to Options.BodyLimit bytes.
 type Checker interface {
 	// Wants says what a query's checks need, so that the rest is not kept.
 	Wants(query int) (header, body bool)
@@ -145,8 +145,8 @@ type Options struct {
 	// connection are dropped instead of sent, none if negative. It is asked often,
 	// from the loops' threads.
 	Withdrawn func() int
-	// Begun, if it is set, is told when the run begins, from which times count, before
-	// anything is sent.
+	// Begun, if it is set, is called when the run begins, from which times count,
+	// before anything is sent.
 	Begun func(time.Time)
 	// Recorded takes Due from the requests instead of a Pacer.
 	Recorded bool
@@ -156,7 +156,7 @@ type Options struct {
 	// Timeout.
 	Drain time.Duration
 	// Waiting is how many due requests may wait for a connection at once; default
-	// 1,000,000. Recorded requests that wait where they were recorded take no room,
+	// 1,000,000. Recorded requests that wait where they were recorded take no memory,
 	// and are not dropped.
 	Waiting   int
 	BodyLimit int // bytes of a body that checks see; default 1 MiB

@@ -21,28 +21,28 @@ type loop struct {
 	beginner Beginner // the recorder, if it is one
 	queue    *queue   // nil of a closed loop and of recorded requests
 
-	conns     []conn
-	busy      list    // a request is under way; sent first first
-	idle      list    // connected and free; used last first
-	shut      list    // free without a connection
-	thinking  []int32 // heap of a closed loop's connections by when their request is due
-	freeSince time.Duration
-	request   Request // of recorded requests the next, if ahead
-	ahead     bool
-	ended     bool // nothing more falls due
-	drained   time.Duration
-	in        *receiver
-	seen      Observation
-	lead      time.Duration // how much earlier than it should wake a sleep is to end
-	rooms     int           // connections that wait for room to write
-	prompt    time.Duration // until when answers are read as soon as they arrive
+	conns         []conn
+	busy          list    // a request is under way; sent first first
+	idle          list    // connected and free; used last first
+	shut          list    // free without a connection
+	thinking      []int32 // heap of a closed loop's connections by when their request is due
+	freeSince     time.Duration
+	request       Request // of recorded requests the next, if ahead
+	ahead         bool
+	ended         bool // nothing more falls due
+	drained       time.Duration
+	in            *receiver
+	seen          Observation
+	lead          time.Duration // how much earlier than it should wake a sleep is to end
+	blockedWrites int           // connections that wait until they can write
+	prompt        time.Duration // until when answers are read as soon as they arrive
 
 	account Account
 	err     error
 }
 
-// spin is how short a wait is not worth a sleep: a few looks at the connections
-// take as long.
+// spin is how short a wait is not worth a sleep: a few polls of the connections take
+// as long.
 const spin = 4 * time.Microsecond
 
 // refusedPause is how long a closed loop's user waits after a connection that failed,
@@ -147,12 +147,12 @@ func (l *loop) woke(early time.Duration) {
 const attentive = time.Second
 
 // leaves reports whether answers may be left where they are for d, until the next
-// request is due. To sleep once for a request and its answer and not twice is
-// half of what a loop costs that has little to do; the kernel says when the
-// answers arrived. Not if someone may be kept waiting by it: a request for a
-// connection, a connection for room, the rest of an answer.
+// request is due. To sleep once for a request and its answer and not twice is half of
+// what a loop costs that has little to do; the kernel says when the answers arrived.
+// Not if someone may be kept waiting by it: a request for a connection, a connection
+// for space in its socket, the rest of an answer.
 func (l *loop) leaves(d time.Duration) bool {
-	return d < time.Millisecond && l.poll.brief && l.busy.n > 0 && l.free() > 0 && l.rooms == 0 &&
+	return d < time.Millisecond && l.poll.brief && l.busy.n > 0 && l.free() > 0 && l.blockedWrites == 0 &&
 		(l.queue != nil || l.o.Recorded) && l.now() > l.prompt && !l.ended
 }
 
@@ -175,7 +175,7 @@ func (l *loop) next() time.Duration {
 		if l.free() > 0 {
 			next = min(next, l.queue.due)
 		} else {
-			pause := 100 * time.Millisecond // drops are told in time
+			pause := 100 * time.Millisecond // drops are reported in time
 			if l.o.Withdrawn != nil {
 				pause = dialAhead // and what a Dial stood at meanwhile is known
 			}
@@ -255,7 +255,7 @@ func (l *loop) sendQueue(now time.Duration) {
 			break
 		}
 		c := l.pick()
-		c.due, c.phase = q.take()
+		c.due, c.phase = q.pop()
 		l.load(c)
 		l.launch(c)
 	}

@@ -78,7 +78,7 @@ func (p *parser) feed(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// eof says that the connection has ended, and reports whether that made the
+// eof reports whether the connection has ended, and reports whether that made the
 // answer whole.
 func (p *parser) eof() bool {
 	p.keep = false

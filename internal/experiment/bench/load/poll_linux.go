@@ -50,8 +50,8 @@ func (p *poll) control(op, fd int, events uint32, id, generation int32) error {
 	return unix.EpollCtl(p.fd, op, fd, &e)
 }
 
-// wait waits for events until d has passed; they are valid until the next. With d
-// of 0 it looks only. A thread that sleeps has its timer slack at 1 ns (prepare).
+// wait waits for events until d has passed; they are valid until the next. With d a
+// wait of 0 only polls. A thread that sleeps has its timer slack at 1 ns (prepare).
 func (p *poll) wait(d time.Duration) ([]unix.EpollEvent, error) {
 	var n uintptr
 	var errno syscall.Errno
@@ -130,7 +130,7 @@ func nap(d time.Duration) {
 	_, _, _ = syscall.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0)
 }
 
-// send never waits, for its socket does not: it need not tell the runtime.
+// send never waits, for its socket does not: the runtime need not know.
 func send(fd int, b []byte) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
 	return int(n), errno

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// A queue is the requests of a loop that have fallen due and are not sent yet. It
-// keeps none of them: those that wait are those between two positions in the
-// schedule, one of which is at what falls due next and the other at what is to be
-// sent next. Only where requests were dropped between the two is remembered.
+// A queue holds the requests of a loop that have fallen due and are not sent yet. It
+// stores none of them: they lie between two positions in the schedule, the next to
+// fall due and the next to be sent. It stores the gaps between the two where requests
+// were dropped.
 type queue struct {
 	head, tail Pacer // the same schedule twice
 	limit      int   // of waiting
@@ -23,8 +23,8 @@ type queue struct {
 	dropped uint64
 	gaps    []gap // dropped and not passed yet, oldest first
 	passed  int   // of gaps
-	front   dueAt // what has waited longest, if looked
-	looked  bool
+	front   dueAt // what has waited longest, if peeked
+	peeked  bool
 }
 
 // gap is n dropped requests; at is the number of the first.
@@ -32,7 +32,7 @@ type gap struct{ at, n uint64 }
 
 const never = time.Duration(math.MaxInt64)
 
-// newQueue makes the queue of a schedule, given twice. Requests due at until or
+// newQueue returns the queue of a schedule, given twice. Requests due at until or
 // later are not part of it; 0 is no such time.
 func newQueue(head, tail Pacer, limit int, until time.Duration, drop func(time.Duration, int)) *queue {
 	if until == 0 {
@@ -66,7 +66,7 @@ func (q *queue) arrive(now time.Duration, free int) {
 			if n := len(q.gaps); n > q.passed && q.gaps[n-1].at+q.gaps[n-1].n == q.arrived {
 				q.gaps[n-1].n++
 			} else {
-				q.forget()
+				q.dropPassed()
 				q.gaps = append(q.gaps, gap{q.arrived, 1})
 			}
 		}
@@ -75,26 +75,26 @@ func (q *queue) arrive(now time.Duration, free int) {
 	}
 }
 
-// forget makes room in gaps of those that were passed.
-func (q *queue) forget() {
+// dropPassed drops the passed gaps when gaps is at its capacity.
+func (q *queue) dropPassed() {
 	if q.passed > 0 && len(q.gaps) == cap(q.gaps) {
 		q.gaps = q.gaps[:copy(q.gaps, q.gaps[q.passed:])]
 		q.passed = 0
 	}
 }
 
-// take is the request that has waited longest; there must be one.
-func (q *queue) take() (due time.Duration, phase int) {
-	q.look()
-	q.looked = false
+// pop removes and returns the request that has waited longest; there must be one.
+func (q *queue) pop() (due time.Duration, phase int) {
+	q.peek()
+	q.peeked = false
 	q.taken++
 	q.waiting--
 	return q.front.due, q.front.phase
 }
 
-// look reads the request that has waited longest, which stays in the queue.
-func (q *queue) look() {
-	if q.looked {
+// peek reads the request that has waited longest and leaves it in the queue.
+func (q *queue) peek() {
+	if q.peeked {
 		return
 	}
 	for q.passed < len(q.gaps) && q.gaps[q.passed].at == q.taken {
@@ -105,16 +105,16 @@ func (q *queue) look() {
 		q.passed++
 	}
 	q.front.due, q.front.phase, _ = q.tail.Next()
-	q.looked = true
+	q.peeked = true
 }
 
 // withdraw drops what waits of the phases up to one.
 func (q *queue) withdraw(upTo int) {
 	for q.waiting > 0 {
-		if q.look(); q.front.phase > upTo {
+		if q.peek(); q.front.phase > upTo {
 			return
 		}
-		q.drop(q.take())
+		q.drop(q.pop())
 		q.dropped++
 	}
 }

@@ -67,7 +67,7 @@ func TestQueueOfPositions(t *testing.T) {
 				t.Fatalf("at %d: %d wait, not %d; dropped %v, not %v", now, q.waiting, len(waiting), dropped, lost)
 			}
 			for ; free > 0 && q.waiting > 0; free-- {
-				due, phase := q.take()
+				due, phase := q.pop()
 				if phase != waiting[0] || due != at[phase] {
 					t.Fatalf("took %d due %d, not %d", phase, due, waiting[0])
 				}
@@ -82,7 +82,7 @@ func TestQueueOfPositions(t *testing.T) {
 
 // Where a target is far behind, requests that are dropped one here, one there
 // are remembered only for as long as they lie ahead.
-func TestQueueForgets(t *testing.T) {
+func TestQueueDropsPassedGaps(t *testing.T) {
 	at := make([]time.Duration, 100_000)
 	for k := range at {
 		at[k] = time.Duration(k)
@@ -90,7 +90,7 @@ func TestQueueForgets(t *testing.T) {
 	q := newQueue(&dues{at: at}, &dues{at: at}, 10, 0, func(time.Duration, int) {})
 	for k := range at {
 		if q.arrive(time.Duration(k), 0); k%2 == 1 && q.waiting > 0 {
-			q.take()
+			q.pop()
 		}
 	}
 	if q.dropped < 49_000 || cap(q.gaps) > 64 {

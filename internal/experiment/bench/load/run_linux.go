@@ -20,7 +20,7 @@ const events = true
 
 // runEvents runs loops, each on a thread of its own.
 func runEvents(ctx context.Context, o Options) (Account, error) {
-	if err := roomFor(o.Connections); err != nil {
+	if err := raiseFileLimit(o.Connections); err != nil {
 		return Account{}, err
 	}
 	loops := make([]*loop, 0, o.Loops)
@@ -141,8 +141,9 @@ func share(whole, i, n int) int {
 	return s
 }
 
-// roomFor sees that so many connections can be open.
-func roomFor(connections int) error {
+// raiseFileLimit raises the limit of open files, so that so many connections can be
+// open.
+func raiseFileLimit(connections int) error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return nil // then it is found out

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// streams is a run of an engine without threads of its own: goroutines read
-// answers, and one goroutine of each desk sends on time.
+// streams is a run of an engine without threads of its own: goroutines read answers,
+// and one goroutine of each dispatcher sends on time.
 type streams struct {
 	o      *Options
 	tls    *tls.Config     // nil for none
@@ -34,22 +34,22 @@ func newStreams(o *Options) *streams {
 	return s
 }
 
-// run runs the load over lines, which adds n to a desk and returns how to close
+// run runs the load over lines, which adds n to a dispatcher and returns how to close
 // their connections once nothing is under way.
-func (s *streams) run(ctx context.Context, lines func(d *desk, n int) (stop func())) (Account, error) {
+func (s *streams) run(ctx context.Context, lines func(d *dispatcher, n int) (stop func())) (Account, error) {
 	o := s.o
-	desks := make([]*desk, 0, o.Loops)
+	dispatchers := make([]*dispatcher, 0, o.Loops)
 	for i := range o.Loops {
-		d, err := newDesk(o, i)
+		d, err := newDispatcher(o, i)
 		if err != nil {
 			return Account{}, err
 		}
 		defer d.alarm.close()
-		desks = append(desks, d)
+		dispatchers = append(dispatchers, d)
 	}
 	defer s.wg.Wait()
 	defer s.end()
-	for i, d := range desks {
+	for i, d := range dispatchers {
 		n := o.Connections / o.Loops
 		if i < o.Connections%o.Loops {
 			n++
@@ -58,25 +58,25 @@ func (s *streams) run(ctx context.Context, lines func(d *desk, n int) (stop func
 	}
 
 	started, before := time.Now(), processCPU()
-	for _, d := range desks {
+	for _, d := range dispatchers {
 		d.start = started
 	}
 	o.begun(started)
 	quit := make(chan struct{})
 	var pacing, watching sync.WaitGroup
-	for _, d := range desks {
+	for _, d := range dispatchers {
 		defer context.AfterFunc(ctx, d.alarm.wake)()
 		pacing.Go(func() { d.pace(ctx) })
 		watching.Go(func() { d.watch(quit) })
 	}
 	pacing.Wait()
-	s.drain(ctx, desks)
+	s.drain(ctx, dispatchers)
 	close(quit)
 	watching.Wait()
 
 	a := Account{Started: started, Elapsed: time.Since(started), CPU: processCPU() - before, Connections: s.opened.Load()}
 	a.Busiest = min(1, a.CPU.Seconds()/a.Elapsed.Seconds()/float64(runtime.GOMAXPROCS(0)))
-	for _, d := range desks {
+	for _, d := range dispatchers {
 		a.Due += d.account.Due
 		a.Sent += d.account.Sent
 		a.Dropped += d.account.Dropped
@@ -88,11 +88,11 @@ func (s *streams) run(ctx context.Context, lines func(d *desk, n int) (stop func
 
 // drain waits for what is under way and what waits, Options.Drain at most, and
 // cuts off the rest.
-func (s *streams) drain(ctx context.Context, desks []*desk) {
+func (s *streams) drain(ctx context.Context, dispatchers []*dispatcher) {
 	t := time.NewTimer(s.o.Drain)
 	defer t.Stop()
 	over := false
-	for _, d := range desks {
+	for _, d := range dispatchers {
 		if !over {
 			select {
 			case <-d.empty:
@@ -104,13 +104,13 @@ func (s *streams) drain(ctx context.Context, desks []*desk) {
 		}
 		d.cutOff()
 	}
-	for _, d := range desks {
+	for _, d := range dispatchers {
 		<-d.empty
 	}
 }
 
-func newDesk(o *Options, i int) (*desk, error) {
-	d := &desk{o: o, limit: max(1, o.Waiting/o.Loops), empty: make(chan struct{})}
+func newDispatcher(o *Options, i int) (*dispatcher, error) {
+	d := &dispatcher{o: o, limit: max(1, o.Waiting/o.Loops), empty: make(chan struct{})}
 	var err error
 	if d.source, err = o.Source(i, o.Loops); err != nil {
 		return nil, err
@@ -127,8 +127,8 @@ func newDesk(o *Options, i int) (*desk, error) {
 }
 
 // line adds a line that is carried by via.
-func (d *desk) line(via carrier) *line {
-	l := &line{desk: d, via: via}
+func (d *dispatcher) line(via carrier) *line {
+	l := &line{dispatcher: d, via: via}
 	d.lines = append(d.lines, l)
 	d.shut = append(d.shut, l)
 	return l
@@ -180,7 +180,7 @@ func broken(err error) Cause {
 	return Reset
 }
 
-// alerted says whether the other side of a connection of TLS ended it with an
+// alerted reports whether the other side of a connection of TLS ended it with an
 // alert.
 func alerted(err error) bool {
 	var op *net.OpError

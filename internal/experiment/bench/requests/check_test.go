@@ -168,7 +168,7 @@ func FuzzFind(f *testing.F) {
 	})
 }
 
-// twice says whether a key comes twice in an object, of which package json takes
+// twice reports whether a key comes twice in an object, of which package json takes
 // the last and find the first.
 func twice(d *json.Decoder) bool {
 	type level struct {

@@ -42,7 +42,7 @@ const (
 	formatJSONL = "jsonl"
 )
 
-// formatOf tells the format of a file of rows by its ending.
+// formatOf returns the format of a file of rows by its ending.
 func formatOf(name string) string {
 	switch name = strings.ToLower(name); {
 	case strings.HasSuffix(name, ".csv"):

@@ -11,7 +11,7 @@ import (
 	"tailscope/internal/experiment/bench/requests"
 )
 
-// wellFormed says whether a request would be read as what it is: one request
+// wellFormed reports whether a request would be read as what it is: one request
 // line, header fields, and a body of the length that is said.
 func wellFormed(wire []byte) bool {
 	head, body, ok := strings.Cut(string(wire), "\r\n\r\n")

@@ -56,7 +56,7 @@ func parsePath(text string) ([]step, error) {
 }
 
 // find returns the value at a path in a text of JSON, as it is written there. It
-// looks no further than it must, so that it finds values in a text that goes on
+// reads no further than it must, so that it finds values in a text that goes on
 // wrongly; ok is false if the value is not there.
 func find(text []byte, steps []step) (value []byte, ok bool) {
 	for _, s := range steps {
@@ -133,7 +133,7 @@ func element(b []byte, n int) ([]byte, bool) {
 	return b, len(b) > 0 && b[0] != ']'
 }
 
-// same says whether a string of JSON, with its quotes, is a text.
+// same reports whether a string of JSON, with its quotes, is a text.
 func same(quoted []byte, text string) bool {
 	inner := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(inner, '\\') < 0 {
@@ -156,7 +156,7 @@ func skipString(b []byte) ([]byte, bool) {
 	return nil, false
 }
 
-// skip returns what follows a value. Of brackets it only looks that they match in
+// skip returns what follows a value. Of brackets it only checks that they match in
 // number, strings aside.
 func skip(b []byte) ([]byte, bool) {
 	b = space(b)

@@ -74,7 +74,7 @@ func cumulated(weights []float64) []float64 {
 func (c *compiler) query(q *Query, method, target string) *item {
 	it := &item{name: c.name, query: c.index, tenant: -1, method: method, seed: mix(c.spec.Seed, uint64(c.index)+1)}
 	faults := len(c.problems)
-	w := &words{vars: c.spec.Vars, file: q.Data}
+	w := &scope{vars: c.spec.Vars, file: q.Data}
 	data := c.data(q, w)
 	it.once, it.order = q.AtEnd == "once", map[string]order{"random": byChance, "shuffle": shuffled}[q.Order]
 	if !slices.Contains([]string{"", "loop", "once"}, q.AtEnd) {
@@ -139,7 +139,7 @@ func (c *compiler) format(q *Query) string {
 }
 
 // data reads a query's data and the names of its columns.
-func (c *compiler) data(q *Query, w *words) []byte {
+func (c *compiler) data(q *Query, w *scope) []byte {
 	if q.Data == "" {
 		return nil
 	}
@@ -158,9 +158,9 @@ func (c *compiler) data(q *Query, w *words) []byte {
 	return nil
 }
 
-// template compiles one, and says nothing of unknown words if the data that they
-// would be columns of could not be read.
-func (c *compiler) template(field, text string, of place, w *words) template {
+// template compiles one, and reports no unknown names if the data that they would be
+// columns of could not be read.
+func (c *compiler) template(field, text string, of place, w *scope) template {
 	t, f := parseTemplate(text, of, w)
 	if f != nil && (w.file == "" || w.known != nil) {
 		c.problem(field, f.text, f.hint)
@@ -171,7 +171,7 @@ func (c *compiler) template(field, text string, of place, w *words) template {
 	return t
 }
 
-func (c *compiler) target(it *item, target string, w *words) {
+func (c *compiler) target(it *item, target string, w *scope) {
 	if it.method == "" || target == "" {
 		c.problem("request", "there is none", "write METHOD /path, such as GET /select?q={{word}}")
 		return
@@ -182,7 +182,7 @@ func (c *compiler) target(it *item, target string, w *words) {
 		if at < 8 {
 			at = len(target)
 		}
-		host := c.template("request", target[:at], ofText, &words{vars: w.vars})
+		host := c.template("request", target[:at], ofText, &scope{vars: w.vars})
 		target = host.literal() + target[at:]
 	}
 	local, fault, hint := c.localTarget(target)
@@ -194,7 +194,7 @@ func (c *compiler) target(it *item, target string, w *words) {
 }
 
 // fields compiles the header: the query's own, then those of all queries.
-func (c *compiler) fields(q *Query, w *words) (fields []field) {
+func (c *compiler) fields(q *Query, w *scope) (fields []field) {
 	for _, f := range slices.Concat(q.Header, c.spec.Header) {
 		if slices.ContainsFunc(fields, func(have field) bool { return strings.EqualFold(have.name, f.Name) }) && !has(q.Header, f.Name) {
 			continue
@@ -226,7 +226,7 @@ func fieldNamed(fields []field, name string) *template {
 }
 
 // body compiles the body, and says what it is if nobody does.
-func (c *compiler) body(it *item, q *Query, fields *[]field, w *words) {
+func (c *compiler) body(it *item, q *Query, fields *[]field, w *scope) {
 	it.body = template{parts: []part{{}}}
 	text, name := q.Body, "body"
 	if q.BodyFile != "" {

@@ -62,7 +62,7 @@ func valueOfField(fields []load.Field, name string) string {
 
 func validName(name string) bool { return httpguts.ValidHeaderFieldName(name) }
 
-// ours says that a field is the engine's to set.
+// ours reports whether a field is the engine's to set.
 func ours(name string) (hint string, is bool) {
 	switch strings.ToLower(name) {
 	case "content-length", "transfer-encoding":

@@ -94,7 +94,7 @@ func (c *compiler) openReplay(r *replay) io.ReadCloser {
 	return file
 }
 
-// wanted says whether a request is to be sent, and counts it if it is not.
+// wanted reports whether a request is to be sent, and counts it if it is not.
 func (r *replay) wanted(operation, method, tenant string) bool {
 	switch {
 	case len(r.only) > 0 && !slices.ContainsFunc(r.only, func(p string) bool { return matches(p, operation) }):
@@ -109,7 +109,7 @@ func (r *replay) wanted(operation, method, tenant string) bool {
 	return false
 }
 
-// matches says whether a name fits a pattern, in which * stands for any part.
+// matches reports whether a name fits a pattern, in which * stands for any part.
 func matches(pattern, name string) bool {
 	before, after, star := strings.Cut(pattern, "*")
 	if !star {

@@ -13,11 +13,11 @@ import (
 	"tailscope/internal/experiment/bench/load"
 )
 
-// finish renders what is always the same, looks at what rows make of the rest,
-// and tells tenants apart.
+// finish renders what is always the same, checks what rows make of the rest, and
+// tells tenants apart.
 func (c *compiler) finish(it *item, fields []field, tenantColumn int) {
 	host := c.hostOf(fields)
-	c.lookAtRows(it, fields, host, tenantColumn)
+	c.checkRows(it, fields, host, tenantColumn)
 	if !slices.ContainsFunc(fields, func(f field) bool { return strings.EqualFold(f.name, "User-Agent") }) {
 		fields = append(fields, field{"User-Agent", template{parts: []part{{literal: agent}}}})
 	}
@@ -59,9 +59,9 @@ func (c *compiler) hostOf(fields []field) string {
 	return ""
 }
 
-// lookAtRows renders every row once: a path that cannot be sent and a body that
-// is no JSON are found before any load, and tenants become known.
-func (c *compiler) lookAtRows(it *item, fields []field, host string, tenantColumn int) {
+// checkRows renders every row once: a path that cannot be sent and a body that is no
+// JSON are found before any load, and tenants become known.
+func (c *compiler) checkRows(it *item, fields []field, host string, tenantColumn int) {
 	rows := 1
 	if it.table != nil {
 		rows = it.table.rows

@@ -88,7 +88,7 @@ func (s *Set) Checks() []string {
 	return s.checker.names
 }
 
-// Recorded says that requests bring their own times (load.Options.Recorded).
+// Recorded reports whether requests bring their own times (load.Options.Recorded).
 func (s *Set) Recorded() bool { return s.recorded }
 
 // Duration is how long the recorded requests take from first to last, once; 0 if
@@ -100,7 +100,7 @@ func (s *Set) Duration() time.Duration {
 	return s.fixed[len(s.fixed)-1].Due
 }
 
-// Endless says that the requests never run out.
+// Endless reports whether the requests never run out.
 func (s *Set) Endless() bool {
 	if s.fixed != nil {
 		return s.loop
@@ -108,7 +108,7 @@ func (s *Set) Endless() bool {
 	return !slices.ContainsFunc(s.items, func(it *item) bool { return it.once })
 }
 
-// Checker looks at answers; nil if there is nothing to check.
+// Checker returns the checks of answers; nil if there are none.
 func (s *Set) Checker() load.Checker {
 	if s.checker == nil {
 		return nil
@@ -116,7 +116,7 @@ func (s *Set) Checker() load.Checker {
 	return s.checker
 }
 
-// Accepts says that a status is none of an error: the query's check wants it, or
+// Accepts reports whether a status is none of an error: the query's check wants it, or
 // there is no such check and it is below 400.
 func (s *Set) Accepts(query, status int) bool {
 	if s.checker != nil {
@@ -129,7 +129,7 @@ func (s *Set) Accepts(query, status int) bool {
 	return status < 400
 }
 
-// Enough says whether the data lasts for so many requests, as an error that says
+// Enough reports whether the data lasts for so many requests, as an error that says
 // what runs out and after how many.
 func (s *Set) Enough(requests uint64) error {
 	if s.fixed != nil {
@@ -159,7 +159,7 @@ func (s *Set) Enough(requests uint64) error {
 	return nil
 }
 
-// Lasts says whether requests that bring their own times last for so long, as an
+// Lasts reports whether requests that bring their own times last for so long, as an
 // error that says for how long they do.
 func (s *Set) Lasts(d time.Duration) error {
 	if !s.recorded || s.loop || d <= s.period+time.Second { // the next would come in a moment

@@ -1,6 +1,5 @@
-// Package requests says what is sent: it compiles request sets before any load
-// begins, so that every mistake is found then, and renders requests without
-// allocating while it runs.
+// Package requests compiles request sets before any load begins, so that every
+// mistake is found then, and renders requests without allocating while it runs.
 //
 // A set is one URL; a file of targets; named queries, whose {{words}} come from
 // rows of data; a recorded mirror session; or an access log. The k-th request of
@@ -34,7 +33,7 @@ type Spec struct {
 	Seed uint64
 	// Random draws each request by the weights instead of dealing them out evenly.
 	Random bool
-	// HTTP2 says that requests will be sent over HTTP/2: then no Wire is rendered,
+	// HTTP2 reports whether requests will be sent over HTTP/2: then no Wire is rendered,
 	// and their strings are good for ever.
 	HTTP2 bool
 	// MaxQueries and MaxTenants bound names; what is beyond is _other. Defaults
@@ -46,7 +45,7 @@ type Spec struct {
 	Now      func() time.Time // for {{now}}; default time.Now
 }
 
-// Query is a named request with words to fill in. Tags are the keys of scenarios.
+// Query is a named request with placeholders.
 type Query struct {
 	Name     string       `key:"name" doc:"Its method and path unless given."`                                              // without ids
 	Request  string       `key:"request" need:"yes" doc:"METHOD TARGET with {{words}} of the data: GET /select?q={{word}}"` // or TARGET

@@ -89,7 +89,7 @@ func parseTargets(file string, text []byte) (targets []target, problems []Proble
 	return targets, problems
 }
 
-// isRequest tells a request from a header field.
+// isRequest reports whether a line is a request rather than a header field.
 func isRequest(line string) bool {
 	_, target := splitRequest(line)
 	return strings.HasPrefix(target, "/") || strings.HasPrefix(target, "http://") || strings.HasPrefix(target, "https://")
@@ -159,7 +159,7 @@ func (c *compiler) constantHeader() (header []load.Field) {
 	if c.tenant.column != "" {
 		c.problem("tenant", "there are no columns here", "write header:NAME, host, host:REGEX or path:REGEX")
 	}
-	for _, f := range c.fields(&Query{}, &words{vars: c.spec.Vars}) {
+	for _, f := range c.fields(&Query{}, &scope{vars: c.spec.Vars}) {
 		if !f.value.static() {
 			c.problem("header "+f.name, "it changes with every request, which only queries can", "write a constant, or say queries")
 			continue

@@ -53,7 +53,7 @@ type template struct {
 	text  string // as it was written
 }
 
-// static says that it is always the same.
+// static reports whether it is always the same.
 func (t *template) static() bool { return len(t.parts) == 1 && t.parts[0].value == nothing }
 
 func (t *template) literal() string {
@@ -63,7 +63,7 @@ func (t *template) literal() string {
 	return ""
 }
 
-// byData says that nothing but data changes it.
+// byData reports whether nothing but data changes it.
 func (t *template) byData() bool {
 	for _, p := range t.parts {
 		if p.value > fromColumn {
@@ -73,7 +73,7 @@ func (t *template) byData() bool {
 	return true
 }
 
-// raw says that it has data in it as it is.
+// raw reports whether it has data in it as it is.
 func (t *template) raw() bool {
 	for _, p := range t.parts {
 		if p.value == fromColumn && p.how == asIs {
@@ -88,9 +88,9 @@ type fault struct{ text, hint string }
 
 func (f *fault) Error() string { return f.text }
 
-// words resolve names in templates: variables, and columns of the query's data,
+// scope resolves names in templates: variables, and columns of the query's data,
 // which are numbered as they are used.
-type words struct {
+type scope struct {
 	vars    map[string]string
 	columns []string // in use, in the order of their numbers
 	known   []string // in the data; nil if the query has none
@@ -100,7 +100,7 @@ type words struct {
 const example = "write a column of the data, a variable, {{seq}}, {{random 100}}, {{now}} or {{uuid}}"
 
 // parseTemplate reads text with values in double braces. \{{ is two braces.
-func parseTemplate(text string, of place, w *words) (template, *fault) {
+func parseTemplate(text string, of place, w *scope) (template, *fault) {
 	t := template{text: text}
 	var literal strings.Builder
 	state := placeState{of: of}
@@ -153,7 +153,7 @@ func parseTemplate(text string, of place, w *words) (template, *fault) {
 	return t, nil
 }
 
-// placeState follows a template's text to tell where a value stands.
+// placeState follows a template's text to find where a value stands.
 type placeState struct {
 	of              place
 	quoted, escaped bool // within a string of JSON; after its backslash
@@ -188,7 +188,7 @@ func (s *placeState) how() escape {
 }
 
 // resolve finds what a name stands for: a part with a value, or a constant.
-func (w *words) resolve(name string) (p part, constant string, f *fault) {
+func (w *scope) resolve(name string) (p part, constant string, f *fault) {
 	if name == "" {
 		return p, "", &fault{"{{}} names nothing", example}
 	}
@@ -229,7 +229,7 @@ func (w *words) resolve(name string) (p part, constant string, f *fault) {
 	return p, "", &fault{"{{" + name + "}} is neither a column, a variable nor a built-in value", hint}
 }
 
-func (w *words) column(name string) int {
+func (w *scope) column(name string) int {
 	for i, c := range w.columns {
 		if c == name {
 			return i

@@ -12,7 +12,7 @@ import (
 	"tailscope/api"
 )
 
-// FindEnvironment says where this runs. What the system does not tell stays
+// FindEnvironment describes this machine. What the system does not report stays
 // empty; it takes a second at most.
 func FindEnvironment(ctx context.Context, version string) api.Environment {
 	e := api.Environment{OS: runtime.GOOS + "/" + runtime.GOARCH, Cores: runtime.NumCPU(), Go: runtime.Version(), Version: version,

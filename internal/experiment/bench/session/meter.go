@@ -20,16 +20,15 @@ func NewMeter(now time.Time) *Meter {
 	return &Meter{usage: measureUsage(now), delays: newDelays()}
 }
 
-// Look adds up what threads that may end take along; it is to be called about once
-// a second.
-func (m *Meter) Look() { m.delays.look() }
+// Sample adds up what threads that may end take along; call it about once a second.
+func (m *Meter) Sample() { m.delays.sample() }
 
 // Lap ends a piece in which so many requests were sent, and begins the next. How
 // late requests were, and how busy single threads, it does not know.
 func (m *Meter) Lap(now time.Time, sent uint64) api.BenchGenerator {
 	g := api.BenchGenerator{Busiest: api.Float(math.NaN()), CPUPerRequest: api.Float(math.NaN())}
 	at := measureUsage(now)
-	m.delays.look()
+	m.delays.sample()
 	fill(&g, at.since(m.usage), m.delays.sum-m.delayed, m.delays.known, sent)
 	m.usage, m.delayed = at, m.delays.sum
 	return g

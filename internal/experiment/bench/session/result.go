@@ -120,7 +120,7 @@ func dueBefore(p bench.Plan, d time.Duration) float64 {
 			t = min(d, ph.For)
 		}
 		rate := ph.From
-		if ph.For > 0 { // at the middle of what has gone of it
+		if ph.For > 0 { // at the middle of its elapsed time
 			rate += (ph.To - ph.From) * t.Seconds() / ph.For.Seconds() / 2
 		}
 		due += rate * t.Seconds()

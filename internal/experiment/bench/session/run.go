@@ -224,7 +224,7 @@ func (r *run) run(ctx context.Context) (*Outcome, error) {
 		for {
 			select {
 			case <-tick.C:
-				r.look()
+				r.tick()
 			case <-stop:
 				return
 			}
@@ -240,11 +240,11 @@ func (r *run) run(ctx context.Context) (*Outcome, error) {
 	return r.finish(ctx, loading, account)
 }
 
-// look collects, tells, and ends the run if it must.
-func (r *run) look() {
+// tick collects, reports, and ends the run if a threshold asks for it.
+func (r *run) tick() {
 	now := r.o.Now()
 	r.tally.Collect(now)
-	r.delays.look()
+	r.delays.sample()
 	r.mu.Lock()
 	started := r.started
 	r.mu.Unlock()
@@ -277,8 +277,8 @@ func (r *run) moment(res *api.BenchResult, began time.Time, elapsed time.Duratio
 		m.Left = max(whole-max(elapsed, 0), 0)
 	}
 	if r.o.Plan.Arrivals < bench.Closed && elapsed > 0 {
-		due, gone := dueBefore(r.o.Plan, elapsed), res.Account.Sent+res.Account.Dropped
-		m.Behind = uint64(due) - min(uint64(due), gone)
+		due, handled := dueBefore(r.o.Plan, elapsed), res.Account.Sent+res.Account.Dropped
+		m.Behind = uint64(due) - min(uint64(due), handled)
 		if last := min(m.Live.Seconds, elapsed.Seconds()); last > 0 && (whole == 0 || elapsed < whole) {
 			m.Asked = (due - dueBefore(r.o.Plan, elapsed-time.Duration(last*1e9))) / last
 		}
@@ -358,7 +358,7 @@ func (r *run) finish(ctx, loading context.Context, account load.Account) (*Outco
 
 func (r *run) generator(res *api.BenchResult, account load.Account, now time.Time) {
 	g := &res.Generator
-	r.delays.look()
+	r.delays.sample()
 	fill(g, measureUsage(now).since(r.usage), r.delays.sum, r.delays.known, account.Sent)
 	g.Loops, g.Busiest = account.Loops, api.Float(account.Busiest)
 }

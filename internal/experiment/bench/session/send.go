@@ -38,8 +38,8 @@ const sendWithin = 15 * time.Second
 // maxBacklog is how many slots of 10 s a server that is away may miss.
 const maxBacklog = 120
 
-// sender tells a server how a run goes, on a goroutine of its own, so that a slow
-// server holds up nothing. What it does not take stays until it does.
+// sender reports a run to a server, on a goroutine of its own, so that a slow server
+// holds up nothing. What it does not take stays until it does.
 type sender struct {
 	o    Options
 	ctx  context.Context // ends with the sender
@@ -50,14 +50,14 @@ type sender struct {
 	mu      sync.Mutex
 	backlog []*tally.Pending
 	taken   int              // points of the first that the server has
-	result  *api.BenchResult // the latest that is not told yet
+	result  *api.BenchResult // the latest that is not sent yet
 	closing bool
 	said    string
 	lost    uint64
 }
 
-// newSender returns nil if there is nobody to tell. The end of ctx does not end
-// it: what was measured last is told too.
+// newSender returns nil without a server. The end of ctx does not end it: what was
+// measured last is sent too.
 func newSender(ctx context.Context, o Options) *sender {
 	if o.Sink == nil && o.Report == nil {
 		return nil
@@ -68,7 +68,7 @@ func newSender(ctx context.Context, o Options) *sender {
 	return s
 }
 
-// send hands on what is to be told; nothing of it may change afterwards.
+// send hands over what is to be sent; nothing of it may change afterwards.
 func (s *sender) send(pending []*tally.Pending, lost uint64, r *api.BenchResult) {
 	if s == nil {
 		return
@@ -88,7 +88,7 @@ func (s *sender) send(pending []*tally.Pending, lost uint64, r *api.BenchResult)
 	}
 }
 
-// close tells what is left, and ends.
+// close sends what is left, and ends.
 func (s *sender) close() {
 	if s == nil {
 		return
@@ -138,7 +138,7 @@ func (s *sender) loop() {
 		}
 		s.mu.Lock()
 		s.said = said
-		// What was added before the end while this was sent is still to be told.
+		// What was added before the end while this was sent is still to be sent.
 		last := closing && (s.result == nil || s.ctx.Err() != nil)
 		s.mu.Unlock()
 		if last {

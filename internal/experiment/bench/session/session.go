@@ -1,11 +1,9 @@
-// Package session makes one run of load from its parts: the engine sends what
-// the set of requests yields when the plan says, every loop keeps its own tally,
-// and once a second the tallies are collected, shown, judged by the thresholds
-// that may end the run, and sent on to a server. What comes out is one
-// api.BenchResult, and the histograms it was made of.
+// Package session makes one run of load from its parts: the engine sends what the set
+// of requests yields when the plan says, every loop keeps its own tally, and once a
+// second the tallies are collected, shown, judged by the thresholds that may end the
+// run, and sent on to a server. The result is one api.BenchResult and its histograms.
 //
-// Nobody else drives the engine: a scenario and an experiment are runs of this
-// package with other things around them.
+// This package alone drives the engine: scenarios and experiments run through it.
 package session
 
 import (
@@ -29,15 +27,15 @@ type Requests interface {
 	Queries() []string
 	Tenants() []string
 	Checks() []string
-	// Accepts says that a status is none of an error.
+	// Accepts reports whether a status is none of an error.
 	Accepts(query, status int) bool
-	// Enough says whether the data lasts for so many requests.
+	// Enough reports whether the data lasts for so many requests.
 	Enough(requests uint64) error
-	// Lasts says whether recorded requests last for so long.
+	// Lasts reports whether recorded requests last for so long.
 	Lasts(d time.Duration) error
 	// RanOut says which data ended the run; empty if none did.
 	RanOut() string
-	// Recorded says that requests are due when they were recorded.
+	// Recorded reports whether requests are due when they were recorded.
 	Recorded() bool
 	// Notes say, for people, what of a recording or a log is not sent.
 	Notes() []string
@@ -78,7 +76,7 @@ type Options struct {
 	// each of them.
 	Sink   Sink
 	Labels map[string]string
-	// Report tells a server how the run goes, about once a second and at the end;
+	// Report sends a server the state of the run, about once a second and at the end;
 	// what it fails with is in Outcome.Trouble.
 	Report func(ctx context.Context, r *api.BenchResult) error
 	// Progress is called about once a second and at the end, from one goroutine at a
@@ -136,7 +134,7 @@ type Outcome struct {
 	Series []Series
 	// Latency and Uncorrected are of everything together.
 	Latency, Uncorrected *hist.Histogram
-	// Missed says that a threshold was not met.
+	// Missed reports whether a threshold was not met.
 	Missed  bool
 	Trouble string // with the server that took what was measured, at the end
 }

@@ -16,11 +16,10 @@ type usage struct {
 	cores, host float64       // shares, of a difference
 }
 
-// delays adds up how long the threads of this process waited for a core while
-// they were ready to run: the second number of /proc/self/task/*/schedstat
-// (proc(5) leaves it to Documentation/scheduler/sched-stats.rst), nanoseconds. A
-// thread that has ended takes its number along, so that they are looked at while
-// a run goes.
+// delays adds up how long the threads of this process waited for a core while they
+// were ready to run: the second number of /proc/self/task/*/schedstat (proc(5) leaves
+// it to Documentation/scheduler/sched-stats.rst), nanoseconds. A thread that has
+// ended takes its number along, so that they are sampled while a run goes.
 type delays struct {
 	last  map[int]uint64
 	sum   time.Duration
@@ -29,12 +28,12 @@ type delays struct {
 
 func newDelays() *delays {
 	d := &delays{last: map[int]uint64{}}
-	d.look()
+	d.sample()
 	d.sum = 0 // what was before
 	return d
 }
 
-func (d *delays) look() {
+func (d *delays) sample() {
 	threads, err := procfs.AllThreads(os.Getpid())
 	if err != nil {
 		return

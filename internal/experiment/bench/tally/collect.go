@@ -117,7 +117,7 @@ func (p Part) Halves() iter.Seq[Half] {
 type Count struct {
 	Query, Tenant string
 	Status        string // ok or error; empty of those that were cut off or dropped
-	Cause         string // of load.Cause, in words; dropped of requests of all queries
+	Cause         string // load.Cause.String; dropped of requests of all queries
 	N             uint64
 }
 

@@ -39,7 +39,7 @@ func (t *Tally) Fill(r *api.BenchResult, f Frame) {
 		for cause := load.Answered + 1; cause < load.CutOff; cause++ {
 			put(a.Failed, cause.String(), c.causes[cause])
 		}
-		t.words(c, a.Statuses, a.Checks)
+		t.addOutcomes(c, a.Statuses, a.Checks)
 		for half := range c.hists {
 			if h := c.hists[half][firstByte]; h != nil {
 				merge(first, h)
@@ -67,8 +67,8 @@ func put(m map[string]uint64, name string, n uint64) {
 	}
 }
 
-// words adds a cell's statuses and failed checks.
-func (t *Tally) words(c *cell, statuses, checks map[string]uint64) {
+// addOutcomes adds a cell's statuses and failed checks.
+func (t *Tally) addOutcomes(c *cell, statuses, checks map[string]uint64) {
 	for _, s := range c.statuses {
 		put(statuses, strconv.Itoa(s.status), s.n)
 	}
@@ -104,7 +104,7 @@ func (t *Tally) queries(r *api.BenchResult) {
 				continue
 			}
 			to.Sent, to.Answered, to.Errors, to.Bytes = to.Sent+c.sent, to.Answered+c.causes[load.Answered], to.Errors+c.errors, to.Bytes+c.bytes
-			t.words(c, to.Statuses, to.Checks)
+			t.addOutcomes(c, to.Statuses, to.Checks)
 			for half := range c.hists {
 				if c.hists[half][latency] != nil {
 					merge(to.latency, c.hists[half][latency])
@@ -136,14 +136,15 @@ func (t *Tally) phases(r *api.BenchResult, f Frame) {
 		p, q := &r.Phases[i], &t.sums.phases[i]
 		p.Due, p.Answered, p.Errors = q.due, q.answered, q.errors
 		p.Latency, p.Uncorrected = t.latency(q.latency, false), t.latency(q.service, false)
-		more := f.room(float64(p.Start), float64(p.End), q.due, left, i == 0)
+		more := f.unsentIn(float64(p.Start), float64(p.End), q.due, left, i == 0)
 		p.Due += more
 		left -= more
 	}
 }
 
-// room is how many of left more requests were due in a time than those counted.
-func (f Frame) room(from, to float64, counted, left uint64, first bool) uint64 {
+// unsentIn returns how many of the left requests were due in a time beside those
+// counted.
+func (f Frame) unsentIn(from, to float64, counted, left uint64, first bool) uint64 {
 	if f.Due == nil || first {
 		return left
 	}
@@ -164,7 +165,7 @@ func (l *timeline) assign(f Frame) {
 	for i := len(l.slots) - 1; i >= 0 && left > 0; i-- {
 		s := l.slots[i]
 		from := float64(s.at) * l.width.Seconds()
-		s.unsent = f.room(from, from+l.width.Seconds(), s.due, left, i == 0)
+		s.unsent = f.unsentIn(from, from+l.width.Seconds(), s.due, left, i == 0)
 		left -= s.unsent
 	}
 }
@@ -178,13 +179,13 @@ func (l *timeline) unassign() {
 // result writes the time line of a run that began then.
 func (l *timeline) result(began time.Time) []api.BenchSlot {
 	out := make([]api.BenchSlot, 0, len(l.slots))
-	var due, gone uint64
+	var due, handled uint64
 	for _, s := range l.slots {
-		due, gone = due+s.due+s.unsent, gone+s.sent+s.dropped
+		due, handled = due+s.due+s.unsent, handled+s.sent+s.dropped
 		p := Latency(s.latency, false)
 		x := api.BenchSlot{
 			Time: Unix(began.Add(time.Duration(s.at) * l.width)), Width: api.Float(l.width.Seconds()),
-			Due: s.due + s.unsent, Answered: s.answered, Errors: s.errors, Waiting: due - min(due, gone),
+			Due: s.due + s.unsent, Answered: s.answered, Errors: s.errors, Waiting: due - min(due, handled),
 			P50: p.Quantiles["0.5"], P99: p.Quantiles["0.99"], Max: p.Max, Late: api.Float(math.NaN()),
 		}
 		if s.late.Count > 0 {

@@ -61,7 +61,7 @@ func (b *bank) slot(d time.Duration) *slot {
 type timeline struct {
 	width time.Duration
 	limit int
-	rolls bool // forgets its first slots instead of widening
+	rolls bool // drops its first slots instead of widening
 	slots []*slot
 }
 

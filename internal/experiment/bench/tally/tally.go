@@ -25,7 +25,7 @@ import (
 // Options say what observations are told apart by.
 type Options struct {
 	Queries, Tenants, Checks []string
-	// Accepts says that a status is none of an error; nil: those below 400.
+	// Accepts reports whether a status is none of an error; nil: those below 400.
 	Accepts func(query, status int) bool
 	Phases  int // how many; at least 1
 	// Phase says which phase a time from the start lies in, if the engine does not

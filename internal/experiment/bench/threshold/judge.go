@@ -37,7 +37,7 @@ func (t Threshold) Judge(r *api.BenchResult) api.BenchThreshold {
 	return out
 }
 
-// Hopeless says that a run should end now: the condition asks for it, it is late
+// Hopeless reports whether a run should end now: the condition asks for it, it is late
 // enough, there is something to judge by, and it is missed. elapsed is since the
 // load began.
 func (t Threshold) Hopeless(live *api.BenchResult, elapsed time.Duration) bool {
@@ -48,9 +48,8 @@ func (t Threshold) Hopeless(live *api.BenchResult, elapsed time.Duration) bool {
 	return !j.Met && !math.IsNaN(float64(j.Value))
 }
 
-// Check says whether what the condition is on exists in a run of these queries,
-// phases and tenants, before it begins. Tenants are only looked at if any are
-// known.
+// Check reports whether what the condition is on exists in a run of these queries,
+// phases and tenants, before it begins. Tenants are only read if any are known.
 func (t Threshold) Check(queries, phases, tenants []string) error {
 	var known []string
 	var what string

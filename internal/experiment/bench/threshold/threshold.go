@@ -96,7 +96,7 @@ func names() []string {
 // String is the condition as it was written.
 func (t Threshold) String() string { return t.text }
 
-// Aborts says whether missing it ends the run, and from when on.
+// Aborts reports whether missing it ends the run, and from when on.
 func (t Threshold) Aborts() (after time.Duration, ok bool) { return t.after, t.abort }
 
 // Quantile is the quantile it is on, 0..1, if it is on one.

@@ -15,7 +15,7 @@ type Batch struct {
 	// objective. A part that is missing had nothing.
 	Ended map[Part]Ended
 	// Waiting is what was under way at its end, and when it was due: of Part{} at
-	// least. Without it a target that answers nothing looks well.
+	// least. Without it a target that answers nothing looks healthy.
 	Waiting map[Part]Waiting
 }
 

@@ -1,5 +1,5 @@
-// Package objective is what a system is to keep while it is loaded more and more:
-// conditions that are all upper limits.
+// Package objective reads and judges the objective that a system has to keep under
+// rising load: conditions that are all upper limits.
 //
 //	p99 < 200ms and errors < 0.1%
 //	p(95){search} < 80ms and mean < 30ms and max < 2s
@@ -80,7 +80,7 @@ func (o Objective) Queries() []string {
 	return names
 }
 
-// Check says whether the queries that conditions name exist.
+// Check reports whether the queries that conditions name exist.
 func (o Objective) Check(queries []string) error {
 	for _, c := range o {
 		if c.Part.Query == "" || slices.Contains(queries, c.Part.Query) {

@@ -44,7 +44,7 @@ func (s *Search) Verdict() string {
 		return Below
 	case s.past.below(s.highest) < tail:
 		return AtLeast
-	case s.settled(), !s.o.Integer && s.half(s.past) <= 3*math.Log1p(s.o.Precision):
+	case s.converged(), !s.o.Integer && s.half(s.past) <= 3*math.Log1p(s.o.Precision):
 		return Found
 	}
 	return TooLittle
@@ -100,7 +100,7 @@ func (s *Search) Answer() *api.CapacityAnswer {
 			a.Next = s.Trouble()
 		case e.above && untried != "":
 			a.Next = untried
-		case !s.settled():
+		case !s.converged():
 			a.Next = s.wider(e) + s.more()
 		}
 	}

@@ -7,10 +7,11 @@ import (
 )
 
 // A step that did not count says that the generator could not keep up there, or that
-// its machine was busy with something else. Which of the two is told by what comes
+// its machine was busy with something else. Which of the two shows in what comes
 // after: a lower load is tried, and then that load again. If the lower one counts and
-// the same does not, twice, the generator is the limit and bounds the search; one that
-// hardly ran itself has to fail twice as often. If lower ones do not count either it is the machine, and nothing is learnt from going on.
+// the same does not, twice, the generator is the limit and bounds the search; one
+// that hardly ran itself has to fail twice as often. If lower ones do not count
+// either it is the machine, and nothing is learnt from going on.
 
 // doubt is of a step that did not count.
 type doubt struct {
@@ -32,7 +33,7 @@ const (
 	failures, idleFailures = 2, 4
 	// shaky is how much of what is allowed a generator may be late without a doubt.
 	shaky = 0.5
-	// near is how close to a load that counted the generator's limit is looked for.
+	// near is how close to a load that counted the generator's limit is searched.
 	near = 0.1
 )
 
@@ -45,7 +46,7 @@ func (s *Search) lost(w *Watch, o Outcome) {
 	switch {
 	case d == nil:
 		step := w.step
-		step.Drain, step.Discard, step.For = 0, step.Discard-s.o.Settle, step.For-s.o.Settle
+		step.Drain, step.Discard, step.For = 0, step.Discard-s.o.SettlingTime, step.For-s.o.SettlingTime
 		d = &doubt{step: step, v: v, below: v, times: 1}
 		s.doubt = d
 	case v < d.v:
@@ -161,7 +162,7 @@ func without(steps []*Watch, w *Watch) []*Watch {
 	return out
 }
 
-// broken says that the step was, as far as the rise is concerned.
+// broken reports whether the step was, as far as the rise is concerned.
 func (w *Watch) broken() bool { return w.broke != "" || w.probably() > 0.9 }
 
 // Trouble says why the search ended before it found something out: the machine was

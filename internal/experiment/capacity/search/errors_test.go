@@ -63,9 +63,9 @@ func TestErrorsThatNeverCame(t *testing.T) {
 // A step of the rise lasts until it has seen something, however long its load takes to
 // be there.
 func TestRiseSeesEnough(t *testing.T) {
-	for _, settle := range []time.Duration{0, 2 * time.Second} {
+	for _, settlingTime := range []time.Duration{0, 2 * time.Second} {
 		for _, n := range []int{1, 5, 50} {
-			s, err := search.New(search.Options{Objective: parse(t, "p99 < 100ms"), Lowest: 10, Highest: 2000, Settle: settle})
+			s, err := search.New(search.Options{Objective: parse(t, "p99 < 100ms"), Lowest: 10, Highest: 2000, SettlingTime: settlingTime})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -21,8 +21,8 @@ func (s *Search) Next() (step Step, more bool) {
 	if n := len(s.steps); n > 0 && (s.steps[n-1].broke != "" || s.steps[n-1].probably() > 0.5) {
 		step.Drain = s.o.Step
 	}
-	step.Discard += s.o.Settle
-	step.For += s.o.Settle
+	step.Discard += s.o.SettlingTime
+	step.For += s.o.SettlingTime
 	// What is left of the budget is used if a step can still show something in it.
 	if left := s.o.Budget - s.used; left < step.For {
 		if step.For = left; left < step.Discard+least {
@@ -68,15 +68,15 @@ func (s *Search) next() (Step, bool) {
 	if s.past == nil {
 		return Step{}, false
 	}
-	settled := s.settled()
-	if w := s.dubious(settled); w != nil {
+	converged := s.converged()
+	if w := s.dubious(converged); w != nil {
 		w.again, s.retried = true, w
 		short.X = w.step.X
 		short.Discard += pass
 		short.For += pass
 		return short, true
 	}
-	if settled {
+	if converged {
 		return Step{}, false
 	}
 	switch {
@@ -104,7 +104,7 @@ func (s *Search) further(load float64) float64 {
 	return min(max(x, s.o.Lowest), s.o.Highest)
 }
 
-// nearer is where to look if already the first step broke.
+// nearer returns the next load if already the first step broke.
 func (s *Search) nearer(load float64) float64 {
 	x := s.x(load - 2*math.Log(s.o.Factor))
 	if s.o.Integer && x == s.x(load) {
@@ -123,8 +123,8 @@ func (s *Search) half(p *posterior) float64 {
 	return (p.quantile(1-tail) - p.quantile(tail)) / 2
 }
 
-// settled says that the answer is as certain as was asked for.
-func (s *Search) settled() bool {
+// converged reports whether the answer is as certain as was asked for.
+func (s *Search) converged() bool {
 	tail := (1 - s.o.Level) / 2
 	switch low, high := s.bounds(s.past); {
 	case s.past.below(s.lowest) > 1-tail, s.past.below(s.highest) < tail:
@@ -201,7 +201,7 @@ func (s *Search) undecided(p *posterior) float64 {
 	}
 }
 
-// enough says whether the step that goes on may end.
+// enough reports whether the step that goes on may end.
 func (s *Search) enough(w *Watch) bool {
 	measured := w.took - w.step.Discard.Seconds()
 	narrow := w.step.Phase == "narrow"

@@ -59,7 +59,7 @@ func (s *Search) pooled(i int, o seen) seen {
 	return o
 }
 
-// errs says whether a step had more errors than condition i allows.
+// errs reports whether a step had more errors than condition i allows.
 func (s *Search) errs(i int, o seen) bool {
 	beyond := func(o seen) bool { return o.y >= beyondErrors && o.y > o.target*o.n }
 	if beyond(o) {

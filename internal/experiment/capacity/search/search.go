@@ -50,12 +50,12 @@ type Options struct {
 	// Discard is how much of each step's beginning is not measured; 0 is 20 times the
 	// longest limit of latency, between 1 s and 3 s.
 	Discard time.Duration
-	// Settle is how long it takes until a load that was asked for is all there, as
+	// SettlingTime is the time until a load that was asked for is all there, as
 	// copies of live requests are that are spread; it comes before what is discarded.
-	Settle  time.Duration
-	Integer bool   // X is a whole number
-	Falling bool   // less X is more load for each: servers of a pool
-	Unit    string // of X, in sentences; "" is requests/s, or servers if Falling
+	SettlingTime time.Duration
+	Integer      bool   // X is a whole number
+	Falling      bool   // less X is more load for each: servers of a pool
+	Unit         string // of X, in sentences; "" is requests/s, or servers if Falling
 }
 
 // Step is a load to be held.
@@ -82,7 +82,7 @@ type Outcome struct {
 	// what is allowed; 0 if that is not known. What broke at half of it or more is
 	// tried again if other steps say otherwise.
 	Disturbed float64
-	// Idle says that the generator itself hardly ran. What then keeps it from sending
+	// Idle reports whether the generator itself hardly ran. What then keeps it from sending
 	// is something else, and has to come more often to be taken for its limit.
 	Idle bool
 }

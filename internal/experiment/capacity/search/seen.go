@@ -61,7 +61,7 @@ func (o seen) broken() float64 {
 	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: o.df}.CDF(z)
 }
 
-// none says that of errors none was seen.
+// none reports whether of errors none was seen.
 func (o seen) none() bool { return o.n > 0 && o.y == 0 && o.of.c.Measure == "errors" }
 
 // interval is the ratio's: of a share Wilson's (1927, JASA 22) with as many
@@ -86,7 +86,7 @@ func (o seen) interval(level float64) (low, high float64) {
 	return max(centre-half, 0), min(centre+half, 1)
 }
 
-func (o seen) words(s *series) string {
+func (o seen) describe(s *series) string {
 	ratio := o.ratio()
 	switch {
 	case o.mean:

@@ -62,7 +62,7 @@ const (
 	surely        = 0.001 // probability of an error of judging by the whole step
 )
 
-// Broken says that the load is to be taken away now, and why: nearly all that ended
+// Broken reports whether the load is to be taken away now, and why: nearly all that ended
 // in the last moment, or is under way, breaks a condition, or the step as a whole
 // surely does.
 func (w *Watch) Broken() (why string, broken bool) {
@@ -80,7 +80,7 @@ func (w *Watch) breaks() string {
 		}
 		o := w.search.pooled(i, w.measured(i))
 		if w.took > w.step.Discard.Seconds() && o.broken() > 1-surely && o.y >= 3*o.clump {
-			return fmt.Sprintf("%s is broken: %s", s.c.Text, o.words(s))
+			return fmt.Sprintf("%s is broken: %s", s.c.Text, o.describe(s))
 		}
 	}
 	return ""
@@ -130,7 +130,7 @@ func (w *Watch) moment(s *series) string {
 	return ""
 }
 
-// Enough says that the step may end: it has shown what it can show in its time.
+// Enough reports whether the step may end: it has shown what it can show in its time.
 func (w *Watch) Enough() bool {
 	if w.took >= w.step.For.Seconds() {
 		return true
@@ -185,7 +185,7 @@ func (w *Watch) Objectives() []api.CapacityObjective {
 	return out
 }
 
-// far says whether what is beyond the limit in the last moment is well beyond it.
+// far reports whether what is beyond the limit in the last moment is well beyond it.
 func (s *series) farBeyond(window float64) bool {
 	num, den := s.lateFar, s.lateFar
 	last := len(s.at) - 1

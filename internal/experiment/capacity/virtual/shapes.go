@@ -11,7 +11,7 @@ type Shape struct {
 	// Truth is the rate at which the objective breaks: see the tests for how it is
 	// known.
 	Truth float64
-	// Gaps says that it is idle before every step, as if each were a run of its own.
+	// Gaps reports whether it is idle before every step, as if each were a run of its own.
 	Gaps bool
 }
 
@@ -46,7 +46,7 @@ func Shapes() []Shape {
 		{Server{Name: "M/D/4", Workers: 4, Service: fixed(0.010)}, "p99 < 50ms", 347.9, false},
 		{Server{Name: "bimodal", Workers: 8, Service: bimodal(0.005, 0.060, 0.1)}, "p99 < 120ms", 687.1, false},
 		{Server{Name: "slowing", Workers: 16, Service: exponential(0.010), Slowing: contention(0.05, 0.0005)}, "p99 < 150ms", 819.8, false},
-		{Server{Name: "full", Workers: 8, Service: exponential(0.010), Room: 16}, "p99 < 200ms and errors < 0.5%", 667.4, false},
+		{Server{Name: "full", Workers: 8, Service: exponential(0.010), QueueLimit: 16}, "p99 < 200ms and errors < 0.5%", 667.4, false},
 		{Server{Name: "cliff", Workers: 16, Service: exponential(0.010), Collapses: 800}, "p99 < 200ms and errors < 1%", 763.0, false},
 		{Server{Name: "limiter", Workers: 64, Service: exponential(0.010), Allowed: 600, Burst: 60}, "p99 < 200ms and errors < 0.1%", 582.9, false},
 		{Server{Name: "M/M/8, in runs", Workers: 8, Service: exponential(0.016)}, "p99 < 150ms", 465.9, true},

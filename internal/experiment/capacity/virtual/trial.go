@@ -23,7 +23,7 @@ type Trial struct {
 	Beyond           time.Duration // of it, at loads beyond the truth by a tenth or more
 }
 
-// Covers says whether the interval holds the truth.
+// Covers reports whether the interval holds the truth.
 func (t Trial) Covers(truth float64) bool { return t.Low <= truth && truth <= t.High }
 
 // Try searches the rate of a shape; the options' objective is the shape's.

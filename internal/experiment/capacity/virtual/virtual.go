@@ -1,9 +1,9 @@
-// Package virtual is servers in virtual time, whose capacity is known: against them
-// the search is proved, hundreds of times in the time one real search takes.
+// Package virtual simulates servers in virtual time, whose capacity is known. Tests
+// run the search against them hundreds of times in the time one real search takes.
 //
 // Requests arrive by Poisson and wait in one line for a number of workers (Kiefer &
 // Wolfowitz 1955, Trans. AMS 78). Service may slow down with the workers that are
-// busy, waiting room may be limited, and a limiter may refuse what comes too fast.
+// busy, their queue may be limited, and a limiter may refuse what comes too fast.
 package virtual
 
 import (
@@ -26,8 +26,9 @@ type Server struct {
 	// Slowing multiplies it by how many workers are busy when it begins, itself
 	// counted; nil does not.
 	Slowing func(busy int) float64
-	// Room is how many may wait; those beyond fail at once. 0 is no limit.
-	Room int
+	// QueueLimit bounds the requests that wait; those beyond fail at once. 0 is no
+	// limit.
+	QueueLimit int
 	// Allowed is how many requests a second a limiter lets pass, in a bucket of
 	// Burst; the others fail at once. 0 is no limit.
 	Allowed, Burst float64
@@ -99,11 +100,11 @@ func (l *Line) Arrive(t float64) (takes float64, fails bool) {
 			return 1e-4, true
 		}
 	}
-	if s.Room > 0 {
+	if s.QueueLimit > 0 {
 		for l.head < len(l.began) && l.began[l.head] <= t {
 			l.head++
 		}
-		if len(l.began)-l.head >= s.Room {
+		if len(l.began)-l.head >= s.QueueLimit {
 			return 1e-4, true
 		}
 		if l.head > 4096 {
@@ -131,7 +132,7 @@ func (l *Line) Arrive(t float64) (takes float64, fails bool) {
 		takes *= s.Slowing(busy)
 	}
 	l.free[first] = begin + takes
-	if s.Room > 0 && begin > t {
+	if s.QueueLimit > 0 && begin > t {
 		l.began = append(l.began, begin)
 	}
 	return begin + takes - t, false

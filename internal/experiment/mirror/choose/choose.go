@@ -1,4 +1,4 @@
-// Package choose says which requests are copied, under which names they are
+// Package choose decides which requests are copied, under which names they are
 // counted, and how their copies are rewritten.
 //
 // All rules are text as operators write them, compiled once. Choosing a request
@@ -46,8 +46,7 @@ type Options struct {
 	MaxTenants    int // names of tenants; default 1,000. What is beyond is _other
 }
 
-// Request is what is looked at of a request. Its slices are only read, and not
-// kept.
+// Request holds what rules read of a request. Its slices are only read, and not kept.
 type Request struct {
 	Method []byte
 	Target []byte // as in the request line: /path?query, http://host/path, or *
@@ -68,10 +67,10 @@ type Decision struct {
 	Mirror bool
 	Reason pair.Reason // why not, if not
 	Names  pair.Names
-	// Write says that the method may change something: a shadow that misses the
+	// Write reports whether the method may change something: a shadow that misses the
 	// copy is no longer what the primary is.
 	Write bool
-	// Missed says that it is such a request, and was not copied though others of
+	// Missed reports whether it is such a request, and was not copied though others of
 	// its kind are: the session is paused, or the share is by chance.
 	Missed bool
 	// Key is a hash of the key that the share is chosen by, or random: copies of
@@ -137,7 +136,7 @@ func (c *Chooser) Choose(r *Request) Decision {
 	return d
 }
 
-// draw says whether the request is of the share, and by which key.
+// draw reports whether the request is of the share, and by which key.
 func (c *Chooser) draw(r *Request, path, query []byte) (key uint64, in bool) {
 	share, known := c.Share(), true
 	switch c.key.kind {
@@ -170,7 +169,7 @@ func (c *Chooser) SetShare(share float64) error {
 	return nil
 }
 
-// Paused says that nothing is copied.
+// Paused reports whether nothing is copied.
 func (c *Chooser) Paused() bool { return c.paused.Load() }
 
 // SetPaused stops the copying, or takes it up again.

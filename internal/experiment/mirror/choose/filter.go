@@ -96,7 +96,7 @@ func (h *headerRule) pass(header Header) bool {
 	}
 }
 
-// safe says whether a method is defined to change nothing (RFC 9110 9.2.1).
+// safe reports whether a method is defined to change nothing (RFC 9110 9.2.1).
 func safe(method []byte) bool {
 	switch string(method) {
 	case "GET", "HEAD", "OPTIONS", "TRACE":

@@ -84,7 +84,7 @@ func (o *operations) place(method int, path []byte) string {
 	if n.Value != nil && n.Value[method] != "" {
 		return n.Value[method]
 	}
-	if !o.room() {
+	if !o.hasCapacity() {
 		return series.Other
 	}
 	if n.Value == nil {
@@ -98,8 +98,8 @@ func (o *operations) place(method int, path []byte) string {
 	return n.Value[method]
 }
 
-// room takes room for one more name, if there is some. Needs mu.
-func (o *operations) room() bool {
+// hasCapacity reserves one more name, if the bound allows it. Needs mu.
+func (o *operations) hasCapacity() bool {
 	if o.count >= o.max || o.given >= 4*o.max {
 		return false
 	}
@@ -133,7 +133,7 @@ func (o *operations) named(text []byte) string {
 	name, ok := o.exact[string(text)]
 	switch {
 	case ok:
-	case !o.room():
+	case !o.hasCapacity():
 		name = series.Other
 	default:
 		name = cut(string(text))

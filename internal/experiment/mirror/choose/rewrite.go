@@ -23,10 +23,10 @@ type RewriteOptions struct {
 // Rewriter changes copies. The zero value, and nil, change nothing. It is safe
 // for concurrent use.
 type Rewriter struct {
-	host  []byte
-	paths []pathRule
-	set   []byte   // field lines
-	gone  []string // names that were set or dropped
+	host    []byte
+	paths   []pathRule
+	set     []byte   // field lines
+	removed []string // names that were set or dropped
 }
 
 type pathRule struct {
@@ -61,7 +61,7 @@ func NewRewriter(o RewriteOptions) (*Rewriter, error) {
 		}
 		errs = append(errs, checkName("set", name))
 		w.set = fmt.Appendf(w.set, "%s: %s\r\n", name, value)
-		w.gone = append(w.gone, name)
+		w.removed = append(w.removed, name)
 	}
 	for _, name := range o.Drop {
 		if name = strings.TrimSpace(name); !httpguts.ValidHeaderFieldName(name) {
@@ -69,7 +69,7 @@ func NewRewriter(o RewriteOptions) (*Rewriter, error) {
 			continue
 		}
 		errs = append(errs, checkName("drop", name))
-		w.gone = append(w.gone, name)
+		w.removed = append(w.removed, name)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ func (r *pathRule) apply(path []byte) []byte {
 // may change anything.
 func (w *Rewriter) Target() bool { return w != nil && len(w.paths) > 0 }
 func (w *Rewriter) Host() bool   { return w != nil && len(w.host) > 0 }
-func (w *Rewriter) Fields() bool { return w != nil && len(w.gone) > 0 }
+func (w *Rewriter) Fields() bool { return w != nil && len(w.removed) > 0 }
 
 // AppendHost appends the host of a copy: host itself unless another was asked
 // for.
@@ -194,7 +194,7 @@ func (w *Rewriter) AppendFields(dst, lines []byte) []byte {
 }
 
 func (w *Rewriter) drops(name []byte) bool {
-	for _, g := range w.gone {
+	for _, g := range w.removed {
 		if len(name) == len(g) && strings.EqualFold(view(name), g) {
 			return true
 		}

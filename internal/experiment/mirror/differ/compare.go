@@ -42,17 +42,17 @@ type parts struct {
 	ignore                      []string
 }
 
-// answer is one that is looked into at most once.
+// answer is an answer whose body is decoded at most once.
 type answer struct {
 	*pair.Answer
-	d      *Differ
-	header []header
-	looked bool
-	plain  []byte
-	err    error
-	parsed bool
-	value  any
-	isJSON bool
+	d       *Differ
+	header  []header
+	decoded bool
+	plain   []byte
+	err     error
+	parsed  bool
+	value   any
+	isJSON  bool
 }
 
 type header struct{ name, value string }
@@ -189,7 +189,7 @@ func (p *parts) compareBodies(r *result) {
 		r.body = true
 		return
 	}
-	for _, err := range []error{a.look(), b.look()} {
+	for _, err := range []error{a.decode(), b.decode()} {
 		switch {
 		case errors.Is(err, content.ErrTooLong):
 			r.skipped = "too_long"
@@ -218,10 +218,10 @@ func (p *parts) compareBodies(r *result) {
 		func(x *redact.Redactor) string { return excerpt(x, b, a) })
 }
 
-// look decodes the body.
-func (a *answer) look() error {
-	if !a.looked {
-		a.looked = true
+// decode decodes the body.
+func (a *answer) decode() error {
+	if !a.decoded {
+		a.decoded = true
 		a.plain, a.err = content.Decode(a.field("content-encoding"), a.Body, a.d.o.BodyLimit)
 	}
 	return a.err

@@ -190,8 +190,8 @@ func New(o Options) (*Differ, error) {
 	return d, nil
 }
 
-// Offer takes an exchange to compare. It never waits: what there is no room for
-// is counted as behind.
+// Offer takes an exchange to compare. It never waits: what exceeds the bound is
+// counted as behind.
 func (d *Differ) Offer(x Exchange) {
 	size := x.size()
 	if d.waiting.Add(size) <= d.o.QueueBytes {

@@ -149,7 +149,7 @@ func (w *walk) note(what string, a, b any) {
 	w.p.found(w.r, place, show(a), show(b))
 }
 
-// equalNumbers says whether two numbers are one value: 1, 1.0 and 1e0 are.
+// equalNumbers reports whether two numbers are one value: 1, 1.0 and 1e0 are.
 func equalNumbers(a, b string) bool {
 	if a == b {
 		return true
@@ -192,7 +192,7 @@ func (d *Differ) makeName(name string) string {
 	return "." + shown
 }
 
-// identifier says whether a name is a number, or has 16 characters and more of
+// identifier reports whether a name is a number, or has 16 characters and more of
 // which all are hexadecimal digits or hyphens.
 func identifier(name string) bool {
 	digits, hex := 0, 0

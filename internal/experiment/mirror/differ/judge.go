@@ -123,7 +123,7 @@ func (t *table) output() api.MirrorDifferences {
 	return out
 }
 
-// matters says whether a candidate differs more than noise explains, and enough to
+// matters reports whether a candidate differs more than noise explains, and enough to
 // matter.
 func matters(d *api.MirrorDifference) bool {
 	raw, noise := rate(d.Raw, d.Compared), excused(d.Noise, d.NoiseOf)

@@ -93,7 +93,7 @@ func (t *table) group(shadow int, operation, part string) *group {
 	return g
 }
 
-// row returns that of a place, nil if there is no room for it nor for others.
+// row returns that of a place, nil if the table is full.
 func (t *table) row(g *group, place string) *row {
 	r := g.rows[place]
 	if r != nil {

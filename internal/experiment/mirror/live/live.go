@@ -1,7 +1,7 @@
-// Package live keeps what a mirror measured in the last seconds, for whoever
-// watches it: quantiles of each target's durations and of the ratios.
+// Package live keeps what a mirror measured in the last seconds, for live views:
+// quantiles of each target's durations and of the ratios.
 //
-// A Window stands between a book and the sink that keeps what is measured. What
+// A Window stands between a ledger and the sink that keeps what is measured. What
 // the sink refuses is put again later, together with what came meanwhile; it is
 // shown all the same, and counted once.
 package live
@@ -17,7 +17,7 @@ import (
 	"tailscope/internal/series"
 )
 
-// Span is how far back a window looks. Books tell of slots of 10 s, so what is
+// Span is the time that a window covers. Ledgers report slots of 10 s, so what is
 // shown is between one and two of them.
 const Span = 10 * time.Second
 

@@ -1,5 +1,4 @@
-// Package mirrortest is servers that behave as servers should not, for tests of
-// who has to live with them.
+// Package mirrortest runs servers that misbehave, for tests of their clients.
 //
 // A Server speaks HTTP/1.1 on a port of its own and changes its ways while it
 // runs:
@@ -60,8 +59,7 @@ type Server struct {
 	seen     func(*http.Request, []byte)
 }
 
-// Start starts a server on a free port of 127.0.0.1, which is gone with the
-// test.
+// Start starts a server on a free port of 127.0.0.1, which ends with the test.
 func Start(tb testing.TB, way Way) *Server {
 	tb.Helper()
 	s, err := Listen("127.0.0.1:0", way)
@@ -143,7 +141,7 @@ func (s *Server) Up() error {
 	return nil
 }
 
-// Close ends the server and waits until it is gone.
+// Close ends the server and waits until it has ended.
 func (s *Server) Close() {
 	s.mu.Lock()
 	select {
@@ -306,7 +304,7 @@ func Hang() Way {
 	}
 }
 
-// Silent reads requests and never answers. It goes when its client has gone.
+// Silent reads requests and never answers. It ends with its client.
 func Silent() Way {
 	return Way{name: "silent", do: func(s *Server, x *Request) bool {
 		s.readBody(x)

@@ -1,11 +1,11 @@
-// Package observe looks at a session while it runs, some times a second: how long
-// requests and their copies took since the last look, how they failed, and what is
+// Package observe samples a session while it runs, some times a second: how long
+// requests and their copies took since the last sample, how they failed, and what is
 // under way and how old it is.
 //
 // What goes to the store goes there in slots of ten seconds, which is too late for
-// whoever has to take load away before it hurts. An Observer is told of every leg
-// by the book (pair.Observer), adds up in shards, and gives away what it has when
-// it is looked at. Nothing of this is done, or costs anything, while nobody looks.
+// whoever has to take load away before it hurts. The ledger reports every leg to an
+// Observer (pair.Observer), which adds up in shards and hands over its sums with each
+// sample. Without a sampler none of this runs or costs anything.
 package observe
 
 import (
@@ -44,7 +44,7 @@ type begun struct {
 	at        int64
 }
 
-// Seen is what happened under one operation at one target since the last look.
+// Seen is what happened under one operation at one target since the last sample.
 type Seen struct {
 	// Begun is how many requests came, for the primary alone.
 	Begun uint64
@@ -132,7 +132,7 @@ func (o *Observer) Ended(x *pair.Exchange, target int, l pair.Leg) {
 	if target == 0 {
 		b, ok := s.open[x.ID()]
 		if !ok {
-			return // it came before anybody looked, or is left out
+			return // it came before sampling began, or is left out
 		}
 		delete(s.open, x.ID())
 		due = b.at
@@ -159,7 +159,7 @@ func (o *Observer) Ended(x *pair.Exchange, target int, l pair.Leg) {
 	}
 }
 
-// behind says that a copy was not sent because the server did not keep up.
+// behind reports whether a copy was not sent because the server did not keep up.
 func behind(c pair.Cause) bool {
 	return c == pair.QueueFull || c == pair.Expired || c == pair.NoServer
 }
@@ -170,7 +170,7 @@ type Under struct {
 	Oldest   time.Duration // since the oldest came, or was due
 }
 
-// Target is what was seen of one target since the last look, and what of it is
+// Target is what was seen of one target since the last sample, and what of it is
 // under way now; both by operation.
 type Target struct {
 	Seen  map[string]*Seen

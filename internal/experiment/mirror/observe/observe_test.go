@@ -13,12 +13,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const ms = int64(time.Millisecond)
 
-// A book's legs are seen once, by target and operation, from when they were due;
+// A ledger's legs are seen once, by target and operation, from when they were due;
 // those that say nothing of a server apart.
 func TestObserver(t *testing.T) {
 	now := 1000 * ms
 	clock := func() int64 { return now }
-	b := pair.NewBook(pair.Options{Service: "shop", Shadows: []pair.Shadow{{Name: "new", Role: pair.Candidate}}, Now: clock, Steady: clock})
+	b := pair.NewLedger(pair.Options{Service: "shop", Shadows: []pair.Shadow{{Name: "new", Role: pair.Candidate}}, Now: clock, Steady: clock})
 	before := b.Begin(pair.Names{Operation: "GET /a"}, nil, false)
 	o := New(1, clock)
 	b.Observe(o)
@@ -74,7 +74,7 @@ func TestObserver(t *testing.T) {
 
 // Names come from clients: they do not take memory without bound.
 func TestOperationsAreBounded(t *testing.T) {
-	b := pair.NewBook(pair.Options{Service: "shop"})
+	b := pair.NewLedger(pair.Options{Service: "shop"})
 	o := New(0, nil)
 	b.Observe(o)
 	const n = 20_000

@@ -1,11 +1,11 @@
-// Package offer gives the copies of a request to the lanes of shadows. Both doors
-// of the mirror for HTTP share one [Maker], so that a request is chosen, counted
-// and copied alike whatever it came by. Each door reads the request by its own
-// means, and makes the payload of it:
+// Package offer gives the copies of a request to the senders of shadows. The mirror's
+// two HTTP servers share one [Maker], so that a request is chosen, counted and copied
+// alike over every protocol. Each server reads the request by its own means, and
+// makes its payload:
 //
 //	Maker.Bound  is it copied?
 //	Offer.Begin  its exchange begins: is a payload wanted?
-//	Offer.Give   when the primary's is written: the copies go to the lanes
+//	Offer.Give   when the primary's is written: the copies go to the senders
 package offer
 
 import (
@@ -16,36 +16,35 @@ import (
 	"tailscope/internal/experiment/mirror/shadow"
 )
 
-// Chooser says what is to become of a request; *choose.Chooser is one. It keeps
-// nothing of what it is given.
+// Chooser decides what becomes of a request; *choose.Chooser is one. It retains
+// nothing of its arguments.
 type Chooser interface {
 	Choose(r *choose.Request) choose.Decision
 }
 
-// Lane takes copies for one shadow; *shadow.Lane is one. No method may wait.
-type Lane interface {
+// Sender takes copies for one shadow; *shadow.Sender is one. No method may wait.
+type Sender interface {
 	Copies(write bool) uint8
-	// Missed says that a write was not copied, and why.
+	// Missed records that a write was not copied, and why.
 	Missed(pair.Reason)
 	Offer(c shadow.Copy)
 }
 
-// Maker is what the offers of a session have in common. Its fields are not changed
-// once it is in use; then it is safe for concurrent use.
+// Maker holds what the offers of a session share. Its fields are not changed once it
+// is in use; then it is safe for concurrent use.
 type Maker struct {
-	Book    *pair.Book
+	Ledger  *pair.Ledger
 	Chooser Chooser
-	Lanes   []Lane // in the order of the book's shadows
+	Senders []Sender // in the order of the ledger's shadows
 	// Keep has answers kept for comparison.
 	Keep bool
 	// Watched is called with every request that is chosen, before it goes to the
-	// primary; its result is the exchange's Request. The payload, which has the
-	// body if that came with the head, is valid during the call. Nil: nobody
-	// watches.
+	// primary; its result is the exchange's Request. The payload, which has the body
+	// if that came with the head, is valid during the call. Default: none.
 	Watched func(d *choose.Decision, p *shadow.Payload, began int64) any
-	// BodyLimit is the longest body that is copied, if its length is said in
-	// advance; what is longer is skipped. 0: lanes have their own. Negative: no
-	// request that has a body is copied.
+	// BodyLimit is the longest body that is copied, if its length is said in advance;
+	// what is longer is skipped. 0: the senders' own limits. Negative: no request
+	// that has a body is copied.
 	BodyLimit int64
 }
 
@@ -61,47 +60,47 @@ func (m *Maker) Bound(d *choose.Decision, hasBody bool, length int64) {
 // copies are made of it.
 func (m *Maker) Unreached(d *choose.Decision) *pair.Exchange {
 	if d.Mirror {
-		return m.Book.Begin(d.Names, nil, false)
+		return m.Ledger.Begin(d.Names, nil, false)
 	}
-	return m.Book.Skip(d.Names, d.Reason)
+	return m.Ledger.Skip(d.Names, d.Reason)
 }
 
 // Offer is the copies of one request after the other, for one goroutine at a time.
 // Its zero value is ready.
 type Offer struct {
 	m      *Maker
-	counts []uint8 // of each lane
+	counts []uint8 // of each sender
 	write  bool
 	given  bool
 }
 
 // Begin begins the exchange of a request that goes to the primary, and reports
-// whether a payload is wanted, for the lanes or for who watches.
+// whether a payload is wanted, by the senders or by Watched.
 func (o *Offer) Begin(m *Maker, d *choose.Decision) (x *pair.Exchange, wanted bool) {
 	o.m, o.write, o.given = m, d.Write, false
 	if !d.Mirror {
 		if d.Missed {
-			for _, l := range m.Lanes {
+			for _, l := range m.Senders {
 				l.Missed(d.Reason)
 			}
 		}
-		return m.Book.Skip(d.Names, d.Reason), false
+		return m.Ledger.Skip(d.Names, d.Reason), false
 	}
-	if len(o.counts) != len(m.Lanes) {
-		o.counts = make([]uint8, len(m.Lanes))
+	if len(o.counts) != len(m.Senders) {
+		o.counts = make([]uint8, len(m.Senders))
 	}
 	wanted = m.Watched != nil
-	for i, l := range m.Lanes {
+	for i, l := range m.Senders {
 		o.counts[i] = l.Copies(d.Write)
 		wanted = wanted || o.counts[i] > 0
 	}
-	return m.Book.Begin(d.Names, o.counts, m.Keep), wanted
+	return m.Ledger.Begin(d.Names, o.counts, m.Keep), wanted
 }
 
-// Give offers the payload to the lanes, once. The order is another each time, so
-// that no shadow is always the last.
+// Give offers the payload to the senders, once. The order is random, so that no
+// shadow is always the last.
 func (o *Offer) Give(x *pair.Exchange, p *shadow.Payload) {
-	n := len(o.m.Lanes)
+	n := len(o.m.Senders)
 	if o.given || n == 0 {
 		return
 	}
@@ -112,7 +111,7 @@ func (o *Offer) Give(x *pair.Exchange, p *shadow.Payload) {
 	}
 	for range n {
 		if c := o.counts[k]; c > 0 {
-			o.m.Lanes[k].Offer(shadow.Copy{Payload: p, To: x, Shadow: k, Copies: c, Write: o.write})
+			o.m.Senders[k].Offer(shadow.Copy{Payload: p, To: x, Shadow: k, Copies: c, Write: o.write})
 		}
 		k = (k + step) % n
 	}

@@ -9,17 +9,17 @@ import (
 	"tailscope/internal/experiment/mirror/shadow"
 )
 
-// lane notes what it is offered, and ends it at once.
-type lane struct {
+// fakeSender notes what it is offered, and ends it at once.
+type fakeSender struct {
 	copies uint8
 	order  *[]int
 	missed []pair.Reason
 	last   shadow.Copy
 }
 
-func (l *lane) Copies(bool) uint8      { return l.copies }
-func (l *lane) Missed(why pair.Reason) { l.missed = append(l.missed, why) }
-func (l *lane) Offer(c shadow.Copy) {
+func (l *fakeSender) Copies(bool) uint8      { return l.copies }
+func (l *fakeSender) Missed(why pair.Reason) { l.missed = append(l.missed, why) }
+func (l *fakeSender) Offer(c shadow.Copy) {
 	l.last = c
 	*l.order = append(*l.order, c.Shadow)
 	for range c.Copies {
@@ -27,22 +27,22 @@ func (l *lane) Offer(c shadow.Copy) {
 	}
 }
 
-func world(copies ...uint8) (*Maker, []*lane, *[]int) {
+func world(copies ...uint8) (*Maker, []*fakeSender, *[]int) {
 	order := new([]int)
 	o := pair.Options{Service: "s", Experiment: "e"}
 	m := &Maker{}
-	var lanes []*lane
+	var senders []*fakeSender
 	for i, n := range copies {
-		l := &lane{copies: n, order: order}
-		lanes, m.Lanes = append(lanes, l), append(m.Lanes, l)
+		l := &fakeSender{copies: n, order: order}
+		senders, m.Senders = append(senders, l), append(m.Senders, l)
 		o.Shadows = append(o.Shadows, pair.Shadow{Name: fmt.Sprint(i), Role: pair.Candidate})
 	}
-	m.Book = pair.NewBook(o)
-	return m, lanes, order
+	m.Ledger = pair.NewLedger(o)
+	return m, senders, order
 }
 
 func TestOffer(t *testing.T) {
-	m, lanes, order := world(2, 0, 1)
+	m, senders, order := world(2, 0, 1)
 	var o Offer
 	x, wanted := o.Begin(m, &choose.Decision{Mirror: true, Write: true})
 	if !wanted {
@@ -52,10 +52,10 @@ func TestOffer(t *testing.T) {
 	o.Give(x, p)
 	o.Give(x, p)
 	x.EndPrimary(pair.Leg{})
-	if len(*order) != 2 || lanes[0].last.Copies != 2 || lanes[0].last.Payload != p || !lanes[2].last.Write {
-		t.Errorf("offered to %v, %+v", *order, lanes[0].last)
+	if len(*order) != 2 || senders[0].last.Copies != 2 || senders[0].last.Payload != p || !senders[2].last.Write {
+		t.Errorf("offered to %v, %+v", *order, senders[0].last)
 	}
-	if s := m.Book.Stats(); s.Open != 0 {
+	if s := m.Ledger.Stats(); s.Open != 0 {
 		t.Errorf("%d exchanges are open", s.Open)
 	}
 }
@@ -90,7 +90,7 @@ func TestNotCopied(t *testing.T) {
 		limit, length int64
 		body, mirror  bool
 	}{{0, 100, true, true}, {10, 10, true, true}, {10, 11, true, false}, {10, -1, true, true}, {-1, -1, true, false}, {-1, 0, false, true}} {
-		m, lanes, _ := world(1)
+		m, senders, _ := world(1)
 		m.BodyLimit = c.limit
 		d := choose.Decision{Mirror: true, Write: true}
 		m.Bound(&d, c.body, c.length)
@@ -100,24 +100,24 @@ func TestNotCopied(t *testing.T) {
 			o.Give(x, nil)
 		}
 		x.EndPrimary(pair.Leg{})
-		if d.Mirror != c.mirror || wanted != c.mirror || (len(lanes[0].missed) == 0) != c.mirror {
-			t.Errorf("%+v: mirrored %v, wanted %v, missed %v", c, d.Mirror, wanted, lanes[0].missed)
+		if d.Mirror != c.mirror || wanted != c.mirror || (len(senders[0].missed) == 0) != c.mirror {
+			t.Errorf("%+v: mirrored %v, wanted %v, missed %v", c, d.Mirror, wanted, senders[0].missed)
 		}
 	}
 }
 
 // The primary does not get it: no shadow does, or misses it.
 func TestUnreached(t *testing.T) {
-	m, lanes, order := world(1)
+	m, senders, order := world(1)
 	for _, d := range []choose.Decision{{Mirror: true}, {Missed: true, Reason: pair.Length}} {
 		m.Unreached(&d).EndPrimary(pair.Leg{Cause: pair.Refused})
 	}
-	if len(*order) > 0 || len(lanes[0].missed) > 0 || m.Book.Stats().Open != 0 {
-		t.Errorf("offered to %v, missed %v", *order, lanes[0].missed)
+	if len(*order) > 0 || len(senders[0].missed) > 0 || m.Ledger.Stats().Open != 0 {
+		t.Errorf("offered to %v, missed %v", *order, senders[0].missed)
 	}
 }
 
-// A request that somebody watches has a payload, if no lane wants it, too.
+// A request that somebody watches has a payload, if no sender wants it, too.
 func TestWatched(t *testing.T) {
 	m, _, _ := world(0)
 	var o Offer

@@ -6,8 +6,7 @@ import (
 	"tailscope/api"
 )
 
-// account is what became of the copies meant for one shadow. Under mu, at any
-// moment,
+// account counts what became of the copies for one shadow. Under mu, at any moment,
 //
 //	offered  = queued + sum(dropped) + mirrored
 //	mirrored = waiting + sum(failed) + answered
@@ -50,7 +49,8 @@ func (a *account) drop(c Cause) {
 	a.mu.Unlock()
 }
 
-// end is of a copy that was begun; sent says that send was called for it.
+// end counts the end of a copy that was begun; sent reports that Sent was called for
+// it.
 func (a *account) end(c Cause, sent bool, primary fate) {
 	a.mu.Lock()
 	if !sent {
@@ -73,8 +73,8 @@ func (a *account) end(c Cause, sent bool, primary fate) {
 	a.mu.Unlock()
 }
 
-// settle says what became of the primary's answer that n copies waited for.
-func (a *account) settle(n uint64, primary fate) {
+// resolveWaiting counts n copies that waited for the primary's answer, by its fate.
+func (a *account) resolveWaiting(n uint64, primary fate) {
 	a.mu.Lock()
 	a.pairing -= n
 	if primary == whole {

@@ -36,7 +36,7 @@ func closed(a api.MirrorAccount) error {
 // The sums close at every moment while many goroutines end legs in any order,
 // and at the end they are what the goroutines themselves counted.
 func TestAccountsCloseAtEveryMoment(t *testing.T) {
-	b, m, _ := testBook(t, Options{Now: func() int64 { return 1_000_000 * second }})
+	b, m, _ := testLedger(t, Options{Now: func() int64 { return 1_000_000 * second }})
 	const workers, each = 8, 800
 	type counted struct{ offered, dropped, failed, answered, paired [2]atomic.Uint64 }
 	var want counted
@@ -151,7 +151,7 @@ func TestAccountsCloseAtEveryMoment(t *testing.T) {
 // every call.
 func TestAccountsCloseWhateverIsCalled(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b := NewBook(Options{Shadows: both, Now: func() int64 { return second }})
+		b := NewLedger(Options{Shadows: both, Now: func() int64 { return second }})
 		n := rapid.SliceOfN(rapid.Uint8Range(0, 3), 2, 2).Draw(t, "copies")
 		x := b.Begin(Names{}, n, false)
 		left := 1 + int(n[0]) + int(n[1])

@@ -9,7 +9,7 @@ import (
 
 // Under -race pools forget on purpose, so there it cannot be told.
 func TestNoAllocation(t *testing.T) {
-	b, _, c := testBook(t, Options{})
+	b, _, c := testLedger(t, Options{})
 	copies := []uint8{1, 1}
 	exchange(b, copies, c.nanos)
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection empties the pool

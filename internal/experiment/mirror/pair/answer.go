@@ -6,7 +6,8 @@ import (
 	"tailscope/internal/http1"
 )
 
-// Answer is a copy of an answer. Body is cut at the session's limit; Cut says so.
+// Answer is a copy of an answer. Body is cut at the session's limit; Cut reports
+// that.
 type Answer struct {
 	Status int
 	Header []Field // in order, end-to-end fields only
@@ -17,8 +18,8 @@ type Answer struct {
 // Field is one header or trailer field line, name as it came.
 type Field struct{ Name, Value string }
 
-// AnswerOf keeps the head of an answer of HTTP/1.1, nothing of which points into
-// h, with room for as much of its body as is known to come, at most limit bytes.
+// AnswerOf keeps the head of an answer of HTTP/1.1, nothing of which points into h,
+// with capacity for the announced length of its body, at most limit bytes.
 func AnswerOf(h *http1.Head, limit int) *Answer {
 	passes := func(f *http1.Field) bool { return !f.Named && !http1.HopByHop.Has(f.Known) }
 	n, size := 0, 0
@@ -32,7 +33,7 @@ func AnswerOf(h *http1.Head, limit int) *Answer {
 	if h.Framing == http1.Length && h.Length > 0 {
 		a.Body = make([]byte, 0, min(h.Length, int64(limit)))
 	}
-	// All texts are parts of one, so that they are one piece of memory.
+	// All strings are parts of one, so that they take one allocation.
 	var b strings.Builder
 	b.Grow(size)
 	for i := range h.Fields {
@@ -54,8 +55,8 @@ func AnswerOf(h *http1.Head, limit int) *Answer {
 
 // Add keeps what is within the limit of a part of the body.
 func (a *Answer) Add(part []byte, limit int) {
-	if room := limit - len(a.Body); len(part) > room {
-		part = part[:room]
+	if budget := limit - len(a.Body); len(part) > budget {
+		part = part[:budget]
 		a.Cut = true
 	}
 	a.Body = append(a.Body, part...)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func exchange(b *Book, copies []uint8, now int64) {
+func exchange(b *Ledger, copies []uint8, now int64) {
 	x := b.Begin(Names{"GET /cart/{id}", "acme"}, copies, false)
 	for i := range copies {
 		x.Sent(i)
@@ -30,18 +30,18 @@ func BenchmarkExchange(b *testing.B) {
 		}
 		system := func() int64 { return time.Now().UnixNano() }
 		b.Run(f.name, func(b *testing.B) {
-			book, _, c := testBook(b, Options{Shadows: f.shadows, Now: system})
+			ledger, _, c := testLedger(b, Options{Shadows: f.shadows, Now: system})
 			b.ReportAllocs()
 			for i := int64(0); b.Loop(); i++ {
-				exchange(book, copies, c.nanos+i*997)
+				exchange(ledger, copies, c.nanos+i*997)
 			}
 		})
 		b.Run(f.name+"/parallel", func(b *testing.B) {
-			book, _, c := testBook(b, Options{Shadows: f.shadows, Now: system})
+			ledger, _, c := testLedger(b, Options{Shadows: f.shadows, Now: system})
 			b.ReportAllocs()
 			b.RunParallel(func(p *testing.PB) {
 				for i := c.nanos; p.Next(); i += 997 {
-					exchange(book, copies, i)
+					exchange(ledger, copies, i)
 				}
 			})
 		})

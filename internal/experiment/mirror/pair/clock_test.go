@@ -21,7 +21,7 @@ func TestSteady(t *testing.T) {
 func TestTimeOfDayIsSet(t *testing.T) {
 	for _, set := range []time.Duration{-time.Hour, time.Hour} {
 		steady := &clock{5_000 * second}
-		b, m, day := testBook(t, Options{Steady: steady.now})
+		b, m, day := testLedger(t, Options{Steady: steady.now})
 		x := b.Begin(Names{Operation: "get"}, []uint8{0, 1}, false)
 		x.Sent(1)
 		start := steady.nanos

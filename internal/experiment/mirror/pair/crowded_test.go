@@ -7,7 +7,7 @@ import "testing"
 // before have ended.
 func TestAnswersThatWaitAreBounded(t *testing.T) {
 	var watched, crowded int
-	b := NewBook(Options{
+	b := NewLedger(Options{
 		Service: "s", Experiment: "e", Shadows: []Shadow{{Name: "candidate", Role: Candidate}, {Name: "other", Role: Candidate}},
 		MaxAnswers: 10_000,
 		Watch: func(x *Exchange) {

@@ -14,15 +14,15 @@ const (
 	broken
 )
 
-// Exchange is one request with the legs that were begun for it. It goes back to
-// its book when the last leg has ended and must not be used after that by who
-// ended it; its methods may be called from any goroutine.
+// Exchange is one request with the legs that were begun for it. It goes back to its
+// ledger when the last leg has ended. Whoever ended that leg must not use it any
+// more. Its methods may be called from any goroutine.
 type Exchange struct {
-	// Request is for the door to say what was asked, to be found there by Watch.
-	// Set it before the first leg ends.
+	// Request is the handler's note of what was asked, for Watch. Set it before the
+	// first leg ends.
 	Request any
 
-	book   *Book
+	ledger *Ledger
 	entry  *entry
 	id     uint64
 	names  Names
@@ -77,7 +77,7 @@ func (s *side) middle() float64 {
 	return s.one
 }
 
-// ID tells the exchange from all others of its session; it is never 0.
+// ID returns the exchange's number, unique in its session and never 0.
 func (x *Exchange) ID() uint64 { return x.id }
 
 // AppendID appends the ID in 16 hexadecimal digits.
@@ -89,30 +89,30 @@ func (x *Exchange) AppendID(dst []byte) []byte {
 	return dst
 }
 
-// Names are what the exchange is counted under.
+// Names returns the names under which the exchange is counted.
 func (x *Exchange) Names() Names { return x.names }
 
-// Began is when the exchange was begun, in Unix nanoseconds. All of its
-// observations are of the slot that holds it, so that a slot of a shadow and
-// one of the primary are of the same requests.
+// Began returns when the exchange was begun, in Unix nanoseconds. All of its
+// observations are of the slot that holds it, so that a slot of a shadow and one of
+// the primary are of the same requests.
 func (x *Exchange) Began() int64 { return x.began }
 
-// Keep says that legs should carry their Answer.
+// Keep reports whether legs should carry their Answer.
 func (x *Exchange) Keep() bool { return x.keep }
 
-// Primary is the primary's leg, and Copies those of a shadow in the order in
+// Primary returns the primary's leg, and Copies those of a shadow in the order in
 // which they ended. They are for Watch.
 func (x *Exchange) Primary() Leg { return x.leg }
 
 func (x *Exchange) Copies(shadow int) []Leg { return x.copies[shadow].legs }
 
-// Crowded says that the answers were let go, as those that wait for a shadow's
-// took more than Options.MaxAnswers. It is for Watch.
+// Crowded reports whether the answers were dropped, because those that wait for a
+// shadow's took more than Options.MaxAnswers. It is for Watch.
 func (x *Exchange) Crowded() bool { return x.crowded }
 
-// hold keeps the answer of a leg that has ended until the others have, if there
-// is room. A shadow that hangs would have all answers of its time limit kept. It
-// is called with mu held.
+// hold keeps the answer of a leg that has ended until the others have, within
+// MaxAnswers: without that bound a shadow that hangs would hold all answers of its
+// time limit. It is called with mu held.
 func (x *Exchange) hold(l *Leg) {
 	if l.Answer == nil {
 		return
@@ -123,7 +123,7 @@ func (x *Exchange) hold(l *Leg) {
 			n += int64(len(l.Answer.Header[i].Name) + len(l.Answer.Header[i].Value))
 		}
 		x.held += n
-		if x.book.held.Add(n) <= x.book.o.MaxAnswers {
+		if x.ledger.held.Add(n) <= x.ledger.o.MaxAnswers {
 			return
 		}
 		x.crowded = true
@@ -132,12 +132,12 @@ func (x *Exchange) hold(l *Leg) {
 	l.Answer = nil
 }
 
-// besideTexts is about what an answer takes beside its texts.
+// besideTexts is about the size of an answer without its texts.
 const besideTexts = 512
 
-// letGo gives back the room for answers, and them.
+// letGo drops the exchange's answers.
 func (x *Exchange) letGo() {
-	x.book.held.Add(-x.held)
+	x.ledger.held.Add(-x.held)
 	x.held = 0
 	x.leg.Answer = nil
 	for i := range x.copies {
@@ -147,20 +147,20 @@ func (x *Exchange) letGo() {
 	}
 }
 
-// Sent says that a copy for a shadow is about to be sent: it is no longer
-// queued. It is called once for a copy, however often it is tried.
+// Sent counts a copy for a shadow as sent, no longer queued. Call it once for a copy,
+// however often it is tried.
 func (x *Exchange) Sent(shadow int) {
 	x.mu.Lock()
 	if c := &x.copies[shadow]; c.sent < c.left {
 		c.sent++
-		x.book.account[shadow].send()
+		x.ledger.account[shadow].send()
 	}
 	x.mu.Unlock()
 }
 
-// EndPrimary says how the primary's leg ended. It is called exactly once.
+// EndPrimary ends the primary's leg. Call it exactly once.
 func (x *Exchange) EndPrimary(l Leg) {
-	b := x.book
+	b := x.ledger
 	x.mu.Lock()
 	if x.fate != pending || x.left == 0 {
 		x.mu.Unlock()
@@ -177,7 +177,7 @@ func (x *Exchange) EndPrimary(l Leg) {
 	}
 	for i := range x.copies {
 		if c := &x.copies[i]; c.pairing > 0 {
-			b.account[i].settle(uint64(c.pairing), x.fate)
+			b.account[i].resolveWaiting(uint64(c.pairing), x.fate)
 			c.pairing = 0
 		}
 	}
@@ -196,11 +196,11 @@ func (x *Exchange) EndPrimary(l Leg) {
 	x.leave()
 }
 
-// EndCopy says how a copy for a shadow ended. It is called exactly once for
-// every copy that was offered. A leg without Start is of a copy that was never
-// begun: it was dropped. Else it has failed, unless its Cause is None.
+// EndCopy ends a copy for a shadow. Call it exactly once for every copy that was
+// offered. A leg without Start is of a copy that was never begun: it was dropped.
+// Else it has failed, unless its Cause is None.
 func (x *Exchange) EndCopy(shadow int, l Leg) {
-	b := x.book
+	b := x.ledger
 	x.mu.Lock()
 	c := &x.copies[shadow]
 	if c.left == 0 {
@@ -243,7 +243,7 @@ func (x *Exchange) leave() {
 	if !last {
 		return
 	}
-	b := x.book
+	b := x.ledger
 	b.records.close(x)
 	if x.keep && b.o.Watch != nil {
 		b.o.Watch(x)

@@ -13,11 +13,11 @@ const pointsAPut = 2000
 // flusher takes what the recorder and the accounts hold to the sink. What was
 // collected is held until a Put has taken it.
 type flusher struct {
-	b *Book
+	b *Ledger
 
 	mu      sync.Mutex // over what is held
 	held    map[heldKey]*slot
-	order   []*slot // of held, as they came; some may be gone from it already
+	order   []*slot // of held, as they came; some may have been sent since
 	dists   int     // distributions held
 	numbers numbers
 	swept   int64 // when idle names were last dropped
@@ -35,16 +35,16 @@ type heldKey struct {
 	start int64
 }
 
-func (f *flusher) init(b *Book) {
+func (f *flusher) init(b *Ledger) {
 	f.b = b
 	f.held = map[heldKey]*slot{}
 	f.swept = b.o.Now()
 	f.numbers.init(b)
 }
 
-// Run flushes the book until ctx ends, and once more then. It returns an error
+// Run flushes the ledger until ctx ends, and once more then. It returns an error
 // if something could not be put in the end. No exchange should be open by then.
-func (b *Book) Run(ctx context.Context) error {
+func (b *Ledger) Run(ctx context.Context) error {
 	if b.o.Sink == nil {
 		<-ctx.Done()
 		return nil
@@ -90,8 +90,8 @@ func (f *flusher) untilNext() time.Duration {
 	return time.Duration(every - f.b.o.Now()%every)
 }
 
-// Flush puts what there is. What the sink refuses is held for the next time.
-func (b *Book) Flush(ctx context.Context) error {
+// Flush puts what was collected. What the sink refuses is held for the next time.
+func (b *Ledger) Flush(ctx context.Context) error {
 	if b.o.Sink == nil {
 		return nil
 	}
@@ -182,7 +182,7 @@ func (f *flusher) put(ctx context.Context) error {
 		limited, cancel := context.WithTimeout(ctx, f.b.o.PutTimeout)
 		err := f.b.o.Sink.Put(limited, f.points)
 		cancel()
-		f.settle(taken, err)
+		f.finishPut(taken, err)
 		if err != nil {
 			return fmt.Errorf("put %d points of experiment %s: %w", len(f.points), f.b.o.Experiment, err)
 		}
@@ -216,8 +216,8 @@ func (f *flusher) take() []number {
 	return taken
 }
 
-// settle ends a Put: what it has not taken is held again.
-func (f *flusher) settle(taken []number, err error) {
+// finishPut ends a Put: what the sink has not taken is held again.
+func (f *flusher) finishPut(taken []number, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.err = err
@@ -286,7 +286,7 @@ func (r *recorder) recycle(at *slot) {
 	}
 }
 
-// dropIdle forgets names that were last seen before a moment.
+// dropIdle deletes names that were last seen before a moment.
 func (r *recorder) dropIdle(before int64) {
 	for i := range r.shards {
 		s := &r.shards[i]

@@ -14,7 +14,7 @@ const durationsOfNew = `mirror_duration_seconds{experiment="e1", operation="op",
 const mirrored = `mirror_requests_total{experiment="e1", outcome="mirrored", service="shop"}`
 
 // one makes a request that is copied and answered.
-func one(b *Book, c *clock, operation string) {
+func one(b *Ledger, c *clock, operation string) {
 	x := b.Begin(Names{Operation: operation}, []uint8{0, 1}, false)
 	x.EndPrimary(answer(c, 200, 10))
 	x.Sent(1)
@@ -23,7 +23,7 @@ func one(b *Book, c *clock, operation string) {
 
 // What a sink refuses is put later, in its own slot and once.
 func TestRefusedIsPutLater(t *testing.T) {
-	b, m, c := testBook(t, Options{})
+	b, m, c := testLedger(t, Options{})
 	m.setRefuse(true)
 	for range 30 { // 60 s
 		one(b, c, "op")
@@ -60,7 +60,7 @@ func TestRefusedIsPutLater(t *testing.T) {
 
 // While a sink refuses, the oldest goes once too much is held, and is counted.
 func TestHeldIsBounded(t *testing.T) {
-	b, m, c := testBook(t, Options{MaxHeld: 21})
+	b, m, c := testLedger(t, Options{MaxHeld: 21})
 	m.setRefuse(true)
 	for range 5 {
 		one(b, c, "op")
@@ -86,7 +86,7 @@ func TestHeldIsBounded(t *testing.T) {
 // Many names are put in parts, and what was taken before a refusal is not put
 // again.
 func TestPutInParts(t *testing.T) {
-	b, m, c := testBook(t, Options{})
+	b, m, c := testLedger(t, Options{})
 	for i := range 1000 {
 		one(b, c, fmt.Sprint("op", i))
 	}
@@ -100,7 +100,7 @@ func TestPutInParts(t *testing.T) {
 }
 
 func TestNamesAreBounded(t *testing.T) {
-	b, m, c := testBook(t, Options{MaxNames: 4})
+	b, m, c := testLedger(t, Options{MaxNames: 4})
 	for i := range 20 {
 		x := b.Skip(Names{fmt.Sprint("op", i%4), fmt.Sprint("t", i)}, Share)
 		x.EndPrimary(answer(c, 200, 1))
@@ -126,7 +126,7 @@ func TestNamesAreBounded(t *testing.T) {
 
 // Names that are not seen for long leave memory, unless an exchange is open.
 func TestIdleNamesAreDropped(t *testing.T) {
-	b, m, c := testBook(t, Options{})
+	b, m, c := testLedger(t, Options{})
 	open := b.Begin(Names{Operation: "open"}, []uint8{0, 1}, false)
 	open.EndPrimary(answer(c, 200, 10))
 	one(b, c, "idle")
@@ -154,7 +154,7 @@ func TestIdleNamesAreDropped(t *testing.T) {
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := func() int64 { return time.Now().UnixNano() }
-		b, m, _ := testBook(t, Options{Now: now})
+		b, m, _ := testLedger(t, Options{Now: now})
 		m.wait = make(chan struct{})
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error)
@@ -199,7 +199,7 @@ func TestRun(t *testing.T) {
 // What the last Put does not take is lost, counted, and Run's error.
 func TestRunEndsWithARefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, m, c := testBook(t, Options{})
+		b, m, c := testLedger(t, Options{})
 		m.setRefuse(true)
 		one(b, c, "op")
 		ctx, cancel := context.WithCancel(context.Background())

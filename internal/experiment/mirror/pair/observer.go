@@ -1,8 +1,8 @@
 package pair
 
-// Observer is told of exchanges while they happen. Its methods are called on the
-// goroutines that serve clients and read answers, with the exchange locked: they
-// must not wait, and do not keep the exchange.
+// Observer observes exchanges while they happen. Its methods are called on the
+// goroutines that serve clients and read answers, with the exchange locked: they must
+// not wait, and do not keep the exchange.
 type Observer interface {
 	// Begun is called when a request has come, which was chosen or why not.
 	Begun(x *Exchange, why Reason)
@@ -11,10 +11,9 @@ type Observer interface {
 	Ended(x *Exchange, target int, l Leg)
 }
 
-// Observe has o told of everything from now on, in place of who was told before;
-// nil tells nobody, and costs nothing. Exchanges that were begun before end
-// without having begun.
-func (b *Book) Observe(o Observer) {
+// Observe makes o the ledger's observer, in place of the one before; nil is none, and
+// costs nothing. Of exchanges that were begun before, o sees the ends alone.
+func (b *Ledger) Observe(o Observer) {
 	if o == nil {
 		b.observer.Store(nil)
 		return

@@ -8,7 +8,7 @@
 // the moment it is offered, so that the sums close at any moment.
 package pair
 
-// Role says what a server is there for.
+// Role is a server's part in a session.
 type Role uint8
 
 const (
@@ -17,7 +17,7 @@ const (
 	Candidate             // runs what is to be judged
 )
 
-// String is the word for the role: primary, control, candidate.
+// String returns primary, control or candidate.
 func (r Role) String() string {
 	switch r {
 	case Primary:
@@ -46,13 +46,13 @@ const (
 	Stopped     // the session, or the pool's server, was being stopped
 
 	// After something was sent.
-	BodyLimit   // the request's body is above the limit
-	BodyBehind  // the body's buffer ran full while it was streamed
-	ClientGone  // the client broke off its request, so the copy was too
-	Reset       // the connection broke
-	TimedOut    // no whole answer within the time limit
-	BadAnswer   // what came is no HTTP
-	AnswerLimit // the answer is above the limit of what is read of it
+	BodyLimit    // the request's body is above the limit
+	BodyBehind   // the body's buffer ran full while it was streamed
+	ClientClosed // the client broke off its request, so the copy was too
+	Reset        // the connection broke
+	TimedOut     // no whole answer within the time limit
+	BadAnswer    // what came is not HTTP
+	AnswerLimit  // the answer is above the limit of what is read of it
 	NumCauses
 )
 
@@ -61,7 +61,7 @@ var causes = [NumCauses]string{
 	"body_limit", "body_behind", "client_gone", "reset", "timed_out", "bad_answer", "answer_limit",
 }
 
-// String is the word under which the cause is counted, such as queue_full.
+// String returns the name under which the cause is counted, such as queue_full.
 func (c Cause) String() string {
 	if c < NumCauses {
 		return causes[c]
@@ -69,8 +69,8 @@ func (c Cause) String() string {
 	return "unknown"
 }
 
-// Fault says that the server did not do its part. The other causes are of our
-// bounds, of the client, or of the session's end, and say nothing of it.
+// Fault reports whether the server is at fault. The other causes come from the
+// mirror's bounds, the client, or the session's end.
 func (c Cause) Fault() bool {
 	switch c {
 	case Refused, ConnectTime, Handshake, Reset, TimedOut, BadAnswer, AnswerLimit:
@@ -100,7 +100,7 @@ var reasons = [NumReasons]string{
 	"chosen", "paused", "share", "method", "path", "header", "unsafe", "upgrade", "length", "connect",
 }
 
-// String is the word under which the reason is counted.
+// String returns the name under which the reason is counted.
 func (r Reason) String() string {
 	if r < NumReasons {
 		return reasons[r]
@@ -111,7 +111,7 @@ func (r Reason) String() string {
 // Leg is what one server made of one request. Times are Unix nanoseconds of the
 // clock of legs, see [Steady]; those that were not reached are 0.
 type Leg struct {
-	Due       int64 // it was to be sent: until Start it waited for a connection; 0 of the primary's, and of copies dropped at once
+	Due       int64 // when it was to be sent; until Start it waited for a connection; 0 for the primary, and for copies dropped at once
 	Start     int64 // the first byte of the request was about to be written
 	FirstByte int64 // the first byte of the final answer was read
 	End       int64 // the last byte of the answer was read

@@ -80,7 +80,7 @@ func labelsOf(pairs map[string]string) labels.Labels {
 
 // numbers are the counters: what they have grown by in each slot.
 type numbers struct {
-	b     *Book
+	b     *Ledger
 	defs  []numberDef
 	last  []uint64
 	since int64 // when they were last collected
@@ -102,7 +102,7 @@ type number struct {
 	value float64
 }
 
-func (n *numbers) init(b *Book) {
+func (n *numbers) init(b *Ledger) {
 	n.b, n.since, n.held = b, b.o.Now(), map[numberKey]float64{}
 	add := func(family, variant, outcome string) {
 		n.defs = append(n.defs, numberDef{family, labelsOf(map[string]string{
@@ -114,7 +114,7 @@ func (n *numbers) init(b *Book) {
 	n.last = make([]uint64, len(n.defs))
 }
 
-// read yields every counter, always in the same order.
+// read yields every counter, in a fixed order.
 func (n *numbers) read(yield func(family, variant, outcome string, value uint64)) {
 	b := n.b
 	for r := range b.begun {

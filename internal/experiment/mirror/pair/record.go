@@ -134,9 +134,9 @@ func (r *recorder) find(n Names, now int64, add bool) *entry {
 	return e
 }
 
-// leg records one leg, and adds it to its side if ratios are made of it. What
-// was broken off by no fault of the server is counted alone: it would look like
-// an error, or like a quick answer.
+// leg records one leg, and adds it to its side if ratios are made of it. What was
+// broken off without a fault of the server is counted alone: it would look like an
+// error, or like a quick answer.
 func (r *recorder) leg(x *Exchange, variant int, l *Leg, side *side) {
 	if r.o.Sink == nil || l.Cause != None && !l.Cause.Fault() {
 		return

@@ -39,9 +39,9 @@ const (
 // Point is what happened in one slot of 10 s, or in a part of one.
 type Point = series.Point
 
-// Sink takes what a book has measured. Put takes all points or returns an error
-// and takes none; it must not keep points or histograms after it has returned.
-// It is called from one goroutine at a time.
+// Sink stores what a ledger has measured. Put takes all points or returns an error
+// and takes none; it must not keep points or histograms after it has returned. It is
+// called from one goroutine at a time.
 type Sink interface {
 	Put(ctx context.Context, points []Point) error
 }

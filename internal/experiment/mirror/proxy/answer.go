@@ -7,8 +7,8 @@ import (
 	"tailscope/internal/http1"
 )
 
-// readAnswer reads until the head of the final answer is in c.answer, and passes
-// on what is said before it. Heard says whether the primary said anything.
+// readAnswer reads until the head of the final answer is in c.answer, and passes on
+// what is said before it. Heard reports whether any byte of the primary came.
 func (c *conn) readAnswer() (cause pair.Cause, heard bool) {
 	c.br, c.bw = 0, 0
 	seen, first := 0, int64(0)
@@ -71,7 +71,7 @@ func (c *conn) informational() pair.Cause {
 	c.out = http1.AppendStatusLine(c.out[:0], a.Status, a.Reason)
 	c.out = append(a.AppendFields(c.out, http1.HopByHop), "\r\n"...)
 	if _, err := c.nc.Write(c.out); err != nil {
-		return pair.ClientGone
+		return pair.ClientClosed
 	}
 	if c.enter(waiting) {
 		return pair.TimedOut
@@ -87,7 +87,7 @@ func (c *conn) relay() bool {
 	// HTTP/1.0 knows no chunks: the body ends with the connection.
 	bare := a.Framing == http1.Chunked && c.minor == 0
 	last := c.last || bare || a.Framing == http1.UntilClose || c.p.draining.Load()
-	// A client that was not told to go on may never send its body, or may.
+	// A client without 100 Continue may never send its body, or may.
 	last = last || c.expect && !c.whole || c.pump.active && a.Close
 	c.out = c.appendAnswer(c.out[:0], bare, last)
 	if c.x.Keep() {
@@ -107,7 +107,7 @@ func (c *conn) relay() bool {
 		}
 		if cause == pair.None || len(send) > 0 {
 			if _, err := c.nc.Write(send); err != nil && !done {
-				cause = pair.ClientGone
+				cause = pair.ClientClosed
 			} else if err != nil {
 				last = true
 			}
@@ -117,7 +117,7 @@ func (c *conn) relay() bool {
 		}
 		if c.enter(relaying) {
 			c.spoiled = true
-			cause = pair.ClientGone
+			cause = pair.ClientClosed
 			break
 		}
 		if buf == nil {
@@ -137,7 +137,7 @@ func (c *conn) relay() bool {
 		if cause = pair.Reset; c.enter(busy) {
 			c.spoiled, cause = true, c.whyInterrupted()
 		} else if c.pump.broke.Load() {
-			cause = pair.ClientGone
+			cause = pair.ClientClosed
 		}
 		break
 	}
@@ -163,7 +163,7 @@ func (c *conn) relay() bool {
 		c.spoiled = c.spoiled || c.pump.deaf
 		c.giveBack()
 	}
-	if p := &c.pump; p.gone || p.bad != nil {
+	if p := &c.pump; p.clientClosed || p.bad != nil {
 		c.linger() // where the next request begins is not known
 		return false
 	}
@@ -184,14 +184,14 @@ func (c *conn) giveBack() {
 	}
 	up := c.up
 	c.up = nil
-	if c.spoiled || c.pump.deaf || c.pump.gone || c.pump.bad != nil || c.answer.Close || c.extra() || up.more() {
+	if c.spoiled || c.pump.deaf || c.pump.clientClosed || c.pump.bad != nil || c.answer.Close || c.extra() || up.more() {
 		up.close()
 		return
 	}
 	c.p.primary.put(up)
 }
 
-// extra says whether the primary said more than its answer.
+// extra reports whether the primary said more than its answer.
 func (c *conn) extra() bool { return c.br < c.bw }
 
 // piece takes what was read of the answer's body and returns what is sent of it.

@@ -66,7 +66,7 @@ type conn struct {
 
 	up      *upstream
 	spoiled bool // up cannot be used again
-	wasLost bool // the client was found to be gone
+	wasLost bool // the client was found to have closed
 	x       *pair.Exchange
 	leg     pair.Leg
 	lastAt  int64 // when the last read of the primary returned
@@ -175,7 +175,7 @@ func (c *conn) readHead() (int, bool) {
 			c.refuse(431, "the head of the request is too long")
 			return 0, false
 		}
-		c.makeRoom()
+		c.reserveInput()
 		next := idle
 		if seen > 0 {
 			next = heading
@@ -201,8 +201,8 @@ func (c *conn) readHead() (int, bool) {
 	}
 }
 
-// makeRoom leaves room to read into in. Nothing may point into it.
-func (c *conn) makeRoom() {
+// reserveInput makes space to read into in. Nothing may point into it.
+func (c *conn) reserveInput() {
 	switch {
 	case c.r == c.w:
 		c.r, c.w = 0, 0

@@ -43,7 +43,7 @@ func spare(body int) func(net.Conn) {
 	}
 }
 
-// mirrored runs a proxy with a real lane, chooser and book, and returns what
+// mirrored runs a proxy with a real sender, chooser and ledger, and returns what
 // makes one request through it.
 func mirrored(t testing.TB, request []byte, body int) func() {
 	ch, err := choose.New(choose.Options{Share: 1, Unsafe: true})
@@ -60,12 +60,12 @@ func mirrored(t testing.TB, request []byte, body int) func() {
 			go spare(body)(c)
 		}
 	}()
-	l, err := shadow.NewLane(shadow.LaneOptions{Name: "candidate", Role: pair.Candidate, Session: "here", Servers: []string{"http://" + shadowed.Addr().String()}})
+	l, err := shadow.NewSender(shadow.Options{Name: "candidate", Role: pair.Candidate, Session: "here", Servers: []string{"http://" + shadowed.Addr().String()}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	lane := note(l)
-	w := start(t, spare(body), func(o *Options) { o.Chooser, o.Lanes = ch, []offer.Lane{lane} })
+	sender := note(l)
+	w := start(t, spare(body), func(o *Options) { o.Chooser, o.Senders = ch, []offer.Sender{sender} })
 	t.Cleanup(func() {
 		_ = l.Close(context.Background())
 		shadowed.Close()
@@ -86,7 +86,7 @@ func mirrored(t testing.TB, request []byte, body int) func() {
 				break
 			}
 		}
-		if leg := <-lane.ends.ch; leg.Cause != pair.None {
+		if leg := <-sender.ends.ch; leg.Cause != pair.None {
 			t.Fatal(leg.Cause)
 		}
 	}

@@ -93,7 +93,7 @@ func TestNoDesync(t *testing.T) {
 	}
 	clients.Wait()
 	w.failed()
-	if s, a := w.book.Stats(), w.book.Account(0); s.Open != 0 || s.Strays != 0 || a.Pairing != 0 || a.Answered != a.Offered {
+	if s, a := w.ledger.Stats(), w.ledger.Account(0); s.Open != 0 || s.Strays != 0 || a.Pairing != 0 || a.Answered != a.Offered {
 		t.Errorf("what was counted does not close: %+v, %+v", s, a)
 	}
 }

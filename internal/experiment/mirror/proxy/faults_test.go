@@ -15,10 +15,10 @@ import (
 )
 
 func (w *world) failed() map[string]uint64 {
-	// The client may know before the book does.
+	// The client may know before the ledger does.
 	w.t.Helper()
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(2 * time.Millisecond) {
-		s := w.book.Stats()
+		s := w.ledger.Stats()
 		if s.Open == 0 {
 			return s.Failed
 		}
@@ -237,7 +237,7 @@ func TestEarlyRefusal(t *testing.T) {
 	}
 }
 
-func TestClientGone(t *testing.T) {
+func TestClientClosed(t *testing.T) {
 	t.Run("in its body", func(t *testing.T) {
 		ended := make(chan error, 1)
 		w := start(t, func(c net.Conn) {
@@ -401,10 +401,10 @@ func TestTunnel(t *testing.T) {
 		if want := "firstearly" + string(big) + "bye"; err != nil || string(rest)+string(got) != want {
 			t.Fatalf("%d bytes and %d, %v", len(rest), len(got), err)
 		}
-		if s := w.book.Stats(); s.Skipped["upgrade"]+s.Skipped["connect"] != 1 {
+		if s := w.ledger.Stats(); s.Skipped["upgrade"]+s.Skipped["connect"] != 1 {
 			t.Error(s.Skipped)
 		}
-		if len(w.lane.seen()) != 0 {
+		if len(w.sender.seen()) != 0 {
 			t.Error("it was copied")
 		}
 	}

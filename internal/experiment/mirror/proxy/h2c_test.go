@@ -20,7 +20,7 @@ func TestOfferOfHTTP2(t *testing.T) {
 	if len(got) != 1 || strings.Contains(got[0], "Upgrade") || strings.Contains(got[0], "HTTP2-Settings") {
 		t.Errorf("the primary got %q", got)
 	}
-	if n := len(w.lane.seen()); n != 1 {
-		t.Errorf("%d copies, skipped %v", n, w.book.Stats().Skipped)
+	if n := len(w.sender.seen()); n != 1 {
+		t.Errorf("%d copies, skipped %v", n, w.ledger.Stats().Skipped)
 	}
 }

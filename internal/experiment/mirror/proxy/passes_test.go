@@ -109,10 +109,10 @@ func TestCopies(t *testing.T) {
 	}
 	f := strings.ReplaceAll(strings.ReplaceAll(forwardedFrom, "Host: a", "Host: h"), "Tailscope-Passed: here|", "")
 	want := []string{"POST /p h|A: b|" + f + "abc", "PUT /c h|" + f + "def", "GET / h|" + f}
-	if got := w.lane.seen(); fmt.Sprint(got) != fmt.Sprint(want) {
+	if got := w.sender.seen(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("copies\n %q\nwant\n %q", got, want)
 	}
-	if a := w.book.Account(0); a.Offered != 3 || a.Answered != 3 || a.Paired+a.Pairing != 3 {
+	if a := w.ledger.Account(0); a.Offered != 3 || a.Answered != 3 || a.Paired+a.Pairing != 3 {
 		t.Errorf("%+v", a)
 	}
 }

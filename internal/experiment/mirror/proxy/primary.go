@@ -62,9 +62,9 @@ func newPrimary(p *Proxy) *primary {
 	return pr
 }
 
-// get returns a connection: an unused one, else a new one. Unused ones are looked
-// at first, however short a time ago they were used: what the server has said
-// meanwhile would be taken for the answer, and given to another client.
+// get returns a connection: an unused one, else a new one. Unused ones are probed at
+// first, however short a time ago they were used: what the server has said meanwhile
+// would be taken for the answer, and given to another client.
 func (pr *primary) get() (*upstream, error) {
 	var first error
 	n := len(pr.servers)
@@ -136,11 +136,11 @@ func (s *server) take() *upstream {
 	return u
 }
 
-// stale says whether the server has ended the connection, or said something that
+// stale reports whether the server has ended the connection, or said something that
 // nobody asked for. What TLS itself says comes before the first answer.
 func (u *upstream) stale() bool { return u.probe.raw != nil && !u.probe.quiet() }
 
-// more says whether what was read from the socket holds more than was asked for:
+// more reports whether what was read from the socket holds more than was asked for:
 // TLS may have taken two records at once.
 func (u *upstream) more() bool {
 	if !u.tls {

@@ -8,7 +8,7 @@ import (
 // probe looks into a socket without taking anything from it, and without
 // waiting.
 type probe struct {
-	raw syscall.RawConn // nil: it cannot be looked into
+	raw syscall.RawConn // nil: it cannot be probed
 	fn  func(fd uintptr)
 	n   int
 	err error
@@ -38,14 +38,14 @@ func (p *probe) look() (n int, err error) {
 	return p.n, p.err
 }
 
-// reset says whether the other side has broken the connection off. One that only
-// has nothing more to say may still wait for what it is told.
+// reset reports whether the other side has broken the connection off. One that only has
+// nothing more to send may still wait for an answer.
 func (p *probe) reset() bool {
 	_, err := p.look()
 	return err == syscall.ECONNRESET || err == syscall.EPIPE
 }
 
-// quiet says whether the connection stands and nothing was received on it.
+// quiet reports whether the connection stands and nothing was received on it.
 func (p *probe) quiet() bool {
 	_, err := p.look()
 	return err == syscall.EAGAIN

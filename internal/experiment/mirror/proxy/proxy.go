@@ -1,6 +1,6 @@
-// Package proxy is the mirror's door for HTTP/1.1: it passes requests to the
-// primary and its answers back, byte for byte where they go end to end, and
-// offers copies of chosen requests to lanes.
+// Package proxy is the mirror's HTTP/1.1 proxy: it passes requests to the primary and
+// its answers back, end-to-end parts byte for byte, and offers copies of chosen
+// requests to senders.
 //
 // Each client's connection has one goroutine, which does everything for a
 // request in turn:
@@ -9,9 +9,9 @@
 //	answer --> write it to the client
 //
 // Only a body that has not come with its head has a second goroutine, as both
-// directions then flow at once. Nothing that a lane does is waited for. Buffers
-// belong to connections, and there is no timer: where a connection stands, and
-// since when, is in one word, which a sweeper looks at.
+// directions then flow at once. Nothing that a sender does is waited for. Buffers
+// belong to connections, and there is no timer: where a connection stands, and since
+// when, is in one atomic word, which a sweeper reads.
 package proxy
 
 import (
@@ -28,7 +28,7 @@ import (
 	"tailscope/internal/http1"
 )
 
-// Options configures a Proxy. Addresses and the Maker with its Book and Chooser
+// Options configures a Proxy. Addresses and the Maker with its Ledger and Chooser
 // must be given.
 type Options struct {
 	// Addresses of the primary's servers, as Dial takes them: host:port. New
@@ -38,9 +38,9 @@ type Options struct {
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Host is sent to the primary in place of the client's. Empty: the client's.
 	Host string
-	// Session is the session's id, which the primary is told in the field
-	// Tailscope-Passed: requests that carry it there, or in a copy's mark, went
-	// round in a circle and are refused.
+	// Session is the session's id, which the primary gets in the field
+	// Tailscope-Passed: requests that carry it there, or in a copy's mark, went round
+	// in a circle and are refused.
 	Session string
 
 	*offer.Maker
@@ -59,8 +59,8 @@ type Options struct {
 }
 
 func (o *Options) ensureDefaults() error {
-	if len(o.Addresses) == 0 || o.Maker == nil || o.Book == nil || o.Chooser == nil {
-		return errors.New("proxy: addresses of the primary, a book and a chooser are needed")
+	if len(o.Addresses) == 0 || o.Maker == nil || o.Ledger == nil || o.Chooser == nil {
+		return errors.New("proxy: addresses of the primary, a ledger and a chooser are needed")
 	}
 	for _, d := range []struct {
 		at *time.Duration
@@ -102,7 +102,7 @@ type Proxy struct {
 	mu       sync.Mutex
 	conns    map[*conn]struct{}
 	listener map[net.Listener]struct{}
-	gone     chan struct{} // closed when draining and no connection is left
+	drained  chan struct{} // closed when draining and no connection is left
 	wg       sync.WaitGroup
 }
 
@@ -112,7 +112,7 @@ func New(o Options) (*Proxy, error) {
 		return nil, err
 	}
 	p := &Proxy{o: o, began: time.Now(), conns: make(map[*conn]struct{}),
-		listener: make(map[net.Listener]struct{}), gone: make(chan struct{})}
+		listener: make(map[net.Listener]struct{}), drained: make(chan struct{})}
 	if o.Session != "" {
 		p.passed = http1.AppendField(nil, "Tailscope-Passed", o.Session)
 	}
@@ -168,7 +168,7 @@ func (p *Proxy) ServeConn(nc net.Conn, peeked []byte) {
 	p.mu.Lock()
 	delete(p.conns, c)
 	if p.draining.Load() && len(p.conns) == 0 {
-		close(p.gone)
+		close(p.drained)
 	}
 	p.mu.Unlock()
 	c.free()
@@ -187,13 +187,13 @@ func (p *Proxy) Shutdown(ctx context.Context) error {
 			c.watch.hurry()
 		}
 		if len(p.conns) == 0 {
-			close(p.gone)
+			close(p.drained)
 		}
 	}
 	p.mu.Unlock()
 	var err error
 	select {
-	case <-p.gone:
+	case <-p.drained:
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -218,7 +218,7 @@ func (p *Proxy) breakOff() {
 		}
 		p.mu.Unlock()
 		select {
-		case <-p.gone:
+		case <-p.drained:
 			return
 		case <-t.C:
 		}

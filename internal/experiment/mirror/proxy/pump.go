@@ -25,9 +25,9 @@ type pump struct {
 	// broke says that the pump has ended the primary's connection.
 	broke atomic.Bool
 	// Read after done:
-	bad  *http1.Error // the body is malformed
-	gone bool         // the client broke it off
-	deaf bool         // the primary did not take all of it
+	bad          *http1.Error // the body is malformed
+	clientClosed bool         // the client broke it off
+	deaf         bool         // the primary did not take all of it
 }
 
 // startPump passes on what follows first, which was written with the head.
@@ -51,12 +51,12 @@ func (c *conn) pumpBody(up *upstream) {
 	defer big.Put(buf)
 	for !c.sent.Done() {
 		if p.watch.set(filling, c.p.tick.Load()) >= overdue {
-			p.gone = true
+			p.clientClosed = true
 			break
 		}
 		n, err := c.nc.Read(buf[:])
 		if p.watch.set(busy, c.p.tick.Load()) >= overdue || n == 0 && err != nil {
-			p.gone = true
+			p.clientClosed = true
 			break
 		}
 		m, err := c.feed(buf[:n])
@@ -76,9 +76,9 @@ func (c *conn) pumpBody(up *upstream) {
 		}
 	}
 	switch {
-	case p.bad != nil || p.gone:
+	case p.bad != nil || p.clientClosed:
 		if c.spool != nil {
-			c.spool.Abort(pair.ClientGone)
+			c.spool.Abort(pair.ClientClosed)
 		}
 		// The primary is not to take what it has for all of it.
 		p.broke.Store(true)
@@ -104,7 +104,7 @@ func (c *conn) feed(raw []byte) (taken int, err error) {
 	return taken, nil
 }
 
-// bodySent says whether all of the body has gone to the primary, without waiting
+// bodySent reports whether all of the body was sent to the primary, without waiting
 // for it.
 func (c *conn) bodySent() bool {
 	if !c.pump.active {
@@ -113,7 +113,7 @@ func (c *conn) bodySent() bool {
 	select {
 	case <-c.pump.done:
 		c.joined()
-		return !c.pump.deaf && !c.pump.gone && c.pump.bad == nil
+		return !c.pump.deaf && !c.pump.clientClosed && c.pump.bad == nil
 	default:
 		return false
 	}
@@ -149,7 +149,7 @@ func (c *conn) linger() {
 	c.enter(busy)
 	_ = c.nc.SetReadDeadline(time.Now().Add(lingerFor))
 	c.joinPump()
-	if c.pump.gone {
+	if c.pump.clientClosed {
 		return
 	}
 	buf := big.Get().(*[bigBytes]byte)

@@ -70,12 +70,12 @@ func (c *conn) failed(cause pair.Cause) bool {
 	if c.pump.broke.Load() {
 		// The client broke off its body, or sent what is no body.
 		c.joinPump()
-		cause, bad = pair.ClientGone, c.pump.bad
+		cause, bad = pair.ClientClosed, c.pump.bad
 	}
 	c.leg.End, c.leg.Cause = c.p.o.Now(), cause
 	c.end()
 	switch cause {
-	case pair.ClientGone:
+	case pair.ClientClosed:
 		if bad == nil {
 			return false
 		}
@@ -100,7 +100,7 @@ func (c *conn) whyInterrupted() pair.Cause {
 		return pair.Stopped
 	}
 	if c.wasLost {
-		return pair.ClientGone
+		return pair.ClientClosed
 	}
 	return pair.TimedOut
 }

@@ -43,7 +43,7 @@ func (c *conn) forward(n int) bool {
 	c.open(d, body)
 	c.r += n + raw
 	cause := c.ask(body)
-	c.settleCopies()
+	c.endOffer()
 	if cause != pair.None {
 		return c.failed(cause)
 	}
@@ -54,7 +54,7 @@ func (c *conn) forward(n int) bool {
 	return c.relay()
 }
 
-// circles says whether the request has been in this session before: as a copy,
+// circles reports whether the request has been in this session before: as a copy,
 // or as what was passed on to the primary.
 func (c *conn) circles() bool {
 	for i := range c.head.Fields {
@@ -82,7 +82,7 @@ func (c *conn) bodyHere(buf []byte) (raw int, err error) {
 func (c *conn) note() {
 	h := &c.head
 	p := &c.pump
-	p.bad, p.gone, p.deaf = nil, false, false
+	p.bad, p.clientClosed, p.deaf = nil, false, false
 	p.broke.Store(false)
 	c.method, c.repeatable = methodGet, true
 	switch string(h.Method) {
@@ -239,7 +239,7 @@ func (c *conn) makePayload(body []byte) {
 	}
 }
 
-// offer gives the copies to the lanes.
+// offer hands the copies to the senders.
 func (c *conn) offer() {
 	if c.payload == nil {
 		return
@@ -251,14 +251,14 @@ func (c *conn) offer() {
 	}
 }
 
-// settleCopies sees to it that the copies of a request have been offered, and
-// that the body of those that are streamed has an end unless it still comes.
-func (c *conn) settleCopies() {
+// endOffer ensures that the copies of a request have been offered, and that the body
+// of those that are streamed has an end unless it still comes.
+func (c *conn) endOffer() {
 	c.offer()
 	if c.spool == nil || c.pump.active {
 		return
 	}
-	c.spool.Abort(pair.ClientGone)
+	c.spool.Abort(pair.ClientClosed)
 	c.releaseSpool()
 }
 

@@ -90,18 +90,18 @@ type ends struct {
 
 func (e *ends) EndCopy(i int, l pair.Leg) { e.Ender.EndCopy(i, l); e.ch <- l }
 
-// noting is a lane of which it is known when copies end.
+// noting is a sender of which it is known when copies end.
 type noting struct {
-	*shadow.Lane
+	*shadow.Sender
 	ends *ends
 }
 
-func note(l *shadow.Lane) noting { return noting{l, &ends{ch: make(chan pair.Leg, 10)}} }
+func note(l *shadow.Sender) noting { return noting{l, &ends{ch: make(chan pair.Leg, 10)}} }
 
 func (n noting) Offer(c shadow.Copy) {
 	n.ends.Ender = c.To
 	c.To = n.ends
-	n.Lane.Offer(c)
+	n.Sender.Offer(c)
 }
 
 // Whatever is asked and answered, the client gets through the proxy what it gets
@@ -111,15 +111,15 @@ func TestSame(t *testing.T) {
 	ps, cs := httptest.NewServer(primary), httptest.NewServer(candidate)
 	defer ps.Close()
 	defer cs.Close()
-	l, err := shadow.NewLane(shadow.LaneOptions{Name: "candidate", Role: pair.Candidate, Session: "here", Servers: []string{cs.URL}})
+	l, err := shadow.NewSender(shadow.Options{Name: "candidate", Role: pair.Candidate, Session: "here", Servers: []string{cs.URL}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close(context.Background())
-	lane := note(l)
+	sender := note(l)
 	w := start(t, func(net.Conn) {}, func(o *Options) {
 		o.Addresses = []string{ps.Listener.Addr().String()}
-		o.Lanes = []offer.Lane{lane}
+		o.Senders = []offer.Sender{sender}
 	})
 	// Connections are kept over requests.
 	direct, err := net.Dial("tcp", ps.Listener.Addr().String())
@@ -175,7 +175,7 @@ func TestSame(t *testing.T) {
 		if !bytes.Equal(got, want) {
 			t.Fatalf("the client got\n%.300q\nwant\n%.300q", got, want)
 		}
-		if leg := <-lane.ends.ch; leg.Cause != pair.None {
+		if leg := <-sender.ends.ch; leg.Cause != pair.None {
 			t.Fatalf("the copy: %v", leg.Cause)
 		}
 		asked, copies := primary.take(), candidate.take()

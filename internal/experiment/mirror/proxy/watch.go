@@ -19,31 +19,31 @@ const (
 	filling               // the client's next part of a body
 	joining               // the end of a body whose answer has come already
 	overdue               // was interrupted: it took too long
-	lost                  // was interrupted: the client is gone
+	lost                  // was interrupted: the client has closed
 )
 
-// watch is where a goroutine stands and since when, in one word: the goroutine
-// writes it at every step, the sweeper reads it and may interrupt the wait by
-// setting it to overdue or lost first. Who is interrupted finds that in set.
+// watch holds where a goroutine stands and since when, in one atomic word: the
+// goroutine writes it at every step, the sweeper reads it and may interrupt the wait
+// by setting it to overdue or lost first. Who is interrupted finds that in set.
 type watch struct {
-	word atomic.Uint64
+	state atomic.Uint64
 	// stop makes the wait of a phase return.
 	stop func(phase)
 }
 
 // set enters a phase and returns the one before.
 func (w *watch) set(ph phase, tick int64) phase {
-	return phase(w.word.Swap(uint64(ph)<<56|uint64(tick)) >> 56)
+	return phase(w.state.Swap(uint64(ph)<<56|uint64(tick)) >> 56)
 }
 
 func (w *watch) get() (phase, int64, uint64) {
-	v := w.word.Load()
+	v := w.state.Load()
 	return phase(v >> 56), int64(v & (1<<56 - 1)), v
 }
 
 // interrupt ends the wait that v stands for, if it has not ended meanwhile.
 func (w *watch) interrupt(v uint64, why phase) {
-	if w.word.CompareAndSwap(v, uint64(why)<<56) {
+	if w.state.CompareAndSwap(v, uint64(why)<<56) {
 		w.stop(phase(v >> 56))
 	}
 }
@@ -85,8 +85,8 @@ func (p *Proxy) sweeps() {
 	}
 }
 
-// lostAfter is how long an answer is waited for before it is looked at whether
-// the client is still there.
+// lostAfter is the wait for an answer after which it is checked whether the client is
+// still there.
 const lostAfter = 1000
 
 // sweep interrupts c if it has waited for too long.
@@ -144,7 +144,7 @@ func (c *conn) stopWait(ph phase) {
 	}
 }
 
-// interrupted says whether the phase that was left was interrupted. The sweeper
+// interrupted reports whether the phase that was left was interrupted. The sweeper
 // has then finished with what c points to.
 func (c *conn) interrupted(was phase) bool {
 	if was < overdue {

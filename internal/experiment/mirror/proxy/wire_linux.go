@@ -99,7 +99,7 @@ func (t *transfer) read(fd uintptr) bool {
 	}
 }
 
-// write is called when there may be room, and says whether all is written.
+// write is called when the socket may take more, and reports whether all is written.
 func (t *transfer) write(fd uintptr) bool {
 	for t.n < len(t.p) {
 		rest := t.p[t.n:]

@@ -28,17 +28,17 @@ func (all) Choose(r *choose.Request) choose.Decision {
 	return choose.Decision{Mirror: true, Names: pair.Names{Operation: "all"}, Write: string(r.Method) == "POST"}
 }
 
-// lane takes one copy of everything and ends it with what it is.
-type lane struct {
+// fakeSender takes one copy of everything and ends it with what it is.
+type fakeSender struct {
 	mu     sync.Mutex
 	copies []string // method, target, fields and body
 }
 
-func (l *lane) Copies(bool) uint8 { return 1 }
+func (l *fakeSender) Copies(bool) uint8 { return 1 }
 
-func (l *lane) Missed(pair.Reason) {}
+func (l *fakeSender) Missed(pair.Reason) {}
 
-func (l *lane) Offer(c shadow.Copy) {
+func (l *fakeSender) Offer(c shadow.Copy) {
 	p := c.Payload
 	l.mu.Lock()
 	text := string(p.Method) + " " + string(p.Target) + " " + string(p.Host) + "|" + strings.ReplaceAll(string(p.Fields), "\r\n", "|")
@@ -51,7 +51,7 @@ func (l *lane) Offer(c shadow.Copy) {
 	c.To.EndCopy(c.Shadow, pair.Leg{Start: 1, FirstByte: 2, End: 3, Status: 200})
 }
 
-func (l *lane) seen() []string {
+func (l *fakeSender) seen() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append([]string(nil), l.copies...)
@@ -59,18 +59,18 @@ func (l *lane) seen() []string {
 
 // world is a proxy in front of a primary that a test plays.
 type world struct {
-	t     testing.TB
-	p     *Proxy
-	book  *pair.Book
-	addr  string
-	lane  *lane
-	ended chan struct{} // a value for each connection that the primary has closed
+	t      testing.TB
+	p      *Proxy
+	ledger *pair.Ledger
+	addr   string
+	sender *fakeSender
+	ended  chan struct{} // a value for each connection that the primary has closed
 }
 
 // start runs a proxy whose primary answers each connection by serve.
 func start(t testing.TB, serve func(net.Conn), change ...func(*Options)) *world {
 	back := loopback(t)
-	w := &world{t: t, lane: &lane{}, ended: make(chan struct{}, 1000), book: pair.NewBook(pair.Options{Service: "s", Experiment: "e",
+	w := &world{t: t, sender: &fakeSender{}, ended: make(chan struct{}, 1000), ledger: pair.NewLedger(pair.Options{Service: "s", Experiment: "e",
 		Shadows: []pair.Shadow{{Name: "candidate", Role: pair.Candidate}}})}
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -94,7 +94,7 @@ func start(t testing.TB, serve func(net.Conn), change ...func(*Options)) *world 
 			})
 		}
 	})
-	o := Options{Addresses: []string{back.Addr().String()}, Maker: &offer.Maker{Book: w.book, Chooser: all{}, Lanes: []offer.Lane{w.lane}}, Session: "here"}
+	o := Options{Addresses: []string{back.Addr().String()}, Maker: &offer.Maker{Ledger: w.ledger, Chooser: all{}, Senders: []offer.Sender{w.sender}}, Session: "here"}
 	for _, f := range change {
 		f(&o)
 	}

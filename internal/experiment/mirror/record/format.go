@@ -1,5 +1,5 @@
-// Package record keeps the requests of a session in a file, with what the
-// primary made of each, so that they can be looked at and sent again.
+// Package record keeps the requests of a session in a file, with what the primary
+// made of each, so that they can be read and sent again.
 //
 // # Format
 //
@@ -106,7 +106,7 @@ type Entry struct {
 	arena []byte
 }
 
-// Whole says that the entry holds its request's body in full.
+// Whole reports whether the entry holds its request's body in full.
 func (e *Entry) Whole() bool { return int64(len(e.Body)) == e.BodyBytes }
 
 var (

@@ -74,8 +74,8 @@ func (o *Options) ensureDefaults() error {
 	return nil
 }
 
-// Writer writes a record. Entries are taken from any goroutine and written by
-// one of its own; what it has no room for is dropped and counted.
+// Writer writes a record. Entries are taken from any goroutine and written by one of
+// its own; what its queue does not take is dropped and counted.
 type Writer struct {
 	o       Options
 	path    string
@@ -141,8 +141,8 @@ func NewWriter(out io.WriteCloser, o Options) (*Writer, error) {
 	return w, nil
 }
 
-// Begin returns an empty entry to fill in and hand to Offer or Discard, or nil if
-// there is no room for more, which is counted. It never waits.
+// Begin returns an empty entry to fill in and hand to Offer or Discard, or nil if the
+// queue is full, which is counted. It never waits.
 func (w *Writer) Begin() *Entry {
 	if w.waiting.Load() >= w.o.Queue || w.closed.Load() {
 		w.dropped.Add(1)
@@ -164,8 +164,8 @@ func (e *Entry) Text(b []byte) string {
 // Discard takes back an entry that is not to be written.
 func (w *Writer) Discard(e *Entry) { w.entries.Put(e) }
 
-// Offer takes an entry of Begin, which the caller must not use any more. It
-// never waits; false says that there was no room, which is counted.
+// Offer takes an entry of Begin, which the caller must not use any more. It never
+// waits; false says that the queue was full, which is counted.
 func (w *Writer) Offer(e *Entry) bool {
 	size := e.size()
 	w.offers.Add(1)
@@ -265,8 +265,7 @@ func (w *Writer) take(e *Entry) {
 // is below maxBlock.
 const maxBody = 8 << 20
 
-// redact replaces the secrets of an entry. A body that cannot be looked into
-// is not kept.
+// redact replaces the secrets of an entry. A body that cannot be read is not kept.
 func (w *Writer) redact(e *Entry) {
 	r := w.o.Redactor
 	e.Target, e.Host = r.Target(e.Target), r.Text(e.Host)

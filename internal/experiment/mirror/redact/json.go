@@ -49,7 +49,7 @@ func (r *Redactor) wholeJSON(s string, depth int) (out string, ok bool) {
 	return w.out.String(), true
 }
 
-// Secret says whether the value at a place of JSON is secret whatever it is.
+// Secret reports whether the value at a place of JSON is secret whatever it is.
 // The path is of names and "[]" for the elements of arrays, from the outside in.
 func (r *Redactor) Secret(path []string) bool {
 	for _, name := range path {
@@ -82,7 +82,7 @@ func (r *Redactor) secretPath(path []string) bool {
 // rewriter copies JSON token by token.
 type rewriter struct {
 	r       *Redactor
-	depth   int // how deep JSON within strings is still looked at
+	depth   int // how deep JSON within strings is still read
 	out     bytes.Buffer
 	enc     *json.Encoder // to out
 	path    []string
@@ -120,7 +120,7 @@ func (w *rewriter) value(dec *json.Decoder, tok json.Token, body []byte) error {
 	if len(w.path) > maxDepth {
 		return errDeep
 	}
-	// What stands around it was looked at before.
+	// What surrounds it was read before.
 	if n := len(w.path); n > 0 && (w.path[n-1] != "[]" && w.r.field.has(w.path[n-1]) || w.r.secretPath(w.path)) {
 		return w.secret(dec, tok, body)
 	}

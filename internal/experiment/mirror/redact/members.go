@@ -2,7 +2,7 @@ package redact
 
 import "strings"
 
-// maxMember bounds the names that are looked for in a text.
+// maxMember bounds the names that are searched in a text.
 const maxMember = 64
 
 // members replaces the values of secret fields where JSON stands within a text:

@@ -8,7 +8,7 @@
 // is still seen to differ. The key is random, lives in memory and dies with the
 // session, so no marker leads back to its secret, however short that was.
 //
-// What cannot be read is not passed on: from the first byte that is no JSON, the
+// What cannot be read is not passed on: from the first byte that is not JSON, the
 // rest of a JSON body is a marker too.
 package redact
 
@@ -168,19 +168,19 @@ func (n *names) add(name string) {
 
 func (n *names) has(name string) bool {
 	if len(name) > maxKnownName {
-		return n.look(name)
+		return n.lookup(name)
 	}
 	if known, ok := n.known.Load(name); ok {
 		return known.(bool)
 	}
-	found := n.look(name)
+	found := n.lookup(name)
 	if n.count.Add(1) <= maxKnown {
 		n.known.Store(strings.Clone(name), found)
 	}
 	return found
 }
 
-func (n *names) look(name string) bool {
+func (n *names) lookup(name string) bool {
 	name = fold(name)
 	if n.exact[name] {
 		return true

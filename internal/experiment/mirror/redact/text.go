@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// nested is how deep values within values are looked at: JSON in a string of
-// JSON, a URL in a parameter of a URL.
+// nested is how deep values within values are read: JSON in a string of JSON, a URL
+// in a parameter of a URL.
 const nested = 4
 
 // Text returns a value of no known name: what looks like a secret is replaced,
@@ -67,7 +67,7 @@ var defaultValues = []pattern{
 	{regexp.MustCompile(`://[^/?#\s"'<>@]+@`), containing("://")},
 }
 
-// credentials says whether there is the name of a scheme of RFC 7617 or 6750.
+// credentials reports whether there is the name of a scheme of RFC 7617 or 6750.
 func credentials(s string) bool {
 	for i := range len(s) {
 		if c := s[i] | 0x20; c == 'b' && (hasPrefixFold(s[i:], "bearer") || hasPrefixFold(s[i:], "basic")) {
@@ -132,7 +132,7 @@ func (r *Redactor) parameter(name, value string, depth int) string {
 		return r.Mark(plain)
 	}
 	if depth == 0 {
-		if strings.ContainsAny(plain, "=%") { // it is not looked into
+		if strings.ContainsAny(plain, "=%") { // it is not decoded
 			return r.Mark(plain)
 		}
 		return value

@@ -35,8 +35,8 @@ func checkAccount(a api.MirrorAccount) error {
 
 // TestAccountsClose has clients offer all kinds of copies to a pool of servers
 // that change their ways all the time, while the pool's size changes and copies
-// are amplified, and closes the lane in the middle of it. Every copy ends once,
-// with the book's account closed at every moment, and nothing is left.
+// are amplified, and closes the sender in the middle of it. Every copy ends once,
+// with the ledger's account closed at every moment, and nothing is left.
 func TestAccountsClose(t *testing.T) {
 	rounds := 4
 	if testing.Short() {
@@ -77,8 +77,8 @@ func play(t *testing.T, seed uint64) uint64 {
 			urls[i] = url
 		}
 	}
-	book := pair.NewBook(pair.Options{Service: "mirror", Experiment: "x", Shadows: []pair.Shadow{{Name: "candidate", Role: pair.Candidate}}})
-	l, err := NewLane(LaneOptions{
+	ledger := pair.NewLedger(pair.Options{Service: "mirror", Experiment: "x", Shadows: []pair.Shadow{{Name: "candidate", Role: pair.Candidate}}})
+	l, err := NewSender(Options{
 		Name: "candidate", Role: pair.Candidate, Session: "x", Servers: urls,
 		Connections: 4, Queue: 40, Buffer: 1 << 20, BodyLimit: 256 << 10, AnswerLimit: 1 << 20,
 		Timeout: 60 * time.Millisecond, Spread: 20 * time.Millisecond, Amplify: 1.5, Idle: 50 * time.Millisecond,
@@ -92,7 +92,7 @@ func play(t *testing.T, seed uint64) uint64 {
 		rnd := rand.New(rand.NewPCG(seed, uint64(100+i)))
 		clients.Go(func() {
 			for range 80 {
-				client(l, book, rnd)
+				client(l, ledger, rnd)
 				if rnd.IntN(10) == 0 {
 					time.Sleep(time.Millisecond)
 				}
@@ -133,7 +133,7 @@ func play(t *testing.T, seed uint64) uint64 {
 				return
 			case <-time.After(200 * time.Microsecond):
 			}
-			if err := checkAccount(book.Account(0)); err != nil {
+			if err := checkAccount(ledger.Account(0)); err != nil {
 				t.Error(err)
 				return
 			}
@@ -159,7 +159,7 @@ func play(t *testing.T, seed uint64) uint64 {
 	clients.Wait()
 	close(over)
 	others.Wait()
-	a := book.Account(0)
+	a := ledger.Account(0)
 	if err := checkAccount(a); err != nil {
 		t.Error(err)
 	}
@@ -181,10 +181,10 @@ func play(t *testing.T, seed uint64) uint64 {
 }
 
 // client makes one request of some kind.
-func client(l *Lane, book *pair.Book, rnd *rand.Rand) {
+func client(l *Sender, ledger *pair.Ledger, rnd *rand.Rand) {
 	write := rnd.IntN(3) == 0
 	n := l.Copies(write)
-	x := book.Begin(pair.Names{Operation: "GET /"}, []uint8{n}, rnd.IntN(4) == 0)
+	x := ledger.Begin(pair.Names{Operation: "GET /"}, []uint8{n}, rnd.IntN(4) == 0)
 	var p *Payload
 	var spool *Spool
 	switch rnd.IntN(4) {
@@ -204,7 +204,7 @@ func client(l *Lane, book *pair.Book, rnd *rand.Rand) {
 				spool.Write(part[:k])
 				left -= k
 				if rnd.IntN(60) == 0 {
-					spool.Abort(pair.ClientGone)
+					spool.Abort(pair.ClientClosed)
 				}
 			}
 			spool.Close(nil)
@@ -226,7 +226,7 @@ func TestSpoolReaders(t *testing.T) {
 	for seed := range uint64(6) {
 		rnd := rand.New(rand.NewPCG(seed, 6))
 		_, s := stream(-1)
-		rooms := []*pair.Room{pair.NewRoom(1 << 40), pair.NewRoom(40_000)}
+		budgets := []*pair.Budget{pair.NewBudget(1 << 40), pair.NewBudget(40_000)}
 		var want []byte
 		bytes := make([]byte, 3*segmentBytes)
 		for i := range bytes {
@@ -241,7 +241,7 @@ func TestSpoolReaders(t *testing.T) {
 		}
 		var all []*reading
 		for i := range 5 {
-			r := s.open(rooms[i%2], 1<<40)
+			r := s.open(budgets[i%2], 1<<40)
 			r.begin()
 			all = append(all, &reading{r: r})
 		}
@@ -273,7 +273,7 @@ func TestSpoolReaders(t *testing.T) {
 			}
 		}
 		s.Close([]byte("A: b\r\n"))
-		if open := s.open(rooms[0], 1); open != nil && len(want) > 0 {
+		if open := s.open(budgets[0], 1); open != nil && len(want) > 0 {
 			t.Error("a reader was opened behind the beginning")
 		}
 		for i, x := range all {
@@ -288,7 +288,7 @@ func TestSpoolReaders(t *testing.T) {
 			}
 			x.r.close()
 		}
-		for i, r := range rooms {
+		for i, r := range budgets {
 			if held := r.Held(); held != 0 {
 				t.Errorf("seed %d: room %d holds %d bytes at the end", seed, i, held)
 			}

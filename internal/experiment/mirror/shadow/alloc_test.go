@@ -9,7 +9,7 @@ import (
 
 // TestNoAllocations: a copy on a connection that stands costs no memory.
 func TestNoAllocations(t *testing.T) {
-	l := benchLane(t, quickServer(t, 1024))
+	l := benchSender(t, quickServer(t, 1024))
 	e := &countingEnder{free: make(chan struct{}, 1)}
 	fields := realFields()
 	for _, body := range []string{"", strings.Repeat("x", 2048)} {

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// amplify says how many copies each request gets, so that the first n requests
-// get floor(n*factor) together.
+// amplify decides how many copies each request gets, so that the first n requests get
+// floor(n*factor) together.
 type amplify struct {
 	bits atomic.Uint64 // of the factor
 	mu   sync.Mutex

@@ -102,8 +102,8 @@ func (e *countingEnder) EndCopy(_ int, l pair.Leg) {
 	e.free <- struct{}{}
 }
 
-func benchLane(tb testing.TB, url string) *Lane {
-	l, err := NewLane(LaneOptions{Name: "candidate", Role: pair.Candidate, Session: "20261120-200000-abcdef01", Servers: []string{url}})
+func benchSender(tb testing.TB, url string) *Sender {
+	l, err := NewSender(Options{Name: "candidate", Role: pair.Candidate, Session: "20261120-200000-abcdef01", Servers: []string{url}})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func BenchmarkOffer(b *testing.B) {
 		underWay int
 	}{{"GET/under_way=1", 0, 1}, {"GET/under_way=16", 0, 16}, {"GET/under_way=64", 0, 64}, {"POST/under_way=16", 2048, 16}} {
 		b.Run(bench.name, func(b *testing.B) {
-			l := benchLane(b, quickServer(b, 1024))
+			l := benchSender(b, quickServer(b, 1024))
 			e := &countingEnder{free: make(chan struct{}, bench.underWay)}
 			for range bench.underWay {
 				e.free <- struct{}{}
@@ -182,7 +182,7 @@ func BenchmarkOfferToFaulty(b *testing.B) {
 				if down {
 					s.Down()
 				}
-				l, err := NewLane(LaneOptions{Name: "candidate", Role: pair.Candidate, Session: "x", Servers: []string{s.URL()}, Timeout: 200 * time.Millisecond, Queue: 1000})
+				l, err := NewSender(Options{Name: "candidate", Role: pair.Candidate, Session: "x", Servers: []string{s.URL()}, Timeout: 200 * time.Millisecond, Queue: 1000})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -15,15 +15,15 @@ import (
 	"tailscope/internal/http1"
 )
 
-// conn is a connection to a server. One goroutine makes it, reads answers, and
-// closes it. Of HTTP/1.1 the copy's request is written by who gives it the copy:
-// Offer's goroutine or that which reads. What does not fit into the socket's
-// buffer, a body that is still coming in, and what goes through TLS is written
-// by a goroutine of its own, which ends with the request.
+// conn is a connection to a server. One goroutine makes it, reads answers, and closes
+// it. On HTTP/1.1 the goroutine that hands it the copy writes the request: Offer's,
+// or the one that reads. What does not fit into the socket's buffer, a body that is
+// still coming in, and what goes through TLS is written by a goroutine of its own,
+// which ends with the request.
 //
-// Who locks both l.mu and c.mu does it one after the other.
+// l.mu and c.mu are never held at once.
 type conn struct {
-	l *Lane
+	l *Sender
 	s *server
 
 	// Under l.mu.
@@ -38,7 +38,7 @@ type conn struct {
 	nc    net.Conn
 	raw   syscall.RawConn    // nil if writing may wait
 	write func(uintptr) bool // c.writeNow
-	look  func(uintptr)      // c.lookNow
+	probe func(uintptr)      // c.probeNow
 	h2    *http2.ClientConn
 	ended chan struct{} // of HTTP/2: closed with the connection
 	// answers counts those of HTTP/2.
@@ -47,13 +47,13 @@ type conn struct {
 	// deadline of the copy under way, 0 if there is none. It is put off while
 	// the client is waited for.
 	deadline atomic.Int64
-	stopped  atomic.Bool // who writes is to stop
+	stopped  atomic.Bool // the writer is to stop
 
-	mu     sync.Mutex
-	dead   bool                   // it takes no more copies
-	under  map[*exchange]struct{} // of HTTP/2: copies under way
-	gone   bool                   // what lookNow found
-	killed pair.Cause             // why it was ended from outside
+	mu        sync.Mutex
+	dead      bool                   // it takes no more copies
+	under     map[*exchange]struct{} // of HTTP/2: copies under way
+	peerEnded bool                   // what probeNow found
+	killed    pair.Cause             // why it was ended from outside
 	copyState
 
 	// Of the goroutine that reads.
@@ -80,7 +80,7 @@ type copyState struct {
 	writeErr  error
 }
 
-func newConn(l *Lane, s *server) *conn {
+func newConn(l *Sender, s *server) *conn {
 	return &conn{l: l, s: s, making: true}
 }
 
@@ -102,7 +102,7 @@ func (c *conn) run() {
 		c.read()
 	}
 	c.nc.Close()
-	c.l.gone(c)
+	c.l.removeConn(c)
 }
 
 // connect makes the connection, and returns how many copies at a time it takes,
@@ -156,7 +156,7 @@ func (c *conn) connect() (most int, cause pair.Cause, err error) {
 	}
 	if sc, ok := nc.(syscall.Conn); ok && direct {
 		if raw, err := sc.SyscallConn(); err == nil {
-			c.raw, c.write, c.look = raw, c.writeNow, c.lookNow
+			c.raw, c.write, c.probe = raw, c.writeNow, c.probeNow
 		}
 	}
 	return 1, pair.None, nil
@@ -210,7 +210,7 @@ func (c *conn) start(j job) bool {
 		c.mu.Unlock()
 		return false
 	}
-	if j.write && c.raw != nil && c.peerGone() {
+	if j.write && c.raw != nil && c.peerClosed() {
 		c.mu.Unlock()
 		c.kill(pair.Reset)
 		return false
@@ -243,7 +243,7 @@ func (c *conn) start(j job) bool {
 			if c.written == 0 {
 				c.nc.SetReadDeadline(past)
 			} else {
-				c.nc.SetReadDeadline(time.Now().Add(lastWords))
+				c.nc.SetReadDeadline(time.Now().Add(lateAnswerWait))
 			}
 		case c.written < len(c.out):
 			c.sending = true
@@ -259,9 +259,9 @@ func (c *conn) start(j job) bool {
 	return true
 }
 
-// lastWords is how long an answer is waited for after writing has failed: a
-// server that refuses a body says so and closes.
-const lastWords = time.Second
+// lateAnswerWait bounds the wait for an answer after writing has failed: a server
+// that refuses a body answers and closes.
+const lateAnswerWait = time.Second
 
 // writeNow writes what the socket takes without waiting. Under c.mu.
 func (c *conn) writeNow(fd uintptr) bool {
@@ -284,7 +284,7 @@ func (c *conn) writeNow(fd uintptr) bool {
 func (c *conn) sentAll() {
 	c.delivered = true
 	if c.j.held > 0 {
-		c.l.room.Give(c.j.held)
+		c.l.budget.Release(c.j.held)
 		c.j.held = 0
 	}
 }
@@ -303,7 +303,7 @@ func (c *conn) finish() {
 	c.deadline.Store(0)
 	dead := c.dead
 	c.mu.Unlock()
-	c.s.heard(leg.Cause)
-	l.done(c, dead) // so early, so that the connection is not idle for longer than need be
+	c.s.noteEnd(leg.Cause)
+	l.done(c, dead) // early, so that the connection is not idle for long
 	l.end(&j, leg, delivered)
 }

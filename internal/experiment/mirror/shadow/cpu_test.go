@@ -35,7 +35,7 @@ func cpuTime() time.Duration {
 
 // BenchmarkCPU is what a copy costs this process, user and system, apart from
 // the server, at a number of requests a second and as fast as it goes (rate 0).
-// The book is kept, so that accounts and measuring are in it.
+// The ledger is kept, so that accounts and measuring are in it.
 func BenchmarkCPU(b *testing.B) {
 	c := exec.Command(os.Args[0], "-test.run=^TestServerElsewhere$", "-test.v")
 	c.Env = append(os.Environ(), serveElsewhere+"=1")
@@ -64,8 +64,8 @@ func BenchmarkCPU(b *testing.B) {
 		rate           int
 	}{{"GET", 0, 16, 0}, {"GET", 0, 64, 0}, {"POST", 2048, 16, 0}, {"GET", 0, 16, 1000}, {"GET", 0, 16, 10000}} {
 		b.Run(fmt.Sprintf("%s/under_way=%d/rate=%d", bench.method, bench.underWay, bench.rate), func(b *testing.B) {
-			book := pair.NewBook(pair.Options{Service: "mirror", Experiment: "x", Shadows: []pair.Shadow{{Name: "candidate", Role: pair.Candidate}}})
-			l := benchLane(b, url)
+			ledger := pair.NewLedger(pair.Options{Service: "mirror", Experiment: "x", Shadows: []pair.Shadow{{Name: "candidate", Role: pair.Candidate}}})
+			l := benchSender(b, url)
 			fields, body := realFields(), strings.Repeat("x", bench.body)
 			free := make(chan struct{}, bench.underWay)
 			for range bench.underWay {
@@ -89,7 +89,7 @@ func BenchmarkCPU(b *testing.B) {
 				if body != "" {
 					p.Body, p.HasBody = append(p.Body, body...), true
 				}
-				x := telling{book.Begin(names, []uint8{1}, false), free}
+				x := telling{ledger.Begin(names, []uint8{1}, false), free}
 				l.Offer(Copy{Payload: p, To: x, Copies: 1, Write: body != ""})
 				p.Release()
 				now := time.Now().UnixNano()
@@ -107,7 +107,7 @@ func BenchmarkCPU(b *testing.B) {
 				<-free
 			}
 			b.ReportMetric(float64(cpuTime()-before)/float64(b.N), "cpu-ns/copy")
-			if a := book.Account(0); sum(a.Dropped)+sum(a.Failed) > 0 {
+			if a := ledger.Account(0); sum(a.Dropped)+sum(a.Failed) > 0 {
 				b.Errorf("%+v", a)
 			}
 		})

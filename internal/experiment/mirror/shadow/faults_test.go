@@ -19,7 +19,7 @@ func TestFaults(t *testing.T) {
 		down   bool
 		body   int // streamed; 0: none
 		causes []pair.Cause
-		change func(*LaneOptions)
+		change func(*Options)
 	}{
 		{name: "well", way: mirrortest.Answer(200, "x"), causes: []pair.Cause{pair.None}},
 		{name: "slow", way: mirrortest.Sleep(20 * time.Millisecond), causes: []pair.Cause{pair.None}},
@@ -27,33 +27,33 @@ func TestFaults(t *testing.T) {
 		{name: "refuses", way: mirrortest.Hang(), down: true, causes: []pair.Cause{pair.Refused}},
 		{name: "hangs", way: mirrortest.Hang(), causes: []pair.Cause{pair.TimedOut, pair.Expired}},
 		{name: "hangs, body", way: mirrortest.Hang(), body: 8 << 20, causes: []pair.Cause{pair.BodyBehind, pair.BufferFull, pair.TimedOut, pair.Expired},
-			change: func(o *LaneOptions) { o.Buffer = 4 << 20 }},
+			change: func(o *Options) { o.Buffer = 4 << 20 }},
 		{name: "silent", way: mirrortest.Silent(), causes: []pair.Cause{pair.TimedOut, pair.Expired}},
 		{name: "resets at once", way: mirrortest.ResetAtOnce(), causes: []pair.Cause{pair.Reset, pair.Refused}},
 		{name: "resets in the request", way: mirrortest.ResetRequest(1 << 10), body: 4 << 20, causes: []pair.Cause{pair.Reset}},
 		{name: "resets in the answer", way: mirrortest.ResetAnswer(), causes: []pair.Cause{pair.Reset}},
 		{name: "drips", way: mirrortest.Drip(time.Millisecond), causes: []pair.Cause{pair.TimedOut, pair.Expired}},
 		{name: "endless", way: mirrortest.Endless(), causes: []pair.Cause{pair.AnswerLimit},
-			change: func(o *LaneOptions) { o.AnswerLimit = 1 << 20 }},
-		{name: "endless, without a limit", way: mirrortest.Endless(), causes: []pair.Cause{pair.TimedOut, pair.Expired}, change: func(o *LaneOptions) { o.AnswerLimit = 1 << 50 }},
+			change: func(o *Options) { o.AnswerLimit = 1 << 20 }},
+		{name: "endless, without a limit", way: mirrortest.Endless(), causes: []pair.Cause{pair.TimedOut, pair.Expired}, change: func(o *Options) { o.AnswerLimit = 1 << 50 }},
 		{name: "garbage", way: mirrortest.Garbage(), causes: []pair.Cause{pair.BadAnswer}},
 		{name: "closes", way: mirrortest.CloseAfter(3, false), causes: []pair.Cause{pair.None}},
-		{name: "no connection in time", way: mirrortest.Hang(), causes: []pair.Cause{pair.ConnectTime}, change: func(o *LaneOptions) {
+		{name: "no connection in time", way: mirrortest.Hang(), causes: []pair.Cause{pair.ConnectTime}, change: func(o *Options) {
 			o.Connect = 20 * time.Millisecond
 			o.Dial = dialNever
 		}},
-		{name: "no TLS", way: mirrortest.Garbage(), causes: []pair.Cause{pair.Handshake, pair.ConnectTime}, change: func(o *LaneOptions) {
+		{name: "no TLS", way: mirrortest.Garbage(), causes: []pair.Cause{pair.Handshake, pair.ConnectTime}, change: func(o *Options) {
 			o.Servers = []string{"https" + o.Servers[0][len("http"):]}
 			o.Connect = 2 * time.Second // the handshake fails long before
 		}},
-		{name: "no HTTP/2", way: mirrortest.Garbage(), causes: []pair.Cause{pair.Handshake, pair.ConnectTime}, change: func(o *LaneOptions) {
+		{name: "no HTTP/2", way: mirrortest.Garbage(), causes: []pair.Cause{pair.Handshake, pair.ConnectTime}, change: func(o *Options) {
 			o.Servers = []string{"h2c" + o.Servers[0][len("http"):]}
 			o.Connect = 2 * time.Second // the handshake fails long before
 		}},
 		{name: "queue", way: mirrortest.Sleep(20 * time.Second), causes: []pair.Cause{pair.QueueFull, pair.TimedOut, pair.Expired},
-			change: func(o *LaneOptions) { o.Queue, o.Connections = 3, 2 }},
+			change: func(o *Options) { o.Queue, o.Connections = 3, 2 }},
 		{name: "buffer", way: mirrortest.Sleep(20 * time.Second), causes: []pair.Cause{pair.BufferFull, pair.TimedOut, pair.Expired},
-			change: func(o *LaneOptions) { o.Buffer, o.Connections = 200, 2 }},
+			change: func(o *Options) { o.Buffer, o.Connections = 200, 2 }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -61,7 +61,7 @@ func TestFaults(t *testing.T) {
 			if tt.down {
 				s.Down()
 			}
-			l := lane(t, func(o *LaneOptions) {
+			l := testSender(t, func(o *Options) {
 				o.Timeout, o.Connections = 30*time.Second, 8
 				if slices.Contains(tt.causes, pair.TimedOut) {
 					o.Timeout = 150 * time.Millisecond
@@ -126,7 +126,7 @@ func TestFaults(t *testing.T) {
 // a write is sent, and a read is sent again.
 func TestUnannouncedClose(t *testing.T) {
 	s := mirrortest.Start(t, mirrortest.CloseAfter(1, true))
-	l := lane(t, nil, s)
+	l := testSender(t, nil, s)
 	for i := range 50 {
 		if i%2 == 0 {
 			checkWhole(t, one(t, l, get("/")), 200, 2)
@@ -145,7 +145,7 @@ func TestUnannouncedClose(t *testing.T) {
 
 func TestBodyLimit(t *testing.T) {
 	s := mirrortest.Start(t, mirrortest.Answer(200, ""))
-	l := lane(t, func(o *LaneOptions) { o.BodyLimit = 1000 }, s)
+	l := testSender(t, func(o *Options) { o.BodyLimit = 1000 }, s)
 	p, spool := stream(1001)
 	if leg := offer(l, p, 1).wait(t)[0]; leg.Cause != pair.BodyLimit || leg.Start != 0 {
 		t.Errorf("said to be too long: %s", legText(leg))
@@ -161,15 +161,15 @@ func TestBodyLimit(t *testing.T) {
 	}
 }
 
-func TestClientGone(t *testing.T) {
+func TestClientClosed(t *testing.T) {
 	s := mirrortest.Start(t, mirrortest.Answer(200, ""))
-	l := lane(t, nil, s)
+	l := testSender(t, nil, s)
 	p, spool := stream(1000)
 	e := offer(l, p, 2)
 	spool.Write(make([]byte, 600))
-	spool.Abort(pair.ClientGone)
+	spool.Abort(pair.ClientClosed)
 	for _, leg := range e.wait(t) {
-		if leg.Cause != pair.ClientGone {
+		if leg.Cause != pair.ClientClosed {
 			t.Errorf("ended with %s", legText(leg))
 		}
 	}
@@ -182,7 +182,7 @@ func TestClientGone(t *testing.T) {
 func TestBackoff(t *testing.T) {
 	s := mirrortest.Start(t, mirrortest.Answer(200, ""))
 	s.Down()
-	l := lane(t, nil, s)
+	l := testSender(t, nil, s)
 	if leg := one(t, l, get("/")); leg.Cause != pair.Refused {
 		t.Fatalf("ended with %s", legText(leg))
 	}
@@ -206,7 +206,7 @@ func TestBackoff(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	s := mirrortest.Start(t, mirrortest.Silent())
-	l := lane(t, func(o *LaneOptions) { o.Connections, o.Spread = 2, time.Hour }, s)
+	l := testSender(t, func(o *Options) { o.Connections, o.Spread = 2, time.Hour }, s)
 	e := offer(l, get("/"), 10)
 	f := newEnder(5)
 	p := get("/")
@@ -238,7 +238,7 @@ func TestClose(t *testing.T) {
 // TestCloseWaits: copies under way may end.
 func TestCloseWaits(t *testing.T) {
 	s := mirrortest.Start(t, mirrortest.Sleep(50*time.Millisecond))
-	l := lane(t, nil, s)
+	l := testSender(t, nil, s)
 	e := offer(l, get("/"), 3)
 	for s.Requests() < 3 {
 		time.Sleep(time.Millisecond)
@@ -255,7 +255,7 @@ func TestCloseWaits(t *testing.T) {
 // of them, not one for each copy, and all of them again once it is well.
 func TestBreakingServerIsLeftAlone(t *testing.T) {
 	s := mirrortest.Start(t, mirrortest.ResetAnswer())
-	l := lane(t, nil, s)
+	l := testSender(t, nil, s)
 	const copies = 400
 	seen := map[pair.Cause]int{}
 	for range copies {

@@ -27,7 +27,7 @@ import (
 func (c *conn) speakHTTP2(ctx context.Context) error {
 	c.ended = make(chan struct{})
 	t := &http2.Transport{DisableCompression: true, AllowHTTP: true}
-	h2, err := t.NewClientConn(&tellingConn{Conn: c.nc, closed: c.ended})
+	h2, err := t.NewClientConn(&notifyingConn{Conn: c.nc, closed: c.ended})
 	if err != nil {
 		return err
 	}
@@ -39,21 +39,21 @@ func (c *conn) speakHTTP2(ctx context.Context) error {
 	return nil
 }
 
-// tellingConn tells when it was closed.
-type tellingConn struct {
+// notifyingConn closes a channel when it is closed.
+type notifyingConn struct {
 	net.Conn
 	once   sync.Once
 	closed chan struct{}
 }
 
-func (t *tellingConn) Close() error {
+func (t *notifyingConn) Close() error {
 	err := t.Conn.Close()
 	t.once.Do(func() { close(t.closed) })
 	return err
 }
 
-// startStream is start for HTTP/2. Whoever calls it has no part in what follows,
-// which may wait for locks that are held while something is written.
+// startStream is start for HTTP/2. It does not wait for the stream, which may wait
+// for locks that are held while something is written.
 func (c *conn) startStream(j job) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,8 +84,8 @@ func (c *conn) stream(j job) {
 	case dropped:
 		l.drop(&j, leg.Cause)
 	case refused:
-		// The server takes fewer at a time than we do, or no more at all. The
-		// connection is used again when one of its copies has ended.
+		// The server allows fewer at a time than this side, or none. The connection
+		// is used again when one of its copies has ended.
 		l.refused(c)
 		l.send(j)
 		return
@@ -108,7 +108,7 @@ func (c *conn) stream(j job) {
 	}
 }
 
-// exchange is a copy under way, for who looks after its time.
+// exchange is a copy under way, for the sweeper.
 type exchange struct {
 	deadline atomic.Int64
 	cancel   context.CancelFunc
@@ -116,7 +116,7 @@ type exchange struct {
 }
 
 // wait puts the deadline off while the client is waited for.
-func (x *exchange) wait(l *Lane, waiting bool) {
+func (x *exchange) wait(l *Sender, waiting bool) {
 	if waiting {
 		x.deadline.Store(math.MaxInt64)
 	} else {
@@ -197,8 +197,8 @@ func (c *conn) roundTrip(j *job) (leg pair.Leg, delivered bool, _ fate) {
 		leg.FirstByte = l.o.Now()
 	}
 	leg.Status = resp.StatusCode
-	if l.o.Heard != nil {
-		l.o.Heard(fieldsOf(resp.Header))
+	if l.o.OnHeader != nil {
+		l.o.OnHeader(fieldsOf(resp.Header))
 	}
 	if keep {
 		leg.Answer = &pair.Answer{Status: resp.StatusCode, Header: fieldsOf(resp.Header)}
@@ -228,7 +228,7 @@ func (c *conn) roundTrip(j *job) (leg pair.Leg, delivered bool, _ fate) {
 	}
 }
 
-// mayRetry says whether a copy that was given no answer to may be sent again, as
+// mayRetry reports whether a copy that was given no answer to may be sent again, as
 // HTTP/1.1's retry has it, or because the server says that it has not seen it
 // (RFC 9113 section 8.7).
 func (c *conn) mayRetry(j *job, err error) bool {

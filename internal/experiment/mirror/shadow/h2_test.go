@@ -51,10 +51,10 @@ func netServer(t *testing.T, way string, h http.HandlerFunc) (url string, trust 
 	return s.URL, &tls.Config{RootCAs: pool}
 }
 
-func netLane(t *testing.T, way string, change func(*LaneOptions), h http.HandlerFunc) *Lane {
+func netSender(t *testing.T, way string, change func(*Options), h http.HandlerFunc) *Sender {
 	t.Helper()
 	url, trust := netServer(t, way, h)
-	return lane(t, func(o *LaneOptions) {
+	return testSender(t, func(o *Options) {
 		o.Servers, o.TLS = []string{url}, trust
 		if change != nil {
 			change(o)
@@ -66,7 +66,7 @@ func TestOtherWays(t *testing.T) {
 	for _, way := range []string{"tls", "h2", "h2c"} {
 		t.Run(way, func(t *testing.T) {
 			var got atomic.Value
-			l := netLane(t, way, nil, func(w http.ResponseWriter, r *http.Request) {
+			l := netSender(t, way, nil, func(w http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
 				got.Store(fmt.Sprint(r.Method, " ", r.RequestURI, " ", r.Host, " ", r.Header["X-Order"], " ",
 					r.Header.Get("Tailscope-Mirror"), " ", r.ContentLength, " ", len(body), " ", r.Trailer.Get("X-Sum"),
@@ -129,7 +129,7 @@ func TestManyStreams(t *testing.T) {
 			var now, most atomic.Int64
 			two := make(chan struct{})
 			both := sync.OnceFunc(func() { close(two) })
-			l := netLane(t, way, func(o *LaneOptions) { o.Streams, o.Connections = 4, 3 }, func(w http.ResponseWriter, r *http.Request) {
+			l := netSender(t, way, func(o *Options) { o.Streams, o.Connections = 4, 3 }, func(w http.ResponseWriter, r *http.Request) {
 				n := now.Add(1)
 				for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 				}
@@ -194,7 +194,7 @@ func TestFaultsOfOtherWays(t *testing.T) {
 		} {
 			t.Run(way+"/"+tt.name, func(t *testing.T) {
 				t.Parallel()
-				l := netLane(t, way, func(o *LaneOptions) {
+				l := netSender(t, way, func(o *Options) {
 					o.Timeout, o.AnswerLimit = 30*time.Second, 1<<20
 					if tt.cause == pair.TimedOut {
 						o.Timeout = 500 * time.Millisecond
@@ -229,7 +229,7 @@ func TestFaultsOfOtherWays(t *testing.T) {
 func TestServerGoesAway(t *testing.T) {
 	for _, way := range []string{"h2", "h2c"} {
 		t.Run(way, func(t *testing.T) {
-			l := netLane(t, way, nil, func(w http.ResponseWriter, r *http.Request) {
+			l := netSender(t, way, nil, func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == "/close" {
 					w.Header().Set("Connection", "close") // net/http's word for GOAWAY
 				}
@@ -244,7 +244,7 @@ func TestServerGoesAway(t *testing.T) {
 
 func TestUntrusted(t *testing.T) {
 	url, _ := netServer(t, "h2", func(http.ResponseWriter, *http.Request) {})
-	l := lane(t, func(o *LaneOptions) { o.Servers = []string{url} })
+	l := testSender(t, func(o *Options) { o.Servers = []string{url} })
 	if leg := one(t, l, get("/")); leg.Cause != pair.Handshake {
 		t.Errorf("ended with %s", legText(leg))
 	}
@@ -286,7 +286,7 @@ func TestNoStreams(t *testing.T) {
 			}()
 		}
 	}()
-	l := lane(t, func(o *LaneOptions) { o.Servers = []string{"h2c://" + ln.Addr().String()} })
+	l := testSender(t, func(o *Options) { o.Servers = []string{"h2c://" + ln.Addr().String()} })
 	if leg := one(t, l, get("/")); leg.Cause != pair.Handshake {
 		t.Errorf("ended with %s", legText(leg))
 	}
@@ -308,7 +308,7 @@ func TestFewStreams(t *testing.T) {
 	s.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 3}
 	s.Start()
 	t.Cleanup(s.Close)
-	l := lane(t, func(o *LaneOptions) { o.Servers, o.Connections = []string{"h2c" + s.URL[len("http"):]}, 2 })
+	l := testSender(t, func(o *Options) { o.Servers, o.Connections = []string{"h2c" + s.URL[len("http"):]}, 2 })
 	var enders []*ender
 	for range 60 {
 		enders = append(enders, offer(l, get("/"), 1))
@@ -319,17 +319,17 @@ func TestFewStreams(t *testing.T) {
 }
 
 // Every copy's answer is listened to, not only that of a request's first.
-func TestHeard(t *testing.T) {
+func TestOnHeader(t *testing.T) {
 	for _, way := range []string{"plain", "tls", "h2", "h2c"} {
 		var n, mu = atomic.Int64{}, sync.Mutex{}
-		heard := map[string]int{}
-		l := netLane(t, way, func(o *LaneOptions) {
-			o.Heard = func(header []pair.Field) {
+		answered := map[string]int{}
+		l := netSender(t, way, func(o *Options) {
+			o.OnHeader = func(header []pair.Field) {
 				mu.Lock()
 				defer mu.Unlock()
 				for _, f := range header {
 					if strings.EqualFold(f.Name, "X-Number") {
-						heard[f.Value]++
+						answered[f.Value]++
 					}
 				}
 			}
@@ -344,8 +344,8 @@ func TestHeard(t *testing.T) {
 			}
 		}
 		mu.Lock()
-		if len(heard) != 5 || heard["1"] != 1 || heard["5"] != 1 {
-			t.Errorf("%s: heard %v of five answers", way, heard)
+		if len(answered) != 5 || answered["1"] != 1 || answered["5"] != 1 {
+			t.Errorf("%s: heard %v of five answers", way, answered)
 		}
 		mu.Unlock()
 	}

@@ -17,7 +17,7 @@ type streamBody struct {
 	cause   atomic.Uint32 // a pair.Cause: why the body is not whole
 	whole   atomic.Bool   // all of it was read
 	wake    chan struct{}
-	waits   func(bool)    // told when the client is waited for, and no longer
+	waits   func(bool)    // called when a wait for the client begins and ends
 	done    chan struct{} // closed by Close
 
 	mu     sync.Mutex

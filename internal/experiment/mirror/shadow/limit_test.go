@@ -10,7 +10,7 @@ import (
 // The limit on bodies holds for those that are there in whole, too.
 func TestBodyLimitOfWholeBodies(t *testing.T) {
 	s := mirrortest.Start(t, mirrortest.Answer(200, "x"))
-	l := lane(t, func(o *LaneOptions) { o.BodyLimit = 10 }, s)
+	l := testSender(t, func(o *Options) { o.BodyLimit = 10 }, s)
 	for _, c := range []struct {
 		size int
 		want pair.Cause

@@ -28,8 +28,8 @@ func (m *missed) since() (at int64, why string) {
 	return m.at, m.why
 }
 
-// whyMissed says which write was missed and why, for people. A query may hold
-// secrets and is left out.
+// whyMissed describes the write that was missed, and why, for people. A query may
+// hold secrets and is left out.
 func whyMissed(p *Payload, leg pair.Leg) string {
 	target := string(p.Target)
 	for i := range len(target) {
@@ -45,7 +45,7 @@ func whyMissed(p *Payload, leg pair.Leg) string {
 	return string(p.Method) + " " + target + how + causeText[leg.Cause]
 }
 
-// whyNotCopied says why a write was not chosen.
+// whyNotCopied describes why a write was not chosen.
 func whyNotCopied(why pair.Reason) string {
 	switch why {
 	case pair.Paused:
@@ -58,22 +58,22 @@ func whyNotCopied(why pair.Reason) string {
 	return "a write was not copied: " + why.String()
 }
 
-// causeText says each cause in words.
+// causeText describes each cause for people.
 var causeText = [pair.NumCauses]string{
-	pair.None:        "the server answered before it had all of the request",
-	pair.QueueFull:   "the queue was full",
-	pair.BufferFull:  "the buffer was full",
-	pair.NoServer:    "no server is used",
-	pair.Refused:     "no server could be reached",
-	pair.ConnectTime: "no connection stood in time",
-	pair.Handshake:   "the handshake failed",
-	pair.Expired:     "it waited for longer than the time limit",
-	pair.Stopped:     "it was being stopped",
-	pair.BodyLimit:   "its body is above the limit",
-	pair.BodyBehind:  "the shadow was slower than the client and the buffer full",
-	pair.ClientGone:  "the client broke it off",
-	pair.Reset:       "the connection broke",
-	pair.TimedOut:    "no answer within the time limit",
-	pair.BadAnswer:   "what came back is no HTTP",
-	pair.AnswerLimit: "the answer is above the limit",
+	pair.None:         "the server answered before it had all of the request",
+	pair.QueueFull:    "the queue was full",
+	pair.BufferFull:   "the buffer was full",
+	pair.NoServer:     "no server is used",
+	pair.Refused:      "no server could be reached",
+	pair.ConnectTime:  "no connection stood in time",
+	pair.Handshake:    "the handshake failed",
+	pair.Expired:      "it waited for longer than the time limit",
+	pair.Stopped:      "it was being stopped",
+	pair.BodyLimit:    "its body is above the limit",
+	pair.BodyBehind:   "the shadow was slower than the client and the buffer full",
+	pair.ClientClosed: "the client broke it off",
+	pair.Reset:        "the connection broke",
+	pair.TimedOut:     "no answer within the time limit",
+	pair.BadAnswer:    "what came back is no HTTP",
+	pair.AnswerLimit:  "the answer is above the limit",
 }

@@ -12,9 +12,9 @@ import (
 	"tailscope/internal/experiment/mirror/pair"
 )
 
-// LaneOptions say what a lane sends to, and within which bounds. A field's zero
-// value stands for the default that is given with it.
-type LaneOptions struct {
+// Options configure a Sender: its servers and its bounds. A field's zero value is its
+// default.
+type Options struct {
 	Name    string    // label variant, and the mark on copies
 	Role    pair.Role // Control or Candidate
 	Session string    // the session's id, in the mark on copies
@@ -55,9 +55,9 @@ type LaneOptions struct {
 	Spread  time.Duration
 
 	Rewrite Rewrite
-	// Heard is called with the header of each answer as soon as it has come, under
-	// locks: it must not wait. Nil: nobody listens.
-	Heard func(header []pair.Field)
+	// OnHeader is called with the header of each answer as soon as it has come, under
+	// locks: it must not wait. Default: none.
+	OnHeader func(header []pair.Field)
 	// TLS is the configuration for https; nil trusts what the machine trusts.
 	TLS *tls.Config
 	// Dial makes a connection. Nil: net.Dialer's.
@@ -69,7 +69,7 @@ type LaneOptions struct {
 
 // ensureDefaults fills in what is left to its default, and reports every field
 // that cannot be.
-func (o *LaneOptions) ensureDefaults() error {
+func (o *Options) ensureDefaults() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if len(o.Servers) == 0 {
@@ -155,7 +155,7 @@ func parseServer(raw string) (target, error) {
 	return target{raw, u.Scheme, net.JoinHostPort(u.Hostname(), port), u.Hostname()}, nil
 }
 
-// maxAmplify bounds the copies of one request, as pair.Book does.
+// maxAmplify bounds the copies of one request, as pair.Ledger does.
 const maxAmplify = 255
 
 func checkAmplify(f float64) error {

@@ -8,28 +8,28 @@ import (
 )
 
 func TestOptionsThatCannotBe(t *testing.T) {
-	good := func() LaneOptions { return LaneOptions{Name: "new", Servers: []string{"http://a", "https://b:1"}} }
+	good := func() Options { return Options{Name: "new", Servers: []string{"http://a", "https://b:1"}} }
 	for _, tt := range []struct {
-		change func(*LaneOptions)
+		change func(*Options)
 		want   string
 	}{
-		{func(o *LaneOptions) {}, ""},
-		{func(o *LaneOptions) { o.Servers = nil }, "no server: give at least one URL"},
-		{func(o *LaneOptions) { o.Servers[0] = "ftp://a" }, `server "ftp://a": give a URL with http, https or h2c`},
-		{func(o *LaneOptions) { o.Servers[0] = "a:80" }, `server "a:80": give a URL with http, https or h2c`},
-		{func(o *LaneOptions) { o.Servers[0] = "http://" }, `server "http://": give a scheme, a host`},
-		{func(o *LaneOptions) { o.Servers[0] = "http://a/path" }, `server "http://a/path": give a scheme, a host`},
-		{func(o *LaneOptions) { o.Servers[0] = "http://u@a" }, `server "http://u@a": give a scheme, a host`},
-		{func(o *LaneOptions) { o.Servers[0] = "http://a:b" }, `server "http://a:b": `},
-		{func(o *LaneOptions) { o.Using = 3 }, "using 3 of 2 servers: give 1 to 2"},
-		{func(o *LaneOptions) { o.Amplify = 256 }, "amplify 256: give 0 to 255"},
-		{func(o *LaneOptions) { o.Amplify = math.NaN() }, "amplify NaN: give 0 to 255"},
-		{func(o *LaneOptions) { o.Queue = -1 }, "a bound is negative"},
-		{func(o *LaneOptions) { o.Spread = -time.Second }, "a bound is negative"},
+		{func(o *Options) {}, ""},
+		{func(o *Options) { o.Servers = nil }, "no server: give at least one URL"},
+		{func(o *Options) { o.Servers[0] = "ftp://a" }, `server "ftp://a": give a URL with http, https or h2c`},
+		{func(o *Options) { o.Servers[0] = "a:80" }, `server "a:80": give a URL with http, https or h2c`},
+		{func(o *Options) { o.Servers[0] = "http://" }, `server "http://": give a scheme, a host`},
+		{func(o *Options) { o.Servers[0] = "http://a/path" }, `server "http://a/path": give a scheme, a host`},
+		{func(o *Options) { o.Servers[0] = "http://u@a" }, `server "http://u@a": give a scheme, a host`},
+		{func(o *Options) { o.Servers[0] = "http://a:b" }, `server "http://a:b": `},
+		{func(o *Options) { o.Using = 3 }, "using 3 of 2 servers: give 1 to 2"},
+		{func(o *Options) { o.Amplify = 256 }, "amplify 256: give 0 to 255"},
+		{func(o *Options) { o.Amplify = math.NaN() }, "amplify NaN: give 0 to 255"},
+		{func(o *Options) { o.Queue = -1 }, "a bound is negative"},
+		{func(o *Options) { o.Spread = -time.Second }, "a bound is negative"},
 	} {
 		o := good()
 		tt.change(&o)
-		l, err := NewLane(o)
+		l, err := NewSender(o)
 		if err == nil {
 			if tt.want != "" {
 				t.Errorf("%+v is taken, want %q", o, tt.want)

@@ -14,7 +14,7 @@ import (
 func TestEndlessAnswersArePaced(t *testing.T) {
 	const copies, timeout = 4, 300 * time.Millisecond
 	s := mirrortest.Start(t, mirrortest.Endless())
-	l := lane(t, func(o *LaneOptions) { o.AnswerLimit, o.Timeout = 1<<50, timeout }, s)
+	l := testSender(t, func(o *Options) { o.AnswerLimit, o.Timeout = 1<<50, timeout }, s)
 	var enders []*ender
 	begun := time.Now()
 	for range copies {
@@ -37,7 +37,7 @@ func TestEndlessAnswersArePaced(t *testing.T) {
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := int64(1e18)
-		l := &Lane{}
+		l := &Sender{}
 		l.o.Now = func() int64 { return now }
 		step := int(paceStep * paceBytes / int64(time.Second))
 		before := time.Now()

@@ -5,14 +5,14 @@ import (
 	"sync/atomic"
 )
 
-// Payload is one request as its copies need it. It is filled in by who makes it,
-// by appending to its slices, which keep their capacity from one use to the
-// next, and not changed once it was offered.
+// Payload is one request as its copies need it. Fill it in by appending to its
+// slices, which keep their capacity from one use to the next, and do not change it
+// once it was offered.
 //
 //	p := shadow.NewPayload()
 //	p.Method = append(p.Method, head.Method...)
 //	p.Fields = head.AppendFields(p.Fields, drop)
-//	lane.Offer(shadow.Copy{Payload: p, ...})
+//	sender.Offer(shadow.Copy{Payload: p, ...})
 //	p.Release()
 type Payload struct {
 	Method, Target, Host []byte

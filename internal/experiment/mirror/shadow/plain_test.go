@@ -23,7 +23,7 @@ func TestCopyIsSentAsItCame(t *testing.T) {
 			" ", x.Header.Get("Tailscope-Mirror"), " ", x.ContentLength, " ", string(body)))
 		return 200, "hello"
 	}))
-	l := lane(t, nil, s)
+	l := testSender(t, nil, s)
 	checkWhole(t, one(t, l, get("/a?b=c")), 200, 5)
 	checkWhole(t, one(t, l, post("body")), 200, 5)
 	checkWhole(t, one(t, l, post("")), 200, 5)
@@ -48,7 +48,7 @@ func TestRewrite(t *testing.T) {
 		got = fmt.Sprint(x.RequestURI, " ", x.Host, " ", x.Header.Get("Accept"))
 		return 200, ""
 	}))
-	l := lane(t, func(o *LaneOptions) {
+	l := testSender(t, func(o *Options) {
 		o.Rewrite = Rewrite{
 			Target: func(dst, target []byte) []byte { return append(append(dst, "/v2"...), target...) },
 			Host:   func(dst, _ []byte) []byte { return append(dst, "other"...) },
@@ -92,7 +92,7 @@ func TestAnswers(t *testing.T) {
 				way = mirrortest.RawThenClose(tt.answer)
 			}
 			s := mirrortest.Start(t, way)
-			l := lane(t, func(o *LaneOptions) { o.AnswerLimit = 1000 }, s)
+			l := testSender(t, func(o *Options) { o.AnswerLimit = 1000 }, s)
 			for range 2 { // what came before is no matter
 				p := get("/")
 				if tt.method != "" {
@@ -112,7 +112,7 @@ func TestAnswers(t *testing.T) {
 
 func TestKeptAnswer(t *testing.T) {
 	s := mirrortest.Start(t, mirrortest.Raw("HTTP/1.1 200 OK\r\nContent-Length: 6\r\nB: 1\r\nA: 2\r\nConnection: keep-alive, C\r\nC: 3\r\n\r\nabcdef"))
-	l := lane(t, func(o *LaneOptions) { o.KeepLimit = 4 }, s)
+	l := testSender(t, func(o *Options) { o.KeepLimit = 4 }, s)
 	for range 2 {
 		e := newEnder(2)
 		e.keep = true
@@ -150,7 +150,7 @@ func TestStreamed(t *testing.T) {
 		got = append(got, fmt.Sprint(r.ContentLength, " ", r.TransferEncoding, " ", string(body)))
 		trailer = r.Trailer.Get("X-Sum")
 	})
-	l := lane(t, nil, s)
+	l := testSender(t, nil, s)
 	part := strings.Repeat("0123456789abcdef", 1000)
 	for _, chunked := range []bool{false, true} {
 		length := int64(-1)
@@ -203,7 +203,7 @@ func TestBiggerThanTheSocket(t *testing.T) {
 	s := mirrortest.Start(t, mirrortest.Func(func(x *mirrortest.Request, body []byte) (int, string) {
 		return 200, fmt.Sprint(len(body))
 	}))
-	l := lane(t, nil, s)
+	l := testSender(t, nil, s)
 	body := strings.Repeat("x", 12<<20)
 	for range 3 {
 		checkWhole(t, one(t, l, post(body)), 200, int64(len("12582912")))
@@ -218,7 +218,7 @@ func TestEarlyAnswer(t *testing.T) {
 	}{{"refused", 413, false}, {"refused and read", 413, true}, {"in time", 200, true}} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := mirrortest.Start(t, mirrortest.Early(tt.status, tt.read))
-			l := lane(t, nil, s)
+			l := testSender(t, nil, s)
 			p, spool := stream(1 << 20)
 			e := offer(l, p, 1)
 			spool.Write(make([]byte, 1000))
@@ -244,7 +244,7 @@ func TestSlowClient(t *testing.T) {
 	for _, way := range []string{"plain", "h2c"} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel() // it waits for most of its time
-			l := netLane(t, way, func(o *LaneOptions) { o.Timeout = 2 * time.Second }, func(w http.ResponseWriter, r *http.Request) {
+			l := netSender(t, way, func(o *Options) { o.Timeout = 2 * time.Second }, func(w http.ResponseWriter, r *http.Request) {
 				io.Copy(io.Discard, r.Body)
 				io.WriteString(w, "ok")
 			})

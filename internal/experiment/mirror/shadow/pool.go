@@ -13,12 +13,12 @@ import (
 	"tailscope/internal/experiment/mirror/pair"
 )
 
-// server is one of a lane's pool. Its fields but for the target are under the
-// lane's lock.
+// server is one of a sender's pool. Its fields but for the target are under the
+// sender's lock.
 type server struct {
 	target
-	lane  *Lane
-	index int
+	sender *Sender
+	index  int
 
 	conns  []*conn // those that are being made included
 	idle   []*conn // that can take a copy at once, the last used last
@@ -41,17 +41,17 @@ const (
 	lastBackoff  = 2 * time.Second
 )
 
-// lockBehind locks l.mu for one of the lane's own goroutines. They wait for each
-// other elsewhere, so that when hundreds of connections come or go together only
-// one of them stands in the way of who offers.
-func (l *Lane) lockBehind() {
+// lockBehind locks l.mu for one of the sender's own goroutines. They wait for each
+// other elsewhere, so that when hundreds of connections come or go together only one
+// of them competes with Offer.
+func (l *Sender) lockBehind() {
 	l.behind.Lock()
 	l.mu.Lock()
 	l.behind.Unlock()
 }
 
 // send sends a copy, or queues it, or drops it.
-func (l *Lane) send(j job) {
+func (l *Sender) send(j job) {
 	for {
 		l.mu.Lock()
 		c, cause := l.place(&j)
@@ -70,7 +70,7 @@ func (l *Lane) send(j job) {
 // place takes a connection that j can be sent on at once, or puts j into the
 // queue and has a connection made for it, or says why neither can be. Under
 // l.mu.
-func (l *Lane) place(j *job) (*conn, pair.Cause) {
+func (l *Sender) place(j *job) (*conn, pair.Cause) {
 	if l.closed {
 		return nil, pair.Stopped
 	}
@@ -116,7 +116,7 @@ func (l *Lane) place(j *job) (*conn, pair.Cause) {
 		return nil, pair.QueueFull
 	}
 	if size := j.p.size(); j.held == 0 {
-		if !l.room.Take(size) {
+		if !l.budget.Reserve(size) {
 			return nil, pair.BufferFull
 		}
 		j.held = size
@@ -132,7 +132,7 @@ func (l *Lane) place(j *job) (*conn, pair.Cause) {
 
 // hopeless says why no server can be reached: none has a connection, and all
 // are waiting after a failure. Under l.mu.
-func (l *Lane) hopeless(now int64) pair.Cause {
+func (l *Sender) hopeless(now int64) pair.Cause {
 	cause := pair.None
 	for _, s := range l.servers[:l.using] {
 		if len(s.conns) > 0 || now >= s.retryAt {
@@ -145,7 +145,7 @@ func (l *Lane) hopeless(now int64) pair.Cause {
 
 // connectFor makes connections for those that wait, each to the server that has
 // the least to do. Under l.mu.
-func (l *Lane) connectFor(now int64) {
+func (l *Sender) connectFor(now int64) {
 	making := 0
 	for _, s := range l.servers[:l.using] {
 		making += s.making
@@ -164,10 +164,10 @@ func (l *Lane) connectFor(now int64) {
 	}
 }
 
-// canConnect says whether another connection may be made. While it is not known
+// canConnect reports whether another connection may be made. While it is not known
 // what the server speaks, or whether it is there again, one at a time is.
 func (s *server) canConnect(now int64) bool {
-	if now < s.retryAt || len(s.conns) >= s.lane.o.Connections {
+	if now < s.retryAt || len(s.conns) >= s.sender.o.Connections {
 		return false
 	}
 	return s.making == 0 || !(s.fails > 0 || s.http2 || s.scheme != "http" && !s.known)
@@ -175,7 +175,7 @@ func (s *server) canConnect(now int64) bool {
 
 // connect makes a connection in the background. Under l.mu.
 func (s *server) connect() {
-	l := s.lane
+	l := s.sender
 	c := newConn(l, s)
 	s.conns = append(s.conns, c)
 	s.making++
@@ -208,13 +208,13 @@ func (s *server) takeIdle(dst []*conn) []*conn {
 	return dst
 }
 
-// wanted says whether the server is among those that are used. Under l.mu.
-func (l *Lane) wanted(s *server) bool {
+// wanted reports whether the server is among those that are used. Under l.mu.
+func (l *Sender) wanted(s *server) bool {
 	return !l.closed && s.index < l.using
 }
 
 // connected has a connection that stands take copies, as many at a time as most.
-func (l *Lane) connected(c *conn, most int) {
+func (l *Sender) connected(c *conn, most int) {
 	s := c.s
 	l.lockBehind()
 	s.making--
@@ -228,13 +228,13 @@ func (l *Lane) connected(c *conn, most int) {
 
 // unreachable ends a connection that did not come about. If there is nothing
 // else to wait for, those that wait are dropped for the same cause.
-func (l *Lane) unreachable(c *conn, cause pair.Cause, err error) {
+func (l *Sender) unreachable(c *conn, cause pair.Cause, err error) {
 	if cause != pair.Stopped {
 		l.lockBehind()
 		c.s.backOff(l.o.Now(), cause, err)
 		l.mu.Unlock()
 	}
-	l.gone(c)
+	l.removeConn(c)
 }
 
 // breaks is how many copies in a row may break their connections before their
@@ -244,20 +244,20 @@ const breaks = 16
 
 var errBreaks = errors.New("it breaks every connection")
 
-// heard takes note of how a copy ended that was begun.
-func (s *server) heard(cause pair.Cause) {
+// noteEnd counts copies in a row whose connection broke, by how a begun copy ended.
+func (s *server) noteEnd(cause pair.Cause) {
 	switch cause {
 	case pair.None:
 		if s.broken.Load() != 0 && s.broken.Swap(0) >= breaks {
-			s.lane.lockBehind()
+			s.sender.lockBehind()
 			s.well()
-			s.lane.mu.Unlock()
+			s.sender.mu.Unlock()
 		}
 	case pair.Reset, pair.BadAnswer:
 		if s.broken.Add(1) >= breaks {
-			s.lane.lockBehind()
-			s.backOff(s.lane.o.Now(), cause, errBreaks)
-			s.lane.mu.Unlock()
+			s.sender.lockBehind()
+			s.backOff(s.sender.o.Now(), cause, errBreaks)
+			s.sender.mu.Unlock()
 		}
 	}
 }
@@ -274,10 +274,10 @@ func (s *server) backOff(now int64, cause pair.Cause, err error) {
 	s.cause, s.down = cause, why(err)
 }
 
-// well forgets why the server was left alone. Under l.mu.
+// well clears the back-off. Under l.mu.
 func (s *server) well() { s.fails, s.retryAt, s.cause, s.down = 0, 0, pair.None, "" }
 
-// why says in a few words why a server is not reached.
+// why returns a short text on why a server is not reached.
 func why(err error) string {
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -294,7 +294,7 @@ func why(err error) string {
 
 // done takes one copy off a connection, and has it take those that wait, unless
 // it is dead.
-func (l *Lane) done(c *conn, dead bool) {
+func (l *Sender) done(c *conn, dead bool) {
 	l.lockBehind()
 	c.streams--
 	c.s.busy--
@@ -308,7 +308,7 @@ func (l *Lane) done(c *conn, dead bool) {
 // next has a connection take the copies that wait for as long as it can take
 // any, and be idle then. One that is no longer wanted is ended. Called with l.mu
 // locked, which it unlocks.
-func (l *Lane) next(c *conn) {
+func (l *Sender) next(c *conn) {
 	s := c.s
 	for {
 		if c.discarded || !l.wanted(s) {
@@ -352,7 +352,7 @@ func (l *Lane) next(c *conn) {
 
 // refused takes back that a connection was given a copy. If it has no other, it
 // is of no use any more.
-func (l *Lane) refused(c *conn) {
+func (l *Sender) refused(c *conn) {
 	l.mu.Lock()
 	c.streams--
 	c.s.busy--
@@ -381,16 +381,16 @@ func (s *server) unidle(c *conn) {
 }
 
 // discard has a connection take nothing more.
-func (l *Lane) discard(c *conn) {
+func (l *Sender) discard(c *conn) {
 	l.lockBehind()
 	c.discarded = true
 	c.s.unidle(c)
 	l.mu.Unlock()
 }
 
-// gone ends a connection's place in the pool. Those that wait get another, or
-// are dropped if there can be none.
-func (l *Lane) gone(c *conn) {
+// removeConn removes a connection from the pool. Copies that wait get another, or are
+// dropped if there can be none.
+func (l *Sender) removeConn(c *conn) {
 	s := c.s
 	var dropped []job
 	l.lockBehind()

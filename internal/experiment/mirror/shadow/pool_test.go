@@ -11,7 +11,7 @@ import (
 )
 
 // burst has n copies under way at a time, rounds times.
-func burst(t *testing.T, l *Lane, n, rounds int) (causes map[pair.Cause]int) {
+func burst(t *testing.T, l *Sender, n, rounds int) (causes map[pair.Cause]int) {
 	t.Helper()
 	causes = map[pair.Cause]int{}
 	for range rounds {
@@ -31,7 +31,7 @@ func TestPoolChangesItsSize(t *testing.T) {
 	for range 4 {
 		servers = append(servers, mirrortest.Start(t, mirrortest.Answer(200, "ok")))
 	}
-	l := lane(t, nil, servers...)
+	l := testSender(t, nil, servers...)
 	requests := func() (all []int) {
 		for _, s := range servers {
 			all = append(all, s.Requests())
@@ -94,7 +94,7 @@ func TestPoolChangesItsSize(t *testing.T) {
 func TestPoolShrinksUnderWay(t *testing.T) {
 	a := mirrortest.Start(t, mirrortest.Sleep(60*time.Millisecond))
 	b := mirrortest.Start(t, mirrortest.Sleep(60*time.Millisecond))
-	l := lane(t, nil, a, b)
+	l := testSender(t, nil, a, b)
 	var enders []*ender
 	for range 10 {
 		enders = append(enders, offer(l, get("/"), 1))
@@ -117,7 +117,7 @@ func TestOneOfThePoolIsDown(t *testing.T) {
 	a := mirrortest.Start(t, mirrortest.Answer(200, "ok"))
 	b := mirrortest.Start(t, mirrortest.Answer(200, "ok"))
 	b.Down()
-	l := lane(t, nil, a, b)
+	l := testSender(t, nil, a, b)
 	if causes := burst(t, l, 8, 20); causes[pair.None] != 160 {
 		t.Errorf("one of two is down: %v", causes)
 	}
@@ -148,7 +148,7 @@ func eventually(t *testing.T, ok func() bool, what string) {
 func TestDiverged(t *testing.T) {
 	t.Parallel() // it waits for most of its time
 	s := mirrortest.Start(t, mirrortest.Answer(503, "no"))
-	l := lane(t, func(o *LaneOptions) { o.Timeout = 2 * time.Second }, s)
+	l := testSender(t, func(o *Options) { o.Timeout = 2 * time.Second }, s)
 	write := func() {
 		e := newEnder(1)
 		p := post("x")
@@ -181,7 +181,7 @@ func TestDiverged(t *testing.T) {
 
 func TestCopiesByFactor(t *testing.T) {
 	s := mirrortest.Start(t, mirrortest.Answer(200, ""))
-	l := lane(t, nil, s)
+	l := testSender(t, nil, s)
 	for _, tt := range []struct {
 		factor float64
 		want   []uint8
@@ -227,7 +227,7 @@ func TestSpread(t *testing.T) {
 		at = append(at, time.Now())
 		return 200, ""
 	}))
-	l := lane(t, func(o *LaneOptions) { o.Spread = 200 * time.Millisecond }, s)
+	l := testSender(t, func(o *Options) { o.Spread = 200 * time.Millisecond }, s)
 	begin := time.Now()
 	e := offer(l, get("/"), 4)
 	for _, leg := range e.wait(t) {
@@ -248,7 +248,7 @@ func TestSpread(t *testing.T) {
 
 // TestSpreaderInOrder drives the spreader by a clock of its own.
 func TestSpreaderInOrder(t *testing.T) {
-	l := &Lane{}
+	l := &Sender{}
 	s := newSpreader(l)
 	for i := range 100 {
 		if cause := s.add(job{k: i}, int64(i*37%100)); cause != pair.None {
@@ -282,7 +282,7 @@ func TestSpreaderInOrder(t *testing.T) {
 // TestLate counts copies that were sent behind their time.
 func TestLate(t *testing.T) {
 	s := mirrortest.Start(t, mirrortest.Answer(200, ""))
-	l := lane(t, nil, s)
+	l := testSender(t, nil, s)
 	checkWhole(t, offer(l, get("/"), 1).wait(t)[0], 200, 0)
 	if late := l.State().Late; late != 0 {
 		t.Errorf("%d late of one copy that was sent at once", late)
@@ -300,7 +300,7 @@ func TestLate(t *testing.T) {
 // TestUnusedConnections are closed after a while.
 func TestUnusedConnections(t *testing.T) {
 	s := mirrortest.Start(t, mirrortest.Answer(200, ""))
-	l := lane(t, func(o *LaneOptions) { o.Idle = 20 * time.Millisecond }, s)
+	l := testSender(t, func(o *Options) { o.Idle = 20 * time.Millisecond }, s)
 	for range 2 {
 		checkWhole(t, one(t, l, get("/")), 200, 0)
 		eventually(t, func() bool { return s.Connections() == 0 && l.State().Servers[0].Connections == 0 }, "closing what is not used")

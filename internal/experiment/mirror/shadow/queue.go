@@ -1,6 +1,6 @@
 package shadow
 
-// queue is copies in the order in which they came, in a ring that grows.
+// queue holds copies in order of arrival, in a ring that grows.
 type queue struct {
 	ring []job
 	head int

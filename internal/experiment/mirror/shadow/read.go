@@ -71,9 +71,9 @@ func (c *conn) readable(fd uintptr, end *readEnd) bool {
 			c.l.pace(n)
 		}
 		if then == wait && n < len(buf)-have {
-			// The socket is empty, and tells when it no longer is. Its end may
-			// have come with the bytes, and is then found with the next copy;
-			// in the middle of an answer it is looked for at once.
+			// The socket is empty; the poller reports when it no longer is. Its end
+			// may have come with the bytes, and is then found with the next copy; in
+			// the middle of an answer it is checked at once.
 			return false
 		}
 	}
@@ -129,7 +129,7 @@ func (c *conn) feed(p []byte, now int64) (then, pair.Cause) {
 		return stop, pair.BadAnswer
 	}
 	if c.killed != pair.None {
-		// There may always be something to read, and never a look at the deadline.
+		// There may always be something to read, so the deadline is checked here.
 		return c.fail(c.killed)
 	}
 	c.touched = true
@@ -161,8 +161,8 @@ func (c *conn) feed(p []byte, now int64) (then, pair.Cause) {
 		if c.keep {
 			c.leg.Answer = pair.AnswerOf(&c.head, c.l.o.KeepLimit)
 		}
-		if c.l.o.Heard != nil {
-			c.l.o.Heard(pair.AnswerOf(&c.head, 0).Header)
+		if c.l.o.OnHeader != nil {
+			c.l.o.OnHeader(pair.AnswerOf(&c.head, 0).Header)
 		}
 	}
 	for len(p) > 0 && !c.body.Done() {

@@ -37,7 +37,7 @@ func (c *conn) send() {
 	case cause == pair.Reset:
 		c.dead = true
 		if c.killed == pair.None {
-			c.nc.SetReadDeadline(time.Now().Add(lastWords))
+			c.nc.SetReadDeadline(time.Now().Add(lateAnswerWait))
 		}
 		c.mu.Unlock()
 	default:
@@ -106,13 +106,13 @@ func (c *conn) stopSending() {
 	}
 }
 
-// peerGone says whether the server has ended the connection, of which the
+// peerGone reports whether the server has ended the connection, of which the
 // goroutine that reads may not know yet. Under c.mu.
-func (c *conn) peerGone() bool {
-	c.gone = false
-	c.raw.Control(c.look)
-	return c.gone
+func (c *conn) peerClosed() bool {
+	c.peerEnded = false
+	c.raw.Control(c.probe)
+	return c.peerEnded
 }
 
 // lookNow is c.look.
-func (c *conn) lookNow(fd uintptr) { c.gone = socketEnded(fd) }
+func (c *conn) probeNow(fd uintptr) { c.peerEnded = socketEnded(fd) }

@@ -1,24 +1,24 @@
 // Package shadow sends copies of requests to servers whose answers nobody waits
 // for, and never makes anybody wait either.
 //
-// A Lane is what one shadow (the control, or a candidate) is reached by: a pool
-// of servers, the connections to them, a bounded queue of copies that no
-// connection was free for, and a bound on the bytes that are held for it. Offer
-// is called from the goroutine that serves a client. It does what can be done
-// without waiting, in most cases the one write(2) that sends the copy, and
-// leaves the rest to the lane's own goroutines:
+// A Sender sends to one shadow (the control, or a candidate). It has a pool of
+// servers, the connections to them, a bounded queue of copies that no connection was
+// free for, and a budget of bytes that are held for them. Offer is called from the
+// goroutine that serves a client. It does what can be done without waiting, in most
+// cases the one write(2) that sends the copy, and leaves the rest to the sender's own
+// goroutines:
 //
 //	                    idle connection: written at once, non-blocking
 //	Offer --> Copy -->  else: queue --> the connection that is free next
 //	                    else: ended, with its cause
 //
 // Each connection has one goroutine, which reads answers and, when one is whole,
-// takes the next copy from the queue. Bodies that are still coming in from the
-// client when the copy is offered go through a Spool, which never holds back who
-// writes it: a reader that is behind is cut off.
+// takes the next copy from the queue. Bodies that are still coming in from the client
+// when the copy is offered go through a Spool, which never blocks its writer: a
+// reader that is behind is cut off.
 //
 // Every copy that is offered ends exactly once, by Ender.EndCopy, whatever
-// happens to the server, the connection, or the lane.
+// happens to the server, the connection, or the sender.
 package shadow
 
 import (
@@ -27,14 +27,14 @@ import (
 	"tailscope/internal/experiment/mirror/pair"
 )
 
-// Ender is told what becomes of a copy. *pair.Exchange is one. It is not used
-// any more after EndCopy was called as often as copies were offered. It is
-// called on any goroutine, Offer's included.
+// Ender is notified of what becomes of a copy. *pair.Exchange is one. It is not used
+// any more after EndCopy was called as often as copies were offered. It is called on
+// any goroutine, Offer's included.
 type Ender interface {
 	// AppendID appends the name under which the request's legs are kept
 	// together.
 	AppendID(dst []byte) []byte
-	// Keep says that legs should carry their answers.
+	// Keep reports whether legs should carry their answers.
 	Keep() bool
 	// Sent says that a copy is about to be sent.
 	Sent(shadow int)
@@ -49,20 +49,20 @@ type Copy struct {
 	// keeps, and releases, the one it has.
 	Payload *Payload
 	To      Ender
-	Shadow  int // the lane's index, passed on to To
-	// Copies is what Lane.Copies returned for this request, and what To was told
-	// is offered. To's EndCopy is called that many times. 0 offers nothing.
+	Shadow  int // the sender's index, passed on to To
+	// Copies is what Sender.Copies returned for this request, which To has on its
+	// account. To's EndCopy is called that many times. 0 offers nothing.
 	Copies uint8
 	// Delay is waited before the first copy is sent.
 	Delay time.Duration
-	// Write says that the request may change something (its method is not safe,
+	// Write reports whether the request may change something (its method is not safe,
 	// RFC 9110 section 9.2.1), so that a shadow that misses it has diverged.
 	Write bool
 }
 
 // Rewrite changes what shadows are sent. Each function appends the new value to
 // dst and returns it; nil leaves what came. They run on Offer's goroutine or the
-// lane's, several at a time, and keep nothing.
+// sender's, several at a time, and keep nothing.
 type Rewrite struct {
 	Target func(dst, target []byte) []byte
 	Host   func(dst, host []byte) []byte

@@ -11,7 +11,7 @@ const direct = true
 func readSocket(fd uintptr, p []byte) (int, error)  { return syscall.Read(int(fd), p) }
 func writeSocket(fd uintptr, p []byte) (int, error) { return syscall.Write(int(fd), p) }
 
-// socketEnded says whether the other side has ended a connection that is not in
+// socketEnded reports whether the other side has ended a connection that is not in
 // use. Anything that it sent is no better.
 func socketEnded(fd uintptr) bool {
 	var b [1]byte

@@ -9,10 +9,10 @@ import (
 // segmentBytes is how much of a streamed body is kept in one piece.
 const segmentBytes = 16 << 10
 
-// Spool is a body that is read by several copies while it is still written.
-// What it holds is a chain of segments; each reader has its own place in it, and
-// a segment that all readers have passed is used again. Writing never waits: a
-// reader whose lane has no room for more is cut off.
+// Spool is a body that is read by several copies while it is still written. What it
+// holds is a chain of segments; each reader has its own place in it, and a segment
+// that all readers have passed is used again. Writing never waits: a reader whose
+// sender has no budget left is cut off.
 type Spool struct {
 	length int64 // -1 if unknown
 
@@ -23,7 +23,7 @@ type Spool struct {
 	closed  bool
 	cause   pair.Cause // why the body is not whole
 	trailer []byte
-	tap     *Tap
+	capture *BodyCapture
 }
 
 // segment is a part of a body. Its bytes up to used are written once, under the
@@ -38,11 +38,11 @@ type segment struct {
 
 var segments = sync.Pool{New: func() any { return new(segment) }}
 
-// reader is one copy's place in a spool, and its share of the lane's bound.
+// reader is one copy's place in a spool, and its share of the sender's bound.
 type reader struct {
-	s     *Spool
-	room  *pair.Room
-	limit int64 // on the whole body
+	s      *Spool
+	budget *pair.Budget
+	limit  int64 // on the whole body
 
 	// Under s.mu.
 	seg  *segment // nil before the first byte
@@ -50,7 +50,7 @@ type reader struct {
 	held int64    // bytes written and not yet taken
 	cut  pair.Cause
 	left bool
-	// began says that a byte of the copy was sent: what is cut off then is
+	// began reports whether a byte of the copy was sent: what is cut off then is
 	// behind, before it did not fit.
 	began bool
 	wake  chan struct{} // capacity 1
@@ -73,15 +73,15 @@ func (s *Spool) Write(p []byte) {
 		return
 	}
 	s.written += int64(len(p))
-	if s.tap != nil {
-		s.tap.add(p)
+	if s.capture != nil {
+		s.capture.add(p)
 	}
 	live := s.readers[:0]
 	for _, r := range s.readers {
 		switch {
 		case s.written > r.limit:
 			r.cutOff(pair.BodyLimit)
-		case !r.room.Take(int64(len(p))):
+		case !r.budget.Reserve(int64(len(p))):
 			if r.began {
 				r.cutOff(pair.BodyBehind)
 			} else {
@@ -132,7 +132,7 @@ func (s *Spool) Close(trailer []byte) {
 	s.end(pair.None, trailer)
 }
 
-// Abort says that no more of the body comes, and why: pair.ClientGone if the
+// Abort says that no more of the body comes, and why: pair.ClientClosed if the
 // client broke it off. Closing after it does nothing, nor does aborting what was
 // closed.
 func (s *Spool) Abort(cause pair.Cause) {
@@ -154,19 +154,19 @@ func (s *Spool) end(cause pair.Cause, trailer []byte) {
 
 // open returns a reader at the body's beginning, or nil if that was written
 // before and is no longer there.
-func (s *Spool) open(room *pair.Room, limit int64) *reader {
+func (s *Spool) open(budget *pair.Budget, limit int64) *reader {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.written > 0 {
 		return nil
 	}
-	r := &reader{s: s, room: room, limit: limit, wake: make(chan struct{}, 1)}
+	r := &reader{s: s, budget: budget, limit: limit, wake: make(chan struct{}, 1)}
 	s.readers = append(s.readers, r)
 	return r
 }
 
 // next returns the bytes that follow, which are valid until the next call, and
-// takes what it returned before out of the lane's bound. With nothing to return
+// takes what it returned before out of the sender's bound. With nothing to return
 // it says by more whether something may come, for which wake is to be waited;
 // else the body has ended, whole if cause is None.
 func (r *reader) next(taken int) (p []byte, more bool, cause pair.Cause) {
@@ -178,7 +178,7 @@ func (r *reader) next(taken int) (p []byte, more bool, cause pair.Cause) {
 	}
 	r.off += taken
 	r.held -= int64(taken)
-	r.room.Give(int64(taken))
+	r.budget.Release(int64(taken))
 	for r.seg != nil && r.off == r.seg.used && r.seg.next != nil {
 		g := r.seg
 		r.seg, r.off = g.next, 0
@@ -208,7 +208,7 @@ func (r *reader) begin() pair.Cause {
 	return pair.None
 }
 
-// broken says whether no whole body can come any more.
+// broken reports whether no whole body can come any more.
 func (r *reader) broken() pair.Cause {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
@@ -235,12 +235,11 @@ func (r *reader) close() {
 	}
 }
 
-// cutOff ends a reader from the side of who writes. The caller takes it out of
-// the spool's readers. The segment that the reader may be sending from is kept
-// until it closes.
+// cutOff ends a reader from the writer's side. The caller takes it out of the spool's
+// readers. The segment that the reader may be sending from is kept until it closes.
 func (r *reader) cutOff(cause pair.Cause) {
 	r.cut = cause
-	r.room.Give(r.held)
+	r.budget.Release(r.held)
 	r.held = 0
 	if r.seg != nil {
 		dropAll(r.seg.next)
@@ -254,7 +253,7 @@ func (r *reader) leave() {
 		return
 	}
 	r.left = true
-	r.room.Give(r.held)
+	r.budget.Release(r.held)
 	r.held = 0
 	if r.seg == nil {
 		return

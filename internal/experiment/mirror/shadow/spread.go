@@ -14,15 +14,15 @@ const (
 	// spreadStep is the shortest wait for the next copies, so that many are sent
 	// for one wake-up.
 	spreadStep = time.Millisecond
-	// maxSpread bounds the copies that wait for their time. The lane's bound on
+	// maxSpread bounds the copies that wait for their time. The sender's bound on
 	// bytes holds for them, too.
 	maxSpread = 1 << 17
 )
 
-// spreader holds copies until they are due, and sends them from a goroutine of
-// its own: all but the first of a request, so that who offers them is not kept.
+// spreader holds copies until they are due, and sends them from a goroutine of its
+// own: all but the first of a request, so that Offer does not wait.
 type spreader struct {
-	l    *Lane
+	l    *Sender
 	late atomic.Uint64
 	wake chan struct{} // something is due before what is waited for
 
@@ -31,7 +31,7 @@ type spreader struct {
 	closed bool
 }
 
-func newSpreader(l *Lane) *spreader {
+func newSpreader(l *Sender) *spreader {
 	return &spreader{l: l, wake: make(chan struct{}, 1)}
 }
 
@@ -71,7 +71,7 @@ func (s *spreader) take(dst []job, now int64) ([]job, time.Duration) {
 	return dst, time.Duration(s.due[0].since - now)
 }
 
-// run sends what is due until the lane is closed.
+// run sends what is due until the sender is closed.
 func (s *spreader) run() {
 	var due []job
 	timer := time.NewTimer(time.Hour)
@@ -86,7 +86,7 @@ func (s *spreader) run() {
 			if now-j.since > int64(lateAfter) {
 				s.late.Add(1)
 			}
-			s.l.room.Give(j.held)
+			s.l.budget.Release(j.held)
 			j.held = 0
 			s.l.send(j)
 		}

@@ -6,9 +6,9 @@ import (
 	"tailscope/internal/experiment/mirror/pair"
 )
 
-// sweeps looks now and then for what has taken too long, so that no copy needs
-// a timer of its own. Limits are kept to within one of its steps.
-func (l *Lane) sweeps() {
+// sweeps checks now and then for what has taken too long, so that no copy needs a
+// timer of its own. Limits are kept to within one of its steps.
+func (l *Sender) sweeps() {
 	every := min(max(l.o.Timeout/20, 5*time.Millisecond), 100*time.Millisecond)
 	t := time.NewTicker(every)
 	defer t.Stop()
@@ -26,7 +26,7 @@ func (l *Lane) sweeps() {
 // sweep drops what has waited for too long, ends connections whose copy has
 // taken too long or that were not used for too long, and tries servers again
 // that were not reached. The slice is for use again.
-func (l *Lane) sweep(now int64, conns []*conn) []*conn {
+func (l *Sender) sweep(now int64, conns []*conn) []*conn {
 	var unused []*conn
 	l.mu.Lock()
 	expired := l.queue.takeBefore(nil, now-int64(l.o.Timeout))

@@ -4,16 +4,16 @@ import "tailscope/internal/experiment/mirror/pair"
 
 // Under is a copy that has come due and has not ended.
 type Under struct {
-	Operation string // empty if who is told of the copy has no names
-	Due       int64  // when it was to be sent, by the lane's clock
+	Operation string // empty if the copy's Ender has no names
+	Due       int64  // when it was to be sent, by the sender's clock
 	Waits     bool   // for a connection: nothing of it was sent
 }
 
 // named is an Ender that knows what its request is called, as *pair.Exchange does.
 type named interface{ Names() pair.Names }
 
-// underOf is a copy that its end has not been told of yet. Start is when it was
-// sent, for one that did not wait.
+// underOf returns a copy whose end was not reported yet. Start is when it was sent,
+// for one that did not wait.
 func underOf(j *job, start int64) Under {
 	u := Under{Due: j.due}
 	if u.Due == 0 {
@@ -26,9 +26,9 @@ func underOf(j *job, start int64) Under {
 }
 
 // UnderWay appends the copies that have come due and have not ended to dst, in no
-// order. Those that wait for the time they are spread to are not among them. It
-// takes a moment for each: it is for somebody who looks some times a second.
-func (l *Lane) UnderWay(dst []Under) []Under {
+// order. Those that wait for the time they are spread to are not among them. Its time
+// grows with their number: call it some times a second.
+func (l *Sender) UnderWay(dst []Under) []Under {
 	var conns []*conn
 	l.mu.Lock()
 	for i := range l.queue.n {
@@ -60,7 +60,7 @@ func (l *Lane) UnderWay(dst []Under) []Under {
 // Shed drops the copies that wait, for a connection or for their time, but the
 // first of each request: what amplifying has added and has not been sent. It
 // returns how many.
-func (l *Lane) Shed() int {
+func (l *Sender) Shed() int {
 	var shed []job
 	l.mu.Lock()
 	shed = l.queue.takeExtra(shed)

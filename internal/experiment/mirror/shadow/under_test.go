@@ -18,11 +18,11 @@ func TestUnderWay(t *testing.T) {
 		<-hold
 		return 200, ""
 	}))
-	l := lane(t, func(o *LaneOptions) { o.Connections = 2 }, s)
-	book := pair.NewBook(pair.Options{Service: "shop", Shadows: []pair.Shadow{{Name: "candidate", Role: pair.Candidate}}})
+	l := testSender(t, func(o *Options) { o.Connections = 2 }, s)
+	ledger := pair.NewLedger(pair.Options{Service: "shop", Shadows: []pair.Shadow{{Name: "candidate", Role: pair.Candidate}}})
 	before := pair.Steady()
 	for range 5 {
-		x := book.Begin(pair.Names{Operation: "GET /a"}, []uint8{1}, false)
+		x := ledger.Begin(pair.Names{Operation: "GET /a"}, []uint8{1}, false)
 		p := get("/a")
 		l.Offer(Copy{Payload: p, To: x, Copies: 1})
 		p.Release()
@@ -47,7 +47,7 @@ func TestUnderWay(t *testing.T) {
 	}
 	close(hold)
 	eventually(t, func() bool { return len(l.UnderWay(nil)) == 0 }, "all to end")
-	if a := book.Account(0); a.Answered != 5 {
+	if a := ledger.Account(0); a.Answered != 5 {
 		t.Errorf("account: %+v", a)
 	}
 }
@@ -56,7 +56,7 @@ func TestUnderWay(t *testing.T) {
 func TestUnderWayOnHTTP2(t *testing.T) {
 	hold := make(chan struct{})
 	url, _ := netServer(t, "h2c", func(http.ResponseWriter, *http.Request) { <-hold })
-	l := lane(t, func(o *LaneOptions) { o.Servers = []string{url} })
+	l := testSender(t, func(o *Options) { o.Servers = []string{url} })
 	e := offer(l, get("/"), 1)
 	eventually(t, func() bool {
 		u := l.UnderWay(nil)
@@ -72,7 +72,7 @@ func TestUnderWayOnHTTP2(t *testing.T) {
 // A copy that waited was due when it began to wait, or when it was to be sent.
 func TestDue(t *testing.T) {
 	s := mirrortest.Start(t, mirrortest.Sleep(30*time.Millisecond))
-	l := lane(t, func(o *LaneOptions) { o.Connections, o.Spread = 1, 20*time.Millisecond }, s)
+	l := testSender(t, func(o *Options) { o.Connections, o.Spread = 1, 20*time.Millisecond }, s)
 	before := pair.Steady()
 	legs := offer(l, get("/"), 2).wait(t)
 	first, second := legs[0], legs[1]
@@ -91,7 +91,7 @@ func TestShed(t *testing.T) {
 		<-hold
 		return 200, ""
 	}))
-	l := lane(t, func(o *LaneOptions) { o.Connections, o.Spread = 1, time.Hour }, s)
+	l := testSender(t, func(o *Options) { o.Connections, o.Spread = 1, time.Hour }, s)
 	var all []*ender
 	for range 3 {
 		all = append(all, offer(l, get("/"), 4))

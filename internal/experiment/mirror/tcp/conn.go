@@ -85,7 +85,7 @@ func (c *conn) serve() {
 	if t := c.turn.Swap(nil); t != nil {
 		why := cause
 		if why == pair.None {
-			why = pair.ClientGone
+			why = pair.ClientClosed
 		}
 		t.x.EndPrimary(pair.Leg{Start: t.start, End: end, Cause: why})
 	}
@@ -99,7 +99,7 @@ func (c *conn) begin(start, connected int64) *pair.Exchange {
 	var copies []uint8
 	why := p.choose()
 	if why == pair.Chosen {
-		copies = make([]uint8, len(p.lanes))
+		copies = make([]uint8, len(p.senders))
 		for i := range copies {
 			copies[i] = 1
 		}
@@ -108,9 +108,9 @@ func (c *conn) begin(start, connected int64) *pair.Exchange {
 	var x *pair.Exchange
 	if why == pair.Chosen {
 		x = p.conns.Begin(names, copies, false)
-		c.links = make([]*link, len(p.lanes))
-		for _, i := range rand.Perm(len(p.lanes)) {
-			c.links[i] = p.lanes[i].open(c, x, connect)
+		c.links = make([]*link, len(p.senders))
+		for _, i := range rand.Perm(len(p.senders)) {
+			c.links[i] = p.senders[i].open(c, x, connect)
 		}
 	} else {
 		x = p.conns.Skip(names, why)
@@ -152,7 +152,7 @@ func (c *conn) up() {
 			return
 		}
 		if err != nil {
-			c.abort(pair.ClientGone)
+			c.abort(pair.ClientClosed)
 			return
 		}
 	}
@@ -205,7 +205,7 @@ func (c *conn) down() {
 			c.bytes.Add(int64(n))
 			c.answered.Store(true)
 			if _, err := c.client.Write((*b)[:n]); err != nil {
-				c.abort(pair.ClientGone)
+				c.abort(pair.ClientClosed)
 				return
 			}
 		}
@@ -232,7 +232,7 @@ func (c *conn) abort(why pair.Cause) {
 		reset(c.primary)
 	}
 	c.mu.Unlock()
-	if why == pair.ClientGone {
+	if why == pair.ClientClosed {
 		// The shadows' are reset as the primary's was.
 		for _, l := range c.links {
 			l.end(why)
@@ -266,7 +266,7 @@ func dialCause(ctx context.Context, err error) pair.Cause {
 	return pair.Refused
 }
 
-// passing says whether accepting may work again soon.
+// passing reports whether accepting may work again soon.
 func passing(err error) bool {
 	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED} {
 		if errors.Is(err, e) {

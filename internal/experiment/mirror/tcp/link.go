@@ -17,8 +17,8 @@ const (
 	// and twice as long when something did: answers of a candidate may be shorter
 	// than the primary's every time.
 	leastQuiet, mostQuiet = 50 * time.Microsecond, 5 * time.Millisecond
-	// longestHold is how long a turn waits for the answer to the one before. After that
-	// the connection's turns are not timed any more: nobody can tell which bytes
+	// longestHold is how long a turn waits for the answer to the one before. After
+	// that the connection's turns are not timed any more: it is not known which bytes
 	// answer which.
 	longestHold = time.Second
 
@@ -35,7 +35,7 @@ type segment struct {
 
 // link is a shadow's connection. Put, finish and end never wait for the shadow.
 type link struct {
-	lane    *lane
+	sender  *sender
 	server  *server
 	c       *conn
 	x       *pair.Exchange
@@ -74,7 +74,7 @@ func (l *link) alive() bool {
 	return !l.dead
 }
 
-// put copies the client's bytes into the queue. Without room the link ends.
+// put copies the client's bytes into the queue. Beyond the budget the link ends.
 func (l *link) put(data []byte, t *turn) {
 	if t != nil && !l.offered {
 		t = nil
@@ -84,7 +84,7 @@ func (l *link) put(data []byte, t *turn) {
 		cause := l.cause
 		l.mu.Unlock()
 		if t != nil {
-			t.x.EndCopy(l.lane.shadow, pair.Leg{Cause: cause})
+			t.x.EndCopy(l.sender.shadow, pair.Leg{Cause: cause})
 		}
 		return
 	}
@@ -97,15 +97,15 @@ func (l *link) put(data []byte, t *turn) {
 	}
 	size := int64(max(len(data), smallSegment))
 	why := pair.None
-	if l.queued+size > l.lane.p.o.ConnBuffer {
+	if l.queued+size > l.sender.p.o.ConnBuffer {
 		why = pair.BodyBehind
-	} else if !l.lane.room.Take(size) {
+	} else if !l.sender.budget.Reserve(size) {
 		why = pair.BufferFull
 	}
 	if why != pair.None {
 		l.mu.Unlock()
 		if t != nil {
-			t.x.EndCopy(l.lane.shadow, pair.Leg{Cause: why})
+			t.x.EndCopy(l.sender.shadow, pair.Leg{Cause: why})
 		}
 		l.end(why)
 		return
@@ -146,16 +146,16 @@ func (l *link) finish() {
 func (l *link) ends() {
 	l.mu.Lock()
 	l.finished = true
-	l.over = l.lane.p.o.Now()
+	l.over = l.sender.p.o.Now()
 	l.mu.Unlock()
 	l.signal()
 }
 
-// release gives back the room of a segment; needs mu.
+// release gives back the budget of a segment; needs mu.
 func (l *link) release(s segment) {
 	size := int64(cap(*s.data))
 	l.queued -= size
-	l.lane.room.Give(size)
+	l.sender.budget.Release(size)
 	if size == smallSegment {
 		small.Put(s.data)
 	}
@@ -184,7 +184,7 @@ func (l *link) end(why pair.Cause) {
 			reset(l.conn)
 		}
 	}
-	now := l.lane.p.o.Now()
+	now := l.sender.p.o.Now()
 	leg := pair.Leg{Start: l.start, FirstByte: l.first, End: now, Bytes: l.bytes, Cause: why}
 	connecting := l.start == 0
 	l.mu.Unlock()
@@ -197,7 +197,7 @@ func (l *link) end(why pair.Cause) {
 	if late == pair.None {
 		late = pair.Expired
 	}
-	shadow := l.lane.shadow
+	shadow := l.sender.shadow
 	if t != nil {
 		t.x.EndCopy(shadow, pair.Leg{Start: at, End: now, Cause: late})
 	}
@@ -210,18 +210,18 @@ func (l *link) end(why pair.Cause) {
 		l.connect.EndCopy(shadow, pair.Leg{Cause: why})
 	}
 	if why != pair.None {
-		l.lane.missed(why)
+		l.sender.missed(why)
 	}
 	l.x.EndCopy(shadow, leg)
 	if l.cancel != nil { // else it was never counted at a server
 		l.server.count.Add(-1)
 	}
-	l.lane.count.Add(-1)
+	l.sender.count.Add(-1)
 }
 
 // run connects, and writes what comes.
 func (l *link) run(ctx context.Context) {
-	p := l.lane.p
+	p := l.sender.p
 	start := p.o.Now()
 	c, err := l.server.dial(ctx)
 	connected := p.o.Now()
@@ -236,8 +236,8 @@ func (l *link) run(ctx context.Context) {
 		return
 	}
 	l.conn, l.start = c, start
-	l.x.Sent(l.lane.shadow)
-	l.connect.EndCopy(l.lane.shadow, pair.Leg{Start: start, FirstByte: connected, End: connected})
+	l.x.Sent(l.sender.shadow)
+	l.connect.EndCopy(l.sender.shadow, pair.Leg{Start: start, FirstByte: connected, End: connected})
 	l.mu.Unlock()
 
 	done := make(chan struct{})
@@ -310,7 +310,7 @@ func (l *link) next() (segment, step) {
 			return segment{}, over
 		}
 		s := l.queue[0]
-		now := l.lane.p.o.Now()
+		now := l.sender.p.o.Now()
 		if s.turn != nil {
 			if wait := l.holds(s.turn, now); wait > 0 {
 				l.mu.Unlock()
@@ -338,7 +338,7 @@ func (l *link) holds(t *turn, now int64) time.Duration {
 	if l.heldAt == 0 {
 		l.heldAt = now
 	}
-	left := l.lane.p.o.hold - time.Duration(now-l.heldAt)
+	left := l.sender.p.o.hold - time.Duration(now-l.heldAt)
 	switch {
 	case left <= 0:
 		l.timed = true
@@ -364,10 +364,10 @@ func (l *link) begin(t *turn, now int64) {
 	l.heldAt, l.quietAt = 0, 0
 	if old := l.turn; old != nil {
 		l.turn = nil
-		old.x.EndCopy(l.lane.shadow, pair.Leg{Start: l.turnAt, End: now, Cause: pair.TimedOut})
+		old.x.EndCopy(l.sender.shadow, pair.Leg{Start: l.turnAt, End: now, Cause: pair.TimedOut})
 	}
 	if l.timed {
-		t.x.EndCopy(l.lane.shadow, pair.Leg{Cause: pair.Expired})
+		t.x.EndCopy(l.sender.shadow, pair.Leg{Cause: pair.Expired})
 		return
 	}
 	l.turn, l.turnAt, l.answer = t, now, 0
@@ -387,7 +387,7 @@ func (l *link) await(d time.Duration) {
 func (l *link) read(c net.Conn) {
 	b := buffers.Get().(*[]byte)
 	defer buffers.Put(b)
-	p := l.lane.p
+	p := l.sender.p
 	for {
 		n, err := c.Read(*b)
 		now := p.o.Now()
@@ -404,7 +404,7 @@ func (l *link) read(c net.Conn) {
 			tooMuch := l.bytes > 4*l.c.bytes.Load()+p.o.AnswerLimit
 			l.mu.Unlock()
 			if t != nil {
-				t.x.EndCopy(l.lane.shadow, pair.Leg{Start: at, FirstByte: now, End: now})
+				t.x.EndCopy(l.sender.shadow, pair.Leg{Start: at, FirstByte: now, End: now})
 			}
 			if waiting {
 				l.signal()
@@ -434,7 +434,7 @@ func (l *link) read(c net.Conn) {
 }
 
 // closed is how a link ends whose shadow has closed after the client said all: a
-// shadow without a word where the primary has answered did not do its part.
+// shadow that sends nothing where the primary has answered is at fault.
 func (l *link) closed() pair.Cause {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -446,7 +446,7 @@ func (l *link) closed() pair.Cause {
 
 // check ends a link that is too late.
 func (l *link) check(now int64) {
-	limit := int64(l.lane.p.o.Timeout)
+	limit := int64(l.sender.p.o.Timeout)
 	l.mu.Lock()
 	late := l.writeAt != 0 && now-l.writeAt > limit || l.over != 0 && now-l.over > limit
 	if l.turn != nil {

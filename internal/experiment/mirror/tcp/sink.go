@@ -6,10 +6,10 @@ import (
 	"tailscope/internal/experiment/mirror/pair"
 )
 
-// A connection lasts as long as its client likes, so neither its duration nor
-// the ratio of durations says anything of the servers; and a turn or a connect
-// is no request to be counted. So of each book some families are passed on, under
-// these names.
+// A connection lasts as long as its client likes, so neither its duration nor the
+// ratio of durations says anything of the servers; and a turn or a connect is not a
+// request to be counted. So of each ledger some families are passed on, under these
+// names.
 var (
 	connectionFamilies = map[string]string{
 		pair.FamilyFirstByte: pair.FamilyFirstByte, pair.FamilyBytes: pair.FamilyBytes,

@@ -119,13 +119,13 @@ func (o *Options) ensureDefaults() error {
 // Proxy duplicates the connections of its listeners. New, Serve, Shutdown.
 type Proxy struct {
 	o        Options
-	conns    *pair.Book // one exchange a connection
-	turns    *pair.Book
-	connects *pair.Book
-	lanes    []*lane
+	conns    *pair.Ledger // one exchange a connection
+	turns    *pair.Ledger
+	connects *pair.Ledger
+	senders  []*sender
 	share    atomic.Uint64 // bits of a float64
 	paused   atomic.Bool
-	warned   atomic.Int64 // when the log was last told that the primary is gone
+	warned   atomic.Int64 // when the log last said that the primary is not reached
 
 	ctx     context.Context // done when connections are to be cut
 	cut     context.CancelFunc
@@ -146,32 +146,32 @@ func New(o Options) (*Proxy, error) {
 	if err := o.ensureDefaults(); err != nil {
 		return nil, err
 	}
-	books := pair.Options{Service: o.Service, Experiment: o.Experiment, Primary: o.PrimaryName, Now: o.Now}
+	ledgers := pair.Options{Service: o.Service, Experiment: o.Experiment, Primary: o.PrimaryName, Now: o.Now}
 	p := &Proxy{
 		o: o, listeners: map[net.Listener]struct{}{}, open: map[*conn]struct{}{}, links: map[*link]struct{}{},
 		flushed: make(chan error, 1), swept: make(chan struct{}),
 	}
 	for i, s := range o.Shadows {
-		books.Shadows = append(books.Shadows, pair.Shadow{Name: s.Name, Role: s.Role})
-		p.lanes = append(p.lanes, newLane(p, i, s))
+		ledgers.Shadows = append(ledgers.Shadows, pair.Shadow{Name: s.Name, Role: s.Role})
+		p.senders = append(p.senders, newSender(p, i, s))
 	}
-	if err := books.Validate(); err != nil {
+	if err := ledgers.Validate(); err != nil {
 		return nil, err
 	}
-	p.conns, p.turns, p.connects = pair.NewBook(sinkOf(books, o.Sink, connectionFamilies)), pair.NewBook(sinkOf(books, o.Sink, turnFamilies)), pair.NewBook(sinkOf(books, o.Sink, connectFamilies))
+	p.conns, p.turns, p.connects = pair.NewLedger(sinkOf(ledgers, o.Sink, connectionFamilies)), pair.NewLedger(sinkOf(ledgers, o.Sink, turnFamilies)), pair.NewLedger(sinkOf(ledgers, o.Sink, connectFamilies))
 	p.SetShare(o.Share)
 	p.ctx, p.cut = context.WithCancel(context.Background())
 	var flushing context.Context
 	flushing, p.flush = context.WithCancel(context.Background())
-	go p.runBooks(flushing)
+	go p.runLedgers(flushing)
 	go p.sweep()
 	return p, nil
 }
 
-func (p *Proxy) runBooks(ctx context.Context) {
+func (p *Proxy) runLedgers(ctx context.Context) {
 	var wg sync.WaitGroup
 	errs := make([]error, 3)
-	for i, b := range []*pair.Book{p.conns, p.turns, p.connects} {
+	for i, b := range []*pair.Ledger{p.conns, p.turns, p.connects} {
 		wg.Go(func() { errs[i] = b.Run(ctx) })
 	}
 	wg.Wait()
@@ -293,9 +293,9 @@ func (p *Proxy) SetShare(share float64) { p.share.Store(math.Float64bits(share))
 func (p *Proxy) SetPaused(paused bool) { p.paused.Store(paused) }
 
 // SetUsing says how many servers of a shadow the connections to come go to.
-func (p *Proxy) SetUsing(shadow, servers int) { p.lanes[shadow].setUsing(servers) }
+func (p *Proxy) SetUsing(shadow, servers int) { p.senders[shadow].setUsing(servers) }
 
-// choose says whether a connection is copied.
+// choose reports whether a connection is copied.
 func (p *Proxy) choose() pair.Reason {
 	switch share := math.Float64frombits(p.share.Load()); {
 	case p.paused.Load():
@@ -312,7 +312,7 @@ func (p *Proxy) Stats() pair.Stats { return p.conns.Stats() }
 // Turns are of turns: begun and not ended yet, and of each shadow what became of
 // them. A turn that is unanswered when its connection ends has failed.
 func (p *Proxy) Turns() (pair.Stats, []api.MirrorAccount) {
-	accounts := make([]api.MirrorAccount, len(p.lanes))
+	accounts := make([]api.MirrorAccount, len(p.senders))
 	for i := range accounts {
 		accounts[i] = p.turns.Account(i)
 	}
@@ -332,8 +332,8 @@ func (p *Proxy) Primary() api.MirrorTarget {
 }
 
 func (p *Proxy) Shadows() []api.MirrorTarget {
-	out := make([]api.MirrorTarget, len(p.lanes))
-	for i, l := range p.lanes {
+	out := make([]api.MirrorTarget, len(p.senders))
+	for i, l := range p.senders {
 		out[i] = l.state()
 	}
 	return out

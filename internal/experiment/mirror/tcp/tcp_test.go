@@ -341,7 +341,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func TestPrimaryGone(t *testing.T) {
+func TestPrimaryClosed(t *testing.T) {
 	t.Run("refuses", func(t *testing.T) {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -497,7 +497,7 @@ func TestBuffersAreBounded(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if n := w.p.lanes[0].room.Held(); n > 300_000 {
+				if n := w.p.senders[0].budget.Held(); n > 300_000 {
 					t.Errorf("%d bytes", n)
 				}
 			}

@@ -155,12 +155,12 @@ func (w *world) shutdown() {
 	if open := w.p.Stats().Open; open != 0 {
 		w.t.Errorf("%d exchanges are open", open)
 	}
-	for _, b := range []*pair.Book{w.p.conns, w.p.turns, w.p.connects} {
+	for _, b := range []*pair.Ledger{w.p.conns, w.p.turns, w.p.connects} {
 		if s := b.Stats(); s.Strays != 0 || s.Open != 0 {
 			w.t.Errorf("%d strays, %d open", s.Strays, s.Open)
 		}
 	}
-	for _, l := range w.p.lanes {
+	for _, l := range w.p.senders {
 		for _, s := range l.servers {
 			if n := s.count.Load(); n != 0 {
 				w.t.Errorf("%d connections are counted at %s", n, s.addr)

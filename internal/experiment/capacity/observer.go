@@ -8,41 +8,41 @@ import (
 	"tailscope/internal/experiment/bench/load"
 )
 
-// A tap counts what an engine's loops observe, step by step, and what is under way.
-// Steps are the engine's phases, which rise.
-type tap struct {
+// An observer counts what an engine's loops observe, step by step, and what is under
+// way. Steps are the engine's phases, which rise.
+type observer struct {
 	queries int
 	accepts func(query, status int) bool
 
 	mu    sync.Mutex
-	loops []*tapLoop
+	loops []*loopObserver
 }
 
-func newTap(queries int, accepts func(query, status int) bool) *tap {
-	return &tap{queries: max(queries, 1), accepts: accepts}
+func newObserver(queries int, accepts func(query, status int) bool) *observer {
+	return &observer{queries: max(queries, 1), accepts: accepts}
 }
 
 // Recorder is load.Options.Recorder.
-func (t *tap) Recorder(_, _ int) load.Recorder {
-	l := &tapLoop{tap: t}
+func (t *observer) Recorder(_, _ int) load.Recorder {
+	l := &loopObserver{observer: t}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.loops = append(t.loops, l)
 	return l
 }
 
-// tapLoop is that of one loop. Who looks takes what was counted, and leaves what is
+// loopObserver observes one loop. take takes what was counted, and leaves what is
 // under way; both hold the lock for moments only.
-type tapLoop struct {
-	tap *tap
-	mu  sync.Mutex
-	of  []*tapped // steps of which something is under way or not taken yet
+type loopObserver struct {
+	observer *observer
+	mu       sync.Mutex
+	of       []*stepCounts // steps of which something is under way or not taken yet
 }
 
-// tapped is what is known of a step.
-type tapped struct {
+// stepCounts counts the requests of a step.
+type stepCounts struct {
 	step    int
-	queries []tappedQuery
+	queries []queryCounts
 	begun   uint64        // sent
 	dropped uint64        // due and never sent
 	last    time.Duration // when the last was sent
@@ -50,7 +50,7 @@ type tapped struct {
 	waited  time.Duration // of all that ended: from due to sent
 }
 
-type tappedQuery struct {
+type queryCounts struct {
 	begun         uint64
 	ended, errors uint64
 	cut           uint64          // off by the end of the load
@@ -85,13 +85,13 @@ func (a ages) sum(now time.Duration) (n uint64, oldest time.Duration) {
 }
 
 // step returns what is kept of a step. The loop is locked.
-func (l *tapLoop) step(step int) *tapped {
+func (l *loopObserver) step(step int) *stepCounts {
 	for i := len(l.of) - 1; i >= 0; i-- {
 		if l.of[i].step == step {
 			return l.of[i]
 		}
 	}
-	t := &tapped{step: step, queries: make([]tappedQuery, l.tap.queries), late: hist.New(hist.DefaultSchema)}
+	t := &stepCounts{step: step, queries: make([]queryCounts, l.observer.queries), late: hist.New(hist.DefaultSchema)}
 	for i := range t.queries {
 		t.queries[i].under = ages{}
 	}
@@ -99,10 +99,10 @@ func (l *tapLoop) step(step int) *tapped {
 	return t
 }
 
-func (t *tapped) query(i int) *tappedQuery { return &t.queries[min(max(i, 0), len(t.queries)-1)] }
+func (t *stepCounts) query(i int) *queryCounts { return &t.queries[min(max(i, 0), len(t.queries)-1)] }
 
 // Begin counts a request that is sent.
-func (l *tapLoop) Begin(query, phase int, due, sent time.Duration) {
+func (l *loopObserver) Begin(query, phase int, due, sent time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.step(phase)
@@ -114,7 +114,7 @@ func (l *tapLoop) Begin(query, phase int, due, sent time.Duration) {
 }
 
 // Observe counts a request that ended.
-func (l *tapLoop) Observe(o *load.Observation) {
+func (l *loopObserver) Observe(o *load.Observation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.step(o.Phase)
@@ -125,7 +125,7 @@ func (l *tapLoop) Observe(o *load.Observation) {
 		return
 	}
 	q.ended++
-	if o.Cause != load.Answered || o.Check >= 0 || !l.tap.accepts(o.Query, o.Status) {
+	if o.Cause != load.Answered || o.Check >= 0 || !l.observer.accepts(o.Query, o.Status) {
 		q.errors++
 	}
 	if q.latency == nil {
@@ -138,15 +138,15 @@ func (l *tapLoop) Observe(o *load.Observation) {
 }
 
 // Drop counts a request that was due and dropped.
-func (l *tapLoop) Drop(_ time.Duration, phase int) {
+func (l *loopObserver) Drop(_ time.Duration, phase int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.step(phase).dropped++
 }
 
-// glance is what was seen of a step since the last one, by all loops.
-type glance struct {
-	tapped
+// observed is what all loops observed of a step since the last take.
+type observed struct {
+	stepCounts
 	under  []uint64 // by query: requests that are sent and not answered
 	oldest []time.Duration
 	all    *hist.Histogram // latency of all queries
@@ -155,17 +155,17 @@ type glance struct {
 	errors uint64
 }
 
-func newGlance(step, queries int) *glance {
-	return &glance{
-		tapped: tapped{step: step, queries: make([]tappedQuery, queries), late: hist.New(hist.DefaultSchema)},
-		under:  make([]uint64, queries), oldest: make([]time.Duration, queries),
+func newObserved(step, queries int) *observed {
+	return &observed{
+		stepCounts: stepCounts{step: step, queries: make([]queryCounts, queries), late: hist.New(hist.DefaultSchema)},
+		under:      make([]uint64, queries), oldest: make([]time.Duration, queries),
 		all: hist.New(hist.DefaultSchema), served: hist.New(hist.DefaultSchema),
 	}
 }
 
 // take returns what was seen since the last time, by step. now is the engine's.
-func (t *tap) take(now time.Duration) map[int]*glance {
-	out := map[int]*glance{}
+func (t *observer) take(now time.Duration) map[int]*observed {
+	out := map[int]*observed{}
 	t.mu.Lock()
 	loops := t.loops
 	t.mu.Unlock()
@@ -173,7 +173,7 @@ func (t *tap) take(now time.Duration) map[int]*glance {
 		for _, s := range l.take() {
 			g := out[s.step]
 			if g == nil {
-				g = newGlance(s.step, t.queries)
+				g = newObserved(s.step, t.queries)
 				out[s.step] = g
 			}
 			g.add(s, now)
@@ -183,12 +183,12 @@ func (t *tap) take(now time.Duration) map[int]*glance {
 }
 
 // take takes what was counted and leaves copies of what is under way.
-func (l *tapLoop) take() []*tapped {
+func (l *loopObserver) take() []*stepCounts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var out, left []*tapped
+	var out, left []*stepCounts
 	for i, s := range l.of {
-		next := &tapped{step: s.step, queries: make([]tappedQuery, len(s.queries)), late: hist.New(hist.DefaultSchema), last: s.last}
+		next := &stepCounts{step: s.step, queries: make([]queryCounts, len(s.queries)), late: hist.New(hist.DefaultSchema), last: s.last}
 		busy := i == len(l.of)-1
 		for k := range s.queries {
 			q := &s.queries[k]
@@ -207,7 +207,7 @@ func (l *tapLoop) take() []*tapped {
 	return out
 }
 
-func (g *glance) add(s *tapped, now time.Duration) {
+func (g *observed) add(s *stepCounts, now time.Duration) {
 	g.begun, g.dropped, g.waited, g.last = g.begun+s.begun, g.dropped+s.dropped, g.waited+s.waited, max(g.last, s.last)
 	_ = g.late.Merge(s.late)
 	for i := range s.queries {
@@ -227,8 +227,8 @@ func (g *glance) add(s *tapped, now time.Duration) {
 	}
 }
 
-// merge adds what another engine's tap saw of the same step in the same moment.
-func (g *glance) merge(o *glance) {
+// merge adds what another engine's observer saw of the same step at the same moment.
+func (g *observed) merge(o *observed) {
 	g.begun, g.dropped, g.waited, g.last = g.begun+o.begun, g.dropped+o.dropped, g.waited+o.waited, max(g.last, o.last)
 	g.ended, g.errors = g.ended+o.ended, g.errors+o.errors
 	_ = g.late.Merge(o.late)

@@ -19,7 +19,7 @@ type clock struct{ nanos int64 }
 
 func (c *clock) now() int64 { return c.nanos }
 
-func testBook(t testing.TB, o Options) (*Book, *memory, *clock) {
+func testLedger(t testing.TB, o Options) (*Ledger, *memory, *clock) {
 	t.Helper()
 	m, c := newMemory(), &clock{1_000_000 * second}
 	o.Service, o.Experiment = "shop", "e1"
@@ -35,7 +35,7 @@ func testBook(t testing.TB, o Options) (*Book, *memory, *clock) {
 	if err := o.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	return NewBook(o), m, c
+	return NewLedger(o), m, c
 }
 
 // answer is a whole leg that took some milliseconds.
@@ -43,7 +43,7 @@ func answer(c *clock, status int, millis int64) Leg {
 	return Leg{Start: c.nanos, FirstByte: c.nanos + millis*1e6/2, End: c.nanos + millis*1e6, Status: status, Bytes: 100 * millis}
 }
 
-func flush(t testing.TB, b *Book) {
+func flush(t testing.TB, b *Ledger) {
 	t.Helper()
 	if err := b.Flush(context.Background()); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func (m *memory) dump() string {
 }
 
 func TestFamilies(t *testing.T) {
-	b, m, c := testBook(t, Options{})
+	b, m, c := testLedger(t, Options{})
 	names := Names{"GET /cart/{id}", "acme"}
 
 	x := b.Begin(names, []uint8{1, 1}, false)
@@ -131,7 +131,7 @@ const ratioOfNew = `mirror_ratio{against="primary", experiment="e1", operation="
 func TestRatio(t *testing.T) {
 	f := func(want float64, primary Leg, copies ...Leg) {
 		t.Helper()
-		b, m, _ := testBook(t, Options{Shadows: []Shadow{{"new", Candidate}}})
+		b, m, _ := testLedger(t, Options{Shadows: []Shadow{{"new", Candidate}}})
 		x := b.Begin(Names{Operation: "op"}, []uint8{uint8(len(copies))}, false)
 		for i, l := range copies {
 			if i == 1 {
@@ -162,7 +162,7 @@ func TestRatio(t *testing.T) {
 // A leg that never ended is timed until it was given up, so that no failure is
 // missing among the errors.
 func TestFailedLegIsTimed(t *testing.T) {
-	b, m, c := testBook(t, Options{})
+	b, m, c := testLedger(t, Options{})
 	x := b.Begin(Names{Operation: "op"}, []uint8{0, 1}, false)
 	start := c.nanos
 	x.EndPrimary(answer(c, 200, 1))
@@ -179,7 +179,7 @@ func TestFailedLegIsTimed(t *testing.T) {
 // Who broke off is not the server: such legs are counted, but are no errors.
 func TestNoFaultIsNoError(t *testing.T) {
 	for c := QueueFull; c < NumCauses; c++ {
-		b, m, clock := testBook(t, Options{})
+		b, m, clock := testLedger(t, Options{})
 		x := b.Begin(Names{Operation: "op"}, []uint8{0, 1}, false)
 		x.Sent(1)
 		x.EndCopy(1, Leg{Start: clock.nanos, Cause: c})
@@ -202,7 +202,7 @@ func TestNoFaultIsNoError(t *testing.T) {
 }
 
 func TestID(t *testing.T) {
-	b, _, c := testBook(t, Options{})
+	b, _, c := testLedger(t, Options{})
 	var ids []string
 	for range 3 {
 		x := b.Skip(Names{}, Share)
@@ -216,7 +216,7 @@ func TestID(t *testing.T) {
 
 // What is called too often is left out, and the sums close all the same.
 func TestStrays(t *testing.T) {
-	b, _, c := testBook(t, Options{})
+	b, _, c := testLedger(t, Options{})
 	x := b.Begin(Names{Operation: "op"}, []uint8{1, 2}, false)
 	x.Sent(1)
 	x.Sent(1)
@@ -240,7 +240,7 @@ func TestStrays(t *testing.T) {
 
 func TestWatch(t *testing.T) {
 	var seen []string
-	b, _, c := testBook(t, Options{Watch: func(x *Exchange) {
+	b, _, c := testLedger(t, Options{Watch: func(x *Exchange) {
 		seen = append(seen, fmt.Sprint(x.Request, x.Names().Operation, x.Primary().Status, len(x.Copies(0)), x.Copies(1)[0].Answer.Status, x.Copies(1)[1].Cause))
 	}})
 	for _, keep := range []bool{true, false, true} {

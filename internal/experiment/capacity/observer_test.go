@@ -7,11 +7,11 @@ import (
 	"tailscope/internal/experiment/bench/load"
 )
 
-func TestTapKnowsWhatIsUnderWay(t *testing.T) {
+func TestObserverKnowsWhatIsUnderWay(t *testing.T) {
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
-	p := newTap(2, func(_, status int) bool { return status < 400 })
-	a, b := p.Recorder(0, 2).(*tapLoop), p.Recorder(1, 2).(*tapLoop)
-	end := func(l *tapLoop, step, query, due, sent, at, status int, cause load.Cause) {
+	p := newObserver(2, func(_, status int) bool { return status < 400 })
+	a, b := p.Recorder(0, 2).(*loopObserver), p.Recorder(1, 2).(*loopObserver)
+	end := func(l *loopObserver, step, query, due, sent, at, status int, cause load.Cause) {
 		l.Observe(&load.Observation{Phase: step, Query: query, Due: ms(due), Sent: ms(sent), End: ms(at), Status: status, Cause: cause, Check: -1})
 	}
 	for _, due := range []int{0, 10, 20} {
@@ -23,7 +23,7 @@ func TestTapKnowsWhatIsUnderWay(t *testing.T) {
 	a.Drop(ms(25), 0)
 	g := p.take(ms(100))[0]
 	if g.begun != 4 || g.ended != 2 || g.errors != 1 || g.dropped != 1 || g.waited != ms(3) || g.last != ms(20) {
-		t.Errorf("%+v", g.tapped)
+		t.Errorf("%+v", g.stepCounts)
 	}
 	if g.under[0] != 2 || g.under[1] != 0 || g.oldest[0] < ms(95) || g.oldest[0] > ms(100) {
 		t.Errorf("%v under way, %v old", g.under, g.oldest)
@@ -36,15 +36,15 @@ func TestTapKnowsWhatIsUnderWay(t *testing.T) {
 	end(a, 0, 0, 0, 0, 120, 0, load.Timeout)
 	both := p.take(ms(130))
 	if g := both[0]; g.ended != 1 || g.errors != 1 || g.begun != 0 || g.under[0] != 1 {
-		t.Errorf("of the first step %+v, %v under way", g.tapped, g.under)
+		t.Errorf("of the first step %+v, %v under way", g.stepCounts, g.under)
 	}
 	if g := both[1]; g.begun != 1 || g.ended != 0 || g.under[0] != 1 {
-		t.Errorf("of the second step %+v", g.tapped)
+		t.Errorf("of the second step %+v", g.stepCounts)
 	}
 	end(a, 0, 0, 20, 20, 140, 0, load.CutOff)
 	both = p.take(ms(150))
 	if g := both[0]; g.ended != 0 || g.under[0] != 0 || g.queries[0].cut != 1 {
-		t.Errorf("what is cut off: %+v", g.tapped)
+		t.Errorf("what is cut off: %+v", g.stepCounts)
 	}
 	if len(a.of) != 1 || a.of[0].step != 1 {
 		t.Errorf("%d steps are kept of which nothing is left", len(a.of)-1)

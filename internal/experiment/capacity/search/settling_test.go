@@ -8,13 +8,13 @@ import (
 )
 
 // What a load takes to be there is no time of the step.
-func TestSettle(t *testing.T) {
+func TestSettlingTime(t *testing.T) {
 	o, err := objective.Parse("p99 < 100ms")
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := func(settle time.Duration) Step {
-		s, err := New(Options{Objective: o, Lowest: 1, Highest: 8, Settle: settle})
+	first := func(settlingTime time.Duration) Step {
+		s, err := New(Options{Objective: o, Lowest: 1, Highest: 8, SettlingTime: settlingTime})
 		if err != nil {
 			t.Fatal(err)
 		}

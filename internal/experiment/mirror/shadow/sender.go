@@ -13,12 +13,12 @@ import (
 	"tailscope/internal/experiment/mirror/pair"
 )
 
-// Lane sends copies to one shadow. It is safe for concurrent use.
-type Lane struct {
-	o       LaneOptions
+// Sender sends copies to one shadow. It is safe for concurrent use.
+type Sender struct {
+	o       Options
 	markID  []byte // what comes before a request's id in the mark on copies
 	markEnd []byte // and after it, before the copy's number
-	room    *pair.Room
+	budget  *pair.Budget
 	amplify amplify
 	spread  *spreader
 	missed  missed
@@ -37,20 +37,20 @@ type Lane struct {
 	queue   queue
 	closed  bool
 	open    int           // connections, those that are being made included
-	empty   chan struct{} // closed when the lane is closed and open has come to 0
+	empty   chan struct{} // closed when the sender is closed and open has come to 0
 }
 
-// NewLane returns a lane that connects to nothing before the first copy. It has
+// NewSender returns a sender that connects to nothing before the first copy. It has
 // goroutines until it is closed.
-func NewLane(o LaneOptions) (*Lane, error) {
+func NewSender(o Options) (*Sender, error) {
 	if err := o.ensureDefaults(); err != nil {
 		return nil, fmt.Errorf("shadow %s: %w", o.Name, err)
 	}
-	l := &Lane{
+	l := &Sender{
 		o:       o,
 		markID:  []byte("Tailscope-Mirror: " + o.Session + "/"),
 		markEnd: []byte("; variant=" + o.Name + "; copy="),
-		room:    pair.NewRoom(o.Buffer),
+		budget:  pair.NewBudget(o.Buffer),
 		using:   o.Using,
 		swept:   make(chan struct{}),
 		empty:   make(chan struct{}),
@@ -62,7 +62,7 @@ func NewLane(o LaneOptions) (*Lane, error) {
 		if err != nil {
 			return nil, fmt.Errorf("shadow %s: %w", o.Name, err)
 		}
-		l.servers = append(l.servers, &server{target: t, lane: l, index: i})
+		l.servers = append(l.servers, &server{target: t, sender: l, index: i})
 	}
 	l.spread = newSpreader(l)
 	l.wg.Go(l.spread.run)
@@ -70,15 +70,15 @@ func NewLane(o LaneOptions) (*Lane, error) {
 	return l, nil
 }
 
-// Name is the lane's label variant.
-func (l *Lane) Name() string { return l.o.Name }
+// Name returns the sender's label variant.
+func (l *Sender) Name() string { return l.o.Name }
 
-// Role is what the lane's servers are there for.
-func (l *Lane) Role() pair.Role { return l.o.Role }
+// Role returns the role of the sender's servers.
+func (l *Sender) Role() pair.Role { return l.o.Role }
 
 // Copies returns of how many copies the next request is to be offered, by the
 // factor of SetAmplify. A write that gets none has been missed.
-func (l *Lane) Copies(write bool) uint8 {
+func (l *Sender) Copies(write bool) uint8 {
 	n := l.amplify.next()
 	if n == 0 && write {
 		l.missed.mark(l.o.Now(), "a write got no copy, as fewer copies than requests are asked for")
@@ -88,11 +88,11 @@ func (l *Lane) Copies(write bool) uint8 {
 
 // Missed marks the shadow as diverged: a write that it was meant to get was not
 // copied, for that reason.
-func (l *Lane) Missed(why pair.Reason) { l.missed.mark(l.o.Now(), whyNotCopied(why)) }
+func (l *Sender) Missed(why pair.Reason) { l.missed.mark(l.o.Now(), whyNotCopied(why)) }
 
 // Offer sends c's copies, at once where that takes no waiting, or has them sent,
 // or ends them with the cause. It never blocks.
-func (l *Lane) Offer(c Copy) {
+func (l *Sender) Offer(c Copy) {
 	for k := range int(c.Copies) {
 		j := job{p: c.Payload, to: c.To, shadow: c.Shadow, k: k, write: c.Write}
 		j.p.Retain()
@@ -105,7 +105,7 @@ func (l *Lane) Offer(c Copy) {
 				l.drop(&j, pair.BodyLimit)
 				continue
 			}
-			if j.r = s.open(l.room, l.o.BodyLimit); j.r == nil {
+			if j.r = s.open(l.budget, l.o.BodyLimit); j.r == nil {
 				l.drop(&j, pair.BodyBehind)
 				continue
 			}
@@ -120,9 +120,9 @@ func (l *Lane) Offer(c Copy) {
 }
 
 // later has a copy wait for its time.
-func (l *Lane) later(j job, delay time.Duration) {
+func (l *Sender) later(j job, delay time.Duration) {
 	size := j.p.size()
-	if !l.room.Take(size) {
+	if !l.budget.Reserve(size) {
 		l.drop(&j, pair.BufferFull)
 		return
 	}
@@ -135,7 +135,7 @@ func (l *Lane) later(j job, delay time.Duration) {
 
 // SetUsing has the first n servers of the pool used. Copies under way to others
 // are finished. With 0 every copy is dropped.
-func (l *Lane) SetUsing(n int) error {
+func (l *Sender) SetUsing(n int) error {
 	if n < 0 || n > len(l.servers) {
 		return fmt.Errorf("using %d of %d servers: give 0 to %d", n, len(l.servers), len(l.servers))
 	}
@@ -164,7 +164,7 @@ func (l *Lane) SetUsing(n int) error {
 
 // SetAmplify sets how many copies of each request are sent on average, from 0 to
 // 255.
-func (l *Lane) SetAmplify(f float64) error {
+func (l *Sender) SetAmplify(f float64) error {
 	if err := checkAmplify(f); err != nil {
 		return err
 	}
@@ -174,13 +174,12 @@ func (l *Lane) SetAmplify(f float64) error {
 
 // Buffered returns how many bytes are held for copies not yet sent, and their
 // bound.
-func (l *Lane) Buffered() (held, bound int64) {
-	return l.room.Held(), l.room.Bound()
+func (l *Sender) Buffered() (held, bound int64) {
+	return l.budget.Held(), l.budget.Bound()
 }
 
-// State is what the lane does at the moment, but for the account, of which the
-// book knows.
-func (l *Lane) State() api.MirrorTarget {
+// State returns the sender's state, but for the account, which the ledger keeps.
+func (l *Sender) State() api.MirrorTarget {
 	t := api.MirrorTarget{
 		Name:     l.o.Name,
 		Role:     l.o.Role.String(),
@@ -200,11 +199,11 @@ func (l *Lane) State() api.MirrorTarget {
 	return t
 }
 
-// Close ends the lane. Copies that wait are dropped; those under way may end by
+// Close ends the sender. Copies that wait are dropped; those under way may end by
 // themselves until ctx is done and are broken off then. When it returns every
 // copy has ended and no goroutine is left. It returns ctx's error if it had to
 // break copies off.
-func (l *Lane) Close(ctx context.Context) error {
+func (l *Sender) Close(ctx context.Context) error {
 	var end []*conn
 	l.mu.Lock()
 	if l.closed {
@@ -261,11 +260,11 @@ type job struct {
 	start  int64 // when it was first sent
 	since  int64 // when it was queued, or due
 	due    int64 // when it was to be sent first; 0: it was at once
-	held   int64 // bytes of the payload that are counted in the lane's room
+	held   int64 // bytes of the payload that are counted in the sender's budget
 }
 
 // drop ends a copy that is not sent.
-func (l *Lane) drop(j *job, cause pair.Cause) {
+func (l *Sender) drop(j *job, cause pair.Cause) {
 	leg := pair.Leg{Cause: cause}
 	if j.tries > 0 {
 		leg.Start, leg.Cause = j.start, pair.Reset
@@ -274,14 +273,14 @@ func (l *Lane) drop(j *job, cause pair.Cause) {
 }
 
 // end ends a copy. Delivered says that the server has all of the request.
-func (l *Lane) end(j *job, leg pair.Leg, delivered bool) {
+func (l *Sender) end(j *job, leg pair.Leg, delivered bool) {
 	// What the client broke off the primary has not got either, and what ends
 	// with the session nobody misses.
-	if j.write && j.k == 0 && !delivered && leg.Cause != pair.ClientGone && leg.Cause != pair.Stopped {
+	if j.write && j.k == 0 && !delivered && leg.Cause != pair.ClientClosed && leg.Cause != pair.Stopped {
 		l.missed.mark(l.o.Now(), whyMissed(j.p, leg))
 	}
 	if j.held > 0 {
-		l.room.Give(j.held)
+		l.budget.Release(j.held)
 		j.held = 0
 	}
 	if j.r != nil {
@@ -300,7 +299,7 @@ func (l *Lane) end(j *job, leg pair.Leg, delivered bool) {
 
 // appendRequest appends the copy's request as HTTP/1.1 has it, the whole of it
 // but for a streamed body.
-func (l *Lane) appendRequest(b []byte, j *job) []byte {
+func (l *Sender) appendRequest(b []byte, j *job) []byte {
 	p, rw := j.p, &l.o.Rewrite
 	b = append(b, p.Method...)
 	b = append(b, ' ')

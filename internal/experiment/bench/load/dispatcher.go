@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// A desk gives the requests of one loop to its lines, as they fall due, and keeps
-// their account. A line carries one request at a time: a connection of HTTP/1.1,
-// a stream of HTTP/2. A line that has done with a request takes the next that
-// waits by itself; the desk's own goroutine sends those that find a line free.
-type desk struct {
+// A dispatcher hands the requests of one loop to its lines, as they fall due, and
+// keeps their account. A line carries one request at a time: a connection of
+// HTTP/1.1, a stream of HTTP/2. A line that has done with a request takes the next
+// that waits by itself; the dispatcher's own goroutine sends those that find a line
+// free.
+type dispatcher struct {
 	o        *Options
 	start    time.Time
 	source   Source
@@ -43,11 +44,11 @@ type job struct {
 	request *Request
 }
 
-// line carries one request at a time. Its fields are guarded by the desk's mu,
+// line carries one request at a time. Its fields are guarded by the dispatcher's mu,
 // but what belongs to the request under way is the carrier's to read.
 type line struct {
-	desk *desk
-	via  carrier
+	dispatcher *dispatcher
+	via        carrier
 
 	o       Observation
 	free    time.Duration // since when, while it is
@@ -60,14 +61,14 @@ type line struct {
 
 // carrier is how a line's requests travel.
 type carrier interface {
-	// take keeps of r what send needs. The desk is locked.
-	take(r *Request)
-	// send begins to send what was taken, without waiting for anything. It sees to it
-	// that desk.done is called for it.
+	// keep stores what send needs of r. The dispatcher is locked.
+	keep(r *Request)
+	// send begins to send what was taken, without waiting for anything.
+	// dispatcher.done is called at its end.
 	send()
-	// abandon gives up the request under way. It reports whether that was all: if
-	// not, desk.done is going to be called for it. The desk is locked.
-	abandon() (gone bool)
+	// abandon gives up the request under way. It reports whether the request has
+	// ended: if not, dispatcher.done is called later. The dispatcher is locked.
+	abandon() (ended bool)
 }
 
 // answer is what came of a request that was sent.
@@ -79,10 +80,10 @@ type answer struct {
 	check      int
 }
 
-func (d *desk) now() time.Duration { return time.Since(d.start) }
+func (d *dispatcher) now() time.Duration { return time.Since(d.start) }
 
 // pace sends requests as they fall due, until there are no more.
-func (d *desk) pace(ctx context.Context) {
+func (d *dispatcher) pace(ctx context.Context) {
 	switch {
 	case d.o.Recorded:
 		d.replay(ctx)
@@ -93,12 +94,12 @@ func (d *desk) pace(ctx context.Context) {
 	}
 	d.mu.Lock()
 	d.ending = true
-	d.settle()
+	d.closeIfEmpty()
 	d.mu.Unlock()
 }
 
 // until waits for a moment and reports whether the run goes on.
-func (d *desk) until(ctx context.Context, due time.Duration) bool {
+func (d *dispatcher) until(ctx context.Context, due time.Duration) bool {
 	for {
 		now := d.now()
 		if ctx.Err() != nil {
@@ -118,21 +119,21 @@ func (d *desk) until(ctx context.Context, due time.Duration) bool {
 }
 
 // follow sends by the pacer's schedule.
-func (d *desk) follow(ctx context.Context) {
+func (d *dispatcher) follow(ctx context.Context) {
 	for {
 		due, phase, ok := d.pacer.Next()
 		if !ok || d.o.Duration > 0 && due >= d.o.Duration || !d.until(ctx, due) {
 			return
 		}
 		d.withdraw()
-		if phase != Again && !d.hand(job{due: due, phase: phase}) {
+		if phase != Again && !d.dispatch(job{due: due, phase: phase}) {
 			return
 		}
 	}
 }
 
 // withdraw drops what waits and is not to be sent any more.
-func (d *desk) withdraw() {
+func (d *dispatcher) withdraw() {
 	if d.o.Withdrawn == nil {
 		return
 	}
@@ -146,7 +147,7 @@ func (d *desk) withdraw() {
 }
 
 // replay sends by the requests' own times.
-func (d *desk) replay(ctx context.Context) {
+func (d *dispatcher) replay(ctx context.Context) {
 	var r Request
 	for {
 		r = Request{}
@@ -154,14 +155,14 @@ func (d *desk) replay(ctx context.Context) {
 		ok := d.source.Next(&r)
 		d.account.Exhausted = !ok
 		d.mu.Unlock()
-		if !ok || d.o.Duration > 0 && r.Due >= d.o.Duration || !d.until(ctx, r.Due) || !d.hand(job{due: r.Due, request: &r}) {
+		if !ok || d.o.Duration > 0 && r.Due >= d.o.Duration || !d.until(ctx, r.Due) || !d.dispatch(job{due: r.Due, request: &r}) {
 			return
 		}
 	}
 }
 
 // repeat keeps every line busy, each thinking before its request.
-func (d *desk) repeat(ctx context.Context) {
+func (d *dispatcher) repeat(ctx context.Context) {
 	for _, l := range d.lines {
 		d.mu.Lock()
 		more := d.again(l, d.now(), 0)
@@ -184,7 +185,7 @@ func (d *desk) repeat(ctx context.Context) {
 
 // thought returns the lines that have thought long enough, with their requests
 // launched, and in how long the next will have; negative at the end of the loop.
-func (d *desk) thought() (ready []*line, next time.Duration) {
+func (d *dispatcher) thought() (ready []*line, next time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.now()
@@ -208,9 +209,9 @@ func (d *desk) thought() (ready []*line, next time.Duration) {
 	return ready, next
 }
 
-// hand gives a request that has fallen due to a free line, or lets it wait, or
-// drops it. It reports whether there are more requests.
-func (d *desk) hand(j job) bool {
+// dispatch hands a request that has fallen due to a free line, or queues it, or drops
+// it. It reports whether there are more requests.
+func (d *dispatcher) dispatch(j job) bool {
 	d.mu.Lock()
 	if d.ending {
 		d.mu.Unlock()
@@ -255,7 +256,7 @@ func (j *job) keep() {
 
 // pick takes the free line that has been longest, one with a connection if there
 // is one; nil if all are busy.
-func (d *desk) pick() *line {
+func (d *dispatcher) pick() *line {
 	for d.open.len() > 0 {
 		l := d.open.pop()
 		if l.open {
@@ -272,7 +273,7 @@ func (d *desk) pick() *line {
 }
 
 // begin gives a free line a request; false says that there are none left.
-func (d *desk) begin(l *line, j job) bool {
+func (d *dispatcher) begin(l *line, j job) bool {
 	r := j.request
 	if r == nil {
 		r = &d.request
@@ -289,14 +290,14 @@ func (d *desk) begin(l *line, j job) bool {
 }
 
 // load puts a request on a line.
-func (d *desk) load(l *line, r *Request) {
+func (d *dispatcher) load(l *line, r *Request) {
 	l.o = Observation{Query: r.Query, Tenant: r.Tenant, Check: -1}
 	l.head = r.Method == "HEAD"
-	l.via.take(r)
+	l.via.keep(r)
 }
 
 // launch makes a line's request one that is under way.
-func (d *desk) launch(l *line) {
+func (d *dispatcher) launch(l *line) {
 	now := d.now()
 	l.o.Sent = now
 	l.o.Late = max(0, now-max(l.o.Due, l.free))
@@ -310,24 +311,24 @@ func (d *desk) launch(l *line) {
 
 // exhaust ends the run for want of requests; asked have been counted as due that
 // there turned out to be none for, and none for those that wait.
-func (d *desk) exhaust(asked int) {
+func (d *dispatcher) exhaust(asked int) {
 	d.account.Due -= uint64(asked + d.waiting.len())
 	d.waiting = ring[job]{}
 	d.account.Exhausted, d.ending = true, true
-	d.settle()
+	d.closeIfEmpty()
 	d.alarm.wake()
 }
 
 // done accounts for a line's request. It reports whether the line has taken
 // another, which is to be sent; if not it is free, with a connection or without.
-func (d *desk) done(l *line, a answer, open bool) (more bool) {
+func (d *dispatcher) done(l *line, a answer, open bool) (more bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l.open = open
 	return d.finish(l, a)
 }
 
-func (d *desk) finish(l *line, a answer) (more bool) {
+func (d *dispatcher) finish(l *line, a answer) (more bool) {
 	o := &l.o
 	o.FirstByte, o.End, o.Status, o.Bytes, o.Cause, o.Check = a.first, a.end, a.status, a.bytes, a.cause, a.check
 	if a.cause != Answered || l.expired || l.cut {
@@ -345,7 +346,7 @@ func (d *desk) finish(l *line, a answer) (more bool) {
 	d.recorder.Observe(o)
 	d.under--
 	l.busy, l.free = false, a.end
-	defer d.settle()
+	defer d.closeIfEmpty()
 	if !d.ended {
 		switch {
 		case d.waiting.len() > 0:
@@ -370,7 +371,7 @@ func (d *desk) finish(l *line, a answer) (more bool) {
 
 // again gives a closed loop's line its next request, at the earliest after pause.
 // It reports whether that is to be sent now.
-func (d *desk) again(l *line, now, pause time.Duration) bool {
+func (d *dispatcher) again(l *line, now, pause time.Duration) bool {
 	if d.o.Duration > 0 && now >= d.o.Duration {
 		d.ending = true
 		d.alarm.wake()
@@ -399,15 +400,15 @@ func (d *desk) again(l *line, now, pause time.Duration) bool {
 	return true
 }
 
-// expects says whether a line's request is under way.
-func (d *desk) expects(l *line) bool {
+// expects reports whether a line's request is under way.
+func (d *dispatcher) expects(l *line) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return l.busy
 }
 
-// settle tells when all is over. The desk is locked.
-func (d *desk) settle() {
+// closeIfEmpty closes empty once all is over. The dispatcher is locked.
+func (d *dispatcher) closeIfEmpty() {
 	if !d.ending || d.under > 0 || d.waiting.len() > 0 {
 		return
 	}
@@ -419,7 +420,7 @@ func (d *desk) settle() {
 }
 
 // cutOff ends what is under way and what waits.
-func (d *desk) cutOff() {
+func (d *dispatcher) cutOff() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ending, d.ended = true, true
@@ -434,12 +435,12 @@ func (d *desk) cutOff() {
 			}
 		}
 	}
-	d.settle()
+	d.closeIfEmpty()
 }
 
 // watch gives up requests that have had Options.Timeout. All have the same time,
 // so the next to run out is never sooner than the oldest that is under way.
-func (d *desk) watch(stop <-chan struct{}) {
+func (d *dispatcher) watch(stop <-chan struct{}) {
 	t := time.NewTimer(d.o.Timeout)
 	defer t.Stop()
 	for {
@@ -458,7 +459,7 @@ func (d *desk) watch(stop <-chan struct{}) {
 
 // expire gives up what has run out and says in how long the next will, and which
 // lines have taken a request that is to be sent.
-func (d *desk) expire() (next time.Duration, more []*line) {
+func (d *dispatcher) expire() (next time.Duration, more []*line) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.now()

@@ -86,18 +86,18 @@ func (e *ender) wait(t testing.TB) []pair.Leg {
 	return e.legs
 }
 
-// lane returns a lane to servers that is closed, and checked to hold nothing,
+// sender returns a sender to servers that is closed, and checked to hold nothing,
 // with the test.
-func lane(t testing.TB, change func(*LaneOptions), servers ...*mirrortest.Server) *Lane {
+func testSender(t testing.TB, change func(*Options), servers ...*mirrortest.Server) *Sender {
 	t.Helper()
-	o := LaneOptions{Name: "candidate", Role: pair.Candidate, Session: "s1", Timeout: 30 * time.Second}
+	o := Options{Name: "candidate", Role: pair.Candidate, Session: "s1", Timeout: 30 * time.Second}
 	for _, s := range servers {
 		o.Servers = append(o.Servers, s.URL())
 	}
 	if change != nil {
 		change(&o)
 	}
-	l, err := NewLane(o)
+	l, err := NewSender(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func lane(t testing.TB, change func(*LaneOptions), servers ...*mirrortest.Server
 		defer cancel()
 		l.Close(ctx)
 		if held, _ := l.Buffered(); held != 0 {
-			t.Errorf("a closed lane holds %d bytes", held)
+			t.Errorf("a closed sender holds %d bytes", held)
 		}
 	})
 	return l
@@ -136,7 +136,7 @@ func stream(length int64) (*Payload, *Spool) {
 }
 
 // offer offers a payload, and gives it up.
-func offer(l *Lane, p *Payload, copies int) *ender {
+func offer(l *Sender, p *Payload, copies int) *ender {
 	e := newEnder(copies)
 	l.Offer(Copy{Payload: p, To: e, Copies: uint8(copies)})
 	p.Release()
@@ -144,7 +144,7 @@ func offer(l *Lane, p *Payload, copies int) *ender {
 }
 
 // one offers one copy, and returns how it ended.
-func one(t testing.TB, l *Lane, p *Payload) pair.Leg {
+func one(t testing.TB, l *Sender, p *Payload) pair.Leg {
 	t.Helper()
 	return offer(l, p, 1).wait(t)[0]
 }

@@ -10,7 +10,7 @@ import (
 
 // A session is looked at while requests and copies are under way, after they have
 // ended, and no more.
-func TestLooker(t *testing.T) {
+func TestSampler(t *testing.T) {
 	hold := make(chan struct{})
 	slow := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { <-hold })
 	primary, candidate := newBackend(t, "h1", newAnswers()), newBackend(t, "h1", slow)
@@ -19,7 +19,7 @@ func TestLooker(t *testing.T) {
 		o.Connections = 2
 		o.Amplify, o.Spread = 3, 0
 	})
-	l, err := s.Looker()
+	l, err := s.NewSampler()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,26 +30,26 @@ func TestLooker(t *testing.T) {
 	}
 	r.Body.Close()
 	begun, ended := uint64(0), uint64(0)
-	var look Look
+	var sample Sample
 	waitFor(t, func() bool {
-		look = l.Look()
-		p := look.Primary.All()
+		sample = l.Sample()
+		p := sample.Primary.All()
 		begun, ended = begun+p.Begun, ended+p.Ended
-		u := look.Shadows[0].AllUnder()
+		u := sample.Shadows[0].AllUnder()
 		return begun == 1 && ended == 1 && u.N == 3 && u.Waits == 1
-	}, func() any { return look })
+	}, func() any { return sample })
 	if n := s.Shed(0); n != 1 {
 		t.Errorf("%d copies were shed, want the one that waits", n)
 	}
 	close(hold)
 	var answered uint64
 	waitFor(t, func() bool {
-		look = l.Look()
-		answered += look.Shadows[0].All().Ended
+		sample = l.Sample()
+		answered += sample.Shadows[0].All().Ended
 		return answered == 2
-	}, func() any { return look })
-	if look.At.Before(look.Since) || time.Since(look.At) > time.Minute {
-		t.Errorf("a look from %v to %v", look.Since, look.At)
+	}, func() any { return sample })
+	if sample.At.Before(sample.Since) || time.Since(sample.At) > time.Minute {
+		t.Errorf("a look from %v to %v", sample.Since, sample.At)
 	}
 	l.Close()
 	one := api.Float(1)
@@ -60,7 +60,7 @@ func TestLooker(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Body.Close()
-	if p := l.Look().Primary; len(p.Seen) != 0 {
+	if p := l.Sample().Primary; len(p.Seen) != 0 {
 		t.Errorf("nobody looks, and there is %+v", p)
 	}
 }

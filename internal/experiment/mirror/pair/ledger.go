@@ -16,7 +16,7 @@ type Shadow struct {
 	Role Role   // Control or Candidate
 }
 
-// Options configures a Book. What is zero takes its default; Service,
+// Options configures a Ledger. What is zero takes its default; Service,
 // Experiment and Shadows have none.
 type Options struct {
 	Service    string
@@ -34,8 +34,8 @@ type Options struct {
 	// exchange or its slices after it has returned. Answers may be kept.
 	Watch func(*Exchange)
 
-	FlushEvery time.Duration // how often the sink is given what there is; default 2 s
-	PutTimeout time.Duration // how long one Put may take; default 10 s
+	FlushEvery time.Duration // default 2 s
+	PutTimeout time.Duration // bounds one Put; default 10 s
 	IdleAfter  time.Duration // names not seen for so long leave memory; default 10 min
 	MaxNames   int           // pairs of operation and tenant in memory; default 2,048, see Stats.Folded
 	MaxAnswers int64         // bytes of kept answers of exchanges that have not ended; default 64 MiB
@@ -94,9 +94,9 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Book is where exchanges are begun, counted and recorded. It is safe for
-// concurrent use. Run flushes it.
-type Book struct {
+// Ledger begins, counts and records exchanges. It is safe for concurrent use. Run
+// flushes it.
+type Ledger struct {
 	o       Options
 	lastID  atomic.Uint64
 	open    atomic.Int64
@@ -112,11 +112,11 @@ type Book struct {
 	observer atomic.Pointer[Observer]
 }
 
-// NewBook returns a book; its Options must be valid.
-func NewBook(o Options) *Book {
+// NewLedger returns a ledger; its Options must be valid.
+func NewLedger(o Options) *Ledger {
 	o.EnsureDefaults()
-	b := &Book{o: o, account: make([]account, len(o.Shadows))}
-	b.pool.New = func() any { return &Exchange{book: b, copies: make([]copies, len(o.Shadows))} }
+	b := &Ledger{o: o, account: make([]account, len(o.Shadows))}
+	b.pool.New = func() any { return &Exchange{ledger: b, copies: make([]copies, len(o.Shadows))} }
 	b.records.init(&b.o)
 	b.flusher.init(b)
 	return b
@@ -128,7 +128,7 @@ func NewBook(o Options) *Book {
 // Keep asks for the answers, and for Watch. Begin does not keep copies.
 //
 // EndPrimary must follow exactly once, and EndCopy once for every copy.
-func (b *Book) Begin(n Names, copies []uint8, keep bool) *Exchange {
+func (b *Ledger) Begin(n Names, copies []uint8, keep bool) *Exchange {
 	x := b.begin(n, Chosen)
 	x.keep = keep
 	x.left = 1
@@ -145,13 +145,13 @@ func (b *Book) Begin(n Names, copies []uint8, keep bool) *Exchange {
 
 // Skip begins the exchange of a request that was not chosen: only the primary's
 // leg is timed, apart from those of requests that were.
-func (b *Book) Skip(n Names, why Reason) *Exchange {
+func (b *Ledger) Skip(n Names, why Reason) *Exchange {
 	x := b.begin(n, why)
 	x.left = 1
 	return x
 }
 
-func (b *Book) begin(n Names, why Reason) *Exchange {
+func (b *Ledger) begin(n Names, why Reason) *Exchange {
 	if why >= NumReasons {
 		why = Chosen
 	}
@@ -169,17 +169,17 @@ func (b *Book) begin(n Names, why Reason) *Exchange {
 	return x
 }
 
-// Account returns what became of the copies meant for a shadow, all at one
-// moment. Buffered and BufferBound are the lane's to say.
-func (b *Book) Account(shadow int) api.MirrorAccount {
+// Account returns what became of the copies meant for a shadow, all at one moment.
+// The sender fills in Buffered and BufferBound.
+func (b *Ledger) Account(shadow int) api.MirrorAccount {
 	return b.account[shadow].snapshot()
 }
 
-// Stats is what a book has seen since it was made.
+// Stats holds a ledger's totals since it was made.
 type Stats struct {
 	Requests uint64
 	Open     int64 // exchanges not all of whose legs have ended
-	// Skipped and Failed are keyed by words of Reason and Cause, without zeros.
+	// Skipped and Failed are keyed by Reason.String and Cause.String, without zeros.
 	Skipped map[string]uint64
 	Failed  map[string]uint64
 	Strays  uint64 // ends of legs that were not open: a mistake of the caller, left out
@@ -193,7 +193,7 @@ type Stats struct {
 
 // Stats returns the totals. Requests is never below the sum of Skipped, nor
 // that of Failed above Requests.
-func (b *Book) Stats() Stats {
+func (b *Ledger) Stats() Stats {
 	s := Stats{Skipped: map[string]uint64{}, Failed: map[string]uint64{}}
 	for c := range b.failed {
 		if n := b.failed[c].Load(); n > 0 {

@@ -13,8 +13,8 @@ import (
 	"tailscope/internal/experiment/mirror/pair"
 )
 
-// lane is what all connections to one shadow share.
-type lane struct {
+// sender holds what all connections to one shadow share.
+type sender struct {
 	p       *Proxy
 	shadow  int
 	name    string
@@ -23,7 +23,7 @@ type lane struct {
 	using   atomic.Int64
 	next    atomic.Uint64
 	count   atomic.Int64 // of links
-	room    *pair.Room   // of the bytes that wait for it
+	budget  *pair.Budget // of the bytes that wait for it
 
 	mu       sync.Mutex
 	diverged int64 // when bytes were first missed, Unix nanoseconds
@@ -36,8 +36,8 @@ type server struct {
 	down  atomic.Pointer[string]
 }
 
-func newLane(p *Proxy, shadow int, s Shadow) *lane {
-	l := &lane{p: p, shadow: shadow, name: s.Name, role: s.Role, room: pair.NewRoom(p.o.Buffer)}
+func newSender(p *Proxy, shadow int, s Shadow) *sender {
+	l := &sender{p: p, shadow: shadow, name: s.Name, role: s.Role, budget: pair.NewBudget(p.o.Buffer)}
 	for _, addr := range s.Servers {
 		l.servers = append(l.servers, &server{addr: addr})
 	}
@@ -48,11 +48,11 @@ func newLane(p *Proxy, shadow int, s Shadow) *lane {
 	return l
 }
 
-func (l *lane) setUsing(n int) { l.using.Store(int64(min(max(n, 0), len(l.servers)))) }
+func (l *sender) setUsing(n int) { l.using.Store(int64(min(max(n, 0), len(l.servers)))) }
 
 // open begins a connection; it is made by a goroutine of its own.
-func (l *lane) open(c *conn, x, connect *pair.Exchange) *link {
-	k := &link{lane: l, c: c, x: x, connect: connect, wake: make(chan struct{}, 1), quiet: mostQuiet}
+func (l *sender) open(c *conn, x, connect *pair.Exchange) *link {
+	k := &link{sender: l, c: c, x: x, connect: connect, wake: make(chan struct{}, 1), quiet: mostQuiet}
 	using := l.using.Load()
 	if using > 0 {
 		k.server = l.servers[l.next.Add(1)%uint64(using)]
@@ -86,7 +86,7 @@ func (l *lane) open(c *conn, x, connect *pair.Exchange) *link {
 
 // missed says that a shadow's connection did not get, or not answer, all of its
 // client's bytes: from then on it may hold other data.
-func (l *lane) missed(cause pair.Cause) {
+func (l *sender) missed(cause pair.Cause) {
 	l.mu.Lock()
 	if l.diverged == 0 {
 		l.diverged, l.why = l.p.o.Now(), fmt.Sprintf("a connection was lost: %s", cause)
@@ -94,9 +94,9 @@ func (l *lane) missed(cause pair.Cause) {
 	l.mu.Unlock()
 }
 
-func (l *lane) state() api.MirrorTarget {
+func (l *sender) state() api.MirrorTarget {
 	account := l.p.conns.Account(l.shadow)
-	account.Buffered, account.BufferBound = l.room.Held(), l.room.Bound()
+	account.Buffered, account.BufferBound = l.budget.Held(), l.budget.Bound()
 	t := api.MirrorTarget{
 		Name: l.name, Role: "candidate", Using: int(l.using.Load()), Amplify: 1, Account: &account, Diverged: api.Float(math.NaN()),
 	}

@@ -15,7 +15,7 @@ import (
 	"tailscope/internal/listen"
 )
 
-// plain is the door for HTTP/1.1 connections to a primary that speaks it, too.
+// plain serves HTTP/1.1 connections to a primary that speaks it, too.
 type plain interface {
 	// ServeConn serves a connection of which peeked was read before, until it
 	// ends, and closes it.
@@ -23,17 +23,17 @@ type plain interface {
 	// Shutdown lets the requests that are being served finish until ctx is done,
 	// and breaks them off then. When it returns no goroutine is left.
 	Shutdown(ctx context.Context) error
-	// Connections is how many are open to the primary.
+	// Connections returns the number of open connections to the primary.
 	Connections() int
 }
 
-// door accepts connections and hands each to those who speak its protocol.
+// httpListener accepts connections and hands each to the server of its protocol.
 //
 //	TLS --ALPN--> h2 -----------------> general
 //	        \---> http/1.1 --\
 //	no TLS --first bytes-----+--> plain, or general if the primary speaks
 //	        \---> h2 preface --> general      HTTP/2 only
-type door struct {
+type httpListener struct {
 	l       net.Listener
 	tls     *tls.Config // nil without TLS
 	plain   plain       // nil: the primary speaks HTTP/2 only
@@ -42,27 +42,27 @@ type door struct {
 	log     *slog.Logger
 
 	mu      sync.Mutex
-	waiting map[net.Conn]struct{} // of which it is not known what they speak
+	waiting map[net.Conn]struct{} // whose protocol is not known yet
 	closed  bool
 	wg      sync.WaitGroup
 }
 
-// helloTimeout is how long a client may take to say what it speaks, and
-// headTimeout to send a request's head.
+// helloTimeout bounds the time until a client has shown its protocol, and headTimeout
+// the time to send a request's head.
 const (
 	helloTimeout = 20 * time.Second
 	headTimeout  = 60 * time.Second
 	idleTimeout  = 3 * time.Minute
 )
 
-func newDoor(l net.Listener, config *tls.Config, plain plain, general http.Handler, log *slog.Logger) *door {
-	d := &door{l: l, plain: plain, log: log, waiting: make(map[net.Conn]struct{})}
+func newHTTPListener(l net.Listener, config *tls.Config, plain plain, general http.Handler, log *slog.Logger) *httpListener {
+	h := &httpListener{l: l, plain: plain, log: log, waiting: make(map[net.Conn]struct{})}
 	if config != nil {
-		d.tls = config.Clone()
-		d.tls.NextProtos = []string{"h2", "http/1.1"}
+		h.tls = config.Clone()
+		h.tls.NextProtos = []string{"h2", "http/1.1"}
 	}
-	d.handed = &handed{addr: l.Addr(), conns: make(chan net.Conn), done: make(chan struct{})}
-	d.general = &http.Server{
+	h.handed = &handed{addr: l.Addr(), conns: make(chan net.Conn), done: make(chan struct{})}
+	h.general = &http.Server{
 		Handler:     listen.Working(general),
 		ConnContext: listen.ConnContext,
 		// OPTIONS * is the primary's to answer.
@@ -76,36 +76,36 @@ func newDoor(l net.Listener, config *tls.Config, plain plain, general http.Handl
 			MaxReceiveBufferPerConnection: 16 << 20, MaxReceiveBufferPerStream: 1 << 20,
 		},
 	}
-	d.general.Protocols.SetHTTP1(true)
-	d.general.Protocols.SetHTTP2(true)
-	d.general.Protocols.SetUnencryptedHTTP2(true)
-	return d
+	h.general.Protocols.SetHTTP1(true)
+	h.general.Protocols.SetHTTP2(true)
+	h.general.Protocols.SetUnencryptedHTTP2(true)
+	return h
 }
 
-// start accepts connections until the door is closed.
-func (d *door) start() {
-	d.wg.Go(func() { _ = d.general.Serve(d.handed) })
-	d.wg.Go(d.serve)
+// start accepts connections until it is closed.
+func (h *httpListener) start() {
+	h.wg.Go(func() { _ = h.general.Serve(h.handed) })
+	h.wg.Go(h.serve)
 }
 
-func (d *door) serve() {
+func (h *httpListener) serve() {
 	var pause time.Duration
 	for {
-		c, err := d.l.Accept()
+		c, err := h.l.Accept()
 		if err == nil {
 			pause = 0
-			d.wg.Go(func() { d.welcome(c) })
+			h.wg.Go(func() { h.welcome(c) })
 			continue
 		}
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		// No more file descriptors, or a connection that is gone already.
+		// No more file descriptors, or a connection that is closed already.
 		pause = min(max(2*pause, 5*time.Millisecond), time.Second)
-		d.log.Warn("mirror: a connection was not accepted; trying again", "error", err, "pause", pause)
+		h.log.Warn("mirror: a connection was not accepted; trying again", "error", err, "pause", pause)
 		select {
 		case <-time.After(pause):
-		case <-d.handed.done:
+		case <-h.handed.done:
 			return
 		}
 	}
@@ -114,42 +114,42 @@ func (d *door) serve() {
 // preface begins a connection of HTTP/2 (RFC 9113, 3.4).
 var preface = []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
 
-// welcome finds out what a client speaks, and hands its connection on.
-func (d *door) welcome(c net.Conn) {
-	if !d.wait(c) {
+// welcome detects a client's protocol and hands its connection to that server.
+func (h *httpListener) welcome(c net.Conn) {
+	if !h.wait(c) {
 		c.Close()
 		return
 	}
 	_ = c.SetDeadline(time.Now().Add(helloTimeout))
-	peeked, two, err := d.hello(&c)
-	d.waited(c)
+	peeked, two, err := h.hello(&c)
+	h.waited(c)
 	if err != nil {
 		if !errors.Is(err, io.EOF) {
-			d.log.Debug("mirror: a client did not say what it speaks", "client", c.RemoteAddr(), "error", err)
+			h.log.Debug("mirror: a client did not say what it speaks", "client", c.RemoteAddr(), "error", err)
 		}
 		c.Close()
 		return
 	}
 	_ = c.SetDeadline(time.Time{})
-	if !two && d.plain != nil {
-		d.plain.ServeConn(c, peeked)
+	if !two && h.plain != nil {
+		h.plain.ServeConn(c, peeked)
 		return
 	}
 	if len(peeked) > 0 {
 		c = &peekedConn{Conn: c, peeked: peeked}
 	}
-	d.handed.give(c)
+	h.handed.give(c)
 }
 
 // hello makes *c the connection on which HTTP is spoken, and says whether that
 // is HTTP/2. It returns what it has read of it.
-func (d *door) hello(c *net.Conn) (peeked []byte, two bool, err error) {
-	if d.tls != nil {
-		t := tls.Server(*c, d.tls)
+func (h *httpListener) hello(c *net.Conn) (peeked []byte, two bool, err error) {
+	if h.tls != nil {
+		t := tls.Server(*c, h.tls)
 		if err := t.Handshake(); err != nil {
 			return nil, false, err
 		}
-		d.swap(*c, t)
+		h.swap(*c, t)
 		*c = t
 		return nil, t.ConnectionState().NegotiatedProtocol == "h2", nil
 	}
@@ -168,55 +168,55 @@ func (d *door) hello(c *net.Conn) (peeked []byte, two bool, err error) {
 	}
 }
 
-// wait notes a connection that is closed when the door is.
-func (d *door) wait(c net.Conn) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
+// wait notes a connection that close is to close.
+func (h *httpListener) wait(c net.Conn) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
 		return false
 	}
-	d.waiting[c] = struct{}{}
+	h.waiting[c] = struct{}{}
 	return true
 }
 
-func (d *door) waited(c net.Conn) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.waiting, c)
+func (h *httpListener) waited(c net.Conn) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.waiting, c)
 }
 
-func (d *door) swap(from, to net.Conn) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.waiting, from)
-	d.waiting[to] = struct{}{}
-	if d.closed {
+func (h *httpListener) swap(from, to net.Conn) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.waiting, from)
+	h.waiting[to] = struct{}{}
+	if h.closed {
 		to.Close()
 	}
 }
 
 // close accepts no more, lets requests finish until ctx is done, and breaks them
 // off then. When it returns no goroutine is left.
-func (d *door) close(ctx context.Context) error {
-	d.l.Close()
-	d.mu.Lock()
-	d.closed = true
-	for c := range d.waiting {
+func (h *httpListener) close(ctx context.Context) error {
+	h.l.Close()
+	h.mu.Lock()
+	h.closed = true
+	for c := range h.waiting {
 		c.Close()
 	}
-	d.mu.Unlock()
+	h.mu.Unlock()
 	var wg sync.WaitGroup
 	var plainErr error
-	if d.plain != nil {
-		wg.Go(func() { plainErr = d.plain.Shutdown(ctx) })
+	if h.plain != nil {
+		wg.Go(func() { plainErr = h.plain.Shutdown(ctx) })
 	}
-	err := d.general.Shutdown(ctx)
+	err := h.general.Shutdown(ctx)
 	if err != nil {
-		d.general.Close()
+		h.general.Close()
 	}
-	d.handed.Close()
+	h.handed.Close()
 	wg.Wait()
-	d.wg.Wait()
+	h.wg.Wait()
 	return errors.Join(plainErr, err)
 }
 

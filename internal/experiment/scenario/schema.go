@@ -8,8 +8,8 @@ import (
 	"tailscope/internal/strictyaml"
 )
 
-// The words of files. They are decoded into these structs and the JSON Schema is
-// made of them, so neither can know a key that the other does not.
+// The keys of files. They are decoded into these structs and the JSON Schema is made
+// of them, so neither can know a key that the other does not.
 
 type node = strictyaml.Node
 

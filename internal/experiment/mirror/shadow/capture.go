@@ -1,18 +1,18 @@
 package shadow
 
-// Tap is what is known of a payload's body beside its copies. It is of use
-// after the payload was released.
-type Tap struct {
+// BodyCapture keeps a payload's body beside its copies. It may be used after the
+// payload was released.
+type BodyCapture struct {
 	s      *Spool
 	limit  int
 	length int64
 	body   []byte
 }
 
-// Tap has the body remembered, if it has at most limit bytes, and its length. It
-// is asked for before anything was written; a second tap replaces the first.
-func (p *Payload) Tap(limit int) *Tap {
-	t := &Tap{limit: limit}
+// CaptureBody keeps the body, if it has at most limit bytes, and its length. Call it
+// before anything was written; a second capture replaces the first.
+func (p *Payload) CaptureBody(limit int) *BodyCapture {
+	t := &BodyCapture{limit: limit}
 	if p.spool == nil {
 		t.add(p.Body)
 		return t
@@ -20,12 +20,12 @@ func (p *Payload) Tap(limit int) *Tap {
 	t.s = p.spool
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
-	t.s.tap = t
+	t.s.capture = t
 	return t
 }
 
 // add is called under the spool's lock.
-func (t *Tap) add(p []byte) {
+func (t *BodyCapture) add(p []byte) {
 	t.length += int64(len(p))
 	if t.length <= int64(t.limit) {
 		t.body = append(t.body, p...)
@@ -36,7 +36,7 @@ func (t *Tap) add(p []byte) {
 
 // Body returns the body, nil if it is not whole or too long, and its length, -1
 // if it is not whole.
-func (t *Tap) Body() (body []byte, length int64) {
+func (t *BodyCapture) Body() (body []byte, length int64) {
 	if t.s != nil {
 		t.s.mu.Lock()
 		defer t.s.mu.Unlock()
