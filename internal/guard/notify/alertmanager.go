@@ -14,14 +14,14 @@ import (
 	"tailscope/internal/guard/check/spec"
 )
 
-// alertBatch is how many alerts are posted at once.
+// alertBatch is the most alerts of one post.
 const alertBatch = 64
 
 // alertmanager posts alerts to Alertmanager's API v2. An alert is named by its
 // labels, so nothing that changes is among them: severity and value are
-// annotations. Alertmanager takes an alert for resolved unless it is told again,
-// and forgets all when it is killed; so all that fire, and what was resolved in the
-// last quarter of an hour, are posted again and again, as Prometheus does.
+// annotations. Alertmanager resolves an alert that is not posted again, and loses all
+// of them when it is killed. So firing alerts, and those resolved in the last quarter
+// of an hour, are posted again and again, as Prometheus does.
 // https://github.com/prometheus/alertmanager/blob/main/api/v2/openapi.yaml
 type alertmanager struct {
 	spec   spec.Alertmanager
@@ -44,16 +44,16 @@ func newAlertmanager(s spec.Alertmanager, now func() time.Time) (*alertmanager, 
 	return &alertmanager{spec: s, client: client, now: now}, nil
 }
 
-func (a *alertmanager) about() about {
-	return about{kind: "alertmanager", to: origin(a.spec.URL), events: true, batch: alertBatch, resend: a.spec.Resend}
+func (a *alertmanager) capabilities() capabilities {
+	return capabilities{kind: "alertmanager", to: origin(a.spec.URL), events: true, batch: alertBatch, resend: a.spec.Resend}
 }
 
 func (a *alertmanager) close() { a.client.CloseIdleConnections() }
 
-func (a *alertmanager) send(ctx context.Context, messages []message, settle func(int, error)) error {
+func (a *alertmanager) send(ctx context.Context, messages []message, report func(int, error)) error {
 	alerts := make([]alert, len(messages))
 	for i, m := range messages {
-		alerts[i] = a.alertOf(m.event, m.event.Kind == event.Resolved)
+		alerts[i] = a.newAlert(m.event, m.event.Kind == event.Resolved)
 	}
 	err := a.post(ctx, alerts)
 	if refused(err) && len(messages) > 1 {
@@ -63,7 +63,7 @@ func (a *alertmanager) send(ctx context.Context, messages []message, settle func
 			if err != nil && !refused(err) {
 				return err
 			}
-			settle(i, err)
+			report(i, err)
 		}
 		return nil
 	}
@@ -71,7 +71,7 @@ func (a *alertmanager) send(ctx context.Context, messages []message, settle func
 		return err
 	}
 	for i := range messages {
-		settle(i, err)
+		report(i, err)
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func (a *alertmanager) resend(ctx context.Context, known []incident) error {
 	known = pick(known, latest)
 	alerts := make([]alert, 0, alertBatch)
 	for i := range known {
-		alerts = append(alerts, a.alertOf(&known[i].Event, !known[i].Done.IsZero()))
+		alerts = append(alerts, a.newAlert(&known[i].Event, !known[i].Done.IsZero()))
 		if len(alerts) < alertBatch && i < len(known)-1 {
 			continue
 		}
@@ -100,7 +100,7 @@ func (a *alertmanager) resend(ctx context.Context, known []incident) error {
 	return nil
 }
 
-// pick returns those of known whose places are values of chosen, in their order.
+// pick returns the elements of known whose indexes are values of chosen, in order.
 func pick(known []incident, chosen map[string]int) []incident {
 	places := slices.Sorted(maps.Values(chosen))
 	list := make([]incident, len(places))
@@ -111,7 +111,7 @@ func pick(known []incident, chosen map[string]int) []incident {
 }
 
 func (a *alertmanager) post(ctx context.Context, alerts []alert) error {
-	password, err := secretOf("password", a.spec.Password)
+	password, err := readSecret("password", a.spec.Password)
 	if err != nil {
 		return err
 	}
@@ -138,9 +138,9 @@ type alert struct {
 	Generator   string            `json:"generatorURL,omitempty"`
 }
 
-// alertOf is an event's incident as an alert. One that fires ends by itself when
-// four times over it could not be told again, as Prometheus has it.
-func (a *alertmanager) alertOf(e *event.Event, resolved bool) alert {
+// newAlert returns an event's incident as an alert. A firing alert ends by itself
+// when it could not be posted four times in a row, as in Prometheus.
+func (a *alertmanager) newAlert(e *event.Event, resolved bool) alert {
 	al := alert{
 		Labels:      map[string]string{},
 		Annotations: map[string]string{},
@@ -176,15 +176,15 @@ func (a *alertmanager) alertOf(e *event.Event, resolved bool) alert {
 	note("acknowledged_by", e.User)
 	note("comment", e.Comment)
 	if finite(e.Value) {
-		note("value", short(e.Value)+e.Unit)
+		note("value", formatShort(e.Value)+e.Unit)
 	}
 	for _, n := range bandNames(e.Bands) {
-		note(n.name, short(n.value)+e.Unit)
+		note(n.name, formatShort(n.value)+e.Unit)
 	}
 	return al
 }
 
-// labelName makes a name that every Alertmanager takes.
+// labelName returns a name that every Alertmanager accepts.
 func labelName(s string) string {
 	s = strings.ReplaceAll(graphiteName(s), "-", "_")
 	if s[0] >= '0' && s[0] <= '9' {

@@ -70,7 +70,7 @@ receivers:
 	r := spec.Receiver{Alertmanager: &spec.Alertmanager{URL: "http://" + address, Resend: time.Second}}
 	n := open(t, spool, r)
 	opened := time.Now().Add(-time.Second).Truncate(time.Millisecond)
-	tell := func(n *Notifier, e event.Event) {
+	sendEvents := func(n *Notifier, e event.Event) {
 		t.Helper()
 		e.Opened = opened
 		if err := n.Events(t.Context(), []string{"r"}, []event.Event{e}); err != nil {
@@ -83,7 +83,7 @@ receivers:
 			return len(list) == 1 && list[0].Annotations["severity"] == severity
 		}
 	}
-	tell(n, someEvent("i1", 1, event.Opened, event.OK, event.Warning, opened))
+	sendEvents(n, someEvent("i1", 1, event.Opened, event.OK, event.Warning, opened))
 	eventually(t, "firing alert", one("warning"))
 	a := amAlerts(t, address)[0]
 	if a.Labels["alertname"] != "orders" || a.Labels["service"] != "shop" || a.Labels["team"] != "blue" || len(a.Labels) != 3 {
@@ -93,13 +93,13 @@ receivers:
 		t.Errorf("alert %+v", a)
 	}
 	// Another severity is the same alert.
-	tell(n, someEvent("i1", 2, event.Changed, event.Warning, event.Critical, time.Now()))
+	sendEvents(n, someEvent("i1", 2, event.Changed, event.Warning, event.Critical, time.Now()))
 	eventually(t, "critical alert, and no other", one("critical"))
 
-	// Killed, it forgets; it is told again.
+	// Killed, it loses its alerts; they are sent again.
 	am.kill()
 	am = run()
-	eventually(t, "the alert, told again to one that forgot", one("critical"))
+	eventually(t, "the alert, sent again after a kill", one("critical"))
 
 	// Killed ourselves, as it were: what is open is known from disk.
 	crashed := copyDir(t, spool)
@@ -113,17 +113,17 @@ receivers:
 
 	// Resolved while it is down.
 	am.kill()
-	tell(n, someEvent("i1", 3, event.Resolved, event.Critical, event.OK, time.Now()))
-	hook.forget()
+	sendEvents(n, someEvent("i1", 3, event.Resolved, event.Critical, event.OK, time.Now()))
+	hook.clear()
 	run()
 	eventually(t, "delivery", func() bool { s := n.States()[0]; return s.Spooled == 0 && s.State == "idle" })
 	eventually(t, "no alert", func() bool { return len(amAlerts(t, address)) == 0 })
 
-	// And one that comes and goes: people are told of both.
+	// And one that comes and goes: people are notified of both.
 	opened = time.Now().Truncate(time.Millisecond)
-	tell(n, someEvent("i2", 1, event.Opened, event.OK, event.Critical, time.Now()))
+	sendEvents(n, someEvent("i2", 1, event.Opened, event.OK, event.Critical, time.Now()))
 	eventually(t, "firing to the hook", func() bool { return has(hook, `"status":"firing"`) })
-	tell(n, someEvent("i2", 2, event.Resolved, event.Critical, event.OK, time.Now()))
+	sendEvents(n, someEvent("i2", 2, event.Resolved, event.Critical, event.OK, time.Now()))
 	eventually(t, "resolved to the hook", func() bool { return has(hook, `"status":"resolved"`) })
 	if s := n.States()[0]; len(s.Dropped) != 0 {
 		t.Errorf("%+v", s)

@@ -90,7 +90,7 @@ func BenchmarkDelivery(b *testing.B) {
 		b.ResetTimer()
 		for range b.N {
 			n.Results([]string{"r"}, results)
-			for !dead && n.lane("r").length() > 0 {
+			for !dead && n.worker("r").length() > 0 {
 				time.Sleep(50 * time.Microsecond)
 			}
 		}
@@ -119,8 +119,8 @@ func BenchmarkDelivery(b *testing.B) {
 // unhurried is a sender without a pause between batches.
 type unhurried struct{ sender }
 
-func (u unhurried) about() about {
-	a := u.sender.about()
+func (u unhurried) capabilities() capabilities {
+	a := u.sender.capabilities()
 	a.pause = 0
 	return a
 }

@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// Waits between attempts: one second, doubled by each failure, at most a minute;
-// of that a random half, so that receivers that fell together are not asked
-// together. A receiver that says how long to wait (Retry-After) is believed up to
-// mostWait.
+// The wait between attempts is one second, doubled by each failure, at most a minute.
+// Half of it is random, so that receivers that failed together are not tried
+// together. A receiver's Retry-After is obeyed up to mostWait.
 const (
 	firstWait = time.Second
 	longWait  = time.Minute
@@ -25,7 +24,7 @@ type breaker struct {
 	since    time.Time // the first of these failures
 }
 
-// fail notes a failure. hint is what the receiver asked for, or 0; random lies in
+// fail counts a failure. hint is the receiver's Retry-After, or 0; random lies in
 // [0, 1).
 func (b *breaker) fail(now time.Time, hint time.Duration, random float64) {
 	if b.failures == 0 {
@@ -39,20 +38,19 @@ func (b *breaker) fail(now time.Time, hint time.Duration, random float64) {
 
 func (b *breaker) succeed() { *b = breaker{} }
 
-// wait is how long nothing is to be tried.
+// wait returns the time until the next attempt.
 func (b *breaker) wait(now time.Time) time.Duration { return max(b.until.Sub(now), 0) }
 
-// open says that the receiver is taken for dead.
+// open reports whether the receiver is considered dead.
 func (b *breaker) open() bool { return b.failures >= openAfter }
 
-// refusal is an answer that no retry will change.
+// refusal is an error that no retry will change.
 type refusal struct{ error }
 
 func (r refusal) Unwrap() error { return r.error }
 
-// answer is a failure that the receiver itself reports: it lives, and another
-// message may fare better. After is when it wants to be asked again, 0 if it does
-// not say.
+// answer is a failure that the receiver itself reports: it is alive, and another
+// message may succeed. After is its Retry-After, or 0.
 type answer struct {
 	error
 	after time.Duration

@@ -41,8 +41,8 @@ Incident:  {{.Incident}}
 {{end}}{{with .Link}}
 {{.}}
 {{end}}`
-	// patientRecipients is how often a message waits for a recipient who is refused
-	// for a while; then it goes to the others.
+	// patientRecipients bounds the attempts for a recipient who is refused for a
+	// while. Then the message goes to the others.
 	patientRecipients = 5
 )
 
@@ -57,7 +57,7 @@ type email struct {
 	domain        string
 	subject, body *template.Template
 	roots         func() *tls.Config
-	// Which message waits for a recipient, and how often it did.
+	// The message that waits for a recipient, and its attempts so far.
 	waiting  string
 	attempts int
 }
@@ -87,10 +87,10 @@ func newEmail(s spec.Email) (*email, error) {
 	default:
 		return nil, fmt.Errorf("email: starttls %q: use always, try or never", s.StartTLS)
 	}
-	if e.subject, err = parseTemplate("subject", or(s.Subject, defaultSubject)); err != nil {
+	if e.subject, err = parseTemplate("subject", withDefault(s.Subject, defaultSubject)); err != nil {
 		return nil, fmt.Errorf("email: %w", err)
 	}
-	if e.body, err = parseTemplate("body", or(s.Body, defaultBody)); err != nil {
+	if e.body, err = parseTemplate("body", withDefault(s.Body, defaultBody)); err != nil {
 		return nil, fmt.Errorf("email: %w", err)
 	}
 	return e, nil
@@ -107,40 +107,40 @@ func address(s string) (*mail.Address, error) {
 	return a, nil
 }
 
-func or(s, otherwise string) string {
+func withDefault(s, otherwise string) string {
 	if s == "" {
 		return otherwise
 	}
 	return s
 }
 
-func (e *email) about() about {
-	return about{kind: "email", to: e.spec.Server + " for " + strings.Join(e.spec.To, ", "), events: true, batch: 16}
+func (e *email) capabilities() capabilities {
+	return capabilities{kind: "email", to: e.spec.Server + " for " + strings.Join(e.spec.To, ", "), events: true, batch: 16}
 }
 
 func (e *email) close() {}
 
-func (e *email) send(ctx context.Context, messages []message, settle func(int, error)) error {
-	password, err := secretOf("password", e.spec.Password)
+func (e *email) send(ctx context.Context, messages []message, report func(int, error)) error {
+	password, err := readSecret("password", e.spec.Password)
 	if err != nil {
 		return err
 	}
 	secrets := []string{password, basicAuth("\x00"+e.spec.User, "")}
 	c, done, err := e.connect(ctx, password)
 	if err != nil {
-		return redact(because(ctx, "smtp", err), secrets)
+		return redact(explain(ctx, "smtp", err), secrets)
 	}
 	defer done()
 	for i, m := range messages {
 		err := e.deliver(c, m.event)
 		if err != nil && !refused(err) {
-			return redact(because(ctx, "smtp", err), secrets)
+			return redact(explain(ctx, "smtp", err), secrets)
 		}
-		settle(i, err)
+		report(i, err)
 		if err != nil {
 			// Whatever state it was refused in.
 			if err := c.Reset(); err != nil {
-				return because(ctx, "smtp", err)
+				return explain(ctx, "smtp", err)
 			}
 		}
 	}
@@ -148,8 +148,8 @@ func (e *email) send(ctx context.Context, messages []message, settle func(int, e
 	return nil
 }
 
-// connect greets the server, with TLS as far as it is asked for, and proves who we
-// are: never in the clear, except to this machine.
+// connect opens a session, with TLS as configured, and authenticates: never in clear
+// text, except to this machine.
 func (e *email) connect(ctx context.Context, password string) (*smtp.Client, func(), error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", e.spec.Server)
@@ -179,7 +179,7 @@ func (e *email) connect(ctx context.Context, password string) (*smtp.Client, fun
 }
 
 func (e *email) greet(c *smtp.Client, password string) error {
-	if err := c.Hello(or(clean(e.domain, " "), "localhost")); err != nil {
+	if err := c.Hello(withDefault(clean(e.domain, " "), "localhost")); err != nil {
 		return fmt.Errorf("hello: %w", err)
 	}
 	secure := e.implicit
@@ -215,20 +215,20 @@ func (e *email) greet(c *smtp.Client, password string) error {
 	return nil
 }
 
-// deliver gives c one message, for all recipients at once.
+// deliver sends one message through c, to all recipients at once.
 func (e *email) deliver(c *smtp.Client, ev *event.Event) error {
 	text, err := e.message(ev)
 	if err != nil {
 		return refusal{err}
 	}
 	if err := c.Mail("<" + e.from.Address + ">"); err != nil {
-		return judgeSMTP(err)
+		return classifySMTP(err)
 	}
 	taken := 0
 	var later, never error
 	for _, to := range e.to {
 		err := c.Rcpt("<" + to.Address + ">")
-		switch err = judgeSMTP(err); {
+		switch err = classifySMTP(err); {
 		case err == nil:
 			taken++
 		case refused(err):
@@ -255,17 +255,17 @@ func (e *email) deliver(c *smtp.Client, ev *event.Event) error {
 	}
 	w, err := c.Data()
 	if err != nil {
-		return judgeSMTP(err)
+		return classifySMTP(err)
 	}
 	if _, err := w.Write(text); err != nil {
 		return err
 	}
-	return judgeSMTP(w.Close())
+	return classifySMTP(w.Close())
 }
 
-// judgeSMTP says whether an answer is for ever: 5yz is, but for 530 and its like,
-// which speak of the connection (RFC 5321, section 4.2.1; RFC 4954, section 6).
-func judgeSMTP(err error) error {
+// classifySMTP reports whether an answer is permanent. 5yz is, except 530 and its
+// like, which concern the connection (RFC 5321, section 4.2.1; RFC 4954, section 6).
+func classifySMTP(err error) error {
 	var t *textproto.Error
 	if !errors.As(err, &t) {
 		return err
@@ -284,8 +284,8 @@ func isAnswer(err error) bool {
 	return errors.As(err, &a)
 }
 
-// message is the text of an event's mail. Nothing in it comes from anything but the
-// event, so that the same mail told twice is the same.
+// message returns an event's mail. It depends on the event alone, so that a mail sent
+// twice is identical.
 func (e *email) message(ev *event.Event) ([]byte, error) {
 	subject, err := execute(e.subject, ev)
 	if err != nil {
@@ -302,8 +302,8 @@ func (e *email) message(ev *event.Event) ([]byte, error) {
 	if err := m.To(e.spec.To...); err != nil {
 		return nil, err
 	}
-	// clean makes one line of whatever a check's name or its text holds.
-	m.Subject(cut(clean(subject, ""), 500))
+	// A check's name or text may hold line breaks.
+	m.Subject(truncate(clean(subject, ""), 500))
 	m.SetDateWithValue(ev.Time.UTC())
 	m.SetGenHeader(gomail.HeaderMessageID, e.id(ev.Incident, ev.Seq))
 	if ev.Seq > 1 {
@@ -311,14 +311,14 @@ func (e *email) message(ev *event.Event) ([]byte, error) {
 		m.SetGenHeader(gomail.HeaderReferences, e.id(ev.Incident, 1))
 	}
 	m.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834
-	m.SetGenHeader("X-Tailscope-Incident", clean(cut(ev.Incident, 200), "")+"/"+strconv.Itoa(ev.Seq))
+	m.SetGenHeader("X-Tailscope-Incident", clean(truncate(ev.Incident, 200), "")+"/"+strconv.Itoa(ev.Seq))
 	m.SetBodyString(gomail.TypeTextPlain, strings.ReplaceAll(body, "\r\n", "\n"))
 	var b bytes.Buffer
 	_, err = m.WriteTo(&b)
 	return b.Bytes(), err
 }
 
-// id is the Message-ID of an event.
+// id returns the Message-ID of an event.
 func (e *email) id(incident string, seq int) string {
 	local := incident
 	if len(local) > 100 || local == "" || strings.ContainsFunc(local, func(r rune) bool {

@@ -100,7 +100,7 @@ func TestEmail(t *testing.T) {
 				}
 			}()
 			seq := 0
-			tell := func(count int) {
+			sendEvents := func(count int) {
 				t.Helper()
 				for range count {
 					seq++
@@ -116,11 +116,11 @@ func TestEmail(t *testing.T) {
 					}
 				}
 			}
-			tell(5)
+			sendEvents(5)
 			eventually(t, "5 mails", func() bool { return len(mails(t, dir+"/mail")) >= 5 })
-			tell(10)
+			sendEvents(10)
 			smtpd.kill() // in the middle of them
-			tell(5)
+			sendEvents(5)
 			time.Sleep(100 * time.Millisecond)
 			run()
 			// Counted is what was delivered once the connection has ended, too.

@@ -20,8 +20,8 @@ import (
 	"tailscope/internal/guard/check/spec"
 )
 
-// smtpScript is a server that answers as it is told: by the first word of a
-// command, or by the whole of it; default 250.
+// smtpScript is a server that answers by a script: by the first word of a command, or
+// by the whole of it; default 250.
 type smtpScript struct {
 	mu       sync.Mutex
 	answers  map[string]string
@@ -184,7 +184,7 @@ func TestSMTPAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		answers map[string]string
-		settled int // 1 delivered, -1 refused, 0 to be tried again
+		outcome int // 1 delivered, -1 refused, 0 to be tried again
 		alive   bool
 	}{
 		{"taken", nil, 1, false},
@@ -203,16 +203,16 @@ func TestSMTPAnswers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := &smtpScript{answers: c.answers}
 			e := mustEmail(t, spec.Email{Server: s.serve(t), StartTLS: "never"})
-			settled, err := deliver(t, e, eventMessage(someEvent("i", 1, event.Opened, event.OK, event.Critical, t0)))
+			outcome, err := deliver(t, e, eventMessage(someEvent("i", 1, event.Opened, event.OK, event.Critical, t0)))
 			got := 0
-			if why, ok := settled[0]; ok {
+			if why, ok := outcome[0]; ok {
 				got = 1
 				if refused(why) {
 					got = -1
 				}
 			}
-			if got != c.settled || (got == 0) != (err != nil) || blamesMessage(err) != c.alive {
-				t.Errorf("settled %v, err %v", settled, err)
+			if got != c.outcome || (got == 0) != (err != nil) || blamesMessage(err) != c.alive {
+				t.Errorf("settled %v, err %v", outcome, err)
 			}
 		})
 	}
@@ -224,17 +224,17 @@ func TestMailsBehind(t *testing.T) {
 	s := &smtpScript{answers: map[string]string{"MAIL": "553 bad"}}
 	e := mustEmail(t, spec.Email{Server: s.serve(t), StartTLS: "never"})
 	ev := someEvent("i", 1, event.Opened, event.OK, event.Critical, t0)
-	settled, err := deliver(t, e, eventMessage(ev), eventMessage(ev))
-	if err != nil || !refused(settled[0]) || !refused(settled[1]) || len(s.said("EHLO")) != 1 {
-		t.Errorf("%v, %v", settled, err)
+	outcome, err := deliver(t, e, eventMessage(ev), eventMessage(ev))
+	if err != nil || !refused(outcome[0]) || !refused(outcome[1]) || len(s.said("EHLO")) != 1 {
+		t.Errorf("%v, %v", outcome, err)
 	}
 	s.mu.Lock()
 	s.answers = map[string]string{"RCPT TO:<a@example.org>": "450 greylisted"}
 	s.mu.Unlock()
 	for i := range patientRecipients {
-		settled, err = deliver(t, e, eventMessage(ev))
+		outcome, err = deliver(t, e, eventMessage(ev))
 		if last := i == patientRecipients-1; last != (err == nil) {
-			t.Errorf("attempt %d: %v, %v", i, settled, err)
+			t.Errorf("attempt %d: %v, %v", i, outcome, err)
 		}
 	}
 	if len(s.mails) != 1 {
@@ -291,11 +291,11 @@ func TestMailPassword(t *testing.T) {
 			if c.host != "" {
 				e.host = c.host
 			}
-			settled, err := deliver(t, e, eventMessage(someEvent("i", 1, event.Opened, event.OK, event.Critical, t0)))
+			outcome, err := deliver(t, e, eventMessage(someEvent("i", 1, event.Opened, event.OK, event.Critical, t0)))
 			if c.want == "" && (err != nil || len(s.mails) != 1) {
-				t.Errorf("%v, %v", settled, err)
+				t.Errorf("%v, %v", outcome, err)
 			}
-			if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || len(settled) != 0 || strings.Contains(err.Error(), "s3cret")) {
+			if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || len(outcome) != 0 || strings.Contains(err.Error(), "s3cret")) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
 			if auth := len(s.said("AUTH")) > 0; auth != c.auth {

@@ -38,8 +38,8 @@ func newFile(s spec.FileOut) (*file, error) {
 	return &file{spec: s}, nil
 }
 
-func (f *file) about() about {
-	return about{
+func (f *file) capabilities() capabilities {
+	return capabilities{
 		kind: "file", to: f.spec.Path, batch: 1000,
 		events:  f.spec.What != "results",
 		results: f.spec.What == "results" || f.spec.What == "both",
@@ -53,7 +53,7 @@ func (f *file) close() {
 	}
 }
 
-func (f *file) send(_ context.Context, messages []message, settle func(int, error)) error {
+func (f *file) send(_ context.Context, messages []message, report func(int, error)) error {
 	if err := f.open(); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (f *file) send(_ context.Context, messages []message, settle func(int, erro
 		}
 	}
 	for i := range messages {
-		settle(i, nil)
+		report(i, nil)
 	}
 	return nil
 }
@@ -122,9 +122,9 @@ func (f *file) line(b []byte, m message) ([]byte, error) {
 	}
 	var body any
 	if m.event != nil {
-		body = wireOfEvent(m.event)
+		body = newWireEvent(m.event)
 	} else {
-		body = wireOfResult(m.result)
+		body = newWireResult(m.result)
 	}
 	line, err := json.Marshal(body)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 //
 //	1 message   sequence uvarint, handed over at (ns) varint, then an event as JSON
 //	2 message   the same with a result
-//	3 settled   sequence uvarint: it and all before it were delivered or dropped
+//	3 finished  sequence uvarint: it and all before it were delivered or dropped
 //	4 snapshot  JSON: what holds so far, as the first frame of a segment
 const (
 	spoolMagic = "TSSPOOL\x01"
@@ -29,7 +29,7 @@ const (
 
 	frameEvent    = 1
 	frameResult   = 2
-	frameSettled  = 3
+	frameFinished = 3
 	frameSnapshot = 4
 )
 
@@ -39,7 +39,7 @@ var (
 	errDamaged = errors.New("the record's checksum is wrong")
 )
 
-// message is what waits for a receiver: one event or one result.
+// message is one event or one result that waits for a receiver.
 type message struct {
 	seq    uint64    // rises within a queue
 	at     time.Time // handed over
@@ -47,14 +47,14 @@ type message struct {
 	result *event.Result
 }
 
-// snapshot is what a spool knows besides the messages that wait.
+// snapshot is the state of a spool without the waiting messages.
 type snapshot struct {
-	Next    uint64              `json:"next"`    // sequence of the next message
-	Settled uint64              `json:"settled"` // through this one
-	Known   map[string]incident `json:"known,omitempty"`
+	Next     uint64              `json:"next"`    // sequence of the next message
+	Finished uint64              `json:"settled"` // through this one
+	Known    map[string]incident `json:"known,omitempty"`
 }
 
-// incident is the last that a receiver was to be told of one.
+// incident is the last event of one that was queued for the receiver.
 type incident struct {
 	Event event.Event
 	// Done is when it was resolved; zero while it is open.
@@ -68,8 +68,8 @@ func appendFrame(b, payload []byte) []byte {
 	return append(b, payload...)
 }
 
-// nextFrame splits the first frame off b. With errDamaged size still says where
-// the next may begin; with errTorn nothing can follow.
+// nextFrame splits the first frame off b. With errDamaged, size is still the distance
+// to the next frame. With errTorn nothing can follow.
 func nextFrame(b []byte) (payload []byte, size int, err error) {
 	if len(b) < frameBytes {
 		return nil, 0, errTorn
@@ -90,16 +90,16 @@ func nextFrame(b []byte) (payload []byte, size int, err error) {
 type record struct {
 	kind     byte
 	message  message // of events and results
-	settled  uint64
+	finished uint64
 	snapshot snapshot
 }
 
 func appendMessage(b []byte, m message) ([]byte, error) {
 	var body any
 	if m.event != nil {
-		b, body = append(b, frameEvent), wireOfEvent(m.event)
+		b, body = append(b, frameEvent), newWireEvent(m.event)
 	} else {
-		b, body = append(b, frameResult), wireOfResult(m.result)
+		b, body = append(b, frameResult), newWireResult(m.result)
 	}
 	b = binary.AppendUvarint(b, m.seq)
 	b = binary.AppendVarint(b, m.at.UnixNano())
@@ -110,8 +110,8 @@ func appendMessage(b []byte, m message) ([]byte, error) {
 	return append(b, text...), nil
 }
 
-func appendSettled(b []byte, seq uint64) []byte {
-	return binary.AppendUvarint(append(b, frameSettled), seq)
+func appendFinished(b []byte, seq uint64) []byte {
+	return binary.AppendUvarint(append(b, frameFinished), seq)
 }
 
 func appendSnapshot(b []byte, s snapshot) ([]byte, error) {
@@ -122,7 +122,7 @@ func appendSnapshot(b []byte, s snapshot) ([]byte, error) {
 	return append(append(b, frameSnapshot), text...), nil
 }
 
-// decode reads a payload whose checksum is right.
+// decode reads a payload whose checksum was verified.
 func decode(p []byte) (record, error) {
 	if len(p) == 0 {
 		return record{}, errTorn
@@ -156,12 +156,12 @@ func decode(p []byte) (record, error) {
 		}
 		res := w.result()
 		r.message.result = &res
-	case frameSettled:
+	case frameFinished:
 		seq, n := binary.Uvarint(p)
 		if n <= 0 {
 			return record{}, errTorn
 		}
-		r.settled = seq
+		r.finished = seq
 	case frameSnapshot:
 		if err := json.Unmarshal(p, &r.snapshot); err != nil {
 			return record{}, fmt.Errorf("decode a snapshot: %w", err)

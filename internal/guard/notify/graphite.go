@@ -25,13 +25,13 @@ func newGraphite(s spec.Graphite) *graphite {
 	return &graphite{spec: s}
 }
 
-func (g *graphite) about() about {
-	return about{kind: "graphite", to: g.spec.Address, results: true, batch: 2000, pause: time.Second}
+func (g *graphite) capabilities() capabilities {
+	return capabilities{kind: "graphite", to: g.spec.Address, results: true, batch: 2000, pause: time.Second}
 }
 
 func (g *graphite) close() {}
 
-func (g *graphite) send(ctx context.Context, messages []message, settle func(int, error)) error {
+func (g *graphite) send(ctx context.Context, messages []message, report func(int, error)) error {
 	c, done, err := connect(ctx, &g.dial, g.spec.Address)
 	if err != nil {
 		return err
@@ -43,13 +43,13 @@ func (g *graphite) send(ctx context.Context, messages []message, settle func(int
 	}
 	g.buf = b
 	if _, err := c.Write(b); err != nil {
-		return because(ctx, "write", err)
+		return explain(ctx, "write", err)
 	}
 	if err := drained(ctx, c); err != nil {
 		return err
 	}
 	for i := range messages {
-		settle(i, nil)
+		report(i, nil)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func (h *hooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.headers = append(h.headers, r.Header.Clone())
 }
 
-func (h *hooks) forget() {
+func (h *hooks) clear() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.bodies, h.headers = nil, nil

@@ -46,14 +46,14 @@ func newClient(connections int, ca string, insecure bool) (*http.Client, error) 
 	}, nil
 }
 
-// answerBytes is how much of an answer is read, and quoted how much of it.
+// answerBytes bounds the answer that is read, and quoted the part of it in errors.
 const (
 	answerBytes = 64 << 10
 	quotedBytes = 200
 )
 
-// post sends a request and judges the answer. Its errors hold no address beyond
-// the host, and none of secrets.
+// post sends a request and classifies the answer. Its errors hold neither secrets nor
+// more of the address than the host.
 func post(ctx context.Context, client *http.Client, to string, header http.Header, body []byte, secrets ...string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {
@@ -87,14 +87,14 @@ func post(ctx context.Context, client *http.Client, to string, header http.Heade
 	}
 	said := res.Status
 	if err == nil && len(text) > 0 {
-		said += ": " + cut(clean(string(text), ""), quotedBytes)
+		said += ": " + truncate(clean(string(text), ""), quotedBytes)
 	}
-	return text, redact(judge(res, errors.New(said)), secrets)
+	return text, redact(classifyResponse(res, errors.New(said)), secrets)
 }
 
-// judge says what a status means for what was posted. What is refused with 401 or
-// 407 is kept: secrets are read anew each time, and may be put right.
-func judge(res *http.Response, err error) error {
+// classifyResponse returns the error of a status. Messages refused with 401 or 407 are
+// kept: secrets are read at each attempt, and may be corrected.
+func classifyResponse(res *http.Response, err error) error {
 	after := retryAfterHeader(res.Header.Get("Retry-After"))
 	switch code := res.StatusCode; {
 	case code == http.StatusUnauthorized, code == http.StatusProxyAuthRequired:
@@ -118,8 +118,8 @@ func retryAfterHeader(v string) time.Duration {
 	return 0
 }
 
-// origin is an address as people may see it: without user, path and query, of
-// which each may be a secret.
+// origin returns an address without user, path and query, each of which may be a
+// secret.
 func origin(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -132,7 +132,7 @@ func origin(address string) string {
 	return s
 }
 
-// basicAuth are the credentials of RFC 7617.
+// basicAuth returns the credentials of RFC 7617.
 func basicAuth(user, password string) string {
 	return base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
 }

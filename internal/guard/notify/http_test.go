@@ -27,12 +27,12 @@ func mustWebhook(t *testing.T, s spec.Webhook) *webhook {
 	return w
 }
 
-// deliver sends messages, and returns what was settled how.
+// deliver sends messages, and returns the outcome of each.
 func deliver(t *testing.T, s sender, messages ...message) (map[int]error, error) {
 	t.Helper()
-	settled := map[int]error{}
-	err := s.send(t.Context(), messages, func(i int, err error) { settled[i] = err })
-	return settled, err
+	outcome := map[int]error{}
+	err := s.send(t.Context(), messages, func(i int, err error) { outcome[i] = err })
+	return outcome, err
 }
 
 func eventMessage(e event.Event) message { return message{seq: 1, at: t0, event: &e} }
@@ -48,9 +48,9 @@ func TestWebhook(t *testing.T) {
 		SecretHeaders: map[string]spec.Secret{"Authorization": {Env: "HOOK_TOKEN"}}, Secret: &spec.Secret{Env: "HOOK_SECRET"},
 	})
 	w.now = func() time.Time { return time.Unix(1700000000, 0) }
-	settled, err := deliver(t, w, eventMessage(someEvent("i-1", 1, event.Opened, event.OK, event.Critical, t0)), eventMessage(someEvent("i-1", 2, event.Resolved, event.Critical, event.OK, t0)))
-	if err != nil || len(settled) != 2 || settled[0] != nil {
-		t.Fatal(settled, err)
+	outcome, err := deliver(t, w, eventMessage(someEvent("i-1", 1, event.Opened, event.OK, event.Critical, t0)), eventMessage(someEvent("i-1", 2, event.Resolved, event.Critical, event.OK, t0)))
+	if err != nil || len(outcome) != 2 || outcome[0] != nil {
+		t.Fatal(outcome, err)
 	}
 	bodies, headers := h.got()
 	for i, want := range []string{"i-1/1", "i-1/2"} {
@@ -127,13 +127,13 @@ func TestAnswers(t *testing.T) {
 			fmt.Fprintf(w, "I know %s\n", r.Header.Get("Authorization"))
 		}))
 		w := mustWebhook(t, spec.Webhook{URL: server.URL + "/s3cretpath?token=hidden", SecretHeaders: map[string]spec.Secret{"Authorization": {Env: "HOOK_TOKEN"}}})
-		settled, err := deliver(t, w, eventMessage(someEvent("i", 1, event.Opened, event.OK, event.Critical, t0)))
+		outcome, err := deliver(t, w, eventMessage(someEvent("i", 1, event.Opened, event.OK, event.Critical, t0)))
 		server.Close()
-		if c.refused != refused(settled[0]) || c.refused && err != nil {
-			t.Errorf("%d: settled %v, %v", c.status, settled, err)
+		if c.refused != refused(outcome[0]) || c.refused && err != nil {
+			t.Errorf("%d: settled %v, %v", c.status, outcome, err)
 		}
-		if ok := c.status/100 == 2 || c.refused; ok != (len(settled) == 1) || ok != (err == nil) {
-			t.Errorf("%d: settled %v, %v", c.status, settled, err)
+		if ok := c.status/100 == 2 || c.refused; ok != (len(outcome) == 1) || ok != (err == nil) {
+			t.Errorf("%d: settled %v, %v", c.status, outcome, err)
 		}
 		if blamesMessage(err) != c.alive {
 			t.Errorf("%d: alive %v", c.status, !c.alive)
@@ -141,7 +141,7 @@ func TestAnswers(t *testing.T) {
 		if c.status == 503 && retryAfter(err) != 7*time.Second {
 			t.Errorf("%d: after %v", c.status, retryAfter(err))
 		}
-		if text := fmt.Sprint(settled, err); strings.Contains(text, "t0ken") || strings.Contains(text, "s3cret") || strings.Contains(text, "hidden") {
+		if text := fmt.Sprint(outcome, err); strings.Contains(text, "t0ken") || strings.Contains(text, "s3cret") || strings.Contains(text, "hidden") {
 			t.Errorf("%d: says a secret: %s", c.status, text)
 		}
 		// Nothing there at all.
@@ -165,7 +165,7 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-// Severity and value are no labels; what differs in them is the same alert.
+// Severity and value are not labels; alerts that differ in them alone are the same.
 func TestAlertLabels(t *testing.T) {
 	a, err := newAlertmanager(spec.Alertmanager{URL: "http://am.example"}, fixed)
 	if err != nil {
@@ -173,9 +173,9 @@ func TestAlertLabels(t *testing.T) {
 	}
 	e := someEvent("i", 1, event.Opened, event.OK, event.Warning, t0)
 	e.Labels = map[string]string{"service": "shop", "k8s.pod-name": "p", "9": "x", "empty": "", "severity": "page"}
-	first := a.alertOf(&e, false)
+	first := a.newAlert(&e, false)
 	e.To, e.Value, e.Seq, e.Kind, e.User = event.Critical, 7, 2, event.Acknowledged, "me"
-	second := a.alertOf(&e, true)
+	second := a.newAlert(&e, true)
 	if fmt.Sprint(first.Labels) != fmt.Sprint(second.Labels) {
 		t.Errorf("%v and %v", first.Labels, second.Labels)
 	}
@@ -205,11 +205,11 @@ func TestAlertBatches(t *testing.T) {
 	defer a.close()
 	bad := someEvent("b", 1, event.Opened, event.OK, event.Critical, t0)
 	bad.Text = "poison"
-	settled, err := deliver(t, a, eventMessage(someEvent("a", 1, event.Opened, event.OK, event.Critical, t0)), eventMessage(bad), eventMessage(someEvent("c", 1, event.Opened, event.OK, event.Critical, t0)))
-	if err != nil || len(settled) != 3 || settled[0] != nil || !refused(settled[1]) || settled[2] != nil {
-		t.Errorf("%v, %v", settled, err)
+	outcome, err := deliver(t, a, eventMessage(someEvent("a", 1, event.Opened, event.OK, event.Critical, t0)), eventMessage(bad), eventMessage(someEvent("c", 1, event.Opened, event.OK, event.Critical, t0)))
+	if err != nil || len(outcome) != 3 || outcome[0] != nil || !refused(outcome[1]) || outcome[2] != nil {
+		t.Errorf("%v, %v", outcome, err)
 	}
-	h.forget()
+	h.clear()
 	over, now := someEvent("a", 2, event.Resolved, event.Critical, event.OK, t0), someEvent("z", 1, event.Opened, event.OK, event.Critical, t0.Add(time.Minute))
 	if err := a.resend(t.Context(), []incident{{Event: over, Done: t0}, {Event: now}}); err != nil {
 		t.Fatal(err)
@@ -239,9 +239,9 @@ func TestIcingaAction(t *testing.T) {
 	r := someResult("orders", 42, t0)
 	r.Level, r.Reading.Took = event.Warning, 250*time.Millisecond
 	unknown := someResult("unknown", 1, t0)
-	var settled [2]error
-	if err := i.send(t.Context(), []message{{result: &r}, {result: &unknown}}, func(k int, err error) { settled[k] = err }); err != nil || settled[0] != nil || !refused(settled[1]) {
-		t.Fatal(err, settled)
+	var outcome [2]error
+	if err := i.send(t.Context(), []message{{result: &r}, {result: &unknown}}, func(k int, err error) { outcome[k] = err }); err != nil || outcome[0] != nil || !refused(outcome[1]) {
+		t.Fatal(err, outcome)
 	}
 	bodies, headers := h.got()
 	want := `{"service":"shop!orders","exit_status":1,"plugin_output":"WARNING - 42ms, threshold 100ms by profile office: number 42","performance_data":["value=42ms;~:110;~:130","threshold=100ms","warning=110ms","critical=130ms"],"check_source":"tailscope","execution_start":946684800,"execution_end":946684800.25}`
@@ -270,7 +270,7 @@ func TestSecrets(t *testing.T) {
 		{&spec.Secret{File: t.TempDir() + "/none"}, "no such file"},
 		{&spec.Secret{File: "/dev/null"}, "is empty"},
 	} {
-		if _, err := secretOf("password", c.s); err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "password: ") {
+		if _, err := readSecret("password", c.s); err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "password: ") {
 			t.Errorf("got %v, want %s", err, c.want)
 		}
 	}

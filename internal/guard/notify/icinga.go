@@ -38,14 +38,14 @@ func newIcinga(s spec.Icinga) (*icinga, error) {
 	return &icinga{spec: s, client: client, seed: maphash.MakeSeed()}, nil
 }
 
-func (i *icinga) about() about {
-	return about{kind: "icinga", to: origin(i.spec.URL), results: true, batch: 500, pause: 200 * time.Millisecond}
+func (i *icinga) capabilities() capabilities {
+	return capabilities{kind: "icinga", to: origin(i.spec.URL), results: true, batch: 500, pause: 200 * time.Millisecond}
 }
 
 func (i *icinga) close() { i.client.CloseIdleConnections() }
 
-func (i *icinga) send(ctx context.Context, messages []message, settle func(int, error)) error {
-	password, err := secretOf("password", i.spec.Password)
+func (i *icinga) send(ctx context.Context, messages []message, report func(int, error)) error {
+	password, err := readSecret("password", i.spec.Password)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (i *icinga) send(ctx context.Context, messages []message, settle func(int, 
 			for _, k := range list {
 				body, err := json.Marshal(icingaResult(messages[k].result))
 				if err != nil {
-					settle(k, refusal{err})
+					report(k, refusal{err})
 					continue
 				}
 				_, err = post(ctx, i.client, i.spec.URL+"/v1/actions/process-check-result", header, body, password, basic)
@@ -75,7 +75,7 @@ func (i *icinga) send(ctx context.Context, messages []message, settle func(int, 
 					errs[h] = err
 					return
 				}
-				settle(k, err)
+				report(k, err)
 			}
 		})
 	}
@@ -102,7 +102,7 @@ func icingaResult(r *event.Result) icingaAction {
 	start := float64(r.Time.UnixMicro()) / 1e6
 	return icingaAction{
 		Service: clean(r.Host, "!") + "!" + clean(r.Service, ""), Exit: int(r.Level),
-		Output: cut(clean(resultText(r), "|"), nscaOutput), Perfdata: append([]string{}, perfdata(r)...),
+		Output: truncate(clean(resultText(r), "|"), nscaOutput), Perfdata: append([]string{}, perfdata(r)...),
 		Source: "tailscope", Start: start, End: start + r.Reading.Took.Seconds(),
 	}
 }

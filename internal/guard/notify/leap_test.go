@@ -26,7 +26,7 @@ func TestSpoolsOutliveAClockLeap(t *testing.T) {
 		b.results(3, "results")
 		after(25 * time.Hour)
 		b.seq = 0
-		b.tell(5, "events")
+		b.sendEvents(5, "events")
 		b.seq = 0
 		b.results(5, "results")
 		after(10 * time.Minute)
@@ -37,20 +37,20 @@ func TestSpoolsOutliveAClockLeap(t *testing.T) {
 		after(2 * time.Minute)
 		b.same("events", events.numbers(), upTo(5))
 		b.same("results", results.numbers(), upTo(5))
-		if n := b.n.lane("results").resul.dropped["age"]; n != 3 {
+		if n := b.n.worker("results").results.dropped["age"]; n != 3 {
 			t.Errorf("%d results were too old, want 3", n)
 		}
 	})
 }
 
-// A start while the clock is far ahead keeps the spool of a receiver that is gone.
+// A start while the clock is far ahead keeps the spool of a removed receiver.
 func TestOrphansOutliveAClockLeap(t *testing.T) {
 	dir := t.TempDir()
 	// Files get their times from the real clock.
 	now, leap := time.Now(), 60*24*time.Hour
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, dir, map[string]*fake{"dead": {about_: takesEvents, mood: always(errors.New("connection refused"))}})
-		b.tell(3, "dead")
+		b.sendEvents(3, "dead")
 		after(time.Second)
 		b.close()
 		spool := filepath.Join(dir, "r-dead")

@@ -11,18 +11,17 @@ import (
 	"tailscope/internal/guard/check/spec"
 )
 
-// matches says whether a receiver wants the results of a check, by the labels of
-// its series.
+// matches reports whether a receiver wants a result, by the labels of its series.
 func matches(r spec.Receiver, res *event.Result) bool {
-	return all(r.Match, func(name string) string { return res.Labels.Get(name) }, res.Key.Check)
+	return matchAll(r.Match, func(name string) string { return res.Labels.Get(name) }, res.Key.Check)
 }
 
 // matchesEvent is matches for events.
 func matchesEvent(r spec.Receiver, e *event.Event) bool {
-	return all(r.Match, func(name string) string { return e.Labels[name] }, e.Key.Check)
+	return matchAll(r.Match, func(name string) string { return e.Labels[name] }, e.Key.Check)
 }
 
-func all(matchers []*labels.Matcher, get func(string) string, check string) bool {
+func matchAll(matchers []*labels.Matcher, get func(string) string, check string) bool {
 	return !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool {
 		v := get(m.Name)
 		if v == "" && m.Name == "check" {
@@ -32,14 +31,14 @@ func all(matchers []*labels.Matcher, get func(string) string, check string) bool
 	})
 }
 
-// wantsLevel says whether an event is of the levels that a receiver wants. An
-// incident that it was told of is told to its end, whatever this says.
+// wantsLevel reports whether an event has a level that the receiver wants. An
+// incident once sent is sent to its end, whatever wantsLevel reports.
 func wantsLevel(r spec.Receiver, e *event.Event) bool {
 	if len(r.Levels) == 0 {
 		return true
 	}
 	if e.Kind == event.Resolved {
-		return false // of what it was not told
+		return false // the receiver does not know the incident
 	}
 	return slices.ContainsFunc(r.Levels, func(l string) bool { return strings.EqualFold(l, e.To.String()) })
 }

@@ -1,15 +1,14 @@
-// Package notify tells receivers what checks came to, each by its own rules.
+// Package notify delivers the results and events of checks to receivers.
 //
-// Two kinds of things are told. Results, one of each run, go to those who keep
-// states of their own: Nagios by NSCA, Icinga, Graphite. Events, the changes of an
-// incident, go to those who tell people: Alertmanager, webhooks, e-mail. A file
-// takes either. Events are on disk before they are accepted and stay there until
-// their receiver has acknowledged them: they arrive at least once and in order, a
-// kill or a crash notwithstanding. Results wait in memory and, while their receiver
-// is down, on disk.
+// Results, one for each run, go to receivers that keep states of their own: Nagios by
+// NSCA, Icinga, Graphite. Events, the changes of an incident, go to receivers that
+// notify people: Alertmanager, webhooks, e-mail. A file takes either. Events are on
+// disk before they are accepted and stay there until their receiver has acknowledged
+// them. They arrive at least once and in order, also after a kill or a crash. Results
+// wait in memory and, while their receiver is down, on disk.
 //
-// Each receiver has a lane: a goroutine, a queue and a circuit breaker of its own,
-// and a deadline on all that it does. So one that is dead or hangs delays nobody.
+// Each receiver has a worker with a goroutine, queues and a circuit breaker of its
+// own, and a deadline for each step. So one that is dead or hangs delays no other.
 package notify
 
 import (
@@ -33,7 +32,7 @@ import (
 	"tailscope/internal/guard/check/spec"
 )
 
-// Options say what is told to whom. Dir is required.
+// Options configure a Notifier. Dir is required.
 type Options struct {
 	// Dir holds the spools. Only one Notifier may use it.
 	Dir       string
@@ -48,7 +47,7 @@ type Options struct {
 	make   func(spec.Receiver) (sender, error)
 }
 
-// Notifier tells receivers. It is safe for concurrent use.
+// Notifier delivers to receivers. It is safe for concurrent use.
 type Notifier struct {
 	o Options
 
@@ -56,13 +55,13 @@ type Notifier struct {
 	changing sync.Mutex
 	open     func() (map[string]bool, error) // under changing
 	mu       sync.RWMutex                    // of the fields below
-	lanes    map[string]*lane
+	workers  map[string]*worker
 	closed   bool
 
 	handing sync.Mutex // one call of Events at a time
-	// taken are events of a call that failed, by the lanes that took them: when it
-	// is tried again they do not get them twice. Under handing.
-	taken map[*lane]map[eventID]bool
+	// taken holds the events of a failed call by the workers that took them, so that
+	// a retry does not hand them over twice. Under handing.
+	taken map[*worker]map[eventID]bool
 }
 
 type eventID struct {
@@ -74,7 +73,7 @@ var nan = math.NaN()
 
 func isNaN(f float64) bool { return f != f }
 
-// Open starts a lane for each receiver, and takes up what their spools hold.
+// Open starts a worker for each receiver, and continues with what their spools hold.
 func Open(ctx context.Context, o Options) (*Notifier, error) {
 	if o.Dir == "" {
 		return nil, errors.New("notify: no directory for spools")
@@ -94,11 +93,11 @@ func Open(ctx context.Context, o Options) (*Notifier, error) {
 	if o.make == nil {
 		o.make = func(r spec.Receiver) (sender, error) { return newSender(r, o.Now) }
 	}
-	n := &Notifier{o: o, lanes: map[string]*lane{}}
+	n := &Notifier{o: o, workers: map[string]*worker{}}
 	if err := n.replace(ctx, o.Receivers); err != nil {
 		return nil, errors.Join(err, n.Close(ctx))
 	}
-	n.orphans()
+	n.removeOrphans()
 	return n, nil
 }
 
@@ -128,14 +127,14 @@ func (n *Notifier) replace(ctx context.Context, receivers map[string]spec.Receiv
 		}
 		senders[name] = s
 	}
-	// New lanes first: should one fail, those that run go on.
-	fresh := map[string]*lane{}
+	// New workers first: if one fails, those that run go on.
+	fresh := map[string]*worker{}
 	for name, r := range receivers {
 		r.Name = name
-		if n.lane(name) != nil {
+		if n.worker(name) != nil {
 			continue
 		}
-		l, err := openLane(n, r, senders[name])
+		l, err := openWorker(n, r, senders[name])
 		if err != nil {
 			for _, l := range fresh {
 				_, _ = l.stop(ctx)
@@ -145,42 +144,42 @@ func (n *Notifier) replace(ctx context.Context, receivers map[string]spec.Receiv
 		fresh[name] = l
 	}
 	n.mu.Lock()
-	var gone []*lane
-	for name, l := range n.lanes {
+	var removed []*worker
+	for name, l := range n.workers {
 		if r, stays := receivers[name]; stays {
 			r.Name = name
-			l.exchange(r, senders[name])
+			l.replace(r, senders[name])
 		} else {
-			gone = append(gone, l)
-			delete(n.lanes, name)
+			removed = append(removed, l)
+			delete(n.workers, name)
 		}
 	}
-	maps.Copy(n.lanes, fresh)
+	maps.Copy(n.workers, fresh)
 	n.mu.Unlock()
-	for _, l := range gone {
+	for _, l := range removed {
 		waiting, err := l.stop(ctx)
 		if err != nil {
-			n.o.Logger.Error("close the spool of a receiver that is gone", "receiver", l.name, "err", err)
+			n.o.Logger.Error("close the spool of a removed receiver", "receiver", l.name, "err", err)
 		}
 		if waiting > 0 {
-			n.o.Logger.Warn("a receiver is gone from the configuration with messages undelivered; they are kept, and delivered if it comes back under the same name",
+			n.o.Logger.Warn("a receiver was removed from the configuration with messages undelivered; they are kept, and delivered if it comes back under the same name",
 				"receiver", l.name, "messages", waiting, "dir", l.dir)
 		}
 	}
 	return nil
 }
 
-// Reconcile is called before the first Events, with what says which incidents are
-// open. Receivers that are told again and again what is open (Alertmanager) end
-// what is open no more: a crash or a reload may have kept its end from them. It is
-// asked again for each receiver that a reload brings back.
+// Reconcile is called before the first Events. open returns the incidents that are
+// open. Others end at receivers to which open incidents are sent again and again
+// (Alertmanager): a crash or a reload may have kept their end from them. open is
+// called again for each receiver that a reload brings back.
 func (n *Notifier) Reconcile(open func() (map[string]bool, error)) error {
 	n.changing.Lock()
 	defer n.changing.Unlock()
 	n.open = open
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	for _, l := range n.lanes {
+	for _, l := range n.workers {
 		if err := l.reconcile(open); err != nil {
 			return fmt.Errorf("receiver %s: %w", l.name, err)
 		}
@@ -194,31 +193,31 @@ func (n *Notifier) isClosed() bool {
 	return n.closed
 }
 
-func (n *Notifier) lane(name string) *lane {
+func (n *Notifier) worker(name string) *worker {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return n.lanes[name]
+	return n.workers[name]
 }
 
-// named returns the lanes of names, once each. A name that no receiver has is one
-// that a reload took away a moment ago.
-func (n *Notifier) named(names []string) []*lane {
+// workersNamed returns the workers of names, once each. A name without a receiver was
+// removed by a reload a moment ago.
+func (n *Notifier) workersNamed(names []string) []*worker {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	list := make([]*lane, 0, len(names))
+	list := make([]*worker, 0, len(names))
 	for _, name := range names {
-		if l := n.lanes[name]; l != nil && !slices.Contains(list, l) {
+		if l := n.workers[name]; l != nil && !slices.Contains(list, l) {
 			list = append(list, l)
 		}
 	}
 	return list
 }
 
-// Results hands over what runs came to, for those receivers that want every one. It
-// waits for none of them. The results' texts and lists are kept: they must not be
-// changed any more.
+// Results hands over results to those receivers that want every one. It does not wait
+// for delivery. It keeps the results' texts and lists: the caller must not change
+// them.
 func (n *Notifier) Results(receivers []string, results []event.Result) {
-	for _, l := range n.named(receivers) {
+	for _, l := range n.workersNamed(receivers) {
 		l.pushResults(results)
 	}
 }
@@ -226,7 +225,7 @@ func (n *Notifier) Results(receivers []string, results []event.Result) {
 // Events hands over events in their order. When it returns nil they are on disk for
 // every one of the receivers that wants them, and will be delivered at least once;
 // with an error some receivers may have them, and the caller tries again. It waits
-// for disks alone. After Close the error wraps none of another package.
+// for disks alone.
 func (n *Notifier) Events(ctx context.Context, receivers []string, events []event.Event) error {
 	if n.isClosed() {
 		return errClosed
@@ -234,15 +233,15 @@ func (n *Notifier) Events(ctx context.Context, receivers []string, events []even
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	lanes := n.named(receivers)
-	if len(lanes) == 1 {
-		return lanes[0].pushEvents(events)
+	workers := n.workersNamed(receivers)
+	if len(workers) == 1 {
+		return workers[0].pushEvents(events)
 	}
 	n.handing.Lock()
 	defer n.handing.Unlock()
-	errs := make([]error, len(lanes))
+	errs := make([]error, len(workers))
 	var wg sync.WaitGroup
-	for i, l := range lanes {
+	for i, l := range workers {
 		wg.Go(func() { errs[i] = l.pushEvents(untaken(events, n.taken[l])) })
 	}
 	wg.Wait()
@@ -252,9 +251,9 @@ func (n *Notifier) Events(ctx context.Context, receivers []string, events []even
 		return nil
 	}
 	if n.taken == nil {
-		n.taken = map[*lane]map[eventID]bool{}
+		n.taken = map[*worker]map[eventID]bool{}
 	}
-	for i, l := range lanes {
+	for i, l := range workers {
 		if errs[i] != nil {
 			continue
 		}
@@ -281,63 +280,63 @@ func untaken(events []event.Event, taken map[eventID]bool) []event.Event {
 	return out
 }
 
-// States says how each receiver fares, by name.
+// States returns the state of each receiver, by name.
 func (n *Notifier) States() []api.CheckReceiver {
 	n.mu.RLock()
-	lanes := slices.SortedFunc(maps.Values(n.lanes), func(a, b *lane) int {
+	workers := slices.SortedFunc(maps.Values(n.workers), func(a, b *worker) int {
 		if a.name < b.name {
 			return -1
 		}
 		return 1
 	})
 	n.mu.RUnlock()
-	list := make([]api.CheckReceiver, 0, len(lanes))
-	for _, l := range lanes {
+	list := make([]api.CheckReceiver, 0, len(workers))
+	for _, l := range workers {
 		list = append(list, l.state())
 	}
 	return list
 }
 
-// Close stops all lanes. Deliveries under way may end until ctx does; what is left
+// Close stops all workers. Deliveries under way may end until ctx does; what is left
 // waits on disk for the next Open.
 func (n *Notifier) Close(ctx context.Context) error {
 	n.changing.Lock()
 	defer n.changing.Unlock()
 	n.mu.Lock()
-	lanes := slices.Collect(maps.Values(n.lanes))
-	n.lanes = map[string]*lane{}
+	workers := slices.Collect(maps.Values(n.workers))
+	n.workers = map[string]*worker{}
 	n.closed = true
 	n.mu.Unlock()
-	errs := make([]error, len(lanes))
+	errs := make([]error, len(workers))
 	var wg sync.WaitGroup
-	for i, l := range lanes {
+	for i, l := range workers {
 		wg.Go(func() { _, errs[i] = l.stop(ctx) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)
 }
 
-// orphans says which spools have no receiver any more, and removes those that
-// nobody touched for longer than anything is kept.
-func (n *Notifier) orphans() {
+// removeOrphans logs spools whose receiver was removed, and deletes those last
+// written longer ago than any message is kept.
+func (n *Notifier) removeOrphans() {
 	dirs, err := os.ReadDir(n.o.Dir)
 	if err != nil {
 		return
 	}
 	for _, d := range dirs {
-		name, err := nameOfDir(d.Name())
-		if err != nil || !d.IsDir() || n.lane(name) != nil {
+		name, err := receiverName(d.Name())
+		if err != nil || !d.IsDir() || n.worker(name) != nil {
 			continue
 		}
 		path := filepath.Join(n.o.Dir, d.Name())
-		waiting, err := n.waitingIn(path)
-		switch _, latest := usage(path); {
+		waiting, err := n.countWaiting(path)
+		switch _, latest := diskUsage(path); {
 		case err != nil:
-			n.o.Logger.Warn("the spool of a receiver that is gone cannot be read", "receiver", name, "dir", path, "err", err)
+			n.o.Logger.Warn("the spool of a removed receiver cannot be read", "receiver", name, "dir", path, "err", err)
 		case waiting == 0:
 			_ = os.RemoveAll(path)
-		case n.aged().Sub(latest) > spoolAgeEvents:
-			n.o.Logger.Warn("the spool of a receiver that is gone is removed: it is older than anything is kept", "receiver", name, "messages", waiting)
+		case n.ageReference().Sub(latest) > spoolAgeEvents:
+			n.o.Logger.Warn("the spool of a removed receiver is deleted: it is older than any message is kept", "receiver", name, "messages", waiting)
 			_ = os.RemoveAll(path)
 		default:
 			n.o.Logger.Warn("a spool belongs to no receiver of the configuration; it is delivered if one of this name comes back", "receiver", name, "messages", waiting, "dir", path)
@@ -345,11 +344,11 @@ func (n *Notifier) orphans() {
 	}
 }
 
-// aged returns the moment that ages are counted from.
-func (n *Notifier) aged() time.Time { return n.o.Now().Add(-n.o.Leapt()) }
+// ageReference returns the moment from which ages are counted.
+func (n *Notifier) ageReference() time.Time { return n.o.Now().Add(-n.o.Leapt()) }
 
-// waitingIn is how many messages a receiver's directory holds.
-func (n *Notifier) waitingIn(dir string) (waiting int, err error) {
+// countWaiting returns the number of messages in a receiver's directory.
+func (n *Notifier) countWaiting(dir string) (waiting int, err error) {
 	for _, kind := range []string{"events", "results"} {
 		ids, err := segmentIDs(filepath.Join(dir, kind))
 		switch {
@@ -370,8 +369,8 @@ func (n *Notifier) waitingIn(dir string) (waiting int, err error) {
 	return waiting, nil
 }
 
-// usage is how much a spool holds, and when it was last written.
-func usage(dir string) (bytes int64, latest time.Time) {
+// diskUsage returns the size of a spool and when it was last written.
+func diskUsage(dir string) (bytes int64, latest time.Time) {
 	_ = filepath.WalkDir(dir, func(_ string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return nil
@@ -387,10 +386,10 @@ func usage(dir string) (bytes int64, latest time.Time) {
 	return bytes, latest
 }
 
-// dirOf is the directory of a receiver's name, which may hold any character.
-func dirOf(name string) string { return "r-" + url.PathEscape(name) }
+// spoolDir returns the directory of a receiver, whose name may hold any character.
+func spoolDir(name string) string { return "r-" + url.PathEscape(name) }
 
-func nameOfDir(dir string) (string, error) {
+func receiverName(dir string) (string, error) {
 	if len(dir) < 3 || dir[:2] != "r-" {
 		return "", errors.New("not the directory of a receiver")
 	}

@@ -78,17 +78,17 @@ func newNSCA(s spec.NSCA, now func() time.Time) (*nsca, error) {
 	return n, nil
 }
 
-func (n *nsca) about() about {
-	return about{kind: "nsca", to: n.spec.Address, results: true, batch: n.batch, pause: n.pause()}
+func (n *nsca) capabilities() capabilities {
+	return capabilities{kind: "nsca", to: n.spec.Address, results: true, batch: n.batch, pause: n.pause()}
 }
 
-// pause lets results gather for one connection.
+// pause returns the time for which results gather for one connection.
 func (n *nsca) pause() time.Duration { return time.Second * time.Duration(n.batch) / 1000 }
 
 func (n *nsca) close() {}
 
-func (n *nsca) send(ctx context.Context, messages []message, settle func(int, error)) error {
-	password, err := secretOf("password", n.spec.Password)
+func (n *nsca) send(ctx context.Context, messages []message, report func(int, error)) error {
+	password, err := readSecret("password", n.spec.Password)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (n *nsca) send(ctx context.Context, messages []message, settle func(int, er
 	defer done()
 	var hello [nscaIV + 4]byte
 	if _, err := io.ReadFull(c, hello[:]); err != nil {
-		return because(ctx, "the server's greeting", err)
+		return explain(ctx, "the server's greeting", err)
 	}
 	// The server's own clock, or it takes the packets for stale.
 	at := binary.BigEndian.Uint32(hello[nscaIV:])
@@ -111,7 +111,7 @@ func (n *nsca) send(ctx context.Context, messages []message, settle func(int, er
 		encrypt(b[from:])
 		if len(b) > 256<<10 || i == len(messages)-1 {
 			if _, err := c.Write(b); err != nil {
-				return because(ctx, "write", err)
+				return explain(ctx, "write", err)
 			}
 			b = b[:0]
 		}
@@ -121,7 +121,7 @@ func (n *nsca) send(ctx context.Context, messages []message, settle func(int, er
 		return err
 	}
 	for i := range messages {
-		settle(i, nil)
+		report(i, nil)
 	}
 	return nil
 }
@@ -148,10 +148,10 @@ func (n *nsca) packet(b []byte, r *event.Result, at uint32) []byte {
 	return b
 }
 
-// fill puts a string that ends in zero into the first size bytes of b, and
-// returns what is behind.
+// fill writes a zero-terminated string into the first size bytes of b, and returns
+// the bytes behind them.
 func fill(b []byte, size int, s string) []byte {
-	s = cut(s, size-1)
+	s = truncate(s, size-1)
 	k := copy(b, s)
 	b[k] = 0
 	// A counter of a fast generator: this hides nothing but repetition.
@@ -202,33 +202,32 @@ func feedback(keyBytes int, newCipher func(key []byte) (cipher.Block, error)) fu
 func connect(ctx context.Context, d *net.Dialer, address string) (*net.TCPConn, func(), error) {
 	conn, err := d.DialContext(ctx, "tcp", address)
 	if err != nil {
-		return nil, nil, because(ctx, "connect", err)
+		return nil, nil, explain(ctx, "connect", err)
 	}
 	c := conn.(*net.TCPConn)
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	return c, func() { stop(); _ = c.Close() }, nil
 }
 
-// drained says that there is nothing more to come, and waits until the other end
-// has read everything and closes, too. It is the only sign of life that protocols
-// without an acknowledgement give: a server that died with unread data resets the
+// drained closes the writing side, and waits until the other end has read everything
+// and closes, too. Protocols without an acknowledgement give no other sign of life: a server that died with unread data resets the
 // connection, one that hangs leaves it open.
 func drained(ctx context.Context, c *net.TCPConn) error {
 	if err := c.CloseWrite(); err != nil {
-		return because(ctx, "end the connection", err)
+		return explain(ctx, "end the connection", err)
 	}
 	_, err := io.Copy(io.Discard, io.LimitReader(c, 1<<20))
 	if err != nil {
 		if ctx.Err() != nil {
 			return errors.New("connected, but the server has not read everything before the deadline: does it hang?")
 		}
-		return because(ctx, "wait until the server has read everything", err)
+		return explain(ctx, "wait until the server has read everything", err)
 	}
 	return nil
 }
 
-// because says the cause of ctx's end if that is why err came.
-func because(ctx context.Context, doing string, err error) error {
+// explain adds the cause of ctx's end if that is the reason for err.
+func explain(ctx context.Context, doing string, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}

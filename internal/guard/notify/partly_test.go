@@ -15,7 +15,7 @@ func TestOneSpoolFails(t *testing.T) {
 		bad, well := &fake{about_: takesEvents}, &fake{about_: takesEvents}
 		b := newBench(t, dir, map[string]*fake{"bad": bad, "well": well})
 		defer b.close()
-		q := b.n.lane("bad").events
+		q := b.n.worker("bad").events
 		q.mu.Lock()
 		g := q.spool.segments[len(q.spool.segments)-1]
 		_ = g.file.Close()

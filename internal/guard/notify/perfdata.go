@@ -14,8 +14,8 @@ import (
 // the time of arrival.
 const lateAfter = 30 * time.Second
 
-// pluginOutput is a result as a Nagios plugin prints it: a line of text, a bar,
-// performance data; at most most bytes, of which the text gives way first.
+// pluginOutput returns a result as a Nagios plugin prints it: a line of text, a bar,
+// performance data. It has at most most bytes; the text is cut first.
 func pluginOutput(r *event.Result, most int, late time.Duration) string {
 	text := resultText(r)
 	if late > lateAfter {
@@ -31,13 +31,13 @@ func pluginOutput(r *event.Result, most int, late time.Duration) string {
 		perf.WriteString(p)
 	}
 	if perf.Len() == 0 {
-		return cut(text, most)
+		return truncate(text, most)
 	}
-	return cut(text, most-perf.Len()-2) + " |" + perf.String()
+	return truncate(text, most-perf.Len()-2) + " |" + perf.String()
 }
 
-// resultText is one line for people: what the measurement said, or the value
-// beside its threshold.
+// resultText returns one line for people: the measurement's text, or the value beside
+// its threshold.
 func resultText(r *event.Result) string {
 	var b strings.Builder
 	b.WriteString(r.Level.String())
@@ -49,12 +49,12 @@ func resultText(r *event.Result) string {
 		b.WriteString(" - no value")
 	default:
 		b.WriteString(" - ")
-		b.WriteString(short(r.Reading.Value))
+		b.WriteString(formatShort(r.Reading.Value))
 		b.WriteString(r.Unit)
 	}
 	if t := r.Bands.Threshold; !isNaN(t) {
 		b.WriteString(", threshold ")
-		b.WriteString(short(t))
+		b.WriteString(formatShort(t))
 		b.WriteString(r.Unit)
 		if r.Bands.Rule != "" {
 			b.WriteString(" by ")
@@ -68,24 +68,24 @@ func resultText(r *event.Result) string {
 	return b.String()
 }
 
-// perfdata is the value with its ranges, then the threshold, warning and critical
-// as data of their own, so that they can be drawn; then what a command gave.
+// perfdata returns the value with its ranges, then threshold, warning and critical as
+// data of their own, so that they can be drawn, then the data of a command.
 // https://nagios-plugins.org/doc/guidelines.html#AEN200
 func perfdata(r *event.Result) []string {
 	var list []string
 	unit := perfUnit(r.Unit)
 	b := r.Bands
 	if !r.Reading.Null && finite(r.Reading.Value) {
-		list = append(list, "value="+number(r.Reading.Value)+unit+";"+perfRange(b.LowWarning, b.HighWarning)+";"+perfRange(b.LowCritical, b.HighCritical))
+		list = append(list, "value="+formatNumber(r.Reading.Value)+unit+";"+perfRange(b.LowWarning, b.HighWarning)+";"+perfRange(b.LowCritical, b.HighCritical))
 	}
 	for _, n := range bandNames(b) {
-		list = append(list, n.name+"="+number(n.value)+unit)
+		list = append(list, n.name+"="+formatNumber(n.value)+unit)
 	}
 	for _, p := range r.Reading.Perf {
 		if !finite(p.Value) {
 			continue
 		}
-		s := perfLabel(p.Label) + "=" + number(p.Value) + perfUnit(p.Unit) +
+		s := perfLabel(p.Label) + "=" + formatNumber(p.Value) + perfUnit(p.Unit) +
 			";" + bound(p.Warning) + ";" + bound(p.Critical) + ";" + bound(p.Low) + ";" + bound(p.High)
 		list = append(list, strings.TrimRight(s, ";"))
 	}
@@ -97,7 +97,7 @@ type namedBand struct {
 	value float64
 }
 
-// bandNames are the bounds that are set: threshold, warning and critical, or with
+// bandNames returns the bounds that are set: threshold, warning and critical, or with
 // bounds on either side low_warning, high_warning and so on.
 func bandNames(b event.Bands) []namedBand {
 	var list []namedBand
@@ -123,15 +123,15 @@ func bandNames(b event.Bands) []namedBand {
 	return list
 }
 
-// perfRange is a range of what is well: low:high, low: or ~:high.
+// perfRange returns the range of good values: low:high, low: or ~:high.
 func perfRange(low, high float64) string {
 	switch {
 	case finite(low) && finite(high):
-		return number(low) + ":" + number(high)
+		return formatNumber(low) + ":" + formatNumber(high)
 	case finite(low):
-		return number(low) + ":"
+		return formatNumber(low) + ":"
 	case finite(high):
-		return "~:" + number(high)
+		return "~:" + formatNumber(high)
 	}
 	return ""
 }
@@ -140,18 +140,18 @@ func bound(v float64) string {
 	if !finite(v) {
 		return ""
 	}
-	return number(v)
+	return formatNumber(v)
 }
 
-// number never has an exponent: Nagios' readers know none.
-func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+// formatNumber writes no exponent: readers of Nagios' data do not know it.
+func formatNumber(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// short is a number for people.
-func short(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
+// formatShort returns a number for people.
+func formatShort(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// perfUnit is a unit if readers of performance data know it.
+// perfUnit returns a unit if readers of performance data know it.
 func perfUnit(u string) string {
 	switch u {
 	case "s", "ms", "us", "%", "B", "KB", "MB", "GB", "TB", "c":
@@ -173,8 +173,8 @@ func perfLabel(s string) string {
 	return s
 }
 
-// clean makes one line of s: control characters become spaces, and so do those of
-// more. Bytes that are no UTF-8 become the replacement character.
+// clean returns s as one line: control characters become spaces, and so do those of
+// more. Bytes that are not UTF-8 become the replacement character.
 func clean(s, more string) string {
 	bad := func(r rune) bool { return r < ' ' || r == 0x7f || r == utf8.RuneError || strings.ContainsRune(more, r) }
 	if strings.IndexFunc(s, bad) < 0 {
@@ -188,8 +188,8 @@ func clean(s, more string) string {
 	}, s))
 }
 
-// cut shortens s to at most n bytes, between characters.
-func cut(s string, n int) string {
+// truncate shortens s to at most n bytes, between characters.
+func truncate(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}

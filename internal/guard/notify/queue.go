@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// memoryResults is how many results wait in memory before they go to disk: ten
-// seconds at 1,000 a second and some.
+// memoryResults bounds the results that wait in memory before they go to disk: a bit
+// more than ten seconds at 1,000 a second.
 const memoryResults = 16 << 10
 
-// queue is what waits for a receiver, oldest first. Events are on disk before push
+// queue holds the messages that wait for a receiver, oldest first. Events are on disk before push
 // returns. Results stay in memory while their receiver takes them, and go to disk
 // when it does not: a queue is either in memory or on disk as a whole, so that the
 // order is kept.
@@ -39,8 +39,8 @@ func openQueue(dir string, durable bool, limit int64, age time.Duration, now fun
 	return q, nil
 }
 
-// push adds messages. Of events an error means that none of them are taken. Of
-// results, what cannot be spilled is dropped.
+// push adds messages. An error means that no event was accepted. Results that cannot
+// be spilled are dropped.
 func (q *queue) push(messages []message) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -105,13 +105,13 @@ func (q *queue) trim() {
 	q.drop(n, "full")
 }
 
-// drop settles n messages on disk that were not delivered.
+// drop finishes n undelivered messages on disk.
 func (q *queue) drop(n int, cause string) {
 	if n == 0 {
 		return
 	}
 	q.dropped[cause] += uint64(n)
-	// Should it fail they are only told once more after a restart.
+	// If it fails they are delivered once more after a restart.
 	_ = q.spool.done(q.spool.waiting[n-1].seq)
 }
 
@@ -131,7 +131,7 @@ func (q *queue) expire(now time.Time) {
 	}
 	if n > 0 {
 		q.dropped["age"] += uint64(n)
-		q.settleMemory(q.memory[n-1].seq)
+		q.finishMemory(q.memory[n-1].seq)
 	}
 }
 
@@ -151,19 +151,19 @@ func (q *queue) front(n int) ([]message, error) {
 	return messages, err
 }
 
-// settle takes away everything through seq; cause says why if it was not
+// finish removes all messages through seq; cause says why if it was not
 // delivered, and how many of them.
-func (q *queue) settle(seq uint64) error {
+func (q *queue) finish(seq uint64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
 		return errClosed
 	}
-	q.settleMemory(seq)
+	q.finishMemory(seq)
 	return q.spool.done(seq)
 }
 
-func (q *queue) settleMemory(seq uint64) {
+func (q *queue) finishMemory(seq uint64) {
 	n := 0
 	for n < len(q.memory) && q.memory[n].seq <= seq {
 		n++
@@ -187,11 +187,11 @@ func (q *queue) length() int {
 	return len(q.memory) + len(q.spool.waiting)
 }
 
-// known returns what the receiver was to be told of, open and lately resolved.
+// known returns the incidents queued for the receiver, open and lately resolved.
 func (q *queue) known() []incident {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.spool.forget()
+	q.spool.dropResolved()
 	list := make([]incident, 0, len(q.spool.known))
 	for _, k := range q.spool.known {
 		list = append(list, k)
@@ -199,15 +199,15 @@ func (q *queue) known() []incident {
 	return list
 }
 
-// told says whether the receiver was to be told of an incident that is open.
-func (q *queue) told(id string) bool {
+// knows reports whether an open incident was queued for the receiver.
+func (q *queue) knows(id string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	k, ok := q.spool.known[id]
 	return ok && k.Done.IsZero()
 }
 
-func (q *queue) rebound(limit int64, age time.Duration) {
+func (q *queue) setLimits(limit int64, age time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.limit, q.age = limit, age

@@ -11,9 +11,9 @@ import (
 	"tailscope/internal/guard/check/spec"
 )
 
-// secretOf reads a secret, if there is one, now, so that a changed file needs no
-// restart. Of a file the first line counts. what names it in errors.
-func secretOf(what string, s *spec.Secret) (string, error) {
+// readSecret reads a secret, if one is set, at each call, so that a changed file
+// needs no restart. It uses the first line of a file. what names it in errors.
+func readSecret(what string, s *spec.Secret) (string, error) {
 	if s == nil {
 		return "", nil
 	}
@@ -40,7 +40,7 @@ func secretOf(what string, s *spec.Secret) (string, error) {
 	return string(b), nil
 }
 
-// redact takes secrets out of what err says; refusals and answers stay such.
+// redact removes secrets from err's text. Refusals and answers keep their types.
 func redact(err error, secrets []string) error {
 	text := err.Error()
 	clean := text

@@ -7,7 +7,7 @@ import (
 	"tailscope/internal/guard/check/spec"
 )
 
-// newSender makes the sender of a definition, or says what is wrong with it.
+// newSender returns the sender of a definition, or an error for a wrong one.
 func newSender(r spec.Receiver, now func() time.Time) (sender, error) {
 	switch {
 	case r.NSCA != nil:

@@ -51,7 +51,7 @@ func start(t *testing.T, dir string, args ...string) *process {
 		p.kill()
 		if t.Failed() {
 			b, _ := os.ReadFile(p.out)
-			t.Logf("%s printed:\n%s", args[0], cut(string(b), 4000))
+			t.Logf("%s printed:\n%s", args[0], truncate(string(b), 4000))
 		}
 	})
 	return p

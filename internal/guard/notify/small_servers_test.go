@@ -15,7 +15,7 @@ import (
 	"tailscope/internal/guard/check/spec"
 )
 
-// small starts a receiver of ours in a process of its own.
+// small starts a small receiver in a process of its own.
 func small(t *testing.T, dir, what, address, path string) *process {
 	t.Helper()
 	exe, err := os.Executable()
@@ -36,7 +36,7 @@ func TestWebhookProcess(t *testing.T) {
 	r := spec.Receiver{Webhook: &spec.Webhook{URL: "http://" + address + "/hook", Template: `{{.Kind}} number {{.Seq}}`}}
 	n := open(t, spool, r)
 	seq := 0
-	tell := func(count int) {
+	sendResults := func(count int) {
 		t.Helper()
 		for range count {
 			seq++
@@ -45,18 +45,18 @@ func TestWebhookProcess(t *testing.T) {
 			}
 		}
 	}
-	tell(100)
+	sendResults(100)
 	eventually(t, "some", func() bool { return len(lines(got, "number ")) >= 50 })
-	tell(100)
+	sendResults(100)
 	hook.kill()
-	tell(100)
+	sendResults(100)
 	crashed := copyDir(t, spool)
 	if err := n.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	n = open(t, crashed, r)
 	small(t, dir, "webhook", address, got)
-	tell(10)
+	sendResults(10)
 	eventually(t, "an empty spool", func() bool { return n.States()[0].Spooled == 0 })
 	list := lines(got, "number ")
 	inOrder(t, firsts(t, list, "number "), seq)
@@ -100,7 +100,7 @@ func TestGraphiteProcess(t *testing.T) {
 }
 
 // A process that is stopped takes connections and says nothing: the others are
-// told all the same, and it is once it goes on.
+// sent all the same, and it is once it goes on.
 func TestHangingProcess(t *testing.T) {
 	dir := t.TempDir()
 	got, well, address, other := filepath.Join(dir, "got"), filepath.Join(dir, "well"), freePort(t), freePort(t)

@@ -14,15 +14,15 @@ import (
 	"tailscope/internal/guard/check/event"
 )
 
-// keepResolved is how long a resolved incident is known, and told again to those
-// who forget (Alertmanager, when it is killed). Prometheus keeps as long:
+// keepResolved is the time for which a resolved incident is sent again, for receivers
+// that lose state (Alertmanager, when it is killed). Prometheus keeps it as long:
 // resolvedRetention in rules/alerting.go.
 const keepResolved = 15 * time.Minute
 
-// spool is what waits for one receiver, in files of one directory. Messages are
-// appended to the last segment; that they are settled is appended too. A segment
-// of which nothing waits any more goes, once a later one has a snapshot of what is
-// known. It is not safe for concurrent use.
+// spool holds the messages that wait for one receiver, in files of one directory.
+// Messages are appended to the last segment, and so is how far they are finished. A
+// segment without waiting messages is deleted once a later one has a snapshot. It is
+// not safe for concurrent use.
 type spool struct {
 	dir      string
 	now      func() time.Time
@@ -30,11 +30,11 @@ type spool struct {
 	waiting  []entry    // by sequence
 	bytes    int64      // of waiting
 	next     uint64     // sequence of the next message; the first is 1
-	settled  uint64
+	finished uint64
 	known    map[string]incident
 	segBytes int64
 	scratch  []byte
-	// damaged counts what could not be read back when it was opened.
+	// damaged counts frames that could not be read when the spool was opened.
 	damaged int
 	torn    int64 // bytes cut off the end, of a write that a crash broke off
 }
@@ -46,8 +46,8 @@ type segment struct {
 	size int64
 	live int   // messages that wait
 	fill int64 // size when it was begun or opened
-	// whole says that it begins with a snapshot: what came before is not needed to
-	// know what is known.
+	// whole is set if it begins with a snapshot: earlier segments are not needed for
+	// known.
 	whole bool
 }
 
@@ -59,8 +59,8 @@ type entry struct {
 	size    int // of the frame
 }
 
-// openSpool reads what dir holds, and makes dir if it is missing. limit is the
-// bound on what waits; segments are small against it.
+// openSpool reads dir, and makes it if it is missing. limit bounds the waiting
+// messages; segments are small against it.
 func openSpool(dir string, limit int64, now func() time.Time) (*spool, error) {
 	s := &spool{dir: dir, now: now, next: 1, known: map[string]incident{}}
 	s.bound(limit)
@@ -72,18 +72,18 @@ func openSpool(dir string, limit int64, now func() time.Time) (*spool, error) {
 		return nil, err
 	}
 	for i, id := range ids {
-		if err := s.load(id, i == len(ids)-1); err != nil {
+		if err := s.loadSegment(id, i == len(ids)-1); err != nil {
 			s.close()
 			return nil, err
 		}
 	}
-	s.settle(s.settled)
+	s.dropThrough(s.finished)
 	if n := len(s.segments); n == 0 || !s.segments[n-1].whole {
 		if err := s.rotate(); err != nil {
 			return nil, err
 		}
 	}
-	s.sweep()
+	s.removeSegments()
 	return s, nil
 }
 
@@ -110,16 +110,16 @@ func segmentIDs(dir string) ([]uint64, error) {
 
 func (s *spool) path(id uint64) string { return filepath.Join(s.dir, fmt.Sprintf("%016x.spool", id)) }
 
-// load reads a segment. Of the last one a torn end is cut off, so that what is
-// appended can be read again.
-func (s *spool) load(id uint64, last bool) error {
+// loadSegment reads a segment. It cuts a torn end off the last one, so that messages
+// appended to it can be read.
+func (s *spool) loadSegment(id uint64, last bool) error {
 	path := s.path(id)
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("read the spool: %w", err)
 	}
 	if len(b) < len(spoolMagic) || string(b[:len(spoolMagic)]) != spoolMagic {
-		// A crash while it was made; or it is not ours to read, and kept aside.
+		// Made during a crash, or not a segment: it is kept aside.
 		if len(b) >= len(spoolMagic) {
 			s.damaged++
 			return os.Rename(path, path+".damaged")
@@ -171,15 +171,15 @@ func (s *spool) replay(r record, g *segment, offset int64, size int) {
 	case frameEvent, frameResult:
 		s.add(entry{r.message.seq, r.message.at.UnixNano(), g, offset, size})
 		if r.message.event != nil {
-			s.learn(r.message.event)
+			s.recordIncident(r.message.event)
 		}
-	case frameSettled:
-		s.settled = max(s.settled, r.settled)
-		s.next = max(s.next, r.settled+1)
+	case frameFinished:
+		s.finished = max(s.finished, r.finished)
+		s.next = max(s.next, r.finished+1)
 	case frameSnapshot:
 		g.whole = true
-		s.settled = max(s.settled, r.snapshot.Settled)
-		s.next = max(s.next, r.snapshot.Next, s.settled+1)
+		s.finished = max(s.finished, r.snapshot.Finished)
+		s.next = max(s.next, r.snapshot.Next, s.finished+1)
 		s.known = r.snapshot.Known
 		if s.known == nil {
 			s.known = map[string]incident{}
@@ -197,23 +197,23 @@ func (s *spool) add(e entry) {
 	e.segment.live++
 }
 
-// learn keeps what an event says of its incident.
-func (s *spool) learn(e *event.Event) {
-	was, told := s.known[e.Incident]
+// recordIncident keeps the last event of each incident.
+func (s *spool) recordIncident(e *event.Event) {
+	was, known := s.known[e.Incident]
 	switch {
 	case e.Incident == "":
 		return
 	case e.Kind == event.Resolved:
-		if told {
+		if known {
 			was.Event, was.Done = *e, e.Time
 			s.known[e.Incident] = was
 		}
-	case told:
+	case known:
 		was.Event, was.Done = *e, time.Time{}
 		s.known[e.Incident] = was
 	case e.To != event.OK && e.Kind != event.Flapping && e.Kind != event.Steady:
-		// A check has one incident at a time. One that was never resolved, because a
-		// crash came between its beginning and the memory of it, gives way.
+		// A check has one incident at a time. One that was never resolved, because of a
+		// crash at its beginning, is replaced.
 		for id, k := range s.known {
 			if k.Event.Key == e.Key {
 				delete(s.known, id)
@@ -223,8 +223,8 @@ func (s *spool) learn(e *event.Event) {
 	}
 }
 
-// forget drops what was resolved long ago.
-func (s *spool) forget() {
+// dropResolved drops incidents resolved long ago.
+func (s *spool) dropResolved() {
 	now := s.now()
 	for id, k := range s.known {
 		if !k.Done.IsZero() && now.Sub(k.Done) > keepResolved {
@@ -233,8 +233,8 @@ func (s *spool) forget() {
 	}
 }
 
-// reconcile resolves what is known and not open any more. What still waits to be
-// told of it stays.
+// reconcile resolves known incidents that are not open any more. Their waiting
+// messages stay.
 func (s *spool) reconcile(open map[string]bool) (n int, err error) {
 	now := s.now()
 	for id, k := range s.known {
@@ -252,9 +252,9 @@ func (s *spool) reconcile(open map[string]bool) (n int, err error) {
 	return n, s.rotate()
 }
 
-// append adds messages in one write, and gives them sequences where they have
-// none. With sync they survive a crash of the machine once it returns nil. When it
-// returns an error none of them count, though they may come back after a restart.
+// append adds messages in one write, and gives sequence numbers to those without.
+// With sync they survive a crash of the machine once it returns nil. After an error
+// none of them count, though they may come back after a restart.
 func (s *spool) append(messages []message, sync bool) error {
 	if active := s.segments[len(s.segments)-1]; active.size-active.fill > s.segBytes {
 		if err := s.rotate(); err != nil {
@@ -290,14 +290,14 @@ func (s *spool) append(messages []message, sync bool) error {
 	}
 	for i := range messages {
 		if e := messages[i].event; e != nil {
-			s.learn(e)
+			s.recordIncident(e)
 		}
 	}
 	return nil
 }
 
-// write appends b to g. After a failure nothing more is written behind what the
-// file may hold now: a new segment begins.
+// write appends b to g. After a failure a new segment begins, because the file's end
+// is unknown.
 func (s *spool) write(g *segment, b []byte, sync bool) error {
 	_, err := g.file.WriteAt(b, g.size)
 	if err == nil && sync {
@@ -317,14 +317,14 @@ func (s *spool) write(g *segment, b []byte, sync bool) error {
 	return err
 }
 
-// rotate begins a new segment, with a snapshot, on disk before it is used.
+// rotate begins a new segment with a snapshot, on disk before it is used.
 func (s *spool) rotate() error {
-	s.forget()
+	s.dropResolved()
 	id := uint64(1)
 	if n := len(s.segments); n > 0 {
 		id = s.segments[n-1].id + 1
 	}
-	payload, err := appendSnapshot(nil, snapshot{Next: s.next, Settled: s.settled, Known: s.known})
+	payload, err := appendSnapshot(nil, snapshot{Next: s.next, Finished: s.finished, Known: s.known})
 	if err != nil {
 		return err
 	}
@@ -351,7 +351,7 @@ func (s *spool) rotate() error {
 		return fmt.Errorf("begin a segment of the spool: %w", err)
 	}
 	s.segments = append(s.segments, &segment{id: id, path: path, file: f, size: int64(len(b)), fill: int64(len(b)), whole: true})
-	s.sweep()
+	s.removeSegments()
 	return nil
 }
 
@@ -363,8 +363,8 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// settle forgets messages through seq, in memory.
-func (s *spool) settle(seq uint64) {
+// dropThrough drops messages through seq from memory.
+func (s *spool) dropThrough(seq uint64) {
 	n := 0
 	for n < len(s.waiting) && s.waiting[n].seq <= seq {
 		s.bytes -= int64(s.waiting[n].size)
@@ -375,32 +375,32 @@ func (s *spool) settle(seq uint64) {
 	if len(s.waiting) == 0 {
 		s.waiting = nil
 	}
-	s.settled = max(s.settled, seq)
-	s.next = max(s.next, s.settled+1)
+	s.finished = max(s.finished, seq)
+	s.next = max(s.next, s.finished+1)
 }
 
-// done says that everything through seq is settled. It is written, not synced: it
-// survives the death of the program; after a power cut some may be told again.
+// done records that all messages through seq are finished. The record is written, not
+// synced: it survives a kill, and after a power cut some messages may be sent again.
 func (s *spool) done(seq uint64) error {
 	before := len(s.waiting)
-	s.settle(seq)
+	s.dropThrough(seq)
 	if len(s.waiting) == before {
 		return nil
 	}
 	g := s.segments[len(s.segments)-1]
-	if err := s.write(g, appendFrame(nil, appendSettled(nil, seq)), false); err != nil {
+	if err := s.write(g, appendFrame(nil, appendFinished(nil, seq)), false); err != nil {
 		return err
 	}
 	if len(s.waiting) == 0 && g.size-g.fill > s.segBytes {
 		return s.rotate()
 	}
-	s.sweep()
+	s.removeSegments()
 	return nil
 }
 
-// sweep removes segments of which nothing waits. Only those before the first that
-// is needed go, so that what a later one has settled is not forgotten.
-func (s *spool) sweep() {
+// removeSegments deletes segments without waiting messages. It deletes only those
+// before the first that is needed, because a later one may finish its messages.
+func (s *spool) removeSegments() {
 	for len(s.segments) > 1 && s.segments[0].live == 0 {
 		g := s.segments[0]
 		if err := os.Remove(g.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -411,8 +411,8 @@ func (s *spool) sweep() {
 	}
 }
 
-// read returns up to n messages from the front. Those that cannot be read back
-// any more are counted in bad, and are part of what through settles.
+// read returns up to n messages from the front. Messages that cannot be read are
+// counted in bad, and are finished with the others.
 func (s *spool) read(n int) (messages []message, bad int, err error) {
 	for _, e := range s.waiting[:min(n, len(s.waiting))] {
 		if cap(s.scratch) < e.size {

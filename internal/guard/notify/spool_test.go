@@ -48,7 +48,7 @@ func quick(t *testing.T) string {
 }
 
 // Whatever happens, at whatever moment it crashes: what was accepted and not
-// settled is there, once, in order, and nothing that was settled comes back.
+// finished is there, once, in order, and nothing that was finished comes back.
 func TestSpoolKeepsWhatItAccepted(t *testing.T) {
 	root := quick(t)
 	runs := 0
@@ -191,7 +191,7 @@ func TestSpoolCrashInRotation(t *testing.T) {
 }
 
 // An incident that nobody will resolve any more gives way to the next of its check.
-func TestSpoolForgetsSuperseded(t *testing.T) {
+func TestSpoolDropsSuperseded(t *testing.T) {
 	s, err := openSpool(t.TempDir(), 1<<20, fixed)
 	if err != nil {
 		t.Fatal(err)
@@ -199,7 +199,7 @@ func TestSpoolForgetsSuperseded(t *testing.T) {
 	defer s.close()
 	for _, id := range []string{"lost", "next"} {
 		e := someEvent(id, 1, event.Opened, event.OK, event.Critical, t0)
-		s.learn(&e)
+		s.recordIncident(&e)
 	}
 	if _, ok := s.known["next"]; !ok || len(s.known) != 1 {
 		t.Errorf("%v", s.known)
@@ -242,8 +242,8 @@ func TestSpoolDamage(t *testing.T) {
 	}
 }
 
-// What is settled takes no room for ever.
-func TestSpoolGivesRoomBack(t *testing.T) {
+// Finished messages do not take space for ever.
+func TestSpoolFreesSpace(t *testing.T) {
 	dir := t.TempDir()
 	s, err := openSpool(dir, 1, fixed) // segments of 64 KiB
 	if err != nil {
@@ -259,13 +259,13 @@ func TestSpoolGivesRoomBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	bytes, _ := usage(dir)
+	bytes, _ := diskUsage(dir)
 	if bytes > 200<<10 {
 		t.Errorf("%d bytes for nothing that waits", bytes)
 	}
 }
 
-// Room on disk is bounded: the oldest go, and are counted.
+// Space on disk is bounded: the oldest messages are dropped and counted.
 func TestQueueBounds(t *testing.T) {
 	now := t0
 	q, err := openQueue(t.TempDir(), true, 100<<10, time.Hour, func() time.Time { return now })
@@ -332,7 +332,7 @@ func TestResultsSpill(t *testing.T) {
 			}
 			want++
 		}
-		if err := q.settle(list[n-1].seq); err != nil {
+		if err := q.finish(list[n-1].seq); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -349,7 +349,7 @@ func TestResultsSpill(t *testing.T) {
 	if len(q.memory) != 0 || len(q.spool.waiting) != 12 {
 		t.Fatalf("%d in memory, %d on disk", len(q.memory), len(q.spool.waiting))
 	}
-	if err := q.settle(list[3].seq); err != nil {
+	if err := q.finish(list[3].seq); err != nil {
 		t.Fatal(err)
 	}
 	want += 4
@@ -405,8 +405,8 @@ func TestWireRoundTrip(t *testing.T) {
 
 // The bytes of version 1 stay readable.
 func TestFrameGolden(t *testing.T) {
-	b := appendFrame(nil, appendSettled(nil, 300))
-	want := []byte{3, 0, 0, 0, 0x61, 0xa8, 0xa7, 0x3c, frameSettled, 0xac, 0x02}
+	b := appendFrame(nil, appendFinished(nil, 300))
+	want := []byte{3, 0, 0, 0, 0x61, 0xa8, 0xa7, 0x3c, frameFinished, 0xac, 0x02}
 	if !bytes.Equal(b, want) {
 		t.Errorf("got % x, want % x", b, want)
 	}
@@ -419,8 +419,8 @@ func FuzzDecode(f *testing.F) {
 	r := someResult("orders", 1, t0)
 	b, _ = appendMessage(nil, message{seq: 2, at: t0, result: &r})
 	f.Add(appendFrame(nil, b))
-	f.Add(appendFrame(nil, appendSettled(nil, 9)))
-	b, _ = appendSnapshot(nil, snapshot{Next: 4, Settled: 2, Known: map[string]incident{"i": {Event: e}}})
+	f.Add(appendFrame(nil, appendFinished(nil, 9)))
+	b, _ = appendSnapshot(nil, snapshot{Next: 4, Finished: 2, Known: map[string]incident{"i": {Event: e}}})
 	f.Add(appendFrame(nil, b))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for len(b) > 0 {

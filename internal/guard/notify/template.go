@@ -10,7 +10,7 @@ import (
 	"tailscope/internal/guard/check/event"
 )
 
-// templateData is what templates see of an event.
+// templateData is the data of a template for an event.
 type templateData struct {
 	Incident, Kind, ID, Check, Host, Service string
 	Seq                                      int
@@ -22,17 +22,17 @@ type templateData struct {
 	Text, User, Comment, Link                string
 }
 
-func dataOf(e *event.Event) templateData {
+func newTemplateData(e *event.Event) templateData {
 	d := templateData{
 		Incident: e.Incident, Kind: string(e.Kind), ID: e.Key.ID(), Check: e.Key.Check, Host: e.Host, Service: e.Service,
 		Seq: e.Seq, Labels: e.Labels, Time: e.Time.UTC(), Opened: e.Opened.UTC(), From: e.From.String(), To: e.To.String(),
 		Unit: e.Unit, Rule: e.Bands.Rule, Text: e.Text, User: e.User, Comment: e.Comment, Link: e.Link,
 	}
 	if finite(e.Value) {
-		d.Value = short(e.Value)
+		d.Value = formatShort(e.Value)
 	}
 	for _, n := range bandNames(e.Bands) {
-		switch v := short(n.value); strings.TrimPrefix(strings.TrimPrefix(n.name, "low_"), "high_") {
+		switch v := formatShort(n.value); strings.TrimPrefix(strings.TrimPrefix(n.name, "low_"), "high_") {
 		case "threshold":
 			d.Threshold = v
 		case "warning":
@@ -44,7 +44,7 @@ func dataOf(e *event.Event) templateData {
 	return d
 }
 
-// beside are the bounds on either side.
+// beside returns the bounds on either side.
 func beside(low, high string) string {
 	if low == "" {
 		return high
@@ -77,7 +77,7 @@ const mostText = 1 << 20
 
 func execute(t *template.Template, e *event.Event) (string, error) {
 	var b bounded
-	if err := t.Execute(&b, dataOf(e)); err != nil {
+	if err := t.Execute(&b, newTemplateData(e)); err != nil {
 		return "", err
 	}
 	return b.String(), nil

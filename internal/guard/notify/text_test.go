@@ -92,13 +92,13 @@ func TestDrained(t *testing.T) {
 	g := newGraphite(spec.Graphite{Address: l.Addr().String()})
 	r := someResult("orders", 1, time.Unix(5, 0))
 	type got struct {
-		settled map[int]error
+		outcome map[int]error
 		err     error
 	}
 	results := make(chan got, 1)
 	send := func() {
-		settled, err := deliver(t, g, message{result: &r})
-		results <- got{settled, err}
+		outcome, err := deliver(t, g, message{result: &r})
+		results <- got{outcome, err}
 	}
 	go send()
 	c, err := l.Accept()
@@ -111,7 +111,7 @@ func TestDrained(t *testing.T) {
 	if want := path + "value 1 5\n" + path + "threshold 100 5\n" + path + "warning 110 5\n" + path + "critical 130 5\n" + path + "state 0 5\n"; err != nil || string(b) != want {
 		t.Errorf("got %q, want %q", b, want)
 	}
-	if res := <-results; res.err != nil || len(res.settled) != 1 {
+	if res := <-results; res.err != nil || len(res.outcome) != 1 {
 		t.Errorf("%+v", res)
 	}
 	go send()
@@ -120,7 +120,7 @@ func TestDrained(t *testing.T) {
 	}
 	_, _ = c.Read(make([]byte, 5)) // of more, and then it dies
 	c.Close()
-	if res := <-results; res.err == nil || len(res.settled) != 0 {
+	if res := <-results; res.err == nil || len(res.outcome) != 0 {
 		t.Errorf("%+v", res)
 	}
 }
@@ -135,8 +135,8 @@ func TestFile(t *testing.T) {
 	r := someResult("orders", 1, t0)
 	put := func() {
 		t.Helper()
-		if settled, err := deliver(t, f, eventMessage(someEvent("i", 1, event.Opened, event.OK, event.Critical, t0)), message{result: &r}); err != nil || len(settled) != 2 {
-			t.Fatal(settled, err)
+		if outcome, err := deliver(t, f, eventMessage(someEvent("i", 1, event.Opened, event.OK, event.Critical, t0)), message{result: &r}); err != nil || len(outcome) != 2 {
+			t.Fatal(outcome, err)
 		}
 	}
 	put()
@@ -170,11 +170,11 @@ func TestFile(t *testing.T) {
 	if b, _ := os.ReadFile(path + ".text"); string(b) != "2000-01-01T00:00:00Z opened orders{service=\"shop\"} OK -> CRITICAL i/1: two lines\n" {
 		t.Errorf("got %q", b)
 	}
-	gone, err := newFile(spec.FileOut{Path: filepath.Join(path, "below", "a", "file")})
+	missing, err := newFile(spec.FileOut{Path: filepath.Join(path, "below", "a", "file")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := deliver(t, gone, eventMessage(e)); err == nil {
+	if _, err := deliver(t, missing, eventMessage(e)); err == nil {
 		t.Error("a file below a file is written")
 	}
 }

@@ -19,10 +19,10 @@ import (
 	"tailscope/internal/guard/check/spec"
 )
 
-// Headers of what webhooks get. The signature is "sha256=" and the HMAC-SHA256 in
+// Headers of webhook requests. The signature is "sha256=" and the HMAC-SHA256 in
 // hexadecimal of the timestamp (Unix seconds, as in its header), a dot and the body.
 const (
-	HeaderKey       = "Idempotency-Key" // incident/seq: the same whenever the event is told again
+	HeaderKey       = "Idempotency-Key" // incident/seq: the same whenever the event is sent again
 	HeaderTimestamp = "X-Tailscope-Timestamp"
 	HeaderSignature = "X-Tailscope-Signature"
 )
@@ -51,17 +51,17 @@ func newWebhook(s spec.Webhook, now func() time.Time) (*webhook, error) {
 	return w, nil
 }
 
-func (w *webhook) about() about {
+func (w *webhook) capabilities() capabilities {
 	to := origin(w.spec.URL)
 	if w.spec.SecretURL != nil {
 		to = "an address " + w.spec.SecretURL.String()
 	}
-	return about{kind: "webhook", to: to, events: true, batch: 16}
+	return capabilities{kind: "webhook", to: to, events: true, batch: 16}
 }
 
 func (w *webhook) close() { w.client.CloseIdleConnections() }
 
-func (w *webhook) send(ctx context.Context, messages []message, settle func(int, error)) error {
+func (w *webhook) send(ctx context.Context, messages []message, report func(int, error)) error {
 	header := http.Header{"Content-Type": {"application/json"}}
 	for name, v := range w.spec.Headers {
 		header.Set(name, v)
@@ -69,21 +69,21 @@ func (w *webhook) send(ctx context.Context, messages []message, settle func(int,
 	var secrets []string
 	for _, name := range slices.Sorted(maps.Keys(w.spec.SecretHeaders)) {
 		from := w.spec.SecretHeaders[name]
-		v, err := secretOf("header "+name, &from)
+		v, err := readSecret("header "+name, &from)
 		if err != nil {
 			return err
 		}
 		header.Set(name, v)
 		secrets = append(secrets, v)
 	}
-	key, err := secretOf("secret", w.spec.Secret)
+	key, err := readSecret("secret", w.spec.Secret)
 	if err != nil {
 		return err
 	}
 	secrets = append(secrets, key)
 	to := w.spec.URL
 	if w.spec.SecretURL != nil {
-		if to, err = secretOf("url", w.spec.SecretURL); err != nil {
+		if to, err = readSecret("url", w.spec.SecretURL); err != nil {
 			return err
 		}
 		secrets = append(secrets, to)
@@ -91,7 +91,7 @@ func (w *webhook) send(ctx context.Context, messages []message, settle func(int,
 	for i, m := range messages {
 		body, err := w.body(m.event)
 		if err != nil {
-			settle(i, refusal{err})
+			report(i, refusal{err})
 			continue
 		}
 		at := strconv.FormatInt(w.now().Unix(), 10)
@@ -104,21 +104,21 @@ func (w *webhook) send(ctx context.Context, messages []message, settle func(int,
 		if err != nil && !refused(err) {
 			return err
 		}
-		settle(i, err)
+		report(i, err)
 	}
 	return nil
 }
 
 func (w *webhook) body(e *event.Event) ([]byte, error) {
 	if w.template == nil {
-		return json.Marshal(wireOfEvent(e))
+		return json.Marshal(newWireEvent(e))
 	}
 	text, err := execute(w.template, e)
 	return []byte(text), err
 }
 
-// Sign is the signature of a body that was posted at a time. A receiver makes the
-// same, compares in constant time, and takes no time that is minutes off.
+// Sign returns the signature of a body posted at a time. A receiver computes it too,
+// compares in constant time, and rejects times that are minutes off.
 func Sign(secret, timestamp string, body []byte) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(timestamp))

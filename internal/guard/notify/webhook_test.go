@@ -16,8 +16,8 @@ func TestWebhookSecretAddress(t *testing.T) {
 	t.Setenv("HOOK_URL", server.URL+"/services/hunter2")
 	w := mustWebhook(t, spec.Webhook{SecretURL: &spec.Secret{Env: "HOOK_URL"}})
 	e := eventMessage(someEvent("i", 1, event.Opened, event.OK, event.Critical, t0))
-	if settled, err := deliver(t, w, e); err != nil || len(settled) != 1 {
-		t.Fatal(settled, err)
+	if outcome, err := deliver(t, w, e); err != nil || len(outcome) != 1 {
+		t.Fatal(outcome, err)
 	}
 	if bodies, _ := h.got(); len(bodies) != 1 {
 		t.Errorf("it heard %q", bodies)
@@ -26,7 +26,7 @@ func TestWebhookSecretAddress(t *testing.T) {
 	if _, err := deliver(t, w, e); err == nil || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("got %v", err)
 	}
-	if to := w.about().to; to != "an address from $HOOK_URL" {
+	if to := w.capabilities().to; to != "an address from $HOOK_URL" {
 		t.Errorf("it is shown as %q", to)
 	}
 	t.Setenv("HOOK_URL", "")

@@ -8,8 +8,8 @@ import (
 	"tailscope/internal/guard/check/event"
 )
 
-// wireEvent is an event as webhooks, files and spools have it. Fields are added,
-// never renamed. What is not set is null.
+// wireEvent is an event in webhooks, files and spools. Fields are added, never
+// renamed. Missing values are null.
 type wireEvent struct {
 	Incident   string            `json:"incident"`
 	Seq        int               `json:"seq"`
@@ -33,12 +33,12 @@ type wireEvent struct {
 	Link       string            `json:"link,omitempty"`
 }
 
-func wireOfEvent(e *event.Event) wireEvent {
+func newWireEvent(e *event.Event) wireEvent {
 	return wireEvent{
 		Incident: e.Incident, Seq: e.Seq, Kind: e.Kind,
 		ID: e.Key.ID(), Check: e.Key.Check, Series: e.Key.Labels, Labels: e.Labels, Host: e.Host, Service: e.Service,
 		Time: e.Time.UTC(), Opened: e.Opened.UTC(), From: e.From.String(), To: e.To.String(),
-		Value: api.Float(e.Value), Unit: e.Unit, Thresholds: wireOfBands(e.Bands),
+		Value: api.Float(e.Value), Unit: e.Unit, Thresholds: newWireBands(e.Bands),
 		Text: e.Text, User: e.User, Comment: e.Comment, Link: e.Link,
 	}
 }
@@ -47,13 +47,13 @@ func (w *wireEvent) event() event.Event {
 	return event.Event{
 		Incident: w.Incident, Seq: w.Seq, Kind: w.Kind,
 		Key: event.Key{Check: w.Check, Labels: w.Series}, Labels: w.Labels, Host: w.Host, Service: w.Service,
-		Time: w.Time, Opened: w.Opened, From: levelOf(w.From), To: levelOf(w.To),
+		Time: w.Time, Opened: w.Opened, From: parseLevel(w.From), To: parseLevel(w.To),
 		Value: float64(w.Value), Unit: w.Unit, Bands: bandsOf(w.Thresholds),
 		Text: w.Text, User: w.User, Comment: w.Comment, Link: w.Link,
 	}
 }
 
-// wireResult is a result as files and spools have it.
+// wireResult is a result in files and spools.
 type wireResult struct {
 	ID         string         `json:"id"`
 	Check      string         `json:"check"`
@@ -84,11 +84,11 @@ type wirePerf struct {
 	High     api.Float `json:"high"`
 }
 
-func wireOfResult(r *event.Result) wireResult {
+func newWireResult(r *event.Result) wireResult {
 	w := wireResult{
 		ID: r.Key.ID(), Check: r.Key.Check, Series: r.Key.Labels, Host: r.Host, Service: r.Service,
 		Time: r.Time.UTC(), Level: r.Level.String(), State: r.State.String(), Soft: r.Soft,
-		Value: nullable(r.Reading), Unit: r.Unit, Thresholds: wireOfBands(r.Bands),
+		Value: nullable(r.Reading), Unit: r.Unit, Thresholds: newWireBands(r.Bands),
 		Text: r.Reading.Text, Took: r.Reading.Took.Seconds(), Quiet: r.Quiet,
 	}
 	if r.Reading.Err != nil {
@@ -106,14 +106,14 @@ func wireOfResult(r *event.Result) wireResult {
 func (w *wireResult) result() event.Result {
 	r := event.Result{
 		Key: event.Key{Check: w.Check, Labels: w.Series}, Host: w.Host, Service: w.Service,
-		Time: w.Time, Level: levelOf(w.Level), State: levelOf(w.State), Soft: w.Soft,
+		Time: w.Time, Level: parseLevel(w.Level), State: parseLevel(w.State), Soft: w.Soft,
 		Bands: bandsOf(w.Thresholds), Unit: w.Unit, Quiet: w.Quiet,
 	}
 	r.Reading.Value, r.Reading.Text = float64(w.Value), w.Text
 	r.Reading.Null = isNaN(r.Reading.Value)
 	r.Reading.Took = time.Duration(w.Took * float64(time.Second))
 	if w.Error != "" {
-		r.Reading.Err = said(w.Error)
+		r.Reading.Err = textError(w.Error)
 	}
 	for _, p := range w.Perf {
 		r.Reading.Perf = append(r.Reading.Perf, event.Perf{
@@ -124,12 +124,12 @@ func (w *wireResult) result() event.Result {
 	return r
 }
 
-// said is an error of which only the words are known.
-type said string
+// textError is an error of which only the text is known.
+type textError string
 
-func (s said) Error() string { return string(s) }
+func (s textError) Error() string { return string(s) }
 
-func wireOfBands(b event.Bands) api.CheckBands {
+func newWireBands(b event.Bands) api.CheckBands {
 	return api.CheckBands{
 		Threshold:   api.Float(b.Threshold),
 		LowCritical: api.Float(b.LowCritical), LowWarning: api.Float(b.LowWarning),
@@ -145,8 +145,8 @@ func bandsOf(w api.CheckBands) event.Bands {
 	}
 }
 
-// levelOf is the level of a word of Level.String; what it does not know is UNKNOWN.
-func levelOf(word string) event.Level {
+// parseLevel returns the level named by Level.String, or UNKNOWN.
+func parseLevel(word string) event.Level {
 	for l := event.OK; l < event.Unknown; l++ {
 		if l.String() == word {
 			return l
@@ -163,7 +163,7 @@ func nullable(r event.Reading) api.Float {
 }
 
 func (i incident) MarshalJSON() ([]byte, error) {
-	return json.Marshal(wireIncident{wireOfEvent(&i.Event), i.Done})
+	return json.Marshal(wireIncident{newWireEvent(&i.Event), i.Done})
 }
 
 func (i *incident) UnmarshalJSON(b []byte) error {

@@ -21,7 +21,7 @@ import (
 // fake is a receiver whose moods are set.
 type fake struct {
 	mu      sync.Mutex
-	about_  about
+	about_  capabilities
 	mood    func(m message) error // what it says of one message
 	hang    bool                  // until the deadline
 	got     []int                 // numbers, in order
@@ -30,17 +30,17 @@ type fake struct {
 	closed  bool
 }
 
-func (f *fake) about() about { return f.about_ }
-func (f *fake) close()       { f.mu.Lock(); f.closed = true; f.mu.Unlock() }
+func (f *fake) capabilities() capabilities { return f.about_ }
+func (f *fake) close()                     { f.mu.Lock(); f.closed = true; f.mu.Unlock() }
 
-func (f *fake) send(ctx context.Context, messages []message, settle func(int, error)) error {
+func (f *fake) send(ctx context.Context, messages []message, report func(int, error)) error {
 	f.mu.Lock()
 	f.batches = append(f.batches, time.Now())
 	hang, mood := f.hang, f.mood
 	f.mu.Unlock()
 	if hang {
 		<-ctx.Done()
-		return because(ctx, "wait", ctx.Err())
+		return explain(ctx, "wait", ctx.Err())
 	}
 	for i, m := range messages {
 		var err error
@@ -55,7 +55,7 @@ func (f *fake) send(ctx context.Context, messages []message, settle func(int, er
 			f.got = append(f.got, numberOf(m))
 			f.mu.Unlock()
 		}
-		settle(i, err)
+		report(i, err)
 	}
 	return nil
 }
@@ -140,7 +140,7 @@ func (b *bench) close() {
 	}
 }
 
-func (b *bench) tell(n int, names ...string) {
+func (b *bench) sendEvents(n int, names ...string) {
 	b.t.Helper()
 	for range n {
 		b.seq++
@@ -172,8 +172,8 @@ func after(d time.Duration) {
 	synctest.Wait()
 }
 
-var takesEvents = about{kind: "fake", to: "here", events: true, batch: 4}
-var takesResults = about{kind: "fake", to: "here", results: true, batch: 4}
+var takesEvents = capabilities{kind: "fake", to: "here", events: true, batch: 4}
+var takesResults = capabilities{kind: "fake", to: "here", results: true, batch: 4}
 
 // One that hangs or is dead keeps nobody waiting, and gets all of it in the end.
 func TestDeadReceiver(t *testing.T) {
@@ -183,7 +183,7 @@ func TestDeadReceiver(t *testing.T) {
 		b := newBench(t, dir, map[string]*fake{"dead": dead, "hangs": hangs, "well": well})
 		defer b.close()
 		begun := time.Now()
-		b.tell(10, "dead", "hangs", "well")
+		b.sendEvents(10, "dead", "hangs", "well")
 		if time.Since(begun) != 0 {
 			t.Errorf("Events waited %v", time.Since(begun))
 		}
@@ -211,7 +211,7 @@ func TestDeadReceiver(t *testing.T) {
 				t.Errorf("%+v", s)
 			}
 		}
-		if text := b.log.text(); strings.Count(text, "cannot be told") > 12 || !strings.Contains(text, "takes messages again") {
+		if text := b.log.text(); strings.Count(text, "cannot be reached") > 12 || !strings.Contains(text, "takes messages again") {
 			t.Errorf("log:\n%s", text)
 		}
 	})
@@ -229,7 +229,7 @@ func TestRefused(t *testing.T) {
 		}}
 		b := newBench(t, dir, map[string]*fake{"r": f})
 		defer b.close()
-		b.tell(9, "r")
+		b.sendEvents(9, "r")
 		after(time.Second)
 		b.same("r", f.numbers(), []int{1, 2, 4, 5, 7, 8})
 		s := b.n.States()[0]
@@ -251,7 +251,7 @@ func TestPoison(t *testing.T) {
 		f := &fake{about_: takesEvents, mood: always(broken)}
 		b := newBench(t, dir, map[string]*fake{"r": f})
 		defer b.close()
-		b.tell(5, "r")
+		b.sendEvents(5, "r")
 		after(time.Hour)
 		if s := b.n.States()[0]; s.Spooled != 5 || len(s.Dropped) != 0 {
 			t.Errorf("a receiver that fails at everything loses nothing: %+v", s)
@@ -277,7 +277,7 @@ func TestRetryAfter(t *testing.T) {
 		f := &fake{about_: takesEvents, mood: always(answer{error: errors.New("429"), after: 2 * time.Minute})}
 		b := newBench(t, dir, map[string]*fake{"r": f})
 		defer b.close()
-		b.tell(1, "r")
+		b.sendEvents(1, "r")
 		after(119 * time.Second)
 		if f.attempts() != 1 {
 			t.Errorf("%d attempts", f.attempts())
@@ -298,8 +298,8 @@ func TestResultsOfDeadReceiver(t *testing.T) {
 			b.results(3, "r")
 			after(time.Second)
 		}
-		if l := b.n.lane("r"); len(l.resul.memory) != 0 || len(l.resul.spool.waiting) != 30 {
-			t.Errorf("%d in memory, %d on disk", len(l.resul.memory), len(l.resul.spool.waiting))
+		if l := b.n.worker("r"); len(l.results.memory) != 0 || len(l.results.spool.waiting) != 30 {
+			t.Errorf("%d in memory, %d on disk", len(l.results.memory), len(l.results.spool.waiting))
 		}
 		b.close()
 		f.set(nil)
@@ -317,7 +317,7 @@ func TestResultsOfDeadReceiver(t *testing.T) {
 func TestBatches(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{about_: about{kind: "fake", results: true, batch: 1000, pause: time.Second}}
+		f := &fake{about_: capabilities{kind: "fake", results: true, batch: 1000, pause: time.Second}}
 		b := newBench(t, dir, map[string]*fake{"r": f})
 		defer b.close()
 		for range 100 {
@@ -332,7 +332,7 @@ func TestBatches(t *testing.T) {
 	})
 }
 
-// A receiver is told of the levels that it wants, and of their end.
+// A receiver gets the levels that it wants, and their end.
 func TestLevels(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -365,10 +365,10 @@ func TestLevels(t *testing.T) {
 func TestReplace(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		old, gone := &fake{about_: takesEvents, mood: always(errors.New("connection refused"))}, &fake{about_: takesEvents, mood: always(errors.New("connection refused"))}
-		b := newBench(t, dir, map[string]*fake{"stays": old, "goes/../away": gone})
+		old, removed := &fake{about_: takesEvents, mood: always(errors.New("connection refused"))}, &fake{about_: takesEvents, mood: always(errors.New("connection refused"))}
+		b := newBench(t, dir, map[string]*fake{"stays": old, "goes/../away": removed})
 		defer b.close()
-		b.tell(5, "stays", "goes/../away")
+		b.sendEvents(5, "stays", "goes/../away")
 		after(time.Minute)
 		if err := b.n.Replace(map[string]spec.Receiver{"unknown": {}}); err == nil || !strings.Contains(err.Error(), "unknown") {
 			t.Errorf("got %v", err)
@@ -389,14 +389,14 @@ func TestReplace(t *testing.T) {
 		}
 		old.mu.Unlock()
 		if !strings.Contains(b.log.text(), "messages=5") {
-			t.Errorf("nothing is said of the one that is gone:\n%s", b.log.text())
+			t.Errorf("the removed receiver is not logged:\n%s", b.log.text())
 		}
-		gone.set(nil)
+		removed.set(nil)
 		if err := b.n.Replace(map[string]spec.Receiver{"stays": {}, "goes/../away": {}}); err != nil {
 			t.Fatal(err)
 		}
 		after(time.Second)
-		b.same("goes", gone.numbers(), upTo(5))
+		b.same("goes", removed.numbers(), upTo(5))
 	})
 }
 
@@ -406,7 +406,7 @@ func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{about_: takesEvents, hang: true}
 		b := newBench(t, dir, map[string]*fake{"r": f})
-		b.tell(3, "r")
+		b.sendEvents(3, "r")
 		after(time.Second)
 		begun := time.Now()
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
@@ -429,7 +429,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// resending is a fake that is told everything again.
+// resending is a fake to which everything is sent again.
 type resending struct{ *fake }
 
 func (r resending) resend(_ context.Context, known []incident) error {
@@ -442,12 +442,12 @@ func (r resending) resend(_ context.Context, known []incident) error {
 	return nil
 }
 
-// What is open is told again and again, also after a restart; what is resolved for
+// Open incidents are sent again and again, also after a restart, and resolved ones for
 // a quarter of an hour more.
 func TestResend(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		f := resending{&fake{about_: about{kind: "fake", events: true, batch: 10, resend: time.Minute}}}
+		f := resending{&fake{about_: capabilities{kind: "fake", events: true, batch: 10, resend: time.Minute}}}
 		open := func() *Notifier {
 			n, err := Open(t.Context(), Options{
 				Dir: dir, Receivers: map[string]spec.Receiver{"r": {}}, Logger: (&logbook{}).logger(),
@@ -514,12 +514,12 @@ func TestResend(t *testing.T) {
 	})
 }
 
-// What a receiver was told of and is not open any more ends: a crash or a reload
-// kept its end from it.
+// Incidents sent to a receiver that are not open any more end there: a crash or a
+// reload kept their end from it.
 func TestReconcile(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		f := resending{&fake{about_: about{kind: "fake", events: true, batch: 10, resend: time.Minute}}}
+		f := resending{&fake{about_: capabilities{kind: "fake", events: true, batch: 10, resend: time.Minute}}}
 		isOpen := func() (map[string]bool, error) { return map[string]bool{"b": true}, nil }
 		for range 2 {
 			n, err := Open(t.Context(), Options{
@@ -537,7 +537,7 @@ func TestReconcile(t *testing.T) {
 				}
 			}
 			after(time.Second)
-			if err := n.Replace(nil); err != nil { // it is gone for a while
+			if err := n.Replace(nil); err != nil { // it is removed for a while
 				t.Fatal(err)
 			}
 			if err := n.Reconcile(isOpen); err != nil {
@@ -568,7 +568,7 @@ func TestOtherKind(t *testing.T) {
 		dead := &fake{about_: takesEvents, mood: always(errors.New("connection refused"))}
 		b := newBench(t, dir, map[string]*fake{"r": dead})
 		defer b.close()
-		b.tell(3, "r")
+		b.sendEvents(3, "r")
 		after(time.Second)
 		fresh := &fake{about_: takesResults}
 		b.fakes["r"] = fresh
@@ -592,7 +592,7 @@ func TestOrphans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dead, well := &fake{about_: takesEvents, mood: always(errors.New("connection refused"))}, &fake{about_: takesEvents}
 		b := newBench(t, dir, map[string]*fake{"dead": dead, "well": well})
-		b.tell(3, "dead", "well")
+		b.sendEvents(3, "dead", "well")
 		after(time.Second)
 		b.close()
 		// Not a directory: it cannot be read, and what it held is not known.

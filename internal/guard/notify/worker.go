@@ -23,27 +23,27 @@ const (
 	spoolAgeResults = 24 * time.Hour
 	spoolAgeEvents  = 7 * 24 * time.Hour
 	sendTimeout     = 10 * time.Second
-	// patience is how often a message may fail by its receiver's own words before
-	// the one behind it is tried; if that is taken, the fault lay in the message.
+	// patience is the number of attempts that a receiver may answer with an error
+	// before the next message is tried. If that succeeds, the fault was the message's.
 	patience = 10
-	// quietly is how long the log keeps silent of what it has said.
-	quietly = time.Minute
+	// logInterval is the time between two logged losses.
+	logInterval = time.Minute
 )
 
-// sender speaks one receiver's language. Its methods are called by one goroutine.
+// sender implements one receiver's protocol. One goroutine calls its methods.
 type sender interface {
-	// about says what it takes and how much at once.
-	about() about
-	// send delivers messages, oldest first, and calls settle for each that is
-	// delivered (nil) or refused for ever, in any order and from any goroutine
-	// until it returns. It returns why the others are not, to be tried again.
-	// All of it ends soon after ctx does.
-	send(ctx context.Context, messages []message, settle func(i int, err error)) error
-	// close lets go of connections and files.
+	// capabilities returns what the receiver takes and how much at once.
+	capabilities() capabilities
+	// send delivers messages, oldest first. It calls report for each that is
+	// delivered (nil) or refused for ever, in any order and from any goroutine, until
+	// it returns. Its error says why the others are to be tried again. It ends soon
+	// after ctx does.
+	send(ctx context.Context, messages []message, report func(i int, err error)) error
+	// close releases connections and files.
 	close()
 }
 
-type about struct {
+type capabilities struct {
 	kind, to        string // to is without secrets
 	events, results bool
 	batch           int           // most messages at once
@@ -51,25 +51,26 @@ type about struct {
 	resend          time.Duration // 0: never
 }
 
-// takes says whether what is in q is for it. It may be left from a definition of
-// another kind; then it waits until it is too old.
-func (a about) takes(q *queue) bool { return q.durable && a.events || !q.durable && a.results }
+// takes reports whether the receiver takes q's messages. Those left by a definition of
+// another kind wait until they are too old.
+func (a capabilities) takes(q *queue) bool { return q.durable && a.events || !q.durable && a.results }
 
-// resender tells all that it knows again, often, because its receiver forgets.
+// resender sends all known incidents again and again, because its receiver keeps
+// them for a short time.
 type resender interface {
 	resend(ctx context.Context, known []incident) error
 }
 
-// lane is what stands between the notifier and one receiver.
-type lane struct {
+// worker delivers messages to one receiver.
+type worker struct {
 	n    *Notifier
 	name string
 	dir  string
 	log  *slog.Logger
 
-	queues []*queue // of events, of results; whose turn is first comes first
-	events *queue
-	resul  *queue
+	queues  []*queue // of events, of results; whose turn is first comes first
+	events  *queue
+	results *queue
 
 	wake   chan struct{} // capacity 1
 	ctx    context.Context
@@ -91,15 +92,15 @@ type lane struct {
 	unsaid    int
 
 	// Of the goroutine alone:
-	head     uint64 // the message that fails, and how often it did by its receiver's words
+	head     uint64 // the message that fails, and how often its receiver answered so
 	headFail int
 	lastSent time.Time
 	resent   time.Time
 }
 
-func openLane(n *Notifier, r spec.Receiver, s sender) (*lane, error) {
-	l := &lane{
-		n: n, name: r.Name, dir: filepath.Join(n.o.Dir, dirOf(r.Name)), log: n.o.Logger.With("receiver", r.Name),
+func openWorker(n *Notifier, r spec.Receiver, s sender) (*worker, error) {
+	l := &worker{
+		n: n, name: r.Name, dir: filepath.Join(n.o.Dir, spoolDir(r.Name)), log: n.o.Logger.With("receiver", r.Name),
 		receiver: r, sender: s,
 		wake: make(chan struct{}, 1), ended: make(chan struct{}), halt: make(chan struct{}),
 	}
@@ -108,11 +109,11 @@ func openLane(n *Notifier, r spec.Receiver, s sender) (*lane, error) {
 	if l.events, err = openQueue(filepath.Join(l.dir, "events"), true, limit, age(r, true), n.o.Now); err != nil {
 		return nil, err
 	}
-	if l.resul, err = openQueue(filepath.Join(l.dir, "results"), false, limit, age(r, false), n.o.Now); err != nil {
+	if l.results, err = openQueue(filepath.Join(l.dir, "results"), false, limit, age(r, false), n.o.Now); err != nil {
 		_ = l.events.close()
 		return nil, err
 	}
-	l.queues = []*queue{l.events, l.resul}
+	l.queues = []*queue{l.events, l.results}
 	for _, q := range l.queues {
 		if q.spool.torn > 0 || q.spool.damaged > 0 {
 			l.log.Warn("the spool was not whole: a crash broke off a write, or the disk is at fault", "torn_bytes", q.spool.torn, "damaged", q.spool.damaged, "waiting", len(q.spool.waiting))
@@ -120,7 +121,7 @@ func openLane(n *Notifier, r spec.Receiver, s sender) (*lane, error) {
 	}
 	if n.open != nil {
 		if err := l.reconcile(n.open); err != nil {
-			return nil, errors.Join(err, l.shut())
+			return nil, errors.Join(err, l.closeQueues())
 		}
 	}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
@@ -128,7 +129,7 @@ func openLane(n *Notifier, r spec.Receiver, s sender) (*lane, error) {
 	return l, nil
 }
 
-// bounds are a receiver's, with defaults.
+// bounds returns the receiver's bounds, or their defaults.
 func bounds(r spec.Receiver) (bytes int64, timeout time.Duration) {
 	bytes, timeout = r.SpoolBytes, r.Timeout
 	if bytes <= 0 {
@@ -150,40 +151,40 @@ func age(r spec.Receiver, events bool) time.Duration {
 	return spoolAgeResults
 }
 
-// exchange gives the lane another definition. A send under way ends with the old.
-func (l *lane) exchange(r spec.Receiver, s sender) {
+// replace gives the worker another definition. A send under way ends with the old.
+func (l *worker) replace(r spec.Receiver, s sender) {
 	l.mu.Lock()
 	if l.next != nil {
 		l.next.close()
 	}
 	l.receiver, l.next = r, s
-	// It may be this that was wrong.
+	// The old definition may have been at fault.
 	l.breaker.until = time.Time{}
 	l.mu.Unlock()
 	limit, _ := bounds(r)
-	l.events.rebound(limit, age(r, true))
-	l.resul.rebound(limit, age(r, false))
-	l.poke()
+	l.events.setLimits(limit, age(r, true))
+	l.results.setLimits(limit, age(r, false))
+	l.wakeUp()
 }
 
-func (l *lane) definition() (spec.Receiver, about) {
+func (l *worker) definition() (spec.Receiver, capabilities) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.sender
 	if l.next != nil {
 		s = l.next
 	}
-	return l.receiver, s.about()
+	return l.receiver, s.capabilities()
 }
 
-func (l *lane) poke() {
+func (l *worker) wakeUp() {
 	select {
 	case l.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (l *lane) pushResults(results []event.Result) {
+func (l *worker) pushResults(results []event.Result) {
 	r, a := l.definition()
 	if !a.results {
 		return
@@ -200,24 +201,24 @@ func (l *lane) pushResults(results []event.Result) {
 	if len(messages) == 0 {
 		return
 	}
-	if err := l.resul.push(messages); err != nil && !errors.Is(err, errClosed) {
-		l.sayLoss("results cannot be spooled and are dropped", err, len(messages))
+	if err := l.results.push(messages); err != nil && !errors.Is(err, errClosed) {
+		l.logLoss("results cannot be spooled and are dropped", err, len(messages))
 	}
-	l.poke()
+	l.wakeUp()
 }
 
-func (l *lane) pushEvents(events []event.Event) error {
+func (l *worker) pushEvents(events []event.Event) error {
 	r, a := l.definition()
 	if !a.events {
 		return nil
 	}
 	now := l.n.o.Now()
 	messages := make([]message, 0, len(events))
-	// told of incidents that an earlier event of this call opens.
+	// opens holds the incidents that an earlier event of this call opens.
 	opens := map[string]bool{}
 	for i := range events {
 		e := events[i]
-		if matchesEvent(r, &e) && (wantsLevel(r, &e) || opens[e.Incident] || l.events.told(e.Incident)) {
+		if matchesEvent(r, &e) && (wantsLevel(r, &e) || opens[e.Incident] || l.events.knows(e.Incident)) {
 			opens[e.Incident] = true
 			messages = append(messages, message{at: now, event: &e})
 		}
@@ -228,12 +229,12 @@ func (l *lane) pushEvents(events []event.Event) error {
 	if err := l.events.push(messages); err != nil {
 		return fmt.Errorf("receiver %s: %w", l.name, err)
 	}
-	l.poke()
+	l.wakeUp()
 	return nil
 }
 
-// run delivers until the lane is stopped.
-func (l *lane) run() {
+// run delivers until the worker is stopped.
+func (l *worker) run() {
 	defer close(l.ended)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -257,9 +258,9 @@ func (l *lane) run() {
 	}
 }
 
-// step does what is due, and says how long there is nothing else to do, though
-// waking it may change that.
-func (l *lane) step() time.Duration {
+// step does what is due, and returns the time until the next step. Waking the worker
+// may shorten it.
+func (l *worker) step() time.Duration {
 	const idle = time.Minute // for what grows too old
 	now := l.n.o.Now()
 	l.mu.Lock()
@@ -270,14 +271,14 @@ func (l *lane) step() time.Duration {
 	s, r := l.sender, l.receiver
 	wait, half := l.breaker.wait(now), l.breaker.open()
 	l.mu.Unlock()
-	a := s.about()
+	a := s.capabilities()
 	for _, q := range l.queues {
-		q.expire(l.n.aged())
+		q.expire(l.n.ageReference())
 	}
 	if half {
 		// What waits for a dead receiver is safe on disk.
-		if err := l.resul.spill(); err != nil {
-			l.sayLoss("results cannot be written to disk and wait in memory", err, 0)
+		if err := l.results.spill(); err != nil {
+			l.logLoss("results cannot be written to disk and wait in memory", err, 0)
 		}
 	}
 	if wait > 0 {
@@ -290,8 +291,8 @@ func (l *lane) step() time.Duration {
 		if !ok {
 			return idle
 		}
-		// Behind the queue, so that what is told again is never older than what was
-		// told last.
+		// After the queue is empty, so that nothing sent again is older than the last
+		// message.
 		if due := l.resent.Add(a.resend).Sub(now); due > 0 {
 			return min(due, idle)
 		}
@@ -327,10 +328,10 @@ func (l *lane) step() time.Duration {
 	return 0
 }
 
-// deliver sends messages and settles those that it can from the front.
-func (l *lane) deliver(q *queue, s sender, timeout time.Duration, messages []message) {
+// deliver sends messages and finishes those delivered, from the front.
+func (l *worker) deliver(q *queue, s sender, timeout time.Duration, messages []message) {
 	done, refusals, err := l.send(q, s, timeout, messages)
-	l.note(q, messages, done, refusals)
+	l.countOutcomes(q, messages, done, refusals)
 	if err == nil && done < len(messages) {
 		err = errors.New("the receiver did not take everything")
 	}
@@ -355,8 +356,8 @@ func (l *lane) deliver(q *queue, s sender, timeout time.Duration, messages []mes
 }
 
 // deliverBehind tries the second message, because the first fails again and again
-// although its receiver lives. If that is taken the first is given up.
-func (l *lane) deliverBehind(q *queue, s sender, timeout time.Duration, messages []message) {
+// although its receiver is alive. If the second succeeds the first is given up.
+func (l *worker) deliverBehind(q *queue, s sender, timeout time.Duration, messages []message) {
 	_, refusals, err := l.send(nil, s, timeout, messages[1:])
 	if err != nil {
 		l.headFail++
@@ -370,47 +371,47 @@ func (l *lane) deliverBehind(q *queue, s sender, timeout time.Duration, messages
 	for _, refusal := range refusals {
 		given[1] = refusal
 	}
-	l.note(q, messages, 2, given)
-	_ = q.settle(messages[1].seq)
+	l.countOutcomes(q, messages, 2, given)
+	_ = q.finish(messages[1].seq)
 	l.head, l.headFail = 0, 0
 	l.success()
 }
 
-// send hands messages to s. It returns how many from the front are settled, with
-// those among all that were refused. With q it settles them there as it goes.
-func (l *lane) send(q *queue, s sender, timeout time.Duration, messages []message) (done int, refusals map[int]error, err error) {
+// send passes messages to s. It returns how many from the front are finished, and the
+// refusals among all of them. It finishes them in q, if q is not nil, as it goes.
+func (l *worker) send(q *queue, s sender, timeout time.Duration, messages []message) (done int, refusals map[int]error, err error) {
 	ctx, cancel := context.WithTimeoutCause(l.ctx, timeout, fmt.Errorf("no answer within %v", timeout))
 	defer cancel()
 	l.setBusy(true)
 	defer l.setBusy(false)
 	var mu sync.Mutex
-	settled := make([]bool, len(messages))
+	finished := make([]bool, len(messages))
 	refusals = map[int]error{}
 	err = s.send(ctx, messages, func(i int, err error) {
 		mu.Lock()
 		defer mu.Unlock()
-		settled[i] = true
+		finished[i] = true
 		if err != nil {
 			refusals[i] = err
 		}
 		from := done
-		for done < len(settled) && settled[done] {
+		for done < len(finished) && finished[done] {
 			done++
 		}
 		if q != nil && q.durable && done > from {
-			_ = q.settle(messages[done-1].seq)
+			_ = q.finish(messages[done-1].seq)
 		}
 	})
 	mu.Lock()
 	defer mu.Unlock()
 	if q != nil && !q.durable && done > 0 {
-		_ = q.settle(messages[done-1].seq)
+		_ = q.finish(messages[done-1].seq)
 	}
 	return done, refusals, err
 }
 
-// note counts what became of the first done messages.
-func (l *lane) note(q *queue, messages []message, done int, refusals map[int]error) {
+// countOutcomes counts deliveries and refusals of the first done messages.
+func (l *worker) countOutcomes(q *queue, messages []message, done int, refusals map[int]error) {
 	for i := range refusals {
 		if i >= done {
 			delete(refusals, i)
@@ -424,18 +425,18 @@ func (l *lane) note(q *queue, messages []message, done int, refusals map[int]err
 	}
 	q.count("refused", uint64(len(refusals)))
 	first := slices.Min(slices.Collect(maps.Keys(refusals)))
-	l.sayLoss("the receiver refuses what no retry will change; it is dropped", fmt.Errorf("%s: %w", describe(messages[first]), refusals[first]), len(refusals))
+	l.logLoss("the receiver refuses messages for good; they are dropped", fmt.Errorf("%s: %w", describe(messages[first]), refusals[first]), len(refusals))
 	l.mu.Lock()
 	l.problem = "refused: " + describe(messages[first]) + ": " + refusals[first].Error()
 	l.mu.Unlock()
 }
 
-// sayLoss logs what is lost: the first at once, then once a minute with how many.
-func (l *lane) sayLoss(what string, err error, n int) {
+// logLoss logs the first loss at once, then losses once a minute with their number.
+func (l *worker) logLoss(what string, err error, n int) {
 	now := l.n.o.Now()
 	l.mu.Lock()
 	l.unsaid += n
-	if !l.saidAt.IsZero() && now.Sub(l.saidAt) < quietly {
+	if !l.saidAt.IsZero() && now.Sub(l.saidAt) < logInterval {
 		l.mu.Unlock()
 		return
 	}
@@ -451,9 +452,9 @@ func describe(m message) string {
 	return "result of " + m.result.Key.ID()
 }
 
-func (l *lane) failure(err error, hint time.Duration) {
+func (l *worker) failure(err error, hint time.Duration) {
 	if l.ctx.Err() != nil {
-		return // it is us who stop
+		return // the worker is being stopped
 	}
 	now := l.n.o.Now()
 	l.mu.Lock()
@@ -464,13 +465,13 @@ func (l *lane) failure(err error, hint time.Duration) {
 	l.mu.Unlock()
 	switch {
 	case b.failures == 1 || b.failures == openAfter:
-		l.log.Warn("a receiver cannot be told; what is for it waits", "err", err, "attempts", b.failures, "waiting", l.length(), "next", b.until)
+		l.log.Warn("a receiver cannot be reached; its messages wait", "err", err, "attempts", b.failures, "waiting", l.length(), "next", b.until)
 	case b.failures%10 == 0:
-		l.log.Warn("a receiver still cannot be told", "err", err, "attempts", b.failures, "since", b.since, "waiting", l.length())
+		l.log.Warn("a receiver still cannot be reached", "err", err, "attempts", b.failures, "since", b.since, "waiting", l.length())
 	}
 }
 
-func (l *lane) success() {
+func (l *worker) success() {
 	l.mu.Lock()
 	b := l.breaker
 	l.breaker.succeed()
@@ -483,7 +484,7 @@ func (l *lane) success() {
 	}
 }
 
-func (l *lane) resend(rs resender, timeout time.Duration) {
+func (l *worker) resend(rs resender, timeout time.Duration) {
 	known := l.events.known()
 	l.resent = l.n.o.Now()
 	if len(known) == 0 {
@@ -498,7 +499,7 @@ func (l *lane) resend(rs resender, timeout time.Duration) {
 	defer l.setBusy(false)
 	if err := rs.resend(ctx, known); err != nil {
 		if refused(err) {
-			l.sayLoss("the receiver refuses what no retry will change", err, 0)
+			l.logLoss("the receiver refuses messages for good", err, 0)
 			return
 		}
 		l.resent = time.Time{} // again as soon as may be
@@ -508,15 +509,15 @@ func (l *lane) resend(rs resender, timeout time.Duration) {
 	l.success()
 }
 
-func (l *lane) setBusy(busy bool) {
+func (l *worker) setBusy(busy bool) {
 	l.mu.Lock()
 	l.busy = busy
 	l.mu.Unlock()
 }
 
-func (l *lane) length() int { return l.events.length() + l.resul.length() }
+func (l *worker) length() int { return l.events.length() + l.results.length() }
 
-func (l *lane) state() api.CheckReceiver {
+func (l *worker) state() api.CheckReceiver {
 	waiting := l.length()
 	dropped := map[string]uint64{}
 	for _, q := range l.queues {
@@ -545,9 +546,9 @@ func (l *lane) state() api.CheckReceiver {
 	return s
 }
 
-// stop ends the lane; a send under way may end until ctx does. It returns how many
-// messages wait on disk.
-func (l *lane) stop(ctx context.Context) (int, error) {
+// stop ends the worker; a send under way may end until ctx does. It returns the number
+// of messages that wait on disk.
+func (l *worker) stop(ctx context.Context) (int, error) {
 	l.once.Do(func() { close(l.halt) })
 	select {
 	case <-l.ended:
@@ -563,13 +564,13 @@ func (l *lane) stop(ctx context.Context) (int, error) {
 	}
 	l.mu.Unlock()
 	n := l.length()
-	return n, l.shut()
+	return n, l.closeQueues()
 }
 
-func (l *lane) shut() error { return errors.Join(l.events.close(), l.resul.close()) }
+func (l *worker) closeQueues() error { return errors.Join(l.events.close(), l.results.close()) }
 
-// reconcile resolves what the receiver was told of and is not open any more.
-func (l *lane) reconcile(open func() (map[string]bool, error)) error {
+// reconcile resolves the receiver's incidents that are not open any more.
+func (l *worker) reconcile(open func() (map[string]bool, error)) error {
 	if len(l.events.known()) == 0 {
 		return nil
 	}
@@ -579,7 +580,7 @@ func (l *lane) reconcile(open func() (map[string]bool, error)) error {
 	}
 	n, err := l.events.reconcile(ids)
 	if n > 0 {
-		l.log.Warn("incidents that a receiver was told of are not open any more, though it was not told of their end", "incidents", n)
+		l.log.Warn("incidents sent to a receiver are not open any more, though their end was not sent", "incidents", n)
 	}
 	return err
 }
