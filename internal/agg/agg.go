@@ -344,7 +344,7 @@ func (a *Aggregator) Cohort(service, tenant string) string {
 	}
 	t := a.reg.services[n].tenants
 	if t.cohorts == nil {
-		a.reg.tell()
+		a.reg.updateSketches()
 	}
 	return t.cohort(tenantHash(tenant))
 }

@@ -488,7 +488,7 @@ func (a *Aggregator) define(t Target, gen uint32) error {
 	for _, s := range [...]uint32{r.marginal, r.full} {
 		if s != 0 && a.reg.series.at(s).defined != gen {
 			a.reg.series.at(s).defined = gen
-			a.roomForDefinition()
+			a.beginDefinition()
 			if s == r.full && r.marginal != 0 && a.reg.series.at(s).tenant {
 				a.defs = appendTenantDefinition(a.defs, s, r.marginal, a.reg.meta.at(s).Labels.Get(series.LabelTenant))
 				continue
@@ -496,14 +496,14 @@ func (a *Aggregator) define(t Target, gen uint32) error {
 			a.defs = appendSeriesDefinition(a.defs, s, a.reg.meta.at(s))
 		}
 	}
-	a.roomForDefinition()
+	a.beginDefinition()
 	a.defs = appendTargetDefinition(a.defs, n, r.full, r.marginal)
 	r.generation = gen
 	return nil
 }
 
-// roomForDefinition begins a frame of definitions, or the next one.
-func (a *Aggregator) roomForDefinition() {
+// beginDefinition begins a frame of definitions, or the next one.
+func (a *Aggregator) beginDefinition() {
 	if len(a.defs) > 0 {
 		if len(a.defs)-a.defsAt < definitions {
 			return

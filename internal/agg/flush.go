@@ -74,7 +74,7 @@ func (a *Aggregator) cut(now time.Time) {
 	g := a.open
 	if hour := now.Unix() / 3600; hour != a.hour {
 		a.hour = hour
-		a.reg.tell()
+		a.reg.updateSketches()
 		if a.reg.turn() {
 			a.advance()
 		}
@@ -88,7 +88,7 @@ func (a *Aggregator) cut(now time.Time) {
 		a.expiry = now
 		a.streams.expire()
 	}
-	if g.entries == 0 && len(g.records) == 0 && len(a.declared) == 0 && len(a.streams.gone) == 0 {
+	if g.entries == 0 && len(g.records) == 0 && len(a.declared) == 0 && len(a.streams.expired) == 0 {
 		if g.journal != nil && g.journal.torn { // a fresh file under a fresh number
 			a.frozen = append(a.frozen, g)
 			a.openGeneration(g.number+1, now)
@@ -133,7 +133,7 @@ func (a *Aggregator) putFrozen(ctx context.Context) error {
 			a.o.Logger.Error("histograms that cannot be merged were left out", "generation", g.number, "cells", lost, "err", a.build.err)
 		}
 		err := a.st.Put(ctx, batch)
-		a.build.forget()
+		a.build.reset()
 		a.built.Store(a.build.bytes())
 		a.mu.Lock()
 		a.stats.Unmergeable += uint64(lost)
@@ -199,7 +199,7 @@ func (a *Aggregator) tidy(now time.Time) {
 		return
 	}
 	a.swept = now
-	a.reg.tell()
+	a.reg.updateSketches()
 	idle := a.o.IdleAfter
 	switch {
 	case used > a.o.MemoryBytes*7/8:
@@ -270,8 +270,8 @@ type cellRef struct {
 	cell   uint32
 }
 
-// forget drops the last batch, and its memory if that was much.
-func (w *builder) forget() {
+// reset drops the last batch, and its memory if that was much.
+func (w *builder) reset() {
 	if cap(w.b.Points) > 1<<16 || cap(w.b.Series) > 1<<16 || len(w.data) > 16 {
 		*w = builder{lost: w.lost, err: w.err}
 	}
@@ -366,8 +366,8 @@ func (w *builder) eachCell(c *cells, yield func(cellRef)) {
 // dataBlock is what the points' data grows by.
 const dataBlock = 256 << 10
 
-// room returns the block to append a point's data to.
-func (w *builder) room() []byte {
+// capacity returns the block to append a point's data to.
+func (w *builder) openBlock() []byte {
 	const most = 16 << 10 // what a point should fit
 	for ; w.block < len(w.data); w.block++ {
 		if b := w.data[w.block]; cap(b)-len(b) >= most {
@@ -396,7 +396,7 @@ func (w *builder) points(b *store.Batch, c *cells) {
 		}
 		cells := w.sorted[i:j]
 		i = j
-		first, data := c.at(r.cell), w.room()
+		first, data := c.at(r.cell), w.openBlock()
 		from := len(data)
 		var err error
 		switch {

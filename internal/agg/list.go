@@ -52,5 +52,5 @@ func (p *list[T]) trim(n int) {
 	p.pages = p.pages[:keep]
 }
 
-// room is for how many values there is memory.
-func (p *list[T]) room() int64 { return int64(len(p.pages)) << pageBits }
+// capacity reports how many values fit without growing.
+func (p *list[T]) capacity() int64 { return int64(len(p.pages)) << pageBits }

@@ -12,9 +12,9 @@ import (
 // tableLoser is a store that goes on without tables that are damaged, so that
 // it may lack what it had of a generation that it counts as put.
 type tableLoser interface {
-	// LostTables reports whether that has happened since ForgetLostTables was called.
+	// LostTables reports whether that has happened since ClearLostTables was called.
 	LostTables() (bool, error)
-	ForgetLostTables() error
+	ClearLostTables() error
 	// Restore puts what is missing of a generation; with check it only counts that.
 	Restore(ctx context.Context, b *store.Batch, check bool) (store.Restored, error)
 }
@@ -86,7 +86,7 @@ func (s *start) restoreCells(st tableLoser, g *generation, check bool) (store.Re
 	b := a.build.batch(g, a.reg.meta, a.reg.ids)
 	b.Writer, b.Generation, b.Resolution = a.o.Writer, g.number, series.Base
 	r, err := st.Restore(s.ctx, b, check)
-	a.build.forget()
+	a.build.reset()
 	return r, err
 }
 
@@ -100,5 +100,5 @@ func (s *start) endRestore() error {
 	if !ok || s.back.postponed {
 		return nil
 	}
-	return st.ForgetLostTables()
+	return st.ClearLostTables()
 }

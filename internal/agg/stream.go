@@ -27,11 +27,11 @@ type streams struct {
 	resources map[uint64]*resource
 	dirty     []StreamID // changed since the last cut
 	seen      []uint64   // resources changed since the last cut
-	gone      [][]byte   // keys to delete with the next cut
+	expired   [][]byte   // keys to delete with the next cut
 	size      int64
 	resets    uint64
 
-	room          int64          // bytes that decoded lasts may yet take
+	space         int64          // bytes that decoded lasts may yet take
 	current, last hist.Histogram // scratch
 	out           []byte
 }
@@ -52,14 +52,14 @@ type resource struct {
 	idle        uint8 // see stream
 }
 
-// forgetAfter is the number of idle hours after which a stream is forgotten. They
+// expireAfter is the number of idle hours after which a stream is forgotten. They
 // are counted, not read off the clock: one that leaps ahead makes nothing idle.
-const forgetAfter = 24
+const expireAfter = 24
 
 // idleHours returns how long what was seen at a moment is taken to have been idle
 // at a start. If it is too long, another hour of running decides.
 func idleHours(seen, nowMillis int64) uint8 {
-	return uint8(min(max((nowMillis-seen)/time.Hour.Milliseconds(), 0), forgetAfter))
+	return uint8(min(max((nowMillis-seen)/time.Hour.Milliseconds(), 0), expireAfter))
 }
 
 // beyond reports whether a moment that our clock had reached is ahead of it by more
@@ -69,8 +69,8 @@ func beyond(millis, nowMillis int64) bool { return millis-nowMillis > time.Hour.
 const streamBytes = 136 // of a stream without its histogram, map entry included
 
 // newStreams remembers the last histograms decoded as far as they fit into room bytes.
-func newStreams(room int64) *streams {
-	return &streams{byID: map[StreamID]*stream{}, resources: map[uint64]*resource{}, room: room}
+func newStreams(space int64) *streams {
+	return &streams{byID: map[StreamID]*stream{}, resources: map[uint64]*resource{}, space: space}
 }
 
 func (s *streams) touch(id StreamID, v *stream, nowMillis int64) {
@@ -228,7 +228,7 @@ func assign(to, from *hist.Histogram) {
 // keep remembers the value decoded, if it came so and there is room.
 func (s *streams) keep(v *stream, current *hist.Histogram) {
 	had := decodedBytes(v.decoded)
-	if current == nil || s.room+had < decodedBytes(current) {
+	if current == nil || s.space+had < decodedBytes(current) {
 		v.decoded = nil
 	} else {
 		if v.decoded == nil {
@@ -238,7 +238,7 @@ func (s *streams) keep(v *stream, current *hist.Histogram) {
 	}
 	grown := decodedBytes(v.decoded) - had
 	s.size += grown
-	s.room -= grown
+	s.space -= grown
 }
 
 // decodedBytes is the memory of a histogram, as if its bounds were its own.
@@ -271,16 +271,16 @@ func (s *streams) delta(id StreamID, millis int64, inc float64, nowMillis int64)
 // called each hour.
 func (s *streams) expire() {
 	for id, v := range s.byID {
-		if v.idle++; v.idle > forgetAfter {
-			s.gone = append(s.gone, streamKey(id))
+		if v.idle++; v.idle > expireAfter {
+			s.expired = append(s.expired, streamKey(id))
 			s.keep(v, nil)
 			s.size -= streamBytes + int64(len(v.last))
 			delete(s.byID, id)
 		}
 	}
 	for id, r := range s.resources {
-		if r.idle++; r.idle > forgetAfter {
-			s.gone = append(s.gone, resourceKey(id))
+		if r.idle++; r.idle > expireAfter {
+			s.expired = append(s.expired, resourceKey(id))
 			s.size -= 72
 			delete(s.resources, id)
 		}
@@ -303,12 +303,12 @@ func resourceKey(id uint64) []byte { return binary.BigEndian.AppendUint64([]byte
 
 // cut returns the records that changed since the last cut.
 func (s *streams) cut() []store.State {
-	n := len(s.dirty) + len(s.seen) + len(s.gone)
+	n := len(s.dirty) + len(s.seen) + len(s.expired)
 	if n == 0 {
 		return nil
 	}
 	out := make([]store.State, 0, n)
-	for _, k := range s.gone {
+	for _, k := range s.expired {
 		if !s.known(k) { // it may have come back
 			out = append(out, store.State{Key: k})
 		}
@@ -326,7 +326,7 @@ func (s *streams) cut() []store.State {
 			out = append(out, store.State{Key: resourceKey(id), Value: binary.AppendVarint(b, r.seen)})
 		}
 	}
-	s.dirty, s.seen, s.gone = s.dirty[:0], s.seen[:0], nil
+	s.dirty, s.seen, s.expired = s.dirty[:0], s.seen[:0], nil
 	return out
 }
 

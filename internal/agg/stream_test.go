@@ -212,7 +212,7 @@ func TestIdleStreamsAreForgotten(t *testing.T) {
 	if len(st.state) != position+1 || a.Stats().Streams != 1 {
 		t.Fatalf("state %v", st.state)
 	}
-	for range forgetAfter {
+	for range expireAfter {
 		c.advance(time.Hour)
 		flush(t, a)
 	}
@@ -354,8 +354,8 @@ func TestCumulativeHandedOver(t *testing.T) {
 					rt.Fatalf("point %d: difference %x, want %x", i, got, want)
 				}
 				kept := decodedBytes(s.byID[StreamID{1, 2}].decoded)
-				if kept > 0 && handed == nil || kept+s.room != []int64{1 << 20, 0, 700}[k] {
-					rt.Fatalf("%d bytes of a decoded histogram, room for %d more", kept, s.room)
+				if kept > 0 && handed == nil || kept+s.space != []int64{1 << 20, 0, 700}[k] {
+					rt.Fatalf("%d bytes of a decoded histogram, room for %d more", kept, s.space)
 				}
 				if n := s.size - kept; n != 72+streamBytes+int64(len(encoded)) {
 					rt.Fatalf("%d bytes beside a decoded histogram", n)
@@ -363,7 +363,7 @@ func TestCumulativeHandedOver(t *testing.T) {
 			}
 		}
 		for _, s := range all {
-			for range forgetAfter + 1 {
+			for range expireAfter + 1 {
 				s.expire()
 			}
 			if s.size != 0 {

@@ -41,7 +41,7 @@ type target struct {
 const (
 	targetFree = iota
 	targetLive
-	targetGone // no longer found, but batches begun earlier may still hold it
+	targetRetired // no longer found, but batches begun earlier may still hold it
 )
 
 // seriesRec is what the registry knows of a series beside its labels.
@@ -432,7 +432,7 @@ func (r *registry) refuses(family string) bool {
 
 // metric resolves one series that is not a span's. It returns 0 if the series
 // is active with another kind, or if it is a stranger's and its family refused.
-func (r *registry) metric(s series.Series, stranger bool) uint32 {
+func (r *registry) metric(s series.Series, foreign bool) uint32 {
 	var id series.ID
 	id, r.idBuf = s.ID(r.idBuf)
 	if t := r.lookup.Find(r.keys, id); t != 0 {
@@ -441,7 +441,7 @@ func (r *registry) metric(s series.Series, stranger bool) uint32 {
 		}
 		return t
 	}
-	if stranger && r.refuses(s.Family) {
+	if foreign && r.refuses(s.Family) {
 		return 0
 	}
 	n := r.internID(s, id)
@@ -527,15 +527,15 @@ func labelSize(l labels.Labels) int64 { return int64(l.ByteSize()) + 16 }
 
 // bytes estimates the memory of the tables.
 func (r *registry) bytes() int64 {
-	n := r.targets.room()*40 + int64(cap(r.keys))*16 + r.lookup.Bytes() +
-		r.series.room()*20 + r.meta.room()*40 + int64(cap(r.ids))*16 + r.byID.Bytes() +
+	n := r.targets.capacity()*40 + int64(cap(r.keys))*16 + r.lookup.Bytes() +
+		r.series.capacity()*20 + r.meta.capacity()*40 + int64(cap(r.ids))*16 + r.byID.Bytes() +
 		r.labelBytes + int64(len(r.groups))*400 + r.tenantBytes
 	return n
 }
 
 // bury makes a target unfindable; its number is reused once no batch can hold it.
 func (r *registry) bury(t uint32) {
-	r.targets.at(t).state = targetGone
+	r.targets.at(t).state = targetRetired
 	r.lookup.Delete(r.keys[t], t)
 	r.graves = append(r.graves, grave{t, r.epoch})
 }
@@ -667,8 +667,8 @@ func (r *registry) release(n uint32) {
 	}
 }
 
-// tell feeds the sketches what the targets counted since last time.
-func (r *registry) tell() {
+// updateSketches feeds the sketches what the targets counted since last time.
+func (r *registry) updateSketches() {
 	r.tenantBytes = 0
 	for i := 1; i < r.targets.n; i++ {
 		t := r.targets.at(uint32(i))

@@ -12,15 +12,15 @@ import (
 const lostMarker = "lost"
 
 // LostTables reports whether tables or blocks of tables were left out and
-// nobody has called ForgetLostTables since. Then what Durable says lies in
+// nobody has called ClearLostTables since. Then what Durable says lies in
 // tables may be lost with them.
 func (s *Store) LostTables() (bool, error) {
 	path, err := findMarker(s.opts.FS, s.opts.Dir, lostMarker)
 	return path != "", err
 }
 
-// ForgetLostTables says that the writers have put back what they could.
-func (s *Store) ForgetLostTables() error { return removeMarker(s.opts.FS, s.opts.Dir, lostMarker) }
+// ClearLostTables says that the writers have put back what they could.
+func (s *Store) ClearLostTables() error { return removeMarker(s.opts.FS, s.opts.Dir, lostMarker) }
 
 // Restore puts those points and samples of a generation, put once before, that
 // are no longer there. The batch holds what the generation did, without State. A
