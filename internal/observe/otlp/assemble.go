@@ -220,8 +220,8 @@ func (d *decoder) appendReason(at int, span []byte) {
 	}
 }
 
-// forgetSpans drops what refers to the payload, and memory that only a giant needs.
-func (d *decoder) forgetSpans() {
+// releaseSpans drops what refers to the payload, and memory that only a giant needs.
+func (d *decoder) releaseSpans() {
 	clear(d.spans)
 	d.spans, d.details, d.implausible = d.spans[:0], d.details[:0], 0
 	if cap(d.spans) > 1<<14 {

@@ -50,7 +50,7 @@ type framesConn struct {
 
 	mu      sync.Mutex
 	streams map[uint32]*listen.Body // that are open; nil once the request is whole
-	gone    bool
+	shut    bool
 	closed  chan struct{}
 	cut     atomic.Bool // it was cut off
 }
@@ -58,7 +58,7 @@ type framesConn struct {
 // Read reads what the client sends, and returns it when there is room for it.
 func (c *framesConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if !c.look(b[:n]) {
+	if !c.countFrames(b[:n]) {
 		return 0, net.ErrClosed
 	}
 	return n, err
@@ -74,7 +74,7 @@ func (c *framesConn) ReadOnReady(size int, pool mem.BufferPool) (buf *[]byte, n 
 		buf = pool.Get(size)
 		n, err = c.Conn.Read(*buf)
 	}
-	if n > 0 && !c.look((*buf)[:n]) {
+	if n > 0 && !c.countFrames((*buf)[:n]) {
 		n, err = 0, net.ErrClosed
 	}
 	if n == 0 && buf != nil {
@@ -84,9 +84,9 @@ func (c *framesConn) ReadOnReady(size int, pool mem.BufferPool) (buf *[]byte, n 
 	return buf, n, err
 }
 
-// look counts the frames in what was read, and returns false when the
+// countFrames counts the frames in what was read, and returns false when the
 // connection was closed while there was no room for one.
-func (c *framesConn) look(b []byte) bool {
+func (c *framesConn) countFrames(b []byte) bool {
 	for at := 0; at < len(b); {
 		f, next, ok := c.in.next(b, at)
 		at = next
@@ -112,11 +112,11 @@ func (c *framesConn) Write(b []byte) (int, error) {
 // Close closes the connection; its requests arrive no more.
 func (c *framesConn) Close() error {
 	c.mu.Lock()
-	if !c.gone {
-		c.gone = true
+	if !c.shut {
+		c.shut = true
 		close(c.closed)
 		for id := range c.streams {
-			c.forget(id)
+			c.dropStream(id)
 		}
 	}
 	c.mu.Unlock()
@@ -127,23 +127,23 @@ func (c *framesConn) Close() error {
 // cutAfter for that of requests that become whole or are refused, then for that of
 // one that is cut off. It returns false when the connection was closed meanwhile.
 func (c *framesConn) received(f frame) bool {
-	for waited := time.Duration(0); !c.count(f, waited >= cutAfter); waited += waitForRoom {
+	for waited := time.Duration(0); !c.count(f, waited >= cutAfter); waited += spacePoll {
 		if c.cut.Load() {
 			return false
 		}
 		select {
 		case <-c.closed:
 			return false
-		case <-time.After(waitForRoom):
+		case <-time.After(spacePoll):
 		}
 	}
 	return true
 }
 
-// waitForRoom is how often is looked whether there is room.
+// spacePoll is how often is looked whether there is room.
 const (
-	waitForRoom = 20 * time.Millisecond
-	cutAfter    = time.Second
+	spacePoll = 20 * time.Millisecond
+	cutAfter  = time.Second
 )
 
 // count returns false if there is no room. With cut, another request may be cut
@@ -151,7 +151,7 @@ const (
 func (c *framesConn) count(f frame, cut bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.gone {
+	if c.shut {
 		return true // what reads it learns so by itself
 	}
 	body, open := c.streams[f.stream]
@@ -174,7 +174,7 @@ func (c *framesConn) count(f frame, cut bool) bool {
 			}
 		}
 	case rstFrame:
-		c.forget(f.stream)
+		c.dropStream(f.stream)
 		return true
 	default:
 		return true
@@ -197,12 +197,12 @@ func (c *framesConn) cutOff() {
 // end forgets a stream whose response is complete.
 func (c *framesConn) end(stream uint32) {
 	c.mu.Lock()
-	c.forget(stream)
+	c.dropStream(stream)
 	c.mu.Unlock()
 }
 
-// forget needs c.mu.
-func (c *framesConn) forget(stream uint32) {
+// releasePayload needs c.mu.
+func (c *framesConn) dropStream(stream uint32) {
 	body, open := c.streams[stream]
 	if !open {
 		return

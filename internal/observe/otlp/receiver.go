@@ -174,12 +174,12 @@ func (r *receiver) take(ctx context.Context, s signal, payload []byte) (Partial,
 	}
 	if err != nil {
 		d.batch.Discard()
-		d.forget()
+		d.releasePayload()
 		return Partial{}, err
 	}
 	rejects, err := d.batch.Commit(ctx)
 	if err != nil {
-		d.forget()
+		d.releasePayload()
 		return Partial{}, err
 	}
 	d.refused[TooOld] += int64(rejects.TooOld)
@@ -206,18 +206,18 @@ func (r *receiver) take(ctx context.Context, s signal, payload []byte) (Partial,
 		r.points.Add(accepted)
 		r.noValue.Add(uint64(d.noValue))
 	}
-	d.forget()
+	d.releasePayload()
 	return p, nil
 }
 
-// forget drops what refers to the payload, which its owner will reuse.
-func (d *decoder) forget() {
+// releasePayload drops what refers to the payload, which its owner will reuse.
+func (d *decoder) releasePayload() {
 	d.batch, d.tables, d.res = nil, nil, nil
 	d.m = metric{}
 	d.id, d.identity = agg.SpanIdentity{}, traces.Identity{}
 	clear(d.pending)
 	d.pending = d.pending[:0]
-	d.forgetSpans()
+	d.releaseSpans()
 	d.h.Bounds = nil
 	d.attrs.Mask = 0
 }

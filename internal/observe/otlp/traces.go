@@ -47,7 +47,7 @@ func (d *decoder) resourceSpans(b []byte) error {
 			}
 		}
 	}
-	return d.settle()
+	return d.flushPending()
 }
 
 func (d *decoder) scopeSpans(b []byte) error {
@@ -76,13 +76,13 @@ type pending struct {
 	message  []byte
 }
 
-// settleEvery bounds the spans that are pending.
-const settleEvery = 512
+// maxPending bounds the spans that are pending.
+const maxPending = 512
 
-// settle looks the targets of the pending spans up and puts them into the
+// flushPending looks the targets of the pending spans up and puts them into the
 // batch. Most of a look-up is waiting for memory; done for many spans in a row
 // with nothing between, the waits overlap.
-func (d *decoder) settle() error {
+func (d *decoder) flushPending() error {
 	d.targets, d.fetched = d.r.cache.find(d.targets[:0], d.tables, d.pending)
 	for i := range d.pending {
 		p := &d.pending[i]
@@ -157,8 +157,8 @@ func (d *decoder) span(b []byte) error {
 		d.assemble(&s, w, b)
 	}
 	d.pending = append(d.pending, pending{d.spanHash(&s), int64(s.end), int64(s.end - s.start), w, at, b})
-	if len(d.pending) >= settleEvery {
-		return d.settle()
+	if len(d.pending) >= maxPending {
+		return d.flushPending()
 	}
 	return nil
 }
