@@ -53,14 +53,14 @@ func percent(share float64) string { return figure.Points(share) + " %" }
 // would among so many.
 func (q *question) perhaps(v *values, tried []*candidate) {
 	const most = 3
-	var words []string
+	var names []string
 	for _, c := range tried {
-		if c.ok && c.low > 0 && c.adjusted > discovery && len(words) < most {
-			words = append(words, fmt.Sprintf("%s (%s inside, %s outside)", v.title(c), percent(c.effect.in), percent(c.effect.out)))
+		if c.ok && c.low > 0 && c.adjusted > discovery && len(names) < most {
+			names = append(names, fmt.Sprintf("%s (%s inside, %s outside)", v.title(c), percent(c.effect.in), percent(c.effect.out)))
 		}
 	}
-	if len(words) > 0 {
-		q.note("perhaps %s: by itself it would stand out, but among so many labels one does by chance", strings.Join(words, ", "))
+	if len(names) > 0 {
+		q.note("perhaps %s: by itself it would stand out, but among so many labels one does by chance", strings.Join(names, ", "))
 	}
 }
 
