@@ -124,16 +124,16 @@ func (b *Bodies) Expects() bool {
 	now := b.now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	room := float64(b.maxBytes() * 3 / 4)
-	if float64(b.bytes)+float64(b.n)*b.usual <= room {
+	space := float64(b.maxBytes() * 3 / 4)
+	if float64(b.bytes)+float64(b.n)*b.usual <= space {
 		return false
 	}
 	for x := b.newest; x != nil; x = x.prev {
 		if now.Sub(x.grown) < b.patience() {
-			room -= max(b.usual, float64(x.held))
+			space -= max(b.usual, float64(x.held))
 		}
 	}
-	return room < 0
+	return space < 0
 }
 
 // cutOldest cuts the body off that has been arriving for longest, if it has had
@@ -187,11 +187,11 @@ func (x *Body) Hold(n int64) bool {
 	b := x.of
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.room(x, n-x.held, true) && !x.done
+	return b.reserve(x, n-x.held, true) && !x.done
 }
 
-// room makes room for n more bytes of x, if need be by cutting others off.
-func (b *Bodies) room(x *Body, n int64, cut bool) bool {
+// reserve makes room for n more bytes of x, if need be by cutting others off.
+func (b *Bodies) reserve(x *Body, n int64, cut bool) bool {
 	if n <= 0 {
 		return true
 	}
@@ -222,7 +222,7 @@ func (x *Body) grow(n int, cut bool) bool {
 	b := x.of
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.room(x, int64(n), cut) {
+	if !b.reserve(x, int64(n), cut) {
 		return false
 	}
 	x.came.Add(int64(n))

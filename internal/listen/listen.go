@@ -46,7 +46,7 @@ func (n *Names) host(hostport string) bool {
 	if _, err := netip.ParseAddr(name); err == nil {
 		return true
 	}
-	return among(n.Own, name) || n.allowed(name)
+	return contains(n.Own, name) || n.allowed(name)
 }
 
 // origin reports whether a page of the origin may ask hostport.
@@ -59,10 +59,10 @@ func (n *Names) origin(origin, hostport string) bool {
 }
 
 func (n *Names) allowed(name string) bool {
-	return among(n.Allowed, name) || among(n.Allowed, Any)
+	return contains(n.Allowed, name) || contains(n.Allowed, Any)
 }
 
-func among(list []string, name string) bool {
+func contains(list []string, name string) bool {
 	for _, l := range list {
 		if strings.EqualFold(strings.TrimSuffix(l, "."), name) {
 			return true
