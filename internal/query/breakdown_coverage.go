@@ -34,11 +34,11 @@ func (b *breakdown) coverage(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	settled := b.q.End
+	complete := b.q.End
 	if !b.r.Now.IsZero() {
-		settled = min(settled, b.r.Now.Add(-assembled).Unix())
+		complete = min(complete, b.r.Now.Add(-assembled).Unix())
 	}
-	whole := func(i int) bool { return b.q.Start+int64(i+1)*b.q.Step <= settled }
+	whole := func(i int) bool { return b.q.Start+int64(i+1)*b.q.Step <= complete }
 	var seen, broken uint64
 	for _, g := range res.Groups {
 		if !isRequest(g) {

@@ -159,11 +159,11 @@ func (b *breakdown) whyEmpty(ctx context.Context) (string, error) {
 	if !some {
 		return "the service " + quote(b.service) + " sent no spans in this range; choose another range or service", nil
 	}
-	settled := b.q.End
+	complete := b.q.End
 	if !b.r.Now.IsZero() {
-		settled = min(settled, series.Base.Slot(b.r.Now.Add(-assembled).Unix()))
+		complete = min(complete, series.Base.Slot(b.r.Now.Add(-assembled).Unix()))
 	}
-	_, before, err := spans(settled)
+	_, before, err := spans(complete)
 	if err != nil {
 		return "", err
 	}

@@ -62,10 +62,10 @@ func (b *breakdown) stepped(ctx context.Context, q store.Query) (*store.Result, 
 			}
 			q.MaxSeries = int(max(1, points*int64(slotsFor(step))/seconds))
 		}
-		res, settled, err := stepped(ctx, b.st, q, r.Start, r.End, Grid{Step: step, Width: r.Width}, 0)
-		settled.MaxSeries = 0
+		res, got, err := stepped(ctx, b.st, q, r.Start, r.End, Grid{Step: step, Width: r.Width}, 0)
+		got.MaxSeries = 0
 		if q.MaxSeries == 0 || !errors.Is(err, store.ErrTooMany) {
-			return res, settled, err
+			return res, got, err
 		}
 	}
 }

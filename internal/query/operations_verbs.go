@@ -38,7 +38,7 @@ var verbWords = map[string][]string{
 // (COMMIT, CREATE TABLE), by its first word in any case.
 func Verb(operation string) string {
 	word := operation
-	if i := strings.IndexFunc(operation, func(r rune) bool { return !isWord(r) }); i >= 0 {
+	if i := strings.IndexFunc(operation, func(r rune) bool { return !isWordRune(r) }); i >= 0 {
 		word = operation[:i]
 	}
 	word = strings.ToLower(word)
@@ -50,7 +50,7 @@ func Verb(operation string) string {
 	return VerbOther
 }
 
-func isWord(r rune) bool {
+func isWordRune(r rune) bool {
 	return r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
 }
 

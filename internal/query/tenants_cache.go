@@ -67,7 +67,7 @@ func (c *TenantCache) summary(ctx context.Context, st store.Store, r TenantsRequ
 			continue // the first may just have given up
 		}
 		s, err := newSummary(ctx, st, r)
-		c.settle(key, e, s, err, r.Now.Add(tenantsKept(slot)))
+		c.complete(key, e, s, err, r.Now.Add(tenantsKept(slot)))
 		return s, err
 	}
 }
@@ -112,7 +112,7 @@ func (c *TenantCache) entry(key string, now time.Time) (e *cachedTenants, mine b
 	return e, true
 }
 
-func (c *TenantCache) settle(key string, e *cachedTenants, s *tenantSummary, err error, until time.Time) {
+func (c *TenantCache) complete(key string, e *cachedTenants, s *tenantSummary, err error, until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e.summary, e.err, e.until = s, err, until

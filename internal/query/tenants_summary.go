@@ -145,11 +145,11 @@ func gatherTenants(ctx context.Context, st store.Store, q store.Query, by []stri
 	for i := range s.tenants {
 		s.everyone.requests += s.tenants[i].requests
 	}
-	return s, s.settle(hists, list)
+	return s, s.finish(hists, list)
 }
 
-// settle packs histograms and adds cohorts up.
-func (s *tenantSummary) settle(hists map[string]*hist.Histogram, list *series.TenantList) error {
+// finish packs histograms and adds cohorts up.
+func (s *tenantSummary) finish(hists map[string]*hist.Histogram, list *series.TenantList) error {
 	byName := map[string]*cohortTotal{}
 	for i := range s.tenants {
 		t := &s.tenants[i]
