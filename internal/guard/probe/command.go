@@ -200,8 +200,8 @@ type capped struct {
 
 func (c *capped) Write(b []byte) (int, error) {
 	n := len(b)
-	if room := c.limit - int64(c.buf.Len()); int64(n) > room {
-		b, c.more = b[:max(0, room)], true
+	if space := c.limit - int64(c.buf.Len()); int64(n) > space {
+		b, c.more = b[:max(0, space)], true
 	}
 	c.buf.Write(b)
 	return n, nil

@@ -12,7 +12,7 @@ import (
 // between per cent signs is left as it is.
 var (
 	dateMacro = regexp.MustCompile(`%%([yMdHms0-9 .:/_-]*[yMdHms][yMdHms0-9 .:/_-]*)(?:%\[([YMD])([+-]?[0-9]{1,5})\])?%%`)
-	dateWord  = regexp.MustCompile(`y+|M+|d+|H+|m+|s+`)
+	datePart  = regexp.MustCompile(`y+|M+|d+|H+|m+|s+`)
 )
 
 // replaceDates fills in the dates of a query, of what is the moment at.
@@ -31,8 +31,8 @@ func replaceDates(query string, at time.Time) string {
 			day = moved(at, m[2], n)
 		}
 		known := true
-		text := dateWord.ReplaceAllStringFunc(m[1], func(word string) string {
-			layout, ok := dateLayouts[word]
+		text := datePart.ReplaceAllStringFunc(m[1], func(part string) string {
+			layout, ok := dateLayouts[part]
 			known = known && ok
 			return day.Format(layout)
 		})

@@ -28,38 +28,38 @@ func numberAt(doc []byte, path string) (v float64, null bool, err error) {
 		return 0, false, errors.New("the body goes on after its JSON; measure by regexp")
 	}
 	here := "the body"
-	for _, word := range pathWords(path) {
+	for _, key := range pathKeys(path) {
 		switch now := at.(type) {
 		case map[string]any:
-			next, ok := now[word]
+			next, ok := now[key]
 			switch {
 			case ok:
 				at = next
-			case word == "#":
+			case key == "#":
 				at = json.Number(strconv.Itoa(len(now)))
 			default:
-				return 0, false, fmt.Errorf("%s has no %q; it has %s", here, word, someKeys(now))
+				return 0, false, fmt.Errorf("%s has no %q; it has %s", here, key, someKeys(now))
 			}
 		case []any:
-			if word == "#" {
+			if key == "#" {
 				at = json.Number(strconv.Itoa(len(now)))
 				break
 			}
-			i, err := strconv.Atoi(word)
+			i, err := strconv.Atoi(key)
 			if err != nil {
-				return 0, false, fmt.Errorf("%s is a list; write a place in it from 0, or # for its length, instead of %q", here, word)
+				return 0, false, fmt.Errorf("%s is a list; write a place in it from 0, or # for its length, instead of %q", here, key)
 			}
 			if i < 0 {
 				i += len(now)
 			}
 			if i < 0 || i >= len(now) {
-				return 0, false, fmt.Errorf("%s has %d elements and none at %s; write a place that it has", here, len(now), word)
+				return 0, false, fmt.Errorf("%s has %d elements and none at %s; write a place that it has", here, len(now), key)
 			}
 			at = now[i]
 		default:
-			return 0, false, fmt.Errorf("%s is %s and has no %q; shorten the path", here, kindOf(at), word)
+			return 0, false, fmt.Errorf("%s is %s and has no %q; shorten the path", here, kindOf(at), key)
 		}
-		here = word
+		here = key
 	}
 	switch now := at.(type) {
 	case nil:
@@ -79,25 +79,25 @@ func numberAt(doc []byte, path string) (v float64, null bool, err error) {
 	return v, false, err
 }
 
-func pathWords(path string) []string {
+func pathKeys(path string) []string {
 	if path == "" {
 		return nil
 	}
-	var words []string
-	var word strings.Builder
+	var keys []string
+	var key strings.Builder
 	for i := 0; i < len(path); i++ {
 		switch c := path[i]; {
 		case c == '\\' && i+1 < len(path) && (path[i+1] == '.' || path[i+1] == '\\'):
 			i++
-			word.WriteByte(path[i])
+			key.WriteByte(path[i])
 		case c == '.':
-			words = append(words, word.String())
-			word.Reset()
+			keys = append(keys, key.String())
+			key.Reset()
 		default:
-			word.WriteByte(c)
+			key.WriteByte(c)
 		}
 	}
-	return append(words, word.String())
+	return append(keys, key.String())
 }
 
 func kindOf(v any) string {
