@@ -108,8 +108,8 @@ func (c *Client) MarkIncident(ctx context.Context, m api.MarkedIncident) (*api.I
 	return send[api.Incident](ctx, c, http.MethodPost, incidentsPath, nil, m)
 }
 
-// ForgetIncident forgets one that was marked.
-func (c *Client) ForgetIncident(ctx context.Context, id string) error {
+// DeleteIncident forgets one that was marked.
+func (c *Client) DeleteIncident(ctx context.Context, id string) error {
 	return c.do(ctx, http.MethodDelete, incidentsPath+"/"+url.PathEscape(id), nil, nil, nil)
 }
 

@@ -50,7 +50,7 @@ func TestChecks(t *testing.T) {
 			_, err := c.MarkIncident(ctx, api.MarkedIncident{Name: "disk full", Start: 1, End: 2})
 			return err
 		}},
-		{"DELETE", "/api/v1/incidents/a%2Fb", "", func(c *Client) error { return c.ForgetIncident(ctx, "a/b") }},
+		{"DELETE", "/api/v1/incidents/a%2Fb", "", func(c *Client) error { return c.DeleteIncident(ctx, "a/b") }},
 		{"GET", "/api/v1/maintenance", "", func(c *Client) error {
 			_, err := c.Maintenance(ctx)
 			return err

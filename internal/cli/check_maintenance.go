@@ -166,7 +166,7 @@ func newIncidentRemove(io streams) *cobra.Command {
 	cmd := &cobra.Command{Use: "remove ID", Short: "forget an incident that was marked", Args: exactArgs(1, "the id of an incident, as tailscope check incident list shows it")}
 	q := newCheckQuestion(io, cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := q.client().ForgetIncident(cmd.Context(), args[0]); err != nil {
+		if err := q.client().DeleteIncident(cmd.Context(), args[0]); err != nil {
 			return q.failed(err)
 		}
 		return nil

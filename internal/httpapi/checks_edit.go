@@ -79,7 +79,7 @@ func (s *server) registerCheckChanges(a huma.API) {
 		if s.Checks == nil {
 			return noChecks
 		}
-		return s.Checks.ForgetIncident(ctx, in.ID)
+		return s.Checks.DeleteIncident(ctx, in.ID)
 	})
 	change(s, a, http.MethodPost, maintenancePath, "post-maintenance", "Tell nobody for a while", http.StatusCreated, s.addMaintenance)
 	remove(s, a, maintenancePath+"/{id}", "delete-maintenance", "End a window that was posted", func(ctx context.Context, in *maintenanceID) error {

@@ -25,8 +25,8 @@ func (e *Engine) apply(outcomes []outcome) {
 	}
 	c := outcomes[0].in.d.c
 	var results []event.Result
-	tell := len(c.Receivers) > 0 && !c.Silent && e.o.Notifier != nil
-	if tell {
+	notify := len(c.Receivers) > 0 && !c.Silent && e.o.Notifier != nil
+	if notify {
 		results = make([]event.Result, 0, len(outcomes))
 	}
 	samples := e.scratch.Get().(*[]sample)
@@ -34,11 +34,11 @@ func (e *Engine) apply(outcomes []outcome) {
 	e.mu.Lock()
 	for i := range outcomes {
 		o := &outcomes[i]
-		if o.in.gone || overtaken(o) {
+		if o.in.removed || overtaken(o) {
 			continue // its check is gone, or was run in between
 		}
-		e.settle(o)
-		if tell {
+		e.updateState(o)
+		if notify {
 			results = append(results, o.in.last)
 		}
 		*samples = o.in.write(o, *samples)
@@ -61,8 +61,8 @@ func overtaken(o *outcome) bool {
 	return by > 0 && by <= max(o.in.c.Timeout, 10*time.Second)+time.Minute
 }
 
-// settle turns an outcome into a state. Needs mu.
-func (e *Engine) settle(o *outcome) {
+// updateState turns an outcome into a state. Needs mu.
+func (e *Engine) updateState(o *outcome) {
 	in := o.in
 	m := &in.machine
 	was, ran, last, wasFlapping := m.Hard, m.Ran, m.Last, m.Flapping
@@ -74,7 +74,7 @@ func (e *Engine) settle(o *outcome) {
 	in.masked = strings.HasPrefix(quiet, dependsOn)
 	e.said = m.Run(in.d.rules, o.level, o.at, quiet, in.newID, e.said[:0])
 	in.last = in.result(o, quiet)
-	e.happened(in, e.said)
+	e.recordTransition(in, e.said)
 	if !ran || m.Hard != was || m.Flapping != wasFlapping {
 		why := in.last.Reading.Text
 		if err := in.last.Reading.Err; err != nil {

@@ -57,12 +57,12 @@ type instance struct {
 // condition is what is known of a check: it outlives changes of its definition.
 // Guarded by Engine.mu but for what is said otherwise.
 type condition struct {
-	key    event.Key
-	id     string
-	each   map[string]string // labels of Each
-	labels labels.Labels     // of its series: check, the definition's, those of Each
-	seen   time.Time         // when Each last found it
-	gone   bool
+	key     event.Key
+	id      string
+	each    map[string]string // labels of Each
+	labels  labels.Labels     // of its series: check, the definition's, those of Each
+	seen    time.Time         // when Each last found it
+	removed bool
 
 	machine     state.Machine
 	last        event.Result // Time zero: has not run since the start
@@ -252,7 +252,7 @@ func (d *definition) instanceOf(each map[string]string, known map[string]*condit
 		}
 	}
 	fresh := newCondition(d.c, each)
-	if old := known[fresh.id]; old != nil && !old.gone {
+	if old := known[fresh.id]; old != nil && !old.removed {
 		// The labels of its series are the new definition's.
 		if !labels.Equal(old.labels, fresh.labels) {
 			old.labels, old.outputs = fresh.labels, &outputs{}

@@ -31,7 +31,7 @@ func (e *Engine) change(ctx context.Context, make func() error) error {
 	if err := e.save(ctx); err != nil {
 		return fmt.Errorf("keep the change: %w", err)
 	}
-	_ = e.tell(ctx, false) // else it is told later: what it is asked for is kept
+	_ = e.sendEvents(ctx, false) // else it is told later: what it is asked for is kept
 	return nil
 }
 
@@ -61,7 +61,7 @@ func (e *Engine) Acknowledge(ctx context.Context, id string, a api.Ack) (*api.Ch
 		if !ok {
 			return query.Invalid("id", "%s has no open incident to acknowledge; begin maintenance instead", in.id)
 		}
-		e.happened(in, events)
+		e.recordTransition(in, events)
 		e.touch(in.condition)
 		out = e.apiCheck(in, now)
 		return nil
@@ -177,8 +177,8 @@ func (e *Engine) MarkIncident(ctx context.Context, m api.MarkedIncident) (*api.I
 	return &out, err
 }
 
-// ForgetIncident forgets one that was marked.
-func (e *Engine) ForgetIncident(ctx context.Context, id string) error {
+// DeleteIncident forgets one that was marked.
+func (e *Engine) DeleteIncident(ctx context.Context, id string) error {
 	return e.change(ctx, func() error {
 		k := e.incidents[id]
 		if k == nil {

@@ -80,7 +80,7 @@ func (e *Engine) untilLook(failing bool) time.Duration {
 			wait = min(wait, a.Until.Sub(now))
 		}
 		if i := c.machine.Incident; i != nil && c.in != nil && c.in.d.rules.Remind > 0 && c.machine.Quiet == "" {
-			wait = min(wait, i.ToldAt.Add(c.in.d.rules.Remind).Sub(now))
+			wait = min(wait, i.NotifiedAt.Add(c.in.d.rules.Remind).Sub(now))
 		}
 	}
 	return max(0, wait)
@@ -92,7 +92,7 @@ func (e *Engine) keepOnce(ctx context.Context) error {
 	defer e.keeping.Unlock()
 	err := e.save(ctx)
 	if err == nil {
-		err = e.tell(ctx, false)
+		err = e.sendEvents(ctx, false)
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.unstored, e.trouble = time.Time{}, ""
@@ -113,7 +113,7 @@ func (e *Engine) keepOnce(ctx context.Context) error {
 	if !long {
 		return err
 	}
-	return errors.Join(err, e.tell(ctx, true))
+	return errors.Join(err, e.sendEvents(ctx, true))
 }
 
 // save puts what changed in one step. Needs keeping.
@@ -125,7 +125,7 @@ func (e *Engine) save(ctx context.Context) error {
 	e.dirty = nil
 	for _, c := range kept {
 		c.dirty = false
-		if c.gone {
+		if c.removed {
 			e.put("c"+c.id, nil)
 			continue
 		}
@@ -158,9 +158,9 @@ func (e *Engine) save(ctx context.Context) error {
 	return err
 }
 
-// tell hands events that are kept, or all that there are, to the notifier, in
+// sendEvents hands events that are kept, or all that there are, to the notifier, in
 // their order. Needs keeping.
-func (e *Engine) tell(ctx context.Context, all bool) error {
+func (e *Engine) sendEvents(ctx context.Context, all bool) error {
 	for {
 		e.mu.Lock()
 		var events []event.Event
@@ -199,7 +199,7 @@ func (e *Engine) tick() {
 	e.openedAt = 0 // it is called because a window closes
 	for id, c := range e.open {
 		in := c.in
-		if c.gone || in == nil || c.machine.Incident == nil {
+		if c.removed || in == nil || c.machine.Incident == nil {
 			delete(e.open, id)
 			continue
 		}
@@ -209,7 +209,7 @@ func (e *Engine) tick() {
 		}
 		was := c.machine.Ack
 		e.said = c.machine.Tick(in.d.rules, now, quiet, e.said[:0])
-		e.happened(in, e.said)
+		e.recordTransition(in, e.said)
 		if len(e.said) > 0 || was != c.machine.Ack {
 			e.touch(c)
 		}

@@ -103,7 +103,7 @@ func (e *Engine) learn(ctx context.Context) {
 		for _, l := range all {
 			used[lessonKey(l.p, l.id)] = true
 		}
-		e.forget(used)
+		e.dropUnused(used)
 		timer.Reset(wait)
 		if len(all) == 0 { // until there are some
 			timer.Reset(learnLook)
@@ -133,26 +133,26 @@ func (l *lessons) replace(was, now map[string]*profile.Profile) {
 	}
 }
 
-// forget drops what was learned for checks and profiles that are gone.
-func (e *Engine) forget(used map[string]bool) {
+// dropUnused drops what was learned for checks and profiles that were removed.
+func (e *Engine) dropUnused(used map[string]bool) {
 	l := &e.lessons
-	var gone []string
+	var unused []string
 	l.mu.Lock()
 	for _, m := range []iter.Seq[string]{maps.Keys(l.kept), maps.Keys(l.compiled), maps.Keys(l.tried)} {
 		for key := range m {
 			if !used[key] {
-				gone = append(gone, key)
+				unused = append(unused, key)
 			}
 		}
 	}
-	for _, key := range gone {
+	for _, key := range unused {
 		delete(l.kept, key)
 		delete(l.compiled, key)
 		delete(l.tried, key)
 	}
 	l.mu.Unlock()
 	e.mu.Lock()
-	for _, key := range gone {
+	for _, key := range unused {
 		e.put("p"+key, nil)
 	}
 	e.mu.Unlock()

@@ -15,13 +15,13 @@ import (
 // task is what runs as one: all instances of a definition whose values are in
 // the store, or one instance of another. Guarded by loop.mu.
 type task struct {
-	d    *definition
-	only *instance          // nil: all
-	own  *schedule.Schedule // instead of the definition's
-	due  time.Time          // when queued
-	at   int                // in the heap, -1: not in it
-	busy bool
-	gone atomic.Bool
+	d       *definition
+	only    *instance          // nil: all
+	own     *schedule.Schedule // instead of the definition's
+	due     time.Time          // when queued
+	at      int                // in the heap, -1: not in it
+	busy    bool
+	removed atomic.Bool
 }
 
 func (t *task) schedule() schedule.Schedule {
@@ -114,7 +114,7 @@ func (l *loop) add(t *task, after time.Time) {
 func (l *loop) remove(t *task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t.gone.Store(true)
+	t.removed.Store(true)
 	if t.at >= 0 {
 		heap.Remove(&l.heap, t.at)
 	}
@@ -287,7 +287,7 @@ func (l *loop) done(t *task) {
 		over = r.over(t)
 	}
 	for _, f := range l.follow[t.d.c.Name] {
-		if f.at >= 0 || f.gone.Load() {
+		if f.at >= 0 || f.removed.Load() {
 			continue // it waits already
 		}
 		if r != nil && f.only != nil && slices.Equal(f.d.by, t.d.by) && r.all[f.only.key.Labels] != nil {

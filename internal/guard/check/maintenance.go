@@ -192,7 +192,7 @@ func (c *condition) unwell() string {
 
 // arrange makes the list of windows anew. Needs mu.
 func (e *Engine) arrange() {
-	now := e.aged()
+	now := e.ageReference()
 	e.windows, e.openedAt = slices.Clone(e.fixed), 0
 	for id, m := range e.posted {
 		if now.Sub(m.End.Time()) > keepWindows {
@@ -208,7 +208,7 @@ func (e *Engine) arrange() {
 		e.windows = append(e.windows, w)
 	}
 	slices.SortFunc(e.windows, func(a, b *window) int { return cmp.Or(a.start.Compare(b.start), cmp.Compare(a.name, b.name)) })
-	e.nudge()
+	e.wakeUp()
 }
 
 // Maintenance lists the windows of files, those under way and to come of the

@@ -213,7 +213,7 @@ func (e *Engine) touch(c *condition) {
 		c.dirty = true
 		e.dirty = append(e.dirty, c)
 	}
-	e.nudge()
+	e.wakeUp()
 }
 
 // put notes a record, nil to delete it. Needs mu.
@@ -227,25 +227,25 @@ func (e *Engine) put(key string, value any) {
 		}
 	}
 	e.records[key] = b
-	e.nudge()
+	e.wakeUp()
 }
 
-func (e *Engine) nudge() {
+func (e *Engine) wakeUp() {
 	select {
 	case e.wake <- struct{}{}:
 	default:
 	}
 }
 
-// aged returns the moment that ages are counted from.
-func (e *Engine) aged() time.Time { return e.o.Now().Add(-e.o.Leapt()) }
+// ageReference returns the moment that ages are counted from.
+func (e *Engine) ageReference() time.Time { return e.o.Now().Add(-e.o.Leapt()) }
 
 // turned notes that a band of state begins. Needs mu.
 func (e *Engine) turned(c *condition, at time.Time, why string) {
 	if len(why) > mostWhy {
 		why = strings.ToValidUTF8(why[:mostWhy], "") + "…"
 	}
-	t := transition{At: at, State: c.machine.Hard, Flaps: c.machine.Flapping, Why: why, Gone: c.gone}
+	t := transition{At: at, State: c.machine.Hard, Flaps: c.machine.Flapping, Why: why, Gone: c.removed}
 	c.transitions = append(c.transitions, t)
 	e.put(transitionKey(c.id, at), t)
 	drop, aged := 0, at.Add(-e.o.Leapt())
@@ -256,15 +256,15 @@ func (e *Engine) turned(c *condition, at time.Time, why string) {
 	c.transitions = c.transitions[drop:]
 }
 
-// happened notes events of a machine: in the incident, and for receivers. Needs mu.
-func (e *Engine) happened(in *instance, events []state.Event) {
+// recordTransition notes events of a machine: in the incident, and for receivers. Needs mu.
+func (e *Engine) recordTransition(in *instance, events []state.Event) {
 	for i := range events {
 		s := &events[i]
 		v := e.eventOf(in, s)
 		if !s.Late {
 			e.record(in, s, &v)
 		}
-		if !s.Tell {
+		if !s.Notify {
 			e.stats.EventsHeld++
 			continue
 		}
@@ -319,7 +319,7 @@ func (e *Engine) trimIncidents() {
 		return // not for each of the thousands that a bad moment opens
 	}
 	e.trimmed = now
-	oldest := api.UnixTime(e.aged().Add(-keepIncidents))
+	oldest := api.UnixTime(e.ageReference().Add(-keepIncidents))
 	var ends []api.Float
 	for id, k := range e.incidents {
 		switch {

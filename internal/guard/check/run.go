@@ -32,7 +32,7 @@ func (e *Engine) runTask(ctx context.Context, t *task) {
 	if t.only != nil {
 		instances = []*instance{t.only}
 	}
-	if t.gone.Load() {
+	if t.removed.Load() {
 		instances = nil
 	}
 	e.mu.Unlock()

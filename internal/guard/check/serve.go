@@ -283,11 +283,11 @@ func (e *Engine) leave(c *condition, now time.Time, why string) {
 		}
 	}
 	e.said = c.machine.Close(now, why, e.said[:0])
-	e.happened(c.in, e.said)
+	e.recordTransition(c.in, e.said)
 	for _, t := range c.transitions {
 		e.put(transitionKey(c.id, t.At), nil)
 	}
-	c.gone, c.transitions = true, nil
+	c.removed, c.transitions = true, nil
 	delete(e.conditions, c.id)
 	delete(e.open, c.id)
 	e.put("c"+c.id, nil)

@@ -24,14 +24,14 @@ var (
 	weekDays  = field{"day of week", 0, 7, "sunmontuewedthufrisat"}
 )
 
-var words = map[string]string{
+var aliases = map[string]string{
 	"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *",
 	"@weekly": "0 0 * * 0", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
 }
 
 func (c *Cron) parse(text string) error {
 	if strings.HasPrefix(text, "@") {
-		long, ok := words[strings.ToLower(text)]
+		long, ok := aliases[strings.ToLower(text)]
 		if !ok {
 			return fmt.Errorf("unknown word; use @hourly, @daily, @weekly, @monthly, @yearly, five fields, or interval")
 		}

@@ -54,15 +54,15 @@ type Machine struct {
 
 // Incident is what is open.
 type Incident struct {
-	ID      string      `json:"id"`
-	Opened  time.Time   `json:"opened"`
-	Seq     int         `json:"seq"`   // of the last event
-	Level   event.Level `json:"level"` // as of the last event
-	Worst   event.Level `json:"worst"`
-	Told    event.Level `json:"told"`              // what receivers believe; OK: they know of no incident
-	ToldAt  time.Time   `json:"told_at,omitzero"`  // when they were last told
-	Changed int         `json:"changed,omitempty"` // seq of the last Changed that was not told
-	Damped  bool        `json:"damped,omitempty"`  // Flapping was the last word of flapping, Steady is owed
+	ID         string      `json:"id"`
+	Opened     time.Time   `json:"opened"`
+	Seq        int         `json:"seq"`   // of the last event
+	Level      event.Level `json:"level"` // as of the last event
+	Worst      event.Level `json:"worst"`
+	Notified   event.Level `json:"told"`              // what receivers believe; OK: they know of no incident
+	NotifiedAt time.Time   `json:"told_at,omitzero"`  // when they were last told
+	Changed    int         `json:"changed,omitempty"` // seq of the last Changed that was not told
+	Damped     bool        `json:"damped,omitempty"`  // Flapping was the last word of flapping, Steady is owed
 }
 
 // Ack says that somebody takes care.
@@ -81,12 +81,12 @@ type Event struct {
 	Time     time.Time
 	Opened   time.Time
 	From, To event.Level
-	// Tell says that receivers are to be told now. Late says that the event is
+	// Notify says that receivers are to be told now. Late says that the event is
 	// an earlier one that they were not told of then: it has been answered
 	// before, with the same Seq.
-	Tell, Late bool
-	Why        string // of a Changed that changes nothing: what reminds
-	Ack        *Ack   // of an Acknowledged
+	Notify, Late bool
+	Why          string // of a Changed that changes nothing: what reminds
+	Ack          *Ack   // of an Acknowledged
 }
 
 // Reasons of reminders.
@@ -139,7 +139,7 @@ func (m *Machine) Acknowledge(a Ack, quiet string, dst []Event) ([]Event, bool) 
 	}
 	m.Ack = &a
 	e := m.next(event.Acknowledged, a.At, m.Incident.Level, m.Incident.Level)
-	e.Ack, e.Tell = &a, quiet == "" && m.Incident.Told != event.OK
+	e.Ack, e.Notify = &a, quiet == "" && m.Incident.Notified != event.OK
 	return append(dst, e), true
 }
 
@@ -154,7 +154,7 @@ func (m *Machine) Unacknowledge() bool {
 func (m *Machine) Close(at time.Time, why string, dst []Event) []Event {
 	if m.Incident != nil {
 		e := m.next(event.Resolved, at, m.Incident.Level, event.OK)
-		e.Tell, e.Why = m.Incident.Told != event.OK, why
+		e.Notify, e.Why = m.Incident.Notified != event.OK, why
 		dst = append(dst, e)
 	}
 	*m = Machine{}
@@ -201,7 +201,7 @@ func (m *Machine) settle(r Rules, at time.Time, quiet string, id func(time.Time)
 	if m.Incident == nil && m.Hard != event.OK && id != nil {
 		m.Incident = &Incident{ID: id(at), Opened: at, Level: m.Hard, Worst: m.Hard}
 		e := m.next(event.Opened, at, event.OK, m.Hard)
-		e.Tell = quiet == ""
+		e.Notify = quiet == ""
 		m.told(e)
 		dst = append(dst, e)
 	}
@@ -216,24 +216,24 @@ func (m *Machine) settle(r Rules, at time.Time, quiet string, id func(time.Time)
 		m.Quiet = quiet
 		return dst
 	}
-	hush := quiet != "" || m.Ack != nil
+	silent := quiet != "" || m.Ack != nil
 	if m.Hard == event.OK {
 		e := m.next(event.Resolved, at, in.Level, event.OK)
-		e.Tell = in.Told != event.OK
+		e.Notify = in.Notified != event.OK
 		m.Incident, m.Ack, m.Quiet = nil, nil, quiet
 		return append(dst, e)
 	}
 	if m.Hard != in.Level {
 		e := m.next(event.Changed, at, in.Level, m.Hard)
 		in.Level = m.Hard
-		e.Tell = !hush && in.Told != event.OK && in.Told != m.Hard
-		if !e.Tell {
+		e.Notify = !silent && in.Notified != event.OK && in.Notified != m.Hard
+		if !e.Notify {
 			in.Changed = e.Seq
 		}
 		m.told(e)
 		dst = append(dst, e)
 	}
-	if !hush && !in.ToldAt.Equal(at) {
+	if !silent && !in.NotifiedAt.Equal(at) {
 		dst = m.late(at, m.Quiet != "", ackEnded, r, dst)
 	}
 	m.Quiet = quiet
@@ -252,7 +252,7 @@ func (m *Machine) damp(at time.Time, quiet string, dst []Event) []Event {
 		kind = event.Flapping
 	}
 	e := m.next(kind, at, in.Level, m.Hard)
-	e.Tell = quiet == "" && m.Ack == nil && in.Told != event.OK
+	e.Notify = quiet == "" && m.Ack == nil && in.Notified != event.OK
 	return append(dst, e)
 }
 
@@ -262,25 +262,25 @@ func (m *Machine) late(at time.Time, wasQuiet, ackEnded bool, r Rules, dst []Eve
 	in := m.Incident
 	var e Event
 	switch {
-	case in.Told == event.OK:
+	case in.Notified == event.OK:
 		e = Event{Seq: 1, Kind: event.Opened, Time: in.Opened, From: event.OK, To: in.Level, Late: true}
-	case in.Told != in.Level && in.Changed > 0:
-		e = Event{Seq: in.Changed, Kind: event.Changed, Time: at, From: in.Told, To: in.Level, Late: true}
+	case in.Notified != in.Level && in.Changed > 0:
+		e = Event{Seq: in.Changed, Kind: event.Changed, Time: at, From: in.Notified, To: in.Level, Late: true}
 	case wasQuiet:
 		e = m.next(event.Changed, at, in.Level, in.Level)
 		e.Why = QuietEnd
 	case ackEnded:
 		e = m.next(event.Changed, at, in.Level, in.Level)
 		e.Why = AckEnded
-	case r.Remind > 0 && at.Sub(in.ToldAt) >= r.Remind:
+	case r.Remind > 0 && at.Sub(in.NotifiedAt) >= r.Remind:
 		e = m.next(event.Changed, at, in.Level, in.Level)
 		e.Why = StillBad
 	default:
 		return dst
 	}
-	e.Incident, e.Opened, e.Tell = in.ID, in.Opened, true
+	e.Incident, e.Opened, e.Notify = in.ID, in.Opened, true
 	m.told(e)
-	in.ToldAt, in.Changed = at, 0
+	in.NotifiedAt, in.Changed = at, 0
 	return append(dst, e)
 }
 
@@ -293,8 +293,8 @@ func (m *Machine) next(kind event.Kind, at time.Time, from, to event.Level) Even
 
 // told notes what receivers believe now.
 func (m *Machine) told(e Event) {
-	if e.Tell {
-		m.Incident.Told, m.Incident.ToldAt = e.To, e.Time
+	if e.Notify {
+		m.Incident.Notified, m.Incident.NotifiedAt = e.To, e.Time
 	}
 }
 

@@ -61,7 +61,7 @@ func TestTable(t *testing.T) {
 				switch {
 				case e.Late:
 					text = "late " + text
-				case !e.Tell:
+				case !e.Notify:
 					text = "(" + text + ")"
 				}
 				said = append(said, fmt.Sprintf("%d %s", i, text))
@@ -79,11 +79,11 @@ func TestAcknowledged(t *testing.T) {
 	at := func(i int) time.Time { return begin.Add(time.Duration(i) * time.Minute) }
 	m.Run(r, event.Warning, at(0), "", name, nil)
 	events, ok := m.Acknowledge(Ack{User: "eva", At: at(1), Until: at(10)}, "", nil)
-	if !ok || len(events) != 1 || events[0].Kind != event.Acknowledged || !events[0].Tell || events[0].Seq != 2 {
+	if !ok || len(events) != 1 || events[0].Kind != event.Acknowledged || !events[0].Notify || events[0].Seq != 2 {
 		t.Fatalf("acknowledged: %v %+v", ok, events)
 	}
 	events = m.Run(r, event.Critical, at(2), "", name, nil)
-	if len(events) != 1 || events[0].Tell {
+	if len(events) != 1 || events[0].Notify {
 		t.Errorf("a change of what is acknowledged is told: %+v", events)
 	}
 	if events = m.Tick(r, at(9), "", nil); len(events) != 0 {
@@ -98,7 +98,7 @@ func TestAcknowledged(t *testing.T) {
 	}
 	m.Acknowledge(Ack{User: "eva", At: at(11)}, "", nil)
 	events = m.Run(r, event.OK, at(12), "", name, nil)
-	if len(events) != 1 || events[0].Kind != event.Resolved || !events[0].Tell || m.Ack != nil {
+	if len(events) != 1 || events[0].Kind != event.Resolved || !events[0].Notify || m.Ack != nil {
 		t.Errorf("OK: %+v, ack %v", events, m.Ack)
 	}
 	if _, ok := m.Acknowledge(Ack{}, "", nil); ok {
@@ -146,7 +146,7 @@ func TestMachineIsItsTwin(t *testing.T) {
 		believed := map[string]event.Level{} // by receivers
 		take := func(events []Event) {
 			for _, e := range events {
-				if e.Tell {
+				if e.Notify {
 					if e.Kind == event.Opened && believed[e.Incident] != event.OK || e.Kind != event.Opened && believed[e.Incident] == event.OK {
 						t.Fatalf("told %+v, believed %v", e, believed[e.Incident])
 					}
@@ -158,7 +158,7 @@ func TestMachineIsItsTwin(t *testing.T) {
 					}
 				}
 				if e.Late {
-					if !e.Tell || e.Seq > seq || e.Incident != open {
+					if !e.Notify || e.Seq > seq || e.Incident != open {
 						t.Fatalf("late %+v after %d", e, seq)
 					}
 					continue
