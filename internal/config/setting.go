@@ -58,7 +58,7 @@ func serverSettings() int {
 var code = strings.NewReplacer("‘", "`", "’", "`")
 
 func settingsOf(t reflect.Type, prefix string, index []int) (out []Setting) {
-	for _, w := range strictyaml.WordsOf(t) {
+	for _, w := range strictyaml.KeysOf(t) {
 		at := slices.Concat(index, w.Index)
 		switch {
 		case w.Type.Kind() == reflect.Struct:

@@ -133,7 +133,7 @@ var leaves = strictyaml.WithLeaves(strictyaml.Leaves{
 		if s == "p99.9" {
 			return strictyaml.Wrong("write p999", "p99.9 is not known")
 		}
-		if !strictyaml.IsWord(s) || strings.Contains(s, " ") {
+		if !strictyaml.IsName(s) || strings.Contains(s, " ") {
 			return strictyaml.Wrong("write one such as p99, mean, errors or cpu_per_request", "%q is not a measure", s)
 		}
 		return nil

@@ -127,7 +127,7 @@ func (d *Decoder) fill(v reflect.Value) {
 	if v.Kind() != reflect.Struct || d.Over {
 		return
 	}
-	for _, w := range WordsOf(v.Type()) {
+	for _, w := range KeysOf(v.Type()) {
 		f := v.FieldByIndex(w.Index)
 		switch {
 		case w.Default == "":
@@ -150,7 +150,7 @@ func (d *Decoder) fill(v reflect.Value) {
 	}
 }
 
-func (d *Decoder) usual(v reflect.Value, w Word, text string) {
+func (d *Decoder) usual(v reflect.Value, w Key, text string) {
 	if err := read(d.leaf(v.Type(), w.Is), text, v); err != nil {
 		panic("default of " + w.Key + ": " + err.Error())
 	}
@@ -165,20 +165,20 @@ func (d *Decoder) structure(what string, n *Node, v reflect.Value) {
 		d.note(v, &Node{Kind: Mapping, At: n.At}, false)
 		return
 	}
-	words := WordsOf(v.Type())
+	known := KeysOf(v.Type())
 	seen := map[string]bool{}
 	for _, f := range n.Fields {
-		i := indexOf(words, f.Key)
+		i := indexOf(known, f.Key)
 		if i < 0 {
 			if d.Over && what != d.top {
-				keys := Keys(words)
+				keys := Names(known)
 				for i := range keys {
 					keys[i] = what + "." + keys[i]
 				}
 				d.Problems.Add(f.At, Suggest(what+"."+f.Key, keys), "unknown key %s", what+"."+f.Key)
 				continue
 			}
-			d.Problems.Add(f.At, suggestKey(f.Key, words), "unknown key %s in %s", f.Key, what)
+			d.Problems.Add(f.At, suggestKey(f.Key, known), "unknown key %s in %s", f.Key, what)
 			continue
 		}
 		if seen[f.Key] {
@@ -190,9 +190,9 @@ func (d *Decoder) structure(what string, n *Node, v reflect.Value) {
 		if d.Over && what != d.top { // a section's keys are known by their whole name
 			name = what + "." + name
 		}
-		d.value(name, words[i].Is, f.Value, v.FieldByIndex(words[i].Index))
+		d.value(name, known[i].Is, f.Value, v.FieldByIndex(known[i].Index))
 	}
-	for _, w := range words {
+	for _, w := range known {
 		if w.Need && !d.Partial && !seen[w.Key] {
 			d.Problems.Add(n.At, w.Doc, "%s needs %s", what, w.Key)
 		}
@@ -202,11 +202,11 @@ func (d *Decoder) structure(what string, n *Node, v reflect.Value) {
 
 // suggestKey names the key that looks most like the one written, or that which a
 // section has, if it is a section's.
-func suggestKey(key string, words []Word) string {
-	keys := Keys(words)
+func suggestKey(key string, known []Key) string {
+	keys := Names(known)
 	if _, ok := Nearest(key, keys); !ok {
-		for _, w := range words {
-			if w.Type.Kind() == reflect.Struct && indexOf(WordsOf(w.Type), key) >= 0 {
+		for _, w := range known {
+			if w.Type.Kind() == reflect.Struct && indexOf(KeysOf(w.Type), key) >= 0 {
 				return "did you mean " + w.Key + "." + key + "?"
 			}
 		}

@@ -33,7 +33,7 @@ func WithLeaves(more Leaves) Leaves {
 
 var usualLeaves = Leaves{
 	"word": Checked(func(s string) error {
-		if !IsWord(s) {
+		if !IsName(s) {
 			return Wrong("write one without quotes, brackets, braces, commas and $", "%q is not a name", s)
 		}
 		return nil
@@ -74,10 +74,10 @@ func Pattern(p string) M { return M{"type": "string", "pattern": p} }
 // Either is the schema of what may be written as a number or as text.
 func Either(p string) M { return M{"type": []string{"string", "number"}, "pattern": p} }
 
-var word = regexp.MustCompile(`^[^\s"'{}\[\],$](?:[^\n"'{}\[\],$]*[^\s"'{}\[\],$])?$`)
+var name = regexp.MustCompile(`^[^\s"'{}\[\],$](?:[^\n"'{}\[\],$]*[^\s"'{}\[\],$])?$`)
 
-// IsWord says whether s can be a name.
-func IsWord(s string) bool { return word.MatchString(s) }
+// IsName says whether s can be a name.
+func IsName(s string) bool { return name.MatchString(s) }
 
 // Mistake is what is wrong with a text.
 type Mistake struct {
@@ -118,16 +118,16 @@ func (c *checked) ReadText(s string) error {
 func (c *checked) Schema() M                 { return c.schema }
 func (c *checked) into(v reflect.Value) bool { v.SetString(c.text); return true }
 
-// oneOf is the leaf of an enumeration.
-func oneOf(words []string) Leaf {
+// enumLeaf is the leaf of an enumeration.
+func enumLeaf(known []string) Leaf {
 	return Checked(func(s string) error {
-		for _, w := range words {
+		for _, w := range known {
 			if s == w {
 				return nil
 			}
 		}
-		return Wrong(Suggest(s, words), "%q is not known", s)
-	}, M{"enum": words})
+		return Wrong(Suggest(s, known), "%q is not known", s)
+	}, M{"enum": known})
 }
 
 // Bool is true or false.
@@ -465,7 +465,7 @@ func leafOf(t reflect.Type, is string, leaves Leaves) Leaf {
 		return nil
 	}
 	if strings.Contains(is, "|") {
-		return oneOf(strings.Split(is, "|"))
+		return enumLeaf(strings.Split(is, "|"))
 	}
 	if low, high, ok := strings.Cut(is, ".."); ok {
 		from, err := strconv.ParseInt(low, 10, 64)

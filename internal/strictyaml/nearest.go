@@ -38,7 +38,7 @@ func Nearest(word string, known []string) (nearest string, ok bool) {
 // Distance is how many letters to put in, take out or replace, or neighbours to
 // swap, make b of a (optimal string alignment; in bytes).
 func Distance(a, b string) int {
-	if len(a) > maxWord || len(b) > maxWord {
+	if len(a) > maxLength || len(b) > maxLength {
 		return max(len(a), len(b))
 	}
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
@@ -74,6 +74,6 @@ func Suggest(word string, known []string) string {
 	return "write one of " + strings.Join(known, ", ")
 }
 
-// maxWord is the length beyond which words are like no others: comparing takes
+// maxLength is the length beyond which words are like no others: comparing takes
 // the product of both lengths.
-const maxWord = 256
+const maxLength = 256

@@ -100,7 +100,7 @@ func (s *Schemas) structure(t reflect.Type, partial bool) M {
 
 func (s *Schemas) object(t reflect.Type, partial bool) M {
 	properties, required := M{}, []string{}
-	for _, w := range WordsOf(t) {
+	for _, w := range KeysOf(t) {
 		p := s.Of(w.Type, w.Is, partial)
 		section := w.Type.Kind() == reflect.Struct && !reflect.PointerTo(w.Type).Implements(nodeReader) && leafOf(w.Type, w.Is, s.Leaves) == nil
 		if k := w.Type.Kind(); section || s.Over && (k == reflect.Struct || k == reflect.Slice || k == reflect.String || k == reflect.Bool) {

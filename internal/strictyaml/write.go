@@ -23,7 +23,7 @@ type writer struct {
 
 // structure writes keys, the first of them after first.
 func (w *writer) structure(v reflect.Value, first, indent string, short bool) {
-	for _, k := range WordsOf(v.Type()) {
+	for _, k := range KeysOf(v.Type()) {
 		f := v.FieldByIndex(k.Index)
 		if short && f.IsZero() {
 			continue

@@ -180,7 +180,7 @@ func TestSchema(t *testing.T) {
 	if err := json.Unmarshal(Schema(), &schema); err != nil {
 		t.Fatal(err)
 	}
-	if len(schema.Required) != 2 || len(schema.Properties) != len(strictyaml.WordsOf(reflect.TypeFor[file]())) || schema.Defs["layout"].Properties["nodes"] == nil || schema.Defs["from"].Properties["takes"] == nil {
+	if len(schema.Required) != 2 || len(schema.Properties) != len(strictyaml.KeysOf(reflect.TypeFor[file]())) || schema.Defs["layout"].Properties["nodes"] == nil || schema.Defs["from"].Properties["takes"] == nil {
 		t.Errorf("%+v", schema)
 	}
 }

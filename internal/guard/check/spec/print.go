@@ -53,7 +53,7 @@ func printMapping(b *strings.Builder, n *node, indent string, path []string) {
 	}
 }
 
-var checkWords = strictyaml.Keys(strictyaml.WordsOf(reflect.TypeFor[rawCheck]()))
+var checkWords = strictyaml.Names(strictyaml.KeysOf(reflect.TypeFor[rawCheck]()))
 
 func ordered(n *node, path []string) []field {
 	if len(path) != 1 {

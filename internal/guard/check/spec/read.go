@@ -142,7 +142,7 @@ func take[T any](r *reader, what string, n *node, zone string, into *map[string]
 			r.problem(f.At, "give one of them another name", "%s %s is defined in %s:%d already", what, f.Key, first.at.File.Name, first.at.Line)
 			continue
 		}
-		if !strictyaml.IsWord(f.Key) || len(f.Key) > 200 {
+		if !strictyaml.IsName(f.Key) || len(f.Key) > 200 {
 			r.problem(f.At, "write a name without quotes, brackets, braces, commas and $", "%q is not a name of a %s", f.Key, what)
 		}
 		def := defined[T]{raw: new(T), at: f.At, node: f.Value, zone: zone}

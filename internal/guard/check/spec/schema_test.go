@@ -58,7 +58,7 @@ func TestCheckKeysAreDocumented(t *testing.T) {
 	}
 	_, reference, ok := strings.Cut(string(text), "## Reference")
 	for _, typ := range []reflect.Type{reflect.TypeFor[rawFile](), reflect.TypeFor[rawCheck](), reflect.TypeFor[rawEach](), reflect.TypeFor[rawThreshold](), reflect.TypeFor[rawWindow]()} {
-		for _, w := range strictyaml.WordsOf(typ) {
+		for _, w := range strictyaml.KeysOf(typ) {
 			if !ok || !strings.Contains(reference, "`"+w.Key+"`") {
 				t.Errorf("%s of %s is not in the reference", w.Key, typ)
 			}

@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// Word is a key of a struct. Tags: `key` is the word, `is` names the leaf that reads
-// its text, lists its words with | between them, or says from..to of a whole number,
+// Key is a key of a struct. Tags: `key` is its name, `is` names the leaf that reads
+// its text, lists its values with | between them, or says from..to of a whole number,
 // `default` is the text that holds if the key is not given, `doc` is what editors
 // show, `need` says that it must be there.
-type Word struct {
+type Key struct {
 	Key, Is, Doc string
 	Default      string
 	Need         bool
@@ -19,52 +19,52 @@ type Word struct {
 	Tag          reflect.StructTag
 }
 
-// About is what the key is for, and its default.
-func (w *Word) About() string {
+// About returns the key's description and its default.
+func (w *Key) About() string {
 	if w.Default == "" {
 		return w.Doc
 	}
 	return strings.TrimSuffix(w.Doc, ".") + "; default " + w.Default + "."
 }
 
-// wordsRead keeps what WordsOf returned, for some structs are read very often.
-var wordsRead sync.Map // of reflect.Type: []Word
+// keysRead keeps what KeysOf returned, for some structs are read very often.
+var keysRead sync.Map // of reflect.Type: []Key
 
-// WordsOf returns the keys of a struct, in its order; not to be changed. The keys of
+// KeysOf returns the keys of a struct, in its order; not to be changed. The keys of
 // an embedded struct without a key of its own are among them, so that what a file
 // has beside the program's struct can stand around it.
-func WordsOf(t reflect.Type) []Word {
-	if known, ok := wordsRead.Load(t); ok {
-		return known.([]Word)
+func KeysOf(t reflect.Type) []Key {
+	if known, ok := keysRead.Load(t); ok {
+		return known.([]Key)
 	}
-	var out []Word
+	var out []Key
 	for i := range t.NumField() {
 		f := t.Field(i)
 		switch key := f.Tag.Get("key"); {
 		case key != "":
-			out = append(out, Word{key, f.Tag.Get("is"), f.Tag.Get("doc"), f.Tag.Get("default"), f.Tag.Get("need") != "", []int{i}, f.Type, f.Tag})
+			out = append(out, Key{key, f.Tag.Get("is"), f.Tag.Get("doc"), f.Tag.Get("default"), f.Tag.Get("need") != "", []int{i}, f.Type, f.Tag})
 		case f.Anonymous && f.Type.Kind() == reflect.Struct:
-			for _, w := range WordsOf(f.Type) {
+			for _, w := range KeysOf(f.Type) {
 				w.Index = append([]int{i}, w.Index...)
 				out = append(out, w)
 			}
 		}
 	}
-	wordsRead.Store(t, out)
+	keysRead.Store(t, out)
 	return out
 }
 
-// Keys are the names of words.
-func Keys(words []Word) []string {
+// Names returns the names of keys.
+func Names(known []Key) []string {
 	var out []string
-	for _, w := range words {
+	for _, w := range known {
 		out = append(out, w.Key)
 	}
 	return out
 }
 
-func indexOf(words []Word, key string) int {
-	for i, w := range words {
+func indexOf(known []Key, key string) int {
+	for i, w := range known {
 		if w.Key == key {
 			return i
 		}
@@ -93,11 +93,11 @@ func Undescribed(root reflect.Type, leaves Leaves) []string {
 			return
 		}
 		seen[t] = true
-		words := WordsOf(t)
-		if len(words) == 0 {
-			wrong = append(wrong, t.String()+" has no words")
+		known := KeysOf(t)
+		if len(known) == 0 {
+			wrong = append(wrong, t.String()+" has no keys")
 		}
-		for _, w := range words {
+		for _, w := range known {
 			if w.Doc == "" || w.Key != strings.ToLower(w.Key) {
 				wrong = append(wrong, t.String()+" does not describe "+w.Key)
 			}
