@@ -75,7 +75,7 @@ func (s *logSink) Save(_ context.Context, records map[string][]byte) error {
 func importServer(t *testing.T) (*logSink, string) {
 	t.Helper()
 	s := &logSink{records: map[string][]byte{}}
-	door := accesslog.NewDoor(accesslog.New(accesslog.Options{Sink: s, State: s, Now: func() time.Time { return time.Unix(begin, 0) }}))
+	door := accesslog.NewImportHandler(accesslog.New(accesslog.Options{Sink: s, State: s, Now: func() time.Time { return time.Unix(begin, 0) }}))
 	srv := httptest.NewServer(door)
 	t.Cleanup(func() {
 		door.Close()

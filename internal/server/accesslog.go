@@ -15,7 +15,7 @@ import (
 // followed.
 type accessLogs struct {
 	in      *accesslog.Ingester
-	door    *accesslog.Door
+	imports *accesslog.ImportHandler
 	watches []accesslog.Watch
 }
 
@@ -28,7 +28,7 @@ func (s *Server) openAccessLogs(ctx context.Context) (*accessLogs, error) {
 		o.Traces = s.traces
 	}
 	l := &accessLogs{in: accesslog.New(o)}
-	l.door = accesslog.NewDoor(l.in)
+	l.imports = accesslog.NewImportHandler(l.in)
 	var errs []error
 	for i, c := range s.cfg.AccessLogs {
 		w, err := watch(c)
@@ -40,7 +40,7 @@ func (s *Server) openAccessLogs(ctx context.Context) (*accessLogs, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	s.metrics.registry.MustRegister(accessLogCollector{l.in.Stats, l.door.Stats})
+	s.metrics.registry.MustRegister(accessLogCollector{l.in.Stats, l.imports.Stats})
 	return l, nil
 }
 
@@ -55,7 +55,7 @@ func watch(c config.AccessLog) (accesslog.Watch, error) {
 // API was opened, so that imports are ended before it is closed.
 func (s *Server) startAccessLogs(ctx context.Context, l *accessLogs) error {
 	s.started("imports", func(context.Context) error {
-		l.door.Close()
+		l.imports.Close()
 		return nil
 	})
 	if len(l.watches) == 0 {
@@ -85,8 +85,8 @@ var followReadings = []reading[accesslog.FollowStats]{
 // accessLogCollector tells what became of lines, imported and followed, and of
 // imports.
 type accessLogCollector struct {
-	stats func() accesslog.Stats
-	door  func() accesslog.DoorStats
+	stats   func() accesslog.Stats
+	imports func() accesslog.ImportStats
 }
 
 var (
@@ -119,7 +119,7 @@ func (c accessLogCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, r := range s.Refused {
 		add(accessLogRefused, r.Count, r.Reason)
 	}
-	d := c.door()
+	d := c.imports()
 	add(importsRefused, d.Slow, "slow")
 	add(importsRefused, d.Busy, "busy")
 	ch <- prometheus.MustNewConstMetric(importsArriving, level, float64(d.Arriving))

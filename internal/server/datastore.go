@@ -18,7 +18,7 @@ type dataStore struct {
 	store    store.Store
 	writer   string                // the name of the directory's server in it
 	damage   func() []store.Damage // found since it was opened
-	room     func() error          // wraps store.ErrFull while there is none
+	space    func() error          // wraps store.ErrFull while there is none
 	leap     func() (clockLeap, bool)
 	leapt    func(wall time.Time) time.Duration // by how much the clock is ahead of maintenance, if it leapt
 	sizes    func() storeSizes                  // in memory
@@ -33,9 +33,9 @@ type storeSizes struct{ cache, memtables, index int64 }
 
 // damageFile keeps what is damaged over restarts.
 type damageFile struct {
-	known    []store.Damage // found by earlier runs, and not acknowledged
-	forget   func(except func(store.Damage) bool) error
-	remember func(store.Damage) error
+	known       []store.Damage // found by earlier runs, and not acknowledged
+	acknowledge func(except func(store.Damage) bool) error
+	remember    func(store.Damage) error
 }
 
 // openDataStore opens the store of the server's data directory. The damage file is
@@ -57,7 +57,7 @@ func (s *Server) openDataStore(ctx context.Context) (d *dataStore, f damageFile,
 		AnswerBytes: s.shares.Question,
 	}
 	o.Retention[0], o.Retention[1], o.Retention[2], o.Retention[3] = r.Base, r.Minute, r.TenMin, r.Hour
-	f.forget = func(except func(store.Damage) bool) error { return pebblestore.AcknowledgeDamage(o, except) }
+	f.acknowledge = func(except func(store.Damage) bool) error { return pebblestore.AcknowledgeDamage(o, except) }
 	f.remember = func(d store.Damage) error { return pebblestore.Remember(o, d) }
 	if f.known, err = pebblestore.KnownDamage(o); err != nil {
 		return nil, f, fmt.Errorf("read what is damaged in %s: %w", s.cfg.Data, err)
@@ -80,7 +80,7 @@ func openEmptyStore(ctx context.Context, dir string) (*dataStore, error) {
 
 func newDataStore(st *pebblestore.Store) *dataStore {
 	return &dataStore{
-		store: st, writer: st.Writer(), damage: st.Damage, room: st.Room, leap: st.ClockLeap, leapt: st.Leapt,
+		store: st, writer: st.Writer(), damage: st.Damage, space: st.Room, leap: st.ClockLeap, leapt: st.Leapt,
 		sizes: func() storeSizes {
 			s := st.Stats()
 			return storeSizes{s.CacheBytes, s.MemtableBytes, s.IndexBytes}

@@ -96,7 +96,7 @@ func (s *Server) acknowledgeDamage() (*api.DamageAcknowledged, error) {
 		}
 		over = append(over, d)
 	}
-	if err := s.forget(func(d store.Damage) bool { return !reported(over, d) }); err != nil {
+	if err := s.acknowledge(func(d store.Damage) bool { return !reported(over, d) }); err != nil {
 		return nil, err
 	}
 	s.damageMu.Lock()
@@ -152,10 +152,10 @@ func damageProblem(d store.Damage) api.Problem {
 	return p
 }
 
-// roomProblems reports a disk that is too full to write to.
-func roomProblems(room func() error) func() []api.Problem {
+// spaceProblems reports a disk that is too full to write to.
+func spaceProblems(space func() error) func() []api.Problem {
 	return func() []api.Problem {
-		err := room()
+		err := space()
 		if !errors.Is(err, store.ErrFull) {
 			return nil
 		}

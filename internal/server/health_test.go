@@ -109,7 +109,7 @@ func TestDegradedDocs(t *testing.T) {
 func TestDegraded(t *testing.T) {
 	full := error(nil)
 	s := start(t, testConfig(t.TempDir()))
-	s.health.watch(roomProblems(func() error { return full }))
+	s.health.watch(spaceProblems(func() error { return full }))
 	base := "http://" + s.Addr()
 	if code, body := get(t, base+"/readyz"); code != http.StatusOK || body != "ready\n" {
 		t.Errorf("whole: /readyz answers %d %q", code, body)

@@ -15,21 +15,21 @@ import (
 const maintainEvery = 10 * time.Second
 
 // leapWait is how long a clock that leapt must stand before data expires by it. A
-// leap is a problem from leapTold on, or from stopTold on where the server may just
+// leap is a problem from leapReported on, or from stopReported on where the server may just
 // have been off: a holiday's stop is not a problem.
 const (
-	leapWait = time.Hour
-	leapTold = 24 * time.Hour
-	stopTold = 90 * 24 * time.Hour
+	leapWait     = time.Hour
+	leapReported = 24 * time.Hour
+	stopReported = 90 * 24 * time.Hour
 )
 
 // clockProblem reports a clock that maintenance does not go by yet.
 func clockProblem(leap clockLeap, leapt bool) []api.Problem {
-	told, since := stopTold, "the last maintenance of the store"
+	threshold, since := stopReported, "the last maintenance of the store"
 	if leap.Running {
-		told, since = leapTold, "the time that has passed"
+		threshold, since = leapReported, "the time that has passed"
 	}
-	if !leapt || leap.Ahead < told {
+	if !leapt || leap.Ahead < threshold {
 		return nil
 	}
 	left := fmt.Sprintf("in %s of running", figure.Counted(max(1, int((leap.Left+time.Minute-1)/time.Minute)), "minute"))

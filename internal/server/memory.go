@@ -103,8 +103,8 @@ func (s *Server) memoryParts() []memoryPart {
 	if s.traces != nil {
 		parts = append(parts, memoryPart{name: "traces", bytes: s.traces.Stats().MemoryBytes, limit: s.shares.Traces})
 	}
-	if s.door != nil {
-		d := s.door.Stats()
+	if s.otlp != nil {
+		d := s.otlp.Stats()
 		parts = append(parts, memoryPart{name: "targets", bytes: d.TargetBytes, limit: s.shares.Targets},
 			memoryPart{name: "ingest", bytes: d.InFlightBytes, limit: s.shares.Ingest})
 	}

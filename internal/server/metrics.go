@@ -80,12 +80,12 @@ func handlerName(path string) string {
 		if !ok {
 			continue
 		}
-		word, _, _ := strings.Cut(rest, "/")
-		switch word {
+		segment, _, _ := strings.Cut(rest, "/")
+		switch segment {
 		case "services", "distribution", "heatmap", "timeline", "scaling", "leaves", "simulate", "labels", "families", "nearest", "tenants", "explain", "marks", "status", "import",
 			"breakdown", "operations", "callers", "traces", "apdex", "apdex-targets", "sla", "compare", "changes", "sessions", "check", "checks", "incidents", "maintenance", "damage",
 			"query", "query_range", "series", "label", "metadata", "write":
-			return api.name + word
+			return api.name + segment
 		}
 		return api.name + "other"
 	}

@@ -30,7 +30,7 @@ func (s *Server) openStore(ctx context.Context) error {
 	s.samples = history.NewCache(d.store, history.CacheOptions{Bytes: s.shares.Samples, Samples: s.cfg.MaxSamples, Age: s.cfg.MaxSampleAge})
 	s.data, s.store = d, s.samples
 	s.metrics.registry.MustRegister(d.readings, newPartCollector(s.samples.Bytes, sampleReadings))
-	s.health.watch(roomProblems(d.room))
+	s.health.watch(spaceProblems(d.space))
 	s.started("store", func(context.Context) error { return s.store.Close() })
 	s.own, err = store.OwnRecords(ctx, s.store, d.writer)
 	return err
@@ -67,8 +67,8 @@ func (s *Server) openAggregator(ctx context.Context) error {
 	return nil
 }
 
-// startDoors lets questions in, then data.
-func (s *Server) startDoors(ctx context.Context) error {
+// startListeners lets questions in, then data.
+func (s *Server) startListeners(ctx context.Context) error {
 	logs, err := s.openAccessLogs(ctx)
 	if err != nil {
 		return err
@@ -99,9 +99,9 @@ func (s *Server) startDoors(ctx context.Context) error {
 		s.log.Warn("this binary was built without the page: make build makes one with it; the API is complete")
 	}
 	s.sweepBodies()
-	s.serveHTTP("page and API", s.http, s.routes(questions, logs.door, ui.Handler()))
+	s.serveHTTP("page and API", s.http, s.routes(questions, logs.imports, ui.Handler()))
 
-	door, err := otlp.Start(ctx, otlp.Options{
+	receiver, err := otlp.Start(ctx, otlp.Options{
 		Sink:         otlp.Into(s.agg),
 		Assembler:    s.assembler(),
 		GRPCListener: s.otlpGRPC,
@@ -119,24 +119,24 @@ func (s *Server) startDoors(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.door = door
+	s.otlp = receiver
 	stopped := make(chan struct{})
 	forwarded := make(chan struct{})
 	go func() {
 		defer close(forwarded)
 		select {
-		case err := <-door.Failed():
+		case err := <-receiver.Failed():
 			s.fail("ingest", err)
 		case <-stopped:
 		}
 	}()
 	s.started("ingest", func(ctx context.Context) error {
-		err := door.Shutdown(ctx)
+		err := receiver.Shutdown(ctx)
 		close(stopped)
 		<-forwarded
 		return err
 	})
-	s.metrics.registry.MustRegister(ingestCollector{door.Stats})
+	s.metrics.registry.MustRegister(ingestCollector{receiver.Stats})
 	return s.startAccessLogs(ctx, logs)
 }
 

@@ -2,7 +2,7 @@
 // nothing.
 //
 // Start means ready: when it returns, every address listens, the journal is
-// replayed and questions are answered. Close means gone: it stops taking in
+// replayed and questions are answered. Close stops taking in
 // data, answers what is being asked, breaks open traces down as they are,
 // flushes what has arrived, and closes the store, in that order, so that
 // nothing accepted is lost; the errors of all steps are joined.
@@ -63,7 +63,7 @@ type Server struct {
 	damageFile
 	acknowledged []store.Damage
 	metrics      *metrics
-	door         *otlp.Server
+	otlp         *otlp.Server
 	bound        config.Bound  // on the memory of the whole program
 	shares       config.Shares // of it
 	questions    *store.Memory
@@ -146,7 +146,7 @@ func Start(ctx context.Context, set Settings) (_ *Server, err error) {
 	if err := s.startChecks(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.startDoors(ctx); err != nil {
+	if err := s.startListeners(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.startMirror(ctx); err != nil {

@@ -259,7 +259,7 @@ func TestTakenAddressLeavesNothingBehind(t *testing.T) {
 	start(t, testConfig(cfg.Data)) // not locked
 }
 
-func TestDoors(t *testing.T) {
+func TestListeners(t *testing.T) {
 	s := start(t, testConfig(t.TempDir()))
 	base := "http://" + s.Addr()
 	for path, want := range map[string]string{

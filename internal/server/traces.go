@@ -110,7 +110,7 @@ var traceReadings = []reading[traces.Stats]{
 	{"tailscope_trace_spans_late_total", "Spans left out because their trace had been closed.", counts, func(s traces.Stats) float64 { return float64(s.Late) }},
 	{"tailscope_trace_spans_too_many_total", "Spans left out because their trace had too many.", counts, func(s traces.Stats) float64 { return float64(s.TooMany) }},
 	{"tailscope_trace_spans_invalid_total", "Spans left out for want of a trace id or because they end before they start.", counts, func(s traces.Stats) float64 { return float64(s.Invalid) }},
-	{"tailscope_trace_spans_no_room_total", "Spans left out for want of memory.", counts, func(s traces.Stats) float64 { return float64(s.NoRoom) }},
+	{"tailscope_trace_spans_no_room_total", "Spans left out for want of memory.", counts, func(s traces.Stats) float64 { return float64(s.NoSpace) }},
 	{"tailscope_trace_spans_duplicate_total", "Spans that came more than once.", counts, func(s traces.Stats) float64 { return float64(s.Duplicates) }},
 	{"tailscope_trace_spans_orphaned_total", "Spans whose parent never came.", counts, func(s traces.Stats) float64 { return float64(s.Orphans) }},
 	{"tailscope_traces_closed_total", "Traces closed.", counts, func(s traces.Stats) float64 { return float64(s.Closed) }},

@@ -59,7 +59,7 @@ func TestServicesAreBounded(t *testing.T) {
 }
 
 func TestImportsAtOnceAreBounded(t *testing.T) {
-	door := NewDoor(testIngester(newLedger(), newMemory()))
+	door := NewImportHandler(testIngester(newLedger(), newMemory()))
 	srv := httptest.NewServer(door)
 	defer srv.Close()
 	defer door.Close()
@@ -123,7 +123,7 @@ func TestImportsAtOnceAreBounded(t *testing.T) {
 func TestSlowImports(t *testing.T) {
 	var nanos atomic.Int64
 	now := func() time.Time { return time.Unix(1000, nanos.Load()) }
-	door := NewDoor(testIngester(newLedger(), newMemory()))
+	door := NewImportHandler(testIngester(newLedger(), newMemory()))
 	door.arriving.Now, door.streams.Now = now, now
 	srv := httptest.NewServer(door)
 	defer srv.Close()
@@ -187,7 +187,7 @@ func TestSlowImports(t *testing.T) {
 			t.Errorf("cut off with %d %s", a.status, a.body)
 		}
 	}
-	until("nothing is held", func() bool { return slots() == 0 && door.Stats() == DoorStats{Slow: drips + 1} })
+	until("nothing is held", func() bool { return slots() == 0 && door.Stats() == ImportStats{Slow: drips + 1} })
 	if b := door.arriving.Stats().Bytes; b != 0 {
 		t.Errorf("%d bytes are held", b)
 	}

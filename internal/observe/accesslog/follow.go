@@ -76,7 +76,7 @@ func Follow(ctx context.Context, o FollowOptions) (*Follower, error) {
 			return nil, fmt.Errorf("follow %s: %w", w.Path, err)
 		}
 	}
-	if err := f.look(ctx); err != nil {
+	if err := f.openNewFiles(ctx); err != nil {
 		f.closeFiles()
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func Follow(ctx context.Context, o FollowOptions) (*Follower, error) {
 			case <-ctx.Done():
 				return
 			}
-			if f.look(ctx) != nil {
+			if f.openNewFiles(ctx) != nil {
 				return
 			}
 		}
@@ -132,20 +132,20 @@ func (f *Follower) closeFiles() {
 
 // round looks for files and reads them once.
 func (f *Follower) round(ctx context.Context) error {
-	if err := f.look(ctx); err != nil {
+	if err := f.openNewFiles(ctx); err != nil {
 		return err
 	}
 	return f.readAll(ctx)
 }
 
-// look begins with files that are not being read. It returns only ctx's error:
+// openNewFiles begins with files that are not being read. It returns only ctx's error:
 // others are logged, and tried again in the next round.
-func (f *Follower) look(ctx context.Context) error {
+func (f *Follower) openNewFiles(ctx context.Context) error {
 	for i := range f.o.Watches {
 		w := &f.o.Watches[i]
 		paths, _ := filepath.Glob(w.Path) // the pattern was looked at before
 		for _, path := range paths {
-			if packed(path) || path != w.Path && rotatedName(path) || slices.ContainsFunc(f.tails, func(t *tail) bool { return t.watch == w && t.path == path && !t.gone }) {
+			if packed(path) || path != w.Path && rotatedName(path) || slices.ContainsFunc(f.tails, func(t *tail) bool { return t.watch == w && t.path == path && !t.replaced }) {
 				continue
 			}
 			if err := f.begin(ctx, w, path); err != nil {
@@ -211,19 +211,19 @@ func rotatedName(path string) bool {
 
 // tail is a file that is being read.
 type tail struct {
-	watch  *Watch
-	path   string // it was found by
-	file   *os.File
-	info   fs.FileInfo
-	feed   *feed
-	from   int64 // where the reading began
-	offset int64 // what is before was taken
-	head   head
-	gone   bool // the path leads to another file, or nowhere
-	quiet  time.Time
-	said   string // the last error about its format
-	told   bool   // that it has no durations
-	key    string // of its record
+	watch    *Watch
+	path     string // it was found by
+	file     *os.File
+	info     fs.FileInfo
+	feed     *feed
+	from     int64 // where the reading began
+	offset   int64 // what is before was taken
+	head     head
+	replaced bool // the path leads to another file, or nowhere
+	quiet    time.Time
+	said     string // the last error about its format
+	warned   bool   // that it has no durations
+	key      string // of its record
 }
 
 // begin opens the file at a path that is not being read, and those that were
@@ -309,14 +309,14 @@ func (f *Follower) rotated(w *Watch, path string, k place) (*tail, error) {
 		return nil, err
 	}
 	if t == nil {
-		if !k.Gone { // otherwise it was read to what was then its end
+		if !k.Replaced { // otherwise it was read to what was then its end
 			f.stats.lost.Add(1)
 			f.o.Logger.Warn("what was last written to a rotated access log cannot be read: there is no such file any more, or it is packed; import it to count the rest",
 				"file", path, "read_bytes", k.Offset)
 		}
 		return nil, nil
 	}
-	t.from, t.offset, t.head, t.gone = k.From, k.Offset, k.head, true
+	t.from, t.offset, t.head, t.replaced = k.From, k.Offset, k.head, true
 	return t, nil
 }
 
@@ -365,15 +365,15 @@ func (f *Follower) toEnd(ctx context.Context, t *tail) error {
 	} else {
 		lines = lines[:last]
 	}
-	if len(lines) == 0 || !f.settle(ctx, t, lines) {
+	if len(lines) == 0 || !f.prepareTail(ctx, t, lines) {
 		return nil
 	}
 	t.feed.learn(lines)
 	return nil
 }
 
-// settle makes t ready to take lines. It says once what is wrong.
-func (f *Follower) settle(ctx context.Context, t *tail, lines []byte) bool {
+// dropTargets makes t ready to take lines. It says once what is wrong.
+func (f *Follower) prepareTail(ctx context.Context, t *tail, lines []byte) bool {
 	if t.feed != nil {
 		return true
 	}
@@ -394,7 +394,7 @@ func (f *Follower) settle(ctx context.Context, t *tail, lines []byte) bool {
 // read takes what was written to a file since the last time, then looks
 // whether it is still the one at its path.
 func (f *Follower) read(ctx context.Context, t *tail) error {
-	if !t.gone {
+	if !t.replaced {
 		if err := f.truncated(ctx, t); err != nil {
 			return err
 		}
@@ -406,13 +406,13 @@ func (f *Follower) read(ctx context.Context, t *tail) error {
 	if last {
 		t.quiet = f.o.Now()
 	}
-	if !t.gone {
+	if !t.replaced {
 		switch info, err := os.Stat(t.path); {
 		case errors.Is(err, fs.ErrNotExist): // its successor is waited for
 		case err != nil:
 			return err
 		case !os.SameFile(info, t.info):
-			t.gone, t.quiet = true, f.o.Now()
+			t.replaced, t.quiet = true, f.o.Now()
 			if err := f.save(ctx, t); err != nil {
 				return err
 			}
@@ -443,7 +443,7 @@ func (f *Follower) read(ctx context.Context, t *tail) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if n > 0 && f.settle(ctx, t, f.buf[:n]) {
+	if n > 0 && f.prepareTail(ctx, t, f.buf[:n]) {
 		if err := t.feed.block(ctx, f.buf[:n], t.offset); err != nil {
 			return err
 		}
@@ -471,14 +471,14 @@ func (f *Follower) drain(ctx context.Context, t *tail) (any bool, err error) {
 		if end == 0 && n == len(f.buf) {
 			end = n // a line that is not a line
 		}
-		if end == 0 || !f.settle(ctx, t, f.buf[:end]) {
+		if end == 0 || !f.prepareTail(ctx, t, f.buf[:end]) {
 			return any, nil
 		}
 		t.feed.tally = Tally{} // nobody asks for it, and it would grow
 		if err := t.feed.block(ctx, f.buf[:end], t.offset); err != nil {
 			return any, err
 		}
-		f.say(t)
+		f.logRefused(t)
 		f.notice(t)
 		t.offset += int64(end)
 		any = true
@@ -488,8 +488,8 @@ func (f *Follower) drain(ctx context.Context, t *tail) (any bool, err error) {
 	}
 }
 
-// say logs the first line of a block that could not be used.
-func (f *Follower) say(t *tail) {
+// logRefused logs the first line of a block that could not be used.
+func (f *Follower) logRefused(t *tail) {
 	if t.said != "" || len(t.feed.tally.Problems) == 0 {
 		return
 	}
@@ -501,10 +501,10 @@ func (f *Follower) say(t *tail) {
 
 // notice logs once for a file that it has no durations.
 func (f *Follower) notice(t *tail) {
-	if t.told || t.feed.tally.Untimed == 0 {
+	if t.warned || t.feed.tally.Untimed == 0 {
 		return
 	}
-	t.told = true
+	t.warned = true
 	f.o.Logger.Warn("an access log has no durations: its requests and their sizes are counted, and nothing else is known of them; log $request_time too",
 		"file", t.path, "service", t.watch.Source.Service, "format", t.feed.src.FormatName(), "log_format", Directive)
 }
@@ -527,7 +527,7 @@ func (f *Follower) truncated(ctx context.Context, t *tail) error {
 	records := map[string]any{}
 	t.place().followed(t.watch.Source.Service, records)
 	if rest != nil {
-		rest.from, rest.offset, rest.head, rest.feed, rest.gone, rest.key = t.from, t.offset, t.head, t.feed, true, t.key+"\x00copy"
+		rest.from, rest.offset, rest.head, rest.feed, rest.replaced, rest.key = t.from, t.offset, t.head, t.feed, true, t.key+"\x00copy"
 		if _, err := f.drain(ctx, rest); err != nil {
 			rest.file.Close()
 			return err

@@ -44,7 +44,7 @@ func (w *world) start() {
 		w.f.closeFiles()
 	}
 	w.f = newFollower(FollowOptions{Ingester: testIngester(w.l, w.st), Watches: []Watch{w.watch}, Now: func() time.Time { return w.now }, Logger: slog.New(slog.NewTextHandler(&w.said, nil))})
-	if err := w.f.look(context.Background()); err != nil {
+	if err := w.f.openNewFiles(context.Background()); err != nil {
 		w.t.Fatal(err)
 	}
 }

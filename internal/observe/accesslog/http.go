@@ -68,9 +68,9 @@ func ParseValues(v url.Values) (c Config, since time.Time, again bool, err error
 	return c, since, again, nil
 }
 
-// Door takes imports over HTTP. An import takes a slot once the beginning of its
+// ImportHandler takes imports over HTTP. An import takes a slot once the beginning of its
 // body is there, and holds it while the rest comes at a minimum rate.
-type Door struct {
+type ImportHandler struct {
 	in       *Ingester
 	arriving listen.Bodies // of which the beginning is awaited
 	streams  listen.Bodies // of imports that have a slot
@@ -84,10 +84,10 @@ type Door struct {
 	under  sync.WaitGroup
 }
 
-// NewDoor returns the handler of ImportPath. It must be closed before what the
+// NewImportHandler returns the handler of ImportPath. It must be closed before what the
 // Ingester writes to is.
-func NewDoor(in *Ingester) *Door {
-	d := &Door{in: in, closed: make(chan struct{}), cancel: map[*context.CancelCauseFunc]struct{}{}}
+func NewImportHandler(in *Ingester) *ImportHandler {
+	d := &ImportHandler{in: in, closed: make(chan struct{}), cancel: map[*context.CancelCauseFunc]struct{}{}}
 	d.arriving.Grace, d.streams.Grace = grace, grace
 	d.streams.Max = maxImports // of which none is cut off for another: that would be none's gain
 	return d
@@ -102,17 +102,17 @@ const (
 	grace      = 20 * time.Second
 )
 
-// DoorStats count imports that were refused, or broken off, for the sake of others.
-type DoorStats struct {
+// ImportStats count imports that were refused, or broken off, for the sake of others.
+type ImportStats struct {
 	Arriving int    // now: those of which the beginning is awaited
 	Slow     uint64 // the body came too slowly
 	Busy     uint64 // too many were arriving, or under way
 }
 
 // Stats returns the counts so far.
-func (d *Door) Stats() DoorStats {
+func (d *ImportHandler) Stats() ImportStats {
 	a, s := d.arriving.Stats(), d.streams.Stats()
-	return DoorStats{a.Arriving, a.Slow + s.Slow, d.busy.Load()}
+	return ImportStats{a.Arriving, a.Slow + s.Slow, d.busy.Load()}
 }
 
 var (
@@ -124,7 +124,7 @@ var (
 
 // Close ends imports under way, after the block that each is at, and refuses
 // further ones.
-func (d *Door) Close() {
+func (d *ImportHandler) Close() {
 	d.mu.Lock()
 	select {
 	case <-d.closed:
@@ -139,7 +139,7 @@ func (d *Door) Close() {
 }
 
 // enter counts a request in; its context ends when the door is closed.
-func (d *Door) enter(ctx context.Context) (context.Context, func(), error) {
+func (d *ImportHandler) enter(ctx context.Context) (context.Context, func(), error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	select {
@@ -165,7 +165,7 @@ func (d *Door) enter(ctx context.Context) (context.Context, func(), error) {
 }
 
 // begin takes a slot, which end gives back.
-func (d *Door) begin() error {
+func (d *ImportHandler) begin() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.slots >= maxImports {
@@ -175,14 +175,14 @@ func (d *Door) begin() error {
 	return nil
 }
 
-func (d *Door) end() {
+func (d *ImportHandler) end() {
 	d.mu.Lock()
 	d.slots--
 	d.mu.Unlock()
 }
 
-// take imports the body of a request.
-func (d *Door) take(ctx context.Context, w http.ResponseWriter, r *http.Request, what Import) (*api.AccessLogImport, error) {
+// importBody imports the body of a request.
+func (d *ImportHandler) importBody(ctx context.Context, w http.ResponseWriter, r *http.Request, what Import) (*api.AccessLogImport, error) {
 	off := listen.Interrupt(w)
 	// Its own bounds are in place of the listener's on a whole request.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
@@ -249,7 +249,7 @@ type brokenError struct{ error }
 func (e brokenError) Unwrap() error { return e.error }
 
 // ServeHTTP takes the lines of one log.
-func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *ImportHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		refuse(w, http.StatusMethodNotAllowed, "invalid", "", ImportPath+" takes POST, not "+r.Method)
@@ -269,7 +269,7 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var out *api.AccessLogImport
 	if err == nil {
 		defer leave()
-		out, err = d.take(ctx, w, r, Import{Source: src, Since: since, Again: again})
+		out, err = d.importBody(ctx, w, r, Import{Source: src, Since: since, Again: again})
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Minute))
 	}
 	if err != nil && context.Cause(ctx) == errStopping { // what it came to otherwise

@@ -220,12 +220,12 @@ func (in *Ingester) remember(ctx context.Context, s *service, records map[string
 	if changed {
 		out[routesKey(s.name)] = routes
 	}
-	lanes, err := s.counted()
+	sequences, err := s.counted()
 	if err != nil {
 		return err
 	}
-	if lanes != nil {
-		out[lanesKey(s.name)] = lanes
+	if sequences != nil {
+		out[sequencesKey(s.name)] = sequences
 	}
 	return in.o.State.Save(ctx, out)
 }

@@ -95,7 +95,7 @@ func New(o Options) *Ingester {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.State == nil {
-		o.State = forgetful{}
+		o.State = discardState{}
 	}
 	return &Ingester{o: o, services: map[string]*service{}, imports: map[string]bool{}}
 }
@@ -146,10 +146,10 @@ type feed struct {
 	details []byte
 	dry     bool // parse and name only
 
-	holder string // names the file to its lane
-	lane   int    // -1: not known yet
-	ticks  []tick
-	tickAt map[tickKey]int
+	holder   string // names the file to its lane
+	sequence int    // -1: not known yet
+	ticks    []tick
+	tickAt   map[tickKey]int
 
 	implausible uint64 // times of a queue in the block under way that were left out
 }
@@ -168,7 +168,7 @@ func (in *Ingester) feed(ctx context.Context, src *Source, seed uint64, holder s
 	if err != nil {
 		return nil, err
 	}
-	return &feed{in: in, src: src, svc: svc, seed: seed, holder: holder, lane: -1, tickAt: map[tickKey]int{}, parser: parser{f: src.format}}, nil
+	return &feed{in: in, src: src, svc: svc, seed: seed, holder: holder, sequence: -1, tickAt: map[tickKey]int{}, parser: parser{f: src.format}}, nil
 }
 
 // learn looks at lines without counting them, so that routes are known before
@@ -230,12 +230,12 @@ func (f *feed) try(ctx context.Context, b []byte, offset int64) error {
 	var batch Batch
 	attempts := 0
 	f.implausible = 0
-	f.forgetTicks()
+	f.resetTicks()
 	if f.dry {
-		f.svc.settle(0, nil)
+		f.svc.dropTargets(0, nil)
 	} else {
 		batch = f.in.o.Sink.NewBatch()
-		f.svc.settle(batch.Epoch(), f.in.o.Traces)
+		f.svc.dropTargets(batch.Epoch(), f.in.o.Traces)
 	}
 	for at := 0; at < len(b); {
 		line, rest := cutLine(b[at:])
@@ -279,12 +279,12 @@ func (f *feed) try(ctx context.Context, b []byte, offset int64) error {
 		}
 	}
 	if !f.dry {
-		f.tell(batch, oldest)
+		f.addCounts(batch, oldest)
 		rejects, err := batch.Commit(ctx)
 		if err != nil {
 			return err
 		}
-		f.told()
+		f.commitCounts()
 		if n := rejects.Total(); n > 0 { // none of the lines' times should lead here
 			f.in.o.Logger.Warn("the aggregator refused observations of access log lines", "service", f.src.Service, "observations", n)
 		}

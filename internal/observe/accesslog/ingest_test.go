@@ -418,7 +418,7 @@ func TestWhoseFaultAnImportIs(t *testing.T) {
 		{"a state that cannot be read", "hello\n", brokenState{}, http.StatusBadRequest, "no known format"},
 		{"the same with good lines", "1772366370.250 0.120 200 GET /\n", brokenState{}, http.StatusInternalServerError, "import the same file again"},
 	} {
-		d := NewDoor(testIngester(newLedger(), tc.st))
+		d := NewImportHandler(testIngester(newLedger(), tc.st))
 		w := httptest.NewRecorder()
 		query := url.Values{"service": {"shop"}}
 		if tc.status == http.StatusInternalServerError {

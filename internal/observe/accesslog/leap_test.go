@@ -17,7 +17,7 @@ func TestLinesInAClockLeap(t *testing.T) {
 		Now: func() time.Time { return noon.Add(ahead) }, Leapt: func() time.Duration { return ahead }})
 	w.f.closeFiles()
 	w.f = newFollower(FollowOptions{Ingester: in, Watches: []Watch{w.watch}, Now: func() time.Time { return w.now }})
-	if err := w.f.look(t.Context()); err != nil {
+	if err := w.f.openNewFiles(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, ahead = range []time.Duration{leap, 0} {

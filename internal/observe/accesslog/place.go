@@ -48,10 +48,10 @@ func (h head) hash(file *os.File) uint64 {
 // place is how far a file was read, as it is saved.
 type place struct {
 	head
-	Inode  uint64 `json:"inode"`
-	From   int64  `json:"from,omitempty"` // where the reading began
-	Offset int64  `json:"offset"`
-	Gone   bool   `json:"gone,omitempty"`
+	Inode    uint64 `json:"inode"`
+	From     int64  `json:"from,omitempty"` // where the reading began
+	Offset   int64  `json:"offset"`
+	Replaced bool   `json:"gone,omitempty"`
 }
 
 // span is a part of a file, [From, To) in bytes, that was followed: an import
@@ -165,7 +165,7 @@ func (t *tail) grow() error {
 	return err
 }
 
-func (t *tail) place() place { return place{t.head, inode(t.info), t.from, t.offset, t.gone} }
+func (t *tail) place() place { return place{t.head, inode(t.info), t.from, t.offset, t.replaced} }
 
 // save remembers how far a file was read. What was taken is remembered though
 // the server be stopping.

@@ -37,7 +37,7 @@ type service struct {
 	epoch, traceEpoch uint32
 	targets           map[targetKey]target
 	counters          map[sizeKey]*counter
-	lanes             []lane
+	sequences         []sequence
 }
 
 type targetKey struct {
@@ -56,10 +56,10 @@ type target struct {
 // being read are kept beyond it: as many as are followed, and maxImports.
 const maxServices = 64
 
-// forget makes room for a service: that which was not asked for the longest
+// evictService makes room for a service: that which was not asked for the longest
 // goes, if no file of it is being read. What was learned of it is saved. Needs
 // mu.
-func (in *Ingester) forget() {
+func (in *Ingester) evictService() {
 	var oldest *service
 	for _, s := range in.services {
 		if s.feeds == 0 && (oldest == nil || s.used < oldest.used) {
@@ -97,7 +97,7 @@ func (in *Ingester) service(ctx context.Context, name string) (*service, error) 
 		return nil, err
 	}
 	if len(in.services) >= maxServices {
-		in.forget()
+		in.evictService()
 	}
 	in.services[name] = s
 	return s, nil
@@ -128,8 +128,8 @@ func (s *service) learned() (value []byte, changed bool, err error) {
 	return value, true, nil
 }
 
-// settle forgets targets that are no longer valid. Needs mu.
-func (s *service) settle(epoch uint32, t Traces) {
+// dropTargets forgets targets that are no longer valid. Needs mu.
+func (s *service) dropTargets(epoch uint32, t Traces) {
 	traceEpoch := uint32(0)
 	if t != nil {
 		traceEpoch = t.Epoch()

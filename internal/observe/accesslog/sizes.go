@@ -34,26 +34,26 @@ const (
 // has no label.
 const LabelLane = "lane"
 
-// maxLanes bounds the lanes of a service. Beyond it lanes are shared, and what
+// maxSequences bounds the lanes of a service. Beyond it lanes are shared, and what
 // is older than the lane's last counts at the time of that.
-const maxLanes = 64
+const maxSequences = 64
 
-// lane is a sequence of requests in the order of time.
-type lane struct {
+// sequence is a sequence of requests in the order of time.
+type sequence struct {
 	last   int64  // Unix nanoseconds of the newest request counted
 	holder string // the file that is read into it; empty: none
 }
 
-func lanesKey(service string) string { return "lanes/" + service + "\x00" }
+func sequencesKey(service string) string { return "lanes/" + service + "\x00" }
 
-// restoreLanes reads how far each lane had come.
-func (s *service) restoreLanes(value []byte) error {
+// restoreSequences reads how far each lane had come.
+func (s *service) restoreSequences(value []byte) error {
 	var last []int64
 	if err := json.Unmarshal(value, &last); err != nil {
 		return fmt.Errorf("what was counted of access logs of %s: %w", s.name, err)
 	}
 	for _, t := range last {
-		s.lanes = append(s.lanes, lane{last: t})
+		s.sequences = append(s.sequences, sequence{last: t})
 	}
 	return nil
 }
@@ -63,11 +63,11 @@ func (s *service) restoreLanes(value []byte) error {
 func (s *service) counted() ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.lanes) == 0 {
+	if len(s.sequences) == 0 {
 		return nil, nil
 	}
-	last := make([]int64, len(s.lanes))
-	for i, l := range s.lanes {
+	last := make([]int64, len(s.sequences))
+	for i, l := range s.sequences {
 		last[i] = l.last
 	}
 	return json.Marshal(last)
@@ -77,22 +77,22 @@ func (s *service) counted() ([]byte, error) {
 // or the free one that came closest to it, or a new one. Needs mu.
 func (s *service) enter(holder string, first int64) int {
 	best := -1
-	for i, l := range s.lanes {
+	for i, l := range s.sequences {
 		switch {
 		case l.holder == holder:
 			return i
-		case l.holder == "" && l.last <= first && (best < 0 || l.last > s.lanes[best].last):
+		case l.holder == "" && l.last <= first && (best < 0 || l.last > s.sequences[best].last):
 			best = i
 		}
 	}
-	if best < 0 && len(s.lanes) < maxLanes {
-		best = len(s.lanes)
-		s.lanes = append(s.lanes, lane{})
+	if best < 0 && len(s.sequences) < maxSequences {
+		best = len(s.sequences)
+		s.sequences = append(s.sequences, sequence{})
 	}
 	if best < 0 {
-		return int(xxh3.HashString(holder) % maxLanes)
+		return int(xxh3.HashString(holder) % maxSequences)
 	}
-	s.lanes[best].holder = holder
+	s.sequences[best].holder = holder
 	return best
 }
 
@@ -100,9 +100,9 @@ func (s *service) enter(holder string, first int64) int {
 func (s *service) leave(holder string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range s.lanes {
-		if s.lanes[i].holder == holder {
-			s.lanes[i].holder = ""
+	for i := range s.sequences {
+		if s.sequences[i].holder == holder {
+			s.sequences[i].holder = ""
 		}
 	}
 }
@@ -111,10 +111,10 @@ func (s *service) leave(holder string) {
 const maxSize = math.MaxInt64 / 1_000_000_000
 
 type sizeKey struct {
-	op     *operation
-	tenant uint32
-	lane   int
-	failed bool
+	op       *operation
+	tenant   uint32
+	sequence int
+	failed   bool
 }
 
 // counter is where the requests of one key are counted. Targets are valid
@@ -148,8 +148,8 @@ func (in *Ingester) sizes(s *service, k sizeKey) *counter {
 		b.Set(l.Name, l.Value) // an empty value is not a label
 	}
 	c := &counter{bytes: in.o.Sink.SeriesTarget(series.Series{Family: ResponseBytes, Kind: series.Distribution, Labels: b.Labels()})}
-	if k.lane > 0 {
-		b.Set(LabelLane, strconv.Itoa(k.lane+1))
+	if k.sequence > 0 {
+		b.Set(LabelLane, strconv.Itoa(k.sequence+1))
 	}
 	total := series.Series{Family: Requests, Kind: series.Counter, Labels: b.Labels()}
 	c.requests = in.o.Sink.SeriesTarget(total)
@@ -178,10 +178,10 @@ type tickKey struct {
 func (f *feed) measure(b Batch, op *operation, tenant uint32) {
 	r := &f.rec
 	k := sizeKey{op: op, tenant: tenant, failed: r.status >= 500}
-	if f.lane < 0 {
-		f.lane = f.svc.enter(f.holder, r.end)
+	if f.sequence < 0 {
+		f.sequence = f.svc.enter(f.holder, r.end)
 	}
-	k.lane = f.lane
+	k.sequence = f.sequence
 	c := f.in.sizes(f.svc, k)
 	if r.bytes >= 0 {
 		b.Observe(c.bytes, r.end, min(r.bytes, maxSize)*1e9, 1)
@@ -201,10 +201,10 @@ func (f *feed) measure(b Batch, op *operation, tenant uint32) {
 // steps are the lengths of slots before which a total is said, in seconds.
 var steps = [...]int64{86400, int64(series.Hour), int64(series.TenMin), int64(series.Minute), int64(series.Base)}
 
-// tell adds the counts of a block to the batch, the oldest first. Where
+// addCounts adds the counts of a block to the batch, the oldest first. Where
 // nothing was counted in the slot before, of any resolution, the total is said
 // there once more: an increase needs a sample to begin from.
-func (f *feed) tell(b Batch, oldest int64) {
+func (f *feed) addCounts(b Batch, oldest int64) {
 	for i := range f.ticks {
 		f.ticks[i].c.pending = f.ticks[i].c.last
 	}
@@ -223,17 +223,17 @@ func (f *feed) tell(b Batch, oldest int64) {
 	}
 }
 
-// told notes what is counted, now that the block was taken.
-func (f *feed) told() {
+// commitCounts notes what is counted, now that the block was taken.
+func (f *feed) commitCounts() {
 	for i := range f.ticks {
 		t := &f.ticks[i]
 		t.c.last = max(t.c.last, t.slot)
-		f.svc.lanes[f.lane].last = max(f.svc.lanes[f.lane].last, t.end)
+		f.svc.sequences[f.sequence].last = max(f.svc.sequences[f.sequence].last, t.end)
 	}
 }
 
-// forgetTicks begins a block.
-func (f *feed) forgetTicks() {
+// resetTicks begins a block.
+func (f *feed) resetTicks() {
 	f.ticks = f.ticks[:0]
 	clear(f.tickAt)
 }
@@ -272,5 +272,5 @@ func (in *Ingester) loadService(ctx context.Context, s *service) error {
 	one := func(key string, restore func([]byte) error) error {
 		return in.o.State.Load(ctx, key, func(_ string, value []byte) error { return restore(value) })
 	}
-	return errors.Join(one(routesKey(s.name), s.restoreRoutes), one(lanesKey(s.name), s.restoreLanes))
+	return errors.Join(one(routesKey(s.name), s.restoreRoutes), one(sequencesKey(s.name), s.restoreSequences))
 }

@@ -100,11 +100,11 @@ func TestLanes(t *testing.T) {
 	if first == second || svc.enter("a", 0) != first {
 		t.Errorf("two files share a lane, or one has two")
 	}
-	for i := range 2 * maxLanes {
+	for i := range 2 * maxSequences {
 		svc.enter(fmt.Sprint(i), 0)
 	}
-	if len(svc.lanes) != maxLanes {
-		t.Errorf("%d lanes, want %d", len(svc.lanes), maxLanes)
+	if len(svc.sequences) != maxSequences {
+		t.Errorf("%d lanes, want %d", len(svc.sequences), maxSequences)
 	}
 	svc.leave("b")
 	if got := svc.enter("c", noon.UnixNano()); got != second {

@@ -41,7 +41,7 @@ func (s stored) Save(ctx context.Context, records map[string][]byte) error {
 	return nil
 }
 
-type forgetful struct{}
+type discardState struct{}
 
-func (forgetful) Load(context.Context, string, func(string, []byte) error) error { return nil }
-func (forgetful) Save(context.Context, map[string][]byte) error                  { return nil }
+func (discardState) Load(context.Context, string, func(string, []byte) error) error { return nil }
+func (discardState) Save(context.Context, map[string][]byte) error                  { return nil }

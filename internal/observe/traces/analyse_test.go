@@ -11,7 +11,7 @@ import (
 // kept puts spans through an Assembler and returns the trace that was kept.
 func kept(t testing.TB, text string) *Trace {
 	t.Helper()
-	k := &shelf{}
+	k := &traceStore{}
 	a, _, _ := start(t, Options{Keeper: k})
 	a.Add(script(t, a, 1, text))
 	if err := a.Flush(context.Background()); err != nil {

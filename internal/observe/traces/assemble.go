@@ -206,7 +206,7 @@ func (a *Assembler) addTo(sh *shard, spans []Span, g *group, order []uint32, now
 		case i != 0 && sh.add(a, s, i, now):
 			tries = 0
 		case tries == 3:
-			sh.stats.NoRoom++
+			sh.stats.NoSpace++
 			tries = 0
 		default:
 			tries++
@@ -245,7 +245,7 @@ func (g *group) fetch(sh *shard, order []uint32) []uint32 {
 			sum += uint32(sh.blocks.at(t.tail).spans[t.n%blockSpans].end)
 		}
 		if t.extraLen > 0 {
-			sum += uint32(sh.extras.at(t.extraTail).b[t.extraLen%extraRoom])
+			sum += uint32(sh.extras.at(t.extraTail).b[t.extraLen%extraSize])
 		}
 	}
 	g.fetched = sum
@@ -282,7 +282,7 @@ func (a *Assembler) AddWhole(spans []Span) {
 		switch {
 		case open != 0 && sh.add(a, s, open, now):
 		case tries == 3:
-			sh.stats.NoRoom++
+			sh.stats.NoSpace++
 			if open != 0 {
 				sh.traces.at(open).left++
 			}
@@ -339,7 +339,7 @@ func (a *Assembler) Stats() Stats {
 		s.Late += sh.stats.Late
 		s.TooMany += sh.stats.TooMany
 		s.Invalid += sh.stats.Invalid
-		s.NoRoom += sh.stats.NoRoom
+		s.NoSpace += sh.stats.NoSpace
 		s.OpenTraces += sh.open
 		s.OpenSpans += sh.spans
 		s.MemoryBytes += sh.bytes() + sh.closed.bytes()

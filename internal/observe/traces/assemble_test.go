@@ -243,7 +243,7 @@ func TestMemoryBound(t *testing.T) {
 		{"large ones", 48 << 20, 300, 3000, true, true},
 	} {
 		before := heap()
-		a, _, _ := start(t, Options{MemoryBytes: tc.bound, Keeper: &shelf{}})
+		a, _, _ := start(t, Options{MemoryBytes: tc.bound, Keeper: &traceStore{}})
 		names := someNames(a)
 		most := 0
 		for i := range tc.traces {
@@ -266,7 +266,7 @@ func TestMemoryBound(t *testing.T) {
 		if !tc.early && s.OpenTraces != int(tc.traces) {
 			t.Errorf("%s: %d open", tc.name, s.OpenTraces)
 		}
-		if s.Spans != tc.traces*uint64(tc.spans) || s.Late+s.NoRoom != 0 {
+		if s.Spans != tc.traces*uint64(tc.spans) || s.Late+s.NoSpace != 0 {
 			t.Errorf("%s: %+v", tc.name, s)
 		}
 		if err := a.Close(context.Background()); err != nil {
@@ -316,7 +316,7 @@ func TestOneGiantTrace(t *testing.T) {
 	}
 	a.AddWhole(fill(names, 2, n, true))
 	// The sweep, which goes by the machine's clock, may have closed it: it waits for nothing.
-	if st := a.Stats(); st.NoRoom == 0 || st.ClosedEarly != 1 || uint64(st.OpenTraces)+st.Closed != 2 {
+	if st := a.Stats(); st.NoSpace == 0 || st.ClosedEarly != 1 || uint64(st.OpenTraces)+st.Closed != 2 {
 		t.Errorf("whole: %+v", st)
 	}
 }

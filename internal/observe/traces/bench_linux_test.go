@@ -184,5 +184,5 @@ func BenchmarkAddAndClose(b *testing.B) { benchmarkSizes(b, true, true) }
 
 // BenchmarkKeep is BenchmarkAddAndClose where traces are kept too.
 func BenchmarkKeep(b *testing.B) {
-	benchmarkAssembler(b, 10, Options{MemoryBytes: 512 << 20, Keeper: &shelf{}}, true, true)
+	benchmarkAssembler(b, 10, Options{MemoryBytes: 512 << 20, Keeper: &traceStore{}}, true, true)
 }

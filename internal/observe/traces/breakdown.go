@@ -95,9 +95,9 @@ func (b *breakdown) empty() bool {
 	return len(b.cells.list) == 0 && len(b.seen) == 0 && len(b.moved) == 0 && len(b.fans) == 0
 }
 
-// forget gives up all that hangs on numbers of names; call it when empty.
-func (b *breakdown) forget() {
-	b.rows.forget()
+// reset gives up all that hangs on numbers of names; call it when empty.
+func (b *breakdown) reset() {
+	b.rows.reset()
 	b.rows.began = b.c.now
 }
 

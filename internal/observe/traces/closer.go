@@ -84,7 +84,7 @@ func (c *closer) fetch(traces []uint32) {
 		c.heads = append(c.heads, o.head)
 		if o.extraHead != 0 {
 			e := c.extras.at(o.extraHead)
-			sum += uint64(e.next) + uint64(e.b[extraRoom-1])
+			sum += uint64(e.next) + uint64(e.b[extraSize-1])
 		}
 	}
 	for range 2 {
@@ -159,8 +159,8 @@ func (c *closer) load(o *openTrace) {
 	for x, n := o.extraHead, o.extraLen; x != 0; {
 		e := c.extras.at(x)
 		c.usedExtras = append(c.usedExtras, x)
-		c.beside = append(c.beside, e.b[:min(n, extraRoom)]...)
-		n -= min(n, extraRoom)
+		c.beside = append(c.beside, e.b[:min(n, extraSize)]...)
+		n -= min(n, extraSize)
 		x = e.next
 	}
 	left := o.n
@@ -218,10 +218,10 @@ func (c *closer) handOver(ctx context.Context, now time.Time, all bool) error {
 	if c.breakdown.empty() {
 		freed := c.a.names.retire(c.now, c.now-(int64(c.a.o.Grace+c.a.o.Idle)+c.a.maxAge)/1e9)
 		if freed {
-			c.keep.forget()
+			c.keep.reset()
 		}
 		if freed || c.breakdown.rows.crowded(c.now) {
-			c.breakdown.forget()
+			c.breakdown.reset()
 		}
 	}
 	return err

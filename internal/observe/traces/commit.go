@@ -178,11 +178,11 @@ const (
 
 func (r *targets) init(sink Sink, most int) {
 	r.sink, r.max = sink, max(most, 64)
-	r.forget()
+	r.reset()
 }
 
-// forget gives up all rows; nobody may hold numbers of them.
-func (r *targets) forget() {
+// reset gives up all rows; nobody may hold numbers of them.
+func (r *targets) reset() {
 	r.gen++
 	r.requests = make([]reqRow, 1)
 	r.byKey, r.parts = map[reqKey]uint32{}, map[uint64]*partRow{}

@@ -30,7 +30,7 @@ func (t *tree) exclusive(q *req) {
 			}
 			last = now
 			if now == hi && carry > 0 {
-				t.settle(events[at:], carry)
+				t.distributeRemainder(events[at:], carry)
 			}
 		}
 		if e&1 == 0 {
@@ -70,9 +70,9 @@ func (t *tree) exclusive(q *req) {
 	}
 }
 
-// settle gives the last nanoseconds that do not divide, fewer than there are
+// distributeRemainder gives the last nanoseconds that do not divide, fewer than there are
 // leaves, to one of the leaves: their ends are all to come.
-func (t *tree) settle(events []int32, carry int64) {
+func (t *tree) distributeRemainder(events []int32, carry int64) {
 	for _, e := range events {
 		nd := &t.nodes[e>>1]
 		if e&1 != 0 && nd.flags&active != 0 && nd.busy == 0 {

@@ -164,14 +164,14 @@ func (s *sink) count(family string) (n uint64) {
 	return n
 }
 
-// shelf is a Keeper.
-type shelf struct {
+// traceStore is a Keeper.
+type traceStore struct {
 	mu     sync.Mutex
 	traces map[store.TraceID]store.Trace
 	fail   int
 }
 
-func (k *shelf) PutTraces(_ context.Context, traces []store.Trace) error {
+func (k *traceStore) PutTraces(_ context.Context, traces []store.Trace) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.fail > 0 {

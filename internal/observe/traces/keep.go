@@ -67,11 +67,11 @@ const (
 func (k *keep) init(c *closer, bound int64) {
 	k.c, k.bound = c, bound/4*3
 	k.waiting = map[store.TraceID]*candidate{}
-	k.forget()
+	k.reset()
 }
 
-// forget gives up what hangs on numbers of parts.
-func (k *keep) forget() {
+// reset gives up what hangs on numbers of parts.
+func (k *keep) reset() {
 	k.marks = 0
 	k.slots, k.seen = map[slotKey]*slotBest{}, map[exemplarKey]struct{}{}
 }
@@ -118,7 +118,7 @@ func (k *keep) choose(t *tree, nd *node, id store.TraceID) (w store.Why, slot in
 	sk := slotKey{entry, slot}
 	best := k.slots[sk]
 	if best == nil {
-		if k.marks > k.bound/3 && !k.makeRoom() {
+		if k.marks > k.bound/3 && !k.freeSpace() {
 			return 0, slot
 		}
 		best = &slotBest{slowest: -1}
@@ -314,9 +314,9 @@ func (k *keep) handAll(ctx context.Context, due int64) error {
 	return err
 }
 
-// makeRoom prunes before its time, as what is imported from long ago asks for.
+// freeSpace prunes before its time, as what is imported from long ago asks for.
 // It is not tried again within the second if it frees little.
-func (k *keep) makeRoom() bool {
+func (k *keep) freeSpace() bool {
 	if k.full == k.c.now {
 		return false
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // whys lists the requests of all kept traces with the reasons.
-func (k *shelf) whys() string {
+func (k *traceStore) whys() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var b strings.Builder
@@ -37,7 +37,7 @@ func (k *shelf) whys() string {
 }
 
 func TestWhatIsKept(t *testing.T) {
-	k := &shelf{}
+	k := &traceStore{}
 	a, _, c := start(t, Options{Keeper: k})
 	add := func(n byte, text string) {
 		a.AddWhole(script(t, a, n, text))
@@ -145,7 +145,7 @@ func TestLargeTraceIsCut(t *testing.T) {
 }
 
 func TestKeeperFails(t *testing.T) {
-	k := &shelf{fail: 1}
+	k := &traceStore{fail: 1}
 	a, _, _ := start(t, Options{Keeper: k})
 	a.AddWhole(script(t, a, 1, checkout))
 	if err := a.Flush(context.Background()); err == nil {
@@ -173,7 +173,7 @@ func TestKeeperFails(t *testing.T) {
 // Waiting traces stay within their part of the memory; when it is full they are
 // handed over before their time.
 func TestKeptMemory(t *testing.T) {
-	k := &shelf{}
+	k := &traceStore{}
 	a, _, c := start(t, Options{Keeper: k, MemoryBytes: 2 << 20})
 	most := int64(0)
 	for i := range 3000 {
@@ -194,7 +194,7 @@ func TestKeptMemory(t *testing.T) {
 // What is imported from long ago neither fills the marks nor is kept beyond
 // the age at which kept traces go.
 func TestKeepOfImports(t *testing.T) {
-	k := &shelf{}
+	k := &traceStore{}
 	a, _, c := start(t, Options{MemoryBytes: 4 << 20, Keeper: k, KeepAge: 7 * 24 * time.Hour})
 	name := a.Name(&Identity{Service: "s", Operation: "o", Kind: "server", Component: "app"})
 	now, n := c.now().UnixNano(), uint64(0)
@@ -229,7 +229,7 @@ func TestKeepOfImports(t *testing.T) {
 func TestKeepInAClockLeap(t *testing.T) {
 	const leap = 30 * 24 * time.Hour
 	var leapt atomic.Int64
-	a, _, c := start(t, Options{MemoryBytes: 4 << 20, Keeper: &shelf{}, KeepAge: 7 * 24 * time.Hour, Leapt: func() time.Duration { return time.Duration(leapt.Load()) }})
+	a, _, c := start(t, Options{MemoryBytes: 4 << 20, Keeper: &traceStore{}, KeepAge: 7 * 24 * time.Hour, Leapt: func() time.Duration { return time.Duration(leapt.Load()) }})
 	name := a.Name(&Identity{Service: "s", Operation: "o", Kind: "server", Component: "app"})
 	at := c.now().UnixNano()
 	c.advance(leap)

@@ -32,11 +32,11 @@ const (
 // another, see extras.
 type extra struct {
 	next uint32
-	b    [extraRoom]byte
+	b    [extraSize]byte
 }
 
 const (
-	extraRoom  = 60
+	extraSize  = 60
 	extraBytes = 64
 )
 
@@ -118,7 +118,7 @@ func (sh *shard) putExtra(t *openTrace, x *beside) uint32 {
 	e = append(binary.AppendUvarint(e, uint64(len(detail))), detail...)
 	at := t.extraLen
 	for len(e) > 0 {
-		from := t.extraLen % extraRoom
+		from := t.extraLen % extraSize
 		if from == 0 {
 			i := sh.extras.take(extraBytes, sh.budget())
 			if i == 0 {

@@ -6,7 +6,7 @@ type Stats struct {
 	Late       uint64 // came after their trace was closed; left out
 	TooMany    uint64 // beyond MaxSpans of their trace; left out
 	Invalid    uint64 // without a trace id, or ended before they started; left out
-	NoRoom     uint64 // for want of memory, though the oldest traces were closed; left out
+	NoSpace    uint64 // for want of memory, though the oldest traces were closed; left out
 	Duplicates uint64 // sent more than once; counted once
 	Orphans    uint64 // whose parent never came
 	Cycles     uint64 // that were their own ancestor; cut there
