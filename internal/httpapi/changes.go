@@ -11,14 +11,6 @@ import (
 	"tailscope/internal/compare/changes"
 )
 
-type changesInput struct {
-	Match      Selector `query:"match"`
-	Start      Time     `query:"start" doc:"beginning of the range, inclusive; six hours before end unless said otherwise"`
-	End        Time     `query:"end" doc:"end of the range, exclusive; now unless said otherwise"`
-	Operations Int      `query:"operations" doc:"operations to search, those with the most requests, at most 500; 50 unless said otherwise"`
-	Status     string   `query:"status" doc:"new, confirmed, dismissed or all; new and confirmed unless said otherwise"`
-}
-
 type postChangeInput struct {
 	RawBody []byte `contentType:"application/json"`
 }
@@ -41,16 +33,12 @@ func (s *server) registerChanges(a huma.API) {
 	describeBody[api.ChangeDecision](a, a.OpenAPI().Paths[path].Post, "ChangeDecision")
 }
 
-func (s *server) findChanges(ctx context.Context, in *changesInput) (*api.ChangesResponse, error) {
-	sel, err := s.requests(in.Match, in.Start, in.End)
+func (s *server) findChanges(ctx context.Context, in *api.ChangesRequest) (*api.ChangesResponse, error) {
+	sel, err := s.requests(in.Requests)
 	if err != nil {
 		return nil, err
 	}
-	r := changes.Request{Selection: sel, Status: strings.TrimSpace(in.Status), Now: s.Now()}
-	if r.Operations, err = in.Operations.Parse("operations"); err != nil {
-		return nil, err
-	}
-	return s.changes.Find(ctx, r)
+	return s.changes.Find(ctx, changes.Request{Selection: sel, Operations: in.Operations, Status: strings.TrimSpace(in.Status), Now: s.Now()})
 }
 
 func decodeDecision(raw []byte) (*api.ChangeDecision, error) {

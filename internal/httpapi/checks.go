@@ -14,30 +14,6 @@ import (
 	"tailscope/internal/query"
 )
 
-type checksInput struct {
-	State  string   `query:"state" doc:"OK, WARNING, CRITICAL, UNKNOWN or PENDING; bad is all but OK and PENDING; any unless given"`
-	Match  Selector `query:"match" doc:"PromQL matchers on the labels of checks, and on check, the name of the definition"`
-	Q      string   `query:"q" doc:"part of a check's id or description"`
-	Limit  Int      `query:"limit" doc:"checks to answer; 100 unless said otherwise"`
-	Offset Int      `query:"offset" doc:"checks to pass over"`
-}
-
-type checkInput struct {
-	ID    string   `query:"id" doc:"of the check, as the list of checks has it"`
-	Start Time     `query:"start" doc:"beginning of the range, inclusive; a day before end unless said otherwise"`
-	End   Time     `query:"end" doc:"end of the range, exclusive; now unless said otherwise"`
-	Step  Duration `query:"step" doc:"distance of the points; such that there are about 300 unless said otherwise"`
-}
-
-type incidentsInput struct {
-	Start Time   `query:"start" doc:"beginning of the range that it overlaps, inclusive; all time unless said otherwise"`
-	End   Time   `query:"end" doc:"end of the range that it overlaps, exclusive; all time unless said otherwise"`
-	Check string `query:"check" doc:"id of a check, or name of a definition: those of all its checks"`
-	Kind  string `query:"kind" doc:"check (found by one) or marked (by somebody); both unless given"`
-	Open  Bool   `query:"open" doc:"only those that last"`
-	Limit Int    `query:"limit" doc:"the newest so many; 1000 unless said otherwise"`
-}
-
 const (
 	checkPath       = "/api/v1/check"
 	checksPath      = "/api/v1/checks"
@@ -59,21 +35,15 @@ var noChecks = &query.Error{
 	Message: "this server has no checks; name files of them under checks: in its configuration and start it again",
 }
 
-func (s *server) listChecks(ctx context.Context, in *checksInput) (*api.ChecksResponse, error) {
-	r := check.ListRequest{State: in.State, Q: in.Q}
-	name, ms, err := in.Match.Parse("match")
+func (s *server) listChecks(ctx context.Context, in *api.ChecksRequest) (*api.ChecksResponse, error) {
+	r := check.ListRequest{State: in.State, Q: in.Search, Limit: in.Limit, Offset: in.Offset}
+	name, ms, err := Selector(in.Match).Parse("match")
 	if err != nil {
 		return nil, err
 	}
 	r.Match = ms
 	if name != "" {
 		r.Match = append(r.Match, labels.MustNewMatcher(labels.MatchEqual, check.LabelCheck, name))
-	}
-	if r.Limit, err = in.Limit.Parse("limit"); err != nil {
-		return nil, err
-	}
-	if r.Offset, err = in.Offset.Parse("offset"); err != nil {
-		return nil, err
 	}
 	if r.Offset < 0 {
 		return nil, query.Invalid("offset", "offset is below 0; leave it out for the first checks")
@@ -87,27 +57,21 @@ func (s *server) listChecks(ctx context.Context, in *checksInput) (*api.ChecksRe
 	return s.Checks.List(ctx, r)
 }
 
-func (s *server) oneCheck(ctx context.Context, in *checkInput) (*api.CheckResponse, error) {
-	r := check.GetRequest{ID: in.ID}
+func (s *server) oneCheck(ctx context.Context, in *api.CheckRequest) (*api.CheckResponse, error) {
+	r := check.GetRequest{ID: in.ID, Step: in.Step}
 	err := s.named(in.ID)
 	if err != nil {
 		return nil, err
 	}
 	now := s.Now()
-	if r.End, err = in.End.Parse("end", now, now); err != nil {
+	if r.End, err = Time(in.End).Parse("end", now, now); err != nil {
 		return nil, err
 	}
-	if r.Start, err = in.Start.Parse("start", now, r.End.Add(-24*time.Hour)); err != nil {
+	if r.Start, err = Time(in.Start).Parse("start", now, r.End.Add(-24*time.Hour)); err != nil {
 		return nil, err
 	}
 	if !r.End.After(r.Start) {
 		return nil, query.Invalid("end", "end is not after start; write a later end or an earlier start")
-	}
-	if r.Step, err = in.Step.Parse("step"); err != nil {
-		return nil, err
-	}
-	if in.Step != "" && r.Step <= 0 {
-		return nil, query.Invalid("step", "a step of %s is not positive; write a duration such as 60s", in.Step)
 	}
 	return s.Checks.Get(ctx, r)
 }
@@ -123,14 +87,14 @@ func (s *server) named(id string) error {
 	return nil
 }
 
-func (s *server) incidents(ctx context.Context, in *incidentsInput) (*api.IncidentsResponse, error) {
+func (s *server) incidents(ctx context.Context, in *api.IncidentsRequest) (*api.IncidentsResponse, error) {
 	now := s.Now()
-	r := check.IncidentsRequest{Check: in.Check, Kind: in.Kind}
+	r := check.IncidentsRequest{Check: in.Check, Kind: in.Kind, Open: in.Open, Limit: in.Limit}
 	var err error
-	if r.Start, err = in.Start.Parse("start", now, time.Time{}); err != nil {
+	if r.Start, err = Time(in.Start).Parse("start", now, time.Time{}); err != nil {
 		return nil, err
 	}
-	if r.End, err = in.End.Parse("end", now, time.Time{}); err != nil {
+	if r.End, err = Time(in.End).Parse("end", now, time.Time{}); err != nil {
 		return nil, err
 	}
 	if !r.Start.IsZero() && !r.End.IsZero() && !r.End.After(r.Start) {
@@ -138,12 +102,6 @@ func (s *server) incidents(ctx context.Context, in *incidentsInput) (*api.Incide
 	}
 	if in.Kind != "" && in.Kind != "check" && in.Kind != "marked" {
 		return nil, query.Invalid("kind", "there are no incidents of kind %s; write check or marked", quote(in.Kind))
-	}
-	if r.Open, err = in.Open.Parse("open"); err != nil {
-		return nil, err
-	}
-	if r.Limit, err = in.Limit.Parse("limit"); err != nil {
-		return nil, err
 	}
 	if s.Checks == nil {
 		return &api.IncidentsResponse{Incidents: []api.Incident{}}, nil

@@ -24,12 +24,6 @@ import (
 
 var errorType = reflect.TypeFor[api.Error]()
 
-type marksInput struct {
-	Start   Time   `query:"start" doc:"inclusive; all marks unless given"`
-	End     Time   `query:"end" doc:"exclusive"`
-	Service string `query:"service" doc:"marks of this service and those that concern every service"`
-}
-
 type putMarkInput struct {
 	RawBody []byte `contentType:"application/json"`
 }
@@ -59,13 +53,13 @@ func (s *server) registerMarks(a huma.API) {
 		})
 }
 
-func (s *server) marks(ctx context.Context, in *marksInput) (*api.MarksResponse, error) {
+func (s *server) marks(ctx context.Context, in *api.MarksRequest) (*api.MarksResponse, error) {
 	now := s.Now()
-	start, err := in.Start.Parse("start", now, time.Unix(0, 0))
+	start, err := Time(in.Start).Parse("start", now, time.Unix(0, 0))
 	if err != nil {
 		return nil, err
 	}
-	end, err := in.End.Parse("end", now, time.Unix(1<<40, 0))
+	end, err := Time(in.End).Parse("end", now, time.Unix(1<<40, 0))
 	if err != nil {
 		return nil, err
 	}

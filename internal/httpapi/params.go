@@ -7,16 +7,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"tailscope/api"
 	"tailscope/internal/query"
 )
 
-// Parameters are strings to huma, which would split lists on commas and take
-// one time format; the methods below read them and say what is wrong.
+// These are kinds of parameters. Their methods read one and say what is wrong.
 type (
 	// Time is RFC 3339, Unix seconds, `now`, or `now` plus or minus a duration.
 	Time string
@@ -31,26 +30,6 @@ type (
 	// Bool is true or false.
 	Bool string
 )
-
-func (Time) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: "string", Description: "RFC 3339, Unix seconds, now, or now-6h", Examples: []any{"now-6h", "2026-05-09T08:00:00Z", "1778313600"}}
-}
-
-func (Duration) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: "string", Description: "seconds, or a duration such as 30s, 5m, 1d, 1w", Examples: []any{"60", "5m", "1d"}}
-}
-
-func (Selector) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: "string", Description: "PromQL matchers", Examples: []any{`{service="checkout",tenant=~"acme|globex"}`}}
-}
-
-func (List) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: "string", Description: "a list parted by commas"}
-}
-
-func (Int) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Type: "integer"} }
-
-func (Bool) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Type: "boolean"} }
 
 const timeHint = "write RFC 3339 (2026-05-09T08:00:00Z), Unix seconds, now or now-6h"
 
@@ -110,18 +89,6 @@ func (d Duration) Parse(field string) (time.Duration, error) {
 		v = -v
 	}
 	return v, nil
-}
-
-// Seconds reads a duration of whole seconds.
-func (d Duration) Seconds(field string) (int64, error) {
-	v, err := d.Parse(field)
-	if err != nil {
-		return 0, err
-	}
-	if v%time.Second != 0 {
-		return 0, query.Invalid(field, "%q is not whole seconds; write a duration such as 10s or 1m", string(d))
-	}
-	return int64(v / time.Second), nil
 }
 
 // parseDuration reads an unsigned duration of less than about 100 years.
@@ -256,13 +223,15 @@ func (b Bool) Parse(field string) (bool, error) {
 	return false, query.Invalid(field, "%s is neither true nor false", quote(string(b)))
 }
 
-// Overlay asks for an earlier day in place of the range shown.
-type Overlay struct {
-	Overlay string `query:"overlay" doc:"show an earlier day instead, by wall clock: day, week, or like (the last day like it)"`
-	TZ      string `query:"tz" doc:"time zone of the overlay's wall clock, such as Europe/Berlin; UTC unless said otherwise"`
+func overlay(o api.EarlierDay) (query.Overlay, error) {
+	zone, err := query.Zone("tz", o.Zone)
+	return query.Overlay{Name: o.Overlay, Zone: zone}, err
 }
 
-func (o Overlay) parse() (query.Overlay, error) {
-	zone, err := query.Zone("tz", o.TZ)
-	return query.Overlay{Name: o.Overlay, Zone: zone}, err
+// wholeSeconds returns a duration that has to be whole seconds.
+func wholeSeconds(field string, d time.Duration) (int64, error) {
+	if d%time.Second != 0 {
+		return 0, query.Invalid(field, "%q is not whole seconds; write a duration such as 10s or 1m", d.String())
+	}
+	return int64(d / time.Second), nil
 }

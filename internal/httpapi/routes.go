@@ -17,19 +17,13 @@ import (
 	"tailscope/internal/store"
 )
 
-// Selection are the parameters that say which observations are meant.
-type Selection struct {
-	Family string   `query:"family" doc:"what is measured; span_duration_seconds unless said otherwise"`
-	Match  Selector `query:"match"`
-	Start  Time     `query:"start" doc:"beginning of the range, inclusive; six hours before end unless said otherwise"`
-	End    Time     `query:"end" doc:"end of the range, exclusive; now unless said otherwise"`
-}
-
 const defaultRange = 6 * time.Hour
 
-func (in *Selection) parse(now time.Time) (query.Selection, error) {
+// selection reads which observations are meant.
+func (s *server) selection(in api.Selection) (query.Selection, error) {
+	now := s.Now()
 	sel := query.Selection{Family: strings.TrimSpace(in.Family)}
-	named, ms, err := in.Match.Parse("match")
+	named, ms, err := Selector(in.Match).Parse("match")
 	if err != nil {
 		return sel, err
 	}
@@ -40,83 +34,17 @@ func (in *Selection) parse(now time.Time) (query.Selection, error) {
 		sel.Family = named
 	}
 	sel.Matchers = ms
-	if sel.End, err = in.End.Parse("end", now, now); err != nil {
+	if sel.End, err = Time(in.End).Parse("end", now, now); err != nil {
 		return sel, err
 	}
-	sel.Start, err = in.Start.Parse("start", now, sel.End.Add(-defaultRange))
+	sel.Start, err = Time(in.Start).Parse("start", now, sel.End.Add(-defaultRange))
 	return sel, err
 }
 
-// Grid are the parameters that cut a range into columns.
-type Grid struct {
-	Step  Duration `query:"step" doc:"length of a column; chosen by width unless given"`
-	Width Int      `query:"width" doc:"the most columns wanted"`
-}
-
-func (in *Grid) parse() (query.Grid, error) {
-	step, err := in.Step.Seconds("step")
-	if err != nil {
-		return query.Grid{}, err
-	}
-	if in.Step != "" && step <= 0 {
-		return query.Grid{}, query.Invalid("step", "a step of %s is not positive; write a duration such as 60s", in.Step)
-	}
-	width, err := in.Width.Parse("width")
-	return query.Grid{Step: step, Width: width}, err
-}
-
-type servicesInput struct {
-	Selection
-	Grid
-	Q      List `query:"q" doc:"quantiles between 0 and 1, parted by commas; 0.5,0.95,0.99 unless said otherwise"`
-	ApdexT List `query:"apdex_t" doc:"seconds that satisfy a user, for every service; each service's own target unless given"`
-}
-
-type distributionInput struct {
-	Selection
-	By      List `query:"by" doc:"labels to group by, parted by commas"`
-	Q       List `query:"q" doc:"quantiles between 0 and 1, parted by commas; 0.5,0.95,0.99 unless said otherwise"`
-	At      List `query:"at" doc:"values to rank"`
-	Buckets Bool `query:"buckets" doc:"answer the buckets too"`
-	Limit   Int  `query:"limit" doc:"keep only so many groups, those with the most observations"`
-}
-
-type heatmapInput struct {
-	Selection
-	Grid
-	Rows Int `query:"rows" doc:"the most rows wanted"`
-}
-
-type timelineInput struct {
-	Selection
-	Grid
-	By     List     `query:"by" doc:"labels to group by, parted by commas"`
-	Q      List     `query:"q" doc:"quantiles between 0 and 1, parted by commas; 0.5,0.95,0.99 unless said otherwise"`
-	Offset Duration `query:"offset" doc:"read the data that much earlier and move it forward"`
-	Overlay
-	Per   string   `query:"per" doc:"request divides the increase of a counter by the requests of the service that match names"`
-	Slide Duration `query:"slide" doc:"make the figures of a step those of the window of that length that ends with it, such as 10m"`
-	Limit Int      `query:"limit" doc:"keep only so many groups, those with the most observations"`
-}
-
-type labelsInput struct {
-	Selection
-	Names List `query:"names" doc:"only these labels"`
-	Limit Int  `query:"limit" doc:"values per label"`
-}
-
-type nearestInput struct {
-	Family string   `query:"family" doc:"what is measured; span_duration_seconds unless said otherwise"`
-	Match  Selector `query:"match"`
-	Time   Time     `query:"time" doc:"the moment; now unless said otherwise"`
-	By     List     `query:"by" doc:"labels to group by, parted by commas"`
-	Q      List     `query:"q" doc:"quantiles between 0 and 1, parted by commas; 0.5,0.95,0.99 unless said otherwise"`
-}
-
-type familiesInput struct {
-	Service string `query:"service" doc:"only families that this service has series of, on the days of the range"`
-	Start   Time   `query:"start" doc:"beginning of the range, inclusive; six hours before end unless said otherwise"`
-	End     Time   `query:"end" doc:"end of the range, exclusive; now unless said otherwise"`
+// grid reads how a range is cut into columns.
+func grid(in api.Grid) (query.Grid, error) {
+	step, err := wholeSeconds("step", in.Step)
+	return query.Grid{Step: step, Width: in.Width}, err
 }
 
 type nothing struct{}
@@ -124,10 +52,7 @@ type nothing struct{}
 // body wraps a response for huma.
 type body[T any] struct{ Body *T }
 
-const (
-	defaultQuantiles         = "0.5,0.95,0.99"
-	defaultTimelineQuantiles = "0.5,0.95,0.99"
-)
+const defaultQuantiles = "0.5,0.95,0.99"
 
 // register makes huma serve the JSON API on mux.
 func (s *server) register(mux *http.ServeMux) {
@@ -200,19 +125,14 @@ func schemaName(t reflect.Type, hint string) string {
 }
 
 // get registers GET /api/v1/name.
-func get[I, O any](s *server, a huma.API, name, summary string, answer func(context.Context, *I) (*O, error)) {
-	register(s, a, http.MethodGet, "/api/v1/"+name, "get-"+name, summary, http.StatusOK, func(ctx context.Context, in *I) (*body[O], error) {
-		out, err := answer(ctx, in)
-		if err != nil {
-			return nil, s.failed(ctx, name, err)
-		}
-		return &body[O]{out}, nil
-	})
+func get[R, O any](s *server, a huma.API, name, summary string, answer func(context.Context, *R) (*O, error)) {
+	answerTo(s, a, "/api/v1/"+name, "get-"+name, name, summary, answer)
 }
 
-func register[I, O any](s *server, a huma.API, method, path, id, summary string, status int, h func(context.Context, *I) (*O, error)) {
+func register[I, O any](s *server, a huma.API, method, path, id, summary string, status int, h func(context.Context, *I) (*O, error), params ...*huma.Param) {
 	op := huma.Operation{
-		Method: method, Path: path, OperationID: id, Summary: summary, DefaultStatus: status,
+		Parameters: params,
+		Method:     method, Path: path, OperationID: id, Summary: summary, DefaultStatus: status,
 		SkipValidateParams: true, SkipValidateBody: true,
 		Responses: map[string]*huma.Response{"default": {
 			Description: "what is wrong and what to write instead",
@@ -254,27 +174,17 @@ func parseQuery(raw string) (url.Values, error) {
 	return values, nil
 }
 
-func (s *server) services(ctx context.Context, in *servicesInput) (*api.ServicesResponse, error) {
-	sel, err := in.Selection.parse(s.Now())
+func (s *server) services(ctx context.Context, in *api.ServicesRequest) (*api.ServicesResponse, error) {
+	sel, err := s.selection(in.Selection)
 	if err != nil {
 		return nil, err
 	}
-	r := query.ServicesRequest{Selection: sel}
-	if r.Grid, err = in.Grid.parse(); err != nil {
+	r := query.ServicesRequest{Selection: sel, ApdexT: in.ApdexT}
+	if r.Grid, err = grid(in.Grid); err != nil {
 		return nil, err
 	}
-	if r.Quantiles, err = query.ParseQuantiles(string(in.Q), defaultQuantiles); err != nil {
+	if r.Quantiles, err = parseQuantiles(in.Quantiles); err != nil {
 		return nil, err
-	}
-	t, err := in.ApdexT.Floats("apdex_t")
-	if err != nil {
-		return nil, err
-	}
-	if len(t) > 1 || len(t) == 1 && t[0] <= 0 {
-		return nil, query.Invalid("apdex_t", "apdex_t must be one positive number of seconds, such as 0.5")
-	}
-	if len(t) == 1 {
-		r.ApdexT = t[0]
 	}
 	set, err := s.targets.All(ctx)
 	if err != nil {
@@ -288,112 +198,73 @@ func (s *server) services(ctx context.Context, in *servicesInput) (*api.Services
 	return out, s.latestMarks(ctx, out.Services, sel.Start, sel.End)
 }
 
-func (s *server) distribution(ctx context.Context, in *distributionInput) (*api.DistributionResponse, error) {
-	sel, err := in.Selection.parse(s.Now())
+func (s *server) distribution(ctx context.Context, in *api.DistributionRequest) (*api.DistributionResponse, error) {
+	sel, err := s.selection(in.Selection)
 	if err != nil {
 		return nil, err
 	}
-	r := query.DistributionRequest{Selection: sel}
-	if r.By, err = in.By.Names("by"); err != nil {
+	r := query.DistributionRequest{Selection: sel, By: in.By, At: in.At, Buckets: in.Buckets, Limit: in.Limit, List: s.TenantList}
+	if r.Quantiles, err = parseQuantiles(in.Quantiles); err != nil {
 		return nil, err
 	}
-	if r.Quantiles, err = query.ParseQuantiles(string(in.Q), defaultQuantiles); err != nil {
-		return nil, err
-	}
-	if r.At, err = in.At.Floats("at"); err != nil {
-		return nil, err
-	}
-	if r.Buckets, err = in.Buckets.Parse("buckets"); err != nil {
-		return nil, err
-	}
-	if r.Limit, err = in.Limit.Parse("limit"); err != nil {
-		return nil, err
-	}
-	r.List = s.TenantList
 	return query.Distribution(ctx, s.Store, r)
 }
 
-func (s *server) heatmap(ctx context.Context, in *heatmapInput) (*api.HeatmapResponse, error) {
-	sel, err := in.Selection.parse(s.Now())
+func (s *server) heatmap(ctx context.Context, in *api.HeatmapRequest) (*api.HeatmapResponse, error) {
+	sel, err := s.selection(in.Selection)
 	if err != nil {
 		return nil, err
 	}
-	r := query.HeatmapRequest{Selection: sel}
-	if r.Grid, err = in.Grid.parse(); err != nil {
-		return nil, err
-	}
-	if r.Rows, err = in.Rows.Parse("rows"); err != nil {
+	r := query.HeatmapRequest{Selection: sel, Rows: in.Rows}
+	if r.Grid, err = grid(in.Grid); err != nil {
 		return nil, err
 	}
 	return query.Heatmap(ctx, s.Store, r)
 }
 
-func (s *server) timeline(ctx context.Context, in *timelineInput) (*api.TimelineResponse, error) {
-	sel, err := in.Selection.parse(s.Now())
+func (s *server) timeline(ctx context.Context, in *api.TimelineRequest) (*api.TimelineResponse, error) {
+	sel, err := s.selection(in.Selection)
 	if err != nil {
 		return nil, err
 	}
-	r := query.TimelineRequest{Selection: sel}
-	if r.Grid, err = in.Grid.parse(); err != nil {
+	r := query.TimelineRequest{Selection: sel, By: in.By, Offset: in.Offset, Slide: in.Slide, Per: in.Per, Limit: in.Limit, List: s.TenantList}
+	if r.Grid, err = grid(in.Grid); err != nil {
 		return nil, err
 	}
-	if r.By, err = in.By.Names("by"); err != nil {
+	if r.Quantiles, err = parseQuantiles(in.Quantiles); err != nil {
 		return nil, err
 	}
-	if r.Quantiles, err = query.ParseQuantiles(string(in.Q), defaultTimelineQuantiles); err != nil {
-		return nil, err
-	}
-	if r.Offset, err = in.Offset.Parse("offset"); err != nil {
-		return nil, err
-	}
-	if r.Slide, err = in.Slide.Parse("slide"); err != nil {
-		return nil, err
-	}
-	r.Per, r.List = in.Per, s.TenantList
-	if r.Overlay, err = in.Overlay.parse(); err != nil {
-		return nil, err
-	}
-	if r.Limit, err = in.Limit.Parse("limit"); err != nil {
+	if r.Overlay, err = overlay(in.EarlierDay); err != nil {
 		return nil, err
 	}
 	return query.Timeline(ctx, s.Store, r)
 }
 
-func (s *server) labels(ctx context.Context, in *labelsInput) (*api.LabelsResponse, error) {
-	sel, err := in.Selection.parse(s.Now())
+func (s *server) labels(ctx context.Context, in *api.LabelsRequest) (*api.LabelsResponse, error) {
+	sel, err := s.selection(in.Selection)
 	if err != nil {
 		return nil, err
 	}
-	r := query.LabelsRequest{Selection: sel}
-	if r.Names, err = in.Names.Names("names"); err != nil {
-		return nil, err
-	}
-	if r.Limit, err = in.Limit.Parse("limit"); err != nil {
-		return nil, err
-	}
-	return query.Labels(ctx, s.Store, r)
+	return query.Labels(ctx, s.Store, query.LabelsRequest{Selection: sel, Names: in.Names, Limit: in.Limit})
 }
 
-func (s *server) nearest(ctx context.Context, in *nearestInput) (*api.NearestResponse, error) {
-	sel, err := (&Selection{Family: in.Family, Match: in.Match}).parse(s.Now())
+func (s *server) nearest(ctx context.Context, in *api.NearestRequest) (*api.NearestResponse, error) {
+	sel, err := s.selection(api.Selection{Family: in.Family, Match: in.Match})
 	if err != nil {
 		return nil, err
 	}
-	r := query.NearestRequest{Selection: sel}
-	if r.Time, err = in.Time.Parse("time", s.Now(), s.Now()); err != nil {
+	r := query.NearestRequest{Selection: sel, By: in.By}
+	if r.Time, err = Time(in.Time).Parse("time", s.Now(), s.Now()); err != nil {
 		return nil, err
 	}
-	if r.By, err = in.By.Names("by"); err != nil {
-		return nil, err
-	}
-	if r.Quantiles, err = query.ParseQuantiles(string(in.Q), defaultQuantiles); err != nil {
+	if r.Quantiles, err = parseQuantiles(in.Quantiles); err != nil {
 		return nil, err
 	}
 	return query.Nearest(ctx, s.Store, r)
 }
 
-func (s *server) families(ctx context.Context, in *familiesInput) (*api.FamiliesResponse, error) {
-	sel, err := s.span(Span{Start: in.Start, End: in.End})
+func (s *server) families(ctx context.Context, in *api.FamiliesRequest) (*api.FamiliesResponse, error) {
+	sel, err := s.span(api.Requests{Start: in.Start, End: in.End})
 	if err != nil {
 		return nil, err
 	}

@@ -12,15 +12,6 @@ import (
 	"tailscope/internal/experiment/logbook"
 )
 
-type sessionsInput struct {
-	Kind  string `query:"kind" doc:"mirror, bench, experiment, capacity or simulation; every kind unless given"`
-	State string `query:"state" doc:"running, ended or lost; any unless given"`
-	Q     string `query:"q" doc:"words that all are in its name, hypothesis, objective, variable, settings, layouts, service, headline or id"`
-	Start Time   `query:"start" doc:"beginning of the range that it overlaps, inclusive; all time unless said otherwise"`
-	End   Time   `query:"end" doc:"end of the range that it overlaps, exclusive; all time unless said otherwise"`
-	Limit Int    `query:"limit" doc:"the most that are answered: those that run, then the latest; 1,000 unless said otherwise"`
-}
-
 type sessionInput struct {
 	ID string `path:"id" doc:"of the session, as the list of sessions has it"`
 }
@@ -28,14 +19,6 @@ type sessionInput struct {
 type sessionBody struct {
 	ID      string `path:"id" doc:"of the session: letters, digits, dots, hyphens and underscores"`
 	RawBody []byte `contentType:"application/json"`
-}
-
-type verdictInput struct {
-	ID       string `path:"id" doc:"of the session, as the list of sessions has it"`
-	Start    Time   `query:"start" doc:"beginning of what is judged, inclusive; that of the session unless said otherwise"`
-	End      Time   `query:"end" doc:"end of what is judged, exclusive; that of the session unless said otherwise"`
-	Measures List   `query:"measures" doc:"only these: ratio, p50, p75, p90, p95, p99, p99.9, mean, errors, first_byte, bytes"`
-	Limit    Int    `query:"limit" doc:"the most operations, and tenants, that are answered; 20 unless said otherwise"`
 }
 
 const (
@@ -48,11 +31,9 @@ const (
 
 func (s *server) registerSessions(a huma.API) {
 	get(s, a, "sessions", "The log book: mirror sessions, runs of load, experiments, searches for capacity, simulations", s.sessions)
-	register(s, a, http.MethodGet, sessionPath, "get-session", "One session, as it was last reported", http.StatusOK,
-		func(ctx context.Context, in *sessionInput) (*body[api.Session], error) {
-			x, err := s.Sessions.Get(ctx, in.ID)
-			return answered(ctx, s, x, err)
-		})
+	answerTo(s, a, sessionPath, "get-session", "sessions", "One session, as it was last reported", func(ctx context.Context, in *api.SessionRequest) (*api.Session, error) {
+		return s.Sessions.Get(ctx, in.ID)
+	})
 	register(s, a, http.MethodPut, sessionPath, "put-session", "Report the state of a session", http.StatusOK,
 		func(ctx context.Context, in *sessionBody) (*body[api.SessionReply], error) {
 			var p api.SessionReport
@@ -78,27 +59,20 @@ func (s *server) registerSessions(a huma.API) {
 			}
 			return &nothing{}, nil
 		})
-	register(s, a, http.MethodGet, sessionPath+"/verdict", "get-session-verdict", "What came of a mirror session, and how surely", http.StatusOK,
-		func(ctx context.Context, in *verdictInput) (*body[api.MirrorVerdictResponse], error) {
-			out, err := s.sessionVerdict(ctx, in)
-			return answered(ctx, s, out, err)
-		})
+	answerTo(s, a, sessionPath+"/verdict", "get-session-verdict", "sessions", "What came of a mirror session, and how surely", s.sessionVerdict)
 	item := a.OpenAPI().Paths[sessionPath]
 	describeBody[api.SessionReport](a, item.Put, "SessionReport")
 	describeBody[api.MirrorChange](a, item.Patch, "MirrorChange")
 }
 
-func (s *server) sessions(ctx context.Context, in *sessionsInput) (*api.SessionsResponse, error) {
+func (s *server) sessions(ctx context.Context, in *api.SessionsRequest) (*api.SessionsResponse, error) {
 	now := s.Now()
-	q := logbook.ListRequest{Kind: in.Kind, State: in.State, Search: strings.TrimSpace(in.Q)}
+	q := logbook.ListRequest{Kind: in.Kind, State: in.State, Search: strings.TrimSpace(in.Search), Limit: in.Limit}
 	var err error
-	if q.Start, err = in.Start.Parse("start", now, time.Unix(0, 0)); err != nil {
+	if q.Start, err = Time(in.Start).Parse("start", now, time.Unix(0, 0)); err != nil {
 		return nil, err
 	}
-	if q.End, err = in.End.Parse("end", now, time.Unix(1<<40, 0)); err != nil {
-		return nil, err
-	}
-	if q.Limit, err = in.Limit.Parse("limit"); err != nil {
+	if q.End, err = Time(in.End).Parse("end", now, time.Unix(1<<40, 0)); err != nil {
 		return nil, err
 	}
 	return s.Sessions.List(ctx, q)
@@ -112,19 +86,13 @@ func answered[T any](ctx context.Context, s *server, out *T, err error) (*body[T
 	return &body[T]{out}, nil
 }
 
-func (s *server) sessionVerdict(ctx context.Context, in *verdictInput) (*api.MirrorVerdictResponse, error) {
-	now, q := s.Now(), logbook.VerdictRequest{ID: in.ID}
+func (s *server) sessionVerdict(ctx context.Context, in *api.SessionVerdictRequest) (*api.MirrorVerdictResponse, error) {
+	now, q := s.Now(), logbook.VerdictRequest{ID: in.ID, Measures: in.Measures, Limit: in.Limit}
 	var err error
-	if q.Start, err = in.Start.Parse("start", now, time.Time{}); err != nil {
+	if q.Start, err = Time(in.Start).Parse("start", now, time.Time{}); err != nil {
 		return nil, err
 	}
-	if q.End, err = in.End.Parse("end", now, time.Time{}); err != nil {
-		return nil, err
-	}
-	if q.Measures, err = in.Measures.Names("measures"); err != nil {
-		return nil, err
-	}
-	if q.Limit, err = in.Limit.Parse("limit"); err != nil {
+	if q.End, err = Time(in.End).Parse("end", now, time.Time{}); err != nil {
 		return nil, err
 	}
 	return s.Sessions.Verdict(ctx, q)

@@ -20,14 +20,6 @@ import (
 	"tailscope/internal/series"
 )
 
-type leavesInput struct {
-	Match   Selector `query:"match"`
-	Start   Time     `query:"start" doc:"beginning of the range, inclusive; an hour before end unless said otherwise"`
-	End     Time     `query:"end" doc:"end of the range, exclusive; now unless said otherwise"`
-	Step    Duration `query:"step" doc:"length of a slot; the shortest that has observations enough unless given"`
-	Classes Int      `query:"classes" doc:"the most operations that are answered apart, at most 200; 20 unless said otherwise"`
-}
-
 type simulateInput struct {
 	RawBody []byte `contentType:"application/json"`
 }
@@ -64,7 +56,7 @@ func (s *server) registerSimulate(a huma.API) {
 	describeBody[api.SimulateRequest](a, a.OpenAPI().Paths[simulatePath].Post, "SimulateRequest")
 }
 
-func (s *server) leaves(ctx context.Context, in *leavesInput) (*api.Leaves, error) {
+func (s *server) leaves(ctx context.Context, in *api.LeavesRequest) (*api.Leaves, error) {
 	r, err := leafRequest(in, s.Now())
 	if err != nil {
 		return nil, err
@@ -73,8 +65,8 @@ func (s *server) leaves(ctx context.Context, in *leavesInput) (*api.Leaves, erro
 }
 
 // leafRequest reads what leaves are asked for; the service is among the matchers.
-func leafRequest(in *leavesInput, now time.Time) (r measured.Request, err error) {
-	family, ms, err := in.Match.Parse("match")
+func leafRequest(in *api.LeavesRequest, now time.Time) (r measured.Request, err error) {
+	family, ms, err := Selector(in.Match).Parse("match")
 	if err != nil {
 		return r, err
 	}
@@ -94,19 +86,14 @@ func leafRequest(in *leavesInput, now time.Time) (r measured.Request, err error)
 	if r.Service == "" {
 		return r, query.Invalid("match", `leaves are the requests of one service; write match={service="solr"}`)
 	}
-	if r.End, err = in.End.Parse("end", now, now); err != nil {
+	if r.End, err = Time(in.End).Parse("end", now, now); err != nil {
 		return r, err
 	}
-	if r.Start, err = in.Start.Parse("start", now, r.End.Add(-leafRange)); err != nil {
+	if r.Start, err = Time(in.Start).Parse("start", now, r.End.Add(-leafRange)); err != nil {
 		return r, err
 	}
-	if r.Step, err = in.Step.Seconds("step"); err != nil {
-		return r, err
-	}
-	if in.Step != "" && r.Step <= 0 {
-		return r, query.Invalid("step", "a step of %s is not positive; write a duration such as 10s", in.Step)
-	}
-	r.Classes, err = in.Classes.Parse("classes")
+	r.Classes = in.Classes
+	r.Step, err = wholeSeconds("step", in.Step)
 	return r, err
 }
 
@@ -161,9 +148,9 @@ func (s *server) simulate(ctx context.Context, r api.SimulateRequest) (*api.Simu
 }
 
 // leavesOf is a source of a file as a question.
-func leavesOf(f words.From, now time.Time) *leavesInput {
-	start, end, step := f.Range(now)
-	return &leavesInput{Match: Selector(f.Selector()), Start: Time(start), End: Time(end), Step: Duration(step)}
+func leavesOf(f words.From, now time.Time) *api.LeavesRequest {
+	start, end, _ := f.Range(now)
+	return &api.LeavesRequest{Match: f.Selector(), Start: api.Time(start), End: api.Time(end), Step: time.Duration(f.Every)}
 }
 
 // mistakes is one error of all that is wrong with a file.

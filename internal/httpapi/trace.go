@@ -16,12 +16,8 @@ import (
 	"tailscope/internal/store"
 )
 
-type traceInput struct {
-	ID string `path:"id" doc:"of the trace: 32 hex digits"`
-}
-
 // trace answers one kept trace with the figures that Analyse works out.
-func (s *server) trace(ctx context.Context, in *traceInput) (*api.TraceResponse, error) {
+func (s *server) trace(ctx context.Context, in *api.TraceRequest) (*api.TraceResponse, error) {
 	var id store.TraceID
 	if n, err := hex.Decode(id[:], []byte(in.ID[:min(len(in.ID), 32)])); err != nil || n != len(id) || len(in.ID) != 32 {
 		return nil, query.Invalid("id", "%s is not the id of a trace; write its 32 hex digits, as /api/v1/traces answers them", quote(in.ID))

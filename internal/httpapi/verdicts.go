@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -13,28 +12,17 @@ import (
 	"tailscope/internal/store"
 )
 
-type markInput struct {
-	ID string `path:"id" doc:"of the mark, as the list of marks has it"`
-}
-
 func (s *server) registerMark(a huma.API) {
-	register(s, a, http.MethodGet, "/api/v1/marks/{id}", "get-mark", "One mark, with all that was found at it", http.StatusOK,
-		func(ctx context.Context, in *markInput) (*body[api.Mark], error) {
-			m, err := s.oneMark(ctx, in.ID)
-			if err != nil {
-				return nil, s.failed(ctx, "marks", err)
-			}
-			return &body[api.Mark]{m}, nil
-		})
+	answerTo(s, a, "/api/v1/marks/{id}", "get-mark", "marks", "One mark, with all that was found at it", s.oneMark)
 }
 
-func (s *server) oneMark(ctx context.Context, id string) (*api.Mark, error) {
+func (s *server) oneMark(ctx context.Context, in *api.MarkRequest) (*api.Mark, error) {
 	all, err := store.AllMarks(ctx, s.Store)
 	if err != nil {
 		return nil, err
 	}
 	for _, m := range all {
-		if m.ID != id {
+		if m.ID != in.ID {
 			continue
 		}
 		out := m.API()
@@ -45,7 +33,7 @@ func (s *server) oneMark(ctx context.Context, id string) (*api.Mark, error) {
 		}
 		return &out, nil
 	}
-	return nil, &query.Error{Code: query.CodeNotFound, Field: "id", Message: "there is no mark " + quote(id) + "; /api/v1/marks and tailscope mark list show those there are"}
+	return nil, &query.Error{Code: query.CodeNotFound, Field: "id", Message: "there is no mark " + quote(in.ID) + "; /api/v1/marks and tailscope mark list show those there are"}
 }
 
 // judged is a mark with its verdict, on the service alone if one is named.
