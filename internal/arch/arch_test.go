@@ -257,6 +257,52 @@ func TestFloorsAreDocumented(t *testing.T) {
 	}
 }
 
+var walkName = regexp.MustCompile("`([a-z]+(?:\\.[A-Za-z]+)+)`")
+
+// The functions that the walks of docs/architecture.md name are in the tree.
+func TestWalksNameFunctions(t *testing.T) {
+	known := map[string]bool{}
+	sources(t, func(pkg, _ string, f *ast.File, _ *token.FileSet) {
+		for _, d := range f.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				name := d.Name.Name
+				if d.Recv != nil {
+					typ := d.Recv.List[0].Type
+					if p, ok := typ.(*ast.StarExpr); ok {
+						typ = p.X
+					}
+					if x, ok := typ.(*ast.Ident); ok {
+						name = x.Name + "." + name
+					}
+				}
+				known[path.Base(pkg)+"."+name] = true
+			case *ast.GenDecl:
+				for _, s := range d.Specs {
+					if s, ok := s.(*ast.TypeSpec); ok {
+						known[path.Base(pkg)+"."+s.Name.Name] = true
+					}
+				}
+			}
+		}
+	})
+	text, err := os.ReadFile("../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, walks, _ := strings.Cut(string(text), "## Five walks\n")
+	walks, _, _ = strings.Cut(walks, "\n## ")
+	named := walkName.FindAllStringSubmatch(walks, -1)
+	if len(named) < 40 {
+		t.Errorf("the walks name %d functions: the pattern is wrong", len(named))
+	}
+	for _, m := range named {
+		if !known[m[1]] {
+			t.Errorf("docs/architecture.md names %s, which is not in the tree", m[1])
+		}
+	}
+}
+
 // Only main may end the process: anything else would keep deferred work, such
 // as the flush of what was accepted, from being done.
 func TestOnlyMainExits(t *testing.T) {
