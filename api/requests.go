@@ -25,7 +25,7 @@ type Requests struct {
 
 // Grid cuts a range into columns: of a length, or at most so many.
 type Grid struct {
-	Step  time.Duration `query:"step" doc:"length of a column; chosen by width unless given" positive:"a step of %s is not positive; write a duration such as 60s"`
+	Step  time.Duration `query:"step" doc:"length of a column; default chosen by width" positive:"a step of %s is not positive; write a duration such as 60s"`
 	Width int           `query:"width" doc:"the most columns wanted"`
 }
 
@@ -40,7 +40,7 @@ type ServicesRequest struct {
 	Selection
 	Grid
 	Quantiles Quantiles `query:"q" doc:"quantiles between 0 and 1, parted by commas; 0.5,0.95,0.99 unless said otherwise"`
-	ApdexT    float64   `query:"apdex_t" doc:"seconds that satisfy a user, for every service; each service's own target unless given" example:"0.5" unit:"seconds"`
+	ApdexT    float64   `query:"apdex_t" doc:"seconds that satisfy a user, for every service; default each service's own target" example:"0.5" unit:"seconds"`
 }
 
 // DistributionRequest asks for whole distributions.
@@ -222,7 +222,7 @@ type ApdexRequest struct {
 	Requests
 	Grid
 	EarlierDay
-	T  float64 `query:"t" doc:"seconds that satisfy a user, for every row; each row's own target unless given" example:"0.5"`
+	T  float64 `query:"t" doc:"seconds that satisfy a user, for every row; default each row's own target" example:"0.5"`
 	By string  `query:"by" doc:"operation scores every operation by itself"`
 }
 
@@ -235,7 +235,7 @@ type SLARequest struct {
 	End       Time      `query:"end" doc:"the last period is the one before this moment, or that holds it; now unless said otherwise"`
 	Objective float64   `query:"objective" doc:"share of requests, between 0 and 1, that should be good: not failed, and no slower than under" example:"0.99"`
 	Under     float64   `query:"under" doc:"seconds within which a good request is answered" example:"0.5"`
-	T         float64   `query:"t" doc:"seconds that satisfy a user; the target of the service or operation unless given" example:"0.5"`
+	T         float64   `query:"t" doc:"seconds that satisfy a user; default the target of the service or operation" example:"0.5"`
 	Quantiles Quantiles `query:"q" doc:"quantiles between 0 and 1, parted by commas; 0.5,0.95,0.99 unless said otherwise"`
 }
 
@@ -245,13 +245,13 @@ type LeavesRequest struct {
 	Match   string        `query:"match" doc:"PromQL matchers" example:"{service=\"solr\"}"`
 	Start   Time          `query:"start" doc:"beginning of the range, inclusive; an hour before end unless said otherwise"`
 	End     Time          `query:"end" doc:"end of the range, exclusive; now unless said otherwise"`
-	Step    time.Duration `query:"step" doc:"length of a slot; the shortest that has observations enough unless given" positive:"a step of %s is not positive; write a duration such as 10s"`
+	Step    time.Duration `query:"step" doc:"length of a slot; default the shortest that has observations enough" positive:"a step of %s is not positive; write a duration such as 10s"`
 	Classes int           `query:"classes" doc:"the most operations that are answered apart, at most 200; 20 unless said otherwise"`
 }
 
 // MarksRequest asks for named moments.
 type MarksRequest struct {
-	Start   Time   `query:"start" doc:"inclusive; all marks unless given"`
+	Start   Time   `query:"start" doc:"inclusive; default all marks"`
 	End     Time   `query:"end" doc:"exclusive"`
 	Service string `query:"service" doc:"marks of this service and those that concern every service"`
 }
@@ -263,8 +263,8 @@ type MarkRequest struct {
 
 // SessionsRequest asks for what was tried.
 type SessionsRequest struct {
-	Kind   string `query:"kind" doc:"mirror, bench, experiment, capacity or simulation; every kind unless given"`
-	State  string `query:"state" doc:"running, ended or lost; any unless given"`
+	Kind   string `query:"kind" doc:"mirror, bench, experiment, capacity or simulation; default every kind"`
+	State  string `query:"state" doc:"running, ended or lost; default any"`
 	Search string `query:"q" doc:"words that all are in its name, hypothesis, objective, variable, settings, layouts, service, headline or id"`
 	Start  Time   `query:"start" doc:"beginning of the range that it overlaps, inclusive; all time unless said otherwise"`
 	End    Time   `query:"end" doc:"end of the range that it overlaps, exclusive; all time unless said otherwise"`
@@ -287,7 +287,7 @@ type SessionVerdictRequest struct {
 
 // ChecksRequest asks for checks.
 type ChecksRequest struct {
-	State  string `query:"state" doc:"OK, WARNING, CRITICAL, UNKNOWN or PENDING; bad is all but OK and PENDING; any unless given"`
+	State  string `query:"state" doc:"OK, WARNING, CRITICAL, UNKNOWN or PENDING; bad is all but OK and PENDING; default any"`
 	Match  string `query:"match" doc:"PromQL matchers on the labels of checks, and on check, the name of the definition"`
 	Search string `query:"q" doc:"part of a check's id or description"`
 	Limit  int    `query:"limit" doc:"checks to answer; 100 unless said otherwise"`
@@ -308,7 +308,7 @@ type IncidentsRequest struct {
 	Start Time   `query:"start" doc:"beginning of the range that it overlaps, inclusive; all time unless said otherwise"`
 	End   Time   `query:"end" doc:"end of the range that it overlaps, exclusive; all time unless said otherwise"`
 	Check string `query:"check" doc:"id of a check, or name of a definition: those of all its checks"`
-	Kind  string `query:"kind" doc:"check (found by one) or marked (by somebody); both unless given"`
+	Kind  string `query:"kind" doc:"check (found by one) or marked (by somebody); default both"`
 	Open  bool   `query:"open" doc:"only those that last"`
 	Limit int    `query:"limit" doc:"the newest so many; 1000 unless said otherwise"`
 }

@@ -30,7 +30,7 @@ func newApdex(io streams) *cobra.Command {
 	}
 	q.registerRequests(cmd, "1h")
 	cmd.Flags().StringVar(&by, "by", "", "operation scores every operation by itself")
-	cmd.Flags().StringVar(&t, "t", "", "`time` that satisfies a user, for every row; each row's own target unless given")
+	cmd.Flags().StringVar(&t, "t", "", "`time` that satisfies a user, for every row; default each row's own target")
 	cmd.RunE = q.run(func(ctx context.Context) error {
 		if by != "" && by != "operation" {
 			return usage{fmt.Errorf("--by %s: write operation, or leave it out", by)}

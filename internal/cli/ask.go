@@ -85,7 +85,7 @@ func newQueryHeatmap(io streams) *cobra.Command {
 	}
 	q.register(cmd.Flags())
 	q.registerPicture(cmd.Flags())
-	cmd.Flags().StringVar(&step, "step", "", "`length` of a column; chosen by the width unless given")
+	cmd.Flags().StringVar(&step, "step", "", "`length` of a column; default chosen by the width")
 	cmd.Flags().IntVar(&height, "height", 20, "lines of the picture")
 	cmd.RunE = q.run(func(ctx context.Context) error {
 		if height < 4 || height > 200 {
@@ -135,10 +135,10 @@ func newQueryTimeline(io streams) *cobra.Command {
 	q.register(cmd.Flags())
 	cmd.Flags().StringVar(&by, "by", "", "group by these `labels`")
 	cmd.Flags().StringVar(&quantiles, "q", "0.5,0.95,0.99", "`quantiles` between 0 and 1")
-	cmd.Flags().StringVar(&step, "step", "", "`length` of a step; chosen to give about 30 unless given")
+	cmd.Flags().StringVar(&step, "step", "", "`length` of a step; default chosen to give about 30")
 	cmd.Flags().StringVar(&offset, "offset", "", "look that much earlier, such as `1d`")
 	cmd.Flags().StringVar(&overlay, "overlay", "", "show an earlier `day` instead, by wall clock: day, week, or like (the last day like it)")
-	cmd.Flags().StringVar(&zone, "tz", "", "time `zone` of the overlay, such as Europe/Berlin; UTC unless given")
+	cmd.Flags().StringVar(&zone, "tz", "", "time `zone` of the overlay, such as Europe/Berlin; default UTC")
 	cmd.Flags().StringVar(&slide, "slide", "", "every step's figures are those of the `window` that ends with it, such as 10m")
 	cmd.Flags().StringVar(&per, "per", "", "request divides a counter's increase by the `requests` of --service")
 	cmd.Flags().IntVar(&limit, "limit", 0, "keep only so many groups, those with the most observations")

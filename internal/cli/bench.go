@@ -95,7 +95,7 @@ all of it.`,
 	fs.StringArrayVar(&f.checks, "check", nil, "`condition` on answers, such as 'status 200', 'contains total' or 'json hits.total=3'; may be given again")
 	fs.StringArrayVar(&f.thresholds, "threshold", nil, "`condition` on the run, such as 'p(99) < 300ms' or 'errors < 1%, abort after 10s'; may be given again")
 	fs.StringArrayVar(&f.vars, "var", nil, "`name=value` of a scenario's variable; may be given again")
-	fs.StringVar(&f.logs, "logs", "", "`directory` for what a scenario's servers and commands print; kept only if something fails unless given")
+	fs.StringVar(&f.logs, "logs", "", "`directory` for what a scenario's servers and commands print; default kept only if something fails")
 	f.register(fs)
 	f.set.register(cmd, fs, "timeout=5s", "rate", "for", "arrivals", "seed", "connections", "method", "header", "body", "data", "targets", "record", "access-log",
 		"check", "threshold", "var", "to", "report", "output", "quiet")
@@ -129,11 +129,11 @@ func (f *benchFlags) schedule(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.during, "for", 10*time.Second, "how long")
 	fs.StringVar(&f.arrivals, "arrivals", "constant", "`law`: constant, poisson, or closed (each connection sends its next request when it has its answer)")
 	fs.DurationVar(&f.warmUp, "warm-up", 0, "how long to send before anything is measured")
-	fs.Uint64Var(&f.seed, "seed", 0, "`number` that makes chance the same again; another one each time unless given")
+	fs.Uint64Var(&f.seed, "seed", 0, "`number` that makes chance the same again; default another one each time")
 }
 
 func (f *benchFlags) requests(fs *pflag.FlagSet) {
-	fs.StringVarP(&f.method, "method", "X", "", "`method`; GET unless given, POST with a body")
+	fs.StringVarP(&f.method, "method", "X", "", "`method`; default GET, or POST with a body")
 	fs.StringArrayVarP(&f.headers, "header", "H", nil, "`field` of every request, such as 'Accept: text/html'; may be given again")
 	fs.StringVarP(&f.body, "body", "d", "", "`text` of the body; may hold {{columns}}")
 	fs.StringVar(&f.bodyFile, "body-file", "", "`file` that holds the body")
@@ -156,7 +156,7 @@ func (f *benchFlags) ofOneRun(fs *pflag.FlagSet) {
 func (f *benchFlags) connection(fs *pflag.FlagSet, connections int, timeout time.Duration) {
 	fs.IntVarP(&f.connections, "connections", "c", connections, "how many at once at most; of HTTP/2 requests under way at once")
 	fs.DurationVar(&f.timeout, "timeout", timeout, "how long a request may take from when it was sent")
-	fs.IntVar(&f.waiting, "waiting", 0, "how many due requests may wait for a connection before some are dropped; 1,000,000 unless given")
+	fs.IntVar(&f.waiting, "waiting", 0, "how many due requests may wait for a connection before some are dropped; default 1,000,000")
 	fs.Var(protocol{&f.http2}, "protocol", "HTTP/1.1 or HTTP/2: over TLS by agreement, else with prior knowledge")
 	fs.BoolVar(&f.keepAlive, "keep_alive", true, "whether a connection has further requests after one answer")
 	fs.BoolVar(&f.insecure, "tls.insecure", false, "whether any certificate is taken")

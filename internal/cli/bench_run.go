@@ -32,11 +32,11 @@ type benchOutput struct {
 }
 
 func (f *benchOutput) register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.name, "name", "", "what the run is called; what it sends to unless given")
-	fs.StringVar(&f.service, "service", "", "label of its series; the target's host unless given")
+	fs.StringVar(&f.name, "name", "", "what the run is called; default what it sends to")
+	fs.StringVar(&f.service, "service", "", "label of its series; default the target's host")
 	fs.StringVar(&f.variant, "variant", "", "label of its series: what was different this time")
 	fs.StringVar(&f.to, "to", "", "`address` of a server that takes series and reports, such as http://127.0.0.1:7099; also $TAILSCOPE_BENCH_TO")
-	fs.StringVar(&f.toOTLP, "to-otlp", "", "`address` where that server takes OTLP over HTTP; it is asked unless given; also $TAILSCOPE_BENCH_TO_OTLP")
+	fs.StringVar(&f.toOTLP, "to-otlp", "", "`address` where that server takes OTLP over HTTP; default what it answers; also $TAILSCOPE_BENCH_TO_OTLP")
 	f.telling.register(fs)
 }
 

@@ -56,7 +56,7 @@ func newQueryBreakdown(io streams) *cobra.Command {
 	}
 	q.registerRequests(cmd, "1h")
 	cmd.Flags().StringVar(&quantiles, "q", "0.5,0.95,0.99", "`quantiles` between 0 and 1")
-	cmd.Flags().Float64Var(&above, "above", 0, "look at the requests above this `quantile`; 0.95 unless given")
+	cmd.Flags().Float64Var(&above, "above", 0, "look at the requests above this `quantile`; default 0.95")
 	cmd.Flags().StringVar(&low, "low", "", "look at the requests that took longer than this `time` instead")
 	cmd.Flags().StringVar(&high, "high", "", "and no longer than this `time`")
 	cmd.Flags().IntVar(&limit, "limit", 25, "how many parts to show")

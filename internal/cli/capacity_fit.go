@@ -49,8 +49,8 @@ and rate.`,
 	fs.StringVar(&q.match, "match", "", "further PromQL matchers, such as '{version=\"1.4\"}'")
 	q.registerRange(fs, "1d")
 	q.registerFormat(fs)
-	fs.IntVar(&q.width, "width", 0, "characters across; that of the terminal unless given")
-	fs.StringVar(&step, "step", "", "`length` of a step; chosen to give about 240 unless given")
+	fs.IntVar(&q.width, "width", 0, "characters across; default that of the terminal")
+	fs.StringVar(&step, "step", "", "`length` of a step; default chosen to give about 240")
 	fs.Float64Var(&level, "level", level, "confidence of the intervals")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := q.check(fs); err != nil {

@@ -28,8 +28,8 @@ import (
 type capacityOutput struct{ telling }
 
 func (f *capacityOutput) register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.name, "name", "", "what the search is called; what it loads unless given")
-	fs.StringVar(&f.service, "service", "", "whose capacity it is; the target's host unless given")
+	fs.StringVar(&f.name, "name", "", "what the search is called; default what it loads")
+	fs.StringVar(&f.service, "service", "", "whose capacity it is; default the target's host")
 	fs.StringVar(&f.to, "to", "", "`address` of a server that shows and keeps the search, such as http://127.0.0.1:7099; also $TAILSCOPE_CAPACITY_TO")
 	f.telling.register(fs)
 }

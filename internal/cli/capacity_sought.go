@@ -33,8 +33,8 @@ func (f *capacitySought) registerObjective(fs *pflag.FlagSet, example string) {
 
 func (f *capacitySought) registerBounds(fs *pflag.FlagSet, precision string) {
 	fs.DurationVar(&f.within, "within", 2*time.Minute, "how long the search may take")
-	fs.DurationVar(&f.step, "step", 0, "how long a step is held at most; 20s unless given")
-	fs.DurationVar(&f.discard, "discard", 0, "how much of a step's beginning is not measured; by the objective unless given")
+	fs.DurationVar(&f.step, "step", 0, "how long a step is held at most; default 20s")
+	fs.DurationVar(&f.discard, "discard", 0, "how much of a step's beginning is not measured; default by the objective")
 	fs.StringVar(&f.precision, "precision", precision, "`share` to which the answer is to be known")
 	fs.Float64Var(&f.level, "level", 0.95, "confidence of intervals")
 }

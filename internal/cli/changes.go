@@ -47,7 +47,7 @@ func newChangesFlags(io streams, cmd *cobra.Command, formats ...string) *changes
 	fs.StringVar(&f.operation, "operation", "", "only this operation, such as 'GET /cart/{id}'")
 	fs.StringVar(&f.tenant, "tenant", "", "only this tenant")
 	fs.StringVar(&f.match, "match", "", "further PromQL matchers, such as '{version=\"1.4\"}'")
-	fs.IntVar(&f.operations, "operations", 0, "how many operations to search, those with the most requests; 50 unless given")
+	fs.IntVar(&f.operations, "operations", 0, "how many operations to search, those with the most requests; default 50")
 	f.registerRange(fs, "6h")
 	return f
 }
@@ -79,7 +79,7 @@ func newChangesList(io streams) *cobra.Command {
 	f := newChangesFlags(io, cmd, "table", "json", "csv")
 	f.registerFormat(cmd.Flags())
 	var status string
-	cmd.Flags().StringVar(&status, "status", "", "new, confirmed, dismissed or all; new and confirmed unless given")
+	cmd.Flags().StringVar(&status, "status", "", "new, confirmed, dismissed or all; default new and confirmed")
 	cmd.RunE = f.run(func(ctx context.Context) error {
 		r, err := f.ask(ctx, status)
 		if err != nil {
@@ -102,7 +102,7 @@ func newChangesDecide(io streams, verb, status, short, example string) *cobra.Co
 	f := newChangesFlags(io, cmd, "table")
 	var name, description string
 	if status == "confirmed" {
-		cmd.Flags().StringVar(&name, "name", "", "of the mark; what changed unless given")
+		cmd.Flags().StringVar(&name, "name", "", "of the mark; default what changed")
 		cmd.Flags().StringVar(&description, "description", "", "what was done")
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -145,7 +145,7 @@ func newCheckAck(io streams) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&a.User, "user", userName(), "who takes care")
 	f.StringVar(&a.Comment, "comment", "", "what is done about it")
-	f.StringVar(&until, "until", "", "a `moment` such as now+2h; until the check is OK unless given")
+	f.StringVar(&until, "until", "", "a `moment` such as now+2h; default until the check is OK")
 	f.BoolVar(&undo, "undo", false, "take it back")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r, err := q.acknowledge(cmd.Context(), args[0], a, until, undo)

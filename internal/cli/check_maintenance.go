@@ -42,9 +42,9 @@ func newMaintenanceAdd(io streams) *cobra.Command {
 	var m api.Maintenance
 	var start, end, long string
 	f := cmd.Flags()
-	f.StringArrayVar(&m.Checks, "check", nil, "`name` or id of a check; may be given again; all unless given")
+	f.StringArrayVar(&m.Checks, "check", nil, "`name` or id of a check; may be given again; default all")
 	f.StringVar(&m.Match, "match", "", "only checks with these labels: PromQL `matchers`")
-	f.StringVar(&start, "start", "", "the `moment` it begins; now unless given")
+	f.StringVar(&start, "start", "", "the `moment` it begins; default now")
 	f.StringVar(&end, "end", "", "the `moment` it ends")
 	f.StringVar(&long, "for", "", "how long it takes, instead of --end: a `duration` such as 2h")
 	f.StringVar(&m.User, "user", userName(), "who says so")
@@ -119,7 +119,7 @@ func newIncidentAdd(io streams) *cobra.Command {
 	var m api.MarkedIncident
 	var start, end, long string
 	f := cmd.Flags()
-	f.StringVar(&m.Check, "check", "", "the check that should see it; every one unless given")
+	f.StringVar(&m.Check, "check", "", "the check that should see it; default every one")
 	f.StringVar(&m.Service, "service", "", "the service it concerned")
 	f.StringVar(&start, "start", "", "the `moment` it began")
 	f.StringVar(&end, "end", "", "the `moment` it ended")
@@ -149,7 +149,7 @@ func newIncidentList(io streams) *cobra.Command {
 	f := cmd.Flags()
 	q.registerRange(f, "7d")
 	f.StringVar(&wanted.Check, "check", "", "id of a check, or name of a definition")
-	f.StringVar(&wanted.Kind, "kind", "", "check: found by one; marked: somebody said so; both unless given")
+	f.StringVar(&wanted.Kind, "kind", "", "check: found by one; marked: somebody said so; default both")
 	f.BoolVar(&wanted.Open, "open", false, "only those that last")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var err error

@@ -20,7 +20,7 @@ func newCheckHistory(io streams) *cobra.Command {
 	q := newCheckQuestion(io, cmd)
 	var step string
 	q.registerRange(cmd.Flags(), "1d")
-	cmd.Flags().StringVar(&step, "step", "", "`duration` between lines; such that there are some 30 unless given")
+	cmd.Flags().StringVar(&step, "step", "", "`duration` between lines; default such that there are some 30")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := q.check(cmd.Flags()); err != nil {
 			return err
@@ -71,7 +71,7 @@ func newCheckEvaluate(io streams) *cobra.Command {
 	var e api.CheckEvaluate
 	var at string
 	f := cmd.Flags()
-	f.StringVar(&at, "at", "", "the `moment`; now unless given")
+	f.StringVar(&at, "at", "", "the `moment`; default now")
 	f.StringVar(&e.Check, "check", "", "as this check evaluates: its zone, null policy and value")
 	f.StringVar(&e.Null, "null", "", "strict, skip or zero")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -111,7 +111,7 @@ says when it would have been told of. Incidents that were marked
 	f.StringVar(&s.Bad, "soft", "", "bad runs that make the state hard, such as '3 of 5'")
 	f.StringVar(&s.Good, "recover", "", "good runs that make it OK, such as '2 of 2'")
 	f.StringVar(&b.Value, "value", "", "another value: an `expression`")
-	f.StringVar(&every, "every", "", "`duration` between runs; the check's unless given")
+	f.StringVar(&every, "every", "", "`duration` between runs; default the check's")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		b.Check = args[0]
 		start, end, err := q.timeRange()

@@ -36,7 +36,7 @@ shop is instrumented with the OpenTelemetry SDK as any application would be.`,
 		Args: exactArgs(0, ""),
 	}
 	f := cmd.Flags()
-	f.StringVar(&cfg.Data, "data", "", "keep the measurements in this `directory`; a temporary one unless given")
+	f.StringVar(&cfg.Data, "data", "", "keep the measurements in this `directory`; default a temporary one")
 	f.StringVar(&cfg.Listen, "listen", def.Listen, "address of the page and the API; a free port if taken")
 	f.StringVar(&cfg.OTLPGRPC, "otlp-grpc", def.OTLPGRPC, "address that takes OTLP over gRPC; a free port if taken")
 	f.StringVar(&cfg.OTLPHTTP, "otlp-http", def.OTLPHTTP, "address that takes OTLP over HTTP; a free port if taken")

@@ -106,7 +106,7 @@ is allowed.`,
 	q.registerFormat(fs)
 	fs.StringVar(&allowed, "allowed", "5%", "`share` by which a measure may be worse")
 	fs.StringVar(&compare, "compare", "ratio", "ratio, of settings to their control; or absolute, figures themselves")
-	fs.StringVar(&measures, "measures", "", "only these may fail it, such as `p99,errors`; p50, p95, p99, mean and errors unless given")
+	fs.StringVar(&measures, "measures", "", "only these may fail it, such as `p99,errors`; default p50, p95, p99, mean and errors")
 	var args []string
 	run := q.run(func(ctx context.Context) error {
 		share, err := parseShare(allowed, "5%")
@@ -198,6 +198,6 @@ says what it repeats.`,
 	}
 	server.register(cmd.Flags())
 	f.register(cmd.Flags())
-	cmd.Flags().StringVar(&dir, "dir", "", "`directory` to lay the files out in; one in the user's cache unless given")
+	cmd.Flags().StringVar(&dir, "dir", "", "`directory` to lay the files out in; default one in the user's cache")
 	return cmd
 }

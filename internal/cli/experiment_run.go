@@ -37,12 +37,12 @@ type experimentFlags struct {
 
 func (f *experimentFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.to, "to", os.Getenv("TAILSCOPE_EXPERIMENT_TO"), "`address` of a server that keeps the log book and takes series, such as http://127.0.0.1:7099; also $TAILSCOPE_EXPERIMENT_TO")
-	fs.StringVar(&f.toOTLP, "to-otlp", os.Getenv("TAILSCOPE_EXPERIMENT_TO_OTLP"), "`address` where that server takes OTLP over HTTP; it is asked unless given; also $TAILSCOPE_EXPERIMENT_TO_OTLP")
+	fs.StringVar(&f.toOTLP, "to-otlp", os.Getenv("TAILSCOPE_EXPERIMENT_TO_OTLP"), "`address` where that server takes OTLP over HTTP; default what it answers; also $TAILSCOPE_EXPERIMENT_TO_OTLP")
 	fs.StringVarP(&f.output, "output", "o", "", "`file` for the whole result, as JSON; what gate reads")
 	fs.StringVar(&f.format, "format", "text", "text, markdown or json: what is printed at the end")
 	fs.StringVar(&f.saveBaseline, "save-baseline", "", "`file` to keep the result in as the baseline of a gate, if the experiment was whole and passed its gate")
 	fs.StringVar(&f.baseline, "baseline", "", "`file` or id that the result is gated against, instead of that of the file's gate")
-	fs.Uint64Var(&f.seed, "seed", 0, "of the order within rounds and of arrivals; that of the file, or drawn, unless given")
+	fs.Uint64Var(&f.seed, "seed", 0, "of the order within rounds and of arrivals; default that of the file, or drawn")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show nothing while it runs")
 }
 

@@ -32,8 +32,8 @@ it against all other requests of the range, the most telling first.`,
 	}
 	fs := cmd.Flags()
 	q.register(fs)
-	fs.StringVar(&from, "from", "", "where the rectangle begins; where the range does unless given")
-	fs.StringVar(&to, "to", "", "where the rectangle ends; where the range does unless given")
+	fs.StringVar(&from, "from", "", "where the rectangle begins; default where the range does")
+	fs.StringVar(&to, "to", "", "where the rectangle ends; default where the range does")
 	fs.StringVar(&low, "low", "", "`value` above which it lies, such as 200ms or 0.2")
 	fs.StringVar(&high, "high", "", "`value` up to which it reaches")
 	fs.StringVar(&only, "labels", "", "look at these `labels` only, such as tenant,operation")

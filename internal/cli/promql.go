@@ -36,7 +36,7 @@ func newQueryPromQL(io streams) *cobra.Command {
 	f.StringVar(&q.since, "since", "", "evaluate over a range that begins so long ago, such as `15m`")
 	f.StringVar(&q.start, "start", "", "evaluate over a range that begins at this `moment`")
 	f.StringVar(&q.end, "end", "now", "end of the range")
-	f.StringVar(&step, "step", "", "step of a range; a thirtieth of it unless given")
+	f.StringVar(&step, "step", "", "step of a range; default a thirtieth of it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := q.check(cmd.Flags()); err != nil {
 			return err

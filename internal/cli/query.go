@@ -76,7 +76,7 @@ func (q *question) registerFormat(fs *pflag.FlagSet) {
 
 func (q *question) registerPicture(fs *pflag.FlagSet) {
 	fs.StringVar(&q.color, "color", "auto", "auto, always or never")
-	fs.IntVar(&q.width, "width", 0, "characters across; that of the terminal unless given")
+	fs.IntVar(&q.width, "width", 0, "characters across; default that of the terminal")
 }
 
 // namesKind finds a matcher that chooses among kinds of spans. A value that

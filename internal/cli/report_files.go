@@ -22,7 +22,7 @@ type reportFiles struct {
 }
 
 func (f *reportFiles) register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.format, "report", "", "text, md, json or html: what is printed at the end; text unless given")
+	fs.StringVar(&f.format, "report", "", "text, md, json or html: what is printed at the end; default text")
 	fs.StringArrayVarP(&f.outputs, "output", "o", nil, "`file` for the report, its format by --report or its ending; may be given again")
 }
 

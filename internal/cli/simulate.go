@@ -94,7 +94,7 @@ distribution. It ends with 0; 1 if it failed; 2 if the file is wrong.`,
 	fs.StringVar(&f.asks, "asks", "", "the `quantile` of queries that the answer is about; as the file says, else p99")
 	fs.StringVar(&f.moments, "moments", "", "what changes from slot to slot as measured: all, leaves or none; as the file says, else all")
 	fs.Uint64Var(&f.seed, "seed", 0, "of all that is drawn; as the file says, else 1")
-	fs.IntVar(&f.workers, "workers", 0, "cores to use; those there are unless given")
+	fs.IntVar(&f.workers, "workers", 0, "cores to use; default those there are")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show nothing while it runs")
 	f.set.register(cmd, fs, "leaves.shards=8", "leaves", "nodes", "shards", "threads", "cores", "replicas", "rate", "split", "speed", "since", "from", "to", "format",
 		"output", "save", "queries", "asks", "seed", "quiet")
@@ -154,7 +154,7 @@ func newSimulateLeaves(io streams) *cobra.Command {
 	q.serverFlag.register(fs)
 	q.registerRange(fs, "1h")
 	fs.StringVar(&q.match, "match", "", "further PromQL matchers, such as '{instance=\"solr-1\"}'")
-	fs.StringVar(&step, "step", "", "`length` of a slot, such as 10s or 1m; the shortest that has observations enough unless given")
+	fs.StringVar(&step, "step", "", "`length` of a slot, such as 10s or 1m; default the shortest that has observations enough")
 	fs.IntVar(&classes, "classes", 20, "operations that are kept apart, the rest as one")
 	fs.StringVarP(&output, "output", "o", "", "`file` to write to instead of the terminal")
 	var of words.From

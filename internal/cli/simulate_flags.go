@@ -25,8 +25,8 @@ var simpleKeys = []struct{ key, name, usage string }{
 	{"nodes", "nodes", "that serve leaves: a `number`, a range such as 1..32, or a list such as 4,6,8"},
 	{"shards", "shards", "`number` that the data is in and a query asks, or several"},
 	{"split", "split", "into how many the data can be divided: as given, binary, arbitrary, or several of these: each is a curve"},
-	{"threads", "threads", "of a node, each with one leaf at a time: a `number`, or several; as many as there are leaves unless given"},
-	{"cores", "cores", "of a node: a `number`, or several; a core for each thread unless given"},
+	{"threads", "threads", "of a node, each with one leaf at a time: a `number`, or several; default as many as there are leaves"},
+	{"cores", "cores", "of a node: a `number`, or several; default a core for each thread"},
 	{"replicas", "replicas", "nodes that hold each shard: a `number`, or several"},
 	{"rate", "rate", "`queries` a second, such as 50 or 3000/m, or several"},
 	{"speed", "speed", "of a core against those leaves were measured on, such as `150%`, or several"},
@@ -36,11 +36,11 @@ var simpleKeys = []struct{ key, name, usage string }{
 func (f *simpleFlags) register(fs *pflag.FlagSet) {
 	f.values = map[string]*string{}
 	fs.StringVar(&f.leaves, "leaves", "", "what leaves take: `service` or service/operation out of the store, a file, or a duration such as 5ms")
-	fs.StringVar(&f.since, "since", "", "how far `back` leaves of a store are read; 1h unless given")
-	fs.StringVar(&f.every, "leaves.every", "", "`length` of a slot of a store; the shortest that has observations enough unless given")
-	fs.StringVar(&f.measuredAt, "leaves.shards", "", "`number` of shards that the data was in when leaves were measured; that of the layout unless given")
+	fs.StringVar(&f.since, "since", "", "how far `back` leaves of a store are read; default 1h")
+	fs.StringVar(&f.every, "leaves.every", "", "`length` of a slot of a store; default the shortest that has observations enough")
+	fs.StringVar(&f.measuredAt, "leaves.shards", "", "`number` of shards that the data was in when leaves were measured; default that of the layout")
 	fs.StringVar(&f.fixed, "leaves.fixed", "", "`time` of a leaf that does not shrink with its shard")
-	fs.StringVar(&f.together, "leaves.together", "", "how alike leaves of one query are, a `correlation` from 0 to 1; out of kept traces unless given")
+	fs.StringVar(&f.together, "leaves.together", "", "how alike leaves of one query are, a `correlation` from 0 to 1; default out of kept traces")
 	fs.StringVar(&f.waits, "leaves.waits", "", "`share` of a leaf's time in which no core is busy with it")
 	for _, k := range simpleKeys {
 		f.values[k.key] = fs.String(k.name, "", k.usage)

@@ -28,8 +28,8 @@ func newQueryTenants(io streams) *cobra.Command {
 	fs.StringVar(&wanted.Search, "search", "", "part of a tenant's `name`")
 	fs.StringVar(&wanted.Cohort, "cohort", "", "only tenants of this `cohort`: very-large, large, medium or small")
 	fs.BoolVar(&wanted.NotRare, "not-rare", false, "only tenants for whom slow requests are not rare")
-	fs.StringVar(&wanted.Slow, "slow", "", "from what `duration` a request is slow; 1s unless given")
-	fs.StringVar(&wanted.Rare, "rare", "", "up to what `share` slow requests are rare, such as 0.5%; 1% unless given")
+	fs.StringVar(&wanted.Slow, "slow", "", "from what `duration` a request is slow; default 1s")
+	fs.StringVar(&wanted.Rare, "rare", "", "up to what `share` slow requests are rare, such as 0.5%; default 1%")
 	fs.IntVar(&wanted.Limit, "limit", 25, "how many tenants")
 	cmd.RunE = q.run(func(ctx context.Context) error {
 		r, err := ask(q, func(sel client.Selection) (*api.TenantsResponse, error) {

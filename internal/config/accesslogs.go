@@ -6,12 +6,12 @@ import "fmt"
 type AccessLog struct {
 	Path    string   `key:"path" doc:"A file, or a pattern of files."`
 	Service string   `key:"service" doc:"Label service of its requests."`
-	Format  string   `key:"format" doc:"As nginx or Apache have it; told by the lines unless given."`
+	Format  string   `key:"format" doc:"As nginx or Apache have it; default told by the lines."`
 	Tenant  string   `key:"tenant" doc:"Where the tenant stands: host, host:REGEX, path:REGEX or field:NAME."`
 	Version string   `key:"version" doc:"Variable or field that is the version."`
 	Variant string   `key:"variant" doc:"Variable or field that is the variant."`
 	Routes  []string `key:"routes" is:"commas" doc:"REGEX=NAME names operations."`
-	Whole   bool     `key:"start" is:"start" doc:"Where to begin at the first start: beginning, or end unless given."`
+	Whole   bool     `key:"start" is:"start" doc:"Where to begin at the first start: beginning, or end (default)."`
 }
 
 // accessLogsKey is the one key whose value is a list of mappings: it can be

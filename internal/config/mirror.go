@@ -18,7 +18,7 @@ type Mirror struct {
 	Candidates     []string      `key:"candidate" is:"lines" doc:"Servers that get copies and are judged: ‘URL’, or ‘NAME=URL’; several URLs with commas between are a pool. May be given several times."`
 	Control        string        `key:"control" doc:"Servers that run the old code and get the same copies: what candidates are judged against. A URL, or several with commas between."`
 	Service        string        `key:"service" default:"mirror" doc:"Label service of what is measured."`
-	Name           string        `key:"name" doc:"What the session is called; made of its targets unless given."`
+	Name           string        `key:"name" doc:"What the session is called; default made of its targets."`
 	Share          float64       `key:"share" default:"1" doc:"Share of requests that are copied, from 0 to 1."`
 	By             string        `key:"by" doc:"Choose the share by a key, so that the same user is always in or always out: ‘header:NAME’, ‘cookie:NAME’, ‘query:NAME’, ‘tenant’ or ‘address’."`
 	Methods        []string      `key:"method" is:"commas" doc:"Copy requests of these methods only."`
@@ -27,7 +27,7 @@ type Mirror struct {
 	Unsafe         bool          `key:"unsafe" doc:"Copy requests of methods that change something too (POST, PUT, PATCH, DELETE). The shadows must be able to bear it."`
 	Operations     []string      `key:"operation" is:"lines" doc:"Name the operation of requests whose method and path, as in ‘GET /cart/7’, match: ‘REGEX=NAME’. Of others, ids in the path are replaced."`
 	Tenant         string        `key:"tenant" doc:"Where the tenant stands: ‘header:NAME’, ‘cookie:NAME’, ‘query:NAME’, ‘host’ (its first label), ‘host:REGEX’ or ‘path:REGEX’, of which the first group is taken."`
-	Host           string        `key:"host" doc:"Host header of copies; the client's unless given."`
+	Host           string        `key:"host" doc:"Host header of copies; default the client's."`
 	Rewrite        []string      `key:"rewrite" is:"lines" doc:"Rewrite the path of copies: ‘REGEX=REPLACEMENT’, with ‘$1’ for a group; the query is kept. Applied in their order."`
 	SetHeader      []string      `key:"set_header" is:"lines" doc:"Give copies this header: ‘NAME: VALUE’, in place of the client's."`
 	DropHeader     []string      `key:"drop_header" is:"commas" doc:"Leave these headers out of copies."`
@@ -41,7 +41,7 @@ type Mirror struct {
 	Connections    int           `key:"connections" default:"256" doc:"Connections to each server of a shadow."`
 	Clients        int           `key:"clients" default:"4096" doc:"Connections of clients; beyond it the one that asked nothing for longest is closed for a newcomer, or the newcomer, if all wait for answers."`
 	PrimaryTimeout time.Duration `key:"primary_timeout" default:"1m" doc:"How long the primary may take to begin its answer; 0 is as long as it likes."`
-	Compare        []string      `key:"compare" is:"commas" doc:"What of the answers is compared: ‘status’, ‘headers’, and ‘body’ (its bytes) or ‘json’ (its fields). Nothing unless given."`
+	Compare        []string      `key:"compare" is:"commas" doc:"What of the answers is compared: ‘status’, ‘headers’, and ‘body’ (its bytes) or ‘json’ (its fields). Default: nothing."`
 	Ignore         []string      `key:"ignore" is:"lines" doc:"Places that may differ: ‘header NAME’, ‘body .items[].id’."`
 	Redact         []string      `key:"redact" is:"lines" doc:"Rules for what is not kept in examples and recordings, beside credentials; see docs/mirror.md."`
 	Record         string        `key:"record" doc:"Write what clients sent to this file."`
@@ -53,7 +53,7 @@ type Mirror struct {
 	Insecure       bool          `key:"insecure" doc:"Do not check the certificates of primary and shadows."`
 	AllowSame      bool          `key:"allow_same" doc:"Let a shadow be the primary itself."`
 	To             string        `key:"to" doc:"URL of a running server that takes what is measured, such as ‘http://127.0.0.1:7099’; ‘tailscope mirror’ alone. Without it the server runs in the same process."`
-	ToOTLP         string        `key:"to_otlp" doc:"URL of that server's OTLP over HTTP; asked of it unless given."`
+	ToOTLP         string        `key:"to_otlp" doc:"URL of that server's OTLP over HTTP; default what it answers."`
 	For            time.Duration `key:"for" doc:"How long to mirror; 0 is until stopped."`
 }
 

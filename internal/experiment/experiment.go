@@ -31,22 +31,22 @@ type Experiment struct {
 	scenario     *scenario.Scenario
 	scenarioText string
 
-	Design   string    `key:"design" is:"one variable|factorial" doc:"one variable unless given. factorial, asked for by name, measures every combination of the factors."` // once read one of the designs
-	Variable string    `key:"variable" doc:"The one variable that settings differ in."`                                                                                     // names joined by " × " of a factorial design
+	Design   string    `key:"design" is:"one variable|factorial" doc:"Default: one variable. factorial, asked for by name, measures every combination of the factors."` // once read one of the designs
+	Variable string    `key:"variable" doc:"The one variable that settings differ in."`                                                                                 // names joined by " × " of a factorial design
 	Unit     string    `key:"unit" doc:"Of the variable, for the response curve."`
 	Settings []Setting // the control first
 	Factors  []rounds.Factor
 	levels   [][]int // of settings, by factor
 
 	Apply    []Command         `key:"apply" doc:"Commands that make a setting hold, with {{names}} of its values, before it is measured."`
-	Settle   time.Duration     `key:"settle" doc:"How long to wait after that; not at all unless given."`
-	Restore  []Command         `key:"restore" doc:"Commands that make the control hold again at the end; those of apply with the control's values unless given."`
+	Settle   time.Duration     `key:"settle" doc:"How long to wait after that; default not at all."`
+	Restore  []Command         `key:"restore" doc:"Commands that make the control hold again at the end; default those of apply with the control's values."`
 	Between  []Command         `key:"between" doc:"Commands before each round, such as emptying a cache. If one fails the experiment ends, in order."`
-	Rounds   Rounds            `key:"rounds" doc:"How many, and when to stop; 8 unless given."`
-	Measures []string          `key:"measures" is:"measure" doc:"Judge only these: p50, p75, p90, p95, p99, p999, mean, errors, rate, and resources such as cpu_per_request. All unless given; the more there are, the more it takes to believe one."`
+	Rounds   Rounds            `key:"rounds" doc:"How many, and when to stop; default 8."`
+	Measures []string          `key:"measures" is:"measure" doc:"Judge only these: p50, p75, p90, p95, p99, p999, mean, errors, rate, and resources such as cpu_per_request. Default: all; the more there are, the more it takes to believe one."`
 	Within   float64           `key:"within" is:"share" default:"5%" doc:"Ratios within this are the same."`
 	Level    float64           `key:"level" is:"share" default:"95%" doc:"Confidence of intervals."`
-	Seed     uint64            `key:"seed" is:"1.." doc:"Of the order within rounds and of arrivals; drawn and recorded unless given."`
+	Seed     uint64            `key:"seed" is:"1.." doc:"Of the order within rounds and of arrivals; default drawn and recorded."`
 	Versions map[string]string `key:"record" doc:"Commands whose first line of output is recorded with the environment: {nginx: nginx -v}"`
 	Configs  []string          `key:"configuration" doc:"Files whose hash and text are recorded."`
 	Gate     *Gate             `key:"gate" doc:"What a pipeline asks: exit code 1 if something became worse."`
@@ -72,10 +72,10 @@ type Setting struct {
 // {{variables}}.
 type Command struct {
 	Args    []string      `key:"run" need:"yes" doc:"A line for /bin/sh, or a list: the program and its arguments."`
-	Name    string        `key:"name" doc:"For people; its first word unless given."`
+	Name    string        `key:"name" doc:"For people; default its first word."`
 	Shell   bool          // Args is a line
-	Dir     string        `key:"dir" doc:"Where it runs; the directory of the file unless given."`
-	Timeout time.Duration `key:"timeout" doc:"5m unless given."`
+	Dir     string        `key:"dir" doc:"Where it runs; default the directory of the file."`
+	Timeout time.Duration `key:"timeout" doc:"Default: 5m."`
 }
 
 // Rounds say when to stop.
@@ -85,15 +85,15 @@ type Rounds struct {
 	AtMost    int     `key:"at_most" is:"1..1000" doc:"However undecided; 30 with precision or early, else at_least."`
 	Precision float64 `key:"precision" is:"share" doc:"As many rounds as make the interval this narrow to either side, such as 3%."`
 	Early     bool    `key:"early" doc:"Stop as soon as every setting is decided, by intervals that hold at every look."`
-	Measure   string  `key:"measure" is:"measure" doc:"That decides, and is read first; p99, or of the measures that are named the one that says most, unless given."`
+	Measure   string  `key:"measure" is:"measure" doc:"That decides, and is read first; default p99, or of the measures that are named the one that says most."`
 }
 
 // Gate is what a pipeline asks.
 type Gate struct {
 	Baseline string   `key:"baseline" doc:"File that --save-baseline wrote, or the id of an experiment at the server; without one, the settings are held against the control of the same experiment."`
 	Allowed  float64  `key:"allowed" is:"share" default:"5%" doc:"By how much a measure may be worse."`
-	Compare  string   `key:"compare" is:"ratio|absolute" doc:"ratio, of a setting to its control, which another machine hardly changes, unless given; absolute compares figures themselves."`
-	Measures []string `key:"measures" is:"measure" doc:"That may fail it; p50, p95, p99, mean and errors unless given."`
+	Compare  string   `key:"compare" is:"ratio|absolute" doc:"Default: ratio, of a setting to its control, which another machine hardly changes; absolute compares figures themselves."`
+	Measures []string `key:"measures" is:"measure" doc:"That may fail it; default p50, p95, p99, mean and errors."`
 }
 
 // Absolute reports whether figures themselves are compared, not their ratios to the
@@ -103,7 +103,7 @@ func (g *Gate) Absolute() bool { return g.Compare == "absolute" }
 // Live is an experiment on a candidate behind a running mirror session.
 type Live struct {
 	Session   string        `key:"session" need:"yes" doc:"Id of the mirror session, as tailscope session list shows it."`
-	To        string        `key:"to" is:"url" doc:"Server that has it; --server unless given."`
+	To        string        `key:"to" is:"url" doc:"Server that has it; default --server."`
 	For       time.Duration `key:"for" default:"30m" doc:"How long each setting is measured in a round."`
 	Candidate string        `key:"candidate" default:"candidate" doc:"Name of the candidate."`
 }

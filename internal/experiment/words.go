@@ -104,7 +104,7 @@ type span struct {
 	To    float64 `key:"to" is:"any number" need:"yes" doc:"The greatest."`
 	Steps int     `key:"steps" is:"2..100" need:"yes" doc:"How many values, from and to among them."`
 	Scale string  `key:"scale" is:"linear|geometric" default:"linear" doc:"Equal differences, or equal ratios."`
-	Whole bool    `key:"whole" doc:"Values are rounded to whole numbers; true if from and to are whole unless given."`
+	Whole bool    `key:"whole" doc:"Values are rounded to whole numbers; default true if from and to are whole."`
 }
 
 // ReadScalar takes a line for the shell.

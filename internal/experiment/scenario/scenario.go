@@ -31,7 +31,7 @@ import (
 type Scenario struct {
 	Name        string `key:"scenario" is:"word" need:"yes" doc:"Its name."`
 	Description string `key:"description" doc:"For people."`
-	Service     string `key:"service" is:"word" doc:"Label of its series; the scenario's name unless given."`
+	Service     string `key:"service" is:"word" doc:"Label of its series; default the scenario's name."`
 	File        string // its path
 	Dir         string // which relative names are relative to
 	Target      *url.URL
@@ -46,7 +46,7 @@ type Scenario struct {
 
 	Requests   requests.Spec
 	Plan       bench.Plan
-	Duration   time.Duration `key:"duration" doc:"Of a recording or log without phases; until its end unless given."`
+	Duration   time.Duration `key:"duration" doc:"Of a recording or log without phases; default until its end."`
 	HTTP       load.Options  // Protocol, Connections, Timeout, NoKeepAlive
 	TLS        TLS           `key:"tls" doc:"Whom to trust."`
 	Faults     []Fault
@@ -61,7 +61,7 @@ type Scenario struct {
 // TLS says whom to trust.
 type TLS struct {
 	CA         string `key:"ca" doc:"File of certificates to trust."`
-	ServerName string `key:"server_name" doc:"Name that the certificate must be of; the target's host unless given."`
+	ServerName string `key:"server_name" doc:"Name that the certificate must be of; default the target's host."`
 	Insecure   bool   `key:"insecure" doc:"Trust any certificate."`
 }
 
@@ -90,8 +90,8 @@ func (t TLS) Config(target *url.URL) (*tls.Config, error) {
 // Command is a program that is run to its end.
 type Command struct {
 	Run     Program           `key:"run" need:"yes" doc:"A line for /bin/sh, or a list: the program and its arguments."`
-	Name    string            `key:"name" is:"word" doc:"For people; its first word unless given."`
-	Dir     string            `key:"dir" doc:"Where it runs; the directory of the file unless given."`
+	Name    string            `key:"name" is:"word" doc:"For people; default its first word."`
+	Dir     string            `key:"dir" doc:"Where it runs; default the directory of the file."`
 	Env     map[string]string `key:"env" doc:"Added to the environment."`
 	Timeout time.Duration     `key:"timeout" default:"5m" doc:"How long it may take."`
 }
@@ -138,9 +138,9 @@ type Metrics struct {
 	Families   []string `key:"families" doc:"Which of them, such as jvm_gc_pause_seconds_sum or go_gc_duration_seconds_sum{area=\"x\"}; series of one name are added up."`
 	JSON       string   `key:"json" is:"url" doc:"Or the address of a JSON document."`
 	Path       string   `key:"path" doc:"Where in it the number stands: metrics.jvm.gc.time"`
-	Name       string   `key:"name" is:"word" doc:"Of the number; the last part of path unless given."`
+	Name       string   `key:"name" is:"word" doc:"Of the number; default the last part of path."`
 	Unit       string   `key:"unit" is:"word" doc:"Of the number, such as s or B."`
-	Adds       *bool    `key:"adds" doc:"It is a total that only grows; true for names that end in _total, _sum or _count unless given."`
+	Adds       *bool    `key:"adds" doc:"It is a total that only grows; default true for names that end in _total, _sum or _count."`
 	Scale      float64  `key:"scale" is:"positive" default:"1" doc:"Each value is multiplied by this: 0.001 makes seconds of milliseconds."`
 }
 
@@ -149,16 +149,16 @@ type DataLoad struct {
 	Name        string   `key:"name" is:"word" need:"yes" doc:"For people."`
 	File        string   `key:"file" doc:"JSONL, CSV or any lines."`
 	Command     *Command // or what prints it
-	Format      string   `key:"format" is:"jsonl|csv|tsv|lines" doc:"Of the data; by the file's ending unless given, jsonl of a command. Rows of CSV and TSV become JSON objects of texts."`
+	Format      string   `key:"format" is:"jsonl|csv|tsv|lines" doc:"Of the data; default by the file's ending, jsonl of a command. Rows of CSV and TSV become JSON objects of texts."`
 	Method, URL string
 	Header      []load.Field
 	As          string          `key:"as" is:"ndjson|json|bulk|lines|single" default:"ndjson" doc:"How a batch becomes a body: a line each, a JSON array, Elasticsearch's bulk format, lines as they are, or one document a request."`
-	Action      string          `key:"action" doc:"With bulk: the line before each document; {\"index\":{}} unless given."`
+	Action      string          `key:"action" doc:"With bulk: the line before each document; default {\"index\":{}}."`
 	Batch       int             `key:"batch" is:"1..1000000" default:"1000" doc:"Documents a request."`
 	Parallel    int             `key:"parallel" is:"1..1000000" default:"4" doc:"Requests under way at once."`
-	AtMost      uint64          `key:"at_most" is:"1.." doc:"Documents; all unless given."`
-	Check       *requests.Check `key:"check" doc:"Of answers; a status below 300 unless given."`
-	Errors      float64         `key:"errors" is:"share" doc:"Share of batches that may fail; none unless given."`
+	AtMost      uint64          `key:"at_most" is:"1.." doc:"Documents; default all."`
+	Check       *requests.Check `key:"check" doc:"Of answers; default a status below 300."`
+	Errors      float64         `key:"errors" is:"share" doc:"Share of batches that may fail; default none."`
 	Timeout     time.Duration   `key:"timeout" default:"1m" doc:"Of a request."`
 	FinalMethod string
 	FinalURL    string
@@ -170,8 +170,8 @@ type WarmUp struct {
 	Steady  float64       `key:"steady" is:"share" default:"3%" doc:"How much p50, p99 and mean may drift over the stretch that is judged."`
 	AtLeast time.Duration `key:"at_least" default:"3s" doc:"How long in any case."`
 	AtMost  time.Duration `key:"at_most" default:"1m" doc:"When to stop waiting."`
-	Slot    time.Duration `key:"slot" doc:"How long one figure is measured; by the rate unless given."`
-	Need    bool          `key:"need" doc:"Whether not becoming steady is an error; false unless given."`
+	Slot    time.Duration `key:"slot" doc:"How long one figure is measured; default by the rate."`
+	Need    bool          `key:"need" doc:"Whether not becoming steady is an error; default false."`
 }
 
 // Fault is something that goes wrong: exactly one of Pause, Kill, Restart (names

@@ -28,9 +28,9 @@ type scenarioFile struct {
 	Tenant    string              `key:"tenant" doc:"Where a request's tenant stands: header:NAME, column:NAME, host or path:REGEX."`
 	Think     string              `key:"think" doc:"Of a closed loop: 1s, 1s..3s, exp 2s."`
 	Check     *requests.Check     `key:"check" doc:"Of answers to queries that have no check of their own."`
-	Order     string              `key:"order" is:"dealt|random" doc:"Queries by their weights: dealt out evenly unless given, or each drawn."`
+	Order     string              `key:"order" is:"dealt|random" doc:"Queries by their weights: dealt out evenly (default), or each drawn."`
 
-	Arrivals    string        `key:"arrivals" is:"constant|poisson|recorded|closed" doc:"constant unless given; recorded of a recording or log without phases."`
+	Arrivals    string        `key:"arrivals" is:"constant|poisson|recorded|closed" doc:"Default: constant; recorded of a recording or log without phases."`
 	Phases      []filePhase   `key:"phases" doc:"Stretches of load, one after another."`
 	Protocol    string        `key:"protocol" is:"HTTP/1.1|HTTP/2" default:"HTTP/1.1" doc:"Version of HTTP."`
 	Connections int           `key:"connections" is:"1..1000000" default:"64" doc:"Open at once at most."`
@@ -46,17 +46,17 @@ type scenarioFile struct {
 type fileServer struct {
 	Server
 	Run Program           `key:"run" doc:"Starts it: a line for /bin/sh, or a list. It stays in the foreground."`
-	Dir string            `key:"dir" doc:"Where it runs; the directory of the file unless given."`
+	Dir string            `key:"dir" doc:"Where it runs; default the directory of the file."`
 	Env map[string]string `key:"env" doc:"Added to the environment."`
 }
 
 type fileData struct {
 	DataLoad
 	Run     Program           `key:"run" doc:"Or a command that prints them."`
-	Dir     string            `key:"dir" doc:"Where run runs; the directory of the file unless given."`
+	Dir     string            `key:"dir" doc:"Where run runs; default the directory of the file."`
 	Env     map[string]string `key:"env" doc:"Added to the environment of run."`
 	Request string            `key:"request" is:"request" need:"yes" doc:"POST /solr/docs/update"`
-	Header  map[string]string `key:"header" doc:"Of each request; Content-Type goes by as unless given."`
+	Header  map[string]string `key:"header" doc:"Of each request; default content-Type goes by as."`
 	Finally string            `key:"finally" is:"request" doc:"A request after the last batch, such as a commit: POST /solr/docs/update?commit=true"`
 }
 
@@ -72,12 +72,12 @@ type fileFault struct {
 }
 
 type fileLimits struct {
-	Late float64 `key:"late" is:"share" doc:"How much of the measured latency may be its own lateness; 10% unless given, 100% for any."`
-	CPU  float64 `key:"cpu" is:"share" doc:"How busy its busiest thread, and the machine, may be; 95% unless given, 100% for any."`
+	Late float64 `key:"late" is:"share" doc:"How much of the measured latency may be its own lateness; default 10%, 100% for any."`
+	CPU  float64 `key:"cpu" is:"share" doc:"How busy its busiest thread, and the machine, may be; default 95%, 100% for any."`
 }
 
 type filePhase struct {
-	Name string        `key:"name" doc:"For people; its rate unless given."`
+	Name string        `key:"name" doc:"For people; default its rate."`
 	Rate string        `key:"rate" doc:"Requests a second: 200, 200..800 for a ramp, 200,400,800 for steps."`
 	For  time.Duration `key:"for" need:"yes" doc:"How long."`
 }

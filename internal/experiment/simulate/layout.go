@@ -19,8 +19,8 @@ type Layout struct {
 	Replicas int   `key:"replicas" is:"1..100000" doc:"Nodes that hold each shard; default 1."`
 	Pick     Pick  `key:"pick" is:"random|rotate|least" doc:"Which of them is asked: any, in turn, or the one with the fewest leaves under way; default random."`
 
-	Threads int     `key:"threads" is:"1..100000" doc:"Of a node, each with one leaf at a time; as many as there are leaves unless given."`
-	Cores   float64 `key:"cores" is:"amount" doc:"Of a node, shared by the leaves that run; a core for each thread unless given."`
+	Threads int     `key:"threads" is:"1..100000" doc:"Of a node, each with one leaf at a time; default as many as there are leaves."`
+	Cores   float64 `key:"cores" is:"amount" doc:"Of a node, shared by the leaves that run; default a core for each thread."`
 	// Speed shortens what a core is needed for; 0 is 1.
 	Speed float64 `key:"speed" is:"amount" doc:"Of a core against those that leaves were measured on, such as 150%."`
 	// Neighbours (memory bandwidth, shared caches) grows with the share of cores that
@@ -84,7 +84,7 @@ type Slow struct {
 type Pause struct {
 	Every   float64       `key:"every" is:"seconds of" need:"yes" doc:"Mean time from the end of one to the next."` // exponential
 	Lasts   *Distribution // nil: no pauses
-	Regular bool          `key:"regular" doc:"Exactly so far apart; at random unless given."` // each node begins at a moment of its own
+	Regular bool          `key:"regular" doc:"Exactly so far apart; default at random."` // each node begins at a moment of its own
 }
 
 // Hedge asks another replica of a leaf that has not answered in time; the first answer
@@ -92,10 +92,10 @@ type Pause struct {
 type Hedge struct {
 	After    float64 `key:"after" is:"seconds of" doc:"When a leaf has not answered for so long."`
 	Quantile float64 `key:"quantile" is:"quantile" doc:"Or for as long as this share of leaves takes on an idle node, such as p95."` // of the leaf's class
-	Cancel   bool    `key:"cancel" doc:"The slower one is stopped, or leaves its queue; no unless given."`
+	Cancel   bool    `key:"cancel" doc:"The slower one is stopped, or leaves its queue; default no."`
 	// Alike is beyond what leaves of one query share anyway: the correlation of their
 	// normal scores. 1 is data that is slow wherever it is.
-	Alike float64 `key:"alike" is:"share" doc:"How much the second answer's time follows the first's, from 0 to 1; 0 unless given."`
+	Alike float64 `key:"alike" is:"share" doc:"How much the second answer's time follows the first's, from 0 to 1; default 0."`
 }
 
 func (h Hedge) on() bool { return h.After > 0 || h.Quantile > 0 }
@@ -114,7 +114,7 @@ type Aggregator struct {
 	After  Cost `key:"after" doc:"When the last leaf has answered: {query: 1ms, leaf: 50us}"`
 	// Nodes are used in turn. With 0 the work is on the leaves' nodes, in turn, and on
 	// their cores if these are limited.
-	Nodes int     `key:"nodes" is:"0..100000" doc:"Machines of their own; with 0 the work is done on the leaves' nodes, and cores. 0 unless given."`
+	Nodes int     `key:"nodes" is:"0..100000" doc:"Machines of their own; with 0 the work is done on the leaves' nodes, and cores. Default: 0."`
 	Cores float64 `key:"cores" is:"amount" doc:"Of such a machine; default 1."`
 	Speed float64 `key:"speed" is:"amount" doc:"Of its cores."` // as Layout.Speed
 	Price float64 `key:"price" is:"number" doc:"Of such a machine and hour."`

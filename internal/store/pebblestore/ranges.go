@@ -23,20 +23,6 @@ func (r ranges) has(n uint64) bool {
 	return ok
 }
 
-// all yields the numbers, ascending.
-func (r ranges) all(yield func(uint64) bool) {
-	for _, a := range r {
-		for n := a[0]; ; n++ {
-			if !yield(n) {
-				return
-			}
-			if n == a[1] {
-				break
-			}
-		}
-	}
-}
-
 func (r *ranges) add(numbers []uint64) {
 	all := *r
 	for _, n := range numbers {

@@ -47,13 +47,13 @@ type Spec struct {
 
 // Query is a named request with placeholders.
 type Query struct {
-	Name     string       `key:"name" doc:"Its method and path unless given."`                                              // without ids
+	Name     string       `key:"name" doc:"Default: its method and path."`                                                  // without ids
 	Request  string       `key:"request" need:"yes" doc:"METHOD TARGET with {{words}} of the data: GET /select?q={{word}}"` // or TARGET
 	Header   []load.Field // templates
 	Body     string       `key:"body" doc:"May hold {{words}}."`
 	BodyFile string       `key:"body_file" doc:"File that holds the body."`
 	Data     string       `key:"data" doc:"File of rows: CSV with a header line, or JSONL."`
-	Format   string       `key:"format" is:"csv|tsv|jsonl" doc:"Of data; by the file's ending unless given."`
+	Format   string       `key:"format" is:"csv|tsv|jsonl" doc:"Of data; default by the file's ending."`
 	Order    string       `key:"order" is:"sequential|random|shuffle" doc:"Of rows; default sequential."`
 	AtEnd    string       `key:"at_end" is:"loop|once" doc:"What follows the last row; default loop. once ends the run."`
 	Weight   float64      `key:"weight" is:"positive" default:"1" doc:"Share of requests, relative to others."` // 0 stands for 1
@@ -69,21 +69,21 @@ type Record struct {
 	Untimed bool
 	Loop    bool     `key:"loop" doc:"Begins again at its end."`
 	Only    []string `key:"only" doc:"Operations, such as GET /shop/{id}."` // with * for any part; empty: all
-	Methods []string `key:"methods" doc:"Methods; all unless given."`
-	Tenants []string `key:"tenants" doc:"Tenants; all unless given."`
+	Methods []string `key:"methods" doc:"Methods; default all."`
+	Tenants []string `key:"tenants" doc:"Tenants; default all."`
 }
 
 // AccessLog is a log of requests: their paths and times.
 type AccessLog struct {
 	Path    string   `key:"file" need:"yes" doc:"The log."`
-	Format  string   `key:"format" doc:"As tailscope import knows it; told by its lines unless given."`
+	Format  string   `key:"format" doc:"As tailscope import knows it; default told by its lines."`
 	Routes  []string `key:"routes" doc:"REGEX=NAME names operations."`
 	Speed   float64  `key:"speed" is:"positive" default:"1" doc:"2 is twice as fast."`
 	Untimed bool
 	Loop    bool     `key:"loop" doc:"Begins again at its end."`
 	Only    []string `key:"only" doc:"Operations."`
-	Methods []string `key:"methods" doc:"GET and HEAD unless given."` // a log holds no bodies
-	Tenants []string `key:"tenants" doc:"Tenants; all unless given."`
+	Methods []string `key:"methods" doc:"Default: GET and HEAD."` // a log holds no bodies
+	Tenants []string `key:"tenants" doc:"Tenants; default all."`
 }
 
 // Check is what an answer must be like. The zero value asks for nothing, and a

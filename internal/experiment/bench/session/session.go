@@ -48,8 +48,8 @@ type Sink interface {
 
 // Options describe a run. Target, Set and Plan are needed.
 type Options struct {
-	Name       string // of the run; the target unless given
-	Service    string // label of its series; the target's host unless given
+	Name       string // of the run; default the target
+	Service    string // label of its series; default the target's host
 	Variant    string // label of its series; none if empty
 	Experiment string // label of its series: the id of the run, or of the experiment it is a round of; none if empty
 	Command    string // that makes such a run again
@@ -85,7 +85,7 @@ type Options struct {
 	// Every is how often; 1 s if 0.
 	Every time.Duration
 
-	// Environment is where the run takes place; found out here unless given.
+	// Environment is where the run takes place; default this machine.
 	Environment *api.Environment
 	// Events are put into the result beside those of the run itself; called at each
 	// Progress.

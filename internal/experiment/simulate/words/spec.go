@@ -31,7 +31,7 @@ type Spec struct {
 	Moments  string   `key:"moments" is:"all|leaves|none" default:"all" doc:"What changes from slot to slot as it was measured: leaves' durations and the rate of queries (all), durations, or nothing."`
 	Queries  uint64   `key:"queries" is:"queries" default:"100k" doc:"How many are simulated for each layout, such as 500k."`
 	Seed     uint64   `key:"seed" is:"0.." default:"1" doc:"Of all that is drawn."`
-	Currency string   `key:"currency" doc:"Of prices, such as €; nothing is said unless given."`
+	Currency string   `key:"currency" doc:"Of prices, such as €; default nothing is said."`
 }
 
 // What changes from slot to slot.
@@ -43,12 +43,12 @@ const (
 
 // Leaf is one class of queries, or a source of several.
 type Leaf struct {
-	Name     string         `key:"name" is:"word" doc:"Of the class; that of the operation or the file unless given."`
-	Weight   float64        `key:"weight" is:"amount" doc:"Share of queries against other classes' weights, such as 80%; as they were counted unless given."` // NaN: as counted
+	Name     string         `key:"name" is:"word" doc:"Of the class; default that of the operation or the file."`
+	Weight   float64        `key:"weight" is:"amount" doc:"Share of queries against other classes' weights, such as 80%; default as they were counted."` // NaN: as counted
 	From     []From         // several are of several numbers of shards, ascending
-	Fixed    float64        `key:"fixed" is:"seconds of" doc:"What of a leaf's time does not shrink with its shard, where it was measured at one number of shards; 0 unless given."`
-	Together float64        `key:"together" is:"share" doc:"How alike leaves of one query are beyond class and moment, a correlation from 0 to 1; out of kept traces where there are some, else 0, unless given."` // NaN: not said
-	Waits    float64        `key:"waits" is:"share" doc:"Share of a leaf's time in which no core is busy with it, as it waits for a disc or another service; 0 unless given."`
+	Fixed    float64        `key:"fixed" is:"seconds of" doc:"What of a leaf's time does not shrink with its shard, where it was measured at one number of shards; default 0."`
+	Together float64        `key:"together" is:"share" doc:"How alike leaves of one query are beyond class and moment, a correlation from 0 to 1; default out of kept traces where there are some, else 0."` // NaN: not said
+	Waits    float64        `key:"waits" is:"share" doc:"Share of a leaf's time in which no core is busy with it, as it waits for a disc or another service; default 0."`
 	Before   *simulate.Cost `key:"before" doc:"What the aggregator does before leaves are asked, for this class."`
 	After    *simulate.Cost `key:"after" doc:"What it does when the last one has answered, for this class."`
 	At       strictyaml.Place
@@ -58,17 +58,17 @@ type Leaf struct {
 // are as the API has moments; what is zero is not said.
 type From struct {
 	Service   string        `key:"service" doc:"Whose requests leaves are, out of the server's store."`
-	Operation string        `key:"operation" doc:"Only this one; each operation is a class unless given."`
+	Operation string        `key:"operation" doc:"Only this one; default each operation is a class."`
 	Match     string        `key:"match" doc:"Further matchers, such as '{instance=\"solr-1\"}'."`
 	Since     time.Duration `key:"since" doc:"How far back from end; default 1h."`
 	Start     string        `key:"start" doc:"Beginning instead of since: RFC 3339, Unix seconds, or now-6h."`
-	End       string        `key:"end" doc:"End; now unless given."`
-	Every     time.Duration `key:"every" doc:"Length of a slot; the shortest of 10s, 1m, 10m and 1h that has observations enough unless given."`
+	End       string        `key:"end" doc:"End; default now."`
+	Every     time.Duration `key:"every" doc:"Length of a slot; default the shortest of 10s, 1m, 10m and 1h that has observations enough."`
 	File      string        `key:"file" doc:"Result of tailscope bench, leaves that tailscope simulate leaves wrote, or a text with a duration in each line; from the directory of this file."`
-	Query     string        `key:"query" doc:"Only this one of the file; each is a class unless given."`
+	Query     string        `key:"query" doc:"Only this one of the file; default each is a class."`
 	Takes     *simulate.Distribution
 	Said      string // Takes, for people
-	Shards    int    `key:"shards" is:"1..100000" doc:"In how many shards the data was when it was measured; as the first layout has unless given."`
+	Shards    int    `key:"shards" is:"1..100000" doc:"In how many shards the data was when it was measured; default as the first layout has."`
 	At        strictyaml.Place
 }
 

@@ -14,7 +14,7 @@ import (
 
 // Options of Read. The zero value works; what is not given is not looked at.
 type Options struct {
-	// ReadFile is os.ReadFile unless given.
+	// ReadFile reads a file; default os.ReadFile.
 	ReadFile func(name string) ([]byte, error)
 	// Schedule says what is wrong with a cron line, or how long it usually takes
 	// from one run to the next.

@@ -143,7 +143,7 @@ type TCP struct {
 
 type TLS struct {
 	Address    string `key:"address" is:"address" need:"yes" doc:"host:port"`
-	ServerName string `key:"server_name" doc:"Name that the certificate must be of; the host unless given."`
+	ServerName string `key:"server_name" doc:"Name that the certificate must be of; default the host."`
 	CA         string `key:"ca" doc:"File of certificates to trust."`
 	Measure    string `key:"measure" is:"days|time" default:"days" doc:"Days to expiry, or seconds of the handshake."`
 }
@@ -215,7 +215,7 @@ type Window struct {
 
 // Calendar says what days there are. Package profile gives it meaning.
 type Calendar struct {
-	Zone     string   `key:"zone" is:"zone" doc:"The file's unless given."`
+	Zone     string   `key:"zone" is:"zone" doc:"Default: the file's."`
 	Holidays []string `key:"holidays" is:"date" doc:"2026-12-25, 12-25 for every year, easter, easter+1, easter-2, 11-thu#4 (fourth Thursday of November), 05-mon#L (last Monday of May), 06-20+sat (first Saturday from then on)."`
 	Week     string   `key:"week" is:"iso|us" default:"iso" doc:"How weeks are numbered and begin."`
 }

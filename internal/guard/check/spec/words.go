@@ -15,7 +15,7 @@ type rawFile struct {
 	Receivers   map[string]rawReceiver `key:"receivers" doc:"Who is told, by name."`
 	Maintenance []rawWindow            `key:"maintenance" doc:"Times in which nobody is told."`
 	Page        string                 `key:"page" is:"url" doc:"Address under which people reach the page, for links in what receivers are told."`
-	Zone        string                 `key:"zone" is:"zone" doc:"Time zone of cron, calendars and maintenance that name none; UTC unless given."`
+	Zone        string                 `key:"zone" is:"zone" doc:"Time zone of cron, calendars and maintenance that name none; default UTC."`
 }
 
 type rawCheck struct {
@@ -39,12 +39,12 @@ type rawCheck struct {
 	Timeout     time.Duration     `key:"timeout" doc:"Of one run; 10s or the interval, whichever is shorter."`
 	Null        string            `key:"null" is:"strict|skip|zero" default:"strict" doc:"What missing values do to expressions."`
 	OnNull      string            `key:"on_null" is:"OK|WARNING|CRITICAL|UNKNOWN" default:"UNKNOWN" doc:"The level of a run without a value."`
-	Tolerance   time.Duration     `key:"tolerance" doc:"How far from the asked time a sample may lie; twice the interval and at least 1m unless given."`
+	Tolerance   time.Duration     `key:"tolerance" doc:"How far from the asked time a sample may lie; default twice the interval and at least 1m."`
 	Threshold   *rawThreshold     `key:"threshold" doc:"What the value is held against."`
 	Soft        nOfM              `key:"soft" default:"3 of 3" doc:"Bad runs that make the state hard: 3 of 5."`
 	Recover     nOfM              `key:"recover" default:"1 of 1" doc:"Good runs that make it OK again: 2 of 2."`
 	Flapping    *rawFlapping      `key:"flapping" doc:"Shares of changes among the last 21 runs that begin and end flapping, or off."`
-	Remind      time.Duration     `key:"remind" doc:"Tell of an open incident again after so long; never unless given."`
+	Remind      time.Duration     `key:"remind" doc:"Tell of an open incident again after so long; default never."`
 	Receivers   []string          `key:"receivers" is:"word" doc:"Who is told, by name."`
 	DependsOn   []string          `key:"depends_on" is:"word" doc:"Checks: while one of them is not OK nobody is told of this one."`
 }
@@ -84,13 +84,13 @@ type rawQuery struct {
 
 type rawHTTP struct {
 	URL       string                 `key:"url" is:"url" need:"yes" doc:"Whom to ask."`
-	Method    string                 `key:"method" is:"GET|HEAD|POST|PUT|OPTIONS" doc:"GET unless given, POST with a body."`
+	Method    string                 `key:"method" is:"GET|HEAD|POST|PUT|OPTIONS" doc:"Default: GET, or POST with a body."`
 	Body      string                 `key:"body" doc:"What to send."`
 	Headers   map[string]plainSecret `key:"headers" doc:"Values, or {env: NAME} or {file: PATH} for secrets."`
 	Measure   string                 `key:"measure" is:"time|first_byte|status|size|json|regexp" doc:"What the value is; time unless json or regexp is given."`
 	JSON      string                 `key:"json" doc:"Path within the body, such as data.items.0.count."`
 	Regexp    string                 `key:"regexp" is:"regexp" doc:"The first group, or the match, is the value."`
-	Expect    []int                  `key:"expect" is:"100..599" doc:"Statuses that are well; 200 to 399 unless given. Others are CRITICAL."`
+	Expect    []int                  `key:"expect" is:"100..599" doc:"Statuses that are well; default 200 to 399. Others are CRITICAL."`
 	Redirects bool                   `key:"redirects" default:"true" doc:"Whether to follow them."`
 	MaxBytes  int64                  `key:"max_bytes" is:"size" default:"1MiB" doc:"Of the body."`
 	CA        string                 `key:"ca" doc:"File of certificates to trust."`
@@ -102,7 +102,7 @@ type rawCommand struct {
 	Shell    string                 `key:"shell" doc:"A line for /bin/sh instead."`
 	Env      map[string]plainSecret `key:"env" doc:"Environment: values, or {env: NAME} or {file: PATH} for secrets."`
 	Dir      string                 `key:"dir" doc:"Where it runs."`
-	Label    string                 `key:"label" doc:"Of the performance data that is the value; the first unless given."`
+	Label    string                 `key:"label" doc:"Of the performance data that is the value; default the first."`
 	Output   string                 `key:"output" is:"plugin|number" default:"plugin" doc:"plugin: exit code and performance data as Nagios has them; number: what is printed is the value."`
 	MaxBytes int64                  `key:"max_bytes" is:"size" default:"64KiB" doc:"Of output."`
 }

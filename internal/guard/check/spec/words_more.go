@@ -4,13 +4,13 @@ import "time"
 
 type rawWindow struct {
 	Name     string        `key:"name" need:"yes" doc:"For people."`
-	Checks   []string      `key:"checks" is:"word" doc:"Names of checks; all unless given."`
+	Checks   []string      `key:"checks" is:"word" doc:"Names of checks; default all."`
 	Match    string        `key:"match" is:"matchers" doc:"Only checks with these labels."`
 	Start    string        `key:"start" is:"moment" doc:"2026-12-01 22:00, once."`
 	End      string        `key:"end" is:"moment" doc:"2026-12-02 04:00"`
 	Cron     string        `key:"cron" is:"cron" doc:"Or again and again: when it begins."`
 	Duration time.Duration `key:"duration" doc:"With cron: how long it takes."`
-	Zone     string        `key:"zone" is:"zone" doc:"Of start, end and cron; the file's unless given."`
+	Zone     string        `key:"zone" is:"zone" doc:"Of start, end and cron; default the file's."`
 }
 
 type rawProfile struct {
@@ -21,13 +21,13 @@ type rawProfile struct {
 
 // rawLearn says what a profile is learned from.
 type rawLearn struct {
-	Series  string        `key:"series" is:"selector" doc:"What it is learned from; the check's own values unless given."`
+	Series  string        `key:"series" is:"selector" doc:"What it is learned from; default the check's own values."`
 	By      string        `key:"by" is:"hour|weekday-weekend|weekday" default:"weekday" doc:"Kinds of day."`
 	Over    time.Duration `key:"over" default:"4w" doc:"How far back."`
 	Low     float64       `key:"low" is:"share" default:"5%" doc:"Quantile of what is low."`
 	Middle  float64       `key:"middle" is:"share" default:"50%" doc:"Quantile of what is usual."`
 	High    float64       `key:"high" is:"share" default:"95%" doc:"Quantile of what is high."`
-	Refresh *rawRefresh   `key:"refresh" doc:"When it is learned again; daily unless given."`
+	Refresh *rawRefresh   `key:"refresh" doc:"When it is learned again; default daily."`
 	Least   int           `key:"least" is:"1..1000000" default:"20" doc:"Samples that an hour needs for a threshold."`
 }
 
@@ -46,20 +46,20 @@ type rawReceiver struct {
 	Graphite     *Graphite     `key:"graphite" doc:"Every value with its threshold, warning and critical."`
 	File         *FileOut      `key:"file" doc:"Lines of a file."`
 	Match        string        `key:"match" is:"matchers" doc:"Only checks with these labels."`
-	Levels       []string      `key:"levels" is:"OK|WARNING|CRITICAL|UNKNOWN" doc:"Of events; all unless given."`
+	Levels       []string      `key:"levels" is:"OK|WARNING|CRITICAL|UNKNOWN" doc:"Of events; default all."`
 	Spool        *rawSpool     `key:"spool" doc:"Bounds of what waits for a receiver that is down."`
 	Timeout      time.Duration `key:"timeout" default:"10s" doc:"Of one attempt."`
 }
 
 type rawSpool struct {
 	Bytes int64         `key:"bytes" is:"size" default:"64MiB" doc:"On disk."`
-	Age   time.Duration `key:"age" doc:"24h of results and 7d of events unless given."`
+	Age   time.Duration `key:"age" doc:"Default: 24h of results and 7d of events."`
 }
 
 type rawWebhook struct {
 	URL      plainSecret            `key:"url" is:"url" need:"yes" doc:"Where to post; {env: NAME} or {file: PATH} if the address is a secret."`
 	Headers  map[string]plainSecret `key:"headers" doc:"Values, or {env: NAME} or {file: PATH} for secrets."`
-	Template string                 `key:"template" is:"template" doc:"Go text/template over the event; JSON unless given."`
+	Template string                 `key:"template" is:"template" doc:"Go text/template over the event; default JSON."`
 	Secret   *Secret                `key:"secret" doc:"Signs time and body by HMAC-SHA256: {env: NAME} or {file: PATH}."`
 }
 
