@@ -1,0 +1,119 @@
+package agg
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"tailscope/internal/series"
+)
+
+// cut freezes the open generation and opens the next, if it holds anything.
+func (a *Aggregator) cut(now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	g := a.open
+	if hour := now.Unix() / 3600; hour != a.hour {
+		a.hour = hour
+		a.reg.updateSketches()
+		if a.reg.turn() {
+			a.advance()
+		}
+		a.saveTenants()
+		a.stored = now
+	} else if now.Sub(a.stored) >= 5*time.Minute {
+		a.saveTenants()
+		a.stored = now
+	}
+	if now.Sub(a.expiry) >= time.Hour {
+		a.expiry = now
+		a.streams.expire()
+	}
+	if g.entries == 0 && len(g.records) == 0 && len(a.declared) == 0 && len(a.streams.expired) == 0 {
+		if g.journal != nil && g.journal.torn { // a fresh file under a fresh number
+			a.frozen = append(a.frozen, g)
+			a.openGeneration(g.number+1, now)
+		}
+		return
+	}
+	g.records = append(g.records, a.streams.cut()...)
+	if g.entries > 0 {
+		g.records = append(g.records, positionRecord(a.position))
+		a.lastJournal = g.number
+	}
+	size := 0
+	for _, r := range g.records {
+		size += 48 + len(r.Key) + len(r.Value)
+	}
+	g.cells.grew(int64(size))
+	for _, f := range a.declared {
+		g.infos = append(g.infos, f)
+	}
+	clear(a.declared)
+	a.frozen = append(a.frozen, g)
+	a.openGeneration(g.number+1, now)
+}
+
+// putFrozen stores what is frozen, oldest first, and deletes the journals.
+func (a *Aggregator) putFrozen(ctx context.Context) error {
+	for {
+		a.mu.Lock()
+		if len(a.frozen) == 0 {
+			a.mu.Unlock()
+			return nil
+		}
+		g := a.frozen[0]
+		recs, meta, ids := a.reg.series, a.reg.meta, a.reg.ids
+		a.mu.Unlock()
+
+		// What this generation holds of them does not change until it is stored.
+		lost := makeTotals(g, recs)
+		batch := a.build.batch(g, meta, ids)
+		batch.Writer, batch.Generation, batch.Resolution = a.o.Writer, g.number, series.Base
+		if lost += a.build.lost; lost > 0 {
+			a.o.Logger.Error("histograms that cannot be merged were left out", "generation", g.number, "cells", lost, "err", a.build.err)
+		}
+		err := a.st.Put(ctx, batch)
+		a.build.reset()
+		a.built.Store(a.build.bytes())
+		a.mu.Lock()
+		a.stats.Unmergeable += uint64(lost)
+		if err != nil {
+			a.stats.FlushErrors++
+			a.mu.Unlock()
+			return fmt.Errorf("store generation %d: %w", g.number, err)
+		}
+		a.frozen = slices.Delete(a.frozen, 0, 1)
+		a.stats.Generations++
+		g.cells.release()
+		a.full.Store(a.memory() > a.o.MemoryBytes)
+		a.mu.Unlock()
+		if g.journal != nil {
+			a.keep(g.number, g.journal)
+		}
+	}
+}
+
+// makeTotals adds the Total cells of a frozen generation, from its Marginals.
+// It says how many could not be added.
+func makeTotals(g *generation, recs list[seriesRec]) (lost int) {
+	if g.totals {
+		return 0
+	}
+	g.totals = true
+	c := g.cells
+	n := c.count
+	for i := uint32(1); i < n; i++ {
+		m := c.at(i)
+		t := recs.at(m.series).total
+		if t == 0 {
+			continue
+		}
+		total, _ := c.cell(t, m.key)
+		if err := c.absorb(total, m); err != nil {
+			lost++
+		}
+	}
+	return lost
+}
