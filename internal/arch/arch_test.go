@@ -39,7 +39,7 @@ var floors = [][]string{
 	},
 	{ // 3
 		"internal/experiment/bench/tally", "internal/experiment/capacity/objective",
-		"internal/experiment/mirror/pair", "internal/experiment/otlpsink", "internal/experiment/simulate/words",
+		"internal/experiment/mirror/pair", "internal/experiment/otlpsink", "internal/experiment/simulate/spec",
 		"internal/judge", "internal/store",
 	},
 	{ // 4

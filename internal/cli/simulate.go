@@ -22,7 +22,7 @@ import (
 	"tailscope/internal/experiment/simulate"
 	"tailscope/internal/experiment/simulate/answer"
 	"tailscope/internal/experiment/simulate/measured"
-	"tailscope/internal/experiment/simulate/words"
+	"tailscope/internal/experiment/simulate/spec"
 	"tailscope/internal/figure"
 	"tailscope/internal/liveview"
 	"tailscope/internal/query"
@@ -130,7 +130,7 @@ func newSimulateSchema(io streams) *cobra.Command {
 		Short: "print the JSON Schema of simulations, for editors",
 		Args:  exactArgs(0, ""),
 		RunE: func(*cobra.Command, []string) error {
-			_, err := io.out.Write(words.Schema())
+			_, err := io.out.Write(spec.Schema())
 			return err
 		},
 	}
@@ -157,7 +157,7 @@ func newSimulateLeaves(io streams) *cobra.Command {
 	fs.StringVar(&step, "step", "", "`length` of a slot, such as 10s or 1m; default the shortest that has observations enough")
 	fs.IntVar(&classes, "classes", 20, "operations that are kept apart, the rest as one")
 	fs.StringVarP(&output, "output", "o", "", "`file` to write to instead of the terminal")
-	var of words.From
+	var of spec.From
 	ask := q.run(func(ctx context.Context) error {
 		var err error
 		l := client.LeavesQuery{Match: of.Selector(), Step: step, Classes: classes}
@@ -239,14 +239,14 @@ func (f *simulateFlags) text(args []string) (name string, content []byte, err er
 
 // load reads a file, and says everything that is wrong with it. Content is read unless
 // given.
-func (f *simulateFlags) load(path string, content []byte) (*words.Spec, []byte, error) {
+func (f *simulateFlags) load(path string, content []byte) (*spec.Spec, []byte, error) {
 	if content == nil {
 		var err error
 		if content, err = os.ReadFile(path); err != nil {
 			return nil, nil, usage{withHint(err, "tailscope simulate schema says what such a file has")}
 		}
 	}
-	s, problems := words.Read(path, content)
+	s, problems := spec.Read(path, content)
 	if len(problems) == 0 {
 		return s, content, nil
 	}
@@ -316,7 +316,7 @@ func (f *simulateFlags) run(ctx context.Context, name string, content []byte) er
 }
 
 // override puts what flags say in the place of what the file says.
-func (f *simulateFlags) override(s *words.Spec, name string, content []byte) (*words.Spec, []byte, error) {
+func (f *simulateFlags) override(s *spec.Spec, name string, content []byte) (*spec.Spec, []byte, error) {
 	// A file of these alone says what is wrong with them.
 	more := &saidFile{}
 	more.add("", "{simulate: x, leaves: [{from: {takes: 1ms}}], layout: {nodes: 1, shards: 1, rate: 1}")
@@ -331,7 +331,7 @@ func (f *simulateFlags) override(s *words.Spec, name string, content []byte) (*w
 	if len(more.names) == 1 {
 		return s, content, nil
 	}
-	of, problems := words.Read("flags", []byte(more.text.String()+"}"))
+	of, problems := spec.Read("flags", []byte(more.text.String()+"}"))
 	if len(problems) > 0 {
 		return nil, nil, usage{errors.New(more.called(problems[0], f.set.called))}
 	}
@@ -365,7 +365,7 @@ func (f *simulateFlags) sources(dir string) measured.Sources {
 		return out
 	}
 	c, now := &client.Client{Address: f.from}, f.now()
-	out.Store = func(ctx context.Context, from words.From) (*api.Leaves, error) {
+	out.Store = func(ctx context.Context, from spec.From) (*api.Leaves, error) {
 		start, end, step := from.Range(now)
 		l, err := c.Leaves(ctx, client.LeavesQuery{Match: from.Selector(), Start: start, End: end, Step: step})
 		var said *client.Error
@@ -404,7 +404,7 @@ func (f *simulateFlags) report(ctx context.Context, s *api.Simulation) error {
 }
 
 // describeSimulation says what a file will do.
-func describeSimulation(s *words.Spec) []string {
+func describeSimulation(s *spec.Spec) []string {
 	out := []string{s.Name}
 	for _, l := range s.Leaves {
 		for _, from := range l.From {

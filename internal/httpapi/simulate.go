@@ -15,7 +15,7 @@ import (
 	"tailscope/internal/experiment/simulate"
 	"tailscope/internal/experiment/simulate/answer"
 	"tailscope/internal/experiment/simulate/measured"
-	"tailscope/internal/experiment/simulate/words"
+	"tailscope/internal/experiment/simulate/spec"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
 )
@@ -103,19 +103,19 @@ func (s *server) simulate(ctx context.Context, r api.SimulateRequest) (*api.Simu
 		return nil, query.Invalid("file", "there is nothing to simulate; %s", writeSimulate)
 	}
 	const name = "simulation"
-	spec, problems := words.Read(name, []byte(r.File))
+	simulation, problems := spec.Read(name, []byte(r.File))
 	if len(problems) > 0 {
 		return nil, mistakes(problems)
 	}
-	if work := answer.Work(spec); work > maxWork { // before the store is read
-		if _, err := answer.Play(ctx, spec, &measured.Measured{}, answer.Options{Most: maxWork}); err != nil {
+	if work := answer.Work(simulation); work > maxWork { // before the store is read
+		if _, err := answer.Play(ctx, simulation, &measured.Measured{}, answer.Options{Most: maxWork}); err != nil {
 			return nil, err
 		}
 	}
 	now := s.Now()
-	m, problems, err := measured.Load(ctx, spec, measured.Sources{
+	m, problems, err := measured.Load(ctx, simulation, measured.Sources{
 		NoFile: "the server reads no files: name a service of its store, write the distribution with takes, or run tailscope simulate FILE where the file is",
-		Store: func(ctx context.Context, f words.From) (*api.Leaves, error) {
+		Store: func(ctx context.Context, f spec.From) (*api.Leaves, error) {
 			r, err := leafRequest(leavesOf(f, now), now)
 			if err != nil {
 				return nil, err
@@ -137,7 +137,7 @@ func (s *server) simulate(ctx context.Context, r api.SimulateRequest) (*api.Simu
 	case <-wait.Done():
 		return nil, errBusy
 	}
-	out, err := answer.Play(ctx, spec, m, answer.Options{Now: s.Now, Most: maxWork, Command: "tailscope simulate FILE --from SERVER"})
+	out, err := answer.Play(ctx, simulation, m, answer.Options{Now: s.Now, Most: maxWork, Command: "tailscope simulate FILE --from SERVER"})
 	switch {
 	case errors.Is(err, simulate.ErrInvalid):
 		return nil, query.Invalid("file", "%v", err)
@@ -148,7 +148,7 @@ func (s *server) simulate(ctx context.Context, r api.SimulateRequest) (*api.Simu
 }
 
 // leavesOf is a source of a file as a question.
-func leavesOf(f words.From, now time.Time) *api.LeavesRequest {
+func leavesOf(f spec.From, now time.Time) *api.LeavesRequest {
 	start, end, _ := f.Range(now)
 	return &api.LeavesRequest{Match: f.Selector(), Start: api.Time(start), End: api.Time(end), Step: time.Duration(f.Every)}
 }

@@ -8,7 +8,7 @@ import (
 
 // Layout is what leaves run on. Durations are seconds; the zero value of a field means
 // that there is no such thing, unless said otherwise. Tags are the keys of files,
-// which internal/experiment/simulate/words reads.
+// which internal/experiment/simulate/spec reads.
 type Layout struct {
 	Name string  `key:"name" is:"word" doc:"Of the layout, or of the curve if something is varied."`
 	X    float64 // value of what layouts differ in; NaN if it is not a number

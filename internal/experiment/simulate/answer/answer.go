@@ -20,7 +20,7 @@ import (
 	"tailscope/api"
 	"tailscope/internal/experiment/simulate"
 	"tailscope/internal/experiment/simulate/measured"
-	"tailscope/internal/experiment/simulate/words"
+	"tailscope/internal/experiment/simulate/spec"
 	"tailscope/internal/query"
 )
 
@@ -44,7 +44,7 @@ const (
 
 // Work is how many leaves a simulation has to play, those that take their turns one by
 // one counted as ten.
-func Work(s *words.Spec) float64 {
+func Work(s *spec.Spec) float64 {
 	all := 0.0
 	for i := range s.Layouts {
 		l := &s.Layouts[i]
@@ -59,7 +59,7 @@ func Work(s *words.Spec) float64 {
 
 // Play plays every layout. An error is the context's, or wraps simulate.ErrInvalid, or is
 // of what is too much.
-func Play(ctx context.Context, s *words.Spec, m *measured.Measured, o Options) (*api.Simulation, error) {
+func Play(ctx context.Context, s *spec.Spec, m *measured.Measured, o Options) (*api.Simulation, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -100,7 +100,7 @@ const (
 
 // playAll plays layouts, several at once where there are cores for them: one that has to
 // be played event by event uses one core only. What comes out is the same.
-func playAll(ctx context.Context, s *words.Spec, m *measured.Measured, o Options) ([]*simulate.Result, error) {
+func playAll(ctx context.Context, s *spec.Spec, m *measured.Measured, o Options) ([]*simulate.Result, error) {
 	workers := o.Workers
 	if workers <= 0 {
 		workers = 2
@@ -149,7 +149,7 @@ func playAll(ctx context.Context, s *words.Spec, m *measured.Measured, o Options
 
 // watch chooses the layouts of which a stretch of work is kept: the first and the last
 // of each curve, and evenly some between.
-func watch(s *words.Spec) []bool {
+func watch(s *spec.Spec) []bool {
 	out := make([]bool, len(s.Layouts))
 	n := len(out)
 	if n <= mostWatched {
@@ -191,7 +191,7 @@ func QuantileKey(q float64) string {
 }
 
 // headline says what layouts amount to, by the quantile that was asked for.
-func headline(s *words.Spec, layouts []api.SimulationLayout) string {
+func headline(s *spec.Spec, layouts []api.SimulationLayout) string {
 	key := QuantileKey(s.Asks)
 	name := "p" + map[string]string{"0.5": "50", "0.75": "75", "0.9": "90", "0.95": "95", "0.99": "99", "0.999": "99.9"}[key]
 	value := func(l *api.SimulationLayout) api.ScalingValue { return l.Quantiles[key] }
@@ -245,7 +245,7 @@ const long = 1.2
 
 // stairs finds the stretches of the first curve along which nothing is gained, although
 // there is more and more of what is varied: from 4 to 7 nodes.
-func stairs(s *words.Spec, layouts []api.SimulationLayout, key string) (out []string) {
+func stairs(s *spec.Spec, layouts []api.SimulationLayout, key string) (out []string) {
 	if !slices.Contains([]string{"nodes", "threads", "cores", "aggregator.nodes"}, s.Variable) {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/experiment/simulate/measured"
-	"tailscope/internal/experiment/simulate/words"
+	"tailscope/internal/experiment/simulate/spec"
 	"tailscope/internal/strictyaml"
 )
 
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // played plays a file, of which x.json may be in it.
 func played(t *testing.T, file string, content string, o Options) (*api.Simulation, error) {
 	t.Helper()
-	s, problems := words.Read("s.yaml", []byte(file))
+	s, problems := spec.Read("s.yaml", []byte(file))
 	if len(problems) > 0 {
 		t.Fatal(strictyaml.Error(problems))
 	}
@@ -86,7 +86,7 @@ func TestHeadline(t *testing.T) {
 		}
 		return out
 	}
-	s := &words.Spec{Asks: 0.99, Variable: "nodes"}
+	s := &spec.Spec{Asks: 0.99, Variable: "nodes"}
 	for want, layouts := range map[string][]api.SimulationLayout{
 		"surely lower, and lowest, with 8: 500 ms (95 % interval 490 ms–510 ms), 50 % less; from 4 to 7 nodes nothing is gained": curve(0.98, 1, 1, 0.99, 1, 0.5, 0.5),
 		"surely lower, and lowest, with 6: 922 ms (95 % interval 903 ms–940 ms), 8 % less":                                       curve(0.98, 1, 0.96, 0.9216),
@@ -166,7 +166,7 @@ func TestTooMuch(t *testing.T) {
 	if _, err := played(t, file, "", Options{Most: 1e9}); err == nil || !strings.Contains(err.Error(), "write fewer with queries") {
 		t.Error(err)
 	}
-	s, problems := words.Read("s", []byte(file))
+	s, problems := spec.Read("s", []byte(file))
 	if len(problems) > 0 {
 		t.Fatal(strictyaml.Error(problems))
 	}

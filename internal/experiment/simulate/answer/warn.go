@@ -13,12 +13,12 @@ import (
 	"tailscope/api"
 	"tailscope/internal/experiment/simulate"
 	"tailscope/internal/experiment/simulate/measured"
-	"tailscope/internal/experiment/simulate/words"
+	"tailscope/internal/experiment/simulate/spec"
 )
 
 // warner says what has to be minded, of many layouts once.
 type warner struct {
-	spec     *words.Spec
+	spec     *spec.Spec
 	measured *measured.Measured
 	out      *api.Simulation
 	notes    []note
@@ -77,7 +77,7 @@ func (w *warner) before() {
 }
 
 // size warns of leaves that were measured at other sizes of shards.
-func (w *warner) size(l *words.Layout) {
+func (w *warner) size(l *spec.Layout) {
 	shards := float64(l.InShards())
 	far := map[string][]string{} // classes by where they were measured
 	for _, c := range w.measured.Model.Classes {
@@ -165,8 +165,8 @@ func (w *warner) last() {
 			w.warn(n.code, "%s: %s", named(n.layouts, len(w.spec.Layouts)), n.text)
 		}
 	}
-	stored := slices.ContainsFunc(w.spec.Leaves, func(l words.Leaf) bool {
-		return slices.ContainsFunc(l.From, func(f words.From) bool { return f.Service != "" })
+	stored := slices.ContainsFunc(w.spec.Leaves, func(l spec.Leaf) bool {
+		return slices.ContainsFunc(l.From, func(f spec.From) bool { return f.Service != "" })
 	})
 	if stored && w.busy > 0.5 {
 		w.warn("measured_waiting", "what leaves waited for a thread where they were measured is in their durations, and is simulated once more: at %.0f %% utilisation that makes queries look slower than they would be; measure leaves when there is little load", 100*w.busy)

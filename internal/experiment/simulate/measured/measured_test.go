@@ -16,7 +16,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/experiment/simulate"
-	"tailscope/internal/experiment/simulate/words"
+	"tailscope/internal/experiment/simulate/spec"
 	"tailscope/internal/query"
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/series"
@@ -183,7 +183,7 @@ layout: {nodes: 8, shards: 8, threads: 4, cores: 4, rate: 10}
 
 func load(t *testing.T, file string, from Sources) (*Measured, string) {
 	t.Helper()
-	s, problems := words.Read("s.yaml", []byte(file))
+	s, problems := spec.Read("s.yaml", []byte(file))
 	if len(problems) > 0 {
 		t.Fatal(strictyaml.Error(problems))
 	}
@@ -204,7 +204,7 @@ func load(t *testing.T, file string, from Sources) (*Measured, string) {
 // query make leaves alike; without them it is not.
 func TestLoadFromStore(t *testing.T) {
 	st := search(t, 0.5)
-	from := Sources{Store: func(ctx context.Context, f words.From) (*api.Leaves, error) {
+	from := Sources{Store: func(ctx context.Context, f spec.From) (*api.Leaves, error) {
 		r := asked(int64(f.Every.Seconds()))
 		r.Service = f.Service
 		return Read(ctx, st, r)

@@ -12,7 +12,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/experiment/simulate"
-	"tailscope/internal/experiment/simulate/words"
+	"tailscope/internal/experiment/simulate/spec"
 	"tailscope/internal/query"
 	"tailscope/internal/strictyaml"
 )
@@ -20,7 +20,7 @@ import (
 // Sources is where leaves come from. Either may be nil: then what asks for it is a
 // problem with what to do.
 type Sources struct {
-	Store func(ctx context.Context, f words.From) (*api.Leaves, error)
+	Store func(ctx context.Context, f spec.From) (*api.Leaves, error)
 	File  func(name string) ([]byte, error)
 	// NoFile and NoStore say what to do without.
 	NoFile, NoStore string
@@ -36,7 +36,7 @@ type Measured struct {
 
 // Load reads the leaves of a simulation. What is wrong with them is a problem at the
 // place that asks for them; an error is of a server that could not be asked.
-func Load(ctx context.Context, s *words.Spec, from Sources) (*Measured, []strictyaml.Problem, error) {
+func Load(ctx context.Context, s *spec.Spec, from Sources) (*Measured, []strictyaml.Problem, error) {
 	l := &loader{spec: s, from: from, out: &Measured{}}
 	for i := range s.Leaves {
 		if err := l.entry(ctx, &s.Leaves[i]); err != nil {
@@ -61,7 +61,7 @@ func Load(ctx context.Context, s *words.Spec, from Sources) (*Measured, []strict
 }
 
 type loader struct {
-	spec     *words.Spec
+	spec     *spec.Spec
 	from     Sources
 	problems strictyaml.Problems
 	classes  []*class
@@ -71,7 +71,7 @@ type loader struct {
 // class is one of the model, with what it is of.
 type class struct {
 	simulate.Class
-	entry *words.Leaf
+	entry *spec.Leaf
 	at    []source // by size
 }
 
@@ -83,7 +83,7 @@ func (l *loader) warn(code, format string, args ...any) {
 }
 
 // read is the classes of one source.
-func (l *loader) read(ctx context.Context, f words.From, name string) ([]source, error) {
+func (l *loader) read(ctx context.Context, f spec.From, name string) ([]source, error) {
 	wrong := func(hint, format string, args ...any) ([]source, error) {
 		l.problems.Add(f.At, hint, format, args...)
 		return nil, nil
@@ -141,7 +141,7 @@ func (l *loader) read(ctx context.Context, f words.From, name string) ([]source,
 }
 
 // entry makes the classes of one entry: those that all its sources have.
-func (l *loader) entry(ctx context.Context, e *words.Leaf) error {
+func (l *loader) entry(ctx context.Context, e *spec.Leaf) error {
 	var sizes [][]source
 	for _, f := range e.From {
 		found, err := l.read(ctx, f, e.Name)
@@ -238,7 +238,7 @@ func (l *loader) weights() {
 // moments puts in what changes from slot to slot, if all that has slots has the same.
 func (l *loader) moments() {
 	var grid *source
-	same := l.spec.Moments != words.None
+	same := l.spec.Moments != spec.None
 	for _, c := range l.classes {
 		for i := range c.at {
 			s := &c.at[i]
@@ -306,7 +306,7 @@ func Names(classes []string) string {
 
 // resized says whether any layout has shards of another size than the first is given.
 func (l *loader) resized() bool {
-	return slices.ContainsFunc(l.spec.Layouts, func(o words.Layout) bool { return o.InShards() != l.spec.Layouts[0].Shards })
+	return slices.ContainsFunc(l.spec.Layouts, func(o spec.Layout) bool { return o.InShards() != l.spec.Layouts[0].Shards })
 }
 
 func pick[T any](list []T, at []int) []T {
@@ -319,7 +319,7 @@ func pick[T any](list []T, at []int) []T {
 
 // rates has queries come, by class and in all, as they did.
 func (l *loader) rates(used []int) {
-	if l.spec.Moments != words.All {
+	if l.spec.Moments != spec.All {
 		return
 	}
 	rates := make([]float64, len(used))

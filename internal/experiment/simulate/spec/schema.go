@@ -1,10 +1,10 @@
-// Package words reads the file of a simulation: where leaves' durations are from, what
+// Package spec reads the file of a simulation: where leaves' durations are from, what
 // they run on, and what is varied.
 //
 // What is wrong in it is said with line, column and the nearest word, all at once,
 // before anything is read or simulated. A layout says only what differs from the one
 // that all share; a key that is varied is set as if it had been written there.
-package words
+package spec
 
 import (
 	"reflect"
