@@ -15,39 +15,14 @@ const (
 	maintenancePath = "/api/v1/maintenance"
 )
 
-// ChecksQuery asks for checks. Empty fields do not narrow it.
-type ChecksQuery struct {
-	State         string // OK, WARNING, CRITICAL, UNKNOWN, PENDING, or bad: all but OK and PENDING
-	Match         string // {service="shop"}; the label check is the definition's name
-	Search        string // part of the id or the description
-	Offset, Limit int    // Limit 0 is 100
-}
-
 // Checks lists what is guarded, the worst first.
-func (c *Client) Checks(ctx context.Context, q ChecksQuery) (*api.ChecksResponse, error) {
-	v := url.Values{}
-	set(v, "state", q.State)
-	set(v, "match", q.Match)
-	set(v, "q", q.Search)
-	setInt(v, "offset", q.Offset)
-	setInt(v, "limit", q.Limit)
-	return get[api.ChecksResponse](ctx, c, checksPath, v)
-}
-
-// CheckQuery asks for one check over a range; without one, its last day.
-type CheckQuery struct {
-	ID         string
-	Start, End string
-	Step       string // 60s: between the points
+func (c *Client) Checks(ctx context.Context, r api.ChecksRequest) (*api.ChecksResponse, error) {
+	return get[api.ChecksResponse](ctx, c, checksPath, r)
 }
 
 // Check asks for one check with its past.
-func (c *Client) Check(ctx context.Context, q CheckQuery) (*api.CheckResponse, error) {
-	v := url.Values{"id": {q.ID}}
-	set(v, "start", q.Start)
-	set(v, "end", q.End)
-	set(v, "step", q.Step)
-	return get[api.CheckResponse](ctx, c, checkPath, v)
+func (c *Client) Check(ctx context.Context, r api.CheckRequest) (*api.CheckResponse, error) {
+	return get[api.CheckResponse](ctx, c, checkPath, r)
 }
 
 // AcknowledgeCheck says that somebody takes care of a check that is not OK, until
@@ -78,28 +53,10 @@ func (c *Client) BacktestCheck(ctx context.Context, q api.CheckBacktest) (*api.C
 	return send[api.CheckBacktestResponse](ctx, c, http.MethodPost, checksPath+"/backtest", nil, q)
 }
 
-// IncidentsQuery asks for incidents. Empty fields do not narrow it.
-type IncidentsQuery struct {
-	Start, End string // that it overlaps
-	Check      string // id, or a definition's name: those of all its checks
-	Kind       string // check, marked
-	Open       bool   // only those that last
-	Limit      int    // the newest; 0 is 1,000
-}
-
 // Incidents lists times in which checks were not OK, and those that were marked,
 // the newest first.
-func (c *Client) Incidents(ctx context.Context, q IncidentsQuery) (*api.IncidentsResponse, error) {
-	v := url.Values{}
-	set(v, "start", q.Start)
-	set(v, "end", q.End)
-	set(v, "check", q.Check)
-	set(v, "kind", q.Kind)
-	if q.Open {
-		v.Set("open", "true")
-	}
-	setInt(v, "limit", q.Limit)
-	return get[api.IncidentsResponse](ctx, c, incidentsPath, v)
+func (c *Client) Incidents(ctx context.Context, r api.IncidentsRequest) (*api.IncidentsResponse, error) {
+	return get[api.IncidentsResponse](ctx, c, incidentsPath, r)
 }
 
 // MarkIncident says that there was an incident, for backtests to be held against.

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"testing"
+	"time"
 
 	"tailscope/api"
 )
@@ -15,11 +16,11 @@ func TestChecks(t *testing.T) {
 		do                 func(c *Client) error
 	}{
 		{"GET", "/api/v1/checks?limit=5&match=%7Ba%3D%22b%22%7D&offset=10&q=x&state=bad", "", func(c *Client) error {
-			_, err := c.Checks(ctx, ChecksQuery{"bad", `{a="b"}`, "x", 10, 5})
+			_, err := c.Checks(ctx, api.ChecksRequest{State: "bad", Match: `{a="b"}`, Search: "x", Offset: 10, Limit: 5})
 			return err
 		}},
-		{"GET", "/api/v1/check?end=now&" + escaped + "&start=now-1d&step=60s", "", func(c *Client) error {
-			_, err := c.Check(ctx, CheckQuery{id, "now-1d", "now", "60s"})
+		{"GET", "/api/v1/check?end=now&" + escaped + "&start=now-1d&step=1m", "", func(c *Client) error {
+			_, err := c.Check(ctx, api.CheckRequest{ID: id, Start: "now-1d", End: "now", Step: time.Minute})
 			return err
 		}},
 		{"POST", "/api/v1/check/acknowledge?" + escaped, `{"user":"ann","comment":"disk ordered","until":1760000000}`, func(c *Client) error {
@@ -43,7 +44,7 @@ func TestChecks(t *testing.T) {
 			return err
 		}},
 		{"GET", "/api/v1/incidents?check=orders&end=now&kind=marked&limit=3&open=true&start=now-1w", "", func(c *Client) error {
-			_, err := c.Incidents(ctx, IncidentsQuery{"now-1w", "now", "orders", "marked", true, 3})
+			_, err := c.Incidents(ctx, api.IncidentsRequest{Start: "now-1w", End: "now", Check: "orders", Kind: "marked", Open: true, Limit: 3})
 			return err
 		}},
 		{"POST", "/api/v1/incidents", `{"name":"disk full","start":1,"end":2}`, func(c *Client) error {

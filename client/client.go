@@ -1,6 +1,7 @@
 // Package client asks a Tailscope server over its HTTP API.
 //
-// Answers are the types of package api. An error of the server is an *Error,
+// Requests and answers are the types of package api: a field of a request that is
+// zero leaves the choice to the server. An error of the server is an *Error,
 // whose message says what to write instead.
 package client
 
@@ -51,213 +52,45 @@ func (e *Error) Error() string {
 // ErrUnreachable wraps failures to speak to a server at all.
 var ErrUnreachable = errors.New("cannot reach the server")
 
-// Selection says which observations a question is about. Empty fields are left
-// to the server: its default family, no matchers, the last six hours.
-type Selection struct {
-	Family     string
-	Match      string // PromQL matchers: {service="checkout"}
-	Start, End string // RFC 3339, Unix seconds, now, now-6h
+func (c *Client) Services(ctx context.Context, r api.ServicesRequest) (*api.ServicesResponse, error) {
+	return get[api.ServicesResponse](ctx, c, "/api/v1/services", r)
 }
 
-func (s Selection) add(q url.Values) {
-	set(q, "family", s.Family)
-	set(q, "match", s.Match)
-	set(q, "start", s.Start)
-	set(q, "end", s.End)
+func (c *Client) Distribution(ctx context.Context, r api.DistributionRequest) (*api.DistributionResponse, error) {
+	return get[api.DistributionResponse](ctx, c, "/api/v1/distribution", r)
 }
 
-// Grid cuts a range into columns: of a length (30s, 5m), or at most so many.
-type Grid struct {
-	Step  string
-	Width int
+func (c *Client) Heatmap(ctx context.Context, r api.HeatmapRequest) (*api.HeatmapResponse, error) {
+	return get[api.HeatmapResponse](ctx, c, "/api/v1/heatmap", r)
 }
 
-func (g Grid) add(q url.Values) {
-	set(q, "step", g.Step)
-	setInt(q, "width", g.Width)
+func (c *Client) Timeline(ctx context.Context, r api.TimelineRequest) (*api.TimelineResponse, error) {
+	return get[api.TimelineResponse](ctx, c, "/api/v1/timeline", r)
 }
 
-// ServicesQuery asks for every service.
-type ServicesQuery struct {
-	Selection
-	Grid
-	Quantiles []string
-	ApdexT    float64 // seconds; 0 is the server's default
+func (c *Client) Labels(ctx context.Context, r api.LabelsRequest) (*api.LabelsResponse, error) {
+	return get[api.LabelsResponse](ctx, c, "/api/v1/labels", r)
 }
 
-func (c *Client) Services(ctx context.Context, q ServicesQuery) (*api.ServicesResponse, error) {
-	v := url.Values{}
-	q.Selection.add(v)
-	q.Grid.add(v)
-	setList(v, "q", q.Quantiles)
-	if q.ApdexT != 0 {
-		v.Set("apdex_t", strconv.FormatFloat(q.ApdexT, 'g', -1, 64))
-	}
-	return get[api.ServicesResponse](ctx, c, "/api/v1/services", v)
+func (c *Client) Tenants(ctx context.Context, r api.TenantsRequest) (*api.TenantsResponse, error) {
+	return get[api.TenantsResponse](ctx, c, "/api/v1/tenants", r)
 }
 
-// DistributionQuery asks for whole distributions.
-type DistributionQuery struct {
-	Selection
-	By        []string
-	Quantiles []string
-	At        []float64
-	Buckets   bool
-	Limit     int
+func (c *Client) Nearest(ctx context.Context, r api.NearestRequest) (*api.NearestResponse, error) {
+	return get[api.NearestResponse](ctx, c, "/api/v1/nearest", r)
 }
 
-func (c *Client) Distribution(ctx context.Context, q DistributionQuery) (*api.DistributionResponse, error) {
-	v := url.Values{}
-	q.Selection.add(v)
-	setList(v, "by", q.By)
-	setList(v, "q", q.Quantiles)
-	at := make([]string, len(q.At))
-	for i, f := range q.At {
-		at[i] = strconv.FormatFloat(f, 'g', -1, 64)
-	}
-	setList(v, "at", at)
-	if q.Buckets {
-		v.Set("buckets", "true")
-	}
-	setInt(v, "limit", q.Limit)
-	return get[api.DistributionResponse](ctx, c, "/api/v1/distribution", v)
-}
-
-// HeatmapQuery asks how a distribution moves.
-type HeatmapQuery struct {
-	Selection
-	Grid
-	Rows int
-}
-
-func (c *Client) Heatmap(ctx context.Context, q HeatmapQuery) (*api.HeatmapResponse, error) {
-	v := url.Values{}
-	q.Selection.add(v)
-	q.Grid.add(v)
-	setInt(v, "rows", q.Rows)
-	return get[api.HeatmapResponse](ctx, c, "/api/v1/heatmap", v)
-}
-
-// TimelineQuery asks for figures per step.
-type TimelineQuery struct {
-	Selection
-	Grid
-	By        []string
-	Quantiles []string
-	Offset    string // 1d, 1w
-	Overlay   string // day, week or like: an earlier day instead, by the wall clock of Zone
-	Zone      string // Europe/Berlin
-	Per       string // request: divided by the requests of the service
-	Slide     string // 10m: the figures of trailing windows
-	Limit     int
-}
-
-func (c *Client) Timeline(ctx context.Context, q TimelineQuery) (*api.TimelineResponse, error) {
-	v := url.Values{}
-	q.Selection.add(v)
-	q.Grid.add(v)
-	setList(v, "by", q.By)
-	setList(v, "q", q.Quantiles)
-	set(v, "offset", q.Offset)
-	set(v, "overlay", q.Overlay)
-	set(v, "tz", q.Zone)
-	set(v, "per", q.Per)
-	set(v, "slide", q.Slide)
-	setInt(v, "limit", q.Limit)
-	return get[api.TimelineResponse](ctx, c, "/api/v1/timeline", v)
-}
-
-// LabelsQuery asks what there is to filter by.
-type LabelsQuery struct {
-	Selection
-	Names []string
-	Limit int
-}
-
-func (c *Client) Labels(ctx context.Context, q LabelsQuery) (*api.LabelsResponse, error) {
-	v := url.Values{}
-	q.Selection.add(v)
-	setList(v, "names", q.Names)
-	setInt(v, "limit", q.Limit)
-	return get[api.LabelsResponse](ctx, c, "/api/v1/labels", v)
-}
-
-// TenantsQuery asks who sends the traffic.
-type TenantsQuery struct {
-	Selection
-	Quantiles     []string
-	Sort          string // requests, errors, mean, slow, cohort, size, name or a quantile; a leading minus turns it round
-	Search        string
-	Cohort        string // very large, large, medium, small; empty: all
-	NotRare       bool   // only those for whom slow requests are not rare
-	Slow          string // duration from which a request is slow; empty: 1s
-	Rare          string // share up to which they are rare; empty: 0.01
-	Offset, Limit int
-}
-
-func (c *Client) Tenants(ctx context.Context, q TenantsQuery) (*api.TenantsResponse, error) {
-	v := url.Values{}
-	q.Selection.add(v)
-	setList(v, "q", q.Quantiles)
-	set(v, "sort", q.Sort)
-	set(v, "search", q.Search)
-	set(v, "cohort", q.Cohort)
-	if q.NotRare {
-		v.Set("not_rare", "true")
-	}
-	set(v, "slow", q.Slow)
-	set(v, "rare", q.Rare)
-	setInt(v, "offset", q.Offset)
-	setInt(v, "limit", q.Limit)
-	return get[api.TenantsResponse](ctx, c, "/api/v1/tenants", v)
-}
-
-// NearestQuery asks what was there at a moment.
-type NearestQuery struct {
-	Family    string
-	Match     string
-	Time      string
-	By        []string
-	Quantiles []string
-}
-
-func (c *Client) Nearest(ctx context.Context, q NearestQuery) (*api.NearestResponse, error) {
-	v := url.Values{}
-	Selection{Family: q.Family, Match: q.Match}.add(v)
-	set(v, "time", q.Time)
-	setList(v, "by", q.By)
-	setList(v, "q", q.Quantiles)
-	return get[api.NearestResponse](ctx, c, "/api/v1/nearest", v)
-}
-
-// FamiliesOf asks what is measured of one service within a range; start and
-// end may be empty.
-func (c *Client) FamiliesOf(ctx context.Context, service, start, end string) (*api.FamiliesResponse, error) {
-	v := url.Values{}
-	set(v, "service", service)
-	Selection{Start: start, End: end}.add(v)
-	return get[api.FamiliesResponse](ctx, c, "/api/v1/families", v)
-}
-
-func (c *Client) Families(ctx context.Context) (*api.FamiliesResponse, error) {
-	return get[api.FamiliesResponse](ctx, c, "/api/v1/families", nil)
+// Families asks what is measured, of one service within a range if it is named.
+func (c *Client) Families(ctx context.Context, r api.FamiliesRequest) (*api.FamiliesResponse, error) {
+	return get[api.FamiliesResponse](ctx, c, "/api/v1/families", r)
 }
 
 func (c *Client) Status(ctx context.Context) (*api.StatusResponse, error) {
 	return get[api.StatusResponse](ctx, c, "/api/v1/status", nil)
 }
 
-// MarksQuery asks for named moments; empty fields do not narrow it.
-type MarksQuery struct {
-	Start, End, Service string
-}
-
-func (c *Client) Marks(ctx context.Context, q MarksQuery) (*api.MarksResponse, error) {
-	v := url.Values{}
-	set(v, "start", q.Start)
-	set(v, "end", q.End)
-	set(v, "service", q.Service)
-	return get[api.MarksResponse](ctx, c, "/api/v1/marks", v)
+func (c *Client) Marks(ctx context.Context, r api.MarksRequest) (*api.MarksResponse, error) {
+	return get[api.MarksResponse](ctx, c, "/api/v1/marks", r)
 }
 
 // Mark is one mark, with all that was found at it.
@@ -282,19 +115,12 @@ func set(q url.Values, name, v string) {
 	}
 }
 
-func setInt(q url.Values, name string, v int) {
-	if v != 0 {
-		q.Set(name, strconv.Itoa(v))
+// get asks for what a request of package api says, or without parameters if it is nil.
+func get[T any](ctx context.Context, c *Client, path string, request any) (*T, error) {
+	var q url.Values
+	if request != nil {
+		q = api.Parameters(request)
 	}
-}
-
-func setList(q url.Values, name string, v []string) {
-	if len(v) > 0 {
-		q.Set(name, strings.Join(v, ","))
-	}
-}
-
-func get[T any](ctx context.Context, c *Client, path string, q url.Values) (*T, error) {
 	out := new(T)
 	if err := c.do(ctx, http.MethodGet, path, q, nil, out); err != nil {
 		return nil, err

@@ -37,78 +37,85 @@ func answer(t *testing.T, status int, body string) (*Client, *http.Request) {
 
 func TestRequests(t *testing.T) {
 	ctx := context.Background()
-	sel := Selection{Family: "f", Match: `{a="b"}`, Start: "now-1h", End: "now"}
-	span := Selection{Match: sel.Match, Start: sel.Start, End: sel.End}
+	sel := api.Selection{Family: "f", Match: `{a="b"}`, Start: "now-1h", End: "now"}
+	span := api.Requests{Match: sel.Match, Start: sel.Start, End: sel.End}
 	const selected = "end=now&family=f&match=%7Ba%3D%22b%22%7D"
 	for _, c := range []struct {
 		want string
 		do   func(c *Client) error
 	}{
 		{"/api/v1/services?apdex_t=0.25&" + selected + "&q=0.5&start=now-1h&step=1m", func(c *Client) error {
-			_, err := c.Services(ctx, ServicesQuery{sel, Grid{Step: "1m"}, []string{"0.5"}, 0.25})
+			_, err := c.Services(ctx, api.ServicesRequest{Selection: sel, Grid: api.Grid{Step: time.Minute}, Quantiles: []string{"0.5"}, ApdexT: 0.25})
 			return err
 		}},
 		{"/api/v1/distribution?at=0.2%2C1&buckets=true&by=a%2Cb&end=now&family=f&limit=3&match=%7Ba%3D%22b%22%7D&q=0.5%2C0.9&start=now-1h", func(c *Client) error {
-			_, err := c.Distribution(ctx, DistributionQuery{sel, []string{"a", "b"}, []string{"0.5", "0.9"}, []float64{0.2, 1}, true, 3})
+			_, err := c.Distribution(ctx, api.DistributionRequest{Selection: sel, By: []string{"a", "b"}, Quantiles: []string{"0.5", "0.9"}, At: []float64{0.2, 1}, Buckets: true, Limit: 3})
 			return err
 		}},
 		{"/api/v1/heatmap?" + selected + "&rows=40&start=now-1h&width=80", func(c *Client) error {
-			_, err := c.Heatmap(ctx, HeatmapQuery{sel, Grid{Width: 80}, 40})
+			_, err := c.Heatmap(ctx, api.HeatmapRequest{Selection: sel, Grid: api.Grid{Width: 80}, Rows: 40})
 			return err
 		}},
 		{"/api/v1/compare?b=1%2F2&days=3&end=now&family=f&include=curve%2Cheat&like=workday&limit=2&live=true&match=%7Ba%3D%22b%22%7D&measures=p50&per=request&rows=40&start=now-1h&tz=Europe%2FBerlin&width=80", func(c *Client) error {
-			_, err := c.Compare(ctx, CompareQuery{Selection: sel, B: "1/2", Days: 3, Like: "workday", Zone: "Europe/Berlin", Per: "request", Live: true,
+			_, err := c.Compare(ctx, api.CompareRequest{Selection: sel, B: "1/2", Days: 3, Like: "workday", Zone: "Europe/Berlin", Per: "request", Live: true,
 				Include: []string{"curve", "heat"}, Width: 80, Rows: 40, Measures: []string{"p50"}, Limit: 2})
 			return err
 		}},
-		{"/api/v1/timeline?by=a&" + selected + "&offset=1d&start=now-1h", func(c *Client) error {
-			_, err := c.Timeline(ctx, TimelineQuery{Selection: sel, By: []string{"a"}, Offset: "1d"})
+		{"/api/v1/timeline?by=a&" + selected + "&offset=24h&start=now-1h", func(c *Client) error {
+			_, err := c.Timeline(ctx, api.TimelineRequest{Selection: sel, By: []string{"a"}, Offset: 24 * time.Hour})
 			return err
 		}},
 		{"/api/v1/labels?" + selected + "&names=a&start=now-1h", func(c *Client) error {
-			_, err := c.Labels(ctx, LabelsQuery{Selection: sel, Names: []string{"a"}})
+			_, err := c.Labels(ctx, api.LabelsRequest{Selection: sel, Names: []string{"a"}})
 			return err
 		}},
 		{"/api/v1/tenants?end=now&family=f&limit=5&match=%7Ba%3D%22b%22%7D&offset=10&search=x&sort=-name&start=now-1h", func(c *Client) error {
-			_, err := c.Tenants(ctx, TenantsQuery{Selection: sel, Sort: "-name", Search: "x", Offset: 10, Limit: 5})
+			_, err := c.Tenants(ctx, api.TenantsRequest{Selection: sel, Sort: "-name", Search: "x", Offset: 10, Limit: 5})
 			return err
 		}},
 		{"/api/v1/nearest?by=a&time=now-5m", func(c *Client) error {
-			_, err := c.Nearest(ctx, NearestQuery{Time: "now-5m", By: []string{"a"}})
+			_, err := c.Nearest(ctx, api.NearestRequest{Time: "now-5m", By: []string{"a"}})
 			return err
 		}},
 		{"/api/v1/apdex?by=operation&end=now&match=%7Ba%3D%22b%22%7D&overlay=like&start=now-1h&t=0.3&tz=Europe%2FBerlin&width=80", func(c *Client) error {
-			_, err := c.Apdex(ctx, ApdexQuery{Match: `{a="b"}`, Start: "now-1h", End: "now", Grid: Grid{Width: 80}, T: 0.3, ByOperation: true, Overlay: "like", Zone: "Europe/Berlin"})
+			_, err := c.Apdex(ctx, api.ApdexRequest{Requests: span, Grid: api.Grid{Width: 80}, T: 0.3, By: "operation",
+				EarlierDay: api.EarlierDay{Overlay: "like", Zone: "Europe/Berlin"}})
 			return err
 		}},
-		{"/api/v1/breakdown?above=0.99&end=now&high=2&limit=3&low=0.5&match=%7Ba%3D%22b%22%7D&overlay=week&q=0.5&start=now-1h&tz=Asia%2FKolkata&width=80", func(c *Client) error {
-			_, err := c.Breakdown(ctx, BreakdownQuery{span, Grid{Width: 80}, []string{"0.5"}, 0.99, 0.5, 2, 3, "week", "Asia/Kolkata"})
+		{"/api/v1/breakdown?above=0.99&end=now&high=2s&limit=3&low=500ms&match=%7Ba%3D%22b%22%7D&overlay=week&q=0.5&start=now-1h&tz=Asia%2FKolkata&width=80", func(c *Client) error {
+			_, err := c.Breakdown(ctx, api.BreakdownRequest{Requests: span, Grid: api.Grid{Width: 80}, Quantiles: []string{"0.5"}, Above: 0.99,
+				Low: 500 * time.Millisecond, High: 2 * time.Second, Limit: 3, EarlierDay: api.EarlierDay{Overlay: "week", Zone: "Asia/Kolkata"}})
 			return err
 		}},
 		{"/api/v1/operations?component=db%2Ccache&end=now&kind=client&limit=5&match=%7Ba%3D%22b%22%7D&offset=10&overlay=day&q=0.99&search=x&sort=p99&start=now-1h&step=1m&tz=UTC", func(c *Client) error {
-			_, err := c.Operations(ctx, OperationsQuery{span, Grid{Step: "1m"}, []string{"0.99"}, "p99", "x", []string{"db", "cache"}, []string{"client"}, 10, 5, "day", "UTC"})
+			_, err := c.Operations(ctx, api.OperationsRequest{Requests: span, Grid: api.Grid{Step: time.Minute}, Quantiles: []string{"0.99"}, Sort: "p99", Search: "x",
+				Components: []string{"db", "cache"}, Kinds: []string{"client"}, Offset: 10, Limit: 5, EarlierDay: api.EarlierDay{Overlay: "day", Zone: "UTC"}})
 			return err
 		}},
 		{"/api/v1/callers?component=db&end=now&operation=SELECT+orders&service=s&start=now-1h", func(c *Client) error {
-			_, err := c.Callers(ctx, CallersQuery{"s", "db", "SELECT orders", "now-1h", "now"})
+			_, err := c.Callers(ctx, api.CallersRequest{Service: "s", Component: "db", Operation: "SELECT orders", Start: "now-1h", End: "now"})
 			return err
 		}},
-		{"/api/v1/traces?at=0.25&end=now&limit=5&match=%7Ba%3D%22b%22%7D&max=1&min=0.1&sort=nearest&start=now-1h&step=60s&time=now-5m&why=slow%2Cfailed", func(c *Client) error {
-			_, err := c.Traces(ctx, TracesQuery{span, 0.1, 1, []string{"slow", "failed"}, "nearest", 0.25, "now-5m", "60s", 5})
+		{"/api/v1/traces?at=250ms&end=now&limit=5&match=%7Ba%3D%22b%22%7D&max=1s&min=100ms&sort=nearest&start=now-1h&step=1m&time=now-5m&why=slow%2Cfailed", func(c *Client) error {
+			_, err := c.Traces(ctx, api.TracesRequest{Requests: span, Min: 100 * time.Millisecond, Max: time.Second, Why: []string{"slow", "failed"}, Sort: "nearest",
+				At: 250 * time.Millisecond, Time: "now-5m", Step: time.Minute, Limit: 5})
 			return err
 		}},
 		{"/api/v1/traces/0af7651916cd43dd8448eb211c80319c", func(c *Client) error {
 			_, err := c.Trace(ctx, "0af7651916cd43dd8448eb211c80319c")
 			return err
 		}},
-		{"/api/v1/families", func(c *Client) error { _, err := c.Families(ctx); return err }},
-		{"/api/v1/families?service=s&start=now-1h", func(c *Client) error { _, err := c.FamiliesOf(ctx, "s", "now-1h", ""); return err }},
+		{"/api/v1/families", func(c *Client) error { _, err := c.Families(ctx, api.FamiliesRequest{}); return err }},
+		{"/api/v1/families?service=s&start=now-1h", func(c *Client) error {
+			_, err := c.Families(ctx, api.FamiliesRequest{Service: "s", Start: "now-1h"})
+			return err
+		}},
 		{"/api/v1/status", func(c *Client) error { _, err := c.Status(ctx); return err }},
-		{"/api/v1/marks?service=s", func(c *Client) error { _, err := c.Marks(ctx, MarksQuery{Service: "s"}); return err }},
+		{"/api/v1/marks?service=s", func(c *Client) error { _, err := c.Marks(ctx, api.MarksRequest{Service: "s"}); return err }},
 		{"/api/v1/marks/a%2Fb", func(c *Client) error { _, err := c.Mark(ctx, "a/b"); return err }},
 		{"/api/v1/marks/a%2Fb", func(c *Client) error { return c.DeleteMark(ctx, "a/b") }},
 		{"/api/v1/sessions?end=now&kind=mirror&limit=5&q=cache&start=now-1h&state=lost", func(c *Client) error {
-			_, err := c.Sessions(ctx, SessionsQuery{"mirror", "lost", "cache", "now-1h", "now", 5})
+			_, err := c.Sessions(ctx, api.SessionsRequest{Kind: "mirror", State: "lost", Search: "cache", Start: "now-1h", End: "now", Limit: 5})
 			return err
 		}},
 		{"/api/v1/sessions/x", func(c *Client) error { _, err := c.Session(ctx, "x"); return err }},
@@ -123,7 +130,7 @@ func TestRequests(t *testing.T) {
 		{"/api/v1/sessions/x", func(c *Client) error { return c.StopSession(ctx, "x") }},
 		{"/api/v1/sessions/x", func(c *Client) error { return c.ForgetSession(ctx, "x") }},
 		{"/api/v1/sessions/x/verdict?end=now&limit=3&measures=ratio%2Cp99&start=now-1h", func(c *Client) error {
-			_, err := c.SessionVerdict(ctx, SessionVerdictQuery{"x", "now-1h", "now", []string{"ratio", "p99"}, 3})
+			_, err := c.SessionVerdict(ctx, api.SessionVerdictRequest{ID: "x", Start: "now-1h", End: "now", Measures: []string{"ratio", "p99"}, Limit: 3})
 			return err
 		}},
 	} {
@@ -184,7 +191,7 @@ func TestErrors(t *testing.T) {
 
 func TestNullIsNaN(t *testing.T) {
 	cl, _ := answer(t, 200, `{"groups":[{"mean":null,"quantiles":{"0.5":null}}]}`)
-	r, err := cl.Distribution(context.Background(), DistributionQuery{})
+	r, err := cl.Distribution(context.Background(), api.DistributionRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,26 +14,9 @@ const sessionsPath = "/api/v1/sessions"
 
 func sessionPath(id string) string { return sessionsPath + "/" + url.PathEscape(id) }
 
-// SessionsQuery asks for what was tried. Empty fields are left to the server:
-// any kind, any state, all time, the latest 1,000.
-type SessionsQuery struct {
-	Kind       string // mirror, bench, experiment, capacity, simulation
-	State      string // running, ended, lost
-	Search     string // words that all are in what it is about
-	Start, End string // that it overlaps
-	Limit      int
-}
-
 // Sessions lists what was tried, those that run first, then the latest.
-func (c *Client) Sessions(ctx context.Context, q SessionsQuery) (*api.SessionsResponse, error) {
-	v := url.Values{}
-	set(v, "kind", q.Kind)
-	set(v, "state", q.State)
-	set(v, "q", q.Search)
-	setInt(v, "limit", q.Limit)
-	set(v, "start", q.Start)
-	set(v, "end", q.End)
-	return get[api.SessionsResponse](ctx, c, sessionsPath, v)
+func (c *Client) Sessions(ctx context.Context, r api.SessionsRequest) (*api.SessionsResponse, error) {
+	return get[api.SessionsResponse](ctx, c, sessionsPath, r)
 }
 
 // Session asks for one session as it was last reported.
@@ -72,22 +55,8 @@ func (c *Client) ForgetSession(ctx context.Context, id string) error {
 	return c.do(ctx, http.MethodDelete, sessionPath(id), nil, nil, nil)
 }
 
-// SessionVerdictQuery asks what came of a session. Empty fields are left
-// to the server: its whole time, all measures, 20 operations and tenants.
-type SessionVerdictQuery struct {
-	ID         string
-	Start, End string
-	Measures   []string // ratio, p50 … p99.9, mean, errors, first_byte, bytes
-	Limit      int      // operations, and tenants
-}
-
 // SessionVerdict asks for each candidate against the control, or against the
 // primary without one.
-func (c *Client) SessionVerdict(ctx context.Context, q SessionVerdictQuery) (*api.MirrorVerdictResponse, error) {
-	v := url.Values{}
-	set(v, "start", q.Start)
-	set(v, "end", q.End)
-	setList(v, "measures", q.Measures)
-	setInt(v, "limit", q.Limit)
-	return get[api.MirrorVerdictResponse](ctx, c, sessionPath(q.ID)+"/verdict", v)
+func (c *Client) SessionVerdict(ctx context.Context, r api.SessionVerdictRequest) (*api.MirrorVerdictResponse, error) {
+	return get[api.MirrorVerdictResponse](ctx, c, sessionPath(r.ID)+"/verdict", r)
 }

@@ -3,30 +3,13 @@ package client
 import (
 	"context"
 	"net/http"
-	"net/url"
 
 	"tailscope/api"
 )
 
-// LeavesQuery asks what leaves of a fan-out took: the requests of the service that Match
-// names. Empty fields are left to the server: the last hour, slots as short as there are
-// observations for, 20 operations apart.
-type LeavesQuery struct {
-	Match      string // PromQL matchers: {service="solr"}
-	Start, End string // RFC 3339, Unix seconds, now, now-6h
-	Step       string
-	Classes    int
-}
-
 // Leaves asks for distributions by operation and slot.
-func (c *Client) Leaves(ctx context.Context, q LeavesQuery) (*api.Leaves, error) {
-	v := url.Values{}
-	set(v, "match", q.Match)
-	set(v, "start", q.Start)
-	set(v, "end", q.End)
-	set(v, "step", q.Step)
-	setInt(v, "classes", q.Classes)
-	return get[api.Leaves](ctx, c, "/api/v1/leaves", v)
+func (c *Client) Leaves(ctx context.Context, r api.LeavesRequest) (*api.Leaves, error) {
+	return get[api.Leaves](ctx, c, "/api/v1/leaves", r)
 }
 
 // Simulate has the server play a file of tailscope simulate, with leaves out of its own

@@ -38,7 +38,7 @@ func Session(ctx context.Context, url string) (*api.Session, error) {
 	c := client.Client{Address: url}
 	var last error
 	for range 300 { // a minute: longer than a copy may take
-		all, err := c.Sessions(ctx, client.SessionsQuery{})
+		all, err := c.Sessions(ctx, api.SessionsRequest{})
 		switch {
 		case err != nil:
 			last = err

@@ -40,7 +40,7 @@ func newApdex(io streams) *cobra.Command {
 			return err
 		}
 		// The range is widened to whole steps: short ones keep it what was asked for.
-		ask := client.ApdexQuery{Match: sel.Match, Start: sel.Start, End: sel.End, Grid: client.Grid{Width: 120}, ByOperation: by == "operation"}
+		ask := api.ApdexRequest{Requests: sel, Grid: api.Grid{Width: 120}, By: by}
 		if ask.T, err = optionalSeconds("--t", t); err != nil {
 			return err
 		}

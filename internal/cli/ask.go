@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"tailscope/api"
-	"tailscope/client"
 	"tailscope/internal/report"
 )
 
@@ -27,7 +27,7 @@ func newQueryServices(io streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r, err := q.client().Services(ctx, client.ServicesQuery{Selection: client.Selection{Start: start, End: end}})
+		r, err := q.client().Services(ctx, api.ServicesRequest{Selection: api.Selection{Start: start, End: end}})
 		if err != nil {
 			return q.failed(err)
 		}
@@ -61,8 +61,8 @@ func newQueryDistribution(io streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r, err := ask(q, func(sel client.Selection) (*api.DistributionResponse, error) {
-			return q.client().Distribution(ctx, client.DistributionQuery{
+		r, err := ask(q, func(sel api.Selection) (*api.DistributionResponse, error) {
+			return q.client().Distribution(ctx, api.DistributionRequest{
 				Selection: sel, By: splitList(by), Quantiles: splitList(quantiles), At: values, Limit: limit})
 		}, func(r *api.DistributionResponse) bool { return len(r.Groups) == 0 })
 		if err != nil {
@@ -91,14 +91,18 @@ func newQueryHeatmap(io streams) *cobra.Command {
 		if height < 4 || height > 200 {
 			return usage{fmt.Errorf("--height %d: write a number from 4 to 200", height)}
 		}
+		length, err := optionalDuration("--step", step)
+		if err != nil {
+			return err
+		}
 		p := report.HeatmapOptions{Width: q.columns(), Height: height, Colors: q.colors(), Zone: q.now().Location()}
 		if q.format != "picture" {
 			p.Colors = true // as fine as a picture can be
 		}
-		var used client.Selection
-		h, err := ask(q, func(sel client.Selection) (*api.HeatmapResponse, error) {
+		var used api.Selection
+		h, err := ask(q, func(sel api.Selection) (*api.HeatmapResponse, error) {
 			used = sel
-			return q.client().Heatmap(ctx, client.HeatmapQuery{Selection: sel, Grid: client.Grid{Step: step, Width: p.Columns()}, Rows: p.Rows()})
+			return q.client().Heatmap(ctx, api.HeatmapRequest{Selection: sel, Grid: api.Grid{Step: length, Width: p.Columns()}, Rows: p.Rows()})
 		}, func(h *api.HeatmapResponse) bool { return h.Count == 0 })
 		if err != nil {
 			return err
@@ -106,11 +110,11 @@ func newQueryHeatmap(io streams) *cobra.Command {
 		if q.format != "picture" {
 			return q.answer(report.Heatmap(h, p, nil, nil))
 		}
-		marks, err := q.client().Marks(ctx, client.MarksQuery{Start: unix(h.Start), End: unix(h.End), Service: q.service})
+		marks, err := q.client().Marks(ctx, api.MarksRequest{Start: unix(h.Start), End: unix(h.End), Service: q.service})
 		if err != nil {
 			return q.failed(err)
 		}
-		d, err := q.client().Distribution(ctx, client.DistributionQuery{Selection: used, Quantiles: []string{"0.5", "0.95", "0.99", "0.999"}})
+		d, err := q.client().Distribution(ctx, api.DistributionRequest{Selection: used, Quantiles: []string{"0.5", "0.95", "0.99", "0.999"}})
 		if err != nil {
 			return q.failed(err)
 		}
@@ -143,14 +147,28 @@ func newQueryTimeline(io streams) *cobra.Command {
 	cmd.Flags().StringVar(&per, "per", "", "request divides a counter's increase by the `requests` of --service")
 	cmd.Flags().IntVar(&limit, "limit", 0, "keep only so many groups, those with the most observations")
 	cmd.RunE = q.run(func(ctx context.Context) error {
-		g := client.Grid{Step: step}
+		wanted := api.TimelineRequest{By: splitList(by), Quantiles: splitList(quantiles),
+			EarlierDay: api.EarlierDay{Overlay: overlay, Zone: zone}, Per: per, Limit: limit}
 		if step == "" {
-			g.Width = 30
+			wanted.Width = 30
 		}
-		r, err := ask(q, func(sel client.Selection) (*api.TimelineResponse, error) {
-			return q.client().Timeline(ctx, client.TimelineQuery{
-				Selection: sel, Grid: g, By: splitList(by), Quantiles: splitList(quantiles), Offset: offset,
-				Overlay: overlay, Zone: zone, Per: per, Slide: slide, Limit: limit})
+		var err error
+		if wanted.Step, err = optionalDuration("--step", step); err != nil {
+			return err
+		}
+		if wanted.Slide, err = durationOrZero("--slide", slide); err != nil {
+			return err
+		}
+		back, later := strings.CutPrefix(offset, "-")
+		if wanted.Offset, err = durationOrZero("--offset", back); err != nil {
+			return err
+		}
+		if later {
+			wanted.Offset = -wanted.Offset
+		}
+		r, err := ask(q, func(sel api.Selection) (*api.TimelineResponse, error) {
+			wanted.Selection = sel
+			return q.client().Timeline(ctx, wanted)
 		}, func(r *api.TimelineResponse) bool { return len(r.Groups) == 0 })
 		if err != nil {
 			return err
@@ -170,4 +188,4 @@ func orSpans(family string) string {
 	return family
 }
 
-func unix(t int64) string { return strconv.FormatInt(t, 10) }
+func unix(t int64) api.Time { return api.Time(strconv.FormatInt(t, 10)) }

@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"tailscope/client"
+	"tailscope/api"
+	"tailscope/internal/config"
 	"tailscope/internal/report"
 )
 
@@ -24,16 +27,16 @@ func (q *question) registerRequests(cmd *cobra.Command, since string) {
 }
 
 // requests is the selection that the flags say.
-func (q *question) requests() (client.Selection, error) {
+func (q *question) requests() (api.Requests, error) {
 	start, end, err := q.timeRange()
 	if err != nil {
-		return client.Selection{}, err
+		return api.Requests{}, err
 	}
 	match := ""
 	if ms := q.matchers(); len(ms) > 0 {
 		match = matchText(ms)
 	}
-	return client.Selection{Match: match, Start: start, End: end}, nil
+	return api.Requests{Match: match, Start: start, End: end}, nil
 }
 
 // nothing says that a range is empty.
@@ -68,11 +71,11 @@ func newQueryBreakdown(io streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ask := client.BreakdownQuery{Selection: sel, Quantiles: splitList(quantiles), Above: above, Limit: max(limit, 1)}
-		if ask.Low, err = optionalSeconds("--low", low); err != nil {
+		ask := api.BreakdownRequest{Requests: sel, Quantiles: splitList(quantiles), Above: api.Quantile(above), Limit: max(limit, 1)}
+		if ask.Low, err = optionalDuration("--low", low); err != nil {
 			return err
 		}
-		if ask.High, err = optionalSeconds("--high", high); err != nil {
+		if ask.High, err = optionalDuration("--high", high); err != nil {
 			return err
 		}
 		r, err := q.client().Breakdown(ctx, ask)
@@ -85,6 +88,20 @@ func newQueryBreakdown(io streams) *cobra.Command {
 		return q.answer(report.Breakdown(r, limit))
 	})
 	return cmd
+}
+
+// optionalDuration reads a time above 0; empty is 0.
+func optionalDuration(flag, text string) (time.Duration, error) {
+	v, err := optionalSeconds(flag, text)
+	return time.Duration(math.Round(v * float64(time.Second))), err
+}
+
+// durationOrZero reads a time that may be 0; empty is 0, too.
+func durationOrZero(flag, text string) (time.Duration, error) {
+	if d, err := config.ParseDuration(text); err == nil {
+		return d, nil
+	}
+	return optionalDuration(flag, text)
 }
 
 func optionalSeconds(flag, text string) (float64, error) {

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"tailscope/api"
-	"tailscope/client"
 	"tailscope/internal/report"
 	"tailscope/internal/scaling"
 )
@@ -84,9 +83,13 @@ func fitStored(ctx context.Context, q *question, step string, level float64) (*a
 	if err != nil {
 		return nil, err
 	}
-	r, err := q.client().Scaling(ctx, client.ScalingQuery{
-		Selection: client.Selection{Match: matchText(q.matchers()), Start: start, End: end},
-		Grid:      client.Grid{Step: step}, Level: strconv.FormatFloat(level, 'g', -1, 64),
+	length, err := optionalDuration("--step", step)
+	if err != nil {
+		return nil, err
+	}
+	r, err := q.client().Scaling(ctx, api.ScalingRequest{
+		Requests: api.Requests{Match: matchText(q.matchers()), Start: start, End: end},
+		Grid:     api.Grid{Step: length}, Level: level,
 	})
 	if err != nil {
 		return nil, q.failed(err)

@@ -105,7 +105,7 @@ func TestCapacityMirrorInterrupted(t *testing.T) {
 	}()
 	c := &client.Client{Address: srv.Addr()}
 	session := func() *api.MirrorTarget {
-		r, err := c.Sessions(t.Context(), client.SessionsQuery{Kind: "mirror"})
+		r, err := c.Sessions(t.Context(), api.SessionsRequest{Kind: "mirror"})
 		if err != nil || len(r.Sessions) == 0 || r.Sessions[0].Mirror == nil {
 			return &api.MirrorTarget{}
 		}
@@ -144,7 +144,7 @@ func TestCapacityMirrorInterrupted(t *testing.T) {
 	if x := session(); x.Amplify != 1 {
 		t.Errorf("%v copies after the end", x.Amplify)
 	}
-	r, err := c.Sessions(t.Context(), client.SessionsQuery{Kind: "capacity"})
+	r, err := c.Sessions(t.Context(), api.SessionsRequest{Kind: "capacity"})
 	if err != nil || len(r.Sessions) != 1 || r.Sessions[0].State != "ended" {
 		t.Errorf("the log book: %+v, %v", r, err)
 	}

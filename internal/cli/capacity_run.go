@@ -170,7 +170,7 @@ func (f *capacityOutput) reporter(ctx context.Context, name, service string, sto
 	c := &client.Client{Address: f.to, HTTP: &http.Client{Timeout: 10 * time.Second}}
 	asked, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	if _, err := c.Sessions(asked, client.SessionsQuery{Limit: 1}); err != nil {
+	if _, err := c.Sessions(asked, api.SessionsRequest{Limit: 1}); err != nil {
 		return nil, withHint(err, "--to takes the address of a server's page, such as http://127.0.0.1:7099")
 	}
 	id := "capacity-" + f.now().UTC().Format("20060102-150405") + "-" + strings.ToLower(rand.Text()[:6])

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"tailscope/api"
-	"tailscope/client"
 	"tailscope/internal/report"
 )
 
@@ -57,7 +56,7 @@ func (f *changesFlags) ask(ctx context.Context, status string) (*api.ChangesResp
 	if err != nil {
 		return nil, err
 	}
-	q := client.ChangesQuery{Selection: client.Selection{Start: start, End: end}, Operations: f.operations, Status: status}
+	q := api.ChangesRequest{Requests: api.Requests{Start: start, End: end}, Operations: f.operations, Status: status}
 	if ms := f.matchers(); len(ms) > 0 {
 		q.Match = matchText(ms)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"tailscope/api"
-	"tailscope/client"
 	"tailscope/internal/report"
 )
 
@@ -82,7 +81,7 @@ func newCheckList(io streams) *cobra.Command {
 		Args: exactArgs(0, ""),
 	}
 	q := newCheckQuestion(io, cmd)
-	var wanted client.ChecksQuery
+	var wanted api.ChecksRequest
 	f := cmd.Flags()
 	f.StringVar(&wanted.State, "state", "", "OK, WARNING, CRITICAL, UNKNOWN, PENDING, or bad: all but OK and PENDING")
 	f.StringVar(&wanted.Match, "match", "", "PromQL `matchers` on labels; check is the definition's name")
@@ -105,7 +104,7 @@ func newCheckShow(io streams) *cobra.Command {
 	q := newCheckQuestion(io, cmd)
 	learned := cmd.Flags().Bool("learned", false, "print only what its profile has learned, as YAML for a file of checks")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		r, err := q.client().Check(cmd.Context(), client.CheckQuery{ID: args[0]})
+		r, err := q.client().Check(cmd.Context(), api.CheckRequest{ID: args[0]})
 		if err == nil && *learned && !q.json {
 			if r.Learned == "" {
 				return fmt.Errorf("check %s has learned nothing yet; it learns if its profile says learn, and soon after there are values", args[0])

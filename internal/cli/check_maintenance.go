@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"tailscope/api"
-	"tailscope/client"
 	"tailscope/internal/report"
 )
 
@@ -145,7 +144,7 @@ func newIncidentList(io streams) *cobra.Command {
 		Example: `  tailscope check incident list --since 7d --check orders`,
 	}
 	q := newCheckQuestion(io, cmd)
-	var wanted client.IncidentsQuery
+	var wanted api.IncidentsRequest
 	f := cmd.Flags()
 	q.registerRange(f, "7d")
 	f.StringVar(&wanted.Check, "check", "", "id of a check, or name of a definition")

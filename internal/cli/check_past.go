@@ -2,11 +2,11 @@ package cli
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"tailscope/api"
-	"tailscope/client"
 	"tailscope/internal/report"
 )
 
@@ -29,34 +29,36 @@ func newCheckHistory(io streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		every, err := optionalDuration("--step", step)
 		if step == "" {
-			if step, err = q.thirtieth(); err != nil {
-				return err
-			}
+			every, err = q.thirtieth()
 		}
-		r, err := q.client().Check(cmd.Context(), client.CheckQuery{ID: args[0], Start: start, End: end, Step: step})
+		if err != nil {
+			return err
+		}
+		r, err := q.client().Check(cmd.Context(), api.CheckRequest{ID: args[0], Start: start, End: end, Step: every})
 		return q.answer(err, func() *report.Document { return q.checks().History(r) })
 	}
 	return cmd
 }
 
 // thirtieth is a step that makes some thirty lines of the range.
-func (q *checkQuestion) thirtieth() (string, error) {
+func (q *checkQuestion) thirtieth() (time.Duration, error) {
 	end, err := parseMoment(q.end, q.now())
 	if err != nil {
-		return "", usage{fmt.Errorf("--end %w", err)}
+		return 0, usage{fmt.Errorf("--end %w", err)}
 	}
 	since, err := parseSince(q.since)
 	if q.start != "" {
 		start, err := parseMoment(q.start, q.now())
 		if err != nil {
-			return "", usage{fmt.Errorf("--start %w", err)}
+			return 0, usage{fmt.Errorf("--start %w", err)}
 		}
 		since = end.Sub(start)
 	} else if err != nil {
-		return "", usage{fmt.Errorf("--since %w", err)}
+		return 0, usage{fmt.Errorf("--since %w", err)}
 	}
-	return fmt.Sprintf("%ds", max(10, int(since.Seconds()/30))), nil
+	return max(10*time.Second, (since / 30).Truncate(time.Second)), nil
 }
 
 func newCheckEvaluate(io streams) *cobra.Command {
@@ -121,7 +123,7 @@ says when it would have been told of. Incidents that were marked
 		for _, at := range []struct {
 			flag, text string
 			into       *api.Float
-		}{{"start", start, &b.Start}, {"end", end, &b.End}} {
+		}{{"start", string(start), &b.Start}, {"end", string(end), &b.End}} {
 			if *at.into, err = q.moment(at.flag, at.text); err != nil {
 				return err
 			}
@@ -153,7 +155,7 @@ func (q *checkQuestion) otherThreshold(cmd *cobra.Command, id string, t *api.Che
 	if t.Must != "" && t.Of != "" && (t.Warning != "" || t.Critical != "") {
 		return nil
 	}
-	r, err := q.client().Check(cmd.Context(), client.CheckQuery{ID: id})
+	r, err := q.client().Check(cmd.Context(), api.CheckRequest{ID: id})
 	if err != nil {
 		return q.failed(err)
 	}

@@ -163,7 +163,7 @@ func TestCheckAnswers(t *testing.T) {
 			[]string{"list", "--state", "bad"}},
 		{"check_show.txt", "GET /api/v1/check id=errors", &api.CheckResponse{Check: c, Definition: "checks:\n  errors:\n    every: 10s\n", File: "a.yaml:3", ThresholdSteps: steps, Incidents: []api.Incident{incident}},
 			[]string{"show", "errors"}},
-		{"check_history.txt", "GET /api/v1/check end=now&id=errors&start=now-1h&step=120s", &api.CheckResponse{Check: c,
+		{"check_history.txt", "GET /api/v1/check end=now&id=errors&start=now-1h&step=2m", &api.CheckResponse{Check: c,
 			Points: []api.CheckPoint{{Time: begin, Value: 0.2, Min: 0.1, Max: 0.3, Bands: c.Bands}, {Time: begin + 10, Value: noNumber, Min: noNumber, Max: noNumber, Bands: bandsFixture(math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN())}},
 			States: []api.CheckState{{Start: begin, End: begin + 60, State: "OK", Soft: true, Why: "fine"}, {Start: begin + 60, End: noNumber, State: "CRITICAL"}}},
 			[]string{"history", "errors", "--since", "1h"}},

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"tailscope/api"
-	"tailscope/client"
 	"tailscope/internal/judge"
 	"tailscope/internal/report"
 )
@@ -145,8 +144,8 @@ func (f *compareFlags) compare(ctx context.Context) error {
 	return nil
 }
 
-func (f *compareFlags) query() (client.CompareQuery, error) {
-	q := client.CompareQuery{A: f.a, B: f.b, Mark: f.mark, Label: f.label, Settle: f.settle, Window: f.window, Measures: splitList(f.measures), Limit: f.limit,
+func (f *compareFlags) query() (api.CompareRequest, error) {
+	q := api.CompareRequest{A: f.a, B: f.b, Mark: f.mark, Label: f.label, Measures: splitList(f.measures), Limit: f.limit,
 		Days: f.days, Like: f.like, Zone: f.zone, Per: f.per, Live: f.live || f.watch}
 	q.Family = f.family
 	if f.curve {
@@ -184,11 +183,11 @@ func (f *compareFlags) query() (client.CompareQuery, error) {
 			return q, err
 		}
 		if f.watch && f.start == "" { // the beginning stays where it is
-			start, err := parseMoment(q.Start, f.now())
+			start, err := parseMoment(string(q.Start), f.now())
 			if err != nil {
 				return q, fmt.Errorf("--since %w", err)
 			}
-			q.Start = strconv.FormatInt(start.Unix(), 10)
+			q.Start = unix(start.Unix())
 		}
 	default:
 		if q.A, err = f.parseSide("a", f.a); err != nil {
@@ -200,6 +199,16 @@ func (f *compareFlags) query() (client.CompareQuery, error) {
 	}
 	if f.watch && f.mark == "" && f.label == "" && !f.ends.After(f.now()) {
 		return q, errors.New("side B has ended, there is nothing to watch: leave --watch out, or write a later end")
+	}
+	if f.settle != "" {
+		settle, err := durationOrZero(f.called("settle"), f.settle)
+		if err != nil {
+			return q, err
+		}
+		q.Settle = &settle
+	}
+	if q.Window, err = optionalDuration(f.called("window"), f.window); err != nil {
+		return q, err
 	}
 	if f.level != "" {
 		if q.Level, err = parseShare(f.level, "95%"); err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"tailscope/api"
-	"tailscope/client"
 	"tailscope/internal/report"
 )
 
@@ -43,7 +42,10 @@ it against all other requests of the range, the most telling first.`,
 		if from == "" && to == "" && low == "" && high == "" {
 			return usage{withHint(errors.New("a rectangle is not the whole range"), "write --low 200ms for the slow ones, or --from and --to")}
 		}
-		question := client.ExplainQuery{From: from, To: to, Labels: splitList(only), Alone: alone, Limit: limit}
+		question := api.ExplainRequest{From: api.Time(from), To: api.Time(to), Labels: splitList(only), Limit: limit}
+		if alone {
+			question.Pairs = new(bool)
+		}
 		var err error
 		if question.Low, err = explainBound("low", low); err != nil {
 			return err
@@ -51,7 +53,7 @@ it against all other requests of the range, the most telling first.`,
 		if question.High, err = explainBound("high", high); err != nil {
 			return err
 		}
-		r, err := ask(q, func(sel client.Selection) (*api.ExplainResponse, error) {
+		r, err := ask(q, func(sel api.Selection) (*api.ExplainResponse, error) {
 			question.Selection = sel
 			return q.client().Explain(ctx, question)
 		}, func(r *api.ExplainResponse) bool { return r.Inside+r.Outside == 0 })

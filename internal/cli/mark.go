@@ -85,7 +85,7 @@ func unheard(ctx context.Context, c *client.Client, service string) string {
 	}
 	ctx, stop := context.WithTimeout(ctx, 3*time.Second)
 	defer stop()
-	r, err := c.Labels(ctx, client.LabelsQuery{Selection: client.Selection{Start: "0"}, Names: []string{"service"}, Limit: 1000})
+	r, err := c.Labels(ctx, api.LabelsRequest{Selection: api.Selection{Start: "0"}, Names: []string{"service"}, Limit: 1000})
 	if err != nil || len(r.Labels) != 1 || r.Labels[0].Total > len(r.Labels[0].Values) {
 		return ""
 	}
@@ -126,7 +126,7 @@ func newMarkList(io streams) *cobra.Command {
 		if !cmd.Flags().Changed("end") {
 			end = "" // what is planned is a mark too
 		}
-		r, err := q.client().Marks(ctx, client.MarksQuery{Start: start, End: end, Service: service})
+		r, err := q.client().Marks(ctx, api.MarksRequest{Start: start, End: end, Service: service})
 		if err != nil {
 			return q.failed(err)
 		}

@@ -276,7 +276,7 @@ func (r *mirrorRun) finish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	state, why := r.mirror.State(), ""
-	verdict, err := r.client.SessionVerdict(ctx, client.SessionVerdictQuery{ID: r.mirror.ID(), Limit: 5})
+	verdict, err := r.client.SessionVerdict(ctx, api.SessionVerdictRequest{ID: r.mirror.ID(), Limit: 5})
 	if err != nil {
 		verdict, why = nil, err.Error()
 		var said *client.Error

@@ -154,8 +154,8 @@ func backend(t *testing.T, body string) string {
 // observed is how many observations a server has of a variant.
 func observed(t *testing.T, address, family, match string) uint64 {
 	t.Helper()
-	r, err := (&client.Client{Address: address}).Distribution(t.Context(), client.DistributionQuery{
-		Selection: client.Selection{Family: family, Match: match, Start: "now-10m", End: "now+1m"}})
+	r, err := (&client.Client{Address: address}).Distribution(t.Context(), api.DistributionRequest{
+		Selection: api.Selection{Family: family, Match: match, Start: "now-10m", End: "now+1m"}})
 	var e *client.Error
 	if errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Status == http.StatusBadRequest) {
 		return 0
@@ -249,7 +249,7 @@ func TestMirrorTo(t *testing.T) {
 	// Clients may be served before the session is known to the server.
 	c := &client.Client{Address: srv.Addr()}
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
-		x, err := c.Sessions(t.Context(), client.SessionsQuery{State: "running"})
+		x, err := c.Sessions(t.Context(), api.SessionsRequest{State: "running"})
 		if err == nil && len(x.Sessions) == 1 {
 			break
 		}

@@ -102,7 +102,7 @@ func chosenSession(ctx context.Context, c *client.Client, args []string) (*api.S
 	if len(args) == 1 {
 		return c.Session(ctx, args[0])
 	}
-	r, err := c.Sessions(ctx, client.SessionsQuery{Kind: "mirror", State: "running"})
+	r, err := c.Sessions(ctx, api.SessionsRequest{Kind: "mirror", State: "running"})
 	if err != nil {
 		return nil, err
 	}

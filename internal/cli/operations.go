@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tailscope/client"
+	"tailscope/api"
 	"tailscope/internal/report"
 )
 
@@ -35,7 +35,7 @@ func newQueryOperations(io streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r, err := q.client().Operations(ctx, client.OperationsQuery{Selection: sel, Quantiles: splitList(quantiles),
+		r, err := q.client().Operations(ctx, api.OperationsRequest{Requests: sel, Quantiles: splitList(quantiles),
 			Sort: sort, Search: search, Components: splitList(component), Kinds: splitList(kind), Limit: limit})
 		if err != nil {
 			return q.failed(err)

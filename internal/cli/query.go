@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/liveview"
 	"tailscope/internal/report"
@@ -101,23 +102,23 @@ func (q *question) check(fs *pflag.FlagSet) error {
 }
 
 // timeRange returns start and end as the server reads them.
-func (q *question) timeRange() (start, end string, err error) {
+func (q *question) timeRange() (start, end api.Time, err error) {
+	end = api.Time(q.end)
 	if q.start != "" {
-		return q.start, q.end, nil
+		return api.Time(q.start), end, nil
 	}
 	back, err := parseSince(q.since)
 	if err != nil {
 		return "", "", usage{fmt.Errorf("%s %w", q.called("since"), err)}
 	}
-	end = q.end
 	if end == "now" {
-		return "now-" + q.since, end, nil
+		return api.Time("now-" + q.since), end, nil
 	}
-	at, err := parseMoment(end, q.now())
+	at, err := parseMoment(q.end, q.now())
 	if err != nil {
 		return "", "", usage{fmt.Errorf("%s %w", q.called("end"), err)}
 	}
-	return strconv.FormatInt(at.Add(-back).Unix(), 10), end, nil
+	return unix(at.Add(-back).Unix()), end, nil
 }
 
 // matchers are those that the flags say.
@@ -140,33 +141,33 @@ func (q *question) matchers() []string {
 
 // selections returns what to ask for, most wanted first: without --kind a
 // service's requests, and all its spans if it has no requests.
-func (q *question) selections() ([]client.Selection, error) {
+func (q *question) selections() ([]api.Selection, error) {
 	start, end, err := q.timeRange()
 	if err != nil {
 		return nil, err
 	}
 	ms := q.matchers()
-	of := func(more ...string) client.Selection {
-		return client.Selection{Family: q.family, Start: start, End: end,
+	of := func(more ...string) api.Selection {
+		return api.Selection{Family: q.family, Start: start, End: end,
 			Match: "{" + strings.Join(slices.Concat(ms, more), ",") + "}"}
 	}
 	spans := q.family == "" || q.family == report.SpanFamily
 	switch {
 	case q.kind == "all", !spans && q.kind == "":
-		return []client.Selection{of()}, nil
+		return []api.Selection{of()}, nil
 	case q.kind == "requests":
-		return []client.Selection{of(`kind=~"server|consumer"`)}, nil
+		return []api.Selection{of(`kind=~"server|consumer"`)}, nil
 	case q.kind != "":
-		return []client.Selection{of("kind=" + strconv.Quote(q.kind))}, nil
+		return []api.Selection{of("kind=" + strconv.Quote(q.kind))}, nil
 	case namesKind.MatchString(q.match):
-		return []client.Selection{of()}, nil // the reader has chosen
+		return []api.Selection{of()}, nil // the reader has chosen
 	}
-	return []client.Selection{of(`kind=~"server|consumer"`), of()}, nil
+	return []api.Selection{of(`kind=~"server|consumer"`), of()}, nil
 }
 
 // ask tries the selections until one has an answer that is not empty, and says
 // so when it was not the first.
-func ask[T any](q *question, question func(client.Selection) (T, error), empty func(T) bool) (T, error) {
+func ask[T any](q *question, question func(api.Selection) (T, error), empty func(T) bool) (T, error) {
 	var answer T
 	all, err := q.selections()
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tailscope/client"
+	"tailscope/api"
+	"tailscope/internal/config"
 	"tailscope/internal/report"
 )
 
@@ -116,8 +117,8 @@ func (f *slaFlags) lastMoment() (time.Time, error) {
 	return parseMoment(f.end, f.now())
 }
 
-func (f *slaFlags) query() (client.SLAQuery, error) {
-	q := client.SLAQuery{Period: f.period, Count: f.count, Zone: f.zone}
+func (f *slaFlags) query() (api.SLARequest, error) {
+	q := api.SLARequest{Period: f.period, Count: f.count, Zone: f.zone}
 	if f.service == "" {
 		return q, usage{withHint(errors.New("a report is of one service"), "name it with --service; tailscope query services lists them")}
 	}
@@ -130,7 +131,7 @@ func (f *slaFlags) query() (client.SLAQuery, error) {
 		if err != nil {
 			return q, usage{fmt.Errorf("--end %w", err)}
 		}
-		q.End = strconv.FormatInt(at.Unix(), 10)
+		q.End = unix(at.Unix())
 	}
 	if (f.objective == "") != (f.under == "") {
 		return q, usage{errors.New("--objective and --under belong together: write --objective 99% --under 500ms")}
@@ -175,16 +176,16 @@ func shareNumber(s string) (v float64, isPercent bool, err error) {
 	return v, isPercent, err
 }
 
-// parseSeconds reads 500ms, 1.5s or plain seconds.
+// parseSeconds reads 500ms, 1.5h, 1d or plain seconds, from a nanosecond to 100 years.
 func parseSeconds(s string) (float64, error) {
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil {
 		var d time.Duration
-		if d, err = time.ParseDuration(s); err == nil {
+		if d, err = config.ParseDuration(s); err == nil {
 			v = d.Seconds()
 		}
 	}
-	if err != nil || !(v > 0) || math.IsInf(v, 0) {
+	if err != nil || !(v >= 1e-9 && v <= 36500*86400) {
 		return 0, fmt.Errorf("%q is not a time: write one such as 500ms or 0.5", s)
 	}
 	return v, nil

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"tailscope/api"
-	"tailscope/client"
 	"tailscope/internal/report"
 )
 
@@ -54,7 +53,7 @@ func (f *sessionReport) report(ctx context.Context, id string) error {
 	}
 	var v *api.MirrorVerdictResponse
 	if x.Kind == "mirror" {
-		v, err = f.client().SessionVerdict(ctx, client.SessionVerdictQuery{ID: id, Start: f.start, End: f.end, Measures: splitList(f.measures), Limit: f.limit})
+		v, err = f.client().SessionVerdict(ctx, api.SessionVerdictRequest{ID: id, Start: api.Time(f.start), End: api.Time(f.end), Measures: splitList(f.measures), Limit: f.limit})
 		if err != nil {
 			return f.failed(err)
 		}

@@ -9,7 +9,7 @@ import (
 
 	"tailscope/internal/experiment"
 	"tailscope/internal/experiment/scenario"
-	"tailscope/internal/experiment/simulate/spec"
+	simulation "tailscope/internal/experiment/simulate/spec"
 	"tailscope/internal/guard/check/spec"
 	"tailscope/internal/strictyaml"
 	"tailscope/internal/strictyaml/schematest"
@@ -30,8 +30,8 @@ var fileKinds = []struct {
 		"variant: []", "rounds: many", "rounds: 1001", "rounds: {early: maybe}", "settle: 5", "within: 120%", "design: both", "seed: 0",
 		"gate: {allowed: much}", "measures: {p99: yes}", "between: [{dir: /}]", "unit: [a]", "record: [nginx]",
 	}},
-	{"simulate", spec.Schema, func(name string, text []byte) []strictyaml.Problem {
-		_, problems := spec.Read(name, text)
+	{"simulate", simulation.Schema, func(name string, text []byte) []strictyaml.Problem {
+		_, problems := simulation.Read(name, text)
 		return problems
 	}, "simulate: s\nleaves: [{from: {takes: 5ms}}]\nlayout: {nodes: 2, shards: 4, rate: 5}\n", []string{
 		"layot: {}", "layouts: [{nodes: 0}]", "layouts: [{rate: fast}]", "layouts: [{pick: best}]", "layouts: [{overhead: 5}]", "layouts: [{hedge: {afte: 5ms}}]", "asks: most", "queries: many", "moments: some", "seed: -1", "vary: [1, 2]",

@@ -56,7 +56,7 @@ func newSessionDo(io streams, verb, short string, do func(context.Context, *clie
 
 func newSessionList(io streams) *cobra.Command {
 	q := newQuestion(io, "table", "json", "csv")
-	var ask client.SessionsQuery
+	var ask api.SessionsRequest
 	cmd := &cobra.Command{Use: "list", Short: "the sessions of all time or a range, those that run first, then the latest", Args: exactArgs(0, "")}
 	q.serverFlag.register(cmd.Flags())
 	q.registerRange(cmd.Flags(), "") // of all time unless it is said
@@ -65,7 +65,7 @@ func newSessionList(io streams) *cobra.Command {
 	cmd.Flags().StringVar(&ask.Kind, "kind", "", "only those of this `kind`: mirror, bench, experiment, capacity or simulation")
 	cmd.Flags().StringVar(&ask.Search, "search", "", "only those with these `words` in their name, hypothesis, variable, settings, service or headline")
 	cmd.RunE = q.run(func(ctx context.Context) error {
-		ask.Start, ask.End = q.start, q.end
+		ask.Start, ask.End = api.Time(q.start), api.Time(q.end)
 		if cmd.Flags().Changed("since") {
 			var err error
 			if ask.Start, ask.End, err = q.timeRange(); err != nil {
@@ -101,7 +101,7 @@ func newSessionShow(io streams) *cobra.Command {
 		}
 		d := &report.Document{Name: x.Name, Data: x}
 		d.Session(x, q.now().Location())
-		if v, err := q.client().SessionVerdict(ctx, client.SessionVerdictQuery{ID: id}); err == nil {
+		if v, err := q.client().SessionVerdict(ctx, api.SessionVerdictRequest{ID: id}); err == nil {
 			brief(v)
 			d.Gap()
 			d.Verdict(v)

@@ -160,7 +160,10 @@ func newSimulateLeaves(io streams) *cobra.Command {
 	var of spec.From
 	ask := q.run(func(ctx context.Context) error {
 		var err error
-		l := client.LeavesQuery{Match: of.Selector(), Step: step, Classes: classes}
+		l := api.LeavesRequest{Match: of.Selector(), Classes: classes}
+		if l.Step, err = optionalDuration("--step", step); err != nil {
+			return err
+		}
 		if l.Start, l.End, err = q.timeRange(); err != nil {
 			return err
 		}
@@ -366,8 +369,8 @@ func (f *simulateFlags) sources(dir string) measured.Sources {
 	}
 	c, now := &client.Client{Address: f.from}, f.now()
 	out.Store = func(ctx context.Context, from spec.From) (*api.Leaves, error) {
-		start, end, step := from.Range(now)
-		l, err := c.Leaves(ctx, client.LeavesQuery{Match: from.Selector(), Start: start, End: end, Step: step})
+		start, end := from.Range(now)
+		l, err := c.Leaves(ctx, api.LeavesRequest{Match: from.Selector(), Start: api.Time(start), End: api.Time(end), Step: from.Every})
 		var said *client.Error
 		if errors.As(err, &said) && said.Status < 500 && said.RetryAfter == 0 {
 			return nil, &query.Error{Code: said.Code, Message: said.Message}

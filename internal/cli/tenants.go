@@ -2,18 +2,18 @@ package cli
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"tailscope/api"
-	"tailscope/client"
 	"tailscope/internal/report"
 )
 
 func newQueryTenants(io streams) *cobra.Command {
 	q := newQuestion(io, "table", "json", "csv")
-	var quantiles string
-	var wanted client.TenantsQuery
+	var quantiles, slow, rare string
+	var wanted api.TenantsRequest
 	cmd := &cobra.Command{
 		Use:   "tenants",
 		Short: "who sends the traffic and how each fares, by cohort and tenant",
@@ -28,11 +28,22 @@ func newQueryTenants(io streams) *cobra.Command {
 	fs.StringVar(&wanted.Search, "search", "", "part of a tenant's `name`")
 	fs.StringVar(&wanted.Cohort, "cohort", "", "only tenants of this `cohort`: very-large, large, medium or small")
 	fs.BoolVar(&wanted.NotRare, "not-rare", false, "only tenants for whom slow requests are not rare")
-	fs.StringVar(&wanted.Slow, "slow", "", "from what `duration` a request is slow; default 1s")
-	fs.StringVar(&wanted.Rare, "rare", "", "up to what `share` slow requests are rare, such as 0.5%; default 1%")
+	fs.StringVar(&slow, "slow", "", "from what `duration` a request is slow; default 1s")
+	fs.StringVar(&rare, "rare", "", "up to what `share` slow requests are rare, such as 0.5%; default 1%")
 	fs.IntVar(&wanted.Limit, "limit", 25, "how many tenants")
 	cmd.RunE = q.run(func(ctx context.Context) error {
-		r, err := ask(q, func(sel client.Selection) (*api.TenantsResponse, error) {
+		var err error
+		if wanted.Slow, err = optionalDuration("--slow", slow); err != nil {
+			return err
+		}
+		if rare != "" {
+			share, err := parseShare(rare, "1%")
+			if err != nil {
+				return usage{fmt.Errorf("--rare %w", err)}
+			}
+			wanted.Rare = api.Share(share)
+		}
+		r, err := ask(q, func(sel api.Selection) (*api.TenantsResponse, error) {
 			wanted.Selection, wanted.Quantiles = sel, splitList(quantiles)
 			return q.client().Tenants(ctx, wanted)
 		}, func(r *api.TenantsResponse) bool { return len(r.Cohorts) == 0 })

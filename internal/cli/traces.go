@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/report"
 )
@@ -41,20 +42,20 @@ func newQueryTraces(io streams) *cobra.Command {
 			if len(args) == 1 {
 				return oneTrace(ctx, io, q, args[0], text)
 			}
-			return listTraces(ctx, io, q, client.TracesQuery{Why: splitList(why), Sort: sort, Limit: limit}, low, high)
+			return listTraces(ctx, io, q, api.TracesRequest{Why: splitList(why), Sort: sort, Limit: limit}, low, high)
 		})(cmd, args)
 	}
 	return cmd
 }
 
-func listTraces(ctx context.Context, io streams, q *question, ask client.TracesQuery, low, high string) (err error) {
-	if ask.Selection, err = q.requests(); err != nil {
+func listTraces(ctx context.Context, io streams, q *question, ask api.TracesRequest, low, high string) (err error) {
+	if ask.Requests, err = q.requests(); err != nil {
 		return err
 	}
-	if ask.Min, err = optionalSeconds("--min", low); err != nil {
+	if ask.Min, err = optionalDuration("--min", low); err != nil {
 		return err
 	}
-	if ask.Max, err = optionalSeconds("--max", high); err != nil {
+	if ask.Max, err = optionalDuration("--max", high); err != nil {
 		return err
 	}
 	r, err := q.client().Traces(ctx, ask)

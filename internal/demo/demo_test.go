@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/config"
 	"tailscope/internal/server"
@@ -100,7 +101,7 @@ func TestDemo(t *testing.T) {
 	due, _ := strconv.Atoi(said[1])
 	answered, _ := strconv.Atoi(said[2])
 	cut, _ := strconv.Atoi(said[3])
-	s, err := c.Services(t.Context(), client.ServicesQuery{Selection: client.Selection{Start: "now-1h", End: "now+1m"}})
+	s, err := c.Services(t.Context(), api.ServicesRequest{Selection: api.Selection{Start: "now-1h", End: "now+1m"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +116,7 @@ func TestDemo(t *testing.T) {
 		requests["shop"] < uint64(answered) || requests["shop"] > uint64(due)+checked {
 		t.Errorf("%d due, %d answered, %d cut off, %d by the check at most; the services say %v", due, answered, cut, checked, requests)
 	}
-	marks, err := c.Marks(t.Context(), client.MarksQuery{Start: "now-1h", End: "now+1m", Service: "shop"})
+	marks, err := c.Marks(t.Context(), api.MarksRequest{Start: "now-1h", End: "now+1m", Service: "shop"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,8 +127,8 @@ func TestDemo(t *testing.T) {
 	if names["index added"] != 1 || names["backup started"] < 1 {
 		t.Errorf("marks: %v", names)
 	}
-	labels, err := c.Labels(t.Context(), client.LabelsQuery{
-		Selection: client.Selection{Match: `{service="shop",component="db"}`, Start: "now-1h", End: "now+1m"}, Names: []string{"operation"}, Limit: 100})
+	labels, err := c.Labels(t.Context(), api.LabelsRequest{
+		Selection: api.Selection{Match: `{service="shop",component="db"}`, Start: "now-1h", End: "now+1m"}, Names: []string{"operation"}, Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +141,7 @@ func TestDemo(t *testing.T) {
 	if !strings.Contains(strings.Join(operations, ","), "SELECT orders") {
 		t.Errorf("the database's operations are %q, want SELECT orders among them", operations)
 	}
-	families, err := c.Families(t.Context())
+	families, err := c.Families(t.Context(), api.FamiliesRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}

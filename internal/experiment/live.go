@@ -65,9 +65,9 @@ func (s Server) Ratios(ctx context.Context, session, variant, against string, fr
 
 func (s Server) heatmap(ctx context.Context, family, match string, from, to int64) (*api.HeatmapResponse, error) {
 	const finest = 2000 // rows
-	return s.Client.Heatmap(ctx, client.HeatmapQuery{
-		Selection: client.Selection{Family: family, Match: match, Start: strconv.FormatInt(from, 10), End: strconv.FormatInt(to, 10)},
-		Grid:      client.Grid{Step: "10s"}, Rows: finest,
+	return s.Client.Heatmap(ctx, api.HeatmapRequest{
+		Selection: api.Selection{Family: family, Match: match, Start: api.Time(strconv.FormatInt(from, 10)), End: api.Time(strconv.FormatInt(to, 10))},
+		Grid:      api.Grid{Step: 10 * time.Second}, Rows: finest,
 	})
 }
 

@@ -149,7 +149,7 @@ func (s *server) simulate(ctx context.Context, r api.SimulateRequest) (*api.Simu
 
 // leavesOf is a source of a file as a question.
 func leavesOf(f spec.From, now time.Time) *api.LeavesRequest {
-	start, end, _ := f.Range(now)
+	start, end := f.Range(now)
 	return &api.LeavesRequest{Match: f.Selector(), Start: api.Time(start), End: api.Time(end), Step: time.Duration(f.Every)}
 }
 

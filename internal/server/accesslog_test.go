@@ -57,8 +57,9 @@ func TestImportedLogToAnswers(t *testing.T) {
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	sel := client.Selection{Match: `{service="shop"}`, Start: "now-1h", End: "now+1m"}
-	d, err := c.Distribution(t.Context(), client.DistributionQuery{Selection: sel, By: []string{"operation", "kind", "component", "tenant"}})
+	sel := api.Selection{Match: `{service="shop"}`, Start: "now-1h", End: "now+1m"}
+	requests := api.Requests{Match: sel.Match, Start: sel.Start, End: sel.End}
+	d, err := c.Distribution(t.Context(), api.DistributionRequest{Selection: sel, By: []string{"operation", "kind", "component", "tenant"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func TestImportedLogToAnswers(t *testing.T) {
 		}
 		near(t, name, float64(g.Sum), want)
 	}
-	b, err := c.Breakdown(t.Context(), client.BreakdownQuery{Selection: sel})
+	b, err := c.Breakdown(t.Context(), api.BreakdownRequest{Requests: requests})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +90,7 @@ func TestImportedLogToAnswers(t *testing.T) {
 	near(t, "app", parts["app"], 0.04*n)
 	near(t, "external", parts["external"], 0.06*n)
 	near(t, "queue", parts["queue"], 0.02*n)
-	traces, err := c.Traces(t.Context(), client.TracesQuery{Selection: sel})
+	traces, err := c.Traces(t.Context(), api.TracesRequest{Requests: requests})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +134,7 @@ func TestOldLogIsFound(t *testing.T) {
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	d, err := c.Distribution(t.Context(), client.DistributionQuery{Selection: client.Selection{
+	d, err := c.Distribution(t.Context(), api.DistributionRequest{Selection: api.Selection{
 		Match: `{service="shop",kind="server"}`, Start: "now-31d", End: "now-29d",
 	}})
 	if err != nil {
@@ -219,7 +220,7 @@ func wantRequests(t *testing.T, s *Server, n uint64) {
 		t.Fatal(err)
 	}
 	c := &client.Client{Address: s.Addr()}
-	d, err := c.Distribution(t.Context(), client.DistributionQuery{Selection: client.Selection{
+	d, err := c.Distribution(t.Context(), api.DistributionRequest{Selection: api.Selection{
 		Match: `{service="shop",kind="server"}`, Start: "now-1h", End: "now+1m",
 	}})
 	if err != nil {
@@ -344,10 +345,10 @@ func TestLogWithoutDurations(t *testing.T) {
 		if err := s.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for _, step := range []string{"10s", "1m"} {
-			tl, err := c.Timeline(t.Context(), client.TimelineQuery{
-				Selection: client.Selection{Family: "access_log_requests_total", Match: `{service="shop"}`, Start: "now-2h", End: "now+1m"},
-				Grid:      client.Grid{Step: step}, By: []string{"operation", "tenant", "status"},
+		for _, step := range []time.Duration{10 * time.Second, time.Minute} {
+			tl, err := c.Timeline(t.Context(), api.TimelineRequest{
+				Selection: api.Selection{Family: "access_log_requests_total", Match: `{service="shop"}`, Start: "now-2h", End: "now+1m"},
+				Grid:      api.Grid{Step: step}, By: []string{"operation", "tenant", "status"},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -367,7 +368,7 @@ func TestLogWithoutDurations(t *testing.T) {
 				t.Errorf("step %s: got %v, want %v, of them %v failed", step, got, n, failed)
 			}
 		}
-		d, err := c.Distribution(t.Context(), client.DistributionQuery{Selection: client.Selection{
+		d, err := c.Distribution(t.Context(), api.DistributionRequest{Selection: api.Selection{
 			Family: "access_log_response_bytes", Match: `{service="shop"}`, Start: "now-2h", End: "now+1m"}})
 		if err != nil {
 			t.Fatal(err)

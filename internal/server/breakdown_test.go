@@ -17,6 +17,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 	"go.opentelemetry.io/otel/trace"
 
+	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/config"
 	"tailscope/internal/observe/traces"
@@ -70,8 +71,8 @@ func shop(t *testing.T, s *Server, start time.Time, n int) {
 func totals(t *testing.T, s *Server, family, match string, by ...string) map[string]string {
 	t.Helper()
 	c := &client.Client{Address: s.Addr()}
-	d, err := c.Distribution(t.Context(), client.DistributionQuery{
-		Selection: client.Selection{Family: family, Match: match, Start: "now-1h", End: "now+10m"}, By: by,
+	d, err := c.Distribution(t.Context(), api.DistributionRequest{
+		Selection: api.Selection{Family: family, Match: match, Start: "now-1h", End: "now+10m"}, By: by,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +149,7 @@ func TestBreakdown(t *testing.T) {
 	s = start(t, cfg)
 	checkShop(t, s, 60)
 	c := &client.Client{Address: s.Addr()}
-	list, err := c.Traces(t.Context(), client.TracesQuery{Selection: client.Selection{Match: `{service="web"}`, Start: "now-1h", End: "now+10m"}})
+	list, err := c.Traces(t.Context(), api.TracesRequest{Requests: api.Requests{Match: `{service="web"}`, Start: "now-1h", End: "now+10m"}})
 	if err != nil || len(list.Traces) == 0 || list.Link != cfg.Traces.Link {
 		t.Fatalf("kept traces of web: %+v, %v", list, err)
 	}

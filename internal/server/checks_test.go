@@ -81,7 +81,7 @@ func TestChecks(t *testing.T) {
 	if err := s.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), "unknown receiver log") {
 		t.Errorf("got %v", err)
 	}
-	list, err := c.Checks(t.Context(), client.ChecksQuery{})
+	list, err := c.Checks(t.Context(), api.ChecksRequest{})
 	if err != nil || list.Total != 2 || !strings.Contains(list.Problem, "unknown receiver log") || len(list.Files) != 1 || list.Files[0] != name {
 		t.Errorf("got %+v, %v", list, err)
 	}
@@ -89,7 +89,7 @@ func TestChecks(t *testing.T) {
 	if err := s.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if list, err = c.Checks(t.Context(), client.ChecksQuery{}); err != nil || list.Total != 2 || list.Problem != "" {
+	if list, err = c.Checks(t.Context(), api.ChecksRequest{}); err != nil || list.Total != 2 || list.Problem != "" {
 		t.Errorf("got %+v, %v", list, err)
 	}
 	if r := front(); r.Level != "CRITICAL" || r.State != "CRITICAL" || r.Incident == nil {

@@ -91,8 +91,8 @@ func TestMirrorSinksAgree(t *testing.T) {
 		}
 		var got [2]*api.DistributionResponse
 		for i, s := range []*Server{near, far} {
-			r, err := (&client.Client{Address: s.Addr()}).Distribution(t.Context(), client.DistributionQuery{
-				Selection: client.Selection{Family: family, Match: `{service="shop"}`, Start: "now-10m", End: "now"},
+			r, err := (&client.Client{Address: s.Addr()}).Distribution(t.Context(), api.DistributionRequest{
+				Selection: api.Selection{Family: family, Match: `{service="shop"}`, Start: "now-10m", End: "now"},
 				By:        by, Quantiles: []string{"0", "0.5", "0.99", "1"}, Buckets: true,
 			})
 			if err != nil {
@@ -106,7 +106,7 @@ func TestMirrorSinksAgree(t *testing.T) {
 		}
 	}
 	for i, s := range []*Server{near, far} {
-		r, err := (&client.Client{Address: s.Addr()}).Families(t.Context())
+		r, err := (&client.Client{Address: s.Addr()}).Families(t.Context(), api.FamiliesRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,6 +27,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/goleak"
 
+	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/config"
 	"tailscope/internal/store"
@@ -138,8 +139,8 @@ func send(t *testing.T, tp *sdktrace.TracerProvider, n int, seed uint64) spanLoa
 func holds(t *testing.T, s *Server, load spanLoad) {
 	t.Helper()
 	c := &client.Client{Address: s.Addr()}
-	r, err := c.Distribution(t.Context(), client.DistributionQuery{
-		Selection: client.Selection{Match: `{service="checkout",kind="server"}`, Start: "now-1h", End: "now+10m"},
+	r, err := c.Distribution(t.Context(), api.DistributionRequest{
+		Selection: api.Selection{Match: `{service="checkout",kind="server"}`, Start: "now-1h", End: "now+10m"},
 		By:        []string{"tenant"}, Quantiles: []string{"0", "0.5", "0.75", "0.9", "0.99", "0.999", "1"},
 	})
 	if err != nil {
@@ -177,7 +178,7 @@ func holds(t *testing.T, s *Server, load spanLoad) {
 		}
 	}
 
-	services, err := c.Services(t.Context(), client.ServicesQuery{Selection: client.Selection{Start: "now-1h", End: "now+10m"}})
+	services, err := c.Services(t.Context(), api.ServicesRequest{Selection: api.Selection{Start: "now-1h", End: "now+10m"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,7 +348,7 @@ func TestBadInputIsCounted(t *testing.T) {
 		}
 	}
 	c := &client.Client{Address: s.Addr()}
-	d, err := c.Distribution(t.Context(), client.DistributionQuery{Selection: client.Selection{Match: `{service="s"}`, Start: "now-1h", End: "now+10m"}})
+	d, err := c.Distribution(t.Context(), api.DistributionRequest{Selection: api.Selection{Match: `{service="s"}`, Start: "now-1h", End: "now+10m"}})
 	if err != nil || len(d.Groups) != 1 || d.Groups[0].Count != 2 {
 		t.Errorf("got %+v, %v; want the two good spans", d, err)
 	}

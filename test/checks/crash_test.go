@@ -110,7 +110,7 @@ func (s *server) queue(t *testing.T, what string, is func(*api.Check) bool) *api
 	t.Helper()
 	var last string
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); wait(t) {
-		r, err := s.api.Check(t.Context(), client.CheckQuery{ID: "queue"})
+		r, err := s.api.Check(t.Context(), api.CheckRequest{ID: "queue"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -264,7 +264,7 @@ func TestReload(t *testing.T) {
 	list := func(what string, is func(*api.ChecksResponse) bool) *api.ChecksResponse {
 		t.Helper()
 		for deadline := time.Now().Add(20 * time.Second); ; wait(t) {
-			r, err := s.api.Checks(context.Background(), client.ChecksQuery{})
+			r, err := s.api.Checks(context.Background(), api.ChecksRequest{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -289,7 +289,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("the state begins at %v, before it did at %v", c.Since, first.Since)
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; wait(t) {
-		r, err := s.api.Check(t.Context(), client.CheckQuery{ID: "second"})
+		r, err := s.api.Check(t.Context(), api.CheckRequest{ID: "second"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -50,7 +50,7 @@ func judgedDemo(t *testing.T, noChange bool, enough func(api.Verdict) bool, ask 
 			watching.Go(func() {
 				defer stop()
 				for ; ctx.Err() == nil; rest(ctx, 2*time.Second) {
-					if list, err := c.Marks(ctx, client.MarksQuery{}); err == nil && len(list.Marks) == 1 && list.Marks[0].Verdict.State != marks.Waiting {
+					if list, err := c.Marks(ctx, api.MarksRequest{}); err == nil && len(list.Marks) == 1 && list.Marks[0].Verdict.State != marks.Waiting {
 						m, err := c.Mark(ctx, list.Marks[0].ID)
 						if err != nil {
 							if ctx.Err() == nil {
@@ -116,8 +116,8 @@ func rest(ctx context.Context, d time.Duration) {
 func TestDemoIsJudgedFaster(t *testing.T) {
 	t.Parallel()
 	m, watch := judgedDemo(t, false, func(v api.Verdict) bool { return v == judge.Improvement }, func(c *client.Client, m api.Mark) {
-		r, err := c.Compare(t.Context(), client.CompareQuery{
-			Selection: client.Selection{Match: `{service="shop",operation="SELECT orders"}`}, Mark: m.ID, Window: "210s", Measures: []string{"p50", "p95"},
+		r, err := c.Compare(t.Context(), api.CompareRequest{
+			Selection: api.Selection{Match: `{service="shop",operation="SELECT orders"}`}, Mark: m.ID, Window: 210 * time.Second, Measures: []string{"p50", "p95"},
 		})
 		if err != nil {
 			t.Error(err)

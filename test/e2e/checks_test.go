@@ -88,7 +88,7 @@ checks:
 		t.Helper()
 		c := client.Client{Address: s.URL}
 		await(t, want, func() string {
-			all, err := c.Checks(t.Context(), client.ChecksQuery{})
+			all, err := c.Checks(t.Context(), api.ChecksRequest{})
 			if err != nil {
 				return err.Error()
 			}
@@ -220,7 +220,7 @@ func await(t *testing.T, what string, missing func() string) {
 func whole(t *testing.T, s *server, id string) *api.CheckResponse {
 	t.Helper()
 	c := client.Client{Address: s.URL}
-	r, err := c.Check(t.Context(), client.CheckQuery{ID: id})
+	r, err := c.Check(t.Context(), api.CheckRequest{ID: id})
 	if err != nil {
 		t.Fatal(err)
 	}

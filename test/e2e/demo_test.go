@@ -45,7 +45,7 @@ func TestDemoShowsItsChange(t *testing.T) {
 		}
 	}()
 	c := &client.Client{Address: srv.Addr()}
-	marks, err := c.Marks(ctx, client.MarksQuery{Start: "now-5m", End: "now", Service: "shop"})
+	marks, err := c.Marks(ctx, api.MarksRequest{Start: "now-5m", End: "now", Service: "shop"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,9 +58,9 @@ func TestDemoShowsItsChange(t *testing.T) {
 	}
 	change, backup := moment("index added"), moment("backup started")
 
-	ops, err := c.Operations(ctx, client.OperationsQuery{
-		Selection:  client.Selection{Match: `{service="shop"}`, Start: "now-5m", End: "now"},
-		Grid:       client.Grid{Step: "10s"},
+	ops, err := c.Operations(ctx, api.OperationsRequest{
+		Requests:   api.Requests{Match: `{service="shop"}`, Start: "now-5m", End: "now"},
+		Grid:       api.Grid{Step: 10 * time.Second},
 		Components: []string{"db"}, Limit: 100,
 	})
 	if err != nil {

@@ -119,13 +119,9 @@ func (f From) Selector() string {
 	return "{" + strings.Join(ms, ",") + "}"
 }
 
-// Range is when leaves of a store are read, and in which slots, as the API has moments;
-// empty where the server decides.
-func (f From) Range(now time.Time) (start, end, step string) {
+// Range is when leaves of a store are read, as the API has moments; empty where the server decides.
+func (f From) Range(now time.Time) (start, end string) {
 	start, end = f.Start, f.End
-	if f.Every > 0 {
-		step = f.Every.String()
-	}
 	if start == "" && f.Since > 0 {
 		switch at, err := time.Parse(time.RFC3339, end); {
 		case end == "" || end == "now":
@@ -142,5 +138,5 @@ func (f From) Range(now time.Time) (start, end, step string) {
 			}
 		}
 	}
-	return start, end, step
+	return start, end
 }
