@@ -32,8 +32,10 @@ test('the SLA page shows the report of the API', async ({ page }) => {
   await expect(rows).toHaveCount(3);
   for (const [i, r] of d.rows.entries()) {
     await expect(rows.nth(i)).toContainText(r.name);
-    await expect(rows.nth(i)).toContainText(r.apdex.toFixed(2));
-    await expect(rows.nth(i)).toContainText(value(r.quantiles['0.95']));
+    if (r.met !== 'none') { // late in the day the data does not reach back to yesterday
+      await expect(rows.nth(i)).toContainText(r.apdex.toFixed(2));
+      await expect(rows.nth(i)).toContainText(value(r.quantiles['0.95']));
+    }
     await expect(rows.nth(i)).toContainText({ yes: '✓ met', no: '✕ missed', unknown: '? open', none: '– no data' }[r.met]!);
   }
   await expect(page.getByTestId('sla-verdict')).toContainText('The objective, 99 % good within 500 ms,');
