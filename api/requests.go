@@ -10,17 +10,17 @@ import "time"
 
 // Selection says which observations a question is about.
 type Selection struct {
-	Family string `query:"family" doc:"what is measured; span_duration_seconds unless said otherwise"`
+	Family string `query:"family" doc:"what is measured; default span_duration_seconds"`
 	Match  string `query:"match" doc:"PromQL matchers" example:"{service=\"checkout\",tenant=~\"acme|globex\"}"`
-	Start  Time   `query:"start" doc:"beginning of the range, inclusive; six hours before end unless said otherwise"`
-	End    Time   `query:"end" doc:"end of the range, exclusive; now unless said otherwise"`
+	Start  Time   `query:"start" doc:"beginning of the range, inclusive; default six hours before end"`
+	End    Time   `query:"end" doc:"end of the range, exclusive; default now"`
 }
 
 // Requests is the selection of questions about requests, whose families are not a choice.
 type Requests struct {
 	Match string `query:"match" doc:"PromQL matchers" example:"{service=\"checkout\",tenant=~\"acme|globex\"}"`
-	Start Time   `query:"start" doc:"beginning of the range, inclusive; six hours before end unless said otherwise"`
-	End   Time   `query:"end" doc:"end of the range, exclusive; now unless said otherwise"`
+	Start Time   `query:"start" doc:"beginning of the range, inclusive; default six hours before end"`
+	End   Time   `query:"end" doc:"end of the range, exclusive; default now"`
 }
 
 // Grid cuts a range into columns: of a length, or at most so many.
@@ -32,14 +32,14 @@ type Grid struct {
 // EarlierDay asks for an earlier day in place of the range shown.
 type EarlierDay struct {
 	Overlay string `query:"overlay" doc:"show an earlier day instead, by wall clock: day, week, or like (the last day like it)"`
-	Zone    string `query:"tz" doc:"time zone of the overlay's wall clock, such as Europe/Berlin; UTC unless said otherwise"`
+	Zone    string `query:"tz" doc:"time zone of the overlay's wall clock, such as Europe/Berlin; default UTC"`
 }
 
 // ServicesRequest asks for every service.
 type ServicesRequest struct {
 	Selection
 	Grid
-	Quantiles Quantiles `query:"q" doc:"quantiles between 0 and 1, parted by commas; 0.5,0.95,0.99 unless said otherwise"`
+	Quantiles Quantiles `query:"q" doc:"quantiles between 0 and 1, parted by commas; default 0.5,0.95,0.99"`
 	ApdexT    float64   `query:"apdex_t" doc:"seconds that satisfy a user, for every service; default each service's own target" example:"0.5" unit:"seconds"`
 }
 
@@ -47,7 +47,7 @@ type ServicesRequest struct {
 type DistributionRequest struct {
 	Selection
 	By        []string  `query:"by" doc:"labels to group by, parted by commas"`
-	Quantiles Quantiles `query:"q" doc:"quantiles between 0 and 1, parted by commas; 0.5,0.95,0.99 unless said otherwise"`
+	Quantiles Quantiles `query:"q" doc:"quantiles between 0 and 1, parted by commas; default 0.5,0.95,0.99"`
 	At        []float64 `query:"at" doc:"values to rank"`
 	Buckets   bool      `query:"buckets" doc:"answer the buckets too"`
 	Limit     int       `query:"limit" doc:"keep only so many groups, those with the most observations"`
@@ -65,7 +65,7 @@ type TimelineRequest struct {
 	Selection
 	Grid
 	By        []string      `query:"by" doc:"labels to group by, parted by commas"`
-	Quantiles Quantiles     `query:"q" doc:"quantiles between 0 and 1, parted by commas; 0.5,0.95,0.99 unless said otherwise"`
+	Quantiles Quantiles     `query:"q" doc:"quantiles between 0 and 1, parted by commas; default 0.5,0.95,0.99"`
 	Offset    time.Duration `query:"offset" doc:"read the data that much earlier and move it forward"`
 	EarlierDay
 	Per   string        `query:"per" doc:"request divides the increase of a counter by the requests of the service that match names"`
@@ -77,7 +77,7 @@ type TimelineRequest struct {
 type ScalingRequest struct {
 	Requests
 	Grid
-	Level float64 `query:"level" doc:"confidence of the intervals; 0.95 unless said otherwise" example:"0.95"`
+	Level float64 `query:"level" doc:"confidence of the intervals; default 0.95" example:"0.95"`
 }
 
 // LabelsRequest asks what there is to filter by.
@@ -90,31 +90,31 @@ type LabelsRequest struct {
 // TenantsRequest asks who sends the traffic.
 type TenantsRequest struct {
 	Selection
-	Quantiles Quantiles     `query:"q" doc:"quantiles between 0 and 1, parted by commas; 0.5,0.95,0.99 unless said otherwise"`
+	Quantiles Quantiles     `query:"q" doc:"quantiles between 0 and 1, parted by commas; default 0.5,0.95,0.99"`
 	Sort      string        `query:"sort" doc:"requests, errors, mean, slow, cohort, size, name or one of the quantiles; a leading minus turns it round"`
 	Search    string        `query:"search" doc:"part of a tenant's name"`
 	Cohort    string        `query:"cohort" doc:"only tenants of this cohort: very large, large, medium or small"`
 	NotRare   bool          `query:"not_rare" doc:"only tenants for whom slow requests are not rare"`
-	Slow      time.Duration `query:"slow" doc:"from when a request is slow; 1s unless said otherwise" positive:"%s is not above 0; write a time such as 1s or 500ms"`
-	Rare      Share         `query:"rare" doc:"the share of slow requests up to which they are rare, such as 0.01 or 1%; 0.01 unless said otherwise"`
+	Slow      time.Duration `query:"slow" doc:"from when a request is slow; default 1s" positive:"%s is not above 0; write a time such as 1s or 500ms"`
+	Rare      Share         `query:"rare" doc:"the share of slow requests up to which they are rare, such as 0.01 or 1%; default 0.01"`
 	Offset    int           `query:"offset" doc:"tenants to pass over"`
 	Limit     int           `query:"limit" doc:"tenants to answer, at most 1000"`
 }
 
 // NearestRequest asks what was there at a moment.
 type NearestRequest struct {
-	Family    string    `query:"family" doc:"what is measured; span_duration_seconds unless said otherwise"`
+	Family    string    `query:"family" doc:"what is measured; default span_duration_seconds"`
 	Match     string    `query:"match" doc:"PromQL matchers" example:"{service=\"checkout\",tenant=~\"acme|globex\"}"`
-	Time      Time      `query:"time" doc:"the moment; now unless said otherwise"`
+	Time      Time      `query:"time" doc:"the moment; default now"`
 	By        []string  `query:"by" doc:"labels to group by, parted by commas"`
-	Quantiles Quantiles `query:"q" doc:"quantiles between 0 and 1, parted by commas; 0.5,0.95,0.99 unless said otherwise"`
+	Quantiles Quantiles `query:"q" doc:"quantiles between 0 and 1, parted by commas; default 0.5,0.95,0.99"`
 }
 
 // FamiliesRequest asks what is measured, of one service within a range if it is named.
 type FamiliesRequest struct {
 	Service string `query:"service" doc:"only families that this service has series of, on the days of the range"`
-	Start   Time   `query:"start" doc:"beginning of the range, inclusive; six hours before end unless said otherwise"`
-	End     Time   `query:"end" doc:"end of the range, exclusive; now unless said otherwise"`
+	Start   Time   `query:"start" doc:"beginning of the range, inclusive; default six hours before end"`
+	End     Time   `query:"end" doc:"end of the range, exclusive; default now"`
 }
 
 // BreakdownRequest asks where the time of one service's requests goes. Match names
@@ -123,11 +123,11 @@ type BreakdownRequest struct {
 	Requests
 	Grid
 	EarlierDay
-	Quantiles Quantiles     `query:"q" doc:"quantiles between 0 and 1, parted by commas; 0.5,0.95,0.99 unless said otherwise"`
-	Above     Quantile      `query:"above" doc:"the band: requests above this quantile; 0.95 unless said otherwise" example:"0.95"`
+	Quantiles Quantiles     `query:"q" doc:"quantiles between 0 and 1, parted by commas; default 0.5,0.95,0.99"`
+	Above     Quantile      `query:"above" doc:"the band: requests above this quantile; default 0.95" example:"0.95"`
 	Low       time.Duration `query:"low" doc:"the band instead: requests that took longer than so many seconds"`
 	High      time.Duration `query:"high" doc:"the band instead: requests that took no longer than so many seconds"`
-	Limit     int           `query:"limit" doc:"parts whose time is answered per step too; 10 unless said otherwise"`
+	Limit     int           `query:"limit" doc:"parts whose time is answered per step too; default 10"`
 }
 
 // OperationsRequest asks which operations take the time.
@@ -138,8 +138,8 @@ type OperationsRequest struct {
 	Sort       string    `query:"sort" doc:"total, calls, errors, mean, name or one of the quantiles (0.99 or p99); a leading minus turns it round"`
 	Search     string    `query:"search" doc:"part of an operation's name"`
 	Offset     int       `query:"offset" doc:"operations to pass over"`
-	Limit      int       `query:"limit" doc:"operations to answer, at most 1000; 50 unless said otherwise"`
-	Quantiles  Quantiles `query:"q" doc:"quantiles between 0 and 1, parted by commas; 0.5,0.95,0.99 unless said otherwise"`
+	Limit      int       `query:"limit" doc:"operations to answer, at most 1000; default 50"`
+	Quantiles  Quantiles `query:"q" doc:"quantiles between 0 and 1, parted by commas; default 0.5,0.95,0.99"`
 	Components []string  `query:"component" doc:"only these components: app, db, cache, external, messaging"`
 	Kinds      []string  `query:"kind" doc:"only these kinds of spans: server and consumer are requests, client and producer are calls"`
 }
@@ -149,8 +149,8 @@ type CallersRequest struct {
 	Service   string `query:"service" doc:"that the operation runs in, or is called from if it sends no spans"`
 	Component string `query:"component" doc:"of the operation"`
 	Operation string `query:"operation" doc:"whose callers are meant"`
-	Start     Time   `query:"start" doc:"beginning of the range, inclusive; six hours before end unless said otherwise"`
-	End       Time   `query:"end" doc:"end of the range, exclusive; now unless said otherwise"`
+	Start     Time   `query:"start" doc:"beginning of the range, inclusive; default six hours before end"`
+	End       Time   `query:"end" doc:"end of the range, exclusive; default now"`
 }
 
 // TracesRequest asks for requests of kept traces. Match may name service,
@@ -160,11 +160,11 @@ type TracesRequest struct {
 	Min   time.Duration `query:"min" doc:"requests that took at least so many seconds"`
 	Max   time.Duration `query:"max" doc:"requests that took at most so many seconds"`
 	Why   []string      `query:"why" doc:"only those kept for being slow, failed or an exemplar"`
-	Sort  string        `query:"sort" doc:"slowest, newest, or nearest to at and time; slowest unless said otherwise"`
+	Sort  string        `query:"sort" doc:"slowest, newest, or nearest to at and time; default slowest"`
 	At    time.Duration `query:"at" doc:"the duration to be nearest to, in seconds"`
 	Time  Time          `query:"time" doc:"the moment to be nearest to"`
 	Step  time.Duration `query:"step" doc:"how long that moment lasts, as a column of a heatmap does"`
-	Limit int           `query:"limit" doc:"requests to answer, at most 1000; 100 unless said otherwise"`
+	Limit int           `query:"limit" doc:"requests to answer, at most 1000; default 100"`
 }
 
 // TraceRequest asks for a whole kept trace.
@@ -181,40 +181,40 @@ type CompareRequest struct {
 	B        string         `query:"b" doc:"side B, in the same manner"`
 	Mark     string         `query:"mark" doc:"id of a mark: compares what lies before and after it, instead of a and b"`
 	Label    string         `query:"label" doc:"label of which a and b are values, such as version; both sides are then of the range"`
-	Settle   *time.Duration `query:"settle" doc:"left out after a mark; a slot unless said otherwise"`
-	Window   time.Duration  `query:"window" doc:"how long each side of a mark is; an hour unless said otherwise" positive:"window is not positive; write how long a side is, such as 1h"`
-	Level    float64        `query:"level" doc:"confidence of intervals, between 0.5 and 1; 0.95 unless said otherwise" example:"0.95"`
-	Within   float64        `query:"within" doc:"relative change that is still the same; 0.05 unless said otherwise" example:"0.05"`
-	Measures []string       `query:"measures" doc:"what to judge: p50, p75, p90, p95, p99, p99.9, mean, errors, apdex; of a metric also rate and per_request; all unless said otherwise"`
+	Settle   *time.Duration `query:"settle" doc:"left out after a mark; default a slot"`
+	Window   time.Duration  `query:"window" doc:"how long each side of a mark is; default an hour" positive:"window is not positive; write how long a side is, such as 1h"`
+	Level    float64        `query:"level" doc:"confidence of intervals, between 0.5 and 1; default 0.95" example:"0.95"`
+	Within   float64        `query:"within" doc:"relative change that is still the same; default 0.05" example:"0.05"`
+	Measures []string       `query:"measures" doc:"what to judge: p50, p75, p90, p95, p99, p99.9, mean, errors, apdex; of a metric also rate and per_request; default all"`
 	Live     bool           `query:"live" doc:"intervals that hold however often the comparison is looked at while data comes in"`
 	Include  []string       `query:"include" doc:"what to answer besides: curve (both distributions and the ratio of their quantiles), heat (where requests went)"`
-	Width    int            `query:"width" doc:"columns of a side of the heat, at most 2000; 240 unless said otherwise"`
-	Rows     int            `query:"rows" doc:"rows of the heat, at most 640; 120 unless said otherwise"`
+	Width    int            `query:"width" doc:"columns of a side of the heat, at most 2000; default 240"`
+	Rows     int            `query:"rows" doc:"rows of the heat, at most 640; default 120"`
 	Per      string         `query:"per" doc:"request: the increase of a counter, or the sum of a distribution, for each request of the service"`
 	Days     int            `query:"days" doc:"how many earlier days side A is made of, at the hours of b; a is then left out; 4 if like is given"`
 	Like     string         `query:"like" doc:"which earlier days: day, weekday (of the weeks before) or workday; weekday if days is given"`
-	Zone     string         `query:"tz" doc:"time zone whose clocks say what the same time of another day is, such as Europe/Berlin; UTC unless said otherwise"`
-	Limit    int            `query:"limit" doc:"operations and tenants to list, at most 500 each; 20 unless said otherwise"`
+	Zone     string         `query:"tz" doc:"time zone whose clocks say what the same time of another day is, such as Europe/Berlin; default UTC"`
+	Limit    int            `query:"limit" doc:"operations and tenants to list, at most 500 each; default 20"`
 }
 
 // ExplainRequest asks what a rectangle of the heatmap has more often than the rest
 // of the selection: [From, To) by (Low, High]. A bound that is nil is none.
 type ExplainRequest struct {
 	Selection
-	From   Time     `query:"from" doc:"where the rectangle begins, inclusive; start unless said otherwise"`
-	To     Time     `query:"to" doc:"where the rectangle ends, exclusive; end unless said otherwise"`
-	Low    *float64 `query:"low" doc:"value above which the rectangle lies; no bound unless said otherwise"`
-	High   *float64 `query:"high" doc:"value up to which the rectangle reaches; no bound unless said otherwise"`
+	From   Time     `query:"from" doc:"where the rectangle begins, inclusive; default start"`
+	To     Time     `query:"to" doc:"where the rectangle ends, exclusive; default end"`
+	Low    *float64 `query:"low" doc:"value above which the rectangle lies; default no bound"`
+	High   *float64 `query:"high" doc:"value up to which the rectangle reaches; default no bound"`
 	Labels []string `query:"labels" doc:"only these labels"`
-	Pairs  *bool    `query:"pairs" doc:"whether to look at pairs of labels too; true unless said otherwise"`
-	Limit  int      `query:"limit" doc:"labels and pairs to answer, at most 200; 20 unless said otherwise"`
+	Pairs  *bool    `query:"pairs" doc:"whether to look at pairs of labels too; default true"`
+	Limit  int      `query:"limit" doc:"labels and pairs to answer, at most 200; default 20"`
 }
 
 // ChangesRequest asks for the moments at which requests changed.
 type ChangesRequest struct {
 	Requests
-	Operations int    `query:"operations" doc:"operations to search, those with the most requests, at most 500; 50 unless said otherwise"`
-	Status     string `query:"status" doc:"new, confirmed, dismissed or all; new and confirmed unless said otherwise"`
+	Operations int    `query:"operations" doc:"operations to search, those with the most requests, at most 500; default 50"`
+	Status     string `query:"status" doc:"new, confirmed, dismissed or all; default new and confirmed"`
 }
 
 // ApdexRequest asks for Apdex over time. Only requests are scored.
@@ -229,24 +229,24 @@ type ApdexRequest struct {
 // SLARequest asks for the report of the one service that Match names.
 type SLARequest struct {
 	Match     string    `query:"match" doc:"PromQL matchers" example:"{service=\"checkout\",tenant=~\"acme|globex\"}"`
-	Period    string    `query:"period" doc:"day, week or month; week unless said otherwise"`
-	Count     int       `query:"count" doc:"periods to answer; 7 days, 8 weeks or 6 months unless said otherwise"`
-	Zone      string    `query:"tz" doc:"time zone in which days begin, such as Europe/Berlin; UTC unless said otherwise"`
-	End       Time      `query:"end" doc:"the last period is the one before this moment, or that holds it; now unless said otherwise"`
+	Period    string    `query:"period" doc:"day, week or month; default week"`
+	Count     int       `query:"count" doc:"periods to answer; default 7 days, 8 weeks or 6 months"`
+	Zone      string    `query:"tz" doc:"time zone in which days begin, such as Europe/Berlin; default UTC"`
+	End       Time      `query:"end" doc:"the last period is the one before this moment, or that holds it; default now"`
 	Objective float64   `query:"objective" doc:"share of requests, between 0 and 1, that should be good: not failed, and no slower than under" example:"0.99"`
 	Under     float64   `query:"under" doc:"seconds within which a good request is answered" example:"0.5"`
 	T         float64   `query:"t" doc:"seconds that satisfy a user; default the target of the service or operation" example:"0.5"`
-	Quantiles Quantiles `query:"q" doc:"quantiles between 0 and 1, parted by commas; 0.5,0.95,0.99 unless said otherwise"`
+	Quantiles Quantiles `query:"q" doc:"quantiles between 0 and 1, parted by commas; default 0.5,0.95,0.99"`
 }
 
 // LeavesRequest asks what leaves of a fan-out took: the requests of the service
 // that Match names.
 type LeavesRequest struct {
 	Match   string        `query:"match" doc:"PromQL matchers" example:"{service=\"solr\"}"`
-	Start   Time          `query:"start" doc:"beginning of the range, inclusive; an hour before end unless said otherwise"`
-	End     Time          `query:"end" doc:"end of the range, exclusive; now unless said otherwise"`
+	Start   Time          `query:"start" doc:"beginning of the range, inclusive; default an hour before end"`
+	End     Time          `query:"end" doc:"end of the range, exclusive; default now"`
 	Step    time.Duration `query:"step" doc:"length of a slot; default the shortest that has observations enough" positive:"a step of %s is not positive; write a duration such as 10s"`
-	Classes int           `query:"classes" doc:"the most operations that are answered apart, at most 200; 20 unless said otherwise"`
+	Classes int           `query:"classes" doc:"the most operations that are answered apart, at most 200; default 20"`
 }
 
 // MarksRequest asks for named moments.
@@ -266,9 +266,9 @@ type SessionsRequest struct {
 	Kind   string `query:"kind" doc:"mirror, bench, experiment, capacity or simulation; default every kind"`
 	State  string `query:"state" doc:"running, ended or lost; default any"`
 	Search string `query:"q" doc:"words that all are in its name, hypothesis, objective, variable, settings, layouts, service, headline or id"`
-	Start  Time   `query:"start" doc:"beginning of the range that it overlaps, inclusive; all time unless said otherwise"`
-	End    Time   `query:"end" doc:"end of the range that it overlaps, exclusive; all time unless said otherwise"`
-	Limit  int    `query:"limit" doc:"the most that are answered: those that run, then the latest; 1,000 unless said otherwise"`
+	Start  Time   `query:"start" doc:"beginning of the range that it overlaps, inclusive; default all time"`
+	End    Time   `query:"end" doc:"end of the range that it overlaps, exclusive; default all time"`
+	Limit  int    `query:"limit" doc:"the most that are answered: those that run, then the latest; default 1,000"`
 }
 
 // SessionRequest asks for one session as it was last reported.
@@ -279,10 +279,10 @@ type SessionRequest struct {
 // SessionVerdictRequest asks what came of a session.
 type SessionVerdictRequest struct {
 	ID       string   `path:"id" doc:"of the session, as the list of sessions has it"`
-	Start    Time     `query:"start" doc:"beginning of what is judged, inclusive; that of the session unless said otherwise"`
-	End      Time     `query:"end" doc:"end of what is judged, exclusive; that of the session unless said otherwise"`
+	Start    Time     `query:"start" doc:"beginning of what is judged, inclusive; default that of the session"`
+	End      Time     `query:"end" doc:"end of what is judged, exclusive; default that of the session"`
 	Measures []string `query:"measures" doc:"only these: ratio, p50, p75, p90, p95, p99, p99.9, mean, errors, first_byte, bytes"`
-	Limit    int      `query:"limit" doc:"the most operations, and tenants, that are answered; 20 unless said otherwise"`
+	Limit    int      `query:"limit" doc:"the most operations, and tenants, that are answered; default 20"`
 }
 
 // ChecksRequest asks for checks.
@@ -290,25 +290,25 @@ type ChecksRequest struct {
 	State  string `query:"state" doc:"OK, WARNING, CRITICAL, UNKNOWN or PENDING; bad is all but OK and PENDING; default any"`
 	Match  string `query:"match" doc:"PromQL matchers on the labels of checks, and on check, the name of the definition"`
 	Search string `query:"q" doc:"part of a check's id or description"`
-	Limit  int    `query:"limit" doc:"checks to answer; 100 unless said otherwise"`
+	Limit  int    `query:"limit" doc:"checks to answer; default 100"`
 	Offset int    `query:"offset" doc:"checks to pass over"`
 }
 
 // CheckRequest asks for one check over a range.
 type CheckRequest struct {
 	ID    string        `query:"id" doc:"of the check, as the list of checks has it"`
-	Start Time          `query:"start" doc:"beginning of the range, inclusive; a day before end unless said otherwise"`
-	End   Time          `query:"end" doc:"end of the range, exclusive; now unless said otherwise"`
-	Step  time.Duration `query:"step" doc:"distance of the points; such that there are about 300 unless said otherwise" positive:"a step of %s is not positive; write a duration such as 60s"`
+	Start Time          `query:"start" doc:"beginning of the range, inclusive; default a day before end"`
+	End   Time          `query:"end" doc:"end of the range, exclusive; default now"`
+	Step  time.Duration `query:"step" doc:"distance of the points; default such that there are about 300" positive:"a step of %s is not positive; write a duration such as 60s"`
 }
 
 // IncidentsRequest asks for times in which checks were not OK, and those that were
 // marked.
 type IncidentsRequest struct {
-	Start Time   `query:"start" doc:"beginning of the range that it overlaps, inclusive; all time unless said otherwise"`
-	End   Time   `query:"end" doc:"end of the range that it overlaps, exclusive; all time unless said otherwise"`
+	Start Time   `query:"start" doc:"beginning of the range that it overlaps, inclusive; default all time"`
+	End   Time   `query:"end" doc:"end of the range that it overlaps, exclusive; default all time"`
 	Check string `query:"check" doc:"id of a check, or name of a definition: those of all its checks"`
 	Kind  string `query:"kind" doc:"check (found by one) or marked (by somebody); default both"`
 	Open  bool   `query:"open" doc:"only those that last"`
-	Limit int    `query:"limit" doc:"the newest so many; 1000 unless said otherwise"`
+	Limit int    `query:"limit" doc:"the newest so many; default 1000"`
 }

@@ -104,7 +104,7 @@ func (c *Client) PutMark(ctx context.Context, m api.Mark) (*api.Mark, error) {
 	return send[api.Mark](ctx, c, http.MethodPost, "/api/v1/marks", nil, m)
 }
 
-// DeleteMark forgets a mark. It is no error if there is none.
+// DeleteMark forgets a mark. A mark that is not there is not an error.
 func (c *Client) DeleteMark(ctx context.Context, id string) error {
 	return c.do(ctx, http.MethodDelete, "/api/v1/marks/"+url.PathEscape(id), nil, nil, nil)
 }

@@ -97,7 +97,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return code
 }
 
-// helpWidth is how many characters a line of help has at most.
+// helpWidth is the width of a line of help, in characters.
 const helpWidth = 120
 
 func newRoot(io streams) *cobra.Command {

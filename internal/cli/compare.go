@@ -75,7 +75,7 @@ looking often raises no false alarm; they are wider for it.`,
 	f.called = f.set.called
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.serverFlag.register(fs)
-	fs.StringVar(&f.family, "family", "", "what is measured, such as span_self_seconds, process_cpu_time_seconds_total or go_memory_used_bytes; "+report.SpanFamily+" unless said otherwise")
+	fs.StringVar(&f.family, "family", "", "what is measured, such as span_self_seconds, process_cpu_time_seconds_total or go_memory_used_bytes; default "+report.SpanFamily)
 	fs.StringVar(&f.per, "per", "", "`request`: figures of a counter for each request of the service")
 	f.registerNames(fs, "only this service")
 	fs.StringVar(&f.match, "match", "", "further PromQL matchers, such as '{version=\"1.4\"}'")

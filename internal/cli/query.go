@@ -50,9 +50,9 @@ type question struct {
 
 func (q *question) register(fs *pflag.FlagSet) {
 	q.serverFlag.register(fs)
-	fs.StringVar(&q.family, "family", "", "what is measured; "+report.SpanFamily+" unless said otherwise")
+	fs.StringVar(&q.family, "family", "", "what is measured; default "+report.SpanFamily)
 	q.registerNames(fs, "only this service")
-	fs.StringVar(&q.kind, "kind", "", "only spans of this kind: server, client, producer, consumer, internal, all; requests (server and consumer) unless said otherwise")
+	fs.StringVar(&q.kind, "kind", "", "only spans of this kind: server, client, producer, consumer, internal, all; default requests (server and consumer)")
 	fs.StringVar(&q.match, "match", "", "further PromQL matchers, such as '{status=\"error\",tenant=~\"acme|globex\"}'")
 	q.registerRange(fs, "1h")
 	q.registerFormat(fs)

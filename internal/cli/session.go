@@ -61,7 +61,7 @@ func newSessionList(io streams) *cobra.Command {
 	q.serverFlag.register(cmd.Flags())
 	q.registerRange(cmd.Flags(), "") // of all time unless it is said
 	q.registerFormat(cmd.Flags())
-	cmd.Flags().StringVar(&ask.State, "state", "", "only those that are running, ended or lost")
+	cmd.Flags().StringVar(&ask.State, "state", "", "only sessions that are running, ended or lost")
 	cmd.Flags().StringVar(&ask.Kind, "kind", "", "only those of this `kind`: mirror, bench, experiment, capacity or simulation")
 	cmd.Flags().StringVar(&ask.Search, "search", "", "only those with these `words` in their name, hypothesis, variable, settings, service or headline")
 	cmd.RunE = q.run(func(ctx context.Context) error {

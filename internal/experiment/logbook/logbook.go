@@ -25,7 +25,7 @@ import (
 	"tailscope/internal/store"
 )
 
-// Kinds and states of experiments.
+// Kinds and states of sessions.
 const (
 	KindMirror     = "mirror"
 	KindBench      = "bench"
@@ -87,7 +87,7 @@ func (o *Options) ensureDefaults() {
 	}
 }
 
-// Registry keeps experiments. Its methods are safe for concurrent use.
+// Registry keeps sessions. Its methods are safe for concurrent use.
 type Registry struct {
 	o       Options
 	writing sync.Mutex // held while the store is written, so that what is newer is not replaced by what is older
@@ -101,8 +101,8 @@ type Registry struct {
 	stats  Stats
 }
 
-// session is what is known of one. What is reachable from it is replaced,
-// never changed, so it may be answered without a copy.
+// session is a session as this server knows it. What it points to is replaced,
+// never changed, so that it may be answered without a copy.
 type session struct {
 	record
 	// The revisions at which the record and the details were last seen; guarded by
@@ -171,7 +171,7 @@ func (q *ListRequest) check() error {
 	states := []string{Running, Ended, Lost}
 	switch {
 	case q.Kind != "" && kinds[q.Kind] == nil:
-		return query.Invalid("kind", "there is no kind %q of experiments; %s", q.Kind, kindsExample)
+		return query.Invalid("kind", "there is no kind %q of sessions; %s", q.Kind, kindsExample)
 	case q.State != "" && !slices.Contains(states, q.State):
 		return query.Invalid("state", "there is no state %q; %s", q.State, query.Suggest(q.State, states))
 	case !q.End.After(q.Start):

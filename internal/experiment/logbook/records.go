@@ -12,14 +12,14 @@ import (
 	"tailscope/internal/store"
 )
 
-// recordKind is the kind of the records: one JSON object for each experiment,
+// recordKind is the kind of the records: one JSON object for each session,
 // under its id, of which the whole report may be elsewhere (details.go). Servers that
-// share a store share them: an experiment reports to one, and is changed by any. So
+// share a store share them: a session reports to one, and is changed by any. So
 // each write expects the revision that was last seen, and where another server was
 // first what it wrote is read, and joined with what is known here (catchUp).
 const recordKind = "experiments"
 
-// record is what is kept of a session.
+// record is a session in the store.
 type record struct {
 	ID      string            `json:"id"`
 	Report  api.SessionReport `json:"report"`
@@ -177,21 +177,21 @@ func (r *Registry) put(ctx context.Context, kind, id string, what any, revision 
 	return err
 }
 
-// catchUp reads what is kept of an experiment, and joins it with what is known of it.
+// catchUp reads the record of a session, and joins it with what is known of it.
 // The caller holds writing.
 func (r *Registry) catchUp(ctx context.Context, id string) error {
 	x, err := r.o.Store.GetRecord(ctx, recordKind, id)
 	if err != nil && !errors.Is(err, store.ErrNoRecord) {
-		return fmt.Errorf("read experiment %s again: %w", id, err)
+		return fmt.Errorf("read session %s again: %w", id, err)
 	}
 	whole, err := r.o.Store.GetRecord(ctx, detailKind, id)
 	if err != nil && !errors.Is(err, store.ErrNoRecord) {
-		return fmt.Errorf("read experiment %s again: %w", id, err)
+		return fmt.Errorf("read session %s again: %w", id, err)
 	}
 	var kept record
 	if x.Revision != 0 {
 		if err := json.Unmarshal(x.Value, &kept); err != nil {
-			return fmt.Errorf("experiment %q: %w: %w", id, store.ErrCorrupt, err)
+			return fmt.Errorf("session %q: %w: %w", id, store.ErrCorrupt, err)
 		}
 	}
 	r.mu.Lock()
@@ -217,7 +217,7 @@ func (r *Registry) catchUp(ctx context.Context, id string) error {
 	return nil
 }
 
-// refresh is catchUp where the experiment may be another server's: it is not known
+// refresh is catchUp where the session may be another server's: it is not known
 // here, or has been silent for long.
 func (r *Registry) refresh(ctx context.Context, id string) error {
 	r.mu.Lock()
@@ -232,7 +232,7 @@ func (r *Registry) refresh(ctx context.Context, id string) error {
 	return r.catchUp(ctx, id)
 }
 
-// erase deletes what is kept of experiments; no details stay without a record. The
+// erase deletes the records of sessions; no details stay without a record. The
 // error wraps store.ErrConflict, and they stay, if another server has changed one of
 // them: it writes the details again. The caller holds writing.
 func (r *Registry) erase(ctx context.Context, gone ...*session) error {

@@ -233,7 +233,7 @@ func (r *Registry) evict(ctx context.Context) error {
 	if err := r.erase(ctx, gone...); errors.Is(err, store.ErrConflict) {
 		return nil // the next report looks again
 	} else if err != nil {
-		return fmt.Errorf("forget the oldest experiments: %w", err)
+		return fmt.Errorf("forget the oldest sessions: %w", err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -55,8 +55,8 @@ func (r *Registry) Verdict(ctx context.Context, q VerdictRequest) (*api.MirrorVe
 	})
 }
 
-// span is what is judged, Unix seconds: the time of the session, as far as
-// all of it has come, within what is asked for.
+// span returns the range that is judged, in Unix seconds: the time of the session, as
+// far as all data has come, within the range of the request.
 func (r *Registry) span(x *api.Session, q VerdictRequest) (start, end int64, err error) {
 	const slot = 10
 	now := r.o.Now()

@@ -1,6 +1,6 @@
 package mirror
 
-// connectionsWithin is how many connections each server of a shadow may have if the
+// connectionsWithin returns the bound on connections to each server of a shadow if the
 // program may have so many files open: shadows together take no more than half of
 // them, so that what a shadow does keeps no client, and no connection to the primary,
 // out. 0 files is no bound.

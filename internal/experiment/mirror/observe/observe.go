@@ -170,8 +170,8 @@ type Under struct {
 	Oldest   time.Duration // since the oldest came, or was due
 }
 
-// Target is what was seen of one target since the last sample, and what of it is
-// under way now; both by operation.
+// Target counts the requests to one target that ended since the last sample, and those
+// under way; both by operation.
 type Target struct {
 	Seen  map[string]*Seen
 	Under map[string]Under

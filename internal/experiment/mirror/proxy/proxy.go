@@ -10,8 +10,8 @@
 //
 // Only a body that has not come with its head has a second goroutine, as both
 // directions then flow at once. Nothing that a sender does is waited for. Buffers
-// belong to connections, and there is no timer: where a connection stands, and since
-// when, is in one atomic word, which a sweeper reads.
+// belong to connections. Connections have no timers: one atomic word holds the state of
+// each and since when it lasts, and a sweeper reads it.
 package proxy
 
 import (

@@ -251,8 +251,8 @@ func (c *conn) offer() {
 	}
 }
 
-// endOffer ensures that the copies of a request have been offered, and that the body
-// of those that are streamed has an end unless it still comes.
+// endOffer offers the copies of a request if that has not been done, and ends a
+// streamed body that will not go on.
 func (c *conn) endOffer() {
 	c.offer()
 	if c.spool == nil || c.pump.active {

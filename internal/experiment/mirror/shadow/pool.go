@@ -208,7 +208,7 @@ func (s *server) takeIdle(dst []*conn) []*conn {
 	return dst
 }
 
-// wanted reports whether the server is among those that are used. Under l.mu.
+// wanted reports whether the sender uses the server. The caller holds l.mu.
 func (l *Sender) wanted(s *server) bool {
 	return !l.closed && s.index < l.using
 }

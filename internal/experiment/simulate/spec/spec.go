@@ -72,7 +72,7 @@ type From struct {
 	At        strictyaml.Place
 }
 
-// Layout is one of those that are simulated.
+// Layout is one layout of a simulation.
 type Layout struct {
 	simulate.Layout
 	Curve string

@@ -150,8 +150,8 @@ func (m *Cache) Maintain(ctx context.Context, now time.Time) error {
 	return errors.Join(err, m.forget(ctx))
 }
 
-// churned is how many series beyond twice those it began with a set may hold before
-// it is made again without those that have ended.
+// churned bounds the growth of a set: with so many series beyond twice its first, it is
+// made again without those that have ended.
 const churned = 10_000
 
 func (m *Cache) forget(ctx context.Context) error {
