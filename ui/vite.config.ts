@@ -1,5 +1,5 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte';
-import { readFileSync } from 'node:fs';
+import { readFileSync, readdirSync, rmSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
 import { defineConfig, type Plugin } from 'vite';
 import { themeCss } from './src/shared/chart/colours';
@@ -36,13 +36,19 @@ function fontLicence(): Plugin {
   };
 }
 
-/** emptyOutDir removes the file that lets `go build` embed an unbuilt dist. */
-function keepDist(): Plugin {
+/**
+ * removeOldAssets removes the scripts and styles of earlier builds, and nothing
+ * else. Vite's emptyOutDir removes .gitkeep for as long as a build takes, and the
+ * Go package that embeds dist does not compile without it.
+ */
+function removeOldAssets(): Plugin {
   return {
-    name: 'keep-dist',
+    name: 'remove-old-assets',
     apply: 'build',
-    generateBundle() {
-      this.emitFile({ type: 'asset', fileName: '.gitkeep', source: '' });
+    writeBundle({ dir }, bundle) {
+      for (const name of readdirSync(`${dir}/assets`)) {
+        if (!bundle[`assets/${name}`]) rmSync(`${dir}/assets/${name}`);
+      }
     },
   };
 }
@@ -86,10 +92,10 @@ function budget(): Plugin {
 }
 
 export default defineConfig({
-  plugins: [svelte(), theme(), fontLicence(), keepDist(), budget()],
+  plugins: [svelte(), theme(), fontLicence(), removeOldAssets(), budget()],
   // Compiled components are a tenth smaller by terser than by esbuild; nothing
   // here looks at the prototype of a function, so that arrows may stand for them.
-  build: { target: 'es2022', minify: 'terser', terserOptions: { module: true, ecma: 2020, compress: { passes: 3, unsafe_arrows: true, inline: 1 } }, outDir: 'dist', emptyOutDir: true, assetsInlineLimit: 0, reportCompressedSize: true, cssCodeSplit: false,
+  build: { target: 'es2022', minify: 'terser', terserOptions: { module: true, ecma: 2020, compress: { passes: 3, unsafe_arrows: true, inline: 1 } }, outDir: 'dist', emptyOutDir: false, assetsInlineLimit: 0, reportCompressedSize: true, cssCodeSplit: false,
     // One style for all, so that a page is never drawn without; few scripts, each worth a request.
     rollupOptions: { output: { experimentalMinChunkSize: 12_000 } } },
   server: { proxy: { '/api': server, '/prometheus': server } },
