@@ -19,23 +19,38 @@ import (
 // TestSimulated holds simulations against processes that speak HTTP: queries to 1, 4
 // and 16 leaves, and the staircase. Other tests keep the machine busy meanwhile, so
 // what is asserted is coarse, and a measurement that something came between is made
-// again: a simulation that is wrong is wrong each time. The benchmark says how near it
-// comes.
+// again: a simulation that is wrong is wrong each time. Where waits were late throughout
+// each measurement, processes had no processor to run on, and nothing was measured. The
+// benchmark says how near the simulation comes.
 func TestSimulated(t *testing.T) {
-	const tries = 4
+	const (
+		tries  = 4
+		latest = 3 * time.Millisecond // by which waits may be late while it is measured
+	)
+	measured := false
 	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
 	defer cancel()
 	for try := 1; ; try++ {
 		t.Logf("waits end within %v of when they should, 95 %% of them", quiet(ctx, 90*time.Second).Round(10*time.Microsecond))
+		watching, stop := context.WithCancel(ctx)
+		late := make(chan time.Duration)
+		go func() { late <- lateness(watching) }()
 		wrong, err := simulated(ctx, t)
+		stop()
+		by := <-late
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(wrong) == 0 {
 			return
 		}
-		if try == tries {
+		t.Logf("meanwhile they ended within %v", by.Round(10*time.Microsecond))
+		measured = measured || by <= latest
+		if try == tries && measured {
 			t.Fatal(strings.Join(wrong, "\n"))
+		}
+		if try == tries {
+			t.Skipf("other work held the processors in each of %d tries: %s", tries, strings.Join(wrong, "; "))
 		}
 		t.Logf("measured again, as there was:\n%s", strings.Join(wrong, "\n"))
 	}
@@ -57,6 +72,19 @@ func quiet(ctx context.Context, most time.Duration) time.Duration {
 			return p95
 		}
 	}
+}
+
+// lateness returns by how much 95 % of short waits are late at most until ctx ends.
+func lateness(ctx context.Context) time.Duration {
+	var late []time.Duration
+	for ctx.Err() == nil {
+		const wait = 5 * time.Millisecond
+		from := time.Now()
+		time.Sleep(wait)
+		late = append(late, time.Since(from)-wait)
+	}
+	slices.Sort(late)
+	return late[len(late)*95/100]
 }
 
 // What of one measurement the simulations of it are far from.

@@ -295,7 +295,8 @@ func TestOverload(t *testing.T) {
 		spansEach = 200 // of a request, every one a series of its own
 		traces    = 12_000
 	)
-	s := start(t, "--limits-memory", "96MiB", "--ingest-flush", "3s")
+	// A long time between flushes, so that a flood from a busy machine fills the memory too.
+	s := start(t, "--limits-memory", "96MiB", "--ingest-flush", "12s")
 	var acked, refused atomic.Int64
 	var mu sync.Mutex
 	said := map[string]error{} // what was refused, by protocol
