@@ -4,16 +4,19 @@ import "time"
 
 // The requests of this file are the parameters of GET /api/v1/… . The tag query
 // names a parameter, path a part of the address, and doc describes it. The tag
-// positive holds the server's answer to a value that is 0 or below, example a
-// number to write instead of one that cannot be read, and unit what it counts. A zero field leaves the
-// choice to the server.
+// positive holds the server's answer to a value that is 0 or below, signed allows a
+// duration below 0, example is a number to write instead of one that cannot be read,
+// and unit its unit. A zero field leaves the choice to the server.
+//
+// Flags of the command line are made of the same fields. The tag flag renames a flag,
+// help replaces doc, and value names the value in help.
 
 // Selection says which observations a question is about.
 type Selection struct {
-	Family string `query:"family" doc:"what is measured; default span_duration_seconds"`
-	Match  string `query:"match" doc:"PromQL matchers" example:"{service=\"checkout\",tenant=~\"acme|globex\"}"`
-	Start  Time   `query:"start" doc:"beginning of the range, inclusive; default six hours before end"`
-	End    Time   `query:"end" doc:"end of the range, exclusive; default now"`
+	Family string `query:"family" doc:"what is measured, such as span_self_seconds or process_cpu_time_seconds_total; default span_duration_seconds"`
+	Match  string `query:"match" doc:"PromQL matchers" example:"{service=\"checkout\",tenant=~\"acme|globex\"}" help:"further PromQL matchers, such as '{status=\"error\",tenant=~\"acme|globex\"}'"`
+	Start  Time   `query:"start" doc:"beginning of the range, inclusive; default six hours before end" help:"beginning, instead of --since: RFC 3339, Unix seconds, 2006-01-02 15:04, or now-6h"`
+	End    Time   `query:"end" doc:"end of the range, exclusive; default now" help:"end: RFC 3339, Unix seconds, 2006-01-02 15:04, or now-6h"`
 }
 
 // Requests is the selection of questions about requests, whose families are not a choice.
@@ -25,14 +28,14 @@ type Requests struct {
 
 // Grid cuts a range into columns: of a length, or at most so many.
 type Grid struct {
-	Step  time.Duration `query:"step" doc:"length of a column; default chosen by width" positive:"a step of %s is not positive; write a duration such as 60s"`
+	Step  time.Duration `query:"step" doc:"length of a step, which is a column of a heatmap; default chosen by width" help:"length of a step, such as 1m; default chosen by the range" positive:"a step of %s is not positive; write a duration such as 60s"`
 	Width int           `query:"width" doc:"the most columns wanted"`
 }
 
 // EarlierDay asks for an earlier day in place of the range shown.
 type EarlierDay struct {
-	Overlay string `query:"overlay" doc:"show an earlier day instead, by wall clock: day, week, or like (the last day like it)"`
-	Zone    string `query:"tz" doc:"time zone of the overlay's wall clock, such as Europe/Berlin; default UTC"`
+	Overlay string `query:"overlay" doc:"show an earlier day instead, by wall clock: day, week, or like (the last day like it)" value:"day"`
+	Zone    string `query:"tz" doc:"time zone of the overlay's wall clock, such as Europe/Berlin; default UTC" value:"zone"`
 }
 
 // ServicesRequest asks for every service.
@@ -46,9 +49,9 @@ type ServicesRequest struct {
 // DistributionRequest asks for whole distributions.
 type DistributionRequest struct {
 	Selection
-	By        []string  `query:"by" doc:"labels to group by, parted by commas"`
+	By        []string  `query:"by" doc:"labels to group by, parted by commas, such as operation,tenant"`
 	Quantiles Quantiles `query:"q" doc:"quantiles between 0 and 1, parted by commas; default 0.5,0.95,0.99"`
-	At        []float64 `query:"at" doc:"values to rank"`
+	At        []float64 `query:"at" doc:"values to rank" help:"values to rank, such as 200ms,1s"`
 	Buckets   bool      `query:"buckets" doc:"answer the buckets too"`
 	Limit     int       `query:"limit" doc:"keep only so many groups, those with the most observations"`
 }
@@ -64,12 +67,12 @@ type HeatmapRequest struct {
 type TimelineRequest struct {
 	Selection
 	Grid
-	By        []string      `query:"by" doc:"labels to group by, parted by commas"`
+	By        []string      `query:"by" doc:"labels to group by, parted by commas, such as operation,tenant"`
 	Quantiles Quantiles     `query:"q" doc:"quantiles between 0 and 1, parted by commas; default 0.5,0.95,0.99"`
-	Offset    time.Duration `query:"offset" doc:"read the data that much earlier and move it forward"`
+	Offset    time.Duration `query:"offset" doc:"read the data that much earlier, such as 1d, and move it forward" signed:"yes"`
 	EarlierDay
-	Per   string        `query:"per" doc:"request divides the increase of a counter by the requests of the service that match names"`
-	Slide time.Duration `query:"slide" doc:"make the figures of a step those of the window of that length that ends with it, such as 10m"`
+	Per   string        `query:"per" doc:"request divides the increase of a counter by the requests of the service"`
+	Slide time.Duration `query:"slide" doc:"length of a window, such as 10m: the figures of a step are those of the window that ends with it"`
 	Limit int           `query:"limit" doc:"keep only so many groups, those with the most observations"`
 }
 
@@ -77,7 +80,7 @@ type TimelineRequest struct {
 type ScalingRequest struct {
 	Requests
 	Grid
-	Level float64 `query:"level" doc:"confidence of the intervals; default 0.95" example:"0.95"`
+	Level float64 `query:"level" doc:"confidence of intervals, between 0.5 and 1; default 0.95" help:"confidence of intervals, above 50%; default 95%" example:"0.95"`
 }
 
 // LabelsRequest asks what there is to filter by.
@@ -93,10 +96,10 @@ type TenantsRequest struct {
 	Quantiles Quantiles     `query:"q" doc:"quantiles between 0 and 1, parted by commas; default 0.5,0.95,0.99"`
 	Sort      string        `query:"sort" doc:"requests, errors, mean, slow, cohort, size, name or one of the quantiles; a leading minus turns it round"`
 	Search    string        `query:"search" doc:"part of a tenant's name"`
-	Cohort    string        `query:"cohort" doc:"only tenants of this cohort: very large, large, medium or small"`
+	Cohort    string        `query:"cohort" doc:"only tenants of this cohort: very-large, large, medium or small"`
 	NotRare   bool          `query:"not_rare" doc:"only tenants for whom slow requests are not rare"`
-	Slow      time.Duration `query:"slow" doc:"from when a request is slow; default 1s" positive:"%s is not above 0; write a time such as 1s or 500ms"`
-	Rare      Share         `query:"rare" doc:"the share of slow requests up to which they are rare, such as 0.01 or 1%; default 0.01"`
+	Slow      time.Duration `query:"slow" doc:"duration from which a request is slow; default 1s" positive:"%s is not above 0; write a time such as 1s or 500ms"`
+	Rare      Share         `query:"rare" doc:"share of slow requests up to which they are rare, such as 0.005 or 0.5%; default 1%"`
 	Offset    int           `query:"offset" doc:"tenants to pass over"`
 	Limit     int           `query:"limit" doc:"tenants to answer, at most 1000"`
 }
@@ -106,7 +109,7 @@ type NearestRequest struct {
 	Family    string    `query:"family" doc:"what is measured; default span_duration_seconds"`
 	Match     string    `query:"match" doc:"PromQL matchers" example:"{service=\"checkout\",tenant=~\"acme|globex\"}"`
 	Time      Time      `query:"time" doc:"the moment; default now"`
-	By        []string  `query:"by" doc:"labels to group by, parted by commas"`
+	By        []string  `query:"by" doc:"labels to group by, parted by commas, such as operation,tenant"`
 	Quantiles Quantiles `query:"q" doc:"quantiles between 0 and 1, parted by commas; default 0.5,0.95,0.99"`
 }
 
@@ -124,10 +127,10 @@ type BreakdownRequest struct {
 	Grid
 	EarlierDay
 	Quantiles Quantiles     `query:"q" doc:"quantiles between 0 and 1, parted by commas; default 0.5,0.95,0.99"`
-	Above     Quantile      `query:"above" doc:"the band: requests above this quantile; default 0.95" example:"0.95"`
-	Low       time.Duration `query:"low" doc:"the band instead: requests that took longer than so many seconds"`
-	High      time.Duration `query:"high" doc:"the band instead: requests that took no longer than so many seconds"`
-	Limit     int           `query:"limit" doc:"parts whose time is answered per step too; default 10"`
+	Above     Quantile      `query:"above" doc:"quantile above which requests are in the band; default 0.95" example:"0.95"`
+	Low       time.Duration `query:"low" doc:"duration above which requests are in the band, instead of a quantile"`
+	High      time.Duration `query:"high" doc:"duration up to which requests are in the band, instead of a quantile"`
+	Limit     int           `query:"limit" doc:"parts whose time is answered per step too; default 10" help:"parts to show"`
 }
 
 // OperationsRequest asks which operations take the time.
@@ -135,13 +138,13 @@ type OperationsRequest struct {
 	Requests
 	Grid
 	EarlierDay
-	Sort       string    `query:"sort" doc:"total, calls, errors, mean, name or one of the quantiles (0.99 or p99); a leading minus turns it round"`
+	Sort       string    `query:"sort" doc:"total, calls, errors, mean, name or one of the quantiles (0.99 or p99); a leading minus turns it round; default total"`
 	Search     string    `query:"search" doc:"part of an operation's name"`
 	Offset     int       `query:"offset" doc:"operations to pass over"`
 	Limit      int       `query:"limit" doc:"operations to answer, at most 1000; default 50"`
 	Quantiles  Quantiles `query:"q" doc:"quantiles between 0 and 1, parted by commas; default 0.5,0.95,0.99"`
 	Components []string  `query:"component" doc:"only these components: app, db, cache, external, messaging"`
-	Kinds      []string  `query:"kind" doc:"only these kinds of spans: server and consumer are requests, client and producer are calls"`
+	Kinds      []string  `query:"kind" doc:"only these kinds of spans: server and consumer (requests), client and producer (calls), internal"`
 }
 
 // CallersRequest asks which requests lead to an operation.
@@ -157,10 +160,10 @@ type CallersRequest struct {
 // operation, tenant and status.
 type TracesRequest struct {
 	Requests
-	Min   time.Duration `query:"min" doc:"requests that took at least so many seconds"`
-	Max   time.Duration `query:"max" doc:"requests that took at most so many seconds"`
-	Why   []string      `query:"why" doc:"only those kept for being slow, failed or an exemplar"`
-	Sort  string        `query:"sort" doc:"slowest, newest, or nearest to at and time; default slowest"`
+	Min   time.Duration `query:"min" doc:"only requests that took at least this duration"`
+	Max   time.Duration `query:"max" doc:"only requests that took at most this duration"`
+	Why   []string      `query:"why" doc:"only those kept for these reasons: slow, failed, exemplar"`
+	Sort  string        `query:"sort" doc:"slowest, newest, or nearest to at and time; default slowest" help:"slowest or newest first; default slowest"`
 	At    time.Duration `query:"at" doc:"the duration to be nearest to, in seconds"`
 	Time  Time          `query:"time" doc:"the moment to be nearest to"`
 	Step  time.Duration `query:"step" doc:"how long that moment lasts, as a column of a heatmap does"`
@@ -177,23 +180,23 @@ type TraceRequest struct {
 // range, or earlier Days and B.
 type CompareRequest struct {
 	Selection
-	A        string         `query:"a" doc:"side A: start/end such as now-2h/now-1h, or a value of label"`
-	B        string         `query:"b" doc:"side B, in the same manner"`
-	Mark     string         `query:"mark" doc:"id of a mark: compares what lies before and after it, instead of a and b"`
-	Label    string         `query:"label" doc:"label of which a and b are values, such as version; both sides are then of the range"`
-	Settle   *time.Duration `query:"settle" doc:"left out after a mark; default a slot"`
+	A        string         `query:"a" doc:"side A: start/end such as now-2h/now-1h, or a value of label" help:"side A: START..END such as now-2h..now-1h, or a value of --label" value:"side"`
+	B        string         `query:"b" doc:"side B, in the same manner" value:"side"`
+	Mark     string         `query:"mark" doc:"id of a mark: compares what lies before and after it, instead of a and b" value:"id"`
+	Label    string         `query:"label" doc:"label of which a and b are values, such as version; both sides are then of the range" value:"label"`
+	Settle   *time.Duration `query:"settle" doc:"time left out after a mark; default a slot"`
 	Window   time.Duration  `query:"window" doc:"how long each side of a mark is; default an hour" positive:"window is not positive; write how long a side is, such as 1h"`
-	Level    float64        `query:"level" doc:"confidence of intervals, between 0.5 and 1; default 0.95" example:"0.95"`
-	Within   float64        `query:"within" doc:"relative change that is still the same; default 0.05" example:"0.05"`
+	Level    float64        `query:"level" doc:"confidence of intervals, between 0.5 and 1; default 0.95" help:"confidence of intervals, above 50%; default 95%" example:"0.95"`
+	Within   float64        `query:"within" doc:"relative change that is still the same; default 0.05" help:"relative change that is still the same; default 5%" example:"0.05"`
 	Measures []string       `query:"measures" doc:"what to judge: p50, p75, p90, p95, p99, p99.9, mean, errors, apdex; of a metric also rate and per_request; default all"`
 	Live     bool           `query:"live" doc:"intervals that hold however often the comparison is looked at while data comes in"`
 	Include  []string       `query:"include" doc:"what to answer besides: curve (both distributions and the ratio of their quantiles), heat (where requests went)"`
 	Width    int            `query:"width" doc:"columns of a side of the heat, at most 2000; default 240"`
 	Rows     int            `query:"rows" doc:"rows of the heat, at most 640; default 120"`
 	Per      string         `query:"per" doc:"request: the increase of a counter, or the sum of a distribution, for each request of the service"`
-	Days     int            `query:"days" doc:"how many earlier days side A is made of, at the hours of b; a is then left out; 4 if like is given"`
-	Like     string         `query:"like" doc:"which earlier days: day, weekday (of the weeks before) or workday; weekday if days is given"`
-	Zone     string         `query:"tz" doc:"time zone whose clocks say what the same time of another day is, such as Europe/Berlin; default UTC"`
+	Days     int            `query:"days" doc:"number of earlier days that side A is made of, at the hours of b and in place of a; default 4 if like is given"`
+	Like     string         `query:"like" doc:"which earlier days: day, weekday (of the weeks before) or workday; default weekday if days is given"`
+	Zone     string         `query:"tz" doc:"time zone whose clocks say what the same time of another day is, such as Europe/Berlin; default UTC" value:"zone"`
 	Limit    int            `query:"limit" doc:"operations and tenants to list, at most 500 each; default 20"`
 }
 
@@ -203,9 +206,9 @@ type ExplainRequest struct {
 	Selection
 	From   Time     `query:"from" doc:"where the rectangle begins, inclusive; default start"`
 	To     Time     `query:"to" doc:"where the rectangle ends, exclusive; default end"`
-	Low    *float64 `query:"low" doc:"value above which the rectangle lies; default no bound"`
+	Low    *float64 `query:"low" doc:"value above which the rectangle lies; default no bound" help:"value above which the rectangle lies, such as 200ms or 0.2; default no bound"`
 	High   *float64 `query:"high" doc:"value up to which the rectangle reaches; default no bound"`
-	Labels []string `query:"labels" doc:"only these labels"`
+	Labels []string `query:"labels" doc:"only these labels, such as tenant,operation"`
 	Pairs  *bool    `query:"pairs" doc:"whether to look at pairs of labels too; default true"`
 	Limit  int      `query:"limit" doc:"labels and pairs to answer, at most 200; default 20"`
 }
@@ -222,20 +225,20 @@ type ApdexRequest struct {
 	Requests
 	Grid
 	EarlierDay
-	T  float64 `query:"t" doc:"seconds that satisfy a user, for every row; default each row's own target" example:"0.5"`
+	T  float64 `query:"t" doc:"seconds that satisfy a user, for every row; default each row's own target" help:"time that satisfies a user, for every row; default each row's own target" example:"0.5" unit:"seconds"`
 	By string  `query:"by" doc:"operation scores every operation by itself"`
 }
 
 // SLARequest asks for the report of the one service that Match names.
 type SLARequest struct {
 	Match     string    `query:"match" doc:"PromQL matchers" example:"{service=\"checkout\",tenant=~\"acme|globex\"}"`
-	Period    string    `query:"period" doc:"day, week or month; default week"`
+	Period    string    `query:"period" doc:"day, week (from Monday) or month; default week"`
 	Count     int       `query:"count" doc:"periods to answer; default 7 days, 8 weeks or 6 months"`
-	Zone      string    `query:"tz" doc:"time zone in which days begin, such as Europe/Berlin; default UTC"`
+	Zone      string    `query:"tz" doc:"time zone in which days begin, such as Europe/Berlin; default UTC" value:"zone"`
 	End       Time      `query:"end" doc:"the last period is the one before this moment, or that holds it; default now"`
-	Objective float64   `query:"objective" doc:"share of requests, between 0 and 1, that should be good: not failed, and no slower than under" example:"0.99"`
-	Under     float64   `query:"under" doc:"seconds within which a good request is answered" example:"0.5"`
-	T         float64   `query:"t" doc:"seconds that satisfy a user; default the target of the service or operation" example:"0.5"`
+	Objective float64   `query:"objective" doc:"share of requests, between 0 and 1, that should be good: not failed, and no slower than under" help:"share of requests that should be good, such as 99%: not failed, and no slower than --under" example:"0.99"`
+	Under     float64   `query:"under" doc:"seconds within which a good request is answered" help:"time within which a good request is answered, such as 500ms" example:"0.5" unit:"seconds"`
+	T         float64   `query:"t" doc:"seconds that satisfy a user; default the target of the service or operation" help:"time that satisfies a user; default the target of the service or operation" example:"0.5" unit:"seconds"`
 	Quantiles Quantiles `query:"q" doc:"quantiles between 0 and 1, parted by commas; default 0.5,0.95,0.99"`
 }
 
@@ -245,7 +248,7 @@ type LeavesRequest struct {
 	Match   string        `query:"match" doc:"PromQL matchers" example:"{service=\"solr\"}"`
 	Start   Time          `query:"start" doc:"beginning of the range, inclusive; default an hour before end"`
 	End     Time          `query:"end" doc:"end of the range, exclusive; default now"`
-	Step    time.Duration `query:"step" doc:"length of a slot; default the shortest that has observations enough" positive:"a step of %s is not positive; write a duration such as 10s"`
+	Step    time.Duration `query:"step" doc:"length of a slot, such as 10s; default the shortest that has observations enough" positive:"a step of %s is not positive; write a duration such as 10s"`
 	Classes int           `query:"classes" doc:"the most operations that are answered apart, at most 200; default 20"`
 }
 
@@ -265,7 +268,7 @@ type MarkRequest struct {
 type SessionsRequest struct {
 	Kind   string `query:"kind" doc:"mirror, bench, experiment, capacity or simulation; default every kind"`
 	State  string `query:"state" doc:"running, ended or lost; default any"`
-	Search string `query:"q" doc:"words that all are in its name, hypothesis, objective, variable, settings, layouts, service, headline or id"`
+	Search string `query:"q" flag:"search" doc:"words that are all in its name, hypothesis, objective, variable, settings, layouts, service, headline or id"`
 	Start  Time   `query:"start" doc:"beginning of the range that it overlaps, inclusive; default all time"`
 	End    Time   `query:"end" doc:"end of the range that it overlaps, exclusive; default all time"`
 	Limit  int    `query:"limit" doc:"the most that are answered: those that run, then the latest; default 1,000"`
@@ -279,17 +282,17 @@ type SessionRequest struct {
 // SessionVerdictRequest asks what came of a session.
 type SessionVerdictRequest struct {
 	ID       string   `path:"id" doc:"of the session, as the list of sessions has it"`
-	Start    Time     `query:"start" doc:"beginning of what is judged, inclusive; default that of the session"`
-	End      Time     `query:"end" doc:"end of what is judged, exclusive; default that of the session"`
-	Measures []string `query:"measures" doc:"only these: ratio, p50, p75, p90, p95, p99, p99.9, mean, errors, first_byte, bytes"`
-	Limit    int      `query:"limit" doc:"the most operations, and tenants, that are answered; default 20"`
+	Start    Time     `query:"start" doc:"beginning of what is judged of a mirror session, inclusive; default that of the session"`
+	End      Time     `query:"end" doc:"end of what is judged of a mirror session, exclusive; default that of the session"`
+	Measures []string `query:"measures" doc:"judge only these measures of a mirror session: ratio, p50, p75, p90, p95, p99, p99.9, mean, errors, first_byte, bytes"`
+	Limit    int      `query:"limit" doc:"operations, and tenants, of a mirror session to answer; default 20"`
 }
 
 // ChecksRequest asks for checks.
 type ChecksRequest struct {
 	State  string `query:"state" doc:"OK, WARNING, CRITICAL, UNKNOWN or PENDING; bad is all but OK and PENDING; default any"`
 	Match  string `query:"match" doc:"PromQL matchers on the labels of checks, and on check, the name of the definition"`
-	Search string `query:"q" doc:"part of a check's id or description"`
+	Search string `query:"q" flag:"search" doc:"part of a check's id or description"`
 	Limit  int    `query:"limit" doc:"checks to answer; default 100"`
 	Offset int    `query:"offset" doc:"checks to pass over"`
 }
@@ -299,7 +302,7 @@ type CheckRequest struct {
 	ID    string        `query:"id" doc:"of the check, as the list of checks has it"`
 	Start Time          `query:"start" doc:"beginning of the range, inclusive; default a day before end"`
 	End   Time          `query:"end" doc:"end of the range, exclusive; default now"`
-	Step  time.Duration `query:"step" doc:"distance of the points; default such that there are about 300" positive:"a step of %s is not positive; write a duration such as 60s"`
+	Step  time.Duration `query:"step" doc:"distance of the points; default such that there are about 300" help:"time between lines; default such that there are about 30" positive:"a step of %s is not positive; write a duration such as 60s"`
 }
 
 // IncidentsRequest asks for times in which checks were not OK, and those that were

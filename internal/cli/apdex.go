@@ -14,7 +14,8 @@ import (
 
 func newApdex(io streams) *cobra.Command {
 	q := newQuestion(io, "table", "json", "csv")
-	var by, t string
+	// The range is widened to whole steps: short ones keep it what was asked for.
+	wanted := api.ApdexRequest{Grid: api.Grid{Width: 120}}
 	cmd := &cobra.Command{
 		Use:   "apdex",
 		Short: "how satisfied users are, and what satisfies them",
@@ -29,22 +30,15 @@ func newApdex(io streams) *cobra.Command {
 		},
 	}
 	q.registerRequests(cmd, "1h")
-	cmd.Flags().StringVar(&by, "by", "", "operation scores every operation by itself")
-	cmd.Flags().StringVar(&t, "t", "", "`time` that satisfies a user, for every row; default each row's own target")
-	cmd.RunE = q.run(func(ctx context.Context) error {
-		if by != "" && by != "operation" {
-			return usage{fmt.Errorf("--by %s: write operation, or leave it out", by)}
+	bind(cmd.Flags(), &wanted, "by", "t")
+	cmd.RunE = q.run(func(ctx context.Context) (err error) {
+		if wanted.By != "" && wanted.By != "operation" {
+			return usage{fmt.Errorf("--by %s: write operation, or leave it out", wanted.By)}
 		}
-		sel, err := q.requests()
-		if err != nil {
+		if wanted.Requests, err = q.requests(); err != nil {
 			return err
 		}
-		// The range is widened to whole steps: short ones keep it what was asked for.
-		ask := api.ApdexRequest{Requests: sel, Grid: api.Grid{Width: 120}, By: by}
-		if ask.T, err = optionalSeconds("--t", t); err != nil {
-			return err
-		}
-		r, err := q.client().Apdex(ctx, ask)
+		r, err := q.client().Apdex(ctx, wanted)
 		if err != nil {
 			return q.failed(err)
 		}

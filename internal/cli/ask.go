@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -42,8 +40,7 @@ func newQueryServices(io streams) *cobra.Command {
 
 func newQueryDistribution(io streams) *cobra.Command {
 	q := newQuestion(io, "table", "json", "csv")
-	var by, quantiles, at string
-	var limit int
+	var wanted api.DistributionRequest
 	cmd := &cobra.Command{
 		Use:   "distribution",
 		Short: "quantiles of a range, and the shares below, at and above a value",
@@ -52,30 +49,21 @@ func newQueryDistribution(io streams) *cobra.Command {
 		Args: exactArgs(0, ""),
 	}
 	q.register(cmd.Flags())
-	cmd.Flags().StringVar(&by, "by", "", "group by these `labels`, such as operation,tenant")
-	cmd.Flags().StringVar(&quantiles, "q", "0.5,0.95,0.99", "`quantiles` between 0 and 1")
-	cmd.Flags().StringVar(&at, "at", "", "`values` to rank, such as 200ms,1s")
-	cmd.Flags().IntVar(&limit, "limit", 0, "keep only so many groups, those with the most observations")
+	bind(cmd.Flags(), &wanted, "by", "q", "at", "limit")
 	cmd.RunE = q.run(func(ctx context.Context) error {
-		values, err := parseValues(at)
+		r, err := ask(q, &wanted.Selection, func() (*api.DistributionResponse, error) { return q.client().Distribution(ctx, wanted) },
+			func(r *api.DistributionResponse) bool { return len(r.Groups) == 0 })
 		if err != nil {
 			return err
 		}
-		r, err := ask(q, func(sel api.Selection) (*api.DistributionResponse, error) {
-			return q.client().Distribution(ctx, api.DistributionRequest{
-				Selection: sel, By: splitList(by), Quantiles: splitList(quantiles), At: values, Limit: limit})
-		}, func(r *api.DistributionResponse) bool { return len(r.Groups) == 0 })
-		if err != nil {
-			return err
-		}
-		return q.answer(report.Distribution(r, splitList(by)))
+		return q.answer(report.Distribution(r, wanted.By))
 	})
 	return cmd
 }
 
 func newQueryHeatmap(io streams) *cobra.Command {
 	q := newQuestion(io, "picture", "json", "csv")
-	var step string
+	var wanted api.HeatmapRequest
 	var height int
 	cmd := &cobra.Command{
 		Use:     "heatmap",
@@ -85,25 +73,19 @@ func newQueryHeatmap(io streams) *cobra.Command {
 	}
 	q.register(cmd.Flags())
 	q.registerPicture(cmd.Flags())
-	cmd.Flags().StringVar(&step, "step", "", "`length` of a column; default chosen by the width")
+	bind(cmd.Flags(), &wanted, "step")
 	cmd.Flags().IntVar(&height, "height", 20, "lines of the picture")
 	cmd.RunE = q.run(func(ctx context.Context) error {
 		if height < 4 || height > 200 {
 			return usage{fmt.Errorf("--height %d: write a number from 4 to 200", height)}
 		}
-		length, err := optionalDuration("--step", step)
-		if err != nil {
-			return err
-		}
 		p := report.HeatmapOptions{Width: q.columns(), Height: height, Colors: q.colors(), Zone: q.now().Location()}
 		if q.format != "picture" {
 			p.Colors = true // as fine as a picture can be
 		}
-		var used api.Selection
-		h, err := ask(q, func(sel api.Selection) (*api.HeatmapResponse, error) {
-			used = sel
-			return q.client().Heatmap(ctx, api.HeatmapRequest{Selection: sel, Grid: api.Grid{Step: length, Width: p.Columns()}, Rows: p.Rows()})
-		}, func(h *api.HeatmapResponse) bool { return h.Count == 0 })
+		wanted.Width, wanted.Rows = p.Columns(), p.Rows()
+		h, err := ask(q, &wanted.Selection, func() (*api.HeatmapResponse, error) { return q.client().Heatmap(ctx, wanted) },
+			func(h *api.HeatmapResponse) bool { return h.Count == 0 })
 		if err != nil {
 			return err
 		}
@@ -114,7 +96,7 @@ func newQueryHeatmap(io streams) *cobra.Command {
 		if err != nil {
 			return q.failed(err)
 		}
-		d, err := q.client().Distribution(ctx, api.DistributionRequest{Selection: used, Quantiles: []string{"0.5", "0.95", "0.99", "0.999"}})
+		d, err := q.client().Distribution(ctx, api.DistributionRequest{Selection: wanted.Selection, Quantiles: []string{"0.5", "0.95", "0.99", "0.999"}})
 		if err != nil {
 			return q.failed(err)
 		}
@@ -125,8 +107,7 @@ func newQueryHeatmap(io streams) *cobra.Command {
 
 func newQueryTimeline(io streams) *cobra.Command {
 	q := newQuestion(io, "table", "json", "csv")
-	var by, quantiles, step, offset, overlay, zone, per, slide string
-	var limit int
+	var wanted api.TimelineRequest
 	cmd := &cobra.Command{
 		Use:   "timeline",
 		Short: "rate, errors, mean and quantiles over time",
@@ -137,46 +118,20 @@ func newQueryTimeline(io streams) *cobra.Command {
 		Args: exactArgs(0, ""),
 	}
 	q.register(cmd.Flags())
-	cmd.Flags().StringVar(&by, "by", "", "group by these `labels`")
-	cmd.Flags().StringVar(&quantiles, "q", "0.5,0.95,0.99", "`quantiles` between 0 and 1")
-	cmd.Flags().StringVar(&step, "step", "", "`length` of a step; default chosen to give about 30")
-	cmd.Flags().StringVar(&offset, "offset", "", "look that much earlier, such as `1d`")
-	cmd.Flags().StringVar(&overlay, "overlay", "", "show an earlier `day` instead, by wall clock: day, week, or like (the last day like it)")
-	cmd.Flags().StringVar(&zone, "tz", "", "time `zone` of the overlay, such as Europe/Berlin; default UTC")
-	cmd.Flags().StringVar(&slide, "slide", "", "every step's figures are those of the `window` that ends with it, such as 10m")
-	cmd.Flags().StringVar(&per, "per", "", "request divides a counter's increase by the `requests` of --service")
-	cmd.Flags().IntVar(&limit, "limit", 0, "keep only so many groups, those with the most observations")
+	bind(cmd.Flags(), &wanted, "by", "q", "step", "offset", "overlay", "tz", "slide", "per", "limit")
 	cmd.RunE = q.run(func(ctx context.Context) error {
-		wanted := api.TimelineRequest{By: splitList(by), Quantiles: splitList(quantiles),
-			EarlierDay: api.EarlierDay{Overlay: overlay, Zone: zone}, Per: per, Limit: limit}
-		if step == "" {
+		if wanted.Step == 0 {
 			wanted.Width = 30
 		}
-		var err error
-		if wanted.Step, err = optionalDuration("--step", step); err != nil {
-			return err
-		}
-		if wanted.Slide, err = durationOrZero("--slide", slide); err != nil {
-			return err
-		}
-		back, later := strings.CutPrefix(offset, "-")
-		if wanted.Offset, err = durationOrZero("--offset", back); err != nil {
-			return err
-		}
-		if later {
-			wanted.Offset = -wanted.Offset
-		}
-		r, err := ask(q, func(sel api.Selection) (*api.TimelineResponse, error) {
-			wanted.Selection = sel
-			return q.client().Timeline(ctx, wanted)
-		}, func(r *api.TimelineResponse) bool { return len(r.Groups) == 0 })
+		r, err := ask(q, &wanted.Selection, func() (*api.TimelineResponse, error) { return q.client().Timeline(ctx, wanted) },
+			func(r *api.TimelineResponse) bool { return len(r.Groups) == 0 })
 		if err != nil {
 			return err
 		}
 		if r.Overlay != nil && q.format == "table" {
 			fmt.Fprintf(io.err, "tailscope: these are figures of %s, at the times of the range asked for\n", r.Overlay.Of)
 		}
-		return q.answer(report.Timeline(r, splitList(by), q.now().Location()))
+		return q.answer(report.Timeline(r, wanted.By, q.now().Location()))
 	})
 	return cmd
 }
@@ -187,5 +142,3 @@ func orSpans(family string) string {
 	}
 	return family
 }
-
-func unix(t int64) api.Time { return api.Time(strconv.FormatInt(t, 10)) }

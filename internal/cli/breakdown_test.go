@@ -98,15 +98,15 @@ func TestRequestQuestions(t *testing.T) {
 		asked      string
 	}{
 		{"breakdown.txt", "query breakdown --service shop --limit 2", breakdown,
-			`GET /api/v1/breakdown end=now&limit=2&match={service="shop"}&q=0.5,0.95,0.99&start=now-1h`},
+			`GET /api/v1/breakdown end=now&limit=2&match={service="shop"}&start=now-1h`},
 		{"breakdown.csv", "query breakdown --service shop --format csv --above 0.99", breakdown,
-			`GET /api/v1/breakdown above=0.99&end=now&limit=25&match={service="shop"}&q=0.5,0.95,0.99&start=now-1h`},
+			`GET /api/v1/breakdown above=0.99&end=now&limit=25&match={service="shop"}&start=now-1h`},
 		{"", "query breakdown --match {service=\"shop\"} --low 200ms --high 1s --q 0.9 --format json", breakdown,
 			`GET /api/v1/breakdown end=now&high=1s&limit=25&low=200ms&match={service="shop"}&q=0.9&start=now-1h`},
 		{"operations.txt", "query operations --component db --sort p99 --tenant acme", operations,
-			`GET /api/v1/operations component=db&end=now&limit=25&match={tenant="acme"}&q=0.5,0.95,0.99&sort=p99&start=now-1h`},
+			`GET /api/v1/operations component=db&end=now&limit=25&match={tenant="acme"}&sort=p99&start=now-1h`},
 		{"operations.csv", "query operations --kind client,producer --search ord --limit 2 --format csv", operations,
-			`GET /api/v1/operations end=now&kind=client,producer&limit=2&q=0.5,0.95,0.99&search=ord&start=now-1h`},
+			`GET /api/v1/operations end=now&kind=client,producer&limit=2&search=ord&start=now-1h`},
 		{"traces.txt", "query traces --service shop --min 500ms --why slow,failed --sort newest", traces,
 			`GET /api/v1/traces end=now&limit=25&match={service="shop"}&min=500ms&sort=newest&start=now-1h&why=slow,failed`},
 		{"traces.csv", "query traces --max 2 --since 6h --format csv", traces,
@@ -123,13 +123,13 @@ func TestRequestQuestions(t *testing.T) {
 		{"", "apdex rm shop --operation /x", nil, `DELETE /api/v1/apdex-targets operation=/x&service=shop`},
 		{"", "query timeline --service shop --family process_cpu_time_seconds_total --per request --overlay like --tz Europe/Berlin --step 1m --format json",
 			&api.TimelineResponse{Groups: []api.TimelineGroup{{}}},
-			`GET /api/v1/timeline end=now&family=process_cpu_time_seconds_total&match={service="shop"}&overlay=like&per=request&q=0.5,0.95,0.99&start=now-1h&step=1m&tz=Europe/Berlin`},
+			`GET /api/v1/timeline end=now&family=process_cpu_time_seconds_total&match={service="shop"}&overlay=like&per=request&start=now-1h&step=1m&tz=Europe/Berlin`},
 		{"", "query timeline --kind all --step 60 --slide 0 --offset -1d --format json", &api.TimelineResponse{Groups: []api.TimelineGroup{{}}},
-			`GET /api/v1/timeline end=now&match={}&offset=-24h&q=0.5,0.95,0.99&start=now-1h&step=1m`},
+			`GET /api/v1/timeline end=now&match={}&offset=-24h&start=now-1h&step=1m`},
 		{"", "query timeline --kind all --step 1.5h --slide 1d --offset 1w2d --format json", &api.TimelineResponse{Groups: []api.TimelineGroup{{}}},
-			`GET /api/v1/timeline end=now&match={}&offset=216h&q=0.5,0.95,0.99&slide=24h&start=now-1h&step=1h30m`},
+			`GET /api/v1/timeline end=now&match={}&offset=216h&slide=24h&start=now-1h&step=1h30m`},
 		{"", "query tenants --kind all --slow 0.5 --rare 1% --format json", &api.TenantsResponse{Cohorts: []api.TenantCohort{{}}},
-			`GET /api/v1/tenants end=now&limit=25&match={}&q=0.5,0.95,0.99&rare=0.01&slow=500ms&start=now-1h`},
+			`GET /api/v1/tenants end=now&limit=25&match={}&rare=0.01&slow=500ms&start=now-1h`},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			srv, asked := answering(t, c.body)

@@ -23,8 +23,7 @@ import (
 // stored, or to points of a file.
 func newCapacityFit(io streams) *cobra.Command {
 	q := newQuestion(io, "text", "markdown", "json", "csv")
-	var step string
-	level := 0.95
+	var wanted api.ScalingRequest
 	cmd := &cobra.Command{
 		Use:   "fit [FILE.csv]",
 		Short: "how throughput grows with concurrency, by what was stored: nothing is sent",
@@ -45,18 +44,17 @@ and rate.`,
 	fs := cmd.Flags()
 	q.serverFlag.register(fs)
 	q.registerNames(fs, "whose requests")
-	fs.StringVar(&q.match, "match", "", "further PromQL matchers, such as '{version=\"1.4\"}'")
+	bind(fs, &q.Selection, "match")
 	q.registerRange(fs, "1d")
 	q.registerFormat(fs)
 	fs.IntVar(&q.width, "width", 0, "characters across; default that of the terminal")
-	fs.StringVar(&step, "step", "", "`length` of a step; default chosen to give about 240")
-	fs.Float64Var(&level, "level", level, "confidence of the intervals")
+	bind(fs, &wanted, "step", "level")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := q.check(fs); err != nil {
 			return err
 		}
-		if !(level > 0.5 && level < 1) {
-			return usage{withHint(fmt.Errorf("--level %v is not between 0.5 and 1", level), "write 0.95")}
+		if wanted.Level != 0 && !(wanted.Level > 0.5) {
+			return usage{withHint(fmt.Errorf("--level %v is not between 0.5 and 1", wanted.Level), "write 0.95")}
 		}
 		var r *api.ScalingResponse
 		var err error
@@ -64,11 +62,11 @@ and rate.`,
 		case len(args) == 1 && q.service != "":
 			return usage{withHint(fmt.Errorf("a file of points and --service"), "write one of them")}
 		case len(args) == 1:
-			r, err = fitFile(args[0], level)
+			r, err = fitFile(args[0], wanted.Level)
 		case q.service == "":
 			return usage{withHint(errors.New("nothing to fit"), "write --service shop for what was stored of a service, or a file of points")}
 		default:
-			r, err = fitStored(cmd.Context(), q, step, level)
+			r, err = fitStored(cmd.Context(), q, wanted)
 		}
 		if err != nil {
 			return err
@@ -78,19 +76,11 @@ and rate.`,
 	return cmd
 }
 
-func fitStored(ctx context.Context, q *question, step string, level float64) (*api.ScalingResponse, error) {
-	start, end, err := q.timeRange()
-	if err != nil {
+func fitStored(ctx context.Context, q *question, wanted api.ScalingRequest) (_ *api.ScalingResponse, err error) {
+	if wanted.Requests, err = q.requests(); err != nil {
 		return nil, err
 	}
-	length, err := optionalDuration("--step", step)
-	if err != nil {
-		return nil, err
-	}
-	r, err := q.client().Scaling(ctx, api.ScalingRequest{
-		Requests: api.Requests{Match: matchText(q.matchers()), Start: start, End: end},
-		Grid:     api.Grid{Step: length}, Level: level,
-	})
+	r, err := q.client().Scaling(ctx, wanted)
 	if err != nil {
 		return nil, q.failed(err)
 	}

@@ -38,7 +38,7 @@ func TestCapacityFit(t *testing.T) {
 			t.Fatalf("%s: exit code %d, %s", format, code, stderr)
 		}
 		reporttest.Golden(t, file, out)
-		if want := `GET /api/v1/scaling end=now&level=0.95&match={service="shop",operation="GET /cart"}&start=now-7d&step=10m`; unescape((*asked)[0]) != want {
+		if want := `GET /api/v1/scaling end=now&match={service="shop",operation="GET /cart"}&start=now-7d&step=10m`; unescape((*asked)[0]) != want {
 			t.Errorf("asked %s, want %s", unescape((*asked)[0]), want)
 		}
 	}

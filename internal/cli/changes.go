@@ -35,32 +35,26 @@ func newChanges(io streams) *cobra.Command {
 // changesFlags say where to look.
 type changesFlags struct {
 	*question
-	operations int
+	wanted api.ChangesRequest
 }
 
 func newChangesFlags(io streams, cmd *cobra.Command, formats ...string) *changesFlags {
 	f := &changesFlags{question: newQuestion(io, formats...)}
 	fs := cmd.Flags()
 	f.serverFlag.register(fs)
-	fs.StringVar(&f.service, "service", "", "only this service")
-	fs.StringVar(&f.operation, "operation", "", "only this operation, such as 'GET /cart/{id}'")
-	fs.StringVar(&f.tenant, "tenant", "", "only this tenant")
-	fs.StringVar(&f.match, "match", "", "further PromQL matchers, such as '{version=\"1.4\"}'")
-	fs.IntVar(&f.operations, "operations", 0, "how many operations to search, those with the most requests; default 50")
+	f.registerNames(fs, "only this service")
+	bind(fs, &f.Selection, "match")
+	bind(fs, &f.wanted, "operations")
 	f.registerRange(fs, "6h")
 	return f
 }
 
-func (f *changesFlags) ask(ctx context.Context, status string) (*api.ChangesResponse, error) {
-	start, end, err := f.timeRange()
-	if err != nil {
+func (f *changesFlags) ask(ctx context.Context) (*api.ChangesResponse, error) {
+	var err error
+	if f.wanted.Requests, err = f.requests(); err != nil {
 		return nil, err
 	}
-	q := api.ChangesRequest{Requests: api.Requests{Start: start, End: end}, Operations: f.operations, Status: status}
-	if ms := f.matchers(); len(ms) > 0 {
-		q.Match = matchText(ms)
-	}
-	r, err := f.client().Changes(ctx, q)
+	r, err := f.client().Changes(ctx, f.wanted)
 	if err != nil {
 		return nil, f.failed(err)
 	}
@@ -77,14 +71,13 @@ func newChangesList(io streams) *cobra.Command {
 	}
 	f := newChangesFlags(io, cmd, "table", "json", "csv")
 	f.registerFormat(cmd.Flags())
-	var status string
-	cmd.Flags().StringVar(&status, "status", "", "new, confirmed, dismissed or all; default new and confirmed")
+	bind(cmd.Flags(), &f.wanted, "status")
 	cmd.RunE = f.run(func(ctx context.Context) error {
-		r, err := f.ask(ctx, status)
+		r, err := f.ask(ctx)
 		if err != nil {
 			return err
 		}
-		return f.answer(report.Changes(r, status, f.now().Location()))
+		return f.answer(report.Changes(r, f.wanted.Status, f.now().Location()))
 	})
 	return cmd
 }
@@ -105,7 +98,8 @@ func newChangesDecide(io streams, verb, status, short, example string) *cobra.Co
 		cmd.Flags().StringVar(&description, "description", "", "what was done")
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		r, err := f.ask(cmd.Context(), "all")
+		f.wanted.Status = "all"
+		r, err := f.ask(cmd.Context())
 		if err != nil {
 			return err
 		}

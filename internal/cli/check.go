@@ -81,12 +81,8 @@ func newCheckList(io streams) *cobra.Command {
 		Args: exactArgs(0, ""),
 	}
 	q := newCheckQuestion(io, cmd)
-	var wanted api.ChecksRequest
-	f := cmd.Flags()
-	f.StringVar(&wanted.State, "state", "", "OK, WARNING, CRITICAL, UNKNOWN, PENDING, or bad: all but OK and PENDING")
-	f.StringVar(&wanted.Match, "match", "", "PromQL `matchers` on labels; check is the definition's name")
-	f.StringVar(&wanted.Search, "search", "", "part of an `id` or description")
-	f.IntVar(&wanted.Limit, "limit", 100, "how many checks")
+	wanted := api.ChecksRequest{Limit: 100}
+	bind(cmd.Flags(), &wanted, "state", "match", "search", "limit")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		r, err := q.client().Checks(cmd.Context(), wanted)
 		return q.answer(err, func() *report.Document { return q.checks().List(r) })

@@ -147,9 +147,7 @@ func newIncidentList(io streams) *cobra.Command {
 	var wanted api.IncidentsRequest
 	f := cmd.Flags()
 	q.registerRange(f, "7d")
-	f.StringVar(&wanted.Check, "check", "", "id of a check, or name of a definition")
-	f.StringVar(&wanted.Kind, "kind", "", "check: found by one; marked: somebody said so; default both")
-	f.BoolVar(&wanted.Open, "open", false, "only those that last")
+	bind(f, &wanted, "check", "kind", "open")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var err error
 		if wanted.Start, wanted.End, err = q.timeRange(); err != nil {

@@ -18,25 +18,24 @@ func newCheckHistory(io streams) *cobra.Command {
 		Args:    exactArgs(1, "the id of a check, as tailscope check list shows it"),
 	}
 	q := newCheckQuestion(io, cmd)
-	var step string
+	var wanted api.CheckRequest
 	q.registerRange(cmd.Flags(), "1d")
-	cmd.Flags().StringVar(&step, "step", "", "`duration` between lines; default such that there are some 30")
+	bind(cmd.Flags(), &wanted, "step")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := q.check(cmd.Flags()); err != nil {
 			return err
 		}
-		start, end, err := q.timeRange()
-		if err != nil {
+		var err error
+		if wanted.Start, wanted.End, err = q.timeRange(); err != nil {
 			return err
 		}
-		every, err := optionalDuration("--step", step)
-		if step == "" {
-			every, err = q.thirtieth()
+		if wanted.Step == 0 {
+			if wanted.Step, err = q.thirtieth(); err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return err
-		}
-		r, err := q.client().Check(cmd.Context(), api.CheckRequest{ID: args[0], Start: start, End: end, Step: every})
+		wanted.ID = args[0]
+		r, err := q.client().Check(cmd.Context(), wanted)
 		return q.answer(err, func() *report.Document { return q.checks().History(r) })
 	}
 	return cmd
@@ -44,13 +43,13 @@ func newCheckHistory(io streams) *cobra.Command {
 
 // thirtieth is a step that makes some thirty lines of the range.
 func (q *checkQuestion) thirtieth() (time.Duration, error) {
-	end, err := parseMoment(q.end, q.now())
+	end, err := parseMoment(string(q.End), q.now())
 	if err != nil {
 		return 0, usage{fmt.Errorf("--end %w", err)}
 	}
 	since, err := parseSince(q.since)
-	if q.start != "" {
-		start, err := parseMoment(q.start, q.now())
+	if q.Start != "" {
+		start, err := parseMoment(string(q.Start), q.now())
 		if err != nil {
 			return 0, usage{fmt.Errorf("--start %w", err)}
 		}

@@ -37,17 +37,17 @@ var errSilent = errors.New("")
 
 type compareFlags struct {
 	*question
-	set                                                        *settings
-	a, b, mark, label, settle, window, level, within, measures string
-	like, zone, per, watchFor, every                           string
-	limit, days                                                int
-	curve, live, watch                                         bool
+	set     *settings
+	wanted  api.CompareRequest
+	curve   bool
+	watch   bool
+	watched watchFlags
 
 	ends time.Time // of side B, if it is a window
 }
 
 func newCompare(io streams) *cobra.Command {
-	f := compareFlags{question: newQuestion(io, "text", "json", "markdown"), set: &settings{}}
+	f := compareFlags{question: newQuestion(io, "text", "json", "markdown"), set: &settings{}, wanted: api.CompareRequest{Limit: 10}}
 	cmd := &cobra.Command{
 		Use:   "compare",
 		Short: "two sides in, a verdict out; the exit code says which",
@@ -75,31 +75,15 @@ looking often raises no false alarm; they are wider for it.`,
 	f.called = f.set.called
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.serverFlag.register(fs)
-	fs.StringVar(&f.family, "family", "", "what is measured, such as span_self_seconds, process_cpu_time_seconds_total or go_memory_used_bytes; default "+report.SpanFamily)
-	fs.StringVar(&f.per, "per", "", "`request`: figures of a counter for each request of the service")
+	bind(fs, &f.wanted, "family", "per", "a", "b", "mark", "days", "like", "tz", "label", "settle", "window", "level", "within", "measures", "live", "limit")
+	bind(fs, &f.watched, "for", "every")
 	f.registerNames(fs, "only this service")
-	fs.StringVar(&f.match, "match", "", "further PromQL matchers, such as '{version=\"1.4\"}'")
+	bind(fs, &f.Selection, "match")
 	f.registerRange(fs, "1h")
 	f.registerFormat(fs)
 	fs.IntVar(&f.width, "width", 0, "characters across, of --curve; default those of the terminal")
-	fs.StringVar(&f.a, "a", "", "side A: `START..END`, or a value of --label")
-	fs.StringVar(&f.b, "b", "", "side B, in the same manner")
-	fs.StringVar(&f.mark, "mark", "", "`id` of a mark, as tailscope mark list shows it: compares before and after")
-	fs.IntVar(&f.days, "days", 0, "compare --b with the same hours of so many earlier days, instead of --a")
-	fs.StringVar(&f.like, "like", "", "which `days`: day, weekday (of the weeks before) or workday; default weekday")
-	fs.StringVar(&f.zone, "tz", "", "time `zone` whose clocks say what the same hour is, such as Europe/Berlin; default UTC")
-	fs.StringVar(&f.label, "label", "", "`label` of which --a and --b are values: version, variant, instance, tenant; over --since")
-	fs.StringVar(&f.settle, "settle", "", "`time` to leave out after a mark; default a slot")
-	fs.StringVar(&f.window, "window", "", "how `long` each side of a mark is; default 1h")
-	fs.StringVar(&f.level, "level", "", "`confidence` of the intervals; default 95%")
-	fs.StringVar(&f.within, "within", "", "relative `change` that is still the same; default 5%")
-	fs.StringVar(&f.measures, "measures", "", "judge only these, such as `p50,p99`: p50, p75, p90, p95, p99, p99.9, mean, errors, apdex; of a metric also rate, per_request")
 	fs.BoolVar(&f.curve, "curve", false, "draw the ratio at every quantile, with its band")
-	fs.BoolVar(&f.live, "live", false, "intervals that hold however often you look while data comes in")
 	fs.BoolVar(&f.watch, "watch", false, "look again and again, as live does, until there is a verdict or --for has passed")
-	fs.StringVar(&f.watchFor, "for", "", "how `long` to watch; default 30m")
-	fs.StringVar(&f.every, "every", "", "how `often` to look while watching; default 10s")
-	fs.IntVar(&f.limit, "limit", 10, "how many operations and tenants to list")
 	f.set.register(cmd, fs, "level=99%", "server", "service", "operation", "tenant", "match", "since", "a", "b", "mark", "label", "days", "family", "measures",
 		"within", "format", "curve", "watch", "for", "limit")
 	ask := f.run(func(ctx context.Context) error { return f.compare(ctx) })
@@ -125,7 +109,7 @@ func (f *compareFlags) compare(ctx context.Context) error {
 	ask := func(ctx context.Context) (*api.CompareResponse, error) { return f.client().Compare(ctx, q) }
 	var r *api.CompareResponse
 	if f.watch {
-		r, err = f.watched(ctx, ask)
+		r, err = f.watchUntil(ctx, ask)
 	} else {
 		r, err = ask(ctx)
 	}
@@ -145,44 +129,44 @@ func (f *compareFlags) compare(ctx context.Context) error {
 }
 
 func (f *compareFlags) query() (api.CompareRequest, error) {
-	q := api.CompareRequest{A: f.a, B: f.b, Mark: f.mark, Label: f.label, Measures: splitList(f.measures), Limit: f.limit,
-		Days: f.days, Like: f.like, Zone: f.zone, Per: f.per, Live: f.live || f.watch}
-	q.Family = f.family
+	q := f.wanted
+	q.Live = q.Live || f.watch
 	if f.curve {
 		q.Include = []string{"curve"}
 	}
 	if ms := f.matchers(); len(ms) > 0 {
 		q.Match = matchText(ms)
 	}
-	if !f.watch && (f.watchFor != "" || f.every != "") {
+	if !f.watch && f.watched != (watchFlags{}) {
 		return q, errors.New("--for and --set every belong to --watch")
 	}
-	if f.days < 0 {
-		return q, fmt.Errorf("--days %d: write 1 or more", f.days)
+	if q.Days < 0 {
+		return q, fmt.Errorf("--days %d: write 1 or more", q.Days)
 	}
-	if f.limit < 1 {
-		return q, fmt.Errorf("--limit %d: write 1 or more", f.limit)
+	if q.Limit < 1 {
+		return q, fmt.Errorf("--limit %d: write 1 or more", q.Limit)
 	}
+	earlier := q.Days != 0 || q.Like != "" // side A is of earlier days
 	var err error
 	switch {
-	case f.mark != "":
-		if f.a != "" || f.b != "" || f.label != "" || f.earlier() {
+	case q.Mark != "":
+		if q.A != "" || q.B != "" || q.Label != "" || earlier {
 			return q, errors.New("--mark says what the sides are: leave --a, --b, --label, --days and --set like out")
 		}
-	case f.earlier():
-		if f.a != "" || f.label != "" || f.b == "" {
+	case earlier:
+		if q.A != "" || q.Label != "" || q.B == "" {
 			return q, errors.New("--days and --set like compare with earlier days: write --b START..END, and leave --a and --label out")
 		}
-		if q.B, err = f.parseSide("b", f.b); err != nil {
+		if q.B, err = f.parseSide("b", q.B); err != nil {
 			return q, err
 		}
-	case f.a == "" || f.b == "":
+	case q.A == "" || q.B == "":
 		return q, withHint(errors.New("a comparison has two sides"), "write --mark ID, or --a START..END --b START..END, or --label version --a 1.0 --b 1.1")
-	case f.label != "":
+	case q.Label != "":
 		if q.Start, q.End, err = f.timeRange(); err != nil {
 			return q, err
 		}
-		if f.watch && f.start == "" { // the beginning stays where it is
+		if f.watch && f.Start == "" { // the beginning stays where it is
 			start, err := parseMoment(string(q.Start), f.now())
 			if err != nil {
 				return q, fmt.Errorf("--since %w", err)
@@ -190,41 +174,18 @@ func (f *compareFlags) query() (api.CompareRequest, error) {
 			q.Start = unix(start.Unix())
 		}
 	default:
-		if q.A, err = f.parseSide("a", f.a); err != nil {
+		if q.A, err = f.parseSide("a", q.A); err != nil {
 			return q, err
 		}
-		if q.B, err = f.parseSide("b", f.b); err != nil {
+		if q.B, err = f.parseSide("b", q.B); err != nil {
 			return q, err
 		}
 	}
-	if f.watch && f.mark == "" && f.label == "" && !f.ends.After(f.now()) {
+	if f.watch && q.Mark == "" && q.Label == "" && !f.ends.After(f.now()) {
 		return q, errors.New("side B has ended, there is nothing to watch: leave --watch out, or write a later end")
-	}
-	if f.settle != "" {
-		settle, err := durationOrZero(f.called("settle"), f.settle)
-		if err != nil {
-			return q, err
-		}
-		q.Settle = &settle
-	}
-	if q.Window, err = optionalDuration(f.called("window"), f.window); err != nil {
-		return q, err
-	}
-	if f.level != "" {
-		if q.Level, err = parseShare(f.level, "95%"); err != nil {
-			return q, fmt.Errorf("--set level %w", err)
-		}
-	}
-	if f.within != "" {
-		if q.Within, err = parseShare(f.within, "5%"); err != nil {
-			return q, fmt.Errorf("--within %w", err)
-		}
 	}
 	return q, nil
 }
-
-// earlier says that side A is of earlier days.
-func (f *compareFlags) earlier() bool { return f.days != 0 || f.like != "" }
 
 // parseSide reads START..END.
 func (f *compareFlags) parseSide(name, text string) (string, error) {

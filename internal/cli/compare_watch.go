@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,23 +38,16 @@ type watch struct {
 	saidAt time.Time
 }
 
-// watched asks until there is a verdict, and returns the last answer.
-func (f *compareFlags) watched(ctx context.Context, ask func(context.Context) (*api.CompareResponse, error)) (*api.CompareResponse, error) {
-	w := watch{ask: ask, every: watchEvery, until: f.now().Add(watchFor), now: f.now, wait: wait, say: f.streams.err, done: f.complete}
-	if f.watchFor != "" {
-		d, err := parseSince(f.watchFor)
-		if err != nil {
-			return nil, fmt.Errorf("--for %w", err)
-		}
-		w.until = f.now().Add(d)
-	}
-	if f.every != "" {
-		d, err := parseSince(f.every)
-		if err != nil {
-			return nil, fmt.Errorf("--set every %w", err)
-		}
-		w.every = d
-	}
+// watchFlags are the flags that --watch has beside those of the request.
+type watchFlags struct {
+	For   time.Duration `query:"for" doc:"how long to watch; default 30m" positive:"yes"`
+	Every time.Duration `query:"every" doc:"how often to look while watching; default 10s" positive:"yes"`
+}
+
+// watchUntil asks until there is a verdict, and returns the last answer.
+func (f *compareFlags) watchUntil(ctx context.Context, ask func(context.Context) (*api.CompareResponse, error)) (*api.CompareResponse, error) {
+	w := watch{ask: ask, every: cmp.Or(f.watched.Every, watchEvery), until: f.now().Add(cmp.Or(f.watched.For, watchFor)),
+		now: f.now, wait: wait, say: f.streams.err, done: f.complete}
 	return w.run(ctx)
 }
 
@@ -64,15 +58,12 @@ const leastSlots = 20
 // what was before a mark grows no more.
 func (f *compareFlags) complete(r *api.CompareResponse) bool {
 	switch {
-	case f.mark != "" && r.A.Slots < leastSlots:
+	case f.wanted.Mark != "" && r.A.Slots < leastSlots:
 		return true
-	case f.mark != "":
-		length := time.Hour
-		if d, err := parseSince(f.window); err == nil {
-			length = d
-		}
+	case f.wanted.Mark != "":
+		length := cmp.Or(f.wanted.Window, time.Hour)
 		return time.Duration(r.B.End-r.B.Start)*time.Second > length-time.Duration(r.Slot)*time.Second
-	case f.label != "":
+	case f.wanted.Label != "":
 		return false
 	}
 	return r.B.End > f.ends.Unix()-r.Slot

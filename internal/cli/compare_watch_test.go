@@ -42,7 +42,7 @@ func watching(t *testing.T, flags *compareFlags, answers ...any) (last *api.Comp
 func TestWatch(t *testing.T) {
 	early := &client.Error{Status: 409, Code: "too_early", Message: "nothing yet"}
 	away := fmt.Errorf("%w: refused", client.ErrUnreachable)
-	mark := &compareFlags{question: &question{}, mark: "x"}
+	mark := &compareFlags{question: &question{}, wanted: api.CompareRequest{Mark: "x"}}
 	for name, c := range map[string]struct {
 		answers []any
 		verdict api.Verdict
@@ -77,7 +77,7 @@ func TestWatch(t *testing.T) {
 		t.Errorf("nothing ever came: %v", err)
 	}
 	// A mark's window of two minutes is full after twelve slots of 10 s.
-	mark.window = "2m"
+	mark.wanted.Window = 2 * time.Minute
 	if last, said, looks, err := watching(t, mark, "no evidence"); err != nil || looks != 12 || last.Verdict != "no evidence" || !strings.Contains(said, "no more to come") {
 		t.Errorf("%d looks, %v: %s", looks, err, said)
 	}
@@ -86,7 +86,7 @@ func TestWatch(t *testing.T) {
 // What was before a mark grows no more: with too little of it there is nothing
 // to wait for.
 func TestWatchWithoutBefore(t *testing.T) {
-	f := &compareFlags{question: &question{}, mark: "x"}
+	f := &compareFlags{question: &question{}, wanted: api.CompareRequest{Mark: "x"}}
 	r := compareFixture()
 	r.B.End = r.B.Start + 60
 	if f.complete(r) {

@@ -109,7 +109,7 @@ func unheard(ctx context.Context, c *client.Client, service string) string {
 
 func newMarkList(io streams) *cobra.Command {
 	q := newQuestion(io, "table", "json", "csv")
-	var service string
+	var wanted api.MarksRequest
 	cmd := &cobra.Command{
 		Use: "list", Short: "the marks of a range, and of the future", Args: exactArgs(0, ""),
 		Long: "List prints the marks from the start of the range on, with those of the\nfuture; --end now leaves these out.",
@@ -117,16 +117,16 @@ func newMarkList(io streams) *cobra.Command {
 	q.serverFlag.register(cmd.Flags())
 	q.registerRange(cmd.Flags(), "30d")
 	q.registerFormat(cmd.Flags())
-	cmd.Flags().StringVar(&service, "service", "", "those that concern this service")
+	bind(cmd.Flags(), &wanted, "service")
 	cmd.RunE = q.run(func(ctx context.Context) error {
-		start, end, err := q.timeRange()
-		if err != nil {
+		var err error
+		if wanted.Start, wanted.End, err = q.timeRange(); err != nil {
 			return err
 		}
 		if !cmd.Flags().Changed("end") {
-			end = "" // what is planned is a mark too
+			wanted.End = "" // what is planned is a mark too
 		}
-		r, err := q.client().Marks(ctx, api.MarksRequest{Start: start, End: end, Service: service})
+		r, err := q.client().Marks(ctx, wanted)
 		if err != nil {
 			return q.failed(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"tailscope/api"
 	"tailscope/internal/config"
 )
 
@@ -15,6 +16,19 @@ func parseSince(s string) (time.Duration, error) {
 		err = fmt.Errorf("%q is not a time at all: write one such as 15m or 6h", s)
 	}
 	return d, err
+}
+
+// parseTime returns a moment as the server reads it. Of a date and a time without a
+// zone it reads those of this machine.
+func parseTime(text string) (api.Time, error) {
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		return api.Time(text), nil
+	}
+	if t, ok := parseLocal(text, time.Local); ok {
+		return unix(t.Unix()), nil
+	}
+	_, err := parseMoment(text, time.Unix(0, 0))
+	return api.Time(text), err
 }
 
 // parseMoment reads what the server reads: RFC 3339, Unix seconds, now, now-6h;
@@ -38,10 +52,20 @@ func parseMoment(s string, now time.Time) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
 		return t, nil
 	}
-	for _, layout := range []string{"2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04", "2006-01-02"} {
-		if t, err := time.ParseInLocation(layout, s, now.Location()); err == nil {
-			return t, nil
-		}
+	if t, ok := parseLocal(s, now.Location()); ok {
+		return t, nil
 	}
 	return time.Time{}, fmt.Errorf("%q is not a moment: write RFC 3339, Unix seconds, 2006-01-02 15:04, now or now-6h", s)
 }
+
+// parseLocal reads a date, or a date and a time, in a zone.
+func parseLocal(s string, zone *time.Location) (time.Time, bool) {
+	for _, layout := range []string{"2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04", "2006-01-02"} {
+		if t, err := time.ParseInLocation(layout, s, zone); err == nil {
+			return t, true
+		}
+	}
+	return time.Time{}, false
+}
+
+func unix(t int64) api.Time { return api.Time(strconv.FormatInt(t, 10)) }

@@ -14,8 +14,7 @@ func matchText(ms []string) string { return "{" + strings.Join(ms, ",") + "}" }
 
 func newQueryOperations(io streams) *cobra.Command {
 	q := newQuestion(io, "table", "json", "csv")
-	var quantiles, component, kind, sort, search string
-	var limit int
+	wanted := api.OperationsRequest{Limit: 25}
 	cmd := &cobra.Command{
 		Use:   "operations",
 		Short: "the operations that take the time: routes, queries, calls",
@@ -24,19 +23,12 @@ func newQueryOperations(io streams) *cobra.Command {
 		Args: exactArgs(0, ""),
 	}
 	q.registerRequests(cmd, "1h")
-	cmd.Flags().StringVar(&quantiles, "q", "0.5,0.95,0.99", "`quantiles` between 0 and 1")
-	cmd.Flags().StringVar(&component, "component", "", "only these `components`: app, db, cache, external, messaging")
-	cmd.Flags().StringVar(&kind, "kind", "", "only these `kinds` of spans: server, client, producer, consumer, internal")
-	cmd.Flags().StringVar(&sort, "sort", "", "`by` total (default), calls, errors, mean, name or a quantile (p99); a leading minus turns it round")
-	cmd.Flags().StringVar(&search, "search", "", "part of an operation's `name`")
-	cmd.Flags().IntVar(&limit, "limit", 25, "how many operations")
-	cmd.RunE = q.run(func(ctx context.Context) error {
-		sel, err := q.requests()
-		if err != nil {
+	bind(cmd.Flags(), &wanted, "q", "component", "kind", "sort", "search", "limit")
+	cmd.RunE = q.run(func(ctx context.Context) (err error) {
+		if wanted.Requests, err = q.requests(); err != nil {
 			return err
 		}
-		r, err := q.client().Operations(ctx, api.OperationsRequest{Requests: sel, Quantiles: splitList(quantiles),
-			Sort: sort, Search: search, Components: splitList(component), Kinds: splitList(kind), Limit: limit})
+		r, err := q.client().Operations(ctx, wanted)
 		if err != nil {
 			return q.failed(err)
 		}

@@ -34,8 +34,8 @@ func newQueryPromQL(io streams) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&at, "at", "now", "evaluate at this `moment`")
 	f.StringVar(&q.since, "since", "", "evaluate over a range that begins so long ago, such as `15m`")
-	f.StringVar(&q.start, "start", "", "evaluate over a range that begins at this `moment`")
-	f.StringVar(&q.end, "end", "now", "end of the range")
+	f.StringVar((*string)(&q.Start), "start", "", "evaluate over a range that begins at this `moment`")
+	f.StringVar((*string)(&q.End), "end", "now", "end of the range")
 	f.StringVar(&step, "step", "", "step of a range; default a thirtieth of it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := q.check(cmd.Flags()); err != nil {
@@ -74,7 +74,7 @@ func promRequest(q *question, expression, at, step string) (path string, v url.V
 	v = url.Values{"query": {expression}}
 	now := q.now()
 	stamp := func(t time.Time) string { return strconv.FormatFloat(float64(t.UnixMilli())/1e3, 'f', -1, 64) }
-	if q.since == "" && q.start == "" {
+	if q.since == "" && q.Start == "" {
 		t, err := parseMoment(at, now)
 		if err != nil {
 			return "", nil, fmt.Errorf("--at %w", err)
@@ -82,13 +82,13 @@ func promRequest(q *question, expression, at, step string) (path string, v url.V
 		v.Set("time", stamp(t))
 		return "/prometheus/api/v1/query", v, nil
 	}
-	end, err := parseMoment(q.end, now)
+	end, err := parseMoment(string(q.End), now)
 	if err != nil {
 		return "", nil, fmt.Errorf("--end %w", err)
 	}
 	var start time.Time
-	if q.start != "" {
-		if start, err = parseMoment(q.start, now); err != nil {
+	if q.Start != "" {
+		if start, err = parseMoment(string(q.Start), now); err != nil {
 			return "", nil, fmt.Errorf("--start %w", err)
 		}
 	} else {

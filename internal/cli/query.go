@@ -38,22 +38,22 @@ func (f *serverFlag) client() *client.Client { return &client.Client{Address: f.
 // meant and how the answer is printed.
 type question struct {
 	serverFlag
-	family, service, operation, tenant, kind, match string
-	since, start, end                               string
-	format, color                                   string
-	width                                           int
-	formats                                         []string // that the command knows, the default first
-	streams                                         streams
-	now                                             func() time.Time
-	called                                          func(name string) string // how the user names a setting
+	api.Selection
+	service, operation, tenant, kind string
+	since                            string
+	format, color                    string
+	width                            int
+	formats                          []string // that the command knows, the default first
+	streams                          streams
+	now                              func() time.Time
+	called                           func(name string) string // how the user names a setting
 }
 
 func (q *question) register(fs *pflag.FlagSet) {
 	q.serverFlag.register(fs)
-	fs.StringVar(&q.family, "family", "", "what is measured; default "+report.SpanFamily)
+	bind(fs, &q.Selection, "family", "match")
 	q.registerNames(fs, "only this service")
 	fs.StringVar(&q.kind, "kind", "", "only spans of this kind: server, client, producer, consumer, internal, all; default requests (server and consumer)")
-	fs.StringVar(&q.match, "match", "", "further PromQL matchers, such as '{status=\"error\",tenant=~\"acme|globex\"}'")
 	q.registerRange(fs, "1h")
 	q.registerFormat(fs)
 }
@@ -67,8 +67,8 @@ func (q *question) registerNames(fs *pflag.FlagSet, service string) {
 
 func (q *question) registerRange(fs *pflag.FlagSet, since string) {
 	fs.StringVar(&q.since, "since", since, "how far back to look from --end, such as 15m, 6h or 7d")
-	fs.StringVar(&q.start, "start", "", "beginning, instead of --since: RFC 3339, Unix seconds, or now-6h")
-	fs.StringVar(&q.end, "end", "now", "end: RFC 3339, Unix seconds, or now-6h")
+	q.End = "now"
+	bind(fs, &q.Selection, "start", "end")
 }
 
 func (q *question) registerFormat(fs *pflag.FlagSet) {
@@ -89,7 +89,7 @@ func (q *question) check(fs *pflag.FlagSet) error {
 	if !slices.Contains(q.formats, q.format) {
 		return usage{fmt.Errorf("--format %s: write one of %s", q.format, strings.Join(q.formats, ", "))}
 	}
-	if q.start != "" && fs.Changed("since") {
+	if q.Start != "" && fs.Changed("since") {
 		return usage{fmt.Errorf("%s and %s both say where to begin: write one of them", q.called("start"), q.called("since"))}
 	}
 	if kinds := []string{"", "all", "requests", "server", "client", "producer", "consumer", "internal"}; !slices.Contains(kinds, q.kind) {
@@ -103,22 +103,21 @@ func (q *question) check(fs *pflag.FlagSet) error {
 
 // timeRange returns start and end as the server reads them.
 func (q *question) timeRange() (start, end api.Time, err error) {
-	end = api.Time(q.end)
-	if q.start != "" {
-		return api.Time(q.start), end, nil
+	if q.Start != "" {
+		return q.Start, q.End, nil
 	}
 	back, err := parseSince(q.since)
 	if err != nil {
 		return "", "", usage{fmt.Errorf("%s %w", q.called("since"), err)}
 	}
-	if end == "now" {
-		return api.Time("now-" + q.since), end, nil
+	if q.End == "now" {
+		return api.Time("now-" + q.since), q.End, nil
 	}
-	at, err := parseMoment(q.end, q.now())
+	at, err := parseMoment(string(q.End), q.now())
 	if err != nil {
 		return "", "", usage{fmt.Errorf("%s %w", q.called("end"), err)}
 	}
-	return unix(at.Add(-back).Unix()), end, nil
+	return unix(at.Add(-back).Unix()), q.End, nil
 }
 
 // matchers are those that the flags say.
@@ -129,7 +128,7 @@ func (q *question) matchers() []string {
 			ms = append(ms, l[0]+"="+strconv.Quote(l[1]))
 		}
 	}
-	rest := strings.TrimSpace(q.match)
+	rest := strings.TrimSpace(q.Match)
 	if strings.HasPrefix(rest, "{") && strings.HasSuffix(rest, "}") {
 		rest = strings.TrimSpace(rest[1 : len(rest)-1])
 	}
@@ -148,10 +147,10 @@ func (q *question) selections() ([]api.Selection, error) {
 	}
 	ms := q.matchers()
 	of := func(more ...string) api.Selection {
-		return api.Selection{Family: q.family, Start: start, End: end,
+		return api.Selection{Family: q.Family, Start: start, End: end,
 			Match: "{" + strings.Join(slices.Concat(ms, more), ",") + "}"}
 	}
-	spans := q.family == "" || q.family == report.SpanFamily
+	spans := q.Family == "" || q.Family == report.SpanFamily
 	switch {
 	case q.kind == "all", !spans && q.kind == "":
 		return []api.Selection{of()}, nil
@@ -159,22 +158,23 @@ func (q *question) selections() ([]api.Selection, error) {
 		return []api.Selection{of(`kind=~"server|consumer"`)}, nil
 	case q.kind != "":
 		return []api.Selection{of("kind=" + strconv.Quote(q.kind))}, nil
-	case namesKind.MatchString(q.match):
+	case namesKind.MatchString(q.Match):
 		return []api.Selection{of()}, nil // the reader has chosen
 	}
 	return []api.Selection{of(`kind=~"server|consumer"`), of()}, nil
 }
 
-// ask tries the selections until one has an answer that is not empty, and says
-// so when it was not the first.
-func ask[T any](q *question, question func(api.Selection) (T, error), empty func(T) bool) (T, error) {
+// ask asks for one selection after the other until the answer is not empty, and says
+// so when it was not the first. It puts each into sel, which is that of the request.
+func ask[T any](q *question, sel *api.Selection, request func() (T, error), empty func(T) bool) (T, error) {
 	var answer T
 	all, err := q.selections()
 	if err != nil {
 		return answer, err
 	}
-	for i, sel := range all {
-		if answer, err = question(sel); err != nil {
+	for i := range all {
+		*sel = all[i]
+		if answer, err = request(); err != nil {
 			return answer, q.failed(err)
 		}
 		if !empty(answer) {
@@ -263,35 +263,6 @@ func (q *question) run(do func(ctx context.Context) error) func(*cobra.Command, 
 		}
 		return do(cmd.Context())
 	}
-}
-
-// splitList reads a,b,c.
-func splitList(s string) []string {
-	var out []string
-	for item := range strings.SplitSeq(s, ",") {
-		if item = strings.TrimSpace(item); item != "" {
-			out = append(out, item)
-		}
-	}
-	return out
-}
-
-// parseValues reads values to rank: plain seconds, or durations as people
-// write them: 200ms.
-func parseValues(s string) ([]float64, error) {
-	var out []float64
-	for _, item := range splitList(s) {
-		if f, err := strconv.ParseFloat(item, 64); err == nil {
-			out = append(out, f)
-			continue
-		}
-		d, err := time.ParseDuration(item)
-		if err != nil {
-			return nil, usage{fmt.Errorf("--at %q: write values such as 200ms or 0.2", item)}
-		}
-		out = append(out, d.Seconds())
-	}
-	return out, nil
 }
 
 // labelNames returns the names of a label set, sorted.

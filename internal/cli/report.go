@@ -7,16 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"tailscope/api"
-	"tailscope/internal/config"
 	"tailscope/internal/report"
 )
 
@@ -39,12 +35,12 @@ func newReport(io streams) *cobra.Command {
 // slaFlags are what `report sla` was asked for.
 type slaFlags struct {
 	*question
-	period, zone, objective, under, t, output string
-	count                                     int
+	wanted      api.SLARequest
+	end, output string
 }
 
 func newReportSLA(io streams) *cobra.Command {
-	f := slaFlags{question: newQuestion(io, "text", "markdown", "html", "csv", "json")}
+	f := slaFlags{question: newQuestion(io, "text", "markdown", "html", "csv", "json"), wanted: api.SLARequest{Period: "week", Zone: "UTC"}}
 	cmd := &cobra.Command{
 		Use:   "sla",
 		Short: "requests, Apdex, quantiles and errors by day, week or month",
@@ -56,14 +52,9 @@ func newReportSLA(io streams) *cobra.Command {
 	f.serverFlag.register(fs)
 	f.registerFormat(fs)
 	f.registerNames(fs, "the service; needed")
-	fs.StringVar(&f.match, "match", "", "further PromQL matchers, such as '{version=\"1.4\"}'")
-	fs.StringVar(&f.period, "period", "week", "day, week (from Monday) or month")
-	fs.IntVar(&f.count, "count", 0, "how many periods; default 7 days, 8 weeks or 6 months")
-	fs.StringVar(&f.zone, "tz", "UTC", "time `zone` in which days begin, such as Europe/Berlin")
+	bind(fs, &f.Selection, "match")
+	bind(fs, &f.wanted, "period", "count", "tz", "objective", "under", "t")
 	fs.StringVar(&f.end, "end", "now", "a `moment` in the last period: RFC 3339, a date, or now-7d")
-	fs.StringVar(&f.objective, "objective", "", "`share` of requests that should be good, such as 99% or 0.99; needs --under")
-	fs.StringVar(&f.under, "under", "", "`time` within which a good request is answered, such as 500ms")
-	fs.StringVar(&f.t, "t", "", "`time` that satisfies a user; default the service's target")
 	fs.StringVar(&f.output, "output", "", "`file` to write to instead of the terminal")
 	cmd.RunE = f.run(func(ctx context.Context) error {
 		q, err := f.query()
@@ -110,7 +101,7 @@ func bytesToFile(name string, out io.Writer, content []byte) error {
 // lastMoment is where the report ends. A date is a whole day of the report's zone.
 func (f *slaFlags) lastMoment() (time.Time, error) {
 	if day, err := time.Parse(time.DateOnly, f.end); err == nil {
-		if zone, err := time.LoadLocation(f.zone); err == nil { // else the server says what is wrong
+		if zone, err := time.LoadLocation(f.wanted.Zone); err == nil { // else the server says what is wrong
 			return time.Date(day.Year(), day.Month(), day.Day()+1, 0, 0, 0, 0, zone), nil
 		}
 	}
@@ -118,12 +109,12 @@ func (f *slaFlags) lastMoment() (time.Time, error) {
 }
 
 func (f *slaFlags) query() (api.SLARequest, error) {
-	q := api.SLARequest{Period: f.period, Count: f.count, Zone: f.zone}
+	q := f.wanted
 	if f.service == "" {
 		return q, usage{withHint(errors.New("a report is of one service"), "name it with --service; tailscope query services lists them")}
 	}
-	if f.count < 0 {
-		return q, usage{fmt.Errorf("--count %d: write 1 or more", f.count)}
+	if q.Count < 0 {
+		return q, usage{fmt.Errorf("--count %d: write 1 or more", q.Count)}
 	}
 	q.Match = matchText(f.matchers())
 	if f.end != "now" {
@@ -133,60 +124,8 @@ func (f *slaFlags) query() (api.SLARequest, error) {
 		}
 		q.End = unix(at.Unix())
 	}
-	if (f.objective == "") != (f.under == "") {
+	if (q.Objective == 0) != (q.Under == 0) {
 		return q, usage{errors.New("--objective and --under belong together: write --objective 99% --under 500ms")}
 	}
-	var err error
-	if f.objective != "" {
-		if q.Objective, err = parseShare(f.objective, "99%"); err != nil {
-			return q, usage{fmt.Errorf("--objective %w", err)}
-		}
-		if q.Under, err = parseSeconds(f.under); err != nil {
-			return q, usage{fmt.Errorf("--under %w", err)}
-		}
-	}
-	if f.t != "" {
-		if q.T, err = parseSeconds(f.t); err != nil {
-			return q, usage{fmt.Errorf("--t %w", err)}
-		}
-	}
 	return q, nil
-}
-
-// parseShare reads 99%, 99.9 % or 0.99; example is one, for the error.
-func parseShare(s, example string) (float64, error) {
-	v, isPercent, err := shareNumber(s)
-	switch {
-	case err != nil || math.IsNaN(v):
-	case v > 0 && v < 1:
-		return math.Round(v*1e9) / 1e9, nil
-	case !isPercent && v > 1 && v < 100:
-		return 0, fmt.Errorf("%q is more than everything: write %s%%", s, strings.TrimSpace(s))
-	}
-	return 0, fmt.Errorf("%q is not a share: write one between 0%% and 100%%, such as %s", s, example)
-}
-
-// shareNumber reads 99% as 0.99, and a number without the sign as it is.
-func shareNumber(s string) (v float64, isPercent bool, err error) {
-	number, isPercent := strings.CutSuffix(strings.TrimSpace(s), "%")
-	v, err = strconv.ParseFloat(strings.TrimSpace(number), 64)
-	if isPercent {
-		v /= 100
-	}
-	return v, isPercent, err
-}
-
-// parseSeconds reads 500ms, 1.5h, 1d or plain seconds, from a nanosecond to 100 years.
-func parseSeconds(s string) (float64, error) {
-	v, err := strconv.ParseFloat(s, 64)
-	if err != nil {
-		var d time.Duration
-		if d, err = config.ParseDuration(s); err == nil {
-			v = d.Seconds()
-		}
-	}
-	if err != nil || !(v >= 1e-9 && v <= 36500*86400) {
-		return 0, fmt.Errorf("%q is not a time: write one such as 500ms or 0.5", s)
-	}
-	return v, nil
 }

@@ -12,7 +12,7 @@ import (
 
 // newReportSession is what came of anything in the log book, in full.
 func newReportSession(io streams) *cobra.Command {
-	f := &sessionReport{question: newQuestion(io, "text", "md", "markdown", "html", "json")}
+	f := &sessionReport{question: newQuestion(io, "text", "md", "markdown", "html", "json"), wanted: api.SessionVerdictRequest{Limit: 20}}
 	cmd := &cobra.Command{
 		Use:   "session ID",
 		Short: "what came of a mirror session, a run of load, an experiment, a search for capacity or a simulation",
@@ -23,10 +23,7 @@ func newReportSession(io streams) *cobra.Command {
 	fs := cmd.Flags()
 	f.serverFlag.register(fs)
 	f.registerFormat(fs)
-	fs.StringVar(&f.start, "start", "", "of a mirror session, judge from this `moment` on: RFC 3339, Unix seconds, or now-6h; default from its beginning")
-	fs.StringVar(&f.end, "end", "", "of a mirror session, judge up to this `moment`; default to its end")
-	fs.StringVar(&f.measures, "measures", "", "of a mirror session, judge only these, such as `ratio,p99`: ratio, p50, p75, p90, p95, p99, p99.9, mean, errors, first_byte, bytes")
-	fs.IntVar(&f.limit, "limit", 20, "how many operations and tenants of a mirror session to list")
+	bind(fs, &f.wanted, "start", "end", "measures", "limit")
 	fs.StringVar(&f.output, "output", "", "`file` to write to instead of the terminal")
 	var id string
 	write := f.run(func(ctx context.Context) error { return f.report(ctx, id) })
@@ -39,13 +36,13 @@ func newReportSession(io streams) *cobra.Command {
 
 type sessionReport struct {
 	*question
-	measures, output string
-	limit            int
+	wanted api.SessionVerdictRequest
+	output string
 }
 
 func (f *sessionReport) report(ctx context.Context, id string) error {
-	if f.limit < 1 {
-		return usage{fmt.Errorf("--limit %d: write 1 or more", f.limit)}
+	if f.wanted.Limit < 1 {
+		return usage{fmt.Errorf("--limit %d: write 1 or more", f.wanted.Limit)}
 	}
 	x, err := f.client().Session(ctx, id)
 	if err != nil {
@@ -53,7 +50,8 @@ func (f *sessionReport) report(ctx context.Context, id string) error {
 	}
 	var v *api.MirrorVerdictResponse
 	if x.Kind == "mirror" {
-		v, err = f.client().SessionVerdict(ctx, api.SessionVerdictRequest{ID: id, Start: api.Time(f.start), End: api.Time(f.end), Measures: splitList(f.measures), Limit: f.limit})
+		f.wanted.ID = id
+		v, err = f.client().SessionVerdict(ctx, f.wanted)
 		if err != nil {
 			return f.failed(err)
 		}

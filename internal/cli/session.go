@@ -61,11 +61,9 @@ func newSessionList(io streams) *cobra.Command {
 	q.serverFlag.register(cmd.Flags())
 	q.registerRange(cmd.Flags(), "") // of all time unless it is said
 	q.registerFormat(cmd.Flags())
-	cmd.Flags().StringVar(&ask.State, "state", "", "only sessions that are running, ended or lost")
-	cmd.Flags().StringVar(&ask.Kind, "kind", "", "only those of this `kind`: mirror, bench, experiment, capacity or simulation")
-	cmd.Flags().StringVar(&ask.Search, "search", "", "only those with these `words` in their name, hypothesis, variable, settings, service or headline")
+	bind(cmd.Flags(), &ask, "state", "kind", "search")
 	cmd.RunE = q.run(func(ctx context.Context) error {
-		ask.Start, ask.End = api.Time(q.start), api.Time(q.end)
+		ask.Start, ask.End = q.Start, q.End
 		if cmd.Flags().Changed("since") {
 			var err error
 			if ask.Start, ask.End, err = q.timeRange(); err != nil {

@@ -46,6 +46,9 @@ func (s *settings) register(cmd *cobra.Command, all *pflag.FlagSet, example stri
 	s.addFlag(s.flags, example)
 	for _, fs := range []*pflag.FlagSet{s.flags, s.own} {
 		fs.VisitAll(func(f *pflag.Flag) {
+			if b, ok := f.Value.(*boundFlag); ok {
+				b.called = s.called(f.Name)
+			}
 			f.Usage = flagNamed.ReplaceAllStringFunc(f.Usage, func(flag string) string {
 				if name, own := strings.CutPrefix(flag, "--"); own {
 					return s.called(name)
@@ -146,11 +149,13 @@ func (s *settings) setKey(key, value string) error {
 
 // setFlag sets a flag from a text as files have it: yes is true, 2d is 48h.
 func setFlag(fs *pflag.FlagSet, f *pflag.Flag, text string) error {
-	plain, err := plainValue(f.Value.Type(), text)
-	if err != nil {
-		return err
+	if _, ok := f.Value.(*boundFlag); !ok { // which reads all that files have
+		var err error
+		if text, err = plainValue(f.Value.Type(), text); err != nil {
+			return err
+		}
 	}
-	err = fs.Set(f.Name, plain)
+	err := fs.Set(f.Name, text)
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
 		return invalid.Unwrap() // the caller names the key
@@ -277,6 +282,10 @@ func (s *settings) instead(fs *pflag.FlagSet, flag string) string {
 // flagError says what is wrong with a flag, and what replaces one that is a setting
 // now.
 func flagError(cmd *cobra.Command, err error) error {
+	var wrong usage
+	if errors.As(err, &wrong) {
+		return wrong // a bound flag has said it all
+	}
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
 	if f := cmd.Flags().Lookup("set"); f != nil && errors.As(err, &unknown) {

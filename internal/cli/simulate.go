@@ -141,8 +141,8 @@ func newSimulateSchema(io streams) *cobra.Command {
 func newSimulateLeaves(io streams) *cobra.Command {
 	q := newQuestion(io, "json")
 	q.format = "json"
-	var output, step string
-	var classes int
+	wanted := api.LeavesRequest{Classes: 20}
+	var output string
 	cmd := &cobra.Command{
 		Use:   "leaves SERVICE[/OPERATION]",
 		Short: "write what a service's requests took, slot by slot, into a file that is simulated without the server",
@@ -153,21 +153,17 @@ func newSimulateLeaves(io streams) *cobra.Command {
 	fs := cmd.Flags()
 	q.serverFlag.register(fs)
 	q.registerRange(fs, "1h")
-	fs.StringVar(&q.match, "match", "", "further PromQL matchers, such as '{instance=\"solr-1\"}'")
-	fs.StringVar(&step, "step", "", "`length` of a slot, such as 10s or 1m; default the shortest that has observations enough")
-	fs.IntVar(&classes, "classes", 20, "operations that are kept apart, the rest as one")
+	bind(fs, &q.Selection, "match")
+	bind(fs, &wanted, "step", "classes")
 	fs.StringVarP(&output, "output", "o", "", "`file` to write to instead of the terminal")
 	var of spec.From
 	ask := q.run(func(ctx context.Context) error {
 		var err error
-		l := api.LeavesRequest{Match: of.Selector(), Classes: classes}
-		if l.Step, err = optionalDuration("--step", step); err != nil {
+		wanted.Match = of.Selector()
+		if wanted.Start, wanted.End, err = q.timeRange(); err != nil {
 			return err
 		}
-		if l.Start, l.End, err = q.timeRange(); err != nil {
-			return err
-		}
-		leaves, err := q.client().Leaves(ctx, l)
+		leaves, err := q.client().Leaves(ctx, wanted)
 		if err != nil {
 			return q.failed(err)
 		}
@@ -179,7 +175,7 @@ func newSimulateLeaves(io streams) *cobra.Command {
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		of.Service, of.Operation, _ = strings.Cut(args[0], "/")
-		of.Match = q.match
+		of.Match = q.Match
 		return ask(cmd, args)
 	}
 	return cmd

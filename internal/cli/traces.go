@@ -14,8 +14,7 @@ import (
 
 func newQueryTraces(io streams) *cobra.Command {
 	q := newQuestion(io, "table", "json", "csv")
-	var low, high, why, sort string
-	var limit int
+	wanted := api.TracesRequest{Limit: 25}
 	var text bool
 	cmd := &cobra.Command{
 		Use:   "traces [ID]",
@@ -31,34 +30,24 @@ func newQueryTraces(io streams) *cobra.Command {
 	}
 	q.registerRequests(cmd, "1h")
 	q.registerPicture(cmd.Flags())
-	cmd.Flags().StringVar(&low, "min", "", "only requests that took at least this `time`")
-	cmd.Flags().StringVar(&high, "max", "", "only requests that took at most this `time`")
-	cmd.Flags().StringVar(&why, "why", "", "only those kept for these `reasons`: slow, failed, exemplar")
-	cmd.Flags().StringVar(&sort, "sort", "", "slowest (default) or newest first")
-	cmd.Flags().IntVar(&limit, "limit", 25, "how many requests")
+	bind(cmd.Flags(), &wanted, "min", "max", "why", "sort", "limit")
 	cmd.Flags().BoolVar(&text, "text", false, "with an id: print the statements under their spans")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return q.run(func(ctx context.Context) error {
 			if len(args) == 1 {
-				return oneTrace(ctx, io, q, args[0], text)
+				return showTrace(ctx, q, args[0], text)
 			}
-			return listTraces(ctx, io, q, api.TracesRequest{Why: splitList(why), Sort: sort, Limit: limit}, low, high)
+			return listTraces(ctx, q, wanted)
 		})(cmd, args)
 	}
 	return cmd
 }
 
-func listTraces(ctx context.Context, io streams, q *question, ask api.TracesRequest, low, high string) (err error) {
-	if ask.Requests, err = q.requests(); err != nil {
+func listTraces(ctx context.Context, q *question, wanted api.TracesRequest) (err error) {
+	if wanted.Requests, err = q.requests(); err != nil {
 		return err
 	}
-	if ask.Min, err = optionalDuration("--min", low); err != nil {
-		return err
-	}
-	if ask.Max, err = optionalDuration("--max", high); err != nil {
-		return err
-	}
-	r, err := q.client().Traces(ctx, ask)
+	r, err := q.client().Traces(ctx, wanted)
 	if err != nil {
 		return q.failed(err)
 	}
@@ -68,7 +57,7 @@ func listTraces(ctx context.Context, io streams, q *question, ask api.TracesRequ
 	return q.answer(report.Traces(r, q.now().Location()))
 }
 
-func oneTrace(ctx context.Context, io streams, q *question, id string, text bool) error {
+func showTrace(ctx context.Context, q *question, id string, text bool) error {
 	r, err := q.client().Trace(ctx, strings.ToLower(strings.TrimSpace(id)))
 	if err != nil {
 		var said *client.Error
