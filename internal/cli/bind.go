@@ -32,22 +32,25 @@ func bind(fs *pflag.FlagSet, request any, flags ...string) {
 		if !ok {
 			panic(fmt.Sprintf("cli: %s has no parameter for --%s", v.Type(), name)) // tests build every command
 		}
-		bindField(fs, name, v.FieldByIndex(f.Index), f.Tag)
+		bindField(fs, v.FieldByIndex(f.Index).Addr().Interface(), name, cmp.Or(f.Tag.Get("help"), f.Tag.Get("doc")), f.Tag)
 	}
 }
 
-func bindField(fs *pflag.FlagSet, name string, v reflect.Value, tag reflect.StructTag) {
-	usage := cmp.Or(tag.Get("help"), tag.Get("doc"))
+// bindField registers a flag for a field, or for any other variable.
+func bindField(fs *pflag.FlagSet, field any, name, usage string, tag reflect.StructTag) {
+	v := reflect.ValueOf(field).Elem()
 	if !v.IsZero() {
 		usage, _, _ = strings.Cut(usage, "; default ") // that of the server
 	}
-	switch p := v.Addr().Interface().(type) {
+	switch p := field.(type) {
 	case *bool:
 		fs.BoolVar(p, name, *p, usage)
 	case *int:
 		fs.IntVar(p, name, *p, usage)
 	default:
 		b := &boundFlag{called: "--" + name, field: v, tag: tag}
+		b.typ, b.parse = b.kind(field)
+		b.typ = cmp.Or(tag.Get("value"), b.typ)
 		if v.Kind() == reflect.String {
 			b.text = v.String()
 		}
@@ -58,48 +61,15 @@ func bindField(fs *pflag.FlagSet, name string, v reflect.Value, tag reflect.Stru
 // boundFlag is a flag whose value is a field of a request.
 type boundFlag struct {
 	called string // in messages: --level, or --set level
+	typ    string // in help
 	field  reflect.Value
 	tag    reflect.StructTag
+	parse  func(text string) error
 	text   string
 }
 
 func (b *boundFlag) String() string { return b.text }
-
-// Type returns the name of the value in help.
-func (b *boundFlag) Type() string {
-	if name := b.tag.Get("value"); name != "" {
-		return name
-	}
-	switch b.field.Addr().Interface().(type) {
-	case *string:
-		return "string"
-	case *api.Time:
-		return "moment"
-	case *time.Duration, **time.Duration:
-		return "duration"
-	case *float64:
-		if b.seconds() {
-			return "duration"
-		}
-		return "share"
-	case *api.Share:
-		return "share"
-	case *api.Quantile:
-		return "quantile"
-	case *api.Quantiles:
-		return "quantiles"
-	case *[]string:
-		return "list"
-	case *[]float64:
-		return "values"
-	case **float64:
-		return "value"
-	}
-	panic("cli: a parameter of type " + b.field.Type().String()) // tests build every command
-}
-
-// seconds reports whether a number is a time; a number without a unit is a share of 1.
-func (b *boundFlag) seconds() bool { return b.tag.Get("unit") == "seconds" }
+func (b *boundFlag) Type() string   { return b.typ }
 
 // Set implements pflag.Value. An empty text is a flag that is not given.
 func (b *boundFlag) Set(text string) error {
@@ -114,53 +84,46 @@ func (b *boundFlag) Set(text string) error {
 	return nil
 }
 
-func (b *boundFlag) parse(text string) (err error) {
-	switch p := b.field.Addr().Interface().(type) {
+// kind returns the name of a field's type in help, and what parses a text into the
+// field. A number with the unit seconds is a duration, any other a share of 1.
+func (b *boundFlag) kind(field any) (name string, parse func(text string) error) {
+	share := func(text string) (float64, error) { return parseShare(text, b.tag.Get("example")) }
+	switch p := field.(type) {
 	case *string:
-		*p = text
+		return "string", func(text string) error { *p = text; return nil }
 	case *api.Time:
-		*p, err = parseTime(text)
+		return "moment", into(p, parseTime)
 	case *time.Duration:
-		*p, err = b.parseDuration(text)
+		return "duration", into(p, b.parseDuration)
 	case **time.Duration:
-		*p = new(time.Duration)
-		**p, err = b.parseDuration(text)
+		return "duration", func(text string) error { *p = new(time.Duration); return into(*p, b.parseDuration)(text) }
 	case *float64:
-		if b.seconds() {
-			*p, err = parseSeconds(text)
-		} else {
-			*p, err = parseShare(text, b.tag.Get("example"))
+		if b.tag.Get("unit") == "seconds" {
+			return "duration", into(p, parseSeconds)
 		}
+		return "share", into(p, share)
 	case *api.Share:
-		var v float64
-		v, err = parseShare(text, b.tag.Get("example"))
-		*p = api.Share(v)
+		return "share", into((*float64)(p), share)
 	case *api.Quantile:
-		var v float64
-		if v, err = strconv.ParseFloat(text, 64); err != nil || !(v > 0 && v < 1) {
-			return fmt.Errorf("%q is not a quantile: write one between 0 and 1, such as %s", text, b.tag.Get("example"))
-		}
-		*p = api.Quantile(v)
+		return "quantile", into((*float64)(p), b.parseQuantile)
 	case *api.Quantiles:
-		*p = splitList(text)
+		return "quantiles", func(text string) error { *p = splitList(text); return nil }
 	case *[]string:
-		*p = splitList(text)
+		return "list", func(text string) error { *p = splitList(text); return nil }
 	case *[]float64:
-		for _, item := range splitList(text) {
-			v, ok := parseValue(item)
-			if !ok {
-				return fmt.Errorf("%q: write values such as 200ms or 0.2", item)
-			}
-			*p = append(*p, v)
-		}
+		return "values", into(p, parseValues)
 	case **float64:
-		v, ok := parseValue(text)
-		if !ok {
-			return fmt.Errorf("%q: write a value such as 200ms or 0.2", text)
-		}
-		*p = &v
+		return "value", func(text string) error { *p = new(float64); return into(*p, parseValue)(text) }
 	}
-	return err
+	panic(fmt.Sprintf("cli: a parameter of type %T", field)) // tests build every command
+}
+
+// into returns a parser that puts what parse returns into a variable.
+func into[T any](p *T, parse func(text string) (T, error)) func(text string) error {
+	return func(text string) (err error) {
+		*p, err = parse(text)
+		return err
+	}
 }
 
 // parseDuration reads a duration of 0 or more, above 0 if the tag positive says so.
@@ -178,6 +141,14 @@ func (b *boundFlag) parseDuration(text string) (time.Duration, error) {
 		d = -d
 	}
 	return d, nil
+}
+
+func (b *boundFlag) parseQuantile(text string) (float64, error) {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v > 0 && v < 1) {
+		return 0, fmt.Errorf("%q is not a quantile: write one between 0 and 1, such as %s", text, b.tag.Get("example"))
+	}
+	return v, nil
 }
 
 // longest is the longest duration of a flag: 100 years.
@@ -213,12 +184,29 @@ func parseSeconds(text string) (float64, error) {
 }
 
 // parseValue reads a finite number, or a duration as seconds.
-func parseValue(text string) (float64, bool) {
-	if v, err := strconv.ParseFloat(text, 64); err == nil {
-		return v, !math.IsNaN(v) && !math.IsInf(v, 0)
+func parseValue(text string) (float64, error) {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		var d time.Duration
+		d, err = config.ParseDuration(text)
+		v = d.Seconds()
 	}
-	d, err := config.ParseDuration(text)
-	return d.Seconds(), err == nil
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0, fmt.Errorf("%q: write a value such as 200ms or 0.2", text)
+	}
+	return v, nil
+}
+
+// parseValues reads a list of values.
+func parseValues(text string) (values []float64, err error) {
+	for _, item := range splitList(text) {
+		v, err := parseValue(item)
+		if err != nil {
+			return nil, fmt.Errorf("%q: write values such as 200ms or 0.2", item)
+		}
+		values = append(values, v)
+	}
+	return values, nil
 }
 
 // parseShare reads 99%, 99.9 % or 0.99; example is a number, for the error.

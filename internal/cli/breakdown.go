@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,17 +23,22 @@ func (q *question) registerRequests(cmd *cobra.Command, since string) {
 	q.registerFormat(fs)
 }
 
-// requests is the selection that the flags say.
+// matchText returns the matchers that the flags say, empty if there are none.
+func (q *question) matchText() string {
+	ms := q.matchers()
+	if len(ms) == 0 {
+		return ""
+	}
+	return "{" + strings.Join(ms, ",") + "}"
+}
+
+// requests returns the selection that the flags say.
 func (q *question) requests() (api.Requests, error) {
 	start, end, err := q.timeRange()
 	if err != nil {
 		return api.Requests{}, err
 	}
-	match := ""
-	if ms := q.matchers(); len(ms) > 0 {
-		match = matchText(ms)
-	}
-	return api.Requests{Match: match, Start: start, End: end}, nil
+	return api.Requests{Match: q.matchText(), Start: start, End: end}, nil
 }
 
 // nothing says that a range is empty.

@@ -60,18 +60,6 @@ func newCheckQuestion(io streams, cmd *cobra.Command) *checkQuestion {
 	return q
 }
 
-// moment reads a flag that may hold one; 0 if it is empty.
-func (q *checkQuestion) moment(flag, text string) (api.Float, error) {
-	if text == "" {
-		return 0, nil
-	}
-	t, err := parseMoment(text, q.now())
-	if err != nil {
-		return 0, usage{fmt.Errorf("--%s %w", flag, err)}
-	}
-	return api.Float(float64(t.UnixMilli()) / 1e3), nil
-}
-
 func newCheckList(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -135,12 +123,12 @@ func newCheckAck(io streams) *cobra.Command {
 	}
 	q := newCheckQuestion(io, cmd)
 	var a api.Ack
-	var until string
+	var until api.Time
 	var undo bool
 	f := cmd.Flags()
 	f.StringVar(&a.User, "user", userName(), "who takes care")
 	f.StringVar(&a.Comment, "comment", "", "what is done about it")
-	f.StringVar(&until, "until", "", "a `moment` such as now+2h; default until the check is OK")
+	bindField(f, &until, "until", "when it is over, such as now+2h; default when the check is OK", "")
 	f.BoolVar(&undo, "undo", false, "take it back")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r, err := q.acknowledge(cmd.Context(), args[0], a, until, undo)
@@ -149,18 +137,14 @@ func newCheckAck(io streams) *cobra.Command {
 	return cmd
 }
 
-func (q *checkQuestion) acknowledge(ctx context.Context, id string, a api.Ack, until string, undo bool) (*api.Check, error) {
+func (q *checkQuestion) acknowledge(ctx context.Context, id string, a api.Ack, until api.Time, undo bool) (*api.Check, error) {
 	if a.User == "" {
 		return nil, usage{withHint(fmt.Errorf("nobody is named"), "write --user NAME")}
 	}
 	if undo {
 		return q.client().UnacknowledgeCheck(ctx, id, a.User)
 	}
-	var err error
-	if a.Until, err = q.moment("until", until); err != nil {
-		return nil, err
-	}
-	if until == "" {
+	if a.Until = secondsOf(until, q.now()); until == "" {
 		a.Until = api.Float(math.NaN())
 	}
 	return q.client().AcknowledgeCheck(ctx, id, a)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -39,12 +40,13 @@ func newMaintenanceAdd(io streams) *cobra.Command {
 	}
 	q := newCheckQuestion(io, cmd)
 	var m api.Maintenance
-	var start, end, long string
+	var start, end api.Time
+	var long string
 	f := cmd.Flags()
 	f.StringArrayVar(&m.Checks, "check", nil, "`name` or id of a check; may be given again; default all")
 	f.StringVar(&m.Match, "match", "", "only checks with these labels: PromQL `matchers`")
-	f.StringVar(&start, "start", "", "the `moment` it begins; default now")
-	f.StringVar(&end, "end", "", "the `moment` it ends")
+	bindField(f, &start, "start", "when it begins; default now", "")
+	bindField(f, &end, "end", "when it ends", "")
 	f.StringVar(&long, "for", "", "how long it takes, instead of --end: a `duration` such as 2h")
 	f.StringVar(&m.User, "user", userName(), "who says so")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -59,17 +61,13 @@ func newMaintenanceAdd(io streams) *cobra.Command {
 	return cmd
 }
 
-// between reads a beginning and an end or a length.
-func (q *checkQuestion) between(start, end, long string) (from, to api.Float, err error) {
+// between returns a beginning, default now, and an end, which is given or follows from
+// a length.
+func (q *checkQuestion) between(start, end api.Time, long string) (from, to api.Float, err error) {
 	if (end == "") == (long == "") {
 		return 0, 0, usage{withHint(fmt.Errorf("when does it end?"), "write --for 2h, or --end with a moment")}
 	}
-	if start == "" {
-		start = "now"
-	}
-	if from, err = q.moment("start", start); err != nil {
-		return 0, 0, err
-	}
+	from = secondsOf(cmp.Or(start, "now"), q.now())
 	if long != "" {
 		d, err := parseSince(long)
 		if err != nil {
@@ -77,8 +75,7 @@ func (q *checkQuestion) between(start, end, long string) (from, to api.Float, er
 		}
 		return from, from + api.Float(d.Seconds()), nil
 	}
-	to, err = q.moment("end", end)
-	return from, to, err
+	return from, secondsOf(end, q.now()), nil
 }
 
 func newMaintenanceList(io streams) *cobra.Command {
@@ -116,12 +113,13 @@ func newIncidentAdd(io streams) *cobra.Command {
 	}
 	q := newCheckQuestion(io, cmd)
 	var m api.MarkedIncident
-	var start, end, long string
+	var start, end api.Time
+	var long string
 	f := cmd.Flags()
 	f.StringVar(&m.Check, "check", "", "the check that should see it; default every one")
 	f.StringVar(&m.Service, "service", "", "the service it concerned")
-	f.StringVar(&start, "start", "", "the `moment` it began")
-	f.StringVar(&end, "end", "", "the `moment` it ended")
+	bindField(f, &start, "start", "when it began", "")
+	bindField(f, &end, "end", "when it ended", "")
 	f.StringVar(&long, "for", "", "how long it took, instead of --end")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		m.Name = args[0]

@@ -30,9 +30,7 @@ func newCheckHistory(io streams) *cobra.Command {
 			return err
 		}
 		if wanted.Step == 0 {
-			if wanted.Step, err = q.thirtieth(); err != nil {
-				return err
-			}
+			wanted.Step = q.defaultStep(wanted.Start, wanted.End)
 		}
 		wanted.ID = args[0]
 		r, err := q.client().Check(cmd.Context(), wanted)
@@ -41,23 +39,10 @@ func newCheckHistory(io streams) *cobra.Command {
 	return cmd
 }
 
-// thirtieth is a step that makes some thirty lines of the range.
-func (q *checkQuestion) thirtieth() (time.Duration, error) {
-	end, err := parseMoment(string(q.End), q.now())
-	if err != nil {
-		return 0, usage{fmt.Errorf("--end %w", err)}
-	}
-	since, err := parseSince(q.since)
-	if q.Start != "" {
-		start, err := parseMoment(string(q.Start), q.now())
-		if err != nil {
-			return 0, usage{fmt.Errorf("--start %w", err)}
-		}
-		since = end.Sub(start)
-	} else if err != nil {
-		return 0, usage{fmt.Errorf("--since %w", err)}
-	}
-	return max(10*time.Second, (since / 30).Truncate(time.Second)), nil
+// defaultStep returns a step that makes about thirty lines of a range.
+func (q *checkQuestion) defaultStep(start, end api.Time) time.Duration {
+	now := q.now()
+	return max(10*time.Second, (momentOf(end, now).Sub(momentOf(start, now)) / 30).Truncate(time.Second))
 }
 
 func newCheckEvaluate(io streams) *cobra.Command {
@@ -70,17 +55,13 @@ func newCheckEvaluate(io streams) *cobra.Command {
 	}
 	q := newCheckQuestion(io, cmd)
 	var e api.CheckEvaluate
-	var at string
+	var at api.Time
 	f := cmd.Flags()
-	f.StringVar(&at, "at", "", "the `moment`; default now")
+	bindField(f, &at, "at", "when; default now", "")
 	f.StringVar(&e.Check, "check", "", "as this check evaluates: its zone, null policy and value")
 	f.StringVar(&e.Null, "null", "", "strict, skip or zero")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		e.Expression = args[0]
-		var err error
-		if e.At, err = q.moment("at", at); err != nil {
-			return err
-		}
+		e.Expression, e.At = args[0], secondsOf(at, q.now())
 		r, err := q.client().EvaluateCheck(cmd.Context(), e)
 		return q.answer(err, func() *report.Document { return q.checks().Evaluation(r) })
 	}
@@ -119,14 +100,7 @@ says when it would have been told of. Incidents that were marked
 		if err != nil {
 			return err
 		}
-		for _, at := range []struct {
-			flag, text string
-			into       *api.Float
-		}{{"start", string(start), &b.Start}, {"end", string(end), &b.End}} {
-			if *at.into, err = q.moment(at.flag, at.text); err != nil {
-				return err
-			}
-		}
+		b.Start, b.End = secondsOf(start, q.now()), secondsOf(end, q.now())
 		if every != "" {
 			d, err := parseSince(every)
 			if err != nil {

@@ -134,9 +134,7 @@ func (f *compareFlags) query() (api.CompareRequest, error) {
 	if f.curve {
 		q.Include = []string{"curve"}
 	}
-	if ms := f.matchers(); len(ms) > 0 {
-		q.Match = matchText(ms)
-	}
+	q.Match = f.matchText()
 	if !f.watch && f.watched != (watchFlags{}) {
 		return q, errors.New("--for and --set every belong to --watch")
 	}
@@ -167,11 +165,7 @@ func (f *compareFlags) query() (api.CompareRequest, error) {
 			return q, err
 		}
 		if f.watch && f.Start == "" { // the beginning stays where it is
-			start, err := parseMoment(string(q.Start), f.now())
-			if err != nil {
-				return q, fmt.Errorf("--since %w", err)
-			}
-			q.Start = unix(start.Unix())
+			q.Start = unix(momentOf(q.Start, f.now()).Unix())
 		}
 	default:
 		if q.A, err = f.parseSide("a", q.A); err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -82,8 +83,8 @@ func (f *experimentFlags) gateOf(ctx context.Context, x *experiment.Experiment) 
 
 func newExperimentGate(io streams) *cobra.Command {
 	q := newQuestion(io, "text", "json")
-	g := experiment.Gate{Allowed: experiment.Allowed}
-	var allowed, compare, measures string
+	var g experiment.Gate
+	var compare string
 	cmd := &cobra.Command{
 		Use:   "gate RESULT [BASELINE]",
 		Short: "say whether something became worse: exit code 1 if it did",
@@ -104,19 +105,12 @@ is allowed.`,
 	fs := cmd.Flags()
 	q.serverFlag.register(fs)
 	q.registerFormat(fs)
-	fs.StringVar(&allowed, "allowed", "5%", "`share` by which a measure may be worse")
+	bindField(fs, &g.Allowed, "allowed", "share by which a measure may be worse; default 5%", `example:"0.05"`)
 	fs.StringVar(&compare, "compare", "ratio", "ratio, of settings to their control; or absolute, figures themselves")
-	fs.StringVar(&measures, "measures", "", "only these may fail it, such as `p99,errors`; default p50, p95, p99, mean and errors")
+	bindField(fs, &g.Measures, "measures", "only these may fail it, such as p99,errors; default p50, p95, p99, mean and errors", "")
 	var args []string
 	run := q.run(func(ctx context.Context) error {
-		share, err := parseShare(allowed, "5%")
-		if err != nil {
-			return usage{fmt.Errorf("--allowed %w", err)}
-		}
-		g.Allowed, g.Measures = share, splitList(measures)
-		if len(g.Measures) == 0 {
-			g.Measures = nil
-		}
+		g.Allowed = cmp.Or(g.Allowed, experiment.Allowed)
 		switch compare {
 		case "ratio":
 		case "absolute":

@@ -21,14 +21,31 @@ func parseSince(s string) (time.Duration, error) {
 // parseTime returns a moment as the server reads it. Of a date and a time without a
 // zone it reads those of this machine.
 func parseTime(text string) (api.Time, error) {
-	if _, err := strconv.ParseFloat(text, 64); err == nil {
-		return api.Time(text), nil
-	}
 	if t, ok := parseLocal(text, time.Local); ok {
 		return unix(t.Unix()), nil
 	}
+	if text == "0" {
+		return api.Time(text), nil // the beginning of everything
+	}
 	_, err := parseMoment(text, time.Unix(0, 0))
 	return api.Time(text), err
+}
+
+// momentOf returns a moment that parseTime has read.
+func momentOf(t api.Time, now time.Time) time.Time {
+	at, err := parseMoment(string(t), now)
+	if err != nil {
+		return time.Unix(0, 0)
+	}
+	return at
+}
+
+// secondsOf returns a moment that parseTime has read in Unix seconds, 0 if it is empty.
+func secondsOf(t api.Time, now time.Time) api.Float {
+	if t == "" {
+		return 0
+	}
+	return api.Float(float64(momentOf(t, now).UnixMilli()) / 1e3)
 }
 
 // parseMoment reads what the server reads: RFC 3339, Unix seconds, now, now-6h;

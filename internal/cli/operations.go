@@ -2,15 +2,12 @@ package cli
 
 import (
 	"context"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"tailscope/api"
 	"tailscope/internal/report"
 )
-
-func matchText(ms []string) string { return "{" + strings.Join(ms, ",") + "}" }
 
 func newQueryOperations(io streams) *cobra.Command {
 	q := newQuestion(io, "table", "json", "csv")

@@ -15,13 +15,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/report"
 )
 
 func newQueryPromQL(io streams) *cobra.Command {
 	q := newQuestion(io, "table", "json", "csv")
-	var at, step string
+	at := api.Time("now")
+	var step string
 	cmd := &cobra.Command{
 		Use:   "promql EXPRESSION",
 		Short: "evaluate PromQL, at a moment or over a range",
@@ -32,10 +34,11 @@ func newQueryPromQL(io streams) *cobra.Command {
 	q.serverFlag.register(cmd.Flags())
 	q.registerFormat(cmd.Flags())
 	f := cmd.Flags()
-	f.StringVar(&at, "at", "now", "evaluate at this `moment`")
+	bindField(f, &at, "at", "when to evaluate", "")
 	f.StringVar(&q.since, "since", "", "evaluate over a range that begins so long ago, such as `15m`")
-	f.StringVar((*string)(&q.Start), "start", "", "evaluate over a range that begins at this `moment`")
-	f.StringVar((*string)(&q.End), "end", "now", "end of the range")
+	q.End = "now"
+	bindField(f, &q.Start, "start", "evaluate over a range that begins then", "")
+	bindField(f, &q.End, "end", "end of the range", "")
 	f.StringVar(&step, "step", "", "step of a range; default a thirtieth of it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := q.check(cmd.Flags()); err != nil {
@@ -70,28 +73,16 @@ func newQueryPromQL(io streams) *cobra.Command {
 }
 
 // promRequest is an instant query, or a range query if a beginning is given.
-func promRequest(q *question, expression, at, step string) (path string, v url.Values, err error) {
+func promRequest(q *question, expression string, at api.Time, step string) (path string, v url.Values, err error) {
 	v = url.Values{"query": {expression}}
 	now := q.now()
 	stamp := func(t time.Time) string { return strconv.FormatFloat(float64(t.UnixMilli())/1e3, 'f', -1, 64) }
 	if q.since == "" && q.Start == "" {
-		t, err := parseMoment(at, now)
-		if err != nil {
-			return "", nil, fmt.Errorf("--at %w", err)
-		}
-		v.Set("time", stamp(t))
+		v.Set("time", stamp(momentOf(at, now)))
 		return "/prometheus/api/v1/query", v, nil
 	}
-	end, err := parseMoment(string(q.End), now)
-	if err != nil {
-		return "", nil, fmt.Errorf("--end %w", err)
-	}
-	var start time.Time
-	if q.Start != "" {
-		if start, err = parseMoment(string(q.Start), now); err != nil {
-			return "", nil, fmt.Errorf("--start %w", err)
-		}
-	} else {
+	start, end := momentOf(q.Start, now), momentOf(q.End, now)
+	if q.Start == "" {
 		back, err := parseSince(q.since)
 		if err != nil {
 			return "", nil, fmt.Errorf("--since %w", err)

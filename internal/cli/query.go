@@ -113,11 +113,7 @@ func (q *question) timeRange() (start, end api.Time, err error) {
 	if q.End == "now" {
 		return api.Time("now-" + q.since), q.End, nil
 	}
-	at, err := parseMoment(string(q.End), q.now())
-	if err != nil {
-		return "", "", usage{fmt.Errorf("%s %w", q.called("end"), err)}
-	}
-	return unix(at.Add(-back).Unix()), q.End, nil
+	return unix(momentOf(q.End, q.now()).Add(-back).Unix()), q.End, nil
 }
 
 // matchers are those that the flags say.

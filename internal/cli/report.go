@@ -116,7 +116,7 @@ func (f *slaFlags) query() (api.SLARequest, error) {
 	if q.Count < 0 {
 		return q, usage{fmt.Errorf("--count %d: write 1 or more", q.Count)}
 	}
-	q.Match = matchText(f.matchers())
+	q.Match = f.matchText()
 	if f.end != "now" {
 		at, err := f.lastMoment()
 		if err != nil {
