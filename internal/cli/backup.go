@@ -48,9 +48,9 @@ func isRun(at string) bool {
 	return ok && len(n) >= 6 && strings.Trim(n, "0123456789") == ""
 }
 
-// besideStore are the parts of a data directory that a backup holds with the
-// store. The journal is copied before the store: a generation that the store
-// took in meanwhile is there twice, and counts once.
+// besideStore lists the parts of a data directory that a backup holds beside the
+// store. The journal is copied before the store: a generation that the store stores
+// meanwhile is copied twice, and counts once.
 var besideStore = []string{"journal", "receivers"}
 
 type backupContents struct {
@@ -89,7 +89,7 @@ acknowledged that: it may hold the only copy.`,
 		if to == "" {
 			return usage{withHint(errors.New("--to is missing"), "give the directory that the backup is kept in: --to /mnt/backup/tailscope")}
 		}
-		from, into, err := apart(data, to)
+		from, into, err := refuseNested(data, to)
 		if err != nil {
 			return err
 		}
@@ -138,7 +138,7 @@ func refuseLoss(fsys vfs.FS, data, to string) error {
 	}
 	for _, d := range known {
 		if d.Lost != "" || d.Observations != 0 {
-			return fmt.Errorf("%s: %s: %s has lost %s, which the backup in %s may still hold: %w", d.File, d.Reason, data, cmp.Or(costs(d), "something"), to, errLoss)
+			return fmt.Errorf("%s: %s: %s has lost %s, which the backup in %s may still hold: %w", d.File, d.Reason, data, cmp.Or(describeLoss(d), "something"), to, errLoss)
 		}
 	}
 	return nil
@@ -181,7 +181,7 @@ func makeBackup(ctx context.Context, fsys vfs.FS, data, to string) (c backupCont
 		return c, 0, err
 	}
 	if before.Format == 0 {
-		if err := pebblestore.WriteFile(fsys, fsys.PathJoin(to, backupMark), markOf(id)); err != nil {
+		if err := pebblestore.WriteFile(fsys, fsys.PathJoin(to, backupMark), formatMark(id)); err != nil {
 			return c, 0, err
 		}
 	}
@@ -214,8 +214,8 @@ func makeBackup(ctx context.Context, fsys vfs.FS, data, to string) (c backupCont
 	return c, copied, prune(fsys, to, c.Files, before.Files)
 }
 
-// markOf is the content of backupMark.
-func markOf(id string) []byte {
+// formatMark returns the content of backupMark.
+func formatMark(id string) []byte {
 	return fmt.Appendf(nil, "a backup of store %s is being made, or was interrupted\n", cmp.Or(id, "unknown"))
 }
 
@@ -250,7 +250,7 @@ func backupBefore(fsys vfs.FS, to, id string) (c backupContents, err error) {
 		if err != nil {
 			return c, err
 		}
-		if string(b) != string(markOf(id)) {
+		if string(b) != string(formatMark(id)) {
 			return c, refuse(fmt.Errorf("%s holds the rest of a backup of another store", to), "give an empty directory with --to")
 		}
 	default:
@@ -320,7 +320,7 @@ func copyAll(ctx context.Context, fsys vfs.FS, data, to string, before []pebbles
 		}
 	}
 	for _, dir := range []string{storePart, run, path.Join(run, storePart)} {
-		if err := makeDir(fsys, under(fsys, to, dir)); err != nil {
+		if err := makeDir(fsys, joinSlashed(fsys, to, dir)); err != nil {
 			return nil, err
 		}
 	}
@@ -335,16 +335,16 @@ func copyAll(ctx context.Context, fsys vfs.FS, data, to string, before []pebbles
 	return append(out, files...), err
 }
 
-// under returns the path of a file of a backup, whose own path has slashes.
-func under(fsys vfs.FS, dir, slashed string) string {
+// joinSlashed returns the path of a file of a backup below dir; its own path has slashes.
+func joinSlashed(fsys vfs.FS, dir, slashed string) string {
 	return fsys.PathJoin(append([]string{dir}, strings.Split(slashed, "/")...)...)
 }
 
 // copyPart copies the files of a directory, and of those in it: each receiver has
 // directories of its own. A file that goes meanwhile is left out: what was in it is
-// in the store, or told.
+// in the store, or has been delivered to its receiver.
 func copyPart(ctx context.Context, fsys vfs.FS, data, part, to, run string) (out []pebblestore.BackupFile, err error) {
-	from := under(fsys, data, part)
+	from := joinSlashed(fsys, data, part)
 	names, err := fsys.List(from)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -353,7 +353,7 @@ func copyPart(ctx context.Context, fsys vfs.FS, data, part, to, run string) (out
 		return nil, err
 	}
 	slices.Sort(names)
-	dir := under(fsys, to, path.Join(run, part))
+	dir := joinSlashed(fsys, to, path.Join(run, part))
 	if err := makeDir(fsys, dir); err != nil {
 		return nil, err
 	}
@@ -404,7 +404,7 @@ func prune(fsys vfs.FS, to string, listed, before []pebblestore.BackupFile) erro
 	}
 	var walk func(dir string) error
 	walk = func(dir string) error {
-		names, err := fsys.List(under(fsys, to, dir))
+		names, err := fsys.List(joinSlashed(fsys, to, dir))
 		if err != nil {
 			return err
 		}
@@ -413,7 +413,7 @@ func prune(fsys vfs.FS, to string, listed, before []pebblestore.BackupFile) erro
 			at := path.Join(dir, n)
 			ours := had[at] || isRun(at) ||
 				dir == storePart && (strings.HasSuffix(n, ".sst") || strings.HasSuffix(n, ".sst.tmp"))
-			info, err := fsys.Stat(under(fsys, to, at))
+			info, err := fsys.Stat(joinSlashed(fsys, to, at))
 			switch {
 			case err != nil:
 				return err
@@ -425,7 +425,7 @@ func prune(fsys vfs.FS, to string, listed, before []pebblestore.BackupFile) erro
 					return err
 				}
 			case ours && !keep[at]:
-				if err := fsys.Remove(under(fsys, to, at)); err != nil {
+				if err := fsys.Remove(joinSlashed(fsys, to, at)); err != nil {
 					return err
 				}
 				left--
@@ -434,7 +434,7 @@ func prune(fsys vfs.FS, to string, listed, before []pebblestore.BackupFile) erro
 		if left > 0 {
 			return nil
 		}
-		return fsys.Remove(under(fsys, to, dir))
+		return fsys.Remove(joinSlashed(fsys, to, dir))
 	}
 	names, err := fsys.List(to)
 	if err != nil {
@@ -450,9 +450,9 @@ func prune(fsys vfs.FS, to string, listed, before []pebblestore.BackupFile) erro
 	return nil
 }
 
-// apart follows the links in both paths, and refuses a backup inside of what is
-// backed up.
-func apart(data, to string) (from, into string, err error) {
+// refuseNested follows the links in both paths, and refuses a backup inside of what
+// is backed up.
+func refuseNested(data, to string) (from, into string, err error) {
 	if from, err = followLinks(data); err != nil {
 		return "", "", err
 	}

@@ -101,7 +101,7 @@ func TestBackupTargetIsRefused(t *testing.T) {
 		}, "holds a backup of store"},
 		{"the rest of a backup of another store", func(t *testing.T, dir, live string) (string, string) {
 			must(t, os.Mkdir(dir+"/bk", 0o700))
-			must(t, os.WriteFile(dir+"/bk/"+backupMark, markOf("0123456789abcdef"), 0o600))
+			must(t, os.WriteFile(dir+"/bk/"+backupMark, formatMark("0123456789abcdef"), 0o600))
 			return live, dir + "/bk"
 		}, "the rest of a backup of another store"},
 		{"a backup that a server runs on", func(t *testing.T, dir, live string) (string, string) {

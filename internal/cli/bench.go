@@ -23,7 +23,7 @@ import (
 	"tailscope/internal/report"
 )
 
-// benchFlags are what `tailscope bench` was asked for.
+// benchFlags holds the flags of `tailscope bench`.
 type benchFlags struct {
 	benchOutput
 	set *settings
@@ -116,7 +116,7 @@ all of it.`,
 	return cmd
 }
 
-// isScenario tells the name of a file from a URL.
+// isScenario reports whether an argument names a file, rather than a URL.
 func isScenario(arg string) bool {
 	if strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml") {
 		return !strings.Contains(arg, "://")
@@ -142,11 +142,11 @@ func (f *benchFlags) requests(fs *pflag.FlagSet) {
 	fs.StringVar(&f.targets, "targets", "", "`file` of requests, a METHOD and URL each line; more in docs/bench.md")
 	fs.StringVar(&f.record, "record", "", "`file` that tailscope mirror --record wrote: its requests at their times, again and again with --for, or at --rate")
 	fs.StringVar(&f.accessLog, "access-log", "", "`file` of an access log: its paths at their times, again and again with --for, or at --rate")
-	fs.StringVar(&f.logFormat, "log-format", "", "`format` of the access log, if its lines do not tell")
+	fs.StringVar(&f.logFormat, "log-format", "", "`format` of the access log, if its lines do not show it")
 	fs.StringVar(&f.tenant, "tenant", "", "what names the tenant: header:`NAME`, column:NAME or path:REGEX")
 }
 
-// ofOneRun are settings of a run whose end or times are known.
+// ofOneRun lists settings of a run whose end or times are known.
 func (f *benchFlags) ofOneRun(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.once, "once", false, "end when the rows, the targets, the recording or the log have run out, instead of beginning again")
 	fs.Float64Var(&f.speed, "speed", 0, "how many `times` as fast as recorded")
@@ -163,7 +163,7 @@ func (f *benchFlags) connection(fs *pflag.FlagSet, connections int, timeout time
 	fs.StringVar(&f.cacert, "tls.ca", "", "`file` of certificates to trust, PEM")
 }
 
-// protocol is how requests are sent, in the words of a scenario.
+// protocol returns the protocol of requests, in the words of a scenario.
 type protocol struct{ http2 *bool }
 
 func (p protocol) Set(text string) error {
@@ -229,7 +229,8 @@ func withScheme(arg string) string {
 	return "http://" + arg
 }
 
-// parseTarget reads the argument; none is nil, as the requests name the host then.
+// parseTarget reads the argument. It returns nil for none, as the requests name the host
+// then.
 func parseTarget(arg string) (*url.URL, error) {
 	if arg == "" {
 		return nil, nil
@@ -347,7 +348,7 @@ func (f *benchFlags) plan() (bench.Plan, error) {
 	return p, nil
 }
 
-// spec says what is sent; target is nil if a file of targets names the host.
+// spec returns the requests to send; target is nil if a file of targets names the host.
 func (f *benchFlags) spec(target *url.URL) (requests.Spec, error) {
 	s := requests.Spec{Tenant: f.tenant, Think: f.think, Seed: f.seed, HTTP2: f.http2, Now: f.now}
 	for _, h := range f.headers {
@@ -404,12 +405,12 @@ func (f *benchFlags) spec(target *url.URL) (requests.Spec, error) {
 	return s, nil
 }
 
-// loops says that a recording or a log begins again at its end: something else
-// says then when the run ends.
+// loops reports whether a recording or a log begins again at its end, because another
+// flag decides when the run ends.
 func (f *benchFlags) loops() bool { return (f.untimed || f.duringGiven) && !f.once }
 
-// requestTarget is what stands behind the host, as it was written: {{words}} must
-// not be escaped.
+// requestTarget returns the text after the host, as it was written: {{words}} must not be
+// escaped.
 func requestTarget(raw string) string {
 	_, rest, _ := strings.Cut(raw, "://")
 	at := strings.IndexAny(rest, "/?#")

@@ -10,9 +10,9 @@ import (
 	"tailscope/internal/experiment/mirror/redact"
 )
 
-// benchAgain is the command line that makes such a run again: the argument and
-// flags as they were given, but for where reports went, and the seed if there
-// is one. It is shown in reports, so that secrets of header fields are left out.
+// benchAgain returns the command line that repeats a run: the argument and flags as they
+// were given, without those of reports, and the seed if there is one. Reports show it, so
+// it leaves out secrets of header fields.
 func benchAgain(cmd *cobra.Command, set *settings, arg string, seed uint64) string {
 	parts := []string{cmd.CommandPath()}
 	if arg != "" {
@@ -59,7 +59,7 @@ func benchAgain(cmd *cobra.Command, set *settings, arg string, seed uint64) stri
 	return strings.Join(parts, " ")
 }
 
-// withoutSecret is Name: value with … for a value that should not be shown, as
+// withoutSecret returns Name: value with … for a value that should not be shown, such as
 // that of Authorization.
 func withoutSecret(field string) string {
 	name, value, ok := strings.Cut(field, ":")

@@ -25,9 +25,9 @@ import (
 // exitInvalid is the code of a run in which the generator could not keep up.
 const exitInvalid = 3
 
-// benchOutput is what a run is called and where its result goes.
+// benchOutput names a run, the server that it reports to, and its reports.
 type benchOutput struct {
-	telling
+	runOutput
 	variant, toOTLP string
 }
 
@@ -37,7 +37,7 @@ func (f *benchOutput) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.variant, "variant", "", "label of its series: what was different this time")
 	fs.StringVar(&f.to, "to", "", "`address` of a server that takes series and reports, such as http://127.0.0.1:7099; also $TAILSCOPE_BENCH_TO")
 	fs.StringVar(&f.toOTLP, "to-otlp", "", "`address` where that server takes OTLP over HTTP; default what it answers; also $TAILSCOPE_BENCH_TO_OTLP")
-	f.telling.register(fs)
+	f.runOutput.register(fs)
 }
 
 func (f *benchOutput) complete() error {
@@ -50,7 +50,7 @@ func (f *benchOutput) complete() error {
 	return f.reportFiles.complete()
 }
 
-// benchHooks are what a run is given so that it is seen.
+// benchHooks connects a run to the view, the reports and the server.
 type benchHooks struct {
 	id          string // in the log book, and label experiment of its series; empty without a server
 	command     string
@@ -61,7 +61,7 @@ type benchHooks struct {
 	report      func(ctx context.Context, r *api.BenchResult) error
 	stop        func(why error) // ends the run; what there is of it is reported
 	progress    func(session.Moment)
-	note        func(line string) // tells what is done beside
+	note        func(line string) // shows what is done besides
 }
 
 // present runs load, shows it while it goes, writes the reports, and ends as the
@@ -106,8 +106,8 @@ func (f *benchOutput) present(ctx context.Context, name, service string, run fun
 	return benchEnd(out)
 }
 
-// benchEnd is how the command ends: what the report says already is not said
-// again.
+// benchEnd returns the error that the command ends with. It does not repeat what the
+// report says.
 func benchEnd(out *session.Outcome) error {
 	r := out.Result
 	switch {
@@ -121,11 +121,11 @@ func benchEnd(out *session.Outcome) error {
 	return nil
 }
 
-// server prepares what tells a server of the run, and returns where it is shown.
+// server prepares the reports of the run to a server, and returns the address of its page.
 func (f *benchOutput) server(ctx context.Context, h *benchHooks, name, service string) (page string, err error) {
 	hc := &http.Client{Timeout: 10 * time.Second}
 	c := &client.Client{Address: f.to, HTTP: hc}
-	address := otlpOf(c, f.toOTLP)
+	address := findOTLP(c, f.toOTLP)
 	asked, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if _, err := address(asked); err != nil {
@@ -138,7 +138,7 @@ func (f *benchOutput) server(ctx context.Context, h *benchHooks, name, service s
 	if host, err := os.Hostname(); err == nil {
 		h.labels["instance"] = host
 	}
-	var start api.Float // as it was told first: by it the server knows the run again
+	var start api.Float // as it was reported first, which identifies the run
 	stop := h.stop
 	h.report = func(ctx context.Context, r *api.BenchResult) error {
 		if start == 0 {

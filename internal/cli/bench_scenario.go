@@ -20,7 +20,7 @@ import (
 	"tailscope/internal/strictyaml"
 )
 
-// ofScenarios are the flags that a scenario takes; the others are said in its file.
+// ofScenarios lists the flags that a scenario takes; its file has the others.
 var ofScenarios = []string{"var", "seed", "threshold", "name", "service", "variant", "to", "to_otlp", "report", "output", "quiet", "logs"}
 
 func (f *benchFlags) runScenario(cmd *cobra.Command, file string) error {
@@ -39,7 +39,7 @@ func (f *benchFlags) runScenario(cmd *cobra.Command, file string) error {
 	}
 	s, problems := scenario.Load(file, scenario.LoadOptions{Vars: vars})
 	if len(problems) > 0 {
-		return usage{problemsOf(problems)}
+		return usage{joinProblems(problems)}
 	}
 	thresholds, err := f.parseThresholds()
 	if err != nil {
@@ -101,8 +101,8 @@ func parseVars(texts []string) (map[string]string, error) {
 	return vars, nil
 }
 
-// problemsOf is one error of all mistakes of a file.
-func problemsOf(problems []strictyaml.Problem) error { return strictyaml.Error(problems) }
+// joinProblems returns one error of all mistakes of a file.
+func joinProblems(problems []strictyaml.Problem) error { return strictyaml.Error(problems) }
 
 func newBenchValidate(io streams) *cobra.Command {
 	cmd := &cobra.Command{
@@ -130,12 +130,12 @@ commands write, such as data, is looked at when they have run.`,
 				fmt.Fprintf(io.out, "%s: no mistakes: %s\n", file, scenarioText(s))
 			}
 		}
-		return problemsOf(all)
+		return joinProblems(all)
 	}
 	return cmd
 }
 
-// scenarioText says what a scenario has, in a line.
+// scenarioText describes a scenario in a line.
 func scenarioText(s *scenario.Scenario) string {
 	parts := []string{report.Plural(len(s.Plan.Phases), "phase")}
 	if d := s.Plan.Duration(); d > 0 {

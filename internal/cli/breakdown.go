@@ -41,8 +41,8 @@ func (q *question) requests() (api.Requests, error) {
 	return api.Requests{Match: q.matchText(), Start: start, End: end}, nil
 }
 
-// nothing says that a range is empty.
-func (q *question) nothing(what string) error {
+// errEmpty returns the error of a range without an answer.
+func (q *question) errEmpty(what string) error {
 	return withHint(errors.New(what), "tailscope query services --since %s shows what there is; a wider --since may help", q.since)
 }
 
@@ -74,7 +74,7 @@ func newQueryBreakdown(io streams) *cobra.Command {
 			return q.failed(err)
 		}
 		if r.Total == 0 && q.format != "json" {
-			return q.nothing(cmp.Or(r.Note, "no request was taken apart in that range"))
+			return q.errEmpty(cmp.Or(r.Note, "no request was taken apart in that range"))
 		}
 		return q.answer(report.Breakdown(r, rows))
 	})

@@ -23,7 +23,7 @@ import (
 	"tailscope/internal/experiment/scenario"
 )
 
-// capacityFlags are what `tailscope capacity` was asked for.
+// capacityFlags holds the flags of `tailscope capacity`.
 type capacityFlags struct {
 	capacityOutput
 	set      *settings
@@ -108,7 +108,7 @@ explains all of it.`,
 	return cmd
 }
 
-// asked is a search as it was asked for.
+// asked is a search with the bounds that the flags give.
 type asked struct {
 	search search.Options
 	pool   capacity.Pool
@@ -169,13 +169,13 @@ func (f *capacityFlags) times(a *asked) error {
 	return nil
 }
 
-// The bounds of a search unless it says others.
+// The default bounds of a search.
 const (
 	lowestRate  = 10
 	highestRate = 20_000
 )
 
-// pool makes it a search for servers if that was asked for.
+// pool makes it a search for servers if a flag asks for one.
 func (f *capacityFlags) pool(a *asked) error {
 	given, called := f.set.given, f.set.called
 	if f.servers == "" && len(f.server) == 0 {
@@ -201,7 +201,7 @@ func (f *capacityFlags) pool(a *asked) error {
 			a.search.Highest = max(highestRate, 10*a.search.Lowest)
 		}
 		if a.search.Lowest >= a.search.Highest {
-			return usage{withHint(fmt.Errorf("--lowest %v is no less than --highest %v: there is nothing to search between", a.search.Lowest, a.search.Highest), "give bounds such as --lowest 10 --highest 2000; tailscope bench --rate holds one rate")}
+			return usage{withHint(fmt.Errorf("--lowest %v is not less than --highest %v: there is nothing to search between", a.search.Lowest, a.search.Highest), "give bounds such as --lowest 10 --highest 2000; tailscope bench --rate holds one rate")}
 		}
 		return nil
 	}
@@ -237,7 +237,7 @@ func (f *capacityFlags) pool(a *asked) error {
 		a.pool, a.search.Lowest, a.search.Highest = capacity.ListPool(f.server), 1, float64(len(f.server))
 		return nil
 	}
-	low, high, err := rangeOf(f.servers, true)
+	low, high, err := parseRange(f.servers, true)
 	if err != nil {
 		return usage{withHint(fmt.Errorf("--servers %w", err), "write it as 1..11: the fewest that are tried, and how many there are")}
 	}
@@ -254,11 +254,11 @@ func trimHint(err error) error {
 	return errors.New(text)
 }
 
-// ofCapacityFiles are the flags that say what is sent, which a scenario's file does.
+// ofCapacityFiles lists the flags of requests, which a scenario's file describes instead.
 var ofCapacityFiles = []string{"method", "header", "body", "body_file", "data", "order", "targets", "record", "access_log", "log_format", "tenant",
 	"connections", "timeout", "protocol", "keep_alive", "tls.insecure", "tls.ca", "check", "watch_pid", "watch_port"}
 
-// scenario is what is loaded: that of a file, or one of a URL.
+// scenario returns the scenario under load: that of a file, or one of a URL.
 func (f *capacityFlags) scenario(arg string, a *asked) (*scenario.Scenario, error) {
 	if isScenario(arg) {
 		var wrong error
@@ -276,7 +276,7 @@ func (f *capacityFlags) scenario(arg string, a *asked) (*scenario.Scenario, erro
 		}
 		s, problems := scenario.Load(arg, scenario.LoadOptions{Vars: vars})
 		if len(problems) > 0 {
-			return nil, usage{problemsOf(problems)}
+			return nil, usage{joinProblems(problems)}
 		}
 		if f.name != "" {
 			s.Name = f.name
@@ -323,7 +323,7 @@ func (f *capacityFlags) ofURL(arg string, a *asked) (*scenario.Scenario, error) 
 	return s, nil
 }
 
-// run searches and says how the command ends.
+// run searches, and returns the error that the command ends with.
 func (f *capacityFlags) run(ctx context.Context, s *scenario.Scenario, a *asked) error {
 	return f.present(ctx, s.Name, s.Service, func(ctx context.Context, h capacityHooks) error {
 		return f.search(ctx, s, a, h)

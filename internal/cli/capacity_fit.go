@@ -71,7 +71,7 @@ and rate.`,
 		if err != nil {
 			return err
 		}
-		return fitReport(q, r)
+		return writeFit(q, r)
 	}
 	return cmd
 }
@@ -87,8 +87,8 @@ func fitStored(ctx context.Context, q *question, wanted api.ScalingRequest) (_ *
 	return r, nil
 }
 
-// fitReport writes the law. That there is none is an error, for a script to see.
-func fitReport(q *question, r *api.ScalingResponse) error {
+// writeFit writes the law. It returns an error if there is none, for scripts.
+func writeFit(q *question, r *api.ScalingResponse) error {
 	if err := q.answer(report.Scaling(r, q.columns())); err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ import (
 	"tailscope/internal/server"
 )
 
-// capacityMirror is what `tailscope capacity mirror` was asked for.
+// capacityMirror holds the flags of `tailscope capacity mirror`.
 type capacityMirror struct {
 	capacityOutput
 	set   *settings
@@ -44,7 +44,7 @@ type capacityMirror struct {
 	usage  capacity.Usage // of the processes that are watched
 }
 
-// copiesTried are the bounds of a search unless it says others.
+// copiesTried holds the default bounds of a search.
 const copiesTried = "1..16"
 
 func newCapacityMirror(io streams) *cobra.Command {
@@ -114,14 +114,14 @@ Codes are those of tailscope capacity. docs/capacity-live.md explains all of it.
 			f.usage = w.Usage
 		}
 		if f.session != "" || f.from != "" {
-			return f.attached(cmd)
+			return f.searchThere(cmd)
 		}
-		return f.mirrored(cmd)
+		return f.searchHere(cmd)
 	}
 	return cmd
 }
 
-// completeSearch checks what is searched for.
+// completeSearch checks the flags of the search.
 func (f *capacityMirror) completeSearch() error {
 	var err error
 	if f.search, err = f.options(); err != nil {
@@ -140,7 +140,7 @@ func (f *capacityMirror) completeSearch() error {
 			text, flag, f.unit, example = r.given, r.flag, r.unit, r.example
 		}
 	}
-	if f.search.Lowest, f.search.Highest, err = rangeOf(text, f.unit == capacity.Servers); err != nil {
+	if f.search.Lowest, f.search.Highest, err = parseRange(text, f.unit == capacity.Servers); err != nil {
 		return usage{withHint(fmt.Errorf("%s %w", flag, err), "write it as %s", example)}
 	}
 	probe := f.search
@@ -154,16 +154,16 @@ func (f *capacityMirror) completeSearch() error {
 	return f.capacityOutput.complete()
 }
 
-// again is the command line that makes such a search again, without secrets.
+// again returns the command line that repeats a search, without secrets.
 func (f *capacityMirror) again(cmd *cobra.Command) string {
 	parts := []string{cmd.CommandPath()}
 	cmd.Flags().Visit(func(fl *pflag.Flag) {
 		if _, ok := fl.Value.(*overrideFlag); !ok && !slices.Contains([]string{"output", "report", "quiet", "set"}, fl.Name) {
-			parts = append(parts, "--"+fl.Name+"="+shellWord(textOf(fl.Value)))
+			parts = append(parts, "--"+fl.Name+"="+shellWord(formatValue(fl.Value)))
 		}
 	})
 	f.set.own.Visit(func(fl *pflag.Flag) {
-		parts = append(parts, "--set", shellWord(fl.Name+"="+textOf(fl.Value)))
+		parts = append(parts, "--set", shellWord(fl.Name+"="+formatValue(fl.Value)))
 	})
 	for _, o := range f.flags.set {
 		v := o.text
@@ -175,8 +175,8 @@ func (f *capacityMirror) again(cmd *cobra.Command) string {
 	return strings.Join(parts, " ")
 }
 
-// textOf is a flag's value as it may be written.
-func textOf(v pflag.Value) string {
+// formatValue returns a flag's value as it may be written.
+func formatValue(v pflag.Value) string {
 	if list, ok := v.(pflag.SliceValue); ok {
 		return strings.Join(list.GetSlice(), ",")
 	}
@@ -190,14 +190,15 @@ func (f *capacityMirror) hold(ctx context.Context, name, service string, o capac
 		if err != nil {
 			return err
 		}
-		run := capacity.Options{Search: f.search, Name: name, Service: service, Command: h.command, Environment: h.environment, Report: h.tell}
+		run := capacity.Options{Search: f.search, Name: name, Service: service, Command: h.command, Environment: h.environment, Report: h.report}
 		l.Options(&run)
 		_, err = capacity.Run(ctx, l, run)
 		return err
 	})
 }
 
-// live says what of a session is searched; its state says whether it can be.
+// live completes the options of a search on a session, and refuses one whose state does
+// not allow it.
 func (f *capacityMirror) live(state *api.MirrorState, o capacity.LiveOptions) (capacity.LiveOptions, error) {
 	o.Objective, o.Unit, o.Candidate, o.Now = f.search.Objective, f.unit, f.of, f.now
 	o.Usage = f.usage
@@ -207,10 +208,10 @@ func (f *capacityMirror) live(state *api.MirrorState, o capacity.LiveOptions) (c
 	return o, nil
 }
 
-// attached searches on a session in another process.
-func (f *capacityMirror) attached(cmd *cobra.Command) error {
+// searchThere searches on a session in another process.
+func (f *capacityMirror) searchThere(cmd *cobra.Command) error {
 	var wrong []string
-	called := flagOf(cmd)
+	called := optionNamer(cmd)
 	for _, o := range f.flags.set {
 		if key := o.setting.Key; key != "mirror.name" && key != "mirror.service" && key != "mirror.to" {
 			wrong = append(wrong, called(strings.ReplaceAll(strings.TrimPrefix(key, "mirror."), "_", "-")))
@@ -264,8 +265,8 @@ func (f *capacityMirror) attached(cmd *cobra.Command) error {
 	return f.hold(ctx, name, service, o)
 }
 
-// mirrored runs a session in this process, and searches on it.
-func (f *capacityMirror) mirrored(cmd *cobra.Command) error {
+// searchHere runs a session in this process, and searches on it.
+func (f *capacityMirror) searchHere(cmd *cobra.Command) error {
 	ctx := cmd.Context()
 	cfg, err := loadConfig(config.Default(), f.file, os.Environ(), &f.flags)
 	if err != nil {
@@ -274,12 +275,12 @@ func (f *capacityMirror) mirrored(cmd *cobra.Command) error {
 	if cfg.Mirror.TCP {
 		return usage{withHint(errors.New("mirror.tcp: in bytes there are no requests whose time could be judged"), "leave it out")}
 	}
-	if err := checkMirror(cfg.Mirror, flagOf(cmd)); err != nil {
+	if err := checkMirror(cfg.Mirror, optionNamer(cmd)); err != nil {
 		return err
 	}
 	cfg.LogLevel = "warn"
-	told := &capacity.AnswerTimings{}
-	r := &mirrorRun{streams: f.streams, cfg: cfg, now: f.now, heard: told.Record}
+	timings := &capacity.AnswerTimings{}
+	r := &mirrorRun{streams: f.streams, cfg: cfg, now: f.now, heard: timings.Record}
 	log := newLogger(cfg, f.err)
 	if f.to = cfg.Mirror.To; f.to != "" {
 		err = r.startTo(ctx, log)
@@ -287,14 +288,14 @@ func (f *capacityMirror) mirrored(cmd *cobra.Command) error {
 		nobody := func(context.Context, string, api.SessionReport) (api.SessionReply, error) {
 			return api.SessionReply{}, nil
 		}
-		r.mirror, err = server.StartMirror(context.WithoutCancel(ctx), cfg.Mirror, nowhere{}, nobody, told.Record, log)
+		r.mirror, err = server.StartMirror(context.WithoutCancel(ctx), cfg.Mirror, nowhere{}, nobody, timings.Record, log)
 	}
 	if err != nil {
 		return mirrorHint(err, cfg)
 	}
 	s := r.mirror.Session
 	fmt.Fprintf(f.err, "clients are answered by %s on %s\n", cfg.Mirror.Primary, s.Addr())
-	err = f.searchOn(ctx, s, told, &cfg.Mirror)
+	err = f.searchOn(ctx, s, timings, &cfg.Mirror)
 	if err == nil || errors.As(err, &ended{}) {
 		f.serveOn(ctx, s)
 	}
@@ -306,9 +307,9 @@ func (f *capacityMirror) mirrored(cmd *cobra.Command) error {
 	return err
 }
 
-func (f *capacityMirror) searchOn(ctx context.Context, s *mirror.Session, told *capacity.AnswerTimings, m *config.Mirror) error {
+func (f *capacityMirror) searchOn(ctx context.Context, s *mirror.Session, timings *capacity.AnswerTimings, m *config.Mirror) error {
 	state := s.State()
-	o, err := f.live(&state, capacity.LiveOptions{Session: s, Timings: told})
+	o, err := f.live(&state, capacity.LiveOptions{Session: s, Timings: timings})
 	if err != nil {
 		return err
 	}
@@ -322,14 +323,14 @@ func (f *capacityMirror) searchOn(ctx context.Context, s *mirror.Session, told *
 	return f.hold(ctx, name, m.Service, o)
 }
 
-// clients waits until there are some: they come once their addresses are changed.
+// clients waits for clients: they come once their addresses are changed.
 func (f *capacityMirror) clients(ctx context.Context, s *mirror.Session) error {
 	tick := time.NewTicker(liveview.RedrawEvery)
 	defer tick.Stop()
-	told := false
+	printed := false
 	for s.State().Requests == 0 {
-		if !told {
-			told = true
+		if !printed {
+			printed = true
 			fmt.Fprintln(f.err, "waiting for the first live request")
 		}
 		select {

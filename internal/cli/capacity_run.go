@@ -24,14 +24,14 @@ import (
 	"tailscope/internal/report"
 )
 
-// capacityOutput is what a search is called and where it is told of.
-type capacityOutput struct{ telling }
+// capacityOutput names a search, the server that it reports to, and its reports.
+type capacityOutput struct{ runOutput }
 
 func (f *capacityOutput) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.name, "name", "", "what the search is called; default what it loads")
 	fs.StringVar(&f.service, "service", "", "whose capacity it is; default the target's host")
 	fs.StringVar(&f.to, "to", "", "`address` of a server that shows and keeps the search, such as http://127.0.0.1:7099; also $TAILSCOPE_CAPACITY_TO")
-	f.telling.register(fs)
+	f.runOutput.register(fs)
 }
 
 func (f *capacityOutput) complete() error {
@@ -41,17 +41,17 @@ func (f *capacityOutput) complete() error {
 	return f.reportFiles.complete()
 }
 
-// capacityHooks are what a search is given so that it is seen.
+// capacityHooks connects a search to the view, the reports and the server.
 type capacityHooks struct {
 	environment api.Environment
 	command     string
-	tell        func(*api.Capacity)
+	report      func(*api.Capacity)
 	note        func(line string)
 }
 
 // present searches, shows it while it goes, writes the reports, and ends as the
-// result says. search returns an error if there is no result; the last that tell was
-// given is the result otherwise.
+// result says. search returns an error if there is no result; otherwise the last argument
+// of report is the result.
 func (f *capacityOutput) present(ctx context.Context, name, service string, search func(context.Context, capacityHooks) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -66,10 +66,10 @@ func (f *capacityOutput) present(ctx context.Context, name, service string, sear
 		view.Note("reported to " + r.page)
 	}
 	var result *api.Capacity
-	err := search(ctx, capacityHooks{environment: session.FindEnvironment(ctx, Version()), command: f.command, note: view.Note, tell: func(c *api.Capacity) {
+	err := search(ctx, capacityHooks{environment: session.FindEnvironment(ctx, Version()), command: f.command, note: view.Note, report: func(c *api.Capacity) {
 		result = c
 		view.Show(c)
-		r.tell(c)
+		r.report(c)
 	}})
 	view.Close()
 	if mistake := (session.Mistake{}); errors.As(err, &mistake) {
@@ -96,8 +96,8 @@ func (f *capacityOutput) present(ctx context.Context, name, service string, sear
 	return capacityEnd(result)
 }
 
-// capacityEnd is how the command ends: what the report says already is not said
-// again.
+// capacityEnd returns the error that the command ends with. It does not repeat what the
+// report says.
 func capacityEnd(c *api.Capacity) error {
 	switch {
 	case c.RestoreError != "", c.Failed != "", c.Verdict == "below":
@@ -138,7 +138,7 @@ func (f *capacityFlags) search(ctx context.Context, s *scenario.Scenario, a *ask
 		}
 		_, err = capacity.Run(ctx, l, capacity.Options{
 			Search: a.search, Name: s.Name, Service: s.Service, Target: s.Target.String(), Command: h.command, Mode: mode, Arrivals: r.arrivals, Seed: r.seed,
-			Environment: held.Environment, Bounds: o.Bounds, Report: h.tell, Events: held.Events, Now: f.now,
+			Environment: held.Environment, Bounds: o.Bounds, Report: h.report, Events: held.Events, Now: f.now,
 		})
 		return err
 	})
@@ -149,8 +149,8 @@ func (f *capacityFlags) search(ctx context.Context, s *scenario.Scenario, a *ask
 	return errors.Join(err, st.Close(closing))
 }
 
-// capacityReporter tells a server how a search goes: the latest, about once a second,
-// so that a slow server keeps nobody waiting.
+// capacityReporter sends the latest state of a search to a server, about once a second.
+// A slow server delays nothing.
 type capacityReporter struct {
 	page   string
 	wake   chan struct{}
@@ -163,8 +163,8 @@ type capacityReporter struct {
 	said   string
 }
 
-// tellWithin is how long the end of a search may take to be told.
-const tellWithin = 10 * time.Second
+// reportWithin bounds the time that the last report of a search may take.
+const reportWithin = 10 * time.Second
 
 func (f *capacityOutput) reporter(ctx context.Context, name, service string, stop context.CancelCauseFunc) (*capacityReporter, error) {
 	c := &client.Client{Address: f.to, HTTP: &http.Client{Timeout: 10 * time.Second}}
@@ -175,7 +175,7 @@ func (f *capacityOutput) reporter(ctx context.Context, name, service string, sto
 	}
 	id := "capacity-" + f.now().UTC().Format("20060102-150405") + "-" + strings.ToLower(rand.Text()[:6])
 	r := &capacityReporter{page: pageOf(f.to) + "/sessions/" + id, wake: make(chan struct{}, 1), ended: make(chan struct{})}
-	told, end := context.WithCancel(context.WithoutCancel(ctx))
+	reporting, end := context.WithCancel(context.WithoutCancel(ctx))
 	r.cancel = end
 	go func() {
 		defer close(r.ended)
@@ -185,7 +185,7 @@ func (f *capacityOutput) reporter(ctx context.Context, name, service string, sto
 			r.latest = nil
 			r.mu.Unlock()
 			if latest != nil {
-				reply, err := c.ReportSession(told, id, api.SessionReport{
+				reply, err := c.ReportSession(reporting, id, api.SessionReport{
 					Kind: "capacity", Name: name, Service: service, Start: latest.Start, Ended: !report.IsNaN(latest.End), Capacity: latest,
 				})
 				r.mu.Lock()
@@ -205,7 +205,7 @@ func (f *capacityOutput) reporter(ctx context.Context, name, service string, sto
 	return r, nil
 }
 
-func (r *capacityReporter) tell(c *api.Capacity) {
+func (r *capacityReporter) report(c *api.Capacity) {
 	if r == nil {
 		return
 	}
@@ -222,14 +222,14 @@ func (r *capacityReporter) poke() {
 	}
 }
 
-// close tells what is left, and returns what is wrong with the server. It may be
-// called again.
+// close sends the last report, and returns an error of the server. It may be called
+// again.
 func (r *capacityReporter) close() string {
 	r.mu.Lock()
 	r.last = true
 	r.mu.Unlock()
 	r.poke()
-	late := time.AfterFunc(tellWithin, r.cancel)
+	late := time.AfterFunc(reportWithin, r.cancel)
 	<-r.ended
 	late.Stop()
 	r.cancel()

@@ -14,8 +14,8 @@ import (
 	"tailscope/internal/experiment/scenario"
 )
 
-// capacitySought are the flags of all searches: what is to be kept, how long it may
-// take to find that out, and how well it is to be known.
+// capacitySought holds the flags of all searches: the objective, the time that a search
+// may take, and the precision of its answer.
 type capacitySought struct {
 	objective             string
 	within, step, discard time.Duration
@@ -25,7 +25,7 @@ type capacitySought struct {
 	called                func(name string) string
 }
 
-// example is an objective that may be written; precision stands unless another is given.
+// registerObjective registers --objective; example is an objective for its help.
 func (f *capacitySought) registerObjective(fs *pflag.FlagSet, example string) {
 	f.example = example
 	fs.StringVar(&f.objective, "objective", "", "`conditions` to keep, such as '"+example+"'; must be given")
@@ -39,8 +39,8 @@ func (f *capacitySought) registerBounds(fs *pflag.FlagSet, precision string) {
 	fs.Float64Var(&f.level, "level", 0.95, "confidence of intervals")
 }
 
-// capacityWatched are the processes under test, which are looked at while they are
-// loaded.
+// capacityWatched holds the processes under test, whose CPU and memory are read while they
+// are loaded.
 type capacityWatched struct{ pids, ports []int }
 
 func (f *capacityWatched) register(fs *pflag.FlagSet) {
@@ -48,7 +48,7 @@ func (f *capacityWatched) register(fs *pflag.FlagSet) {
 	fs.IntSliceVar(&f.pids, "watch-pid", nil, "`id` of a process under test; several with commas")
 }
 
-// servers are the processes, with names that tell them apart.
+// servers returns the processes under distinct names.
 func (f *capacityWatched) servers() (out []scenario.Server) {
 	for _, port := range f.ports {
 		out = append(out, scenario.Server{Name: fmt.Sprintf("port %d", port), Port: port})
@@ -62,7 +62,7 @@ func (f *capacityWatched) servers() (out []scenario.Server) {
 	return out
 }
 
-// check says what cannot be watched, before anything begins.
+// check refuses processes that cannot be watched, before anything begins.
 func (f *capacityWatched) check(called func(name string) string) error {
 	seen := map[int]bool{}
 	for flag, numbers := range map[string][]int{"watch-port": f.ports, "watch-pid": f.pids} {
@@ -80,7 +80,7 @@ func (f *capacityWatched) check(called func(name string) string) error {
 	return nil
 }
 
-// options is the search, without bounds of what is tried.
+// options returns the options of the search, without the bounds of its load.
 func (f *capacitySought) options() (search.Options, error) {
 	o := search.Options{Level: f.level, Budget: f.within, Step: f.step, Discard: f.discard}
 	if f.objective == "" {
@@ -90,7 +90,7 @@ func (f *capacitySought) options() (search.Options, error) {
 	if o.Objective, err = objective.Parse(f.objective); err != nil {
 		return o, usage{hintWithin(err)}
 	}
-	if o.Precision, err = shareOf(f.precision); err != nil {
+	if o.Precision, err = parsePrecision(f.precision); err != nil {
 		return o, usage{withHint(fmt.Errorf("--precision %w", err), "write one such as 3%%")}
 	}
 	step := o.Step
@@ -119,8 +119,8 @@ const (
 	longestSearch = 24 * time.Hour // that can be asked for
 )
 
-// shareOf reads 3% or 0.03; what is too much is for its callers to say.
-func shareOf(text string) (float64, error) {
+// parsePrecision reads 3% or 0.03. Its callers refuse what is too large.
+func parsePrecision(text string) (float64, error) {
 	v, _, err := shareNumber(text)
 	if err != nil || !(v > 0) {
 		return 0, fmt.Errorf("%q is not a share", text)
@@ -128,8 +128,8 @@ func shareOf(text string) (float64, error) {
 	return v, nil
 }
 
-// rangeOf reads LOW..HIGH.
-func rangeOf(text string, whole bool) (low, high float64, err error) {
+// parseRange reads LOW..HIGH.
+func parseRange(text string, whole bool) (low, high float64, err error) {
 	from, to, ok := strings.Cut(text, "..")
 	low, err1 := strconv.ParseFloat(strings.TrimSpace(from), 64)
 	high, err2 := strconv.ParseFloat(strings.TrimSpace(to), 64)

@@ -16,7 +16,7 @@ import (
 func newChanges(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "changes",
-		Short: "moments at which requests changed, found without being told where to look",
+		Short: "moments at which requests changed, found without naming where to look",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usage{withHint(fmt.Errorf("unknown command %q", args[0]), "write tailscope changes list, confirm, dismiss or undo")}
@@ -32,7 +32,7 @@ func newChanges(io streams) *cobra.Command {
 	return cmd
 }
 
-// changesFlags say where to look.
+// changesFlags holds the flags of all commands about changes.
 type changesFlags struct {
 	*question
 	wanted api.ChangesRequest
@@ -82,7 +82,7 @@ func newChangesList(io streams) *cobra.Command {
 	return cmd
 }
 
-// newChangesDecide is a command that decides of the change with an id.
+// newChangesDecide returns a command that stores a decision about the change with an id.
 func newChangesDecide(io streams, verb, status, short, example string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     verb + " ID",

@@ -38,7 +38,7 @@ type checkQuestion struct {
 	json bool
 }
 
-// answer writes what answers; it is asked for it if there was no error.
+// answer writes the document that of returns, unless err is an error.
 func (q *checkQuestion) answer(err error, of func() *report.Document) error {
 	if err != nil {
 		return q.failed(err)
@@ -49,7 +49,7 @@ func (q *checkQuestion) answer(err error, of func() *report.Document) error {
 	return q.question.answer(of())
 }
 
-// checks says when it is, to write of checks.
+// checks returns a writer of reports on checks at this moment.
 func (q *checkQuestion) checks() report.Checks { return report.Checks{Now: q.now()} }
 
 func newCheckQuestion(io streams, cmd *cobra.Command) *checkQuestion {
@@ -101,7 +101,7 @@ func newCheckShow(io streams) *cobra.Command {
 	return cmd
 }
 
-// userName is who acts, unless --user says so.
+// userName returns the name of the user, the default of --user.
 func userName() string {
 	for _, name := range []string{"USER", "LOGNAME", "USERNAME"} {
 		if v := os.Getenv(name); v != "" {
@@ -117,7 +117,7 @@ func userName() string {
 func newCheckAck(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ack CHECK",
-		Short:   "say that somebody takes care: nobody is told again until the check is OK",
+		Short:   "say that somebody takes care: no further notifications until the check is OK",
 		Example: `  tailscope check ack orders --comment "the queue is being emptied" --until now+2h`,
 		Args:    exactArgs(1, "the id of a check, as tailscope check list shows it"),
 	}
@@ -132,7 +132,7 @@ func newCheckAck(io streams) *cobra.Command {
 	f.BoolVar(&undo, "undo", false, "take it back")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r, err := q.acknowledge(cmd.Context(), args[0], a, until, undo)
-		return q.answer(err, func() *report.Document { return report.Says(r, report.PluginLine(r)) })
+		return q.answer(err, func() *report.Document { return report.OneLine(r, report.PluginLine(r)) })
 	}
 	return cmd
 }

@@ -107,14 +107,14 @@ runs it, besides its schedule, and stores what it comes to.`,
   tailscope check run orders --to http://127.0.0.1:7099`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := exactArgs(1, "the name of a check")(cmd, args); err != nil {
-				return ended{err, exitOf("UNKNOWN")}
+				return ended{err, exitCode("UNKNOWN")}
 			}
 			return nil
 		},
 	}
 	// Wrong use is UNKNOWN too: 2 would be CRITICAL to whoever reads the code.
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return ended{usage{withHint(err, "%s --help lists the flags", cmd.CommandPath())}, exitOf("UNKNOWN")}
+		return ended{usage{withHint(err, "%s --help lists the flags", cmd.CommandPath())}, exitCode("UNKNOWN")}
 	})
 	var files []string
 	var q checkQuestion
@@ -133,10 +133,10 @@ runs it, besides its schedule, and stores what it comes to.`,
 					return err
 				}
 			}
-			return ended{err, exitOf("UNKNOWN")}
+			return ended{err, exitCode("UNKNOWN")}
 		}
-		err = q.answer(nil, func() *report.Document { return report.Says(c, report.PluginLine(c)) })
-		if code := exitOf(c.Level); err == nil && code != 0 {
+		err = q.answer(nil, func() *report.Document { return report.OneLine(c, report.PluginLine(c)) })
+		if code := exitCode(c.Level); err == nil && code != 0 {
 			return ended{errSilent, code}
 		}
 		return err

@@ -10,7 +10,7 @@ import (
 	"tailscope/internal/report"
 )
 
-// group is a command that only has others below it.
+// group returns a command that only has others below it.
 func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: name, Short: short,
@@ -27,13 +27,13 @@ func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 }
 
 func newCheckMaintenance(io streams) *cobra.Command {
-	return group("maintenance", "times in which nobody is told", newMaintenanceAdd(io), newMaintenanceList(io), newMaintenanceEnd(io))
+	return group("maintenance", "times without notifications", newMaintenanceAdd(io), newMaintenanceList(io), newMaintenanceEnd(io))
 }
 
 func newMaintenanceAdd(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add NAME",
-		Short: "tell nobody for a while: of some checks, or of all",
+		Short: "send no notifications for a while: of some checks, or of all",
 		Example: `  tailscope check maintenance add "new disks" --check disk --for 2h
   tailscope check maintenance add move --match '{team="shop"}' --start "2026-12-01 22:00" --for 6h`,
 		Args: exactArgs(1, "a name"),
@@ -56,7 +56,7 @@ func newMaintenanceAdd(io streams) *cobra.Command {
 			return err
 		}
 		r, err := q.client().AddMaintenance(cmd.Context(), m)
-		return q.answer(err, func() *report.Document { return report.Says(r, r.ID) })
+		return q.answer(err, func() *report.Document { return report.OneLine(r, r.ID) })
 	}
 	return cmd
 }
@@ -131,7 +131,7 @@ func newIncidentAdd(io streams) *cobra.Command {
 			return err
 		}
 		r, err := q.client().MarkIncident(cmd.Context(), m)
-		return q.answer(err, func() *report.Document { return report.Says(r, r.ID) })
+		return q.answer(err, func() *report.Document { return report.OneLine(r, r.ID) })
 	}
 	return cmd
 }

@@ -73,7 +73,7 @@ func newCheckBacktest(io streams) *cobra.Command {
 		Use:   "backtest CHECK",
 		Short: "what a threshold would have done, against marked incidents",
 		Long: `Backtest runs a check over the past, as it is or with another threshold, and
-says when it would have been told of. Incidents that were marked
+says when it would have sent notifications. Incidents that were marked
 (tailscope check incident add) say which of these were right.`,
 		Example: `  tailscope check backtest orders --since 4w
   tailscope check backtest orders --of 'avg({check="orders"}[4 weeks])' --warning 15% --critical 40%`,
@@ -109,7 +109,7 @@ says when it would have been told of. Incidents that were marked
 			b.Every = api.Float(d.Seconds())
 		}
 		if t != (api.CheckThreshold{}) {
-			if err := q.otherThreshold(cmd, args[0], &t); err != nil {
+			if err := q.completeThreshold(cmd, args[0], &t); err != nil {
 				return err
 			}
 			b.Threshold = &t
@@ -123,8 +123,8 @@ says when it would have been told of. Incidents that were marked
 	return cmd
 }
 
-// otherThreshold fills in from the check what the flags leave out.
-func (q *checkQuestion) otherThreshold(cmd *cobra.Command, id string, t *api.CheckThreshold) error {
+// completeThreshold sets from the check what the flags leave out.
+func (q *checkQuestion) completeThreshold(cmd *cobra.Command, id string, t *api.CheckThreshold) error {
 	if t.Must != "" && t.Of != "" && (t.Warning != "" || t.Critical != "") {
 		return nil
 	}

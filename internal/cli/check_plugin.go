@@ -1,7 +1,7 @@
 package cli
 
-// exitOf is the code that a plugin ends with.
-func exitOf(level string) int {
+// exitCode returns the code that a plugin ends with.
+func exitCode(level string) int {
 	switch level {
 	case "OK":
 		return 0

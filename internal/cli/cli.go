@@ -1,6 +1,5 @@
-// Package cli is the command line: each command is a function of its
-// arguments and streams, and says on stderr, in lower case, what went wrong
-// and what to do next.
+// Package cli is the command line. Each command is a function of its arguments and
+// streams. It writes to stderr, in lower case, what went wrong and what to do next.
 package cli
 
 import (
@@ -16,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Version is what `tailscope version` prints; the Makefile sets it.
+// version is printed by `tailscope version`; the Makefile sets it.
 var version = ""
 
 // Version returns the version the program was built as.
@@ -41,7 +40,7 @@ const (
 	exitUsage
 )
 
-// streams are where a command reads and writes.
+// streams holds the input and the outputs of a command.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer

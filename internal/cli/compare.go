@@ -32,7 +32,7 @@ type ended struct {
 
 func (e ended) Unwrap() error { return e.error }
 
-// errSilent is an end of which everything has been said.
+// errSilent ends a command that has printed everything already.
 var errSilent = errors.New("")
 
 type compareFlags struct {

@@ -18,9 +18,9 @@ import (
 const (
 	watchFor   = 30 * time.Minute
 	watchEvery = 10 * time.Second
-	// sayAgain is how long a watch is silent while nothing changes.
+	// sayAgain bounds the silence of a watch while nothing changes.
 	sayAgain = 5 * time.Minute
-	// giveUp is after how many looks in a row without a server to stop.
+	// giveUp is the number of looks in a row without a server after which a watch ends.
 	giveUp = 5
 )
 
@@ -51,11 +51,11 @@ func (f *compareFlags) watchUntil(ctx context.Context, ask func(context.Context)
 	return w.run(ctx)
 }
 
-// leastSlots is how many slots with requests a side needs.
+// leastSlots is the number of slots with requests that a side needs.
 const leastSlots = 20
 
-// complete says that side B is as long as it will be, or no use however long:
-// what was before a mark grows no more.
+// complete reports whether more data would change nothing: side B is as long as it will
+// be, or side A is too short, since what lies before a mark does not grow.
 func (f *compareFlags) complete(r *api.CompareResponse) bool {
 	switch {
 	case f.wanted.Mark != "" && r.A.Slots < leastSlots:
@@ -82,17 +82,17 @@ func (w *watch) run(ctx context.Context) (*api.CompareResponse, error) {
 				return r, nil
 			}
 			if w.done(r) {
-				w.tell("complete", "there is no more to come: "+r.Sentence)
+				w.printProgress("complete", "there is no more to come: "+r.Sentence)
 				return r, nil
 			}
-			w.tell(string(r.Verdict), r.Sentence)
+			w.printProgress(string(r.Verdict), r.Sentence)
 		case errors.As(err, &said) && said.Code == "too_early":
-			w.tell(said.Code, said.Message)
+			w.printProgress(said.Code, said.Message)
 		case errors.Is(err, client.ErrUnreachable), said != nil && said.Status == http.StatusServiceUnavailable:
 			if failures++; failures >= giveUp {
 				return nil, err
 			}
-			w.tell("unreachable", err.Error()+"; trying again")
+			w.printProgress("unreachable", err.Error()+"; trying again")
 		default:
 			return nil, err
 		}
@@ -109,9 +109,9 @@ func (w *watch) run(ctx context.Context) (*api.CompareResponse, error) {
 	return last, nil
 }
 
-// tell says a line if it is another kind of line than the last, or that is long
-// ago.
-func (w *watch) tell(kind, line string) {
+// printProgress prints a line if its kind differs from that of the last, or the last is
+// sayAgain ago.
+func (w *watch) printProgress(kind, line string) {
 	now := w.now()
 	if kind == w.said && now.Sub(w.saidAt) < sayAgain {
 		return

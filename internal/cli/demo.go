@@ -95,8 +95,8 @@ shop is instrumented with the OpenTelemetry SDK as any application would be.`,
 	return cmd
 }
 
-// openBrowser shows a page where there is a desktop to show it on. That it
-// cannot is no failure: the address has been printed.
+// openBrowser shows a page if there is a desktop. It ignores failures, since the address
+// has been printed.
 func openBrowser(url string) {
 	var cmd *exec.Cmd
 	switch {

@@ -90,7 +90,7 @@ used wrongly, and 3 if a running server has the directory.`,
 				return err
 			}
 		}
-		if !yes && !consent(io) {
+		if !yes && !askConsent(io) {
 			return ended{errSilent, exitFailed}
 		}
 		if found, err = examination(cmd.Context(), data, o, repairAndAcknowledge); err != nil {
@@ -131,13 +131,13 @@ func repairAndAcknowledge(ctx context.Context, o pebblestore.Options) (*pebblest
 	return pebblestore.Examine(ctx, o)
 }
 
-// storeOptions are those of the store in a data directory.
+// storeOptions returns the options of the store in a data directory.
 func storeOptions(data string) pebblestore.Options {
 	return pebblestore.Options{Dir: filepath.Join(data, "store"), DamagedDir: filepath.Join(data, "damaged")}
 }
 
-// consent asks whether to go on; no answer is a no.
-func consent(io streams) bool {
+// askConsent asks whether to go on, and reports whether the answer is yes.
+func askConsent(io streams) bool {
 	fmt.Fprint(io.err, "\nRepair as said above? [y/N] ")
 	if io.in == nil {
 		return false
@@ -151,7 +151,7 @@ func consent(io streams) bool {
 	return false
 }
 
-// examined is what doctor says, in JSON under these names.
+// examined holds the findings of doctor; JSON has them under these names.
 type examined struct {
 	Data     string           `json:"data"`
 	Whole    bool             `json:"whole"`
@@ -214,7 +214,7 @@ func examination(ctx context.Context, data string, o pebblestore.Options, do fun
 	out.Journals = journals
 	for _, d := range damaged {
 		out.Whole = false
-		out.Findings = append(out.Findings, examinedDamage{d.File, d.Reason, costs(d), timeOf(d.From), timeOf(d.To),
+		out.Findings = append(out.Findings, examinedDamage{d.File, d.Reason, describeLoss(d), timeOf(d.From), timeOf(d.To),
 			"the next start of the server replays what is whole, and keeps what is damaged in damaged/"})
 	}
 	known, err := pebblestore.KnownDamage(o)
@@ -223,7 +223,7 @@ func examination(ctx context.Context, data string, o pebblestore.Options, do fun
 	}
 	for _, d := range known {
 		out.Whole = false
-		out.Findings = append(out.Findings, examinedDamage{d.File, "found before: " + d.Reason, costs(d), timeOf(d.From), timeOf(d.To),
+		out.Findings = append(out.Findings, examinedDamage{d.File, "found before: " + d.Reason, describeLoss(d), timeOf(d.From), timeOf(d.To),
 			"it is acknowledged: servers no longer report it"})
 	}
 	kept, err := os.ReadDir(o.DamagedDir)
@@ -266,8 +266,8 @@ func journalsIn(data string) []os.DirEntry {
 	return list
 }
 
-// costs says in words and figures what is lost.
-func costs(d store.Damage) string {
+// describeLoss describes in words and figures what is lost.
+func describeLoss(d store.Damage) string {
 	if d.Observations > 0 && d.Lost == "" {
 		return fmt.Sprintf("%d acknowledged observations", d.Observations)
 	}

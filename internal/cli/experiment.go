@@ -34,7 +34,7 @@ always applied again. tailscope session list shows those that ran.`,
 
 const experimentFile = "the file of an experiment, such as workers.yaml"
 
-// loadExperiment reads a file, and says everything that is wrong with it.
+// loadExperiment reads a file, and reports everything that is wrong with it.
 func loadExperiment(io streams, path string) (*experiment.Experiment, error) {
 	x, problems := experiment.Load(path)
 	if len(problems) == 0 {

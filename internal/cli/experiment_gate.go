@@ -46,9 +46,9 @@ func readExperiment(ctx context.Context, c *client.Client, from, dir string) (*a
 	return &t, nil
 }
 
-// gateOf is what the file's gate says of a result; its baseline is read before the
-// rounds, so that a wrong name is known then.
-func (f *experimentFlags) gateOf(ctx context.Context, x *experiment.Experiment) (func(*api.Experiment) *api.ExperimentGate, error) {
+// loadGate returns a function that judges a result by the gate of the file, or nil if the
+// file has none. It reads the baseline, so that a wrong name fails before the rounds.
+func (f *experimentFlags) loadGate(ctx context.Context, x *experiment.Experiment) (func(*api.Experiment) *api.ExperimentGate, error) {
 	g := x.Gate
 	if g == nil {
 		return nil, nil

@@ -25,7 +25,7 @@ import (
 	"tailscope/internal/report"
 )
 
-// experimentFlags are those of run and again.
+// experimentFlags holds the flags of run and again.
 type experimentFlags struct {
 	streams
 	now                                  func() time.Time
@@ -112,7 +112,7 @@ func (f *experimentFlags) run(ctx context.Context, x *experiment.Experiment) err
 		Version: Version(), Again: f.again, Note: view.Note, Progress: view.Show,
 		Command: "tailscope experiment run " + x.File,
 	}
-	gate, err := f.gateOf(ctx, x)
+	gate, err := f.loadGate(ctx, x)
 	if err != nil {
 		return err
 	}
@@ -150,8 +150,8 @@ func (f *experimentFlags) run(ctx context.Context, x *experiment.Experiment) err
 	return nil
 }
 
-// persistent is done at the first signal, a hang-up among them, and lets none of
-// those after it end the program before the control holds again.
+// persistent returns a context that is done at the first signal, a hang-up among them.
+// Later signals do not end the program before the control is applied again.
 func persistent(ctx context.Context, note func(string)) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 1)
@@ -177,11 +177,11 @@ func persistent(ctx context.Context, note func(string)) (context.Context, func()
 	}
 }
 
-// server prepares what tells a server of the experiment.
+// server prepares the reports of the experiment to a server.
 func (f *experimentFlags) server(ctx context.Context, o *experiment.Options) error {
 	hc := &http.Client{Timeout: 10 * time.Second}
 	c := &client.Client{Address: f.to, HTTP: hc}
-	address := otlpOf(c, f.toOTLP)
+	address := findOTLP(c, f.toOTLP)
 	asked, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if _, err := address(asked); err != nil {

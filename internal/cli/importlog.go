@@ -61,7 +61,7 @@ in the order of their first lines, whatever order they are given in.
 A file that was imported before is refused; one that has grown since goes on
 where it ended, and one whose import broke off goes on where it stopped.
 
-The format is told by the lines, or said: tailscope (the one recommended, see
+The format is recognised by the lines, or given by --format: tailscope (the one recommended, see
 docs/access-logs.md), json, caddy, traefik, envoy, json:KEY=FIELD,…, or the
 log_format of nginx itself, in quotes.`,
 		Example: `  tailscope import access-log --service shop /var/log/nginx/access.log*
@@ -78,7 +78,7 @@ log_format of nginx itself, in quotes.`,
 	fs := cmd.Flags()
 	run.serverFlag.register(fs)
 	fs.StringVar(&run.config.Service, "service", "", "`name` of the service whose requests these are (needed)")
-	fs.StringVar(&run.config.Format, "format", "", "`format` of the lines; told by the first of them unless said")
+	fs.StringVar(&run.config.Format, "format", "", "`format` of the lines; default by the first of them")
 	fs.StringVar(&run.config.Tenant, "tenant-from", "", "where the tenant stands: `host, host:REGEX, path:REGEX or field:NAME`")
 	fs.StringArrayVar(&run.config.Routes, "route", nil, "name requests whose path matches, before routes are learned: `'REGEX=NAME'`; may be repeated")
 	fs.StringVar(&run.config.Version, "version-from", "", "`variable` or field that holds the version")
@@ -114,18 +114,18 @@ func (r *importLog) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := r.order(files); err != nil {
+	if err := r.sortFiles(files); err != nil {
 		return err
 	}
 	var errs []error
 	known := 0
 	sum := api.AccessLogImport{Refused: map[string]uint64{}}
 	for _, f := range files {
-		out, err := r.one(ctx, f)
+		out, err := r.importFile(ctx, f)
 		var answer *client.Error
 		switch {
 		case err == nil:
-			r.tell(f.name, out)
+			r.printResult(f.name, out)
 			sum.Lines += out.Lines
 			sum.Accepted += out.Accepted
 		case errors.As(err, &answer) && answer.Code == "conflict":
@@ -156,8 +156,8 @@ func (r *importLog) hint(err error) error {
 	return err
 }
 
-// one imports a file, or looks at it only.
-func (r *importLog) one(ctx context.Context, f *logFile) (*api.AccessLogImport, error) {
+// importFile imports a file, or only looks at it.
+func (r *importLog) importFile(ctx context.Context, f *logFile) (*api.AccessLogImport, error) {
 	p := newProgress(r.io.err, f.name, f.size, r.now)
 	defer p.done()
 	body := p.watch(f)
@@ -183,8 +183,8 @@ func (r *importLog) one(ctx context.Context, f *logFile) (*api.AccessLogImport, 
 	return r.client().ImportAccessLog(ctx, q, body)
 }
 
-// tell prints what came of a file.
-func (r *importLog) tell(name string, o *api.AccessLogImport) {
+// printResult prints the result of a file.
+func (r *importLog) printResult(name string, o *api.AccessLogImport) {
 	w := r.io.out
 	verb := "imported"
 	if r.dry {
@@ -295,9 +295,9 @@ func openLogs(args []string, stdin io.Reader) ([]*logFile, error) {
 	return files, nil
 }
 
-// order sorts files by the time of their first line; those that have none that
-// can be read stay where they are.
-func (r *importLog) order(files []*logFile) error {
+// sortFiles sorts files by the time of their first line. A file without a readable line
+// stays where it is.
+func (r *importLog) sortFiles(files []*logFile) error {
 	if len(files) < 2 {
 		return nil
 	}

@@ -68,7 +68,7 @@ func newMarkAdd(io streams) *cobra.Command {
 		if _, err = fmt.Fprintln(io.out, saved.ID); err != nil {
 			return err
 		}
-		if note := unheard(cmd.Context(), q.client(), saved.Service); note != "" {
+		if note := noticeUnknown(cmd.Context(), q.client(), saved.Service); note != "" {
 			fmt.Fprintln(io.err, "tailscope: "+note)
 		}
 		return nil
@@ -76,9 +76,10 @@ func newMarkAdd(io streams) *cobra.Command {
 	return cmd
 }
 
-// unheard is a notice that no spans of a service were received, which often is
-// a slip of the pen; empty if there were some, or if it cannot be told.
-func unheard(ctx context.Context, c *client.Client, service string) string {
+// noticeUnknown returns a notice that no spans of a service were received, since its name
+// is often misspelt. It returns an empty text if spans were received, or if the server
+// does not answer.
+func noticeUnknown(ctx context.Context, c *client.Client, service string) string {
 	const few = 10
 	if service == "" {
 		return ""

@@ -46,7 +46,7 @@ by --set, under their key in the file.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&file, "config", "", "read settings from this YAML `file`")
-	f.BoolVar(&asJSON, "json", false, "print how the session ended as JSON; how it goes is told on stderr")
+	f.BoolVar(&asJSON, "json", false, "print how the session ended as JSON; stderr shows how it goes")
 	for _, s := range config.Settings {
 		switch name := config.MirrorFlag(s); {
 		case name != "":
@@ -58,8 +58,8 @@ by --set, under their key in the file.`,
 		}
 	}
 	set.addFlag(f, "mirror.timeout=5s")
-	// The log would get in the way of the picture, and that something else takes
-	// OTLP on this machine is no reason not to mirror.
+	// The log would get in the way of the picture. A mirror starts even if something else
+	// listens for OTLP on this machine.
 	base := config.Default()
 	base.LogLevel, base.OTLPGRPC, base.OTLPHTTP = "warn", "", ""
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -67,7 +67,7 @@ by --set, under their key in the file.`,
 		if err != nil {
 			return usage{err}
 		}
-		if err := checkMirror(cfg.Mirror, flagOf(cmd)); err != nil {
+		if err := checkMirror(cfg.Mirror, optionNamer(cmd)); err != nil {
 			return err
 		}
 		run := &mirrorRun{streams: io, cfg: cfg, json: asJSON, now: time.Now}
@@ -77,8 +77,8 @@ by --set, under their key in the file.`,
 	return cmd
 }
 
-// checkMirror says what is wrong with the options, each called what it was
-// called by whoever wrote it.
+// checkMirror reports what is wrong with the options, each under the name that the user
+// wrote.
 func checkMirror(m config.Mirror, called func(option string) string) error {
 	o := server.MirrorOptions(m)
 	err := o.Validate()
@@ -88,7 +88,7 @@ func checkMirror(m config.Mirror, called func(option string) string) error {
 	var errs []error
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		option, rest, _ := strings.Cut(line, ": ")
-		errs = append(errs, fmt.Errorf("%s: %s", called(option), optionNamed.ReplaceAllStringFunc(rest, func(text string) string { return calledIn(text, called) })))
+		errs = append(errs, fmt.Errorf("%s: %s", called(option), optionNamed.ReplaceAllStringFunc(rest, func(text string) string { return renameOption(text, called) })))
 	}
 	return usage{withHint(errors.Join(errs...), "docs/mirror.md says what each is for")}
 }
@@ -96,8 +96,8 @@ func checkMirror(m config.Mirror, called func(option string) string) error {
 // optionNamed finds an option of the mirror in a text, with the blank before its value.
 var optionNamed = regexp.MustCompile(`--[a-z][a-z-]*( \b)?`)
 
-// calledIn returns what optionNamed found as it is to be written for this command.
-func calledIn(text string, called func(option string) string) string {
+// renameOption returns an option that optionNamed found as this command names it.
+func renameOption(text string, called func(option string) string) string {
 	option, value := strings.CutSuffix(text, " ")
 	name := called(option[2:])
 	s, err := config.Find(name)
@@ -113,8 +113,9 @@ func calledIn(text string, called func(option string) string) string {
 	return name
 }
 
-// flagOf names an option of the mirror as a command does: by its flag, if it has one.
-func flagOf(cmd *cobra.Command) func(option string) string {
+// optionNamer returns a function that names an option of the mirror as a command does: by
+// its flag if it has one, else by its key.
+func optionNamer(cmd *cobra.Command) func(option string) string {
 	return func(option string) string {
 		if cmd.Flags().Lookup(option) != nil {
 			return "--" + option
@@ -216,16 +217,15 @@ func (r *mirrorRun) run(ctx context.Context) error {
 	return err
 }
 
-// watch shows the session until it has ended, which it is told to when ctx is
-// done.
+// watch shows the session until it has ended. It ends the session when ctx is done.
 func (r *mirrorRun) watch(ctx context.Context, view *liveview.Mirror, failed <-chan error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- r.mirror.Wait() }()
 	tick := time.NewTicker(liveview.RedrawEvery)
 	defer tick.Stop()
 	defer view.Close()
-	// Clients are served even if a part of the server beside the mirror fails; it
-	// is told, and the end is that of a failure.
+	// Clients are served even if a part of the server beside the mirror fails. The
+	// failure is printed, and the command ends with its code.
 	var broken error
 	stop := ctx.Done()
 	closed := make(chan struct{})
@@ -264,14 +264,14 @@ func (r *mirrorRun) moment() liveview.Moment {
 	return liveview.Moment{At: r.now(), State: r.mirror.State(), Figures: r.mirror.Window.Figures(), Trouble: r.trouble()}
 }
 
-// mirrorResult is how a session ended, for scripts.
+// mirrorResult is the result of a session, for scripts.
 type mirrorResult struct {
 	Session   api.Session                `json:"session"`
 	Verdict   *api.MirrorVerdictResponse `json:"verdict"`              // null if there is none
 	NoVerdict string                     `json:"no_verdict,omitempty"` // why
 }
 
-// finish tells how the session went.
+// finish prints the result of the session.
 func (r *mirrorRun) finish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

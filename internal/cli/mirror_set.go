@@ -15,7 +15,7 @@ import (
 	"tailscope/internal/report"
 )
 
-// appliedWithin is how long a change is waited for; programs report every second.
+// appliedWithin bounds the wait for a change; programs report every second.
 const appliedWithin = 5 * time.Second
 
 func newMirrorSet(io streams) *cobra.Command {
@@ -92,12 +92,12 @@ that runs.`,
 		if err != nil {
 			return q.failed(err)
 		}
-		return tellApplied(ctx, io, c, x.ID, wanted)
+		return printApplied(ctx, io, c, x.ID, wanted)
 	}
 	return cmd
 }
 
-// chosenSession is the one that is named, or the only one that runs.
+// chosenSession returns the session that is named, or the only one that runs.
 func chosenSession(ctx context.Context, c *client.Client, args []string) (*api.Session, error) {
 	if len(args) == 1 {
 		return c.Session(ctx, args[0])
@@ -150,15 +150,15 @@ func setShadow(change *api.MirrorChange, x *api.Session, flag, text string, set 
 	s := change.Shadows[name]
 	v, err := strconv.ParseFloat(number, 64)
 	if err != nil || !set(v, &s) {
-		return fmt.Errorf("%s %s: %q is no such number; write one such as %s=2", flag, text, number, name)
+		return fmt.Errorf("%s %s: %q is not allowed; write a number such as %s=2", flag, text, number, name)
 	}
 	change.Shadows[name] = s
 	return nil
 }
 
-// tellApplied waits until the session's program has made a change, and says what
-// holds then.
-func tellApplied(ctx context.Context, io streams, c *client.Client, id string, wanted *api.MirrorChange) error {
+// printApplied waits until the session's program has made a change, and prints the values
+// in force.
+func printApplied(ctx context.Context, io streams, c *client.Client, id string, wanted *api.MirrorChange) error {
 	every := time.NewTicker(200 * time.Millisecond)
 	defer every.Stop()
 	limit := time.NewTimer(appliedWithin)
@@ -167,14 +167,14 @@ func tellApplied(ctx context.Context, io streams, c *client.Client, id string, w
 		x, err := c.Session(ctx, id)
 		if wanted.Stop && errors.Is(err, client.ErrUnreachable) {
 			// The server that took the change runs in the session's program.
-			fmt.Fprintln(io.out, "ended, and with it the server that told of it")
+			fmt.Fprintln(io.out, "ended, and with it the server that reported it")
 			return nil
 		}
 		if err != nil {
 			return err
 		}
 		if m := x.Mirror; m != nil && m.Applied >= wanted.Number || x.State == "ended" {
-			fmt.Fprintln(io.out, holds(x))
+			fmt.Fprintln(io.out, formatChangeable(x))
 			return nil
 		}
 		select {
@@ -188,8 +188,8 @@ func tellApplied(ctx context.Context, io streams, c *client.Client, id string, w
 	}
 }
 
-// holds says what of a session can be changed, in one line.
-func holds(x *api.Session) string {
+// formatChangeable returns in one line the values of a session that can be changed.
+func formatChangeable(x *api.Session) string {
 	if x.State == "ended" {
 		return "ended"
 	}

@@ -184,7 +184,7 @@ func TestMirrorSet(t *testing.T) {
 		{"one --stop", 0, `{"number":7,"stop":true}`, "ended, and with it the server"},
 		{"one", 2, "", "nothing is to be changed"},
 		{"one --using nobody=1", 2, "", `there is no shadow "nobody"; write one of control, candidate`},
-		{"one --using 1.5", 2, "", `"1.5" is no such number`},
+		{"one --using 1.5", 2, "", `"1.5" is not allowed`},
 		{"one --share 50", 2, "", "write a number from 0 to 1"},
 	} {
 		s := newFakeSessions(t, "one")

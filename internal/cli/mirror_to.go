@@ -18,13 +18,13 @@ import (
 	"tailscope/internal/server"
 )
 
-// startTo starts a session whose measurements go to another server. That this
-// one is away at the moment is no reason not to serve clients.
+// startTo starts a session whose measurements go to another server. The session serves
+// clients even if that server is away.
 func (r *mirrorRun) startTo(ctx context.Context, log *slog.Logger) error {
 	to := r.cfg.Mirror.To
 	hc := &http.Client{Timeout: 10 * time.Second}
 	r.client = &client.Client{Address: to, HTTP: hc}
-	address := otlpOf(r.client, r.cfg.Mirror.ToOTLP)
+	address := findOTLP(r.client, r.cfg.Mirror.ToOTLP)
 	asked, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if _, err := address(asked); err != nil {
@@ -64,9 +64,9 @@ func (r *mirrorRun) startTo(ctx context.Context, log *slog.Logger) error {
 	return nil
 }
 
-// otlpOf finds where a server takes OTLP over HTTP: there if somebody said so,
-// else where it says itself.
-func otlpOf(c *client.Client, said string) func(context.Context) (string, error) {
+// findOTLP returns a function that returns the address at which a server accepts OTLP
+// over HTTP: said if it is not empty, else the one that the server reports.
+func findOTLP(c *client.Client, said string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		if said != "" {
 			return said, nil
@@ -79,8 +79,8 @@ func otlpOf(c *client.Client, said string) func(context.Context) (string, error)
 	}
 }
 
-// otlpAddress is where a server whose page is at to takes OTLP over HTTP, given
-// the address that it listens on.
+// otlpAddress returns the address at which a server accepts OTLP over HTTP, from the
+// address of its page and the one that it listens on.
 func otlpAddress(to, listen string) (string, error) {
 	if listen == "" {
 		return "", fmt.Errorf("the server at %s takes no OTLP over HTTP: start it with --otlp-http", to)

@@ -14,8 +14,8 @@ import (
 	"tailscope/internal/report"
 )
 
-// progress tells how far the reading of a file has come: as a bar that is
-// drawn over on a terminal, as a line now and then otherwise.
+// progress shows how much of a file has been read: on a terminal by a bar, elsewhere by
+// a line now and then.
 type progress struct {
 	w        io.Writer
 	terminal bool
@@ -36,7 +36,7 @@ func newProgress(w io.Writer, name string, size int64, now func() time.Time) *pr
 	return &progress{w: w, terminal: liveview.IsTerminal(w) && os.Getenv("TERM") != "dumb", name: name, size: size, now: now, begin: t, last: t}
 }
 
-// watch returns f, watched.
+// watch returns a reader of f that counts for p.
 func (p *progress) watch(f *logFile) io.Reader {
 	p.file = f
 	return p
@@ -70,7 +70,7 @@ func (p *progress) draw(t time.Time) {
 
 const progressWidth = 24
 
-// text is access.log [======>     ]  41 %  812 MB  310,000 lines/s  12s left.
+// text returns access.log [======>     ]  41 %  812 MB  310,000 lines/s  12s left.
 func (p *progress) text(t time.Time) string {
 	elapsed := t.Sub(p.begin).Seconds()
 	var b strings.Builder
@@ -95,7 +95,7 @@ func (p *progress) text(t time.Time) string {
 	return b.String()
 }
 
-// done takes the bar away.
+// done removes the bar.
 func (p *progress) done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -72,7 +72,8 @@ func newQueryPromQL(io streams) *cobra.Command {
 	return cmd
 }
 
-// promRequest is an instant query, or a range query if a beginning is given.
+// promRequest returns the request of an instant query, or of a range query if a beginning
+// is given.
 func promRequest(q *question, expression string, at api.Time, step string) (path string, v url.Values, err error) {
 	v = url.Values{"query": {expression}}
 	now := q.now()
@@ -168,7 +169,7 @@ func (p *promHistogram) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &[]any{&p.at, &p.body})
 }
 
-// samples are the values of each series and moment.
+// samples returns the values of each series and moment.
 func (r *promResponse) samples() ([]report.Sample, error) {
 	var data struct {
 		Type   string          `json:"resultType"`

@@ -21,7 +21,7 @@ import (
 	"tailscope/internal/report"
 )
 
-// serverFlag is where questions go: --server, else TAILSCOPE_SERVER.
+// serverFlag is the server that answers questions: --server, default TAILSCOPE_SERVER.
 type serverFlag struct{ url string }
 
 func (f *serverFlag) register(fs *pflag.FlagSet) {
@@ -34,8 +34,8 @@ func (f *serverFlag) register(fs *pflag.FlagSet) {
 
 func (f *serverFlag) client() *client.Client { return &client.Client{Address: f.url} }
 
-// question is what every query command has in common: which observations are
-// meant and how the answer is printed.
+// question holds the flags that every query command has: the selection of observations,
+// and the format of the answer.
 type question struct {
 	serverFlag
 	api.Selection
@@ -46,7 +46,7 @@ type question struct {
 	formats                          []string // that the command knows, the default first
 	streams                          streams
 	now                              func() time.Time
-	called                           func(name string) string // how the user names a setting
+	called                           func(name string) string // the name of a setting as users write it
 }
 
 func (q *question) register(fs *pflag.FlagSet) {
@@ -58,7 +58,7 @@ func (q *question) register(fs *pflag.FlagSet) {
 	q.registerFormat(fs)
 }
 
-// registerNames registers what is named most; service says what that flag does.
+// registerNames registers the most frequent matchers; service is the help of --service.
 func (q *question) registerNames(fs *pflag.FlagSet, service string) {
 	fs.StringVar(&q.service, "service", "", service)
 	fs.StringVar(&q.operation, "operation", "", "only this operation, such as 'GET /cart/{id}'")
@@ -80,11 +80,11 @@ func (q *question) registerPicture(fs *pflag.FlagSet) {
 	fs.IntVar(&q.width, "width", 0, "characters across; default that of the terminal")
 }
 
-// namesKind finds a matcher that chooses among kinds of spans. A value that
-// looks like one costs no more than that every kind is asked for.
+// namesKind matches text with a matcher on kinds of spans. If a value merely looks like
+// one, the question is about every kind.
 var namesKind = regexp.MustCompile(`(^|[{,])\s*(kind|component)\s*[=!]`)
 
-// check refuses what the server would not understand, before it is asked.
+// check refuses flags that the server would not understand, before a request.
 func (q *question) check(fs *pflag.FlagSet) error {
 	if !slices.Contains(q.formats, q.format) {
 		return usage{fmt.Errorf("--format %s: write one of %s", q.format, strings.Join(q.formats, ", "))}
@@ -101,7 +101,7 @@ func (q *question) check(fs *pflag.FlagSet) error {
 	return nil
 }
 
-// timeRange returns start and end as the server reads them.
+// timeRange returns start and end in the form that the server reads.
 func (q *question) timeRange() (start, end api.Time, err error) {
 	if q.Start != "" {
 		return q.Start, q.End, nil
@@ -116,7 +116,7 @@ func (q *question) timeRange() (start, end api.Time, err error) {
 	return unix(momentOf(q.End, q.now()).Add(-back).Unix()), q.End, nil
 }
 
-// matchers are those that the flags say.
+// matchers returns the matchers of the flags.
 func (q *question) matchers() []string {
 	var ms []string
 	for _, l := range [][2]string{{"service", q.service}, {"operation", q.operation}, {"tenant", q.tenant}} {
@@ -134,8 +134,8 @@ func (q *question) matchers() []string {
 	return ms
 }
 
-// selections returns what to ask for, most wanted first: without --kind a
-// service's requests, and all its spans if it has no requests.
+// selections returns the selections to try in order: without --kind a service's
+// requests, then all its spans.
 func (q *question) selections() ([]api.Selection, error) {
 	start, end, err := q.timeRange()
 	if err != nil {
@@ -160,8 +160,8 @@ func (q *question) selections() ([]api.Selection, error) {
 	return []api.Selection{of(`kind=~"server|consumer"`), of()}, nil
 }
 
-// ask asks for one selection after the other until the answer is not empty, and says
-// so when it was not the first. It puts each into sel, which is that of the request.
+// ask tries the selections in order until an answer is not empty, and prints a notice if
+// it was not the first. It sets sel, the selection of the request, to each.
 func ask[T any](q *question, sel *api.Selection, request func() (T, error), empty func(T) bool) (T, error) {
 	var answer T
 	all, err := q.selections()
@@ -196,7 +196,7 @@ func (f *serverFlag) failed(err error) error {
 	return err
 }
 
-// colors says whether the picture may use escape sequences.
+// colors reports whether the picture may use escape sequences.
 func (q *question) colors() bool {
 	switch q.color {
 	case "always":
@@ -207,7 +207,7 @@ func (q *question) colors() bool {
 	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && liveview.IsTerminal(q.streams.out)
 }
 
-// columns is how wide the picture may be.
+// columns returns the greatest width of the picture, in characters.
 func (q *question) columns() int {
 	if q.width > 0 {
 		return q.width
@@ -251,7 +251,7 @@ func (q *question) answer(d *report.Document) error {
 	return d.Write(q.streams.out, report.FormatOf(q.format))
 }
 
-// run wraps a command's work with the checks that all share.
+// run returns a command's function, which checks the flags first.
 func (q *question) run(do func(ctx context.Context) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		if err := q.check(cmd.Flags()); err != nil {

@@ -32,7 +32,7 @@ func newReport(io streams) *cobra.Command {
 	return cmd
 }
 
-// slaFlags are what `report sla` was asked for.
+// slaFlags holds the flags of `report sla`.
 type slaFlags struct {
 	*question
 	wanted      api.SLARequest
@@ -77,8 +77,8 @@ func newReportSLA(io streams) *cobra.Command {
 	return cmd
 }
 
-// toFile writes a report to the file of that name, or to out if there is none.
-// Nothing is written of a report that cannot be made.
+// toFile writes a report to the file of that name, or to out if the name is empty. It
+// writes nothing if the report cannot be made.
 func toFile(name string, out io.Writer, d *report.Document, format string) error {
 	var b bytes.Buffer
 	if err := d.Write(&b, report.FormatOf(format)); err != nil {
@@ -98,7 +98,7 @@ func bytesToFile(name string, out io.Writer, content []byte) error {
 	return nil
 }
 
-// lastMoment is where the report ends. A date is a whole day of the report's zone.
+// lastMoment returns the end of the report. A date is a whole day of the report's zone.
 func (f *slaFlags) lastMoment() (time.Time, error) {
 	if day, err := time.Parse(time.DateOnly, f.end); err == nil {
 		if zone, err := time.LoadLocation(f.wanted.Zone); err == nil { // else the server says what is wrong

@@ -15,7 +15,7 @@ import (
 	"tailscope/internal/report"
 )
 
-// reportFiles says in which formats a report is written, and where.
+// reportFiles holds the formats in which a report is written, and its files.
 type reportFiles struct {
 	format  string
 	outputs []string
@@ -26,8 +26,8 @@ func (f *reportFiles) register(fs *pflag.FlagSet) {
 	fs.StringArrayVarP(&f.outputs, "output", "o", nil, "`file` for the report, its format by --report or its ending; may be given again")
 }
 
-// telling is what a run or a search is called, and where it is told of.
-type telling struct {
+// runOutput names a run or a search, and the server that it reports to.
+type runOutput struct {
 	streams
 	reportFiles
 	now               func() time.Time
@@ -37,12 +37,12 @@ type telling struct {
 	command           string // that makes such a one again
 }
 
-func (f *telling) register(fs *pflag.FlagSet) {
+func (f *runOutput) register(fs *pflag.FlagSet) {
 	f.reportFiles.register(fs)
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show nothing while it runs")
 }
 
-// reportFormats are the formats of reports, by how they may be written.
+// reportFormats maps the names of formats to the formats of reports.
 var reportFormats = map[string]string{"text": "text", "txt": "text", "md": "md", "markdown": "md", "json": "json", "html": "html", "htm": "html"}
 
 // complete checks that reports can be written, before anything is done for them.

@@ -10,7 +10,7 @@ import (
 	"tailscope/internal/report"
 )
 
-// newReportSession is what came of anything in the log book, in full.
+// newReportSession returns the command that reports a session of the log book in full.
 func newReportSession(io streams) *cobra.Command {
 	f := &sessionReport{question: newQuestion(io, "text", "md", "markdown", "html", "json"), wanted: api.SessionVerdictRequest{Limit: 20}}
 	cmd := &cobra.Command{

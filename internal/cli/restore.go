@@ -78,8 +78,8 @@ func restore(ctx context.Context, fsys vfs.FS, from, data string, verify bool, i
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		path := under(fsys, from, f.Path())
-		if why := differs(fsys, path, f, verify); why != "" {
+		path := joinSlashed(fsys, from, f.Path())
+		if why := describeDifference(fsys, path, f, verify); why != "" {
 			fmt.Fprintf(io.err, "tailscope: %s: %s\n", path, why)
 			bad++
 		}
@@ -88,7 +88,7 @@ func restore(ctx context.Context, fsys vfs.FS, from, data string, verify bool, i
 		return withHint(fmt.Errorf("%d of %d files of the backup are damaged", bad, len(c.Files)), "use another backup; nothing was written")
 	}
 	if verify {
-		if err := tellContents(ctx, fsys, from, c, io); err != nil {
+		if err := printContents(ctx, fsys, from, c, io); err != nil {
 			return err
 		}
 	}
@@ -110,9 +110,9 @@ func restore(ctx context.Context, fsys vfs.FS, from, data string, verify bool, i
 	return err
 }
 
-// tellContents writes what a backup, which is whole, holds: what was counted, and of
-// what there are how many keys.
-func tellContents(ctx context.Context, fsys vfs.FS, from string, c backupContents, io streams) error {
+// printContents prints the contents of a whole backup: its tables, journals and
+// observations, and the number of keys by kind.
+func printContents(ctx context.Context, fsys vfs.FS, from string, c backupContents, io streams) error {
 	var tables, journals int
 	var keys int64
 	var observations uint64
@@ -125,7 +125,7 @@ func tellContents(ctx context.Context, fsys vfs.FS, from string, c backupContent
 			keys += n
 		}
 		if strings.HasPrefix(f.Name, "journal/") {
-			dirs[fsys.PathDir(under(fsys, from, f.Path()))] = true
+			dirs[fsys.PathDir(joinSlashed(fsys, from, f.Path()))] = true
 		}
 	}
 	for dir := range dirs {
@@ -146,7 +146,7 @@ func tellContents(ctx context.Context, fsys vfs.FS, from string, c backupContent
 	return nil
 }
 
-// restoringDir is what a restore writes to, in the data directory so that both
+// restoringDir is the directory that a restore writes to, in the data directory so that both
 // are on one disk. It is removed last.
 const restoringDir = ".restoring"
 
@@ -201,24 +201,24 @@ func putBack(ctx context.Context, fsys vfs.FS, from, data string, files []pebble
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		to := under(fsys, tmp, f.Name)
+		to := joinSlashed(fsys, tmp, f.Name)
 		if err := makeDir(fsys, fsys.PathDir(to)); err != nil {
 			return err
 		}
-		if err := pebblestore.CopyFile(fsys, under(fsys, from, f.Path()), to); err != nil {
+		if err := pebblestore.CopyFile(fsys, joinSlashed(fsys, from, f.Path()), to); err != nil {
 			return err
 		}
-		if why := differs(fsys, to, f, false); why != "" {
+		if why := describeDifference(fsys, to, f, false); why != "" {
 			return fmt.Errorf("%s: %s", to, why)
 		}
 		return nil
 	}
 	moved := func(f pebblestore.BackupFile) error {
-		to := under(fsys, data, f.Name)
+		to := joinSlashed(fsys, data, f.Name)
 		if err := makeDir(fsys, fsys.PathDir(to)); err != nil {
 			return err
 		}
-		return fsys.Rename(under(fsys, tmp, f.Name), to)
+		return fsys.Rename(joinSlashed(fsys, tmp, f.Name), to)
 	}
 	synced := func() error {
 		dirs := map[string]bool{".": true}
@@ -228,7 +228,7 @@ func putBack(ctx context.Context, fsys vfs.FS, from, data string, files []pebble
 			}
 		}
 		for dir := range dirs {
-			if err := pebblestore.SyncDir(fsys, under(fsys, data, dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := pebblestore.SyncDir(fsys, joinSlashed(fsys, data, dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 		}
@@ -266,8 +266,9 @@ func putBack(ctx context.Context, fsys vfs.FS, from, data string, files []pebble
 	return fsys.RemoveAll(tmp)
 }
 
-// differs says how a file differs from what the list says, or nothing.
-func differs(fsys vfs.FS, path string, want pebblestore.BackupFile, keys bool) string {
+// describeDifference describes how a file differs from its entry in the list. It returns
+// an empty text if it does not.
+func describeDifference(fsys vfs.FS, path string, want pebblestore.BackupFile, keys bool) string {
 	got, err := pebblestore.Sum(fsys, path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -23,14 +23,13 @@ import (
 	"tailscope/internal/store"
 )
 
-// gcPercent is how much the heap may grow before it is collected, unless the
-// environment says so by GOGC.
+// gcPercent is the growth of the heap, in percent, after which it is collected. GOGC in
+// the environment overrides it.
 const gcPercent = 15
 
-// stopWithin is how long a mirror that is asked to stop waits for requests under
-// way; stopServing is how long a server does. What it does after that is bounded
-// by itself, so that stopping takes at most ten seconds, as container runtimes
-// give a program.
+// stopWithin bounds the wait of a stopping mirror for requests under way; stopServing
+// bounds that of a server. The steps of a server after it have bounds of their own, so
+// that it stops within ten seconds, the time that container runtimes allow.
 const (
 	stopWithin  = 30 * time.Second
 	stopServing = 3 * time.Second
@@ -110,7 +109,7 @@ func (o *overrides) register(fs *pflag.FlagSet) {
 func (o *overrides) add(fs *pflag.FlagSet, s config.Setting, name string) {
 	def := config.Default()
 	v := s.Value(&def)
-	f := fs.VarPF(&overrideFlag{o, s, v.String(), v.Type()}, name, "", usageOf(s))
+	f := fs.VarPF(&overrideFlag{o, s, v.String(), v.Type()}, name, "", describeSetting(s))
 	if v.Type() == "bool" {
 		f.NoOptDefVal = "true"
 	}
@@ -119,9 +118,9 @@ func (o *overrides) add(fs *pflag.FlagSet, s config.Setting, name string) {
 // docLink is a link within the page that documents the settings.
 var docLink = regexp.MustCompile(`\[([^]]+)\]\(#[^)]+\)`)
 
-// usageOf is what a setting does, without the links of its documentation and
-// without the backquotes, which pflag would take for the name of the flag's value.
-func usageOf(s config.Setting) string {
+// describeSetting returns the documentation of a setting without links and without
+// backquotes, which pflag would read as the name of the flag's value.
+func describeSetting(s config.Setting) string {
 	return strings.ReplaceAll(docLink.ReplaceAllString(s.Doc, "$1 in docs/configuration.md"), "`", "")
 }
 
@@ -169,7 +168,7 @@ func loadConfig(c config.Config, file string, environ []string, flags *overrides
 	}
 	errs = append(errs, c.Environ(environ)...)
 	flags.apply(&c)
-	// What could not be read has its default, which is no problem of its own.
+	// A value that could not be read has its default, which is not a further problem.
 	if err := c.Validate(); err != nil {
 		errs = append(errs, err)
 	}

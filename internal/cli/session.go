@@ -59,7 +59,7 @@ func newSessionList(io streams) *cobra.Command {
 	var ask api.SessionsRequest
 	cmd := &cobra.Command{Use: "list", Short: "the sessions of all time or a range, those that run first, then the latest", Args: exactArgs(0, "")}
 	q.serverFlag.register(cmd.Flags())
-	q.registerRange(cmd.Flags(), "") // of all time unless it is said
+	q.registerRange(cmd.Flags(), "") // default all time
 	q.registerFormat(cmd.Flags())
 	bind(cmd.Flags(), &ask, "state", "kind", "search")
 	cmd.RunE = q.run(func(ctx context.Context) error {
@@ -100,7 +100,7 @@ func newSessionShow(io streams) *cobra.Command {
 		d := &report.Document{Name: x.Name, Data: x}
 		d.Session(x, q.now().Location())
 		if v, err := q.client().SessionVerdict(ctx, api.SessionVerdictRequest{ID: id}); err == nil {
-			brief(v)
+			shorten(v)
 			d.Gap()
 			d.Verdict(v)
 		} else {
@@ -116,10 +116,10 @@ func newSessionShow(io streams) *cobra.Command {
 	return cmd
 }
 
-// brief leaves out what a first look can do without, but nothing that the headline
-// may be about. It is asked for all the
-// same: a verdict of fewer measures is another one than everybody else sees.
-func brief(v *api.MirrorVerdictResponse) {
+// shorten removes rows and measures that a first look does not need, but nothing that the
+// headline may name. The request asks for all measures: a verdict on fewer would differ
+// from the one that others see.
+func shorten(v *api.MirrorVerdictResponse) {
 	const rows = 5
 	for i := range v.Candidates {
 		c := &v.Candidates[i]

@@ -129,7 +129,7 @@ func TestBriefKeepsWhatIsClaimed(t *testing.T) {
 	v := &api.MirrorVerdictResponse{Candidates: []api.MirrorVerdict{{Measures: []api.MirrorMeasure{
 		m("ratio", "no evidence"), m("p75", "same"), m("p99.9", "too little data"), m("first_byte", "slower"), m("bytes", "higher"),
 	}, Operations: make([]api.MirrorRow, 9)}}}
-	brief(v)
+	shorten(v)
 	var names []string
 	for _, x := range v.Candidates[0].Measures {
 		names = append(names, x.Name)

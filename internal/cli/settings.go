@@ -16,9 +16,8 @@ import (
 	"tailscope/internal/strictyaml"
 )
 
-// settings are what a command can be told. What is written daily has a flag; the
-// rest is given by --set key=value, under the key that it has in the command's file
-// where there is one.
+// settings holds the settings of a command. Those that are written daily have a flag.
+// --set key=value gives the others, under their key in the command's file if it has one.
 type settings struct {
 	flags *pflag.FlagSet // of the command
 	own   *pflag.FlagSet // the command's settings without a flag, by key
@@ -29,8 +28,8 @@ type settings struct {
 	texts []string // --set, as it was given
 }
 
-// register gives the command the flags of all that are daily, and --set for the
-// others and for settings of the configuration.
+// register registers the flags named in daily, and --set for the others and for settings
+// of the configuration.
 func (s *settings) register(cmd *cobra.Command, all *pflag.FlagSet, example string, daily ...string) {
 	s.flags, s.own = cmd.Flags(), pflag.NewFlagSet("", pflag.ContinueOnError)
 	s.own.SortFlags = false
@@ -69,7 +68,7 @@ func (s *settings) addFlag(fs *pflag.FlagSet, example string) {
 	fs.Var(s, "set", "any setting by its key, such as "+example+"; may be given several times")
 }
 
-// list has each setting without a flag, as help has flags.
+// list returns each setting without a flag, in the form in which help lists flags.
 func (s *settings) list() string {
 	var b strings.Builder
 	for line := range strings.Lines(s.own.FlagUsagesWrapped(helpWidth + len(dashesOfHelp) - 2)) {
@@ -82,7 +81,7 @@ func (s *settings) list() string {
 // dashesOfHelp stand before the name of a flag.
 const dashesOfHelp = "      --"
 
-// settingKey is the key of a setting that had a flag of this name.
+// settingKey returns the key of a setting from the name of its flag.
 func settingKey(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
 
 // given reports whether the user named a setting, by its flag or by its key.
@@ -93,7 +92,7 @@ func (s *settings) given(name string) bool {
 	return s.flags.Changed(name)
 }
 
-// called is how the user names a setting of this command.
+// called returns the name of a setting as users write it: --level, or --set level.
 func (s *settings) called(name string) string {
 	if s.own.Lookup(settingKey(name)) != nil {
 		return "--set " + settingKey(name)
@@ -111,7 +110,7 @@ func (s *settings) visit(f func(name string)) {
 	s.own.Visit(func(fl *pflag.Flag) { f(fl.Name) })
 }
 
-// Set takes one key=value. A bad value is named by its key.
+// Set applies one key=value. Its errors name the key.
 func (s *settings) Set(text string) error {
 	key, value, ok := strings.Cut(text, "=")
 	if !ok {
@@ -163,8 +162,8 @@ func setFlag(fs *pflag.FlagSet, f *pflag.Flag, text string) error {
 	return err
 }
 
-// plainValue returns a text of a file as pflag reads it, and says what a value of the
-// type looks like if the text is not one.
+// plainValue returns a text of a file as pflag reads it. Its errors show what a value of
+// the type looks like.
 func plainValue(typ, text string) (plain string, err error) {
 	switch typ {
 	case "bool":
@@ -223,7 +222,7 @@ func (s *settings) find(key string) (*pflag.Flag, config.Setting, error) {
 // dashed writes a key as flags are written.
 var dashed = strings.NewReplacer(".", "-", "_", "-")
 
-// keys are those that --set takes.
+// keys returns the keys that --set accepts.
 func (s *settings) keys() (keys []string) {
 	if s.own != nil {
 		s.own.VisitAll(func(f *pflag.Flag) { keys = append(keys, f.Name) })
@@ -243,7 +242,7 @@ func (s *settings) keys() (keys []string) {
 	return keys
 }
 
-// formerFlags are flags whose setting has a key of another name.
+// formerFlags maps former flags to settings whose key has another name.
 var formerFlags = map[string]string{
 	"http2": "protocol=HTTP/2", "no-keepalive": "keep_alive=false",
 	"insecure": "tls.insecure=true", "k": "tls.insecure=true", "cacert": "tls.ca=…", "c": "connections=…",
@@ -251,9 +250,9 @@ var formerFlags = map[string]string{
 	"price": "layout.price=…",
 }
 
-// instead is what to write for a flag that there is not, empty if nothing was
-// ever called that.
-func (s *settings) instead(fs *pflag.FlagSet, flag string) string {
+// replacement returns the text to write in place of an unknown flag, empty if no setting
+// ever had that name.
+func (s *settings) replacement(fs *pflag.FlagSet, flag string) string {
 	plain := dashed.Replace(flag)
 	if fs.Lookup(plain) != nil {
 		return "--" + plain
@@ -279,8 +278,8 @@ func (s *settings) instead(fs *pflag.FlagSet, flag string) string {
 	return ""
 }
 
-// flagError says what is wrong with a flag, and what replaces one that is a setting
-// now.
+// flagError describes what is wrong with a flag, and names the replacement of one that is
+// a setting now.
 func flagError(cmd *cobra.Command, err error) error {
 	var wrong usage
 	if errors.As(err, &wrong) {
@@ -290,7 +289,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if f := cmd.Flags().Lookup("set"); f != nil && errors.As(err, &unknown) {
 		if s, ok := f.Value.(*settings); ok {
-			if text := s.instead(cmd.Flags(), unknown.GetSpecifiedName()); text != "" {
+			if text := s.replacement(cmd.Flags(), unknown.GetSpecifiedName()); text != "" {
 				dashes := "--"
 				if unknown.GetSpecifiedShortnames() != "" {
 					dashes = "-"

@@ -30,7 +30,7 @@ import (
 	"tailscope/internal/strictyaml"
 )
 
-// simulateFlags are those of a simulation; what they say of it is in simple.
+// simulateFlags holds the flags of a simulation; simple holds those that describe it.
 type simulateFlags struct {
 	streams
 	now                    func() time.Time
@@ -75,8 +75,8 @@ distribution. It ends with 0; 1 if it failed; 2 if the file is wrong.`,
 			if err := f.check(args); err != nil {
 				return err
 			}
-			f.command = f.line(args)
-			name, content, err := f.text(args)
+			f.command = f.formatCommand(args)
+			name, content, err := f.readSimulation(args)
 			if err != nil {
 				return err
 			}
@@ -136,8 +136,8 @@ func newSimulateSchema(io streams) *cobra.Command {
 	}
 }
 
-// newSimulateLeaves writes what leaves took into a file, so that it can be simulated
-// without the server.
+// newSimulateLeaves returns the command that writes the durations of leaves into a file,
+// so that they can be simulated without the server.
 func newSimulateLeaves(io streams) *cobra.Command {
 	q := newQuestion(io, "json")
 	q.format = "json"
@@ -199,8 +199,8 @@ func (f *simulateFlags) check(args []string) error {
 	return nil
 }
 
-// line is the command without where leaves and reports go.
-func (f *simulateFlags) line(args []string) string {
+// formatCommand returns the command line without the server and the files of reports.
+func (f *simulateFlags) formatCommand(args []string) string {
 	line := "tailscope simulate"
 	for _, file := range args {
 		line += " " + shellWord(file)
@@ -218,8 +218,8 @@ func (f *simulateFlags) line(args []string) string {
 	return line
 }
 
-// text is the simulation, out of its file or of flags.
-func (f *simulateFlags) text(args []string) (name string, content []byte, err error) {
+// readSimulation returns the simulation, from its file or from flags.
+func (f *simulateFlags) readSimulation(args []string) (name string, content []byte, err error) {
 	if len(args) == 1 {
 		return args[0], nil, nil
 	}
@@ -236,8 +236,8 @@ func (f *simulateFlags) text(args []string) (name string, content []byte, err er
 	return name, content, nil
 }
 
-// load reads a file, and says everything that is wrong with it. Content is read unless
-// given.
+// load reads a file, and reports everything that is wrong with it. It reads the content
+// from path if content is nil.
 func (f *simulateFlags) load(path string, content []byte) (*spec.Spec, []byte, error) {
 	if content == nil {
 		var err error
@@ -252,7 +252,7 @@ func (f *simulateFlags) load(path string, content []byte) (*spec.Spec, []byte, e
 	return nil, nil, f.wrong(path, problems)
 }
 
-// wrong says what is wrong with the file, or with the settings in its place.
+// wrong reports the problems of the file, or of the settings in its place.
 func (f *simulateFlags) wrong(path string, problems []strictyaml.Problem) error {
 	if f.said != nil {
 		var errs []error
@@ -314,7 +314,7 @@ func (f *simulateFlags) run(ctx context.Context, name string, content []byte) er
 	return nil
 }
 
-// override puts what flags say in the place of what the file says.
+// override replaces values of the file by those of flags.
 func (f *simulateFlags) override(s *spec.Spec, name string, content []byte) (*spec.Spec, []byte, error) {
 	// A file of these alone says what is wrong with them.
 	more := &saidFile{}
@@ -349,7 +349,7 @@ func (f *simulateFlags) override(s *spec.Spec, name string, content []byte) (*sp
 	return s, content, nil
 }
 
-// sources are the server that --from names, and files beside the simulation's.
+// sources returns the server that --from names, and the files beside the simulation's.
 func (f *simulateFlags) sources(dir string) measured.Sources {
 	out := measured.Sources{
 		NoStore: "name it: --from http://127.0.0.1:7099",
@@ -384,7 +384,7 @@ func (f *simulateFlags) unreachable(err error) error {
 	return q.failed(err)
 }
 
-// report puts the simulation into the log book of a server.
+// report adds the simulation to the log book of a server.
 func (f *simulateFlags) report(ctx context.Context, s *api.Simulation) error {
 	id := "simulation-" + f.now().UTC().Format("20060102-150405") + "-" + strings.ToLower(rand.Text()[:6])
 	service := s.Service
@@ -402,7 +402,7 @@ func (f *simulateFlags) report(ctx context.Context, s *api.Simulation) error {
 	return nil
 }
 
-// describeSimulation says what a file will do.
+// describeSimulation returns lines that describe what a file will do.
 func describeSimulation(s *spec.Spec) []string {
 	out := []string{s.Name}
 	for _, l := range s.Leaves {

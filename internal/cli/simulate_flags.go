@@ -11,16 +11,16 @@ import (
 	"tailscope/internal/strictyaml"
 )
 
-// simpleFlags say a simulation of one class of leaves without a file. Of nodes, shards,
-// threads, cores, replicas, rate and speed one may have several values.
+// simpleFlags describes a simulation of one class of leaves without a file. One of nodes,
+// shards, threads, cores, replicas, rate and speed may have several values.
 type simpleFlags struct {
 	leaves, since, every, measuredAt, together, waits, fixed string
 	values                                                   map[string]*string
 	set                                                      *settings
 }
 
-// simpleKeys are the keys of a layout that can be said without a file, in their order,
-// and the names they are said by.
+// simpleKeys lists the keys of a layout that have a flag or a setting, in their order, with
+// its name.
 var simpleKeys = []struct{ key, name, usage string }{
 	{"nodes", "nodes", "that serve leaves: a `number`, a range such as 1..32, or a list such as 4,6,8"},
 	{"shards", "shards", "`number` that the data is in and a query asks, or several"},
@@ -47,7 +47,7 @@ func (f *simpleFlags) register(fs *pflag.FlagSet) {
 	}
 }
 
-// given are the names of the settings that were written.
+// given returns the names of the settings that were written.
 func (f *simpleFlags) given() (out []string) {
 	names := map[string]bool{"leaves": true, "since": true, "leaves.every": true, "leaves.shards": true, "leaves.together": true, "leaves.waits": true, "leaves.fixed": true}
 	for _, k := range simpleKeys {
@@ -61,10 +61,10 @@ func (f *simpleFlags) given() (out []string) {
 	return out
 }
 
-// saidFile is the file of a simulation that settings say: each is a line of its own.
+// saidFile is the file of a simulation made from settings: each is a line of its own.
 type saidFile struct {
 	text  strings.Builder
-	names []string // of the setting of each line, empty for those that none says
+	names []string // of the setting of each line, empty for lines without one
 }
 
 func (f *saidFile) add(name, line string) {
@@ -87,7 +87,7 @@ func (f *saidFile) called(p strictyaml.Problem, called func(string) string) stri
 	return text
 }
 
-// file is the file that says the same.
+// file returns the file that describes the same simulation.
 func (f *simpleFlags) file() (*saidFile, error) {
 	if f.leaves == "" {
 		return nil, usage{withHint(fmt.Errorf("what leaves take is missing"), "write --leaves solr, --leaves 'solr/GET /select', --leaves leaves.json or --leaves 5ms")}
@@ -142,7 +142,7 @@ func (f *simpleFlags) file() (*saidFile, error) {
 	return out, nil
 }
 
-// source is where leaves are from: a duration, a file that there is, or a service.
+// source returns the source of leaves: a duration, an existing file, or a service.
 func (f *simpleFlags) source() (name string, from []string) {
 	if _, err := time.ParseDuration(f.leaves); err == nil {
 		name, from = "leaves of "+f.leaves, []string{"takes: " + f.leaves}
@@ -158,5 +158,5 @@ func (f *simpleFlags) source() (name string, from []string) {
 	return name, from
 }
 
-// quoted is a text of YAML in quotes.
+// quoted returns a text of YAML in quotes.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }

@@ -52,7 +52,7 @@ func listTraces(ctx context.Context, q *question, wanted api.TracesRequest) (err
 		return q.failed(err)
 	}
 	if len(r.Traces) == 0 && q.format == "table" {
-		return q.nothing("no trace of such a request is kept")
+		return q.errEmpty("no trace of such a request is kept")
 	}
 	return q.answer(report.Traces(r, q.now().Location()))
 }

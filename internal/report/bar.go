@@ -11,7 +11,7 @@ import (
 var eighths = [...]string{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"}
 
 // Bar draws a share (0 to 1) within width characters, to an eighth of one.
-// What is more than nothing is seen.
+// A share above 0 is at least an eighth.
 func Bar(share api.Float, width int) string {
 	v := float64(share)
 	if math.IsNaN(v) || v <= 0 {
@@ -21,5 +21,5 @@ func Bar(share api.Float, width int) string {
 	return strings.Repeat("█", n/8) + eighths[n%8]
 }
 
-// ShareWidth is how long the bars of tables are.
+// ShareWidth is the length of the bars of tables, in characters.
 const ShareWidth = 20

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// What stands over a run that says little of its target.
+// The headings of runs that say little of their target.
 const BenchInvalid = "INVALID: the generator could not keep up, so that these figures say more of it than of the target"
 
 // benchClosed stands beside the latency of a closed loop.
@@ -117,7 +117,7 @@ func (d *Document) bench(r *api.BenchResult) {
 	d.again(r.Command)
 }
 
-// again is how to do the same again, if it can be done.
+// again adds the command that repeats a run, if there is one.
 func (d *Document) again(command string) {
 	if command == "" {
 		return
@@ -127,10 +127,10 @@ func (d *Document) again(command string) {
 	d.Only(Text, func() { d.Line("  " + command) })
 }
 
-// benchTenants is how many tenants a report names.
+// benchTenants is the number of tenants that a report names.
 const benchTenants = 10
 
-// PlanText says what was asked for.
+// PlanText describes the planned load.
 func PlanText(r *api.BenchResult) string {
 	var parts []string
 	p := &r.Plan
@@ -209,7 +209,7 @@ func latencyTable(r *api.BenchResult) *Table {
 	return t
 }
 
-// latencyNotes are what one must know to read the figures.
+// latencyNotes returns the notes that a reader of the figures needs.
 func latencyNotes(r *api.BenchResult) []string {
 	var out []string
 	if r.Plan.Arrivals == "closed" {
@@ -231,7 +231,7 @@ func latencyNotes(r *api.BenchResult) []string {
 	return out
 }
 
-// requestLines say what became of requests, and what was never one.
+// requestLines returns lines on the outcomes of requests, and on what was never sent.
 func requestLines(r *api.BenchResult) []string {
 	return append(accountLines(&r.Account), r.Notes...)
 }
@@ -256,7 +256,7 @@ func accountLines(a *api.BenchAccount) []string {
 	return out
 }
 
-// statusTexts are counts by status: 1,147 × 200.
+// statusTexts returns counts by status: 1,147 × 200.
 func statusTexts(by map[string]uint64) []string {
 	var out []string
 	for _, s := range slices.Sorted(maps.Keys(by)) {
@@ -283,7 +283,7 @@ func thresholdTable(thresholds []api.BenchThreshold) *Table {
 	return t
 }
 
-// ThresholdValue is what was seen, in the unit that the text says by its measure.
+// ThresholdValue writes the measured value, in the unit of its measure.
 func ThresholdValue(t api.BenchThreshold) string {
 	measure := strings.TrimSpace(t.Text)
 	for name, write := range map[string]func(api.Float) string{
@@ -336,7 +336,7 @@ func phaseTable(r *api.BenchResult) *Table {
 	return t
 }
 
-// eventTexts are what happened, but for phases, which have a table.
+// eventTexts returns texts of the events, without phases, which have a table.
 func eventTexts(start api.Float, events []api.BenchEvent) []string {
 	var out []string
 	for _, e := range events {

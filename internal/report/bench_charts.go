@@ -8,7 +8,7 @@ import (
 	"tailscope/internal/figure"
 )
 
-// benchFigures are the numbers that matter most.
+// benchFigures returns the most important numbers.
 func benchFigures(r *api.BenchResult) []Figure {
 	beside := func(sent string) string {
 		if r.Plan.Arrivals == "closed" {
@@ -28,7 +28,8 @@ func benchFigures(r *api.BenchResult) []Figure {
 		Figure{"errors", figure.Thousands(r.Account.Errors), "of " + figure.Thousands(r.Account.Sent) + " sent"})
 }
 
-// benchCharts draws latency by percentile and over time, what was sent, and how late.
+// benchCharts draws latency by percentile and over time, the requests sent, and their
+// lateness.
 func benchCharts(d *Document, r *api.BenchResult) {
 	percentiles := []string{"from when due=due", "from when sent=sent"}
 	if r.Plan.Arrivals == "closed" {
@@ -65,7 +66,7 @@ func newTimed(r *api.BenchResult, height float64, y axis) *timed {
 	return t
 }
 
-// frame draws what lies behind the lines.
+// frame draws the background of the lines.
 func (t *timed) frame(values []float64, label func(float64) string) {
 	for i, e := range t.r.Events {
 		from, to := float64(e.Time)-t.start, float64(e.End)-t.start
@@ -89,7 +90,7 @@ func (t *timed) frame(values []float64, label func(float64) string) {
 	}
 }
 
-// hovers says of each slot what there is.
+// hovers adds a text of values to each slot.
 func (t *timed) hovers(text func(api.BenchSlot) string) {
 	for i, s := range t.r.Timeline {
 		half := float64(s.Width) / 2
@@ -154,7 +155,7 @@ func rateChart(r *api.BenchResult) string {
 	return t.html("requests due and answered a second")
 }
 
-// lateChart draws how late the generator was beside the latency it measured.
+// lateChart draws the lateness of the generator beside the latency it measured.
 func lateChart(r *api.BenchResult) string {
 	late := slotsOf(r, func(s api.BenchSlot) float64 { return float64(s.Late) })
 	p99 := slotsOf(r, func(s api.BenchSlot) float64 { return float64(s.P99) })

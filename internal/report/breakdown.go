@@ -10,8 +10,8 @@ import (
 	"tailscope/internal/figure"
 )
 
-// Breakdown returns where the time of requests goes, and that of the slowest; of parts
-// as many as limit says.
+// Breakdown returns a report of where the time of requests and of the slowest requests
+// goes, with at most limit parts.
 func Breakdown(r *api.BreakdownResponse, limit int) *Document {
 	d := &Document{Name: "breakdown", Data: r}
 	n := api.Float(r.Total)
@@ -45,7 +45,7 @@ func Breakdown(r *api.BreakdownResponse, limit int) *Document {
 	return d
 }
 
-// band lays the slow requests beside the typical ones.
+// band adds the slow requests beside the typical ones.
 func (d *Document) band(b *api.Band) {
 	if b == nil || b.Requests == 0 {
 		return
@@ -71,7 +71,7 @@ func (d *Document) band(b *api.Band) {
 	d.Table(t)
 }
 
-// added is a difference of times, with its sign.
+// added returns a difference of times, with its sign.
 func added(f api.Float) string {
 	switch v := float64(f); {
 	case math.IsNaN(v):
@@ -116,7 +116,7 @@ func (d *Document) parts(r *api.BreakdownResponse, limit int) {
 
 var clockWords = map[string]string{"ahead": "ahead of", "behind": "behind"}
 
-// breakdownNotes are what one must know to read the figures.
+// breakdownNotes returns the notes that a reader of the figures needs.
 func breakdownNotes(r *api.BreakdownResponse) (lines []string) {
 	for _, f := range r.FanOuts {
 		if len(f.Instances) > 0 {
@@ -140,8 +140,8 @@ func breakdownNotes(r *api.BreakdownResponse) (lines []string) {
 	return lines
 }
 
-// breakdownSheet has a row for each component, without an operation, and one for
-// each part.
+// breakdownSheet returns a row for each component, without an operation, and one for each
+// part.
 func breakdownSheet(r *api.BreakdownResponse) (header []string, rows [][]string) {
 	header = []string{"component", "service", "operation", "seconds", "share_ratio", "critical_ratio", "calls", "calls_per_request", "requests",
 		"requests_of_ten_calls", "n_plus_one", "mean_seconds", "band_seconds_per_request", "typical_seconds_per_request"}

@@ -13,8 +13,8 @@ import (
 	"tailscope/internal/figure"
 )
 
-// Capacity returns the report of a search: the answer, each step, the law, and where it
-// was.
+// Capacity returns the report of a search: the answer, each step, the law, and the
+// environment.
 func Capacity(c *api.Capacity) *Document {
 	d := &Document{Name: c.Name + ": capacity", Data: c}
 	d.Only(HTML, func() { d.Title(c.Headline) })
@@ -77,7 +77,7 @@ func Capacity(c *api.Capacity) *Document {
 	return d
 }
 
-// capacityLines say what was asked, and what is not shown by steps.
+// capacityLines returns the lines on the objective, and on what steps do not show.
 func capacityLines(c *api.Capacity) []string {
 	text := c.Arrivals + " arrivals"
 	switch live := c.Arrivals == "live"; {
@@ -101,7 +101,7 @@ func capacityLines(c *api.Capacity) []string {
 	return lines
 }
 
-// stopText says how a step was stopped.
+// stopText describes how a step was stopped.
 func stopText(c *api.Capacity, s *api.CapacityStep) string {
 	if s.Stopped == "" {
 		return ""
@@ -128,14 +128,14 @@ func StepName(c *api.Capacity, s *api.CapacityStep) string {
 	return x + " " + search.Unit(x, c.Unit)
 }
 
-// stepLoad is a step's load alone.
+// stepLoad writes the load of a step.
 func stepLoad(c *api.Capacity, s *api.CapacityStep) string {
 	x, _, _ := strings.Cut(StepName(c, s), " ")
 	return x
 }
 
-// capacitySteps is a row of figures for each step. Columns that nobody has are left
-// out.
+// capacitySteps returns a row of figures for each step. It leaves out columns without
+// figures.
 func capacitySteps(c *api.Capacity) *Table {
 	some := func(of func(*api.CapacityStep) api.Float) bool {
 		return slices.ContainsFunc(c.Steps, func(s api.CapacityStep) bool { return !IsNaN(of(&s)) })
@@ -184,11 +184,11 @@ func capacitySteps(c *api.Capacity) *Table {
 	return t
 }
 
-// KeptText is how a step came out by itself.
+// KeptText describes the outcome of a step by itself.
 func KeptText(s *api.CapacityStep) string { return s.Kept + stepRemarks(s) }
 
-// cameOut is how a step came out in the end. What it leaves unclear by itself all of
-// them together may say: where it lies to the answer's interval.
+// cameOut describes the outcome of a step in the end. If a step is unclear by itself, its
+// place relative to the answer's interval may decide.
 func cameOut(c *api.Capacity, s *api.CapacityStep) string {
 	text := s.Kept
 	if a := c.Answer; text == search.Unclear && s.Valid && a != nil {
@@ -216,7 +216,7 @@ func stepRemarks(s *api.CapacityStep) (text string) {
 	return text
 }
 
-// capacityObjectives is a row for each step and condition.
+// capacityObjectives returns a row for each step and condition.
 func capacityObjectives(c *api.Capacity) *Table {
 	t := &Table{}
 	t.Column(c.Unit, true)
@@ -246,8 +246,8 @@ func ObjectiveFigure(o *api.CapacityObjective) func(api.Float) string {
 	}
 }
 
-// ObjectiveInterval writes the ends of a condition's interval that are known: where
-// few requests count, as they come in bursts, there is no upper one.
+// ObjectiveInterval writes the known ends of a condition's interval. The upper end is not
+// known if few requests count, as they come in bursts.
 func ObjectiveInterval(o *api.CapacityObjective) string {
 	figure := ObjectiveFigure(o)
 	switch low, high := IsNaN(o.Low), IsNaN(o.High); {
@@ -261,7 +261,7 @@ func ObjectiveInterval(o *api.CapacityObjective) string {
 	return figure(o.Low) + " – " + figure(o.High)
 }
 
-// resourceNames are those of any step's processes.
+// resourceNames returns the names of the processes of all steps.
 func resourceNames(c *api.Capacity) []string {
 	names := map[string]bool{}
 	for i := range c.Steps {
@@ -272,7 +272,7 @@ func resourceNames(c *api.Capacity) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// capacityResources is a column for each reading; nil without any.
+// capacityResources returns a column for each reading, nil without any.
 func capacityResources(c *api.Capacity) *Table {
 	names := resourceNames(c)
 	if len(names) == 0 {
@@ -303,7 +303,7 @@ func capacityResources(c *api.Capacity) *Table {
 	return t
 }
 
-// capacityOf is a search in the log book; one that reports no more says so.
+// capacityOf returns a search in the log book, with a note if its reports have ended early.
 func capacityOf(x *api.Session, now time.Time) *api.Capacity {
 	c := *x.Capacity
 	if x.State == "lost" && c.Failed == "" {

@@ -8,7 +8,7 @@ import (
 	"tailscope/api"
 )
 
-// capacityFigures are the answer and what stands beside it.
+// capacityFigures returns the answer and the figures beside it.
 func capacityFigures(c *api.Capacity) (out []Figure) {
 	if a := c.Answer; a != nil {
 		out = append(out, Figure{c.Unit, Number.Value(a.Value), answerInterval(a)})
@@ -39,7 +39,7 @@ func capacityCharts(d *Document, c *api.Capacity) {
 	d.Chart(Chart{Name: "Where the mean request's time went", Legend: []string{"worked=dot good", "queued, by the target's word=dot worse", "waited for a connection=dot"}, Plot: timesChart(c)})
 }
 
-// answerInterval writes the ends of it that are known.
+// answerInterval writes the known ends of the answer's interval.
 func answerInterval(a *api.CapacityAnswer) string {
 	name := fmt.Sprintf("%.0f %% interval ", 100*float64(a.Level))
 	switch low, high := IsNaN(a.Low), IsNaN(a.High); {
@@ -53,7 +53,7 @@ func answerInterval(a *api.CapacityAnswer) string {
 	return name + Number.Value(a.Low) + " – " + Number.Value(a.High)
 }
 
-// stepPictures are the steps' heatmaps, side by side, on the same scales.
+// stepPictures returns the steps' heatmaps, to stand side by side, on the same scales.
 func stepPictures(c *api.Capacity) []Chart {
 	first, last, most, long := len(c.Bounds), 0, 0.0, 0.0
 	for i := range c.Steps {
@@ -99,7 +99,7 @@ func stepPictures(c *api.Capacity) []Chart {
 	return out
 }
 
-// lawChart draws what was answered over what was under way, with the law.
+// lawChart draws throughput over concurrency, with the law.
 func lawChart(c *api.Capacity) string {
 	l := c.Law
 	if l == nil || len(l.Points) == 0 {
@@ -136,7 +136,7 @@ func lawChart(c *api.Capacity) string {
 	return s.html("requests answered a second over requests at a time, and the law that was fitted")
 }
 
-// objectiveChart draws, for each step, how its first condition of latency stands.
+// objectiveChart draws, for each step, the figure of its first condition of latency.
 func objectiveChart(c *api.Capacity) string {
 	var values, bounds []float64
 	var xs []float64
@@ -188,7 +188,7 @@ func objectiveChart(c *api.Capacity) string {
 	return s.html("the objective's latency over " + c.Unit)
 }
 
-// orEdge is v, or otherwise if it is not known.
+// orEdge returns v, or otherwise if v is not known.
 func orEdge(v, otherwise float64) float64 {
 	if v > 0 && !math.IsInf(v, 0) {
 		return v

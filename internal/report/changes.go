@@ -10,8 +10,8 @@ import (
 	"tailscope/internal/figure"
 )
 
-// Changes returns each change in two lines and a few more: what, when, and who
-// may have been it. Status is what was asked for.
+// Changes returns each change in two lines and a few more: what changed, when, and its
+// possible causes. Status is that of the request.
 func Changes(r *api.ChangesResponse, status string, zone *time.Location) *Document {
 	d := &Document{Name: "changes", Data: r}
 	clock := func(t api.Float) string { return time.Unix(int64(t), 0).In(zone).Format("2006-01-02 15:04:05") }

@@ -8,8 +8,8 @@ import (
 	"tailscope/api"
 )
 
-// PluginLine is a check as a Nagios plugin prints it: the level, the value and
-// what it is held against, a bar, performance data. The bounds are written from
+// PluginLine returns a check as a Nagios plugin prints it: the level, the value with its
+// bounds, a bar, performance data. The bounds are written from
 // the threshold outwards, as in 11000 > W > 9900 > C > 7700.
 func PluginLine(c *api.Check) string {
 	var b strings.Builder
@@ -43,8 +43,7 @@ func PluginLine(c *api.Check) string {
 
 func known(f api.Float) bool { return !math.IsNaN(float64(f)) }
 
-// bandsText writes bounds from the threshold outwards; NA if nothing is held
-// against.
+// bandsText writes bounds from the threshold outwards, NA if there are none.
 func bandsText(b api.CheckBands) string {
 	low := known(b.LowWarning) || known(b.LowCritical)
 	high := known(b.HighWarning) || known(b.HighCritical)
@@ -91,7 +90,7 @@ func bandsText(b api.CheckBands) string {
 	return strings.Join(parts, " < ")
 }
 
-// perfRange is the range outside of which a value is bad, as plugins write it.
+// perfRange returns the range outside of which a value is bad, as plugins write it.
 func perfRange(low, high api.Float) string {
 	switch {
 	case known(low) && known(high):
@@ -112,7 +111,7 @@ func perfLabel(s string) string {
 	return s
 }
 
-// perfUnit is a unit that performance data knows, empty otherwise.
+// perfUnit returns a unit that performance data has, empty otherwise.
 func perfUnit(unit string) string {
 	switch unit {
 	case "s", "us", "ms", "%", "B", "KB", "MB", "GB", "TB", "c":
@@ -121,9 +120,9 @@ func perfUnit(unit string) string {
 	return ""
 }
 
-// perfNumber has digits, a dot and a minus alone, as the plugin guidelines ask:
-// what reads performance data knows no exponents. Twelve digits leave out what
-// arithmetic adds.
+// perfNumber writes a number with digits, a dot and a minus alone, as the plugin
+// guidelines ask: readers of performance data do not know exponents. Twelve digits leave
+// out errors of arithmetic.
 func perfNumber(f api.Float) string {
 	v, err := strconv.ParseFloat(strconv.FormatFloat(float64(f), 'g', 12, 64), 64)
 	if err != nil {
@@ -132,7 +131,7 @@ func perfNumber(f api.Float) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-// plainNumber writes a number in full, but not further than it means anything.
+// plainNumber writes a number in full, up to its significant digits.
 func plainNumber(v float64) string {
 	s := strconv.FormatFloat(v, 'g', 6, 64)
 	if v == math.Trunc(v) && math.Abs(v) < 1e15 {

@@ -11,10 +11,10 @@ import (
 	"tailscope/api"
 )
 
-// Checks writes of checks at a moment, in its zone.
+// Checks writes reports on checks at a moment, in its zone.
 type Checks struct{ Now time.Time }
 
-// clock is a moment in the reader's zone; a dash if there is none.
+// clock writes a moment in the reader's zone, a dash if it is not known.
 func (q Checks) clock(f api.Float) string {
 	if v := float64(f); math.IsNaN(v) || v <= 0 {
 		return "-"
@@ -22,7 +22,7 @@ func (q Checks) clock(f api.Float) string {
 	return time.UnixMilli(int64(float64(f) * 1e3)).In(q.Now.Location()).Format("2006-01-02 15:04:05")
 }
 
-// ago is how long since a moment.
+// ago writes the time since a moment.
 func (q Checks) ago(f api.Float) string {
 	if v := float64(f); math.IsNaN(v) || v <= 0 {
 		return "-"
@@ -259,7 +259,7 @@ func orDash(f api.Float) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(f)), ".0")
 }
 
-// Maintenance returns the times in which nobody is told.
+// Maintenance returns the times without notifications.
 func (q Checks) Maintenance(r *api.MaintenanceResponse) *Document {
 	d := &Document{Name: "maintenance", Data: r}
 	t := Columns("now", "name", "checks", "begin", "end", "by", "id")
@@ -291,7 +291,7 @@ func (q Checks) Maintenance(r *api.MaintenanceResponse) *Document {
 	return d
 }
 
-// Evaluation returns what an expression comes to, step by step.
+// Evaluation returns the value of an expression, step by step.
 func (q Checks) Evaluation(r *api.CheckEvaluateResponse) *Document {
 	d := &Document{Name: "expression", Data: r}
 	if known(r.Value) {

@@ -12,8 +12,8 @@ import (
 	"tailscope/internal/judge"
 )
 
-// SpanFamily is the family of requests and their parts; selfFamily is the time that is
-// of no part.
+// SpanFamily is the family of requests and their parts; selfFamily is the time of a span
+// outside its parts.
 const SpanFamily, selfFamily = "span_duration_seconds", "span_self_seconds"
 
 // Comparison is a comparison as people read it.
@@ -21,7 +21,7 @@ type Comparison struct {
 	R    *api.CompareResponse
 	Zone *time.Location
 	Unit Unit
-	// width is how many characters fit beside each other.
+	// width is the width of text, in characters.
 	width int
 }
 
@@ -112,10 +112,10 @@ func (d *Comparison) Document() *Document {
 	return out
 }
 
-// spans says that requests, or parts of them, are compared.
+// spans reports whether requests, or parts of them, are compared.
 func (d *Comparison) spans() bool { return d.R.Family == SpanFamily || d.R.Family == selfFamily }
 
-// counted is what there are so many of.
+// counted returns the noun of the things counted.
 func (d *Comparison) counted() string {
 	switch {
 	case d.spans() || d.R.Per != "":
@@ -147,7 +147,7 @@ func (d *Comparison) clock(t int64) string {
 	return time.Unix(t, 0).In(d.Zone).Format("2006-01-02 15:04:05")
 }
 
-// measure is a line of the table: A, B and the interval are like for like.
+// measure returns a line of the table: A, B and the interval are like for like.
 func (d *Comparison) measure(m *api.CompareMeasure) []string {
 	f, like := &m.Raw, "-"
 	if m.Like != nil {
@@ -263,7 +263,7 @@ func (d *Comparison) list(name string, rows []api.CompareRow) *Table {
 	return t
 }
 
-// rowVerdict is what remains of a row once all rows are thought of.
+// rowVerdict lists the measures of a row that changed, by p-values adjusted for all rows.
 func rowVerdict(r api.CompareRow) string {
 	var words []string
 	for _, m := range r.Measures {

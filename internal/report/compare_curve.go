@@ -9,10 +9,10 @@ import (
 	"tailscope/api"
 )
 
-// AxisWidth is how wide the labels beside a picture are: "1234.5ms ".
+// AxisWidth is the width of the labels beside a picture, in characters: "1234.5ms ".
 const AxisWidth = 9
 
-// A curve is drawn so many lines high, and at most so many characters wide.
+// The height of a curve in lines, and its greatest width in characters.
 const curveHeight, curveWidth = 11, 72
 
 // RatioPicture draws the ratio at every quantile within its band, by the
@@ -102,7 +102,7 @@ func RatioPicture(c *api.CompareCurve, width int) []string {
 	return append(lines, indent+string(axis), strings.TrimRight(indent+string(names), " "))
 }
 
-// drawn says what a picture shows.
+// drawn describes what a picture shows.
 func (d *Comparison) drawn() string {
 	c := d.R.Curve
 	s := "B against A at every quantile"

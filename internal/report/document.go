@@ -1,6 +1,6 @@
-// Package report writes what came of a run, a search, a session or a question, for
-// people and for scripts. Each is built once, as a Document, and written by it as text,
-// as Markdown, as a page, as CSV or as JSON.
+// Package report writes the result of a run, a search, a session or a question, for
+// people and for scripts. Each is built once as a Document, which writes it as text, as
+// Markdown, as a page, as CSV or as JSON.
 package report
 
 import (
@@ -12,7 +12,7 @@ import (
 	"tailscope/internal/figure"
 )
 
-// Format is what a document is written as.
+// Format is a format of documents.
 type Format uint8
 
 // The formats of documents. HTML is a page that needs nothing else.
@@ -24,7 +24,7 @@ const (
 	JSON
 )
 
-// FormatOf returns the format of a name, such as md; Text if it is none.
+// FormatOf returns the format of a name such as md, default Text.
 func FormatOf(name string) Format {
 	switch name {
 	case "md", "markdown":
@@ -84,7 +84,7 @@ type block struct {
 	begin   bool // of columns, or else their end
 }
 
-// Figure is a number that a page shows large, between what it is and what belongs to it.
+// Figure is a number that a page shows large, between its name and a note.
 type Figure struct{ Name, Value, Beside string }
 
 // Chart is a plot of a page. Its legend has names of lines, each with its class behind =.
@@ -100,7 +100,7 @@ func (d *Document) add(b block) {
 	d.blocks = append(d.blocks, b)
 }
 
-// Only adds what write adds in these formats alone.
+// Only adds the blocks that write adds, in these formats alone.
 func (d *Document) Only(formats Format, write func()) {
 	before := d.only
 	if before != 0 {
@@ -128,10 +128,10 @@ func (d *Document) Item(s string) { d.add(block{kind: itemBlock, text: s}) }
 // Indented adds an item of a list that text has two spaces before.
 func (d *Document) Indented(s string) { d.add(block{kind: indentedBlock, text: s}) }
 
-// Gap parts what is before from what comes.
+// Gap separates the blocks before from those after.
 func (d *Document) Gap() { d.add(block{kind: gapBlock}) }
 
-// Paragraph parts lines that Markdown would else run together.
+// Paragraph separates lines that Markdown would join.
 func (d *Document) Paragraph() { d.add(block{kind: paragraphBlock}) }
 
 // Section begins another part.
@@ -154,7 +154,7 @@ func (d *Document) List(name string, lines []string, item func(string)) {
 // Picture adds lines that are written as they are.
 func (d *Document) Picture(lines []string) { d.add(block{kind: pictureBlock, lines: lines}) }
 
-// Command adds a command that is to be copied, behind what it is.
+// Command adds a command to copy, after its description.
 func (d *Document) Command(what, command string) {
 	d.add(block{kind: commandBlock, text: what, lines: []string{command}})
 }
@@ -162,12 +162,12 @@ func (d *Document) Command(what, command string) {
 // Table adds a table.
 func (d *Document) Table(t *Table) { d.add(block{kind: tableBlock, table: t}) }
 
-// Sheet sets what CSV has: every figure in full.
+// Sheet sets the table of CSV, which has every figure in full.
 func (d *Document) Sheet(header []string, rows [][]string) {
 	d.sheet = &Table{Header: header, Rows: rows}
 }
 
-// Alarm adds what must not be overlooked on a page.
+// Alarm adds a warning to a page.
 func (d *Document) Alarm(text string, why ...string) {
 	d.Only(HTML, func() { d.add(block{kind: alarmBlock, text: text, lines: why}) })
 }
@@ -184,14 +184,14 @@ func (d *Document) Chart(c Chart) {
 	}
 }
 
-// Columns sets parts beside each other where a page has room.
+// Columns sets parts beside each other if a page is wide enough.
 func (d *Document) Columns(write func()) {
 	d.add(block{kind: columnsBlock, begin: true})
 	write()
 	d.add(block{kind: columnsBlock})
 }
 
-// Details adds a text to a page that is shown when it is asked for.
+// Details adds a text to a page, folded at first.
 func (d *Document) Details(name, text string) {
 	d.Only(HTML, func() { d.add(block{kind: detailsBlock, text: name, lines: []string{text}}) })
 }
@@ -319,8 +319,8 @@ func (w *writer) table(t *Table) {
 	}
 }
 
-// Says returns a document of one line.
-func Says(data any, line string) *Document {
+// OneLine returns a document of one line.
+func OneLine(data any, line string) *Document {
 	d := &Document{Name: line, Data: data}
 	d.Line(line)
 	return d

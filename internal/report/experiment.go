@@ -12,7 +12,7 @@ import (
 	"tailscope/internal/judge"
 )
 
-// Experiment returns what an experiment was and what came of it.
+// Experiment returns the report of an experiment.
 func Experiment(t *api.Experiment) *Document {
 	d := &Document{Name: t.Name, Data: t}
 	d.experiment(t)
@@ -72,11 +72,11 @@ func (d *Document) experiment(t *api.Experiment) {
 	}
 }
 
-// isLine says whether a recorded configuration is one short line, such as the value
-// of a variable.
+// isLine reports whether a recorded configuration is one short line, such as the value of
+// a variable.
 func isLine(text string) bool { return len(text) < 200 && !strings.Contains(text, "\n") }
 
-// configured are the recorded values that are lines: port 28443, workers 8.
+// configured returns the recorded values that are lines: port 28443, workers 8.
 func configured(e *api.Environment) string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(e.Configuration)) {
@@ -87,13 +87,13 @@ func configured(e *api.Environment) string {
 	return strings.Join(out, ", ")
 }
 
-// experimentColumns are the measures of a table where there are more than mostColumns.
+// experimentColumns lists the measures of a table if there are more than mostColumns.
 var experimentColumns = []string{"p50", "p95", "p99", "mean", "errors", "cpu_per_request"}
 
 const mostColumns = 7
 
-// shownMeasures are the measures of the rows of one sort: all of them if they are
-// few, as where the file names them; else the usual ones and the one that decides.
+// shownMeasures returns the measures of the rows of one kind: all of them if they are few,
+// as when the file names them, else the usual ones and the one that decides.
 func shownMeasures(t *api.Experiment, effect string) []string {
 	var all []string
 	for i := range t.Rows {
@@ -114,7 +114,7 @@ func shownMeasures(t *api.Experiment, effect string) []string {
 	})
 }
 
-// experimentRows is a table of the rows of one sort: changes with their intervals.
+// experimentRows adds a table of the rows of one kind: changes with their intervals.
 func (d *Document) experimentRows(t *api.Experiment, effect, title string) {
 	tb := Columns(title, "against", "of")
 	columns := shownMeasures(t, effect)
@@ -171,8 +171,8 @@ func experimentInterval(m *api.ExperimentMeasure) string {
 	return mirrorInterval(&api.MirrorMeasure{Name: m.Name, Low: m.Low, High: m.High})
 }
 
-// experimentCurves is the response to a sweep by the measure that is read first: of
-// everything a table, of each query a sentence.
+// experimentCurves adds the response to a sweep by its first measure: a table for all
+// queries together, a sentence for each query.
 func (d *Document) experimentCurves(t *api.Experiment) {
 	var queries, sentences []string
 	for i := range t.Curves {
@@ -211,7 +211,7 @@ func (d *Document) experimentCurves(t *api.Experiment) {
 	}
 }
 
-// Gate returns what a gate says.
+// Gate returns the report of a gate.
 func Gate(g *api.ExperimentGate) *Document {
 	d := &Document{Name: "gate", Data: g}
 	d.gate(g)

@@ -38,9 +38,9 @@ func experimentCharts(t *api.Experiment) []Chart {
 
 func first[T any](list []T, n int) []T { return list[:min(n, len(list))] }
 
-// settingsChart has a column for each setting: a dot for each round, hollow if it
-// does not count; of a sweep the estimate with its interval, and shaded the
-// settings that cannot be told from the best.
+// settingsChart draws a column for each setting: a dot for each round, hollow if it does
+// not count. Of a sweep it draws the estimate with its interval, and shades the settings
+// that do not differ from the best.
 func settingsChart(t *api.Experiment, query, measure string) string {
 	settings := slices.Clone(t.Settings)
 	numbers := !slices.ContainsFunc(settings, func(s api.ExperimentSetting) bool { return IsNaN(s.X) })
@@ -153,7 +153,8 @@ func settingsChart(t *api.Experiment, query, measure string) string {
 	return s.html(measure + " by setting")
 }
 
-// experimentIntervals are the changes of an experiment's rows, by what says most of each.
+// experimentIntervals returns the changes of an experiment's rows, each by its most
+// important measure.
 func experimentIntervals(t *api.Experiment) []Interval {
 	var all []Interval
 	for i := range t.Rows {

@@ -63,7 +63,7 @@ func Explain(r *api.ExplainResponse, zone *time.Location) *Document {
 	return d
 }
 
-// explainTitle names labels: operation GET /search with tenant acme.
+// explainTitle returns the names of labels: operation GET /search with tenant acme.
 func explainTitle(l api.Labels) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(l)) {

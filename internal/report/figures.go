@@ -52,7 +52,7 @@ func SortedQuantiles[V any](m map[string]V) []string {
 	return keys
 }
 
-// Plural writes how many there are of a noun: no step, 1 step, 3 steps.
+// Plural writes a count of a noun: no step, 1 step, 3 steps.
 func Plural(n int, noun string) string {
 	if n == 0 {
 		return "no " + noun

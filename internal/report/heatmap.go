@@ -12,7 +12,7 @@ import (
 	"tailscope/internal/figure"
 )
 
-// HeatmapOptions says how a heatmap is drawn in a terminal: time from left to right, values from
+// HeatmapOptions configures a heatmap in a terminal: time from left to right, values from
 // below to above, by the logarithm as the buckets are. With colours a line
 // holds two rows (the upper and the lower half of a block); without, one row
 // of characters that darken.
@@ -31,10 +31,10 @@ var ramp = []int{60, 61, 97, 133, 169, 168, 204, 203, 209, 215, 221, 227}
 // shades are the same without colours.
 const shades = ".:-=+*#%@"
 
-// Columns is how many steps fit beside the axis.
+// Columns returns the number of steps that fit beside the axis.
 func (p HeatmapOptions) Columns() int { return max(p.Width-AxisWidth, 10) }
 
-// Rows is how many rows of buckets can be told apart.
+// Rows returns the number of rows of buckets that the picture can show.
 func (p HeatmapOptions) Rows() int {
 	if p.Colors {
 		return 2 * p.Height
@@ -42,8 +42,8 @@ func (p HeatmapOptions) Rows() int {
 	return p.Height
 }
 
-// Heatmap returns a heatmap with the marks below it and what is in it altogether; as CSV
-// each occupied cell.
+// Heatmap returns a heatmap with the marks below it and a summary. CSV has each occupied
+// cell.
 func Heatmap(h *api.HeatmapResponse, p HeatmapOptions, marks []api.Mark, all []api.DistributionGroup) *Document {
 	d := &Document{Name: "heatmap", Data: h}
 	p.unit = UnitOf(h.Family)
@@ -64,7 +64,7 @@ func Heatmap(h *api.HeatmapResponse, p HeatmapOptions, marks []api.Mark, all []a
 	return d
 }
 
-// summary is a distribution in one line.
+// summary writes a distribution in one line.
 func summary(g api.DistributionGroup, u Unit) string {
 	parts := []string{figure.Thousands(g.Count) + " observations", "mean " + u.Value(g.Mean)}
 	for _, name := range SortedQuantiles(g.Quantiles) {
@@ -149,8 +149,8 @@ func (p HeatmapOptions) steps(h *api.HeatmapResponse) int {
 	return int((h.End - h.Start + h.Step - 1) / h.Step)
 }
 
-// stretch is how many characters a step takes: more than one when slots are too
-// long to fill the width with.
+// stretch returns the number of characters of a step: more than one if slots are too long
+// to fill the width.
 func (p HeatmapOptions) stretch(h *api.HeatmapResponse) int {
 	return max(p.Columns()/max(p.steps(h), 1), 1)
 }
@@ -246,7 +246,7 @@ func (p HeatmapOptions) timeAxis(b *strings.Builder, h *api.HeatmapResponse, mar
 			continue
 		}
 		text := Printable(m.Name) + " " + time.Unix(int64(m.Time), 0).In(p.Zone).Format("15:04:05")
-		// The text stands on the side that has room for it.
+		// The text stands on the side on which it fits.
 		if n := utf8.RuneCountInString(text) + 1; x+1+n > cols && x >= n {
 			b.WriteString(indent + strings.Repeat(" ", x-n) + text + " ▲\n")
 		} else {

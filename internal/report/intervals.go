@@ -8,7 +8,7 @@ import (
 	"tailscope/internal/judge"
 )
 
-// Interval is a change, as a ratio, with how much it may be.
+// Interval is a change, as a ratio, with its interval.
 type Interval struct {
 	Name             string
 	Verdict          judge.Verdict
@@ -21,7 +21,7 @@ func (d *Document) Intervals(name string, all []Interval) {
 	d.Chart(Chart{Name: name, Plot: whiskers(all)})
 }
 
-// ends writes an interval of two texts, of which those that are not known are -.
+// ends writes an interval of two texts, with - for an end that is not known.
 func ends(low, high string) string {
 	if low == "-" && high == "-" {
 		return "-"
@@ -38,7 +38,7 @@ func ends(low, high string) string {
 // mostWhiskers bounds the lines of a chart of changes.
 const mostWhiskers = 40
 
-// roundRatios are what an axis of ratios is marked at, on both sides of no change.
+// roundRatios lists the ticks of an axis of ratios, on both sides of no change.
 var roundRatios = []float64{1.01, 1.02, 1.05, 1.1, 1.25, 1.5, 2, 3, 4, 5, 8, 10}
 
 // whiskers draws effects with their intervals around no change.

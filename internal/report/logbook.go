@@ -9,7 +9,7 @@ import (
 	"tailscope/internal/figure"
 )
 
-// LogBook returns what was tried, a line each.
+// LogBook returns the sessions of the log book, a line each.
 func LogBook(r *api.SessionsResponse, zone *time.Location) *Document {
 	d := &Document{Name: "sessions", Data: r}
 	t := Columns("started", ">took", "state", "kind", "name", "service", ">requests", "found", "id")
@@ -30,11 +30,11 @@ func LogBook(r *api.SessionsResponse, zone *time.Location) *Document {
 	return d
 }
 
-// widestName is how many characters of a name a table has room for.
+// widestName is the most characters of a name in a table.
 const widestName = 48
 
-// requestsOf says how many requests a session is of; of an experiment,
-// rounds, which is said in words.
+// requestsOf writes the number of requests of a session, or the rounds of an experiment,
+// with their noun.
 func requestsOf(x *api.Session) (n uint64, said string) {
 	switch {
 	case x.Mirror != nil:
@@ -49,6 +49,6 @@ func requestsOf(x *api.Session) (n uint64, said string) {
 	return n, figure.Thousands(n)
 }
 
-// intervals are left out where lines are short; what stands behind one (another
-// candidate, what is to be minded) is not.
+// intervals matches intervals, which short lines leave out. The text after one (another
+// candidate, a warning) stays.
 var intervals = regexp.MustCompile(` \(\d[\d.]* % interval[^)]*\)`)

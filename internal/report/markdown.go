@@ -5,24 +5,24 @@ import (
 	"strings"
 )
 
-// markdownCell has text stand in Markdown as it is.
+// markdownCell escapes text for Markdown.
 var markdownCell markdownText
 
 type markdownText struct{}
 
 var (
 	markdownMarks = strings.NewReplacer("|", `\|`, "\n", " ", "*", `\*`, "_", `\_`)
-	// markdownTag is what may begin a tag of HTML, an address or an entity; a < before
-	// a space or a figure begins nothing, and stays legible.
+	// markdownTag matches the beginning of a tag of HTML, an address or an entity. A < before
+	// a space or a digit begins nothing, and stays as it is.
 	markdownTag = regexp.MustCompile(`<([A-Za-z/!?])`)
 )
 
-// Replace returns s with what Markdown would take for something else marked.
+// Replace returns s with the characters escaped that Markdown would interpret.
 func (markdownText) Replace(s string) string {
 	return markdownTag.ReplaceAllString(markdownMarks.Replace(s), "&lt;$1")
 }
 
-// markdownCode is a code span in which s stands as it is, to be copied.
+// markdownCode returns a code span with s as it is, to be copied.
 func markdownCode(s string) string {
 	marks := "`"
 	for strings.Contains(s, marks) {
@@ -35,7 +35,7 @@ func markdownCode(s string) string {
 	return marks + s + marks
 }
 
-// markdown returns the table as Markdown has it.
+// markdown returns the table in Markdown.
 func (t *Table) markdown() string {
 	var b strings.Builder
 	line := func(cells []string, mark string) {

@@ -11,7 +11,7 @@ import (
 	"tailscope/api"
 )
 
-// Marks returns marks by their times, with what was found at each.
+// Marks returns marks by their times, with the finding at each.
 func Marks(r *api.MarksResponse, zone *time.Location) *Document {
 	d := &Document{Name: "marks", Data: r}
 	marks := slices.Clone(r.Marks)
@@ -32,7 +32,7 @@ func Marks(r *api.MarksResponse, zone *time.Location) *Document {
 	return d
 }
 
-// verdictOf is a verdict in two cells of a table: the word, and what was found.
+// verdictOf returns a verdict in two cells of a table: the word and the finding.
 func verdictOf(v *api.MarkVerdict) (word, found string) {
 	switch {
 	case v == nil:
@@ -47,7 +47,7 @@ func verdictOf(v *api.MarkVerdict) (word, found string) {
 
 var interval = regexp.MustCompile(` \(\d[\d.]* % interval`)
 
-// withoutInterval is a sentence up to its first interval: a line of a table is short.
+// withoutInterval returns a sentence up to its first interval, for a line of a table.
 func withoutInterval(sentence string) string {
 	if at := interval.FindStringIndex(sentence); at != nil {
 		return sentence[:at[0]]

@@ -16,7 +16,7 @@ func ClockIn(t api.Float, zone *time.Location) string {
 	return time.UnixMilli(int64(t * 1e3)).In(zone).Format("2006-01-02 15:04:05")
 }
 
-// Session adds what an experiment is, and its account.
+// Session adds a session on mirrored traffic, and its account.
 func (d *Document) Session(x *api.Session, zone *time.Location) {
 	d.Heading(x.Name)
 	when := x.State + " since " + ClockIn(x.Start, zone)
@@ -58,7 +58,7 @@ func (d *Document) Session(x *api.Session, zone *time.Location) {
 	d.Table(t)
 }
 
-// Verdict adds what came of each candidate.
+// Verdict adds the verdict on each candidate.
 func (d *Document) Verdict(v *api.MirrorVerdictResponse) {
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
@@ -159,7 +159,7 @@ func mirrorInterval(m *api.MirrorMeasure) string {
 	return ends(mirrorEffect(m, m.Low), mirrorEffect(m, m.High))
 }
 
-// mirrorIntervals are the changes of a candidate.
+// mirrorIntervals returns the changes of a candidate.
 func mirrorIntervals(v *api.MirrorVerdict) []Interval {
 	var all []Interval
 	for i := range v.Measures {
@@ -189,7 +189,7 @@ type SumPart struct {
 	Causes map[string]uint64
 }
 
-// SumLine writes a sum; what is under way stands there only while there is any.
+// SumLine writes a sum, without the requests under way if there are none.
 func SumLine(b *strings.Builder, name string, total uint64, parts []SumPart) {
 	var out []string
 	var all uint64
@@ -210,7 +210,7 @@ func SumLine(b *strings.Builder, name string, total uint64, parts []SumPart) {
 	}
 }
 
-// Turned has a row for every column, for where there is no room across.
+// Turned returns the table with a row for every column, for narrow places.
 func (t *Table) Turned() *Table {
 	out := &Table{}
 	out.Column(t.Header[0], false)

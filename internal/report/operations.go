@@ -9,7 +9,7 @@ import (
 	"tailscope/internal/figure"
 )
 
-// Operations returns what takes the time of all requests, by operation.
+// Operations returns the time of all requests by operation.
 func Operations(r *api.OperationsResponse) *Document {
 	d := &Document{Name: "operations", Data: r}
 	var qs []string

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// pageStyle is how pages look, in light, in dark and on paper.
+// pageStyle is the style of pages, in light, in dark and on paper.
 //
 //go:embed page.css
 var pageStyle string
 
-// page writes blocks as a page. What stands under a heading is a section of it.
+// page writes blocks as a page. The blocks under a heading are a section.
 type page struct {
 	b       strings.Builder
 	open    string // the element that blocks are in: header, section, or empty
@@ -55,7 +55,7 @@ func (p *page) element(name, text string) {
 	fmt.Fprintf(&p.b, "<%s>%s</%s>\n", name, escaped(text), name)
 }
 
-// enter closes what is open, and opens an element, if one is named.
+// enter closes the open element, and opens another if one is named.
 func (p *page) enter(name string) {
 	p.list(false)
 	p.beside("")
@@ -67,7 +67,7 @@ func (p *page) enter(name string) {
 	}
 }
 
-// within opens a section unless blocks are in one already.
+// within opens a section if none is open.
 func (p *page) within() {
 	if p.beside(""); p.open != "section" {
 		p.enter("section")
@@ -179,14 +179,14 @@ func (p *page) chart(c *Chart) {
 	p.b.WriteString("<section><h2>" + escaped(c.Name) + "</h2>\n" + legend(c.Legend) + c.Plot + "</section>\n")
 }
 
-// keys are the colors of lines, by their classes. Dots have a filled key.
+// keys maps classes of lines to their colors. Dots have a filled key.
 var keys = map[string]string{
 	"due": "due", "p99": "due", "late": "late", "p50": "good", "sent": "sent", "bad": "bad", "max": "max",
 	"dot": "soft", "dot good": "good", "dot worse": "bad",
 }
 
-// legend says which line is what: names, each with its class behind =. What has no class
-// is said in words.
+// legend writes the names of lines, each with its class behind =. A name without a class
+// is text.
 func legend(items []string) string {
 	if len(items) == 0 {
 		return ""
@@ -209,7 +209,7 @@ func legend(items []string) string {
 	return out + "</div>\n"
 }
 
-// cellClasses are how words of tables look that say whether something was kept.
+// cellClasses maps words of tables that say whether an objective was kept to classes.
 var cellClasses = map[string]string{"met": "good", "MISSED": "missed", "MISSED, ended the run": "missed", "no": "missed", "saturated": "missed"}
 
 func (p *page) table(t *Table) {
@@ -254,7 +254,7 @@ func (p *page) table(t *Table) {
 	p.b.WriteString("</tbody></table></div>\n")
 }
 
-// sharesBar draws how many requests satisfied, were tolerated, and frustrated.
+// sharesBar draws the shares of satisfied, tolerating and frustrated requests.
 func sharesBar(shares [3]float64) string {
 	names := [3]string{"satisfied", "tolerating", "frustrated"}
 	label, parts := "", ""

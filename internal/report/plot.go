@@ -93,18 +93,18 @@ func (s *svg) note(x float64, text string) {
 	fmt.Fprintf(&s.b, `<text class="mark" x="%.1f" y="%.1f">%s</text>`, s.px(x)+4, s.top+10, html.EscapeString(text))
 }
 
-// hover puts an invisible column over each x that says what is there.
+// hover adds an invisible column over each x, with a text of its values.
 func (s *svg) hover(from, to float64, title string) {
 	fmt.Fprintf(&s.b, `<rect class="hover" x="%.1f" y="%.1f" width="%.2f" height="%.1f"><title>%s</title></rect>`,
 		s.px(from), s.top, max(s.px(to)-s.px(from), 0.5), s.height-s.top-s.bottom, html.EscapeString(title))
 }
 
-// dot is a circle with what it is.
+// dot draws a circle with a text.
 func (s *svg) dot(class string, x, y, r float64, title string) {
 	fmt.Fprintf(&s.b, `<circle class="%s" cx="%.1f" cy="%.1f" r="%.1f"><title>%s</title></circle>`, class, s.px(x), s.py(y), r, html.EscapeString(title))
 }
 
-// stroke is a straight line between two points.
+// stroke draws a straight line between two points.
 func (s *svg) stroke(class string, x1, y1, x2, y2 float64) {
 	fmt.Fprintf(&s.b, `<line class="%s" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`, class, s.px(x1), s.py(y1), s.px(x2), s.py(y2))
 }
@@ -118,7 +118,7 @@ func (s *svg) html(label string) string {
 		s.width, s.height, html.EscapeString(label), s.b.String(), s.left, s.width-s.right, s.height-s.bottom, s.height-s.bottom)
 }
 
-// decades are 1, 2 and 5 times powers of ten within a range; only the powers if
+// decades returns 1, 2 and 5 times powers of ten within a range, or only the powers if
 // there are many.
 func decades(low, high float64) []float64 {
 	steps := []float64{1, 2, 5}
@@ -136,7 +136,7 @@ func decades(low, high float64) []float64 {
 	return out
 }
 
-// even are about n round steps from 0 to high.
+// even returns about n round steps from 0 to high.
 func even(high float64, n int) []float64 {
 	if !(high > 0) {
 		return []float64{0}
@@ -155,7 +155,7 @@ func even(high float64, n int) []float64 {
 	return out
 }
 
-// logAxis is a logarithmic axis around positive values; ok is false without any.
+// logAxis returns a logarithmic axis around positive values; ok is false without any.
 func logAxis(values ...[]float64) (a axis, ok bool) {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, vs := range values {
@@ -175,8 +175,8 @@ func logAxis(values ...[]float64) (a axis, ok bool) {
 	return axis{low / 1.15, high * 1.15, true}, true
 }
 
-// nines is how many nines a share has: 0.99 has 2. It makes the x axis of the
-// percentile chart, which HdrHistogram's plots made known.
+// nines returns the number of nines of a share: 0.99 has 2. It is the x axis of the
+// percentile chart, as in HdrHistogram's plots.
 func nines(q float64) float64 { return -math.Log10(1 - q) }
 
 // percentileChart draws latency by percentile, from due and from sent.
@@ -206,7 +206,7 @@ func percentileChart(r *api.BenchResult) string {
 
 type curve struct{ x, y []float64 }
 
-// spectrum is a distribution's upper bounds by nines, until most.
+// spectrum returns a distribution's upper bounds by nines, until most.
 func spectrum(l *api.BenchLatency, most float64) curve {
 	var c curve
 	total, below := uint64(0), uint64(0)

@@ -9,7 +9,7 @@ import (
 	"tailscope/api"
 )
 
-// Scaling returns a law that was fitted, if there is one, with its points for scripts.
+// Scaling returns the fitted law, if there is one, with its points for scripts.
 func Scaling(r *api.ScalingResponse, width int) *Document {
 	d := &Document{Name: "scalability law", Data: r}
 	if r.Law != nil {
@@ -29,8 +29,8 @@ func Scaling(r *api.ScalingResponse, width int) *Document {
 	return d
 }
 
-// scaling adds a law: what it amounts to, its figures with their intervals, and the
-// points with the curve, which is drawn elsewhere on a page.
+// scaling adds a law: a sentence, its figures with their intervals, and the points with
+// the curve, which is drawn elsewhere on a page.
 func (d *Document) scaling(l *api.ScalingLaw, width int) {
 	d.Line(l.Sentence)
 	d.Gap()

@@ -12,13 +12,13 @@ import (
 	"tailscope/internal/figure"
 )
 
-// whole writes a count as scripts want it.
+// whole writes a count for scripts.
 func whole(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// unixSeconds writes a moment as scripts want it.
+// unixSeconds writes a moment for scripts.
 func unixSeconds(t int64) string { return strconv.FormatInt(t, 10) }
 
-// quantileOf returns NaN where there is none.
+// quantileOf returns a quantile, NaN if it is missing.
 func quantileOf(m map[string]api.Float, q string) api.Float {
 	if v, ok := m[q]; ok {
 		return v
@@ -33,7 +33,7 @@ func (t *Table) addQuantiles(qs []string) {
 	}
 }
 
-// quantileCells are the quantiles of a row, each as write has it.
+// quantileCells returns the quantiles of a row, each written by write.
 func quantileCells(m map[string]api.Float, qs []string, write func(api.Float) string) (cells []string) {
 	for _, q := range qs {
 		cells = append(cells, write(quantileOf(m, q)))
@@ -204,14 +204,14 @@ func Tenants(r *api.TenantsResponse, family string) *Document {
 	return d
 }
 
-// more says how many rows there are beyond those that were written.
+// more adds a line with the number of rows that were not written.
 func (d *Document) more(total, written int) {
 	if more := total - written; more > 0 {
 		d.Line(fmt.Sprintf("and %d more: --limit %d shows them", more, total))
 	}
 }
 
-// upTo are the shares of requests up to each end of a band.
+// upTo returns the shares of requests up to each end of a band.
 func upTo(bands []api.Float) []string {
 	var out []string
 	sum := api.Float(0)
@@ -222,7 +222,7 @@ func upTo(bands []api.Float) []string {
 	return out
 }
 
-// Apdex returns how satisfied users are.
+// Apdex returns the Apdex of services or operations.
 func Apdex(r *api.ApdexResponse) *Document {
 	d := &Document{Name: "apdex", Data: r}
 	t := Columns("service", "operation", ">T", "from", ">apdex", "between", ">satisfied", ">tolerating", ">frustrated", ">requests", ">rate")

@@ -52,7 +52,7 @@ func (d *Document) head(x *api.Session, zone *time.Location) {
 	})
 }
 
-// benchOf is a run in the log book; one that reports no more says so.
+// benchOf returns a run in the log book, with a note if its reports have ended early.
 func benchOf(x *api.Session, now time.Time) *api.BenchResult {
 	r := *x.Bench
 	if x.State == "lost" && r.Aborted == "" {
@@ -99,7 +99,7 @@ func (d *Document) tried(x *api.Session, zone *time.Location) {
 	})
 }
 
-// cut says what the log book did not keep.
+// cut adds what the log book did not keep.
 func (d *Document) cut(x *api.Session) {
 	if len(x.Cut) > 0 {
 		d.Gap()
@@ -186,8 +186,8 @@ func (d *Document) experimentLog(t *api.Experiment, zone *time.Location) {
 	}
 }
 
-// roundMeasure is the figure that rounds are shown by: the one that decides or, where
-// no round has it, the next that says most.
+// roundMeasure returns the measure that rounds are shown by: the one that decides or, if
+// no round has it, the next most important.
 func roundMeasure(t *api.Experiment) string {
 	names := rounds.Reading(t.Stopping.Measure)
 	for _, name := range names {
@@ -200,7 +200,7 @@ func roundMeasure(t *api.Experiment) string {
 	return names[0]
 }
 
-// experimentFigure is a figure of a measure in its unit.
+// experimentFigure writes a figure of a measure in its unit.
 func experimentFigure(name string, v api.Float) string {
 	switch {
 	case IsNaN(v):
@@ -217,7 +217,7 @@ func experimentFigure(name string, v api.Float) string {
 
 const notKnown = "Whether the control was restored is not known: the program ended before it said so. Look at the target."
 
-// experimentAlarms are what of an experiment must not be overlooked.
+// experimentAlarms returns the warnings about an experiment.
 func experimentAlarms(t *api.Experiment, state string) (out []string) {
 	switch {
 	case t.RestoreError != "":

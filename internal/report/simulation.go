@@ -9,7 +9,7 @@ import (
 	"tailscope/internal/figure"
 )
 
-// Simulation returns the report of what a simulation came to.
+// Simulation returns the report of a simulation.
 func Simulation(s *api.Simulation, now time.Time) *Document {
 	d := &Document{Name: s.Name, Data: s}
 	d.Title(s.Name)
@@ -55,10 +55,10 @@ func (d *Document) simulation(s *api.Simulation) {
 	}
 }
 
-// shownQuantiles are those that tables have, in order, with their names.
+// shownQuantiles lists the quantiles of tables, in order, with their names.
 var shownQuantiles = [][2]string{{"0.5", "p50"}, {"0.95", "p95"}, {"0.99", "p99"}, {"0.999", "p99.9"}}
 
-// longest is the greatest p99 of all layouts, NaN if none has one.
+// longest returns the greatest p99 of all layouts, NaN if none has one.
 func longestP99(s *api.Simulation) float64 {
 	most := math.NaN()
 	for i := range s.Layouts {
@@ -104,7 +104,7 @@ func secondsInterval(v api.ScalingValue) string {
 	return SecondsUnit.Value(v.Low) + " … " + SecondsUnit.Value(v.High)
 }
 
-// against is a figure against that of the first layout.
+// against writes a figure relative to that of the first layout.
 func against(i int, v, first api.Float) string {
 	if i == 0 || IsNaN(v) || IsNaN(first) {
 		return "-"
@@ -157,7 +157,7 @@ func busyTable(s *api.Simulation) *Table {
 	return t
 }
 
-// orNothing is a duration, - if there is none.
+// orNothing writes a duration, - if it is 0.
 func orNothing(v api.Float) string {
 	if v == 0 {
 		return "-"

@@ -9,7 +9,7 @@ import (
 	"tailscope/api"
 )
 
-// simulationCharts draws quantiles and how busy nodes are against what is varied, a
+// simulationCharts draws quantiles and the utilisation of nodes over what is varied, a
 // chart for each curve, on the same scale.
 func simulationCharts(s *api.Simulation) []Chart {
 	var curves []string
@@ -61,10 +61,10 @@ func simulationCharts(s *api.Simulation) []Chart {
 // tall is the ratio from which on a chart of durations is logarithmic.
 const tall = 15
 
-// curveClasses are how curves are drawn, in order.
+// curveClasses lists the classes of curves, in order.
 var curveClasses = []string{"due", "late", "p50", "sent", "bad", "max"}
 
-// curvesChart has p99 of every curve.
+// curvesChart draws p99 of every curve.
 func curvesChart(y axis, curves []string, of map[string][]*api.SimulationLayout) (names []string, plot string) {
 	all := of[curves[0]]
 	xs, numbers := places(all)
@@ -93,7 +93,7 @@ func curvesChart(y axis, curves []string, of map[string][]*api.SimulationLayout)
 	return names, c.html("p99 of queries, all curves")
 }
 
-// places are where layouts stand: by what is varied, if that is numbers, else in order.
+// places returns the x of layouts: what is varied if that is a number, else their order.
 func places(layouts []*api.SimulationLayout) (xs []float64, numbers bool) {
 	numbers = len(layouts) > 1
 	for i, l := range layouts {
@@ -114,7 +114,7 @@ func layoutAxes(layouts []*api.SimulationLayout, xs []float64, numbers bool, y a
 	low, high := xs[0], xs[len(xs)-1]
 	edge := max((high-low)*0.03, 0.02)
 	if !numbers {
-		edge = 0.5 // each has as much room as the others
+		edge = 0.5 // all are equally wide
 	}
 	s := newSVG(620, 280, axis{low - edge, high + edge, false}, y)
 	ticks := even(y.high/1.06, 5)
@@ -187,7 +187,7 @@ func layoutChart(layouts []*api.SimulationLayout, y axis, variable string) strin
 	return s.html("quantiles of queries by " + variable)
 }
 
-// layoutHover says what is at a layout, up to half way to its neighbours.
+// layoutHover adds the text of a layout, up to half way to its neighbours.
 func layoutHover(s *svg, xs []float64, i int, title string) {
 	from, to := s.x.low, s.x.high
 	if i > 0 {

@@ -183,8 +183,7 @@ func trimPercent(f api.Float) string {
 	return strconv.FormatFloat(math.Round(float64(f)*1e8)/1e6, 'f', -1, 64) + "%"
 }
 
-// change writes a ratio as what was added or lost, or how many times as much or
-// as little it is.
+// change writes a ratio as a gain or a loss, or as a multiple.
 func change(f api.Float) string {
 	v := float64(f)
 	switch {
@@ -216,8 +215,8 @@ func signed(v float64, decimals int) string {
 	return "+" + s
 }
 
-// slaSheet is every figure in full, with its unit in the header. The periods are
-// not followed by their sum.
+// slaSheet returns every figure in full, with its unit in the header. It has no row for
+// the sum of the periods.
 func slaSheet(r *api.SLAResponse, zone *time.Location) (header []string, rows [][]string) {
 	qs := SortedQuantiles(r.All.Quantiles)
 	header = []string{"period", "start", "end", "partial", "covered_seconds", "requests", "rate_per_second", "apdex", "apdex_low", "apdex_high", "thin",

@@ -13,8 +13,8 @@ import (
 	"tailscope/internal/figure"
 )
 
-// Printable writes what a terminal would obey or not show as Go would: \x1b, \n.
-// Names come from whoever sends spans.
+// Printable escapes control and invisible characters as Go does: \x1b, \n. Names come
+// from whoever sends spans.
 func Printable(s string) string {
 	plain := func(r rune) bool { return unicode.IsPrint(r) && r != utf8.RuneError }
 	if strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
@@ -102,7 +102,7 @@ func (t *Table) Write(w io.Writer) error {
 	return err
 }
 
-// Raw is a number as scripts want it: seconds, in full; empty if there is none.
+// Raw writes a number for scripts: seconds, in full; empty if it is not known.
 func Raw(f api.Float) string {
 	if v := float64(f); !math.IsNaN(v) && !math.IsInf(v, 0) {
 		return strconv.FormatFloat(v, 'g', -1, 64)
@@ -110,7 +110,7 @@ func Raw(f api.Float) string {
 	return ""
 }
 
-// Unit is how values of a family are written for people.
+// Unit writes values of a family for people.
 type Unit uint8
 
 const (

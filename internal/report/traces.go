@@ -11,7 +11,7 @@ import (
 	"tailscope/api"
 )
 
-// unixFloat writes a moment as scripts want it.
+// unixFloat writes a moment for scripts.
 func unixFloat(f api.Float) string { return strconv.FormatFloat(float64(f), 'f', -1, 64) }
 
 // milliClock writes a moment to the millisecond.
@@ -45,10 +45,10 @@ const (
 	waited  = '·'
 )
 
-// minBar is the least room that the picture gets.
+// minBar is the least width of the picture.
 const minBar = 20
 
-// TraceOptions says how a trace is drawn.
+// TraceOptions configures the picture of a trace.
 type TraceOptions struct {
 	Zone  *time.Location
 	Width int  // in characters
@@ -121,8 +121,8 @@ func Trace(r *api.TraceResponse, o TraceOptions) *Document {
 	return d
 }
 
-// spanName is the span's operation, indented, with its service where that
-// differs from its parent's.
+// spanName returns the span's operation, indented, with its service if that differs from
+// its parent's.
 func spanName(r *api.TraceResponse, i int, s api.TraceSpan) string {
 	name := strings.Repeat("  ", s.Depth) + s.Operation
 	if s.Parent < 0 || s.Parent >= len(r.Spans) || s.Parent == i || r.Spans[s.Parent].Service != s.Service {
