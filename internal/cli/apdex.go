@@ -31,7 +31,7 @@ func newApdex(io streams) *cobra.Command {
 	}
 	q.registerRequests(cmd, "1h")
 	bind(cmd.Flags(), &wanted, "by", "t")
-	cmd.RunE = q.run(func(ctx context.Context) (err error) {
+	cmd.RunE = q.run(func(ctx context.Context, _ []string) (err error) {
 		if wanted.By != "" && wanted.By != "operation" {
 			return usage{fmt.Errorf("--by %s: write operation, or leave it out", wanted.By)}
 		}
@@ -40,7 +40,7 @@ func newApdex(io streams) *cobra.Command {
 		}
 		r, err := q.client().Apdex(ctx, wanted)
 		if err != nil {
-			return q.failed(err)
+			return err
 		}
 		if len(r.Rows) == 0 && q.format == "table" {
 			return q.errEmpty("no request came in that range")
@@ -61,16 +61,13 @@ func newApdexSet(io streams) *cobra.Command {
 	}
 	q.serverFlag.register(cmd.Flags())
 	cmd.Flags().StringVar(&operation, "operation", "", "of this operation only")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = q.run(func(ctx context.Context, args []string) error {
 		t, err := parseSeconds(args[1])
 		if err != nil {
 			return usage{err}
 		}
-		if err := q.client().PutApdexTarget(cmd.Context(), api.ApdexTarget{Service: args[0], Operation: operation, T: api.Float(t)}); err != nil {
-			return q.failed(err)
-		}
-		return nil
-	}
+		return q.client().PutApdexTarget(ctx, api.ApdexTarget{Service: args[0], Operation: operation, T: api.Float(t)})
+	})
 	return cmd
 }
 
@@ -80,16 +77,16 @@ func newApdexRemove(io streams) *cobra.Command {
 	cmd := &cobra.Command{Use: "rm SERVICE", Short: "remove a target, so that the next wider one holds", Args: exactArgs(1, "a service")}
 	q.serverFlag.register(cmd.Flags())
 	cmd.Flags().StringVar(&operation, "operation", "", "of this operation")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := q.client().DeleteApdexTarget(cmd.Context(), args[0], operation); err != nil {
+	cmd.RunE = q.run(func(ctx context.Context, args []string) error {
+		if err := q.client().DeleteApdexTarget(ctx, args[0], operation); err != nil {
 			var said *client.Error
 			if errors.As(err, &said) && said.Code == "not_found" {
 				return withHint(err, "tailscope apdex targets lists those there are")
 			}
-			return q.failed(err)
+			return err
 		}
 		return nil
-	}
+	})
 	return cmd
 }
 
@@ -98,10 +95,10 @@ func newApdexTargets(io streams) *cobra.Command {
 	cmd := &cobra.Command{Use: "targets", Short: "the targets that are set", Args: exactArgs(0, "")}
 	q.serverFlag.register(cmd.Flags())
 	q.registerFormat(cmd.Flags())
-	cmd.RunE = q.run(func(ctx context.Context) error {
+	cmd.RunE = q.run(func(ctx context.Context, _ []string) error {
 		r, err := q.client().ApdexTargets(ctx)
 		if err != nil {
-			return q.failed(err)
+			return err
 		}
 		return q.answer(report.ApdexTargets(r))
 	})

@@ -20,14 +20,14 @@ func newQueryServices(io streams) *cobra.Command {
 	q.serverFlag.register(cmd.Flags())
 	q.registerRange(cmd.Flags(), "1h")
 	q.registerFormat(cmd.Flags())
-	cmd.RunE = q.run(func(ctx context.Context) error {
+	cmd.RunE = q.run(func(ctx context.Context, _ []string) error {
 		start, end, err := q.timeRange()
 		if err != nil {
 			return err
 		}
 		r, err := q.client().Services(ctx, api.ServicesRequest{Selection: api.Selection{Start: start, End: end}})
 		if err != nil {
-			return q.failed(err)
+			return err
 		}
 		if len(r.Services) == 0 && q.format == "table" {
 			return withHint(fmt.Errorf("no service has sent anything in that range"),
@@ -50,7 +50,7 @@ func newQueryDistribution(io streams) *cobra.Command {
 	}
 	q.register(cmd.Flags())
 	bind(cmd.Flags(), &wanted, "by", "q", "at", "limit")
-	cmd.RunE = q.run(func(ctx context.Context) error {
+	cmd.RunE = q.run(func(ctx context.Context, _ []string) error {
 		r, err := ask(q, &wanted.Selection, func() (*api.DistributionResponse, error) { return q.client().Distribution(ctx, wanted) },
 			func(r *api.DistributionResponse) bool { return len(r.Groups) == 0 })
 		if err != nil {
@@ -75,7 +75,7 @@ func newQueryHeatmap(io streams) *cobra.Command {
 	q.registerPicture(cmd.Flags())
 	bind(cmd.Flags(), &wanted, "step")
 	cmd.Flags().IntVar(&height, "height", 20, "lines of the picture")
-	cmd.RunE = q.run(func(ctx context.Context) error {
+	cmd.RunE = q.run(func(ctx context.Context, _ []string) error {
 		if height < 4 || height > 200 {
 			return usage{fmt.Errorf("--height %d: write a number from 4 to 200", height)}
 		}
@@ -94,11 +94,11 @@ func newQueryHeatmap(io streams) *cobra.Command {
 		}
 		marks, err := q.client().Marks(ctx, api.MarksRequest{Start: unix(h.Start), End: unix(h.End), Service: q.service})
 		if err != nil {
-			return q.failed(err)
+			return err
 		}
 		d, err := q.client().Distribution(ctx, api.DistributionRequest{Selection: wanted.Selection, Quantiles: []string{"0.5", "0.95", "0.99", "0.999"}})
 		if err != nil {
-			return q.failed(err)
+			return err
 		}
 		return q.answer(report.Heatmap(h, p, marks.Marks, d.Groups))
 	})
@@ -119,7 +119,7 @@ func newQueryTimeline(io streams) *cobra.Command {
 	}
 	q.register(cmd.Flags())
 	bind(cmd.Flags(), &wanted, "by", "q", "step", "offset", "overlay", "tz", "slide", "per", "limit")
-	cmd.RunE = q.run(func(ctx context.Context) error {
+	cmd.RunE = q.run(func(ctx context.Context, _ []string) error {
 		if wanted.Step == 0 {
 			wanted.Width = 30
 		}

@@ -59,7 +59,7 @@ func newQueryBreakdown(io streams) *cobra.Command {
 	}
 	q.registerRequests(cmd, "1h")
 	bind(cmd.Flags(), &wanted, "q", "above", "low", "high", "limit")
-	cmd.RunE = q.run(func(ctx context.Context) error {
+	cmd.RunE = q.run(func(ctx context.Context, _ []string) error {
 		if q.service == "" && q.Match == "" {
 			return usage{withHint(errors.New("a breakdown is of one service's requests"), "name it with --service; tailscope query services lists them")}
 		}
@@ -71,7 +71,7 @@ func newQueryBreakdown(io streams) *cobra.Command {
 		}
 		r, err := q.client().Breakdown(ctx, wanted)
 		if err != nil {
-			return q.failed(err)
+			return err
 		}
 		if r.Total == 0 && q.format != "json" {
 			return q.errEmpty(cmp.Or(r.Note, "no request was taken apart in that range"))

@@ -49,10 +49,7 @@ and rate.`,
 	q.registerFormat(fs)
 	fs.IntVar(&q.width, "width", 0, "characters across; default that of the terminal")
 	bind(fs, &wanted, "step", "level")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := q.check(fs); err != nil {
-			return err
-		}
+	cmd.RunE = q.run(func(ctx context.Context, args []string) error {
 		if wanted.Level != 0 && !(wanted.Level > 0.5) {
 			return usage{withHint(fmt.Errorf("--level %v is not between 0.5 and 1", wanted.Level), "write 0.95")}
 		}
@@ -66,13 +63,13 @@ and rate.`,
 		case q.service == "":
 			return usage{withHint(errors.New("nothing to fit"), "write --service shop for what was stored of a service, or a file of points")}
 		default:
-			r, err = fitStored(cmd.Context(), q, wanted)
+			r, err = fitStored(ctx, q, wanted)
 		}
 		if err != nil {
 			return err
 		}
 		return writeFit(q, r)
-	}
+	})
 	return cmd
 }
 
@@ -82,7 +79,7 @@ func fitStored(ctx context.Context, q *question, wanted api.ScalingRequest) (_ *
 	}
 	r, err := q.client().Scaling(ctx, wanted)
 	if err != nil {
-		return nil, q.failed(err)
+		return nil, err
 	}
 	return r, nil
 }

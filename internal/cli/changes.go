@@ -56,7 +56,7 @@ func (f *changesFlags) ask(ctx context.Context) (*api.ChangesResponse, error) {
 	}
 	r, err := f.client().Changes(ctx, f.wanted)
 	if err != nil {
-		return nil, f.failed(err)
+		return nil, err
 	}
 	return r, nil
 }
@@ -72,7 +72,7 @@ func newChangesList(io streams) *cobra.Command {
 	f := newChangesFlags(io, cmd, "table", "json", "csv")
 	f.registerFormat(cmd.Flags())
 	bind(cmd.Flags(), &f.wanted, "status")
-	cmd.RunE = f.run(func(ctx context.Context) error {
+	cmd.RunE = f.run(func(ctx context.Context, _ []string) error {
 		r, err := f.ask(ctx)
 		if err != nil {
 			return err
@@ -97,9 +97,9 @@ func newChangesDecide(io streams, verb, status, short, example string) *cobra.Co
 		cmd.Flags().StringVar(&name, "name", "", "of the mark; default what changed")
 		cmd.Flags().StringVar(&description, "description", "", "what was done")
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = f.run(func(ctx context.Context, args []string) error {
 		f.wanted.Status = "all"
-		r, err := f.ask(cmd.Context())
+		r, err := f.ask(ctx)
 		if err != nil {
 			return err
 		}
@@ -111,9 +111,9 @@ func newChangesDecide(io streams, verb, status, short, example string) *cobra.Co
 			if status == "confirmed" {
 				d.Name, d.Description = cmp.Or(name, c.Name), cmp.Or(description, c.Headline)
 			}
-			done, err := f.client().DecideChange(cmd.Context(), d)
+			done, err := f.client().DecideChange(ctx, d)
 			if err != nil {
-				return f.failed(err)
+				return err
 			}
 			if done.Mark != "" {
 				_, err = fmt.Fprintln(io.out, done.Mark)
@@ -122,6 +122,6 @@ func newChangesDecide(io streams, verb, status, short, example string) *cobra.Co
 		}
 		return withHint(fmt.Errorf("no change %s was found in that range", strconv.Quote(args[0])),
 			"write the --since, --start, --end and --service with which tailscope changes list --status all shows it")
-	}
+	})
 	return cmd
 }

@@ -41,7 +41,7 @@ type checkQuestion struct {
 // answer writes the document that of returns, unless err is an error.
 func (q *checkQuestion) answer(err error, of func() *report.Document) error {
 	if err != nil {
-		return q.failed(err)
+		return err
 	}
 	if q.json {
 		q.format = "json"
@@ -54,7 +54,6 @@ func (q *checkQuestion) checks() report.Checks { return report.Checks{Now: q.now
 
 func newCheckQuestion(io streams, cmd *cobra.Command) *checkQuestion {
 	q := &checkQuestion{question: newQuestion(io, "table")}
-	q.format = "table"
 	q.serverFlag.register(cmd.Flags())
 	cmd.Flags().BoolVar(&q.json, "json", false, "print the answer as the server gives it")
 	return q
@@ -71,10 +70,10 @@ func newCheckList(io streams) *cobra.Command {
 	q := newCheckQuestion(io, cmd)
 	wanted := api.ChecksRequest{Limit: 100}
 	bind(cmd.Flags(), &wanted, "state", "match", "search", "limit")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		r, err := q.client().Checks(cmd.Context(), wanted)
+	cmd.RunE = q.run(func(ctx context.Context, _ []string) error {
+		r, err := q.client().Checks(ctx, wanted)
 		return q.answer(err, func() *report.Document { return q.checks().List(r) })
-	}
+	})
 	return cmd
 }
 
@@ -87,8 +86,8 @@ func newCheckShow(io streams) *cobra.Command {
 	}
 	q := newCheckQuestion(io, cmd)
 	learned := cmd.Flags().Bool("learned", false, "print only what its profile has learned, as YAML for a file of checks")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		r, err := q.client().Check(cmd.Context(), api.CheckRequest{ID: args[0]})
+	cmd.RunE = q.run(func(ctx context.Context, args []string) error {
+		r, err := q.client().Check(ctx, api.CheckRequest{ID: args[0]})
 		if err == nil && *learned && !q.json {
 			if r.Learned == "" {
 				return fmt.Errorf("check %s has learned nothing yet; it learns if its profile says learn, and soon after there are values", args[0])
@@ -97,7 +96,7 @@ func newCheckShow(io streams) *cobra.Command {
 			return err
 		}
 		return q.answer(err, func() *report.Document { return q.checks().Show(r) })
-	}
+	})
 	return cmd
 }
 
@@ -130,10 +129,10 @@ func newCheckAck(io streams) *cobra.Command {
 	f.StringVar(&a.Comment, "comment", "", "what is done about it")
 	bindField(f, &until, "until", "when it is over, such as now+2h; default when the check is OK", "")
 	f.BoolVar(&undo, "undo", false, "take it back")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		r, err := q.acknowledge(cmd.Context(), args[0], a, until, undo)
+	cmd.RunE = q.run(func(ctx context.Context, args []string) error {
+		r, err := q.acknowledge(ctx, args[0], a, until, undo)
 		return q.answer(err, func() *report.Document { return report.OneLine(r, report.PluginLine(r)) })
-	}
+	})
 	return cmd
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -49,15 +50,15 @@ func newMaintenanceAdd(io streams) *cobra.Command {
 	bindField(f, &end, "end", "when it ends", "")
 	f.StringVar(&long, "for", "", "how long it takes, instead of --end: a `duration` such as 2h")
 	f.StringVar(&m.User, "user", userName(), "who says so")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = q.run(func(ctx context.Context, args []string) error {
 		m.Name = args[0]
 		var err error
 		if m.Start, m.End, err = q.between(start, end, long); err != nil {
 			return err
 		}
-		r, err := q.client().AddMaintenance(cmd.Context(), m)
+		r, err := q.client().AddMaintenance(ctx, m)
 		return q.answer(err, func() *report.Document { return report.OneLine(r, r.ID) })
-	}
+	})
 	return cmd
 }
 
@@ -81,22 +82,19 @@ func (q *checkQuestion) between(start, end api.Time, long string) (from, to api.
 func newMaintenanceList(io streams) *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "windows of files, and those that were added", Args: exactArgs(0, "")}
 	q := newCheckQuestion(io, cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		r, err := q.client().Maintenance(cmd.Context())
+	cmd.RunE = q.run(func(ctx context.Context, _ []string) error {
+		r, err := q.client().Maintenance(ctx)
 		return q.answer(err, func() *report.Document { return q.checks().Maintenance(r) })
-	}
+	})
 	return cmd
 }
 
 func newMaintenanceEnd(io streams) *cobra.Command {
 	cmd := &cobra.Command{Use: "end ID", Short: "end a window that was added, now", Args: exactArgs(1, "the id of a window, as tailscope check maintenance list shows it")}
 	q := newCheckQuestion(io, cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := q.client().EndMaintenance(cmd.Context(), args[0]); err != nil {
-			return q.failed(err)
-		}
-		return nil
-	}
+	cmd.RunE = q.run(func(ctx context.Context, args []string) error {
+		return q.client().EndMaintenance(ctx, args[0])
+	})
 	return cmd
 }
 
@@ -121,7 +119,7 @@ func newIncidentAdd(io streams) *cobra.Command {
 	bindField(f, &start, "start", "when it began", "")
 	bindField(f, &end, "end", "when it ended", "")
 	f.StringVar(&long, "for", "", "how long it took, instead of --end")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = q.run(func(ctx context.Context, args []string) error {
 		m.Name = args[0]
 		if start == "" {
 			return usage{withHint(fmt.Errorf("when did it begin?"), "write --start \"2026-11-02 14:05\"")}
@@ -130,9 +128,9 @@ func newIncidentAdd(io streams) *cobra.Command {
 		if m.Start, m.End, err = q.between(start, end, long); err != nil {
 			return err
 		}
-		r, err := q.client().MarkIncident(cmd.Context(), m)
+		r, err := q.client().MarkIncident(ctx, m)
 		return q.answer(err, func() *report.Document { return report.OneLine(r, r.ID) })
-	}
+	})
 	return cmd
 }
 
@@ -146,25 +144,21 @@ func newIncidentList(io streams) *cobra.Command {
 	f := cmd.Flags()
 	q.registerRange(f, "7d")
 	bind(f, &wanted, "check", "kind", "open")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		var err error
+	cmd.RunE = q.run(func(ctx context.Context, _ []string) (err error) {
 		if wanted.Start, wanted.End, err = q.timeRange(); err != nil {
 			return err
 		}
-		r, err := q.client().Incidents(cmd.Context(), wanted)
+		r, err := q.client().Incidents(ctx, wanted)
 		return q.answer(err, func() *report.Document { return q.checks().Incidents(r) })
-	}
+	})
 	return cmd
 }
 
 func newIncidentRemove(io streams) *cobra.Command {
 	cmd := &cobra.Command{Use: "remove ID", Short: "forget an incident that was marked", Args: exactArgs(1, "the id of an incident, as tailscope check incident list shows it")}
 	q := newCheckQuestion(io, cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := q.client().DeleteIncident(cmd.Context(), args[0]); err != nil {
-			return q.failed(err)
-		}
-		return nil
-	}
+	cmd.RunE = q.run(func(ctx context.Context, args []string) error {
+		return q.client().DeleteIncident(ctx, args[0])
+	})
 	return cmd
 }

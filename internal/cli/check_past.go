@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -21,11 +22,7 @@ func newCheckHistory(io streams) *cobra.Command {
 	var wanted api.CheckRequest
 	q.registerRange(cmd.Flags(), "1d")
 	bind(cmd.Flags(), &wanted, "step")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := q.check(cmd.Flags()); err != nil {
-			return err
-		}
-		var err error
+	cmd.RunE = q.run(func(ctx context.Context, args []string) (err error) {
 		if wanted.Start, wanted.End, err = q.timeRange(); err != nil {
 			return err
 		}
@@ -33,9 +30,9 @@ func newCheckHistory(io streams) *cobra.Command {
 			wanted.Step = q.defaultStep(wanted.Start, wanted.End)
 		}
 		wanted.ID = args[0]
-		r, err := q.client().Check(cmd.Context(), wanted)
+		r, err := q.client().Check(ctx, wanted)
 		return q.answer(err, func() *report.Document { return q.checks().History(r) })
-	}
+	})
 	return cmd
 }
 
@@ -60,11 +57,11 @@ func newCheckEvaluate(io streams) *cobra.Command {
 	bindField(f, &at, "at", "when; default now", "")
 	f.StringVar(&e.Check, "check", "", "as this check evaluates: its zone, null policy and value")
 	f.StringVar(&e.Null, "null", "", "strict, skip or zero")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = q.run(func(ctx context.Context, args []string) error {
 		e.Expression, e.At = args[0], secondsOf(at, q.now())
-		r, err := q.client().EvaluateCheck(cmd.Context(), e)
+		r, err := q.client().EvaluateCheck(ctx, e)
 		return q.answer(err, func() *report.Document { return q.checks().Evaluation(r) })
-	}
+	})
 	return cmd
 }
 
@@ -94,7 +91,7 @@ says when it would have sent notifications. Incidents that were marked
 	f.StringVar(&s.Good, "recover", "", "good runs that make it OK, such as '2 of 2'")
 	f.StringVar(&b.Value, "value", "", "another value: an `expression`")
 	f.StringVar(&every, "every", "", "`duration` between runs; default the check's")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = q.run(func(ctx context.Context, args []string) error {
 		b.Check = args[0]
 		start, end, err := q.timeRange()
 		if err != nil {
@@ -117,9 +114,9 @@ says when it would have sent notifications. Incidents that were marked
 		if s != (api.CheckStates{}) {
 			b.States = &s
 		}
-		r, err := q.client().BacktestCheck(cmd.Context(), b)
+		r, err := q.client().BacktestCheck(ctx, b)
 		return q.answer(err, func() *report.Document { return q.checks().Backtest(r) })
-	}
+	})
 	return cmd
 }
 
@@ -130,7 +127,7 @@ func (q *checkQuestion) completeThreshold(cmd *cobra.Command, id string, t *api.
 	}
 	r, err := q.client().Check(cmd.Context(), api.CheckRequest{ID: id})
 	if err != nil {
-		return q.failed(err)
+		return err
 	}
 	if r.Threshold == nil {
 		return usage{withHint(fmt.Errorf("%s has no threshold of its own", id), "write --must, --of, and --warning or --critical")}

@@ -86,7 +86,7 @@ looking often raises no false alarm; they are wider for it.`,
 	fs.BoolVar(&f.watch, "watch", false, "look again and again, as live does, until there is a verdict or --for has passed")
 	f.set.register(cmd, fs, "level=99%", "server", "service", "operation", "tenant", "match", "since", "a", "b", "mark", "label", "days", "family", "measures",
 		"within", "format", "curve", "watch", "for", "limit")
-	ask := f.run(func(ctx context.Context) error { return f.compare(ctx) })
+	ask := f.run(func(ctx context.Context, _ []string) error { return f.compare(ctx) })
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		err := ask(cmd, args)
 		var e ended
@@ -114,7 +114,7 @@ func (f *compareFlags) compare(ctx context.Context) error {
 		r, err = ask(ctx)
 	}
 	if err != nil {
-		return f.failed(err)
+		return err
 	}
 	if err := f.answer(report.NewComparison(r, f.now().Location(), f.columns()).Document()); err != nil {
 		return err

@@ -108,8 +108,7 @@ is allowed.`,
 	bindField(fs, &g.Allowed, "allowed", "share by which a measure may be worse; default 5%", `example:"0.05"`)
 	fs.StringVar(&compare, "compare", "ratio", "ratio, of settings to their control; or absolute, figures themselves")
 	bindField(fs, &g.Measures, "measures", "only these may fail it, such as p99,errors; default p50, p95, p99, mean and errors", "")
-	var args []string
-	run := q.run(func(ctx context.Context) error {
+	cmd.RunE = q.run(func(ctx context.Context, args []string) error {
 		g.Allowed = cmp.Or(g.Allowed, experiment.Allowed)
 		switch compare {
 		case "ratio":
@@ -136,10 +135,6 @@ is allowed.`,
 		}
 		return err
 	})
-	cmd.RunE = func(cmd *cobra.Command, a []string) error {
-		args = a
-		return run(cmd, a)
-	}
 	return cmd
 }
 

@@ -28,7 +28,7 @@ it against all other requests of the range, the most telling first.`,
 	q.register(fs)
 	bind(fs, &wanted, "from", "to", "low", "high", "labels", "limit")
 	fs.BoolVar(&alone, "alone", false, "leave pairs of labels out")
-	cmd.RunE = q.run(func(ctx context.Context) error {
+	cmd.RunE = q.run(func(ctx context.Context, _ []string) error {
 		if wanted.From == "" && wanted.To == "" && wanted.Low == nil && wanted.High == nil {
 			return usage{withHint(errors.New("a rectangle is not the whole range"), "write --low 200ms for the slow ones, or --from and --to")}
 		}

@@ -52,7 +52,7 @@ func newMarkAdd(io streams) *cobra.Command {
 	f.StringVar(&m.User, "user", "", "who did it")
 	f.StringVar(&m.Description, "description", "", "what was done")
 	f.StringVar(&m.Link, "link", "", "`url` where more is to be read")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = q.run(func(ctx context.Context, args []string) error {
 		m.Name = args[0]
 		if at != "now" {
 			t, err := parseMoment(at, q.now())
@@ -61,18 +61,18 @@ func newMarkAdd(io streams) *cobra.Command {
 			}
 			m.Time = api.Float(float64(t.UnixMilli()) / 1e3)
 		}
-		saved, err := q.client().PutMark(cmd.Context(), m)
+		saved, err := q.client().PutMark(ctx, m)
 		if err != nil {
-			return q.failed(err)
+			return err
 		}
 		if _, err = fmt.Fprintln(io.out, saved.ID); err != nil {
 			return err
 		}
-		if note := noticeUnknown(cmd.Context(), q.client(), saved.Service); note != "" {
+		if note := noticeUnknown(ctx, q.client(), saved.Service); note != "" {
 			fmt.Fprintln(io.err, "tailscope: "+note)
 		}
 		return nil
-	}
+	})
 	return cmd
 }
 
@@ -119,8 +119,7 @@ func newMarkList(io streams) *cobra.Command {
 	q.registerRange(cmd.Flags(), "30d")
 	q.registerFormat(cmd.Flags())
 	bind(cmd.Flags(), &wanted, "service")
-	cmd.RunE = q.run(func(ctx context.Context) error {
-		var err error
+	cmd.RunE = q.run(func(ctx context.Context, _ []string) (err error) {
 		if wanted.Start, wanted.End, err = q.timeRange(); err != nil {
 			return err
 		}
@@ -129,7 +128,7 @@ func newMarkList(io streams) *cobra.Command {
 		}
 		r, err := q.client().Marks(ctx, wanted)
 		if err != nil {
-			return q.failed(err)
+			return err
 		}
 		return q.answer(report.Marks(r, q.now().Location()))
 	})
@@ -140,11 +139,8 @@ func newMarkRemove(io streams) *cobra.Command {
 	q := newQuestion(io, "table")
 	cmd := &cobra.Command{Use: "rm ID", Short: "remove a mark", Args: exactArgs(1, "the id of a mark, as tailscope mark list shows it")}
 	q.serverFlag.register(cmd.Flags())
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := q.client().DeleteMark(cmd.Context(), args[0]); err != nil {
-			return q.failed(err)
-		}
-		return nil
-	}
+	cmd.RunE = q.run(func(ctx context.Context, args []string) error {
+		return q.client().DeleteMark(ctx, args[0])
+	})
 	return cmd
 }

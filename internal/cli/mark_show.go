@@ -19,17 +19,12 @@ passed. To compare a mark in other ways, write tailscope compare --mark ID.`,
 	}
 	q.serverFlag.register(cmd.Flags())
 	q.registerFormat(cmd.Flags())
-	id := ""
-	show := q.run(func(ctx context.Context) error {
-		m, err := q.client().Mark(ctx, id)
+	cmd.RunE = q.run(func(ctx context.Context, args []string) error {
+		m, err := q.client().Mark(ctx, args[0])
 		if err != nil {
-			return q.failed(err)
+			return err
 		}
 		return q.answer(report.Mark(m, q.now().Location()))
 	})
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		id = args[0]
-		return show(cmd, args)
-	}
 	return cmd
 }

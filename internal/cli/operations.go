@@ -21,13 +21,13 @@ func newQueryOperations(io streams) *cobra.Command {
 	}
 	q.registerRequests(cmd, "1h")
 	bind(cmd.Flags(), &wanted, "q", "component", "kind", "sort", "search", "limit")
-	cmd.RunE = q.run(func(ctx context.Context) (err error) {
+	cmd.RunE = q.run(func(ctx context.Context, _ []string) (err error) {
 		if wanted.Requests, err = q.requests(); err != nil {
 			return err
 		}
 		r, err := q.client().Operations(ctx, wanted)
 		if err != nil {
-			return q.failed(err)
+			return err
 		}
 		if len(r.Rows) == 0 && q.format == "table" {
 			return q.errEmpty("no operation matches in that range")

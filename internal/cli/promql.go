@@ -40,17 +40,14 @@ func newQueryPromQL(io streams) *cobra.Command {
 	bindField(f, &q.Start, "start", "evaluate over a range that begins then", "")
 	bindField(f, &q.End, "end", "end of the range", "")
 	f.StringVar(&step, "step", "", "step of a range; default a thirtieth of it")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := q.check(cmd.Flags()); err != nil {
-			return err
-		}
+	cmd.RunE = q.run(func(ctx context.Context, args []string) error {
 		path, v, err := promRequest(q, args[0], at, step)
 		if err != nil {
 			return usage{err}
 		}
-		body, err := askPrometheus(cmd.Context(), q.url, path, v)
+		body, err := askPrometheus(ctx, q.url, path, v)
 		if err != nil {
-			return q.failed(err)
+			return err
 		}
 		var r promResponse
 		if err := json.Unmarshal(body, &r); err != nil {
@@ -68,7 +65,7 @@ func newQueryPromQL(io streams) *cobra.Command {
 			return err
 		}
 		return q.answer(report.Samples(samples, q.now().Location()))
-	}
+	})
 	return cmd
 }
 

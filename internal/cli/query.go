@@ -171,7 +171,7 @@ func ask[T any](q *question, sel *api.Selection, request func() (T, error), empt
 	for i := range all {
 		*sel = all[i]
 		if answer, err = request(); err != nil {
-			return answer, q.failed(err)
+			return answer, err
 		}
 		if !empty(answer) {
 			if i > 0 {
@@ -184,10 +184,12 @@ func ask[T any](q *question, sel *api.Selection, request func() (T, error), empt
 		"tailscope query services --since %s shows what there is; a wider --since may help", q.since)
 }
 
-// failed adds the next step to an error of the client.
+// failed adds the next step to an error of the client, unless it has one.
 func (f *serverFlag) failed(err error) error {
 	var said *client.Error
+	var h hinted
 	switch {
+	case errors.As(err, &h):
 	case errors.Is(err, client.ErrUnreachable):
 		return withHint(err, "start one with tailscope serve, or name another with --server or TAILSCOPE_SERVER")
 	case errors.As(err, &said) && said.RetryAfter > 0:
@@ -243,7 +245,7 @@ func newQuery(io streams) *cobra.Command {
 // newQuestion returns a question printed in one of the formats, the first of
 // which is the default.
 func newQuestion(io streams, formats ...string) *question {
-	return &question{streams: io, formats: formats, now: time.Now, called: func(name string) string { return "--" + name }}
+	return &question{streams: io, formats: formats, format: formats[0], now: time.Now, called: func(name string) string { return "--" + name }}
 }
 
 // answer writes an answer in the format that was asked for.
@@ -251,13 +253,14 @@ func (q *question) answer(d *report.Document) error {
 	return d.Write(q.streams.out, report.FormatOf(q.format))
 }
 
-// run returns a command's function, which checks the flags first.
-func (q *question) run(do func(ctx context.Context) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, _ []string) error {
+// run returns the function of a command: it checks the flags, and adds the next step to
+// an error of the client.
+func (q *question) run(do func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
 		if err := q.check(cmd.Flags()); err != nil {
 			return err
 		}
-		return do(cmd.Context())
+		return q.failed(do(cmd.Context(), args))
 	}
 }
 

@@ -56,14 +56,14 @@ func newReportSLA(io streams) *cobra.Command {
 	bind(fs, &f.wanted, "period", "count", "tz", "objective", "under", "t")
 	fs.StringVar(&f.end, "end", "now", "a `moment` in the last period: RFC 3339, a date, or now-7d")
 	fs.StringVar(&f.output, "output", "", "`file` to write to instead of the terminal")
-	cmd.RunE = f.run(func(ctx context.Context) error {
+	cmd.RunE = f.run(func(ctx context.Context, _ []string) error {
 		q, err := f.query()
 		if err != nil {
 			return err
 		}
 		r, err := f.client().SLA(ctx, q)
 		if err != nil {
-			return f.failed(err)
+			return err
 		}
 		if r.All.Requests == 0 && f.format != "json" && f.format != "csv" {
 			return withHint(fmt.Errorf("%s has no requests in those periods", f.service), "tailscope query services --since 30d shows what there is; a larger --count looks further back")

@@ -25,12 +25,7 @@ func newReportSession(io streams) *cobra.Command {
 	f.registerFormat(fs)
 	bind(fs, &f.wanted, "start", "end", "measures", "limit")
 	fs.StringVar(&f.output, "output", "", "`file` to write to instead of the terminal")
-	var id string
-	write := f.run(func(ctx context.Context) error { return f.report(ctx, id) })
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		id = args[0]
-		return write(cmd, args)
-	}
+	cmd.RunE = f.run(func(ctx context.Context, args []string) error { return f.report(ctx, args[0]) })
 	return cmd
 }
 
@@ -46,14 +41,14 @@ func (f *sessionReport) report(ctx context.Context, id string) error {
 	}
 	x, err := f.client().Session(ctx, id)
 	if err != nil {
-		return f.failed(err)
+		return err
 	}
 	var v *api.MirrorVerdictResponse
 	if x.Kind == "mirror" {
 		f.wanted.ID = id
 		v, err = f.client().SessionVerdict(ctx, f.wanted)
 		if err != nil {
-			return f.failed(err)
+			return err
 		}
 	}
 	return toFile(f.output, f.streams.out, report.Session(x, v, f.now()), f.format)

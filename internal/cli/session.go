@@ -45,12 +45,7 @@ func newSessionDo(io streams, verb, short string, do func(context.Context, *clie
 	q := newQuestion(io, "table")
 	cmd := &cobra.Command{Use: verb + " ID", Short: short, Args: exactArgs(1, sessionID)}
 	q.serverFlag.register(cmd.Flags())
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := do(cmd.Context(), q.client(), args[0]); err != nil {
-			return q.failed(err)
-		}
-		return nil
-	}
+	cmd.RunE = q.run(func(ctx context.Context, args []string) error { return do(ctx, q.client(), args[0]) })
 	return cmd
 }
 
@@ -62,7 +57,7 @@ func newSessionList(io streams) *cobra.Command {
 	q.registerRange(cmd.Flags(), "") // default all time
 	q.registerFormat(cmd.Flags())
 	bind(cmd.Flags(), &ask, "state", "kind", "search")
-	cmd.RunE = q.run(func(ctx context.Context) error {
+	cmd.RunE = q.run(func(ctx context.Context, _ []string) error {
 		ask.Start, ask.End = q.Start, q.End
 		if cmd.Flags().Changed("since") {
 			var err error
@@ -72,7 +67,7 @@ func newSessionList(io streams) *cobra.Command {
 		}
 		r, err := q.client().Sessions(ctx, ask)
 		if err != nil {
-			return q.failed(err)
+			return err
 		}
 		return q.answer(report.LogBook(r, q.now().Location()))
 	})
@@ -88,18 +83,17 @@ func newSessionShow(io streams) *cobra.Command {
 	}
 	q.serverFlag.register(cmd.Flags())
 	q.registerFormat(cmd.Flags())
-	var id string
-	show := q.run(func(ctx context.Context) error {
-		x, err := q.client().Session(ctx, id)
+	cmd.RunE = q.run(func(ctx context.Context, args []string) error {
+		x, err := q.client().Session(ctx, args[0])
 		if err != nil {
-			return q.failed(err)
+			return err
 		}
 		if x.Kind != "mirror" || q.format == "json" {
 			return q.answer(report.Session(x, nil, q.now()))
 		}
 		d := &report.Document{Name: x.Name, Data: x}
 		d.Session(x, q.now().Location())
-		if v, err := q.client().SessionVerdict(ctx, api.SessionVerdictRequest{ID: id}); err == nil {
+		if v, err := q.client().SessionVerdict(ctx, api.SessionVerdictRequest{ID: args[0]}); err == nil {
 			shorten(v)
 			d.Gap()
 			d.Verdict(v)
@@ -109,10 +103,6 @@ func newSessionShow(io streams) *cobra.Command {
 		}
 		return q.answer(d)
 	})
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		id = args[0]
-		return show(cmd, args)
-	}
 	return cmd
 }
 

@@ -140,7 +140,6 @@ func newSimulateSchema(io streams) *cobra.Command {
 // so that they can be simulated without the server.
 func newSimulateLeaves(io streams) *cobra.Command {
 	q := newQuestion(io, "json")
-	q.format = "json"
 	wanted := api.LeavesRequest{Classes: 20}
 	var output string
 	cmd := &cobra.Command{
@@ -156,16 +155,16 @@ func newSimulateLeaves(io streams) *cobra.Command {
 	bind(fs, &q.Selection, "match")
 	bind(fs, &wanted, "step", "classes")
 	fs.StringVarP(&output, "output", "o", "", "`file` to write to instead of the terminal")
-	var of spec.From
-	ask := q.run(func(ctx context.Context) error {
-		var err error
+	cmd.RunE = q.run(func(ctx context.Context, args []string) (err error) {
+		of := spec.From{Match: q.Match}
+		of.Service, of.Operation, _ = strings.Cut(args[0], "/")
 		wanted.Match = of.Selector()
 		if wanted.Start, wanted.End, err = q.timeRange(); err != nil {
 			return err
 		}
 		leaves, err := q.client().Leaves(ctx, wanted)
 		if err != nil {
-			return q.failed(err)
+			return err
 		}
 		text, err := json.Marshal(leaves)
 		if err != nil {
@@ -173,11 +172,6 @@ func newSimulateLeaves(io streams) *cobra.Command {
 		}
 		return bytesToFile(output, io.out, append(text, '\n'))
 	})
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		of.Service, of.Operation, _ = strings.Cut(args[0], "/")
-		of.Match = q.Match
-		return ask(cmd, args)
-	}
 	return cmd
 }
 

@@ -21,7 +21,7 @@ func newQueryTenants(io streams) *cobra.Command {
 	}
 	q.register(cmd.Flags())
 	bind(cmd.Flags(), &wanted, "q", "sort", "search", "cohort", "not-rare", "slow", "rare", "limit")
-	cmd.RunE = q.run(func(ctx context.Context) error {
+	cmd.RunE = q.run(func(ctx context.Context, _ []string) error {
 		r, err := ask(q, &wanted.Selection, func() (*api.TenantsResponse, error) { return q.client().Tenants(ctx, wanted) },
 			func(r *api.TenantsResponse) bool { return len(r.Cohorts) == 0 })
 		if err != nil {

@@ -32,14 +32,12 @@ func newQueryTraces(io streams) *cobra.Command {
 	q.registerPicture(cmd.Flags())
 	bind(cmd.Flags(), &wanted, "min", "max", "why", "sort", "limit")
 	cmd.Flags().BoolVar(&text, "text", false, "with an id: print the statements under their spans")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return q.run(func(ctx context.Context) error {
-			if len(args) == 1 {
-				return showTrace(ctx, q, args[0], text)
-			}
-			return listTraces(ctx, q, wanted)
-		})(cmd, args)
-	}
+	cmd.RunE = q.run(func(ctx context.Context, args []string) error {
+		if len(args) == 1 {
+			return showTrace(ctx, q, args[0], text)
+		}
+		return listTraces(ctx, q, wanted)
+	})
 	return cmd
 }
 
@@ -49,7 +47,7 @@ func listTraces(ctx context.Context, q *question, wanted api.TracesRequest) (err
 	}
 	r, err := q.client().Traces(ctx, wanted)
 	if err != nil {
-		return q.failed(err)
+		return err
 	}
 	if len(r.Traces) == 0 && q.format == "table" {
 		return q.errEmpty("no trace of such a request is kept")
@@ -64,7 +62,7 @@ func showTrace(ctx context.Context, q *question, id string, text bool) error {
 		if errors.As(err, &said) && said.Code == "not_found" {
 			return withHint(err, "tailscope query traces lists those that are kept")
 		}
-		return q.failed(err)
+		return err
 	}
 	return q.answer(report.Trace(r, report.TraceOptions{Zone: q.now().Location(), Width: q.columns(), Texts: text}))
 }
