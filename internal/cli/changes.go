@@ -14,22 +14,13 @@ import (
 )
 
 func newChanges(io streams) *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "changes",
 		Short: "moments at which requests changed, found without naming where to look",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage{withHint(fmt.Errorf("unknown command %q", args[0]), "write tailscope changes list, confirm, dismiss or undo")}
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newChangesList(io),
+	}, newChangesList(io),
 		newChangesDecide(io, "confirm", "confirmed", "make a change a mark", `  tailscope changes confirm 5f1c0de5f1c0de11 --service shop --name "the index"`),
 		newChangesDecide(io, "dismiss", "dismissed", "show a change no more", ""),
 		newChangesDecide(io, "undo", "new", "take back a decision, and the mark it made", ""))
-	return cmd
 }
 
 // changesFlags holds the flags of all commands about changes.

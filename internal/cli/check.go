@@ -14,22 +14,13 @@ import (
 )
 
 func newCheck(io streams) *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "check",
 		Short: "thresholds computed from history: try them, look at them, acknowledge",
 		Long: `Check guards values by thresholds that are computed from history.
 docs/checks.md says how they are written; tailscope serve --checks FILE runs them.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage{withHint(fmt.Errorf("unknown command %q", args[0]), "tailscope check --help lists them")}
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newCheckValidate(io), newCheckRun(io), newCheckList(io), newCheckShow(io), newCheckHistory(io), newCheckBacktest(io),
+	}, newCheckValidate(io), newCheckRun(io), newCheckList(io), newCheckShow(io), newCheckHistory(io), newCheckBacktest(io),
 		newCheckEvaluate(io), newCheckAck(io), newCheckMaintenance(io), newCheckIncident(io), newCheckSchema(io))
-	return cmd
 }
 
 // checkQuestion is a question about checks; its answer is a table or JSON.

@@ -11,24 +11,8 @@ import (
 	"tailscope/internal/report"
 )
 
-// group returns a command that only has others below it.
-func group(name, short string, commands ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: name, Short: short,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage{withHint(fmt.Errorf("unknown command %q", args[0]), "%s --help lists them", cmd.CommandPath())}
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(commands...)
-	return cmd
-}
-
 func newCheckMaintenance(io streams) *cobra.Command {
-	return group("maintenance", "times without notifications", newMaintenanceAdd(io), newMaintenanceList(io), newMaintenanceEnd(io))
+	return group(&cobra.Command{Use: "maintenance", Short: "times without notifications"}, newMaintenanceAdd(io), newMaintenanceList(io), newMaintenanceEnd(io))
 }
 
 func newMaintenanceAdd(io streams) *cobra.Command {
@@ -99,7 +83,7 @@ func newMaintenanceEnd(io streams) *cobra.Command {
 }
 
 func newCheckIncident(io streams) *cobra.Command {
-	return group("incident", "incidents: what checks found, and what somebody says was one", newIncidentAdd(io), newIncidentList(io), newIncidentRemove(io))
+	return group(&cobra.Command{Use: "incident", Short: "incidents: what checks found, and what somebody says was one"}, newIncidentAdd(io), newIncidentList(io), newIncidentRemove(io))
 }
 
 func newIncidentAdd(io streams) *cobra.Command {

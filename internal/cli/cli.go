@@ -147,6 +147,24 @@ func exactArgs(n int, what string) cobra.PositionalArgs {
 	}
 }
 
+// group completes a command that only has others below it.
+func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	var names []string
+	for _, c := range commands {
+		names = append(names, c.Name())
+	}
+	last := len(names) - 1
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return usage{withHint(fmt.Errorf("unknown command %q", args[0]), "write %s %s or %s", cmd.CommandPath(), strings.Join(names[:last], ", "), names[last])}
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
 func newVersion(io streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",

@@ -226,20 +226,11 @@ func (q *question) columns() int {
 }
 
 func newQuery(io streams) *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "query",
 		Short: "ask: distribution, heatmap, timeline, breakdown, operations, traces, explain, tenants, services, PromQL",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage{withHint(fmt.Errorf("unknown question %q", args[0]), "tailscope query --help lists them")}
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newQueryServices(io), newQueryDistribution(io), newQueryHeatmap(io),
+	}, newQueryServices(io), newQueryDistribution(io), newQueryHeatmap(io),
 		newQueryTimeline(io), newQueryTenants(io), newQueryBreakdown(io), newQueryOperations(io), newQueryTraces(io), newQueryExplain(io), newQueryPromQL(io))
-	return cmd
 }
 
 // newQuestion returns a question printed in one of the formats, the first of

@@ -17,19 +17,10 @@ import (
 )
 
 func newReport(io streams) *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "report",
 		Short: "write a report: how a service did by day, week or month, or what came of a session",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage{withHint(fmt.Errorf("unknown report %q", args[0]), "tailscope report --help lists them")}
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newReportSLA(io), newReportSession(io))
-	return cmd
+	}, newReportSLA(io), newReportSession(io))
 }
 
 // slaFlags holds the flags of `report sla`.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -16,21 +15,13 @@ import (
 const sessionID = "the id of a session, as tailscope session list shows it"
 
 func newSession(io streams) *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:     "session",
 		Aliases: []string{"sessions"},
 		Short:   "the log book: mirror sessions, runs of load, experiments, searches for capacity, simulations",
 		Example: `  tailscope session list --kind bench --state running
   tailscope session show 20260301-120000-5f1c0de5`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage{withHint(fmt.Errorf("unknown command %q", args[0]), "write tailscope session list, show, stop or forget")}
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newSessionList(io), newSessionShow(io),
+	}, newSessionList(io), newSessionShow(io),
 		newSessionDo(io, "stop", "end a session that runs, in order", func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.ChangeSession(ctx, id, api.MirrorChange{Stop: true})
 			return err
@@ -38,7 +29,6 @@ func newSession(io streams) *cobra.Command {
 		newSessionDo(io, "forget", "drop a session that has ended; its series stay", func(ctx context.Context, c *client.Client, id string) error {
 			return c.ForgetSession(ctx, id)
 		}))
-	return cmd
 }
 
 func newSessionDo(io streams, verb, short string, do func(context.Context, *client.Client, string) error) *cobra.Command {
