@@ -7,25 +7,24 @@ import (
 	"slices"
 )
 
-// Cohorts, the largest first. Who is in none of the others is small.
+// Cohorts lists the cohorts, the largest first. Small holds every tenant that is in none
+// of the others.
 var Cohorts = []string{VeryLarge, Large, Medium, Small}
 
-// CohortsBy says what cohorts are made of.
+// CohortsBy* name what the cohorts are derived from.
 const (
 	CohortsByShare = "share of requests"
 	CohortsByList  = "list"
 )
 
-// TenantList is a list of tenants with sizes, in whatever unit the operator
-// counts: seats, revenue, contracts. A nil list is none. It is not changed
-// once made.
+// TenantList lists tenants with sizes, in whatever unit the operator counts: seats,
+// revenue, contracts. A nil list holds no tenants. A list is immutable.
 type TenantList struct {
 	sizes   map[string]float64
 	cohorts map[string]string
 }
 
-// ListedTenant is one line of a list. Cohort may be empty: then it follows
-// from Size.
+// ListedTenant is one line of a list. Cohort follows from Size if it is empty.
 type ListedTenant struct {
 	Name   string
 	Size   float64 // 0 or more; NaN if only the cohort is known
@@ -46,11 +45,11 @@ func (t *ListedTenant) check() error {
 	return nil
 }
 
-// CohortSizes are the sizes from which a tenant is of a cohort. The zero value
-// goes by the share of all sizes together, as Cohort does for requests.
+// CohortSizes holds the least size of each cohort; smaller tenants are small. The zero
+// value divides by the share of the sum of all sizes, as Cohort does for requests.
 type CohortSizes struct{ VeryLarge, Large, Medium float64 }
 
-// Validate says what is wrong with the sizes.
+// Validate returns an error that states the sizes, if they are invalid.
 func (s CohortSizes) Validate() error {
 	if s == (CohortSizes{}) {
 		return nil
@@ -66,8 +65,8 @@ func (s CohortSizes) Validate() error {
 	return nil
 }
 
-// NewTenantList makes a list. A name given twice, a size below 0 and an unknown
-// cohort are errors.
+// NewTenantList returns a list of the tenants. It returns an error for a name that
+// occurs twice, a size below 0 or an unknown cohort.
 func NewTenantList(all []ListedTenant, sizes CohortSizes) (*TenantList, error) {
 	if err := sizes.Validate(); err != nil {
 		return nil, err
@@ -116,7 +115,7 @@ func (s CohortSizes) of(size, total float64) string {
 	return Small
 }
 
-// Len is the number of tenants listed.
+// Len returns the number of tenants listed.
 func (l *TenantList) Len() int {
 	if l == nil {
 		return 0
@@ -124,8 +123,8 @@ func (l *TenantList) Len() int {
 	return len(l.cohorts)
 }
 
-// Cohort is the cohort of a tenant; ok is false if it is not listed. Where there
-// is a list, who is not on it is small.
+// Cohort returns the cohort of a tenant; ok is false if it is not listed. A tenant that
+// a non-empty list lacks is small.
 func (l *TenantList) Cohort(name string) (cohort string, ok bool) {
 	if l == nil {
 		return "", false
@@ -134,7 +133,7 @@ func (l *TenantList) Cohort(name string) (cohort string, ok bool) {
 	return cohort, ok
 }
 
-// Size is the listed size, NaN if there is none.
+// Size returns the listed size, or NaN if there is none.
 func (l *TenantList) Size(name string) float64 {
 	if l != nil {
 		if v, ok := l.sizes[name]; ok {
@@ -144,8 +143,9 @@ func (l *TenantList) Size(name string) float64 {
 	return math.NaN()
 }
 
-// CohortOf is the cohort of a tenant with the given share (0 to 1) of requests:
-// by the list if there is one, else by the share. Nobody and Other are small.
+// CohortOf returns the cohort of a tenant that sends the given share (0 to 1) of
+// requests. The list decides if there is one, else the share. Nobody and Other are
+// small.
 func (l *TenantList) CohortOf(name string, share float64) string {
 	if l.Len() > 0 {
 		if c, ok := l.Cohort(name); ok {
@@ -159,7 +159,7 @@ func (l *TenantList) CohortOf(name string, share float64) string {
 	return Cohort(share)
 }
 
-// By says what cohorts are made of.
+// By returns what the cohorts are derived from, one of CohortsBy*.
 func (l *TenantList) By() string {
 	if l.Len() > 0 {
 		return CohortsByList

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Either is the pattern of any of the values, for matchers.
+// Either returns a regular expression, for matchers, that matches any of the values
+// exactly.
 func Either(values ...string) string {
 	quoted := make([]string, len(values))
 	for i, v := range values {

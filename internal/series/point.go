@@ -6,9 +6,8 @@ import (
 	"tailscope/hist"
 )
 
-// Point is what happened to one series in one slot of 10 s, or in a part of one:
-// points of one series and slot add up. It is what a program that measures by
-// itself puts into a server.
+// Point is one measurement of a series within one slot of 10 s. Points of the same
+// series and slot add up. Programs that measure by themselves send points to a server.
 type Point struct {
 	Family    string
 	Labels    labels.Labels

@@ -1,9 +1,8 @@
-// Package series holds the words the whole program shares: what a series is,
-// how it is told from every other one, how time is cut into slots, and what
-// one series holds in one slot.
+// Package series defines the types that the whole program shares: a series, its
+// identity, the slots that time is cut into, and the value of one series in one slot.
 //
-// Label sets and matchers are Prometheus' own types, so that the query engine
-// and the store speak of the same thing without conversion.
+// Label sets and matchers are Prometheus' own types, so that the query engine and the
+// store exchange them without conversion.
 package series
 
 import (
@@ -13,8 +12,8 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Families that Tailscope itself computes. Incoming metrics keep their own
-// (Prometheus-normalised) names.
+// Families that Tailscope itself computes. Incoming metrics keep their own,
+// Prometheus-normalised names.
 const (
 	SpanDuration = "span_duration_seconds"
 	SpanSelf     = "span_self_seconds"
@@ -46,13 +45,14 @@ const (
 	BreakdownFanout   = "breakdown_fanout"
 	BreakdownLast     = "breakdown_last"
 
-	// ClockSkew is by how much the clock of service disagreed with that of peer
-	// (or of the header of the queue, peer="queue"), in seconds, one observation
-	// for every call whose times had to be moved. Label direction is ahead or behind.
+	// ClockSkew is how far the clock of service disagreed with that of peer, in seconds;
+	// peer="queue" stands for the header of the queue. It has one observation for every
+	// call whose times had to be moved. Label direction is ahead or behind.
 	ClockSkew = "clock_skew_seconds"
 )
 
-// RepeatedCalls is how many calls of one part within one request count as repeated.
+// RepeatedCalls is the number of calls of one part within one request from which they
+// count as repeated.
 const RepeatedCalls = 10
 
 // Labels of the breakdown.
@@ -63,7 +63,7 @@ const (
 	LabelPartInstance  = "part_instance"
 )
 
-// Components: where time goes.
+// Components name where time goes.
 const (
 	ComponentApp       = "app"
 	ComponentDB        = "db"
@@ -81,8 +81,9 @@ const (
 	Small     = "small"
 )
 
-// Cohort names the cohort of a tenant that sends the given share (0 to 1) of a
-// service's requests: very large from 5 %, large from 1 %, medium from 0.1 %.
+// Cohort returns the cohort of a tenant that sends the given share (0 to 1) of a
+// service's requests: very large from 5 %, large from 1 %, medium from 0.1 %, else
+// small.
 func Cohort(share float64) string {
 	switch {
 	case share >= 0.05:
@@ -108,11 +109,10 @@ const (
 	LabelInstance  = "instance"
 )
 
-// Other is the label value that stands for everything folded to keep
-// cardinality bounded.
+// Other is the label value of everything that is folded together to bound cardinality.
 const Other = "_other"
 
-// Kind says what the points of a series are.
+// Kind is the type of the points of a series.
 type Kind uint8
 
 const (
@@ -121,9 +121,9 @@ const (
 	Counter                  // likewise; samples are running totals that may reset
 )
 
-// View tells apart the copies of a span family that are kept at different
-// detail, so that a question reads no more series than it needs. Every
-// observation is in each view once; a query reads exactly one view.
+// View names one of the copies of a span family that differ in detail, so that a
+// question reads no more series than it needs. Every observation is in each view once; a
+// query reads exactly one view.
 //
 // Families other than span families have only the Full view.
 type View uint8
@@ -134,8 +134,8 @@ const (
 	Total                // without tenant, operation and instance; made from Marginal when a generation is flushed
 )
 
-// Series is one family and one set of labels in one view. Labels never hold
-// the metric name and never an empty value.
+// Series is one family and one set of labels in one view. Labels never hold the metric
+// name and never an empty value.
 type Series struct {
 	Family string
 	View   View
@@ -143,13 +143,13 @@ type Series struct {
 	Labels labels.Labels
 }
 
-// ID identifies a series across processes, restarts and stores. It is a sum
-// modulo 2^64, in each half, of 128-bit XXH3 hashes: that of family and view,
-// and that of each label. So the identity of a series with one more label
-// costs one hash, see With. Kind is not part of it.
+// ID identifies a series across processes, restarts and stores. Each half is a sum
+// modulo 2^64 of 128-bit XXH3 hashes: that of family and view, and that of each label.
+// So the identity of a series with one more label costs one hash; see With. Kind is not
+// part of it.
 type ID struct{ Hi, Lo uint64 }
 
-// Seeds of what an ID is the sum of.
+// Seeds of the hashes whose sum an ID is.
 const (
 	seedFamily = 1
 	seedLabel  = 2
@@ -177,7 +177,7 @@ func (id ID) With(name, value string) ID {
 	return id.Plus(ID{h.Hi, h.Lo})
 }
 
-// Plus adds each half.
+// Plus returns the sum of id and o, half by half modulo 2^64.
 func (id ID) Plus(o ID) ID { return ID{id.Hi + o.Hi, id.Lo + o.Lo} }
 
 // AppendKey appends the series' canonical bytes: length-prefixed family, view,
@@ -221,8 +221,8 @@ func (r Resolution) Slot(t int64) int64 {
 	return t - m
 }
 
-// Number is what a gauge or counter series holds in one slot: statistics of
-// the samples that fell in it. Last is the latest by time.
+// Number is the value of a gauge or counter series in one slot: statistics of the
+// samples that fell in it. Last is the latest by time.
 type Number struct {
 	Count          uint64
 	Sum, Min, Max  float64

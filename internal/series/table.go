@@ -1,22 +1,22 @@
 package series
 
-// A Table finds numbers, which are not 0, by identity. The identities
-// themselves are the caller's, by number, and handed to each call, so that a
-// table is eight bytes a slot, without pointers, and finding what is there
-// costs two loads from memory. The zero Table is empty.
+// Table maps identities to numbers greater than 0. The caller owns the identities,
+// indexed by number, and passes them to each call, so that a table takes eight bytes a
+// slot, holds no pointers, and a successful look-up costs two loads from memory. The
+// zero Table is empty.
 type Table struct {
 	slots []uint64 // low half of ID.Lo above bit 32, number below; 0 is empty
 	n     int
 }
 
-// Len is how many numbers the table holds.
+// Len returns how many numbers the table holds.
 func (t *Table) Len() int { return t.n }
 
-// Bytes is the memory the table takes.
+// Bytes returns the memory that the table takes, in bytes.
 func (t *Table) Bytes() int64 { return int64(len(t.slots)) * 8 }
 
-// Find returns the number of id, 0 if there is none. ids are those of all
-// numbers of the table.
+// Find returns the number of id, or 0 if the table lacks it. ids holds the identity of
+// every number of the table.
 func (t *Table) Find(ids []ID, id ID) uint32 {
 	if t.n == 0 {
 		return 0
@@ -34,16 +34,16 @@ func (t *Table) Find(ids []ID, id ID) uint32 {
 	}
 }
 
-// Add enters a number, greater than 0, of an identity that the table lacks.
+// Add enters number, greater than 0, under id. The table must lack id.
 func (t *Table) Add(id ID, number uint32) {
 	if 3*t.n >= 2*len(t.slots) {
-		t.Grow(max(t.n/2, 512)) // more would be four times the slots: a third of them, doubled, is no longer a third
+		t.Grow(max(t.n/2, 512)) // n/2 more fit into twice the slots; more would take four times
 	}
 	t.place(uint64(uint32(id.Lo))<<32 | uint64(number))
 	t.n++
 }
 
-// Grow makes room for n more.
+// Grow allocates slots for n more numbers.
 func (t *Table) Grow(n int) {
 	size := max(1024, len(t.slots))
 	for 3*(t.n+n) > 2*size {
@@ -61,7 +61,7 @@ func (t *Table) Grow(n int) {
 	}
 }
 
-// Shrink gives memory back if most of it is empty.
+// Shrink releases memory if most of the table is empty.
 func (t *Table) Shrink() {
 	if len(t.slots) <= 1024 || 8*t.n > len(t.slots) {
 		return
@@ -85,7 +85,7 @@ func (t *Table) place(s uint64) {
 	t.slots[p] = s
 }
 
-// Delete takes out the number of id, if it is that of the table.
+// Delete removes number if the table maps id to it.
 func (t *Table) Delete(id ID, number uint32) {
 	if t.n == 0 {
 		return
@@ -100,7 +100,7 @@ func (t *Table) Delete(id ID, number uint32) {
 		p = (p + 1) & mask
 	}
 	t.n--
-	// Those behind move up if that does not take them before where they belong.
+	// Entries behind the gap move up, unless that moves them before their own slot.
 	for q := (p + 1) & mask; t.slots[q] != 0; q = (q + 1) & mask {
 		home := uint32(t.slots[q]>>32) & mask
 		if (q-home)&mask >= (q-p)&mask {

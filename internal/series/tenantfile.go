@@ -36,7 +36,7 @@ func ReadTenantList(path string, sizes CohortSizes) (*TenantList, error) {
 	return l, nil
 }
 
-// ParseTenantList is ReadTenantList of the file's bytes.
+// ParseTenantList parses the bytes of a file that ReadTenantList reads.
 func ParseTenantList(b []byte, sizes CohortSizes) (*TenantList, error) {
 	b = bytes.TrimPrefix(b, []byte("\ufeff"))
 	read := csvTenants
@@ -77,7 +77,7 @@ func jsonTenants(b []byte) ([]ListedTenant, error) {
 	return out, nil
 }
 
-// mostBad is how many bad lines are reported of a file.
+// mostBad bounds the bad lines that are reported of a file.
 const mostBad = 20
 
 func csvTenants(b []byte) ([]ListedTenant, error) {
@@ -125,7 +125,7 @@ func csvTenants(b []byte) ([]ListedTenant, error) {
 			continue
 		}
 		if err != nil {
-			return nil, errors.Join(append(bad, err)...) // what follows cannot be told apart
+			return nil, errors.Join(append(bad, err)...) // the lines after an unclosed quote cannot be separated
 		}
 		line, _ := r.FieldPos(0)
 		t := ListedTenant{Name: strings.TrimSpace(row[tenant]), Size: math.NaN(), Cohort: strings.ToLower(field(row, "cohort"))}
