@@ -1,7 +1,7 @@
 package route
 
-// IsID says whether a segment of a path looks like a key rather than a word:
-// digits, a UUID, hex, base 64, an address, or mostly digits.
+// IsID reports whether a segment of a path looks like a key rather than a word: digits,
+// a UUID, hex, base 64, an address, or mostly digits.
 func IsID(s []byte) bool {
 	if len(s) > 64 {
 		return true
@@ -49,7 +49,8 @@ func IsID(s []byte) bool {
 	return n >= 20 && digits >= 5 && dashes < 3
 }
 
-// lastDot is where an extension of at most five letters begins, -1 without.
+// lastDot returns the index of the dot before an extension of at most five letters, or
+// -1.
 func lastDot(s []byte) int {
 	for i := len(s) - 1; i >= 0 && len(s)-i <= 6; i-- {
 		c := s[i]

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Place is where in a host or a path a name stands, such as a tenant's.
+// Place is the part of a host or a path that holds a name, such as a tenant's.
 type Place struct {
 	host bool
-	re   *regexp.Regexp // nil: the first label of the host
+	re   *regexp.Regexp // nil for the first label of the host
 }
 
-// ParsePlace reads host (its first label), host:REGEX or path:REGEX; the first
-// group that matches is the name. It is false for any other text.
+// ParsePlace parses host (its first label), host:REGEX or path:REGEX; the first group
+// that matches is the name. It returns false for any other text.
 func ParsePlace(text string) (p Place, ok bool, err error) {
 	kind, pattern, more := strings.Cut(text, ":")
 	if kind == "host" && !more {
@@ -32,11 +32,10 @@ func ParsePlace(text string) (p Place, ok bool, err error) {
 	return Place{kind == "host", re}, true, nil
 }
 
-// Host says that it is a place in the host.
+// Host reports whether the place is in the host.
 func (p *Place) Host() bool { return p.host }
 
-// Text returns what the name is looked for in: the host without its port, or
-// the path.
+// Text returns the text that holds the name: the host without its port, or the path.
 func (p *Place) Text(host, path []byte) []byte {
 	if p.host {
 		return WithoutPort(host)
@@ -44,7 +43,8 @@ func (p *Place) Text(host, path []byte) []byte {
 	return path
 }
 
-// Find returns where in a text the name is. It is false if there is none.
+// Find returns the range [from, to) of the name in text. It returns false if there is
+// none.
 func (p *Place) Find(text []byte) (from, to int, ok bool) {
 	if p.re == nil {
 		to = firstLabel(text)
@@ -59,7 +59,7 @@ func (p *Place) Find(text []byte) (from, to int, ok bool) {
 	return 0, 0, false
 }
 
-// Name returns the name, nil if there is none.
+// Name returns the name, or nil if there is none.
 func (p *Place) Name(host, path []byte) []byte {
 	text := p.Text(host, path)
 	if from, to, ok := p.Find(text); ok {
@@ -68,8 +68,8 @@ func (p *Place) Name(host, path []byte) []byte {
 	return nil
 }
 
-// firstLabel is the length of acme in acme.example.com; an address has none, nor
-// has a name of one label.
+// firstLabel returns the length of the first label: 4 for acme.example.com. It returns 0
+// for an address and for a name of one label.
 func firstLabel(host []byte) int {
 	dot, letters := -1, false
 	for i, c := range host {
@@ -84,7 +84,7 @@ func firstLabel(host []byte) int {
 	return dot
 }
 
-// WithoutPort is a host without its port.
+// WithoutPort returns a host without its port.
 func WithoutPort(host []byte) []byte {
 	for i := len(host) - 1; i >= 0; i-- {
 		switch c := host[i]; {

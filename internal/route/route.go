@@ -1,6 +1,6 @@
-// Package route turns what clients asked for into names that are few: paths
-// without the ids in them, by rule or by their looks. Whatever reads requests
-// (spans, access logs, live traffic) calls them the same through it.
+// Package route turns requested paths into few names: paths without ids, by the
+// operator's rules or by what the segments look like. Spans, access logs and live
+// traffic use the same functions, so that a request has one name wherever it is read.
 package route
 
 import (
@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// Rule names the requests that match.
+// Rule gives the requests that match a regular expression a name.
 type Rule struct {
 	re   *regexp.Regexp
 	name []byte
-	expr bool // name refers to groups
+	expr bool // the name refers to groups
 }
 
-// ParseRule reads REGEX=NAME; the last = parts them. In NAME $1 stands for a
-// group. Example is shown to who wrote something else.
+// ParseRule parses REGEX=NAME; the last = separates the two. $1 in NAME stands for a
+// group. The error shows example.
 func ParseRule(text, example string) (Rule, error) {
 	i := strings.LastIndexByte(text, '=')
 	if i <= 0 || i+1 == len(text) {
@@ -30,8 +30,8 @@ func ParseRule(text, example string) (Rule, error) {
 	return Rule{re, []byte(text[i+1:]), re.NumSubexp() > 0 && strings.Contains(text[i+1:], "$")}, nil
 }
 
-// Append appends the name that the rule gives to s. It is false, and dst as it
-// was, if the rule does not match.
+// Append appends the name that the rule gives to s. It returns false, and dst unchanged,
+// if the rule does not match.
 func (r *Rule) Append(dst, s []byte) ([]byte, bool) {
 	if r.expr {
 		match := r.re.FindSubmatchIndex(s)
@@ -46,15 +46,15 @@ func (r *Rule) Append(dst, s []byte) ([]byte, bool) {
 	return append(dst, r.name...), true
 }
 
-// Methods are told apart; others are counted together as the last, for anybody
-// may send whatever they like.
+// Methods lists the methods that are counted apart. Any other counts as the last, since
+// a client may send any word.
 var Methods = [...]string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE",
 	"PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "REPORT", "SEARCH", "PURGE", "_OTHER"}
 
 // NumMethods is len(Methods).
 const NumMethods = len(Methods)
 
-// Method returns the index in Methods.
+// Method returns the index of b in Methods.
 func Method(b []byte) int {
 	for i, m := range Methods {
 		if string(b) == m {
@@ -64,7 +64,7 @@ func Method(b []byte) int {
 	return NumMethods - 1
 }
 
-// StaticFiles is the route of all files of the page.
+// StaticFiles is the route of all static files of a page.
 const StaticFiles = "{static}"
 
 var staticTypes = func() map[string]bool {
@@ -75,7 +75,7 @@ var staticTypes = func() map[string]bool {
 	return m
 }()
 
-// IsStatic says whether a path ends in the name of a file of the page.
+// IsStatic reports whether a path ends in the name of a static file of a page.
 func IsStatic(path []byte) bool {
 	for i := len(path) - 1; i > 0 && len(path)-i <= 12; i-- {
 		switch path[i] {
@@ -88,11 +88,11 @@ func IsStatic(path []byte) bool {
 	return false
 }
 
-// MaxSegments is how deep a path is looked at; what is deeper is cut off.
+// MaxSegments bounds the segments of a path that are read; deeper ones are cut off.
 const MaxSegments = 10
 
-// Next returns the first segment of path that is not empty, and what follows
-// it. The segment is empty at the end of the path.
+// Next returns the first segment of path that is not empty, and the rest after it. The
+// segment is empty at the end of the path.
 func Next(path []byte) (segment, rest []byte) {
 	i := 0
 	for i < len(path) && path[i] == '/' {
@@ -105,9 +105,9 @@ func Next(path []byte) (segment, rest []byte) {
 	return path[i:j], path[j:]
 }
 
-// AppendPath appends a path without its ids: {id} stands for a segment that
-// IsID, and for such parts of others as Template replaces. Empty segments are
-// left out, and those beyond MaxSegments. The root is /.
+// AppendPath appends a path without its ids: {id} replaces each segment that IsID
+// accepts, and the parts of others that Template replaces. Empty segments and those
+// beyond MaxSegments are left out. The root is /.
 func AppendPath(dst, path []byte) []byte {
 	begin := len(dst)
 	for range MaxSegments {

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// Template appends a text with {id} in place of what looks like the identity of
-// one thing: numbers, UUIDs, hashes, addresses. The query of a path is left out.
+// Template appends s with {id} in place of what looks like the identity of one thing:
+// numbers, UUIDs, hashes, addresses. It leaves out the query of a path.
 func Template(dst []byte, s string) []byte {
 	for i := 0; i < len(s); {
 		c := s[i]
@@ -42,9 +42,9 @@ func boundary(c byte) bool {
 	return false
 }
 
-// appendWords is Template of a segment of a path.
+// appendWords appends one segment of a path as Template does.
 func appendWords(dst, segment []byte) []byte {
-	s := unsafe.String(unsafe.SliceData(segment), len(segment)) // read here alone
+	s := unsafe.String(unsafe.SliceData(segment), len(segment)) // s is only read, and only here
 	for i := 0; i < len(s); {
 		j := i
 		for j < len(s) && !boundary(s[j]) {
@@ -61,7 +61,7 @@ func appendWords(dst, segment []byte) []byte {
 	return dst
 }
 
-// appendWord appends one word, or {id} for it or for its parts.
+// appendWord appends one word, with {id} for it or for its parts.
 func appendWord(dst []byte, w string, segment bool) []byte {
 	digits, hex, letters := 0, 0, 0
 	for i := 0; i < len(w); i++ {
@@ -75,7 +75,7 @@ func appendWord(dst []byte, w string, segment bool) []byte {
 		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z':
 			letters++
 		case c == '{', c == '}', c == '<', c == '*':
-			return append(dst, w...) // a template already
+			return append(dst, w...) // it is already a template
 		case c == '@' && segment && i > 0:
 			return append(dst, "{id}"...)
 		}
@@ -121,7 +121,8 @@ func number(s string) bool {
 	return true
 }
 
-// hexadecimal says that s has only hexadecimal digits, and at least one decimal.
+// hexadecimal reports whether s has only hexadecimal digits, at least one of them
+// decimal.
 func hexadecimal(s string) bool {
 	decimal := false
 	for i := 0; i < len(s); i++ {

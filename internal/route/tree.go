@@ -8,21 +8,19 @@ import (
 // Bounds of a Tree.
 const (
 	maxNodes    = 20_000
-	maxChildren = 200 // names at one place before it is taken for a variable
-	enough      = 200 // requests after which names that came less than three times on average make a variable
+	maxChildren = 200 // names at one place from which it is a variable
+	enough      = 200 // requests from which a place whose names came less than three times on average is a variable
 )
 
-// Tree learns which places of paths hold names that hardly ever come again. A
-// segment that IsID leads to {id}, any other to the child of its name; once too
-// many names were seen at a place it is a variable, and new names lead to
-// {name}. That never turns back, so that a route keeps its name. It is bounded,
-// and not for concurrent use.
+// Tree learns at which places of paths nearly every name is new. A segment that IsID
+// accepts leads to {id}, any other to the child of its name. A place that has had too
+// many names becomes a variable: new names then lead to {name}. A variable stays one, so
+// that a route keeps its name. The tree is bounded and is not for concurrent use.
 type Tree[T any] struct {
-	// Changed says that a place became a variable. Whoever takes note of it sets
-	// it back.
+	// Changed reports that a place became a variable. The caller resets it.
 	Changed bool
-	// Sampled says that not all requests are placed: then a place is a variable
-	// only because it has many names, not because they came seldom.
+	// Sampled makes a place a variable only for many names, not for rare ones. Set it
+	// when not all requests are placed.
 	Sampled bool
 
 	root  *Node[T]
@@ -32,19 +30,18 @@ type Tree[T any] struct {
 // Node is a place in the tree.
 type Node[T any] struct {
 	Path  string // the route, empty for the root
-	Value T      // the caller's; lost when the node is merged into a variable
+	Value T      // owned by the caller; lost when the node is merged into a variable
 
 	children map[string]*Node[T]
-	ids      *Node[T] // {id}
-	vars     *Node[T] // {name}; not nil: the place is a variable
+	ids      *Node[T] // child of {id}
+	vars     *Node[T] // child of {name}; the place is a variable if it is not nil
 	count    uint64
 }
 
 // NewTree returns an empty tree.
 func NewTree[T any]() *Tree[T] { return &Tree[T]{root: &Node[T]{}, nodes: 1} }
 
-// Place walks to the node of a path. It returns nil if there is none and
-// nothing shall be learned.
+// Place returns the node of a path. It returns nil if there is none and learn is false.
 func (t *Tree[T]) Place(path []byte, learn bool) *Node[T] {
 	n := t.root
 	n.count++
@@ -92,12 +89,12 @@ func (t *Tree[T]) Place(path []byte, learn bool) *Node[T] {
 
 func (t *Tree[T]) add(n *Node[T], segment string) *Node[T] {
 	t.nodes++
-	// What a request brings is shown to people and is the name of a series.
+	// The segment comes from a request, and becomes part of a series' name.
 	return &Node[T]{Path: n.Path + "/" + strings.ToValidUTF8(segment, "\uFFFD")}
 }
 
-// collapse makes a place a variable. Names that take a good part of its
-// requests stay; what is known below the others is put together.
+// collapse makes a place a variable. Names with a good part of its requests keep their
+// nodes; the others are merged.
 func (t *Tree[T]) collapse(n *Node[T]) {
 	t.Changed = true
 	if n.vars == nil {
@@ -124,7 +121,7 @@ func size[T any](n *Node[T]) int {
 	return s
 }
 
-// merge adds what is known below from to what is known below to.
+// merge adds the subtree of from to that of to.
 func (t *Tree[T]) merge(to, from *Node[T]) {
 	to.count += from.count
 	if from.ids != nil {
@@ -157,13 +154,13 @@ func (t *Tree[T]) merge(to, from *Node[T]) {
 	}
 }
 
-// Variable is a place that was learned to be one, as it is saved.
+// Variable is a place that was learned to be a variable, in its saved form.
 type Variable struct {
-	Path []string `json:"path"` // segments that lead there
+	Path []string `json:"path"` // segments that lead to it
 	Keep []string `json:"keep,omitempty"`
 }
 
-// Variables lists what must not be forgotten: the places that are variables.
+// Variables returns the places that are variables, for Restore.
 func (t *Tree[T]) Variables() []Variable {
 	var out []Variable
 	var walk func(n *Node[T], path []string)
@@ -189,7 +186,7 @@ func (t *Tree[T]) Variables() []Variable {
 	return out
 }
 
-// Restore makes the places variables again.
+// Restore makes the given places variables again.
 func (t *Tree[T]) Restore(vs []Variable) {
 	for _, v := range vs {
 		n := t.root
