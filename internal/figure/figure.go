@@ -1,6 +1,6 @@
-// Package figure writes figures for people: counts, digits, shares, durations,
-// and the sentences that begin with one. Whoever shows a figure in text uses it,
-// so that a figure reads the same wherever it stands.
+// Package figure writes figures as text: counts, digits, shares, durations, and the
+// sentences that begin with one. All text output uses it, so that a figure reads the
+// same everywhere.
 package figure
 
 import (
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Whole is a number that Thousands writes.
+// Whole is the constraint of whole numbers that Thousands accepts.
 type Whole interface{ ~int | ~int64 | ~uint64 }
 
 // Thousands writes n with a comma after every third digit: 86,400,000.
@@ -20,7 +20,7 @@ func Thousands[N Whole](n N) string { return group(fmt.Sprint(n)) }
 // Rounded writes v rounded to a whole number, as Thousands does.
 func Rounded(v float64) string { return group(strconv.FormatFloat(v, 'f', 0, 64)) }
 
-// group parts the digits of a whole number by threes.
+// group separates the digits of a whole number into threes by commas.
 func group(s string) string {
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]
@@ -28,7 +28,7 @@ func group(s string) string {
 	return s
 }
 
-// Counted writes how many things there are: 1 trace, 1,200 requests.
+// Counted writes a count and its noun: 1 trace, 1,200 requests.
 func Counted[N Whole](n N, thing string) string {
 	if n != 1 {
 		thing += "s"
@@ -36,8 +36,8 @@ func Counted[N Whole](n N, thing string) string {
 	return Thousands(n) + " " + thing
 }
 
-// TwoDigits writes two significant digits, from 9.95 on a whole number: 0.04, 4.1,
-// 62. The sign of infinity is not written.
+// TwoDigits writes two significant digits, and from 9.95 on a whole number: 0.04, 4.1,
+// 62. It does not write the sign of infinity.
 func TwoDigits(v float64) string {
 	switch a := math.Abs(v); {
 	case math.IsInf(v, 0):
@@ -50,8 +50,9 @@ func TwoDigits(v float64) string {
 	return strconv.FormatFloat(v, 'g', 1, 64)
 }
 
-// Digits writes two significant digits, or all before the point, and nothing for what
-// is not a number: 0.037, 4.1, 62. Below 100 it keeps what tells 99.9 from 100.
+// Digits writes two significant digits, or all before the point: 0.037, 4.1, 62. Just
+// below 100 it keeps the digit that separates 99.9 from 100. It returns "" for NaN and
+// infinities.
 func Digits(v float64) string {
 	a := math.Abs(v)
 	switch {
@@ -81,7 +82,7 @@ func ThreeDigits(v float64) string {
 	return Rounded(v)
 }
 
-// Percentile writes a quantile as people name it: p99 of 0.99, p99.9 of 0.999.
+// Percentile writes a quantile as a percentile: p99 of 0.99, p99.9 of 0.999.
 func Percentile(q float64) string {
 	return "p" + strconv.FormatFloat(math.Round(q*1e8)/1e6, 'f', -1, 64)
 }
@@ -94,7 +95,7 @@ func Listed(words []string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
 
-// Planned writes seconds as people plan, rounded up: 40 s, 25 min, 3 h, 2 days.
+// Planned writes seconds for planning, rounded up: 40 s, 25 min, 3 h, 2 days.
 func Planned(seconds float64) string {
 	switch {
 	case seconds < 90:
