@@ -1,16 +1,16 @@
 package http1
 
-// Body finds the end of a message's body in what is read. Reset makes it ready.
+// Body finds the end of a message's body in the bytes that were read. Reset it first.
 type Body struct {
 	framing Framing
 	state   state
 	name    bool
 	lax     bool
 	digits  uint8
-	line    int32 // bytes of the line of the chunk's size, or of the trailer
-	left    int64 // of the body, or of the chunk
+	line    int32 // bytes of the line of a chunk's size, or of the trailer
+	left    int64 // bytes left of the body, or of the chunk
 	trailer []byte
-	// Bytes counts the body's bytes so far, chunk framing left out.
+	// Bytes counts the body's bytes so far, without chunk framing.
 	Bytes int64
 }
 
@@ -36,10 +36,10 @@ const (
 	maxTrailer   = 32 << 10
 )
 
-// Reset makes b ready for the body of the message with that head.
+// Reset prepares b for the body of the message with head h.
 func (b *Body) Reset(h *Head) { b.ResetTo(h.Framing, h.Length) }
 
-// ResetTo makes b ready for a body of that framing.
+// ResetTo prepares b for a body of framing f.
 func (b *Body) ResetTo(f Framing, length int64) {
 	*b = Body{framing: f, left: length, trailer: b.trailer[:0]}
 	switch {
@@ -50,22 +50,22 @@ func (b *Body) ResetTo(f Framing, length int64) {
 	}
 }
 
-// ResetLax makes b ready for the body of an answer that was skimmed. Lines of
-// chunks may end in LF alone, and the trailer is skipped whatever it is.
+// ResetLax prepares b for the body of a skimmed answer. Lines of chunks may end in a
+// bare LF, and the trailer is skipped unchecked.
 func (b *Body) ResetLax(h *Head) {
 	b.Reset(h)
 	b.lax = true
 }
 
-// Done says whether the message is complete. A body that ends with the
-// connection is never; its end is known to who reads, see [Body.AtEOF].
+// Done reports whether the message is complete. A body that ends with the connection is
+// never done; see [Body.AtEOF].
 func (b *Body) Done() bool { return b.state == done }
 
-// AtEOF says whether the message is complete if the connection ended here.
+// AtEOF reports whether the message is complete if the connection ends here.
 func (b *Body) AtEOF() bool { return b.state == done || b.framing == UntilClose }
 
-// Left is how many bytes of the body are known to be yet to come: all of them if
-// its length is known, else those of the chunk.
+// Left returns how many bytes of the body are known to follow: all of them if its length
+// is known, else those of the chunk.
 func (b *Body) Left() int64 {
 	if b.state != inData {
 		return 0
@@ -73,14 +73,14 @@ func (b *Body) Left() int64 {
 	return b.left
 }
 
-// Trailer returns the trailer's field lines as they came, with their line ends
-// and without the empty line. It is valid until Reset.
+// Trailer returns the trailer's field lines as received, with line ends and without the
+// empty line. It is valid until Reset.
 func (b *Body) Trailer() []byte { return b.trailer }
 
-// Next takes from the front of p up to the end of the first run of the body's
-// bytes, which it returns as data, a part of p that may be empty. It takes
-// nothing once the message is complete, and all of p otherwise if called until
-// it does. An error is an *[Error], after which b is of no use.
+// Next consumes p up to the end of the first run of the body's bytes. It returns that
+// run as data, a part of p that may be empty, and the n bytes consumed. It consumes
+// nothing once the message is complete; called until then, it consumes all of p. An
+// error is an *[Error], after which b is invalid.
 func (b *Body) Next(p []byte) (n int, data []byte, err error) {
 	switch {
 	case b.state == done || len(p) == 0:
@@ -107,7 +107,7 @@ func (b *Body) Next(p []byte) (n int, data []byte, err error) {
 	return n + len(data), data, nil
 }
 
-// Skip takes as much of p as belongs to the message.
+// Skip consumes the bytes of p that belong to the message, and returns their number.
 func (b *Body) Skip(p []byte) (n int, err error) {
 	for n < len(p) && b.state != done {
 		m, _, err := b.Next(p[n:])
@@ -118,8 +118,8 @@ func (b *Body) Skip(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// frame takes framing from the front of p until data follow or the message is
-// complete (RFC 9112 section 7.1). Line ends are CR LF and nothing else.
+// frame consumes framing from the front of p until data follow or the message is
+// complete (RFC 9112 section 7.1). Line ends are CR LF only.
 func (b *Body) frame(p []byte) (int, error) {
 	for i, c := range p {
 		switch b.state {
@@ -188,7 +188,7 @@ func (b *Body) frame(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// afterSize takes what follows a size: space, an extension or the line end.
+// afterSize consumes the byte after a size: space, an extension or the line end.
 func (b *Body) afterSize(c byte) error {
 	switch c {
 	case '\r':
@@ -209,7 +209,7 @@ func (b *Body) afterSize(c byte) error {
 	return nil
 }
 
-// endSize takes the end of a size's line.
+// endSize ends the line of a size.
 func (b *Body) endSize() {
 	b.digits = 0
 	if b.state = inData; b.left == 0 {
@@ -261,7 +261,7 @@ func (b *Body) trailerByte(c byte) error {
 	return nil
 }
 
-// skipTrailer takes a byte of a trailer that nobody reads: an empty line ends it.
+// skipTrailer consumes one byte of a skipped trailer, which ends with an empty line.
 func (b *Body) skipTrailer(c byte) error {
 	if b.line++; b.line > maxTrailer {
 		return errTrailerLong

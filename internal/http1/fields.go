@@ -2,11 +2,11 @@ package http1
 
 import "strconv"
 
-// AppendFields appends the field lines of h to dst in their order and case, but
-// for those that drop holds and those that the Connection field names. The empty
-// line that ends a head is not appended.
+// AppendFields appends the field lines of h to dst in their order and case, except those
+// in drop and those that the Connection field names. It does not append the empty line
+// that ends a head.
 func (h *Head) AppendFields(dst []byte, drop Mask) []byte {
-	// Lines that are passed on lie beside one another, and go in one piece.
+	// Adjacent lines that are kept are copied in one piece.
 	var from, to uint32
 	for i := range h.Fields {
 		f := &h.Fields[i]

@@ -4,8 +4,8 @@ import "bytes"
 
 const framing Mask = 1<<TransferEncoding | 1<<ContentLength
 
-// connection reads what concerns the connection: whether it stays, what is
-// upgraded, which fields go no further.
+// connection reads the fields about the connection: whether it stays open, what is
+// upgraded, which fields are not forwarded.
 func (h *Head) connection() {
 	h.Close = h.Minor == 0
 	if !h.Has.Has(Connection) {
@@ -38,9 +38,8 @@ func (h *Head) connection() {
 	}
 }
 
-// name marks the fields that a Connection option names. Those without which the
-// message would be another one are not taken away (RFC 9110 section 7.6.1: a
-// sender must not name them).
+// name marks the fields that a Connection option names. Fields that change the message's
+// meaning stay (RFC 9110 section 7.6.1: a sender must not name them).
 func (h *Head) name(option []byte) {
 	switch k := known(option); k {
 	case Host, ContentLength, TransferEncoding, XForwardedFor, XForwardedHost, XForwardedProto:
@@ -53,8 +52,8 @@ func (h *Head) name(option []byte) {
 	}
 }
 
-// lengths reads the Content-Length fields; found is false if there are none.
-// Repeated ones that agree are taken for one, and the others go no further.
+// lengths parses the Content-Length fields; found is false if there are none. Equal
+// repetitions count as one, and only the first is forwarded.
 func (h *Head) lengths() (n int64, found bool, err error) {
 	for i := range h.Fields {
 		f := &h.Fields[i]
@@ -79,7 +78,7 @@ func (h *Head) lengths() (n int64, found bool, err error) {
 	return n, found, nil
 }
 
-// chunked says whether the one transfer coding is chunked.
+// chunked reports whether the only transfer coding is chunked.
 func (h *Head) chunked() error {
 	one := false
 	for i := range h.Fields {
@@ -95,7 +94,7 @@ func (h *Head) chunked() error {
 	return nil
 }
 
-// chunkedLast says whether chunked is the last of the transfer codings.
+// chunkedLast reports whether chunked is the last of the transfer codings.
 func (h *Head) chunkedLast() (last bool) {
 	for i := range h.Fields {
 		f := &h.Fields[i]
@@ -114,8 +113,8 @@ func (h *Head) chunkedLast() (last bool) {
 func (h *Head) requestFraming() error {
 	h.connection()
 	if is(h.Upgrade, "h2c") {
-		// An offer that need not be taken (RFC 9113 section 3.1), and that means
-		// nothing without the HTTP2-Settings that go no further.
+		// An offer of h2c may be ignored (RFC 9113 section 3.1), and is void without
+		// HTTP2-Settings, which is not forwarded.
 		h.Upgrade = nil
 	}
 	if err := h.host(); err != nil {
@@ -173,8 +172,8 @@ func (h *Head) host() error {
 	return nil
 }
 
-// OriginForm is the path and query of a target that is in absolute form, and
-// any other target as it is (RFC 9112 section 3.2).
+// OriginForm returns the path and query of a target in absolute form, and any other
+// target unchanged (RFC 9112 section 3.2).
 func OriginForm(target []byte) []byte {
 	a := authority(target)
 	if a == nil {
@@ -188,8 +187,8 @@ func OriginForm(target []byte) []byte {
 	}
 }
 
-// authority returns the authority of a target in absolute form, nil if the target
-// is of another form.
+// authority returns the authority of a target in absolute form, or nil for any other
+// form.
 func authority(target []byte) []byte {
 	i := bytes.IndexByte(target, ':')
 	if i < 1 || !bytes.HasPrefix(target[i:], []byte("://")) {
@@ -226,7 +225,8 @@ func (h *Head) responseFraming(method []byte) error {
 		if h.Minor == 0 {
 			return errCoding10
 		}
-		// The length is overruled (RFC 9112 section 6.3), and taken away.
+		// Transfer-Encoding overrides the length (RFC 9112 section 6.3), which is
+		// removed.
 		for i := range h.Fields {
 			if f := &h.Fields[i]; f.Known == ContentLength {
 				f.Named, h.named = true, true

@@ -2,8 +2,8 @@ package http1
 
 import "bytes"
 
-// ParseRequest parses a request's head at the start of buf and returns its
-// length, or 0 if buf does not hold all of it. An error is an *[Error].
+// ParseRequest parses a request's head at the start of buf and returns its length, or 0
+// if buf does not hold all of it. An error is an *[Error].
 func (h *Head) ParseRequest(buf []byte) (int, error) {
 	h.reset(buf)
 	p := 0
@@ -31,9 +31,9 @@ func (h *Head) ParseRequest(buf []byte) (int, error) {
 	return n, nil
 }
 
-// ParseResponse parses the head of an answer to a request of the method given
-// at the start of buf and returns its length, or 0 if buf does not hold all of
-// it. Folded lines are unfolded in buf. An error is an *[Error].
+// ParseResponse parses the head of an answer to a request of that method at the start of
+// buf. It returns the head's length, or 0 if buf does not hold all of it. It unfolds
+// folded lines within buf. An error is an *[Error].
 func (h *Head) ParseResponse(buf []byte, method []byte) (int, error) {
 	h.reset(buf)
 	line, p, err := h.line(0)
@@ -53,11 +53,11 @@ func (h *Head) ParseResponse(buf []byte, method []byte) (int, error) {
 	return n, nil
 }
 
-// Skim parses the head of an answer as ParseResponse does, for one who passes
-// nothing on. Fields are those that say where the answer ends, or all of them.
-// Names and values of fields are not looked into, folded lines are left out, and
-// buf stays as it is. A length may be a list of one number, and chunks may have
-// been coded before.
+// Skim parses the head of an answer as ParseResponse does, for callers that forward
+// nothing. Fields holds the fields that determine the answer's end, or all if all is
+// true. Skim does not check names and values, leaves out folded lines and does not
+// change buf. A length may be a list of one number, and chunked may follow other
+// codings.
 func (h *Head) Skim(buf []byte, method []byte, all bool) (int, error) {
 	h.reset(buf)
 	h.lax = true
@@ -94,8 +94,8 @@ func (h *Head) Skim(buf []byte, method []byte, all bool) (int, error) {
 	return p, nil
 }
 
-// Ends says whether the empty line that ends a head lies in buf, of which
-// buf[:seen] was looked at before. It is cheaper than parsing again.
+// Ends reports whether buf holds the empty line that ends a head. The first seen bytes
+// were examined before. It is cheaper than parsing again.
 func Ends(buf []byte, seen int) bool {
 	i := max(seen-3, 0)
 	for {
@@ -111,7 +111,7 @@ func Ends(buf []byte, seen int) bool {
 	}
 }
 
-// Get returns the value of the first field of that name, nil if there is none.
+// Get returns the value of the first field of that name, or nil if there is none.
 func (h *Head) Get(name []byte) []byte {
 	for i := range h.Fields {
 		if f := &h.Fields[i]; Is(f.Name, name) {
@@ -121,7 +121,7 @@ func (h *Head) Get(name []byte) []byte {
 	return nil
 }
 
-// Find returns the first field of a known name, nil if there is none.
+// Find returns the first field of a known name, or nil if there is none.
 func (h *Head) Find(k Known) *Field {
 	if !h.Has.Has(k) {
 		return nil
@@ -138,8 +138,8 @@ func (h *Head) reset(buf []byte) {
 	*h = Head{buf: buf, Fields: h.Fields[:0]}
 }
 
-// line returns the line at p without its end, and where the next one starts, 0
-// if the line has not ended.
+// line returns the line at p without its end, and where the next one starts, or 0 if the
+// line has not ended.
 func (h *Head) line(p int) (line []byte, after int, err error) {
 	i := bytes.IndexByte(h.buf[p:], '\n')
 	if i < 0 {
@@ -192,7 +192,7 @@ func (h *Head) statusLine(line []byte) error {
 	return nil
 }
 
-// version reads HTTP/1.x. What is above 1.1 is read as 1.1 (RFC 9110 section 6.2).
+// version parses HTTP/1.x. Minor versions above 1 count as 1 (RFC 9110 section 6.2).
 func version(p []byte) (minor int, err error) {
 	if len(p) != 8 || string(p[:5]) != "HTTP/" || p[6] != '.' ||
 		p[5] < '0' || p[5] > '9' || p[7] < '0' || p[7] > '9' {
@@ -207,7 +207,7 @@ func version(p []byte) (minor int, err error) {
 	return 1, nil
 }
 
-// fields parses field lines from p to the empty one and returns where that ends.
+// fields parses field lines from p to the empty line and returns the end of that.
 func (h *Head) fields(p int, strict bool) (int, error) {
 	for {
 		line, after, err := h.line(p)
@@ -270,15 +270,15 @@ func (h *Head) unfold(p int, line []byte) {
 	if len(f.Value) == 0 {
 		f.Value = trim(line)
 	} else {
-		// The value's slice has room up to the end of the buffer.
+		// The value's slice has capacity up to the end of the buffer.
 		from := cap(h.buf) - cap(f.Value)
 		f.Value = trim(h.buf[from : p+len(line)])
 	}
 	f.odd = true
 }
 
-// TrailerFields parses trailer field lines as [Body.Trailer] returns them and
-// appends them to dst. They point into lines.
+// TrailerFields parses trailer field lines as [Body.Trailer] returns them, and appends
+// them to dst. The fields point into lines.
 func TrailerFields(dst []Field, lines []byte) ([]Field, error) {
 	h := Head{buf: lines, Fields: dst}
 	for p := 0; p < len(lines); {

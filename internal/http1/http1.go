@@ -1,20 +1,19 @@
-// Package http1 reads and writes the outside of HTTP/1.1 messages: heads, and
-// where bodies end. It does no I/O, has no goroutine, and allocates nothing per
-// message once its slices have grown.
+// Package http1 parses and writes the framing of HTTP/1.1 messages: heads, and where
+// bodies end. It does no I/O, has no goroutines, and allocates nothing per message once
+// its slices have grown.
 //
-// A [Head] is parsed in place over the caller's buffer and points into it. A
-// [Body] is fed what was read and says which of it belongs to the message. What
-// two readers of one message could take for different messages is refused in
-// requests (RFC 9112 section 11.2), since whoever gets the request behind us
-// reads it again: lengths that disagree, a length beside chunks, folded lines,
-// space before a colon, bare CR, sizes of chunks that are no plain numbers. In
-// answers, which come from a server that is trusted, only what makes their end
-// unknowable is refused, and the rest is put right as RFC 9112 asks of a proxy.
-// Whoever takes an answer and passes nothing on skims it ([Head.Skim],
-// [Body.ResetLax]): that is quicker, and bears what browsers bear.
+// A [Head] is parsed in place over the caller's buffer and points into it. A [Body] is
+// fed the bytes that were read and reports which of them belong to the message. A
+// request that two parsers could read as different messages is refused (RFC 9112 section
+// 11.2), since the server behind us parses it again: lengths that disagree, a length
+// beside chunks, folded lines, space before a colon, bare CR, chunk sizes that are not
+// plain numbers. Answers come from a trusted server: only what makes their end
+// unknowable is refused, and the rest is corrected as RFC 9112 asks of a proxy. A client
+// that forwards nothing skims answers ([Head.Skim], [Body.ResetLax]): that is quicker,
+// and tolerates what browsers tolerate.
 package http1
 
-// Known is a field name that means something to those who pass messages on.
+// Known is the number of a field name with a meaning to proxies, or Other.
 type Known uint8
 
 const (
@@ -32,12 +31,12 @@ const (
 	XForwardedFor
 	XForwardedHost
 	XForwardedProto
-	Mark   // Tailscope-Mirror, which copies carry
-	Passed // Tailscope-Passed, which requests to the primary carry
+	Mark   // Tailscope-Mirror, carried by copies
+	Passed // Tailscope-Passed, carried by requests to the primary
 	numKnown
 )
 
-// names are in lower case.
+// names holds the field names in lower case.
 var names = [numKnown]string{
 	Connection: "connection", ProxyConnection: "proxy-connection", KeepAlive: "keep-alive",
 	TE: "te", TransferEncoding: "transfer-encoding", Upgrade: "upgrade",
@@ -49,7 +48,7 @@ var names = [numKnown]string{
 // Mask is a set of known names.
 type Mask uint32
 
-// Of returns the set of the names given.
+// Of returns the set of the known names.
 func Of(known ...Known) Mask {
 	var m Mask
 	for _, k := range known {
@@ -58,42 +57,42 @@ func Of(known ...Known) Mask {
 	return m
 }
 
-// Has says whether k is in m. Other is in no set.
+// Has reports whether k is in m. Other is in no set.
 func (m Mask) Has(k Known) bool { return m&(1<<k)&^1 != 0 }
 
-// HopByHop are the fields that concern one connection (RFC 9110 section
-// 7.6.1). Those that a message's Connection field names are so too; see
-// [Field.Named].
+// HopByHop holds the fields that concern one connection (RFC 9110 section 7.6.1). The
+// fields that a message's Connection field names are hop-by-hop too; see [Field.Named].
 const HopByHop Mask = 1<<Connection | 1<<ProxyConnection | 1<<KeepAlive | 1<<TE |
 	1<<TransferEncoding | 1<<Upgrade
 
 // Field is one field line. Its slices point into the buffer that was parsed.
 type Field struct {
-	Name  []byte // as it came
+	Name  []byte // as received
 	Value []byte // without white space around it
 	// The line lies in the head's buffer at [start, end), its line end included.
 	start, end uint32
 	Known      Known
-	// Named says that the message's Connection field names this one, so that it
-	// goes no further than this connection.
+	// Named reports whether the message's Connection field names this one, so that it
+	// must not be forwarded.
 	Named bool
-	// odd lines are written anew: they ended in a bare LF, or their name in space.
+	// odd lines are rewritten when forwarded: they ended in a bare LF, or had space
+	// after their name.
 	odd bool
 }
 
-// Framing is how a body's end is known (RFC 9112 section 6.3).
+// Framing is how the end of a body is found (RFC 9112 section 6.3).
 type Framing uint8
 
 const (
-	None       Framing = iota // there is no body
+	None       Framing = iota // no body
 	Length                    // Head.Length bytes, which may be 0
-	Chunked                   // in chunks
-	UntilClose                // until the connection ends; answers only
-	Tunnel                    // the connection is no longer HTTP: 101, or CONNECT's 2xx
+	Chunked                   // chunked
+	UntilClose                // until the connection ends; only in answers
+	Tunnel                    // the connection stops being HTTP: 101, or CONNECT's 2xx
 )
 
-// Head is a message's head. Its zero value is ready; parsing into it again
-// reuses its fields' slice. All slices point into the buffer that was parsed.
+// Head is a message's head. Its zero value is ready to use; parsing again reuses the
+// slice of fields. All slices point into the buffer that was parsed.
 type Head struct {
 	Method, Target []byte // of a request
 	Status         int    // of an answer, 100..999
@@ -101,26 +100,26 @@ type Head struct {
 	Minor          int    // HTTP/1.Minor: 0 or 1
 	Fields         []Field
 	Framing        Framing
-	Length         int64 // of the body if Framing is Length
+	Length         int64 // of the body, if Framing is Length
 	// Host is the Host field's value, or the authority of a target in absolute
 	// form (RFC 9112 section 3.2.2). It may be empty.
 	Host []byte
-	// Close says that the sender ends the connection after this message.
+	// Close reports whether the sender ends the connection after this message.
 	Close bool
-	// Upgrade is the value of the field, if Connection names it too. In requests
-	// that of h2c alone is left out.
+	// Upgrade is the value of the field if Connection names it, else nil. It is nil in
+	// requests that offer h2c alone.
 	Upgrade  []byte
 	Expect   bool // 100-continue
 	Trailers bool // TE: trailers
-	Has      Mask // known names that are among Fields
+	Has      Mask // the known names among Fields
 
 	buf   []byte
 	named bool // some field is Named
-	lax   bool // nothing is passed on
+	lax   bool // the head was skimmed
 }
 
-// Error says what is wrong with a message. Status is what a request that has it
-// is answered with.
+// Error is a fault of a message. Status is the status of the answer to a request with
+// that fault.
 type Error struct {
 	Status int
 	Reason string

@@ -2,7 +2,7 @@ package http1
 
 import "encoding/binary"
 
-// token marks the characters of a token, RFC 9110 section 5.6.2.
+// token marks the characters of a token (RFC 9110 section 5.6.2).
 var token = func() (t [256]bool) {
 	for c := '0'; c <= '9'; c++ {
 		t[c] = true
@@ -16,7 +16,7 @@ var token = func() (t [256]bool) {
 	return t
 }()
 
-// control says whether p holds a control character other than a tab.
+// control reports whether p holds a control character other than a tab.
 func control(p []byte) bool {
 	const low, high, del = 0x2020202020202020, 0x8080808080808080, 0x7f7f7f7f7f7f7f7f
 	for len(p) >= 8 {
@@ -39,7 +39,7 @@ func controlIn(p []byte) bool {
 	return false
 }
 
-// Token says whether p is a token, as methods and names of fields are.
+// Token reports whether p is a token, as methods and field names are.
 func Token[P []byte | string](p P) bool {
 	for i := range len(p) {
 		if !token[p[i]] {
@@ -49,7 +49,7 @@ func Token[P []byte | string](p P) bool {
 	return len(p) > 0
 }
 
-// Visible says whether p has neither space nor control characters.
+// Visible reports whether p has neither space nor control characters.
 func Visible[P []byte | string](p P) bool {
 	for i := range len(p) {
 		if c := p[i]; c <= ' ' || c == 0x7f {
@@ -69,7 +69,7 @@ func trim(p []byte) []byte {
 	return p
 }
 
-// is says whether p is the word given, which is in lower case, in any case.
+// is reports whether p is word, in any case. The word is in lower case.
 func is(p []byte, word string) bool {
 	if len(p) != len(word) {
 		return false
@@ -85,7 +85,7 @@ func is(p []byte, word string) bool {
 	return true
 }
 
-// Is says whether p is the name given, in any case.
+// Is reports whether p is name, in any case.
 func Is[N []byte | string](p []byte, name N) bool {
 	if len(p) != len(name) {
 		return false
@@ -99,7 +99,7 @@ func Is[N []byte | string](p []byte, name N) bool {
 	return true
 }
 
-// known finds name among the known ones by its length.
+// known returns the Known of a field name, by its length first.
 func known(name []byte) Known {
 	k := Other
 	switch len(name) {
@@ -143,7 +143,7 @@ func known(name []byte) Known {
 	return k
 }
 
-// next cuts the first element off a comma-separated list.
+// next returns the first element of a comma-separated list, and the rest.
 func next(list []byte) (element, rest []byte) {
 	for i, c := range list {
 		if c == ',' {
@@ -153,7 +153,7 @@ func next(list []byte) (element, rest []byte) {
 	return trim(list), nil
 }
 
-// sameNumber reads a list of one number, again and again (RFC 9112 section 6.3).
+// sameNumber parses a list that repeats one number (RFC 9112 section 6.3).
 func sameNumber(list []byte) (n int64, ok bool) {
 	for first := true; first || len(list) > 0; first = false {
 		var one []byte
@@ -167,8 +167,8 @@ func sameNumber(list []byte) (n int64, ok bool) {
 	return n, true
 }
 
-// number reads decimal digits; ok is false if there is anything else, nothing,
-// or more than fits.
+// number parses decimal digits. It returns false for an empty p, any other character,
+// and a number that overflows.
 func number(p []byte) (n int64, ok bool) {
 	if len(p) == 0 || len(p) > 18 {
 		return 0, false
