@@ -14,12 +14,12 @@ type AccessLog struct {
 	Whole   bool     `key:"start" is:"start" doc:"Where to begin at the first start: beginning, or end (default)."`
 }
 
-// accessLogsKey is the one key whose value is a list of mappings: it can be
-// said in the file only.
+// accessLogsKey is the only key whose value is a list of mappings: only the file can set
+// it.
 const accessLogsKey = "access_logs"
 
-// validateAccessLogs says what each entry lacks; what formats, tenants and
-// routes mean is looked at when the server starts.
+// validateAccessLogs reports what each entry lacks. The start of the server checks
+// formats, tenants and routes.
 func (c *Config) validateAccessLogs(bad func(key, format string, args ...any)) {
 	seen := map[string]int{}
 	for i, l := range c.AccessLogs {

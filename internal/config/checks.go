@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// validateChecks looks at the names only; what the files hold is looked at when
-// the server starts, and by tailscope check validate.
+// validateChecks checks the names only. The start of the server checks the files, and so
+// does tailscope check validate.
 func (c *Config) validateChecks(bad func(key, format string, args ...any)) {
 	for _, p := range c.Checks {
 		if _, err := filepath.Match(p, ""); err != nil {

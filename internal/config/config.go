@@ -26,8 +26,8 @@ import (
 	"tailscope/internal/strictyaml"
 )
 
-// Config is what an operator may decide about a server. Default returns it
-// with every field set; Validate says what is wrong with it.
+// Config holds the settings of a server. Default returns it with every field set;
+// Validate checks it.
 type Config struct {
 	Data         string   `key:"data" default:"data" flag:"yes" doc:"Directory of the store and the journal; made if absent. One process at a time."`
 	Listen       string   `key:"listen" default:"127.0.0.1:7099" flag:"yes" doc:"Address of the page and the API."`
@@ -47,15 +47,15 @@ type Config struct {
 	AccessLogs   []AccessLog `key:"access_logs" doc:"Access logs that are followed as they grow."`
 }
 
-// OTLP are the addresses that take it, and how much at once.
+// OTLP configures the addresses that receive OTLP, and bounds on requests.
 type OTLP struct {
 	OTLPGRPC   string `key:"grpc" default:"127.0.0.1:4317" flag:"yes" doc:"Address that takes OTLP over gRPC; empty turns it off."`
 	OTLPHTTP   string `key:"http" default:"127.0.0.1:4318" flag:"yes" doc:"Address that takes OTLP over HTTP; empty turns it off."`
 	MaxRequest int64  `key:"max_request" is:"bound" default:"16MiB" doc:"Largest OTLP request taken, after decompression; at most about a 64th of limits.memory."`
 }
 
-// Retention says how long points of each resolution are kept, and how many
-// bytes everything together may take on disk.
+// Retention configures how long points of each resolution are kept, and bounds the bytes
+// on disk of the whole store.
 type Retention struct {
 	Base     time.Duration `key:"10s" default:"2d" doc:"How long slots of ten seconds are kept."`
 	Minute   time.Duration `key:"1m" default:"35d" doc:"How long slots of one minute are kept."`
@@ -64,14 +64,14 @@ type Retention struct {
 	MaxBytes int64         `key:"max_bytes" is:"bound" flag:"yes" doc:"What the store may take on disk; the oldest raw samples and finest slots go first. 0 is no bound."`
 }
 
-// Labels says which attributes become labels.
+// Labels configures which attributes become labels.
 type Labels struct {
 	TenantKeys  []string `key:"tenant" is:"commas" default:"tenant.id, tenant, customer.id, org.id" flag:"yes" doc:"Attributes of span or resource that name the tenant; the first present wins."`
 	ExtraLabels []string `key:"extra" is:"commas" flag:"yes" doc:"Further attributes to keep as labels: ‘attribute’, or ‘attribute=label’. Each multiplies the series; keep them few and low in cardinality."`
 }
 
-// Limits bounds what there may be of names, samples and connections, and the memory
-// of all.
+// Limits bounds the numbers of names, samples and connections, and the memory of the
+// program.
 type Limits struct {
 	Memory         int64         `key:"memory" is:"memory" default:"auto" flag:"yes" doc:"Bound on the memory of the whole program, divided among its parts; see [Memory](#memory). ‘auto’ is nine tenths of the control group's limit, else half of the machine's memory and at most 1.5GiB. More than nine tenths of either is lowered to that."`
 	MaxTenants     int           `key:"tenants" default:"20000" doc:"Tenants named per service; the heaviest keep their names, the rest are counted as ‘_other’."`
@@ -83,7 +83,7 @@ type Limits struct {
 	MaxConnections int           `key:"connections" default:"4096" doc:"Connections of each listener; beyond it the one that has been idle for longest is closed for a newcomer. At most one for each 384KiB of limits.memory; see [Connections](#connections)."`
 }
 
-// Traces says how traces are put together and which are kept.
+// Traces configures how traces are assembled and which are kept.
 type Traces struct {
 	Memory   int64         `key:"memory" is:"memory" default:"auto" doc:"Bound on open traces and their tables; at the bound those that have waited longest are closed early and counted. ‘auto’ is a twelfth of limits.memory; 0 turns the breakdown off."`
 	Grace    time.Duration `key:"grace" default:"10s" doc:"How long a trace whose root has ended waits for spans under way."`
@@ -93,34 +93,34 @@ type Traces struct {
 	Link     string        `key:"link" doc:"Address of a trace in another tracing system, with ‘{trace_id}’ where its id goes; empty shows no link."`
 }
 
-// Ingest says how often what has arrived is written.
+// Ingest configures how often the aggregator flushes.
 type Ingest struct {
 	Flush time.Duration `key:"flush" default:"10s" flag:"yes" doc:"How often what has arrived becomes visible to questions."`
 	Sync  time.Duration `key:"sync" default:"1s" doc:"How often the journal is synced: what a power loss may cost. A crash of the process costs nothing."`
 }
 
-// Log says what the log has and how.
+// Log configures the level and form of the log.
 type Log struct {
 	LogLevel  string `key:"level" is:"debug|info|warn|error" default:"info" flag:"yes" doc:"debug, info, warn or error."`
 	LogFormat string `key:"format" is:"text|json" default:"text" flag:"yes" doc:"text or json."`
 }
 
-// Debug is off unless it has an address.
+// Debug configures the address of pprof; empty disables it.
 type Debug struct {
 	DebugListen string `key:"listen" flag:"yes" doc:"Address of Go's pprof, for finding out what the server itself does; empty is off."`
 }
 
 const day = 24 * time.Hour
 
-// Default returns the settings of a server that was told nothing.
+// Default returns the default settings of a server.
 func Default() Config {
 	var c Config
 	strictyaml.Fill(&c, leaves)
 	return c
 }
 
-// reserved are the labels every span has anyway; an extra label may not
-// take the name of one.
+// reserved holds the labels that every span has; an extra label must not take one of
+// these names.
 var reserved = map[string]bool{
 	"service": true, "operation": true, "component": true, "kind": true, "status": true,
 	"tenant": true, "version": true, "variant": true, "instance": true,
@@ -128,7 +128,7 @@ var reserved = map[string]bool{
 
 var attributeKey = regexp.MustCompile(`^[^\s,=]+(=[a-zA-Z_][a-zA-Z0-9_]*)?$`)
 
-// Validate reports every problem at once, each naming its setting.
+// Validate returns an error that joins every problem, each with the name of its setting.
 func (c *Config) Validate() error {
 	var errs []error
 	bad := func(key, format string, args ...any) {
@@ -248,7 +248,7 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// checkLink says what is wrong with the template of a trace's address.
+// checkLink returns an error if link is not a template of a trace's address.
 func checkLink(link string) error {
 	const example = "write one such as https://jaeger.example/trace/{trace_id}"
 	if link == "" {
@@ -268,12 +268,12 @@ func checkLink(link string) error {
 	return nil
 }
 
-// Extra is one configured extra label: the attribute it is read from and the
-// label it becomes.
+// Extra is one configured extra label: the attribute that it is read from, and its name
+// as a label.
 type Extra struct{ Attribute, Label string }
 
-// ExtraLabel splits an entry of ExtraLabels: "attribute=label", or an attribute
-// alone whose dots and dashes become underscores.
+// ExtraLabel parses an entry of ExtraLabels: "attribute=label", or an attribute alone,
+// whose dots and dashes become underscores in the label.
 func ExtraLabel(entry string) Extra {
 	if attr, label, ok := strings.Cut(entry, "="); ok {
 		return Extra{attr, label}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Markdown writes every setting of the server as a table, for
-// docs/configuration.md. Those of a mirror are in docs/mirror.md.
+// Markdown returns a table of every setting of the server, for docs/configuration.md.
+// MirrorMarkdown returns that of the mirror.
 func Markdown() string {
 	c := Default()
 	var b strings.Builder

@@ -8,28 +8,28 @@ import (
 	"strings"
 )
 
-// Auto is the value of a size that is derived: limits.memory from the control
-// group or the machine, traces.memory from limits.memory.
+// Auto stands for a derived size: limits.memory is derived from the control group or the
+// machine, traces.memory from limits.memory.
 const Auto int64 = -1
 
 const (
-	// LeastMemory is the least that limits.memory may be: the program, and every
-	// share at its least.
+	// LeastMemory is the least value of limits.memory: the program, and the least of
+	// every share.
 	LeastMemory = 96 << 20
-	// mostMemory bounds what is taken of a machine that gives no limit.
+	// mostMemory bounds the memory used on a machine without a limit.
 	mostMemory = 3 << 29
 )
 
 // Bound is a bound on the memory of the whole program.
 type Bound struct {
 	Bytes int64
-	From  string // what it was derived from
+	From  string // the source it was derived from
 }
 
-// MemoryBound returns the bound on the memory of the whole program: what
-// limits.memory says, at most nine tenths of what there is; else nine tenths of
-// the control group's limit; else half of the machine's memory and at most
-// 1.5 GiB. root is the file system that holds proc and sys.
+// MemoryBound returns the bound on the memory of the whole program: limits.memory, at
+// most nine tenths of what there is; by default nine tenths of the control group's
+// limit; else half of the machine's memory and at most 1.5 GiB. root is the file system
+// with proc and sys.
 func (c *Config) MemoryBound(root fs.FS) Bound {
 	machine := machineMemory(root)
 	there, from, group := machine, "the machine's "+roughSize(machine), false
@@ -50,7 +50,7 @@ func (c *Config) MemoryBound(root fs.FS) Bound {
 	return Bound{min(max(there/2, LeastMemory), mostMemory), from}
 }
 
-// machineMemory returns the machine's memory in bytes, 0 if it is not known.
+// machineMemory returns the machine's memory in bytes, or 0 if it is not known.
 func machineMemory(root fs.FS) int64 {
 	b, err := fs.ReadFile(root, "proc/meminfo")
 	if err != nil {
@@ -65,16 +65,16 @@ func machineMemory(root fs.FS) int64 {
 	return 0
 }
 
-// groupLimit returns the least memory limit of the process's control group and
-// those above it, of version 2 or 1, and the file that says so. It returns 0 if
-// there is no limit.
+// groupLimit returns the least memory limit of the process's control group and its
+// parents, of version 2 or 1, and the file that holds it. It returns 0 if there is no
+// limit.
 func groupLimit(root fs.FS) (limit int64, file string) {
 	b, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
 		return 0, ""
 	}
 	for line := range strings.Lines(string(b)) {
-		// hierarchy:controllers:path; the one of version 2 names no controllers.
+		// hierarchy:controllers:path; version 2 names no controllers.
 		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
 		controllers, group, ok := strings.Cut(rest, ":")
 		if !ok {
@@ -89,8 +89,8 @@ func groupLimit(root fs.FS) (limit int64, file string) {
 			mounts, name = []string{"sys/fs/cgroup/memory"}, "memory.limit_in_bytes"
 		}
 		for _, mount := range mounts {
-			// Inside a container the path is that of the host, and what is mounted
-			// is the group itself: then only the mount's own file exists.
+			// Inside a container the path is the host's, and the mount is the group
+			// itself: then only the mount's own file exists.
 			for at := path.Join("/", group); ; at = path.Dir(at) {
 				f := path.Join(mount, at, name)
 				if n := readLimit(root, f); n > 0 && (limit == 0 || n < limit) {
@@ -105,7 +105,7 @@ func groupLimit(root fs.FS) (limit int64, file string) {
 	return limit, file
 }
 
-// readLimit returns the limit that a control group's file holds, 0 for none.
+// readLimit returns the limit in a control group's file, or 0 for none.
 func readLimit(root fs.FS, file string) int64 {
 	b, err := fs.ReadFile(root, file)
 	if err != nil {
@@ -118,7 +118,7 @@ func readLimit(root fs.FS, file string) int64 {
 	return n
 }
 
-// roughSize writes a size for people: 23.4 GiB.
+// roughSize writes a size with three digits and a unit: 23.4 GiB.
 func roughSize(n int64) string {
 	if n >= 1<<30 {
 		return strconv.FormatFloat(float64(n)/(1<<30), 'f', 1, 64) + " GiB"
@@ -126,32 +126,32 @@ func roughSize(n int64) string {
 	return fmt.Sprintf("%d MiB", n>>20)
 }
 
-// Shares is how a bound on memory is divided. Each is a bound of its own, kept
-// by the part that it is named after.
+// Shares divides a bound on memory. Each field bounds the part that it is named after,
+// in bytes.
 type Shares struct {
 	OpenSlots  int64 // observations not flushed yet, series and tenants
-	Traces     int64 // traces not closed yet, their breakdown; 0 breaks nothing down
+	Traces     int64 // open traces and their breakdown; 0 disables the breakdown
 	Questions  int64 // all questions at once
 	Question   int64 // one question
 	StoreCache int64 // blocks of the store
-	Memtable   int64 // one of memtables
+	Memtable   int64 // one memtable
 	Index      int64 // the store's label indexes
 	Samples    int64 // raw samples that checks look up
 	Ingest     int64 // requests being decoded
-	Targets    int64 // what spans were resolved to, see otlp
+	Targets    int64 // what spans were resolved to; see otlp
 }
 
 // memtables bounds the memtables that the store holds at once.
 const memtables = 3
 
-// shares is the division of a bound, in parts of 192. What is left is for the
-// program itself and for garbage that is not collected yet.
+// shares divides a bound into parts of 192. The rest is for the program itself and for
+// garbage that is not collected yet.
 var shares = []struct {
 	name  string
 	of    func(*Shares) *int64
 	part  int64
 	least int64
-	most  int64 // more is of no use
+	most  int64 // more brings no benefit
 }{
 	{"open_slots", func(s *Shares) *int64 { return &s.OpenSlots }, 32, 16 << 20, 0},
 	{"traces", func(s *Shares) *int64 { return &s.Traces }, 16, 8 << 20, 0},
@@ -164,7 +164,7 @@ var shares = []struct {
 	{"targets", func(s *Shares) *int64 { return &s.Targets }, 3, 512 << 10, 12 << 20},
 }
 
-// MemoryShares divides a bound. traces.memory goes before its share.
+// MemoryShares divides a bound. traces.memory overrides its share.
 func (c *Config) MemoryShares(bound int64) Shares {
 	var s Shares
 	for _, d := range shares {
@@ -181,10 +181,10 @@ func (c *Config) MemoryShares(bound int64) Shares {
 	return s
 }
 
-// Memtables is what all memtables together may take.
+// Memtables returns the bound on all memtables together.
 func (s *Shares) Memtables() int64 { return memtables * s.Memtable }
 
-// Sum is what all shares come to.
+// Sum returns the sum of all shares.
 func (s *Shares) Sum() int64 {
 	return s.OpenSlots + s.Traces + s.Questions + s.StoreCache + s.Memtables() + s.Index + s.Samples + s.Ingest + s.Targets
 }
@@ -203,7 +203,7 @@ func (s *Shares) List() []Share {
 	return out
 }
 
-// Share is one part's bound.
+// Share is the bound of one part.
 type Share struct {
 	Part  string
 	Bytes int64

@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// Mirror says what is mirrored, and where to; see docs/mirror.md. The zero value
-// of what has no default mirrors nothing. What URLs, patterns and rules mean is
-// looked at when the mirror starts.
+// Mirror configures what is mirrored, and where to; see docs/mirror.md. Its zero value
+// mirrors nothing. The start of the mirror checks URLs, patterns and rules.
 type Mirror struct {
 	Listen         string        `key:"listen" default:"127.0.0.1:8080" doc:"Address that clients connect to, in place of the primary."`
 	Primary        string        `key:"primary" doc:"URL of the server that answers the clients, such as ‘http://10.0.0.5:8081’; ‘https’, and ‘h2c’ for HTTP/2 without TLS, are understood too. In TCP mode host:port."`
@@ -57,10 +56,10 @@ type Mirror struct {
 	For            time.Duration `key:"for" doc:"How long to mirror; 0 is until stopped."`
 }
 
-// Wanted says whether anything was said about what is mirrored.
+// Wanted reports whether any setting of the section differs from its default.
 func (m *Mirror) Wanted() bool { return !reflect.DeepEqual(*m, Default().Mirror) }
 
-// address is Listen if anything is to be mirrored.
+// address returns Listen if a mirror is wanted, else "".
 func (m *Mirror) address() string {
 	if m.Wanted() {
 		return m.Listen
@@ -68,15 +67,15 @@ func (m *Mirror) address() string {
 	return ""
 }
 
-// mirrorFlagged are the keys of the section mirror that tailscope mirror has a flag
-// for. The others are given in the file, the environment, or by --set.
+// mirrorFlagged lists the keys of the section mirror that are flags of tailscope mirror.
+// The file, the environment or --set set the others.
 var mirrorFlagged = []string{
 	"mirror.listen", "mirror.primary", "mirror.candidate", "mirror.control", "mirror.service", "mirror.name", "mirror.share", "mirror.unsafe",
 	"mirror.operation", "mirror.tenant", "mirror.compare", "mirror.ignore", "mirror.record", "mirror.to", "mirror.for",
 }
 
-// MirrorFlag returns the flag of tailscope mirror for a setting of its section,
-// without the dashes, or "" if it has none.
+// MirrorFlag returns the flag of tailscope mirror for a setting of its section, without
+// the dashes, or "" if it has none.
 func MirrorFlag(s Setting) string {
 	if !slices.Contains(mirrorFlagged, s.Key) {
 		return ""
@@ -84,7 +83,7 @@ func MirrorFlag(s Setting) string {
 	return strings.TrimPrefix(s.Flag(), "mirror-")
 }
 
-// validate says what is wrong with what the mirror itself does not know of.
+// validate reports the faults that the mirror itself does not check.
 func (m *Mirror) validate(bad func(key, format string, args ...any)) {
 	if m.ToOTLP != "" && m.To == "" {
 		bad("mirror.to_otlp", "needs mirror.to, the URL of the same server's page and API")

@@ -9,31 +9,31 @@ import (
 	"tailscope/internal/strictyaml"
 )
 
-// Setting is one thing an operator may say, wherever they say it.
+// Setting describes one setting, for every source that can set it.
 type Setting struct {
-	Key string // in the file, sections joined by dots
+	Key string // in the file; sections are joined by dots
 	Doc string // one sentence
 
-	is    string // names its leaf
+	is    string // the name of its leaf
 	flag  bool
-	index []int // of its field in Config
+	index []int // index of its field in Config
 }
 
-// Env is the setting's environment variable.
+// Env returns the setting's environment variable.
 func (s Setting) Env() string {
 	return "TAILSCOPE_" + strings.ToUpper(strings.ReplaceAll(s.Key, ".", "_"))
 }
 
-// Flag is the setting's flag, without the dashes.
+// Flag returns the setting's flag, without the dashes.
 func (s Setting) Flag() string {
 	return strings.NewReplacer(".", "-", "_", "-").Replace(s.Key)
 }
 
-// HasFlag reports whether tailscope serve has a flag for the setting. The others are
-// given in the file, the environment, or by --set.
+// HasFlag reports whether tailscope serve has a flag for the setting. The file, the
+// environment or --set set the others.
 func (s Setting) HasFlag() bool { return s.flag }
 
-// Value returns the setting of c.
+// Value returns the value of the setting in c.
 func (s Setting) Value(c *Config) Value {
 	v := reflect.ValueOf(c).Elem().FieldByIndex(s.index)
 	if items, ok := v.Addr().Interface().(*[]string); ok {
@@ -49,12 +49,12 @@ var Settings = settingsOf(reflect.TypeFor[Config](), "", nil)
 // MirrorSettings lists the settings of the section mirror.
 func MirrorSettings() []Setting { return Settings[serverSettings():] }
 
-// serverSettings is the number of settings before those of a mirror.
+// serverSettings returns the number of settings before those of a mirror.
 func serverSettings() int {
 	return slices.IndexFunc(Settings, func(s Setting) bool { return strings.HasPrefix(s.Key, "mirror.") })
 }
 
-// code writes ‘text’ as Markdown does; tags cannot hold the character.
+// code replaces ‘text’ by Markdown code; tags cannot hold a backtick.
 var code = strings.NewReplacer("‘", "`", "’", "`")
 
 func settingsOf(t reflect.Type, prefix string, index []int) (out []Setting) {
@@ -63,7 +63,7 @@ func settingsOf(t reflect.Type, prefix string, index []int) (out []Setting) {
 		switch {
 		case w.Type.Kind() == reflect.Struct:
 			out = append(out, settingsOf(w.Type, prefix+w.Key+".", at)...)
-		case w.Type == reflect.TypeFor[[]AccessLog](): // a list of mappings can be said in the file only
+		case w.Type == reflect.TypeFor[[]AccessLog](): // only the file can set a list of mappings
 		default:
 			out = append(out, Setting{prefix + w.Key, code.Replace(w.Doc), w.Is, w.Tag.Get("flag") != "", at})
 		}
@@ -71,7 +71,7 @@ func settingsOf(t reflect.Type, prefix string, index []int) (out []Setting) {
 	return out
 }
 
-// Find returns the setting of a key. The error names the nearest.
+// Find returns the setting with that key. The error names the nearest key.
 func Find(key string) (Setting, error) {
 	var keys []string
 	for _, s := range Settings {
@@ -93,8 +93,8 @@ func Find(key string) (Setting, error) {
 	return Setting{}, fmt.Errorf("unknown key %s: %s", key, hint)
 }
 
-// File sets c from the text of a YAML file. name is used in errors, which are
-// of the form name:line:column: what is wrong. All problems are returned.
+// File sets c from the text of a YAML file. It returns all errors, each of the form
+// name:line:column: message.
 func (c *Config) File(name string, content []byte) (errs []error) {
 	var p strictyaml.Problems
 	if n := strictyaml.Parse(name, content, &p, "write it out"); n != nil {
@@ -107,14 +107,14 @@ func (c *Config) File(name string, content []byte) (errs []error) {
 	return errs
 }
 
-// Schema is a JSON Schema of the file, for editors.
+// Schema returns a JSON Schema of the file, for editors.
 func Schema() []byte {
 	return strictyaml.Schema(reflect.TypeFor[Config](), strictyaml.SchemaOptions{Title: "Tailscope configuration", Leaves: leaves, Over: true})
 }
 
-// Environ sets c from TAILSCOPE_* variables, given as os.Environ gives them.
-// Variables that are no setting are left alone: orchestrators invent some
-// (TAILSCOPE_PORT for a service of that name), and clients have their own.
+// Environ sets c from TAILSCOPE_* variables, in the form of os.Environ. It ignores
+// variables that are not settings: orchestrators invent some (TAILSCOPE_PORT for a
+// service of that name), and clients have their own.
 func (c *Config) Environ(environ []string) []error {
 	vars := map[string]string{}
 	for _, kv := range environ {
@@ -135,5 +135,5 @@ func (c *Config) Environ(environ []string) []error {
 	return errs
 }
 
-// YAML writes every setting as a file that would say the same.
+// YAML returns a file that sets every setting to its value in c.
 func (c *Config) YAML() string { return strictyaml.Write(c, leaves) }

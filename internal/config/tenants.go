@@ -1,6 +1,7 @@
 package config
 
-// Tenants says who is large, in place of shares of requests.
+// Tenants configures the cohorts of tenants by a list, in place of their shares of
+// requests.
 type Tenants struct {
 	List      string `key:"list" flag:"yes" doc:"File of tenants with their sizes or cohorts, CSV or JSON: it makes the cohorts, in place of shares of requests. Read at the start; see docs/tenants.md."`
 	VeryLarge int    `key:"very_large" doc:"Size on the list from which a tenant is very large; 0 in all three goes by the share of all sizes together, 5 %, 1 % and 0.1 %."`

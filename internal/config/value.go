@@ -12,10 +12,10 @@ import (
 type Value interface {
 	Set(string) error
 	String() string
-	Type() string // what a reader should write, for help
+	Type() string // the form of the text, for help
 }
 
-// value is a setting by the pointer to its field.
+// value is a setting, by a pointer to its field.
 type value struct {
 	field any
 	is    string
@@ -45,10 +45,10 @@ func (v value) Type() string {
 	return "text"
 }
 
-// list is a setting that has several texts; setting it replaces them.
+// list is a setting with several texts; setting it replaces them.
 type list struct{ value }
 
-// Add appends to them, as a flag does that is given again.
+// Add appends a text, as a repeated flag does.
 func (v list) Add(s string) error {
 	items := v.field.(*[]string)
 	before := *items
@@ -64,12 +64,12 @@ func (v list) Type() string {
 	return "list"
 }
 
-// leaves are what the tags of Config name.
+// leaves are the types that the tags of Config name.
 var leaves = strictyaml.WithLeaves(strictyaml.Leaves{
 	"commas": new(commas), "lines": new(lines), "memory": new(memory), "start": new(start),
 })
 
-// commas is a list that is written as one text with commas.
+// commas is a list written as one text, separated by commas.
 type commas []string
 
 func (v *commas) ReadText(s string) error {
@@ -85,7 +85,7 @@ func (v *commas) ReadText(s string) error {
 func (commas) Schema() strictyaml.M { return strictyaml.M{"type": "string"} }
 func (v commas) String() string     { return strings.Join(v, ",") }
 
-// lines is a list of texts that may hold commas, a line each.
+// lines is a list of texts that may hold commas, written one a line.
 type lines []string
 
 func (v *lines) ReadText(s string) error {
@@ -101,7 +101,7 @@ func (v *lines) ReadText(s string) error {
 func (lines) Schema() strictyaml.M { return strictyaml.M{"type": "string"} }
 func (v lines) String() string     { return strings.Join(v, "\n") }
 
-// memory is a size, or auto: then it is derived from something else.
+// memory is a size, or auto for a derived one.
 type memory int64
 
 func (v *memory) ReadText(s string) error {
@@ -123,7 +123,7 @@ func (v memory) String() string {
 	return strictyaml.Bound(v).String()
 }
 
-// start says where the server begins to read a log; true is its beginning.
+// start is where the server begins to read a log; true is its beginning.
 type start bool
 
 func (v *start) ReadText(s string) error {
@@ -142,7 +142,7 @@ func (v start) String() string {
 	return "end"
 }
 
-// ParseDuration reads Go's durations, and days, weeks and years: 35d, 1d12h, 90m,
+// ParseDuration parses Go's durations, and days, weeks and years: 35d, 1d12h, 90m,
 // 500ms.
 func ParseDuration(s string) (time.Duration, error) {
 	var d strictyaml.Duration
@@ -150,15 +150,15 @@ func ParseDuration(s string) (time.Duration, error) {
 	return time.Duration(d), err
 }
 
-// FormatDuration writes what ParseDuration reads.
+// FormatDuration writes d as ParseDuration reads it.
 func FormatDuration(d time.Duration) string { return strictyaml.Duration(d).String() }
 
-// ParseSize reads bytes with an optional unit: 256MiB, 1.5GB, 4096.
+// ParseSize parses bytes with an optional unit: 256MiB, 1.5GB, 4096.
 func ParseSize(s string) (int64, error) {
 	var n strictyaml.Bound
 	err := n.ReadText(s)
 	return int64(n), err
 }
 
-// FormatSize writes what ParseSize reads.
+// FormatSize writes n as ParseSize reads it.
 func FormatSize(n int64) string { return strictyaml.Size(n).String() }
