@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// Bodies bounds the bodies of requests that are arriving: how many there are,
-// what they hold in memory, and how slowly they may come. At a bound the body
-// that has been arriving for longest is cut off for a new one, once it has had
-// Patience, so that a sender who sends in one go gets through among any number
-// who do not. The zero value of each field means its default.
+// Bodies bounds the bodies of requests that are arriving: their number, their memory,
+// and how slowly they may come. At a bound the body that has been arriving for longest
+// is cut off for a new one, once it has had Patience. So a sender that sends at once
+// gets through among any number of slow ones. Each field has a default for its zero
+// value.
 type Bodies struct {
-	Max      int           // bodies that may be arriving; default 1,024
-	MaxBytes int64         // what they may hold together; default 32 MiB
-	Grace    time.Duration // before Rate is asked for; default 5 s
-	Rate     int64         // bytes a second that a body comes with at least; default 8 KiB
-	Patience time.Duration // what each is given also at a bound; default 1 s
+	Max      int           // bodies arriving at once; default 1,024
+	MaxBytes int64         // bytes that they hold together; default 32 MiB
+	Grace    time.Duration // time before Rate is required; default 5 s
+	Rate     int64         // least bytes a second of a body; default 8 KiB
+	Patience time.Duration // time that each body has even at a bound; default 1 s
 	Now      func() time.Time
 
 	mu             sync.Mutex
 	oldest, newest *Body
 	n              int
 	bytes          int64
-	usual          float64 // bytes of a body that has arrived: the last count most
+	usual          float64 // bytes of a complete body: an average in which recent ones weigh most
 
 	slow, crowded atomic.Uint64
 }
@@ -56,8 +56,8 @@ func (b *Bodies) now() time.Time {
 type BodyStats struct {
 	Arriving int
 	Bytes    int64
-	Slow     uint64 // cut off because they came too slowly
-	Crowded  uint64 // cut off for others
+	Slow     uint64 // cut off because they were too slow
+	Crowded  uint64 // cut off for others, at a bound
 }
 
 // Stats returns the counts so far.
@@ -67,35 +67,33 @@ func (b *Bodies) Stats() BodyStats {
 	return BodyStats{b.n, b.bytes, b.slow.Load(), b.crowded.Load()}
 }
 
-// Cut is why a body was cut off.
+// Cut is the reason why a body was cut off.
 type Cut uint8
 
-// NotCut, TooSlow and Crowded are what a Cut can be.
+// The values of Cut.
 const (
 	NotCut  Cut = iota
 	TooSlow     // slower than Bodies.Rate
 	Crowded     // for others, at a bound
 )
 
-// Body is one that is arriving. It is its reader's: only Bodies calls it
-// otherwise.
+// Body is a body that is arriving. Its reader owns it; otherwise only Bodies uses it.
 type Body struct {
 	of         *Bodies
-	begun      time.Time // later by as long as its reader was away
+	begun      time.Time // moved later by the time that its reader was away
 	grown      time.Time // when it last grew, or began
-	away       time.Time // since when its reader does not wait for it; zero: it does
-	held       int64     // in memory, counted in Bodies.bytes
+	away       time.Time // since when its reader does not wait for bytes; zero while it waits
+	held       int64     // bytes in memory, counted in Bodies.bytes
 	came       atomic.Int64
 	cut        Cut
-	arrived    bool // it is not in the list
-	done       bool // and holds nothing
+	arrived    bool // complete, and removed from the list
+	done       bool // ended, and holds nothing
 	off        func()
-	prev, next *Body // by begun
+	prev, next *Body // sorted by begun
 }
 
-// Begin counts a body in, or returns nil at the bound. Off is called, at most
-// once and not after End, to make the reader give up; it must not block, nor
-// call Bodies.
+// Begin enters a body, or returns nil at the bound. Bodies calls off at most once, and
+// not after End, to make the reader give up; off must not block, nor call Bodies.
 func (b *Bodies) Begin(off func()) *Body {
 	now := b.now()
 	b.mu.Lock()
@@ -116,10 +114,10 @@ func (b *Bodies) Begin(off func()) *Body {
 	return x
 }
 
-// Expects reports whether what is arriving is likely to need more than there is: a
-// body of which something came within Patience is taken to become as long as others
-// were; others give way. A body that has just begun can be refused then, in order;
-// at the bound one would have to be cut off.
+// Expects reports whether the arriving bodies are likely to need more memory than there
+// is. A body that grew within Patience counts with the usual length; others can be cut
+// off. A request that has just begun can then be refused in order, before one must be
+// cut off at the bound.
 func (b *Bodies) Expects() bool {
 	now := b.now()
 	b.mu.Lock()
@@ -136,8 +134,8 @@ func (b *Bodies) Expects() bool {
 	return space < 0
 }
 
-// cutOldest cuts the body off that has been arriving for longest, if it has had
-// its patience.
+// cutOldest cuts off the body that has been arriving for longest, if it has had its
+// Patience.
 func (b *Bodies) cutOldest(now time.Time) bool {
 	x := b.oldest
 	if x == nil || now.Sub(x.begun) < b.patience() {
@@ -182,7 +180,7 @@ func (b *Bodies) unlink(x *Body) {
 	b.n--
 }
 
-// Hold raises what the body holds to n bytes, and reports whether it may.
+// Hold raises the memory of the body to n bytes, and reports whether it may.
 func (x *Body) Hold(n int64) bool {
 	b := x.of
 	b.mu.Lock()
@@ -190,7 +188,7 @@ func (x *Body) Hold(n int64) bool {
 	return b.reserve(x, n-x.held, true) && !x.done
 }
 
-// reserve makes room for n more bytes of x, if need be by cutting others off.
+// reserve reserves n more bytes for x. If cut is true it cuts off others at the bound.
 func (b *Bodies) reserve(x *Body, n int64, cut bool) bool {
 	if n <= 0 {
 		return true
@@ -207,15 +205,15 @@ func (b *Bodies) reserve(x *Body, n int64, cut bool) bool {
 	return true
 }
 
-// Came says that n more bytes of the body have come.
+// Came records that n more bytes of the body have arrived.
 func (x *Body) Came(n int) { x.came.Add(int64(n)) }
 
-// Grow says that n more bytes have come and are held, or returns false if there
-// is no room for them. Of a body that was cut off it returns true: its reader
-// learns so by itself.
+// Grow records that n more bytes have arrived and are held, or returns false at the
+// bound. It returns true for a body that was cut off: its reader learns that by an
+// error.
 func (x *Body) Grow(n int) bool { return x.grow(n, true) }
 
-// Fit is Grow that cuts nobody off.
+// Fit is Grow without cutting off others.
 func (x *Body) Fit(n int) bool { return x.grow(n, false) }
 
 func (x *Body) grow(n int, cut bool) bool {
@@ -232,8 +230,8 @@ func (x *Body) grow(n int, cut bool) bool {
 	return true
 }
 
-// Arrived says that all of the body has come: it is not cut off any more, but
-// goes on holding what it holds until End.
+// Arrived records that the body is complete: it is not cut off any more, but holds its
+// memory until End.
 func (x *Body) Arrived() {
 	x.of.mu.Lock()
 	x.whole()
@@ -241,15 +239,15 @@ func (x *Body) Arrived() {
 	x.of.mu.Unlock()
 }
 
-// whole says that the body was not cut off. It needs b.mu.
+// whole records that the body was not cut off. The caller holds b.mu.
 func (x *Body) whole() {
 	if !x.arrived {
 		x.of.usual += (float64(x.came.Load()) - x.of.usual) / 16
 	}
 }
 
-// wait says that the reader of a stream waits for more, and reports whether it
-// may: the body was not cut off.
+// wait records that the reader of a stream waits for more. It returns false if the body
+// was cut off.
 func (x *Body) wait() bool {
 	b := x.of
 	now := b.now()
@@ -262,19 +260,19 @@ func (x *Body) wait() bool {
 	return !x.done
 }
 
-// waited says that n more bytes have come, with which the reader is busy now.
+// waited records that n more bytes have arrived, and that the reader is busy with them.
 func (x *Body) waited(n int) {
 	b := x.of
 	now := b.now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	x.away = now
-	// A fast beginning is no credit for dripping all day.
+	// A fast beginning earns no credit for later slowness.
 	x.came.Store(min(x.came.Load()+int64(n), int64(b.due(now.Sub(x.begun)))))
 }
 
-// End says that the body arrived, or will not, and returns whether it was cut
-// off. Ending again returns the same.
+// End records that no more of the body arrives, and returns why it was cut off, if it
+// was. Calling it again returns the same.
 func (x *Body) End() Cut {
 	b := x.of
 	b.mu.Lock()
@@ -283,7 +281,7 @@ func (x *Body) End() Cut {
 	return x.cut
 }
 
-// Sweep cuts off the bodies that come too slowly.
+// Sweep cuts off the bodies that are too slow.
 func (b *Bodies) Sweep() {
 	now := b.now()
 	b.mu.Lock()
@@ -298,10 +296,10 @@ func (b *Bodies) Sweep() {
 	}
 }
 
-// due returns how many bytes are to come within d.
+// due returns how many bytes must arrive within d.
 func (b *Bodies) due(d time.Duration) float64 { return d.Seconds() * float64(b.rate()) }
 
-// sweepEvery is how long a body that is too slow may go unnoticed.
+// sweepEvery is how long a slow body may stay unnoticed.
 const sweepEvery = time.Second
 
 // Run sweeps until done is closed.
@@ -318,12 +316,12 @@ func (b *Bodies) Run(done <-chan struct{}) {
 	}
 }
 
-// ErrCutOff is what is read of a body that was cut off.
+// ErrCutOff is the error of reading a body that was cut off.
 var ErrCutOff = errors.New("it came too slowly, or too much is arriving: try again in a moment")
 
-// Handler returns next for requests whose bodies are bounded by b. What has come
-// of a body counts until the request is answered. Refuse answers in place of
-// next.
+// Handler returns next, with the bodies of its requests bounded by b. The bytes of a
+// body count until the request is answered. Handler calls refuse in place of next at the
+// bound.
 func (b *Bodies) Handler(next http.Handler, refuse func(w http.ResponseWriter, r *http.Request, status int, message string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 {
@@ -344,12 +342,13 @@ func (b *Bodies) Handler(next http.Handler, refuse func(w http.ResponseWriter, r
 	})
 }
 
-// Interrupt returns what ends a read of the request's body, and all further ones.
+// Interrupt returns a function that ends the current read of the request's body and all
+// later ones.
 func Interrupt(w http.ResponseWriter) func() {
 	return func() { _ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) }
 }
 
-// Reader returns r as the body x, of which everything that was read is held.
+// Reader returns r as the body x, which holds everything that is read.
 func (x *Body) Reader(r io.Reader) io.Reader { return &heldBody{r, x} }
 
 type heldBody struct {
@@ -371,9 +370,9 @@ func (b *heldBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Stream returns r as the body x, which is worked on while it arrives, however
-// long it is: nothing of it is held, and its sender need not be faster than its
-// reader. Only the time for which a Read waits counts.
+// Stream returns r as the body x, for a reader that processes it while it arrives,
+// however long it is. It holds nothing, and the sender need not be faster than the
+// reader: only the time in which a Read waits counts.
 func (x *Body) Stream(r io.Reader) io.Reader { return &streamedBody{r, x} }
 
 type streamedBody struct {

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// Listener bounds the connections of a listener. At the bound a newcomer takes
-// the place of the connection that has had nothing to do for longest: one that
-// sent nothing yet, that drips the head of a request, or that is kept for the
-// next one. If all have something to do the newcomer is closed.
+// Listener bounds the open connections of a listener. At the bound a new connection
+// evicts the one that has been idle for longest: one that has sent nothing yet, that
+// drips the head of a request, or that is kept alive. The new connection is closed if
+// none is idle.
 type Listener struct {
 	net.Listener
 	max   int
 	now   func() time.Time
 	mu    sync.Mutex
-	conns []*Conn // of which each knows its place
+	conns []*Conn // each knows its index
 
 	evicted, refused atomic.Uint64
 }
@@ -31,8 +31,8 @@ func Bound(l net.Listener, max int) *Listener {
 // ConnStats counts connections of a Listener.
 type ConnStats struct {
 	Open, Max int
-	Evicted   uint64 // closed for a newcomer
-	Refused   uint64 // closed as newcomers
+	Evicted   uint64 // closed for a new connection
+	Refused   uint64 // closed at once
 }
 
 // Stats returns the counts so far.
@@ -42,7 +42,7 @@ func (l *Listener) Stats() ConnStats {
 	return ConnStats{len(l.conns), l.max, l.evicted.Load(), l.refused.Load()}
 }
 
-// Accept returns the next connection, a *Conn.
+// Accept returns the next connection, of type *Conn.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		raw, err := l.Listener.Accept()
@@ -53,11 +53,11 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return c, nil
 		}
 		l.refused.Add(1)
-		raw.Close() // of a connection that nothing was sent on
+		raw.Close() // closed before anything was sent on it
 	}
 }
 
-// admit adds a connection, or returns nil if there is no place for it.
+// admit adds a connection, or returns nil at the bound.
 func (l *Listener) admit(raw net.Conn) *Conn {
 	c := &Conn{Conn: raw, l: l}
 	c.since.Store(l.now().UnixNano())
@@ -71,7 +71,8 @@ func (l *Listener) admit(raw net.Conn) *Conn {
 	return c
 }
 
-// evict closes the connection that has had nothing to do for longest.
+// evict closes the connection that has been idle for longest, and reports whether there
+// was one.
 func (l *Listener) evict() bool {
 	var victim *Conn
 	var since int64
@@ -85,7 +86,7 @@ func (l *Listener) evict() bool {
 	}
 	l.remove(victim)
 	l.evicted.Add(1)
-	victim.Conn.Close() // whoever reads it is told; Close of the Conn follows
+	victim.Conn.Close() // its reader gets an error and calls Close of the Conn
 	return true
 }
 
@@ -104,15 +105,15 @@ func (l *Listener) remove(c *Conn) {
 type Conn struct {
 	net.Conn
 	l     *Listener
-	at    int          // in l.conns, -1 if not there; needs l.mu
-	busy  atomic.Int32 // requests being worked on
-	since atomic.Int64 // Unix nanoseconds: when it was accepted, or last had something to do
+	at    int          // index in l.conns, or -1; guarded by l.mu
+	busy  atomic.Int32 // requests in progress
+	since atomic.Int64 // Unix nanoseconds: when it was accepted, or was last busy
 }
 
-// NetConn returns the connection underneath.
+// NetConn returns the underlying connection.
 func (c *Conn) NetConn() net.Conn { return c.Conn }
 
-// Close closes the connection and gives its place free.
+// Close closes the connection and removes it from its Listener.
 func (c *Conn) Close() error {
 	c.l.mu.Lock()
 	c.l.remove(c)
@@ -120,15 +121,15 @@ func (c *Conn) Close() error {
 	return c.Conn.Close()
 }
 
-// Begin says that a request is being worked on: until End the connection is not
-// closed for a newcomer. A nil Conn, which nobody bounds, takes both.
+// Begin marks the start of a request: the connection is not evicted until End. Begin and
+// End do nothing on a nil Conn, which is not bounded.
 func (c *Conn) Begin() {
 	if c != nil {
 		c.busy.Add(1)
 	}
 }
 
-// End says that the work on a request is over.
+// End marks the end of a request.
 func (c *Conn) End() {
 	if c != nil {
 		c.since.Store(c.l.now().UnixNano())
@@ -136,7 +137,7 @@ func (c *Conn) End() {
 	}
 }
 
-// Under returns the Conn that c is or is spoken over, nil if there is none.
+// Under returns c if it is a Conn, or the Conn that it wraps, or nil.
 func Under(c net.Conn) *Conn {
 	for {
 		if g, ok := c.(*Conn); ok {
@@ -152,13 +153,13 @@ func Under(c net.Conn) *Conn {
 
 type connKey struct{}
 
-// ConnContext is the http.Server's: it lets Working and Guard know a request's
-// connection.
+// ConnContext is an http.Server.ConnContext: Working and Guard find a request's
+// connection through it.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, Under(c))
 }
 
-// Working returns next, during which the request's connection is worked on.
+// Working returns next, with the request's connection marked busy while it runs.
 func Working(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, _ := r.Context().Value(connKey{}).(*Conn)

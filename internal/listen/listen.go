@@ -1,13 +1,12 @@
-// Package listen holds what every listener of this program asks before it
-// answers, and what it bounds.
+// Package listen checks requests before a handler sees them, and bounds connections and
+// bodies. Every listener of this program uses it.
 //
-// The server has no passwords, and a browser sends requests for any page that
-// it shows. Three things keep such a page out. A page whose name was pointed at
-// this machine (DNS rebinding) is told by the Host of its requests, which is
-// its own name: [Names] lists those that are answered. A page of another site
-// is told by Origin and by Sec-Fetch-Site, which scripts cannot set. And a
-// frame around the page is refused by the headers that every response carries.
-// Programs send neither Origin nor Sec-Fetch-Site and go on as before.
+// The server has no passwords, and a browser sends requests for any page that it shows.
+// Three checks keep such a page out. A page whose name was pointed at this machine (DNS
+// rebinding) sends its own name as the Host: [Names] lists the names that are answered.
+// A page of another site sends Origin and Sec-Fetch-Site, which scripts cannot set. The
+// headers of every response forbid a frame around the page. Programs send neither Origin
+// nor Sec-Fetch-Site, and are not affected.
 //
 // https://fetch.spec.whatwg.org/#origin-header, https://www.w3.org/TR/fetch-metadata/
 package listen
@@ -25,15 +24,14 @@ import (
 // Any among Names.Allowed allows every host and every origin.
 const Any = "*"
 
-// Names are the hosts by which a server may be asked. IP addresses and
-// localhost always may: to rebind takes a name, and nobody can point these
-// elsewhere.
+// Names are the hosts that requests to a server may name. IP addresses and localhost are
+// always allowed: rebinding needs a name, and nobody can point these elsewhere.
 type Names struct {
-	// Own are names of this server: what it listens on, what its machine is
-	// called. They are no origins: another port is another program.
+	// Own lists names of this server: what it listens on, and its machine's name. They
+	// are not allowed as origins: another port is another program.
 	Own []string
-	// Allowed are names that the operator allows, as hosts and as origins, on
-	// any port.
+	// Allowed lists names that the operator allows, as hosts and as origins, on any
+	// port.
 	Allowed []string
 }
 
@@ -41,7 +39,7 @@ type Names struct {
 func (n *Names) host(hostport string) bool {
 	name := hostname(hostport)
 	if name == "" || name == "localhost" || strings.HasSuffix(name, ".localhost") {
-		return true // without a host: HTTP/1.0, and no browser
+		return true // HTTP/1.0 without a host, which no browser sends
 	}
 	if _, err := netip.ParseAddr(name); err == nil {
 		return true
@@ -49,7 +47,7 @@ func (n *Names) host(hostport string) bool {
 	return contains(n.Own, name) || n.allowed(name)
 }
 
-// origin reports whether a page of the origin may ask hostport.
+// origin reports whether a page of that origin may send requests to hostport.
 func (n *Names) origin(origin, hostport string) bool {
 	u, err := url.Parse(origin)
 	if err != nil || u.Host == "" {
@@ -71,13 +69,13 @@ func contains(list []string, name string) bool {
 	return false
 }
 
-// hostname is a host without its port, brackets and final dot, in lower case.
+// hostname returns a host without its port, brackets and final dot, in lower case.
 func hostname(hostport string) string {
 	u := url.URL{Host: hostport}
 	return strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 }
 
-// withPort is a host with its port, also if that is the scheme's own.
+// withPort returns a host with its port, which defaults to the scheme's.
 func withPort(host, scheme string) string {
 	u := url.URL{Host: host}
 	if u.Port() != "" {
@@ -92,14 +90,14 @@ func withPort(host, scheme string) string {
 // Guard checks requests and sets the headers that every response carries.
 type Guard struct {
 	Names Names
-	// Refuse answers a request that is refused; default is a line of text.
+	// Refuse answers a request that is refused. The default writes a line of text.
 	Refuse func(w http.ResponseWriter, r *http.Request, status int, message string)
-	// Tool reports whether no browser can have made the request; such a one may
-	// name any host. Default: none is.
+	// Tool reports whether a request cannot come from a browser; such a request may name
+	// any host. The default reports false.
 	Tool func(*http.Request) bool
 }
 
-// Handler returns next behind the guard.
+// Handler returns a handler that checks each request and passes it to next.
 func (g *Guard) Handler(next http.Handler) http.Handler {
 	return Working(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setHeaders(w.Header())
@@ -115,7 +113,7 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 	}))
 }
 
-// check returns the status and sentence of a refusal, or 0.
+// check returns the status and message of a refusal, or 0.
 func (g *Guard) check(r *http.Request) (int, string) {
 	if !g.Names.host(r.Host) && (g.Tool == nil || FromBrowser(r) || !g.Tool(r)) {
 		return http.StatusMisdirectedRequest, fmt.Sprintf("host %q is not one of this server's names: add it to allowed_hosts", hostname(r.Host))
@@ -131,18 +129,18 @@ func (g *Guard) check(r *http.Request) (int, string) {
 	return 0, ""
 }
 
-// FromBrowser reports whether a browser says that it made the request for a
-// page. Each browser says so of every request other than GET and HEAD.
+// FromBrowser reports whether the headers show that a browser made the request for a
+// page. Every browser sends them with requests other than GET and HEAD.
 func FromBrowser(r *http.Request) bool {
 	return len(r.Header["Origin"]) > 0 || len(r.Header["Sec-Fetch-Site"]) > 0
 }
 
-// answered are the paths that answer questions, which cost time and memory: no
-// link of another site leads there.
+// answered lists the paths whose answers cost time and memory: no link of another site
+// leads there.
 var answered = []string{"/api/", "/prometheus/", "/debug/"}
 
-// foreign reports whether a browser says that another site asks. A link that a
-// user followed to one of this server's pages is not a question of that site.
+// foreign reports whether the headers show that a page of another site made the request.
+// A link that a user followed to one of this server's pages is allowed.
 func foreign(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "none", "same-origin":
@@ -153,12 +151,12 @@ func foreign(r *http.Request) bool {
 	return !followed || slices.ContainsFunc(answered, func(prefix string) bool { return strings.HasPrefix(path.Clean(r.URL.Path)+"/", prefix) })
 }
 
-// Policy is the Content-Security-Policy of what is not a page: it may load and
-// run nothing, and be in no frame.
+// Policy is the Content-Security-Policy of responses that are not pages: they may load
+// and run nothing, and may not be framed.
 const Policy = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-// setHeaders sets what browsers are told of every response. A page sets a
-// Content-Security-Policy of its own over this one.
+// setHeaders sets the headers of every response. A page replaces the
+// Content-Security-Policy by its own.
 func setHeaders(h http.Header) {
 	h["Content-Security-Policy"] = policy
 	h["X-Frame-Options"] = deny
@@ -168,7 +166,7 @@ func setHeaders(h http.Header) {
 	h["Cross-Origin-Resource-Policy"] = sameOrigin
 }
 
-// The values are shared by all responses, which replace and never change them.
+// The values are shared by all responses, which replace them and never modify them.
 var (
 	policy     = []string{Policy}
 	deny       = []string{"DENY"}
