@@ -11,15 +11,14 @@ import (
 	"tailscope/internal/observe/accesslog"
 )
 
-// accessLogs takes access logs: those that are imported, and those that are
-// followed.
+// accessLogs owns the ingestion of access logs, imported and followed.
 type accessLogs struct {
 	in      *accesslog.Ingester
 	imports *accesslog.ImportHandler
 	watches []accesslog.Watch
 }
 
-// openAccessLogs says what is wrong with the logs that are configured.
+// openAccessLogs returns an error that names what is wrong with the configured logs.
 func (s *Server) openAccessLogs(ctx context.Context) (*accessLogs, error) {
 	o := accesslog.Options{
 		Sink: accesslog.Into(s.agg), State: accesslog.In(s.own), Retention: s.cfg.Retain.Hour, Leapt: s.leapt, Longest: s.cfg.LongestSpan, Logger: s.log.With("part", "access logs"),
@@ -51,8 +50,8 @@ func watch(c config.AccessLog) (accesslog.Watch, error) {
 	return accesslog.Watch{Path: c.Path, Source: src, Whole: c.Whole}, err
 }
 
-// startAccessLogs follows the configured logs. It comes after the door of the
-// API was opened, so that imports are ended before it is closed.
+// startAccessLogs follows the configured logs. It starts after the API, so that imports
+// end before the API closes.
 func (s *Server) startAccessLogs(ctx context.Context, l *accessLogs) error {
 	s.started("imports", func(context.Context) error {
 		l.imports.Close()
@@ -82,7 +81,7 @@ var followReadings = []reading[accesslog.FollowStats]{
 	{"tailscope_access_log_lost_files_total", "Rotated access logs that were gone or packed before they were read to their end.", counts, func(s accesslog.FollowStats) float64 { return float64(s.Lost) }},
 }
 
-// accessLogCollector tells what became of lines, imported and followed, and of
+// accessLogCollector collects the results of lines, imported and followed, and of
 // imports.
 type accessLogCollector struct {
 	stats   func() accesslog.Stats

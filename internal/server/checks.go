@@ -16,9 +16,9 @@ import (
 	"tailscope/internal/series"
 )
 
-// startChecks opens what guards values: receivers first, for what waits in their
-// spools, then the engine. Definitions that are wrong are an error of the start:
-// a server that seems to guard and does not is worse than none.
+// startChecks starts the receivers, for what waits in their spools, then the engine. It
+// returns an error for invalid definitions: a server that only seems to guard is worse
+// than none.
 func (s *Server) startChecks(ctx context.Context) error {
 	if len(s.cfg.Checks) == 0 {
 		return nil
@@ -86,7 +86,7 @@ func (s *Server) startChecks(ctx context.Context) error {
 	return nil
 }
 
-// openIncidents are those that receivers may go on to tell of.
+// openIncidents returns the incidents that receivers may still be notified of.
 func (s *Server) openIncidents() (map[string]bool, error) {
 	r, err := s.checks.Incidents(context.Background(), check.IncidentsRequest{Kind: "check", Open: true, Limit: math.MaxInt})
 	if err != nil {
@@ -106,8 +106,8 @@ func (s *Server) pageOf(f *spec.File) {
 	}
 }
 
-// Reload reads the files of checks again. Definitions that are wrong change
-// nothing: the old ones stay, and the page and the API say why.
+// Reload reads the files of checks again. Invalid definitions change nothing: the old
+// ones stay, and the page and the API report the error.
 func (s *Server) Reload(ctx context.Context) error {
 	if s.checks == nil {
 		return nil
@@ -129,8 +129,8 @@ func (s *Server) reload(ctx context.Context) error {
 		return checkProblems(problems)
 	}
 	s.pageOf(file)
-	// For a while there are the receivers of both: a check that goes away tells
-	// those that it knew, one that comes those that it names.
+	// Both sets of receivers exist for a while: a check that goes away notifies its old
+	// ones, one that is new its new ones.
 	both := map[string]spec.Receiver{}
 	for name, r := range s.receivers {
 		both[name] = r

@@ -7,7 +7,7 @@ import (
 	"tailscope/internal/guard/check"
 )
 
-// checkCollector tells how checks fare, and whether receivers are told.
+// checkCollector collects the results of checks, and of notifications.
 type checkCollector struct {
 	stats     func() check.Stats
 	receivers func() []api.CheckReceiver

@@ -16,8 +16,8 @@ import (
 	"tailscope/internal/query"
 )
 
-// RunCheck runs one check once, where no server is: what lies outside is measured
-// and judged as a server would, but there is no history. Nobody is told.
+// RunCheck runs one check once, without a server. It measures and judges as a server
+// would, but without history, and sends no notifications.
 func RunCheck(ctx context.Context, file *spec.File, c spec.Check) (_ *api.Check, err error) {
 	dir, err := os.MkdirTemp("", "tailscope-check-")
 	if err != nil {
@@ -38,7 +38,7 @@ func RunCheck(ctx context.Context, file *spec.File, c spec.Check) (_ *api.Check,
 	prober := probe.New(probe.Options{})
 	defer func() { err = errors.Join(err, prober.Close()) }()
 
-	// Alone, and not by itself while it is asked for.
+	// It runs alone, on request only.
 	c.Schedule, c.DependsOn, c.Receivers, c.Inactive = spec.Schedule{Interval: 24 * time.Hour}, nil, nil, false
 	alone := spec.File{Checks: []spec.Check{c}, Calendars: file.Calendars, Profiles: file.Profiles}
 	engine, err := check.Open(ctx, check.Options{

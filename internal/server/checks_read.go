@@ -13,8 +13,8 @@ import (
 	"tailscope/internal/guard/notify"
 )
 
-// ReadChecks reads files of checks, and patterns of files, whole: with schedules
-// and profiles looked at by those who run them.
+// ReadChecks reads files of checks, and patterns of files, and validates them
+// completely, with schedules and profiles.
 func ReadChecks(paths []string) (*spec.File, []spec.Problem) {
 	return spec.Read(paths, spec.Options{
 		Schedule: func(s spec.Schedule) (time.Duration, error) {
@@ -52,7 +52,7 @@ func profileProblems(name string, p spec.Profile, c spec.Calendar) []spec.Proble
 	return out
 }
 
-// checkProblems is one error of all that is wrong with files of checks.
+// checkProblems returns one error for all problems in files of checks.
 func checkProblems(problems []spec.Problem) error {
 	var b strings.Builder
 	for i, p := range problems {

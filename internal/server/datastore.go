@@ -12,34 +12,34 @@ import (
 	"tailscope/internal/store/pebblestore"
 )
 
-// dataStore is the store of a data directory, and what a server asks of it beside
-// the contract. This file alone knows which store it is.
+// dataStore is the store of a data directory, with what a server needs beside the
+// contract. Only this file knows which store it is.
 type dataStore struct {
 	store    store.Store
-	writer   string                // the name of the directory's server in it
-	damage   func() []store.Damage // found since it was opened
-	space    func() error          // wraps store.ErrFull while there is none
+	writer   string                // the server's name in it
+	damage   func() []store.Damage // found since the start
+	space    func() error          // wraps store.ErrFull while the disk is full
 	leap     func() (clockLeap, bool)
-	leapt    func(wall time.Time) time.Duration // by how much the clock is ahead of maintenance, if it leapt
-	sizes    func() storeSizes                  // in memory
+	leapt    func(wall time.Time) time.Duration // how far the clock is ahead of maintenance, if it leapt
+	sizes    func() storeSizes                  // bytes in memory
 	readings prometheus.Collector
 }
 
-// clockLeap is a clock that is far ahead of maintenance, and not believed yet.
+// clockLeap is a clock that is far ahead of maintenance, which does not follow it yet.
 type clockLeap = pebblestore.ClockLeap
 
 // storeSizes are the bytes that a store holds in memory.
 type storeSizes struct{ cache, memtables, index int64 }
 
-// damageFile keeps what is damaged over restarts.
+// damageFile keeps the list of damage across restarts.
 type damageFile struct {
-	known       []store.Damage // found by earlier runs, and not acknowledged
+	known       []store.Damage // of earlier runs, unacknowledged
 	acknowledge func(except func(store.Damage) bool) error
 	remember    func(store.Damage) error
 }
 
-// openDataStore opens the store of the server's data directory. The damage file is
-// there also if the store does not open.
+// openDataStore opens the store of the server's data directory. It returns the damage
+// file even if the store does not open.
 func (s *Server) openDataStore(ctx context.Context) (d *dataStore, f damageFile, err error) {
 	r := s.cfg.Retain
 	o := pebblestore.Options{
@@ -69,7 +69,7 @@ func (s *Server) openDataStore(ctx context.Context) (d *dataStore, f damageFile,
 	return newDataStore(st), f, nil
 }
 
-// openEmptyStore opens a store in a directory that is to be thrown away.
+// openEmptyStore opens a store in a temporary directory.
 func openEmptyStore(ctx context.Context, dir string) (*dataStore, error) {
 	st, err := pebblestore.Open(ctx, pebblestore.Options{Dir: dir})
 	if err != nil {

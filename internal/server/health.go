@@ -22,21 +22,21 @@ import (
 
 // The codes of api.Problem.
 const (
-	problemDamage      = "damage"     // something is lost, or may be
+	problemDamage      = "damage"     // data is lost, or may be
 	problemRecovered   = "recovered"  // something was damaged or missing, and no observation is lost
-	problemDiskFull    = "disk_full"  // the store refuses to write for want of space
-	problemNotStored   = "not_stored" // the store refuses to write for another reason
-	problemTraces      = "traces"     // traces or breakdowns of requests were given up
+	problemDiskFull    = "disk_full"  // the store refuses to write: the disk is full
+	problemNotStored   = "not_stored" // the store refuses to write, for another reason
+	problemTraces      = "traces"     // traces or breakdowns of requests were dropped
 	problemMemory      = "memory"
 	problemMaintenance = "maintenance"
-	problemClock       = "clock" // it is far ahead, and not believed yet
+	problemClock       = "clock" // the clock is far ahead, and maintenance does not follow it yet
 )
 
 // problemCodes lists every code. docs/degraded.md explains each.
 var problemCodes = []string{problemDamage, problemRecovered, problemDiskFull, problemNotStored, problemTraces, problemMemory, problemMaintenance, problemClock}
 
-// health gathers the reasons why the server is degraded. Its sources are asked
-// each time somebody wants to know. It is safe for concurrent use.
+// health collects the reasons why the server is degraded. It reads its sources at each
+// request. It is safe for concurrent use.
 type health struct {
 	mu      sync.Mutex
 	sources []func() []api.Problem
@@ -48,7 +48,7 @@ func (h *health) watch(source func() []api.Problem) {
 	h.sources = append(h.sources, source)
 }
 
-// problems returns what every source reports, in the order of the sources.
+// problems returns the problems of every source, in the order of the sources.
 func (h *health) problems() []api.Problem {
 	h.mu.Lock()
 	sources := slices.Clone(h.sources)
@@ -60,8 +60,8 @@ func (h *health) problems() []api.Problem {
 	return all
 }
 
-// damage returns all damage of the store and the journal that nobody has
-// acknowledged: what was found since the start, and by earlier runs.
+// damage returns all unacknowledged damage of the store and the journal, of this run and
+// of earlier ones.
 func (s *Server) damage() []store.Damage {
 	found := append(s.data.damage(), s.agg.Damage()...)
 	s.damageMu.Lock()
@@ -75,8 +75,8 @@ func reported(list []store.Damage, d store.Damage) bool {
 	return slices.ContainsFunc(list, func(o store.Damage) bool { return o.File == d.File && o.Part == d.Part })
 }
 
-// inPlace reports whether a damaged file is where the store needs it, so that
-// questions go on failing: only a repair ends that.
+// inPlace reports whether a damaged file is where the store needs it, so that questions
+// keep failing until it is repaired.
 func (s *Server) inPlace(d store.Damage) bool {
 	if d.Part != "store" || filepath.Dir(d.File) != filepath.Join(s.cfg.Data, "store") || d.Observations == 0 && d.Lost == "" {
 		return false
@@ -85,7 +85,7 @@ func (s *Server) inPlace(d store.Damage) bool {
 	return err == nil
 }
 
-// acknowledgeDamage ends the reports of what is no longer in place.
+// acknowledgeDamage ends the reports of all damage that is no longer in place.
 func (s *Server) acknowledgeDamage() (*api.DamageAcknowledged, error) {
 	out := &api.DamageAcknowledged{}
 	var over []store.Damage
@@ -106,7 +106,7 @@ func (s *Server) acknowledgeDamage() (*api.DamageAcknowledged, error) {
 	return out, nil
 }
 
-// damageProblems reports what found returns.
+// damageProblems returns a source that reports what found returns.
 func damageProblems(found func() []store.Damage) func() []api.Problem {
 	return func() []api.Problem {
 		var out []api.Problem
@@ -126,7 +126,7 @@ func damageProblem(d store.Damage) api.Problem {
 	if d.Observations > 0 {
 		p.Summary = figure.Counted(d.Observations, "observation") + " lost. Run tailscope doctor."
 	}
-	switch { // what it costs comes first: a page may have room for a few words
+	switch { // the loss comes first: a page may show a few words only
 	case d.Lost != "" && d.Observations > 0:
 		p.Text = fmt.Sprintf("Lost: %s, %d observations. %s", d.Lost, d.Observations, p.Text)
 	case d.Lost != "":
@@ -140,7 +140,7 @@ func damageProblem(d store.Damage) api.Problem {
 		return p
 	}
 	p.Next = "check the disk; stop the server and run tailscope doctor on its data directory, which explains and, with --repair, repairs and acknowledges it"
-	if strings.HasSuffix(d.File, ".sst") { // what is newer than a backup is not in it
+	if strings.HasSuffix(d.File, ".sst") { // a backup lacks what is newer than it
 		p.Next += "; or restore a backup"
 	}
 	if filepath.Base(filepath.Dir(d.File)) == "damaged" {
@@ -152,7 +152,7 @@ func damageProblem(d store.Damage) api.Problem {
 	return p
 }
 
-// spaceProblems reports a disk that is too full to write to.
+// spaceProblems returns a source that reports a disk too full to write to.
 func spaceProblems(space func() error) func() []api.Problem {
 	return func() []api.Problem {
 		err := space()
@@ -169,13 +169,14 @@ func spaceProblems(space func() error) func() []api.Problem {
 }
 
 const (
-	// waits says what becomes of observations that the store does not take.
+	// waits describes what happens to observations while the store refuses them.
 	waits = "What arrives waits in the journal and in memory, and is not shown yet; when these are full too, senders are told to retry."
-	// triedAgain holds the longest pause of the aggregator's flusher.
+	// triedAgain states the longest pause of the aggregator's flusher.
 	triedAgain = "it is tried again by itself, after 30 seconds at most"
 )
 
-// storingProblems reports why what arrives is not stored, other than a full disk.
+// storingProblems returns a source that reports why flushes fail, except for a full
+// disk.
 func storingProblems(failing func() error) func() []api.Problem {
 	return func() []api.Problem {
 		err := failing()
@@ -191,12 +192,12 @@ func storingProblems(failing func() error) func() []api.Problem {
 	}
 }
 
-// lossShown is how long a loss of traces is reported: until those who come in
-// the morning have seen it.
+// lossShown is how long a loss of traces is reported: a day, so that the next morning's
+// shift sees it.
 const lossShown = 24 * time.Hour
 
-// lossProblems reports traces and breakdowns that were given up because they
-// could not be stored.
+// lossProblems returns a source that reports traces and breakdowns that were dropped
+// because they could not be stored.
 func lossProblems(stats func() traces.Stats, now func() time.Time) func() []api.Problem {
 	return func() []api.Problem {
 		st := stats()
@@ -220,7 +221,7 @@ func lossProblems(stats func() traces.Stats, now func() time.Time) func() []api.
 	}
 }
 
-// memoryProblems reports what is held back for want of memory.
+// memoryProblems reports what is held back for lack of memory.
 func (s *Server) memoryProblems() []api.Problem {
 	var out []api.Problem
 	for _, reason := range s.memoryReasons() {
@@ -239,9 +240,9 @@ func unixOrNull(t time.Time) api.Float {
 	return api.Float(t.Unix())
 }
 
-// ready answers /readyz: 503 until questions are answered and from when the
-// server stops, else 200, with a line for each problem behind the word degraded,
-// or ready if none of them costs anything.
+// serveReady answers /readyz: 503 before questions are answered and once the server
+// stops, else 200. The body is ready, or degraded and a line for each problem if one of
+// them has a cost.
 func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
 	if !s.ready.Load() {
 		writeText(w, http.StatusServiceUnavailable, "starting or stopping\n")
@@ -264,7 +265,7 @@ func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
 	writeText(w, http.StatusOK, b.String())
 }
 
-// healthCollector counts the problems by code, and what was lost.
+// healthCollector collects the number of problems by code, and what was lost.
 type healthCollector struct {
 	health *health
 	lost   func() []store.Damage

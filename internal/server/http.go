@@ -14,8 +14,8 @@ import (
 	"tailscope/internal/observe/accesslog"
 )
 
-// routes puts the doors on one address: the API, Prometheus' own, the page,
-// and what looks after the server asks for.
+// routes returns the handler of the main address: the API, Prometheus' API, the page,
+// and the paths for operating the server.
 func (s *Server) routes(api, imports, page http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -34,13 +34,13 @@ func (s *Server) routes(api, imports, page http.Handler) http.Handler {
 	return s.guarded(mux)
 }
 
-// guarded keeps pages of other sites away from h.
+// guarded returns h without the requests of other sites' pages.
 func (s *Server) guarded(h http.Handler) http.Handler {
 	g := listen.Guard{Names: s.names(), Refuse: httpapi.Refuse}
 	return g.Handler(h)
 }
 
-// names are those by which the server may be asked.
+// names returns the host names by which clients may address the server.
 func (s *Server) names() listen.Names {
 	var n listen.Names
 	for _, addr := range []string{s.cfg.Listen, s.cfg.OTLPHTTP, s.cfg.DebugListen} {

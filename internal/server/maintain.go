@@ -10,20 +10,20 @@ import (
 	"tailscope/internal/figure"
 )
 
-// maintainEvery is how often the store is asked to settle, roll up and expire
-// what is due. Rollups of a minute are wanted soon after it ends.
+// maintainEvery is how often the store compacts, rolls up and expires what is due.
+// Rollups of a minute are wanted soon after it ends.
 const maintainEvery = 10 * time.Second
 
-// leapWait is how long a clock that leapt must stand before data expires by it. A
-// leap is a problem from leapReported on, or from stopReported on where the server may just
-// have been off: a holiday's stop is not a problem.
+// leapWait is how long a clock that leapt must stand before data expires by it. A leap
+// is a problem from leapReported on, or from stopReported on where the server may have
+// been off: a stop over a holiday is not a problem.
 const (
 	leapWait     = time.Hour
 	leapReported = 24 * time.Hour
 	stopReported = 90 * 24 * time.Hour
 )
 
-// clockProblem reports a clock that maintenance does not go by yet.
+// clockProblem reports a clock that maintenance does not follow yet.
 func clockProblem(leap clockLeap, leapt bool) []api.Problem {
 	threshold, since := stopReported, "the last maintenance of the store"
 	if leap.Running {
@@ -42,11 +42,11 @@ func clockProblem(leap clockLeap, leapt bool) []api.Problem {
 	}}
 }
 
-// leapt returns by how much the clock is ahead of the moment that maintenance goes
-// by, if it has leapt and is not believed yet.
+// leapt returns how far the clock is ahead of the time that maintenance uses, or 0 if it
+// did not leap.
 func (s *Server) leapt() time.Duration { return s.data.leapt(time.Now()) }
 
-// startMaintenance owns the loop that keeps the store in order.
+// startMaintenance starts the loop that maintains the store.
 func (s *Server) startMaintenance() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -75,8 +75,8 @@ func (s *Server) startMaintenance() {
 			case ctx.Err() != nil:
 				return
 			case err != nil:
-				// Settling can wait: it is tried again, and until then
-				// questions read what is not settled.
+				// Compaction can wait: the next run tries again, and until then queries
+				// read the points that are not compacted.
 				s.metrics.maintainFailures.Inc()
 				failing.Store(&err)
 				s.log.Error("maintain the store", "error", err)

@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// mappedBytes is what a process takes beside its heap and the store's own
+	// mappedBytes is the memory of a process outside its heap and the store's own
 	// memory: the program's pages, stacks of threads, the allocator of C.
 	mappedBytes = 40 << 20
-	// easyMemory is the bound from which nothing is left out under a usual load:
-	// 40,000 spans a second of 10,000 tenants, broken down.
+	// easyMemory is the bound from which nothing is left out under a usual load: 40,000
+	// spans a second of 10,000 tenants, broken down.
 	easyMemory = 512 << 20
 )
 
-// LimitHeap makes the garbage collector keep the heap within the bound on the
-// memory of the whole program, unless GOMEMLIMIT in the environment says how
-// much it may be. It is for programs that are a server and nothing else.
+// LimitHeap makes the garbage collector keep the heap within the bound on the memory of
+// the whole program. It does nothing if GOMEMLIMIT is in the environment. It is for
+// programs that are only a server.
 func LimitHeap(cfg config.Config, log *slog.Logger) {
 	bound := cfg.MemoryBound(os.DirFS("/"))
 	shares := cfg.MemoryShares(bound.Bytes)
@@ -43,7 +43,7 @@ func LimitHeap(cfg config.Config, log *slog.Logger) {
 	log.Info("memory", args...)
 }
 
-// heapLimit returns what of a bound the Go runtime may take.
+// heapLimit returns the part of a bound that the Go runtime may use.
 func heapLimit(bound int64, s *config.Shares) int64 {
 	rest := bound - mappedBytes
 	if storeOutside {
@@ -59,11 +59,10 @@ func roundMiB(n int64) string {
 	return strconv.FormatInt((n+1<<19)>>20, 10) + "MiB"
 }
 
-// memoryReason says what is held back for want of memory, in a line and in full.
+// memoryReason explains what is held back for lack of memory, in a line and in full.
 type memoryReason struct{ summary, text string }
 
-// memoryReasons returns what is held back for want of memory now, nil if
-// nothing is.
+// memoryReasons returns what is held back for lack of memory now, or nil.
 func (s *Server) memoryReasons() []memoryReason {
 	var reasons []memoryReason
 	if s.bound.Bytes < easyMemory {
@@ -76,16 +75,16 @@ func (s *Server) memoryReasons() []memoryReason {
 	return reasons
 }
 
-// memoryPart is what one part of the server holds.
+// memoryPart is the memory of one part of the server.
 type memoryPart struct {
 	name  string
 	bytes int64
-	limit int64 // 0: it is within that of the part before it
-	c     bool  // it is memory of C, which the garbage collector does not see
+	limit int64 // 0 if it is within that of the part before it
+	c     bool  // memory of C, which the garbage collector does not see
 }
 
-// memoryParts lists what holds memory. All but those of C together are the live
-// heap, about: see the test.
+// memoryParts lists the parts that hold memory. All but those of C add up to about the
+// live heap: see the test.
 func (s *Server) memoryParts() []memoryPart {
 	a, st := s.agg.Stats(), s.data.sizes()
 	parts := []memoryPart{
@@ -111,7 +110,7 @@ func (s *Server) memoryParts() []memoryPart {
 	return parts
 }
 
-// weighProgram measures what the program takes before it has done anything.
+// weighProgram measures the memory of the program before its first work.
 func (s *Server) weighProgram() {
 	runtime.GC()
 	rest := liveHeap()
@@ -123,12 +122,12 @@ func (s *Server) weighProgram() {
 	s.program.Store(max(rest, 0))
 }
 
-// leastIdle is the least idle heap that is worth a collection to give back.
+// leastIdle is the least idle heap, in bytes, that is worth a collection.
 const leastIdle = 32 << 20
 
-// giveBack returns what is free to the system: of the Go heap when it is more than
-// an eighth of what is alive, since a rollup leaves much, and the runtime keeps it
-// for minutes; and what the store's cache has left.
+// giveBack returns free memory to the system: the idle Go heap when it is more than an
+// eighth of the live one, since a rollup leaves much and the runtime keeps it for
+// minutes; and what the store's cache freed.
 func giveBack() {
 	trimOutside()
 	m := []runtimemetrics.Sample{{Name: "/memory/classes/heap/free:bytes"}}
@@ -154,7 +153,7 @@ var (
 		"Bytes of the heap that the last garbage collection found alive.", nil, nil)
 )
 
-// memoryCollector tells what the memory is made of.
+// memoryCollector collects the memory of each part.
 type memoryCollector struct{ s *Server }
 
 func (c memoryCollector) Describe(ch chan<- *prometheus.Desc) {

@@ -2,7 +2,7 @@
 
 package server
 
-// storeOutside says that the store's cache and memtables are memory of C.
+// storeOutside reports that the store's cache and memtables are memory of C.
 const storeOutside = false
 
 // trimOutside does nothing: there is no memory of C.

@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metrics is what the server says of itself at /metrics. The parts keep their
-// own running totals; those are read when somebody asks.
+// metrics serves the server's own metrics at /metrics. The parts keep running totals,
+// which are read at each scrape.
 type metrics struct {
 	registry         *prometheus.Registry
 	requests         *prometheus.CounterVec
@@ -58,7 +58,7 @@ func (m *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
-// measure counts and times what h answers.
+// measure returns h with its requests counted and timed.
 func (m *metrics) measure(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begin := time.Now()
@@ -70,8 +70,8 @@ func (m *metrics) measure(h http.Handler) http.Handler {
 	})
 }
 
-// handlerName keeps the label's values few: the first word after the version
-// of a known API, whatever else is asked for.
+// handlerName maps a path to one of few label values: the first word after the version
+// of a known API, whatever the client asks for.
 func handlerName(path string) string {
 	for _, api := range []struct{ prefix, name string }{
 		{"/api/v1/", ""}, {"/prometheus/api/v1/", "prometheus_"},
@@ -110,5 +110,5 @@ func (w *statusWriter) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// Unwrap lets http.ResponseController reach what is underneath.
+// Unwrap returns the underlying writer, for http.ResponseController.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

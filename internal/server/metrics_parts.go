@@ -7,7 +7,7 @@ import (
 	"tailscope/internal/observe/otlp"
 )
 
-// reading is one number of a part's statistics.
+// reading is one metric, read from a part's statistics.
 type reading[S any] struct {
 	name, help string
 	kind       prometheus.ValueType
@@ -74,7 +74,7 @@ var aggregatorReadings = []reading[agg.Stats]{
 	{"tailscope_open_bytes", "Bytes of open slots and tables, bounded by limits.memory.", level, func(s agg.Stats) float64 { return float64(s.MemoryBytes) }},
 }
 
-// ingestCollector tells what came in by OTLP, and what was refused and why.
+// ingestCollector collects what OTLP brought, and what was refused and why.
 type ingestCollector struct{ stats func() otlp.Stats }
 
 var (
@@ -130,7 +130,7 @@ func (c ingestCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(ingestInFlight, level, float64(s.InFlightBytes))
 }
 
-// listenerCollector tells of the connections of each listener.
+// listenerCollector collects the connections of each listener.
 type listenerCollector struct{ listeners []listener }
 
 var (

@@ -14,21 +14,20 @@ import (
 	"tailscope/internal/experiment/mirror/pair"
 )
 
-// Mirror is a session that runs in this process, and what it measured in the
-// last seconds.
+// Mirror is a session that runs in this process, with its last seconds.
 type Mirror struct {
 	*mirror.Session
 	Window *live.Window
 }
 
-// Reporter takes reports of sessions, and answers what users want changed.
+// Reporter sends a report of a session, and returns the changes that users want.
 type Reporter func(ctx context.Context, id string, p api.SessionReport) (api.SessionReply, error)
 
-// Hearer is called with the header of each answer of a shadow, see mirror.Options.OnHeader.
+// Hearer receives the header of each answer of a shadow; see mirror.Options.OnHeader.
 type Hearer func(shadow int, header []pair.Field)
 
-// StartMirror starts a session whose measurements go to sink, and whose reports
-// to report. heard may be nil.
+// StartMirror starts a session that sends measurements to sink and reports to report.
+// heard may be nil.
 func StartMirror(ctx context.Context, m config.Mirror, sink pair.Sink, report Reporter, heard Hearer, log *slog.Logger) (*Mirror, error) {
 	o := MirrorOptions(m)
 	o.OnHeader = heard
@@ -45,8 +44,7 @@ func StartMirror(ctx context.Context, m config.Mirror, sink pair.Sink, report Re
 	return &Mirror{s, w}, nil
 }
 
-// MirrorOptions are the options that the section mirror asks for; their Validate
-// says what is wrong with them.
+// MirrorOptions returns the options of the section mirror, not validated.
 func MirrorOptions(m config.Mirror) mirror.Options {
 	o := mirror.Options{
 		Name: m.Name, Service: m.Service, Listen: m.Listen, Primary: m.Primary, Control: servers(m.Control),
@@ -60,8 +58,8 @@ func MirrorOptions(m config.Mirror) mirror.Options {
 	}
 	for _, c := range m.Candidates {
 		var p mirror.Pool
-		// What stands before the first equals sign is a name, unless it is the
-		// beginning of an address already.
+		// The text before the first equals sign is a name, unless it is part of an
+		// address.
 		if name, rest, ok := strings.Cut(c, "="); ok && !strings.ContainsAny(name, ":/,") {
 			p.Name, c = strings.TrimSpace(name), rest
 		}
@@ -71,7 +69,7 @@ func MirrorOptions(m config.Mirror) mirror.Options {
 	return o
 }
 
-// servers are the URLs of a pool.
+// servers returns the URLs of a pool.
 func servers(text string) []string {
 	var out []string
 	for u := range strings.SplitSeq(text, ",") {
@@ -82,12 +80,12 @@ func servers(text string) []string {
 	return out
 }
 
-// Mirror is the session of the section mirror, nil if there is none.
+// Mirror returns the session of the section mirror, or nil if nothing is mirrored.
 func (s *Server) Mirror() *Mirror { return s.mirror }
 
-// startMirror runs what the section mirror asks for. It comes last: whoever is
-// answered through it should find everything else at work, and what it measures
-// has to be handed over before the aggregator stops.
+// startMirror starts the session of the section mirror. It starts last: a client behind
+// it needs every other part, and it must hand over its measurements before the
+// aggregator stops.
 func (s *Server) startMirror(ctx context.Context) error {
 	if !s.cfg.Mirror.Wanted() {
 		return nil

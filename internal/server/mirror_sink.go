@@ -13,7 +13,7 @@ import (
 	"tailscope/internal/store"
 )
 
-// mirrorSink hands what a mirror in this process measured to the aggregator.
+// mirrorSink commits the measurements of a mirror in this process to the aggregator.
 type mirrorSink struct {
 	agg      *agg.Aggregator
 	log      *slog.Logger
@@ -25,8 +25,8 @@ func newMirrorSink(a *agg.Aggregator, log *slog.Logger) *mirrorSink {
 	return &mirrorSink{agg: a, log: log, declared: map[string]bool{}}
 }
 
-// Put commits points in one batch. Points that are too old for the store are
-// left out for good; the log says how many.
+// Put commits points in one batch. It drops points that are too old for the store, and
+// logs their number.
 func (s *mirrorSink) Put(ctx context.Context, points []pair.Point) error {
 	b := s.agg.NewBatch()
 	for _, p := range points {
@@ -52,7 +52,7 @@ func (s *mirrorSink) Put(ctx context.Context, points []pair.Point) error {
 	return nil
 }
 
-// stream is the identity of a counter.
+// stream returns the identity of a counter.
 func (s *mirrorSink) stream(p pair.Point) agg.StreamID {
 	s.key = append(append(s.key[:0], p.Family...), 0)
 	s.key = append(s.key, p.Labels.Bytes(nil)...)

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 )
 
-// ownerOnly makes the data directory, and what a server keeps in it, readable
-// by its owner only. What else lies in the directory keeps its mode: the
-// directory's own keeps others out.
+// ownerOnly makes the data directory, and the server's own files in it, readable by
+// their owner only. Other files in it keep their mode: the directory's mode protects
+// them.
 func ownerOnly(data string) error {
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return fmt.Errorf("create the data directory: %w", err)
@@ -35,7 +35,7 @@ func ownerOnly(data string) error {
 	return nil
 }
 
-// restrict takes all rights from everybody but the owner.
+// restrict removes all rights of others than the owner.
 func restrict(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {

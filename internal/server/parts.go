@@ -15,7 +15,7 @@ import (
 	"tailscope/ui"
 )
 
-// closeAggregator is how long stopping tries to store what is journalled.
+// closeAggregator bounds the time for storing what is journalled when the server stops.
 const closeAggregator = 3 * time.Second
 
 func (s *Server) openStore(ctx context.Context) error {
@@ -48,7 +48,7 @@ func (s *Server) openAggregator(ctx context.Context) error {
 		MaxFamilies:   s.cfg.MaxFamilies,
 		CloseTimeout:  closeAggregator,
 		Remember:      s.remember,
-		Retention:     s.cfg.Retain.Hour, // what is older than a tier goes into the next
+		Retention:     s.cfg.Retain.Hour, // points older than a tier go into the next
 		Leapt:         s.leapt,
 		Logger:        s.log.With("part", "aggregator"),
 	})
@@ -56,8 +56,8 @@ func (s *Server) openAggregator(ctx context.Context) error {
 		return fmt.Errorf("open the journal in %s: %w", s.cfg.Data, err)
 	}
 	s.agg = a
-	// What was accepted is flushed even when the caller's patience has ended:
-	// the journal would keep it, but nobody could ask for it until a restart.
+	// The last flush runs even after ctx ends: the journal would keep what was accepted,
+	// but nobody could query it until a restart.
 	s.started("aggregator", func(ctx context.Context) error { return a.Close(context.WithoutCancel(ctx)) })
 	s.metrics.registry.MustRegister(newPartCollector(a.Stats, aggregatorReadings))
 	s.health.watch(storingProblems(a.FlushError))
@@ -67,7 +67,7 @@ func (s *Server) openAggregator(ctx context.Context) error {
 	return nil
 }
 
-// startListeners lets questions in, then data.
+// startListeners serves questions first, then data.
 func (s *Server) startListeners(ctx context.Context) error {
 	logs, err := s.openAccessLogs(ctx)
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Server) startListeners(ctx context.Context) error {
 		TenantKeys:   s.cfg.TenantKeys,
 		ExtraLabels:  s.cfg.ExtraLabels,
 		LongestSpan:  s.cfg.LongestSpan,
-		// A protocol has half of the share, of which one request leaves half to others.
+		// A protocol has half of the share, and one request half of that.
 		MaxRequestBytes:  int(min(s.cfg.MaxRequest, s.shares.Ingest/4)),
 		MaxInFlightBytes: s.shares.Ingest,
 		TargetBytes:      s.shares.Targets,
@@ -140,7 +140,7 @@ func (s *Server) startListeners(ctx context.Context) error {
 	return s.startAccessLogs(ctx, logs)
 }
 
-// sweepBodies cuts off bodies of questions that come too slowly.
+// sweepBodies starts the loop that cuts off request bodies that are too slow.
 func (s *Server) sweepBodies() {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -1,11 +1,9 @@
-// Package server turns a Config into a running Tailscope and back into
-// nothing.
+// Package server runs a Tailscope server by its configuration.
 //
-// Start means ready: when it returns, every address listens, the journal is
-// replayed and questions are answered. Close stops taking in
-// data, answers what is being asked, breaks open traces down as they are,
-// flushes what has arrived, and closes the store, in that order, so that
-// nothing accepted is lost; the errors of all steps are joined.
+// Start means ready: when it returns, every address listens, the journal is replayed and
+// questions are answered. Close stops the ingestion, answers the requests in progress,
+// breaks open traces down as they are, flushes what has arrived, and closes the store,
+// in that order, so that nothing accepted is lost; the errors of all steps are joined.
 package server
 
 import (
@@ -35,10 +33,10 @@ import (
 	"tailscope/internal/store"
 )
 
-// ErrListen says an address cannot be listened on.
+// ErrListen is the error of an address that cannot be listened on.
 var ErrListen = errors.New("cannot listen")
 
-// Settings is what the program passes beside the operator's Config.
+// Settings holds what the program passes beside the operator's Config.
 type Settings struct {
 	Config  config.Config
 	Log     *slog.Logger
@@ -52,11 +50,11 @@ type Server struct {
 	version string
 
 	data     *dataStore
-	store    store.Store // data's, with samples in memory
+	store    store.Store // of data, with samples in memory
 	samples  *history.Cache
-	own      store.Records // of this server alone
+	own      store.Records // records of this server alone
 	agg      *agg.Aggregator
-	traces   *traces.Assembler // nil if nothing is broken down
+	traces   *traces.Assembler // nil if traces are disabled
 	ready    atomic.Bool
 	health   health
 	damageMu sync.Mutex // guards known and acknowledged
@@ -65,9 +63,9 @@ type Server struct {
 	metrics      *metrics
 	otlp         *otlp.Server
 	bound        config.Bound  // on the memory of the whole program
-	shares       config.Shares // of it
+	shares       config.Shares // of bound
 	questions    *store.Memory
-	program      atomic.Int64 // bytes of the heap that no part holds
+	program      atomic.Int64 // bytes of the heap that belong to none of the parts
 
 	verdicts *marks.Judge
 	sessions *logbook.Registry
@@ -76,30 +74,30 @@ type Server struct {
 	checks    *check.Engine // nil if no files of checks are configured
 	notifier  *notify.Notifier
 	reloading sync.Mutex
-	receivers map[string]spec.Receiver // as read last; needs reloading
+	receivers map[string]spec.Receiver // as last read; guarded by reloading
 
 	http, otlpGRPC, otlpHTTP, debug net.Listener
 	listeners                       []listener
-	arriving                        listen.Bodies // of what is asked; OTLP has its own
+	arriving                        listen.Bodies // bodies of questions; OTLP has its own
 	parts                           []part        // in order of start; stopped in reverse
 	failed                          chan error
 	closing                         sync.Once
 	closed                          error
 }
 
-// listener is one whose connections are bounded.
+// listener is a listener with bounded connections.
 type listener struct {
 	name  string
 	stats func() listen.ConnStats
 }
 
-// part is something that runs until it is stopped.
+// part is a component that runs until it is stopped.
 type part struct {
 	name string
 	stop func(context.Context) error
 }
 
-// Start returns a server that is ready, or an error and nothing left behind.
+// Start returns a server that is ready. On an error it leaves nothing running.
 func Start(ctx context.Context, set Settings) (_ *Server, err error) {
 	if set.Log == nil {
 		set.Log = slog.New(slog.DiscardHandler)
@@ -114,7 +112,7 @@ func Start(ctx context.Context, set Settings) (_ *Server, err error) {
 		}
 	}()
 
-	// Addresses first: a wrong one is known at once, and callers that connect
+	// Addresses first: a wrong one is reported at once, and clients that connect
 	// meanwhile wait instead of being refused.
 	if s.http, err = s.listen(ctx, "page and API", s.cfg.Listen); err != nil {
 		return nil, err
@@ -159,23 +157,23 @@ func Start(ctx context.Context, set Settings) (_ *Server, err error) {
 	return s, nil
 }
 
-// Addr is the address of the page and the API, with the port that was chosen
-// if the configured one was 0.
+// Addr returns the address of the page and the API, with the actual port if the
+// configured one is 0.
 func (s *Server) Addr() string { return address(s.http) }
 
-// OTLPGRPC and OTLPHTTP are the addresses that take OTLP, empty if off.
+// OTLPGRPC and OTLPHTTP return the addresses of OTLP, or "" if they are disabled.
 func (s *Server) OTLPGRPC() string { return address(s.otlpGRPC) }
 func (s *Server) OTLPHTTP() string { return address(s.otlpHTTP) }
 
-// DebugAddr is the address of pprof, empty if off.
+// DebugAddr returns the address of pprof, or "" if it is disabled.
 func (s *Server) DebugAddr() string { return address(s.debug) }
 
-// Failed delivers the error of a part that ended by itself. The server is then
-// of no more use and should be closed.
+// Failed delivers the error of a part that ended by itself. The server should then be
+// closed.
 func (s *Server) Failed() <-chan error { return s.failed }
 
-// Flush makes everything accepted so far visible to questions. Traces under way
-// are broken down as they are.
+// Flush makes everything accepted so far visible to questions. It breaks open traces
+// down as they are.
 func (s *Server) Flush(ctx context.Context) error {
 	var err error
 	if s.traces != nil {
@@ -184,8 +182,8 @@ func (s *Server) Flush(ctx context.Context) error {
 	return errors.Join(err, s.agg.Flush(ctx))
 }
 
-// Close stops the server. Once ctx is done it no longer waits for callers, but
-// still keeps what was accepted. Closing again returns the same error.
+// Close stops the server. Once ctx is done it no longer waits for clients, but still
+// stores what was accepted. Calling it again returns the same error.
 func (s *Server) Close(ctx context.Context) error {
 	s.closing.Do(func() {
 		s.ready.Store(false)
@@ -209,7 +207,7 @@ func (s *Server) started(name string, stop func(context.Context) error) {
 func (s *Server) fail(name string, err error) {
 	select {
 	case s.failed <- fmt.Errorf("%s: %w", name, err):
-	default: // the first few say enough
+	default: // the first errors are enough
 	}
 }
 
@@ -225,7 +223,7 @@ func (s *Server) listen(ctx context.Context, what, addr string) (net.Listener, e
 	}
 	l := listen.Bound(raw, s.connections("limits.connections", s.cfg.MaxConnections))
 	s.listeners = append(s.listeners, listener{what, l.Stats})
-	// Whoever serves the listener closes it; this is for a start that fails.
+	// The server of the listener closes it; this is for a start that fails.
 	s.started("listener of "+what, func(context.Context) error {
 		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			return err
@@ -235,12 +233,12 @@ func (s *Server) listen(ctx context.Context, what, addr string) (net.Listener, e
 	return l, nil
 }
 
-// bytesPerConnection is how much of limits.memory there is for each connection of
-// each listener: the defaults of both fit.
+// bytesPerConnection is the share of limits.memory for each connection of each listener:
+// the defaults of both agree.
 const bytesPerConnection = 384 << 10
 
-// connections returns how many of the connections that key asks for there is
-// memory for.
+// connections returns how many of the requested connections fit the bound on memory; key
+// names the setting.
 func (s *Server) connections(key string, asked int) int {
 	n := int(max(64, s.bound.Bytes/bytesPerConnection))
 	if asked <= n {
@@ -256,7 +254,7 @@ func (s *Server) serveHTTP(name string, l net.Listener, h http.Handler) {
 		Handler:           h,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       time.Minute,
-		WriteTimeout:      5 * time.Minute, // a profile takes its time
+		WriteTimeout:      5 * time.Minute, // a profile takes minutes
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
 		ConnContext:       listen.ConnContext,
@@ -271,7 +269,7 @@ func (s *Server) serveHTTP(name string, l net.Listener, h http.Handler) {
 	}()
 	s.started(name, func(ctx context.Context) error {
 		err := srv.Shutdown(ctx)
-		if err != nil { // callers that will not finish are cut off
+		if err != nil { // clients that do not finish are cut off
 			err = errors.Join(err, srv.Close())
 		}
 		<-done

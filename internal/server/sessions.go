@@ -8,8 +8,8 @@ import (
 	"tailscope/internal/experiment/logbook"
 )
 
-// startSessions makes the registry of what is tried, and owns the loop that
-// keeps its headlines up to date.
+// startSessions opens the log book of sessions, and starts the loop that keeps its
+// headlines up to date.
 func (s *Server) startSessions() {
 	s.sessions = logbook.New(logbook.Options{Store: s.store, Logger: s.log.With("part", "sessions")})
 	s.metrics.registry.MustRegister(sessionCollector{s.sessions.Stats})
@@ -26,7 +26,7 @@ func (s *Server) startSessions() {
 	})
 }
 
-// sessionCollector tells what is reported of sessions.
+// sessionCollector collects the reports of sessions.
 type sessionCollector struct{ stats func() logbook.Stats }
 
 var (

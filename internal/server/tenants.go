@@ -6,7 +6,7 @@ import (
 	"tailscope/internal/series"
 )
 
-// tenantList reads the list of tenants, nil if there is none.
+// tenantList reads the list of tenants, or returns nil if none is configured.
 func (s *Server) tenantList() (*series.TenantList, error) {
 	c := s.cfg.Tenants
 	if c.List == "" {

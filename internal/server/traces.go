@@ -13,12 +13,12 @@ import (
 	"tailscope/internal/series"
 )
 
-// closeTraces is how long stopping waits for open traces to be broken down.
+// closeTraces bounds the time for breaking down open traces when the server stops.
 const closeTraces = 2 * time.Second
 
-// openAssembler starts putting traces together. It stands between the doors
-// and the aggregator: when it is closed, what is open is broken down as it is,
-// and the aggregator, which is closed after it, still takes that.
+// openAssembler starts the assembly of traces. It starts after the aggregator and before
+// the receivers, so that when it closes, the breakdown of open traces still reaches the
+// aggregator.
 func (s *Server) openAssembler() error {
 	c := s.cfg.Traces
 	if s.shares.Traces == 0 {
@@ -57,7 +57,7 @@ func (s *Server) openAssembler() error {
 	return nil
 }
 
-// assembler is s.traces as the doors want it: nil if there is none.
+// assembler returns s.traces for the receivers, or nil if traces are disabled.
 func (s *Server) assembler() otlp.Assembler {
 	if s.traces == nil {
 		return nil
@@ -65,7 +65,7 @@ func (s *Server) assembler() otlp.Assembler {
 	return s.traces
 }
 
-// traceSink puts what becomes of traces into the aggregator.
+// traceSink commits breakdowns and traces to the aggregator.
 type traceSink struct{ *agg.Aggregator }
 
 func (s traceSink) NewBatch() traces.Batch { return traceBatch{s.Aggregator.NewBatch()} }
@@ -79,7 +79,7 @@ func (s traceSink) SelfTarget(request *traces.Identity, component string, failed
 		id.Status = "error"
 	}
 	if request.Kind == "client" || request.Kind == "producer" {
-		id.Instance = "" // it is whom the span called
+		id.Instance = "" // the span that was called does not name its own instance
 	}
 	return traces.Target(s.Aggregator.SelfTarget(&id))
 }
@@ -98,8 +98,8 @@ func (b traceBatch) Distribution(t traces.Target, timeNanos int64, h *hist.Histo
 	b.Batch.Distribution(agg.Target(t), timeNanos, h)
 }
 
-// Commit has nothing to tell of what was refused: spans that are too old or
-// too new were so when they came, and are counted there.
+// Commit does not report what was refused: spans that are too old or too new were
+// refused, and counted, when they arrived.
 func (b traceBatch) Commit(ctx context.Context) error {
 	_, err := b.Batch.Commit(ctx)
 	return err

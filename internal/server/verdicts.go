@@ -8,8 +8,8 @@ import (
 	"tailscope/internal/judge/marks"
 )
 
-// startVerdicts owns the loop that judges marks. A judgement under way is given
-// up when the server stops; it is made again after the next start.
+// startVerdicts starts the loop that judges marks. A judgement in progress is abandoned
+// when the server stops, and repeated after the next start.
 func (s *Server) startVerdicts() {
 	s.verdicts = marks.New(marks.Options{Store: s.store, Keep: s.cfg.Retain.Base, Logger: s.log.With("part", "verdicts")})
 	s.metrics.registry.MustRegister(verdictCollector{s.verdicts.Stats})
@@ -26,7 +26,7 @@ func (s *Server) startVerdicts() {
 	})
 }
 
-// verdictCollector tells how many marks were judged, and what that took.
+// verdictCollector collects the number of marks judged, and the time it took.
 type verdictCollector struct{ stats func() marks.Stats }
 
 var (
