@@ -41,7 +41,7 @@ func (f found) path(dir string) string {
 	return journalPath(dir, f.generation)
 }
 
-// strange is a file that is named like a journal and is not one.
+// strange is a file with the name of a journal that is not one.
 type strange struct {
 	path, why  string
 	generation uint64 // 0 if it has none
@@ -51,8 +51,8 @@ func (s strange) damage(now time.Time) store.Damage {
 	return store.Damage{Part: "journal", File: s.path, Reason: s.why, Observations: -1, Found: now}
 }
 
-// journalFiles lists the journals in dir in order of generation, and apart the
-// files that are named like journals and are not.
+// journalFiles lists the journals in dir in order of generation, and separately the
+// files with the name of a journal that are not one.
 func journalFiles(fsys vfs.FS, dir string) (list []found, others []strange, err error) {
 	names, err := fsys.List(dir)
 	if err != nil {
@@ -73,7 +73,7 @@ func journalFiles(fsys vfs.FS, dir string) (list []found, others []strange, err 
 			others = append(others, strange{path: fsys.PathJoin(dir, name), why: "not a journal's name, or there are two of its generation"})
 			continue
 		}
-		// What is not a file may block who opens it.
+		// Opening what is not a regular file may block.
 		if info, err := fsys.Stat(f.path(dir)); err != nil || !info.Mode().IsRegular() {
 			why := "a journal's name, and not a file"
 			if err != nil {
@@ -87,10 +87,9 @@ func journalFiles(fsys vfs.FS, dir string) (list []found, others []strange, err 
 	return list, others, nil
 }
 
-// An accounting follows the positions of what was acknowledged, from what the
-// store has through the journals to the file of acknowledgements, and reports
-// what is missing on the way. A start acts on what it finds; doctor goes the
-// same way and changes nothing.
+// An accounting follows the positions of what was acknowledged, from the store's through
+// the journals to the file of acknowledgements, and reports what is missing between
+// them. Its acts decide what is done: Open replays, doctor only reads.
 type accounting struct {
 	fs   vfs.FS
 	dir  string
@@ -100,46 +99,46 @@ type accounting struct {
 	flushed, durable uint64 // of the store
 	ack              mark
 	acked            bool // the file of acknowledgements was there and held ack
-	blind            bool // the store could not be asked
-	tablesLost       bool // the store may have lost what it had of any generation
+	blind            bool // the store could not be read
+	tablesLost       bool // the store may have lost part of any generation
 
-	at     uint64 // what is before it has been stored, replayed, or reported missing
+	at     uint64 // everything before it was stored, replayed, or reported missing
 	placed bool   // at is known
 	moved  bool   // something was missing
 	seen   uint64 // the last generation that the store or a journal has
 	newest uint64 // of the journals
-	last   uint64 // the highest generation that any file names
+	last   uint64 // the highest generation named by any file
 
-	before *pending // the journal before, whose end is not judged yet
+	before *pending // the previous journal, whose end is not judged yet
 }
 
-// acts are what is done about what an accounting finds.
+// acts are the actions on what an accounting finds.
 type acts interface {
 	read(found) (*account, error)
-	put(f found, j *journal, acc *account, position uint64) error // of what was read last
-	keep(found, *journal)                                         // the store has it in its log alone
+	put(f found, j *journal, acc *account, position uint64) error // stores what was read last
+	keep(found, *journal)                                         // keeps a journal whose generation is only in the store's log
 	remove(*journal) error
-	restore(found, *journal) (acc *account, keep bool, err error) // what lost tables held of it
-	setAside(path, name string, move bool) string                 // returns where the operator finds it
+	restore(found, *journal) (acc *account, keep bool, err error) // puts back what lost tables held of a generation
+	setAside(path, name string, move bool) string                 // returns the file's new path
 	damaged(store.Damage)
 	torn(j *journal, bytes int64)
 }
 
-// pending is a journal whose end is told by what comes after it.
+// pending is a journal whose end is judged by what comes after it.
 type pending struct {
 	generation uint64
-	journal    *journal // by then named .stored, if the store took it
+	journal    *journal // by then named .stored, if the store accepted it
 	account    *account
 }
 
-// Records is what an accounting asks of a store.
+// Records is the part of a store that an accounting reads.
 type Records interface {
 	Flushed(ctx context.Context, writer string) (uint64, error)
 	Durable(ctx context.Context, writer string) (uint64, error)
 	State(ctx context.Context, writer string, prefix []byte, yield func(key, value []byte) error) error
 }
 
-// known asks the store what it has.
+// known reads what the store has.
 func (l *accounting) known(ctx context.Context, st Records, writer string) (err error) {
 	if l.flushed, err = st.Flushed(ctx, writer); err != nil {
 		return fmt.Errorf("last stored generation: %w", err)
@@ -166,7 +165,7 @@ func (l *accounting) known(ctx context.Context, st Records, writer string) (err 
 	return nil
 }
 
-// run goes through the journals and returns how many there are.
+// run accounts for all journals and returns their number.
 func (l *accounting) run() (journals int, err error) {
 	list, others, err := journalFiles(l.fs, l.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -221,7 +220,7 @@ func (l *accounting) run() (journals int, err error) {
 	return len(list), l.finish()
 }
 
-// replay puts what a journal holds that the store does not have.
+// replay stores the content of a journal that the store lacks.
 func (l *accounting) replay(f found, j *journal) error {
 	acc, err := l.acts.read(f)
 	if err != nil {
@@ -245,8 +244,8 @@ func (l *accounting) replay(f found, j *journal) error {
 	return l.acts.put(f, j, acc, l.at)
 }
 
-// reach reports what is missing up to a position, before which previous was the
-// last generation with a journal; 0 if that is not known.
+// reach reports what is missing up to a position. previous is the last generation before
+// the position with a journal, or 0 if that is not known.
 func (l *accounting) reach(to, previous uint64) error {
 	if !l.placed {
 		l.placed = true
@@ -273,7 +272,7 @@ func (l *accounting) reach(to, previous uint64) error {
 		d.Reason = "journals are missing, or the beginning of one"
 	case previous <= l.seen:
 		d.Reason = fmt.Sprintf("journals behind generation %d are missing", l.seen)
-	default: // each loss under a name of its own
+	default: // names each loss differently
 		d.File = journalPath(l.dir, previous)
 		if d.Reason = "the journal is missing"; previous > l.seen+1 {
 			d.Reason = fmt.Sprintf("journals are missing, from generation %d at the earliest to %d", l.seen+1, previous)
@@ -293,8 +292,8 @@ func (l *accounting) finish() error {
 	return l.end(nil)
 }
 
-// end judges the journal before: until is where the next begins, nil if that is
-// not known. If nothing in it was whole it is deleted then.
+// end judges the end of the previous journal: the next one begins at until, or nil if
+// that is not known. It deletes the journal if nothing in it was whole.
 func (l *accounting) end(until *uint64) error {
 	if l.before == nil {
 		return nil
@@ -359,8 +358,8 @@ func (l *accounting) lost(n uint64, d store.Damage) {
 	l.acts.damaged(d)
 }
 
-// keyPosition is the key of the record of the position behind the last
-// generation that was put.
+// keyPosition is the key of the record of the position after the last generation that
+// was put.
 const keyPosition = 'j'
 
 func positionRecord(p uint64) store.State {

@@ -10,14 +10,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// acknowledged is a small file beside the journals that says up to which
-// position requests have been acknowledged, and in which generation. It is
-// written after each request's frame, before the answer: so a journal that was
-// cut or removed is told from one that has just begun, and what it held is
-// counted. A mark is one small write into the system's cache, so it is there
-// after the process was killed. (The file is not mapped: a page that cannot be
-// read or that somebody cuts off would kill the process.)
-// Two records take turns, so that one is whole at any time:
+// acknowledged is a small file beside the journals that holds the position up to which
+// requests were acknowledged, and its generation. It is written after each request's
+// frame, before the answer: so a journal that was cut or removed differs from one that
+// has just begun, and what it held is counted. A mark is one small write into the
+// system's cache, which survives a kill of the process. (The file is not mapped: a page
+// that cannot be read or that somebody cuts off would kill the process.) Two records are
+// written in turn, so that one is whole at any time:
 //
 //	generation u64 | position u64 | crc32c of the 16 bytes before
 //
@@ -39,15 +38,14 @@ const (
 // mark is a position in a generation.
 type mark struct{ generation, position uint64 }
 
-// unreadableError says that the file of acknowledgements is there and cannot be
-// read.
+// unreadableError reports that the file of acknowledgements exists and cannot be read.
 type unreadableError struct{ err error }
 
 func (e *unreadableError) Error() string { return "it cannot be read: " + e.err.Error() }
 func (e *unreadableError) Unwrap() error { return e.err }
 
-// openAcknowledged opens or makes the file, and returns the last mark in it;
-// marked says that there is one.
+// openAcknowledged opens or creates the file, and returns the last mark in it; marked
+// reports whether there is one.
 func openAcknowledged(fsys vfs.FS, dir string) (_ *acknowledged, last mark, marked bool, err error) {
 	path := fsys.PathJoin(dir, ackFile)
 	if err := regular(fsys, path); err != nil {
@@ -69,7 +67,7 @@ func openAcknowledged(fsys vfs.FS, dir string) (_ *acknowledged, last mark, mark
 	if err != nil {
 		return nil, mark{}, false, err
 	}
-	if n < len(page) { // all of it, so that no mark needs space
+	if n < len(page) { // the whole page, so that later marks need no space
 		if _, err := f.WriteAt(page[n:], int64(n)); err != nil {
 			return nil, mark{}, false, noSpace(err)
 		}
@@ -79,8 +77,8 @@ func openAcknowledged(fsys vfs.FS, dir string) (_ *acknowledged, last mark, mark
 	return a, last, marked, nil
 }
 
-// regular returns an error if there is something that is not a file: to open it
-// might wait for ever.
+// regular returns an error if the path exists and is not a regular file: opening it
+// might block for ever.
 func regular(fsys vfs.FS, path string) error {
 	if info, err := fsys.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return &unreadableError{errors.New("not a file")}
@@ -88,7 +86,7 @@ func regular(fsys vfs.FS, path string) error {
 	return nil
 }
 
-// readAcknowledged returns the last mark in a file that is not changed.
+// readAcknowledged returns the last mark in the file, which it does not change.
 func readAcknowledged(fsys vfs.FS, dir string) (last mark, marked bool, err error) {
 	path := fsys.PathJoin(dir, ackFile)
 	if err := regular(fsys, path); err != nil {
@@ -115,7 +113,7 @@ func readMarks(f vfs.File) (page []byte, n int, err error) {
 	return page, n, nil
 }
 
-// lastMark returns the later mark, and whose turn it is to be written.
+// lastMark returns the later mark, and the turn of the next write.
 func lastMark(page []byte) (last mark, turn int, found bool) {
 	for i := range 2 {
 		b := page[i*ackStride:][:ackRecord]
@@ -130,7 +128,7 @@ func lastMark(page []byte) (last mark, turn int, found bool) {
 	return last, turn, found
 }
 
-// begin writes the first mark, and forces it to disk.
+// begin writes the first mark, and syncs it to disk.
 func (a *acknowledged) begin(m mark) error {
 	if err := a.set(m); err != nil {
 		return err
@@ -151,5 +149,5 @@ func (a *acknowledged) set(m mark) error {
 	return nil
 }
 
-// close gives the file back without forcing it to disk.
+// close closes the file without a sync.
 func (a *acknowledged) close() error { return a.f.Close() }

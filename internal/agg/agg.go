@@ -1,18 +1,17 @@
-// Package agg turns observations into points: it keeps the open slots of every
-// active series in memory, journals what it accepts before it is acknowledged,
-// and flushes a generation at a time to the store.
+// Package agg turns observations into points: it keeps the open slots of every active
+// series in memory, journals what it accepts before it is acknowledged, and flushes a
+// generation at a time to the store.
 //
-// A generation is everything accepted between two flushes, whatever slots it
-// fell in. Merging the same thing twice would count it twice, so exactly-once
-// hangs on generations: one synced Put stores generation G with the fact that
-// G is stored, G's journal is deleted once the store has G in a table, and after
-// a crash the journals above the store's last generation are played again. A batch is wholly in one
-// generation.
+// A generation is everything accepted between two flushes, whatever slots it fell in.
+// Merging a batch twice would count it twice, so exactly-once rests on generations: one
+// synced Put stores generation G with the fact that G is stored, G's journal is deleted
+// once the store has G in a table, and after a crash the journals above the store's last
+// generation are replayed. A batch is wholly in one generation.
 //
-// An observation of a span updates two series: the Full one, with its tenant,
-// and the Marginal, without. Total is made from Marginal cells when a
-// generation is flushed. How many names a service may bring is bounded; what
-// is beyond folds into series.Other and is counted, so totals stay whole.
+// An observation of a span updates two series: the Full one, with its tenant, and the
+// Marginal, without. Total is made from Marginal cells when a generation is flushed. The
+// names of each service are bounded; those beyond the bound fold into series.Other and
+// are counted, so totals stay complete.
 package agg
 
 import (
@@ -33,40 +32,40 @@ import (
 	"tailscope/internal/store"
 )
 
-// ErrOverloaded says that memory or the journal is at its bound; the sender
-// should retry after Options.RetryAfter. Nothing of the batch was accepted.
+// ErrOverloaded reports that memory or the journal is at its bound. Nothing of the batch
+// was accepted; the sender should retry after Options.RetryAfter.
 var ErrOverloaded = errors.New("overloaded")
 
-// ErrClosed says that the Aggregator accepts nothing any more.
+// ErrClosed reports that the Aggregator is closed.
 var ErrClosed = errors.New("aggregator is closed")
 
-// Options configures an Aggregator; the zero value of each field means its default.
+// Options configures an Aggregator. Each field has a default for its zero value.
 type Options struct {
-	Dir           string                   // journal directory; made if absent
+	Dir           string                   // journal directory; created if absent
 	FS            vfs.FS                   // default: the machine's file system
 	DamagedDir    string                   // where journals that are damaged are kept; default "damaged" beside Dir
-	Writer        string                   // name of this writer in the store; required, and no other server's
+	Writer        string                   // name of this writer in the store; required, and unique among servers
 	FlushInterval time.Duration            // default 10 s: generations are cut just after a base slot ends
-	SyncInterval  time.Duration            // default 1 s: journal fsync; what a power loss may cost
-	MemoryBytes   int64                    // bound on open slots and tables; default 256 MiB
-	MaxTenants    int                      // tenants named per service; default 20,000
-	MaxOperations int                      // operations named per service; default 2,000
-	MaxInstances  int                      // instances named per service; default 200
+	SyncInterval  time.Duration            // default 1 s: interval of journal syncs, which bounds the loss at a power failure
+	MemoryBytes   int64                    // bound on open slots and tables, in bytes; default 256 MiB
+	MaxTenants    int                      // names of tenants per service; default 20,000
+	MaxOperations int                      // names of operations per service; default 2,000
+	MaxInstances  int                      // names of instances per service; default 200
 	MaxValues     int                      // values of version, variant, component and each extra label per service; default 200
-	MaxFamilies   int                      // families with active series beyond which those of incoming metrics are refused; default 5,000
-	RetryAfter    time.Duration            // default 5 s
+	MaxFamilies   int                      // families with active series; beyond them incoming metrics of new families are refused; default 5,000
+	RetryAfter    time.Duration            // how long senders should wait; default 5 s
 	Retention     time.Duration            // how far back observations are accepted; default 48 h
 	MaxAhead      time.Duration            // how far ahead of our clock; default 10 min
 	CloseTimeout  time.Duration            // how long Close tries to store what is open; default 5 s
-	KeptBytes     int64                    // journals kept beyond it make the store write its tables; default 64 MiB
-	IdleAfter     time.Duration            // series not observed for so long leave memory; default 10 min
-	Remember      func(store.Damage) error // keeps what Damage returns for later starts; may be nil
+	KeptBytes     int64                    // bytes of kept journals beyond which the store must write its tables; default 64 MiB
+	IdleAfter     time.Duration            // series idle for so long leave memory; default 10 min
+	Remember      func(store.Damage) error // saves what Damage returns for later starts; may be nil
 	Now           func() time.Time
-	Leapt         func() time.Duration // by how much Now has leapt ahead, where Retention is not to follow; default 0
-	Logger        *slog.Logger         // failures of the background work; default discards
+	Leapt         func() time.Duration // how far Now has leapt ahead, which Retention does not follow; default 0
+	Logger        *slog.Logger         // for failures of the background work; default discards
 }
 
-// EnsureDefaults fills in what is zero.
+// EnsureDefaults sets zero fields to their defaults.
 func (o *Options) EnsureDefaults() {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
@@ -113,20 +112,20 @@ func (o *Options) EnsureDefaults() {
 	}
 }
 
-// SpanIdentity is what a span is counted under. Strings are not retained
-// beyond the call unless they start a new series (then they are copied).
+// SpanIdentity is the identity that a span is counted under. The strings are not
+// retained after the call; a new series copies them.
 type SpanIdentity struct {
 	Service, Operation, Component, Kind, Status, Tenant, Version, Variant, Instance string
 	Extra                                                                           []labels.Label // configured extra labels, sorted
 }
 
-// Target is what one kind of observation updates (for spans: the full series,
-// the marginal, the tenant's weight). It is valid while Epoch is unchanged,
-// and in batches begun before it changed. Zero is no target: what is observed
-// on it is refused as invalid.
+// Target identifies the series that one kind of observation updates (for spans: the full
+// series, the marginal, the tenant's weight). It is valid while Epoch is unchanged, and
+// in batches begun before Epoch changed. Zero is not a target: observations on it are
+// refused as invalid.
 type Target uint64
 
-// Aggregator is safe for concurrent use.
+// Aggregator keeps open slots and flushes them. It is safe for concurrent use.
 type Aggregator struct {
 	o     Options
 	st    store.Store
@@ -145,30 +144,30 @@ type Aggregator struct {
 	open     *generation
 	frozen   []*generation // cut but not stored, oldest first
 	closed   bool
-	newFiles bool // journals made since the directory was synced
+	newFiles bool // journals were created since the directory was synced
 	ack      *acknowledged
-	position uint64 // how many entries were journalled, ever
+	position uint64 // number of entries ever journalled
 	// lastJournal is the last generation before the open one that had a journal.
 	lastJournal uint64
 	defs        []byte // frames of definitions
-	defsAt      int    // where the last of them begins
+	defsAt      int    // offset of the last of them
 	stats       Stats
 
 	damageMu sync.Mutex
 	damage   []store.Damage
 
 	pinMu sync.Mutex
-	pins  map[uint32]int // batches under way, by epoch
+	pins  map[uint32]int // batches in progress, by epoch
 
-	putMu  sync.Mutex // one Put at a time; guards what follows
+	putMu  sync.Mutex // serializes Puts; guards the fields below
 	build  builder
 	built  atomic.Int64 // bytes of build between two Puts
 	hour   int64
 	swept  time.Time
 	expiry time.Time
-	stored time.Time // of the tenants' tables
+	stored time.Time // when the tenants' tables were last stored
 	began  []generationTime
-	kept   map[uint64]kept // journals of generations that lie in the store's log alone
+	kept   map[uint64]kept // journals of generations that are only in the store's log
 
 	keptBytes int64
 	keepAll   bool // the next start needs every journal
@@ -193,12 +192,12 @@ type generation struct {
 	entries uint64
 	records []store.State
 	infos   []store.FamilyInfo
-	totals  bool // Total cells have been made
+	totals  bool // its Total cells are made
 }
 
-// Open replays the journal above the store's flushed generation and starts the
-// flusher. What is damaged in a journal, or missing, does not keep it from
-// starting: it is set aside, said and counted, see Damage.
+// Open replays the journals above the store's flushed generation and starts the flusher.
+// A damaged or missing journal does not prevent the start: it is set aside, logged and
+// counted; see Damage.
 func Open(ctx context.Context, st store.Store, o Options) (*Aggregator, error) {
 	o.EnsureDefaults()
 	if o.Dir == "" {
@@ -207,7 +206,7 @@ func Open(ctx context.Context, st store.Store, o Options) (*Aggregator, error) {
 	if o.Writer == "" {
 		return nil, errors.New("aggregator needs the name of a writer")
 	}
-	// A loss of power must not take the directory with what is synced in it.
+	// A power failure must not lose the directory with the files that are synced in it.
 	if err := errors.Join(o.FS.MkdirAll(o.Dir, 0o700), syncDir(o.FS, o.FS.PathDir(o.Dir))); err != nil {
 		return nil, fmt.Errorf("journal directory: %w", err)
 	}
@@ -248,9 +247,9 @@ func (a *Aggregator) openGeneration(number uint64, now time.Time) {
 	a.began = append(a.began, generationTime{uint32(number), now})
 }
 
-// Close flushes what is open and stops; afterwards nothing is accepted. What
-// is not stored after Options.CloseTimeout is left to the journal, as it is if
-// the store refuses: the next Open replays it.
+// Close flushes what is open and stops; nothing is accepted afterwards. What is not
+// stored after Options.CloseTimeout, or refused by the store, stays in the journal: the
+// next Open replays it.
 func (a *Aggregator) Close(ctx context.Context) error {
 	a.mu.Lock()
 	if a.closed {
@@ -287,15 +286,15 @@ func (a *Aggregator) Close(ctx context.Context) error {
 	return errors.Join(err, a.ack.close())
 }
 
-// Epoch changes when targets handed out earlier must be resolved anew (the set
-// of named tenants changed, or idle series were dropped).
+// Epoch returns the current epoch. It changes when earlier targets must be resolved
+// anew: the set of named tenants changed, or idle series were dropped.
 func (a *Aggregator) Epoch() uint32 { return a.epoch.Load() }
 
-// Overloaded says that Commit would refuse now, so that a request can be
-// turned away before it is decoded.
+// Overloaded reports whether Commit would refuse now, so that a request can be refused
+// before it is decoded.
 func (a *Aggregator) Overloaded() bool { return a.full.Load() }
 
-// RetryAfter is what to tell a sender that was turned away.
+// RetryAfter returns how long a refused sender should wait.
 func (a *Aggregator) RetryAfter() time.Duration { return a.o.RetryAfter }
 
 // SpanTarget resolves a span's identity in family span_duration_seconds.
@@ -303,9 +302,9 @@ func (a *Aggregator) SpanTarget(id *SpanIdentity) Target {
 	return a.spanTarget(series.SpanDuration, id)
 }
 
-// SelfTarget resolves a series of span_self_seconds: the identity of a request,
-// and the component that its time was spent in. Names are bounded, and views
-// kept, as they are of span_duration_seconds.
+// SelfTarget resolves a series of span_self_seconds: the identity of a request, and the
+// component that its time was spent in. Bounds on names and views are those of
+// span_duration_seconds.
 func (a *Aggregator) SelfTarget(id *SpanIdentity) Target {
 	return a.spanTarget(series.SpanSelf, id)
 }
@@ -317,9 +316,9 @@ func (a *Aggregator) spanTarget(family string, id *SpanIdentity) Target {
 	return a.target(a.reg.span(family, id, &key, a.memory() > a.o.MemoryBytes*3/4))
 }
 
-// NamedTarget is SpanTarget, and replaces the values of id by those it is
-// counted under: what was beyond a bound is series.Other. A span of a folded
-// tenant keeps its operation, though the tenants' common series has none.
+// NamedTarget is SpanTarget, and replaces the values of id by those that it is counted
+// under: series.Other for values beyond a bound. A span of a folded tenant keeps its
+// operation, though the tenants' common series has none.
 func (a *Aggregator) NamedTarget(id *SpanIdentity) Target {
 	key := keyOf(series.SpanDuration, id)
 	a.mu.Lock()
@@ -329,9 +328,9 @@ func (a *Aggregator) NamedTarget(id *SpanIdentity) Target {
 	return a.target(n)
 }
 
-// Cohort names the cohort of a tenant by its share of the service's requests, or
-// of its spans if it serves none, see series.Cohort. It changes with the hour, and while a service is new, as more
-// is known of it. Folded tenants are small; no tenant has no cohort.
+// Cohort returns the cohort of a tenant by its share of the service's requests, or of
+// its spans if it serves none; see series.Cohort. It changes each hour, and more often
+// while a service is new. Folded tenants are small. It returns "" for an empty tenant.
 func (a *Aggregator) Cohort(service, tenant string) string {
 	if tenant == "" {
 		return ""
@@ -349,7 +348,7 @@ func (a *Aggregator) Cohort(service, tenant string) string {
 	return t.cohort(tenantHash(tenant))
 }
 
-// SeriesTarget resolves one series of a family of ours; its labels are kept.
+// SeriesTarget resolves one series of Tailscope's own families; its labels are retained.
 // It returns 0 if the series is in use with another kind.
 func (a *Aggregator) SeriesTarget(s series.Series) Target {
 	a.mu.Lock()
@@ -357,16 +356,16 @@ func (a *Aggregator) SeriesTarget(s series.Series) Target {
 	return a.target(a.reg.metric(s, false))
 }
 
-// MetricTarget is SeriesTarget for metrics that somebody sends: it also returns
-// 0 if the family is refused, see RefusesFamily.
+// MetricTarget is SeriesTarget for incoming metrics: it also returns 0 if the family is
+// refused; see RefusesFamily.
 func (a *Aggregator) MetricTarget(s series.Series) Target {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.target(a.reg.metric(s, true))
 }
 
-// RefusesFamily reports whether a family is not among Options.MaxFamilies that
-// have active series, and there is no room for another.
+// RefusesFamily reports whether a family has no active series and Options.MaxFamilies
+// others have.
 func (a *Aggregator) RefusesFamily(name string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -392,12 +391,13 @@ func (a *Aggregator) DeclareFamily(f store.FamilyInfo) {
 	a.declared[f.Name] = f
 }
 
-// memory is what the bound is compared with. Needs mu.
+// memory returns the bytes that the bound applies to. The caller holds mu.
 func (a *Aggregator) memory() int64 {
 	return a.slabs.used.Load() + a.reg.bytes() + a.streams.size
 }
 
-// saveTenants puts changed tables of named tenants into the open generation. Needs mu.
+// saveTenants adds changed tables of named tenants to the open generation. The caller
+// holds mu.
 func (a *Aggregator) saveTenants() {
 	for _, s := range a.reg.services[1:] {
 		if s.tenants.dirty {
@@ -414,34 +414,34 @@ func (a *Aggregator) saveTenants() {
 	}
 }
 
-// Stats are running totals for /metrics and tests.
+// Stats holds running totals since Open, and present sizes.
 type Stats struct {
 	Observations, Late, DroppedOld, Overloads, Generations, ActiveSeries, JournalBytes, FoldedTenants, FoldedOperations uint64
 
-	DroppedNew  uint64 // too far ahead of our clock
+	DroppedNew  uint64 // too far ahead of the server's clock
 	OutOfOrder  uint64 // cumulative points whose time did not advance
 	Invalid     uint64 // other refused observations
 	Unmergeable uint64 // histograms of one series and slot with incompatible bounds, left out
 	Resets      uint64 // of cumulative streams
-	// FoldedObservations are those counted under tenant="_other" though they
-	// named one. The other Folded counts are of resolutions, not observations.
+	// FoldedObservations counts observations of a named tenant that were counted under
+	// tenant="_other". The other Folded fields count resolutions, not observations.
 	FoldedObservations uint64
 	FoldedValues       uint64 // of versions, variants, instances, extra labels and services
-	FlushErrors        uint64 // Puts that failed and will be retried
+	FlushErrors        uint64 // Puts that failed, to be retried
 	SyncErrors         uint64
 	TornTails          uint64 // journals that ended in an unacknowledged request
 	Replayed           uint64 // entries replayed from journals
 	Recovered          uint64 // of those, entries that the store's log had lost
-	Lost               uint64 // entries acknowledged and lost with journals that are damaged or missing
-	JournalKeptBytes   int64  // of journals whose generation lies in the store's log alone
-	Streams            uint64 // cumulative and delta streams remembered
+	Lost               uint64 // acknowledged entries that were lost with damaged or missing journals
+	JournalKeptBytes   int64  // of journals whose generation is only in the store's log
+	Streams            uint64 // cumulative and delta streams that are remembered
 	Pending            uint64 // generations cut and not yet stored
-	MemoryBytes        int64  // what Options.MemoryBytes bounds: the sum of the next three
+	MemoryBytes        int64  // bounded by Options.MemoryBytes: the sum of the next three
 
 	SlotBytes   int64 // observations of open and frozen generations
 	SeriesBytes int64 // tables of series, targets and tenants
 	StreamBytes int64
-	KeptBytes   int64 // empty, kept for the next generation
+	KeptBytes   int64 // free memory, kept for the next generation
 }
 
 // Stats returns the totals since Open.
@@ -467,7 +467,7 @@ func (a *Aggregator) Damage() []store.Damage {
 	return slices.Clone(a.damage)
 }
 
-// pin holds the current epoch for a batch.
+// pin pins the current epoch for a batch and returns it.
 func (a *Aggregator) pin() uint32 {
 	a.pinMu.Lock()
 	defer a.pinMu.Unlock()
@@ -484,7 +484,7 @@ func (a *Aggregator) unpin(e uint32) {
 	}
 }
 
-// advance begins a new epoch. Needs mu.
+// advance begins a new epoch. The caller holds mu.
 func (a *Aggregator) advance() {
 	a.pinMu.Lock()
 	defer a.pinMu.Unlock()
@@ -492,7 +492,7 @@ func (a *Aggregator) advance() {
 	a.epoch.Store(a.reg.epoch)
 }
 
-// oldestPin is the oldest epoch a batch is pinned to, or the current one.
+// oldestPin returns the oldest epoch that a batch is pinned to, or the current one.
 func (a *Aggregator) oldestPin() uint32 {
 	a.pinMu.Lock()
 	defer a.pinMu.Unlock()

@@ -13,33 +13,33 @@ import (
 	"tailscope/internal/series"
 )
 
-// Batch collects the observations of one request. Get it from NewBatch, fill
-// it, then Commit or Discard it exactly once. Not safe for concurrent use.
+// Batch collects the observations of one request. NewBatch returns one; Commit or
+// Discard ends it exactly once. It is not safe for concurrent use.
 type Batch struct {
 	a        *Aggregator
 	tab      *bucketTable
 	epoch    uint32
-	base     int64 // slot number the journal's slots are relative to
+	base     int64 // slot number that the journal's slots are relative to
 	now      int64 // Unix nanoseconds
 	from, to int64 // accepted ends, Unix nanoseconds: [from, to]
-	late     int64 // what ends before is late
+	late     int64 // ends before it are late
 	lates    int
 	rejects  Rejects
 
 	buf   []byte // the journal's frame of entries
-	first int    // length of buf before any entry
+	first int    // length of buf before the first entry
 	seen  []observation
 	ops   []operation
 	hist  []byte
 
-	handed []hist.Histogram // cumulative ones as they came, so that commit need not decode them
-	counts []uint64         // theirs
+	handed []hist.Histogram // decoded cumulative histograms, so that commit need not decode them
+	counts []uint64         // backing array of their counts
 
-	heads   []uint32 // of fetch
+	heads   []uint32 // scratch of fetch
 	fetched uint64   // keeps the compiler from dropping the loads
 }
 
-// observation is one duration, in the order it came.
+// observation is one duration, in order of arrival.
 type observation struct {
 	target Target
 	slot   uint32 // slot number
@@ -48,7 +48,7 @@ type observation struct {
 	bucket int32
 }
 
-// operation is anything else.
+// operation is any other entry.
 type operation struct {
 	op       uint8
 	target   Target
@@ -59,16 +59,16 @@ type operation struct {
 	resource uint64
 	start    int64
 	time     int64
-	at, end  int // of the encoded histogram in buf
-	handed   int // one more than its index in handed, 0 if it is not there
+	at, end  int // range of the encoded histogram in buf
+	handed   int // its index in handed plus one, or 0 if it is not there
 }
 
-// noHeader is the place of a frame's header.
+// noHeader reserves space for a frame's header.
 var noHeader [frameHeader]byte
 
 const slotNanos = int64(series.Base) * 1e9
 
-// NewBatch takes a batch from a pool, pinned to the current epoch.
+// NewBatch returns a batch from a pool, pinned to the current epoch.
 func (a *Aggregator) NewBatch() *Batch {
 	b, _ := a.batches.Get().(*Batch)
 	if b == nil {
@@ -92,15 +92,15 @@ func (a *Aggregator) NewBatch() *Batch {
 	return b
 }
 
-// Epoch is the epoch the batch is pinned to: targets resolved in it or later
-// are safe to use in the batch.
+// Epoch returns the epoch that the batch is pinned to: the batch may use targets
+// resolved in it or later.
 func (b *Batch) Epoch() uint32 { return b.epoch }
 
-// Accepts is what may be added: what ended in [from, to], in Unix nanoseconds.
-// The rest is refused as too old or too new.
+// Accepts returns the accepted range [from, to] of ends, in Unix nanoseconds. The rest
+// is refused as too old or too new.
 func (b *Batch) Accepts() (from, to int64) { return b.from, b.to }
 
-// due says whether a moment is in the accepted range, and counts it if not.
+// due reports whether a moment is in the accepted range, and counts a refusal if not.
 func (b *Batch) due(nanos int64) bool {
 	if nanos < b.from {
 		b.rejects.TooOld++
@@ -116,8 +116,8 @@ func (b *Batch) due(nanos int64) bool {
 	return true
 }
 
-// Observe adds one duration in nanoseconds that ended at endNanos (Unix), standing
-// for weight observations (1 unless sampled; 0 means 1). A negative duration is refused.
+// Observe adds one duration in nanoseconds that ended at endNanos (Unix). It stands for
+// weight observations: 1 for unsampled ones; 0 means 1. A negative duration is refused.
 func (b *Batch) Observe(t Target, endNanos, durationNanos int64, weight uint32) {
 	if durationNanos < 0 || t == 0 || t.kind() != series.Distribution {
 		b.rejects.Invalid++
@@ -144,8 +144,8 @@ func (b *Batch) Observe(t Target, endNanos, durationNanos int64, weight uint32) 
 	b.seen = append(b.seen, observation{t, uint32(slot), weight, durationNanos, int32(b.tab.bucket(durationNanos))})
 }
 
-// Distribution adds a histogram of what happened, to the slot that holds timeNanos
-// (delta temporality). h is not retained.
+// Distribution adds a histogram of delta temporality to the slot that holds timeNanos. h
+// is not retained.
 func (b *Batch) Distribution(t Target, timeNanos int64, h *hist.Histogram) {
 	if t == 0 || t.kind() != series.Distribution || !b.encode(h) {
 		b.rejects.Invalid++
@@ -164,7 +164,7 @@ func (b *Batch) Distribution(t Target, timeNanos int64, h *hist.Histogram) {
 	b.ops = append(b.ops, operation{op: opDistribution, target: t, slot: uint32(slot), at: at, end: end})
 }
 
-// encode puts h's binary form into b.hist.
+// encode sets b.hist to h's binary form.
 func (b *Batch) encode(h *hist.Histogram) bool {
 	var err error
 	b.hist, err = h.AppendBinary(b.hist[:0])
@@ -178,7 +178,7 @@ func (b *Batch) appendHist() (at, end int) {
 	return at, len(b.buf)
 }
 
-// Number adds one sample of a gauge, or of a counter that is a running total.
+// Number adds one sample of a gauge, or of a counter's running total.
 func (b *Batch) Number(t Target, timeNanos int64, v float64) {
 	if t == 0 || t.kind() == series.Distribution || math.IsNaN(v) {
 		b.rejects.Invalid++
@@ -195,7 +195,8 @@ func (b *Batch) Number(t Target, timeNanos int64, v float64) {
 }
 
 // DeltaNumber adds an increment of a delta-temporality sum; the series' sample is the
-// stream's running total. An increment older than the stream's last counts at that time.
+// stream's running total. An increment older than the stream's last counts at the time
+// of that.
 func (b *Batch) DeltaNumber(t Target, id StreamID, timeNanos int64, v float64) {
 	if t == 0 || t.kind() == series.Distribution || math.IsNaN(v) || math.IsInf(v, 0) {
 		b.rejects.Invalid++
@@ -213,10 +214,10 @@ func (b *Batch) DeltaNumber(t Target, id StreamID, timeNanos int64, v float64) {
 	b.ops = append(b.ops, operation{op: opDeltaNumber, target: t, stream: id, millis: millis, value: v})
 }
 
-// Cumulative adds a cumulative histogram; what is added, to the slot that
-// holds timeNanos, is its difference from the stream's last (ENGINE 8). The
-// first of a stream counts whole only if startNanos is after the aggregator
-// first saw the resource (a hash). startNanos is 0 if unknown.
+// Cumulative adds the difference of a cumulative histogram from the stream's last to the
+// slot that holds timeNanos (ENGINE 8). The first histogram of a stream counts whole
+// only if startNanos is after the aggregator first saw the resource, which is given as a
+// hash. startNanos is 0 if unknown.
 func (b *Batch) Cumulative(t Target, id StreamID, resource uint64, startNanos, timeNanos int64, h *hist.Histogram) {
 	if t == 0 || t.kind() != series.Distribution || !b.encode(h) {
 		b.rejects.Invalid++
@@ -235,18 +236,18 @@ func (b *Batch) Cumulative(t Target, id StreamID, resource uint64, startNanos, t
 	b.ops = append(b.ops, operation{op: opCumulative, target: t, stream: id, resource: resource, start: startNanos, time: timeNanos, at: at, end: end, handed: b.hand(h)})
 }
 
-// maxHanded bounds the counts that a batch hands over to its commit.
+// maxHanded bounds the counts that a batch keeps decoded for its commit.
 const maxHanded = 1 << 17
 
-// hand keeps a copy of h for the commit and returns one more than its index,
-// or 0 if too much is kept already.
+// hand keeps a copy of h for the commit and returns its index plus one, or 0 at the
+// bound.
 func (b *Batch) hand(h *hist.Histogram) int {
 	need := len(h.Positive.Counts) + len(h.Negative.Counts)
 	if len(b.counts)+need > cap(b.counts) {
 		if cap(b.counts) == maxHanded || need > maxHanded {
 			return 0
 		}
-		// Those handed over before stay where they are.
+		// Copies made before stay in their array.
 		b.counts = make([]uint64, 0, min(max(1<<12, 2*cap(b.counts), need), maxHanded))
 	}
 	n := len(b.counts)
@@ -259,22 +260,22 @@ func (b *Batch) hand(h *hist.Histogram) int {
 	return len(b.handed)
 }
 
-// Rejects counts the observations of one batch that were refused, by reason.
-// The others of the batch were accepted.
+// Rejects counts the refused observations of one batch, by reason. The others were
+// accepted.
 type Rejects struct {
 	TooOld     int // older than Options.Retention
 	TooNew     int // more than ten minutes ahead of our clock
 	OutOfOrder int // a cumulative stream's time did not advance
-	Invalid    int // negative duration, not a number, or of another kind than its series
+	Invalid    int // negative duration, not a number, or not of the kind of its series
 }
 
-// Total is the number of refused observations.
+// Total returns the number of refused observations.
 func (r Rejects) Total() int { return r.TooOld + r.TooNew + r.OutOfOrder + r.Invalid }
 
-// Commit journals the batch and applies it. When it returns nil the batch
-// survives a crash of the process; Rejects says what of it was refused. It
-// returns ErrOverloaded, or the journal's error; then nothing was accepted and
-// the request may be retried. The batch must not be used afterwards.
+// Commit journals the batch and applies it. When it returns a nil error the batch
+// survives a crash of the process; Rejects counts what was refused. If it returns
+// ErrOverloaded or the journal's error, nothing was accepted and the request may be
+// retried. The batch must not be used afterwards.
 func (b *Batch) Commit(ctx context.Context) (Rejects, error) {
 	defer b.Discard()
 	if err := ctx.Err(); err != nil {
@@ -303,17 +304,17 @@ func (b *Batch) Commit(ctx context.Context) (Rejects, error) {
 	return b.rejects, nil
 }
 
-// Discard gives the batch back without accepting anything.
+// Discard ends the batch without accepting anything.
 func (b *Batch) Discard() {
 	b.a.unpin(b.epoch)
 	if cap(b.buf) > 8<<20 || cap(b.seen) > 1<<18 || cap(b.ops) > 1<<16 || cap(b.handed) > 1<<14 {
-		return // a giant is not worth keeping
+		return // a giant buffer is not kept
 	}
 	b.a.batches.Put(b)
 }
 
-// commit does the work of Commit under mu. refused were journalled, but found
-// wanting when they were applied, as they will be when they are replayed.
+// commit does the work of Commit. The caller holds mu. refused entries were journalled,
+// but rejected when they were applied, as they will be when they are replayed.
 func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 	if a.closed {
 		return 0, ErrClosed
@@ -337,7 +338,7 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 		a.newFiles = true
 	}
 	j := g.journal
-	// Definitions this batch is the first to need go before it.
+	// Definitions that this batch is the first to need come before it.
 	a.defs, a.defsAt = a.defs[:0], 0
 	targets, gen := &a.reg.targets, uint32(g.number)
 	for i := range b.seen {
@@ -381,7 +382,7 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 	j.frame += frames
 	a.position += entries
 	if err := a.ack.set(mark{g.number, a.position}); err != nil {
-		a.stats.SyncErrors++ // the request is in the journal; only its loss would be noticed later
+		a.stats.SyncErrors++ // the request is in the journal; the mark only serves to notice a loss
 	}
 	a.stats.JournalBytes += uint64(len(out))
 	g.entries += entries
@@ -425,14 +426,14 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 	return refused, nil
 }
 
-// fetchAhead is for how many observations fetch is called at once: what it has
-// loaded should still be in the nearer caches when it is needed.
+// fetchAhead is the number of observations that one call of fetch loads: they should
+// still be in the nearer caches when they are applied.
 const fetchAhead = 512
 
-// fetch loads what applying the observations will need. Memory is slow: most of
-// a commit's time would be one load waiting for the one before it, the target's
-// for the cell's for the page's. Here each loop's loads are independent, so
-// the processor has many under way at once.
+// fetch loads what applying the observations will need. Memory is slow: most of a
+// commit's time would be one load waiting for the one before it, the target's for the
+// cell's for the page's. Here each loop's loads are independent, so the processor has
+// many under way at once.
 func (b *Batch) fetch(seen []observation, targets *list[target], g *cells) {
 	b.heads = b.heads[:0]
 	for i := range seen {
@@ -447,7 +448,7 @@ func (b *Batch) fetch(seen []observation, targets *list[target], g *cells) {
 	}
 	sum := uint64(0)
 	for _, h := range b.heads {
-		sum += g.at(h).w[5] // of cell 0, which is nobody's, if there is none
+		sum += g.at(h).w[5] // of the unused cell 0 if there is none
 	}
 	for i, h := range b.heads {
 		if c := g.at(h); c.n == paged {
@@ -475,7 +476,7 @@ func (a *Aggregator) nudge() {
 	}
 }
 
-// define adds the definitions of a target to a.defs.
+// define appends the definitions of a target to a.defs.
 func (a *Aggregator) define(t Target, gen uint32) error {
 	n := t.index()
 	if n == 0 || int(n) >= a.reg.targets.n {
@@ -502,7 +503,8 @@ func (a *Aggregator) define(t Target, gen uint32) error {
 	return nil
 }
 
-// beginDefinition begins a frame of definitions, or the next one.
+// beginDefinition begins a frame of definitions, if none is open or the open one is
+// full.
 func (a *Aggregator) beginDefinition() {
 	if len(a.defs) > 0 {
 		if len(a.defs)-a.defsAt < definitions {
@@ -514,7 +516,7 @@ func (a *Aggregator) beginDefinition() {
 	a.defs = append(append(a.defs, noHeader[:]...), frameDefinitions)
 }
 
-// undefine takes back the marks of define when the definitions were not written.
+// undefine reverts define for a batch whose definitions were not written.
 func (a *Aggregator) undefine(b *Batch) {
 	undo := func(t Target) {
 		if int(t.index()) >= a.reg.targets.n {
@@ -551,8 +553,8 @@ func (a *Aggregator) observe(g *generation, full, marginal, slot uint32, nanos i
 	g.cells.observe(c, nanos, weight, bucket)
 }
 
-// apply does an operation; replay takes the same path. The histogram of a
-// cumulative one comes encoded and, if h is not nil, also as it was before.
+// apply applies an operation, also in a replay. The histogram of a cumulative one comes
+// encoded and, if h is not nil, also decoded.
 func (a *Aggregator) apply(g *generation, full, marginal uint32, op *operation, encoded []byte, h *hist.Histogram, nowMillis int64) verdict {
 	switch op.op {
 	case opDistribution:
@@ -582,7 +584,7 @@ func (a *Aggregator) addHist(g *generation, full, marginal, slot uint32, encoded
 			a.reg.series.at(s).generation = uint32(g.number)
 		}
 		if err := g.cells.encoded(c, encoded); err != nil {
-			return malformed // of bounds that do not go with those already there
+			return malformed // its bounds cannot be merged with those already there
 		}
 	}
 	return countDelta
@@ -605,12 +607,12 @@ type replayer struct {
 	series  map[uint32]uint32
 	targets map[uint32][2]uint32
 
-	// of a generation whose streams have gone on since: their values are put here
-	// as they came, for where they lie
+	// past receives the values of streams that have advanced since, at the
+	// times that they came with.
 	past *generation
 }
 
-// The methods of replayer leave out what lacks a definition that was lost.
+// The methods of replayer skip what lacks its definition.
 
 func (p *replayer) defineSeries(number uint32, s series.Series) error {
 	if p.series == nil {
@@ -699,9 +701,9 @@ func (p *replayer) entries(commitMillis int64, e *entryReader) (applied uint64, 
 	return applied, e.err()
 }
 
-// nextCut is when the generation that is open at now should be cut: a little
-// after the next boundary of the interval, so that what ended in the slot just
-// before it and was on its way is in.
+// nextCut returns when the generation that is open at now should be cut: a little after
+// the next boundary of the interval, so that it includes what was under way when the
+// slot before it ended.
 func nextCut(now time.Time, interval time.Duration) time.Time {
 	const grace = 250 * time.Millisecond
 	return now.Add(-grace).Truncate(interval).Add(interval + grace)

@@ -8,11 +8,11 @@ import (
 	"tailscope/hist"
 )
 
-// bucketTable finds the bucket of a duration in whole nanoseconds without
-// floating point: the leading one and the six bits after it select a range
-// that holds at most one bucket bound (a range is at most 1/64 wide, a bucket
-// of schema 5 1/46), which one comparison settles. The bounds are found by
-// asking hist.BucketIndex, so both always agree.
+// bucketTable finds the bucket of a duration in whole nanoseconds without floating
+// point. The leading one and the six bits after it select a range that holds at most one
+// bucket bound: a range is at most 1/64 wide, a bucket of schema 5 1/46. One comparison
+// with that bound decides. The bounds are derived from hist.BucketIndex, so both always
+// agree.
 type bucketTable struct {
 	first [64 * 64]int16 // bucket of the lowest value of the range
 	upper []int64        // upper[k-low]: the largest duration in bucket k
@@ -32,7 +32,7 @@ var buckets = sync.OnceValue(func() *bucketTable {
 			lo = max(from, int64(guess*(1-1e-12))-2)
 			hi = int64(guess*(1+1e-12)) + 2
 		}
-		if slowBucket(lo) > k { // no whole nanosecond lies in bucket k
+		if slowBucket(lo) > k { // bucket k holds no whole nanosecond
 			t.upper[k-t.low] = from - 1
 			continue
 		}
@@ -67,7 +67,7 @@ func (t *bucketTable) of(ns int64) int {
 	k := int(t.first[(e<<6|int(uint64(ns)<<lz>>57&63))&4095])
 	if ns > t.upper[k-t.low] {
 		k++
-		for ns > t.upper[k-t.low] { // buckets that hold no whole nanosecond
+		for ns > t.upper[k-t.low] { // skips buckets that hold no whole nanosecond
 			k++
 		}
 	}

@@ -10,18 +10,18 @@ import (
 	"tailscope/internal/store"
 )
 
-// builder makes store batches, keeping its memory.
+// builder builds store batches, and reuses its memory.
 type builder struct {
 	b       store.Batch
 	sorted  []cellRef
 	offsets []uint32
-	number  []uint32 // by series: index in the batch plus one
+	number  []uint32 // by series: its index in the batch plus one
 	data    [][]byte // blocks of the points' data
-	block   int      // the one being filled
+	block   int      // index of the block in use
 	samples []series.Sample
 	h, h2   hist.Histogram
 	lost    int   // cells left out of the last batch
-	err     error // why the last of them was
+	err     error // the reason of the last one
 }
 
 type cellRef struct {
@@ -37,7 +37,7 @@ func (w *builder) reset() {
 	}
 }
 
-// bytes is the memory that is kept for the next batch.
+// bytes returns the memory that is kept for the next batch.
 func (w *builder) bytes() int64 {
 	sum := int64(cap(w.b.Points))*int64(unsafe.Sizeof(store.Point{})) + int64(cap(w.b.Series))*int64(unsafe.Sizeof(series.Series{})) +
 		int64(cap(w.b.IDs))*16 + int64(cap(w.sorted))*12 + int64(cap(w.offsets)+cap(w.number))*4 + int64(cap(w.samples))*16
@@ -47,7 +47,8 @@ func (w *builder) bytes() int64 {
 	return sum
 }
 
-// batch makes what Put takes of a frozen generation. The result is valid until the next call.
+// batch builds the store batch of a frozen generation. The result is valid until the
+// next call.
 func (w *builder) batch(g *generation, meta list[series.Series], ids []series.ID) *store.Batch {
 	b := &w.b
 	clear(b.Series)
@@ -79,8 +80,7 @@ func (w *builder) batch(g *generation, meta list[series.Series], ids []series.ID
 	return b
 }
 
-// sortBySlot puts the cells in order of slot into sorted, those of a slot in
-// order of series.
+// sortBySlot fills sorted with the cells in order of slot, and within a slot of series.
 func (w *builder) sortBySlot(c *cells) {
 	count := int(c.count) - 1
 	w.sorted = slices.Grow(w.sorted[:0], count)[:count]
@@ -114,7 +114,7 @@ func (w *builder) sortBySlot(c *cells) {
 	})
 }
 
-// eachCell calls yield with the cells by series, as they hang together.
+// eachCell calls yield with the cells of each series in turn, along their chains.
 func (w *builder) eachCell(c *cells, yield func(cellRef)) {
 	for s, h := range c.heads {
 		for ; h != 0; h = c.at(h).next {
@@ -123,12 +123,12 @@ func (w *builder) eachCell(c *cells, yield func(cellRef)) {
 	}
 }
 
-// dataBlock is what the points' data grows by.
+// dataBlock is the size in bytes of a block of points' data.
 const dataBlock = 256 << 10
 
-// capacity returns the block to append a point's data to.
+// openBlock returns the block to append a point's data to.
 func (w *builder) openBlock() []byte {
-	const most = 16 << 10 // what a point should fit
+	const most = 16 << 10 // enough for nearly every point
 	for ; w.block < len(w.data); w.block++ {
 		if b := w.data[w.block]; cap(b)-len(b) >= most {
 			return b
@@ -138,9 +138,9 @@ func (w *builder) openBlock() []byte {
 	return w.data[w.block]
 }
 
-// points encodes the cells in order. A cell that cannot be encoded, which takes
-// a histogram at odds with itself or its neighbours, must not keep the others
-// from being stored: it is left out and counted.
+// points encodes the cells in order. It leaves out and counts a cell that cannot be
+// encoded, which takes a histogram that contradicts itself or its neighbours, so that
+// the others are stored.
 func (w *builder) points(b *store.Batch, c *cells) {
 	for i := range w.data {
 		w.data[i] = w.data[i][:0]
@@ -177,7 +177,7 @@ func (w *builder) points(b *store.Batch, c *cells) {
 			w.lost, w.err = w.lost+1, err
 			continue
 		}
-		w.data[w.block] = data // perhaps of a giant, who moved it
+		w.data[w.block] = data // appending a giant point may have moved it
 		b.Points = append(b.Points, store.Point{Series: r.series, Slot: int64(r.slot) * int64(series.Base), Data: data[from:len(data):len(data)]})
 	}
 	for i := range w.data {
@@ -187,7 +187,7 @@ func (w *builder) points(b *store.Batch, c *cells) {
 	}
 }
 
-// merge puts several cells of one series and slot, or one of several blobs, into h2.
+// merge merges into h2 several cells of one series and slot, or one of several blobs.
 func (w *builder) merge(c *cells, refs []cellRef) {
 	w.h2.Reset(cellSchema)
 	for _, r := range refs {
@@ -207,8 +207,8 @@ func (w *builder) merge(c *cells, refs []cellRef) {
 	}
 }
 
-// rawSamples groups the samples by series, in order of time; of equal times
-// the last to come is kept.
+// rawSamples groups the samples by series, in order of time. Of equal times it keeps the
+// sample that came last.
 func (w *builder) rawSamples(b *store.Batch, c *cells) {
 	raw := c.samples
 	slices.SortStableFunc(raw, func(a, b rawSample) int {
@@ -229,7 +229,7 @@ func (w *builder) rawSamples(b *store.Batch, c *cells) {
 	}
 }
 
-// families declares every family of the batch, with the interval where it is known.
+// families declares every family of the batch, with its interval if that is known.
 func (w *builder) families(b *store.Batch, g *generation) {
 	b.Families = append(b.Families, g.infos...)
 	last := ""
@@ -241,7 +241,7 @@ func (w *builder) families(b *store.Batch, g *generation) {
 		last = s.Family
 		b.Families = append(b.Families, store.FamilyInfo{Name: s.Family, Kind: s.Kind})
 	}
-	// Of a family's entries the declared one is the first.
+	// The declared entry of a family comes first.
 	slices.SortStableFunc(b.Families, func(x, y store.FamilyInfo) int { return cmp.Compare(x.Name, y.Name) })
 	b.Families = slices.CompactFunc(b.Families, func(x, y store.FamilyInfo) bool { return x.Name == y.Name })
 }

@@ -10,12 +10,12 @@ import (
 	"tailscope/internal/series"
 )
 
-// A cell is what one series holds in one slot of an open generation. Cells,
-// bucket pages and byte blobs live in large slabs without pointers, which the
-// garbage collector need not look into, and are found by index.
+// A cell holds the data of one series in one slot of an open generation. Cells, bucket
+// pages and byte blobs lie in large slabs without pointers, which the garbage collector
+// does not scan, and are referred to by index.
 //
-// Most cells hold a few observations, which are kept as they came, in the
-// cell's own cache line. The seventh moves them to a page of bucket counts.
+// Most cells hold a few observations, which are kept as they came, in the cell's own
+// cache line. The seventh moves them to a page of bucket counts.
 
 const (
 	cellSchema  = hist.DefaultSchema
@@ -30,22 +30,22 @@ const (
 	classes = 7 // pages of 32<<class counts; the last holds all 2,017 buckets of an int64 of nanoseconds
 )
 
-// Modes of a cell: what its words mean.
+// Modes of a cell: the meaning of its words.
 const (
 	modeDurations = iota // inline durations or a page
 	modeBlobs            // encoded histograms
 	modeNumber           // a series.Number
 )
 
-// paged in cell.n says that the words are: count, sum (low, high word; ns),
-// min, max, and the page's number with its first bucket above bit 32.
+// paged in cell.n marks a cell whose words are: count, sum (low, high word; ns), min,
+// max, and the page's number with its first bucket above bit 32.
 const paged = 0xff
 
 type cell struct {
 	series uint32
 	key    uint32 // slot number <<2 | mode
-	next   uint32 // another cell of the series, 0 at the end
-	n      uint8  // words used inline, or paged
+	next   uint32 // next cell of the series, 0 at the end
+	n      uint8  // number of inline words, or paged
 	class  uint8  // of the page
 	flags  uint8
 	_      uint8
@@ -63,9 +63,9 @@ func (c *cell) setPage(ref uint32, base int, class uint8) {
 	c.class = class
 }
 
-// slabs hands out and takes back the memory of generations, and counts it.
+// slabs allocates, reuses and counts the memory of generations.
 type slabs struct {
-	used  atomic.Int64 // bytes in generations, free slabs not counted
+	used  atomic.Int64 // bytes in generations, without free slabs
 	mu    sync.Mutex
 	cells [][]cell
 	pages [][]uint32
@@ -101,7 +101,7 @@ func give[T any](s *slabs, free *[][]T, back [][]T) {
 	}
 }
 
-// kept is the memory of free slabs.
+// kept returns the memory of free slabs.
 func (s *slabs) kept() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,23 +119,23 @@ type rawSample struct {
 	value  float64
 }
 
-// cells are the contents of one generation.
+// cells holds the contents of one generation.
 type cells struct {
 	pool *slabs
 	tab  *bucketTable
 	size int64 // bytes taken from pool
 
 	slab  [][]cell
-	count uint32 // cells in use; number 0 is none
+	count uint32 // cells in use; number 0 is never used
 
 	heads []uint32 // by series: its latest cell, 0 if none
-	table []uint32 // open addressing over (series, key): the cells that are not heads
+	table []uint32 // open addressing over (series, key), for the cells that are not heads
 	held  int      // entries of table
 
 	page  [][]uint32
 	units uint32 // page units in use
 	free  [classes][]uint32
-	spill map[spillKey]uint64 // what does not fit a count of 32 bits
+	spill map[spillKey]uint64 // counts that exceed 32 bits
 
 	blob   [][]byte
 	blobAt int // bytes used of the last blob slab
@@ -154,7 +154,7 @@ func (g *cells) grew(n int64) {
 	g.pool.used.Add(n)
 }
 
-// release gives the memory back; the cells are gone.
+// release frees the memory; the cells are invalid afterwards.
 func (g *cells) release() {
 	g.pool.used.Add(-g.size)
 	give(g.pool, &g.pool.cells, g.slab)
@@ -171,7 +171,8 @@ func (g *cells) release() {
 
 func (g *cells) at(i uint32) *cell { return &g.slab[i>>12][i&(cellSlab-1)] }
 
-// cell returns the cell of a series and key, made if there is none. fresh says it was made.
+// cell returns the cell of a series and key, and creates it if it is new; fresh reports
+// that.
 func (g *cells) cell(s, key uint32) (c *cell, fresh bool) {
 	if int(s) >= len(g.heads) {
 		n := max(int(s)+1, 2*len(g.heads), 1024)
@@ -266,7 +267,7 @@ func (g *cells) place(i uint32) {
 // noBucket is the bucket of a duration of zero.
 const noBucket = math.MinInt16
 
-// bucket returns the bucket of a duration, noBucket of zero.
+// bucket returns the bucket of a duration, noBucket for zero.
 func (t *bucketTable) bucket(ns int64) int {
 	if ns == 0 {
 		return noBucket
@@ -274,8 +275,7 @@ func (t *bucketTable) bucket(ns int64) int {
 	return t.of(ns)
 }
 
-// observe adds a duration ns >= 0, in the bucket given, that stands for w >= 1
-// observations.
+// observe adds a duration ns >= 0, in its bucket, that stands for w >= 1 observations.
 func (g *cells) observe(c *cell, ns int64, w uint32, bucket int) {
 	if c.n != paged {
 		if w == 1 && c.n < inlineWords {
@@ -340,7 +340,7 @@ func (g *cells) counts(c *cell) []uint32 {
 	return g.page[ref/per][at : at+pageUnit<<c.class]
 }
 
-// toPage turns inline durations into bucket counts.
+// toPage moves inline durations to bucket counts.
 func (g *cells) toPage(c *cell) {
 	old, n := c.w, int(c.n)
 	lo, hi := math.MaxInt, math.MinInt
@@ -371,7 +371,7 @@ func (g *cells) toPage(c *cell) {
 	}
 }
 
-// window chooses a page for buckets lo to hi, with room on both sides.
+// window returns a page for buckets lo to hi, with space on both sides.
 func window(lo, hi int) (class uint8, base int) {
 	need := hi - lo + 1
 	want := min(need+need/4+4, pageUnit<<(classes-1))
@@ -439,9 +439,9 @@ func (c *cell) asNumber() series.Number {
 		Max: math.Float64frombits(c.w[3]), Last: math.Float64frombits(c.w[4]), LastTimeMillis: int64(c.w[5])}
 }
 
-// A blob is a byte string in the generation: four bytes of length, then the
-// bytes. A cell of mode modeBlobs holds up to six, and merges them into one
-// when a seventh comes.
+// newBlob stores a byte string in the generation: four bytes of length, then the bytes.
+// A cell of mode modeBlobs holds up to six, and merges them into one when a seventh
+// comes.
 func (g *cells) newBlob(b []byte) uint64 {
 	need := 4 + len(b)
 	if len(g.blob) == 0 || g.blobAt+need > len(g.blob[len(g.blob)-1]) {
@@ -493,7 +493,7 @@ func (g *cells) encoded(c *cell, b []byte) error {
 	return nil
 }
 
-// mergeInto adds b to h; an empty h takes b's own schema.
+// mergeInto adds b to h; an empty h gets b's schema.
 func mergeInto(h *hist.Histogram, b []byte) error {
 	if h.Count == 0 && h.Error == 0 {
 		return h.UnmarshalBinary(b)

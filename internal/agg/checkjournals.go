@@ -12,11 +12,11 @@ import (
 	"tailscope/internal/store"
 )
 
-// CheckJournals does the accounting of a start on a directory that no Aggregator
-// has open, and changes nothing. It returns how many journals there are and what
-// Open would report damaged or missing. st, in which the directory's server writes
-// as writer, is nil if the store cannot be read: then what lies between the store
-// and the first journal is not accounted for.
+// CheckJournals accounts for the journals in a directory that no Aggregator has open, as
+// Open would, and changes nothing. It returns their number and what Open would report
+// damaged or missing. writer is the directory's server in st. st is nil if the store
+// cannot be read: observations between the store and the first journal are then not
+// accounted for.
 func CheckJournals(ctx context.Context, fsys vfs.FS, dir string, st Records, writer string) (journals int, damage []store.Damage, err error) {
 	c := &check{ctx: ctx, fs: fsys, dir: dir}
 	l := &accounting{fs: fsys, dir: dir, now: time.Now(), acts: c, blind: st == nil}
@@ -38,8 +38,8 @@ func CheckJournals(ctx context.Context, fsys vfs.FS, dir string, st Records, wri
 	return journals, c.damage, err
 }
 
-// CountJournals returns how many journals dir holds, and how many observations
-// are whole in them.
+// CountJournals returns the number of journals in dir, and of the observations that are
+// whole in them.
 func CountJournals(ctx context.Context, fsys vfs.FS, dir string) (journals int, observations uint64, err error) {
 	list, _, err := journalFiles(fsys, dir)
 	if err != nil {
@@ -56,7 +56,7 @@ func CountJournals(ctx context.Context, fsys vfs.FS, dir string) (journals int, 
 	return len(list), observations, nil
 }
 
-// check is what an accounting does for doctor: it reads and reports.
+// check implements acts for doctor: it reads and reports.
 type check struct {
 	ctx    context.Context
 	fs     vfs.FS

@@ -10,9 +10,9 @@ import (
 	"tailscope/internal/series"
 )
 
-// handler receives a journal's contents in order. Byte slices are valid during
-// the call. entries returns how many it has applied: the others lack the
-// definition of their target, or follow what does not decode.
+// handler receives a journal's contents in order. Byte slices are valid during the call.
+// entries returns how many it has applied: the others lack the definition of their
+// target, or follow an entry that does not decode.
 type handler interface {
 	defineSeries(number uint32, s series.Series) error
 	defineTenant(number, marginal uint32, tenant []byte) error
@@ -22,8 +22,8 @@ type handler interface {
 
 var errFrame = errors.New("malformed frame")
 
-// decodePayload plays the payload of one frame. A definition that does not go
-// with what is known is left out: the entries that need it are then not applied.
+// decodePayload passes the payload of one frame to h. It skips a definition that
+// contradicts an earlier one: the entries that need it are not applied.
 func decodePayload(p []byte, h handler, e *entryReader) (applied uint64, err error) {
 	d := reader{b: p}
 	switch d.byte() {
@@ -80,7 +80,7 @@ func decodeDefinition(d *reader, h handler) error {
 	return errFrame
 }
 
-// entryReader walks the entries of one frame.
+// entryReader reads the entries of one frame.
 type entryReader struct {
 	r    reader
 	slot int64
@@ -98,7 +98,8 @@ type entryReader struct {
 	hist        []byte
 }
 
-// next reads one entry; false at the end or when it is malformed, see err.
+// next reads one entry. It returns false at the end, or if the entry is malformed; see
+// err.
 func (e *entryReader) next() bool {
 	r := &e.r
 	if len(r.b) == 0 || r.bad {
@@ -152,7 +153,7 @@ func (e *entryReader) err() error {
 	return nil
 }
 
-// reader takes values off a byte string; bad stays set after the first that is missing.
+// reader reads values from a byte string; bad stays set once one is missing.
 type reader struct {
 	b   []byte
 	bad bool

@@ -12,8 +12,8 @@ import (
 // category names the journal in the disk statistics of a vfs.
 const category vfs.DiskWriteCategory = "tailscope-journal"
 
-// ownerOnly makes a file readable and writable by its owner alone, whatever
-// the umask was. Files in memory have no mode.
+// ownerOnly makes a file readable and writable only by its owner, whatever the umask
+// was. Files in memory have no mode.
 func ownerOnly(f vfs.File) error {
 	fd := f.Fd()
 	if fd == vfs.InvalidFd {
@@ -22,8 +22,8 @@ func ownerOnly(f vfs.File) error {
 	return syscall.Fchmod(int(fd), 0o600)
 }
 
-// createFile makes the file of a journal. It replaces one that holds no frames,
-// which an earlier try could neither write nor remove, and no other.
+// createFile creates the file of a journal. It replaces only a file without frames,
+// which an earlier attempt could neither write nor remove.
 func createFile(fsys vfs.FS, path string) (vfs.File, error) {
 	switch info, err := fsys.Stat(path); {
 	case err == nil && info.Size() <= journalHeader:

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Flush cuts the generation now and puts it; used by tests, shutdown and imports.
+// Flush cuts the generation now and stores it. Tests, shutdown and imports use it.
 func (a *Aggregator) Flush(ctx context.Context) error {
 	a.putMu.Lock()
 	defer a.putMu.Unlock()
@@ -18,7 +18,7 @@ func (a *Aggregator) Flush(ctx context.Context) error {
 	return err
 }
 
-// FlushError returns why the last Flush did not store what had arrived, or nil.
+// FlushError returns why the last Flush stored nothing, or nil.
 func (a *Aggregator) FlushError() error {
 	if err := a.flushError.Load(); err != nil {
 		return *err
@@ -59,7 +59,7 @@ func (a *Aggregator) runFlusher(ctx context.Context) {
 	}
 }
 
-// runSyncer forces the journals to disk every sync interval until ctx is done.
+// runSyncer syncs the journals to disk every sync interval until ctx is done.
 func (a *Aggregator) runSyncer(ctx context.Context) {
 	tick := time.NewTicker(a.o.SyncInterval)
 	defer tick.Stop()
@@ -76,9 +76,9 @@ func (a *Aggregator) runSyncer(ctx context.Context) {
 	}
 }
 
-// syncJournals forces to disk what was written since it last succeeded. A
-// generation whose journal cannot be synced is cut, and put by the flusher soon:
-// what is accepted meanwhile is in a new file. What failed is tried again.
+// syncJournals syncs to disk what was written since its last success. A generation whose
+// journal cannot be synced is cut, and soon stored by the flusher: what is accepted
+// meanwhile is in a new file. A failed sync is tried again.
 func (a *Aggregator) syncJournals() error {
 	a.mu.Lock()
 	var list []*journal
@@ -104,7 +104,7 @@ func (a *Aggregator) syncJournals() error {
 	for _, j := range list {
 		failed(j.sync(), func() { j.dirty, j.unsynced = true, true })
 	}
-	if ack { // after the journals: what it says should be in them
+	if ack { // after the journals, which should hold what it acknowledges
 		failed(a.ack.f.SyncData(), func() { a.ack.dirty = true })
 	}
 	if dir {

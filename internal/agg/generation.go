@@ -9,7 +9,7 @@ import (
 	"tailscope/internal/series"
 )
 
-// cut freezes the open generation and opens the next, if it holds anything.
+// cut freezes the open generation, if it holds anything, and opens the next.
 func (a *Aggregator) cut(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -31,7 +31,7 @@ func (a *Aggregator) cut(now time.Time) {
 		a.streams.expire()
 	}
 	if g.entries == 0 && len(g.records) == 0 && len(a.declared) == 0 && len(a.streams.expired) == 0 {
-		if g.journal != nil && g.journal.torn { // a fresh file under a fresh number
+		if g.journal != nil && g.journal.torn { // continue in a fresh file under a fresh number
 			a.frozen = append(a.frozen, g)
 			a.openGeneration(g.number+1, now)
 		}
@@ -55,7 +55,7 @@ func (a *Aggregator) cut(now time.Time) {
 	a.openGeneration(g.number+1, now)
 }
 
-// putFrozen stores what is frozen, oldest first, and deletes the journals.
+// putFrozen stores the frozen generations, oldest first, and deletes their journals.
 func (a *Aggregator) putFrozen(ctx context.Context) error {
 	for {
 		a.mu.Lock()
@@ -67,7 +67,8 @@ func (a *Aggregator) putFrozen(ctx context.Context) error {
 		recs, meta, ids := a.reg.series, a.reg.meta, a.reg.ids
 		a.mu.Unlock()
 
-		// What this generation holds of them does not change until it is stored.
+		// The part of the tables that this generation uses does not change until it is
+		// stored.
 		lost := makeTotals(g, recs)
 		batch := a.build.batch(g, meta, ids)
 		batch.Writer, batch.Generation, batch.Resolution = a.o.Writer, g.number, series.Base
@@ -95,8 +96,8 @@ func (a *Aggregator) putFrozen(ctx context.Context) error {
 	}
 }
 
-// makeTotals adds the Total cells of a frozen generation, from its Marginals.
-// It says how many could not be added.
+// makeTotals adds the Total cells of a frozen generation, made from its Marginals. It
+// returns how many could not be added.
 func makeTotals(g *generation, recs list[seriesRec]) (lost int) {
 	if g.totals {
 		return 0

@@ -51,7 +51,7 @@ const (
 	journalHeader = 36
 	frameHeader   = 28
 	maxFrame      = 1 << 30
-	definitions   = 4 << 10 // bytes of a frame of definitions, about
+	definitions   = 4 << 10 // target size in bytes of a frame of definitions
 
 	frameDefinitions = 1
 	frameEntries     = 2
@@ -74,29 +74,29 @@ var crcTable = crc32.MakeTable(crc32.Castagnoli)
 type journal struct {
 	fs    vfs.FS
 	path  string
-	mu    sync.Mutex // orders sync and close
-	f     vfs.File   // nil for one that was replayed, or is closed
+	mu    sync.Mutex // guards sync and close
+	f     vfs.File   // nil if it was replayed, or is closed
 	seed  uint32     // see frameSeed
-	size  int64      // of what is whole: the next write begins here
+	size  int64      // of the whole frames: the next write begins here
 	frame uint32     // number of the last frame
-	dirty bool       // written since the last sync that succeeded
-	// unsynced says that a sync failed. The system may have dropped what it could
-	// not write, and a later sync would succeed without it: only the store can
-	// still make the generation durable, from memory.
+	dirty bool       // written since the last successful sync
+	// unsynced reports that a sync failed. The system may have dropped what it could not
+	// write, and a later sync would succeed without it: only the store can still make
+	// the generation durable, from memory.
 	unsynced bool
-	torn     bool // a write failed and may yet be there whole: no more may follow
+	torn     bool // a write failed and may still be whole on disk: nothing may follow it
 }
 
 func journalPath(dir string, generation uint64) string {
 	return vfs.Default.PathJoin(dir, fmt.Sprintf("generation-%020d.journal", generation))
 }
 
-// storedPath is what the journal is called once its generation has been put.
+// storedPath returns the path of the journal once its generation has been put.
 func storedPath(dir string, generation uint64) string {
 	return vfs.Default.PathJoin(dir, fmt.Sprintf("generation-%020d.stored", generation))
 }
 
-// header is what the journal of a generation begins with.
+// header is the header of a journal.
 type header struct {
 	generation, previous, before uint64
 }
@@ -123,8 +123,8 @@ func (h header) append(dst []byte) []byte {
 	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[at:], crcTable))
 }
 
-// write appends b whole or not at all: what a failed write left behind is
-// written over by the next.
+// write appends b whole or not at all: the next write overwrites what a failed one left
+// behind.
 func (j *journal) write(b []byte) error {
 	if j.torn {
 		return fmt.Errorf("journal %s: an earlier write failed", j.path)
@@ -150,7 +150,7 @@ func (j *journal) close() error {
 	return err
 }
 
-// sync forces the journal to disk, unless it is closed.
+// sync syncs the journal to disk, unless it is closed.
 func (j *journal) sync() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -169,7 +169,7 @@ func (j *journal) remove() error {
 	return err
 }
 
-// rename closes the journal and gives it another name.
+// rename closes the journal and renames it to path.
 func (j *journal) rename(path string) error {
 	err := j.close()
 	if path != j.path {
@@ -190,13 +190,14 @@ type frame struct {
 	sum     uint32 // of the payload
 }
 
-// frameSeed makes the checksums of frames' headers those of one generation.
+// frameSeed returns the seed that binds the checksums of frames' headers to one
+// generation.
 func frameSeed(generation uint64) uint32 {
 	return crc32.Checksum(binary.LittleEndian.AppendUint64(nil, generation), crcTable)
 }
 
-// sealFrame fills in what the header of the frame that begins at start says of
-// its payload, which is the rest of b.
+// sealFrame fills in the length, entries and checksum in the header of the frame that
+// begins at start and ends with b.
 func sealFrame(b []byte, start, entries int) {
 	h, payload := b[start:start+frameHeader], b[start+frameHeader:]
 	binary.LittleEndian.PutUint32(h, uint32(len(payload)))
@@ -211,7 +212,7 @@ func placeFrame(h []byte, seed, number uint32, before uint64) {
 	binary.LittleEndian.PutUint32(h[24:], crc32.Update(seed, crcTable, h[:24]))
 }
 
-// parseFrame reads a frame's header; ok says that its checksum matches.
+// parseFrame parses a frame's header; ok reports whether its checksum matches.
 func parseFrame(h []byte, seed uint32) (f frame, ok bool) {
 	f = frame{
 		length: binary.LittleEndian.Uint32(h), number: binary.LittleEndian.Uint32(h[4:]), before: binary.LittleEndian.Uint64(h[8:]),

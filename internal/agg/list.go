@@ -1,7 +1,7 @@
 package agg
 
-// list is a slice that grows without moving what it holds: nothing is copied,
-// and whoever has a copy of the list sees what it held then.
+// list is a slice that grows without moving its elements. A copy of the list keeps the
+// elements that it had when it was made.
 type list[T any] struct {
 	pages [][]T
 	n     int
@@ -24,7 +24,7 @@ func newList[T any](n int) list[T] {
 
 func (p *list[T]) at(i uint32) *T { return &p.pages[i>>pageBits][i&(pageLen-1)] }
 
-// get is at of any number; what is not there is as number 0.
+// get returns element i, or element 0 if i is out of range.
 func (p *list[T]) get(i uint32) *T {
 	if int(i) >= p.n {
 		i = 0
@@ -40,7 +40,7 @@ func (p *list[T]) push(v T) {
 	*p.at(uint32(p.n - 1)) = v
 }
 
-// trim leaves the first n values.
+// trim keeps the first n values.
 func (p *list[T]) trim(n int) {
 	for p.n > n {
 		p.n--

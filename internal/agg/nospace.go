@@ -8,7 +8,7 @@ import (
 	"tailscope/internal/store"
 )
 
-// noSpace marks an error that says that the disk is full.
+// noSpace wraps err with store.ErrFull if it reports a full disk.
 func noSpace(err error) error {
 	if isNoSpace(err) {
 		return fmt.Errorf("%w (%w)", store.ErrFull, err)

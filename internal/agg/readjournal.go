@@ -12,38 +12,37 @@ import (
 	"tailscope/internal/store"
 )
 
-// account says what reading one journal came to.
+// account is the result of reading one journal.
 type account struct {
-	format byte   // 0: nothing of a journal was found
+	format byte   // 0 if nothing of a journal was found
 	header header // of format 3; without previous where the header is damaged
 	placed bool   // header.before and end are known
 	end    uint64 // position behind the last whole frame
 
 	applied uint64
 	lost    uint64 // entries missing between whole frames, or whose definition is
-	unknown bool   // of what is missing it is not known how many entries it held
+	unknown bool   // something is missing of which the number of entries is not known
 
-	damage   string // what the first damage is, empty if there is none
+	damage   string // the first damage; empty if there is none
 	damageAt int64
 
 	tail        int64  // bytes behind the last whole frame
-	tailAt      int64  // where they begin
+	tailAt      int64  // their offset
 	tailDamage  string // why they do not look like a write that was cut short; empty if they do
-	tailEntries int64  // what they held if they are a frame, -1 if that is not known
+	tailEntries int64  // their entries if they are a frame, -1 if that is not known
 
 	from, to int64 // times of the first and last commit that is whole, Unix milliseconds
 }
 
-// found notes damage at an offset.
+// found records damage at an offset.
 func (a *account) found(at int64, why string) {
 	if a.damage == "" {
 		a.damage, a.damageAt = why, at
 	}
 }
 
-// readJournal plays to h every frame of a journal that is whole. What is
-// damaged it passes over, and says so in the account. The error is one of
-// opening, or store.ErrVersion.
+// readJournal passes every whole frame of a journal to h. It skips damage and records it
+// in the account. The error is one of opening the file, or store.ErrVersion.
 func readJournal(fsys vfs.FS, path string, generation uint64, h handler) (*account, error) {
 	f, err := fsys.Open(path)
 	if err != nil {
@@ -68,11 +67,11 @@ func decodeJournal(f io.ReaderAt, size int64, path string, generation uint64, h 
 	case why == "":
 		r.oldFrames(oldHeader)
 	case size == 0 || r.zeros(0):
-		a.tail = size // lengthened by zeros before anything was there
+		a.tail = size // lengthened by zeros before anything was written
 	case r.err == nil && size <= journalHeader:
-		a.tail = size // cut short when it was made: no request came after
+		a.tail = size // cut short when it was created: no request followed
 	default:
-		// The header is damaged: what follows tells the format.
+		// The header is damaged: the frames determine the format.
 		if r.err != nil {
 			why = r.err.Error()
 		}
@@ -112,7 +111,7 @@ type journalReader struct {
 	last    uint32 // number of the last whole frame
 	from    int64
 	buf     []byte
-	err     error // of reading the file
+	err     error // from reading the file
 	entry   entryReader
 }
 
@@ -122,8 +121,8 @@ const (
 	oldFrame  = 8
 )
 
-// bytes returns n bytes at an offset, valid until the next call; fewer where
-// the file cannot be read.
+// bytes returns n bytes at an offset, valid until the next call; fewer where the file
+// cannot be read.
 func (r *journalReader) bytes(at int64, n int) []byte {
 	if at < r.from || at+int64(n) > r.from+int64(len(r.buf)) {
 		k := int(min(int64(max(n, readAhead)), r.size-at))
@@ -131,7 +130,7 @@ func (r *journalReader) bytes(at int64, n int) []byte {
 			r.buf = make([]byte, k)
 		}
 		got, err := 0, error(nil)
-		for range 3 { // what cannot be read now may be readable in a moment
+		for range 3 { // a failed read may succeed in a moment
 			if got, err = r.f.ReadAt(r.buf[:k], at); got == k {
 				break
 			}
@@ -148,7 +147,7 @@ func (r *journalReader) bytes(at int64, n int) []byte {
 	return b[:min(n, len(b))]
 }
 
-// readHeader returns the format, or what is wrong with the header.
+// readHeader returns the format, or why the header is invalid.
 func (r *journalReader) readHeader(head []byte) (format byte, why string) {
 	a := &r.account
 	if len(head) < oldHeader || string(head[:7]) != journalMagic[:7] {
@@ -173,7 +172,7 @@ func (r *journalReader) readHeader(head []byte) (format byte, why string) {
 	return 0, "its header's checksum does not match"
 }
 
-// What is found where a frame should begin.
+// The states of what lies where a frame should begin.
 const (
 	whole      = iota
 	badPayload // the header is whole
@@ -190,7 +189,7 @@ func (r *journalReader) frameAt(at int64) (f frame, state int) {
 	return r.frameUnder(h, at)
 }
 
-// frameUnder is frameAt with a header of the caller's.
+// frameUnder is frameAt with the caller's header.
 func (r *journalReader) frameUnder(h []byte, at int64) (f frame, state int) {
 	f, ok := parseFrame(h, r.seed)
 	if !ok || f.length > maxFrame || f.number <= r.last || r.account.placed && f.before < r.account.end {
@@ -205,9 +204,9 @@ func (r *journalReader) frameUnder(h []byte, at int64) (f frame, state int) {
 	return f, whole
 }
 
-// restoreFrame returns the frame at an offset whose header is damaged, if its
-// length alone is, which ends where the next whole frame or the file does, or any
-// one byte. Both checksums must match what is restored.
+// restoreFrame returns the frame at an offset whose header is damaged, if the damage is
+// in its length alone, which then ends where the next whole frame or the file does, or
+// in any one byte. Both checksums must match the restored header.
 func (r *journalReader) restoreFrame(at int64) (frame, bool) {
 	var h [frameHeader]byte
 	if copy(h[:], r.bytes(at, frameHeader)) < frameHeader {
@@ -250,7 +249,7 @@ func (r *journalReader) frames(at int64) {
 		}
 		from, why := at+1, "a frame's header does not match its checksum"
 		if state == badPayload {
-			// What looks like a frame inside of it is a sender's.
+			// A frame inside its payload is a sender's data.
 			from, why = at+frameHeader+int64(f.length), "a frame does not match its checksum"
 		}
 		if r.err != nil {
@@ -272,7 +271,7 @@ func (r *journalReader) frames(at int64) {
 	}
 }
 
-// play applies a frame that is whole.
+// play passes a whole frame to the handler.
 func (r *journalReader) play(f frame, payload []byte, at int64) {
 	a := &r.account
 	if !a.placed {
@@ -290,7 +289,7 @@ func (r *journalReader) play(f frame, payload []byte, at int64) {
 	r.seen(payload)
 }
 
-// seen notes the time of a frame of entries.
+// seen records the time of a frame of entries.
 func (r *journalReader) seen(payload []byte) {
 	d := reader{b: payload}
 	if d.byte() != frameEntries {
@@ -304,8 +303,8 @@ func (r *journalReader) seen(payload []byte) {
 	}
 }
 
-// search returns where the next whole frame begins, from an offset on. What
-// cannot be read it passes over, in steps that double: each may take seconds.
+// search returns the offset of the next whole frame, from an offset on. It skips what
+// cannot be read in steps that double: each read may take seconds.
 func (r *journalReader) search(from int64) (at int64, found bool) {
 	step := int64(4 << 10)
 	for at = from; at+frameHeader <= r.size; at++ {
@@ -315,7 +314,7 @@ func (r *journalReader) search(from int64) (at int64, found bool) {
 			step *= 2
 			continue
 		}
-		// Most of what is not a header is told by its length and number.
+		// The length and number reject most of what is not a header.
 		n := binary.LittleEndian.Uint32(h)
 		if n == 0 || int64(n) > r.size-at-frameHeader || binary.LittleEndian.Uint32(h[4:])-r.last-1 > 1<<30 {
 			continue
@@ -327,7 +326,7 @@ func (r *journalReader) search(from int64) (at int64, found bool) {
 	return r.size, false
 }
 
-// zeros says whether there are only zeros from an offset on.
+// zeros reports whether the file has only zeros from an offset on.
 func (r *journalReader) zeros(at int64) bool {
 	for at < r.size {
 		b := r.bytes(at, int(min(readAhead, r.size-at)))
@@ -344,13 +343,13 @@ func (r *journalReader) zeros(at int64) bool {
 	return true
 }
 
-// endsInZeros says whether the file, from an offset on, ends in more zeros than
-// a frame does: a file system may lengthen a file before its data is there.
+// endsInZeros reports whether the file, from an offset on, ends in more zeros than a
+// frame can: a file system may lengthen a file before its data is there.
 func (r *journalReader) endsInZeros(at int64) bool {
 	return r.zeros(max(at, r.size-16))
 }
 
-// oldFrameAt returns the payload's length of a frame of format 1 or 2.
+// oldFrameAt returns the length of the payload of a frame of format 1 or 2.
 func (r *journalReader) oldFrameAt(at int64) (n, state int) {
 	h := r.bytes(at, oldFrame)
 	if len(h) < oldFrame {
@@ -368,8 +367,8 @@ func (r *journalReader) oldFrameAt(at int64) (n, state int) {
 	return int(length), whole
 }
 
-// oldFrames plays the frames of a journal of format 1 or 2 from an offset on.
-// How much is missing between them is not known.
+// oldFrames plays the frames of a journal of format 1 or 2 from an offset on. It is not
+// known how much is missing between them.
 func (r *journalReader) oldFrames(at int64) {
 	a := &r.account
 	for at < r.size {
@@ -397,7 +396,7 @@ func (r *journalReader) oldFrames(at int64) {
 	}
 }
 
-// oldSearch looks for a frame of format 1 or 2, whose header has no checksum.
+// oldSearch finds a frame of format 1 or 2, whose header has no checksum.
 func (r *journalReader) oldSearch(from int64) (at int64, found bool) {
 	for at = from; at+oldFrame < r.size; at++ {
 		h := r.bytes(at, oldFrame+1)

@@ -65,7 +65,7 @@ func (a *Aggregator) recover(ctx context.Context, now time.Time) error {
 	a.position = max(acc.at, acc.ack.position)
 	a.lastJournal = max(acc.newest, acc.ack.generation, acc.flushed)
 	a.prune(ctx)
-	if !acc.acked { // from now on it says something
+	if !acc.acked { // from now on it holds a mark
 		if err := a.ack.begin(mark{acc.last, a.position}); err != nil {
 			return fmt.Errorf("file of acknowledgements in %s: %w", a.o.Dir, noSpace(err))
 		}
@@ -73,14 +73,14 @@ func (a *Aggregator) recover(ctx context.Context, now time.Time) error {
 	}
 	a.openGeneration(acc.last+1, now)
 	if acc.moved {
-		// What was found missing is missing once.
+		// What was reported missing is reported once.
 		a.open.records = append(a.open.records, positionRecord(a.position))
 	}
 	return nil
 }
 
-// openAcknowledged opens the file of acknowledgements. One that cannot be read
-// is set aside.
+// openAcknowledged opens the file of acknowledgements. It sets aside one that cannot be
+// read.
 func (a *Aggregator) openAcknowledged(acc *accounting) (err error) {
 	a.ack, acc.ack, acc.acked, err = openAcknowledged(a.o.FS, a.o.Dir)
 	var unreadable *unreadableError
@@ -97,15 +97,14 @@ func (a *Aggregator) openAcknowledged(acc *accounting) (err error) {
 	return err
 }
 
-// start is what an accounting does at a start: it replays, and sets aside what
-// is damaged.
+// start implements acts for Open: it replays journals, and sets aside damaged ones.
 type start struct {
 	a   *Aggregator
 	ctx context.Context
 	now time.Time
-	g   *generation // of the journal that was read last
+	g   *generation // generation of the journal read last
 
-	journals int // of which something was replayed
+	journals int // journals of which something was replayed
 	back     restored
 }
 
@@ -116,7 +115,7 @@ func (s *start) read(f found) (*account, error) {
 	return readJournal(a.o.FS, f.path(a.o.Dir), f.generation, &replayer{a: a, g: s.g})
 }
 
-// put puts what was read under its generation.
+// put stores what was read as its generation.
 func (s *start) put(f found, j *journal, acc *account, position uint64) error {
 	a, g := s.a, s.g
 	a.stats.Replayed += g.entries
@@ -124,7 +123,7 @@ func (s *start) put(f found, j *journal, acc *account, position uint64) error {
 		a.stats.Recovered += g.entries
 	}
 	if g.entries == 0 {
-		g.cells.release() // the journal goes when its end has been judged
+		g.cells.release() // the journal is deleted once its end is judged
 		return nil
 	}
 	s.journals++
@@ -159,7 +158,7 @@ func (s *start) torn(j *journal, bytes int64) {
 	s.a.o.Logger.Warn("journal ends in a request that was not acknowledged", "journal", j.path, "bytes", bytes)
 }
 
-// damaged notes and logs damage.
+// damaged records and logs damage.
 func (a *Aggregator) damaged(d store.Damage) {
 	d.Part = "journal"
 	a.damageMu.Lock()
@@ -173,10 +172,10 @@ func (a *Aggregator) damaged(d store.Damage) {
 	a.o.Logger.Error("damage found in the journal; what is whole was replayed", "file", d.File, "reason", d.Reason, "lost", d.Lost, "observations", d.Observations)
 }
 
-// setAside copies a file to the directory of damaged ones, or moves it there,
-// under a name, and returns where the operator finds it. What fails is logged: the program
-// must start. A file that cannot go there stays beside the journals under
-// another name, because its own goes when its generation is stored.
+// setAside copies or moves a file to the directory of damaged ones, under name, and
+// returns its new path. It logs a failure: the program must start. A file that cannot go
+// there is renamed beside the journals, because its own name is deleted when its
+// generation is stored.
 func (a *Aggregator) setAside(path, name string, move bool) string {
 	to, err := a.setAsideIn(a.o.DamagedDir, path, name, move)
 	if err == nil {
@@ -197,7 +196,7 @@ func (a *Aggregator) setAsideIn(dir, path, name string, move bool) (string, erro
 		if _, err := a.o.FS.Stat(to); errors.Is(err, fs.ErrNotExist) {
 			break
 		} else if err == nil && !move && sameSize(a.o.FS, path, to) {
-			return to, nil // of an earlier start that did not get far
+			return to, nil // an earlier start made it and failed later
 		}
 		to = a.o.FS.PathJoin(dir, fmt.Sprintf("%s-%d", name, i))
 	}
@@ -229,7 +228,8 @@ func millis(t int64) time.Time {
 	return time.UnixMilli(t)
 }
 
-// keep keeps the journal of a generation that was put until tables hold it. Needs putMu.
+// keep keeps the journal of a generation that was put until tables hold it. The caller
+// holds putMu.
 func (a *Aggregator) keep(generation uint64, j *journal) {
 	if err := j.rename(storedPath(a.o.Dir, generation)); err != nil {
 		a.o.Logger.Warn("stored journal not renamed; the next start does", "err", err)
@@ -248,14 +248,14 @@ func (a *Aggregator) countKept(grown int64) {
 	a.mu.Unlock()
 }
 
-// tableWriter is a store that writes its tables when it is asked to.
+// tableWriter is a store that can write its tables on request.
 type tableWriter interface {
 	WriteTables(ctx context.Context) error
 }
 
-// prune deletes the journals that tables make redundant, and asks for tables
-// when those that are kept become many. What fails is logged and done with the
-// next generation. Needs putMu.
+// prune deletes the journals that tables make redundant, and asks the store for tables
+// when many journals are kept. It logs a failure; the next generation tries again. The
+// caller holds putMu.
 func (a *Aggregator) prune(ctx context.Context) {
 	if len(a.kept) == 0 || a.keepAll {
 		return

@@ -9,10 +9,10 @@ import (
 	"tailscope/internal/store"
 )
 
-// tableLoser is a store that goes on without tables that are damaged, so that
-// it may lack what it had of a generation that it counts as put.
+// tableLoser is a store that goes on without damaged tables, so that it may lack part of
+// a generation that it counts as put.
 type tableLoser interface {
-	// LostTables reports whether that has happened since ClearLostTables was called.
+	// LostTables reports whether tables were lost since ClearLostTables was called.
 	LostTables() (bool, error)
 	ClearLostTables() error
 	// Restore puts what is missing of a generation; with check it only counts that.
@@ -23,13 +23,12 @@ type tableLoser interface {
 type restored struct {
 	generations int
 	points      int
-	postponed   bool // there was no room: the next start tries again
+	postponed   bool // the disk was full: the next start tries again
 }
 
-// restore puts back what lost tables held of a generation, as far as its
-// journal tells. Where that is in doubt the journal is set aside and its
-// observations are reported: up to so many are lost. The journal is kept only if there was
-// no room in the store.
+// restore puts back what lost tables held of a generation, as far as its journal shows.
+// In doubt it sets the journal aside and reports its observations: at most so many are
+// lost. It keeps the journal only if the disk is full.
 func (s *start) restore(f found, j *journal) (acc *account, keep bool, err error) {
 	a := s.a
 	st, ok := a.st.(tableLoser)
@@ -53,7 +52,7 @@ func (s *start) restore(f found, j *journal) (acc *account, keep bool, err error
 	if err == nil && back.Back > 0 {
 		s.back.generations++
 		s.back.points += back.Back
-		// From here on the journal may go.
+		// From here on the journal may be deleted.
 		if w, ok := a.st.(tableWriter); ok {
 			err = w.WriteTables(s.ctx)
 		}
@@ -90,7 +89,7 @@ func (s *start) restoreCells(st tableLoser, g *generation, check bool) (store.Re
 	return r, err
 }
 
-// endRestore says what was put back, and that it has been.
+// endRestore logs what was put back, and records that it has been.
 func (s *start) endRestore() error {
 	if s.back.generations > 0 {
 		s.damaged(store.Damage{File: s.a.o.Dir, Found: s.now,

@@ -18,10 +18,10 @@ import (
 // 128-bit hash of resource, scope, metric name, unit, temporality and attributes.
 type StreamID [2]uint64
 
-// streams remembers the last value of each incoming stream, so that what
-// happened since can be told from the next (ENGINE 8). It is part of what a
-// generation stores, and a journal replays into it by the same path, so that
-// no difference is counted twice or lost over a crash. Guarded by Aggregator.mu.
+// streams remembers the last value of each incoming stream, from which the next value's
+// increase is computed (ENGINE 8). It is part of what a generation stores, and a journal
+// replays into it by the same path, so that a crash neither repeats nor loses a
+// difference. Guarded by Aggregator.mu.
 type streams struct {
 	byID      map[StreamID]*stream
 	resources map[uint64]*resource
@@ -31,44 +31,44 @@ type streams struct {
 	size      int64
 	resets    uint64
 
-	space         int64          // bytes that decoded lasts may yet take
+	space         int64          // bytes left for decoded values
 	current, last hist.Histogram // scratch
 	out           []byte
 }
 
 type stream struct {
-	start, time int64 // Unix nanoseconds, as the sender gave them
-	seen        int64 // our clock, Unix milliseconds
+	start, time int64 // Unix nanoseconds, by the sender's clock
+	seen        int64 // Unix milliseconds, by the server's clock
 	total       float64
 	last        []byte          // the last cumulative histogram; nil for numbers
-	decoded     *hist.Histogram // the same, if there is room for it; see assign
+	decoded     *hist.Histogram // the same, decoded, if memory allows; see assign
 	changed     bool
-	idle        uint8 // hours of running since it was seen last
+	idle        uint8 // hours of running since it was last seen
 }
 
 type resource struct {
-	first, seen int64 // our clock, Unix milliseconds
+	first, seen int64 // Unix milliseconds, by the server's clock
 	changed     bool
 	idle        uint8 // see stream
 }
 
-// expireAfter is the number of idle hours after which a stream is forgotten. They
-// are counted, not read off the clock: one that leaps ahead makes nothing idle.
+// expireAfter is the number of idle hours after which a stream is forgotten. They are
+// hours of running, not of the clock: a clock that leaps ahead makes nothing idle.
 const expireAfter = 24
 
-// idleHours returns how long what was seen at a moment is taken to have been idle
-// at a start. If it is too long, another hour of running decides.
+// idleHours returns the idle hours, at a start, of a stream that was last seen at a
+// moment. One that has been idle for too long gets another hour of running.
 func idleHours(seen, nowMillis int64) uint8 {
 	return uint8(min(max((nowMillis-seen)/time.Hour.Milliseconds(), 0), expireAfter))
 }
 
-// beyond reports whether a moment that our clock had reached is ahead of it by more
-// than senders may be: the clock had leapt ahead, and is back.
+// beyond reports whether a moment recorded by the server's clock is more than an hour
+// ahead of it: the clock had leapt ahead, and is back.
 func beyond(millis, nowMillis int64) bool { return millis-nowMillis > time.Hour.Milliseconds() }
 
-const streamBytes = 136 // of a stream without its histogram, map entry included
+const streamBytes = 136 // of a stream without its histogram, with its map entry
 
-// newStreams remembers the last histograms decoded as far as they fit into room bytes.
+// newStreams returns streams that keep last histograms decoded within space bytes.
 func newStreams(space int64) *streams {
 	return &streams{byID: map[StreamID]*stream{}, resources: map[uint64]*resource{}, space: space}
 }
@@ -114,9 +114,9 @@ const (
 	malformed
 )
 
-// cumulative takes a stream's next value and returns the histogram to add, in
-// its binary form, valid until the next call. The value comes encoded and, if
-// current is not nil, as it was before; current is not retained.
+// cumulative records a stream's next value and returns the histogram to add, in its
+// binary form, valid until the next call. The value comes encoded and, if current is not
+// nil, also decoded; current is not retained.
 func (s *streams) cumulative(id StreamID, res uint64, start, at int64, encoded []byte, current *hist.Histogram, nowMillis int64) ([]byte, verdict) {
 	first := s.firstSight(res, nowMillis)
 	v, known := s.byID[id]
@@ -130,8 +130,9 @@ func (s *streams) cumulative(id StreamID, res uint64, start, at int64, encoded [
 	}
 	whole, anew := false, false
 	if known && start != 0 && start < v.start {
-		// From an incarnation that has ended, or a second sender under the same
-		// identity. If the newer one is silent, a clock was set back: begin anew.
+		// The value is from an incarnation that has ended, or from a second sender under
+		// the same identity. If the newer one is silent, a clock was set back: begin
+		// anew.
 		if nowMillis-v.seen < (5*time.Minute).Milliseconds() && !back {
 			return nil, outOfOrder
 		}
@@ -181,9 +182,8 @@ func (s *streams) cumulative(id StreamID, res uint64, start, at int64, encoded [
 	return out, result
 }
 
-// difference returns the value that came less the last of v; reset says that
-// the last is not contained in it. The schema may have become coarser or finer
-// in between.
+// difference returns the new value minus the last of v; reset reports that the new value
+// does not contain the last. The schema may have become coarser or finer in between.
 func (s *streams) difference(v *stream, encoded []byte, current *hist.Histogram) (out []byte, reset bool, err error) {
 	c, l := &s.current, v.decoded
 	if current != nil {
@@ -210,9 +210,9 @@ func (s *streams) difference(v *stream, encoded []byte, current *hist.Histogram)
 	return s.out, false, err
 }
 
-// assign makes to equal to from in what a histogram's fields say, keeping to's
-// memory. What a histogram knows of its sum beyond Sum is left out, so that a
-// difference is the same whether its parts were handed over or decoded.
+// assign copies the fields of from into to, reusing to's memory. It leaves out the
+// precision of the sum beyond Sum, so that a difference is the same whether its parts
+// were decoded or handed over.
 func assign(to, from *hist.Histogram) {
 	positive := append(to.Positive.Counts[:0], from.Positive.Counts...)
 	negative := append(to.Negative.Counts[:0], from.Negative.Counts...)
@@ -225,7 +225,7 @@ func assign(to, from *hist.Histogram) {
 	}
 }
 
-// keep remembers the value decoded, if it came so and there is room.
+// keep remembers the value decoded, if it came so and memory allows.
 func (s *streams) keep(v *stream, current *hist.Histogram) {
 	had := decodedBytes(v.decoded)
 	if current == nil || s.space+had < decodedBytes(current) {
@@ -241,7 +241,7 @@ func (s *streams) keep(v *stream, current *hist.Histogram) {
 	s.space -= grown
 }
 
-// decodedBytes is the memory of a histogram, as if its bounds were its own.
+// decodedBytes returns the memory of a histogram, as if it owned its bounds.
 func decodedBytes(h *hist.Histogram) int64 {
 	if h == nil {
 		return 0
@@ -249,8 +249,8 @@ func decodedBytes(h *hist.Histogram) int64 {
 	return int64(unsafe.Sizeof(*h)) + 8*int64(cap(h.Positive.Counts)+cap(h.Negative.Counts)+cap(h.Bounds))
 }
 
-// delta adds an increment to a stream's running total and returns the total
-// with the time of its sample, which goes backwards only with our clock.
+// delta adds an increment to a stream's running total and returns the total with the
+// time of its sample, which goes backwards only with the server's clock.
 func (s *streams) delta(id StreamID, millis int64, inc float64, nowMillis int64) (int64, float64) {
 	v, ok := s.byID[id]
 	if !ok {
@@ -267,8 +267,8 @@ func (s *streams) delta(id StreamID, millis int64, inc float64, nowMillis int64)
 	return v.time / 1e6, v.total
 }
 
-// expire forgets streams and resources that have been idle for too long. It is
-// called each hour.
+// expire forgets streams and resources that have been idle for too long. It runs each
+// hour.
 func (s *streams) expire() {
 	for id, v := range s.byID {
 		if v.idle++; v.idle > expireAfter {
@@ -354,7 +354,7 @@ func (v *stream) append(b []byte) []byte {
 
 var errRecord = errors.New("malformed record")
 
-// restore takes a record written by cut.
+// restore reads a record that cut returned.
 func (s *streams) restore(key, value []byte, nowMillis int64) error {
 	r := reader{b: value}
 	if r.byte() != 1 {

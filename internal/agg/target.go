@@ -12,9 +12,9 @@ import (
 	"tailscope/internal/series"
 )
 
-// A Target's low 32 bits number an entry of registry.targets; the 30 above are
-// its incarnation, which changes when the entry is reused; the top two are the
-// kind of its series plus one.
+// A Target's low 32 bits number an entry of registry.targets; the 30 above are its
+// incarnation, which changes when the entry is reused; the top two are the kind of its
+// series plus one.
 func makeTarget(index, incarnation uint32, k series.Kind) Target {
 	return Target(index) | Target(incarnation&(1<<30-1))<<32 | Target(k+1)<<62
 }
@@ -23,75 +23,75 @@ func (t Target) index() uint32       { return uint32(t) }
 func (t Target) incarnation() uint32 { return uint32(t>>32) & (1<<30 - 1) }
 func (t Target) kind() series.Kind   { return series.Kind(t>>62) - 1 }
 
-// target is what one identity updates. 40 bytes, no pointers.
+// target holds the series that one identity updates: 40 bytes, without pointers.
 type target struct {
-	full, marginal uint32 // series; marginal is 0 if there is none
+	full, marginal uint32 // series numbers; marginal is 0 if there is none
 	incarnation    uint32
-	generation     uint32 // the last that used it, and in whose journal it is defined
-	hits           uint32 // weight since it was last told to the sketch
+	generation     uint32 // the last generation that used it, whose journal defines it
+	hits           uint32 // weight that the sketch has not counted yet
 	service        uint32 // index into registry.services
-	tenant         uint64 // 0: none
+	tenant         uint64 // hash; 0 for none
 	born           uint32 // the generation that was open when it was made
 	state          uint8
-	folded         bool // its tenant has a name, which is not kept
+	folded         bool // its tenant's name was folded
 	request        bool // a span of kind server or consumer
-	derived        bool // of SpanSelf: its weight is not the tenant's, whose spans have been counted
+	derived        bool // of SpanSelf: not part of the tenant's weight, which counts the spans
 }
 
 const (
 	targetFree = iota
 	targetLive
-	targetRetired // no longer found, but batches begun earlier may still hold it
+	targetRetired // not found any more, but earlier batches may still hold it
 )
 
-// seriesRec is what the registry knows of a series beside its labels.
+// seriesRec is the registry's record of a series beside its labels.
 type seriesRec struct {
 	defined    uint32 // the last generation whose journal defines it
-	generation uint32 // the last generation that has a cell of it
-	refs       uint32 // targets and marginals that lead to it
+	generation uint32 // the last generation with a cell of it
+	refs       uint32 // number of targets and marginals that refer to it
 	total      uint32 // for a marginal: its Total series
 	live       bool
-	tenant     bool // a Full one that differs from its marginals in tenant and instance only
+	tenant     bool // a Full one that differs from its marginal in tenant and instance only
 }
 
 // registry numbers the active series and targets. Guarded by Aggregator.mu.
 type registry struct {
 	o *Options
 
-	targets list[target] // number 0 is none
+	targets list[target] // number 0 is never used
 	keys    []series.ID
 	lookup  series.Table // targets by key
 	unused  []uint32
 
-	incarnation uint32 // at least that of any target whose entry was given back
+	incarnation uint32 // at least that of any target whose entry was freed
 
 	graves []grave
 
-	series     list[seriesRec] // number 0 is none
+	series     list[seriesRec] // number 0 is never used
 	meta       list[series.Series]
 	ids        []series.ID
 	byID       series.Table // series by identity
 	idle       []uint32     // numbers free for reuse
-	orphans    []uint32     // series without references, waiting for their last flush
+	orphans    []uint32     // series without references that wait for their last flush
 	labelBytes int64
 
-	services   []*service // number 0 is none
+	services   []*service // number 0 is never used
 	serviceOf  map[string]uint32
 	families   map[string]*familyName
 	foldedTens uint64
 	foldedOps  uint64
 	foldedVals uint64
 
-	// groups finds what the identities that differ in nothing but the tenant
-	// have in common; emptied whenever folding may come out differently.
+	// groups holds the common part of identities that differ only in the tenant. It is
+	// emptied whenever folding may give other results.
 	groups map[series.ID]*group
 
 	builder labels.ScratchBuilder
 	idBuf   []byte
 	epoch   uint32
-	pressed bool // tenants were folded for want of memory since the epoch began
+	pressed bool // tenants were folded for lack of memory since the epoch began
 
-	tenantBytes int64 // of the services' tables, as of the last sweep
+	tenantBytes int64 // bytes of the services' tables, as of the last sweep
 
 	generation uint32 // the open one
 }
@@ -104,12 +104,12 @@ type familyName struct {
 
 type grave struct{ target, epoch uint32 }
 
-// group is an identity without its tenant, its values bounded. A tenant that
-// is new to a group costs two entries in tables and its labels.
+// group is an identity without its tenant, with bounded values. A tenant that is new to
+// a group costs two entries in tables and its labels.
 type group struct {
 	service  uint32
 	marginal uint32
-	full     series.ID // of the Full series, but for the tenant
+	full     series.ID // of the Full series, without the tenant
 	folded   series.ID // of the Full series of folded tenants
 	names    names
 	ops      uint64 // its operations and other values that were folded
@@ -118,10 +118,10 @@ type group struct {
 
 const maxGroups = 1 << 17
 
-// spanKey is what an identity is looked up by.
+// spanKey is the key of an identity in look-ups.
 type spanKey struct {
 	group, target series.ID
-	label         series.ID // what the tenant adds to the identity of a series
+	label         series.ID // the part of a series' identity that the tenant adds
 	tenant        uint64    // see tenantHash
 }
 
@@ -134,7 +134,7 @@ type service struct {
 	marginals int
 }
 
-// Label values bounded by arrival; forgotten when no active series has them.
+// Label values are bounded by arrival, and forgotten when no active series has them.
 const (
 	dimOperation = iota
 	dimVersion
@@ -148,7 +148,7 @@ var dimLabels = [boundDims]string{series.LabelOperation, series.LabelVersion, se
 
 const (
 	maxServices  = 5000
-	maxMarginals = 50_000 // per service; beyond it instance and operation fold
+	maxMarginals = 50_000 // per service; beyond it instances and operations fold
 )
 
 func newRegistry(o *Options) *registry {
@@ -211,7 +211,7 @@ func (r *registry) service(name string) (*service, uint32) {
 	return r.services[n], n
 }
 
-// bounded returns v, or Other if the set is full and does not know it.
+// bounded returns v, or Other if the set is full and lacks it.
 func bounded(set *map[string]struct{}, v string, limit int, folded *uint64) string {
 	if v == "" || v == series.Other {
 		return v
@@ -230,8 +230,8 @@ func bounded(set *map[string]struct{}, v string, limit int, folded *uint64) stri
 	return v
 }
 
-// span resolves an identity in a span family. pressed says that memory is
-// short: tenants not seen yet are then counted under Other.
+// span resolves an identity in a span family. New tenants are counted under Other if
+// pressed reports that memory is short.
 func (r *registry) span(family string, id *SpanIdentity, k *spanKey, pressed bool) uint32 {
 	if t := r.lookup.Find(r.keys, k.target); t != 0 {
 		return t
@@ -289,8 +289,8 @@ func (r *registry) span(family string, id *SpanIdentity, k *spanKey, pressed boo
 	return n
 }
 
-// rename replaces the values of an identity that was resolved to target n by
-// those it is counted under.
+// rename replaces the values of an identity that was resolved to target n by those that
+// it is counted under.
 func (r *registry) rename(n uint32, id *SpanIdentity, k *spanKey) {
 	t := r.targets.at(n)
 	if id.Tenant != "" && (t.folded || t.tenant == 0) {
@@ -353,7 +353,7 @@ func (r *registry) newGroup(family string, id *SpanIdentity) *group {
 	return g
 }
 
-// joinMarginal gives the group its marginal.
+// joinMarginal resolves the marginal of the group.
 func (r *registry) joinMarginal(g *group) {
 	g.marginal = r.intern(r.build(&g.names, series.Marginal, false))
 	if r.series.at(g.marginal).total == 0 {
@@ -364,7 +364,7 @@ func (r *registry) joinMarginal(g *group) {
 	}
 }
 
-// names are the label values of a span, bounded.
+// names holds the bounded label values of a span.
 type names struct {
 	family               string
 	service              string
@@ -373,8 +373,8 @@ type names struct {
 	extra                []labels.Label
 }
 
-// build makes the labels of one view. In the Full view fold leaves only what
-// the one series per service of all folded tenants has.
+// build returns the labels of one view. With fold the Full view keeps only the labels of
+// the series of all folded tenants of a service.
 func (r *registry) build(n *names, view series.View, fold bool) series.Series {
 	r.builder.Reset()
 	add := func(name, value string) {
@@ -382,7 +382,7 @@ func (r *registry) build(n *names, view series.View, fold bool) series.Series {
 			r.builder.Add(name, value)
 		}
 	}
-	// In order of name, so that only extra labels need a sort.
+	// The order is by name, so that only extra labels need a sort.
 	if !fold {
 		add(series.LabelComponent, n.values[dimComponent])
 	}
@@ -424,14 +424,14 @@ func ownLabel(name string) bool {
 	return false
 }
 
-// refuses reports whether a family has no active series, and may have none
-// because others are as many as they may be.
+// refuses reports whether a family has no active series, and others have reached the
+// bound.
 func (r *registry) refuses(family string) bool {
 	return r.families[family] == nil && len(r.families) >= r.o.MaxFamilies
 }
 
-// metric resolves one series that is not a span's. It returns 0 if the series
-// is active with another kind, or if it is a stranger's and its family refused.
+// metric resolves one series that is not a span's. It returns 0 if the series is active
+// with another kind, or if it is foreign and its family is refused.
 func (r *registry) metric(s series.Series, foreign bool) uint32 {
 	var id series.ID
 	id, r.idBuf = s.ID(r.idBuf)
@@ -451,8 +451,8 @@ func (r *registry) metric(s series.Series, foreign bool) uint32 {
 	return r.newTarget(id, n, 0)
 }
 
-// push appends and doubles what is full, where append grows large slices by a
-// quarter and copies each element some four times.
+// push appends v and doubles a full slice; append would grow large slices by a quarter
+// and copy each element some four times.
 func push[T any](s []T, v T) []T {
 	if len(s) == cap(s) {
 		s = append(make([]T, 0, max(2*cap(s), 1<<10)), s...)
@@ -488,7 +488,7 @@ func (r *registry) intern(s series.Series) uint32 {
 	return r.internID(s, id)
 }
 
-// internID numbers a series; the labels are kept.
+// internID returns the number of a series; the labels are retained.
 func (r *registry) internID(s series.Series, id series.ID) uint32 {
 	if n := r.byID.Find(r.ids, id); n != 0 {
 		return n
@@ -496,7 +496,7 @@ func (r *registry) internID(s series.Series, id series.ID) uint32 {
 	return r.add(s, id)
 }
 
-// add numbers a series that has none; the labels are kept.
+// add numbers a new series; the labels are retained.
 func (r *registry) add(s series.Series, id series.ID) uint32 {
 	family := r.families[s.Family]
 	if family == nil {
@@ -533,15 +533,15 @@ func (r *registry) bytes() int64 {
 	return n
 }
 
-// bury makes a target unfindable; its number is reused once no batch can hold it.
+// bury removes a target from look-ups; its number is reused once no batch can hold it.
 func (r *registry) bury(t uint32) {
 	r.targets.at(t).state = targetRetired
 	r.lookup.Delete(r.keys[t], t)
 	r.graves = append(r.graves, grave{t, r.epoch})
 }
 
-// retire buries the targets that no generation from since on has used, if they
-// are many or must go: all who hold targets resolve theirs anew.
+// retire buries the targets that no generation from since on has used, if they are many
+// or must is true. All holders then resolve their targets anew.
 func (r *registry) retire(since uint32, must bool) (buried int) {
 	if !must {
 		idle := 0
@@ -563,9 +563,8 @@ func (r *registry) retire(since uint32, must bool) (buried int) {
 	return buried
 }
 
-// reclaim frees targets buried before the oldest epoch that a batch is pinned
-// to, and series that nothing leads to and that no unflushed generation, the
-// oldest of which is given, holds.
+// reclaim frees the targets buried before pinned, the oldest epoch of a batch, and the
+// series without references that no generation from oldest on holds.
 func (r *registry) reclaim(pinned, oldest uint32) {
 	keep := r.graves[:0]
 	for _, g := range r.graves {
@@ -616,9 +615,9 @@ func (r *registry) reclaim(pinned, oldest uint32) {
 	r.shrink()
 }
 
-// shrink gives memory back after a flood: free numbers at the end of the
-// tables go once they are most of them. A number that comes again is of a
-// later incarnation than any it had.
+// shrink frees memory after a flood: it removes free numbers at the end of the tables
+// once they are most of them. A number that returns has a later incarnation than any
+// before.
 func (r *registry) shrink() {
 	const least = 1 << 12
 	if n := r.targets.n; n > least && len(r.unused) > n/2 {
@@ -649,7 +648,7 @@ func (r *registry) shrink() {
 	r.byID.Shrink()
 }
 
-// below copies the numbers less than end.
+// below returns a copy of the numbers less than end.
 func below(list []uint32, end int) []uint32 {
 	var out []uint32
 	for _, n := range list {
@@ -667,7 +666,7 @@ func (r *registry) release(n uint32) {
 	}
 }
 
-// updateSketches feeds the sketches what the targets counted since last time.
+// updateSketches adds to the sketches what the targets counted since the last call.
 func (r *registry) updateSketches() {
 	r.tenantBytes = 0
 	for i := 1; i < r.targets.n; i++ {
@@ -684,8 +683,8 @@ func (r *registry) updateSketches() {
 	}
 }
 
-// turn begins a new hour. It says whether targets were buried because tenants
-// won or lost their names.
+// turn begins a new hour. It reports whether targets were buried because tenants gained
+// or lost their names.
 func (r *registry) turn() (changed bool) {
 	moved := make([]bool, len(r.services))
 	for i, s := range r.services {
@@ -709,7 +708,7 @@ func (r *registry) turn() (changed bool) {
 		}
 	}
 	clear(r.groups)
-	// Values that no active series has make room for others.
+	// Values that no active series has are removed, and others admitted.
 	for _, s := range r.services[1:] {
 		s.values = [boundDims]map[string]struct{}{}
 		for name := range s.extra {
@@ -738,7 +737,7 @@ func (r *registry) turn() (changed bool) {
 	return changed
 }
 
-// totalOf is the Total series of a Marginal one.
+// totalOf returns the Total series of a Marginal one.
 func totalOf(m series.Series) series.Series {
 	b := labels.NewBuilder(m.Labels)
 	b.Del(series.LabelOperation, series.LabelInstance)

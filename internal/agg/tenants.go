@@ -11,30 +11,30 @@ import (
 	"tailscope/internal/series"
 )
 
-// tenants decides which tenants of one service keep their names. A Space-Saving
-// sketch (Metwally, Agrawal, El Abbadi 2005) counts the heaviest; who is named
-// is fixed for an hour, and carried over into the next unless the sketch knows
-// heavier ones. While there is room, whoever comes is named.
+// tenants decides which tenants of one service keep their names. A Space-Saving sketch
+// (Metwally, Agrawal, El Abbadi 2005) counts the heaviest; the named ones are fixed for
+// an hour, and keep their names into the next unless the sketch has heavier ones. Below
+// the bound every new tenant is named.
 //
-// Tenants are known by the 64-bit hash of their name.
+// Tenants are identified by the 64-bit hash of their name.
 type tenants struct {
 	cap    int
 	named  map[uint64]struct{}
 	sketch spaceSaving
-	total  uint64 // weight of all, those without a tenant among them
-	folded bool   // somebody was turned away since the last turn
+	total  uint64 // weight of all, including those without a tenant
+	folded bool   // a tenant was folded since the last turn
 	dirty  bool   // named changed since it was last stored
 
-	cohorts map[uint64]string // of those that are not small; see group
+	cohorts map[uint64]string // of tenants that are not small; see group
 	grouped uint64            // total when cohorts was made
-	// Requests alone, by whose share cohorts are made. A service that sends none
-	// has cohorts by its spans.
+	// requests counts requests alone, from whose shares cohorts derive. The cohorts of a
+	// service without requests derive from its spans.
 	requests      spaceSaving
 	totalRequests uint64
 }
 
-// maxRequestTenants is for how many tenants requests are counted: shares come
-// out at most a 4,096th too high, a quarter of what makes a cohort.
+// maxRequestTenants bounds the tenants whose requests are counted: shares come out at
+// most 1/4096 too high, a quarter of the least share of a medium tenant.
 const maxRequestTenants = 4096
 
 func newTenants(limit int) *tenants {
@@ -49,7 +49,7 @@ func tenantHash(name string) uint64 {
 	return max(xxh3.HashString(name), 1)
 }
 
-// admit says whether a tenant keeps its name.
+// admit reports whether a tenant keeps its name.
 func (t *tenants) admit(h uint64) bool {
 	if _, ok := t.named[h]; ok {
 		return true
@@ -63,11 +63,12 @@ func (t *tenants) admit(h uint64) bool {
 	return false
 }
 
-// crowded says that the bound is near, so that weights matter.
+// crowded reports whether the bound is near, so that weights matter.
 func (t *tenants) crowded() bool { return t.folded || len(t.named) >= t.cap-t.cap/4 }
 
-// turn begins a new hour: the heaviest are named, and counts fade by half so
-// that who was heavy yesterday makes room. It says whether a name was won or lost.
+// turn begins a new hour: the heaviest are named, and counts are halved so that
+// yesterday's heavy tenants can be replaced. It reports whether a name was gained or
+// lost.
 func (t *tenants) turn() (changed bool) {
 	top := t.sketch.top(t.cap)
 	next := make(map[uint64]struct{}, len(top))
@@ -78,7 +79,8 @@ func (t *tenants) turn() (changed bool) {
 		}
 	}
 	if !t.folded {
-		// Everybody has room: only the silent lose theirs, and nobody notices.
+		// There are names for all: only silent tenants lose theirs, which changes
+		// nothing.
 		changed = false
 	} else if len(next) != len(t.named) {
 		changed = true
@@ -111,9 +113,8 @@ func (t *tenants) fade() {
 	t.totalRequests /= 2
 }
 
-// group makes cohorts of tenants if what they were made from has more than
-// doubled: in a service's first hour they settle as more is known, later only
-// a new hour changes them.
+// group makes the cohorts again if the total has more than doubled since. In a service's
+// first hour that happens as more is known; later only a new hour changes them.
 func (t *tenants) group() {
 	if t.cohorts == nil || t.total > 2*t.grouped {
 		t.regroup()
@@ -134,7 +135,7 @@ func (t *tenants) regroup() {
 	t.grouped = t.total
 }
 
-// cohort names a tenant's cohort.
+// cohort returns a tenant's cohort.
 func (t *tenants) cohort(h uint64) string {
 	if name, ok := t.cohorts[h]; ok {
 		return name
@@ -146,7 +147,7 @@ func (t *tenants) bytes() int64 {
 	return int64(len(t.named))*24 + int64(len(t.sketch.heap)+len(t.requests.heap))*56 + int64(len(t.cohorts))*48
 }
 
-// AppendBinary appends the named tenants and their counts.
+// appendBinary appends the named tenants and their counts.
 func (t *tenants) appendBinary(dst []byte) []byte {
 	dst = append(dst, 1)
 	dst = binary.AppendUvarint(dst, uint64(len(t.named)))
@@ -197,9 +198,9 @@ func (t *tenants) decode(b []byte) error {
 	return nil
 }
 
-// spaceSaving counts the heaviest of a stream of keys with cap counters: an
-// unknown key takes over the smallest counter and adds to it, so a count is at
-// most the smallest counter too high, and no key heavier than that is missed.
+// spaceSaving counts the heaviest keys of a stream with cap counters: an unknown key
+// takes over the smallest counter and adds to it. So a count is at most the smallest
+// counter too high, and every key heavier than that is present.
 type spaceSaving struct {
 	cap   int
 	index map[uint64]int32 // position in heap

@@ -6,17 +6,17 @@ import (
 	"tailscope/internal/series"
 )
 
-// crowdedIdle is when series go once their tables are an eighth of the memory.
+// crowdedIdle replaces IdleAfter once the tables of series are an eighth of the memory.
 const crowdedIdle = 10 * time.Second
 
-// tidy lets idle series go. Needs putMu.
+// tidy retires idle series. The caller holds putMu.
 func (a *Aggregator) tidy(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	used := a.memory()
 	pressed := used > a.o.MemoryBytes/2
-	// Most series of many tenants are seen once in a while. To make one anew
-	// costs microseconds; to keep it costs memory until it is seen again.
+	// Most series of many tenants are seen now and then. Making one anew costs
+	// microseconds; keeping it costs memory until it is seen again.
 	crowded := a.reg.bytes() > a.o.MemoryBytes/8
 	every := time.Minute
 	switch {
@@ -34,12 +34,12 @@ func (a *Aggregator) tidy(now time.Time) {
 	switch {
 	case used > a.o.MemoryBytes*7/8:
 		idle = 0
-		a.reg.groups = map[series.ID]*group{} // made again as they are met
+		a.reg.groups = map[series.ID]*group{} // filled again by new look-ups
 	case pressed || crowded:
 		idle = min(idle, crowdedIdle)
 	}
-	// Who was last used in a generation that ended before the moment is idle:
-	// one before the last that began by then.
+	// A target is idle if its last generation ended before the moment: it is older than
+	// the last one begun by then.
 	since := uint32(a.open.number)
 	for i := len(a.began) - 1; i > 0 && a.began[i].at.After(now.Add(-idle)); i-- {
 		since = a.began[i-1].number
@@ -48,14 +48,14 @@ func (a *Aggregator) tidy(now time.Time) {
 		a.began = a.began[1:]
 	}
 	if a.reg.retire(since, used > a.o.MemoryBytes*7/8) > 0 || a.reg.pressed && !pressed {
-		a.reg.pressed = false // there is room again for names
+		a.reg.pressed = false // names are admitted again
 		a.advance()
 	}
 	a.reclaim()
 }
 
-// reclaim makes room of the targets and series that nothing holds any more.
-// Needs putMu and mu.
+// reclaim frees the targets and series that nothing refers to any more. The caller holds
+// putMu and mu.
 func (a *Aggregator) reclaim() {
 	oldest := uint32(a.open.number)
 	if len(a.frozen) > 0 {
@@ -65,12 +65,12 @@ func (a *Aggregator) reclaim() {
 	a.full.Store(a.memory() > a.o.MemoryBytes)
 }
 
-// reclaimSoon makes room of what tidy let go while batches held it: they end
-// within milliseconds, the next flush is seconds away, and until then new series
-// would take memory of their own.
+// reclaimSoon frees what tidy retired while batches still held it: they end within
+// milliseconds, the next flush is seconds away, and until then new series would take
+// memory of their own.
 func (a *Aggregator) reclaimSoon() {
 	if !a.putMu.TryLock() {
-		return // a flush is under way, and does it
+		return // a flush is in progress, and reclaims
 	}
 	defer a.putMu.Unlock()
 	a.mu.Lock()
