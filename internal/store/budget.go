@@ -7,15 +7,15 @@ import (
 	"sync/atomic"
 )
 
-// ErrBusy says that all questions together hold as much memory as they may; a
-// later retry may succeed.
+// ErrBusy reports that all questions together hold as much memory as they may. A later
+// retry may succeed.
 var ErrBusy = errors.New("the memory for questions is in use")
 
-// BudgetError is a question that would hold more memory than it may. It is an
+// BudgetError reports that a question would hold more memory than it may. It matches
 // ErrTooMany.
 type BudgetError struct {
 	LimitBytes int64
-	AskedBytes int64 // that were to be held when it was refused; more would have followed
+	AskedBytes int64 // what it would hold with the refused bytes; more would have followed
 }
 
 func (e *BudgetError) Error() string {
@@ -24,23 +24,23 @@ func (e *BudgetError) Error() string {
 
 func (e *BudgetError) Is(target error) bool { return target == ErrTooMany }
 
-// Memory is what questions may hold together. Its methods are safe for
+// Memory bounds the bytes that questions hold together. Its methods are safe for
 // concurrent use.
 type Memory struct {
-	whole *Memory // that this is a part of; nil
+	whole *Memory // the memory that this is a part of, or nil
 	limit int64
 	used  atomic.Int64
 	peak  atomic.Int64
 }
 
-// NewMemory returns memory of so many bytes for all questions together.
+// NewMemory returns a bound of limitBytes on all questions together.
 func NewMemory(limitBytes int64) *Memory { return &Memory{limit: limitBytes} }
 
-// Part returns memory of which no more than limitBytes are used at once, and
-// which is counted in m too: so that one kind of questions leaves some to others.
+// Part returns a bound of limitBytes within m, which counts its bytes too: so that one
+// kind of question leaves some to others.
 func (m *Memory) Part(limitBytes int64) *Memory { return &Memory{whole: m, limit: limitBytes} }
 
-// Used returns the bytes reserved now, Peak the most there were.
+// Used returns the bytes reserved now, Peak the most ever reserved at once.
 func (m *Memory) Used() int64  { return m.used.Load() }
 func (m *Memory) Peak() int64  { return m.peak.Load() }
 func (m *Memory) Limit() int64 { return m.limit }
@@ -56,11 +56,11 @@ func (m *Memory) take(n int64) bool {
 	return true
 }
 
-// Question returns the budget of one question. Close gives back what it took.
+// Question returns the budget of one question. Close releases its bytes.
 func (m *Memory) Question(limitBytes int64) *Budget { return &Budget{memory: m, limit: limitBytes} }
 
-// Budget is the memory that one question may hold, reserved before it is taken.
-// Its methods are safe for concurrent use; a nil Budget has no bound.
+// Budget bounds the bytes that one question holds, which are reserved before they are
+// allocated. Its methods are safe for concurrent use; a nil Budget has no bound.
 type Budget struct {
 	memory *Memory
 	limit  int64
@@ -68,11 +68,11 @@ type Budget struct {
 	taken  atomic.Int64 // from memory, in pieces
 }
 
-// budgetPiece is what a budget takes from the memory of all at once.
+// budgetPiece is the number of bytes that a budget takes from Memory at once.
 const budgetPiece = 256 << 10
 
-// Reserve takes n bytes. It returns a BudgetError when the question's share is
-// spent, and wraps ErrBusy when all questions together use theirs.
+// Reserve reserves n bytes. It returns a BudgetError if the question's share is used up,
+// and wraps ErrBusy if all questions together use theirs.
 func (b *Budget) Reserve(n int64) error {
 	if b == nil || n <= 0 {
 		return nil
@@ -93,7 +93,7 @@ func (b *Budget) Reserve(n int64) error {
 	return nil
 }
 
-// Release gives back n bytes that were reserved.
+// Release releases n reserved bytes.
 func (b *Budget) Release(n int64) {
 	if b != nil && n > 0 {
 		b.used.Add(-n)
@@ -116,7 +116,7 @@ func (b *Budget) Left() int64 {
 	return b.limit - b.used.Load()
 }
 
-// Close ends the question: all it took can be taken by others.
+// Close ends the question and releases all its bytes.
 func (b *Budget) Close() {
 	if b != nil {
 		b.memory.take(-b.taken.Swap(0))
@@ -130,7 +130,7 @@ func WithBudget(ctx context.Context, b *Budget) context.Context {
 	return context.WithValue(ctx, budgetKey{}, b)
 }
 
-// BudgetOf returns the budget of a question, nil if it has none.
+// BudgetOf returns the budget of a question, or nil if it has none.
 func BudgetOf(ctx context.Context) *Budget {
 	b, _ := ctx.Value(budgetKey{}).(*Budget)
 	return b

@@ -19,7 +19,7 @@ type Mark struct {
 	ID          string
 	Time        time.Time
 	Name        string
-	Service     string // empty: concerns every service
+	Service     string // empty for every service
 	Revision    string
 	User        string
 	Description string
@@ -37,7 +37,7 @@ func (m Mark) API() api.Mark {
 // KindMarks is the kind of the records that hold marks, under their ids.
 const KindMarks = "marks"
 
-// storedMark is what follows the time in the record of a mark, in JSON.
+// storedMark is the JSON part of a mark's record, after the time.
 type storedMark struct {
 	Name        string `json:"name"`
 	Service     string `json:"service,omitempty"`
@@ -57,7 +57,7 @@ func AppendMark(dst []byte, m Mark) ([]byte, error) {
 	return append(binary.BigEndian.AppendUint64(dst, uint64(m.Time.UnixNano())), b...), nil
 }
 
-// PutMark stores a mark durably; one with the same ID is replaced.
+// PutMark stores a mark durably, and replaces one with the same ID.
 func PutMark(ctx context.Context, r Records, m Mark) error {
 	if m.ID == "" {
 		return errors.New("put mark: the mark has no id")
@@ -72,7 +72,7 @@ func PutMark(ctx context.Context, r Records, m Mark) error {
 	return nil
 }
 
-// DeleteMark removes a mark; it is not an error if there is none.
+// DeleteMark removes a mark. It is not an error if there is none.
 func DeleteMark(ctx context.Context, r Records, id string) error {
 	if _, err := r.PutRecords(ctx, KindMarks, RecordWrite{Key: id, IfRevision: AnyRevision}); err != nil {
 		return fmt.Errorf("delete mark %s: %w", id, err)
@@ -85,8 +85,8 @@ func AllMarks(ctx context.Context, r Records) ([]Mark, error) {
 	return Marks(ctx, r, time.Unix(0, 0), time.Unix(1<<40, 0))
 }
 
-// Marks returns the marks in [start, end), in order of time, then of id. Errors
-// wrap ErrCorrupt if one does not decode.
+// Marks returns the marks in [start, end), in order of time, then of id. The error wraps
+// ErrCorrupt if one does not decode.
 func Marks(ctx context.Context, r Records, start, end time.Time) ([]Mark, error) {
 	from, until := unixNano(start), unixNano(end)
 	var out []Mark
@@ -112,7 +112,8 @@ func Marks(ctx context.Context, r Records, start, end time.Time) ([]Mark, error)
 	return out, nil
 }
 
-// unixNano clamps times beyond what nanoseconds can count (the years 1678 to 2262).
+// unixNano returns Unix nanoseconds, clamped to what they can express (the years 1678 to
+// 2262).
 func unixNano(t time.Time) int64 {
 	switch s := t.Unix(); {
 	case s < -9e9:

@@ -19,7 +19,7 @@ func AppendNumber(dst []byte, n series.Number) []byte {
 	return binary.AppendVarint(dst, n.LastTimeMillis)
 }
 
-// DecodeNumber reads what AppendNumber wrote. Errors wrap ErrCorrupt.
+// DecodeNumber decodes what AppendNumber appended. Errors wrap ErrCorrupt.
 func DecodeNumber(b []byte) (series.Number, error) {
 	var n series.Number
 	count, k := binary.Uvarint(b)

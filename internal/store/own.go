@@ -10,14 +10,14 @@ import (
 // kindServers is the kind of the record that names the first server of a store.
 const kindServers = "servers"
 
-// foreign begins the keys of all servers but the first. No other key does.
+// foreign begins the keys of all servers but the first, and no other key.
 const foreign = "@"
 
-// OwnRecords returns the records of one server among those that share a store: of
-// what it alone works on, such as how far it has read its files. The name is that of
-// its writer, and stays. The first server of a store keeps them under their plain
-// keys, as all did before a store was shared, any other behind its name. The store's
-// records may be used beside them, for what servers share.
+// OwnRecords returns the records that belong to one server among those that share a
+// store, such as how far it has read its files. writer is the server's name, which never
+// changes. The first server of a store keeps them under their plain keys, as all did
+// before stores were shared; any other under keys with its name. Use the store's records
+// beside them for what servers share.
 func OwnRecords(ctx context.Context, r Records, writer string) (Records, error) {
 	first := writer
 	err := UpdateRecords(ctx, r, kindServers, "first", func(have []Record) ([]RecordWrite, error) {
@@ -28,7 +28,7 @@ func OwnRecords(ctx context.Context, r Records, writer string) (Records, error) 
 		first = writer
 		return []RecordWrite{{Key: "first", Value: []byte(writer)}}, nil
 	})
-	// A full disk is not in the way of a start: the next one notes who was first.
+	// A full disk does not prevent a start: the next one records who was first.
 	if err != nil && !errors.Is(err, ErrFull) {
 		return nil, fmt.Errorf("records of server %s: %w", writer, err)
 	}

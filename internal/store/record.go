@@ -8,15 +8,15 @@ import (
 )
 
 var (
-	// ErrNoRecord says that there is no record of this kind under this key.
+	// ErrNoRecord reports that there is no record of this kind under this key.
 	ErrNoRecord = errors.New("no such record")
-	// ErrConflict says that a record is not at the revision that a write
-	// expects. A caller reads it again, and decides anew (UpdateRecords does).
+	// ErrConflict reports that a record is not at the revision that a write expects. The
+	// caller reads it again and decides anew, as UpdateRecords does.
 	ErrConflict = errors.New("the record was changed in the meantime")
 )
 
-// Record is a small value that servers keep beside the points: a mark, a
-// verdict, a setting. It belongs to no writer and no generation.
+// Record is a small value that servers keep beside the points: a mark, a verdict, a
+// setting. It belongs to no writer and no generation.
 type Record struct {
 	Key   string
 	Value []byte
@@ -25,47 +25,44 @@ type Record struct {
 	Revision uint64
 }
 
-// AnyRevision is the IfRevision of a write that does not look at what is there:
-// the last writer wins.
+// AnyRevision is the IfRevision of an unconditional write: the last writer wins.
 const AnyRevision = 1<<64 - 1
 
 // RecordWrite is one record to write. An empty Value deletes.
 type RecordWrite struct {
 	Key   string
 	Value []byte
-	// IfRevision is the revision that the record must have; 0: there must be none.
+	// IfRevision is the revision that the record must have; 0 if it must not exist.
 	IfRevision uint64
 }
 
-// Records is the part of a Store that keeps records. Each has a kind, such as
-// "marks", and a key within its kind. A kind and a key are non-empty; a kind
-// holds no byte 0. Servers that share a store share its records.
+// Records is the part of a Store that keeps records. Each has a kind, such as "marks",
+// and a key within its kind. A kind and a key are non-empty; a kind holds no byte 0.
+// Servers that share a store share its records.
 type Records interface {
-	// GetRecord returns one record, which is the caller's. The error wraps
-	// ErrNoRecord if there is none.
+	// GetRecord returns one record, which the caller owns. The error wraps ErrNoRecord
+	// if there is none.
 	GetRecord(ctx context.Context, kind, key string) (Record, error)
-	// ListRecords calls yield with every record of the kind whose key has the
-	// prefix, in the order of the keys' bytes, as they were at one moment. It
-	// returns the first error of yield. The value is valid only during the call.
+	// ListRecords calls yield with every record of the kind whose key has the prefix, in
+	// the order of the keys' bytes, as of one moment. It returns the first error of
+	// yield. The value is valid only during the call.
 	ListRecords(ctx context.Context, kind, prefix string, yield func(Record) error) error
-	// PutRecords writes records of one kind, all or none, in one step: nobody
-	// sees a part of it, and of several concurrent calls with the same
-	// IfRevision exactly one succeeds. It returns the revision that the written
-	// records have. When it returns nil they survive a crash of the machine. The
-	// error wraps ErrConflict, and nothing is written, if one of the records is not
-	// at its IfRevision. Deleting a record that is not there is not an error if
-	// IfRevision allows it. Of two writes to one key the later stays. After any
-	// other error the records may have been written all the same. The store keeps
-	// no reference to the values.
+	// PutRecords writes records of one kind, all or none, in one step: no reader sees a
+	// part of it, and of several concurrent calls with the same IfRevision exactly one
+	// succeeds. It returns the revision of the written records. When it returns a nil
+	// error they survive a crash of the machine. The error wraps ErrConflict, and
+	// nothing is written, if one of the records is not at its IfRevision. Deleting a
+	// record that does not exist is not an error if IfRevision allows it. Of two writes
+	// to one key the later counts. After any other error the records may have been
+	// written all the same. The store does not retain the values.
 	PutRecords(ctx context.Context, kind string, writes ...RecordWrite) (revision uint64, err error)
 }
 
-// UpdateRecords changes records in one step: change is given those of the kind
-// whose keys have the prefix, in order of keys, and returns what is to be
-// written, with keys of that prefix. IfRevision is filled in: a record must be as
-// change was given it, one that it was not given must not be there. If another
-// writer comes between, change is called again with what is there then. An error
-// of change ends it, and nothing is written.
+// UpdateRecords changes records in one step. change gets those of the kind whose keys
+// have the prefix, in order of keys, and returns the writes, with keys of that prefix.
+// UpdateRecords sets IfRevision: a record must be as change got it, and one that change
+// did not get must not exist. If another writer comes between, it calls change again
+// with the new records. An error of change ends it, and nothing is written.
 func UpdateRecords(ctx context.Context, r Records, kind, prefix string, change func(have []Record) ([]RecordWrite, error)) error {
 	for {
 		var have []Record

@@ -1,16 +1,15 @@
-// Package store declares what every store promises; package storetest is the
-// suite that every store passes.
+// Package store declares what every store promises; package storetest is the suite that
+// every store passes.
 //
-// A store keeps points: what one series held in one slot. Each point is
-// addressed by (series, resolution, slot, writer, generation). Putting the
-// same address again replaces it; different addresses of one series and slot
-// add up when read. So every write may be retried, several writers may share
-// a store, and late data is simply another address. An address becomes final
-// once its slot has been rolled up or settled (Maintain): from then on putting
-// it again changes nothing.
+// A store keeps points: the value of one series in one slot. Each point is addressed by
+// (series, resolution, slot, writer, generation). Putting the same address again
+// replaces it; different addresses of one series and slot add up when read. So every
+// write may be retried, several writers may share a store, and late data is simply
+// another address. An address becomes final once its slot has been rolled up or
+// compacted (Maintain): from then on putting it again changes nothing.
 //
-// Queries are data, not callbacks, so that a store can do the work where the
-// data lies. Once Put has returned, new queries see what was put.
+// Queries are data, not callbacks, so that a store can do the work where the data lies.
+// Once Put has returned, new queries see what was put.
 package store
 
 import (
@@ -24,19 +23,20 @@ import (
 	"tailscope/internal/series"
 )
 
-// Errors a caller may act on; stores wrap them with the name of the thing.
+// Errors that a caller may act on; stores wrap them with the name of the thing.
 var (
-	// ErrLocked says another process has the store open.
+	// ErrLocked reports that another process has the store open.
 	ErrLocked = errors.New("in use by another process")
-	// ErrFull says the disk or the configured bound leaves no room to write;
-	// a later retry may succeed.
+	// ErrFull reports that the disk or the configured bound leaves no space to write. A
+	// later retry may succeed.
 	ErrFull = errors.New("no space left")
-	// ErrCorrupt says stored bytes do not decode or fail their checksum.
+	// ErrCorrupt reports that stored bytes do not decode or fail their checksum.
 	ErrCorrupt = errors.New("corrupt")
-	// ErrVersion says the store was written in a format this program does not know.
+	// ErrVersion reports that the store was written in a format that this program does
+	// not know.
 	ErrVersion = errors.New("unknown format version")
-	// ErrTooMany says a query would return more than its limit, or more than
-	// the store would hold in memory for one answer.
+	// ErrTooMany reports that a query would return more than its limit, or more than the
+	// store may hold in memory for one answer.
 	ErrTooMany = errors.New("too many series")
 )
 
@@ -53,36 +53,35 @@ type Samples struct {
 	Samples []series.Sample
 }
 
-// State is an opaque key and value that a writer keeps with its generation, in
-// the same step as its points: what it needs to go on from there. An empty value
-// deletes the key. Keys of different writers do not meet. What is a write of its
-// own is a Record.
+// State is an opaque key and value that a writer keeps with its generation, in the same
+// step as its points: what it needs to continue from there. An empty value deletes the
+// key. Each writer has its own keys. A value that is written by itself is a Record.
 type State struct {
 	Key, Value []byte
 }
 
-// Batch is what one writer accepted between two flushes. Put takes it whole
-// or not at all. The store does not keep references to it.
+// Batch is what one writer accepted between two flushes. Put stores all of it or
+// nothing. The store does not retain it.
 type Batch struct {
 	Writer     string // non-empty
-	Generation uint64 // rising per writer, from 1; a repeated one replaces
+	Generation uint64 // ascending per writer, from 1; a repeated one replaces
 	Resolution series.Resolution
 	Series     []series.Series
-	IDs        []series.ID // of Series, where the writer knows them; nil: Put computes them
-	Points     []Point     // in any order, a series once per slot; by slot is quickest
+	IDs        []series.ID // of Series, if the writer knows them; nil: Put computes them
+	Points     []Point     // in any order, a series once per slot; by slot is fastest
 	Samples    []Samples   // at most one entry per series
 	State      []State
 	// Families declares kinds and export intervals; the longest interval is kept.
 	Families []FamilyInfo
 }
 
-// Restored says what became of a generation whose points may have been lost.
+// Restored counts what became of a generation whose points may have been lost.
 type Restored struct {
-	Back     int // points that were lost and are there again
-	Doubtful int // of all points, those that may still be missing, in longer slots at least
+	Back     int // points that were lost and are put back
+	Doubtful int // of all points, those that may still be missing, at least in longer slots
 }
 
-// Measure says how much of each point a query needs.
+// Measure selects the part of each point that a query needs.
 type Measure uint8
 
 const (
@@ -106,16 +105,16 @@ type Query struct {
 	MaxSeries int  // > 0 refuses with ErrTooMany when more series match
 }
 
-// Result is the answer to a Query. Groups are sorted by labels, or by falling
-// count when TopK was asked. Points are sorted by start; empty steps are absent.
-// All of it is the caller's: the store keeps no reference to its histograms.
+// Result is the answer to a Query. Groups are sorted by labels, or with TopK by falling
+// count. Points are sorted by start; empty steps are absent. The caller owns all of it:
+// the store keeps no reference to its histograms.
 type Result struct {
-	// Start and End are the range really covered: the asked one widened to the
+	// Start and End are the range really covered: the requested one widened to the
 	// finest slots still kept. Resolution is that of the coarsest tier read.
 	Start, End int64
 	Resolution series.Resolution
 	Groups     []Group
-	Series     int // how many series matched; over several days without Each, the most on one of them
+	Series     int // number of series that matched; over several days without Each, the most on one of them
 	PointsRead int // stored points merged
 }
 
@@ -126,7 +125,7 @@ type Group struct {
 	Points []MergedPoint
 }
 
-// MergedPoint is everything of a group in one step. Hist is nil for numbers.
+// MergedPoint holds a group's merged points of one step. Hist is nil for numbers.
 type MergedPoint struct {
 	Start  int64 // Unix seconds: Query.Start plus a multiple of the step
 	Hist   *hist.Histogram
@@ -140,17 +139,17 @@ type SampleQuery struct {
 	IDs                    []series.ID // if not nil, the series with these identities, in place of Matchers
 	StartMillis, EndMillis int64
 	MaxSeries              int
-	Dropped                bool // the answer says which samples were dropped
+	Dropped                bool // the answer lists where samples were dropped
 }
 
-// SampleSeries is one number series with its raw samples, ascending in time. It is
-// in an answer if it has samples there, or if some were dropped and that was asked.
+// SampleSeries is one number series with its raw samples, ascending in time. It is in an
+// answer if it has samples there, or if some were dropped and Dropped was set.
 type SampleSeries struct {
 	Labels  labels.Labels
 	Kind    series.Kind
 	Samples []series.Sample
-	// Dropped lists, ascending, where samples of the series were dropped and those
-	// of others may have been kept.
+	// Dropped lists, ascending, where samples of the series were dropped and those of
+	// others may have been kept.
 	Dropped []Span
 }
 
@@ -161,33 +160,32 @@ type Span struct{ Start, End int64 }
 type FamilyInfo struct {
 	Name string
 	Kind series.Kind
-	// IntervalSeconds is the longest export interval seen, 0 for spans: charts
-	// never draw finer.
+	// IntervalSeconds is the longest export interval seen, 0 for spans: charts never
+	// draw finer.
 	IntervalSeconds int64
-	// Dropped says what Maintain took away since the store was opened. It is for
-	// who keeps samples in memory, and set in answers only.
+	// Dropped counts what Maintain dropped since the store was opened. It is for callers
+	// that keep samples in memory, and set in answers only.
 	Dropped SamplesDropped
 }
 
-// SamplesDropped counts how often raw samples of a family were dropped. All of them
-// were of moments before Until, in Unix seconds.
+// SamplesDropped counts how often raw samples of a family were dropped. All of them were
+// from before Until, in Unix seconds.
 type SamplesDropped struct {
 	Times uint64
 	Until int64
 }
 
-// Store is what both implementations promise. All methods are safe for
-// concurrent use and return ctx's error once it is done.
+// Store keeps points, samples, records and traces. All methods are safe for concurrent
+// use and return ctx's error once it is done.
 type Store interface {
-	// Put stores a batch durably: when it returns nil the batch survives a
-	// crash of the machine.
+	// Put stores a batch durably: when it returns nil the batch survives a crash of the
+	// machine.
 	Put(ctx context.Context, b *Batch) error
-	// Flushed returns the highest generation this writer has put, 0 if none.
+	// Flushed returns the highest generation that this writer has put, or 0.
 	Flushed(ctx context.Context, writer string) (uint64, error)
-	// Durable returns the highest generation of this writer that a loss of the
-	// store's log would leave, 0 if none: it and all before it lie in tables.
-	// It is at most Flushed, and a writer that keeps what Flushed has and
-	// Durable has not can put it again.
+	// Durable returns the highest generation of this writer that survives a loss of the
+	// store's log, or 0: it and all before it lie in tables. It is at most Flushed. A
+	// writer that keeps the generations above Durable can put them again.
 	Durable(ctx context.Context, writer string) (uint64, error)
 	// State calls yield with all state of the writer whose key has the prefix, in
 	// key order. The slices are valid only during the call.
@@ -200,18 +198,18 @@ type Store interface {
 	Nearest(ctx context.Context, family string, matchers []*labels.Matcher, timeMillis int64) ([]SampleSeries, error)
 
 	Families(ctx context.Context) ([]FamilyInfo, error)
-	// LabelNames and LabelValues list, sorted, what exists on the days (UTC)
-	// that [start, end) touches. An empty family stands for all of them.
+	// LabelNames and LabelValues list, sorted, what exists on the days (UTC) that
+	// [start, end) touches. An empty family stands for all families.
 	LabelNames(ctx context.Context, family string, view series.View, matchers []*labels.Matcher, start, end int64) ([]string, error)
 	LabelValues(ctx context.Context, family string, view series.View, name string, matchers []*labels.Matcher, start, end int64) ([]string, error)
-	// Series lists likewise the series of a family, each once.
+	// Series lists the series of a family on those days, each once.
 	Series(ctx context.Context, family string, view series.View, matchers []*labels.Matcher, start, end int64) ([]series.Series, error)
 
 	Records
 	Traces
 
-	// Maintain settles, rolls up and expires what is due at now. It returns
-	// when nothing is due; the caller repeats it.
+	// Maintain compacts, rolls up and expires what is due at now. It returns when
+	// nothing is due; the caller repeats it.
 	Maintain(ctx context.Context, now time.Time) error
 	Close() error
 }

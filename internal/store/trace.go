@@ -5,13 +5,13 @@ import (
 	"errors"
 )
 
-// ErrNoTrace says that no trace of the asked id is kept.
+// ErrNoTrace reports that no trace of the requested id is kept.
 var ErrNoTrace = errors.New("no such trace")
 
 // TraceID is a trace's 16 bytes as W3C Trace Context orders them.
 type TraceID [16]byte
 
-// Why a trace was kept, as a set.
+// Why is the set of reasons why a trace was kept.
 type Why uint8
 
 const (
@@ -20,13 +20,13 @@ const (
 	WhyExemplar                 // stands for its bucket of durations
 )
 
-// TraceEntry is one request (a service's entry span) of a kept trace: what the
-// trace is found by.
+// TraceEntry is one request (a service's entry span) of a kept trace, by which the trace
+// is found.
 type TraceEntry struct {
 	Span                       [8]byte
 	Service, Operation, Tenant string
 	Failed                     bool
-	Why                        Why // 0: kept only because of another request of the trace
+	Why                        Why // 0 if the trace was kept only for another of its requests
 	StartNanos, DurationNanos  int64
 }
 
@@ -37,7 +37,7 @@ type Trace struct {
 	Data    []byte
 }
 
-// MaxTraceEntries bounds how many requests of one trace are found by.
+// MaxTraceEntries bounds the requests by which one trace is found.
 const MaxTraceEntries = 64
 
 // TraceQuery selects requests of kept traces that *start* in
@@ -49,10 +49,10 @@ type TraceQuery struct {
 	StartNanos, EndNanos       int64
 	MinNanos, MaxNanos         int64 // MaxNanos 0: no bound
 	Order                      TraceOrder
-	Limit                      int // at most so many; 0 means 100
+	Limit                      int // default 100
 }
 
-// TraceOrder says which come first and so stay within the limit.
+// TraceOrder is the order of requests, which decides those within the limit.
 type TraceOrder uint8
 
 const (
@@ -69,13 +69,13 @@ type TraceHit struct {
 // Traces is the part of a Store that keeps whole traces, bounded by age and by
 // space: the oldest go first, and are counted.
 type Traces interface {
-	// PutTraces keeps traces; one with an id that is kept already replaces it.
-	// Unlike Put it need not survive a crash of the machine, only of the process.
-	// Of entries of one span the first counts.
+	// PutTraces keeps traces, and replaces those with the same id. Unlike Put they need
+	// not survive a crash of the machine, only of the process. Of entries of one span
+	// the first counts.
 	PutTraces(ctx context.Context, traces []Trace) error
-	// Traces returns the requests that match, in the asked order, each once.
-	// Of equally slow ones the newest come first, of equally new ones the
-	// slowest, then the order is that of trace and span ids.
+	// Traces returns the requests that match, in the requested order, each once. Equally
+	// slow ones are sorted newest first, equally new ones slowest first, then by trace
+	// and span ids.
 	Traces(ctx context.Context, q TraceQuery) ([]TraceHit, error)
 	// Trace returns a kept trace, or an error that wraps ErrNoTrace.
 	Trace(ctx context.Context, id TraceID) (*Trace, error)

@@ -21,8 +21,8 @@ import (
 
 // BackupFile is a file of a backup.
 type BackupFile struct {
-	Name string `json:"name"` // in the data directory, with slashes
-	// At is where the backup keeps the file, if not under its name.
+	Name string `json:"name"` // path in the data directory, with slashes
+	// At is the file's path in the backup, if it differs from Name.
 	At     string `json:"at,omitempty"`
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
@@ -30,29 +30,29 @@ type BackupFile struct {
 	Keys map[string]int64 `json:"keys,omitempty"`
 }
 
-// Path returns where in the backup the file is kept, with slashes.
+// Path returns the file's path in the backup, with slashes.
 func (f BackupFile) Path() string { return cmp.Or(f.At, f.Name) }
 
-// BackupTo says where Backup copies a store to.
+// BackupTo is the destination of Backup.
 type BackupTo struct {
-	Dir  string // the backup
-	Part string // what the store is called in the data directory, and its tables' directory in the backup
-	Run  string // directory in the backup of all that this run alone writes; nothing is in it yet
-	// Have lists the backup before. None of its files is changed or removed.
+	Dir  string // directory of the backup
+	Part string // the store's name in the data directory, and the directory of its tables in the backup
+	Run  string // directory in the backup for what only this run writes; still empty
+	// Have lists the files of the previous backup, none of which is changed or removed.
 	Have []BackupFile
 }
 
-// backupTries bounds how often Backup begins again because the store has moved on.
+// backupTries bounds how often Backup starts over because the store has changed.
 const backupTries = 20
 
-// Backup copies the store in dir, whether a server has it open or not. Tables
-// never change, so those that the backup before has are not copied again. Every
-// block of a table is read and checked on the way. The caller removes files
-// that no list names.
+// Backup copies the store in dir, whether a server has it open or not. Tables never
+// change, so those in the previous backup are not copied again. It reads and checks
+// every block of a table that it copies. The caller removes the files that no list
+// names.
 //
-// It needs no help from the server: the manifest is a list that only grows, a
-// table that it lists is whole, and the logs that it does not cover hold what
-// came after. Whatever was removed meanwhile makes it begin again.
+// It needs no help from the server: the manifest is a list that only grows, a table that
+// it lists is whole, and the logs that it does not cover hold what came after. If
+// anything was removed meanwhile, Backup starts over.
 func Backup(ctx context.Context, fsys vfs.FS, dir string, to BackupTo) ([]BackupFile, error) {
 	c := storeCopy{fs: OwnerOnly(fsys), dir: dir, to: to, have: map[string]BackupFile{}, taken: map[string]bool{}}
 	for _, f := range to.Have {
@@ -70,7 +70,7 @@ func Backup(ctx context.Context, fsys vfs.FS, dir string, to BackupTo) ([]Backup
 			return out, err
 		}
 		if last != nil && last.Error() == err.Error() {
-			break // it is not there at all
+			break // the file does not exist
 		}
 		last = err
 	}
@@ -82,8 +82,8 @@ type storeCopy struct {
 	fs    vfs.FS
 	dir   string
 	to    BackupTo
-	have  map[string]BackupFile // by name: of the backup before, and tables copied by now
-	taken map[string]bool       // paths of the backup before
+	have  map[string]BackupFile // by name: of the previous backup, and of tables copied so far
+	taken map[string]bool       // paths of the previous backup
 }
 
 // path returns the path of a file of the backup.
@@ -113,7 +113,7 @@ func (c *storeCopy) copy(ctx context.Context) ([]BackupFile, error) {
 		return nil, fmt.Errorf("%s is damaged: %w (tailscope doctor explains)", m.path, store.ErrCorrupt)
 	}
 	if m.torn >= 0 {
-		b = b[:m.torn] // an edit that was being written
+		b = b[:m.torn] // the last edit was being written
 	}
 	for _, t := range m.sorted() {
 		if err := ctx.Err(); err != nil {
@@ -163,7 +163,7 @@ func (c *storeCopy) copy(ctx context.Context) ([]BackupFile, error) {
 			}
 		}
 	}
-	// A flush may have removed a log that the manifest read above still needs.
+	// A flush may have removed a log that the manifest, as read above, still needs.
 	again, err := pebble.Peek(dir, fsys)
 	if err != nil {
 		return nil, err
@@ -200,13 +200,13 @@ func (c *storeCopy) table(t *table) (BackupFile, error) {
 		return f, fmt.Errorf("table %s has %d bytes, the manifest says %d: %w (tailscope doctor explains)", from, f.Bytes, t.size, store.ErrCorrupt)
 	}
 	f.Name, f.At = name, at
-	c.have[name] = f // for when it begins again
+	c.have[name] = f // for the next attempt
 	return f, nil
 }
 
-// Identify returns the id of the store in a directory, and "" if the store does
-// not say. The error of a directory without a store is fs.ErrNotExist, that of
-// one that has lost its manifest store.ErrCorrupt. Nothing is changed.
+// Identify returns the id of the store in a directory, or "" if the store has none. The
+// error is fs.ErrNotExist for a directory without a store, and store.ErrCorrupt for one
+// that has lost its manifest. It changes nothing.
 func Identify(fsys vfs.FS, dir string) (id string, err error) {
 	names, err := fsys.List(dir)
 	if err != nil {
@@ -233,11 +233,11 @@ func Identify(fsys vfs.FS, dir string) (id string, err error) {
 	return fmt.Sprintf("%016x", i.id), nil
 }
 
-// ErrOpened says that a server has run on a copy of a store.
+// ErrOpened reports that a server has run on a copy of a store.
 var ErrOpened = errors.New("a server has run on it")
 
-// NeverOpened returns nil if no server has, or has had, the store in a
-// directory open; otherwise store.ErrLocked or ErrOpened.
+// NeverOpened returns nil if no server has ever opened the store in a directory, else
+// store.ErrLocked or ErrOpened.
 func NeverOpened(fsys vfs.FS, dir string) error {
 	names, err := fsys.List(dir)
 	if err != nil {
@@ -255,18 +255,18 @@ func NeverOpened(fsys vfs.FS, dir string) error {
 			return err
 		}
 	}
-	// Every start writes one, and a backup holds none.
+	// Every start writes one, and a backup contains none.
 	if slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "OPTIONS-") }) {
 		return fmt.Errorf("%s: %w", dir, ErrOpened)
 	}
 	return nil
 }
 
-// OwnerOnly returns a file system whose new files only their owner can read.
+// OwnerOnly returns a file system whose new files are readable only by their owner.
 func OwnerOnly(fsys vfs.FS) vfs.FS { return private(fsys) }
 
-// CopyFile copies a file, which appears whole or not at all. Its directory is
-// not synced.
+// CopyFile copies a file, which appears whole or not at all. It does not sync the
+// directory.
 func CopyFile(fsys vfs.FS, from, to string) error { return copyFile(fsys, from, to) }
 
 // WriteFile writes a file, which appears whole or not at all, and syncs its directory.
@@ -277,12 +277,12 @@ func WriteFile(fsys vfs.FS, path string, content []byte) error {
 // ReadFile reads a file. The error of one that is not there is fs.ErrNotExist.
 func ReadFile(fsys vfs.FS, path string) ([]byte, error) { return readWhole(fsys, path) }
 
-// SyncDir makes the names in a directory last.
+// SyncDir syncs the names in a directory to disk.
 func SyncDir(fsys vfs.FS, dir string) error { return syncDir(fsys, dir) }
 
-// sameEnd says whether two tables end alike: there lie their properties and
-// their index, with the checksums of both. A store that was put back from a
-// backup counts its tables on from there, and has others by the same names.
+// sameEnd reports whether two tables have the same end, which holds their properties and
+// their index, with the checksums of both. A store that was restored from a backup
+// numbers its new tables from there, and so has others by the same names.
 func sameEnd(fsys vfs.FS, a, b string) bool {
 	end := func(path string) (int64, []byte) {
 		f, err := fsys.Open(path)
@@ -310,8 +310,9 @@ func sumOf(name string, b []byte) BackupFile {
 	return BackupFile{Name: name, Bytes: int64(len(b)), SHA256: hex.EncodeToString(sum[:])}
 }
 
-// Sum reads a file of a backup: its bytes, its checksum, and of a table how
-// many writes it holds about what. A table that does not decode is store.ErrCorrupt.
+// Sum reads a file of a backup and returns its size, its checksum and, for a table, its
+// number of writes by what they are about. The error is store.ErrCorrupt for a table
+// that does not decode.
 func Sum(fsys vfs.FS, path string) (BackupFile, error) {
 	out := BackupFile{Name: fsys.PathBase(path)}
 	f, err := fsys.Open(path, vfs.SequentialReadsOption)
@@ -338,7 +339,7 @@ func Sum(fsys vfs.FS, path string) (BackupFile, error) {
 	return out, nil
 }
 
-// nameOf is what a key is about.
+// nameOf returns what a key is about.
 func nameOf(key []byte) string {
 	for i := range keyAreas {
 		if a := &keyAreas[i]; strings.HasPrefix(string(key), string(a.prefix)) {

@@ -29,11 +29,11 @@ type blockWriter struct {
 	numbers []uint32
 	points  int
 
-	lengths []uint32 // plain: of the segments
+	lengths []uint32 // plain blocks: of the segments
 	body    []byte
 
-	enc    runcodec.Encoder // packed
-	starts []bool           // the series begins a group
+	enc    runcodec.Encoder // packed blocks
+	starts []bool           // whether the series begins a group
 	group  uint32           // of the last series
 }
 
@@ -41,7 +41,7 @@ func (b *blockWriter) reset() {
 	b.numbers, b.points, b.lengths, b.body, b.starts = b.numbers[:0], 0, b.lengths[:0], b.body[:0], b.starts[:0]
 }
 
-// full says whether a series, packed or not, must go into the next block.
+// full reports whether the next series must go into the next block.
 func (b *blockWriter) full(packed bool) bool {
 	if len(b.numbers) == 0 {
 		return false
@@ -106,8 +106,8 @@ func (b *blockWriter) appendTo(dst []byte) []byte {
 	return b.enc.AppendTo(dst)
 }
 
-// openPacked prepares to read a packed block of n series and returns the bits
-// that say which of them begin a group.
+// openPacked prepares to read a packed block of n series and returns the bits that mark
+// those which begin a group.
 func openPacked(d *runcodec.Decoder, b []byte, n int) (starts []byte, err error) {
 	r := reader{b: b}
 	r.byte()

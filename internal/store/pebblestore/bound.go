@@ -15,15 +15,14 @@ import (
 	"tailscope/internal/store"
 )
 
-// defaultBoundSamples is how many samples the hours hold that one Maintain writes
-// anew; the next goes on.
+// defaultBoundSamples bounds the samples in the hours that one Maintain rewrites; the
+// next call continues.
 const defaultBoundSamples = 10_000_000
 
-// boundSamples leaves samples of series out of the hours from which on the
-// series have enough newer ones. An hour is written anew only once half of its
-// samples are to go, so that each is written less than twice more in all, and
-// what is kept in vain is less than what is kept. Only hours that are settled
-// count as newer, and only those are written.
+// boundSamples drops the samples of each series in hours from which on the series has
+// enough newer ones. It rewrites an hour only once half of its samples are to go, so
+// that each sample is rewritten less than twice, and the surplus is less than what must
+// be kept. Only compacted hours count as newer, and only those are rewritten.
 func (s *Store) boundSamples(ctx context.Context) error {
 	snap := s.db.NewSnapshot()
 	defer snap.Close()
@@ -97,23 +96,23 @@ type bounder struct {
 	scope   scope
 	family  string
 
-	byID   map[series.ID]int32 // places in counts
+	byID   map[series.ID]int32 // index in counts
 	counts []int               // samples so far
 	day    int64
-	places []int32 // of the day's series, plus one; 0 is not looked up yet
+	places []int32 // index plus one of the day's series; 0 is not looked up yet
 
-	dropped []uint64 // series of the hour that had enough
+	dropped []uint64 // series of the hour that have enough newer samples
 	id      []byte
 	labels  labels.ScratchBuilder
 }
 
-// counted is what an hour holds.
+// counted counts the samples of an hour.
 type counted struct {
-	samples, drop int  // samples of all series, of those that had enough
-	gone          bool // samples of some series are gone already
+	samples, drop int  // samples of all series, and of those to drop
+	gone          bool // samples of some series have been dropped before
 }
 
-// hour adds an hour's samples.
+// hour counts an hour's samples.
 func (b *bounder) hour(part int64) (h counted, err error) {
 	dir, err := b.s.readDirectory(b.scanner.snap, tierSamples, part, b.scope)
 	if err != nil {
@@ -169,7 +168,7 @@ func (b *bounder) hour(part int64) (h counted, err error) {
 	return h, err
 }
 
-// place returns where a series is counted. The caller holds u.mu.
+// place returns the index of a series in counts. The caller holds u.mu.
 func (b *bounder) place(u *unit, number uint32) (int32, error) {
 	if int(number) >= len(u.kinds) {
 		return 0, fmt.Errorf("samples of series %d, of which the index knows nothing: %w", number, store.ErrCorrupt)
@@ -197,7 +196,7 @@ func (b *bounder) place(u *unit, number uint32) (int32, error) {
 	return p, nil
 }
 
-// droppedSamples says how often samples were dropped, of a family and of all.
+// droppedSamples counts how often samples were dropped, by family and in all.
 type droppedSamples struct {
 	all store.SamplesDropped
 	by  map[uint32]store.SamplesDropped // by number of the family
@@ -208,10 +207,10 @@ func (d *droppedSamples) of(family uint32) store.SamplesDropped {
 	return store.SamplesDropped{Times: d.all.Times + o.Times, Until: max(d.all.Until, o.Until)}
 }
 
-// everyScope stands for all of them.
+// everyScope stands for all scopes.
 const everyScope = scope(math.MaxUint32)
 
-// noteDropped notes that samples from before a moment are no longer there.
+// noteDropped records that samples from before a moment were dropped.
 func (s *Store) noteDropped(sc scope, until int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,9 +226,9 @@ func (s *Store) noteDropped(sc scope, until int64) {
 	s.dropped.by[uint32(sc)>>2] = store.SamplesDropped{Times: d.Times + 1, Until: max(d.Until, until)}
 }
 
-// thin writes an hour of samples anew without those of the series, by number, of
-// which it then is known that they are gone. Puts that touch the hour meanwhile
-// make it be left for another time.
+// thin rewrites an hour of samples without those of the series in drop, by number, and
+// records that they are gone. It leaves the hour for another time if Puts touch it
+// meanwhile.
 func (s *Store) thin(ctx context.Context, id scopeID, drop []uint64) (done bool, err error) {
 	s.write.Lock()
 	snap := s.db.NewSnapshot()
@@ -239,7 +238,7 @@ func (s *Store) thin(ctx context.Context, id scopeID, drop []uint64) (done bool,
 	return s.rewrite(ctx, id, snap, before, drop)
 }
 
-// reclaimHours frees the space of what has been left out of hours.
+// reclaimHours frees the space of dropped samples.
 func (s *Store) reclaimHours(ctx context.Context, hours []int64) error {
 	slices.Sort(hours)
 	hours = slices.Compact(hours)

@@ -12,8 +12,8 @@ func appendString(dst []byte, s string) []byte {
 	return append(dst, s...)
 }
 
-// reader reads varints and strings from stored bytes. After the first error it
-// returns zeros and err stays.
+// reader reads varints and strings from stored bytes. After the first error it returns
+// zeros and keeps err.
 type reader struct {
 	b   []byte
 	err error
@@ -56,7 +56,7 @@ func (r *reader) varint() int64 {
 	return v
 }
 
-// count reads how many items follow, each of at least size bytes, so that a
+// count reads the number of items that follow, each of at least size bytes, so that a
 // corrupt count cannot make the caller allocate more than the value holds.
 func (r *reader) count(size int) int {
 	n := r.uvarint()

@@ -34,7 +34,7 @@ type unitSlot struct {
 	done atomic.Bool
 }
 
-// loaded returns the unit, nil while it is being loaded.
+// loaded returns the unit, or nil while it is being loaded.
 func (l *unitSlot) loaded() *unit {
 	if !l.done.Load() {
 		return nil
@@ -73,8 +73,8 @@ func (c *unitCache) get(day int64, sc scope) (*unit, error) {
 		}
 		c.mu.Unlock()
 	}
-	// A question about a year loads hundreds of units. Who cannot have the
-	// lock at once leaves it to the next, or to Maintain.
+	// A question about a year loads hundreds of units. If the lock is held, the next get
+	// or Maintain evicts.
 	if grown && c.s.write.TryLock() {
 		c.evict()
 		c.s.write.Unlock()
@@ -82,8 +82,8 @@ func (c *unitCache) get(day int64, sc scope) (*unit, error) {
 	return slot.u, slot.err
 }
 
-// recentPuts is how many of the last Puts keep their units in memory, whatever
-// the limit: they, or the next ones, would only load them again.
+// recentPuts is how many of the last Puts keep their units in memory, whatever the
+// limit: the next Puts would only load them again.
 const recentPuts = 3
 
 // evict drops the least recently used units beyond the limit. The caller holds
@@ -111,7 +111,7 @@ func (c *unitCache) evict() {
 	}
 }
 
-// dropBefore forgets the units of expired days. The caller holds the write lock.
+// dropBefore drops the units of expired days. The caller holds the write lock.
 func (c *unitCache) dropBefore(day int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,8 +135,8 @@ func (s *Store) readUnit(day int64, sc scope) (*unit, error) {
 	return u, err
 }
 
-// dirCache holds decoded run directories. They never change: settling again
-// writes a new one with a new version, drawn at random, which is part of the key.
+// dirCache holds decoded run directories. They never change: a new compaction writes a
+// new one with a new version, drawn at random, which is part of the key.
 type dirCache struct {
 	limit int64
 

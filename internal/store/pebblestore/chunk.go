@@ -21,7 +21,7 @@ const (
 	chunkMaxBytes  = 16 << 10
 )
 
-// entry is one point on its way into a chunk or a run.
+// entry is one point to be written into a chunk or a run.
 type entry struct {
 	number uint32
 	data   []byte
@@ -45,7 +45,7 @@ func appendChunk(dst []byte, entries []entry) []byte {
 	return dst
 }
 
-// chunkLen says how many of the entries go into the next chunk.
+// chunkLen returns how many of the entries go into the next chunk.
 func chunkLen(entries []entry) int {
 	n, bytes := 0, 0
 	for n < len(entries) && n < chunkMaxPoints && (n == 0 || bytes+len(entries[n].data) <= chunkMaxBytes) {
@@ -55,13 +55,13 @@ func chunkLen(entries []entry) int {
 	return n
 }
 
-// chunk reads what appendChunk wrote.
+// chunk decodes what appendChunk encoded.
 type chunk struct {
 	number uint32 // of the point that next returned
 	last   uint32
 	left   int
-	head   []byte // numbers and lengths not yet read
-	body   []byte // points not yet read
+	head   []byte // numbers and lengths not read yet
+	body   []byte // points not read yet
 }
 
 var errChunk = fmt.Errorf("chunk: %w", store.ErrCorrupt)

@@ -24,46 +24,47 @@ const (
 	chunkHeaderSyn = 19
 )
 
-// logChunk is one that checks.
+// logChunk is a chunk whose checksum matches.
 type logChunk struct {
 	at, end int64
 	part    byte // 0 whole, 1 first, 2 middle, 3 last
 	payload []byte
-	synced  int64 // up to where the log was synced; 0 if not known
+	synced  int64 // offset up to which the log was synced; 0 if not known
 	trailer bool  // the end of a log that was closed
 }
 
-// logRecord is a record of which every chunk checks.
+// logRecord is a record whose chunks are all valid.
 type logRecord struct {
 	at, end int64
 	payload []byte
 	after   bool // something before it is damaged
 }
 
-// records is what a log or a manifest holds.
+// records holds the records of a log or a manifest.
 type records struct {
 	list []logRecord
-	// damage are the ranges of bytes that were whole once, as what follows
-	// them shows, and do not check.
+	// damage lists the ranges of bytes that were valid once, as what follows them shows,
+	// and are not any more.
 	damage [][2]int64
-	// end says that the last of them is the end of the file: it looks whole
-	// but for some bits. The machine stopped while it wrote it, or it was
-	// damaged since.
+	// end reports that the last of them is the end of the file: a chunk that looks whole
+	// but for some bits. The machine stopped while it was written, or it was damaged
+	// since.
 	end     bool
-	endHeld []byte // what it held, as far as it can be told; nil if it cannot
-	// tail is where the file stops to check, with nothing behind it that shows
-	// it ever did: the end of a file that was being written. -1: it ends well.
+	endHeld []byte // what it held, or nil if that is not known
+	// tail is the offset from which the file is not valid, with nothing behind it that
+	// shows it ever was: the end of a file that was being written. It is -1 if the file
+	// ends well.
 	tail int64
 }
 
-// mask is how checksums are stored (LevelDB's).
+// maskedCRC returns a checksum in its stored form (LevelDB's).
 func maskedCRC(b []byte) uint32 {
 	c := crc32.Checksum(b, crcTable)
 	return c>>15 | c<<17 + 0xa282ead8
 }
 
-// logChunkAt reads the chunk at an offset. log is the number that chunks must
-// carry, if they carry one.
+// logChunkAt parses the chunk at an offset. log is the number that chunks with a number
+// must carry.
 func logChunkAt(b []byte, at int64, log uint32) (c logChunk, ok bool) {
 	end := min(int64(len(b)), (at/chunkBlock+1)*chunkBlock)
 	if at+chunkHeader > end {
@@ -100,17 +101,17 @@ func logChunkAt(b []byte, at int64, log uint32) (c logChunk, ok bool) {
 	return c, true
 }
 
-// readRecords reads a whole log or manifest. Every chunk that follows a damaged
-// one proves it to be damaged if it was written after that was synced. In a
-// manifest each record is synced before the next, so any does.
+// readRecords reads a whole log or manifest. A chunk that follows an invalid one proves
+// it damaged if it was written after that was synced. In a manifest each record is
+// synced before the next, so any chunk proves it.
 func readRecords(b []byte, log uint32) records {
 	out := records{tail: -1}
-	var rec []byte          // of the record that is being read
-	start := int64(-1)      // where it began
-	bad := int64(-1)        // where the file ceased to check
-	badChunk := int64(-1)   // the chunk that does not check, from bad on
-	behind := int64(0)      // the end of the last chunk behind it that does
-	var pending []logRecord // what follows bad, not known yet to prove anything
+	var rec []byte          // of the record being read
+	start := int64(-1)      // its offset
+	bad := int64(-1)        // where the file ceases to be valid
+	badChunk := int64(-1)   // the invalid chunk, from bad on
+	behind := int64(0)      // the end of the last valid chunk behind it
+	var pending []logRecord // what follows bad, and does not prove anything yet
 	proven := false
 	at, size := int64(0), int64(len(b))
 	confirm := func(until int64) {
@@ -135,7 +136,7 @@ func readRecords(b []byte, log uint32) records {
 			}
 			ok = false
 			if bad >= 0 {
-				// The log was closed after what is damaged: all of it was synced.
+				// The log was closed after the damage: all of it was synced.
 				confirm(until)
 				return out
 			}
@@ -160,7 +161,7 @@ func readRecords(b []byte, log uint32) records {
 		behind = c.end
 		switch {
 		case c.part == 0 || c.part == 1:
-			if start >= 0 { // a record that did not end
+			if start >= 0 { // an unfinished record
 				if bad < 0 {
 					bad, until = start, c.at
 				}
@@ -218,8 +219,8 @@ func readRecords(b []byte, log uint32) records {
 	return out
 }
 
-// flippedChunk returns a chunk of a log that is all there and does not check.
-// It is not ok if what is there may be the beginning of one.
+// flippedChunk returns a chunk of a log that is complete but invalid. It is not ok if
+// the bytes may be the beginning of one.
 func flippedChunk(b []byte, at int64, log uint32) (c logChunk, ok bool) {
 	end := min(int64(len(b)), (at/chunkBlock+1)*chunkBlock)
 	b = append([]byte(nil), b[at:end]...)
@@ -239,7 +240,7 @@ func flippedChunk(b []byte, at int64, log uint32) (c logChunk, ok bool) {
 		header = chunkHeaderSyn
 	}
 	n := int(binary.LittleEndian.Uint16(b[4:]))
-	// What was lengthened before it was written ends in zeros.
+	// A file that was lengthened before it was written ends in zeros.
 	if n == 0 || header+n > len(b) || allZero(b[max(header, header+n-16):header+n]) {
 		return c, false
 	}
@@ -255,9 +256,8 @@ func allZero(b []byte) bool {
 	return true
 }
 
-// nextLogChunk returns where the next chunk that checks begins, or -1. In a log
-// only chunks with its number count: what lies behind the end of a file that
-// is used again is anything.
+// nextLogChunk returns the offset of the next valid chunk, or -1. In a log only chunks
+// with its number count: behind the end of a reused file lies old data.
 func nextLogChunk(b []byte, at int64, log uint32) int64 {
 	least := byte(1)
 	if log > 0 {

@@ -6,39 +6,37 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// leapFrom is how far two readings of the clock may disagree, in seconds, once the
-// time between them is taken off: a stop of less, and a clock that is set by less,
-// are followed at once.
+// leapFrom is by how many seconds two readings of the clock may disagree, less the time
+// between them: a smaller stop, or change of the clock, is followed at once.
 const leapFrom = 3600
 
-// stoodPerCall is the most that one call adds to how long a clock has stood: an
-// hour without a call, or within one, has not been seen to pass.
+// stoodPerCall bounds what one call adds to how long a clock has stood: an hour without
+// a call, or within one, was not observed.
 const stoodPerCall = time.Minute
 
-// clockLeap decides which moment maintenance goes by. A clock that is wrong for a
-// while would expire everything, so one that leaps is believed only after it has
-// been seen to stand for a while. Only the believed moment is persisted, and each
-// start waits anew. Times are Unix seconds; an epoch is what the wall clock said
-// when the monotonic one was 0.
+// clockLeap decides which time maintenance uses. A clock that is wrong for a while would
+// expire everything, so a leap is believed only after the new time has stood for a
+// while. Only the believed moment is persisted, and each start waits anew. Times are
+// Unix seconds; an epoch is the wall clock's reading when the monotonic one was 0.
 type clockLeap struct {
 	moment   int64 // believed; farPast until a clock has stood for the first time
-	written  int64 // the moment on the disk
+	written  int64 // the moment on disk
 	believed int64 // epoch
 	latest   int64 // latest epoch that was believed
 	proven   bool  // the believed clock has stood since the start or the last long suspension
 	waiting  bool
 	standing int64         // epoch of the clock that is waited for
-	stood    time.Duration // the last clock, be it believed or waited for
+	stood    time.Duration // how long the last clock has stood, believed or waited for
 	seen     bool          // the clock leapt ahead while proven
 
 	at        monotonic // of the last call
 	suspended time.Duration
 }
 
-// monotonic is a reading of two clocks that nobody can set.
+// monotonic is a reading of two clocks that cannot be set.
 type monotonic struct {
 	elapsed time.Duration // goes on while the machine is suspended
-	running time.Duration // does not
+	running time.Duration // stops while the machine is suspended
 }
 
 // start begins with the moment that an earlier process believed, or farPast.
@@ -47,9 +45,9 @@ func (c *clockLeap) start(moment int64, at monotonic) {
 	c.latest = c.believed
 }
 
-// passed returns how many seconds the monotonic clock stands at, less the long
-// suspensions, which are stops: a machine that wakes up may read a wrong wall
-// clock, and moves the monotonic one as far.
+// passed returns the seconds of the monotonic clock, without the long suspensions, which
+// count as stops: a machine that wakes up may read a wrong wall clock, and moves the
+// monotonic one as far.
 func (c *clockLeap) passed(at monotonic) (seconds int64, suspended time.Duration) {
 	suspended = c.suspended
 	if d := at.elapsed - c.at.elapsed - (at.running - c.at.running); d > leapFrom*time.Second {
@@ -58,9 +56,9 @@ func (c *clockLeap) passed(at monotonic) (seconds int64, suspended time.Duration
 	return int64((at.elapsed - suspended) / time.Second), suspended
 }
 
-// advance returns the moment that maintenance goes by when the clock says wall:
-// while a leap is waited for, the believed one or the clock, whichever is earlier.
-// The clock is taken as it is while no moment is believed.
+// advance returns the moment that maintenance uses when the clock reads wall. While it
+// waits for a leap that is the earlier of the believed moment and the clock. While no
+// moment is believed it is the clock.
 func (c *clockLeap) advance(wall int64, at monotonic, wait time.Duration) int64 {
 	passed, suspended := c.passed(at)
 	stood := min(at.running-c.at.running, stoodPerCall)
@@ -96,15 +94,15 @@ func (c *clockLeap) advance(wall int64, at monotonic, wait time.Duration) int64 
 	return min(wall, c.moment)
 }
 
-// ClockLeap is a clock that is far ahead and not believed yet.
+// ClockLeap describes a clock that is far ahead and not believed yet.
 type ClockLeap struct {
-	Ahead   time.Duration // of the moment that maintenance goes by
+	Ahead   time.Duration // of the moment that maintenance uses
 	Left    time.Duration // it is believed after it has stood for so long
 	Running bool          // it was right for an hour before: the server was not just stopped
 }
 
-// ClockLeap reports whether the clock is far ahead of the moment that maintenance
-// goes by, see Options.LeapWait.
+// ClockLeap reports whether the clock is far ahead of the moment that maintenance uses;
+// see Options.LeapWait.
 func (s *Store) ClockLeap() (ClockLeap, bool) {
 	l := s.leap.Load()
 	if l == nil {
@@ -117,9 +115,9 @@ func (s *Store) monotonic() monotonic {
 	return monotonic{elapsed: s.opts.Elapsed(), running: s.opts.Running()}
 }
 
-// Leapt returns by how much wall is ahead of the moment that maintenance believes,
-// as it is now; 0 if that is an hour at most, or if no moment is believed. A leap is
-// told before the next Maintain. It is cheap, and safe for concurrent use.
+// Leapt returns how far wall is ahead of the moment that maintenance believes, or 0 if
+// that is an hour at most, or no moment is believed. It notices a leap before the next
+// Maintain. It is cheap, and safe for concurrent use.
 func (s *Store) Leapt(wall time.Time) time.Duration {
 	c := s.believed.Load()
 	if c == nil || c.moment == farPast {
@@ -132,7 +130,7 @@ func (s *Store) Leapt(wall time.Time) time.Duration {
 	return 0
 }
 
-// publishClock makes the state of the clock known to Leapt.
+// publishClock publishes the state of the clock for Leapt.
 func (s *Store) publishClock() {
 	if s.opts.LeapWait > 0 {
 		c := s.clock
@@ -140,8 +138,8 @@ func (s *Store) publishClock() {
 	}
 }
 
-// believe returns the moment that maintenance goes by at wall, and the one that
-// ages are counted from. The caller holds maintain.
+// believe returns the moment that maintenance uses at wall, and the one that ages are
+// counted from. The caller holds maintain.
 func (s *Store) believe(wall time.Time) (now, aged time.Time) {
 	if s.opts.LeapWait == 0 {
 		return wall, wall
@@ -157,14 +155,14 @@ func (s *Store) believe(wall time.Time) (now, aged time.Time) {
 	return now, now
 }
 
-// noteMoment writes the believed moment if it is in another minute than the one that
-// is written. The caller holds maintain.
+// noteMoment stores the believed moment if its minute has changed. The caller holds
+// maintain.
 func (s *Store) noteMoment() error {
 	c := &s.clock
 	if s.opts.LeapWait == 0 || c.moment/60 == c.written/60 {
 		return nil
 	}
-	// No sync: what a crash takes back is an older moment, which is waited for.
+	// No sync: after a crash the older moment is waited for.
 	if err := s.db.Set(metaKey(metaClock, 0), metaTime(c.moment), pebble.NoSync); err != nil {
 		return classify(err)
 	}
@@ -172,7 +170,7 @@ func (s *Store) noteMoment() error {
 	return nil
 }
 
-// noteLeap publishes what the clock has come to, and logs what changed since was.
+// noteLeap publishes the state of the clock, and logs its changes against was.
 func (s *Store) noteLeap(wall time.Time, was clockLeap) {
 	c := &s.clock
 	if !c.waiting || wall.Unix() < c.moment {

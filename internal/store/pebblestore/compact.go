@@ -17,7 +17,7 @@ import (
 	"tailscope/internal/store"
 )
 
-// settle rewrites what is due into runs. It says whether samples were among it.
+// settle compacts what is due into runs. It reports whether samples were among it.
 func (s *Store) settle(ctx context.Context, now time.Time) (samples bool, err error) {
 	s.write.Lock()
 	err = s.readFresh(ctx)
@@ -45,7 +45,7 @@ func (s *Store) settle(ctx context.Context, now time.Time) (samples bool, err er
 		return cmp.Or(cmp.Compare(a.part, b.part), cmp.Compare(a.tier, b.tier), cmp.Compare(a.scope, b.scope))
 	})
 	var rewritten [numTiers]bool
-	var corrupt []error // the others are settled all the same
+	var corrupt []error // the others are compacted all the same
 	for _, id := range due {
 		if err := ctx.Err(); err != nil {
 			return samples, err
@@ -65,10 +65,10 @@ func (s *Store) settle(ctx context.Context, now time.Time) (samples bool, err er
 	return samples, errors.Join(append(corrupt, s.reclaim(ctx, due, rewritten))...)
 }
 
-// reclaim frees the space of the chunks that settling has replaced. Pebble
-// drops what a range deletion covers only when it compacts there, which for
-// keys that are never written again may be never: unreclaimed, they are more
-// bytes than the runs. due is sorted by partition.
+// reclaim frees the space of the chunks that compaction has replaced. Pebble drops what
+// a range deletion covers only when it compacts there, which for keys that are never
+// written again may be never: unreclaimed, they are more bytes than the runs. due is
+// sorted by partition.
 func (s *Store) reclaim(ctx context.Context, due []scopeID, rewritten [numTiers]bool) error {
 	for tier := range rewritten {
 		if !rewritten[tier] {
@@ -92,12 +92,12 @@ func (s *Store) reclaim(ctx context.Context, due []scopeID, rewritten [numTiers]
 	return nil
 }
 
-// worthwhile says whether so many chunks beside a run are worth writing it anew.
+// worthwhile reports whether so many chunks beside a run are worth a new run.
 func worthwhile(chunks, blocks int) bool { return chunks > 16+2*blocks }
 
-// settleScope writes a run from the chunks of a partition and scope, and the
-// run that it already may have. Puts go on meanwhile; if one touches the same
-// scope the work is dropped and done again another time.
+// settleScope writes a run from the chunks of a partition and scope, and from the run
+// that may exist. Puts go on meanwhile; if one touches the same scope the work is
+// dropped and repeated later.
 func (s *Store) settleScope(ctx context.Context, id scopeID) (done bool, err error) {
 	s.write.Lock()
 	snap := s.db.NewSnapshot()
@@ -120,7 +120,8 @@ func (s *Store) settleScope(ctx context.Context, id scopeID) (done bool, err err
 	return s.rewrite(ctx, id, snap, before, nil)
 }
 
-// freshOf returns what lies beside the run of a scope. The caller holds write.
+// freshOf returns the state of what lies beside the run of a scope. The caller holds
+// write.
 func (s *Store) freshOf(id scopeID) freshState {
 	if f := s.fresh[id]; f != nil {
 		return *f
@@ -128,9 +129,9 @@ func (s *Store) freshOf(id scopeID) freshState {
 	return freshState{changes: -1}
 }
 
-// rewrite writes the run of a scope from what the snapshot holds of it, without
-// the series of drop, by number, of which samples are to go. It does nothing if
-// the scope has changed since it was as before.
+// rewrite writes the run of a scope from what the snapshot holds of it, without the
+// samples of the series in drop, by number. It does nothing if the scope has changed
+// since before.
 func (s *Store) rewrite(ctx context.Context, id scopeID, snap *pebble.Snapshot, before freshState, drop []uint64) (done bool, err error) {
 	u, err := s.units.get(dayOf(id.part), id.scope)
 	if err != nil {
@@ -173,7 +174,7 @@ func (s *Store) rewrite(ctx context.Context, id scopeID, snap *pebble.Snapshot, 
 	return true, nil
 }
 
-// defaultSettleBatch is how many points are sorted at once: it bounds memory.
+// defaultSettleBatch is how many points are sorted at once, which bounds memory.
 const defaultSettleBatch = 400_000
 
 type settler struct {
@@ -208,7 +209,7 @@ func (w *settler) run(ctx context.Context) error {
 	}
 	all := area{tier: w.id.tier, part: w.id.part, shards: 1}
 	all.hi = all.slots()
-	// How many points each series has, to cut the order into batches.
+	// The number of points of each series, to cut the order into batches.
 	counts := make([]uint32, len(order))
 	err := w.scanner.scan(all, w.id.scope, everything(len(order)), func(number uint32, _ int, _ []byte) error {
 		if len(w.tally.gone) == 0 || !w.tally.gone.has(uint64(number)) {
@@ -263,7 +264,7 @@ func (w *settler) run(ctx context.Context) error {
 	return w.finish()
 }
 
-// fold records which generations the run takes in.
+// fold records the generations that the run contains.
 func (w *settler) fold() error {
 	f, err := w.s.readFolded(w.scanner.snap, w.id.tier, w.id.part, w.id.scope)
 	if err != nil {
@@ -355,7 +356,7 @@ func (w *settler) write(batch, groups []uint32) error {
 	return nil
 }
 
-// flush writes the block under way.
+// flush writes the open block.
 func (w *settler) flush() error {
 	if len(w.block.numbers) == 0 {
 		return nil

@@ -2,21 +2,20 @@ package pebblestore
 
 import "tailscope/internal/series"
 
-// span is a stretch of slots of one tier, [from, to) in Unix seconds.
+// span is a range of slots of one tier, [from, to) in Unix seconds.
 type span struct {
 	tier     int
 	from, to int64
 }
 
-// horizon says which slots exist.
+// horizon determines which slots exist.
 type horizon struct {
 	floor, ready [numTiers]int64
 	direct       map[partID]bool
 }
 
-// finest returns the finest tier that holds everything that happened at t:
-// finer slots may have expired, or the slot may have been put to a coarser
-// tier directly.
+// finest returns the finest tier that holds everything that happened at t: finer slots
+// may have expired, or the slot may have been put to a coarser tier directly.
 func (h *horizon) finest(t int64) int {
 	tier := 0
 	for tier < tierSamples-1 && floorTo(t, tierSlot[tier]) < h.floor[tier] {
@@ -31,12 +30,12 @@ func (h *horizon) finest(t int64) int {
 	return tier
 }
 
-// cover chooses what to read for the base slots that start in [start, end), cut
-// into steps that begin at start (step 0: one). It takes the coarsest slots
-// that lie within one step, and finer ones at the edges; where the finer ones
-// are gone it takes what is left, which may reach beyond the range. from and to
-// are the range really covered, and the spans lie in order and apart. Nothing
-// is read outside of [first, until), where there is nothing.
+// cover returns what to read for the base slots that start in [start, end), cut into
+// steps that begin at start (step 0: one). It chooses the coarsest slots that lie within
+// one step, and finer ones at the edges; where the finer ones are gone it chooses what
+// is left, which may reach beyond the range. from and to are the range really covered,
+// and the spans are ascending and disjoint. Nothing is read outside of [first, until),
+// where there is nothing.
 func (h *horizon) cover(start, end, step, first, until int64) (spans []span, from, to int64) {
 	from, to = start, end
 	base := int64(series.Base)

@@ -13,9 +13,9 @@ import (
 	"tailscope/internal/store"
 )
 
-// damage remembers the files found damaged. Pebble would end the process at the
-// first bad checksum; here whoever reads the file is told (store.ErrCorrupt), a
-// compaction leaves it alone for a while, and everything else goes on.
+// damage keeps the list of files found damaged. Pebble would end the process at the
+// first bad checksum; here the reader of the file gets store.ErrCorrupt, Pebble's
+// compactions leave the file alone for a while, and everything else goes on.
 type damage struct {
 	log   *slog.Logger
 	aside keptAside
@@ -24,14 +24,14 @@ type damage struct {
 	files map[string]bool // of list
 }
 
-// Damage returns what has been found damaged or missing since Open.
+// Damage returns what was found damaged or missing since Open.
 func (s *Store) Damage() []store.Damage {
 	s.damage.mu.Lock()
 	defer s.damage.mu.Unlock()
 	return slices.Clone(s.damage.list)
 }
 
-// found is called by Pebble for each bad read. It says so once for each file.
+// found is called by Pebble for each bad read. It reports each file once.
 func (d *damage) found(info pebble.DataCorruptionInfo) {
 	r := keyRange{info.Bounds.Start, info.Bounds.End.Key}
 	from, to := r.times()
@@ -41,7 +41,7 @@ func (d *damage) found(info pebble.DataCorruptionInfo) {
 	})
 }
 
-// once adds damage to a file that none is known of yet.
+// once adds damage of a file that has none yet.
 func (d *damage) once(path string, is store.Damage) {
 	d.mu.Lock()
 	known := d.files[path]
@@ -51,7 +51,7 @@ func (d *damage) once(path string, is store.Damage) {
 	}
 }
 
-// add notes damage, logs it, and has it remembered beyond the next start.
+// add records damage, logs it, and saves it for later starts.
 func (d *damage) add(is store.Damage) {
 	is.Part, is.Found = "store", time.Now()
 	d.mu.Lock()
@@ -75,7 +75,8 @@ func (d *damage) add(is store.Damage) {
 	}
 }
 
-// take returns the damage found in files that are still in place, and forgets it.
+// take returns the damage found in files that are still in place, and removes it from
+// the list.
 func (d *damage) take() []store.Damage {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -91,10 +92,9 @@ func (d *damage) take() []store.Damage {
 	return out
 }
 
-// pebbleLogger passes Pebble's messages on. After a fatal one, such as a log
-// that cannot be written, Pebble must not go on: the process ends, and what was
-// acknowledged is there when it is started again. Store.room is there to stop
-// before that on a disk that fills up.
+// pebbleLogger passes on Pebble's messages. After a fatal one, such as a log that cannot
+// be written, Pebble must not go on: the process ends, and the next start finds what was
+// acknowledged. Store.room refuses writes before that on a disk that fills up.
 type pebbleLogger struct{ l *slog.Logger }
 
 func (p pebbleLogger) Infof(format string, args ...any) {
@@ -110,8 +110,8 @@ func (p pebbleLogger) Fatalf(format string, args ...any) {
 	panic(m)
 }
 
-// message is the text in one line, without what Pebble's errors append: an
-// account of their causes, stacks and all, and carriers of details.
+// message returns the text in one line, without what Pebble's errors append: their
+// causes with stacks, and carriers of details.
 func message(format string, args []any) string {
 	m, _, _ := strings.Cut(fmt.Sprintf(format, args...), "\n(1)")
 	lines := strings.Split(m, "\n")

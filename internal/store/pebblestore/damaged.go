@@ -16,16 +16,15 @@ import (
 	"tailscope/internal/store"
 )
 
-// keptAside is the directory that damaged files are moved to. Nothing is ever
-// deleted there. Beside each file lies a NAME.json that says why it is there;
-// damage that left no file there has a NAME.json too. What these say is reported
-// until somebody acknowledges it, however often the server is started.
+// keptAside is the directory that damaged files are moved to. Nothing is ever deleted
+// there. A NAME.json beside each file gives the reason; damage that left no file there
+// has a NAME.json too. They are reported at every start until they are acknowledged.
 type keptAside struct {
 	fs  vfs.FS
 	dir string
 }
 
-// name returns a path in the directory that is not taken yet.
+// name returns an unused path in the directory.
 func (k keptAside) name(file string) (string, error) {
 	if err := k.fs.MkdirAll(k.dir, 0o700); err != nil {
 		return "", fmt.Errorf("create directory %s: %w", k.dir, classify(err))
@@ -78,20 +77,20 @@ func (k keptAside) copy(path string) (string, error) {
 	return to, syncDir(k.fs, k.dir)
 }
 
-// remembered is what a NAME.json says. File is a bare name if the file is
-// beside it: a data directory may be moved.
+// remembered is the content of a NAME.json. File is a bare name if the file is beside
+// it: a data directory may be moved.
 type remembered struct {
 	store.Damage
-	Acknowledged time.Time // zero until somebody does
+	Acknowledged time.Time // zero until it is acknowledged
 
 	path   string
-	unread bool // it does not read, or says something else
+	unread bool // it does not parse, or is something else
 }
 
 const whySuffix = ".json"
 
-// remember writes why a file was kept aside beside it, or into the directory
-// if it was not. What is said there already is not said again.
+// remember writes why a file was set aside beside it, or into the directory if the file
+// was not moved there. It writes each reason once.
 func (k keptAside) remember(d store.Damage) error {
 	path := d.File + whySuffix
 	if k.fs.PathDir(d.File) != k.dir {
@@ -131,7 +130,7 @@ func (k keptAside) write(r remembered) error {
 	return writeWhole(k.fs, r.path, append(b, '\n'))
 }
 
-// remembered reads every NAME.json. One that does not read is damage itself.
+// remembered reads every NAME.json. One that cannot be read is damage itself.
 func (k keptAside) remembered() ([]remembered, error) {
 	names, err := k.fs.List(k.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -167,8 +166,8 @@ func (k keptAside) remembered() ([]remembered, error) {
 	return out, nil
 }
 
-// Remember notes damage in o.DamagedDir, from where KnownDamage returns it until
-// it is acknowledged.
+// Remember records damage in o.DamagedDir. KnownDamage returns it until it is
+// acknowledged.
 func Remember(o Options, d store.Damage) error {
 	if err := o.ensureDefaults(); err != nil {
 		return err
@@ -176,8 +175,7 @@ func Remember(o Options, d store.Damage) error {
 	return keptAside{fs: o.FS, dir: o.DamagedDir}.remember(d)
 }
 
-// KnownDamage returns what has ever been found damaged or missing and was not
-// acknowledged. It needs no lock.
+// KnownDamage returns all unacknowledged damage that was ever found. It needs no lock.
 func KnownDamage(o Options) ([]store.Damage, error) {
 	if err := o.ensureDefaults(); err != nil {
 		return nil, err
@@ -192,8 +190,8 @@ func KnownDamage(o Options) ([]store.Damage, error) {
 	return out, err
 }
 
-// AcknowledgeDamage makes KnownDamage return nothing of what it returns now,
-// but for what except, if it is not nil, says.
+// AcknowledgeDamage acknowledges what KnownDamage returns now, except the damage for
+// which except returns true. except may be nil.
 func AcknowledgeDamage(o Options, except func(store.Damage) bool) error {
 	if err := o.ensureDefaults(); err != nil {
 		return err
@@ -235,12 +233,12 @@ func copyFile(fsys vfs.FS, from, to string) (err error) {
 	return fsys.Rename(tmp, to)
 }
 
-// tmpSuffix ends the names of files that are not whole yet. Pebble does not
-// know it, and leaves such files alone.
+// tmpSuffix ends the names of incomplete files. Pebble does not know it, and leaves such
+// files alone.
 const tmpSuffix = ".tmp"
 
-// writeWhole makes a file appear whole or not at all: a crash in between must
-// not leave one that reads as something else.
+// writeWhole writes a file that appears whole or not at all: a crash in between must not
+// leave one that reads as something else.
 func writeWhole(fsys vfs.FS, path string, content []byte) error {
 	tmp := path + tmpSuffix
 	w, err := fsys.Create(tmp, vfs.WriteCategoryUnspecified)

@@ -7,9 +7,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Durable returns the highest generation of the writer that lies in tables.
-// What lies in the log alone is not counted: a log that is damaged or lost
-// takes with it what no table holds yet.
+// Durable returns the highest generation of the writer that lies in tables. A generation
+// that is only in the log does not count: a damaged or lost log takes it along.
 func (s *Store) Durable(ctx context.Context, name string) (uint64, error) {
 	done, err := s.enter(ctx)
 	if err != nil {
@@ -36,8 +35,8 @@ func (s *Store) Durable(ctx context.Context, name string) (uint64, error) {
 	return w.flushed, nil
 }
 
-// WriteTables writes to tables what lies in the log alone, and returns when
-// that is done or ctx is.
+// WriteTables writes to tables what is only in the log. It returns when that is done or
+// ctx is.
 func (s *Store) WriteTables(ctx context.Context) error {
 	done, err := s.enter(ctx)
 	if err != nil {

@@ -8,15 +8,15 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// expire drops what is older than its tier's retention at aged, and the oldest
-// slots of the finest tiers while the store is larger than its bound.
+// expire drops what is older than its tier's retention at aged, and the oldest slots of
+// the finest tiers while the store exceeds its bound.
 func (s *Store) expire(ctx context.Context, now, aged time.Time) error {
 	raised, err := s.raise(now, aged)
 	if err != nil || !raised || s.opts.MaxBytes == 0 {
 		return err
 	}
-	// A range deletion frees space when it is compacted, which Pebble does at
-	// its leisure; where there is a bound the space is wanted now.
+	// A range deletion frees space when Pebble compacts it, which may be late; with a
+	// bound the space is needed now.
 	for tier := range numTiers {
 		if used := s.db.Metrics().DiskSpaceUsage(); used <= uint64(s.opts.MaxBytes) {
 			return nil
@@ -34,8 +34,8 @@ func (s *Store) floorOf(tier int) int64 {
 	return s.floor[tier]
 }
 
-// raise moves the floors to where they belong at now, with ages at aged, and says
-// whether any has moved.
+// raise moves the floors to their places at now, with ages at aged, and reports whether
+// any has moved.
 func (s *Store) raise(now, aged time.Time) (bool, error) {
 	s.write.Lock()
 	defer s.write.Unlock()
@@ -67,7 +67,7 @@ func (s *Store) raise(now, aged time.Time) (bool, error) {
 	return true, s.raiseFloors(floor)
 }
 
-// shrink raises floors until what is left fits the bound.
+// shrink raises floors until the rest fits the bound.
 func (s *Store) shrink(now time.Time, floor *[numTiers]int64, limit func(int, int64) int64) error {
 	used, err := s.db.EstimateDiskUsage([]byte{0}, []byte{tablePoints})
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *Store) shrink(now time.Time, floor *[numTiers]int64, limit func(int, in
 		return err
 	}
 	defer c.close()
-	// The first partition of a tier that may go: the last two stay.
+	// The first partition of a tier that may be dropped: the last two stay.
 	oldest := func(tier int) (part int64, ok bool) {
 		prefix := tierPrefix(nil, tier)
 		c.it.SetBounds(prefix, prefixEnd(prefix))

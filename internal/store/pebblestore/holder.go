@@ -11,10 +11,10 @@ import (
 	"tailscope/internal/store"
 )
 
-// InUseError says that another process has the store open. It wraps store.ErrLocked.
+// InUseError reports that another process has the store open. It wraps store.ErrLocked.
 type InUseError struct {
 	Dir string
-	PID int // 0 if it cannot be told
+	PID int // 0 if it is not known
 	err error
 }
 
@@ -32,14 +32,14 @@ func inUse(o *Options, err error) *InUseError {
 	e := &InUseError{Dir: o.Dir, err: err}
 	switch {
 	case strings.Contains(err.Error(), "current process"):
-		e.PID = os.Getpid() // who asked for the holder of its own lock would give it back
+		e.PID = os.Getpid() // asking the system for the holder of our own lock would release it
 	case vfs.Root(o.FS) == vfs.Default:
 		e.PID = holder(o.FS.PathJoin(o.Dir, "LOCK"))
 	}
 	return e
 }
 
-// holder returns the process that has locked a file, 0 if that cannot be told.
+// holder returns the process that has locked a file, or 0 if that is not known.
 func holder(path string) int {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

@@ -20,18 +20,18 @@ import (
 	"tailscope/internal/store"
 )
 
-// The identity file says that a directory holds a store, which one, and since
-// when:
+// The identity file marks a directory as a store, and holds its id and the time of its
+// creation:
 //
 //	tailscope store 1
 //	id 6f0c8d21a55be917
 //	created 2026-11-23T14:40:00Z
 //	crc32c 1d0f7a2c
 //
-// The checksum is that of the lines before it. The store keeps the id in its
-// meta table too. The server that the directory belongs to writes under that id
-// (Store.Writer). The file is written when the database is there, so a
-// directory with an identity and without a database has lost it.
+// The checksum is that of the lines before it. The store keeps the id in its meta table
+// too. The server that the directory belongs to writes under that id (Store.Writer). The
+// file is written after the database is created, so a directory with an identity and
+// without a database has lost it.
 const (
 	identityFile   = "IDENTITY"
 	identityFormat = 1
@@ -73,15 +73,15 @@ func decodeIdentity(b []byte) (i identity, err error) {
 	return i, nil
 }
 
-// start is what the start of a store finds in its directory.
+// start is the state of a store's directory at its start.
 type start struct {
 	names    []string
-	identity *identity // nil: there is none, or it is damaged
+	identity *identity // nil if there is none, or it is damaged
 	fresh    bool      // there is no database yet
 	manifest string    // path of the current manifest
 }
 
-// dataFiles returns the files that hold data, or name what does.
+// dataFiles counts the files that hold data, or list files that do.
 func dataFiles(names []string) (tables, logs, manifests int) {
 	for _, n := range names {
 		switch {
@@ -96,8 +96,8 @@ func dataFiles(names []string) (tables, logs, manifests int) {
 	return tables, logs, manifests
 }
 
-// errNoManifest is wrapped by the refusal of a directory that holds data and
-// no list of its tables: Pebble would take it for a new one, and delete them.
+// errNoManifest is wrapped by the refusal of a directory that holds data and has no list
+// of its tables: Pebble would take it for a new one, and delete them.
 var errNoManifest = errors.New("the list of its tables is missing")
 
 const doctorHint = "nothing has been changed; tailscope doctor --data DIR explains, and --repair puts it in order"
@@ -140,8 +140,8 @@ func inspect(fsys vfs.FS, dir string, aside keptAside, d *damage) (st start, err
 		return st, nil
 	}
 	tables, logs, manifests := dataFiles(st.names)
-	// Pebble writes a manifest before it places the marker that names it, and
-	// its first log after that: a lone manifest is a creation that did not end.
+	// Pebble writes a manifest before it places the marker that names it, and its first
+	// log after that: a lone manifest is an unfinished creation.
 	if st.identity == nil && tables == 0 && logs == 0 {
 		st.fresh = true
 		return st, nil
@@ -150,8 +150,8 @@ func inspect(fsys vfs.FS, dir string, aside keptAside, d *damage) (st start, err
 		dir, tables, logs, manifests, store.ErrCorrupt, errNoManifest, doctorHint)
 }
 
-// identify compares the identity file with what the store holds, and makes
-// both in a directory that has none yet.
+// identify compares the identity file with the store's id, and creates both in a
+// directory that has none yet.
 func (s *Store) identify(found *identity) error {
 	id, err := s.id()
 	if err != nil {
@@ -182,7 +182,7 @@ func (s *Store) identify(found *identity) error {
 	return writeWhole(s.opts.FS, s.opts.FS.PathJoin(s.opts.Dir, identityFile), found.encode())
 }
 
-// id returns the id that the tables hold, 0 if there is none.
+// id returns the id in the tables, or 0 if there is none.
 func (s *Store) id() (uint64, error) {
 	v, closer, err := s.db.Get(metaIdentity)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -198,18 +198,18 @@ func (s *Store) id() (uint64, error) {
 	return id, closer.Close()
 }
 
-// oldWriter is the name under which older versions wrote in every directory.
+// oldWriter is the writer's name that older versions used in every directory.
 const oldWriter = "local"
 
-// Writer returns the name under which the server that the directory belongs to
-// puts its generations: the id of the directory, which is random and stays, also
-// in a copy of it. A directory in which an older version has written keeps the
-// name "local": under another one, journals that are stored would count again.
-// It never changes while the store is open.
+// Writer returns the name under which the server of the directory puts its generations:
+// the id of the directory, which is random and never changes, not even in a copy. A
+// directory in which an older version has written keeps the name "local": under another
+// one, journals that are stored would count again. It never changes while the store is
+// open.
 func (s *Store) Writer() string { return s.own }
 
-// ownWriter chooses the writer of a directory with the id. If the id was lost and
-// made anew, the name that is in use stays.
+// ownWriter returns the writer's name of a directory with the id. If the id was lost and
+// made anew, the name in use stays.
 func ownWriter(id uint64, writers map[string]*writer) string {
 	if writers[oldWriter] != nil {
 		return oldWriter
@@ -230,7 +230,7 @@ func ownWriter(id uint64, writers map[string]*writer) string {
 	return own
 }
 
-// isWriterID says whether a name is one that Writer gives out.
+// isWriterID reports whether a name is one that Writer returns.
 func isWriterID(name string) bool {
 	if len(name) != 16 {
 		return false
@@ -239,8 +239,8 @@ func isWriterID(name string) bool {
 	return err == nil
 }
 
-// storedID is the id that the tables and logs of a store that is not running
-// hold, 0 if none of those that can be read does. It is written once, ever.
+// storedID returns the id in the tables and logs of a store that is not running, or 0 if
+// none of the readable ones holds it. It is written only once.
 func storedID(fsys vfs.FS, dir string, m *manifest, logs []*walLog) uint64 {
 	id := uint64(0)
 	eachStored(fsys, dir, m, logs, metaIdentity, func(key, value []byte) {
@@ -251,9 +251,9 @@ func storedID(fsys vfs.FS, dir string, m *manifest, logs []*walLog) uint64 {
 	return id
 }
 
-// eachStored calls yield for the writes of a store that is not running whose
-// keys have a prefix: those of tables first, then those of logs, deleted ones too.
-// What cannot be read is passed over: examining the files says so.
+// eachStored calls yield for the writes of a store that is not running whose keys have a
+// prefix: those of tables first, then those of logs, deleted ones too. It skips what
+// cannot be read, which an examination of the files reports.
 func eachStored(fsys vfs.FS, dir string, m *manifest, logs []*walLog, prefix []byte, yield func(key, value []byte)) {
 	end := prefixEnd(prefix)
 	for _, t := range m.sorted() {

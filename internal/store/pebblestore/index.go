@@ -14,14 +14,13 @@ import (
 	"tailscope/internal/store"
 )
 
-// unit is the label index of one scope on one day: it numbers the series that
-// were seen, densely and in the order they came, and holds their labels by
-// column, each value once. A matcher is tried once per distinct value and then
-// runs down a column of codes: some 146,000 series take a tenth of a
-// millisecond, and there are no postings to build or keep.
+// unit is the label index of one scope on one day: it numbers the series, densely and in
+// order of arrival, and holds their labels by column, each value once. A matcher is
+// tried once per distinct value, then a column of codes is scanned: some 146,000 series
+// take a tenth of a millisecond, and there are no postings to build or keep.
 //
-// All tiers of a day share its unit, so rollups keep their numbers, and it
-// expires with the last of them.
+// All tiers of a day share its unit, so rollups keep their numbers, and it expires with
+// the last of them.
 type unit struct {
 	day   int64
 	scope scope
@@ -30,13 +29,13 @@ type unit struct {
 	columns
 	bytes int64 // estimate of the memory held
 
-	// ids, by number plus one, and table find numbers by identity; nil until
+	// ids, by number plus one, and table map identities to numbers. They are nil until
 	// the first Put into the unit, or the first read of series by identity.
 	ids   []series.ID
 	table series.Table // of numbers plus one
 
-	making  sync.Mutex // held while ids are made; before mu
-	lastPut uint64     // how many Puts there were before the last one of the unit; guarded by the store's write lock
+	making  sync.Mutex // held while ids are made; locked before mu
+	lastPut uint64     // number of Puts before the last one of the unit; guarded by the store's write lock
 }
 
 // columns holds the kind and the labels of every series of a unit.
@@ -45,8 +44,8 @@ type columns struct {
 	cols  []*column     // in order of name
 }
 
-// columnsNow returns the columns as they are now, to be read without a lock:
-// what they hold never changes, and series that come later go behind it.
+// columnsNow returns the present columns, which can be read without a lock: what they
+// hold never changes, and later series are appended behind it.
 func (u *unit) columnsNow() *columns {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
@@ -59,7 +58,7 @@ func (u *unit) columnsNow() *columns {
 	return out
 }
 
-// idBytes is what a series takes of ids and table.
+// idBytes is the memory of a series in ids and table.
 const idBytes = 32
 
 // column holds one label of every series.
@@ -80,8 +79,8 @@ func (c *column) code(number uint32) uint32 {
 	return 0
 }
 
-// idOf is the identity under which a unit numbers a series: unlike its ID it
-// tells kinds apart, so that bytes of one kind are never read as another.
+// idOf returns the identity under which a unit numbers a series: unlike its ID it
+// includes the kind, so that bytes of one kind are never read as another.
 func idOf(s *series.Series, buf []byte) (series.ID, []byte) {
 	id, buf := s.ID(buf)
 	return withKind(id, s.Kind), buf
@@ -92,14 +91,15 @@ func withKind(id series.ID, k series.Kind) series.ID {
 	return id
 }
 
-// column finds or makes the column of a label. Callers hold mu for writing.
+// column returns the column of a label, and creates it if it is new. The caller holds mu
+// for writing.
 func (u *unit) column(name string) *column { return u.cols[u.columnAt(name)] }
 
 func (u *unit) columnAt(name string) int {
 	i, ok := slices.BinarySearchFunc(u.cols, name, func(c *column, n string) int { return strings.Compare(c.name, n) })
 	if !ok {
-		// Room for the series to come, so that a new hour's first ones, which
-		// are many, do not copy each column over and over.
+		// Capacity for the series to come, so that the many first ones of a new hour do
+		// not copy each column over and over.
 		u.cols = slices.Insert(u.cols, i, &column{name: strings.Clone(name), values: []string{""}, codes: map[string]uint32{"": 0}, of: make([]uint32, 0, cap(u.kinds))})
 		u.bytes += 200
 	}
@@ -114,7 +114,7 @@ func (u *columns) find(name string) *column {
 	return u.cols[i]
 }
 
-// set gives the series the label. Callers hold mu for writing.
+// set sets the series' value of the label. The caller holds mu for writing.
 func (u *unit) set(c *column, number uint32, value string) {
 	code := c.last
 	if c.values[code] != value {
@@ -151,7 +151,7 @@ func (u *unit) add(ss []*series.Series, ids []series.ID) {
 		number := uint32(len(u.kinds))
 		u.kinds = append(u.kinds, s.Kind)
 		u.bytes++
-		at := 0 // the column of a label is often that after the one before it
+		at := 0 // the column of a label often follows that of the label before
 		s.Labels.Range(func(l labels.Label) {
 			if l.Value != "" {
 				if at >= len(u.cols) || u.cols[at].name != l.Name {
@@ -169,8 +169,8 @@ func (u *unit) add(ss []*series.Series, ids []series.ID) {
 	}
 }
 
-// held is the memory the unit takes, the room for series to come included.
-// Callers hold mu.
+// held returns the memory of the unit, including its spare capacity. The caller holds
+// mu.
 func (u *unit) held() int64 {
 	sum := u.bytes + int64(cap(u.kinds)-len(u.kinds))
 	for _, c := range u.cols {
@@ -207,8 +207,8 @@ func (u *unit) writable(family string) {
 	u.mu.Unlock()
 }
 
-// identified returns the numbers, ascending, of the number series with the
-// identities, and the columns that hold them.
+// identified returns the numbers, ascending, of the number series with the identities,
+// and the columns that hold them.
 func (u *unit) identified(family string, ids []series.ID) (numbers []uint32, cols *columns) {
 	u.writable(family)
 	u.mu.RLock()
@@ -224,7 +224,7 @@ func (u *unit) identified(family string, ids []series.ID) (numbers []uint32, col
 	return slices.Compact(numbers), u.columnsNow()
 }
 
-// labels rebuilds the labels of a series. Callers hold mu, or have columnsNow.
+// labels returns the labels of a series. The caller holds mu, or has columnsNow.
 func (u *columns) labels(number uint32, b *labels.ScratchBuilder) labels.Labels {
 	b.Reset()
 	for _, c := range u.cols {
@@ -235,9 +235,9 @@ func (u *columns) labels(number uint32, b *labels.ScratchBuilder) labels.Labels 
 	return b.Labels()
 }
 
-// match returns which series the matchers select, by number. Callers have
-// columnsNow: a regular expression may take seconds, is tried for each value,
-// and must not keep Put from showing what it has stored. match ends with ctx.
+// match returns which series the matchers select, by number. The caller has columnsNow
+// and no lock: a regular expression may take seconds, is tried for each value, and must
+// not delay Put. match ends with ctx.
 func (u *columns) match(ctx context.Context, matchers []*labels.Matcher) ([]bool, error) {
 	n := len(u.kinds)
 	sel := make([]bool, n)
@@ -274,9 +274,9 @@ func (u *columns) match(ctx context.Context, matchers []*labels.Matcher) ([]bool
 	return sel, nil
 }
 
-// order returns the numbers in the order of labels that lets neighbours in a
-// run resemble each other: service, component, kind, operation, status, then
-// the rest by name with the tenant last.
+// order returns the numbers in the order of labels that puts similar series next to each
+// other in a run: service, component, kind, operation, status, then the rest by name
+// with the tenant last.
 func (u *unit) order() []uint32 {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
@@ -323,8 +323,8 @@ func (u *unit) order() []uint32 {
 	return order
 }
 
-// groups gives, for the series in the given order, a number that changes where
-// the next operation begins. Callers hold mu.
+// groups returns, for the series in the given order, a number that changes where the
+// next operation begins. The caller holds mu.
 func (u *unit) groups(order []uint32) []uint32 {
 	var cols []*column
 	for _, name := range []string{series.LabelService, series.LabelComponent, series.LabelKind, series.LabelOperation} {

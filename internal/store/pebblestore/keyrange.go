@@ -13,18 +13,18 @@ import (
 	"tailscope/internal/store"
 )
 
-// keyRange is the keys from from to to, both inclusive: what a table holds.
+// keyRange is the range of keys from from to to, both inclusive, of a table.
 type keyRange struct{ from, to []byte }
 
-// A keyArea is a part of the keys that has a name for people.
+// A keyArea is a part of the keys with a name for messages.
 type keyArea struct {
 	prefix []byte
 	name   string
 	timed  bool  // a time follows the prefix
-	length int64 // of what begins at that time, in seconds
+	length int64 // in seconds, from that time on
 }
 
-// recordKinds are what the records of the kinds that there are have for names.
+// recordKinds names the known kinds of records.
 var recordKinds = []struct{ kind, name string }{
 	{"accesslog", "how far access logs were read"},
 	{"changes", "decisions about changes"},
@@ -36,7 +36,7 @@ var recordKinds = []struct{ kind, name string }{
 	{"verdicts", "verdicts of marks"},
 }
 
-// otherRecords holds the area of every kind, and names those of none of recordKinds.
+// otherRecords is the area of every kind, and names kinds that recordKinds lacks.
 var otherRecords = keyArea{[]byte{tableRecord}, "records", false, 0}
 
 var keyAreas = func() []keyArea {
@@ -65,7 +65,7 @@ var keyAreas = func() []keyArea {
 		keyArea{[]byte{tableTraceEntry}, "lists of kept traces", true, tracePart})
 }()
 
-// span returns the times of the area that the range may touch; zero is open.
+// span returns the times of the area that the range may touch; a zero time is unbounded.
 func (r keyRange) span(a keyArea) (from, to time.Time, touched bool) {
 	if bytes.Compare(r.to, a.prefix) < 0 {
 		return from, to, false
@@ -94,8 +94,8 @@ func (r keyRange) span(a keyArea) (from, to time.Time, touched bool) {
 // String lists what the range may hold, in words.
 func (r keyRange) String() string { return r.words(nil) }
 
-// words is String, and names the families where they are few. names are those
-// of families by number.
+// words is String with the names of families where they are few. names maps numbers of
+// families to names.
 func (r keyRange) words(names map[uint32]string) string {
 	var out []string
 	kinds := 0
@@ -125,8 +125,8 @@ func (r keyRange) words(names map[uint32]string) string {
 // maxFamilies bounds how many families are named.
 const maxFamilies = 5
 
-// families names the families of an area that the range may touch; empty if
-// they are many.
+// families lists the families of an area that the range may touch, or "" if they are
+// many.
 func (r keyRange) families(a keyArea, names map[uint32]string) string {
 	if a.prefix[0] != tableIndex && a.prefix[0] != tablePoints {
 		return ""
@@ -148,8 +148,8 @@ func (r keyRange) families(a keyArea, names map[uint32]string) string {
 	return " of " + strings.Join(out, " and ")
 }
 
-// familyNames reads the names of families of a store that is not running, as far
-// as tables and logs can be read.
+// familyNames reads the names of families of a store that is not running, as far as
+// tables and logs can be read.
 func familyNames(fsys vfs.FS, dir string, m *manifest, logs []*walLog) map[uint32]string {
 	names := map[uint32]string{}
 	eachStored(fsys, dir, m, logs, []byte{tableFamily}, func(key, value []byte) {
@@ -161,8 +161,8 @@ func familyNames(fsys vfs.FS, dir string, m *manifest, logs []*walLog) map[uint3
 	return names
 }
 
-// back names what may be back as it was before, if the range held its deletion
-// or what replaced it.
+// back describes what may have reappeared in an older state, if the range held its
+// deletion or replacement.
 func (r keyRange) back() string {
 	if bytes.Compare(r.from, []byte{tableRecord + 1}) < 0 && bytes.Compare(r.to, []byte{tableState}) >= 0 {
 		return "; marks that were deleted, and records and running totals that were replaced, may be back as they were"
@@ -170,8 +170,8 @@ func (r keyRange) back() string {
 	return ""
 }
 
-// times returns the range of time that all timed areas of the range fall in;
-// zero if one of them is open.
+// times returns the range of time of all timed areas in the range, or zero times if one
+// is unbounded.
 func (r keyRange) times() (from, to time.Time) {
 	openFrom, openTo := false, false
 	for _, a := range keyAreas {

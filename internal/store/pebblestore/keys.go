@@ -8,8 +8,8 @@ import (
 	"tailscope/internal/store"
 )
 
-// Tables: the first byte of every key. Integers in keys are big-endian, so that
-// keys sort as they count.
+// Tables: the first byte of every key. Integers in keys are big-endian, so that keys
+// sort in numeric order.
 const (
 	tableMeta   = 0x01 // name -> value
 	tableFamily = 0x02 // name -> number, kind, interval
@@ -28,19 +28,19 @@ const (
 	classChunk     = 0x01 // slot(2) origin(1) writer(4) generation(8) first number(4) -> chunk
 	classDirectory = 0x02 // first block(4) -> which series the blocks of the run hold
 	classBlock     = 0x03 // block(4) -> series-major points
-	classFolded    = 0x04 // -> the generations that the run has taken in
-	classTally     = 0x05 // of raw samples: -> how many the run holds, and whose are gone
+	classFolded    = 0x04 // -> the generations that the run contains
+	classTally     = 0x05 // of raw samples: -> their number in the run, and the series whose samples were dropped
 )
 
 // Origins of a chunk.
 const (
-	originPut    = 0 // what a writer put
-	originLate   = 1 // the same, added to a coarser tier that had already passed the slot
-	originRollup = 2 // the sum of the finer tier when its slots were over
+	originPut    = 0 // put by a writer
+	originLate   = 1 // the same, added to a coarser tier whose watermark had passed the slot
+	originRollup = 2 // the sum of the finer tier once its slots were over
 )
 
-// A tier is a resolution that is kept, or the raw samples of number series,
-// whose "slot" is an hour.
+// A tier is a resolution that is kept, or the raw samples of number series, whose "slot"
+// is an hour.
 const (
 	tierSamples = len(series.Resolutions)
 	numTiers    = tierSamples + 1
@@ -50,10 +50,10 @@ var tierSlot = [numTiers]int64{
 	int64(series.Base), int64(series.Minute), int64(series.TenMin), int64(series.Hour), 3600,
 }
 
-// tierPart is the length of a partition: what settles into one run and expires
-// at once. Each lies within a day, because days own the label index. That of
-// base slots is short because reading a few packed slots means decoding the
-// partition: an hour made a range that begins at an odd second cost seconds.
+// tierPart is the length of a partition in seconds: what is compacted into one run and
+// expires at once. Each lies within a day, because days own the label index. That of
+// base slots is short because reading a few packed slots means decoding the partition:
+// with an hour, a range that begins at an odd second took seconds.
 var tierPart = [numTiers]int64{600, 3600, 6 * 3600, 24 * 3600, 3600}
 
 const secondsPerDay = 24 * 3600
@@ -81,10 +81,10 @@ func floorTo(t, n int64) int64 { return floorDiv(t, n) * n }
 // ceilTo rounds t up to a multiple of n.
 func ceilTo(t, n int64) int64 { return -floorDiv(-t, n) * n }
 
-// partOf is the start of the tier's partition that holds the moment t.
+// partOf returns the start of the tier's partition that holds the moment t.
 func partOf(tier int, t int64) int64 { return floorTo(t, tierPart[tier]) }
 
-// dayOf is the start of the day that holds the moment t.
+// dayOf returns the start of the day that holds the moment t.
 func dayOf(t int64) int64 { return floorTo(t, secondsPerDay) }
 
 // Times in keys count units of ten minutes from the epoch, biased so that times
@@ -101,17 +101,17 @@ func readTime(b []byte) int64 {
 
 func readUint32(b []byte) uint32 { return binary.BigEndian.Uint32(b) }
 
-// farPast and farFuture are the bounds of what can be stored.
+// farPast and farFuture bound the times that can be stored.
 const (
 	farPast   = -1 << 40
 	farFuture = 1 << 40
 )
 
-// inRange says whether a moment can be a key.
+// inRange reports whether a moment can be part of a key.
 func inRange(t int64) bool { return t >= farPast && t < farFuture }
 
-// A scope is a family in a view: what one query reads. It is the unit of the
-// label index and of settling.
+// A scope is a family in a view, which one query reads. It is the unit of the label
+// index and of compaction.
 type scope uint32
 
 func makeScope(family uint32, v series.View) scope { return scope(family<<2 | uint32(v)) }
@@ -147,7 +147,8 @@ func classPrefix(dst []byte, tier int, part int64, sc scope, class byte) []byte 
 	return append(scopePrefix(dst, tier, part, sc), class)
 }
 
-// slotPrefix is where the chunks of one slot start; slot is an index in the partition.
+// slotPrefix appends the prefix of the chunks of one slot; slot is an index in the
+// partition.
 func slotPrefix(dst []byte, tier int, part int64, sc scope, slot int) []byte {
 	return binary.BigEndian.AppendUint16(classPrefix(dst, tier, part, sc, classChunk), uint16(slot))
 }

@@ -15,25 +15,24 @@ import (
 	"tailscope/internal/store"
 )
 
-// Pebble's log holds the writes that are not in tables yet, and Pebble stops
-// reading it at the first chunk that does not check: right for the end of a log
-// that was being written, and a silent loss anywhere else. So the logs are read
-// before Pebble opens. Where something valid follows what does not check, and
-// was written after that had been synced, the log is damaged: the original goes
-// to damaged/, and a log takes its place that Pebble reads to its end. It holds
+// Pebble's log holds the writes that are not in tables yet, and Pebble stops reading it
+// at the first invalid chunk: right for the end of a log that was being written, and a
+// silent loss anywhere else. So the logs are read before Pebble opens. Where something
+// valid follows what is invalid, and was written after that had been synced, the log is
+// damaged: the original goes to damaged/, and is replaced by a log that Pebble reads to
+// its end. It holds
 //
 //   - every write before the damage;
-//   - of those behind it what stands alone: records, kept traces, and the state
+//   - of the writes behind it those that stand alone: records, kept traces, and the state
 //     of writers that have state only, as older versions wrote it.
 //
-// Generations of points behind the damage are left out: the aggregator keeps
-// the journal of each until its points lie in a table (store.Durable), so it
-// puts them again, and with one of them left in, the lost one before it would
-// count as stored. Rollups and settled runs are left out too: Maintain makes
-// them anew from what is there.
+// Generations of points behind the damage are left out: the aggregator keeps the journal
+// of each until its points lie in a table (store.Durable), so it puts them again, and
+// with one of them left in, the lost one before it would count as stored. Rollups and
+// runs are left out too: Maintain makes them again.
 //
-// A log whose end is cut off cleanly looks like one that was being written.
-// What it lost the aggregator puts again from its journals, and says so.
+// A log whose end is cut off cleanly looks like one that was being written. The
+// aggregator puts again from its journals what that lost, and reports it.
 
 // walLog is one of Pebble's logs.
 type walLog struct {
@@ -80,10 +79,10 @@ type logDamage struct {
 	log     *walLog
 	bytes   int64
 	reason  string
-	covered string // what it held that is made again; empty if it held more
+	covered string // its content if all of that is made again, else empty
 }
 
-// lost says how much the damage costs.
+// lost describes the loss.
 func (d logDamage) lost() string {
 	switch {
 	case d.covered != "":
@@ -94,7 +93,7 @@ func (d logDamage) lost() string {
 	return fmt.Sprintf("%d bytes of the log", d.bytes)
 }
 
-// damagedLogs returns what is damaged in the logs that are there, in order.
+// damagedLogs returns the damage in the existing logs, in order.
 func damagedLogs(logs []*walLog, gone logsGone) (out []logDamage) {
 	for i, l := range logs {
 		d := logDamage{log: l}
@@ -110,7 +109,7 @@ func damagedLogs(logs []*walLog, gone logsGone) (out []logDamage) {
 				d.covered = coveredWrite(l.records.endHeld)
 			}
 		}
-		// Pebble closes a log before it makes the next.
+		// Pebble closes a log before it creates the next.
 		if l.records.tail >= 0 && i < len(logs)-1 {
 			d.bytes += l.size - l.records.tail
 			parts = append(parts, fmt.Sprintf("the log ends at byte %d in something that does not check, and there is a later log", l.records.tail))
@@ -129,10 +128,10 @@ func damagedLogs(logs []*walLog, gone logsGone) (out []logDamage) {
 	return out
 }
 
-// kinds of what one write of the store holds.
+// written describes the content of one write of the store.
 type written struct {
 	records, traces, other bool
-	writer                 string // the one whose generation it puts
+	writer                 string // the writer whose generation it puts
 	generation             uint64
 	points                 bool // the writer has put points
 	state                  bool // of the writer
@@ -176,8 +175,8 @@ func readWrite(payload []byte) (w written, err error) {
 	}
 }
 
-// coveredWrite returns what a write that does not check held, if all of it is
-// made again; else nothing.
+// coveredWrite describes the content of an invalid write if all of it is made again;
+// else it returns "".
 func coveredWrite(payload []byte) string {
 	w, err := readWrite(payload)
 	switch {
@@ -193,8 +192,8 @@ func coveredWrite(payload []byte) string {
 	return "slots that were made of shorter ones, or left out for their age, which is done again"
 }
 
-// salvage chooses the writes that can be kept: all before the damage, and those
-// behind it that stand alone.
+// salvage chooses the writes to keep: all before the damage, and those behind it that
+// stand alone.
 type salvage struct {
 	points  map[string]bool   // writers that put points
 	flushed map[string]uint64 // by writer, before the damage and kept
@@ -250,9 +249,9 @@ func (s *salvage) keep(payload []byte, after bool) bool {
 	return true
 }
 
-// repairLogs puts logs in the place of those from the first damaged one on
-// that Pebble reads to their ends. The first damaged one is replaced last, so
-// that a start that is interrupted is made again.
+// repairLogs replaces the logs, from the first damaged one on, by logs that Pebble reads
+// to their ends. It replaces the first damaged one last, so that an interrupted start is
+// repeated.
 func (s *Store) repairLogs(logs []*walLog, gone logsGone) error {
 	found := damagedLogs(logs, gone)
 	if len(found) == 0 && !gone.any() {
@@ -322,7 +321,7 @@ func (s *Store) repairLogs(logs []*walLog, gone logsGone) error {
 	return nil
 }
 
-// words says what becomes of the writes behind the damage; allSeen says that the
+// words describes the fate of the writes behind the damage; allSeen reports that the
 // number of keys would show in those that follow.
 func (s *salvage) words(lost uint64, allSeen bool) string {
 	gone := fmt.Sprintf("%d keys written there, marks and records among them, are gone", lost)
@@ -347,15 +346,15 @@ func (s *salvage) words(lost uint64, allSeen bool) string {
 	return out
 }
 
-// strays returns the tables in the directory that the manifest neither lists
-// nor has removed, and that hold writes which neither the listed tables nor the
-// logs can hold, or that others may have been made into while listed tables, or
-// logs, are missing. They show that the manifest has lost edits: Pebble would delete them.
+// strays returns the tables in the directory that the manifest neither lists nor has
+// removed, and that hold writes which neither the listed tables nor the logs can hold,
+// or which others may have been made into while listed tables, or logs, are missing.
+// They show that the manifest has lost edits: Pebble would delete them.
 //
-// A table that was begun since the manifest was, and that it never lists, is of
-// a flush or a compaction that did not end: what it holds is in the logs or in
-// listed tables. An older one may have been merged into another before, and
-// the number of its writes is known there no more.
+// A table that was begun after the manifest, and that it never lists, belongs to an
+// unfinished flush or compaction: its content is in the logs or in listed tables. An
+// older one may have been merged into another before, and its number of writes is not
+// known any more.
 func strays(fsys vfs.FS, dir string, names []string, m *manifest, logs []*walLog, missing bool) []string {
 	first, end := seqs(logs)
 	var out []string
@@ -366,15 +365,15 @@ func strays(fsys vfs.FS, dir string, names []string, m *manifest, logs []*walLog
 		}
 		highest, err := highestSeq(fsys, fsys.PathJoin(dir, n))
 		if err != nil {
-			continue // one that was being written
+			continue // it was being written
 		}
 		listed := m.maxSeq
 		if num < m.first {
 			listed = max(listed, m.lastSeq)
 		}
-		// Pebble deletes a log once its writes are in listed tables: those of a
-		// lost edit come before every log that is there. Behind the last write
-		// of the logs there is only what a loss of power took from them.
+		// Pebble deletes a log once its writes are in listed tables: those of a lost
+		// edit come before every log in the directory. Behind the last write of the logs
+		// there is only what a power failure took from them.
 		if missing || highest > listed && (highest < first || end == 0) {
 			out = append(out, n)
 		}

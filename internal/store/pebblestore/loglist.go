@@ -13,15 +13,16 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// The file of logs lists the numbers of Pebble's newest logs, so that a log
-// that is gone as a whole is noticed:
+// The file of logs lists the numbers of Pebble's newest logs, so that a log that is
+// missing as a whole is noticed:
 //
-//	tailscope logs 4 7
+//	tailscope logs
+//	4 7
 //	crc32c 1d0f7a2c
 //
-// It is written when a log has been made and before anything is written to it.
-// A log is deleted once the manifest says that tables hold what was in it: one
-// that is listed, and that the manifest still needs, must be there.
+// It is written after a log is created and before anything is written to it. A log is
+// deleted once the manifest records that tables hold its content: a log that is listed,
+// and that the manifest still needs, must exist.
 const logsFile = "LOGS"
 
 // listedLogs bounds the list. The manifest needs three or four at most.
@@ -36,8 +37,8 @@ func encodeLogList(logs []uint64) []byte {
 	return fmt.Appendf(b, "crc32c %08x\n", crc32.Checksum(b, crcTable))
 }
 
-// readLogList returns the numbers in the file of logs; none if it is not there
-// or damaged.
+// readLogList returns the numbers in the file of logs, or none if it is missing or
+// damaged.
 func readLogList(fsys vfs.FS, dir string) ([]uint64, error) {
 	b, err := readWhole(fsys, fsys.PathJoin(dir, logsFile))
 	if err != nil {
@@ -61,7 +62,7 @@ func readLogList(fsys vfs.FS, dir string) ([]uint64, error) {
 	return out, nil
 }
 
-// missingLogs returns the logs that are listed, not in tables, and not there.
+// missingLogs returns the logs that are listed, not in tables, and missing.
 func missingLogs(fsys vfs.FS, dir string, minLog uint64, logs []*walLog) ([]uint64, error) {
 	listed, err := readLogList(fsys, dir)
 	return slices.DeleteFunc(listed, func(n uint64) bool {
@@ -69,8 +70,8 @@ func missingLogs(fsys vfs.FS, dir string, minLog uint64, logs []*walLog) ([]uint
 	}), err
 }
 
-// listLogs keeps the file of logs up to date. A log that cannot be listed is
-// not missed when it is gone, and that is all.
+// listLogs keeps the file of logs up to date. A log that cannot be listed would not be
+// missed; that is its only effect.
 func (s *Store) listLogs(names []string) func(pebble.WALCreateInfo) {
 	var list []uint64
 	for _, n := range names {
@@ -91,9 +92,9 @@ func (s *Store) listLogs(names []string) func(pebble.WALCreateInfo) {
 	}
 }
 
-// syncLogs makes sure that a loss of power takes nothing from logs that Pebble
-// is about to read: what the last process wrote may not be on the disk yet, and
-// a table made of it would then hold more than logs and manifest know of.
+// syncLogs makes sure that a power failure takes nothing from logs that Pebble is about
+// to read: what the last process wrote may not be on disk yet, and a table made of it
+// would then hold more than logs and manifest record.
 func syncLogs(fsys vfs.FS, dir string, logs []*walLog) error {
 	for _, l := range logs {
 		f, err := fsys.OpenReadWrite(fsys.PathJoin(dir, l.name), vfs.WriteCategoryUnspecified)
@@ -107,10 +108,10 @@ func syncLogs(fsys vfs.FS, dir string, logs []*walLog) error {
 	return nil
 }
 
-// logsGone is what is missing of the logs as a whole.
+// logsGone describes the logs that are missing as a whole.
 type logsGone struct {
 	listed []uint64 // numbers of missing logs
-	keys   uint64   // written before the first log that is there, and nowhere to be found
+	keys   uint64   // written before the first log in the directory, and not found anywhere
 }
 
 func (g logsGone) any() bool { return len(g.listed) > 0 || g.keys > 0 }
@@ -142,7 +143,7 @@ func (g logsGone) words() string {
 	return "there is no " + strings.Join(names, ", ")
 }
 
-// path is that of a missing log, as far as it is known.
+// path returns the path of a missing log, as far as it is known.
 func (g logsGone) path(fsys vfs.FS, dir string) string {
 	if len(g.listed) == 0 {
 		return fsys.PathJoin(dir, "*.log")
@@ -152,14 +153,14 @@ func (g logsGone) path(fsys vfs.FS, dir string) string {
 
 func logName(num uint64) string { return fmt.Sprintf("%06d.log", num) }
 
-// firstSeq is the number of the first write of a database.
+// firstSeq is the sequence number of the first write of a database.
 const firstSeq = 10
 
-// findGone looks for logs that are missing as a whole: by the file of logs, and
-// by writes that neither the tables of the manifest nor the logs can hold. A log
-// that is listed and not there held nothing that counts, or is in tables, if the
-// writes of the tables reach up to those of the logs behind it: a manifest that was
-// cut off may have lost no more than the word that the log is not needed.
+// findGone finds logs that are missing as a whole: by the file of logs, and by writes
+// that neither the tables of the manifest nor the logs can hold. A listed log that is
+// missing held nothing that counts, or is in tables, if the writes of the tables reach
+// up to those of the logs behind it: a manifest that was cut off may have lost only the
+// edit which released the log.
 func findGone(fsys vfs.FS, dir string, m *manifest, logs []*walLog) (g logsGone, err error) {
 	if g.listed, err = missingLogs(fsys, dir, m.minLog, logs); err != nil {
 		return g, err

@@ -9,11 +9,11 @@ import (
 	"tailscope/internal/store"
 )
 
-// Maintain rolls up the slots that are over, settles the partitions that are,
-// and drops what has expired at now. It returns when nothing more is due. Puts
-// wait for one slot's rollup at a time, queries for nothing. On a disk without
-// room for that it does nothing: Room says so. It goes by another moment than now
-// while it does not believe the clock, see Options.LeapWait.
+// Maintain rolls up the slots that are over, compacts the partitions that are over, and
+// drops what has expired at now. It returns when nothing more is due. Puts wait for one
+// slot's rollup at a time; queries do not wait. It does nothing on a disk without space
+// for that, which Room reports. It uses another moment than now while it does not
+// believe the clock; see Options.LeapWait.
 func (s *Store) Maintain(ctx context.Context, now time.Time) error {
 	done, err := s.enter(ctx)
 	if err != nil {
@@ -29,8 +29,8 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) error {
 	} else if err != nil {
 		return err
 	}
-	// One that fails does not keep the others from their work: a damaged file
-	// must not let the disk fill up.
+	// A failure does not prevent the other work: a damaged file must not let the disk
+	// fill up.
 	var errs []error
 	failed := func(what string, err error) {
 		if err != nil {
@@ -57,8 +57,8 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) error {
 }
 
 // overAt returns the moment before which slots are over at now. While no moment is
-// believed that is not after the newest partition: the watermark of rollups, which
-// never goes back, would stand where a wrong clock is.
+// believed it is at most the newest partition's: the watermark of rollups, which never
+// goes back, would otherwise follow a wrong clock.
 func (s *Store) overAt(ctx context.Context, now time.Time) (time.Time, error) {
 	if s.opts.LeapWait == 0 || s.clock.moment != farPast {
 		return now, nil

@@ -17,12 +17,12 @@ import (
 	"tailscope/internal/store"
 )
 
-// A manifest is the list of a database's tables: edits, each of which adds and
-// removes tables. What is read here is what Pebble writes for this store, which
-// has neither virtual tables nor blob files nor range keys; anything else is
-// errManifestForm, and then nothing is checked or repaired by it.
+// A manifest is the list of a database's tables: edits, each of which adds and removes
+// tables. This file reads what Pebble writes for this store, which has neither virtual
+// tables nor blob files nor range keys. Anything else is errManifestForm; then nothing
+// is checked or repaired by the manifest.
 
-// table is one that the manifest lists.
+// table is a table that the manifest lists.
 type table struct {
 	level uint64
 	num   uint64
@@ -31,12 +31,12 @@ type table struct {
 	// smallest and largest sequence number
 	minSeq, maxSeq uint64
 
-	small, large []byte // of one that replace adds: keys with kind and number
+	small, large []byte // of a table that replace adds: keys with kind and number
 }
 
 func (t *table) name() string { return fmt.Sprintf("%06d.sst", t.num) }
 
-// manifest is what one says.
+// manifest is the content of a manifest.
 type manifest struct {
 	path    string
 	edits   [][]byte
@@ -45,10 +45,10 @@ type manifest struct {
 	minLog  uint64            // logs from this one on are not in tables
 	next    uint64            // the next number of a file
 	first   uint64            // likewise, when the manifest was begun
-	lastSeq uint64            // the last that was given out, in tables or not
-	maxSeq  uint64            // the highest in a table that was ever listed
-	// torn is where the file ceases to check at its end, -1 if it does not.
-	// damaged says that this is in its middle.
+	lastSeq uint64            // the last one given out, in tables or not
+	maxSeq  uint64            // the highest in any table ever listed
+	// torn is the offset from which the file's end is invalid, or -1. damaged reports
+	// that invalid bytes are in its middle.
 	torn    int64
 	damaged bool
 }
@@ -94,7 +94,7 @@ func parseManifest(path string, b []byte) (*manifest, error) {
 	return m, nil
 }
 
-// apply reads one edit.
+// apply applies one edit.
 func (m *manifest) apply(edit []byte) error {
 	r := reader{b: edit}
 	for len(r.b) > 0 && r.err == nil {
@@ -151,7 +151,7 @@ func (m *manifest) apply(edit []byte) error {
 	return nil
 }
 
-// tornWithout says that tables are gone and the manifest's end is torn.
+// tornWithout describes a manifest with a torn end that misses tables.
 func (m *manifest) tornWithout() string {
 	return fmt.Sprintf("its end, from byte %d on, does not check, and tables are gone that it names before", m.torn)
 }
@@ -166,7 +166,7 @@ func (m *manifest) sorted() []*table {
 	return out
 }
 
-// nextNumber is a number that no file in dir has.
+// nextNumber returns a number that no file in dir has.
 func (m *manifest) nextNumber(fsys vfs.FS, dir string) (uint64, error) {
 	names, err := fsys.List(dir)
 	if err != nil {
@@ -181,19 +181,19 @@ func (m *manifest) nextNumber(fsys vfs.FS, dir string) (uint64, error) {
 	return next, nil
 }
 
-// lostLastSeq reports whether listed tables hold writes with higher numbers than
-// the manifest says were given out. Pebble writes both at once, so edits behind
-// those of the tables are lost; and Pebble would neither show these writes nor
-// keep their numbers from new ones.
+// lostLastSeq reports whether listed tables hold writes with higher numbers than the
+// manifest gave out. Pebble writes both at once, so edits behind those of the tables are
+// lost; and Pebble would neither show these writes nor keep new ones from taking their
+// numbers.
 func (m *manifest) lostLastSeq() bool { return m.lastSeq < m.maxSeq }
 
-// withoutLastSeq says that edits behind those of the tables are lost.
+// withoutLastSeq describes the loss of edits behind those of the tables.
 func (m *manifest) withoutLastSeq() string {
 	return fmt.Sprintf("the list of the store's tables has lost its end: it names writes up to number %d, and its tables hold writes up to %d", m.lastSeq, m.maxSeq)
 }
 
-// replace writes a manifest of the same tables without some and with others, and
-// makes it the current one. The old one stays where it is until Pebble no longer needs it.
+// replace writes a manifest of the same tables without lost and with added, and makes it
+// the current one. The old one stays until Pebble no longer needs it.
 func (m *manifest) replace(fsys vfs.FS, dir string, lost, added []*table) error {
 	next, err := m.nextNumber(fsys, dir)
 	if err != nil {
@@ -255,7 +255,7 @@ func placeMarker(fsys vfs.FS, dir, marker, value string) error {
 	return nil
 }
 
-// fileNumber is the number in the name of one of Pebble's files.
+// fileNumber returns the number in the name of one of Pebble's files.
 func fileNumber(name string) (uint64, bool) {
 	for _, p := range []string{"MANIFEST-", "OPTIONS-"} {
 		name = strings.TrimPrefix(name, p)
@@ -265,7 +265,7 @@ func fileNumber(name string) (uint64, bool) {
 	return n, err == nil
 }
 
-// logNumber is the number in the name of one of Pebble's logs.
+// logNumber returns the number in the name of one of Pebble's logs.
 func logNumber(name string) (uint64, bool) {
 	if !strings.HasSuffix(name, ".log") {
 		return 0, false

@@ -18,15 +18,15 @@ import (
 	"tailscope/internal/store"
 )
 
-// lostLabels is the service of series whose labels were in a table that is lost.
+// lostLabels is the service of series whose labels were in a lost table.
 const lostLabels = "(labels lost)"
 
-// mendMarker lies in a store that has lost tables until mend has ended, however
-// often a start is killed or stopped before.
+// mendMarker marks a store that has lost tables until mend has ended, however often a
+// start is killed or stopped before.
 const mendMarker = "mend"
 
-// oweMend has the next start mend the store in dir, and its writers put back
-// what their journals hold.
+// oweMend makes the next start mend the store in dir, and its writers put back what
+// their journals hold.
 func oweMend(fsys vfs.FS, dir string) error {
 	for _, m := range []string{mendMarker, lostMarker} {
 		owed, err := findMarker(fsys, dir, m)
@@ -40,7 +40,7 @@ func oweMend(fsys vfs.FS, dir string) error {
 	return nil
 }
 
-// findMarker returns the path of a marker, or nothing if there is none.
+// findMarker returns the path of a marker, or "" if there is none.
 func findMarker(fsys vfs.FS, dir, marker string) (string, error) {
 	names, err := fsys.List(dir)
 	if err != nil {
@@ -66,7 +66,7 @@ func removeMarker(fsys vfs.FS, dir, marker string) error {
 	return nil
 }
 
-// mendIfOwed mends the store if that is owed.
+// mendIfOwed mends the store if it is marked.
 func (s *Store) mendIfOwed(ctx context.Context) error {
 	owed, err := findMarker(s.opts.FS, s.opts.Dir, mendMarker)
 	if err != nil || owed == "" {
@@ -78,12 +78,11 @@ func (s *Store) mendIfOwed(ctx context.Context) error {
 	return removeMarker(s.opts.FS, s.opts.Dir, mendMarker)
 }
 
-// mend makes the labels of series complete after tables were lost: a number
-// without labels would make every Put and question of its day fail, and a new
-// series that took the number would be given the points of the old one. Such
-// numbers get labels that say so, and their points count on. Families whose
-// names are lost get a name likewise. A writer's generation is at least that of
-// the newest points it has put.
+// mend completes the labels of series after tables were lost: a number without labels
+// would make every Put and question of its day fail, and a new series that took the
+// number would get the points of the old one. Such numbers get labels that name the
+// loss, and their points keep counting. Families whose names are lost get a name
+// likewise. A writer's generation becomes at least that of the newest points it has put.
 func (s *Store) mend(ctx context.Context) error {
 	need := map[dayScope]uint32{}     // one more than the highest number in use
 	newest := map[uint32]uint64{}     // generation by writer
@@ -109,7 +108,7 @@ func (s *Store) mend(ctx context.Context) error {
 		r.byte()
 		n := r.uvarint()
 		if r.err != nil || n > 1<<20 {
-			return nil // an answer that needs it says so
+			return nil // a question that needs it reports the error
 		}
 		if at := have[id]; first > at {
 			if err := fill(id, at, first); err != nil {
@@ -174,8 +173,8 @@ func (s *Store) mend(ctx context.Context) error {
 	return s.commit(wb, pebble.Sync)
 }
 
-// mendWriters keeps the numbers of writers whose names are lost from new writers,
-// who would be given the records and the generations of the old ones.
+// mendWriters reserves the numbers of writers whose names are lost: a new writer would
+// get the records and the generations of the old one.
 func (s *Store) mendWriters(wb *pebble.Batch, used map[uint32]bool, newest map[uint32]uint64) error {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{tableState}, UpperBound: []byte{tableState + 1}})
 	if err != nil {
@@ -212,12 +211,11 @@ func (s *Store) mendWriters(wb *pebble.Batch, used map[uint32]bool, newest map[u
 	return nil
 }
 
-// mendReplaced deletes chunks that are back because the table that held their
-// deletion is lost, while the run that has taken them in is there: they would
-// count twice. Where the run's directory is lost the chunks are all there is. It
-// adds the writers that runs have taken in to used. A watermark that is back at an older moment is moved to the last
-// slot that shows to have been rolled up, or what came late would be taken for
-// all there is.
+// mendReplaced deletes chunks that reappeared because the table with their deletion is
+// lost, while the run that contains them exists: they would count twice. Where the run's
+// directory is lost the chunks are all there is. It adds the writers in runs to used. A
+// watermark that fell back is moved to the last slot that was visibly rolled up, or late
+// points would be taken for all there is.
 func (s *Store) mendReplaced(ctx context.Context, wb *pebble.Batch, used map[uint32]bool) error {
 	c, err := s.newScanner(ctx, s.db)
 	if err != nil {
@@ -259,7 +257,7 @@ func (s *Store) mendReplaced(ctx context.Context, wb *pebble.Batch, used map[uin
 					run = false
 				}
 			}
-			if f != nil { // settled: this tier and the next have passed it
+			if f != nil { // compacted: this tier and the next have passed it
 				rolled(tier, part+tierPart[tier])
 				if tier < tierSamples {
 					rolled(tier+1, part+tierPart[tier])
@@ -307,8 +305,8 @@ type dayScope struct {
 	scope scope
 }
 
-// numbersInUse reads which numbers of series points lie under, and of which kind
-// the points of families without a name are.
+// numbersInUse reads the numbers that series points lie under, and the kinds of points
+// of families without a name.
 func (s *Store) numbersInUse(ctx context.Context, need map[dayScope]uint32, newest map[uint32]uint64, kinds map[uint32]series.Kind) error {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{tablePoints}, UpperBound: []byte{tablePoints + 1}})
 	if err != nil {
@@ -364,8 +362,8 @@ func (s *Store) numbersInUse(ctx context.Context, need map[dayScope]uint32, newe
 	return classify(it.Error())
 }
 
-// kindOf tells the kind of a stored point. Gauges and counters are stored alike,
-// and are taken for gauges.
+// kindOf returns the kind of a stored point. Gauges and counters are stored alike, and
+// count as gauges.
 func kindOf(point []byte) series.Kind {
 	if err := hist.New(hist.DefaultSchema).UnmarshalBinary(point); err != nil {
 		if _, err := store.DecodeNumber(point); err == nil {
@@ -375,8 +373,8 @@ func kindOf(point []byte) series.Kind {
 	return series.Distribution
 }
 
-// setLost writes labels for the numbers from from up to to, exclusive. kinds are
-// those of families whose name is lost.
+// setLost writes labels for the numbers [from, to). kinds holds those of families whose
+// name is lost.
 func (s *Store) setLost(wb *pebble.Batch, id dayScope, from, to uint32, kinds map[uint32]series.Kind) error {
 	number, name := uint32(id.scope)>>2, ""
 	kind := kinds[number]

@@ -12,11 +12,11 @@ import (
 	"tailscope/internal/store"
 )
 
-// merger adds stored points of one series up into one stored point.
+// merger adds up stored points of one series into one stored point.
 type merger struct {
 	h       *hist.Histogram
 	buf     []byte
-	leftOut *atomic.Uint64 // see within
+	leftOut *atomic.Uint64 // counts what within drops
 }
 
 func (s *Store) newMerger() *merger {
@@ -67,9 +67,9 @@ func (m *merger) encode() (_ []byte, err error) {
 	return m.buf, nil
 }
 
-// within adds up what together is more than a point can count. Those that do
-// not fit are left out and counted: numbers that nobody can have measured must
-// not keep all other series from being stored, rolled up and settled.
+// within adds up points whose sum exceeds what a point can count. It drops and counts
+// those that do not fit: impossible numbers must not prevent all other series from being
+// stored, rolled up and compacted.
 func (m *merger) within(points [][]byte) ([]byte, error) {
 	m.h.Reset(hist.MaxSchema)
 	for _, p := range points {
@@ -107,7 +107,7 @@ func corruptPoint(err error) error {
 	return fmt.Errorf("stored point: %w: %w", store.ErrCorrupt, err)
 }
 
-// entriesSorted says whether the numbers ascend strictly.
+// entriesSorted reports whether the numbers ascend strictly.
 func entriesSorted(es []entry) bool {
 	for i := 1; i < len(es); i++ {
 		if es[i].number <= es[i-1].number {

@@ -54,14 +54,14 @@ func (s *Store) State(ctx context.Context, name string, prefix []byte, yield fun
 	})
 }
 
-// familyName is that of a scope's family.
+// familyName returns the name of a scope's family.
 func (s *Store) familyName(sc scope) string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.byNumber[sc>>2].name
 }
 
-// Families lists what is stored, by name.
+// Families lists the stored families, by name.
 func (s *Store) Families(ctx context.Context) ([]store.FamilyInfo, error) {
 	done, err := s.enter(ctx)
 	if err != nil {
@@ -106,11 +106,11 @@ func (s *Store) LabelNames(ctx context.Context, family string, view series.View,
 	return sorted(names), nil
 }
 
-// valueBytes is what a value in a list takes beside its text, in the set of them,
-// in the list and in the answer.
+// valueBytes is the memory of a value in a list beside its text: in the set, the list
+// and the answer.
 const valueBytes = 100
 
-// LabelValues lists the values of one label likewise.
+// LabelValues lists the values of one label, as LabelNames does names.
 func (s *Store) LabelValues(ctx context.Context, family string, view series.View, name string, matchers []*labels.Matcher, start, end int64) ([]string, error) {
 	values := map[string]bool{}
 	err := s.eachUnit(ctx, family, view, start, end, func(u *columns) error {
@@ -143,7 +143,7 @@ func (s *Store) LabelValues(ctx context.Context, family string, view series.View
 	return sorted(values), nil
 }
 
-// Series lists likewise the series of a family, in the order they came.
+// Series lists the series of a family on those days, in order of arrival.
 func (s *Store) Series(ctx context.Context, family string, view series.View, matchers []*labels.Matcher, start, end int64) (out []series.Series, err error) {
 	if family == "" {
 		return nil, errors.New("series of no family: name one")

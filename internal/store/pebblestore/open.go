@@ -24,69 +24,68 @@ import (
 	"tailscope/internal/store"
 )
 
-// Options configures a Store. Of all but Dir the zero value means the default.
+// Options configures a Store. Only Dir is required; each other field has a default for
+// its zero value.
 type Options struct {
 	Dir string // created if it does not exist
 	FS  vfs.FS // default: the machine's file system
-	// DamagedDir is where files go that cannot be read; default damaged in Dir.
-	// It must be on the same file system as Dir.
+	// DamagedDir receives files that cannot be read; default damaged in Dir. It must be
+	// on the same file system as Dir.
 	DamagedDir string
 
 	// Retention is how long the slots of each resolution are kept, finest
 	// first; defaults 48 h, 35 days, 100 days, 400 days. Each must be at least
 	// as long as the one before, and the first at least 2 h.
 	Retention [len(series.Resolutions)]time.Duration
-	// SampleAge and SampleCount bound the raw samples of each number family;
-	// defaults 35 days and 15,000 of each series. Samples of a series go by the hour,
-	// once it has SampleCount newer ones in later hours that are settled, and at
-	// least half of the family's samples of the hour are to go: so a series may
-	// keep more, all together never more than twice what they must.
+	// SampleAge and SampleCount bound the raw samples of each number family; defaults 35
+	// days and 15,000 of each series. Samples of a series are dropped by the hour, once
+	// it has SampleCount newer ones in later hours that are compacted, and at least half
+	// of the family's samples of the hour are to go. So a series may keep more, but all
+	// together never more than twice what they must.
 	SampleAge   time.Duration
 	SampleCount int
-	// TraceAge is how long kept traces are kept, default 7 days; TraceBytes
-	// bounds their bytes before compression, default 1 GiB and never more than a
-	// quarter of MaxBytes. An hour goes as a whole, the oldest first.
+	// TraceAge is how long kept traces are kept, default 7 days; TraceBytes bounds their
+	// bytes before compression, default 1 GiB and never more than a quarter of MaxBytes.
+	// A whole hour is dropped at a time, the oldest first.
 	TraceAge   time.Duration
 	TraceBytes int64
-	// MaxBytes bounds the data directory. What is finest goes first, the oldest of
-	// it before the rest: slots of the finest resolution and raw samples, then
-	// coarser slots. 0 is no bound.
+	// MaxBytes bounds the data directory; 0 is no bound. The finest data is dropped
+	// first, oldest first: slots of the finest resolution and raw samples, then coarser
+	// slots.
 	MaxBytes int64
-	// MinFreeBytes is what must stay free on the disk: below it Put answers
+	// MinFreeBytes is the space that must stay free on the disk: below it Put returns
 	// store.ErrFull while reads go on. Default 256 MiB, negative for none.
 	MinFreeBytes int64
 
 	CacheBytes    int64 // block cache; default 48 MiB
 	MemtableBytes int64 // default 16 MiB
-	// IndexBytes bounds the label index and run directories held in memory;
-	// what the last few Puts wrote to is held in any case. Default 96 MiB.
+	// IndexBytes bounds the label index and run directories in memory; what the last few
+	// Puts wrote to stays in any case. Default 96 MiB.
 	IndexBytes int64
 
-	// AnswerBytes bounds what one answer holds in memory, about; beyond it a
-	// query is refused with store.ErrTooMany. Default 1 GiB.
+	// AnswerBytes bounds the approximate memory of one answer; a larger query is refused
+	// with store.ErrTooMany. Default 1 GiB.
 	AnswerBytes int64
 
-	// Settle is how long after the end of a partition its points are settled;
-	// default 10 min. Rollup is how long after its end a slot is rolled up;
-	// default 20 s.
+	// Settle is how long after the end of a partition its points are compacted; default
+	// 10 min. Rollup is how long after its end a slot is rolled up; default 20 s.
 	Settle, Rollup time.Duration
 
-	// LeapWait is how long a clock must be seen to stand before Maintain believes
-	// it, after it leapt by more than an hour, against Elapsed or, at a start or
-	// after a suspension of more than an hour, against the moment that was believed
-	// last. One call of Maintain counts for a minute at most. Until then Maintain
-	// goes on from that moment; while there is none, nothing expires by age.
-	// Default 0: Maintain goes by the moment it is given.
+	// LeapWait is how long a clock must stand before Maintain believes it after a leap
+	// of more than an hour, against Elapsed or, at a start or after a suspension of more
+	// than an hour, against the last believed moment. One call of Maintain counts for a
+	// minute at most. Until then Maintain continues from that moment; if there is none,
+	// nothing expires by age. Default 0: Maintain uses the moment it is given.
 	LeapWait time.Duration
 	// Elapsed is a monotonic clock that goes on while the machine is suspended, and
 	// Running one that does not; default: the machine's, for Running Elapsed if that
 	// is given.
 	Elapsed, Running func() time.Duration
 
-	// Parallelism is how many goroutines one query may use; default GOMAXPROCS.
+	// Parallelism bounds the goroutines of one query; default GOMAXPROCS.
 	Parallelism int
 
-	Logger *slog.Logger // default: discards
+	Logger *slog.Logger // default discards
 }
 
 func (o *Options) ensureDefaults() error {
@@ -159,19 +158,19 @@ type Store struct {
 	lock   *pebble.Lock
 	cache  *pebble.Cache
 	closed atomic.Bool
-	users  sync.WaitGroup // calls under way; Close waits for them
+	users  sync.WaitGroup // calls in progress; Close waits for them
 	userMu sync.RWMutex
 
-	// write orders Put and the commits of Maintain. maintain keeps Maintain
-	// from running twice at once; it is taken before write.
+	// write orders Put and the commits of Maintain. maintain keeps Maintain from running
+	// twice at once; it is locked before write.
 	write, maintain sync.Mutex
 
-	mu       sync.RWMutex // guards what follows; taken after write
+	mu       sync.RWMutex // guards the fields below; locked after write
 	families map[string]*family
 	byNumber []*family
 	writers  map[string]*writer
 	ready    [numTiers]int64 // watermark: slots before it have been rolled up into this tier
-	floor    [numTiers]int64 // what starts before it has expired
+	floor    [numTiers]int64 // slots that start before it have expired
 	direct   map[partID]bool // coarse partitions that were put to directly
 	dropped  droppedSamples
 
@@ -181,13 +180,13 @@ type Store struct {
 	units *unitCache
 	dirs  *dirCache
 
-	fresh     map[scopeID]*freshState // chunks that are not settled yet; guarded by write
-	freshRead bool                    // fresh holds what was there before Open
+	fresh     map[scopeID]*freshState // chunks that are not compacted yet; guarded by write
+	freshRead bool                    // fresh includes what existed before Open
 
-	// thinned is the end of the last hour that samples have been left out of;
-	// until that is known, the far future. Guarded by write.
+	// thinned is the end of the last hour from which samples were dropped, or the far
+	// future until that is known. Guarded by write.
 	thinned   int64
-	boundMore bool // samples are left to go; guarded by maintain
+	boundMore bool // there are more samples to drop; guarded by maintain
 
 	clock    clockLeap                 // guarded by maintain
 	believed atomic.Pointer[clockLeap] // a copy that is not changed
@@ -227,7 +226,7 @@ func (w *writer) encode() []byte {
 func decodeWriter(b []byte) (w writer, err error) {
 	r := reader{b: b}
 	w.number, w.flushed = uint32(r.uvarint()), r.uvarint()
-	w.points = len(r.b) > 0 && r.byte() != 0 // older versions do not say
+	w.points = len(r.b) > 0 && r.byte() != 0 // older versions omit it
 	return w, r.err
 }
 
@@ -241,7 +240,7 @@ type scopeID struct {
 	scope scope
 }
 
-// freshState is what lies beside the run of a scope.
+// freshState describes what lies beside the run of a scope.
 type freshState struct {
 	chunks  int
 	bytes   int64
@@ -254,8 +253,7 @@ const (
 )
 
 // Open opens the store in o.Dir and creates it if there is none. Errors wrap
-// store.ErrLocked, store.ErrVersion, store.ErrFull or store.ErrCorrupt where
-// that is the cause.
+// store.ErrLocked, store.ErrVersion, store.ErrFull or store.ErrCorrupt for those causes.
 func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -314,7 +312,7 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 		if s.db == nil || !errors.Is(err, store.ErrCorrupt) {
 			return nil, fmt.Errorf("open data directory %s: %w", o.Dir, err)
 		}
-		// What every start reads lies in a damaged table: go on without it.
+		// A table that every start reads is damaged: go on without it.
 		cerr := s.db.Close()
 		s.db = nil
 		dropped, derr := s.dropUnreadable()
@@ -325,7 +323,7 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	return s, nil
 }
 
-// openDB opens the database and reads what is held in memory all the time.
+// openDB opens the database and loads what stays in memory.
 func (s *Store) openDB(ctx context.Context, found *start) error {
 	s.retry.begin()
 	po := pebbleOptions(&s.opts, s.lock, s.cache, &s.damage)
@@ -364,10 +362,10 @@ func (s *Store) openDB(ctx context.Context, found *start) error {
 	return s.moveRecords()
 }
 
-// otherFormat is what other versions write into the format file.
+// otherFormat matches the format files of other versions.
 var otherFormat = regexp.MustCompile(`^tailscope pebblestore [0-9]+\n$`)
 
-// checkFormat reads the format file, or makes it in an empty directory.
+// checkFormat checks the format file, or creates it in an empty directory.
 func checkFormat(fsys vfs.FS, dir string, found start) error {
 	path := fsys.PathJoin(dir, formatFile)
 	b, err := readWhole(fsys, path)
@@ -382,7 +380,7 @@ func checkFormat(fsys vfs.FS, dir string, found start) error {
 	case err != nil && found.identity == nil && !found.fresh:
 		return fmt.Errorf("data directory %s holds a database without a %s file: %w (give an empty directory)", dir, formatFile, store.ErrVersion)
 	}
-	// The identity says the same, with a checksum: what is here is not it.
+	// The identity holds the same, with a checksum: this file is damaged.
 	return writeWhole(fsys, path, []byte(formatContent))
 }
 
@@ -393,7 +391,7 @@ func pebbleOptions(o *Options, lock *pebble.Lock, cache *pebble.Cache, damage *d
 		Cache:              cache,
 		FormatMajorVersion: pebble.FormatNewest,
 		MemTableSize:       uint64(o.MemtableBytes),
-		// Put waits when this many memtables are full; more would hold more memory.
+		// Put waits when this many memtables are full, which bounds their memory.
 		MemTableStopWritesThreshold: 3,
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       24,
@@ -405,8 +403,8 @@ func pebbleOptions(o *Options, lock *pebble.Lock, cache *pebble.Cache, damage *d
 		WALBytesPerSync: 0,
 	}
 	po.CompactionConcurrencyRange = func() (int, int) { return 1, 2 }
-	// Points are compact already: what compresses is the index and the keys.
-	// zstd on the lower levels costs little because settled data moves there once.
+	// Points are compact already; only the index and the keys compress. zstd on the
+	// lower levels costs little because compacted points move there once.
 	po.ApplyCompressionSettings(func() pebble.DBCompressionSettings {
 		cs := pebble.UniformDBCompressionSettings(block.FastCompression)
 		for i := 4; i < len(cs.Levels); i++ {
@@ -424,7 +422,7 @@ func pebbleOptions(o *Options, lock *pebble.Lock, cache *pebble.Cache, damage *d
 	return po
 }
 
-// classify adds the store's error to an error of Pebble or the file system.
+// classify wraps an error of Pebble or the file system with the store's error.
 func classify(err error) error {
 	switch {
 	case err == nil:
@@ -442,7 +440,7 @@ func classify(err error) error {
 	return err
 }
 
-// load reads what is held in memory all the time.
+// load loads what stays in memory.
 func (s *Store) load() error {
 	for t := range s.floor {
 		s.floor[t], s.ready[t] = math.MinInt64/4, math.MinInt64/4
@@ -566,7 +564,7 @@ func (s *Store) enter(ctx context.Context) (func(), error) {
 	return s.users.Done, nil
 }
 
-// Close waits for the calls under way and closes the store. Later calls fail.
+// Close waits for the calls in progress and closes the store. Later calls fail.
 func (s *Store) Close() error {
 	s.userMu.Lock()
 	was := s.closed.Swap(true)

@@ -11,12 +11,12 @@ import (
 	"tailscope/internal/store"
 )
 
-// startBytes is what a start writes beside the tables of its logs: a manifest, a
-// log, lists.
+// startBytes is what a start writes beside the tables of its logs: a manifest, a log,
+// lists.
 const startBytes = 1 << 20
 
-// roomForLogs refuses a start on a disk without room for the tables that Pebble
-// makes of the logs while it opens.
+// roomForLogs refuses a start on a disk without space for the tables that Pebble makes
+// of the logs while it opens.
 func roomForLogs(fsys vfs.FS, dir string, logs []*walLog) error {
 	u, err := fsys.GetDiskUsage(dir)
 	if errors.Is(err, vfs.ErrUnsupported) {
@@ -38,9 +38,9 @@ func roomForLogs(fsys vfs.FS, dir string, logs []*walLog) error {
 	return nil
 }
 
-// openPebble opens the database. pebble.Open itself never ends if what it writes
-// fails each time; here it is given up when ctx is done or the retries are
-// hopeless. It then goes on by itself, with the lock, until it ends or the process does.
+// openPebble opens the database. pebble.Open never ends if each of its writes fails;
+// openPebble returns when ctx is done or the retries are hopeless. pebble.Open then goes
+// on by itself, with the lock, until it ends or the process does.
 func (s *Store) openPebble(ctx context.Context, po *pebble.Options) (*pebble.DB, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -8,8 +8,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ownerOnly is the machine's file system with files that only their owner can
-// read. Pebble makes its files readable by everybody.
+// ownerOnly is the machine's file system with new files readable only by their owner.
+// Pebble makes its files readable by everybody.
 type ownerOnly struct{ vfs.FS }
 
 // private wraps the machine's file system; others have no modes.
@@ -64,8 +64,8 @@ func (o ownerOnly) MkdirAll(dir string, perm os.FileMode) error {
 	return o.FS.MkdirAll(dir, perm&0o700)
 }
 
-// tighten makes the store's directory and the files in it readable by their
-// owner only: an older version left them readable by everybody.
+// tighten makes the store's directory and the files in it readable by their owner only:
+// older versions left them readable by everybody.
 func tighten(fsys vfs.FS, dir string) error {
 	if _, ok := fsys.(ownerOnly); !ok {
 		return nil

@@ -11,10 +11,9 @@ import (
 	"tailscope/internal/store"
 )
 
-// Put stores a batch in one synced write. See the package comment for what a
-// repeated address does. It gives up when ctx is done, unless the write itself
-// has begun. Points older than every retention are dropped and
-// counted in Stats.Expired.
+// Put stores a batch in one synced write. See the package comment for a repeated
+// address. It returns early when ctx is done, but not once the write itself has begun.
+// It drops points older than every retention, and counts them in Stats.Expired.
 func (s *Store) Put(ctx context.Context, b *store.Batch) error { return s.put(ctx, b, nil) }
 
 func (s *Store) put(ctx context.Context, b *store.Batch, restoring *restoring) error {
@@ -50,8 +49,8 @@ func (s *Store) put(ctx context.Context, b *store.Batch, restoring *restoring) e
 	return nil
 }
 
-// putter turns one batch into one write. It changes nothing in memory before
-// the write has succeeded.
+// putter turns one batch into one write. It changes nothing in memory before the write
+// has succeeded.
 type putter struct {
 	s     *Store
 	b     *store.Batch
@@ -61,7 +60,7 @@ type putter struct {
 	isNew bool // the writer
 	retry bool // the generation may have been put before
 
-	restoring *restoring // nil: a Put
+	restoring *restoring // nil for a Put
 
 	ready, floor [numTiers]int64
 
@@ -79,7 +78,7 @@ type putter struct {
 	direct   map[partID]bool
 	pts      []store.Point // in order of slot
 	late     map[lateKey]*[]placed
-	spare    []*[]placed   // of late, written
+	spare    []*[]placed   // of late, already written
 	perScope map[scope]int // series of the batch
 	merger   *merger
 	merged   []byte // of addLate
@@ -177,7 +176,7 @@ func (s *Store) commit(wb *pebble.Batch, o *pebble.WriteOptions) error {
 	return classify(wb.Commit(o))
 }
 
-// publish shows queries what has been written.
+// publish makes what was written visible to queries.
 func (p *putter) publish() {
 	for _, d := range p.days {
 		for _, up := range d.units {

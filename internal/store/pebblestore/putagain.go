@@ -4,8 +4,8 @@ import (
 	"bytes"
 )
 
-// again settles what a repeated generation changes: the entries to write in
-// place of what it put before, and which of them count as new.
+// again determines what a repeated generation changes. It returns the entries to write
+// in place of what it put before, and which of them count as new.
 func (p *putter) again(tier int, slot int64, sc scope, entries []entry) ([]entry, func(uint32) bool, error) {
 	none := func(uint32) bool { return false }
 	t, at, origin := p.finest(tier, slot)
@@ -42,8 +42,8 @@ func (p *putter) again(tier int, slot int64, sc scope, entries []entry) ([]entry
 	return write, isNew, p.forget(tier, slot, sc, originPut)
 }
 
-// finest returns the finest tier that still keeps a slot, which knows what was
-// put there before, the slot of that tier, and the origin of what was put.
+// finest returns the finest tier that still keeps a slot, which holds what was put there
+// before, the slot of that tier, and the origin of what was put.
 func (p *putter) finest(tier int, slot int64) (t int, at int64, origin byte) {
 	t, at, origin = tier, slot, originPut
 	for tier != tierSamples && at < p.floor[t] && t+1 < tierSamples {

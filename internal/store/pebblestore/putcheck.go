@@ -62,8 +62,8 @@ func checkBatch(b *store.Batch) (tier int, err error) {
 	return tier, nil
 }
 
-// sizeHint is about what a batch takes when it is written, so that large ones
-// are not copied from one buffer to the next.
+// sizeHint estimates the size of a batch's write, so that large ones are not copied from
+// one buffer to the next.
 func sizeHint(b *store.Batch) int {
 	n := 1<<10 + 16*len(b.Series)
 	for i := range b.Points {
@@ -72,8 +72,8 @@ func sizeHint(b *store.Batch) int {
 	return n
 }
 
-// Room returns an error that wraps store.ErrFull, and says why, while Put would
-// refuse for want of space.
+// Room returns an error that wraps store.ErrFull, and gives the cause, while Put would
+// refuse for lack of space.
 func (s *Store) Room() error { return s.room() }
 
 // room refuses to write while the disk is nearly full, because Pebble cannot
@@ -83,8 +83,8 @@ func (s *Store) room() error {
 		return err
 	}
 	if s.opts.MaxBytes > 0 {
-		// Expired data leaves with a later compaction, so the bound is firm
-		// only some way beyond. Files about to be deleted do not count.
+		// Expired data leaves with a later compaction of Pebble, so the hard bound is
+		// above MaxBytes. Files about to be deleted do not count.
 		limit := s.opts.MaxBytes + s.opts.MaxBytes/4 + 4*s.opts.MemtableBytes
 		m := s.db.Metrics()
 		if used := int64(m.DiskSpaceUsage() - m.WAL.ObsoletePhysicalSize - m.Table.Local.ObsoleteSize); used > limit {

@@ -9,7 +9,7 @@ import (
 	"tailscope/internal/series"
 )
 
-// lateKey is where late points are added up.
+// lateKey is the key under which late points are added up.
 type lateKey struct {
 	tier  int
 	slot  int64
@@ -29,8 +29,8 @@ func (p *putter) lateList(k lateKey) *[]placed {
 	return l
 }
 
-// writeLate adds late points to the tiers that had passed their slots, as far
-// as these end by the moment.
+// writeLate adds late points to the tiers that had passed their slots, if these end by
+// the moment.
 func (p *putter) writeLate(by int64) error {
 	var due []lateKey
 	for k := range p.late {
@@ -110,7 +110,7 @@ func (p *putter) addLate(k lateKey, l []placed) error {
 	return nil
 }
 
-// keep copies b into merged, or the block that follows it.
+// keep copies b into merged, or into its next block.
 func (p *putter) keep(b []byte) []byte {
 	if cap(p.merged)-len(p.merged) < len(b) {
 		p.merged = make([]byte, 0, max(256<<10, len(b)))

@@ -10,7 +10,7 @@ import (
 	"tailscope/internal/store"
 )
 
-// checkEvery is after how many points Put looks whether it is to give up.
+// checkEvery is the number of points between Put's checks of ctx.
 const checkEvery = 1024
 
 func (p *putter) points(ctx context.Context) error {
@@ -26,7 +26,7 @@ func (p *putter) points(ctx context.Context) error {
 		for end < len(pts) && pts[end].Slot == slot {
 			end++
 		}
-		// What earlier slots alone add to is complete.
+		// The slots that only earlier ones add to are complete.
 		if err := p.writeLate(slot); err != nil {
 			return err
 		}
@@ -95,7 +95,8 @@ func (p *putter) samples(ctx context.Context) error {
 				}
 				at := place{slot, p.scopes[si]}
 				if slot < p.s.thinned {
-					// Where a series' samples are gone there is no room for late ones.
+					// Late samples of a series whose samples were dropped are dropped
+					// too.
 					g, known := gone[at]
 					if !known {
 						if g, err = p.s.goneIfKnown(p.s.db, at.slot, at.sc); err != nil {
@@ -126,7 +127,7 @@ func (p *putter) samples(ctx context.Context) error {
 	return nil
 }
 
-// expired says whether no tier keeps the slot any more.
+// expired reports whether no tier keeps the slot any more.
 func (p *putter) expired(tier int, slot int64) bool {
 	if tier == tierSamples {
 		return slot < p.floor[tierSamples]
@@ -195,13 +196,13 @@ func (p *putter) slot(tier int, slot int64, sc scope, pts []store.Point, recs []
 	return nil
 }
 
-// placed is a point by its number in the unit, above bit 32, and its place in
-// the list of points.
+// placed holds a point's number in the unit, above bit 32, and its index in the list of
+// points.
 type placed uint64
 
 func (r placed) number() uint32 { return uint32(r >> 32) }
 
-// inOrder sorts the points by number, points of one number by place.
+// inOrder sorts the points by number, points of one number by index.
 func (p *putter) inOrder(recs []placed) {
 	most, sorted := placed(0), true
 	for _, r := range recs {
@@ -215,7 +216,7 @@ func (p *putter) inOrder(recs []placed) {
 		slices.Sort(recs)
 		return
 	}
-	// The points come in order of place, and a pass leaves equal ones alone.
+	// The points come in order of index, and a pass is stable.
 	p.sorting = slices.Grow(p.sorting[:0], len(recs))
 	from, to := recs, p.sorting[:len(recs)]
 	for shift := 32; most>>shift != 0; shift += radixBits {
@@ -229,7 +230,7 @@ func (p *putter) inOrder(recs []placed) {
 
 const radixBits = 11
 
-// radixPass puts from into to in order of the bits at shift, equal ones as they were.
+// radixPass sorts from into to by the bits at shift, stably.
 func radixPass(from, to []placed, shift int) {
 	var at [1 << radixBits]uint32
 	for _, v := range from {

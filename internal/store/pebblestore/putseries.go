@@ -9,18 +9,18 @@ import (
 )
 
 type dayPut struct {
-	numbers []uint32 // by index into b.Series, one more than the number; 0 is unknown
+	numbers []uint32 // by index into b.Series: the number plus one, or 0 if unknown
 	units   map[scope]*unitPut
 }
 
 // unitPut is a unit with the series that this batch adds to it.
 type unitPut struct {
 	u       *unit
-	base    uint32 // how many series it has
+	base    uint32 // number of series it has
 	series  []*series.Series
-	ids     []series.ID  // by place in series plus one
-	pending series.Table // of places in series plus one
-	recs    []placed     // what the slot being written holds
+	ids     []series.ID  // by index in series plus one
+	pending series.Table // of indices in series plus one
+	recs    []placed     // content of the slot being written
 }
 
 // family finds or declares a family; the longest interval is kept.

@@ -18,15 +18,15 @@ import (
 	"tailscope/internal/store/runcodec"
 )
 
-// view is what a call sees: one snapshot and the horizon that fits it.
+// view is what a call reads: one snapshot and the horizon that fits it.
 type view struct {
 	s    *Store
 	snap *pebble.Snapshot
 	horizon
 }
 
-// look opens a view. Retention raises the floors before it deletes, under the
-// same lock, so a snapshot holds all that its horizon promises.
+// look opens a view. Retention raises the floors before it deletes, under the same lock,
+// so a snapshot holds everything within its horizon.
 func (s *Store) look() *view {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -41,8 +41,8 @@ func (s *Store) look() *view {
 
 func (v *view) close() { v.snap.Close() }
 
-// extent returns the partitions' bounds within which there are points, first >=
-// last if there are none.
+// extent returns the bounds of the partitions that hold points; first >= last if there
+// are none.
 func (v *view) extent() (first, last int64, err error) {
 	it, err := v.snap.NewIter(&pebble.IterOptions{})
 	if err != nil {
@@ -56,7 +56,7 @@ func (v *view) extent() (first, last int64, err error) {
 		if it.First() && len(it.Key()) >= 6 {
 			first = min(first, dayOf(readTime(it.Key()[2:])))
 		}
-		// The next move forgets an error.
+		// The next move clears an error.
 		if err := it.Error(); err != nil {
 			return 0, 0, classify(err)
 		}
@@ -76,7 +76,7 @@ func (s *Store) family(name string) *family {
 	return s.families[name]
 }
 
-// Query answers from the coarsest slots that fit. See store.Store.
+// Query reads the coarsest slots that fit. See store.Store.
 func (s *Store) Query(ctx context.Context, q store.Query) (*store.Result, error) {
 	done, err := s.enter(ctx)
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *Store) Query(ctx context.Context, q store.Query) (*store.Result, error)
 	return res, nil
 }
 
-// execution is one query under way.
+// execution is one query in progress.
 type execution struct {
 	*view
 	ctx   context.Context
@@ -114,7 +114,7 @@ type execution struct {
 	selections map[int64]*daySelection // by day
 	grouping   grouping
 	steps      int
-	held       atomic.Int64 // bytes of the answer so far, see sums.hold
+	held       atomic.Int64 // bytes of the answer so far; see sums.hold
 	passing    atomic.Int64 // bytes reserved until the query has ended
 }
 
@@ -154,14 +154,14 @@ func (x *execution) run(res *store.Result) error {
 	}
 	measure := x.q.Measure
 	if x.q.TopK > 0 && len(x.grouping.groups) > x.q.TopK && measure != store.Moments {
-		// Counts are cheap: find the heaviest groups first, then read the
-		// buckets of those alone.
+		// Counts are cheap: find the heaviest groups first, then read the buckets of
+		// those alone.
 		counts, err := x.accumulate(areas, store.Moments, true)
 		if err != nil {
 			return err
 		}
 		x.keepHeaviest(counts)
-		store.BudgetOf(x.ctx).Release(x.held.Load()) // the counts
+		store.BudgetOf(x.ctx).Release(x.held.Load()) // of the counts
 	}
 	acc, err := x.accumulate(areas, measure, false)
 	if err != nil {
@@ -184,8 +184,8 @@ func (x *execution) areas(spans []span) []area {
 	}
 	for _, sp := range spans {
 		add(sp.tier, sp.from, sp.to, false)
-		// Slots put directly to coarser tiers that have not been rolled up to
-		// yet are part of no other answer.
+		// Slots put directly to coarser tiers that are not rolled up to yet are part of
+		// no other answer.
 		for t := sp.tier + 1; t < tierSamples; t++ {
 			for part := partOf(t, sp.from); part < sp.to; part += tierPart[t] {
 				if !x.direct[partID{t, part}] {
@@ -244,14 +244,14 @@ func (x *execution) choose(day int64) error {
 	return nil
 }
 
-// selectedBytes is what a series of a day takes while it is selected, and
-// groupBytes a group with its labels.
+// selectedBytes is the memory of a selected series of a day, and groupBytes that of a
+// group with its labels.
 const (
 	selectedBytes = 10
 	groupBytes    = 400
 )
 
-// hold reserves memory that the question needs no longer than this query lasts.
+// hold reserves memory that the question needs only during this query.
 func (x *execution) hold(bytes int64) error {
 	if err := store.BudgetOf(x.ctx).Reserve(bytes); err != nil {
 		return err
@@ -290,7 +290,7 @@ func (g *grouping) id(kind series.Kind, ls labels.Labels, buf []byte) (int32, []
 	return id, buf, nil
 }
 
-// assign gives each selected series its group.
+// assign assigns each selected series to its group.
 func (g *grouping) assign(u *columns, q *store.Query, d *daySelection) (err error) {
 	var b labels.ScratchBuilder
 	var buf []byte
@@ -319,7 +319,7 @@ func (g *grouping) assign(u *columns, q *store.Query, d *daySelection) (err erro
 		return b.Labels()
 	}
 	if len(cols) <= 1 {
-		// By nothing or one label: a table by code.
+		// By no label or one: a table by code.
 		size := 1
 		if len(cols) == 1 {
 			size = len(cols[0].values)
@@ -401,7 +401,8 @@ func compareGroups(a, b *groupInfo) int {
 	return cmp.Or(labels.Compare(a.labels, b.labels), cmp.Compare(a.kind, b.kind))
 }
 
-// accumulate reads the areas with as many goroutines as pay. whole merges all steps into one.
+// accumulate reads the areas with as many goroutines as are worthwhile. whole merges all
+// steps into one.
 func (x *execution) accumulate(areas []area, measure store.Measure, whole bool) (*sums, error) {
 	steps := x.steps
 	if whole {
@@ -418,7 +419,7 @@ func (x *execution) accumulate(areas []area, measure store.Measure, whole bool) 
 	}
 	tasks := areas
 	if workers > 1 {
-		// Few, large areas are read by everybody.
+		// All goroutines read a few, large areas.
 		tasks = nil
 		for _, a := range areas {
 			n := len(x.selections[dayOf(a.part)].numbers) * (a.hi - a.lo)
@@ -480,7 +481,7 @@ func (x *execution) accumulate(areas []area, measure store.Measure, whole bool) 
 	return all[0], nil
 }
 
-// read adds the points of one area up.
+// read adds up the points of one area.
 func (x *execution) read(ctx context.Context, c *scanner, a area, acc *sums, steps int) error {
 	d := x.selections[dayOf(a.part)]
 	stepOf := make([]int32, a.hi)
@@ -509,7 +510,7 @@ func (x *execution) read(ctx context.Context, c *scanner, a area, acc *sums, ste
 	})
 }
 
-// finish turns sums into groups in the order that was asked.
+// finish turns sums into groups in the requested order.
 func (x *execution) finish(res *store.Result, acc *sums) error {
 	groups := x.grouping.groups
 	points := make([][]store.MergedPoint, len(groups))

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// ranges is a set of numbers that mostly follow each other: closed ranges,
-// ascending and apart.
+// ranges is a set of numbers that are mostly consecutive: closed ranges, ascending and
+// disjoint.
 type ranges [][2]uint64
 
 func (r ranges) has(n uint64) bool {

@@ -14,13 +14,13 @@ import (
 	"tailscope/internal/store/runcodec"
 )
 
-// selection is the series of one unit that a query wants.
+// selection holds the series of one unit that a query wants.
 type selection struct {
-	group   []int32  // by number; -1 is not selected. Numbers beyond its end are not selected
+	group   []int32  // by number; -1, or beyond its end, is not selected
 	numbers []uint32 // the selected ones, ascending
 }
 
-// any says whether a number in [first, last] is selected.
+// any reports whether a number in [first, last] is selected.
 func (s *selection) any(first, last uint32) bool {
 	i, ok := slices.BinarySearch(s.numbers, first)
 	return ok || i < len(s.numbers) && s.numbers[i] <= last
@@ -30,8 +30,8 @@ func (s *selection) has(number uint32) bool {
 	return int(number) < len(s.group) && s.group[number] >= 0
 }
 
-// scanner reads the points of a partition and scope, wherever they lie. It is
-// used by one goroutine.
+// scanner reads the points of a partition and scope, from chunks and runs. It is used by
+// one goroutine.
 type scanner struct {
 	s    *Store
 	snap pebble.Reader
@@ -41,8 +41,8 @@ type scanner struct {
 	segs     [][]byte
 	dec      runcodec.Decoder
 	point    []byte
-	// direct, if set, is given the points of packed blocks in place of fn: it
-	// must read the point from the decoder, once, and saves encoding it.
+	// direct, if set, gets the points of packed blocks in place of fn: it must read the
+	// point from the decoder, once, which saves encoding it.
 	direct func(number uint32, slot int, dec *runcodec.Decoder) error
 }
 
@@ -56,13 +56,12 @@ func (s *Store) newScanner(ctx context.Context, snap pebble.Reader) (*scanner, e
 
 func (c *scanner) close() error { return classify(c.it.Close()) }
 
-// area is what a scan reads: slots [lo, hi) of a partition, by index.
+// area is the range of a scan: slots [lo, hi) of a partition, by index.
 type area struct {
 	tier   int
 	part   int64
 	lo, hi int
-	// directOnly reads what was put to this tier and leaves out what came from
-	// the finer one.
+	// directOnly reads what was put to this tier, without what came from the finer one.
 	directOnly bool
 	// shard of shards reads its part of the area.
 	shard, shards int
@@ -70,9 +69,8 @@ type area struct {
 
 func (a area) slots() int { return int(tierPart[a.tier] / tierSlot[a.tier]) }
 
-// scan calls fn for every selected point of the area, in no order that a
-// caller may rely on except that a series' slots ascend within a run. data is
-// valid during the call only.
+// scan calls fn for every selected point of the area. The order is undefined, except
+// that a series' slots ascend within a run. data is valid during the call only.
 func (c *scanner) scan(a area, sc scope, sel *selection, fn func(number uint32, slot int, data []byte) error) error {
 	if len(sel.numbers) == 0 || a.lo >= a.hi {
 		return nil
@@ -138,7 +136,7 @@ func (c *scanner) run(a area, sc scope, sel *selection, fn func(number uint32, s
 	c.end = classPrefix(c.end[:0], a.tier, a.part, sc, classBlock+1)
 	c.it.SetBounds(c.key, c.end)
 	prefix := len(c.key)
-	at := -1 // the block the iterator stands on
+	at := -1 // the block at the iterator
 	for b := first; b < last; b++ {
 		numbers := dir.block(b)
 		if !slices.ContainsFunc(numbers, sel.has) {
@@ -230,7 +228,7 @@ func (c *scanner) packed(v []byte, a area, numbers []uint32, sel *selection, fn 
 	return nil
 }
 
-// readDirectory returns the directory of a run, nil if there is none.
+// readDirectory returns the directory of a run, or nil if there is none.
 func (s *Store) readDirectory(r pebble.Reader, tier int, part int64, sc scope) (*directory, error) {
 	v, closer, err := r.Get(classPrefix(nil, tier, part, sc, classDirectory))
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -256,7 +254,7 @@ func (s *Store) readDirectory(r pebble.Reader, tier int, part int64, sc scope) (
 	return d, nil
 }
 
-// readFolded returns the generations a run has taken in, nil if there is no run.
+// readFolded returns the generations that a run contains, or nil if there is no run.
 func (s *Store) readFolded(r pebble.Reader, tier int, part int64, sc scope) (*folded, error) {
 	v, closer, err := r.Get(classPrefix(nil, tier, part, sc, classFolded))
 	if errors.Is(err, pebble.ErrNotFound) {

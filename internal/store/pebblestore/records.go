@@ -17,16 +17,16 @@ import (
 	"tailscope/internal/store"
 )
 
-// keptRecords orders the writes of records. They have nothing to do with points,
-// so none waits for a Put.
+// keptRecords orders the writes of records. They are independent of points, so they
+// never wait for a Put.
 type keptRecords struct {
 	mu sync.Mutex
-	// revision is that of the last write. It is written with each, so that no
-	// revision is given twice; mend finds it again if it was in a table that is lost.
+	// revision is the last one given. It is written with each write, so that no revision
+	// is given twice; mend finds it again if it was in a lost table.
 	revision uint64
 }
 
-// recordKey is where a record lies: its value is preceded by its revision.
+// recordKey returns the key of a record. Its value is preceded by its revision.
 func recordKey(kind, key string) []byte {
 	b := make([]byte, 0, 2+len(kind)+len(key))
 	return append(append(append(append(b, tableRecord), kind...), 0), key...)
@@ -59,7 +59,7 @@ func (s *Store) GetRecord(ctx context.Context, kind, key string) (store.Record, 
 	return r, nil
 }
 
-// record returns a record, without a revision if it is not there.
+// record returns a record, without a revision if it does not exist.
 func (s *Store) record(kind, key string) (store.Record, error) {
 	k := recordKey(kind, key)
 	v, closer, err := s.db.Get(k)
@@ -92,8 +92,8 @@ func (s *Store) ListRecords(ctx context.Context, kind, prefix string, yield func
 	})
 }
 
-// PutRecords writes records in one synced write. Deletions are taken also when
-// there is no room for more.
+// PutRecords writes records in one synced write. On a full disk it still accepts
+// deletions.
 func (s *Store) PutRecords(ctx context.Context, kind string, writes ...store.RecordWrite) (uint64, error) {
 	done, err := s.enter(ctx)
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Store) PutRecords(ctx context.Context, kind string, writes ...store.Rec
 	return revision, nil
 }
 
-// putRecords is called with records.mu held.
+// putRecords is PutRecords for a caller that holds records.mu.
 func (s *Store) putRecords(ctx context.Context, kind string, writes []store.RecordWrite) (uint64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -153,11 +153,11 @@ func (s *Store) putRecords(ctx context.Context, kind string, writes []store.Reco
 	if err := wb.Set(metaKey(metaRevision, 0), metaTime(int64(next)), nil); err != nil {
 		return 0, err
 	}
-	s.records.revision = next // also if the write fails: it may have been written all the same
+	s.records.revision = next // also after a failure: it may have been written all the same
 	return next, s.commit(wb, pebble.Sync)
 }
 
-// setRecord adds a record to a batch, or its deletion.
+// setRecord adds a record, or its deletion, to a batch.
 func setRecord(wb *pebble.Batch, kind, key string, revision uint64, value []byte) error {
 	if len(value) == 0 {
 		return wb.Delete(recordKey(kind, key), nil)
@@ -169,7 +169,7 @@ func setRecord(wb *pebble.Batch, kind, key string, revision uint64, value []byte
 func (s *Store) mendRevision(wb *pebble.Batch) error {
 	highest := s.records.revision
 	err := s.each([]byte{tableRecord}, func(k, v []byte) error {
-		if r, err := decodeRecord(k, v); err == nil { // else an answer that needs it says so
+		if r, err := decodeRecord(k, v); err == nil { // otherwise a question that needs it reports the error
 			highest = max(highest, r.Revision)
 		}
 		return nil
@@ -181,13 +181,13 @@ func (s *Store) mendRevision(wb *pebble.Batch) error {
 	return wb.Set(metaKey(metaRevision, 0), metaTime(int64(highest)), nil)
 }
 
-// movedKinds are the kinds of the records that older versions kept as state of a
-// writer of that name.
+// movedKinds are the kinds of records that older versions kept as the state of a writer
+// of that name.
 var movedKinds = []string{"experiments", "experiment-details", "verdicts", "changes", "settings", "checks", "accesslog"}
 
-// moveRecords makes records of the marks and of the state of movedKinds that an
-// older version has written. It goes on where a start before it was ended. A
-// record that is there stays: then what is moved came back with a lost table.
+// moveRecords turns the marks and the state of movedKinds, as written by older versions,
+// into records. It continues an interrupted start. A record that exists stays: what
+// would be moved reappeared with a lost table.
 func (s *Store) moveRecords() error {
 	m := recordMover{s: s, wb: s.db.NewBatch()}
 	defer func() { m.wb.Close() }()
@@ -230,7 +230,7 @@ type recordMover struct {
 	moved int
 }
 
-// move makes the record of a kind under key of what lies at from.
+// move writes the value at key from as a record of a kind under key.
 func (m *recordMover) move(from []byte, kind, key string, value []byte) error {
 	m.moved++
 	if err := m.wb.Delete(from, nil); err != nil {
@@ -265,7 +265,7 @@ func (m *recordMover) commit(o *pebble.WriteOptions) error {
 	return err
 }
 
-// decodeOldMark reads a mark as versions before records wrote it.
+// decodeOldMark decodes a mark as written before records existed.
 func decodeOldMark(v []byte) (store.Mark, error) {
 	var m struct {
 		ID          string `json:"id"`

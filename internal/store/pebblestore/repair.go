@@ -22,33 +22,33 @@ import (
 	"tailscope/internal/store"
 )
 
-// A Finding is one thing that is wrong with a store that is not running.
+// A Finding is one fault of a store that is not running.
 type Finding struct {
 	store.Damage
-	Repair string // what Repair does about it
+	Repair string // the effect of Repair on it
 }
 
-// Report is what Examine found.
+// Report is the result of Examine.
 type Report struct {
-	ID       string    // of the store; empty if the identity file is not there
+	ID       string    // of the store; empty without an identity file
 	Created  time.Time // likewise
 	Tables   int
 	Bytes    int64 // of the tables
 	Logs     int
 	Findings []Finding
-	// Starts says whether a server starts on the store as it is.
+	// Starts reports whether a server starts on the store as it is.
 	Starts bool
 
 	manifest *manifest
-	marker   string // the manifest that the marker is to name again
+	marker   string // the manifest that the marker should name
 	rebuild  bool
 	foreign  bool // the identity file is of another store
-	known    bool // the identity file or the tables say that this is a store
-	format   bool // the format file is to be written again before anything starts
+	known    bool // the identity file or the tables show that this is a store
+	format   bool // the format file must be rewritten before anything starts
 }
 
-// Examine reads every file of a store that is not running, every block of every
-// table included, and changes nothing.
+// Examine reads every file of a store that is not running, including every block of
+// every table. It changes nothing.
 func Examine(ctx context.Context, o Options) (*Report, error) {
 	if err := o.ensureDefaults(); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func Examine(ctx context.Context, o Options) (*Report, error) {
 	switch {
 	case err == nil:
 		defer lock.Close()
-	case !errors.Is(err, syscall.EROFS): // there nobody writes
+	case !errors.Is(err, syscall.EROFS): // on a read-only file system nobody writes
 		return nil, err
 	}
 	return examine(ctx, &o)
@@ -70,8 +70,8 @@ func lockExisting(o *Options) (*pebble.Lock, error) {
 	return lockDirectory(o)
 }
 
-// lockDirectory keeps other processes out. Only what says that one of them is
-// in is store.ErrLocked.
+// lockDirectory keeps other processes out. The error is store.ErrLocked only if another
+// process has it open.
 func lockDirectory(o *Options) (*pebble.Lock, error) {
 	lock, err := pebble.LockDirectory(o.Dir, o.FS)
 	if err == nil {
@@ -155,7 +155,7 @@ func examine(ctx context.Context, o *Options) (*Report, error) {
 	return r, nil
 }
 
-// findManifest looks for the manifest that says which tables count.
+// findManifest finds the manifest that lists the valid tables.
 func (r *Report) findManifest(o *Options, names []string, manifests int) error {
 	fsys, dir := o.FS, o.Dir
 	desc, err := pebble.Peek(dir, fsys)
@@ -176,10 +176,10 @@ func (r *Report) findManifest(o *Options, names []string, manifests int) error {
 		return nil
 	}
 	if r.ID == "" && r.Tables == 0 && r.Logs == 0 {
-		return nil // a new one
+		return nil // a new store
 	}
 	r.Starts = false
-	// The newest manifest that is whole is the one that the marker named.
+	// The newest whole manifest is the one that the marker named.
 	slices.Sort(names)
 	for _, n := range slices.Backward(names) {
 		if !strings.HasPrefix(n, "MANIFEST-") {
@@ -250,7 +250,7 @@ func (r *Report) examineTables(ctx context.Context, o *Options, names []string) 
 			continue
 		}
 		if _, err := checkTable(ctx, fsys, dir, t, false); err != nil {
-			r.Starts = false // the disk does not give what every start reads
+			r.Starts = false // the disk does not return what every start reads
 		}
 		missing = missing || b.missing
 		repair := "read what can be read of it into a new database; the old files go to damaged/"
@@ -287,9 +287,8 @@ func (r *Report) examineTables(ctx context.Context, o *Options, names []string) 
 	return nil
 }
 
-// Repair puts a store that is not running in order as Examine says, and returns
-// what Examine finds afterwards. It deletes nothing: what it replaces goes to
-// o.DamagedDir.
+// Repair repairs a store that is not running as Examine describes, and returns what
+// Examine finds afterwards. It deletes nothing: what it replaces goes to o.DamagedDir.
 func Repair(ctx context.Context, o Options) (*Report, error) {
 	if err := o.ensureDefaults(); err != nil {
 		return nil, err
@@ -297,7 +296,7 @@ func Repair(ctx context.Context, o Options) (*Report, error) {
 	if err := repairLocked(ctx, &o); err != nil {
 		return nil, err
 	}
-	// What a start mends itself is mended now.
+	// Mend now what a start would mend.
 	s, err := Open(ctx, o)
 	if err != nil {
 		return nil, err
@@ -334,7 +333,7 @@ func repairLocked(ctx context.Context, o *Options) error {
 	return nil
 }
 
-// rewriteFormat puts the format file aside and writes it again.
+// rewriteFormat sets the format file aside and writes it again.
 func rewriteFormat(o *Options) error {
 	path := o.FS.PathJoin(o.Dir, formatFile)
 	_, err := o.FS.Stat(path)
@@ -347,9 +346,9 @@ func rewriteFormat(o *Options) error {
 	return writeWhole(o.FS, path, []byte(formatContent))
 }
 
-// A rebuilt database is written beside the old files, then these are moved
-// away, then it takes their place. The mark is there from its being whole to
-// the end, so that what is interrupted is gone on with.
+// A rebuilt database is written beside the old files, then these are moved away, then it
+// takes their place. The mark exists from its completion to the end, so that an
+// interrupted rebuild continues.
 const (
 	rebuildDir  = "rebuild.tmp"
 	rebuiltMark = "REBUILT"
@@ -364,10 +363,10 @@ func isPebbles(name string) bool {
 	return strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".log")
 }
 
-// rebuild reads every table and log into a new database. Of each key the newest
-// write counts, by sequence number. m is what can be read of the manifest: a
-// table that it removed does not count. Where it cannot be read, a table that was
-// about to be deleted may bring back keys whose deletion has gone by already.
+// rebuild reads every table and log into a new database. The newest write of each key
+// counts, by sequence number. m is what can be read of the manifest: a table that it
+// removed does not count. Where it cannot be read, a table that was about to be deleted
+// may bring back keys whose deletion is already dropped.
 func rebuild(ctx context.Context, o *Options, m *manifest) error {
 	fsys, dir := o.FS, o.Dir
 	fresh := fsys.PathJoin(dir, rebuildDir)
@@ -382,7 +381,7 @@ func rebuild(ctx context.Context, o *Options, m *manifest) error {
 		if err := rebuildInto(ctx, o, m, fresh); err != nil {
 			return err
 		}
-		// Which files are old: those of the new one may have the same names.
+		// List the old files: those of the new database may have the same names.
 		names, err := fsys.List(dir)
 		if err != nil {
 			return err
@@ -409,13 +408,13 @@ func rebuild(ctx context.Context, o *Options, m *manifest) error {
 		path := fsys.PathJoin(dir, n)
 		_, err := fsys.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // moved already
+			continue // already moved
 		}
 		if _, err := aside.move(path); err != nil {
 			return err
 		}
 	}
-	// From here on what lies in the directory is new.
+	// From here on the files in the directory are new.
 	if err := writeWhole(fsys, mark, nil); err != nil {
 		return err
 	}
@@ -457,8 +456,8 @@ func rebuildInto(ctx context.Context, o *Options, m *manifest, fresh string) err
 			return err
 		}
 	}
-	// What is in logs from before is in tables, or has been deleted since. What can
-	// be read of the manifest is true as far as it goes.
+	// The content of earlier logs is in tables, or was deleted since. What can be read
+	// of the manifest is valid.
 	least := uint64(0)
 	if m != nil {
 		least = m.minLog
@@ -497,11 +496,11 @@ type source struct {
 	entryOf
 	num   uint64 // of the table; that of a log is the highest
 	next  func() bool
-	err   func() error // that ended it early, other than damage; nil: it has none
+	err   func() error // that ended it early, other than damage; may be nil
 	close func() error
 }
 
-// merged is many sources in order of key, the newest write of a key first.
+// merged merges sources in order of key, the newest write of a key first.
 type merged struct {
 	open []*source
 	heap []*source
@@ -511,8 +510,8 @@ type merged struct {
 func (m *merged) Len() int { return len(m.heap) }
 func (m *merged) Less(i, j int) bool {
 	a, b := m.heap[i], m.heap[j]
-	// Pebble forgets the numbers of writes that lie at the bottom: of two such the
-	// newer table's is the newer.
+	// Pebble drops the numbers of writes at the bottom: of two such, the newer table's
+	// is the newer.
 	return cmp.Or(bytes.Compare(a.key, b.key), cmp.Compare(b.seq, a.seq), cmp.Compare(b.num, a.num)) < 0
 }
 func (m *merged) Swap(i, j int) { m.heap[i], m.heap[j] = m.heap[j], m.heap[i] }
@@ -573,7 +572,7 @@ func (m *merged) addTable(ctx context.Context, fsys vfs.FS, path string, num uin
 	return nil
 }
 
-// addLogs adds the writes of the logs, as repairLogs would keep them.
+// addLogs adds the writes of the logs that repairLogs would keep.
 func (m *merged) addLogs(logs []*walLog) {
 	sv, damaged := newSalvage(logs), damagedLogs(logs, logsGone{})
 	after := false
@@ -621,7 +620,7 @@ func (m *merged) addLogs(logs []*walLog) {
 	m.add(s)
 }
 
-// each writes every key that is there to a database.
+// each writes every live key to a database.
 func (m *merged) each(ctx context.Context, db *pebble.DB) error {
 	wb := db.NewBatch()
 	defer func() { wb.Close() }()

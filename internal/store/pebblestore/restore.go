@@ -7,39 +7,37 @@ import (
 	"tailscope/internal/store"
 )
 
-// lostMarker lies in a store that has lost tables until the writers have put
-// back what their journals still hold, see LostTables.
+// lostMarker marks a store that has lost tables until the writers have put back what
+// their journals still hold; see LostTables.
 const lostMarker = "lost"
 
-// LostTables reports whether tables or blocks of tables were left out and
-// nobody has called ClearLostTables since. Then what Durable says lies in
-// tables may be lost with them.
+// LostTables reports whether tables or blocks of tables were left out since the last
+// ClearLostTables. Generations up to Durable may then be lost with them.
 func (s *Store) LostTables() (bool, error) {
 	path, err := findMarker(s.opts.FS, s.opts.Dir, lostMarker)
 	return path != "", err
 }
 
-// ClearLostTables says that the writers have put back what they could.
+// ClearLostTables records that the writers have put back what they could.
 func (s *Store) ClearLostTables() error { return removeMarker(s.opts.FS, s.opts.Dir, lostMarker) }
 
-// Restore puts those points and samples of a generation, put once before, that
-// are no longer there. The batch holds what the generation did, without State. A
-// point that a longer slot may have taken in already is put into its own slot only: it
-// never counts twice, and is doubtful. With check nothing is put, and what is
-// missing is doubtful.
+// Restore puts back missing points and samples of a generation that was put before. The
+// batch holds what the generation did, without State. A point that a longer slot may
+// already contain is put into its own slot only: it never counts twice, and is doubtful.
+// With check nothing is put, and what is missing is doubtful.
 func (s *Store) Restore(ctx context.Context, b *store.Batch, check bool) (store.Restored, error) {
 	r := &restoring{check: check}
 	err := s.put(ctx, b, r)
 	return r.Restored, err
 }
 
-// restoring is what a putter notes of a generation that it restores.
+// restoring counts what a putter restores of a generation.
 type restoring struct {
 	store.Restored
 	check bool
 }
 
-// putBack puts those entries of a slot that are not there.
+// putBack puts the missing entries of a slot.
 func (p *putter) putBack(tier int, slot int64, sc scope, entries []entry) error {
 	r := p.restoring
 	t, at, origin := p.finest(tier, slot)
@@ -63,9 +61,9 @@ func (p *putter) putBack(tier int, slot int64, sc scope, entries []entry) error 
 	if len(missing) == 0 {
 		return nil
 	}
-	// Where the record of what a run has taken in is lost, or the run without that record,
-	// and where other numbers lie under this generation, whose labels are lost,
-	// the points may be there under another address.
+	// The points may exist under another address where the list of a run's generations
+	// is lost, or the run without that list, and where other numbers, whose labels are
+	// lost, lie under this generation.
 	if r.check || t != tier || (run != nil) != (f != nil) || len(old) > len(entries)-len(missing) {
 		r.Doubtful += len(missing)
 		return nil

@@ -10,14 +10,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// retry slows Pebble down where it would try again at once what has failed,
-// such as writing a table on a full disk: each failure in a row doubles the
-// pause before the next table is begun, up to retryMost. It logs a failure at
-// most every sayEvery.
+// retry slows Pebble down where it would retry a failure at once, such as writing a
+// table on a full disk: each failure in a row doubles the pause before the next table is
+// begun, up to retryMost. It logs a failure at most every sayEvery.
 type retry struct {
 	log *slog.Logger
 	end chan struct{} // closed with the store
-	// hopeless gets the error of the failure to write that is hopelessRow in a row.
+	// hopeless receives the error of the hopelessRow-th failure to write in a row.
 	hopeless chan error
 
 	mu    sync.Mutex
@@ -40,7 +39,7 @@ func (r *retry) failed(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pause = min(max(2*r.pause, retryLeast), retryMost)
-	// A compaction that meets damage keeps no table of the log from being made.
+	// Damage in a compaction does not delay tables made of the log.
 	if !pebble.IsCorruptionError(err) {
 		if r.row++; r.row == hopelessRow {
 			select {
@@ -63,7 +62,7 @@ func (r *retry) succeeded() {
 	r.pause, r.row = 0, 0
 }
 
-// begin forgets what failed before: the database is opened anew.
+// begin resets the failures: the database is opened anew.
 func (r *retry) begin() {
 	r.succeeded()
 	select {

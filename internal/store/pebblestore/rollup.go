@@ -22,8 +22,8 @@ func (s *Store) rollUp(ctx context.Context, tier int, now time.Time) error {
 	}
 }
 
-// rollNext rolls up the next slot that holds something, and says whether there
-// may be another.
+// rollNext rolls up the next slot that holds something, and reports whether there may be
+// another.
 func (s *Store) rollNext(ctx context.Context, tier int, now time.Time) (more bool, err error) {
 	s.write.Lock()
 	defer s.write.Unlock()
@@ -67,8 +67,8 @@ func (s *Store) rollNext(ctx context.Context, tier int, now time.Time) (more boo
 	if err := wb.Set(metaKey(metaReady, tier), metaTime(until), nil); err != nil {
 		return false, err
 	}
-	// No sync: a rollup that a crash takes back is made again, and a later
-	// synced Put, which counts on it, cannot be kept without it.
+	// No sync: a rollup that a crash loses is made again, and a later synced Put, which
+	// relies on it, cannot survive without it.
 	if err := s.commit(wb, pebble.NoSync); err != nil {
 		return false, err
 	}
@@ -93,8 +93,8 @@ func (s *Store) addFresh(id scopeID, a freshState) {
 	f.changes++
 }
 
-// nextSlot finds the first slot of the tier in [from, to) for which the finer
-// tier holds something, and for which scopes it does.
+// nextSlot finds the first slot of the tier in [from, to) for which the finer tier holds
+// something, and the scopes that do.
 func (c *scanner) nextSlot(tier int, from, to int64) (slot int64, scopes []scope, err error) {
 	fine := tier - 1
 	prefix := tierPrefix(nil, fine)
@@ -129,14 +129,14 @@ func (c *scanner) nextSlot(tier int, from, to int64) (slot int64, scopes []scope
 				}
 			}
 		} else if err := c.it.Error(); err != nil {
-			return 0, nil, classify(err) // the next move would forget it, and the slot be taken for empty
+			return 0, nil, classify(err) // the next move would clear it, and the slot would seem empty
 		}
 		ok = c.it.SeekGE(scopePrefix(nil, fine, part, sc+1))
 	}
 	return slot, scopes, classify(c.it.Error())
 }
 
-// roller adds the points of finer slots up.
+// roller adds up the points of finer slots.
 type roller struct {
 	s       *Store
 	scanner *scanner
@@ -152,7 +152,7 @@ type roller struct {
 	key, val []byte
 }
 
-// located is a point by where its bytes lie in an arena.
+// located is a point, by the range of its bytes in an arena.
 type located struct {
 	number    uint32
 	off, size uint32
@@ -183,7 +183,7 @@ func sortByNumber(dst, src []located, numbers int) []located {
 	return dst
 }
 
-// defaultRollSeries is how many series are added up at once: it bounds memory.
+// defaultRollSeries is how many series are added up at once, which bounds memory.
 const defaultRollSeries = 1 << 16
 
 func (r *roller) roll(tier int, slot int64, sc scope) (added freshState, points int, err error) {
@@ -258,11 +258,11 @@ func someSeries(first, until int) *selection {
 	return sel
 }
 
-// freshCounted is how many chunks of a scope are counted when the store is
-// opened: enough to tell a little late data from a partition never settled.
+// freshCounted bounds the chunks of a scope that are counted when the store is opened:
+// enough to distinguish a little late data from a partition that was never compacted.
 const freshCounted = 200
 
-// readFresh finds the partitions that were not settled when the store was opened.
+// readFresh finds the partitions that were not compacted when the store was opened.
 func (s *Store) readFresh(ctx context.Context) error {
 	if s.freshRead {
 		return nil

@@ -32,7 +32,7 @@ const runFormat = 1
 type directory struct {
 	version uint64
 	numbers []uint32 // of the series, in the order of the run
-	starts  []uint32 // per block where its series start in numbers; and the end
+	starts  []uint32 // per block the start of its series in numbers; and the end
 }
 
 func (d *directory) size() int64 { return int64(len(d.numbers)+len(d.starts))*4 + 100 }
@@ -102,7 +102,7 @@ func decodeDirectory(b []byte) (*directory, error) {
 	return d, nil
 }
 
-// slotPoint is one point of a series on its way into a segment.
+// slotPoint is one point of a series to be written into a segment.
 type slotPoint struct {
 	slot int
 	data []byte
@@ -225,8 +225,8 @@ func segments(dst [][]byte, b []byte, n int) ([][]byte, error) {
 	return dst, nil
 }
 
-// folded lists the generations that a run has taken in, so that a repeated
-// Put of one of them does not count again.
+// folded lists the generations that a run contains, so that a repeated Put of one does
+// not count again.
 type folded struct {
 	writers []foldedWriter // ascending by number
 }
@@ -248,7 +248,7 @@ func (f *folded) has(writer uint32, gen uint64) bool {
 	return false
 }
 
-// add takes in more generations of a writer.
+// add adds generations of a writer.
 func (f *folded) add(writer uint32, gens []uint64) {
 	i := slices.IndexFunc(f.writers, func(w foldedWriter) bool { return w.writer >= writer })
 	if i < 0 {

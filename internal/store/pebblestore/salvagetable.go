@@ -20,18 +20,18 @@ import (
 	"tailscope/internal/store"
 )
 
-// tableWalk reads a table block by block and leaves out those that are damaged.
+// tableWalk reads a table block by block and skips damaged blocks.
 type tableWalk struct {
 	it   sstable.Iterator
 	ends [][]byte   // a key at or behind the last of each block, and before the next
-	at   int        // the block that is read
+	at   int        // the block being read
 	on   bool       // the iterator is in it
-	bad  []keyRange // what lies in damaged blocks
+	bad  []keyRange // the key ranges of damaged blocks
 	keys int        // that were read
-	err  error      // one that is not damage; it ends the walk
+	err  error      // an error other than damage; it ends the walk
 }
 
-// walkTable needs the index of the table whole.
+// walkTable needs the whole index of the table.
 func walkTable(ctx context.Context, r *sstable.Reader) (*tableWalk, error) {
 	layout, err := r.Layout()
 	if err != nil {
@@ -58,8 +58,8 @@ func walkTable(ctx context.Context, r *sstable.Reader) (*tableWalk, error) {
 	return w, err
 }
 
-// next returns the next write that can be read, as it is and as Pebble has it.
-// Both are valid until the next call.
+// next returns the next readable write, as it is and as Pebble has it. Both are valid
+// until the next call.
 func (w *tableWalk) next() (e entryOf, k pebble.InternalKey, ok bool) {
 	for w.err == nil && w.at < len(w.ends) {
 		move, reading := w.it.First, w.at
@@ -109,7 +109,7 @@ func (w *tableWalk) fail(err error) bool {
 	return w.err == nil
 }
 
-// lost says what lay in damaged blocks, and from when until when.
+// lost describes the content of damaged blocks, with its range of times.
 func (w *tableWalk) lost(names map[uint32]string) (words string, from, to time.Time) {
 	var parts []string
 	for i, r := range w.bad {
@@ -125,11 +125,11 @@ func (w *tableWalk) lost(names map[uint32]string) (words string, from, to time.T
 	return fmt.Sprintf("%d damaged blocks: %s; the other %d keys of the table are kept", len(w.bad), strings.Join(parts, "; "), w.keys), from, to
 }
 
-// damagedBlocks walks a whole table. It is nil if the table has no block that
-// can be read, or none that is damaged.
+// damagedBlocks walks a whole table. It returns nil if the table has no readable block,
+// or no damaged one.
 func damagedBlocks(ctx context.Context, fsys vfs.FS, path string) (w *tableWalk) {
 	defer func() {
-		if p := recover(); p != nil { // Pebble takes some of what it reads on trust
+		if p := recover(); p != nil { // Pebble does not check all that it reads
 			w = nil
 		}
 	}()
@@ -151,10 +151,9 @@ func damagedBlocks(ctx context.Context, fsys vfs.FS, path string) (w *tableWalk)
 	return w
 }
 
-// salvageTable takes a damaged table out of the list, and puts one of what can
-// be read of it in its place, under the same numbers. The damaged one is kept
-// aside. Nothing is lost if that is interrupted: Pebble deletes tables that no
-// manifest lists.
+// salvageTable replaces a damaged table in the list by one with what can be read of it,
+// under the same numbers. It sets the damaged one aside. An interruption loses nothing:
+// Pebble deletes tables that no manifest lists.
 func (s *Store) salvageTable(m *manifest, t *table, reason string) error {
 	fsys, dir := s.opts.FS, s.opts.Dir
 	num, err := m.nextNumber(fsys, dir)
@@ -185,7 +184,7 @@ func (s *Store) salvageTable(m *manifest, t *table, reason string) error {
 // copyReadable writes what can be read of a table as another one.
 func (s *Store) copyReadable(from, to *table) (w *tableWalk, err error) {
 	defer func() {
-		if p := recover(); p != nil { // Pebble takes some of what it reads on trust
+		if p := recover(); p != nil { // Pebble does not check all that it reads
 			err = pebble.ErrCorruption
 		}
 	}()
@@ -234,7 +233,7 @@ func (s *Store) copyReadable(from, to *table) (w *tableWalk, err error) {
 	return w, syncDir(fsys, dir)
 }
 
-// compareKeys orders keys as Pebble does: of one key the newest comes first.
+// compareKeys orders keys as Pebble does: the newest of equal keys comes first.
 func compareKeys(a, b pebble.InternalKey) int {
 	return cmp.Or(bytes.Compare(a.UserKey, b.UserKey), cmp.Compare(b.Trailer, a.Trailer))
 }

@@ -97,8 +97,8 @@ func (r *sampleReader) day(day int64) (*sampleDay, error) {
 	return d, store.BudgetOf(r.ctx).Reserve(int64(len(r.series)-known) * groupBytes)
 }
 
-// hour calls fn with the samples of each selected series in an hour. A series
-// may come several times.
+// hour calls fn with the samples of each selected series in an hour. A series may come
+// several times.
 func (r *sampleReader) hour(part int64, sel *selection, fn func(i int, ss []series.Sample)) error {
 	if err := r.ctx.Err(); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (r *sampleReader) hour(part int64, sel *selection, fn func(i int, ss []seri
 	})
 }
 
-// dropped notes which of the selected series have lost their samples of an hour.
+// dropped records which of the selected series have lost their samples of an hour.
 func (r *sampleReader) dropped(part int64, sel *selection) error {
 	gone, err := r.s.goneIfKnown(r.snap, part, r.scope)
 	if err != nil || len(gone) == 0 {
@@ -135,8 +135,8 @@ func (r *sampleReader) dropped(part int64, sel *selection) error {
 	return nil
 }
 
-// bounds returns the first and the last hour that hold samples of any family;
-// ok is false if none does.
+// bounds returns the first and the last hour that hold samples of any family; ok is
+// false if none does.
 func (r *sampleReader) bounds() (first, last int64, ok bool, err error) {
 	prefix := tierPrefix(nil, tierSamples)
 	it := r.scan.it
@@ -151,12 +151,12 @@ func (r *sampleReader) bounds() (first, last int64, ok bool, err error) {
 	return max(first, partOf(tierSamples, r.floor[tierSamples])), readTime(it.Key()[2:]), true, nil
 }
 
-// sampleBytes is what a sample takes in an answer.
+// sampleBytes is the memory of a sample in an answer.
 const sampleBytes = 16
 
-// Samples returns the raw samples in [StartMillis, EndMillis], series in order
-// of labels; series without any are left out, unless some were dropped and that is
-// asked.
+// Samples returns the raw samples in [StartMillis, EndMillis], series in order of
+// labels. It leaves out series without samples, except with Dropped those whose samples
+// were dropped.
 func (s *Store) Samples(ctx context.Context, q store.SampleQuery) (out []store.SampleSeries, err error) {
 	done, err := s.enter(ctx)
 	if err != nil {
@@ -227,8 +227,8 @@ func sortSampleSeries(ss []store.SampleSeries) []store.SampleSeries {
 	return ss
 }
 
-// Nearest walks outwards from the moment, hour by hour, and looks only into
-// days whose index holds a series that may still find a closer sample.
+// Nearest searches outwards from the moment, hour by hour, and only on days whose index
+// holds a series that may still have a closer sample.
 func (s *Store) Nearest(ctx context.Context, family string, matchers []*labels.Matcher, timeMillis int64) ([]store.SampleSeries, error) {
 	done, err := s.enter(ctx)
 	if err != nil {
@@ -267,7 +267,7 @@ func (r *sampleReader) nearest(at int64) error {
 		return uint64(t - at)
 	}
 	consider := func(i int, ss []series.Sample) {
-		// ss ascends: the nearest is beside where the moment would stand.
+		// ss ascends: the nearest is beside the moment's place.
 		k, _ := slices.BinarySearchFunc(ss, at, func(s series.Sample, t int64) int {
 			switch {
 			case s.TimeMillis < t:
@@ -289,7 +289,7 @@ func (r *sampleReader) nearest(at int64) error {
 			}
 		}
 	}
-	// reach is how far a part is from the moment at least.
+	// reach is the least distance of the part from the moment.
 	open := func(day int64, reach uint64) (*selection, error) {
 		d, err := r.day(day)
 		if err != nil {

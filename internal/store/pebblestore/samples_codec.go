@@ -85,8 +85,7 @@ func decodeSamples(dst []series.Sample, b []byte) ([]series.Sample, error) {
 	return dst, nil
 }
 
-// mergeSamples puts samples in order of time. Of several with one time the
-// last given is kept.
+// mergeSamples sorts samples by time. Of equal times the last argument is kept.
 func mergeSamples(ss []series.Sample) []series.Sample {
 	merged := true
 	for i := 1; i < len(ss) && merged; i++ {

@@ -7,10 +7,10 @@ type Stats struct {
 	Puts     uint64 // batches stored
 	Points   uint64 // points in them
 	Late     uint64 // points added to a tier that had passed their slot
-	Expired  uint64 // points and samples older than every retention, and samples late for an hour that has lost their series', dropped
+	Expired  uint64 // points and samples dropped: older than every retention, or late for an hour whose samples of their series were dropped
 	RolledUp uint64 // points made for coarser tiers
-	Settled  uint64 // points rewritten into runs
-	LeftOut  uint64 // points that would have taken a sum beyond what can be counted
+	Settled  uint64 // points compacted into runs
+	LeftOut  uint64 // points dropped because a sum would exceed what can be counted
 
 	SamplesOutnumbered uint64 // raw samples dropped because their series had enough newer ones
 	SampleHoursEvicted uint64 // hours of raw samples dropped to stay within MaxBytes
@@ -31,7 +31,7 @@ type statCounters struct {
 	tracesKept, tracesLate, tracesExpired, tracesEvicted atomic.Uint64
 }
 
-// Stats may be called at any time before Close.
+// Stats returns the present statistics. It may be called at any time before Close.
 func (s *Store) Stats() Stats {
 	m := s.db.Metrics()
 	st := Stats{

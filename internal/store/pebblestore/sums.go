@@ -11,7 +11,7 @@ import (
 	"tailscope/internal/store/runcodec"
 )
 
-// sums are the merged points of a query, by cell: group × steps + step.
+// sums holds the merged points of a query, by cell: group × steps + step.
 type sums struct {
 	measure store.Measure
 	schema  int8
@@ -21,7 +21,7 @@ type sums struct {
 	sparse  map[int]*cell
 	slab    []cell
 
-	held   *atomic.Int64 // by all who sum for the query
+	held   *atomic.Int64 // shared by all sums of the query
 	limit  int64
 	budget *store.Budget // of the question
 }
@@ -44,17 +44,16 @@ func newSums(groups, steps int, measure store.Measure, schema int8) *sums {
 	return s
 }
 
-// cellBytes is about what a cell takes, with the point of the answer that is made
-// of it; histBytes a histogram beside its counts, and momentBytes one that never
-// has any.
+// cellBytes estimates the memory of a cell and its point in the answer; histBytes that
+// of a histogram without its counts, and momentBytes that of one that never has counts.
 const (
 	cellBytes   = 240
 	histBytes   = 256
 	momentBytes = 200
 )
 
-// hold counts memory that the answer takes and refuses what is beyond the bound:
-// a question for every slot of every series may well be one.
+// hold counts the memory of the answer and refuses what exceeds the bound: a question
+// may ask for every slot of every series.
 func (s *sums) hold(bytes int) error {
 	if err := s.budget.Reserve(int64(bytes)); err != nil {
 		return err
@@ -126,7 +125,7 @@ func (s *sums) add(i int, kind series.Kind, data []byte) error {
 	return s.grown(c, before)
 }
 
-// grown holds what a cell's histogram takes more than before.
+// grown holds the growth of a cell's histogram.
 func (s *sums) grown(c *cell, before int) error {
 	if more := sizeOf(c.hist) - before; more > 0 {
 		return s.hold(more)
@@ -141,7 +140,7 @@ func sizeOf(h *hist.Histogram) int {
 	return histBytes + 8*(cap(h.Positive.Counts)+cap(h.Negative.Counts))
 }
 
-// addPacked adds a distribution that a decoder stands before.
+// addPacked adds the distribution at the decoder.
 func (s *sums) addPacked(i int, dec *runcodec.Decoder) error {
 	c, err := s.cell(i)
 	if err != nil {
@@ -176,7 +175,7 @@ func addMoment(a *hist.Moment, b hist.Moment) {
 	}
 	a.Count += b.Count
 	a.Sum += b.Sum
-	a.Min = min(a.Min, b.Min) // NaN, that is unknown, wins
+	a.Min = min(a.Min, b.Min) // NaN, for unknown, wins
 	a.Max = max(a.Max, b.Max)
 	a.Weighted = a.Weighted || b.Weighted
 }
@@ -226,7 +225,7 @@ func (s *sums) merge(o *sums) error {
 	})
 }
 
-// count is how many observations or samples a cell holds.
+// count returns the number of observations or samples in a cell.
 func (c *cell) count(kind series.Kind) uint64 {
 	switch {
 	case kind != series.Distribution:

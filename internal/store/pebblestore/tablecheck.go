@@ -15,15 +15,15 @@ import (
 	"tailscope/internal/store"
 )
 
-// A badTable is one that the manifest lists and that cannot be read.
+// A badTable is a listed table that cannot be read.
 type badTable struct {
 	*table
 	reason  string
 	missing bool
 }
 
-// checkTable looks at a table's size, its footer and its index, and with
-// blocks at the checksum of every block.
+// checkTable checks a table's size, its footer and its index, and with blocks the
+// checksum of every block.
 func checkTable(ctx context.Context, fsys vfs.FS, dir string, t *table, blocks bool) (bad *badTable, err error) {
 	path := fsys.PathJoin(dir, t.name())
 	info, err := fsys.Stat(path)
@@ -37,24 +37,24 @@ func checkTable(ctx context.Context, fsys vfs.FS, dir string, t *table, blocks b
 		return &badTable{t, fmt.Sprintf("the table has %d bytes, the manifest says %d", info.Size(), t.size), false}, nil
 	}
 	if err := readTable(ctx, fsys, path, blocks); err != nil {
-		// A start does not leave out what a disk does not give for now: it is refused.
+		// A start does not drop what a disk fails to return for now: it is refused.
 		if !pebble.IsCorruptionError(err) && !(blocks && unreadable(err)) {
 			return nil, fmt.Errorf("read table %s: %w (%s)", path, err, doctorHint)
 		}
-		// Pebble knows the table by its number only if it has opened it itself.
+		// Pebble knows the number of the table only if it opened it itself.
 		why := strings.ReplaceAll(message("%v", []any{err}), " 000000", " "+t.name())
 		return &badTable{t, why, false}, nil
 	}
 	return nil, nil
 }
 
-// unreadable reports whether a file is damaged, or its disk does not give it.
+// unreadable reports whether a file is damaged, or its disk does not return it.
 func unreadable(err error) bool { return pebble.IsCorruptionError(err) || errors.Is(err, syscall.EIO) }
 
-// readTable reads a table's footer and index, and its blocks if asked to.
+// readTable reads a table's footer and index, and with blocks its blocks.
 func readTable(ctx context.Context, fsys vfs.FS, path string, blocks bool) (err error) {
 	defer func() {
-		// Pebble takes some of what it reads on trust.
+		// Pebble does not check all that it reads.
 		if p := recover(); p != nil {
 			err = pebble.ErrCorruption
 		}
@@ -92,13 +92,13 @@ func openTable(ctx context.Context, fsys vfs.FS, path string) (*sstable.Reader, 
 	return r, nil
 }
 
-// errManifest is wrapped by the refusal of a directory whose manifest is
-// damaged, so that which tables count cannot be known.
+// errManifest is wrapped by the refusal of a directory whose manifest is damaged, so
+// that the valid tables are not known.
 var errManifest = errors.New("the list of its tables is damaged")
 
-// checkFiles reads the manifest, looks at every table and at the logs, and puts
-// what is damaged aside so that Pebble opens the rest. A manifest that does not
-// say which tables count is refused.
+// checkFiles reads the manifest, checks every table and the logs, and sets damaged ones
+// aside so that Pebble opens the rest. It refuses a manifest that does not determine the
+// valid tables.
 func (s *Store) checkFiles(ctx context.Context, found *start) error {
 	fsys, dir := s.opts.FS, s.opts.Dir
 	refuse := func(path, why string) error {
@@ -142,11 +142,11 @@ func (s *Store) checkFiles(ctx context.Context, found *start) error {
 	if err := roomForLogs(fsys, dir, logs); err != nil {
 		return err
 	}
-	// An edit at the end that was being written when the machine stopped has
-	// removed no file yet, and what its tables hold is in others or in the logs.
-	// One that was whole, and is damaged or cut off, shows by what is gone or over.
-	// That there is no log shows nothing: at a start Pebble puts the writes of the
-	// logs into tables, deletes the logs, and only then begins the next.
+	// A last edit that was being written when the machine stopped has removed no file
+	// yet, and the content of its tables is in others or in the logs. An edit that was
+	// whole, and is damaged or cut off, shows by missing or surplus files. Missing logs
+	// show nothing: at a start Pebble puts the writes of the logs into tables, deletes
+	// the logs, and only then begins the next.
 	gone, err := findGone(fsys, dir, m, logs)
 	if err != nil {
 		return err
@@ -174,8 +174,8 @@ func (s *Store) checkFiles(ctx context.Context, found *start) error {
 	return s.drop(m, bad)
 }
 
-// replaceCut puts a whole manifest in the place of one that lost edits which
-// neither a table nor a log misses.
+// replaceCut replaces a manifest that lost edits without effect on tables and logs by a
+// whole one.
 func (s *Store) replaceCut(found *start, m *manifest, bad []*badTable) error {
 	kept, err := s.damage.aside.copy(found.manifest)
 	if err != nil {
@@ -188,7 +188,7 @@ func (s *Store) replaceCut(found *start, m *manifest, bad []*badTable) error {
 	return m.replace(s.opts.FS, s.opts.Dir, nil, nil)
 }
 
-// lostEnd says by what it shows that a manifest has lost edits, or a log is missing.
+// lostEnd describes the evidence that a manifest has lost edits, or a log is missing.
 func lostEnd(stray []string, gone logsGone) string {
 	why := "it has lost its end: it does not list " + strings.Join(stray, ", ")
 	if gone.any() {
@@ -197,9 +197,9 @@ func lostEnd(stray []string, gone logsGone) string {
 	return why
 }
 
-// checkOptions moves aside a file of options that Pebble would not open with,
-// and places a marker of the format that is lost. Neither says anything of the
-// data: this store is always written in the newest format, with the same options.
+// checkOptions moves aside a file of options that Pebble would not open with, and places
+// a lost marker of the format. Neither affects the data: this store is always written in
+// the newest format, with the same options.
 func (s *Store) checkOptions(names []string, used bool) error {
 	fsys, dir := s.opts.FS, s.opts.Dir
 	newest, format := "", false
@@ -209,7 +209,7 @@ func (s *Store) checkOptions(names []string, used bool) error {
 		}
 		format = format || strings.HasPrefix(n, "marker.format-version.")
 	}
-	if !format && used { // an unused one is a creation that did not end
+	if !format && used { // without data it is an unfinished creation
 		s.damage.add(store.Damage{File: fsys.PathJoin(dir, "marker.format-version"), Reason: "the marker of the format is missing; it is placed again"})
 		if err := placeMarker(fsys, dir, "format-version", pebble.FormatNewest.String()); err != nil {
 			return err
@@ -304,8 +304,8 @@ func eachOfTable(fsys vfs.FS, path string, yield func(entryOf) error) (err error
 	return it.Error()
 }
 
-// drop moves tables aside and leaves them out of the manifest. A table is moved
-// first: one that no manifest lists is deleted by Pebble.
+// drop moves tables aside and removes them from the manifest. It moves a table first:
+// Pebble deletes one that no manifest lists.
 func (s *Store) drop(m *manifest, bad []*badTable) error {
 	if len(bad) == 0 {
 		return nil
@@ -333,9 +333,9 @@ func (s *Store) drop(m *manifest, bad []*badTable) error {
 	return m.replace(fsys, dir, lost, nil)
 }
 
-// dropUnreadable takes out of the list the tables that reading what every start
-// reads has found damaged, and says whether there were any. What can be read of
-// them is kept.
+// dropUnreadable removes from the list the tables that were found damaged while reading
+// what every start reads, and reports whether there were any. It keeps what can be read
+// of them.
 func (s *Store) dropUnreadable() (bool, error) {
 	m, err := readCurrent(s.opts.FS, s.opts.Dir)
 	if err != nil {

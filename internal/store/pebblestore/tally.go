@@ -35,7 +35,7 @@ func appendTally(dst []byte, t *tally) []byte {
 	return dst
 }
 
-// decodeTally reads a tally; without counts, only whose samples are gone.
+// decodeTally decodes a tally; without counts, only the list of dropped series.
 func decodeTally(b []byte, counts bool) (*tally, error) {
 	r := reader{b: b}
 	if r.byte() != tallyFormat {
@@ -67,7 +67,7 @@ func decodeTally(b []byte, counts bool) (*tally, error) {
 	return t, nil
 }
 
-// readTally returns the tally of an hour of samples, nil if there is none.
+// readTally returns the tally of an hour of samples, or nil if there is none.
 func (s *Store) readTally(r pebble.Reader, part int64, sc scope, counts bool) (*tally, error) {
 	v, closer, err := r.Get(classPrefix(nil, tierSamples, part, sc, classTally))
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -80,8 +80,8 @@ func (s *Store) readTally(r pebble.Reader, part int64, sc scope, counts bool) (*
 	return decodeTally(v, counts)
 }
 
-// goneOf returns the series whose samples of an hour are gone. It is an error if
-// that cannot be read; who only wants to answer or to store asks goneIfKnown.
+// goneOf returns the series whose samples of an hour were dropped, or an error if that
+// cannot be read. Queries and Puts use goneIfKnown.
 func (s *Store) goneOf(r pebble.Reader, part int64, sc scope) (ranges, error) {
 	t, err := s.readTally(r, part, sc, false)
 	if err != nil || t == nil {
@@ -90,8 +90,8 @@ func (s *Store) goneOf(r pebble.Reader, part int64, sc scope) (ranges, error) {
 	return t.gone, nil
 }
 
-// goneIfKnown is goneOf where damage to an old hour must not keep new samples from
-// being stored, or those of other hours from being read.
+// goneIfKnown is goneOf for callers that damage to an old hour must not stop from
+// storing new samples, or from reading those of other hours.
 func (s *Store) goneIfKnown(r pebble.Reader, part int64, sc scope) (ranges, error) {
 	g, err := s.goneOf(r, part, sc)
 	if errors.Is(err, store.ErrCorrupt) {

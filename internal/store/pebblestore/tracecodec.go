@@ -66,7 +66,7 @@ func appendTrace(dst []byte, t *store.Trace, entries []store.TraceEntry) []byte 
 	return append(dst, t.Data...)
 }
 
-// decodeTrace reads a body; its Data lies in b.
+// decodeTrace decodes a body; its Data aliases b.
 func decodeTrace(b []byte) (store.Trace, error) {
 	var t store.Trace
 	r := reader{b: b}

@@ -13,9 +13,9 @@ import (
 	"tailscope/internal/store"
 )
 
-// expireTraces drops the hours of kept traces that are older than their age at
-// aged, or some while all are more bytes than their bound: those that lie ahead of
-// now, then the oldest. Traces are kept until a day after what the clock says, wall.
+// expireTraces drops the hours of kept traces that are older than their age at aged, and
+// more while their bytes exceed the bound: those ahead of now first, then the oldest.
+// Traces are kept until a day after wall, the clock's reading.
 func (s *Store) expireTraces(ctx context.Context, wall, now, aged time.Time) error {
 	d, err := s.expireTraceParts(wall, now, aged)
 	if err != nil || d.evicted == 0 {
@@ -23,8 +23,8 @@ func (s *Store) expireTraces(ctx context.Context, wall, now, aged time.Time) err
 	}
 	s.opts.Logger.Info("dropped kept traces to stay within their bound", "traces", d.evicted,
 		"until", time.Unix(d.floor, 0).UTC(), "hours ahead of the clock", len(d.ahead), "bound", s.traceBound())
-	// The space is wanted now, not when Pebble finds the time. Who keeps traces
-	// does not wait for that, and what stays is not written anew.
+	// The space is needed now, not at Pebble's leisure. PutTraces does not wait for it,
+	// and the rest is not rewritten.
 	ranges := droppedTraces(d.floor)
 	for _, part := range d.ahead {
 		for _, table := range []byte{tableTrace, tableTraceEntry} {
@@ -39,15 +39,15 @@ func (s *Store) expireTraces(ctx context.Context, wall, now, aged time.Time) err
 	return nil
 }
 
-// tracesDropped is what expireTraceParts did.
+// tracesDropped is the result of expireTraceParts.
 type tracesDropped struct {
-	evicted int64   // traces, for want of room
+	evicted int64   // traces dropped for the bound
 	floor   int64   // the moment before which all are gone
 	ahead   []int64 // evicted partitions that lie ahead of the clock
 }
 
-// expireTraceParts drops what has to go. The floor does not pass the hour of now: it
-// would keep out what comes once a clock that had leapt is right again.
+// expireTraceParts drops what has expired or exceeds the bound. The floor never passes
+// the hour of now: it would refuse new traces once a clock that leapt is right again.
 func (s *Store) expireTraceParts(wall, now, aged time.Time) (d tracesDropped, err error) {
 	s.traces.mu.Lock()
 	defer s.traces.mu.Unlock()
@@ -60,7 +60,7 @@ func (s *Store) expireTraceParts(wall, now, aged time.Time) (d tracesDropped, er
 		switch {
 		case part < floor:
 			expired += u.traces
-		case part <= k.until: // what came while the clock had leapt keeps out nothing newer
+		case part <= k.until: // traces that came while the clock had leapt do not expire newer ones
 			bytes += u.bytes
 		}
 	}
@@ -127,7 +127,7 @@ func (s *Store) forgetTraces(part int64) error {
 	})
 }
 
-// traceBound is TraceBytes, but no more than a quarter of the directory's bound.
+// traceBound returns TraceBytes, at most a quarter of MaxBytes.
 func (s *Store) traceBound() int64 {
 	if s.opts.MaxBytes > 0 {
 		return min(s.opts.TraceBytes, s.opts.MaxBytes/4)
@@ -155,7 +155,7 @@ func (s *Store) dropTraces(floor int64) error {
 	return nil
 }
 
-// droppedTraces are the ranges of keys before the floor.
+// droppedTraces returns the ranges of keys before the floor.
 func droppedTraces(floor int64) [][2][]byte {
 	var out [][2][]byte
 	for _, table := range []byte{tableTrace, tableTraceEntry, tableTracePart} {

@@ -40,10 +40,9 @@ func tracePartKey(dst []byte, part int64) []byte {
 	return appendTime(append(dst, tableTracePart), part)
 }
 
-// A traceList is what the requests of one hour are listed under: those of an
-// operation of a service, of a service, and all. It is a hash of the names,
-// which stand in the value too: on a collision a reader skips what it did not
-// ask for.
+// A traceList is one of the lists of requests of an hour: those of an operation of a
+// service, of a service, and all. It is a hash of the names, which are in the value too:
+// after a collision a reader skips other names.
 type traceList uint64
 
 func listOf(service, operation string) traceList {
@@ -54,12 +53,12 @@ func listOf(service, operation string) traceList {
 	return traceList(h.Sum64())
 }
 
-// listsOf are the lists that a request is in.
+// listsOf returns the lists that a request is in.
 func listsOf(e *store.TraceEntry) [3]traceList {
 	return [3]traceList{listOf(e.Service, e.Operation), listOf(e.Service, ""), listOf("", "")}
 }
 
-// listPrefix is where the failed or the other requests of a list begin.
+// listPrefix appends the prefix of the failed or the other requests of a list.
 func listPrefix(dst []byte, part int64, l traceList, failed bool) []byte {
 	dst = appendTime(append(dst, tableTraceEntry), part)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(l))
@@ -84,7 +83,7 @@ func traceEntryKey(dst []byte, l traceList, id store.TraceID, e *store.TraceEntr
 	return append(dst, e.Span[:]...)
 }
 
-// readTraceEntry fills in what the key of a listed request says.
+// readTraceEntry fills in the fields that the key of a listed request holds.
 func readTraceEntry(hit *store.TraceHit, key []byte) error {
 	if len(key) != traceEntryLen {
 		return fmt.Errorf("key %x of a kept request: %w", key, store.ErrCorrupt)

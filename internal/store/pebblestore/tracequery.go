@@ -15,14 +15,13 @@ import (
 
 // Traces returns the requests that match.
 //
-// No body is read. A list holds the requests of one hour slowest first, so a
-// question for the slowest reads of each hour only what is slower than the
-// slowest found so far, at most q.Limit requests and two more. A question for
-// the newest begins with the last hour and reads its list within the asked
-// durations, and the hour before only while fewer than q.Limit are found. What
-// the lists do not tell apart (tenant, reason, an operation without its
-// service, moments within an hour) is looked at one by one on the way: at
-// worst every request of the list in the range.
+// It reads no bodies. A list holds the requests of one hour slowest first, so a question
+// for the slowest reads of each hour only what is slower than the slowest found so far,
+// at most q.Limit requests and two more. A question for the newest begins with the last
+// hour and reads its list within the requested durations, and earlier hours only while
+// fewer than q.Limit are found. Filters that have no list (tenant, reason, an operation
+// without its service, moments within an hour) are applied one by one on the way: at
+// worst to every request of the list in the range.
 func (s *Store) Traces(ctx context.Context, q store.TraceQuery) ([]store.TraceHit, error) {
 	done, err := s.enter(ctx)
 	if err != nil {
@@ -41,19 +40,19 @@ func (s *Store) Traces(ctx context.Context, q store.TraceQuery) ([]store.TraceHi
 	return f.found, nil
 }
 
-// traceFinder gathers the hits of one query.
+// traceFinder collects the hits of one query.
 type traceFinder struct {
 	it      *pebble.Iterator
 	q       store.TraceQuery
 	list    traceList
-	failed  []bool // which halves of the lists
+	failed  []bool // which halves of the lists to read
 	compare func(a, b *store.TraceHit) int
 
 	found  []store.TraceHit // at most q.Limit, or twice that on the way to the newest
-	sorted int              // how many of found are in order, from the first on
-	from   int              // of found, where those of the hour under way begin
+	sorted int              // how many of found, from the first on, are sorted
+	from   int              // index in found of the first hit of the current hour
 	key    []byte
-	rows   int // looked at
+	rows   int // requests read
 }
 
 func newTraceFinder(it *pebble.Iterator, q store.TraceQuery) *traceFinder {
@@ -90,7 +89,7 @@ func byID(a, b *store.TraceHit) int {
 	return cmp.Or(bytes.Compare(a.ID[:], b.ID[:]), bytes.Compare(a.Span[:], b.Span[:]))
 }
 
-// run goes through the hours backwards.
+// run reads the hours backwards.
 func (f *traceFinder) run(ctx context.Context) error {
 	if f.q.StartNanos >= f.q.EndNanos || f.q.MaxNanos < f.q.MinNanos {
 		return nil
@@ -167,9 +166,9 @@ func (f *traceFinder) wants(n *names) bool {
 		(f.q.Why == 0 || n.why&f.q.Why != 0)
 }
 
-// add puts a hit in its place and drops the last beyond the limit. An hour is
-// read slowest first, so that the slowest come nearly in order; the newest do
-// not, and are put in order from time to time.
+// add inserts a hit and drops the last beyond the limit. An hour is read slowest first,
+// so that the slowest come nearly in order; the newest do not, and are sorted from time
+// to time.
 func (f *traceFinder) add(hit store.TraceHit) {
 	if f.q.Order == store.Newest {
 		if f.found = append(f.found, hit); len(f.found) >= 2*f.q.Limit {
@@ -185,8 +184,8 @@ func (f *traceFinder) add(hit store.TraceHit) {
 	f.sorted = len(f.found)
 }
 
-// cut puts the hits of the hour under way, which are older than all before
-// them, in order and drops what is beyond the limit.
+// cut sorts the hits of the current hour, which are older than all before them, and
+// drops what is beyond the limit.
 func (f *traceFinder) cut() {
 	slices.SortFunc(f.found[f.from:], func(a, b store.TraceHit) int { return f.compare(&a, &b) })
 	f.found = f.found[:min(len(f.found), f.q.Limit)]

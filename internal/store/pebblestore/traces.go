@@ -14,17 +14,17 @@ import (
 	"tailscope/internal/store"
 )
 
-// keptTraces is what is known of the kept traces without reading them. Its lock
-// orders what writes them; readers take no part.
+// keptTraces holds totals of the kept traces. Its lock orders the writes of traces;
+// readers do not lock.
 type keptTraces struct {
 	mu    sync.Mutex
 	parts map[int64]traceUsage
-	floor int64 // what starts before it has expired
-	until int64 // nor is kept what starts after it, a day ahead of the clock
+	floor int64 // traces that start before it have expired
+	until int64 // traces that start after it, a day ahead of the clock, are not kept
 }
 
-// traceUsage is what a partition holds: bodies, and the bytes of keys and
-// values before compression.
+// traceUsage counts the content of a partition: bodies, and the bytes of keys and values
+// before compression.
 type traceUsage struct{ traces, bytes int64 }
 
 func (s *Store) loadTraces() error {
@@ -41,13 +41,13 @@ func (s *Store) loadTraces() error {
 	})
 }
 
-// traceBatchBytes is about how much PutTraces writes at once.
+// traceBatchBytes is the approximate size of one write of PutTraces.
 const traceBatchBytes = 1 << 20
 
-// PutTraces keeps traces, each whole or not at all. The last write of a call is
-// synced: Pebble leaves unsynced writes in the memory of the process until a
-// block of its log is full. Traces that have expired already, or lie more than a
-// day ahead of Maintain's clock, are dropped and counted.
+// PutTraces keeps traces, each whole or not at all. It syncs the last write of a call:
+// Pebble leaves unsynced writes in the memory of the process until a block of its log is
+// full. It drops and counts traces that have expired already, or start more than a day
+// ahead of Maintain's clock.
 func (s *Store) PutTraces(ctx context.Context, traces []store.Trace) error {
 	done, err := s.enter(ctx)
 	if err != nil {
@@ -105,8 +105,8 @@ func checkTrace(t *store.Trace) error {
 	return nil
 }
 
-// tracePutter turns traces into one write. It changes nothing in memory before
-// the write has succeeded.
+// tracePutter turns traces into one write. It changes nothing in memory before the write
+// has succeeded.
 type tracePutter struct {
 	s     *Store
 	wb    *pebble.Batch
@@ -130,7 +130,7 @@ func (s *Store) putTraceBatch(traces []store.Trace, sync *pebble.WriteOptions) e
 	})
 }
 
-// writeTraces commits what change does. The caller holds the lock of the traces.
+// writeTraces commits the changes of change. The caller holds the lock of the traces.
 func (s *Store) writeTraces(sync *pebble.WriteOptions, change func(*tracePutter) error) error {
 	ids, err := s.traceIDs(s.db)
 	if err != nil {
@@ -203,7 +203,7 @@ func (p *tracePutter) put(t *store.Trace) error {
 	return nil
 }
 
-// eachOnce leaves out spans that are listed again.
+// eachOnce removes repeated spans.
 func eachOnce(entries []store.TraceEntry) []store.TraceEntry {
 	seen := make(map[[8]byte]bool, len(entries))
 	out := entries[:0:0]
@@ -216,7 +216,7 @@ func eachOnce(entries []store.TraceEntry) []store.TraceEntry {
 	return out
 }
 
-// forget deletes what was kept under the id.
+// forget deletes the trace kept under the id.
 func (p *tracePutter) forget(id store.TraceID) error {
 	old, part, err := findTrace(p.s.db, p.ids, id)
 	if errors.Is(err, store.ErrNoTrace) {
@@ -262,7 +262,8 @@ type storedTrace struct {
 	size int
 }
 
-// findTrace looks on each day that has traces, which are as many as TraceAge.
+// findTrace searches each day that has traces, of which there are as many as TraceAge
+// has.
 func findTrace(r pebble.Reader, ids *pebble.Iterator, id store.TraceID) (*storedTrace, int64, error) {
 	var key []byte
 	for ok := ids.First(); ok; {

@@ -10,11 +10,11 @@ import (
 	"tailscope/internal/store"
 )
 
-// Writers are what a store that is not running keeps of its writers.
+// Writers reads the writers' state of a store that is not running.
 type Writers struct{ s *Store }
 
-// OpenWriters opens what a store that is not running keeps of its writers, and
-// changes nothing. The error wraps store.ErrCorrupt if it cannot be read.
+// OpenWriters opens the writers' state of a store that is not running, and changes
+// nothing. The error wraps store.ErrCorrupt if it cannot be read.
 func OpenWriters(ctx context.Context, o Options) (_ *Writers, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func OpenWriters(ctx context.Context, o Options) (_ *Writers, err error) {
 		}
 	}()
 	defer func() {
-		// Pebble takes some of what it reads on trust.
+		// Pebble does not check all that it reads.
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: %v", store.ErrCorrupt, p)
 		}
@@ -42,7 +42,7 @@ func OpenWriters(ctx context.Context, o Options) (_ *Writers, err error) {
 	s.damage.log = o.Logger
 	po := pebbleOptions(&s.opts, lock, s.cache, &s.damage)
 	po.ReadOnly, po.ErrorIfNotExists = true, true
-	po.EventListener = nil // what it finds is not put aside
+	po.EventListener = nil // damage that it finds is not set aside
 	po.EnsureDefaults()
 	if s.db, err = pebble.Open(o.Dir, po); err != nil {
 		return nil, classify(err)
@@ -55,7 +55,7 @@ func OpenWriters(ctx context.Context, o Options) (_ *Writers, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if id == 0 { // a start takes that of the file
+	if id == 0 { // a start uses that of the file
 		if b, err := readWhole(o.FS, o.FS.PathJoin(o.Dir, identityFile)); err == nil {
 			if i, err := decodeIdentity(b); err == nil {
 				id = i.id
@@ -66,10 +66,10 @@ func OpenWriters(ctx context.Context, o Options) (_ *Writers, err error) {
 	return r, nil
 }
 
-// Own is Writer of the Store.
+// Own returns what Store.Writer returns.
 func (w *Writers) Own() string { return w.s.own }
 
-// Flushed, Durable and State are as those of the Store.
+// Flushed, Durable and State are those of Store.
 
 func (r *Writers) Flushed(ctx context.Context, name string) (uint64, error) {
 	return r.s.Flushed(ctx, name)
@@ -83,7 +83,7 @@ func (r *Writers) State(ctx context.Context, name string, prefix []byte, yield f
 	return r.s.State(ctx, name, prefix, yield)
 }
 
-// Close gives the store's directory back.
+// Close closes the store's directory.
 func (r *Writers) Close() error {
 	var err error
 	if r.s.db != nil {

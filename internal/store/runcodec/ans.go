@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// Small counts, which are most, go through tables: at an expected count of at
-// most sixteen a distribution is Poisson's, near enough that learning it would
-// save 0.2 %, and a known distribution is coded many times faster than a
-// learnt one. This is range asymmetric numeral coding (Duda, "Asymmetric
-// numeral systems", arXiv:1311.2540) with probabilities of 10 bits and two
-// states in turn, since a processor works on both at once. What is coded last
-// is decoded first, so a run's symbols are collected and coded at its end.
+// Small counts, the great majority, are coded by tables: at an expected count of at most
+// sixteen a distribution is nearly Poisson's, so that learning it would save only 0.2 %,
+// and a known distribution is coded many times faster than a learnt one. This is range
+// asymmetric numeral coding (Duda, "Asymmetric numeral systems", arXiv:1311.2540) with
+// probabilities of 10 bits and two alternating states, since a processor works on both
+// at once. The last symbol coded is the first decoded, so a run's symbols are collected
+// and coded at its end.
 const (
 	ansBits   = 10
 	ansLow    = 1 << 16 // states are in [ansLow, ansLow<<16)
@@ -20,8 +20,8 @@ const (
 	maxSymbol = 63
 )
 
-// slot is what the low bits of a state say: the symbol in the upper 8 bits,
-// then in 12 bits each its frequency and how far into it the slot lies.
+// slot describes the low bits of a state: the symbol in the upper 8 bits, then in 12
+// bits each its frequency and the slot's offset within it.
 type slot uint32
 
 type ansTable struct {
@@ -30,12 +30,12 @@ type ansTable struct {
 	escape uint32                // the symbol of all counts from itself on
 }
 
-// tableOf returns the table for an expected count, given its logarithm in
-// sixteenths, tables or more if there is none.
+// tableOf returns the table for an expected count, given its logarithm in sixteenths. It
+// returns tables or more if there is none.
 func tableOf(log int32) uint32 { return uint32(max(0, (log+4)>>3+oneTable)) }
 
-// ansTables are computed with operations that give the same on every machine;
-// conversions keep them from being fused.
+// ansTables returns the tables, computed with operations that give the same on every
+// machine; conversions keep them from being fused.
 var ansTables = sync.OnceValue(func() *[tables]ansTable {
 	all := new([tables]ansTable)
 	for i := range all {
@@ -70,8 +70,8 @@ var ansTables = sync.OnceValue(func() *[tables]ansTable {
 	return all
 })
 
-// build gives each count that occurs once in two thousand a symbol, and the
-// rest one together.
+// build assigns a symbol to each count that occurs once in two thousand, and one to all
+// others together.
 func (t *ansTable) build(p []float64) {
 	const size = 1 << ansBits
 	last := 0
@@ -105,8 +105,7 @@ func (t *ansTable) build(p []float64) {
 	t.start[last+2] = uint16(at)
 }
 
-// ansWriter collects symbols; each is a state's number (bit 31), frequency and
-// start.
+// ansWriter collects symbols; each holds a state's number (bit 31), frequency and start.
 type ansWriter struct {
 	symbols []uint32
 	words   []uint16
@@ -117,8 +116,8 @@ func (w *ansWriter) put(t *ansTable, symbol uint32, state int) {
 	w.symbols = append(w.symbols, uint32(state)<<31|(uint32(t.start[symbol+1])-start)<<16|start)
 }
 
-// appendTo codes what was collected: the states to start from, then the words
-// that they take in, little-endian.
+// appendTo appends the coded symbols: the initial states, then the words that they read,
+// little-endian.
 func (w *ansWriter) appendTo(dst []byte) []byte {
 	if len(w.symbols) == 0 {
 		return dst
@@ -143,7 +142,7 @@ func (w *ansWriter) appendTo(dst []byte) []byte {
 	return dst
 }
 
-// ansReader is the reading half. Beyond the end it reads zeros.
+// ansReader decodes symbols. Beyond the end it reads zeros.
 type ansReader struct {
 	x  [2]uint32
 	in []byte

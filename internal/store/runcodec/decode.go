@@ -9,11 +9,10 @@ import (
 	"tailscope/hist"
 )
 
-// ErrCorrupt says that a run does not decode.
+// ErrCorrupt reports that a run does not decode.
 var ErrCorrupt = errors.New("corrupt run")
 
-// Decoder reads runs. The zero value must be Reset before use. Not safe for
-// concurrent use.
+// Decoder decodes runs. Reset it before use. It is not safe for concurrent use.
 type Decoder struct {
 	m      model
 	c      decoder
@@ -29,7 +28,7 @@ type Decoder struct {
 	err    error
 }
 
-// Reset starts reading a run, keeping memory. b must not change while it is read.
+// Reset starts to decode a run, reusing memory. b must not change while it is read.
 func (d *Decoder) Reset(b []byte) error {
 	d.err = nil
 	if len(b) == 0 || b[0] != version {
@@ -56,16 +55,16 @@ func (d *Decoder) Reset(b []byte) error {
 	return nil
 }
 
-// Group repeats what the encoder was told, at the same place.
+// Group must be called where Encoder.Group was called.
 func (d *Decoder) Group() { d.m.group() }
 
-// Series starts the next series. The points of the one before must all have
-// been read, up to More's false.
+// Series starts the next series. All points of the one before must have been read, until
+// More returned false.
 func (d *Decoder) Series() { d.m.series() }
 
-// More reads whether the current series has another point, and its slot. After
-// true, read the point with exactly one of Next, Merge, Moment, Append and
-// Skip. The error, here and there, is ErrCorrupt and stays until Reset.
+// More reports whether the current series has another point, and returns its slot. After
+// true, read the point with exactly one of Next, Merge, Moment, Append and Skip. The
+// error, here and there, is ErrCorrupt and stays until Reset.
 func (d *Decoder) More() (slot uint32, ok bool, err error) {
 	if d.err != nil {
 		return 0, false, d.err
@@ -144,7 +143,7 @@ func (d *Decoder) Merge(h *hist.Histogram) error {
 	return d.wrap(h.MergeEncoded(d.buf))
 }
 
-// Moment returns what is known of the point without its buckets.
+// Moment returns the point without its buckets.
 func (d *Decoder) Moment() (hist.Moment, error) {
 	if err := d.read(); err != nil {
 		return hist.Moment{}, err
@@ -165,7 +164,7 @@ func (d *Decoder) Moment() (hist.Moment, error) {
 	return hist.Moment{Count: uint64(len(v)), Sum: hist.Seconds(sum), Min: hist.Seconds(v[0]), Max: hist.Seconds(v[len(v)-1])}, nil
 }
 
-// Append appends the point in hist's compact form, as Add was given it.
+// Append appends the point in hist's compact form, the bytes that Add was given.
 func (d *Decoder) Append(dst []byte) ([]byte, error) {
 	if err := d.read(); err != nil {
 		return dst, err
@@ -182,7 +181,7 @@ func (d *Decoder) Append(dst []byte) ([]byte, error) {
 	return dst, d.wrap(err)
 }
 
-// encode leaves a point that is not dense in buf, in compact form.
+// encode encodes a point that is not dense into buf, in compact form.
 func (d *Decoder) encode() error {
 	if d.class == raw {
 		return nil
@@ -192,7 +191,7 @@ func (d *Decoder) encode() error {
 	return d.wrap(err)
 }
 
-// Skip passes over the point. That takes about as long as reading it.
+// Skip skips the point. That takes about as long as reading it.
 func (d *Decoder) Skip() error { return d.read() }
 
 func (d *Decoder) see() {
@@ -201,7 +200,7 @@ func (d *Decoder) see() {
 	d.view.Positive.Counts = d.p.counts
 }
 
-// describe sets all of a dense point but its counts.
+// describe sets all fields of a dense point but its counts.
 func (d *Decoder) describe(h *hist.Histogram) {
 	p := &d.p
 	h.Count = p.count
@@ -317,8 +316,8 @@ func (d *Decoder) dense() {
 	m.learnMeans(p.count, p.lo, p.hi)
 }
 
-// counts reads the buckets' counts. It is where the time goes, so the range
-// decoder's state is kept in registers and decoder.bit is written out.
+// counts decodes the buckets' counts. Most time is spent here, so the range decoder's
+// state is kept in registers and decoder.bit is inlined by hand.
 func (d *Decoder) counts() bool {
 	p := &d.p
 	weights, total := d.m.expect(p.lo, p.hi)
@@ -327,7 +326,7 @@ func (d *Decoder) counts() bool {
 	window := d.window[:end+1]
 	p.counts = window
 	code, size := d.c.code, d.c.size
-	x, y := d.a.x[0], d.a.x[1] // x is that of the bucket at hand
+	x, y := d.a.x[0], d.a.x[1] // x is that of the current bucket
 	in, at := d.a.in, d.a.at
 	i, ratio := 0, int32(0)
 	weights = weights[:len(window)]

@@ -8,12 +8,11 @@ import (
 	"tailscope/hist"
 )
 
-// A run is the version byte, the lengths (uvarints) of what went through the
-// range coder and through tables, those, and the plain bits.
+// A run is the version byte, the lengths (uvarints) of the range-coded and the
+// table-coded bytes, those bytes, and the plain bits.
 const version = 1
 
-// Encoder makes runs. The zero value must be Reset before use. Not safe for
-// concurrent use.
+// Encoder encodes runs. Reset it before use. It is not safe for concurrent use.
 type Encoder struct {
 	m      model
 	c      coder
@@ -28,7 +27,7 @@ type Encoder struct {
 	inside bool // a series has begun
 }
 
-// Reset starts a new run, keeping memory.
+// Reset starts a new run, reusing memory.
 func (e *Encoder) Reset() {
 	e.m.reset()
 	e.c.reset(e.coded[:0])
@@ -39,9 +38,9 @@ func (e *Encoder) Reset() {
 	e.inside = false
 }
 
-// Group says, before Series, that the series that follow are unlike those
-// before (another family or operation). It costs nothing; the decoder must be
-// told the same at the same place.
+// Group marks, before Series, that the next series differ from those before (another
+// family or operation). It takes no space; the decoder must call Group at the same
+// place.
 func (e *Encoder) Group() {
 	e.end()
 	e.m.group()
@@ -118,8 +117,8 @@ func (e *Encoder) AppendTo(dst []byte) []byte {
 	return append(dst, e.w.finish()...)
 }
 
-// gap codes how far the slot lies beyond the last, 1 if it follows it, 0 if
-// there is none.
+// gap codes the distance of the slot from the last: 1 if it follows it, 0 if the series
+// ends.
 func (e *Encoder) gap(gap uint64) {
 	if gap == 1 {
 		e.c.bit(&e.m.next[e.m.where], 1)
@@ -141,7 +140,7 @@ func (e *Encoder) gap(gap uint64) {
 	e.w.bits(gap&(1<<(n-3)-1), n-3)
 }
 
-// points in the terms they are coded in
+// point holds a point in the terms it is coded in.
 type point struct {
 	values        [3]int64 // of up to three, ascending
 	count         uint64
@@ -150,8 +149,8 @@ type point struct {
 	counts        []uint64 // of buckets lo to hi
 }
 
-// classify decides how the point in e.h can be coded so that it comes back
-// exactly.
+// classify returns how the point in e.h can be coded so that it decodes to the same
+// bytes.
 func (e *Encoder) classify(data []byte, canonical bool) (p point, class int) {
 	h := &e.h
 	if !canonical || h.Schema != hist.DefaultSchema || h.ZeroThreshold != hist.DefaultZeroThreshold ||
@@ -197,8 +196,8 @@ func (e *Encoder) classify(data []byte, canonical bool) (p point, class int) {
 	return p, dense
 }
 
-// few codes one to three values in ascending order, each by its octet's
-// distance from the one before and its place within.
+// few codes one to three values in ascending order, each by the distance of its octet
+// from the one before and its place within the octet.
 func (e *Encoder) few(values []int64) {
 	last, from := 0, int64(0)
 	for i, v := range values {
@@ -234,12 +233,12 @@ func (e *Encoder) dense(p *point) {
 	m.learnMeans(p.count, p.lo, p.hi)
 }
 
-// counts codes how many observations each bucket has beside the extremes.
+// counts codes the observations of each bucket without the extremes.
 func (e *Encoder) counts(p *point) {
 	weights, total := e.m.expect(p.lo, p.hi)
 	rest := p.count - 2
 	end := len(p.counts) - 1
-	ratio := int32(0) // renewed now and then: it changes slowly
+	ratio := int32(0) // updated at intervals: it changes slowly
 	for i, c := range p.counts[:end] {
 		if i&3 == 0 {
 			if rest == 0 {
@@ -270,8 +269,8 @@ func (e *Encoder) counts(p *point) {
 	}
 }
 
-// bucket codes a count at a level, where want was expected: whether it is
-// reached, and how far off it is.
+// bucket codes a count at a level, where want was expected: whether it is reached, and
+// how far off it is.
 func (e *Encoder) bucket(lv int32, want, c uint64) {
 	s := &e.m.steps[lv]
 	unit := units[lv]
@@ -299,7 +298,7 @@ func (e *Encoder) bucket(lv int32, want, c uint64) {
 	e.w.bits(off&(1<<unit-1), unit)
 }
 
-// residue codes a signed number whose size is measured in 2^unit.
+// residue codes a signed number whose magnitude is in units of 2^unit.
 func (e *Encoder) residue(r *residue, unit uint, v int64) {
 	u := uint64(v)
 	if v < 0 {

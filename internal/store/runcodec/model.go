@@ -7,27 +7,27 @@ import (
 	"tailscope/hist"
 )
 
-// Levels are expected counts: level i stands for 2^((i-oneLevel)/4).
+// A level stands for an expected count: level i for 2^((i-oneLevel)/4).
 const (
 	levels   = 140
 	oneLevel = 48
-	steps    = 16 // units away from the expected count that have cells of their own
+	steps    = 16 // distances from the expected count, in units, with cells of their own
 
 	fraction    = 12                   // weights are counts in units of 2^-12
-	little      = 40                   // weight of a bucket never seen
-	maxGain     = 1<<(31-fraction) - 1 // a count enters a weight with at most this
-	learned     = 48                   // a series' weights average over so many points
-	carried     = 2                    // what a prior is worth, in points
+	little      = 40                   // weight of a bucket that was never seen
+	maxGain     = 1<<(31-fraction) - 1 // upper bound on the share of a count in a weight
+	learned     = 48                   // number of points that a series' weights average over
+	carried     = 2                    // weight of a prior, in points
 	buckets     = 2048                 // of schema 5, from that of one nanosecond
-	octets      = buckets / 8          // single values are placed by eight buckets: their density hardly changes within
+	octets      = buckets / 8          // single values are located by eight buckets, within which their density hardly changes
 	symbols     = 64                   // of the trees for gaps and residues
-	maxNanos    = 1 << 51              // durations beyond are kept as they are
+	maxNanos    = 1 << 51              // longer durations are stored raw
 	first       = -956                 // bucket of one nanosecond
 	slotSymbols = 32                   // gaps below have symbols of their own
 )
 
-// residue is the model of a signed number around zero: its sign and its
-// magnitude in units of what it is expected to deviate by.
+// residue models a signed number around zero: its sign, and its magnitude in units of
+// its expected deviation.
 type residue struct {
 	sign cell
 	tree [symbols]cell
@@ -55,12 +55,12 @@ type step struct {
 // classes of points
 const (
 	dense = 0 // a histogram coded bucket by bucket; 1 to 3: so many values
-	raw   = 4 // the compact form as it is
+	raw   = 4 // the compact form, unchanged
 	none  = 5 // before the first
 )
 
-// model is everything that encoder and decoder learn alike. It is all
-// integers: both must compute the same on any machine.
+// model is the state that encoder and decoder learn alike. It is all integers: both must
+// compute the same on any machine.
 type model struct {
 	gap   [3][symbols]cell
 	class [none + 1][8]cell
@@ -73,11 +73,11 @@ type model struct {
 	sum   [2]residue
 	steps [levels]step
 
-	// The shape of the series at hand: mean counts per point of buckets lo..hi.
+	// The shape of the current series: mean counts per point of buckets lo..hi.
 	weight [buckets]uint32
 	lo, hi int
-	points int // how many it was learnt from, up to learned
-	// The shape of the group's series before it.
+	points int // number of points it was learnt from, up to learned
+	// The shape of the group's previous series.
 	prior            [buckets]uint32
 	priorLo, priorHi int // empty if priorHi < priorLo
 	// Means, in units of 2^-8: of the count, of the first and last bucket.
@@ -86,7 +86,7 @@ type model struct {
 	fresh                           bool // no dense point yet in this series
 
 	last  int // class of the point before
-	where int // 0: no point yet in this series, 1: the last gap was none, 2: it was some
+	where int // 0: no point yet in this series; 1: the last gap was 1; 2: it was longer
 	slot  int64
 
 	scratch [buckets + 2]uint32
@@ -125,7 +125,7 @@ func (m *model) group() {
 	m.priorCount = 0
 }
 
-// keep makes the series at hand part of the group's prior.
+// keep merges the current series into the group's prior.
 func (m *model) keep() {
 	if m.fresh {
 		return
@@ -251,7 +251,7 @@ func (m *model) learnMeans(count uint64, lo, hi int) {
 	move(&m.meanHigh, int64(hi))
 }
 
-// countUnit is what the count's residue is measured in, and its model.
+// countUnit returns the unit of the count's residue, and its model.
 func (m *model) countUnit() (unit uint, r *residue) {
 	n := length(uint64(m.meanCount >> 8)) // the deviation is about 2^(n/2)
 	if n > 6 {
@@ -273,8 +273,8 @@ func level(log int32) int32 {
 	return max(0, min(levels-1, (log+2)>>2+oneLevel))
 }
 
-// wanted is the count expected of a bucket that has weight of the total and
-// shares in rest observations; log is its logarithm.
+// wanted returns the expected count of a bucket that has weight of the total, and shares
+// in rest observations; log is its logarithm.
 func wanted(log int32, weight, rest, total uint64) uint64 {
 	if log < sure {
 		return uint64(counts16[max(0, log+16)])
@@ -284,10 +284,10 @@ func wanted(log int32, weight, rest, total uint64) uint64 {
 	return n
 }
 
-// sure is the logarithm from which on expected counts are computed: 256.
+// sure is the logarithm of 256, from which on expected counts are computed.
 const sure = 8 * 16
 
-// counts16 are the counts whose logarithms in sixteenths are -16 and up.
+// counts16 holds the counts whose logarithms in sixteenths are -16 and up.
 var counts16 = func() (t [sure + 16]uint16) {
 	// 2^(i/16) in 32 bits of fraction.
 	roots := [16]uint64{4294967296, 4485121744, 4683695048, 4891059943, 5107605667, 5333738689, 5569883475, 5816483285, 6074001000, 6342919999, 6623745059, 6917003306, 7223245206, 7543045592, 7877004752, 8225749546}
@@ -304,8 +304,8 @@ var counts16 = func() (t [sure + 16]uint16) {
 	return t
 }()
 
-// units are what deviations from the expected counts of levels are measured
-// in: a power of two, about a quarter of the standard deviation.
+// units holds the unit of deviations from the expected count of each level: a power of
+// two, about a quarter of the standard deviation.
 var units = func() (u [levels]uint) {
 	for i := range u {
 		if n := uint(max(0, i-oneLevel)) / 8; n > 2 {
@@ -315,9 +315,9 @@ var units = func() (u [levels]uint) {
 	return u
 }()
 
-// poisson returns the cells of the counts as they are at first: those of
-// Poisson distributions. Only operations that give the same on every machine
-// are used; conversions keep them from being fused.
+// poisson returns the initial cells of the counts: those of Poisson distributions. Only
+// operations that give the same on every machine are used; conversions keep them from
+// being fused.
 var poisson = sync.OnceValue(func() *[levels]step {
 	roots := [4]float64{1, 1.189207115002721, 1.4142135623730951, 1.681792830507429}
 	table := new([levels]step)
@@ -329,7 +329,7 @@ var poisson = sync.OnceValue(func() *[levels]step {
 		k := i - oneLevel + 64
 		lambda := float64(roots[k&3] * float64(uint64(1)<<uint(k>>2)) / 65536)
 		if lambda > 400 {
-			// As good as the last one that is computed.
+			// Nearly the same as the last one that is computed.
 			*s = table[i-1]
 			continue
 		}
@@ -365,7 +365,7 @@ var poisson = sync.OnceValue(func() *[levels]step {
 	return table
 })
 
-// chance is the cell of probability yes/(yes+no), with some confidence.
+// chance returns the cell of probability yes/(yes+no), with some confidence.
 func chance(yes, no float64) cell {
 	const confidence = 30
 	p := 0.5
@@ -378,15 +378,15 @@ func chance(yes, no float64) cell {
 
 func length(v uint64) uint { return uint(bits.Len64(v)) }
 
-// phaseIn says how to write a number below size: in n bits if it is below
-// spare, else in one more.
+// phaseIn returns how to write a number below size: in n bits if it is below spare, else
+// in n+1.
 func phaseIn(size uint64) (n uint, spare uint64) {
 	n = length(size) - 1
 	return n, 2<<n - size
 }
 
-// spans are the schema-5 buckets in nanoseconds: bucket first+i holds
-// start[i] to start[i+1]-1, which may be empty.
+// spans holds the schema-5 buckets in nanoseconds: bucket first+i holds start[i] to
+// start[i+1]-1, which may be empty.
 var spans = sync.OnceValue(func() *[buckets + 1]int64 {
 	s := new([buckets + 1]int64)
 	s[0] = 1
@@ -409,14 +409,14 @@ var spans = sync.OnceValue(func() *[buckets + 1]int64 {
 	return s
 })
 
-// bucketOf returns the place of ns in [1, maxNanos).
+// bucketOf returns the index of the bucket of ns in [1, maxNanos).
 func bucketOf(ns int64) int {
 	return int(hist.BucketIndex(hist.Seconds(ns), hist.DefaultSchema)) - first
 }
 
-// midpoints sums counts times the middle of their buckets, less the extremes,
-// which are known; log is the logarithm, in halves, of what the true sum is
-// expected to deviate by. Overflow wraps, alike on both sides.
+// midpoints returns the sum of counts times the middle of their buckets, with the exact
+// extremes in place of theirs. log is the logarithm, in halves, of the expected
+// deviation of the true sum. Overflow wraps, alike on both sides.
 func midpoints(spans *[buckets + 1]int64, lo, hi int, counts []uint64) (sum int64, log uint) {
 	shift := uint(0)
 	if n := length(uint64(spans[hi+1] - spans[hi])); n > 16 {
@@ -434,8 +434,8 @@ func midpoints(spans *[buckets + 1]int64, lo, hi int, counts []uint64) (sum int6
 	return int64(twice >> 1), length(variance/12) + 2*shift
 }
 
-// sumUnit returns the sum a point's counts and extremes suggest, what its
-// residue is measured in, and its model.
+// sumUnit returns the sum that a point's counts and extremes suggest, the unit of its
+// residue, and its model.
 func (m *model) sumUnit(spans *[buckets + 1]int64, p *point) (estimate int64, unit uint, r *residue) {
 	estimate, log := midpoints(spans, p.lo, p.hi, p.counts)
 	for _, k := range [...]int{p.lo, p.hi} {

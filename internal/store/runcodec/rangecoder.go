@@ -2,14 +2,14 @@ package runcodec
 
 import "encoding/binary"
 
-// cell is an adaptive probability: that the next bit is 1 in the upper 22
-// bits, and in the lower 10 how often it was updated, which sets how fast it
-// still learns (as in lpaq's state maps).
+// cell is an adaptive probability: that the next bit is 1 in the upper 22 bits, and in
+// the lower 10 the number of its updates, which sets how fast it still learns (as in
+// lpaq's state maps).
 type cell uint32
 
 const (
 	even  cell = 1 << 31
-	limit      = 255 // a cell averages over about so many bits
+	limit      = 255 // number of bits that a cell averages over
 )
 
 var rate = func() (r [limit + 1]int32) {
@@ -28,7 +28,7 @@ func (c *cell) learn(bit uint32) {
 	*c = p + cell((int32(bit<<22)-int32(p>>10))>>3*rate[n])&^1023
 }
 
-// coder is the writing half of a binary range coder of 64 bits.
+// coder is the encoder of a binary range coder of 64 bits.
 type coder struct {
 	low, size uint64
 	out       []byte
@@ -64,8 +64,8 @@ func (c *coder) carry() {
 	}
 }
 
-// tree codes a symbol of n bits, the high one first, each in the context of
-// those before it; t has 1<<n cells.
+// tree codes a symbol of n bits, the high one first, each in the context of those before
+// it; t has 1<<n cells.
 func (c *coder) tree(t []cell, n uint, symbol uint32) {
 	node := uint32(1)
 	for i := int(n) - 1; i >= 0; i-- {
@@ -88,7 +88,7 @@ func (c *coder) finish() []byte {
 	return c.out
 }
 
-// decoder is the reading half.
+// decoder is the decoder of a range coder.
 type decoder struct {
 	code, size uint64
 	in         []byte
@@ -152,9 +152,9 @@ func (d *decoder) tree(t []cell, n uint) uint32 {
 	return node - 1<<n
 }
 
-// bitWriter and bitReader carry what has no model: low bits, offsets within
-// buckets. They are a stream of their own, since moving bits is far faster
-// than coding them. Low bits come first.
+// bitWriter and bitReader handle values without a model: low bits, offsets within
+// buckets. They are a separate stream, since moving bits is far faster than coding them.
+// Low bits come first.
 type bitWriter struct {
 	out []byte
 	acc uint64
@@ -191,7 +191,7 @@ func (w *bitWriter) below(v, size uint64) {
 	w.bits(v&1, 1)
 }
 
-// gamma writes v in Elias' gamma code of v+1.
+// gamma writes v as Elias' gamma code of v+1.
 func (w *bitWriter) gamma(v uint64) {
 	n := length(v + 1)
 	w.bits(uint64(n-1), 6)

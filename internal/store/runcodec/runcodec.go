@@ -1,9 +1,8 @@
-// Package runcodec packs settled points: a run of distributions, in order of
-// series and then of slot, through entropy coders whose models learn along the
-// run what its distributions look like.
+// Package runcodec packs the points of a run: distributions, in order of series and then
+// of slot, go through entropy coders whose models learn the shape of the distributions
+// along the run.
 //
-// A run is made with an Encoder and read with a Decoder, in the same order,
-// from the start:
+// An Encoder writes a run and a Decoder reads it, in the same order, from the start:
 //
 //	enc.Reset()
 //	for each series {
@@ -16,7 +15,7 @@
 //
 //	dec.Reset(run)              // a Decoder is some 80 kB: keep it
 //	for each series {
-//		dec.Series()            // and dec.Group(), as the encoder was told
+//		dec.Series()            // and dec.Group() where the encoder called Group
 //		for {
 //			slot, ok, err := dec.More()
 //			if !ok { break }
@@ -24,15 +23,14 @@
 //		}
 //	}
 //
-// Small counts, which are nearly all, are taken to be Poisson around what the
-// series' shape lets expect and go through fixed tables; models of larger ones
-// start as such and sharpen over some thousand points, so a run had better hold
-// a few thousand; a few hundred cost a few percent more. A point of about 200
-// log-normal observations at schema 5 (buckets 2.2 % wide) takes 41 bytes, of
-// which 8 are the exact sum, minimum and maximum; one of a single observation
-// takes 3.
+// Small counts, which are nearly all, are modelled as Poisson around what the series'
+// shape predicts, and coded by fixed tables. Models of larger counts begin as Poisson and
+// sharpen over some thousand points: a run should hold a few thousand; with a few hundred
+// it is a few percent larger. A point of about 200 log-normal observations at schema 5
+// (buckets 2.2 % wide) takes 41 bytes, of which 8 are the exact sum, minimum and maximum;
+// a point of a single observation takes 3.
 //
-// How many series a run has, which they are and where groups begin is the
-// caller's to keep, and so is a checksum. Every point comes back exactly: what
-// Decoder.Append writes are the bytes that Add was given.
+// The caller keeps the number of series of a run, their identities, the places of groups,
+// and a checksum. Every point decodes exactly: Decoder.Append appends the bytes that Add
+// was given.
 package runcodec

@@ -16,16 +16,16 @@ import (
 	"tailscope/internal/store"
 )
 
-// bounded is a store whose raw samples of the family queue, series q, are held
-// against all that were put.
+// bounded compares a store's raw samples of the family queue, series q, with all that
+// were put.
 type bounded struct {
 	t    rapid.TB
 	st   store.Store
-	keep int // so many samples of each series must be kept
+	keep int // least number of samples kept of each series
 	read SampleReader
 	gen  uint64
 	put  []map[int64]float64        // by series, by ms
-	gone map[int]map[int64]struct{} // by series, hours (ms) that once were not kept
+	gone map[int]map[int64]struct{} // by series, hours (ms) that were once missing
 }
 
 const hourMillis = 3600_000
@@ -34,7 +34,7 @@ const hourMillis = 3600_000
 // with the label q, and the times within it whose samples may have been dropped.
 type SampleReader func(st store.Store, q string, start, end int64) ([]series.Sample, []store.Span, error)
 
-// readByID reads what the contract's Samples says.
+// readByID reads through the contract's Samples.
 func readByID(st store.Store, q string, start, end int64) ([]series.Sample, []store.Span, error) {
 	s := gauge("q", q)
 	id, _ := s.ID(nil)
@@ -67,7 +67,7 @@ func (b *bounded) ok(err error) {
 	}
 }
 
-// puts stores one batch of new samples, by series, that is, those not put before.
+// puts stores one batch of new samples, by series: those not put before.
 func (b *bounded) puts(times map[int][]int64) {
 	b.t.Helper()
 	b.gen++
@@ -89,9 +89,9 @@ func (b *bounded) puts(times map[int][]int64) {
 	b.ok(b.st.Put(context.Background(), batch))
 }
 
-// holds checks what every store promises of what it keeps, and returns how many
-// samples those are, and how many it must keep. late are series that got samples
-// later than newer ones: of those a few may go with others of their hour.
+// holds checks what every store promises to keep, and returns how many samples are kept,
+// and how many must be. late are series that got samples later than newer ones: a few of
+// those may be dropped with others of their hour.
 func (b *bounded) holds(when string, late map[int]bool) (kept, must int) {
 	b.t.Helper()
 	ctx := context.Background()
@@ -134,7 +134,7 @@ func (b *bounded) holds(when string, late map[int]bool) (kept, must int) {
 			lo, _ := slices.BinarySearch(times, hour)
 			hi, _ := slices.BinarySearch(times, hour+hourMillis)
 			if slices.ContainsFunc(dropped, func(d store.Span) bool { return hour >= d.Start && hour < d.End }) {
-				if hi > lo { // an hour in which nobody had a sample is not known, and may yet be
+				if hi > lo { // an hour without samples of any series is not recorded, and may yet be
 					b.gone[i][hour] = struct{}{}
 				}
 				if len(part) > 0 {
@@ -165,7 +165,7 @@ func (b *bounded) holds(when string, late map[int]bool) (kept, must int) {
 	return kept, must
 }
 
-// sampleDiff says where got and want part.
+// sampleDiff describes the first difference of got and want.
 func sampleDiff(got, want []series.Sample) string {
 	for i := range max(len(got), len(want)) {
 		if i >= len(got) || i >= len(want) || got[i] != want[i] {
@@ -178,8 +178,8 @@ func sampleDiff(got, want []series.Sample) string {
 // suiteSamples is how many samples of each series the stores of the suite must keep.
 const suiteSamples = 15_000
 
-// testSampleBounds has fast series beside slow ones: none keeps the samples of
-// others for longer.
+// testSampleBounds has fast series beside slow ones: none keeps the samples of others
+// for longer.
 func testSampleBounds(t *testing.T, st store.Store) {
 	const many, hours = 4, 14
 	b := newBounded(t, st, suiteSamples, many, nil)
@@ -197,14 +197,14 @@ func testSampleBounds(t *testing.T, st store.Store) {
 			b.holds(fmt.Sprint("after ", h, " hours"), nil)
 		}
 	}
-	for range 2 { // there is nothing more to do the second time
+	for range 2 { // the second time there is nothing left to do
 		check(t, st.Maintain(context.Background(), time.Unix(T0+(hours+1)*3600, 0)))
 		kept, must := b.holds("in the end", nil)
 		if _, all := st.(*Twin); !all && kept > 2*must+2*(3600+2400) {
 			t.Errorf("%d samples are kept, %d must be", kept, must)
 		}
 	}
-	// What comes late for an hour whose samples are gone is gone too.
+	// Late samples for an hour whose samples were dropped are dropped too.
 	b.puts(map[int][]int64{0: {T0*1000 + 1}, 2: {T0*1000 + 1}})
 	b.holds("late", nil)
 	check(t, st.Maintain(context.Background(), time.Unix(T0+(hours+2)*3600, 0)))
@@ -212,9 +212,9 @@ func testSampleBounds(t *testing.T, st store.Store) {
 }
 
 // RunSampleBounds plays random puts of series of different speed, some late, and
-// maintenance, on stores that keep few samples of each, and reads them; default
-// Samples. reopen, if there is one,
-// now and then replaces the store by one as after a crash.
+// maintenance, on stores that keep few samples of each, and reads them through read,
+// default Samples. reopen, if not nil, sometimes replaces the store by one as after a
+// crash.
 func RunSampleBounds(t *testing.T, keep int, read SampleReader, open func(t *testing.T) store.Store, reopen func(t *testing.T, st store.Store) store.Store) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
@@ -247,7 +247,7 @@ func RunSampleBounds(t *testing.T, keep int, read SampleReader, open func(t *tes
 				b.ok(b.st.Maintain(context.Background(), time.UnixMilli(now+rng.Int64N(2*hourMillis))))
 			case reopen != nil:
 				b.st = reopen(t, b.st)
-				for i := range b.gone { // maintenance may have been taken back
+				for i := range b.gone { // maintenance may have been undone
 					clear(b.gone[i])
 				}
 			}

@@ -10,9 +10,9 @@ import (
 	"tailscope/internal/store"
 )
 
-// Diff says how two results differ, "" if they do not. Counts, buckets,
-// minima and maxima must be equal, sums to one part in 10^9, since they may
-// have been added in another order.
+// Diff describes how two results differ, or returns "". Counts, buckets, minima and
+// maxima must be equal, sums to one part in 10^9, since they may have been added in
+// another order.
 func Diff(got, want *store.Result) string {
 	var b strings.Builder
 	if len(got.Groups) != len(want.Groups) {
@@ -57,7 +57,7 @@ func diffPoint(kind series.Kind, g, w store.MergedPoint) string {
 	return ""
 }
 
-// DiffHist says how two histograms differ, "" if they do not.
+// DiffHist describes how two histograms differ, or returns "".
 func DiffHist(g, w *hist.Histogram) string {
 	switch {
 	case g.Schema != w.Schema:

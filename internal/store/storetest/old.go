@@ -12,8 +12,8 @@ import (
 
 const day = 24 * 3600
 
-// testOldData puts base slots that are older than base slots are kept: they
-// count in the finest slots that are, once for each address.
+// testOldData puts base slots that are older than their retention: they count in the
+// finest slots still kept, once for each address.
 func testOldData(t *testing.T, st store.Store) {
 	ctx := context.Background()
 	const now = T0 + 400*day
@@ -38,7 +38,7 @@ func testOldData(t *testing.T, st store.Store) {
 		counts(fmt.Sprint("round ", round))
 		check(t, st.Maintain(ctx, time.Unix(now+int64(round)*3600, 0)))
 		counts(fmt.Sprint("round ", round, " maintained"))
-		for i, age := range ages { // and again, settled or not
+		for i, age := range ages { // and again, compacted or not
 			put(t, st, "w", generation(round, i), a, now-age, []float64{1}, []float64{1, 1})
 		}
 		counts(fmt.Sprint("round ", round, " repeated"))

@@ -31,7 +31,7 @@ func recordsOf(t rapid.TB, st store.Records, kind, prefix string) (out []string)
 	return out
 }
 
-// anyway are writes of the pairs of key and value that look at no revision.
+// anyway returns unconditional writes of pairs of key and value.
 func anyway(pairs ...string) (out []store.RecordWrite) {
 	for i := 0; i < len(pairs); i += 2 {
 		out = append(out, store.RecordWrite{Key: pairs[i], Value: []byte(pairs[i+1]), IfRevision: store.AnyRevision})
@@ -153,8 +153,8 @@ func testRecordConflicts(t *testing.T, st store.Store) {
 	equal(t, "all", recordsOf(t, st, "k", ""), []string{"a=7", "c=1"})
 }
 
-// testConcurrentRecords has writers race for each revision of one record, beside
-// flushes and others' records: each is won once.
+// testConcurrentRecords has writers race for each revision of one record, beside flushes
+// and writes of others: each is won once.
 func testConcurrentRecords(t *testing.T, st store.Store) {
 	ctx := context.Background()
 	const writers, rounds = 6, 25
@@ -192,7 +192,7 @@ func testConcurrentRecords(t *testing.T, st store.Store) {
 	}
 }
 
-// testUpdateRecords counts up from many sides: none is lost.
+// testUpdateRecords counts up from many goroutines: no increment is lost.
 func testUpdateRecords(t *testing.T, st store.Store) {
 	ctx := context.Background()
 	const writers, times = 5, 20

@@ -102,10 +102,9 @@ func total(r *store.Result) (n uint64) {
 	return n
 }
 
-// Run runs the suite. open returns an empty store that keeps base slots for at
-// least 48 hours, hours for at least 400 days, traces for at least 7 days, and of each
-// number series 15,000 samples, not many more;
-// the suite closes it.
+// Run runs the suite. open returns an empty store that keeps base slots for at least 48
+// hours, hours for at least 400 days, traces for at least 7 days, and 15,000 samples of
+// each number series, not many more; the suite closes it.
 func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	tests := []struct {
 		name string
@@ -188,8 +187,8 @@ func testAddresses(t *testing.T, st store.Store) {
 	equal(t, "another view", total(query(t, st, store.Query{View: series.Total, Start: T0, End: T0 + 60})), 0)
 }
 
-// Durable never says more than Flushed, and a store that can be asked to write
-// its tables says as much afterwards.
+// Durable never exceeds Flushed, and equals it once a store was asked to write its
+// tables.
 func testDurable(t *testing.T, st store.Store) {
 	ctx := context.Background()
 	a := Span(series.Full, "service", "a")
@@ -740,7 +739,7 @@ func testLateData(t *testing.T, st store.Store) {
 				}
 			}
 		}
-		// Retries of everything, after whatever has been rolled up or settled.
+		// Retries of everything, after all that has been rolled up or compacted.
 		check(t, st.Maintain(ctx, time.Unix(T0+now, 0)))
 		for g := gen; g > gen-6; g-- {
 			late(g, T0+[]int64{0, 10, 60, 3590, 3600, 7200}[(g-1)%6])

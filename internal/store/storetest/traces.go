@@ -150,8 +150,8 @@ func testBadTraces(t *testing.T, st store.Store) {
 	}
 }
 
-// testConcurrentTraces replaces traces, here and there in time, while others ask
-// for them: one that is kept is found at every moment.
+// testConcurrentTraces replaces traces at various times while others read them: a kept
+// trace is found at every moment.
 func testConcurrentTraces(t *testing.T, st store.Store) {
 	ctx := context.Background()
 	const ids, rounds = 5, 60
@@ -205,7 +205,7 @@ func testConcurrentTraces(t *testing.T, st store.Store) {
 	readers.Wait()
 }
 
-// randomTraces puts, replaces and asks at random, and compares with the twin.
+// randomTraces puts, replaces and queries at random, and compares with the twin.
 func randomTraces(t *testing.T, rt *rapid.T, st store.Store) {
 	defer st.Close()
 	ctx := context.Background()

@@ -20,10 +20,9 @@ import (
 	"tailscope/internal/store"
 )
 
-// Twin is a store in memory that keeps every point it is given and answers
-// each query by walking over all of them. It knows no rollups, no retention
-// and no shortcuts: it says what is true. It is meant for tests, of stores and
-// of what reads them.
+// Twin is a store in memory that keeps every point it is given and answers each query by
+// reading all of them. It has no rollups, no retention and no shortcuts: it defines the
+// right answer. It is for tests of stores and of their callers.
 type Twin struct {
 	mu       sync.Mutex
 	points   map[address]twinPoint
@@ -344,8 +343,8 @@ func (w *Twin) Families(ctx context.Context) ([]store.FamilyInfo, error) {
 	return out, nil
 }
 
-// eachLabels calls fn for the series that have points, or samples, on the days
-// that the range touches.
+// eachLabels calls fn for the series that have points, or samples, on the days that the
+// range touches.
 func (w *Twin) eachLabels(family string, view series.View, ms []*labels.Matcher, start, end int64, fn func(series.Series)) {
 	start -= ((start % day) + day) % day
 	end += ((-end)%day + day) % day
@@ -392,7 +391,7 @@ func (w *Twin) LabelValues(ctx context.Context, family string, view series.View,
 	return slices.Compact(out), nil
 }
 
-// Series lists what is known, in order of labels.
+// Series lists the known series, in order of labels.
 func (w *Twin) Series(ctx context.Context, family string, view series.View, ms []*labels.Matcher, start, end int64) ([]series.Series, error) {
 	if err := w.enter(ctx); err != nil {
 		return nil, err
@@ -415,7 +414,7 @@ func (w *Twin) Series(ctx context.Context, family string, view series.View, ms [
 	return out, nil
 }
 
-// Maintain does nothing: a twin keeps what it was given as it was given.
+// Maintain does nothing: a twin keeps everything unchanged.
 func (w *Twin) Maintain(ctx context.Context, now time.Time) error { return ctx.Err() }
 
 func (w *Twin) Close() error {
