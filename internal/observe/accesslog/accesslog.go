@@ -1,20 +1,19 @@
-// Package accesslog makes requests of the lines of access logs, which is how a
-// team without instrumentation starts.
+// Package accesslog turns lines of access logs into requests, for teams without
+// instrumentation.
 //
-// A line becomes what an instrumented service would have sent: a request span
-// that ends when the line was written, a client span for each attempt at an
-// upstream, and the time spent in a queue before. They go in by the same door:
-// durations to the aggregator, whole traces to the assembler.
+// A line becomes what an instrumented service would have sent: a request span that ends
+// when the line was written, a client span for each attempt at an upstream, and the time
+// spent in a queue before. They take the same way as received spans: durations go to the
+// aggregator, whole traces to the assembler.
 //
-// A Format says where in a line what stands; it is compiled once, from nginx's
-// own log_format syntax or from the names of a JSON log's fields. Routes are
-// told by rules or learned (routes.go, learn.go). A Source joins a format,
-// rules and a tenant into what one log means. An Ingester takes blocks of
-// lines of a source; Follower feeds it from files that grow and are rotated,
-// and its import handler from whole files sent over HTTP.
+// A Format maps the parts of a line to their meaning; it is compiled once, from nginx's
+// own log_format syntax or from the field names of a JSON log. Routes follow rules or
+// are learned (routes.go, learn.go). A Source joins a format, rules and a tenant. An
+// Ingester ingests blocks of lines of a source; Follower feeds it from files that grow
+// and are rotated, and ImportHandler from whole files sent over HTTP.
 //
-// Parsing a line allocates nothing. Lines that cannot be used are counted by
-// reason, and the first of them are kept to be shown, with line and column.
+// Parsing a line allocates nothing. Lines that cannot be used are counted by reason, and
+// the first of them are kept for display, with line and column.
 package accesslog
 
 import (
@@ -25,21 +24,21 @@ import (
 	"tailscope/internal/route"
 )
 
-// Config describes one log as an operator writes it. It says the same in the
-// file of settings, in the flags of an import and in its address.
+// Config describes one log as an operator configures it. It has the same form in the
+// configuration file, in the flags of an import and in its URL.
 type Config struct {
 	Format  string   // auto, combined, tailscope, json, caddy, traefik, envoy, json:KEY=FIELD,…, or a log_format; empty is auto
-	Service string   // needed
+	Service string   // required
 	Tenant  string   // host, host:REGEX, path:REGEX or field:NAME; empty: none
 	Version string   // a variable or field; empty: none
 	Variant string   // likewise
-	Routes  []string // REGEX=NAME, the first that matches wins; NAME may use $1 and ${name}
+	Routes  []string // REGEX=NAME; the first that matches counts; NAME may use $1 and ${name}
 }
 
-// Source is a compiled Config. It is read-only once made.
+// Source is a compiled Config. It is immutable.
 type Source struct {
 	Service string
-	auto    bool // the format is told by the first line
+	auto    bool // the first line determines the format
 	format  *Format
 	config  Config
 	tenant  tenantRule
@@ -79,8 +78,8 @@ func (s *Source) compile(spec string) (*Format, error) {
 	return compileFormat(spec, wanted{s.tenant.field, s.config.Version, s.config.Variant})
 }
 
-// ForLines returns the source with its format settled: an automatic one is
-// told by the first lines of the log. The error says what to configure.
+// ForLines returns the source with a fixed format: the first lines of the log determine
+// an automatic one. The error states what to configure.
 func (s *Source) ForLines(first []byte) (*Source, error) {
 	if !s.auto {
 		return s, nil
@@ -97,7 +96,7 @@ func (s *Source) ForLines(first []byte) (*Source, error) {
 	return &out, nil
 }
 
-// FormatName is what lines are read as, for people.
+// FormatName returns the name of the format, for display.
 func (s *Source) FormatName() string {
 	if s.format == nil {
 		return "auto"
@@ -105,10 +104,10 @@ func (s *Source) FormatName() string {
 	return s.format.name
 }
 
-// tenantRule says where a record names its tenant: in a field of its own, or in
-// what it has of the host or path.
+// tenantRule is the part of a record that names its tenant: a field of its own, or a
+// part of the host or path.
 type tenantRule struct {
-	place *route.Place // nil: in none of these
+	place *route.Place // nil: not in the host or path
 	field string
 }
 
@@ -129,7 +128,7 @@ func parseTenant(text string) (tenantRule, error) {
 	return tenantRule{place: &place}, nil
 }
 
-// of reads the tenant of a record. It returns a slice of the record.
+// of returns the tenant of a record, as a slice of the record.
 func (r *tenantRule) of(rec *record) []byte {
 	switch {
 	case r.place != nil:

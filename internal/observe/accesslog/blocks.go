@@ -6,25 +6,25 @@ import (
 	"io"
 )
 
-// blockBytes is how much is read and committed at a time. A crash right after
-// a commit may repeat one block.
+// blockBytes is how many bytes are read and committed at a time. A crash right after a
+// commit may repeat one block.
 const blockBytes = 2 << 20
 
-// blocks cuts what a reader gives into blocks of whole lines.
+// blocks cuts the bytes of a reader into blocks of whole lines.
 type blocks struct {
 	r      io.Reader
 	buf    []byte
 	n      int   // bytes of buf that are filled
-	used   int   // of them, those handed out
-	offset int64 // of buf[used] in the file
-	err    error // that ended the reading; io.EOF at the end
+	used   int   // bytes of buf that were returned
+	offset int64 // offset of buf[used] in the file
+	err    error // the error that ended the reading; io.EOF at the end
 }
 
 func newBlocks(r io.Reader, offset int64, size int) *blocks {
 	return &blocks{r: r, buf: make([]byte, size), offset: offset}
 }
 
-// head returns what the file begins with, up to n bytes, and hands nothing out.
+// head returns the beginning of the file, up to n bytes, without consuming it.
 func (b *blocks) head(n int) []byte {
 	for b.n < n && b.err == nil {
 		b.fill()
@@ -38,11 +38,10 @@ func (b *blocks) fill() {
 	b.err = err
 }
 
-// next returns the next block of whole lines and where in the file it begins.
-// The block is valid until the next call. The last block may end without a
-// line's end. A line that does not fit is handed out in pieces, the first of
-// which is longer than MaxLine. ok is false when there is nothing more; err
-// says why.
+// next returns the next block of whole lines and its offset in the file. The block is
+// valid until the next call. The last block may lack its line end. A line that does not
+// fit is returned in pieces, the first of which is longer than MaxLine. ok is false at
+// the end; err gives the reason.
 func (b *blocks) next() (block []byte, offset int64, ok bool) {
 	copy(b.buf, b.buf[b.used:b.n])
 	b.n -= b.used

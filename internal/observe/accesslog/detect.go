@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// detect tells by the first lines of a log which of the known formats it has.
+// detect returns the known format of a log's first lines.
 func detect(first []byte) (string, error) {
 	var lines [][]byte
 	for line := range bytes.Lines(first) {
@@ -17,13 +17,13 @@ func detect(first []byte) (string, error) {
 		}
 	}
 	if len(lines) == 0 {
-		return "tailscope", nil // nothing to tell by, and nothing to be wrong about
+		return "tailscope", nil // there are no lines that could be misread
 	}
 	specs := []string{"tailscope"}
 	if lines[0][0] == '{' {
 		specs = []string{"json", "caddy", "traefik", "envoy"}
 	}
-	for _, untimed := range [...]bool{false, true} { // what has durations is looked for first
+	for _, untimed := range [...]bool{false, true} { // formats with durations come first
 		if untimed && lines[0][0] != '{' {
 			specs = []string{"combined"}
 		}
@@ -52,7 +52,7 @@ func detect(first []byte) (string, error) {
 	p := parser{f: combined}
 	more := false
 	for _, line := range lines {
-		more = more || !p.split(line) && p.problem.detail == "" // it went well until the end of the format
+		more = more || !p.split(line) && p.problem.detail == "" // it matched until the end of the format
 	}
 	if more {
 		return "", errors.New("the lines begin as nginx's combined format and go on: give the log_format that nginx is configured with " +
@@ -61,7 +61,7 @@ func detect(first []byte) (string, error) {
 	return "", fmt.Errorf("the lines are of no known format: give the log_format that nginx is configured with as the format; the first line is\n%s", shorten(lines[0]))
 }
 
-// shorten makes a line fit to be shown.
+// shorten returns a line shortened for display.
 func shorten(line []byte) string {
 	s := strings.ToValidUTF8(string(line[:min(len(line), 200)]), "\uFFFD")
 	s = strings.Map(func(r rune) rune {
@@ -76,7 +76,7 @@ func shorten(line []byte) string {
 	return s
 }
 
-// FirstTime is when the first request of lines ended that can be read.
+// FirstTime returns when the first request in lines ended that can be parsed.
 func (s *Source) FirstTime(lines []byte) (time.Time, bool) {
 	src, err := s.ForLines(lines)
 	if err != nil {

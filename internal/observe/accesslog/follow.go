@@ -17,46 +17,45 @@ import (
 
 // Watch is one log to follow.
 type Watch struct {
-	Path   string // of a file, or a pattern as filepath.Match has it
+	Path   string // path of a file, or a pattern of filepath.Match
 	Source *Source
-	Whole  bool // read what is there at the first start too, instead of beginning at the end
+	Whole  bool // also read what exists at the first start, instead of beginning at the end
 }
 
 // FollowOptions configures a Follower.
 type FollowOptions struct {
 	Ingester *Ingester
 	Watches  []Watch
-	Interval time.Duration // between looks at the files; default 1 s
-	Grace    time.Duration // a file that was rotated away is read until nothing came for so long; default 1 min
+	Interval time.Duration // time between checks of the files; default 1 s
+	Grace    time.Duration // a rotated file is read until it has not grown for so long; default 1 min
 	Now      func() time.Time
 	Logger   *slog.Logger
 }
 
 // Follower reads logs as they grow.
 //
-// It looks at the files once an interval. A file that was renamed is read on
-// until nothing comes any more, beside the one that took its place; one that
-// was truncated is read from its beginning, after what its copy has beyond
-// where we were. A file is recognised by its first bytes, whatever its name.
-// Files that are missing are waited for, packed ones are passed over.
+// It checks the files once an interval. A renamed file is read until it stops growing,
+// beside the one that replaced it; a truncated file is read from its beginning, after
+// the rest of its copy. A file is recognised by its first bytes, whatever its name.
+// Missing files are waited for, compressed ones skipped.
 //
-// How far a file was read is saved after every block of lines taken, so that a
-// restart loses nothing that is still there under any name, and repeats
-// nothing. A crash repeats at most the one block that was taken and not yet
-// saved. What is not seen is a file that came and went between two looks, and
-// what is written to a file between its being copied and truncated.
+// The offset in a file is saved after every ingested block, so that a restart neither
+// loses what still exists under any name nor repeats anything. A crash repeats at most
+// the one block that was ingested and not yet saved. Follower misses a file that came
+// and went between two checks, and what is written to a file between its being copied
+// and truncated.
 type Follower struct {
 	o      FollowOptions
 	tails  []*tail
 	buf    []byte
-	first  bool              // the round under way is the first
+	first  bool              // the current round is the first
 	broken map[string]string // by path: the failure that was logged last, until it is over
 	cancel context.CancelFunc
 	done   chan struct{}
 	stats  struct{ files, lag, rotations, truncations, failures, lost atomic.Int64 }
 }
 
-// FollowStats are levels (Files, LagBytes) and running totals.
+// FollowStats holds present values (Files, LagBytes) and running totals.
 type FollowStats struct {
 	Files, LagBytes, Rotations, Truncations, Failures, Lost int64
 }
@@ -67,8 +66,8 @@ func (f *Follower) Stats() FollowStats {
 	return FollowStats{s.files.Load(), s.lag.Load(), s.rotations.Load(), s.truncations.Load(), s.failures.Load(), s.lost.Load()}
 }
 
-// Follow starts to follow. When it returns, it is known from where on each file
-// that is there will be read.
+// Follow starts to follow. When it returns, the offset from which each existing file is
+// read is fixed.
 func Follow(ctx context.Context, o FollowOptions) (*Follower, error) {
 	f := newFollower(o)
 	for _, w := range o.Watches {
@@ -100,7 +99,7 @@ func Follow(ctx context.Context, o FollowOptions) (*Follower, error) {
 	return f, nil
 }
 
-// Close stops following after the block under way.
+// Close stops following after the current block.
 func (f *Follower) Close() {
 	f.cancel()
 	<-f.done
@@ -130,7 +129,7 @@ func (f *Follower) closeFiles() {
 	f.tails = nil
 }
 
-// round looks for files and reads them once.
+// round finds files and reads each once.
 func (f *Follower) round(ctx context.Context) error {
 	if err := f.openNewFiles(ctx); err != nil {
 		return err
@@ -138,12 +137,12 @@ func (f *Follower) round(ctx context.Context) error {
 	return f.readAll(ctx)
 }
 
-// openNewFiles begins with files that are not being read. It returns only ctx's error:
-// others are logged, and tried again in the next round.
+// openNewFiles opens files that are not being read. It returns only ctx's error; other
+// errors are logged, and the next round tries again.
 func (f *Follower) openNewFiles(ctx context.Context) error {
 	for i := range f.o.Watches {
 		w := &f.o.Watches[i]
-		paths, _ := filepath.Glob(w.Path) // the pattern was looked at before
+		paths, _ := filepath.Glob(w.Path) // the pattern was validated before
 		for _, path := range paths {
 			if packed(path) || path != w.Path && rotatedName(path) || slices.ContainsFunc(f.tails, func(t *tail) bool { return t.watch == w && t.path == path && !t.replaced }) {
 				continue
@@ -184,7 +183,7 @@ func (f *Follower) failed(ctx context.Context, path string, err error) {
 	}
 	f.stats.failures.Add(1)
 	if f.broken[path] == err.Error() {
-		return // it fails once an interval, and was told
+		return // it fails once an interval, and was logged
 	}
 	f.broken[path] = err.Error()
 	f.o.Logger.Error("follow access log", "file", path, "error", err)
@@ -198,7 +197,7 @@ func packed(path string) bool {
 	return false
 }
 
-// rotatedName says whether a file that a pattern finds is an old one, as
+// rotatedName reports whether a file that a pattern matches is a rotated one, as
 // logrotate names them: access.log.1, access.log-20260301.
 func rotatedName(path string) bool {
 	i := len(path)
@@ -212,22 +211,22 @@ func rotatedName(path string) bool {
 // tail is a file that is being read.
 type tail struct {
 	watch    *Watch
-	path     string // it was found by
+	path     string // the path it was found by
 	file     *os.File
 	info     fs.FileInfo
 	feed     *feed
-	from     int64 // where the reading began
-	offset   int64 // what is before was taken
+	from     int64 // offset where the reading began
+	offset   int64 // what is before it was ingested
 	head     head
 	replaced bool // the path leads to another file, or nowhere
 	quiet    time.Time
-	said     string // the last error about its format
-	warned   bool   // that it has no durations
-	key      string // of its record
+	said     string // the last error about its format that was logged
+	warned   bool   // a missing duration was logged
+	key      string // key of its record
 }
 
-// begin opens the file at a path that is not being read, and those that were
-// at that path when we last read it.
+// begin opens the file at a path that is not being read, and those that were at that
+// path when it was last read.
 func (f *Follower) begin(ctx context.Context, w *Watch, path string) error {
 	known, err := f.o.Ingester.places(ctx, w.Source.Service, path)
 	if err != nil {
@@ -236,7 +235,7 @@ func (f *Follower) begin(ctx context.Context, w *Watch, path string) error {
 	t, err := f.open(w, path)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // it went in between
+			return nil // it was removed in between
 		}
 		return err
 	}
@@ -301,8 +300,8 @@ func (f *Follower) open(w *Watch, path string) (*tail, error) {
 	return &tail{watch: w, path: path, file: file, info: info, quiet: f.o.Now()}, nil
 }
 
-// rotated looks for a file that was at path under the names that rotation
-// gives, to be read from where we were to its end.
+// rotated finds the file that was at path under the names that rotation gives, to be
+// read from the saved offset to its end.
 func (f *Follower) rotated(w *Watch, path string, k place) (*tail, error) {
 	t, err := f.find(w, path, k)
 	if err != nil {
@@ -345,7 +344,7 @@ func (f *Follower) find(w *Watch, path string, k place) (*tail, error) {
 	return nil, nil
 }
 
-// toEnd begins at the end of what is there, having learned routes from it.
+// toEnd skips to the end of the file, having learned routes from it.
 func (f *Follower) toEnd(ctx context.Context, t *tail) error {
 	end := t.info.Size()
 	from := max(end-int64(len(f.buf)), 0)
@@ -361,7 +360,7 @@ func (f *Follower) toEnd(ctx context.Context, t *tail) error {
 	}
 	t.from = t.offset
 	if i := indexNewline(lines[:last]); from > 0 && i >= 0 {
-		lines = lines[i+1 : last] // the first is a part
+		lines = lines[i+1 : last] // the first line is incomplete
 	} else {
 		lines = lines[:last]
 	}
@@ -372,7 +371,7 @@ func (f *Follower) toEnd(ctx context.Context, t *tail) error {
 	return nil
 }
 
-// dropTargets makes t ready to take lines. It says once what is wrong.
+// prepareTail prepares t for its first lines. It logs once what is wrong with them.
 func (f *Follower) prepareTail(ctx context.Context, t *tail, lines []byte) bool {
 	if t.feed != nil {
 		return true
@@ -391,8 +390,8 @@ func (f *Follower) prepareTail(ctx context.Context, t *tail, lines []byte) bool 
 	return true
 }
 
-// read takes what was written to a file since the last time, then looks
-// whether it is still the one at its path.
+// read ingests what was written to a file since the last time, then checks whether it is
+// still the one at its path.
 func (f *Follower) read(ctx context.Context, t *tail) error {
 	if !t.replaced {
 		if err := f.truncated(ctx, t); err != nil {
@@ -418,7 +417,7 @@ func (f *Follower) read(ctx context.Context, t *tail) error {
 			}
 			// The successor is read from its beginning, and in this round.
 			next, err := f.open(t.watch, t.path)
-			f.stats.rotations.Add(1) // from here on the next rotation costs nothing
+			f.stats.rotations.Add(1) // another rotation loses nothing from here on
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil
 			}
@@ -438,7 +437,7 @@ func (f *Follower) read(ctx context.Context, t *tail) error {
 	if f.o.Now().Sub(t.quiet) < f.o.Grace {
 		return nil
 	}
-	// Nothing comes any more. A last line without its end is taken as it is.
+	// The file has stopped growing. A last line without its end is ingested as it is.
 	n, err := t.file.ReadAt(f.buf, t.offset)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
@@ -459,8 +458,8 @@ func (f *Follower) read(ctx context.Context, t *tail) error {
 	return f.remember(ctx, t.watch, records)
 }
 
-// drain takes the whole lines from where we are to the end of the file. It
-// says whether there were any.
+// drain ingests the whole lines from the offset to the end of the file. It reports
+// whether there were any.
 func (f *Follower) drain(ctx context.Context, t *tail) (any bool, err error) {
 	for {
 		n, err := t.file.ReadAt(f.buf, t.offset)
@@ -469,12 +468,12 @@ func (f *Follower) drain(ctx context.Context, t *tail) (any bool, err error) {
 		}
 		end := lastNewline(f.buf[:n]) + 1
 		if end == 0 && n == len(f.buf) {
-			end = n // a line that is not a line
+			end = n // a line too long to be one
 		}
 		if end == 0 || !f.prepareTail(ctx, t, f.buf[:end]) {
 			return any, nil
 		}
-		t.feed.tally = Tally{} // nobody asks for it, and it would grow
+		t.feed.tally = Tally{} // nobody reads it, and it would grow
 		if err := t.feed.block(ctx, f.buf[:end], t.offset); err != nil {
 			return any, err
 		}
@@ -499,7 +498,7 @@ func (f *Follower) logRefused(t *tail) {
 		"file", t.path, "column", p.Column, "reason", p.Reason.String(), "problem", p.Message, "line", p.Text)
 }
 
-// notice logs once for a file that it has no durations.
+// notice logs once that a file has no durations.
 func (f *Follower) notice(t *tail) {
 	if t.warned || t.feed.tally.Untimed == 0 {
 		return
@@ -509,8 +508,8 @@ func (f *Follower) notice(t *tail) {
 		"file", t.path, "service", t.watch.Source.Service, "format", t.feed.src.FormatName(), "log_format", Directive)
 }
 
-// truncated begins anew if the file was emptied, after reading what its copy
-// has beyond where we were.
+// truncated begins at offset 0 if the file was emptied, after reading the rest of its
+// copy.
 func (f *Follower) truncated(ctx context.Context, t *tail) error {
 	info, err := t.file.Stat()
 	if err != nil {

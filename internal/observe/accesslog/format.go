@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// slot is what a variable or field means to us.
+// slot is the meaning of a variable or field.
 type slot uint8
 
 const (
 	unused        slot = iota
 	slotTime           // the request's end, to the second: $time_local, $time_iso8601; or any time of a JSON log
-	slotEpoch          // the same in Unix seconds with milliseconds: $msec; wins
+	slotEpoch          // the same in Unix seconds with milliseconds: $msec; preferred
 	slotStart          // the request's start
 	slotDuration       // $request_time
 	slotStatus         //
 	slotRequest        // the whole request line
 	slotMethod         //
-	slotURI            // as the client asked: $request_uri
-	slotPath           // as nginx saw it in the end: $uri
+	slotURI            // as the client sent it: $request_uri
+	slotPath           // after nginx's rewrites: $uri
 	slotHost           //
 	slotServer         // $server_name
 	slotUpAddr         // lists of several upstreams, see upstream.go
@@ -32,14 +32,14 @@ const (
 	slotQueued2        // X-Queue-Start
 	slotRequestID      //
 	slotParent         // the traceparent header
-	slotTenant         // of the configured names, unless they are one of those above
+	slotTenant         // of the configured names, if they are not among those above
 	slotVersion        //
 	slotVariant        //
 	slotBytes          // of the response: $body_bytes_sent; $bytes_sent has the headers too
 	numSlots           //
 )
 
-// variables are nginx's names; a JSON log's fields are called the same.
+// variables maps nginx's names to slots; the fields of a JSON log have the same names.
 var variables = map[string]slot{
 	"time_local": slotTime, "time_iso8601": slotTime, "msec": slotEpoch,
 	"request_time": slotDuration, "status": slotStatus,
@@ -55,20 +55,19 @@ var variables = map[string]slot{
 // wanted names the variables or fields that hold tenant, version and variant.
 type wanted struct{ tenant, version, variant string }
 
-// Combined is nginx's default format. It does not say how long a request took,
-// so that requests are only counted.
+// Combined is nginx's default format. It lacks the duration of a request, so that
+// requests are only counted.
 const Combined = `$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent"`
 
-// Recommended is the format to configure: combined, then everything that is
-// made use of. It is known by the name tailscope.
+// Recommended is the recommended format: combined, then every variable that accesslog
+// uses. Its name is tailscope.
 const Recommended = Combined + ` $msec $request_time "$upstream_addr" "$upstream_response_time" "$upstream_connect_time" "$upstream_header_time" "$upstream_status" "$proxy_host" "$host" "$http_x_request_start" "$request_id" "$http_traceparent"`
 
-// Directive is what to paste into nginx.conf.
+// Directive is the recommended format as a line of nginx.conf.
 const Directive = "log_format tailscope '" + Recommended + "';"
 
-// ErrNoDuration says that a format tells when requests were made, but not how
-// long they took. It is no reason to refuse a log. Its text has the line to
-// configure.
+// ErrNoDuration reports that a format has the times of requests, but not their
+// durations. Such a log is still ingested. Its text has the line to configure.
 var ErrNoDuration = errors.New("the lines do not say how long a request took: they give the number of requests and errors (" + Requests + ") and the sizes of responses (" + ResponseBytes + "), but no durations and no breakdown. " +
 	"Log $request_time too: put these two lines into nginx.conf (the first beside, the second in place of what is there), reload nginx, and say format tailscope\n" +
 	Directive + "\naccess_log /var/log/nginx/access.log tailscope;")
@@ -81,8 +80,7 @@ const (
 	escapeNone
 )
 
-// part is a text that stands there as it is, then a variable (the last part
-// may have none).
+// part is a literal text, then a variable (the last part may have none).
 type part struct {
 	literal string
 	name    string // empty: none
@@ -90,17 +88,17 @@ type part struct {
 	as      shape
 }
 
-// shape is how the end of a variable's value is found.
+// shape determines how the end of a variable's value is found.
 type shape uint8
 
 const (
 	untilNext shape = iota // up to the text that follows
-	fixedTime              // a fixed number of bytes, blanks among them
+	fixedTime              // a fixed number of bytes, which may include blanks
 	list                   // items parted by ", " and " : "
 )
 
 // Format is compiled from a log_format or from the names of JSON fields. It is
-// read-only once made.
+// immutable.
 type Format struct {
 	name    string
 	parts   []part
@@ -160,7 +158,7 @@ func compileFormat(spec string, w wanted) (*Format, error) {
 	return f, f.complete(w)
 }
 
-// complete says what a format lacks.
+// complete returns an error that names what a format lacks.
 func (f *Format) complete(w wanted) error {
 	b := &f.bound
 	var lacks []string
@@ -188,12 +186,12 @@ func (f *Format) complete(w wanted) error {
 	return nil
 }
 
-// directive takes the format out of a whole directive, if it is one:
+// directive returns the format within a whole directive:
 //
 //	log_format name [escape=default|json|none] string ...;
 //
-// as http://nginx.org/en/docs/http/ngx_http_log_module.html has it. A text
-// that begins otherwise is the format itself.
+// as http://nginx.org/en/docs/http/ngx_http_log_module.html defines it. It returns any
+// other text unchanged.
 func (f *Format) directive(text string) (string, error) {
 	rest := strings.TrimSpace(text)
 	if kind, after, ok := strings.Cut(rest, " "); ok && kind == "log_format" {
@@ -283,7 +281,7 @@ func (f *Format) template(text string, names map[string]slot) error {
 	if strings.ContainsAny(text, "\n\r") {
 		return errors.New("a line break in it: a format is one line")
 	}
-	begin := 0 // of the literal under way
+	begin := 0 // start of the current literal
 	for i := 0; i < len(text); {
 		if text[i] != '$' {
 			i++

@@ -19,10 +19,10 @@ import (
 	"tailscope/internal/listen"
 )
 
-// ImportPath is where lines are posted to.
+// ImportPath is the path that lines are posted to.
 const ImportPath = "/api/v1/import/access-log"
 
-// Values is c as parameters of an import's address; ParseValues turns it back.
+// Values returns c as URL parameters of an import; ParseValues is its inverse.
 func (c Config) Values() url.Values {
 	v := url.Values{}
 	for _, p := range []struct{ name, value string }{
@@ -38,7 +38,7 @@ func (c Config) Values() url.Values {
 	return v
 }
 
-// ParseValues reads the parameters of an import.
+// ParseValues parses the URL parameters of an import.
 func ParseValues(v url.Values) (c Config, since time.Time, again bool, err error) {
 	known := []string{"service", "format", "tenant", "version", "variant", "route", "since", "again"}
 	for name, values := range v {
@@ -68,11 +68,11 @@ func ParseValues(v url.Values) (c Config, since time.Time, again bool, err error
 	return c, since, again, nil
 }
 
-// ImportHandler takes imports over HTTP. An import takes a slot once the beginning of its
-// body is there, and holds it while the rest comes at a minimum rate.
+// ImportHandler serves imports over HTTP. An import takes a slot once the beginning of
+// its body has arrived, and keeps it while the rest arrives at a minimum rate.
 type ImportHandler struct {
 	in       *Ingester
-	arriving listen.Bodies // of which the beginning is awaited
+	arriving listen.Bodies // whose beginning has not arrived yet
 	streams  listen.Bodies // of imports that have a slot
 	busy     atomic.Uint64
 
@@ -84,29 +84,29 @@ type ImportHandler struct {
 	under  sync.WaitGroup
 }
 
-// NewImportHandler returns the handler of ImportPath. It must be closed before what the
-// Ingester writes to is.
+// NewImportHandler returns the handler of ImportPath. Close it before the sink of the
+// Ingester.
 func NewImportHandler(in *Ingester) *ImportHandler {
 	d := &ImportHandler{in: in, closed: make(chan struct{}), cancel: map[*context.CancelCauseFunc]struct{}{}}
 	d.arriving.Grace, d.streams.Grace = grace, grace
-	d.streams.Max = maxImports // of which none is cut off for another: that would be none's gain
+	d.streams.Max = maxImports // none is cut off for another: that would gain nothing
 	return d
 }
 
-// maxImports bounds the imports under way, one of which takes a core and
-// some MiB. Each has a slot once firstBytes of it, or all of it, are there, and
-// may pause for grace.
+// maxImports bounds the imports in progress, one of which takes a core and some MiB.
+// Each has a slot once firstBytes of it, or all of it, have arrived, and may pause for
+// grace.
 const (
 	maxImports = 4
 	firstBytes = 64 << 10
 	grace      = 20 * time.Second
 )
 
-// ImportStats count imports that were refused, or broken off, for the sake of others.
+// ImportStats counts imports that were refused, or cut off, for the sake of others.
 type ImportStats struct {
-	Arriving int    // now: those of which the beginning is awaited
+	Arriving int    // at present: imports whose beginning has not arrived yet
 	Slow     uint64 // the body came too slowly
-	Busy     uint64 // too many were arriving, or under way
+	Busy     uint64 // too many were arriving, or in progress
 }
 
 // Stats returns the counts so far.
@@ -122,8 +122,7 @@ var (
 	errSlow     = errors.New("the lines came too slowly; import the same file again, and it goes on where it was")
 )
 
-// Close ends imports under way, after the block that each is at, and refuses
-// further ones.
+// Close ends imports in progress, after the block that each is at, and refuses new ones.
 func (d *ImportHandler) Close() {
 	d.mu.Lock()
 	select {
@@ -138,7 +137,7 @@ func (d *ImportHandler) Close() {
 	d.under.Wait()
 }
 
-// enter counts a request in; its context ends when the door is closed.
+// enter enters a request; its context ends when the handler is closed.
 func (d *ImportHandler) enter(ctx context.Context) (context.Context, func(), error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -164,7 +163,7 @@ func (d *ImportHandler) enter(ctx context.Context) (context.Context, func(), err
 	}, nil
 }
 
-// begin takes a slot, which end gives back.
+// begin takes a slot, which end releases.
 func (d *ImportHandler) begin() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -184,7 +183,7 @@ func (d *ImportHandler) end() {
 // importBody imports the body of a request.
 func (d *ImportHandler) importBody(ctx context.Context, w http.ResponseWriter, r *http.Request, what Import) (*api.AccessLogImport, error) {
 	off := listen.Interrupt(w)
-	// Its own bounds are in place of the listener's on a whole request.
+	// The import's own bounds replace the listener's bound on a whole request.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	defer context.AfterFunc(ctx, off)()
 	arriving := d.arriving.Begin(off)
@@ -216,7 +215,7 @@ func (d *ImportHandler) importBody(ctx context.Context, w http.ResponseWriter, r
 	return out, err
 }
 
-// failing keeps the error that it was read with, other than its end.
+// failing records the error of its reader, except for io.EOF.
 type failing struct {
 	io.Reader
 	err error
@@ -230,7 +229,7 @@ func (f *failing) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// bodyError says why a body could not be read.
+// bodyError returns why a body could not be read.
 func bodyError(b *listen.Body, err error) error {
 	switch b.End() {
 	case listen.TooSlow:
@@ -238,7 +237,7 @@ func bodyError(b *listen.Body, err error) error {
 	case listen.Crowded:
 		return errArriving
 	}
-	if err == listen.ErrCutOff { // for want of memory
+	if err == listen.ErrCutOff { // for lack of memory
 		return errArriving
 	}
 	return brokenError{err}
@@ -248,7 +247,7 @@ type brokenError struct{ error }
 
 func (e brokenError) Unwrap() error { return e.error }
 
-// ServeHTTP takes the lines of one log.
+// ServeHTTP imports the lines of one log.
 func (d *ImportHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -272,7 +271,7 @@ func (d *ImportHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		out, err = d.importBody(ctx, w, r, Import{Source: src, Since: since, Again: again})
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Minute))
 	}
-	if err != nil && context.Cause(ctx) == errStopping { // what it came to otherwise
+	if err != nil && context.Cause(ctx) == errStopping { // the cause of any other error
 		err = errStopping
 	}
 	switch {

@@ -16,29 +16,29 @@ import (
 	"tailscope/api"
 )
 
-// Import says what a stream of lines is.
+// Import describes a stream of lines.
 type Import struct {
 	Source *Source
-	Since  time.Time // earlier lines are passed over; zero: none
-	Again  bool      // count it though it was imported before
+	Since  time.Time // earlier lines are skipped; zero: none
+	Again  bool      // count it although it was imported before
 	Dry    bool      // count nothing
 }
 
-// ErrAlready says that a file was imported before and has not grown.
+// ErrAlready reports that a file was imported before and has not grown.
 var ErrAlready = errors.New("this file was imported before, and has not grown since")
 
-// ErrBusy says that the same file is being imported right now.
+// ErrBusy reports that the same file is being imported at present.
 var ErrBusy = errors.New("this file is being imported by somebody else right now")
 
-// formatError says what is wrong with the format, which is the sender's to mend.
+// formatError is a fault of the format, which the sender can correct.
 type formatError struct{ error }
 
 func (e formatError) Unwrap() error { return e.error }
 
-// fingerprintBytes is how much of a file's beginning it is recognised by.
+// fingerprintBytes bounds the beginning of a file by which it is recognised.
 const fingerprintBytes = 4 << 10
 
-// imported is what is remembered of a file.
+// imported is the saved state of an imported file.
 type imported struct {
 	Head   int    `json:"head"` // bytes hashed
 	Offset int64  `json:"offset"`
@@ -51,15 +51,14 @@ func importKey(service string, head []byte) string {
 	return fmt.Sprintf("import/%s\x00%x", service, h)
 }
 
-// Import reads lines to the end of r and returns what came of them. It reads
-// no faster than they are taken.
+// Import ingests lines to the end of r and returns the result. It reads no faster than
+// they are ingested.
 //
-// How far it came is saved with every block: when r breaks off, or the server
-// stops, the same file given again goes on where it stopped, and a file that
-// has grown goes on where it ended. What a Follower has read of the file is
-// passed over. The error wraps ErrAlready or ErrBusy, is
-// ctx's or r's, or says what is wrong with the format; the response tells what
-// was taken nevertheless.
+// It saves its offset with every block: when r breaks off, or the server stops, a second
+// import of the same file continues there, and one of a file that has grown continues at
+// its old end. It skips what a Follower has read of the file. The error wraps ErrAlready
+// or ErrBusy, is ctx's or r's, or describes a fault of the format; the response counts
+// what was ingested nevertheless.
 func (in *Ingester) Import(ctx context.Context, r io.Reader, what Import) (*api.AccessLogImport, error) {
 	b := newBlocks(r, 0, blockBytes)
 	head := b.head(blockBytes)
@@ -79,7 +78,7 @@ func (in *Ingester) Import(ctx context.Context, r io.Reader, what Import) (*api.
 			return nil, ErrBusy
 		}
 		defer in.end(key)
-		// Somebody may have come to its end just before.
+		// Another import may have ended just before.
 		if _, mark, err = in.recognise(ctx, src.Service, head); err != nil {
 			return nil, err
 		}
@@ -116,7 +115,7 @@ func (in *Ingester) Import(ctx context.Context, r io.Reader, what Import) (*api.
 		if what.Dry {
 			return nil
 		}
-		// What was taken is remembered even if nobody waits for the answer.
+		// What was ingested is saved even if the caller has gone.
 		return in.remember(context.WithoutCancel(ctx), f.svc, map[string]any{key: mark})
 	}
 	for {
@@ -141,7 +140,7 @@ func (in *Ingester) Import(ctx context.Context, r io.Reader, what Import) (*api.
 		if err = take(after, offset+int64(len(before)+len(within))); err != nil {
 			break
 		}
-		// Also what was passed over need not be looked at again.
+		// What was skipped need not be read again either.
 		mark.Offset, mark.Lines = offset+int64(len(block)), f.tally.Lines
 	}
 	if err == nil && passed > 0 && !what.Dry {
@@ -164,8 +163,8 @@ func (in *Ingester) Import(ctx context.Context, r io.Reader, what Import) (*api.
 
 var newline = []byte{'\n'}
 
-// unfinished leaves the last line out if it has no end and makes no sense: it
-// is still being written.
+// unfinished returns the block without its last line if that has no end and does not
+// parse: it is still being written.
 func (f *feed) unfinished(block []byte) []byte {
 	i := lastNewline(block) + 1
 	if last := block[i:]; i > 0 && len(last) <= MaxLine && !f.parser.read(last, &f.rec) {
@@ -176,7 +175,7 @@ func (f *feed) unfinished(block []byte) []byte {
 
 func wholeLines(b []byte) []byte { return b[:lastNewline(b)+1] }
 
-// recognise finds what is remembered of a file that begins with head.
+// recognise returns the saved state of a file that begins with head.
 func (in *Ingester) recognise(ctx context.Context, service string, head []byte) (key string, m imported, err error) {
 	m.Head = min(len(head), fingerprintBytes)
 	key = importKey(service, head[:m.Head])
@@ -199,7 +198,7 @@ func (in *Ingester) recognise(ctx context.Context, service string, head []byte) 
 func (in *Ingester) remember(ctx context.Context, s *service, records map[string]any) error {
 	out := map[string][]byte{}
 	for k, v := range records {
-		if v == nil { // forget it
+		if v == nil { // delete it
 			out[k] = nil
 			continue
 		}
@@ -249,7 +248,7 @@ func (in *Ingester) end(key string) {
 // maxListed bounds the routes and tenants that a report lists.
 const maxListed = 50
 
-// report says what came of a file.
+// report returns the result for a file.
 func (f *feed) report(from, to int64) *api.AccessLogImport {
 	f.svc.mu.Lock()
 	defer f.svc.mu.Unlock()

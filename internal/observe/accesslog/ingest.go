@@ -14,9 +14,9 @@ import (
 	"tailscope/internal/store"
 )
 
-// Sink is where durations go: an aggregator.
+// Sink receives durations: an aggregator.
 type Sink interface {
-	// NamedTarget replaces the values of the identity by those it is counted under.
+	// NamedTarget replaces the values of the identity by those that it is counted under.
 	NamedTarget(*agg.SpanIdentity) agg.Target
 	SeriesTarget(series.Series) agg.Target
 	DeclareFamily(store.FamilyInfo)
@@ -24,7 +24,7 @@ type Sink interface {
 	RetryAfter() time.Duration
 }
 
-// Batch is what a block of lines fills; see agg.Batch.
+// Batch collects the observations of a block of lines; see agg.Batch.
 type Batch interface {
 	Epoch() uint32
 	Observe(t agg.Target, endNanos, durationNanos int64, weight uint32)
@@ -33,14 +33,14 @@ type Batch interface {
 	Discard()
 }
 
-// Into makes an aggregator a Sink.
+// Into returns an aggregator as a Sink.
 func Into(a *agg.Aggregator) Sink { return sink{a} }
 
 type sink struct{ *agg.Aggregator }
 
 func (s sink) NewBatch() Batch { return s.Aggregator.NewBatch() }
 
-// Traces is where whole requests go: an assembler.
+// Traces receives whole requests: an assembler.
 type Traces interface {
 	Name(*traces.Identity) traces.Name
 	Epoch() uint32
@@ -50,20 +50,20 @@ type Traces interface {
 // Options configures an Ingester.
 type Options struct {
 	Sink      Sink
-	Traces    Traces               // nil: no breakdown, no slow requests
-	State     State                // nil: nothing is remembered
+	Traces    Traces               // nil: no breakdown, and no slow requests
+	State     State                // nil: nothing is saved
 	Now       func() time.Time     // default time.Now
 	Retention time.Duration        // older lines are refused; default 400 days
-	Leapt     func() time.Duration // by how much Now has leapt ahead, where Retention is not to follow; default 0
-	Longest   time.Duration        // lines of requests that took longer are refused; default 24 h
+	Leapt     func() time.Duration // how far Now has leapt ahead, which Retention does not follow; default 0
+	Longest   time.Duration        // requests with longer durations are refused; default 24 h
 	Logger    *slog.Logger         // default discards
 }
 
-// maxAhead is how far ahead of our clock a line may be.
+// maxAhead is how far ahead of the server's clock a line may be.
 const maxAhead = 10 * time.Minute
 
-// Ingester makes observations of lines. It is safe for concurrent use; blocks
-// of one service are worked on one at a time.
+// Ingester turns lines into observations. It is safe for concurrent use; it works on one
+// block of a service at a time.
 type Ingester struct {
 	o     Options
 	stats struct {
@@ -73,8 +73,8 @@ type Ingester struct {
 	declared sync.Once
 	mu       sync.Mutex
 	services map[string]*service // see maxServices
-	asked    uint64              // how often for one of them
-	imports  map[string]bool     // those under way, by key
+	asked    uint64              // number of look-ups
+	imports  map[string]bool     // those in progress, by key
 }
 
 // New returns an Ingester.
@@ -100,34 +100,34 @@ func New(o Options) *Ingester {
 	return &Ingester{o: o, services: map[string]*service{}, imports: map[string]bool{}}
 }
 
-// Problem is a line that was not used.
+// Problem describes a line that was not used.
 type Problem struct {
 	Line    uint64 // from 1, in the file
 	Column  int    // from 1, in bytes
 	Reason  Reason
 	Message string
-	Text    string // the line's beginning
+	Text    string // the beginning of the line
 }
 
-// maxProblems is how many are kept to be shown.
+// maxProblems bounds the problems that are kept for display.
 const maxProblems = 5
 
-// Tally is what came of lines.
+// Tally counts the results of lines.
 type Tally struct {
 	Lines, Accepted uint64
 	Untimed         uint64 // of the accepted: without a duration
 	Refused         [reasons]uint64
 	Problems        []Problem
-	First, Last     int64 // Unix nanoseconds of the accepted lines; 0: none
+	First, Last     int64 // Unix nanoseconds of the accepted lines; 0 without any
 	operations      []uint64
 	tenants         map[string]uint64
 }
 
-// TotalRefused is the number of lines not used.
+// TotalRefused returns the number of lines not used.
 func (t *Tally) TotalRefused() uint64 { return t.Lines - t.Accepted }
 
-// maxWait is how long to wait for an overloaded server before trying again:
-// who reads from a file may ask more often than a sender who was turned away.
+// maxWait bounds the pause before retrying an overloaded server: reading a file may
+// retry more often than a remote sender.
 const maxWait = time.Second
 
 // feed reads the lines of one file in order. It is not for concurrent use.
@@ -135,34 +135,34 @@ type feed struct {
 	in      *Ingester
 	src     *Source
 	svc     *service
-	seed    uint64 // tells this file's trace ids from others'
-	since   int64  // Unix nanoseconds; earlier lines are passed over
+	seed    uint64 // separates this file's trace ids from others'
+	since   int64  // Unix nanoseconds; earlier lines are skipped
 	tally   Tally
 	parser  parser
 	rec     record
 	entries []entry
 	spans   []traces.Span
-	sizes   []int // spans of each trace
+	sizes   []int // number of spans of each trace
 	details []byte
-	dry     bool // parse and name only
+	dry     bool // only parse and name
 
-	holder   string // names the file to its lane
-	sequence int    // -1: not known yet
+	holder   string // the file's name to its sequence
+	sequence int    // -1 until it is known
 	ticks    []tick
 	tickAt   map[tickKey]int
 
-	implausible uint64 // times of a queue in the block under way that were left out
+	implausible uint64 // times of a queue in the current block that were left out
 }
 
-// entry is a line of the block under way.
+// entry is a line of the current block.
 type entry struct {
 	op     *operation
 	tenant uint32
 	end    int64
 }
 
-// feed begins to read a file whose format is settled.
-// The holder tells it from other files of the service that are read.
+// feed begins to read a file with a fixed format. The holder identifies it among the
+// files of the service that are being read.
 func (in *Ingester) feed(ctx context.Context, src *Source, seed uint64, holder string) (*feed, error) {
 	svc, err := in.service(ctx, src.Service)
 	if err != nil {
@@ -171,8 +171,8 @@ func (in *Ingester) feed(ctx context.Context, src *Source, seed uint64, holder s
 	return &feed{in: in, src: src, svc: svc, seed: seed, holder: holder, sequence: -1, tickAt: map[tickKey]int{}, parser: parser{f: src.format}}, nil
 }
 
-// learn looks at lines without counting them, so that routes are known before
-// the first is named.
+// learn reads lines without counting them, so that routes are known before the first is
+// named.
 func (f *feed) learn(b []byte) {
 	f.svc.mu.Lock()
 	defer f.svc.mu.Unlock()
@@ -185,7 +185,7 @@ func (f *feed) learn(b []byte) {
 	}
 }
 
-// cutLine cuts the first line off, without its end.
+// cutLine returns the first line, without its end, and the rest.
 func cutLine(b []byte) (line, rest []byte) {
 	i := indexNewline(b)
 	if i < 0 {
@@ -199,9 +199,9 @@ func cutLine(b []byte) (line, rest []byte) {
 	return line, rest
 }
 
-// block takes whole lines, the first of which begins at offset of the file. It
-// waits while the server is overloaded, so that its caller reads no further.
-// When it returns nil the lines were taken, each once; on an error none was.
+// block ingests whole lines, the first of which begins at offset of the file. It waits
+// while the server is overloaded, so that its caller reads no further. When it returns
+// nil each line was ingested once; on an error none was.
 func (f *feed) block(ctx context.Context, b []byte, offset int64) error {
 	for {
 		err := f.try(ctx, b, offset)
@@ -285,7 +285,7 @@ func (f *feed) try(ctx context.Context, b []byte, offset int64) error {
 			return err
 		}
 		f.commitCounts()
-		if n := rejects.Total(); n > 0 { // none of the lines' times should lead here
+		if n := rejects.Total(); n > 0 { // the times of the lines were checked before
 			f.in.o.Logger.Warn("the aggregator refused observations of access log lines", "service", f.src.Service, "observations", n)
 		}
 		if f.in.o.Traces != nil {
@@ -310,7 +310,7 @@ func (f *feed) refuse(t *Tally, line []byte) {
 	}
 }
 
-// explain says what was expected where a line went wrong.
+// explain describes what was expected where a line was wrong.
 func explain(p problem) string {
 	switch p.reason {
 	case Mismatch:
@@ -343,7 +343,7 @@ func explain(p problem) string {
 	return p.reason.String()
 }
 
-// account adds what became of a block, now that it was taken.
+// account adds the results of a block that was ingested.
 func (f *feed) account(t *Tally, attempts, size int) {
 	st := &f.in.stats
 	sum := &f.tally

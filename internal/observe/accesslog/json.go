@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// fieldNames says which fields of a JSON log mean what. A field of an object
-// within is named by its path: request.uri.
+// fieldNames maps the fields of a JSON log to slots. A nested field is named by its
+// path: request.uri.
 type fieldNames struct {
 	slots  map[string]slot
 	inside map[string]bool // paths of objects that hold such fields
 }
 
-// knownFields are the names of other servers' logs; nginx's variables are
-// known in each of them.
+// knownFields holds the names in other servers' logs; each of them also accepts nginx's
+// variables.
 var knownFields = map[string]struct {
-	unit, unitUp int64 // nanoseconds
+	unit, unitUp int64 // length of one unit, in nanoseconds
 	names        map[string]slot
 }{
 	"json": {1e9, 1e9, map[string]slot{
@@ -45,7 +45,7 @@ var knownFields = map[string]struct {
 	}},
 }
 
-// configurable are the words of json:WORD=FIELD.
+// configurable holds the words of json:WORD=FIELD.
 var configurable = map[string]slot{
 	"time": slotTime, "start": slotStart, "duration": slotDuration, "status": slotStatus, "method": slotMethod, "path": slotURI, "request": slotRequest,
 	"bytes": slotBytes, "host": slotHost, "upstream": slotUpAddr, "upstream_time": slotUpTime, "upstream_name": slotUpName, "queued": slotQueued,
@@ -83,7 +83,7 @@ func compileJSON(spec string, names map[string]slot, w wanted) (*Format, bool, e
 					f.unitUp = n
 				}
 			}
-			for name, other := range names { // only this field means it now
+			for name, other := range names { // only this field has the meaning now
 				if other == s {
 					delete(names, name)
 				}
@@ -111,7 +111,7 @@ const (
 	maxDepth = 16
 )
 
-// splitJSON reads one object. The first of several values for a slot counts.
+// splitJSON parses one object. The first of several values for a slot counts.
 func (p *parser) splitJSON(line []byte) bool {
 	s := scanner{b: line}
 	s.blank()
@@ -126,7 +126,7 @@ func (p *parser) splitJSON(line []byte) bool {
 	return true
 }
 
-// scanner walks JSON; see RFC 8259.
+// scanner scans JSON; see RFC 8259.
 type scanner struct {
 	b []byte
 	i int
@@ -146,7 +146,7 @@ func (s *scanner) take(c byte) bool {
 	return false
 }
 
-// text reads a string and returns what stands between the quotes.
+// text scans a string and returns the text between the quotes.
 func (s *scanner) text() ([]byte, bool) {
 	if !s.take('"') {
 		return nil, false
@@ -165,8 +165,8 @@ func (s *scanner) text() ([]byte, bool) {
 	return nil, false
 }
 
-// object reads an object whose path is p.key; wanted says that fields of it
-// may be meant.
+// object scans an object whose path is p.key; wanted reports whether the format may use
+// fields of it.
 func (p *parser) object(s *scanner, depth int, wanted bool) bool {
 	if depth > maxDepth || !s.take('{') {
 		return false
@@ -236,7 +236,7 @@ func (p *parser) value(s *scanner, depth int, meant slot, inside bool) bool {
 		if s.take(']') {
 			return true
 		}
-		for { // the first of a list is meant: headers are lists
+		for { // the first of a list counts: headers are lists
 			s.blank()
 			if !p.value(s, depth+1, meant, false) {
 				return false

@@ -5,20 +5,20 @@ import "tailscope/internal/route"
 // maxRules bounds the operations of one service that are named by rules.
 const maxRules = 2_000
 
-// Operations that are no route.
+// Operations that are not routes.
 const (
 	invalidRequest = "invalid request" // not HTTP at all
-	notFound       = "{not found}"     // 404 where nothing is known to be
+	notFound       = "{not found}"     // 404 where no route is known
 )
 
-// operation is what requests are counted under: a method and a route.
+// operation is a method and a route, under which requests are counted.
 type operation struct {
 	name   string
 	number uint32
 	count  uint64
 }
 
-// byMethod are the operations of one route.
+// byMethod holds the operations of one route.
 type byMethod [route.NumMethods]*operation
 
 // router names operations. It is not for concurrent use.
@@ -46,8 +46,8 @@ func (r *router) operation(name string) *operation {
 	return o
 }
 
-// of names the operation of a request, learning from it unless it was not
-// found: what scanners ask for is no route.
+// of returns the operation of a request, and learns from the request unless it was not
+// found: what scanners ask for is not a route.
 func (r *router) of(rec *record, rules []route.Rule) *operation {
 	if len(rec.path) == 0 {
 		if r.invalid == nil {
@@ -100,7 +100,7 @@ func (r *router) byRule(rule *route.Rule, m int, path []byte) *operation {
 	if o := r.ruled[string(r.scratch)]; o != nil {
 		return o
 	}
-	if len(r.ruled) >= maxRules { // a group that takes every value
+	if len(r.ruled) >= maxRules { // a group that matches every value
 		return r.specially(m, 2, "_other")
 	}
 	o := r.operation(string(r.scratch))

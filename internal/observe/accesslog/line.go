@@ -5,21 +5,21 @@ import (
 	"unicode/utf8"
 )
 
-// Reason is why a line was not used.
+// Reason is the reason why a line was not used.
 type Reason uint8
 
 const (
 	Mismatch     Reason = iota // not of the format
 	BadTime                    //
 	BadDuration                //
-	NoDuration                 // the duration is - or absent
+	NoDuration                 // the duration is "-" or absent
 	BadStatus                  //
 	NoRequest                  // neither a request line nor a path
 	TooLong                    // longer than MaxLine
-	TooOld                     // older than what is kept
-	TooNew                     // ahead of our clock
-	Earlier                    // before what was asked for
-	LongDuration               // longer than a request can have taken
+	TooOld                     // older than the retention
+	TooNew                     // ahead of the server's clock
+	Earlier                    // before Import.Since
+	LongDuration               // longer than Options.Longest
 	reasons
 )
 
@@ -29,22 +29,22 @@ var reasonNames = [reasons]string{
 
 func (r Reason) String() string { return reasonNames[r] }
 
-// MaxLine is the most bytes of a line.
+// MaxLine bounds the length of a line, in bytes.
 const MaxLine = 64 << 10
 
-// problem is what is wrong with a line, and where.
+// problem is a fault of a line, and its place.
 type problem struct {
 	reason Reason
 	column int    // from 1, in bytes
-	detail string // static, or of the format
+	detail string // static, or a part of the format
 }
 
 // parser reads lines of one format. It is not for concurrent use.
 type parser struct {
 	f       *Format
-	values  [numSlots][]byte // of the line read last; they refer to it or to arena
+	values  [numSlots][]byte // of the last line; they point into it or into arena
 	problem problem
-	arena   []byte // of texts that had to be unescaped
+	arena   []byte // of texts that were unescaped
 	key     []byte // path of a JSON field
 	clock   clock
 }
@@ -54,7 +54,7 @@ func (p *parser) fail(r Reason, at int, detail string) bool {
 	return false
 }
 
-// split takes a line apart into p.values.
+// split splits a line into p.values.
 func (p *parser) split(line []byte) bool {
 	clear(p.values[:])
 	p.arena = p.arena[:0]
@@ -93,7 +93,7 @@ func (p *parser) split(line []byte) bool {
 	return true
 }
 
-// end is where the value of v ends that begins at i; -1 if next never comes.
+// end returns the end of the value of v that begins at i, or -1 if next does not follow.
 func (p *parser) end(line []byte, i int, v *part, next string) int {
 	switch v.as {
 	case fixedTime:
@@ -132,7 +132,7 @@ func (p *parser) end(line []byte, i int, v *part, next string) int {
 	}
 }
 
-// quoteEnd finds next, which begins with a quote, passing over escaped ones.
+// quoteEnd returns the index of next, which begins with a quote, skipping escaped ones.
 func quoteEnd(line []byte, i int, next string) int {
 	for j := i; j < len(line); j++ {
 		switch line[j] {
@@ -147,8 +147,8 @@ func quoteEnd(line []byte, i int, next string) int {
 	return -1
 }
 
-// listEnd is where a list of upstreams' values ends: after an item that
-// neither ", " nor " : " follows.
+// listEnd returns the end of a list of upstreams' values: after an item that neither ",
+// " nor " : " follows.
 func listEnd(line []byte, i int, next string) int {
 	for j := i; j < len(line); j++ {
 		c := line[j]
@@ -167,8 +167,8 @@ func listEnd(line []byte, i int, next string) int {
 	return -1
 }
 
-// unescape undoes what nginx did to a value; one without a backslash is
-// returned as it is.
+// unescape reverses nginx's escaping of a value. It returns one without a backslash
+// unchanged.
 func (p *parser) unescape(v []byte) []byte {
 	if p.f.escape == escapeNone || bytes.IndexByte(v, '\\') < 0 {
 		return v

@@ -6,26 +6,25 @@ import (
 	"slices"
 )
 
-// Logged is a request as its line has it. Its slices are good until the next.
+// Logged is a request as its line describes it. Its slices are valid until the next.
 type Logged struct {
-	Start   int64  // Unix nanoseconds; when it ended, if Untimed
-	Untimed bool   // the line does not say how long it took
-	Method  []byte // empty if the line does not say
-	Target  []byte // path and query as they were asked for; without the query where the log leaves it out
+	Start   int64  // Unix nanoseconds; its end, if Untimed
+	Untimed bool   // the line lacks the duration
+	Method  []byte // empty if the line lacks it
+	Target  []byte // path and query as requested; without the query where the log omits it
 	Host    []byte
 	Tenant  []byte
 	Status  int
-	// Operation is as the lines so far tell; a later line may teach that a part of
-	// the path is a name.
+	// Operation is named by the lines so far; a later line may show that a part of the
+	// path is a name.
 	Operation string
 }
 
-// Each reads a log to its end and calls yield with every request in it, in the
-// order of lines, which is mostly that in which they ended. It counts nothing
-// into a server. The Tally says which lines are none, and its first problems;
-// lines of requests that could not be read at all (a port scan) are among
-// Refused as no_request. The error is r's, yield's, or says what is wrong with
-// the format.
+// Each reads a log to its end and calls yield with every request in it, in the order of
+// lines, which is mostly that of their ends. It counts nothing into a server. The Tally
+// counts the lines that are not requests, with the first problems; lines of requests
+// that could not be parsed at all (a port scan) are among Refused as no_request. The
+// error is r's, yield's, or describes a fault of the format.
 func (s *Source) Each(r io.Reader, yield func(*Logged) error) (Tally, error) {
 	var t Tally
 	b := newBlocks(r, 0, blockBytes)

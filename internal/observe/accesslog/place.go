@@ -12,13 +12,13 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// head is a file's first bytes, by which it is recognised under any name.
+// head holds a file's first bytes, by which it is recognised under any name.
 type head struct {
 	Bytes int    `json:"head"`
 	Hash  uint64 `json:"hash"`
 }
 
-// of hashes the first n bytes of a file, up to fingerprintBytes.
+// headOf hashes the first n bytes of a file, up to fingerprintBytes.
 func headOf(file *os.File, n int64) (head, error) {
 	b := make([]byte, min(n, fingerprintBytes))
 	if _, err := file.ReadAt(b, 0); err != nil && len(b) > 0 {
@@ -27,14 +27,15 @@ func headOf(file *os.File, n int64) (head, error) {
 	return head{len(b), xxh3.Hash(b)}, nil
 }
 
-// begins says whether the file begins so.
+// begins reports whether the file begins with these bytes.
 func (h head) begins(file *os.File) bool {
 	got, err := headOf(file, int64(h.Bytes))
 	return h.Bytes == 0 || err == nil && got == h
 }
 
-// hash tells a file's lines from those of others, in ids made of their place.
-// A file of which nothing was read yet is told by where it lies.
+// hash returns a seed that separates the ids of the file's lines from those of other
+// files. It derives from the file's identity on disk if nothing of the file was read
+// yet.
 func (h head) hash(file *os.File) uint64 {
 	if h.Bytes > 0 {
 		return h.Hash
@@ -45,17 +46,17 @@ func (h head) hash(file *os.File) uint64 {
 	return 0
 }
 
-// place is how far a file was read, as it is saved.
+// place is the saved position in a file.
 type place struct {
 	head
 	Inode    uint64 `json:"inode"`
-	From     int64  `json:"from,omitempty"` // where the reading began
+	From     int64  `json:"from,omitempty"` // offset where the reading began
 	Offset   int64  `json:"offset"`
 	Replaced bool   `json:"gone,omitempty"`
 }
 
-// span is a part of a file, [From, To) in bytes, that was followed: an import
-// of the file passes over it.
+// span is a part of a file, [From, To) in bytes, that was followed: an import of the
+// file skips it.
 type span struct {
 	head
 	From int64 `json:"from"`
@@ -66,20 +67,20 @@ func spanKey(service string, h head) string {
 	return fmt.Sprintf("followed/%s\x00%d\x00%x", service, h.Bytes, h.Hash)
 }
 
-// followed remembers that a file was followed, now that its place is given up.
+// followed records that a file was followed, once its place is dropped.
 func (k place) followed(service string, records map[string]any) {
 	if k.Bytes > 0 && k.Offset > k.From {
 		records[spanKey(service, k.head)] = span{k.head, k.From, k.Offset}
 	}
 }
 
-// matches says whether a file that begins with b is this one.
+// matches reports whether a file that begins with b is this one.
 func (h head) matches(b []byte) bool {
 	return h.Bytes > 0 && h.Bytes <= len(b) && xxh3.Hash(b[:h.Bytes]) == h.Hash
 }
 
-// followedSpan returns what was, or is being, followed of the file that begins
-// with b: an empty span if nothing.
+// followedSpan returns what was, or is being, followed of the file that begins with b,
+// or an empty span.
 func (in *Ingester) followedSpan(ctx context.Context, service string, b []byte) (found span, err error) {
 	err = in.o.State.Load(ctx, "followed/"+service+"\x00", func(_ string, value []byte) error {
 		var s span
@@ -107,7 +108,8 @@ func (in *Ingester) followedSpan(ctx context.Context, service string, b []byte) 
 	return found, err
 }
 
-// around parts a block, which begins at offset, by what is in the span.
+// around splits a block, which begins at offset, into the parts before, within and after
+// the span.
 func (s span) around(block []byte, offset int64) (before, within, after []byte) {
 	end := offset + int64(len(block))
 	from := min(max(s.From, offset), end) - offset
@@ -122,12 +124,12 @@ func inode(info fs.FileInfo) uint64 {
 	return 0
 }
 
-// is says whether this is the file that was read so far.
+// is reports whether this is the file that was read so far.
 func (t *tail) is(k place) bool {
 	if t.info.Size() < k.Offset || t.info.Size() < int64(k.Bytes) {
 		return false
 	}
-	if k.Bytes == 0 { // nothing was read of it, so there is nothing to know it by
+	if k.Bytes == 0 { // nothing was read of it, so it cannot be recognised
 		return inode(t.info) == k.Inode
 	}
 	return k.begins(t.file)
@@ -139,7 +141,7 @@ func placeKey(service, path string, info fs.FileInfo) string {
 	return fmt.Sprintf("%s%x", placesOf(service, path), inode(info))
 }
 
-// places returns what is remembered of the files that were at a path.
+// places returns the saved places of the files that were at a path.
 func (in *Ingester) places(ctx context.Context, service, path string) (map[string]place, error) {
 	out := map[string]place{}
 	err := in.o.State.Load(ctx, placesOf(service, path), func(key string, value []byte) error {
@@ -153,7 +155,7 @@ func (in *Ingester) places(ctx context.Context, service, path string) (map[strin
 	return out, err
 }
 
-// grow knows the file by more of its beginning, as far as that was read.
+// grow extends the bytes by which the file is recognised, up to the offset.
 func (t *tail) grow() error {
 	if t.head.Bytes >= fingerprintBytes || t.offset <= int64(t.head.Bytes) {
 		return nil
@@ -167,8 +169,8 @@ func (t *tail) grow() error {
 
 func (t *tail) place() place { return place{t.head, inode(t.info), t.from, t.offset, t.replaced} }
 
-// save remembers how far a file was read. What was taken is remembered though
-// the server be stopping.
+// save saves the offset in a file. It saves what was ingested even while the server is
+// stopping.
 func (f *Follower) save(ctx context.Context, t *tail) error {
 	if err := t.grow(); err != nil {
 		return err

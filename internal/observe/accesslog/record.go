@@ -6,27 +6,27 @@ import (
 	"tailscope/internal/observe/queuetime"
 )
 
-// record is what a line says. Slices refer to the line or to the parser.
+// record holds the values of a line. Slices point into the line or into the parser.
 type record struct {
 	start, end int64 // Unix nanoseconds
 	status     int
-	untimed    bool  // the line says no duration: end is known, and start is the same
-	bytes      int64 // of the response; -1: not known
+	untimed    bool  // the line lacks the duration: end is known, and start equals it
+	bytes      int64 // of the response; -1 if not known
 	method     []byte
-	path       []byte // without query; empty if the request could not be read
+	path       []byte // without query; empty if the request could not be parsed
 	target     []byte // with the query, if the line has it
 	host       []byte
 	tenant     []byte // of the configured field
 	version    []byte
 	variant    []byte
-	queued     int64 // 0: not known
+	queued     int64 // 0 if not known
 	requestID  []byte
 	parent     []byte // traceparent
 	upName     []byte
 	attempts   []attempt
 }
 
-// longest is the longest duration that the line says, in nanoseconds.
+// longest returns the longest duration in the line, in nanoseconds.
 func (r *record) longest() int64 {
 	d := r.end - r.start
 	for i := range r.attempts {
@@ -35,7 +35,7 @@ func (r *record) longest() int64 {
 	return d
 }
 
-// read takes a line apart into r, whose attempts are reused.
+// read parses a line into r, whose attempts are reused.
 func (p *parser) read(line []byte, r *record) bool {
 	if !p.split(line) {
 		return false
@@ -98,7 +98,7 @@ func (p *parser) read(line []byte, r *record) bool {
 		r.parent = v[slotParent]
 	}
 	r.upName = v[slotUpName]
-	if !r.untimed { // else nothing is made of them
+	if !r.untimed { // otherwise they are not used
 		r.attempts = p.attempts(r.attempts)
 	}
 	return true
@@ -111,7 +111,7 @@ func (p *parser) named(s slot) []byte {
 	return p.values[s]
 }
 
-// at is where the value of a slot begins in the line, 0 if it was unescaped.
+// at returns the offset of a slot's value in the line, or 0 if it was unescaped.
 func (p *parser) at(line []byte, s slot) int {
 	if v := p.values[s]; len(v) > 0 {
 		if i := bytes.Index(line, v); i >= 0 {
@@ -121,8 +121,8 @@ func (p *parser) at(line []byte, s slot) int {
 	return 0
 }
 
-// request finds method and path. A request line that is none (a port scan, TLS
-// on a plain port) leaves both empty, which is no fault of the line.
+// request parses method and path. A malformed request line (a port scan, TLS on a plain
+// port) leaves both empty, and is not a fault of the line.
 func (p *parser) request(r *record) bool {
 	v := &p.values
 	r.method = v[slotMethod]
@@ -147,7 +147,7 @@ func (p *parser) request(r *record) bool {
 	if len(target) == 0 {
 		return v[slotRequest] != nil || v[slotURI] != nil || v[slotPath] != nil
 	}
-	if target[0] != '/' { // the absolute form, which proxies are asked in
+	if target[0] != '/' { // the absolute form, which proxies receive
 		if i := bytes.Index(target, []byte("://")); i > 0 && i < 8 {
 			rest := target[i+3:]
 			slash := bytes.IndexByte(rest, '/')

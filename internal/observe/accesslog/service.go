@@ -14,22 +14,22 @@ import (
 	"tailscope/internal/series"
 )
 
-// Bounds of a service's tables; beyond them they begin anew.
+// Bounds of a service's tables, which are cleared beyond them.
 const (
 	maxTargets = 1 << 17
 	maxValues  = 1 << 16
 )
 
-// service is what is known of one: its routes, and under which series its
-// requests are counted. It is shared by all files of the service.
+// service holds the state of one service: its routes, and the series that its requests
+// are counted under. All files of the service share it.
 type service struct {
-	feeds, used uint64 // files being read, and when it was last asked for; need the Ingester's mu
+	feeds, used uint64 // files being read, and the last look-up; guarded by the Ingester's mu
 
 	mu     sync.Mutex
 	name   string
 	router *router
 
-	values   map[string]uint32 // tenants, versions, variants and addresses; 0 is none
+	values   map[string]uint32 // numbers of tenants, versions, variants and addresses, from 1
 	texts    []string
 	upstream map[string]*operation // by method and group
 	scratch  []byte
@@ -46,19 +46,18 @@ type targetKey struct {
 	client, failed                 bool
 }
 
-// target is where an observation goes. It is valid while the epochs last.
+// target holds the targets of an observation. It is valid while the epochs last.
 type target struct {
 	span agg.Target
 	name traces.Name
 }
 
-// maxServices is how many services are kept in memory. Those of which a file is
-// being read are kept beyond it: as many as are followed, and maxImports.
+// maxServices bounds the services in memory. Those with a file being read stay beyond
+// it: as many as are followed, and maxImports.
 const maxServices = 64
 
-// evictService makes room for a service: that which was not asked for the longest
-// goes, if no file of it is being read. What was learned of it is saved. Needs
-// mu.
+// evictService evicts the service that was not used for longest, if no file of it is
+// being read, and saves what was learned of it. The caller holds mu.
 func (in *Ingester) evictService() {
 	var oldest *service
 	for _, s := range in.services {
@@ -71,15 +70,15 @@ func (in *Ingester) evictService() {
 	}
 }
 
-// release says that a file of the service is no longer read.
+// release records that a file of the service is no longer read.
 func (in *Ingester) release(s *service) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	s.feeds--
 }
 
-// service returns the service of that name, with what was learned of it before.
-// It is kept until it is released.
+// service returns the service of that name, with what was learned of it before. It stays
+// in memory until release.
 func (in *Ingester) service(ctx context.Context, name string) (*service, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -114,7 +113,7 @@ func (s *service) restoreRoutes(value []byte) error {
 
 func routesKey(service string) string { return "routes/" + service + "\x00" }
 
-// learned returns what was learned since it was last asked for, to be saved.
+// learned returns what was learned since the last call, to be saved.
 func (s *service) learned() (value []byte, changed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,14 +127,14 @@ func (s *service) learned() (value []byte, changed bool, err error) {
 	return value, true, nil
 }
 
-// dropTargets forgets targets that are no longer valid. Needs mu.
+// dropTargets drops targets that are no longer valid. The caller holds mu.
 func (s *service) dropTargets(epoch uint32, t Traces) {
 	traceEpoch := uint32(0)
 	if t != nil {
 		traceEpoch = t.Epoch()
 	}
 	if len(s.values) > maxValues {
-		clear(s.values) // numbers are given anew, so nothing may refer to the old ones
+		clear(s.values) // numbers are assigned anew, so nothing may refer to the old ones
 		clear(s.targets)
 		clear(s.counters)
 		s.texts = s.texts[:1]
@@ -147,7 +146,7 @@ func (s *service) dropTargets(epoch uint32, t Traces) {
 	}
 }
 
-// value numbers a text. Needs mu.
+// value returns the number of a text. The caller holds mu.
 func (s *service) value(b []byte) uint32 {
 	if len(b) == 0 {
 		return 0
@@ -162,7 +161,7 @@ func (s *service) value(b []byte) uint32 {
 	return n
 }
 
-// target resolves a key. Needs mu.
+// target resolves a key. The caller holds mu.
 func (in *Ingester) target(s *service, k targetKey) target {
 	if t, ok := s.targets[k]; ok {
 		return t
@@ -188,7 +187,7 @@ func (in *Ingester) target(s *service, k targetKey) target {
 	return t
 }
 
-// call names attempts at a group of upstreams. Needs mu.
+// call returns the operation of attempts at a group of upstreams. The caller holds mu.
 func (s *service) call(method, name, addr []byte) *operation {
 	s.scratch = append(append(s.scratch[:0], route.Methods[route.Method(method)]...), ' ')
 	s.scratch = appendGroup(s.scratch, name, addr)

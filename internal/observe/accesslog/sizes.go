@@ -19,34 +19,33 @@ import (
 	"tailscope/internal/store"
 )
 
-// Families of lines that do not say how long the request took. A line has no
-// span then, nor a part in any breakdown.
+// Families of lines without a duration. Such a line has no span, and no part in any
+// breakdown.
 const (
 	// Requests counts requests by service, operation, tenant and status.
 	Requests = "access_log_requests_total"
-	// ResponseBytes is the distribution of their sizes, likewise.
+	// ResponseBytes is the distribution of their response sizes, by the same labels.
 	ResponseBytes = "access_log_response_bytes"
 )
 
-// LabelLane tells series of Requests apart that differ in nothing else. A
-// running total cannot go back in time: lines older than those counted, and
-// files read at the same time, are counted in a lane of their own. The first
-// has no label.
+// LabelLane numbers the sequence that a series of Requests counts. A running total
+// cannot go back in time: lines older than those counted, and files read at the same
+// time, are counted in a sequence of their own. The first has no label.
 const LabelLane = "lane"
 
-// maxSequences bounds the lanes of a service. Beyond it lanes are shared, and what
-// is older than the lane's last counts at the time of that.
+// maxSequences bounds the sequences of a service. Beyond it sequences are shared, and
+// what is older than the sequence's last request counts at the time of that.
 const maxSequences = 64
 
 // sequence is a sequence of requests in the order of time.
 type sequence struct {
 	last   int64  // Unix nanoseconds of the newest request counted
-	holder string // the file that is read into it; empty: none
+	holder string // the file that is read into it, or ""
 }
 
 func sequencesKey(service string) string { return "lanes/" + service + "\x00" }
 
-// restoreSequences reads how far each lane had come.
+// restoreSequences reads the saved position of each sequence.
 func (s *service) restoreSequences(value []byte) error {
 	var last []int64
 	if err := json.Unmarshal(value, &last); err != nil {
@@ -58,8 +57,7 @@ func (s *service) restoreSequences(value []byte) error {
 	return nil
 }
 
-// counted returns how far each lane has come, to be saved; nil if there is
-// none.
+// counted returns the position of each sequence, to be saved, or nil if there are none.
 func (s *service) counted() ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,8 +71,8 @@ func (s *service) counted() ([]byte, error) {
 	return json.Marshal(last)
 }
 
-// enter returns the lane of a file whose next request ended at first: its own,
-// or the free one that came closest to it, or a new one. Needs mu.
+// enter returns the sequence of a file whose next request ended at first: its own, or
+// the free one that came closest to it, or a new one. The caller holds mu.
 func (s *service) enter(holder string, first int64) int {
 	best := -1
 	for i, l := range s.sequences {
@@ -96,7 +94,7 @@ func (s *service) enter(holder string, first int64) int {
 	return best
 }
 
-// leave frees the lane of a file that was read.
+// leave frees the sequence of a file that was read.
 func (s *service) leave(holder string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +105,7 @@ func (s *service) leave(holder string) {
 	}
 }
 
-// maxSize is the largest response told from larger ones, in bytes.
+// maxSize bounds the sizes of responses that are distinguished, in bytes.
 const maxSize = math.MaxInt64 / 1_000_000_000
 
 type sizeKey struct {
@@ -117,22 +115,22 @@ type sizeKey struct {
 	failed   bool
 }
 
-// counter is where the requests of one key are counted. Targets are valid
-// while the epoch lasts.
+// counter holds the targets and positions of one key's requests. Targets are valid while
+// the epoch lasts.
 type counter struct {
 	requests, bytes agg.Target
 	stream          agg.StreamID
-	last            int64 // slot of the last sample, in seconds; 0: not known
-	pending         int64 // the same with what the block under way has
+	last            int64 // slot of the last sample, in seconds; 0 if not known
+	pending         int64 // the same, with the current block
 }
 
-// sizes resolves a key. Needs mu.
+// sizes resolves a key. The caller holds mu.
 func (in *Ingester) sizes(s *service, k sizeKey) *counter {
 	if c := s.counters[k]; c != nil {
 		return c
 	}
 	in.declared.Do(in.declare)
-	// Names are folded as those of spans are, so that as many are kept.
+	// Names are folded as those of spans are, under the same bounds.
 	id := agg.SpanIdentity{
 		Service: s.name, Operation: k.op.name, Component: series.ComponentApp, Kind: "server", Status: "ok", Tenant: s.texts[k.tenant],
 	}
@@ -159,7 +157,7 @@ func (in *Ingester) sizes(s *service, k sizeKey) *counter {
 	return c
 }
 
-// tick is how many requests of one series ended in one slot of a block.
+// tick counts the requests of one series that ended in one slot, in a block.
 type tick struct {
 	c    *counter
 	slot int64 // in seconds
@@ -167,14 +165,14 @@ type tick struct {
 	n    float64
 }
 
-// tickKey finds the tick of a request.
+// tickKey is the key of a tick.
 type tickKey struct {
 	c    *counter
 	slot int64
 }
 
-// measure counts a request that has no duration, and its size. The counts go
-// into the batch with the rest of the block, see tell.
+// measure counts a request without a duration, and its size. addCounts adds the counts
+// to the batch with the rest of the block.
 func (f *feed) measure(b Batch, op *operation, tenant uint32) {
 	r := &f.rec
 	k := sizeKey{op: op, tenant: tenant, failed: r.status >= 500}
@@ -198,12 +196,12 @@ func (f *feed) measure(b Batch, op *operation, tenant uint32) {
 	t.n++
 }
 
-// steps are the lengths of slots before which a total is said, in seconds.
+// steps holds the lengths of slots, in seconds, before which a total is repeated.
 var steps = [...]int64{86400, int64(series.Hour), int64(series.TenMin), int64(series.Minute), int64(series.Base)}
 
-// addCounts adds the counts of a block to the batch, the oldest first. Where
-// nothing was counted in the slot before, of any resolution, the total is said
-// there once more: an increase needs a sample to begin from.
+// addCounts adds the counts of a block to the batch, the oldest first. Where nothing was
+// counted in the slot before, of any resolution, it repeats the total there: an increase
+// needs a sample to begin from.
 func (f *feed) addCounts(b Batch, oldest int64) {
 	for i := range f.ticks {
 		f.ticks[i].c.pending = f.ticks[i].c.last
@@ -223,7 +221,7 @@ func (f *feed) addCounts(b Batch, oldest int64) {
 	}
 }
 
-// commitCounts notes what is counted, now that the block was taken.
+// commitCounts updates the counters, once the block was ingested.
 func (f *feed) commitCounts() {
 	for i := range f.ticks {
 		t := &f.ticks[i]
@@ -238,15 +236,15 @@ func (f *feed) resetTicks() {
 	clear(f.tickAt)
 }
 
-// declare makes the families known; their samples come as lines do.
+// declare declares the families; their samples come as lines do.
 func (in *Ingester) declare() {
 	in.o.Sink.DeclareFamily(store.FamilyInfo{Name: Requests, Kind: series.Counter})
 	in.o.Sink.DeclareFamily(store.FamilyInfo{Name: ResponseBytes, Kind: series.Distribution})
 }
 
-// Notice says what a log lacks that is taken nevertheless; nil if nothing.
+// Notice returns what a log lacks that is ingested nevertheless, or nil.
 //
-// It is told by the format; a JSON log's by its first lines.
+// The format determines it; for a JSON log its first lines do.
 func (s *Source) Notice(first []byte) error {
 	if s.format == nil || !s.format.untimed {
 		return nil
@@ -267,7 +265,7 @@ func (s *Source) Notice(first []byte) error {
 	return nil
 }
 
-// loadService reads what is remembered of a service.
+// loadService reads the saved state of a service.
 func (in *Ingester) loadService(ctx context.Context, s *service) error {
 	one := func(key string, restore func([]byte) error) error {
 		return in.o.State.Load(ctx, key, func(_ string, value []byte) error { return restore(value) })

@@ -10,11 +10,11 @@ import (
 	"tailscope/internal/store"
 )
 
-// observe puts a line's request, and its attempts at upstreams, into the batch
-// and makes a trace of them.
+// observe adds a line's request, and its attempts at upstreams, to the batch and makes a
+// trace of them.
 //
-// A log says how long the attempts took, not when: they are laid one after
-// another from the start of the request. What is left, before or after, is the
+// A log has the durations of the attempts, not their starts: they are placed one after
+// another from the start of the request. The rest of the time, before or after, is the
 // server's own: reading the request, waiting for a slow client, its own files.
 func (f *feed) observe(b Batch, op *operation, tenant uint32, offset int64) {
 	r := &f.rec
@@ -52,8 +52,8 @@ func (f *feed) observe(b Batch, op *operation, tenant uint32, offset int64) {
 			ck.failed = a.retried || last && k.failed
 		}
 		ct := f.in.target(svc, ck)
-		// Each time is rounded to a millisecond by itself, so that the attempts
-		// may come to more than the request.
+		// Each time is rounded to a millisecond by itself, so that the attempts may sum
+		// to more than the request.
 		end := min(at+a.total, r.end)
 		b.Observe(ct.span, end, a.total, 1)
 		if whole {
@@ -69,7 +69,7 @@ func (f *feed) observe(b Batch, op *operation, tenant uint32, offset int64) {
 	}
 }
 
-// itemAt is an item of a list; a list of one holds for all.
+// itemAt returns item n of a list; the item of a list of one stands for all.
 func itemAt(list []byte, n int) []byte {
 	if absent(list) {
 		return nil
@@ -81,14 +81,14 @@ func itemAt(list []byte, n int) []byte {
 	return first
 }
 
-// keep copies what is shown of a span: values may lie in the parser's arena.
+// keep copies the detail of a span: values may lie in the parser's arena.
 func (f *feed) keep(v []byte) []byte {
 	begin := len(f.details)
 	f.details = append(f.details, v[:min(len(v), traces.MaxDetail)]...)
 	return f.details[begin:len(f.details):len(f.details)]
 }
 
-// describe says what the log knows of an attempt.
+// describe returns the details of an attempt.
 func (f *feed) describe(a *attempt) []byte {
 	begin := len(f.details)
 	d := append(f.details, a.addr[:min(len(a.addr), 128)]...)
@@ -127,9 +127,9 @@ func appendInt(d []byte, n int64) []byte {
 	return append(d, byte('0'+n%10))
 }
 
-// traceID is the caller's, if the line has it, so that the request is found by
-// it in another system too; or else one that is this line's alone, and the
-// same when it is read again.
+// traceID returns the caller's trace id, if the line has it, so that the request is
+// found by it in another system too. Otherwise it derives an id from the place of the
+// line, which is the same when the line is read again.
 func (f *feed) traceID(offset int64) (id store.TraceID) {
 	// https://www.w3.org/TR/trace-context/#traceparent-header-field-values
 	if p := f.rec.parent; len(p) >= 55 && p[2] == '-' && p[35] == '-' && unhex(&id, p[3:35]) {
@@ -157,7 +157,7 @@ func (f *feed) traceID(offset int64) (id store.TraceID) {
 	return xxh3.Hash128Seed(b[:], f.seed).Bytes()
 }
 
-// unhex reads 32 hex digits that are not all zero.
+// unhex parses 32 hex digits that are not all zero.
 func unhex(id *store.TraceID, b []byte) bool {
 	var any byte
 	for i := range id {

@@ -7,21 +7,20 @@ import (
 	"tailscope/internal/store"
 )
 
-// State remembers, across restarts, how far files were read and what was
-// learned of routes.
+// State saves, across restarts, the positions in files and what was learned of routes.
 type State interface {
 	// Load calls yield with every record whose key has the prefix. The slice
 	// is valid only during the call.
 	Load(ctx context.Context, prefix string, yield func(key string, value []byte) error) error
-	// Save keeps all records or none; an empty value deletes.
+	// Save saves all records or none; an empty value deletes.
 	Save(ctx context.Context, records map[string][]byte) error
 }
 
-// kind of our records in a store.
+// kind of these records in a store.
 const kind = "accesslog"
 
-// In returns a State kept in the records of a server alone (store.OwnRecords): files
-// of the same name on another machine are others.
+// In returns a State in the records of one server (store.OwnRecords): files of the same
+// name on another machine are others.
 func In(st store.Records) State { return stored{st} }
 
 type stored struct{ st store.Records }

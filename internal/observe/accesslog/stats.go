@@ -5,11 +5,11 @@ type Stats struct {
 	Lines, Accepted, Bytes uint64
 	Attempts               uint64 // at upstreams
 	Overloads              uint64 // blocks that had to wait
-	QueueImplausible       uint64 // times of a queue more than queuetime.Most off, and left out
+	QueueImplausible       uint64 // times of a queue that were more than queuetime.Most off, and left out
 	Refused                []ReasonCount
 }
 
-// ReasonCount is how many lines were not used, and why.
+// ReasonCount counts the lines that were not used for one reason.
 type ReasonCount struct {
 	Reason string
 	Count  uint64

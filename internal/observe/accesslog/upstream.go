@@ -6,15 +6,15 @@ import "tailscope/internal/route"
 type attempt struct {
 	addr                   []byte
 	total, connect, header int64
-	status                 int  // 0: not known
+	status                 int  // 0 if not known
 	retried                bool // another server of the group was tried after it
 }
 
-// attempts walks nginx's lists in step. Servers tried one after another are
-// parted by ", ", and groups that an internal redirect led to by " : ", as
-// https://nginx.org/en/docs/http/ngx_http_upstream_module.html#var_upstream_addr
-// says. All of them are in sequence. They are appended to dst; the text is not
-// copied. An attempt without a time took none that counts, and is left out.
+// attempts parses nginx's lists in step. Servers tried one after another are separated
+// by ", ", and groups that an internal redirect led to by " : "
+// (https://nginx.org/en/docs/http/ngx_http_upstream_module.html#var_upstream_addr). All
+// of them are in sequence. It appends them to dst and does not copy the text. It leaves
+// out an attempt without a time, which took none that counts.
 func (p *parser) attempts(dst []attempt) []attempt {
 	times := p.values[slotUpTime]
 	if absent(times) {
@@ -50,7 +50,7 @@ func (p *parser) attempts(dst []attempt) []attempt {
 	return dst
 }
 
-// item cuts the first item off a list.
+// item returns the first item of a list, and the rest.
 func item(l []byte) (first, rest []byte) {
 	for i, c := range l {
 		if c == ',' {
@@ -73,9 +73,9 @@ func trim(b []byte) []byte {
 	return b
 }
 
-// upstreamGroup is what attempts at the same kind of upstream have in common:
-// the name it is configured by if that is logged, or else the port of an
-// address, for the addresses of a group differ in nothing else that is known.
+// appendGroup appends the common name of attempts at the same kind of upstream: the
+// configured name if it is logged, or else the port of an address, since the addresses
+// of a group have nothing else in common.
 func appendGroup(dst, name, addr []byte) []byte {
 	if !absent(name) {
 		return append(dst, name...)

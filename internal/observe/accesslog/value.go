@@ -7,14 +7,14 @@ import (
 	"unsafe"
 )
 
-// absent says that a value is not there: nginx writes - (and nothing, with
+// absent reports whether a value is absent: nginx writes "-" (and nothing, with
 // escape=json) for it.
 func absent(v []byte) bool { return len(v) == 0 || len(v) == 1 && v[0] == '-' }
 
-// view is b as a string, for a call that does not keep it.
+// view returns b as a string, for a call that does not keep it.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// decimal reads a number that is not negative, times unit, rounded down.
+// decimal parses a number that is not negative, times unit, rounded down.
 func decimal(v []byte, unit int64) (int64, bool) {
 	whole, fraction, scale := int64(0), int64(0), int64(1)
 	i := 0
@@ -67,16 +67,15 @@ func number(v []byte) (int, bool) {
 	return n, true
 }
 
-// clock reads times; lines of the same second are read once.
+// clock parses times; it parses lines of the same second once.
 type clock struct {
 	last  [40]byte
 	n     int
 	nanos int64
 }
 
-// parse returns Unix nanoseconds of what $time_local, $time_iso8601, RFC 3339
-// or a number of seconds, milliseconds, microseconds or nanoseconds since 1970
-// says.
+// parse parses the forms of $time_local, $time_iso8601, RFC 3339 or a number of seconds,
+// milliseconds, microseconds or nanoseconds since 1970. It returns Unix nanoseconds.
 func (c *clock) parse(v []byte) (int64, bool) {
 	if c.n > 0 && c.n == len(v) && bytes.Equal(c.last[:c.n], v) {
 		return c.nanos, true
@@ -99,7 +98,7 @@ func (c *clock) parse(v []byte) (int64, bool) {
 	return t, ok
 }
 
-// parseEpoch tells the unit by size: seconds until the year 5138, and so on.
+// parseEpoch derives the unit from the size: seconds until the year 5138, and so on.
 func parseEpoch(v []byte) (int64, bool) {
 	digits := bytes.IndexByte(v, '.')
 	if digits < 0 {
@@ -117,7 +116,7 @@ func parseEpoch(v []byte) (int64, bool) {
 	return decimal(v, unit)
 }
 
-// two reads two digits at v[i].
+// two parses two digits at v[i].
 func two(v []byte, i int) (int, bool) {
 	a, b := v[i]-'0', v[i+1]-'0'
 	return int(a)*10 + int(b), a <= 9 && b <= 9
@@ -125,7 +124,7 @@ func two(v []byte, i int) (int, bool) {
 
 const monthNames = "JanFebMarAprMayJunJulAugSepOctNovDec"
 
-// parseLocal reads 10/Oct/2000:13:55:36 -0700.
+// parseLocal parses 10/Oct/2000:13:55:36 -0700.
 func parseLocal(v []byte) (int64, bool) {
 	if v[6] != '/' || v[11] != ':' || v[14] != ':' || v[17] != ':' || v[20] != ' ' {
 		return 0, false
@@ -147,7 +146,7 @@ func parseLocal(v []byte) (int64, bool) {
 	return (t - zone) * 1e9, month > 0 && ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7 && ok8
 }
 
-// parseISO reads 2000-10-10T13:55:36[.fraction](Z|±07:00|±0700).
+// parseISO parses 2000-10-10T13:55:36[.fraction](Z|±07:00|±0700).
 func parseISO(v []byte) (int64, bool) {
 	if v[7] != '-' || v[10] != 'T' && v[10] != ' ' || v[13] != ':' || v[16] != ':' {
 		return 0, false
@@ -195,8 +194,8 @@ func parseZone(v []byte) (seconds int64, ok bool) {
 
 var monthDays = [...]int{31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
 
-// civil returns Unix seconds of a moment in UTC.
-// Days are counted as http://howardhinnant.github.io/date_algorithms.html does.
+// civil returns Unix seconds of a moment in UTC, by the algorithm of
+// http://howardhinnant.github.io/date_algorithms.html.
 func civil(y, m, d, hour, minute, second int) (int64, bool) {
 	if m < 1 || m > 12 || d < 1 || hour > 23 || minute > 59 || second > 60 || y < 1970 {
 		return 0, false
