@@ -6,19 +6,19 @@ import (
 	"tailscope/hist"
 )
 
-// band is the values of the rectangle as whole buckets of one layout.
+// band holds the values of the rectangle as whole buckets of one layout.
 type band struct {
 	low, high float64 // exclusive, inclusive; infinite: no bound
 	schema    int8    // hist.Explicit: by bounds
-	// Exponential buckets: positive ones in (above, upTo], negative ones in
-	// [nearest, farthest], and whether the zero bucket is within.
+	// Exponential buckets: positive ones in (above, upTo], negative ones in [nearest,
+	// farthest], and whether the zero bucket is within.
 	above, upTo       int32
 	nearest, farthest int32
 	zero              bool
 }
 
-// rounding is how far from a bucket's bound, relatively, a value still means
-// that bound: addresses keep five digits, a bucket is 2 % wide.
+// rounding is the relative distance from a bucket's bound within which a value stands
+// for that bound: URLs keep five digits, a bucket is 2 % wide.
 const rounding = 1e-3
 
 // bandOf widens (low, high] to whole buckets of histograms like h, which is in
@@ -29,7 +29,7 @@ func bandOf(h *hist.Histogram, low, high float64) band {
 	}
 	b := band{low: low, high: high, schema: h.Schema, above: math.MinInt32, upTo: math.MaxInt32, nearest: math.MinInt32, farthest: math.MaxInt32}
 	if len(h.Negative.Counts) == 0 && low <= 0 {
-		low, b.low = math.Inf(-1), math.Inf(-1) // nothing is below 0
+		low, b.low = math.Inf(-1), math.Inf(-1) // there are no values below 0
 	}
 	switch {
 	case low > 0:
@@ -62,7 +62,7 @@ func bandOf(h *hist.Histogram, low, high float64) band {
 	return b
 }
 
-// near is the bucket that holds v > 0, or, exact, the one that ends near v.
+// near returns the bucket that holds v > 0, or, with exact, the one that ends near v.
 func near(v float64, schema int8) (k int32, exact bool) {
 	k = hist.BucketIndex(v, schema)
 	switch {
@@ -89,7 +89,7 @@ func explicitBand(bounds []float64, low, high float64) band {
 	return b
 }
 
-// count is the observations of h within the band.
+// count returns the observations of h within the band.
 func (b *band) count(h *hist.Histogram) uint64 {
 	if b.schema == hist.Explicit || h.Schema != b.schema {
 		return b.between(h)
@@ -114,8 +114,7 @@ func within(b hist.Buckets, above, upTo int32) (n uint64) {
 	return n
 }
 
-// between counts by the buckets' bounds, and those of another layout by their
-// middles.
+// between counts by the buckets' bounds, and buckets of another layout by their middles.
 func (b *band) between(h *hist.Histogram) (n uint64) {
 	for x := range h.All() {
 		if x.Lower >= b.low && x.Upper <= b.high {

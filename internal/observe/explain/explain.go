@@ -1,13 +1,12 @@
-// Package explain says what is special about a rectangle of the heatmap: which
-// labels, and which pairs of them, the observations inside it have more often
-// than all others of the range.
+// Package explain finds what is special about a rectangle of the heatmap: which labels,
+// and which pairs of them, the observations inside it have more often than all others of
+// the range.
 //
-// Nothing but counts per slot and series is needed: how many observations lie
-// within the rectangle's values, and how many there are. A label's share inside
-// less its share outside is the effect. Its interval is made on slots, never on
-// requests (package stat): inside and outside share the slots of the
-// rectangle's time, where what moves both cancels, and the rest of the range
-// has slots of its own.
+// It needs only counts per slot and series: how many observations lie within the
+// rectangle's values, and how many there are. The effect of a label is its share inside
+// minus its share outside. Its interval is computed from slots, never from requests
+// (package stat): inside and outside share the slots of the rectangle's time, where
+// common movements cancel, and the rest of the range has slots of its own.
 package explain
 
 import (
@@ -23,47 +22,47 @@ import (
 	"tailscope/internal/store"
 )
 
-// Request asks what is over-represented in a rectangle: [From, To) by (Low,
-// High]. It is widened to whole slots and whole buckets.
+// Request asks what is over-represented in a rectangle: [From, To) by (Low, High]. It is
+// widened to whole slots and whole buckets.
 type Request struct {
 	query.Selection
 	From, To  time.Time // the zero time: the range's own end
 	Low, High float64   // in the family's unit; −Inf and +Inf: no bound
-	// Labels are the only ones to look at; empty: all there are.
+	// Labels restricts the labels to examine; empty for all.
 	Labels []string
-	// Alone leaves pairs of labels out.
+	// Alone leaves out pairs of labels.
 	Alone bool
-	Limit int // items; 0 is 20
+	Limit int // bound on items; default 20
 
-	most int // series read one by one; 0 is mostSeries
+	most int // bound on series read one by one; default mostSeries
 }
 
 const (
 	defaultLimit = 20
 	maxLimit     = 200
-	// level is the confidence of intervals, discovery the false discovery rate
-	// of labels and of pairs.
+	// level is the confidence of intervals, discovery the false discovery rate of labels
+	// and of pairs.
 	level     = 0.95
 	discovery = 0.05
-	// fewest is the least observations inside that a label needs to be listed,
-	// and the least of the range to be looked at.
+	// fewest is the least number of observations inside that a label needs to be listed,
+	// and of the range to be examined.
 	fewest = 10
 )
 
-// question is an explanation being made.
+// question is an explanation in progress.
 type question struct {
 	Request
 	st   store.Store
 	span bool
 	out  *api.ExplainResponse
 	band band
-	// first and last are where observations begin and end within the range.
+	// first and last bound the observations within the range.
 	first, last int64
 	what        string // what is counted: requests, samples
 }
 
-// check settles what was left open. The family and the labels of match are
-// looked at by asking about an instant.
+// check validates the request and fills in defaults. It reads the family and the labels
+// of match by asking about an instant.
 func (r *Request) check(ctx context.Context, st store.Store) error {
 	sel := r.Selection
 	if sel.End.After(sel.Start) {
@@ -138,7 +137,7 @@ func (r *Request) checkLabels(ctx context.Context, st store.Store) error {
 
 func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Explain lists what is over-represented, the most telling first.
+// Explain lists what is over-represented, the largest effects first.
 func Explain(ctx context.Context, st store.Store, r Request) (*api.ExplainResponse, error) {
 	if err := r.check(ctx, st); err != nil {
 		return nil, err

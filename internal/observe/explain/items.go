@@ -13,9 +13,8 @@ import (
 )
 
 const (
-	// worthLabel and worthPair are the least score that is looked at closer;
-	// mostTried bounds how many labels, and how many pairs, are. Others count as
-	// looked at, without anything found.
+	// worthLabel and worthPair are the least scores that are examined; mostTried bounds
+	// how many labels, and how many pairs, are. Others count as tried without a finding.
 	worthLabel = 1.5
 	worthPair  = 2
 	mostTried  = 200
@@ -84,8 +83,8 @@ func (q *question) judge(main, tenants *table, total counts) {
 	q.out.PairsTried = len(pairs)
 	for i := range pairs {
 		c := &pairs[i]
-		// A pair has to be telling within each of its labels too, or it says no
-		// more than they do.
+		// A pair has to be over-represented within each of its labels too, or it adds
+		// nothing to them.
 		c.score = score(wi, wo, c.in, c.all-c.in)
 		for _, of := range []int32{c.a, c.b} {
 			if w := byValue[of]; w == nil || !(score(w.in, w.all-w.in, c.in, c.all-c.in) >= worthLabel) {
@@ -130,8 +129,8 @@ func (q *question) judge(main, tenants *table, total counts) {
 	}
 }
 
-// candidates are all labels' values and pairs with enough observations to be
-// looked at. Those with tenants come from the table that has them.
+// candidates returns all labels' values and pairs with enough observations. Those with
+// tenants come from the table that has them.
 func (q *question) candidates(v *values, main, tenants *table) (singles, pairs []candidate) {
 	type sums struct{ in, all float64 }
 	tables := []*table{main}
@@ -197,7 +196,7 @@ func (q *question) candidates(v *values, main, tenants *table) (singles, pairs [
 	return singles, pairs
 }
 
-// names are the labels whose values differ, sorted; only those asked for, if any are.
+// names returns the labels whose values differ, sorted; with only, those among it.
 func (t *table) names(only []string) []string {
 	first := map[string]string{}
 	rows := map[string]int{}
@@ -221,7 +220,7 @@ func (t *table) names(only []string) []string {
 	return out
 }
 
-// best are those with a score worth a closer look and enough observations inside.
+// best returns the candidates with a sufficient score and enough observations inside.
 func best(all []candidate, worth float64) []*candidate {
 	var out []*candidate
 	for i := range all {
@@ -245,8 +244,8 @@ func fill(of []*candidate) {
 	}
 }
 
-// discoveries are those over-represented, of so many looked at, at the false
-// discovery rate.
+// discoveries returns the over-represented ones at the false discovery rate, among
+// looked candidates.
 func discoveries(tried []*candidate, looked int) (out []*candidate) {
 	p := make([]float64, looked)
 	for i := range p {
@@ -277,7 +276,8 @@ func (q *question) item(v *values, c *candidate, found []*candidate, total count
 		out.Lift = api.Float(c.effect.in / c.effect.out)
 	}
 	if c.b < 0 {
-		// Which pair accounts for it: without that, it is no longer over-represented.
+		// Find the pair that accounts for it: without that pair, it is not
+		// over-represented any more.
 		for _, p := range found {
 			if p.b < 0 || p.a != c.a && p.b != c.a {
 				continue

@@ -8,30 +8,30 @@ import (
 	"tailscope/stat"
 )
 
-// fewestSlots is how many slots the variance of shares can be measured on, as
-// package stat has it.
+// fewestSlots is the least number of slots for measuring the variance of shares, as in
+// package stat.
 const fewestSlots = 20
 
-// effect is how much greater a share is inside than outside.
+// effect is the difference of a share inside from that outside.
 type effect struct {
 	in, out   float64 // shares
 	size      float64 // in − out
 	low, high float64
-	p         float64 // of an effect as far from 0 when there is none; 1 if nothing can be said
-	ok        bool    // an interval could be made
+	p         float64 // of an effect as far from 0 without a difference; 1 if it is unknown
+	ok        bool    // there is an interval
 }
 
-// compare sets the share that part has of whole inside against that outside.
-// The first window slots are of the rectangle's time, where inside and outside
-// were measured together.
+// compare compares the share that part has of whole inside with that outside. The first
+// window slots are of the rectangle's time, where inside and outside were measured
+// together.
 //
-// A slot's influence on the difference is what it adds to either share beyond
-// its part. The variance of their sum is measured for the rectangle's time and
-// for the rest apart, for the rectangle's influence is far greater; both
-// combine by Welch. A short time shows little of how shares wander, so its
-// variance is not taken to be less than if a slot's observations were as alike
-// as they are in the rest: by the design effect of clusters, 1+(m−1)ρ (Kish
-// 1965, Survey Sampling, 5.4). With few slots that is all there is to go by.
+// A slot's influence on the difference is what it adds to either share beyond its part.
+// The variance of their sum is measured separately for the rectangle's time and for the
+// rest, since the rectangle's influence is far greater; Welch's formula combines both. A
+// short time shows little of how shares wander, so its variance is at least what it
+// would be if a slot's observations were as alike as they are in the rest: by the design
+// effect of clusters, 1+(m−1)ρ (Kish 1965, Survey Sampling, 5.4). With few slots that is
+// the only evidence.
 func compare(whole, part *counts) effect {
 	wi, wo := whole.inside(), whole.outside()
 	pi, po := part.inside(), part.outside()
@@ -68,8 +68,8 @@ func compare(whole, part *counts) effect {
 	return e
 }
 
-// alone is the variance of the sum of influences that are all of one sequence,
-// with its degrees of freedom.
+// alone returns the variance of the sum of influences that are all of one sequence, with
+// its degrees of freedom.
 func alone(x []float64) (variance, df float64) {
 	c, err := stat.Ratios(mean(make([]float64, len(x)), 0), mean(x, 0), nil, stat.Difference, stat.Options{Level: level, Paired: true})
 	if err == nil && c.Short == "" {
@@ -78,14 +78,14 @@ func alone(x []float64) (variance, df float64) {
 	return lowest(x), cosines
 }
 
-// cosines is how many are left where slots depend on each other so much that
-// package stat will not say more of them: what began and ended within the range
-// looks like that.
+// cosines is the number of frequencies used where slots depend on each other so much
+// that package stat gives no more: shares that began and ended within the range look
+// like that.
 const cosines = 8
 
-// lowest is the long-run variance of the sum of x at its lowest frequencies, in
-// equal weights, with as many degrees of freedom as cosines (Lazarus, Lewis,
-// Stock & Watson 2018, JBES 36).
+// lowest returns the long-run variance of the sum of x at its lowest frequencies,
+// equally weighted, with as many degrees of freedom as cosines (Lazarus, Lewis, Stock &
+// Watson 2018, JBES 36).
 func lowest(x []float64) float64 {
 	n, power := float64(len(x)), 0.0
 	for j := range cosines {
@@ -98,7 +98,7 @@ func lowest(x []float64) float64 {
 	return power / cosines
 }
 
-// centred takes the mean away: the parts of the range may differ in level.
+// centred subtracts the mean: the parts of the range may differ in level.
 func centred(x []float64) []float64 {
 	out := make([]float64, len(x))
 	m := sum(x) / float64(max(1, len(x)))
@@ -108,7 +108,7 @@ func centred(x []float64) []float64 {
 	return out
 }
 
-// mean is influences as the mean of so many slots, about at.
+// mean returns influences as the mean of so many slots, about at.
 func mean(x []float64, at float64) []stat.Tally {
 	t := stat.Tally{Num: make([]float64, len(x)), Den: make([]float64, len(x))}
 	for i, v := range x {
@@ -117,10 +117,10 @@ func mean(x []float64, at float64) []stat.Tally {
 	return []stat.Tally{t}
 }
 
-// take makes Student's interval.
+// take computes Student's interval.
 func (e *effect) take(variance, df float64) {
 	e.ok = true
-	if !(variance > 0) { // every slot alike
+	if !(variance > 0) { // all slots are alike
 		if e.low, e.high, e.p = e.size, e.size, 0; e.size == 0 {
 			e.p = 1
 		}
@@ -132,8 +132,8 @@ func (e *effect) take(variance, df float64) {
 	e.low, e.high, e.p = max(-1, e.size-reach), min(1, e.size+reach), 2*t.CDF(-math.Abs(e.size)/se)
 }
 
-// clustered is the variance of what the rectangle's time adds, from what the
-// rest says: variance is that of its influences.
+// clustered returns the variance of what the rectangle's time adds, estimated from the
+// rest; variance is that of the rest's influences.
 func (e *effect) clustered(whole, part *counts, variance float64) float64 {
 	window := len(whole.in)
 	rest := sum(whole.all[window:])
@@ -157,8 +157,8 @@ func (e *effect) clustered(whole, part *counts, variance float64) float64 {
 
 func sq(v float64) float64 { return v * v }
 
-// score is how far the shares are apart in standard errors if observations were
-// independent: a first look, by sums alone.
+// score returns the distance of the shares in standard errors, as if observations were
+// independent: a first filter, by sums alone.
 func score(wholeIn, wholeOut, partIn, partOut float64) float64 {
 	pooled := (partIn + partOut) / (wholeIn + wholeOut)
 	v := pooled * (1 - pooled) * (1/wholeIn + 1/wholeOut)

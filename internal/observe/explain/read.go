@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	// slotsWanted is how many slots at least the rectangle's time and the rest
-	// of the range are cut into, where shorter slots are kept. Many more would
-	// say little more, and cost reading.
+	// slotsWanted is the least number of slots that the rectangle's time, and the rest
+	// of the range, are cut into where shorter slots are kept. Many more would add
+	// little evidence, and cost reading.
 	slotsWanted = 30
-	// mostSeries is how many series are read one by one, and pointsAtOnce how
-	// many of their distributions are held at a time.
+	// mostSeries bounds the series that are read one by one, and pointsAtOnce the
+	// distributions that are held at a time.
 	mostSeries   = 20_000
 	pointsAtOnce = 40_000
 )
 
-// lengths that slots may have, in seconds, whole multiples of those kept; the
-// longest are of a week, of half a year, and between, so that no range has many.
+// lengths holds the possible lengths of slots, in seconds, multiples of those kept; the
+// longest are a week, half a year, and between, so that no range has many slots.
 var lengths = []int64{10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400,
 	2 * 86400, 7 * 86400, 21 * 86400, 63 * 86400, 189 * 86400}
 
-// slotLength is the longest that cuts a span into the slots wanted.
+// slotLength returns the longest length that cuts a span into the slots wanted.
 func slotLength(seconds int64) int64 {
 	best := lengths[0]
 	for _, l := range lengths {
@@ -41,8 +41,8 @@ func slotLength(seconds int64) int64 {
 	return best
 }
 
-// rectangle settles what is asked: whole slots and whole buckets. It returns
-// nil if nothing was observed in the rectangle's time.
+// rectangle widens the request to whole slots and whole buckets. It returns nil if
+// nothing was observed in the rectangle's time.
 func (q *question) rectangle(ctx context.Context) (*hist.Histogram, error) {
 	from, to := query.Base(q.From, q.To)
 	start, end := query.Base(q.Start, q.End)
@@ -86,8 +86,8 @@ func (q *question) rectangle(ctx context.Context) (*hist.Histogram, error) {
 	return h, nil
 }
 
-// trim finds where observations begin and end within the range: slots are cut
-// of that alone, or few would hold anything. res is what ask answered.
+// trim finds the first and last observations within the range: only the time between is
+// cut into slots, or few would hold anything. res is the answer to ask.
 func (q *question) trim(ctx context.Context, ask store.Query, res *store.Result) error {
 	q.first, q.last = q.out.Start, q.out.End
 	for {
@@ -116,8 +116,8 @@ func (q *question) trim(ctx context.Context, ask store.Query, res *store.Result)
 	}
 }
 
-// table is counts by slot of series: the slots of the rectangle's time first,
-// then those of the rest of the range.
+// table holds counts by slot of series: the slots of the rectangle's time first, then
+// those of the rest of the range.
 type table struct {
 	window, rest int
 	labels       []labels.Labels
@@ -126,8 +126,8 @@ type table struct {
 	values       [][]int32 // by row: numbers of its labels' values
 }
 
-// counts are observations by slot: in of the rectangle, for the slots of its
-// time; all for every slot.
+// counts holds observations by slot: in those of the rectangle, for the slots of its
+// time; all those of every slot.
 type counts struct{ in, all []float64 }
 
 func sum(x []float64) (s float64) {
@@ -172,7 +172,7 @@ func (t *table) total() counts {
 	return out
 }
 
-// drop removes the slots in which total has nothing.
+// drop removes the slots that are empty in total.
 func (t *table) drop(total counts) {
 	window := 0
 	var keep []int
@@ -199,7 +199,7 @@ func (t *table) drop(total counts) {
 	t.window, t.rest = window, len(keep)-window
 }
 
-// piece is a stretch of slots of one length; step 0 is one slot.
+// piece is a sequence of slots of one length; step 0 is one slot.
 type piece struct {
 	start, end, step int64
 	first            int // number of its first slot
@@ -212,8 +212,8 @@ func (p *piece) slots() int {
 	return int((p.end - p.start + p.step - 1) / p.step)
 }
 
-// cut makes slots of [from, to) that begin at round times, as longer kept slots
-// do; the first and the last may be shorter.
+// cut cuts [from, to) into slots that begin at round times, as longer kept slots do; the
+// first and the last may be shorter.
 func cut(from, to int64, first int) (out []piece, n int) {
 	if to <= from {
 		return nil, 0
@@ -233,8 +233,8 @@ func cut(from, to int64, first int) (out []piece, n int) {
 	return out, n
 }
 
-// read reads all series: main has every label but tenant, or tenant too where
-// there is nothing else; tenants has tenant, and may lack some of them.
+// read reads all series: main has every label but tenant, or with tenant if that is the
+// only one; tenants has tenant, and may lack some of them.
 func (q *question) read(ctx context.Context) (main, tenants *table, err error) {
 	ask := store.Query{Family: q.Family, Matchers: q.Matchers, Each: true, Schema: hist.DefaultSchema, MaxSeries: q.most}
 	if q.band.schema != hist.Explicit {
@@ -300,8 +300,8 @@ func (q *question) heaviest(ctx context.Context, ask store.Query, most int) (*ta
 	return q.load(ctx, ask)
 }
 
-// load reads the counts of every series: buckets within the rectangle's time,
-// and no more than how many there were elsewhere.
+// load reads the counts of every series: buckets within the rectangle's time, and only
+// counts elsewhere.
 func (q *question) load(ctx context.Context, ask store.Query) (*table, error) {
 	from, to := max(q.out.From, q.first), min(q.out.To, q.last)
 	inside, window := cut(from, to, 0)
@@ -323,7 +323,7 @@ func (q *question) load(ctx context.Context, ask store.Query) (*table, error) {
 	return t, nil
 }
 
-// loadPiece reads so many slots at a time as may be held.
+// loadPiece reads a piece in parts that fit the memory.
 func (q *question) loadPiece(ctx context.Context, t *table, ask store.Query, p piece) error {
 	var buf []byte
 	for at := 0; at < p.slots(); {

@@ -15,7 +15,7 @@ func (q *question) note(format string, args ...any) {
 	q.out.Notes = append(q.out.Notes, fmt.Sprintf(format, args...))
 }
 
-// sentence says an item: tenant acme: 62 % of the requests inside, 4.1 %
+// sentence returns the text of an item: tenant acme: 62 % of the requests inside, 4.1 %
 // outside (+58 points, 51–64).
 func (q *question) sentence(v *values, c *candidate, i *api.ExplainItem) string {
 	s := fmt.Sprintf("%s: %s of the %s inside, %s outside (+%s points, %s–%s)", v.title(c), percent(float64(i.InsideShare)), q.what,
@@ -46,11 +46,11 @@ func title(name, value string) string {
 	return name + " " + value
 }
 
-// percent and points keep two digits at least: 62 %, 4.1 %, 0.04 %.
+// percent and points keep at least two digits: 62 %, 4.1 %, 0.04 %.
 func percent(share float64) string { return figure.Points(share) + " %" }
 
-// perhaps notes labels whose interval leaves out 0, but of which one or another
-// would among so many.
+// perhaps notes labels whose interval excludes 0, but of which one or another would by
+// chance among so many.
 func (q *question) perhaps(v *values, tried []*candidate) {
 	const most = 3
 	var names []string
@@ -64,7 +64,7 @@ func (q *question) perhaps(v *values, tried []*candidate) {
 	}
 }
 
-// absent notes what is common outside and nowhere inside, and what cannot be told.
+// absent notes what is common outside and missing inside, and what is not known.
 func (q *question) absent(v *values, singles []candidate, inside, outside float64) {
 	const (
 		enough = 100 // observations inside
@@ -74,7 +74,7 @@ func (q *question) absent(v *values, singles []candidate, inside, outside float6
 	)
 	var none []*candidate
 	folded := 0.0
-	full := map[string]bool{} // labels of which one value is nearly all that is inside
+	full := map[string]bool{} // labels with one value for nearly all that is inside
 	for i := range singles {
 		if c := &singles[i]; c.in >= nearly*inside {
 			full[v.list[c.a].Name] = true
