@@ -10,26 +10,26 @@ import (
 	"tailscope/internal/listen"
 )
 
-// errSlow says that a body was cut off because it came too slowly.
+// errSlow reports that a body was cut off because it came too slowly.
 var errSlow = errors.New("the body came too slowly: nothing of the request was accepted; send smaller batches")
 
-// patience bounds what is read of a request that is too large, in sizes of the
-// largest request: many clients read no answer before they have sent everything.
+// patience bounds the bytes that are read of a request that is too large, in sizes of
+// the largest request: many clients read no answer before they have sent everything.
 const patience = 4
 
-// arrival is the body of a request over HTTP, and what is held for it. What a
-// buffer holds is reserved before it is made, and buffers grow as bytes come:
-// a length that is claimed takes no memory.
+// arrival is the body of a request over HTTP, and the memory reserved for it. A buffer's
+// bytes are reserved before it is allocated, and buffers grow as bytes come: a claimed
+// length takes no memory.
 type arrival struct {
 	limit    *limiter
-	reserved int // bytes of limit
+	reserved int // bytes reserved of limit
 	first    *[]byte
 	packed   *[]byte
 	unpacked *[]byte
 }
 
-// firstBytes is what a body is given before any of it is there. What has filled
-// a buffer is given at most growth times as much.
+// firstBytes is the first buffer of a body. A full buffer grows by at most a factor of
+// growth.
 const (
 	firstBytes = 16 << 10
 	growth     = 16
@@ -37,7 +37,7 @@ const (
 
 var firstBuffers = sync.Pool{New: func() any { b := make([]byte, 0, firstBytes); return &b }}
 
-// reserve raises what is reserved to n bytes.
+// reserve raises the reservation to n bytes.
 func (a *arrival) reserve(n int) bool {
 	if n > a.reserved {
 		if !a.limit.hold(n - a.reserved) {
@@ -48,7 +48,7 @@ func (a *arrival) reserve(n int) bool {
 	return true
 }
 
-// free gives everything back.
+// free releases the reservation and the buffers.
 func (a *arrival) free() {
 	if a.first != nil {
 		firstBuffers.Put(a.first)
@@ -63,8 +63,8 @@ func (a *arrival) free() {
 	*a = arrival{}
 }
 
-// read reads a body of at most limit bytes. Meanwhile it is one of those that
-// arrive, which are bounded, and may be cut off by them.
+// read reads a body of at most limit bytes. Meanwhile it is one of the arriving bodies,
+// which are bounded, and may be cut off for others.
 func (a *arrival) read(w http.ResponseWriter, r *http.Request, of *listen.Bodies, limit int) ([]byte, error) {
 	if r.ContentLength == 0 {
 		return nil, nil
@@ -75,8 +75,8 @@ func (a *arrival) read(w http.ResponseWriter, r *http.Request, of *listen.Bodies
 	}
 	b, err := a.fill(r, body, limit)
 	if errors.Is(err, errTooLarge) {
-		// Many clients send everything before they read the answer. To be cut
-		// off instead would have them send the same again.
+		// Many clients send everything before they read the answer. A client that is cut
+		// off would send the same again.
 		drain(r.Body, body, patience*limit, b[:cap(b)])
 	}
 	switch why := body.End(); {
@@ -128,7 +128,7 @@ func (a *arrival) fill(r *http.Request, body *listen.Body, limit int) ([]byte, e
 	}
 }
 
-// drain reads at most n bytes more, which are not kept.
+// drain reads and drops at most n more bytes.
 func drain(r io.Reader, body *listen.Body, n int, scratch []byte) {
 	for n > 0 {
 		m, err := r.Read(scratch)
@@ -140,7 +140,7 @@ func drain(r io.Reader, body *listen.Body, n int, scratch []byte) {
 	}
 }
 
-// unpack returns what b unpacks to.
+// unpack returns b decompressed.
 func (a *arrival) unpack(d *decompressor, b []byte, limit int) ([]byte, error) {
 	packed := a.reserved
 	guess := min(8*len(b), limit+1)

@@ -14,18 +14,18 @@ import (
 	"tailscope/internal/observe/traces"
 )
 
-// Assembler takes accepted spans for the breakdown; see traces.Assembler.
+// Assembler receives accepted spans for the breakdown; see traces.Assembler.
 type Assembler interface {
-	// Epoch changes when names and texts are to be resolved anew.
+	// Epoch returns a number that changes when names and texts must be resolved anew.
 	Epoch() uint32
-	// Name keeps none of the identity's strings.
+	// Name returns the number of an identity. It does not retain the identity's strings.
 	Name(*traces.Identity) traces.Name
 	TextBytes(statement []byte) traces.Text
-	// Add keeps nothing of the slice.
+	// Add adds spans. It does not retain the slice.
 	Add([]traces.Span)
 }
 
-// assemble adds the span whose attributes are in d.attrs to those of the request.
+// assemble appends the span whose attributes are in d.attrs to those of the request.
 func (d *decoder) assemble(s *spanFields, weight uint32, message []byte) {
 	if len(d.spans) < cap(d.spans) {
 		d.spans = d.spans[:len(d.spans)+1]
@@ -56,9 +56,9 @@ func (d *decoder) assemble(s *spanFields, weight uint32, message []byte) {
 	x.Detail = d.detail(s, message)
 }
 
-// name gives the span just resolved, whose identity is in d.id as it is counted,
-// its name in the breakdown. Only requests have tenants there: else there would
-// be as many names as combinations of operation and tenant.
+// name returns the name in the breakdown of the span just resolved, whose identity as it
+// is counted is in d.id. Only requests have tenants there: otherwise there would be as
+// many names as combinations of operation and tenant.
 func (d *decoder) name(s *spanFields) traces.Name {
 	d.identity = traces.Identity{
 		Service: d.id.Service, Operation: d.id.Operation, Component: d.id.Component, Kind: d.id.Kind,
@@ -74,8 +74,8 @@ func (d *decoder) name(s *spanFields) traces.Name {
 	return d.r.assembler.Name(&d.identity)
 }
 
-// appendAddress appends where a call went: the server's address and port, or
-// else the name of the peer.
+// appendAddress appends the callee of a call: the server's address and port, or else the
+// name of the peer.
 func (d *decoder) appendAddress(dst []byte) []byte {
 	switch {
 	case d.present.Has(semconv.ServerAddress):
@@ -90,7 +90,7 @@ func (d *decoder) appendAddress(dst []byte) []byte {
 	return dst
 }
 
-// queueHeader reads a captured header: a string, a number, or a list of them.
+// queueHeader parses a captured header: a string, a number, or a list of them.
 func (d *decoder) queueHeader(b []byte, depth int) error {
 	var f field
 	for i := 0; i < len(b); {
@@ -122,7 +122,7 @@ func (d *decoder) queueHeader(b []byte, depth int) error {
 	return nil
 }
 
-// each calls do with the fields of a number that hold bytes.
+// each calls do with the bytes of every field with that number.
 func each(b []byte, number int32, do func([]byte) error) error {
 	var f field
 	for i := 0; i < len(b); {
@@ -139,9 +139,9 @@ func each(b []byte, number int32, do func([]byte) error) error {
 	return nil
 }
 
-// detail is what a reader would like to see of this one span: the path of its
-// URL, a status that is not a success, and why it failed. It is a view into the
-// payload or into d.details.
+// detail returns what is worth showing of this one span: the path of its URL, a status
+// that is not a success, and why it failed. It is a view into the payload or into
+// d.details.
 func (d *decoder) detail(s *spanFields, message []byte) []byte {
 	path := ""
 	switch {
@@ -179,9 +179,8 @@ func (d *decoder) separate(at int, c byte) {
 	}
 }
 
-// appendReason appends the status' message, or else the type and message of
-// the first exception. What is malformed here says nothing, which the span
-// survives.
+// appendReason appends the status' message, or else the type and message of the first
+// exception. It ignores what is malformed there.
 func (d *decoder) appendReason(at int, span []byte) {
 	var reason, kind, text []byte
 	_ = each(span, 15, func(status []byte) error {
@@ -220,7 +219,8 @@ func (d *decoder) appendReason(at int, span []byte) {
 	}
 }
 
-// releaseSpans drops what refers to the payload, and memory that only a giant needs.
+// releaseSpans drops references to the payload, and memory that only a giant request
+// needs.
 func (d *decoder) releaseSpans() {
 	clear(d.spans)
 	d.spans, d.details, d.implausible = d.spans[:0], d.details[:0], 0
@@ -232,10 +232,10 @@ func (d *decoder) releaseSpans() {
 	}
 }
 
-// texts remembers the numbers of statements by their hashes, as they came and
-// without literals: most programs send the same ones over and over. A place
-// holds 32 bits of the hash and the number, and is overwritten by the next that
-// belongs there, so that statements with ever new literals do no harm.
+// texts caches the numbers of statements by their hashes, as received and without
+// literals: most programs send the same ones over and over. An entry holds 32 bits of
+// the hash and the number, and is overwritten by the next that belongs there, so that
+// statements with ever new literals do no harm.
 type texts struct{ now atomic.Pointer[textTable] }
 
 type textTable struct {
@@ -263,8 +263,8 @@ func (t *textTable) put(h uint64, n traces.Text) {
 	t.place[h%uint64(len(t.place))].Store(h>>32<<32 | uint64(n))
 }
 
-// text numbers a statement without its literals. Of a cache's commands, which
-// are mostly keys, and of what does not begin like SQL nothing is kept.
+// text returns the number of a statement without its literals. It returns 0 for a
+// cache's commands, which are mostly keys, and for what does not begin like SQL.
 func (d *decoder) text(statement, system string) traces.Text {
 	table := d.r.texts.at(d.r.assembler.Epoch())
 	raw := xxh3.HashStringSeed(statement, d.r.seed)

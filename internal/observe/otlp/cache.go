@@ -8,19 +8,18 @@ import (
 	"tailscope/internal/observe/traces"
 )
 
-// cache remembers which target a span or a stream was resolved to, and its
-// name in the breakdown, by the 64-bit hash of what decides it. Reading takes no lock: tables only ever
-// gain entries, an entry's hash being written last, and are replaced
-// whole. When the young table is full it becomes the old one, whose entries
-// move over as they are used; the rest is forgotten. It holds no pointers for
-// the garbage collector to follow.
+// cache holds the target that a span or a stream was resolved to, and its name in the
+// breakdown, by the 64-bit hash of what decides it. Reading takes no lock: tables only
+// ever gain entries, an entry's hash being written last, and are replaced whole. When
+// the young table is full it becomes the old one, whose entries move over as they are
+// used; the rest is dropped. It holds no pointers for the garbage collector to scan.
 type cache struct {
-	limit int // entries of one table
+	limit int // bound on the entries of one table
 	mu    sync.Mutex
 	now   atomic.Pointer[tables]
 }
 
-// tables are those of one epoch of the aggregator and the assembler.
+// tables holds the tables of one epoch of the aggregator and the assembler.
 type tables struct {
 	epoch      uint32
 	young, old *table
@@ -32,15 +31,15 @@ type table struct {
 	slot []slot
 }
 
-// slot is empty while hash is 0. That any two of half a million keys meet in 64
-// bits has a probability of 1e-8, and the seed of each process keeps anybody
-// from looking for such keys.
+// slot is empty while hash is 0. The probability that any two of half a million keys
+// have the same 64 bits is 1e-8, and the seed of each process prevents a search for such
+// keys.
 type slot struct {
 	hash, target atomic.Uint64
 	name         atomic.Uint32
 }
 
-// resolved is what a slot holds.
+// resolved is the content of a slot.
 type resolved struct {
 	target agg.Target
 	name   traces.Name
@@ -58,7 +57,7 @@ func newCache(limit int) *cache {
 	return c
 }
 
-// newTable makes a table of n slots, a power of two.
+// newTable returns a table of n slots, a power of two.
 func newTable(n int) *table { return &table{mask: uint64(n) - 1, slot: make([]slot, n)} }
 
 func (t *table) find(h uint64) (resolved, bool) {
@@ -73,7 +72,7 @@ func (t *table) find(h uint64) (resolved, bool) {
 	}
 }
 
-// put adds an entry unless it is there; the table must have room.
+// put adds an entry if it is missing. The table must have a free slot.
 func (t *table) put(h uint64, to resolved) {
 	for i := h & t.mask; ; i = (i + 1) & t.mask {
 		s := &t.slot[i]
@@ -106,7 +105,7 @@ func (c *cache) at(epoch uint32) *tables {
 	return t
 }
 
-// get looks h up. t is what at returned at the beginning of the request.
+// get looks up h. t is what at returned at the beginning of the request.
 func (c *cache) get(t *tables, h uint64) (resolved, bool) {
 	h = max(h, 1) // 0 is an empty slot
 	to, ok := t.young.find(h)
@@ -130,8 +129,8 @@ func (c *cache) get(t *tables, h uint64) (resolved, bool) {
 	return to, ok
 }
 
-// find appends what the pending spans were resolved to; of those not found the
-// target is 0. sum means nothing: it keeps the compiler from dropping loads.
+// find appends what the pending spans were resolved to; those not found have target 0.
+// sum has no meaning: it keeps the compiler from dropping loads.
 func (c *cache) find(out []resolved, t *tables, list []pending) (_ []resolved, sum uint64) {
 	if now := c.now.Load(); now.epoch == t.epoch {
 		t = now
@@ -152,7 +151,7 @@ func (c *cache) find(out []resolved, t *tables, list []pending) (_ []resolved, s
 	return out, sum
 }
 
-// put remembers what was resolved in the epoch or later.
+// put adds what was resolved in the epoch or later.
 func (c *cache) put(epoch uint32, h uint64, to resolved) {
 	h = max(h, 1)
 	c.mu.Lock()
@@ -179,7 +178,7 @@ func (c *cache) put(epoch uint32, h uint64, to resolved) {
 	t.young.put(h, to)
 }
 
-// bytes is the memory that the tables take.
+// bytes returns the memory of the tables.
 func (c *cache) bytes() int64 {
 	t := c.now.Load()
 	n := len(t.young.slot)
@@ -189,7 +188,7 @@ func (c *cache) bytes() int64 {
 	return int64(n) * slotBytes
 }
 
-// slotBytes is what a slot takes.
+// slotBytes is the size of a slot.
 const slotBytes = 24
 
 // entriesOf returns the entries that each of the two tables may have within
@@ -202,7 +201,7 @@ func entriesOf(bytes int64) int {
 	return n
 }
 
-// entries is how many are remembered now.
+// entries returns the present number of entries.
 func (c *cache) entries() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

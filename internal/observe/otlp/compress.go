@@ -11,12 +11,12 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/grpc/encoding"
-	_ "google.golang.org/grpc/encoding/gzip" // registered before ours, which replaces it
+	_ "google.golang.org/grpc/encoding/gzip" // registered before this package's, which replaces it
 
 	"tailscope/internal/agg"
 )
 
-// decompressor unpacks one format. Readers are pooled.
+// decompressor decompresses one format. Readers are pooled.
 type decompressor struct {
 	name string
 	new  func(io.Reader) (resetter, error)
@@ -35,7 +35,7 @@ var (
 	}}
 )
 
-// open returns a reader of what r unpacks to; close gives it back.
+// open returns a reader of r decompressed; close returns it to the pool.
 func (d *decompressor) open(r io.Reader) (resetter, error) {
 	if z, ok := d.pool.Get().(resetter); ok {
 		if err := z.Reset(r); err != nil {
@@ -47,7 +47,7 @@ func (d *decompressor) open(r io.Reader) (resetter, error) {
 	return d.new(r)
 }
 
-// empty is what pooled readers point to, so that they keep no payload alive.
+// close points pooled readers to empty, so that they keep no payload alive.
 func (d *decompressor) close(z resetter) {
 	if zr, ok := z.(*zstd.Decoder); ok {
 		_ = zr.Reset(nil)
@@ -55,8 +55,8 @@ func (d *decompressor) close(z resetter) {
 	d.pool.Put(z)
 }
 
-// unpack appends what b unpacks to, at most limit bytes of it: more is
-// errTooLarge. hold is asked before the memory grows, see readAll.
+// unpack appends b decompressed, at most limit bytes: more is errTooLarge. It calls hold
+// before the memory grows; see readAll.
 func (d *decompressor) unpack(dst, b []byte, limit int, hold func(int) bool) ([]byte, error) {
 	z, err := d.open(bytes.NewReader(b))
 	if err != nil {
@@ -66,8 +66,8 @@ func (d *decompressor) unpack(dst, b []byte, limit int, hold func(int) bool) ([]
 	return readAll(dst, z, limit, hold, func(err error) error { return malformed("%s: %v", d.name, err) })
 }
 
-// readAll appends r to dst, at most limit bytes. Before dst grows, hold is
-// asked for its new capacity; if it refuses, the error is agg.ErrOverloaded.
+// readAll appends the bytes of r to dst, at most limit. Before dst grows it calls hold
+// with the new capacity; if hold returns false, the error is agg.ErrOverloaded.
 func readAll(dst []byte, r io.Reader, limit int, hold func(capacity int) bool, wrap func(error) error) ([]byte, error) {
 	for {
 		if len(dst) == cap(dst) {
@@ -92,20 +92,20 @@ func readAll(dst []byte, r io.Reader, limit int, hold func(capacity int) bool, w
 	}
 }
 
-// gRPC finds compressors by name in a table of the whole process, which may
-// only be changed by init functions.
+// gRPC finds compressors by name in a table of the whole process, which only init
+// functions may change.
 func init() {
 	encoding.RegisterCompressor(&compressor{gzipFormat, &sync.Pool{New: func() any { return gzip.NewWriter(nil) }}})
 	encoding.RegisterCompressor(&compressor{zstdFormat, &sync.Pool{New: func() any {
 		w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
 		if err != nil {
-			panic(fmt.Sprintf("zstd: %v", err)) // of its options alone
+			panic(fmt.Sprintf("zstd: %v", err)) // its options are the only cause
 		}
 		return w
 	}}})
 }
 
-// compressor is both directions of a format for gRPC.
+// compressor compresses and decompresses a format for gRPC.
 type compressor struct {
 	*decompressor
 	writers *sync.Pool
@@ -113,10 +113,10 @@ type compressor struct {
 
 func (c *compressor) Name() string { return c.name }
 
-// damaged ends a message that does not unpack, crowded one that was given up
-// because all that are being unpacked take too much memory. gRPC would answer
-// INTERNAL before we are asked; so it is given what there is and these bytes,
-// which nobody can know, and the handler answers.
+// damaged ends a message that does not decompress, and crowded one that was abandoned
+// because all messages being decompressed take too much memory. gRPC would answer
+// INTERNAL by itself; so it gets the decompressed part and these bytes, which no sender
+// can know, and the handler answers.
 var damaged, crowded = newMark(), newMark()
 
 func newMark() (mark [16]byte) {
@@ -125,8 +125,8 @@ func newMark() (mark [16]byte) {
 	return mark
 }
 
-// unpacking bounds what gRPC's messages unpack to until their servers, which
-// gRPC asks afterwards, can count them: a small message may become a large one.
+// unpacking bounds the memory of gRPC's decompressed messages until their servers, which
+// gRPC calls afterwards, can count them: a small message may become a large one.
 var unpacking = limiter{maxBytes: 128 << 20}
 
 func (c *compressor) Decompress(r io.Reader) (io.Reader, error) {
@@ -140,8 +140,8 @@ func (c *compressor) Decompress(r io.Reader) (io.Reader, error) {
 type pooledReader struct {
 	resetter
 	d    *decompressor
-	mark *bytes.Reader // what is left of damaged or crowded
-	held int           // of unpacking
+	mark *bytes.Reader // unread part of damaged or crowded
+	held int           // bytes of unpacking
 }
 
 func (r *pooledReader) Read(b []byte) (int, error) {

@@ -11,8 +11,8 @@ import (
 	"tailscope/internal/store"
 )
 
-// shape is what kind of data a metric holds, by the number of its field in the
-// Metric message.
+// shape is the kind of data of a metric, by the number of its field in the Metric
+// message.
 type shape uint8
 
 const (
@@ -23,9 +23,9 @@ const (
 	summary     shape = 11
 )
 
-// family is an incoming metric by another name: units become base units
-// (seconds, bytes) and the name follows OpenTelemetry's translation to
-// Prometheus, so `http.server.duration` in ms is http_server_duration_seconds.
+// family is an incoming metric under its translated name: units become base units
+// (seconds, bytes) and the name follows OpenTelemetry's translation to Prometheus, so
+// `http.server.duration` in ms is http_server_duration_seconds.
 type family struct {
 	name string
 	kind series.Kind
@@ -34,14 +34,14 @@ type family struct {
 	sum, count *family // of a summary
 
 	mu       sync.Mutex
-	stream   [2]uint64 // the one whose points are watched to learn the interval
+	stream   [2]uint64 // the stream whose points are observed to learn the interval
 	last     int64     // its latest time, Unix nanoseconds
 	gap      int64     // between its last two points
 	interval int64     // declared, in seconds
 	declared bool
 }
 
-// unit turns values into the base unit: v * times / by.
+// unit converts values into the base unit: v * times / by.
 type unit struct{ times, by float64 }
 
 func (u unit) convert(v float64) float64 {
@@ -51,11 +51,10 @@ func (u unit) convert(v float64) float64 {
 	return v * u.times
 }
 
-// shift is the number of buckets by which a base-2 exponential histogram of
-// this schema moves when its unit becomes the base unit, and what that adds to
-// the buckets' width as a factor: multiplying by a power of two is exact,
-// by another factor leaves the true bounds between two of the grid, at most
-// half a bucket away.
+// shift returns by how many buckets a base-2 exponential histogram of this schema moves
+// when its unit becomes the base unit, and the factor by which that widens the buckets.
+// Multiplying by a power of two is exact; any other factor leaves the true bounds
+// between two of the grid, at most half a bucket away.
 func (u unit) shift(schema int8) (buckets int, widening float64) {
 	exact := math.Ldexp(math.Log2(u.times)-math.Log2(u.by), int(schema))
 	n := math.RoundToEven(exact)
@@ -110,7 +109,7 @@ func newFamily(s shape, monotonic bool, name, unitText string) (*family, error) 
 	var err error
 	f.name, err = namer.Build(m)
 	if f.name == series.SpanDuration || f.name == series.SpanSelf {
-		// What spans measure has views of its own, which this would not be in.
+		// Families of spans have views, which this metric would lack.
 		f.name = "exported_" + f.name
 	}
 	if s == summary {
@@ -120,11 +119,10 @@ func newFamily(s shape, monotonic bool, name, unitText string) (*family, error) 
 	return f, err
 }
 
-// saw notes that a stream of the family had a point. It declares the family
-// when it is new, and its export interval: the shorter of two gaps in a row, so
-// that one outage does not count. What is delta and says when it began needs no
-// gap: a stream that had nothing to tell for a minute is exported every ten
-// seconds all the same.
+// saw records a point of a stream of the family. It declares the family when it is new,
+// and its export interval: the shorter of two gaps in a row, so that one outage does not
+// count. A delta point with a start needs no gap: a stream that was silent for a minute
+// is exported every ten seconds all the same.
 func (f *family) saw(stream [2]uint64, p *point, temporality uint64, sink Sink) {
 	nanos := int64(p.time)
 	f.mu.Lock()
@@ -159,7 +157,7 @@ func (f *family) saw(stream [2]uint64, p *point, temporality uint64, sink Sink) 
 	}
 }
 
-// families remembers translations by shape, name and unit.
+// families caches translations by shape, name and unit.
 type families struct {
 	mu    sync.RWMutex
 	known map[string]*family

@@ -12,10 +12,9 @@ import (
 	"tailscope/internal/listen"
 )
 
-// framesListener watches what gRPC's clients send, so that requests that are
-// half sent are bounded. gRPC itself bounds them by stream and by connection
-// only: 256 streams of each connection may each hold a message but its last
-// byte, for as long as they like.
+// framesListener watches the frames of gRPC's clients, to bound requests that are partly
+// sent. gRPC itself bounds them by stream and by connection only: 256 streams of each
+// connection may each hold a message but its last byte, for as long as they like.
 type framesListener struct {
 	net.Listener
 	bodies *listen.Bodies
@@ -37,25 +36,25 @@ func (l *framesListener) Accept() (net.Conn, error) {
 
 const clientPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" // RFC 9113, 3.4
 
-// framesConn counts each request as a body that arrives, from its HEADERS until
-// the frame that ends it. At a bound it does not read on until there is room,
-// so that its client waits. A request that is cut off costs its connection.
+// framesConn counts each request as an arriving body, from its HEADERS until the frame
+// that ends it. At a bound it stops reading until there is memory, so that its client
+// waits. Cutting off a request closes its connection.
 type framesConn struct {
 	net.Conn
 	bodies *listen.Bodies
-	place  *listen.Conn // nil: nobody bounds the connections
-	ready  *readyReader // nil: reads need a buffer beforehand
+	place  *listen.Conn // nil if connections are not bounded
+	ready  *readyReader // nil: a read needs a buffer beforehand
 	in     frames       // the reader's
 	out    frames       // the writer's
 
 	mu      sync.Mutex
-	streams map[uint32]*listen.Body // that are open; nil once the request is whole
+	streams map[uint32]*listen.Body // open streams; nil once the request is whole
 	shut    bool
 	closed  chan struct{}
-	cut     atomic.Bool // it was cut off
+	cut     atomic.Bool // a request was cut off
 }
 
-// Read reads what the client sends, and returns it when there is room for it.
+// Read reads what the client sends. It blocks until there is memory for that.
 func (c *framesConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if !c.countFrames(b[:n]) {
@@ -64,9 +63,8 @@ func (c *framesConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// ReadOnReady is Read into a buffer of the pool, which is taken when there is
-// something to read. gRPC reads by it where it finds it, so that connections
-// that send nothing hold no buffer.
+// ReadOnReady is Read into a buffer of the pool, taken once there is something to read.
+// gRPC calls it if it exists, so that idle connections hold no buffer.
 func (c *framesConn) ReadOnReady(size int, pool mem.BufferPool) (buf *[]byte, n int, err error) {
 	if c.ready != nil {
 		buf, n, err = c.ready.read(size, pool)
@@ -84,8 +82,8 @@ func (c *framesConn) ReadOnReady(size int, pool mem.BufferPool) (buf *[]byte, n 
 	return buf, n, err
 }
 
-// countFrames counts the frames in what was read, and returns false when the
-// connection was closed while there was no room for one.
+// countFrames counts the frames in what was read. It returns false if the connection was
+// closed while it waited for memory.
 func (c *framesConn) countFrames(b []byte) bool {
 	for at := 0; at < len(b); {
 		f, next, ok := c.in.next(b, at)
@@ -97,7 +95,7 @@ func (c *framesConn) countFrames(b []byte) bool {
 	return true
 }
 
-// Write watches which streams end.
+// Write observes which streams end.
 func (c *framesConn) Write(b []byte) (int, error) {
 	for at := 0; at < len(b); {
 		f, next, ok := c.out.next(b, at)
@@ -109,7 +107,7 @@ func (c *framesConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// Close closes the connection; its requests arrive no more.
+// Close closes the connection and ends its arriving requests.
 func (c *framesConn) Close() error {
 	c.mu.Lock()
 	if !c.shut {
@@ -123,9 +121,9 @@ func (c *framesConn) Close() error {
 	return c.Conn.Close()
 }
 
-// received counts a frame of the client's. It waits while there is no room: for
-// cutAfter for that of requests that become whole or are refused, then for that of
-// one that is cut off. It returns false when the connection was closed meanwhile.
+// received counts a frame of the client's. At a bound it waits: for cutAfter until
+// requests become whole or are refused, then until one is cut off. It returns false if
+// the connection was closed meanwhile.
 func (c *framesConn) received(f frame) bool {
 	for waited := time.Duration(0); !c.count(f, waited >= cutAfter); waited += spacePoll {
 		if c.cut.Load() {
@@ -140,19 +138,18 @@ func (c *framesConn) received(f frame) bool {
 	return true
 }
 
-// spacePoll is how often is looked whether there is room.
+// spacePoll is the interval between checks for memory.
 const (
 	spacePoll = 20 * time.Millisecond
 	cutAfter  = time.Second
 )
 
-// count returns false if there is no room. With cut, another request may be cut
-// off for it.
+// count returns false at a bound. With cut, it may cut off another request.
 func (c *framesConn) count(f frame, cut bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.shut {
-		return true // what reads it learns so by itself
+		return true // its reader learns that by an error
 	}
 	body, open := c.streams[f.stream]
 	switch f.kind {
@@ -168,7 +165,7 @@ func (c *framesConn) count(f frame, cut bool) bool {
 		c.streams[f.stream] = body
 		c.place.Begin()
 	case dataFrame:
-		if body != nil && f.flags&endStream == 0 { // else it is whole now
+		if body != nil && f.flags&endStream == 0 { // otherwise it is whole now
 			if !body.Fit(f.length) && !(cut && body.Grow(f.length)) {
 				return false
 			}
@@ -187,21 +184,21 @@ func (c *framesConn) count(f frame, cut bool) bool {
 	return true
 }
 
-// cutOff closes the connection underneath; whoever reads it, or waits for room to
-// read on, closes this one.
+// cutOff closes the underlying connection; its reader, or the goroutine that waits for
+// memory, closes this one.
 func (c *framesConn) cutOff() {
 	c.cut.Store(true)
 	c.Conn.Close()
 }
 
-// end forgets a stream whose response is complete.
+// end removes a stream whose response is complete.
 func (c *framesConn) end(stream uint32) {
 	c.mu.Lock()
 	c.dropStream(stream)
 	c.mu.Unlock()
 }
 
-// releasePayload needs c.mu.
+// dropStream removes a stream. The caller holds c.mu.
 func (c *framesConn) dropStream(stream uint32) {
 	body, open := c.streams[stream]
 	if !open {
@@ -214,7 +211,7 @@ func (c *framesConn) dropStream(stream uint32) {
 	c.place.End()
 }
 
-// frame is the head of an HTTP/2 frame (RFC 9113, 4.1).
+// frame is the header of an HTTP/2 frame (RFC 9113, 4.1).
 type frame struct {
 	length int
 	kind   byte
@@ -231,15 +228,15 @@ const (
 	frameHead = 9
 )
 
-// frames finds the heads of frames in pieces of a connection's bytes.
+// frames finds the headers of frames in pieces of a connection's bytes.
 type frames struct {
 	head [frameHead]byte
-	n    int // bytes of head so far
-	skip int // of the preface, or of a frame's payload, before the next head
+	n    int // bytes of the header so far
+	skip int // bytes left of the preface, or of a frame's payload, before the next header
 }
 
-// next reads on in b from at, and returns where it stopped, and the next frame
-// if its head is complete there. The payload need not be.
+// next continues in b from at. It returns where it stopped, and the next frame if its
+// header is complete there. The payload need not be.
 func (s *frames) next(b []byte, at int) (f frame, end int, ok bool) {
 	if n := min(s.skip, len(b)-at); n > 0 {
 		s.skip -= n

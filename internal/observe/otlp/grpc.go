@@ -22,11 +22,11 @@ import (
 	"tailscope/internal/store"
 )
 
-// message is a request or response as gRPC hands it to the codec: bytes.
+// message is a request or response in the form that gRPC gives the codec: bytes.
 type message struct {
 	data []byte
-	hold mem.Buffer // what data is a view into, or nil
-	pool *[]byte    // what data was copied into, or nil
+	hold mem.Buffer // the buffer that data is a view into, or nil
+	pool *[]byte    // the buffer that data was copied into, or nil
 }
 
 func (m *message) free() {
@@ -40,7 +40,7 @@ func (m *message) free() {
 	*m = message{}
 }
 
-// rawCodec leaves messages as they are.
+// rawCodec passes messages unchanged.
 type rawCodec struct{}
 
 func (rawCodec) Name() string { return "proto" }
@@ -74,7 +74,7 @@ func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// exporter is what the service descriptions below call.
+// exporter is the type that the service descriptions below call.
 type exporter interface {
 	export(ctx context.Context, s signal, dec func(any) error) (any, error)
 }
@@ -98,8 +98,8 @@ func (s *Server) newGRPC() *grpc.Server {
 		grpc.ForceServerCodecV2(rawCodec{}),
 		grpc.InTapHandle(s.admit),
 		grpc.MaxRecvMsgSize(s.o.MaxRequestBytes),
-		// Windows that hold a usual request whole, so that its sender need not
-		// wait; setting them also spares the estimator's pings.
+		// Windows that hold a usual request whole, so that its sender need not wait;
+		// setting them also saves the estimator's pings.
 		grpc.InitialWindowSize(1<<20),
 		grpc.InitialConnWindowSize(4<<20),
 		grpc.MaxConcurrentStreams(256),
@@ -122,9 +122,8 @@ func (s *Server) newGRPC() *grpc.Server {
 	return g
 }
 
-// admit refuses a request before its message comes if there is likely to be no
-// room for that. Later the only thing left would be to cut a connection off, with
-// everything that is under way on it.
+// admit refuses a request before its message arrives if there is probably no memory for
+// it. Later the only remedy would be to close a connection, with all its other requests.
 func (s *Server) admit(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	if !s.arriving[overGRPC].Expects() {
 		return ctx, nil
@@ -140,10 +139,10 @@ func (s *Server) export(ctx context.Context, sig signal, dec func(any) error) (a
 	c.requests.Add(1)
 	var m message
 	defer m.free()
-	// The message arrives here: only then is there work to have a slot for.
+	// The message arrives here: only then does it need a slot of work.
 	if err := dec(&m); err != nil {
-		// gRPC has answered already: RESOURCE_EXHAUSTED without a retry for
-		// what is too large, INTERNAL for an unknown compression.
+		// gRPC has answered already: RESOURCE_EXHAUSTED without a retry for a message
+		// that is too large, INTERNAL for an unknown compression.
 		switch status.Code(err) {
 		case codes.Internal:
 			c.malformed.Add(1)
@@ -176,8 +175,8 @@ func (s *Server) export(ctx context.Context, sig signal, dec func(any) error) (a
 	return &message{data: appendResponse(nil, p)}, nil
 }
 
-// grpcError answers one question: is a retry any use? Only with RetryInfo does
-// OTLP take RESOURCE_EXHAUSTED for one.
+// grpcError returns the status of an error, which says whether a retry helps. OTLP
+// retries RESOURCE_EXHAUSTED only with RetryInfo.
 func (s *Server) grpcError(c *counters, err error) error {
 	return s.status(c, err).Err()
 }
@@ -215,9 +214,9 @@ func (s *Server) retry(code codes.Code, text string) *status.Status {
 	return st
 }
 
-// appendResponse appends an ExportTraceServiceResponse or
-// ExportMetricsServiceResponse: partial_success (1) with the number rejected
-// (1) and a message (2). It is empty if all was accepted.
+// appendResponse appends an ExportTraceServiceResponse or ExportMetricsServiceResponse:
+// partial_success (1) with the number rejected (1) and a message (2). It appends nothing
+// if all was accepted.
 func appendResponse(dst []byte, p Partial) []byte {
 	if p.Rejected == 0 && p.Message == "" {
 		return dst

@@ -27,7 +27,7 @@ const (
 	jsonType     = "application/json"
 )
 
-// Handler serves OTLP over HTTP: POST /v1/traces and /v1/metrics.
+// handler serves OTLP over HTTP: POST /v1/traces and /v1/metrics.
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/v1/traces", func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, traceSignal) })
@@ -46,9 +46,9 @@ func (s *Server) handler() http.Handler {
 			s.counters[overHTTP].broken.Add(1)
 			s.refuse(w, contentType(r), code, status.New(codes.PermissionDenied, message))
 		},
-		// Senders reach the server by whatever name their network gives it.
-		// Browsers name the origin of every post, so that one without is not
-		// theirs; JSON is held to the names nevertheless.
+		// Senders address the server by any name that their network has for it. Browsers
+		// send the origin with every POST, so one without it is not a browser's; JSON is
+		// still restricted to the names.
 		Tool: func(r *http.Request) bool { return r.Method == http.MethodPost && contentType(r) == protobufType },
 	}
 	return g.Handler(mux)
@@ -99,14 +99,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, sig signal) {
 	}
 	w.Header().Set("Content-Type", t)
 	if t == jsonType {
-		_, _ = w.Write(appendJSON(nil, sig, p)) // a client that is gone will not miss it
+		_, _ = w.Write(appendJSON(nil, sig, p)) // an error means that the client is gone
 		return
 	}
 	_, _ = w.Write(appendResponse(nil, p))
 }
 
-// body reads, unpacks and takes a request's body. The request holds no slot of
-// work until its body is there.
+// body reads, decompresses and decodes a request's body. The request takes no slot of
+// work until its body has arrived.
 func (s *Server) body(w http.ResponseWriter, r *http.Request, b *arrival, c *counters, sig signal, t string, unpack *decompressor) (Partial, error) {
 	payload, err := b.read(w, r, &s.arriving[overHTTP], s.o.MaxRequestBytes)
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request, b *arrival, c *cou
 	return s.receive(r.Context(), sig, payload)
 }
 
-// brokenError says that a body could not be read to its end.
+// brokenError reports that a body could not be read to its end.
 type brokenError struct{ err error }
 
 func (e *brokenError) Error() string { return "read the request: " + e.err.Error() }
@@ -160,7 +160,7 @@ func fromJSON(sig signal, b []byte) ([]byte, error) {
 	return out, nil
 }
 
-// fail answers with the error's status code.
+// fail writes the error with its status code.
 func (s *Server) fail(w http.ResponseWriter, c *counters, t string, err error) {
 	var broken *brokenError
 	if errors.Is(err, errSlow) { // not counted here: see protocol

@@ -14,11 +14,11 @@ import (
 	"tailscope/internal/series"
 )
 
-// pointLabels makes the labels of a metric's series: what the resource says
-// under the names that spans have too (service, instance, version, variant,
-// tenant, extra labels), then the point's own attributes by their normalised
-// names. An attribute whose name is taken gets exported_ before it; two that
-// normalise to one name are joined with ;, the first name first.
+// pointLabels returns the labels of a metric's series: those of the resource under the
+// names that spans have too (service, instance, version, variant, tenant, extra labels),
+// then the point's own attributes by their normalised names. An attribute whose name is
+// taken gets the prefix exported_; two that normalise to one name are joined with ;, the
+// first name first.
 func (d *decoder) pointLabels(b []byte, attributes int32, quantile float64) (labels.Labels, error) {
 	type pair struct{ key, value string }
 	var own []pair

@@ -6,16 +6,16 @@ import (
 	"sync/atomic"
 )
 
-// errTooLarge says that a payload, or what it unpacks to, is over the limit.
+// errTooLarge reports that a payload exceeds the limit, compressed or not.
 var errTooLarge = errors.New("too large")
 
-// limiter bounds the requests and the bytes of requests being worked on.
+// limiter bounds the requests in progress and their bytes.
 type limiter struct {
 	maxRequests, maxBytes int64
 	requests, bytes       atomic.Int64
 }
 
-// enter admits one more request, or not.
+// enter admits one more request, or returns false.
 func (l *limiter) enter() bool {
 	if l.requests.Add(1) > l.maxRequests {
 		l.requests.Add(-1)
@@ -26,7 +26,7 @@ func (l *limiter) enter() bool {
 
 func (l *limiter) leave() { l.requests.Add(-1) }
 
-// hold admits n more bytes, or not.
+// hold admits n more bytes, or returns false.
 func (l *limiter) hold(n int) bool {
 	if l.bytes.Add(int64(n)) > l.maxBytes {
 		l.bytes.Add(-int64(n))

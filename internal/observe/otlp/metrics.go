@@ -12,7 +12,7 @@ import (
 	"tailscope/internal/series"
 )
 
-// metrics walks an ExportMetricsServiceRequest and puts its points into the batch.
+// metrics decodes an ExportMetricsServiceRequest and adds its points to the batch.
 func (d *decoder) metrics(b []byte) error {
 	var f field
 	for i := 0; i < len(b); {
@@ -99,16 +99,16 @@ const (
 	cumulative = 2
 )
 
-// metric is what the points of one Metric message have in common.
+// metric holds what the points of one Metric message share.
 type metric struct {
 	*family
 	shape       shape
 	temporality uint64
 	monotonic   bool
-	id          xxh3.Uint128 // with resource and scope
+	id          xxh3.Uint128 // hash with resource and scope
 }
 
-// metric reads one Metric message: first what it is, then its points.
+// metric decodes one Metric message: first its name and kind, then its points.
 func (d *decoder) metric(b []byte) error {
 	var f field
 	var name, unitText, data []byte
@@ -214,7 +214,7 @@ func appendHash(b []byte, h xxh3.Uint128) []byte {
 	return binary.LittleEndian.AppendUint64(b, h.Lo)
 }
 
-// walk checks that b is a message.
+// walk returns an error if b is not a message.
 func walk(b []byte) error {
 	var f field
 	for i := 0; i < len(b); {
@@ -226,7 +226,7 @@ func walk(b []byte) error {
 	return nil
 }
 
-// family translates name and unit, or remembers having done so.
+// family returns the translation of name and unit, from the cache if it has it.
 func (d *decoder) family(s shape, monotonic bool, name, unitText []byte) (*family, error) {
 	key := append(d.key[:0], byte(s), 0)
 	if monotonic {
@@ -246,14 +246,14 @@ func (d *decoder) family(s shape, monotonic bool, name, unitText []byte) (*famil
 	return d.r.families.put(key, f), nil
 }
 
-// point is what points of every shape have in common.
+// point holds what points of every shape have.
 type point struct {
 	start, time uint64
 	flags       uint64
 	attributes  xxh3.Uint128 // whatever their order
 }
 
-// check says why a point cannot be taken, or OK.
+// check returns why a point is refused, or OK.
 func (p *point) check() Reason {
 	switch {
 	case p.flags&1 != 0:
@@ -266,7 +266,7 @@ func (p *point) check() Reason {
 	return OK
 }
 
-// stream is the identity of what a point belongs to.
+// stream returns the identity of the stream of a point.
 func (d *decoder) stream(m *metric, p *point, suffix byte, bits uint64) xxh3.Uint128 {
 	key := appendHash(d.key[:0], m.id)
 	key = appendHash(key, p.attributes)
@@ -278,8 +278,8 @@ func (d *decoder) stream(m *metric, p *point, suffix byte, bits uint64) xxh3.Uin
 	return xxh3.Hash128(key)
 }
 
-// target finds the series of a stream; b is the point, whose attributes have
-// the given field number.
+// target returns the series of a stream; b is the point, whose attributes have the given
+// field number.
 func (d *decoder) target(m *metric, id xxh3.Uint128, name string, kind series.Kind, b []byte, attributes int32, quantile float64) (agg.Target, error) {
 	if to, ok := d.r.cache.get(d.tables, id.Hi^d.r.seed); ok {
 		return to.target, nil
@@ -293,8 +293,8 @@ func (d *decoder) target(m *metric, id xxh3.Uint128, name string, kind series.Ki
 	return t, nil
 }
 
-// numberPoint is a NumberDataPoint: attributes 7, start 2, time 3, as_double
-// 4, as_int 6, flags 8.
+// numberPoint decodes a NumberDataPoint: attributes 7, start 2, time 3, as_double 4,
+// as_int 6, flags 8.
 func (d *decoder) numberPoint(m *metric, b []byte) (Reason, error) {
 	var f field
 	var p point
@@ -348,8 +348,8 @@ func (d *decoder) numberPoint(m *metric, b []byte) (Reason, error) {
 	return OK, nil
 }
 
-// histogramPoint is a HistogramDataPoint: attributes 9, start 2, time 3, count
-// 4, sum 5, bucket_counts 6, explicit_bounds 7, flags 10, min 11, max 12.
+// histogramPoint decodes a HistogramDataPoint: attributes 9, start 2, time 3, count 4,
+// sum 5, bucket_counts 6, explicit_bounds 7, flags 10, min 11, max 12.
 func (d *decoder) histogramPoint(m *metric, b []byte) (Reason, error) {
 	var f field
 	var p point
@@ -420,9 +420,9 @@ func (d *decoder) histogramPoint(m *metric, b []byte) (Reason, error) {
 	return d.distribution(m, &p, b, 9)
 }
 
-// exponentialPoint is an ExponentialHistogramDataPoint: attributes 1, start 2,
-// time 3, count 4, sum 5, scale 6, zero_count 7, positive 8, negative 9, flags
-// 10, min 12, max 13, zero_threshold 14.
+// exponentialPoint decodes an ExponentialHistogramDataPoint: attributes 1, start 2, time
+// 3, count 4, sum 5, scale 6, zero_count 7, positive 8, negative 9, flags 10, min 12,
+// max 13, zero_threshold 14.
 func (d *decoder) exponentialPoint(m *metric, b []byte) (Reason, error) {
 	var f field
 	var p point
@@ -514,9 +514,9 @@ func (d *decoder) exponentialPoint(m *metric, b []byte) (Reason, error) {
 	return d.distribution(m, &p, b, 1)
 }
 
-// place gives dense OTLP buckets from offset on their place in our numbering,
-// 2^finer of them becoming one, and moves them by the unit's shift. It reports
-// whether all indexes are numbers that a float64's buckets can have.
+// place numbers dense OTLP buckets from offset on as hist does, merges each 2^finer of
+// them, and moves them by the unit's shift. It reports whether a float64 has a bucket
+// for each index.
 func place(b *hist.Buckets, offset int64, finer uint, move int) bool {
 	counts := b.Counts
 	for len(counts) > 0 && counts[len(counts)-1] == 0 {
@@ -549,7 +549,7 @@ func place(b *hist.Buckets, offset int64, finer uint, move int) bool {
 		counts = counts[:(offset+int64(n)-1)>>finer-first+1]
 		offset = first
 	}
-	offset += int64(move) + 1 // OTLP's bucket i is (base^i, base^(i+1)], ours is named after its upper bound
+	offset += int64(move) + 1 // OTLP's bucket i is (base^i, base^(i+1)], hist names a bucket by its upper bound
 	if offset < math.MinInt32/2 || offset+int64(len(counts)) > math.MaxInt32/2 {
 		return false
 	}
@@ -557,7 +557,7 @@ func place(b *hist.Buckets, offset int64, finer uint, move int) bool {
 	return true
 }
 
-// exponentialBuckets reads a Buckets message: offset 1 (zig-zag), bucket_counts 2.
+// exponentialBuckets decodes a Buckets message: offset 1 (zig-zag), bucket_counts 2.
 func exponentialBuckets(counts []uint64, offset int64, b []byte) ([]uint64, int64, error) {
 	var f field
 	for i := 0; i < len(b); {
@@ -589,7 +589,7 @@ func exponentialBuckets(counts []uint64, offset int64, b []byte) ([]uint64, int6
 	return counts, offset, nil
 }
 
-// distribution checks d.h and hands it over.
+// distribution checks d.h and adds it to the batch.
 func (d *decoder) distribution(m *metric, p *point, b []byte, attributes int32) (Reason, error) {
 	h := &d.h
 	total := h.ZeroCount
@@ -636,9 +636,9 @@ func (d *decoder) distribution(m *metric, p *point, b []byte, attributes int32) 
 	return OK, nil
 }
 
-// summaryPoint is a SummaryDataPoint: attributes 7, start 2, time 3, count 4,
-// sum 5, quantile_values 6, flags 8. As in Prometheus it becomes a gauge per
-// quantile and the counters _sum and _count.
+// summaryPoint decodes a SummaryDataPoint: attributes 7, start 2, time 3, count 4, sum
+// 5, quantile_values 6, flags 8. As in Prometheus it becomes a gauge per quantile and
+// the counters _sum and _count.
 func (d *decoder) summaryPoint(m *metric, b []byte) (Reason, error) {
 	var f field
 	var p point
@@ -720,7 +720,7 @@ func (d *decoder) summaryPoint(m *metric, b []byte) (Reason, error) {
 
 type quantile struct{ quantile, value float64 }
 
-// quantileValue reads a ValueAtQuantile message: quantile 1, value 2.
+// quantileValue decodes a ValueAtQuantile message: quantile 1, value 2.
 func quantileValue(b []byte) (quantile, error) {
 	var f field
 	var q quantile
@@ -741,12 +741,11 @@ func quantileValue(b []byte) (quantile, error) {
 	return q, nil
 }
 
-// maxBuckets bounds what one point may hold: SDKs keep at most 160 a side.
+// maxBuckets bounds the buckets of one point: SDKs keep at most 160 a side.
 const maxBuckets = 4096
 
-// maxObservations bounds what one point may count: nine years of a million a
-// second. Larger numbers are mistakes, and a few of them would add up to more
-// than can be counted.
+// maxObservations bounds the count of one point: nine years of a million a second.
+// Larger numbers are mistakes, and the sum of a few of them would overflow.
 const maxObservations = 1 << 48
 
 func ascending(bounds []float64) bool {
@@ -758,8 +757,8 @@ func ascending(bounds []float64) bool {
 	return true
 }
 
-// internBounds returns d.bounds in memory that is never written to again, the
-// same for equal bounds: histograms share it.
+// internBounds returns a copy of d.bounds that is never written to, the same for equal
+// bounds: histograms share it.
 func (d *decoder) internBounds() []float64 {
 	if d.lastBounds != nil && slices.Equal(d.lastBounds, d.bounds) {
 		return d.lastBounds

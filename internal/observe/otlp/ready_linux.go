@@ -10,13 +10,13 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// readyReader reads a connection into a buffer that it takes when there is
-// something to read: an idle connection holds none.
+// readyReader reads a connection into a buffer that it takes once there is something to
+// read: an idle connection holds none.
 type readyReader struct {
 	raw  syscall.RawConn
 	step func(fd uintptr) bool
 
-	// Of the read under way.
+	// Of the current read.
 	size int
 	pool mem.BufferPool
 	buf  *[]byte
@@ -39,7 +39,7 @@ func newReadyReader(c net.Conn) *readyReader {
 	return r
 }
 
-// read reads up to size bytes. The buffer is the caller's if n > 0.
+// read reads up to size bytes. The caller owns the buffer if n > 0.
 func (r *readyReader) read(size int, pool mem.BufferPool) (buf *[]byte, n int, err error) {
 	r.size, r.pool = size, pool
 	err = r.raw.Read(r.step)
@@ -54,8 +54,8 @@ func (r *readyReader) read(size int, pool mem.BufferPool) (buf *[]byte, n int, e
 	return buf, n, err
 }
 
-// try is called when there may be something to read, and reports whether the
-// read is over.
+// try is called when there may be something to read, and reports whether the read is
+// complete.
 func (r *readyReader) try(fd uintptr) bool {
 	buf := r.pool.Get(r.size)
 	var n uintptr

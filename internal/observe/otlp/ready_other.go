@@ -8,8 +8,7 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// readyReader is Linux's; elsewhere a connection holds its buffer while it is
-// idle.
+// readyReader exists only on Linux; elsewhere an idle connection holds its buffer.
 type readyReader struct{}
 
 func newReadyReader(net.Conn) *readyReader { return nil }

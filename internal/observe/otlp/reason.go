@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Reason says why a span or a point was refused while the rest of its request
-// was taken.
+// Reason is why a span or a point was refused while the rest of its request was
+// accepted.
 type Reason uint8
 
 const (
@@ -32,11 +32,11 @@ const (
 	TooManyObservations
 	BrokenHistogram
 	TooManyFamilies
-	noValue // not refused: the sender says that there is no value
+	noValue // not refused: the sender marked it as having no value
 	reasons
 )
 
-// String is the reason's name in metrics.
+// String returns the reason's name in metrics.
 func (r Reason) String() string { return reasonTexts[r].name }
 
 var reasonTexts = [reasons]struct{ name, text string }{
@@ -64,15 +64,15 @@ var reasonTexts = [reasons]struct{ name, text string }{
 	noValue:             {"no_value", ""},
 }
 
-// Partial says what of an accepted request was refused, as OTLP's partial
-// success does.
+// Partial counts the refused part of an accepted request, as OTLP's partial success
+// does.
 type Partial struct {
 	Items    int64 // spans or points in the request
 	Rejected int64
 	Message  string // empty if nothing was rejected
 }
 
-// describe writes the message of a partial success.
+// describe returns the message of a partial success.
 func describe(what string, items, rejected int64, by *[reasons]int64) string {
 	if rejected == 0 {
 		return ""

@@ -1,15 +1,14 @@
-// Package otlp takes spans and metrics in OpenTelemetry's protocol, by gRPC
-// and by HTTP.
+// Package otlp receives spans and metrics in OpenTelemetry's protocol, by gRPC and by
+// HTTP.
 //
-// The protobuf bytes are walked once and no objects are made of them. Of a
-// span only the fields that decide under which labels it is counted are looked
-// at; their hash leads to the series it was resolved to before, so that a span
-// seen before costs a walk, a hash and a look-up. Everything of a request goes
-// into one batch of the aggregator, committed when the request has been read
-// to its end: a malformed one leaves nothing behind.
+// It decodes the protobuf bytes in one pass and makes no objects of them. Of a span it
+// reads only the fields that decide under which labels it is counted; their hash finds
+// the series that it was resolved to before, so that a span seen before costs a pass, a
+// hash and a look-up. All observations of a request go into one batch of the aggregator,
+// committed when the request has been read to its end: a malformed one leaves nothing
+// behind.
 //
-// Field numbers are those of
-// https://github.com/open-telemetry/opentelemetry-proto v1.
+// Field numbers are those of https://github.com/open-telemetry/opentelemetry-proto v1.
 package otlp
 
 import (
@@ -32,7 +31,7 @@ import (
 	"tailscope/internal/store"
 )
 
-// Sink is where observations go: an aggregator.
+// Sink receives observations: an aggregator.
 type Sink interface {
 	Overloaded() bool
 	SpanTarget(*agg.SpanIdentity) agg.Target
@@ -43,7 +42,7 @@ type Sink interface {
 	NewBatch() Batch
 }
 
-// Batch is what a request fills; see agg.Batch.
+// Batch collects the observations of a request; see agg.Batch.
 type Batch interface {
 	Epoch() uint32
 	Accepts() (from, to int64)
@@ -56,7 +55,7 @@ type Batch interface {
 	Discard()
 }
 
-// Into makes an aggregator a Sink.
+// Into returns an aggregator as a Sink.
 func Into(a *agg.Aggregator) Sink { return sink{a} }
 
 type sink struct{ *agg.Aggregator }
@@ -70,7 +69,7 @@ type receiver struct {
 	texts      texts
 	keys       *semconv.Keys
 	extraOrder []int // of keys.Extras, by name
-	longest    int64 // nanoseconds of the longest span that is taken
+	longest    int64 // nanoseconds of the longest span that is accepted
 	seed       uint64
 	cache      *cache
 	resources  resources
@@ -83,7 +82,7 @@ type receiver struct {
 	rejected               [2][reasons]atomic.Uint64 // of spans, of points
 }
 
-// newReceiver returns a receiver that remembers at most twice so many targets.
+// newReceiver returns a receiver that caches at most twice so many targets.
 func newReceiver(s Sink, assembler Assembler, tenant, extra []string, longest time.Duration, targets int) (*receiver, error) {
 	keys, err := semconv.NewKeys(tenant, extra)
 	if err != nil {
@@ -114,7 +113,7 @@ type decoder struct {
 	extra      []labels.Label
 	id         agg.SpanIdentity
 	pending    []pending
-	targets    []resolved // of pending; target 0 is not found
+	targets    []resolved // of pending; target 0 if not found
 	fetched    uint64     // see cache.find
 
 	spans       []traces.Span // of the request, for the breakdown
@@ -124,7 +123,7 @@ type decoder struct {
 	statement   []byte
 	address     []byte
 	identity    traces.Identity
-	queued      int64 // the earliest time a header of the span says, 0 if none does
+	queued      int64 // the earliest time in a header of the span, 0 if there is none
 	rpcStatus   int8  // -1 if there is none
 	implausible uint64
 
@@ -142,7 +141,7 @@ type decoder struct {
 
 func (d *decoder) refuse(r Reason) { d.refused[r]++ }
 
-// signal is what a request carries.
+// signal is the kind of data in a request.
 type signal uint8
 
 const (
@@ -152,8 +151,8 @@ const (
 
 func (s signal) items() string { return [...]string{"spans", "data points"}[s] }
 
-// take decodes one request and commits it. The error is a *MalformedError,
-// agg.ErrOverloaded, or the journal's; then nothing was accepted.
+// take decodes one request and commits it. If the error is a *MalformedError,
+// agg.ErrOverloaded, or the journal's, nothing was accepted.
 func (r *receiver) take(ctx context.Context, s signal, payload []byte) (Partial, error) {
 	d := r.decoders.Get().(*decoder)
 	defer r.decoders.Put(d)
@@ -210,7 +209,7 @@ func (r *receiver) take(ctx context.Context, s signal, payload []byte) (Partial,
 	return p, nil
 }
 
-// releasePayload drops what refers to the payload, which its owner will reuse.
+// releasePayload drops references to the payload, which its owner will reuse.
 func (d *decoder) releasePayload() {
 	d.batch, d.tables, d.res = nil, nil, nil
 	d.m = metric{}

@@ -12,10 +12,10 @@ import (
 	"tailscope/internal/observe/semconv"
 )
 
-// resource is who sent a group of spans or metrics. It owns its strings.
+// resource is the sender of a group of spans or metrics. It owns its strings.
 type resource struct {
-	raw   xxh3.Uint128 // of all attributes, in any order: part of a stream's identity
-	key   [16]byte     // of those that become labels: part of a span's
+	raw   xxh3.Uint128 // hash of all attributes, in any order: part of a stream's identity
+	key   [16]byte     // hash of those that become labels: part of a span's
 	attrs semconv.Attrs
 }
 
@@ -23,10 +23,10 @@ func (r *resource) service() string {
 	if s := r.attrs.Get(semconv.Service); s != "" {
 		return s
 	}
-	return "unknown_service" // as the specification has it
+	return "unknown_service" // the default of the specification
 }
 
-// resources remembers parsed resources by the hash of their bytes.
+// resources caches parsed resources by the hash of their bytes.
 type resources struct {
 	mu    sync.RWMutex
 	known map[xxh3.Uint128]*resource
@@ -49,8 +49,8 @@ func (rs *resources) put(h xxh3.Uint128, r *resource) {
 	rs.known[h] = r
 }
 
-// resource finds the Resource among the fields of a ResourceSpans or
-// ResourceMetrics message, in both of which it is field 1.
+// resource returns the Resource among the fields of a ResourceSpans or ResourceMetrics
+// message, in both of which it is field 1.
 func (d *decoder) resource(b []byte) (*resource, error) {
 	var f field
 	var found [][]byte // nearly always one; protobuf merges repeated ones
@@ -117,8 +117,8 @@ func (d *decoder) parseResource(messages [][]byte) (*resource, error) {
 	return r, nil
 }
 
-// label makes a value fit for a label: valid UTF-8 of bounded length. The
-// result is a copy.
+// label returns a copy of a value that is fit for a label: valid UTF-8 of bounded
+// length.
 func label(s string) string { return strings.Clone(fit(s)) }
 
 // fit is label without the copy.
@@ -141,8 +141,8 @@ func add(a, b xxh3.Uint128) xxh3.Uint128 {
 	return xxh3.Uint128{Hi: a.Hi + b.Hi, Lo: a.Lo + b.Lo}
 }
 
-// attribute looks at one KeyValue message and, if anybody wants it, keeps its
-// value in d.attrs.
+// attribute decodes one KeyValue message and, if a slot has that name, keeps its value
+// in d.attrs.
 func (d *decoder) attribute(b []byte) error {
 	// The usual form: key, then value, both shorter than 128 bytes.
 	if len(b) >= 4 && b[0] == 1<<3|bytesT && b[1] < 0x80 {
@@ -183,8 +183,8 @@ func keyValue(b []byte) (key, value []byte, err error) {
 	return key, value, nil
 }
 
-// value keeps the AnyValue message b in slot s, unless a preferred name of the
-// same meaning was there before.
+// value keeps the AnyValue message b in slot s, unless the slot has the value of a
+// preferred name.
 func (d *decoder) value(s semconv.Slot, rank uint8, b []byte) error {
 	if d.attrs.Mask.Has(s) && d.rank[s] < rank {
 		return nil

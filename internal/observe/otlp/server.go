@@ -17,34 +17,34 @@ import (
 	"tailscope/internal/listen"
 )
 
-// Options configures a Server. The zero value of each field but Sink means its
-// default.
+// Options configures a Server. Only Sink is required; each other field has a default for
+// its zero value.
 type Options struct {
-	Sink      Sink      // where observations go; see Into
-	Assembler Assembler // where spans go beside; nil: time is not broken down
+	Sink      Sink      // receives observations; see Into
+	Assembler Assembler // receives spans too; nil: time is not broken down
 
-	GRPC, HTTP                 string       // addresses; empty: not served, unless by a listener
+	GRPC, HTTP                 string       // addresses; empty: not served, except by a listener
 	GRPCListener, HTTPListener net.Listener // used instead of the addresses; the Server closes them
 
-	TenantKeys  []string // attributes that name the tenant, preferred first; nil: semconv.DefaultTenantKeys
+	TenantKeys  []string // attributes that name the tenant, preferred first; default semconv.DefaultTenantKeys
 	ExtraLabels []string // attributes kept as labels: `attribute` or `attribute=label`
 
 	LongestSpan time.Duration // spans that took longer are refused; default 24 h
 
-	MaxRequestBytes  int           // of one request, packed or unpacked; default 16 MiB
+	MaxRequestBytes  int           // of one request, compressed or not; default 16 MiB
 	MaxInFlightBytes int64         // of all requests, half for each protocol; default 128 MiB, at least 4 times the largest
-	MaxInFlight      int           // requests of a protocol being worked on; default 256
-	MaxArriving      int           // requests of a protocol whose bodies are not there yet; default 1,024
-	TargetBytes      int64         // what remembering targets may take; default 12 MiB
-	RetryAfter       time.Duration // what is told to senders turned away; default 5 s
-	Log              *slog.Logger  // default: discards
+	MaxInFlight      int           // requests in progress per protocol; default 256
+	MaxArriving      int           // requests per protocol whose bodies have not arrived yet; default 1,024
+	TargetBytes      int64         // memory of the cache of targets; default 12 MiB
+	RetryAfter       time.Duration // sent to refused senders; default 5 s
+	Log              *slog.Logger  // default discards
 
-	now func() time.Time // for tests, of what arrives
+	now func() time.Time // for tests of arrival
 
-	Names listen.Names // by which OTLP over HTTP may be asked; see guard
+	Names listen.Names // host names by which OTLP over HTTP may be addressed; see listen.Guard
 }
 
-// EnsureDefaults fills in what is zero.
+// EnsureDefaults sets zero fields to their defaults.
 func (o *Options) EnsureDefaults() {
 	if o.LongestSpan == 0 {
 		o.LongestSpan = 24 * time.Hour
@@ -70,12 +70,12 @@ func (o *Options) EnsureDefaults() {
 	}
 }
 
-// Server takes OTLP by gRPC and HTTP. Its methods are safe for concurrent use.
+// Server serves OTLP by gRPC and HTTP. Its methods are safe for concurrent use.
 type Server struct {
 	o        Options
 	r        *receiver
-	limits   [protocols]limiter       // of requests being worked on
-	arriving [protocols]listen.Bodies // of those that are not there yet
+	limits   [protocols]limiter       // of requests in progress
+	arriving [protocols]listen.Bodies // of requests that have not arrived yet
 	counters [protocols]counters
 
 	grpcListener, httpListener net.Listener
@@ -88,29 +88,29 @@ type Server struct {
 	stopped                    error
 }
 
-// longestBody is how long a request over HTTP may take to arrive, however
-// steadily it comes.
+// longestBody bounds the time in which a request over HTTP arrives, however steadily it
+// comes.
 const longestBody = 2 * time.Minute
 
-// Start returns a server that listens, or says why it cannot; then nothing is
-// left behind, and listeners that were passed are closed.
+// Start returns a server that listens. On an error nothing is left running, and
+// listeners that were passed are closed.
 func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	o.EnsureDefaults()
 	s := &Server{o: o, failed: make(chan error, 2), done: make(chan struct{})}
-	// Each protocol has bounds of its own, so that neither can keep the other
-	// out. What arrives over HTTP is reserved with what is worked on; what
-	// arrives over gRPC is held by gRPC, and bounded beside it.
+	// Each protocol has bounds of its own, so that neither can exclude the other. What
+	// arrives over HTTP is reserved with the requests in progress; gRPC holds what
+	// arrives over gRPC, which is bounded separately.
 	total := o.MaxInFlightBytes
 	s.limits[overHTTP] = limiter{maxRequests: int64(o.MaxInFlight), maxBytes: total / 2}
 	s.limits[overGRPC] = limiter{maxRequests: int64(o.MaxInFlight), maxBytes: total / 4}
 	s.arriving[overHTTP].MaxBytes = total * 3 / 8
-	s.arriving[overGRPC].MaxBytes = total/4 + firstBytes // the largest message, with the heads of its frames
+	s.arriving[overGRPC].MaxBytes = total/4 + firstBytes // the largest message, with the headers of its frames
 	for p := range s.arriving {
 		s.arriving[p].Max, s.arriving[p].Now = o.MaxArriving, o.now
 	}
-	// Clients of gRPC say that a request comes before they pack it, its bytes wait
-	// for those of other requests of its connection, and a request that is cut off
-	// costs the whole connection.
+	// gRPC clients announce a request before they compress it, its bytes wait for those
+	// of other requests of its connection, and cutting off a request closes the whole
+	// connection.
 	s.arriving[overGRPC].Grace, s.arriving[overGRPC].Patience = 20*time.Second, 5*time.Second
 	s.grpcListener, s.httpListener = o.GRPCListener, o.HTTPListener
 	defer func() {
@@ -175,7 +175,7 @@ func (s *Server) sweep() {
 	}
 }
 
-// GRPCAddr and HTTPAddr are where the server listens, nil if it does not.
+// GRPCAddr and HTTPAddr return where the server listens, or nil if it does not.
 func (s *Server) GRPCAddr() net.Addr { return address(s.grpcListener) }
 func (s *Server) HTTPAddr() net.Addr { return address(s.httpListener) }
 
@@ -189,8 +189,8 @@ func address(l net.Listener) net.Addr {
 // Failed delivers the error of a listener that ended by itself.
 func (s *Server) Failed() <-chan error { return s.failed }
 
-// Shutdown lets requests under way finish and stops; once ctx is done it cuts
-// them off, and returns ctx's error. When it returns nothing is running.
+// Shutdown stops the server once the requests in progress have finished. Once ctx is
+// done it cuts them off, and returns ctx's error. When it returns nothing is running.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stop.Do(func() {
 		var both sync.WaitGroup
@@ -223,7 +223,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return s.stopped
 }
 
-// receive takes a payload unless the aggregator is at its bound.
+// receive decodes a payload, or refuses it if the aggregator is at its bound.
 func (s *Server) receive(ctx context.Context, sig signal, payload []byte) (Partial, error) {
 	if s.o.Sink.Overloaded() {
 		return Partial{}, agg.ErrOverloaded
@@ -239,49 +239,50 @@ const (
 	protocols
 )
 
-// counters of one protocol.
+// counters counts the requests of one protocol.
 type counters struct {
 	requests, bytes, malformed, tooLarge, overloaded, unavailable, broken atomic.Uint64
 }
 
-// Stats are running totals since Start.
+// Stats holds running totals since Start, and present values.
 type Stats struct {
 	Spans   uint64 // accepted
 	Points  uint64 // accepted
-	NoValue uint64 // points that said they hold no value
-	// QueueImplausible are spans whose header of the queue was more than
-	// queuetime.Most off, and was left out.
+	NoValue uint64 // points that were marked as having no value
+	// QueueImplausible counts spans whose header of the queue was more than
+	// queuetime.Most off, and was ignored.
 	QueueImplausible uint64
 	Rejected         []Rejected
 	GRPC             ProtocolStats
 	HTTP             ProtocolStats
 
-	InFlightRequests, InFlightBytes int64 // now; bytes of bodies that are arriving among them
+	InFlightRequests, InFlightBytes int64 // at present, with the bytes of bodies that are arriving
 	TargetBytes                     int64 // of what CachedTargets counts
-	CachedTargets                   int   // spans and streams recognised without asking the aggregator
+	CachedTargets                   int   // spans and streams that need no call of the aggregator
 }
 
-// Rejected counts what was refused of requests that were accepted.
+// Rejected counts the refused part of accepted requests.
 type Rejected struct {
 	Signal string // "spans" or "points"
 	Reason string
 	Count  uint64
 }
 
-// ProtocolStats counts requests. Those refused whole are in one of the other fields.
+// ProtocolStats counts requests. A request that was refused whole is in one of the other
+// fields.
 type ProtocolStats struct {
 	Requests    uint64
 	Bytes       uint64 // of bodies: as received over HTTP, unpacked over gRPC
 	Malformed   uint64 // not OTLP
 	TooLarge    uint64
-	Overloaded  uint64 // turned away, to be retried
-	Unavailable uint64 // could not be kept, to be retried
+	Overloaded  uint64 // refused, to be retried
+	Unavailable uint64 // could not be stored, to be retried
 	Broken      uint64 // cut off, or of an unknown type or encoding
 	Slow        uint64 // cut off because the body came too slowly
-	Arriving    int    // now: bodies that are not there yet
+	Arriving    int    // at present: requests whose bodies have not arrived yet
 }
 
-// Stats returns the totals. Reasons are all there, also those never met.
+// Stats returns the totals. It includes reasons with a count of 0.
 func (s *Server) Stats() Stats {
 	st := Stats{
 		Spans: s.r.spans.Load(), Points: s.r.points.Load(), NoValue: s.r.noValue.Load(),
@@ -293,7 +294,7 @@ func (s *Server) Stats() Stats {
 		st.InFlightRequests += s.limits[p].requests.Load()
 		st.InFlightBytes += s.limits[p].bytes.Load()
 	}
-	// What is half sent over gRPC is held by gRPC, and counted here alone.
+	// gRPC holds its partly sent messages, which only this counts.
 	st.InFlightBytes += s.arriving[overGRPC].Stats().Bytes
 	for reason := OK + 1; reason < noValue; reason++ {
 		if reason != OutOfOrder && reason < NoTime {
@@ -313,7 +314,7 @@ func (s *Server) protocol(p protocol) ProtocolStats {
 		Overloaded: c.overloaded.Load(), Unavailable: c.unavailable.Load(), Broken: c.broken.Load(),
 		Slow: a.Slow, Arriving: a.Arriving,
 	}
-	if p == overGRPC { // over HTTP these were told so and counted
+	if p == overGRPC { // over HTTP these were answered so and counted
 		st.Overloaded += a.Crowded
 	}
 	return st

@@ -12,7 +12,7 @@ import (
 	"tailscope/internal/observe/semconv"
 )
 
-// traces walks an ExportTraceServiceRequest and puts its spans into the batch.
+// traces decodes an ExportTraceServiceRequest and adds its spans to the batch.
 func (d *decoder) traces(b []byte) error {
 	var f field
 	for i := 0; i < len(b); {
@@ -72,16 +72,16 @@ type pending struct {
 	end      int64
 	duration int64
 	weight   uint32
-	span     int32 // index in decoder.spans, -1 if it is not there
+	span     int32 // index in decoder.spans, or -1
 	message  []byte
 }
 
-// maxPending bounds the spans that are pending.
+// maxPending bounds the pending spans.
 const maxPending = 512
 
-// flushPending looks the targets of the pending spans up and puts them into the
-// batch. Most of a look-up is waiting for memory; done for many spans in a row
-// with nothing between, the waits overlap.
+// flushPending looks up the targets of the pending spans and adds them to the batch.
+// Most of a look-up is waiting for memory; done for many spans in a row with nothing
+// between, the waits overlap.
 func (d *decoder) flushPending() error {
 	d.targets, d.fetched = d.r.cache.find(d.targets[:0], d.tables, d.pending)
 	for i := range d.pending {
@@ -103,8 +103,8 @@ func (d *decoder) flushPending() error {
 	return nil
 }
 
-// newTarget resolves a span that was not found; one like it may have been
-// resolved since.
+// newTarget resolves a span that was not found; one like it may have been resolved
+// since.
 func (d *decoder) newTarget(p *pending) (resolved, error) {
 	if to, ok := d.r.cache.get(d.tables, p.hash); ok {
 		return to, nil
@@ -122,7 +122,7 @@ func (d *decoder) newTarget(p *pending) (resolved, error) {
 	return to, nil
 }
 
-// span reads one Span message.
+// span decodes one Span message.
 func (d *decoder) span(b []byte) error {
 	var s spanFields
 	if err := d.read(b, &s); err != nil {
@@ -163,7 +163,7 @@ func (d *decoder) span(b []byte) error {
 	return nil
 }
 
-// spanFields are what is read of a span beside its attributes.
+// spanFields holds the fields of a span beside its attributes.
 type spanFields struct {
 	start, end     uint64
 	traceID, state []byte
@@ -172,12 +172,12 @@ type spanFields struct {
 	failed         bool
 }
 
-// entry says that the span is a request, see traces.
+// entry reports whether the span is a request; see traces.
 func (s *spanFields) entry() bool {
 	return s.of == semconv.Server || s.of == semconv.Consumer || len(s.parent) != 8 || [8]byte(s.parent) == [8]byte{}
 }
 
-// read takes a Span message apart; d.attrs are its attributes.
+// read decodes a Span message into s, and its attributes into d.attrs.
 func (d *decoder) read(b []byte, s *spanFields) error {
 	var (
 		kind, code uint64
@@ -189,8 +189,8 @@ func (d *decoder) read(b []byte, s *spanFields) error {
 	d.httpStatus, d.rpcStatus, d.queued = 0, -1, 0
 	d.arena = d.arena[:0]
 	for i := 0; i < len(b); {
-		// The usual forms of a field read in place: less than 128 bytes, or
-		// fixed 64 bits, under a tag of one byte. next reads the others.
+		// The usual forms of a field are read in place: less than 128 bytes, or fixed 64
+		// bits, under a tag of one byte. next reads the others.
 		switch tag := b[i]; {
 		case tag < 0x80 && tag&7 == bytesT && i+1 < len(b) && int(b[i+1]) < min(0x80, len(b)-i-1):
 			n := int(b[i+1])
@@ -265,7 +265,7 @@ func statusCode(b []byte, code uint64) (uint64, error) {
 	return code, nil
 }
 
-// spanHash hashes what decides what the span in d.attrs is counted under.
+// spanHash returns the hash of what decides the labels of the span in d.attrs.
 func (d *decoder) spanHash(s *spanFields) uint64 {
 	a, k := &d.attrs, s.of
 	a.Mask = semconv.Select(k, a.Mask)
@@ -308,7 +308,7 @@ func (d *decoder) spanHash(s *spanFields) uint64 {
 	return max(xxh3.HashSeed(key, d.r.seed), 1) // 0 is an empty slot of the cache
 }
 
-// resolveSpan asks the aggregator; d.operation is the span's operation.
+// resolveSpan calls the aggregator; d.operation is the span's operation.
 func (d *decoder) resolveSpan(s *spanFields, component string) resolved {
 	r := d.res
 	d.id = agg.SpanIdentity{
@@ -339,8 +339,8 @@ func (d *decoder) resolveSpan(s *spanFields, component string) resolved {
 	return resolved{t, d.name(s)}
 }
 
-// either returns the value in the span, valid as long as the payload, or else
-// in its resource.
+// either returns the value in the span, valid as long as the payload, or else that in
+// its resource.
 func (d *decoder) either(s semconv.Slot) string {
 	if v := d.attrs.Get(s); v != "" {
 		return fit(v)

@@ -8,15 +8,15 @@ import (
 
 const whole = 1 << 56 // sampling thresholds and randomness have 56 bits
 
-// weight returns how many spans a sampled span stands for, from its trace
-// state: 2^56 / (2^56 - T) for OpenTelemetry's rejection threshold T (`ot=th:`),
-// 1 if there is none or it makes no sense.
+// weight returns how many spans a sampled span stands for, by its trace state: 2^56 /
+// (2^56 - T) for OpenTelemetry's rejection threshold T (`ot=th:`), or 1 if there is no
+// valid one.
 // https://opentelemetry.io/docs/specs/otel/trace/tracestate-probability-sampling
 //
-// The number is made whole without bias: a span is sampled if its randomness R
-// (the trace id's last 56 bits, or `rv:`) is at least T, so that R-T is
-// uniform below 2^56-T, and is below the division's remainder with exactly the
-// probability of the fraction. The same trace always rounds the same way.
+// The number is rounded without bias: a span is sampled if its randomness R (the trace
+// id's last 56 bits, or `rv:`) is at least T, so that R-T is uniform below 2^56-T, and
+// is below the division's remainder with exactly the probability of the fraction. The
+// same trace always rounds the same way.
 func weight(state string, traceID []byte) uint32 {
 	th, rv := "", ""
 	for state != "" {
@@ -59,7 +59,7 @@ func weight(state string, traceID []byte) uint32 {
 	return uint32(min(n, math.MaxUint32))
 }
 
-// hex56 reads up to 14 hexadecimal digits; digits left out at the end are zeros.
+// hex56 parses up to 14 hexadecimal digits; missing digits at the end are zeros.
 func hex56(s string) (n uint64, ok bool) {
 	if len(s) == 0 || len(s) > 14 {
 		return 0, false

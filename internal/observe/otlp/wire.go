@@ -25,8 +25,8 @@ type field struct {
 	data   []byte
 }
 
-// MalformedError says that a payload is not what it claims to be. Nothing of
-// it was accepted and a retry would fail again.
+// MalformedError reports that a payload is malformed. Nothing of it was accepted and a
+// retry would fail again.
 type MalformedError struct{ Reason string }
 
 func (e *MalformedError) Error() string { return "malformed payload: " + e.Reason }
@@ -89,7 +89,7 @@ func (f *field) next(b []byte, i int) (int, error) {
 		f.num = uint64(binary.LittleEndian.Uint32(b[i:]))
 		i += 4
 	default:
-		// Groups, which OTLP has none of: passed over if whole.
+		// OTLP has no groups: a whole one is skipped.
 		n := protowire.ConsumeFieldValue(protowire.Number(f.number), protowire.Type(f.wire), b[i:])
 		if n < 0 {
 			return i, malformed("field %d: wire type %d", f.number, f.wire)
@@ -102,7 +102,7 @@ func (f *field) next(b []byte, i int) (int, error) {
 // view returns b as a string without copying: valid as long as the payload.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// bytesOf is the reverse of view: the bytes must not be written to.
+// bytesOf is the inverse of view: the bytes must not be written to.
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
 func zigzag(n uint64) int64 { return int64(n>>1) ^ -int64(n&1) }
