@@ -1,12 +1,11 @@
-// Package queuetime reads the headers by which balancers and routers say when
-// they put a request into a queue: X-Request-Start and X-Queue-Start.
+// Package queuetime parses the headers in which balancers and routers send when they put
+// a request into a queue: X-Request-Start and X-Queue-Start.
 //
-// Nobody ever agreed on the value. In use are nginx' `t=1700000000.123`
-// (seconds), Heroku's `1700000000123` (milliseconds), Apache's
-// `t=1700000000123456` (microseconds), and nanoseconds; each hop may add its
-// own. A time of our days tells the unit by its magnitude, so Parse asks for
-// nothing else, and of several takes the earliest: that is when the waiting
-// began.
+// The value has no standard. In use are nginx' `t=1700000000.123` (seconds), Heroku's
+// `1700000000123` (milliseconds), Apache's `t=1700000000123456` (microseconds), and
+// nanoseconds; each hop may add its own. The magnitude of a present time determines its
+// unit, so Parse needs nothing else, and of several times returns the earliest: that is
+// when the waiting began.
 package queuetime
 
 import (
@@ -15,22 +14,20 @@ import (
 	"time"
 )
 
-// Most is how far from a request's start a time may be to say something of that
-// request, be it only that the balancer's clock is wrong.
+// Most is how far from a request's start a time may be to concern that request, even if
+// only by a wrong clock of the balancer.
 const Most = 24 * time.Hour
 
-// Plausible says whether queued may be meant for a request that started at
-// start (both Unix nanoseconds, not negative): whether it is at most Most before
-// or after. Nobody waits for hours, and nobody is queued after the start; but
-// that, which speaks of clocks, is for traces to count and to show.
+// Plausible reports whether queued is at most Most before or after start (both Unix
+// nanoseconds, not negative). Requests neither wait for hours nor are queued after their
+// start; the latter shows clocks that disagree, which traces counts and shows.
 func Plausible(queued, start int64) bool {
 	return max(queued-start, start-queued) <= int64(Most)
 }
 
-// Parse returns the earliest time in a header's value, in Unix nanoseconds. It
-// may hold several, separated by commas, semicolons or spaces, each with `t=`
-// before it or without; what is not a time is passed over. ok is false if there
-// is none.
+// Parse returns the earliest time in a header's value, in Unix nanoseconds. The value
+// may hold several, separated by commas, semicolons or spaces, each with or without the
+// prefix `t=`; anything else is skipped. ok is false if there is no time.
 func Parse(value string) (nanos int64, ok bool) {
 	nanos = math.MaxInt64
 	for value != "" {
@@ -53,11 +50,11 @@ func Parse(value string) (nanos int64, ok bool) {
 	return nanos, true
 }
 
-// parse reads digits with an optional fraction. What has too few digits for
+// parse parses digits with an optional fraction. A number with too few digits for
 // seconds since the epoch (less than 1e8, in 1973) is not a time.
 func parse(s string) (int64, bool) {
 	var n, fraction uint64
-	scale := uint64(1) // of fraction: 10 to the number of its digits
+	scale := uint64(1) // of the fraction: 10 to the number of its digits
 	i := 0
 	for ; i < len(s) && '0' <= s[i] && s[i] <= '9'; i++ {
 		if n >= 1e18 {
