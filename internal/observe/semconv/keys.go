@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Slot is the place of one meaning in Attrs. Several attribute names, old and
-// new, may carry the same meaning.
+// Slot is the index of one meaning in Attrs. Several attribute names, old and new, may
+// carry the same meaning.
 type Slot uint8
 
 const (
@@ -38,7 +38,7 @@ const (
 	ServerAddress
 	Tenant
 	Variant
-	HTTPStatus // looked at for the span's status, never part of its identity; likewise to Queued
+	HTTPStatus // used for the span's status, never part of its identity; likewise to Queued
 	RPCStatus
 	URLPath
 	ServerPort
@@ -48,7 +48,7 @@ const (
 	Instance
 	Extra // the first configured extra label
 
-	// MaxExtra is how many extra labels may be configured.
+	// MaxExtra bounds the number of extra labels.
 	MaxExtra = 16
 	NumSlots = int(Extra) + MaxExtra
 )
@@ -65,8 +65,8 @@ func of(slots ...Slot) (m Mask) {
 	return m
 }
 
-// names lists the attributes of each slot, the preferred first. The new names
-// are those of the semantic conventions 1.37, the old ones go back to 1.0.
+// names lists the attributes of each slot, the preferred first. The new names are those
+// of the semantic conventions 1.37, the old ones go back to 1.0.
 var names = [Extra][]string{
 	HTTPMethod:           {"http.request.method", "http.method"},
 	HTTPRoute:            {"http.route"},
@@ -106,13 +106,13 @@ var names = [Extra][]string{
 	Instance: {"service.instance.id", "k8s.pod.name", "host.name", "host.id"},
 }
 
-// lookedAt are the slots of attributes that no label depends on and no count.
+// lookedAt holds the slots of attributes that affect no label and no count.
 var lookedAt = of(RPCStatus, URLPath, ServerPort, Queued)
 
-// DefaultTenantKeys are the attributes that name the tenant unless configured.
+// DefaultTenantKeys are the default attributes that name the tenant.
 var DefaultTenantKeys = []string{"tenant.id", "tenant", "customer.id", "org.id"}
 
-// Keys finds the slot of an attribute by its name. It is read-only once made.
+// Keys maps attribute names to slots. It is immutable.
 type Keys struct {
 	table  [tableSize]entry
 	Extras []string // label names of the slots from Extra on
@@ -129,8 +129,8 @@ type entry struct {
 	rank uint8 // 1 is the preferred name
 }
 
-// NewKeys builds the table. tenant lists the attributes that name the tenant
-// (nil: DefaultTenantKeys), the preferred first. Each extra is `attribute` or
+// NewKeys builds the table. tenant lists the attributes that name the tenant, the
+// preferred first; default DefaultTenantKeys. Each extra is `attribute` or
 // `attribute=label`.
 func NewKeys(tenant, extra []string) (*Keys, error) {
 	k := &Keys{}
@@ -184,14 +184,14 @@ func (k *Keys) add(key string, s Slot, rank int) error {
 			if old == s || !lookedAt.Has(old) {
 				return fmt.Errorf("the attribute already has a use of its own")
 			}
-			break // an operator's use goes before ours
+			break // an operator's use comes before the default one
 		}
 	}
 	k.table[i] = entry{key, s, uint8(rank + 1)}
 	return nil
 }
 
-// place hashes the key's ends, which is where attributes differ.
+// place hashes the key's ends, where attributes differ.
 func place(key string) uint32 {
 	n := len(key)
 	x := uint64(n)
@@ -209,8 +209,8 @@ func load(s string) uint64 {
 	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }
 
-// Find returns the slot of an attribute and the rank of this name of it, 1
-// being preferred; rank 0 says that nobody looks at the attribute.
+// Find returns the slot of an attribute and the rank of this name of it, 1 being
+// preferred. Rank 0 means that no slot has the attribute.
 func (k *Keys) Find(key string) (Slot, uint8) {
 	if key == "" {
 		return 0, 0
@@ -226,9 +226,9 @@ func (k *Keys) Find(key string) (Slot, uint8) {
 	}
 }
 
-// LabelName makes an attribute's name fit to be a label's: what is not a
-// letter, digit or _ becomes _, and a leading digit gets key_ before it, as
-// OpenTelemetry's translation to Prometheus has it.
+// LabelName returns an attribute's name as a valid label name: anything but a letter,
+// digit or _ becomes _, and a leading digit gets the prefix key_, as in OpenTelemetry's
+// translation to Prometheus.
 func LabelName(attribute string) string {
 	b := make([]byte, 0, len(attribute)+4)
 	for i := 0; i < len(attribute); i++ {

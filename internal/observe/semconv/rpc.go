@@ -7,7 +7,8 @@ var grpcCodes = [...]string{"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "D
 	"PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL",
 	"UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED"}
 
-// RPCCode reads a gRPC status code, by number or by name; -1 is none of them.
+// RPCCode parses a gRPC status code, by number or by name. It returns -1 for anything
+// else.
 func RPCCode(s string) int {
 	if n, err := strconv.Atoi(s); err == nil {
 		if n < 0 || n >= len(grpcCodes) {
@@ -23,9 +24,8 @@ func RPCCode(s string) int {
 	return -1
 }
 
-// RPCFailed says whether a span without a status of its own failed, by its
-// gRPC status code: for the caller whatever is not OK, for the server what is
-// its own fault.
+// RPCFailed reports whether a span without a status of its own failed, by its gRPC
+// status code: for the caller every code but OK, for the server its own faults.
 // https://opentelemetry.io/docs/specs/semconv/rpc/grpc/#grpc-status
 func RPCFailed(k Kind, code int) bool {
 	switch {

@@ -1,12 +1,10 @@
-// Package semconv reads what a span is about from its OpenTelemetry
-// attributes, old and new names alike: the operation, and the component in
-// which its time is spent.
+// Package semconv derives the operation of a span, and the component in which its time
+// is spent, from its OpenTelemetry attributes, by their old and new names.
 //
-// A span has many attributes and few of them matter, which ones depending on
-// what else is there: with http.route the name does not, with a collection
-// and a verb the statement does not. Select says which, so that a decoder can
-// recognise a span it has seen before by these alone; Operation then reads
-// nothing else.
+// A span has many attributes and few of them matter. Which ones depends on the others:
+// with http.route the name does not matter, with a collection and a verb the statement
+// does not. Select returns those that matter, so that a decoder can recognise a span it
+// has seen before by these alone; Operation then reads nothing else.
 package semconv
 
 import (
@@ -29,7 +27,7 @@ const (
 	Consumer
 )
 
-// String is the value of the label kind. What is not specified is internal.
+// String returns the value of the label kind. An unspecified kind is internal.
 func (k Kind) String() string {
 	switch k {
 	case Server:
@@ -54,13 +52,13 @@ const (
 	Queue     = "queue"
 )
 
-// Attrs are the values found. V[s] counts only if Mask has s.
+// Attrs holds the values found. V[s] is valid only if Mask has s.
 type Attrs struct {
 	Mask Mask
 	V    [NumSlots]string
 }
 
-// Get returns the value of s, empty if it is absent.
+// Get returns the value of s, or "" if it is absent.
 func (a *Attrs) Get(s Slot) string {
 	if a.Mask.Has(s) {
 		return a.V[s]
@@ -68,10 +66,10 @@ func (a *Attrs) Get(s Slot) string {
 	return ""
 }
 
-// MaxValue is the length in bytes to which a label's value is cut.
+// MaxValue bounds a label's value, in bytes.
 const MaxValue = 256
 
-// Always are the slots that are labels themselves.
+// Always holds the slots that are labels themselves.
 var Always = of(Tenant, Variant) | (1<<NumSlots-1)&^(1<<Extra-1)
 
 var (
@@ -88,8 +86,8 @@ var (
 	maskGraphQL   = of(GraphQLType, GraphQLName)
 )
 
-// Select returns the slots of which the labels of a span of this kind depend,
-// out of those present.
+// Select returns the slots among present on which the labels of a span of this kind
+// depend.
 func Select(k Kind, present Mask) Mask {
 	m := Always
 	switch {
@@ -153,9 +151,9 @@ func Select(k Kind, present Mask) Mask {
 	return m & present
 }
 
-// Volatile says that the selected values may differ between spans of one
-// operation (a statement with literals in it, a name with a number), so that
-// they are a poor key to remember it by.
+// Volatile reports whether the selected values may differ between spans of one operation
+// (a statement with literals in it, a name with a number), so that they are a poor cache
+// key.
 func (a *Attrs) Volatile() bool {
 	if a.Mask.Has(DBText) || a.Mask.Has(URL) {
 		return true
@@ -172,9 +170,9 @@ func (a *Attrs) Volatile() bool {
 	return false
 }
 
-// Operation appends the span's operation to dst and returns its component.
-// a.Mask must be what Select gave. It allocates nothing beyond dst, except for
-// statements whose table's name is made of parts.
+// Operation appends the span's operation to dst and returns its component. a.Mask must
+// be the result of Select. It allocates nothing beyond dst, except for statements whose
+// table's name is composed.
 func Operation(dst []byte, k Kind, a *Attrs) ([]byte, string) {
 	start := len(dst)
 	component := App
@@ -220,7 +218,7 @@ func Operation(dst []byte, k Kind, a *Attrs) ([]byte, string) {
 	return cut(dst, start), component
 }
 
-// cut bounds what was appended since start, at the boundary of a character.
+// cut truncates what was appended since start, at the boundary of a character.
 func cut(dst []byte, start int) []byte {
 	if len(dst)-start <= MaxValue {
 		return dst
@@ -232,8 +230,8 @@ func cut(dst []byte, start int) []byte {
 	return dst[:end]
 }
 
-// join appends a, sep and b; sep only between two that are not empty. A dst
-// that is not empty and an empty a joins b to dst.
+// join appends a, sep and b; sep only between two that are not empty. With an empty a it
+// joins b to a dst that is not empty.
 func join(dst []byte, a string, sep byte, b string) []byte {
 	dst = append(dst, a...)
 	if b != "" {
@@ -312,7 +310,7 @@ func database(dst []byte, a *Attrs) ([]byte, string) {
 	return join(append(dst, verb...), "", ' ', table), component
 }
 
-// command returns the first word of a cache's command if it can be one: the
+// command returns the first word of a cache's command if it has the form of one: the
 // rest, or a word of another form, is a key.
 func command(s string) string {
 	s = strings.TrimLeft(s, " \t\r\n")
@@ -347,8 +345,8 @@ func upper(dst []byte, s string) []byte {
 	return dst
 }
 
-// remote names a remote procedure: service/method. The newer conventions put
-// the whole into rpc.method.
+// remote appends the name of a remote procedure: service/method. The newer conventions
+// put both into rpc.method.
 func remote(dst []byte, a *Attrs) []byte {
 	service, m := a.Get(RPCService), a.Get(RPCMethod)
 	m = strings.TrimPrefix(m, "/")
@@ -428,7 +426,7 @@ func task(dst []byte, k Kind, a *Attrs) ([]byte, string) {
 
 var methods = [...]string{"GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE", "CONNECT", "QUERY"}
 
-// method returns the HTTP method in upper case, _OTHER if there is no such one.
+// method returns the HTTP method in upper case, or _OTHER if it is unknown.
 func method(s string) string {
 	for _, m := range methods {
 		if len(m) == len(s) && strings.EqualFold(m, s) {
@@ -438,8 +436,8 @@ func method(s string) string {
 	return "_OTHER"
 }
 
-// served names a request that came in: method and route. Without a route the
-// span's name has to do.
+// served appends the name of an incoming request: method and route. Without a route it
+// uses the span's name.
 func served(dst []byte, a *Attrs) []byte {
 	m := method(a.V[HTTPMethod])
 	if route := a.Get(HTTPRoute); route != "" {
@@ -465,8 +463,8 @@ func served(dst []byte, a *Attrs) []byte {
 	return spanName(dst, name)
 }
 
-// called names a request that went out: method and peer, and the template of
-// the path where one is given.
+// called appends the name of an outgoing request: method and peer, and the template of
+// the path if there is one.
 func called(dst []byte, a *Attrs) []byte {
 	dst = append(dst, method(a.V[HTTPMethod])...)
 	peer := a.Get(PeerService)
