@@ -16,7 +16,7 @@ import (
 type ApdexRequest struct {
 	query.Selection
 	query.Grid
-	T           float64 // > 0 scores everything by it instead of by the targets
+	T           float64 // > 0 replaces the targets
 	ByOperation bool
 	Overlay     query.Overlay // scores earlier days in place of the range
 }
@@ -24,8 +24,8 @@ type ApdexRequest struct {
 // maxRows bounds the rows of one answer.
 const maxRows = 2000
 
-// Apdex scores the requests of services, or of their operations, in the range
-// and in each step of it.
+// Apdex returns the scores of services, or of their operations, in the range and in each
+// step of it.
 func Apdex(ctx context.Context, st store.Store, targets *Targets, r ApdexRequest) (*api.ApdexResponse, error) {
 	if r.T != 0 {
 		if err := CheckT("t", r.T); err != nil {
@@ -66,8 +66,8 @@ func Apdex(ctx context.Context, st store.Store, targets *Targets, r ApdexRequest
 	return out, nil
 }
 
-// soleOperation is the operation that the selection names, which then has a
-// target of its own even when nobody asked by operation.
+// soleOperation returns the operation that the selection names, which then uses its own
+// target even in a request that is not by operation.
 func soleOperation(sel query.Selection) string {
 	v, _ := equals(sel, series.LabelOperation)
 	return v
@@ -86,7 +86,7 @@ func apdexRow(found *query.Requested, g *query.RequestGroup, r ApdexRequest, set
 	}
 	row.T, row.From = float(t), from
 	var whole outcomes
-	var seconds, since float64 // of the range; from the first request on
+	var seconds, since float64 // of the range; since the first request
 	for i := range g.Good {
 		if err := whole.add(g.Good[i], g.Failed[i]); err != nil {
 			return row, err
@@ -116,7 +116,7 @@ func count(h *hist.Histogram) uint64 {
 	return h.Count
 }
 
-// equals returns the one value that the selection wants a label to have.
+// equals returns the one value that the selection requires of a label.
 func equals(sel query.Selection, name string) (string, bool) {
 	for _, m := range sel.Matchers {
 		if m.Name == name && m.Type == labels.MatchEqual && m.Value != "" {

@@ -8,15 +8,15 @@ import (
 	"tailscope/internal/query"
 )
 
-// Whether an objective was met.
+// The values of whether an objective was met.
 const (
 	MetYes     = "yes"
 	MetNo      = "no"
 	MetUnknown = "unknown" // the width of the bucket that holds the bound decides
-	MetNone    = "none"    // no objective, or nothing to judge
+	MetNone    = "none"    // no objective, or no requests to judge
 )
 
-// line turns a period's requests into its figures.
+// line computes the figures of a period's requests.
 func (x *report) line(r *row) (api.SLAPeriod, error) {
 	nan := float(math.NaN())
 	l := api.SLAPeriod{
@@ -54,8 +54,8 @@ func (x *report) line(r *row) (api.SLAPeriod, error) {
 	return l, nil
 }
 
-// judge says whether the objective was met: only if that is so wherever in its
-// bucket each request lies.
+// judge decides whether the objective was met: only if that holds wherever in its bucket
+// each request lies.
 func (x *report) judge(l *api.SLAPeriod, good *hist.Histogram) {
 	if x.Objective == 0 || l.Requests == 0 {
 		return
@@ -76,12 +76,12 @@ func (x *report) judge(l *api.SLAPeriod, good *hist.Histogram) {
 	}
 }
 
-// fell is the throughput below which it fell: by more than a twentieth.
+// fell is the ratio of throughputs below which throughput fell.
 const fell = 0.95
 
-// trend lays a period beside the one before. All three of throughput, Apdex and
-// p95 turning bad together is how saturation looks. Small moves do not count:
-// Apdex and p95 must have moved by more than their buckets' widths.
+// trend compares a period with the one before. Throughput, Apdex and p95 all turning bad
+// together is the sign of saturation. Small changes do not count: Apdex and p95 must
+// have changed by more than their buckets' widths.
 func (x *report) trend(l *api.SLAPeriod, r, before *row) error {
 	if r.requests() == 0 || before.requests() == 0 {
 		return nil
@@ -102,7 +102,7 @@ func (x *report) trend(l *api.SLAPeriod, r, before *row) error {
 	l.Trend.Rate = l.Rate / old.Rate
 	l.Trend.Apdex = l.Apdex - old.Apdex
 	l.Trend.P95 = float(is.Quantile(p95) / was.Quantile(p95))
-	// Half a period tells of the rest; less may be its busiest or quietest hour.
+	// Half a period is evidence of the rest; less may be its busiest or quietest hour.
 	enough := 2*before.seconds() >= r.seconds() && 2*r.seconds() >= before.seconds()
 	l.Trend.Saturated = enough && float64(l.Trend.Rate) < fell && l.ApdexHigh < old.ApdexLow &&
 		float64(l.Trend.P95) > 1+max(is.RelativeError(), was.RelativeError())

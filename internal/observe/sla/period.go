@@ -14,14 +14,14 @@ const (
 	Month = "month"
 )
 
-// defaultCounts are how many periods a report shows unless asked otherwise.
+// defaultCounts holds the default numbers of periods in a report.
 var defaultCounts = map[string]int{Day: 7, Week: 8, Month: 6}
 
 // maxCount bounds the periods of a report: older hours are not kept.
 const maxCount = 400
 
-// period is one day, week or month: half open, beginning at midnight. A day of
-// 23 or 25 hours is one like any other.
+// period is one day, week or month: half open, beginning at midnight. A day of 23 or 25
+// hours counts as one day.
 type period struct {
 	kind       string
 	start, end time.Time
@@ -43,7 +43,7 @@ func periodOf(kind string, t time.Time) (period, error) {
 	return period{}, query.Invalid("period", "there is no period %q; %s", kind, query.Suggest(kind, []string{Day, Week, Month}))
 }
 
-// before is the period that ends where p begins.
+// before returns the period that ends where p begins.
 func (p period) before() period {
 	b, err := periodOf(p.kind, p.start.Add(-time.Hour))
 	if err != nil { // p has a kind
@@ -52,7 +52,7 @@ func (p period) before() period {
 	return b
 }
 
-// name is 2026-11-16, 2026-W47 or 2026-11.
+// name returns 2026-11-16, 2026-W47 or 2026-11.
 func (p period) name() string {
 	switch p.kind {
 	case Week:
@@ -65,8 +65,8 @@ func (p period) name() string {
 	return p.start.Format("2006-01-02")
 }
 
-// periods lists n periods and the one before them, oldest first; the last
-// holds the moment just before end.
+// periods returns n periods and the one before them, oldest first; the last holds the
+// moment just before end.
 func periods(kind string, end time.Time, n int) ([]period, error) {
 	p, err := periodOf(kind, end.Add(-time.Nanosecond))
 	if err != nil {
@@ -80,7 +80,8 @@ func periods(kind string, end time.Time, n int) ([]period, error) {
 	return list, nil
 }
 
-// samePart is the part of b that has the wall-clock length of [a.start, until).
+// samePart returns the end of the part of b that has the wall-clock length of [a.start,
+// until).
 func samePart(b, a period, until time.Time) time.Time {
 	days, start := 0, a.start
 	for next := query.AddDays(start, 1); !next.After(until); next = query.AddDays(start, 1) {

@@ -15,17 +15,17 @@ import (
 	"tailscope/internal/store"
 )
 
-// ReportRequest asks for the report. The selection names a service; its start
-// is not used, and the last period is the one that holds the moment before its end.
+// ReportRequest asks for the report. The selection names a service; its start is not
+// used, and the last period is the one that holds the moment before its end.
 type ReportRequest struct {
 	query.Selection
 	Now       time.Time
 	Period    string // Day, Week (default) or Month
-	Count     int    // periods; 0 is 7 days, 8 weeks or 6 months
+	Count     int    // number of periods; default 7 days, 8 weeks or 6 months
 	Zone      string // IANA name; empty is UTC
 	Objective float64
 	Under     float64 // seconds; both 0: no objective
-	T         float64 // > 0 scores by it instead of by the target
+	T         float64 // > 0 replaces the target
 	Quantiles []query.Quantile
 }
 
@@ -64,30 +64,30 @@ func (r *ReportRequest) check() error {
 	return nil
 }
 
-// row is a period while its figures are gathered.
+// row is a period while its figures are collected.
 type row struct {
 	period
 	outcomes
-	from, to int64    // what of it there can be data for
-	cut      int64    // length of the slot kept that its beginning or end lies in; 0 if none
-	read     [2]int64 // the range that was read, which cuts move
+	from, to int64    // the part of it that may have data
+	cut      int64    // length of the kept slot that its beginning or end lies in, or 0
+	read     [2]int64 // the range that was read, which cuts extend
 	tenants  []*tenantSums
 	worst    *tenantSums
 }
 
 func (r *row) seconds() float64 { return float64(max(0, r.to-r.from)) }
 
-// report is a report being made.
+// report is a report in progress.
 type report struct {
 	ReportRequest
 	st    store.Store
 	t     float64
 	notes []string
-	first int64 // Unix seconds: where the data begin; math.MaxInt64 if there are none
-	until int64 // and where they end: now, or with the last period
+	first int64 // start of the data, Unix seconds; math.MaxInt64 without data
+	until int64 // end of the data: now, or the end of the last period
 }
 
-// Report answers how a service did by day, week or month of a time zone.
+// Report returns how a service did by day, week or month of a time zone.
 func Report(ctx context.Context, st store.Store, targets *Targets, r ReportRequest) (*api.SLAResponse, error) {
 	if r.Now.IsZero() {
 		r.Now = r.End
@@ -161,7 +161,7 @@ func (x *report) make(ctx context.Context, list []period, out *api.SLAResponse) 
 		line.Partial = x.until < r.end.Unix() || x.first > r.start.Unix()
 		before := rows[i]
 		if x.until < r.end.Unix() && r.start.Unix() < x.until {
-			// The running period is laid beside the same part of the one before.
+			// The running period is compared with the same part of the one before.
 			if before, err = x.read(ctx, before.period, samePart(before.period, r.period, time.Unix(x.until, 0).In(r.start.Location()))); err != nil {
 				return err
 			}
@@ -187,8 +187,8 @@ func (x *report) make(ctx context.Context, list []period, out *api.SLAResponse) 
 	return err
 }
 
-// findFirst finds where the data begin, and whether they hold requests, which
-// are then the only spans that the report counts.
+// findFirst finds the start of the data, and whether they hold requests, which are then
+// the only spans that the report counts.
 func (x *report) findFirst(ctx context.Context, start time.Time) error {
 	x.first = math.MaxInt64
 	sel := x.Selection
@@ -225,10 +225,10 @@ func (x *report) findFirst(ctx context.Context, start time.Time) error {
 		}
 		x.first = max(found.Start+int64(at)*found.Step, start.Unix())
 		if found.Step <= int64(series.Base) || found.Step >= before {
-			return nil // as finely as the kept slots allow
+			return nil // as fine as the kept slots allow
 		}
 		before = found.Step
-		// Look again, more closely, at where they begin.
+		// Search again, at a finer step, around the start.
 		sel.Start = time.Unix(found.Start+int64(at)*found.Step, 0)
 		if end := sel.Start.Add(time.Duration(found.Step) * time.Second); end.Before(sel.End) {
 			sel.End = end
@@ -250,7 +250,7 @@ func (x *report) onlyRequests() error {
 	return nil
 }
 
-// read gathers the requests of p up to end.
+// read reads the requests of p up to end.
 func (x *report) read(ctx context.Context, p period, end time.Time) (*row, error) {
 	r := &row{period: p}
 	r.from, r.to = max(p.start.Unix(), x.first), min(end.Unix(), x.until)
@@ -266,8 +266,8 @@ func (x *report) read(ctx context.Context, p period, end time.Time) (*row, error
 	if err != nil {
 		return nil, err
 	}
-	// A slot that straddles midnight cannot be cut: it counts in the period that
-	// it ends in, so that it counts once.
+	// A slot that straddles midnight cannot be cut: it counts in the period that it ends
+	// in, so that it counts once.
 	low, high := found.Start < start.Unix(), found.End > end.Unix() && end.Equal(p.end)
 	if low {
 		r.cut = slotFrom(found.Start, start.Unix())
@@ -299,7 +299,7 @@ func (x *report) note(format string, args ...any) {
 	x.notes = append(x.notes, fmt.Sprintf(format, args...))
 }
 
-// noteCuts says which periods begin or end at another moment than they should.
+// noteCuts notes the periods that begin or end at another moment than they should.
 func (x *report) noteCuts(rows []*row) {
 	n, slot := 0, int64(0)
 	last := ""
@@ -316,7 +316,7 @@ func (x *report) noteCuts(rows []*row) {
 	}
 }
 
-// slotFrom is the length of the slot that begins at from and holds at.
+// slotFrom returns the length of the slot that begins at from and holds at.
 func slotFrom(from, at int64) int64 {
 	for _, r := range series.Resolutions {
 		if r.Slot(from) == from && from+int64(r) > at {
@@ -326,7 +326,7 @@ func slotFrom(from, at int64) int64 {
 	return int64(series.Hour)
 }
 
-// slotTo is the length of the slot that ends at to and holds at.
+// slotTo returns the length of the slot that ends at to and holds at.
 func slotTo(to, at int64) int64 {
 	for _, r := range series.Resolutions {
 		if r.Slot(to) == to && to-int64(r) <= at {

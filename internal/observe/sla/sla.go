@@ -1,12 +1,12 @@
-// Package sla scores requests against what their users expect: Apdex by
-// service and operation, and the report by day, week or month of a time zone.
+// Package sla scores requests against what their users expect: Apdex by service and
+// operation, and the report by day, week or month of a time zone.
 //
-// Everything is computed from the kept distributions when it is asked for.
-// Nothing is scored at ingest, so a target that changes re-scores the past.
-// The price is the width of a bucket: a request that took about T lies in a
-// bucket that holds T, and nobody knows on which side it was. So every score
-// comes with the bounds that the buckets holding T and 4T leave, and an
-// objective is met, not met, or unknown when only a bucket's width decides.
+// Everything is computed from the kept distributions at the time of the question.
+// Nothing is scored at ingest, so a target that changes re-scores the past. The price is
+// the width of a bucket: a request that took about T lies in a bucket that holds T, and
+// may lie on either side of it. So every score comes with the bounds that the buckets
+// holding T and 4T leave, and an objective is met, not met, or unknown when only a
+// bucket's width decides.
 package sla
 
 import (
@@ -14,16 +14,16 @@ import (
 	"tailscope/hist"
 )
 
-// ThinPerMinute is how many requests a minute Apdex needs to mean something.
+// ThinPerMinute is the rate of requests a minute that a meaningful Apdex needs.
 const ThinPerMinute = 100
 
 func thin(requests uint64, seconds float64) bool {
 	return float64(requests)*60 < ThinPerMinute*seconds
 }
 
-// outcomes are requests of one kind or span of time, those that failed apart.
+// outcomes holds requests of one kind or span of time, the failed ones separately.
 type outcomes struct {
-	good, failed *hist.Histogram // nil when there are none
+	good, failed *hist.Histogram // nil if there are none
 }
 
 func (o *outcomes) add(good, failed *hist.Histogram) error {
@@ -33,7 +33,7 @@ func (o *outcomes) add(good, failed *hist.Histogram) error {
 	return merge(&o.failed, failed)
 }
 
-// merge adds h, which it may keep but does not change.
+// merge merges h, which it may retain but does not change.
 func merge(to **hist.Histogram, h *hist.Histogram) error {
 	switch {
 	case h == nil || h.Count == 0:
@@ -60,7 +60,7 @@ func (o *outcomes) requests() uint64 {
 	return n
 }
 
-// all merges both.
+// all returns both merged.
 func (o *outcomes) all() (*hist.Histogram, error) {
 	h := hist.New(hist.MaxSchema)
 	for _, part := range []*hist.Histogram{o.good, o.failed} {

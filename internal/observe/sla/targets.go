@@ -15,12 +15,12 @@ import (
 	"tailscope/internal/store"
 )
 
-// Targets are the T of services and operations: settings kept in the store. They
-// are few, and read whenever they are needed. Targets are safe for concurrent use,
-// also by several servers that share the store.
+// Targets keeps the T of services and operations, as settings in the store. They are
+// few, and read at each use. Targets are safe for concurrent use, also by several
+// servers that share the store.
 type Targets struct{ st store.Records }
 
-// NewTargets returns those kept in st.
+// NewTargets returns the targets in st.
 func NewTargets(st store.Records) *Targets { return &Targets{st} }
 
 const (
@@ -33,14 +33,14 @@ const (
 	MinT, MaxT = 1e-6, 3600
 )
 
-// Set is the targets at one moment.
+// Set holds the targets at one moment.
 type Set struct {
 	list    []api.ApdexTarget // by service, then operation
 	of      map[[2]string]float64
 	Default float64
 }
 
-// Where T comes from.
+// The sources of T.
 const (
 	FromAsked     = "asked"
 	FromOperation = "operation"
@@ -48,8 +48,8 @@ const (
 	FromDefault   = "default"
 )
 
-// T is the target, in seconds, of an operation of a service, or of the service
-// when operation is empty, and where it comes from.
+// T returns the target, in seconds, of an operation of a service, or of the service if
+// operation is empty, and its source.
 func (s *Set) T(service, operation string) (t float64, from string) {
 	if operation != "" {
 		if t, ok := s.of[[2]string{service, operation}]; ok {
@@ -62,7 +62,7 @@ func (s *Set) T(service, operation string) (t float64, from string) {
 	return s.Default, FromDefault
 }
 
-// OfService is T of a service.
+// OfService returns the T of a service.
 func (s *Set) OfService(service string) float64 {
 	t, _ := s.T(service, "")
 	return t
@@ -97,7 +97,7 @@ func (t *Targets) All(ctx context.Context) (*Set, error) {
 	return s, nil
 }
 
-// Put sets a target. The service need not be known yet.
+// Put sets a target. The service need not exist yet.
 func (t *Targets) Put(ctx context.Context, a api.ApdexTarget) error {
 	if err := checkTarget(a.Service, a.Operation); err != nil {
 		return err
@@ -118,8 +118,8 @@ func (t *Targets) Put(ctx context.Context, a api.ApdexTarget) error {
 	})
 }
 
-// Delete removes a target, so that the next wider one holds. It is not_found
-// if there is none.
+// Delete removes a target, so that the next wider one holds. The error is not_found if
+// there is none.
 func (t *Targets) Delete(ctx context.Context, service, operation string) error {
 	if err := checkTarget(service, operation); err != nil {
 		return err
@@ -141,7 +141,7 @@ func isThere(have []store.Record, key string) bool {
 	return slices.ContainsFunc(have, func(r store.Record) bool { return r.Key == key })
 }
 
-// targetKey parts service and operation by a byte that neither may hold.
+// targetKey joins service and operation by a byte that neither may hold.
 func targetKey(service, operation string) string {
 	return targetPrefix + service + "\x00" + operation
 }
@@ -161,7 +161,7 @@ func checkTarget(service, operation string) error {
 	return nil
 }
 
-// CheckT refuses what cannot be a target.
+// CheckT returns an error if t is not a valid target.
 func CheckT(field string, t float64) error {
 	switch {
 	case math.IsNaN(t) || t <= 0:

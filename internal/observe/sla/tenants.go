@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// fewRequests is how many a tenant needs in a period to be named.
+	// fewRequests is the least number of requests in a period for a tenant to be named.
 	fewRequests = 100
-	// heaviest is how many tenants of a period are looked at: of those with
-	// fewer requests none can have many frustrated ones.
+	// heaviest bounds the tenants of a period that are examined: tenants with fewer
+	// requests cannot have many frustrated ones.
 	heaviest = 500
-	// maxTenantSeries bounds what is read for one period.
+	// maxTenantSeries bounds the series that are read for one period.
 	maxTenantSeries = 500_000
-	// sure is by how many standard deviations the frustrated requests of a
-	// tenant must exceed its share: among hundreds one is always unlucky.
+	// sure is by how many standard deviations the frustrated requests of a tenant must
+	// exceed its share: among hundreds one is always unlucky.
 	sure = 4
 )
 
-// tenantSums are the requests of one tenant in one period.
+// tenantSums holds the requests of one tenant in one period.
 type tenantSums struct {
 	name string
 	outcomes
@@ -44,10 +44,10 @@ func (t *tenantSums) api(target float64) (*api.SLATenant, error) {
 	return &api.SLATenant{Name: t.name, Requests: a.Requests, Apdex: float(a.Score), P95: float(all.Quantile(0.95))}, nil
 }
 
-// excess is how many more requests of the tenant were frustrated than its share
-// of the requests would make it; 0 where that may be chance. The tenant's are
-// among all, without which one that sends nearly all could never stand out: it is
-// as if its requests were drawn from all without putting them back.
+// excess returns by how much the tenant's frustrated requests exceed its share of the
+// requests, or 0 where that may be chance. The share is of all requests, the tenant's
+// included, without which a tenant that sends nearly all could never stand out: as if
+// its requests were drawn from all without replacement.
 func (t *tenantSums) excess(target float64, of query.Apdex) float64 {
 	a := query.ScoreApdex(t.good, t.errors(), target)
 	if a.Requests < fewRequests {
@@ -62,7 +62,7 @@ func (t *tenantSums) excess(target float64, of query.Apdex) float64 {
 	return more
 }
 
-// worst is the tenant with the greatest excess, nil if none has any.
+// worst returns the tenant with the greatest excess, or nil if none has any.
 func worst(tenants []*tenantSums, of *outcomes, target float64) *tenantSums {
 	a := query.ScoreApdex(of.good, of.errors(), target)
 	var best *tenantSums
@@ -75,11 +75,11 @@ func worst(tenants []*tenantSums, of *outcomes, target float64) *tenantSums {
 	return best
 }
 
-// tenantBudget is the part of the time left that looking for tenants may take.
+// tenantBudget is the share of the remaining time for finding tenants.
 const tenantBudget = 0.6
 
-// findWorst finds each period's worst tenant. It is left out, with a note, when
-// the selection is of one tenant, or there are too many to look at.
+// findWorst finds each period's worst tenant. It leaves it out, with a note, when the
+// selection is of one tenant, or there are too many to examine.
 func (x *report) findWorst(ctx context.Context, rows []*row) error {
 	if slices.ContainsFunc(x.Matchers, func(m *labels.Matcher) bool {
 		return m.Name == series.LabelTenant || m.Name == series.LabelInstance
@@ -155,7 +155,7 @@ func (x *report) tenants(ctx context.Context, r *row) ([]*tenantSums, error) {
 	return list, nil
 }
 
-// worstOfAll is the worst tenant over every period.
+// worstOfAll returns the worst tenant over all periods.
 func (x *report) worstOfAll(rows []*row, all *row) (*api.SLATenant, error) {
 	sums := map[string]*tenantSums{}
 	for _, r := range rows {
