@@ -8,7 +8,7 @@ const (
 	end     kind = iota
 	word         // keyword or bare name
 	name         // a name in backquotes or brackets
-	quoted       // in double quotes, where a name must be
+	quoted       // in double quotes, where a name is expected
 	literal      // string, number, parameter
 	punct
 )
@@ -20,17 +20,17 @@ type token struct {
 	text  string
 }
 
-// is compares a bare word with a keyword in upper case.
+// is reports whether t is the bare word keyword, which is in upper case.
 func (t token) is(keyword string) bool {
 	return t.kind == word && len(t.text) == len(keyword) && strings.EqualFold(t.text, keyword)
 }
 
-// lexer cuts SQL into tokens. Each byte is looked at a bounded number of times.
+// lexer cuts SQL into tokens. It reads each byte a bounded number of times.
 type lexer struct {
 	src       string
 	at        int
 	backslash bool // \' inside a string does not end it
-	torn      bool // the text did not fit the reading
+	torn      bool // the text contradicts the reading
 	prev      token
 }
 
@@ -42,7 +42,7 @@ func (l *lexer) next() token {
 	return t
 }
 
-// skip passes over white space and comments.
+// skip skips white space and comments.
 func (l *lexer) skip() bool {
 	start := l.at
 	for l.at < len(l.src) {
@@ -184,14 +184,14 @@ func (l *lexer) token(space bool) token {
 		return token{kind: literal}
 	default:
 		if c == '\\' {
-			l.torn = true // outside a string there is no use for it
+			l.torn = true // it has no meaning outside a string
 		}
 		l.at++
 	}
 	return token{kind: punct, char: c, text: l.src[start:l.at]}
 }
 
-// bracketed says that l.at is at a name in brackets rather than at an array or
+// bracketed reports whether a name in brackets begins at l.at, rather than an array or
 // an index.
 func (l *lexer) bracketed() bool {
 	if c := l.byteAt(1); !letter(c) && c != '#' {
@@ -209,15 +209,15 @@ func (l *lexer) bracketed() bool {
 
 func (l *lexer) prevChar(c byte) bool { return l.at > 0 && l.src[l.at-1] == c }
 
-// nameExpected decides about "x": a name after a keyword that wants one or
-// beside a dot, otherwise a string (MySQL).
+// nameExpected reports whether "x" is a name: after a keyword that takes one or beside a
+// dot. Otherwise it is a string (MySQL).
 func (l *lexer) nameExpected() bool {
 	p := l.prev
 	return p.char == '.' || l.byteAt(0) == '.' ||
 		p.is("FROM") || p.is("JOIN") || p.is("INTO") || p.is("UPDATE") || p.is("TABLE") || p.is("ONLY") || p.is("EXISTS") || p.is("WITH")
 }
 
-// str passes over a string. A doubled quote is part of it.
+// str skips a string. A doubled quote is part of it.
 func (l *lexer) str(quote byte, backslash bool) {
 	for l.at++; l.at < len(l.src); l.at++ {
 		switch c := l.src[l.at]; {
@@ -237,7 +237,7 @@ func (l *lexer) str(quote byte, backslash bool) {
 	l.torn = true
 }
 
-// alternative passes over Oracle's q'[..]'; l.at is at the quote.
+// alternative skips Oracle's q'[..]'; l.at is at the quote.
 func (l *lexer) alternative() {
 	c := l.byteAt(1)
 	switch c {
@@ -270,7 +270,7 @@ func (l *lexer) enclosed(closing byte) token {
 	return token{kind: literal}
 }
 
-// number passes over digits, fractions, exponents and hexadecimal.
+// number skips digits, fractions, exponents and hexadecimal.
 func (l *lexer) number() {
 	for l.at < len(l.src) {
 		c := l.src[l.at]

@@ -1,12 +1,11 @@
-// Package sqltext makes SQL fit to be a label or to be looked at: Append takes
-// its literals out, Summary says what it does to which table.
+// Package sqltext makes SQL fit for labels and display: Append removes its literals,
+// Summary returns its verb and its table.
 //
-// Nothing here parses SQL. A lexer that knows the quoting rules of the common
-// dialects cuts the text into tokens in one pass; Append writes them back with
-// every literal as ?, Summary looks at the first few keywords. Where dialects
-// disagree and a wrong guess could let a literal through (does a backslash
-// escape a quote? is "x" a name or a string?), the reading that keeps less
-// wins.
+// Nothing here parses SQL. A lexer that knows the quoting rules of the common dialects
+// cuts the text into tokens in one pass; Append writes them back with every literal as
+// ?, Summary reads the first few keywords. Where dialects disagree and a wrong guess
+// could let a literal through (does a backslash escape a quote? is "x" a name or a
+// string?), it uses the reading that keeps less.
 package sqltext
 
 import "strings"
@@ -28,19 +27,19 @@ func Looks(s string) bool {
 	return verb != "" && clause
 }
 
-// Summary returns the statement's verb in upper case and the table it is
-// mainly about, without quotes, with its schema if it has one. The verb is
-// empty if q is not a statement that Summary knows, the table if there is none.
+// Summary returns the statement's verb in upper case and its main table, without quotes,
+// with its schema if it has one. The verb is empty if q is not a statement that Summary
+// knows, and the table if there is none.
 //
-// A table may be a view into q.
+// The table may be a view into q.
 func Summary(q string) (verb, table string) {
 	verb, table, _ = summarize(q)
 	return verb, table
 }
 
-const maxTokens = 2000 // a statement says what it is about long before
+const maxTokens = 2000 // the verb and the table come long before
 
-// summarize also reports whether it saw a clause that only a statement has.
+// summarize is Summary; clause reports a clause that only a statement has.
 func summarize(q string) (verb, table string, clause bool) {
 	s := scanner{lexer: lexer{src: q, backslash: true}}
 	t := s.next()
@@ -186,8 +185,7 @@ func (s *scanner) peek() token {
 	return s.ahead
 }
 
-// from finds the table of the FROM at the present depth; a subquery there is
-// looked into.
+// from returns the table of the FROM at the present depth, or of a subquery there.
 func (s *scanner) from() (table string, found bool) {
 	depth := s.depth
 	prev := token{}
@@ -221,7 +219,7 @@ func (s *scanner) from() (table string, found bool) {
 
 func first(s string, _ bool) string { return s }
 
-// ddl reads CREATE, ALTER, DROP and the like: what they act on joins the verb.
+// ddl parses CREATE, ALTER, DROP and the like: the kind of their object joins the verb.
 func (s *scanner) ddl(verb string) (string, string, bool) {
 	for t := s.next(); t.kind == word; t = s.next() {
 		var object string
@@ -278,7 +276,7 @@ func (s *scanner) table() string {
 	return s.tableFrom(t)
 }
 
-// tableFrom reads a possibly dotted name whose first part is t.
+// tableFrom parses a possibly dotted name whose first part is t.
 func (s *scanner) tableFrom(t token) string {
 	if t.kind != word && t.kind != name && t.kind != quoted {
 		return ""
@@ -305,7 +303,7 @@ func (s *scanner) tableFrom(t token) string {
 	return whole
 }
 
-// clean takes the quotes off a name.
+// clean returns a name without its quotes.
 func clean(s string) string {
 	if len(s) >= 2 {
 		switch s[0] {
@@ -332,8 +330,8 @@ func verbOf(t token) string {
 	return Verb(t.text)
 }
 
-// Verb returns s in upper case if it is the first word of some SQL statement,
-// otherwise the empty string.
+// Verb returns s in upper case if it is the first word of some SQL statement, otherwise
+// "".
 func Verb(s string) string {
 	for _, v := range verbs {
 		if len(v) == len(s) && strings.EqualFold(v, s) {
@@ -343,7 +341,7 @@ func Verb(s string) string {
 	return ""
 }
 
-// reserved tells words that cannot be a table where a table was expected.
+// reserved reports whether s cannot be a table where a table was expected.
 func reserved(s string) bool {
 	switch strings.ToUpper(s) {
 	case "SELECT", "FROM", "WHERE", "SET", "VALUES", "INTO", "ON", "JOIN", "ORDER", "GROUP", "UNION", "LIMIT", "AS", "AND", "OR":

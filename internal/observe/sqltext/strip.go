@@ -2,21 +2,20 @@ package sqltext
 
 import "strings"
 
-// MaxText is the most bytes that Append adds. What is longer ends in " ...".
+// MaxText bounds the bytes that Append appends. A longer text ends in " ...".
 const MaxText = 2048
 
-// maxInput is how much of a statement is read: what is behind is rows of an
-// insert, or nobody's to look at.
+// maxInput bounds the bytes that are read of a statement: the rest is mostly the rows of
+// an insert.
 const maxInput = 16 << 10
 
 const ellipsis = " ..."
 
-// Append appends q without comments and literals: strings, numbers and bound
-// parameters become ?, a list of them a single ?, runs of space one space. So
-// statements that differ in nothing else come out the same, and what has been
-// through Append comes out as it went in. What cannot be told apart with
-// certainty is dropped together with all that follows it. It allocates nothing
-// beyond dst, unless the text's quotes do not match.
+// Append appends q without comments and literals: strings, numbers and bound parameters
+// become ?, a list of them a single ?, runs of space one space. So statements that
+// differ in nothing else give the same text, and Append leaves its own result unchanged.
+// From the first ambiguity on it drops the text. It allocates nothing beyond dst, unless
+// the text's quotes do not match.
 func Append(dst []byte, q string) []byte {
 	whole := len(q) <= maxInput
 	if !whole {
@@ -27,8 +26,8 @@ func Append(dst []byte, q string) []byte {
 	if !ok && escapes && whole {
 		out, ok = strip(dst, q, false)
 	}
-	// A string that the cut left open says nothing about how to read it, if
-	// there is but one way.
+	// A string that the cut left open is no evidence against a reading, if there is only
+	// one.
 	if !ok && (whole || escapes) {
 		// Neither reading holds: keep what came before the first quote.
 		i := max(0, strings.IndexAny(q, "'\"$`\\"))
@@ -40,7 +39,7 @@ func Append(dst []byte, q string) []byte {
 	return out
 }
 
-// shorten says that something is missing behind what was appended since start.
+// shorten marks what was appended since start as cut off.
 func shorten(dst []byte, start int) []byte {
 	if len(dst) == start {
 		return append(dst, ellipsis[1:]...)
@@ -48,7 +47,7 @@ func shorten(dst []byte, start int) []byte {
 	return append(dst, ellipsis...)
 }
 
-// Strip is Append to a new string.
+// Strip returns the text that Append appends.
 func Strip(q string) string { return string(Append(make([]byte, 0, min(len(q), MaxText)+8), q)) }
 
 // mark is a token that was written.
@@ -59,14 +58,14 @@ type mark struct {
 	at    int32 // length of dst before the token and its space
 }
 
-// marks are the tokens written last.
+// marks is a ring of the last tokens that were written.
 type marks struct {
 	ring [32]mark
-	n    int // written
-	low  int // the first that the ring still has
+	n    int // number of tokens written
+	low  int // the first that the ring still holds
 }
 
-// back returns the i-th from the end, the zero mark if it is not known.
+// back returns the i-th from the end, or the zero mark if the ring lacks it.
 func (m *marks) back(i int) mark {
 	if i = m.n - 1 - i; i < m.low {
 		return mark{}
@@ -80,15 +79,15 @@ func (m *marks) push(x mark) {
 	m.low = max(m.low, m.n-len(m.ring))
 }
 
-// drop forgets the last n and returns the length of dst before them.
+// drop removes the last n and returns the length of dst before them.
 func (m *marks) drop(n int) int {
 	at := m.back(n - 1).at
 	m.n -= n
 	return int(at)
 }
 
-// strip appends the stripped text. It reports false if the reading of
-// backslashes cannot be right: a string without end, or one that touches a word.
+// strip appends the stripped text. It returns false if the reading of backslashes cannot
+// be right: a string without end, or one that touches a word.
 func strip(dst []byte, q string, backslash bool) ([]byte, bool) {
 	l := lexer{src: q, backslash: backslash}
 	var written marks
